@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One CUDA call on its way to the worker: what generated and hand-written stubs use.
+ *
+ * A struct stub_call lives on the stack of the application thread that makes the
+ * call.  stub_call_begin() claims the next place in the attachment's one ordered
+ * queue and hands out the body of the frame; exactly one of the post/wait functions
+ * sends it; stub_call_end() follows every wait, whatever it returned.  Between begin
+ * and post/wait the calling thread holds the queue, so it only stores the arguments
+ * there: everything that can be refused is checked before begin.
+ *
+ * Results are CUresult as the application sees them.  Any thread.
+ */
+#ifndef STUB_CALL_H
+#define STUB_CALL_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Replies up to this size are kept in the call itself when another thread read them. */
+#define STUB_CALL_INLINE 128
+
+struct stub_call {
+    void *body;          /* request body behind the frame header, 8-aligned */
+    const void *reply;   /* reply body, valid from wait to end */
+    uint32_t reply_size; /* bytes in it, without the header */
+
+    /* private to stub_call.c and stub_wait.c */
+    uint32_t frame_size;
+    uint32_t seq;
+    uint32_t state; /* futex word, enum stub_call_state */
+    int32_t result;
+    uint16_t call;
+    bool leads; /* holds the reading end until stub_call_end() */
+    void *dst;  /* where bulk bytes of the reply go */
+    uint64_t dst_len;
+    uint64_t bulk_len; /* bulk bytes that the reply brought */
+    void *heap;        /* deposited reply that did not fit in stash */
+    struct stub_call *next;
+    struct stub_call *prev;
+    uint64_t stash[STUB_CALL_INLINE / 8];
+};
+
+/* Claim the next place in the queue for @call with @body_size bytes of body (a
+ * multiple of 8, uninitialised: the caller writes every byte).  Fails without
+ * claiming when cuInit was not called, in a forked child, or when the link is dead. */
+CUresult stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size);
+
+/* Send without asking for an answer.  Never blocks unless the send buffer is full. */
+CUresult stub_call_post(struct stub_call *c);
+
+/* Send, with everything queued before it, and wait for the answer. */
+CUresult stub_call_wait(struct stub_call *c);
+
+/* Like post/wait, with @len bytes straight from the caller's buffer behind the frame.
+ * The frame carries WIRE_F_BULK; its last fixed field is the u64 length. */
+CUresult stub_call_post_bulk(struct stub_call *c, const void *data, uint64_t len);
+CUresult stub_call_wait_bulk(struct stub_call *c, const void *data, uint64_t len);
+
+/* Send, wait, and receive the answer's bulk bytes straight into @dst.  An answer with
+ * more than @len bytes ends the attachment. */
+CUresult stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len);
+
+/* After every wait: the reply becomes invalid and the next waiter may read. */
+void stub_call_end(struct stub_call *c);
+
+/* May calls be made from here?  The check that stub_call_begin() makes, for calls that
+ * are answered locally. */
+CUresult stub_enter(void);
+
+/* A call that gpupool does not carry: CUDA_ERROR_NOT_SUPPORTED, counted, named once
+ * in the log.  @call is its number in proto/api. */
+CUresult stub_unsupported(uint16_t call);
+
+/* Handles: minted here, laid out as proto/wire_format.h says, kinds as enum wire_kind.
+ * new: 0 when the kind's table is full.  ok: live and of that kind.  del: the id
+ * becomes unknown at once; its index is reused later with another generation. */
+uint64_t stub_handle_new(uint32_t kind);
+bool stub_handle_ok(uint32_t kind, uint64_t handle);
+void stub_handle_del(uint32_t kind, uint64_t handle);
+
+/* The stream id that goes on the wire: NULL and CU_STREAM_LEGACY as 0, minted handles
+ * unchanged; CU_STREAM_PER_THREAD, and NULL with @per_thread (the _ptsz/_ptds names),
+ * as this thread's own stream of the current context, created on first use (0 is
+ * never returned for it; UINT64_MAX when it cannot be created). */
+uint64_t stub_stream_slow(CUstream stream, bool per_thread);
+
+static inline uint64_t
+stub_stream_id(CUstream stream, bool per_thread)
+{
+    if (likely((uintptr_t)stream > 2))
+        return (uintptr_t)stream;
+    return stub_stream_slow(stream, per_thread);
+}
+
+/* GPUPOOL_TRACE=1: one whole line on stderr per call, printed by the generated
+ * wrappers from their argument tables. */
+extern bool stub_tracing;
+void stub_trace(const char *fmt, ...) GP_PRINTF(1, 2);
+
+#endif
