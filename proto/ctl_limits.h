@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Caps of the control plane (control.proto), shared by both ends.
+ *
+ * Constants only.  The receiver checks them; the sender stays below.
+ */
+#ifndef CTL_LIMITS_H
+#define CTL_LIMITS_H
+
+#define CTL_MAJOR 1
+
+/* A registration of 64 cards with 16 sessions each is about 70 KiB; the cap
+ * bounds what an unknown peer makes us hold before it said who it is. */
+#define CTL_REQUEST_MAX (256u * 1024)
+/* A status of 10,000 sessions is about 3 MiB. */
+#define CTL_REPLY_MAX (64u * 1024 * 1024)
+
+#define CTL_NAME_MAX 64      /* names of servers, sessions; with the NUL */
+#define CTL_OWNER_MAX 128
+#define CTL_ENDPOINT_MAX 288 /* a DNS name (253), brackets, port */
+#define CTL_WORD_MAX 128     /* version, driver, program, card name */
+#define CTL_TOKEN_MAX 256
+#define CTL_LEASE_KEY_SIZE 16
+#define CTL_SERVER_CARDS_MAX 64
+#define CTL_SERVER_SESSIONS_MAX 4096
+#define CTL_REASONS_MAX 64
+#define CTL_SLICES_PER_CARD_MAX 16
+
+#define CTL_DEFAULT_PORT "7480"
+
+#endif
