@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bytes of one attachment after the attach handshake: frames both ways.
+ *
+ * A request frame is a struct wire_req, the call's fixed part (a generated
+ * struct wire_<call>_req), then its variable parts, each 8-aligned.  An answer
+ * is a struct wire_rep, the fixed part (struct wire_<call>_rep) and the variable
+ * parts.  All integers are little-endian, which every machine we build for is.
+ *
+ * The layouts here are for ever within one WIRE_MAJOR; call numbers and bodies
+ * are kept by wire.lock.  No function here touches a connection.
+ */
+#ifndef WIRE_FORMAT_H
+#define WIRE_FORMAT_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A server refuses another major; a higher minor only adds calls. */
+#define WIRE_MAJOR 1u
+#define WIRE_MINOR 0u
+
+/*
+ * The largest frame, header and inline data together.  Kernel parameters end at
+ * 32764 bytes and the largest fixed part is under 1 KiB, so that four times the
+ * former leaves room for arrays; whatever is larger travels as bulk.
+ */
+#define WIRE_FRAME_MAX (128u * 1024u)
+#define WIRE_ALIGN 8u
+
+/*
+ * The largest bulk payload of one frame: no card has more memory, and a sum of
+ * two such lengths cannot wrap.
+ */
+#define WIRE_BULK_MAX (UINT64_C(1) << 46)
+
+/* Bits of wire_req.flags and wire_rep.flags. */
+#define WIRE_F_BULK 0x0001u  /* raw bytes follow; their count is the last fixed field */
+#define WIRE_F_REPLY 0x0002u /* request: the client waits for an answer */
+#define WIRE_F_EVENT 0x0004u /* from the worker, unasked: call is an enum wire_event */
+#define WIRE_F_ERROR 0x0008u /* answer: result failed, so that no body follows */
+
+/* Client to worker. */
+struct wire_req {
+    uint32_t size;  /* whole frame without bulk; multiple of WIRE_ALIGN */
+    uint16_t call;  /* number in proto/api */
+    uint16_t flags; /* WIRE_F_* */
+    uint32_t seq;   /* previous frame's + 1, else the attachment ends */
+    uint32_t ctx;   /* handle index of the thread's current context, 0 = none */
+    /* the call's fixed part and variable parts follow */
+};
+
+/* Worker to client. */
+struct wire_rep {
+    uint32_t size;  /* whole frame without bulk; multiple of WIRE_ALIGN */
+    uint16_t call;  /* of the request, or an enum wire_event */
+    uint16_t flags; /* WIRE_F_* */
+    uint32_t seq;   /* of the request */
+    int32_t result; /* a CUresult */
+    /* the fixed part and variable parts follow, unless WIRE_F_ERROR */
+};
+
+static_assert(sizeof(struct wire_req) == 16, "wire layout");
+static_assert(sizeof(struct wire_rep) == 16, "wire layout");
+
+/* What a worker says unasked (wire_rep.call with WIRE_F_EVENT). */
+enum wire_event {
+    WIRE_EVENT_HOST_FUNC = 0xf001, /* struct wire_event_host_func */
+    WIRE_EVENT_OUTPUT = 0xf002,    /* struct wire_event_output, then its bytes */
+    WIRE_EVENT_CREDIT = 0xf003,    /* struct wire_event_credit */
+    WIRE_EVENT_LOST = 0xf004,      /* struct wire_event_lost, then its words */
+};
+
+/* A host function, stream callback or user-object destructor is due. */
+struct wire_event_host_func {
+    uint64_t token;  /* as the client registered it */
+    uint64_t ticket; /* to be named by wire_host_done, 0 = nobody waits */
+    uint64_t stream; /* handle of the stream, 0 = none */
+    int32_t status;  /* CUresult for stream callbacks */
+    uint32_t once;   /* 1: the token will not be used again */
+};
+
+/* Bytes that a kernel printed. */
+struct wire_event_output {
+    uint32_t fd; /* 1 = stdout, 2 = stderr */
+    uint32_t len;
+};
+
+/* How many frames the worker has executed: lets the client trim its journal. */
+struct wire_event_credit {
+    uint32_t done_seq;
+    uint32_t zero;
+};
+
+/* The session is over, and why. */
+struct wire_event_lost {
+    int32_t result; /* what every later call returns */
+    uint32_t len;   /* words for the user follow */
+};
+
+static_assert(sizeof(struct wire_event_host_func) == 32, "wire layout");
+static_assert(sizeof(struct wire_event_output) == 8, "wire layout");
+static_assert(sizeof(struct wire_event_credit) == 8, "wire layout");
+static_assert(sizeof(struct wire_event_lost) == 8, "wire layout");
+
+/*
+ * Handles.  The application holds the u64 as its CUstream and so on and never
+ * follows it: bit 46 is set, which no user address of a small process and no
+ * special value (0, 1, 2) has.
+ *
+ *     bit 46     always 1
+ *     bits 40-45 kind     enum wire_kind
+ *     bits 32-39 gen      changes when an index is used again
+ *     bits 4-31  index    1 .. 2^28 - 1
+ *
+ * The client mints indexes below WIRE_INDEX_SERVER.  The worker mints the rest,
+ * for objects that the driver made by itself and only a query reveals: nodes of
+ * a captured graph, a default memory pool, the function of a kernel.
+ */
+#define WIRE_HANDLE_MARK (UINT64_C(1) << 46)
+#define WIRE_INDEX_MAX ((1u << 28) - 1)
+#define WIRE_INDEX_SERVER (1u << 27)
+
+enum wire_kind {
+    WIRE_KIND_NONE = 0,
+    WIRE_KIND_CTX = 1,
+    WIRE_KIND_MODULE = 2,
+    WIRE_KIND_LIBRARY = 3,
+    WIRE_KIND_FUNC = 4, /* CUfunction and CUkernel are interchangeable */
+    WIRE_KIND_STREAM = 5,
+    WIRE_KIND_EVENT = 6,
+    WIRE_KIND_GRAPH = 7,
+    WIRE_KIND_GRAPHEXEC = 8,
+    WIRE_KIND_GRAPHNODE = 9,
+    WIRE_KIND_ARRAY = 10,
+    WIRE_KIND_MIPMAP = 11,
+    WIRE_KIND_TEXOBJ = 12,
+    WIRE_KIND_SURFOBJ = 13,
+    WIRE_KIND_TEXREF = 14,
+    WIRE_KIND_SURFREF = 15,
+    WIRE_KIND_MEMPOOL = 16,
+    WIRE_KIND_MEMHANDLE = 17, /* CUmemGenericAllocationHandle */
+    WIRE_KIND_LINK = 18,
+    WIRE_KIND_USEROBJ = 19,
+    WIRE_KIND_EXTMEM = 20,
+    WIRE_KIND_EXTSEM = 21,
+    WIRE_KIND_GFXRES = 22,
+    WIRE_KIND_GREENCTX = 23,
+    WIRE_KIND_CONDITION = 24, /* CUgraphConditionalHandle */
+    WIRE_KIND_RESDESC = 25,   /* CUdevResourceDesc */
+    WIRE_KIND_DEVNODE = 26,   /* CUgraphDeviceNode */
+    WIRE_KIND_COUNT = 27,
+};
+
+static inline uint64_t
+wire_handle_make(enum wire_kind kind, uint32_t gen, uint32_t index)
+{
+    return WIRE_HANDLE_MARK | (uint64_t)kind << 40 | (uint64_t)(gen & 0xff) << 32 |
+           (uint64_t)index << 4;
+}
+
+static inline uint32_t
+wire_handle_kind(uint64_t h)
+{
+    return (uint32_t)(h >> 40) & 0x3f;
+}
+
+static inline uint32_t
+wire_handle_gen(uint64_t h)
+{
+    return (uint32_t)(h >> 32) & 0xff;
+}
+
+static inline uint32_t
+wire_handle_index(uint64_t h)
+{
+    return (uint32_t)h >> 4;
+}
+
+/* Is @h shaped like a handle of @kind?  Whether it lives, only its table knows. */
+static inline bool
+wire_handle_is(uint64_t h, enum wire_kind kind)
+{
+    return h >> 40 == (WIRE_HANDLE_MARK >> 40 | (uint64_t)kind) && (h & 0xf) == 0 &&
+           wire_handle_index(h) != 0;
+}
+
+/* The primary context of device @dev has a fixed index, so that it needs no call. */
+static inline uint64_t
+wire_primary_ctx(uint32_t dev)
+{
+    return wire_handle_make(WIRE_KIND_CTX, 0, 1 + dev);
+}
+
+/* Round a length inside a frame up to WIRE_ALIGN; @n is at most WIRE_FRAME_MAX. */
+static inline uint32_t
+wire_align(uint32_t n)
+{
+    return (n + (WIRE_ALIGN - 1)) & ~(WIRE_ALIGN - 1);
+}
+
+#endif
