@@ -81,6 +81,11 @@ CUresult wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret);
  * taken id ends the attachment (only a broken client sends one). */
 void wrk_handle_put(struct wrk *w, unsigned kind, uint64_t id, void *obj);
 
+/* The id under which the client knows @obj, for handles in answers: its own,
+ * or one that the worker mints (WIRE_INDEX_SERVER).  NULL gives 0, streams 1 and 2
+ * themselves. */
+uint64_t wrk_handle_name(struct wrk *w, unsigned kind, void *obj);
+
 /* Forget an id once the driver has destroyed (or refused to destroy) it. */
 void wrk_handle_del(struct wrk *w, unsigned kind, uint64_t id);
 

@@ -1,98 +1,98 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The handle table of a worker: which driver object stands behind an id that
- * the client minted.
+ * The handle table of a worker: which driver object stands behind an id.
  *
- * An id is 1<<46 | kind<<40 | gen<<32 | index<<4.  The table is an array per
- * kind, indexed by the id's index; the entry remembers the generation, so a
- * stale id never finds the object that reuses its slot.  Owned by struct wrk,
- * reader thread only (waiter threads get driver handles, never ids).
+ * Ids are laid out as wire_format.h says.  The table is two arrays per kind,
+ * one for the indexes that the client mints and one for those that the worker
+ * mints (objects that only a query reveals), plus a map from driver object back
+ * to id.  An entry remembers its generation, so a stale id never finds the
+ * object that reuses its slot.
  *
- * It does not own the driver objects: they die with their context, or with
- * the process.
+ * Owned by struct wrk, reader thread only: waiter threads get driver handles,
+ * never ids.  It does not own the driver objects: they die with their context,
+ * or with the process.
  */
 #ifndef WRK_HANDLE_H
 #define WRK_HANDLE_H
 
 #include "gp_base.h"
+#include "wire_format.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define WRK_HANDLE_KINDS 64 /* the id has six bits for the kind */
-
-/* Objects of one kind that a client may hold at once.  A training process was
- * seen with some 40,000 graph nodes; an entry is 16 bytes, so a hostile client
- * costs us 16 MiB per kind, and only for entries it really fills. */
+/* Objects of one kind and minting side that a client may hold at once.  A
+ * training process was seen with some 40,000 graph nodes; an entry is 16 bytes
+ * and a map entry 24, so a hostile client costs 80 MiB per kind at most, and
+ * only for objects that the driver really made. */
 #define WRK_HANDLE_MAX (1u << 20)
 
 struct wrk_handle_slot {
     void *obj;     /* NULL: free */
     uint32_t gen;  /* 8 bits used */
-    uint32_t user; /* for the kind's owner: the context index of a stream... */
+    uint32_t user; /* for the kind's owner: the context index of a stream */
 };
 
-struct wrk_handle_kind {
+struct wrk_handle_array {
     struct wrk_handle_slot *slots;
     uint32_t cap;   /* entries allocated */
     uint32_t count; /* entries in use */
 };
 
-struct wrk_handles {
-    struct wrk_handle_kind kind[WRK_HANDLE_KINDS];
+struct wrk_handle_rev {
+    void *obj; /* NULL: free */
+    uint64_t id;
 };
 
-static inline unsigned
-wrk_handle_id_kind(uint64_t id)
-{
-    return (unsigned)(id >> 40) & 0x3f;
-}
-
-static inline unsigned
-wrk_handle_id_gen(uint64_t id)
-{
-    return (unsigned)(id >> 32) & 0xff;
-}
-
-static inline uint32_t
-wrk_handle_id_index(uint64_t id)
-{
-    return (uint32_t)(id >> 4) & 0x0fffffff;
-}
-
-/* The well-formed id of an object; what the client would have minted. */
-uint64_t wrk_handle_id(unsigned kind, unsigned gen, uint32_t index);
+struct wrk_handles {
+    struct wrk_handle_array client[WIRE_KIND_COUNT];
+    struct wrk_handle_array server[WIRE_KIND_COUNT];
+    uint32_t minted[WIRE_KIND_COUNT]; /* last server index tried, relative */
+    struct wrk_handle_rev *rev;       /* open addressing, linear probing */
+    uint32_t rev_cap;                 /* power of two, or 0 */
+    uint32_t rev_count;
+};
 
 /* The entry of @id, or NULL: malformed, of another kind, stale, or never put. */
 static inline struct wrk_handle_slot *
 wrk_handles_find(const struct wrk_handles *t, unsigned kind, uint64_t id)
 {
-    const struct wrk_handle_kind *k = &t->kind[kind];
-    uint32_t index = wrk_handle_id_index(id);
+    uint32_t index = wire_handle_index(id);
+    const struct wrk_handle_array *a = &t->client[kind];
 
-    if (unlikely((id >> 40) != (UINT64_C(1) << 6 | kind) || (id & 0xf) != 0 ||
-                 index >= k->cap))
+    if (unlikely(index >= WIRE_INDEX_SERVER)) {
+        index -= WIRE_INDEX_SERVER;
+        a = &t->server[kind];
+    }
+    if (unlikely(!wire_handle_is(id, (enum wire_kind)kind) || index >= a->cap))
         return NULL;
-    if (unlikely(!k->slots[index].obj || k->slots[index].gen != wrk_handle_id_gen(id)))
+    if (unlikely(!a->slots[index].obj || a->slots[index].gen != wire_handle_gen(id)))
         return NULL;
-    return &k->slots[index];
+    return &a->slots[index];
 }
 
-/* The entry with this index whatever its generation, or NULL. */
-struct wrk_handle_slot *wrk_handles_at(const struct wrk_handles *t, unsigned kind,
-                                       uint32_t index);
+/* The client's entry with this index whatever its generation, or NULL. */
+static inline struct wrk_handle_slot *
+wrk_handles_at(const struct wrk_handles *t, unsigned kind, uint32_t index)
+{
+    const struct wrk_handle_array *a = &t->client[kind];
 
-/* Enter @obj under @id.  -EINVAL: malformed id or another kind.  -EEXIST: the
- * slot is taken.  -E2BIG: index past WRK_HANDLE_MAX.  -ENOMEM. */
+    return index < a->cap && a->slots[index].obj ? &a->slots[index] : NULL;
+}
+
+/* Enter @obj (not NULL) under @id.  -EINVAL: malformed id or another kind.
+ * -EEXIST: the slot is taken.  -E2BIG: index past WRK_HANDLE_MAX.  -ENOMEM. */
 int wrk_handles_put(struct wrk_handles *t, unsigned kind, uint64_t id, void *obj);
+
+/* The id under which @obj of @kind is known, 0 when it is not. */
+uint64_t wrk_handles_id_of(const struct wrk_handles *t, unsigned kind, const void *obj);
+
+/* The same, minting a server index when it is not known yet.  -E2BIG, -ENOMEM. */
+int wrk_handles_name(struct wrk_handles *t, unsigned kind, void *obj, uint64_t *ret_id);
 
 /* Forget @id and return what stood behind it; NULL when nothing did. */
 void *wrk_handles_del(struct wrk_handles *t, unsigned kind, uint64_t id);
-
-/* Forget every entry of @kind whose object is @obj (an object that died with
- * its owner). */
-void wrk_handles_forget(struct wrk_handles *t, unsigned kind, const void *obj);
 
 void wrk_handles_fini(struct wrk_handles *t);
 
