@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gp_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+
+/* More areas than we have; further ones in GPUPOOL_LOG are ignored. */
+#define LOG_RULES_MAX 16
+
+struct log_rule {
+    char area[16];
+    enum gp_log_level level;
+};
+
+static struct {
+    char who[32];
+    int fd;
+    enum gp_log_level dflt;
+    enum gp_log_level max; /* the most talkative level any rule asks for */
+    unsigned n_rules;
+    struct log_rule rules[LOG_RULES_MAX];
+} log_state = {.fd = STDERR_FILENO};
+
+static const char *const level_names[] = {"none", "error", "warn", "info", "debug"};
+
+static int
+level_parse(const char *s, size_t len)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(level_names); i++)
+        if (strlen(level_names[i]) == len && !strncmp(level_names[i], s, len))
+            return (int)i;
+    return -1;
+}
+
+/* One "area:level" or bare "level"; what does not parse is ignored, since a log filter
+ * must never stop a program. */
+static void
+rule_parse(const char *s, size_t len)
+{
+    const char *colon = memchr(s, ':', len);
+    size_t area_len = colon ? (size_t)(colon - s) : 0;
+    int level = colon ? level_parse(colon + 1, len - area_len - 1) : level_parse(s, len);
+    struct log_rule *rule;
+
+    if (level < 0)
+        return;
+    if (!colon || (area_len == 1 && *s == '*')) {
+        log_state.dflt = (enum gp_log_level)level;
+        return;
+    }
+    rule = &log_state.rules[log_state.n_rules];
+    if (log_state.n_rules == LOG_RULES_MAX || area_len >= sizeof(rule->area))
+        return;
+    memcpy(rule->area, s, area_len);
+    rule->area[area_len] = 0;
+    rule->level = (enum gp_log_level)level;
+    log_state.n_rules++;
+}
+
+void
+gp_log_init(const char *who, enum gp_log_level dflt)
+{
+    const char *spec = getenv("GPUPOOL_LOG"), *path = getenv("GPUPOOL_LOG_FILE");
+
+    gp_log_set_who(who);
+    log_state.dflt = dflt;
+    log_state.n_rules = 0;
+    while (spec && *spec) {
+        size_t len = strcspn(spec, ",");
+
+        rule_parse(spec, len);
+        spec += len + (spec[len] == ',');
+    }
+    log_state.max = log_state.dflt;
+    for (unsigned i = 0; i < log_state.n_rules; i++)
+        log_state.max = gp_max(log_state.max, log_state.rules[i].level);
+    if (path && *path) {
+        int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+        if (fd >= 0) {
+            if (log_state.fd > STDERR_FILENO)
+                close(log_state.fd);
+            log_state.fd = fd;
+        }
+    }
+}
+
+void
+gp_log_set_who(const char *who)
+{
+    snprintf(log_state.who, sizeof(log_state.who), "%s", who);
+}
+
+bool
+gp_log_on(const char *area, enum gp_log_level level)
+{
+    if (likely(level > log_state.max))
+        return false;
+    for (unsigned i = 0; i < log_state.n_rules; i++)
+        if (!strcmp(log_state.rules[i].area, area))
+            return level <= log_state.rules[i].level;
+    return level <= log_state.dflt;
+}
+
+void
+gp_log_write(const char *area, enum gp_log_level level, const char *fmt, ...)
+{
+    int saved = errno;
+    char line[1024];
+    struct timespec ts;
+    struct tm tm;
+    va_list ap;
+    int n;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    gmtime_r(&ts.tv_sec, &tm);
+    n = snprintf(line, sizeof(line), "%02d:%02d:%02d.%03ld %s %s %s: ", tm.tm_hour,
+                 tm.tm_min, tm.tm_sec, ts.tv_nsec / 1000000, log_state.who,
+                 level_names[level], area);
+    va_start(ap, fmt);
+    n += vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
+    va_end(ap);
+    n = gp_min(n, (int)sizeof(line) - 2);
+    /* Texts of clients end up here: keep one event on one line. */
+    for (int i = 0; i < n; i++)
+        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
+            line[i] = '?';
+    line[n++] = '\n';
+    if (write(log_state.fd, line, (size_t)n) < 0) {
+        /* Nowhere left to say it. */
+    }
+    errno = saved;
+}

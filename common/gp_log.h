@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One line per event, to stderr or to a file, filtered per area.
+ *
+ *   GPUPOOL_LOG=xport:debug,*:warn      area:level list; levels error warn info debug
+ *   GPUPOOL_LOG_FILE=/path              append there instead of stderr
+ *
+ * Any thread, after gp_log_init(); lines are written with one write(2), so lines of
+ * several processes do not mix.  Never writes to stdout.  Modules in common/, proto/ and
+ * transport/ log at debug only; the top level of a daemon logs what happened, once.
+ */
+#ifndef GP_LOG_H
+#define GP_LOG_H
+
+#include "gp_base.h"
+
+enum gp_log_level {
+    GP_LOG_NONE,
+    GP_LOG_ERROR,
+    GP_LOG_WARN,
+    GP_LOG_INFO,
+    GP_LOG_DEBUG,
+};
+
+/* Read the environment.  @who goes in front of each line ("server", "s7.c2"); copied.
+ * @dflt is the level of areas that GPUPOOL_LOG does not name.  Not thread-safe against
+ * concurrent logging: call it first, or again in a fresh child. */
+void gp_log_init(const char *who, enum gp_log_level dflt);
+
+/* Change what goes in front of each line. */
+void gp_log_set_who(const char *who);
+
+bool gp_log_on(const char *area, enum gp_log_level level);
+void gp_log_write(const char *area, enum gp_log_level level, const char *fmt, ...)
+    GP_PRINTF(3, 4);
+
+#define gp_log_at(area, level, ...)                                                      \
+    do {                                                                                 \
+        if (gp_log_on(area, level))                                                      \
+            gp_log_write(area, level, __VA_ARGS__);                                      \
+    } while (0)
+#define gp_log_error(area, ...) gp_log_at(area, GP_LOG_ERROR, __VA_ARGS__)
+#define gp_log_warn(area, ...) gp_log_at(area, GP_LOG_WARN, __VA_ARGS__)
+#define gp_log_info(area, ...) gp_log_at(area, GP_LOG_INFO, __VA_ARGS__)
+#define gp_log_debug(area, ...) gp_log_at(area, GP_LOG_DEBUG, __VA_ARGS__)
+
+#endif

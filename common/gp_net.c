@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gp_net.h"
+
+#include "gp_err.h"
+#include "gp_str.h"
+#include "gp_time.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Split off the host; what is left starts with ':' or is empty. */
+static const char *
+host_end(const char *text, const char **host, size_t *len)
+{
+    const char *end;
+
+    if (*text == '[') {
+        end = strchr(text, ']');
+        if (!end)
+            return NULL;
+        *host = text + 1;
+        *len = (size_t)(end - text - 1);
+        return end + 1;
+    }
+    end = strrchr(text, ':');
+    if (end && memchr(text, ':', (size_t)(end - text)))
+        end = NULL; /* several colons without brackets: a bare IPv6 address */
+    *host = text;
+    *len = end ? (size_t)(end - text) : strlen(text);
+    return text + *len;
+}
+
+int
+gp_net_parse(const char *text, unsigned dflt_port, struct gp_net_addr *ret,
+             struct gp_err *err)
+{
+    const char *host, *rest;
+    uint64_t port = dflt_port;
+    size_t len;
+
+    rest = host_end(text, &host, &len);
+    if (!rest || len >= sizeof(ret->host) || (*rest && *rest != ':'))
+        return gp_err_set(err, -EINVAL, "'%s' is not host:port", text);
+    if (*rest == ':' && gp_str_u64(rest + 1, 0, 65535, &port) < 0)
+        return gp_err_set(err, -EINVAL, "'%s': the port must be 0..65535", text);
+    if (!*rest && !dflt_port)
+        return gp_err_set(err, -EINVAL, "'%s' has no :port", text);
+    memcpy(ret->host, host, len);
+    ret->host[len] = 0;
+    snprintf(ret->port, sizeof(ret->port), "%u", (unsigned)port);
+    return 0;
+}
+
+static int
+resolve(const char *text, unsigned dflt_port, int flags, struct addrinfo **ret,
+        struct gp_err *err)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags};
+    struct gp_net_addr addr;
+    int r;
+
+    r = gp_net_parse(text, dflt_port, &addr, err);
+    if (r < 0)
+        return r;
+    r = getaddrinfo(addr.host[0] ? addr.host : NULL, addr.port, &hints, ret);
+    if (r)
+        return gp_err_set(err, -EHOSTUNREACH, "%s: %s", text, gai_strerror(r));
+    return 0;
+}
+
+static int
+listen_on(const struct addrinfo *ai, int backlog)
+{
+    CLEANUP_FD int fd = -1;
+    int one = 1, zero = 0;
+
+    fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (ai->ai_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
+    if (bind(fd, ai->ai_addr, ai->ai_addrlen) < 0 || listen(fd, backlog) < 0)
+        return -errno;
+    return TAKE_FD(fd);
+}
+
+int
+gp_net_listen(const char *text, unsigned dflt_port, int backlog, int *ret_fd,
+              struct gp_err *err)
+{
+    struct addrinfo *list;
+    int r, fd = -EADDRNOTAVAIL;
+
+    r = resolve(text, dflt_port, AI_PASSIVE, &list, err);
+    if (r < 0)
+        return r;
+    /* With no host, prefer the IPv6 socket: it takes IPv4 too. */
+    for (int pass = 0; pass < 2 && fd < 0; pass++)
+        for (const struct addrinfo *ai = list; ai && fd < 0; ai = ai->ai_next)
+            if ((ai->ai_family == AF_INET6) == (pass == 0))
+                fd = listen_on(ai, backlog);
+    freeaddrinfo(list);
+    if (fd < 0)
+        return gp_err_set(err, fd, "cannot listen on %s: %s", text, strerror(-fd));
+    *ret_fd = fd;
+    return 0;
+}
+
+int
+gp_net_wait(int fd, short events, uint64_t deadline_ns)
+{
+    struct pollfd p = {.fd = fd, .events = events};
+    int n;
+
+    do
+        n = poll(&p, 1, gp_poll_ms(deadline_ns));
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n == 0 ? -ETIMEDOUT : 0;
+}
+
+static int
+connect_to(const struct addrinfo *ai, uint64_t deadline_ns)
+{
+    CLEANUP_FD int fd = -1;
+    socklen_t len = sizeof(int);
+    int r, so_error = 0, one = 1;
+
+    fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    if (connect(fd, ai->ai_addr, ai->ai_addrlen) < 0) {
+        if (errno != EINPROGRESS)
+            return -errno;
+        r = gp_net_wait(fd, POLLOUT, deadline_ns);
+        if (r < 0)
+            return r;
+        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &so_error, &len) < 0)
+            return -errno;
+        if (so_error)
+            return -so_error;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    return TAKE_FD(fd);
+}
+
+int
+gp_net_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns, bool blocking,
+               int *ret_fd, struct gp_err *err)
+{
+    struct addrinfo *list;
+    int r, fd = -EHOSTUNREACH;
+
+    r = resolve(text, dflt_port, 0, &list, err);
+    if (r < 0)
+        return r;
+    for (const struct addrinfo *ai = list; ai && fd < 0; ai = ai->ai_next)
+        fd = connect_to(ai, deadline_ns);
+    freeaddrinfo(list);
+    if (fd < 0)
+        return gp_err_set(err, fd, "cannot connect to %s: %s", text, strerror(-fd));
+    if (blocking)
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    *ret_fd = fd;
+    return 0;
+}
+
+int
+gp_net_accept(int listen_fd, int *ret_fd)
+{
+    int one = 1, fd;
+
+    do
+        fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
+    if (fd < 0)
+        return -errno;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    *ret_fd = fd;
+    return 0;
+}
+
+static const char *
+name_of(const struct sockaddr_storage *sa, socklen_t len, char *buf, size_t size)
+{
+    char host[64], port[8];
+
+    if (getnameinfo((const struct sockaddr *)sa, len, host, sizeof(host), port,
+                    sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
+        snprintf(buf, size, "?");
+    else
+        snprintf(buf, size, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+    return buf;
+}
+
+const char *
+gp_net_peer_name(int fd, char *buf, size_t size)
+{
+    struct sockaddr_storage sa = {0};
+    socklen_t len = sizeof(sa);
+
+    if (getpeername(fd, (struct sockaddr *)&sa, &len) < 0)
+        len = 0;
+    return name_of(&sa, len, buf, size);
+}
+
+const char *
+gp_net_own_name(int fd, char *buf, size_t size)
+{
+    struct sockaddr_storage sa = {0};
+    socklen_t len = sizeof(sa);
+
+    if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
+        len = 0;
+    return name_of(&sa, len, buf, size);
+}
+
+unsigned
+gp_net_port(int fd)
+{
+    struct sockaddr_storage sa = {0};
+    socklen_t len = sizeof(sa);
+
+    if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
+        return 0;
+    if (sa.ss_family == AF_INET6)
+        return ntohs(((struct sockaddr_in6 *)&sa)->sin6_port);
+    return sa.ss_family == AF_INET ? ntohs(((struct sockaddr_in *)&sa)->sin_port) : 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Addresses, listening and connecting over TCP, IPv4 and IPv6, by "host:port".
+ *
+ * No state, any thread.  Every descriptor is close-on-exec.  Not framing: see gp_msg.h
+ * for control messages and transport/ for the data path.
+ */
+#ifndef GP_NET_H
+#define GP_NET_H
+
+#include "gp_base.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+struct gp_err;
+
+#define GP_NET_NAME_MAX 272 /* longest host name, brackets, port */
+
+struct gp_net_addr {
+    char host[256]; /* name or address, without brackets */
+    char port[8];
+};
+
+/* "host:port", "[v6]:port", ":port" (all addresses), "host" (needs @dflt_port != 0). */
+int gp_net_parse(const char *text, unsigned dflt_port, struct gp_net_addr *ret,
+                 struct gp_err *err);
+
+/* A non-blocking listening socket.  Port 0 picks one; gp_net_port() tells which. */
+int gp_net_listen(const char *text, unsigned dflt_port, int backlog, int *ret_fd,
+                  struct gp_err *err);
+
+/* Connect to the first address that answers, trying all of them until @deadline_ns
+ * (gp_now_ns clock).  The socket is blocking when @blocking, TCP_NODELAY is set.
+ * The words name the address and the cause. */
+int gp_net_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns,
+                   bool blocking, int *ret_fd, struct gp_err *err);
+
+/* Accept one connection: non-blocking, close-on-exec, TCP_NODELAY.  -EAGAIN: none waits. */
+int gp_net_accept(int listen_fd, int *ret_fd);
+
+unsigned gp_net_port(int fd); /* local port, 0 when unknown */
+
+/* "address:port" of the other (or own) end, "?" when unknown; @buf >= GP_NET_NAME_MAX. */
+const char *gp_net_peer_name(int fd, char *buf, size_t size);
+const char *gp_net_own_name(int fd, char *buf, size_t size);
+
+/* Wait until @fd is ready for @events (poll(2)); 0, -ETIMEDOUT or -errno. */
+int gp_net_wait(int fd, short events, uint64_t deadline_ns);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gp_str.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool
+gp_str_copy(char *dst, size_t size, const char *src)
+{
+    int n = snprintf(dst, size, "%s", src);
+
+    return n >= 0 && (size_t)n < size;
+}
+
+int
+gp_str_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
+{
+    uint64_t v = 0;
+
+    if (!*s)
+        return -EINVAL;
+    for (; *s; s++) {
+        if (*s < '0' || *s > '9')
+            return -EINVAL;
+        if (!gp_mul_ok(v, UINT64_C(10), &v) || !gp_add_ok(v, (uint64_t)(*s - '0'), &v))
+            return -ERANGE;
+    }
+    if (v < min || v > max)
+        return -ERANGE;
+    *ret = v;
+    return 0;
+}
+
+char *
+gp_str_printf(const char *fmt, ...)
+{
+    char *s = NULL;
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (vasprintf(&s, fmt, ap) < 0)
+        s = NULL;
+    va_end(ap);
+    return s;
+}
+
+void
+gp_str_hex(char *dst, const void *src, size_t len)
+{
+    static const char digits[] = "0123456789abcdef";
+    const uint8_t *p = src;
+
+    for (size_t i = 0; i < len; i++) {
+        dst[2 * i] = digits[p[i] >> 4];
+        dst[2 * i + 1] = digits[p[i] & 15];
+    }
+    dst[2 * len] = 0;
+}

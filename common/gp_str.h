@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small string helpers that always terminate.  No state, any thread. */
+#ifndef GP_STR_H
+#define GP_STR_H
+
+#include "gp_base.h"
+
+/* Copy @src into @dst of @size bytes; false when it did not fit (then truncated). */
+bool gp_str_copy(char *dst, size_t size, const char *src);
+
+/* A decimal number that fills the whole string and lies in [min, max]; -EINVAL or -ERANGE. */
+int gp_str_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret);
+
+/* malloc'ed printf; NULL on lack of memory. */
+char *gp_str_printf(const char *fmt, ...) GP_PRINTF(1, 2);
+
+/* Lower-case hexadecimal of @len bytes into @dst (2 * len + 1 bytes). */
+void gp_str_hex(char *dst, const void *src, size_t len);
+
+#endif
