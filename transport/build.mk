@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+# Bytes between a client process and its worker.  Knows no CUDA, includes only common/.
+TRANSPORT_SRCS := transport/xport.c transport/xport_spin.c transport/xport_tcp.c
+
+$(eval $(call static_lib,transport,$(TRANSPORT_SRCS),transport common))

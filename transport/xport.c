@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all transports share: framing, sticky errors. */
+#include "xport.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int
+fail(struct xport_conn *conn, int r)
+{
+    int none = 0;
+
+    /* Sender and receiver may fail at the same time: the first one names the cause. */
+    __atomic_compare_exchange_n(&conn->error, &none, r, false, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
+    return r;
+}
+
+static int
+error_of(const struct xport_conn *conn)
+{
+    return __atomic_load_n(&conn->error, __ATOMIC_RELAXED);
+}
+
+int
+xport_flush(struct xport_conn *conn)
+{
+    int r = error_of(conn);
+
+    if (r < 0 || !xport_pending(conn))
+        return r;
+    r = conn->ops->flush(conn, NULL, 0);
+    return r < 0 ? fail(conn, r) : 0;
+}
+
+int
+xport_send_bulk(struct xport_conn *conn, const void *buf, size_t len)
+{
+    int r = error_of(conn);
+
+    if (r < 0)
+        return r;
+    r = conn->ops->flush(conn, buf, len);
+    return r < 0 ? fail(conn, r) : 0;
+}
+
+int
+xport_recv(struct xport_conn *conn, const void **ret_frame, uint32_t *ret_size,
+           uint64_t deadline_ns)
+{
+    uint32_t size = XPORT_FRAME_MIN;
+    size_t have;
+    int r = error_of(conn);
+
+    if (r < 0)
+        return r;
+    conn->ops->release(conn);
+    for (;;) {
+        have = (size_t)(conn->rx.end - conn->rx.pos);
+        if (have >= XPORT_FRAME_MIN) {
+            memcpy(&size, conn->rx.pos, sizeof(size));
+            if (size < XPORT_FRAME_MIN || size > conn->frame_max || size % 8)
+                return fail(conn, -EPROTO);
+            if (have >= size)
+                break;
+        }
+        r = conn->ops->fill(conn, deadline_ns);
+        if (r == -EAGAIN)
+            return r;
+        if (r < 0)
+            return fail(conn, r);
+    }
+    *ret_frame = conn->rx.pos;
+    *ret_size = size;
+    conn->rx.pos += size;
+    return 0;
+}
+
+int
+xport_recv_bulk(struct xport_conn *conn, void *buf, size_t len)
+{
+    size_t have = gp_min((size_t)(conn->rx.end - conn->rx.pos), len);
+    int r = error_of(conn);
+
+    if (r < 0)
+        return r;
+    memcpy(buf, conn->rx.pos, have);
+    conn->rx.pos += have;
+    if (have == len)
+        return 0;
+    r = conn->ops->recv_bulk(conn, (uint8_t *)buf + have, len - have);
+    return r < 0 ? fail(conn, r) : 0;
+}
+
+void
+xport_abort(struct xport_conn *conn)
+{
+    fail(conn, -ECONNABORTED);
+    conn->ops->abort(conn);
+}
+
+void
+xport_free(struct xport_conn *conn)
+{
+    if (conn)
+        conn->ops->free(conn);
+}

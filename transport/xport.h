@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One connection between a client process and its worker: frames and bulk payloads, both
+ * ways, in order.  TCP, shared memory and RDMA stand behind the same calls.
+ *
+ * A frame is opaque but for its first four bytes: a little-endian u32 with the length of
+ * the whole frame, a multiple of 8, at least 8 and at most the limit given at creation.
+ * A bulk payload is raw bytes of a length that the two ends agree on through the frame in
+ * front of it; it is not framed, so whoever receives such a frame must take the payload
+ * next.
+ *
+ * Threads: one sender at a time and one receiver at a time; the two may be different
+ * threads.  xport_abort() may be called from anywhere.  Errors are sticky: after the
+ * first one every call returns it.
+ *
+ * Not here: what frames mean, authentication, reconnecting.
+ */
+#ifndef XPORT_H
+#define XPORT_H
+
+#include "gp_base.h"
+
+#include <sys/uio.h>
+
+struct gp_err;
+struct xport_conn;
+
+#define XPORT_FRAME_MIN 8
+/* Largest frame any connection may be made for: bounds the receive buffer. */
+#define XPORT_FRAME_LIMIT (1u << 20)
+
+/* What a transport implements; see xport_tcp.c for the plainest one. */
+struct xport_ops {
+    const char *name; /* "tcp", "shm", "rdma" */
+    /* Make @n contiguous bytes available at tx.pos, sending what is there if need be. */
+    int (*reserve)(struct xport_conn *conn, size_t n);
+    int (*flush)(struct xport_conn *conn, const void *bulk, size_t len);
+    /* More bytes into the receive buffer: up to the whole of the next frame.  -EAGAIN:
+     * nothing there and @deadline_ns (gp_now_ns clock; 0: do not wait) has passed. */
+    int (*fill)(struct xport_conn *conn, uint64_t deadline_ns);
+    int (*recv_bulk)(struct xport_conn *conn, void *buf, size_t len);
+    void (*release)(struct xport_conn *conn); /* the reader is done up to rx.pos */
+    void (*abort)(struct xport_conn *conn);
+    void (*free)(struct xport_conn *conn);
+};
+
+struct xport_stats {
+    uint64_t tx_bytes, rx_bytes;   /* frames and payloads */
+    uint64_t tx_writes, rx_reads;  /* system calls (or doorbells) */
+    uint64_t rx_spun, rx_slept;    /* waits that ended while spinning, or after sleeping */
+};
+
+/* The part every transport shares; its first fields are the hot path of the sender. */
+struct xport_conn {
+    struct {
+        uint8_t *pos, *end; /* room for the next frame */
+        uint8_t *base;      /* first byte not sent yet */
+    } tx;
+    int error; /* sticky, -errno; written by whoever sees it first */
+    const struct xport_ops *ops;
+    uint32_t frame_max;
+    int fd; /* becomes readable when there may be something to receive */
+    struct {
+        uint8_t *pos, *end; /* received, not yet consumed */
+    } rx;
+    struct xport_stats stats;
+};
+
+/* --- sending --- */
+
+/* Contiguous, 8-aligned space for a frame of @n bytes (a multiple of 8, <= frame_max);
+ * NULL when the connection is dead.  Nothing is sent by it unless the buffer is full. */
+static inline void *
+xport_reserve(struct xport_conn *conn, size_t n)
+{
+    if (likely((size_t)(conn->tx.end - conn->tx.pos) >= n))
+        return conn->tx.pos;
+    return conn->ops->reserve(conn, n) < 0 ? NULL : conn->tx.pos;
+}
+
+/* The frame at the reserved place is complete: it goes out with the next flush. */
+static inline void
+xport_commit(struct xport_conn *conn, size_t n)
+{
+    conn->tx.pos += n;
+}
+
+/* Bytes that wait for a flush. */
+static inline size_t
+xport_pending(const struct xport_conn *conn)
+{
+    return (size_t)(conn->tx.pos - conn->tx.base);
+}
+
+/* Everything committed leaves, in one write where the transport can. */
+int xport_flush(struct xport_conn *conn);
+
+/* Everything committed and then @len payload bytes leave together, without a copy where
+ * the transport can; returns when @buf may be reused.  May be called again for the next
+ * piece of the same payload. */
+int xport_send_bulk(struct xport_conn *conn, const void *buf, size_t len);
+
+/* --- receiving --- */
+
+/* The next whole frame; *ret_frame stays valid until the next receive call.  -EAGAIN: none
+ * until @deadline_ns (0: do not wait, GP_FOREVER).  -EPROTO: a length no frame may have.
+ * -ECONNRESET: the other end is gone.  Spins shortly before it sleeps when that has paid
+ * on this connection. */
+int xport_recv(struct xport_conn *conn, const void **ret_frame, uint32_t *ret_size,
+               uint64_t deadline_ns);
+
+/* @len payload bytes straight into @buf; waits for as long as the link lives. */
+int xport_recv_bulk(struct xport_conn *conn, void *buf, size_t len);
+
+/* Whether xport_recv() would find a byte without asking the kernel. */
+static inline bool
+xport_buffered(const struct xport_conn *conn)
+{
+    return conn->rx.pos != conn->rx.end;
+}
+
+/* --- life --- */
+
+/* A connection over the connected stream socket @fd, which it owns from then on (made
+ * non-blocking).  @frame_max <= XPORT_FRAME_LIMIT. */
+int xport_tcp_new(int fd, uint32_t frame_max, struct xport_conn **ret, struct gp_err *err);
+
+/* Break the link: calls in progress on any thread return an error soon.  Async-signal
+ * unsafe, thread-safe, idempotent. */
+void xport_abort(struct xport_conn *conn);
+
+void xport_free(struct xport_conn *conn); /* NULL is a no-op; closes */
+DEFINE_CLEANUP(struct xport_conn, xport_free)
+
+static inline const char *
+xport_name(const struct xport_conn *conn)
+{
+    return conn->ops->name;
+}
+
+#endif

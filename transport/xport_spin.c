@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "xport_spin.h"
+
+#include "gp_time.h"
+
+static inline void
+relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static bool
+lost(struct xport_spin *spin)
+{
+    spin->backoff = gp_min(spin->backoff ? 2 * spin->backoff : 4u, XPORT_SPIN_SKIP_MAX);
+    spin->skip = spin->backoff;
+    return false;
+}
+
+bool
+xport_spin_begin(struct xport_spin *spin)
+{
+    if (spin->skip) {
+        spin->skip--;
+        return false;
+    }
+    spin->last_ns = gp_now_ns();
+    spin->until_ns = spin->last_ns + XPORT_SPIN_NS;
+    return true;
+}
+
+bool
+xport_spin_again(struct xport_spin *spin)
+{
+    uint64_t now = gp_now_ns();
+
+    if (now >= spin->until_ns || now - spin->last_ns > XPORT_SPIN_GAP_NS)
+        return lost(spin);
+    spin->last_ns = now;
+    relax();
+    return true;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether to spin before sleeping, learnt per connection.
+ *
+ * Waking a sleeping thread costs 10-40 us on an idle virtual machine, a spin of a few
+ * microseconds nothing, as long as a core is free for it.  On a shared core every spin
+ * delays the very peer it waits for.  So: spin while spinning pays, back off by doubling
+ * the number of waits that do not try it when it does not, and take a pause in our own
+ * progress (somebody else ran here) as proof that the core is wanted.
+ *
+ * Storage is the caller's, zero-initialised; the receiving thread only.
+ */
+#ifndef XPORT_SPIN_H
+#define XPORT_SPIN_H
+
+#include "gp_base.h"
+
+/* As long as a sleep and wake-up would cost, the classical bound: never worse than twice
+ * the best choice. */
+#define XPORT_SPIN_NS 40000
+/* A gap between two looks at the clock that only a switch to another thread explains. */
+#define XPORT_SPIN_GAP_NS 8000
+#define XPORT_SPIN_SKIP_MAX 4096u/* waits between two trials when it never pays */
+
+struct xport_spin {
+    uint32_t skip;     /* waits still to go without spinning */
+    uint32_t backoff;  /* how many to skip after the next failure */
+    uint64_t until_ns; /* end of the current spin, 0: not begun */
+    uint64_t last_ns;
+};
+
+/* A wait begins: whether to spin at all. */
+bool xport_spin_begin(struct xport_spin *spin);
+
+/* Nothing there yet: whether to look again at once. */
+bool xport_spin_again(struct xport_spin *spin);
+
+/* The awaited came while spinning. */
+static inline void
+xport_spin_won(struct xport_spin *spin)
+{
+    spin->backoff = 0;
+}
+
+#endif
