@@ -26,6 +26,6 @@
 #define CTL_REASONS_MAX 64
 #define CTL_SLICES_PER_CARD_MAX 16
 
-#define CTL_DEFAULT_PORT "7480"
+#define CTL_DEFAULT_PORT 7480 /* of the scheduler; servers listen on 7481 */
 
 #endif
