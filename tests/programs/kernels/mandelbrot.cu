@@ -5,10 +5,15 @@
  */
 #include "device.h"
 
+/* The same as in ref_mandelbrot.h, which this file does without: that one needs
+ * the C library's headers. */
+#ifndef PROGRAMS_MANDELBROT_VIEW
+#define PROGRAMS_MANDELBROT_VIEW
 struct mandelbrot_view {
     float left, top, step;
     unsigned width, height, limit;
 };
+#endif
 
 KERNEL
 mandelbrot(struct mandelbrot_view view, unsigned short *rounds)

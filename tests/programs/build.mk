@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+# The programs of `make demo`: kernels to PTX by clang, hosts against -lcuda.
+#
+# They know nothing of gpupool: they are linked with a libcuda made of nothing
+# but the names that a CUDA driver exports, as a toolkit does it, and meet their
+# real libcuda.so.1 when they start.
+
+CLANG ?= $(firstword $(shell command -v clang-14 clang 2>/dev/null) clang-14)
+NVCC  ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
+
+DEMO_NAMES := vecadd matmul reduce histogram mandelbrot pipeline
+DEMO_PTX   := $(O)/tests/ptx
+# 7.0 is what sm_70 shuffles need; an older dialect than any driver in use.
+DEMO_CLANG := -x cuda --cuda-device-only --cuda-gpu-arch=sm_70 --cuda-path=/nonexistent \
+    -nocudainc -nocudalib -Xclang -target-feature -Xclang +ptx70 \
+    -O2 -ffp-contract=off -Wall -Wextra -Werror
+
+$(DEMO_PTX)/%.ptx: tests/programs/kernels/%.cu tests/programs/kernels/device.h
+	$(call say,PTX,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(DEMO_CLANG) -S -o $@ $<
+
+TEST_LINK := $(O)/tests/link/libcuda.so
+$(TEST_LINK): tests/data/driver-names.txt
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)awk '/^cu/ { print "void " $$1 "(void); void " $$1 "(void) {}" }' $< | \
+	    $(CC) -x c -fPIC -fno-builtin -shared -Wl,-soname,libcuda.so.1 -o $@ -
+
+# driver_program PATH,SRCS,INCS,PTX: a program that sees CUDA and nothing else
+define driver_program
+$(call helper_program,$(1),$(2) tests/programs/util.c,$(3) tests/programs proto $(O)/gen/proto,-Wa$(comma)-I$(DEMO_PTX),,-L$(dir $(TEST_LINK)) -lcuda)
+$(1:%=$(O)/%): $(TEST_LINK)
+$(call objs,$(subst /,_,$(1)),$(2)): $(addprefix $(DEMO_PTX)/,$(4))
+TEST_PROGRAMS += $(O)/$(1)
+endef
+comma := ,
+
+$(foreach name,$(DEMO_NAMES),$(eval $(call driver_program,tests/programs/$(name),\
+    tests/programs/$(name).c tests/programs/prog.c,,$(name).ptx)))
+
+# The same kernels as ordinary runtime-API programs, where there is an nvcc.
+# Its own PTX is kept beside the machine code: software cards need it.
+ifneq ($(NVCC),)
+DEMO_NVCC := -std=c++17 -O2 -fmad=false -Xcompiler -Wall -Itests/programs \
+    -Itests/programs/kernels -gencode arch=compute_75,code=sm_75 \
+    -gencode arch=compute_75,code=compute_75
+
+# The host compiler of nvcc is not asked for sanitizers: these programs stand
+# for binaries that somebody else built.
+$(O)/tests/programs/nv-util.o: tests/programs/util.c tests/programs/util.h
+	$(Q)mkdir -p $(@D)
+	$(Q)gcc -std=gnu11 -O2 -c -o $@ $<
+
+define runtime_program
+$(O)/tests/programs/$(1)-$(2): tests/programs/cudart/rt_$(1).cu tests/programs/kernels/$(1).cu \
+    tests/programs/cudart/rt.h tests/programs/ref_$(1).h $(O)/tests/programs/nv-util.o
+	$$(call say,NVCC,$$@)
+	$$(Q)$(NVCC) $(DEMO_NVCC) -cudart $(2) -o $$@ $$< $(O)/tests/programs/nv-util.o
+TEST_PROGRAMS += $(O)/tests/programs/$(1)-$(2)
+endef
+$(foreach name,$(DEMO_NAMES),$(foreach kind,static shared,\
+    $(eval $(call runtime_program,$(name),$(kind)))))
+endif
