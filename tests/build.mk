@@ -4,3 +4,28 @@ include tests/programs/build.mk
 
 .PHONY: test-programs
 test-programs: $(TEST_PROGRAMS)
+
+# Where sanitizers are on, time limits stretch and foreign binaries are left out.
+RUN_TESTS = $(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --only '$(ONLY)'
+
+.PHONY: test test-unit test-e2e test-asan test-tsan lint format
+#: make test-unit, test-e2e   a part of it (ONLY=pattern)
+#: make test-asan, test-tsan  the same under sanitizers, in $(O)-asan, $(O)-tsan
+#: make lint                  the rules that a machine can check
+test: deps
+	@$(MAKE) --no-print-directory test-built
+test-built: all unit-tests test-programs
+	@$(RUN_TESTS)
+test-unit: unit-tests
+	@$(RUN_TESTS) --unit
+test-e2e: all test-programs
+	@$(RUN_TESTS) --e2e
+test-asan:
+	@$(MAKE) --no-print-directory O=$(O)-asan SAN=address,undefined OPT=-O1 test-built
+test-tsan:
+	@$(MAKE) --no-print-directory O=$(O)-tsan SAN=thread OPT=-O1 test-built
+
+lint:
+	@$(PYTHON) tests/lint/lint.py
+format:
+	@clang-format -i $$(git ls-files '*.c' '*.h')

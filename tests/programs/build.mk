@@ -29,7 +29,7 @@ $(TEST_LINK): tests/data/driver-names.txt
 
 # driver_program PATH,SRCS,INCS,PTX: a program that sees CUDA and nothing else
 define driver_program
-$(call helper_program,$(1),$(2) tests/programs/util.c,$(3) tests/programs proto $(O)/gen/proto,-Wa$(comma)-I$(DEMO_PTX),,-L$(dir $(TEST_LINK)) -lcuda)
+$(call helper_program,$(1),$(2) tests/programs/util.c,$(3) tests/programs proto $(O)/gen,-Wa$(comma)-I$(DEMO_PTX),,-L$(dir $(TEST_LINK)) -lcuda)
 $(1:%=$(O)/%): $(TEST_LINK)
 $(call objs,$(subst /,_,$(1)),$(2)): $(addprefix $(DEMO_PTX)/,$(4))
 TEST_PROGRAMS += $(O)/$(1)

@@ -29,8 +29,8 @@ main(int argc, char **argv)
 
     for (int round = 0; round < prog.rounds; round++) {
         CU(cuMemsetD32(dev_bins, 0, HISTOGRAM_BINS));
-        CU(cuLaunchKernel(kernel, HISTOGRAM_BLOCKS, 1, 1, HISTOGRAM_BLOCK, 1, 1, 0, NULL,
-                          params, NULL));
+        CU(cuLaunchKernel(kernel, HISTOGRAM_BLOCKS, 1, 1, HISTOGRAM_BLOCK, 1, 1, 0,
+                          NULL, params, NULL));
         memset(got, 0xff, sizeof(got));
         CU(cuMemcpyDtoH(got, dev_bins, sizeof(got)));
         wrong += histogram_count_wrong(expected, got);

@@ -26,8 +26,9 @@ main(int argc, char **argv)
     for (int round = 0; round < prog.rounds; round++) {
         memset(rounds, 0xff, MANDELBROT_BYTES);
         CU(cuMemcpyHtoD(dev_rounds, rounds, MANDELBROT_BYTES));
-        CU(cuLaunchKernel(kernel, MANDELBROT_GRID_X, MANDELBROT_GRID_Y, 1, MANDELBROT_BLOCK_X,
-                          MANDELBROT_BLOCK_Y, 1, 0, NULL, params, NULL));
+        CU(cuLaunchKernel(kernel, MANDELBROT_GRID_X, MANDELBROT_GRID_Y, 1,
+                          MANDELBROT_BLOCK_X, MANDELBROT_BLOCK_Y, 1, 0, NULL, params,
+                          NULL));
         CU(cuMemcpyDtoH(rounds, dev_rounds, MANDELBROT_BYTES));
         wrong += mandelbrot_count_wrong(&view, rounds);
     }

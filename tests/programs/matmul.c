@@ -30,8 +30,8 @@ main(int argc, char **argv)
 
     for (int round = 0; round < prog.rounds; round++) {
         CU(cuMemsetD8(dev_c, 0xff, MATMUL_C_BYTES));
-        CU(cuLaunchKernel(kernel, MATMUL_GRID_X, MATMUL_GRID_Y, 1, MATMUL_TILE, MATMUL_TILE,
-                          1, 0, NULL, params, NULL));
+        CU(cuLaunchKernel(kernel, MATMUL_GRID_X, MATMUL_GRID_Y, 1, MATMUL_TILE,
+                          MATMUL_TILE, 1, 0, NULL, params, NULL));
         CU(cuMemcpyDtoH(c, dev_c, MATMUL_C_BYTES));
         wrong += matmul_count_wrong(a, b, c);
     }

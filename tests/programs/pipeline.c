@@ -64,8 +64,8 @@ pipeline_stage(CUfunction kernel, CUstream stream, CUdeviceptr data, unsigned ar
     unsigned count = PIPELINE_CHUNK;
     void *params[] = {&data, &count, &argument};
 
-    CU(cuLaunchKernel(kernel, PIPELINE_BLOCKS, 1, 1, PIPELINE_BLOCK, 1, 1, 0, stream, params,
-                      NULL));
+    CU(cuLaunchKernel(kernel, PIPELINE_BLOCKS, 1, 1, PIPELINE_BLOCK, 1, 1, 0, stream,
+                      params, NULL));
 }
 
 static void
@@ -78,15 +78,15 @@ pipeline_run(struct pipeline *pipe)
 
         if (chunk >= PIPELINE_BUFFERS)
             CU(cuStreamWaitEvent(pipe->up, pipe->drained[slot], 0));
-        CU(cuMemcpyHtoDAsync(data, pipe->in + chunk * PIPELINE_CHUNK, PIPELINE_CHUNK_BYTES,
-                             pipe->up));
+        CU(cuMemcpyHtoDAsync(data, pipe->in + chunk * PIPELINE_CHUNK,
+                             PIPELINE_CHUNK_BYTES, pipe->up));
         pipeline_stage(pipe->scramble, pipe->up, data, pipeline_key(chunk));
         CU(cuEventRecord(pipe->scrambled[slot], pipe->up));
 
         CU(cuStreamWaitEvent(pipe->down, pipe->scrambled[slot], 0));
         pipeline_stage(pipe->rotate, pipe->down, data, pipeline_bits(chunk));
-        CU(cuMemcpyDtoHAsync(pipe->out + chunk * PIPELINE_CHUNK, data, PIPELINE_CHUNK_BYTES,
-                             pipe->down));
+        CU(cuMemcpyDtoHAsync(pipe->out + chunk * PIPELINE_CHUNK, data,
+                             PIPELINE_CHUNK_BYTES, pipe->down));
         CU(cuEventRecord(pipe->drained[slot], pipe->down));
     }
     CU(cuEventRecord(pipe->end, pipe->down));

@@ -22,13 +22,12 @@ struct prog {
 };
 
 /* Embed the file @path (found by the assembler's -I) as the NUL-ended @symbol. */
-#define PROG_EMBED(symbol, path)          \
-    __asm__(".pushsection .rodata\n"      \
-            ".balign 16\n"                \
-            #symbol ":\n"                 \
-            ".incbin \"" path "\"\n"      \
-            ".byte 0\n"                   \
-            ".popsection\n");             \
+#define PROG_EMBED(symbol, path)                                                       \
+    __asm__(".pushsection .rodata\n"                                                   \
+            ".balign 16\n" #symbol ":\n"                                               \
+            ".incbin \"" path "\"\n"                                                   \
+            ".byte 0\n"                                                                \
+            ".popsection\n");                                                          \
     extern const char symbol[]
 
 #define CU(call) prog_check(call, #call, __FILE__, __LINE__)

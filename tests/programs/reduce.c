@@ -26,8 +26,8 @@ main(int argc, char **argv)
 
     for (int round = 0; round < prog.rounds; round++) {
         CU(cuMemsetD32(dev_out, 0, 2));
-        CU(cuLaunchKernel(kernel, REDUCE_BLOCKS, 1, 1, REDUCE_BLOCK, 1, 1, 0, NULL, params,
-                          NULL));
+        CU(cuLaunchKernel(kernel, REDUCE_BLOCKS, 1, 1, REDUCE_BLOCK, 1, 1, 0, NULL,
+                          params, NULL));
         CU(cuCtxSynchronize());
         CU(cuMemcpyDtoH(&got, dev_out, sizeof(got)));
         wrong += got.sum != expected.sum;

@@ -15,9 +15,9 @@
 #define MANDELBROT_LIMIT 200u
 #define MANDELBROT_BLOCK_X 32u
 #define MANDELBROT_BLOCK_Y 4u
-#define MANDELBROT_GRID_X \
+#define MANDELBROT_GRID_X                                                              \
     ((MANDELBROT_WIDTH + MANDELBROT_BLOCK_X - 1) / MANDELBROT_BLOCK_X)
-#define MANDELBROT_GRID_Y \
+#define MANDELBROT_GRID_Y                                                              \
     ((MANDELBROT_HEIGHT + MANDELBROT_BLOCK_Y - 1) / MANDELBROT_BLOCK_Y)
 #define MANDELBROT_BYTES (MANDELBROT_WIDTH * MANDELBROT_HEIGHT * sizeof(unsigned short))
 
@@ -72,8 +72,9 @@ mandelbrot_count_wrong(const struct mandelbrot_view *view, const unsigned short 
 static int
 mandelbrot_report(size_t wrong, const unsigned short *rounds)
 {
-    return util_report("mandelbrot", wrong, "%ux%u pixels, checksum %08x", MANDELBROT_WIDTH,
-                       MANDELBROT_HEIGHT, util_checksum(rounds, MANDELBROT_BYTES));
+    return util_report("mandelbrot", wrong, "%ux%u pixels, checksum %08x",
+                       MANDELBROT_WIDTH, MANDELBROT_HEIGHT,
+                       util_checksum(rounds, MANDELBROT_BYTES));
 }
 
 #endif

@@ -31,8 +31,8 @@ main(int argc, char **argv)
         CU(cuMemcpyHtoD(dev_a, a, bytes));
         CU(cuMemcpyHtoD(dev_b, b, bytes));
         CU(cuMemsetD32(dev_sum, 0, VECADD_COUNT));
-        CU(cuLaunchKernel(kernel, VECADD_BLOCKS, 1, 1, VECADD_BLOCK, 1, 1, 0, NULL, params,
-                          NULL));
+        CU(cuLaunchKernel(kernel, VECADD_BLOCKS, 1, 1, VECADD_BLOCK, 1, 1, 0, NULL,
+                          params, NULL));
         CU(cuMemcpyDtoH(sum, dev_sum, bytes));
         wrong += vecadd_count_wrong(a, b, sum);
     }

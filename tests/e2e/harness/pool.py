@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pool for one test: `gpupool up` in the test's private folder.
+
+The real binaries on free loopback ports.  Processes are found as descendants of
+the test, so a test can kill or restart any of them without asking the pool.
+"""
+
+import json
+import os
+import signal
+import subprocess
+
+from . import proc
+
+SCHEDULER = "gpupool-scheduler"
+SERVER = "gpupool-server"
+WORKER = "gpupool-worker"
+
+
+class Pool:
+    def __init__(self, case, servers=1, cards=1, driver="softgpu", options=(), env=None):
+        self.case = case
+        self.env = dict(env or {})
+        self.stopped = False
+        self.gpupool = case.build / "bin" / "gpupool"
+        case.run([self.gpupool, "up", "--servers", servers, "--cards", cards,
+                  "--driver", driver, *options], env=self.env)
+
+    # ------------------------------------------------------------ commands --
+
+    def cli(self, *args, **kwargs):
+        """Run a `gpupool` subcommand to its end."""
+        kwargs.setdefault("env", {}).update(self.env)
+        return self.case.run([self.gpupool, *args], **kwargs)
+
+    def run(self, *program, core=30, memory="256MiB", options=(), **kwargs):
+        """Run a program on a slice, to its end."""
+        return self.cli("run", "--core", core, "--memory", memory, *options, "--", *program,
+                        **kwargs)
+
+    def spawn(self, *program, core=30, memory="256MiB", options=(), env=None, **kwargs):
+        """Start a program on a slice in the background."""
+        return self.case.spawn([self.gpupool, "run", "--core", core, "--memory", memory,
+                                *options, "--", *program], env={**self.env, **(env or {})},
+                               **kwargs)
+
+    def status(self):
+        """`gpupool status --json`, parsed."""
+        result = self.cli("status", "--json")
+        try:
+            return json.loads(result.out)
+        except ValueError as error:
+            self.case.fail(f"status --json is no JSON ({error}):\n{result}")
+
+    def sessions(self):
+        return self.status()["sessions"]
+
+    # ----------------------------------------------------------- processes --
+
+    def pids(self, program):
+        """The pool's processes of that binary name, oldest first."""
+        return sorted(pid for pid in proc.descendants() if proc.program_of(pid) == program)
+
+    def pid(self, program):
+        found = self.pids(program)
+        self.case.equal(len(found), 1, f"number of {program} processes")
+        return found[0]
+
+    def workers(self):
+        return self.pids(WORKER)
+
+    def kill(self, pid, sig=signal.SIGKILL):
+        """Send @sig; for SIGKILL wait until the process is gone."""
+        os.kill(pid, sig)
+        if sig == signal.SIGKILL:
+            self.case.wait_for(lambda: self._gone(pid), f"{pid} survives SIGKILL")
+
+    def restart(self, pid):
+        """Kill -9 and start the same command line again; the new process id."""
+        args = proc.command_line(pid)
+        env = proc.environment(pid)
+        folder = os.readlink(f"/proc/{pid}/cwd")
+        self.kill(pid)
+        log = open(self.case.folder / f"restarted-{pid}.log", "ab")
+        process = subprocess.Popen(args, env=env, cwd=folder, stdin=subprocess.DEVNULL,
+                                   stdout=log, stderr=log, start_new_session=True)
+        log.close()
+        self.case._processes.append(process)
+        return process.pid
+
+    @staticmethod
+    def _gone(pid):
+        proc.reap()
+        return not proc.is_alive(pid)
+
+    def files(self, pid):
+        return proc.open_files(pid)
+
+    def log(self):
+        """Everything the pool's daemons wrote so far."""
+        return "".join(path.read_text(errors="replace")
+                       for path in sorted(self.case.folder.rglob("*.log")))
+
+    def stop(self):
+        if not self.stopped:
+            self.stopped = True
+            self.cli("down", status=None)

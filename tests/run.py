@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Run the unit programs and the end-to-end tests; ends with
+`N passed, N failed, N skipped`.
+
+Unit tests are cmocka programs in BUILD/tests/unit, one case a line (TAP).  An
+end-to-end test is a function test_* of tests/e2e/test_*.py, run by
+harness/child.py in its own session with a time limit.  Everything a test says
+is in BUILD/test-logs/NAME.log; a failed one is shown in short here.
+"""
+
+import argparse
+import ast
+import fnmatch
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CHILD = HERE / "e2e" / "harness" / "child.py"
+UNIT_LIMIT = 120
+E2E_LIMIT = 120
+TAP_LINE = re.compile(r"^(not ok|ok)\b\s*\d*\s*-?\s*(.*?)\s*(# SKIP.*)?$")
+
+
+@dataclass
+class Outcome:
+    name: str
+    passed: int = 0
+    failed: list = field(default_factory=list)
+    skipped: list = field(default_factory=list)
+    seconds: float = 0.0
+
+
+class Runner:
+    def __init__(self, args):
+        self.build = Path(args.build).resolve()
+        self.sanitizer = args.sanitizer
+        self.slowness = args.slowness or (6.0 if args.sanitizer else 1.0)
+        self.logs = self.build / "test-logs"
+        self.logs.mkdir(parents=True, exist_ok=True)
+
+    def command(self, name, args, limit, env=None):
+        """(exit status or None, path of the log); no process of it survives."""
+        log = self.logs / f"{name}.log"
+        with open(log, "w") as out:
+            process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=out,
+                                       stderr=subprocess.STDOUT, start_new_session=True,
+                                       env={**os.environ, **(env or {})}, cwd=HERE.parent)
+            try:
+                status = process.wait(limit * self.slowness)
+            except subprocess.TimeoutExpired:
+                status = None
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+        return status, log
+
+    def unit(self, program):
+        name = f"unit.{program.name}"
+        status, log = self.command(name, [str(program)], UNIT_LIMIT, {
+            "CMOCKA_MESSAGE_OUTPUT": "TAP", "GPUPOOL_TEST_BUILD": str(self.build),
+            "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"})
+        outcome = Outcome(name)
+        for line in log.read_text(errors="replace").splitlines():
+            match = TAP_LINE.match(line)
+            if not match:
+                continue
+            if match.group(1) == "not ok":
+                outcome.failed.append((match.group(2), log))
+            elif match.group(3):
+                outcome.skipped.append((f"{name}: {match.group(2)}", skip_words(log)))
+            else:
+                outcome.passed += 1
+        if status is None:
+            outcome.failed.append((f"no end within {UNIT_LIMIT * self.slowness:.0f} s", log))
+        elif status != 0 and not outcome.failed:
+            outcome.failed.append((f"exit status {status}", log))
+        elif not outcome.passed and not outcome.skipped and not outcome.failed:
+            outcome.failed.append(("it ran no test", log))
+        return outcome
+
+    def e2e(self, path, function):
+        name = f"{path.stem.removeprefix('test_')}.{function.removeprefix('test_')}"
+        status, log = self.command(name, [
+            sys.executable, str(CHILD), str(path), function, "--build", str(self.build),
+            "--sanitizer", self.sanitizer, "--slowness", str(self.slowness)], E2E_LIMIT)
+        outcome = Outcome(name)
+        reason = ""
+        for line in log.read_text(errors="replace").splitlines():
+            if line.startswith("reason:"):
+                reason = line.removeprefix("reason:").strip()
+        if status == 0:
+            outcome.passed = 1
+        elif status == 77:
+            outcome.skipped.append((name, reason))
+        elif status is None:
+            outcome.failed.append((f"no end within {E2E_LIMIT * self.slowness:.0f} s", log))
+        else:
+            outcome.failed.append((reason or f"exit status {status}", log))
+        return outcome
+
+
+def skip_words(log):
+    """What a unit test printed about its skip: its line `skip: WORDS`."""
+    for line in log.read_text(errors="replace").splitlines():
+        if line.lower().startswith("skip:"):
+            return line[5:].strip()
+    return "it said no reason"
+
+
+def e2e_functions(path):
+    tree = ast.parse(path.read_text(), str(path))
+    return [node.name for node in tree.body
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+
+
+def collect(args):
+    """[(name, callable of Runner)], slow ones first so that the end is short."""
+    jobs = []
+    if args.e2e:
+        for path in sorted((HERE / "e2e").glob("test_*.py")):
+            for function in e2e_functions(path):
+                name = f"{path.stem.removeprefix('test_')}.{function.removeprefix('test_')}"
+                jobs.append((name, lambda runner, p=path, f=function: runner.e2e(p, f)))
+    if args.unit:
+        for program in args.programs or sorted(Path(args.build, "tests/unit").glob("test_*")):
+            program = Path(program).resolve()
+            if os.access(program, os.X_OK) and program.is_file():
+                jobs.append((f"unit.{program.name}",
+                             lambda runner, p=program: runner.unit(p)))
+    if args.only:
+        jobs = [job for job in jobs
+                if args.only in job[0] or fnmatch.fnmatch(job[0], args.only)]
+    return jobs
+
+
+def show(number, total, outcome):
+    verdict = "FAIL" if outcome.failed else "skip" if not outcome.passed else "ok  "
+    count = f", {outcome.passed} cases" if outcome.passed > 1 else ""
+    print(f"[{number:3}/{total}] {verdict} {outcome.name} ({outcome.seconds:.1f} s{count})",
+          flush=True)
+    for words, log in outcome.failed:
+        print(f"      {words}\n      log: {log}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--unit", action="store_true", help="run unit programs")
+    parser.add_argument("--e2e", action="store_true", help="run end-to-end tests")
+    parser.add_argument("--only", default="", help="part of a name, or a pattern with *")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--sanitizer", default="", help="what the build was made with")
+    parser.add_argument("--slowness", type=float, help="stretches every time limit")
+    parser.add_argument("programs", nargs="*", help="unit programs (default: all built)")
+    args = parser.parse_args()
+    if not args.unit and not args.e2e:
+        args.unit = args.e2e = True
+
+    jobs = collect(args)
+    runner = Runner(args)
+    outcomes = []
+
+    def timed(job):
+        start = time.monotonic()
+        outcome = job[1](runner)
+        outcome.seconds = time.monotonic() - start
+        return outcome
+
+    with ThreadPoolExecutor(max(1, args.jobs)) as executor:
+        for future in as_completed([executor.submit(timed, job) for job in jobs]):
+            outcomes.append(future.result())
+            show(len(outcomes), len(jobs), outcomes[-1])
+
+    passed = sum(outcome.passed for outcome in outcomes)
+    failed = [(outcome.name, words) for outcome in outcomes for words, _ in outcome.failed]
+    skipped = [skip for outcome in outcomes for skip in outcome.skipped]
+    print()
+    for name, words in skipped:
+        print(f"skipped {name}: {words}")
+    for name, words in failed:
+        print(f"FAILED  {name}: {words}")
+    print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
