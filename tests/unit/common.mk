@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+$(eval $(call unit_test,test_gp_text,tests/unit/test_gp_text.c,common tests/unit,,common,))
+$(eval $(call unit_test,test_gp_msg,tests/unit/test_gp_msg.c,common tests/unit,,common,))
+$(eval $(call unit_test,test_gp_loop,tests/unit/test_gp_loop.c,common tests/unit,,common,))
