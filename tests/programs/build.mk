@@ -39,6 +39,9 @@ comma := ,
 $(foreach name,$(DEMO_NAMES),$(eval $(call driver_program,tests/programs/$(name),\
     tests/programs/$(name).c tests/programs/prog.c,,$(name).ptx)))
 
+$(eval $(call driver_program,tests/programs/cudash,tests/programs/cudash.c,,))
+TEST_PROGRAMS += $(DEMO_PTX)/spin.ptx
+
 # The same kernels as ordinary runtime-API programs, where there is an nvcc.
 # Its own PTX is kept beside the machine code: software cards need it.
 ifneq ($(NVCC),)

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A CUDA program that does what it is told, one line of standard input at a time.
+ *
+ * Each line is a word and its arguments; the answer is one line: the CUresult of
+ * the driver call, then what the call gave.  The end-to-end tests use it to hold a
+ * context open, to fill memory to the last byte, to hang in a kernel, and to be
+ * killed while doing so.  It knows CUDA and nothing of gpupool.  One thread.
+ *
+ * Allocations, modules and streams are named by slots: small numbers, in the
+ * order in which they were made.
+ */
+#include "cuda_names.h"
+#include "util.h"
+
+#include <string.h>
+
+#define SLOTS 4096
+#define WORDS 8
+#define IMAGE_MAX (64u << 20)
+
+struct cudash {
+    CUdevice device;
+    CUcontext context;
+    CUdeviceptr memory[SLOTS];
+    size_t n_memory;
+    CUmodule module;
+    CUstream stream[SLOTS];
+    size_t n_streams;
+};
+
+struct cudash_command {
+    const char *name;
+    int args;
+    void (*act)(struct cudash *sh, char **args);
+};
+
+static unsigned long long
+number(const char *text)
+{
+    return strtoull(text, NULL, 0);
+}
+
+static CUdeviceptr *
+memory_slot(struct cudash *sh, const char *text)
+{
+    unsigned long long slot = number(text);
+
+    if (slot >= sh->n_memory) {
+        fprintf(stderr, "cudash: no allocation %llu\n", slot);
+        exit(2);
+    }
+    return &sh->memory[slot];
+}
+
+static void
+do_init(struct cudash *sh, char **args)
+{
+    printf("%d\n", (int)cuInit(0));
+}
+
+static void
+do_count(struct cudash *sh, char **args)
+{
+    int count = -1;
+    CUresult result = cuDeviceGetCount(&count);
+
+    printf("%d %d\n", (int)result, count);
+}
+
+static void
+do_device(struct cudash *sh, char **args)
+{
+    printf("%d\n", (int)cuDeviceGet(&sh->device, (int)number(args[0])));
+}
+
+static void
+do_name(struct cudash *sh, char **args)
+{
+    char name[256] = "";
+    CUresult result = cuDeviceGetName(name, sizeof(name), sh->device);
+
+    printf("%d %s\n", (int)result, name);
+}
+
+static void
+do_total(struct cudash *sh, char **args)
+{
+    size_t bytes = 0;
+    CUresult result = cuDeviceTotalMem(&bytes, sh->device);
+
+    printf("%d %zu\n", (int)result, bytes);
+}
+
+static void
+do_attribute(struct cudash *sh, char **args)
+{
+    int value = 0;
+    CUresult result =
+        cuDeviceGetAttribute(&value, (CUdevice_attribute)number(args[0]), sh->device);
+
+    printf("%d %d\n", (int)result, value);
+}
+
+static void
+do_version(struct cudash *sh, char **args)
+{
+    int version = 0;
+    CUresult result = cuDriverGetVersion(&version);
+
+    printf("%d %d\n", (int)result, version);
+}
+
+static void
+do_context(struct cudash *sh, char **args)
+{
+    printf("%d\n", (int)cuCtxCreate(&sh->context, 0, sh->device));
+}
+
+static void
+do_destroy(struct cudash *sh, char **args)
+{
+    printf("%d\n", (int)cuCtxDestroy(sh->context));
+}
+
+static void
+do_info(struct cudash *sh, char **args)
+{
+    size_t free_bytes = 0, total = 0;
+    CUresult result = cuMemGetInfo(&free_bytes, &total);
+
+    printf("%d %zu %zu\n", (int)result, free_bytes, total);
+}
+
+static void
+do_alloc(struct cudash *sh, char **args)
+{
+    CUdeviceptr memory = 0;
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+
+    if (sh->n_memory < SLOTS)
+        result = cuMemAlloc(&memory, number(args[0]));
+    if (result != CUDA_SUCCESS) {
+        printf("%d\n", (int)result);
+        return;
+    }
+    sh->memory[sh->n_memory] = memory;
+    printf("%d %zu\n", (int)result, sh->n_memory++);
+}
+
+static void
+do_free(struct cudash *sh, char **args)
+{
+    printf("%d\n", (int)cuMemFree(*memory_slot(sh, args[0])));
+}
+
+/* poke SLOT OFFSET VALUE: one 32-bit word */
+static void
+do_poke(struct cudash *sh, char **args)
+{
+    uint32_t value = (uint32_t)number(args[2]);
+
+    printf("%d\n", (int)cuMemcpyHtoD(*memory_slot(sh, args[0]) + number(args[1]),
+                                     &value, sizeof(value)));
+}
+
+static void
+do_peek(struct cudash *sh, char **args)
+{
+    uint32_t value = 0;
+    CUresult result = cuMemcpyDtoH(&value, *memory_slot(sh, args[0]) + number(args[1]),
+                                   sizeof(value));
+
+    printf("%d %u\n", (int)result, value);
+}
+
+/* load PATH: an image as it stands in a file, ended by one NUL for text */
+static void
+do_load(struct cudash *sh, char **args)
+{
+    static char image[IMAGE_MAX];
+    FILE *file = fopen(args[0], "rb");
+    size_t size;
+
+    if (!file) {
+        perror(args[0]);
+        exit(2);
+    }
+    size = fread(image, 1, IMAGE_MAX - 1, file);
+    fclose(file);
+    image[size] = 0;
+    printf("%d\n", (int)cuModuleLoadData(&sh->module, image));
+}
+
+static void
+do_unload(struct cudash *sh, char **args)
+{
+    printf("%d\n", (int)cuModuleUnload(sh->module));
+}
+
+static void
+do_stream(struct cudash *sh, char **args)
+{
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+
+    if (sh->n_streams < SLOTS)
+        result = cuStreamCreate(&sh->stream[sh->n_streams], CU_STREAM_NON_BLOCKING);
+    printf("%d %zu\n", (int)result, sh->n_streams);
+    sh->n_streams += result == CUDA_SUCCESS;
+}
+
+/* launch KERNEL BLOCKS THREADS SLOT N: kernel(memory, n) on the default stream */
+static void
+do_launch(struct cudash *sh, char **args)
+{
+    CUfunction kernel = NULL;
+    CUresult result = cuModuleGetFunction(&kernel, sh->module, args[0]);
+    CUdeviceptr memory = *memory_slot(sh, args[3]);
+    unsigned n = (unsigned)number(args[4]);
+    void *params[] = {&memory, &n};
+
+    if (result == CUDA_SUCCESS)
+        result = cuLaunchKernel(kernel, (unsigned)number(args[1]), 1, 1,
+                                (unsigned)number(args[2]), 1, 1, 0, NULL, params, NULL);
+    printf("%d\n", (int)result);
+}
+
+static void
+do_sync(struct cudash *sh, char **args)
+{
+    printf("%d\n", (int)cuCtxSynchronize());
+}
+
+static const struct cudash_command commands[] = {
+    {"init", 0, do_init},       {"count", 0, do_count},
+    {"device", 1, do_device},   {"name", 0, do_name},
+    {"total", 0, do_total},     {"attribute", 1, do_attribute},
+    {"version", 0, do_version}, {"context", 0, do_context},
+    {"destroy", 0, do_destroy}, {"info", 0, do_info},
+    {"alloc", 1, do_alloc},     {"free", 1, do_free},
+    {"poke", 3, do_poke},       {"peek", 2, do_peek},
+    {"load", 1, do_load},       {"unload", 0, do_unload},
+    {"stream", 0, do_stream},   {"launch", 5, do_launch},
+    {"sync", 0, do_sync},
+};
+
+static void
+obey(struct cudash *sh, char *line)
+{
+    char *words[WORDS + 1] = {NULL};
+    char *rest = NULL;
+    int count = 0;
+
+    for (char *word = strtok_r(line, " \n", &rest); word && count < WORDS;
+         word = strtok_r(NULL, " \n", &rest))
+        words[count++] = word;
+    if (count == 0)
+        return;
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (strcmp(commands[i].name, words[0]) == 0 && commands[i].args == count - 1) {
+            commands[i].act(sh, words + 1);
+            fflush(stdout);
+            return;
+        }
+    }
+    fprintf(stderr, "cudash: cannot do '%s' with %d arguments\n", words[0], count - 1);
+    exit(2);
+}
+
+int
+main(void)
+{
+    static struct cudash sh;
+    char line[4096];
+
+    while (fgets(line, sizeof(line), stdin))
+        obey(&sh, line);
+    return 0;
+}
