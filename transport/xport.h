@@ -125,6 +125,14 @@ xport_buffered(const struct xport_conn *conn)
  * non-blocking).  @frame_max <= XPORT_FRAME_LIMIT. */
 int xport_tcp_new(int fd, uint32_t frame_max, struct xport_conn **ret, struct gp_err *err);
 
+/* Shared memory between two processes of one host, over the connected Unix socket
+ * @sock_fd (owned from then on): the worker offers, the client accepts.  Whether both
+ * will has been agreed in the handshake before. */
+int xport_shm_offer(int sock_fd, uint32_t frame_max, struct xport_conn **ret,
+                    struct gp_err *err);
+int xport_shm_accept(int sock_fd, uint32_t frame_max, uint64_t deadline_ns,
+                     struct xport_conn **ret, struct gp_err *err);
+
 /* Break the link: calls in progress on any thread return an error soon.  Async-signal
  * unsafe, thread-safe, idempotent. */
 void xport_abort(struct xport_conn *conn);

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every transport keeps the same promises: each case runs over each of them. */
+#include "ut.h"
+
+#include "gp_err.h"
+#include "gp_time.h"
+#include "xport.h"
+#include "xport_ring.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define FRAME_MAX 4096u
+
+enum kind { TCP, SHM };
+
+struct link {
+    struct xport_conn *client, *worker;
+    int raw_fd; /* the client's end of the socket where a test wants to write rubbish */
+};
+
+static uint64_t
+soon(void)
+{
+    return gp_now_ns() + 10 * GP_NS_PER_S;
+}
+
+static void
+link_make(struct link *link, enum kind kind)
+{
+    int fd[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    link->raw_fd = fd[0];
+    if (kind == TCP) {
+        assert_int_equal(xport_tcp_new(fd[0], FRAME_MAX, &link->client, NULL), 0);
+        assert_int_equal(xport_tcp_new(fd[1], FRAME_MAX, &link->worker, NULL), 0);
+        return;
+    }
+    assert_int_equal(xport_shm_offer(fd[1], FRAME_MAX, &link->worker, NULL), 0);
+    assert_int_equal(xport_shm_accept(fd[0], FRAME_MAX, soon(), &link->client, NULL), 0);
+}
+
+static void
+link_end(struct link *link)
+{
+    xport_free(link->client);
+    xport_free(link->worker);
+}
+
+static void
+send_frame(struct xport_conn *conn, uint32_t size, uint8_t fill)
+{
+    uint8_t *p = xport_reserve(conn, size);
+
+    assert_non_null(p);
+    assert_int_equal((uintptr_t)p & 7, 0);
+    memset(p, fill, size);
+    memcpy(p, &size, sizeof(size));
+    xport_commit(conn, size);
+}
+
+static void
+expect_frame(struct xport_conn *conn, uint32_t size, uint8_t fill)
+{
+    const uint8_t *frame;
+    uint32_t got;
+
+    assert_int_equal(xport_recv(conn, (const void **)&frame, &got, soon()), 0);
+    assert_int_equal(got, size);
+    assert_int_equal((uintptr_t)frame & 7, 0);
+    for (uint32_t i = sizeof(size); i < size; i++)
+        assert_int_equal(frame[i], fill);
+}
+
+static void
+frames_arrive_in_order_and_aligned(enum kind kind)
+{
+    struct link link;
+
+    link_make(&link, kind);
+    for (int round = 0; round < 50; round++) {
+        for (uint32_t i = 0; i < 20; i++)
+            send_frame(link.client, 8 + 8 * ((i * 37 + (uint32_t)round) % 500), (uint8_t)i);
+        assert_int_equal(xport_flush(link.client), 0);
+        for (uint32_t i = 0; i < 20; i++)
+            expect_frame(link.worker, 8 + 8 * ((i * 37 + (uint32_t)round) % 500),
+                         (uint8_t)i);
+    }
+    link_end(&link);
+}
+
+static void
+nothing_leaves_before_a_flush(enum kind kind)
+{
+    struct link link;
+    const void *frame;
+    uint32_t size;
+
+    link_make(&link, kind);
+    send_frame(link.client, 64, 1);
+    assert_int_equal(xport_pending(link.client), 64);
+    assert_int_equal(xport_recv(link.worker, &frame, &size, 0), -EAGAIN);
+    assert_int_equal(xport_recv(link.worker, &frame, &size, gp_now_ns() + GP_NS_PER_MS),
+                     -EAGAIN);
+    assert_int_equal(xport_flush(link.client), 0);
+    expect_frame(link.worker, 64, 1);
+    link_end(&link);
+}
+
+struct bulk_job {
+    struct xport_conn *conn;
+    uint8_t *data;
+    size_t len;
+    int rounds;
+};
+
+static void *
+bulk_sender(void *arg)
+{
+    struct bulk_job *job = arg;
+
+    for (int i = 0; i < job->rounds; i++) {
+        size_t half = job->len / 2;
+
+        send_frame(job->conn, 32, (uint8_t)i);
+        assert_int_equal(xport_send_bulk(job->conn, job->data, half), 0);
+        assert_int_equal(xport_send_bulk(job->conn, job->data + half, job->len - half), 0);
+    }
+    send_frame(job->conn, 8, 0);
+    assert_int_equal(xport_flush(job->conn), 0);
+    return NULL;
+}
+
+static void
+payloads_of_any_length_keep_their_bytes(enum kind kind)
+{
+    static const size_t lens[] = {1, 7, 4097, 65536 + 3, 3 * 1024 * 1024 + 5};
+    struct link link;
+
+    link_make(&link, kind);
+    for (size_t l = 0; l < ARRAY_SIZE(lens); l++) {
+        struct bulk_job job = {link.client, malloc(lens[l]), lens[l], 3};
+        uint8_t *back = malloc(lens[l]);
+        pthread_t thread;
+
+        for (size_t i = 0; i < lens[l]; i++)
+            job.data[i] = (uint8_t)(i * 131 + (i >> 11));
+        pthread_create(&thread, NULL, bulk_sender, &job);
+        for (int i = 0; i < job.rounds; i++) {
+            expect_frame(link.worker, 32, (uint8_t)i);
+            /* Taken in two unequal pieces: pieces need not match the sender's. */
+            assert_int_equal(xport_recv_bulk(link.worker, back, lens[l] / 3), 0);
+            assert_int_equal(xport_recv_bulk(link.worker, back + lens[l] / 3,
+                                             lens[l] - lens[l] / 3),
+                             0);
+            assert_memory_equal(back, job.data, lens[l]);
+        }
+        expect_frame(link.worker, 8, 0);
+        pthread_join(thread, NULL);
+        free(back);
+        free(job.data);
+    }
+    link_end(&link);
+}
+
+static void *
+echo_thread(void *arg)
+{
+    struct xport_conn *conn = arg;
+    const void *frame;
+    uint32_t size;
+
+    while (!xport_recv(conn, &frame, &size, GP_FOREVER)) {
+        void *reply = xport_reserve(conn, size);
+
+        memcpy(reply, frame, size);
+        xport_commit(conn, size);
+        if (xport_flush(conn) < 0)
+            break;
+    }
+    return NULL;
+}
+
+static void
+ping_pong_goes_on_while_both_ends_sleep_and_wake(enum kind kind)
+{
+    struct link link;
+    pthread_t thread;
+
+    link_make(&link, kind);
+    pthread_create(&thread, NULL, echo_thread, link.worker);
+    for (int i = 0; i < 3000; i++) {
+        send_frame(link.client, 64, (uint8_t)i);
+        assert_int_equal(xport_flush(link.client), 0);
+        expect_frame(link.client, 64, (uint8_t)i);
+    }
+    xport_abort(link.client);
+    pthread_join(thread, NULL);
+    link_end(&link);
+}
+
+static void
+impossible_length_ends_the_connection_for_good(enum kind kind)
+{
+    static const uint32_t bad[] = {0, 4, 12, FRAME_MAX + 8, UINT32_MAX & ~7u};
+
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        struct link link;
+        const void *frame;
+        uint32_t size;
+        uint32_t *p;
+
+        link_make(&link, kind);
+        p = xport_reserve(link.client, 16);
+        assert_non_null(p);
+        p[0] = bad[i];
+        p[1] = p[2] = p[3] = 0;
+        xport_commit(link.client, 16);
+        xport_flush(link.client);
+        assert_int_equal(xport_recv(link.worker, &frame, &size, soon()), -EPROTO);
+        assert_int_equal(xport_recv(link.worker, &frame, &size, soon()), -EPROTO);
+        assert_int_equal(xport_flush(link.worker), -EPROTO);
+        link_end(&link);
+    }
+}
+
+static void
+end_of_the_peer_is_seen_after_what_it_sent(enum kind kind)
+{
+    struct link link;
+    const void *frame;
+    uint32_t size;
+
+    link_make(&link, kind);
+    send_frame(link.client, 24, 5);
+    assert_int_equal(xport_flush(link.client), 0);
+    xport_free(link.client);
+    link.client = NULL;
+    expect_frame(link.worker, 24, 5);
+    assert_int_equal(xport_recv(link.worker, &frame, &size, soon()), -ECONNRESET);
+    link_end(&link);
+}
+
+static void *
+abort_thread(void *arg)
+{
+    xport_abort(arg);
+    return NULL;
+}
+
+static void
+abort_wakes_a_sleeping_receiver(enum kind kind)
+{
+    struct link link;
+    const void *frame;
+    uint32_t size;
+    pthread_t thread;
+    int r;
+
+    link_make(&link, kind);
+    pthread_create(&thread, NULL, abort_thread, link.worker);
+    r = xport_recv(link.worker, &frame, &size, soon());
+    assert_true(r == -ECONNABORTED || r == -ECONNRESET);
+    pthread_join(thread, NULL);
+    link_end(&link);
+}
+
+static void *
+stuffing_thread(void *arg)
+{
+    struct xport_conn *conn = arg;
+    int r = 0;
+
+    while (!r && xport_reserve(conn, FRAME_MAX)) {
+        uint32_t size = FRAME_MAX;
+
+        memcpy(conn->tx.pos, &size, sizeof(size));
+        xport_commit(conn, FRAME_MAX);
+        r = xport_flush(conn);
+    }
+    return NULL;
+}
+
+static void
+writer_blocked_on_a_full_link_ends_with_the_peer(enum kind kind)
+{
+    struct link link;
+    pthread_t thread;
+    const void *frame;
+    uint32_t size;
+
+    link_make(&link, kind);
+    pthread_create(&thread, NULL, stuffing_thread, link.client);
+    assert_int_equal(xport_recv(link.worker, &frame, &size, soon()), 0);
+    xport_free(link.worker);
+    link.worker = NULL;
+    pthread_join(thread, NULL);
+    link_end(&link);
+}
+
+static void
+oversize_frame_is_refused_by_the_sender(enum kind kind)
+{
+    struct link link;
+
+    link_make(&link, kind);
+    assert_null(xport_reserve(link.client, FRAME_MAX + 8 + (64u << 10)));
+    link_end(&link);
+}
+
+/* --- shared memory alone --- */
+
+static void
+ring_index_out_of_bounds_is_an_error(void **state)
+{
+    struct xport_ring_shared shared = {0};
+    CLEANUP_FREE uint8_t *bytes = calloc(1, XPORT_RING_SIZE);
+    struct xport_ring ring = {&shared, bytes, 0};
+    uint8_t buf[16];
+    size_t n;
+
+    shared.head = XPORT_RING_SIZE + 1;
+    assert_int_equal(xport_ring_get(&ring, buf, sizeof(buf), &n), -EPROTO);
+    shared.head = UINT64_MAX;
+    assert_int_equal(xport_ring_get(&ring, buf, sizeof(buf), &n), -EPROTO);
+    shared.tail = 1;
+    assert_int_equal(xport_ring_put(&ring, buf, sizeof(buf), &n), -EPROTO);
+}
+
+static void
+unsealed_file_is_refused(void **state)
+{
+    struct gp_err err = {0};
+    struct xport_conn *conn;
+    int fd[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    assert_int_equal(send(fd[1], "x", 1, 0), 1);
+    assert_int_equal(xport_shm_accept(fd[0], FRAME_MAX, soon(), &conn, &err), -EPROTO);
+    close(fd[0]);
+    close(fd[1]);
+}
+
+#define OVER_EACH(name)                                                                  \
+    static void name##_tcp(void **state)                                                 \
+    {                                                                                    \
+        name(TCP);                                                                       \
+    }                                                                                    \
+    static void name##_shm(void **state)                                                 \
+    {                                                                                    \
+        name(SHM);                                                                       \
+    }
+#define BOTH(name) cmocka_unit_test(name##_tcp), cmocka_unit_test(name##_shm)
+
+OVER_EACH(frames_arrive_in_order_and_aligned)
+OVER_EACH(nothing_leaves_before_a_flush)
+OVER_EACH(payloads_of_any_length_keep_their_bytes)
+OVER_EACH(ping_pong_goes_on_while_both_ends_sleep_and_wake)
+OVER_EACH(impossible_length_ends_the_connection_for_good)
+OVER_EACH(end_of_the_peer_is_seen_after_what_it_sent)
+OVER_EACH(abort_wakes_a_sleeping_receiver)
+OVER_EACH(writer_blocked_on_a_full_link_ends_with_the_peer)
+OVER_EACH(oversize_frame_is_refused_by_the_sender)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(frames_arrive_in_order_and_aligned),
+        BOTH(nothing_leaves_before_a_flush),
+        BOTH(payloads_of_any_length_keep_their_bytes),
+        BOTH(ping_pong_goes_on_while_both_ends_sleep_and_wake),
+        BOTH(impossible_length_ends_the_connection_for_good),
+        BOTH(end_of_the_peer_is_seen_after_what_it_sent),
+        BOTH(abort_wakes_a_sleeping_receiver),
+        BOTH(writer_blocked_on_a_full_link_ends_with_the_peer),
+        BOTH(oversize_frame_is_refused_by_the_sender),
+        cmocka_unit_test(ring_index_out_of_bounds_is_an_error),
+        cmocka_unit_test(unsealed_file_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+$(eval $(call unit_test,test_xport,tests/unit/test_xport.c,transport common tests/unit,,transport common,))

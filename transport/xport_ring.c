@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "xport_ring.h"
+
+#include "gp_time.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+/* The memory is shared between processes, so these are not FUTEX_PRIVATE. */
+static long
+futex(uint32_t *word, int op, uint32_t val, const struct timespec *timeout)
+{
+    return syscall(SYS_futex, word, op, val, timeout, NULL, 0);
+}
+
+/* Index and flag are written and read in sequentially consistent order throughout: here
+ * index, then flag; the sleeper flag, then index (xport_ring_wait_*).  So one sees the other. */
+static void
+wake(uint32_t *word)
+{
+    if (__atomic_load_n(word, __ATOMIC_SEQ_CST) &&
+        __atomic_exchange_n(word, 0, __ATOMIC_SEQ_CST))
+        futex(word, FUTEX_WAKE, 1, NULL);
+}
+
+/* Bytes in the ring as the producer sees them, or -1. */
+static int64_t
+used_by_producer(const struct xport_ring *ring)
+{
+    uint64_t tail = __atomic_load_n(&ring->shared->tail, __ATOMIC_SEQ_CST);
+    uint64_t used = ring->index - tail;
+
+    return used > XPORT_RING_SIZE ? -1 : (int64_t)used;
+}
+
+static int64_t
+used_by_consumer(const struct xport_ring *ring)
+{
+    uint64_t head = __atomic_load_n(&ring->shared->head, __ATOMIC_SEQ_CST);
+    uint64_t used = head - ring->index;
+
+    return used > XPORT_RING_SIZE ? -1 : (int64_t)used;
+}
+
+int
+xport_ring_put(struct xport_ring *ring, const void *data, size_t len, size_t *ret_n)
+{
+    int64_t used = used_by_producer(ring);
+    size_t at = ring->index % XPORT_RING_SIZE, first;
+
+    if (used < 0)
+        return -EPROTO;
+    len = gp_min(len, (size_t)(XPORT_RING_SIZE - used));
+    first = gp_min(len, XPORT_RING_SIZE - at);
+    memcpy(ring->bytes + at, data, first);
+    memcpy(ring->bytes, (const uint8_t *)data + first, len - first);
+    ring->index += len;
+    __atomic_store_n(&ring->shared->head, ring->index, __ATOMIC_SEQ_CST);
+    if (len)
+        wake(&ring->shared->data_wanted);
+    *ret_n = len;
+    return 0;
+}
+
+int
+xport_ring_get(struct xport_ring *ring, void *buf, size_t len, size_t *ret_n)
+{
+    int64_t used = used_by_consumer(ring);
+    size_t at = ring->index % XPORT_RING_SIZE, first;
+
+    if (used < 0)
+        return -EPROTO;
+    *ret_n = len = gp_min(len, (size_t)used);
+    if (!len)
+        return 0;
+    first = gp_min(len, XPORT_RING_SIZE - at);
+    memcpy(buf, ring->bytes + at, first);
+    memcpy((uint8_t *)buf + first, ring->bytes, len - first);
+    ring->index += len;
+    __atomic_store_n(&ring->shared->tail, ring->index, __ATOMIC_SEQ_CST);
+    /* Waking the producer for every few bytes would make the two take turns: wait until
+     * half of the ring is free. */
+    if ((size_t)used - len <= XPORT_RING_SIZE / 2)
+        wake(&ring->shared->room_wanted);
+    return 0;
+}
+
+static int
+sleep_on(uint32_t *word, uint64_t deadline_ns)
+{
+    struct timespec ts, *timeout = NULL;
+    uint64_t now = gp_now_ns();
+
+    if (deadline_ns != GP_FOREVER) {
+        uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
+
+        ts = (struct timespec){(time_t)(left / GP_NS_PER_S), (long)(left % GP_NS_PER_S)};
+        timeout = &ts;
+    }
+    if (futex(word, FUTEX_WAIT, 1, timeout) < 0 && errno == ETIMEDOUT)
+        return -ETIMEDOUT;
+    return 0;
+}
+
+int
+xport_ring_wait_room(struct xport_ring *ring, uint64_t deadline_ns)
+{
+    int64_t used;
+
+    __atomic_store_n(&ring->shared->room_wanted, 1, __ATOMIC_SEQ_CST);
+    used = used_by_producer(ring);
+    if (used < 0)
+        return -EPROTO;
+    if (used <= XPORT_RING_SIZE / 2)
+        return 0;
+    return sleep_on(&ring->shared->room_wanted, deadline_ns);
+}
+
+int
+xport_ring_wait_data(struct xport_ring *ring, uint64_t deadline_ns)
+{
+    __atomic_store_n(&ring->shared->data_wanted, 1, __ATOMIC_SEQ_CST);
+    if (used_by_consumer(ring))
+        return 0;
+    return sleep_on(&ring->shared->data_wanted, deadline_ns);
+}
+
+void
+xport_ring_kick(struct xport_ring *ring)
+{
+    __atomic_store_n(&ring->shared->room_wanted, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&ring->shared->data_wanted, 0, __ATOMIC_RELAXED);
+    futex(&ring->shared->room_wanted, FUTEX_WAKE, INT32_MAX, NULL);
+    futex(&ring->shared->data_wanted, FUTEX_WAKE, INT32_MAX, NULL);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One direction of a shared-memory connection: a byte ring between two processes.
+ *
+ * One producer, one consumer, each in its own process, neither trusting the other: an
+ * index is written by one side only, kept there in private as well, and what the other
+ * side wrote is checked before it is used.  The words in shared memory are struct
+ * xport_ring_shared.  Private to transport/.
+ */
+#ifndef XPORT_RING_H
+#define XPORT_RING_H
+
+#include "gp_base.h"
+
+#include <assert.h>
+
+/* Small enough that a ring and what is copied to and from it stay in a core's L2, large
+ * enough that producer and consumer do not take turns too often (measured). */
+#define XPORT_RING_SIZE (512u << 10)
+
+/* In shared memory; a cache line each for what the two sides write. */
+struct xport_ring_shared {
+    uint64_t head; /* bytes produced; written by the producer */
+    uint32_t room_wanted; /* futex: the producer sleeps until there is room */
+    uint8_t pad0[52];
+    uint64_t tail; /* bytes consumed; written by the consumer */
+    uint32_t data_wanted; /* futex: the consumer sleeps until there is data */
+    uint8_t pad1[52];
+};
+static_assert(sizeof(struct xport_ring_shared) == 128, "shared layout");
+
+/* One side's view. */
+struct xport_ring {
+    struct xport_ring_shared *shared;
+    uint8_t *bytes; /* XPORT_RING_SIZE */
+    uint64_t index; /* our own: head of the producer, tail of the consumer */
+};
+
+/* Copy in what fits and publish it; -EPROTO: the other side broke the rules. */
+int xport_ring_put(struct xport_ring *ring, const void *data, size_t len, size_t *ret_n);
+
+/* Copy out what is there; *ret_n may be 0. */
+int xport_ring_get(struct xport_ring *ring, void *buf, size_t len, size_t *ret_n);
+
+/* Sleep until there is room (data), the deadline passes, or somebody calls
+ * xport_ring_kick(); spurious returns happen.  -ETIMEDOUT. */
+int xport_ring_wait_room(struct xport_ring *ring, uint64_t deadline_ns);
+int xport_ring_wait_data(struct xport_ring *ring, uint64_t deadline_ns);
+
+/* Wake whoever sleeps on this ring, on both sides. */
+void xport_ring_kick(struct xport_ring *ring);
+
+#endif

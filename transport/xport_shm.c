@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames over shared memory, for a client and a worker on one host: two byte rings in a
+ * sealed memfd that the worker makes and hands over on their Unix socket.  The socket
+ * stays open: its end tells that the peer is gone, however it died.
+ */
+#include "gp_err.h"
+#include "gp_net.h"
+#include "gp_time.h"
+#include "xport_ring.h"
+#include "xport_stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+/* A sleeper looks at the socket this often: how late the death of a peer is noticed. */
+#define SHM_LIVENESS_NS (100 * GP_NS_PER_MS)
+
+struct shm_map {
+    struct xport_ring_shared ring[2]; /* client to worker, worker to client */
+    uint8_t pad[4096 - 2 * sizeof(struct xport_ring_shared)];
+    uint8_t bytes[2][XPORT_RING_SIZE];
+};
+
+struct shm_conn {
+    struct xport_stream stream;
+    struct shm_map *map;
+    struct xport_ring tx, rx;
+};
+
+static struct shm_conn *
+shm_of(struct xport_stream *stream)
+{
+    return container_of(stream, struct shm_conn, stream);
+}
+
+/* Whether the peer still holds its end of the socket, and we have not aborted. */
+static int
+liveness(struct xport_conn *conn)
+{
+    char byte;
+    int r = __atomic_load_n(&conn->error, __ATOMIC_RELAXED);
+
+    if (r < 0)
+        return r;
+    if (recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+        return -ECONNRESET;
+    return 0;
+}
+
+static int
+write_piece(struct shm_conn *shm, const void *data, size_t len, size_t *ret_n)
+{
+    int r = xport_ring_put(&shm->tx, data, len, ret_n);
+
+    if (r < 0 || *ret_n)
+        return r;
+    r = xport_ring_wait_room(&shm->tx, gp_now_ns() + SHM_LIVENESS_NS);
+    return r == -ETIMEDOUT ? liveness(&shm->stream.conn) : r;
+}
+
+static int
+shm_write(struct xport_stream *stream, struct iovec *iov, size_t n_iov)
+{
+    struct xport_conn *conn = &stream->conn;
+
+    while (n_iov) {
+        size_t n = 0;
+        int r = __atomic_load_n(&conn->error, __ATOMIC_RELAXED);
+
+        if (!r)
+            r = write_piece(shm_of(stream), iov->iov_base, iov->iov_len, &n);
+        if (r < 0)
+            return r;
+        conn->stats.tx_writes++;
+        conn->stats.tx_bytes += n;
+        xport_iov_advance(&iov, &n_iov, n);
+    }
+    return 0;
+}
+
+static int
+shm_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
+{
+    int r = xport_ring_get(&shm_of(stream)->rx, buf, len, ret_n);
+
+    stream->conn.stats.rx_reads++;
+    return r < 0 ? r : *ret_n ? 0 : -EAGAIN;
+}
+
+static int
+shm_wait(struct xport_stream *stream, uint64_t deadline_ns)
+{
+    uint64_t look = gp_min(deadline_ns, gp_now_ns() + SHM_LIVENESS_NS);
+    int r = xport_ring_wait_data(&shm_of(stream)->rx, look);
+
+    if (r != -ETIMEDOUT)
+        return r < 0 ? r : __atomic_load_n(&stream->conn.error, __ATOMIC_RELAXED);
+    r = liveness(&stream->conn);
+    /* What a peer sent before it died is still to be read: only an empty ring ends. */
+    if (r < 0 && xport_ring_wait_data(&shm_of(stream)->rx, 0) != -ETIMEDOUT)
+        return 0;
+    return r < 0 ? r : look == deadline_ns ? -ETIMEDOUT : 0;
+}
+
+static void
+shm_abort(struct xport_conn *conn)
+{
+    struct shm_conn *shm = shm_of(xport_stream_of(conn));
+
+    shutdown(conn->fd, SHUT_RDWR);
+    xport_ring_kick(&shm->tx);
+    xport_ring_kick(&shm->rx);
+}
+
+static void
+shm_free(struct xport_conn *conn)
+{
+    struct shm_conn *shm = shm_of(xport_stream_of(conn));
+
+    if (conn->fd >= 0) {
+        shm_abort(conn);
+        close(conn->fd);
+    }
+    if (shm->map)
+        munmap(shm->map, sizeof(*shm->map));
+    xport_stream_fini(&shm->stream);
+    free(shm);
+}
+
+static const struct xport_ops shm_ops = {
+    .name = "shm",
+    .reserve = xport_stream_reserve,
+    .flush = xport_stream_flush,
+    .fill = xport_stream_fill,
+    .recv_bulk = xport_stream_recv_bulk,
+    .release = xport_stream_release,
+    .abort = shm_abort,
+    .free = shm_free,
+};
+
+static const struct xport_stream_io shm_io = {
+    .write = shm_write,
+    .read = shm_read,
+    .wait = shm_wait,
+};
+
+static int
+map_new(int memfd, struct shm_map **ret, struct gp_err *err)
+{
+    void *p = mmap(NULL, sizeof(struct shm_map), PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_POPULATE, memfd, 0);
+
+    if (p == MAP_FAILED)
+        return gp_err_set(err, -errno, "mapping the shared ring: %s", strerror(errno));
+    *ret = p;
+    return 0;
+}
+
+/* The connection over a mapped segment; @side 0: client, 1: worker. */
+static int
+conn_new(int sock_fd, int memfd, int side, uint32_t frame_max, struct xport_conn **ret,
+         struct gp_err *err)
+{
+    struct shm_conn *shm = calloc(1, sizeof(*shm));
+    int r;
+
+    if (!shm)
+        return gp_err_set(err, -ENOMEM, "out of memory");
+    r = xport_stream_init(&shm->stream, &shm_ops, &shm_io, frame_max, err);
+    if (!r)
+        r = map_new(memfd, &shm->map, err);
+    if (r < 0) {
+        shm_free(&shm->stream.conn);
+        return r;
+    }
+    shm->tx = (struct xport_ring){&shm->map->ring[side], shm->map->bytes[side], 0};
+    shm->rx = (struct xport_ring){&shm->map->ring[!side], shm->map->bytes[!side], 0};
+    fcntl(sock_fd, F_SETFL, fcntl(sock_fd, F_GETFL) | O_NONBLOCK);
+    shm->stream.conn.fd = sock_fd; /* from here on it is ours */
+    *ret = &shm->stream.conn;
+    return 0;
+}
+
+static int
+send_fd(int sock_fd, int fd)
+{
+    union {
+        char buf[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    char byte = 'm';
+    struct iovec iov = {&byte, 1};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = &control,
+                         .msg_controllen = sizeof(control)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+    return sendmsg(sock_fd, &msg, MSG_NOSIGNAL) == 1 ? 0 : -errno;
+}
+
+static int
+recv_fd(int sock_fd, uint64_t deadline_ns)
+{
+    union {
+        char buf[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    char byte;
+    struct iovec iov = {&byte, 1};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = &control,
+                         .msg_controllen = sizeof(control)};
+    struct cmsghdr *c;
+    int fd;
+
+    while (recvmsg(sock_fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1) {
+        int r = errno == EAGAIN ? gp_net_wait(sock_fd, POLLIN, deadline_ns) : -ECONNRESET;
+
+        if (r < 0)
+            return r;
+    }
+    c = CMSG_FIRSTHDR(&msg);
+    if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof(int)))
+        return -EPROTO;
+    memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+    return fd;
+}
+
+int
+xport_shm_offer(int sock_fd, uint32_t frame_max, struct xport_conn **ret,
+                struct gp_err *err)
+{
+    /* Sealed: a peer that shrank the file would kill us with SIGBUS. */
+    static const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    CLEANUP_FD int fd = memfd_create("gpupool-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int r;
+
+    if (fd < 0 || ftruncate(fd, sizeof(struct shm_map)) < 0 ||
+        fcntl(fd, F_ADD_SEALS, seals) < 0)
+        return gp_err_set(err, -errno, "memfd for the shared ring: %s", strerror(errno));
+    r = send_fd(sock_fd, fd);
+    if (r < 0)
+        return gp_err_set(err, r, "handing over the shared ring: %s", strerror(-r));
+    return conn_new(sock_fd, fd, 1, frame_max, ret, err);
+}
+
+int
+xport_shm_accept(int sock_fd, uint32_t frame_max, uint64_t deadline_ns,
+                 struct xport_conn **ret, struct gp_err *err)
+{
+    CLEANUP_FD int fd = recv_fd(sock_fd, deadline_ns);
+    int seals, r = fd;
+
+    if (fd < 0)
+        return gp_err_set(err, r, "no shared ring arrived: %s", strerror(-r));
+    seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) ||
+        lseek(fd, 0, SEEK_END) != sizeof(struct shm_map))
+        return gp_err_set(err, -EPROTO, "the shared ring is not the sealed file it must be");
+    return conn_new(sock_fd, fd, 0, frame_max, ret, err);
+}

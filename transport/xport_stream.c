@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "xport_stream.h"
+
+#include "gp_err.h"
+#include "gp_time.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Coalescing limit: beyond this a write costs no less per byte (measured). */
+#define TX_BUFFER (64u << 10)
+#define RX_READ (64u << 10)
+
+int
+xport_stream_init(struct xport_stream *stream, const struct xport_ops *ops,
+                  const struct xport_stream_io *io, uint32_t frame_max, struct gp_err *err)
+{
+    struct xport_conn *conn = &stream->conn;
+
+    conn->ops = ops;
+    conn->frame_max = frame_max;
+    conn->fd = -1;
+    stream->io = io;
+    if (frame_max < XPORT_FRAME_MIN || frame_max > XPORT_FRAME_LIMIT || frame_max % 8)
+        return gp_err_set(err, -EINVAL, "frame limit %u out of range", frame_max);
+    stream->tx_cap = gp_max(frame_max, TX_BUFFER);
+    stream->rx_cap = frame_max + RX_READ;
+    stream->tx_buf = aligned_alloc(64, GP_ALIGN_UP(stream->tx_cap, 64));
+    stream->rx_buf = aligned_alloc(64, GP_ALIGN_UP(stream->rx_cap, 64));
+    if (!stream->tx_buf || !stream->rx_buf)
+        return gp_err_set(err, -ENOMEM, "out of memory");
+    conn->tx.base = conn->tx.pos = stream->tx_buf;
+    conn->tx.end = stream->tx_buf + stream->tx_cap;
+    conn->rx.pos = conn->rx.end = stream->rx_buf;
+    return 0;
+}
+
+void
+xport_stream_fini(struct xport_stream *stream)
+{
+    free(stream->tx_buf);
+    free(stream->rx_buf);
+}
+
+int
+xport_stream_flush(struct xport_conn *conn, const void *bulk, size_t len)
+{
+    struct xport_stream *stream = xport_stream_of(conn);
+    struct iovec iov[2];
+    size_t n = 0;
+
+    if (xport_pending(conn))
+        iov[n++] = (struct iovec){conn->tx.base, xport_pending(conn)};
+    if (len)
+        iov[n++] = (struct iovec){(void *)(uintptr_t)bulk, len};
+    conn->tx.pos = conn->tx.base;
+    return stream->io->write(stream, iov, n);
+}
+
+int
+xport_stream_reserve(struct xport_conn *conn, size_t n)
+{
+    /* Once empty the buffer holds a frame of the largest size. */
+    return n > conn->frame_max ? -EMSGSIZE : xport_flush(conn);
+}
+
+static void
+to_start(struct xport_stream *stream)
+{
+    struct xport_conn *conn = &stream->conn;
+    size_t have = (size_t)(conn->rx.end - conn->rx.pos);
+
+    memmove(stream->rx_buf, conn->rx.pos, have);
+    conn->rx.pos = stream->rx_buf;
+    conn->rx.end = stream->rx_buf + have;
+}
+
+void
+xport_stream_release(struct xport_conn *conn)
+{
+    /* Frames are multiples of 8, but payloads are not: realign after an odd one.  Empty is
+     * the chance to go back to the start, where the cache is warm. */
+    if (conn->rx.pos == conn->rx.end || ((uintptr_t)conn->rx.pos & 7))
+        to_start(xport_stream_of(conn));
+}
+
+/* Until something was read: first spinning when that has paid, then asleep. */
+static int
+read_wait(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n,
+          uint64_t deadline_ns)
+{
+    struct xport_conn *conn = &stream->conn;
+    int r = stream->io->read(stream, buf, len, ret_n);
+
+    if (r != -EAGAIN || !deadline_ns)
+        return r;
+    if (xport_spin_begin(&stream->spin)) {
+        do
+            r = stream->io->read(stream, buf, len, ret_n);
+        while (r == -EAGAIN && xport_spin_again(&stream->spin));
+        if (r != -EAGAIN) {
+            xport_spin_won(&stream->spin);
+            conn->stats.rx_spun++;
+            return r;
+        }
+    }
+    conn->stats.rx_slept++;
+    while (r == -EAGAIN) {
+        r = stream->io->wait(stream, deadline_ns);
+        if (r == -ETIMEDOUT)
+            return -EAGAIN;
+        if (!r)
+            r = stream->io->read(stream, buf, len, ret_n);
+    }
+    return r;
+}
+
+int
+xport_stream_fill(struct xport_conn *conn, uint64_t deadline_ns)
+{
+    struct xport_stream *stream = xport_stream_of(conn);
+    size_t n = 0;
+    int r;
+
+    if ((size_t)(stream->rx_buf + stream->rx_cap - conn->rx.end) < RX_READ)
+        to_start(stream);
+    r = read_wait(stream, conn->rx.end, RX_READ, &n, deadline_ns);
+    conn->rx.end += n;
+    conn->stats.rx_bytes += n;
+    return r;
+}
+
+int
+xport_stream_recv_bulk(struct xport_conn *conn, void *buf, size_t len)
+{
+    uint8_t *p = buf;
+
+    conn->stats.rx_bytes += len;
+    while (len) {
+        size_t n = 0;
+        int r = read_wait(xport_stream_of(conn), p, len, &n, GP_FOREVER);
+
+        if (r < 0)
+            return r;
+        p += n;
+        len -= n;
+    }
+    return 0;
+}

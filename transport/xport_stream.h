@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection over any ordered byte stream: the buffers and waits that TCP and shared
+ * memory have in common.  Private to transport/.
+ *
+ * The send buffer is filled by the application threads and leaves in one write; a payload
+ * rides in the same gathered write.  The receive buffer takes what is there, at most
+ * 64 KiB a time: little enough that a payload mostly goes straight to its place.  What
+ * comes from shared memory is copied before it is looked at, so a peer that scribbles
+ * over it later changes nothing.
+ */
+#ifndef XPORT_STREAM_H
+#define XPORT_STREAM_H
+
+#include "xport.h"
+#include "xport_spin.h"
+
+struct xport_stream;
+
+/* The byte stream itself. */
+struct xport_stream_io {
+    /* All of @iov, waiting for room as long as the link lives; uses @iov up. */
+    int (*write)(struct xport_stream *stream, struct iovec *iov, size_t n_iov);
+    /* What is there, at most @len bytes; -EAGAIN: nothing; -ECONNRESET: the end. */
+    int (*read)(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n);
+    /* Sleep until there may be something to read; -ETIMEDOUT. */
+    int (*wait)(struct xport_stream *stream, uint64_t deadline_ns);
+};
+
+struct xport_stream {
+    struct xport_conn conn;
+    const struct xport_stream_io *io;
+    struct xport_spin spin;
+    uint8_t *tx_buf, *rx_buf;
+    size_t tx_cap, rx_cap;
+};
+
+static inline struct xport_stream *
+xport_stream_of(struct xport_conn *conn)
+{
+    return container_of(conn, struct xport_stream, conn);
+}
+
+/* Buffers for @stream (zeroed, storage is the caller's).  @ops holds the three functions
+ * below and the transport's own abort and free. */
+int xport_stream_init(struct xport_stream *stream, const struct xport_ops *ops,
+                      const struct xport_stream_io *io, uint32_t frame_max,
+                      struct gp_err *err);
+void xport_stream_fini(struct xport_stream *stream);
+
+int xport_stream_reserve(struct xport_conn *conn, size_t n);
+int xport_stream_flush(struct xport_conn *conn, const void *bulk, size_t len);
+int xport_stream_fill(struct xport_conn *conn, uint64_t deadline_ns);
+int xport_stream_recv_bulk(struct xport_conn *conn, void *buf, size_t len);
+void xport_stream_release(struct xport_conn *conn);
+
+/* Use up the first @n bytes of the vector. */
+static inline void
+xport_iov_advance(struct iovec **iov, size_t *n_iov, size_t n)
+{
+    while (*n_iov && n >= (*iov)->iov_len) {
+        n -= (*iov)->iov_len;
+        ++*iov;
+        --*n_iov;
+    }
+    if (*n_iov) {
+        (*iov)->iov_base = (char *)(*iov)->iov_base + n;
+        (*iov)->iov_len -= n;
+    }
+}
+
+#endif
