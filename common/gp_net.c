@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 
 /* Split off the host; what is left starts with ':' or is empty. */
 static const char *
@@ -90,9 +91,46 @@ listen_on(const struct addrinfo *ai, int backlog)
     return TAKE_FD(fd);
 }
 
-int
-gp_net_listen(const char *text, unsigned dflt_port, int backlog, int *ret_fd,
-              struct gp_err *err)
+/* Whether @text is "unix:/path"; fills *ret_sa when it is. */
+static int
+unix_addr(const char *text, struct sockaddr_un *ret_sa, struct gp_err *err)
+{
+    if (strncmp(text, "unix:", 5))
+        return 0;
+    *ret_sa = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (!text[5] || !gp_str_copy(ret_sa->sun_path, sizeof(ret_sa->sun_path), text + 5))
+        return gp_err_set(err, -EINVAL, "'%s': a path of 1..%zu bytes must follow unix:",
+                          text, sizeof(ret_sa->sun_path) - 1);
+    return 1;
+}
+
+static int
+unix_connect(const struct sockaddr_un *sa)
+{
+    CLEANUP_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0 || connect(fd, (const struct sockaddr *)sa, sizeof(*sa)) < 0)
+        return -errno;
+    return TAKE_FD(fd);
+}
+
+static int
+unix_listen(const struct sockaddr_un *sa, int backlog)
+{
+    CLEANUP_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    CLEANUP_FD int probe = unix_connect(sa);
+
+    if (fd < 0)
+        return -errno;
+    if (probe == -ECONNREFUSED)
+        unlink(sa->sun_path);
+    if (bind(fd, (const struct sockaddr *)sa, sizeof(*sa)) < 0 || listen(fd, backlog) < 0)
+        return -errno;
+    return TAKE_FD(fd);
+}
+
+static int
+tcp_listen(const char *text, unsigned dflt_port, int backlog, struct gp_err *err)
 {
     struct addrinfo *list;
     int r, fd = -EADDRNOTAVAIL;
@@ -106,9 +144,28 @@ gp_net_listen(const char *text, unsigned dflt_port, int backlog, int *ret_fd,
             if ((ai->ai_family == AF_INET6) == (pass == 0))
                 fd = listen_on(ai, backlog);
     freeaddrinfo(list);
-    if (fd < 0)
-        return gp_err_set(err, fd, "cannot listen on %s: %s", text, strerror(-fd));
-    *ret_fd = fd;
+    return fd < 0 ? gp_err_set(err, fd, "cannot listen on %s: %s", text, strerror(-fd)) : fd;
+}
+
+int
+gp_net_listen(const char *text, unsigned dflt_port, int backlog, int *ret_fd,
+              struct gp_err *err)
+{
+    struct sockaddr_un sa;
+    int r = unix_addr(text, &sa, err);
+
+    if (r < 0)
+        return r;
+    if (!r) {
+        r = tcp_listen(text, dflt_port, backlog, err);
+    } else {
+        r = unix_listen(&sa, backlog);
+        if (r < 0)
+            gp_err_set(err, r, "cannot listen on %s: %s", text, strerror(-r));
+    }
+    if (r < 0)
+        return r;
+    *ret_fd = r;
     return 0;
 }
 
@@ -149,9 +206,8 @@ connect_to(const struct addrinfo *ai, uint64_t deadline_ns)
     return TAKE_FD(fd);
 }
 
-int
-gp_net_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns, bool blocking,
-               int *ret_fd, struct gp_err *err)
+static int
+tcp_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns, struct gp_err *err)
 {
     struct addrinfo *list;
     int r, fd = -EHOSTUNREACH;
@@ -162,11 +218,31 @@ gp_net_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns, bool 
     for (const struct addrinfo *ai = list; ai && fd < 0; ai = ai->ai_next)
         fd = connect_to(ai, deadline_ns);
     freeaddrinfo(list);
-    if (fd < 0)
-        return gp_err_set(err, fd, "cannot connect to %s: %s", text, strerror(-fd));
+    return fd < 0 ? gp_err_set(err, fd, "cannot connect to %s: %s", text, strerror(-fd))
+                  : fd;
+}
+
+int
+gp_net_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns, bool blocking,
+               int *ret_fd, struct gp_err *err)
+{
+    struct sockaddr_un sa;
+    int r = unix_addr(text, &sa, err);
+
+    if (r < 0)
+        return r;
+    if (!r) {
+        r = tcp_connect(text, dflt_port, deadline_ns, err);
+    } else {
+        r = unix_connect(&sa);
+        if (r < 0)
+            gp_err_set(err, r, "cannot connect to %s: %s", text, strerror(-r));
+    }
+    if (r < 0)
+        return r;
     if (blocking)
-        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-    *ret_fd = fd;
+        fcntl(r, F_SETFL, fcntl(r, F_GETFL) & ~O_NONBLOCK);
+    *ret_fd = r;
     return 0;
 }
 

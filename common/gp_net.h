@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses, listening and connecting over TCP, IPv4 and IPv6, by "host:port".
+ * Addresses, listening and connecting: "host:port" is TCP over IPv4 or IPv6,
+ * "unix:/path" a Unix stream socket.
  *
  * No state, any thread.  Every descriptor is close-on-exec.  Not framing: see gp_msg.h
  * for control messages and transport/ for the data path.
@@ -26,7 +27,8 @@ struct gp_net_addr {
 int gp_net_parse(const char *text, unsigned dflt_port, struct gp_net_addr *ret,
                  struct gp_err *err);
 
-/* A non-blocking listening socket.  Port 0 picks one; gp_net_port() tells which. */
+/* A non-blocking listening socket.  Port 0 picks one; gp_net_port() tells which.  A Unix
+ * socket that a dead process left behind at the path is replaced, a live one is not. */
 int gp_net_listen(const char *text, unsigned dflt_port, int backlog, int *ret_fd,
                   struct gp_err *err);
 

@@ -120,6 +120,28 @@ addresses_are_taken_apart(void **state)
 }
 
 static void
+unix_socket_of_the_dead_is_replaced_of_the_living_not(void **state)
+{
+    char dir[] = "/tmp/gp-test-XXXXXX", addr[64];
+    int first, second, client, accepted;
+
+    assert_non_null(mkdtemp(dir));
+    snprintf(addr, sizeof(addr), "unix:%s/sock", dir);
+    assert_int_equal(gp_net_connect(addr, 0, UINT64_MAX, true, &client, NULL), -ENOENT);
+    assert_int_equal(gp_net_listen(addr, 0, 4, &first, NULL), 0);
+    assert_int_equal(gp_net_listen(addr, 0, 4, &second, NULL), -EADDRINUSE);
+    close(first);
+    assert_int_equal(gp_net_listen(addr, 0, 4, &second, NULL), 0);
+    assert_int_equal(gp_net_connect(addr, 0, UINT64_MAX, true, &client, NULL), 0);
+    assert_int_equal(gp_net_accept(second, &accepted), 0);
+    close(accepted);
+    close(client);
+    close(second);
+    unlink(addr + 5);
+    rmdir(dir);
+}
+
+static void
 file_is_replaced_whole(void **state)
 {
     char dir[] = "/tmp/gp-test-XXXXXX", path[64], *back;
@@ -156,6 +178,7 @@ main(void)
         cmocka_unit_test(base64url_refuses_second_spellings),
         cmocka_unit_test(siphash_gives_the_published_value),
         cmocka_unit_test(addresses_are_taken_apart),
+        cmocka_unit_test(unix_socket_of_the_dead_is_replaced_of_the_living_not),
         cmocka_unit_test(file_is_replaced_whole),
     };
 
