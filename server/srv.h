@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The supervisor of one host's cards: gpupool-server.
+ *
+ * It listens, checks tickets, starts one worker process per client process,
+ * accounts and reaps.  It never parses a CUDA call and never loads a driver: a
+ * crash in either ends one worker.  One thread, one event loop (main); the only
+ * other thread connects to the scheduler (srv_register.c), because resolving a
+ * name can block.
+ */
+#ifndef SRV_H
+#define SRV_H
+
+#include "gp_loop.h"
+#include "srv_conf.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct srv_attach;
+struct srv_inventory;
+struct srv_metrics;
+struct srv_register;
+struct srv_session;
+struct srv_worker;
+struct ticket_key;
+
+/* Connections that have not said who they are.  Each may hold 64 KiB and lives
+ * SRV_ATTACH_MS; past the cap the oldest goes, so a flood of silent peers cannot
+ * keep a client out. */
+#define SRV_PENDING_MAX 128
+
+/* Time for a whole AttachRequest. */
+#define SRV_ATTACH_MS 5000
+
+/* A worker whose client is gone, or that was asked to end, gets this long before
+ * it is killed: everything must be released within a second. */
+#define SRV_GRACE_MS 500
+
+/* How many ids of sessions that never came here are remembered as closed.  A
+ * ticket outlives its session by a lease (a minute), so this is enough for 17
+ * closed sessions a second. */
+#define SRV_CLOSED_IDS 1024
+
+struct srv {
+    struct srv_conf conf;
+    struct gp_loop *loop;
+    struct gp_loop_fd listen_src;
+    struct ticket_key *key; /* whose tickets are honoured; NULL until known */
+    struct srv_inventory *inventory;
+    struct srv_register *reg;
+    struct srv_metrics *metrics;
+    char endpoint[288]; /* where clients attach, as told to the scheduler */
+
+    struct srv_attach *pending; /* newest first */
+    unsigned n_pending;
+    struct srv_session *sessions;
+    unsigned n_sessions;
+    struct srv_worker *workers;
+    unsigned n_workers;
+
+    /* Sessions closed before anybody attached here: their tickets are refused. */
+    uint64_t closed_ids[SRV_CLOSED_IDS];
+    unsigned closed_at;
+
+    bool draining; /* no new sessions: the scheduler's wish */
+    bool stopping; /* SIGTERM came */
+    struct gp_loop_timer stop_timer;
+
+    uint64_t attached_total;
+    uint64_t refused_total;
+};
+
+/* Something that `status` shows has changed: report it soon. */
+void srv_changed(struct srv *srv);
+
+/* The last worker of a stopping server is gone. */
+void srv_stopped(struct srv *srv);
+
+#endif

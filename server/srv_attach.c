@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_attach.h"
+
+#include "attach.pb-c.h"
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_msg.h"
+#include "gp_net.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "srv.h"
+#include "srv_session.h"
+#include "srv_worker.h"
+#include "ticket.h"
+#include "wire_format.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define REPLY_MAX 4096
+
+struct srv_attach {
+    struct srv *srv;
+    struct srv_attach *next;
+    struct gp_msg_conn conn;
+    struct gp_loop_timer timer;
+    int fd; /* taken from conn once the request is whole, else -1 */
+    char peer[GP_NET_NAME_MAX];
+};
+
+static void
+attach_request_freep(Gpupool__AttachRequest **req)
+{
+    if (*req)
+        gpupool__attach_request__free_unpacked(*req, NULL);
+}
+
+static void
+attach_free(struct srv_attach *a)
+{
+    struct srv_attach **at = &a->srv->pending;
+
+    while (*at != a)
+        at = &(*at)->next;
+    *at = a->next;
+    a->srv->n_pending--;
+    gp_loop_timer_del(&a->timer);
+    gp_msg_conn_fini(&a->conn);
+    if (a->fd >= 0)
+        close(a->fd);
+    free(a);
+}
+
+/* Tell the client why not, as far as its socket takes it, and let go. */
+static void
+attach_refuse(struct srv_attach *a, Gpupool__AttachStatus status, const char *words)
+{
+    Gpupool__AttachReply reply = GPUPOOL__ATTACH_REPLY__INIT;
+    uint8_t buf[REPLY_MAX];
+
+    gp_log_warn("server", "refused %s: %s", a->peer, words);
+    a->srv->refused_total++;
+    reply.status = status;
+    reply.message = (char *)(uintptr_t)words;
+    reply.wire_minor = WIRE_MINOR;
+    reply.server_version = (char *)(uintptr_t)GPUPOOL_VERSION;
+    if (gpupool__attach_reply__get_packed_size(&reply) <= sizeof(buf)) {
+        size_t len = gpupool__attach_reply__pack(&reply, buf);
+
+        int fd = a->fd >= 0 ? a->fd : a->conn.src.fd;
+
+        gp_msg_send(fd, buf, len, gp_now_ns(), NULL);
+        shutdown(fd, SHUT_WR);
+    }
+    attach_free(a);
+}
+
+static Gpupool__AttachStatus
+status_of(int code)
+{
+    switch (code) {
+    case -EBADMSG:
+    case -EKEYREJECTED:
+    case -EAGAIN:
+    case -EXDEV:
+        return GPUPOOL__ATTACH_STATUS__ATTACH_BAD_TICKET;
+    case -EKEYEXPIRED:
+    case -EKEYREVOKED:
+        return GPUPOOL__ATTACH_STATUS__ATTACH_EXPIRED;
+    case -EDQUOT:
+        return GPUPOOL__ATTACH_STATUS__ATTACH_LIMIT;
+    default:
+        return GPUPOOL__ATTACH_STATUS__ATTACH_INTERNAL;
+    }
+}
+
+/* Names come from strangers and go into a log: printable, short. */
+static void
+clean_name(char *dst, size_t size, const char *src)
+{
+    gp_str_copy(dst, size, src && *src ? src : "?");
+    for (char *p = dst; *p; p++) {
+        if (*p < 0x20 || *p > 0x7e)
+            *p = '?';
+    }
+}
+
+static int
+attach_session(struct srv_attach *a, const Gpupool__AttachRequest *req,
+               struct srv_session **ret, struct gp_err *err)
+{
+    struct srv *srv = a->srv;
+    struct ticket_claims claims;
+    int r;
+
+    if (!srv->key)
+        return gp_err_set(err, -EBADMSG,
+                          "this server does not know its scheduler's key yet");
+    r = ticket_verify(srv->key, req->ticket, gp_wall_ns() / GP_NS_PER_S,
+                      srv->conf.name, &claims, err);
+    if (r < 0)
+        return r;
+    return srv_session_get(srv, &claims, ret, err);
+}
+
+static void
+attach_request(struct srv_attach *a, const Gpupool__AttachRequest *req)
+{
+    char program[64], hostname[64];
+    struct srv_worker_client client = {.wire_minor = req->wire_minor,
+                                       .cuda_version = req->cuda_version,
+                                       .pid = req->pid,
+                                       .program = program,
+                                       .hostname = hostname};
+    struct srv_session *session = NULL;
+    struct srv *srv = a->srv;
+    struct gp_err err = {0};
+    int r;
+
+    clean_name(program, sizeof(program), req->program);
+    clean_name(hostname, sizeof(hostname), req->hostname);
+    r = gp_msg_conn_take_fd(&a->conn, &a->fd);
+    if (r < 0) {
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
+                      "bytes follow the attach request before it was answered");
+        return;
+    }
+    r = attach_session(a, req, &session, &err);
+    if (r == 0)
+        r = srv_worker_start(srv, session, &client, a->fd, &err);
+    if (r < 0) {
+        attach_refuse(a, status_of(r), gp_err_msg(&err, r));
+        return;
+    }
+    srv->attached_total++;
+    a->fd = -1; /* the worker's */
+    attach_free(a);
+    srv_changed(srv);
+}
+
+static void
+on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
+{
+    struct srv_attach *a = container_of(conn, struct srv_attach, conn);
+    CLEANUP(attach_request_freep) Gpupool__AttachRequest *req = NULL;
+    char words[160];
+
+    req = gpupool__attach_request__unpack(NULL, len, data);
+    if (!req) {
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
+                      "this is not an attach request");
+    } else if (req->wire_major != WIRE_MAJOR) {
+        snprintf(words, sizeof(words),
+                 "the client speaks protocol %u, this server %u: install the same "
+                 "gpupool version on both",
+                 req->wire_major, WIRE_MAJOR);
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_WRONG_VERSION, words);
+    } else if (a->srv->stopping) {
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_DRAINING,
+                      "this server is shutting down");
+    } else {
+        attach_request(a, req);
+    }
+}
+
+static void
+on_close(struct gp_msg_conn *conn, int code)
+{
+    struct srv_attach *a = container_of(conn, struct srv_attach, conn);
+
+    if (code == -EMSGSIZE)
+        gp_log_warn("server", "refused %s: its request is over %u bytes", a->peer,
+                    SRV_REQUEST_MAX);
+    else
+        gp_log_debug("server", "%s went away before it asked for anything", a->peer);
+    attach_free(a);
+}
+
+static void
+on_deadline(struct gp_loop_timer *timer)
+{
+    struct srv_attach *a = container_of(timer, struct srv_attach, timer);
+
+    gp_log_warn("server", "refused %s: no whole request within %d ms", a->peer,
+                SRV_ATTACH_MS);
+    a->srv->refused_total++;
+    attach_free(a);
+}
+
+/* Make room by letting the oldest go: it has had the most time. */
+static void
+drop_oldest(struct srv *srv)
+{
+    struct srv_attach *a = srv->pending;
+
+    while (a->next)
+        a = a->next;
+    gp_log_warn("server", "refused %s: %u connections wait to attach, the oldest goes",
+                a->peer, srv->n_pending);
+    srv->refused_total++;
+    attach_free(a);
+}
+
+void
+srv_attach_accept(struct srv *srv, int fd)
+{
+    struct srv_attach *a;
+
+    if (srv->n_pending >= SRV_PENDING_MAX)
+        drop_oldest(srv);
+    a = calloc(1, sizeof(*a));
+    if (!a) {
+        close(fd);
+        return;
+    }
+    a->srv = srv;
+    a->fd = -1;
+    gp_net_peer_name(fd, a->peer, sizeof(a->peer));
+    if (gp_msg_conn_init(&a->conn, srv->loop, fd, SRV_REQUEST_MAX, REPLY_MAX + 4, on_msg,
+                         on_close) < 0) {
+        close(fd);
+        free(a);
+        return;
+    }
+    a->next = srv->pending;
+    srv->pending = a;
+    srv->n_pending++;
+    gp_loop_timer_set(srv->loop, &a->timer, gp_now_ns() + SRV_ATTACH_MS * GP_NS_PER_MS,
+                      on_deadline);
+}
+
+void
+srv_attach_free_all(struct srv *srv)
+{
+    while (srv->pending)
+        attach_free(srv->pending);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection that has not become an attachment yet.
+ *
+ * One message is read, under a deadline and a cap: the AttachRequest.  A good one
+ * hands the socket to a new worker, which answers it; a bad one is refused here,
+ * in words.  Anonymous peers reach nothing behind this file.  Owned by
+ * srv->pending, event-loop thread only.
+ */
+#ifndef SRV_ATTACH_H
+#define SRV_ATTACH_H
+
+#include "gp_base.h"
+
+struct srv;
+struct srv_attach;
+
+/* Largest AttachRequest. */
+#define SRV_REQUEST_MAX (64u * 1024)
+
+/* Take over the accepted socket @fd. */
+void srv_attach_accept(struct srv *srv, int fd);
+void srv_attach_free_all(struct srv *srv);
+
+#endif

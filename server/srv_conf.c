@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_conf.h"
+
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_str.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CONF_FILE_MAX (64u * 1024)
+
+enum conf_type {
+    CONF_TEXT,
+    CONF_NUMBER,
+};
+
+struct conf_option {
+    const char *name;
+    enum conf_type type;
+    size_t offset;
+    size_t size; /* of the text */
+    uint64_t max;
+    const char *value; /* for --help */
+    const char *help;
+};
+
+#define TEXT(name, field, value, help)                                                 \
+    {                                                                                  \
+        name, CONF_TEXT, offsetof(struct srv_conf, field),                             \
+            sizeof(((struct srv_conf *)0)->field), 0, value, help                      \
+    }
+#define NUMBER(name, field, max, help)                                                 \
+    {                                                                                  \
+        name, CONF_NUMBER, offsetof(struct srv_conf, field), 0, max, "N", help         \
+    }
+
+static const struct conf_option options[] = {
+    TEXT("listen", listen, "HOST:PORT",
+         "where clients attach, IPv4 or IPv6 (default [::]:7481; port 0 picks one)"),
+    TEXT("advertise", advertise, "HOST[:PORT]",
+         "the address told to clients (default: this host's name)"),
+    TEXT("driver", driver, "NAME|PATH",
+         "softgpu, null, cuda, or a driver library (default softgpu)"),
+    TEXT("name", name, "NAME", "this server's name in the pool (default: host name)"),
+    TEXT("scheduler", scheduler, "HOST:PORT", "register with this gpupool-scheduler"),
+    TEXT("token-file", token_file, "FILE", "secret that the scheduler asks for"),
+    TEXT("scheduler-key", key_file, "FILE",
+         "public key that tickets are checked with (default: as registered)"),
+    TEXT("worker", worker, "PATH", "the worker program (default: beside this one)"),
+    TEXT("worker-user", worker_user, "USER", "workers become this user (needs root)"),
+    TEXT("metrics-listen", metrics_listen, "HOST:PORT", "serve Prometheus /metrics"),
+    TEXT("ready-file", ready_file, "FILE", "write the address here once listening"),
+    NUMBER("cards", cards, 64, "software cards to have (drivers softgpu and null)"),
+    TEXT("memory", memory, "SIZE", "memory of each software card, such as 4GiB"),
+    NUMBER("max-attachments", max_attachments, 65536,
+           "client processes at a time (default 1024)"),
+    NUMBER("max-sessions", max_sessions, 65536, "sessions at a time (default 1024)"),
+};
+
+static void
+conf_help(void)
+{
+    puts("Usage: gpupool-server [OPTION]...\n\n"
+         "Serve the cards of this host to the sessions of a gpupool.  One worker\n"
+         "process per client process; SIGTERM ends all of them and the server.\n");
+    for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+        char flag[64];
+
+        snprintf(flag, sizeof(flag), "--%s %s", options[i].name, options[i].value);
+        printf("  %-28s %s\n", flag, options[i].help);
+    }
+    puts("  --config FILE                lines of `option = value`, # for comments\n"
+         "  --help, --version\n\n"
+         "Environment: GPUPOOL_LOG=area:level,... GPUPOOL_LOG_FILE=/path");
+}
+
+static int
+conf_set(struct srv_conf *conf, const char *name, const char *value, struct gp_err *err)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+        const struct conf_option *o = &options[i];
+        char *field = (char *)conf + o->offset;
+        uint64_t n;
+
+        if (strcmp(name, o->name) != 0)
+            continue;
+        if (o->type == CONF_TEXT) {
+            if (gp_str_copy(field, o->size, value))
+                return 0;
+            return gp_err_set(err, -EINVAL, "--%s: longer than %zu bytes", name,
+                              o->size - 1);
+        }
+        if (gp_str_u64(value, 1, o->max, &n) < 0)
+            return gp_err_set(err, -EINVAL,
+                              "--%s %s: a number from 1 to %llu is expected", name,
+                              value, (unsigned long long)o->max);
+        memcpy(field, &(uint32_t){(uint32_t)n}, sizeof(uint32_t));
+        return 0;
+    }
+    return gp_err_set(err, -EINVAL, "unknown option --%s (see --help)", name);
+}
+
+static char *
+trim(char *s)
+{
+    char *end = s + strlen(s);
+
+    while (isspace((unsigned char)*s))
+        s++;
+    while (end > s && isspace((unsigned char)end[-1]))
+        *--end = 0;
+    return s;
+}
+
+static int
+conf_line(struct srv_conf *conf, char *line, struct gp_err *err)
+{
+    char *eq;
+
+    line[strcspn(line, "#\r")] = 0;
+    line = trim(line);
+    if (!*line)
+        return 0;
+    eq = strchr(line, '=');
+    if (!eq)
+        return gp_err_set(err, -EINVAL, "`%s`: option = value is expected", line);
+    *eq = 0;
+    return conf_set(conf, trim(line), trim(eq + 1), err);
+}
+
+static int
+conf_file(struct srv_conf *conf, const char *path, struct gp_err *err)
+{
+    CLEANUP_FREE char *text = NULL;
+    unsigned number = 0;
+    char *rest, *line;
+    size_t len;
+    int r;
+
+    r = gp_file_read(path, CONF_FILE_MAX, &text, &len, err);
+    if (r < 0)
+        return r;
+    rest = text;
+    while ((line = strsep(&rest, "\n"))) {
+        number++;
+        r = conf_line(conf, line, err);
+        if (r < 0)
+            return gp_err_wrap(err, r, "%s:%u", path, number);
+    }
+    return 0;
+}
+
+static int
+conf_argument(struct srv_conf *conf, int argc, char **argv, int *i, struct gp_err *err)
+{
+    const char *arg = argv[*i];
+    const char *eq = strchr(arg, '=');
+    char name[64];
+    const char *value;
+
+    if (strncmp(arg, "--", 2) != 0)
+        return gp_err_set(err, -EINVAL, "%s: options start with -- (see --help)", arg);
+    snprintf(name, sizeof(name), "%.*s", eq ? (int)(eq - arg - 2) : 60, arg + 2);
+    if (eq) {
+        value = eq + 1;
+    } else {
+        if (*i + 1 >= argc)
+            return gp_err_set(err, -EINVAL, "--%s needs a value (see --help)", name);
+        value = argv[++*i];
+    }
+    if (strcmp(name, "config") == 0)
+        return conf_file(conf, value, err);
+    return conf_set(conf, name, value, err);
+}
+
+int
+srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
+{
+    int r;
+
+    *conf = (struct srv_conf){.listen = "[::]:7481",
+                              .driver = "softgpu",
+                              .max_attachments = 1024,
+                              .max_sessions = 1024};
+    if (gethostname(conf->name, sizeof(conf->name) - 1) < 0)
+        gp_str_copy(conf->name, sizeof(conf->name), "server");
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0) {
+            conf_help();
+            return 1;
+        }
+        if (strcmp(argv[i], "--version") == 0) {
+            puts("gpupool-server " GPUPOOL_VERSION);
+            return 1;
+        }
+        r = conf_argument(conf, argc, argv, &i, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}

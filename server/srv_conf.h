@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What gpupool-server was told to do: flags, or a file of `flag = value` lines.
+ *
+ * Filled once by main before the loop starts; read only afterwards.
+ */
+#ifndef SRV_CONF_H
+#define SRV_CONF_H
+
+#include "gp_base.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gp_err;
+
+#define SRV_DEFAULT_PORT 7481
+
+struct srv_conf {
+    char listen[288];
+    char advertise[288]; /* host or host:port told to clients; "" = own host name */
+    char driver[PATH_MAX];
+    char name[64];
+    char scheduler[288]; /* "" = none: tickets are checked with key_file alone */
+    char token_file[PATH_MAX];
+    char key_file[PATH_MAX]; /* the scheduler's public key; "" = as registered */
+    char worker[PATH_MAX];   /* "" = gpupool-worker beside this program */
+    char worker_user[64];
+    char metrics_listen[288];
+    char ready_file[PATH_MAX]; /* gets "host:port\n" once clients can attach */
+    char memory[32];           /* of a software card; "" = the driver's default */
+    uint32_t cards;            /* software cards; 0 = the driver's default */
+    uint32_t max_attachments;  /* workers of the whole server */
+    uint32_t max_sessions;
+};
+
+/* Read the command line.  0: go on.  1: --help or --version was answered.
+ * -EINVAL with words otherwise. */
+int srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err);
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_inventory.h"
+
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "srv.h"
+#include "srv_spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+
+/* A real driver on a host with sixteen cards needs some ten seconds to start. */
+#define PROBE_MS 60000
+#define PROBE_TEXT_MAX (64u * 1024)
+
+struct srv_inventory {
+    struct srv *srv;
+    void (*done)(struct srv *srv, int result);
+    pid_t pid;
+    struct gp_loop_fd out;
+    struct gp_loop_timer timer;
+    char *text;
+    size_t len;
+    bool eof;
+    bool reaped;
+    int status;
+    uint32_t driver_version;
+    struct srv_card cards[SRV_CARDS_MAX];
+    uint32_t n_cards;
+};
+
+/* "card INDEX UUID MEMORY SMS MAJOR MINOR NAME" */
+static int
+parse_card(struct srv_inventory *inv, const char *line)
+{
+    struct srv_card *c = &inv->cards[inv->n_cards];
+    char uuid[64];
+    int at = 0;
+
+    if (inv->n_cards >= SRV_CARDS_MAX)
+        return -E2BIG;
+    if (sscanf(line, "card %" SCNu32 " %63s %" SCNu64 " %" SCNu32 " %" SCNu32
+                     " %" SCNu32 " %n",
+               &c->index, uuid, &c->memory, &c->sms, &c->cc_major, &c->cc_minor,
+               &at) < 6 ||
+        at == 0 || ticket_uuid_parse(uuid, c->uuid) < 0)
+        return -EINVAL;
+    gp_str_copy(c->name, sizeof(c->name), line + at);
+    inv->n_cards++;
+    return 0;
+}
+
+static int
+parse(struct srv_inventory *inv)
+{
+    char *rest = inv->text;
+    char *line;
+
+    while ((line = strsep(&rest, "\n"))) {
+        int r = 0;
+
+        if (strncmp(line, "card ", 5) == 0)
+            r = parse_card(inv, line);
+        else if (sscanf(line, "driver %" SCNu32, &inv->driver_version) != 1 && *line)
+            r = -EINVAL;
+        if (r < 0) {
+            gp_log_error("server", "probe: cannot understand `%s`", line);
+            return r;
+        }
+    }
+    return inv->n_cards ? 0 : -ENODEV;
+}
+
+/* Both the last byte and the exit status are here. */
+static void
+probe_finish(struct srv_inventory *inv)
+{
+    int r = 0;
+
+    if (!inv->eof || !inv->reaped || !inv->done)
+        return;
+    gp_loop_timer_del(&inv->timer);
+    if (!WIFEXITED(inv->status) || WEXITSTATUS(inv->status) != 0) {
+        gp_log_error("server", "probing the cards with driver %s failed (%s %d)",
+                     inv->srv->conf.driver,
+                     WIFEXITED(inv->status) ? "exit status" : "signal",
+                     WIFEXITED(inv->status) ? WEXITSTATUS(inv->status)
+                                            : WTERMSIG(inv->status));
+        r = -ENODEV;
+    } else {
+        r = parse(inv);
+        if (r == -ENODEV)
+            gp_log_error("server", "driver %s shows no card", inv->srv->conf.driver);
+    }
+    for (uint32_t i = 0; r == 0 && i < inv->n_cards; i++) {
+        char uuid[TICKET_UUID_TEXT];
+
+        ticket_uuid_format(inv->cards[i].uuid, uuid);
+        gp_log_info("server", "card %u: %s, %" PRIu64 " MiB, %u multiprocessors, %s",
+                    inv->cards[i].index, inv->cards[i].name,
+                    inv->cards[i].memory >> 20, inv->cards[i].sms, uuid);
+    }
+    inv->done(inv->srv, r);
+    inv->done = NULL;
+}
+
+static void
+on_output(struct gp_loop_fd *src, uint32_t revents)
+{
+    struct srv_inventory *inv = container_of(src, struct srv_inventory, out);
+    ssize_t n = read(src->fd, inv->text + inv->len, PROBE_TEXT_MAX - 1 - inv->len);
+
+    (void)revents;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n > 0) {
+        inv->len += (size_t)n;
+        return;
+    }
+    inv->text[inv->len] = 0;
+    inv->eof = true;
+    gp_loop_fd_del(src);
+    probe_finish(inv);
+}
+
+static void
+on_deadline(struct gp_loop_timer *timer)
+{
+    struct srv_inventory *inv = container_of(timer, struct srv_inventory, timer);
+
+    gp_log_error("server", "the probe did not answer within %d s; killed",
+                 PROBE_MS / 1000);
+    if (!inv->reaped)
+        kill(inv->pid, SIGKILL);
+}
+
+int
+srv_inventory_start(struct srv *srv, void (*done)(struct srv *srv, int result),
+                    struct srv_inventory **ret, struct gp_err *err)
+{
+    const char *argv[] = {"gpupool-worker", "--probe", "--driver", srv->conf.driver,
+                          NULL,             NULL,      NULL};
+    struct srv_spawn spawn = {.conf = &srv->conf, .argv = argv};
+    struct srv_inventory *inv = calloc(1, sizeof(*inv));
+    CLEANUP_FD int write_end = -1;
+    int pipe_fds[2];
+    int r = 0;
+
+    if (srv->conf.worker_user[0]) {
+        argv[4] = "--user";
+        argv[5] = srv->conf.worker_user;
+    }
+    if (!inv || !(inv->text = malloc(PROBE_TEXT_MAX)) ||
+        pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) < 0) {
+        if (inv)
+            free(inv->text);
+        free(inv);
+        return gp_err_set(err, -ENOMEM, "no memory for the probe");
+    }
+    inv->srv = srv;
+    inv->done = done;
+    inv->out.fd = pipe_fds[0];
+    write_end = pipe_fds[1];
+    fcntl(write_end, F_SETFL, 0);
+    spawn.stdout_fd = write_end;
+    r = srv_spawn(&spawn, &inv->pid, err);
+    if (r == 0)
+        r = gp_loop_fd_add(srv->loop, &inv->out, pipe_fds[0], EPOLLIN, on_output);
+    if (r < 0) {
+        srv_inventory_free(inv);
+        return r;
+    }
+    gp_loop_timer_set(srv->loop, &inv->timer, gp_now_ns() + PROBE_MS * GP_NS_PER_MS,
+                      on_deadline);
+    *ret = inv;
+    return 0;
+}
+
+void
+srv_inventory_free(struct srv_inventory *inv)
+{
+    if (!inv)
+        return;
+    if (inv->pid > 0 && !inv->reaped)
+        kill(inv->pid, SIGKILL);
+    gp_loop_timer_del(&inv->timer);
+    gp_loop_fd_del(&inv->out);
+    close(inv->out.fd);
+    free(inv->text);
+    free(inv);
+}
+
+bool
+srv_inventory_reaped(struct srv_inventory *inv, pid_t pid, int status)
+{
+    if (!inv || inv->pid != pid || inv->reaped)
+        return false;
+    inv->reaped = true;
+    inv->status = status;
+    probe_finish(inv);
+    return true;
+}
+
+uint32_t
+srv_inventory_count(const struct srv_inventory *inv)
+{
+    return inv->n_cards;
+}
+
+const struct srv_card *
+srv_inventory_card(const struct srv_inventory *inv, uint32_t i)
+{
+    return &inv->cards[i];
+}
+
+const struct srv_card *
+srv_inventory_find(const struct srv_inventory *inv, const uint8_t uuid[TICKET_UUID_SIZE])
+{
+    for (uint32_t i = 0; i < inv->n_cards; i++) {
+        if (memcmp(inv->cards[i].uuid, uuid, TICKET_UUID_SIZE) == 0)
+            return &inv->cards[i];
+    }
+    return NULL;
+}
+
+uint32_t
+srv_inventory_driver_version(const struct srv_inventory *inv)
+{
+    return inv->driver_version;
+}

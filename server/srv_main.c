@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpupool-server: options, start, signals, stop.  See srv.h for what it is.
+ *
+ *     gpupool-server ---- one event loop: listens, checks tickets, reaps
+ *       |-- gpupool-worker --probe     once, at the start: which cards are there
+ *       |-- gpupool-worker s7.c1       one per client process; owns its socket
+ *       `-- gpupool-worker s7.c2
+ *
+ * Workers are killed by the kernel when this process dies, whatever kills it.
+ */
+#include "srv.h"
+
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_log.h"
+#include "gp_net.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "srv_attach.h"
+#include "srv_inventory.h"
+#include "srv_metrics.h"
+#include "srv_register.h"
+#include "srv_session.h"
+#include "srv_worker.h"
+#include "ticket_key.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+
+/* Accepted per turn of the loop, so that reaping is not starved by a flood. */
+#define ACCEPT_BATCH 32
+
+void
+srv_changed(struct srv *srv)
+{
+    srv_register_changed(srv->reg);
+}
+
+static void
+on_accept(struct gp_loop_fd *src, uint32_t revents)
+{
+    struct srv *srv = container_of(src, struct srv, listen_src);
+
+    (void)revents;
+    for (int i = 0; i < ACCEPT_BATCH; i++) {
+        int fd;
+        int r = gp_net_accept(src->fd, &fd);
+
+        if (r < 0) {
+            if (r != -EAGAIN)
+                gp_log_warn("server", "accept: %s", strerror(-r));
+            return;
+        }
+        srv_attach_accept(srv, fd);
+    }
+}
+
+static void
+stop_now(struct srv *srv)
+{
+    gp_loop_timer_del(&srv->stop_timer);
+    srv_register_leave(srv->reg);
+    gp_log_info("server", "stopped");
+    gp_loop_stop(srv->loop, 0);
+}
+
+static void
+on_stop_deadline(struct gp_loop_timer *timer)
+{
+    stop_now(container_of(timer, struct srv, stop_timer));
+}
+
+void
+srv_stopped(struct srv *srv)
+{
+    if (srv->stopping && srv->n_workers == 0)
+        stop_now(srv);
+}
+
+static void
+stop(struct srv *srv)
+{
+    if (srv->stopping)
+        return;
+    srv->stopping = true;
+    gp_log_info("server", "stopping: %u workers to end", srv->n_workers);
+    gp_loop_fd_del(&srv->listen_src);
+    srv_attach_free_all(srv);
+    srv_worker_end_all(srv, "the server is stopping");
+    gp_loop_timer_set(srv->loop, &srv->stop_timer,
+                      gp_now_ns() + 2 * SRV_GRACE_MS * GP_NS_PER_MS, on_stop_deadline);
+    srv_stopped(srv);
+}
+
+static void
+reap(struct srv *srv)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (!srv_worker_reaped(srv, pid, status))
+            srv_inventory_reaped(srv->inventory, pid, status);
+    }
+    srv_stopped(srv);
+}
+
+static void
+on_signal(struct gp_loop *loop, int signo, void *arg)
+{
+    (void)loop;
+    if (signo == SIGCHLD)
+        reap(arg);
+    else
+        stop(arg);
+}
+
+/* The address that clients are told: what was advertised, with our real port. */
+static int
+make_endpoint(struct srv *srv, int fd, struct gp_err *err)
+{
+    const char *text = srv->conf.advertise[0] ? srv->conf.advertise : srv->conf.listen;
+    struct gp_net_addr addr;
+    unsigned port = gp_net_port(fd);
+    int r = gp_net_parse(text, port, &addr, err);
+
+    if (r < 0)
+        return r;
+    if (!srv->conf.advertise[0] || strcmp(addr.port, "0") == 0)
+        snprintf(addr.port, sizeof(addr.port), "%u", port);
+    snprintf(srv->endpoint, sizeof(srv->endpoint), strchr(addr.host, ':') ? "[%s]:%s" : "%s:%s",
+             addr.host, addr.port);
+    return 0;
+}
+
+static int
+write_ready(const struct srv *srv, struct gp_err *err)
+{
+    CLEANUP_FREE char *line = gp_str_printf("%s\n", srv->endpoint);
+
+    if (!srv->conf.ready_file[0])
+        return 0;
+    if (!line)
+        return -ENOMEM;
+    return gp_file_replace(srv->conf.ready_file, line, strlen(line), 0644, err);
+}
+
+/* The cards are known: clients may come. */
+static int
+open_doors(struct srv *srv, struct gp_err *err)
+{
+    CLEANUP_FD int fd = -1;
+    int r = gp_net_listen(srv->conf.listen, SRV_DEFAULT_PORT, SOMAXCONN, &fd, err);
+
+    if (r < 0)
+        return r;
+    r = make_endpoint(srv, fd, err);
+    if (r < 0)
+        return r;
+    r = gp_loop_fd_add(srv->loop, &srv->listen_src, fd, EPOLLIN, on_accept);
+    if (r < 0)
+        return r;
+    fd = -1;
+    gp_log_info("server", "%s listens on %s, driver %s, %u cards", srv->conf.name,
+                srv->endpoint, srv->conf.driver, srv_inventory_count(srv->inventory));
+    r = srv_metrics_start(srv, &srv->metrics, err);
+    if (r == 0)
+        r = srv_register_start(srv, &srv->reg, err);
+    return r < 0 ? r : write_ready(srv, err);
+}
+
+static void
+on_inventory(struct srv *srv, int result)
+{
+    struct gp_err err = {0};
+    int r = result;
+
+    if (r == 0 && !srv->stopping) {
+        r = open_doors(srv, &err);
+        if (r < 0)
+            gp_log_error("server", "%s", gp_err_msg(&err, r));
+    }
+    if (r < 0)
+        gp_loop_stop(srv->loop, r);
+}
+
+static int
+load_key(struct srv *srv, struct gp_err *err)
+{
+    if (srv->conf.key_file[0])
+        return ticket_key_load_pub(srv->conf.key_file, &srv->key, err);
+    if (!srv->conf.scheduler[0])
+        return gp_err_set(err, -EINVAL,
+                          "--scheduler HOST:PORT or --scheduler-key FILE is needed: "
+                          "nobody's tickets can be checked without");
+    return 0;
+}
+
+static int
+serve(struct srv *srv, struct gp_err *err)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGCHLD, 0};
+    int r = gp_loop_new(&srv->loop, err);
+
+    if (r == 0)
+        r = gp_loop_signals(srv->loop, signals, on_signal, srv, err);
+    if (r == 0)
+        r = load_key(srv, err);
+    if (r == 0)
+        r = srv_inventory_start(srv, on_inventory, &srv->inventory, err);
+    return r < 0 ? r : gp_loop_run(srv->loop);
+}
+
+static void
+srv_fini(struct srv *srv)
+{
+    srv_metrics_free(srv->metrics);
+    srv_register_free(srv->reg);
+    srv_attach_free_all(srv);
+    for (struct srv_worker *w = srv->workers; w; w = w->next)
+        kill(w->pid, SIGKILL);
+    srv_worker_free_all(srv);
+    while (srv->sessions)
+        srv_session_free(srv->sessions);
+    srv_inventory_free(srv->inventory);
+    ticket_key_free(srv->key);
+    if (srv->listen_src.fd > 0)
+        close(srv->listen_src.fd);
+    if (srv->conf.ready_file[0])
+        unlink(srv->conf.ready_file);
+    gp_loop_free(srv->loop);
+}
+
+int
+main(int argc, char **argv)
+{
+    struct srv srv = {0};
+    struct gp_err err = {0};
+    int r;
+
+    signal(SIGPIPE, SIG_IGN);
+    r = srv_conf_parse(&srv.conf, argc, argv, &err);
+    if (r > 0)
+        return 0;
+    if (r < 0) {
+        fprintf(stderr, "gpupool-server: %s\n", gp_err_msg(&err, r));
+        return 2;
+    }
+    gp_log_init("server", GP_LOG_INFO);
+    r = serve(&srv, &err);
+    if (r < 0 && err.code)
+        gp_log_error("server", "%s", gp_err_msg(&err, r));
+    srv_fini(&srv);
+    return r < 0 ? 1 : 0;
+}

@@ -1,0 +1,611 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_register.h"
+
+#include "control.pb-c.h"
+#include "ctl_limits.h"
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_log.h"
+#include "gp_msg.h"
+#include "gp_net.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "srv.h"
+#include "srv_inventory.h"
+#include "srv_session.h"
+#include "ticket_key.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+
+#define CONNECT_MS 3000
+#define RETRY_FIRST_MS 100
+#define RETRY_MAX_MS 2000
+/* A burst of attaching processes becomes one report. */
+#define CHANGED_MS 10
+#define HEARTBEAT_MS 2000 /* until the scheduler says otherwise */
+#define ID_REGISTER 1
+
+enum reg_state {
+    REG_IDLE,       /* waits for the retry timer */
+    REG_CONNECTING, /* the thread is at it */
+    REG_GREETING,   /* CtlRegister sent */
+    REG_UP,
+};
+
+/* What the connecting thread and the loop share.  Freed by whoever is last: a
+ * thread stuck in a resolver must not keep the server from ending. */
+struct connector {
+    atomic_int refs;
+    char target[288];
+    int event_fd; /* written when @result is there */
+    int fd;
+    int result;
+    struct gp_err err;
+};
+
+struct srv_register {
+    struct srv *srv;
+    enum reg_state state;
+    struct connector *connector;
+    struct gp_loop_fd connected;
+    struct gp_msg_conn conn;
+    bool conn_live;
+    struct gp_loop_timer retry;
+    struct gp_loop_timer beat;
+    uint32_t retry_ms;
+    uint32_t heartbeat_ms;
+    uint32_t next_id;
+    uint64_t instance;
+    char token[CTL_TOKEN_MAX];
+    char last_words[256]; /* of the last failure: each is logged once */
+};
+
+/* --- messages ----------------------------------------------------------- */
+
+/* The arrays of a report; one allocation, freed together. */
+struct report {
+    Gpupool__Ctl__CtlCard *cards;
+    Gpupool__Ctl__CtlCard **card_ptrs;
+    Gpupool__Ctl__CtlSessionUse *sessions;
+    Gpupool__Ctl__CtlSessionUse **session_ptrs;
+    Gpupool__Ctl__CtlSliceUse *slices;
+    Gpupool__Ctl__CtlSliceUse **slice_ptrs;
+    size_t n_cards, n_sessions;
+};
+
+static void
+report_fini(struct report *rep)
+{
+    free(rep->cards);
+    free(rep->card_ptrs);
+    free(rep->sessions);
+    free(rep->session_ptrs);
+    free(rep->slices);
+    free(rep->slice_ptrs);
+}
+
+static uint64_t
+card_used(const struct srv *srv, const uint8_t *uuid)
+{
+    uint64_t sum = 0;
+
+    for (const struct srv_session *s = srv->sessions; s; s = s->next) {
+        for (uint32_t i = 0; i < s->claims.n_slices; i++) {
+            if (memcmp(s->claims.slices[i].card_uuid, uuid, TICKET_UUID_SIZE) == 0)
+                sum += srv_session_used(s, i);
+        }
+    }
+    return sum;
+}
+
+static void
+report_cards(struct report *rep, const struct srv *srv)
+{
+    for (size_t i = 0; i < rep->n_cards; i++) {
+        const struct srv_card *card = srv_inventory_card(srv->inventory, (uint32_t)i);
+        Gpupool__Ctl__CtlCard *c = &rep->cards[i];
+
+        gpupool__ctl__ctl_card__init(c);
+        c->uuid.data = (uint8_t *)(uintptr_t)card->uuid;
+        c->uuid.len = TICKET_UUID_SIZE;
+        c->name = (char *)(uintptr_t)card->name;
+        c->memory_bytes = card->memory;
+        c->sms = card->sms;
+        c->cc_major = card->cc_major;
+        c->cc_minor = card->cc_minor;
+        c->index = card->index;
+        c->used_bytes = card_used(srv, card->uuid);
+        rep->card_ptrs[i] = c;
+    }
+}
+
+static void
+report_session(struct report *rep, size_t at, const struct srv_session *s)
+{
+    Gpupool__Ctl__CtlSessionUse *use = &rep->sessions[at];
+    size_t base = at * TICKET_SLICES_MAX;
+
+    gpupool__ctl__ctl_session_use__init(use);
+    use->session_id = s->claims.session_id;
+    use->attachments = s->n_workers;
+    use->n_slices = s->claims.n_slices;
+    use->slices = &rep->slice_ptrs[base];
+    for (uint32_t i = 0; i < s->claims.n_slices; i++) {
+        Gpupool__Ctl__CtlSliceUse *slice = &rep->slices[base + i];
+
+        gpupool__ctl__ctl_slice_use__init(slice);
+        slice->card_uuid.data = (uint8_t *)(uintptr_t)s->claims.slices[i].card_uuid;
+        slice->card_uuid.len = TICKET_UUID_SIZE;
+        slice->used_bytes = srv_session_used(s, i);
+        slice->gpu_ns = srv_session_gpu_ns(s, i);
+        rep->slice_ptrs[base + i] = slice;
+    }
+    rep->session_ptrs[at] = use;
+}
+
+/* A closed session stays in the report for as long as a worker of it lives: its
+ * place must not be given away before. */
+static bool
+reported(const struct srv_session *s)
+{
+    return s->n_workers > 0 || !s->closed;
+}
+
+static int
+report_init(struct report *rep, const struct srv *srv)
+{
+    size_t at = 0;
+    size_t n = 0;
+
+    *rep = (struct report){.n_cards = srv_inventory_count(srv->inventory)};
+    for (const struct srv_session *s = srv->sessions; s; s = s->next)
+        n += reported(s);
+    n = gp_min(n, (size_t)CTL_SERVER_SESSIONS_MAX);
+    rep->n_sessions = n;
+    rep->cards = calloc(rep->n_cards + 1, sizeof(*rep->cards));
+    rep->card_ptrs = calloc(rep->n_cards + 1, sizeof(*rep->card_ptrs));
+    rep->sessions = calloc(n + 1, sizeof(*rep->sessions));
+    rep->session_ptrs = calloc(n + 1, sizeof(*rep->session_ptrs));
+    rep->slices = calloc((n + 1) * TICKET_SLICES_MAX, sizeof(*rep->slices));
+    rep->slice_ptrs = calloc((n + 1) * TICKET_SLICES_MAX, sizeof(*rep->slice_ptrs));
+    if (!rep->cards || !rep->card_ptrs || !rep->sessions || !rep->session_ptrs ||
+        !rep->slices || !rep->slice_ptrs)
+        return -ENOMEM;
+    report_cards(rep, srv);
+    for (const struct srv_session *s = srv->sessions; s && at < n; s = s->next) {
+        if (reported(s))
+            report_session(rep, at++, s);
+    }
+    return 0;
+}
+
+static int
+send_request(struct srv_register *reg, Gpupool__Ctl__CtlRequest *req)
+{
+    size_t size = gpupool__ctl__ctl_request__get_packed_size(req);
+    CLEANUP_FREE uint8_t *buf = NULL;
+
+    if (size > CTL_REQUEST_MAX)
+        return -EMSGSIZE;
+    buf = malloc(size + 1);
+    if (!buf)
+        return -ENOMEM;
+    gpupool__ctl__ctl_request__pack(req, buf);
+    return gp_msg_conn_send(&reg->conn, buf, size);
+}
+
+static int
+send_register(struct srv_register *reg)
+{
+    Gpupool__Ctl__CtlRegister body = GPUPOOL__CTL__CTL_REGISTER__INIT;
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    CLEANUP(report_fini) struct report rep = {0};
+    struct srv *srv = reg->srv;
+    int r = report_init(&rep, srv);
+
+    if (r < 0)
+        return r;
+    body.major = CTL_MAJOR;
+    body.token = reg->token;
+    body.server = srv->conf.name;
+    body.endpoint = srv->endpoint;
+    body.version = (char *)(uintptr_t)GPUPOOL_VERSION;
+    body.driver = srv->conf.driver;
+    body.driver_version = srv_inventory_driver_version(srv->inventory);
+    body.instance = reg->instance;
+    body.cards = rep.card_ptrs;
+    body.n_cards = rep.n_cards;
+    body.sessions = rep.session_ptrs;
+    body.n_sessions = rep.n_sessions;
+    body.draining = srv->draining;
+    body.pid = (uint32_t)getpid();
+    req.id = ID_REGISTER;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_REGISTER_SERVER;
+    req.register_server = &body;
+    return send_request(reg, &req);
+}
+
+static int
+send_report(struct srv_register *reg)
+{
+    Gpupool__Ctl__CtlReport body = GPUPOOL__CTL__CTL_REPORT__INIT;
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    CLEANUP(report_fini) struct report rep = {0};
+    int r = report_init(&rep, reg->srv);
+
+    if (r < 0)
+        return r;
+    body.cards = rep.card_ptrs;
+    body.n_cards = rep.n_cards;
+    body.sessions = rep.session_ptrs;
+    body.n_sessions = rep.n_sessions;
+    body.draining = reg->srv->draining;
+    reg->next_id = reg->next_id == UINT32_MAX ? ID_REGISTER + 1 : reg->next_id + 1;
+    req.id = reg->next_id;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_REPORT;
+    req.report = &body;
+    return send_request(reg, &req);
+}
+
+/* --- the link ------------------------------------------------------------ */
+
+static void start_connecting(struct srv_register *reg);
+
+static void
+on_retry(struct gp_loop_timer *timer)
+{
+    start_connecting(container_of(timer, struct srv_register, retry));
+}
+
+/* Tomorrow is another day: sessions go on meanwhile. */
+static void
+link_down(struct srv_register *reg, const char *words)
+{
+    if (strcmp(words, reg->last_words) != 0)
+        gp_log_warn("server", "scheduler %s: %s; trying again",
+                    reg->srv->conf.scheduler, words);
+    gp_str_copy(reg->last_words, sizeof(reg->last_words), words);
+    gp_loop_timer_del(&reg->beat);
+    if (reg->conn_live)
+        gp_msg_conn_fini(&reg->conn);
+    reg->conn_live = false;
+    reg->state = REG_IDLE;
+    gp_loop_timer_set(reg->srv->loop, &reg->retry,
+                      gp_now_ns() + reg->retry_ms * GP_NS_PER_MS, on_retry);
+    reg->retry_ms = gp_min(reg->retry_ms * 2, (uint32_t)RETRY_MAX_MS);
+}
+
+static void
+on_close(struct gp_msg_conn *conn, int code)
+{
+    struct srv_register *reg = container_of(conn, struct srv_register, conn);
+
+    link_down(reg, code < 0 ? strerror(-code) : "closed the connection");
+}
+
+static void
+on_beat(struct gp_loop_timer *timer)
+{
+    struct srv_register *reg = container_of(timer, struct srv_register, beat);
+    int r;
+
+    srv_session_expire(reg->srv);
+    r = send_report(reg);
+    if (r < 0) {
+        link_down(reg, strerror(-r));
+        return;
+    }
+    gp_loop_timer_set(reg->srv->loop, &reg->beat,
+                      gp_now_ns() + reg->heartbeat_ms * GP_NS_PER_MS, on_beat);
+}
+
+static void
+close_sessions(struct srv_register *reg, const uint64_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        srv_session_close(reg->srv, ids[i], "not in the scheduler's books");
+    if (n)
+        srv_register_changed(reg);
+}
+
+static void
+set_draining(struct srv *srv, bool drain)
+{
+    if (drain != srv->draining)
+        gp_log_info("server", "%s, as the scheduler wishes",
+                    drain ? "draining" : "no longer draining");
+    srv->draining = drain;
+}
+
+static int
+take_key(struct srv *srv, const ProtobufCBinaryData *raw, struct gp_err *err)
+{
+    struct ticket_key *key = NULL;
+    int r;
+
+    if (srv->conf.key_file[0])
+        return 0; /* an administrator has said whom to obey */
+    r = ticket_key_from_pub(raw->data, raw->len, &key, err);
+    if (r < 0)
+        return r;
+    ticket_key_free(srv->key);
+    srv->key = key;
+    return 0;
+}
+
+static void
+on_registered(struct srv_register *reg, const Gpupool__Ctl__CtlRegistered *body)
+{
+    struct gp_err err = {0};
+    int r = take_key(reg->srv, &body->scheduler_key, &err);
+
+    if (r < 0) {
+        link_down(reg, gp_err_msg(&err, r));
+        return;
+    }
+    reg->state = REG_UP;
+    reg->retry_ms = RETRY_FIRST_MS;
+    reg->last_words[0] = 0;
+    if (body->heartbeat_ms)
+        reg->heartbeat_ms = gp_max(body->heartbeat_ms, 10u);
+    gp_log_info("server", "registered with scheduler %s as %s", reg->srv->conf.scheduler,
+                reg->srv->conf.name);
+    set_draining(reg->srv, body->drain);
+    gp_loop_timer_set(reg->srv->loop, &reg->beat,
+                      gp_now_ns() + reg->heartbeat_ms * GP_NS_PER_MS, on_beat);
+    close_sessions(reg, body->close_sessions, body->n_close_sessions);
+}
+
+static void
+on_error_reply(struct srv_register *reg, const Gpupool__Ctl__CtlError *error)
+{
+    char words[256];
+
+    snprintf(words, sizeof(words), "refused: %s",
+             error->words && *error->words ? error->words : "no reason given");
+    link_down(reg, words);
+}
+
+static void
+on_reply(struct srv_register *reg, const Gpupool__Ctl__CtlReply *reply)
+{
+    const Gpupool__Ctl__CtlCloseSession *close;
+
+    switch (reply->body_case) {
+    case GPUPOOL__CTL__CTL_REPLY__BODY_REGISTERED:
+        if (reg->state == REG_GREETING)
+            on_registered(reg, reply->registered);
+        break;
+    case GPUPOOL__CTL__CTL_REPLY__BODY_REPORTED:
+        set_draining(reg->srv, reply->reported->drain);
+        close_sessions(reg, reply->reported->close_sessions,
+                       reply->reported->n_close_sessions);
+        break;
+    case GPUPOOL__CTL__CTL_REPLY__BODY_CLOSE_SESSION:
+        close = reply->close_session;
+        srv_session_close(reg->srv, close->session_id, close->words ? close->words : "");
+        srv_register_changed(reg);
+        break;
+    default:
+        break;
+    }
+}
+
+static void
+on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
+{
+    struct srv_register *reg = container_of(conn, struct srv_register, conn);
+    Gpupool__Ctl__CtlReply *reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
+
+    if (!reply) {
+        link_down(reg, "sent what is not a reply");
+        return;
+    }
+    if (reply->error)
+        on_error_reply(reg, reply->error);
+    else
+        on_reply(reg, reply);
+    gpupool__ctl__ctl_reply__free_unpacked(reply, NULL);
+}
+
+/* --- connecting ------------------------------------------------------------ */
+
+static void
+connector_unref(struct connector *c)
+{
+    if (atomic_fetch_sub(&c->refs, 1) != 1)
+        return;
+    if (c->fd >= 0)
+        close(c->fd);
+    close(c->event_fd);
+    free(c);
+}
+
+static void *
+connector_main(void *arg)
+{
+    struct connector *c = arg;
+    uint64_t one = 1;
+
+    c->result = gp_net_connect(c->target, CTL_DEFAULT_PORT,
+                               gp_now_ns() + CONNECT_MS * GP_NS_PER_MS, false, &c->fd,
+                               &c->err);
+    if (write(c->event_fd, &one, sizeof(one)) < 0)
+        gp_log_error("server", "eventfd: %s", strerror(errno));
+    connector_unref(c);
+    return NULL;
+}
+
+static void
+on_connected(struct gp_loop_fd *src, uint32_t revents)
+{
+    struct srv_register *reg = container_of(src, struct srv_register, connected);
+    struct connector *c = TAKE_PTR(reg->connector);
+    uint64_t n;
+    int r;
+
+    (void)revents;
+    if (read(src->fd, &n, sizeof(n)) < 0)
+        gp_log_debug("server", "eventfd: %s", strerror(errno));
+    gp_loop_fd_del(src);
+    r = c->result;
+    if (r < 0) {
+        link_down(reg, gp_err_msg(&c->err, r));
+    } else {
+        r = gp_msg_conn_init(&reg->conn, reg->srv->loop, c->fd, CTL_REQUEST_MAX,
+                             CTL_REQUEST_MAX * 2, on_msg, on_close);
+        if (r == 0) {
+            c->fd = -1;
+            reg->conn_live = true;
+            reg->state = REG_GREETING;
+            r = send_register(reg);
+        }
+        if (r < 0)
+            link_down(reg, strerror(-r));
+    }
+    connector_unref(c);
+}
+
+static int
+connector_start(struct srv_register *reg)
+{
+    struct connector *c = calloc(1, sizeof(*c));
+    pthread_t thread;
+    int r;
+
+    if (!c)
+        return -ENOMEM;
+    c->fd = -1;
+    c->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (c->event_fd < 0) {
+        free(c);
+        return -errno;
+    }
+    atomic_init(&c->refs, 2);
+    gp_str_copy(c->target, sizeof(c->target), reg->srv->conf.scheduler);
+    r = gp_loop_fd_add(reg->srv->loop, &reg->connected, c->event_fd, EPOLLIN,
+                       on_connected);
+    if (r == 0) {
+        r = -pthread_create(&thread, NULL, connector_main, c);
+        if (r < 0)
+            gp_loop_fd_del(&reg->connected);
+    }
+    if (r < 0) {
+        atomic_store(&c->refs, 1);
+        connector_unref(c);
+        return r;
+    }
+    pthread_detach(thread);
+    reg->connector = c;
+    return 0;
+}
+
+static void
+start_connecting(struct srv_register *reg)
+{
+    int r;
+
+    reg->state = REG_CONNECTING;
+    r = connector_start(reg);
+    if (r < 0)
+        link_down(reg, strerror(-r));
+}
+
+/* --- life -------------------------------------------------------------------- */
+
+static int
+read_token(struct srv_register *reg, struct gp_err *err)
+{
+    CLEANUP_FREE char *text = NULL;
+    size_t len;
+    int r;
+
+    if (!reg->srv->conf.token_file[0])
+        return 0;
+    r = gp_file_read(reg->srv->conf.token_file, CTL_TOKEN_MAX - 1, &text, &len, err);
+    if (r < 0)
+        return r;
+    text[strcspn(text, "\r\n")] = 0;
+    gp_str_copy(reg->token, sizeof(reg->token), text);
+    return 0;
+}
+
+int
+srv_register_start(struct srv *srv, struct srv_register **ret, struct gp_err *err)
+{
+    struct srv_register *reg;
+    int r;
+
+    *ret = NULL;
+    if (!srv->conf.scheduler[0])
+        return 0;
+    reg = calloc(1, sizeof(*reg));
+    if (!reg)
+        return gp_err_set(err, -ENOMEM, "out of memory");
+    reg->srv = srv;
+    reg->retry_ms = RETRY_FIRST_MS;
+    reg->heartbeat_ms = HEARTBEAT_MS;
+    reg->next_id = ID_REGISTER;
+    r = read_token(reg, err);
+    if (r == 0 && getrandom(&reg->instance, sizeof(reg->instance), 0) < 0)
+        r = gp_err_set(err, -errno, "getrandom: %s", strerror(errno));
+    if (r < 0) {
+        free(reg);
+        return r;
+    }
+    *ret = reg;
+    start_connecting(reg);
+    return 0;
+}
+
+void
+srv_register_changed(struct srv_register *reg)
+{
+    uint64_t soon = gp_now_ns() + CHANGED_MS * GP_NS_PER_MS;
+
+    if (reg && reg->state == REG_UP && reg->beat.deadline_ns > soon)
+        gp_loop_timer_set(reg->srv->loop, &reg->beat, soon, on_beat);
+}
+
+void
+srv_register_leave(struct srv_register *reg)
+{
+    Gpupool__Ctl__CtlLeave body = GPUPOOL__CTL__CTL_LEAVE__INIT;
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+
+    if (!reg || reg->state != REG_UP)
+        return;
+    req.id = ++reg->next_id;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_LEAVE;
+    req.leave = &body;
+    send_request(reg, &req);
+}
+
+void
+srv_register_free(struct srv_register *reg)
+{
+    if (!reg)
+        return;
+    gp_loop_timer_del(&reg->retry);
+    gp_loop_timer_del(&reg->beat);
+    if (reg->conn_live)
+        gp_msg_conn_fini(&reg->conn);
+    if (reg->connector) {
+        gp_loop_fd_del(&reg->connected);
+        connector_unref(reg->connector);
+    }
+    free(reg);
+}
+
+bool
+srv_register_connected(const struct srv_register *reg)
+{
+    return reg && reg->state == REG_UP;
+}

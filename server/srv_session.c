@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_session.h"
+
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_time.h"
+#include "srv.h"
+#include "srv_inventory.h"
+#include "srv_worker.h"
+#include "wrk_segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static int
+segment_init(struct wrk_segment *seg, const struct ticket_claims *claims)
+{
+    pthread_mutexattr_t attr;
+    int r;
+
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+    r = pthread_mutex_init(&seg->memory_lock, &attr);
+    pthread_mutexattr_destroy(&attr);
+    seg->magic = WRK_SEGMENT_MAGIC;
+    seg->size = sizeof(*seg);
+    seg->n_slices = claims->n_slices;
+    seg->policy = claims->policy;
+    memcpy(seg->slices, claims->slices, sizeof(seg->slices));
+    return -r;
+}
+
+static int
+session_segment(struct srv_session *s, struct gp_err *err)
+{
+    void *map;
+
+    s->segment_fd = memfd_create("gpupool-session", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (s->segment_fd < 0 || ftruncate(s->segment_fd, sizeof(struct wrk_segment)) < 0 ||
+        fcntl(s->segment_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        return gp_err_set(err, -errno, "memory file of the session: %s",
+                          strerror(errno));
+    map = mmap(NULL, sizeof(struct wrk_segment), PROT_READ | PROT_WRITE, MAP_SHARED,
+               s->segment_fd, 0);
+    if (map == MAP_FAILED)
+        return gp_err_set(err, -errno, "memory file of the session: %s",
+                          strerror(errno));
+    s->segment = map;
+    return segment_init(s->segment, &s->claims);
+}
+
+static int
+check_cards(struct srv *srv, const struct ticket_claims *claims, struct gp_err *err)
+{
+    for (uint32_t i = 0; i < claims->n_slices; i++) {
+        char uuid[TICKET_UUID_TEXT];
+
+        if (srv_inventory_find(srv->inventory, claims->slices[i].card_uuid))
+            continue;
+        ticket_uuid_format(claims->slices[i].card_uuid, uuid);
+        return gp_err_set(err, -ENODEV,
+                          "session %s wants card %s, which this server (%s) does not have",
+                          claims->session, uuid, srv->conf.name);
+    }
+    return 0;
+}
+
+static int
+session_new(struct srv *srv, const struct ticket_claims *claims, struct srv_session **ret,
+            struct gp_err *err)
+{
+    struct srv_session *s;
+    int r;
+
+    if (srv->n_sessions >= srv->conf.max_sessions)
+        return gp_err_set(err, -EDQUOT, "this server holds %u sessions, its limit",
+                          srv->n_sessions);
+    r = check_cards(srv, claims, err);
+    if (r < 0)
+        return r;
+    s = calloc(1, sizeof(*s));
+    if (!s)
+        return gp_err_set(err, -ENOMEM, "no memory for session %s", claims->session);
+    s->srv = srv;
+    s->segment_fd = -1;
+    s->claims = *claims;
+    s->next = srv->sessions;
+    srv->sessions = s;
+    srv->n_sessions++;
+    r = session_segment(s, err);
+    if (r < 0) {
+        srv_session_free(s);
+        return r;
+    }
+    *ret = s;
+    return 0;
+}
+
+/* A younger ticket of the session may carry other limits.  Only the latest one
+ * counts, so that an old ticket cannot bring back what it once allowed. */
+static void
+session_renew(struct srv_session *s, const struct ticket_claims *claims)
+{
+    if (claims->expires <= s->claims.expires ||
+        claims->n_slices != s->claims.n_slices)
+        return;
+    for (uint32_t i = 0; i < claims->n_slices; i++) {
+        if (memcmp(claims->slices[i].card_uuid, s->claims.slices[i].card_uuid,
+                   TICKET_UUID_SIZE) != 0)
+            return;
+    }
+    s->claims = *claims;
+    s->segment->policy = claims->policy;
+    for (uint32_t i = 0; i < claims->n_slices; i++)
+        s->segment->slices[i] = claims->slices[i];
+}
+
+static bool
+was_closed(const struct srv *srv, uint64_t id)
+{
+    for (unsigned i = 0; i < SRV_CLOSED_IDS; i++) {
+        if (srv->closed_ids[i] == id && id)
+            return true;
+    }
+    return false;
+}
+
+int
+srv_session_get(struct srv *srv, const struct ticket_claims *claims,
+                struct srv_session **ret, struct gp_err *err)
+{
+    struct srv_session *s = srv_session_find(srv, claims->session_id);
+
+    if (!s && !was_closed(srv, claims->session_id))
+        return session_new(srv, claims, ret, err);
+    if (!s || s->closed)
+        return gp_err_set(err, -EKEYREVOKED, "session %s has been closed",
+                          claims->session);
+    session_renew(s, claims);
+    *ret = s;
+    return 0;
+}
+
+struct srv_session *
+srv_session_find(struct srv *srv, uint64_t id)
+{
+    struct srv_session *s = srv->sessions;
+
+    while (s && s->claims.session_id != id)
+        s = s->next;
+    return s;
+}
+
+int
+srv_session_sit(struct srv_session *s, uint32_t *ret_seat, struct gp_err *err)
+{
+    uint32_t cap = gp_min(s->claims.max_attachments, (uint32_t)WRK_SEATS_MAX);
+    uint32_t high = atomic_load(&s->segment->seats_high);
+
+    if (s->n_workers >= cap)
+        return gp_err_set(err, -EDQUOT,
+                          "session %s already has %u client processes, its limit",
+                          s->claims.session, s->n_workers);
+    for (uint32_t i = 0; i < WRK_SEATS_MAX; i++) {
+        uint32_t nobody = 0;
+
+        if (!atomic_compare_exchange_strong(&s->segment->seats[i].pid, &nobody,
+                                            UINT32_MAX))
+            continue;
+        if (i >= high)
+            atomic_store(&s->segment->seats_high, i + 1);
+        s->n_workers++;
+        *ret_seat = i;
+        return 0;
+    }
+    return gp_err_set(err, -EDQUOT, "session %s: no seat is free", s->claims.session);
+}
+
+void
+srv_session_seat_pid(struct srv_session *s, uint32_t seat, int pid)
+{
+    atomic_store(&s->segment->seats[seat].pid, (uint32_t)pid);
+}
+
+void
+srv_session_leave(struct srv_session *s, uint32_t seat)
+{
+    struct wrk_seat *seat_of = &s->segment->seats[seat];
+
+    for (uint32_t i = 0; i < TICKET_SLICES_MAX; i++) {
+        atomic_fetch_add(&s->segment->past_gpu_ns[i],
+                         atomic_exchange(&seat_of->gpu_ns[i], 0));
+        atomic_fetch_add(&s->segment->past_launches[i],
+                         atomic_exchange(&seat_of->launches[i], 0));
+        atomic_store(&seat_of->used[i], 0);
+    }
+    atomic_store(&seat_of->pid, 0);
+    s->n_workers--;
+}
+
+void
+srv_session_close(struct srv *srv, uint64_t id, const char *why)
+{
+    struct srv_session *s = srv_session_find(srv, id);
+
+    if (!s) {
+        if (!was_closed(srv, id))
+            srv->closed_ids[srv->closed_at++ % SRV_CLOSED_IDS] = id;
+        return;
+    }
+    if (!s->closed)
+        gp_log_info("server", "session %s closed by the scheduler%s%s (%u workers)",
+                    s->claims.session, *why ? ": " : "", why, s->n_workers);
+    s->closed = true;
+    srv_worker_end_session(s);
+}
+
+void
+srv_session_expire(struct srv *srv)
+{
+    uint64_t now = gp_wall_ns() / GP_NS_PER_S;
+    struct srv_session *next;
+
+    for (struct srv_session *s = srv->sessions; s; s = next) {
+        next = s->next;
+        if (s->n_workers == 0 && s->claims.expires <= now)
+            srv_session_free(s);
+    }
+}
+
+void
+srv_session_free(struct srv_session *s)
+{
+    struct srv_session **at = &s->srv->sessions;
+
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    s->srv->n_sessions--;
+    if (s->segment)
+        munmap(s->segment, sizeof(*s->segment));
+    if (s->segment_fd >= 0)
+        close(s->segment_fd);
+    free(s);
+}
+
+uint64_t
+srv_session_used(const struct srv_session *s, uint32_t slice)
+{
+    return wrk_segment_used(s->segment, slice);
+}
+
+uint64_t
+srv_session_gpu_ns(const struct srv_session *s, uint32_t slice)
+{
+    return wrk_segment_gpu_ns(s->segment, slice);
+}

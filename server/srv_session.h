@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One session on this server: its slices, the memory file that its workers
+ * share, and who sits on which seat.
+ *
+ * Made when the first attachment shows a valid ticket; kept, without workers
+ * too, until the scheduler ends it or its ticket has run out, because what it
+ * used must stay visible.  A running worker is never ended for an expired
+ * ticket: leases are the scheduler's business, and its restart must not disturb
+ * anybody.  Owned by srv->sessions, event-loop thread only.
+ */
+#ifndef SRV_SESSION_H
+#define SRV_SESSION_H
+
+#include "gp_base.h"
+#include "ticket.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gp_err;
+struct srv;
+struct wrk_segment;
+
+struct srv_session {
+    struct srv *srv;
+    struct srv_session *next;
+    struct ticket_claims claims; /* of the youngest ticket seen */
+    bool closed;                 /* by the scheduler: refuse its tickets */
+    int segment_fd;
+    struct wrk_segment *segment;
+    uint32_t n_workers;
+    uint32_t next_attachment; /* the number in "s7.c2" */
+};
+
+/* The session of these claims, made if it is not known yet.
+ *
+ * -EKEYREVOKED: the scheduler has closed it.  -EDQUOT: the server's cap.
+ * -ENODEV: a card of it is not here. */
+int srv_session_get(struct srv *srv, const struct ticket_claims *claims,
+                    struct srv_session **ret, struct gp_err *err);
+
+struct srv_session *srv_session_find(struct srv *srv, uint64_t id);
+
+/* Take a seat for a new worker.  -EDQUOT: the session has all it may have. */
+int srv_session_sit(struct srv_session *s, uint32_t *ret_seat, struct gp_err *err);
+void srv_session_seat_pid(struct srv_session *s, uint32_t seat, int pid);
+/* The worker is gone: what it used is free again, its GPU time is remembered. */
+void srv_session_leave(struct srv_session *s, uint32_t seat);
+
+/* The scheduler has ended session @id, known here or not: end its workers and
+ * refuse its tickets from now on. */
+void srv_session_close(struct srv *srv, uint64_t id, const char *why);
+
+/* Forget sessions without workers whose ticket has run out. */
+void srv_session_expire(struct srv *srv);
+
+void srv_session_free(struct srv_session *s); /* takes it out of srv->sessions */
+
+uint64_t srv_session_used(const struct srv_session *s, uint32_t slice);
+uint64_t srv_session_gpu_ns(const struct srv_session *s, uint32_t slice);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_spawn.h"
+
+#include "gp_err.h"
+#include "gp_str.h"
+#include "srv_conf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#define FIRST_FD 3
+#define SPAWN_FDS_MAX 8
+#define SPAWN_ENV_MAX 16
+
+extern char **environ;
+
+/* The environment of a worker: ours, with what the driver must see on top. */
+struct spawn_env {
+    char *own[SPAWN_ENV_MAX]; /* to be freed */
+    unsigned n_own;
+    char **envp;
+    bool failed;
+};
+
+static void
+env_fini(struct spawn_env *env)
+{
+    for (unsigned i = 0; i < env->n_own; i++)
+        free(env->own[i]);
+    free(env->envp);
+}
+
+static void
+env_set(struct spawn_env *env, const char *name, const char *value)
+{
+    size_t len = strlen(name);
+    char *text = gp_str_printf("%s=%s", name, value);
+    size_t i;
+
+    if (!text || env->n_own >= SPAWN_ENV_MAX) {
+        free(text);
+        env->failed = true;
+        return;
+    }
+    env->own[env->n_own++] = text;
+    for (i = 0; env->envp[i]; i++) {
+        if (strncmp(env->envp[i], name, len) == 0 && env->envp[i][len] == '=')
+            break;
+    }
+    env->envp[i] = text; /* the array has SPAWN_ENV_MAX spare entries */
+}
+
+/* Secrets of the supervisor are files, never variables; nothing to take away. */
+static int
+env_init(struct spawn_env *env, const struct srv_spawn *what)
+{
+    const struct srv_conf *conf = what->conf;
+    char number[16];
+    size_t n = 0;
+
+    *env = (struct spawn_env){0};
+    while (environ[n])
+        n++;
+    env->envp = calloc(n + SPAWN_ENV_MAX + 1, sizeof(*env->envp));
+    if (!env->envp)
+        return -ENOMEM;
+    memcpy(env->envp, environ, n * sizeof(*environ));
+    if (!getenv("SOFTGPU_INSTANCE"))
+        env_set(env, "SOFTGPU_INSTANCE", conf->name);
+    if (conf->cards) {
+        snprintf(number, sizeof(number), "%u", conf->cards);
+        env_set(env, "SOFTGPU_CARDS", number);
+    }
+    if (conf->memory[0])
+        env_set(env, "SOFTGPU_MEMORY", conf->memory);
+    if (what->visible) {
+        env_set(env, "CUDA_VISIBLE_DEVICES", what->visible);
+        env_set(env, "SOFTGPU_VISIBLE", what->visible);
+    }
+    return env->failed ? -ENOMEM : 0;
+}
+
+/* After fork: only async-signal-safe calls from here to exec. */
+static void
+child_descriptors(const struct srv_spawn *what)
+{
+    int high[SPAWN_FDS_MAX];
+    int out = what->stdout_fd;
+    unsigned i;
+
+    /* Out of the way first, so that no target overwrites a source. */
+    for (i = 0; i < what->n_fds; i++)
+        high[i] = what->fds[i] < 0 ? -1 : fcntl(what->fds[i], F_DUPFD, 64);
+    if (out >= 0)
+        out = fcntl(out, F_DUPFD, 64);
+    if (out < 0)
+        out = open("/dev/null", O_WRONLY);
+    if (dup2(out, STDOUT_FILENO) < 0)
+        _exit(127);
+    out = open("/dev/null", O_RDONLY);
+    if (out < 0 || dup2(out, STDIN_FILENO) < 0)
+        _exit(127);
+    for (i = 0; i < what->n_fds; i++) {
+        if (high[i] < 0)
+            close(FIRST_FD + (int)i);
+        else if (dup2(high[i], FIRST_FD + (int)i) < 0)
+            _exit(127);
+    }
+    syscall(SYS_close_range, FIRST_FD + what->n_fds, ~0u, 0);
+}
+
+static void
+child_exec(const struct srv_spawn *what, const char *path, char **envp, pid_t parent)
+{
+    sigset_t none;
+
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(127);
+    child_descriptors(what);
+    signal(SIGPIPE, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execve(path, (char *const *)(uintptr_t)what->argv, envp);
+    _exit(127);
+}
+
+/* The worker program: as configured, or beside our own binary. */
+static int
+worker_path(const struct srv_conf *conf, char *path, size_t size, struct gp_err *err)
+{
+    ssize_t n;
+    char *slash;
+
+    if (conf->worker[0]) {
+        gp_str_copy(path, size, conf->worker);
+    } else {
+        n = readlink("/proc/self/exe", path, size - sizeof("/gpupool-worker"));
+        if (n <= 0)
+            return gp_err_set(err, -errno, "cannot find my own program file");
+        path[n] = 0;
+        slash = strrchr(path, '/');
+        if (!slash)
+            slash = path;
+        gp_str_copy(slash, size - (size_t)(slash - path), "/gpupool-worker");
+    }
+    if (access(path, X_OK) < 0)
+        return gp_err_set(err, -errno, "worker program %s: %s", path, strerror(errno));
+    return 0;
+}
+
+int
+srv_spawn(const struct srv_spawn *what, pid_t *ret_pid, struct gp_err *err)
+{
+    CLEANUP(env_fini) struct spawn_env env = {0};
+    char path[PATH_MAX];
+    pid_t parent = getpid();
+    pid_t pid;
+    int r;
+
+    if (what->n_fds > SPAWN_FDS_MAX)
+        return gp_err_set(err, -EINVAL, "too many descriptors");
+    r = worker_path(what->conf, path, sizeof(path), err);
+    if (r == 0)
+        r = env_init(&env, what);
+    if (r < 0)
+        return gp_err_wrap(err, r, "starting a worker");
+    pid = fork();
+    if (pid < 0)
+        return gp_err_set(err, -errno, "fork: %s", strerror(errno));
+    if (pid == 0)
+        child_exec(what, path, env.envp, parent);
+    *ret_pid = pid;
+    return 0;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starting gpupool-worker processes: fork, descriptors, environment, exec.
+ *
+ * Knows neither sessions nor probes: srv_worker.c and srv_inventory.c do.
+ * Event-loop thread only.
+ */
+#ifndef SRV_SPAWN_H
+#define SRV_SPAWN_H
+
+#include "gp_base.h"
+
+#include <sys/types.h>
+
+struct gp_err;
+struct srv_conf;
+
+struct srv_spawn {
+    const struct srv_conf *conf;
+    const char *const *argv; /* argv[0] included, NULL-terminated */
+    const int *fds;          /* become 3, 4, ... in the child; -1 stays closed */
+    unsigned n_fds;
+    int stdout_fd;       /* -1: /dev/null */
+    const char *visible; /* cards the driver shows, or NULL for all */
+};
+
+/* Start it in a process group of its own; it is killed when this thread ends. */
+int srv_spawn(const struct srv_spawn *what, pid_t *ret_pid, struct gp_err *err);
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_worker.h"
+
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_log.h"
+#include "gp_net.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "srv.h"
+#include "srv_inventory.h"
+#include "srv_session.h"
+#include "srv_spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+static void
+worker_free(struct srv_worker *w)
+{
+    struct srv_worker **at = &w->srv->workers;
+
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    w->srv->n_workers--;
+    gp_loop_timer_del(&w->kill_timer);
+    gp_loop_fd_del(&w->client);
+    if (w->client.fd >= 0)
+        close(w->client.fd);
+    free(w);
+}
+
+static void
+on_grace_over(struct gp_loop_timer *timer)
+{
+    struct srv_worker *w = container_of(timer, struct srv_worker, kill_timer);
+
+    gp_log_warn("server", "%s: worker %d did not end within %d ms (%s); killed", w->name,
+                (int)w->pid, SRV_GRACE_MS, w->why);
+    kill(-w->pid, SIGKILL);
+    kill(w->pid, SIGKILL);
+}
+
+static void
+worker_grace(struct srv_worker *w, const char *why)
+{
+    if (w->ending)
+        return;
+    w->ending = true;
+    w->why = why;
+    gp_loop_timer_set(w->srv->loop, &w->kill_timer,
+                      gp_now_ns() + SRV_GRACE_MS * GP_NS_PER_MS, on_grace_over);
+}
+
+/* The client is gone.  The worker sees that as well, unless it is stuck. */
+static void
+on_client(struct gp_loop_fd *src, uint32_t revents)
+{
+    struct srv_worker *w = container_of(src, struct srv_worker, client);
+
+    (void)revents;
+    gp_loop_fd_del(src);
+    worker_grace(w, "its client is gone");
+}
+
+/* "0,2": what the driver shall show, in the order of the slices.  A real driver
+ * understands UUIDs, which no setting of our own can shift; softgpu takes
+ * indexes among all of its cards. */
+static void
+visible_cards(const struct srv *srv, const struct srv_session *s, char *text, size_t size)
+{
+    const char *outer = getenv("SOFTGPU_VISIBLE");
+    bool soft = strcmp(srv->conf.driver, "softgpu") == 0 ||
+                strcmp(srv->conf.driver, "null") == 0 ||
+                strstr(srv->conf.driver, "softgpu") != NULL;
+    size_t at = 0;
+
+    if (!outer)
+        outer = getenv("CUDA_VISIBLE_DEVICES");
+    for (uint32_t i = 0; i < s->claims.n_slices && at < size; i++) {
+        const uint8_t *uuid = s->claims.slices[i].card_uuid;
+        uint32_t index = srv_inventory_find(srv->inventory, uuid)->index;
+        char name[TICKET_UUID_TEXT];
+        const char *p = outer;
+
+        ticket_uuid_format(uuid, name);
+        if (soft) {
+            /* Our own list is narrowed already: index counts within it. */
+            for (uint32_t skip = index; p && skip; skip--)
+                p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL;
+            snprintf(name, sizeof(name), "%lu", p ? strtoul(p, NULL, 10) : index);
+        }
+        at += (size_t)snprintf(text + at, size - at, "%s%s", i ? "," : "", name);
+    }
+}
+
+static int
+conf_file(const struct srv_worker *w, const struct srv_worker_client *client, int *ret_fd,
+          struct gp_err *err)
+{
+    const struct srv_session *s = w->session;
+    CLEANUP_FD int fd = memfd_create("gpupool-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct wrk_conf conf = {
+        .magic = WRK_CONF_MAGIC,
+        .size = sizeof(conf),
+        .supervisor_pid = (uint32_t)getpid(),
+        .seat = w->seat,
+        .n_slices = s->claims.n_slices,
+        .policy = s->claims.policy,
+        .wire_minor = client->wire_minor,
+        .cuda_version = client->cuda_version,
+    };
+
+    gp_str_copy(conf.driver, sizeof(conf.driver), w->srv->conf.driver);
+    gp_str_copy(conf.user, sizeof(conf.user), w->srv->conf.worker_user);
+    gp_str_copy(conf.session, sizeof(conf.session), s->claims.session);
+    gp_str_copy(conf.attachment, sizeof(conf.attachment), w->name);
+    gp_str_copy(conf.program, sizeof(conf.program), client->program);
+    memcpy(conf.slices, s->claims.slices, sizeof(conf.slices));
+    if (fd < 0 || gp_file_write_all(fd, &conf, sizeof(conf)) < 0)
+        return gp_err_set(err, -ENOMEM, "configuration of the worker: %s",
+                          strerror(errno));
+    lseek(fd, 0, SEEK_SET);
+    fcntl(fd, F_ADD_SEALS,
+          F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+    *ret_fd = TAKE_FD(fd);
+    return 0;
+}
+
+static int
+worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int fd,
+             struct gp_err *err)
+{
+    const char *argv[] = {"gpupool-worker", w->name, NULL};
+    char visible[TICKET_SLICES_MAX * TICKET_UUID_TEXT];
+    CLEANUP_FD int conf = -1;
+    int fds[3];
+    struct srv_spawn spawn = {.conf = &w->srv->conf,
+                              .argv = argv,
+                              .fds = fds,
+                              .n_fds = ARRAY_SIZE(fds),
+                              .stdout_fd = -1,
+                              .visible = visible};
+    int r = conf_file(w, client, &conf, err);
+
+    if (r < 0)
+        return r;
+    visible_cards(w->srv, w->session, visible, sizeof(visible));
+    fds[WRK_FD_CONN - 3] = fd;
+    fds[WRK_FD_CONF - 3] = conf;
+    fds[WRK_FD_SEGMENT - 3] = w->session->segment_fd;
+    return srv_spawn(&spawn, &w->pid, err);
+}
+
+int
+srv_worker_start(struct srv *srv, struct srv_session *session,
+                 const struct srv_worker_client *client, int fd, struct gp_err *err)
+{
+    struct srv_worker *w;
+    int r;
+
+    if (srv->n_workers >= srv->conf.max_attachments)
+        return gp_err_set(err, -EDQUOT,
+                          "this server already serves %u client processes, its limit",
+                          srv->n_workers);
+    w = calloc(1, sizeof(*w));
+    if (!w)
+        return gp_err_set(err, -ENOMEM, "no memory for a worker");
+    w->srv = srv;
+    w->session = session;
+    w->client.fd = -1;
+    r = srv_session_sit(session, &w->seat, err);
+    if (r < 0) {
+        free(w);
+        return r;
+    }
+    w->next = srv->workers;
+    srv->workers = w;
+    srv->n_workers++;
+    snprintf(w->name, sizeof(w->name), "%s.c%u", session->claims.session,
+             ++session->next_attachment);
+    r = worker_spawn(w, client, fd, err);
+    if (r == 0) {
+        srv_session_seat_pid(session, w->seat, w->pid);
+        /* EPOLLIN stays out: the bytes are the worker's. */
+        r = gp_loop_fd_add(srv->loop, &w->client, fd, EPOLLRDHUP, on_client);
+        if (r < 0)
+            kill(w->pid, SIGKILL);
+    }
+    if (r < 0) {
+        w->client.fd = -1; /* still the caller's */
+        srv_session_leave(session, w->seat);
+        worker_free(w);
+        return r;
+    }
+    gp_log_info("server", "%s: attached, worker %d, program %s (pid %u on %s)", w->name,
+                (int)w->pid, client->program, client->pid, client->hostname);
+    return 0;
+}
+
+void
+srv_worker_end(struct srv_worker *w, const char *why)
+{
+    if (!w->ending)
+        kill(w->pid, SIGTERM);
+    worker_grace(w, why);
+}
+
+void
+srv_worker_end_session(struct srv_session *session)
+{
+    for (struct srv_worker *w = session->srv->workers; w; w = w->next) {
+        if (w->session == session)
+            srv_worker_end(w, "its session was closed");
+    }
+}
+
+void
+srv_worker_end_all(struct srv *srv, const char *why)
+{
+    for (struct srv_worker *w = srv->workers; w; w = w->next)
+        srv_worker_end(w, why);
+}
+
+void
+srv_worker_free_all(struct srv *srv)
+{
+    while (srv->workers)
+        worker_free(srv->workers);
+}
+
+bool
+srv_worker_reaped(struct srv *srv, pid_t pid, int status)
+{
+    struct srv_worker *w = srv->workers;
+
+    while (w && w->pid != pid)
+        w = w->next;
+    if (!w)
+        return false;
+    if (WIFSIGNALED(status) && !w->ending)
+        gp_log_error("server", "%s: worker %d was killed by signal %d (%s)", w->name,
+                     (int)pid, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+        gp_log_warn("server", "%s: worker %d ended with status %d", w->name, (int)pid,
+                    WEXITSTATUS(status));
+    else
+        gp_log_info("server", "%s: detached", w->name);
+    /* Our descriptor would keep the client's connection open. */
+    shutdown(w->client.fd, SHUT_RDWR);
+    srv_session_leave(w->session, w->seat);
+    worker_free(w);
+    srv_changed(srv);
+    return true;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One worker process and the client behind it.
+ *
+ * The supervisor keeps a second descriptor of the client's socket and only
+ * watches it for the hang-up: a worker that does not end by itself shortly after
+ * its client is gone (it may sit in a driver call) is killed.  Owned by
+ * srv->workers from a successful start until the process has been reaped;
+ * event-loop thread only.
+ */
+#ifndef SRV_WORKER_H
+#define SRV_WORKER_H
+
+#include "gp_base.h"
+#include "gp_loop.h"
+#include "wrk_conf.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct gp_err;
+struct srv;
+struct srv_session;
+
+struct srv_worker {
+    struct srv *srv;
+    struct srv_worker *next;
+    struct srv_session *session;
+    uint32_t seat;
+    pid_t pid;
+    char name[WRK_ATTACHMENT_MAX];
+    struct gp_loop_fd client; /* our descriptor of its socket */
+    struct gp_loop_timer kill_timer;
+    bool ending;
+    const char *why; /* it is ending; static words */
+};
+
+/* What the client said, already checked. */
+struct srv_worker_client {
+    uint32_t wire_minor;
+    uint32_t cuda_version;
+    uint32_t pid;
+    const char *program;
+    const char *hostname;
+};
+
+/* Start a worker of @session on the client's socket @fd, which it owns on
+ * success.  -EDQUOT: a cap, the words say which. */
+int srv_worker_start(struct srv *srv, struct srv_session *session,
+                     const struct srv_worker_client *client, int fd, struct gp_err *err);
+
+/* Ask it to end; it is killed after SRV_GRACE_MS.  @why: static words. */
+void srv_worker_end(struct srv_worker *w, const char *why);
+void srv_worker_end_session(struct srv_session *session);
+void srv_worker_end_all(struct srv *srv, const char *why);
+
+/* At the end of the program, when their processes have been killed. */
+void srv_worker_free_all(struct srv *srv);
+
+/* SIGCHLD: true when @pid was a worker, which is then gone. */
+bool srv_worker_reaped(struct srv *srv, pid_t pid, int status);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the supervisor tells a worker that it starts, and the descriptors it
+ * hands over.
+ *
+ * A plain struct in a sealed memory file: both binaries come from one build and
+ * the size is checked, so there is no format to evolve.  Filled by
+ * srv_worker.c, read once by wrk_main.c.  Every field has been verified by the
+ * supervisor (the ticket's signature, the caps); the worker trusts it.
+ */
+#ifndef WRK_CONF_H
+#define WRK_CONF_H
+
+#include "ticket.h"
+
+#include <limits.h>
+#include <stdint.h>
+
+#define WRK_CONF_MAGIC 0x67707731u /* "gpw1" */
+
+/* Descriptors of a fresh worker beside 0..2; everything else is closed. */
+#define WRK_FD_CONN 3    /* the client's socket, right behind the AttachRequest */
+#define WRK_FD_CONF 4    /* struct wrk_conf */
+#define WRK_FD_SEGMENT 5 /* struct wrk_segment of the session */
+
+/* Session name, ".c", number. */
+#define WRK_ATTACHMENT_MAX (TICKET_NAME_MAX + 16)
+
+struct wrk_conf {
+    uint32_t magic;
+    uint32_t size;
+    uint32_t supervisor_pid; /* another parent at start: it died meanwhile */
+    uint32_t seat;           /* this attachment's entry in the segment */
+    char driver[PATH_MAX];   /* as given to --driver */
+    char session[TICKET_NAME_MAX];
+    char attachment[WRK_ATTACHMENT_MAX]; /* "s7.c2" */
+    char program[64];                    /* as the client says, for the log */
+    char user[64];                       /* become this user, or "" */
+    struct ticket_slice slices[TICKET_SLICES_MAX];
+    uint32_t n_slices;
+    uint32_t policy;       /* enum ticket_policy */
+    uint32_t wire_minor;   /* the client's */
+    uint32_t cuda_version; /* newest API the client's stub speaks, for the log */
+};
+
+#endif

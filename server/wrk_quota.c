@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_quota.h"
+
+#include "wrk_segment.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define FIRST_CAP 256u
+
+struct quota_entry {
+    uint64_t key; /* 0: free */
+    uint64_t bytes;
+    uint32_t slice;
+    uint32_t ctx;
+};
+
+struct wrk_quota {
+    struct wrk_segment *seg;
+    struct wrk_seat *seat;
+    struct quota_entry *entries; /* open addressing, linear probing */
+    uint32_t cap;                /* power of two */
+    uint32_t count;
+};
+
+static uint32_t
+entry_home(const struct wrk_quota *q, uint64_t key)
+{
+    return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (q->cap - 1);
+}
+
+static struct quota_entry *
+entry_probe(const struct wrk_quota *q, uint64_t key)
+{
+    uint32_t i = entry_home(q, key);
+
+    while (q->entries[i].key && q->entries[i].key != key)
+        i = (i + 1) & (q->cap - 1);
+    return &q->entries[i];
+}
+
+static int
+entries_grow(struct wrk_quota *q)
+{
+    struct quota_entry *old = q->entries;
+    uint32_t old_cap = q->cap;
+    struct quota_entry *grown;
+
+    if (q->count < q->cap / 2)
+        return 0;
+    if (q->cap > UINT32_MAX / 2 / sizeof(*grown))
+        return -ENOMEM;
+    grown = calloc((size_t)old_cap * 2, sizeof(*grown));
+    if (!grown)
+        return -ENOMEM;
+    q->entries = grown;
+    q->cap = old_cap * 2;
+    for (uint32_t i = 0; i < old_cap; i++) {
+        if (old[i].key)
+            *entry_probe(q, old[i].key) = old[i];
+    }
+    free(old);
+    return 0;
+}
+
+/* Take the entry out and move up what linear probing put behind it. */
+static void
+entry_remove(struct wrk_quota *q, struct quota_entry *e)
+{
+    uint32_t mask = q->cap - 1;
+    uint32_t hole = (uint32_t)(e - q->entries);
+    uint32_t i = hole;
+
+    for (;;) {
+        uint32_t home;
+
+        i = (i + 1) & mask;
+        if (!q->entries[i].key)
+            break;
+        home = entry_home(q, q->entries[i].key);
+        if (((i - home) & mask) >= ((i - hole) & mask)) {
+            q->entries[hole] = q->entries[i];
+            hole = i;
+        }
+    }
+    q->entries[hole].key = 0;
+    q->count--;
+}
+
+int
+wrk_quota_new(struct wrk_segment *seg, uint32_t seat, struct wrk_quota **ret)
+{
+    CLEANUP(wrk_quota_freep) struct wrk_quota *q = calloc(1, sizeof(*q));
+
+    if (!q || seat >= WRK_SEATS_MAX)
+        return q ? -EINVAL : -ENOMEM;
+    q->entries = calloc(FIRST_CAP, sizeof(*q->entries));
+    if (!q->entries)
+        return -ENOMEM;
+    q->cap = FIRST_CAP;
+    q->seg = seg;
+    q->seat = &seg->seats[seat];
+    *ret = TAKE_PTR(q);
+    return 0;
+}
+
+void
+wrk_quota_free(struct wrk_quota *q)
+{
+    if (!q)
+        return;
+    free(q->entries);
+    free(q);
+}
+
+/* The owner of the lock may have been killed: what it guards is whole at every
+ * instant, so the next one simply goes on. */
+static void
+memory_lock(struct wrk_segment *seg)
+{
+    if (pthread_mutex_lock(&seg->memory_lock) == EOWNERDEAD)
+        pthread_mutex_consistent(&seg->memory_lock);
+}
+
+bool
+wrk_quota_take(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
+{
+    uint64_t limit = q->seg->slices[slice].memory;
+    uint64_t used;
+    bool ok;
+
+    memory_lock(q->seg);
+    used = wrk_segment_used(q->seg, slice);
+    ok = used <= limit && bytes <= limit - used;
+    if (ok)
+        atomic_fetch_add_explicit(&q->seat->used[slice], bytes, memory_order_relaxed);
+    pthread_mutex_unlock(&q->seg->memory_lock);
+    return ok;
+}
+
+/* Giving back needs no lock: another's view of the sum can only be too large. */
+void
+wrk_quota_give(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
+{
+    atomic_fetch_sub_explicit(&q->seat->used[slice], bytes, memory_order_relaxed);
+}
+
+int
+wrk_quota_note(struct wrk_quota *q, uint64_t key, uint32_t slice, uint32_t ctx,
+               uint64_t bytes)
+{
+    struct quota_entry *e;
+    int r;
+
+    if (!key)
+        return -EINVAL;
+    r = entries_grow(q);
+    if (r < 0)
+        return r;
+    e = entry_probe(q, key);
+    if (e->key)
+        return -EEXIST;
+    *e = (struct quota_entry){.key = key, .bytes = bytes, .slice = slice, .ctx = ctx};
+    q->count++;
+    return 0;
+}
+
+bool
+wrk_quota_drop(struct wrk_quota *q, uint64_t key)
+{
+    struct quota_entry *e = entry_probe(q, key);
+
+    if (!key || !e->key)
+        return false;
+    wrk_quota_give(q, e->slice, e->bytes);
+    entry_remove(q, e);
+    return true;
+}
+
+void
+wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx)
+{
+    for (uint32_t i = 0; i < q->cap;) {
+        struct quota_entry *e = &q->entries[i];
+
+        /* Removing moves a later entry here: look at the same place again. */
+        if (e->key && e->ctx == ctx) {
+            wrk_quota_give(q, e->slice, e->bytes);
+            entry_remove(q, e);
+        } else {
+            i++;
+        }
+    }
+}
+
+bool
+wrk_quota_find(const struct wrk_quota *q, uint64_t key, uint64_t *ret_bytes)
+{
+    const struct quota_entry *e = entry_probe(q, key);
+
+    if (!key || !e->key)
+        return false;
+    *ret_bytes = e->bytes;
+    return true;
+}
+
+uint64_t
+wrk_quota_limit(const struct wrk_quota *q, uint32_t slice)
+{
+    return q->seg->slices[slice].memory;
+}
+
+uint64_t
+wrk_quota_used(const struct wrk_quota *q, uint32_t slice)
+{
+    return wrk_segment_used(q->seg, slice);
+}

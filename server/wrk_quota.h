@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The session's memory limit, and what this process has allocated under it.
+ *
+ * take() is asked before the driver sees an allocating call and counts the bytes
+ * that the application asked for, to the byte, over all processes of the
+ * session.  note()/drop() remember which address or object holds how many, so
+ * that a free gives back exactly what was taken.  Reader thread only.
+ *
+ * It is not the card's memory: whether the card really has the bytes, the driver
+ * says.
+ */
+#ifndef WRK_QUOTA_H
+#define WRK_QUOTA_H
+
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wrk_quota;
+struct wrk_segment;
+
+/* @seat: this attachment's own.  The segment outlives the quota. */
+int wrk_quota_new(struct wrk_segment *seg, uint32_t seat, struct wrk_quota **ret);
+void wrk_quota_free(struct wrk_quota *q); /* NULL is a no-op; the seat is not cleared */
+DEFINE_CLEANUP(struct wrk_quota, wrk_quota_free)
+
+/* Count @bytes on slice @slice; false, and nothing counted, past the limit. */
+bool wrk_quota_take(struct wrk_quota *q, uint32_t slice, uint64_t bytes);
+void wrk_quota_give(struct wrk_quota *q, uint32_t slice, uint64_t bytes);
+
+/* Remember that @key (a device address, a driver object) holds @bytes already
+ * taken.  -EEXIST, -ENOMEM: not remembered, the bytes stay the caller's. */
+int wrk_quota_note(struct wrk_quota *q, uint64_t key, uint32_t slice, uint32_t ctx,
+                   uint64_t bytes);
+/* Forget @key and give its bytes back; false when it is not known. */
+bool wrk_quota_drop(struct wrk_quota *q, uint64_t key);
+/* The context died with all it held. */
+void wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx);
+
+/* Which bytes a key was noted with; false when it is not known. */
+bool wrk_quota_find(const struct wrk_quota *q, uint64_t key, uint64_t *ret_bytes);
+
+uint64_t wrk_quota_limit(const struct wrk_quota *q, uint32_t slice);
+uint64_t wrk_quota_used(const struct wrk_quota *q, uint32_t slice); /* whole session */
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the workers of one session share: the limits of its slices and how much
+ * each attachment uses.
+ *
+ * A memory file made by the supervisor (srv_session.c), mapped by each worker.
+ * An attachment sits on one seat and writes only there; a limit holds for the
+ * sum over the seats.  Memory is taken under a robust mutex, but a change is one
+ * store to the own seat, so that whoever finds the mutex's owner dead finds
+ * nothing half done; the supervisor never takes it, it clears the seats of dead
+ * workers.  Everything that is counted comes back by clearing a seat: there is
+ * no shared total that a killed worker could leave wrong.
+ */
+#ifndef WRK_SEGMENT_H
+#define WRK_SEGMENT_H
+
+#include "gp_base.h"
+#include "ticket.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define WRK_SEGMENT_MAGIC 0x67707332u /* "gps2" */
+
+/* Attachments of one session on one server.  A data loader forks a few dozen
+ * processes; each needs a worker process here, so more would only hurt. */
+#define WRK_SEATS_MAX 256
+
+struct wrk_seat {
+    _Atomic uint32_t pid; /* 0: free */
+    uint32_t pad;
+    _Atomic uint64_t used[TICKET_SLICES_MAX];     /* bytes, now */
+    _Atomic uint64_t gpu_ns[TICKET_SLICES_MAX];   /* GPU time charged */
+    _Atomic uint64_t launches[TICKET_SLICES_MAX]; /* kernels and graphs */
+};
+
+/* One slice's share of its card; see wrk_governor.h.  Workers only. */
+struct wrk_bucket {
+    _Atomic int64_t credit_ns;   /* GPU time the session may still use; < 0: debt */
+    _Atomic uint64_t filled_ns;  /* monotonic time up to which credit was given */
+};
+
+struct wrk_segment {
+    uint32_t magic;
+    uint32_t size;
+    uint32_t n_slices;
+    uint32_t policy;
+    struct ticket_slice slices[TICKET_SLICES_MAX];
+    pthread_mutex_t memory_lock; /* robust, process-shared: see above */
+    _Atomic uint32_t seats_high; /* no seat from here on was ever taken */
+    struct wrk_bucket buckets[TICKET_SLICES_MAX];
+    /* Of seats whose workers ended, kept by the supervisor. */
+    _Atomic uint64_t past_gpu_ns[TICKET_SLICES_MAX];
+    _Atomic uint64_t past_launches[TICKET_SLICES_MAX];
+    struct wrk_seat seats[WRK_SEATS_MAX];
+};
+
+/* Bytes that the session uses on slice @i, summed over its attachments. */
+static inline uint64_t
+wrk_segment_used(struct wrk_segment *seg, uint32_t i)
+{
+    uint32_t high = gp_min(atomic_load(&seg->seats_high), (uint32_t)WRK_SEATS_MAX);
+    uint64_t sum = 0;
+
+    for (unsigned s = 0; s < high; s++)
+        sum += atomic_load_explicit(&seg->seats[s].used[i], memory_order_relaxed);
+    return sum;
+}
+
+/* GPU time charged to the session on slice @i since it began here. */
+static inline uint64_t
+wrk_segment_gpu_ns(struct wrk_segment *seg, uint32_t i)
+{
+    uint32_t high = gp_min(atomic_load(&seg->seats_high), (uint32_t)WRK_SEATS_MAX);
+    uint64_t sum = atomic_load(&seg->past_gpu_ns[i]);
+
+    for (unsigned s = 0; s < high; s++)
+        sum += atomic_load_explicit(&seg->seats[s].gpu_ns[i], memory_order_relaxed);
+    return sum;
+}
+
+#endif
