@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A longer network: runs a program whose connection to the pool server takes a
+ * fixed time each way.
+ *
+ *     gpupool run ... -- delay_proxy ONE_WAY_US PROGRAM ARGS...
+ *
+ * The server and the ticket are taken from the session that `gpupool run` opened;
+ * the program is pointed at the proxy instead.  Every byte leaves ONE_WAY_US after
+ * it came in, so bandwidth is not limited and order is kept.  One thread, one
+ * poll loop; the proxy ends with the program and passes on its exit status.
+ */
+#include "bench.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LINKS_MAX 32
+#define CHUNK (256u * 1024u)
+/* More than a 10 ms round trip of anything loopback can carry. */
+#define IN_FLIGHT_MAX (128u * 1024u * 1024u)
+
+struct chunk {
+    struct chunk *next;
+    uint64_t due_ns;
+    size_t size, sent;
+    char data[];
+};
+
+/* One direction of one connection: bytes read from @from, due later at @to. */
+struct lane {
+    int from, to;
+    struct chunk *first, **last;
+    size_t in_flight;
+    int ended; /* nothing more will come from @from */
+    int shut;  /* and @to was told so */
+};
+
+struct link {
+    struct lane lane[2];
+};
+
+struct proxy {
+    int listener, signals;
+    struct sockaddr_storage target;
+    socklen_t target_size;
+    uint64_t delay_ns;
+    struct link links[LINKS_MAX];
+    size_t n_links;
+    pid_t child;
+};
+
+static void
+lane_init(struct lane *lane, int from, int to)
+{
+    *lane = (struct lane){.from = from, .to = to};
+    lane->last = &lane->first;
+}
+
+static void
+prepare_socket(int fd)
+{
+    int one = 1;
+
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+        bench_die("O_NONBLOCK");
+}
+
+static void
+proxy_accept(struct proxy *proxy)
+{
+    int client = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC);
+    int server;
+    struct link *link = &proxy->links[proxy->n_links];
+
+    if (client < 0)
+        return;
+    if (proxy->n_links == LINKS_MAX) {
+        close(client);
+        return;
+    }
+    server = socket(proxy->target.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (server < 0 ||
+        connect(server, (struct sockaddr *)&proxy->target, proxy->target_size) < 0)
+        bench_die("delay proxy: connect");
+    prepare_socket(client);
+    prepare_socket(server);
+    lane_init(&link->lane[0], client, server);
+    lane_init(&link->lane[1], server, client);
+    proxy->n_links++;
+}
+
+static void
+lane_read(struct lane *lane, uint64_t delay_ns)
+{
+    struct chunk *chunk = malloc(sizeof(*chunk) + CHUNK);
+    ssize_t size;
+
+    if (!chunk)
+        bench_die("delay proxy: malloc");
+    size = read(lane->from, chunk->data, CHUNK);
+    if (size <= 0) {
+        lane->ended = size == 0 || (errno != EAGAIN && errno != EINTR);
+        free(chunk);
+        return;
+    }
+    chunk->next = NULL;
+    chunk->due_ns = bench_now_ns() + delay_ns;
+    chunk->size = (size_t)size;
+    chunk->sent = 0;
+    *lane->last = chunk;
+    lane->last = &chunk->next;
+    lane->in_flight += chunk->size;
+}
+
+static void
+lane_write(struct lane *lane, uint64_t now)
+{
+    while (lane->first && lane->first->due_ns <= now) {
+        struct chunk *chunk = lane->first;
+        ssize_t done = send(lane->to, chunk->data + chunk->sent,
+                            chunk->size - chunk->sent, MSG_NOSIGNAL);
+
+        if (done < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        chunk->sent = done < 0 ? chunk->size : chunk->sent + (size_t)done;
+        if (chunk->sent < chunk->size)
+            return;
+        lane->first = chunk->next;
+        if (!lane->first)
+            lane->last = &lane->first;
+        lane->in_flight -= chunk->size;
+        free(chunk);
+    }
+    if (lane->ended && !lane->first && !lane->shut) {
+        shutdown(lane->to, SHUT_WR);
+        lane->shut = 1;
+    }
+}
+
+/* What to wait for: input where there is room, output only where it is due and
+ * did not fit; @wake_ns shrinks to the next due time. */
+static short
+lane_events(const struct lane *lane, uint64_t now, uint64_t *wake_ns)
+{
+    if (!lane->first)
+        return 0;
+    if (lane->first->due_ns <= now)
+        return POLLOUT;
+    if (lane->first->due_ns < *wake_ns)
+        *wake_ns = lane->first->due_ns;
+    return 0;
+}
+
+static void
+proxy_round(struct proxy *proxy)
+{
+    struct pollfd polls[2 + 2 * LINKS_MAX];
+    uint64_t now = bench_now_ns();
+    uint64_t wake = now + 1000000000u;
+    size_t links = proxy->n_links;
+    struct timespec timeout;
+
+    polls[0] = (struct pollfd){.fd = proxy->listener, .events = POLLIN};
+    polls[1] = (struct pollfd){.fd = proxy->signals, .events = POLLIN};
+    for (size_t i = 0; i < 2 * links; i++) {
+        struct lane *in = &proxy->links[i / 2].lane[i % 2];
+        struct lane *out = &proxy->links[i / 2].lane[1 - i % 2];
+        short events = lane_events(out, now, &wake);
+
+        if (!in->ended && in->in_flight < IN_FLIGHT_MAX)
+            events |= POLLIN;
+        polls[2 + i] = (struct pollfd){.fd = events ? in->from : -1, .events = events};
+    }
+    timeout.tv_sec = (time_t)((wake - now) / 1000000000u);
+    timeout.tv_nsec = (long)((wake - now) % 1000000000u);
+    if (ppoll(polls, 2 + 2 * links, &timeout, NULL) < 0 && errno != EINTR)
+        bench_die("ppoll");
+
+    now = bench_now_ns();
+    for (size_t i = 0; i < 2 * links; i++) {
+        struct lane *in = &proxy->links[i / 2].lane[i % 2];
+
+        if (polls[2 + i].revents & (POLLIN | POLLHUP | POLLERR) && !in->ended)
+            lane_read(in, proxy->delay_ns);
+        lane_write(in, now);
+    }
+    if (polls[0].revents)
+        proxy_accept(proxy);
+}
+
+/* "host:port" or "[v6]:port" of the session's server. */
+static void
+proxy_find_target(struct proxy *proxy, char *address)
+{
+    char *colon = strrchr(address, ':');
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    char *host = address;
+
+    if (!colon) {
+        fprintf(stderr, "delay proxy: no port in '%s'\n", address);
+        exit(2);
+    }
+    *colon = 0;
+    if (host[0] == '[') {
+        host++;
+        host[strcspn(host, "]")] = 0;
+    }
+    if (getaddrinfo(host, colon + 1, &hints, &found) != 0 || !found) {
+        fprintf(stderr, "delay proxy: cannot resolve '%s'\n", host);
+        exit(2);
+    }
+    memcpy(&proxy->target, found->ai_addr, found->ai_addrlen);
+    proxy->target_size = found->ai_addrlen;
+    freeaddrinfo(found);
+}
+
+/* Read the session file, and let the environment name the proxy instead. */
+static void
+proxy_take_session(struct proxy *proxy)
+{
+    const char *path = getenv("GPUPOOL_SESSION_FILE");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    char line[65536];
+
+    if (!file) {
+        fprintf(stderr, "delay proxy: run it under `gpupool run`\n");
+        exit(2);
+    }
+    while (fgets(line, sizeof(line), file)) {
+        line[strcspn(line, "\n")] = 0;
+        if (strncmp(line, "server ", 7) == 0 && proxy->target_size == 0)
+            proxy_find_target(proxy, line + 7);
+        else if (strncmp(line, "ticket ", 7) == 0)
+            setenv("GPUPOOL_TICKET", line + 7, 1);
+    }
+    fclose(file);
+    if (proxy->target_size == 0) {
+        fprintf(stderr, "delay proxy: no server in %s\n", path);
+        exit(2);
+    }
+    unsetenv("GPUPOOL_SESSION_FILE");
+}
+
+static void
+proxy_listen(struct proxy *proxy)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof(address);
+    char text[64];
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (proxy->listener < 0 ||
+        bind(proxy->listener, (struct sockaddr *)&address, size) < 0 ||
+        listen(proxy->listener, 16) < 0 ||
+        getsockname(proxy->listener, (struct sockaddr *)&address, &size) < 0)
+        bench_die("delay proxy: listen");
+    snprintf(text, sizeof(text), "127.0.0.1:%u", ntohs(address.sin_port));
+    setenv("GPUPOOL_SERVER", text, 1);
+}
+
+static void
+proxy_start(struct proxy *proxy, char **program)
+{
+    sigset_t set, old;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, &old);
+    proxy->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (proxy->signals < 0)
+        bench_die("signalfd");
+    proxy->child = fork();
+    if (proxy->child < 0)
+        bench_die("fork");
+    if (proxy->child == 0) {
+        sigprocmask(SIG_SETMASK, &old, NULL);
+        execvp(program[0], program);
+        bench_die(program[0]);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    static struct proxy proxy;
+    int status = 0;
+
+    if (argc < 3) {
+        fprintf(stderr, "usage: delay_proxy ONE_WAY_US PROGRAM [ARGS]\n");
+        return 2;
+    }
+    proxy.delay_ns = strtoull(argv[1], NULL, 10) * 1000u;
+    proxy_take_session(&proxy);
+    proxy_listen(&proxy);
+    proxy_start(&proxy, argv + 2);
+    while (waitpid(proxy.child, &status, WNOHANG) == 0)
+        proxy_round(&proxy);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}

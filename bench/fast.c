@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Latency, call rate and bulk copies through the client stub, beside the raw
+ * transport.
+ *
+ * One run is one round: every remote figure has the raw figure of the same round
+ * next to it, so that a ratio compares the same minute.  The raw link is opened
+ * before CUDA so that its process does not inherit a connection.  The driver on
+ * the server's side should be the null driver; then what is left is our own cost.
+ */
+#include "bench.h"
+#include "raw_link.h"
+
+#include <string.h>
+
+#define MIB (1024ul * 1024ul)
+#define BULK_MAX (256 * MIB)
+#define SYNC_CALLS 3000
+#define BURST 200 /* asynchronous calls that fit a send buffer */
+
+extern const char fast_ptx[];
+__asm__(".pushsection .rodata\n"
+        "fast_ptx:\n"
+        ".incbin \"vecadd.ptx\"\n"
+        ".byte 0\n"
+        ".popsection\n");
+
+struct fast {
+    struct raw_link raw;
+    CUcontext context;
+    CUmodule module;
+    CUfunction kernel;
+    CUdeviceptr memory;
+    int argc;
+    char **argv;
+};
+
+static void
+launch(struct fast *fast)
+{
+    unsigned count = 1;
+    void *params[] = {&fast->memory, &fast->memory, &fast->memory, &count};
+
+    CU(cuLaunchKernel(fast->kernel, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+}
+
+static void
+act_raw(struct fast *fast)
+{
+    raw_link_ping(&fast->raw);
+}
+
+/* The free memory of a session can change at any time, so no stub may remember
+ * it: this is a round trip and nothing else. */
+static void
+act_sync_call(struct fast *fast)
+{
+    size_t free_bytes, total;
+
+    CU(cuMemGetInfo(&free_bytes, &total));
+}
+
+static void
+act_launch_sync(struct fast *fast)
+{
+    launch(fast);
+    CU(cuCtxSynchronize());
+}
+
+static void
+act_launch10_sync(struct fast *fast)
+{
+    for (int i = 0; i < 10; i++)
+        launch(fast);
+    CU(cuCtxSynchronize());
+}
+
+static void
+act_alloc_free(struct fast *fast)
+{
+    CUdeviceptr memory;
+
+    CU(cuMemAlloc(&memory, MIB));
+    CU(cuMemFree(memory));
+}
+
+static void
+act_h2d_4k(struct fast *fast)
+{
+    static char data[4096];
+
+    CU(cuMemcpyHtoD(fast->memory, data, sizeof(data)));
+}
+
+static void
+act_d2h_4k(struct fast *fast)
+{
+    static char data[4096];
+
+    CU(cuMemcpyDtoH(data, fast->memory, sizeof(data)));
+}
+
+/* Calls alternate with raw pings in slices, so that a disturbance hits both. */
+static void
+measure_latency(struct fast *fast, const char *name, void (*act)(struct fast *))
+{
+    struct bench_times raw = {0}, call = {0};
+    char key[64];
+
+    if (!bench_wants(fast->argc, fast->argv, name))
+        return;
+    for (int i = 0; i < 200; i++)
+        act(fast);
+    for (int slice = 0; slice < 30; slice++) {
+        for (int i = 0; i < SYNC_CALLS / 30; i++) {
+            uint64_t start = bench_now_ns();
+
+            act_raw(fast);
+            bench_times_add(&raw, bench_now_ns() - start);
+        }
+        for (int i = 0; i < SYNC_CALLS / 30; i++) {
+            uint64_t start = bench_now_ns();
+
+            act(fast);
+            bench_times_add(&call, bench_now_ns() - start);
+        }
+    }
+    snprintf(key, sizeof(key), "%s_us", name);
+    bench_say(key, bench_times_percentile(&call, 50) / 1e3);
+    snprintf(key, sizeof(key), "%s_p99_us", name);
+    bench_say(key, bench_times_percentile(&call, 99) / 1e3);
+    snprintf(key, sizeof(key), "%s_raw_us", name);
+    bench_say(key, bench_times_percentile(&raw, 50) / 1e3);
+    bench_times_free(&raw);
+    bench_times_free(&call);
+}
+
+/* The application thread alone: bursts that fit the send buffer, each followed by
+ * a wait that is not timed. */
+static void
+measure_async_call(struct fast *fast)
+{
+    struct bench_times burst = {0};
+
+    if (!bench_wants(fast->argc, fast->argv, "async_call"))
+        return;
+    for (int i = 0; i < 500; i++) {
+        uint64_t start = bench_now_ns();
+
+        for (int j = 0; j < BURST; j++)
+            launch(fast);
+        bench_times_add(&burst, bench_now_ns() - start);
+        CU(cuCtxSynchronize());
+    }
+    bench_say("async_call_ns", bench_times_percentile(&burst, 50) / BURST);
+    bench_times_free(&burst);
+}
+
+/* Sustained: until the last of many launches was executed. */
+static void
+measure_async_rate(struct fast *fast)
+{
+    long calls = bench_option(fast->argc, fast->argv, "--async-calls", 2000000);
+    uint64_t start, cpu;
+
+    if (!bench_wants(fast->argc, fast->argv, "async_calls_per_s"))
+        return;
+    CU(cuCtxSynchronize());
+    cpu = bench_cpu_ns();
+    start = bench_now_ns();
+    for (long i = 0; i < calls; i++)
+        launch(fast);
+    CU(cuCtxSynchronize());
+    bench_say("async_calls_per_s",
+              (double)calls * 1e9 / (double)(bench_now_ns() - start));
+    bench_say("async_client_cpu_ns", (double)(bench_cpu_ns() - cpu) / (double)calls);
+}
+
+struct bulk {
+    char *host;
+    CUdeviceptr device;
+    size_t size;
+    int repeats;
+};
+
+static double
+gb_per_s(struct bench_times *times, size_t size)
+{
+    return (double)size / bench_times_percentile(times, 50);
+}
+
+static void
+say_bulk(const char *direction, const char *kind, size_t size,
+         struct bench_times *times)
+{
+    char key[64];
+
+    snprintf(key, sizeof(key), "%s%s_%zumib_gbps", direction, kind, size / MIB);
+    bench_say(key, gb_per_s(times, size));
+    bench_times_free(times);
+}
+
+static void
+measure_copies(struct fast *fast, const struct bulk *bulk, const char *kind)
+{
+    struct bench_times raw_up = {0}, up = {0}, raw_down = {0}, down = {0};
+
+    for (int i = 0; i <= bulk->repeats; i++) {
+        uint64_t at[5];
+
+        at[0] = bench_now_ns();
+        raw_link_up(&fast->raw, bulk->host, bulk->size);
+        at[1] = bench_now_ns();
+        CU(cuMemcpyHtoD(bulk->device, bulk->host, bulk->size));
+        at[2] = bench_now_ns();
+        raw_link_down(&fast->raw, bulk->host, bulk->size);
+        at[3] = bench_now_ns();
+        CU(cuMemcpyDtoH(bulk->host, bulk->device, bulk->size));
+        at[4] = bench_now_ns();
+        if (i == 0)
+            continue; /* the first touches what nobody touched before */
+        bench_times_add(&raw_up, at[1] - at[0]);
+        bench_times_add(&up, at[2] - at[1]);
+        bench_times_add(&raw_down, at[3] - at[2]);
+        bench_times_add(&down, at[4] - at[3]);
+    }
+    say_bulk("raw_up", kind, bulk->size, &raw_up);
+    say_bulk("h2d", kind, bulk->size, &up);
+    say_bulk("raw_down", kind, bulk->size, &raw_down);
+    say_bulk("d2h", kind, bulk->size, &down);
+}
+
+static void
+measure_bulk(struct fast *fast)
+{
+    static const struct {
+        size_t size;
+        int repeats;
+    } sizes[] = {{1 * MIB, 60}, {64 * MIB, 6}, {256 * MIB, 3}};
+    char *pageable, *pinned;
+    CUdeviceptr device;
+
+    if (!bench_wants(fast->argc, fast->argv, "h2d") &&
+        !bench_wants(fast->argc, fast->argv, "d2h") &&
+        !bench_wants(fast->argc, fast->argv, "bulk"))
+        return;
+    pageable = bench_memory(BULK_MAX);
+    CU(cuMemHostAlloc((void **)&pinned, BULK_MAX, 0));
+    memset(pinned, 1, BULK_MAX);
+    CU(cuMemAlloc(&device, BULK_MAX));
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct bulk bulk = {pageable, device, sizes[i].size, sizes[i].repeats};
+
+        measure_copies(fast, &bulk, "");
+        bulk.host = pinned;
+        measure_copies(fast, &bulk, "_pinned");
+    }
+    CU(cuMemFree(device));
+    CU(cuMemFreeHost(pinned));
+}
+
+static void
+fast_open(struct fast *fast)
+{
+    CUdevice device;
+    uint64_t start;
+
+    raw_link_open(&fast->raw, BULK_MAX);
+    start = bench_now_ns();
+    CU(cuInit(0));
+    CU(cuDeviceGet(&device, 0));
+    CU(cuCtxCreate(&fast->context, 0, device));
+    CU(cuModuleLoadData(&fast->module, fast_ptx));
+    CU(cuModuleGetFunction(&fast->kernel, fast->module, "vecadd"));
+    CU(cuMemAlloc(&fast->memory, MIB));
+    launch(fast);
+    CU(cuCtxSynchronize());
+    bench_say("first_kernel_ms", (double)(bench_now_ns() - start) / 1e6);
+}
+
+int
+main(int argc, char **argv)
+{
+    struct fast fast = {.argc = argc, .argv = argv};
+
+    bench_pin((int)bench_option(argc, argv, "--core", -1));
+    fast_open(&fast);
+    measure_latency(&fast, "sync_call", act_sync_call);
+    measure_latency(&fast, "launch_sync", act_launch_sync);
+    measure_latency(&fast, "launch10_sync", act_launch10_sync);
+    measure_latency(&fast, "alloc_free", act_alloc_free);
+    measure_latency(&fast, "h2d_4k", act_h2d_4k);
+    measure_latency(&fast, "d2h_4k", act_d2h_4k);
+    measure_async_call(&fast);
+    measure_async_rate(&fast);
+    measure_bulk(&fast);
+    raw_link_close(&fast.raw);
+    CU(cuMemFree(fast.memory));
+    CU(cuModuleUnload(fast.module));
+    CU(cuCtxDestroy(fast.context));
+    return 0;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The raw transport that ratios are taken against: two processes, one TCP
+ * connection over loopback, blocking reads and writes, nothing else.
+ *
+ * The other end is a child process that inherits the pinning.  One thread.  It
+ * checks no data; it is the limit, not a peer.
+ */
+#ifndef RAW_LINK_H
+#define RAW_LINK_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct raw_link {
+    int fd;
+    pid_t peer;
+};
+
+#define RAW_MESSAGE 64u /* bytes of a ping and of a pong */
+
+void raw_link_open(struct raw_link *link, size_t bulk_max);
+void raw_link_close(struct raw_link *link);
+
+/* One round trip of RAW_MESSAGE bytes each way. */
+void raw_link_ping(struct raw_link *link);
+
+/* @size bytes there and one acknowledgement back; a request there and @size bytes
+ * back.  @size is at most the bulk_max of raw_link_open(). */
+void raw_link_up(struct raw_link *link, const void *data, size_t size);
+void raw_link_down(struct raw_link *link, void *data, size_t size);
+
+#endif

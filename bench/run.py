@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`make bench`: measure, merge the rounds, write build/bench.json, print ratios.
+
+A pool with one server on the null driver is started with everything pinned to
+one core, so that a round trip is processor time and context switches alone and
+hardly notices other load.  Each round is a fresh process that measures the raw
+transport and the stub in turn; a ratio is formed within a round, and the median
+of the rounds is reported.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import plot
+
+# key: (words, limit, True when less is better).  None: reported, no aim.
+AIMS = {
+    "sync_call_ratio_tcp": ("synchronous call / raw round trip", 1.1, True),
+    "launch_sync_ratio_tcp": ("launch + synchronise / raw round trip", 1.15, True),
+    "launch10_sync_ratio_tcp": ("10 launches + synchronise / raw", 1.3, True),
+    "alloc_free_ratio_tcp": ("alloc + free / raw round trip", 1.2, True),
+    "h2d_4k_ratio_tcp": ("4 KiB up / raw round trip", None, True),
+    "d2h_4k_ratio_tcp": ("4 KiB down / raw round trip", None, True),
+    "async_call_ns": ("asynchronous call, application thread, ns", 80, True),
+    "async_calls_per_s": ("asynchronous calls per second", 5e6, False),
+    "h2d_ratio_tcp": ("256 MiB up / raw", 0.95, False),
+    "h2d_64mib_ratio_tcp": ("64 MiB up / raw", 0.95, False),
+    "h2d_1mib_ratio_tcp": ("1 MiB up / raw (bimodal)", None, False),
+    "d2h_ratio_tcp": ("256 MiB down / raw", 0.95, False),
+    "d2h_64mib_ratio_tcp": ("64 MiB down / raw", 0.95, False),
+    "d2h_1mib_ratio_tcp": ("1 MiB down / raw (bimodal)", None, False),
+    "h2d_pinned_ratio_tcp": ("256 MiB up, page-locked / raw", 0.95, False),
+    "d2h_pinned_ratio_tcp": ("256 MiB down, page-locked / raw", 0.95, False),
+    "attach_ms": ("attach to first kernel beyond the driver's own, ms", 20, True),
+    "sync_trips_per_step": ("round trips in a training-like step (its own: 1)", 1.1, True),
+}
+LATENCIES = ("sync_call", "launch_sync", "launch10_sync", "alloc_free", "h2d_4k", "d2h_4k")
+DELAYS = {"0": 0, "100us": 50, "1ms": 500, "10ms": 5000}  # one way, microseconds
+
+
+class Bench:
+    def __init__(self, args):
+        self.build = Path(args.build).resolve()
+        self.args = args
+        self.folder = Path(tempfile.mkdtemp(prefix="gpb-"))
+        self.gpupool = self.build / "bin" / "gpupool"
+        self.env = {key: value for key, value in os.environ.items()
+                    if not key.startswith("GPUPOOL_")}
+        self.env.update(XDG_RUNTIME_DIR=str(self.folder), GPUPOOL_TRANSPORT="tcp")
+
+    def pin(self):
+        if self.args.core >= 0:
+            os.sched_setaffinity(0, {self.args.core})
+
+    def call(self, *args, env=None):
+        done = subprocess.run([str(arg) for arg in args], env={**self.env, **(env or {})},
+                              preexec_fn=self.pin, capture_output=True, text=True,
+                              timeout=self.args.timeout)
+        if done.returncode != 0:
+            raise SystemExit(f"bench: {' '.join(map(str, args))} ended with "
+                             f"{done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def run(self, *program):
+        """The KEY VALUE lines of a program on a slice."""
+        return parse(self.call(self.gpupool, "run", "--core", 100, "--memory", "2GiB",
+                               "--", *program))
+
+    def up(self):
+        self.call(self.gpupool, "up", "--servers", 1, "--cards", 1, "--driver", "null")
+
+    def close(self):
+        subprocess.run([str(self.gpupool), "down"], env=self.env, capture_output=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ------------------------------------------------------------ measures --
+
+    def fast(self):
+        """Rounds of the fast program, ratios formed within each."""
+        rounds = []
+        only = [f"--only={self.args.only}"] if self.args.only not in ("", "fast") else []
+        for number in range(self.args.rounds):
+            progress(f"fast: round {number + 1} of {self.args.rounds}")
+            rounds.append(with_ratios(self.run(self.build / "bench" / "fast", *only)))
+        return {key: statistics.median(values[key] for values in rounds if key in values)
+                for key in sorted(set().union(*rounds))}
+
+    def attach(self):
+        """Fresh processes, remote and on the driver itself; the difference."""
+        remote, local = [], []
+        driver = self.folder / "driver"
+        driver.mkdir(exist_ok=True)
+        link = driver / "libcuda.so.1"
+        if not link.exists():
+            link.symlink_to(self.build / "lib" / "libnulldrv.so")
+        fast = self.build / "bench" / "fast"
+        for number in range(self.args.rounds * 2):
+            progress(f"attach: {number + 1} of {self.args.rounds * 2}")
+            remote.append(self.run(fast, "--only=none")["first_kernel_ms"])
+            local.append(parse(self.call(fast, "--only=none", env={
+                "LD_LIBRARY_PATH": str(driver)}))["first_kernel_ms"])
+        return {"attach_remote_ms": statistics.median(remote),
+                "attach_driver_ms": statistics.median(local),
+                "attach_ms": statistics.median(remote) - statistics.median(local)}
+
+    def step(self):
+        """A training-like step over longer and longer links."""
+        found = {}
+        proxy = self.build / "bench" / "delay_proxy"
+        for name, one_way in DELAYS.items():
+            progress(f"step: {name} round trip")
+            found[f"step_ms_{name}"] = self.run(
+                proxy, one_way, self.build / "bench" / "step",
+                f"--steps={self.args.steps}")["step_ms"]
+        found["sync_trips_per_step"] = (found["step_ms_10ms"] - found["step_ms_0"]) / 10.0
+        return found
+
+
+def parse(text):
+    pairs = (line.split() for line in text.splitlines())
+    return {pair[0]: float(pair[1]) for pair in pairs if len(pair) == 2}
+
+
+def with_ratios(values):
+    found = dict(values)
+    for name in LATENCIES:
+        if f"{name}_us" in values:
+            found[f"{name}_ratio_tcp"] = values[f"{name}_us"] / values[f"{name}_raw_us"]
+    for direction, raw in (("h2d", "raw_up"), ("d2h", "raw_down")):
+        for size in (1, 64, 256):
+            for kind in ("", "_pinned"):
+                remote = values.get(f"{direction}{kind}_{size}mib_gbps")
+                if remote is None:
+                    continue
+                key = f"{direction}{kind}_{size}mib_ratio_tcp"
+                found[key] = remote / values[f"{raw}{kind}_{size}mib_gbps"]
+                if size == 256:
+                    found[f"{direction}{kind}_ratio_tcp"] = found[key]
+    return found
+
+
+def progress(words):
+    print(f"bench: {words}", file=sys.stderr, flush=True)
+
+
+def print_table(values):
+    print(f"\n{'what':50} {'measured':>12} {'aim':>12}")
+    for key, (words, limit, less) in AIMS.items():
+        if key not in values:
+            continue
+        aim = "" if limit is None else f"{'<=' if less else '>='} {limit:g}"
+        held = "" if limit is None else "  ok" if (values[key] <= limit) == less else "  MISSED"
+        print(f"{words:50} {values[key]:12.4g} {aim:>12}{held}")
+    for key in sorted(values):
+        if key.startswith("step_ms_"):
+            print(f"{'training-like step, ' + key[8:] + ' round trip, ms':50} "
+                  f"{values[key]:12.4g}")
+
+
+def draw(values, folder):
+    ratios = [(AIMS[key][0], values.get(key), AIMS[key][1], AIMS[key][2]) for key in AIMS
+              if key.endswith("_ratio_tcp")]
+    words = "one core, median of the rounds; dashed: the aim"
+    plot.bars(folder / "bench-latency.svg", "Round trips: ratio to the raw transport",
+              [row for row in ratios if row[3]], limit_words=words)
+    plot.bars(folder / "bench-bulk.svg", "Copies: ratio to the raw transport",
+              [row for row in ratios if not row[3]], limit_words=words)
+    plot.bars(folder / "bench-step.svg", "Training-like step by round trip of the link",
+              [(name, values.get(f"step_ms_{name}"), None, True) for name in DELAYS],
+              unit=" ms", limit_words="the step reads one result, so one round trip is its own")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--only", default="", help="fast, attach, step, or a key of fast")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--core", type=int, default=0, help="-1: pin nothing")
+    parser.add_argument("--timeout", type=float, default=300)
+    args = parser.parse_args()
+
+    bench = Bench(args)
+    values = {}
+    try:
+        bench.up()
+        parts = {"attach": bench.attach, "step": bench.step}
+        wanted = [parts[args.only]] if args.only in parts else [bench.fast]
+        if not args.only:
+            wanted = [bench.fast, bench.attach, bench.step]
+        for part in wanted:
+            values.update(part())
+    finally:
+        bench.close()
+
+    path = bench.build / "bench.json"
+    path.write_text(json.dumps({key: round(value, 6) for key, value in values.items()},
+                               indent=1, sort_keys=True) + "\n")
+    draw(values, bench.build)
+    print_table(values)
+    print(f"\nwritten: {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
