@@ -35,7 +35,8 @@ struct ptx_module;
 #define PTX_MAX_PARAMS 4096            /* of one function [60]                  */
 #define PTX_MAX_WORDS 60000            /* words beyond ours in one module [0]   */
 #define PTX_MAX_VAR_BYTES ((uint64_t)1 << 40)  /* one variable: a card's memory */
-#define PTX_MAX_INIT_BYTES ((uint64_t)1 << 28) /* initialised bytes of a module */
+#define PTX_MAX_INIT_BYTES ((uint64_t)1 << 28) /* initialised bytes of a module,
+                                                  and 64 per character + 1 MiB */
 #define PTX_MAX_PARAM_BYTES 32764      /* of a kernel: the language's own limit */
 #define PTX_MAX_ALIGN 65536            /* of a variable [1024]                  */
 
