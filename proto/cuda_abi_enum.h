@@ -793,4 +793,9 @@ typedef enum {
     CU_LOG_LEVEL_WARNING = 1,
 } CUlogLevel;
 
+typedef enum {
+    CU_OUT_KEY_VALUE_PAIR = 0,
+    CU_OUT_CSV = 1,
+} CUoutput_mode;
+
 #endif
