@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpupool-scheduler: knows every card and every session of a pool.
+ *
+ * One process, one thread, one event loop.  Servers and clients come over TCP; the
+ * state is in --state-dir and survives a kill at any moment.  It is not on the path
+ * of any CUDA call: while it is away, sessions run on, and nothing new starts.
+ */
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_log.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "sched_daemon.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static const char HELP[] =
+    "Usage: gpupool-scheduler [OPTION...]\n"
+    "Place sessions on the cards of a pool, lease them, sign their tickets.\n"
+    "\n"
+    "  --listen HOST:PORT        where servers and clients connect (127.0.0.1:7480)\n"
+    "  --state-dir DIR           state and key (/var/lib/gpupool)\n"
+    "  --server-token-file FILE  secret that servers must know; without it, only servers\n"
+    "                            on this host are taken\n"
+    "  --client-token-file FILE  secret that clients must know; without it, anybody who\n"
+    "                            can connect may open sessions\n"
+    "  --admin-token-file FILE   secret for drain and for closing sessions of others;\n"
+    "                            without it, only clients on this host may\n"
+    "  --placement POLICY        binpack (default) or spread\n"
+    "  --heartbeat-ms N          how often servers report (2000); dead after 3 missed\n"
+    "  --lease-ms N              lease of a session when the client names none (30000)\n"
+    "  --hold-grace-ms N         left to a session whose `gpupool run` was lost (6000)\n"
+    "  --owner-sessions N        most sessions of one owner (256)\n"
+    "  --max-attachments N       most processes of one session (64)\n"
+    "  --metrics-listen H:P      Prometheus metrics on http://H:P/metrics\n"
+    "  --ready-file FILE         written with HOST:PORT once it listens\n"
+    "  --help, --version\n"
+    "\n"
+    "GPUPOOL_LOG=area:level,... sets the log level (areas: sched server session conn\n"
+    "metrics; levels: error warn info debug).  See gpupool-scheduler(8).\n";
+
+enum option_id {
+    OPT_LISTEN = 256,
+    OPT_STATE_DIR,
+    OPT_SERVER_TOKEN,
+    OPT_CLIENT_TOKEN,
+    OPT_ADMIN_TOKEN,
+    OPT_PLACEMENT,
+    OPT_HEARTBEAT,
+    OPT_LEASE,
+    OPT_GRACE,
+    OPT_OWNER_SESSIONS,
+    OPT_MAX_ATTACHMENTS,
+    OPT_METRICS,
+    OPT_READY,
+    OPT_HELP,
+    OPT_VERSION,
+};
+
+static const struct option OPTIONS[] = {
+    { "listen", required_argument, NULL, OPT_LISTEN },
+    { "state-dir", required_argument, NULL, OPT_STATE_DIR },
+    { "server-token-file", required_argument, NULL, OPT_SERVER_TOKEN },
+    { "client-token-file", required_argument, NULL, OPT_CLIENT_TOKEN },
+    { "admin-token-file", required_argument, NULL, OPT_ADMIN_TOKEN },
+    { "placement", required_argument, NULL, OPT_PLACEMENT },
+    { "heartbeat-ms", required_argument, NULL, OPT_HEARTBEAT },
+    { "lease-ms", required_argument, NULL, OPT_LEASE },
+    { "hold-grace-ms", required_argument, NULL, OPT_GRACE },
+    { "owner-sessions", required_argument, NULL, OPT_OWNER_SESSIONS },
+    { "max-attachments", required_argument, NULL, OPT_MAX_ATTACHMENTS },
+    { "metrics-listen", required_argument, NULL, OPT_METRICS },
+    { "ready-file", required_argument, NULL, OPT_READY },
+    { "help", no_argument, NULL, OPT_HELP },
+    { "version", no_argument, NULL, OPT_VERSION },
+    { NULL, 0, NULL, 0 },
+};
+
+static int
+parse_u32(const char *name, const char *text, uint64_t min, uint64_t max, uint32_t *ret,
+          struct gp_err *err)
+{
+    uint64_t value;
+
+    if (gp_str_u64(text, min, max, &value) < 0)
+        return gp_err_set(err, -EINVAL, "--%s %s: a number from %llu to %llu is wanted",
+                          name, text, (unsigned long long)min, (unsigned long long)max);
+    *ret = (uint32_t)value;
+    return 0;
+}
+
+/* A secret: the first line of a file. */
+static int
+read_token(const char *path, char **ret, struct gp_err *err)
+{
+    CLEANUP_FREE char *text = NULL;
+    size_t len;
+    int r = gp_file_read(path, CTL_TOKEN_MAX, &text, &len, err);
+
+    if (r < 0)
+        return r;
+    text[strcspn(text, "\r\n")] = 0;
+    if (!*text)
+        return gp_err_set(err, -EINVAL, "%s: the first line is empty", path);
+    free(*ret);
+    *ret = TAKE_PTR(text);
+    return 0;
+}
+
+static int
+parse_placement(const char *text, enum sched_placement *ret, struct gp_err *err)
+{
+    if (!strcmp(text, "binpack"))
+        *ret = SCHED_BINPACK;
+    else if (!strcmp(text, "spread"))
+        *ret = SCHED_SPREAD;
+    else
+        return gp_err_set(err, -EINVAL, "--placement %s: binpack or spread is wanted", text);
+    return 0;
+}
+
+static int
+parse_number(int opt, const char *name, struct sched_config *c, struct gp_err *err)
+{
+    switch (opt) {
+    case OPT_HEARTBEAT:
+        return parse_u32(name, optarg, 10, 60000, &c->heartbeat_ms, err);
+    case OPT_LEASE:
+        return parse_u32(name, optarg, 1000, c->lease_max_ms, &c->lease_ms, err);
+    case OPT_GRACE:
+        return parse_u32(name, optarg, 0, c->lease_max_ms, &c->hold_grace_ms, err);
+    case OPT_OWNER_SESSIONS:
+        return parse_u32(name, optarg, 1, 1000000, &c->owner_sessions, err);
+    default:
+        return parse_u32(name, optarg, 1, 65536, &c->max_attachments, err);
+    }
+}
+
+static int
+parse_option(int opt, const char *name, struct sched_config *c, struct gp_err *err)
+{
+    switch (opt) {
+    case OPT_LISTEN:
+        c->listen = optarg;
+        return 0;
+    case OPT_STATE_DIR:
+        c->state_dir = optarg;
+        return 0;
+    case OPT_METRICS:
+        c->metrics_listen = optarg;
+        return 0;
+    case OPT_READY:
+        c->ready_file = optarg;
+        return 0;
+    case OPT_SERVER_TOKEN:
+        return read_token(optarg, &c->server_token, err);
+    case OPT_CLIENT_TOKEN:
+        return read_token(optarg, &c->client_token, err);
+    case OPT_ADMIN_TOKEN:
+        return read_token(optarg, &c->admin_token, err);
+    case OPT_PLACEMENT:
+        return parse_placement(optarg, &c->placement, err);
+    default:
+        return parse_number(opt, name, c, err);
+    }
+}
+
+/* 0: go on; 1: help or version was shown. */
+static int
+parse_options(int argc, char **argv, struct sched_config *c, struct gp_err *err)
+{
+    int opt, at, r;
+
+    while ((opt = getopt_long(argc, argv, "", OPTIONS, &at)) != -1) {
+        if (opt == OPT_HELP || opt == OPT_VERSION) {
+            fputs(opt == OPT_HELP ? HELP : "gpupool-scheduler " GPUPOOL_VERSION "\n",
+                  stdout);
+            return 1;
+        }
+        if (opt == '?')
+            return gp_err_set(err, -EINVAL, "see gpupool-scheduler --help");
+        r = parse_option(opt, OPTIONS[at].name, c, err);
+        if (r < 0)
+            return r;
+    }
+    if (optind < argc)
+        return gp_err_set(err, -EINVAL, "%s: unexpected argument", argv[optind]);
+    c->dead_after_ms = 3 * c->heartbeat_ms;
+    return 0;
+}
+
+/* One descriptor per server and per client. */
+static void
+raise_fd_limit(void)
+{
+    struct rlimit limit;
+
+    if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static int
+serve(const struct sched_config *config, struct gp_err *err)
+{
+    struct sched sched;
+    int r = sched_init(&sched, config, err);
+
+    if (!r)
+        r = sched_run(&sched);
+    sched_fini(&sched);
+    return r;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct sched_config config = {
+        .listen = "127.0.0.1:7480",
+        .state_dir = "/var/lib/gpupool",
+        .heartbeat_ms = 2000,
+        .lease_ms = 30000,
+        .lease_max_ms = 24 * 3600 * 1000,
+        .hold_grace_ms = 6000,
+        .placement = SCHED_BINPACK,
+        .owner_sessions = 256,
+        .max_attachments = 64,
+    };
+    struct gp_err err = { 0 };
+    int r;
+
+    gp_log_init("scheduler", GP_LOG_INFO);
+    r = parse_options(argc, argv, &config, &err);
+    if (!r) {
+        raise_fd_limit();
+        r = serve(&config, &err);
+    }
+    if (r < 0)
+        fprintf(stderr, "gpupool-scheduler: %s\n", gp_err_msg(&err, r));
+    free(config.server_token);
+    free(config.client_token);
+    free(config.admin_token);
+    return r < 0;
+}

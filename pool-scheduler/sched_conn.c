@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched_conn.h"
+
+#include "ctl_limits.h"
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_net.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "sched_daemon.h"
+#include "sched_handle.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <openssl/crypto.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* A stranger that says nothing is not kept. */
+#define FIRST_MESSAGE_NS (10 * GP_NS_PER_S)
+/* Status of a large pool, twice; a peer that reads nothing costs no more. */
+#define QUEUE_MAX (2 * (size_t)CTL_REPLY_MAX)
+/* While this much waits to be read, further requests are refused unread. */
+#define QUEUE_BUSY (1024 * 1024)
+
+static void on_msg(struct gp_msg_conn *msg, const void *data, size_t len);
+static void on_close(struct gp_msg_conn *msg, int code);
+
+/* ---------------------------------------------------------------- lifetime -- */
+
+static void
+idle_expired(struct gp_loop_timer *timer)
+{
+    struct sched_conn *conn = container_of(timer, struct sched_conn, idle);
+
+    gp_log_info("conn", "%s: silent for too long, disconnected", conn->peer);
+    sched_conn_free(conn);
+}
+
+/* Servers are watched by sched_tick() with the heartbeat's own limit. */
+static void
+idle_arm(struct sched_conn *conn, uint64_t ns)
+{
+    if (conn->server)
+        gp_loop_timer_del(&conn->idle);
+    else
+        gp_loop_timer_set(conn->sched->loop, &conn->idle, gp_now_ns() + ns, idle_expired);
+}
+
+static bool
+peer_is_loopback(int fd)
+{
+    struct sockaddr_storage ss;
+    socklen_t len = sizeof(ss);
+
+    if (getpeername(fd, (struct sockaddr *)&ss, &len) < 0)
+        return false;
+    if (ss.ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)&ss;
+
+        return ntohl(in->sin_addr.s_addr) >> 24 == 127;
+    }
+    if (ss.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&ss;
+        const struct in6_addr *a = &in6->sin6_addr;
+
+        return IN6_IS_ADDR_LOOPBACK(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127);
+    }
+    return false;
+}
+
+void
+sched_conn_accept(struct sched *sched, int fd)
+{
+    struct sched_conn *conn;
+    char peer[GP_NET_NAME_MAX];
+
+    if (sched->n_clients >= SCHED_CLIENTS_MAX) {
+        gp_log_warn("conn", "at the cap of %d connections, one refused", SCHED_CLIENTS_MAX);
+        close(fd);
+        return;
+    }
+    conn = calloc(1, sizeof(*conn));
+    if (!conn) {
+        close(fd);
+        return;
+    }
+    conn->sched = sched;
+    conn->loopback = peer_is_loopback(fd);
+    gp_str_copy(conn->peer, sizeof(conn->peer),
+                gp_net_peer_name(fd, peer, sizeof(peer)));
+    if (gp_msg_conn_init(&conn->msg, sched->loop, fd, CTL_REQUEST_MAX, QUEUE_MAX, on_msg,
+                         on_close) < 0) {
+        close(fd);
+        free(conn);
+        return;
+    }
+    conn->next = sched->conns;
+    if (conn->next)
+        conn->next->link = &conn->next;
+    conn->link = &sched->conns;
+    sched->conns = conn;
+    sched->n_clients++;
+    idle_arm(conn, FIRST_MESSAGE_NS);
+    gp_log_debug("conn", "%s: connected", conn->peer);
+}
+
+/* Sessions that were held get a short time to be claimed by a new connection. */
+static void
+release_held(struct sched_conn *conn)
+{
+    struct sched *sched = conn->sched;
+    uint64_t end = gp_now_ns() + sched->config.hold_grace_ms * GP_NS_PER_MS;
+
+    while (conn->held) {
+        struct sched_session *session = conn->held;
+
+        sched_conn_unhold(session);
+        sched->counters.lost_connections++;
+        gp_log_info("session", "%s: its client %s is gone, ends in %u ms", session->name,
+                    conn->peer, sched->config.hold_grace_ms);
+        if (session->lease_end_ns > end)
+            sched_session_lease(&sched->sessions, session, end);
+    }
+}
+
+void
+sched_conn_free(struct sched_conn *conn)
+{
+    struct sched *sched = conn->sched;
+
+    release_held(conn);
+    while (conn->closing) {
+        struct sched_session *session = conn->closing;
+
+        conn->closing = session->closing_next;
+        session->closer = NULL;
+        session->closing_link = NULL;
+    }
+    if (conn->wait.request)
+        sched->n_waiting--;
+    gp_loop_timer_del(&conn->wait.timeout);
+    gp_loop_timer_del(&conn->idle);
+    if (conn->server)
+        sched_server_lost(sched, conn->server, "connection closed");
+    else
+        sched->n_clients--;
+    *conn->link = conn->next;
+    if (conn->next)
+        conn->next->link = conn->link;
+    gp_msg_conn_fini(&conn->msg);
+    free(conn);
+}
+
+static void
+on_close(struct gp_msg_conn *msg, int code)
+{
+    struct sched_conn *conn = container_of(msg, struct sched_conn, msg);
+
+    gp_log_debug("conn", "%s: closed: %s", conn->peer, code ? strerror(-code) : "end");
+    sched_conn_free(conn);
+}
+
+/* ---------------------------------------------------------------- requests -- */
+
+static bool
+dispatch(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
+{
+    uint32_t id = req->id;
+
+    switch (req->body_case) {
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_REGISTER_SERVER:
+        sched_handle_register(conn, id, req->register_server);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_REPORT:
+        sched_handle_report(conn, id, req->report);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_LEAVE:
+        sched_handle_leave(conn, id);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN:
+        sched_handle_open(conn, id, req->open);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW:
+        sched_handle_renew(conn, id, req->renew);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE:
+        sched_handle_close(conn, id, req->close);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS:
+        sched_handle_status(conn, id, req->status);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_DRAIN:
+        sched_handle_drain(conn, id, req->drain);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_WAIT_SERVERS:
+        sched_handle_wait(conn, id, req->wait_servers);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void
+violation(struct sched_conn *conn, uint32_t id, const char *words)
+{
+    gp_log_warn("conn", "%s: %s, disconnected", conn->peer, words);
+    conn->sched->counters.bad_requests++;
+    sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST, words, NULL);
+    sched_conn_free(conn);
+}
+
+static void
+on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
+{
+    struct sched_conn *conn = container_of(msg, struct sched_conn, msg);
+    Gpupool__Ctl__CtlRequest *req;
+    bool known;
+
+    req = gpupool__ctl__ctl_request__unpack(NULL, len, data);
+    if (!req || !req->id) {
+        if (req)
+            gpupool__ctl__ctl_request__free_unpacked(req, NULL);
+        violation(conn, 0, "bytes that are no request");
+        return;
+    }
+    if (msg->out_len - msg->out_at > QUEUE_BUSY) {
+        sched_conn_refuse(conn, req->id, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
+                          "earlier answers wait to be read", NULL);
+        known = true;
+    } else {
+        known = dispatch(conn, req);
+    }
+    if (known)
+        idle_arm(conn, 2 * conn->sched->config.lease_max_ms * GP_NS_PER_MS);
+    else
+        violation(conn, req->id, "an unknown request");
+    gpupool__ctl__ctl_request__free_unpacked(req, NULL);
+}
+
+bool
+sched_conn_allowed(const struct sched_conn *conn, const char *given, const char *wanted,
+                   bool local_only)
+{
+    size_t len;
+
+    if (!wanted)
+        return !local_only || conn->loopback;
+    len = strlen(wanted);
+    return strlen(given) == len && !CRYPTO_memcmp(given, wanted, len);
+}
+
+/* ----------------------------------------------------------------- replies -- */
+
+void
+sched_conn_reply(struct sched_conn *conn, const Gpupool__Ctl__CtlReply *reply)
+{
+    size_t size = gpupool__ctl__ctl_reply__get_packed_size(reply);
+    CLEANUP_FREE uint8_t *bytes = malloc(size ? size : 1);
+    int r;
+
+    if (!bytes || size > CTL_REPLY_MAX) {
+        gp_log_error("conn", "%s: a reply of %zu bytes is not sent", conn->peer, size);
+        return;
+    }
+    gpupool__ctl__ctl_reply__pack(reply, bytes);
+    r = gp_msg_conn_send(&conn->msg, bytes, size);
+    if (r < 0)
+        gp_log_debug("conn", "%s: reply not sent: %s", conn->peer, strerror(-r));
+}
+
+static void
+reason_message(const struct sched_reason *reason, Gpupool__Ctl__CtlReason *msg,
+               char uuid[TICKET_UUID_TEXT])
+{
+    gpupool__ctl__ctl_reason__init(msg);
+    if (reason->card) {
+        ticket_uuid_format(reason->card->facts.uuid, uuid);
+        msg->card = uuid;
+    }
+    msg->server = (char *)reason->server->name;
+    msg->words = (char *)reason->words;
+}
+
+void
+sched_conn_refuse(struct sched_conn *conn, uint32_t request, Gpupool__Ctl__CtlCode code,
+                  const char *words, const struct sched_reasons *reasons)
+{
+    Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
+    Gpupool__Ctl__CtlError error = GPUPOOL__CTL__CTL_ERROR__INIT;
+    Gpupool__Ctl__CtlReason msgs[CTL_REASONS_MAX], *list[CTL_REASONS_MAX];
+    char uuids[CTL_REASONS_MAX][TICKET_UUID_TEXT];
+
+    for (unsigned i = 0; reasons && i < reasons->n; i++) {
+        reason_message(&reasons->list[i], &msgs[i], uuids[i]);
+        list[i] = &msgs[i];
+    }
+    error.code = code;
+    error.words = (char *)words;
+    if (reasons) {
+        error.reasons = list;
+        error.n_reasons = reasons->n;
+        error.reasons_left_off = reasons->left_off;
+    }
+    reply.id = request;
+    reply.error = &error;
+    sched_conn_reply(conn, &reply);
+}
+
+/* ---------------------------------------------------- sessions of this peer -- */
+
+void
+sched_conn_unhold(struct sched_session *session)
+{
+    if (!session->holder)
+        return;
+    *session->held_link = session->held_next;
+    if (session->held_next)
+        session->held_next->held_link = session->held_link;
+    session->holder = NULL;
+}
+
+void
+sched_conn_hold(struct sched_conn *conn, struct sched_session *session)
+{
+    sched_conn_unhold(session);
+    session->holder = conn;
+    session->held_next = conn->held;
+    if (conn->held)
+        conn->held->held_link = &session->held_next;
+    session->held_link = &conn->held;
+    conn->held = session;
+}
+
+void
+sched_conn_await_close(struct sched_conn *conn, struct sched_session *session,
+                       uint32_t request)
+{
+    session->closer = conn;
+    session->closer_request = request;
+    session->closing_next = conn->closing;
+    if (conn->closing)
+        conn->closing->closing_link = &session->closing_next;
+    session->closing_link = &conn->closing;
+    conn->closing = session;
+}
+
+void
+sched_conn_closed(struct sched_session *session)
+{
+    Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
+    Gpupool__Ctl__CtlClosed closed = GPUPOOL__CTL__CTL_CLOSED__INIT;
+    struct sched_conn *conn = session->closer;
+
+    if (!conn)
+        return;
+    *session->closing_link = session->closing_next;
+    if (session->closing_next)
+        session->closing_next->closing_link = session->closing_link;
+    session->closer = NULL;
+    reply.id = session->closer_request;
+    reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_CLOSED;
+    reply.closed = &closed;
+    sched_conn_reply(conn, &reply);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One connection to the scheduler: a pool server's or a client's.
+ *
+ * Owned by sched->conns from accept until sched_conn_free().  Event loop thread
+ * only.  It decodes, applies caps and calls the handler; it decides nothing.
+ *
+ * A peer that breaks the protocol (bytes that are no message, a request without an
+ * id, an unknown request) is disconnected; a refusal keeps the connection.
+ */
+#ifndef SCHED_CONN_H
+#define SCHED_CONN_H
+
+#include "control.pb-c.h"
+#include "gp_base.h"
+#include "gp_loop.h"
+#include "gp_msg.h"
+
+struct gp_err;
+struct sched;
+struct sched_reasons;
+struct sched_server;
+struct sched_session;
+
+struct sched_conn {
+    struct gp_msg_conn msg;
+    struct sched *sched;
+    char peer[64];
+    bool loopback;
+    struct gp_loop_timer idle; /* silence ends the connection */
+    struct sched_server *server; /* after a registration */
+    struct sched_session *held;    /* end soon after this connection */
+    struct sched_session *closing; /* closes that wait for their server */
+    struct {
+        uint32_t request, servers; /* request 0: not waiting */
+        struct gp_loop_timer timeout;
+    } wait;
+    struct sched_conn *next, **link;
+};
+
+/* A new connection; takes @fd. */
+void sched_conn_accept(struct sched *sched, int fd);
+void sched_conn_free(struct sched_conn *conn);
+
+/* Send a reply; a peer that does not read is disconnected later, by its own event. */
+void sched_conn_reply(struct sched_conn *conn, const Gpupool__Ctl__CtlReply *reply);
+/* Send a refusal.  @reasons may be NULL. */
+void sched_conn_refuse(struct sched_conn *conn, uint32_t request,
+                       Gpupool__Ctl__CtlCode code, const char *words,
+                       const struct sched_reasons *reasons);
+
+/* Does @given open what @wanted guards?  With no token configured, only a peer on this
+ * host may (@local_only) or anybody may. */
+bool sched_conn_allowed(const struct sched_conn *conn, const char *given,
+                        const char *wanted, bool local_only);
+
+/* A held session follows the connection; it moves when another connection holds it. */
+void sched_conn_hold(struct sched_conn *conn, struct sched_session *session);
+void sched_conn_unhold(struct sched_session *session);
+/* The request is answered by sched_conn_closed(). */
+void sched_conn_await_close(struct sched_conn *conn, struct sched_session *session,
+                            uint32_t request);
+void sched_conn_closed(struct sched_session *session);
+
+#endif

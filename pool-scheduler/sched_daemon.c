@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched_daemon.h"
+
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_log.h"
+#include "gp_net.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "sched_conn.h"
+#include "sched_handle.h"
+#include "sched_metrics.h"
+#include "sched_store.h"
+#include "ticket_key.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+/* Leases and heartbeats are seconds; a quarter of one is exact enough. */
+#define TICK_NS (250 * GP_NS_PER_MS)
+
+/* ---------------------------------------------------------------- sessions -- */
+
+/* Tell the server.  False: it is not connected, and cleans up when it is back. */
+static bool
+notify_server(struct sched_session *session, const char *words)
+{
+    Gpupool__Ctl__CtlReply notice = GPUPOOL__CTL__CTL_REPLY__INIT;
+    Gpupool__Ctl__CtlCloseSession close = GPUPOOL__CTL__CTL_CLOSE_SESSION__INIT;
+    struct sched_server *server = sched_session_server(session);
+
+    if (!server->conn)
+        return false;
+    close.session_id = session->id;
+    close.words = (char *)words;
+    notice.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_CLOSE_SESSION;
+    notice.close_session = &close;
+    sched_conn_reply(server->conn, &notice);
+    return true;
+}
+
+void
+sched_session_gone(struct sched *sched, struct sched_session *session)
+{
+    gp_log_info("session", "%s: gone from server %s", session->name,
+                sched_session_server(session)->name);
+    sched_conn_unhold(session);
+    sched_conn_closed(session);
+    sched_session_free(&sched->sessions, session);
+}
+
+void
+sched_session_end(struct sched *sched, struct sched_session *session, const char *words)
+{
+    struct gp_err err = { 0 };
+
+    if (session->closing)
+        return;
+    gp_log_info("session", "%s: ends: %s", session->name, words);
+    if (sched_store_del_session(sched->store, session->id, &err) < 0)
+        gp_log_error("session", "%s: still in the state file, it would come back after a "
+                     "restart until its lease ends: %s", session->name, err.msg);
+    sched->counters.closed++;
+    sched_conn_unhold(session);
+    sched_session_closing(&sched->sessions, session);
+    if (!notify_server(session, words))
+        sched_session_gone(sched, session);
+}
+
+/* Its sessions keep their slices and leases: it may come back and still run them. Only
+ * those that were ending are given up now; should it still run them when it is back,
+ * they are unknown then, and nothing is placed on it before they are gone. */
+static void
+forget_closing(struct sched *sched, const struct sched_server *server)
+{
+    struct sched_session *session, *next;
+
+    session = sched_sessions_next_on(&sched->sessions, server, NULL);
+    for (; session; session = next) {
+        next = sched_sessions_next_on(&sched->sessions, server, session);
+        session->attachments = 0;
+        memset(session->used_bytes, 0, sizeof(session->used_bytes));
+        if (session->closing)
+            sched_session_gone(sched, session);
+    }
+}
+
+void
+sched_server_lost(struct sched *sched, struct sched_server *server, const char *words)
+{
+    gp_log_warn("server", "%s: not connected any more: %s", server->name, words);
+    server->conn = NULL;
+    server->alive = false;
+    for (unsigned i = 0; i < server->n_cards; i++) {
+        server->cards[i]->used_bytes = 0;
+        server->cards[i]->busy_percent = 0;
+    }
+    sched_pool_server_update(sched->pool, server);
+    forget_closing(sched, server);
+}
+
+unsigned
+sched_servers_alive(const struct sched *sched)
+{
+    unsigned n = 0;
+
+    for (const struct sched_server *s = sched->pool->servers; s; s = s->next)
+        n += s->alive;
+    return n;
+}
+
+/* -------------------------------------------------------------------- time -- */
+
+static void
+expire_leases(struct sched *sched, uint64_t now)
+{
+    struct sched_session *session;
+
+    while ((session = sched_sessions_first_lease(&sched->sessions)) &&
+           session->lease_end_ns <= now) {
+        sched->counters.expired++;
+        sched_session_end(sched, session, "its lease was not renewed");
+    }
+}
+
+static void
+expire_servers(struct sched *sched, uint64_t now)
+{
+    uint64_t limit = sched->config.dead_after_ms * GP_NS_PER_MS;
+
+    for (struct sched_server *s = sched->pool->servers; s; s = s->next) {
+        if (!s->conn || now - s->seen_ns <= limit)
+            continue;
+        gp_log_warn("server", "%s: silent for %" PRIu64 " ms", s->name,
+                    (now - s->seen_ns) / GP_NS_PER_MS);
+        sched_conn_free(s->conn);
+    }
+}
+
+static void
+on_tick(struct gp_loop_timer *timer)
+{
+    struct sched *sched = container_of(timer, struct sched, tick);
+    uint64_t now = gp_now_ns();
+
+    expire_leases(sched, now);
+    expire_servers(sched, now);
+    gp_loop_timer_set(sched->loop, timer, now + TICK_NS, on_tick);
+}
+
+/* -------------------------------------------------------------- start, stop -- */
+
+static void
+on_listener(struct gp_loop_fd *src, uint32_t revents)
+{
+    struct sched *sched = container_of(src, struct sched, listener);
+    int fd;
+
+    /* A bounded batch, so that a flood of connections does not starve the others. */
+    for (int i = 0; i < 64 && !gp_net_accept(src->fd, &fd); i++)
+        sched_conn_accept(sched, fd);
+}
+
+static void
+on_signal(struct gp_loop *loop, int signo, void *arg)
+{
+    gp_log_info("sched", "%s: stopping", strsignal(signo));
+    gp_loop_stop(loop, 0);
+}
+
+static int
+open_state(struct sched *sched, struct gp_err *err)
+{
+    const char *dir = sched->config.state_dir;
+    CLEANUP_FREE char *db = gp_str_printf("%s/scheduler.db", dir);
+    CLEANUP_FREE char *key = gp_str_printf("%s/ticket-key.pem", dir);
+    CLEANUP_FREE char *pub = gp_str_printf("%s/ticket-key.pub", dir);
+    int r;
+
+    if (!db || !key || !pub)
+        return -ENOMEM;
+    r = gp_file_mkdirs(dir, 0700, err);
+    if (!r)
+        r = sched_store_open(db, &sched->store, err);
+    if (!r)
+        r = ticket_key_load(key, &sched->key, err);
+    if (!r)
+        r = ticket_key_save_pub(sched->key, pub, err);
+    if (!r)
+        r = sched_store_load(sched->store, sched->pool, &sched->sessions, gp_now_ns(), err);
+    return r;
+}
+
+static int
+start_listening(struct sched *sched, struct gp_err *err)
+{
+    CLEANUP_FD int fd = -1;
+    int r;
+
+    r = gp_net_listen(sched->config.listen, CTL_DEFAULT_PORT, 1024, &fd, err);
+    if (r < 0)
+        return r;
+    r = gp_loop_fd_add(sched->loop, &sched->listener, fd, EPOLLIN, on_listener);
+    if (r < 0)
+        return gp_err_set(err, r, "event loop: %s", strerror(-r));
+    fd = -1; /* closed by sched_fini() */
+    return 0;
+}
+
+/* "host:port" with the port that was really taken. */
+static int
+announce(struct sched *sched, struct gp_err *err)
+{
+    char name[GP_NET_NAME_MAX];
+    CLEANUP_FREE char *line = NULL;
+
+    gp_net_own_name(sched->listener.fd, name, sizeof(name));
+    gp_log_info("sched", "listening on %s, %u servers and %zu sessions known, key %s", name,
+                sched->pool->n_servers, sched->sessions.by_id.count,
+                ticket_key_id(sched->key));
+    if (!sched->config.ready_file)
+        return 0;
+    line = gp_str_printf("%s\n", name);
+    if (!line)
+        return -ENOMEM;
+    return gp_file_replace(sched->config.ready_file, line, strlen(line), 0644, err);
+}
+
+int
+sched_init(struct sched *sched, const struct sched_config *config, struct gp_err *err)
+{
+    static const int signals[] = { SIGTERM, SIGINT, 0 };
+    int r;
+
+    memset(sched, 0, sizeof(*sched));
+    sched->config = *config;
+    sched->listener.fd = -1;
+    sched->started_ns = gp_now_ns();
+    sched->next_report = 1;
+    sched->pool = sched_pool_new();
+    if (!sched->pool)
+        return -ENOMEM;
+    sched_sessions_init(&sched->sessions, sched->pool);
+    r = open_state(sched, err);
+    if (!r)
+        r = gp_loop_new(&sched->loop, err);
+    if (!r)
+        r = gp_loop_signals(sched->loop, signals, on_signal, sched, err);
+    if (!r)
+        r = start_listening(sched, err);
+    if (!r && config->metrics_listen)
+        r = sched_metrics_start(sched, config->metrics_listen, &sched->metrics, err);
+    if (!r)
+        r = announce(sched, err);
+    if (!r)
+        gp_loop_timer_set(sched->loop, &sched->tick, gp_now_ns() + TICK_NS, on_tick);
+    return r;
+}
+
+int
+sched_run(struct sched *sched)
+{
+    return gp_loop_run(sched->loop);
+}
+
+void
+sched_fini(struct sched *sched)
+{
+    gp_loop_timer_del(&sched->tick);
+    while (sched->conns)
+        sched_conn_free(sched->conns);
+    sched_metrics_stop(sched->metrics);
+    if (sched->listener.fd >= 0) {
+        int fd = sched->listener.fd;
+
+        gp_loop_fd_del(&sched->listener);
+        close(fd);
+    }
+    gp_loop_free(sched->loop);
+    if (sched->pool)
+        sched_sessions_fini(&sched->sessions);
+    sched_store_close(sched->store);
+    ticket_key_free(sched->key);
+    sched_pool_free(sched->pool);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scheduler of one pool: its configuration and everything it holds.
+ *
+ * One object per process, on main()'s stack frame for its whole life; event loop
+ * thread only, and there is no other thread.  The order of events:
+ *
+ *   request -> sched_conn (decode, caps) -> sched_handle_* (rules, decision)
+ *           -> pool and sessions (memory) -> store (disk) -> reply
+ *
+ * Nothing is answered before it is on disk.  Time enters through one timer
+ * (tick) that ends leases and notices silent servers.  (Not sched.h: that is the C
+ * library's.)
+ */
+#ifndef SCHED_DAEMON_H
+#define SCHED_DAEMON_H
+
+#include "gp_base.h"
+#include "gp_loop.h"
+#include "sched_pool.h"
+#include "sched_request.h"
+#include "sched_session.h"
+
+#include <stdint.h>
+
+struct gp_err;
+struct sched_conn;
+struct sched_metrics;
+struct sched_store;
+struct ticket_key;
+
+/* Connections that have not said who they are, or are clients. A server host of the
+ * largest kind seen runs about 1,000 sessions, each with one client connection. */
+#define SCHED_CLIENTS_MAX 16384
+
+struct sched_config {
+    const char *listen;
+    const char *state_dir;
+    const char *metrics_listen; /* NULL: none */
+    const char *ready_file;     /* NULL: none */
+    char *server_token, *client_token, *admin_token; /* NULL: see sched_conn_allowed() */
+    uint32_t heartbeat_ms, dead_after_ms;
+    uint32_t lease_ms;      /* when the client does not say */
+    uint32_t lease_max_ms;  /* whatever the client says */
+    uint32_t hold_grace_ms; /* left to a held session whose connection broke */
+    enum sched_placement placement;
+    unsigned owner_sessions; /* cap per owner */
+    uint32_t max_attachments; /* per session, when the client does not say */
+};
+
+struct sched_counters {
+    uint64_t opened, refused, closed, expired, lost_connections, bad_requests;
+};
+
+struct sched {
+    struct sched_config config;
+    struct gp_loop *loop;
+    struct gp_loop_fd listener;
+    struct gp_loop_timer tick;
+    struct sched_pool *pool;
+    struct sched_sessions sessions;
+    struct sched_store *store;
+    struct ticket_key *key;
+    struct sched_metrics *metrics;
+    struct sched_conn *conns;
+    unsigned n_clients;    /* connections that are not servers' */
+    unsigned n_waiting;    /* of them, waiting for servers */
+    uint64_t next_report;  /* serial of reports, never 0 */
+    uint64_t started_ns;
+    struct sched_counters counters;
+};
+
+/* Open state and key, listen, start the clock.  On failure sched_fini() is still due. */
+int sched_init(struct sched *sched, const struct sched_config *config, struct gp_err *err);
+int sched_run(struct sched *sched); /* until SIGTERM or SIGINT */
+void sched_fini(struct sched *sched);
+
+/* End a session: tell its server, answer its holder's close when the workers are gone.
+ * @words say why.  The session may be freed when this returns. */
+void sched_session_end(struct sched *sched, struct sched_session *session,
+                       const char *words);
+/* Its workers are gone: give everything back. */
+void sched_session_gone(struct sched *sched, struct sched_session *session);
+/* @server has lost its connection. */
+void sched_server_lost(struct sched *sched, struct sched_server *server,
+                       const char *words);
+unsigned sched_servers_alive(const struct sched *sched);
+
+#endif

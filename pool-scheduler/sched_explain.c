@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sched_place_explain(): the words to a decision.  Apart from sched_place.c because
+ * it looks at every card, which a decision must not.
+ */
+#include "sched_place.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What was in the way, counted over the pool. */
+struct obstacles {
+    unsigned cards, core, memory, slots, closed, unwanted, fit;
+    uint32_t most_core;
+    uint64_t most_memory;
+};
+
+static double
+gib(uint64_t bytes)
+{
+    return (double)bytes / (1024.0 * 1024 * 1024);
+}
+
+static const char *
+server_obstacle(const struct sched_server *server)
+{
+    if (!server->alive)
+        return "the server is not connected";
+    if (server->drain_wish)
+        return "the server is being drained";
+    if (server->drain_self)
+        return "the server is shutting down";
+    if (server->unclean)
+        return "the server is still ending old sessions";
+    return NULL;
+}
+
+static bool
+card_wanted(const struct sched_card *card, const struct sched_request *req)
+{
+    return (!req->has_uuid || !memcmp(card->facts.uuid, req->uuid, TICKET_UUID_SIZE)) &&
+           (!req->server || !strcmp(card->server->name, req->server));
+}
+
+static bool
+card_chosen(const struct sched_card *card, const struct sched_decision *chosen)
+{
+    for (unsigned i = 0; chosen && i < chosen->n_slices; i++)
+        if (chosen->slices[i].card == card)
+            return true;
+    return false;
+}
+
+/* Core and memory both, when both are in the way: one trip tells all. */
+static void
+card_shortage(const struct sched_card *card, const struct sched_request *req,
+              struct obstacles *sum, char *words, size_t size)
+{
+    uint32_t free_core = sched_card_free_core(card);
+    uint64_t free_memory = sched_card_free_memory(card);
+    int at = 0;
+
+    if (free_core < req->core) {
+        at = snprintf(words, size, "core: %u %% free, %u %% wanted", free_core, req->core);
+        sum->core++;
+    }
+    if (free_memory < req->memory) {
+        snprintf(words + at, size - (size_t)at,
+                 "%smemory: %.2f GiB of %.2f GiB free, %.2f GiB wanted", at ? "; " : "",
+                 gib(free_memory), gib(card->facts.memory), gib(req->memory));
+        sum->memory++;
+    }
+    sum->most_core = gp_max(sum->most_core, free_core);
+    sum->most_memory = gp_max(sum->most_memory, free_memory);
+}
+
+static void
+card_words(const struct sched_card *card, const struct sched_request *req,
+           const struct sched_decision *chosen, struct obstacles *sum, char *words,
+           size_t size)
+{
+    const char *closed = server_obstacle(card->server);
+
+    words[0] = 0;
+    sum->cards++;
+    if (!card_wanted(card, req)) {
+        snprintf(words, size, "not the one that was asked for");
+        sum->unwanted++;
+    } else if (closed || !card->present) {
+        snprintf(words, size, "%s", closed ? closed : "the server has no such card any more");
+        sum->closed++;
+    } else if (card->slices >= CTL_SLICES_PER_CARD_MAX) {
+        snprintf(words, size, "slices: it has %u, the most a card can carry", card->slices);
+        sum->slots++;
+    } else {
+        card_shortage(card, req, sum, words, size);
+        if (words[0])
+            return;
+        sum->fit++;
+        snprintf(words, size, "%s: %u %% core and %.2f GiB free",
+                 card_chosen(card, chosen) ? "chosen" :
+                 chosen                    ? "would fit, another was better" :
+                                             "would fit",
+                 sched_card_free_core(card), gib(sched_card_free_memory(card)));
+    }
+}
+
+static void GP_PRINTF(3, 4)
+summary_add(char *text, size_t size, const char *fmt, ...)
+{
+    size_t at = strlen(text);
+    va_list ap;
+
+    if (at && at + 2 < size)
+        at += (size_t)snprintf(text + at, size - at, ", ");
+    va_start(ap, fmt);
+    vsnprintf(text + at, size - at, fmt, ap);
+    va_end(ap);
+}
+
+static void
+summarise_obstacles(const struct sched_request *req, const struct obstacles *sum,
+                    char *why, size_t size)
+{
+    why[0] = 0;
+    if (sum->core)
+        summary_add(why, size, "%u lack core (most free: %u %%, %u %% wanted)", sum->core,
+                    sum->most_core, req->core);
+    if (sum->memory)
+        summary_add(why, size, "%u lack memory (most free: %.2f GiB, %.2f GiB wanted)",
+                    sum->memory, gib(sum->most_memory), gib(req->memory));
+    if (sum->slots)
+        summary_add(why, size, "%u carry %d slices already, the most allowed", sum->slots,
+                    CTL_SLICES_PER_CARD_MAX);
+    if (sum->closed)
+        summary_add(why, size, "%u are on servers that are not available", sum->closed);
+    if (sum->unwanted)
+        summary_add(why, size, "%u are not the one asked for", sum->unwanted);
+}
+
+static void
+summarise(const struct sched_request *req, const struct obstacles *sum,
+          const struct sched_decision *chosen, char *summary, size_t size)
+{
+    char why[240];
+
+    if (chosen) {
+        snprintf(summary, size, "%u of %u cards would fit, %u taken (%s)", sum->fit,
+                 sum->cards, chosen->n_slices,
+                 req->placement == SCHED_SPREAD ? "spread" : "binpack");
+        return;
+    }
+    if (!sum->cards) {
+        snprintf(summary, size, "the pool has no cards: no server has registered");
+        return;
+    }
+    summarise_obstacles(req, sum, why, sizeof(why));
+    if (sum->fit)
+        snprintf(summary, size,
+                 "no server has %u cards that fit, %u cards of the pool would%s%s",
+                 req->cards, sum->fit, why[0] ? "; of the others " : "", why);
+    else
+        snprintf(summary, size, "none of %u cards fits: %s", sum->cards, why);
+}
+
+void
+sched_place_explain(const struct sched_pool *pool, const struct sched_request *req,
+                    const struct sched_decision *chosen, struct sched_reasons *ret)
+{
+    struct obstacles sum = { 0 };
+
+    memset(ret, 0, sizeof(*ret));
+    for (const struct sched_server *s = pool->servers; s; s = s->next)
+        for (unsigned i = 0; i < s->n_cards; i++) {
+            struct sched_reason spare, *reason = &spare;
+
+            if (ret->n < ARRAY_SIZE(ret->list))
+                reason = &ret->list[ret->n++];
+            else
+                ret->left_off++;
+            reason->server = s;
+            reason->card = s->cards[i];
+            card_words(s->cards[i], req, chosen, &sum, reason->words,
+                       sizeof(reason->words));
+        }
+    summarise(req, &sum, chosen, ret->summary, sizeof(ret->summary));
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each request does.  Called by sched_conn.c with a decoded message whose
+ * strings and lists are still as the peer sent them.
+ *
+ * Every handler answers the request exactly once, now or later.  A handler may end
+ * sessions, but never frees the connection it was called for.
+ */
+#ifndef SCHED_HANDLE_H
+#define SCHED_HANDLE_H
+
+#include "control.pb-c.h"
+
+#include <stdint.h>
+
+struct sched;
+struct sched_conn;
+
+/* sched_handle_server.c */
+void sched_handle_register(struct sched_conn *conn, uint32_t id,
+                           const Gpupool__Ctl__CtlRegister *msg);
+void sched_handle_report(struct sched_conn *conn, uint32_t id,
+                         const Gpupool__Ctl__CtlReport *msg);
+void sched_handle_leave(struct sched_conn *conn, uint32_t id);
+
+/* sched_handle_session.c */
+void sched_handle_open(struct sched_conn *conn, uint32_t id,
+                       const Gpupool__Ctl__CtlOpen *msg);
+void sched_handle_renew(struct sched_conn *conn, uint32_t id,
+                        const Gpupool__Ctl__CtlRenew *msg);
+void sched_handle_close(struct sched_conn *conn, uint32_t id,
+                        const Gpupool__Ctl__CtlClose *msg);
+
+/* sched_handle_admin.c */
+void sched_handle_status(struct sched_conn *conn, uint32_t id,
+                         const Gpupool__Ctl__CtlStatus *msg);
+void sched_handle_drain(struct sched_conn *conn, uint32_t id,
+                        const Gpupool__Ctl__CtlDrain *msg);
+void sched_handle_wait(struct sched_conn *conn, uint32_t id,
+                       const Gpupool__Ctl__CtlWaitServers *msg);
+/* A server has come: answer those who waited for it. */
+void sched_handle_wait_check(struct sched *sched);
+
+#endif

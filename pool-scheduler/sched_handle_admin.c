@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests about the pool: status, drain, wait for servers. */
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_time.h"
+#include "sched_daemon.h"
+#include "sched_conn.h"
+#include "sched_handle.h"
+#include "sched_status.h"
+#include "sched_store.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Each waiting connection is looked at when a server comes. */
+#define WAITING_MAX 256
+#define WAIT_MAX_MS 600000u
+
+void
+sched_handle_status(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlStatus *msg)
+{
+    const struct sched_config *config = &conn->sched->config;
+
+    if (!sched_conn_allowed(conn, msg->token, config->client_token, false) &&
+        !(config->admin_token &&
+          sched_conn_allowed(conn, msg->token, config->admin_token, true))) {
+        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_DENIED,
+                          "wrong client token (GPUPOOL_TOKEN_FILE)", NULL);
+        return;
+    }
+    sched_status_reply(conn, id);
+}
+
+/* ------------------------------------------------------------------- drain -- */
+
+static uint32_t
+sessions_on(const struct sched *sched, const struct sched_server *server)
+{
+    const struct sched_session *s = NULL;
+    uint32_t n = 0;
+
+    while ((s = sched_sessions_next_on(&sched->sessions, server, s)))
+        n++;
+    return n;
+}
+
+static void
+set_drain(struct sched_conn *conn, uint32_t id, struct sched_server *server, bool drain)
+{
+    Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
+    Gpupool__Ctl__CtlDrained drained = GPUPOOL__CTL__CTL_DRAINED__INIT;
+    struct sched *sched = conn->sched;
+    struct gp_err err = { 0 };
+    bool before = server->drain_wish;
+
+    server->drain_wish = drain;
+    if (sched_store_put_server(sched->store, server, &err) < 0) {
+        server->drain_wish = before;
+        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL, err.msg, NULL);
+        return;
+    }
+    sched_pool_server_update(sched->pool, server);
+    gp_log_info("server", "%s: %s", server->name,
+                drain ? "draining: no new sessions" : "in use again");
+    drained.sessions_left = sessions_on(sched, server);
+    reply.id = id;
+    reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_DRAINED;
+    reply.drained = &drained;
+    sched_conn_reply(conn, &reply);
+}
+
+void
+sched_handle_drain(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlDrain *msg)
+{
+    struct sched *sched = conn->sched;
+    struct sched_server *server;
+    char words[CTL_NAME_MAX + 32];
+
+    if (!sched_conn_allowed(conn, msg->token, sched->config.admin_token, true)) {
+        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_DENIED,
+                          "draining needs the admin token, or must be asked on the "
+                          "scheduler's own host when none is set",
+                          NULL);
+        return;
+    }
+    server = sched_pool_server_find(sched->pool, msg->server);
+    if (!server) {
+        snprintf(words, sizeof(words), "no server %.*s", CTL_NAME_MAX - 1, msg->server);
+        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND, words, NULL);
+        return;
+    }
+    set_drain(conn, id, server, !msg->undo);
+}
+
+/* ---------------------------------------------------------- wait for servers -- */
+
+static void
+wait_end(struct sched_conn *conn)
+{
+    gp_loop_timer_del(&conn->wait.timeout);
+    conn->wait.request = 0;
+    conn->sched->n_waiting--;
+}
+
+static void
+wait_timeout(struct gp_loop_timer *timer)
+{
+    struct sched_conn *conn = container_of(timer, struct sched_conn, wait.timeout);
+    uint32_t request = conn->wait.request;
+    char words[80];
+
+    snprintf(words, sizeof(words), "%u of %u servers have registered",
+             sched_servers_alive(conn->sched), conn->wait.servers);
+    wait_end(conn);
+    sched_conn_refuse(conn, request, GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, words, NULL);
+}
+
+void
+sched_handle_wait(struct sched_conn *conn, uint32_t id,
+                  const Gpupool__Ctl__CtlWaitServers *msg)
+{
+    struct sched *sched = conn->sched;
+    uint32_t ms = gp_min(msg->timeout_ms, WAIT_MAX_MS);
+
+    if (sched_servers_alive(sched) >= msg->servers) {
+        sched_status_reply(conn, id);
+        return;
+    }
+    if (conn->wait.request || sched->n_waiting >= WAITING_MAX) {
+        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
+                          "too many wait for servers already", NULL);
+        return;
+    }
+    conn->wait.request = id;
+    conn->wait.servers = msg->servers;
+    sched->n_waiting++;
+    gp_loop_timer_set(sched->loop, &conn->wait.timeout, gp_now_ns() + ms * GP_NS_PER_MS,
+                      wait_timeout);
+}
+
+void
+sched_handle_wait_check(struct sched *sched)
+{
+    unsigned alive;
+
+    if (!sched->n_waiting)
+        return;
+    alive = sched_servers_alive(sched);
+    for (struct sched_conn *conn = sched->conns; conn; conn = conn->next) {
+        uint32_t request = conn->wait.request;
+
+        if (!request || conn->wait.servers > alive)
+            continue;
+        wait_end(conn);
+        sched_status_reply(conn, request);
+    }
+}

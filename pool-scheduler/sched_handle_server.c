@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests of pool servers: register, report, leave. */
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_net.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "sched_daemon.h"
+#include "sched_conn.h"
+#include "sched_handle.h"
+#include "sched_store.h"
+#include "ticket_key.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Session ids of a report that the scheduler does not want to run. */
+struct unwanted {
+    uint64_t ids[CTL_SERVER_SESSIONS_MAX];
+    size_t n;
+};
+
+static const char *
+bad_name(const char *name)
+{
+    if (!*name || strlen(name) >= CTL_NAME_MAX)
+        return "a server name has 1 to 63 characters";
+    for (const char *p = name; *p; p++)
+        if (*p <= ' ' || *p > '~' || *p == '"' || *p == '\\')
+            return "a server name has no blanks, quotes or control characters";
+    return NULL;
+}
+
+/* ----------------------------------------------------------------- reports -- */
+
+static void
+take_card_values(struct sched *sched, struct sched_server *server,
+                 Gpupool__Ctl__CtlCard *const *cards, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct sched_card *card;
+
+        if (cards[i]->uuid.len != TICKET_UUID_SIZE)
+            continue;
+        card = sched_pool_card_find(sched->pool, cards[i]->uuid.data);
+        if (!card || card->server != server)
+            continue;
+        card->used_bytes = cards[i]->used_bytes;
+        card->busy_percent = gp_min(cards[i]->busy_percent, 100u);
+    }
+}
+
+static void
+take_session_use(struct sched_session *session, const Gpupool__Ctl__CtlSessionUse *use)
+{
+    session->attachments = use->attachments;
+    for (size_t i = 0; i < use->n_slices; i++)
+        for (uint32_t k = 0; k < session->n_slices; k++) {
+            const Gpupool__Ctl__CtlSliceUse *u = use->slices[i];
+
+            if (u->card_uuid.len != TICKET_UUID_SIZE ||
+                memcmp(u->card_uuid.data, session->slices[k].card->facts.uuid,
+                       TICKET_UUID_SIZE) != 0)
+                continue;
+            session->used_bytes[k] = u->used_bytes;
+            session->gpu_ns[k] = u->gpu_ns;
+        }
+}
+
+/* Sessions of @server that this report did not name have no workers there. */
+static void
+sweep_unreported(struct sched *sched, const struct sched_server *server, uint64_t serial)
+{
+    struct sched_session *session, *next;
+
+    session = sched_sessions_next_on(&sched->sessions, server, NULL);
+    for (; session; session = next) {
+        next = sched_sessions_next_on(&sched->sessions, server, session);
+        if (session->report_serial == serial)
+            continue;
+        session->attachments = 0;
+        memset(session->used_bytes, 0, sizeof(session->used_bytes));
+        if (session->closing)
+            sched_session_gone(sched, session);
+    }
+}
+
+static void
+take_sessions(struct sched *sched, struct sched_server *server,
+              Gpupool__Ctl__CtlSessionUse *const *uses, size_t n,
+              struct unwanted *unwanted)
+{
+    uint64_t serial = sched->next_report++;
+    bool unknown = false;
+
+    unwanted->n = 0;
+    for (size_t i = 0; i < n && i < CTL_SERVER_SESSIONS_MAX; i++) {
+        struct sched_session *s;
+
+        s = sched_sessions_find(&sched->sessions, uses[i]->session_id);
+        if (s && sched_session_server(s) == server) {
+            s->report_serial = serial;
+            take_session_use(s, uses[i]);
+        } else {
+            unknown = true;
+            s = NULL;
+        }
+        if (!s || s->closing)
+            unwanted->ids[unwanted->n++] = uses[i]->session_id;
+    }
+    sweep_unreported(sched, server, serial);
+    if (unknown != server->unclean) {
+        server->unclean = unknown;
+        sched_pool_server_update(sched->pool, server);
+    }
+}
+
+void
+sched_handle_report(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlReport *msg)
+{
+    Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
+    Gpupool__Ctl__CtlReported reported = GPUPOOL__CTL__CTL_REPORTED__INIT;
+    struct sched_server *server = conn->server;
+    struct unwanted unwanted;
+
+    if (!server) {
+        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_UNREGISTERED,
+                          "a report before a registration", NULL);
+        return;
+    }
+    server->seen_ns = gp_now_ns();
+    take_card_values(conn->sched, server, msg->cards, msg->n_cards);
+    take_sessions(conn->sched, server, msg->sessions, msg->n_sessions, &unwanted);
+    if (server->drain_self != !!msg->draining) {
+        server->drain_self = msg->draining;
+        sched_pool_server_update(conn->sched->pool, server);
+    }
+    reported.close_sessions = unwanted.ids;
+    reported.n_close_sessions = unwanted.n;
+    reported.drain = server->drain_wish;
+    reply.id = id;
+    reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_REPORTED;
+    reply.reported = &reported;
+    sched_conn_reply(conn, &reply);
+}
+
+/* ------------------------------------------------------------ registration -- */
+
+static int
+check_register(const struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
+               Gpupool__Ctl__CtlCode *code, struct gp_err *err)
+{
+    const char *name_error = bad_name(msg->server);
+
+    *code = GPUPOOL__CTL__CTL_CODE__CTL_VERSION;
+    if (msg->major != CTL_MAJOR)
+        return gp_err_set(err, -EPROTO,
+                          "the server speaks version %u of the control protocol, this "
+                          "scheduler %u", msg->major, CTL_MAJOR);
+    *code = GPUPOOL__CTL__CTL_CODE__CTL_DENIED;
+    if (!sched_conn_allowed(conn, msg->token, conn->sched->config.server_token, true))
+        return gp_err_set(err, -EACCES, "%s",
+                          conn->sched->config.server_token ?
+                              "wrong server token (gpupool-server --token-file)" :
+                              "without --server-token-file the scheduler takes servers of "
+                              "its own host only");
+    *code = GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST;
+    if (name_error)
+        return gp_err_set(err, -EINVAL, "%s", name_error);
+    if (msg->n_cards > CTL_SERVER_CARDS_MAX)
+        return gp_err_set(err, -EINVAL, "%zu cards, more than %d", msg->n_cards,
+                          CTL_SERVER_CARDS_MAX);
+    if (msg->n_sessions > CTL_SERVER_SESSIONS_MAX)
+        return gp_err_set(err, -EINVAL, "%zu sessions, more than %d", msg->n_sessions,
+                          CTL_SERVER_SESSIONS_MAX);
+    if (strlen(msg->endpoint) >= CTL_ENDPOINT_MAX || !strchr(msg->endpoint, ':'))
+        return gp_err_set(err, -EINVAL, "the endpoint is not host:port");
+    return 0;
+}
+
+static int
+facts_from_message(const Gpupool__Ctl__CtlCard *msg, struct sched_card_facts *facts,
+                   struct gp_err *err)
+{
+    memset(facts, 0, sizeof(*facts));
+    if (msg->uuid.len != TICKET_UUID_SIZE)
+        return gp_err_set(err, -EINVAL, "card %u: a uuid has 16 bytes", msg->index);
+    if (!msg->memory_bytes || msg->memory_bytes > INT64_MAX)
+        return gp_err_set(err, -EINVAL, "card %u: no memory", msg->index);
+    memcpy(facts->uuid, msg->uuid.data, TICKET_UUID_SIZE);
+    gp_str_copy(facts->name, sizeof(facts->name), msg->name);
+    facts->memory = msg->memory_bytes;
+    facts->sms = msg->sms;
+    facts->cc_major = msg->cc_major;
+    facts->cc_minor = msg->cc_minor;
+    facts->index = msg->index;
+    return 0;
+}
+
+/* A wildcard host in the endpoint becomes the address we see the server at. */
+static void
+set_endpoint(struct sched_server *server, const struct sched_conn *conn, const char *text)
+{
+    const char *port = strrchr(text, ':'), *peer_port = strrchr(conn->peer, ':');
+    size_t host = (size_t)(port - text);
+    bool wild = !host || !strncmp(text, "0.0.0.0:", host + 1) ||
+                !strncmp(text, "[::]:", host + 1) || !strncmp(text, "*:", host + 1);
+
+    if (wild && peer_port)
+        snprintf(server->endpoint, sizeof(server->endpoint), "%.*s%s",
+                 (int)(peer_port - conn->peer), conn->peer, port);
+    else
+        gp_str_copy(server->endpoint, sizeof(server->endpoint), text);
+}
+
+/* The server object of that name, free to be used by @conn. */
+static int
+claim_name(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
+           struct sched_server **ret_server, struct gp_err *err)
+{
+    struct sched *sched = conn->sched;
+    struct sched_server *server = sched_pool_server_find(sched->pool, msg->server);
+
+    if (!server)
+        return sched_pool_server_add(sched->pool, msg->server, ret_server, err);
+    if (server->conn && server->conn != conn) {
+        if (server->instance != msg->instance)
+            return gp_err_set(err, -EADDRINUSE,
+                              "another server named %s is connected from %s; give one of "
+                              "them another --name", msg->server, server->conn->peer);
+        /* The same process again: its old connection just does not know yet. */
+        sched_conn_free(server->conn);
+    }
+    *ret_server = server;
+    return 0;
+}
+
+static int
+take_cards(struct sched *sched, struct sched_server *server,
+           const Gpupool__Ctl__CtlRegister *msg, struct gp_err *err)
+{
+    struct sched_card_facts facts;
+    struct sched_card *card;
+    int r = 0;
+
+    sched_pool_cards_absent(sched->pool, server);
+    for (size_t i = 0; !r && i < msg->n_cards; i++) {
+        r = facts_from_message(msg->cards[i], &facts, err);
+        if (!r)
+            r = sched_pool_card_put(sched->pool, server, &facts, &card, err);
+    }
+    if (r < 0)
+        sched_pool_cards_absent(sched->pool, server);
+    return r;
+}
+
+static void
+fill_server(struct sched_server *server, struct sched_conn *conn,
+            const Gpupool__Ctl__CtlRegister *msg)
+{
+    set_endpoint(server, conn, msg->endpoint);
+    gp_str_copy(server->version, sizeof(server->version), msg->version);
+    gp_str_copy(server->driver, sizeof(server->driver), msg->driver);
+    server->driver_version = msg->driver_version;
+    server->pid = msg->pid;
+    server->instance = msg->instance;
+    server->drain_self = msg->draining;
+    server->seen_ns = gp_now_ns();
+}
+
+static void
+reply_registered(struct sched_conn *conn, uint32_t id, struct unwanted *unwanted)
+{
+    Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
+    Gpupool__Ctl__CtlRegistered body = GPUPOOL__CTL__CTL_REGISTERED__INIT;
+    struct sched *sched = conn->sched;
+
+    body.scheduler_key.data = (uint8_t *)ticket_key_pub(sched->key);
+    body.scheduler_key.len = TICKET_PUB_SIZE;
+    body.scheduler_key_id = (char *)ticket_key_id(sched->key);
+    body.heartbeat_ms = sched->config.heartbeat_ms;
+    body.dead_after_ms = sched->config.dead_after_ms;
+    body.close_sessions = unwanted->ids;
+    body.n_close_sessions = unwanted->n;
+    body.drain = conn->server->drain_wish;
+    reply.id = id;
+    reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_REGISTERED;
+    reply.registered = &body;
+    sched_conn_reply(conn, &reply);
+}
+
+static int
+do_register(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
+            struct unwanted *unwanted, Gpupool__Ctl__CtlCode *code, struct gp_err *err)
+{
+    struct sched *sched = conn->sched;
+    struct sched_server *server;
+    int r;
+
+    r = check_register(conn, msg, code, err);
+    if (r < 0)
+        return r;
+    *code = GPUPOOL__CTL__CTL_CODE__CTL_CONFLICT;
+    if (conn->server && strcmp(conn->server->name, msg->server) != 0)
+        return gp_err_set(err, -EINVAL, "this connection is server %s already",
+                          conn->server->name);
+    r = claim_name(conn, msg, &server, err);
+    if (!r)
+        r = take_cards(sched, server, msg, err);
+    if (r < 0)
+        return r;
+    fill_server(server, conn, msg);
+    *code = GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL;
+    r = sched_store_put_server(sched->store, server, err);
+    if (r < 0)
+        return r;
+    if (!conn->server)
+        sched->n_clients--; /* it was counted as one until now */
+    conn->server = server;
+    server->conn = conn;
+    server->alive = true;
+    take_sessions(sched, server, msg->sessions, msg->n_sessions, unwanted);
+    sched_pool_server_update(sched->pool, server);
+    return 0;
+}
+
+void
+sched_handle_register(struct sched_conn *conn, uint32_t id,
+                      const Gpupool__Ctl__CtlRegister *msg)
+{
+    struct gp_err err = { 0 };
+    Gpupool__Ctl__CtlCode code = GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL;
+    struct unwanted unwanted;
+    int r = do_register(conn, msg, &unwanted, &code, &err);
+
+    if (r < 0) {
+        gp_log_warn("server", "%s: registration refused: %s", conn->peer,
+                    gp_err_msg(&err, r));
+        sched_conn_refuse(conn, id, code, gp_err_msg(&err, r), NULL);
+        return;
+    }
+    gp_log_info("server", "%s: registered from %s, clients attach at %s, %zu cards, "
+                "driver %s, %zu sessions running", conn->server->name, conn->peer,
+                conn->server->endpoint, msg->n_cards, conn->server->driver,
+                msg->n_sessions);
+    reply_registered(conn, id, &unwanted);
+    sched_handle_wait_check(conn->sched);
+}
+
+void
+sched_handle_leave(struct sched_conn *conn, uint32_t id)
+{
+    Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
+    Gpupool__Ctl__CtlReported reported = GPUPOOL__CTL__CTL_REPORTED__INIT;
+    struct sched_server *server = conn->server;
+
+    if (server) {
+        conn->server = NULL;
+        conn->sched->n_clients++;
+        sched_server_lost(conn->sched, server, "it said goodbye");
+    }
+    reply.id = id;
+    reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_REPORTED;
+    reply.reported = &reported;
+    sched_conn_reply(conn, &reply);
+}

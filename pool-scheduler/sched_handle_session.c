@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests about one session: open, renew, close. */
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "sched_daemon.h"
+#include "sched_conn.h"
+#include "sched_handle.h"
+#include "sched_status.h"
+#include "sched_store.h"
+#include "ticket_key.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Clocks of scheduler and servers may differ by this much. */
+#define CLOCK_SKEW_S 30
+
+/* ----------------------------------------------------------------- tickets -- */
+
+static int
+ticket_make(const struct sched *sched, const struct sched_session *session, char **ret_text,
+            struct gp_err *err)
+{
+    struct ticket_claims c = { 0 };
+    uint64_t now = gp_wall_ns() / GP_NS_PER_S;
+    uint64_t left = session->lease_end_ns - gp_min(session->lease_end_ns, gp_now_ns());
+
+    c.session_id = session->id;
+    gp_str_copy(c.session, sizeof(c.session), session->name);
+    gp_str_copy(c.server, sizeof(c.server), sched_session_server(session)->name);
+    gp_str_copy(c.owner, sizeof(c.owner), session->owner->name);
+    c.policy = session->policy;
+    c.max_attachments = session->max_attachments;
+    c.not_before = now - CLOCK_SKEW_S;
+    /* A lease that ends is announced to the server; the ticket's own end matters when
+     * the scheduler is away, and must not come before the lease's. */
+    c.expires = now + left / GP_NS_PER_S + CLOCK_SKEW_S;
+    c.n_slices = session->n_slices;
+    for (uint32_t i = 0; i < session->n_slices; i++) {
+        const struct sched_slice *slice = &session->slices[i];
+
+        memcpy(c.slices[i].card_uuid, slice->card->facts.uuid, TICKET_UUID_SIZE);
+        c.slices[i].core = slice->core;
+        c.slices[i].core_limit = gp_max(session->core_limit, slice->core);
+        c.slices[i].memory = slice->memory;
+    }
+    return ticket_sign(sched->key, &c, ret_text, err);
+}
+
+/* Answer with everything a client needs to run under @session. */
+static void
+reply_grant(struct sched_conn *conn, uint32_t id, const struct sched_session *session)
+{
+    Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
+    Gpupool__Ctl__CtlGrant grant = GPUPOOL__CTL__CTL_GRANT__INIT;
+    Gpupool__Ctl__CtlTicket ticket = GPUPOOL__CTL__CTL_TICKET__INIT, *tickets = &ticket;
+    struct sched_status_slices slices;
+    CLEANUP_FREE char *text = NULL;
+    struct gp_err err = { 0 };
+    int r = ticket_make(conn->sched, session, &text, &err);
+
+    if (r < 0) {
+        gp_log_error("session", "%s: no ticket: %s", session->name, gp_err_msg(&err, r));
+        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL,
+                          "the scheduler cannot sign a ticket, its log says why", NULL);
+        return;
+    }
+    ticket.server = sched_session_server(session)->name;
+    ticket.endpoint = sched_session_server(session)->endpoint;
+    ticket.text = text;
+    sched_status_slices(&slices, session);
+    grant.session_id = session->id;
+    grant.session = (char *)session->name;
+    grant.lease_key.data = (uint8_t *)session->lease_key;
+    grant.lease_key.len = CTL_LEASE_KEY_SIZE;
+    grant.lease_ms = session->lease_ms;
+    grant.slices = slices.list;
+    grant.n_slices = session->n_slices;
+    grant.tickets = &tickets;
+    grant.n_tickets = 1;
+    reply.id = id;
+    reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_GRANT;
+    reply.grant = &grant;
+    sched_conn_reply(conn, &reply);
+}
+
+/* -------------------------------------------------------------------- open -- */
+
+struct open_request {
+    struct sched_request req;
+    struct sched_session_spec spec;
+};
+
+static int
+check_strings(const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err)
+{
+    if (!*msg->owner || strlen(msg->owner) >= CTL_OWNER_MAX)
+        return gp_err_set(err, -EINVAL, "an owner has 1 to %d characters",
+                          CTL_OWNER_MAX - 1);
+    if (strlen(msg->server) >= CTL_NAME_MAX)
+        return gp_err_set(err, -EINVAL, "a server name has at most %d characters",
+                          CTL_NAME_MAX - 1);
+    if (msg->card_uuid.len && msg->card_uuid.len != TICKET_UUID_SIZE)
+        return gp_err_set(err, -EINVAL, "a card's uuid has %d bytes", TICKET_UUID_SIZE);
+    if ((unsigned)msg->policy > TICKET_BEST_EFFORT)
+        return gp_err_set(err, -EINVAL, "unknown policy %u", (unsigned)msg->policy);
+    if ((unsigned)msg->placement > SCHED_SPREAD)
+        return gp_err_set(err, -EINVAL, "unknown placement %u", (unsigned)msg->placement);
+    return 0;
+}
+
+static int
+read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
+          struct open_request *open, struct gp_err *err)
+{
+    const struct sched_config *config = &sched->config;
+    int r = check_strings(msg, err);
+
+    memset(open, 0, sizeof(*open));
+    if (r < 0)
+        return r;
+    open->req.policy = (enum ticket_policy)msg->policy;
+    open->req.placement = msg->placement ? (enum sched_placement)msg->placement :
+                                           config->placement;
+    open->req.server = *msg->server ? msg->server : NULL;
+    open->req.has_uuid = msg->card_uuid.len;
+    if (open->req.has_uuid)
+        memcpy(open->req.uuid, msg->card_uuid.data, TICKET_UUID_SIZE);
+    r = sched_request_shape(&open->req, msg->core, msg->memory_bytes, msg->cards,
+                            msg->core_limit, err);
+    if (r < 0)
+        return r;
+    open->spec.owner = msg->owner;
+    open->spec.program = msg->program;
+    open->spec.policy = open->req.policy;
+    open->spec.core_limit = open->req.core_limit;
+    open->spec.max_attachments = msg->max_attachments ? msg->max_attachments :
+                                                        config->max_attachments;
+    open->spec.lease_ms = gp_min(msg->lease_ms ? msg->lease_ms : config->lease_ms,
+                                 config->lease_max_ms);
+    open->spec.lease_ms = gp_max(open->spec.lease_ms, 1000u);
+    open->spec.opened_unix = gp_wall_ns() / GP_NS_PER_S;
+    return 0;
+}
+
+static void
+refuse_no_fit(struct sched_conn *conn, uint32_t id, const struct sched_request *req)
+{
+    struct sched_reasons reasons;
+
+    sched_place_explain(conn->sched->pool, req, NULL, &reasons);
+    gp_log_info("session", "%s: refused: %s", conn->peer, reasons.summary);
+    sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, reasons.summary,
+                      &reasons);
+}
+
+/* Memory first, then disk; what disk refuses is given back. */
+static int
+commit_open(struct sched *sched, const struct sched_session_spec *spec,
+            const struct sched_decision *decision, struct sched_session **ret_session,
+            struct gp_err *err)
+{
+    struct sched_session *session;
+    int r;
+
+    r = sched_sessions_add(&sched->sessions, spec, decision, gp_now_ns(), &session);
+    if (r < 0)
+        return r;
+    r = sched_store_put_session(sched->store, session, err);
+    if (r < 0) {
+        sched_session_free(&sched->sessions, session);
+        return r;
+    }
+    *ret_session = session;
+    return 0;
+}
+
+/* Explain: what would happen, and why; as a grant without a session. */
+static void
+reply_explain(struct sched_conn *conn, uint32_t id, const struct sched_request *req,
+              const struct sched_decision *decision)
+{
+    Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
+    Gpupool__Ctl__CtlGrant grant = GPUPOOL__CTL__CTL_GRANT__INIT;
+    Gpupool__Ctl__CtlReason msgs[CTL_REASONS_MAX], *list[CTL_REASONS_MAX];
+    char uuids[CTL_REASONS_MAX][TICKET_UUID_TEXT];
+    struct sched_reasons reasons;
+
+    sched_place_explain(conn->sched->pool, req, decision, &reasons);
+    for (unsigned i = 0; i < reasons.n; i++) {
+        gpupool__ctl__ctl_reason__init(&msgs[i]);
+        ticket_uuid_format(reasons.list[i].card->facts.uuid, uuids[i]);
+        msgs[i].server = (char *)reasons.list[i].server->name;
+        msgs[i].card = uuids[i];
+        msgs[i].words = reasons.list[i].words;
+        list[i] = &msgs[i];
+    }
+    grant.session = reasons.summary;
+    grant.reasons = list;
+    grant.n_reasons = reasons.n;
+    grant.reasons_left_off = reasons.left_off;
+    reply.id = id;
+    reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_GRANT;
+    reply.grant = &grant;
+    sched_conn_reply(conn, &reply);
+}
+
+/* Everything that is refused before a card is looked for. */
+static int
+check_open(const struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
+           struct open_request *open, Gpupool__Ctl__CtlCode *code, struct gp_err *err)
+{
+    const struct sched *sched = conn->sched;
+
+    *code = GPUPOOL__CTL__CTL_CODE__CTL_VERSION;
+    if (msg->major != CTL_MAJOR)
+        return gp_err_set(err, -EPROTO,
+                          "the client speaks version %u of the control protocol, this "
+                          "scheduler %u", msg->major, CTL_MAJOR);
+    *code = GPUPOOL__CTL__CTL_CODE__CTL_DENIED;
+    if (!sched_conn_allowed(conn, msg->token, sched->config.client_token, false))
+        return gp_err_set(err, -EACCES, "wrong client token (GPUPOOL_TOKEN_FILE)");
+    *code = GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST;
+    if (read_open(sched, msg, open, err) < 0)
+        return -EINVAL;
+    *code = GPUPOOL__CTL__CTL_CODE__CTL_LIMIT;
+    if (!msg->explain && sched_sessions_of_owner(&sched->sessions, msg->owner) >=
+                             sched->config.owner_sessions)
+        return gp_err_set(err, -EDQUOT, "owner %s has %u sessions, the most allowed",
+                          msg->owner, sched->config.owner_sessions);
+    return 0;
+}
+
+void
+sched_handle_open(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOpen *msg)
+{
+    struct sched *sched = conn->sched;
+    struct open_request open;
+    struct sched_decision decision;
+    struct sched_session *session = NULL;
+    struct gp_err err = { 0 };
+    Gpupool__Ctl__CtlCode code;
+    int r = check_open(conn, msg, &open, &code, &err);
+
+    if (!r && sched_place(sched->pool, &open.req, &decision) < 0) {
+        sched->counters.refused++;
+        refuse_no_fit(conn, id, &open.req);
+        return;
+    }
+    if (!r && msg->explain) {
+        reply_explain(conn, id, &open.req, &decision);
+        return;
+    }
+    if (!r) {
+        code = GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL;
+        r = commit_open(sched, &open.spec, &decision, &session, &err);
+    }
+    if (r < 0) {
+        sched->counters.refused++;
+        gp_log_info("session", "%s: refused: %s", conn->peer, gp_err_msg(&err, r));
+        sched_conn_refuse(conn, id, code, gp_err_msg(&err, r), NULL);
+        return;
+    }
+    sched->counters.opened++;
+    if (msg->hold)
+        sched_conn_hold(conn, session);
+    gp_log_info("session", "%s: opened for %s on server %s, %u x %u %%, %s", session->name,
+                session->owner->name, sched_session_server(session)->name,
+                session->n_slices, open.req.core, ticket_policy_name(session->policy));
+    reply_grant(conn, id, session);
+}
+
+/* ------------------------------------------------------------ renew, close -- */
+
+/* The session that @id and @key name; closing ones are as good as gone. */
+static struct sched_session *
+session_by_key(struct sched_conn *conn, uint32_t request, uint64_t id,
+               const ProtobufCBinaryData *key)
+{
+    struct sched_session *session = sched_sessions_find(&conn->sched->sessions, id);
+    char words[80];
+
+    if (session && !session->closing && key->len == CTL_LEASE_KEY_SIZE &&
+        !CRYPTO_memcmp(key->data, session->lease_key, CTL_LEASE_KEY_SIZE))
+        return session;
+    if (session && !session->closing) {
+        sched_conn_refuse(conn, request, GPUPOOL__CTL__CTL_CODE__CTL_DENIED,
+                          "wrong lease key", NULL);
+        return NULL;
+    }
+    snprintf(words, sizeof(words), "no session s%" PRIu64 ": it was closed or expired", id);
+    sched_conn_refuse(conn, request, GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND, words, NULL);
+    return NULL;
+}
+
+void
+sched_handle_renew(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlRenew *msg)
+{
+    struct sched *sched = conn->sched;
+    struct sched_session *session;
+
+    session = session_by_key(conn, id, msg->session_id, &msg->lease_key);
+    if (!session)
+        return;
+    sched_session_lease(&sched->sessions, session,
+                        gp_now_ns() + session->lease_ms * GP_NS_PER_MS);
+    if (msg->hold)
+        sched_conn_hold(conn, session);
+    gp_log_debug("session", "%s: renewed for %u ms", session->name, session->lease_ms);
+    reply_grant(conn, id, session);
+}
+
+void
+sched_handle_close(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlClose *msg)
+{
+    struct sched *sched = conn->sched;
+    struct sched_session *session = sched_sessions_find(&sched->sessions, msg->session_id);
+    bool admin = !msg->lease_key.len && session && !session->closing &&
+                 sched_conn_allowed(conn, msg->token, sched->config.admin_token, true);
+
+    if (!admin && !msg->lease_key.len && session && !session->closing) {
+        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_DENIED,
+                          "closing a session of somebody else needs the admin token", NULL);
+        return;
+    }
+    if (!admin)
+        session = session_by_key(conn, id, msg->session_id, &msg->lease_key);
+    if (!session)
+        return;
+    sched_conn_await_close(conn, session, id);
+    sched_session_end(sched, session, admin ? "closed by an administrator" :
+                                              "closed by its owner");
+}

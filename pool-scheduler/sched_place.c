@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched_place.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct sched_card *
+card_of(struct sched_node *node)
+{
+    return node ? container_of(node, struct sched_card, by_fit) : NULL;
+}
+
+static void
+decide(struct sched_decision *d, const struct sched_request *req, struct sched_card *card)
+{
+    struct sched_slice *slice = &d->slices[d->n_slices++];
+
+    slice->card = card;
+    slice->core = req->core;
+    slice->memory = req->whole ? card->facts.memory : req->memory;
+}
+
+/* bucket != 0: the card may be given (sched_pool.c).  A whole card needs 100 free,
+ * and a card with 100 free carries nobody, because every slice holds core. */
+static bool
+card_fits(const struct sched_card *card, const struct sched_request *req)
+{
+    return card->bucket >= req->core && sched_card_free_memory(card) >= req->memory &&
+           (!req->has_uuid || !memcmp(card->facts.uuid, req->uuid, TICKET_UUID_SIZE)) &&
+           (!req->server || !strcmp(card->server->name, req->server));
+}
+
+/* ------------------------------------------------------ one card, anywhere -- */
+
+static struct sched_card *
+find_binpack(const struct sched_pool *pool, const struct sched_request *req)
+{
+    for (unsigned core = req->core; core <= 100; core++) {
+        struct sched_node *node;
+
+        node = sched_tree_at_least(&pool->by_fit[core], req->memory, 0);
+        if (node)
+            return card_of(node);
+    }
+    return NULL;
+}
+
+static struct sched_card *
+find_spread(const struct sched_pool *pool, const struct sched_request *req)
+{
+    for (unsigned core = 100; core >= req->core; core--) {
+        struct sched_node *node = sched_tree_last(&pool->by_fit[core]);
+
+        if (node && node->key[0] >= req->memory)
+            return card_of(node);
+    }
+    return NULL;
+}
+
+/* ------------------------------------------------- cards of a given server -- */
+
+/* Is @a the better choice?  The order of the index, within one server. */
+static bool
+card_before(const struct sched_card *a, const struct sched_card *b,
+            const struct sched_request *req)
+{
+    uint64_t mem_a = sched_card_free_memory(a), mem_b = sched_card_free_memory(b);
+
+    if (a->bucket != b->bucket)
+        return (a->bucket < b->bucket) == (req->placement == SCHED_BINPACK);
+    if (mem_a != mem_b)
+        return (mem_a < mem_b) == (req->placement == SCHED_BINPACK);
+    return a->facts.index < b->facts.index;
+}
+
+/* The best req->cards cards of @server, best first. */
+static int
+place_on_server(const struct sched_server *server, const struct sched_request *req,
+                struct sched_decision *ret)
+{
+    struct sched_card *best[TICKET_SLICES_MAX];
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < server->n_cards; i++) {
+        struct sched_card *card = server->cards[i];
+        unsigned at;
+
+        if (!card_fits(card, req))
+            continue;
+        if (n == req->cards && !card_before(card, best[n - 1], req))
+            continue;
+        for (at = n == req->cards ? n - 1 : n; at && card_before(card, best[at - 1], req);
+             at--)
+            best[at] = best[at - 1];
+        best[at] = card;
+        if (n < req->cards)
+            n++;
+    }
+    if (n < req->cards)
+        return -ENOSPC;
+    ret->n_slices = 0;
+    for (unsigned i = 0; i < n; i++)
+        decide(ret, req, best[i]);
+    return 0;
+}
+
+static const struct sched_server *
+server_of(const struct sched_node *node)
+{
+    return container_of(node, struct sched_server, by_free);
+}
+
+static int
+place_several(const struct sched_pool *pool, const struct sched_request *req,
+              struct sched_decision *ret)
+{
+    uint64_t need = (uint64_t)req->core * req->cards;
+    struct sched_node *node;
+
+    if (req->placement == SCHED_SPREAD) {
+        node = sched_tree_last(&pool->by_free);
+        for (; node && node->key[0] >= need; node = sched_tree_prev(&pool->by_free, node))
+            if (!place_on_server(server_of(node), req, ret))
+                return 0;
+        return -ENOSPC;
+    }
+    node = sched_tree_at_least(&pool->by_free, need, 0);
+    for (; node; node = sched_tree_next(&pool->by_free, node))
+        if (!place_on_server(server_of(node), req, ret))
+            return 0;
+    return -ENOSPC;
+}
+
+int
+sched_place(const struct sched_pool *pool, const struct sched_request *req,
+            struct sched_decision *ret)
+{
+    struct sched_card *card;
+
+    if (req->has_uuid) {
+        card = sched_pool_card_find(pool, req->uuid);
+        return card ? place_on_server(card->server, req, ret) : -ENOSPC;
+    }
+    if (req->server) {
+        const struct sched_server *server = sched_pool_server_find(pool, req->server);
+
+        return server ? place_on_server(server, req, ret) : -ENOSPC;
+    }
+    if (req->cards > 1)
+        return place_several(pool, req, ret);
+    card = req->placement == SCHED_SPREAD ? find_spread(pool, req) :
+                                            find_binpack(pool, req);
+    if (!card)
+        return -ENOSPC;
+    ret->n_slices = 0;
+    decide(ret, req, card);
+    return 0;
+}

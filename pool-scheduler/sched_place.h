@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The decision: a request and a pool in, cards or reasons out.
+ *
+ * Pure: changes nothing, asks no clock, keeps no state, and gives the same answer
+ * to the same question; so a simulator or a bench can run it on a pool of its own.
+ * The caller takes what was decided (sched_pool_take()).
+ *
+ * One card: O(100 log cards) through the pool's index.  Several cards, which all
+ * come from one server: servers in order of what they have left, so the first that
+ * has room ends the search; only a pool with much free core but no room anywhere
+ * looks at all of them.
+ *
+ *   binpack  the card with the least free core that fits, then the least free
+ *            memory, then the fullest server
+ *   spread   the card with the most free core, then the most free memory, then the
+ *            emptiest server
+ */
+#ifndef SCHED_PLACE_H
+#define SCHED_PLACE_H
+
+#include "sched_pool.h"
+#include "sched_request.h"
+
+struct sched_slice {
+    struct sched_card *card;
+    uint32_t core;
+    uint64_t memory;
+};
+
+struct sched_decision {
+    struct sched_slice slices[TICKET_SLICES_MAX];
+    uint32_t n_slices;
+};
+
+/* -ENOSPC: nothing fits; *ret is untouched; the words are sched_place_explain()'s. */
+int sched_place(const struct sched_pool *pool, const struct sched_request *req,
+                struct sched_decision *ret);
+
+/* Why one card was not (or would not be) chosen. */
+struct sched_reason {
+    const struct sched_server *server;
+    const struct sched_card *card; /* NULL: the server as a whole */
+    char words[160];
+};
+
+struct sched_reasons {
+    struct sched_reason list[CTL_REASONS_MAX];
+    unsigned n, left_off;
+    char summary[320]; /* one sentence over all cards */
+};
+
+/* Look at every card and say what is in the way.  @chosen may be NULL. */
+void sched_place_explain(const struct sched_pool *pool, const struct sched_request *req,
+                         const struct sched_decision *chosen, struct sched_reasons *ret);
+
+#endif

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched_pool.h"
+
+#include "gp_err.h"
+#include "gp_str.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+struct sched_pool *
+sched_pool_new(void)
+{
+    struct sched_pool *pool = calloc(1, sizeof(*pool));
+
+    if (pool)
+        pool->servers_tail = &pool->servers;
+    return pool;
+}
+
+void
+sched_pool_free(struct sched_pool *pool)
+{
+    struct sched_server *server, *next;
+
+    if (!pool)
+        return;
+    for (server = pool->servers; server; server = next) {
+        next = server->next;
+        for (unsigned i = 0; i < server->n_cards; i++)
+            free(server->cards[i]);
+        free(server);
+    }
+    free(pool);
+}
+
+/* ------------------------------------------------------------------ index -- */
+
+bool
+sched_server_open(const struct sched_server *server)
+{
+    return server->alive && !server->drain_wish && !server->drain_self && !server->unclean;
+}
+
+static bool
+card_givable(const struct sched_card *card)
+{
+    return card->present && sched_server_open(card->server) && card->core_given < 100 &&
+           card->slices < CTL_SLICES_PER_CARD_MAX;
+}
+
+static void
+card_unindex(struct sched_pool *pool, struct sched_card *card)
+{
+    if (card->bucket)
+        sched_tree_remove(&pool->by_fit[card->bucket], &card->by_fit);
+    card->bucket = 0;
+}
+
+static void
+card_index(struct sched_pool *pool, struct sched_card *card)
+{
+    uint64_t low = (uint64_t)card->server->free_core << 32 | card->serial;
+
+    if (!card_givable(card))
+        return;
+    card->bucket = sched_card_free_core(card);
+    sched_tree_insert(&pool->by_fit[card->bucket], &card->by_fit,
+                      sched_card_free_memory(card), low);
+}
+
+void
+sched_pool_server_update(struct sched_pool *pool, struct sched_server *server)
+{
+    if (server->indexed)
+        sched_tree_remove(&pool->by_free, &server->by_free);
+    server->free_core = 0;
+    for (unsigned i = 0; i < server->n_cards; i++) {
+        card_unindex(pool, server->cards[i]);
+        if (card_givable(server->cards[i]))
+            server->free_core += sched_card_free_core(server->cards[i]);
+    }
+    for (unsigned i = 0; i < server->n_cards; i++)
+        card_index(pool, server->cards[i]);
+    server->indexed = server->free_core > 0;
+    if (server->indexed)
+        sched_tree_insert(&pool->by_free, &server->by_free, server->free_core,
+                          server->serial);
+}
+
+/* ---------------------------------------------------------------- servers -- */
+
+struct sched_server *
+sched_pool_server_find(const struct sched_pool *pool, const char *name)
+{
+    for (struct sched_server *s = pool->servers; s; s = s->next)
+        if (!strcmp(s->name, name))
+            return s;
+    return NULL;
+}
+
+int
+sched_pool_server_add(struct sched_pool *pool, const char *name,
+                      struct sched_server **ret_server, struct gp_err *err)
+{
+    struct sched_server *server;
+
+    if (pool->n_servers >= SCHED_SERVERS_MAX)
+        return gp_err_set(err, -ENOSPC, "the scheduler is at its cap of %d servers",
+                          SCHED_SERVERS_MAX);
+    server = calloc(1, sizeof(*server));
+    if (!server)
+        return -ENOMEM;
+    gp_str_copy(server->name, sizeof(server->name), name);
+    server->serial = pool->next_serial++;
+    *pool->servers_tail = server;
+    pool->servers_tail = &server->next;
+    pool->n_servers++;
+    *ret_server = server;
+    return 0;
+}
+
+/* ------------------------------------------------------------------ cards -- */
+
+static void
+uuid_key(const uint8_t uuid[TICKET_UUID_SIZE], uint64_t key[2])
+{
+    memcpy(key, uuid, TICKET_UUID_SIZE);
+}
+
+struct sched_card *
+sched_pool_card_find(const struct sched_pool *pool, const uint8_t uuid[TICKET_UUID_SIZE])
+{
+    struct sched_node *node;
+    uint64_t key[2];
+
+    uuid_key(uuid, key);
+    node = sched_tree_find(&pool->by_uuid, key[0], key[1]);
+    return node ? container_of(node, struct sched_card, by_uuid) : NULL;
+}
+
+/* Make room in a server's table: the first card that is gone and holds nothing. */
+static void
+card_forget_one(struct sched_pool *pool, struct sched_server *server)
+{
+    for (unsigned i = 0; i < server->n_cards; i++) {
+        struct sched_card *card = server->cards[i];
+
+        if (card->present || card->slices)
+            continue;
+        card_unindex(pool, card);
+        sched_tree_remove(&pool->by_uuid, &card->by_uuid);
+        memmove(&server->cards[i], &server->cards[i + 1],
+                (server->n_cards - i - 1) * sizeof(server->cards[0]));
+        server->n_cards--;
+        pool->n_cards--;
+        free(card);
+        return;
+    }
+}
+
+static int
+card_add(struct sched_pool *pool, struct sched_server *server,
+         const struct sched_card_facts *facts, struct sched_card **ret_card,
+         struct gp_err *err)
+{
+    struct sched_card *card;
+    uint64_t key[2];
+
+    if (server->n_cards == CTL_SERVER_CARDS_MAX)
+        card_forget_one(pool, server);
+    if (server->n_cards == CTL_SERVER_CARDS_MAX)
+        return gp_err_set(err, -ENOSPC, "server %s: more than %d cards", server->name,
+                          CTL_SERVER_CARDS_MAX);
+    card = calloc(1, sizeof(*card));
+    if (!card)
+        return -ENOMEM;
+    card->facts = *facts;
+    card->server = server;
+    card->serial = pool->next_serial++;
+    uuid_key(facts->uuid, key);
+    sched_tree_insert(&pool->by_uuid, &card->by_uuid, key[0], key[1]);
+    server->cards[server->n_cards++] = card;
+    pool->n_cards++;
+    *ret_card = card;
+    return 0;
+}
+
+/* A card that holds nothing moves to the server that has it now. */
+static int
+card_move_away(struct sched_pool *pool, struct sched_card *card, struct gp_err *err)
+{
+    struct sched_server *from = card->server;
+    char uuid[TICKET_UUID_TEXT];
+
+    ticket_uuid_format(card->facts.uuid, uuid);
+    if (from->alive && card->present)
+        return gp_err_set(err, -EEXIST, "card %s is registered by server %s as well", uuid,
+                          from->name);
+    if (card->slices)
+        return gp_err_set(err, -EEXIST,
+                          "card %s still carries %u slices of sessions on server %s; "
+                          "wait until their leases end, or start the server as %s",
+                          uuid, card->slices, from->name, from->name);
+    card->present = false;
+    for (unsigned i = 0; i < from->n_cards; i++)
+        if (from->cards[i] == card) { /* to the front: the one to be forgotten */
+            from->cards[i] = from->cards[0];
+            from->cards[0] = card;
+        }
+    card_forget_one(pool, from);
+    return 0;
+}
+
+int
+sched_pool_card_put(struct sched_pool *pool, struct sched_server *server,
+                    const struct sched_card_facts *facts, struct sched_card **ret_card,
+                    struct gp_err *err)
+{
+    struct sched_card *card = sched_pool_card_find(pool, facts->uuid);
+    int r;
+
+    if (card && card->server != server) {
+        r = card_move_away(pool, card, err);
+        if (r < 0)
+            return r;
+        card = NULL;
+    }
+    if (!card) {
+        r = card_add(pool, server, facts, &card, err);
+        if (r < 0)
+            return r;
+    }
+    if (facts->memory < card->memory_given)
+        return gp_err_set(err, -EBUSY,
+                          "card %u of server %s came back with less memory than sessions "
+                          "hold on it",
+                          facts->index, server->name);
+    card_unindex(pool, card); /* its key is about to change */
+    card->facts = *facts;
+    card->present = true;
+    sched_pool_server_update(pool, server);
+    *ret_card = card;
+    return 0;
+}
+
+void
+sched_pool_cards_absent(struct sched_pool *pool, struct sched_server *server)
+{
+    for (unsigned i = 0; i < server->n_cards; i++)
+        server->cards[i]->present = false;
+    sched_pool_server_update(pool, server);
+}
+
+/* ------------------------------------------------------------ take, give -- */
+
+int
+sched_pool_take(struct sched_pool *pool, struct sched_card *card, uint32_t core,
+                uint64_t memory)
+{
+    if (!core || core > sched_card_free_core(card) ||
+        memory > sched_card_free_memory(card) ||
+        card->slices >= CTL_SLICES_PER_CARD_MAX)
+        return -ENOSPC;
+    card->core_given += core;
+    card->memory_given += memory;
+    card->slices++;
+    sched_pool_server_update(pool, card->server);
+    return 0;
+}
+
+void
+sched_pool_give(struct sched_pool *pool, struct sched_card *card, uint32_t core,
+                uint64_t memory)
+{
+    assert(card->slices && card->core_given >= core && card->memory_given >= memory);
+    card->core_given -= core;
+    card->memory_given -= memory;
+    card->slices--;
+    sched_pool_server_update(pool, card->server);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every server and card the scheduler knows, what is given away of each, and
+ * the index that finds a card that fits without looking at all of them.
+ *
+ * Owned by struct sched; servers and cards live as long as the pool and keep
+ * their addresses.  Event loop thread only.  It neither decides (sched_place.h)
+ * nor remembers (sched_store.h), and knows nothing of sessions but their sums.
+ *
+ * The index: one tree per number of free core percent (1..100), ordered by free
+ * memory, then by what is left on the whole server.  Only cards that may be
+ * given now are in it.  A change of one card moves the cards of its server, so
+ * servers are capped at CTL_SERVER_CARDS_MAX cards.
+ */
+#ifndef SCHED_POOL_H
+#define SCHED_POOL_H
+
+#include "ctl_limits.h"
+#include "gp_base.h"
+#include "sched_tree.h"
+#include "ticket.h"
+
+#include <stdint.h>
+
+struct gp_err;
+struct sched_conn;
+struct sched_server;
+
+/* As registered. */
+struct sched_card_facts {
+    uint8_t uuid[TICKET_UUID_SIZE];
+    char name[CTL_NAME_MAX];
+    uint64_t memory;
+    uint32_t sms, cc_major, cc_minor, index;
+};
+
+struct sched_card {
+    struct sched_card_facts facts;
+    struct sched_server *server;
+    uint32_t serial; /* unique in the pool */
+    bool present;    /* in the server's last registration */
+
+    uint32_t core_given, slices; /* what sessions hold */
+    uint64_t memory_given;
+
+    uint64_t used_bytes; /* as last reported */
+    uint32_t busy_percent;
+
+    struct sched_node by_uuid, by_fit;
+    unsigned bucket; /* index tree the card is in; 0: none */
+};
+
+struct sched_server {
+    char name[CTL_NAME_MAX];
+    char endpoint[CTL_ENDPOINT_MAX];
+    char version[CTL_WORD_MAX], driver[CTL_WORD_MAX];
+    uint32_t driver_version, pid;
+    uint64_t instance;
+
+    /* Why its cards may not be given; sched_pool_server_update() after a change. */
+    bool alive;
+    bool drain_wish; /* the administrator's, kept over restarts */
+    bool drain_self; /* the server is shutting down */
+    bool unclean;    /* runs sessions that the scheduler ended: wait until they are gone */
+
+    uint64_t seen_ns;        /* last sign of life */
+    struct sched_conn *conn; /* NULL: not connected; sched_conn.c's */
+
+    struct sched_card *cards[CTL_SERVER_CARDS_MAX];
+    unsigned n_cards;
+    uint32_t free_core; /* sum over cards that may be given */
+    uint32_t serial;
+    bool indexed;
+    struct sched_node by_free;
+    struct sched_server *next;
+};
+
+struct sched_pool {
+    struct sched_server *servers; /* in order of first registration */
+    struct sched_server **servers_tail;
+    unsigned n_servers, n_cards;
+    uint32_t next_serial;
+    struct sched_tree by_uuid;
+    struct sched_tree by_fit[101]; /* [free core]; 0 unused */
+    struct sched_tree by_free;     /* servers with a card to give, by free core */
+};
+
+/* Far above any pool that one scheduler process should hold; bounds memory. */
+#define SCHED_SERVERS_MAX 32768
+
+struct sched_pool *sched_pool_new(void);
+void sched_pool_free(struct sched_pool *pool); /* NULL is a no-op */
+DEFINE_CLEANUP(struct sched_pool, sched_pool_free)
+
+struct sched_server *sched_pool_server_find(const struct sched_pool *pool,
+                                            const char *name);
+/* -ENOSPC: SCHED_SERVERS_MAX.  @name fits (the caller checked). */
+int sched_pool_server_add(struct sched_pool *pool, const char *name,
+                          struct sched_server **ret_server, struct gp_err *err);
+/* Recompute whether the cards may be given, after a change of the flags. */
+void sched_pool_server_update(struct sched_pool *pool, struct sched_server *server);
+bool sched_server_open(const struct sched_server *server); /* may cards be given? */
+
+struct sched_card *sched_pool_card_find(const struct sched_pool *pool,
+                                        const uint8_t uuid[TICKET_UUID_SIZE]);
+/* Add a card, or refresh what is known of it; it becomes present.
+ *
+ * -EEXIST: the uuid belongs to another server that is alive, or still holds
+ * sessions there.  -ENOSPC: too many cards.  -EBUSY: less memory than given away.
+ */
+int sched_pool_card_put(struct sched_pool *pool, struct sched_server *server,
+                        const struct sched_card_facts *facts,
+                        struct sched_card **ret_card, struct gp_err *err);
+/* All cards of @server become absent; a registration follows. */
+void sched_pool_cards_absent(struct sched_pool *pool, struct sched_server *server);
+
+static inline uint32_t
+sched_card_free_core(const struct sched_card *card)
+{
+    return 100 - card->core_given;
+}
+
+static inline uint64_t
+sched_card_free_memory(const struct sched_card *card)
+{
+    return card->facts.memory - card->memory_given;
+}
+
+/* Give a part of @card away.  -ENOSPC when that is not there: never overcommits. */
+int sched_pool_take(struct sched_pool *pool, struct sched_card *card, uint32_t core,
+                    uint64_t memory);
+void sched_pool_give(struct sched_pool *pool, struct sched_card *card, uint32_t core,
+                     uint64_t memory);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a session asks for, after the rules that hold for any pool.
+ *
+ *   core    1..100 percent of each card, or N*100 = N whole cards; 101..199 and
+ *           the like are refused, because a slice cannot span cards
+ *   memory  per card; a fraction of a card must say how much, a whole card comes
+ *           with all of its memory (then it is only a lower bound)
+ *
+ * A plain value; no thread, no allocation.
+ */
+#ifndef SCHED_REQUEST_H
+#define SCHED_REQUEST_H
+
+#include "gp_base.h"
+#include "ticket.h"
+
+#include <stdint.h>
+
+struct gp_err;
+
+enum sched_placement {
+    SCHED_BINPACK = 1, /* fill cards and servers that are in use already */
+    SCHED_SPREAD = 2,  /* the card, then the server, with most left */
+};
+
+struct sched_request {
+    uint32_t core; /* of each card, 1..100 */
+    uint32_t cards;
+    bool whole;      /* the card is not shared */
+    uint64_t memory; /* of each card; whole: at least */
+    uint32_t core_limit;
+    enum ticket_policy policy;
+    enum sched_placement placement;
+    bool has_uuid; /* only this card */
+    uint8_t uuid[TICKET_UUID_SIZE];
+    const char *server; /* only this server, or NULL; the caller's string */
+};
+
+/* Apply the rules: @core, @memory, @cards, @core_limit as a user gives them (0 = not
+ * given).  Sets those fields and `whole`, leaves the others.  -EINVAL names the rule. */
+int sched_request_shape(struct sched_request *req, uint32_t core, uint64_t memory,
+                        uint32_t cards, uint32_t core_limit, struct gp_err *err);
+
+#endif

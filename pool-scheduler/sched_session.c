@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched_session.h"
+
+#include "gp_hash.h"
+#include "gp_str.h"
+#include "gp_time.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+void
+sched_sessions_init(struct sched_sessions *set, struct sched_pool *pool)
+{
+    memset(set, 0, sizeof(*set));
+    set->pool = pool;
+    set->next_id = 1;
+}
+
+void
+sched_sessions_fini(struct sched_sessions *set)
+{
+    struct sched_node *node;
+
+    while ((node = sched_tree_first(&set->by_id)))
+        sched_session_free(set, container_of(node, struct sched_session, by_id));
+}
+
+/* ----------------------------------------------------------------- owners -- */
+
+/* Two keyed hashes make 128 bits: names that strangers choose do not collide. */
+static void
+owner_key(const char *name, uint64_t key[2])
+{
+    const struct gp_hash_key *k = gp_hash_process_key();
+    struct gp_hash_key other = { .k = { k->k[1], ~k->k[0] } };
+
+    key[0] = gp_hash_bytes(k, name, strlen(name));
+    key[1] = gp_hash_bytes(&other, name, strlen(name));
+}
+
+static struct sched_owner *
+owner_find(const struct sched_sessions *set, const char *name)
+{
+    struct sched_node *node;
+    uint64_t key[2];
+
+    owner_key(name, key);
+    node = sched_tree_find(&set->owners, key[0], key[1]);
+    return node ? container_of(node, struct sched_owner, by_name) : NULL;
+}
+
+static struct sched_owner *
+owner_ref(struct sched_sessions *set, const char *name)
+{
+    struct sched_owner *owner = owner_find(set, name);
+    uint64_t key[2];
+
+    if (!owner) {
+        owner = calloc(1, sizeof(*owner));
+        if (!owner)
+            return NULL;
+        gp_str_copy(owner->name, sizeof(owner->name), name);
+        owner_key(owner->name, key);
+        sched_tree_insert(&set->owners, &owner->by_name, key[0], key[1]);
+    }
+    owner->n_sessions++;
+    return owner;
+}
+
+static void
+owner_unref(struct sched_sessions *set, struct sched_owner *owner)
+{
+    if (!owner || --owner->n_sessions)
+        return;
+    sched_tree_remove(&set->owners, &owner->by_name);
+    free(owner);
+}
+
+unsigned
+sched_sessions_of_owner(const struct sched_sessions *set, const char *owner)
+{
+    const struct sched_owner *found = owner_find(set, owner);
+
+    return found ? found->n_sessions : 0;
+}
+
+/* --------------------------------------------------------------- sessions -- */
+
+/* Owners and programs go into tables, logs and metrics. */
+static void
+copy_printable(char *dst, size_t size, const char *src)
+{
+    gp_str_copy(dst, size, src);
+    for (char *p = dst; *p; p++)
+        if (*p < ' ' || *p > '~')
+            *p = '?';
+}
+
+static void
+slices_give(struct sched_sessions *set, struct sched_session *session)
+{
+    while (session->n_slices) {
+        struct sched_slice *slice = &session->slices[--session->n_slices];
+
+        sched_pool_give(set->pool, slice->card, slice->core, slice->memory);
+    }
+}
+
+static int
+slices_take(struct sched_sessions *set, struct sched_session *session,
+            const struct sched_decision *decision)
+{
+    for (uint32_t i = 0; i < decision->n_slices; i++) {
+        const struct sched_slice *slice = &decision->slices[i];
+        int r = sched_pool_take(set->pool, slice->card, slice->core, slice->memory);
+
+        if (r < 0) {
+            slices_give(set, session);
+            return r;
+        }
+        session->slices[session->n_slices++] = *slice;
+    }
+    return 0;
+}
+
+static int
+session_fill(struct sched_sessions *set, struct sched_session *session,
+             const struct sched_session_spec *spec)
+{
+    char owner[CTL_OWNER_MAX];
+
+    session->id = spec->id ? spec->id : set->next_id;
+    snprintf(session->name, sizeof(session->name), "s%" PRIu64, session->id);
+    if (spec->lease_key)
+        memcpy(session->lease_key, spec->lease_key, CTL_LEASE_KEY_SIZE);
+    else if (getrandom(session->lease_key, CTL_LEASE_KEY_SIZE, 0) != CTL_LEASE_KEY_SIZE)
+        return -EIO;
+    copy_printable(owner, sizeof(owner), spec->owner);
+    copy_printable(session->program, sizeof(session->program), spec->program);
+    session->policy = spec->policy;
+    session->core_limit = spec->core_limit;
+    session->max_attachments = spec->max_attachments;
+    session->lease_ms = spec->lease_ms;
+    session->opened_unix = spec->opened_unix;
+    session->owner = owner_ref(set, owner);
+    return session->owner ? 0 : -ENOMEM;
+}
+
+int
+sched_sessions_add(struct sched_sessions *set, const struct sched_session_spec *spec,
+                   const struct sched_decision *decision, uint64_t now_ns,
+                   struct sched_session **ret_session)
+{
+    struct sched_session *session = calloc(1, sizeof(*session));
+    int r;
+
+    if (!session)
+        return -ENOMEM;
+    r = session_fill(set, session, spec);
+    if (!r)
+        r = slices_take(set, session, decision);
+    if (r < 0) {
+        owner_unref(set, session->owner);
+        free(session);
+        return r;
+    }
+    set->next_id = gp_max(set->next_id, session->id + 1);
+    sched_tree_insert(&set->by_id, &session->by_id, session->id, 0);
+    sched_tree_insert(&set->by_server, &session->by_server,
+                      sched_session_server(session)->serial, session->id);
+    session->lease_end_ns = now_ns + session->lease_ms * GP_NS_PER_MS;
+    sched_tree_insert(&set->by_lease, &session->by_lease, session->lease_end_ns,
+                      session->id);
+    *ret_session = session;
+    return 0;
+}
+
+void
+sched_session_free(struct sched_sessions *set, struct sched_session *session)
+{
+    if (!session->closing)
+        sched_tree_remove(&set->by_lease, &session->by_lease);
+    sched_tree_remove(&set->by_id, &session->by_id);
+    sched_tree_remove(&set->by_server, &session->by_server);
+    slices_give(set, session);
+    owner_unref(set, session->owner);
+    explicit_bzero(session->lease_key, sizeof(session->lease_key));
+    free(session);
+}
+
+struct sched_session *
+sched_sessions_find(const struct sched_sessions *set, uint64_t id)
+{
+    struct sched_node *node = sched_tree_find(&set->by_id, id, 0);
+
+    return node ? container_of(node, struct sched_session, by_id) : NULL;
+}
+
+struct sched_session *
+sched_sessions_next(const struct sched_sessions *set, const struct sched_session *after)
+{
+    struct sched_node *node;
+
+    node = after ? sched_tree_next(&set->by_id, &after->by_id) :
+                   sched_tree_first(&set->by_id);
+    return node ? container_of(node, struct sched_session, by_id) : NULL;
+}
+
+struct sched_session *
+sched_sessions_next_on(const struct sched_sessions *set, const struct sched_server *server,
+                       const struct sched_session *after)
+{
+    struct sched_node *node;
+
+    node = sched_tree_at_least(&set->by_server, server->serial, after ? after->id + 1 : 0);
+    return node && node->key[0] == server->serial ?
+               container_of(node, struct sched_session, by_server) :
+               NULL;
+}
+
+void
+sched_session_lease(struct sched_sessions *set, struct sched_session *session,
+                    uint64_t end_ns)
+{
+    sched_tree_remove(&set->by_lease, &session->by_lease);
+    session->lease_end_ns = end_ns;
+    sched_tree_insert(&set->by_lease, &session->by_lease, end_ns, session->id);
+}
+
+void
+sched_session_closing(struct sched_sessions *set, struct sched_session *session)
+{
+    sched_tree_remove(&set->by_lease, &session->by_lease);
+    session->closing = true;
+}
+
+struct sched_session *
+sched_sessions_first_lease(const struct sched_sessions *set)
+{
+    struct sched_node *node = sched_tree_first(&set->by_lease);
+
+    return node ? container_of(node, struct sched_session, by_lease) : NULL;
+}

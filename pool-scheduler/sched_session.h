@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions: who holds which slices, until when.
+ *
+ * A session is owned by struct sched_sessions from sched_sessions_add() until
+ * sched_session_free(), and holds its slices of the pool for just as long.  Event
+ * loop thread only.  It keeps no state on disk (sched_store.h) and sends nothing.
+ *
+ * States: open -> closing -> gone.  A closing session has no lease and no ticket
+ * any more, but its server has not yet said that its workers are gone, so what it
+ * held cannot be given to another.
+ */
+#ifndef SCHED_SESSION_H
+#define SCHED_SESSION_H
+
+#include "ctl_limits.h"
+#include "gp_base.h"
+#include "sched_place.h"
+#include "sched_tree.h"
+
+#include <stdint.h>
+
+struct sched_conn;
+struct sched_sessions;
+
+struct sched_owner {
+    char name[CTL_OWNER_MAX];
+    unsigned n_sessions;
+    struct sched_node by_name;
+};
+
+struct sched_session {
+    uint64_t id;
+    char name[CTL_NAME_MAX]; /* "s<id>" */
+    uint8_t lease_key[CTL_LEASE_KEY_SIZE];
+    struct sched_owner *owner;
+    char program[CTL_WORD_MAX];
+    enum ticket_policy policy;
+    uint32_t core_limit, max_attachments, lease_ms;
+    uint64_t opened_unix;
+    struct sched_slice slices[TICKET_SLICES_MAX];
+    uint32_t n_slices;
+
+    bool closing;
+    uint64_t lease_end_ns; /* gp_now_ns() clock */
+    struct sched_node by_lease;
+
+    /* As last reported by the server; all zero when it is not connected. */
+    uint32_t attachments;
+    uint64_t used_bytes[TICKET_SLICES_MAX], gpu_ns[TICKET_SLICES_MAX];
+    uint64_t report_serial; /* of the report that named it last */
+
+    /* The connection whose end ends the session soon, and its list; sched_conn.c's. */
+    struct sched_conn *holder;
+    struct sched_session *held_next, **held_link;
+    /* A close request that is answered when the session is gone; sched_conn.c's. */
+    struct sched_conn *closer;
+    uint32_t closer_request;
+    struct sched_session *closing_next, **closing_link;
+
+    struct sched_node by_id, by_server;
+};
+
+/* All slices of a session are on one server. */
+static inline struct sched_server *
+sched_session_server(const struct sched_session *session)
+{
+    return session->slices[0].card->server;
+}
+
+struct sched_sessions {
+    struct sched_pool *pool;
+    struct sched_tree by_id, by_lease, by_server, owners;
+    uint64_t next_id;
+};
+
+void sched_sessions_init(struct sched_sessions *set, struct sched_pool *pool);
+void sched_sessions_fini(struct sched_sessions *set);
+
+/* What a session is made from; strings are copied, and made printable. */
+struct sched_session_spec {
+    uint64_t id; /* 0: the next one */
+    const uint8_t *lease_key; /* NULL: a new one */
+    const char *owner, *program;
+    enum ticket_policy policy;
+    uint32_t core_limit, max_attachments, lease_ms;
+    uint64_t opened_unix;
+};
+
+/* Make a session and take @decision's slices for it.  -ENOSPC: they are not free. */
+int sched_sessions_add(struct sched_sessions *set, const struct sched_session_spec *spec,
+                       const struct sched_decision *decision, uint64_t now_ns,
+                       struct sched_session **ret_session);
+/* Give its slices back and forget it.  It must not be held or awaited any more. */
+void sched_session_free(struct sched_sessions *set, struct sched_session *session);
+
+struct sched_session *sched_sessions_find(const struct sched_sessions *set, uint64_t id);
+struct sched_session *sched_sessions_next(const struct sched_sessions *set,
+                                          const struct sched_session *after);
+/* The sessions of one server, closing ones included, in order of their numbers. */
+struct sched_session *sched_sessions_next_on(const struct sched_sessions *set,
+                                             const struct sched_server *server,
+                                             const struct sched_session *after);
+unsigned sched_sessions_of_owner(const struct sched_sessions *set, const char *owner);
+
+/* Move the end of the lease.  Only while open. */
+void sched_session_lease(struct sched_sessions *set, struct sched_session *session,
+                         uint64_t end_ns);
+/* Open -> closing. */
+void sched_session_closing(struct sched_sessions *set, struct sched_session *session);
+/* The open session whose lease ends first, or NULL. */
+struct sched_session *sched_sessions_first_lease(const struct sched_sessions *set);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scheduler's objects as protobuf messages, for replies.
+ *
+ * A message built here points into the objects it shows, so it is packed at once and
+ * never kept.  Event loop thread only.
+ */
+#ifndef SCHED_STATUS_H
+#define SCHED_STATUS_H
+
+#include "control.pb-c.h"
+#include "sched_session.h"
+
+struct sched;
+struct sched_conn;
+
+struct sched_status_slices {
+    Gpupool__Ctl__CtlSlice msgs[TICKET_SLICES_MAX], *list[TICKET_SLICES_MAX];
+};
+
+void sched_status_slices(struct sched_status_slices *ret,
+                         const struct sched_session *session);
+
+/* Answer request @id with the whole state. */
+void sched_status_reply(struct sched_conn *conn, uint32_t id);
+
+#endif
