@@ -11,6 +11,7 @@ import signal
 import subprocess
 
 from . import proc
+from .cudash import Cudash
 
 SCHEDULER = "gpupool-scheduler"
 SERVER = "gpupool-server"
@@ -43,6 +44,10 @@ class Pool:
         return self.case.spawn([self.gpupool, "run", "--core", core, "--memory", memory,
                                 *options, "--", *program], env={**self.env, **(env or {})},
                                **kwargs)
+
+    def session(self, **options):
+        """An open session that programs can join; see Session."""
+        return Session(self, **options)
 
     def status(self):
         """`gpupool status --json`, parsed."""
@@ -105,3 +110,44 @@ class Pool:
         if not self.stopped:
             self.stopped = True
             self.cli("down", status=None)
+
+
+class Session:
+    """A session held open by an idle `gpupool run`, for several programs.
+
+    .env is what a program needs to join it: the session file and the library path.
+    """
+
+    def __init__(self, pool, **options):
+        self.pool = pool
+        self.process = pool.spawn(
+            "sh", "-c", 'echo "$GPUPOOL_SESSION_FILE"; echo "$LD_LIBRARY_PATH"; exec cat',
+            **options)
+        self.file = self.process.stdout.readline().strip()
+        library_path = self.process.stdout.readline().strip()
+        pool.case.check(self.file and library_path, "gpupool run opened no session: " +
+                        (pool.case.folder / "spawned.err").read_text())
+        self.env = {**pool.env, "GPUPOOL_SESSION_FILE": self.file,
+                    "LD_LIBRARY_PATH": library_path}
+
+    def field(self, name):
+        """The first line `NAME VALUE` of the session file: server, ticket, session."""
+        for line in open(self.file, encoding="utf-8"):
+            word, _, value = line.rstrip("\n").partition(" ")
+            if word == name:
+                return value
+        return self.pool.case.fail(f"no {name} in {self.file}")
+
+    def cudash(self, env=None):
+        """A Cudash in this session."""
+        case = self.pool.case
+        return Cudash(case, case.spawn([case.programs / "cudash"],
+                                       env={**self.env, **(env or {})}))
+
+    def run(self, *program, env=None, **kwargs):
+        """Run a program in this session to its end."""
+        return self.pool.case.run(program, env={**self.env, **(env or {})}, **kwargs)
+
+    def close(self):
+        self.process.stdin.close()
+        return self.process.wait(self.pool.case.patience)

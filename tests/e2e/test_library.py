@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What libcuda.so.1 is as a file: who it needs, what it exports, that it is quiet."""
+
+import re
+
+
+def dynamic_section(case, path):
+    readelf = case.need_tool("readelf")
+    return case.run([readelf, "--wide", "--dynamic", path]).out
+
+
+def stub(case):
+    return case.build / "lib" / "libcuda.so.1"
+
+
+def test_stub_needs_the_c_library_alone(case):
+    if case.sanitizer:
+        case.skip(f"a library built with -fsanitize={case.sanitizer} needs its runtime")
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic_section(case, stub(case)))
+    case.equal([name for name in needed if not re.match(r"lib(c|m|dl|pthread|rt)\.so\.\d+$",
+               name) and not name.startswith("ld-linux")], [], "libraries beyond libc")
+
+
+def test_stub_is_found_under_both_names(case):
+    case.contains(dynamic_section(case, stub(case)), "soname: [libcuda.so.1]", "soname")
+    case.equal((case.build / "lib" / "libcuda.so").resolve(), stub(case).resolve(),
+               "what libcuda.so is")
+
+
+def test_stub_exports_every_driver_name_and_nothing_else(case):
+    nm = case.need_tool("nm")
+    listed = {line for line in (case.data / "driver-names.txt").read_text().split("\n")
+              if line and not line.startswith("#")}
+    case.equal(len(listed), 637, "names in tests/data/driver-names.txt")
+    out = case.run([nm, "-D", "--defined-only", stub(case)]).out
+    exported = {line.split()[-1].split("@")[0] for line in out.split("\n") if line}
+    case.equal(sorted(listed - exported), [], "driver names that are not exported")
+    own = {name for name in exported - listed
+           if not (case.sanitizer and re.match(r"_{1,3}(asan|tsan|ubsan|odr_asan)", name))}
+    case.equal(sorted(own), [], "exported names that no driver has")
+
+
+def test_stub_without_a_session_says_so_and_fails_init(case):
+    done = case.run([case.programs / "cudash"], env={
+        "LD_LIBRARY_PATH": str(case.build / "lib")}, stdin=open_text(case, "init\n"))
+    case.check(int(done.out.split()[0]) != 0, f"cuInit succeeded without a session:\n{done}")
+    lines = done.err.strip().split("\n")
+    case.equal(len(lines), 1, f"lines on stderr:\n{done.err}")
+    case.contains(lines[0], "GPUPOOL_SESSION_FILE", "which variable was missed")
+
+
+def open_text(case, text):
+    path = case.folder / "input"
+    path.write_text(text)
+    return open(path, encoding="utf-8")

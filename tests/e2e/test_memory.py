@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The session's memory: exact to the byte, one sum over all its processes, and
+given back however a process ends."""
+
+from harness.cudash import OUT_OF_MEMORY, SUCCESS
+
+MIB = 1 << 20
+
+
+def test_program_sees_its_slice_as_the_whole_card(case):
+    pool = case.pool()
+    shell = pool.session(core=30, memory="300MiB").cudash().begin()
+    case.equal(shell.ok("total"), 300 * MIB, "cuDeviceTotalMem")
+    free, total = shell.ok("info")
+    case.equal(total, 300 * MIB, "cuMemGetInfo total")
+    case.equal(free, 300 * MIB, "cuMemGetInfo free, before any allocation")
+    shell.ok("alloc", 100 * MIB)
+    case.equal(shell.ok("info"), [200 * MIB, 300 * MIB], "cuMemGetInfo afterwards")
+
+
+def test_limit_is_exact_to_the_byte(case):
+    pool = case.pool()
+    shell = pool.session(core=30, memory="64MiB").cudash().begin()
+    case.equal(shell("alloc", 64 * MIB + 1)[0], OUT_OF_MEMORY, "one byte too many at once")
+    slot = shell.ok("alloc", 64 * MIB - 1000)
+    case.equal(shell("alloc", 1001)[0], OUT_OF_MEMORY, "one byte too many in the end")
+    last = shell.ok("alloc", 1000)
+    case.equal(shell("alloc", 1)[0], OUT_OF_MEMORY, "a byte more than everything")
+    shell.ok("free", last)
+    shell.ok("free", slot)
+    shell.ok("alloc", 64 * MIB)
+
+
+def test_limit_holds_over_all_processes_of_a_session(case):
+    pool = case.pool()
+    session = pool.session(core=30, memory="64MiB")
+    one, two = session.cudash().begin(), session.cudash().begin()
+    one.ok("alloc", 40 * MIB)
+    case.equal(two.ok("info"), [24 * MIB, 64 * MIB], "what the other process sees")
+    case.equal(two("alloc", 24 * MIB + 1)[0], OUT_OF_MEMORY, "a byte beyond the sum")
+    two.ok("alloc", 24 * MIB)
+    case.equal(one("alloc", 1)[0], OUT_OF_MEMORY, "the first process, too")
+    case.equal(one.close(), 0, "exit status")
+    case.wait_for(lambda: two("info")[1:] == [40 * MIB, 64 * MIB],
+                  "what a process had is free after its end")
+
+
+def test_killed_process_gives_its_memory_back_within_a_second(case):
+    pool = case.pool()
+    session = pool.session(core=30, memory="64MiB")
+    one, two = session.cudash().begin(), session.cudash().begin()
+    one.ok("alloc", 60 * MIB)
+    case.equal(two("alloc", 5 * MIB)[0], OUT_OF_MEMORY, "while the first holds it")
+    workers = pool.workers()
+    case.equal(len(workers), 2, "workers")
+    pool.kill(one.process.pid)
+    case.wait_for(lambda: two("alloc", 60 * MIB)[0] == SUCCESS,
+                  "memory of a killed process is free again", patience=case.patience / 4)
+    case.wait_for(lambda: len(pool.workers()) == 1, "its worker is gone")
+
+
+def test_sessions_do_not_see_each_other(case):
+    pool = case.pool(servers=1, cards=1)
+    one = pool.session(core=30, memory="64MiB").cudash().begin()
+    two = pool.session(core=30, memory="32MiB").cudash().begin()
+    one.ok("alloc", 64 * MIB)
+    case.equal(two.ok("info"), [32 * MIB, 32 * MIB], "the other session's slice")
+    two.ok("alloc", 32 * MIB)
+    one.ok("poke", 0, 0, 1234)
+    two.ok("poke", 0, 0, 5678)
+    case.equal((one.ok("peek", 0, 0), two.ok("peek", 0, 0)), (1234, 5678), "contents")

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main job: programs that know nothing of gpupool give the same answers on a
+remote slice as on the driver itself."""
+
+NAMES = ("vecadd", "matmul", "reduce", "histogram", "mandelbrot", "pipeline")
+
+
+def local_driver(case, name="libsoftgpu.so"):
+    """Environment in which libcuda.so.1 is the driver itself."""
+    folder = case.folder / "driver"
+    folder.mkdir(exist_ok=True)
+    link = folder / "libcuda.so.1"
+    if not link.exists():
+        link.symlink_to(case.build / "lib" / name)
+    return {"LD_LIBRARY_PATH": str(folder)}
+
+
+def compare(case, suffix=""):
+    pool = case.pool(servers=2, cards=2)
+    env = local_driver(case)
+    for name in NAMES:
+        program = case.programs / (name + suffix)
+        local = case.run([program, 2], env=env)
+        remote = pool.run(program, 2, core=30, memory="1GiB")
+        case.contains(local.out, ": ok\n", f"{program.name} on the driver itself")
+        case.equal(remote.out, local.out, f"{program.name}: remote against local")
+        case.equal(remote.err, "", f"{program.name}: the stub is silent")
+
+
+def test_driver_api_programs_print_the_same_remote_and_local(case):
+    compare(case)
+
+
+def foreign(case, suffix):
+    if case.sanitizer:
+        case.skip(f"nvcc's programs are built without -fsanitize={case.sanitizer}")
+    for name in NAMES:
+        case.need_file(case.programs / (name + suffix), "nvcc is not installed")
+
+
+def test_programs_with_static_runtime_run_unrebuilt(case):
+    foreign(case, "-static")
+    compare(case, "-static")
+
+
+def test_programs_with_shared_runtime_run_unrebuilt(case):
+    foreign(case, "-shared")
+    compare(case, "-shared")
+
+
+def test_programs_of_one_session_run_side_by_side(case):
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=60, memory="512MiB")
+    running = [(name, case.spawn([case.programs / name, 3], env=session.env))
+               for name in NAMES]
+    for name, process in running:
+        out, _ = process.communicate(timeout=case.patience * 3)
+        case.equal(process.returncode, 0, f"exit status of {name}")
+        case.contains(out, ": ok\n", name)
+
+
+def test_exit_status_and_output_are_the_programs_own(case):
+    pool = case.pool()
+    done = pool.run("sh", "-c", "echo out; echo err >&2; exit 7", status=7)
+    case.equal((done.out, done.err), ("out\n", "err\n"), "what the program said")
