@@ -177,6 +177,11 @@ check_register(const struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *m
                           CTL_SERVER_SESSIONS_MAX);
     if (strlen(msg->endpoint) >= CTL_ENDPOINT_MAX || !strchr(msg->endpoint, ':'))
         return gp_err_set(err, -EINVAL, "the endpoint is not host:port");
+    if (*msg->local && (strlen(msg->local) >= CTL_WORD_MAX ||
+                        strncmp(msg->local, "unix:/", 6) != 0))
+        return gp_err_set(err, -EINVAL, "the local endpoint is not unix:/path");
+    if (strpbrk(msg->endpoint, " \n") || strpbrk(msg->local, " \n"))
+        return gp_err_set(err, -EINVAL, "an endpoint has no blanks");
     return 0;
 }
 
@@ -261,6 +266,7 @@ fill_server(struct sched_server *server, struct sched_conn *conn,
             const Gpupool__Ctl__CtlRegister *msg)
 {
     set_endpoint(server, conn, msg->endpoint);
+    gp_str_copy(server->local, sizeof(server->local), msg->local);
     gp_str_copy(server->version, sizeof(server->version), msg->version);
     gp_str_copy(server->driver, sizeof(server->driver), msg->driver);
     server->driver_version = msg->driver_version;

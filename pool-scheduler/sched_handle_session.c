@@ -73,6 +73,7 @@ reply_grant(struct sched_conn *conn, uint32_t id, const struct sched_session *se
     ticket.server = sched_session_server(session)->name;
     ticket.endpoint = sched_session_server(session)->endpoint;
     ticket.text = text;
+    ticket.local = sched_session_server(session)->local;
     sched_status_slices(&slices, session);
     grant.session_id = session->id;
     grant.session = (char *)session->name;

@@ -16,7 +16,7 @@
 #define SCHEMA_VERSION 1
 
 static const char SCHEMA[] =
-    "CREATE TABLE server (name TEXT PRIMARY KEY, endpoint TEXT NOT NULL,"
+    "CREATE TABLE server (name TEXT PRIMARY KEY, endpoint TEXT NOT NULL, local TEXT NOT NULL,"
     " version TEXT NOT NULL, driver TEXT NOT NULL, driver_version INTEGER NOT NULL,"
     " drain INTEGER NOT NULL) STRICT;"
     "CREATE TABLE card (uuid BLOB PRIMARY KEY,"
@@ -58,16 +58,16 @@ static const char *const SQL[N_STMTS] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
     [ST_COMMIT] = "COMMIT",
     [ST_ROLLBACK] = "ROLLBACK",
-    [ST_PUT_SERVER] = "INSERT INTO server VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
-                      " ON CONFLICT(name) DO UPDATE SET endpoint = ?2, version = ?3,"
+    [ST_PUT_SERVER] = "INSERT INTO server VALUES (?1, ?2, ?7, ?3, ?4, ?5, ?6)"
+                      " ON CONFLICT(name) DO UPDATE SET endpoint = ?2, local = ?7, version = ?3,"
                       " driver = ?4, driver_version = ?5, drain = ?6",
     [ST_DEL_CARDS] = "DELETE FROM card WHERE server = ?1",
     [ST_PUT_CARD] = "INSERT OR REPLACE INTO card VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [ST_PUT_SESSION] = "INSERT INTO session VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     [ST_PUT_SLICE] = "INSERT INTO slice VALUES (?1, ?2, ?3, ?4, ?5)",
     [ST_DEL_SESSION] = "DELETE FROM session WHERE id = ?1",
-    [ST_LOAD_SERVERS] = "SELECT name, endpoint, version, driver, driver_version, drain"
-                        " FROM server ORDER BY rowid",
+    [ST_LOAD_SERVERS] = "SELECT name, endpoint, version, driver, driver_version, drain,"
+                        " local FROM server ORDER BY rowid",
     [ST_LOAD_CARDS] = "SELECT uuid, server, idx, name, memory, sms, cc_major, cc_minor"
                       " FROM card ORDER BY server, idx",
     [ST_LOAD_SESSIONS] = "SELECT id, lease_key, owner, program, policy, core_limit,"
@@ -305,6 +305,7 @@ put_server_row(struct sched_store *store, const struct sched_server *server,
     bind_text(st, 4, server->driver);
     bind_u64(st, 5, server->driver_version);
     bind_u64(st, 6, server->drain_wish);
+    bind_text(st, 7, server->local);
     return stmt_run(store, ST_PUT_SERVER, err);
 }
 
@@ -425,6 +426,7 @@ load_server(sqlite3_stmt *st, void *arg, struct gp_err *err)
     gp_str_copy(server->driver, sizeof(server->driver), column_text(st, 3));
     server->driver_version = column_u32(st, 4);
     server->drain_wish = column_u32(st, 5);
+    gp_str_copy(server->local, sizeof(server->local), column_text(st, 6));
     return 0;
 }
 
