@@ -17,6 +17,7 @@
 #include "cuda_abi.h"
 #include "gp_base.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -31,10 +32,11 @@ struct stub_call {
     /* private to stub_call.c and stub_wait.c */
     uint32_t frame_size;
     uint32_t seq;
-    uint32_t state; /* futex word, enum stub_call_state */
+    _Atomic uint32_t state; /* futex word, enum stub_call_state */
     int32_t result;
     uint16_t call;
-    bool leads; /* holds the reading end until stub_call_end() */
+    bool leads;  /* holds the reading end until stub_call_end() */
+    bool sleeps; /* in stub_wait_for(), and not leading */
     void *dst;  /* where bulk bytes of the reply go */
     uint64_t dst_len;
     uint64_t bulk_len; /* bulk bytes that the reply brought */

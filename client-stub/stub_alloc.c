@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device memory: allocate, free, and keep the registry and the reservation in step.
+ *
+ * Allocation asks the server, because its answer is the address; freeing does not wait.
+ */
+#include "stub_call.h"
+#include "stub_ctx.h"
+#include "stub_manual.h"
+#include "stub_memory.h"
+#include "wire_api.h"
+
+#include <string.h>
+
+/* The server handed out @addr: enter it, before the application can use it. */
+static CUresult
+alloc_enter(enum stub_memory_kind kind, uint64_t addr, uint64_t size, unsigned int flags)
+{
+    struct stub_memory stale;
+    int r;
+
+    stub_memory_reserve(addr, size);
+    r = stub_memory_add(kind, addr, size, flags, 0);
+    /* Freed behind our back (a pool, a context's end on the server): the server's word
+     * about who owns an address counts. */
+    while (r == -EEXIST && stub_memory_find_overlap(addr, size, &stale) &&
+           stub_memory_remove(stale.range.start, stale.kind, NULL))
+        r = stub_memory_add(kind, addr, size, flags, 0);
+    return r < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+/* @wait: the address is not one of ours, so the driver's verdict is awaited. */
+static CUresult
+alloc_free(CUdeviceptr dptr, bool wait)
+{
+    struct wire_cuMemFree_v2_req *req;
+    struct stub_call c;
+    CUresult r = stub_call_begin(&c, WIRE_CALL_cuMemFree_v2, sizeof(*req));
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    req->dptr = dptr;
+    if (!wait)
+        return stub_call_post(&c);
+    r = stub_call_wait(&c);
+    stub_call_end(&c);
+    return r;
+}
+
+/* An address that cannot be entered would be a leak: give it back. */
+static CUresult
+alloc_finish(enum stub_memory_kind kind, CUdeviceptr *dptr, uint64_t addr, uint64_t size,
+             unsigned int flags)
+{
+    CUresult r = alloc_enter(kind, addr, size, flags);
+
+    if (r != CUDA_SUCCESS) {
+        alloc_free(addr, false);
+        return r;
+    }
+    *dptr = addr;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+{
+    struct wire_cuMemAlloc_v2_req *req;
+    struct stub_call c;
+    uint64_t addr = 0;
+    CUresult r;
+
+    if (!dptr || bytesize == 0)
+        return stub_enter() == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : stub_enter();
+    r = stub_call_begin(&c, WIRE_CALL_cuMemAlloc_v2, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    req->bytesize = bytesize;
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS)
+        addr = ((const struct wire_cuMemAlloc_v2_rep *)c.reply)->dptr;
+    stub_call_end(&c);
+    return r == CUDA_SUCCESS
+               ? alloc_finish(STUB_MEMORY_DEVICE, dptr, addr, bytesize, 0)
+               : r;
+}
+
+CUresult
+stub_m_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
+                          size_t Height, unsigned int ElementSizeBytes)
+{
+    struct wire_cuMemAllocPitch_v2_req *req;
+    struct wire_cuMemAllocPitch_v2_rep rep;
+    struct stub_call c;
+    uint64_t size;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!dptr || !pPitch)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_call_begin(&c, WIRE_CALL_cuMemAllocPitch_v2, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    memset(req, 0, sizeof(*req));
+    req->WidthInBytes = WidthInBytes;
+    req->Height = Height;
+    req->ElementSizeBytes = ElementSizeBytes;
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS)
+        memcpy(&rep, c.reply, sizeof(rep));
+    stub_call_end(&c);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!gp_mul_ok(rep.pPitch, Height, &size))
+        return CUDA_ERROR_INVALID_VALUE;
+    *pPitch = rep.pPitch;
+    return alloc_finish(STUB_MEMORY_DEVICE, dptr, rep.dptr, size, 0);
+}
+
+CUresult
+stub_m_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
+{
+    /* Host code may touch managed memory without any call, and the pages are on the
+     * server: refused until the client can follow such accesses. */
+    return stub_unsupported(WIRE_CALL_cuMemAllocManaged);
+}
+
+/* Interior pointers and unknown ones are the driver's to judge. */
+CUresult
+stub_m_cuMemFree_v2(CUdeviceptr dptr)
+{
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS || !dptr)
+        return r;
+    return alloc_free(dptr, !stub_memory_remove(dptr, STUB_MEMORY_DEVICE, NULL));
+}
+
+/* ---- stream-ordered ------------------------------------------------------------------ */
+
+static CUresult
+alloc_async(uint16_t number, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
+            CUstream hStream, bool per_thread)
+{
+    struct wire_cuMemAllocFromPoolAsync_req *pooled;
+    struct wire_cuMemAllocAsync_req *plain;
+    uint64_t stream = stub_stream_id(hStream, per_thread), addr = 0;
+    bool from_pool = number == WIRE_CALL_cuMemAllocFromPoolAsync;
+    struct stub_call c;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!dptr)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_call_begin(&c, number, from_pool ? sizeof(*pooled) : sizeof(*plain));
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (from_pool) {
+        pooled = c.body;
+        memset(pooled, 0, sizeof(*pooled));
+        pooled->bytesize = bytesize;
+        pooled->pool = (uintptr_t)pool;
+        pooled->hStream = stream;
+    } else {
+        plain = c.body;
+        memset(plain, 0, sizeof(*plain));
+        plain->bytesize = bytesize;
+        plain->hStream = stream;
+    }
+    static_assert(sizeof(struct wire_cuMemAllocAsync_rep) ==
+                      sizeof(struct wire_cuMemAllocFromPoolAsync_rep),
+                  "both answer with the address");
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS)
+        addr = ((const struct wire_cuMemAllocAsync_rep *)c.reply)->dptr;
+    stub_call_end(&c);
+    return r == CUDA_SUCCESS
+               ? alloc_finish(STUB_MEMORY_DEVICE, dptr, addr, bytesize, 0)
+               : r;
+}
+
+CUresult
+stub_m_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream,
+                       bool per_thread)
+{
+    return alloc_async(WIRE_CALL_cuMemAllocAsync, dptr, bytesize, NULL, hStream,
+                       per_thread);
+}
+
+CUresult
+stub_m_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
+                               CUstream hStream, bool per_thread)
+{
+    return alloc_async(WIRE_CALL_cuMemAllocFromPoolAsync, dptr, bytesize, pool, hStream,
+                       per_thread);
+}
+
+CUresult
+stub_m_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, bool per_thread)
+{
+    struct wire_cuMemFreeAsync_req *req;
+    uint64_t stream = stub_stream_id(hStream, per_thread);
+    struct stub_call c;
+    CUresult r = stub_call_begin(&c, WIRE_CALL_cuMemFreeAsync, sizeof(*req));
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    memset(req, 0, sizeof(*req));
+    req->dptr = dptr;
+    req->hStream = stream;
+    stub_memory_remove(dptr, STUB_MEMORY_DEVICE, NULL);
+    return stub_call_post(&c);
+}

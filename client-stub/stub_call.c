@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sending calls: the hot path of the application's threads.
+ *
+ * The arguments are written straight into the transport's send buffer, under the queue's
+ * lock, which is what gives every call its place in the one order.  Frames leave when a
+ * call wants an answer, when SEND_HIGH bytes wait, or when the flusher finds them idle.
+ */
+#include "stub_call.h"
+
+#include "gp_log.h"
+#include "stub_flush.h"
+#include "stub_link.h"
+#include "stub_tls.h"
+#include "stub_wait.h"
+#include "wire_format.h"
+#include "xport.h"
+
+/* One write of this size costs the kernel about as much per byte as a larger one, and
+ * the worker starts while we go on filling. */
+#define SEND_HIGH (32u * 1024u)
+
+static struct wire_req *
+call_req(struct stub_call *c)
+{
+    return (struct wire_req *)c->body - 1;
+}
+
+CUresult
+stub_enter(void)
+{
+    return stub_link_ready() ? CUDA_SUCCESS : stub_link_refusal();
+}
+
+static CUresult
+call_lost(void)
+{
+    stub_lock_release(&stub_link.send);
+    return stub_link_lose("cannot send");
+}
+
+CUresult
+stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
+{
+    uint32_t size = (uint32_t)sizeof(struct wire_req) + body_size;
+    struct wire_req *req;
+
+    if (unlikely(!stub_link_ready()))
+        return stub_link_refusal();
+    if (unlikely(body_size > WIRE_FRAME_MAX - sizeof(struct wire_req)))
+        return CUDA_ERROR_INVALID_VALUE;
+    stub_lock_take(&stub_link.send);
+    req = xport_reserve(stub_link.conn, size);
+    if (unlikely(!req))
+        return call_lost();
+    req->size = size;
+    req->call = call;
+    req->flags = 0;
+    req->seq = ++stub_link.seq;
+    req->ctx = stub_tls.ctx_index;
+    c->body = req + 1;
+    c->frame_size = size;
+    c->call = call;
+    return CUDA_SUCCESS;
+}
+
+/* Nothing waits in the send buffer any more.  Under send. */
+static void
+call_flushed(void)
+{
+    uint32_t n = atomic_load_explicit(&stub_link.flushes, memory_order_relaxed);
+
+    atomic_store_explicit(&stub_link.queued, 0, memory_order_relaxed);
+    atomic_store_explicit(&stub_link.flushes, n + 1, memory_order_relaxed);
+}
+
+CUresult
+stub_call_post(struct stub_call *c)
+{
+    uint32_t queued = atomic_load_explicit(&stub_link.queued, memory_order_relaxed);
+
+    xport_commit(stub_link.conn, c->frame_size);
+    if (unlikely(queued + c->frame_size >= SEND_HIGH || stub_flush_always)) {
+        if (xport_flush(stub_link.conn) < 0)
+            return call_lost();
+        call_flushed();
+    } else {
+        atomic_store_explicit(&stub_link.queued, queued + c->frame_size,
+                              memory_order_relaxed);
+    }
+    stub_lock_release(&stub_link.send);
+    if (unlikely(queued == 0))
+        stub_flush_arm();
+    return CUDA_SUCCESS;
+}
+
+/* Send everything up to and with this frame, then @len bytes behind it. */
+static CUresult
+call_send(struct stub_call *c, const void *data, uint64_t len)
+{
+    int r;
+
+    xport_commit(stub_link.conn, c->frame_size);
+    r = len ? xport_send_bulk(stub_link.conn, data, len) : xport_flush(stub_link.conn);
+    if (unlikely(r < 0))
+        return call_lost();
+    call_flushed();
+    stub_lock_release(&stub_link.send);
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+call_send_and_wait(struct stub_call *c, const void *data, uint64_t len)
+{
+    struct wire_req *req = call_req(c);
+    CUresult r;
+
+    req->flags |= WIRE_F_REPLY;
+    c->seq = req->seq;
+    stub_wait_enter(c);
+    r = call_send(c, data, len);
+    if (unlikely(r != CUDA_SUCCESS)) {
+        stub_wait_cancel(c);
+        return r;
+    }
+    return stub_wait_for(c);
+}
+
+CUresult
+stub_call_wait(struct stub_call *c)
+{
+    c->dst_len = 0;
+    return call_send_and_wait(c, NULL, 0);
+}
+
+CUresult
+stub_call_post_bulk(struct stub_call *c, const void *data, uint64_t len)
+{
+    call_req(c)->flags |= WIRE_F_BULK;
+    return call_send(c, data, len);
+}
+
+CUresult
+stub_call_wait_bulk(struct stub_call *c, const void *data, uint64_t len)
+{
+    call_req(c)->flags |= WIRE_F_BULK;
+    c->dst_len = 0;
+    return call_send_and_wait(c, data, len);
+}
+
+CUresult
+stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len)
+{
+    c->dst = dst;
+    c->dst_len = len;
+    return call_send_and_wait(c, NULL, 0);
+}
+
+void
+stub_call_end(struct stub_call *c)
+{
+    stub_wait_leave(c);
+    free(c->heap);
+    c->heap = NULL;
+    c->reply = NULL;
+}

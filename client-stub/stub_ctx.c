@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Context objects and the per-thread stack. */
+#include "stub_ctx.h"
+
+#include "stub_call.h"
+#include "stub_cls.h"
+#include "stub_device.h"
+#include "stub_handle.h"
+#include "wire_format.h"
+
+#include <errno.h>
+
+#define STACK_FIRST 4   /* entries of a thread's first stack; most use one */
+#define STACK_MAX 65536 /* a program that pushes in a loop without popping */
+
+__thread struct stub_tls stub_tls;
+
+static struct stub_ctx primaries[STUB_DEVICES_MAX];
+static _Atomic uint64_t next_unique = 1;
+
+static void
+ctx_ref(struct stub_ctx *ctx)
+{
+    atomic_fetch_add_explicit(&ctx->refs, 1, memory_order_relaxed);
+}
+
+static void
+ctx_unref(struct stub_ctx *ctx)
+{
+    if (atomic_fetch_sub_explicit(&ctx->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    stub_cls_free(ctx);
+    free(ctx);
+}
+
+static void
+ctx_setup(struct stub_ctx *ctx, uint64_t handle, CUdevice dev)
+{
+    ctx->handle = handle;
+    ctx->index = wire_handle_index(handle);
+    ctx->dev = dev;
+    ctx->refs = 1;
+    atomic_store(&ctx->unique, atomic_fetch_add(&next_unique, 1));
+    stub_handle_set_data(WIRE_KIND_CTX, handle, ctx);
+}
+
+/* Indices of primary contexts follow the server's ordinals, so those of devices hidden
+ * by CUDA_VISIBLE_DEVICES stay unused. */
+int
+stub_ctx_init(void)
+{
+    uint32_t highest = 0;
+
+    for (uint32_t i = 0; i < stub_device_count; i++)
+        highest = gp_max(highest, stub_devices[i].wire);
+    for (uint32_t wire = 0; wire <= highest; wire++) {
+        CUdevice dev = stub_device_from_wire((int)wire);
+        uint64_t handle = stub_handle_new_at(WIRE_KIND_CTX, 1 + wire);
+
+        if (!handle)
+            return -ENOMEM;
+        if (stub_device_get(dev)) {
+            primaries[dev].primary = true;
+            ctx_setup(&primaries[dev], handle, dev);
+        }
+    }
+    return 0;
+}
+
+struct stub_ctx *
+stub_ctx_primary(CUdevice dev)
+{
+    return stub_device_get(dev) ? &primaries[dev] : NULL;
+}
+
+struct stub_ctx *
+stub_ctx_new(CUdevice dev, unsigned int flags)
+{
+    struct stub_ctx *ctx = calloc(1, sizeof(*ctx));
+    uint64_t handle = ctx ? stub_handle_new(WIRE_KIND_CTX) : 0;
+
+    if (!handle) {
+        free(ctx);
+        return NULL;
+    }
+    ctx->flags = flags;
+    ctx->alive = true;
+    ctx_setup(ctx, handle, dev);
+    return ctx;
+}
+
+void
+stub_ctx_end(struct stub_ctx *ctx)
+{
+    atomic_store(&ctx->alive, false);
+    stub_cls_drop_all(ctx);
+    if (ctx->primary) {
+        /* A later life of it is another context to whoever keys things by number. */
+        atomic_store(&ctx->unique, atomic_fetch_add(&next_unique, 1));
+        return;
+    }
+    stub_handle_del(WIRE_KIND_CTX, ctx->handle);
+    ctx_unref(ctx);
+}
+
+struct stub_ctx *
+stub_ctx_get(CUcontext handle)
+{
+    return stub_handle_data(WIRE_KIND_CTX, (uintptr_t)handle);
+}
+
+CUresult
+stub_ctx_resolve(CUcontext handle, struct stub_ctx **ret)
+{
+    struct stub_ctx *ctx = handle ? stub_ctx_get(handle) : stub_tls.ctx;
+
+    if (!ctx)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!atomic_load(&ctx->alive))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    *ret = ctx;
+    return CUDA_SUCCESS;
+}
+
+/* ---- the stack of this thread --------------------------------------------------- */
+
+static void
+ctx_update_top(void)
+{
+    stub_tls.ctx = stub_tls.depth ? stub_tls.stack[stub_tls.depth - 1] : NULL;
+    stub_tls.ctx_index = stub_tls.ctx ? stub_tls.ctx->index : 0;
+}
+
+static int
+ctx_stack_grow(void)
+{
+    uint32_t cap = stub_tls.cap ? 2 * stub_tls.cap : STACK_FIRST;
+    struct stub_ctx **grown;
+
+    if (cap > STACK_MAX)
+        return -ENOMEM;
+    grown = realloc(stub_tls.stack, cap * sizeof(struct stub_ctx *));
+    if (!grown)
+        return -ENOMEM;
+    stub_tls.stack = grown;
+    stub_tls.cap = cap;
+    return 0;
+}
+
+int
+stub_ctx_push(struct stub_ctx *ctx)
+{
+    if (stub_tls.depth == stub_tls.cap && ctx_stack_grow() < 0)
+        return -ENOMEM;
+    ctx_ref(ctx);
+    stub_tls.stack[stub_tls.depth++] = ctx;
+    ctx_update_top();
+    return 0;
+}
+
+CUcontext
+stub_ctx_pop(void)
+{
+    struct stub_ctx *ctx = stub_tls.ctx;
+    CUcontext handle = stub_ctx_handle(ctx);
+
+    if (!ctx)
+        return NULL;
+    stub_tls.depth--;
+    ctx_update_top();
+    ctx_unref(ctx);
+    return handle;
+}
+
+int
+stub_ctx_set(struct stub_ctx *ctx)
+{
+    struct stub_ctx *old = stub_tls.ctx;
+
+    if (ctx == old)
+        return 0;
+    if (!ctx) {
+        stub_ctx_pop();
+        return 0;
+    }
+    if (!old)
+        return stub_ctx_push(ctx);
+    ctx_ref(ctx);
+    stub_tls.stack[stub_tls.depth - 1] = ctx;
+    ctx_update_top();
+    ctx_unref(old);
+    return 0;
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The device table, and every query about devices that the snapshot can answer.
+ *
+ * Runtimes ask for a hundred attributes per device and copy of themselves, so nothing
+ * here goes to the server.
+ */
+#include "stub_device.h"
+
+#include "attach.pb-c.h"
+#include "stub_call.h"
+#include "stub_link.h"
+#include "stub_manual.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+struct stub_device stub_devices[STUB_DEVICES_MAX];
+uint32_t stub_device_count;
+
+/* ---- the table ---------------------------------------------------------------- */
+
+static void
+device_add(uint32_t wire)
+{
+    for (uint32_t i = 0; i < stub_device_count; i++)
+        if (stub_devices[i].wire == wire)
+            return;
+    if (wire < stub_link.attach->n_devices && stub_device_count < STUB_DEVICES_MAX)
+        stub_devices[stub_device_count++] =
+            (struct stub_device){stub_link.attach->devices[wire], wire};
+}
+
+/* GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, as nvidia-smi prints it. */
+static void
+device_uuid_text(const struct _Gpupool__AttachDevice *info, char text[48])
+{
+    const uint8_t *u = info->uuid.data;
+
+    snprintf(text, 48,
+             "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+             u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11],
+             u[12], u[13], u[14], u[15]);
+}
+
+/* The device that one word of CUDA_VISIBLE_DEVICES names: an ordinal, or an unambiguous
+ * beginning of a UUID.  -1 when there is none. */
+static int
+device_named(const char *word, size_t len)
+{
+    int found = -1;
+    char text[48], *end;
+    long n = strtol(word, &end, 10);
+
+    if (len && end == word + len)
+        return n >= 0 && n < (long)stub_link.attach->n_devices ? (int)n : -1;
+    if (len < 5 || strncasecmp(word, "GPU-", 4) != 0)
+        return -1;
+    for (size_t i = 0; i < stub_link.attach->n_devices; i++) {
+        device_uuid_text(stub_link.attach->devices[i], text);
+        if (len <= strlen(text) && strncasecmp(word, text, len) == 0) {
+            if (found >= 0)
+                return -1;
+            found = (int)i;
+        }
+    }
+    return found;
+}
+
+/* As the real driver does: the list ends at the first word that names nothing. */
+void
+stub_device_init(const char *visible)
+{
+    stub_device_count = 0;
+    if (!visible) {
+        for (uint32_t i = 0; i < stub_link.attach->n_devices; i++)
+            device_add(i);
+        return;
+    }
+    while (*visible) {
+        size_t len = strcspn(visible, ",");
+        const char *word = visible + strspn(visible, " \t");
+        int wire;
+
+        wire = word < visible + len
+                   ? device_named(word, len - (size_t)(word - visible))
+                   : -1;
+        if (wire < 0)
+            return;
+        device_add((uint32_t)wire);
+        visible += len + (visible[len] == ',');
+    }
+}
+
+const struct stub_device *
+stub_device_get(CUdevice dev)
+{
+    return dev >= 0 && (uint32_t)dev < stub_device_count ? &stub_devices[dev] : NULL;
+}
+
+int
+stub_device_attr(const struct stub_device *dev, int attribute)
+{
+    size_t i = (size_t)attribute - 1;
+
+    return attribute > 0 && i < dev->info->n_attributes ? dev->info->attributes[i] : 0;
+}
+
+int
+stub_device_wire(CUdevice dev)
+{
+    const struct stub_device *d = stub_device_get(dev);
+
+    if (d)
+        return (int)d->wire;
+    return dev < 0 ? dev : INT32_MAX; /* CPU and INVALID are the driver's to judge */
+}
+
+CUdevice
+stub_device_from_wire(int wire)
+{
+    for (uint32_t i = 0; i < stub_device_count; i++)
+        if ((int)stub_devices[i].wire == wire)
+            return (CUdevice)i;
+    return wire < 0 ? wire : CU_DEVICE_INVALID;
+}
+
+/* ---- queries ------------------------------------------------------------------- */
+
+/* The check at the head of every query: callable, device known, result wanted. */
+static CUresult
+device_query(CUdevice dev, const void *out, const struct stub_device **ret)
+{
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret = stub_device_get(dev);
+    return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult
+stub_m_cuDeviceGetCount(int *count)
+{
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!count)
+        return CUDA_ERROR_INVALID_VALUE;
+    *count = (int)stub_device_count;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuDeviceGet(CUdevice *device, int ordinal)
+{
+    const struct stub_device *d;
+    CUresult r = device_query(ordinal, device, &d);
+
+    if (r == CUDA_SUCCESS)
+        *device = ordinal;
+    return r;
+}
+
+static CUresult
+device_copy_text(char *dst, int len, const char *src)
+{
+    if (len <= 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    snprintf(dst, (size_t)len, "%s", src);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuDeviceGetName(char *name, int len, CUdevice dev)
+{
+    const struct stub_device *d;
+    CUresult r = device_query(dev, name, &d);
+
+    return r == CUDA_SUCCESS ? device_copy_text(name, len, d->info->name) : r;
+}
+
+CUresult
+stub_m_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
+{
+    const struct stub_device *d;
+    CUresult r = device_query(dev, pciBusId, &d);
+
+    return r == CUDA_SUCCESS ? device_copy_text(pciBusId, len, d->info->pci_bus_id) : r;
+}
+
+/* "domain:bus:device.function", where domain and function may be left out. */
+CUresult
+stub_m_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
+{
+    CUresult r = stub_enter();
+    unsigned domain = 0, bus, slot;
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!dev || !pciBusId)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (sscanf(pciBusId, "%x:%x:%x", &domain, &bus, &slot) != 3) {
+        domain = 0;
+        if (sscanf(pciBusId, "%x:%x", &bus, &slot) != 2)
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (uint32_t i = 0; i < stub_device_count; i++) {
+        const struct stub_device *d = &stub_devices[i];
+
+        if ((unsigned)stub_device_attr(d, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) == domain &&
+            (unsigned)stub_device_attr(d, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) == bus &&
+            (unsigned)stub_device_attr(d, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) == slot) {
+            *dev = (CUdevice)i;
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult
+stub_m_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
+{
+    const struct stub_device *d;
+    CUresult r = device_query(dev, uuid, &d);
+
+    if (r == CUDA_SUCCESS)
+        memcpy(uuid->bytes, d->info->uuid.data, sizeof(uuid->bytes));
+    return r;
+}
+
+CUresult
+stub_m_cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev)
+{
+    const struct stub_device *d;
+    CUresult r = device_query(dev, luid, &d);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (d->info->luid.len < 8 || !deviceNodeMask)
+        return d->info->luid.len < 8 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    memcpy(luid, d->info->luid.data, 8);
+    *deviceNodeMask = d->info->luid_node_mask;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
+{
+    const struct stub_device *d;
+    CUresult r = device_query(dev, bytes, &d);
+
+    if (r == CUDA_SUCCESS)
+        *bytes = d->info->total_mem;
+    return r;
+}
+
+/* One unknown number among the hundred that a runtime asks at start makes it give up, so
+ * what the server does not know is 0, and only numbers beyond the API are refused. */
+CUresult
+stub_m_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
+{
+    const struct stub_device *d;
+    CUresult r = device_query(dev, pi, &d);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if ((int)attrib <= 0 || ((size_t)attrib > d->info->n_attributes &&
+                             attrib >= CU_DEVICE_ATTRIBUTE_MAX))
+        return CUDA_ERROR_INVALID_VALUE;
+    *pi = stub_device_attr(d, (int)attrib);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
+{
+    const struct stub_device *d;
+    CUresult r = device_query(dev, major, &d);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!minor)
+        return CUDA_ERROR_INVALID_VALUE;
+    *major = stub_device_attr(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+    *minor = stub_device_attr(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
+{
+    const struct stub_device *d;
+    CUresult r = device_query(dev, prop, &d);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    *prop = (CUdevprop){
+        .maxThreadsPerBlock =
+            stub_device_attr(d, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+        .maxThreadsDim = {stub_device_attr(d, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X),
+                          stub_device_attr(d, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y),
+                          stub_device_attr(d, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)},
+        .maxGridSize = {stub_device_attr(d, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X),
+                        stub_device_attr(d, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y),
+                        stub_device_attr(d, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)},
+        .sharedMemPerBlock =
+            stub_device_attr(d, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK),
+        .totalConstantMemory =
+            stub_device_attr(d, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY),
+        .SIMDWidth = stub_device_attr(d, CU_DEVICE_ATTRIBUTE_WARP_SIZE),
+        .memPitch = stub_device_attr(d, CU_DEVICE_ATTRIBUTE_MAX_PITCH),
+        .regsPerBlock = stub_device_attr(d, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
+        .clockRate = stub_device_attr(d, CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+        .textureAlign = stub_device_attr(d, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT),
+    };
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
+{
+    const struct stub_device *d, *peer;
+    CUresult r = device_query(dev, canAccessPeer, &d);
+
+    if (r == CUDA_SUCCESS)
+        r = device_query(peerDev, canAccessPeer, &peer);
+    if (r == CUDA_SUCCESS)
+        *canAccessPeer = d != peer && peer->wire < d->info->n_can_access_peer &&
+                         d->info->can_access_peer[peer->wire];
+    return r;
+}

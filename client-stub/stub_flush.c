@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The flusher: see stub_flush.h.
+ *
+ * It learns from two numbers, without a clock: if bytes are queued and the buffer was not
+ * emptied since the last look, they have waited for at least one tick.
+ */
+#include "stub_flush.h"
+
+#include "stub_link.h"
+#include "stub_thread.h"
+#include "xport.h"
+
+#include <errno.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#define FLUSH_TICK_NS 50000
+#define FLUSH_IDLE_TICKS 100 /* looks without any frame before it sleeps for good */
+
+bool stub_flush_always;
+_Atomic uint32_t stub_flush_asleep;
+
+struct flush_look {
+    uint32_t flushes;
+    uint32_t queued;
+};
+
+static struct flush_look
+flush_look_now(void)
+{
+    return (struct flush_look){
+        .flushes = atomic_load_explicit(&stub_link.flushes, memory_order_relaxed),
+        .queued = atomic_load_explicit(&stub_link.queued, memory_order_seq_cst),
+    };
+}
+
+static void
+flush_send(void)
+{
+    int r;
+
+    stub_lock_take(&stub_link.send);
+    r = xport_flush(stub_link.conn);
+    if (r == 0) {
+        uint32_t n = atomic_load_explicit(&stub_link.flushes, memory_order_relaxed);
+
+        atomic_store_explicit(&stub_link.queued, 0, memory_order_relaxed);
+        atomic_store_explicit(&stub_link.flushes, n + 1, memory_order_relaxed);
+    }
+    stub_lock_release(&stub_link.send);
+    if (r < 0)
+        stub_link_lose("cannot send");
+}
+
+/* Sleep until a frame enters the empty buffer.  The store and the look behind it pair
+ * with post's store of `queued` and its look at `asleep`: one of the two sees the other. */
+static void
+flush_doze(void)
+{
+    atomic_store_explicit(&stub_flush_asleep, 1, memory_order_seq_cst);
+    if (flush_look_now().queued == 0)
+        stub_futex_wait(&stub_flush_asleep, 1, NULL);
+    atomic_store_explicit(&stub_flush_asleep, 0, memory_order_relaxed);
+}
+
+static void
+flush_run(void *arg)
+{
+    struct timespec tick = {.tv_nsec = FLUSH_TICK_NS};
+    struct flush_look last = {0};
+    uint32_t idle = 0;
+
+    prctl(PR_SET_TIMERSLACK, 5000UL, 0, 0, 0);
+    while (stub_link_ready() ||
+           atomic_load(&stub_link.phase) == STUB_LINKED) {
+        struct flush_look now = flush_look_now();
+
+        idle = now.queued == 0 && now.flushes == last.flushes ? idle + 1 : 0;
+        if (now.queued && now.flushes == last.flushes && last.queued)
+            flush_send();
+        else if (idle > FLUSH_IDLE_TICKS)
+            flush_doze();
+        last = now;
+        nanosleep(&tick, NULL);
+    }
+}
+
+void
+stub_flush_wake(void)
+{
+    atomic_store(&stub_flush_asleep, 0);
+    stub_futex_wake(&stub_flush_asleep, 1);
+}
+
+int
+stub_flush_start(void)
+{
+    int r = stub_thread_start("gpupool-flush", flush_run, NULL);
+
+    if (r < 0)
+        stub_flush_always = true;
+    return r;
+}

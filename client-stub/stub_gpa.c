@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuGetProcAddress: which of our exports a name, a version and the stream flag mean.
+ *
+ * The map is generated (stub_gpa_map.h): every variant of every name, with the version
+ * that introduced it.  The newest one not newer than what was asked for wins; a program
+ * built for per-thread default streams gets the _ptsz/_ptds form where there is one.
+ * What gpupool does not carry is not in the map, so that runtimes report a call that
+ * needs a newer driver instead of failing in the middle of one.
+ */
+#include "gp_base.h"
+#include "stub_gpa_map.h"
+#include "stub_manual.h"
+
+#include <string.h>
+
+/* The first entry of @name in the sorted map, or NULL. */
+static const struct stub_gpa *
+gpa_first(const char *name)
+{
+    size_t low = 0, high = stub_gpa_count;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+
+        if (strcmp(stub_gpa_table[mid].name, name) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == stub_gpa_count || strcmp(stub_gpa_table[low].name, name) != 0)
+        return NULL;
+    return &stub_gpa_table[low];
+}
+
+/* Better: of the kind that was asked for, then newer. */
+static bool
+gpa_better(const struct stub_gpa *e, const struct stub_gpa *best, bool want_ptsz)
+{
+    if (!best)
+        return true;
+    if (want_ptsz && e->ptsz != best->ptsz)
+        return e->ptsz;
+    return e->version > best->version;
+}
+
+static CUdriverProcAddressQueryResult
+gpa_find(const char *name, int version, uint64_t flags, void **ret)
+{
+    bool want_ptsz = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    const struct stub_gpa *first = gpa_first(name), *best = NULL;
+    const struct stub_gpa *end = stub_gpa_table + stub_gpa_count;
+
+    if (!first)
+        return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    for (const struct stub_gpa *e = first; e < end && strcmp(e->name, name) == 0; e++) {
+        if (e->version > version || (e->ptsz && !want_ptsz))
+            continue;
+        if (gpa_better(e, best, want_ptsz))
+            best = e;
+    }
+    if (!best)
+        return CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+    *ret = best->fn;
+    return *ret ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+}
+
+CUresult
+stub_m_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
+                           cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus)
+{
+    CUdriverProcAddressQueryResult status;
+
+    if (!symbol || !pfn)
+        return CUDA_ERROR_INVALID_VALUE;
+    *pfn = NULL;
+    if (flags & ~(cuuint64_t)(CU_GET_PROC_ADDRESS_LEGACY_STREAM |
+                              CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))
+        return CUDA_ERROR_INVALID_VALUE;
+    status = gpa_find(symbol, cudaVersion, flags, pfn);
+    if (symbolStatus)
+        *symbolStatus = status;
+    return status == CU_GET_PROC_ADDRESS_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult
+stub_m_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion,
+                        cuuint64_t flags)
+{
+    return stub_m_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, NULL);
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handle tables: one two-level array per kind, read without a lock.
+ *
+ * Chunks are allocated as indices are first used and never freed, so a reader that
+ * holds a stale id still reads valid memory and finds another generation there.
+ */
+#include "stub_handle.h"
+
+#include "stub_call.h"
+#include "stub_lock.h"
+#include "wire_format.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define HANDLE_KINDS WIRE_KIND_COUNT
+#define CHUNK_BITS 10
+#define CHUNK_SIZE (1u << CHUNK_BITS)
+#define CHUNKS (STUB_HANDLE_MAX >> CHUNK_BITS)
+#define NO_INDEX UINT32_MAX
+
+struct handle_slot {
+    _Atomic(void *) data;
+    _Atomic uint32_t live; /* generation + 1, 0 = free */
+    uint32_t gen;          /* of the next handle minted here */
+    uint32_t next_free;    /* list of freed indices, under the lock */
+};
+
+struct handle_kind {
+    struct stub_lock lock;
+    uint32_t high; /* first index never used; index 0 stays unused */
+    uint32_t free; /* index + 1 of the first freed slot, 0 = none */
+    uint32_t free_last;
+    _Atomic(struct handle_slot *) chunk[CHUNKS];
+};
+
+static struct handle_kind *_Atomic kinds[HANDLE_KINDS];
+
+/* The table of a kind, created on first use. */
+static struct handle_kind *
+handle_kind_get(uint32_t kind)
+{
+    struct handle_kind *k, *none = NULL;
+
+    if (kind >= HANDLE_KINDS)
+        return NULL;
+    k = atomic_load_explicit(&kinds[kind], memory_order_acquire);
+    if (k)
+        return k;
+    k = calloc(1, sizeof(*k));
+    if (!k)
+        return NULL;
+    k->high = 1;
+    if (!atomic_compare_exchange_strong(&kinds[kind], &none, k)) {
+        free(k);
+        k = none;
+    }
+    return k;
+}
+
+static struct handle_slot *
+handle_slot_at(struct handle_kind *k, uint32_t index)
+{
+    struct handle_slot *chunk;
+
+    if (index >= STUB_HANDLE_MAX)
+        return NULL;
+    chunk =
+        atomic_load_explicit(&k->chunk[index >> CHUNK_BITS], memory_order_acquire);
+    return chunk ? &chunk[index & (CHUNK_SIZE - 1)] : NULL;
+}
+
+/* The slot of a live handle, or NULL. */
+static struct handle_slot *
+handle_find(uint32_t kind, uint64_t handle)
+{
+    struct handle_kind *k;
+    struct handle_slot *slot;
+
+    if (kind >= HANDLE_KINDS || !wire_handle_is(handle, kind))
+        return NULL;
+    k = atomic_load_explicit(&kinds[kind], memory_order_acquire);
+    slot = k ? handle_slot_at(k, wire_handle_index(handle)) : NULL;
+    if (!slot || atomic_load_explicit(&slot->live, memory_order_acquire) !=
+                     wire_handle_gen(handle) + 1)
+        return NULL;
+    return slot;
+}
+
+/* Make sure that the chunk of @index exists.  Under the lock. */
+static struct handle_slot *
+handle_slot_make(struct handle_kind *k, uint32_t index)
+{
+    struct handle_slot *chunk;
+
+    if (index >= STUB_HANDLE_MAX)
+        return NULL;
+    if (!handle_slot_at(k, index)) {
+        chunk = calloc(CHUNK_SIZE, sizeof(*chunk));
+        if (!chunk)
+            return NULL;
+        atomic_store_explicit(&k->chunk[index >> CHUNK_BITS], chunk,
+                              memory_order_release);
+    }
+    return handle_slot_at(k, index);
+}
+
+/* Freed indices are reused first in, first out: a stale id stays recognisable for as
+ * long as possible before its eight bits of generation come round. */
+static uint32_t
+handle_index_take(struct handle_kind *k)
+{
+    uint32_t index;
+
+    if (k->free && k->high > CHUNK_SIZE / 2) {
+        index = k->free - 1;
+        k->free = handle_slot_at(k, index)->next_free;
+        if (!k->free)
+            k->free_last = 0;
+        return index;
+    }
+    if (!handle_slot_make(k, k->high))
+        return NO_INDEX;
+    return k->high++;
+}
+
+static uint64_t
+handle_publish(struct handle_slot *slot, uint32_t kind, uint32_t index)
+{
+    uint32_t gen = slot->gen & 0xff;
+
+    atomic_store_explicit(&slot->data, NULL, memory_order_relaxed);
+    atomic_store_explicit(&slot->live, gen + 1, memory_order_release);
+    return wire_handle_make(kind, gen, index);
+}
+
+uint64_t
+stub_handle_new(uint32_t kind)
+{
+    struct handle_kind *k = handle_kind_get(kind);
+    uint64_t handle = 0;
+    uint32_t index;
+
+    if (!k)
+        return 0;
+    stub_lock_take(&k->lock);
+    index = handle_index_take(k);
+    if (index != NO_INDEX)
+        handle = handle_publish(handle_slot_at(k, index), kind, index);
+    stub_lock_release(&k->lock);
+    return handle;
+}
+
+uint64_t
+stub_handle_new_at(uint32_t kind, uint32_t index)
+{
+    struct handle_kind *k = handle_kind_get(kind);
+    struct handle_slot *slot;
+    uint64_t handle = 0;
+
+    if (!k || index == 0)
+        return 0;
+    stub_lock_take(&k->lock);
+    /* Indices below must exist too, or handle_index_take() would hand this one out. */
+    while (k->high <= index && handle_slot_make(k, k->high))
+        k->high++;
+    slot = handle_slot_at(k, index);
+    if (slot && k->high > index &&
+        !atomic_load_explicit(&slot->live, memory_order_relaxed))
+        handle = handle_publish(slot, kind, index);
+    stub_lock_release(&k->lock);
+    return handle;
+}
+
+bool
+stub_handle_ok(uint32_t kind, uint64_t handle)
+{
+    /* What the worker minted, only the worker can check. */
+    if (wire_handle_is(handle, kind) && wire_handle_index(handle) >= WIRE_INDEX_SERVER)
+        return true;
+    return handle_find(kind, handle) != NULL;
+}
+
+void
+stub_handle_del(uint32_t kind, uint64_t handle)
+{
+    struct handle_kind *k = handle_kind_get(kind);
+    uint32_t index = wire_handle_index(handle);
+    struct handle_slot *slot;
+
+    if (!k)
+        return;
+    stub_lock_take(&k->lock);
+    slot = handle_find(kind, handle);
+    if (slot) {
+        atomic_store_explicit(&slot->live, 0, memory_order_release);
+        slot->gen++;
+        slot->next_free = 0;
+        if (k->free_last)
+            handle_slot_at(k, k->free_last - 1)->next_free = index + 1;
+        else
+            k->free = index + 1;
+        k->free_last = index + 1;
+    }
+    stub_lock_release(&k->lock);
+}
+
+void *
+stub_handle_data(uint32_t kind, uint64_t handle)
+{
+    struct handle_slot *slot = handle_find(kind, handle);
+
+    return slot ? atomic_load_explicit(&slot->data, memory_order_acquire) : NULL;
+}
+
+void
+stub_handle_set_data(uint32_t kind, uint64_t handle, void *data)
+{
+    struct handle_slot *slot = handle_find(kind, handle);
+
+    if (slot)
+        atomic_store_explicit(&slot->data, data, memory_order_release);
+}
+
+void
+stub_handle_each(uint32_t kind, void (*fn)(uint64_t handle, void *data, void *user),
+                 void *user)
+{
+    struct handle_kind *k =
+        kind < HANDLE_KINDS ? atomic_load_explicit(&kinds[kind], memory_order_acquire)
+                            : NULL;
+    uint32_t high, live;
+
+    if (!k)
+        return;
+    stub_lock_take(&k->lock);
+    high = k->high;
+    stub_lock_release(&k->lock);
+    for (uint32_t i = 1; i < high; i++) {
+        struct handle_slot *slot = handle_slot_at(k, i);
+
+        live = atomic_load_explicit(&slot->live, memory_order_acquire);
+        if (live)
+            fn(wire_handle_make(kind, live - 1, i),
+               atomic_load_explicit(&slot->data, memory_order_acquire), user);
+    }
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client's handle tables: which ids are live, and what the stub knows about them.
+ *
+ * The application sees ids (proto/wire_format.h has the layout), never pointers, so
+ * whatever it hands in is looked up here before it is believed.  Looking up takes no
+ * lock; minting and deleting take one.  What `data` points to belongs to the module
+ * that set it.  Any thread.  Minting and the yes/no check are in stub_call.h.
+ */
+#ifndef STUB_HANDLE_H
+#define STUB_HANDLE_H
+
+#include <stdint.h>
+
+/* The worker refuses ids past this index (wrk_handle.h), so we do not mint them. */
+#define STUB_HANDLE_MAX (1u << 20)
+
+/* Mint the handle with exactly this index (primary contexts: 1 + ordinal).  Returns 0
+ * if it is taken. */
+uint64_t stub_handle_new_at(uint32_t kind, uint32_t index);
+
+/* What the stub remembers about a live handle; NULL for unknown handles too. */
+void *stub_handle_data(uint32_t kind, uint64_t handle);
+
+/* Remember @data for a live handle; it is not freed by the table. */
+void stub_handle_set_data(uint32_t kind, uint64_t handle, void *data);
+
+/* Call @fn for every live handle of @kind, without a lock: handles minted or deleted
+ * meanwhile may or may not be seen. */
+void stub_handle_each(uint32_t kind, void (*fn)(uint64_t handle, void *data, void *user),
+                      void *user);
+
+#endif

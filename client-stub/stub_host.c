@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pinned host memory: plain memory of this process, remembered.
+ *
+ * It is not pinned for any card, since the card is elsewhere; being in the registry makes
+ * copies to and from it asynchronous where CUDA promises that.  The server cannot reach
+ * it, so there is no device pointer to it: asking for one is refused, not answered with
+ * an address that faults later.
+ */
+#include "stub_call.h"
+#include "stub_ctx.h"
+#include "stub_manual.h"
+#include "stub_memory.h"
+#include "stub_result.h"
+#include "wire_api.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#define HOST_FLAGS                                                                     \
+    (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
+#define REGISTER_FLAGS                                                                 \
+    (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                      \
+     CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)
+
+static CUresult
+host_enter(void)
+{
+    struct stub_ctx *ctx;
+    CUresult r = stub_enter();
+
+    return r == CUDA_SUCCESS ? stub_ctx_resolve(NULL, &ctx) : r;
+}
+
+CUresult
+stub_m_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
+{
+    CUresult r = host_enter();
+    size_t size;
+    void *p;
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!pp || bytesize == 0 || Flags & ~HOST_FLAGS || bytesize > SIZE_MAX / 2)
+        return CUDA_ERROR_INVALID_VALUE;
+    size = GP_ALIGN_UP(bytesize, 4096);
+    p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (stub_memory_add(STUB_MEMORY_HOST, (uintptr_t)p, bytesize, Flags, size) < 0) {
+        munmap(p, size);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *pp = p;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuMemAllocHost_v2(void **pp, size_t bytesize)
+{
+    return stub_m_cuMemHostAlloc(pp, bytesize, 0);
+}
+
+/* Copies that still use the memory hold its pages through the kernel or have finished:
+ * every send from it is over when the sending call returns. */
+CUresult
+stub_m_cuMemFreeHost(void *p)
+{
+    struct stub_memory m;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS || !p)
+        return r;
+    if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_HOST, &m))
+        return CUDA_ERROR_INVALID_VALUE;
+    munmap(p, m.mapped);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
+{
+    CUresult r = host_enter();
+    int e;
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!p || bytesize == 0 || Flags & ~REGISTER_FLAGS)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
+        return stub_unsupported(WIRE_CALL_cuMemHostRegister_v2);
+    e = stub_memory_add(STUB_MEMORY_REGISTERED, (uintptr_t)p, bytesize, Flags, 0);
+    if (e == -EEXIST)
+        return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    return stub_result_errno(e);
+}
+
+CUresult
+stub_m_cuMemHostUnregister(void *p)
+{
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!p)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_REGISTERED, NULL))
+        return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    return CUDA_SUCCESS;
+}
+
+static bool
+host_find(const void *p, struct stub_memory *ret)
+{
+    return stub_memory_find((uintptr_t)p, ret) &&
+           (ret->kind == STUB_MEMORY_HOST || ret->kind == STUB_MEMORY_REGISTERED);
+}
+
+CUresult
+stub_m_cuMemHostGetFlags(unsigned int *pFlags, void *p)
+{
+    struct stub_memory m;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!pFlags || !host_find(p, &m))
+        return CUDA_ERROR_INVALID_VALUE;
+    *pFlags = m.flags;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
+{
+    struct stub_memory m;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!pdptr || Flags || !host_find(p, &m))
+        return CUDA_ERROR_INVALID_VALUE;
+    return stub_unsupported(WIRE_CALL_cuMemHostGetDevicePointer_v2);
+}

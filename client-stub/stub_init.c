@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The beginning and the end: cuInit, the driver's version, the library's destructor.
+ *
+ * Nothing connects when the library is loaded.  At exit, runtimes still call us from
+ * their own handlers, which run before an ELF destructor; so the link stays up until
+ * then and is never closed by us: the kernel closes it, and no exit waits for a server.
+ */
+#include "attach.pb-c.h"
+#include "gp_log.h"
+#include "stub_call.h"
+#include "stub_ctx.h"
+#include "stub_device.h"
+#include "stub_flush.h"
+#include "stub_link.h"
+#include "stub_manual.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct stub_lock init_lock;
+
+/* Silent unless asked: an application's stderr is its own. */
+__attribute__((constructor)) static void
+init_environment(void)
+{
+    const char *trace = getenv("GPUPOOL_TRACE");
+    const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
+
+    gp_log_init("libcuda", GP_LOG_ERROR);
+    stub_tracing = trace && *trace && strcmp(trace, "0") != 0;
+    stub_flush_always = blocking && *blocking && strcmp(blocking, "0") != 0;
+}
+
+__attribute__((destructor)) static void
+init_gone(void)
+{
+    atomic_store(&stub_link.phase, STUB_GONE);
+}
+
+/* What the snapshot allows once there is one.  Under init_lock. */
+static CUresult
+init_from_snapshot(void)
+{
+    stub_device_init(getenv("CUDA_VISIBLE_DEVICES"));
+    if (stub_device_count == 0)
+        return CUDA_ERROR_NO_DEVICE;
+    if (stub_ctx_init() < 0)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    stub_flush_start(); /* without the thread every frame leaves at once */
+    stub_link_set_ready();
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuInit(unsigned int Flags)
+{
+    static CUresult outcome;
+    static bool done;
+    CUresult r;
+
+    if (Flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (stub_link_ready())
+        return CUDA_SUCCESS;
+    r = stub_link_open();
+    if (r != CUDA_SUCCESS)
+        return r;
+    stub_lock_take(&init_lock);
+    if (!done)
+        outcome = init_from_snapshot();
+    done = true;
+    r = outcome;
+    stub_lock_release(&init_lock);
+    return r;
+}
+
+/* Runtimes ask before cuInit and give up when the number is below their own, so this
+ * attaches.  Where there is no server, cuInit will say so; here the answer is what this
+ * library speaks. */
+CUresult
+stub_m_cuDriverGetVersion(int *driverVersion)
+{
+    uint32_t phase = atomic_load(&stub_link.phase);
+
+    if (!driverVersion)
+        return CUDA_ERROR_INVALID_VALUE;
+    *driverVersion = CUDA_VERSION;
+    if (phase == STUB_COLD && stub_link_open() != CUDA_SUCCESS)
+        return CUDA_SUCCESS;
+    if (phase != STUB_FORKED && phase != STUB_GONE && stub_link.attach)
+        *driverVersion = (int)stub_link.attach->driver_version;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+    const char *env = getenv("CUDA_MODULE_LOADING");
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!mode)
+        return CUDA_ERROR_INVALID_VALUE;
+    *mode = env && strcmp(env, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING
+                                              : CU_MODULE_LAZY_LOADING;
+    return CUDA_SUCCESS;
+}

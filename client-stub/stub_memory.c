@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The registry of memory and the reservation of the server's addresses. */
+#include "stub_memory.h"
+
+#include "gp_base.h"
+#include "gp_log.h"
+#include "stub_ctx.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* Reservations are made in blocks of this size and kept: the server's allocator hands
+ * the same addresses out again and again. */
+#define RESERVE_BLOCK (UINT64_C(2) << 20)
+#define USER_SPACE_END (UINT64_C(1) << 47)
+
+static struct stub_ranges memory;
+static struct stub_ranges reserved;
+static _Atomic uint64_t next_id = 1;
+
+/* ---- the registry ------------------------------------------------------------- */
+
+int
+stub_memory_add(enum stub_memory_kind kind, uint64_t start, uint64_t size,
+                unsigned int flags, uint64_t mapped)
+{
+    struct stub_memory *m = calloc(1, sizeof(*m));
+    const struct stub_ctx *ctx = stub_tls.ctx;
+    int r;
+
+    if (!m)
+        return -ENOMEM;
+    *m = (struct stub_memory){
+        .range = {start, size},
+        .kind = kind,
+        .flags = flags,
+        .dev = ctx ? ctx->dev : 0,
+        .ctx = ctx ? ctx->handle : 0,
+        .ctx_unique = ctx ? atomic_load(&ctx->unique) : 0,
+        .id = atomic_fetch_add(&next_id, 1),
+        .mapped = mapped,
+    };
+    r = stub_range_add(&memory, &m->range);
+    if (r < 0)
+        free(m);
+    return r;
+}
+
+bool
+stub_memory_find(uint64_t addr, struct stub_memory *ret)
+{
+    return stub_range_find(&memory, addr, ret, sizeof(*ret));
+}
+
+bool
+stub_memory_find_overlap(uint64_t start, uint64_t size, struct stub_memory *ret)
+{
+    struct stub_range where = {start, size};
+
+    return stub_range_overlap(&memory, &where, ret, sizeof(*ret));
+}
+
+bool
+stub_memory_remove(uint64_t start, enum stub_memory_kind kind, struct stub_memory *ret)
+{
+    struct stub_memory found, *m;
+
+    if (!stub_memory_find(start, &found) || found.kind != kind ||
+        found.range.start != start)
+        return false;
+    m = (struct stub_memory *)stub_range_remove(&memory, start);
+    if (!m)
+        return false;
+    if (ret)
+        *ret = *m;
+    free(m);
+    return true;
+}
+
+static bool
+memory_of_ctx(const struct stub_range *range, void *user)
+{
+    const struct stub_memory *m = (const struct stub_memory *)range;
+
+    return m->ctx_unique == *(const uint64_t *)user &&
+           m->kind != STUB_MEMORY_REGISTERED;
+}
+
+void
+stub_memory_drop_ctx(uint64_t ctx_unique)
+{
+    struct stub_memory *m;
+
+    while ((m = (struct stub_memory *)stub_range_remove_if(&memory, memory_of_ctx,
+                                                           &ctx_unique))) {
+        if (m->kind == STUB_MEMORY_HOST)
+            munmap((void *)(uintptr_t)m->range.start, m->mapped);
+        free(m);
+    }
+}
+
+bool
+stub_memory_is_device(uint64_t addr)
+{
+    struct stub_memory m;
+
+    if (stub_memory_find(addr, &m))
+        return m.kind == STUB_MEMORY_DEVICE || m.kind == STUB_MEMORY_MANAGED;
+    /* Memory that came another way (a module's global, a pool's) lies in a reserved
+     * block, where the application has nothing of its own. */
+    return stub_range_find(&reserved, addr, &m.range, sizeof(m.range));
+}
+
+/* ---- reservation ---------------------------------------------------------------- */
+
+/* True when [start, start + size) is ours now. */
+static bool
+reserve_map(uint64_t start, uint64_t size)
+{
+    struct stub_range *range;
+    void *at = mmap((void *)(uintptr_t)start, size, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
+                    0);
+
+    if (at == MAP_FAILED)
+        return false;
+    range = at == (void *)(uintptr_t)start ? malloc(sizeof(*range)) : NULL;
+    if (!range) {
+        munmap(at, size);
+        return false;
+    }
+    *range = (struct stub_range){start, size};
+    if (stub_range_add(&reserved, range) < 0)
+        free(range);
+    return true;
+}
+
+void
+stub_memory_reserve(uint64_t start, uint64_t size)
+{
+    uint64_t pos = start & ~(RESERVE_BLOCK - 1), end;
+    struct stub_range held;
+
+    if (!gp_add_ok(start, size, &end) || end > USER_SPACE_END)
+        return; /* beyond what any host pointer can be */
+    end = GP_ALIGN_UP(end, RESERVE_BLOCK);
+    while (pos < end) {
+        if (stub_range_find(&reserved, pos, &held, sizeof(held)))
+            pos = held.start + held.size;
+        else if (reserve_map(pos, end - pos))
+            return;
+        else {
+            if (!reserve_map(pos, RESERVE_BLOCK))
+                gp_log_debug("stub", "server address %" PRIx64 " is in use here", pos);
+            pos += RESERVE_BLOCK;
+        }
+    }
+}

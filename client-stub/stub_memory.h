@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the client knows about memory: device allocations, pinned host memory, and the
+ * reservation of the server's addresses in our own address space.
+ *
+ * Device addresses are the server's own.  They are reserved here without access, so
+ * that no host allocation of the application ever gets the same address, and host and
+ * device pointers can be told apart by value.  Any thread.
+ */
+#ifndef STUB_MEMORY_H
+#define STUB_MEMORY_H
+
+#include "cuda_abi.h"
+#include "stub_range.h"
+
+enum stub_memory_kind {
+    STUB_MEMORY_DEVICE,     /* cuMemAlloc and the like */
+    STUB_MEMORY_MANAGED,    /* cuMemAllocManaged */
+    STUB_MEMORY_HOST,       /* cuMemHostAlloc: ours, given back by cuMemFreeHost */
+    STUB_MEMORY_REGISTERED, /* cuMemHostRegister: the application's */
+};
+
+struct stub_memory {
+    struct stub_range range;
+    enum stub_memory_kind kind;
+    unsigned int flags;    /* as given at allocation */
+    CUdevice dev;          /* of the context that allocated */
+    uint64_t ctx;          /* handle of that context */
+    uint64_t ctx_unique;
+    uint64_t id;           /* CU_POINTER_ATTRIBUTE_BUFFER_ID: never used twice */
+    uint64_t mapped;       /* bytes to unmap, STUB_MEMORY_HOST only */
+};
+
+/* Enter a range under the current context.  -EEXIST: overlaps another one.  -ENOMEM. */
+int stub_memory_add(enum stub_memory_kind kind, uint64_t start, uint64_t size,
+                    unsigned int flags, uint64_t mapped);
+
+/* What holds @addr; false: nothing we know. */
+bool stub_memory_find(uint64_t addr, struct stub_memory *ret);
+
+/* Some range that overlaps [start, start + size). */
+bool stub_memory_find_overlap(uint64_t start, uint64_t size, struct stub_memory *ret);
+
+/* Forget the range that begins at @start; false if there is none of @kind. */
+bool stub_memory_remove(uint64_t start, enum stub_memory_kind kind,
+                        struct stub_memory *ret);
+
+/* A context ended: its device memory is gone, its host memory is given back. */
+void stub_memory_drop_ctx(uint64_t ctx_unique);
+
+/* Keep the application's own mappings out of [start, start + size).  Best effort: what
+ * is taken already stays as it is. */
+void stub_memory_reserve(uint64_t start, uint64_t size);
+
+/* Is this an address on the server?  True for every device range we know. */
+bool stub_memory_is_device(uint64_t addr);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a pointer is: cuPointerGetAttribute and its plural, cuMemRangeGetAttributes.
+ *
+ * Allocations of this process and ordinary host memory are answered here; only an
+ * address that is neither (a module's global, memory of a pool) is asked of the server.
+ */
+#include "attach.pb-c.h"
+#include "stub_call.h"
+#include "stub_ctx.h"
+#include "stub_device.h"
+#include "stub_manual.h"
+#include "stub_memory.h"
+#include "wire_api.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+/* Mapped in this process, and not merely reserved: the application's own memory. */
+static bool
+pointer_is_plain_host(uint64_t ptr)
+{
+    unsigned char resident;
+
+    return ptr < UINT64_C(1) << 47 && !stub_memory_is_device(ptr) &&
+           mincore((void *)(uintptr_t)(ptr & ~UINT64_C(4095)), 4096, &resident) == 0;
+}
+
+static void
+pointer_put_u64(void *data, uint64_t value)
+{
+    memcpy(data, &value, sizeof(value));
+}
+
+static void
+pointer_put_u32(void *data, uint32_t value)
+{
+    memcpy(data, &value, sizeof(value));
+}
+
+/* Attributes of a range in the registry that every kind has. */
+static CUresult
+pointer_known(void *data, CUpointer_attribute attribute, uint64_t ptr,
+              const struct stub_memory *m)
+{
+    bool host = m->kind == STUB_MEMORY_HOST || m->kind == STUB_MEMORY_REGISTERED;
+
+    switch ((int)attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        pointer_put_u64(data, m->ctx);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        pointer_put_u32(data, host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        if (host)
+            return CUDA_ERROR_INVALID_VALUE;
+        pointer_put_u64(data, ptr);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        if (!host)
+            return CUDA_ERROR_INVALID_VALUE;
+        pointer_put_u64(data, ptr);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        pointer_put_u64(data, m->id);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        pointer_put_u32(data, m->kind == STUB_MEMORY_MANAGED);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        pointer_put_u32(data, (uint32_t)m->dev);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        pointer_put_u64(data, m->range.start);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        pointer_put_u64(data, m->range.size);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        pointer_put_u32(data, 1);
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_NOT_FOUND; /* not known here: ask the server */
+    }
+}
+
+static CUresult
+pointer_ask(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+    struct wire_cuPointerGetAttribute_req *req;
+    struct stub_call c;
+    CUresult r = stub_call_begin(&c, WIRE_CALL_cuPointerGetAttribute, sizeof(*req));
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    memset(req, 0, sizeof(*req));
+    req->attribute = (uint32_t)attribute;
+    req->ptr = ptr;
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS)
+        r = stub_pointer_take_reply(&c, data, attribute);
+    stub_call_end(&c);
+    return r;
+}
+
+CUresult
+stub_m_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+    struct stub_memory m;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!data || !ptr)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (stub_memory_find(ptr, &m)) {
+        r = pointer_known(data, attribute, ptr, &m);
+        if (r != CUDA_ERROR_NOT_FOUND)
+            return r;
+        if (m.kind == STUB_MEMORY_HOST || m.kind == STUB_MEMORY_REGISTERED)
+            return CUDA_ERROR_INVALID_VALUE;
+    } else if (pointer_is_plain_host(ptr)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return pointer_ask(data, attribute, ptr);
+}
+
+/* What the plural form says about memory that CUDA does not know: success and zeros,
+ * and no device. */
+static void
+pointer_put_unknown(void *data, CUpointer_attribute attribute)
+{
+    switch ((int)attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        pointer_put_u64(data, 0);
+        break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        pointer_put_u32(data, (uint32_t)CU_DEVICE_INVALID);
+        break;
+    default:
+        pointer_put_u32(data, 0);
+    }
+}
+
+CUresult
+stub_m_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
+                              void **data, CUdeviceptr ptr)
+{
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (numAttributes && (!attributes || !data))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned int i = 0; i < numAttributes; i++) {
+        r = stub_m_cuPointerGetAttribute(data[i], attributes[i], ptr);
+        if (r == CUDA_ERROR_INVALID_VALUE)
+            pointer_put_unknown(data[i], attributes[i]);
+        else if (r != CUDA_SUCCESS)
+            return r;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuMemRangeGetAttributes(void **data, size_t *dataSizes,
+                               CUmem_range_attribute *attributes, size_t numAttributes,
+                               CUdeviceptr devPtr, size_t count)
+{
+    CUresult r = stub_enter();
+
+    if (r == CUDA_SUCCESS && (!data || !dataSizes || !attributes || !numAttributes))
+        r = CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; r == CUDA_SUCCESS && i < numAttributes; i++)
+        r = cuMemRangeGetAttribute(data[i], dataSizes[i], attributes[i], devPtr, count);
+    return r;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The only place that turns what went wrong on our side into a CUresult.
+ *
+ * The driver's own results pass through verbatim and never come here.  No state.
+ */
+#ifndef STUB_RESULT_H
+#define STUB_RESULT_H
+
+#include "cuda_abi.h"
+
+/* Why no attachment came about (-errno of connect, handshake or configuration): what
+ * cuInit returns. */
+CUresult stub_result_attach(int err);
+
+/* The server's refusal (enum AttachStatus): what cuInit returns. */
+CUresult stub_result_refused(int status);
+
+/* What every call returns once the link is dead. */
+CUresult stub_result_lost(void);
+
+/* A failing system call behind a local call (-errno). */
+CUresult stub_result_errno(int err);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the server is and what opens its door: read from the environment.
+ *
+ *   GPUPOOL_SESSION_FILE=path            written and renewed by `gpupool run`
+ *   GPUPOOL_SERVER=host:port, GPUPOOL_TICKET=text
+ *
+ * The caller owns the struct; stub_session_fini() frees what it holds.
+ */
+#ifndef STUB_SESSION_H
+#define STUB_SESSION_H
+
+struct gp_err;
+
+#define STUB_SERVER_PORT 7481 /* when the address names none */
+
+struct stub_session {
+    char *text; /* the file's bytes; the others point into it or into the environment */
+    const char *name;
+    const char *server;
+    const char *ticket;
+};
+
+/* -ENOENT: the environment names no server, or the file is not there.  -EINVAL: the
+ * file is not a session file. */
+int stub_session_read(struct stub_session *ret, struct gp_err *err);
+void stub_session_fini(struct stub_session *session);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Per-thread default streams; see stub_stream.h. */
+#include "stub_stream.h"
+
+#include "stub_call.h"
+#include "stub_ctx.h"
+#include "stub_manual.h"
+
+extern int __cxa_thread_atexit_impl(void (*fn)(void *), void *arg, void *dso);
+extern void *__dso_handle;
+
+/* The thread ends: its streams go, once their work is done (destroying does not wait). */
+static void
+stream_thread_end(void *arg)
+{
+    struct stub_tls *tls = arg;
+    struct stub_own_stream *own = tls->streams;
+
+    tls->streams = NULL;
+    while (own) {
+        struct stub_own_stream *next = own->next;
+
+        if (stub_enter() == CUDA_SUCCESS)
+            cuStreamDestroy_v2((CUstream)(uintptr_t)own->stream);
+        free(own);
+        own = next;
+    }
+}
+
+static uint64_t
+stream_own_new(struct stub_ctx *ctx)
+{
+    struct stub_own_stream *own = malloc(sizeof(*own));
+    CUstream stream;
+
+    if (!own || cuStreamCreate(&stream, CU_STREAM_DEFAULT) != CUDA_SUCCESS) {
+        free(own);
+        return UINT64_MAX;
+    }
+    if (!stub_tls.streams)
+        __cxa_thread_atexit_impl(stream_thread_end, &stub_tls, &__dso_handle);
+    own->ctx_unique = ctx->unique;
+    own->stream = (uintptr_t)stream;
+    own->next = stub_tls.streams;
+    stub_tls.streams = own;
+    return own->stream;
+}
+
+/* A primary context that was reset has another number (stub_ctx_end()), so its dead
+ * streams are not found. */
+uint64_t
+stub_stream_slow(CUstream stream, bool per_thread)
+{
+    struct stub_own_stream *own = stub_tls.streams;
+
+    if (stream == CU_STREAM_LEGACY || (!stream && !per_thread))
+        return 0;
+    if (!stub_tls.ctx)
+        return 0; /* the worker refuses the call for want of a context */
+    while (own && own->ctx_unique != stub_tls.ctx->unique)
+        own = own->next;
+    return own ? own->stream : stream_own_new(stub_tls.ctx);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuGetExportTable: which private tables there are.
+ *
+ * Two known tables are refused on purpose: the one that runtimes 13.0 ask for before
+ * cuInit (any error will do), and the compiler's (served, NVRTC produces empty images).
+ */
+#include "stub_table.h"
+
+#include "gp_base.h"
+#include "gp_log.h"
+#include "gp_str.h"
+#include "stub_manual.h"
+
+#include <string.h>
+
+static const struct stub_table *const tables[] = {
+    &stub_table_cudart,  &stub_table_hooks, &stub_table_thread,
+    &stub_table_storage, &stub_table_ctxchk, &stub_table_ctx,
+    &stub_table_module,
+#ifndef STUB_NO_VALIDITY
+    &stub_table_check,
+#endif
+};
+
+CUresult
+stub_m_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
+{
+    char id[2 * sizeof(pExportTableId->bytes) + 1];
+
+    if (!ppExportTable || !pExportTableId)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ppExportTable = NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
+        if (memcmp(pExportTableId->bytes, tables[i]->id, sizeof(tables[i]->id)) == 0) {
+            *ppExportTable = tables[i]->words;
+            return CUDA_SUCCESS;
+        }
+    }
+    gp_str_hex(id, pExportTableId->bytes, sizeof(pExportTableId->bytes));
+    gp_log_info("stub", "cuGetExportTable: table %s is not served", id);
+    return CUDA_ERROR_NOT_FOUND;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The runtime's own interface: slot 2 tells a device's primary context without touching
+ * it; slots 6 and 7 are how runtime 11.8 loads and unloads its fat binaries.
+ */
+#include "stub_call.h"
+#include "stub_ctx.h"
+#include "stub_manual.h"
+#include "stub_table.h"
+
+#include <assert.h>
+
+#define CUDART_WORDS 13
+
+static CUresult
+cudart_primary_ctx(CUcontext *out, CUdevice dev)
+{
+    CUresult r = stub_enter();
+    struct stub_ctx *ctx = stub_ctx_primary(dev);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!ctx)
+        return CUDA_ERROR_INVALID_DEVICE;
+    *out = stub_ctx_handle(ctx);
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+cudart_load_fatbin(CUmodule *out, const void *wrapper, uintptr_t a, uintptr_t b,
+                   uintptr_t c)
+{
+    return stub_m_cuModuleLoadData(out, wrapper);
+}
+
+static void
+cudart_unloaded_fatbin(const void *wrapper)
+{
+}
+
+static const struct {
+    uintptr_t size;
+    void (*unused_1)(void);
+    CUresult (*primary_ctx)(CUcontext *, CUdevice);
+    void (*unused_3[3])(void);
+    CUresult (*load)(CUmodule *, const void *, uintptr_t, uintptr_t, uintptr_t);
+    void (*unloaded)(const void *);
+    void (*unused_8[CUDART_WORDS - 8])(void);
+} words = {
+    .size = sizeof(words),
+    .primary_ctx = cudart_primary_ctx,
+    .load = cudart_load_fatbin,
+    .unloaded = cudart_unloaded_fatbin,
+};
+
+static_assert(sizeof(words) == CUDART_WORDS * 8, "the runtime reads it as an array");
+
+const struct stub_table stub_table_cudart = {
+    .name = "cudart",
+    .id = {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12,
+           0xfd, 0x9d, 0xf9},
+    .words = &words,
+};

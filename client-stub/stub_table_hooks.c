@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a runtime looks whether a tool wants to hear of its calls: two arrays of flags,
+ * indexed by the runtime's callback numbers.  They stay zero, so nothing is ever called
+ * back; they must outlive everything, since runtimes read them while the process exits.
+ */
+#include "stub_table.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HOOKS_WORDS 7
+
+/* Runtime 13.0 refuses to start below 523; room for many later ones. */
+static uint32_t api_flags[8192];
+/* At least 14 are wanted, more are read. */
+static uint32_t domain_flags[1024];
+
+static void
+hooks_api_flags(uint32_t **flags, size_t *count)
+{
+    *flags = api_flags;
+    *count = sizeof(api_flags) / sizeof(api_flags[0]);
+}
+
+static void
+hooks_domain_flags(uint32_t **flags, size_t *count)
+{
+    *flags = domain_flags;
+    *count = sizeof(domain_flags) / sizeof(domain_flags[0]);
+}
+
+static const struct {
+    uintptr_t size;
+    void (*unused_1)(void);
+    void (*api_flags)(uint32_t **, size_t *);
+    void (*unused_3[3])(void);
+    void (*domain_flags)(uint32_t **, size_t *);
+} words = {
+    .size = sizeof(words),
+    .api_flags = hooks_api_flags,
+    .domain_flags = hooks_domain_flags,
+};
+
+static_assert(sizeof(words) == HOOKS_WORDS * 8, "the runtime checks the size");
+
+const struct stub_table stub_table_hooks = {
+    .name = "hooks",
+    .id = {0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20,
+           0x0c, 0x0a, 0x66},
+    .words = &words,
+};

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the stub keeps per application thread.
+ *
+ * Small and initial-exec, so that reaching it costs one instruction even though the
+ * library is usually dlopen'ed (the C library keeps room for a few hundred such bytes).
+ * Touched by its own thread only.
+ */
+#ifndef STUB_TLS_H
+#define STUB_TLS_H
+
+#include <stdint.h>
+
+struct stub_ctx;
+struct stub_own_stream;
+
+struct stub_tls {
+    uint32_t ctx_index;     /* of the current context, 0 = none: goes into every frame */
+    uint32_t depth;         /* contexts on the stack */
+    struct stub_ctx *ctx;   /* stack[depth - 1], or NULL */
+    struct stub_ctx **stack; /* each entry holds a reference */
+    uint32_t cap;
+    uint32_t capture_mode; /* cuThreadExchangeStreamCaptureMode */
+    struct stub_own_stream *streams; /* the thread's default streams, per context */
+};
+
+extern __thread struct stub_tls stub_tls __attribute__((tls_model("initial-exec")));
+
+#endif

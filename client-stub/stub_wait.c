@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The leader loop, and the hand-over of the lead.
+ */
+#include "stub_wait.h"
+
+#include "gp_time.h"
+#include "stub_call.h"
+#include "stub_event.h"
+#include "stub_link.h"
+#include "stub_result.h"
+#include "wire_format.h"
+#include "xport.h"
+
+#include <string.h>
+
+static uint32_t
+wait_state(struct stub_call *c)
+{
+    return atomic_load_explicit(&c->state, memory_order_acquire);
+}
+
+static void
+wait_set_state(struct stub_call *c, enum stub_call_state state)
+{
+    atomic_store_explicit(&c->state, state, memory_order_release);
+}
+
+/* ---- the list of waiting calls, under stub_link.wait ---------------------- */
+
+static void
+wait_link(struct stub_call *c)
+{
+    c->prev = NULL;
+    c->next = stub_link.waiting;
+    if (c->next)
+        c->next->prev = c;
+    stub_link.waiting = c;
+}
+
+static void
+wait_unlink(struct stub_call *c)
+{
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        stub_link.waiting = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+}
+
+static struct stub_call *
+wait_find(uint32_t seq)
+{
+    struct stub_call *c = stub_link.waiting;
+
+    while (c && c->seq != seq)
+        c = c->next;
+    return c;
+}
+
+/* Done: the call's thread may return as soon as it sees the state, so @c must not be
+ * touched after it, the futex wake apart (a spurious wake is harmless). */
+static void
+wait_finish(struct stub_call *c, CUresult result)
+{
+    c->result = result;
+    wait_set_state(c, STUB_CALL_DONE);
+    stub_futex_wake(&c->state, 1);
+}
+
+void
+stub_wait_enter(struct stub_call *c)
+{
+    c->leads = false;
+    c->sleeps = false;
+    c->heap = NULL;
+    c->reply = NULL;
+    c->reply_size = 0;
+    c->bulk_len = 0;
+    c->result = CUDA_SUCCESS;
+    wait_set_state(c, STUB_CALL_PENDING);
+    stub_lock_take(&stub_link.wait);
+    wait_link(c);
+    stub_lock_release(&stub_link.wait);
+}
+
+void
+stub_wait_cancel(struct stub_call *c)
+{
+    stub_lock_take(&stub_link.wait);
+    if (wait_state(c) != STUB_CALL_DONE)
+        wait_unlink(c);
+    stub_lock_release(&stub_link.wait);
+}
+
+/* ---- reading ---------------------------------------------------------------- */
+
+/* Bulk bytes go straight to where the caller wants them. */
+static bool
+wait_take_bulk(struct stub_call *c, const struct wire_rep *rep)
+{
+    uint32_t body = rep->size - (uint32_t)sizeof(*rep);
+    uint64_t len;
+
+    if (body < sizeof(len))
+        return false;
+    memcpy(&len, (const char *)rep + rep->size - sizeof(len), sizeof(len));
+    if (len > c->dst_len)
+        return false;
+    c->bulk_len = len;
+    return len == 0 || xport_recv_bulk(stub_link.conn, c->dst, len) == 0;
+}
+
+/* Keep an answer beyond the life of the transport's buffer. */
+static void
+wait_deposit(struct stub_call *c, const struct wire_rep *rep)
+{
+    uint32_t body = rep->size - (uint32_t)sizeof(*rep);
+    void *room = c->stash;
+
+    if (body > sizeof(c->stash))
+        room = c->heap = malloc(body);
+    if (!room) {
+        c->result = CUDA_ERROR_OUT_OF_MEMORY;
+        c->reply_size = 0;
+        return;
+    }
+    memcpy(room, rep + 1, body);
+    c->reply = room;
+}
+
+/* The answer of @c, which is no longer in the list: nobody else will finish it. */
+static const char *
+wait_take_answer(struct stub_call *c, const struct wire_rep *rep, bool mine)
+{
+    bool bulk = rep->flags & WIRE_F_BULK;
+
+    c->result = rep->result;
+    c->reply_size = rep->size - (uint32_t)sizeof(*rep);
+    if (bulk || !mine)
+        wait_deposit(c, rep); /* receiving bulk bytes invalidates the frame */
+    else
+        c->reply = rep + 1;
+    if (bulk && !wait_take_bulk(c, rep)) {
+        if (!mine)
+            wait_finish(c, stub_result_lost());
+        return "a bulk answer broke off or does not fit the call";
+    }
+    if (!mine)
+        wait_finish(c, c->result);
+    return NULL;
+}
+
+/* One frame: an event, or an answer; *ret_mine is set when it is that of @mine.
+ * Returns why the link must end, NULL when all is well. */
+static const char *
+wait_take_frame(const struct wire_rep *rep, uint32_t size, struct stub_call *mine,
+                bool *ret_mine)
+{
+    struct stub_call *c;
+
+    if (size < sizeof(*rep) || rep->size != size)
+        return "bad frame from the server";
+    if (rep->flags & WIRE_F_EVENT)
+        return stub_event_take(rep);
+    stub_lock_take(&stub_link.wait);
+    c = wait_find(rep->seq);
+    if (c)
+        wait_unlink(c);
+    stub_lock_release(&stub_link.wait);
+    if (!c)
+        return "answer to a call that was not made";
+    *ret_mine = c == mine;
+    return wait_take_answer(c, rep, c == mine);
+}
+
+/* Read until the answer of @c is in.  The lead stays with @c. */
+static void
+wait_lead(struct stub_call *c)
+{
+    const char *why = NULL;
+    bool mine = false;
+
+    c->leads = true;
+    while (!mine && !why) {
+        const void *frame;
+        uint32_t size;
+        int r = xport_recv(stub_link.conn, &frame, &size, GP_FOREVER);
+
+        why = r < 0 ? "connection closed" : wait_take_frame(frame, size, c, &mine);
+    }
+    if (why)
+        c->result = stub_link_lose(why);
+}
+
+CUresult
+stub_wait_for(struct stub_call *c)
+{
+    for (;;) {
+        stub_lock_take(&stub_link.wait);
+        if (wait_state(c) == STUB_CALL_DONE) {
+            stub_lock_release(&stub_link.wait);
+            return c->result;
+        }
+        if (!stub_link.leading) {
+            stub_link.leading = true;
+            stub_lock_release(&stub_link.wait);
+            wait_lead(c);
+            return c->result;
+        }
+        wait_set_state(c, STUB_CALL_PENDING);
+        c->sleeps = true;
+        stub_lock_release(&stub_link.wait);
+        stub_futex_wait(&c->state, STUB_CALL_PENDING, NULL);
+    }
+}
+
+/* Call one waiter that sleeps: one that is still sending may be blocked there until
+ * somebody reads, and will look for a leader itself when it is done. */
+void
+stub_wait_leave(struct stub_call *c)
+{
+    struct stub_call *next;
+
+    if (!c->leads)
+        return;
+    c->leads = false;
+    stub_lock_take(&stub_link.wait);
+    stub_link.leading = false;
+    next = stub_link.waiting;
+    while (next && !next->sleeps)
+        next = next->next;
+    if (next) {
+        next->sleeps = false;
+        wait_set_state(next, STUB_CALL_CALLED);
+        stub_futex_wake(&next->state, 1);
+    }
+    stub_lock_release(&stub_link.wait);
+}
+
+void
+stub_wait_abort(CUresult result)
+{
+    struct stub_call *c;
+
+    stub_lock_take(&stub_link.wait);
+    while ((c = stub_link.waiting)) {
+        wait_unlink(c);
+        wait_finish(c, result);
+    }
+    stub_lock_release(&stub_link.wait);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting for answers: the thread that waits reads the connection itself.
+ *
+ * At most one thread leads, that is, reads.  It deposits the answers of other calls
+ * and wakes their threads; when its own answer is in, it keeps the reading end until
+ * stub_call_end(), because the answer lies in the transport's buffer, and then hands
+ * the lead to another waiter.  No thread exists only to read.
+ */
+#ifndef STUB_WAIT_H
+#define STUB_WAIT_H
+
+#include "cuda_abi.h"
+
+struct stub_call;
+
+enum stub_call_state {
+    STUB_CALL_PENDING,
+    STUB_CALL_CALLED, /* woken to take the lead */
+    STUB_CALL_DONE,
+};
+
+/* Before the frame can leave: its answer may be read by another thread at once. */
+void stub_wait_enter(struct stub_call *c);
+
+/* Block until the answer is in; its result. */
+CUresult stub_wait_for(struct stub_call *c);
+
+/* The frame never left: forget the call. */
+void stub_wait_cancel(struct stub_call *c);
+
+/* Give up the lead, if @c has it. */
+void stub_wait_leave(struct stub_call *c);
+
+/* Release every waiter with @result; the link is dead. */
+void stub_wait_abort(CUresult result);
+
+#endif
