@@ -37,7 +37,7 @@ fraction(const char **p, int shift)
             digits = digits * 10 + (uint64_t)(**p - '0');
             scale *= 10;
         }
-    return (uint64_t)(((__extension__ unsigned __int128)digits << shift) / scale);
+    return (uint64_t)((unsigned __int128)digits * (UINT64_C(1) << shift) / scale);
 }
 
 static const char *
