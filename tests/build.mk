@@ -33,3 +33,9 @@ lint:
 	@$(PYTHON) tests/lint/lint.py
 format:
 	@clang-format -i $$(git ls-files '*.c' '*.h')
+
+.PHONY: demo demo-built
+demo: deps
+	@$(MAKE) --no-print-directory demo-built
+demo-built: all test-programs
+	@tests/demo.sh $(O)
