@@ -1,5 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-# What leaves the build folder: a tarball of an installed tree.
+# What leaves the build folder: an installed tree, and a tarball of one.
+#
+# Programs look for their libraries in ../lib and ../lib/gpupool, so a tree can be
+# unpacked anywhere.  The stub is not put where the loader finds it by itself:
+# `gpupool run` points at it, and nobody's real driver is hidden.
+
+INSTALL ?= install
+INSTALL_MAN = $(wildcard docs/man/*.[1-8])
+
+install: all
+	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/gpupool $(foreach n,1 5 7 8,share/man/man$(n)))
+	$(Q)$(INSTALL) -m 755 $(wildcard $(O)/bin/*) $(DESTDIR)$(PREFIX)/bin/
+	$(Q)cp -P $(wildcard $(O)/lib/*.so*) $(DESTDIR)$(PREFIX)/lib/gpupool/
+	$(Q)for page in $(INSTALL_MAN); do \
+	    $(INSTALL) -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/; done
 
 DIST_NAME := gpupool-$(VERSION)-linux-$(shell uname -m)
 

@@ -29,21 +29,24 @@ class Pool:
 
     # ------------------------------------------------------------ commands --
 
-    def cli(self, *args, **kwargs):
+    def cli(self, *args, env=None, **kwargs):
         """Run a `gpupool` subcommand to its end."""
-        kwargs.setdefault("env", {}).update(self.env)
-        return self.case.run([self.gpupool, *args], **kwargs)
+        return self.case.run([self.gpupool, *args], env={**self.env, **(env or {})}, **kwargs)
 
     def run(self, *program, core=30, memory="256MiB", options=(), **kwargs):
-        """Run a program on a slice, to its end."""
-        return self.cli("run", "--core", core, "--memory", memory, *options, "--", *program,
-                        **kwargs)
+        """Run a program on a slice, to its end; @memory None asks for whole cards."""
+        return self.cli(*self._run_words(program, core, memory, options), **kwargs)
 
     def spawn(self, *program, core=30, memory="256MiB", options=(), env=None, **kwargs):
         """Start a program on a slice in the background."""
-        return self.case.spawn([self.gpupool, "run", "--core", core, "--memory", memory,
-                                *options, "--", *program], env={**self.env, **(env or {})},
-                               **kwargs)
+        return self.case.spawn([self.gpupool,
+                                *self._run_words(program, core, memory, options)],
+                               env={**self.env, **(env or {})}, **kwargs)
+
+    @staticmethod
+    def _run_words(program, core, memory, options):
+        memory_words = ["--memory", memory] if memory else []
+        return ["run", "--core", core, *memory_words, *options, "--", *program]
 
     def session(self, **options):
         """An open session that programs can join; see Session."""

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: help, version, up and down, status, doctor."""
+
+SUBCOMMANDS = ("up", "down", "run", "status", "servers", "sessions", "doctor", "version")
+
+
+def test_every_subcommand_explains_itself(case):
+    gpupool = case.build / "bin" / "gpupool"
+    overview = case.run([gpupool, "--help"]).out
+    for name in SUBCOMMANDS:
+        case.contains(overview, name, "gpupool --help")
+        text = case.run([gpupool, name, "--help"]).out
+        case.check("usage" in text.lower(), f"gpupool {name} --help has no usage line:\n{text}")
+
+
+def test_unknown_words_are_refused_with_a_hint(case):
+    gpupool = case.build / "bin" / "gpupool"
+    for args in (["stauts"], ["run", "--cores", 3, "--", "true"], ["up", "--servers", "x"], []):
+        done = case.run([gpupool, *args], status=None)
+        case.check(done.status not in (0, None), f"{args} was accepted:\n{done}")
+        case.check(done.err.strip(), f"{args} was refused without a word")
+        case.check(len(done.err.split("\n")) < 40, f"{args}: a flood of words")
+
+
+def test_daemons_explain_themselves(case):
+    for name in ("gpupool-scheduler", "gpupool-server"):
+        program = case.build / "bin" / name
+        case.check("usage" in case.run([program, "--help"]).out.lower(), f"{name} --help")
+        done = case.run([program, "--no-such-flag"], status=None)
+        case.check(done.status not in (0, None), f"{name} took an unknown flag")
+        case.contains(done.err, "no-such-flag", "which flag")
+
+
+def test_status_shows_cards_sessions_and_owner(case):
+    pool = case.pool(servers=2, cards=2)
+    status = pool.status()
+    case.equal(len(status["servers"]), 2, "servers")
+    case.equal([len(server["cards"]) for server in status["servers"]], [2, 2], "cards")
+    case.equal(status["sessions"], [], "sessions")
+    session = pool.session(core=30, memory="1GiB")
+    name = session.field("session")
+    case.equal([item["name"] for item in pool.sessions()], [name], "sessions")
+    text = pool.cli("status").out
+    case.contains(text, name, "the table names the session")
+    case.contains(pool.cli("sessions").out, name, "gpupool sessions")
+    for server in status["servers"]:
+        case.contains(text, server["name"], "the table names the server")
+        case.contains(pool.cli("servers").out, server["name"], "gpupool servers")
+    case.equal(session.close(), 0, "exit status of gpupool run")
+    case.equal(pool.sessions(), [], "sessions after the end")
+
+
+def test_doctor_is_content_with_a_good_pool_and_names_what_is_missing(case):
+    pool = case.pool()
+    case.equal(pool.cli("doctor").status, 0, "gpupool doctor on a running pool")
+    pool.stop()
+    done = pool.cli("doctor", status=None)
+    case.check(done.status not in (0, None), "doctor is content without a pool")
+    case.contains((done.out + done.err).lower(), "scheduler", "what is missing")
+
+
+def test_second_up_and_second_down_say_what_is(case):
+    pool = case.pool()
+    done = pool.cli("up", status=None)
+    case.check("already" in done.out + done.err, f"a second up:\n{done}")
+    pool.cli("down")
+    done = pool.cli("down", status=None)
+    case.check((done.out + done.err).strip(), "a second down says nothing")
+
+
+def test_manual_pages_are_well_formed(case):
+    mandoc = case.need_tool("mandoc")
+    pages = sorted((case.data.parents[1] / "docs" / "man").glob("*.[1-8]"))
+    case.check(pages, "there are no manual pages")
+    done = case.run([mandoc, "-T", "lint", "-W", "error", *pages], status=None)
+    case.equal(done.status, 0, f"mandoc -T lint:\n{done}")
+
+
+def test_run_forwards_a_signal_and_closes_its_session(case):
+    pool = case.pool()
+    process = pool.spawn("sh", "-c", 'trap "exit 5" TERM; echo ready; while :; do sleep 1; done')
+    case.equal(process.stdout.readline(), "ready\n", "the program")
+    process.terminate()
+    case.equal(process.wait(case.patience), 5, "exit status after SIGTERM")
+    case.equal(pool.sessions(), [], "sessions after the end")

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the stub behaves inside a process: lazy, silent, traceable."""
+
+
+def test_stub_does_nothing_before_the_first_call(case):
+    done = case.run([case.programs / "cudash"], env={
+        "LD_LIBRARY_PATH": str(case.build / "lib"),
+        "GPUPOOL_SESSION_FILE": "/does/not/exist"})
+    case.equal((done.out, done.err), ("", ""), "what a program that calls nothing prints")
+
+
+def test_trace_prints_every_call_on_stderr_only(case):
+    pool = case.pool()
+    quiet = pool.run(case.programs / "vecadd")
+    traced = pool.run(case.programs / "vecadd", env={"GPUPOOL_TRACE": "1"})
+    case.equal(traced.out, quiet.out, "standard output")
+    case.equal(quiet.err, "", "standard error without GPUPOOL_TRACE")
+    for call in ("cuInit(", "cuMemAlloc_v2(", "cuModuleLoadData(", "cuLaunchKernel(",
+                 "cuMemcpyDtoH_v2("):
+        case.contains(traced.err, call, "the trace")
+
+
+def test_version_and_count_are_the_drivers_own(case):
+    pool = case.pool(servers=1, cards=2)
+    session = pool.session(core=30, memory="64MiB")
+    shell = session.cudash().begin()
+    case.equal(shell.ok("count"), 1, "devices of a session with one slice")
+    case.check(shell.ok("version") >= 12000, "cuDriverGetVersion")
+
+
+def test_session_of_two_cards_has_two_devices(case):
+    pool = case.pool(servers=1, cards=2)
+    # Whole cards: no memory is asked for, all of it is given.
+    shell = pool.session(core=200, memory=None).cudash()
+    shell.ok("init")
+    case.equal(shell.ok("count"), 2, "devices")
+    for device in (0, 1):
+        shell.ok("device", device)
+        shell.ok("context")
+        slot = shell.ok("alloc", 1 << 20)
+        shell.ok("poke", slot, 0, 40 + device)
+        case.equal(shell.ok("peek", slot, 0), 40 + device, f"memory of device {device}")
