@@ -1,10 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions to a finished module.
+ * Begin and end of a module, and questions to a finished one.
  */
 #include "ptx_parse.h"
 
 #include <string.h>
+
+struct ptx_module *
+ptx_module_new(void)
+{
+    struct ptx_module *mod = calloc(1, sizeof(*mod));
+
+    if (!mod)
+        return NULL;
+    mod->address_size = 32; /* what PTX says of modules that do not say */
+    mod->priv = calloc(1, sizeof(*mod->priv));
+    if (!mod->priv || ptx_names_init(&mod->priv->names, &mod->priv->arena) < 0) {
+        ptx_module_free(mod);
+        return NULL;
+    }
+    return mod;
+}
+
+void
+ptx_module_free(struct ptx_module *mod)
+{
+    if (!mod)
+        return;
+    if (mod->priv) {
+        for (uint32_t i = 0; i < mod->priv->n_parts; i++)
+            ptx_module_free(mod->priv->parts[i]);
+        free(mod->priv->parts);
+        ptx_names_fini(&mod->priv->names);
+        ptx_arena_fini(&mod->priv->arena);
+        free(mod->priv);
+    }
+    free(mod);
+}
 
 static const struct ptx_binding *
 find_binding(const struct ptx_module *mod, const char *text)

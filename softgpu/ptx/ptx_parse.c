@@ -341,35 +341,6 @@ parse_module(struct ptx_parser *p)
 
 /* ---- begin and end ---- */
 
-static struct ptx_module *
-module_new(void)
-{
-    struct ptx_module *mod = calloc(1, sizeof(*mod));
-
-    if (!mod)
-        return NULL;
-    mod->address_size = 32; /* what PTX says of modules that do not say */
-    mod->priv = calloc(1, sizeof(*mod->priv));
-    if (!mod->priv || ptx_names_init(&mod->priv->names, &mod->priv->arena) < 0) {
-        ptx_module_free(mod);
-        return NULL;
-    }
-    return mod;
-}
-
-void
-ptx_module_free(struct ptx_module *mod)
-{
-    if (!mod)
-        return;
-    if (mod->priv) {
-        ptx_names_fini(&mod->priv->names);
-        ptx_arena_fini(&mod->priv->arena);
-        free(mod->priv);
-    }
-    free(mod);
-}
-
 static int
 finish_module(struct ptx_parser *p)
 {
@@ -409,7 +380,7 @@ ptx_parse(const char *text, size_t len, struct ptx_module **ret, struct gp_err *
     if (len > PTX_MAX_TEXT)
         return gp_err_set(err, -E2BIG, "PTX text of %zu bytes, the limit is %zu", len,
                           PTX_MAX_TEXT);
-    mod = module_new();
+    mod = ptx_module_new();
     copy = malloc(len + 1); /* the lexer wants its NUL */
     if (!mod || !copy)
         return gp_err_set(err, -ENOMEM, "no memory for a PTX module of %zu bytes", len);

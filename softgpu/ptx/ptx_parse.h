@@ -22,7 +22,12 @@
 struct ptx_priv {
     struct ptx_arena arena;
     struct ptx_names names;
+    struct ptx_module **parts; /* of a linked module: the inputs it points into */
+    uint32_t n_parts;
 };
+
+/* An empty module with its arena and names.  NULL: no memory. */
+struct ptx_module *ptx_module_new(void);
 
 enum ptx_bind_kind {
     PTX_BIND_REG,   /* reg */
