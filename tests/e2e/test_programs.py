@@ -31,6 +31,14 @@ def test_driver_api_programs_print_the_same_remote_and_local(case):
     compare(case)
 
 
+def test_threads_share_a_context_without_loss_or_deadlock(case):
+    env = local_driver(case)
+    case.contains(case.run([case.programs / "threads", 3], env=env).out, ": ok\n",
+                  "on the driver itself")
+    done = case.pool().run(case.programs / "threads", 3)
+    case.contains(done.out, ": ok\n", "on a remote slice")
+
+
 def foreign(case, suffix):
     if case.sanitizer:
         case.skip(f"nvcc's programs are built without -fsanitize={case.sanitizer}")

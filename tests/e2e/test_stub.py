@@ -40,3 +40,18 @@ def test_session_of_two_cards_has_two_devices(case):
         slot = shell.ok("alloc", 1 << 20)
         shell.ok("poke", slot, 0, 40 + device)
         case.equal(shell.ok("peek", slot, 0), 40 + device, f"memory of device {device}")
+
+
+def test_failing_launch_is_not_lost(case):
+    """A launch is not answered; its failure comes with the next call that is."""
+    pool = case.pool()
+    session = pool.session(core=30, memory="64MiB")
+    shell = session.cudash().begin()
+    shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
+    slot = shell.ok("alloc", 4096)
+    launched, = shell("launch", "bump", 1, 5000, slot, 1)  # no block has 5000 threads
+    waited, = shell("sync")
+    case.check(launched != 0 or waited != 0, "an impossible launch was never reported")
+    case.equal(shell("sync")[0], 0, "it is reported once; the context lives")
+    shell.ok("launch", "bump", 1, 32, slot, 1)
+    shell.ok("sync")
