@@ -265,7 +265,8 @@ fast_open(struct fast *fast)
     CUdevice device;
     uint64_t start;
 
-    raw_link_open(&fast->raw, BULK_MAX);
+    raw_link_open(&fast->raw, BULK_MAX,
+                  (int)bench_option(fast->argc, fast->argv, "--peer-core", -1));
     start = bench_now_ns();
     CU(cuInit(0));
     CU(cuDeviceGet(&device, 0));

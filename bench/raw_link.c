@@ -87,7 +87,7 @@ set_no_delay(int fd)
 }
 
 void
-raw_link_open(struct raw_link *link, size_t bulk_max)
+raw_link_open(struct raw_link *link, size_t bulk_max, int peer_core)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t length = sizeof(address);
@@ -104,6 +104,7 @@ raw_link_open(struct raw_link *link, size_t bulk_max)
         bench_die("fork");
     if (link->peer == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        bench_pin(peer_core);
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
         if (fd < 0)

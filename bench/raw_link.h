@@ -20,7 +20,8 @@ struct raw_link {
 
 #define RAW_MESSAGE 64u /* bytes of a ping and of a pong */
 
-void raw_link_open(struct raw_link *link, size_t bulk_max);
+/* @peer_core: where the other end runs; -1 leaves it where this process is. */
+void raw_link_open(struct raw_link *link, size_t bulk_max, int peer_core);
 void raw_link_close(struct raw_link *link);
 
 /* One round trip of RAW_MESSAGE bytes each way. */

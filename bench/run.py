@@ -27,10 +27,13 @@ AIMS = {
     "launch_sync_ratio_tcp": ("launch + synchronise / raw round trip", 1.15, True),
     "launch10_sync_ratio_tcp": ("10 launches + synchronise / raw", 1.3, True),
     "alloc_free_ratio_tcp": ("alloc + free / raw round trip", 1.2, True),
+    "sync_split_ratio_tcp": ("synchronous call / raw blocking round trip, 2 cores", 0.5, True),
     "h2d_4k_ratio_tcp": ("4 KiB up / raw round trip", None, True),
     "d2h_4k_ratio_tcp": ("4 KiB down / raw round trip", None, True),
     "async_call_ns": ("asynchronous call, application thread, ns", 80, True),
     "async_calls_per_s": ("asynchronous calls per second", 5e6, False),
+    "async_client_cpu_ns": ("client processor time per asynchronous call, ns", None, True),
+    "async_worker_cpu_ns": ("worker processor time per asynchronous call, ns", None, True),
     "h2d_ratio_tcp": ("256 MiB up / raw", 0.95, False),
     "h2d_64mib_ratio_tcp": ("64 MiB up / raw", 0.95, False),
     "h2d_1mib_ratio_tcp": ("1 MiB up / raw (bimodal)", None, False),
@@ -56,13 +59,16 @@ class Bench:
                     if not key.startswith("GPUPOOL_")}
         self.env.update(XDG_RUNTIME_DIR=str(self.folder), GPUPOOL_TRANSPORT="tcp")
 
-    def pin(self):
-        if self.args.core >= 0:
-            os.sched_setaffinity(0, {self.args.core})
+    def call(self, *args, env=None, core=None):
+        """Run a command on @core (the bench's own unless given); its output."""
+        core = self.args.core if core is None else core
 
-    def call(self, *args, env=None):
+        def pin():
+            if core >= 0:
+                os.sched_setaffinity(0, {core})
+
         done = subprocess.run([str(arg) for arg in args], env={**self.env, **(env or {})},
-                              preexec_fn=self.pin, capture_output=True, text=True,
+                              preexec_fn=pin, capture_output=True, text=True,
                               timeout=self.args.timeout)
         if done.returncode != 0:
             raise SystemExit(f"bench: {' '.join(map(str, args))} ended with "
@@ -74,12 +80,30 @@ class Bench:
         return parse(self.call(self.gpupool, "run", "--core", 100, "--memory", "2GiB",
                                "--", *program))
 
-    def up(self):
-        self.call(self.gpupool, "up", "--servers", 1, "--cards", 1, "--driver", "null")
+    def up(self, core=None):
+        self.call(self.gpupool, "up", "--servers", 1, "--cards", 1, "--driver", "null",
+                  core=core)
+
+    def down(self):
+        subprocess.run([str(self.gpupool), "down"], env=self.env, capture_output=True)
 
     def close(self):
-        subprocess.run([str(self.gpupool), "down"], env=self.env, capture_output=True)
+        self.down()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def workers_cpu_s(self):
+        """Processor time of all workers that ended: the server reaped them."""
+        mine = f"XDG_RUNTIME_DIR={self.folder}".encode()
+        for entry in Path("/proc").iterdir():
+            try:
+                if (entry.name.isdigit()
+                        and (entry / "exe").resolve().name == "gpupool-server"
+                        and mine in (entry / "environ").read_bytes().split(b"\0")):
+                    fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+                    return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+            except OSError:
+                continue
+        raise SystemExit("bench: the server of the pool is gone")
 
     # ------------------------------------------------------------ measures --
 
@@ -90,8 +114,37 @@ class Bench:
         for number in range(self.args.rounds):
             progress(f"fast: round {number + 1} of {self.args.rounds}")
             rounds.append(with_ratios(self.run(self.build / "bench" / "fast", *only)))
-        return {key: statistics.median(values[key] for values in rounds if key in values)
-                for key in sorted(set().union(*rounds))}
+        return median_of(rounds)
+
+    def rate(self):
+        """The sustained rate alone, with the workers' share of the work."""
+        rounds = []
+        for number in range(self.args.rounds):
+            progress(f"rate: round {number + 1} of {self.args.rounds}")
+            before = self.workers_cpu_s()
+            values = self.run(self.build / "bench" / "fast", "--only=async_calls_per_s",
+                              f"--async-calls={self.args.calls}")
+            values["async_worker_cpu_ns"] = (
+                (self.workers_cpu_s() - before) * 1e9 / self.args.calls)
+            rounds.append(values)
+        return median_of(rounds)
+
+    def split(self):
+        """Two cores: the raw link blocks, so waking an idle core is what it pays."""
+        if len(os.sched_getaffinity(0)) < 2:
+            progress("split: left out, there is one core only")
+            return {}
+        self.down()
+        self.up(core=1)
+        rounds = []
+        for number in range(self.args.rounds):
+            progress(f"split: round {number + 1} of {self.args.rounds}")
+            rounds.append(with_ratios(self.run(self.build / "bench" / "fast", "--core=0",
+                                               "--peer-core=1", "--only=sync_call")))
+        values = median_of(rounds)
+        return {"sync_split_ratio_tcp": values["sync_call_ratio_tcp"],
+                "sync_split_us": values["sync_call_us"],
+                "sync_split_raw_us": values["sync_call_raw_us"]}
 
     def attach(self):
         """Fresh processes, remote and on the driver itself; the difference."""
@@ -127,6 +180,11 @@ class Bench:
 def parse(text):
     pairs = (line.split() for line in text.splitlines())
     return {pair[0]: float(pair[1]) for pair in pairs if len(pair) == 2}
+
+
+def median_of(rounds):
+    return {key: statistics.median(values[key] for values in rounds if key in values)
+            for key in sorted(set().union(*rounds))}
 
 
 def with_ratios(values):
@@ -181,8 +239,9 @@ def draw(values, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build")
-    parser.add_argument("--only", default="", help="fast, attach, step, or a key of fast")
+    parser.add_argument("--only", default="", help="fast, attach, rate, step, split, or a key of fast")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--calls", type=int, default=3000000)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--core", type=int, default=0, help="-1: pin nothing")
     parser.add_argument("--timeout", type=float, default=300)
@@ -192,10 +251,11 @@ def main():
     values = {}
     try:
         bench.up()
-        parts = {"attach": bench.attach, "step": bench.step}
+        parts = {"attach": bench.attach, "rate": bench.rate, "step": bench.step,
+                 "split": bench.split}
         wanted = [parts[args.only]] if args.only in parts else [bench.fast]
-        if not args.only:
-            wanted = [bench.fast, bench.attach, bench.step]
+        if args.only == "":
+            wanted = [bench.fast, *parts.values()]
         for part in wanted:
             values.update(part())
     finally:

@@ -49,7 +49,8 @@ TEST_PROGRAMS += $(DEMO_PTX)/spin.ptx
 ifneq ($(NVCC),)
 DEMO_NVCC := -std=c++17 -O2 -fmad=false -Xcompiler -Wall -Itests/programs \
     -Itests/programs/kernels -gencode arch=compute_75,code=sm_75 \
-    -gencode arch=compute_75,code=compute_75
+    -gencode arch=compute_75,code=compute_75 \
+    $(foreach lib,lib64 lib,-Xlinker -rpath=$(abspath $(dir $(realpath $(NVCC)))../$(lib)))
 
 # The host compiler of nvcc is not asked for sanitizers: these programs stand
 # for binaries that somebody else built.

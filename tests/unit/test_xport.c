@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every transport keeps the same promises: each case runs over each of them. */
+/*
+ * Every transport keeps the same promises: each case runs over each of them.
+ *
+ * RDMA needs a device: GPUPOOL_TEST_RDMA=address names one of its ports, else its cases
+ * are skipped (`make test-rdma` runs them in a guest with Soft-RoCE).
+ */
 #include "ut.h"
 
 #include "gp_err.h"
@@ -14,7 +19,7 @@
 
 #define FRAME_MAX 4096u
 
-enum kind { TCP, SHM };
+enum kind { TCP, SHM, RDMA };
 
 struct link {
     struct xport_conn *client, *worker;
@@ -27,6 +32,56 @@ soon(void)
     return gp_now_ns() + 10 * GP_NS_PER_S;
 }
 
+/* --- RDMA: both ends of the connection set up each other, so in two threads --- */
+
+struct rdma_side {
+    int fd;
+    unsigned port;
+    struct xport_rdma_listener *listener;
+    struct xport_conn *conn;
+    struct gp_err err;
+    int r;
+};
+
+static const uint8_t cookie[XPORT_RDMA_COOKIE] = "a one-time word";
+
+static void *
+rdma_acceptor(void *arg)
+{
+    struct rdma_side *s = arg;
+
+    s->r = xport_rdma_accept(s->listener, s->fd, cookie, FRAME_MAX, soon(), &s->conn,
+                             &s->err);
+    return NULL;
+}
+
+static const char *
+rdma_addr(void)
+{
+    return getenv("GPUPOOL_TEST_RDMA");
+}
+
+static void
+link_make_rdma(struct link *link, const int fd[2])
+{
+    struct rdma_side worker = {.fd = fd[1]};
+    struct gp_err err = {0};
+    pthread_t thread;
+    int r;
+
+    r = xport_rdma_listen(rdma_addr(), &worker.listener, &worker.port, &err);
+    if (r < 0)
+        fail_msg("%s", err.msg);
+    pthread_create(&thread, NULL, rdma_acceptor, &worker);
+    r = xport_rdma_connect(fd[0], rdma_addr(), worker.port, cookie, FRAME_MAX, soon(),
+                           &link->client, &err);
+    pthread_join(thread, NULL);
+    if (r < 0 || worker.r < 0)
+        fail_msg("client: %s; worker: %s", err.msg, worker.err.msg);
+    xport_rdma_listener_free(worker.listener);
+    link->worker = worker.conn;
+}
+
 static void
 link_make(struct link *link, enum kind kind)
 {
@@ -37,6 +92,10 @@ link_make(struct link *link, enum kind kind)
     if (kind == TCP) {
         assert_int_equal(xport_tcp_new(fd[0], FRAME_MAX, &link->client, NULL), 0);
         assert_int_equal(xport_tcp_new(fd[1], FRAME_MAX, &link->worker, NULL), 0);
+        return;
+    }
+    if (kind == RDMA) {
+        link_make_rdma(link, fd);
         return;
     }
     assert_int_equal(xport_shm_offer(fd[1], FRAME_MAX, &link->worker, NULL), 0);
@@ -344,6 +403,79 @@ unsealed_file_is_refused(void **state)
     close(fd[1]);
 }
 
+static void
+pinned_memory_moves_like_any_other(enum kind kind)
+{
+    struct link link;
+    size_t len = 2 * 1024 * 1024;
+    uint8_t *from = calloc(1, len), *to = malloc(len);
+    struct bulk_job job = {.data = from, .len = len, .rounds = 4};
+    pthread_t thread;
+
+    link_make(&link, kind);
+    memset(from, 0x5a, len);
+    xport_pin(link.client, from, len);
+    xport_pin(link.worker, to, len);
+    job.conn = link.client;
+    pthread_create(&thread, NULL, bulk_sender, &job);
+    for (int i = 0; i < job.rounds; i++) {
+        memset(to, 0, len);
+        expect_frame(link.worker, 32, (uint8_t)i);
+        assert_int_equal(xport_recv_bulk(link.worker, to, len), 0);
+        assert_memory_equal(to, from, len);
+    }
+    expect_frame(link.worker, 8, 0);
+    pthread_join(thread, NULL);
+    xport_unpin(link.client, from);
+    xport_unpin(link.worker, to);
+    link_end(&link);
+    free(from);
+    free(to);
+}
+
+static void
+stranger_with_the_wrong_word_is_turned_away(void **state)
+{
+    uint8_t wrong[XPORT_RDMA_COOKIE] = "another word...";
+    struct rdma_side worker = {0};
+    struct xport_conn *conn;
+    pthread_t thread;
+    int fd[2];
+
+    if (!rdma_addr())
+        skip();
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    worker.fd = fd[1];
+    assert_int_equal(
+        xport_rdma_listen(rdma_addr(), &worker.listener, &worker.port, NULL), 0);
+    pthread_create(&thread, NULL, rdma_acceptor, &worker);
+    assert_int_equal(xport_rdma_connect(fd[0], rdma_addr(), worker.port, wrong, FRAME_MAX,
+                                        soon(), &conn, NULL),
+                     -ECONNREFUSED);
+    /* The right one still gets in afterwards. */
+    assert_int_equal(xport_rdma_connect(fd[0], rdma_addr(), worker.port, cookie, FRAME_MAX,
+                                        soon(), &conn, NULL),
+                     0);
+    pthread_join(thread, NULL);
+    assert_int_equal(worker.r, 0);
+    xport_free(conn);
+    xport_free(worker.conn);
+    xport_rdma_listener_free(worker.listener);
+}
+
+static void
+address_without_rdma_is_named(void **state)
+{
+    struct xport_rdma_listener *l;
+    struct gp_err err = {0};
+    unsigned port;
+    int r = xport_rdma_listen("127.0.0.1", &l, &port, &err);
+
+    assert_true(r < 0);
+    assert_true(r == -EOPNOTSUPP ? strstr(err.msg, "no RDMA: ") != NULL
+                                 : strstr(err.msg, "127.0.0.1") != NULL);
+}
+
 #define OVER_EACH(name)                                                                  \
     static void name##_tcp(void **state)                                                 \
     {                                                                                    \
@@ -352,8 +484,16 @@ unsealed_file_is_refused(void **state)
     static void name##_shm(void **state)                                                 \
     {                                                                                    \
         name(SHM);                                                                       \
+    }                                                                                    \
+    static void name##_rdma(void **state)                                                \
+    {                                                                                    \
+        if (!rdma_addr())                                                                \
+            skip();                                                                      \
+        name(RDMA);                                                                      \
     }
-#define BOTH(name) cmocka_unit_test(name##_tcp), cmocka_unit_test(name##_shm)
+#define EACH(name)                                                                       \
+    cmocka_unit_test(name##_tcp), cmocka_unit_test(name##_shm),                          \
+        cmocka_unit_test(name##_rdma)
 
 OVER_EACH(frames_arrive_in_order_and_aligned)
 OVER_EACH(nothing_leaves_before_a_flush)
@@ -364,20 +504,24 @@ OVER_EACH(end_of_the_peer_is_seen_after_what_it_sent)
 OVER_EACH(abort_wakes_a_sleeping_receiver)
 OVER_EACH(writer_blocked_on_a_full_link_ends_with_the_peer)
 OVER_EACH(oversize_frame_is_refused_by_the_sender)
+OVER_EACH(pinned_memory_moves_like_any_other)
 
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(frames_arrive_in_order_and_aligned),
-        BOTH(nothing_leaves_before_a_flush),
-        BOTH(payloads_of_any_length_keep_their_bytes),
-        BOTH(ping_pong_goes_on_while_both_ends_sleep_and_wake),
-        BOTH(impossible_length_ends_the_connection_for_good),
-        BOTH(end_of_the_peer_is_seen_after_what_it_sent),
-        BOTH(abort_wakes_a_sleeping_receiver),
-        BOTH(writer_blocked_on_a_full_link_ends_with_the_peer),
-        BOTH(oversize_frame_is_refused_by_the_sender),
+        EACH(frames_arrive_in_order_and_aligned),
+        EACH(nothing_leaves_before_a_flush),
+        EACH(payloads_of_any_length_keep_their_bytes),
+        EACH(ping_pong_goes_on_while_both_ends_sleep_and_wake),
+        EACH(impossible_length_ends_the_connection_for_good),
+        EACH(end_of_the_peer_is_seen_after_what_it_sent),
+        EACH(abort_wakes_a_sleeping_receiver),
+        EACH(writer_blocked_on_a_full_link_ends_with_the_peer),
+        EACH(oversize_frame_is_refused_by_the_sender),
+        EACH(pinned_memory_moves_like_any_other),
+        cmocka_unit_test(stranger_with_the_wrong_word_is_turned_away),
+        cmocka_unit_test(address_without_rdma_is_named),
         cmocka_unit_test(ring_index_out_of_bounds_is_an_error),
         cmocka_unit_test(unsealed_file_is_refused),
     };
