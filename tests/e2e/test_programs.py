@@ -31,6 +31,13 @@ def test_driver_api_programs_print_the_same_remote_and_local(case):
     compare(case)
 
 
+def test_every_driver_feature_works_remotely_as_on_the_driver_itself(case):
+    local = case.run([case.programs / "features"], env=local_driver(case))
+    remote = case.pool().run(case.programs / "features", core=50, memory="1GiB", status=None)
+    case.equal(remote.out, local.out, "features: remote against local")
+    case.equal(remote.status, 0, "exit status of the remote run")
+
+
 def test_threads_share_a_context_without_loss_or_deadlock(case):
     env = local_driver(case)
     case.contains(case.run([case.programs / "threads", 3], env=env).out, ": ok\n",

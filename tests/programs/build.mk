@@ -39,6 +39,8 @@ comma := ,
 $(foreach name,$(DEMO_NAMES),$(eval $(call driver_program,tests/programs/$(name),\
     tests/programs/$(name).c tests/programs/prog.c,,$(name).ptx)))
 
+$(eval $(call driver_program,tests/programs/features,\
+    tests/programs/features.c tests/programs/prog.c,,features.ptx))
 $(eval $(call driver_program,tests/programs/threads,\
     tests/programs/threads.c tests/programs/prog.c,,spin.ptx))
 $(eval $(call driver_program,tests/programs/cudash,tests/programs/cudash.c,,))
