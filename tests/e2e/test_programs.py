@@ -53,6 +53,18 @@ def foreign(case, suffix):
         case.need_file(case.programs / (name + suffix), "nvcc is not installed")
 
 
+def test_runtime_features_work_with_both_runtimes(case):
+    pool = None
+    for suffix in ("-static", "-shared"):
+        foreign(case, suffix)
+        program = case.programs / f"features{suffix}"
+        local = case.run([program], env=local_driver(case))
+        pool = pool or case.pool()
+        remote = pool.run(program, core=50, memory="1GiB", status=None)
+        case.equal(remote.out, local.out, f"features{suffix}: remote against local")
+        case.equal(remote.status, 0, f"exit status of features{suffix}")
+
+
 def test_programs_with_static_runtime_run_unrebuilt(case):
     foreign(case, "-static")
     compare(case, "-static")

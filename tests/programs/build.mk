@@ -62,11 +62,11 @@ $(O)/tests/programs/nv-util.o: tests/programs/util.c tests/programs/util.h
 
 define runtime_program
 $(O)/tests/programs/$(1)-$(2): tests/programs/cudart/rt_$(1).cu tests/programs/kernels/$(1).cu \
-    tests/programs/cudart/rt.h tests/programs/ref_$(1).h $(O)/tests/programs/nv-util.o
+    tests/programs/cudart/rt.h $(wildcard tests/programs/ref_$(1).h) $(O)/tests/programs/nv-util.o
 	$$(call say,NVCC,$$@)
 	$$(Q)$(NVCC) $(DEMO_NVCC) -cudart $(2) -o $$@ $$< $(O)/tests/programs/nv-util.o
 TEST_PROGRAMS += $(O)/tests/programs/$(1)-$(2)
 endef
-$(foreach name,$(DEMO_NAMES),$(foreach kind,static shared,\
+$(foreach name,$(DEMO_NAMES) features,$(foreach kind,static shared,\
     $(eval $(call runtime_program,$(name),$(kind)))))
 endif
