@@ -167,6 +167,7 @@ range_by_splits(struct ptx_parser *p, const struct ptx_name *name, uint32_t *ret
     uint64_t num = 0, unit = 1;
 
     for (size_t at = name->sym.len; at > 1 && name->sym.len - at < 9; unit *= 10) {
+        struct ptx_binding *range;
         struct ptx_name *prefix;
 
         at--;
@@ -176,10 +177,11 @@ range_by_splits(struct ptx_parser *p, const struct ptx_name *name, uint32_t *ret
         if (text[at] == '0' && name->sym.len - at > 1)
             continue;
         prefix = ptx_names_find(p->names, text, at);
-        if (!prefix || !prefix->ranges || num >= prefix->ranges->count)
-            continue;
-        if (!best || prefix->ranges->depth > best->depth) {
-            best = prefix->ranges;
+        range = prefix ? prefix->ranges : NULL;
+        while (range && num >= range->count)
+            range = range->outer;
+        if (range && (!best || range->depth > best->depth)) {
+            best = range;
             *ret_num = (uint32_t)num;
         }
     }
@@ -196,8 +198,10 @@ range_of(struct ptx_parser *p, const struct ptx_name *name, uint32_t *ret_num)
     if (!name->prefix)
         return NULL;
     *ret_num = name->num;
-    range = name->prefix->ranges;
-    return range && name->num < range->count ? range : NULL;
+    /* an inner, shorter range hides only the numbers it has */
+    for (range = name->prefix->ranges; range && name->num >= range->count;)
+        range = range->outer;
+    return range;
 }
 
 /* The first use of a register of a range makes it, in the range's scope. */
