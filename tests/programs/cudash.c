@@ -225,6 +225,25 @@ do_launch(struct cudash *sh, char **args)
     printf("%d\n", (int)result);
 }
 
+/* flood SLOT COUNT: that many launches of bump without a wait; how many went out */
+static void
+do_flood(struct cudash *sh, char **args)
+{
+    CUdeviceptr memory = *memory_slot(sh, args[0]);
+    unsigned long long count = number(args[1]);
+    unsigned long long done = 0;
+    unsigned one = 1;
+    void *params[] = {&memory, &one};
+    CUfunction kernel = NULL;
+    CUresult result = cuModuleGetFunction(&kernel, sh->module, "bump");
+
+    while (result == CUDA_SUCCESS && done < count) {
+        result = cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL);
+        done += result == CUDA_SUCCESS;
+    }
+    printf("%d %llu\n", (int)result, done);
+}
+
 static void
 do_sync(struct cudash *sh, char **args)
 {

@@ -102,6 +102,20 @@ def open_files(pid):
     return found
 
 
+def memory_bytes(pid):
+    """Resident memory of its own (file pages and shared memory left out)."""
+    for line in Path(f"/proc/{pid}/status").read_text().split("\n"):
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def cpu_ticks(pid):
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    fields = stat[stat.rindex(")") + 2:].split()
+    return int(fields[11]) + int(fields[12])
+
+
 def reap():
     """Collect the children that ended, adopted ones too."""
     while True:

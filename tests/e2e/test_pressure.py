@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client that queues more than the card can do: it waits, nobody grows."""
+
+import select
+import time
+
+from harness import proc
+
+MIB = 1 << 20
+CALLS = 1500000
+# Fixed buffers, the driver's own queue and a page-locked ring; not 1.5 million calls.
+BOUND = 192 * MIB
+
+
+def test_flood_of_launches_behind_a_stuck_kernel_stays_bounded(case):
+    if case.sanitizer:
+        case.skip("sanitizers keep shadow memory of everything")
+    pool = case.pool()
+    session = pool.session(core=50, memory="64MiB")
+    shell = session.cudash().begin()
+    shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
+    slot = shell.ok("alloc", MIB)
+    shell.ok("poke", slot, 0, 7)
+    worker, = pool.workers()
+    before = proc.memory_bytes(worker)
+    shell.ok("launch", "spin", 1, 32, slot, 7)
+    shell.send("flood", slot, CALLS)
+    case.wait_for(lambda: answered(shell) or idle(shell.process.pid),
+                  "the flood ends or waits", patience=case.patience * 3)
+    client_now, worker_now = proc.memory_bytes(shell.process.pid), proc.memory_bytes(worker)
+    print(f"client {client_now / MIB:.1f} MiB, worker {worker_now / MIB:.1f} MiB "
+          f"(before {before / MIB:.1f})")
+    case.check(client_now < BOUND, f"the client grew to {client_now / MIB:.0f} MiB")
+    case.check(worker_now - before < BOUND,
+               f"the worker grew from {before / MIB:.0f} to {worker_now / MIB:.0f} MiB")
+    pool.kill(shell.process.pid)
+    case.wait_for(lambda: not pool.workers(), "the worker is gone")
+
+
+def answered(shell):
+    return bool(select.select([shell.process.stdout], [], [], 0)[0])
+
+
+def idle(pid):
+    """No processor time within a second: it waits."""
+    before = proc.cpu_ticks(pid)
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end:
+        if proc.cpu_ticks(pid) - before > 2:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_flood_is_carried_out_in_full(case):
+    pool = case.pool()
+    shell = pool.session(core=100, memory="64MiB").cudash().begin()
+    shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
+    slot = shell.ok("alloc", MIB)
+    shell.ok("poke", slot, 4, 0)
+    case.equal(shell("flood", slot, 20000, patience=case.patience * 3), [0, 20000], "launches")
+    case.equal(shell("sync", patience=case.patience * 3), [0], "the wait for all of them")
+    case.equal(shell.ok("peek", slot, 4), 20000, "launches that were carried out")
