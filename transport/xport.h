@@ -133,6 +133,30 @@ int xport_shm_offer(int sock_fd, uint32_t frame_max, struct xport_conn **ret,
 int xport_shm_accept(int sock_fd, uint32_t frame_max, uint64_t deadline_ns,
                      struct xport_conn **ret, struct gp_err *err);
 
+/*
+ * RDMA: the worker listens on one of its addresses, tells the client port and cookie on
+ * the control connection @ctl_fd, and accepts the one connection that shows the cookie.
+ * The control socket is owned from then on; its end is the peer's end.  -EOPNOTSUPP: no
+ * verbs library here; the words of any failure say why TCP must do.  Accepting uses the
+ * listener up; free it all the same.
+ */
+#define XPORT_RDMA_COOKIE 16
+struct xport_rdma_listener;
+int xport_rdma_listen(const char *host, struct xport_rdma_listener **ret,
+                      unsigned *ret_port, struct gp_err *err);
+void xport_rdma_listener_free(struct xport_rdma_listener *listener);
+int xport_rdma_accept(struct xport_rdma_listener *listener, int ctl_fd,
+                      const uint8_t cookie[XPORT_RDMA_COOKIE], uint32_t frame_max,
+                      uint64_t deadline_ns, struct xport_conn **ret, struct gp_err *err);
+int xport_rdma_connect(int ctl_fd, const char *host, unsigned port,
+                       const uint8_t cookie[XPORT_RDMA_COOKIE], uint32_t frame_max,
+                       uint64_t deadline_ns, struct xport_conn **ret, struct gp_err *err);
+
+/* Payloads will come from or go to this range, and its owner calls xport_unpin() before
+ * it goes away: RDMA may keep it registered.  Nothing for other transports.  Any thread. */
+void xport_pin(struct xport_conn *conn, const void *addr, size_t len);
+void xport_unpin(struct xport_conn *conn, const void *addr);
+
 /* Break the link: calls in progress on any thread return an error soon.  Async-signal
  * unsafe, thread-safe, idempotent. */
 void xport_abort(struct xport_conn *conn);

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "xport_rdma.h"
+
+#include "gp_log.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int
+send_done(struct rdma_conn *rdma, const struct ibv_wc *wc)
+{
+    if (wc->status != IBV_WC_SUCCESS) {
+        gp_log_debug("xport", "rdma send: %s", rdma->v->wc_status_str(wc->status));
+        return wc->status == IBV_WC_WR_FLUSH_ERR ? -ECONNRESET : -EIO;
+    }
+    /* Sends complete in order: this one and all in front of it. */
+    __atomic_store_n(&rdma->completed, wc->wr_id, __ATOMIC_RELEASE);
+    return 0;
+}
+
+static int
+reap_locked(struct rdma_conn *rdma)
+{
+    struct ibv_wc wc[RDMA_SIGNAL_EVERY];
+    int n, r = 0;
+
+    do {
+        n = ibv_poll_cq(rdma->send_cq, ARRAY_SIZE(wc), wc);
+        for (int i = 0; i < n && !r; i++)
+            r = send_done(rdma, &wc[i]);
+    } while (n == ARRAY_SIZE(wc) && !r);
+    return n < 0 ? -EIO : r;
+}
+
+int
+rdma_reap_sends(struct rdma_conn *rdma)
+{
+    int r;
+
+    pthread_mutex_lock(&rdma->send_lock);
+    r = reap_locked(rdma);
+    pthread_mutex_unlock(&rdma->send_lock);
+    return r;
+}
+
+int
+rdma_post(struct rdma_conn *rdma, struct ibv_send_wr *wr, bool signal)
+{
+    struct ibv_send_wr *bad;
+    int r = 0;
+
+    pthread_mutex_lock(&rdma->send_lock);
+    while (!r && rdma->posted - rdma->completed >= RDMA_SEND_DEPTH - 1) {
+        r = reap_locked(rdma);
+        if (!r)
+            r = __atomic_load_n(&rdma->stream.conn.error, __ATOMIC_RELAXED);
+    }
+    if (!r) {
+        wr->wr_id = ++rdma->posted;
+        if (signal || rdma->posted % RDMA_SIGNAL_EVERY == 0)
+            wr->send_flags |= IBV_SEND_SIGNALED;
+        r = -ibv_post_send(rdma->id->qp, wr, &bad);
+    }
+    pthread_mutex_unlock(&rdma->send_lock);
+    rdma->stream.conn.stats.tx_writes++;
+    return r;
+}
+
+int
+rdma_post_recvs(struct rdma_conn *rdma, unsigned first, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        unsigned slot = (first + i) % RDMA_RECV_DEPTH;
+        struct ibv_sge sge = {(uintptr_t)&rdma->region->notes[slot], sizeof(uint64_t),
+                              rdma->region_mr->lkey};
+        struct ibv_recv_wr wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1}, *bad;
+
+        if (ibv_post_recv(rdma->id->qp, &wr, &bad))
+            return -EIO;
+    }
+    return 0;
+}
+
+/* Note one arrival; a peer that lies about lengths or ignores its credits is cut off. */
+static int
+arrived(struct rdma_conn *rdma, const struct ibv_wc *wc)
+{
+    uint32_t imm;
+    struct rdma_segment *seg;
+
+    if (wc->status != IBV_WC_SUCCESS) {
+        gp_log_debug("xport", "rdma receive: %s", rdma->v->wc_status_str(wc->status));
+        return wc->status == IBV_WC_WR_FLUSH_ERR ? -ECONNRESET : -EIO;
+    }
+    imm = wc->wc_flags & IBV_WC_WITH_IMM ? ntohl(wc->imm_data)
+                                         : (uint32_t)rdma->region->notes[wc->wr_id];
+    rdma->received += RDMA_IMM_LEN(imm);
+    if (rdma->received - rdma->tail > RDMA_RING_SIZE || rdma->seg_count == RDMA_RECV_DEPTH)
+        return -EPROTO;
+    if (RDMA_IMM_KIND(imm) > RDMA_PAD || !RDMA_IMM_LEN(imm) ||
+        (RDMA_IMM_KIND(imm) == RDMA_OFFER &&
+         RDMA_IMM_LEN(imm) != sizeof(struct rdma_offer)))
+        return -EPROTO;
+    seg = &rdma->segments[(rdma->seg_first + rdma->seg_count++) % RDMA_RECV_DEPTH];
+    *seg = (struct rdma_segment){RDMA_IMM_KIND(imm), RDMA_IMM_LEN(imm)};
+    return 0;
+}
+
+int
+rdma_reap_recvs(struct rdma_conn *rdma)
+{
+    struct ibv_wc wc[16];
+    int n = ibv_poll_cq(rdma->recv_cq, ARRAY_SIZE(wc), wc);
+
+    if (n < 0)
+        return -EIO;
+    for (int i = 0; i < n; i++) {
+        int r = arrived(rdma, &wc[i]);
+
+        if (r < 0)
+            return r;
+    }
+    if (!n)
+        return -EAGAIN;
+    rdma->region->out.writes += (unsigned)n;
+    /* Receives complete in the order they were posted, so these slots come next. */
+    return rdma_post_recvs(rdma, (unsigned)wc[0].wr_id, (unsigned)n);
+}
+
+int
+rdma_credit(struct rdma_conn *rdma, bool now)
+{
+    struct rdma_credit *out = &rdma->region->out;
+    struct ibv_sge sge = {(uintptr_t)out, sizeof(*out), rdma->region_mr->lkey};
+    struct ibv_send_wr wr = {
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = IBV_WR_RDMA_WRITE,
+        .send_flags = rdma->inline_max >= sizeof(*out) ? IBV_SEND_INLINE : 0,
+        .wr.rdma = {rdma->peer.region + offsetof(struct rdma_region, credit),
+                    rdma->peer.rkey},
+    };
+    bool due = rdma->tail - rdma->credited_bytes >= RDMA_RING_SIZE / 4 ||
+               out->writes - rdma->credited_writes >= RDMA_RECV_DEPTH / 4;
+    bool any = rdma->tail != rdma->credited_bytes || out->writes != rdma->credited_writes;
+
+    if (!due && !(now && (any || out->done != rdma->served)))
+        return 0;
+    out->bytes = rdma->credited_bytes = rdma->tail;
+    rdma->credited_writes = out->writes;
+    rdma->served = out->done;
+    return rdma_post(rdma, &wr, false);
+}
+
+static int
+note_ring(struct rdma_conn *rdma, uint32_t imm)
+{
+    /* As many notes as sends may be under way, so none is overwritten before it left. */
+    uint64_t *note = &rdma->region->note_out[rdma->writes % RDMA_SEND_DEPTH];
+    struct ibv_sge sge = {(uintptr_t)note, sizeof(*note), rdma->region_mr->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+
+    *note = imm;
+    return rdma_post(rdma, &wr, false);
+}
+
+int
+rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *data, size_t len)
+{
+    size_t at = rdma->head % RDMA_RING_SIZE;
+    struct ibv_sge sge = {(uintptr_t)data, (uint32_t)len, rdma->region_mr->lkey};
+    struct ibv_send_wr wr = {
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = rdma->has_imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+        .wr.rdma = {rdma->peer.region + offsetof(struct rdma_region, ring) + at,
+                    rdma->peer.rkey},
+    };
+    int r;
+
+    if (len <= rdma->inline_max) {
+        wr.send_flags = IBV_SEND_INLINE;
+    } else {
+        memcpy(rdma->region->stage + at, data, len);
+        sge.addr = (uintptr_t)rdma->region->stage + at;
+    }
+    wr.imm_data = htonl(RDMA_IMM(kind, (uint32_t)len));
+    r = rdma_post(rdma, &wr, false);
+    if (!r && !rdma->has_imm)
+        r = note_ring(rdma, RDMA_IMM(kind, (uint32_t)len));
+    rdma->head += len;
+    rdma->writes++;
+    rdma->stream.conn.stats.tx_bytes += len;
+    return r;
+}
