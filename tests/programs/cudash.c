@@ -250,18 +250,30 @@ do_sync(struct cudash *sh, char **args)
     printf("%d\n", (int)cuCtxSynchronize());
 }
 
+/* clang-format off */
 static const struct cudash_command commands[] = {
-    {"init", 0, do_init},       {"count", 0, do_count},
-    {"device", 1, do_device},   {"name", 0, do_name},
-    {"total", 0, do_total},     {"attribute", 1, do_attribute},
-    {"version", 0, do_version}, {"context", 0, do_context},
-    {"destroy", 0, do_destroy}, {"info", 0, do_info},
-    {"alloc", 1, do_alloc},     {"free", 1, do_free},
-    {"poke", 3, do_poke},       {"peek", 2, do_peek},
-    {"load", 1, do_load},       {"unload", 0, do_unload},
-    {"stream", 0, do_stream},   {"launch", 5, do_launch},
+    {"init", 0, do_init},
+    {"count", 0, do_count},
+    {"device", 1, do_device},
+    {"name", 0, do_name},
+    {"total", 0, do_total},
+    {"attribute", 1, do_attribute},
+    {"version", 0, do_version},
+    {"context", 0, do_context},
+    {"destroy", 0, do_destroy},
+    {"info", 0, do_info},
+    {"alloc", 1, do_alloc},
+    {"free", 1, do_free},
+    {"poke", 3, do_poke},
+    {"peek", 2, do_peek},
+    {"load", 1, do_load},
+    {"unload", 0, do_unload},
+    {"stream", 0, do_stream},
+    {"launch", 5, do_launch},
+    {"flood", 2, do_flood},
     {"sync", 0, do_sync},
 };
+/* clang-format on */
 
 static void
 obey(struct cudash *sh, char *line)
