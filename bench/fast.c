@@ -262,11 +262,14 @@ measure_bulk(struct fast *fast)
 static void
 fast_open(struct fast *fast)
 {
+    int peer_core = (int)bench_option(fast->argc, fast->argv, "--peer-core", -1);
     CUdevice device;
     uint64_t start;
 
-    raw_link_open(&fast->raw, BULK_MAX,
-                  (int)bench_option(fast->argc, fast->argv, "--peer-core", -1));
+    if (bench_option(fast->argc, fast->argv, "--shm", 0))
+        raw_link_open_shm(&fast->raw, BULK_MAX, peer_core);
+    else
+        raw_link_open_tcp(&fast->raw, BULK_MAX, peer_core);
     start = bench_now_ns();
     CU(cuInit(0));
     CU(cuDeviceGet(&device, 0));

@@ -3,7 +3,7 @@
 
 from xml.sax.saxutils import escape
 
-WIDTH, ROW, LEFT, RIGHT, TOP = 760, 30, 210, 90, 64
+WIDTH, ROW, LEFT, RIGHT, TOP = 860, 30, 310, 90, 64
 GOOD, BAD, PLAIN = "#2f7d4f", "#b4532a", "#3b6ea5"
 
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Raw TCP ping-pong and bulk between two processes; see raw_link.h. */
+/* Raw ping-pong and bulk between two processes; see raw_link.h. */
 #include "raw_link.h"
 
 #include "bench.h"
+#include "raw_ring.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -60,21 +62,53 @@ read_all(int fd, void *data, size_t size)
 }
 
 static void
-serve(int fd, size_t bulk_max)
+link_send(struct raw_link *link, const void *data, size_t size)
+{
+    if (link->out)
+        raw_ring_send(link->out, data, size);
+    else
+        write_all(link->fd, data, size);
+}
+
+static int
+link_receive(struct raw_link *link, void *data, size_t size)
+{
+    if (!link->in)
+        return read_all(link->fd, data, size);
+    raw_ring_receive(link->in, data, size);
+    return 1;
+}
+
+static _Noreturn void
+serve(struct raw_link *link, size_t bulk_max)
 {
     char *bulk = bench_memory(bulk_max);
     struct raw_message message;
 
-    while (read_all(fd, &message, sizeof(message))) {
+    while (link_receive(link, &message, sizeof(message))) {
         if (message.what == RAW_DOWN) {
-            write_all(fd, bulk, message.size);
+            link_send(link, bulk, message.size);
             continue;
         }
-        if (message.what == RAW_UP && !read_all(fd, bulk, message.size))
+        if (message.what == RAW_UP && !link_receive(link, bulk, message.size))
             break;
-        write_all(fd, &message, sizeof(message));
+        link_send(link, &message, sizeof(message));
     }
     _exit(0);
+}
+
+/* True in the child, which ends with this process. */
+static int
+fork_peer(struct raw_link *link, int peer_core)
+{
+    link->peer = fork();
+    if (link->peer < 0)
+        bench_die("fork");
+    if (link->peer > 0)
+        return 0;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    bench_pin(peer_core);
+    return 1;
 }
 
 static void
@@ -87,7 +121,7 @@ set_no_delay(int fd)
 }
 
 void
-raw_link_open(struct raw_link *link, size_t bulk_max, int peer_core)
+raw_link_open_tcp(struct raw_link *link, size_t bulk_max, int peer_core)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t length = sizeof(address);
@@ -99,18 +133,13 @@ raw_link_open(struct raw_link *link, size_t bulk_max, int peer_core)
         getsockname(listener, (struct sockaddr *)&address, &length) < 0)
         bench_die("raw link: listen");
 
-    link->peer = fork();
-    if (link->peer < 0)
-        bench_die("fork");
-    if (link->peer == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        bench_pin(peer_core);
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-
-        if (fd < 0)
+    *link = (struct raw_link){.fd = -1};
+    if (fork_peer(link, peer_core)) {
+        link->fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        if (link->fd < 0)
             bench_die("raw link: accept");
-        set_no_delay(fd);
-        serve(fd, bulk_max);
+        set_no_delay(link->fd);
+        serve(link, bulk_max);
     }
     link->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (link->fd < 0 || connect(link->fd, (struct sockaddr *)&address, length) < 0)
@@ -120,9 +149,28 @@ raw_link_open(struct raw_link *link, size_t bulk_max, int peer_core)
 }
 
 void
+raw_link_open_shm(struct raw_link *link, size_t bulk_max, int peer_core)
+{
+    struct raw_ring *rings = mmap(NULL, 2 * sizeof(*rings), PROT_READ | PROT_WRITE,
+                                  MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+    if (rings == MAP_FAILED)
+        bench_die("raw link: mmap");
+    *link = (struct raw_link){.fd = -1, .out = &rings[0], .in = &rings[1]};
+    if (fork_peer(link, peer_core)) {
+        link->out = &rings[1];
+        link->in = &rings[0];
+        serve(link, bulk_max);
+    }
+}
+
+void
 raw_link_close(struct raw_link *link)
 {
-    close(link->fd);
+    if (link->fd >= 0)
+        close(link->fd);
+    else
+        kill(link->peer, SIGKILL);
     waitpid(link->peer, NULL, 0);
 }
 
@@ -131,37 +179,38 @@ ask(struct raw_link *link, uint64_t what, uint64_t size)
 {
     struct raw_message message = {.what = what, .size = size};
 
-    write_all(link->fd, &message, sizeof(message));
+    link_send(link, &message, sizeof(message));
 }
 
 static void
-acknowledged(struct raw_link *link)
+answer(struct raw_link *link, void *data, size_t size)
 {
-    struct raw_message message;
-
-    if (!read_all(link->fd, &message, sizeof(message)))
+    if (!link_receive(link, data, size))
         bench_die("raw link: the peer is gone");
 }
 
 void
 raw_link_ping(struct raw_link *link)
 {
+    struct raw_message message;
+
     ask(link, RAW_PING, 0);
-    acknowledged(link);
+    answer(link, &message, sizeof(message));
 }
 
 void
 raw_link_up(struct raw_link *link, const void *data, size_t size)
 {
+    struct raw_message message;
+
     ask(link, RAW_UP, size);
-    write_all(link->fd, data, size);
-    acknowledged(link);
+    link_send(link, data, size);
+    answer(link, &message, sizeof(message));
 }
 
 void
 raw_link_down(struct raw_link *link, void *data, size_t size)
 {
     ask(link, RAW_DOWN, size);
-    if (!read_all(link->fd, data, size))
-        bench_die("raw link: the peer is gone");
+    answer(link, data, size);
 }

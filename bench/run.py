@@ -22,29 +22,33 @@ from pathlib import Path
 import plot
 
 # key: (words, limit, True when less is better).  None: reported, no aim.
-AIMS = {
-    "sync_call_ratio_tcp": ("synchronous call / raw round trip", 1.1, True),
-    "launch_sync_ratio_tcp": ("launch + synchronise / raw round trip", 1.15, True),
-    "launch10_sync_ratio_tcp": ("10 launches + synchronise / raw", 1.3, True),
-    "alloc_free_ratio_tcp": ("alloc + free / raw round trip", 1.2, True),
-    "sync_split_ratio_tcp": ("synchronous call / raw blocking round trip, 2 cores", 0.5, True),
-    "h2d_4k_ratio_tcp": ("4 KiB up / raw round trip", None, True),
-    "d2h_4k_ratio_tcp": ("4 KiB down / raw round trip", None, True),
+RATIOS = {
+    "sync_call_ratio": ("synchronous call / raw round trip", 1.1, True),
+    "launch_sync_ratio": ("launch + synchronise / raw round trip", 1.15, True),
+    "launch10_sync_ratio": ("10 launches + synchronise / raw", 1.3, True),
+    "alloc_free_ratio": ("alloc + free / raw round trip", 1.2, True),
+    "sync_split_ratio": ("synchronous call / raw blocking, 2 cores", 0.5, True),
+    "h2d_4k_ratio": ("4 KiB up / raw round trip", None, True),
+    "d2h_4k_ratio": ("4 KiB down / raw round trip", None, True),
+    "h2d_ratio": ("256 MiB up / raw", 0.95, False),
+    "h2d_64mib_ratio": ("64 MiB up / raw", 0.95, False),
+    "h2d_1mib_ratio": ("1 MiB up / raw (bimodal)", None, False),
+    "d2h_ratio": ("256 MiB down / raw", 0.95, False),
+    "d2h_64mib_ratio": ("64 MiB down / raw", 0.95, False),
+    "d2h_1mib_ratio": ("1 MiB down / raw (bimodal)", None, False),
+    "h2d_pinned_ratio": ("256 MiB up, page-locked / raw", 0.95, False),
+    "d2h_pinned_ratio": ("256 MiB down, page-locked / raw", 0.95, False),
+}
+AIMS = {f"{key}_{link}": (f"{words}, {link}", limit, less)
+        for link in ("tcp", "shm") for key, (words, limit, less) in RATIOS.items()}
+AIMS.update({
     "async_call_ns": ("asynchronous call, application thread, ns", 80, True),
     "async_calls_per_s": ("asynchronous calls per second", 5e6, False),
     "async_client_cpu_ns": ("client processor time per asynchronous call, ns", None, True),
     "async_worker_cpu_ns": ("worker processor time per asynchronous call, ns", None, True),
-    "h2d_ratio_tcp": ("256 MiB up / raw", 0.95, False),
-    "h2d_64mib_ratio_tcp": ("64 MiB up / raw", 0.95, False),
-    "h2d_1mib_ratio_tcp": ("1 MiB up / raw (bimodal)", None, False),
-    "d2h_ratio_tcp": ("256 MiB down / raw", 0.95, False),
-    "d2h_64mib_ratio_tcp": ("64 MiB down / raw", 0.95, False),
-    "d2h_1mib_ratio_tcp": ("1 MiB down / raw (bimodal)", None, False),
-    "h2d_pinned_ratio_tcp": ("256 MiB up, page-locked / raw", 0.95, False),
-    "d2h_pinned_ratio_tcp": ("256 MiB down, page-locked / raw", 0.95, False),
     "attach_ms": ("attach to first kernel beyond the driver's own, ms", 20, True),
     "sync_trips_per_step": ("round trips in a training-like step (its own: 1)", 1.1, True),
-}
+})
 LATENCIES = ("sync_call", "launch_sync", "launch10_sync", "alloc_free", "h2d_4k", "d2h_4k")
 DELAYS = {"0": 0, "100us": 50, "1ms": 500, "10ms": 5000}  # one way, microseconds
 
@@ -57,7 +61,7 @@ class Bench:
         self.gpupool = self.build / "bin" / "gpupool"
         self.env = {key: value for key, value in os.environ.items()
                     if not key.startswith("GPUPOOL_")}
-        self.env.update(XDG_RUNTIME_DIR=str(self.folder), GPUPOOL_TRANSPORT="tcp")
+        self.env["XDG_RUNTIME_DIR"] = str(self.folder)
 
     def call(self, *args, env=None, core=None):
         """Run a command on @core (the bench's own unless given); its output."""
@@ -75,10 +79,15 @@ class Bench:
                              f"{done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def run(self, *program):
+    def run(self, *program, link="tcp"):
         """The KEY VALUE lines of a program on a slice."""
         return parse(self.call(self.gpupool, "run", "--core", 100, "--memory", "2GiB",
-                               "--", *program))
+                               "--", *program, env={"GPUPOOL_TRANSPORT": link}))
+
+    def fast_once(self, *options, link="tcp"):
+        """One round of the fast program, its ratios in it."""
+        return with_ratios(self.run(self.build / "bench" / "fast",
+                                    f"--shm={int(link == 'shm')}", *options, link=link), link)
 
     def up(self, core=None):
         self.call(self.gpupool, "up", "--servers", 1, "--cards", 1, "--driver", "null",
@@ -108,13 +117,18 @@ class Bench:
     # ------------------------------------------------------------ measures --
 
     def fast(self):
-        """Rounds of the fast program, ratios formed within each."""
-        rounds = []
-        only = [f"--only={self.args.only}"] if self.args.only not in ("", "fast") else []
-        for number in range(self.args.rounds):
-            progress(f"fast: round {number + 1} of {self.args.rounds}")
-            rounds.append(with_ratios(self.run(self.build / "bench" / "fast", *only)))
-        return median_of(rounds)
+        """Rounds of the fast program over TCP and shared memory."""
+        only = []
+        if self.args.only not in ("", "fast"):
+            only = [f"--only={self.args.only.removesuffix('_ratio_tcp')}"]
+        found = {}
+        for link in self.args.links:
+            rounds = []
+            for number in range(self.args.rounds):
+                progress(f"fast, {link}: round {number + 1} of {self.args.rounds}")
+                rounds.append(self.fast_once(*only, link=link))
+            found.update(median_of(rounds))
+        return found
 
     def rate(self):
         """The sustained rate alone, with the workers' share of the work."""
@@ -136,15 +150,17 @@ class Bench:
             return {}
         self.down()
         self.up(core=1)
-        rounds = []
-        for number in range(self.args.rounds):
-            progress(f"split: round {number + 1} of {self.args.rounds}")
-            rounds.append(with_ratios(self.run(self.build / "bench" / "fast", "--core=0",
-                                               "--peer-core=1", "--only=sync_call")))
-        values = median_of(rounds)
-        return {"sync_split_ratio_tcp": values["sync_call_ratio_tcp"],
-                "sync_split_us": values["sync_call_us"],
-                "sync_split_raw_us": values["sync_call_raw_us"]}
+        found = {}
+        for link in self.args.links:
+            rounds = []
+            for number in range(self.args.rounds):
+                progress(f"split, {link}: round {number + 1} of {self.args.rounds}")
+                rounds.append(self.fast_once("--core=0", "--peer-core=1", "--only=sync_call",
+                                             link=link))
+            for key, value in median_of(rounds).items():
+                if key.startswith(("sync_call", "shm_sync_call")):
+                    found[key.replace("sync_call", "sync_split")] = value
+        return found
 
     def attach(self):
         """Fresh processes, remote and on the driver itself; the difference."""
@@ -187,21 +203,23 @@ def median_of(rounds):
             for key in sorted(set().union(*rounds))}
 
 
-def with_ratios(values):
-    found = dict(values)
+def with_ratios(values, link):
+    """The values (those of shared memory under names of their own) and ratios."""
+    prefix = "" if link == "tcp" else f"{link}_"
+    found = {prefix + key: value for key, value in values.items()}
     for name in LATENCIES:
         if f"{name}_us" in values:
-            found[f"{name}_ratio_tcp"] = values[f"{name}_us"] / values[f"{name}_raw_us"]
+            found[f"{name}_ratio_{link}"] = values[f"{name}_us"] / values[f"{name}_raw_us"]
     for direction, raw in (("h2d", "raw_up"), ("d2h", "raw_down")):
         for size in (1, 64, 256):
             for kind in ("", "_pinned"):
                 remote = values.get(f"{direction}{kind}_{size}mib_gbps")
                 if remote is None:
                     continue
-                key = f"{direction}{kind}_{size}mib_ratio_tcp"
-                found[key] = remote / values[f"{raw}{kind}_{size}mib_gbps"]
+                ratio = remote / values[f"{raw}{kind}_{size}mib_gbps"]
+                found[f"{direction}{kind}_{size}mib_ratio_{link}"] = ratio
                 if size == 256:
-                    found[f"{direction}{kind}_ratio_tcp"] = found[key]
+                    found[f"{direction}{kind}_ratio_{link}"] = ratio
     return found
 
 
@@ -224,13 +242,16 @@ def print_table(values):
 
 
 def draw(values, folder):
-    ratios = [(AIMS[key][0], values.get(key), AIMS[key][1], AIMS[key][2]) for key in AIMS
-              if key.endswith("_ratio_tcp")]
     words = "one core, median of the rounds; dashed: the aim"
-    plot.bars(folder / "bench-latency.svg", "Round trips: ratio to the raw transport",
-              [row for row in ratios if row[3]], limit_words=words)
-    plot.bars(folder / "bench-bulk.svg", "Copies: ratio to the raw transport",
-              [row for row in ratios if not row[3]], limit_words=words)
+    for link in ("tcp", "shm"):
+        rows = [(text, values.get(f"{key}_{link}"), limit, less)
+                for key, (text, limit, less) in RATIOS.items()]
+        plot.bars(folder / f"bench-latency-{link}.svg",
+                  f"Round trips over {link}: ratio to the raw transport",
+                  [row for row in rows if row[3]], limit_words=words)
+        plot.bars(folder / f"bench-bulk-{link}.svg",
+                  f"Copies over {link}: ratio to the raw transport",
+                  [row for row in rows if not row[3]], limit_words=words)
     plot.bars(folder / "bench-step.svg", "Training-like step by round trip of the link",
               [(name, values.get(f"step_ms_{name}"), None, True) for name in DELAYS],
               unit=" ms", limit_words="the step reads one result, so one round trip is its own")
@@ -241,6 +262,8 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--only", default="", help="fast, attach, rate, step, split, or a key of fast")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--links", default="tcp,shm", type=lambda text: text.split(","),
+                        help="transports to measure (default: tcp,shm)")
     parser.add_argument("--calls", type=int, default=3000000)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--core", type=int, default=0, help="-1: pin nothing")
