@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client: exported functions, and the seam to the bodies written by hand."""
+
+from __future__ import annotations
+
+from . import alias, trace
+from .codec import Codecs
+from .ctypes_ import declare, is_handle, kind_of, prototype
+from .emit import Output, Text
+from .model import Call, Param
+from .stub_arg import StubArg
+
+INCLUDES = (
+    "cuda_api.h",
+    "gp_base.h",
+    "stub_call.h",
+    "stub_device.h",
+    "stub_gen.h",
+    "stub_manual.h",
+    "wire_api.h",
+    "wire_tables.h",
+)
+
+
+def names(args: list[Param]) -> list[str]:
+    """What a caller passes on."""
+    return [p.name for p in args]
+
+
+def by_hand(call: Call) -> bool:
+    """Is the body looked for in client-stub/?"""
+    return call.client in ("manual", "local") and not call.internal
+
+
+def twin_extra(call: Call) -> str:
+    """The last parameter of bodies that serve two exported names."""
+    return "bool per_thread" if call.twin and not call.twin_as else ""
+
+
+class StubBody:
+    """One generated body: b_<call>()."""
+
+    def __init__(self, codecs: Codecs, call: Call) -> None:
+        self.call = call
+        self.req, self.rep = codecs.req[call.name], codecs.rep[call.name]
+        self.arg = StubArg(codecs.api, codecs.abi, call, self.req, self.rep)
+        self.new = [p for p in call.args if p.life == "new" and p.dir == "out"]
+        self.waits = call.reply != "none"
+
+    def emit(self, t: Text) -> None:
+        c = self.call
+        t(f"/* {c.name}: {c.where} */", "static CUresult")
+        t(prototype(c, f"b_{c.name}", twin_extra(c)), "{")
+        self._locals(t)
+        for p in c.args:
+            if not p.client:
+                self.arg.check(t, p)
+                self.arg.struct_checks(t, p)
+        self._lengths(t)
+        self._mint(t)
+        self._begin(t)
+        self._store(t)
+        if self.waits:
+            self._wait(t)
+        else:
+            self._post(t)
+        t("}", "")
+
+    def _locals(self, t: Text) -> None:
+        c = self.call
+        if self.req.fixed:
+            t(f"    struct {self.req.name} *req;")
+        if self.req.parts:
+            t(f"    struct {self.req.name}_room room;", "    uint64_t body_size;")
+        if self.waits and (self.rep.fixed or self.rep.parts):
+            t(f"    struct {self.rep.name}_view view;")
+        for p in c.args:
+            if p.client:
+                continue
+            if p.life == "new" or (p.dir == "in" and p.type.word == "stream"):
+                t(f"    uint64_t {p.name}_id;")
+            elif p.type.word == "string":
+                t(f"    uint64_t {p.name}_len;")
+            elif p.type.word == "sized":
+                t(f"    uint32_t {p.name}_size;")
+            elif self._varies(p):
+                t(f"    uint64_t {p.name}_room;")
+            if p.type.word == "struct" and p.goes:
+                for name in self._stream_fields(p):
+                    t(f"    uint64_t {p.name}_{name}_id;")
+        t("    struct stub_call call;", "    CUresult ret;", "")
+
+    def _stream_fields(self, p: Param) -> list[str]:
+        rules = self.arg.api.rules
+        base = self.arg.abi.base
+        return [
+            r.field
+            for known, some in rules.items()
+            if base(known) == base(p.type.name)
+            for r in some
+            if r.kind == "handle" and r.handle == "stream"
+        ]
+
+    @staticmethod
+    def _varies(p: Param) -> bool:
+        """Is it an output whose length the caller decides?"""
+        return (
+            p.comes
+            and p.type.word in ("array", "bytes", "text")
+            and not p.type.count.isdigit()
+            and not p.wire_only
+        )
+
+    def _lengths(self, t: Text) -> None:
+        for p in self.call.args:
+            if p.client:
+                continue
+            if p.type.word == "string":
+                t(f"    {p.name}_len = {p.name} ? strlen({p.name}) + 1 : 0;")
+                t(f"    if ({p.name}_len > {p.max})")
+                t(f"        return stub_unsupported(WIRE_CALL_{self.call.name});")
+            elif self._varies(p):
+                t(f"    {p.name}_room = {p.name} ? {self.arg.count(p)} : 0;")
+        if self.req.parts:
+            sizes = ["sizeof(*req)"] if self.req.fixed else ["(uint64_t)0"]
+            for p in self.call.args:
+                sizes += self.arg.part_sizes(p)
+            t("    body_size = " + " +\n                ".join(sizes) + ";")
+            t("    if (body_size > WIRE_BODY_MAX)")
+            t(f"        return stub_unsupported(WIRE_CALL_{self.call.name});")
+
+    def _mint(self, t: Text) -> None:
+        if self.new:
+            t("    ret = stub_enter();", "    if (ret != CUDA_SUCCESS)", "        return ret;")
+        for p in self.new:
+            t(f"    {p.name}_id = stub_handle_new({kind_of(p.type)});")
+            t(f"    if (!{p.name}_id)", "        return CUDA_ERROR_OUT_OF_MEMORY;")
+
+    def _forget(self, t: Text, indent: str) -> None:
+        for p in self.new:
+            t(f"{indent}stub_handle_del({kind_of(p.type)}, {p.name}_id);")
+
+    def _begin(self, t: Text) -> None:
+        size = "sizeof(*req)" if self.req.fixed else "0"
+        if self.req.parts:
+            size = "(uint32_t)body_size"
+        t(f"    ret = stub_call_begin(&call, WIRE_CALL_{self.call.name}, {size});")
+        if self.new:
+            t("    if (ret != CUDA_SUCCESS) {")
+            self._forget(t, "        ")
+            t("        return ret;", "    }")
+        else:
+            t("    if (ret != CUDA_SUCCESS)", "        return ret;")
+
+    def _store(self, t: Text) -> None:
+        if not self.req.fixed:
+            return
+        t("    req = call.body;")
+        for p in self.call.params:
+            if not p.client and (p.goes or p.life == "new"):
+                self.arg.store(t, p)
+        if self.req.given:
+            bits = [f"({n} ? {self.req.bit(n)} : 0)" for n in self.req.given]
+            t("    req->given = " + " | ".join(bits) + ";")
+        if self.req.has("zero"):
+            t("    req->zero = 0;")
+        if self.req.parts:
+            t(f"    {self.req.name}_place(&room, req);")
+            for p in self.call.args:
+                self.arg.parts(t, p)
+
+    def _dead(self) -> list[Param]:
+        return [p for p in self.call.args if p.life == "del" and is_handle(p.type)]
+
+    def _post(self, t: Text) -> None:
+        t("    ret = stub_call_post(&call);")
+        self._finish(t)
+
+    def _finish(self, t: Text) -> None:
+        """After the frame has gone: ids become the caller's, or unknown."""
+        if self.new:
+            t("    if (ret != CUDA_SUCCESS) {")
+            self._forget(t, "        ")
+            t("        return ret;", "    }")
+        for p in self.new:
+            t(f"    *{p.name} = stub_gen_as({declare_cast(p)}, {p.name}_id);")
+        for p in self._dead():
+            t(f"    stub_handle_del({kind_of(p.type)}, {StubArg.id_of(p)});")
+        t("    return ret;")
+
+    def _wait(self, t: Text) -> None:
+        t("    ret = stub_call_wait(&call);")
+        outs = [p for p in self.call.args if p.comes and p.life != "new"]
+        if outs:
+            test = "call.reply_size" if self.call.on_error else "ret == CUDA_SUCCESS"
+            t(f"    if ({test}) {{")
+            t(f"        if (!{self.rep.name}_open(&view, call.reply, call.reply_size, 0)) {{")
+            t("            stub_call_end(&call);")
+            self._forget(t, "            ")
+            t(f"            return stub_call_bad(WIRE_CALL_{self.call.name});", "        }")
+            for p in outs:
+                self.arg.load(t, p)
+            t("    }")
+        t("    stub_call_end(&call);")
+        self._finish(t)
+
+
+def declare_cast(p: Param) -> str:
+    """The C type of a handle output."""
+    return declare(p).rsplit("*", 1)[0].strip()
+
+
+def emit_export(t: Text, codecs: Codecs, call: Call, twin: bool) -> None:
+    """One exported function: run the body, then trace if asked to."""
+    name = f"{call.name}_{call.twin}" if twin else call.name
+    t("GP_EXPORT CUresult", prototype(call, name), "{")
+    t(f"    CUresult ret = {_body_call(codecs, call, twin)};", "")
+    trace.emit_use(t, call)
+    t("    return ret;", "}", "")
+
+
+def _body_call(codecs: Codecs, call: Call, twin: bool) -> str:
+    if call.refused or call.uncarried:
+        return f"stub_unsupported(WIRE_CALL_{call.name})"
+    args = names(call.args)
+    if twin and call.twin_as:
+        return f"b_{call.twin_as}({', '.join(args + ['NULL', 'true'])})"
+    if twin_extra(call):
+        args.append("true" if twin else "false")
+    prefix = "stub_m_" if by_hand(call) else "b_"
+    return f"{prefix}{call.name}({', '.join(args)})"
+
+
+def emit_weak(t: Text, call: Call) -> None:
+    """Stands in for a body that nobody has written: refuses, counted and named."""
+    t("__attribute__((weak)) CUresult")
+    t(prototype(call, f"stub_m_{call.name}", twin_extra(call)), "{")
+    t(f"    return stub_unsupported(WIRE_CALL_{call.name});", "}", "")
+
+
+def emit_family(out: Output, codecs: Codecs, family: str) -> None:
+    """stub_<family>.c"""
+    t = Text()
+    t(*(f'#include "{i}"' for i in INCLUDES), "", "#include <string.h>", "")
+    calls = [c for c in codecs.api.calls if c.family == family and not c.internal]
+    for c in calls:
+        if by_hand(c):
+            emit_weak(t, c)
+        elif c.alias:
+            alias.emit(t, codecs, c)
+        elif c.on_wire:
+            StubBody(codecs, c).emit(t)
+    for c in calls:
+        emit_export(t, codecs, c, twin=False)
+        if c.twin:
+            emit_export(t, codecs, c, twin=True)
+    out.c_file(f"stub_{family}.c", f"Exported functions of the family {family}.", t)
+
+
+def emit_headers(out: Output, codecs: Codecs) -> None:
+    """cuda_api.h: what a driver exports; stub_manual.h: what is written by hand."""
+    api, manual = Text(), Text()
+    api('#include "cuda_abi.h"', "")
+    manual('#include "cuda_abi.h"', "", "#include <stdbool.h>", "")
+    for c in codecs.api.calls:
+        if c.internal:
+            continue
+        api(f"CUresult {prototype(c, c.name)};")
+        if c.twin:
+            api(f"CUresult {prototype(c, c.name + '_' + c.twin)};")
+        if by_hand(c):
+            manual(f"/* {c.where}: {c.why_client} */")
+            manual(f"CUresult {prototype(c, 'stub_m_' + c.name, twin_extra(c))};")
+    out.c_file("cuda_api.h", "Every function of the driver API.", api)
+    out.c_file("stub_manual.h", "Bodies of calls that the client has by hand.", manual)
+
+
+HELPERS = r"""
+#include "cuda_abi.h"
+#include "stub_call.h"
+#include "stub_result.h"
+#include "wire_codec.h"
+
+#include <string.h>
+
+/* client-stub/: a copy of @name that is never freed, the same for the same words. */
+const char *stub_intern(const char *name);
+
+/* client-stub/: an answer that cannot be; ends the link, returns what calls get then. */
+CUresult stub_call_bad(uint16_t call);
+
+#define stub_gen_as(type, id) ((type)(uintptr_t)(id))
+
+/* Handles that the worker minted are unknown here: their shape has to do. */
+static inline bool
+stub_gen_shape(enum wire_kind kind, uint64_t id)
+{
+    return wire_handle_is(id, kind);
+}
+
+static inline bool
+stub_gen_handle(enum wire_kind kind, uint64_t id)
+{
+    return wire_handle_is(id, kind) &&
+           (wire_handle_index(id) >= WIRE_INDEX_SERVER || stub_handle_ok(kind, id));
+}
+
+/* The stream's id on the wire; true when there is none. */
+static inline bool
+stub_gen_stream(CUstream stream, bool per_thread, uint64_t *ret_id)
+{
+    uint64_t id = stub_stream_id(stream, per_thread);
+
+    *ret_id = id;
+    return id > 2 && !stub_gen_handle(WIRE_KIND_STREAM, id);
+}
+
+/* The value of an attribute, whose size its number tells. */
+static inline uint64_t
+stub_gen_load(const void *value, uint32_t size)
+{
+    return size == 4 ? *(const uint32_t *)value : *(const uint64_t *)value;
+}
+
+static inline void
+stub_gen_store(void *value, uint32_t size, uint64_t v)
+{
+    if (size == 4)
+        *(uint32_t *)value = (uint32_t)v;
+    else
+        *(uint64_t *)value = v;
+}
+
+/* As many elements as were asked for and came. */
+static inline void
+stub_gen_copy(void *to, uint64_t room, const void *from, uint32_t n, size_t elem)
+{
+    uint64_t count = n < room ? n : room;
+
+    if (to && from && count)
+        memcpy(to, from, count * elem);
+}
+
+/* Text, cut to the caller's room and always ended. */
+static inline void
+stub_gen_text(char *to, uint64_t room, const char *from, uint32_t n)
+{
+    uint64_t count = n < room ? n : room;
+
+    if (!to || !room)
+        return;
+    if (count)
+        memcpy(to, from, count);
+    to[count < room ? count : room - 1] = '\0';
+}
+
+/* A name that lives as long as the process, like the driver's. */
+static inline const char *
+stub_gen_name(const char *name)
+{
+    return name ? stub_intern(name) : NULL;
+}
+"""
+
+
+def emit_helpers(out: Output, codecs: Codecs) -> None:
+    """stub_gen.h: what generated bodies share."""
+    t = Text()
+    t(HELPERS.strip("\n"), "")
+    for enum, sizes in codecs.api.sizes.items():
+        t(f"/* Bytes that a value of {enum} takes, 0 for one that is not known. */")
+        t("static inline uint32_t", f"stub_size_{enum}({enum} attr)", "{")
+        t("    switch ((int)attr) {")
+        for enumerator, size in sizes:
+            t(f"    case {enumerator}:", f"        return {size};")
+        t("    default:", "        return 0;", "    }", "}", "")
+    out.c_file("stub_gen.h", "What generated stubs share.", t)
+
+
+def emit(out: Output, codecs: Codecs) -> None:
+    """Everything the client compiles."""
+    emit_headers(out, codecs)
+    emit_helpers(out, codecs)
+    for family in codecs.api.families:
+        if family != "internal":
+            emit_family(out, codecs, family)
+
+

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client's side of one parameter: checks, stores into the frame, loads from the answer."""
+
+from __future__ import annotations
+
+from .abi import Abi
+from .codec import Body, struct_rules
+from .ctypes_ import INTEGER_HANDLES, c_type, is_handle, is_scalar, kind_of, value_type
+from .ctypes_ import wire_bytes, wire_type
+from .emit import Text
+from .model import Api, Call, Param
+
+STREAM_FIELD = "stream"
+
+
+def element_size(p: Param) -> str:
+    """sizeof one element of an array, on both sides the same."""
+    t = p.type.elem
+    if not t:
+        return "1"
+    return f"sizeof({t.name})" if t.word == "struct" else str(wire_bytes(t))
+
+
+def counted(p: Param) -> str:
+    """How many elements the caller means, as an expression of the C parameters."""
+    name, _, minus = p.type.count.partition("-")
+    if minus:
+        return f"(uint64_t)({name} > {minus} ? {name} - {minus} : 0)"
+    return f"(uint64_t){name}"
+
+
+class StubArg:
+    """Emits what one parameter needs in a generated stub."""
+
+    def __init__(self, api: Api, abi: Abi, call: Call, req: Body, rep: Body) -> None:
+        self.api, self.abi, self.call, self.req, self.rep = api, abi, call, req, rep
+
+    def count(self, p: Param) -> str:
+        """counted(), through the pointer when the count is an inout parameter."""
+        name = p.type.count.partition("-")[0]
+        if name.isdigit():
+            return name
+        other = self.call.param(name)
+        if other and other.dir == "inout":
+            return f"(uint64_t)*{name}"
+        return counted(p)
+
+    # ---- before the frame --------------------------------------------------------
+
+    def check(self, t: Text, p: Param) -> None:
+        """Refuse what the driver would refuse, while it can still be said."""
+        word = p.type.word
+        pointer = c_type(p).endswith("*") and word != "address"
+        if word in ("array", "bytes") and not p.type.count.isdigit():
+            self._check_array(t, p)
+        elif pointer and not p.optional and word not in ("array", "bytes"):
+            t(f"    if (!{p.name})", "        return CUDA_ERROR_INVALID_VALUE;")
+        elif word in ("array", "bytes") and not p.optional:
+            t(f"    if (!{p.name})", "        return CUDA_ERROR_INVALID_VALUE;")
+        if p.dir == "in" and is_handle(p.type):
+            self._check_handle(t, p)
+        if word == "sized":
+            t(
+                f"    {p.name}_size = stub_size_{self.sized(p)}({p.type.count});",
+                f"    if (!{p.name}_size)",
+                "        return CUDA_ERROR_INVALID_VALUE;",
+            )
+
+    def sized(self, p: Param) -> str:
+        """The enumeration whose values decide the size of p."""
+        other = self.call.param(p.type.count)
+        assert other
+        return other.type.name
+
+    def _check_array(self, t: Text, p: Param) -> None:
+        count = self.count(p)
+        limit = p.max or "WIRE_BODY_MAX"
+        if p.optional:
+            count = f"({p.name} ? {count} : 0)"
+        else:
+            t(f"    if (!{p.name} && {count})", "        return CUDA_ERROR_INVALID_VALUE;")
+        t(
+            f"    if ({count} > {limit})",
+            f"        return stub_unsupported(WIRE_CALL_{self.call.name});",
+        )
+
+    def _check_handle(self, t: Text, p: Param) -> None:
+        name = p.name
+        if p.type.word == "stream":
+            t(
+                f"    if (stub_gen_stream({name}, per_thread, &{name}_id))"
+                if self.call.twin
+                else f"    if (stub_gen_stream({name}, false, &{name}_id))",
+                f"        return CUDA_ERROR_INVALID_HANDLE;",
+            )
+        elif p.type.word == "ctx":
+            t(
+                f"    if ({name} && !stub_gen_shape(WIRE_KIND_CTX, {self.id_of(p)}))",
+                "        return CUDA_ERROR_INVALID_CONTEXT;",
+            )
+        elif not p.optional:
+            t(
+                f"    if (!stub_gen_handle({kind_of(p.type)}, {self.id_of(p)}))",
+                "        return CUDA_ERROR_INVALID_HANDLE;",
+            )
+
+    @staticmethod
+    def id_of(p: Param) -> str:
+        """A handle parameter as the number that goes on the wire."""
+        if p.type.word in INTEGER_HANDLES:
+            return f"(uint64_t){p.name}"
+        return f"(uintptr_t){p.name}"
+
+    # ---- into the frame ------------------------------------------------------------
+
+    def store(self, t: Text, p: Param) -> None:
+        """Fill the fixed fields of p."""
+        q, name, word = f"req->{p.name}", p.name, p.type.word
+        if p.dir == "out":
+            if p.life == "new":
+                t(f"    {q} = {name}_id;")
+        elif is_scalar(p.type):
+            t(f"    {q} = {self._scalar(p)};")
+        elif word == "sized":
+            t(f"    {q} = stub_gen_load({name}, {name}_size);")
+        elif word == "string":
+            t(f"    req->{name}_len = (uint32_t){name}_len;")
+        elif word == "struct":
+            self._store_struct(t, p)
+        elif p.type.count.isdigit():
+            size = f"{p.type.count} * {element_size(p)}"
+            t(f"    memcpy({q}, {name}, {size});")
+        elif self.req.has(f"{name}_len"):
+            t(f"    req->{name}_len = (uint32_t){self.count(p)};")
+
+    def _scalar(self, p: Param) -> str:
+        name, word = p.name, p.type.word
+        if p.dir == "inout":
+            value = f"*{name}"
+            return f"{name} ? {value} : 0" if p.optional else value
+        if word == "stream":
+            return f"{name}_id"
+        if word == "device":
+            return f"stub_device_wire({name})"
+        if word == "address" or is_handle(p.type):
+            return self.id_of(p)
+        if word in ("enum", "flags"):
+            return f"({wire_type(p.type)}){name}"
+        return name
+
+    def _store_struct(self, t: Text, p: Param) -> None:
+        q = f"req->{p.name}"
+        source = f"&{p.name}" if p.by_value else p.name
+        lines = [f"memcpy({q}, {source}, sizeof({p.type.name}));"]
+        for r in struct_rules(self.api, self.abi, p.type.name):
+            image = f"(({p.type.name} *){q})->{r.field}"
+            if r.kind == "handle" and r.handle == STREAM_FIELD:
+                lines.append(f"{image} = (CUstream)(uintptr_t){p.name}_{r.field}_id;")
+            elif r.kind == "zero":
+                lines.append(f"memset(&{image}, 0, sizeof({image}));")
+        if p.optional:
+            t(f"    memset({q}, 0, sizeof({q}));", f"    if ({p.name}) {{")
+            t(*(f"        {line}" for line in lines), "    }")
+        else:
+            t(*(f"    {line}" for line in lines))
+
+    def parts(self, t: Text, p: Param) -> None:
+        """Fill the variable parts of p."""
+        name, word = p.name, p.type.word
+        if not p.goes or p.dir == "send":
+            return
+        if word == "string":
+            t(f"    if ({name})", f"        memcpy(room.{name}, {name}, {name}_len);")
+        elif word in ("array", "bytes") and not p.type.count.isdigit():
+            t(
+                f"    if (room.{name})",
+                f"        memcpy(room.{name}, {name}, {self.count(p)} * {element_size(p)});",
+            )
+        elif word == "struct":
+            for r in struct_rules(self.api, self.abi, p.type.name):
+                if r.kind == "array":
+                    assert r.elem
+                    part = f"{name}_{r.field}"
+                    t(
+                        f"    if (room.{part})",
+                        f"        memcpy(room.{part}, {name}->{r.field},",
+                        f"               (uint64_t){name}->{r.elem.count} * sizeof({r.elem.name}));",
+                    )
+
+    def part_sizes(self, p: Param) -> list[str]:
+        """Expressions that add up to the bytes of the variable parts of p."""
+        name, word = p.name, p.type.word
+        if not p.goes:
+            return []
+        if word == "string":
+            return [f"wire_align64({name}_len)"]
+        if word in ("array", "bytes") and not p.type.count.isdigit():
+            count = self.count(p)
+            if p.optional:
+                count = f"({name} ? {count} : 0)"
+            return [f"wire_align64({count} * {element_size(p)})"]
+        sizes = []
+        if word == "struct":
+            for r in struct_rules(self.api, self.abi, p.type.name):
+                if r.kind == "array":
+                    assert r.elem
+                    count = f"(uint64_t){name}->{r.elem.count}"
+                    if p.optional:
+                        count = f"({name} ? {count} : 0)"
+                    sizes.append(f"wire_align64({count} * sizeof({r.elem.name}))")
+        return sizes
+
+    def struct_checks(self, t: Text, p: Param) -> None:
+        """Counts of arrays inside a structure, and the streams it names."""
+        if p.type.word != "struct" or not p.goes:
+            return
+        guard = f"{p.name} && " if p.optional else ""
+        dot = "." if p.by_value else "->"
+        for r in struct_rules(self.api, self.abi, p.type.name):
+            if r.kind == "array":
+                assert r.elem
+                count = f"(uint64_t){p.name}{dot}{r.elem.count}"
+                t(
+                    f"    if ({guard}{count} && !{p.name}{dot}{r.field})",
+                    "        return CUDA_ERROR_INVALID_VALUE;",
+                    f"    if ({guard}{count} > {r.max})",
+                    f"        return stub_unsupported(WIRE_CALL_{self.call.name});",
+                )
+            elif r.kind == "handle" and r.handle == STREAM_FIELD:
+                twin = "per_thread" if self.call.twin else "false"
+                t(
+                    f"    if (stub_gen_stream({p.name}{dot}{r.field}, {twin},",
+                    f"                        &{p.name}_{r.field}_id))",
+                    "        return CUDA_ERROR_INVALID_HANDLE;",
+                )
+
+    # ---- out of the answer -----------------------------------------------------------
+
+    def load(self, t: Text, p: Param) -> None:
+        """Hand one output to the caller."""
+        if not p.comes or p.wire_only or p.life == "new":
+            return
+        v, name, word = f"view.f->{p.name}", p.name, p.type.word
+        guard = f"if ({name}) " if p.optional else ""
+        if is_scalar(p.type):
+            value = f"({value_type(p.type)}){v}"
+            if word == "device":
+                value = f"stub_device_from_wire({v})"
+            elif is_handle(p.type) and word not in INTEGER_HANDLES:
+                value = f"({value_type(p.type)})(uintptr_t){v}"
+            t(f"        {guard}*{name} = {value};")
+        elif word == "sized":
+            t(f"        stub_gen_store({name}, {name}_size, {v});")
+        elif word == "struct":
+            self._load_struct(t, p, guard)
+        elif word == "name":
+            t(f"        *{name} = stub_gen_name(view.{name});")
+        elif p.type.count.isdigit():
+            t(f"        memcpy({name}, {v}, {p.type.count} * {element_size(p)});")
+        elif word == "text":
+            t(f"        stub_gen_text({name}, {self.requested(p)}, view.{name}, {v}_n);")
+        else:
+            t(
+                f"        stub_gen_copy({name}, {self.requested(p)}, view.{name}, {v}_n,",
+                f"                      {element_size(p)});",
+            )
+
+    def requested(self, p: Param) -> str:
+        """How many elements the caller has room for; read before the answer was."""
+        return f"{p.name}_room"
+
+    def _load_struct(self, t: Text, p: Param, guard: str) -> None:
+        kept = [
+            r
+            for r in struct_rules(self.api, self.abi, p.type.name)
+            if r.kind in ("array", "manual", "zero") and p.dir == "inout" and r.field != "*"
+        ]
+        if not kept:
+            t(f"        {guard}memcpy({p.name}, view.f->{p.name}, sizeof(*{p.name}));")
+            return
+        t("        {", f"            {p.type.name} kept = *{p.name};", "")
+        t(f"            memcpy({p.name}, view.f->{p.name}, sizeof(*{p.name}));")
+        t(*(f"            {p.name}->{r.field} = kept.{r.field};" for r in kept), "        }")
