@@ -68,6 +68,7 @@ Q := @
 say = @printf '  %-6s %s\n' '$(1)' '$(patsubst $(O)/%,%,$(2))'
 endif
 
+comma := ,
 ALL :=
 UNIT_TESTS :=
 GEN_DEPS :=
@@ -121,7 +122,7 @@ endef
 
 define shared_lib
 $(call compile_all,$(1),$(2),$(3),$(4))
-$(call link_rule,$(O)/lib/$(1),$(1),$(2),$(5),$(6),-shared -Wl,-soname,$(1))
+$(call link_rule,$(O)/lib/$(1),$(1),$(2),$(5),$(6),-shared -Wl$(comma)-soname$(comma)$(1))
 ALL += $(O)/lib/$(1)
 endef
 

@@ -10,6 +10,7 @@
 #include "stub_memory.h"
 #include "wire_api.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* The server handed out @addr: enter it, before the application can use it. */

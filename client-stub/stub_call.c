@@ -16,6 +16,9 @@
 #include "wire_format.h"
 #include "xport.h"
 
+#include <stdio.h>
+#include <sys/uio.h>
+
 /* One write of this size costs the kernel about as much per byte as a larger one, and
  * the worker starts while we go on filling. */
 #define SEND_HIGH (32u * 1024u)
@@ -94,14 +97,18 @@ stub_call_post(struct stub_call *c)
     return CUDA_SUCCESS;
 }
 
-/* Send everything up to and with this frame, then @len bytes behind it. */
+/* Send everything up to and with this frame, and its payload behind it.  Others wait for
+ * the queue meanwhile: what follows in the one order cannot overtake the payload. */
 static CUresult
-call_send(struct stub_call *c, const void *data, uint64_t len)
+call_send(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
-    int r;
+    int r = 0;
 
     xport_commit(stub_link.conn, c->frame_size);
-    r = len ? xport_send_bulk(stub_link.conn, data, len) : xport_flush(stub_link.conn);
+    if (n == 0)
+        r = xport_flush(stub_link.conn);
+    for (size_t i = 0; i < n && r >= 0; i++)
+        r = xport_send_bulk(stub_link.conn, pieces[i].iov_base, pieces[i].iov_len);
     if (unlikely(r < 0))
         return call_lost();
     call_flushed();
@@ -110,7 +117,7 @@ call_send(struct stub_call *c, const void *data, uint64_t len)
 }
 
 static CUresult
-call_send_and_wait(struct stub_call *c, const void *data, uint64_t len)
+call_send_and_wait(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
     struct wire_req *req = call_req(c);
     CUresult r;
@@ -118,7 +125,7 @@ call_send_and_wait(struct stub_call *c, const void *data, uint64_t len)
     req->flags |= WIRE_F_REPLY;
     c->seq = req->seq;
     stub_wait_enter(c);
-    r = call_send(c, data, len);
+    r = call_send(c, pieces, n);
     if (unlikely(r != CUDA_SUCCESS)) {
         stub_wait_cancel(c);
         return r;
@@ -134,26 +141,49 @@ stub_call_wait(struct stub_call *c)
 }
 
 CUresult
-stub_call_post_bulk(struct stub_call *c, const void *data, uint64_t len)
+stub_call_post_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
     call_req(c)->flags |= WIRE_F_BULK;
-    return call_send(c, data, len);
+    return call_send(c, pieces, n);
+}
+
+CUresult
+stub_call_wait_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
+{
+    call_req(c)->flags |= WIRE_F_BULK;
+    c->dst_len = 0;
+    return call_send_and_wait(c, pieces, n);
+}
+
+CUresult
+stub_call_post_bulk(struct stub_call *c, const void *data, uint64_t len)
+{
+    struct iovec piece = {(void *)(uintptr_t)data, len};
+
+    return stub_call_post_pieces(c, &piece, 1);
 }
 
 CUresult
 stub_call_wait_bulk(struct stub_call *c, const void *data, uint64_t len)
 {
-    call_req(c)->flags |= WIRE_F_BULK;
-    c->dst_len = 0;
-    return call_send_and_wait(c, data, len);
+    struct iovec piece = {(void *)(uintptr_t)data, len};
+
+    return stub_call_wait_pieces(c, &piece, 1);
 }
 
 CUresult
-stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len)
+stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len, uint32_t rep_size)
 {
     c->dst = dst;
     c->dst_len = len;
+    c->bulk_at = rep_size - (uint32_t)sizeof(uint64_t);
     return call_send_and_wait(c, NULL, 0);
+}
+
+CUresult
+stub_call_post_now(struct stub_call *c)
+{
+    return call_send(c, NULL, 0);
 }
 
 void
@@ -163,4 +193,13 @@ stub_call_end(struct stub_call *c)
     free(c->heap);
     c->heap = NULL;
     c->reply = NULL;
+}
+
+CUresult
+stub_call_bad(uint16_t call)
+{
+    char why[64];
+
+    snprintf(why, sizeof(why), "malformed answer to call 0x%04x", call);
+    return stub_link_lose(why);
 }

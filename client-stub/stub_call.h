@@ -28,18 +28,21 @@ struct stub_call {
     void *body;          /* request body behind the frame header, 8-aligned */
     const void *reply;   /* reply body, valid from wait to end */
     uint32_t reply_size; /* bytes in it, without the header */
+    uint16_t reply_flags; /* WIRE_F_BULK: bulk_len bytes went to dst */
+    uint64_t bulk_len;
 
     /* private to stub_call.c and stub_wait.c */
     uint32_t frame_size;
     uint32_t seq;
     _Atomic uint32_t state; /* futex word, enum stub_call_state */
     int32_t result;
+    uint32_t bulk_at; /* where in the reply the u64 length of the bulk bytes lies */
     uint16_t call;
+    bool events; /* waits for events, has no answer of its own */
     bool leads;  /* holds the reading end until stub_call_end() */
     bool sleeps; /* in stub_wait_for(), and not leading */
     void *dst;  /* where bulk bytes of the reply go */
     uint64_t dst_len;
-    uint64_t bulk_len; /* bulk bytes that the reply brought */
     void *heap;        /* deposited reply that did not fit in stash */
     struct stub_call *next;
     struct stub_call *prev;
@@ -62,9 +65,21 @@ CUresult stub_call_wait(struct stub_call *c);
 CUresult stub_call_post_bulk(struct stub_call *c, const void *data, uint64_t len);
 CUresult stub_call_wait_bulk(struct stub_call *c, const void *data, uint64_t len);
 
-/* Send, wait, and receive the answer's bulk bytes straight into @dst.  An answer with
- * more than @len bytes ends the attachment. */
-CUresult stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len);
+/* The payload gathered from @n pieces; none of them is empty. */
+struct iovec;
+CUresult stub_call_wait_pieces(struct stub_call *c, const struct iovec *pieces, size_t n);
+CUresult stub_call_post_pieces(struct stub_call *c, const struct iovec *pieces, size_t n);
+
+/* Send, wait, and receive the answer's bulk bytes straight into @dst.  @rep_size is the
+ * size of the reply's fixed struct, whose last field says how many there are; more than
+ * @len end the attachment.  With @dst NULL they go to malloc'ed memory, which the caller
+ * finds in c->dst and owns.  A small answer may come inline: then reply_flags lacks
+ * WIRE_F_BULK and the bytes lie in the reply. */
+CUresult stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len,
+                             uint32_t rep_size);
+
+/* Send without asking for an answer, and do not wait for company. */
+CUresult stub_call_post_now(struct stub_call *c);
 
 /* After every wait: the reply becomes invalid and the next waiter may read. */
 void stub_call_end(struct stub_call *c);
@@ -72,6 +87,9 @@ void stub_call_end(struct stub_call *c);
 /* May calls be made from here?  The check that stub_call_begin() makes, for calls that
  * are answered locally. */
 CUresult stub_enter(void);
+
+/* The answer to @call is not what the description says: the link is lost. */
+CUresult stub_call_bad(uint16_t call);
 
 /* A call that gpupool does not carry: CUDA_ERROR_NOT_SUPPORTED, counted, named once
  * in the log.  @call is its number in proto/api. */

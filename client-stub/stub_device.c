@@ -35,7 +35,7 @@ device_add(uint32_t wire)
 
 /* GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, as nvidia-smi prints it. */
 static void
-device_uuid_text(const struct _Gpupool__AttachDevice *info, char text[48])
+device_uuid_text(const struct Gpupool__AttachDevice *info, char text[48])
 {
     const uint8_t *u = info->uuid.data;
 

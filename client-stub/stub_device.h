@@ -15,10 +15,10 @@
 
 #define STUB_DEVICES_MAX 64 /* the server caps a session far below */
 
-struct _Gpupool__AttachDevice;
+struct Gpupool__AttachDevice;
 
 struct stub_device {
-    const struct _Gpupool__AttachDevice *info;
+    const struct Gpupool__AttachDevice *info;
     uint32_t wire; /* ordinal on the server */
 };
 

@@ -5,7 +5,7 @@
  * The map is generated (stub_gpa_map.h): every variant of every name, with the version
  * that introduced it.  The newest one not newer than what was asked for wins; a program
  * built for per-thread default streams gets the _ptsz/_ptds form where there is one.
- * What gpupool does not carry is not in the map, so that runtimes report a call that
+ * What gpupool does not carry is not found, so that runtimes report a call that
  * needs a newer driver instead of failing in the middle of one.
  */
 #include "gp_base.h"
@@ -35,33 +35,31 @@ gpa_first(const char *name)
 
 /* Better: of the kind that was asked for, then newer. */
 static bool
-gpa_better(const struct stub_gpa *e, const struct stub_gpa *best, bool want_ptsz)
+gpa_better(const struct stub_gpa *e, const struct stub_gpa *best, uint64_t want)
 {
     if (!best)
         return true;
-    if (want_ptsz && e->ptsz != best->ptsz)
-        return e->ptsz;
+    if (e->flags != best->flags)
+        return e->flags == want;
     return e->version > best->version;
 }
 
 static CUdriverProcAddressQueryResult
 gpa_find(const char *name, int version, uint64_t flags, void **ret)
 {
-    bool want_ptsz = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    uint64_t want = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     const struct stub_gpa *first = gpa_first(name), *best = NULL;
     const struct stub_gpa *end = stub_gpa_table + stub_gpa_count;
 
     if (!first)
         return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     for (const struct stub_gpa *e = first; e < end && strcmp(e->name, name) == 0; e++) {
-        if (e->version > version || (e->ptsz && !want_ptsz))
-            continue;
-        if (gpa_better(e, best, want_ptsz))
+        if (e->version <= version && (!e->flags || want) && gpa_better(e, best, want))
             best = e;
     }
     if (!best)
         return CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
-    *ret = best->fn;
+    *ret = best->carried ? best->fn : NULL;
     return *ret ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 }
 

@@ -32,6 +32,7 @@ struct handle_kind {
     uint32_t high; /* first index never used; index 0 stays unused */
     uint32_t free; /* index + 1 of the first freed slot, 0 = none */
     uint32_t free_last;
+    void (*drop)(void *data);
     _Atomic(struct handle_slot *) chunk[CHUNKS];
 };
 
@@ -188,12 +189,14 @@ stub_handle_del(uint32_t kind, uint64_t handle)
     struct handle_kind *k = handle_kind_get(kind);
     uint32_t index = wire_handle_index(handle);
     struct handle_slot *slot;
+    void *data = NULL;
 
     if (!k)
         return;
     stub_lock_take(&k->lock);
     slot = handle_find(kind, handle);
     if (slot) {
+        data = atomic_exchange_explicit(&slot->data, NULL, memory_order_acq_rel);
         atomic_store_explicit(&slot->live, 0, memory_order_release);
         slot->gen++;
         slot->next_free = 0;
@@ -204,6 +207,17 @@ stub_handle_del(uint32_t kind, uint64_t handle)
         k->free_last = index + 1;
     }
     stub_lock_release(&k->lock);
+    if (data && k->drop)
+        k->drop(data);
+}
+
+void
+stub_handle_on_del(uint32_t kind, void (*drop)(void *data))
+{
+    struct handle_kind *k = handle_kind_get(kind);
+
+    if (k)
+        k->drop = drop;
 }
 
 void *

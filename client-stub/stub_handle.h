@@ -25,6 +25,10 @@ void *stub_handle_data(uint32_t kind, uint64_t handle);
 /* Remember @data for a live handle; it is not freed by the table. */
 void stub_handle_set_data(uint32_t kind, uint64_t handle, void *data);
 
+/* Have @drop called with the data of every handle of @kind that is deleted (data NULL:
+ * not called).  Set once, before the first such handle. */
+void stub_handle_on_del(uint32_t kind, void (*drop)(void *data));
+
 /* Call @fn for every live handle of @kind, without a lock: handles minted or deleted
  * meanwhile may or may not be seen. */
 void stub_handle_each(uint32_t kind, void (*fn)(uint64_t handle, void *data, void *user),

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The beginning and the end: cuInit, the driver's version, the library's destructor.
- *
- * Nothing connects when the library is loaded.  At exit, runtimes still call us from
- * their own handlers, which run before an ELF destructor; so the link stays up until
- * then and is never closed by us: the kernel closes it, and no exit waits for a server.
+ * The beginning: cuInit, the driver's version, the loading mode.
  */
 #include "attach.pb-c.h"
-#include "gp_log.h"
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_device.h"
 #include "stub_flush.h"
+#include "stub_func.h"
 #include "stub_link.h"
 #include "stub_manual.h"
 
@@ -19,24 +15,6 @@
 #include <string.h>
 
 static struct stub_lock init_lock;
-
-/* Silent unless asked: an application's stderr is its own. */
-__attribute__((constructor)) static void
-init_environment(void)
-{
-    const char *trace = getenv("GPUPOOL_TRACE");
-    const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
-
-    gp_log_init("libcuda", GP_LOG_ERROR);
-    stub_tracing = trace && *trace && strcmp(trace, "0") != 0;
-    stub_flush_always = blocking && *blocking && strcmp(blocking, "0") != 0;
-}
-
-__attribute__((destructor)) static void
-init_gone(void)
-{
-    atomic_store(&stub_link.phase, STUB_GONE);
-}
 
 /* What the snapshot allows once there is one.  Under init_lock. */
 static CUresult
@@ -47,6 +25,7 @@ init_from_snapshot(void)
         return CUDA_ERROR_NO_DEVICE;
     if (stub_ctx_init() < 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    stub_func_init();
     stub_flush_start(); /* without the thread every frame leaves at once */
     stub_link_set_ready();
     return CUDA_SUCCESS;

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct _Gpupool__AttachReply;
+struct Gpupool__AttachReply;
 struct stub_call;
 struct xport_conn;
 
@@ -36,7 +36,7 @@ struct stub_link {
     _Atomic uint32_t phase;
     _Atomic int32_t failure; /* what calls return in FAILED and LOST */
     struct xport_conn *conn;
-    const struct _Gpupool__AttachReply *attach;
+    const struct Gpupool__AttachReply *attach;
 
     struct stub_lock send;
     uint32_t seq;             /* of the last frame, under send */

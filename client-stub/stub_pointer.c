@@ -6,9 +6,11 @@
  * address that is neither (a module's global, memory of a pool) is asked of the server.
  */
 #include "attach.pb-c.h"
+#include "cuda_api.h"
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_device.h"
+#include "stub_gen.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "wire_api.h"
@@ -88,19 +90,28 @@ pointer_known(void *data, CUpointer_attribute attribute, uint64_t ptr,
 static CUresult
 pointer_ask(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
+    uint32_t size = stub_size_CUpointer_attribute(attribute);
+    struct wire_cuPointerGetAttribute_rep_view rep;
     struct wire_cuPointerGetAttribute_req *req;
     struct stub_call c;
-    CUresult r = stub_call_begin(&c, WIRE_CALL_cuPointerGetAttribute, sizeof(*req));
+    CUresult r;
 
+    if (!size)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_call_begin(&c, WIRE_CALL_cuPointerGetAttribute, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;
     req = c.body;
     memset(req, 0, sizeof(*req));
-    req->attribute = (uint32_t)attribute;
+    req->attribute = (int32_t)attribute;
     req->ptr = ptr;
     r = stub_call_wait(&c);
-    if (r == CUDA_SUCCESS)
-        r = stub_pointer_take_reply(&c, data, attribute);
+    if (r == CUDA_SUCCESS) {
+        if (wire_cuPointerGetAttribute_rep_open(&rep, c.reply, c.reply_size, 0))
+            stub_gen_store(data, size, rep.f->data);
+        else
+            r = stub_call_bad(WIRE_CALL_cuPointerGetAttribute);
+    }
     stub_call_end(&c);
     return r;
 }

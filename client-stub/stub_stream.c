@@ -2,6 +2,7 @@
 /* Per-thread default streams; see stub_stream.h. */
 #include "stub_stream.h"
 
+#include "cuda_api.h"
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_manual.h"

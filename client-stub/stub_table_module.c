@@ -3,6 +3,7 @@
  * The tools' view of a module: slot 7 calls back for each of its functions and returns
  * how many there are (not a CUresult).
  */
+#include "cuda_api.h"
 #include "gp_base.h"
 #include "gp_log.h"
 #include "stub_manual.h"

@@ -5,7 +5,7 @@
 #include "gp_log.h"
 #include "gp_time.h"
 #include "stub_call.h"
-#include "stub_names.h"
+#include "wire_trace.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ stub_unsupported(uint16_t call)
     atomic_fetch_add_explicit(&refused_total, 1, memory_order_relaxed);
     if (atomic_fetch_or(&refused[call >> 3], bit) & bit)
         return CUDA_ERROR_NOT_SUPPORTED;
-    name = stub_call_name(call);
+    name = wire_call_name(call);
     gp_log_warn("stub", "%s (call 0x%04x) is not carried by gpupool",
                 name ? name : "unknown call", call);
     return CUDA_ERROR_NOT_SUPPORTED;

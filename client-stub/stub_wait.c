@@ -54,7 +54,7 @@ wait_find(uint32_t seq)
 {
     struct stub_call *c = stub_link.waiting;
 
-    while (c && c->seq != seq)
+    while (c && (c->events || c->seq != seq))
         c = c->next;
     return c;
 }
@@ -72,6 +72,7 @@ wait_finish(struct stub_call *c, CUresult result)
 void
 stub_wait_enter(struct stub_call *c)
 {
+    c->events = false;
     c->leads = false;
     c->sleeps = false;
     c->heap = NULL;
@@ -100,16 +101,19 @@ stub_wait_cancel(struct stub_call *c)
 static bool
 wait_take_bulk(struct stub_call *c, const struct wire_rep *rep)
 {
-    uint32_t body = rep->size - (uint32_t)sizeof(*rep);
+    const char *body = (const char *)(rep + 1);
     uint64_t len;
 
-    if (body < sizeof(len))
+    if (c->dst_len == 0 || c->reply_size < sizeof(len) ||
+        c->bulk_at > c->reply_size - sizeof(len))
         return false;
-    memcpy(&len, (const char *)rep + rep->size - sizeof(len), sizeof(len));
+    memcpy(&len, body + c->bulk_at, sizeof(len));
     if (len > c->dst_len)
         return false;
     c->bulk_len = len;
-    return len == 0 || xport_recv_bulk(stub_link.conn, c->dst, len) == 0;
+    if (!c->dst)
+        c->dst = malloc(len ? len : 1);
+    return c->dst && (len == 0 || xport_recv_bulk(stub_link.conn, c->dst, len) == 0);
 }
 
 /* Keep an answer beyond the life of the transport's buffer. */
@@ -138,6 +142,7 @@ wait_take_answer(struct stub_call *c, const struct wire_rep *rep, bool mine)
 
     c->result = rep->result;
     c->reply_size = rep->size - (uint32_t)sizeof(*rep);
+    c->reply_flags = rep->flags;
     if (bulk || !mine)
         wait_deposit(c, rep); /* receiving bulk bytes invalidates the frame */
     else
@@ -175,15 +180,16 @@ wait_take_frame(const struct wire_rep *rep, uint32_t size, struct stub_call *min
     return wait_take_answer(c, rep, c == mine);
 }
 
-/* Read until the answer of @c is in.  The lead stays with @c. */
+/* Read until the answer of @c is in, or (a call that waits for events) @ready says so.
+ * The lead stays with @c. */
 static void
-wait_lead(struct stub_call *c)
+wait_lead(struct stub_call *c, bool (*ready)(void))
 {
     const char *why = NULL;
     bool mine = false;
 
     c->leads = true;
-    while (!mine && !why) {
+    while (!mine && !why && !(ready && ready())) {
         const void *frame;
         uint32_t size;
         int r = xport_recv(stub_link.conn, &frame, &size, GP_FOREVER);
@@ -192,6 +198,16 @@ wait_lead(struct stub_call *c)
     }
     if (why)
         c->result = stub_link_lose(why);
+}
+
+/* Sleep until the state changes.  Under wait, which is released. */
+static void
+wait_sleep(struct stub_call *c)
+{
+    wait_set_state(c, STUB_CALL_PENDING);
+    c->sleeps = true;
+    stub_lock_release(&stub_link.wait);
+    stub_futex_wait(&c->state, STUB_CALL_PENDING, NULL);
 }
 
 CUresult
@@ -206,18 +222,69 @@ stub_wait_for(struct stub_call *c)
         if (!stub_link.leading) {
             stub_link.leading = true;
             stub_lock_release(&stub_link.wait);
-            wait_lead(c);
+            wait_lead(c, NULL);
             return c->result;
         }
-        wait_set_state(c, STUB_CALL_PENDING);
-        c->sleeps = true;
-        stub_lock_release(&stub_link.wait);
-        stub_futex_wait(&c->state, STUB_CALL_PENDING, NULL);
+        wait_sleep(c);
     }
 }
 
-/* Call one waiter that sleeps: one that is still sending may be blocked there until
- * somebody reads, and will look for a leader itself when it is done. */
+/* The thread that runs host functions reads only when nobody else does. */
+bool
+stub_wait_events(struct stub_call *c, bool (*ready)(void))
+{
+    stub_wait_enter(c);
+    c->events = true;
+    for (;;) {
+        stub_lock_take(&stub_link.wait);
+        if (wait_state(c) == STUB_CALL_DONE) {
+            stub_lock_release(&stub_link.wait);
+            return false;
+        }
+        if (ready()) {
+            wait_unlink(c);
+            stub_lock_release(&stub_link.wait);
+            return true;
+        }
+        if (stub_link.leading) {
+            wait_sleep(c);
+            continue;
+        }
+        stub_link.leading = true;
+        stub_lock_release(&stub_link.wait);
+        wait_lead(c, ready);
+        stub_wait_leave(c);
+    }
+}
+
+void
+stub_wait_poke(struct stub_call *c)
+{
+    stub_lock_take(&stub_link.wait);
+    if (wait_state(c) == STUB_CALL_PENDING) {
+        wait_set_state(c, STUB_CALL_CALLED);
+        stub_futex_wake(&c->state, 1);
+    }
+    stub_lock_release(&stub_link.wait);
+}
+
+/* Who should read next: a waiter that sleeps (one that is still sending may be blocked
+ * there until somebody reads, and will look for a leader itself when it is done), and
+ * one with an answer to come rather than the one that waits for events. */
+static struct stub_call *
+wait_next_leader(void)
+{
+    struct stub_call *events = NULL;
+
+    for (struct stub_call *c = stub_link.waiting; c; c = c->next) {
+        if (c->sleeps && !c->events)
+            return c;
+        if (c->sleeps)
+            events = c;
+    }
+    return events;
+}
+
 void
 stub_wait_leave(struct stub_call *c)
 {
@@ -228,9 +295,7 @@ stub_wait_leave(struct stub_call *c)
     c->leads = false;
     stub_lock_take(&stub_link.wait);
     stub_link.leading = false;
-    next = stub_link.waiting;
-    while (next && !next->sleeps)
-        next = next->next;
+    next = wait_next_leader();
     if (next) {
         next->sleeps = false;
         wait_set_state(next, STUB_CALL_CALLED);

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Linear copies.
+ *
+ * Host to device: up to COPY_INLINE bytes ride in the frame itself; more go from the
+ * caller's buffer to the connection without a copy, so the buffer may be reused when
+ * the call returns, which is all that CUDA promises even of the synchronous form for
+ * pageable memory.  Device to host: the calling thread waits and the bytes land in
+ * place.  Between devices: a frame.
+ */
+#include "stub_copy.h"
+
+#include "cuda_api.h"
+#include "stub_call.h"
+#include "stub_manual.h"
+#include "stub_memory.h"
+#include "wire_api.h"
+
+#include <string.h>
+
+/* Small enough that copying costs less than a write of its own. */
+#define COPY_INLINE (16u * 1024u)
+
+/* The copies to a device have one frame, those to the host another. */
+static_assert(sizeof(struct wire_cuMemcpyHtoD_v2_req) ==
+                  sizeof(struct wire_cuMemcpyHtoDAsync_v2_req),
+              "one writer for both");
+
+/* @stream as on the wire.  An address outside of all memory we know is the driver's to
+ * judge, and its verdict is awaited: programs expect it from this very call. */
+static CUresult
+copy_to_device(uint16_t number, uint64_t dst, const void *src, uint64_t n,
+               uint64_t stream)
+{
+    struct wire_cuMemcpyHtoD_v2_req *req;
+    bool small = n <= COPY_INLINE, sure = stub_copy_inside(dst, n);
+    struct stub_call c;
+    CUresult r;
+
+    r = stub_call_begin(&c, number,
+                        (uint32_t)sizeof(*req) + (small ? wire_align((uint32_t)n) : 0));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    *req = (struct wire_cuMemcpyHtoD_v2_req){
+        .dstDevice = dst,
+        .hStream = stream,
+        .ByteCount = n,
+    };
+    if (small)
+        memcpy(req + 1, src, n);
+    if (sure)
+        return small ? stub_call_post(&c) : stub_call_post_bulk(&c, src, n);
+    r = small ? stub_call_wait(&c) : stub_call_wait_bulk(&c, src, n);
+    stub_call_end(&c);
+    return r;
+}
+
+static CUresult
+copy_to_host(uint16_t number, void *dst, uint64_t src, uint64_t n, uint64_t stream)
+{
+    struct wire_cuMemcpyDtoH_v2_rep_view rep;
+    struct stub_call c;
+    CUresult r;
+
+    static_assert(sizeof(struct wire_cuMemcpyDtoH_v2_req) ==
+                      sizeof(struct wire_cuMemcpyDtoHAsync_v2_req),
+                  "one writer for both");
+    r = stub_call_begin(&c, number, sizeof(struct wire_cuMemcpyDtoH_v2_req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (number == WIRE_CALL_cuMemcpyDtoH_v2)
+        *(struct wire_cuMemcpyDtoH_v2_req *)c.body = (struct wire_cuMemcpyDtoH_v2_req){
+            .srcDevice = src, .hStream = stream, .ByteCount = n};
+    else
+        *(struct wire_cuMemcpyDtoHAsync_v2_req *)c.body =
+            (struct wire_cuMemcpyDtoHAsync_v2_req){
+                .srcDevice = src, .hStream = stream, .ByteCount = n};
+    r = stub_call_wait_into(&c, dst, n, sizeof(struct wire_cuMemcpyDtoH_v2_rep));
+    if (r == CUDA_SUCCESS && !(c.reply_flags & WIRE_F_BULK)) {
+        if (!wire_cuMemcpyDtoH_v2_rep_open(&rep, c.reply, c.reply_size, 0) ||
+            rep.f->dstHost_n != n)
+            r = stub_call_bad(number);
+        else
+            memcpy(dst, rep.dstHost, n);
+    }
+    stub_call_end(&c);
+    return r;
+}
+
+/* Is all of [addr, addr + n) inside one allocation of ours? */
+bool
+stub_copy_inside(uint64_t addr, uint64_t n)
+{
+    struct stub_memory m;
+
+    return stub_memory_find(addr, &m) && n <= m.range.size &&
+           addr - m.range.start <= m.range.size - n;
+}
+
+/* ---- the calls -------------------------------------------------------------------------- */
+
+/* What every copy checks first; an empty one is done. */
+#define COPY_ENTER(host, n)                                                            \
+    do {                                                                               \
+        CUresult enter_ = stub_enter();                                                \
+                                                                                       \
+        if (enter_ != CUDA_SUCCESS || (n) == 0)                                        \
+            return enter_;                                                             \
+        if (!(host))                                                                   \
+            return CUDA_ERROR_INVALID_VALUE;                                           \
+    } while (0)
+
+CUresult
+stub_m_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount,
+                       bool per_thread)
+{
+    COPY_ENTER(srcHost, ByteCount);
+    return copy_to_device(WIRE_CALL_cuMemcpyHtoD_v2, dstDevice, srcHost, ByteCount,
+                          stub_stream_id(NULL, per_thread));
+}
+
+CUresult
+stub_m_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount,
+                            CUstream hStream, bool per_thread)
+{
+    COPY_ENTER(srcHost, ByteCount);
+    return copy_to_device(WIRE_CALL_cuMemcpyHtoDAsync_v2, dstDevice, srcHost, ByteCount,
+                          stub_stream_id(hStream, per_thread));
+}
+
+CUresult
+stub_m_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
+                       bool per_thread)
+{
+    COPY_ENTER(dstHost, ByteCount);
+    return copy_to_host(WIRE_CALL_cuMemcpyDtoH_v2, dstHost, srcDevice, ByteCount,
+                        stub_stream_id(NULL, per_thread));
+}
+
+CUresult
+stub_m_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
+                            CUstream hStream, bool per_thread)
+{
+    COPY_ENTER(dstHost, ByteCount);
+    return copy_to_host(WIRE_CALL_cuMemcpyDtoHAsync_v2, dstHost, srcDevice, ByteCount,
+                        stub_stream_id(hStream, per_thread));
+}
+
+/* Bare addresses: which copy it is, they say themselves.  Host to host is done here,
+ * after everything before it. */
+static CUresult
+copy_any(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream, bool per_thread,
+         bool async)
+{
+    bool to = stub_memory_is_device(dst), from = stub_memory_is_device(src);
+    void *host_dst = (void *)(uintptr_t)dst, *host_src = (void *)(uintptr_t)src;
+    CUresult r;
+
+    if (to && from)
+        return per_thread ? cuMemcpyDtoDAsync_v2_ptsz(dst, src, n, stream)
+               : async    ? cuMemcpyDtoDAsync_v2(dst, src, n, stream)
+                          : cuMemcpyDtoD_v2(dst, src, n);
+    if (to)
+        return async ? stub_m_cuMemcpyHtoDAsync_v2(dst, host_src, n, stream, per_thread)
+                     : stub_m_cuMemcpyHtoD_v2(dst, host_src, n, per_thread);
+    if (from)
+        return async ? stub_m_cuMemcpyDtoHAsync_v2(host_dst, src, n, stream, per_thread)
+                     : stub_m_cuMemcpyDtoH_v2(host_dst, src, n, per_thread);
+    r = per_thread ? cuStreamSynchronize_ptsz(stream) : cuStreamSynchronize(stream);
+    if (r == CUDA_SUCCESS)
+        memmove(host_dst, host_src, n);
+    return r;
+}
+
+CUresult
+stub_m_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, bool per_thread)
+{
+    COPY_ENTER(dst && src, ByteCount);
+    return copy_any(dst, src, ByteCount, NULL, per_thread, false);
+}
+
+CUresult
+stub_m_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream,
+                     bool per_thread)
+{
+    COPY_ENTER(dst && src, ByteCount);
+    return copy_any(dst, src, ByteCount, hStream, per_thread, true);
+}
+
+/* ---- batches: each element is a copy of its own ------------------------------------------ */
+
+static CUresult
+copy_batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
+           size_t count, size_t *fail, CUstream stream, bool per_thread)
+{
+    CUresult r = stub_enter();
+
+    if (r == CUDA_SUCCESS && (!dsts || !srcs || !sizes || !count))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r != CUDA_SUCCESS && fail)
+        *fail = SIZE_MAX;
+    for (size_t i = 0; r == CUDA_SUCCESS && i < count; i++) {
+        r = stub_m_cuMemcpyAsync(dsts[i], srcs[i], sizes[i], stream, per_thread);
+        if (r != CUDA_SUCCESS && fail)
+            *fail = i;
+    }
+    return r;
+}
+
+CUresult
+stub_m_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+                          size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs,
+                          size_t numAttrs, size_t *failIdx, CUstream hStream,
+                          bool per_thread)
+{
+    return copy_batch(dsts, srcs, sizes, count, failIdx, hStream, per_thread);
+}
+
+CUresult
+stub_m_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+                             size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs,
+                             size_t numAttrs, CUstream hStream, bool per_thread)
+{
+    return copy_batch(dsts, srcs, sizes, count, NULL, hStream, per_thread);
+}

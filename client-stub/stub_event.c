@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unasked frames: host functions that are due, kernel output, the end of the session. */
+#include "stub_event.h"
+
+#include "gp_log.h"
+#include "stub_hostfn.h"
+#include "wire_format.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What kernels print is the application's own output, so it goes through the
+ * application's stdio and keeps its place among what the host prints. */
+static const char *
+event_output(const void *body, uint32_t size)
+{
+    struct wire_event_output ev;
+
+    if (size < sizeof(ev))
+        return "short output event";
+    memcpy(&ev, body, sizeof(ev));
+    if (ev.len > size - sizeof(ev))
+        return "output event longer than its frame";
+    fwrite((const char *)body + sizeof(ev), 1, ev.len, ev.fd == 2 ? stderr : stdout);
+    return NULL;
+}
+
+static const char *
+event_host_func(const void *body, uint32_t size)
+{
+    struct wire_event_host_func ev;
+
+    if (size < sizeof(ev))
+        return "short host-function event";
+    memcpy(&ev, body, sizeof(ev));
+    return stub_hostfn_due(&ev);
+}
+
+static const char *
+event_lost(const void *body, uint32_t size)
+{
+    struct wire_event_lost ev;
+    uint32_t len = 0;
+
+    if (size >= sizeof(ev)) {
+        memcpy(&ev, body, sizeof(ev));
+        len = gp_min(ev.len, size - (uint32_t)sizeof(ev));
+    }
+    gp_log_error("stub", "the server ended the session: %.*s", (int)gp_min(len, 400u),
+                 (const char *)body + sizeof(ev));
+    return "ended by the server";
+}
+
+const char *
+stub_event_take(const struct wire_rep *event)
+{
+    uint32_t size = event->size - (uint32_t)sizeof(*event);
+
+    switch (event->call) {
+    case WIRE_EVENT_HOST_FUNC:
+        return event_host_func(event + 1, size);
+    case WIRE_EVENT_OUTPUT:
+        return event_output(event + 1, size);
+    case WIRE_EVENT_CREDIT:
+        return NULL;
+    case WIRE_EVENT_LOST:
+        return event_lost(event + 1, size);
+    default:
+        gp_log_debug("stub", "event 0x%04x is unknown here", event->call);
+        return NULL;
+    }
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames that the worker sends unasked.
+ *
+ * Taken by whichever thread reads the connection; so nothing here blocks or runs code
+ * of the application: host functions are handed to their thread (stub_hostfn.c).
+ */
+#ifndef STUB_EVENT_H
+#define STUB_EVENT_H
+
+struct wire_rep;
+
+/* NULL, or why the link must end. */
+const char *stub_event_take(const struct wire_rep *event);
+
+#endif

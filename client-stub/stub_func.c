@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernel objects, their layouts, and looking them up. */
+#include "stub_func.h"
+
+#include "gp_base.h"
+#include "stub_call.h"
+#include "stub_handle.h"
+#include "stub_manual.h"
+#include "wire_api.h"
+
+#include <string.h>
+
+/* What a module or library handle owns. */
+struct func_list {
+    struct stub_lock lock;
+    struct stub_func *first;
+};
+
+static struct stub_lock lists_lock; /* creation of lists */
+
+/* ---- objects ------------------------------------------------------------------------ */
+
+/* Both replies that carry a layout look the same. */
+struct func_reply {
+    const struct wire_cuModuleGetFunction_rep *f;
+    const uint64_t *params;
+};
+
+static bool
+func_reply_open(const struct stub_call *c, struct func_reply *ret)
+{
+    struct wire_cuModuleGetFunction_rep_view view;
+
+    static_assert(sizeof(struct wire_cuModuleGetFunction_rep) ==
+                          sizeof(struct wire_cuLibraryGetKernel_rep) &&
+                      sizeof(struct wire_cuModuleGetFunction_rep) ==
+                          sizeof(struct wire_gp_func_info_rep),
+                  "one reader for the three");
+    if (!wire_cuModuleGetFunction_rep_open(&view, c->reply, c->reply_size, 0))
+        return false;
+    ret->f = view.f;
+    ret->params = view.params;
+    return true;
+}
+
+/* Where the server says that a parameter lies outside of the block, nothing else it
+ * says can be believed. */
+static bool
+func_take_params(struct stub_func *func, const struct func_reply *reply)
+{
+    for (uint32_t i = 0; i < func->n_params; i++) {
+        uint32_t offset = (uint32_t)reply->params[i];
+        uint32_t size = (uint32_t)(reply->params[i] >> 32);
+
+        if (size > func->param_bytes || offset > func->param_bytes - size)
+            return false;
+        func->params[i] = (struct stub_param){offset, size};
+    }
+    return true;
+}
+
+static struct stub_func *
+func_new(const struct func_reply *reply, uint64_t handle, uint64_t owner,
+         const char *name)
+{
+    struct stub_func *func;
+
+    if (reply->f->param_bytes > STUB_PARAM_BYTES_MAX)
+        return NULL;
+    func = calloc(1, sizeof(*func) + reply->f->n_params * sizeof(func->params[0]));
+    if (!func)
+        return NULL;
+    func->handle = handle;
+    func->owner = owner;
+    func->param_bytes = reply->f->param_bytes;
+    func->n_params = reply->f->n_params;
+    func->name = strdup(name ? name : "");
+    if (!func->name || !func_take_params(func, reply)) {
+        free(func->name);
+        free(func);
+        return NULL;
+    }
+    return func;
+}
+
+static void
+func_drop(void *data)
+{
+    struct stub_func *func = data;
+
+    free(func->old);
+    free(func->name);
+    free(func);
+}
+
+static void
+func_list_drop(void *data)
+{
+    struct func_list *list = data;
+    struct stub_func *func = list->first, *next;
+
+    for (; func; func = next) {
+        next = func->next;
+        stub_handle_del(WIRE_KIND_FUNC, func->handle);
+    }
+    free(list);
+}
+
+void
+stub_func_init(void)
+{
+    stub_handle_on_del(WIRE_KIND_FUNC, func_drop);
+    stub_handle_on_del(WIRE_KIND_MODULE, func_list_drop);
+    stub_handle_on_del(WIRE_KIND_LIBRARY, func_list_drop);
+}
+
+/* ---- looking up ---------------------------------------------------------------------- */
+
+static struct func_list *
+func_list_of(uint32_t kind, uint64_t owner)
+{
+    struct func_list *list = stub_handle_data(kind, owner);
+
+    if (list)
+        return list;
+    stub_lock_take(&lists_lock);
+    list = stub_handle_data(kind, owner);
+    if (!list) {
+        list = calloc(1, sizeof(*list));
+        if (list)
+            stub_handle_set_data(kind, owner, list);
+    }
+    stub_lock_release(&lists_lock);
+    return list;
+}
+
+/* Ask for @name of @owner as @handle.  Both requests look the same. */
+static CUresult
+func_ask(uint16_t number, uint64_t handle, uint64_t owner, const char *name,
+         struct stub_func **ret)
+{
+    struct wire_cuModuleGetFunction_req head = {
+        .hfunc = handle,
+        .hmod = owner,
+        .name_len = (uint32_t)strlen(name) + 1,
+    };
+    struct wire_cuModuleGetFunction_req_room room;
+    struct func_reply reply;
+    struct stub_call c;
+    CUresult r;
+
+    static_assert(sizeof(head) == sizeof(struct wire_cuLibraryGetKernel_req) &&
+                      offsetof(struct wire_cuLibraryGetKernel_req, library) ==
+                          offsetof(struct wire_cuModuleGetFunction_req, hmod),
+                  "one writer for both");
+    r = stub_call_begin(&c, number, wire_cuModuleGetFunction_req_size(&head));
+    if (r != CUDA_SUCCESS)
+        return r;
+    memcpy(c.body, &head, sizeof(head));
+    wire_cuModuleGetFunction_req_place(&room, c.body);
+    memcpy(room.name, name, head.name_len);
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS) {
+        *ret = func_reply_open(&c, &reply) ? func_new(&reply, handle, owner, name) : NULL;
+        r = *ret ? CUDA_SUCCESS : stub_call_bad(number);
+    }
+    stub_call_end(&c);
+    return r;
+}
+
+/* Under the list's lock, so that a name has one handle. */
+static CUresult
+func_lookup_locked(uint32_t kind, struct func_list *list, uint64_t owner,
+                   const char *name, uint64_t *ret)
+{
+    uint16_t number = kind == WIRE_KIND_LIBRARY ? WIRE_CALL_cuLibraryGetKernel
+                                                : WIRE_CALL_cuModuleGetFunction;
+    struct stub_func *func = list->first;
+    uint64_t handle;
+    CUresult r;
+
+    while (func && strcmp(func->name, name) != 0)
+        func = func->next;
+    if (func) {
+        *ret = func->handle;
+        return CUDA_SUCCESS;
+    }
+    handle = stub_handle_new(WIRE_KIND_FUNC);
+    if (!handle)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = func_ask(number, handle, owner, name, &func);
+    if (r != CUDA_SUCCESS) {
+        stub_handle_del(WIRE_KIND_FUNC, handle);
+        return r;
+    }
+    func->next = list->first;
+    list->first = func;
+    stub_handle_set_data(WIRE_KIND_FUNC, handle, func);
+    *ret = handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_func_lookup(uint32_t kind, uint64_t owner, const char *name, uint64_t *ret)
+{
+    struct func_list once = {0}, *list;
+    CUresult r;
+
+    if (strlen(name) >= 32768)
+        return CUDA_ERROR_NOT_FOUND; /* longer than any name the wire carries */
+    if (!stub_handle_ok(kind, owner))
+        return CUDA_ERROR_INVALID_HANDLE;
+    /* A module that the worker minted has no entry here to keep a list with. */
+    if (wire_handle_index(owner) >= WIRE_INDEX_SERVER)
+        return func_lookup_locked(kind, &once, owner, name, ret);
+    list = func_list_of(kind, owner);
+    if (!list)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    stub_lock_take(&list->lock);
+    r = func_lookup_locked(kind, list, owner, name, ret);
+    stub_lock_release(&list->lock);
+    return r;
+}
+
+/* ---- functions that came without a lookup -------------------------------------------- */
+
+/* Layouts of handles that the worker minted, which have no slot in our tables. */
+static struct stub_lock foreign_lock;
+static struct stub_func *foreign;
+
+static CUresult
+func_ask_info(uint64_t handle, struct stub_func **ret)
+{
+    struct wire_gp_func_info_req *req;
+    struct func_reply reply;
+    struct stub_call c;
+    CUresult r = stub_call_begin(&c, WIRE_CALL_gp_func_info, sizeof(*req));
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    req->hfunc = handle;
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS) {
+        *ret = func_reply_open(&c, &reply) ? func_new(&reply, handle, 0, NULL) : NULL;
+        r = *ret ? CUDA_SUCCESS : stub_call_bad(WIRE_CALL_gp_func_info);
+    }
+    stub_call_end(&c);
+    return r;
+}
+
+static CUresult
+func_get_foreign(uint64_t handle, struct stub_func **ret)
+{
+    struct stub_func *func;
+    CUresult r = CUDA_SUCCESS;
+
+    stub_lock_take(&foreign_lock);
+    for (func = foreign; func && func->handle != handle; func = func->next)
+        ;
+    if (!func) {
+        r = func_ask_info(handle, &func);
+        if (r == CUDA_SUCCESS) {
+            func->next = foreign;
+            foreign = func;
+        }
+    }
+    stub_lock_release(&foreign_lock);
+    *ret = func;
+    return r;
+}
+
+CUresult
+stub_func_get(CUfunction handle, struct stub_func **ret)
+{
+    uint64_t h = (uintptr_t)handle;
+
+    *ret = stub_handle_data(WIRE_KIND_FUNC, h);
+    if (likely(*ret))
+        return CUDA_SUCCESS;
+    if (!stub_handle_ok(WIRE_KIND_FUNC, h))
+        return CUDA_ERROR_INVALID_HANDLE;
+    return func_get_foreign(h, ret);
+}
+
+/* ---- the calls ------------------------------------------------------------------------- */
+
+CUresult
+stub_m_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
+{
+    uint64_t handle;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!hfunc || !name)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_func_lookup(WIRE_KIND_MODULE, (uintptr_t)hmod, name, &handle);
+    if (r == CUDA_SUCCESS)
+        *hfunc = (CUfunction)(uintptr_t)handle;
+    return r;
+}
+
+CUresult
+stub_m_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
+{
+    uint64_t handle;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!pKernel || !name)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_func_lookup(WIRE_KIND_LIBRARY, (uintptr_t)library, name, &handle);
+    if (r == CUDA_SUCCESS)
+        *pKernel = (CUkernel)(uintptr_t)handle;
+    return r;
+}
+
+/* The worker resolves a kernel in the context of whatever uses it. */
+CUresult
+stub_m_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+{
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!pFunc)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!stub_handle_ok(WIRE_KIND_FUNC, (uintptr_t)kernel))
+        return CUDA_ERROR_INVALID_HANDLE;
+    *pFunc = (CUfunction)(uintptr_t)kernel;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels as the client knows them: handle, name, and where each parameter goes.
+ *
+ * CUfunction and CUkernel are one kind of handle.  A struct stub_func belongs to its
+ * handle and dies with it; the handles of a module's functions are kept in a list that
+ * the module's (or library's) handle owns, so looking a name up twice asks the server
+ * once and unloading forgets them all.  Layouts are constant once published: launching
+ * takes no lock.
+ */
+#ifndef STUB_FUNC_H
+#define STUB_FUNC_H
+
+#include "cuda_abi.h"
+#include "stub_lock.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define STUB_PARAMS_MAX 4096      /* the wire's cap */
+#define STUB_PARAM_BYTES_MAX 32768 /* the largest a launch can carry */
+
+struct stub_param {
+    uint32_t offset;
+    uint32_t size;
+};
+
+/* Parameters collected by the first launch interface (cuParamSet*). */
+struct stub_func_old {
+    uint32_t block[3];
+    uint32_t shared;
+    uint32_t size;
+    uint8_t bytes[4096];
+};
+
+struct stub_func {
+    uint64_t handle;
+    uint64_t owner; /* module or library handle */
+    uint32_t param_bytes;
+    uint32_t n_params;
+    struct stub_func_old *old; /* NULL until used */
+    struct stub_func *next; /* in the owner's list */
+    char *name;
+    struct stub_param params[];
+};
+
+/* The kernel behind a handle, asking the server for its layout if it came to us without
+ * one (an enumeration, a graph node).  CUDA_ERROR_INVALID_HANDLE. */
+CUresult stub_func_get(CUfunction handle, struct stub_func **ret);
+
+/* Get the function or kernel @name of @owner (@kind says which it is); its handle. */
+CUresult stub_func_lookup(uint32_t kind, uint64_t owner, const char *name, uint64_t *ret);
+
+/* Have the tables free what belongs to handles.  Once, at cuInit. */
+void stub_func_init(void);
+
+#endif

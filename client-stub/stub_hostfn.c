@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host functions, stream callbacks, destructors of user objects; see stub_hostfn.h. */
+#include "stub_hostfn.h"
+
+#include "gp_log.h"
+#include "stub_call.h"
+#include "stub_link.h"
+#include "stub_lock.h"
+#include "stub_manual.h"
+#include "stub_thread.h"
+#include "stub_wait.h"
+#include "wire_api.h"
+
+#include <string.h>
+
+#define BUCKETS 256u
+
+struct hostfn {
+    struct hostfn *next;
+    uint64_t token;
+    CUhostFn fn;
+    CUstreamCallback callback;
+    CUstream stream;
+    void *user;
+    bool keep;
+};
+
+/* One that is due, waiting for the thread. */
+struct due {
+    struct due *next;
+    struct hostfn what; /* a copy: forgetting it meanwhile does not matter */
+    struct wire_event_host_func event;
+};
+
+static struct stub_lock lock; /* of all below */
+static struct hostfn *buckets[BUCKETS];
+static uint32_t count;
+static uint64_t next_token;
+static struct due *due_first, **due_last = &due_first;
+static bool started;
+
+static _Atomic uint32_t due_count;    /* read without the lock */
+static _Atomic uint32_t outstanding;  /* functions registered: futex word */
+static struct stub_call waiting_call; /* the thread's, for stub_wait_events() */
+
+/* ---- the table ------------------------------------------------------------------- */
+
+static struct hostfn **
+hostfn_slot(uint64_t token)
+{
+    struct hostfn **at = &buckets[token % BUCKETS];
+
+    while (*at && (*at)->token != token)
+        at = &(*at)->next;
+    return at;
+}
+
+static void
+hostfn_drop(struct hostfn **at)
+{
+    struct hostfn *f = *at;
+
+    *at = f->next;
+    free(f);
+    count--;
+    atomic_fetch_sub(&outstanding, 1);
+}
+
+bool
+stub_hostfn_find(uint64_t token, CUhostFn *fn, void **user)
+{
+    struct hostfn *f;
+
+    stub_lock_take(&lock);
+    f = *hostfn_slot(token);
+    if (f) {
+        *fn = f->fn;
+        *user = f->user;
+    }
+    stub_lock_release(&lock);
+    return f != NULL;
+}
+
+void
+stub_hostfn_forget(uint64_t token)
+{
+    struct hostfn **at;
+
+    stub_lock_take(&lock);
+    at = hostfn_slot(token);
+    if (*at)
+        hostfn_drop(at);
+    stub_lock_release(&lock);
+}
+
+/* ---- the thread ------------------------------------------------------------------- */
+
+static bool
+hostfn_ready(void)
+{
+    return atomic_load_explicit(&due_count, memory_order_acquire) != 0;
+}
+
+static struct due *
+hostfn_take(void)
+{
+    struct due *d;
+
+    stub_lock_take(&lock);
+    d = due_first;
+    if (d) {
+        due_first = d->next;
+        if (!due_first)
+            due_last = &due_first;
+        atomic_fetch_sub(&due_count, 1);
+    }
+    stub_lock_release(&lock);
+    return d;
+}
+
+/* The stream goes on only when the worker hears that the function has returned. */
+static void
+hostfn_say_done(const struct wire_event_host_func *event)
+{
+    struct wire_gp_host_done_req *req;
+    struct stub_call c;
+
+    if (stub_call_begin(&c, WIRE_CALL_gp_host_done, sizeof(*req)) != CUDA_SUCCESS)
+        return;
+    req = c.body;
+    *req = (struct wire_gp_host_done_req){.ticket = event->ticket};
+    stub_call_post_now(&c);
+}
+
+static void
+hostfn_run(const struct due *d)
+{
+    if (d->what.callback)
+        d->what.callback(d->what.stream, (CUresult)d->event.status, d->what.user);
+    else
+        d->what.fn(d->what.user);
+    if (d->event.ticket)
+        hostfn_say_done(&d->event);
+}
+
+static void
+hostfn_thread(void *arg)
+{
+    struct due *d;
+
+    for (;;) {
+        while ((d = hostfn_take())) {
+            hostfn_run(d);
+            free(d);
+        }
+        if (atomic_load(&outstanding) == 0)
+            stub_futex_wait(&outstanding, 0, NULL);
+        else if (!stub_wait_events(&waiting_call, hostfn_ready))
+            return;
+    }
+}
+
+/* Under the lock. */
+static bool
+hostfn_start(void)
+{
+    if (!started)
+        started = stub_thread_start("gpupool-hostfn", hostfn_thread, NULL) == 0;
+    return started;
+}
+
+uint64_t
+stub_hostfn_add(CUhostFn fn, CUstreamCallback callback, CUstream stream, void *user,
+                bool keep)
+{
+    struct hostfn *f = malloc(sizeof(*f));
+    uint64_t token = 0;
+
+    if (!f)
+        return 0;
+    stub_lock_take(&lock);
+    if (count < STUB_HOSTFN_MAX && hostfn_start()) {
+        token = ++next_token;
+        *f = (struct hostfn){buckets[token % BUCKETS], token, fn,  callback,
+                             stream,                   user,  keep};
+        buckets[token % BUCKETS] = f;
+        count++;
+        if (atomic_fetch_add(&outstanding, 1) == 0)
+            stub_futex_wake(&outstanding, 1);
+    }
+    stub_lock_release(&lock);
+    if (!token)
+        free(f);
+    return token;
+}
+
+const char *
+stub_hostfn_due(const struct wire_event_host_func *event)
+{
+    struct due *d = calloc(1, sizeof(*d));
+    struct hostfn **at;
+    bool known;
+
+    if (!d)
+        return "out of memory for a host function that is due";
+    d->event = *event;
+    stub_lock_take(&lock);
+    at = hostfn_slot(event->token);
+    known = *at != NULL;
+    if (known) {
+        d->what = **at;
+        *due_last = d;
+        due_last = &d->next;
+        atomic_fetch_add(&due_count, 1);
+        if (event->once && !(*at)->keep)
+            hostfn_drop(at);
+    }
+    stub_lock_release(&lock);
+    if (!known) {
+        free(d);
+        return "a host function is due that was never given";
+    }
+    stub_wait_poke(&waiting_call);
+    return NULL;
+}
+
+/* ---- the calls ---------------------------------------------------------------------- */
+
+CUresult
+stub_m_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, bool per_thread)
+{
+    struct wire_cuLaunchHostFunc_req *req;
+    uint64_t stream = stub_stream_id(hStream, per_thread), token;
+    struct stub_call c;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!fn)
+        return CUDA_ERROR_INVALID_VALUE;
+    token = stub_hostfn_add(fn, NULL, hStream, userData, false);
+    if (!token)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = stub_call_begin(&c, WIRE_CALL_cuLaunchHostFunc, sizeof(*req));
+    if (r != CUDA_SUCCESS) {
+        stub_hostfn_forget(token);
+        return r;
+    }
+    req = c.body;
+    *req = (struct wire_cuLaunchHostFunc_req){.hStream = stream, .token = token};
+    return stub_call_post(&c);
+}
+
+CUresult
+stub_m_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData,
+                           unsigned int flags, bool per_thread)
+{
+    struct wire_cuStreamAddCallback_req *req;
+    uint64_t stream = stub_stream_id(hStream, per_thread), token;
+    struct stub_call c;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!callback || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    token = stub_hostfn_add(NULL, callback, hStream, userData, false);
+    if (!token)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = stub_call_begin(&c, WIRE_CALL_cuStreamAddCallback, sizeof(*req));
+    if (r != CUDA_SUCCESS) {
+        stub_hostfn_forget(token);
+        return r;
+    }
+    req = c.body;
+    *req = (struct wire_cuStreamAddCallback_req){.hStream = stream, .token = token};
+    return stub_call_post(&c);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Functions of the application that run in stream order, in this process.
+ *
+ * One thread of the stub runs them all, in the order in which the worker says they are
+ * due; it exists from the first registration on.  While functions are outstanding it
+ * also reads the connection when no other thread does.
+ */
+#ifndef STUB_HOSTFN_H
+#define STUB_HOSTFN_H
+
+#include "cuda_abi.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wire_event_host_func;
+
+/* More host functions than this in flight are refused; a server that holds them back
+ * would let a program that queues without end eat all memory. */
+#define STUB_HOSTFN_MAX 65536u
+
+/* Remember a function; its token (0: none can be had).  Exactly one of the two function
+ * pointers is set.  @keep: stays until stub_hostfn_forget() (graph nodes run again and
+ * again), else it goes when the worker says it was the last time. */
+uint64_t stub_hostfn_add(CUhostFn fn, CUstreamCallback callback, CUstream stream,
+                         void *user, bool keep);
+
+void stub_hostfn_forget(uint64_t token);
+
+/* What a token stands for; false when unknown. */
+bool stub_hostfn_find(uint64_t token, CUhostFn *fn, void **user);
+
+/* The worker says that one is due.  NULL, or why the link must end. */
+const char *stub_hostfn_due(const struct wire_event_host_func *event);
+
+#endif

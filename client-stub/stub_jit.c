@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JIT options on their way to the server and back. */
+#include "stub_jit.h"
+
+#include "stub_call.h"
+#include "wire_api.h"
+
+#include <string.h>
+
+#define JIT_OPTIONS_MAX 64 /* the wire's cap; there are fewer kinds */
+
+CUresult
+stub_jit_open(struct stub_jit *jit, unsigned int n, const CUjit_option *options,
+              void **values)
+{
+    if (n > JIT_OPTIONS_MAX || (n && (!options || !values)))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned int i = 0; i < n; i++)
+        if (options[i] == CU_JIT_GLOBAL_SYMBOL_NAMES ||
+            options[i] == CU_JIT_GLOBAL_SYMBOL_ADDRESSES)
+            return stub_unsupported(WIRE_CALL_cuModuleLoadDataEx);
+    *jit = (struct stub_jit){n, options, values};
+    return CUDA_SUCCESS;
+}
+
+/* Addresses of the caller's buffers mean nothing on the server. */
+void
+stub_jit_put(const struct stub_jit *jit, int32_t *options, uint64_t *values)
+{
+    for (uint32_t i = 0; i < jit->n; i++) {
+        CUjit_option option = jit->options[i];
+        bool buffer = option == CU_JIT_INFO_LOG_BUFFER ||
+                      option == CU_JIT_ERROR_LOG_BUFFER;
+
+        options[i] = (int32_t)option;
+        values[i] = buffer ? 0 : (uintptr_t)jit->values[i];
+    }
+}
+
+static int
+jit_find(const struct stub_jit *jit, CUjit_option option)
+{
+    for (uint32_t i = 0; i < jit->n; i++)
+        if (jit->options[i] == option)
+            return (int)i;
+    return -1;
+}
+
+static void
+jit_take_log(const struct stub_jit *jit, CUjit_option buffer, CUjit_option size,
+             const uint8_t *log, uint32_t len)
+{
+    int b = jit_find(jit, buffer), s = jit_find(jit, size);
+    uint32_t room = s >= 0 ? (uint32_t)(uintptr_t)jit->values[s] : 0;
+
+    if (b < 0 || !jit->values[b] || room == 0)
+        return;
+    len = log ? gp_min(len, room - 1) : 0;
+    if (len)
+        memcpy(jit->values[b], log, len);
+    ((char *)jit->values[b])[len] = '\0';
+    jit->values[s] = (void *)(uintptr_t)len;
+}
+
+void
+stub_jit_take(const struct stub_jit *jit, float wall_time, const uint8_t *info,
+              uint32_t info_len, const uint8_t *error, uint32_t error_len)
+{
+    int t = jit_find(jit, CU_JIT_WALL_TIME);
+
+    jit_take_log(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info,
+                 info_len);
+    jit_take_log(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, error,
+                 error_len);
+    if (t >= 0)
+        memcpy(&jit->values[t], &wall_time, sizeof(wall_time));
+}

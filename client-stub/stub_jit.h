@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * JIT options: numbers to send, and buffers of the caller to fill from the answer.
+ *
+ * A struct stub_jit lives on the stack of one load; it borrows the caller's arrays.
+ */
+#ifndef STUB_JIT_H
+#define STUB_JIT_H
+
+#include "cuda_abi.h"
+
+#include <stdint.h>
+
+struct stub_jit {
+    uint32_t n;
+    const CUjit_option *options;
+    void **values;
+};
+
+/* CUDA_ERROR_INVALID_VALUE: too many, or no arrays.  CUDA_ERROR_NOT_SUPPORTED: an
+ * option whose value points to tables that cannot travel. */
+CUresult stub_jit_open(struct stub_jit *jit, unsigned int n, const CUjit_option *options,
+                       void **values);
+
+void stub_jit_put(const struct stub_jit *jit, int32_t *options, uint64_t *values);
+
+/* The answer: logs into the caller's buffers, their lengths and the time into the
+ * option values, as the driver does. */
+void stub_jit_take(const struct stub_jit *jit, float wall_time, const uint8_t *info,
+                   uint32_t info_len, const uint8_t *error, uint32_t error_len);
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules and libraries: finding out where an image ends, and sending it.
+ *
+ * The bytes go from where they are, in as many pieces as a linked wrapper names; the
+ * server's driver chooses what suits its card.
+ */
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_image.h"
+#include "gp_log.h"
+#include "stub_call.h"
+#include "stub_handle.h"
+#include "stub_jit.h"
+#include "stub_manual.h"
+#include "stub_result.h"
+#include "wire_api.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#define IMAGE_PIECES 64 /* the wire's cap */
+
+/* An image in pieces; lengths beside it as the wire wants them. */
+struct image {
+    struct iovec piece[IMAGE_PIECES];
+    uint64_t len[IMAGE_PIECES];
+    uint32_t n_pieces;
+    uint32_t n_parts; /* pieces of a linked wrapper, 0 for a plain image */
+    uint64_t total;
+};
+
+static int
+image_add(struct image *image, const void *data, struct gp_err *err)
+{
+    struct gp_image one;
+    int r = gp_image_measure(data, GP_IMAGE_UNBOUNDED, &one, err);
+
+    if (r < 0)
+        return r;
+    if (one.len == 0)
+        return gp_err_set(err, -EINVAL, "empty image");
+    image->piece[image->n_pieces] = (struct iovec){(void *)(uintptr_t)one.data, one.len};
+    image->len[image->n_pieces++] = one.len;
+    image->total += one.len;
+    return 0;
+}
+
+/* A device-linked program names each unit's own image too.  With more of them than a
+ * frame may list, the linked image alone is sent: it is complete by itself, the others
+ * only allow linking again. */
+static int
+image_add_wrapped(struct image *image, const void *data, struct gp_err *err)
+{
+    struct gp_image_wrapper wrapper;
+    int r = gp_image_unwrap(data, &wrapper, err);
+
+    if (r >= 0)
+        r = image_add(image, wrapper.image.data, err);
+    if (r < 0 || wrapper.version < 2 || wrapper.n_parts >= IMAGE_PIECES)
+        return r;
+    for (size_t i = 0; i < wrapper.n_parts && r >= 0; i++)
+        r = image_add(image, wrapper.parts[i], err);
+    image->n_parts = wrapper.n_parts ? image->n_pieces : 0;
+    return r;
+}
+
+static CUresult
+image_open(struct image *image, const void *data)
+{
+    struct gp_err err = {0};
+    struct gp_image whole;
+    int r;
+
+    image->n_pieces = image->n_parts = 0;
+    image->total = 0;
+    r = gp_image_measure(data, GP_IMAGE_UNBOUNDED, &whole, &err);
+    if (r >= 0)
+        r = whole.kind == GP_IMAGE_WRAPPER ? image_add_wrapped(image, data, &err)
+                                           : image_add(image, data, &err);
+    if (r < 0) {
+        gp_log_warn("stub", "device code: %s", gp_err_msg(&err, r));
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* ---- modules -------------------------------------------------------------------------- */
+
+static CUresult
+module_send(const struct image *image, struct stub_jit *jit, uint64_t handle)
+{
+    struct wire_cuModuleLoadDataEx_req head = {
+        .module = handle,
+        .numOptions = jit->n,
+        .n_parts = image->n_parts,
+        .given = jit->n ? WIRE_GIVEN_cuModuleLoadDataEx_options : 0,
+        .image_len = image->total,
+    };
+    struct wire_cuModuleLoadDataEx_req_room room;
+    struct wire_cuModuleLoadDataEx_rep_view rep;
+    struct stub_call c;
+    CUresult r = stub_call_begin(&c, WIRE_CALL_cuModuleLoadDataEx,
+                                 wire_cuModuleLoadDataEx_req_size(&head, true));
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    memcpy(c.body, &head, sizeof(head));
+    wire_cuModuleLoadDataEx_req_place(&room, c.body, true);
+    stub_jit_put(jit, room.options, room.values);
+    if (image->n_parts)
+        memcpy(room.parts, image->len, image->n_parts * sizeof(image->len[0]));
+    r = stub_call_wait_pieces(&c, image->piece, image->n_pieces);
+    if (c.reply_size &&
+        wire_cuModuleLoadDataEx_rep_open(&rep, c.reply, c.reply_size, c.reply_flags))
+        stub_jit_take(jit, rep.f->wall_time, rep.info_log, rep.f->info_log_len,
+                      rep.error_log, rep.f->error_log_len);
+    stub_call_end(&c);
+    return r;
+}
+
+CUresult
+stub_m_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
+                          CUjit_option *options, void **optionValues)
+{
+    struct stub_jit jit;
+    struct image img;
+    uint64_t handle;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!module || !image)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_jit_open(&jit, numOptions, options, optionValues);
+    if (r == CUDA_SUCCESS)
+        r = image_open(&img, image);
+    if (r != CUDA_SUCCESS)
+        return r;
+    handle = stub_handle_new(WIRE_KIND_MODULE);
+    if (!handle)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = module_send(&img, &jit, handle);
+    if (r != CUDA_SUCCESS) {
+        stub_handle_del(WIRE_KIND_MODULE, handle);
+        return r;
+    }
+    *module = (CUmodule)(uintptr_t)handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuModuleLoadData(CUmodule *module, const void *image)
+{
+    return stub_m_cuModuleLoadDataEx(module, image, 0, NULL, NULL);
+}
+
+CUresult
+stub_m_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
+{
+    return stub_m_cuModuleLoadDataEx(module, fatCubin, 0, NULL, NULL);
+}
+
+/* A file's bytes with a NUL behind them, which ends PTX. */
+static CUresult
+module_read_file(const char *name, char **ret)
+{
+    struct gp_err err = {0};
+    size_t len;
+    int r = gp_file_read(name, GP_IMAGE_MAX_BYTES, ret, &len, &err);
+
+    if (r < 0)
+        gp_log_info("stub", "device code: %s", gp_err_msg(&err, r));
+    return stub_result_errno(r);
+}
+
+CUresult
+stub_m_cuModuleLoad(CUmodule *module, const char *fname)
+{
+    CLEANUP_FREE char *bytes = NULL;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!module || !fname)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = module_read_file(fname, &bytes);
+    return r == CUDA_SUCCESS ? stub_m_cuModuleLoadData(module, bytes) : r;
+}
+
+/* ---- libraries ------------------------------------------------------------------------- */
+
+/* A library's own options; values are plain numbers. */
+struct library_options {
+    const CUlibraryOption *options;
+    void *const *values;
+    uint32_t n;
+};
+
+static CUresult
+library_send(const struct image *image, struct stub_jit *jit,
+             const struct library_options *lib, uint64_t handle)
+{
+    struct wire_cuLibraryLoadData_req head = {
+        .library = handle,
+        .numJitOptions = jit->n,
+        .numLibraryOptions = lib->n,
+        .n_parts = image->n_parts,
+        .given = (jit->n ? WIRE_GIVEN_cuLibraryLoadData_jitOptions : 0) |
+                 (lib->n ? WIRE_GIVEN_cuLibraryLoadData_libraryOptions : 0),
+        .image_len = image->total,
+    };
+    struct wire_cuLibraryLoadData_req_room room;
+    struct wire_cuLibraryLoadData_rep_view rep;
+    struct stub_call c;
+    CUresult r = stub_call_begin(&c, WIRE_CALL_cuLibraryLoadData,
+                                 wire_cuLibraryLoadData_req_size(&head, true));
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    memcpy(c.body, &head, sizeof(head));
+    wire_cuLibraryLoadData_req_place(&room, c.body, true);
+    stub_jit_put(jit, room.jitOptions, room.jit_values);
+    for (uint32_t i = 0; i < lib->n; i++) {
+        room.libraryOptions[i] = (int32_t)lib->options[i];
+        room.library_values[i] = (uintptr_t)lib->values[i];
+    }
+    if (image->n_parts)
+        memcpy(room.parts, image->len, image->n_parts * sizeof(image->len[0]));
+    r = stub_call_wait_pieces(&c, image->piece, image->n_pieces);
+    if (c.reply_size &&
+        wire_cuLibraryLoadData_rep_open(&rep, c.reply, c.reply_size, c.reply_flags))
+        stub_jit_take(jit, rep.f->wall_time, rep.info_log, rep.f->info_log_len,
+                      rep.error_log, rep.f->error_log_len);
+    stub_call_end(&c);
+    return r;
+}
+
+/* The one library option that is a pointer (and not a number) names host-side callbacks
+ * that no remote driver could use. */
+static CUresult
+library_take_options(struct library_options *ret, uint32_t n,
+                     const CUlibraryOption *options, void *const *values)
+{
+    if (n && (!options || !values))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (n > 64)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (uint32_t i = 0; i < n; i++)
+        if (options[i] == CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE)
+            return stub_unsupported(WIRE_CALL_cuLibraryLoadData);
+    *ret = (struct library_options){options, values, n};
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
+                         void **jitOptionsValues, unsigned int numJitOptions,
+                         CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                         unsigned int numLibraryOptions)
+{
+    struct library_options lib = {0};
+    struct stub_jit jit;
+    struct image img;
+    uint64_t handle;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!library || !code)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_jit_open(&jit, numJitOptions, jitOptions, jitOptionsValues);
+    if (r == CUDA_SUCCESS)
+        r = library_take_options(&lib, numLibraryOptions, libraryOptions,
+                                 libraryOptionValues);
+    if (r == CUDA_SUCCESS)
+        r = image_open(&img, code);
+    if (r != CUDA_SUCCESS)
+        return r;
+    handle = stub_handle_new(WIRE_KIND_LIBRARY);
+    if (!handle)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = library_send(&img, &jit, &lib, handle);
+    if (r != CUDA_SUCCESS) {
+        stub_handle_del(WIRE_KIND_LIBRARY, handle);
+        return r;
+    }
+    *library = (CUlibrary)(uintptr_t)handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
+                             CUjit_option *jitOptions, void **jitOptionsValues,
+                             unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+                             void **libraryOptionValues, unsigned int numLibraryOptions)
+{
+    CLEANUP_FREE char *bytes = NULL;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!library || !fileName)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = module_read_file(fileName, &bytes);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return stub_m_cuLibraryLoadData(library, bytes, jitOptions, jitOptionsValues,
+                                    numJitOptions, libraryOptions, libraryOptionValues,
+                                    numLibraryOptions);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What happens when the library is loaded and when the process ends.
+ *
+ * Loading reads the environment and connects to nothing.  At exit, runtimes still call
+ * us from their own handlers, which run before an ELF destructor; so the link stays up
+ * until then and is never closed by us: the kernel closes it, and no exit waits for a
+ * server.
+ */
+#include "gp_log.h"
+#include "stub_call.h"
+#include "stub_flush.h"
+#include "stub_link.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool
+so_env_is_set(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && *value && strcmp(value, "0") != 0;
+}
+
+/* Silent unless asked: the application's stderr is its own. */
+__attribute__((constructor)) static void
+so_loaded(void)
+{
+    gp_log_init("libcuda", GP_LOG_ERROR);
+    stub_tracing = so_env_is_set("GPUPOOL_TRACE");
+    stub_flush_always = so_env_is_set("CUDA_LAUNCH_BLOCKING");
+}
+
+__attribute__((destructor)) static void
+so_gone(void)
+{
+    atomic_store(&stub_link.phase, STUB_GONE);
+}
