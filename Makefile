@@ -74,6 +74,8 @@ UNIT_TESTS :=
 GEN_DEPS :=
 BUILD_DEPS :=
 
+comma := ,
+
 # objs NAME,SRCS
 objs = $(patsubst %.c,$(O)/obj/$(1)/%.o,$(patsubst $(O)/gen/%,gen/%,$(2)))
 

@@ -65,7 +65,7 @@ def test_killed_server_ends_its_workers_and_comes_back(case):
     result, *_ = client("info")
     case.check(result != 0, "a call after the server's death succeeded")
     case.wait_for(lambda: not pool.workers(), "its workers are gone")
-    case.wait_for(lambda: all(item["state"] != "up" for item in pool.status()["servers"]),
+    case.wait_for(lambda: all(item["state"] != "alive" for item in pool.status()["servers"]),
                   "status says that the server is gone")
 
 
@@ -74,7 +74,7 @@ def test_restarted_server_serves_again(case):
     server = pool.pid("gpupool-server")
     pool.run(case.programs / "vecadd")
     pool.restart(server)
-    case.wait_for(lambda: [item["state"] for item in pool.status()["servers"]] == ["up"],
+    case.wait_for(lambda: [item["state"] for item in pool.status()["servers"]] == ["alive"],
                   "the server is up again")
     pool.run(case.programs / "vecadd")
 
@@ -88,7 +88,7 @@ def test_killed_scheduler_leaves_running_sessions_alone_and_finds_them_again(cas
     client.ok("alloc", MIB)
     session.run(case.programs / "vecadd")
     case.wait_for(lambda: len([item for item in pool.status()["servers"]
-                               if item["state"] == "up"]) == 2, "both servers are back")
+                               if item["state"] == "alive"]) == 2, "both servers are back")
     case.equal([item["name"] for item in pool.sessions()], [name], "sessions")
     case.wait_for(lambda: attachments(pool) == 1, "and its attachment")
     client.ok("alloc", MIB)

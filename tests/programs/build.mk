@@ -34,7 +34,6 @@ $(1:%=$(O)/%): $(TEST_LINK)
 $(call objs,$(subst /,_,$(1)),$(2)): $(addprefix $(DEMO_PTX)/,$(4))
 TEST_PROGRAMS += $(O)/$(1)
 endef
-comma := ,
 
 $(foreach name,$(DEMO_NAMES),$(eval $(call driver_program,tests/programs/$(name),\
     tests/programs/$(name).c tests/programs/prog.c,,$(name).ptx)))
