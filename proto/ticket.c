@@ -300,6 +300,17 @@ claims_unpack(const uint8_t *bytes, size_t size, struct ticket_claims *c,
 }
 
 int
+ticket_peek(const char *text, struct ticket_claims *ret_claims, struct gp_err *err)
+{
+    CLEANUP_FREE uint8_t *bytes = NULL;
+    uint8_t sig[TICKET_SIG_SIZE];
+    size_t size = 0;
+    int r = text_split(text, &bytes, &size, sig, err);
+
+    return r < 0 ? r : claims_unpack(bytes, size, ret_claims, err);
+}
+
+int
 ticket_verify(const struct ticket_key *pub, const char *text, uint64_t now_unix,
               const char *server, struct ticket_claims *ret_claims, struct gp_err *err)
 {

@@ -80,6 +80,10 @@ int ticket_verify(const struct ticket_key *pub, const char *text, uint64_t now_u
                   const char *server, struct ticket_claims *ret_claims,
                   struct gp_err *err);
 
+/* What a ticket says, without knowing who signed it: for showing to people, never for
+ * a decision.  -EBADMSG. */
+int ticket_peek(const char *text, struct ticket_claims *ret_claims, struct gp_err *err);
+
 const char *ticket_policy_name(enum ticket_policy policy); /* "fixed-share", ... */
 /* Long and short names (fs, bs, be).  -EINVAL without words when unknown. */
 int ticket_policy_parse(const char *name, enum ticket_policy *ret_policy);

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli_ctl.h"
+
+#include "cli_pool.h"
+#include "ctl_limits.h"
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_msg.h"
+#include "gp_str.h"
+#include "gp_time.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+int
+cli_scheduler_address(const char *option, char ret_address[GP_NET_NAME_MAX],
+                      struct gp_err *err)
+{
+    const char *env = getenv("GPUPOOL_SCHEDULER");
+    struct cli_pool pool;
+    int r;
+
+    if (option || (env && *env)) {
+        if (!gp_str_copy(ret_address, GP_NET_NAME_MAX, option ? option : env))
+            return gp_err_set(err, -EINVAL, "the scheduler's address is too long");
+        return 0;
+    }
+    r = cli_pool_read(&pool, err);
+    if (r == -ENOENT || (!r && !pool.scheduler[0]))
+        return gp_err_set(err, -ENOENT,
+                          "no pool: start one here with `gpupool up`, or name a "
+                          "scheduler with --scheduler HOST:PORT or GPUPOOL_SCHEDULER");
+    if (r < 0)
+        return r;
+    gp_str_copy(ret_address, GP_NET_NAME_MAX, pool.scheduler);
+    return 0;
+}
+
+int
+cli_token(const char *path, char **ret_token, struct gp_err *err)
+{
+    CLEANUP_FREE char *text = NULL;
+    size_t len;
+    int r;
+
+    if (!path)
+        path = getenv("GPUPOOL_TOKEN_FILE");
+    if (!path || !*path) {
+        text = strdup("");
+    } else {
+        r = gp_file_read(path, CTL_TOKEN_MAX, &text, &len, err);
+        if (r < 0)
+            return r;
+        text[strcspn(text, "\r\n")] = 0;
+    }
+    if (!text)
+        return -ENOMEM;
+    *ret_token = TAKE_PTR(text);
+    return 0;
+}
+
+int
+cli_ctl_open(struct cli_ctl *ctl, const char *option, struct gp_err *err)
+{
+    int r;
+
+    ctl->fd = -1;
+    ctl->next_id = 1;
+    r = cli_scheduler_address(option, ctl->address, err);
+    if (r < 0)
+        return r;
+    r = gp_net_connect(ctl->address, CTL_DEFAULT_PORT, gp_now_ns() + CLI_DEADLINE_NS, true,
+                       &ctl->fd, err);
+    return r < 0 ? gp_err_wrap(err, r, "scheduler not reachable") : 0;
+}
+
+void
+cli_ctl_close(struct cli_ctl *ctl)
+{
+    gp_closep(&ctl->fd);
+    ctl->fd = -1;
+}
+
+static int
+send_request(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req, uint64_t deadline,
+             struct gp_err *err)
+{
+    CLEANUP_FREE uint8_t *bytes = NULL;
+    size_t size;
+
+    req->id = ctl->next_id++;
+    size = gpupool__ctl__ctl_request__get_packed_size(req);
+    bytes = malloc(size);
+    if (!bytes)
+        return -ENOMEM;
+    gpupool__ctl__ctl_request__pack(req, bytes);
+    return gp_msg_send(ctl->fd, bytes, size, deadline, err);
+}
+
+/* Until the answer begins to arrive. */
+static int
+watch(struct cli_ctl *ctl, uint64_t deadline, const int *pidfds, unsigned n,
+      struct gp_err *err)
+{
+    struct pollfd fds[CLI_POOL_PROCESSES_MAX + 1] = { { ctl->fd, POLLIN, 0 } };
+    int ready;
+
+    for (unsigned i = 0; i < n; i++)
+        fds[i + 1] = (struct pollfd){ pidfds[i], POLLIN, 0 };
+    do
+        ready = poll(fds, n + 1, gp_poll_ms(deadline));
+    while (ready < 0 && errno == EINTR);
+    if (ready <= 0 || fds[0].revents)
+        return 0; /* gp_msg_recv() says what is wrong, if anything */
+    return gp_err_set(err, -ECHILD, "a daemon ended while it should start");
+}
+
+int
+cli_ctl_call_watching(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req,
+                      uint64_t timeout_ns, const int *pidfds, unsigned n,
+                      Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+{
+    uint64_t deadline = gp_now_ns() + timeout_ns;
+    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    CLEANUP_FREE void *data = NULL;
+    size_t len = 0;
+    int r;
+
+    r = send_request(ctl, req, deadline, err);
+    if (!r && n) {
+        r = watch(ctl, deadline, pidfds, n, err);
+        if (r < 0)
+            return r;
+    }
+    if (!r)
+        r = gp_msg_recv(ctl->fd, CTL_REPLY_MAX, deadline, &data, &len, err);
+    if (r < 0)
+        return gp_err_wrap(err, r, "scheduler %s", ctl->address);
+    reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
+    if (!reply || (reply->id != req->id && reply->id))
+        return gp_err_set(err, -EPROTO, "%s does not answer like a gpupool-scheduler",
+                          ctl->address);
+    r = reply->error ? gp_err_set(err, -EREMOTE, "%s", reply->error->words) : 0;
+    *ret_reply = TAKE_PTR(reply);
+    return r;
+}
+
+int
+cli_ctl_call(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req, uint64_t timeout_ns,
+             Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+{
+    return cli_ctl_call_watching(ctl, req, timeout_ns, NULL, 0, ret_reply, err);
+}
+
+void
+cli_reply_free(Gpupool__Ctl__CtlReply *reply)
+{
+    gpupool__ctl__ctl_reply__free_unpacked(reply, NULL);
+}
+
+int
+cli_ctl_status(const char *option, const char *token, Gpupool__Ctl__CtlReply **ret_reply,
+               struct gp_err *err)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlStatus body = GPUPOOL__CTL__CTL_STATUS__INIT;
+    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    CLEANUP(cli_ctl_close) struct cli_ctl ctl = { .fd = -1 };
+    int r = cli_ctl_open(&ctl, option, err);
+
+    if (r < 0)
+        return r;
+    body.token = (char *)token;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS;
+    req.status = &body;
+    r = cli_ctl_call(&ctl, &req, CLI_DEADLINE_NS, &reply, err);
+    if (r < 0)
+        return r;
+    if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_STATUS)
+        return gp_err_set(err, -EPROTO, "the scheduler answered something else");
+    *ret_reply = TAKE_PTR(reply);
+    return 0;
+}
+
+void
+cli_print_reasons(FILE *f, Gpupool__Ctl__CtlReason *const *reasons, size_t n,
+                  uint32_t left_off)
+{
+    for (size_t i = 0; i < n; i++)
+        fprintf(f, "  %s %s: %s\n", reasons[i]->server, reasons[i]->card,
+                reasons[i]->words);
+    if (left_off)
+        fprintf(f, "  and %u more cards\n", left_off);
+}

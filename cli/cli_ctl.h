@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asking the scheduler: an address, a connection, one request at a time.
+ *
+ * Blocking, with a deadline for everything; the caller owns the object.  `run` keeps
+ * its own connection on an event loop and uses only the address from here.
+ */
+#ifndef CLI_CTL_H
+#define CLI_CTL_H
+
+#include "control.pb-c.h"
+#include "gp_base.h"
+#include "gp_net.h"
+
+#include <stdio.h>
+
+struct gp_err;
+
+/* The promise: an unreachable scheduler is reported within five seconds. */
+#define CLI_DEADLINE_NS (UINT64_C(5) * 1000000000)
+
+/* Where the scheduler is: @option, else GPUPOOL_SCHEDULER, else the local pool.
+ * -ENOENT: none of them; the words say what to do. */
+int cli_scheduler_address(const char *option, char ret_address[GP_NET_NAME_MAX],
+                          struct gp_err *err);
+
+/* The first line of @path, else of $GPUPOOL_TOKEN_FILE, else "".  malloc'ed. */
+int cli_token(const char *path, char **ret_token, struct gp_err *err);
+
+struct cli_ctl {
+    int fd;
+    char address[GP_NET_NAME_MAX];
+    uint32_t next_id;
+};
+
+int cli_ctl_open(struct cli_ctl *ctl, const char *option, struct gp_err *err);
+void cli_ctl_close(struct cli_ctl *ctl); /* zeroed or never opened: set fd to -1 */
+
+/* Send @req (its id is set here) and wait for the answer.
+ *
+ * 0: *ret_reply is the caller's (cli_reply_free()).  -EREMOTE: a refusal; *ret_reply is
+ * set as well, err has its words.  Else the link failed.
+ */
+int cli_ctl_call(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req, uint64_t timeout_ns,
+                 Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err);
+
+/* The same for an answer that may take long: -ECHILD as soon as one of the processes
+ * behind @pidfds has ended. */
+int cli_ctl_call_watching(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req,
+                          uint64_t timeout_ns, const int *pidfds, unsigned n,
+                          Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err);
+
+void cli_reply_free(Gpupool__Ctl__CtlReply *reply); /* NULL is a no-op */
+DEFINE_CLEANUP(Gpupool__Ctl__CtlReply, cli_reply_free)
+
+/* The status of the whole pool. */
+int cli_ctl_status(const char *option, const char *token,
+                   Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err);
+
+/* One line per card that was not chosen. */
+void cli_print_reasons(FILE *f, Gpupool__Ctl__CtlReason *const *reasons, size_t n,
+                       uint32_t left_off);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli_session.h"
+
+#include "cli.h"
+#include "cli_session_file.h"
+#include "ctl_limits.h"
+#include "gp_err.h"
+#include "gp_str.h"
+#include "gp_time.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+/* Connecting blocks the loop, which forwards signals, so it must be short. */
+#define CONNECT_NS (500 * GP_NS_PER_MS)
+#define RETRY_MIN_NS (250 * GP_NS_PER_MS)
+#define RETRY_MAX_NS (2 * GP_NS_PER_S)
+/* What the scheduler may take until the workers of a closed session are gone. */
+#define CLOSE_NS (5 * GP_NS_PER_S)
+
+static void on_timer(struct gp_loop_timer *timer);
+
+/* -------------------------------------------------------------------- open -- */
+
+static int
+take_grant(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant, struct gp_err *err)
+{
+    if (grant->lease_key.len != sizeof(s->lease_key) || !grant->n_tickets ||
+        !grant->lease_ms)
+        return gp_err_set(err, -EPROTO, "the scheduler's grant is incomplete");
+    s->id = grant->session_id;
+    memcpy(s->lease_key, grant->lease_key.data, sizeof(s->lease_key));
+    s->lease_ms = grant->lease_ms;
+    s->lease_end_ns = gp_now_ns() + grant->lease_ms * GP_NS_PER_MS;
+    gp_str_copy(s->name, sizeof(s->name), grant->session);
+    return cli_session_file_write(s->file, grant, err);
+}
+
+int
+cli_session_open(struct cli_session *s, const char *scheduler,
+                 const Gpupool__Ctl__CtlOpen *open, Gpupool__Ctl__CtlReply **ret_refusal,
+                 struct gp_err *err)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    int r;
+
+    memset(s, 0, sizeof(*s));
+    r = cli_ctl_open(&s->ctl, scheduler, err);
+    if (r < 0)
+        return r;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
+    req.open = (Gpupool__Ctl__CtlOpen *)open;
+    r = cli_ctl_call(&s->ctl, &req, CLI_DEADLINE_NS, &reply, err);
+    if (r == -EREMOTE)
+        *ret_refusal = TAKE_PTR(reply);
+    if (r < 0)
+        return r;
+    if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_GRANT)
+        return gp_err_set(err, -EPROTO, "the scheduler answered something else");
+    r = cli_session_file_path(reply->grant->session, &s->file, err);
+    return r < 0 ? r : take_grant(s, reply->grant, err);
+}
+
+/* -------------------------------------------------------------- keep alive -- */
+
+static void
+warn(struct cli_session *s, const char *words)
+{
+    if (!s->warned)
+        cli_fail(0, "session %s: %s", s->name, words);
+    s->warned = true;
+}
+
+static void
+arm(struct cli_session *s, uint64_t after_ns)
+{
+    gp_loop_timer_set(s->loop, &s->timer, gp_now_ns() + after_ns, on_timer);
+}
+
+static void
+disconnect(struct cli_session *s)
+{
+    if (s->connected)
+        gp_msg_conn_fini(&s->conn);
+    s->connected = false;
+    s->request = 0;
+}
+
+/* Come back soon, then less often. */
+static void
+retry(struct cli_session *s)
+{
+    uint64_t pause = RETRY_MIN_NS << gp_min(s->attempts++, 3u);
+
+    disconnect(s);
+    if (gp_now_ns() > s->lease_end_ns)
+        warn(s, "the scheduler has not answered for a whole lease; trying on");
+    arm(s, gp_min(pause, RETRY_MAX_NS));
+}
+
+static void
+renewed(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant)
+{
+    struct gp_err err = { 0 };
+    int r = take_grant(s, grant, &err);
+
+    if (r < 0)
+        warn(s, gp_err_msg(&err, r));
+    else
+        s->warned = false;
+    s->attempts = 0;
+    s->request = 0;
+    arm(s, s->lease_ms * GP_NS_PER_MS / 2);
+}
+
+static void
+on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
+{
+    struct cli_session *s = container_of(conn, struct cli_session, conn);
+    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply =
+        gpupool__ctl__ctl_reply__unpack(NULL, len, data);
+
+    if (!reply || reply->id != s->request || !s->request)
+        return;
+    if (reply->error && (reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND ||
+                         reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_DENIED)) {
+        s->lost = true;
+        warn(s, reply->error->words);
+        gp_loop_timer_del(&s->timer);
+        disconnect(s);
+    } else if (reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_GRANT) {
+        renewed(s, reply->grant);
+    } else {
+        retry(s);
+    }
+}
+
+static void
+on_close(struct gp_msg_conn *conn, int code)
+{
+    struct cli_session *s = container_of(conn, struct cli_session, conn);
+
+    if (!s->lost)
+        retry(s);
+    else
+        disconnect(s);
+}
+
+static int
+use_socket(struct cli_session *s, int fd)
+{
+    int r;
+
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+        return -errno;
+    r = gp_msg_conn_init(&s->conn, s->loop, fd, CTL_REPLY_MAX, CTL_REQUEST_MAX, on_msg,
+                         on_close);
+    s->connected = !r;
+    return r;
+}
+
+static void
+renew_message(const struct cli_session *s, Gpupool__Ctl__CtlRenew *renew)
+{
+    gpupool__ctl__ctl_renew__init(renew);
+    renew->session_id = s->id;
+    renew->lease_key.data = (uint8_t *)s->lease_key;
+    renew->lease_key.len = sizeof(s->lease_key);
+    renew->hold = true;
+}
+
+static int
+send_renew(struct cli_session *s)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlRenew renew;
+    uint8_t bytes[128];
+
+    renew_message(s, &renew);
+    req.id = s->request = s->ctl.next_id++;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW;
+    req.renew = &renew;
+    return gp_msg_conn_send(&s->conn, bytes, gpupool__ctl__ctl_request__pack(&req, bytes));
+}
+
+/* Time to renew, or to connect again, or the answer has not come. */
+static void
+on_timer(struct gp_loop_timer *timer)
+{
+    struct cli_session *s = container_of(timer, struct cli_session, timer);
+    int fd;
+
+    if (s->request)
+        disconnect(s);
+    if (!s->connected) {
+        if (gp_net_connect(s->ctl.address, CTL_DEFAULT_PORT, gp_now_ns() + CONNECT_NS,
+                           false, &fd, NULL) < 0) {
+            retry(s);
+            return;
+        }
+        if (use_socket(s, fd) < 0) {
+            close(fd);
+            retry(s);
+            return;
+        }
+    }
+    if (send_renew(s) < 0)
+        retry(s);
+    else
+        arm(s, CLI_DEADLINE_NS); /* for the answer */
+}
+
+int
+cli_session_keep(struct cli_session *s, struct gp_loop *loop, struct gp_err *err)
+{
+    int r;
+
+    s->loop = loop;
+    r = use_socket(s, s->ctl.fd);
+    if (r < 0)
+        return gp_err_set(err, r, "event loop: %s", strerror(-r));
+    s->ctl.fd = -1; /* the connection's now */
+    arm(s, s->lease_ms * GP_NS_PER_MS / 2);
+    return 0;
+}
+
+/* ------------------------------------------------------------------- close -- */
+
+/* On the connection that holds the session when there is one, since the scheduler
+ * answers requests in order; else on a new one. */
+static void
+send_close(struct cli_session *s)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlClose close = GPUPOOL__CTL__CTL_CLOSE__INIT;
+    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    char address[GP_NET_NAME_MAX];
+    struct gp_err err = { 0 };
+    uint32_t next_id = s->ctl.next_id;
+    int r;
+
+    gp_str_copy(address, sizeof(address), s->ctl.address);
+    if (s->ctl.fd < 0 && cli_ctl_open(&s->ctl, address, &err) < 0) {
+        cli_fail(0, "session %s: not closed, its lease will end: %s", s->name, err.msg);
+        return;
+    }
+    s->ctl.next_id = next_id;
+    close.session_id = s->id;
+    close.lease_key.data = s->lease_key;
+    close.lease_key.len = sizeof(s->lease_key);
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;
+    req.close = &close;
+    r = cli_ctl_call(&s->ctl, &req, CLOSE_NS, &reply, &err);
+    if (r < 0 && r != -EREMOTE)
+        cli_fail(0, "session %s: not closed, its lease will end: %s", s->name,
+                 gp_err_msg(&err, r));
+}
+
+void
+cli_session_close(struct cli_session *s)
+{
+    if (s->loop)
+        gp_loop_timer_del(&s->timer);
+    if (s->id && !s->lost)
+        send_close(s);
+    disconnect(s);
+    cli_ctl_close(&s->ctl);
+    if (s->file)
+        unlink(s->file);
+    free(s->file);
+    s->file = NULL;
+    explicit_bzero(s->lease_key, sizeof(s->lease_key));
+}

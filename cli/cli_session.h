@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A session kept alive: opened, renewed at half time, closed.
+ *
+ * Lives in `gpupool run` for as long as its program.  Event loop thread only, except
+ * that cli_session_open() and cli_session_close() block (with deadlines) before the
+ * loop runs and after it has ended.
+ *
+ * The scheduler may go away and come back: the connection is made again with growing
+ * pauses, and the program notices nothing as long as the lease holds.  When the lease
+ * is lost, the program goes on too; its CUDA calls fail and say so.
+ */
+#ifndef CLI_SESSION_H
+#define CLI_SESSION_H
+
+#include "cli_ctl.h"
+#include "gp_base.h"
+#include "gp_loop.h"
+#include "gp_msg.h"
+
+#include <stdint.h>
+
+struct gp_err;
+
+struct cli_session {
+    struct cli_ctl ctl; /* until the loop takes its socket over */
+    struct gp_loop *loop;
+    struct gp_msg_conn conn;
+    bool connected;
+    struct gp_loop_timer timer; /* next renewal, or next attempt to connect */
+    unsigned attempts;
+    uint32_t request; /* id of the renewal under way */
+    uint64_t id;
+    uint8_t lease_key[16];
+    uint32_t lease_ms;
+    uint64_t lease_end_ns;
+    bool warned, lost;
+    char name[64];
+    char *file; /* session file */
+};
+
+/* Open a session.  -EREMOTE: refused, *ret_refusal holds the reasons.  On any failure
+ * cli_session_close() is still due. */
+int cli_session_open(struct cli_session *session, const char *scheduler,
+                     const Gpupool__Ctl__CtlOpen *open,
+                     Gpupool__Ctl__CtlReply **ret_refusal, struct gp_err *err);
+/* Keep it alive on @loop. */
+int cli_session_keep(struct cli_session *session, struct gp_loop *loop,
+                     struct gp_err *err);
+/* Give it back and remove its file. */
+void cli_session_close(struct cli_session *session);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli_session_file.h"
+
+#include "cli_folder.h"
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_str.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "s7.1234" -> 1234, 0 when it is not one of ours. */
+static pid_t
+owner_of(const char *file)
+{
+    const char *dot = strrchr(file, '.');
+    uint64_t pid;
+
+    if (file[0] != 's' || !dot || gp_str_u64(dot + 1, 2, INT32_MAX, &pid) < 0)
+        return 0;
+    return (pid_t)pid;
+}
+
+static void
+sweep(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+
+    if (!dir)
+        return;
+    while ((entry = readdir(dir))) {
+        pid_t pid = owner_of(entry->d_name);
+
+        if (pid && kill(pid, 0) < 0 && errno == ESRCH)
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+    closedir(dir);
+}
+
+int
+cli_session_file_path(const char *name, char **ret_path, struct gp_err *err)
+{
+    CLEANUP_FREE char *folder = NULL;
+    char *path;
+    int r = cli_folder_file("sessions", &folder, err);
+
+    if (!r)
+        r = gp_file_mkdirs(folder, 0700, err);
+    if (r < 0)
+        return r;
+    sweep(folder);
+    path = gp_str_printf("%s/%s.%d", folder, name, (int)getpid());
+    if (!path)
+        return -ENOMEM;
+    *ret_path = path;
+    return 0;
+}
+
+int
+cli_session_file_write(const char *path, const Gpupool__Ctl__CtlGrant *grant,
+                       struct gp_err *err)
+{
+    CLEANUP_FREE char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    if (!f)
+        return -ENOMEM;
+    fprintf(f, "gpupool-session 1\nsession %s\n", grant->session);
+    for (size_t i = 0; i < grant->n_tickets; i++) {
+        const Gpupool__Ctl__CtlTicket *t = grant->tickets[i];
+
+        fprintf(f, "server %s\n", t->endpoint);
+        if (*t->local)
+            fprintf(f, "local %s\n", t->local);
+        fprintf(f, "ticket %s\n", t->text);
+    }
+    if (fclose(f) != 0)
+        return -ENOMEM;
+    return gp_file_replace(path, text, size, 0600, err);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A table of text with columns as wide as their widest cell.
+ *
+ * The caller owns the object; cells are copied.  Nothing is truncated: a table is for
+ * people and for awk alike.
+ */
+#ifndef CLI_TABLE_H
+#define CLI_TABLE_H
+
+#include "gp_base.h"
+
+#include <stdio.h>
+
+#define CLI_TABLE_COLUMNS_MAX 16
+
+struct cli_table {
+    unsigned columns;
+    const char *const *heads; /* the caller's; a head that starts with '>' aligns right */
+    char **cells;
+    size_t n, cap;
+    bool failed; /* out of memory, told by cli_table_print() */
+};
+
+void cli_table_init(struct cli_table *table, const char *const *heads, unsigned columns);
+void cli_table_fini(struct cli_table *table);
+/* The next cell; "-" when the text is empty. */
+void cli_table_add(struct cli_table *table, const char *fmt, ...) GP_PRINTF(2, 3);
+int cli_table_print(const struct cli_table *table, FILE *f); /* -ENOMEM */
+
+#endif

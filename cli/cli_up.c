@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpupool up, gpupool down: a pool on this machine, in the background. */
+#include "cli.h"
+#include "cli_ctl.h"
+#include "cli_daemon.h"
+#include "cli_folder.h"
+#include "cli_pool.h"
+#include "ctl_limits.h"
+#include "gp_b64.h"
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_size.h"
+#include "gp_str.h"
+#include "gp_time.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/un.h>
+
+/* Making the memory of several large software cards takes a while on a slow disk. */
+#define START_NS (60 * GP_NS_PER_S)
+#define END_NS (10 * GP_NS_PER_S)
+
+static const char UP_HELP[] =
+    "Usage: gpupool up [OPTION...]\n"
+    "Start a scheduler and pool servers on this machine, in the background.\n"
+    "\n"
+    "  --servers N      so many servers (1)\n"
+    "  --cards N        software cards of each server (1)\n"
+    "  --memory SIZE    memory of each software card (4GiB)\n"
+    "  --driver D       softgpu, null, cuda, or the path of a libcuda.so.1; by default\n"
+    "                   cuda where there is an NVIDIA driver, else softgpu\n"
+    "  --placement P    binpack (default) or spread\n"
+    "  --heartbeat-ms N, --lease-ms N\n"
+    "                   passed to the scheduler\n"
+    "\n"
+    "Then `gpupool run` needs no address.  `gpupool down` ends it.  Files and logs are in\n"
+    "$GPUPOOL_RUN_DIR, else $XDG_RUNTIME_DIR/gpupool, else /tmp/gpupool-UID.\n";
+
+static const char DOWN_HELP[] = "Usage: gpupool down\n"
+                                "End the pool that `gpupool up` started.\n";
+
+enum {
+    OPT_SERVERS = 256,
+    OPT_CARDS,
+    OPT_MEMORY,
+    OPT_DRIVER,
+    OPT_PLACEMENT,
+    OPT_HEARTBEAT,
+    OPT_LEASE,
+    OPT_HELP,
+};
+
+static const struct option UP_OPTIONS[] = {
+    { "servers", required_argument, NULL, OPT_SERVERS },
+    { "cards", required_argument, NULL, OPT_CARDS },
+    { "memory", required_argument, NULL, OPT_MEMORY },
+    { "driver", required_argument, NULL, OPT_DRIVER },
+    { "placement", required_argument, NULL, OPT_PLACEMENT },
+    { "heartbeat-ms", required_argument, NULL, OPT_HEARTBEAT },
+    { "lease-ms", required_argument, NULL, OPT_LEASE },
+    { "help", no_argument, NULL, OPT_HELP },
+    { NULL, 0, NULL, 0 },
+};
+
+struct up {
+    uint32_t servers, cards;
+    const char *memory, *driver, *placement, *heartbeat, *lease;
+    char *folder; /* pool.d: everything of this pool */
+    char *token_file;
+    int lock;
+    struct cli_pool pool;
+    int pidfds[CLI_POOL_PROCESSES_MAX];
+    char *logs[CLI_POOL_PROCESSES_MAX];
+};
+
+/* ----------------------------------------------------------------- options -- */
+
+static int
+count(const char *name, const char *text, uint32_t max, uint32_t *ret, struct gp_err *err)
+{
+    uint64_t value;
+
+    if (gp_str_u64(text, 1, max, &value) < 0)
+        return gp_err_set(err, -EINVAL, "--%s %s: a number from 1 to %u is wanted", name,
+                          text, max);
+    *ret = (uint32_t)value;
+    return 0;
+}
+
+static int
+memory_option(struct up *up, struct gp_err *err)
+{
+    uint64_t bytes;
+
+    if (gp_size_parse(optarg, &bytes) < 0 || !bytes)
+        return gp_err_set(err, -EINVAL, "--memory %s: a size like 512MiB or 4G is wanted",
+                          optarg);
+    up->memory = optarg;
+    return 0;
+}
+
+static int
+up_option(struct up *up, int opt, struct gp_err *err)
+{
+    switch (opt) {
+    case OPT_SERVERS:
+        return count("servers", optarg, CLI_POOL_PROCESSES_MAX - 1, &up->servers, err);
+    case OPT_CARDS:
+        return count("cards", optarg, CTL_SERVER_CARDS_MAX, &up->cards, err);
+    case OPT_MEMORY:
+        return memory_option(up, err);
+    case OPT_DRIVER:
+        up->driver = optarg;
+        return 0;
+    case OPT_PLACEMENT:
+        up->placement = optarg;
+        return 0;
+    case OPT_HEARTBEAT:
+        up->heartbeat = optarg;
+        return 0;
+    case OPT_LEASE:
+        up->lease = optarg;
+        return 0;
+    default:
+        return gp_err_set(err, -EINVAL, "see gpupool up --help");
+    }
+}
+
+/* ------------------------------------------------------------------- start -- */
+
+/* Every pool starts with nothing: what an earlier one left behind is of no use. */
+static int
+clear_folder(const char *folder, struct gp_err *err)
+{
+    DIR *dir;
+    struct dirent *entry;
+    int r = gp_file_mkdirs(folder, 0700, err);
+
+    if (r < 0)
+        return r;
+    dir = opendir(folder);
+    if (!dir)
+        return gp_err_set(err, -errno, "%s: %s", folder, strerror(errno));
+    while ((entry = readdir(dir)))
+        if (entry->d_name[0] != '.')
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    closedir(dir);
+    return 0;
+}
+
+static int
+make_token(struct up *up, struct gp_err *err)
+{
+    uint8_t secret[24];
+    CLEANUP_FREE char *text = NULL;
+
+    if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
+        return gp_err_set(err, -EIO, "no random numbers");
+    text = gp_b64_encode(secret, sizeof(secret));
+    up->token_file = gp_str_printf("%s/server-token", up->folder);
+    if (!text || !up->token_file)
+        return -ENOMEM;
+    return gp_file_replace(up->token_file, text, strlen(text), 0600, err);
+}
+
+/* Start one daemon and note it, so that a failure later ends it too. */
+static int
+start(struct up *up, const char *name, const char *const *argv, struct gp_err *err)
+{
+    unsigned i = up->pool.n;
+    int r;
+
+    up->logs[i] = gp_str_printf("%s/%s.log", up->folder, name);
+    if (!up->logs[i])
+        return -ENOMEM;
+    r = cli_daemon_start(name, argv, up->logs[i], &up->pool.processes[i], &up->pidfds[i],
+                         err);
+    if (r < 0)
+        return r;
+    up->pool.n++;
+    return cli_pool_write(&up->pool, err);
+}
+
+static int
+start_scheduler(struct up *up, struct gp_err *err)
+{
+    CLEANUP_FREE char *bin = cli_path_bin("gpupool-scheduler");
+    CLEANUP_FREE char *ready = gp_str_printf("%s/scheduler.ready", up->folder);
+    CLEANUP_FREE char *text = NULL;
+    const char *argv[] = {
+        bin, "--listen", "127.0.0.1:0", "--state-dir", up->folder, "--server-token-file",
+        up->token_file, "--ready-file", ready, "--placement", up->placement,
+        "--heartbeat-ms", up->heartbeat, "--lease-ms", up->lease, NULL,
+    };
+    size_t len;
+    int r;
+
+    if (!bin)
+        return gp_err_set(err, -ENOENT, "gpupool-scheduler is not beside gpupool");
+    if (!ready)
+        return -ENOMEM;
+    r = start(up, "scheduler", argv, err);
+    if (!r)
+        r = cli_daemon_await_file(up->folder, ready, up->pidfds[0],
+                                  gp_now_ns() + START_NS, err);
+    if (!r)
+        r = gp_file_read(ready, GP_NET_NAME_MAX, &text, &len, err);
+    if (r < 0)
+        return gp_err_wrap(err, r, "scheduler");
+    text[strcspn(text, "\n")] = 0;
+    gp_str_copy(up->pool.scheduler, sizeof(up->pool.scheduler), text);
+    return cli_pool_write(&up->pool, err);
+}
+
+static int
+start_server(struct up *up, unsigned index, struct gp_err *err)
+{
+    CLEANUP_FREE char *bin = cli_path_bin("gpupool-server");
+    CLEANUP_FREE char *socket = gp_str_printf("unix:%s/local-%u.sock", up->folder, index);
+    char name[32], cards[16];
+    const char *argv[20] = {
+        bin, "--listen", "127.0.0.1:0", "--name", name, "--scheduler", up->pool.scheduler,
+        "--token-file", up->token_file, "--driver", up->driver,
+    };
+    unsigned n = 11;
+
+    if (!bin)
+        return gp_err_set(err, -ENOENT, "gpupool-server is not beside gpupool");
+    if (!socket)
+        return -ENOMEM;
+    snprintf(name, sizeof(name), "local-%u", index);
+    snprintf(cards, sizeof(cards), "%u", up->cards);
+    /* For clients on this host; a long GPUPOOL_RUN_DIR does not fit an address. */
+    if (strlen(socket) < sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+        argv[n++] = "--listen";
+        argv[n++] = socket;
+    }
+    if (!strcmp(up->driver, "softgpu") || !strcmp(up->driver, "null")) {
+        argv[n++] = "--cards";
+        argv[n++] = cards;
+        argv[n++] = "--memory";
+        argv[n++] = up->memory;
+    }
+    return start(up, name, argv, err);
+}
+
+/* The scheduler answers when all are there; meanwhile none may die. */
+static int
+await_servers(struct up *up, Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlWaitServers wait = GPUPOOL__CTL__CTL_WAIT_SERVERS__INIT;
+    CLEANUP(cli_ctl_close) struct cli_ctl ctl = { .fd = -1 };
+    int r = cli_ctl_open(&ctl, up->pool.scheduler, err);
+
+    if (r < 0)
+        return r;
+    wait.servers = up->servers;
+    wait.timeout_ms = (uint32_t)(START_NS / GP_NS_PER_MS);
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_WAIT_SERVERS;
+    req.wait_servers = &wait;
+    return cli_ctl_call_watching(&ctl, &req, START_NS + GP_NS_PER_S, up->pidfds, up->pool.n,
+                                 ret_reply, err);
+}
+
+static void
+print_pool(const struct up *up, const Gpupool__Ctl__CtlStatusReply *status)
+{
+    unsigned cards = 0;
+
+    for (size_t i = 0; i < status->n_servers; i++)
+        cards += (unsigned)status->servers[i]->n_cards;
+    printf("pool up: scheduler %s, %u servers, %u cards, driver %s\n", up->pool.scheduler,
+           up->servers, cards, up->driver);
+}
+
+static int
+start_all(struct up *up, struct gp_err *err)
+{
+    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    int r = make_token(up, err);
+
+    if (!r)
+        r = start_scheduler(up, err);
+    for (unsigned i = 1; !r && i <= up->servers; i++)
+        r = start_server(up, i, err);
+    if (!r)
+        r = await_servers(up, &reply, err);
+    if (!r && reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_STATUS)
+        r = gp_err_set(err, -EPROTO, "the scheduler answered something else");
+    if (!r)
+        print_pool(up, reply->status);
+    return r;
+}
+
+/* One pool per folder, also when two `gpupool up` run at once. */
+static int
+prepare(struct up *up, struct gp_err *err)
+{
+    CLEANUP_FREE char *lock = NULL;
+    struct cli_pool old;
+    int r = cli_folder_file("lock", &lock, err);
+
+    if (!r)
+        r = cli_folder_file("pool.d", &up->folder, err);
+    if (r < 0)
+        return r;
+    up->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (up->lock < 0 || flock(up->lock, LOCK_EX) < 0)
+        return gp_err_set(err, -errno, "%s: %s", lock, strerror(errno));
+    r = cli_pool_read(&old, NULL);
+    if (!r && cli_pool_alive(&old))
+        return gp_err_set(err, -EALREADY,
+                          "a pool is up already (scheduler %s); `gpupool down` ends it",
+                          old.scheduler);
+    return clear_folder(up->folder, err);
+}
+
+static void
+up_fini(struct up *up)
+{
+    gp_closep(&up->lock);
+    for (unsigned i = 0; i < CLI_POOL_PROCESSES_MAX; i++) {
+        gp_closep(&up->pidfds[i]);
+        free(up->logs[i]);
+    }
+    free(up->folder);
+    free(up->token_file);
+}
+
+/* After a failure: whose log tells why?  Show those of processes that ended, or all. */
+static void
+undo(struct up *up)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < up->pool.n; i++) {
+        uint64_t begun;
+
+        if (cli_process_start(up->pool.processes[i].pid, &begun) < 0) {
+            cli_daemon_show_log(up->logs[i]);
+            any = true;
+        }
+    }
+    for (unsigned i = 0; !any && i < up->pool.n; i++)
+        cli_daemon_show_log(up->logs[i]);
+    cli_pool_end(&up->pool, gp_now_ns() + END_NS);
+    cli_pool_remove(NULL);
+}
+
+static const char *
+default_driver(void)
+{
+    return !access("/dev/nvidiactl", F_OK) ? "cuda" : "softgpu";
+}
+
+int
+cli_up(int argc, char **argv)
+{
+    CLEANUP(up_fini) struct up up = { .servers = 1, .cards = 1, .memory = "4GiB",
+                                      .driver = default_driver(), .placement = "binpack",
+                                      .heartbeat = "2000", .lease = "30000", .lock = -1 };
+    struct gp_err err = { 0 };
+    int opt, r = 0;
+
+    for (unsigned i = 0; i < CLI_POOL_PROCESSES_MAX; i++)
+        up.pidfds[i] = -1;
+    while (!r && (opt = getopt_long(argc, argv, "", UP_OPTIONS, NULL)) != -1) {
+        if (opt == OPT_HELP) {
+            fputs(UP_HELP, stdout);
+            return CLI_OK;
+        }
+        r = up_option(&up, opt, &err);
+    }
+    if (!r && optind < argc)
+        r = gp_err_set(&err, -EINVAL, "%s: unexpected argument", argv[optind]);
+    if (r < 0)
+        return cli_fail(CLI_USAGE, "up: %s", err.msg);
+    r = prepare(&up, &err);
+    if (r < 0)
+        return cli_fail(CLI_FAILED, "up: %s", gp_err_msg(&err, r));
+    r = start_all(&up, &err);
+    if (r < 0) {
+        cli_fail(0, "up: %s", gp_err_msg(&err, r));
+        undo(&up);
+        return CLI_FAILED;
+    }
+    return CLI_OK;
+}
+
+/* -------------------------------------------------------------------- down -- */
+
+int
+cli_down(int argc, char **argv)
+{
+    static const struct option options[] = { { "help", no_argument, NULL, OPT_HELP },
+                                             { NULL, 0, NULL, 0 } };
+    struct cli_pool pool;
+    struct gp_err err = { 0 };
+    unsigned killed;
+    int opt, r;
+
+    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (opt != OPT_HELP)
+            return CLI_USAGE;
+        fputs(DOWN_HELP, stdout);
+        return CLI_OK;
+    }
+    r = cli_pool_read(&pool, &err);
+    if (r == -ENOENT) {
+        printf("no pool is up\n");
+        return CLI_OK;
+    }
+    if (r < 0)
+        return cli_fail(CLI_FAILED, "down: %s", gp_err_msg(&err, r));
+    killed = cli_pool_end(&pool, gp_now_ns() + END_NS);
+    if (killed)
+        cli_fail(0, "down: %u processes had to be killed", killed);
+    r = cli_pool_remove(&err);
+    if (r < 0)
+        return cli_fail(CLI_FAILED, "down: %s", gp_err_msg(&err, r));
+    printf("pool down: %u processes ended\n", pool.n);
+    return CLI_OK;
+}

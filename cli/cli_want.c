@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli_want.h"
+
+#include "cli.h"
+#include "cli_ctl.h"
+#include "ctl_limits.h"
+#include "gp_err.h"
+#include "gp_size.h"
+#include "gp_str.h"
+#include "ticket.h"
+
+#include <errno.h>
+#include <string.h>
+
+void
+cli_want_init(struct cli_want *want)
+{
+    memset(want, 0, sizeof(*want));
+    gpupool__ctl__ctl_open__init(&want->open);
+    want->open.major = CTL_MAJOR;
+    want->open.core = 100;
+    want->open.owner = (char *)cli_owner();
+}
+
+void
+cli_want_fini(struct cli_want *want)
+{
+    free(want->token);
+    want->token = NULL;
+}
+
+static int
+number(const char *name, const char *arg, uint32_t *ret, struct gp_err *err)
+{
+    uint64_t value;
+
+    if (gp_str_u64(arg, 0, 1000000, &value) < 0)
+        return gp_err_set(err, -EINVAL, "--%s %s: a number is wanted", name, arg);
+    *ret = (uint32_t)value;
+    return 0;
+}
+
+static int
+placement(struct cli_want *want, const char *arg, struct gp_err *err)
+{
+    if (!strcmp(arg, "binpack"))
+        want->open.placement = GPUPOOL__CTL__CTL_PLACEMENT__CTL_BINPACK;
+    else if (!strcmp(arg, "spread"))
+        want->open.placement = GPUPOOL__CTL__CTL_PLACEMENT__CTL_SPREAD;
+    else
+        return gp_err_set(err, -EINVAL, "--placement %s: binpack or spread is wanted", arg);
+    return 0;
+}
+
+static int
+policy(struct cli_want *want, const char *arg, struct gp_err *err)
+{
+    enum ticket_policy value;
+
+    if (ticket_policy_parse(arg, &value) < 0)
+        return gp_err_set(err, -EINVAL,
+                          "--policy %s: fixed-share (fs), burst-share (bs) or "
+                          "best-effort (be) is wanted",
+                          arg);
+    want->open.policy = (Gpupool__Ctl__CtlPolicy)value;
+    return 0;
+}
+
+static int
+card(struct cli_want *want, const char *arg, struct gp_err *err)
+{
+    if (ticket_uuid_parse(arg, want->uuid) < 0)
+        return gp_err_set(err, -EINVAL, "--card %s: a uuid like GPU-01234567-... is wanted",
+                          arg);
+    want->open.card_uuid.data = want->uuid;
+    want->open.card_uuid.len = sizeof(want->uuid);
+    return 0;
+}
+
+static int
+memory(struct cli_want *want, const char *arg, struct gp_err *err)
+{
+    if (gp_size_parse(arg, &want->open.memory_bytes) < 0)
+        return gp_err_set(err, -EINVAL,
+                          "--memory %s: a size like 512MiB or 4G is wanted", arg);
+    return 0;
+}
+
+int
+cli_want_option(struct cli_want *want, int opt, const char *arg, struct gp_err *err)
+{
+    switch (opt) {
+    case CLI_WANT_CORE:
+        return number("core", arg, &want->open.core, err);
+    case CLI_WANT_MEMORY:
+        return memory(want, arg, err);
+    case CLI_WANT_CARDS:
+        return number("cards", arg, &want->open.cards, err);
+    case CLI_WANT_CORE_LIMIT:
+        return number("core-limit", arg, &want->open.core_limit, err);
+    case CLI_WANT_PROCESSES:
+        return number("processes", arg, &want->open.max_attachments, err);
+    case CLI_WANT_POLICY:
+        return policy(want, arg, err);
+    case CLI_WANT_PLACEMENT:
+        return placement(want, arg, err);
+    case CLI_WANT_CARD:
+        return card(want, arg, err);
+    case CLI_WANT_SERVER:
+        want->open.server = (char *)arg;
+        return 0;
+    case CLI_WANT_OWNER:
+        want->open.owner = (char *)arg;
+        return 0;
+    case CLI_WANT_SCHEDULER:
+        want->scheduler = arg;
+        return 0;
+    case CLI_WANT_TOKEN:
+        want->token_file = arg;
+        return 0;
+    default:
+        return gp_err_set(err, -EINVAL, "see --help");
+    }
+}
+
+int
+cli_want_finish(struct cli_want *want, struct gp_err *err)
+{
+    int r = cli_token(want->token_file, &want->token, err);
+
+    if (r < 0)
+        return r;
+    want->open.token = want->token;
+    return 0;
+}
