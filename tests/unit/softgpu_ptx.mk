@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 UT_PTX_INCS := common softgpu/ptx tests/unit
 UT_PTX_LIBS := -lzstd -llz4
-$(foreach t,test_ptx_parse test_ptx_errors test_ptx_init test_ptx_link test_sg_image,\
+$(foreach t,test_ptx_parse test_ptx_errors test_ptx_init test_ptx_link test_ptx_corpus \
+    test_sg_image,\
     $(eval $(call unit_test,$(t),tests/unit/$(t).c,$(UT_PTX_INCS),,ptx common,$(UT_PTX_LIBS))))

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+# libFuzzer targets.  They need clang; `make fuzz FUZZ_SECONDS=60` runs each in turn,
+# with the corpus of earlier runs in $(O)/fuzz/corpus-NAME.
+FUZZ_CC ?= clang
+FUZZ_SECONDS ?= 20
+FUZZ_CFLAGS := -std=gnu11 -O1 -g -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
+    -fno-sanitize-recover=undefined -fno-omit-frame-pointer -Wall -Wextra -Werror \
+    -Wno-unused-parameter
+
+# fuzz_target NAME,SRCS,INCS,LDLIBS: everything is compiled anew, instrumented
+define fuzz_target
+$(O)/fuzz/$(1): tests/fuzz/$(1).c $(2)
+	$$(call say,FUZZCC,$$@)
+	$$(Q)mkdir -p $$(@D)
+	$$(Q)$$(FUZZ_CC) $$(FUZZ_CFLAGS) $(addprefix -I,$(3)) -o $$@ $$^ $(4)
+FUZZ_TARGETS += $(1)
+endef
+
+FUZZ_PTX_SRCS := $(PTX_SRCS) common/gp_err.c common/gp_image.c
+$(eval $(call fuzz_target,fuzz_ptx,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd -llz4))
+$(eval $(call fuzz_target,fuzz_image,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd -llz4))
+
+.PHONY: fuzz
+#: make fuzz                  libFuzzer on parsers and containers (FUZZ_SECONDS=20 each)
+fuzz: $(addprefix $(O)/fuzz/,$(FUZZ_TARGETS))
+	@for t in $(FUZZ_TARGETS); do \
+	    mkdir -p $(O)/fuzz/corpus-$$t; echo "$$t: $(FUZZ_SECONDS) s"; \
+	    $(O)/fuzz/$$t -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 \
+	        -max_len=8192 -verbosity=0 -print_final_stats=1 \
+	        $$([ -e tests/fuzz/$$t.dict ] && echo -dict=tests/fuzz/$$t.dict) \
+	        -artifact_prefix=$(O)/fuzz/ $(O)/fuzz/corpus-$$t \
+	        $(wildcard tests/fuzz/seeds) || exit 1; \
+	done
