@@ -346,7 +346,7 @@ ticket_verify(const struct ticket_key *pub, const char *text, uint64_t now_unix,
                           c.session, c.not_before - now_unix);
     if (strcmp(c.server, server) != 0)
         return gp_err_set(err, -EXDEV,
-                          "foreign ticket: session %s was placed on server %s, this is %s",
+                          "foreign ticket: session %s is for another server (%s), this is %s",
                           c.session, c.server, server);
     *ret_claims = c;
     return 0;
