@@ -12,7 +12,7 @@ cli_server_state(Gpupool__Ctl__CtlServerState state)
 {
     switch (state) {
     case GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE:
-        return "up";
+        return "alive";
     case GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DRAINING:
         return "draining";
     default:
