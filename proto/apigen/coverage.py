@@ -118,10 +118,14 @@ def list_manual(api: Api, side: str, source: Path) -> str:
 def show(out: Output, call: Call) -> str:
     """Everything generated that belongs to one call."""
     pieces = []
-    for name, text in sorted(out.files.items()):
-        blocks = re.split(r"\n(?=\S)", text)
-        mine = [b for b in blocks if re.search(rf"\b\w*?_?{call.name}(_\w+)?\b", b)]
-        hits = [b for b in mine if re.search(rf"(?<![A-Za-z0-9]){call.name}(?!\w*[A-Z])", b)]
-        if hits and len(hits) < 40:
-            pieces.append(f"==== {name}\n" + "\n".join(b for b in hits if len(b) < 6000))
+    name = re.compile(rf"(?<![A-Z])(?:\b|_){call.name}(?![0-9A-Z]|_v[0-9]|[a-z])")
+    for file, text in sorted(out.files.items()):
+        if file.startswith(("check_", "libcuda")):
+            continue
+        blocks = [b for b in re.split(r"\n\n(?=\S)", text) if name.search(b)]
+        short = [b for b in blocks if b.count("\n") < 150]
+        long = [b for b in blocks if b not in short]
+        short += [line for b in long for line in b.splitlines() if name.search(line)]
+        if short:
+            pieces.append(f"==== {file}\n" + "\n".join(short))
     return f"{call.where}\n\n" + "\n\n".join(pieces)

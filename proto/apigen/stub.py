@@ -211,12 +211,16 @@ def declare_cast(p: Param) -> str:
 
 
 def emit_export(t: Text, codecs: Codecs, call: Call, twin: bool) -> None:
-    """One exported function: run the body, then trace if asked to."""
+    """One exported function; tracing has a path of its own, so that it costs a test."""
     name = f"{call.name}_{call.twin}" if twin else call.name
-    t("GP_EXPORT CUresult", prototype(call, name), "{")
-    t(f"    CUresult ret = {_body_call(codecs, call, twin)};", "")
+    body = _body_call(codecs, call, twin)
+    t("__attribute__((cold, noinline)) static CUresult", prototype(call, f"traced_{name}"))
+    t("{", f"    CUresult ret = {body};")
     trace.emit_use(t, call)
     t("    return ret;", "}", "")
+    t("GP_EXPORT CUresult", prototype(call, name), "{", "    if (unlikely(stub_tracing))")
+    t(f"        return traced_{name}({', '.join(names(call.args))});")
+    t(f"    return {body};", "}", "")
 
 
 def _body_call(codecs: Codecs, call: Call, twin: bool) -> str:

@@ -57,11 +57,10 @@ def emit_extern(t: Text, call: Call) -> None:
 
 
 def emit_use(t: Text, call: Call) -> None:
-    """Print the call when tracing is on."""
+    """Print a call that has returned ret."""
     args = ", ".join(packed(p) for p in call.args) or "0"
-    t("    if (unlikely(stub_tracing)) {")
-    t(f"        const uint64_t traced[] = {{{args}}};", "")
-    t(f"        wire_trace_print(stub_trace, &wire_trace_{call.name}, traced, ret);", "    }")
+    t(f"    const uint64_t traced[] = {{{args}}};", "")
+    t(f"    wire_trace_print(stub_trace, &wire_trace_{call.name}, traced, ret);")
 
 
 def _enum_table(t: Text, abi: Abi, name: str) -> None:
