@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may run on one card now: the arbiter that all workers of the card share.
+ *
+ * The card is given to one session (a tenant) at a time, in turns of about a quantum.
+ * While its turn lasts the workers of the tenant submit work as they like; when another
+ * tenant is due they stop, let the card drain, and the turn passes.  So the time charged
+ * is time in which nobody else ran, and shares hold whatever the hardware does between
+ * processes.  A lone tenant never drains.
+ *
+ *   floor    start-time fair queueing: among those who want the card, the one whose
+ *            service divided by its weight is least goes next
+ *   ceiling  a token bucket of card time; what a kernel overran is debt, repaid in full
+ *   class    an offline tenant runs only while no online tenant wants to
+ *
+ * Lives in memory shared by the workers of a card and the supervisor.  Every function but
+ * the lock's own wants the lock held and gets the time as an argument: nothing here reads
+ * a clock or sleeps, so tests run it against a clock of their own.  A worker that died is
+ * taken out by gov_card_leave(), by whoever notices.
+ *
+ * Not here: measuring (wrk_governor.c), memory (wrk_quota.c).
+ */
+#ifndef GOV_CARD_H
+#define GOV_CARD_H
+
+#include "gp_base.h"
+
+#include <pthread.h>
+
+#define GOV_MAGIC 0x67637231u /* "gcr1" */
+/* The scheduler places at most 16 sessions on a card by default, 32 when told to. */
+#define GOV_TENANTS_MAX 64
+#define GOV_SEATS_MAX 1024 /* workers: as many as attachments on one server */
+
+/* How long a turn lasts once somebody else waits.  A switch costs a drain and a wake-up,
+ * some tens of microseconds: one percent of this. */
+#define GOV_QUANTUM_NS 4000000
+/* A bucket holds what this much time fills.  Long enough that a tenant that waited for
+ * the kernels of others loses nothing, short enough that nobody saves up for long. */
+#define GOV_BUCKET_NS 250000000
+
+/* A tenant that was given the turn and does not begin loses it after this. */
+#define GOV_GRANT_NS 100000000
+
+enum gov_policy { GOV_FIXED_SHARE, GOV_BURST_SHARE, GOV_BEST_EFFORT };
+
+struct gov_share {
+    enum gov_policy policy;
+    uint32_t core;       /* percent, 1..100 */
+    uint32_t core_limit; /* burst-share: ceiling when above @core, else none */
+    bool offline;
+};
+
+/* Shared memory: fixed width, no pointers. */
+struct gov_tenant {
+    uint64_t session;   /* 0: free */
+    uint32_t policy;
+    uint32_t core, ceiling;
+    uint32_t offline;
+    uint32_t seats;     /* workers that joined */
+    uint32_t wanting;   /* of them, those that ask for the card */
+    uint32_t running;   /* of them, those that have work on it */
+    uint32_t weight;    /* thousandths of a percent */
+    int64_t tokens_ns;  /* card time it may use; negative: debt */
+    uint64_t filled_ns; /* time up to which the bucket was filled */
+    uint64_t vtime;     /* service over weight, ns */
+    uint64_t since_ns;  /* running: up to when the time that passed is charged */
+    uint64_t wanted_ns; /* wanting and not running: since when */
+    uint64_t busy_ns;   /* measured by its workers, not charged yet */
+    /* For people: */
+    uint64_t charged_ns, waited_ns, turns;
+};
+
+struct gov_seat {
+    int32_t pid;     /* 0: free */
+    uint32_t tenant; /* index */
+    uint32_t wanting, running;
+};
+
+struct gov_card {
+    uint32_t magic;
+    uint32_t seq; /* futex: changes whenever somebody who waits should look again */
+    pthread_mutex_t lock; /* robust, process-shared */
+    uint32_t holder;      /* tenant index + 1 whose turn it is, 0: nobody's */
+    uint32_t contended;   /* somebody other than the holder wants the card */
+    uint64_t turn_ns;     /* when the turn, or its current quantum, began */
+    uint64_t vclock;      /* start tag of the last turn: where late comers begin */
+    struct gov_tenant tenants[GOV_TENANTS_MAX];
+    struct gov_seat seats[GOV_SEATS_MAX];
+};
+
+/* Prepare zeroed shared memory. */
+int gov_card_init(struct gov_card *card);
+
+/* A holder of the lock that died left counters that gov_card_leave() of its seat mends. */
+void gov_card_lock(struct gov_card *card);
+void gov_card_unlock(struct gov_card *card);
+
+/* Take a seat for worker @pid of @session.  -ENOSPC: no seat or no tenant is free. */
+int gov_card_join(struct gov_card *card, uint64_t session, int32_t pid,
+                  const struct gov_share *share, uint64_t now_ns);
+
+/* Change the share of a session that is here. */
+void gov_card_reshare(struct gov_card *card, uint64_t session,
+                      const struct gov_share *share, uint64_t now_ns);
+
+/* Give everything back, whatever the worker was doing. */
+void gov_card_leave(struct gov_card *card, int seat, uint64_t now_ns);
+void gov_card_leave_pid(struct gov_card *card, int32_t pid, uint64_t now_ns);
+
+/* The worker has work to submit.  True: submit, its tenant has the turn (and the seat
+ * counts as running).  False: wait until @seq changes or *ret_until_ns passes,
+ * then ask again. */
+bool gov_card_ask(struct gov_card *card, int seat, uint64_t now_ns, uint64_t *ret_until_ns);
+
+/* The worker has given up waiting. */
+void gov_card_unask(struct gov_card *card, int seat, uint64_t now_ns);
+
+/* A running worker wants to submit more: true while its tenant may go on.  False: submit
+ * nothing, let the card drain, call gov_card_drained(), ask again. */
+bool gov_card_keep(struct gov_card *card, int seat, uint64_t now_ns);
+
+/* @busy_ns of card time of this worker were measured since the last report.  The charge is
+ * never more than the time in which the tenant had work on the card. */
+void gov_card_report(struct gov_card *card, int seat, uint64_t busy_ns, uint64_t now_ns);
+
+/* The worker has nothing on the card any more. */
+void gov_card_drained(struct gov_card *card, int seat, uint64_t now_ns);
+
+#endif

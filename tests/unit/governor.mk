@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+$(eval $(call unit_test,test_gov_card,tests/unit/test_gov_card.c server/gov_card.c,\
+    server common tests/unit,,common,-lm))

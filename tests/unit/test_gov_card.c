@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The arbiter of a card against a virtual clock: simulated workers with kernels of all
+ * lengths, random arrivals, kills and policy changes.
+ */
+#include "ut.h"
+
+#include "gov_card.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#define MS UINT64_C(1000000)
+#define US UINT64_C(1000)
+#define S UINT64_C(1000000000)
+
+/* One simulated worker: always or now and then busy, kernels of a length in a range. */
+struct sim_worker {
+    int seat;
+    uint64_t session;
+    uint64_t kernel_min, kernel_max;
+    uint64_t think; /* pause after a kernel, 0: the next one is ready at once */
+    enum { READY, WAITING, RUNNING, THINKING, GONE } state;
+    uint64_t at;        /* when the state ends by itself */
+    uint64_t begun;     /* RUNNING */
+    uint64_t ran;       /* card time used */
+    uint64_t wait_from, wait_max;
+};
+
+struct sim {
+    struct gov_card *card;
+    struct sim_worker w[64];
+    unsigned n;
+    uint64_t now, switches, busy, rng;
+    unsigned on_card; /* sessions with work on the card: must never be two */
+};
+
+static uint64_t
+rnd(struct sim *sim, uint64_t n)
+{
+    sim->rng = sim->rng * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (sim->rng >> 33) % n;
+}
+
+static struct gov_share
+share(enum gov_policy policy, uint32_t core)
+{
+    return (struct gov_share){.policy = policy, .core = core};
+}
+
+static void
+sim_new(struct sim *sim)
+{
+    *sim = (struct sim){.rng = 42, .now = 5 * S};
+    sim->card = calloc(1, sizeof(*sim->card));
+    assert_int_equal(gov_card_init(sim->card), 0);
+}
+
+static void
+sim_free(struct sim *sim)
+{
+    free(sim->card);
+}
+
+static struct sim_worker *
+sim_add(struct sim *sim, uint64_t session, struct gov_share sh, uint64_t kmin,
+        uint64_t kmax, uint64_t think)
+{
+    struct sim_worker *w = &sim->w[sim->n++];
+
+    *w = (struct sim_worker){.session = session,
+                             .kernel_min = kmin,
+                             .kernel_max = kmax,
+                             .think = think,
+                             .wait_from = sim->now};
+    w->seat = gov_card_join(sim->card, session, 1000 + (int)sim->n, &sh, sim->now);
+    assert_true(w->seat >= 0);
+    return w;
+}
+
+static void
+no_other_session_runs(const struct sim *sim, const struct sim_worker *self)
+{
+    for (unsigned i = 0; i < sim->n; i++)
+        if (sim->w[i].state == RUNNING && sim->w[i].session != self->session)
+            fail_msg("two sessions on the card at %lu", (unsigned long)sim->now);
+}
+
+static void
+begin_kernel(struct sim *sim, struct sim_worker *w)
+{
+    no_other_session_runs(sim, w);
+    w->state = RUNNING;
+    w->begun = sim->now;
+    w->at = sim->now + w->kernel_min + rnd(sim, w->kernel_max - w->kernel_min + 1);
+}
+
+static void
+try_begin(struct sim *sim, struct sim_worker *w)
+{
+    uint64_t until;
+
+    if (gov_card_ask(sim->card, w->seat, sim->now, &until)) {
+        w->wait_max = gp_max(w->wait_max, sim->now - w->wait_from);
+        sim->switches++;
+        begin_kernel(sim, w);
+    } else {
+        w->state = WAITING;
+        assert_true(until > sim->now);
+        w->at = until;
+    }
+}
+
+static void
+end_kernel(struct sim *sim, struct sim_worker *w)
+{
+    w->ran += sim->now - w->begun;
+    gov_card_report(sim->card, w->seat, sim->now - w->begun, sim->now);
+    if (!w->think && gov_card_keep(sim->card, w->seat, sim->now)) {
+        begin_kernel(sim, w);
+        return;
+    }
+    w->state = w->think ? THINKING : READY;
+    w->at = sim->now + w->think;
+    gov_card_drained(sim->card, w->seat, sim->now);
+    w->wait_from = w->at;
+}
+
+static void
+step(struct sim *sim, struct sim_worker *w)
+{
+    if (w->state == RUNNING)
+        end_kernel(sim, w);
+    else
+        try_begin(sim, w);
+}
+
+/* Everybody whom a change of the futex word would wake looks again. */
+static void
+wake_waiters(struct sim *sim)
+{
+    uint32_t seq;
+
+    do {
+        seq = sim->card->seq;
+        for (unsigned i = 0; i < sim->n; i++)
+            if (sim->w[i].state == WAITING || sim->w[i].state == READY)
+                try_begin(sim, &sim->w[i]);
+    } while (seq != sim->card->seq);
+}
+
+static void
+sim_run(struct sim *sim, uint64_t span)
+{
+    uint64_t end = sim->now + span;
+
+    wake_waiters(sim);
+    for (;;) {
+        struct sim_worker *next = NULL;
+        bool running = false;
+
+        for (unsigned i = 0; i < sim->n; i++) {
+            struct sim_worker *w = &sim->w[i];
+
+            running |= w->state == RUNNING;
+            if (w->state != GONE && (!next || w->at < next->at))
+                next = w;
+        }
+        if (!next || next->at >= end)
+            break;
+        if (running)
+            sim->busy += next->at - sim->now;
+        sim->now = next->at;
+        step(sim, next);
+        wake_waiters(sim);
+    }
+    sim->now = end;
+}
+
+/* Percent of @span that worker @i ran since the last call. */
+static double
+part(struct sim *sim, unsigned i, uint64_t span)
+{
+    double p = 100.0 * (double)sim->w[i].ran / (double)span;
+
+    sim->w[i].ran = 0;
+    return p;
+}
+
+static void
+expect_near(double got, double want, double off)
+{
+    if (fabs(got - want) > off)
+        fail_msg("%.2f, expected %.2f within %.2f", got, want, off);
+}
+
+/* --- promises --- */
+
+static void
+lone_fixed_share_gets_its_part_and_no_more(void **state)
+{
+    static const uint32_t cores[] = {5, 10, 30, 50, 75, 100};
+
+    for (size_t i = 0; i < ARRAY_SIZE(cores); i++) {
+        struct sim sim;
+
+        sim_new(&sim);
+        sim_add(&sim, 1, share(GOV_FIXED_SHARE, cores[i]), 20 * US, 20 * MS, 0);
+        sim_run(&sim, 2 * S); /* settling */
+        part(&sim, 0, 1);
+        sim_run(&sim, 20 * S);
+        expect_near(part(&sim, 0, 20 * S), cores[i], 0.5);
+        sim_free(&sim);
+    }
+}
+
+static void
+lone_tenant_without_ceiling_is_never_stopped(void **state)
+{
+    struct sim sim;
+
+    sim_new(&sim);
+    sim_add(&sim, 1, share(GOV_BURST_SHARE, 10), 20 * US, 50 * US, 0);
+    sim_run(&sim, 10 * S);
+    expect_near(part(&sim, 0, 10 * S), 100, 0.01);
+    assert_true(sim.switches == 1);
+    sim_free(&sim);
+}
+
+static void
+mixed_shares(enum gov_policy policy, const uint32_t *cores, unsigned n, uint64_t kmin,
+             uint64_t kmax)
+{
+    struct sim sim;
+
+    sim_new(&sim);
+    for (unsigned i = 0; i < n; i++)
+        sim_add(&sim, i + 1, share(policy, cores[i]), kmin, kmax, 0);
+    sim_run(&sim, 4 * S);
+    for (unsigned i = 0; i < n; i++)
+        part(&sim, i, 1);
+    sim.busy = 0;
+    sim_run(&sim, 40 * S);
+    for (unsigned i = 0; i < n; i++)
+        expect_near(part(&sim, i, 40 * S), cores[i], 1.0);
+    sim_free(&sim);
+}
+
+static void
+fixed_shares_that_fill_the_card_hold_side_by_side(void **state)
+{
+    static const uint32_t a[] = {10, 90}, b[] = {30, 60}, c[] = {25, 25, 50},
+                          d[] = {9, 9, 9, 9, 9, 9, 9, 9, 9, 9};
+
+    for (int long_kernels = 0; long_kernels < 2; long_kernels++) {
+        uint64_t kmax = long_kernels ? 20 * MS : 200 * US;
+
+        mixed_shares(GOV_FIXED_SHARE, a, 2, 20 * US, kmax);
+        mixed_shares(GOV_FIXED_SHARE, b, 2, 20 * US, kmax);
+        mixed_shares(GOV_FIXED_SHARE, c, 3, 20 * US, kmax);
+        mixed_shares(GOV_FIXED_SHARE, d, 10, 20 * US, kmax);
+    }
+}
+
+static void
+burst_shares_that_fill_the_card_hold_side_by_side(void **state)
+{
+    static const uint32_t a[] = {10, 90}, c[] = {25, 25, 50};
+
+    mixed_shares(GOV_BURST_SHARE, a, 2, 20 * US, 20 * MS);
+    mixed_shares(GOV_BURST_SHARE, c, 3, 20 * US, 20 * MS);
+}
+
+static void
+short_kernels_hold_against_long_ones(void **state)
+{
+    struct sim sim;
+
+    sim_new(&sim);
+    sim_add(&sim, 1, share(GOV_BURST_SHARE, 50), 20 * US, 20 * US, 0);
+    sim_add(&sim, 2, share(GOV_BURST_SHARE, 50), 20 * MS, 20 * MS, 0);
+    sim_run(&sim, 20 * S);
+    expect_near(part(&sim, 0, 20 * S), 50, 1);
+    expect_near(part(&sim, 1, 20 * S), 50, 1);
+    sim_free(&sim);
+}
+
+static void
+idle_time_goes_to_who_bursts_and_comes_back_when_claimed(void **state)
+{
+    struct sim sim;
+    struct sim_worker *claimer;
+
+    sim_new(&sim);
+    sim_add(&sim, 1, share(GOV_BURST_SHARE, 20), MS, 2 * MS, 0);
+    claimer = sim_add(&sim, 2, share(GOV_BURST_SHARE, 80), MS, 2 * MS, 1000 * S);
+    sim_run(&sim, 5 * S);
+    part(&sim, 0, 1);
+    sim_run(&sim, 5 * S);
+    expect_near(part(&sim, 0, 5 * S), 100, 0.1);
+    claimer->think = 0;
+    claimer->at = claimer->wait_from = sim.now;
+    claimer->wait_max = 0;
+    part(&sim, 1, 1);
+    sim_run(&sim, 5 * S);
+    expect_near(part(&sim, 1, 5 * S), 80, 1);
+    assert_true(claimer->wait_max < 20 * MS);
+    sim_free(&sim);
+}
+
+static void
+soft_ceiling_caps_a_burst(void **state)
+{
+    struct gov_share sh = {.policy = GOV_BURST_SHARE, .core = 20, .core_limit = 45};
+    struct sim sim;
+
+    sim_new(&sim);
+    sim_add(&sim, 1, sh, 100 * US, 3 * MS, 0);
+    sim_run(&sim, 2 * S);
+    part(&sim, 0, 1);
+    sim_run(&sim, 20 * S);
+    expect_near(part(&sim, 0, 20 * S), 45, 0.5);
+    sim_free(&sim);
+}
+
+static void
+best_effort_divides_what_is_left_equally(void **state)
+{
+    struct sim sim;
+
+    sim_new(&sim);
+    sim_add(&sim, 1, share(GOV_FIXED_SHARE, 40), 100 * US, 5 * MS, 0);
+    for (uint64_t i = 2; i <= 4; i++)
+        sim_add(&sim, i, share(GOV_BEST_EFFORT, 1), 100 * US, 5 * MS, 0);
+    sim_run(&sim, 4 * S);
+    for (unsigned i = 0; i < 4; i++)
+        part(&sim, i, 1);
+    sim_run(&sim, 40 * S);
+    expect_near(part(&sim, 0, 40 * S), 40, 1);
+    for (unsigned i = 1; i < 4; i++)
+        expect_near(part(&sim, i, 40 * S), 20, 1);
+    sim_free(&sim);
+}
+
+static void
+offline_runs_only_in_the_gaps_of_online(void **state)
+{
+    struct gov_share off = {.policy = GOV_BURST_SHARE, .core = 90, .offline = true};
+    struct sim sim;
+    struct sim_worker *online;
+
+    sim_new(&sim);
+    sim_add(&sim, 1, off, 2 * MS, 2 * MS, 0);
+    online = sim_add(&sim, 2, share(GOV_BURST_SHARE, 10), MS, MS, 9 * MS);
+    sim_run(&sim, 20 * S);
+    /* It waits for the kernel under way at most. */
+    assert_true(online->wait_max <= 2 * MS);
+    expect_near(part(&sim, 1, 20 * S), 9, 1.5);
+    expect_near(part(&sim, 0, 20 * S), 90, 2);
+    online->think = 0;
+    sim_run(&sim, S);
+    part(&sim, 0, 1);
+    sim_run(&sim, 5 * S);
+    expect_near(part(&sim, 0, 5 * S), 0, 0.01);
+    sim_free(&sim);
+}
+
+static void
+many_workers_of_a_session_get_what_one_would(void **state)
+{
+    struct sim sim;
+    double first = 0;
+
+    sim_new(&sim);
+    for (int i = 0; i < 6; i++) /* one session, six processes */
+        sim_add(&sim, 1, share(GOV_BURST_SHARE, 50), 100 * US, MS, 0);
+    sim_add(&sim, 2, share(GOV_BURST_SHARE, 50), 100 * US, MS, 0);
+    sim_run(&sim, 20 * S);
+    for (unsigned i = 0; i < 6; i++)
+        first += part(&sim, i, 20 * S);
+    expect_near(part(&sim, 6, 20 * S), 50, 2);
+    assert_true(first >= 48); /* its six run at the same time: more than wall time */
+    sim_free(&sim);
+}
+
+static void
+overrun_is_repaid_exactly(void **state)
+{
+    struct sim sim;
+
+    /* A kernel a hundred times the bucket: shares hold over a long time all the same. */
+    sim_new(&sim);
+    sim_add(&sim, 1, share(GOV_FIXED_SHARE, 10), 2 * S, 2 * S, 0);
+    sim_run(&sim, 400 * S);
+    expect_near(part(&sim, 0, 400 * S), 10, 0.5);
+    sim_free(&sim);
+}
+
+static void
+killed_worker_gives_the_turn_back(void **state)
+{
+    struct sim sim;
+    struct sim_worker *hog;
+
+    sim_new(&sim);
+    hog = sim_add(&sim, 1, share(GOV_BURST_SHARE, 50), 1000 * S, 1000 * S, 0);
+    sim_add(&sim, 2, share(GOV_BURST_SHARE, 50), MS, MS, 0);
+    sim_run(&sim, S);
+    assert_true(sim.w[1].ran == 0);
+    hog->state = GONE;
+    gov_card_leave_pid(sim.card, 1001, sim.now);
+    sim_run(&sim, S);
+    expect_near(part(&sim, 1, S), 100, 1);
+    sim_free(&sim);
+}
+
+static void
+late_comer_gets_no_back_pay(void **state)
+{
+    struct sim sim;
+
+    sim_new(&sim);
+    sim_add(&sim, 1, share(GOV_BURST_SHARE, 50), MS, MS, 0);
+    sim_run(&sim, 50 * S);
+    sim_add(&sim, 2, share(GOV_BURST_SHARE, 50), MS, MS, 0);
+    part(&sim, 0, 1);
+    sim_run(&sim, 2 * S);
+    expect_near(part(&sim, 0, 2 * S), 50, 2);
+    sim_free(&sim);
+}
+
+static void
+time_is_conserved_whatever_happens(void **state)
+{
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct sim sim;
+        uint64_t charged = 0, ran = 0;
+
+        sim_new(&sim);
+        sim.rng = seed * 7919;
+        for (int round = 0; round < 60; round++) {
+            struct gov_share sh = {.policy = (enum gov_policy)rnd(&sim, 3),
+                                   .core = 1 + (uint32_t)rnd(&sim, 100),
+                                   .core_limit = (uint32_t)rnd(&sim, 101),
+                                   .offline = !rnd(&sim, 4)};
+            uint64_t pick = rnd(&sim, 10);
+
+            if (pick < 5 && sim.n < ARRAY_SIZE(sim.w))
+                sim_add(&sim, 1 + rnd(&sim, 12), sh, 1 + rnd(&sim, 100 * US),
+                        200 * US + rnd(&sim, 20 * MS), rnd(&sim, 2) * rnd(&sim, 30 * MS));
+            else if (pick < 7 && sim.n)
+                gov_card_reshare(sim.card, sim.w[rnd(&sim, sim.n)].session, &sh, sim.now);
+            else if (pick < 9 && sim.n) {
+                struct sim_worker *w = &sim.w[rnd(&sim, sim.n)];
+
+                if (w->state != GONE) {
+                    w->state = GONE;
+                    gov_card_leave(sim.card, w->seat, sim.now);
+                }
+            }
+            sim_run(&sim, 100 * MS);
+        }
+        for (unsigned i = 0; i < sim.n; i++) {
+            ran += sim.w[i].ran;
+            if (sim.w[i].state != GONE)
+                gov_card_leave(sim.card, sim.w[i].seat, sim.now);
+        }
+        for (unsigned i = 0; i < GOV_TENANTS_MAX; i++)
+            charged += sim.card->tenants[i].charged_ns;
+        /* All are gone, nothing is held, and nobody was on the card twice. */
+        assert_int_equal(charged, 0);
+        assert_int_equal(sim.card->holder, 0);
+        assert_int_equal(sim.card->contended, 0);
+        assert_true(sim.busy <= 6 * S);
+        assert_true(ran > 0);
+        sim_free(&sim);
+    }
+}
+
+static void
+nobody_starves_and_the_card_never_idles_while_wanted(void **state)
+{
+    struct sim sim;
+
+    sim_new(&sim);
+    for (uint64_t i = 1; i <= 30; i++)
+        sim_add(&sim, i, share(GOV_BEST_EFFORT, 1), 50 * US, 5 * MS, 0);
+    sim_run(&sim, 30 * S);
+    expect_near(100.0 * (double)sim.busy / (30.0 * 1e9), 100, 0.01);
+    for (unsigned i = 0; i < 30; i++)
+        expect_near(part(&sim, i, 30 * S), 100.0 / 30, 0.5);
+    sim_free(&sim);
+}
+
+static void
+full_card_refuses_a_seat(void **state)
+{
+    struct gov_share sh = share(GOV_BEST_EFFORT, 1);
+    struct sim sim;
+
+    sim_new(&sim);
+    for (uint64_t i = 0; i < GOV_TENANTS_MAX; i++)
+        assert_true(gov_card_join(sim.card, i + 1, 1, &sh, 0) >= 0);
+    assert_int_equal(gov_card_join(sim.card, 999, 1, &sh, 0), -ENOSPC);
+    sim_free(&sim);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lone_fixed_share_gets_its_part_and_no_more),
+        cmocka_unit_test(lone_tenant_without_ceiling_is_never_stopped),
+        cmocka_unit_test(fixed_shares_that_fill_the_card_hold_side_by_side),
+        cmocka_unit_test(burst_shares_that_fill_the_card_hold_side_by_side),
+        cmocka_unit_test(short_kernels_hold_against_long_ones),
+        cmocka_unit_test(idle_time_goes_to_who_bursts_and_comes_back_when_claimed),
+        cmocka_unit_test(soft_ceiling_caps_a_burst),
+        cmocka_unit_test(best_effort_divides_what_is_left_equally),
+        cmocka_unit_test(offline_runs_only_in_the_gaps_of_online),
+        cmocka_unit_test(many_workers_of_a_session_get_what_one_would),
+        cmocka_unit_test(overrun_is_repaid_exactly),
+        cmocka_unit_test(killed_worker_gives_the_turn_back),
+        cmocka_unit_test(late_comer_gets_no_back_pay),
+        cmocka_unit_test(time_is_conserved_whatever_happens),
+        cmocka_unit_test(nobody_starves_and_the_card_never_idles_while_wanted),
+        cmocka_unit_test(full_card_refuses_a_seat),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
