@@ -33,7 +33,6 @@ int
 ptx_opds_take(struct ptx_parser *p, uint32_t from, bool keep, const struct ptx_opd **ret,
               uint32_t *ret_n)
 {
-    const struct ptx_opd *src = (const struct ptx_opd *)p->opds.data + from;
     uint32_t n = p->opds.n - from;
     struct ptx_opd *opds;
 
@@ -42,7 +41,8 @@ ptx_opds_take(struct ptx_parser *p, uint32_t from, bool keep, const struct ptx_o
     p->opds.n = from;
     if (!n)
         return 0;
-    opds = ptx_arena_copy(p->arena, src, n * sizeof(*opds));
+    opds = (struct ptx_opd *)p->opds.data + from;
+    opds = ptx_arena_copy(p->arena, opds, n * sizeof(*opds));
     if (!opds)
         return ptx_no_memory(p);
     for (uint32_t i = 0; i < n; i++) {

@@ -20,14 +20,19 @@ FUZZ_PTX_SRCS := $(PTX_SRCS) common/gp_err.c common/gp_image.c
 $(eval $(call fuzz_target,fuzz_ptx,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd -llz4))
 $(eval $(call fuzz_target,fuzz_image,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd -llz4))
 
+# Every word of the language, for the mutations.
+$(O)/fuzz/ptx.dict: softgpu/ptx/ptx_words.h
+	$(Q)mkdir -p $(@D)
+	$(Q)grep -o '"[^"]*"' $< | sort -u > $@
+
 .PHONY: fuzz
 #: make fuzz                  libFuzzer on parsers and containers (FUZZ_SECONDS=20 each)
-fuzz: $(addprefix $(O)/fuzz/,$(FUZZ_TARGETS))
+fuzz: $(O)/fuzz/ptx.dict $(addprefix $(O)/fuzz/,$(FUZZ_TARGETS))
 	@for t in $(FUZZ_TARGETS); do \
 	    mkdir -p $(O)/fuzz/corpus-$$t; echo "$$t: $(FUZZ_SECONDS) s"; \
 	    $(O)/fuzz/$$t -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 \
 	        -max_len=8192 -verbosity=0 -print_final_stats=1 \
-	        $$([ -e tests/fuzz/$$t.dict ] && echo -dict=tests/fuzz/$$t.dict) \
+	        -dict=$(O)/fuzz/ptx.dict \
 	        -artifact_prefix=$(O)/fuzz/ $(O)/fuzz/corpus-$$t \
 	        $(wildcard tests/fuzz/seeds) || exit 1; \
 	done

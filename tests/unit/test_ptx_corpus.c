@@ -146,7 +146,7 @@ static const char clang_source[] =
     "int (*table[2])(int) = {twice, twice};\n"
     "float half(float x) { switch ((int)x) { case 0: return 1; case 1: return 7; case 2: "
     "return 3; case 3: return 9; case 4: return -4; } return x / 2; }\n"
-    "__attribute__((nvptx_kernel)) void k(GLOBAL float *out, GLOBAL const float *in, int n,\n"
+    "void k(GLOBAL float *out, GLOBAL const float *in, int n,\n"
     "    struct pair by_value)\n{\n"
     "  int x = __nvvm_read_ptx_sreg_tid_x(), y = __nvvm_read_ptx_sreg_ctaid_y();\n"
     "  float sum = 0; volatile char local[40];\n"
@@ -192,6 +192,32 @@ compile_and_check(const char *source, const char *suffix, char *const argv[], si
     return ok;
 }
 
+/* Kernels, which clang knows only as CUDA. */
+static const char clang_cuda_source[] =
+    "#define GLOBAL __attribute__((global))\n#define DEVICE __attribute__((device))\n"
+    "DEVICE int (*volatile which)(int); extern __attribute__((shared)) float dyn[];\n"
+    "extern \"C\" DEVICE int vprintf(const char *, void *);\n"
+    "struct by_value { char c; double d[3]; };\n"
+    "GLOBAL void __attribute__((launch_bounds(256, 2))) k(float *p, by_value v, char c) {\n"
+    "  int x = __nvvm_read_ptx_sreg_tid_x() + __nvvm_read_ptx_sreg_ctaid_z();\n"
+    "  dyn[x] = p[x] + v.d[x % 3]; __syncthreads();\n"
+    "  p[x] = dyn[x ^ 1] + which(c); if (x == 7) vprintf(\"seven\", p);\n"
+    "  p[1] += __nvvm_shfl_sync_down_i32(-1, x, 1, 31);\n"
+    "  __nvvm_atom_add_gen_i((int *)p, 3); }\n";
+
+static void
+check_clang_kernels(const char *clang)
+{
+    const char *argv[] = {clang,         "-x",         "cuda",
+                          "-nocudainc",  "-nocudalib", "--cuda-device-only",
+                          "-S",          "-O2",        "--cuda-gpu-arch=sm_70",
+                          "-Xclang",     "-target-feature", "-Xclang",
+                          "+ptx64",      "-Wno-unknown-cuda-version"};
+
+    assert_true(compile_and_check(clang_cuda_source, "cu", (char *const *)(uintptr_t)argv,
+                                  ARRAY_SIZE(argv)));
+}
+
 static void
 what_clang_emits_parses(void **state)
 {
@@ -202,12 +228,13 @@ what_clang_emits_parses(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(names) && !n; i++) {
         for (size_t k = 0; k < ARRAY_SIZE(levels); k++) {
             const char *argv[] = {names[i], "--target=nvptx64-nvidia-cuda", "-nocudalib",
-                                  "-S",     "-march=sm_70", "-ffreestanding", levels[k],
-                                  k & 1 ? "-g" : "-g0"};
+                                  "-S",     "-march=sm_70", "-ffreestanding", levels[k]};
 
             n += compile_and_check(clang_source, "c", (char *const *)(uintptr_t)argv,
                                    ARRAY_SIZE(argv));
         }
+        if (n)
+            check_clang_kernels(names[i]);
     }
     if (!n) {
         print_message("skip: clang-14 is not installed\n");
