@@ -6,7 +6,24 @@ SERVER_INCS := server common proto transport $(O)/gen
 
 SRV_SRCS := server/srv_main.c server/srv_conf.c server/srv_attach.c server/srv_session.c \
     server/srv_worker.c server/srv_spawn.c server/srv_inventory.c server/srv_register.c \
-    server/srv_metrics.c $(O)/gen/attach.pb-c.c
+    server/srv_metrics.c
 
-$(eval $(call program,gpupool-server,$(SRV_SRCS),$(SERVER_INCS),,$(CTL_LIBS),\
+$(eval $(call program,gpupool-server,$(SRV_SRCS),$(SERVER_INCS),,wire $(CTL_LIBS),\
     $(CTL_LDLIBS) -lmicrohttpd))
+
+WRK_SRCS := server/wrk_main.c server/wrk_loop.c server/wrk_call.c server/wrk_handle.c \
+    server/wrk_ctx.c server/wrk_wait.c server/wrk_evpool.c server/wrk_bulk.c \
+    server/wrk_image.c server/wrk_host.c server/wrk_quota.c server/wrk_governor.c \
+    server/wrk_driver.c server/wrk_cards.c server/wrk_probe.c server/wrk_attach.c \
+    server/wrk_sandbox.c server/h_ctx.c server/h_sync.c server/h_mem.c server/h_copy.c \
+    server/h_launch.c server/h_module.c
+
+$(eval $(call program,gpupool-worker,$(WRK_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS),\
+    $(SERVER_INCS),,wire ctl transport common,$(CTL_LDLIBS) -lseccomp -ldl))
+
+# Everything succeeds at once: what is left is our own cost.
+NULL_SRCS := server/nulldrv/null_device.c server/nulldrv/null_ctx.c \
+    server/nulldrv/null_mem.c server/nulldrv/null_code.c
+
+$(eval $(call shared_lib,libnulldrv.so,$(NULL_SRCS),server/nulldrv common proto $(O)/gen,\
+    -fvisibility=default,common,-Xlinker --version-script=server/nulldrv/null.map))

@@ -58,6 +58,27 @@ parse_card(struct srv_inventory *inv, const char *line)
     return 0;
 }
 
+/* "facts LEAST GREATEST API LIMIT...", of the card before it */
+static int
+parse_facts(struct srv_inventory *inv, const char *line)
+{
+    struct wrk_facts *f = &inv->cards[inv->n_cards - 1].facts;
+    int at = 0;
+
+    if (inv->n_cards == 0 ||
+        sscanf(line, "facts %" SCNd32 " %" SCNd32 " %" SCNu32 "%n", &f->priority_least,
+               &f->priority_greatest, &f->api_version, &at) < 3)
+        return -EINVAL;
+    for (unsigned i = 0; i < WRK_LIMITS; i++) {
+        int n = 0;
+
+        if (sscanf(line + at, " %" SCNu64 "%n", &f->limits[i], &n) != 1)
+            return -EINVAL;
+        at += n;
+    }
+    return 0;
+}
+
 static int
 parse(struct srv_inventory *inv)
 {
@@ -69,6 +90,8 @@ parse(struct srv_inventory *inv)
 
         if (strncmp(line, "card ", 5) == 0)
             r = parse_card(inv, line);
+        else if (strncmp(line, "facts ", 6) == 0)
+            r = parse_facts(inv, line);
         else if (sscanf(line, "driver %" SCNu32, &inv->driver_version) != 1 && *line)
             r = -EINVAL;
         if (r < 0) {

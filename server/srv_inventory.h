@@ -10,6 +10,7 @@
 
 #include "gp_base.h"
 #include "ticket.h"
+#include "wrk_conf.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,6 +31,7 @@ struct srv_card {
     uint32_t cc_major;
     uint32_t cc_minor;
     uint32_t index; /* as the driver counts */
+    struct wrk_facts facts;
 };
 
 /* Start the probe; @done is called once from the loop, with 0 or -errno (the

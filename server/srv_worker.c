@@ -124,6 +124,9 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client, in
     gp_str_copy(conf.attachment, sizeof(conf.attachment), w->name);
     gp_str_copy(conf.program, sizeof(conf.program), client->program);
     memcpy(conf.slices, s->claims.slices, sizeof(conf.slices));
+    for (uint32_t i = 0; i < conf.n_slices; i++)
+        conf.facts[i] = srv_inventory_find(w->srv->inventory,
+                                           conf.slices[i].card_uuid)->facts;
     if (fd < 0 || gp_file_write_all(fd, &conf, sizeof(conf)) < 0)
         return gp_err_set(err, -ENOMEM, "configuration of the worker: %s",
                           strerror(errno));

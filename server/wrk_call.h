@@ -117,6 +117,7 @@ struct wrk_reply {
     void *body;
     uint32_t size;
     bool taken;
+    bool on_error; /* the body goes out with a failing result as well (build logs) */
     uint64_t bulk; /* raw bytes that follow the frame on the connection and that
                       the function must take (wrk_bulk.h); 0 without WIRE_F_BULK.
                       What it leaves, wrk_reply_finish() reads and drops. */

@@ -26,6 +26,19 @@
 /* Session name, ".c", number. */
 #define WRK_ATTACHMENT_MAX (TICKET_NAME_MAX + 16)
 
+/* Limits of a context, in the order of CUlimit. */
+#define WRK_LIMITS 16
+
+/* What any context on a card shows; the probe has made one to find out, because
+ * making one costs a real driver a long time and much memory. */
+struct wrk_facts {
+    int32_t priority_least;
+    int32_t priority_greatest;
+    uint32_t api_version;
+    uint32_t pad;
+    uint64_t limits[WRK_LIMITS];
+};
+
 struct wrk_conf {
     uint32_t magic;
     uint32_t size;
@@ -37,6 +50,7 @@ struct wrk_conf {
     char program[64];                    /* as the client says, for the log */
     char user[64];                       /* become this user, or "" */
     struct ticket_slice slices[TICKET_SLICES_MAX];
+    struct wrk_facts facts[TICKET_SLICES_MAX];
     uint32_t n_slices;
     uint32_t policy;       /* enum ticket_policy */
     uint32_t wire_minor;   /* the client's */

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies between the client's memory and the card's, one-dimensional: addresses
+ * and arrays.  Small payloads came inside the frame, large ones follow it.
+ *
+ * A copy upwards is done for the client when its bytes are here: its contract
+ * (the source may be reused) is kept, and the card's part goes on in stream
+ * order.
+ */
+#include "drv.h"
+#include "wire_api.h"
+#include "wrk.h"
+#include "wrk_args.h"
+#include "wrk_bulk.h"
+
+/* A copy in a stream that is being captured would become a node that reads our
+ * slot at every launch of the graph. */
+static CUresult
+not_capturing(struct wrk *w, CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    if ((uintptr_t)stream > 2 &&
+        WRK_CALL(w, cuStreamIsCapturing, stream, &status) == CUDA_SUCCESS &&
+        status != CU_STREAM_CAPTURE_STATUS_NONE)
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+up_device(struct wrk *w, const struct wrk_copy *copy, void *slot, uint64_t offset,
+          uint64_t len)
+{
+    return WRK_CALL(w, cuMemcpyHtoDAsync_v2, copy->base + offset, slot, len,
+                    copy->stream);
+}
+
+static CUresult
+down_device(struct wrk *w, const struct wrk_copy *copy, void *slot, uint64_t offset,
+            uint64_t len)
+{
+    return WRK_CALL(w, cuMemcpyDtoHAsync_v2, slot, copy->base + offset, len,
+                    copy->stream);
+}
+
+static CUresult
+up_array(struct wrk *w, const struct wrk_copy *copy, void *slot, uint64_t offset,
+         uint64_t len)
+{
+    return WRK_CALL(w, cuMemcpyHtoAAsync_v2, (CUarray)(uintptr_t)copy->arg,
+                    copy->base + offset, slot, len, copy->stream);
+}
+
+static CUresult
+down_array(struct wrk *w, const struct wrk_copy *copy, void *slot, uint64_t offset,
+           uint64_t len)
+{
+    return WRK_CALL(w, cuMemcpyAtoHAsync_v2, slot, (CUarray)(uintptr_t)copy->arg,
+                    copy->base + offset, len, copy->stream);
+}
+
+static CUresult
+copy_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
+        const uint8_t *inside)
+{
+    CUresult r = not_capturing(w, copy->stream);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    return inside || !copy->len ? wrk_bulk_up_inline(w, copy, inside)
+                                : wrk_bulk_up(w, rep, copy);
+}
+
+static CUresult
+copy_down(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
+{
+    CUresult r = not_capturing(w, copy->stream);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    return copy->len > WIRE_BULK_MAX ? CUDA_ERROR_INVALID_VALUE
+                                     : wrk_bulk_down(w, rep, copy, 0);
+}
+
+CUresult
+h_cuMemcpyHtoD_v2(struct wrk *w, const struct wire_args_cuMemcpyHtoD_v2 *a,
+                  struct wrk_reply *rep)
+{
+    return copy_up(w, rep,
+                   &(struct wrk_copy){.start = up_device,
+                                      .len = a->ByteCount,
+                                      .stream = a->hStream,
+                                      .base = a->dstDevice},
+                   a->srcHost);
+}
+
+CUresult
+h_cuMemcpyHtoDAsync_v2(struct wrk *w, const struct wire_args_cuMemcpyHtoDAsync_v2 *a,
+                       struct wrk_reply *rep)
+{
+    return copy_up(w, rep,
+                   &(struct wrk_copy){.start = up_device,
+                                      .len = a->ByteCount,
+                                      .stream = a->hStream,
+                                      .base = a->dstDevice},
+                   a->srcHost);
+}
+
+CUresult
+h_cuMemcpyDtoH_v2(struct wrk *w, const struct wire_args_cuMemcpyDtoH_v2 *a,
+                  struct wrk_reply *rep)
+{
+    return copy_down(w, rep,
+                     &(struct wrk_copy){.start = down_device,
+                                        .len = a->ByteCount,
+                                        .stream = a->hStream,
+                                        .base = a->srcDevice});
+}
+
+CUresult
+h_cuMemcpyDtoHAsync_v2(struct wrk *w, const struct wire_args_cuMemcpyDtoHAsync_v2 *a,
+                       struct wrk_reply *rep)
+{
+    return copy_down(w, rep,
+                     &(struct wrk_copy){.start = down_device,
+                                        .len = a->ByteCount,
+                                        .stream = a->hStream,
+                                        .base = a->srcDevice});
+}
+
+CUresult
+h_cuMemcpyHtoA_v2(struct wrk *w, const struct wire_args_cuMemcpyHtoA_v2 *a,
+                  struct wrk_reply *rep)
+{
+    return copy_up(w, rep,
+                   &(struct wrk_copy){.start = up_array,
+                                      .len = a->ByteCount,
+                                      .stream = a->hStream,
+                                      .base = a->dstOffset,
+                                      .arg = a->dstArray},
+                   a->srcHost);
+}
+
+CUresult
+h_cuMemcpyHtoAAsync_v2(struct wrk *w, const struct wire_args_cuMemcpyHtoAAsync_v2 *a,
+                       struct wrk_reply *rep)
+{
+    return copy_up(w, rep,
+                   &(struct wrk_copy){.start = up_array,
+                                      .len = a->ByteCount,
+                                      .stream = a->hStream,
+                                      .base = a->dstOffset,
+                                      .arg = a->dstArray},
+                   a->srcHost);
+}
+
+CUresult
+h_cuMemcpyAtoH_v2(struct wrk *w, const struct wire_args_cuMemcpyAtoH_v2 *a,
+                  struct wrk_reply *rep)
+{
+    return copy_down(w, rep,
+                     &(struct wrk_copy){.start = down_array,
+                                        .len = a->ByteCount,
+                                        .stream = a->hStream,
+                                        .base = a->srcOffset,
+                                        .arg = a->srcArray});
+}
+
+CUresult
+h_cuMemcpyAtoHAsync_v2(struct wrk *w, const struct wire_args_cuMemcpyAtoHAsync_v2 *a,
+                       struct wrk_reply *rep)
+{
+    return copy_down(w, rep,
+                     &(struct wrk_copy){.start = down_array,
+                                        .len = a->ByteCount,
+                                        .stream = a->hStream,
+                                        .base = a->srcOffset,
+                                        .arg = a->srcArray});
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts made and ended by the client, and waiting for all that is in one.
+ */
+#include "drv.h"
+#include "wire_api.h"
+#include "wrk.h"
+#include "wrk_args.h"
+#include "wrk_ctx.h"
+#include "wrk_wait.h"
+
+CUresult
+h_cuDevicePrimaryCtxRetain(struct wrk *w, const struct wire_args_cuDevicePrimaryCtxRetain *a,
+                           struct wrk_reply *rep)
+{
+    uint64_t id = wire_primary_ctx((uint32_t)a->dev);
+    CUcontext ctx = NULL;
+    CUresult r;
+
+    (void)rep;
+    if (a->dev < 0 || (uint32_t)a->dev >= w->priv->cards.n)
+        return CUDA_ERROR_INVALID_DEVICE;
+    r = WRK_CALL(w, cuDevicePrimaryCtxRetain, &ctx, a->dev);
+    if (r == CUDA_SUCCESS && !wrk_handles_find(&w->handles, WIRE_KIND_CTX, id))
+        wrk_ctx_put(w, id, ctx, a->dev);
+    return r;
+}
+
+/* After a release: whether the context still lives, the driver knows. */
+static void
+primary_gone(struct wrk *w, CUdevice dev)
+{
+    uint64_t id = wire_primary_ctx((uint32_t)dev);
+    unsigned flags = 0;
+    int active = 0;
+
+    if (WRK_CALL(w, cuDevicePrimaryCtxGetState, dev, &flags, &active) == CUDA_SUCCESS &&
+        active)
+        return;
+    if (wrk_handles_find(&w->handles, WIRE_KIND_CTX, id))
+        wrk_ctx_gone(w, id);
+}
+
+CUresult
+h_cuDevicePrimaryCtxRelease_v2(struct wrk *w,
+                               const struct wire_args_cuDevicePrimaryCtxRelease_v2 *a,
+                               struct wrk_reply *rep)
+{
+    CUresult r = WRK_CALL(w, cuDevicePrimaryCtxRelease_v2, a->dev);
+
+    (void)rep;
+    if (r == CUDA_SUCCESS)
+        primary_gone(w, a->dev);
+    return r;
+}
+
+CUresult
+h_cuDevicePrimaryCtxReset_v2(struct wrk *w,
+                             const struct wire_args_cuDevicePrimaryCtxReset_v2 *a,
+                             struct wrk_reply *rep)
+{
+    uint64_t id = wire_primary_ctx((uint32_t)a->dev);
+    CUresult r = WRK_CALL(w, cuDevicePrimaryCtxReset_v2, a->dev);
+
+    (void)rep;
+    if (r == CUDA_SUCCESS && wrk_handles_find(&w->handles, WIRE_KIND_CTX, id))
+        wrk_ctx_gone(w, id);
+    return r;
+}
+
+CUresult
+h_cuCtxCreate_v4(struct wrk *w, const struct wire_args_cuCtxCreate_v4 *a,
+                 struct wrk_reply *rep)
+{
+    CUcontext ctx = NULL;
+    CUresult r;
+
+    (void)rep;
+    /* An older driver has the older forms, which can do the plain case. */
+    if (w->drv->cuCtxCreate_v4)
+        r = w->drv->cuCtxCreate_v4(&ctx, (CUctxCreateParams *)(uintptr_t)a->ctxCreateParams,
+                                   a->flags, a->dev);
+    else if (!a->ctxCreateParams)
+        r = WRK_CALL(w, cuCtxCreate_v2, &ctx, a->flags, a->dev);
+    else
+        r = CUDA_ERROR_NOT_SUPPORTED;
+    if (r != CUDA_SUCCESS)
+        return r;
+    wrk_ctx_put(w, a->pctx_id, ctx, a->dev);
+    /* Creating made it current here and pushed it; who has what current, the
+     * frames say. */
+    return wrk_ctx_use(w, wire_handle_index(a->pctx_id));
+}
+
+CUresult
+h_cuCtxDestroy_v2(struct wrk *w, const struct wire_args_cuCtxDestroy_v2 *a,
+                  struct wrk_reply *rep)
+{
+    CUresult r = WRK_CALL(w, cuCtxDestroy_v2, a->ctx);
+
+    (void)rep;
+    if (r == CUDA_SUCCESS)
+        wrk_ctx_gone(w, a->ctx_id);
+    return r;
+}
+
+CUresult
+h_cuCtxSynchronize(struct wrk *w, const struct wire_args_cuCtxSynchronize *a,
+                   struct wrk_reply *rep)
+{
+    (void)a;
+    return wrk_wait_ctx(w, rep);
+}
+
+CUresult
+h_cuCtxSynchronize_v2(struct wrk *w, const struct wire_args_cuCtxSynchronize_v2 *a,
+                      struct wrk_reply *rep)
+{
+    CUresult r = CUDA_SUCCESS;
+
+    if (a->ctx_id && wire_handle_index(a->ctx_id) != w->ctx_index)
+        r = wrk_ctx_use(w, wire_handle_index(a->ctx_id));
+    return r == CUDA_SUCCESS ? wrk_wait_ctx(w, rep) : r;
+}
+
+CUresult
+h_gp_ping(struct wrk *w, const struct wire_args_gp_ping *a, struct wrk_reply *rep)
+{
+    struct wire_gp_ping_rep *body = rep->body;
+
+    (void)w;
+    body->echo = a->value;
+    return CUDA_SUCCESS;
+}

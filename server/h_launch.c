@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches: the governor is asked, then the driver.
+ *
+ * Parameters arrive as one buffer, laid out as the kernel has them; the driver
+ * takes them in that form.
+ */
+#include "drv.h"
+#include "wire_api.h"
+#include "wrk.h"
+#include "wrk_args.h"
+#include "wrk_governor.h"
+
+#include <string.h>
+
+struct extra {
+    size_t size;
+    void *list[5];
+};
+
+static void **
+extra_fill(struct extra *e, const uint8_t *params, uint32_t len)
+{
+    if (!len)
+        return NULL;
+    e->size = len;
+    e->list[0] = CU_LAUNCH_PARAM_BUFFER_POINTER;
+    e->list[1] = (void *)(uintptr_t)params;
+    e->list[2] = CU_LAUNCH_PARAM_BUFFER_SIZE;
+    e->list[3] = &e->size;
+    e->list[4] = CU_LAUNCH_PARAM_END;
+    return e->list;
+}
+
+CUresult
+h_cuLaunchKernel(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
+                 struct wrk_reply *rep)
+{
+    struct wrk_charge charge;
+    struct extra e;
+    CUresult r;
+
+    (void)rep;
+    wrk_governor_acquire(w, a->hStream, &charge);
+    r = WRK_CALL(w, cuLaunchKernel, a->f, a->gridDimX, a->gridDimY, a->gridDimZ,
+                 a->blockDimX, a->blockDimY, a->blockDimZ, a->sharedMemBytes, a->hStream,
+                 NULL, extra_fill(&e, a->params, a->params_len));
+    wrk_governor_launched(w, &charge, r);
+    return r;
+}
+
+static CUresult
+launch_config(struct wrk *w, const CUlaunchConfig *config, CUfunction f,
+              const uint8_t *params, uint32_t params_len)
+{
+    struct wrk_charge charge;
+    struct extra e;
+    CUresult r;
+
+    wrk_governor_acquire(w, config->hStream, &charge);
+    r = WRK_CALL(w, cuLaunchKernelEx, config, f, NULL,
+                 extra_fill(&e, params, params_len));
+    wrk_governor_launched(w, &charge, r);
+    return r;
+}
+
+CUresult
+h_cuLaunchKernelEx(struct wrk *w, const struct wire_args_cuLaunchKernelEx *a,
+                   struct wrk_reply *rep)
+{
+    (void)rep;
+    return launch_config(w, a->config, a->f, a->params, a->params_len);
+}
+
+/* The call itself takes no parameter buffer; the extended launch does. */
+CUresult
+h_cuLaunchCooperativeKernel(struct wrk *w,
+                            const struct wire_args_cuLaunchCooperativeKernel *a,
+                            struct wrk_reply *rep)
+{
+    CUlaunchAttribute attr;
+    CUlaunchConfig config;
+
+    (void)rep;
+    memset(&attr, 0, sizeof(attr));
+    attr.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    attr.value.cooperative = 1;
+    memset(&config, 0, sizeof(config));
+    config.gridDimX = a->gridDimX;
+    config.gridDimY = a->gridDimY;
+    config.gridDimZ = a->gridDimZ;
+    config.blockDimX = a->blockDimX;
+    config.blockDimY = a->blockDimY;
+    config.blockDimZ = a->blockDimZ;
+    config.sharedMemBytes = a->sharedMemBytes;
+    config.hStream = a->hStream;
+    config.attrs = &attr;
+    config.numAttrs = 1;
+    return launch_config(w, &config, a->f, a->params, a->params_len);
+}
+
+CUresult
+h_cuGraphLaunch(struct wrk *w, const struct wire_args_cuGraphLaunch *a,
+                struct wrk_reply *rep)
+{
+    struct wrk_charge charge;
+    CUresult r;
+
+    (void)rep;
+    wrk_governor_acquire(w, a->hStream, &charge);
+    r = WRK_CALL(w, cuGraphLaunch, a->hGraph, a->hStream);
+    wrk_governor_launched(w, &charge, r);
+    return r;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules and libraries: images put together, options filled in, and what a
+ * launch needs to know about a kernel sent along with it.
+ */
+#include "drv.h"
+#include "gp_image.h"
+#include "gp_log.h"
+#include "wire_api.h"
+#include "wrk.h"
+#include "wrk_args.h"
+#include "wrk_bulk.h"
+#include "wrk_image.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG_MAX 32768u
+#define PARAMS_MAX 4096u
+/* Options whose value is a number that means the same everywhere; the others are
+ * buffers (dealt with here) or addresses in the client. */
+#define OPTIONS_MAX 64u
+
+/* --- kernels -------------------------------------------------------------------- */
+
+/* The attributes that ride along: 0 up to and with this one. */
+#define ATTRS_COUNT ((uint32_t)CU_FUNC_ATTRIBUTE_MAX)
+
+struct func_info {
+    uint32_t param_bytes;
+    uint32_t n_params;
+    int32_t attrs[ATTRS_COUNT];
+    uint64_t params[PARAMS_MAX];
+};
+
+static void
+info_attrs(struct wrk *w, CUfunction func, struct func_info *info)
+{
+    for (uint32_t i = 0; i < ATTRS_COUNT; i++) {
+        int value = 0;
+
+        if (WRK_CALL(w, cuFuncGetAttribute, &value, (CUfunction_attribute)i, func) ==
+            CUDA_SUCCESS)
+            info->attrs[i] = value;
+    }
+}
+
+/* A driver before 12.4 cannot say; the client then finds out from the image. */
+static CUresult
+info_params(struct wrk *w, CUfunction func, bool kernel, struct func_info *info)
+{
+    for (uint32_t i = 0; i < PARAMS_MAX; i++) {
+        size_t offset = 0;
+        size_t size = 0;
+        CUresult r = kernel ? WRK_CALL(w, cuKernelGetParamInfo, (CUkernel)func, i,
+                                       &offset, &size)
+                            : WRK_CALL(w, cuFuncGetParamInfo, func, i, &offset, &size);
+
+        if (r == CUDA_ERROR_INVALID_VALUE)
+            break;
+        if (r != CUDA_SUCCESS)
+            return r;
+        info->params[info->n_params++] = (uint64_t)size << 32 | offset;
+        info->param_bytes = (uint32_t)gp_max((size_t)info->param_bytes, offset + size);
+    }
+    return CUDA_SUCCESS;
+}
+
+/* The three replies that carry it have one layout. */
+static_assert(sizeof(struct wire_cuModuleGetFunction_rep) ==
+                      sizeof(struct wire_gp_func_info_rep) &&
+                  sizeof(struct wire_cuLibraryGetKernel_rep) ==
+                      sizeof(struct wire_gp_func_info_rep),
+              "one layout for what is known about a function");
+
+static CUresult
+info_reply(struct wrk *w, struct wrk_reply *rep, CUfunction func, bool kernel)
+{
+    struct func_info *info = calloc(1, sizeof(*info));
+    struct wire_gp_func_info_rep fixed = {0};
+    struct wire_gp_func_info_rep_room room;
+    void *body;
+    CUresult r;
+
+    if (!info)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    info_attrs(w, func, info);
+    r = info_params(w, func, kernel, info);
+    if (r == CUDA_SUCCESS && (rep->req->flags & WIRE_F_REPLY)) {
+        fixed.param_bytes = info->param_bytes;
+        fixed.n_attrs = ATTRS_COUNT;
+        fixed.n_params = info->n_params;
+        body = wrk_reply_reserve(w, rep->req, wire_gp_func_info_rep_size(&fixed));
+        rep->taken = true;
+        if (body) {
+            memcpy(body, &fixed, sizeof(fixed));
+            wire_gp_func_info_rep_place(&room, body);
+            memcpy(room.attrs, info->attrs, ATTRS_COUNT * sizeof(int32_t));
+            if (info->n_params)
+                memcpy(room.params, info->params, info->n_params * sizeof(uint64_t));
+            wrk_reply_send(w, rep->req, CUDA_SUCCESS);
+        }
+    }
+    free(info);
+    return r;
+}
+
+CUresult
+h_cuModuleGetFunction(struct wrk *w, const struct wire_args_cuModuleGetFunction *a,
+                      struct wrk_reply *rep)
+{
+    CUfunction func = NULL;
+    CUresult r = WRK_CALL(w, cuModuleGetFunction, &func, a->hmod, a->name);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    wrk_handle_put(w, WIRE_KIND_FUNC, a->hfunc_id, func);
+    return info_reply(w, rep, func, false);
+}
+
+CUresult
+h_cuLibraryGetKernel(struct wrk *w, const struct wire_args_cuLibraryGetKernel *a,
+                     struct wrk_reply *rep)
+{
+    CUkernel kernel = NULL;
+    CUresult r = WRK_CALL(w, cuLibraryGetKernel, &kernel, a->library, a->name);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    wrk_handle_put(w, WIRE_KIND_FUNC, a->pKernel_id, kernel);
+    return info_reply(w, rep, (CUfunction)kernel, true);
+}
+
+CUresult
+h_gp_func_info(struct wrk *w, const struct wire_args_gp_func_info *a,
+               struct wrk_reply *rep)
+{
+    return info_reply(w, rep, a->hfunc, false);
+}
+
+/* --- build options and logs ------------------------------------------------------- */
+
+struct jit {
+    CUjit_option options[OPTIONS_MAX];
+    void *values[OPTIONS_MAX];
+    unsigned n;
+    char *info_log, *error_log;
+    unsigned info_at, error_at, wall_at; /* index of the size or time value, or n */
+};
+
+static void
+jit_fini(struct jit *jit)
+{
+    free(jit->info_log);
+    free(jit->error_log);
+}
+
+static unsigned
+log_size(uint64_t asked)
+{
+    return (unsigned)gp_min(asked, (uint64_t)LOG_MAX);
+}
+
+/* Which value stands for which of our buffers; sizes come as the client has them. */
+static CUresult
+jit_option(struct jit *jit, CUjit_option option, uint64_t value)
+{
+    char **log = option == CU_JIT_INFO_LOG_BUFFER    ? &jit->info_log
+                 : option == CU_JIT_ERROR_LOG_BUFFER ? &jit->error_log
+                                                     : NULL;
+    void *v = (void *)(uintptr_t)value;
+
+    if (log) {
+        free(*log);
+        *log = calloc(1, LOG_MAX + 1);
+        if (!*log)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        v = *log;
+    } else if (option == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES) {
+        jit->info_at = jit->n;
+        v = (void *)(uintptr_t)log_size(value);
+    } else if (option == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) {
+        jit->error_at = jit->n;
+        v = (void *)(uintptr_t)log_size(value);
+    } else if (option == CU_JIT_WALL_TIME) {
+        jit->wall_at = jit->n;
+    } else if (option == CU_JIT_GLOBAL_SYMBOL_NAMES ||
+               option == CU_JIT_GLOBAL_SYMBOL_ADDRESSES ||
+               option == CU_JIT_REFERENCED_KERNEL_NAMES ||
+               option == CU_JIT_REFERENCED_VARIABLE_NAMES) {
+        return CUDA_ERROR_NOT_SUPPORTED; /* pointers into the client */
+    }
+    jit->options[jit->n] = option;
+    jit->values[jit->n++] = v;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+jit_init(struct jit *jit, unsigned n, const CUjit_option *options,
+         const unsigned long long *values)
+{
+    CUresult r = CUDA_SUCCESS;
+
+    memset(jit, 0, sizeof(*jit));
+    jit->info_at = jit->error_at = jit->wall_at = OPTIONS_MAX;
+    if (n > OPTIONS_MAX || (n && (!options || !values)))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < n && r == CUDA_SUCCESS; i++)
+        r = jit_option(jit, options[i], values[i]);
+    return r;
+}
+
+static uint32_t
+jit_log_len(const struct jit *jit, const char *log, unsigned size_at)
+{
+    if (!log || size_at == OPTIONS_MAX)
+        return 0;
+    return (uint32_t)gp_min(strlen(log), (size_t)(uintptr_t)jit->values[size_at]);
+}
+
+/* Logs go out with a failing result too: they say why. */
+static void
+jit_reply(struct wrk *w, struct wrk_reply *rep, const struct jit *jit, CUresult result)
+{
+    struct wire_cuModuleLoadDataEx_rep fixed = {0};
+    struct wire_cuModuleLoadDataEx_rep_room room;
+    void *body;
+
+    if (!(rep->req->flags & WIRE_F_REPLY))
+        return;
+    if (jit->wall_at != OPTIONS_MAX)
+        memcpy(&fixed.wall_time, &jit->values[jit->wall_at], sizeof(fixed.wall_time));
+    fixed.info_log_len = jit_log_len(jit, jit->info_log, jit->info_at);
+    fixed.error_log_len = jit_log_len(jit, jit->error_log, jit->error_at);
+    rep->taken = true;
+    body = wrk_reply_reserve(w, rep->req, wire_cuModuleLoadDataEx_rep_size(&fixed));
+    if (!body)
+        return;
+    memcpy(body, &fixed, sizeof(fixed));
+    wire_cuModuleLoadDataEx_rep_place(&room, body);
+    if (fixed.info_log_len)
+        memcpy(room.info_log, jit->info_log, fixed.info_log_len);
+    if (fixed.error_log_len)
+        memcpy(room.error_log, jit->error_log, fixed.error_log_len);
+    wrk_reply_send(w, rep->req, result);
+}
+
+static_assert(sizeof(struct wire_cuModuleLoadDataEx_rep) ==
+                  sizeof(struct wire_cuLibraryLoadData_rep),
+              "one layout for both ways to load");
+
+/* --- loading ------------------------------------------------------------------------ */
+
+CUresult
+h_cuModuleLoadDataEx(struct wrk *w, const struct wire_args_cuModuleLoadDataEx *a,
+                     struct wrk_reply *rep)
+{
+    CLEANUP(wrk_image_fini) struct wrk_image image = {0};
+    CLEANUP(jit_fini) struct jit jit;
+    CUmodule module = NULL;
+    CUresult r = jit_init(&jit, a->numOptions, a->options, a->values);
+
+    if (r == CUDA_SUCCESS)
+        r = wrk_image_take(w, rep, &image, a->image, a->image_len, a->parts, a->n_parts);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (w->drv->cuModuleLoadDataEx)
+        r = w->drv->cuModuleLoadDataEx(&module, image.code, jit.n, jit.options,
+                                       jit.values);
+    else
+        r = WRK_CALL(w, cuModuleLoadData, &module, image.code);
+    if (r == CUDA_SUCCESS)
+        wrk_handle_put(w, WIRE_KIND_MODULE, a->module_id, module);
+    jit_reply(w, rep, &jit, r);
+    return r;
+}
+
+/* Values of library options are numbers, but for a preserved image: ours is a
+ * copy that ends with this call. */
+static CUresult
+library_options(const struct wire_args_cuLibraryLoadData *a, CUlibraryOption *options,
+                void **values)
+{
+    if (a->numLibraryOptions > OPTIONS_MAX ||
+        (a->numLibraryOptions && !a->libraryOptions))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < a->numLibraryOptions; i++) {
+        options[i] = a->libraryOptions[i];
+        values[i] = (void *)(uintptr_t)a->library_values[i];
+        if (options[i] == CU_LIBRARY_BINARY_IS_PRESERVED)
+            values[i] = NULL;
+        else if (options[i] == CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE)
+            return CUDA_ERROR_NOT_SUPPORTED; /* functions of the client */
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult
+h_cuLibraryLoadData(struct wrk *w, const struct wire_args_cuLibraryLoadData *a,
+                    struct wrk_reply *rep)
+{
+    CLEANUP(wrk_image_fini) struct wrk_image image = {0};
+    CLEANUP(jit_fini) struct jit jit;
+    CUlibraryOption options[OPTIONS_MAX];
+    void *values[OPTIONS_MAX];
+    CUlibrary library = NULL;
+    CUresult r = jit_init(&jit, a->numJitOptions, a->jitOptions, a->jit_values);
+
+    if (r == CUDA_SUCCESS)
+        r = library_options(a, options, values);
+    if (r == CUDA_SUCCESS)
+        r = wrk_image_take(w, rep, &image, a->image, a->image_len, a->parts, a->n_parts);
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = WRK_CALL(w, cuLibraryLoadData, &library, image.code, jit.options, jit.values,
+                 jit.n, options, values, a->numLibraryOptions);
+    if (r == CUDA_SUCCESS)
+        wrk_handle_put(w, WIRE_KIND_LIBRARY, a->library_id, library);
+    jit_reply(w, rep, &jit, r);
+    return r;
+}

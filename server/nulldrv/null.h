@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The null driver: a CUDA driver in which everything succeeds at once.
+ *
+ * For measuring what gpupool itself costs: with it behind the server, every
+ * nanosecond is ours.  Memory is real (host) memory and copies really copy, so
+ * bulk figures are honest; kernels do not run.  It is not a software GPU, checks
+ * no handles, and has only what the measurements and tests need: other names are
+ * not exported.
+ */
+#ifndef NULL_H
+#define NULL_H
+
+#include "cuda_api.h"
+#include "gp_base.h"
+
+#include <stdint.h>
+
+#define NULL_CARDS_MAX 16
+
+struct null_card {
+    unsigned index; /* among all cards */
+    uint64_t memory;
+    uint8_t uuid[16];
+};
+
+/* The cards that this process sees; *ret_count of them. */
+const struct null_card *null_cards(unsigned *ret_count);
+
+/* Ordinal of the context that is current on this thread, or -1. */
+int null_current_device(void);
+
+/* A handle nobody has had before; never followed, never freed. */
+void *null_handle(void);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contexts, streams, events: nothing is ever pending. */
+#include "null.h"
+
+#include <stdatomic.h>
+
+/* The primary context of device d is 0x10000 + d: other handles come later. */
+#define PRIMARY ((uintptr_t)0x10000)
+
+static _Thread_local CUcontext current;
+
+void *
+null_handle(void)
+{
+    static atomic_uintptr_t last = 0x100000;
+
+    return (void *)(atomic_fetch_add_explicit(&last, 16, memory_order_relaxed) + 16);
+}
+
+int
+null_current_device(void)
+{
+    uintptr_t c = (uintptr_t)current;
+
+    if (!current)
+        return -1;
+    return c < PRIMARY + NULL_CARDS_MAX ? (int)(c - PRIMARY) : 0;
+}
+
+CUresult
+cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
+{
+    unsigned count;
+
+    null_cards(&count);
+    if (dev < 0 || (unsigned)dev >= count)
+        return CUDA_ERROR_INVALID_DEVICE;
+    *pctx = (CUcontext)(PRIMARY + (uintptr_t)dev);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuDevicePrimaryCtxRelease_v2(CUdevice dev)
+{
+    (void)dev;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuDevicePrimaryCtxReset_v2(CUdevice dev)
+{
+    (void)dev;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
+{
+    (void)dev;
+    (void)flags;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
+{
+    (void)dev;
+    *flags = 0;
+    *active = 1;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags,
+               CUdevice dev)
+{
+    (void)ctxCreateParams;
+    (void)flags;
+    (void)dev;
+    *pctx = current = null_handle();
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxDestroy_v2(CUcontext ctx)
+{
+    if (ctx == current)
+        current = NULL;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxSetCurrent(CUcontext ctx)
+{
+    current = ctx;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxGetCurrent(CUcontext *pctx)
+{
+    *pctx = current;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxSynchronize(void)
+{
+    return current ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult
+cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
+{
+    (void)ctx;
+    *version = CUDA_VERSION;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxGetFlags(unsigned int *flags)
+{
+    *flags = 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxGetLimit(size_t *pvalue, CUlimit limit)
+{
+    *pvalue = limit == CU_LIMIT_STACK_SIZE ? 1024 : 1 << 20;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxSetLimit(CUlimit limit, size_t value)
+{
+    (void)limit;
+    (void)value;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
+{
+    *leastPriority = 0;
+    *greatestPriority = -5;
+    return CUDA_SUCCESS;
+}
+
+/* --- streams ------------------------------------------------------------------ */
+
+CUresult
+cuStreamCreate(CUstream *phStream, unsigned int Flags)
+{
+    (void)Flags;
+    *phStream = null_handle();
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
+{
+    (void)flags;
+    (void)priority;
+    *phStream = null_handle();
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuStreamDestroy_v2(CUstream hStream)
+{
+    (void)hStream;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuStreamQuery(CUstream hStream)
+{
+    (void)hStream;
+    return current ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult
+cuStreamSynchronize(CUstream hStream)
+{
+    (void)hStream;
+    return current ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult
+cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
+{
+    (void)hStream;
+    (void)hEvent;
+    (void)Flags;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
+{
+    (void)hStream;
+    *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
+{
+    (void)hStream;
+    fn(userData);
+    return CUDA_SUCCESS;
+}
+
+/* --- events -------------------------------------------------------------------- */
+
+CUresult
+cuEventCreate(CUevent *phEvent, unsigned int Flags)
+{
+    (void)Flags;
+    *phEvent = null_handle();
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuEventDestroy_v2(CUevent hEvent)
+{
+    (void)hEvent;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuEventRecord(CUevent hEvent, CUstream hStream)
+{
+    (void)hEvent;
+    (void)hStream;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuEventQuery(CUevent hEvent)
+{
+    (void)hEvent;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuEventSynchronize(CUevent hEvent)
+{
+    (void)hEvent;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+    (void)hStart;
+    (void)hEnd;
+    *pMilliseconds = 0;
+    return CUDA_SUCCESS;
+}

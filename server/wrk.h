@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker's own state, behind struct wrk of wrk_call.h.
+ *
+ * One process serves one client process.  Threads: the reader (main) takes
+ * frames in order, runs them, and never waits for the card; waiter threads
+ * (wrk_wait.c) do the waiting and answer later; driver threads call host
+ * functions (wrk_host.c); one thread listens for SIGTERM (wrk_main.c).  What is
+ * not marked otherwise belongs to the reader.
+ */
+#ifndef WRK_H
+#define WRK_H
+
+#include "wrk_call.h"
+#include "wrk_cards.h"
+#include "wrk_conf.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gp_err;
+struct wrk_bulk;
+struct wrk_governor;
+struct wrk_hosts;
+struct wrk_quota;
+struct wrk_segment;
+struct wrk_waits;
+struct xport_conn;
+
+struct wrk_priv {
+    struct wrk_conf conf;
+    struct wrk_segment *segment;
+    struct wrk_cards cards;
+    struct wrk_quota *quota;
+    struct wrk_governor *governor;
+    struct wrk_waits *waits;
+    struct wrk_bulk *bulk;
+    struct wrk_hosts *hosts;
+    struct xport_conn *conn;
+    uint32_t seq;         /* of the last frame */
+    bool unflushed;       /* the reader has committed answers */
+    const char *bad;      /* why the attachment ends, or NULL */
+    atomic_bool stopping; /* any thread */
+
+    /* The sending half of the connection: any thread. */
+    pthread_mutex_t send_lock;
+    struct wire_rep *reserved; /* between reserve and send, lock held */
+    uint32_t reserved_size;
+};
+
+/* Answer from any thread, header and body at once; flushed. */
+void wrk_answer(struct wrk *w, const struct wire_req *req, CUresult result,
+                const void *body, uint32_t size);
+
+/* A frame that nobody asked for, from any thread; flushed. */
+void wrk_event(struct wrk *w, enum wire_event what, const void *body, uint32_t size,
+               const void *more, uint32_t more_size);
+
+/* Send what the reader has committed. */
+void wrk_flush(struct wrk *w);
+
+/* The link is of no use any more: the loop ends.  Any thread. */
+void wrk_stop(struct wrk *w);
+
+#endif

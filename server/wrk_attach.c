@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_attach.h"
+
+#include "attach.pb-c.h"
+#include "gp_err.h"
+#include "gp_msg.h"
+#include "gp_time.h"
+#include "wire_format.h"
+#include "wrk.h"
+#include "wrk_bulk.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define REPLY_MAX (1u << 20)
+#define SEND_MS 5000
+/* Payloads up to this size travel in the frame: one more copy is then cheaper than
+ * a second read. */
+#define INLINE_MAX (64u * 1024)
+
+/* The arrays that the message points to. */
+struct reply {
+    Gpupool__AttachReply msg;
+    Gpupool__AttachDevice devices[TICKET_SLICES_MAX];
+    Gpupool__AttachDevice *device_ptrs[TICKET_SLICES_MAX];
+    protobuf_c_boolean ok[TICKET_SLICES_MAX][WRK_ATTRIBUTES];
+    protobuf_c_boolean peer[TICKET_SLICES_MAX][TICKET_SLICES_MAX];
+};
+
+static void
+fill_facts(Gpupool__AttachDevice *d, const struct wrk_facts *facts)
+{
+    d->stream_priority_least = facts->priority_least;
+    d->stream_priority_greatest = facts->priority_greatest;
+    d->ctx_api_version = facts->api_version;
+    d->limits = (uint64_t *)(uintptr_t)facts->limits;
+    d->n_limits = WRK_LIMITS;
+}
+
+static void
+fill_device(struct reply *reply, struct wrk *w, uint32_t i)
+{
+    struct wrk_card *card = &w->priv->cards.card[i];
+    const struct wrk_conf *conf = &w->priv->conf;
+    Gpupool__AttachDevice *d = &reply->devices[i];
+
+    gpupool__attach_device__init(d);
+    d->name = card->name;
+    d->uuid.data = (uint8_t *)card->uuid.bytes;
+    d->uuid.len = sizeof(card->uuid.bytes);
+    d->pci_bus_id = card->pci;
+    d->total_mem = conf->slices[i].memory;
+    d->attributes = card->attributes;
+    d->n_attributes = WRK_ATTRIBUTES;
+    for (unsigned a = 0; a < WRK_ATTRIBUTES; a++)
+        reply->ok[i][a] = card->attribute_ok[a];
+    d->attribute_ok = reply->ok[i];
+    d->n_attribute_ok = WRK_ATTRIBUTES;
+    if (card->has_luid) {
+        d->luid.data = (uint8_t *)card->luid;
+        d->luid.len = sizeof(card->luid);
+        d->luid_node_mask = card->luid_mask;
+    }
+    d->core_percent = conf->slices[i].core;
+    for (uint32_t j = 0; j < conf->n_slices; j++)
+        reply->peer[i][j] = card->peer[j];
+    d->can_access_peer = reply->peer[i];
+    d->n_can_access_peer = conf->n_slices;
+    fill_facts(d, &conf->facts[i]);
+    reply->device_ptrs[i] = d;
+}
+
+static int
+send_reply(const Gpupool__AttachReply *msg, int fd, struct gp_err *err)
+{
+    size_t size = gpupool__attach_reply__get_packed_size(msg);
+    CLEANUP_FREE uint8_t *buf = NULL;
+
+    if (size > REPLY_MAX)
+        return gp_err_set(err, -EMSGSIZE, "the attach reply has %zu bytes", size);
+    buf = malloc(size + 1);
+    if (!buf)
+        return gp_err_set(err, -ENOMEM, "no memory for the attach reply");
+    gpupool__attach_reply__pack(msg, buf);
+    return gp_msg_send(fd, buf, size, gp_now_ns() + SEND_MS * GP_NS_PER_MS, err);
+}
+
+int
+wrk_attach_reply(struct wrk *w, int fd, struct gp_err *err)
+{
+    struct wrk_conf *conf = &w->priv->conf;
+    CLEANUP_FREE struct reply *reply = calloc(1, sizeof(*reply));
+
+    if (!reply)
+        return gp_err_set(err, -ENOMEM, "no memory for the attach reply");
+    gpupool__attach_reply__init(&reply->msg);
+    reply->msg.status = GPUPOOL__ATTACH_STATUS__ATTACH_OK;
+    reply->msg.wire_minor = WIRE_MINOR;
+    reply->msg.session = conf->session;
+    reply->msg.attachment = conf->attachment;
+    reply->msg.server_version = (char *)(uintptr_t)GPUPOOL_VERSION;
+    reply->msg.driver_version = (uint32_t)w->priv->cards.driver_version;
+    reply->msg.driver = conf->driver;
+    for (uint32_t i = 0; i < conf->n_slices; i++)
+        fill_device(reply, w, i);
+    reply->msg.devices = reply->device_ptrs;
+    reply->msg.n_devices = conf->n_slices;
+    reply->msg.frame_max = WIRE_FRAME_MAX;
+    reply->msg.inline_max = INLINE_MAX;
+    reply->msg.bulk_slot_size = WRK_SLOT_SIZE;
+    return send_reply(&reply->msg, fd, err);
+}
+
+void
+wrk_attach_refuse(const struct wrk_conf *conf, int fd, const char *words)
+{
+    Gpupool__AttachReply msg = GPUPOOL__ATTACH_REPLY__INIT;
+
+    msg.status = GPUPOOL__ATTACH_STATUS__ATTACH_NO_DRIVER;
+    msg.message = (char *)(uintptr_t)words;
+    msg.session = (char *)(uintptr_t)conf->session;
+    msg.attachment = (char *)(uintptr_t)conf->attachment;
+    msg.server_version = (char *)(uintptr_t)GPUPOOL_VERSION;
+    send_reply(&msg, fd, NULL);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Around every call: context, deferred error, answer.  See wrk_call.h.
+ */
+#include "wrk_call.h"
+
+#include "gp_log.h"
+#include "wrk.h"
+#include "wrk_ctx.h"
+#include "xport.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define DRAIN_PIECE (64u * 1024)
+
+CUresult
+wrk_call_enter(struct wrk *w, const struct wire_req *req, unsigned flags)
+{
+    CUresult r = w->deferred;
+
+    if (unlikely(r != CUDA_SUCCESS) && (req->flags & WIRE_F_REPLY) &&
+        !(flags & WRK_CALL_ALWAYS)) {
+        w->deferred = CUDA_SUCCESS;
+        return r;
+    }
+    if (likely(req->ctx == w->ctx_index) || (flags & WRK_CALL_NO_CTX))
+        return CUDA_SUCCESS;
+    return wrk_ctx_use(w, req->ctx);
+}
+
+void
+wrk_call_leave(struct wrk *w, const struct wire_req *req, CUresult result)
+{
+    if (req->flags & WIRE_F_REPLY) {
+        if (wrk_reply_reserve(w, req, 0))
+            wrk_reply_send(w, req, result);
+    } else if (unlikely(result != CUDA_SUCCESS) && w->deferred == CUDA_SUCCESS) {
+        gp_log_debug("call", "call 0x%04x (frame %u) failed with %d, kept for the next "
+                             "call that is answered",
+                     req->call, req->seq, (int)result);
+        w->deferred = result;
+    }
+}
+
+bool
+wrk_frame_bad(struct wrk *w, const struct wire_req *req, const char *why)
+{
+    gp_log_error("frame", "bad frame %u (call 0x%04x, %u bytes): %s; the attachment ends",
+                 req->seq, req->call, req->size, why);
+    if (!w->priv->bad)
+        w->priv->bad = why;
+    return false;
+}
+
+CUresult
+wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret)
+{
+    const struct wrk_handle_slot *slot;
+
+    *ret = NULL;
+    if (id == 0)
+        return CUDA_SUCCESS;
+    if (id <= 2 && kind == WIRE_KIND_STREAM) {
+        *ret = (void *)(uintptr_t)id;
+        return CUDA_SUCCESS;
+    }
+    slot = wrk_handles_find(&w->handles, kind, id);
+    if (unlikely(!slot))
+        return kind == WIRE_KIND_CTX ? CUDA_ERROR_INVALID_CONTEXT
+                                     : CUDA_ERROR_INVALID_HANDLE;
+    *ret = slot->obj;
+    return CUDA_SUCCESS;
+}
+
+static void
+handle_trouble(struct wrk *w, unsigned kind, int r)
+{
+    gp_log_error("frame", "handle of kind %u cannot be entered: %s; the attachment ends",
+                 kind, r == -EEXIST ? "its id is in use" : strerror(-r));
+    if (!w->priv->bad)
+        w->priv->bad = "bad handle id";
+}
+
+void
+wrk_handle_put(struct wrk *w, unsigned kind, uint64_t id, void *obj)
+{
+    int r = wrk_handles_put(&w->handles, kind, id, obj);
+    struct wrk_handle_slot *slot;
+
+    if (unlikely(r < 0)) {
+        handle_trouble(w, kind, r);
+        return;
+    }
+    slot = wrk_handles_find(&w->handles, kind, id);
+    slot->user = w->ctx_index;
+}
+
+uint64_t
+wrk_handle_name(struct wrk *w, unsigned kind, void *obj)
+{
+    uint64_t id = 0;
+    int r;
+
+    if (!obj || (kind == WIRE_KIND_STREAM && (uintptr_t)obj <= 2))
+        return (uintptr_t)obj;
+    r = wrk_handles_name(&w->handles, kind, obj, &id);
+    if (unlikely(r < 0))
+        handle_trouble(w, kind, r);
+    return id;
+}
+
+void
+wrk_handle_del(struct wrk *w, unsigned kind, uint64_t id)
+{
+    wrk_handles_del(&w->handles, kind, id);
+}
+
+/* --- answers ---------------------------------------------------------------- */
+
+void *
+wrk_reply_reserve(struct wrk *w, const struct wire_req *req, uint32_t size)
+{
+    struct wrk_priv *p = w->priv;
+    uint32_t total = (uint32_t)sizeof(struct wire_rep) + wire_align(size);
+    struct wire_rep *rep;
+
+    pthread_mutex_lock(&p->send_lock);
+    rep = xport_reserve(p->conn, total);
+    if (unlikely(!rep)) {
+        pthread_mutex_unlock(&p->send_lock);
+        return NULL;
+    }
+    *rep = (struct wire_rep){.size = total, .call = req->call, .seq = req->seq};
+    memset(rep + 1, 0, total - sizeof(*rep));
+    p->reserved = rep;
+    p->reserved_size = total;
+    return rep + 1;
+}
+
+void
+wrk_reply_send(struct wrk *w, const struct wire_req *req, CUresult result)
+{
+    struct wrk_priv *p = w->priv;
+
+    (void)req;
+    p->reserved->result = (int32_t)result;
+    if (result != CUDA_SUCCESS && p->reserved_size == sizeof(struct wire_rep))
+        p->reserved->flags |= WIRE_F_ERROR;
+    xport_commit(p->conn, p->reserved_size);
+    p->unflushed = true;
+    pthread_mutex_unlock(&p->send_lock);
+}
+
+/* Payload that the function did not take still stands in front of the next
+ * frame. */
+static void
+drain(struct wrk *w, uint64_t len)
+{
+    static _Thread_local uint8_t piece[DRAIN_PIECE];
+
+    while (len) {
+        size_t n = gp_min(len, (uint64_t)sizeof(piece));
+
+        if (xport_recv_bulk(w->priv->conn, piece, n) < 0)
+            return;
+        len -= n;
+    }
+}
+
+void
+wrk_reply_finish(struct wrk *w, struct wrk_reply *rep, CUresult result)
+{
+    void *body;
+
+    if (unlikely(rep->bulk))
+        drain(w, rep->bulk);
+    if (rep->taken)
+        return;
+    if (!(rep->req->flags & WIRE_F_REPLY) ||
+        (result != CUDA_SUCCESS && !rep->on_error)) {
+        wrk_call_leave(w, rep->req, result);
+        return;
+    }
+    body = wrk_reply_reserve(w, rep->req, rep->size);
+    if (!body)
+        return;
+    memcpy(body, rep->body, rep->size);
+    wrk_reply_send(w, rep->req, result);
+}
+
+void
+wrk_answer(struct wrk *w, const struct wire_req *req, CUresult result, const void *body,
+           uint32_t size)
+{
+    struct wrk_priv *p = w->priv;
+    uint32_t total = (uint32_t)sizeof(struct wire_rep) + wire_align(size);
+    struct wire_rep *rep;
+
+    pthread_mutex_lock(&p->send_lock);
+    rep = xport_reserve(p->conn, total);
+    if (rep) {
+        *rep = (struct wire_rep){.size = total,
+                                 .call = req->call,
+                                 .flags = result != CUDA_SUCCESS && !size ? WIRE_F_ERROR
+                                                                          : 0,
+                                 .seq = req->seq,
+                                 .result = (int32_t)result};
+        memset(rep + 1, 0, total - sizeof(*rep));
+        if (size)
+            memcpy(rep + 1, body, size);
+        xport_commit(p->conn, total);
+        xport_flush(p->conn);
+    }
+    pthread_mutex_unlock(&p->send_lock);
+}
+
+void
+wrk_event(struct wrk *w, enum wire_event what, const void *body, uint32_t size,
+          const void *more, uint32_t more_size)
+{
+    struct wrk_priv *p = w->priv;
+    uint32_t total =
+        (uint32_t)sizeof(struct wire_rep) + wire_align(size) + wire_align(more_size);
+    struct wire_rep *rep;
+
+    pthread_mutex_lock(&p->send_lock);
+    rep = xport_reserve(p->conn, total);
+    if (rep) {
+        uint8_t *at = (uint8_t *)(rep + 1);
+
+        memset(rep, 0, total);
+        rep->size = total;
+        rep->call = (uint16_t)what;
+        rep->flags = WIRE_F_EVENT;
+        memcpy(at, body, size);
+        if (more_size)
+            memcpy(at + wire_align(size), more, more_size);
+        xport_commit(p->conn, total);
+        xport_flush(p->conn);
+    }
+    pthread_mutex_unlock(&p->send_lock);
+}
+
+void
+wrk_flush(struct wrk *w)
+{
+    struct wrk_priv *p = w->priv;
+
+    if (!p->unflushed)
+        return;
+    pthread_mutex_lock(&p->send_lock);
+    p->unflushed = false;
+    xport_flush(p->conn);
+    pthread_mutex_unlock(&p->send_lock);
+}
+
+void
+wrk_stop(struct wrk *w)
+{
+    atomic_store(&w->priv->stopping, true);
+    xport_abort(w->priv->conn);
+}

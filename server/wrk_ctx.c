@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_ctx.h"
+
+#include "drv.h"
+#include "wrk.h"
+#include "wrk_bulk.h"
+#include "wrk_quota.h"
+
+#include <stdatomic.h>
+
+/* Kinds whose objects live and die with a context. */
+static const enum wire_kind ctx_kinds[] = {
+    WIRE_KIND_MODULE, WIRE_KIND_STREAM, WIRE_KIND_EVENT,  WIRE_KIND_ARRAY,
+    WIRE_KIND_MIPMAP, WIRE_KIND_TEXOBJ, WIRE_KIND_SURFOBJ,
+};
+
+/* A new context may get the address of a dead one: threads that remember which
+ * one is current compare this as well. */
+static atomic_uint contexts_gone;
+
+CUresult
+wrk_ctx_use(struct wrk *w, uint32_t index)
+{
+    const struct wrk_handle_slot *slot = wrk_handles_at(&w->handles, WIRE_KIND_CTX, index);
+    CUresult r;
+
+    if (!slot && index)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    r = WRK_CALL(w, cuCtxSetCurrent, slot ? slot->obj : NULL);
+    if (r == CUDA_SUCCESS)
+        w->ctx_index = index;
+    return r;
+}
+
+CUcontext
+wrk_ctx_current(struct wrk *w)
+{
+    const struct wrk_handle_slot *slot =
+        wrk_handles_at(&w->handles, WIRE_KIND_CTX, w->ctx_index);
+
+    return slot ? slot->obj : NULL;
+}
+
+uint32_t
+wrk_ctx_slice(struct wrk *w, uint32_t index)
+{
+    const struct wrk_handle_slot *slot = wrk_handles_at(&w->handles, WIRE_KIND_CTX, index);
+
+    return slot ? slot->user : 0;
+}
+
+void
+wrk_ctx_put(struct wrk *w, uint64_t id, CUcontext ctx, CUdevice device)
+{
+    struct wrk_handle_slot *slot;
+
+    wrk_handle_put(w, WIRE_KIND_CTX, id, ctx);
+    slot = wrk_handles_find(&w->handles, WIRE_KIND_CTX, id);
+    if (slot)
+        slot->user = (uint32_t)device;
+}
+
+static void
+forget_kind(struct wrk *w, enum wire_kind kind, uint32_t ctx_index)
+{
+    struct wrk_handle_array *arrays[] = {&w->handles.client[kind],
+                                         &w->handles.server[kind]};
+    uint32_t base[] = {0, WIRE_INDEX_SERVER};
+
+    for (unsigned side = 0; side < ARRAY_SIZE(arrays); side++) {
+        for (uint32_t i = 0; i < arrays[side]->cap; i++) {
+            const struct wrk_handle_slot *slot = &arrays[side]->slots[i];
+
+            if (slot->obj && slot->user == ctx_index)
+                wrk_handle_del(w, kind,
+                               wire_handle_make(kind, slot->gen, base[side] + i));
+        }
+    }
+}
+
+void
+wrk_ctx_gone(struct wrk *w, uint64_t id)
+{
+    uint32_t index = wire_handle_index(id);
+
+    for (unsigned i = 0; i < ARRAY_SIZE(ctx_kinds); i++)
+        forget_kind(w, ctx_kinds[i], index);
+    wrk_quota_drop_ctx(w->priv->quota, index);
+    wrk_bulk_forget(w, index);
+    wrk_handle_del(w, WIRE_KIND_CTX, id);
+    atomic_fetch_add(&contexts_gone, 1);
+    if (w->ctx_index == index) {
+        WRK_CALL(w, cuCtxSetCurrent, NULL);
+        w->ctx_index = 0;
+    }
+}
+
+void
+wrk_ctx_enter(struct wrk *w, CUcontext ctx)
+{
+    static _Thread_local CUcontext current;
+    static _Thread_local unsigned seen;
+    unsigned now = atomic_load(&contexts_gone);
+
+    if (ctx == current && now == seen)
+        return;
+    seen = now;
+    current = WRK_CALL(w, cuCtxSetCurrent, ctx) == CUDA_SUCCESS ? ctx : NULL;
+}

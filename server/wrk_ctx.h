@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts in the worker: which one is current, and which slice it stands on.
+ *
+ * A frame names its context by index; entry 1 + d of the handle table is the
+ * primary context of device d once it has been retained.  Reader thread only,
+ * but for wrk_ctx_enter().
+ */
+#ifndef WRK_CTX_H
+#define WRK_CTX_H
+
+#include "cuda_abi.h"
+
+#include <stdint.h>
+
+struct wrk;
+
+/* Make context @index current on the reader thread. */
+CUresult wrk_ctx_use(struct wrk *w, uint32_t index);
+
+/* The driver's handle of the context that is current now; NULL if none. */
+CUcontext wrk_ctx_current(struct wrk *w);
+
+/* The slice (= device ordinal) of context @index; 0 when it is unknown. */
+uint32_t wrk_ctx_slice(struct wrk *w, uint32_t index);
+
+/* Enter a new context of @device under @id. */
+void wrk_ctx_put(struct wrk *w, uint64_t id, CUcontext ctx, CUdevice device);
+
+/* The context is gone with all that was in it: forget its objects, give back
+ * its memory. */
+void wrk_ctx_gone(struct wrk *w, uint64_t id);
+
+/* On a waiter thread: make @ctx current there unless it is already. */
+void wrk_ctx_enter(struct wrk *w, CUcontext ctx);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_driver.h"
+
+#include "drv.h"
+#include "gp_err.h"
+#include "gp_str.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+static int
+own_library(const char *file, char *path, size_t size, struct gp_err *err)
+{
+    static const char *const places[] = {"../lib", "../lib/gpupool"};
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char *slash;
+
+    if (n <= 0)
+        return gp_err_set(err, -errno, "cannot find my own program file");
+    self[n] = 0;
+    slash = strrchr(self, '/');
+    if (slash)
+        *slash = 0;
+    /* The build tree, then an installation. */
+    for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+        if ((size_t)snprintf(path, size, "%s/%s/%s", self, places[i], file) >= size)
+            return gp_err_set(err, -ENAMETOOLONG, "%s: path too long", file);
+        if (access(path, R_OK) == 0)
+            return 0;
+    }
+    return gp_err_set(err, -ENOENT, "%s is not beside the program, in ../lib", file);
+}
+
+static void *
+find_symbol(void *lib, const char *name)
+{
+    return dlsym(lib, name);
+}
+
+int
+wrk_driver_open(const char *name, struct drv *drv, struct gp_err *err)
+{
+    char path[PATH_MAX];
+    void *lib;
+    int r = 0;
+
+    if (strcmp(name, "softgpu") == 0)
+        r = own_library("libsoftgpu.so", path, sizeof(path), err);
+    else if (strcmp(name, "null") == 0)
+        r = own_library("libnulldrv.so", path, sizeof(path), err);
+    else
+        gp_str_copy(path, sizeof(path), strcmp(name, "cuda") == 0 ? "libcuda.so.1" : name);
+    if (r < 0)
+        return r;
+    lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!lib)
+        return gp_err_set(err, -ENOENT, "driver %s: %s", name, dlerror());
+    /* Our own client stub is a libcuda.so.1 too, and LD_LIBRARY_PATH may lead there. */
+    if (dlsym(lib, "gpupool_stub_marker"))
+        return gp_err_set(err, -ELOOP, "driver %s is gpupool's own client library", path);
+    drv_load(drv, find_symbol, lib);
+    if (!drv->cuInit || !drv->cuDeviceGetCount)
+        return gp_err_set(err, -ELIBBAD, "%s is no CUDA driver: it lacks cuInit", path);
+    return 0;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which CUDA driver stands behind the worker: a library, opened by name.
+ *
+ * The driver API is the only interface to a backend; a second one would have to
+ * be kept equal for ever.  Opened once, never closed (drivers do not like it).
+ */
+#ifndef WRK_DRIVER_H
+#define WRK_DRIVER_H
+
+struct drv;
+struct gp_err;
+
+/* @name: "softgpu" or "null" (beside the program, in ../lib), "cuda" (the
+ * system's libcuda.so.1), or a path. */
+int wrk_driver_open(const char *name, struct drv *drv, struct gp_err *err);
+
+#endif

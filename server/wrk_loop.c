@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_loop.h"
+
+#include "gp_log.h"
+#include "gp_time.h"
+#include "wrk.h"
+#include "wrk_wait.h"
+#include "xport.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The frame's place in the order; its length has been checked by the transport. */
+static bool
+frame_ok(struct wrk *w, const struct wire_req *req, uint32_t size)
+{
+    if (size < sizeof(*req))
+        return wrk_frame_bad(w, req, "shorter than a header");
+    if (req->seq != w->priv->seq + 1)
+        return wrk_frame_bad(w, req, "out of order");
+    w->priv->seq = req->seq;
+    if (req->flags & ~(WIRE_F_BULK | WIRE_F_REPLY))
+        return wrk_frame_bad(w, req, "unknown flags");
+    return true;
+}
+
+/* The next frame, or -EAGAIN when the reader has waits to look after. */
+static int
+next_frame(struct wrk *w, const void **frame, uint32_t *size)
+{
+    struct xport_conn *conn = w->priv->conn;
+
+    /* Answers leave when there is nothing else to execute at once. */
+    if (!xport_buffered(conn))
+        wrk_flush(w);
+    return xport_recv(conn, frame, size, wrk_wait_pending(w) ? 0 : GP_FOREVER);
+}
+
+static int
+loop_end(struct wrk *w, int r)
+{
+    if (atomic_load(&w->priv->stopping))
+        return -ECANCELED;
+    if (r == -EPROTO)
+        gp_log_error("frame", "a frame of a length that no frame may have; the "
+                              "attachment ends");
+    else if (r != -ECONNRESET)
+        gp_log_warn("frame", "connection: %s", strerror(-r));
+    return r == -ECONNRESET ? 0 : r;
+}
+
+int
+wrk_loop_run(struct wrk *w)
+{
+    for (;;) {
+        const void *frame;
+        uint32_t size;
+        int r = next_frame(w, &frame, &size);
+
+        if (r == -EAGAIN) {
+            wrk_wait_poll(w);
+            continue;
+        }
+        if (r < 0)
+            return loop_end(w, r);
+        if (!frame_ok(w, frame, size) || !wrk_dispatch(w, frame, size) || w->priv->bad) {
+            wrk_flush(w);
+            return -EPROTO;
+        }
+    }
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpupool-worker: serves one client process on one connection.
+ *
+ * Started by gpupool-server with three descriptors (wrk_conf.h).  Order matters:
+ *
+ *   configuration, segment     a worker without them has nothing to serve
+ *   open the driver            as the user that may read its files
+ *   drop privileges            before the driver touches anything
+ *   cuInit, read the cards     opens device nodes
+ *   filter system calls        before the first byte of the client is believed
+ *   answer the attach request  then frames, until the client is gone
+ *
+ * It ends by _exit: a driver's exit handlers may wait for kernels that never end,
+ * and the kernel takes everything back anyway.  Memory counted in the segment is
+ * cleared by the supervisor when it reaps us.
+ */
+#include "wrk.h"
+
+#include "drv.h"
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_str.h"
+#include "wrk_attach.h"
+#include "wrk_bulk.h"
+#include "wrk_driver.h"
+#include "wrk_governor.h"
+#include "wrk_host.h"
+#include "wrk_loop.h"
+#include "wrk_probe.h"
+#include "wrk_quota.h"
+#include "wrk_sandbox.h"
+#include "wrk_segment.h"
+#include "wrk_wait.h"
+#include "xport.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+static struct drv the_driver;
+static struct wrk_priv the_priv;
+static struct wrk the_worker = {.drv = &the_driver, .priv = &the_priv};
+
+static int
+read_conf(struct wrk_conf *conf, struct gp_err *err)
+{
+    ssize_t n = read(WRK_FD_CONF, conf, sizeof(*conf));
+
+    if (n != (ssize_t)sizeof(*conf) || conf->magic != WRK_CONF_MAGIC ||
+        conf->size != sizeof(*conf) || conf->n_slices > TICKET_SLICES_MAX)
+        return gp_err_set(err, -EINVAL,
+                          "no configuration: gpupool-server starts this program");
+    close(WRK_FD_CONF);
+    return 0;
+}
+
+static int
+map_segment(struct wrk_segment **ret, struct gp_err *err)
+{
+    struct wrk_segment *seg = mmap(NULL, sizeof(*seg), PROT_READ | PROT_WRITE,
+                                   MAP_SHARED, WRK_FD_SEGMENT, 0);
+
+    if (seg == MAP_FAILED)
+        return gp_err_set(err, -errno, "session segment: %s", strerror(errno));
+    close(WRK_FD_SEGMENT);
+    if (seg->magic != WRK_SEGMENT_MAGIC || seg->size != sizeof(*seg))
+        return gp_err_set(err, -EINVAL, "session segment: another build's");
+    *ret = seg;
+    return 0;
+}
+
+static int
+start_driver(struct wrk *w, struct gp_err *err)
+{
+    struct wrk_priv *p = w->priv;
+    CUresult result;
+    int r = wrk_driver_open(p->conf.driver, &the_driver, err);
+
+    if (r == 0)
+        r = wrk_sandbox_user(p->conf.user, err);
+    if (r < 0)
+        return r;
+    /* Between fork and the call above nobody would have told us. */
+    if ((uint32_t)getppid() != p->conf.supervisor_pid)
+        return gp_err_set(err, -ESRCH, "the supervisor is gone");
+    result = the_driver.cuInit(0);
+    if (result != CUDA_SUCCESS)
+        return gp_err_set(err, -ENODEV, "the driver (%s) does not start: error %d",
+                          p->conf.driver, (int)result);
+    return wrk_cards_read(&the_driver, &p->conf, &p->cards, err);
+}
+
+static int
+start_objects(struct wrk *w, struct gp_err *err)
+{
+    struct wrk_priv *p = w->priv;
+    int r = pthread_mutex_init(&p->send_lock, NULL);
+
+    if (r == 0)
+        r = wrk_quota_new(p->segment, p->conf.seat, &p->quota);
+    if (r == 0)
+        r = wrk_waits_new(w, &p->waits);
+    if (r == 0)
+        r = wrk_bulk_new(w, &p->bulk);
+    if (r == 0)
+        r = wrk_hosts_new(w, &p->hosts);
+    if (r == 0)
+        r = wrk_governor_new(w, &p->governor);
+    return r ? gp_err_set(err, r, "no memory for the worker's objects") : 0;
+}
+
+/* SIGTERM: the supervisor ends this attachment.  The reader may be anywhere, the
+ * driver included; breaking the link gets it out of everything but the driver,
+ * and the supervisor's SIGKILL out of that. */
+static void *
+signal_main(void *arg)
+{
+    struct wrk *w = arg;
+    static const char words[] = "the session was ended by the pool";
+    struct wire_event_lost lost = {.result = CUDA_ERROR_SYSTEM_NOT_READY,
+                                   .len = sizeof(words) - 1};
+    sigset_t set;
+    int signo;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigwait(&set, &signo);
+    gp_log_info("worker", "ended by the supervisor");
+    if (pthread_mutex_trylock(&w->priv->send_lock) == 0) {
+        pthread_mutex_unlock(&w->priv->send_lock);
+        wrk_event(w, WIRE_EVENT_LOST, &lost, sizeof(lost), words, lost.len);
+    }
+    wrk_stop(w);
+    return NULL;
+}
+
+/* Before any thread, the driver's included, so that all inherit the mask. */
+static void
+block_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static int
+serve(struct wrk *w, struct gp_err *err)
+{
+    struct wrk_priv *p = w->priv;
+    pthread_t thread;
+    int r = wrk_sandbox_filter(err);
+
+    if (r == 0)
+        r = wrk_attach_reply(w, WRK_FD_CONN, err);
+    if (r == 0)
+        r = xport_tcp_new(WRK_FD_CONN, WIRE_FRAME_MAX, &p->conn, err);
+    if (r < 0)
+        return r;
+    if (pthread_create(&thread, NULL, signal_main, w) != 0)
+        return gp_err_set(err, -EAGAIN, "no thread for signals");
+    r = wrk_loop_run(w);
+    wrk_hosts_cancel(p->hosts);
+    gp_log_debug("worker", "%u frames, %llu bytes in, %llu bytes out", p->seq,
+                 (unsigned long long)p->conn->stats.rx_bytes,
+                 (unsigned long long)p->conn->stats.tx_bytes);
+    xport_abort(p->conn);
+    return r;
+}
+
+static int
+worker_main(void)
+{
+    struct wrk *w = &the_worker;
+    struct wrk_priv *p = w->priv;
+    struct gp_err err = {0};
+    int r = read_conf(&p->conf, &err);
+
+    if (r < 0) {
+        fprintf(stderr, "gpupool-worker: %s\n", gp_err_msg(&err, r));
+        return 2;
+    }
+    gp_log_init(p->conf.attachment, GP_LOG_WARN);
+    prctl(PR_SET_NAME, p->conf.attachment, 0, 0, 0);
+    block_signals();
+    r = map_segment(&p->segment, &err);
+    if (r == 0)
+        r = start_driver(w, &err);
+    if (r == 0)
+        r = start_objects(w, &err);
+    if (r < 0) {
+        gp_log_error("worker", "%s", gp_err_msg(&err, r));
+        wrk_attach_refuse(&p->conf, WRK_FD_CONN, gp_err_msg(&err, r));
+        return 1;
+    }
+    r = serve(w, &err);
+    if (r < 0 && err.code)
+        gp_log_error("worker", "%s", gp_err_msg(&err, r));
+    return r == -EPROTO ? 3 : r < 0 && r != -ECANCELED;
+}
+
+static int
+usage(int status)
+{
+    fputs("Usage: gpupool-worker --probe [--driver NAME] [--user USER]\n"
+          "Serves one client of gpupool-server, which starts it.  --probe prints the\n"
+          "cards that a driver shows: softgpu, null, cuda, or a path.\n",
+          status ? stderr : stdout);
+    return status;
+}
+
+static int
+probe_main(int argc, char **argv)
+{
+    const char *driver = "softgpu";
+    const char *user = "";
+    struct gp_err err = {0};
+    int r;
+
+    for (int i = 2; i < argc; i += 2) {
+        if (i + 1 == argc)
+            return usage(2);
+        if (strcmp(argv[i], "--driver") == 0)
+            driver = argv[i + 1];
+        else if (strcmp(argv[i], "--user") == 0)
+            user = argv[i + 1];
+        else
+            return usage(2);
+    }
+    gp_log_init("probe", GP_LOG_INFO);
+    r = wrk_probe(driver, user, &err);
+    if (r < 0)
+        gp_log_error("probe", "%s", gp_err_msg(&err, r));
+    return r < 0 ? 1 : 0;
+}
+
+int
+main(int argc, char **argv)
+{
+    int status;
+
+    if (argc > 1 && strcmp(argv[1], "--help") == 0)
+        return usage(0);
+    if (argc > 1 && strcmp(argv[1], "--probe") == 0)
+        status = probe_main(argc, argv);
+    else
+        status = worker_main();
+    fflush(NULL);
+    _exit(status);
+}

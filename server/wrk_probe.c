@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_probe.h"
+
+#include "drv.h"
+#include "gp_err.h"
+#include "wrk_cards.h"
+#include "wrk_driver.h"
+#include "wrk_sandbox.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int32_t
+attribute(const struct wrk_card *card, CUdevice_attribute a)
+{
+    return card->attributes[a - 1];
+}
+
+static int
+probe_card(const struct drv *drv, int index, struct gp_err *err)
+{
+    struct wrk_card card;
+    struct wrk_facts facts;
+    char uuid[TICKET_UUID_TEXT];
+    CUresult r = wrk_card_read(drv, index, &card);
+
+    if (r == CUDA_SUCCESS)
+        r = wrk_cards_facts(drv, card.device, &facts);
+    if (r != CUDA_SUCCESS)
+        return gp_err_set(err, -ENODEV, "card %d cannot be used (error %d)", index,
+                          (int)r);
+    ticket_uuid_format((const uint8_t *)card.uuid.bytes, uuid);
+    printf("card %d %s %zu %d %d %d %s\n", index, uuid, card.memory,
+           attribute(&card, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+           attribute(&card, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+           attribute(&card, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR), card.name);
+    printf("facts %" PRId32 " %" PRId32 " %" PRIu32, facts.priority_least,
+           facts.priority_greatest, facts.api_version);
+    for (unsigned i = 0; i < WRK_LIMITS; i++)
+        printf(" %" PRIu64, facts.limits[i]);
+    putchar('\n');
+    return 0;
+}
+
+int
+wrk_probe(const char *driver, const char *user, struct gp_err *err)
+{
+    static struct drv drv;
+    int version = 0;
+    int count = 0;
+    CUresult result;
+    int r = wrk_driver_open(driver, &drv, err);
+
+    if (r == 0)
+        r = wrk_sandbox_user(user, err);
+    if (r < 0)
+        return r;
+    result = drv.cuInit(0);
+    if (result == CUDA_SUCCESS && drv.cuDriverGetVersion)
+        result = drv.cuDriverGetVersion(&version);
+    if (result == CUDA_SUCCESS)
+        result = drv.cuDeviceGetCount(&count);
+    if (result != CUDA_SUCCESS)
+        return gp_err_set(err, -ENODEV, "driver %s does not start (error %d)", driver,
+                          (int)result);
+    printf("driver %d\n", version);
+    for (int i = 0; i < count && r == 0; i++)
+        r = probe_card(&drv, i, err);
+    return fflush(stdout) == 0 ? r : -errno;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpupool-worker --probe: print which cards the driver shows, for the supervisor.
+ */
+#ifndef WRK_PROBE_H
+#define WRK_PROBE_H
+
+struct gp_err;
+
+/* One "driver" line, then a "card" and a "facts" line per card, on stdout. */
+int wrk_probe(const char *driver, const char *user, struct gp_err *err);
+
+#endif

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_wait.h"
+
+#include "drv.h"
+#include "gp_log.h"
+#include "gp_time.h"
+#include "wrk.h"
+#include "wrk_ctx.h"
+#include "wrk_evpool.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+/* How long the reader looks after a wait itself.  Handing over costs two thread
+ * switches, some 20-40 us: by the classical bound, as long as that. */
+#define WAIT_SPIN_NS 40000
+#define WAITER_STACK (256u * 1024)
+/* Streams of a context whose state is asked one by one for a context wait; with
+ * more, a waiter thread is cheaper. */
+#define CTX_STREAMS_MAX 32
+
+enum wait_what {
+    WAIT_STREAM,
+    WAIT_EVENT,
+    WAIT_CTX,
+};
+
+struct wrk_wait {
+    struct wrk_job job; /* first: becomes one when it is handed over */
+    struct wrk_wait *next;
+    enum wait_what what;
+    CUstream stream;
+    CUevent event;
+    bool own_event; /* from the pool, goes back there */
+    uint64_t since_ns;
+};
+
+struct wrk_waits {
+    struct wrk *w;
+    struct wrk_wait *spinning; /* the reader's */
+    struct wrk_wait *spare;    /* the reader's; finished waits for reuse */
+    unsigned cpus;
+
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    struct wrk_job *first, **last; /* queue of jobs */
+    unsigned n_jobs;               /* queued or running */
+    unsigned n_threads, n_idle;
+    bool ending;
+    pthread_t threads[WRK_WAITERS_MAX];
+};
+
+/* --- waiter threads --------------------------------------------------------- */
+
+static void *
+waiter_main(void *arg)
+{
+    struct wrk_waits *waits = arg;
+    struct wrk_job *job;
+
+    pthread_mutex_lock(&waits->lock);
+    for (;;) {
+        while (!waits->first && !waits->ending) {
+            waits->n_idle++;
+            pthread_cond_wait(&waits->more, &waits->lock);
+            waits->n_idle--;
+        }
+        if (!waits->first)
+            break;
+        job = waits->first;
+        waits->first = job->next;
+        if (!waits->first)
+            waits->last = &waits->first;
+        pthread_mutex_unlock(&waits->lock);
+        wrk_ctx_enter(waits->w, job->ctx);
+        job->run(waits->w, job);
+        pthread_mutex_lock(&waits->lock);
+        waits->n_jobs--;
+    }
+    pthread_mutex_unlock(&waits->lock);
+    return NULL;
+}
+
+/* One more thread; the lock is held. */
+static void
+waiter_start(struct wrk_waits *waits)
+{
+    pthread_attr_t attr;
+
+    pthread_attr_init(&attr);
+#ifndef GP_SANITIZED
+    pthread_attr_setstacksize(&attr, WAITER_STACK);
+#endif
+    if (pthread_create(&waits->threads[waits->n_threads], &attr, waiter_main, waits) == 0)
+        waits->n_threads++;
+    pthread_attr_destroy(&attr);
+}
+
+static bool
+job_queue(struct wrk_waits *waits, struct wrk_job *job)
+{
+    bool ok;
+
+    pthread_mutex_lock(&waits->lock);
+    ok = waits->n_jobs < WRK_JOBS_MAX;
+    if (ok) {
+        job->next = NULL;
+        *waits->last = job;
+        waits->last = &job->next;
+        waits->n_jobs++;
+        if (waits->n_idle == 0 && waits->n_threads < WRK_WAITERS_MAX)
+            waiter_start(waits);
+        ok = waits->n_threads > 0;
+        pthread_cond_signal(&waits->more);
+    }
+    pthread_mutex_unlock(&waits->lock);
+    return ok;
+}
+
+bool
+wrk_wait_job(struct wrk *w, struct wrk_reply *rep, struct wrk_job *job)
+{
+    job->req = *rep->req;
+    job->ctx = wrk_ctx_current(w);
+    job->ctx_index = w->ctx_index;
+    rep->taken = true;
+    /* Answers given before this one must not wait for it. */
+    if (job_queue(w->priv->waits, job))
+        return true;
+    wrk_frame_bad(w, rep->req, "too many calls wait");
+    return false;
+}
+
+int
+wrk_waits_new(struct wrk *w, struct wrk_waits **ret)
+{
+    struct wrk_waits *waits = calloc(1, sizeof(*waits));
+    cpu_set_t set;
+
+    if (!waits)
+        return -ENOMEM;
+    waits->w = w;
+    waits->last = &waits->first;
+    waits->cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set)
+                                                               : 1;
+    pthread_mutex_init(&waits->lock, NULL);
+    pthread_cond_init(&waits->more, NULL);
+    *ret = waits;
+    return 0;
+}
+
+static void
+free_list(struct wrk_wait *wait)
+{
+    while (wait) {
+        struct wrk_wait *next = wait->next;
+
+        free(wait);
+        wait = next;
+    }
+}
+
+void
+wrk_waits_free(struct wrk_waits *waits)
+{
+    if (!waits)
+        return;
+    pthread_mutex_lock(&waits->lock);
+    waits->ending = true;
+    pthread_cond_broadcast(&waits->more);
+    pthread_mutex_unlock(&waits->lock);
+    for (unsigned i = 0; i < waits->n_threads; i++)
+        pthread_join(waits->threads[i], NULL);
+    free_list(waits->spinning);
+    free_list(waits->spare);
+    pthread_cond_destroy(&waits->more);
+    pthread_mutex_destroy(&waits->lock);
+    free(waits);
+}
+
+/* --- one wait ------------------------------------------------------------------ */
+
+/* Asking a stream that is being captured would end its capture. */
+static bool
+is_capturing(struct wrk *w, CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    return WRK_CALL(w, cuStreamIsCapturing, stream, &status) == CUDA_SUCCESS &&
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* A context is idle when its default stream and every stream made in it are. */
+static CUresult
+ctx_query(struct wrk *w, uint32_t ctx_index)
+{
+    const struct wrk_handle_array *streams = &w->handles.client[WIRE_KIND_STREAM];
+    unsigned asked = 0;
+    CUresult r = WRK_CALL(w, cuStreamQuery, NULL);
+
+    for (uint32_t i = 0; r == CUDA_SUCCESS && i < streams->cap; i++) {
+        const struct wrk_handle_slot *slot = &streams->slots[i];
+
+        if (!slot->obj || slot->user != ctx_index)
+            continue;
+        if (++asked > CTX_STREAMS_MAX || is_capturing(w, slot->obj))
+            return CUDA_ERROR_NOT_READY;
+        r = WRK_CALL(w, cuStreamQuery, slot->obj);
+    }
+    return r;
+}
+
+static CUresult
+wait_query(struct wrk *w, const struct wrk_wait *wait)
+{
+    CUresult r;
+
+    if (wait->event)
+        return WRK_CALL(w, cuEventQuery, wait->event);
+    if (w->ctx_index != wait->job.ctx_index) {
+        r = wrk_ctx_use(w, wait->job.ctx_index);
+        if (r != CUDA_SUCCESS)
+            return r;
+    }
+    if (wait->what == WAIT_STREAM)
+        return WRK_CALL(w, cuStreamQuery, wait->stream);
+    r = ctx_query(w, wait->job.ctx_index);
+    /* Nothing is left to wait for; the call itself brings out an error of the
+     * context. */
+    return r == CUDA_SUCCESS ? WRK_CALL(w, cuCtxSynchronize) : r;
+}
+
+static void
+wait_run(struct wrk *w, struct wrk_job *job)
+{
+    struct wrk_wait *wait = container_of(job, struct wrk_wait, job);
+    CUresult r;
+
+    if (wait->event)
+        r = WRK_CALL(w, cuEventSynchronize, wait->event);
+    else if (wait->what == WAIT_STREAM)
+        r = WRK_CALL(w, cuStreamSynchronize, wait->stream);
+    else
+        r = WRK_CALL(w, cuCtxSynchronize);
+    wrk_answer(w, &job->req, r, NULL, 0);
+    if (wait->own_event)
+        wrk_evpool_put(w, wait->job.ctx_index, wait->event);
+    free(wait);
+}
+
+static struct wrk_wait *
+wait_new(struct wrk_waits *waits, const struct wire_req *req, enum wait_what what)
+{
+    struct wrk_wait *wait = waits->spare;
+
+    if (wait)
+        waits->spare = wait->next;
+    else
+        wait = malloc(sizeof(*wait));
+    if (!wait)
+        return NULL;
+    *wait = (struct wrk_wait){.what = what, .since_ns = gp_now_ns()};
+    wait->job.run = wait_run;
+    wait->job.req = *req;
+    wait->job.ctx = wrk_ctx_current(waits->w);
+    wait->job.ctx_index = waits->w->ctx_index;
+    return wait;
+}
+
+static void
+wait_done(struct wrk *w, struct wrk_wait *wait, CUresult r)
+{
+    struct wrk_waits *waits = w->priv->waits;
+
+    if (wrk_reply_reserve(w, &wait->job.req, 0))
+        wrk_reply_send(w, &wait->job.req, r);
+    if (wait->own_event)
+        wrk_evpool_put(w, wait->job.ctx_index, wait->event);
+    wait->next = waits->spare;
+    waits->spare = wait;
+}
+
+static void
+wait_hand_over(struct wrk *w, struct wrk_wait *wait)
+{
+    if (!job_queue(w->priv->waits, &wait->job)) {
+        wrk_frame_bad(w, &wait->job.req, "too many calls wait");
+        free(wait);
+    }
+}
+
+static void
+wait_add(struct wrk *w, struct wrk_reply *rep, struct wrk_wait *wait)
+{
+    struct wrk_waits *waits = w->priv->waits;
+
+    rep->taken = true;
+    wait->next = waits->spinning;
+    waits->spinning = wait;
+    /* On a single core a spin only delays whom we wait for. */
+    if (waits->cpus < 2)
+        wrk_wait_hand_over(w);
+}
+
+CUresult
+wrk_wait_stream(struct wrk *w, struct wrk_reply *rep, CUstream stream)
+{
+    CUresult r = WRK_CALL(w, cuStreamQuery, stream);
+    struct wrk_wait *wait;
+
+    if (r != CUDA_ERROR_NOT_READY || !(rep->req->flags & WIRE_F_REPLY))
+        return r;
+    wait = wait_new(w->priv->waits, rep->req, WAIT_STREAM);
+    if (!wait)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    wait->stream = stream;
+    if ((uintptr_t)stream > 2) {
+        wait->event = wrk_evpool_get(w, w->ctx_index);
+        wait->own_event = wait->event != NULL;
+        if (wait->event &&
+            WRK_CALL(w, cuEventRecord, wait->event, stream) != CUDA_SUCCESS) {
+            wrk_evpool_put(w, wait->job.ctx_index, wait->event);
+            wait->event = NULL;
+            wait->own_event = false;
+        }
+    }
+    wait_add(w, rep, wait);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+wrk_wait_ctx(struct wrk *w, struct wrk_reply *rep)
+{
+    CUresult r = ctx_query(w, w->ctx_index);
+    struct wrk_wait *wait;
+
+    if (r == CUDA_SUCCESS)
+        return WRK_CALL(w, cuCtxSynchronize);
+    if (r != CUDA_ERROR_NOT_READY || !(rep->req->flags & WIRE_F_REPLY))
+        return r;
+    wait = wait_new(w->priv->waits, rep->req, WAIT_CTX);
+    if (!wait)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    wait_add(w, rep, wait);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+wrk_wait_event(struct wrk *w, struct wrk_reply *rep, CUevent event)
+{
+    CUresult r = WRK_CALL(w, cuEventQuery, event);
+    struct wrk_wait *wait;
+
+    if (r != CUDA_ERROR_NOT_READY || !(rep->req->flags & WIRE_F_REPLY))
+        return r;
+    wait = wait_new(w->priv->waits, rep->req, WAIT_EVENT);
+    if (!wait)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    wait->event = event;
+    wait_add(w, rep, wait);
+    return CUDA_SUCCESS;
+}
+
+bool
+wrk_wait_pending(const struct wrk *w)
+{
+    return w->priv->waits->spinning != NULL;
+}
+
+void
+wrk_wait_poll(struct wrk *w)
+{
+    struct wrk_waits *waits = w->priv->waits;
+    struct wrk_wait **at = &waits->spinning;
+    uint64_t now = gp_now_ns();
+
+    while (*at) {
+        struct wrk_wait *wait = *at;
+        CUresult r = wait_query(w, wait);
+
+        if (r != CUDA_ERROR_NOT_READY) {
+            *at = wait->next;
+            wait_done(w, wait, r);
+        } else if (now - wait->since_ns > WAIT_SPIN_NS) {
+            *at = wait->next;
+            wait_hand_over(w, wait);
+        } else {
+            at = &wait->next;
+        }
+    }
+}
+
+void
+wrk_wait_hand_over(struct wrk *w)
+{
+    struct wrk_waits *waits = w->priv->waits;
+
+    while (waits->spinning) {
+        struct wrk_wait *wait = waits->spinning;
+
+        waits->spinning = wait->next;
+        wait_hand_over(w, wait);
+    }
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls that wait for the card: answered later, so that the reader never stops.
+ *
+ * A wait goes through three stages.  The reader asks the driver once: done
+ * already, the usual case, is answered at once.  Then the reader asks again
+ * between looking for frames, for a few tens of microseconds.  Then a waiter
+ * thread blocks in the driver and answers.
+ *
+ * What a wait waits for is fixed when its frame is executed: an event is recorded
+ * then, so that work which other threads queue later is not waited for.  The
+ * legacy default stream is the exception, because an event in it would order
+ * other streams; the driver's own call is used there.
+ *
+ * All functions but the job's own run on the reader thread.
+ */
+#ifndef WRK_WAIT_H
+#define WRK_WAIT_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+#include "wire_format.h"
+
+#include <stdbool.h>
+
+struct wrk;
+struct wrk_reply;
+struct wrk_waits;
+
+/* Threads of one attachment that may wait at a time; a client with more waiting
+ * threads than this has the rest queued.  Each costs 256 KiB of stack at most. */
+#define WRK_WAITERS_MAX 128
+
+/* Waits and jobs not answered yet.  A client thread can wait for one call only,
+ * so more than this is a broken or hostile client: the attachment ends. */
+#define WRK_JOBS_MAX 8192
+
+/* Work for a waiter thread: @run with @ctx current, then it is the job's own. */
+struct wrk_job {
+    struct wrk_job *next;
+    void (*run)(struct wrk *w, struct wrk_job *job);
+    struct wire_req req; /* to be answered with wrk_answer() */
+    CUcontext ctx;
+    uint32_t ctx_index;
+};
+
+int wrk_waits_new(struct wrk *w, struct wrk_waits **ret);
+/* Jobs that have not begun are freed by their run() seeing w->priv->stopping. */
+void wrk_waits_free(struct wrk_waits *waits);
+
+/* Hand @job (malloc'ed; @run set) to a waiter thread; takes the answer over from
+ * @rep.  False when there are too many: the attachment ends. */
+bool wrk_wait_job(struct wrk *w, struct wrk_reply *rep, struct wrk_job *job);
+
+/* Answer @rep when the work that is now in @stream, or in the current context, or
+ * before @event, is done.  What is returned is for the dispatch: if rep->taken,
+ * the answer comes later. */
+CUresult wrk_wait_stream(struct wrk *w, struct wrk_reply *rep, CUstream stream);
+CUresult wrk_wait_ctx(struct wrk *w, struct wrk_reply *rep);
+CUresult wrk_wait_event(struct wrk *w, struct wrk_reply *rep, CUevent event);
+
+/* Waits that the reader looks after itself at present? */
+bool wrk_wait_pending(const struct wrk *w);
+
+/* Ask the driver about them; answers what is done, hands to waiter threads what
+ * has been looked after for long enough. */
+void wrk_wait_poll(struct wrk *w);
+
+/* The reader will be busy: hand all of them over. */
+void wrk_wait_hand_over(struct wrk *w);
+
+#endif
