@@ -36,8 +36,8 @@ starts_with(const struct view *view, const char magic[4])
 static int
 too_big(struct gp_err *err, const char *what, uint64_t len, uint64_t bound)
 {
-    return gp_err_set(err, -E2BIG, "%s claims %llu bytes, at most %llu can be there", what,
-                      (unsigned long long)len, (unsigned long long)bound);
+    return gp_err_set(err, -E2BIG, "%s claims %llu bytes, at most %llu can be there",
+                      what, (unsigned long long)len, (unsigned long long)bound);
 }
 
 static int
@@ -123,7 +123,8 @@ measure_text(const struct view *view, size_t *ret, struct gp_err *err)
 }
 
 int
-gp_image_measure(const void *data, size_t bound, struct gp_image *ret, struct gp_err *err)
+gp_image_measure(const void *data, size_t bound, struct gp_image *ret,
+                 struct gp_err *err)
 {
     struct view view = {data, gp_min(bound, GP_IMAGE_MAX_BYTES)};
     struct gp_image image = {.data = data};
@@ -190,10 +191,14 @@ const char *
 gp_image_kind_name(enum gp_image_kind kind)
 {
     switch (kind) {
-    case GP_IMAGE_PTX: return "PTX text";
-    case GP_IMAGE_FATBIN: return "fat binary";
-    case GP_IMAGE_ELF: return "ELF";
-    case GP_IMAGE_WRAPPER: return "wrapper";
+    case GP_IMAGE_PTX:
+        return "PTX text";
+    case GP_IMAGE_FATBIN:
+        return "fat binary";
+    case GP_IMAGE_ELF:
+        return "ELF";
+    case GP_IMAGE_WRAPPER:
+        return "wrapper";
     }
     return "unknown";
 }

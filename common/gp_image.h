@@ -50,8 +50,8 @@ int gp_image_measure(const void *data, size_t bound, struct gp_image *ret,
 
 /* What a wrapper of this process points to. */
 struct gp_image_wrapper {
-    uint32_t version;      /* 1, or 2 after a device link */
-    struct gp_image image; /* what the data pointer names */
+    uint32_t version;         /* 1, or 2 after a device link */
+    struct gp_image image;    /* what the data pointer names */
     const void *const *parts; /* version 2: each unit's own relocatable image */
     size_t n_parts;           /* measure each with gp_image_measure() */
 };

@@ -34,11 +34,12 @@ struct ptx_module;
 #define PTX_MAX_MODIFIERS 32           /* of one instruction [11]               */
 #define PTX_MAX_PARAMS 4096            /* of one function [60]                  */
 #define PTX_MAX_WORDS 60000            /* words beyond ours in one module [0]   */
-#define PTX_MAX_VAR_BYTES ((uint64_t)1 << 40)  /* one variable: a card's memory */
-#define PTX_MAX_INIT_BYTES ((uint64_t)1 << 28) /* initialised bytes of a module,
-                                                  and 64 per character + 1 MiB */
-#define PTX_MAX_PARAM_BYTES 32764      /* of a kernel: the language's own limit */
-#define PTX_MAX_ALIGN 65536            /* of a variable [1024]                  */
+#define PTX_MAX_VAR_BYTES ((uint64_t)1 << 40) /* one variable: a card's memory */
+#define PTX_MAX_INIT_BYTES                                                             \
+    ((uint64_t)1 << 28)           /* initialised bytes of a module,                    \
+                                     and 64 per character + 1 MiB */
+#define PTX_MAX_PARAM_BYTES 32764 /* of a kernel: the language's own limit */
+#define PTX_MAX_ALIGN 65536       /* of a variable [1024]                  */
 
 /* A name.  Equal names in one module are one object: compare pointers. */
 struct ptx_sym {
@@ -117,18 +118,18 @@ struct ptx_var {
     uint8_t n_dims;             /* 0: a scalar or one vector */
     uint16_t type;              /* PTX_W_b8, PTX_W_texref... */
     bool managed;
-    bool is_ptr;         /* .ptr, of a kernel parameter             */
-    uint8_t ptr_space;   /* enum ptx_space; PTX_SPACE_REG = generic */
-    uint32_t ptr_align;  /* .ptr .align, 0 = not given              */
-    uint32_t align;      /* always a power of two, natural if not given */
-    uint32_t line;       /* of the declaration                      */
-    uint32_t id;         /* dense among the module's variables, or among
-                            the function's own (ptx_func.vars, params, rets
-                            each count from 0)                       */
-    uint32_t reg;        /* PTX_SPACE_REG: index in the function's regs */
-    uint64_t elem_size;  /* type size * vec                         */
-    uint64_t size;       /* bytes; 0 for `x[]`                      */
-    uint64_t offset;     /* parameters: in the parameter block      */
+    bool is_ptr;        /* .ptr, of a kernel parameter             */
+    uint8_t ptr_space;  /* enum ptx_space; PTX_SPACE_REG = generic */
+    uint32_t ptr_align; /* .ptr .align, 0 = not given              */
+    uint32_t align;     /* always a power of two, natural if not given */
+    uint32_t line;      /* of the declaration                      */
+    uint32_t id;        /* dense among the module's variables, or among
+                           the function's own (ptx_func.vars, params, rets
+                           each count from 0)                       */
+    uint32_t reg;       /* PTX_SPACE_REG: index in the function's regs */
+    uint64_t elem_size; /* type size * vec                         */
+    uint64_t size;      /* bytes; 0 for `x[]`                      */
+    uint64_t offset;    /* parameters: in the parameter block      */
     uint64_t dims[PTX_MAX_DIMS];
     const struct ptx_func *func; /* the owner, NULL at module level  */
 
@@ -172,10 +173,10 @@ enum {
 
 enum ptx_comp {
     PTX_COMP_NONE,
-    PTX_COMP_X, /* also .r */
-    PTX_COMP_Y, /* also .g */
-    PTX_COMP_Z, /* also .b */
-    PTX_COMP_W, /* also .a */
+    PTX_COMP_X,  /* also .r */
+    PTX_COMP_Y,  /* also .g */
+    PTX_COMP_Z,  /* also .b */
+    PTX_COMP_W,  /* also .a */
     PTX_COMP_B0, /* bytes and halves of video instructions */
     PTX_COMP_B1,
     PTX_COMP_B2,
@@ -221,8 +222,8 @@ enum {
 };
 
 struct ptx_insn {
-    uint16_t op;     /* PTX_W_ld...; >= PTX_W_COUNT: unknown */
-    uint8_t flags;   /* PTX_INSN_* */
+    uint16_t op;   /* PTX_W_ld...; >= PTX_W_COUNT: unknown */
+    uint8_t flags; /* PTX_INSN_* */
     uint8_t n_mods;
     uint8_t n_opds;
     uint32_t line;
@@ -303,7 +304,7 @@ enum {
 struct ptx_module {
     uint32_t version_major;
     uint32_t version_minor;
-    uint32_t sm; /* 86 for sm_86 */
+    uint32_t sm;           /* 86 for sm_86 */
     uint32_t target_flags; /* PTX_TARGET_* */
     uint32_t address_size; /* 32 or 64 */
 
@@ -317,7 +318,8 @@ struct ptx_module {
 /* Parse @len bytes of PTX text.  The text ends at @len or at the first NUL and
  * is not needed afterwards.  -EINVAL: a syntax or naming error; @err says
  * "line 12:5: expected ...".  -E2BIG: a cap above.  -ENOMEM. */
-int ptx_parse(const char *text, size_t len, struct ptx_module **ret, struct gp_err *err);
+int ptx_parse(const char *text, size_t len, struct ptx_module **ret,
+              struct gp_err *err);
 void ptx_module_free(struct ptx_module *mod); /* NULL is a no-op */
 DEFINE_CLEANUP(struct ptx_module, ptx_module_free)
 

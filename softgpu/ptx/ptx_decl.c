@@ -10,14 +10,29 @@ bool
 ptx_word_space(unsigned word, uint8_t *ret)
 {
     switch (word) {
-    case PTX_W_reg: *ret = PTX_SPACE_REG; return true;
-    case PTX_W_const: *ret = PTX_SPACE_CONST; return true;
-    case PTX_W_global: *ret = PTX_SPACE_GLOBAL; return true;
-    case PTX_W_local: *ret = PTX_SPACE_LOCAL; return true;
-    case PTX_W_param: *ret = PTX_SPACE_PARAM; return true;
-    case PTX_W_shared: *ret = PTX_SPACE_SHARED; return true;
-    case PTX_W_tex: *ret = PTX_SPACE_TEX; return true;
-    default: return false;
+    case PTX_W_reg:
+        *ret = PTX_SPACE_REG;
+        return true;
+    case PTX_W_const:
+        *ret = PTX_SPACE_CONST;
+        return true;
+    case PTX_W_global:
+        *ret = PTX_SPACE_GLOBAL;
+        return true;
+    case PTX_W_local:
+        *ret = PTX_SPACE_LOCAL;
+        return true;
+    case PTX_W_param:
+        *ret = PTX_SPACE_PARAM;
+        return true;
+    case PTX_W_shared:
+        *ret = PTX_SPACE_SHARED;
+        return true;
+    case PTX_W_tex:
+        *ret = PTX_SPACE_TEX;
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -25,11 +40,20 @@ bool
 ptx_word_linkage(unsigned word, uint8_t *ret)
 {
     switch (word) {
-    case PTX_W_visible: *ret = PTX_LINK_VISIBLE; return true;
-    case PTX_W_extern: *ret = PTX_LINK_EXTERN; return true;
-    case PTX_W_weak: *ret = PTX_LINK_WEAK; return true;
-    case PTX_W_common: *ret = PTX_LINK_COMMON; return true;
-    default: return false;
+    case PTX_W_visible:
+        *ret = PTX_LINK_VISIBLE;
+        return true;
+    case PTX_W_extern:
+        *ret = PTX_LINK_EXTERN;
+        return true;
+    case PTX_W_weak:
+        *ret = PTX_LINK_WEAK;
+        return true;
+    case PTX_W_common:
+        *ret = PTX_LINK_COMMON;
+        return true;
+    default:
+        return false;
     }
 }
 

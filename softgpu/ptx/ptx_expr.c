@@ -40,15 +40,23 @@ static int
 binary_prec(enum ptx_tok tok)
 {
     switch ((int)tok) {
-    case '*': case '/': case '%':
+    case '*':
+    case '/':
+    case '%':
         return PTX_PREC_PRODUCT;
-    case '+': case '-':
+    case '+':
+    case '-':
         return PTX_PREC_SUM;
-    case PTX_TOK_SHL: case PTX_TOK_SHR:
+    case PTX_TOK_SHL:
+    case PTX_TOK_SHR:
         return PTX_PREC_SHIFT;
-    case '<': case '>': case PTX_TOK_LE: case PTX_TOK_GE:
+    case '<':
+    case '>':
+    case PTX_TOK_LE:
+    case PTX_TOK_GE:
         return 7;
-    case PTX_TOK_EQ: case PTX_TOK_NE:
+    case PTX_TOK_EQ:
+    case PTX_TOK_NE:
         return 6;
     case '&':
         return 5;
@@ -107,23 +115,57 @@ int_binary(struct ptx_parser *p, enum ptx_tok op, struct ptx_val *a,
         uns = a->is_unsigned;
     a->is_unsigned = uns;
     switch ((int)op) {
-    case '*': a->bits = l.bits * b->bits; return 0;
-    case '/': case '%': return divide(p, op == '%', a, b);
-    case '+': a->bits = l.bits + b->bits; return 0;
-    case '-': a->bits = l.bits - b->bits; return 0;
-    case '&': a->bits = l.bits & b->bits; return 0;
-    case '^': a->bits = l.bits ^ b->bits; return 0;
-    case '|': a->bits = l.bits | b->bits; return 0;
-    case PTX_TOK_SHL: a->bits = b->bits > 63 ? 0 : l.bits << b->bits; return 0;
-    case PTX_TOK_SHR: a->bits = shift_right(l.bits, b->bits, uns); return 0;
-    case '<': a->bits = less(&l, b, uns); break;
-    case '>': a->bits = less(b, &l, uns); break;
-    case PTX_TOK_LE: a->bits = !less(b, &l, uns); break;
-    case PTX_TOK_GE: a->bits = !less(&l, b, uns); break;
-    case PTX_TOK_EQ: a->bits = l.bits == b->bits; break;
-    case PTX_TOK_NE: a->bits = l.bits != b->bits; break;
-    case PTX_TOK_AND: a->bits = l.bits && b->bits; break;
-    default: a->bits = l.bits || b->bits; break;
+    case '*':
+        a->bits = l.bits * b->bits;
+        return 0;
+    case '/':
+    case '%':
+        return divide(p, op == '%', a, b);
+    case '+':
+        a->bits = l.bits + b->bits;
+        return 0;
+    case '-':
+        a->bits = l.bits - b->bits;
+        return 0;
+    case '&':
+        a->bits = l.bits & b->bits;
+        return 0;
+    case '^':
+        a->bits = l.bits ^ b->bits;
+        return 0;
+    case '|':
+        a->bits = l.bits | b->bits;
+        return 0;
+    case PTX_TOK_SHL:
+        a->bits = b->bits > 63 ? 0 : l.bits << b->bits;
+        return 0;
+    case PTX_TOK_SHR:
+        a->bits = shift_right(l.bits, b->bits, uns);
+        return 0;
+    case '<':
+        a->bits = less(&l, b, uns);
+        break;
+    case '>':
+        a->bits = less(b, &l, uns);
+        break;
+    case PTX_TOK_LE:
+        a->bits = !less(b, &l, uns);
+        break;
+    case PTX_TOK_GE:
+        a->bits = !less(&l, b, uns);
+        break;
+    case PTX_TOK_EQ:
+        a->bits = l.bits == b->bits;
+        break;
+    case PTX_TOK_NE:
+        a->bits = l.bits != b->bits;
+        break;
+    case PTX_TOK_AND:
+        a->bits = l.bits && b->bits;
+        break;
+    default:
+        a->bits = l.bits || b->bits;
+        break;
     }
     a->is_unsigned = false;
     return 0;
@@ -136,16 +178,36 @@ float_binary(struct ptx_parser *p, enum ptx_tok op, struct ptx_val *a,
     double x = as_double(a), y = as_double(b);
 
     switch ((int)op) {
-    case '*': *a = from_double(x * y); return 0;
-    case '/': *a = from_double(x / y); return 0;
-    case '+': *a = from_double(x + y); return 0;
-    case '-': *a = from_double(x - y); return 0;
-    case '<': *a = from_int(x < y, false); return 0;
-    case '>': *a = from_int(x > y, false); return 0;
-    case PTX_TOK_LE: *a = from_int(x <= y, false); return 0;
-    case PTX_TOK_GE: *a = from_int(x >= y, false); return 0;
-    case PTX_TOK_EQ: *a = from_int(x == y, false); return 0;
-    case PTX_TOK_NE: *a = from_int(x != y, false); return 0;
+    case '*':
+        *a = from_double(x * y);
+        return 0;
+    case '/':
+        *a = from_double(x / y);
+        return 0;
+    case '+':
+        *a = from_double(x + y);
+        return 0;
+    case '-':
+        *a = from_double(x - y);
+        return 0;
+    case '<':
+        *a = from_int(x < y, false);
+        return 0;
+    case '>':
+        *a = from_int(x > y, false);
+        return 0;
+    case PTX_TOK_LE:
+        *a = from_int(x <= y, false);
+        return 0;
+    case PTX_TOK_GE:
+        *a = from_int(x >= y, false);
+        return 0;
+    case PTX_TOK_EQ:
+        *a = from_int(x == y, false);
+        return 0;
+    case PTX_TOK_NE:
+        *a = from_int(x != y, false);
+        return 0;
     default:
         return ptx_fail(p, "operator does not apply to floating-point constants");
     }
@@ -159,7 +221,8 @@ promote(struct ptx_val *v)
 }
 
 static int
-apply_binary(struct ptx_parser *p, enum ptx_tok op, struct ptx_val *a, struct ptx_val *b)
+apply_binary(struct ptx_parser *p, enum ptx_tok op, struct ptx_val *a,
+             struct ptx_val *b)
 {
     if (a->kind == PTX_OPD_F32 || b->kind == PTX_OPD_F32)
         return ptx_fail(p, "a 0f literal cannot be part of an expression");
@@ -305,8 +368,14 @@ bool
 ptx_at_expr(const struct ptx_parser *p)
 {
     switch ((int)p->lex.tok) {
-    case PTX_TOK_INT: case PTX_TOK_F32: case PTX_TOK_F64:
-    case '-': case '+': case '~': case '!': case '(':
+    case PTX_TOK_INT:
+    case PTX_TOK_F32:
+    case PTX_TOK_F64:
+    case '-':
+    case '+':
+    case '~':
+    case '!':
+    case '(':
         return true;
     case PTX_TOK_NAME:
         return strcmp(p->lex.name->sym.name, "WARP_SZ") == 0;

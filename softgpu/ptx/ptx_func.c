@@ -134,19 +134,33 @@ parse_attr(struct ptx_parser *p, struct ptx_func *func)
 
     ptx_lex_next(&p->lex);
     switch (word) {
-    case PTX_W_maxntid: return parse_dims3(p, func->maxntid);
-    case PTX_W_reqntid: return parse_dims3(p, func->reqntid);
-    case PTX_W_reqnctapercluster: return parse_dims3(p, func->reqnctapercluster);
-    case PTX_W_minnctapersm: return parse_number(p, &func->minnctapersm);
-    case PTX_W_maxnctapersm: return parse_number(p, &func->maxnctapersm);
-    case PTX_W_maxnreg: return parse_number(p, &func->maxnreg);
-    case PTX_W_maxclusterrank: return parse_number(p, &func->maxclusterrank);
+    case PTX_W_maxntid:
+        return parse_dims3(p, func->maxntid);
+    case PTX_W_reqntid:
+        return parse_dims3(p, func->reqntid);
+    case PTX_W_reqnctapercluster:
+        return parse_dims3(p, func->reqnctapercluster);
+    case PTX_W_minnctapersm:
+        return parse_number(p, &func->minnctapersm);
+    case PTX_W_maxnctapersm:
+        return parse_number(p, &func->maxnctapersm);
+    case PTX_W_maxnreg:
+        return parse_number(p, &func->maxnreg);
+    case PTX_W_maxclusterrank:
+        return parse_number(p, &func->maxclusterrank);
     case PTX_W_abi_preserve:
-    case PTX_W_abi_preserve_control: return parse_number(p, NULL);
-    case PTX_W_noreturn: func->noreturn = true; return 0;
-    case PTX_W_explicitcluster: func->explicit_cluster = true; return 0;
-    case PTX_W_blocksareclusters: return 0;
-    default: break;
+    case PTX_W_abi_preserve_control:
+        return parse_number(p, NULL);
+    case PTX_W_noreturn:
+        func->noreturn = true;
+        return 0;
+    case PTX_W_explicitcluster:
+        func->explicit_cluster = true;
+        return 0;
+    case PTX_W_blocksareclusters:
+        return 0;
+    default:
+        break;
     }
     /* Hints of later versions: a name and perhaps numbers. */
     while (p->lex.tok == PTX_TOK_INT || p->lex.tok == ',')
@@ -249,8 +263,9 @@ merge_func(struct ptx_parser *p, struct ptx_func *old, struct ptx_func *func,
                            func->name->name, old->line);
     *ret = old;
     if (old->has_body && func->has_body)
-        return ptx_fail_at(p, func->line, 1, -EINVAL, "'%s' was already defined in line %u",
-                           func->name->name, old->line);
+        return ptx_fail_at(p, func->line, 1, -EINVAL,
+                           "'%s' was already defined in line %u", func->name->name,
+                           old->line);
     if (old->has_body)
         return 0;
     *old = *func;
@@ -314,9 +329,10 @@ finish_body(struct ptx_parser *p, struct ptx_func *func)
 {
     struct ptx_arena *arena = p->arena;
 
-    func->regs = ptx_arena_copy(arena, p->regs.data, p->regs.n * sizeof(struct ptx_reg));
-    func->vars =
-        ptx_arena_copy(arena, p->func_vars.data, p->func_vars.n * sizeof(struct ptx_var *));
+    func->regs =
+        ptx_arena_copy(arena, p->regs.data, p->regs.n * sizeof(struct ptx_reg));
+    func->vars = ptx_arena_copy(arena, p->func_vars.data,
+                                p->func_vars.n * sizeof(struct ptx_var *));
     func->insns =
         ptx_arena_copy(arena, p->insns.data, p->insns.n * sizeof(struct ptx_insn));
     func->labels =

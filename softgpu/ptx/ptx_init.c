@@ -12,10 +12,10 @@
 
 struct init {
     struct ptx_var *var;
-    unsigned scalar;      /* bytes of one scalar */
-    uint64_t at;          /* index of the next scalar */
-    uint64_t limit;       /* number of scalars; UINT64_MAX: x[] */
-    unsigned levels;      /* of braces that make sense */
+    unsigned scalar;                 /* bytes of one scalar */
+    uint64_t at;                     /* index of the next scalar */
+    uint64_t limit;                  /* number of scalars; UINT64_MAX: x[] */
+    unsigned levels;                 /* of braces that make sense */
     uint64_t span[PTX_MAX_DIMS + 2]; /* scalars in one element of a level */
 };
 
@@ -53,7 +53,8 @@ reserve(struct ptx_parser *p, struct init *in, uint8_t **ret)
         return ptx_too_big(p, "initialisers larger than %llu bytes in this module",
                            (unsigned long long)p->init_cap);
     if (need > bytes->cap) {
-        uint64_t cap = gp_max(need, gp_min((uint64_t)bytes->cap * 2, PTX_MAX_INIT_BYTES));
+        uint64_t cap =
+            gp_max(need, gp_min((uint64_t)bytes->cap * 2, PTX_MAX_INIT_BYTES));
         void *data = realloc(bytes->data, cap);
 
         if (!data)
@@ -333,8 +334,8 @@ init_end(struct ptx_parser *p, struct init *in)
         var->size = var->dims[0] * row * in->scalar;
     }
     var->init = ptx_arena_copy(p->arena, p->bytes.data, p->bytes.n);
-    var->relocs =
-        ptx_arena_copy(p->arena, p->relocs.data, p->relocs.n * sizeof(struct ptx_reloc));
+    var->relocs = ptx_arena_copy(p->arena, p->relocs.data,
+                                 p->relocs.n * sizeof(struct ptx_reloc));
     if (!var->init || !var->relocs)
         return ptx_no_memory(p);
     var->init_len = p->bytes.n;

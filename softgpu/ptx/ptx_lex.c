@@ -18,7 +18,11 @@ enum {
 };
 
 static const uint8_t classes[256] = {
-    [' '] = C_SPACE, ['\t'] = C_SPACE, ['\r'] = C_SPACE, ['\f'] = C_SPACE, ['\v'] = C_SPACE,
+    [' '] = C_SPACE,
+    ['\t'] = C_SPACE,
+    ['\r'] = C_SPACE,
+    ['\f'] = C_SPACE,
+    ['\v'] = C_SPACE,
     ['0' ... '9'] = C_NAME | C_DIGIT | C_HEX,
     ['A' ... 'F'] = C_NAME | C_START | C_HEX,
     ['a' ... 'f'] = C_NAME | C_START | C_HEX,
@@ -244,13 +248,17 @@ lex_number(struct ptx_lex *lex)
 
     if (c[0] == '0') {
         switch (c[1]) {
-        case 'f': case 'F':
+        case 'f':
+        case 'F':
             return lex_hex_float(lex, 8, PTX_TOK_F32);
-        case 'd': case 'D':
+        case 'd':
+        case 'D':
             return lex_hex_float(lex, 16, PTX_TOK_F64);
-        case 'x': case 'X':
+        case 'x':
+        case 'X':
             return lex_integer(lex, c + 2, 16);
-        case 'b': case 'B':
+        case 'b':
+        case 'B':
             return lex_integer(lex, c + 2, 2);
         default:
             break;
@@ -286,8 +294,9 @@ lex_punct(struct ptx_lex *lex)
         char text[3];
         uint8_t tok;
     } pairs[] = {
-        {"<<", PTX_TOK_SHL}, {">>", PTX_TOK_SHR}, {"<=", PTX_TOK_LE}, {">=", PTX_TOK_GE},
-        {"==", PTX_TOK_EQ},  {"!=", PTX_TOK_NE},  {"&&", PTX_TOK_AND}, {"||", PTX_TOK_OR},
+        {"<<", PTX_TOK_SHL}, {">>", PTX_TOK_SHR}, {"<=", PTX_TOK_LE},
+        {">=", PTX_TOK_GE},  {"==", PTX_TOK_EQ},  {"!=", PTX_TOK_NE},
+        {"&&", PTX_TOK_AND}, {"||", PTX_TOK_OR},
     };
     const char *c = lex->cur;
 
@@ -298,7 +307,7 @@ lex_punct(struct ptx_lex *lex)
         }
     }
     lex->cur = c + 1;
-    return (enum ptx_tok)*c;
+    return (enum ptx_tok) * c;
 }
 
 /* What starts at cur, which is no blank. */
@@ -316,14 +325,34 @@ lex_token(struct ptx_lex *lex)
     switch (*c) {
     case 0:
         return PTX_TOK_END;
-    case ',': case ';': case '[': case ']': case '{': case '}': case '(': case ')':
-    case ':': case '@': case '+': case '-':
+    case ',':
+    case ';':
+    case '[':
+    case ']':
+    case '{':
+    case '}':
+    case '(':
+    case ')':
+    case ':':
+    case '@':
+    case '+':
+    case '-':
         lex->cur = c + 1;
-        return (enum ptx_tok)*c;
+        return (enum ptx_tok) * c;
     case '"':
         return lex_string(lex);
-    case '<': case '>': case '=': case '!': case '&': case '|': case '*': case '/':
-    case '%': case '~': case '^': case '?':
+    case '<':
+    case '>':
+    case '=':
+    case '!':
+    case '&':
+    case '|':
+    case '*':
+    case '/':
+    case '%':
+    case '~':
+    case '^':
+    case '?':
         return lex_punct(lex);
     default:
         return bad(lex, "no PTX character");

@@ -12,13 +12,13 @@
 #include "ptx_names.h"
 
 enum ptx_tok {
-    PTX_TOK_END = 0, /* below 128: the character itself */
+    PTX_TOK_END = 0,    /* below 128: the character itself */
     PTX_TOK_NAME = 128, /* name: add, %r1, foo, _ */
-    PTX_TOK_DOT,     /* name: .u32, .shared::cta, .1d */
-    PTX_TOK_INT,     /* bits, is_unsigned */
-    PTX_TOK_F32,     /* bits: 0f... */
-    PTX_TOK_F64,     /* bits: 0d..., 1.5 */
-    PTX_TOK_STRING,  /* text, len: without the quotes, escapes as they are */
+    PTX_TOK_DOT,        /* name: .u32, .shared::cta, .1d */
+    PTX_TOK_INT,        /* bits, is_unsigned */
+    PTX_TOK_F32,        /* bits: 0f... */
+    PTX_TOK_F64,        /* bits: 0d..., 1.5 */
+    PTX_TOK_STRING,     /* text, len: without the quotes, escapes as they are */
     PTX_TOK_SHL,
     PTX_TOK_SHR,
     PTX_TOK_LE,

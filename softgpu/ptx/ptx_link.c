@@ -240,8 +240,9 @@ check_headers(struct linker *ln)
         const struct ptx_module *mod = ln->in[i].mod;
 
         if (mod->address_size != out->address_size)
-            return gp_err_set(ln->err, -EINVAL, "input %u has %u-bit addresses, others %u",
-                              i, mod->address_size, out->address_size);
+            return gp_err_set(ln->err, -EINVAL,
+                              "input %u has %u-bit addresses, others %u", i,
+                              mod->address_size, out->address_size);
         if (mod->version_major > out->version_major ||
             (mod->version_major == out->version_major &&
              mod->version_minor > out->version_minor)) {
@@ -256,8 +257,7 @@ check_headers(struct linker *ln)
 
 /* ---- second pass: rewrite ---- */
 
-static void
-patch_opds(const struct input *in, const struct ptx_opd *opds, uint32_t n);
+static void patch_opds(const struct input *in, const struct ptx_opd *opds, uint32_t n);
 
 static void
 patch_opd(const struct input *in, struct ptx_opd *opd)

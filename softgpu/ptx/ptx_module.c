@@ -106,6 +106,7 @@ ptx_func_param(const struct ptx_func *func, uint32_t index, struct ptx_param_inf
         return -EINVAL;
     var = func->params[index];
     *ret = (struct ptx_param_info){.offset = (uint32_t)var->offset,
-                                   .size = (uint32_t)var->size, .align = var->align};
+                                   .size = (uint32_t)var->size,
+                                   .align = var->align};
     return 0;
 }

@@ -187,8 +187,8 @@ preload_sregs(struct ptx_names *names)
         name = ptx_names_intern(names, pm, strlen(pm));
         if (!name)
             return -ENOMEM;
-        *name = (struct ptx_name){.sym = name->sym, .sreg = PTX_SREG_pm_64 + 1,
-                                  .split = 1, .num = i};
+        *name = (struct ptx_name){
+            .sym = name->sym, .sreg = PTX_SREG_pm_64 + 1, .split = 1, .num = i};
     }
     return 0;
 }

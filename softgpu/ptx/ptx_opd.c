@@ -30,8 +30,8 @@ top(struct ptx_parser *p)
 }
 
 int
-ptx_opds_take(struct ptx_parser *p, uint32_t from, bool keep, const struct ptx_opd **ret,
-              uint32_t *ret_n)
+ptx_opds_take(struct ptx_parser *p, uint32_t from, bool keep,
+              const struct ptx_opd **ret, uint32_t *ret_n)
 {
     uint32_t n = p->opds.n - from;
     struct ptx_opd *opds;
@@ -129,17 +129,32 @@ static unsigned
 simple_comp(const struct ptx_name *name)
 {
     switch (name->word) {
-    case PTX_W_x: case PTX_W_r: return PTX_COMP_X;
-    case PTX_W_y: case PTX_W_g: return PTX_COMP_Y;
-    case PTX_W_z: case PTX_W_b: return PTX_COMP_Z;
-    case PTX_W_w: case PTX_W_a: return PTX_COMP_W;
-    case PTX_W_b0: return PTX_COMP_B0;
-    case PTX_W_b1: return PTX_COMP_B1;
-    case PTX_W_b2: return PTX_COMP_B2;
-    case PTX_W_b3: return PTX_COMP_B3;
-    case PTX_W_h0: return PTX_COMP_H0;
-    case PTX_W_h1: return PTX_COMP_H1;
-    default: return PTX_COMP_NONE;
+    case PTX_W_x:
+    case PTX_W_r:
+        return PTX_COMP_X;
+    case PTX_W_y:
+    case PTX_W_g:
+        return PTX_COMP_Y;
+    case PTX_W_z:
+    case PTX_W_b:
+        return PTX_COMP_Z;
+    case PTX_W_w:
+    case PTX_W_a:
+        return PTX_COMP_W;
+    case PTX_W_b0:
+        return PTX_COMP_B0;
+    case PTX_W_b1:
+        return PTX_COMP_B1;
+    case PTX_W_b2:
+        return PTX_COMP_B2;
+    case PTX_W_b3:
+        return PTX_COMP_B3;
+    case PTX_W_h0:
+        return PTX_COMP_H0;
+    case PTX_W_h1:
+        return PTX_COMP_H1;
+    default:
+        return PTX_COMP_NONE;
     }
 }
 

@@ -11,8 +11,8 @@
 /* ---- errors ---- */
 
 int
-ptx_fail_at(struct ptx_parser *p, uint32_t line, uint32_t col, int code, const char *fmt,
-            ...)
+ptx_fail_at(struct ptx_parser *p, uint32_t line, uint32_t col, int code,
+            const char *fmt, ...)
 {
     char words[400];
     va_list ap;
@@ -135,11 +135,20 @@ ptx_parse_debug(struct ptx_parser *p)
     int r;
 
     switch (p->lex.name->word) {
-    case PTX_W_loc: skip = skip_loc; break;
-    case PTX_W_file: skip = skip_file; break;
-    case PTX_W_section: skip = skip_section; break;
-    case PTX_W_pragma: skip = skip_pragma; break;
-    default: return 0;
+    case PTX_W_loc:
+        skip = skip_loc;
+        break;
+    case PTX_W_file:
+        skip = skip_file;
+        break;
+    case PTX_W_section:
+        skip = skip_section;
+        break;
+    case PTX_W_pragma:
+        skip = skip_pragma;
+        break;
+    default:
+        return 0;
     }
     ptx_lex_next(&p->lex);
     r = skip(p);
@@ -173,8 +182,9 @@ parse_version(struct ptx_parser *p)
 
     if (mod->version_major)
         return ptx_fail(p, "second .version");
-    if (p->lex.tok != PTX_TOK_F64 || !scan_number(&c, &mod->version_major) || *c++ != '.' ||
-        !scan_number(&c, &mod->version_minor) || c != p->lex.text + p->lex.len)
+    if (p->lex.tok != PTX_TOK_F64 || !scan_number(&c, &mod->version_major) ||
+        *c++ != '.' || !scan_number(&c, &mod->version_minor) ||
+        c != p->lex.text + p->lex.len)
         return ptx_expected(p, "a version like 9.0");
     ptx_lex_next(&p->lex);
     return 0;
@@ -360,8 +370,9 @@ finish_module(struct ptx_parser *p)
 static void
 parser_fini(struct ptx_parser *p)
 {
-    struct ptx_vec *vecs[] = {&p->vars,   &p->funcs,  &p->regs, &p->func_vars, &p->insns,
-                              &p->labels, &p->tables, &p->opds, &p->relocs,    &p->bytes};
+    struct ptx_vec *vecs[] = {&p->vars,   &p->funcs,  &p->regs,   &p->func_vars,
+                              &p->insns,  &p->labels, &p->tables, &p->opds,
+                              &p->relocs, &p->bytes};
 
     for (size_t i = 0; i < ARRAY_SIZE(vecs); i++)
         ptx_vec_fini(vecs[i]);

@@ -77,13 +77,13 @@ struct ptx_scope {
 struct ptx_parser {
     struct ptx_lex lex;
     struct ptx_module *mod;
-    struct ptx_arena *arena; /* the module's */
-    struct ptx_names *names; /* the module's */
+    struct ptx_arena *arena;  /* the module's */
+    struct ptx_names *names;  /* the module's */
     struct ptx_arena scratch; /* bindings of one function */
     struct gp_err *err;
 
     struct ptx_scope scopes[PTX_MAX_NEST + 2];
-    unsigned depth; /* of the scope we are in; 0: module */
+    unsigned depth;          /* of the scope we are in; 0: module */
     bool ranges_with_digits; /* some range prefix ends in a digit (%x1<4>) */
 
     struct ptx_vec vars;  /* struct ptx_var *, module */
@@ -145,7 +145,8 @@ int ptx_scope_open(struct ptx_parser *p);
 /* Resolves the labels of the scope; what is left goes to the scope around. */
 int ptx_scope_close(struct ptx_parser *p);
 
-int ptx_scope_bind_var(struct ptx_parser *p, struct ptx_name *name, struct ptx_var *var);
+int ptx_scope_bind_var(struct ptx_parser *p, struct ptx_name *name,
+                       struct ptx_var *var);
 int ptx_scope_bind_func(struct ptx_parser *p, struct ptx_name *name,
                         struct ptx_func *func);
 int ptx_scope_bind_label(struct ptx_parser *p, struct ptx_name *name,
@@ -172,7 +173,7 @@ struct ptx_val {
 
 /* How much of an expression belongs to it. */
 enum ptx_prec {
-    PTX_PREC_ALL,      /* with ?: */
+    PTX_PREC_ALL,       /* with ?: */
     PTX_PREC_SHIFT = 8, /* no comparison: inside < > */
     PTX_PREC_SUM = 9,
     PTX_PREC_PRODUCT = 10,

@@ -117,8 +117,11 @@ reg_new(struct ptx_parser *p, const struct ptx_sym *name, uint32_t num,
     reg = ptx_vec_push(&p->regs, sizeof(*reg));
     if (!reg)
         return ptx_no_memory(p);
-    *reg = (struct ptx_reg){.name = name, .num = num, .type = like->type,
-                            .vec = like->vec, .depth = like->depth};
+    *reg = (struct ptx_reg){.name = name,
+                            .num = num,
+                            .type = like->type,
+                            .vec = like->vec,
+                            .depth = like->depth};
     *ret = p->regs.n - 1;
     return 0;
 }
@@ -262,8 +265,9 @@ ptx_scope_open(struct ptx_parser *p)
 static int
 undeclared(struct ptx_parser *p, const struct ptx_opd *opd)
 {
-    return ptx_fail_at(p, opd->line, (uint32_t)opd->imm, -EINVAL, "'%.*s' is not declared",
-                       gp_min((int)opd->sym->len, 200), opd->sym->name);
+    return ptx_fail_at(p, opd->line, (uint32_t)opd->imm, -EINVAL,
+                       "'%.*s' is not declared", gp_min((int)opd->sym->len, 200),
+                       opd->sym->name);
 }
 
 static int

@@ -13,6 +13,7 @@
 #ifndef PTX_WORDS_H
 #define PTX_WORDS_H
 
+/* clang-format off */
 /* X(enumerator, text, bytes): fundamental, packed and opaque types.  Types
  * narrower than a byte, which only matrix instructions name, have size 0. */
 #define PTX_TYPE_WORDS(X)                                                              \
@@ -214,13 +215,19 @@
     X(alias, "alias") X(file, "file") X(loc, "loc") X(section, "section")              \
     X(function_name, "function_name") X(inlined_at, "inlined_at")
 
+/* clang-format on */
+
 enum ptx_word {
     PTX_W_NONE,
 #define PTX_W_ENUM3_(id, text, size) PTX_W_##id,
 #define PTX_W_ENUM2_(id, text) PTX_W_##id,
-    PTX_TYPE_WORDS(PTX_W_ENUM3_) PTX_SPACE_WORDS(PTX_W_ENUM2_)
-        PTX_OPCODE_WORDS(PTX_W_ENUM2_) PTX_MODIFIER_WORDS(PTX_W_ENUM2_)
-            PTX_DIRECTIVE_WORDS(PTX_W_ENUM2_)
+    /* clang-format off */
+    PTX_TYPE_WORDS(PTX_W_ENUM3_)
+    PTX_SPACE_WORDS(PTX_W_ENUM2_)
+    PTX_OPCODE_WORDS(PTX_W_ENUM2_)
+    PTX_MODIFIER_WORDS(PTX_W_ENUM2_)
+    PTX_DIRECTIVE_WORDS(PTX_W_ENUM2_)
+/* clang-format on */
 #undef PTX_W_ENUM3_
 #undef PTX_W_ENUM2_
                 PTX_W_COUNT
@@ -229,6 +236,7 @@ enum ptx_word {
 /* The types are the first words, so a type test is one comparison. */
 #define PTX_W_TYPE_LAST PTX_W_surfref
 
+/* clang-format off */
 /* X(enumerator, name without %, number of components): special registers.
  * Those ending in an index (%envreg7, %pm3) are one entry, with the index. */
 #define PTX_SREGS(X)                                                                   \
@@ -252,6 +260,8 @@ enum ptx_word {
     X(reserved_smem_offset_cap, "reserved_smem_offset_cap", 0)                         \
     X(reserved_smem_offset, "reserved_smem_offset_", 0) X(envreg, "envreg", 0)         \
     X(pm, "pm", 0) X(pm_64, "pm_64", 0)
+
+/* clang-format on */
 
 enum ptx_sreg {
 #define PTX_SREG_ENUM_(id, text, comps) PTX_SREG_##id,

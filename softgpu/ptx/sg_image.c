@@ -113,7 +113,9 @@ sg_image_next(const void *fatbin, size_t len, size_t *pos, struct sg_image_entry
 static const char *
 packing_name(enum sg_packing packing)
 {
-    return packing == SG_PACKING_ZSTD ? "zstd" : packing == SG_PACKING_LZ4 ? "LZ4" : "plain";
+    return packing == SG_PACKING_ZSTD  ? "zstd"
+           : packing == SG_PACKING_LZ4 ? "LZ4"
+                                       : "plain";
 }
 
 /* Exactly entry->raw_len bytes to @to, or false. */
@@ -143,11 +145,10 @@ sg_image_unpack(const struct sg_image_entry *entry, char **ret, size_t *ret_len,
 
     if (entry->raw_len > GP_IMAGE_MAX_PTX || entry->len > GP_IMAGE_MAX_PTX ||
         entry->raw_len / SG_IMAGE_MAX_RATIO > entry->len)
-        return gp_err_set(err, -E2BIG,
-                          "entry of %llu bytes claims to unpack to %llu (%s)",
-                          (unsigned long long)entry->len,
-                          (unsigned long long)entry->raw_len,
-                          packing_name(entry->packing));
+        return gp_err_set(
+            err, -E2BIG, "entry of %llu bytes claims to unpack to %llu (%s)",
+            (unsigned long long)entry->len, (unsigned long long)entry->raw_len,
+            packing_name(entry->packing));
     text = malloc(entry->raw_len + 1);
     if (!text)
         return gp_err_set(err, -ENOMEM, "no memory for an image of %llu bytes",
@@ -225,12 +226,16 @@ no_ptx(const struct inventory *inv, unsigned sm, struct gp_err *err)
                           "with -gencode arch=compute_%u,code=compute_%u, or choose a "
                           "newer soft card (SOFTGPU_CC)",
                           inv->ptx, sm, sm, sm);
-    return gp_err_set(err, -ENOEXEC,
-                      "the image holds only %s%s%s and a software GPU runs PTX: recompile "
-                      "with -gencode arch=compute_%u,code=compute_%u; for cupy set "
-                      "CUPY_COMPILE_WITH_PTX=1; for numba uninstall nvjitlink",
-                      *inv->code ? "machine code for " : "", inv->code,
-                      *inv->code ? "" : inv->has_lto ? "LTO code" : "no code", sm, sm);
+    return gp_err_set(
+        err, -ENOEXEC,
+        "the image holds only %s%s%s and a software GPU runs PTX: recompile "
+        "with -gencode arch=compute_%u,code=compute_%u; for cupy set "
+        "CUPY_COMPILE_WITH_PTX=1; for numba uninstall nvjitlink",
+        *inv->code ? "machine code for " : "", inv->code,
+        *inv->code     ? ""
+        : inv->has_lto ? "LTO code"
+                       : "no code",
+        sm, sm);
 }
 
 static int
@@ -279,7 +284,8 @@ text_copy(const struct gp_image *image, char **ret, size_t *ret_len, struct gp_e
     char *text = strndup(image->data, image->len);
 
     if (!text)
-        return gp_err_set(err, -ENOMEM, "no memory for an image of %zu bytes", image->len);
+        return gp_err_set(err, -ENOMEM, "no memory for an image of %zu bytes",
+                          image->len);
     *ret = text;
     *ret_len = image->len;
     return 0;
@@ -384,8 +390,8 @@ free_modules(struct ptx_module **mods, size_t n)
 
 /* The units of a device link, each parsed, then linked. */
 static int
-parse_parts(const struct gp_image_wrapper *wrapper, unsigned sm, struct ptx_module **ret,
-            struct gp_err *err)
+parse_parts(const struct gp_image_wrapper *wrapper, unsigned sm,
+            struct ptx_module **ret, struct gp_err *err)
 {
     struct ptx_module **mods = calloc(wrapper->n_parts, sizeof(struct ptx_module *));
     struct gp_image part;

@@ -31,7 +31,7 @@ struct sg_image_entry {
     uint16_t kind; /* enum sg_entry_kind, or a number we do not know */
     uint16_t version_major;
     uint16_t version_minor;
-    uint32_t sm;       /* 86 */
+    uint32_t sm; /* 86 */
     uint64_t flags;
     bool arch_specific;   /* sm_90a: this sm and no other   */
     bool family_specific; /* sm_100f: same major, >= minor  */
@@ -43,8 +43,8 @@ struct sg_image_entry {
 
 /* Walk a fat binary of exactly @len bytes: *pos starts at 0.  1: *ret is the
  * next entry; 0: there are no more; -EINVAL, -E2BIG: broken. */
-int sg_image_next(const void *fatbin, size_t len, size_t *pos, struct sg_image_entry *ret,
-                  struct gp_err *err);
+int sg_image_next(const void *fatbin, size_t len, size_t *pos,
+                  struct sg_image_entry *ret, struct gp_err *err);
 
 /* The entry's payload, unpacked, NUL-terminated (not counted), to be freed. */
 int sg_image_unpack(const struct sg_image_entry *entry, char **ret, size_t *ret_len,
@@ -62,7 +62,7 @@ int sg_image_ptx(const void *image, size_t bound, unsigned sm, char **ret,
 /* All the way: find, unpack, parse; the parts of a device-link wrapper are
  * linked into one module.  Errors as above; -EINVAL also for PTX that does not
  * parse (err says line and column). */
-int sg_image_parse(const void *image, size_t bound, unsigned sm, struct ptx_module **ret,
-                   struct gp_err *err);
+int sg_image_parse(const void *image, size_t bound, unsigned sm,
+                   struct ptx_module **ret, struct gp_err *err);
 
 #endif

@@ -38,7 +38,8 @@ read_file(const char *path, size_t *ret_len)
 }
 
 static void
-check_words(const struct ptx_module *mod, const struct ptx_insn *insn, const char *where)
+check_words(const struct ptx_module *mod, const struct ptx_insn *insn,
+            const char *where)
 {
     bool known = insn->op < PTX_W_COUNT && !(insn->flags & PTX_INSN_OPAQUE);
 
@@ -142,9 +143,11 @@ static const char clang_source[] =
     "GLOBAL int *GLOBAL where = (GLOBAL int *)&matrix[1][1];\n"
     "struct pair { char c; long l; short s[3]; };\n"
     "GLOBAL struct pair pairs[2] = {{'a', -1, {1, 2, 3}}, {'b'}};\n"
-    "__attribute__((noinline)) int twice(int x) { return x < 2 ? x : 2 * twice(x - 1); }\n"
+    "__attribute__((noinline)) int twice(int x) { return x < 2 ? x : 2 * twice(x - 1); "
+    "}\n"
     "int (*table[2])(int) = {twice, twice};\n"
-    "float half(float x) { switch ((int)x) { case 0: return 1; case 1: return 7; case 2: "
+    "float half(float x) { switch ((int)x) { case 0: return 1; case 1: return 7; case "
+    "2: "
     "return 3; case 3: return 9; case 4: return -4; } return x / 2; }\n"
     "void k(GLOBAL float *out, GLOBAL const float *in, int n,\n"
     "    struct pair by_value)\n{\n"
@@ -152,13 +155,15 @@ static const char clang_source[] =
     "  float sum = 0; volatile char local[40];\n"
     "  tile[x & 15][y & 15] = in[x]; __nvvm_bar_sync(0);\n"
     "  for (int i = 0; i < n; i++) sum += tile[i & 15][x & 15] * primes[i % 5];\n"
-    "  local[x & 31] = by_value.c; sum += local[y & 31] + table[x & 1](n) + half(sum);\n"
+    "  local[x & 31] = by_value.c; sum += local[y & 31] + table[x & 1](n) + "
+    "half(sum);\n"
     "  __atomic_fetch_add((GLOBAL int *)out, 1, __ATOMIC_RELAXED);\n"
     "  if (sum > 1.0f) out[x] = __builtin_fmaf(sum, sum, by_value.l);\n}\n";
 
 /* Write @source to a file, compile it, check the PTX. */
 static bool
-compile_and_check(const char *source, const char *suffix, char *const argv[], size_t argc)
+compile_and_check(const char *source, const char *suffix, char *const argv[],
+                  size_t argc)
 {
     char dir[] = "/tmp/ptx_corpus.XXXXXX", in[100], out[100];
     const char *args[32] = {0};
@@ -198,7 +203,8 @@ static const char clang_cuda_source[] =
     "DEVICE int (*volatile which)(int); extern __attribute__((shared)) float dyn[];\n"
     "extern \"C\" DEVICE int vprintf(const char *, void *);\n"
     "struct by_value { char c; double d[3]; };\n"
-    "GLOBAL void __attribute__((launch_bounds(256, 2))) k(float *p, by_value v, char c) {\n"
+    "GLOBAL void __attribute__((launch_bounds(256, 2))) k(float *p, by_value v, char "
+    "c) {\n"
     "  int x = __nvvm_read_ptx_sreg_tid_x() + __nvvm_read_ptx_sreg_ctaid_z();\n"
     "  dyn[x] = p[x] + v.d[x % 3]; __syncthreads();\n"
     "  p[x] = dyn[x ^ 1] + which(c); if (x == 7) vprintf(\"seven\", p);\n"
@@ -208,14 +214,23 @@ static const char clang_cuda_source[] =
 static void
 check_clang_kernels(const char *clang)
 {
-    const char *argv[] = {clang,         "-x",         "cuda",
-                          "-nocudainc",  "-nocudalib", "--cuda-device-only",
-                          "-S",          "-O2",        "--cuda-gpu-arch=sm_70",
-                          "-Xclang",     "-target-feature", "-Xclang",
-                          "+ptx64",      "-Wno-unknown-cuda-version"};
+    const char *argv[] = {clang,
+                          "-x",
+                          "cuda",
+                          "-nocudainc",
+                          "-nocudalib",
+                          "--cuda-device-only",
+                          "-S",
+                          "-O2",
+                          "--cuda-gpu-arch=sm_70",
+                          "-Xclang",
+                          "-target-feature",
+                          "-Xclang",
+                          "+ptx64",
+                          "-Wno-unknown-cuda-version"};
 
-    assert_true(compile_and_check(clang_cuda_source, "cu", (char *const *)(uintptr_t)argv,
-                                  ARRAY_SIZE(argv)));
+    assert_true(compile_and_check(clang_cuda_source, "cu",
+                                  (char *const *)(uintptr_t)argv, ARRAY_SIZE(argv)));
 }
 
 static void
@@ -227,8 +242,10 @@ what_clang_emits_parses(void **state)
 
     for (size_t i = 0; i < ARRAY_SIZE(names) && !n; i++) {
         for (size_t k = 0; k < ARRAY_SIZE(levels); k++) {
-            const char *argv[] = {names[i], "--target=nvptx64-nvidia-cuda", "-nocudalib",
-                                  "-S",     "-march=sm_70", "-ffreestanding", levels[k]};
+            const char *argv[] = {names[i],       "--target=nvptx64-nvidia-cuda",
+                                  "-nocudalib",   "-S",
+                                  "-march=sm_70", "-ffreestanding",
+                                  levels[k]};
 
             n += compile_and_check(clang_source, "c", (char *const *)(uintptr_t)argv,
                                    ARRAY_SIZE(argv));
@@ -254,7 +271,8 @@ static const char cuda_source[] =
     "  extern __shared__ int dyn[]; derived d; base *b = p[0] ? &d : new derived;\n"
     "  dyn[threadIdx.x] = b->f(p[1]); __syncthreads();\n"
     "  p[2] = __shfl_down_sync(~0u, dyn[0], 3) + __ballot_sync(~0u, p[3]);\n"
-    "  atomicAdd(&counter, 1); printf(\"%d %s\\n\", p[0], text[p[4] & 1]); assert(p[5]);\n"
+    "  atomicAdd(&counter, 1); printf(\"%d %s\\n\", p[0], text[p[4] & 1]); "
+    "assert(p[5]);\n"
     "  wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;\n"
     "  wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> m;\n"
     "  wmma::fragment<wmma::accumulator, 16, 16, 16, float> c;\n"
@@ -262,7 +280,8 @@ static const char cuda_source[] =
     "  wmma::fill_fragment(c, 0); wmma::mma_sync(c, a, m, c);\n"
     "  wmma::store_matrix_sync(o, c, 16, wmma::mem_row_major);\n"
     "  o[1] = tex2D<float>(t, 1.f, 2.f) + sinf(o[2]) + (float)exp((double)o[3]);\n"
-    "  cg::this_grid().sync(); auto g = cg::tiled_partition<8>(cg::this_thread_block());\n"
+    "  cg::this_grid().sync(); auto g = "
+    "cg::tiled_partition<8>(cg::this_thread_block());\n"
     "  o[4] = g.shfl(o[5], 2);\n}\n";
 
 static void
@@ -275,8 +294,8 @@ what_nvcc_emits_parses(void **state)
         skip();
     }
     for (size_t i = 0; i < ARRAY_SIZE(archs); i++) {
-        const char *argv[] = {TOOLKIT_NVCC, "-ptx", "-std=c++17", "-arch", archs[i],
-                              i & 1 ? "-G" : "-lineinfo"};
+        const char *argv[] = {TOOLKIT_NVCC, "-ptx",   "-std=c++17",
+                              "-arch",      archs[i], i & 1 ? "-G" : "-lineinfo"};
 
         assert_true(compile_and_check(cuda_source, "cu", (char *const *)(uintptr_t)argv,
                                       ARRAY_SIZE(argv)));

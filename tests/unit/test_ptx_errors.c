@@ -11,7 +11,8 @@ syntax_errors_name_line_and_column(void **state)
     } cases[] = {
         {"", "line 1:1: expected '.version': PTX starts with it, found the end"},
         {"hello", "line 1:1: expected '.version': PTX starts with it, found 'hello'"},
-        {".version 9\n.target sm_86", "line 1:10: expected a version like 9.0, found '9'"},
+        {".version 9\n.target sm_86",
+         "line 1:10: expected a version like 9.0, found '9'"},
         {".version 9.0\n", "line 2:1: the module has no .target"},
         {".version 9.0\n.target volta", "line 2:9: expected a target like sm_86"},
         {".version 9.0\n.version 9.0", "line 2:10: second .version"},
@@ -41,9 +42,11 @@ syntax_errors_name_line_and_column(void **state)
          "line 5:1: 'x' was already defined in line 4"},
         {PTX_HEAD ".extern .global .u32 x;\n.global .f64 x;",
          "'x' was declared differently in line 4"},
-        {PTX_HEAD ".entry k(.global .u32 a){}", "a parameter is in .param or .reg space"},
+        {PTX_HEAD ".entry k(.global .u32 a){}",
+         "a parameter is in .param or .reg space"},
         {PTX_HEAD ".func f(.param .u32 a, .param .u32 a){}", "already declared"},
-        {PTX_HEAD ".func f(){}\n.func f(){}", "line 5:1: 'f' was already defined in line 4"},
+        {PTX_HEAD ".func f(){}\n.func f(){}",
+         "line 5:1: 'f' was already defined in line 4"},
         {PTX_HEAD ".func f(.param .u32 a);\n.func f(){}",
          "'f' was declared with other parameters in line 4"},
         {PTX_HEAD ".global .u32 f;\n.func f(){}", "'f' is already declared"},
@@ -136,7 +139,8 @@ deep_nesting_is_refused_not_crashed(void **state)
     refuse_repeated("mov.u32 1, ", "{", 1000000, "", -E2BIG, "nested deeper than 64");
     refuse_repeated("mov.u32 1, ", "1?", 1000000, "", -E2BIG, "nested deeper than 64");
     refuse_repeated("mov.u32 1, ", "- ", 1000000, "1;", -E2BIG, "64 signs in front");
-    refuse_repeated("mov.u32 1, [1,", "[1,", 1000000, "", -E2BIG, "nested deeper than 64");
+    refuse_repeated("mov.u32 1, [1,", "[1,", 1000000, "", -E2BIG,
+                    "nested deeper than 64");
     refuse_repeated("mov.u32 1, ", "_|", 1000000, "_;", -EINVAL, "expected ',' or ';'");
     refuse_repeated("call ", "(", 1000000, "_;", -E2BIG, "nested deeper than 64");
     refuse_repeated("mov.u32 1, ", "(.s64)", 1000000, "1;", -E2BIG, "deeper than 64");
@@ -148,7 +152,8 @@ long_lists_are_refused(void **state)
     refuse_repeated("add ", "1,", 1000, "1;", -E2BIG, "more than 255 operands");
     refuse_repeated("mov {", "1,", 1000, "1};", -E2BIG, "more than 512 elements");
     refuse_repeated("add", ".x", 1000, " 1;", -E2BIG, "more than 32 modifiers");
-    refuse_repeated(".shared .u8 x", "[1]", 20, ";", -E2BIG, "more than 8 array dimensions");
+    refuse_repeated(".shared .u8 x", "[1]", 20, ";", -E2BIG,
+                    "more than 8 array dimensions");
 }
 
 static void
@@ -181,8 +186,9 @@ huge_declarations_cost_nothing_or_are_refused(void **state)
 {
     struct ptx_module *mod;
 
-    ut_refuse_body(".reg .b32 %r<1000000000>;", -E2BIG,
-                   "line 6:14: number of registers is 1000000000, the limit is 1048576");
+    ut_refuse_body(
+        ".reg .b32 %r<1000000000>;", -E2BIG,
+        "line 6:14: number of registers is 1000000000, the limit is 1048576");
     ut_refuse(PTX_HEAD ".global .b8 x[1 << 41];", -E2BIG, "array size is");
     ut_refuse(PTX_HEAD ".global .b64 x[1 << 39];", -E2BIG, "larger than 2^40 bytes");
     ut_refuse(PTX_HEAD ".global .b64 x[1 << 30][1 << 30];", -E2BIG, "larger than 2^40");
@@ -199,18 +205,18 @@ huge_declarations_cost_nothing_or_are_refused(void **state)
 static void
 text_cut_anywhere_is_survived(void **state)
 {
-    static const char text[] =
-        PTX_HEAD ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
-                 ".global .align 8 .u64 g[2][2] = {{1, generic(g)+8}, {g}};\n"
-                 ".const .f32 c[] = {0f3f800000, 1.5e3, -2};\n"
-                 ".visible .entry k(.param .u64 .ptr .global .align 4 p) .maxntid 1,2 {\n"
-                 ".reg .pred %p<3>; .reg .b64 %rd<4>; .shared .b8 s[16]; .loc 1 2 3\n"
-                 "L: @!%p1 ld.global.v2.u32 {%rd1, _}, [%rd2+-8].unified; { .param .b64 q;\n"
-                 "P: .callprototype (.param .b32 _) _ (.param .b64 _);\n"
-                 "call (q), %rd1, (q), P; }\n"
-                 "T: .branchtargets L, M; brx.idx %rd1, T;\n"
-                 "tex.2d.v4.f32.f32 {%rd1,%rd1,%rd1,%rd1}, [%rd1, {%rd2,%rd3}];\n"
-                 "setp.eq.u32 %p1|%p2, s[3], 0x7f; M: ret; }\n";
+    static const char text[] = PTX_HEAD
+        ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
+        ".global .align 8 .u64 g[2][2] = {{1, generic(g)+8}, {g}};\n"
+        ".const .f32 c[] = {0f3f800000, 1.5e3, -2};\n"
+        ".visible .entry k(.param .u64 .ptr .global .align 4 p) .maxntid 1,2 {\n"
+        ".reg .pred %p<3>; .reg .b64 %rd<4>; .shared .b8 s[16]; .loc 1 2 3\n"
+        "L: @!%p1 ld.global.v2.u32 {%rd1, _}, [%rd2+-8].unified; { .param .b64 q;\n"
+        "P: .callprototype (.param .b32 _) _ (.param .b64 _);\n"
+        "call (q), %rd1, (q), P; }\n"
+        "T: .branchtargets L, M; brx.idx %rd1, T;\n"
+        "tex.2d.v4.f32.f32 {%rd1,%rd1,%rd1,%rd1}, [%rd1, {%rd2,%rd3}];\n"
+        "setp.eq.u32 %p1|%p2, s[3], 0x7f; M: ret; }\n";
 
     for (size_t n = 0; n < sizeof(text); n++) {
         struct ptx_module *mod = NULL;

@@ -7,7 +7,8 @@ parse_var(const char *decl)
 {
     char text[1000];
 
-    snprintf(text, sizeof(text), PTX_HEAD ".func f(){ret;}\n.global .u32 other;\n%s\n", decl);
+    snprintf(text, sizeof(text), PTX_HEAD ".func f(){ret;}\n.global .u32 other;\n%s\n",
+             decl);
     return ut_parse(text);
 }
 
@@ -81,9 +82,9 @@ open_arrays_get_their_size(void **state)
 static void
 addresses_become_relocations(void **state)
 {
-    struct ptx_module *mod =
-        parse_var(".global .u64 v[6] = {other, generic(other)+4, generic(other+4), f, 7, "
-                  "generic(v)-8};");
+    struct ptx_module *mod = parse_var(
+        ".global .u64 v[6] = {other, generic(other)+4, generic(other+4), f, 7, "
+        "generic(v)-8};");
     const struct ptx_var *v = ptx_module_var(mod, "v");
     const struct ptx_reloc *rel = v->relocs;
 
@@ -139,7 +140,8 @@ wrong_initialisers_are_refused(void **state)
         {".global .u32 v = 1.5;", "a floating-point value for a variable of type .u32"},
         {".global .u64 v = nobody;", "'nobody' is not declared"},
         {".global .u64 v = generic(generic(other));", "'generic' is not declared"},
-        {".global .u8 v = 0xf0(other);", "mask 0xf0 does not select a value of 1 bytes"},
+        {".global .u8 v = 0xf0(other);",
+         "mask 0xf0 does not select a value of 1 bytes"},
         {".extern .global .u8 v = 1;", "an .extern variable has no initialiser"},
         {".shared .u8 v = 1;", "only .global and .const variables"},
     };
@@ -154,9 +156,9 @@ wrong_initialisers_are_refused(void **state)
 static void
 samplers_keep_their_fields(void **state)
 {
-    struct ptx_module *mod =
-        parse_var(".global .samplerref v = {addr_mode_0 = clamp_to_border, filter_mode = "
-                  "linear, force_unnormalized_coords = 1}; .global .texref t; .tex .u32 u;");
+    struct ptx_module *mod = parse_var(
+        ".global .samplerref v = {addr_mode_0 = clamp_to_border, filter_mode = "
+        "linear, force_unnormalized_coords = 1}; .global .texref t; .tex .u32 u;");
     const struct ptx_field *field = ptx_module_var(mod, "v")->fields;
 
     assert_string_equal(field->name->name, "force_unnormalized_coords");
@@ -172,9 +174,9 @@ samplers_keep_their_fields(void **state)
 static void
 managed_variables_are_marked(void **state)
 {
-    struct ptx_module *mod = parse_var(
-        ".visible .global .attribute(.managed) .align 4 .u32 v;\n"
-        ".visible .global .attribute(.unified(0x12, 19)) .align 4 .u32 w;");
+    struct ptx_module *mod =
+        parse_var(".visible .global .attribute(.managed) .align 4 .u32 v;\n"
+                  ".visible .global .attribute(.unified(0x12, 19)) .align 4 .u32 w;");
 
     assert_true(ptx_module_var(mod, "v")->managed);
     assert_false(ptx_module_var(mod, "w")->managed);

@@ -6,8 +6,9 @@
 
 #define F_DECL ".extern .func (.param .b32 r) f(.param .b32 a);\n"
 #define F_BODY ".func (.param .b32 r) f(.param .b32 a) { ret; }\n"
-#define CALL_F                                                                           \
-    ".visible .entry k() { .param .b32 x; .reg .b64 %d; call (x), f, (x); mov.u64 %d, f; }\n"
+#define CALL_F                                                                         \
+    ".visible .entry k() { .param .b32 x; .reg .b64 %d; call (x), f, (x); mov.u64 "    \
+    "%d, f; }\n"
 
 static int
 link_texts(const char *const *texts, uint32_t n, struct ptx_module **ret,
@@ -80,10 +81,10 @@ extern_function_meets_its_definition(void **state)
 static void
 extern_variable_meets_its_definition(void **state)
 {
-    struct ptx_module *mod = link_two(
-        ".extern .global .align 4 .b8 v[];\n.global .u64 p = generic(v)+4;\n"
-        ".visible .entry k() { .reg .b64 %d; ld.global.u64 %d, [v+8]; }",
-        ".visible .global .align 4 .b8 v[64] = {1};");
+    struct ptx_module *mod =
+        link_two(".extern .global .align 4 .b8 v[];\n.global .u64 p = generic(v)+4;\n"
+                 ".visible .entry k() { .reg .b64 %d; ld.global.u64 %d, [v+8]; }",
+                 ".visible .global .align 4 .b8 v[64] = {1};");
     const struct ptx_var *v = ptx_module_var(mod, "v");
 
     assert_int_equal(mod->n_vars, 2);
@@ -96,11 +97,11 @@ extern_variable_meets_its_definition(void **state)
 static void
 locals_of_one_name_stay_apart(void **state)
 {
-    struct ptx_module *mod =
-        link_two(".global .u32 v = 1; .func g() { ret; }\n.visible .entry k() { .reg .b64 "
-                 "%d; mov.u64 %d, v; call g; }",
-                 ".global .u32 v = 2; .func g() { exit; }\n.visible .entry other() { .reg .b64 "
-                 "%d; mov.u64 %d, v; call g; }");
+    struct ptx_module *mod = link_two(
+        ".global .u32 v = 1; .func g() { ret; }\n.visible .entry k() { .reg .b64 "
+        "%d; mov.u64 %d, v; call g; }",
+        ".global .u32 v = 2; .func g() { exit; }\n.visible .entry other() { .reg .b64 "
+        "%d; mov.u64 %d, v; call g; }");
     const struct ptx_func *other = ptx_module_func(mod, "other");
 
     assert_int_equal(mod->n_vars, 2);
@@ -115,8 +116,9 @@ locals_of_one_name_stay_apart(void **state)
 static void
 strong_beats_weak_and_the_first_weak_stays(void **state)
 {
-    struct ptx_module *mod = link_two(".weak .global .u32 v = 1; .weak .global .u32 w = 1;",
-                                      ".visible .global .u32 v = 2; .weak .global .u32 w = 2;");
+    struct ptx_module *mod =
+        link_two(".weak .global .u32 v = 1; .weak .global .u32 w = 1;",
+                 ".visible .global .u32 v = 2; .weak .global .u32 w = 2;");
 
     assert_int_equal(mod->n_vars, 2);
     assert_int_equal(ptx_module_var(mod, "v")->init[0], 2);
@@ -127,8 +129,9 @@ strong_beats_weak_and_the_first_weak_stays(void **state)
 static void
 largest_common_wins_unless_there_is_a_definition(void **state)
 {
-    struct ptx_module *mod = link_two(".common .global .b8 v[4]; .common .global .u32 w;",
-                                      ".common .global .b8 v[8]; .visible .global .u32 w = 7;");
+    struct ptx_module *mod =
+        link_two(".common .global .b8 v[4]; .common .global .u32 w;",
+                 ".common .global .b8 v[8]; .visible .global .u32 w = 7;");
 
     assert_int_equal(mod->n_vars, 2);
     assert_int_equal(ptx_module_var(mod, "v")->size, 8);
@@ -147,10 +150,13 @@ two_definitions_are_refused(void **state)
 static void
 different_things_of_one_name_are_refused(void **state)
 {
-    refuse_two(".extern .global .u32 f;", ".visible " F_BODY, -EINVAL, "declared differently");
+    refuse_two(".extern .global .u32 f;", ".visible " F_BODY, -EINVAL,
+               "declared differently");
     refuse_two(F_DECL, ".visible .func f() { ret; }", -EINVAL, "declared differently");
-    refuse_two(".extern .global .u32 v;", ".visible .const .u32 v;", -EINVAL, "differently");
-    refuse_two(".extern .global .u32 v;", ".visible .global .u64 v;", -EINVAL, "differently");
+    refuse_two(".extern .global .u32 v;", ".visible .const .u32 v;", -EINVAL,
+               "differently");
+    refuse_two(".extern .global .u32 v;", ".visible .global .u64 v;", -EINVAL,
+               "differently");
 }
 
 static void
@@ -164,10 +170,10 @@ undefined_names_are_refused(void **state)
 static void
 runtime_functions_and_dynamic_shared_may_stay_open(void **state)
 {
-    struct ptx_module *mod =
-        link_two(".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
-                 ".extern .shared .align 16 .b8 dyn[];",
-                 ".extern .shared .align 16 .b8 dyn[];");
+    struct ptx_module *mod = link_two(
+        ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
+        ".extern .shared .align 16 .b8 dyn[];",
+        ".extern .shared .align 16 .b8 dyn[];");
 
     assert_false(ptx_module_func(mod, "vprintf")->has_body);
     assert_int_equal(mod->n_vars, 1);
@@ -206,10 +212,12 @@ unknown_words_get_common_numbers(void **state)
 static void
 highest_version_and_target_are_the_result(void **state)
 {
-    struct ptx_module *mods[2] = {ut_parse(".version 7.8\n.target sm_80\n.address_size 64"),
-                                  ut_parse(".version 7.10\n.target sm_75\n.address_size 64")};
-    struct ptx_module *odd[2] = {ut_parse(".version 7.8\n.target sm_80\n.address_size 64"),
-                                 ut_parse(".version 7.8\n.target sm_80\n.address_size 32")};
+    struct ptx_module *mods[2] = {
+        ut_parse(".version 7.8\n.target sm_80\n.address_size 64"),
+        ut_parse(".version 7.10\n.target sm_75\n.address_size 64")};
+    struct ptx_module *odd[2] = {
+        ut_parse(".version 7.8\n.target sm_80\n.address_size 64"),
+        ut_parse(".version 7.8\n.target sm_80\n.address_size 32")};
     struct ptx_module *mod = NULL;
 
     assert_int_equal(ptx_link(mods, 2, &mod, NULL), 0);

@@ -5,14 +5,15 @@
 static void
 module_directives_are_kept(void **state)
 {
-    struct ptx_module *mod = ut_parse("// comment\n.version 12.34 /* any\n */ .target "
-                                      "sm_90a, texmode_independent, debug .address_size 64");
+    struct ptx_module *mod =
+        ut_parse("// comment\n.version 12.34 /* any\n */ .target "
+                 "sm_90a, texmode_independent, debug .address_size 64");
 
     assert_int_equal(mod->version_major, 12);
     assert_int_equal(mod->version_minor, 34);
     assert_int_equal(mod->sm, 90);
-    assert_int_equal(mod->target_flags, PTX_TARGET_ARCH | PTX_TARGET_DEBUG |
-                                            PTX_TARGET_TEX_INDEPENDENT);
+    assert_int_equal(mod->target_flags,
+                     PTX_TARGET_ARCH | PTX_TARGET_DEBUG | PTX_TARGET_TEX_INDEPENDENT);
     assert_int_equal(mod->address_size, 64);
     ptx_module_free(mod);
 }
@@ -46,8 +47,9 @@ text_without_nul_is_not_read_beyond_its_length(void **state)
 static void
 register_ranges_make_what_is_used(void **state)
 {
-    struct ptx_module *mod = ut_body(".reg .b32 %r<1000000>;\n.reg.u64 %rd<4>, single;\n"
-                                     "mov.u32 %r999999, %r0;\nmov.u64 single, %rd3;");
+    struct ptx_module *mod =
+        ut_body(".reg .b32 %r<1000000>;\n.reg.u64 %rd<4>, single;\n"
+                "mov.u32 %r999999, %r0;\nmov.u64 single, %rd3;");
     const struct ptx_func *k = ptx_module_func(mod, "k");
     const struct ptx_reg *reg = ut_reg(mod, &ut_insn(mod, 0)->opds[0]);
 
@@ -81,13 +83,14 @@ range_prefix_may_end_in_a_digit(void **state)
 static void
 nested_scopes_hide_and_restore_registers(void **state)
 {
-    struct ptx_module *mod = ut_body(".reg .b32 %r<8>, a;\n"
-                                     "mov.b32 %r1, a;\n"
-                                     "{ .reg .f32 %r<4>; .reg .f64 a;\n"
-                                     "  mov.f32 %r1, %r2; mov.f64 a, a;\n"
-                                     "  { .reg .pred %r1; mov.pred %r1, %r1; } mov.f32 %r1, "
-                                     "%r3; mov.b32 %r5, %r5; }\n"
-                                     "mov.b32 %r1, a;");
+    struct ptx_module *mod =
+        ut_body(".reg .b32 %r<8>, a;\n"
+                "mov.b32 %r1, a;\n"
+                "{ .reg .f32 %r<4>; .reg .f64 a;\n"
+                "  mov.f32 %r1, %r2; mov.f64 a, a;\n"
+                "  { .reg .pred %r1; mov.pred %r1, %r1; } mov.f32 %r1, "
+                "%r3; mov.b32 %r5, %r5; }\n"
+                "mov.b32 %r1, a;");
     static const unsigned types[] = {PTX_W_b32, PTX_W_f32, PTX_W_f64, PTX_W_pred,
                                      PTX_W_f32, PTX_W_b32, PTX_W_b32};
 
@@ -103,8 +106,9 @@ static void
 inner_explicit_register_hides_outer_range_and_back(void **state)
 {
     /* %r1 of the outer range is first used inside: it must live outside */
-    struct ptx_module *mod = ut_body(".reg .b32 %r<8>;\n{ mov.b32 %r1, 0; }\n"
-                                     "mov.b32 %r1, 1;\n{ .reg .f32 %r1; mov.f32 %r1, 0f00000000; }");
+    struct ptx_module *mod =
+        ut_body(".reg .b32 %r<8>;\n{ mov.b32 %r1, 0; }\n"
+                "mov.b32 %r1, 1;\n{ .reg .f32 %r1; mov.f32 %r1, 0f00000000; }");
 
     assert_int_equal(ut_insn(mod, 0)->opds[0].reg, ut_insn(mod, 1)->opds[0].reg);
     assert_int_equal(ut_reg(mod, &ut_insn(mod, 2)->opds[0])->type, PTX_W_f32);
@@ -122,7 +126,8 @@ labels_belong_to_their_block(void **state)
     assert_int_equal(ut_insn(mod, 0)->opds[0].kind, PTX_OPD_LABEL);
     assert_int_equal(ut_insn(mod, 0)->opds[0].label->at, 1);
     assert_int_equal(ut_insn(mod, 2)->opds[0].label->at, 2);
-    assert_ptr_not_equal(ut_insn(mod, 0)->opds[0].label, ut_insn(mod, 2)->opds[0].label);
+    assert_ptr_not_equal(ut_insn(mod, 0)->opds[0].label,
+                         ut_insn(mod, 2)->opds[0].label);
     assert_ptr_equal(ut_insn(mod, 3)->opds[0].label, ut_insn(mod, 4)->opds[0].label);
     assert_int_equal(ut_insn(mod, 3)->opds[0].label->at, 5);
     assert_int_equal(k->n_labels, 4);
@@ -143,9 +148,10 @@ inner_label_wins_over_outer_one(void **state)
 static void
 guards_and_modifiers_keep_their_order(void **state)
 {
-    struct ptx_module *mod = ut_body(".reg .pred %p<3>; .reg .b32 %r<4>;\n"
-                                     "@%p1 bra.uni L;\n@!%p2 vote.ballot.sync.b32 %r1, %p1, -1;\n"
-                                     "red.and.release.cta.b32 [p0], %r1;\nL: ret;");
+    struct ptx_module *mod =
+        ut_body(".reg .pred %p<3>; .reg .b32 %r<4>;\n"
+                "@%p1 bra.uni L;\n@!%p2 vote.ballot.sync.b32 %r1, %p1, -1;\n"
+                "red.and.release.cta.b32 [p0], %r1;\nL: ret;");
     const struct ptx_insn *bra = ut_insn(mod, 0), *vote = ut_insn(mod, 1);
     const struct ptx_insn *red = ut_insn(mod, 2);
     static const uint16_t red_mods[] = {PTX_W_and, PTX_W_release, PTX_W_cta, PTX_W_b32};
@@ -216,12 +222,12 @@ literals_keep_every_bit(void **state)
 static void
 operand_forms_are_told_apart(void **state)
 {
-    struct ptx_module *mod =
-        ut_body(".reg .b32 %r<9>; .reg .pred p, q; .reg .b64 %rd<3>;\n"
-                "mov.b64 %rd1, {%r1, 0};\nmov.b64 {_, %r2}, %rd1;\n"
-                "setp.lt.and.s32 p|q, %r1, %r2, !p;\nshfl.sync.idx.b32 %r1|p, %r2, 0, 31, -1;\n"
-                "atom.add.u32 _, [%rd1+-8], 1;\nmov.u32 %r1, %tid.x;\nmov.u32 %r1, "
-                "%envreg17;\nvadd.u32.u32.u32 %r1, %r2.b0, -%r3.h1;\n");
+    struct ptx_module *mod = ut_body(
+        ".reg .b32 %r<9>; .reg .pred p, q; .reg .b64 %rd<3>;\n"
+        "mov.b64 %rd1, {%r1, 0};\nmov.b64 {_, %r2}, %rd1;\n"
+        "setp.lt.and.s32 p|q, %r1, %r2, !p;\nshfl.sync.idx.b32 %r1|p, %r2, 0, 31, -1;\n"
+        "atom.add.u32 _, [%rd1+-8], 1;\nmov.u32 %r1, %tid.x;\nmov.u32 %r1, "
+        "%envreg17;\nvadd.u32.u32.u32 %r1, %r2.b0, -%r3.h1;\n");
     const struct ptx_insn *in = ut_insn(mod, 0);
 
     assert_int_equal(in->opds[1].kind, PTX_OPD_VEC);
@@ -286,12 +292,12 @@ every_special_register_is_known(void **state)
 static void
 addresses_of_variables(void **state)
 {
-    struct ptx_module *mod =
-        ut_body(".shared .align 16 .b32 s[8]; .reg .b32 %r<4>; .reg .b64 %rd<3>;\n"
-                "ld.shared.u32 %r1, [s+4];\nld.shared.u32 %r1, [s];\nld.shared.u32 %r1, "
-                "s[3];\nmov.u32 %r1, s;\nld.shared.u32 %r1, [s+%r2];\nld.shared.u32 %r1, "
-                "s[%r2+1];\nld.global.u32 %r1, [64];\nld.param.u64 %rd1, [p0];\nmov.u64 "
-                "%rd1, s+8;\nld.shared.u32 %r1, [s[2]];");
+    struct ptx_module *mod = ut_body(
+        ".shared .align 16 .b32 s[8]; .reg .b32 %r<4>; .reg .b64 %rd<3>;\n"
+        "ld.shared.u32 %r1, [s+4];\nld.shared.u32 %r1, [s];\nld.shared.u32 %r1, "
+        "s[3];\nmov.u32 %r1, s;\nld.shared.u32 %r1, [s+%r2];\nld.shared.u32 %r1, "
+        "s[%r2+1];\nld.global.u32 %r1, [64];\nld.param.u64 %rd1, [p0];\nmov.u64 "
+        "%rd1, s+8;\nld.shared.u32 %r1, [s[2]];");
     const struct ptx_var *s = ptx_module_func(mod, "k")->vars[0];
     const struct ptx_opd *opd;
 
@@ -397,11 +403,12 @@ static void
 definition_replaces_declaration_in_place(void **state)
 {
     struct ptx_module *mod = ut_parse(
-        PTX_HEAD ".extern .global .align 4 .b8 v[];\n.visible .func (.param .b32 r) f (.param "
-                 ".b32 x);\n.visible .entry k(){ .reg .b64 %d; .param .b32 a, b; call (a), f, "
-                 "(b); mov.u64 %d, v; }\n.visible .func (.param .b32 out) f (.param .b32 "
-                 "in){ret;}\n.visible .global .align 4 .b8 v[8];\n.visible .func (.param .b32 "
-                 "r) f (.param .b32 x);");
+        PTX_HEAD
+        ".extern .global .align 4 .b8 v[];\n.visible .func (.param .b32 r) f (.param "
+        ".b32 x);\n.visible .entry k(){ .reg .b64 %d; .param .b32 a, b; call (a), f, "
+        "(b); mov.u64 %d, v; }\n.visible .func (.param .b32 out) f (.param .b32 "
+        "in){ret;}\n.visible .global .align 4 .b8 v[8];\n.visible .func (.param .b32 "
+        "r) f (.param .b32 x);");
     const struct ptx_func *f = ptx_module_func(mod, "f");
 
     assert_int_equal(mod->n_funcs, 2);
@@ -420,10 +427,11 @@ static void
 kernel_parameters_are_laid_out_like_c(void **state)
 {
     struct ptx_module *mod = ut_parse(
-        PTX_HEAD ".visible .entry k(.param .u8 a, .param .u16 b, .param .align 8 .b8 s[20],\n"
-                 ".param .u64 .ptr .global .align 16 p, .param .f32 f, .param .v4 .f32 v,\n"
-                 ".param .u8 z) .maxntid 256, 2 .minnctapersm 4 .maxnreg 32 .reqntid 8,4,2\n"
-                 ".some_new_hint 3, 4 { ret; }");
+        PTX_HEAD
+        ".visible .entry k(.param .u8 a, .param .u16 b, .param .align 8 .b8 s[20],\n"
+        ".param .u64 .ptr .global .align 16 p, .param .f32 f, .param .v4 .f32 v,\n"
+        ".param .u8 z) .maxntid 256, 2 .minnctapersm 4 .maxnreg 32 .reqntid 8,4,2\n"
+        ".some_new_hint 3, 4 { ret; }");
     static const struct ptx_param_info wanted[] = {{0, 1, 1},  {2, 2, 2},  {8, 20, 8},
                                                    {32, 8, 8}, {40, 4, 4}, {48, 16, 16},
                                                    {64, 1, 1}};
@@ -451,9 +459,9 @@ kernel_parameters_are_laid_out_like_c(void **state)
 static void
 register_parameters_of_functions(void **state)
 {
-    struct ptx_module *mod = ut_parse(PTX_HEAD
-                                      ".func (.reg .u32 %out) k (.reg.u32 %in0, .reg.u64 %in1)"
-                                      " { add.u32 %out, %in0, 1; ret; }");
+    struct ptx_module *mod =
+        ut_parse(PTX_HEAD ".func (.reg .u32 %out) k (.reg.u32 %in0, .reg.u64 %in1)"
+                          " { add.u32 %out, %in0, 1; ret; }");
     const struct ptx_func *k = ptx_module_func(mod, "k");
 
     assert_false(k->is_entry);
@@ -479,12 +487,13 @@ static void
 debug_and_pragma_lines_change_nothing(void **state)
 {
     struct ptx_module *mod = ut_parse(
-        PTX_HEAD ".file 1 \"a \\\" b.cu\", 1234567, 99\n@@DWARF .byte 1\n"
-                 ".visible .entry k() .pragma \"x\"; {\n.loc 1 12 5\n.pragma \"nounroll\", "
-                 "\"b\";\n.loc 1 13 2, function_name $L__info+12, inlined_at 1 7 3\n"
-                 "@@DWARF .4byte 3\nret;\n}\n"
-                 ".section .debug_str { $L__info: .b8 47,48 .b64 $a-$b .b32 .debug { } }\n"
-                 ".file 2 \"b\"\n");
+        PTX_HEAD
+        ".file 1 \"a \\\" b.cu\", 1234567, 99\n@@DWARF .byte 1\n"
+        ".visible .entry k() .pragma \"x\"; {\n.loc 1 12 5\n.pragma \"nounroll\", "
+        "\"b\";\n.loc 1 13 2, function_name $L__info+12, inlined_at 1 7 3\n"
+        "@@DWARF .4byte 3\nret;\n}\n"
+        ".section .debug_str { $L__info: .b8 47,48 .b64 $a-$b .b32 .debug { } }\n"
+        ".file 2 \"b\"\n");
 
     assert_int_equal(ptx_module_func(mod, "k")->n_insns, 1);
     ptx_module_free(mod);
@@ -493,8 +502,9 @@ debug_and_pragma_lines_change_nothing(void **state)
 static void
 unknown_instruction_is_kept(void **state)
 {
-    struct ptx_module *mod = ut_body(".reg .b32 %r<4>;\nfrobnicate.new::thing.u32 %r1, %r2;\n"
-                                     "ret;");
+    struct ptx_module *mod =
+        ut_body(".reg .b32 %r<4>;\nfrobnicate.new::thing.u32 %r1, %r2;\n"
+                "ret;");
     const struct ptx_insn *in = ut_insn(mod, 0);
 
     assert_true(in->op >= PTX_W_COUNT);
@@ -508,7 +518,8 @@ unknown_instruction_is_kept(void **state)
 static void
 unknown_instruction_with_strange_operands_is_opaque(void **state)
 {
-    struct ptx_module *mod = ut_body("zip.u32 what <- (1 : 2), nowhere;\nzap nowhere;\nret;");
+    struct ptx_module *mod =
+        ut_body("zip.u32 what <- (1 : 2), nowhere;\nzap nowhere;\nret;");
 
     assert_int_equal(ut_insn(mod, 0)->flags, PTX_INSN_OPAQUE);
     assert_int_equal(ut_insn(mod, 0)->n_opds, 0);
@@ -521,8 +532,9 @@ unknown_instruction_with_strange_operands_is_opaque(void **state)
 static void
 alias_points_to_its_function(void **state)
 {
-    struct ptx_module *mod = ut_parse(PTX_HEAD ".visible .func f(){ret;}\n.visible .func g();\n"
-                                               ".alias g, f;");
+    struct ptx_module *mod =
+        ut_parse(PTX_HEAD ".visible .func f(){ret;}\n.visible .func g();\n"
+                          ".alias g, f;");
 
     assert_ptr_equal(ptx_module_func(mod, "g")->alias, ptx_module_func(mod, "f"));
     ptx_module_free(mod);

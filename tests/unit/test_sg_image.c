@@ -51,9 +51,13 @@ fat_entry(struct fat *fat, unsigned kind, unsigned sm, unsigned flags,
 {
     uint8_t head[64] = {0}, zero[8] = {0};
     size_t padded = (n + 7) & ~(size_t)7;
-    uint32_t fields[] = {[0] = kind | 0x101u << 16, [1] = 64, [2] = (uint32_t)padded,
+    uint32_t fields[] = {[0] = kind | 0x101u << 16,
+                         [1] = 64,
+                         [2] = (uint32_t)padded,
                          [4] = flags & (FLAG_LZ4 | FLAG_ZSTD) ? (uint32_t)n : 0,
-                         [6] = 9u << 16, [7] = sm, [10] = flags | 0x11,
+                         [6] = 9u << 16,
+                         [7] = sm,
+                         [10] = flags | 0x11,
                          [14] = (uint32_t)raw};
 
     memcpy(head, fields, sizeof(fields));
@@ -89,7 +93,10 @@ fat_ptx(struct fat *fat, unsigned sm, unsigned flags, const char *target)
 static void
 fat_elf(struct fat *fat, unsigned sm)
 {
-    fat_entry(fat, SG_ENTRY_ELF, sm, 0, "\x7f" "ELF....", 8, 8);
+    fat_entry(fat, SG_ENTRY_ELF, sm, 0,
+              "\x7f"
+              "ELF....",
+              8, 8);
 }
 
 static void
@@ -138,8 +145,9 @@ highest_ptx_that_fits_is_chosen(void **state)
     check_choice(&fat, 86, "k_80");
     check_choice(&fat, 90, "k_90");
     check_choice(&fat, 120, "k_90");
-    check_refused(fat.data, fat.len, 70, -ENOEXEC,
-                  "has PTX for compute_75, compute_90, compute_80, but this card is sm_70");
+    check_refused(
+        fat.data, fat.len, 70, -ENOEXEC,
+        "has PTX for compute_75, compute_90, compute_80, but this card is sm_70");
 }
 
 static void
@@ -174,16 +182,19 @@ plain_ptx_is_preferred_to_specific_of_the_same_level(void **state)
 static void
 machine_code_only_says_what_to_do(void **state)
 {
-    Elf64_Ehdr elf = {.e_ident = "\x7f" "ELF\2\1\1\x41\x08", .e_flags = 120u << 8};
+    Elf64_Ehdr elf = {.e_ident = "\x7f"
+                                 "ELF\2\1\1\x41\x08",
+                      .e_flags = 120u << 8};
     struct fat fat;
 
     fat_begin(&fat);
     fat_elf(&fat, 75);
     fat_elf(&fat, 86);
     fat_end(&fat);
-    check_refused(fat.data, fat.len, 86, -ENOEXEC,
-                  "holds only machine code for sm_75, sm_86 and a software GPU runs PTX: "
-                  "recompile with -gencode arch=compute_86,code=compute_86");
+    check_refused(
+        fat.data, fat.len, 86, -ENOEXEC,
+        "holds only machine code for sm_75, sm_86 and a software GPU runs PTX: "
+        "recompile with -gencode arch=compute_86,code=compute_86");
     check_refused(fat.data, fat.len, 86, -ENOEXEC, "CUPY_COMPILE_WITH_PTX=1");
     check_refused(fat.data, fat.len, 86, -ENOEXEC, "uninstall nvjitlink");
     check_refused(&elf, sizeof(elf), 86, -ENOEXEC, "only machine code for sm_120 and");
@@ -199,7 +210,8 @@ text_for_a_newer_card_is_refused(void **state)
     char text[300];
     size_t n = ptx_for(text, sizeof(text), "90");
 
-    check_refused(text, n, 86, -ENOEXEC, "has PTX for compute_90, but this card is sm_86");
+    check_refused(text, n, 86, -ENOEXEC,
+                  "has PTX for compute_90, but this card is sm_86");
     n = ptx_for(text, sizeof(text), "80a");
     check_refused(text, n, 86, -ENOEXEC, "compute_80a");
 }
@@ -230,9 +242,11 @@ bombs_and_lies_are_refused(void **state)
     fat_begin(&fat);
     fat_entry(&fat, SG_ENTRY_PTX, 75, FLAG_ZSTD, "12345678", 8, 1u << 29);
     fat_end(&fat);
-    check_refused(fat.data, fat.len, 86, -E2BIG, "8 bytes claims to unpack to 536870912");
+    check_refused(fat.data, fat.len, 86, -E2BIG,
+                  "8 bytes claims to unpack to 536870912");
     fat_begin(&fat);
-    fat_entry(&fat, SG_ENTRY_PTX, 75, FLAG_LZ4, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, 800);
+    fat_entry(&fat, SG_ENTRY_PTX, 75, FLAG_LZ4, "\xff\xff\xff\xff\xff\xff\xff\xff", 8,
+              800);
     fat_end(&fat);
     check_refused(fat.data, fat.len, 86, -EINVAL, "broken LZ4 data");
     fat_begin(&fat);
@@ -307,13 +321,15 @@ kinds_are_recognised_and_measured(void **state)
     assert_int_equal(gp_image_measure(fat.data, GP_IMAGE_UNBOUNDED, &image, NULL), 0);
     assert_int_equal(image.len, fat.len);
     assert_int_equal(gp_image_measure(fat.data, fat.len - 1, &image, NULL), -E2BIG);
-    assert_int_equal(gp_image_measure(" .version", GP_IMAGE_UNBOUNDED, &image, NULL), 0);
+    assert_int_equal(gp_image_measure(" .version", GP_IMAGE_UNBOUNDED, &image, NULL),
+                     0);
     assert_int_equal(image.kind, GP_IMAGE_PTX);
     assert_int_equal(image.len, 9);
     assert_int_equal(gp_image_measure("//", 2, &image, NULL), 0);
     assert_int_equal(image.len, 2);
     assert_int_equal(gp_image_measure("", GP_IMAGE_UNBOUNDED, &image, NULL), -EINVAL);
-    assert_int_equal(gp_image_measure("\x7f", GP_IMAGE_UNBOUNDED, &image, NULL), -EINVAL);
+    assert_int_equal(gp_image_measure("\x7f", GP_IMAGE_UNBOUNDED, &image, NULL),
+                     -EINVAL);
     assert_int_equal(gp_image_measure("\xb1", 2, &image, NULL), -EINVAL);
     assert_int_equal(gp_image_measure("BC\xc0\xde", 4, &image, NULL), -EINVAL);
     assert_int_equal(gp_image_measure(NULL, 4, &image, NULL), -EINVAL);
@@ -328,15 +344,19 @@ elf_ends_where_its_last_part_ends(void **state)
         uint8_t body[100];
         Elf64_Shdr sections[3];
         uint8_t tail[64];
-    } elf = {.head = {.e_ident = "\x7f" "ELF\2\1", .e_shnum = 3,
+    } elf = {.head = {.e_ident = "\x7f"
+                                 "ELF\2\1",
+                      .e_shnum = 3,
                       .e_shentsize = sizeof(Elf64_Shdr)}};
     struct gp_image image;
     size_t end_of_table;
 
     elf.head.e_shoff = (uint64_t)((uint8_t *)elf.sections - (uint8_t *)&elf);
     end_of_table = elf.head.e_shoff + sizeof(elf.sections);
-    elf.sections[1] = (Elf64_Shdr){.sh_type = SHT_PROGBITS, .sh_offset = 64, .sh_size = 90};
-    elf.sections[2] = (Elf64_Shdr){.sh_type = SHT_NOBITS, .sh_offset = 64, .sh_size = 1 << 20};
+    elf.sections[1] =
+        (Elf64_Shdr){.sh_type = SHT_PROGBITS, .sh_offset = 64, .sh_size = 90};
+    elf.sections[2] =
+        (Elf64_Shdr){.sh_type = SHT_NOBITS, .sh_offset = 64, .sh_size = 1 << 20};
     assert_int_equal(gp_image_measure(&elf, sizeof(elf), &image, NULL), 0);
     assert_int_equal(image.kind, GP_IMAGE_ELF);
     assert_int_equal(image.len, end_of_table);
@@ -392,11 +412,13 @@ wrapper_is_followed_in_our_own_memory_only(void **state)
 static void
 units_of_a_device_link_are_linked(void **state)
 {
-    static const char one[] = PTX_HEAD ".extern .func (.param .b32 r) f(.param .b32 a);\n"
-                                       ".visible .entry k() { .param .b32 x; call (x), f, (x);"
-                                       " }";
-    static const char two[] = PTX_HEAD ".visible .func (.param .b32 r) f(.param .b32 a) { ret; "
-                                       "}";
+    static const char one[] =
+        PTX_HEAD ".extern .func (.param .b32 r) f(.param .b32 a);\n"
+                 ".visible .entry k() { .param .b32 x; call (x), f, (x);"
+                 " }";
+    static const char two[] =
+        PTX_HEAD ".visible .func (.param .b32 r) f(.param .b32 a) { ret; "
+                 "}";
     const void *parts[] = {one, two, NULL};
     struct wrapper wrapper = {GP_IMAGE_WRAPPER_MAGIC, 2, one, parts};
     struct ptx_module *mod = NULL;

@@ -15,8 +15,7 @@
 #define PTX_HEAD ".version 9.0\n.target sm_86\n.address_size 64\n"
 
 /* The kernel that ut_body() puts its statements in, from line 6 on. */
-#define PTX_KERNEL                                                                       \
-    PTX_HEAD ".visible .entry k(.param .u64 p0, .param .u32 n)\n{\n"
+#define PTX_KERNEL PTX_HEAD ".visible .entry k(.param .u64 p0, .param .u32 n)\n{\n"
 
 static inline struct ptx_module *
 ut_parse(const char *text)
