@@ -39,7 +39,8 @@ int cli_doctor(int argc, char **argv);
 /* "gpupool: words" on stderr; returns @status. */
 int cli_fail(int status, const char *fmt, ...) GP_PRINTF(2, 3);
 
-/* Absolute path of a file of this installation; malloc'ed, NULL when it is not there. */
+/* Absolute path of a file of this installation; malloc'ed, NULL when it is not there.
+ */
 char *cli_path_bin(const char *name); /* beside the running gpupool */
 char *cli_path_lib(void);             /* the folder that holds libcuda.so.1 */
 

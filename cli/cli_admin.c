@@ -50,8 +50,8 @@ explain_ask(struct cli_want *want)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    CLEANUP(cli_ctl_close) struct cli_ctl ctl = { .fd = -1 };
-    struct gp_err err = { 0 };
+    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.fd = -1};
+    struct gp_err err = {0};
     int r = cli_ctl_open(&ctl, want->scheduler, &err);
 
     want->open.explain = true;
@@ -67,11 +67,11 @@ cli_explain(int argc, char **argv)
 {
     static const struct option options[] = {
         CLI_WANT_OPTIONS,
-        { "help", no_argument, NULL, OPT_HELP },
-        { NULL, 0, NULL, 0 },
+        {"help", no_argument, NULL, OPT_HELP},
+        {NULL, 0, NULL, 0},
     };
     CLEANUP(cli_want_fini) struct cli_want want;
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     int opt, r = 0;
 
     cli_want_init(&want);
@@ -94,16 +94,17 @@ cli_explain(int argc, char **argv)
 /* ------------------------------------------------------------ drain, close -- */
 
 static const struct option ORDER_OPTIONS[] = {
-    { "undo", no_argument, NULL, OPT_UNDO },
-    { "scheduler", required_argument, NULL, OPT_SCHEDULER },
-    { "token-file", required_argument, NULL, OPT_TOKEN },
-    { "help", no_argument, NULL, OPT_HELP },
-    { NULL, 0, NULL, 0 },
+    {"undo", no_argument, NULL, OPT_UNDO},
+    {"scheduler", required_argument, NULL, OPT_SCHEDULER},
+    {"token-file", required_argument, NULL, OPT_TOKEN},
+    {"help", no_argument, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
 };
 
-#define ORDER_HELP                                                                       \
-    "  --scheduler H:P     else GPUPOOL_SCHEDULER, else the pool of `gpupool up`\n"       \
-    "  --token-file FILE   else GPUPOOL_TOKEN_FILE: the pool's admin token; without one,\n" \
+#define ORDER_HELP                                                                     \
+    "  --scheduler H:P     else GPUPOOL_SCHEDULER, else the pool of `gpupool up`\n"    \
+    "  --token-file FILE   else GPUPOOL_TOKEN_FILE: the pool's admin token; without "  \
+    "one,\n"                                                                           \
     "                      only on the scheduler's own host\n"
 
 struct order {
@@ -117,7 +118,7 @@ struct order {
 static int
 order_parse(struct order *order, int argc, char **argv, int *ret_status)
 {
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     int opt, r = 0;
 
     while (!r && (opt = getopt_long(argc, argv, "", ORDER_OPTIONS, NULL)) != -1) {
@@ -150,14 +151,14 @@ static int
 order_send(const struct order *order, Gpupool__Ctl__CtlRequest *req,
            Gpupool__Ctl__CtlReply **ret_reply)
 {
-    CLEANUP(cli_ctl_close) struct cli_ctl ctl = { .fd = -1 };
-    struct gp_err err = { 0 };
+    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.fd = -1};
+    struct gp_err err = {0};
     int r = cli_ctl_open(&ctl, order->scheduler, &err);
 
     if (!r)
         r = cli_ctl_call(&ctl, req, CLI_DEADLINE_NS, ret_reply, &err);
-    return r < 0 ? cli_fail(CLI_FAILED, "%s: %s", order->name, gp_err_msg(&err, r)) :
-                   CLI_OK;
+    return r < 0 ? cli_fail(CLI_FAILED, "%s: %s", order->name, gp_err_msg(&err, r))
+                 : CLI_OK;
 }
 
 static int
@@ -212,7 +213,8 @@ close_send(const struct order *order)
     int status;
 
     if (gp_str_u64(number, 1, INT64_MAX, &body.session_id) < 0)
-        return cli_fail(CLI_USAGE, "close: %s is no session, which are called s1, s2, ...",
+        return cli_fail(CLI_USAGE,
+                        "close: %s is no session, which are called s1, s2, ...",
                         order->target);
     body.token = order->token;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;

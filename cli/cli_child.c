@@ -13,7 +13,7 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-static const int FORWARDED[] = { SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2 };
+static const int FORWARDED[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2};
 
 static void
 reap(struct cli_child *child)
@@ -127,6 +127,6 @@ cli_child_fini(struct cli_child *child)
 int
 cli_child_exit(const struct cli_child *child)
 {
-    return WIFSIGNALED(child->status) ? 128 + WTERMSIG(child->status) :
-                                        WEXITSTATUS(child->status);
+    return WIFSIGNALED(child->status) ? 128 + WTERMSIG(child->status)
+                                      : WEXITSTATUS(child->status);
 }

@@ -17,14 +17,15 @@
 struct gp_err;
 
 struct cli_child {
-    pid_t pid; /* 0: not running */
+    pid_t pid;  /* 0: not running */
     int status; /* as wait(2) says, when it has ended */
     struct gp_loop *loop;
     struct gp_loop_fd signals; /* a signalfd */
     sigset_t old_mask;
 };
 
-/* Block what is to be forwarded.  Before anything that a signal should not cut short. */
+/* Block what is to be forwarded.  Before anything that a signal should not cut short.
+ */
 int cli_child_init(struct cli_child *child, struct gp_loop *loop, struct gp_err *err);
 /* Start it; the loop stops when it has ended. */
 int cli_child_start(struct cli_child *child, char **argv, struct gp_err *err);

@@ -70,8 +70,8 @@ cli_ctl_open(struct cli_ctl *ctl, const char *option, struct gp_err *err)
     r = cli_scheduler_address(option, ctl->address, err);
     if (r < 0)
         return r;
-    r = gp_net_connect(ctl->address, CTL_DEFAULT_PORT, gp_now_ns() + CLI_DEADLINE_NS, true,
-                       &ctl->fd, err);
+    r = gp_net_connect(ctl->address, CTL_DEFAULT_PORT, gp_now_ns() + CLI_DEADLINE_NS,
+                       true, &ctl->fd, err);
     return r < 0 ? gp_err_wrap(err, r, "scheduler not reachable") : 0;
 }
 
@@ -103,11 +103,11 @@ static int
 watch(struct cli_ctl *ctl, uint64_t deadline, const int *pidfds, unsigned n,
       struct gp_err *err)
 {
-    struct pollfd fds[CLI_POOL_PROCESSES_MAX + 1] = { { ctl->fd, POLLIN, 0 } };
+    struct pollfd fds[CLI_POOL_PROCESSES_MAX + 1] = {{ctl->fd, POLLIN, 0}};
     int ready;
 
     for (unsigned i = 0; i < n; i++)
-        fds[i + 1] = (struct pollfd){ pidfds[i], POLLIN, 0 };
+        fds[i + 1] = (struct pollfd){pidfds[i], POLLIN, 0};
     do
         ready = poll(fds, n + 1, gp_poll_ms(deadline));
     while (ready < 0 && errno == EINTR);
@@ -160,13 +160,13 @@ cli_reply_free(Gpupool__Ctl__CtlReply *reply)
 }
 
 int
-cli_ctl_status(const char *option, const char *token, Gpupool__Ctl__CtlReply **ret_reply,
-               struct gp_err *err)
+cli_ctl_status(const char *option, const char *token,
+               Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlStatus body = GPUPOOL__CTL__CTL_STATUS__INIT;
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    CLEANUP(cli_ctl_close) struct cli_ctl ctl = { .fd = -1 };
+    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.fd = -1};
     int r = cli_ctl_open(&ctl, option, err);
 
     if (r < 0)

@@ -41,8 +41,9 @@ void cli_ctl_close(struct cli_ctl *ctl); /* zeroed or never opened: set fd to -1
  * 0: *ret_reply is the caller's (cli_reply_free()).  -EREMOTE: a refusal; *ret_reply is
  * set as well, err has its words.  Else the link failed.
  */
-int cli_ctl_call(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req, uint64_t timeout_ns,
-                 Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err);
+int cli_ctl_call(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req,
+                 uint64_t timeout_ns, Gpupool__Ctl__CtlReply **ret_reply,
+                 struct gp_err *err);
 
 /* The same for an answer that may take long: -ECHILD as soon as one of the processes
  * behind @pidfds has ended. */

@@ -40,8 +40,9 @@ int
 cli_daemon_start(const char *name, const char *const *argv, const char *log_path,
                  struct cli_process *ret_process, int *ret_pidfd, struct gp_err *err)
 {
-    CLEANUP_FD int log_fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    struct cli_process process = { .pid = 0 };
+    CLEANUP_FD int log_fd =
+        open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    struct cli_process process = {.pid = 0};
     CLEANUP_FD int pidfd = -1;
     int r;
 
@@ -66,11 +67,11 @@ cli_daemon_start(const char *name, const char *const *argv, const char *log_path
 }
 
 int
-cli_daemon_await_file(const char *folder, const char *path, int pidfd, uint64_t deadline_ns,
-                      struct gp_err *err)
+cli_daemon_await_file(const char *folder, const char *path, int pidfd,
+                      uint64_t deadline_ns, struct gp_err *err)
 {
     CLEANUP_FD int watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    struct pollfd fds[] = { { watch, POLLIN, 0 }, { pidfd, POLLIN, 0 } };
+    struct pollfd fds[] = {{watch, POLLIN, 0}, {pidfd, POLLIN, 0}};
     char events[4096];
 
     if (watch < 0 || inotify_add_watch(watch, folder, IN_MOVED_TO | IN_CREATE) < 0)
@@ -104,7 +105,8 @@ cli_daemon_show_log(const char *log_path)
     fprintf(stderr, "  the end of %s:\n", log_path);
     for (char *line = text + at + (at ? 1 : 0), *end; *line; line = end + 1) {
         end = strchr(line, '\n');
-        fprintf(stderr, "    %.*s\n", end ? (int)(end - line) : (int)strlen(line), line);
+        fprintf(stderr, "    %.*s\n", end ? (int)(end - line) : (int)strlen(line),
+                line);
         if (!end)
             break;
     }

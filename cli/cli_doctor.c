@@ -52,9 +52,9 @@ enum finding {
 };
 
 static void GP_PRINTF(3, 4)
-say(struct doctor *d, enum finding finding, const char *fmt, ...)
+    say(struct doctor *d, enum finding finding, const char *fmt, ...)
 {
-    static const char *const words[] = { "ok  ", "warn", "FAIL" };
+    static const char *const words[] = {"ok  ", "warn", "FAIL"};
     va_list ap;
 
     d->failures += finding == BAD;
@@ -66,8 +66,7 @@ say(struct doctor *d, enum finding finding, const char *fmt, ...)
     putchar('\n');
 }
 
-static void GP_PRINTF(1, 2)
-remedy(const char *fmt, ...)
+static void GP_PRINTF(1, 2) remedy(const char *fmt, ...)
 {
     va_list ap;
 
@@ -126,8 +125,10 @@ check_library(struct doctor *d)
     }
     say(d, GOOD, "library: %s (`gpupool run` puts its folder first)", ours);
     if (!loader_finds(found))
-        say(d, GOOD, "library: without `gpupool run`, a program here finds no GPU driver");
-    else if (realpath(found, real) && realpath(ours, ours_real) && !strcmp(real, ours_real))
+        say(d, GOOD,
+            "library: without `gpupool run`, a program here finds no GPU driver");
+    else if (realpath(found, real) && realpath(ours, ours_real) &&
+             !strcmp(real, ours_real))
         say(d, GOOD, "library: a program started here finds gpupool's");
     else
         say(d, GOOD, "library: without `gpupool run`, a program here loads %s", found);
@@ -139,7 +140,7 @@ static void
 check_ticket(struct doctor *d, const char *text)
 {
     struct ticket_claims c;
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     uint64_t now = gp_wall_ns() / GP_NS_PER_S;
 
     if (ticket_peek(text, &c, &err) < 0) {
@@ -159,7 +160,7 @@ static void
 check_session_file(struct doctor *d, const char *path)
 {
     CLEANUP_FREE char *text = NULL;
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     char *ticket, *save = NULL, *line;
     struct stat st;
     size_t len;
@@ -187,7 +188,8 @@ check_session_file(struct doctor *d, const char *path)
 static void
 check_session(struct doctor *d)
 {
-    const char *path = getenv("GPUPOOL_SESSION_FILE"), *ticket = getenv("GPUPOOL_TICKET");
+    const char *path = getenv("GPUPOOL_SESSION_FILE"),
+               *ticket = getenv("GPUPOOL_TICKET");
 
     if (path && *path)
         check_session_file(d, path);
@@ -203,14 +205,15 @@ static void
 check_endpoint(struct doctor *d, const Gpupool__Ctl__CtlServerStatus *server)
 {
     CLEANUP_FD int fd = -1;
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     uint64_t start = gp_now_ns();
 
-    if (gp_net_connect(server->endpoint, CTL_DEFAULT_PORT + 1, start + REACH_NS, true, &fd,
-                       &err) < 0) {
+    if (gp_net_connect(server->endpoint, CTL_DEFAULT_PORT + 1, start + REACH_NS, true,
+                       &fd, &err) < 0) {
         say(d, BAD, "server %s: %s", server->server, err.msg);
         remedy("clients attach at %s: a firewall between, or the wrong "
-               "gpupool-server --advertise?", server->endpoint);
+               "gpupool-server --advertise?",
+               server->endpoint);
         return;
     }
     say(d, GOOD, "server %s: reachable at %s in %.1f ms, driver %s, %zu cards",
@@ -222,16 +225,16 @@ static void
 check_server(struct doctor *d, const Gpupool__Ctl__CtlServerStatus *server)
 {
     if (server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DEAD) {
-        say(d, WARN, "server %s: not connected to the scheduler for %.0f s", server->server,
-            server->silent_ms / 1000.0);
+        say(d, WARN, "server %s: not connected to the scheduler for %.0f s",
+            server->server, server->silent_ms / 1000.0);
         remedy("is gpupool-server running at %s?  Its log says more", server->endpoint);
         return;
     }
     if (server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DRAINING)
         say(d, WARN, "server %s: draining, takes no new sessions", server->server);
     if (strcmp(server->version, GPUPOOL_VERSION) != 0)
-        say(d, WARN, "server %s: version %s, this is %s", server->server, server->version,
-            GPUPOOL_VERSION);
+        say(d, WARN, "server %s: version %s, this is %s", server->server,
+            server->version, GPUPOOL_VERSION);
     check_endpoint(d, server);
 }
 
@@ -245,7 +248,8 @@ check_room(struct doctor *d, const Gpupool__Ctl__CtlStatusReply *status)
         const Gpupool__Ctl__CtlServerStatus *s = status->servers[i];
 
         for (size_t k = 0;
-             s->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE && k < s->n_cards; k++) {
+             s->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE && k < s->n_cards;
+             k++) {
             const Gpupool__Ctl__CtlCardStatus *c = s->cards[k];
 
             if (c->core_given <= 100 && c->slices < c->slices_max)
@@ -268,7 +272,7 @@ check_pool(struct doctor *d)
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     CLEANUP_FREE char *token = NULL;
     char address[GP_NET_NAME_MAX];
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     uint64_t start = gp_now_ns();
     int r = cli_token(d->token_file, &token, &err);
 
@@ -308,13 +312,14 @@ check_transport(struct doctor *d)
         want = "auto";
     if (strcmp(want, "auto") && strcmp(want, "tcp") && strcmp(want, "shm") &&
         strcmp(want, "rdma")) {
-        say(d, BAD, "transport: GPUPOOL_TRANSPORT=%s is none of auto, tcp, shm, rdma", want);
+        say(d, BAD, "transport: GPUPOOL_TRANSPORT=%s is none of auto, tcp, shm, rdma",
+            want);
         remedy("unset GPUPOOL_TRANSPORT");
         return;
     }
     say(d, GOOD, "transport: %s; this host has %s", want,
-        access("/sys/class/infiniband", F_OK) ? "no RDMA devices" :
-                                                "RDMA devices (/sys/class/infiniband)");
+        access("/sys/class/infiniband", F_OK) ? "no RDMA devices"
+                                              : "RDMA devices (/sys/class/infiniband)");
 }
 
 int
@@ -322,12 +327,12 @@ cli_doctor(int argc, char **argv)
 {
     enum { OPT_SCHEDULER = 256, OPT_TOKEN, OPT_HELP };
     static const struct option options[] = {
-        { "scheduler", required_argument, NULL, OPT_SCHEDULER },
-        { "token-file", required_argument, NULL, OPT_TOKEN },
-        { "help", no_argument, NULL, OPT_HELP },
-        { NULL, 0, NULL, 0 },
+        {"scheduler", required_argument, NULL, OPT_SCHEDULER},
+        {"token-file", required_argument, NULL, OPT_TOKEN},
+        {"help", no_argument, NULL, OPT_HELP},
+        {NULL, 0, NULL, 0},
     };
-    struct doctor d = { 0 };
+    struct doctor d = {0};
     int opt;
 
     while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {

@@ -35,7 +35,8 @@ cli_folder(char **ret_path, struct gp_err *err)
         return r;
     if (lstat(path, &st) < 0)
         return gp_err_set(err, -errno, "%s: %s", path, strerror(errno));
-    if (!S_ISDIR(st.st_mode) || st.st_uid != getuid() || st.st_mode & (S_IWGRP | S_IWOTH))
+    if (!S_ISDIR(st.st_mode) || st.st_uid != getuid() ||
+        st.st_mode & (S_IWGRP | S_IWOTH))
         return gp_err_set(err, -EPERM,
                           "%s: not a folder of your own that only you can write; set "
                           "GPUPOOL_RUN_DIR to one",

@@ -54,9 +54,10 @@ card_json(const Gpupool__Ctl__CtlCardStatus *status)
                      card->name, "memory_bytes", (json_int_t)card->memory_bytes,
                      "memory_given_bytes", (json_int_t)status->memory_given,
                      "memory_used_bytes", (json_int_t)card->used_bytes,
-                     "core_given_percent", (json_int_t)status->core_given, "busy_percent",
-                     (json_int_t)card->busy_percent, "slices", (json_int_t)status->slices,
-                     "sms", (json_int_t)card->sms, "compute_capability", cc);
+                     "core_given_percent", (json_int_t)status->core_given,
+                     "busy_percent", (json_int_t)card->busy_percent, "slices",
+                     (json_int_t)status->slices, "sms", (json_int_t)card->sms,
+                     "compute_capability", cc);
 }
 
 static json_t *
@@ -66,12 +67,12 @@ server_json(const Gpupool__Ctl__CtlServerStatus *server)
 
     for (size_t i = 0; i < server->n_cards; i++)
         json_array_append_new(cards, card_json(server->cards[i]));
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o}", "name",
-                     server->server, "endpoint", server->endpoint, "state",
-                     cli_server_state(server->state), "version", server->version, "driver",
-                     server->driver, "driver_version", (json_int_t)server->driver_version,
-                     "silent_ms", (json_int_t)server->silent_ms, "pid",
-                     (json_int_t)server->pid, "cards", cards);
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o}", "name", server->server,
+        "endpoint", server->endpoint, "state", cli_server_state(server->state),
+        "version", server->version, "driver", server->driver, "driver_version",
+        (json_int_t)server->driver_version, "silent_ms", (json_int_t)server->silent_ms,
+        "pid", (json_int_t)server->pid, "cards", cards);
 }
 
 static json_t *
@@ -80,9 +81,10 @@ slice_json(const Gpupool__Ctl__CtlSessionStatus *session, size_t i)
     const Gpupool__Ctl__CtlSlice *slice = session->slices[i];
     const Gpupool__Ctl__CtlSliceUse *use = i < session->n_use ? session->use[i] : NULL;
 
-    return json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I}", "server", slice->server, "card",
-                     uuid_json(&slice->card_uuid), "core_percent", (json_int_t)slice->core,
-                     "core_limit_percent", (json_int_t)slice->core_limit, "memory_bytes",
+    return json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I}", "server", slice->server,
+                     "card", uuid_json(&slice->card_uuid), "core_percent",
+                     (json_int_t)slice->core, "core_limit_percent",
+                     (json_int_t)slice->core_limit, "memory_bytes",
                      (json_int_t)slice->memory_bytes, "used_bytes",
                      (json_int_t)(use ? use->used_bytes : 0), "gpu_ns",
                      (json_int_t)(use ? use->gpu_ns : 0));
@@ -115,10 +117,11 @@ cli_json_print(const Gpupool__Ctl__CtlStatusReply *status)
         json_array_append_new(servers, server_json(status->servers[i]));
     for (size_t i = 0; i < status->n_sessions; i++)
         json_array_append_new(sessions, session_json(status->sessions[i]));
-    root = json_pack("{s:s, s:I, s:s, s:I, s:I, s:s, s:o, s:o}", "version", status->version,
-                     "up_ms", (json_int_t)status->up_ms, "placement",
-                     status->placement == GPUPOOL__CTL__CTL_PLACEMENT__CTL_SPREAD ?
-                         "spread" : "binpack",
+    root = json_pack("{s:s, s:I, s:s, s:I, s:I, s:s, s:o, s:o}", "version",
+                     status->version, "up_ms", (json_int_t)status->up_ms, "placement",
+                     status->placement == GPUPOOL__CTL__CTL_PLACEMENT__CTL_SPREAD
+                         ? "spread"
+                         : "binpack",
                      "heartbeat_ms", (json_int_t)status->heartbeat_ms, "lease_ms",
                      (json_int_t)status->lease_ms, "key_id", status->scheduler_key_id,
                      "servers", servers, "sessions", sessions);

@@ -58,7 +58,7 @@ cli_path_bin(const char *name)
 char *
 cli_path_lib(void)
 {
-    static const char *const places[] = { "../lib/gpupool", "../lib" };
+    static const char *const places[] = {"../lib/gpupool", "../lib"};
     char folder[PATH_MAX];
 
     if (!own_folder(folder))

@@ -28,7 +28,8 @@ parse_line(struct cli_pool *pool, const char *line)
     if (sscanf(line, "scheduler %271s", pool->scheduler) == 1)
         return 0;
     if (pool->n == CLI_POOL_PROCESSES_MAX ||
-        sscanf(line, "process %31s %d %" SCNu64, p->name, &pid, &p->start) != 3 || pid <= 1)
+        sscanf(line, "process %31s %d %" SCNu64, p->name, &pid, &p->start) != 3 ||
+        pid <= 1)
         return -EBADMSG;
     p->pid = pid;
     pool->n++;
@@ -39,7 +40,7 @@ int
 cli_pool_read(struct cli_pool *ret_pool, struct gp_err *err)
 {
     CLEANUP_FREE char *path = NULL, *text = NULL;
-    struct cli_pool pool = { .n = 0 };
+    struct cli_pool pool = {.n = 0};
     char *save = NULL, *line;
     size_t len;
     int r;
@@ -155,7 +156,7 @@ cli_pool_alive(const struct cli_pool *pool)
 static bool
 await(int pidfd, uint64_t deadline_ns)
 {
-    struct pollfd pfd = { .fd = pidfd, .events = POLLIN };
+    struct pollfd pfd = {.fd = pidfd, .events = POLLIN};
     int n;
 
     do

@@ -15,11 +15,12 @@
 static const char HELP[] =
     "Usage: gpupool run [OPTION...] [--] PROGRAM [ARG...]\n"
     "Run PROGRAM with a slice of a card of the pool as its GPU.\n"
-    "\n" CLI_WANT_HELP
-    "  --verbose           say which slice of which card it got\n"
+    "\n" CLI_WANT_HELP "  --verbose           say which slice of which card it got\n"
     "\n"
-    "The session is held while PROGRAM runs and given back when it ends.  Exit status:\n"
-    "PROGRAM's own (128 + N when signal N killed it); 2 bad usage, 3 refused by the pool,\n"
+    "The session is held while PROGRAM runs and given back when it ends.  Exit "
+    "status:\n"
+    "PROGRAM's own (128 + N when signal N killed it); 2 bad usage, 3 refused by the "
+    "pool,\n"
     "4 no scheduler, 126 and 127 PROGRAM cannot be started.\n";
 
 enum {
@@ -29,9 +30,9 @@ enum {
 
 static const struct option OPTIONS[] = {
     CLI_WANT_OPTIONS,
-    { "verbose", no_argument, NULL, OPT_VERBOSE },
-    { "help", no_argument, NULL, OPT_HELP },
-    { NULL, 0, NULL, 0 },
+    {"verbose", no_argument, NULL, OPT_VERBOSE},
+    {"help", no_argument, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
 };
 
 struct run {
@@ -47,7 +48,7 @@ struct run {
 static int
 parse(struct run *run, int argc, char **argv, int *ret_status)
 {
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     int opt, r = 0;
 
     while (!r && (opt = getopt_long(argc, argv, "+", OPTIONS, NULL)) != -1) {
@@ -80,15 +81,15 @@ refused(const Gpupool__Ctl__CtlReply *reply, const struct gp_err *err)
     cli_fail(0, "run: %s", err->msg);
     cli_print_reasons(stderr, reply->error->reasons, reply->error->n_reasons,
                       reply->error->reasons_left_off);
-    return reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST ? CLI_USAGE :
-                                                                           CLI_REFUSED;
+    return reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST ? CLI_USAGE
+                                                                         : CLI_REFUSED;
 }
 
 static int
 open_session(struct run *run)
 {
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *refusal = NULL;
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     int r;
 
     run->want.open.program = run->program[0];
@@ -128,7 +129,7 @@ set_environment(const struct run *run)
 static int
 run_program(struct run *run)
 {
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     int r = cli_child_start(&run->child, run->program, &err);
 
     if (r < 0)
@@ -137,14 +138,14 @@ run_program(struct run *run)
     if (r < 0)
         cli_fail(0, "run: the session cannot be kept alive: %s", gp_err_msg(&err, r));
     r = gp_loop_run(run->loop);
-    return r < 0 ? cli_fail(CLI_FAILED, "run: %s", strerror(-r)) :
-                   cli_child_exit(&run->child);
+    return r < 0 ? cli_fail(CLI_FAILED, "run: %s", strerror(-r))
+                 : cli_child_exit(&run->child);
 }
 
 static int
 run_in_session(struct run *run)
 {
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     int r, status;
 
     r = gp_loop_new(&run->loop, &err);
@@ -165,7 +166,7 @@ run_in_session(struct run *run)
 int
 cli_run(int argc, char **argv)
 {
-    struct run run = { .session.ctl.fd = -1, .child.signals.fd = -1 };
+    struct run run = {.session.ctl.fd = -1, .child.signals.fd = -1};
     int status;
 
     cli_want_init(&run.want);

@@ -24,7 +24,8 @@ static void on_timer(struct gp_loop_timer *timer);
 /* -------------------------------------------------------------------- open -- */
 
 static int
-take_grant(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant, struct gp_err *err)
+take_grant(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant,
+           struct gp_err *err)
 {
     if (grant->lease_key.len != sizeof(s->lease_key) || !grant->n_tickets ||
         !grant->lease_ms)
@@ -39,8 +40,8 @@ take_grant(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant, struct gp
 
 int
 cli_session_open(struct cli_session *s, const char *scheduler,
-                 const Gpupool__Ctl__CtlOpen *open, Gpupool__Ctl__CtlReply **ret_refusal,
-                 struct gp_err *err)
+                 const Gpupool__Ctl__CtlOpen *open,
+                 Gpupool__Ctl__CtlReply **ret_refusal, struct gp_err *err)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
@@ -103,7 +104,7 @@ retry(struct cli_session *s)
 static void
 renewed(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant)
 {
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     int r = take_grant(s, grant, &err);
 
     if (r < 0)
@@ -119,8 +120,8 @@ static void
 on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
 {
     struct cli_session *s = container_of(conn, struct cli_session, conn);
-    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply =
-        gpupool__ctl__ctl_reply__unpack(NULL, len, data);
+    CLEANUP(cli_reply_freep)
+    Gpupool__Ctl__CtlReply *reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
 
     if (!reply || reply->id != s->request || !s->request)
         return;
@@ -182,7 +183,8 @@ send_renew(struct cli_session *s)
     req.id = s->request = s->ctl.next_id++;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW;
     req.renew = &renew;
-    return gp_msg_conn_send(&s->conn, bytes, gpupool__ctl__ctl_request__pack(&req, bytes));
+    return gp_msg_conn_send(&s->conn, bytes,
+                            gpupool__ctl__ctl_request__pack(&req, bytes));
 }
 
 /* Time to renew, or to connect again, or the answer has not come. */
@@ -237,7 +239,7 @@ send_close(struct cli_session *s)
     Gpupool__Ctl__CtlClose close = GPUPOOL__CTL__CTL_CLOSE__INIT;
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     char address[GP_NET_NAME_MAX];
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     uint32_t next_id = s->ctl.next_id;
     int r;
 

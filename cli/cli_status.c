@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COMMON_HELP                                                                      \
-    "  --scheduler H:P     else GPUPOOL_SCHEDULER, else the pool of `gpupool up`\n"       \
+#define COMMON_HELP                                                                    \
+    "  --scheduler H:P     else GPUPOOL_SCHEDULER, else the pool of `gpupool up`\n"    \
     "  --token-file FILE   else GPUPOOL_TOKEN_FILE: the pool's client token\n"
 
 struct view {
@@ -30,11 +30,11 @@ enum {
 };
 
 static const struct option OPTIONS[] = {
-    { "json", no_argument, NULL, OPT_JSON },
-    { "scheduler", required_argument, NULL, OPT_SCHEDULER },
-    { "token-file", required_argument, NULL, OPT_TOKEN },
-    { "help", no_argument, NULL, OPT_HELP },
-    { NULL, 0, NULL, 0 },
+    {"json", no_argument, NULL, OPT_JSON},
+    {"scheduler", required_argument, NULL, OPT_SCHEDULER},
+    {"token-file", required_argument, NULL, OPT_TOKEN},
+    {"help", no_argument, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
 };
 
 struct query {
@@ -111,9 +111,9 @@ row_of_card(struct cli_table *t, const Gpupool__Ctl__CtlServerStatus *server,
 static int
 print_status(const Gpupool__Ctl__CtlStatusReply *status)
 {
-    static const char *const heads[] = { "SERVER", ">CARD", "SLICES",      ">CORE",
-                                         ">MEMORY", ">USED", "POLICY/DRIVER", "STATE",
-                                         ">PROCS", "OWNER/ENDPOINT", "PROGRAM/CARD" };
+    static const char *const heads[] = {
+        "SERVER",        ">CARD", "SLICES", ">CORE",          ">MEMORY",     ">USED",
+        "POLICY/DRIVER", "STATE", ">PROCS", "OWNER/ENDPOINT", "PROGRAM/CARD"};
     CLEANUP(cli_table_fini) struct cli_table t;
 
     cli_table_init(&t, heads, ARRAY_SIZE(heads));
@@ -133,8 +133,9 @@ print_status(const Gpupool__Ctl__CtlStatusReply *status)
 static int
 print_servers(const Gpupool__Ctl__CtlStatusReply *status)
 {
-    static const char *const heads[] = { "SERVER", "STATE", "ENDPOINT", "DRIVER", ">CUDA",
-                                         ">CARDS", ">SLICES", ">PID", ">SILENT", "VERSION" };
+    static const char *const heads[] = {"SERVER",  "STATE",  "ENDPOINT", "DRIVER",
+                                        ">CUDA",   ">CARDS", ">SLICES",  ">PID",
+                                        ">SILENT", "VERSION"};
     CLEANUP(cli_table_fini) struct cli_table t;
 
     cli_table_init(&t, heads, ARRAY_SIZE(heads));
@@ -148,7 +149,8 @@ print_servers(const Gpupool__Ctl__CtlStatusReply *status)
         cli_table_add(&t, "%s", cli_server_state(s->state));
         cli_table_add(&t, "%s", s->endpoint);
         cli_table_add(&t, "%s", s->driver);
-        cli_table_add(&t, "%u.%u", s->driver_version / 1000, s->driver_version % 1000 / 10);
+        cli_table_add(&t, "%u.%u", s->driver_version / 1000,
+                      s->driver_version % 1000 / 10);
         cli_table_add(&t, "%zu", s->n_cards);
         cli_table_add(&t, "%u", slices);
         cli_table_add(&t, "%u", s->pid);
@@ -161,9 +163,9 @@ print_servers(const Gpupool__Ctl__CtlStatusReply *status)
 static int
 print_sessions(const Gpupool__Ctl__CtlStatusReply *status)
 {
-    static const char *const heads[] = { "SESSION", "STATE", "OWNER", "POLICY", "SERVER",
-                                         ">SLICES", ">CORE", ">MEMORY", ">USED", ">PROCS",
-                                         ">LEASE", "PROGRAM" };
+    static const char *const heads[] = {"SESSION", "STATE",   "OWNER",  "POLICY",
+                                        "SERVER",  ">SLICES", ">CORE",  ">MEMORY",
+                                        ">USED",   ">PROCS",  ">LEASE", "PROGRAM"};
     CLEANUP(cli_table_fini) struct cli_table t;
     char buf[GP_SIZE_TEXT];
 
@@ -199,7 +201,7 @@ print_sessions(const Gpupool__Ctl__CtlStatusReply *status)
 static int
 parse(struct query *q, const struct view *view, int argc, char **argv, int *ret_status)
 {
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     int opt, r = 0;
 
     while (!r && (opt = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1) {
@@ -233,20 +235,21 @@ static int
 show(const struct query *q, const struct view *view)
 {
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     int r = cli_ctl_status(q->scheduler, q->token, &reply, &err);
 
     if (!r)
         r = q->json ? cli_json_print(reply->status) : view->print(reply->status);
     if (!r && fflush(stdout) != 0)
         r = -errno;
-    return r < 0 ? cli_fail(CLI_FAILED, "%s: %s", view->name, gp_err_msg(&err, r)) : CLI_OK;
+    return r < 0 ? cli_fail(CLI_FAILED, "%s: %s", view->name, gp_err_msg(&err, r))
+                 : CLI_OK;
 }
 
 static int
 view_once(const struct view *view, int argc, char **argv)
 {
-    struct query q = { 0 };
+    struct query q = {0};
     int status;
 
     if (!parse(&q, view, argc, argv, &status))

@@ -8,7 +8,7 @@
 void
 cli_table_init(struct cli_table *table, const char *const *heads, unsigned columns)
 {
-    *table = (struct cli_table){ .columns = columns, .heads = heads };
+    *table = (struct cli_table){.columns = columns, .heads = heads};
     for (unsigned i = 0; i < columns; i++)
         cli_table_add(table, "%s", heads[i] + (heads[i][0] == '>'));
 }
@@ -57,7 +57,7 @@ cli_table_add(struct cli_table *table, const char *fmt, ...)
 int
 cli_table_print(const struct cli_table *table, FILE *f)
 {
-    int width[CLI_TABLE_COLUMNS_MAX] = { 0 };
+    int width[CLI_TABLE_COLUMNS_MAX] = {0};
 
     if (table->failed)
         return -ENOMEM;

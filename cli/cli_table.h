@@ -16,13 +16,15 @@
 
 struct cli_table {
     unsigned columns;
-    const char *const *heads; /* the caller's; a head that starts with '>' aligns right */
+    const char *const
+        *heads; /* the caller's; a head that starts with '>' aligns right */
     char **cells;
     size_t n, cap;
     bool failed; /* out of memory, told by cli_table_print() */
 };
 
-void cli_table_init(struct cli_table *table, const char *const *heads, unsigned columns);
+void cli_table_init(struct cli_table *table, const char *const *heads,
+                    unsigned columns);
 void cli_table_fini(struct cli_table *table);
 /* The next cell; "-" when the text is empty. */
 void cli_table_add(struct cli_table *table, const char *fmt, ...) GP_PRINTF(2, 3);

@@ -36,12 +36,12 @@ enum {
 };
 
 static const struct option OPTIONS[] = {
-    { "interval", required_argument, NULL, OPT_INTERVAL },
-    { "count", required_argument, NULL, OPT_COUNT },
-    { "scheduler", required_argument, NULL, OPT_SCHEDULER },
-    { "token-file", required_argument, NULL, OPT_TOKEN },
-    { "help", no_argument, NULL, OPT_HELP },
-    { NULL, 0, NULL, 0 },
+    {"interval", required_argument, NULL, OPT_INTERVAL},
+    {"count", required_argument, NULL, OPT_COUNT},
+    {"scheduler", required_argument, NULL, OPT_SCHEDULER},
+    {"token-file", required_argument, NULL, OPT_TOKEN},
+    {"help", no_argument, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
 };
 
 struct top {
@@ -52,11 +52,13 @@ struct top {
     uint64_t before_ns;
 };
 
-/* GPU time of slice @k of session @id in the earlier look; @now when it was not there. */
+/* GPU time of slice @k of session @id in the earlier look; @now when it was not there.
+ */
 static uint64_t
 gpu_ns_before(const struct top *top, uint64_t id, size_t k, uint64_t now)
 {
-    const Gpupool__Ctl__CtlStatusReply *status = top->before ? top->before->status : NULL;
+    const Gpupool__Ctl__CtlStatusReply *status =
+        top->before ? top->before->status : NULL;
 
     for (size_t i = 0; status && i < status->n_sessions; i++)
         if (status->sessions[i]->session_id == id && k < status->sessions[i]->n_use)
@@ -96,9 +98,9 @@ static int
 print_look(const struct top *top, const Gpupool__Ctl__CtlStatusReply *status,
            uint64_t elapsed)
 {
-    static const char *const heads[] = { "SESSION", "SERVER", ">CORE", ">SHARE",
-                                         ">GPU TIME", ">USED", ">MEMORY", "POLICY",
-                                         "STATE", ">PROCS", "OWNER", "PROGRAM" };
+    static const char *const heads[] = {"SESSION",   "SERVER", ">CORE",   ">SHARE",
+                                        ">GPU TIME", ">USED",  ">MEMORY", "POLICY",
+                                        "STATE",     ">PROCS", "OWNER",   "PROGRAM"};
     CLEANUP(cli_table_fini) struct cli_table t;
 
     cli_table_init(&t, heads, ARRAY_SIZE(heads));
@@ -168,8 +170,8 @@ parse(struct top *top, int argc, char **argv)
 int
 cli_top(int argc, char **argv)
 {
-    struct top top = { .interval_s = 2 };
-    struct gp_err err = { 0 };
+    struct top top = {.interval_s = 2};
+    struct gp_err err = {0};
     int r = parse(&top, argc, argv);
 
     if (r > 0) {

@@ -34,13 +34,15 @@ static const char UP_HELP[] =
     "  --servers N      so many servers (1)\n"
     "  --cards N        software cards of each server (1)\n"
     "  --memory SIZE    memory of each software card (4GiB)\n"
-    "  --driver D       softgpu, null, cuda, or the path of a libcuda.so.1; by default\n"
+    "  --driver D       softgpu, null, cuda, or the path of a libcuda.so.1; by "
+    "default\n"
     "                   cuda where there is an NVIDIA driver, else softgpu\n"
     "  --placement P    binpack (default) or spread\n"
     "  --heartbeat-ms N, --lease-ms N\n"
     "                   passed to the scheduler\n"
     "\n"
-    "Then `gpupool run` needs no address.  `gpupool down` ends it.  Files and logs are in\n"
+    "Then `gpupool run` needs no address.  `gpupool down` ends it.  Files and logs are "
+    "in\n"
     "$GPUPOOL_RUN_DIR, else $XDG_RUNTIME_DIR/gpupool, else /tmp/gpupool-UID.\n";
 
 static const char DOWN_HELP[] = "Usage: gpupool down\n"
@@ -58,15 +60,15 @@ enum {
 };
 
 static const struct option UP_OPTIONS[] = {
-    { "servers", required_argument, NULL, OPT_SERVERS },
-    { "cards", required_argument, NULL, OPT_CARDS },
-    { "memory", required_argument, NULL, OPT_MEMORY },
-    { "driver", required_argument, NULL, OPT_DRIVER },
-    { "placement", required_argument, NULL, OPT_PLACEMENT },
-    { "heartbeat-ms", required_argument, NULL, OPT_HEARTBEAT },
-    { "lease-ms", required_argument, NULL, OPT_LEASE },
-    { "help", no_argument, NULL, OPT_HELP },
-    { NULL, 0, NULL, 0 },
+    {"servers", required_argument, NULL, OPT_SERVERS},
+    {"cards", required_argument, NULL, OPT_CARDS},
+    {"memory", required_argument, NULL, OPT_MEMORY},
+    {"driver", required_argument, NULL, OPT_DRIVER},
+    {"placement", required_argument, NULL, OPT_PLACEMENT},
+    {"heartbeat-ms", required_argument, NULL, OPT_HEARTBEAT},
+    {"lease-ms", required_argument, NULL, OPT_LEASE},
+    {"help", no_argument, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
 };
 
 struct up {
@@ -83,13 +85,14 @@ struct up {
 /* ----------------------------------------------------------------- options -- */
 
 static int
-count(const char *name, const char *text, uint32_t max, uint32_t *ret, struct gp_err *err)
+count(const char *name, const char *text, uint32_t max, uint32_t *ret,
+      struct gp_err *err)
 {
     uint64_t value;
 
     if (gp_str_u64(text, 1, max, &value) < 0)
-        return gp_err_set(err, -EINVAL, "--%s %s: a number from 1 to %u is wanted", name,
-                          text, max);
+        return gp_err_set(err, -EINVAL, "--%s %s: a number from 1 to %u is wanted",
+                          name, text, max);
     *ret = (uint32_t)value;
     return 0;
 }
@@ -100,8 +103,8 @@ memory_option(struct up *up, struct gp_err *err)
     uint64_t bytes;
 
     if (gp_size_parse(optarg, &bytes) < 0 || !bytes)
-        return gp_err_set(err, -EINVAL, "--memory %s: a size like 512MiB or 4G is wanted",
-                          optarg);
+        return gp_err_set(err, -EINVAL,
+                          "--memory %s: a size like 512MiB or 4G is wanted", optarg);
     up->memory = optarg;
     return 0;
 }
@@ -180,8 +183,8 @@ start(struct up *up, const char *name, const char *const *argv, struct gp_err *e
     up->logs[i] = gp_str_printf("%s/%s.log", up->folder, name);
     if (!up->logs[i])
         return -ENOMEM;
-    r = cli_daemon_start(name, argv, up->logs[i], &up->pool.processes[i], &up->pidfds[i],
-                         err);
+    r = cli_daemon_start(name, argv, up->logs[i], &up->pool.processes[i],
+                         &up->pidfds[i], err);
     if (r < 0)
         return r;
     up->pool.n++;
@@ -195,9 +198,22 @@ start_scheduler(struct up *up, struct gp_err *err)
     CLEANUP_FREE char *ready = gp_str_printf("%s/scheduler.ready", up->folder);
     CLEANUP_FREE char *text = NULL;
     const char *argv[] = {
-        bin, "--listen", "127.0.0.1:0", "--state-dir", up->folder, "--server-token-file",
-        up->token_file, "--ready-file", ready, "--placement", up->placement,
-        "--heartbeat-ms", up->heartbeat, "--lease-ms", up->lease, NULL,
+        bin,
+        "--listen",
+        "127.0.0.1:0",
+        "--state-dir",
+        up->folder,
+        "--server-token-file",
+        up->token_file,
+        "--ready-file",
+        ready,
+        "--placement",
+        up->placement,
+        "--heartbeat-ms",
+        up->heartbeat,
+        "--lease-ms",
+        up->lease,
+        NULL,
     };
     size_t len;
     int r;
@@ -225,8 +241,9 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
     CLEANUP_FREE char *bin = cli_path_bin("gpupool-server");
     char name[32], cards[16];
     const char *argv[20] = {
-        bin, "--listen", "127.0.0.1:0", "--name", name, "--scheduler", up->pool.scheduler,
-        "--token-file", up->token_file, "--driver", up->driver,
+        bin,           "--listen",         "127.0.0.1:0",  "--name",       name,
+        "--scheduler", up->pool.scheduler, "--token-file", up->token_file, "--driver",
+        up->driver,
     };
     unsigned n = 11;
 
@@ -249,7 +266,7 @@ await_servers(struct up *up, Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlWaitServers wait = GPUPOOL__CTL__CTL_WAIT_SERVERS__INIT;
-    CLEANUP(cli_ctl_close) struct cli_ctl ctl = { .fd = -1 };
+    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.fd = -1};
     int r = cli_ctl_open(&ctl, up->pool.scheduler, err);
 
     if (r < 0)
@@ -258,8 +275,8 @@ await_servers(struct up *up, Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *
     wait.timeout_ms = (uint32_t)(START_NS / GP_NS_PER_MS);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_WAIT_SERVERS;
     req.wait_servers = &wait;
-    return cli_ctl_call_watching(&ctl, &req, START_NS + GP_NS_PER_S, up->pidfds, up->pool.n,
-                                 ret_reply, err);
+    return cli_ctl_call_watching(&ctl, &req, START_NS + GP_NS_PER_S, up->pidfds,
+                                 up->pool.n, ret_reply, err);
 }
 
 static void
@@ -269,8 +286,8 @@ print_pool(const struct up *up, const Gpupool__Ctl__CtlStatusReply *status)
 
     for (size_t i = 0; i < status->n_servers; i++)
         cards += (unsigned)status->servers[i]->n_cards;
-    printf("pool up: scheduler %s, %u servers, %u cards, driver %s\n", up->pool.scheduler,
-           up->servers, cards, up->driver);
+    printf("pool up: scheduler %s, %u servers, %u cards, driver %s\n",
+           up->pool.scheduler, up->servers, cards, up->driver);
 }
 
 static int
@@ -356,10 +373,16 @@ default_driver(void)
 int
 cli_up(int argc, char **argv)
 {
-    CLEANUP(up_fini) struct up up = { .servers = 1, .cards = 1, .memory = "4GiB",
-                                      .driver = default_driver(), .placement = "binpack",
-                                      .heartbeat = "2000", .lease = "30000", .lock = -1 };
-    struct gp_err err = { 0 };
+    CLEANUP(up_fini)
+    struct up up = {.servers = 1,
+                    .cards = 1,
+                    .memory = "4GiB",
+                    .driver = default_driver(),
+                    .placement = "binpack",
+                    .heartbeat = "2000",
+                    .lease = "30000",
+                    .lock = -1};
+    struct gp_err err = {0};
     int opt, r = 0;
 
     for (unsigned i = 0; i < CLI_POOL_PROCESSES_MAX; i++)
@@ -392,10 +415,10 @@ cli_up(int argc, char **argv)
 int
 cli_down(int argc, char **argv)
 {
-    static const struct option options[] = { { "help", no_argument, NULL, OPT_HELP },
-                                             { NULL, 0, NULL, 0 } };
+    static const struct option options[] = {{"help", no_argument, NULL, OPT_HELP},
+                                            {NULL, 0, NULL, 0}};
     struct cli_pool pool;
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     unsigned killed;
     int opt, r;
 

@@ -48,7 +48,8 @@ placement(struct cli_want *want, const char *arg, struct gp_err *err)
     else if (!strcmp(arg, "spread"))
         want->open.placement = GPUPOOL__CTL__CTL_PLACEMENT__CTL_SPREAD;
     else
-        return gp_err_set(err, -EINVAL, "--placement %s: binpack or spread is wanted", arg);
+        return gp_err_set(err, -EINVAL, "--placement %s: binpack or spread is wanted",
+                          arg);
     return 0;
 }
 
@@ -70,8 +71,8 @@ static int
 card(struct cli_want *want, const char *arg, struct gp_err *err)
 {
     if (ticket_uuid_parse(arg, want->uuid) < 0)
-        return gp_err_set(err, -EINVAL, "--card %s: a uuid like GPU-01234567-... is wanted",
-                          arg);
+        return gp_err_set(err, -EINVAL,
+                          "--card %s: a uuid like GPU-01234567-... is wanted", arg);
     want->open.card_uuid.data = want->uuid;
     want->open.card_uuid.len = sizeof(want->uuid);
     return 0;

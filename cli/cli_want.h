@@ -21,18 +21,19 @@ struct cli_want {
     uint8_t uuid[16];
 };
 
-#define CLI_WANT_HELP                                                                    \
-    "  --core N            percent of a card, 1..100; or N*100 for N whole cards (100)\n" \
-    "  --memory SIZE       of each card, like 512MiB or 4G; needed below 100 %\n"         \
-    "  --cards N           so many slices on as many cards of one server (1)\n"           \
-    "  --core-limit N      may use up to N % while the card is idle\n"                    \
-    "  --policy P          fixed-share (fs), burst-share (bs) or best-effort (be)\n"      \
-    "  --placement P       binpack or spread, instead of the scheduler's own\n"           \
-    "  --server NAME       only on this server\n"                                         \
-    "  --card GPU-UUID     only on this card\n"                                           \
-    "  --owner NAME        who answers for it (user@host)\n"                              \
-    "  --processes N       most processes that may use it at a time\n"                    \
-    "  --scheduler H:P     else GPUPOOL_SCHEDULER, else the pool of `gpupool up`\n"       \
+#define CLI_WANT_HELP                                                                  \
+    "  --core N            percent of a card, 1..100; or N*100 for N whole cards "     \
+    "(100)\n"                                                                          \
+    "  --memory SIZE       of each card, like 512MiB or 4G; needed below 100 %\n"      \
+    "  --cards N           so many slices on as many cards of one server (1)\n"        \
+    "  --core-limit N      may use up to N % while the card is idle\n"                 \
+    "  --policy P          fixed-share (fs), burst-share (bs) or best-effort (be)\n"   \
+    "  --placement P       binpack or spread, instead of the scheduler's own\n"        \
+    "  --server NAME       only on this server\n"                                      \
+    "  --card GPU-UUID     only on this card\n"                                        \
+    "  --owner NAME        who answers for it (user@host)\n"                           \
+    "  --processes N       most processes that may use it at a time\n"                 \
+    "  --scheduler H:P     else GPUPOOL_SCHEDULER, else the pool of `gpupool up`\n"    \
     "  --token-file FILE   else GPUPOOL_TOKEN_FILE: the pool's client token\n"
 
 /* Values for getopt_long; everything else is the command's own. */
@@ -52,24 +53,27 @@ enum {
     CLI_WANT_TOKEN,
 };
 
-#define CLI_WANT_OPTIONS                                                                 \
-    { "core", required_argument, NULL, CLI_WANT_CORE },                                  \
-        { "memory", required_argument, NULL, CLI_WANT_MEMORY },                          \
-        { "cards", required_argument, NULL, CLI_WANT_CARDS },                            \
-        { "core-limit", required_argument, NULL, CLI_WANT_CORE_LIMIT },                  \
-        { "policy", required_argument, NULL, CLI_WANT_POLICY },                          \
-        { "placement", required_argument, NULL, CLI_WANT_PLACEMENT },                    \
-        { "server", required_argument, NULL, CLI_WANT_SERVER },                          \
-        { "card", required_argument, NULL, CLI_WANT_CARD },                              \
-        { "owner", required_argument, NULL, CLI_WANT_OWNER },                            \
-        { "processes", required_argument, NULL, CLI_WANT_PROCESSES },                    \
-        { "scheduler", required_argument, NULL, CLI_WANT_SCHEDULER },                    \
-        { "token-file", required_argument, NULL, CLI_WANT_TOKEN }
+#define CLI_WANT_OPTIONS                                                               \
+    {"core", required_argument, NULL, CLI_WANT_CORE},                                  \
+        {"memory", required_argument, NULL, CLI_WANT_MEMORY},                          \
+        {"cards", required_argument, NULL, CLI_WANT_CARDS},                            \
+        {"core-limit", required_argument, NULL, CLI_WANT_CORE_LIMIT},                  \
+        {"policy", required_argument, NULL, CLI_WANT_POLICY},                          \
+        {"placement", required_argument, NULL, CLI_WANT_PLACEMENT},                    \
+        {"server", required_argument, NULL, CLI_WANT_SERVER},                          \
+        {"card", required_argument, NULL, CLI_WANT_CARD},                              \
+        {"owner", required_argument, NULL, CLI_WANT_OWNER},                            \
+        {"processes", required_argument, NULL, CLI_WANT_PROCESSES},                    \
+        {"scheduler", required_argument, NULL, CLI_WANT_SCHEDULER},                    \
+    {                                                                                  \
+        "token-file", required_argument, NULL, CLI_WANT_TOKEN                          \
+    }
 
 void cli_want_init(struct cli_want *want);
 void cli_want_fini(struct cli_want *want);
 /* One option with its argument.  -EINVAL with words. */
-int cli_want_option(struct cli_want *want, int opt, const char *arg, struct gp_err *err);
+int cli_want_option(struct cli_want *want, int opt, const char *arg,
+                    struct gp_err *err);
 /* After the last option: reads the token. */
 int cli_want_finish(struct cli_want *want, struct gp_err *err);
 

@@ -17,18 +17,18 @@ static const struct {
     int (*fn)(int argc, char **argv);
     const char *help;
 } COMMANDS[] = {
-    { "run", cli_run, "run a program on a slice of a card" },
-    { "up", cli_up, "start a pool on this machine" },
-    { "down", cli_down, "end it" },
-    { "status", cli_status, "servers, cards, slices, sessions, owners in one table" },
-    { "servers", cli_servers, "the pool servers" },
-    { "sessions", cli_sessions, "the sessions" },
-    { "top", cli_top, "what the sessions use, live" },
-    { "explain", cli_explain, "where a session would be placed, and why not elsewhere" },
-    { "drain", cli_drain, "place nothing more on a server" },
-    { "close", cli_close, "end a session of somebody else" },
-    { "doctor", cli_doctor, "why does it not work here" },
-    { "version", cli_version, "the version of this program" },
+    {"run", cli_run, "run a program on a slice of a card"},
+    {"up", cli_up, "start a pool on this machine"},
+    {"down", cli_down, "end it"},
+    {"status", cli_status, "servers, cards, slices, sessions, owners in one table"},
+    {"servers", cli_servers, "the pool servers"},
+    {"sessions", cli_sessions, "the sessions"},
+    {"top", cli_top, "what the sessions use, live"},
+    {"explain", cli_explain, "where a session would be placed, and why not elsewhere"},
+    {"drain", cli_drain, "place nothing more on a server"},
+    {"close", cli_close, "end a session of somebody else"},
+    {"doctor", cli_doctor, "why does it not work here"},
+    {"version", cli_version, "the version of this program"},
 };
 
 static int
@@ -47,8 +47,9 @@ help(FILE *f)
                "A remote slice of a GPU for programs nobody rebuilt.\n\n");
     for (size_t i = 0; i < ARRAY_SIZE(COMMANDS); i++)
         fprintf(f, "  %-10s%s\n", COMMANDS[i].name, COMMANDS[i].help);
-    fprintf(f, "\n`gpupool COMMAND --help` says more; so do gpupool(1) and gpupool(7).\n"
-               "First steps: gpupool up; gpupool run --core 30 --memory 1GiB -- PROGRAM\n");
+    fprintf(
+        f, "\n`gpupool COMMAND --help` says more; so do gpupool(1) and gpupool(7).\n"
+           "First steps: gpupool up; gpupool run --core 30 --memory 1GiB -- PROGRAM\n");
 }
 
 int

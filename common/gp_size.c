@@ -21,7 +21,8 @@ unit_shift(const char *unit)
     at = strchr(UNITS, toupper((unsigned char)*unit));
     if (!at)
         return -1;
-    if (unit[1] && (at == UNITS || (strcasecmp(unit + 1, "B") && strcasecmp(unit + 1, "iB"))))
+    if (unit[1] &&
+        (at == UNITS || (strcasecmp(unit + 1, "B") && strcasecmp(unit + 1, "iB"))))
         return -1;
     return (int)(at - UNITS) * 10;
 }
@@ -73,8 +74,8 @@ gp_size_parse(const char *text, uint64_t *ret)
             return -EINVAL;
         part = fraction(&p, shift);
     }
-    if (!gp_mul_ok(whole, UINT64_C(1) << shift, &whole) || !gp_add_ok(whole, part, &whole) ||
-        whole > INT64_MAX)
+    if (!gp_mul_ok(whole, UINT64_C(1) << shift, &whole) ||
+        !gp_add_ok(whole, part, &whole) || whole > INT64_MAX)
         return -ERANGE;
     *ret = whole;
     return 0;
@@ -83,7 +84,7 @@ gp_size_parse(const char *text, uint64_t *ret)
 const char *
 gp_size_format(uint64_t bytes, char buf[GP_SIZE_TEXT])
 {
-    static const char *const names[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     unsigned unit = 0;
 
     while (unit + 1 < ARRAY_SIZE(names) && bytes >> (10 * (unit + 1)))
@@ -92,6 +93,7 @@ gp_size_format(uint64_t bytes, char buf[GP_SIZE_TEXT])
         snprintf(buf, GP_SIZE_TEXT, "%.2f %s",
                  (double)bytes / (double)(UINT64_C(1) << (10 * unit)), names[unit]);
     else
-        snprintf(buf, GP_SIZE_TEXT, "%" PRIu64 " %s", bytes >> (10 * unit), names[unit]);
+        snprintf(buf, GP_SIZE_TEXT, "%" PRIu64 " %s", bytes >> (10 * unit),
+                 names[unit]);
     return buf;
 }

@@ -25,16 +25,20 @@ static const char HELP[] =
     "\n"
     "  --listen HOST:PORT        where servers and clients connect (127.0.0.1:7480)\n"
     "  --state-dir DIR           state and key (/var/lib/gpupool)\n"
-    "  --server-token-file FILE  secret that servers must know; without it, only servers\n"
+    "  --server-token-file FILE  secret that servers must know; without it, only "
+    "servers\n"
     "                            on this host are taken\n"
-    "  --client-token-file FILE  secret that clients must know; without it, anybody who\n"
+    "  --client-token-file FILE  secret that clients must know; without it, anybody "
+    "who\n"
     "                            can connect may open sessions\n"
     "  --admin-token-file FILE   secret for drain and for closing sessions of others;\n"
     "                            without it, only clients on this host may\n"
     "  --placement POLICY        binpack (default) or spread\n"
     "  --heartbeat-ms N          how often servers report (2000); dead after 3 missed\n"
-    "  --lease-ms N              lease of a session when the client names none (30000)\n"
-    "  --hold-grace-ms N         left to a session whose `gpupool run` was lost (6000)\n"
+    "  --lease-ms N              lease of a session when the client names none "
+    "(30000)\n"
+    "  --hold-grace-ms N         left to a session whose `gpupool run` was lost "
+    "(6000)\n"
     "  --owner-sessions N        most sessions of one owner (256)\n"
     "  --max-attachments N       most processes of one session (64)\n"
     "  --metrics-listen H:P      Prometheus metrics on http://H:P/metrics\n"
@@ -63,22 +67,22 @@ enum option_id {
 };
 
 static const struct option OPTIONS[] = {
-    { "listen", required_argument, NULL, OPT_LISTEN },
-    { "state-dir", required_argument, NULL, OPT_STATE_DIR },
-    { "server-token-file", required_argument, NULL, OPT_SERVER_TOKEN },
-    { "client-token-file", required_argument, NULL, OPT_CLIENT_TOKEN },
-    { "admin-token-file", required_argument, NULL, OPT_ADMIN_TOKEN },
-    { "placement", required_argument, NULL, OPT_PLACEMENT },
-    { "heartbeat-ms", required_argument, NULL, OPT_HEARTBEAT },
-    { "lease-ms", required_argument, NULL, OPT_LEASE },
-    { "hold-grace-ms", required_argument, NULL, OPT_GRACE },
-    { "owner-sessions", required_argument, NULL, OPT_OWNER_SESSIONS },
-    { "max-attachments", required_argument, NULL, OPT_MAX_ATTACHMENTS },
-    { "metrics-listen", required_argument, NULL, OPT_METRICS },
-    { "ready-file", required_argument, NULL, OPT_READY },
-    { "help", no_argument, NULL, OPT_HELP },
-    { "version", no_argument, NULL, OPT_VERSION },
-    { NULL, 0, NULL, 0 },
+    {"listen", required_argument, NULL, OPT_LISTEN},
+    {"state-dir", required_argument, NULL, OPT_STATE_DIR},
+    {"server-token-file", required_argument, NULL, OPT_SERVER_TOKEN},
+    {"client-token-file", required_argument, NULL, OPT_CLIENT_TOKEN},
+    {"admin-token-file", required_argument, NULL, OPT_ADMIN_TOKEN},
+    {"placement", required_argument, NULL, OPT_PLACEMENT},
+    {"heartbeat-ms", required_argument, NULL, OPT_HEARTBEAT},
+    {"lease-ms", required_argument, NULL, OPT_LEASE},
+    {"hold-grace-ms", required_argument, NULL, OPT_GRACE},
+    {"owner-sessions", required_argument, NULL, OPT_OWNER_SESSIONS},
+    {"max-attachments", required_argument, NULL, OPT_MAX_ATTACHMENTS},
+    {"metrics-listen", required_argument, NULL, OPT_METRICS},
+    {"ready-file", required_argument, NULL, OPT_READY},
+    {"help", no_argument, NULL, OPT_HELP},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {NULL, 0, NULL, 0},
 };
 
 static int
@@ -120,7 +124,8 @@ parse_placement(const char *text, enum sched_placement *ret, struct gp_err *err)
     else if (!strcmp(text, "spread"))
         *ret = SCHED_SPREAD;
     else
-        return gp_err_set(err, -EINVAL, "--placement %s: binpack or spread is wanted", text);
+        return gp_err_set(err, -EINVAL, "--placement %s: binpack or spread is wanted",
+                          text);
     return 0;
 }
 
@@ -232,7 +237,7 @@ main(int argc, char **argv)
         .owner_sessions = 256,
         .max_attachments = 64,
     };
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     int r;
 
     gp_log_init("scheduler", GP_LOG_INFO);

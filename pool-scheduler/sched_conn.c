@@ -45,7 +45,8 @@ idle_arm(struct sched_conn *conn, uint64_t ns)
     if (conn->server)
         gp_loop_timer_del(&conn->idle);
     else
-        gp_loop_timer_set(conn->sched->loop, &conn->idle, gp_now_ns() + ns, idle_expired);
+        gp_loop_timer_set(conn->sched->loop, &conn->idle, gp_now_ns() + ns,
+                          idle_expired);
 }
 
 static bool
@@ -65,7 +66,8 @@ peer_is_loopback(int fd)
         const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&ss;
         const struct in6_addr *a = &in6->sin6_addr;
 
-        return IN6_IS_ADDR_LOOPBACK(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127);
+        return IN6_IS_ADDR_LOOPBACK(a) ||
+               (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127);
     }
     return false;
 }
@@ -77,7 +79,8 @@ sched_conn_accept(struct sched *sched, int fd)
     char peer[GP_NET_NAME_MAX];
 
     if (sched->n_clients >= SCHED_CLIENTS_MAX) {
-        gp_log_warn("conn", "at the cap of %d connections, one refused", SCHED_CLIENTS_MAX);
+        gp_log_warn("conn", "at the cap of %d connections, one refused",
+                    SCHED_CLIENTS_MAX);
         close(fd);
         return;
     }
@@ -90,8 +93,8 @@ sched_conn_accept(struct sched *sched, int fd)
     conn->loopback = peer_is_loopback(fd);
     gp_str_copy(conn->peer, sizeof(conn->peer),
                 gp_net_peer_name(fd, peer, sizeof(peer)));
-    if (gp_msg_conn_init(&conn->msg, sched->loop, fd, CTL_REQUEST_MAX, QUEUE_MAX, on_msg,
-                         on_close) < 0) {
+    if (gp_msg_conn_init(&conn->msg, sched->loop, fd, CTL_REQUEST_MAX, QUEUE_MAX,
+                         on_msg, on_close) < 0) {
         close(fd);
         free(conn);
         return;
@@ -118,8 +121,8 @@ release_held(struct sched_conn *conn)
 
         sched_conn_unhold(session);
         sched->counters.lost_connections++;
-        gp_log_info("session", "%s: its client %s is gone, ends in %u ms", session->name,
-                    conn->peer, sched->config.hold_grace_ms);
+        gp_log_info("session", "%s: its client %s is gone, ends in %u ms",
+                    session->name, conn->peer, sched->config.hold_grace_ms);
         if (session->lease_end_ns > end)
             sched_session_lease(&sched->sessions, session, end);
     }

@@ -27,8 +27,8 @@ struct sched_conn {
     struct sched *sched;
     char peer[64];
     bool loopback;
-    struct gp_loop_timer idle; /* silence ends the connection */
-    struct sched_server *server; /* after a registration */
+    struct gp_loop_timer idle;     /* silence ends the connection */
+    struct sched_server *server;   /* after a registration */
     struct sched_session *held;    /* end soon after this connection */
     struct sched_session *closing; /* closes that wait for their server */
     struct {

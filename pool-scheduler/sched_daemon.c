@@ -55,14 +55,16 @@ sched_session_gone(struct sched *sched, struct sched_session *session)
 void
 sched_session_end(struct sched *sched, struct sched_session *session, const char *words)
 {
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
 
     if (session->closing)
         return;
     gp_log_info("session", "%s: ends: %s", session->name, words);
     if (sched_store_del_session(sched->store, session->id, &err) < 0)
-        gp_log_error("session", "%s: still in the state file, it would come back after a "
-                     "restart until its lease ends: %s", session->name, err.msg);
+        gp_log_error("session",
+                     "%s: still in the state file, it would come back after a "
+                     "restart until its lease ends: %s",
+                     session->name, err.msg);
     sched->counters.closed++;
     sched_conn_unhold(session);
     sched_session_closing(&sched->sessions, session);
@@ -190,7 +192,8 @@ open_state(struct sched *sched, struct gp_err *err)
     if (!r)
         r = ticket_key_save_pub(sched->key, pub, err);
     if (!r)
-        r = sched_store_load(sched->store, sched->pool, &sched->sessions, gp_now_ns(), err);
+        r = sched_store_load(sched->store, sched->pool, &sched->sessions, gp_now_ns(),
+                             err);
     return r;
 }
 
@@ -218,8 +221,8 @@ announce(struct sched *sched, struct gp_err *err)
     CLEANUP_FREE char *line = NULL;
 
     gp_net_own_name(sched->listener.fd, name, sizeof(name));
-    gp_log_info("sched", "listening on %s, %u servers and %zu sessions known, key %s", name,
-                sched->pool->n_servers, sched->sessions.by_id.count,
+    gp_log_info("sched", "listening on %s, %u servers and %zu sessions known, key %s",
+                name, sched->pool->n_servers, sched->sessions.by_id.count,
                 ticket_key_id(sched->key));
     if (!sched->config.ready_file)
         return 0;
@@ -232,7 +235,7 @@ announce(struct sched *sched, struct gp_err *err)
 int
 sched_init(struct sched *sched, const struct sched_config *config, struct gp_err *err)
 {
-    static const int signals[] = { SIGTERM, SIGINT, 0 };
+    static const int signals[] = {SIGTERM, SIGINT, 0};
     int r;
 
     memset(sched, 0, sizeof(*sched));

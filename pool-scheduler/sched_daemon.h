@@ -38,13 +38,14 @@ struct sched_config {
     const char *state_dir;
     const char *metrics_listen; /* NULL: none */
     const char *ready_file;     /* NULL: none */
-    char *server_token, *client_token, *admin_token; /* NULL: see sched_conn_allowed() */
+    char *server_token, *client_token,
+        *admin_token; /* NULL: see sched_conn_allowed() */
     uint32_t heartbeat_ms, dead_after_ms;
     uint32_t lease_ms;      /* when the client does not say */
     uint32_t lease_max_ms;  /* whatever the client says */
     uint32_t hold_grace_ms; /* left to a held session whose connection broke */
     enum sched_placement placement;
-    unsigned owner_sessions; /* cap per owner */
+    unsigned owner_sessions;  /* cap per owner */
     uint32_t max_attachments; /* per session, when the client does not say */
 };
 
@@ -63,15 +64,17 @@ struct sched {
     struct ticket_key *key;
     struct sched_metrics *metrics;
     struct sched_conn *conns;
-    unsigned n_clients;    /* connections that are not servers' */
-    unsigned n_waiting;    /* of them, waiting for servers */
-    uint64_t next_report;  /* serial of reports, never 0 */
+    unsigned n_clients;   /* connections that are not servers' */
+    unsigned n_waiting;   /* of them, waiting for servers */
+    uint64_t next_report; /* serial of reports, never 0 */
     uint64_t started_ns;
     struct sched_counters counters;
 };
 
-/* Open state and key, listen, start the clock.  On failure sched_fini() is still due. */
-int sched_init(struct sched *sched, const struct sched_config *config, struct gp_err *err);
+/* Open state and key, listen, start the clock.  On failure sched_fini() is still due.
+ */
+int sched_init(struct sched *sched, const struct sched_config *config,
+               struct gp_err *err);
 int sched_run(struct sched *sched); /* until SIGTERM or SIGINT */
 void sched_fini(struct sched *sched);
 

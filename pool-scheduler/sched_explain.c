@@ -62,7 +62,8 @@ card_shortage(const struct sched_card *card, const struct sched_request *req,
     int at = 0;
 
     if (free_core < req->core) {
-        at = snprintf(words, size, "core: %u %% free, %u %% wanted", free_core, req->core);
+        at = snprintf(words, size, "core: %u %% free, %u %% wanted", free_core,
+                      req->core);
         sum->core++;
     }
     if (free_memory < req->memory) {
@@ -88,10 +89,12 @@ card_words(const struct sched_card *card, const struct sched_request *req,
         snprintf(words, size, "not the one that was asked for");
         sum->unwanted++;
     } else if (closed || !card->present) {
-        snprintf(words, size, "%s", closed ? closed : "the server has no such card any more");
+        snprintf(words, size, "%s",
+                 closed ? closed : "the server has no such card any more");
         sum->closed++;
     } else if (card->slices >= CTL_SLICES_PER_CARD_MAX) {
-        snprintf(words, size, "slices: it has %u, the most a card can carry", card->slices);
+        snprintf(words, size, "slices: it has %u, the most a card can carry",
+                 card->slices);
         sum->slots++;
     } else {
         card_shortage(card, req, sum, words, size);
@@ -99,15 +102,14 @@ card_words(const struct sched_card *card, const struct sched_request *req,
             return;
         sum->fit++;
         snprintf(words, size, "%s: %u %% core and %.2f GiB free",
-                 card_chosen(card, chosen) ? "chosen" :
-                 chosen                    ? "would fit, another was better" :
-                                             "would fit",
+                 card_chosen(card, chosen) ? "chosen"
+                 : chosen                  ? "would fit, another was better"
+                                           : "would fit",
                  sched_card_free_core(card), gib(sched_card_free_memory(card)));
     }
 }
 
-static void GP_PRINTF(3, 4)
-summary_add(char *text, size_t size, const char *fmt, ...)
+static void GP_PRINTF(3, 4) summary_add(char *text, size_t size, const char *fmt, ...)
 {
     size_t at = strlen(text);
     va_list ap;
@@ -125,14 +127,14 @@ summarise_obstacles(const struct sched_request *req, const struct obstacles *sum
 {
     why[0] = 0;
     if (sum->core)
-        summary_add(why, size, "%u lack core (most free: %u %%, %u %% wanted)", sum->core,
-                    sum->most_core, req->core);
+        summary_add(why, size, "%u lack core (most free: %u %%, %u %% wanted)",
+                    sum->core, sum->most_core, req->core);
     if (sum->memory)
         summary_add(why, size, "%u lack memory (most free: %.2f GiB, %.2f GiB wanted)",
                     sum->memory, gib(sum->most_memory), gib(req->memory));
     if (sum->slots)
-        summary_add(why, size, "%u carry %d slices already, the most allowed", sum->slots,
-                    CTL_SLICES_PER_CARD_MAX);
+        summary_add(why, size, "%u carry %d slices already, the most allowed",
+                    sum->slots, CTL_SLICES_PER_CARD_MAX);
     if (sum->closed)
         summary_add(why, size, "%u are on servers that are not available", sum->closed);
     if (sum->unwanted)
@@ -168,7 +170,7 @@ void
 sched_place_explain(const struct sched_pool *pool, const struct sched_request *req,
                     const struct sched_decision *chosen, struct sched_reasons *ret)
 {
-    struct obstacles sum = { 0 };
+    struct obstacles sum = {0};
 
     memset(ret, 0, sizeof(*ret));
     for (const struct sched_server *s = pool->servers; s; s = s->next)

@@ -3,8 +3,8 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_time.h"
-#include "sched_daemon.h"
 #include "sched_conn.h"
+#include "sched_daemon.h"
 #include "sched_handle.h"
 #include "sched_status.h"
 #include "sched_store.h"
@@ -17,7 +17,8 @@
 #define WAIT_MAX_MS 600000u
 
 void
-sched_handle_status(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlStatus *msg)
+sched_handle_status(struct sched_conn *conn, uint32_t id,
+                    const Gpupool__Ctl__CtlStatus *msg)
 {
     const struct sched_config *config = &conn->sched->config;
 
@@ -50,13 +51,14 @@ set_drain(struct sched_conn *conn, uint32_t id, struct sched_server *server, boo
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlDrained drained = GPUPOOL__CTL__CTL_DRAINED__INIT;
     struct sched *sched = conn->sched;
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     bool before = server->drain_wish;
 
     server->drain_wish = drain;
     if (sched_store_put_server(sched->store, server, &err) < 0) {
         server->drain_wish = before;
-        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL, err.msg, NULL);
+        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL, err.msg,
+                          NULL);
         return;
     }
     sched_pool_server_update(sched->pool, server);
@@ -70,7 +72,8 @@ set_drain(struct sched_conn *conn, uint32_t id, struct sched_server *server, boo
 }
 
 void
-sched_handle_drain(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlDrain *msg)
+sched_handle_drain(struct sched_conn *conn, uint32_t id,
+                   const Gpupool__Ctl__CtlDrain *msg)
 {
     struct sched *sched = conn->sched;
     struct sched_server *server;

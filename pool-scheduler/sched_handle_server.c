@@ -5,8 +5,8 @@
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
-#include "sched_daemon.h"
 #include "sched_conn.h"
+#include "sched_daemon.h"
 #include "sched_handle.h"
 #include "sched_store.h"
 #include "ticket_key.h"
@@ -71,7 +71,8 @@ take_session_use(struct sched_session *session, const Gpupool__Ctl__CtlSessionUs
 
 /* Sessions of @server that this report did not name have no workers there. */
 static void
-sweep_unreported(struct sched *sched, const struct sched_server *server, uint64_t serial)
+sweep_unreported(struct sched *sched, const struct sched_server *server,
+                 uint64_t serial)
 {
     struct sched_session *session, *next;
 
@@ -118,7 +119,8 @@ take_sessions(struct sched *sched, struct sched_server *server,
 }
 
 void
-sched_handle_report(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlReport *msg)
+sched_handle_report(struct sched_conn *conn, uint32_t id,
+                    const Gpupool__Ctl__CtlReport *msg)
 {
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlReported reported = GPUPOOL__CTL__CTL_REPORTED__INIT;
@@ -158,14 +160,16 @@ check_register(const struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *m
     if (msg->major != CTL_MAJOR)
         return gp_err_set(err, -EPROTO,
                           "the server speaks version %u of the control protocol, this "
-                          "scheduler %u", msg->major, CTL_MAJOR);
+                          "scheduler %u",
+                          msg->major, CTL_MAJOR);
     *code = GPUPOOL__CTL__CTL_CODE__CTL_DENIED;
     if (!sched_conn_allowed(conn, msg->token, conn->sched->config.server_token, true))
-        return gp_err_set(err, -EACCES, "%s",
-                          conn->sched->config.server_token ?
-                              "wrong server token (gpupool-server --token-file)" :
-                              "without --server-token-file the scheduler takes servers of "
-                              "its own host only");
+        return gp_err_set(
+            err, -EACCES, "%s",
+            conn->sched->config.server_token
+                ? "wrong server token (gpupool-server --token-file)"
+                : "without --server-token-file the scheduler takes servers of "
+                  "its own host only");
     *code = GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST;
     if (name_error)
         return gp_err_set(err, -EINVAL, "%s", name_error);
@@ -177,8 +181,8 @@ check_register(const struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *m
                           CTL_SERVER_SESSIONS_MAX);
     if (strlen(msg->endpoint) >= CTL_ENDPOINT_MAX || !strchr(msg->endpoint, ':'))
         return gp_err_set(err, -EINVAL, "the endpoint is not host:port");
-    if (*msg->local && (strlen(msg->local) >= CTL_WORD_MAX ||
-                        strncmp(msg->local, "unix:/", 6) != 0))
+    if (*msg->local &&
+        (strlen(msg->local) >= CTL_WORD_MAX || strncmp(msg->local, "unix:/", 6) != 0))
         return gp_err_set(err, -EINVAL, "the local endpoint is not unix:/path");
     if (strpbrk(msg->endpoint, " \n") || strpbrk(msg->local, " \n"))
         return gp_err_set(err, -EINVAL, "an endpoint has no blanks");
@@ -206,7 +210,8 @@ facts_from_message(const Gpupool__Ctl__CtlCard *msg, struct sched_card_facts *fa
 
 /* A wildcard host in the endpoint becomes the address we see the server at. */
 static void
-set_endpoint(struct sched_server *server, const struct sched_conn *conn, const char *text)
+set_endpoint(struct sched_server *server, const struct sched_conn *conn,
+             const char *text)
 {
     const char *port = strrchr(text, ':'), *peer_port = strrchr(conn->peer, ':');
     size_t host = (size_t)(port - text);
@@ -232,9 +237,11 @@ claim_name(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
         return sched_pool_server_add(sched->pool, msg->server, ret_server, err);
     if (server->conn && server->conn != conn) {
         if (server->instance != msg->instance)
-            return gp_err_set(err, -EADDRINUSE,
-                              "another server named %s is connected from %s; give one of "
-                              "them another --name", msg->server, server->conn->peer);
+            return gp_err_set(
+                err, -EADDRINUSE,
+                "another server named %s is connected from %s; give one of "
+                "them another --name",
+                msg->server, server->conn->peer);
         /* The same process again: its old connection just does not know yet. */
         sched_conn_free(server->conn);
     }
@@ -336,7 +343,7 @@ void
 sched_handle_register(struct sched_conn *conn, uint32_t id,
                       const Gpupool__Ctl__CtlRegister *msg)
 {
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     Gpupool__Ctl__CtlCode code = GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL;
     struct unwanted unwanted;
     int r = do_register(conn, msg, &unwanted, &code, &err);
@@ -347,10 +354,11 @@ sched_handle_register(struct sched_conn *conn, uint32_t id,
         sched_conn_refuse(conn, id, code, gp_err_msg(&err, r), NULL);
         return;
     }
-    gp_log_info("server", "%s: registered from %s, clients attach at %s, %zu cards, "
-                "driver %s, %zu sessions running", conn->server->name, conn->peer,
-                conn->server->endpoint, msg->n_cards, conn->server->driver,
-                msg->n_sessions);
+    gp_log_info("server",
+                "%s: registered from %s, clients attach at %s, %zu cards, "
+                "driver %s, %zu sessions running",
+                conn->server->name, conn->peer, conn->server->endpoint, msg->n_cards,
+                conn->server->driver, msg->n_sessions);
     reply_registered(conn, id, &unwanted);
     sched_handle_wait_check(conn->sched);
 }

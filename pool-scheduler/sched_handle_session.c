@@ -4,8 +4,8 @@
 #include "gp_log.h"
 #include "gp_str.h"
 #include "gp_time.h"
-#include "sched_daemon.h"
 #include "sched_conn.h"
+#include "sched_daemon.h"
 #include "sched_handle.h"
 #include "sched_status.h"
 #include "sched_store.h"
@@ -23,10 +23,10 @@
 /* ----------------------------------------------------------------- tickets -- */
 
 static int
-ticket_make(const struct sched *sched, const struct sched_session *session, char **ret_text,
-            struct gp_err *err)
+ticket_make(const struct sched *sched, const struct sched_session *session,
+            char **ret_text, struct gp_err *err)
 {
-    struct ticket_claims c = { 0 };
+    struct ticket_claims c = {0};
     uint64_t now = gp_wall_ns() / GP_NS_PER_S;
     uint64_t left = session->lease_end_ns - gp_min(session->lease_end_ns, gp_now_ns());
 
@@ -61,11 +61,12 @@ reply_grant(struct sched_conn *conn, uint32_t id, const struct sched_session *se
     Gpupool__Ctl__CtlTicket ticket = GPUPOOL__CTL__CTL_TICKET__INIT, *tickets = &ticket;
     struct sched_status_slices slices;
     CLEANUP_FREE char *text = NULL;
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     int r = ticket_make(conn->sched, session, &text, &err);
 
     if (r < 0) {
-        gp_log_error("session", "%s: no ticket: %s", session->name, gp_err_msg(&err, r));
+        gp_log_error("session", "%s: no ticket: %s", session->name,
+                     gp_err_msg(&err, r));
         sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL,
                           "the scheduler cannot sign a ticket, its log says why", NULL);
         return;
@@ -111,7 +112,8 @@ check_strings(const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err)
     if ((unsigned)msg->policy > TICKET_BEST_EFFORT)
         return gp_err_set(err, -EINVAL, "unknown policy %u", (unsigned)msg->policy);
     if ((unsigned)msg->placement > SCHED_SPREAD)
-        return gp_err_set(err, -EINVAL, "unknown placement %u", (unsigned)msg->placement);
+        return gp_err_set(err, -EINVAL, "unknown placement %u",
+                          (unsigned)msg->placement);
     return 0;
 }
 
@@ -126,8 +128,8 @@ read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
     if (r < 0)
         return r;
     open->req.policy = (enum ticket_policy)msg->policy;
-    open->req.placement = msg->placement ? (enum sched_placement)msg->placement :
-                                           config->placement;
+    open->req.placement =
+        msg->placement ? (enum sched_placement)msg->placement : config->placement;
     open->req.server = *msg->server ? msg->server : NULL;
     open->req.has_uuid = msg->card_uuid.len;
     if (open->req.has_uuid)
@@ -140,10 +142,10 @@ read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
     open->spec.program = msg->program;
     open->spec.policy = open->req.policy;
     open->spec.core_limit = open->req.core_limit;
-    open->spec.max_attachments = msg->max_attachments ? msg->max_attachments :
-                                                        config->max_attachments;
-    open->spec.lease_ms = gp_min(msg->lease_ms ? msg->lease_ms : config->lease_ms,
-                                 config->lease_max_ms);
+    open->spec.max_attachments =
+        msg->max_attachments ? msg->max_attachments : config->max_attachments;
+    open->spec.lease_ms =
+        gp_min(msg->lease_ms ? msg->lease_ms : config->lease_ms, config->lease_max_ms);
     open->spec.lease_ms = gp_max(open->spec.lease_ms, 1000u);
     open->spec.opened_unix = gp_wall_ns() / GP_NS_PER_S;
     return 0;
@@ -222,7 +224,8 @@ check_open(const struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
     if (msg->major != CTL_MAJOR)
         return gp_err_set(err, -EPROTO,
                           "the client speaks version %u of the control protocol, this "
-                          "scheduler %u", msg->major, CTL_MAJOR);
+                          "scheduler %u",
+                          msg->major, CTL_MAJOR);
     *code = GPUPOOL__CTL__CTL_CODE__CTL_DENIED;
     if (!sched_conn_allowed(conn, msg->token, sched->config.client_token, false))
         return gp_err_set(err, -EACCES, "wrong client token (GPUPOOL_TOKEN_FILE)");
@@ -238,13 +241,14 @@ check_open(const struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
 }
 
 void
-sched_handle_open(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOpen *msg)
+sched_handle_open(struct sched_conn *conn, uint32_t id,
+                  const Gpupool__Ctl__CtlOpen *msg)
 {
     struct sched *sched = conn->sched;
     struct open_request open;
     struct sched_decision decision;
     struct sched_session *session = NULL;
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     Gpupool__Ctl__CtlCode code;
     int r = check_open(conn, msg, &open, &code, &err);
 
@@ -270,9 +274,10 @@ sched_handle_open(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlO
     sched->counters.opened++;
     if (msg->hold)
         sched_conn_hold(conn, session);
-    gp_log_info("session", "%s: opened for %s on server %s, %u x %u %%, %s", session->name,
-                session->owner->name, sched_session_server(session)->name,
-                session->n_slices, open.req.core, ticket_policy_name(session->policy));
+    gp_log_info("session", "%s: opened for %s on server %s, %u x %u %%, %s",
+                session->name, session->owner->name,
+                sched_session_server(session)->name, session->n_slices, open.req.core,
+                ticket_policy_name(session->policy));
     reply_grant(conn, id, session);
 }
 
@@ -294,13 +299,16 @@ session_by_key(struct sched_conn *conn, uint32_t request, uint64_t id,
                           "wrong lease key", NULL);
         return NULL;
     }
-    snprintf(words, sizeof(words), "no session s%" PRIu64 ": it was closed or expired", id);
-    sched_conn_refuse(conn, request, GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND, words, NULL);
+    snprintf(words, sizeof(words), "no session s%" PRIu64 ": it was closed or expired",
+             id);
+    sched_conn_refuse(conn, request, GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND, words,
+                      NULL);
     return NULL;
 }
 
 void
-sched_handle_renew(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlRenew *msg)
+sched_handle_renew(struct sched_conn *conn, uint32_t id,
+                   const Gpupool__Ctl__CtlRenew *msg)
 {
     struct sched *sched = conn->sched;
     struct sched_session *session;
@@ -317,16 +325,19 @@ sched_handle_renew(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__Ctl
 }
 
 void
-sched_handle_close(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlClose *msg)
+sched_handle_close(struct sched_conn *conn, uint32_t id,
+                   const Gpupool__Ctl__CtlClose *msg)
 {
     struct sched *sched = conn->sched;
-    struct sched_session *session = sched_sessions_find(&sched->sessions, msg->session_id);
+    struct sched_session *session =
+        sched_sessions_find(&sched->sessions, msg->session_id);
     bool admin = !msg->lease_key.len && session && !session->closing &&
                  sched_conn_allowed(conn, msg->token, sched->config.admin_token, true);
 
     if (!admin && !msg->lease_key.len && session && !session->closing) {
         sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_DENIED,
-                          "closing a session of somebody else needs the admin token", NULL);
+                          "closing a session of somebody else needs the admin token",
+                          NULL);
         return;
     }
     if (!admin)
@@ -334,6 +345,6 @@ sched_handle_close(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__Ctl
     if (!session)
         return;
     sched_conn_await_close(conn, session, id);
-    sched_session_end(sched, session, admin ? "closed by an administrator" :
-                                              "closed by its owner");
+    sched_session_end(sched, session,
+                      admin ? "closed by an administrator" : "closed by its owner");
 }

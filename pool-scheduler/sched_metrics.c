@@ -34,20 +34,32 @@ put_totals(FILE *f, const struct sched *sched)
 
     fprintf(f, "# TYPE gpupool_sessions gauge\ngpupool_sessions %zu\n",
             sched->sessions.by_id.count);
-    fprintf(f, "# TYPE gpupool_servers gauge\n"
-               "gpupool_servers{state=\"alive\"} %u\ngpupool_servers{state=\"dead\"} %u\n",
-            sched_servers_alive(sched), sched->pool->n_servers - sched_servers_alive(sched));
+    fprintf(f,
+            "# TYPE gpupool_servers gauge\n"
+            "gpupool_servers{state=\"alive\"} %u\ngpupool_servers{state=\"dead\"} %u\n",
+            sched_servers_alive(sched),
+            sched->pool->n_servers - sched_servers_alive(sched));
     fprintf(f, "# TYPE gpupool_clients gauge\ngpupool_clients %u\n", sched->n_clients);
-    fprintf(f, "# TYPE gpupool_sessions_opened_total counter\n"
-               "gpupool_sessions_opened_total %" PRIu64 "\n", c->opened);
-    fprintf(f, "# TYPE gpupool_sessions_refused_total counter\n"
-               "gpupool_sessions_refused_total %" PRIu64 "\n", c->refused);
-    fprintf(f, "# TYPE gpupool_sessions_ended_total counter\n"
-               "gpupool_sessions_ended_total %" PRIu64 "\n", c->closed);
-    fprintf(f, "# TYPE gpupool_leases_expired_total counter\n"
-               "gpupool_leases_expired_total %" PRIu64 "\n", c->expired);
-    fprintf(f, "# TYPE gpupool_bad_requests_total counter\n"
-               "gpupool_bad_requests_total %" PRIu64 "\n", c->bad_requests);
+    fprintf(f,
+            "# TYPE gpupool_sessions_opened_total counter\n"
+            "gpupool_sessions_opened_total %" PRIu64 "\n",
+            c->opened);
+    fprintf(f,
+            "# TYPE gpupool_sessions_refused_total counter\n"
+            "gpupool_sessions_refused_total %" PRIu64 "\n",
+            c->refused);
+    fprintf(f,
+            "# TYPE gpupool_sessions_ended_total counter\n"
+            "gpupool_sessions_ended_total %" PRIu64 "\n",
+            c->closed);
+    fprintf(f,
+            "# TYPE gpupool_leases_expired_total counter\n"
+            "gpupool_leases_expired_total %" PRIu64 "\n",
+            c->expired);
+    fprintf(f,
+            "# TYPE gpupool_bad_requests_total counter\n"
+            "gpupool_bad_requests_total %" PRIu64 "\n",
+            c->bad_requests);
 }
 
 struct card_metric {
@@ -96,12 +108,12 @@ static void
 put_cards(FILE *f, const struct sched *sched)
 {
     static const struct card_metric metrics[] = {
-        { "gpupool_card_memory_bytes", card_memory },
-        { "gpupool_card_memory_given_bytes", card_memory_given },
-        { "gpupool_card_memory_used_bytes", card_memory_used },
-        { "gpupool_card_core_given_percent", card_core_given },
-        { "gpupool_card_busy_percent", card_busy },
-        { "gpupool_card_slices", card_slices },
+        {"gpupool_card_memory_bytes", card_memory},
+        {"gpupool_card_memory_given_bytes", card_memory_given},
+        {"gpupool_card_memory_used_bytes", card_memory_used},
+        {"gpupool_card_core_given_percent", card_core_given},
+        {"gpupool_card_busy_percent", card_busy},
+        {"gpupool_card_slices", card_slices},
     };
 
     for (size_t m = 0; m < ARRAY_SIZE(metrics); m++) {
@@ -147,8 +159,8 @@ metrics_response(const struct sched *sched)
 
 static enum MHD_Result
 on_request(void *arg, struct MHD_Connection *connection, const char *url,
-           const char *method, const char *version, const char *upload, size_t *upload_size,
-           void **state)
+           const char *method, const char *version, const char *upload,
+           size_t *upload_size, void **state)
 {
     static const char not_found[] = "only GET /metrics is served here\n";
     const struct sched_metrics *metrics = arg;
@@ -215,10 +227,11 @@ start_daemon(struct sched_metrics *metrics, const char *listen, struct gp_err *e
         return gp_err_wrap(err, r, "metrics");
     metrics->daemon = MHD_start_daemon(
         MHD_USE_EPOLL, 0, NULL, NULL, on_request, metrics, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_CONNECTION_LIMIT, METRICS_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-        METRICS_TIMEOUT_S, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_LIMIT, METRICS_CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_TIMEOUT, METRICS_TIMEOUT_S, MHD_OPTION_END);
     if (!metrics->daemon)
-        return gp_err_set(err, -EIO, "metrics: cannot start an HTTP server on %s", listen);
+        return gp_err_set(err, -EIO, "metrics: cannot start an HTTP server on %s",
+                          listen);
     gp_log_info("metrics", "on port %u", gp_net_port(fd));
     fd = -1; /* the daemon's now */
     return 0;
@@ -228,7 +241,8 @@ int
 sched_metrics_start(struct sched *sched, const char *listen,
                     struct sched_metrics **ret_metrics, struct gp_err *err)
 {
-    CLEANUP(sched_metrics_stopp) struct sched_metrics *metrics = calloc(1, sizeof(*metrics));
+    CLEANUP(sched_metrics_stopp)
+    struct sched_metrics *metrics = calloc(1, sizeof(*metrics));
     const union MHD_DaemonInfo *info;
     int r;
 

@@ -11,7 +11,8 @@ card_of(struct sched_node *node)
 }
 
 static void
-decide(struct sched_decision *d, const struct sched_request *req, struct sched_card *card)
+decide(struct sched_decision *d, const struct sched_request *req,
+       struct sched_card *card)
 {
     struct sched_slice *slice = &d->slices[d->n_slices++];
 
@@ -89,8 +90,8 @@ place_on_server(const struct sched_server *server, const struct sched_request *r
             continue;
         if (n == req->cards && !card_before(card, best[n - 1], req))
             continue;
-        for (at = n == req->cards ? n - 1 : n; at && card_before(card, best[at - 1], req);
-             at--)
+        for (at = n == req->cards ? n - 1 : n;
+             at && card_before(card, best[at - 1], req); at--)
             best[at] = best[at - 1];
         best[at] = card;
         if (n < req->cards)
@@ -119,7 +120,8 @@ place_several(const struct sched_pool *pool, const struct sched_request *req,
 
     if (req->placement == SCHED_SPREAD) {
         node = sched_tree_last(&pool->by_free);
-        for (; node && node->key[0] >= need; node = sched_tree_prev(&pool->by_free, node))
+        for (; node && node->key[0] >= need;
+             node = sched_tree_prev(&pool->by_free, node))
             if (!place_on_server(server_of(node), req, ret))
                 return 0;
         return -ENOSPC;
@@ -148,8 +150,8 @@ sched_place(const struct sched_pool *pool, const struct sched_request *req,
     }
     if (req->cards > 1)
         return place_several(pool, req, ret);
-    card = req->placement == SCHED_SPREAD ? find_spread(pool, req) :
-                                            find_binpack(pool, req);
+    card = req->placement == SCHED_SPREAD ? find_spread(pool, req)
+                                          : find_binpack(pool, req);
     if (!card)
         return -ENOSPC;
     ret->n_slices = 0;

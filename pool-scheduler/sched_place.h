@@ -52,6 +52,7 @@ struct sched_reasons {
 
 /* Look at every card and say what is in the way.  @chosen may be NULL. */
 void sched_place_explain(const struct sched_pool *pool, const struct sched_request *req,
-                         const struct sched_decision *chosen, struct sched_reasons *ret);
+                         const struct sched_decision *chosen,
+                         struct sched_reasons *ret);
 
 #endif

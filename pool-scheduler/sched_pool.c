@@ -39,7 +39,8 @@ sched_pool_free(struct sched_pool *pool)
 bool
 sched_server_open(const struct sched_server *server)
 {
-    return server->alive && !server->drain_wish && !server->drain_self && !server->unclean;
+    return server->alive && !server->drain_wish && !server->drain_self &&
+           !server->unclean;
 }
 
 static bool
@@ -129,7 +130,8 @@ uuid_key(const uint8_t uuid[TICKET_UUID_SIZE], uint64_t key[2])
 }
 
 struct sched_card *
-sched_pool_card_find(const struct sched_pool *pool, const uint8_t uuid[TICKET_UUID_SIZE])
+sched_pool_card_find(const struct sched_pool *pool,
+                     const uint8_t uuid[TICKET_UUID_SIZE])
 {
     struct sched_node *node;
     uint64_t key[2];
@@ -195,8 +197,8 @@ card_move_away(struct sched_pool *pool, struct sched_card *card, struct gp_err *
 
     ticket_uuid_format(card->facts.uuid, uuid);
     if (from->alive && card->present)
-        return gp_err_set(err, -EEXIST, "card %s is registered by server %s as well", uuid,
-                          from->name);
+        return gp_err_set(err, -EEXIST, "card %s is registered by server %s as well",
+                          uuid, from->name);
     if (card->slices)
         return gp_err_set(err, -EEXIST,
                           "card %s still carries %u slices of sessions on server %s; "
@@ -232,10 +234,11 @@ sched_pool_card_put(struct sched_pool *pool, struct sched_server *server,
             return r;
     }
     if (facts->memory < card->memory_given)
-        return gp_err_set(err, -EBUSY,
-                          "card %u of server %s came back with less memory than sessions "
-                          "hold on it",
-                          facts->index, server->name);
+        return gp_err_set(
+            err, -EBUSY,
+            "card %u of server %s came back with less memory than sessions "
+            "hold on it",
+            facts->index, server->name);
     card_unindex(pool, card); /* its key is about to change */
     card->facts = *facts;
     card->present = true;

@@ -62,7 +62,7 @@ struct sched_server {
     bool alive;
     bool drain_wish; /* the administrator's, kept over restarts */
     bool drain_self; /* the server is shutting down */
-    bool unclean;    /* runs sessions that the scheduler ended: wait until they are gone */
+    bool unclean; /* runs sessions that the scheduler ended: wait until they are gone */
 
     uint64_t seen_ns;        /* last sign of life */
     struct sched_conn *conn; /* NULL: not connected; sched_conn.c's */

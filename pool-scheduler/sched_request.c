@@ -12,25 +12,27 @@ shape_core(struct sched_request *req, uint32_t core, uint32_t cards, struct gp_e
     uint32_t whole = core / 100;
 
     if (!core)
-        return gp_err_set(err, -EINVAL,
-                          "core 0 %%: the rule is 1..100 (percent of one card) or N*100 "
-                          "(N whole cards)");
+        return gp_err_set(
+            err, -EINVAL,
+            "core 0 %%: the rule is 1..100 (percent of one card) or N*100 "
+            "(N whole cards)");
     if (core > 100 && core % 100)
-        return gp_err_set(err, -EINVAL,
-                          "core %u %%: the rule is 1..100 (percent of one card) or N*100 "
-                          "(N whole cards); use --core %u, or --cards %u --core %u",
-                          core, (whole + 1) * 100, whole + 1,
-                          (core + whole) / (whole + 1));
+        return gp_err_set(
+            err, -EINVAL,
+            "core %u %%: the rule is 1..100 (percent of one card) or N*100 "
+            "(N whole cards); use --core %u, or --cards %u --core %u",
+            core, (whole + 1) * 100, whole + 1, (core + whole) / (whole + 1));
     if (core > 100 && cards && cards != whole)
-        return gp_err_set(err, -EINVAL,
-                          "core %u %% means %u whole cards, but %u cards were asked for",
-                          core, whole, cards);
+        return gp_err_set(
+            err, -EINVAL,
+            "core %u %% means %u whole cards, but %u cards were asked for", core, whole,
+            cards);
     req->core = core > 100 ? 100 : core;
     req->cards = core > 100 ? whole : cards ? cards : 1;
     req->whole = req->core == 100;
     if (req->cards > TICKET_SLICES_MAX)
-        return gp_err_set(err, -EINVAL, "%u cards: a session has at most %d", req->cards,
-                          TICKET_SLICES_MAX);
+        return gp_err_set(err, -EINVAL, "%u cards: a session has at most %d",
+                          req->cards, TICKET_SLICES_MAX);
     return 0;
 }
 
@@ -43,10 +45,11 @@ sched_request_shape(struct sched_request *req, uint32_t core, uint64_t memory,
     if (r < 0)
         return r;
     if (!req->whole && !memory)
-        return gp_err_set(err, -EINVAL,
-                          "core %u %% without memory: a fraction of a card needs a memory "
-                          "size (--memory 4GiB); only whole cards come with all of it",
-                          core);
+        return gp_err_set(
+            err, -EINVAL,
+            "core %u %% without memory: a fraction of a card needs a memory "
+            "size (--memory 4GiB); only whole cards come with all of it",
+            core);
     req->memory = memory;
     if (core_limit && (core_limit < req->core || core_limit > 100))
         return gp_err_set(err, -EINVAL,

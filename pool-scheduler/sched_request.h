@@ -38,7 +38,8 @@ struct sched_request {
 };
 
 /* Apply the rules: @core, @memory, @cards, @core_limit as a user gives them (0 = not
- * given).  Sets those fields and `whole`, leaves the others.  -EINVAL names the rule. */
+ * given).  Sets those fields and `whole`, leaves the others.  -EINVAL names the rule.
+ */
 int sched_request_shape(struct sched_request *req, uint32_t core, uint64_t memory,
                         uint32_t cards, uint32_t core_limit, struct gp_err *err);
 

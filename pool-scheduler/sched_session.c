@@ -35,7 +35,7 @@ static void
 owner_key(const char *name, uint64_t key[2])
 {
     const struct gp_hash_key *k = gp_hash_process_key();
-    struct gp_hash_key other = { .k = { k->k[1], ~k->k[0] } };
+    struct gp_hash_key other = {.k = {k->k[1], ~k->k[0]}};
 
     key[0] = gp_hash_bytes(k, name, strlen(name));
     key[1] = gp_hash_bytes(&other, name, strlen(name));
@@ -204,21 +204,23 @@ sched_sessions_next(const struct sched_sessions *set, const struct sched_session
 {
     struct sched_node *node;
 
-    node = after ? sched_tree_next(&set->by_id, &after->by_id) :
-                   sched_tree_first(&set->by_id);
+    node = after ? sched_tree_next(&set->by_id, &after->by_id)
+                 : sched_tree_first(&set->by_id);
     return node ? container_of(node, struct sched_session, by_id) : NULL;
 }
 
 struct sched_session *
-sched_sessions_next_on(const struct sched_sessions *set, const struct sched_server *server,
+sched_sessions_next_on(const struct sched_sessions *set,
+                       const struct sched_server *server,
                        const struct sched_session *after)
 {
     struct sched_node *node;
 
-    node = sched_tree_at_least(&set->by_server, server->serial, after ? after->id + 1 : 0);
-    return node && node->key[0] == server->serial ?
-               container_of(node, struct sched_session, by_server) :
-               NULL;
+    node =
+        sched_tree_at_least(&set->by_server, server->serial, after ? after->id + 1 : 0);
+    return node && node->key[0] == server->serial
+               ? container_of(node, struct sched_session, by_server)
+               : NULL;
 }
 
 void

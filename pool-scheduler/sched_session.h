@@ -79,7 +79,7 @@ void sched_sessions_fini(struct sched_sessions *set);
 
 /* What a session is made from; strings are copied, and made printable. */
 struct sched_session_spec {
-    uint64_t id; /* 0: the next one */
+    uint64_t id;              /* 0: the next one */
     const uint8_t *lease_key; /* NULL: a new one */
     const char *owner, *program;
     enum ticket_policy policy;
@@ -88,13 +88,15 @@ struct sched_session_spec {
 };
 
 /* Make a session and take @decision's slices for it.  -ENOSPC: they are not free. */
-int sched_sessions_add(struct sched_sessions *set, const struct sched_session_spec *spec,
+int sched_sessions_add(struct sched_sessions *set,
+                       const struct sched_session_spec *spec,
                        const struct sched_decision *decision, uint64_t now_ns,
                        struct sched_session **ret_session);
 /* Give its slices back and forget it.  It must not be held or awaited any more. */
 void sched_session_free(struct sched_sessions *set, struct sched_session *session);
 
-struct sched_session *sched_sessions_find(const struct sched_sessions *set, uint64_t id);
+struct sched_session *sched_sessions_find(const struct sched_sessions *set,
+                                          uint64_t id);
 struct sched_session *sched_sessions_next(const struct sched_sessions *set,
                                           const struct sched_session *after);
 /* The sessions of one server, closing ones included, in order of their numbers. */

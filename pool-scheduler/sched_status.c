@@ -2,8 +2,8 @@
 #include "sched_status.h"
 
 #include "gp_time.h"
-#include "sched_daemon.h"
 #include "sched_conn.h"
+#include "sched_daemon.h"
 #include "ticket_key.h"
 
 #include <stdlib.h>
@@ -20,7 +20,8 @@ struct arena {
 };
 
 static void
-slice_message(const struct sched_session *session, uint32_t i, Gpupool__Ctl__CtlSlice *msg)
+slice_message(const struct sched_session *session, uint32_t i,
+              Gpupool__Ctl__CtlSlice *msg)
 {
     const struct sched_slice *slice = &session->slices[i];
 
@@ -35,7 +36,8 @@ slice_message(const struct sched_session *session, uint32_t i, Gpupool__Ctl__Ctl
 }
 
 void
-sched_status_slices(struct sched_status_slices *ret, const struct sched_session *session)
+sched_status_slices(struct sched_status_slices *ret,
+                    const struct sched_session *session)
 {
     for (uint32_t i = 0; i < session->n_slices; i++) {
         slice_message(session, i, &ret->msgs[i]);
@@ -78,7 +80,7 @@ arena_init(struct arena *a, const struct sched *sched)
     size_t n_slices = count_slices(sched), n_sessions = sched->sessions.by_id.count;
     size_t n_servers = sched->pool->n_servers, n_cards = sched->pool->n_cards;
 
-    *a = (struct arena){ 0 };
+    *a = (struct arena){0};
     return ARENA_NEW(a->servers, n_servers) && ARENA_NEW(a->server_list, n_servers) &&
            ARENA_NEW(a->cards, n_cards) && ARENA_NEW(a->card_list, n_cards) &&
            ARENA_NEW(a->facts, n_cards) && ARENA_NEW(a->sessions, n_sessions) &&
@@ -125,13 +127,13 @@ add_server(struct arena *a, const struct sched_server *server, uint64_t now)
     msg->driver = (char *)server->driver;
     msg->driver_version = server->driver_version;
     msg->pid = server->pid;
-    msg->state = !server->alive ? GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DEAD :
-                 server->drain_wish || server->drain_self ?
-                                  GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DRAINING :
-                                  GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE;
+    msg->state = !server->alive ? GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DEAD
+                 : server->drain_wish || server->drain_self
+                     ? GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DRAINING
+                     : GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE;
     /* Never seen since the scheduler started: the longest that is sure. */
-    msg->silent_ms = (uint32_t)gp_min((now - server->seen_ns) / GP_NS_PER_MS,
-                                      (uint64_t)UINT32_MAX);
+    msg->silent_ms =
+        (uint32_t)gp_min((now - server->seen_ns) / GP_NS_PER_MS, (uint64_t)UINT32_MAX);
     msg->cards = &a->card_list[a->n_cards];
     for (unsigned i = 0; i < server->n_cards; i++)
         if (server->cards[i]->present || server->cards[i]->slices) {
@@ -154,10 +156,10 @@ add_session(struct arena *a, const struct sched_session *s, uint64_t now)
     msg->policy = (Gpupool__Ctl__CtlPolicy)s->policy;
     msg->attachments = s->attachments;
     msg->max_attachments = s->max_attachments;
-    msg->lease_left_ms =
-        s->closing || s->lease_end_ns < now ?
-            0 :
-            (uint32_t)gp_min((s->lease_end_ns - now) / GP_NS_PER_MS, (uint64_t)UINT32_MAX);
+    msg->lease_left_ms = s->closing || s->lease_end_ns < now
+                             ? 0
+                             : (uint32_t)gp_min((s->lease_end_ns - now) / GP_NS_PER_MS,
+                                                (uint64_t)UINT32_MAX);
     msg->opened_unix = s->opened_unix;
     msg->server_dead = !sched_session_server(s)->alive;
     msg->slices = &a->slice_list[a->n_slices];
@@ -188,8 +190,8 @@ sched_status_reply(struct sched_conn *conn, uint32_t id)
     CLEANUP(arena_fini) struct arena a;
 
     if (!arena_init(&a, sched)) {
-        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL, "out of memory",
-                          NULL);
+        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL,
+                          "out of memory", NULL);
         return;
     }
     for (const struct sched_server *server = sched->pool->servers; server;

@@ -16,7 +16,8 @@
 #define SCHEMA_VERSION 1
 
 static const char SCHEMA[] =
-    "CREATE TABLE server (name TEXT PRIMARY KEY, endpoint TEXT NOT NULL, local TEXT NOT NULL,"
+    "CREATE TABLE server (name TEXT PRIMARY KEY, endpoint TEXT NOT NULL, local TEXT "
+    "NOT NULL,"
     " version TEXT NOT NULL, driver TEXT NOT NULL, driver_version INTEGER NOT NULL,"
     " drain INTEGER NOT NULL) STRICT;"
     "CREATE TABLE card (uuid BLOB PRIMARY KEY,"
@@ -58,12 +59,15 @@ static const char *const SQL[N_STMTS] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
     [ST_COMMIT] = "COMMIT",
     [ST_ROLLBACK] = "ROLLBACK",
-    [ST_PUT_SERVER] = "INSERT INTO server VALUES (?1, ?2, ?7, ?3, ?4, ?5, ?6)"
-                      " ON CONFLICT(name) DO UPDATE SET endpoint = ?2, local = ?7, version = ?3,"
-                      " driver = ?4, driver_version = ?5, drain = ?6",
+    [ST_PUT_SERVER] =
+        "INSERT INTO server VALUES (?1, ?2, ?7, ?3, ?4, ?5, ?6)"
+        " ON CONFLICT(name) DO UPDATE SET endpoint = ?2, local = ?7, version = ?3,"
+        " driver = ?4, driver_version = ?5, drain = ?6",
     [ST_DEL_CARDS] = "DELETE FROM card WHERE server = ?1",
-    [ST_PUT_CARD] = "INSERT OR REPLACE INTO card VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-    [ST_PUT_SESSION] = "INSERT INTO session VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    [ST_PUT_CARD] =
+        "INSERT OR REPLACE INTO card VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    [ST_PUT_SESSION] =
+        "INSERT INTO session VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     [ST_PUT_SLICE] = "INSERT INTO slice VALUES (?1, ?2, ?3, ?4, ?5)",
     [ST_DEL_SESSION] = "DELETE FROM session WHERE id = ?1",
     [ST_LOAD_SERVERS] = "SELECT name, endpoint, version, driver, driver_version, drain,"
@@ -98,9 +102,9 @@ db_error(struct sched_store *store, struct gp_err *err, const char *what)
 static int
 exec_sql(struct sched_store *store, const char *sql, struct gp_err *err)
 {
-    return sqlite3_exec(store->db, sql, NULL, NULL, NULL) == SQLITE_OK ?
-               0 :
-               db_error(store, err, "state");
+    return sqlite3_exec(store->db, sql, NULL, NULL, NULL) == SQLITE_OK
+               ? 0
+               : db_error(store, err, "state");
 }
 
 static sqlite3_stmt *
@@ -186,7 +190,8 @@ schema_check(struct sched_store *store, const char *path, struct gp_err *err)
     sqlite3_stmt *st = NULL;
     int version;
 
-    if (sqlite3_prepare_v2(store->db, "PRAGMA user_version", -1, &st, NULL) != SQLITE_OK ||
+    if (sqlite3_prepare_v2(store->db, "PRAGMA user_version", -1, &st, NULL) !=
+            SQLITE_OK ||
         sqlite3_step(st) != SQLITE_ROW) {
         sqlite3_finalize(st);
         return db_error(store, err, path);
@@ -266,7 +271,8 @@ sched_store_close(struct sched_store *store)
 /* -------------------------------------------------------------------- put -- */
 
 static int
-put_cards(struct sched_store *store, const struct sched_server *server, struct gp_err *err)
+put_cards(struct sched_store *store, const struct sched_server *server,
+          struct gp_err *err)
 {
     sqlite3_stmt *st = stmt_get(store, ST_DEL_CARDS);
     int r;
@@ -435,7 +441,7 @@ load_card(sqlite3_stmt *st, void *arg, struct gp_err *err)
 {
     struct sched_pool *pool = arg;
     struct sched_server *server = sched_pool_server_find(pool, column_text(st, 1));
-    struct sched_card_facts facts = { 0 };
+    struct sched_card_facts facts = {0};
     struct sched_card *card;
 
     if (!server || !column_blob(st, 0, facts.uuid, sizeof(facts.uuid)))
@@ -481,7 +487,7 @@ load_session(sqlite3_stmt *st, void *arg, struct gp_err *err)
 {
     struct load *load = arg;
     struct sched_session *session;
-    struct sched_session_spec spec = { .id = column_u64(st, 0) };
+    struct sched_session_spec spec = {.id = column_u64(st, 0)};
     uint8_t key[CTL_LEASE_KEY_SIZE];
     int r;
 
@@ -504,7 +510,8 @@ load_session(sqlite3_stmt *st, void *arg, struct gp_err *err)
     if (!load->decision.n_slices)
         return gp_err_set(err, -EBADMSG, "state: session s%" PRIu64 " has no slices",
                           spec.id);
-    r = sched_sessions_add(load->sessions, &spec, &load->decision, load->now_ns, &session);
+    r = sched_sessions_add(load->sessions, &spec, &load->decision, load->now_ns,
+                           &session);
     return r < 0 ? gp_err_wrap(err, r, "state: session s%" PRIu64, spec.id) : 0;
 }
 
@@ -513,8 +520,7 @@ load_last_id(sqlite3_stmt *st, void *arg, struct gp_err *err)
 {
     struct load *load = arg;
 
-    load->sessions->next_id =
-        gp_max(load->sessions->next_id, column_u64(st, 0) + 1);
+    load->sessions->next_id = gp_max(load->sessions->next_id, column_u64(st, 0) + 1);
     return 0;
 }
 
@@ -522,7 +528,8 @@ int
 sched_store_load(struct sched_store *store, struct sched_pool *pool,
                  struct sched_sessions *sessions, uint64_t now_ns, struct gp_err *err)
 {
-    struct load load = { .store = store, .pool = pool, .sessions = sessions, .now_ns = now_ns };
+    struct load load = {
+        .store = store, .pool = pool, .sessions = sessions, .now_ns = now_ns};
     int r;
 
     r = each_row(store, ST_LOAD_SERVERS, load_server, pool, err);

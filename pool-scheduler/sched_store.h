@@ -28,7 +28,8 @@ struct sched_sessions;
 struct sched_store;
 
 /* -EBUSY: another scheduler has it open. -EPROTO: written by a newer version. */
-int sched_store_open(const char *path, struct sched_store **ret_store, struct gp_err *err);
+int sched_store_open(const char *path, struct sched_store **ret_store,
+                     struct gp_err *err);
 void sched_store_close(struct sched_store *store); /* NULL is a no-op */
 DEFINE_CLEANUP(struct sched_store, sched_store_close)
 

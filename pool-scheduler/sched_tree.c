@@ -62,7 +62,8 @@ sched_tree_remove(struct sched_tree *tree, struct sched_node *node)
     struct sched_node **at = &tree->root, *low = node->left, *high = node->right;
 
     while (*at != node)
-        at = compare(*at, node->key[0], node->key[1]) < 0 ? &(*at)->right : &(*at)->left;
+        at =
+            compare(*at, node->key[0], node->key[1]) < 0 ? &(*at)->right : &(*at)->left;
     while (low && high) {
         if (priority(low) >= priority(high)) {
             *at = low;

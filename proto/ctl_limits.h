@@ -15,7 +15,7 @@
 /* A status of 10,000 sessions is about 3 MiB. */
 #define CTL_REPLY_MAX (64u * 1024 * 1024)
 
-#define CTL_NAME_MAX 64      /* names of servers, sessions; with the NUL */
+#define CTL_NAME_MAX 64 /* names of servers, sessions; with the NUL */
 #define CTL_OWNER_MAX 128
 #define CTL_ENDPOINT_MAX 288 /* a DNS name (253), brackets, port */
 #define CTL_WORD_MAX 128     /* version, driver, program, card name */

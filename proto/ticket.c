@@ -17,9 +17,9 @@ static const char DOMAIN[] = "gpupool-ticket-v1";
 static const struct {
     const char *name, *short_name;
 } policies[] = {
-    [TICKET_FIXED_SHARE] = { "fixed-share", "fs" },
-    [TICKET_BURST_SHARE] = { "burst-share", "bs" },
-    [TICKET_BEST_EFFORT] = { "best-effort", "be" },
+    [TICKET_FIXED_SHARE] = {"fixed-share", "fs"},
+    [TICKET_BURST_SHARE] = {"burst-share", "bs"},
+    [TICKET_BEST_EFFORT] = {"best-effort", "be"},
 };
 
 const char *
@@ -124,8 +124,8 @@ claims_check(const struct ticket_claims *c, struct gp_err *err)
             return gp_err_set(err, -EINVAL, "slice %u: core %u %% is not 1..100", i,
                               s->core);
         if (s->core_limit < s->core || s->core_limit > 100)
-            return gp_err_set(err, -EINVAL, "slice %u: core limit %u %% is not %u..100", i,
-                              s->core_limit, s->core);
+            return gp_err_set(err, -EINVAL, "slice %u: core limit %u %% is not %u..100",
+                              i, s->core_limit, s->core);
         if (!s->memory)
             return gp_err_set(err, -EINVAL, "slice %u: no memory", i);
     }
@@ -153,7 +153,8 @@ slices_to_message(const struct ticket_claims *c, Gpupool__Ctl__TicketSlice *msgs
 
 /* malloc'ed wire form of the claims. */
 static int
-claims_pack(const struct ticket_claims *c, const char *key_id, uint8_t **ret, size_t *size)
+claims_pack(const struct ticket_claims *c, const char *key_id, uint8_t **ret,
+            size_t *size)
 {
     Gpupool__Ctl__TicketClaims msg = GPUPOOL__CTL__TICKET_CLAIMS__INIT;
     Gpupool__Ctl__TicketSlice msgs[TICKET_SLICES_MAX], *list[TICKET_SLICES_MAX];
@@ -283,7 +284,7 @@ claims_unpack(const uint8_t *bytes, size_t size, struct ticket_claims *c,
               struct gp_err *err)
 {
     Gpupool__Ctl__TicketClaims *msg;
-    struct gp_err why = { 0 };
+    struct gp_err why = {0};
     int r;
 
     msg = gpupool__ctl__ticket_claims__unpack(NULL, size, bytes);
@@ -326,9 +327,9 @@ ticket_verify(const struct ticket_key *pub, const char *text, uint64_t now_unix,
     /* Nothing inside is looked at before the signature holds. */
     r = ticket_key_check(pub, DOMAIN, bytes, size, sig);
     if (r == -EKEYREJECTED)
-        return gp_err_set(err, r,
-                          "forged ticket: not signed by the scheduler of this pool (key %s)",
-                          ticket_key_id(pub));
+        return gp_err_set(
+            err, r, "forged ticket: not signed by the scheduler of this pool (key %s)",
+            ticket_key_id(pub));
     if (r < 0)
         return r;
     r = claims_unpack(bytes, size, &c, err);
@@ -345,9 +346,10 @@ ticket_verify(const struct ticket_key *pub, const char *text, uint64_t now_unix,
                           " s; the clocks of scheduler and server differ",
                           c.session, c.not_before - now_unix);
     if (strcmp(c.server, server) != 0)
-        return gp_err_set(err, -EXDEV,
-                          "foreign ticket: session %s is for another server (%s), this is %s",
-                          c.session, c.server, server);
+        return gp_err_set(
+            err, -EXDEV,
+            "foreign ticket: session %s is for another server (%s), this is %s",
+            c.session, c.server, server);
     *ret_claims = c;
     return 0;
 }

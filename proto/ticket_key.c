@@ -27,7 +27,8 @@ struct ticket_key {
 
 /* Takes @pkey, also on failure. */
 static int
-key_new(EVP_PKEY *pkey, bool has_private, struct ticket_key **ret_key, struct gp_err *err)
+key_new(EVP_PKEY *pkey, bool has_private, struct ticket_key **ret_key,
+        struct gp_err *err)
 {
     CLEANUP(ticket_key_freep) struct ticket_key *key = calloc(1, sizeof(*key));
     uint8_t digest[SHA256_DIGEST_LENGTH];
@@ -89,10 +90,11 @@ key_read(FILE *f, const char *path, struct ticket_key **ret_key, struct gp_err *
     if (fstat(fileno(f), &st) < 0)
         return gp_err_set(err, -errno, "%s: %s", path, strerror(errno));
     if (st.st_mode & (S_IRWXG | S_IRWXO))
-        return gp_err_set(err, -EPERM,
-                          "%s: mode %04o lets others read the scheduler's key; remove it "
-                          "to get a new key, or chmod 600 when nobody can have seen it",
-                          path, (unsigned)(st.st_mode & 07777));
+        return gp_err_set(
+            err, -EPERM,
+            "%s: mode %04o lets others read the scheduler's key; remove it "
+            "to get a new key, or chmod 600 when nobody can have seen it",
+            path, (unsigned)(st.st_mode & 07777));
     pkey = PEM_read_PrivateKey(f, NULL, NULL, NULL);
     if (!pkey)
         return gp_err_set(err, -EBADMSG, "%s: not a private key in PEM form", path);
@@ -130,8 +132,8 @@ ticket_key_from_pub(const uint8_t *raw, size_t size, struct ticket_key **ret_key
     EVP_PKEY *pkey;
 
     if (size != TICKET_PUB_SIZE)
-        return gp_err_set(err, -EBADMSG, "a public key of %zu bytes instead of %d", size,
-                          TICKET_PUB_SIZE);
+        return gp_err_set(err, -EBADMSG, "a public key of %zu bytes instead of %d",
+                          size, TICKET_PUB_SIZE);
     pkey = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, raw, size);
     if (!pkey)
         return gp_err_set(err, -EBADMSG, "not an Ed25519 public key");

@@ -28,7 +28,8 @@ struct ticket_key;
  * -EPERM: others may read the file, which is refused rather than repaired.
  */
 int ticket_key_load(const char *path, struct ticket_key **ret_key, struct gp_err *err);
-int ticket_key_generate(struct ticket_key **ret_key, struct gp_err *err); /* memory only */
+int ticket_key_generate(struct ticket_key **ret_key,
+                        struct gp_err *err); /* memory only */
 
 int ticket_key_from_pub(const uint8_t *raw, size_t size, struct ticket_key **ret_key,
                         struct gp_err *err);

@@ -35,8 +35,8 @@ units_are_powers_of_1024(void **state)
 static void
 what_is_no_size_is_refused(void **state)
 {
-    static const char *const bad[] = { "",   "G",   "-1",   "+1",  " 1",   "1X",
-                                       "1.G", "1.5", "1GiBs", "1 2", "0x10", "1Bi" };
+    static const char *const bad[] = {"",    "G",   "-1",    "+1",  " 1",   "1X",
+                                      "1.G", "1.5", "1GiBs", "1 2", "0x10", "1Bi"};
     uint64_t got;
 
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++)

@@ -28,11 +28,11 @@ roll(uint32_t n)
 static struct sched_card *
 add_card(struct sched_pool *pool, struct sched_server *server, uint64_t memory)
 {
-    struct sched_card_facts facts = { .memory = memory, .index = server->n_cards };
+    struct sched_card_facts facts = {.memory = memory, .index = server->n_cards};
     struct sched_card *card;
 
-    memcpy(facts.uuid, &(uint64_t){ server->serial }, 8);
-    memcpy(facts.uuid + 8, &(uint64_t){ server->n_cards }, 8);
+    memcpy(facts.uuid, &(uint64_t){server->serial}, 8);
+    memcpy(facts.uuid + 8, &(uint64_t){server->n_cards}, 8);
     assert_int_equal(sched_pool_card_put(pool, server, &facts, &card, NULL), 0);
     return card;
 }
@@ -53,7 +53,7 @@ add_server(struct sched_pool *pool, const char *name, unsigned cards, uint64_t m
 static struct sched_request
 request(uint32_t core, uint64_t memory, uint32_t cards, enum sched_placement placement)
 {
-    struct sched_request req = { .placement = placement };
+    struct sched_request req = {.placement = placement};
 
     assert_int_equal(sched_request_shape(&req, core, memory, cards, 0, NULL), 0);
     return req;
@@ -72,7 +72,8 @@ static void
 give(struct sched_pool *pool, const struct sched_decision *d)
 {
     for (uint32_t i = 0; i < d->n_slices; i++)
-        sched_pool_give(pool, d->slices[i].card, d->slices[i].core, d->slices[i].memory);
+        sched_pool_give(pool, d->slices[i].card, d->slices[i].core,
+                        d->slices[i].memory);
 }
 
 /* ------------------------------------------------------------------- rules -- */
@@ -81,10 +82,11 @@ static void
 assert_rule(uint32_t core, uint64_t memory, uint32_t cards, uint32_t limit,
             const char *words)
 {
-    struct sched_request req = { 0 };
-    struct gp_err err = { 0 };
+    struct sched_request req = {0};
+    struct gp_err err = {0};
 
-    assert_int_equal(sched_request_shape(&req, core, memory, cards, limit, &err), -EINVAL);
+    assert_int_equal(sched_request_shape(&req, core, memory, cards, limit, &err),
+                     -EINVAL);
     if (!strstr(err.msg, words))
         fail_msg("\"%s\" does not say \"%s\"", err.msg, words);
 }
@@ -104,7 +106,7 @@ core_between_whole_cards_is_refused_by_rule(void **state)
 static void
 fraction_needs_memory_and_whole_cards_do_not(void **state)
 {
-    struct sched_request req = { 0 };
+    struct sched_request req = {0};
 
     assert_rule(99, 0, 0, 0, "needs a memory size");
     assert_int_equal(sched_request_shape(&req, 100, 0, 0, 0, NULL), 0);
@@ -149,7 +151,7 @@ spread_uses_every_server_before_a_second_card(void **state)
     struct sched_decision d;
 
     for (int i = 0; i < 4; i++)
-        add_server(pool, (char[]){ (char)('a' + i), 0 }, 2, 16 * GIB);
+        add_server(pool, (char[]){(char)('a' + i), 0}, 2, 16 * GIB);
     for (int i = 0; i < 8; i++) {
         unsigned slices = 0;
 
@@ -238,9 +240,9 @@ only_open_servers_are_chosen(void **state)
     struct sched_request req = request(10, GIB, 0, SCHED_SPREAD);
     struct sched_reasons reasons;
     struct sched_decision d;
-    bool *flags[] = { &s->drain_wish, &s->drain_self, &s->unclean };
-    static const char *const words[] = { "being drained", "shutting down",
-                                         "ending old sessions" };
+    bool *flags[] = {&s->drain_wish, &s->drain_self, &s->unclean};
+    static const char *const words[] = {"being drained", "shutting down",
+                                        "ending old sessions"};
 
     for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
         *flags[i] = true;
@@ -271,14 +273,16 @@ reasons_name_every_limit_of_every_card(void **state)
     assert_int_equal(sched_pool_take(pool, s->cards[0], 60, 3 * GIB), 0);
     sched_place_explain(pool, &req, NULL, &reasons);
     assert_int_equal(reasons.n, 2);
-    assert_string_equal(reasons.list[0].words,
-                        "core: 40 % free, 50 % wanted; memory: 1.00 GiB of 4.00 GiB free, "
-                        "8.00 GiB wanted");
+    assert_string_equal(
+        reasons.list[0].words,
+        "core: 40 % free, 50 % wanted; memory: 1.00 GiB of 4.00 GiB free, "
+        "8.00 GiB wanted");
     assert_string_equal(reasons.list[1].words,
                         "memory: 4.00 GiB of 4.00 GiB free, 8.00 GiB wanted");
-    assert_string_equal(reasons.summary,
-                        "none of 2 cards fits: 1 lack core (most free: 100 %, 50 % wanted), "
-                        "2 lack memory (most free: 4.00 GiB, 8.00 GiB wanted)");
+    assert_string_equal(
+        reasons.summary,
+        "none of 2 cards fits: 1 lack core (most free: 100 %, 50 % wanted), "
+        "2 lack memory (most free: 4.00 GiB, 8.00 GiB wanted)");
     sched_pool_free(pool);
 }
 
@@ -319,7 +323,7 @@ card_known_twice_is_refused(void **state)
     struct sched_server *b = add_server(pool, "b", 0, GIB);
     struct sched_card_facts facts = a->cards[0]->facts;
     struct sched_card *card;
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
 
     assert_int_equal(sched_pool_card_put(pool, b, &facts, &card, &err), -EEXIST);
     assert_non_null(strstr(err.msg, "server a as well"));
@@ -366,7 +370,8 @@ check_decision(const struct sched_request *req, const struct sched_decision *d)
         assert_int_equal(slice->core, req->core);
         assert_true(slice->memory >= req->memory);
         if (req->whole)
-            assert_true(!slice->card->slices && slice->memory == slice->card->facts.memory);
+            assert_true(!slice->card->slices &&
+                        slice->memory == slice->card->facts.memory);
         for (uint32_t k = 0; k < i; k++)
             assert_ptr_not_equal(slice->card, d->slices[k].card);
     }
@@ -375,7 +380,8 @@ check_decision(const struct sched_request *req, const struct sched_decision *d)
 /* No card's core or memory is given beyond what it has; the sums are those of the live
  * sessions. */
 static void
-check_books(const struct sched_pool *pool, const struct sched_decision *live, unsigned n)
+check_books(const struct sched_pool *pool, const struct sched_decision *live,
+            unsigned n)
 {
     uint64_t core = 0, want_core = 0, memory = 0, want_memory = 0;
 

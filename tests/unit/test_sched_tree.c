@@ -55,13 +55,13 @@ assert_node(const struct sched_node *node, int want)
 static void
 lookups_agree_with_an_array(void **state)
 {
-    struct sched_tree tree = { 0 };
+    struct sched_tree tree = {0};
     size_t count = 0;
 
     for (uint64_t step = 0; step < 20000; step++) {
         int i = (int)(gp_hash_u64(step) % N);
-        uint64_t key[2], probe[2] = { gp_hash_u64(step + 7) % 19,
-                                      gp_hash_u64(step + 9) % (N + 5) };
+        uint64_t key[2],
+            probe[2] = {gp_hash_u64(step + 7) % 19, gp_hash_u64(step + 9) % (N + 5)};
 
         key_of(i, key);
         if (in[i])
@@ -71,8 +71,10 @@ lookups_agree_with_an_array(void **state)
         in[i] = !in[i];
         count += in[i] ? 1 : (size_t)-1;
         assert_int_equal(tree.count, count);
-        assert_node(sched_tree_at_least(&tree, probe[0], probe[1]), nearest(probe, true));
-        assert_node(sched_tree_at_most(&tree, probe[0], probe[1]), nearest(probe, false));
+        assert_node(sched_tree_at_least(&tree, probe[0], probe[1]),
+                    nearest(probe, true));
+        assert_node(sched_tree_at_most(&tree, probe[0], probe[1]),
+                    nearest(probe, false));
         assert_node(sched_tree_find(&tree, key[0], key[1]), in[i] ? i : -1);
     }
 }
@@ -80,7 +82,7 @@ lookups_agree_with_an_array(void **state)
 static void
 walking_visits_every_member_in_order(void **state)
 {
-    struct sched_tree tree = { 0 };
+    struct sched_tree tree = {0};
     struct sched_node *node, *last = NULL;
     size_t n = 0;
 
@@ -91,7 +93,8 @@ walking_visits_every_member_in_order(void **state)
         key_of(i, key);
         sched_tree_insert(&tree, &nodes[i], key[0], key[1]);
     }
-    for (node = sched_tree_first(&tree); node; node = sched_tree_next(&tree, node), n++) {
+    for (node = sched_tree_first(&tree); node;
+         node = sched_tree_next(&tree, node), n++) {
         if (last)
             assert_true(before(last->key, node->key));
         assert_ptr_equal(sched_tree_prev(&tree, node), last);
@@ -104,8 +107,8 @@ walking_visits_every_member_in_order(void **state)
 static void
 ends_of_the_key_range_work(void **state)
 {
-    struct sched_tree tree = { 0 };
-    struct sched_node low = { 0 }, high = { 0 };
+    struct sched_tree tree = {0};
+    struct sched_node low = {0}, high = {0};
 
     sched_tree_insert(&tree, &high, UINT64_MAX, UINT64_MAX);
     sched_tree_insert(&tree, &low, 0, 0);

@@ -71,7 +71,7 @@ assert_refused(const char *text, uint64_t now, const char *server, int code,
                const char *words)
 {
     struct ticket_claims c;
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
 
     assert_int_equal(ticket_verify(key, text, now, server, &c, &err), code);
     if (!strstr(err.msg, words))
@@ -83,7 +83,7 @@ ticket_says_what_was_signed(void **state)
 {
     char *text = signed_sample();
     struct ticket_claims c, want = sample();
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
 
     assert_int_equal(ticket_verify(key, text, NOW, "node-a", &c, &err), 0);
     assert_int_equal(c.session_id, want.session_id);
@@ -210,7 +210,8 @@ signature_for_another_purpose_is_no_ticket(void **state)
     size_t size;
 
     assert_int_equal(gp_b64_decode(text, (size_t)(dot - text), &claims, &size), 0);
-    assert_int_equal(ticket_key_sign(key, "another-purpose", claims, size, sig, NULL), 0);
+    assert_int_equal(ticket_key_sign(key, "another-purpose", claims, size, sig, NULL),
+                     0);
     sig_text = gp_b64_encode(sig, sizeof(sig));
     *dot = 0;
     snprintf(forged, sizeof(forged), "%s.%s", text, sig_text);
@@ -226,9 +227,9 @@ claims_out_of_bounds_are_not_signed(void **state)
     struct ticket_claims c;
     char *text = NULL;
 
-#define REFUSED(change)                                                                  \
-    c = sample();                                                                        \
-    change;                                                                              \
+#define REFUSED(change)                                                                \
+    c = sample();                                                                      \
+    change;                                                                            \
     assert_int_equal(ticket_sign(key, &c, &text, NULL), -EINVAL)
     REFUSED(c.slices[0].core = 0);
     REFUSED(c.slices[0].core = 101);
@@ -252,7 +253,7 @@ key_file_is_private_and_comes_back(void **state)
 {
     char dir[] = "/tmp/ut-ticket-XXXXXX", path[64], pub_path[64];
     struct ticket_key *first, *again, *pub;
-    struct gp_err err = { 0 };
+    struct gp_err err = {0};
     struct stat st;
 
     assert_non_null(mkdtemp(dir));
@@ -284,12 +285,13 @@ public_key_cannot_sign(void **state)
     struct ticket_key *pub;
     char *text = NULL;
 
-    assert_int_equal(ticket_key_from_pub(ticket_key_pub(key), TICKET_PUB_SIZE, &pub, NULL),
-                     0);
+    assert_int_equal(
+        ticket_key_from_pub(ticket_key_pub(key), TICKET_PUB_SIZE, &pub, NULL), 0);
     assert_true(ticket_sign(pub, &c, &text, NULL) < 0);
     assert_null(text);
     ticket_key_free(pub);
-    assert_int_equal(ticket_key_from_pub(ticket_key_pub(key), 31, &pub, NULL), -EBADMSG);
+    assert_int_equal(ticket_key_from_pub(ticket_key_pub(key), 31, &pub, NULL),
+                     -EBADMSG);
 }
 
 static void
@@ -304,8 +306,8 @@ uuid_text_is_read_back(void **state)
     assert_string_equal(text, "GPU-00112233-4455-6677-8899-aabbccddeeff");
     assert_int_equal(ticket_uuid_parse(text, again), 0);
     assert_memory_equal(uuid, again, 16);
-    assert_int_equal(ticket_uuid_parse("GPU-00112233445566778899-aabbccddeeff----", again),
-                     -EINVAL);
+    assert_int_equal(
+        ticket_uuid_parse("GPU-00112233445566778899-aabbccddeeff----", again), -EINVAL);
     assert_int_equal(ticket_uuid_parse("00112233-4455-6677-8899-aabbccddeeff", again),
                      -EINVAL);
 }
@@ -317,7 +319,8 @@ policies_have_long_and_short_names(void **state)
 
     assert_int_equal(ticket_policy_parse("bs", &policy), 0);
     assert_int_equal(policy, TICKET_BURST_SHARE);
-    assert_int_equal(ticket_policy_parse(ticket_policy_name(TICKET_BEST_EFFORT), &policy), 0);
+    assert_int_equal(
+        ticket_policy_parse(ticket_policy_name(TICKET_BEST_EFFORT), &policy), 0);
     assert_int_equal(policy, TICKET_BEST_EFFORT);
     assert_int_equal(ticket_policy_parse("fair", &policy), -EINVAL);
 }
