@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# The client stub's parts, without a server.  Linked whole, because generated bodies are
+# weak and a hand-written one must win.
+UT_STUB_INCS := client-stub common proto transport tests/unit $(O)/gen
+UT_STUB_LINK := -Wl,--whole-archive $(O)/static/libcudastub.a -Wl,--no-whole-archive \
+    -Wl,--start-group $(call static_path,wire transport common) -Wl,--end-group -lprotobuf-c
+
+UT_STUB_TESTS := test_stub_handle test_stub_range test_stub_cls test_stub_tables \
+    test_stub_gpa test_stub_session
+$(UT_STUB_TESTS:%=$(O)/tests/unit/%): $(O)/static/libcudastub.a \
+    $(call static_path,wire transport common)
+$(foreach t,$(UT_STUB_TESTS),\
+    $(eval $(call unit_test,$(t),tests/unit/$(t).c,$(UT_STUB_INCS),,,$$(UT_STUB_LINK))))
+
+ifneq ($(VALIDITY),no)
+$(O)/tests/unit/test_stub_validity: $(O)/static/libcudastub.a \
+    $(call static_path,wire transport common)
+$(eval $(call unit_test,test_stub_validity,tests/unit/test_stub_validity.c,\
+    $(UT_STUB_INCS),,,$$(UT_STUB_LINK)))
+endif

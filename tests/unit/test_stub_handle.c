@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handles that the client mints. */
+#include "ut.h"
+
+#include "stub_call.h"
+#include "stub_handle.h"
+#include "wire_format.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static void
+minted_handles_are_shaped_for_the_wire(void **state)
+{
+    uint64_t h = stub_handle_new(WIRE_KIND_EVENT);
+
+    assert_true(wire_handle_is(h, WIRE_KIND_EVENT));
+    assert_true(wire_handle_index(h) < WIRE_INDEX_SERVER);
+    assert_true(stub_handle_ok(WIRE_KIND_EVENT, h));
+    assert_false(stub_handle_ok(WIRE_KIND_STREAM, h));
+    assert_false(stub_handle_ok(WIRE_KIND_EVENT, h | 1));
+}
+
+static void
+deleted_handle_is_unknown_and_its_index_comes_back_with_another_generation(void **state)
+{
+    uint64_t first = stub_handle_new(WIRE_KIND_GRAPH), h = 0;
+    int i;
+
+    stub_handle_del(WIRE_KIND_GRAPH, first);
+    assert_false(stub_handle_ok(WIRE_KIND_GRAPH, first));
+    for (i = 0; i < 100000; i++) {
+        h = stub_handle_new(WIRE_KIND_GRAPH);
+        assert_int_not_equal(h, first);
+        stub_handle_del(WIRE_KIND_GRAPH, h);
+        if (wire_handle_index(h) == wire_handle_index(first))
+            break;
+    }
+    assert_int_equal(wire_handle_index(h), wire_handle_index(first));
+    assert_int_not_equal(wire_handle_gen(h), wire_handle_gen(first));
+}
+
+static void
+deleting_twice_changes_nothing(void **state)
+{
+    uint64_t a = stub_handle_new(WIRE_KIND_ARRAY), b = stub_handle_new(WIRE_KIND_ARRAY);
+
+    stub_handle_del(WIRE_KIND_ARRAY, a);
+    stub_handle_del(WIRE_KIND_ARRAY, a);
+    assert_true(stub_handle_ok(WIRE_KIND_ARRAY, b));
+    assert_false(stub_handle_ok(WIRE_KIND_ARRAY, a));
+}
+
+static int dropped;
+
+static void
+count_drop(void *data)
+{
+    dropped += *(int *)data;
+}
+
+static void
+data_of_a_deleted_handle_is_dropped_once(void **state)
+{
+    uint64_t h = stub_handle_new(WIRE_KIND_LINK);
+    int value = 5;
+
+    stub_handle_on_del(WIRE_KIND_LINK, count_drop);
+    stub_handle_set_data(WIRE_KIND_LINK, h, &value);
+    assert_ptr_equal(stub_handle_data(WIRE_KIND_LINK, h), &value);
+    stub_handle_del(WIRE_KIND_LINK, h);
+    stub_handle_del(WIRE_KIND_LINK, h);
+    assert_int_equal(dropped, 5);
+    assert_null(stub_handle_data(WIRE_KIND_LINK, h));
+}
+
+static void
+handles_of_the_worker_pass_by_shape(void **state)
+{
+    uint64_t h = wire_handle_make(WIRE_KIND_GRAPHNODE, 0, WIRE_INDEX_SERVER + 7);
+
+    assert_true(stub_handle_ok(WIRE_KIND_GRAPHNODE, h));
+    assert_null(stub_handle_data(WIRE_KIND_GRAPHNODE, h));
+}
+
+static void
+table_ends_at_the_workers_cap(void **state)
+{
+    uint32_t n = 0;
+
+    while (stub_handle_new(WIRE_KIND_MIPMAP))
+        n++;
+    assert_int_equal(n, STUB_HANDLE_MAX - 1);
+    stub_handle_del(WIRE_KIND_MIPMAP, wire_handle_make(WIRE_KIND_MIPMAP, 0, 77));
+    assert_int_equal(wire_handle_index(stub_handle_new(WIRE_KIND_MIPMAP)), 77);
+    assert_int_equal(stub_handle_new(WIRE_KIND_MIPMAP), 0);
+}
+
+#define THREADS 4
+#define ROUNDS 20000
+
+static void *
+mint_and_delete(void *arg)
+{
+    uint64_t *last = arg, kept[8] = {0};
+
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t *at = &kept[i % 8];
+
+        if (*at)
+            stub_handle_del(WIRE_KIND_STREAM, *at);
+        *at = stub_handle_new(WIRE_KIND_STREAM);
+        if (!stub_handle_ok(WIRE_KIND_STREAM, *at))
+            return NULL;
+    }
+    memcpy(last, kept, sizeof(kept));
+    return last;
+}
+
+static void
+threads_never_share_a_live_handle(void **state)
+{
+    pthread_t threads[THREADS];
+    uint64_t last[THREADS][8];
+    void *ok;
+
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, mint_and_delete, last[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], &ok);
+        assert_non_null(ok);
+    }
+    for (int i = 0; i < THREADS * 8; i++)
+        for (int j = 0; j < i; j++)
+            assert_int_not_equal(last[i / 8][i % 8], last[j / 8][j % 8]);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(minted_handles_are_shaped_for_the_wire),
+        cmocka_unit_test(
+            deleted_handle_is_unknown_and_its_index_comes_back_with_another_generation),
+        cmocka_unit_test(deleting_twice_changes_nothing),
+        cmocka_unit_test(data_of_a_deleted_handle_is_dropped_once),
+        cmocka_unit_test(handles_of_the_worker_pass_by_shape),
+        cmocka_unit_test(table_ends_at_the_workers_cap),
+        cmocka_unit_test(threads_never_share_a_live_handle),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
