@@ -10,7 +10,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Longest string argument that is shown: a kernel's mangled name has more than it says. */
+/* Longest string argument that is shown: a kernel's mangled name has more than it says.
+ */
 #define TRACE_STRING_MAX 120
 #define TRACE_LINE_MAX 1024
 
@@ -236,8 +237,9 @@ wire_trace_format(char *buf, size_t size, const struct wire_trace_call *call,
 }
 
 void
-wire_trace_print(void (*print)(const char *fmt, ...), const struct wire_trace_call *call,
-                 const uint64_t *args, CUresult result)
+wire_trace_print(void (*print)(const char *fmt, ...),
+                 const struct wire_trace_call *call, const uint64_t *args,
+                 CUresult result)
 {
     char line[TRACE_LINE_MAX];
 
