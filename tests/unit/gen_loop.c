@@ -213,7 +213,8 @@ frame_run(uint16_t call, uint16_t flags, const void *body, uint32_t size)
         abort();
     *req = (struct wire_req){
         .size = (uint32_t)sizeof(*req) + size, .call = call, .flags = flags};
-    memcpy(req + 1, body, size);
+    if (size)
+        memcpy(req + 1, body, size);
     answer_size = 0;
     answer_result = CUDA_SUCCESS;
     loop.frames++;

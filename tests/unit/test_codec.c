@@ -59,11 +59,12 @@ codec_test_read(const void *part, uint64_t count, size_t elem)
         sum_add(part, count * elem);
 }
 
-/* A copy of @size bytes that ends where reading ends. */
+/* A copy of @size bytes that ends where reading ends, or in the word before it: bodies
+ * are aligned. */
 static void *
 fenced(const void *from, size_t size)
 {
-    char *to = fence - size;
+    char *to = fence - wire_align((uint32_t)size);
 
     memcpy(to, from, size);
     return to;
