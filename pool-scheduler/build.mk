@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-# gpupool-scheduler.  The pure part (pool, placement) is a library of its own, so
-# that tests and benches run it without the daemon.
+# gpupool-scheduler.  The pure part (pool, placement) is a library of its own, so that
+# tests and benches run it without the daemon; the daemon without its main() is another.
 include proto/control.mk
+
+SCHED_INCS := common proto pool-scheduler $(O)/gen
 
 SCHED_CORE_SRCS := pool-scheduler/sched_tree.c pool-scheduler/sched_request.c \
     pool-scheduler/sched_pool.c pool-scheduler/sched_place.c pool-scheduler/sched_explain.c
-SCHED_INCS := common proto pool-scheduler $(O)/gen
 
 $(eval $(call static_lib,schedcore,$(SCHED_CORE_SRCS),$(SCHED_INCS)))
 
-SCHED_SRCS := pool-scheduler/main.c pool-scheduler/sched_daemon.c pool-scheduler/sched_session.c \
+SCHED_SRCS := pool-scheduler/sched_daemon.c pool-scheduler/sched_session.c \
     pool-scheduler/sched_store.c pool-scheduler/sched_conn.c \
     pool-scheduler/sched_handle_server.c pool-scheduler/sched_handle_session.c \
     pool-scheduler/sched_handle_admin.c pool-scheduler/sched_status.c \
     pool-scheduler/sched_metrics.c
 
-$(eval $(call program,gpupool-scheduler,$(SCHED_SRCS),$(SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS) -lsqlite3 -lmicrohttpd))
+$(eval $(call static_lib,sched,$(SCHED_SRCS),$(SCHED_INCS)))
+
+SCHED_LIBS := sched schedcore $(CTL_LIBS)
+SCHED_LDLIBS := $(CTL_LDLIBS) -lsqlite3 -lmicrohttpd
+
+$(eval $(call program,gpupool-scheduler,pool-scheduler/main.c,$(SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))

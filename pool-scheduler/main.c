@@ -136,7 +136,7 @@ parse_number(int opt, const char *name, struct sched_config *c, struct gp_err *e
     case OPT_HEARTBEAT:
         return parse_u32(name, optarg, 10, 60000, &c->heartbeat_ms, err);
     case OPT_LEASE:
-        return parse_u32(name, optarg, 1000, c->lease_max_ms, &c->lease_ms, err);
+        return parse_u32(name, optarg, c->lease_min_ms, c->lease_max_ms, &c->lease_ms, err);
     case OPT_GRACE:
         return parse_u32(name, optarg, 0, c->lease_max_ms, &c->hold_grace_ms, err);
     case OPT_OWNER_SESSIONS:
@@ -231,6 +231,7 @@ main(int argc, char **argv)
         .state_dir = "/var/lib/gpupool",
         .heartbeat_ms = 2000,
         .lease_ms = 30000,
+        .lease_min_ms = 1000,
         .lease_max_ms = 24 * 3600 * 1000,
         .hold_grace_ms = 6000,
         .placement = SCHED_BINPACK,

@@ -146,7 +146,7 @@ read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
         msg->max_attachments ? msg->max_attachments : config->max_attachments;
     open->spec.lease_ms =
         gp_min(msg->lease_ms ? msg->lease_ms : config->lease_ms, config->lease_max_ms);
-    open->spec.lease_ms = gp_max(open->spec.lease_ms, 1000u);
+    open->spec.lease_ms = gp_max(open->spec.lease_ms, config->lease_min_ms);
     open->spec.opened_unix = gp_wall_ns() / GP_NS_PER_S;
     return 0;
 }

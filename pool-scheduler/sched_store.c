@@ -238,8 +238,7 @@ int
 sched_store_open(const char *path, struct sched_store **ret_store, struct gp_err *err)
 {
     CLEANUP(sched_store_closep) struct sched_store *store = calloc(1, sizeof(*store));
-    CLEANUP_FD int fd = -1;
-    int r;
+    int fd, r;
 
     if (!store)
         return -ENOMEM;
@@ -247,6 +246,9 @@ sched_store_open(const char *path, struct sched_store **ret_store, struct gp_err
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return gp_err_set(err, -errno, "%s: %s", path, strerror(errno));
+    /* Before SQLite opens it: closing any descriptor of a file drops the process's
+     * locks on it. */
+    close(fd);
     if (sqlite3_open_v2(path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW,
                         NULL) != SQLITE_OK)
         return store->db ? db_error(store, err, path) : -ENOMEM;
