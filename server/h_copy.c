@@ -13,20 +13,6 @@
 #include "wrk_args.h"
 #include "wrk_bulk.h"
 
-/* A copy in a stream that is being captured would become a node that reads our
- * slot at every launch of the graph. */
-static CUresult
-not_capturing(struct wrk *w, CUstream stream)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-
-    if ((uintptr_t)stream > 2 &&
-        WRK_CALL(w, cuStreamIsCapturing, stream, &status) == CUDA_SUCCESS &&
-        status != CU_STREAM_CAPTURE_STATUS_NONE)
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    return CUDA_SUCCESS;
-}
-
 static CUresult
 up_device(struct wrk *w, const struct wrk_copy *copy, void *slot, uint64_t offset,
           uint64_t len)
@@ -63,7 +49,7 @@ static CUresult
 copy_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
         const uint8_t *inside)
 {
-    CUresult r = not_capturing(w, copy->stream);
+    CUresult r = wrk_bulk_capturing(w, copy->stream);
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -74,7 +60,7 @@ copy_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
 static CUresult
 copy_down(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
 {
-    CUresult r = not_capturing(w, copy->stream);
+    CUresult r = wrk_bulk_capturing(w, copy->stream);
 
     if (r != CUDA_SUCCESS)
         return r;

@@ -213,6 +213,18 @@ wrk_bulk_up_inline(struct wrk *w, const struct wrk_copy *copy, const void *data)
     return r;
 }
 
+CUresult
+wrk_bulk_capturing(struct wrk *w, CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    if ((uintptr_t)stream > 2 &&
+        WRK_CALL(w, cuStreamIsCapturing, stream, &status) == CUDA_SUCCESS &&
+        status != CU_STREAM_CAPTURE_STATUS_NONE)
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    return CUDA_SUCCESS;
+}
+
 int
 wrk_bulk_take(struct wrk *w, struct wrk_reply *rep, void *buf)
 {

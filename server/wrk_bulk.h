@@ -63,6 +63,10 @@ CUresult wrk_bulk_up_inline(struct wrk *w, const struct wrk_copy *copy,
 CUresult wrk_bulk_down(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
                        size_t arg_size);
 
+/* A copy in a stream that is being captured would become a node that reads our
+ * slot at every launch of the graph: the error for that, or CUDA_SUCCESS. */
+CUresult wrk_bulk_capturing(struct wrk *w, CUstream stream);
+
 /* Receive the payload into @buf (an image, say). */
 int wrk_bulk_take(struct wrk *w, struct wrk_reply *rep, void *buf);
 

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rectangles and boxes: copies in two and three dimensions.
+ *
+ * The client's side travels as `rows` rows that are `pitch` bytes apart, the last
+ * one only as wide as the copy, whatever its shape was there.  A piece of that
+ * stream becomes one or a few rectangles between a slot and the card.
+ */
+#include "drv.h"
+#include "gp_base.h"
+#include "wire_api.h"
+#include "wrk.h"
+#include "wrk_args.h"
+#include "wrk_bulk.h"
+
+#include <string.h>
+
+enum rect_shape {
+    RECT_2D,
+    RECT_2D_UNALIGNED,
+    RECT_3D,
+    RECT_PEER,
+};
+
+/* A copy as the client described it; all shapes in the widest form. */
+struct rect {
+    CUDA_MEMCPY3D_PEER copy;
+    enum rect_shape shape;
+    uint64_t pitch; /* of the client's rows as they travel */
+    uint64_t rows;
+};
+
+static void
+rect_from_2d(struct rect *rect, const CUDA_MEMCPY2D *c, enum rect_shape shape)
+{
+    memset(rect, 0, sizeof(*rect));
+    rect->shape = shape;
+    rect->copy.srcXInBytes = c->srcXInBytes;
+    rect->copy.srcY = c->srcY;
+    rect->copy.srcMemoryType = c->srcMemoryType;
+    rect->copy.srcDevice = c->srcDevice;
+    rect->copy.srcArray = c->srcArray;
+    rect->copy.srcPitch = c->srcPitch;
+    rect->copy.dstXInBytes = c->dstXInBytes;
+    rect->copy.dstY = c->dstY;
+    rect->copy.dstMemoryType = c->dstMemoryType;
+    rect->copy.dstDevice = c->dstDevice;
+    rect->copy.dstArray = c->dstArray;
+    rect->copy.dstPitch = c->dstPitch;
+    rect->copy.WidthInBytes = c->WidthInBytes;
+    rect->copy.Height = c->Height;
+    rect->copy.Depth = 1;
+}
+
+static void
+rect_to_2d(CUDA_MEMCPY2D *c, const CUDA_MEMCPY3D_PEER *p)
+{
+    memset(c, 0, sizeof(*c));
+    c->srcXInBytes = p->srcXInBytes;
+    c->srcY = p->srcY;
+    c->srcMemoryType = p->srcMemoryType;
+    c->srcHost = p->srcHost;
+    c->srcDevice = p->srcDevice;
+    c->srcArray = p->srcArray;
+    c->srcPitch = p->srcPitch;
+    c->dstXInBytes = p->dstXInBytes;
+    c->dstY = p->dstY;
+    c->dstMemoryType = p->dstMemoryType;
+    c->dstHost = p->dstHost;
+    c->dstDevice = p->dstDevice;
+    c->dstArray = p->dstArray;
+    c->dstPitch = p->dstPitch;
+    c->WidthInBytes = p->WidthInBytes;
+    c->Height = p->Height;
+}
+
+/* The plain and the peer description differ in two words only. */
+static_assert(sizeof(CUDA_MEMCPY3D) == sizeof(CUDA_MEMCPY3D_PEER), "one layout");
+
+static CUresult
+rect_issue(struct wrk *w, enum rect_shape shape, const CUDA_MEMCPY3D_PEER *p,
+           CUstream stream)
+{
+    CUDA_MEMCPY2D flat;
+    CUDA_MEMCPY3D box;
+
+    switch (shape) {
+    case RECT_2D:
+        rect_to_2d(&flat, p);
+        return WRK_CALL(w, cuMemcpy2DAsync_v2, &flat, stream);
+    case RECT_2D_UNALIGNED:
+        rect_to_2d(&flat, p);
+        /* Only this form takes any pitch between two places on the card. */
+        return stream ? WRK_CALL(w, cuMemcpy2DAsync_v2, &flat, stream)
+                      : WRK_CALL(w, cuMemcpy2DUnaligned_v2, &flat);
+    case RECT_3D:
+        memcpy(&box, p, sizeof(box));
+        box.reserved0 = NULL;
+        box.reserved1 = NULL;
+        return WRK_CALL(w, cuMemcpy3DAsync_v2, &box, stream);
+    case RECT_PEER:
+        return WRK_CALL(w, cuMemcpy3DPeerAsync, p, stream);
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* One rectangle: @n rows from row @row on, @width bytes from @x on; @host is where
+ * it lies in the slot. */
+static CUresult
+rect_piece(struct wrk *w, const struct rect *rect, CUstream stream, void *host,
+           uint64_t row, uint64_t n, uint64_t x, uint64_t width)
+{
+    CUDA_MEMCPY3D_PEER p = rect->copy;
+    uint64_t y = row % p.Height;
+    uint64_t z = row / p.Height;
+
+    if (p.srcMemoryType == CU_MEMORYTYPE_HOST) {
+        p.srcHost = host;
+        p.srcPitch = rect->pitch;
+        p.srcHeight = n;
+        p.dstXInBytes += x;
+        p.dstY += y;
+        p.dstZ += z;
+    } else {
+        p.dstHost = host;
+        p.dstPitch = rect->pitch;
+        p.dstHeight = n;
+        p.srcXInBytes += x;
+        p.srcY += y;
+        p.srcZ += z;
+    }
+    p.WidthInBytes = width;
+    p.Height = n;
+    p.Depth = 1;
+    return rect_issue(w, rect->shape == RECT_2D_UNALIGNED ? RECT_2D : rect->shape, &p,
+                      stream);
+}
+
+/* How many whole rows begin at @row within @len bytes, up to the end of its layer;
+ * the very last row has no gap behind it. */
+static uint64_t
+whole_rows(const struct rect *rect, uint64_t row, uint64_t len)
+{
+    uint64_t n = len / rect->pitch;
+
+    if (row + n + 1 == rect->rows && len - n * rect->pitch >= rect->copy.WidthInBytes)
+        n++;
+    return gp_min(n, rect->copy.Height - row % rect->copy.Height);
+}
+
+/* A piece of the stream of rows; rows wider than a slot come in parts. */
+static CUresult
+rect_start(struct wrk *w, const struct wrk_copy *copy, void *slot, uint64_t offset,
+           uint64_t len)
+{
+    const struct rect *rect = copy->arg;
+    uint64_t width = rect->copy.WidthInBytes;
+    uint8_t *host = slot;
+    CUresult r = CUDA_SUCCESS;
+
+    while (len && r == CUDA_SUCCESS) {
+        uint64_t row = offset / rect->pitch;
+        uint64_t x = offset % rect->pitch;
+        uint64_t n = x ? 0 : whole_rows(rect, row, len);
+        uint64_t done;
+
+        if (n) {
+            r = rect_piece(w, rect, copy->stream, host, row, n, 0, width);
+            done = gp_min(n * rect->pitch, len);
+        } else {
+            done = gp_min(len, rect->pitch - x);
+            if (x < width)
+                r = rect_piece(w, rect, copy->stream, host, row, 1, x,
+                               gp_min(done, width - x));
+        }
+        offset += done;
+        host += done;
+        len -= done;
+    }
+    return r;
+}
+
+/* The stream of rows that the description asks for; false when the frame's own
+ * words do not fit it. */
+static bool
+rect_stream(const struct rect *rect, struct wrk_copy *copy)
+{
+    uint64_t rows, span;
+    uint64_t width = rect->copy.WidthInBytes;
+
+    if (!gp_mul_ok((uint64_t)rect->copy.Height, (uint64_t)rect->copy.Depth, &rows) ||
+        rows == 0 || width == 0 || rows != rect->rows || rect->pitch < width)
+        return false;
+    if (!gp_mul_ok(rows - 1, rect->pitch, &span) || !gp_add_ok(span, width, &copy->len) ||
+        copy->len > WIRE_BULK_MAX)
+        return false;
+    copy->grain = rect->pitch <= WRK_SLOT_SIZE / 4 ? rect->pitch : 0;
+    return true;
+}
+
+static CUresult
+rect_run(struct wrk *w, struct wrk_reply *rep, struct rect *rect, CUstream stream,
+         const uint8_t *inside)
+{
+    struct wrk_copy copy = {.start = rect_start, .stream = stream, .arg = rect};
+    bool up = rect->copy.srcMemoryType == CU_MEMORYTYPE_HOST;
+    bool down = rect->copy.dstMemoryType == CU_MEMORYTYPE_HOST;
+    CUresult r;
+
+    /* Unified addresses have been settled by the client, who knows its own; here
+     * they could only mean memory of this process. */
+    if ((up && down) || rect->copy.srcMemoryType == CU_MEMORYTYPE_UNIFIED ||
+        rect->copy.dstMemoryType == CU_MEMORYTYPE_UNIFIED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!up && !down)
+        return rect_issue(w, rect->shape, &rect->copy, stream);
+    if (!rect_stream(rect, &copy))
+        return CUDA_ERROR_INVALID_VALUE;
+    r = wrk_bulk_capturing(w, stream);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (down)
+        return wrk_bulk_down(w, rep, &copy, sizeof(*rect));
+    return inside ? wrk_bulk_up_inline(w, &copy, inside) : wrk_bulk_up(w, rep, &copy);
+}
+
+static CUresult
+run_2d(struct wrk *w, struct wrk_reply *rep, const CUDA_MEMCPY2D *c,
+       enum rect_shape shape, CUstream stream, uint64_t pitch, uint64_t rows,
+       const uint8_t *inside)
+{
+    struct rect rect;
+
+    rect_from_2d(&rect, c, shape);
+    rect.pitch = pitch;
+    rect.rows = rows;
+    return rect_run(w, rep, &rect, stream, inside);
+}
+
+static CUresult
+run_3d(struct wrk *w, struct wrk_reply *rep, const void *c, enum rect_shape shape,
+       CUstream stream, uint64_t pitch, uint64_t rows, const uint8_t *inside)
+{
+    struct rect rect;
+
+    memset(&rect, 0, sizeof(rect));
+    memcpy(&rect.copy, c, sizeof(rect.copy));
+    rect.shape = shape;
+    rect.pitch = pitch;
+    rect.rows = rows;
+    return rect_run(w, rep, &rect, stream, inside);
+}
+
+CUresult
+h_cuMemcpy2D_v2(struct wrk *w, const struct wire_args_cuMemcpy2D_v2 *a,
+                struct wrk_reply *rep)
+{
+    return run_2d(w, rep, a->pCopy, RECT_2D, a->hStream, a->pitch, a->rows, a->input);
+}
+
+CUresult
+h_cuMemcpy2DAsync_v2(struct wrk *w, const struct wire_args_cuMemcpy2DAsync_v2 *a,
+                     struct wrk_reply *rep)
+{
+    return run_2d(w, rep, a->pCopy, RECT_2D, a->hStream, a->pitch, a->rows, a->input);
+}
+
+CUresult
+h_cuMemcpy2DUnaligned_v2(struct wrk *w, const struct wire_args_cuMemcpy2DUnaligned_v2 *a,
+                         struct wrk_reply *rep)
+{
+    return run_2d(w, rep, a->pCopy, RECT_2D_UNALIGNED, a->hStream, a->pitch, a->rows,
+                  a->input);
+}
+
+CUresult
+h_cuMemcpy3D_v2(struct wrk *w, const struct wire_args_cuMemcpy3D_v2 *a,
+                struct wrk_reply *rep)
+{
+    return run_3d(w, rep, a->pCopy, RECT_3D, a->hStream, a->pitch, a->rows, a->input);
+}
+
+CUresult
+h_cuMemcpy3DAsync_v2(struct wrk *w, const struct wire_args_cuMemcpy3DAsync_v2 *a,
+                     struct wrk_reply *rep)
+{
+    return run_3d(w, rep, a->pCopy, RECT_3D, a->hStream, a->pitch, a->rows, a->input);
+}
+
+CUresult
+h_cuMemcpy3DPeer(struct wrk *w, const struct wire_args_cuMemcpy3DPeer *a,
+                 struct wrk_reply *rep)
+{
+    return run_3d(w, rep, a->pCopy, RECT_PEER, a->hStream, a->pitch, a->rows, a->input);
+}
+
+CUresult
+h_cuMemcpy3DPeerAsync(struct wrk *w, const struct wire_args_cuMemcpy3DPeerAsync *a,
+                      struct wrk_reply *rep)
+{
+    return run_3d(w, rep, a->pCopy, RECT_PEER, a->hStream, a->pitch, a->rows, a->input);
+}
