@@ -47,7 +47,7 @@ struct sched_reason {
 struct sched_reasons {
     struct sched_reason list[CTL_REASONS_MAX];
     unsigned n, left_off;
-    char summary[320]; /* one sentence over all cards */
+    char summary[400]; /* one sentence over all cards */
 };
 
 /* Look at every card and say what is in the way.  @chosen may be NULL. */
