@@ -161,9 +161,10 @@ class CallReader:
 def parse_rule(words: list[str], at: Place) -> Rule:
     """One line of a struct block."""
     kind, name, *rest = words
-    if kind == "handle":
-        when = rest[2].split("=") if rest[1:2] == ["when"] else ["", ""]
-        return Rule(kind, name, handle=rest[0], when_field=when[0], when_value=when[1])
+    if kind in ("handle", "device"):
+        handle = rest.pop(0) if kind == "handle" else ""
+        when = rest[1].split("=") if rest[:1] == ["when"] else ["", ""]
+        return Rule(kind, name, handle=handle, when_field=when[0], when_value=when[1])
     if kind == "array":
         t = parse_type(rest, at)
         limit = next(int(w[4:]) for w in rest if w.startswith("max="))
@@ -205,6 +206,26 @@ def parse_file(path: Path, api: Api) -> None:
         api.calls.append(reader.finish())
 
 
+def check_call(c: Call) -> None:
+    """What one call may not say."""
+    for p in c.params:
+        where = f"{c.where}: {c.name}: {p.name}"
+        if p.life in ("new", "del") and p.type.word not in HANDLES:
+            raise ApiError(f"{where}: only a handle is new or del")
+        if p.life == "new" and p.dir != "out":
+            raise ApiError(f"{where}: a new handle is an output")
+        if p.life == "del" and p.dir != "in":
+            raise ApiError(f"{where}: a handle to delete is an input")
+        if c.on_wire and c.reply == "none" and p.comes and p.life != "new":
+            raise ApiError(f"{where}: an output needs an answer: reply sync")
+        name = p.type.count.partition("-")[0]
+        by_hand = p.wire_only or p.bulk or c.client == "manual"
+        if name and not name.isdigit() and not c.param(name) and not by_hand:
+            raise ApiError(f"{where}: no parameter {name} says how many")
+    if c.on_wire and c.reply == "wait" and c.server == "generated":
+        raise ApiError(f"{c.where}: {c.name}: what waits needs a server by hand")
+
+
 def check(api: Api) -> None:
     """What only the whole can tell: numbers, names, aliases."""
     numbers: dict[int, Call] = {}
@@ -217,6 +238,7 @@ def check(api: Api) -> None:
             raise ApiError(f"{c.where}: {c.name} is also at {names[c.name].where}")
         numbers[c.number] = names[c.name] = c
     for c in api.calls:
+        check_call(c)
         for other_name in (c.alias, c.via, c.twin_as):
             if other_name and other_name not in names:
                 raise ApiError(f"{c.where}: {c.name} names unknown {other_name}")

@@ -7,7 +7,7 @@ from . import alias, trace
 from .codec import Codecs
 from .ctypes_ import declare, is_handle, kind_of, prototype
 from .emit import Output, Text
-from .model import Call, Param
+from .model import Call, Param, Rule
 from .stub_arg import StubArg
 
 INCLUDES = (
@@ -282,6 +282,7 @@ def emit_headers(out: Output, codecs: Codecs) -> None:
 HELPERS = r"""
 #include "cuda_abi.h"
 #include "stub_call.h"
+#include "stub_device.h"
 #include "stub_result.h"
 #include "wire_codec.h"
 
@@ -367,6 +368,19 @@ stub_gen_name(const char *name)
 """
 
 
+def _emit_devices(t: Text, name: str, devices: list[Rule], into: bool) -> None:
+    """Device ordinals in a structure: the application's to the server's, or back."""
+    t("static inline void", f"stub_{'wire' if into else 'unwire'}_{name}({name} *s)", "{")
+    turn = "stub_device_wire" if into else "stub_device_from_wire"
+    for r in devices:
+        indent = "    "
+        if r.when_field:
+            t(f"    if (s->{r.when_field} == {r.when_value})")
+            indent = "        "
+        t(f"{indent}s->{r.field} = {turn}(s->{r.field});")
+    t("}", "")
+
+
 def emit_helpers(out: Output, codecs: Codecs) -> None:
     """stub_gen.h: what generated bodies share."""
     t = Text()
@@ -378,6 +392,10 @@ def emit_helpers(out: Output, codecs: Codecs) -> None:
         for enumerator, size in sizes:
             t(f"    case {enumerator}:", f"        return {size};")
         t("    default:", "        return 0;", "    }", "}", "")
+    for known, rules in codecs.api.rules.items():
+        devices = [r for r in rules if r.kind == "device"]
+        for into in (True, False) if devices else ():
+            _emit_devices(t, codecs.abi.base(known), devices, into)
     out.c_file("stub_gen.h", "What generated stubs share.", t)
 
 

@@ -29,6 +29,11 @@ def counted(p: Param) -> str:
     return f"(uint64_t){name}"
 
 
+def has_devices(api: Api, abi: Abi, name: str) -> bool:
+    """Does a structure hold device ordinals, which the client may number its own way?"""
+    return any(r.kind == "device" for r in struct_rules(api, abi, name))
+
+
 class StubArg:
     """Emits what one parameter needs in a generated stub."""
 
@@ -158,6 +163,8 @@ class StubArg:
                 lines.append(f"{image} = (CUstream)(uintptr_t){p.name}_{r.field}_id;")
             elif r.kind == "zero":
                 lines.append(f"memset(&{image}, 0, sizeof({image}));")
+        if has_devices(self.api, self.abi, p.type.name):
+            lines.append(f"stub_wire_{self.abi.base(p.type.name)}(({p.type.name} *){q});")
         if p.optional:
             t(f"    memset({q}, 0, sizeof({q}));", f"    if ({p.name}) {{")
             t(*(f"        {line}" for line in lines), "    }")
@@ -176,6 +183,12 @@ class StubArg:
                 f"    if (room.{name})",
                 f"        memcpy(room.{name}, {name}, {self.count(p)} * {element_size(p)});",
             )
+            elem = p.type.elem
+            if elem and elem.word == "struct" and has_devices(self.api, self.abi, elem.name):
+                t(
+                    f"    for (uint64_t i = 0; room.{name} && i < {self.count(p)}; i++)",
+                    f"        stub_wire_{self.abi.base(elem.name)}(&room.{name}[i]);",
+                )
         elif word == "struct":
             for r in struct_rules(self.api, self.abi, p.type.name):
                 if r.kind == "array":
@@ -186,6 +199,12 @@ class StubArg:
                         f"        memcpy(room.{part}, {name}->{r.field},",
                         f"               (uint64_t){name}->{r.elem.count} * sizeof({r.elem.name}));",
                     )
+                    if has_devices(self.api, self.abi, r.elem.name):
+                        count = f"(uint64_t){name}->{r.elem.count}"
+                        t(
+                            f"    for (uint64_t i = 0; room.{part} && i < {count}; i++)",
+                            f"        stub_wire_{self.abi.base(r.elem.name)}(&room.{part}[i]);",
+                        )
 
     def part_sizes(self, p: Param) -> list[str]:
         """Expressions that add up to the bytes of the variable parts of p."""
@@ -275,9 +294,16 @@ class StubArg:
             for r in struct_rules(self.api, self.abi, p.type.name)
             if r.kind in ("array", "manual", "zero") and p.dir == "inout" and r.field != "*"
         ]
+        back = (
+            f"        {guard}stub_unwire_{self.abi.base(p.type.name)}({p.name});"
+            if has_devices(self.api, self.abi, p.type.name)
+            else ""
+        )
         if not kept:
             t(f"        {guard}memcpy({p.name}, view.f->{p.name}, sizeof(*{p.name}));")
+            t(*([back] if back else []))
             return
         t("        {", f"            {p.type.name} kept = *{p.name};", "")
         t(f"            memcpy({p.name}, view.f->{p.name}, sizeof(*{p.name}));")
         t(*(f"            {p.name}->{r.field} = kept.{r.field};" for r in kept), "        }")
+        t(*([back] if back else []))

@@ -480,6 +480,30 @@ devices_are_renumbered_both_ways(void **state)
 }
 
 static CUresult
+drv_granularity(size_t *granularity, const CUmemAllocationProp *prop,
+                CUmemAllocationGranularity_flags option)
+{
+    *granularity = (size_t)prop->location.id;
+    return prop->win32HandleMetaData ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+static void
+devices_inside_structures_are_renumbered_by_their_tag(void **state)
+{
+    CUmemAllocationProp prop = {.win32HandleMetaData = OBJ(1)};
+    size_t granularity = 0;
+
+    loop.drv.cuMemGetAllocationGranularity = drv_granularity;
+    prop.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, 2};
+    assert_int_equal(cuMemGetAllocationGranularity(&granularity, &prop, 0), CUDA_SUCCESS);
+    assert_int_equal(granularity, 5);
+    assert_int_equal(prop.location.id, 2);
+    prop.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST_NUMA, 2};
+    assert_int_equal(cuMemGetAllocationGranularity(&granularity, &prop, 0), CUDA_SUCCESS);
+    assert_int_equal(granularity, 2);
+}
+
+static CUresult
 drv_elapsed(float *ms, CUevent a, CUevent b)
 {
     *ms = a == OBJ(1) && b == OBJ(2) ? 2.25f : 0;
@@ -615,6 +639,7 @@ main(void)
         CASE(text_is_cut_to_the_callers_room_and_ended),
         CASE(name_outlives_its_answer),
         CASE(devices_are_renumbered_both_ways),
+        CASE(devices_inside_structures_are_renumbered_by_their_tag),
         CASE(older_form_answers_like_the_newer_one),
         CASE(old_32_bit_form_refuses_what_it_cannot_hold),
         CASE(array_of_structures_comes_back),
