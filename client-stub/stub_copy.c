@@ -59,7 +59,7 @@ copy_to_device(uint16_t number, uint64_t dst, const void *src, uint64_t n,
 static CUresult
 copy_to_host(uint16_t number, void *dst, uint64_t src, uint64_t n, uint64_t stream)
 {
-    struct wire_cuMemcpyDtoH_v2_rep_view rep;
+    struct wire_cuMemcpyDtoH_v2_rep_view rep = {0};
     struct stub_call c;
     CUresult r;
 

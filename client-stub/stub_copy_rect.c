@@ -197,7 +197,7 @@ rect_receive(const struct rect *rect, const struct rect_call *call, char *to,
 {
     struct rect_tail tail = {
         .stream = call->stream, .pitch = rect->width, .rows = rect->rows};
-    struct wire_cuMemcpy3D_v2_rep_view rep;
+    struct wire_cuMemcpy3D_v2_rep_view rep = {0};
     struct stub_call c;
     CUresult r = rect_begin(&c, call, &tail);
 

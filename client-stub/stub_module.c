@@ -99,7 +99,7 @@ module_send(const struct image *image, struct stub_jit *jit, uint64_t handle)
         .image_len = image->total,
     };
     struct wire_cuModuleLoadDataEx_req_room room;
-    struct wire_cuModuleLoadDataEx_rep_view rep;
+    struct wire_cuModuleLoadDataEx_rep_view rep = {0};
     struct stub_call c;
     CUresult r = stub_call_begin(&c, WIRE_CALL_cuModuleLoadDataEx,
                                  wire_cuModuleLoadDataEx_req_size(&head, true));
@@ -212,7 +212,7 @@ library_send(const struct image *image, struct stub_jit *jit,
         .image_len = image->total,
     };
     struct wire_cuLibraryLoadData_req_room room;
-    struct wire_cuLibraryLoadData_rep_view rep;
+    struct wire_cuLibraryLoadData_rep_view rep = {0};
     struct stub_call c;
     CUresult r = stub_call_begin(&c, WIRE_CALL_cuLibraryLoadData,
                                  wire_cuLibraryLoadData_req_size(&head, true));

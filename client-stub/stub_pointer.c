@@ -91,7 +91,7 @@ static CUresult
 pointer_ask(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
     uint32_t size = stub_size_CUpointer_attribute(attribute);
-    struct wire_cuPointerGetAttribute_rep_view rep;
+    struct wire_cuPointerGetAttribute_rep_view rep = {0};
     struct wire_cuPointerGetAttribute_req *req;
     struct stub_call c;
     CUresult r;
