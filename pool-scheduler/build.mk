@@ -22,3 +22,6 @@ SCHED_LIBS := sched schedcore $(CTL_LIBS)
 SCHED_LDLIBS := $(CTL_LDLIBS) -lsqlite3 -lmicrohttpd
 
 $(eval $(call program,gpupool-scheduler,pool-scheduler/main.c,$(SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
+
+# The decision alone, on a pool larger than any: `$(O)/bench/place`, run by `make bench`.
+$(eval $(call helper_program,bench/place,bench/place.c,$(SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))

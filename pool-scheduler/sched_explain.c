@@ -52,61 +52,82 @@ card_chosen(const struct sched_card *card, const struct sched_decision *chosen)
     return false;
 }
 
-/* Core and memory both, when both are in the way: one trip tells all. */
-static void
-card_shortage(const struct sched_card *card, const struct sched_request *req,
-              struct obstacles *sum, char *words, size_t size)
+enum obstacle {
+    UNWANTED = 1,
+    CLOSED = 2,
+    SLOTS = 4,
+    CORE = 8,
+    MEMORY = 16, /* with CORE, when both are in the way: one trip tells all */
+};
+
+static unsigned
+card_obstacles(const struct sched_card *card, const struct sched_request *req)
 {
-    uint32_t free_core = sched_card_free_core(card);
-    uint64_t free_memory = sched_card_free_memory(card);
+    if (!card_wanted(card, req))
+        return UNWANTED;
+    if (!card->present || !sched_server_open(card->server))
+        return CLOSED;
+    if (card->slices >= CTL_SLICES_PER_CARD_MAX)
+        return SLOTS;
+    return (sched_card_free_core(card) < req->core ? CORE : 0) |
+           (sched_card_free_memory(card) < req->memory ? MEMORY : 0);
+}
+
+static void
+count_obstacles(struct obstacles *sum, const struct sched_card *card, unsigned found)
+{
+    sum->cards++;
+    sum->fit += !found;
+    sum->unwanted += found == UNWANTED;
+    sum->closed += found == CLOSED;
+    sum->slots += found == SLOTS;
+    sum->core += !!(found & CORE);
+    sum->memory += !!(found & MEMORY);
+    if (found & (UNWANTED | CLOSED | SLOTS))
+        return;
+    sum->most_core = gp_max(sum->most_core, sched_card_free_core(card));
+    sum->most_memory = gp_max(sum->most_memory, sched_card_free_memory(card));
+}
+
+static void
+shortage_words(const struct sched_card *card, const struct sched_request *req,
+               unsigned found, char *words, size_t size)
+{
     int at = 0;
 
-    if (free_core < req->core) {
-        at = snprintf(words, size, "core: %u %% free, %u %% wanted", free_core,
-                      req->core);
-        sum->core++;
-    }
-    if (free_memory < req->memory) {
+    if (found & CORE)
+        at = snprintf(words, size, "core: %u %% free, %u %% wanted",
+                      sched_card_free_core(card), req->core);
+    if (found & MEMORY)
         snprintf(words + at, size - (size_t)at,
                  "%smemory: %.2f GiB of %.2f GiB free, %.2f GiB wanted", at ? "; " : "",
-                 gib(free_memory), gib(card->facts.memory), gib(req->memory));
-        sum->memory++;
-    }
-    sum->most_core = gp_max(sum->most_core, free_core);
-    sum->most_memory = gp_max(sum->most_memory, free_memory);
+                 gib(sched_card_free_memory(card)), gib(card->facts.memory),
+                 gib(req->memory));
 }
 
 static void
 card_words(const struct sched_card *card, const struct sched_request *req,
-           const struct sched_decision *chosen, struct obstacles *sum, char *words,
+           const struct sched_decision *chosen, unsigned found, char *words,
            size_t size)
 {
     const char *closed = server_obstacle(card->server);
 
-    words[0] = 0;
-    sum->cards++;
-    if (!card_wanted(card, req)) {
+    if (found == UNWANTED)
         snprintf(words, size, "not the one that was asked for");
-        sum->unwanted++;
-    } else if (closed || !card->present) {
+    else if (found == CLOSED)
         snprintf(words, size, "%s",
                  closed ? closed : "the server has no such card any more");
-        sum->closed++;
-    } else if (card->slices >= CTL_SLICES_PER_CARD_MAX) {
+    else if (found == SLOTS)
         snprintf(words, size, "slices: it has %u, the most a card can carry",
                  card->slices);
-        sum->slots++;
-    } else {
-        card_shortage(card, req, sum, words, size);
-        if (words[0])
-            return;
-        sum->fit++;
+    else if (found)
+        shortage_words(card, req, found, words, size);
+    else
         snprintf(words, size, "%s: %u %% core and %.2f GiB free",
                  card_chosen(card, chosen) ? "chosen"
                  : chosen                  ? "would fit, another was better"
                                            : "would fit",
                  sched_card_free_core(card), gib(sched_card_free_memory(card)));
-    }
 }
 
 static void GP_PRINTF(3, 4) summary_add(char *text, size_t size, const char *fmt, ...)
@@ -166,6 +187,26 @@ summarise(const struct sched_request *req, const struct obstacles *sum,
         snprintf(summary, size, "none of %u cards fits: %s", sum->cards, why);
 }
 
+/* Words only while there is room for them: the pool may be large. */
+static void
+explain_card(const struct sched_card *card, const struct sched_request *req,
+             const struct sched_decision *chosen, struct obstacles *sum,
+             struct sched_reasons *ret)
+{
+    unsigned found = card_obstacles(card, req);
+    struct sched_reason *reason;
+
+    count_obstacles(sum, card, found);
+    if (ret->n == ARRAY_SIZE(ret->list)) {
+        ret->left_off++;
+        return;
+    }
+    reason = &ret->list[ret->n++];
+    reason->server = card->server;
+    reason->card = card;
+    card_words(card, req, chosen, found, reason->words, sizeof(reason->words));
+}
+
 void
 sched_place_explain(const struct sched_pool *pool, const struct sched_request *req,
                     const struct sched_decision *chosen, struct sched_reasons *ret)
@@ -174,17 +215,7 @@ sched_place_explain(const struct sched_pool *pool, const struct sched_request *r
 
     memset(ret, 0, sizeof(*ret));
     for (const struct sched_server *s = pool->servers; s; s = s->next)
-        for (unsigned i = 0; i < s->n_cards; i++) {
-            struct sched_reason spare, *reason = &spare;
-
-            if (ret->n < ARRAY_SIZE(ret->list))
-                reason = &ret->list[ret->n++];
-            else
-                ret->left_off++;
-            reason->server = s;
-            reason->card = s->cards[i];
-            card_words(s->cards[i], req, chosen, &sum, reason->words,
-                       sizeof(reason->words));
-        }
+        for (unsigned i = 0; i < s->n_cards; i++)
+            explain_card(s->cards[i], req, chosen, &sum, ret);
     summarise(req, &sum, chosen, ret->summary, sizeof(ret->summary));
 }

@@ -105,31 +105,37 @@ place_on_server(const struct sched_server *server, const struct sched_request *r
     return 0;
 }
 
-static const struct sched_server *
-server_of(const struct sched_node *node)
+/* The servers of one list: recently changed ones are at its head. */
+static int
+place_in_list(const struct sched_link *head, const struct sched_request *req,
+              struct sched_decision *ret)
 {
-    return container_of(node, struct sched_server, by_free);
+    bool spread = req->placement == SCHED_SPREAD;
+    size_t at = offsetof(struct sched_server, nth[req->cards - 1].link);
+
+    for (const struct sched_link *link = spread ? head->prev : head->next; link != head;
+         link = spread ? link->prev : link->next) {
+        const struct sched_server *server;
+
+        server = (const void *)((const char *)link - at);
+        if (!place_on_server(server, req, ret))
+            return 0;
+    }
+    return -ENOSPC;
 }
 
 static int
 place_several(const struct sched_pool *pool, const struct sched_request *req,
               struct sched_decision *ret)
 {
-    uint64_t need = (uint64_t)req->core * req->cards;
-    struct sched_node *node;
+    const struct sched_link *lists = pool->by_nth[req->cards - 1];
 
-    if (req->placement == SCHED_SPREAD) {
-        node = sched_tree_last(&pool->by_free);
-        for (; node && node->key[0] >= need;
-             node = sched_tree_prev(&pool->by_free, node))
-            if (!place_on_server(server_of(node), req, ret))
-                return 0;
-        return -ENOSPC;
-    }
-    node = sched_tree_at_least(&pool->by_free, need, 0);
-    for (; node; node = sched_tree_next(&pool->by_free, node))
-        if (!place_on_server(server_of(node), req, ret))
+    for (unsigned i = 0; i <= 100 - req->core; i++) {
+        unsigned core = req->placement == SCHED_SPREAD ? 100 - i : req->core + i;
+
+        if (!place_in_list(&lists[core], req, ret))
             return 0;
+    }
     return -ENOSPC;
 }
 

@@ -7,14 +7,15 @@
  * The caller takes what was decided (sched_pool_take()).
  *
  * One card: O(100 log cards) through the pool's index.  Several cards, which all
- * come from one server: servers in order of what they have left, so the first that
- * has room ends the search; only a pool with much free core but no room anywhere
- * looks at all of them.
+ * come from one server: servers that have as many cards with enough core, of which the
+ * first with enough memory ends the search; only where core is plenty and memory is
+ * not does that look at many servers.
  *
  *   binpack  the card with the least free core that fits, then the least free
  *            memory, then the fullest server
  *   spread   the card with the most free core, then the most free memory, then the
  *            emptiest server
+ * Servers are compared for unused cards only.
  */
 #ifndef SCHED_PLACE_H
 #define SCHED_PLACE_H

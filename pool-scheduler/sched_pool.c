@@ -13,8 +13,15 @@ sched_pool_new(void)
 {
     struct sched_pool *pool = calloc(1, sizeof(*pool));
 
-    if (pool)
-        pool->servers_tail = &pool->servers;
+    if (!pool)
+        return NULL;
+    pool->servers_tail = &pool->servers;
+    for (unsigned n = 0; n < TICKET_SLICES_MAX; n++)
+        for (unsigned core = 0; core <= 100; core++) {
+            struct sched_link *head = &pool->by_nth[n][core];
+
+            head->prev = head->next = head;
+        }
     return pool;
 }
 
@@ -58,35 +65,99 @@ card_unindex(struct sched_pool *pool, struct sched_card *card)
     card->bucket = 0;
 }
 
+/* Only unused cards, which are alike in large numbers, are told apart by their server:
+ * so a change of a card moves few others. */
 static void
 card_index(struct sched_pool *pool, struct sched_card *card)
 {
-    uint64_t low = (uint64_t)card->server->free_core << 32 | card->serial;
+    uint64_t low = card->slices ? 0 : (uint64_t)card->server->free_core << 32;
 
     if (!card_givable(card))
         return;
     card->bucket = sched_card_free_core(card);
     sched_tree_insert(&pool->by_fit[card->bucket], &card->by_fit,
-                      sched_card_free_memory(card), low);
+                      sched_card_free_memory(card), low | card->serial);
+}
+
+static void
+nth_set(struct sched_pool *pool, struct sched_server *server, unsigned n, unsigned core)
+{
+    struct sched_nth *nth = &server->nth[n];
+    struct sched_link *head = &pool->by_nth[n][core];
+
+    if (nth->core == core)
+        return;
+    if (nth->core) {
+        nth->link.prev->next = nth->link.next;
+        nth->link.next->prev = nth->link.prev;
+    }
+    nth->core = core;
+    if (!core)
+        return;
+    nth->link.next = head->next;
+    nth->link.prev = head;
+    head->next->prev = &nth->link;
+    head->next = &nth->link;
+}
+
+/* File the server under the free core of its freest card, of its second, and so on. */
+static void
+server_index(struct sched_pool *pool, struct sched_server *server)
+{
+    unsigned best[TICKET_SLICES_MAX] = {0}, n = 0;
+
+    for (unsigned i = 0; i < server->n_cards; i++) {
+        unsigned core = server->cards[i]->bucket, at;
+
+        if (!core || (n == TICKET_SLICES_MAX && core <= best[n - 1]))
+            continue;
+        n = gp_min(n + 1, (unsigned)TICKET_SLICES_MAX);
+        for (at = n - 1; at && best[at - 1] < core; at--)
+            best[at] = best[at - 1];
+        best[at] = core;
+    }
+    for (unsigned i = 0; i < TICKET_SLICES_MAX; i++)
+        nth_set(pool, server, i, best[i]);
+}
+
+static uint32_t
+server_free_core(const struct sched_server *server)
+{
+    uint32_t sum = 0;
+
+    for (unsigned i = 0; i < server->n_cards; i++)
+        if (card_givable(server->cards[i]))
+            sum += sched_card_free_core(server->cards[i]);
+    return sum;
 }
 
 void
 sched_pool_server_update(struct sched_pool *pool, struct sched_server *server)
 {
-    if (server->indexed)
-        sched_tree_remove(&pool->by_free, &server->by_free);
-    server->free_core = 0;
+    server->free_core = server_free_core(server);
     for (unsigned i = 0; i < server->n_cards; i++) {
         card_unindex(pool, server->cards[i]);
-        if (card_givable(server->cards[i]))
-            server->free_core += sched_card_free_core(server->cards[i]);
-    }
-    for (unsigned i = 0; i < server->n_cards; i++)
         card_index(pool, server->cards[i]);
-    server->indexed = server->free_core > 0;
-    if (server->indexed)
-        sched_tree_insert(&pool->by_free, &server->by_free, server->free_core,
-                          server->serial);
+    }
+    server_index(pool, server);
+}
+
+/* What was given of @card has changed, nothing else has. */
+static void
+card_changed(struct sched_pool *pool, struct sched_card *card)
+{
+    struct sched_server *server = card->server;
+
+    server->free_core = server_free_core(server);
+    for (unsigned i = 0; i < server->n_cards; i++) {
+        struct sched_card *other = server->cards[i];
+
+        if (other != card && other->bucket != 100)
+            continue;
+        card_unindex(pool, other);
+        card_index(pool, other);
+    }
+    server_index(pool, server);
 }
 
 /* ---------------------------------------------------------------- servers -- */
@@ -268,7 +339,7 @@ sched_pool_take(struct sched_pool *pool, struct sched_card *card, uint32_t core,
     card->core_given += core;
     card->memory_given += memory;
     card->slices++;
-    sched_pool_server_update(pool, card->server);
+    card_changed(pool, card);
     return 0;
 }
 
@@ -280,5 +351,5 @@ sched_pool_give(struct sched_pool *pool, struct sched_card *card, uint32_t core,
     card->core_given -= core;
     card->memory_given -= memory;
     card->slices--;
-    sched_pool_server_update(pool, card->server);
+    card_changed(pool, card);
 }

@@ -7,10 +7,13 @@
  * their addresses.  Event loop thread only.  It neither decides (sched_place.h)
  * nor remembers (sched_store.h), and knows nothing of sessions but their sums.
  *
- * The index: one tree per number of free core percent (1..100), ordered by free
- * memory, then by what is left on the whole server.  Only cards that may be
- * given now are in it.  A change of one card moves the cards of its server, so
- * servers are capped at CTL_SERVER_CARDS_MAX cards.
+ * The index, which holds only what may be given now:
+ *   cards    one tree per number of free core percent (1..100), ordered by free
+ *            memory; among cards that nobody uses, by what is left on their server
+ *   servers  for n = 1..16, one list per free core of the n-th freest card: the
+ *            servers in lists c..100 have n cards with c percent free
+ * Both move with every change of a card, at a cost that grows with the cards of
+ * one server only, which is why those are capped.
  */
 #ifndef SCHED_POOL_H
 #define SCHED_POOL_H
@@ -32,6 +35,11 @@ struct sched_card_facts {
     char name[CTL_NAME_MAX];
     uint64_t memory;
     uint32_t sms, cc_major, cc_minor, index;
+};
+
+/* A place in a circular list; the list's own is its head. */
+struct sched_link {
+    struct sched_link *prev, *next;
 };
 
 struct sched_card {
@@ -71,8 +79,10 @@ struct sched_server {
     unsigned n_cards;
     uint32_t free_core; /* sum over cards that may be given */
     uint32_t serial;
-    bool indexed;
-    struct sched_node by_free;
+    struct sched_nth {
+        struct sched_link link;
+        unsigned core; /* list it is in; 0: none */
+    } nth[TICKET_SLICES_MAX];
     struct sched_server *next;
 };
 
@@ -82,8 +92,8 @@ struct sched_pool {
     unsigned n_servers, n_cards;
     uint32_t next_serial;
     struct sched_tree by_uuid;
-    struct sched_tree by_fit[101]; /* [free core]; 0 unused */
-    struct sched_tree by_free;     /* servers with a card to give, by free core */
+    struct sched_tree by_fit[101];                    /* [free core]; 0 unused */
+    struct sched_link by_nth[TICKET_SLICES_MAX][101]; /* [n - 1][free core] */
 };
 
 /* Far above any pool that one scheduler process should hold; bounds memory. */
