@@ -6,7 +6,7 @@ SERVER_INCS := server common proto transport $(O)/gen
 
 SRV_SRCS := server/srv_main.c server/srv_conf.c server/srv_attach.c server/srv_session.c \
     server/srv_worker.c server/srv_spawn.c server/srv_inventory.c server/srv_register.c \
-    server/srv_metrics.c
+    server/srv_metrics.c server/gov_card.c
 
 $(eval $(call program,gpupool-server,$(SRV_SRCS),$(SERVER_INCS),,wire $(CTL_LIBS),\
     $(CTL_LDLIBS) -lmicrohttpd))
@@ -14,7 +14,7 @@ $(eval $(call program,gpupool-server,$(SRV_SRCS),$(SERVER_INCS),,wire $(CTL_LIBS
 WRK_SRCS := server/wrk_main.c server/wrk_loop.c server/wrk_call.c server/wrk_handle.c \
     server/wrk_ctx.c server/wrk_wait.c server/wrk_evpool.c server/wrk_bulk.c \
     server/wrk_image.c server/wrk_host.c server/wrk_quota.c server/wrk_governor.c \
-    server/wrk_driver.c server/wrk_cards.c server/wrk_probe.c server/wrk_attach.c \
+    server/gov_card.c     server/wrk_driver.c server/wrk_cards.c server/wrk_probe.c server/wrk_attach.c \
     server/wrk_sandbox.c server/h_ctx.c server/h_sync.c server/h_mem.c server/h_copy.c \
     server/h_copy_rect.c     server/h_launch.c server/h_module.c
 

@@ -7,6 +7,7 @@
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_ctx.h"
+#include "wrk_governor.h"
 #include "wrk_wait.h"
 
 CUresult
@@ -46,9 +47,11 @@ h_cuDevicePrimaryCtxRelease_v2(struct wrk *w,
                                const struct wire_args_cuDevicePrimaryCtxRelease_v2 *a,
                                struct wrk_reply *rep)
 {
-    CUresult r = WRK_CALL(w, cuDevicePrimaryCtxRelease_v2, a->dev);
+    CUresult r;
 
     (void)rep;
+    wrk_governor_forget(w, 1 + (uint32_t)a->dev);
+    r = WRK_CALL(w, cuDevicePrimaryCtxRelease_v2, a->dev);
     if (r == CUDA_SUCCESS)
         primary_gone(w, a->dev);
     return r;
@@ -60,9 +63,11 @@ h_cuDevicePrimaryCtxReset_v2(struct wrk *w,
                              struct wrk_reply *rep)
 {
     uint64_t id = wire_primary_ctx((uint32_t)a->dev);
-    CUresult r = WRK_CALL(w, cuDevicePrimaryCtxReset_v2, a->dev);
+    CUresult r;
 
     (void)rep;
+    wrk_governor_forget(w, 1 + (uint32_t)a->dev);
+    r = WRK_CALL(w, cuDevicePrimaryCtxReset_v2, a->dev);
     if (r == CUDA_SUCCESS && wrk_handles_find(&w->handles, WIRE_KIND_CTX, id))
         wrk_ctx_gone(w, id);
     return r;
@@ -96,9 +101,11 @@ CUresult
 h_cuCtxDestroy_v2(struct wrk *w, const struct wire_args_cuCtxDestroy_v2 *a,
                   struct wrk_reply *rep)
 {
-    CUresult r = WRK_CALL(w, cuCtxDestroy_v2, a->ctx);
+    CUresult r;
 
     (void)rep;
+    wrk_governor_forget(w, wire_handle_index(a->ctx_id));
+    r = WRK_CALL(w, cuCtxDestroy_v2, a->ctx);
     if (r == CUDA_SUCCESS)
         wrk_ctx_gone(w, a->ctx_id);
     return r;

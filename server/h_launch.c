@@ -45,7 +45,7 @@ h_cuLaunchKernel(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
     r = WRK_CALL(w, cuLaunchKernel, a->f, a->gridDimX, a->gridDimY, a->gridDimZ,
                  a->blockDimX, a->blockDimY, a->blockDimZ, a->sharedMemBytes, a->hStream,
                  NULL, extra_fill(&e, a->params, a->params_len));
-    wrk_governor_launched(w, &charge, r);
+    wrk_governor_launched(w, &charge);
     return r;
 }
 
@@ -60,7 +60,7 @@ launch_config(struct wrk *w, const CUlaunchConfig *config, CUfunction f,
     wrk_governor_acquire(w, config->hStream, &charge);
     r = WRK_CALL(w, cuLaunchKernelEx, config, f, NULL,
                  extra_fill(&e, params, params_len));
-    wrk_governor_launched(w, &charge, r);
+    wrk_governor_launched(w, &charge);
     return r;
 }
 
@@ -109,6 +109,6 @@ h_cuGraphLaunch(struct wrk *w, const struct wire_args_cuGraphLaunch *a,
     (void)rep;
     wrk_governor_acquire(w, a->hStream, &charge);
     r = WRK_CALL(w, cuGraphLaunch, a->hGraph, a->hStream);
-    wrk_governor_launched(w, &charge, r);
+    wrk_governor_launched(w, &charge);
     return r;
 }

@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct gov_card;
 struct gp_err;
 struct srv;
 struct srv_inventory;
@@ -32,6 +33,8 @@ struct srv_card {
     uint32_t cc_minor;
     uint32_t index; /* as the driver counts */
     struct wrk_facts facts;
+    int arbiter_fd; /* of its gov_card, for workers */
+    struct gov_card *arbiter;
 };
 
 /* Start the probe; @done is called once from the loop, with 0 or -errno (the

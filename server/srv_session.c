@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "srv_session.h"
 
+#include "gov_card.h"
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_time.h"
@@ -114,8 +115,18 @@ session_renew(struct srv_session *s, const struct ticket_claims *claims)
     }
     s->claims = *claims;
     s->segment->policy = claims->policy;
-    for (uint32_t i = 0; i < claims->n_slices; i++)
+    for (uint32_t i = 0; i < claims->n_slices; i++) {
+        struct gov_card *card =
+            srv_inventory_find(s->srv->inventory, claims->slices[i].card_uuid)->arbiter;
+        struct gov_share share = {.policy = (enum gov_policy)claims->policy,
+                                  .core = claims->slices[i].core,
+                                  .core_limit = claims->slices[i].core_limit};
+
         s->segment->slices[i] = claims->slices[i];
+        gov_card_lock(card);
+        gov_card_reshare(card, claims->session_id, &share, gp_now_ns());
+        gov_card_unlock(card);
+    }
 }
 
 static bool

@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 
 #define FIRST_FD 3
-#define SPAWN_FDS_MAX 8
+#define SPAWN_FDS_MAX 32
 #define SPAWN_ENV_MAX 16
 
 extern char **environ;

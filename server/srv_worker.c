@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "srv_worker.h"
 
+#include "gov_card.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_log.h"
@@ -112,6 +113,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client, in
         .size = sizeof(conf),
         .supervisor_pid = (uint32_t)getpid(),
         .seat = w->seat,
+        .session_id = s->claims.session_id,
         .n_slices = s->claims.n_slices,
         .policy = s->claims.policy,
         .wire_minor = client->wire_minor,
@@ -144,11 +146,11 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     const char *argv[] = {"gpupool-worker", w->name, NULL};
     char visible[TICKET_SLICES_MAX * TICKET_UUID_TEXT];
     CLEANUP_FD int conf = -1;
-    int fds[3];
+    int fds[3 + TICKET_SLICES_MAX];
     struct srv_spawn spawn = {.conf = &w->srv->conf,
                               .argv = argv,
                               .fds = fds,
-                              .n_fds = ARRAY_SIZE(fds),
+                              .n_fds = 3 + w->session->claims.n_slices,
                               .stdout_fd = -1,
                               .visible = visible};
     int r = conf_file(w, client, &conf, err);
@@ -159,6 +161,11 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     fds[WRK_FD_CONN - 3] = fd;
     fds[WRK_FD_CONF - 3] = conf;
     fds[WRK_FD_SEGMENT - 3] = w->session->segment_fd;
+    for (uint32_t i = 0; i < w->session->claims.n_slices; i++)
+        fds[WRK_FD_CARDS - 3 + i] =
+            srv_inventory_find(w->srv->inventory,
+                               w->session->claims.slices[i].card_uuid)
+                ->arbiter_fd;
     return srv_spawn(&spawn, &w->pid, err);
 }
 
@@ -239,6 +246,22 @@ srv_worker_free_all(struct srv *srv)
         worker_free(srv->workers);
 }
 
+/* Whatever it was doing on its cards, others may go on. */
+static void
+leave_cards(const struct srv_worker *w)
+{
+    const struct ticket_claims *claims = &w->session->claims;
+
+    for (uint32_t i = 0; i < claims->n_slices; i++) {
+        struct gov_card *card =
+            srv_inventory_find(w->srv->inventory, claims->slices[i].card_uuid)->arbiter;
+
+        gov_card_lock(card);
+        gov_card_leave_pid(card, w->pid, gp_now_ns());
+        gov_card_unlock(card);
+    }
+}
+
 bool
 srv_worker_reaped(struct srv *srv, pid_t pid, int status)
 {
@@ -259,6 +282,7 @@ srv_worker_reaped(struct srv *srv, pid_t pid, int status)
     /* Our descriptor would keep the client's connection open. */
     shutdown(w->client.fd, SHUT_RDWR);
     srv_session_leave(w->session, w->seat);
+    leave_cards(w);
     worker_free(w);
     srv_changed(srv);
     return true;

@@ -7,6 +7,7 @@
 #include "gp_log.h"
 #include "wrk.h"
 #include "wrk_ctx.h"
+#include "wrk_governor.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -113,7 +114,10 @@ wrk_handle_name(struct wrk *w, unsigned kind, void *obj)
 void
 wrk_handle_del(struct wrk *w, unsigned kind, uint64_t id)
 {
-    wrk_handles_del(&w->handles, kind, id);
+    void *obj = wrk_handles_del(&w->handles, kind, id);
+
+    if (kind == WIRE_KIND_STREAM && obj)
+        wrk_governor_stream_gone(w, obj);
 }
 
 /* --- answers ---------------------------------------------------------------- */

@@ -22,6 +22,7 @@
 #define WRK_FD_CONN 3    /* the client's socket, right behind the AttachRequest */
 #define WRK_FD_CONF 4    /* struct wrk_conf */
 #define WRK_FD_SEGMENT 5 /* struct wrk_segment of the session */
+#define WRK_FD_CARDS 6   /* struct gov_card of slice 0, of slice 1... */
 
 /* Session name, ".c", number. */
 #define WRK_ATTACHMENT_MAX (TICKET_NAME_MAX + 16)
@@ -44,6 +45,7 @@ struct wrk_conf {
     uint32_t size;
     uint32_t supervisor_pid; /* another parent at start: it died meanwhile */
     uint32_t seat;           /* this attachment's entry in the segment */
+    uint64_t session_id;
     char driver[PATH_MAX];   /* as given to --driver */
     char session[TICKET_NAME_MAX];
     char attachment[WRK_ATTACHMENT_MAX]; /* "s7.c2" */

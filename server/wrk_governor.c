@@ -1,35 +1,498 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wrk_governor.h"
 
+#include "drv.h"
+#include "gov_card.h"
+#include "gp_log.h"
+#include "gp_time.h"
 #include "wrk.h"
+#include "wrk_ctx.h"
+#include "wrk_evpool.h"
+#include "wrk_segment.h"
+#include "wrk_wait.h"
 
-int
-wrk_governor_new(struct wrk *w, struct wrk_governor **ret)
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+/* Marks in flight per slice; with all of them out, launches go unmarked until one
+ * is done. */
+#define MARKS 256u
+/* Launches that share one mark while nobody waits for the card. */
+#define LOOSE_LAUNCHES 16u
+/* Card time kept in flight while somebody waits or a ceiling holds: giving the turn
+ * up takes this long, or one kernel. */
+#define TIGHT_NS 2000000
+/* A launch may be what a kernel in flight waits for: it is let through after this. */
+#define STUCK_NS 50000000
+/* The card has been idle for this long: the turn is given up. */
+#define IDLE_NS 100000
+/* How often the governor's thread looks. */
+#define TICK_TIGHT_NS 200000
+#define TICK_LOOSE_NS 1000000
+
+struct mark {
+    CUevent event;
+    uint32_t ctx_index;
+    uint32_t launches; /* that it stands for */
+};
+
+struct gov_slice {
+    struct gov_card *card;
+    int seat;
+    bool capped; /* a ceiling below the whole card */
+    bool running;
+
+    /* A stretch of work without a gap: from a base event to the last mark done. */
+    CUevent base;
+    uint32_t base_ctx;
+    uint64_t base_ns;  /* our clock, for marks of another context */
+    uint64_t busy_ns;  /* of this stretch, reported so far */
+    uint64_t quiet_ns; /* since when nothing is in flight */
+
+    struct mark marks[MARKS];
+    uint32_t head, tail; /* marks[tail % MARKS] is the oldest in flight */
+    uint32_t in_flight;  /* launches that marks in flight stand for */
+    uint64_t ewma_ns;    /* card time per launch, of late; 0: not known */
+
+    /* Reader: launches behind the last mark.  While there are any, the thread does
+     * not give the turn up, so the reader's short way needs no lock. */
+    atomic_uint unmarked;
+    CUstream stream; /* where they are */
+    uint32_t ctx_index;
+};
+
+struct wrk_governor {
+    struct wrk *w;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    pthread_t thread;
+    uint32_t n;
+    struct gov_slice slices[TICKET_SLICES_MAX];
+};
+
+static bool
+contended(const struct gov_slice *s)
 {
-    (void)w;
-    *ret = NULL;
-    return 0;
+    return __atomic_load_n(&s->card->contended, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* --- marks ---------------------------------------------------------------------- */
+
+/* Card time from the base to this event, which is done. */
+static uint64_t
+mark_elapsed(struct wrk *w, const struct gov_slice *s, const struct mark *m)
+{
+    float ms = 0;
+
+    if (s->base && m->ctx_index == s->base_ctx && w->drv->cuEventElapsedTime_v2 &&
+        w->drv->cuEventElapsedTime_v2(&ms, s->base, m->event) == CUDA_SUCCESS && ms >= 0)
+        return (uint64_t)((double)ms * 1e6);
+    return gp_now_ns() - s->base_ns;
+}
+
+static void
+charge(struct wrk *w, struct gov_slice *s, uint64_t ns)
+{
+    uint32_t index = (uint32_t)(s - w->priv->governor->slices);
+    struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
+
+    gov_card_lock(s->card);
+    gov_card_report(s->card, s->seat, ns, gp_now_ns());
+    gov_card_unlock(s->card);
+    atomic_fetch_add_explicit(&seat->gpu_ns[index], ns, memory_order_relaxed);
+}
+
+/* Take in the oldest mark if it is done. */
+static bool
+reap_one(struct wrk *w, struct gov_slice *s)
+{
+    struct mark *m = &s->marks[s->tail % MARKS];
+    uint64_t elapsed, add;
+
+    if (s->head == s->tail ||
+        WRK_CALL(w, cuEventQuery, m->event) == CUDA_ERROR_NOT_READY)
+        return false;
+    elapsed = mark_elapsed(w, s, m);
+    add = elapsed > s->busy_ns ? elapsed - s->busy_ns : 0;
+    s->busy_ns = gp_max(s->busy_ns, elapsed);
+    if (add)
+        charge(w, s, add);
+    add /= gp_max(m->launches, 1u);
+    s->ewma_ns = s->ewma_ns ? (s->ewma_ns * 7 + add) / 8 : gp_max(add, UINT64_C(1));
+    s->in_flight -= m->launches;
+    wrk_evpool_put_timed(w, m->ctx_index, m->event);
+    s->tail++;
+    if (s->head == s->tail)
+        s->quiet_ns = gp_now_ns();
+    return true;
+}
+
+static void
+reap(struct wrk *w, struct gov_slice *s)
+{
+    while (reap_one(w, s))
+        ;
+}
+
+/* A mark behind the unmarked launches; lock held, reader thread. */
+static void
+put_mark(struct wrk *w, struct gov_slice *s)
+{
+    unsigned n = atomic_load_explicit(&s->unmarked, memory_order_relaxed);
+    CUevent event;
+
+    if (!n || s->head - s->tail == MARKS)
+        return;
+    if (w->ctx_index != s->ctx_index && wrk_ctx_use(w, s->ctx_index) != CUDA_SUCCESS)
+        return;
+    event = wrk_evpool_get_timed(w, s->ctx_index);
+    if (!event)
+        return;
+    if (WRK_CALL(w, cuEventRecord, event, s->stream) != CUDA_SUCCESS) {
+        wrk_evpool_put_timed(w, s->ctx_index, event);
+        atomic_store(&s->unmarked, 0);
+        return;
+    }
+    s->marks[s->head++ % MARKS] =
+        (struct mark){.event = event, .ctx_index = s->ctx_index, .launches = n};
+    s->in_flight += n;
+    atomic_store(&s->unmarked, 0);
+}
+
+/* A new stretch begins with the launch that is about to be made in @stream. */
+static void
+begin_stretch(struct wrk *w, struct gov_slice *s, CUstream stream)
+{
+    if (s->base)
+        wrk_evpool_put_timed(w, s->base_ctx, s->base);
+    s->base_ctx = w->ctx_index;
+    s->base = wrk_evpool_get_timed(w, w->ctx_index);
+    s->base_ns = gp_now_ns();
+    s->busy_ns = 0;
+    if (s->base && WRK_CALL(w, cuEventRecord, s->base, stream) != CUDA_SUCCESS) {
+        wrk_evpool_put_timed(w, s->base_ctx, s->base);
+        s->base = NULL;
+    }
+}
+
+/* --- the turn --------------------------------------------------------------------- */
+
+static void
+give_up_turn(struct gov_slice *s)
+{
+    gov_card_lock(s->card);
+    gov_card_drained(s->card, s->seat, gp_now_ns());
+    gov_card_unlock(s->card);
+    s->running = false;
+}
+
+/* Sleep until the arbiter's word changes or @until passes, a stop included. */
+static void
+arbiter_wait(struct gov_slice *s, uint32_t seq, uint64_t until)
+{
+    uint64_t now = gp_now_ns();
+    uint64_t ns = until > now ? gp_min(until - now, (uint64_t)STUCK_NS) : 0;
+    struct timespec ts = {.tv_sec = 0, .tv_nsec = (long)ns};
+
+    syscall(SYS_futex, &s->card->seq, FUTEX_WAIT, seq, &ts, NULL, 0);
+}
+
+/* Ask until the turn is ours; the lock is let go while waiting. */
+static void
+get_turn(struct wrk *w, struct gov_slice *s)
+{
+    struct wrk_governor *g = w->priv->governor;
+
+    while (!atomic_load(&w->priv->stopping)) {
+        uint32_t seq = __atomic_load_n(&s->card->seq, __ATOMIC_ACQUIRE);
+        uint64_t until = 0;
+
+        gov_card_lock(s->card);
+        s->running = gov_card_ask(s->card, s->seat, gp_now_ns(), &until);
+        gov_card_unlock(s->card);
+        if (s->running)
+            return;
+        pthread_mutex_unlock(&g->lock);
+        /* Nobody's answer waits with this launch. */
+        wrk_flush(w);
+        wrk_wait_hand_over(w);
+        arbiter_wait(s, seq, until);
+        pthread_mutex_lock(&g->lock);
+    }
+}
+
+/* Wait until at most @left launches are in flight, or for so long that one of them
+ * may be waiting for us. */
+static void
+wait_in_flight(struct wrk *w, struct gov_slice *s, uint32_t left)
+{
+    struct wrk_governor *g = w->priv->governor;
+    uint64_t until = gp_now_ns() + STUCK_NS;
+
+    reap(w, s);
+    if (s->in_flight > left) {
+        wrk_flush(w);
+        wrk_wait_hand_over(w);
+    }
+    while (s->in_flight > left && s->head != s->tail && gp_now_ns() < until) {
+        struct timespec pause = {.tv_nsec = 20000};
+
+        pthread_mutex_unlock(&g->lock);
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&g->lock);
+        reap(w, s);
+    }
+}
+
+static bool
+keep_turn(struct gov_slice *s)
+{
+    bool keep;
+
+    gov_card_lock(s->card);
+    keep = gov_card_keep(s->card, s->seat, gp_now_ns());
+    gov_card_unlock(s->card);
+    return keep;
+}
+
+/* How many launches may be in flight besides the next: some card time's worth, one
+ * when nothing is known of them. */
+static uint32_t
+tight_bound(const struct gov_slice *s)
+{
+    if (!s->ewma_ns)
+        return 0;
+    return (uint32_t)gp_min(gp_max(TIGHT_NS / s->ewma_ns, UINT64_C(1)),
+                            (uint64_t)MARKS / 2);
+}
+
+/* The long way to a launch: bring the books up to date, make sure of the turn. */
+static void
+acquire_locked(struct wrk *w, struct gov_slice *s, CUstream stream, bool tight)
+{
+    put_mark(w, s);
+    reap(w, s);
+    if (s->running && tight) {
+        wait_in_flight(w, s, tight_bound(s));
+        if (!keep_turn(s)) {
+            wait_in_flight(w, s, 0);
+            /* Stuck with work in flight: the launch goes through, once. */
+            if (s->head == s->tail)
+                give_up_turn(s);
+        }
+    }
+    if (!s->running)
+        get_turn(w, s);
+    if (s->head == s->tail)
+        begin_stretch(w, s, stream);
 }
 
 void
-wrk_governor_acquire_slow(struct wrk *w, CUstream stream, struct wrk_charge *charge)
+wrk_governor_acquire(struct wrk *w, CUstream stream, struct wrk_charge *c)
 {
-    (void)w;
-    (void)stream;
-    charge->governed = false;
+    struct wrk_governor *g = w->priv->governor;
+    struct gov_slice *s;
+    uint32_t ctx_index = w->ctx_index;
+    unsigned n;
+
+    c->stream = stream;
+    c->slice = wrk_ctx_slice(w, ctx_index);
+    s = &g->slices[c->slice];
+    c->tight = s->capped || contended(s);
+    n = atomic_load_explicit(&s->unmarked, memory_order_relaxed);
+    if (likely(!c->tight && n && n < LOOSE_LAUNCHES && stream == s->stream &&
+               ctx_index == s->ctx_index))
+        return;
+    pthread_mutex_lock(&g->lock);
+    acquire_locked(w, s, stream, c->tight);
+    if (w->ctx_index != ctx_index)
+        wrk_ctx_use(w, ctx_index);
+    s->stream = stream;
+    s->ctx_index = ctx_index;
+    pthread_mutex_unlock(&g->lock);
 }
 
 void
-wrk_governor_launched_slow(struct wrk *w, struct wrk_charge *charge, CUresult result)
+wrk_governor_launched(struct wrk *w, const struct wrk_charge *c)
 {
-    (void)w;
-    (void)charge;
-    (void)result;
+    struct wrk_governor *g = w->priv->governor;
+    struct gov_slice *s = &g->slices[c->slice];
+    struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
+    unsigned n = atomic_fetch_add_explicit(&s->unmarked, 1, memory_order_relaxed);
+
+    seat->launches[c->slice]++;
+    if (likely(!c->tight && n))
+        return;
+    pthread_mutex_lock(&g->lock);
+    if (c->tight)
+        put_mark(w, s);
+    pthread_cond_signal(&g->wake);
+    pthread_mutex_unlock(&g->lock);
 }
+
+void
+wrk_governor_idle(struct wrk *w)
+{
+    struct wrk_governor *g = w->priv->governor;
+
+    for (uint32_t i = 0; i < g->n; i++) {
+        struct gov_slice *s = &g->slices[i];
+
+        if (likely(!atomic_load_explicit(&s->unmarked, memory_order_relaxed)))
+            continue;
+        pthread_mutex_lock(&g->lock);
+        put_mark(w, s);
+        pthread_mutex_unlock(&g->lock);
+    }
+}
+
+/* --- the thread ---------------------------------------------------------------------- */
+
+/* One look at a slice; returns after how long to look again, 0: nothing to see. */
+static uint64_t
+tick(struct wrk *w, struct gov_slice *s)
+{
+    if (!s->running)
+        return 0;
+    reap(w, s);
+    if (s->head == s->tail && !atomic_load(&s->unmarked) &&
+        gp_now_ns() - s->quiet_ns >= IDLE_NS) {
+        give_up_turn(s);
+        return 0;
+    }
+    return s->capped || contended(s) ? TICK_TIGHT_NS : TICK_LOOSE_NS;
+}
+
+static void *
+governor_main(void *arg)
+{
+    struct wrk_governor *g = arg;
+
+    pthread_mutex_lock(&g->lock);
+    while (!atomic_load(&g->w->priv->stopping)) {
+        uint64_t next = 0;
+
+        for (uint32_t i = 0; i < g->n; i++) {
+            uint64_t ns = tick(g->w, &g->slices[i]);
+
+            next = next && ns ? gp_min(next, ns) : gp_max(next, ns);
+        }
+        if (next) {
+            struct timespec pause = {.tv_nsec = (long)next};
+
+            pthread_mutex_unlock(&g->lock);
+            nanosleep(&pause, NULL);
+            pthread_mutex_lock(&g->lock);
+        } else {
+            pthread_cond_wait(&g->wake, &g->lock);
+        }
+    }
+    pthread_mutex_unlock(&g->lock);
+    return NULL;
+}
+
+/* --- life ------------------------------------------------------------------------------ */
 
 void
 wrk_governor_forget(struct wrk *w, uint32_t ctx_index)
 {
-    (void)w;
-    (void)ctx_index;
+    struct wrk_governor *g = w->priv->governor;
+
+    pthread_mutex_lock(&g->lock);
+    for (uint32_t i = 0; i < g->n; i++) {
+        struct gov_slice *s = &g->slices[i];
+        uint32_t kept = s->tail;
+
+        for (uint32_t at = s->tail; at != s->head; at++) {
+            const struct mark *m = &s->marks[at % MARKS];
+
+            if (m->ctx_index == ctx_index)
+                s->in_flight -= m->launches;
+            else
+                s->marks[kept++ % MARKS] = *m;
+        }
+        s->head = kept;
+        if (s->head == s->tail)
+            s->quiet_ns = gp_now_ns();
+        if (s->base && s->base_ctx == ctx_index)
+            s->base = NULL;
+        if (s->ctx_index == ctx_index)
+            atomic_store(&s->unmarked, 0);
+    }
+    pthread_mutex_unlock(&g->lock);
+}
+
+void
+wrk_governor_stream_gone(struct wrk *w, const void *stream)
+{
+    struct wrk_governor *g = w->priv->governor;
+
+    for (uint32_t i = 0; i < g->n; i++) {
+        struct gov_slice *s = &g->slices[i];
+
+        if (s->stream != stream || !atomic_load(&s->unmarked))
+            continue;
+        pthread_mutex_lock(&g->lock);
+        atomic_store(&s->unmarked, 0);
+        pthread_mutex_unlock(&g->lock);
+    }
+}
+
+static int
+slice_join(struct wrk *w, struct gov_slice *s, uint32_t i, struct gp_err *err)
+{
+    const struct ticket_slice *slice = &w->priv->conf.slices[i];
+    struct gov_share share = {.policy = (enum gov_policy)w->priv->conf.policy,
+                              .core = slice->core,
+                              .core_limit = slice->core_limit};
+    int fd = WRK_FD_CARDS + (int)i;
+    struct gov_card *card =
+        mmap(NULL, sizeof(*card), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (card == MAP_FAILED)
+        return gp_err_set(err, -errno, "memory of the arbiter: %s", strerror(errno));
+    close(fd);
+    if (card->magic != GOV_MAGIC)
+        return gp_err_set(err, -EINVAL, "memory of the arbiter: another build's");
+    s->card = card;
+    s->capped = share.policy == GOV_FIXED_SHARE
+                    ? share.core < 100
+                    : share.policy == GOV_BURST_SHARE && share.core_limit > share.core &&
+                          share.core_limit < 100;
+    gov_card_lock(card);
+    s->seat = gov_card_join(card, w->priv->conf.session_id, getpid(), &share,
+                            gp_now_ns());
+    gov_card_unlock(card);
+    if (s->seat < 0)
+        return gp_err_set(err, s->seat, "card %u has no room for another worker", i);
+    return 0;
+}
+
+int
+wrk_governor_new(struct wrk *w, struct wrk_governor **ret, struct gp_err *err)
+{
+    struct wrk_governor *g = calloc(1, sizeof(*g));
+    int r = 0;
+
+    if (!g)
+        return gp_err_set(err, -ENOMEM, "no memory for the governor");
+    g->w = w;
+    g->n = w->priv->conf.n_slices;
+    pthread_mutex_init(&g->lock, NULL);
+    pthread_cond_init(&g->wake, NULL);
+    for (uint32_t i = 0; r == 0 && i < g->n; i++)
+        r = slice_join(w, &g->slices[i], i, err);
+    if (r < 0) {
+        free(g); /* the seats go when the supervisor reaps us */
+        return r;
+    }
+    *ret = g;
+    r = -pthread_create(&g->thread, NULL, governor_main, g);
+    return r < 0 ? gp_err_set(err, r, "no thread for the governor") : 0;
 }

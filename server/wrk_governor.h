@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The share of a card that the session's kernels may take.
+ * The session's share of its cards, as seen from one worker.
  *
- * Around every launch: acquire() waits until the session has credit, launched()
- * says what became of it.  The time that the card then spends is measured with
- * events and charged to the session's bucket in the shared segment, so that the
- * share holds over all its processes; an overrun is debt that later launches wait
- * for.  A session with the whole card is never held up and costs one compare.
+ * Every launch goes through acquire() and launched().  Whose turn it is on a card,
+ * the arbiter in shared memory says (gov_card.h); this is the worker's hand in it:
+ * it asks for the turn, marks what it submits with events, reports the card time
+ * that the events measured, keeps little in flight while others wait or a ceiling
+ * holds, and gives the turn up when the card has drained.
  *
- * acquire() and launched() on the reader thread; a thread of the governor's own
- * waits for the events.
+ * A session alone on its card without a ceiling pays a compare and a load per
+ * launch, and an event per sixteen.
+ *
+ * acquire(), launched(), idle() and forget() on the reader thread, which records
+ * all events; a thread of the governor's own notices when they are done.
  */
 #ifndef WRK_GOVERNOR_H
 #define WRK_GOVERNOR_H
 
 #include "cuda_abi.h"
 #include "gp_base.h"
+#include "gp_err.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,33 +29,24 @@ struct wrk_governor;
 
 /* Between acquire and launched; the caller's storage. */
 struct wrk_charge {
-    bool governed;
-    uint32_t slice;
     CUstream stream;
-    CUevent begin;
+    uint32_t slice;
+    bool tight; /* mark this launch by itself */
 };
 
-/* *ret is NULL when no slice of the session has a limit. */
-int wrk_governor_new(struct wrk *w, struct wrk_governor **ret);
+/* Join the arbiters whose memory files are the descriptors from WRK_FD_CARDS on. */
+int wrk_governor_new(struct wrk *w, struct wrk_governor **ret, struct gp_err *err);
 
-void wrk_governor_acquire_slow(struct wrk *w, CUstream stream, struct wrk_charge *charge);
-void wrk_governor_launched_slow(struct wrk *w, struct wrk_charge *charge,
-                                CUresult result);
+/* May wait: for the turn, for credit, for what is in flight. */
+void wrk_governor_acquire(struct wrk *w, CUstream stream, struct wrk_charge *charge);
+void wrk_governor_launched(struct wrk *w, const struct wrk_charge *charge);
 
-/* The context died: forget events of it. */
+/* The reader has nothing to do: mark what is not marked yet. */
+void wrk_governor_idle(struct wrk *w);
+
+/* Before a context is destroyed, or a stream's handle goes: events in it must not
+ * be looked at any more. */
 void wrk_governor_forget(struct wrk *w, uint32_t ctx_index);
-
-#define wrk_governor_acquire(w, stream, charge)                                        \
-    do {                                                                               \
-        (charge)->governed = (w)->priv->governor != NULL;                              \
-        if (unlikely((charge)->governed))                                              \
-            wrk_governor_acquire_slow((w), (stream), (charge));                        \
-    } while (0)
-
-#define wrk_governor_launched(w, charge, result)                                       \
-    do {                                                                               \
-        if (unlikely((charge)->governed))                                              \
-            wrk_governor_launched_slow((w), (charge), (result));                       \
-    } while (0)
+void wrk_governor_stream_gone(struct wrk *w, const void *stream);
 
 #endif

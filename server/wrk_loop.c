@@ -4,6 +4,7 @@
 #include "gp_log.h"
 #include "gp_time.h"
 #include "wrk.h"
+#include "wrk_governor.h"
 #include "wrk_wait.h"
 #include "xport.h"
 
@@ -31,8 +32,10 @@ next_frame(struct wrk *w, const void **frame, uint32_t *size)
     struct xport_conn *conn = w->priv->conn;
 
     /* Answers leave when there is nothing else to execute at once. */
-    if (!xport_buffered(conn))
+    if (!xport_buffered(conn)) {
         wrk_flush(w);
+        wrk_governor_idle(w);
+    }
     return xport_recv(conn, frame, size, wrk_wait_pending(w) ? 0 : GP_FOREVER);
 }
 

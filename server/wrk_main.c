@@ -108,9 +108,9 @@ start_objects(struct wrk *w, struct gp_err *err)
         r = wrk_bulk_new(w, &p->bulk);
     if (r == 0)
         r = wrk_hosts_new(w, &p->hosts);
-    if (r == 0)
-        r = wrk_governor_new(w, &p->governor);
-    return r ? gp_err_set(err, r, "no memory for the worker's objects") : 0;
+    if (r)
+        return gp_err_set(err, r, "no memory for the worker's objects");
+    return wrk_governor_new(w, &p->governor, err);
 }
 
 /* SIGTERM: the supervisor ends this attachment.  The reader may be anywhere, the

@@ -35,12 +35,6 @@ struct wrk_seat {
     _Atomic uint64_t launches[TICKET_SLICES_MAX]; /* kernels and graphs */
 };
 
-/* One slice's share of its card; see wrk_governor.h.  Workers only. */
-struct wrk_bucket {
-    _Atomic int64_t credit_ns;   /* GPU time the session may still use; < 0: debt */
-    _Atomic uint64_t filled_ns;  /* monotonic time up to which credit was given */
-};
-
 struct wrk_segment {
     uint32_t magic;
     uint32_t size;
@@ -49,7 +43,6 @@ struct wrk_segment {
     struct ticket_slice slices[TICKET_SLICES_MAX];
     pthread_mutex_t memory_lock; /* robust, process-shared: see above */
     _Atomic uint32_t seats_high; /* no seat from here on was ever taken */
-    struct wrk_bucket buckets[TICKET_SLICES_MAX];
     /* Of seats whose workers ended, kept by the supervisor. */
     _Atomic uint64_t past_gpu_ns[TICKET_SLICES_MAX];
     _Atomic uint64_t past_launches[TICKET_SLICES_MAX];

@@ -204,14 +204,6 @@ cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
     return CUDA_SUCCESS;
 }
 
-CUresult
-cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
-{
-    (void)hStream;
-    fn(userData);
-    return CUDA_SUCCESS;
-}
-
 /* --- events -------------------------------------------------------------------- */
 
 CUresult
