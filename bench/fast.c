@@ -211,7 +211,10 @@ measure_copies(struct fast *fast, const struct bulk *bulk, const char *kind)
         at[0] = bench_now_ns();
         raw_link_up(&fast->raw, bulk->host, bulk->size);
         at[1] = bench_now_ns();
+        /* A copy may return when its source is safe; the raw link waits until the
+         * last byte is there, so this side must as well. */
         CU(cuMemcpyHtoD(bulk->device, bulk->host, bulk->size));
+        CU(cuCtxSynchronize());
         at[2] = bench_now_ns();
         raw_link_down(&fast->raw, bulk->host, bulk->size);
         at[3] = bench_now_ns();

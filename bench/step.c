@@ -7,7 +7,7 @@
  * from page-locked memory, forward and backward as 160 launches on one stream
  * with the queries, events, memsets and stream-ordered allocations that a caching
  * allocator and a library sprinkle between them, an optimiser, and then the loss
- * is read.  Reading the loss is its only own synchronisation.
+ * is read and the stream is waited for, which makes two synchronisations of its own.
  */
 #include "bench.h"
 
