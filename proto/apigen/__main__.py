@@ -22,8 +22,8 @@ if __package__ in (None, ""):
 
 # pylint: disable=wrong-import-position
 from apigen import abi as abi_reader
-from apigen import codec, coverage, declare, dispatch, drv, gentest, lock, parse, proc
-from apigen import stub, trace
+from apigen import codec, coverage, declare, dispatch, drv, gentest, lock, negative
+from apigen import parse, proc, stub, trace
 from apigen.emit import Output
 from apigen.model import ApiError
 
@@ -44,6 +44,7 @@ def make(out: Output) -> codec.Codecs:
     dispatch.emit(out, codecs)
     gentest.emit(out, codecs)
     declare.emit(out, codecs)
+    negative.emit(out, codecs)
     return codecs
 
 

@@ -77,6 +77,10 @@ def emit(out: Output, codecs: Codecs) -> None:
     for i, body in enumerate(bodies):
         _case(t, body, i)
     t("const struct codec_test codec_tests[] = {")
-    t(*(f'    {{"{b.name}", make_{b.name}, open_{b.name}}},' for b in bodies), "};")
+    t("    /* name, call, is it a request, writer, reader */")
+    for b in bodies:
+        request = str(b.side == "req").lower()
+        t(f'    {{"{b.name}", {b.call.number:#06x}, {request}, make_{b.name}, open_{b.name}}},')
+    t("};")
     t("const unsigned codec_test_count = sizeof(codec_tests) / sizeof(codec_tests[0]);")
     out.c_file("test_codec_calls.c", "Cases of every codec.", t)

@@ -12,6 +12,8 @@
 
 struct codec_test {
     const char *name;
+    uint16_t call;
+    bool request; /* else its answer */
     /* Write a body with something in every part; returns its size. */
     uint32_t (*make)(void *body, uint32_t seed);
     /* Decode @size bytes and look at every byte that the decoder let through. */
