@@ -118,7 +118,6 @@ const struct sg_texref *sg_prog_texref(const struct sg_prog *prog, uint32_t inde
 int sg_kernel_prepare(const struct sg_kernel *kernel, struct gp_err *err);
 
 /* Human-readable IR and bytecode of a prepared kernel. */
-struct sg_text;
 int sg_kernel_dump(const struct sg_kernel *kernel, int fd, struct gp_err *err);
 
 /* Text of the carried instruction table, one form per line, for `make ptx-coverage`. */

@@ -70,6 +70,9 @@ struct sg_memview_reader {
 void sg_memview_reader_enter(struct sg_memview *view, struct sg_memview_reader *rd);
 void sg_memview_reader_leave(struct sg_memview_reader *rd);
 
+/* As sg_memview_find(), without a lock; only between enter and leave. */
+bool sg_memview_lookup(struct sg_memview *view, uint64_t addr, struct sg_range *ret);
+
 /* The generation as it is now; differs from rd->seen after a removal. */
 const uint64_t *sg_memview_generation(const struct sg_memview *view);
 

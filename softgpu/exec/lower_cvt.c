@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lowering cvt: the hot pairs are one operation, the rest goes through 64 bits.
+ *
+ * Integers pass through a sign- or zero-extended 64-bit value, floats through f64, which
+ * holds every f16, bf16, f32 and 32-bit integer exactly, so each path rounds once.
+ */
+#include "gp_err.h"
+#include "lower.h"
+
+#include <errno.h>
+
+#define NONE SG_NOREG
+
+/* The source as its type says, in its class: narrow integers extended. */
+static int32_t
+source(struct lower *l, const struct ptx_opd *opd, unsigned type)
+{
+    int32_t v = lo_src(l, opd, type);
+
+    switch (type) {
+    case PTX_W_u8: return lo_op(l, SG_OP_ZX8, NONE, v, NONE, NONE);
+    case PTX_W_s8: return lo_op(l, SG_OP_SX8, NONE, v, NONE, NONE);
+    case PTX_W_u16: return lo_op(l, SG_OP_ZX16, NONE, v, NONE, NONE);
+    case PTX_W_s16: return lo_op(l, SG_OP_SX16, NONE, v, NONE, NONE);
+    default: return v;
+    }
+}
+
+/* A 32-bit result as an 8- or 16-bit type; signed ones stay sign-extended for wider
+ * registers and are cut for 16-bit ones. */
+static int32_t
+narrow_int(struct lower *l, const struct ptx_opd *dst, unsigned type, int32_t v)
+{
+    bool half = dst->kind == PTX_OPD_REG &&
+                ptx_type_size(l->func->regs[dst->reg].type) <= 2;
+
+    switch (type) {
+    case PTX_W_u8: return lo_op(l, SG_OP_ZX8, NONE, v, NONE, NONE);
+    case PTX_W_u16: return lo_op(l, SG_OP_ZX16, NONE, v, NONE, NONE);
+    case PTX_W_s8:
+        v = lo_op(l, SG_OP_SX8, NONE, v, NONE, NONE);
+        return half ? lo_op(l, SG_OP_ZX16, NONE, v, NONE, NONE) : v;
+    case PTX_W_s16:
+        return lo_op(l, half ? SG_OP_ZX16 : SG_OP_SX16, NONE, v, NONE, NONE);
+    default: return v;
+    }
+}
+
+static void
+deliver(struct lower *l, const struct ptx_opd *dst, unsigned type, int32_t v)
+{
+    int32_t d = lo_dst(l, dst, type);
+
+    lo_op(l, lo_class(l, d) == SG_D ? SG_OP_MOV_D : SG_OP_MOV_W, d, v, NONE, NONE);
+}
+
+static void
+int_to_int(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned from,
+           int32_t v)
+{
+    static const struct {
+        uint16_t type;
+        uint16_t from_s, from_u;
+    } sat[] = {
+        {PTX_W_s8, SG_FN_s64_sat_s8, SG_FN_u64_sat_s8},
+        {PTX_W_u8, SG_FN_s64_sat_u8, SG_FN_u64_sat_u8},
+        {PTX_W_s16, SG_FN_s64_sat_s16, SG_FN_u64_sat_s16},
+        {PTX_W_u16, SG_FN_s64_sat_u16, SG_FN_u64_sat_u16},
+        {PTX_W_s32, SG_FN_s64_sat_s32, SG_FN_u64_sat_s32},
+        {PTX_W_u32, SG_FN_s64_sat_u32, SG_FN_u64_sat_u32},
+        {PTX_W_s64, SG_N_FNS, SG_FN_u64_sat_s64},
+        {PTX_W_u64, SG_FN_s64_sat_u64, SG_N_FNS},
+    };
+    enum sg_class cls = lo_type_class(to);
+
+    if (lo_has(insn, PTX_W_sat)) {
+        for (size_t i = 0; i < ARRAY_SIZE(sat); i++) {
+            int fn = lo_type_signed(from) ? sat[i].from_s : sat[i].from_u;
+            if (sat[i].type != to || fn == SG_N_FNS)
+                continue;
+            v = lo_widen(l, v, SG_D, lo_type_signed(from));
+            v = lo_call_fn(l, (enum sg_fn_id)fn, NONE, v, NONE, NONE);
+        }
+    }
+    v = lo_widen(l, v, cls, lo_type_signed(from));
+    deliver(l, &insn->opds[0], to, narrow_int(l, &insn->opds[0], to, v));
+}
+
+enum mode { M_RN, M_RZ, M_RM, M_RP };
+
+static enum mode
+rounding(const struct ptx_insn *insn)
+{
+    if (lo_has(insn, PTX_W_rz) || lo_has(insn, PTX_W_rzi))
+        return M_RZ;
+    if (lo_has(insn, PTX_W_rm) || lo_has(insn, PTX_W_rmi))
+        return M_RM;
+    if (lo_has(insn, PTX_W_rp) || lo_has(insn, PTX_W_rpi))
+        return M_RP;
+    return M_RN;
+}
+
+static int32_t
+as_f64(struct lower *l, unsigned type, int32_t v)
+{
+    switch (type) {
+    case PTX_W_f16: return lo_call_fn(l, SG_FN_f16_f64, NONE, v, NONE, NONE);
+    case PTX_W_bf16: return lo_call_fn(l, SG_FN_bf16_f64, NONE, v, NONE, NONE);
+    case PTX_W_f32: return lo_op(l, SG_OP_CVT_F64_F32, NONE, v, NONE, NONE);
+    default: return v;
+    }
+}
+
+static bool
+integral_rounding(const struct ptx_insn *insn)
+{
+    return lo_has(insn, PTX_W_rni) || lo_has(insn, PTX_W_rzi) ||
+           lo_has(insn, PTX_W_rmi) || lo_has(insn, PTX_W_rpi);
+}
+
+static void
+float_to_int(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned from,
+             int32_t v)
+{
+    static const struct {
+        uint16_t type, fn;
+    } map[] = {
+        {PTX_W_s8, SG_FN_f64_s8},   {PTX_W_u8, SG_FN_f64_u8},   {PTX_W_s16, SG_FN_f64_s16},
+        {PTX_W_u16, SG_FN_f64_u16}, {PTX_W_s32, SG_FN_f64_s32}, {PTX_W_u32, SG_FN_f64_u32},
+        {PTX_W_s64, SG_FN_f64_s64}, {PTX_W_u64, SG_FN_f64_u64},
+    };
+    static const enum sg_fn_id round[] = {SG_FN_f64_rni, SG_FN_f64_rzi, SG_FN_f64_rmi,
+                                          SG_FN_f64_rpi};
+    enum mode mode = rounding(insn);
+
+    if (from == PTX_W_f32 && lo_has(insn, PTX_W_ftz))
+        v = lo_op(l, SG_OP_FTZ_F32, NONE, v, NONE, NONE);
+    if (from == PTX_W_f32 && mode == M_RZ && (to == PTX_W_s32 || to == PTX_W_u32)) {
+        v = lo_op(l, to == PTX_W_s32 ? SG_OP_CVT_S32_F32 : SG_OP_CVT_U32_F32, NONE, v,
+                  NONE, NONE);
+        deliver(l, &insn->opds[0], to, v);
+        return;
+    }
+    v = as_f64(l, from, v);
+    if (mode != M_RZ)
+        v = lo_call_fn(l, round[mode], NONE, v, NONE, NONE);
+    for (size_t i = 0; i < ARRAY_SIZE(map); i++)
+        if (map[i].type == to)
+            v = lo_call_fn(l, (enum sg_fn_id)map[i].fn, NONE, v, NONE, NONE);
+    deliver(l, &insn->opds[0], to, narrow_int(l, &insn->opds[0], to, v));
+}
+
+/* f64 to any float type, one rounding. */
+static int32_t
+from_f64(struct lower *l, const struct ptx_insn *insn, unsigned to, int32_t v)
+{
+    static const enum sg_fn_id f16[] = {SG_FN_f64_f16_rn, SG_FN_f64_f16_rz,
+                                        SG_FN_f64_f16_rm, SG_FN_f64_f16_rp};
+    static const enum sg_fn_id f32[] = {SG_N_FNS, SG_FN_f64_f32_rz, SG_FN_f64_f32_rm,
+                                        SG_FN_f64_f32_rp};
+    enum mode mode = rounding(insn);
+
+    switch (to) {
+    case PTX_W_f16: return lo_call_fn(l, f16[mode], NONE, v, NONE, NONE);
+    case PTX_W_bf16:
+        if (mode > M_RZ)
+            lo_fail(l, -ENOSYS, "cvt to bf16 with this rounding is not carried");
+        return lo_call_fn(l, mode == M_RZ ? SG_FN_f64_bf16_rz : SG_FN_f64_bf16_rn, NONE, v,
+                          NONE, NONE);
+    case PTX_W_tf32: return lo_call_fn(l, SG_FN_f64_tf32_rna, NONE, v, NONE, NONE);
+    case PTX_W_f32:
+        if (mode == M_RN)
+            return lo_op(l, SG_OP_CVT_F32_F64, NONE, v, NONE, NONE);
+        return lo_call_fn(l, f32[mode], NONE, v, NONE, NONE);
+    default: return v;
+    }
+}
+
+static void
+int_to_float(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned from,
+             int32_t v)
+{
+    static const enum sg_fn_id f64s[] = {SG_FN_s64_f64_rn, SG_FN_s64_f64_rz,
+                                         SG_FN_s64_f64_rm, SG_FN_s64_f64_rp};
+    static const enum sg_fn_id f64u[] = {SG_FN_u64_f64_rn, SG_FN_u64_f64_rz,
+                                         SG_FN_u64_f64_rm, SG_FN_u64_f64_rp};
+    static const enum sg_fn_id f32s[] = {SG_FN_s64_f32_rn, SG_FN_s64_f32_rz,
+                                         SG_FN_s64_f32_rm, SG_FN_s64_f32_rp};
+    static const enum sg_fn_id f32u[] = {SG_FN_u64_f32_rn, SG_FN_u64_f32_rz,
+                                         SG_FN_u64_f32_rm, SG_FN_u64_f32_rp};
+    bool sgn = lo_type_signed(from), wide = lo_type_class(from) == SG_D;
+    enum mode mode = rounding(insn);
+
+    if (!wide && to == PTX_W_f64)
+        v = lo_op(l, sgn ? SG_OP_CVT_F64_S32 : SG_OP_CVT_F64_U32, NONE, v, NONE, NONE);
+    else if (!wide && to == PTX_W_f32 && mode == M_RN)
+        v = lo_op(l, sgn ? SG_OP_CVT_F32_S32 : SG_OP_CVT_F32_U32, NONE, v, NONE, NONE);
+    else {
+        v = lo_widen(l, v, SG_D, sgn);
+        if (to == PTX_W_f32) {
+            v = lo_call_fn(l, (sgn ? f32s : f32u)[mode], NONE, v, NONE, NONE);
+        } else {
+            /* halves: integers that f64 rounds are far beyond the largest f16; for
+             * bf16 rounding towards zero first keeps the sticky bits out of the tie */
+            v = lo_call_fn(l, (sgn ? f64s : f64u)[to == PTX_W_f64 ? mode : M_RN], NONE, v,
+                           NONE, NONE);
+            v = from_f64(l, insn, to, v);
+        }
+    }
+    if (lo_has(insn, PTX_W_sat)) {
+        if (to == PTX_W_f32)
+            v = lo_op(l, SG_OP_SAT_F32, NONE, v, NONE, NONE);
+        else if (to == PTX_W_f64)
+            v = lo_call_fn(l, SG_FN_f64_sat, NONE, v, NONE, NONE);
+        else
+            v = lo_call_fn(l, SG_FN_sat_f16x2, NONE, v, NONE, NONE);
+    }
+    deliver(l, &insn->opds[0], to, v);
+}
+
+static void
+float_to_float(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned from,
+               int32_t v)
+{
+    static const enum sg_fn_id round[] = {SG_FN_f64_rni, SG_FN_f64_rzi, SG_FN_f64_rmi,
+                                          SG_FN_f64_rpi};
+    bool ftz = lo_has(insn, PTX_W_ftz), sat = lo_has(insn, PTX_W_sat);
+    bool relu = lo_has(insn, PTX_W_relu);
+
+    if (ftz && from == PTX_W_f32)
+        v = lo_op(l, SG_OP_FTZ_F32, NONE, v, NONE, NONE);
+    if (from == PTX_W_f16 && to == PTX_W_f32 && !sat && !relu) {
+        v = lo_op(l, SG_OP_CVT_F32_F16, NONE, v, NONE, NONE);
+    } else if (from == PTX_W_bf16 && to == PTX_W_f32 && !sat && !relu) {
+        v = lo_op(l, SG_OP_SHL_W, NONE, v, lo_const(l, SG_W, 16), NONE);
+    } else if (from == PTX_W_f32 && to == PTX_W_f64 && !sat) {
+        v = lo_op(l, SG_OP_CVT_F64_F32, NONE, v, NONE, NONE);
+    } else if (from == PTX_W_f64 && to == PTX_W_f32 && rounding(insn) == M_RN && !sat) {
+        v = lo_op(l, SG_OP_CVT_F32_F64, NONE, v, NONE, NONE);
+    } else {
+        v = as_f64(l, from, v);
+        if (from == to || integral_rounding(insn)) {
+            if (integral_rounding(insn))
+                v = lo_call_fn(l, round[rounding(insn)], NONE, v, NONE, NONE);
+        }
+        if (sat)
+            v = lo_call_fn(l, SG_FN_f64_sat, NONE, v, NONE, NONE);
+        if (relu)
+            v = lo_call_fn(l, SG_FN_f64_relu, NONE, v, NONE, NONE);
+        v = from_f64(l, insn, to, v);
+    }
+    if (ftz && to == PTX_W_f32)
+        v = lo_op(l, SG_OP_FTZ_F32, NONE, v, NONE, NONE);
+    deliver(l, &insn->opds[0], to, v);
+}
+
+void
+lower_cvt(struct lower *l, const struct ptx_insn *insn)
+{
+    unsigned to = lo_type(insn, 0), from = lo_type(insn, 1);
+    bool to_float = lo_type_float(to) || to == PTX_W_tf32;
+    int32_t v;
+
+    if (insn->n_opds != 2) {
+        lo_fail(l, -EINVAL, "cvt: operands");
+        return;
+    }
+    if (lo_has(insn, PTX_W_satfinite)) {
+        lo_fail(l, -ENOSYS, "cvt.satfinite is not carried");
+        return;
+    }
+    v = source(l, &insn->opds[1], from);
+    if (to_float && lo_type_float(from))
+        float_to_float(l, insn, to, from, v);
+    else if (to_float)
+        int_to_float(l, insn, to, from, v);
+    else if (lo_type_float(from))
+        float_to_int(l, insn, to, from, v);
+    else
+        int_to_int(l, insn, to, from, v);
+}
+
+/* cvt.f16x2.f32 d, a, b: a becomes the high half. */
+void
+lower_cvt_pack(struct lower *l, const struct ptx_insn *insn)
+{
+    unsigned to = lo_type(insn, 0) == PTX_W_f16x2 ? PTX_W_f16 : PTX_W_bf16;
+    int32_t half[2];
+
+    if (insn->n_opds != 3 || lo_has(insn, PTX_W_satfinite)) {
+        lo_fail(l, -ENOSYS, "this cvt is not carried");
+        return;
+    }
+    for (int k = 0; k < 2; k++) {
+        int32_t v = as_f64(l, PTX_W_f32, lo_src(l, &insn->opds[1 + k], PTX_W_f32));
+        if (lo_has(insn, PTX_W_relu))
+            v = lo_call_fn(l, SG_FN_f64_relu, NONE, v, NONE, NONE);
+        half[k] = from_f64(l, insn, to, v);
+    }
+    lo_op(l, SG_OP_PACK32, lo_dst(l, &insn->opds[0], PTX_W_b32), half[1], half[0], NONE);
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of a resident CTA: warps, fragments, barriers, memory windows.
+ *
+ * Internal to softgpu/exec.  One thread at a time; see sg_exec.h.
+ *
+ * A fragment is a set of lanes of one warp that share a program counter and a call
+ * depth.  Lanes never share columns of the register file, so fragments at different
+ * depths may use the same bytes of it without meeting.
+ */
+#ifndef SG_CTA_H
+#define SG_CTA_H
+
+#include "sg_exec.h"
+#include "sg_unit.h"
+
+#define SG_N_BARRIERS 16
+#define SG_N_TLB 16
+#define SG_FAIR_BACK_EDGES 64 /* then the longest waiting fragment runs */
+#define SG_WARP_QUANTUM 16    /* times that: then the next warp runs */
+
+enum sg_frag_state {
+    SG_FRAG_RUN,
+    SG_FRAG_BAR,  /* waits at barrier `bar` */
+    SG_FRAG_SYNC, /* waits at pc for the other lanes of its member mask */
+};
+
+struct sg_frag {
+    uint32_t mask;
+    uint32_t pc;
+    uint32_t depth;
+    uint32_t base[SG_N_CLASSES]; /* frame, bytes */
+    uint32_t local;              /* frame in local memory, bytes */
+    uint32_t func;               /* of the unit */
+    uint32_t need;               /* SG_FRAG_SYNC: members it waits for */
+    uint32_t bar_dst_d, bar_dst_p; /* SG_FRAG_BAR: where a reduction's result goes */
+    uint8_t state;
+    uint8_t bar;
+    bool bar_or;
+    bool fair;   /* chosen by fairness: does not stop to merge */
+    bool slept;
+    bool forced; /* its members cannot come: executes with those it has */
+    uint64_t since; /* when it last gave way */
+};
+
+struct sg_ret {
+    uint32_t pc;
+    uint32_t base[SG_N_CLASSES];
+    uint32_t local;
+    uint32_t func;
+};
+
+struct sg_warp {
+    char *area[SG_N_CLASSES]; /* register file */
+    uint32_t cap[SG_N_CLASSES];
+    uint32_t index;
+    uint32_t live; /* lanes that have not exited */
+    uint32_t born; /* lanes that exist */
+    uint32_t n_frags;
+    struct sg_frag frags[SG_LANES];
+    struct sg_ret *rets; /* [depth][lane] */
+    uint32_t cap_depth;
+    uint32_t edges; /* back edges left to the running fragment */
+    bool want_fair; /* the next pick takes the longest waiting fragment */
+    bool yielded;
+    uint32_t consts_of; /* cta->fill_serial its constants are from */
+    uint32_t *tid[3]; /* [SG_LANES] each */
+};
+
+struct sg_barrier {
+    uint32_t arrived, expected; /* expected 0 = all threads of the CTA */
+    uint32_t lanes_and, lanes_or, count; /* reductions over predicates */
+    bool in_use;
+    uint32_t result; /* of the last completed reduction */
+};
+
+struct sg_tlb {
+    uint64_t lo, len;
+    uint32_t flags;
+};
+
+struct sg_cta {
+    struct sg_launch *launch;
+    const struct sg_unit *unit;
+    const struct sg_inst *inst;
+    const uint64_t *generation;
+    struct sg_memview_reader reader;
+    struct sg_tlb tlb[SG_N_TLB];
+
+    uint32_t ctaid[3];
+    uint64_t index;
+    uint32_t smid;
+    uint8_t *shared;
+    uint32_t shared_bytes, cap_shared;
+    uint8_t *local;
+    uint64_t cap_local;
+    uint32_t local_stride;
+
+    struct sg_warp **warps;
+    uint32_t n_warps, cap_warps;
+    uint32_t cur_warp;
+    uint32_t live_threads;
+    uint32_t fill_serial;
+    const struct sg_launch *filled_launch; /* whose constants the warps hold */
+    const struct sg_unit *filled_unit;
+    uint64_t filled_grid;
+    bool all_slept;
+    struct sg_barrier bars[SG_N_BARRIERS];
+    uint32_t *tid_tables; /* [warps][3][SG_LANES] */
+    uint32_t tid_block[3], tid_cap;
+
+    uint64_t executed, limit; /* warp instructions; yield when executed >= limit */
+    uint64_t seq;
+    uint64_t rng;
+    enum sg_cta_state end;
+    char *text; /* printf scratch */
+    size_t cap_text;
+};
+
+enum sg_stop {
+    SG_STOP_NONE,    /* go on with the same fragment */
+    SG_STOP_PICK,    /* fragments changed: pick again */
+    SG_STOP_BLOCKED, /* no fragment of the warp can run */
+    SG_STOP_YIELD,   /* the warp's turn is over */
+    SG_STOP_BUDGET,  /* the CTA's turn is over */
+    SG_STOP_DONE,    /* every lane has exited */
+    SG_STOP_FAULT,
+    SG_STOP_CANCEL,
+};
+
+typedef enum sg_stop sg_interp_fn(struct sg_cta *cta, struct sg_warp *warp);
+sg_interp_fn sg_interp_v2, sg_interp_v3, sg_interp_v4;
+sg_interp_fn *sg_interp_choose(const char **ret_name);
+
+/* exec_sched.c: all take the fragment's pc as saved and may reorder warp->frags.
+ * The running fragment is always frags[0]. */
+bool sg_warp_pick(struct sg_cta *cta, struct sg_warp *warp);
+uint32_t sg_warp_limit(const struct sg_warp *warp);
+void sg_warp_split(struct sg_cta *cta, struct sg_warp *warp, uint32_t mask, uint32_t pc);
+enum sg_stop sg_warp_poll(struct sg_cta *cta, struct sg_warp *warp, uint32_t *turns);
+enum sg_stop sg_op_exit(struct sg_cta *cta, struct sg_warp *warp, uint32_t m);
+enum sg_stop sg_op_brx(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+                       uint32_t m);
+enum sg_stop sg_op_call(struct sg_cta *cta, struct sg_warp *warp, uint32_t func,
+                        uint32_t m);
+enum sg_stop sg_op_calli(struct sg_cta *cta, struct sg_warp *warp,
+                         const struct sg_op *op, uint32_t m);
+enum sg_stop sg_op_ret(struct sg_cta *cta, struct sg_warp *warp, uint32_t m);
+enum sg_stop sg_op_bar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+                       uint32_t m);
+enum sg_stop sg_op_yield(struct sg_cta *cta, struct sg_warp *warp);
+/* Lanes of @m whose members have all come; the others wait at this operation. */
+enum sg_stop sg_op_gather_members(struct sg_cta *cta, struct sg_warp *warp,
+                                  const uint32_t *members, uint32_t *m);
+void sg_warp_fill_consts(struct sg_cta *cta, struct sg_warp *warp,
+                         const struct sg_unit_func *func, const uint32_t *base,
+                         uint32_t m);
+
+/* The value of a constant in this instance (sg_prog.c). */
+const struct sg_unit *sg_kernel_unit(const struct sg_kernel *kernel);
+const struct sg_target *sg_prog_target(const struct sg_prog *prog);
+uint64_t sg_inst_const(const struct sg_inst *inst, const struct sg_const *c);
+
+/* exec_mem.c */
+enum sg_mem_space {
+    SG_MEM_GLOBAL,
+    SG_MEM_SHARED,
+    SG_MEM_LOCAL,
+    SG_MEM_GENERIC,
+    SG_MEM_CONST,
+    SG_MEM_PARAM,
+};
+enum sg_access { SG_ACCESS_READ, SG_ACCESS_WRITE };
+
+/* The host address of one lane's access, or NULL after recording the fault.
+ * @align: mask of address bits that must be zero. */
+void *sg_mem_resolve(struct sg_cta *cta, struct sg_warp *warp, unsigned lane,
+                     uint64_t addr, uint32_t size, uint32_t align,
+                     enum sg_mem_space space, enum sg_access access);
+/* Find the live range of @addr into a cache slot. */
+bool sg_mem_fill(struct sg_cta *cta, struct sg_tlb *tlb, uint64_t addr);
+void sg_mem_forget(struct sg_cta *cta);
+
+/* Record a fault of @lane at the running operation; returns SG_STOP_FAULT. */
+enum sg_stop sg_fault_set(struct sg_cta *cta, struct sg_warp *warp, unsigned lane,
+                          enum sg_fault_code code, uint64_t addr, const char *what);
+
+/* Operations that run out of line: registers by offset from the running frame. */
+typedef enum sg_stop sg_op_fn(struct sg_cta *cta, struct sg_warp *warp,
+                              const struct sg_op *op, uint32_t m);
+sg_op_fn sg_op_atom, sg_op_isspace, sg_op_shfl, sg_op_vote, sg_op_match, sg_op_redux,
+    sg_op_elect, sg_op_bar_warp, sg_op_sreg, sg_op_vprintf, sg_op_malloc, sg_op_free,
+    sg_op_assertfail, sg_op_frame, sg_op_trap;
+
+static inline uint32_t *
+sg_reg_w(const struct sg_warp *warp, uint32_t off)
+{
+    return (uint32_t *)(void *)(warp->area[SG_W] + warp->frags[0].base[SG_W] + off);
+}
+
+static inline uint64_t *
+sg_reg_d(const struct sg_warp *warp, uint32_t off)
+{
+    return (uint64_t *)(void *)(warp->area[SG_D] + warp->frags[0].base[SG_D] + off);
+}
+
+static inline uint32_t *
+sg_reg_p(const struct sg_warp *warp, uint32_t off)
+{
+    return (uint32_t *)(void *)(warp->area[SG_P] + warp->frags[0].base[SG_P] + off);
+}
+
+/* Absent operand. */
+#define SG_OFF_NONE UINT32_MAX
+
+#define SG_FOR_LANES(lane, m)                                                            \
+    for (uint32_t left_##lane = (m), lane;                                               \
+         left_##lane && ((lane = (uint32_t)__builtin_ctz(left_##lane)), 1);              \
+         left_##lane &= left_##lane - 1)
+
+enum sg_bar { SG_BAR_SYNC, SG_BAR_ARRIVE, SG_BAR_RED_AND, SG_BAR_RED_OR, SG_BAR_RED_POPC };
+
+enum sg_sreg {
+    SG_SREG_TID_X, SG_SREG_TID_Y, SG_SREG_TID_Z,
+    SG_SREG_NTID_X, SG_SREG_NTID_Y, SG_SREG_NTID_Z,
+    SG_SREG_CTAID_X, SG_SREG_CTAID_Y, SG_SREG_CTAID_Z,
+    SG_SREG_NCTAID_X, SG_SREG_NCTAID_Y, SG_SREG_NCTAID_Z,
+    SG_SREG_LANEID, SG_SREG_WARPID, SG_SREG_NWARPID, SG_SREG_SMID, SG_SREG_NSMID,
+    SG_SREG_GRIDID, SG_SREG_LANEMASK_EQ, SG_SREG_LANEMASK_LE, SG_SREG_LANEMASK_LT,
+    SG_SREG_LANEMASK_GE, SG_SREG_LANEMASK_GT, SG_SREG_CLOCK, SG_SREG_CLOCK_HI,
+    SG_SREG_CLOCK64, SG_SREG_GLOBALTIMER, SG_SREG_GLOBALTIMER_LO,
+    SG_SREG_GLOBALTIMER_HI, SG_SREG_TOTAL_SMEM, SG_SREG_DYNAMIC_SMEM,
+    SG_SREG_ENVREG1, SG_SREG_ENVREG2, SG_SREG_ZERO, SG_SREG_ONE,
+};
+
+enum sg_atom {
+    SG_ATOM_ADD, SG_ATOM_MIN_U, SG_ATOM_MIN_S, SG_ATOM_MAX_U, SG_ATOM_MAX_S,
+    SG_ATOM_INC, SG_ATOM_DEC, SG_ATOM_AND, SG_ATOM_OR, SG_ATOM_XOR, SG_ATOM_EXCH,
+    SG_ATOM_CAS, SG_ATOM_ADD_F32, SG_ATOM_ADD_F64, SG_ATOM_ADD_F16, SG_ATOM_ADD_F16X2,
+    SG_ATOM_ADD_BF16, SG_ATOM_ADD_BF16X2, SG_ATOM_MIN_F16, SG_ATOM_MAX_F16,
+    SG_ATOM_MIN_F16X2, SG_ATOM_MAX_F16X2, SG_ATOM_MIN_BF16, SG_ATOM_MAX_BF16,
+    SG_ATOM_MIN_BF16X2, SG_ATOM_MAX_BF16X2,
+};
+
+enum sg_shfl { SG_SHFL_UP, SG_SHFL_DOWN, SG_SHFL_BFLY, SG_SHFL_IDX };
+enum sg_vote { SG_VOTE_ALL, SG_VOTE_ANY, SG_VOTE_UNI };
+
+#endif
