@@ -5,9 +5,9 @@
  *
  * The sequence has the shape of a recorded small-network step: two batches up
  * from page-locked memory, forward and backward as 160 launches on one stream
- * with the queries, events, memsets and stream-ordered allocations that a caching
- * allocator and a library sprinkle between them, an optimiser, and then the loss
- * is read and the stream is waited for, which makes two synchronisations of its own.
+ * with the queries, events and memsets that an allocator and libraries sprinkle
+ * between them, an optimiser, and then the loss is read and the stream is waited for,
+ * which makes two synchronisations of its own.
  */
 #include "bench.h"
 
@@ -67,12 +67,14 @@ step_launch(struct step *step, CUdeviceptr in, CUdeviceptr out)
 static void
 step_layer(struct step *step)
 {
+    CUstreamCaptureStatus capturing;
     CUcontext current;
     CUdevice device;
 
     /* What libraries ask at every turn; all of it is known on the client. */
     CU(cuCtxGetCurrent(&current));
     CU(cuCtxGetDevice(&device));
+    CU(cuStreamIsCapturing(step->stream, &capturing));
     for (int i = 0; i < LAUNCHES_PER_LAYER; i++)
         step_launch(step, step->inputs, step->inputs);
 }
