@@ -4,3 +4,9 @@ UT_PTX_LIBS := -lzstd -llz4
 $(foreach t,test_ptx_parse test_ptx_errors test_ptx_init test_ptx_link test_ptx_corpus \
     test_sg_image,\
     $(eval $(call unit_test,$(t),tests/unit/$(t).c,$(UT_PTX_INCS),,ptx common,$(UT_PTX_LIBS))))
+
+# Goldens: an independent reference for the instructions of softgpu/exec.
+UT_GOLDEN_INCS := common softgpu/ptx softgpu/exec tests/unit
+$(foreach t,test_sg_golden_int,\
+    $(eval $(call unit_test,$(t),tests/unit/$(t).c tests/unit/ut_golden.c tests/unit/sg_ref.c,\
+        $(UT_GOLDEN_INCS),-Wno-missing-field-initializers,sgexec ptx common,$(UT_PTX_LIBS) -lm)))
