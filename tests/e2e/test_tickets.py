@@ -52,7 +52,8 @@ def test_bad_tickets_are_refused_and_the_good_one_goes_on(case):
     refused(case, pool, session, forged, "forged")
     refused(case, pool, session, "a" * 100, "malformed")
     refused(case, pool, session, made(case, pool, session, "expires=-5"), "expired")
-    refused(case, pool, session, made(case, pool, session, "not_before=1000"), "not valid yet")
+    refused(case, pool, session, made(case, pool, session, "not_before=1000", "expires=2000"),
+            "not valid yet")
     refused(case, pool, session, made(case, pool, session, "server=elsewhere"), "another server")
 
     case.equal(shell("alloc", 4096)[0], 0, "the session that was there before")

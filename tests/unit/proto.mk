@@ -7,3 +7,7 @@ $(eval $(call unit_test,test_gen_loop,tests/unit/test_gen_loop.c,$(GEN_LOOP_INCS
     genloop cudastub wire common,-lprotobuf-c))
 $(eval $(call unit_test,test_gen_hostile,tests/unit/test_gen_hostile.c $(GEN_TEST_SRCS) \
     $(GEN_NEGATIVE_SRCS),$(GEN_LOOP_INCS),,genloop cudastub wire common,-lprotobuf-c))
+
+# Wrong arguments for every call, against a whole pool.
+$(eval $(call driver_program,tests/programs/negative,tests/programs/negative.c \
+    $(GEN_NEGATIVE_SRCS),common,))
