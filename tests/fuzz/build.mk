@@ -5,7 +5,7 @@ FUZZ_CC ?= clang
 FUZZ_SECONDS ?= 20
 FUZZ_CFLAGS := -std=gnu11 -O1 -g -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
     -fno-sanitize-recover=undefined -fno-omit-frame-pointer -Wall -Wextra -Werror \
-    -Wno-unused-parameter
+    -Wno-unused-parameter -DGPUPOOL_VERSION='"fuzz"'
 
 # fuzz_target NAME,SRCS,INCS,LDLIBS: everything is compiled anew, instrumented
 define fuzz_target
@@ -19,6 +19,11 @@ endef
 FUZZ_PTX_SRCS := $(PTX_SRCS) common/gp_err.c common/gp_image.c
 $(eval $(call fuzz_target,fuzz_ptx,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd -llz4))
 $(eval $(call fuzz_target,fuzz_image,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd -llz4))
+
+# Control plane.
+CTL_FUZZ_SRCS := $(CTL_SRCS) $(COMMON_SRCS)
+$(eval $(call fuzz_target,fuzz_ticket,$(CTL_FUZZ_SRCS),$(CTL_INCS),$(CTL_LDLIBS)))
+$(eval $(call fuzz_target,fuzz_scheduler,$(SCHED_CORE_SRCS) $(SCHED_SRCS) $(CTL_FUZZ_SRCS),$(SCHED_INCS),$(SCHED_LDLIBS)))
 
 # Every word of the language, for the mutations.
 $(O)/fuzz/ptx.dict: softgpu/ptx/ptx_words.h

@@ -43,11 +43,12 @@ worker_main(void *argument)
 {
     struct worker *worker = argument;
     uint32_t *values = util_alloc(VALUES, sizeof(*values));
-    CUfunction kernel = prog_kernel(worker->prog, "bump");
+    CUfunction kernel;
     CUdeviceptr data;
     CUstream stream;
 
     CU(cuCtxSetCurrent(worker->prog->context));
+    kernel = prog_kernel(worker->prog, "bump");
     CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CU(cuMemAlloc(&data, VALUES * sizeof(*values)));
     for (uint32_t i = 0; i < VALUES; i++)

@@ -777,6 +777,64 @@ second_scheduler_on_the_same_state_does_not_start(void **state)
     sched_fini(&second);
 }
 
+/* A port that nobody has now; port 0 would be known to the daemon alone. */
+static unsigned
+free_port(void)
+{
+    unsigned port;
+    int fd;
+
+    assert_int_equal(gp_net_listen("127.0.0.1:0", 0, 1, &fd, NULL), 0);
+    port = gp_net_port(fd);
+    close(fd);
+    return port;
+}
+
+static void
+http_get(const char *address, const char *path, char *text, size_t size)
+{
+    char request[128];
+    size_t len = 0;
+    ssize_t n;
+    int fd;
+
+    snprintf(request, sizeof(request), "GET %s HTTP/1.0\r\n\r\n", path);
+    assert_int_equal(
+        gp_net_connect(address, 0, gp_now_ns() + PATIENCE, true, &fd, NULL), 0);
+    assert_int_equal(gp_file_write_all(fd, request, strlen(request)), 0);
+    while ((n = read(fd, text + len, size - len - 1)) > 0)
+        len += (size_t)n;
+    text[len] = 0;
+    close(fd);
+}
+
+static void
+metrics_show_cards_and_sessions(void **state)
+{
+    struct world *w = *state;
+    char address[32], text[16384];
+    int server, client;
+
+    end(w, SIGTERM);
+    snprintf(address, sizeof(address), "127.0.0.1:%u", free_port());
+    w->config.metrics_listen = address;
+    start(w);
+    server = join(w, "node-a", 1);
+    client = dial(w);
+    drop(granted(client, wish(30, GIB)));
+    http_get(address, "/metrics", text, sizeof(text));
+    assert_non_null(strstr(text, "200 OK"));
+    assert_non_null(strstr(text, "\ngpupool_sessions 1\n"));
+    assert_non_null(strstr(text, "\ngpupool_servers{state=\"alive\"} 1\n"));
+    assert_non_null(strstr(text, "gpupool_card_core_given_percent{server=\"node-a\","
+                                 "card=\"0\",uuid=\"GPU-6e6e6e6e-"));
+    assert_non_null(strstr(text, "\"} 30\n"));
+    http_get(address, "/else", text, sizeof(text));
+    assert_non_null(strstr(text, "404"));
+    close(server);
+    close(client);
+}
+
 #define PROMISE(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int
@@ -798,6 +856,7 @@ main(void)
         PROMISE(tokens_guard_servers_and_clients),
         PROMISE(nonsense_is_refused_in_words),
         PROMISE(bytes_that_are_no_message_end_only_their_connection),
+        PROMISE(metrics_show_cards_and_sessions),
         PROMISE(second_scheduler_on_the_same_state_does_not_start),
     };
 
