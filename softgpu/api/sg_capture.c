@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stream capture.
+ *
+ * Streams and events remember nodes by handle: the graph under capture can be
+ * got at by cuStreamGetCaptureInfo, and its nodes can be taken away.
+ */
+#include "sg_capture.h"
+
+#include "sg_core.h"
+#include "sg_ctx.h"
+#include "sg_event.h"
+#include "sg_graph.h"
+#include "sg_handle.h"
+#include "sg_stream.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sg_capture {
+    struct sg_capture *next; /* all active captures */
+    uint64_t id;
+    struct sg_stream *origin;
+    CUstreamCaptureMode mode;
+    pthread_t thread;
+    bool invalid;
+    bool borrowed; /* the graph is the caller's (cuStreamBeginCaptureToGraph) */
+    struct sg_graph *graph;
+};
+
+static struct sg_capture *captures; /* lock held */
+static _Thread_local CUstreamCaptureMode thread_mode;
+
+/* ---------------------------------------------------------------- dependencies */
+
+static CUresult
+set_deps(uint64_t **deps, size_t *n, const uint64_t *from, size_t n_from)
+{
+    uint64_t *p = malloc((n_from + 1) * sizeof(*p));
+
+    if (!p)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (n_from)
+        memcpy(p, from, n_from * sizeof(*p));
+    free(*deps);
+    *deps = p;
+    *n = n_from;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+add_deps(struct sg_stream *stream, const uint64_t *more, size_t n_more)
+{
+    uint64_t *p;
+
+    p = realloc(stream->capture_deps,
+                (stream->n_capture_deps + n_more + 1) * sizeof(*p));
+    if (!p)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    stream->capture_deps = p;
+    for (size_t i = 0; i < n_more; i++) {
+        size_t j = 0;
+
+        while (j < stream->n_capture_deps && p[j] != more[i])
+            j++;
+        if (j == stream->n_capture_deps)
+            p[stream->n_capture_deps++] = more[i];
+    }
+    return CUDA_SUCCESS;
+}
+
+/* The nodes behind the handles; those that were destroyed are left out. */
+static size_t
+resolve_deps(const uint64_t *handles, size_t n, struct sg_graph_node **nodes)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        nodes[found] = sg_handle_get(SG_KIND_NODE, handles[i]);
+        if (nodes[found])
+            found++;
+    }
+    return found;
+}
+
+static void
+leave_capture(struct sg_stream *stream)
+{
+    stream->capture = NULL;
+    free(stream->capture_deps);
+    stream->capture_deps = NULL;
+    stream->n_capture_deps = 0;
+}
+
+/* Takes every stream and event out of @cap and frees it, not its graph. */
+static void
+capture_end(struct sg_capture *cap)
+{
+    struct sg_capture **p = &captures;
+
+    for (struct sg_ctx *c = sg_ctx_list; c; c = c->next) {
+        for (struct sg_stream *s = c->streams; s; s = s->next)
+            if (s->capture == cap)
+                leave_capture(s);
+        for (struct sg_event *e = c->events; e; e = e->next) {
+            if (e->capture_id != cap->id)
+                continue;
+            e->capture_id = 0;
+            free(e->capture_deps);
+            e->capture_deps = NULL;
+            e->n_capture_deps = 0;
+        }
+    }
+    while (*p != cap)
+        p = &(*p)->next;
+    *p = cap->next;
+    free(cap);
+}
+
+bool
+sg_capture_uses(const struct sg_graph *graph)
+{
+    for (struct sg_capture *c = captures; c; c = c->next)
+        if (c->graph == graph)
+            return true;
+    return false;
+}
+
+void
+sg_capture_abandon(struct sg_stream *stream)
+{
+    struct sg_capture *cap = stream->capture;
+
+    if (cap->origin != stream) { /* its work can no longer be joined */
+        cap->invalid = true;
+        leave_capture(stream);
+        return;
+    }
+    if (!cap->borrowed)
+        sg_graph_free(cap->graph);
+    leave_capture(stream);
+    capture_end(cap);
+}
+
+/* ----------------------------------------------------------------- adding nodes */
+
+CUresult
+sg_capture_add(struct sg_stream *stream, struct sg_node_data *data,
+               struct sg_graph_node **ret_node)
+{
+    struct sg_capture *cap = stream->capture;
+    CLEANUP_FREE struct sg_graph_node **deps = NULL;
+    struct sg_graph_node *node;
+    size_t n;
+    CUresult rc;
+
+    if (cap->invalid) {
+        sg_node_data_fini(data);
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    deps = calloc(stream->n_capture_deps + 1, sizeof(*deps));
+    if (!deps) {
+        sg_node_data_fini(data);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    n = resolve_deps(stream->capture_deps, stream->n_capture_deps, deps);
+    rc = sg_graph_add(cap->graph, deps, n, data, &node);
+    if (rc == CUDA_SUCCESS)
+        rc = set_deps(&stream->capture_deps, &stream->n_capture_deps, &node->handle, 1);
+    if (rc != CUDA_SUCCESS) {
+        cap->invalid = true;
+        return rc;
+    }
+    if (ret_node)
+        *ret_node = node;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+sg_capture_event_record(struct sg_stream *stream, struct sg_event *event, bool external)
+{
+    struct sg_capture *cap = stream->capture;
+
+    if (cap->invalid)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (external) {
+        struct sg_node_data data = {
+            .type = CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+            .ctx = stream->ctx->handle,
+            .event = event->handle,
+        };
+
+        return sg_capture_add(stream, &data, NULL);
+    }
+    event->capture_id = cap->id;
+    return set_deps(&event->capture_deps, &event->n_capture_deps, stream->capture_deps,
+                    stream->n_capture_deps);
+}
+
+static struct sg_capture *
+capture_of_event(const struct sg_event *event)
+{
+    for (struct sg_capture *c = captures; c; c = c->next)
+        if (c->id == event->capture_id)
+            return c;
+    return NULL;
+}
+
+CUresult
+sg_capture_event_wait(struct sg_stream *stream, struct sg_event *event, bool external)
+{
+    struct sg_capture *cap = stream->capture, *from = capture_of_event(event);
+
+    if (cap && cap->invalid)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (cap && external) {
+        struct sg_node_data data = {
+            .type = CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+            .ctx = stream->ctx->handle,
+            .event = event->handle,
+        };
+
+        return sg_capture_add(stream, &data, NULL);
+    }
+    if (!from) { /* work outside of the capture */
+        if (cap)
+            cap->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    }
+    if (cap && from != cap) {
+        cap->invalid = from->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+    }
+    if (stream->kind == SG_STREAM_LEGACY_KIND) {
+        from->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    stream->capture = from; /* an uncaptured stream joins */
+    return add_deps(stream, event->capture_deps, event->n_capture_deps);
+}
+
+/* ---------------------------------------------------------------- forbidden calls */
+
+CUresult
+sg_capture_check_legacy_stream(struct sg_stream *stream)
+{
+    if (!captures || stream->kind != SG_STREAM_LEGACY_KIND)
+        return CUDA_SUCCESS;
+    for (struct sg_stream *s = stream->ctx->streams; s; s = s->next) {
+        if (!s->capture || s->non_blocking)
+            continue;
+        s->capture->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult
+sg_capture_check_unsafe(void)
+{
+    if (!captures || thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_SUCCESS;
+    for (struct sg_capture *c = captures; c; c = c->next) {
+        bool mine = pthread_equal(c->thread, pthread_self());
+
+        if (c->mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+            continue;
+        if (!mine && (c->mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL ||
+                      thread_mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
+            continue;
+        c->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    return CUDA_SUCCESS;
+}
+
+SG_CALL(cuThreadExchangeStreamCaptureMode, CUstreamCaptureMode *mode)
+{
+    CUstreamCaptureMode old = thread_mode;
+
+    if (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
+    thread_mode = *mode;
+    *mode = old;
+    return CUDA_SUCCESS;
+}
+
+/* -------------------------------------------------------------------- the calls */
+
+static CUresult
+enter_stream(CUstream handle, struct sg_stream **ret_stream)
+{
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = sg_stream_get(ctx, handle, ret_stream);
+    return rc == CUDA_SUCCESS ? rc : sg_leave(rc);
+}
+
+static CUresult
+begin(struct sg_stream *stream, CUstreamCaptureMode mode, struct sg_graph *graph,
+      struct sg_capture **ret_cap)
+{
+    static uint64_t last_id;
+    struct sg_capture *cap;
+    CUresult rc = CUDA_SUCCESS;
+
+    if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (stream->kind == SG_STREAM_LEGACY_KIND)
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (stream->capture)
+        return CUDA_ERROR_ILLEGAL_STATE;
+    cap = calloc(1, sizeof(*cap));
+    if (!cap)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    cap->borrowed = graph != NULL;
+    cap->graph = graph;
+    if (!graph)
+        rc = sg_graph_new(&cap->graph);
+    if (rc != CUDA_SUCCESS) {
+        free(cap);
+        return rc;
+    }
+    cap->id = ++last_id;
+    cap->origin = stream;
+    cap->mode = mode;
+    cap->thread = pthread_self();
+    cap->next = captures;
+    captures = cap;
+    stream->capture = cap;
+    *ret_cap = cap;
+    return CUDA_SUCCESS;
+}
+
+SG_CALL(cuStreamBeginCapture_v2, CUstream hStream, CUstreamCaptureMode mode)
+{
+    struct sg_stream *stream;
+    struct sg_capture *cap;
+    CUresult rc = enter_stream(hStream, &stream);
+
+    return rc == CUDA_SUCCESS ? sg_leave(begin(stream, mode, NULL, &cap)) : rc;
+}
+
+SG_CALL(cuStreamBeginCapture, CUstream hStream)
+{
+    return cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+SG_CALL(cuStreamBeginCaptureToGraph, CUstream hStream, CUgraph hGraph,
+        const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
+        size_t numDependencies, CUstreamCaptureMode mode)
+{
+    struct sg_stream *stream;
+    struct sg_capture *cap;
+    struct sg_graph *graph;
+    CUresult rc = enter_stream(hStream, &stream);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    graph = SG_OBJ(sg_graph, SG_KIND_GRAPH, hGraph);
+    if (!graph || (numDependencies && !dependencies))
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    for (size_t i = 0; i < numDependencies; i++) {
+        struct sg_graph_node *n = SG_OBJ(sg_graph_node, SG_KIND_NODE, dependencies[i]);
+
+        if (!n || n->graph != graph)
+            return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    }
+    rc = begin(stream, mode, graph, &cap);
+    if (rc == CUDA_SUCCESS)
+        rc = add_deps(stream, (const uint64_t *)(const void *)dependencies,
+                      numDependencies);
+    return sg_leave(rc);
+}
+
+static void
+mark_ancestors(struct sg_graph *graph, bool *marked)
+{
+    /* Captured nodes only depend on older ones: one pass from the end. */
+    for (size_t i = graph->n_nodes; i-- > 0;) {
+        struct sg_graph_node *n = graph->nodes[i];
+
+        for (size_t d = 0; marked[i] && d < n->n_deps; d++)
+            marked[n->deps[d]->index] = true;
+    }
+}
+
+/* True when all work of the other streams lies before the origin's last. */
+static bool
+all_joined(struct sg_capture *cap)
+{
+    struct sg_graph *graph = cap->graph;
+    CLEANUP_FREE bool *marked = calloc(graph->n_nodes + 1, sizeof(*marked));
+
+    if (!marked)
+        return false;
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        graph->nodes[i]->index = i;
+    for (size_t i = 0; i < cap->origin->n_capture_deps; i++) {
+        struct sg_graph_node *n =
+            sg_handle_get(SG_KIND_NODE, cap->origin->capture_deps[i]);
+
+        if (n)
+            marked[n->index] = true;
+    }
+    mark_ancestors(graph, marked);
+    for (struct sg_ctx *c = sg_ctx_list; c; c = c->next) {
+        for (struct sg_stream *s = c->streams; s; s = s->next) {
+            for (size_t i = 0; s->capture == cap && i < s->n_capture_deps; i++) {
+                struct sg_graph_node *n =
+                    sg_handle_get(SG_KIND_NODE, s->capture_deps[i]);
+
+                if (n && !marked[n->index])
+                    return false;
+            }
+        }
+    }
+    return true;
+}
+
+static CUresult
+end(struct sg_stream *stream, struct sg_graph **ret_graph)
+{
+    struct sg_capture *cap = stream->capture;
+    CUresult rc = CUDA_SUCCESS;
+
+    if (!cap)
+        return CUDA_ERROR_ILLEGAL_STATE;
+    if (cap->origin != stream)
+        return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+    if (cap->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+        !pthread_equal(cap->thread, pthread_self()))
+        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    if (cap->invalid)
+        rc = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    else if (!all_joined(cap))
+        rc = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    if (rc == CUDA_SUCCESS && !cap->graph->handle) {
+        cap->graph->handle = sg_handle_new(SG_KIND_GRAPH, cap->graph);
+        if (!cap->graph->handle)
+            rc = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (rc == CUDA_SUCCESS)
+        *ret_graph = cap->graph;
+    else if (!cap->borrowed)
+        sg_graph_free(cap->graph);
+    capture_end(cap);
+    return rc;
+}
+
+SG_CALL(cuStreamEndCapture, CUstream hStream, CUgraph *phGraph)
+{
+    struct sg_graph *graph;
+    struct sg_stream *stream;
+    CUresult rc = enter_stream(hStream, &stream);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!phGraph)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    *phGraph = NULL;
+    rc = end(stream, &graph);
+    if (rc == CUDA_SUCCESS)
+        *phGraph = (CUgraph)(uintptr_t)graph->handle;
+    return sg_leave(rc);
+}
+
+static CUstreamCaptureStatus
+status_of(const struct sg_stream *stream)
+{
+    if (!stream->capture)
+        return CU_STREAM_CAPTURE_STATUS_NONE;
+    return stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                    : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+SG_CALL(cuStreamIsCapturing, CUstream hStream, CUstreamCaptureStatus *captureStatus)
+{
+    struct sg_stream *stream;
+    CUresult rc = enter_stream(hStream, &stream);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!captureStatus)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    rc = sg_capture_check_legacy_stream(stream);
+    if (rc == CUDA_SUCCESS)
+        *captureStatus = status_of(stream);
+    return sg_leave(rc);
+}
+
+/* The arrays belong to the stream until its next call, as documented. */
+SG_CALL(cuStreamGetCaptureInfo_v3, CUstream hStream,
+        CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out,
+        const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out,
+        size_t *numDependencies_out)
+{
+    struct sg_capture *cap;
+    struct sg_stream *stream;
+    CUresult rc = enter_stream(hStream, &stream);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!captureStatus_out)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    rc = sg_capture_check_legacy_stream(stream);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
+    *captureStatus_out = status_of(stream);
+    cap = stream->capture;
+    if (!cap || cap->invalid)
+        return sg_leave(CUDA_SUCCESS);
+    if (graph_out && !cap->graph->handle)
+        cap->graph->handle = sg_handle_new(SG_KIND_GRAPH, cap->graph);
+    if (id_out)
+        *id_out = cap->id;
+    if (graph_out)
+        *graph_out = (CUgraph)(uintptr_t)cap->graph->handle;
+    if (dependencies_out)
+        *dependencies_out = (const CUgraphNode *)(const void *)stream->capture_deps;
+    if (edgeData_out)
+        *edgeData_out = NULL;
+    if (numDependencies_out)
+        *numDependencies_out = stream->n_capture_deps;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuStreamGetCaptureInfo_v2, CUstream hStream,
+        CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out,
+        const CUgraphNode **dependencies_out, size_t *numDependencies_out)
+{
+    return cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out,
+                                     dependencies_out, NULL, numDependencies_out);
+}
+
+SG_CALL(cuStreamGetCaptureInfo, CUstream hStream, CUstreamCaptureStatus *captureStatus,
+        cuuint64_t *id)
+{
+    return cuStreamGetCaptureInfo_v3(hStream, captureStatus, id, NULL, NULL, NULL, NULL);
+}
+
+SG_CALL(cuStreamUpdateCaptureDependencies_v2, CUstream hStream,
+        CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
+        size_t numDependencies, unsigned int flags)
+{
+    const uint64_t *handles = (const uint64_t *)(const void *)dependencies;
+    struct sg_stream *stream;
+    CUresult rc = enter_stream(hStream, &stream);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!stream->capture)
+        return sg_leave(CUDA_ERROR_ILLEGAL_STATE);
+    if (stream->capture->invalid)
+        return sg_leave(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    if ((numDependencies && !handles) || flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    for (size_t i = 0; i < numDependencies; i++) {
+        struct sg_graph_node *n = sg_handle_get(SG_KIND_NODE, handles[i]);
+
+        if (!n || n->graph != stream->capture->graph)
+            return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    }
+    if (flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES)
+        rc = add_deps(stream, handles, numDependencies);
+    else
+        rc = set_deps(&stream->capture_deps, &stream->n_capture_deps, handles,
+                      numDependencies);
+    return sg_leave(rc);
+}
+
+SG_CALL(cuStreamUpdateCaptureDependencies, CUstream hStream, CUgraphNode *dependencies,
+        size_t numDependencies, unsigned int flags)
+{
+    return cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, NULL,
+                                                numDependencies, flags);
+}

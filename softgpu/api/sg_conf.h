@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the environment asks of the software cards: how many, how large, which
+ * compute capability, which set of cards (SOFTGPU_INSTANCE) and which of them
+ * this process may see.
+ *
+ * Read once, by cuInit, into storage of the caller; immutable afterwards.  It
+ * is only a wish: a card that other processes already use keeps the size it
+ * was born with (see sg_card.h).
+ */
+#ifndef SG_CONF_H
+#define SG_CONF_H
+
+#include "gp_base.h"
+
+#include <stdint.h>
+
+struct gp_err;
+
+enum {
+    /* One arena of 1 TiB per card has to fit between two fixed bases. */
+    SG_MAX_CARDS = 16,
+    /* Token bookkeeping is an array in the shared segment. */
+    SG_MAX_SMS = 128,
+    SG_NAME_MAX = 96,
+    SG_INSTANCE_MAX = 64,
+};
+
+/* The figures that follow from the compute capability. */
+struct sg_profile {
+    int major, minor;
+    int threads_per_sm;
+    int blocks_per_sm;
+    int shared_per_sm;      /* bytes */
+    int shared_optin;       /* bytes one block may opt in to */
+    int l2_bytes;
+    int fp64_ratio;
+    const char *name;
+};
+
+struct sg_conf {
+    unsigned n_cards;
+    uint64_t memory; /* bytes per card */
+    unsigned sms;
+    const struct sg_profile *profile;
+    char name[SG_NAME_MAX];
+    char instance[SG_INSTANCE_MAX];
+    unsigned n_visible;
+    unsigned visible[SG_MAX_CARDS]; /* card index of each ordinal */
+};
+
+int sg_conf_read(struct sg_conf *ret_conf, struct gp_err *err);
+
+/* A UUID that is the same in every process of this host for one card, and
+ * different for another instance, another index or another host. */
+void sg_conf_uuid(const struct sg_conf *conf, unsigned card, uint8_t ret_uuid[16]);
+
+/* Likewise; *ret_domain tells instances apart, *ret_bus the cards of one. */
+void sg_conf_pci(const struct sg_conf *conf, unsigned card, int *ret_domain,
+                 int *ret_bus, int *ret_device);
+
+#endif

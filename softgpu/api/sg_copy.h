@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies and fills: every form of cuMemcpy* and cuMemset* becomes one box of
+ * rows between two host-visible places, checked at the call.
+ *
+ * Lock held for all functions; the bytes move without it.
+ */
+#ifndef SG_COPY_H
+#define SG_COPY_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct sg_ctx;
+struct sg_op;
+struct sg_stream;
+
+struct sg_box {
+    char *dst;
+    const char *src;
+    size_t dst_pitch, dst_slice, src_pitch, src_slice;
+    size_t width, height, depth;
+    bool src_pageable, dst_pageable;
+};
+
+/* Checks a description and resolves it. */
+CUresult sg_copy_resolve(const CUDA_MEMCPY3D *desc, struct sg_box *ret_box);
+/* A fill: @set->elementSize is 1, 2 or 4. */
+CUresult sg_fill_check(const CUDA_MEMSET_NODE_PARAMS *set);
+
+CUresult sg_copy_op(struct sg_ctx *ctx, const struct sg_box *box, struct sg_op **ret_op);
+CUresult sg_fill_op(struct sg_ctx *ctx, const CUDA_MEMSET_NODE_PARAMS *set,
+                    struct sg_op **ret_op);
+
+/* In stream order; sync: returns when it is done. */
+CUresult sg_copy_enqueue(struct sg_stream *stream, const CUDA_MEMCPY3D *desc, bool sync);
+CUresult sg_fill_enqueue(struct sg_stream *stream, const CUDA_MEMSET_NODE_PARAMS *set,
+                         bool sync);
+
+/* Builds the description of a linear copy. */
+CUDA_MEMCPY3D sg_copy_linear(CUmemorytype dst_type, const void *dst,
+                             CUmemorytype src_type, const void *src, size_t len);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A context: the owner of streams, modules and memory on one device, and the
+ * place where the first asynchronous error sticks.
+ *
+ * Lives from its creation until it is destroyed *and* the last operation,
+ * event or waiter lets go of it (refs).  After destruction `dead` is set, its
+ * handle names nothing, and every owned object's handle is gone as well.  Lock
+ * held for all functions; sg_ctx_destroy() drops it while it waits.
+ */
+#ifndef SG_CTX_H
+#define SG_CTX_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sg_alloc;
+struct sg_dev;
+struct sg_event;
+struct sg_memview;
+struct sg_module;
+struct sg_output;
+struct sg_stream;
+
+struct sg_ctx {
+    uint64_t handle;
+    unsigned refs;
+    struct sg_dev *dev;
+    struct sg_ctx *next; /* all live contexts */
+    bool primary, dead;
+    unsigned flags, api_version;
+    uint64_t id;
+    CUresult error; /* sticky */
+    unsigned n_ops; /* submitted and not done */
+    struct sg_memview *view;
+    struct sg_stream *legacy; /* also in the list */
+    struct sg_stream *streams;
+    struct sg_event *events;
+    struct sg_module *modules;
+    struct sg_ctx **peers; /* whose memory kernels of this one may touch */
+    unsigned n_peers;
+    size_t limits[16];
+    CUfunc_cache cache_config;
+    struct sg_output *output; /* device printf, assert and heap */
+    unsigned sm_first, n_sms; /* the part of the card a green context has */
+};
+
+CUresult sg_ctx_new(struct sg_dev *dev, unsigned flags, bool primary,
+                    struct sg_ctx **ret_ctx);
+void sg_ctx_destroy(struct sg_ctx *ctx);
+struct sg_ctx *sg_ctx_ref(struct sg_ctx *ctx); /* NULL passes through */
+void sg_ctx_unref(struct sg_ctx *ctx); /* NULL is a no-op */
+
+/* First error wins; running kernels of the context are told to end. */
+void sg_ctx_fail(struct sg_ctx *ctx, CUresult error);
+
+/* Waits until everything submitted before is done; the context's error. */
+CUresult sg_ctx_synchronize(struct sg_ctx *ctx);
+
+/* The same for every context of the process. */
+void sg_ctx_synchronize_all(void);
+
+/* The calling thread's stack of current contexts. */
+CUresult sg_ctx_current(struct sg_ctx **ret_ctx);
+uint64_t sg_ctx_current_handle(void);
+int sg_ctx_push(uint64_t handle);
+int sg_ctx_set_current(uint64_t handle); /* 0: none */
+
+/* All live contexts of the process. */
+extern struct sg_ctx *sg_ctx_list;
+
+/* Primary contexts (sg_primary.c). */
+CUresult sg_primary_retain(struct sg_dev *dev, struct sg_ctx **ret_ctx);
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events.
+ */
+#include "sg_event.h"
+
+#include "sg_capture.h"
+#include "sg_core.h"
+#include "sg_ctx.h"
+#include "sg_handle.h"
+#include "sg_op.h"
+#include "sg_output.h"
+#include "sg_stream.h"
+
+#include "gp_base.h"
+
+#include <stdlib.h>
+
+enum {
+    EVENT_FLAGS = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS,
+};
+
+static const struct sg_op_class record_class = {
+    .name = "event-record",
+    .lane = SG_LANE_INLINE,
+    .always = true,
+};
+
+static const struct sg_op_class wait_class = {
+    .name = "event-wait",
+    .lane = SG_LANE_INLINE,
+    .always = true,
+};
+
+CUresult
+sg_event_record(struct sg_event *event, struct sg_stream *stream)
+{
+    struct sg_op *op;
+    CUresult rc;
+
+    event->capture_id = 0;
+    op = calloc(1, sizeof(*op));
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    sg_op_init(op, &record_class, stream->ctx);
+    sg_op_ref(op);
+    rc = sg_stream_enqueue(stream, op, NULL);
+    if (rc != CUDA_SUCCESS) {
+        sg_op_unref(op);
+        return rc;
+    }
+    sg_op_unref(event->record);
+    event->record = op;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+sg_event_wait(struct sg_stream *stream, struct sg_event *event)
+{
+    struct sg_op *op;
+
+    if (sg_op_is_done(event->record))
+        return CUDA_SUCCESS;
+    op = calloc(1, sizeof(*op));
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    sg_op_init(op, &wait_class, stream->ctx);
+    return sg_stream_enqueue(stream, op, event->record);
+}
+
+void
+sg_event_destroy(struct sg_event *event)
+{
+    struct sg_event **p = &event->ctx->events;
+
+    while (*p && *p != event)
+        p = &(*p)->next;
+    if (*p)
+        *p = event->next;
+    sg_handle_drop(event->handle);
+    sg_op_unref(event->record);
+    free(event->capture_deps);
+    free(event);
+}
+
+SG_CALL(cuEventCreate, CUevent *phEvent, unsigned int Flags)
+{
+    struct sg_ctx *ctx;
+    struct sg_event *event;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!phEvent || Flags & ~(unsigned)EVENT_FLAGS ||
+        ((Flags & CU_EVENT_INTERPROCESS) && !(Flags & CU_EVENT_DISABLE_TIMING)))
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    event = calloc(1, sizeof(*event));
+    if (!event)
+        return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    event->handle = sg_handle_new(SG_KIND_EVENT, event);
+    if (!event->handle) {
+        free(event);
+        return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    event->ctx = ctx;
+    event->flags = Flags;
+    event->next = ctx->events;
+    ctx->events = event;
+    *phEvent = (CUevent)(uintptr_t)event->handle;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+/* Entry for calls that take an event and need no current context. */
+static CUresult
+enter_event(CUevent handle, struct sg_event **ret_event)
+{
+    CUresult rc = sg_enter_init();
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *ret_event = SG_OBJ(sg_event, SG_KIND_EVENT, handle);
+    return *ret_event ? CUDA_SUCCESS : sg_leave(CUDA_ERROR_INVALID_HANDLE);
+}
+
+SG_CALL(cuEventDestroy_v2, CUevent hEvent)
+{
+    struct sg_event *event;
+    CUresult rc = enter_event(hEvent, &event);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    sg_event_destroy(event);
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuEventDestroy, CUevent hEvent)
+{
+    return cuEventDestroy_v2(hEvent);
+}
+
+SG_CALL(cuEventRecordWithFlags, CUevent hEvent, CUstream hStream, unsigned int flags)
+{
+    struct sg_stream *stream;
+    struct sg_event *event;
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    event = SG_OBJ(sg_event, SG_KIND_EVENT, hEvent);
+    if (!event)
+        return sg_leave(CUDA_ERROR_INVALID_HANDLE);
+    rc = sg_stream_get(ctx, hStream, &stream);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
+    if (stream->ctx != event->ctx)
+        return sg_leave(CUDA_ERROR_INVALID_HANDLE);
+    if (stream->capture)
+        rc = sg_capture_event_record(stream, event, flags & CU_EVENT_RECORD_EXTERNAL);
+    else if (flags & CU_EVENT_RECORD_EXTERNAL)
+        rc = CUDA_ERROR_ILLEGAL_STATE;
+    else
+        rc = sg_event_record(event, stream);
+    return sg_leave(rc);
+}
+
+SG_CALL(cuEventRecord, CUevent hEvent, CUstream hStream)
+{
+    return cuEventRecordWithFlags(hEvent, hStream, CU_EVENT_RECORD_DEFAULT);
+}
+
+SG_CALL(cuEventQuery, CUevent hEvent)
+{
+    struct sg_event *event;
+    CUresult rc = enter_event(hEvent, &event);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (event->capture_id)
+        return sg_leave(CUDA_ERROR_CAPTURED_EVENT);
+    if (event->ctx->error != CUDA_SUCCESS)
+        return sg_leave(event->ctx->error);
+    return sg_leave(sg_op_is_done(event->record) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
+}
+
+SG_CALL(cuEventSynchronize, CUevent hEvent)
+{
+    struct sg_event *event;
+    struct sg_ctx *ctx;
+    struct sg_op *op;
+    CUresult rc = enter_event(hEvent, &event);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (event->capture_id)
+        return sg_leave(CUDA_ERROR_CAPTURED_EVENT);
+    ctx = sg_ctx_ref(event->ctx);
+    op = sg_op_ref(event->record);
+    sg_op_wait(op);
+    rc = ctx->error;
+    sg_output_flush(ctx);
+    sg_op_unref(op);
+    sg_ctx_unref(ctx);
+    return sg_leave(rc);
+}
+
+SG_CALL(cuEventElapsedTime_v2, float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+    struct sg_event *start, *end;
+    CUresult rc = enter_event(hStart, &start);
+    int64_t ns;
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    end = SG_OBJ(sg_event, SG_KIND_EVENT, hEnd);
+    if (!pMilliseconds)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    if (!end || !start->record || !end->record ||
+        (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
+        return sg_leave(CUDA_ERROR_INVALID_HANDLE);
+    if (start->ctx->error != CUDA_SUCCESS)
+        return sg_leave(start->ctx->error);
+    if (!sg_op_is_done(start->record) || !sg_op_is_done(end->record))
+        return sg_leave(CUDA_ERROR_NOT_READY);
+    ns = (int64_t)(end->record->done_ns - start->record->done_ns);
+    *pMilliseconds = (float)((double)ns / 1e6);
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuEventElapsedTime, float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+    return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
+}
+
+SG_CALL(cuStreamWaitEvent, CUstream hStream, CUevent hEvent, unsigned int Flags)
+{
+    struct sg_stream *stream;
+    struct sg_event *event;
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    event = SG_OBJ(sg_event, SG_KIND_EVENT, hEvent);
+    if (!event)
+        return sg_leave(CUDA_ERROR_INVALID_HANDLE);
+    rc = sg_stream_get(ctx, hStream, &stream);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
+    if (stream->capture || event->capture_id)
+        rc = sg_capture_event_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL);
+    else
+        rc = sg_event_wait(stream, event);
+    return sg_leave(rc);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An event: the operation that last recorded it, whose end is its time.
+ *
+ * Owned by its context's list.  Lock held for all functions.
+ */
+#ifndef SG_EVENT_H
+#define SG_EVENT_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+
+#include <stdint.h>
+
+struct sg_ctx;
+struct sg_op;
+struct sg_stream;
+
+struct sg_event {
+    uint64_t handle;
+    struct sg_ctx *ctx; /* no reference: the context owns the event */
+    struct sg_event *next;
+    unsigned flags;
+    struct sg_op *record; /* reference; NULL: never recorded */
+    /* Recorded inside a stream capture: the nodes it stands for. */
+    uint64_t capture_id;
+    uint64_t *capture_deps; /* handles of nodes */
+    size_t n_capture_deps;
+};
+
+void sg_event_destroy(struct sg_event *event);
+
+/* Records in stream order; also used by graph nodes. */
+CUresult sg_event_record(struct sg_event *event, struct sg_stream *stream);
+/* An operation that ends when the event's record at this moment does. */
+CUresult sg_event_wait(struct sg_stream *stream, struct sg_event *event);
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The graph itself: nodes, edges, copies, order.
+ */
+#include "sg_graph.h"
+
+#include "sg_core.h"
+#include "sg_ctx.h"
+#include "sg_dev.h"
+#include "sg_handle.h"
+#include "sg_mem.h"
+#include "sg_module.h"
+#include "sg_userobj.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct sg_node_data *
+sg_graph_node_data(struct sg_graph_node *node)
+{
+    return &node->data;
+}
+
+/* ------------------------------------------------------------------- node data */
+
+static CUresult
+kernel_copy(const struct sg_node_data *from, struct sg_node_data *to)
+{
+    struct sg_ctx *ctx = sg_handle_get(SG_KIND_CTX, from->ctx);
+    struct sg_func *func;
+    CUresult rc;
+
+    to->kernel.params = NULL;
+    to->kernel.param_ptrs = NULL;
+    if (!ctx)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    rc = sg_func_get(ctx, from->kernel.req.func, &func);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    to->kernel.params = malloc(func->kernel->param_bytes + 1);
+    if (!to->kernel.params)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memcpy(to->kernel.params, from->kernel.params, func->kernel->param_bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+sg_node_data_copy(const struct sg_node_data *from, struct sg_node_data *to)
+{
+    *to = *from;
+    switch ((int)from->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        return kernel_copy(from, to);
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        to->child = NULL;
+        return sg_graph_clone(from->child, &to->child);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        to->memops.ops = malloc(from->memops.n * sizeof(*to->memops.ops) + 1);
+        if (!to->memops.ops)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        memcpy(to->memops.ops, from->memops.ops,
+               from->memops.n * sizeof(*to->memops.ops));
+        return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+        to->alloc.moved = true; /* the original gives the addresses back */
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_SUCCESS;
+    }
+}
+
+void
+sg_node_data_fini(struct sg_node_data *data)
+{
+    switch ((int)data->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        free(data->kernel.params);
+        free(data->kernel.param_ptrs);
+        break;
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        sg_graph_free(data->child);
+        break;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        free(data->memops.ops);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC: {
+        struct sg_dev *dev = sg_dev_get(data->alloc.props.location.id);
+
+        /* Memory that is still in use keeps its addresses for good. */
+        if (dev && data->alloc.dptr && !data->alloc.moved &&
+            !sg_mem_find(data->alloc.dptr))
+            sg_mem_unreserve(dev, data->alloc.dptr, data->alloc.size);
+        break;
+    }
+    }
+    memset(data, 0, sizeof(*data));
+    data->type = CU_GRAPH_NODE_TYPE_EMPTY;
+}
+
+/* ---------------------------------------------------------------------- graphs */
+
+CUresult
+sg_graph_new(struct sg_graph **ret_graph)
+{
+    *ret_graph = calloc(1, sizeof(**ret_graph));
+    return *ret_graph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static void
+node_free(struct sg_graph_node *node)
+{
+    sg_handle_drop(node->handle);
+    sg_node_data_fini(&node->data);
+    free(node->deps);
+    free(node);
+}
+
+void
+sg_graph_free(struct sg_graph *graph)
+{
+    if (!graph)
+        return;
+    sg_handle_drop(graph->handle);
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        node_free(graph->nodes[i]);
+    sg_userobj_release_all(graph);
+    free(graph->nodes);
+    free(graph);
+}
+
+static CUresult
+room_for_node(struct sg_graph *graph)
+{
+    size_t cap = graph->cap_nodes ? graph->cap_nodes * 2 : 8;
+    struct sg_graph_node **p;
+
+    if (graph->n_nodes < graph->cap_nodes)
+        return CUDA_SUCCESS;
+    p = realloc(graph->nodes, cap * sizeof(*p));
+    if (!p)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    graph->nodes = p;
+    graph->cap_nodes = cap;
+    return CUDA_SUCCESS;
+}
+
+/* An allocation node has its address from the beginning. */
+static CUresult
+reserve_address(struct sg_node_data *data)
+{
+    struct sg_dev *dev = sg_dev_get(data->alloc.props.location.id);
+
+    if (data->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC || data->alloc.dptr)
+        return CUDA_SUCCESS;
+    data->alloc.dptr = dev ? sg_mem_reserve(dev, data->alloc.size) : 0;
+    return data->alloc.dptr ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult
+sg_graph_add(struct sg_graph *graph, struct sg_graph_node *const *deps, size_t n_deps,
+             struct sg_node_data *data, struct sg_graph_node **ret_node)
+{
+    static uint64_t last_id;
+    struct sg_graph_node *node = calloc(1, sizeof(*node));
+    CUresult rc = CUDA_ERROR_OUT_OF_MEMORY;
+
+    if (node && room_for_node(graph) == CUDA_SUCCESS)
+        rc = reserve_address(data);
+    if (rc == CUDA_SUCCESS) {
+        node->deps = malloc((n_deps + 1) * sizeof(*node->deps));
+        node->handle = sg_handle_new(SG_KIND_NODE, node);
+        if (!node->deps || !node->handle)
+            rc = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (rc != CUDA_SUCCESS) {
+        sg_node_data_fini(data);
+        if (node) {
+            sg_handle_drop(node->handle);
+            free(node->deps);
+        }
+        free(node);
+        return rc;
+    }
+    if (n_deps)
+        memcpy(node->deps, deps, n_deps * sizeof(*deps));
+    node->n_deps = n_deps;
+    node->cap_deps = n_deps + 1;
+    node->graph = graph;
+    node->data = *data;
+    node->id = ++last_id;
+    node->enabled = true;
+    graph->nodes[graph->n_nodes++] = node;
+    if (ret_node)
+        *ret_node = node;
+    return CUDA_SUCCESS;
+}
+
+static void
+drop_dep(struct sg_graph_node *node, const struct sg_graph_node *dep)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < node->n_deps; i++)
+        if (node->deps[i] != dep)
+            node->deps[n++] = node->deps[i];
+    node->n_deps = n;
+}
+
+void
+sg_graph_remove(struct sg_graph_node *node)
+{
+    struct sg_graph *graph = node->graph;
+    size_t n = 0;
+
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        if (graph->nodes[i] == node)
+            continue;
+        drop_dep(graph->nodes[i], node);
+        graph->nodes[n++] = graph->nodes[i];
+    }
+    graph->n_nodes = n;
+    node_free(node);
+}
+
+CUresult
+sg_graph_clone(const struct sg_graph *graph, struct sg_graph **ret_graph)
+{
+    struct sg_graph *copy;
+    CUresult rc = sg_graph_new(&copy);
+
+    for (size_t i = 0; rc == CUDA_SUCCESS && i < graph->n_nodes; i++) {
+        struct sg_graph_node *from = graph->nodes[i], *node;
+        struct sg_node_data data;
+
+        from->index = i;
+        rc = sg_node_data_copy(&from->data, &data);
+        if (rc != CUDA_SUCCESS) {
+            sg_node_data_fini(&data);
+            break;
+        }
+        rc = sg_graph_add(copy, from->deps, from->n_deps, &data, &node);
+        if (rc != CUDA_SUCCESS)
+            break;
+        node->id = from->id;
+        node->enabled = from->enabled;
+    }
+    if (rc == CUDA_SUCCESS)
+        rc = sg_userobj_share(graph, copy);
+    if (rc != CUDA_SUCCESS) {
+        sg_graph_free(copy);
+        return rc;
+    }
+    /* The edges still name the original's nodes. */
+    for (size_t i = 0; i < copy->n_nodes; i++)
+        for (size_t d = 0; d < copy->nodes[i]->n_deps; d++)
+            copy->nodes[i]->deps[d] = copy->nodes[copy->nodes[i]->deps[d]->index];
+    *ret_graph = copy;
+    return CUDA_SUCCESS;
+}
+
+/* Kahn's algorithm over dependency counts; quadratic only in the width of one
+ * level's bookkeeping: successors are found through a reverse edge list. */
+CUresult
+sg_graph_order(const struct sg_graph *graph, struct sg_graph_node ***ret_order)
+{
+    size_t n = graph->n_nodes, n_edges = 0, head = 0, tail = 0;
+    CLEANUP_FREE size_t *start = calloc(n + 2, sizeof(*start));
+    CLEANUP_FREE size_t *missing = calloc(n + 1, sizeof(*missing));
+    CLEANUP_FREE size_t *succ = NULL;
+    CLEANUP_FREE struct sg_graph_node **order = calloc(n + 1, sizeof(*order));
+
+    for (size_t i = 0; i < n; i++) {
+        graph->nodes[i]->index = i;
+        n_edges += graph->nodes[i]->n_deps;
+    }
+    succ = calloc(n_edges + 1, sizeof(*succ));
+    if (!start || !missing || !succ || !order)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < n; i++)
+        for (size_t d = 0; d < graph->nodes[i]->n_deps; d++)
+            start[graph->nodes[i]->deps[d]->index + 2]++;
+    for (size_t i = 2; i < n + 2; i++)
+        start[i] += start[i - 1];
+    for (size_t i = 0; i < n; i++)
+        for (size_t d = 0; d < graph->nodes[i]->n_deps; d++)
+            succ[start[graph->nodes[i]->deps[d]->index + 1]++] = i;
+    for (size_t i = 0; i < n; i++) {
+        missing[i] = graph->nodes[i]->n_deps;
+        if (!missing[i])
+            order[tail++] = graph->nodes[i];
+    }
+    while (head < tail) {
+        size_t at = order[head++]->index;
+
+        for (size_t e = start[at]; e < start[at + 1]; e++)
+            if (--missing[succ[e]] == 0)
+                order[tail++] = graph->nodes[succ[e]];
+    }
+    if (tail != n)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_order = TAKE_PTR(order);
+    return CUDA_SUCCESS;
+}

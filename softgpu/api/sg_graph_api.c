@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The exported calls on a graph's shape: creation, edges, queries.
+ */
+#include "sg_capture.h"
+#include "sg_core.h"
+#include "sg_graph.h"
+#include "sg_graph_exec.h"
+#include "sg_handle.h"
+
+#include "gp_base.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static CUresult
+enter_graph(CUgraph handle, struct sg_graph **ret_graph)
+{
+    CUresult rc = sg_enter_init();
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *ret_graph = SG_OBJ(sg_graph, SG_KIND_GRAPH, handle);
+    return *ret_graph ? CUDA_SUCCESS : sg_leave(CUDA_ERROR_INVALID_VALUE);
+}
+
+static CUresult
+enter_node(CUgraphNode handle, struct sg_graph_node **ret_node)
+{
+    CUresult rc = sg_enter_init();
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *ret_node = SG_OBJ(sg_graph_node, SG_KIND_NODE, handle);
+    return *ret_node ? CUDA_SUCCESS : sg_leave(CUDA_ERROR_INVALID_VALUE);
+}
+
+static CUgraphNode
+to_handle(const struct sg_graph_node *node)
+{
+    return (CUgraphNode)(uintptr_t)node->handle;
+}
+
+SG_CALL(cuGraphCreate, CUgraph *phGraph, unsigned int flags)
+{
+    struct sg_graph *graph;
+    CUresult rc = sg_enter_init();
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!phGraph || flags)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    rc = sg_graph_new(&graph);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
+    graph->handle = sg_handle_new(SG_KIND_GRAPH, graph);
+    if (!graph->handle) {
+        sg_graph_free(graph);
+        return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    *phGraph = (CUgraph)(uintptr_t)graph->handle;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphDestroy, CUgraph hGraph)
+{
+    struct sg_graph *graph;
+    CUresult rc = enter_graph(hGraph, &graph);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (graph->child || sg_capture_uses(graph))
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    sg_graph_free(graph);
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphClone, CUgraph *phGraphClone, CUgraph originalGraph)
+{
+    struct sg_graph *graph, *copy;
+    CUresult rc = enter_graph(originalGraph, &graph);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!phGraphClone)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i]->data.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+            graph->nodes[i]->data.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+            return sg_leave(CUDA_ERROR_NOT_SUPPORTED); /* as documented */
+    rc = sg_graph_clone(graph, &copy);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
+    copy->handle = sg_handle_new(SG_KIND_GRAPH, copy);
+    if (!copy->handle) {
+        sg_graph_free(copy);
+        return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    *phGraphClone = (CUgraph)(uintptr_t)copy->handle;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphNodeFindInClone, CUgraphNode *phNode, CUgraphNode hOriginalNode,
+        CUgraph hClonedGraph)
+{
+    struct sg_graph_node *node;
+    struct sg_graph *graph;
+    CUresult rc = enter_node(hOriginalNode, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    graph = SG_OBJ(sg_graph, SG_KIND_GRAPH, hClonedGraph);
+    if (!graph || !phNode)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        if (graph->nodes[i]->id == node->id) {
+            *phNode = to_handle(graph->nodes[i]);
+            return sg_leave(CUDA_SUCCESS);
+        }
+    }
+    return sg_leave(CUDA_ERROR_INVALID_VALUE);
+}
+
+SG_CALL(cuGraphNodeGetType, CUgraphNode hNode, CUgraphNodeType *type)
+{
+    struct sg_graph_node *node;
+    CUresult rc = enter_node(hNode, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!type)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    *type = node->data.type;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphDestroyNode, CUgraphNode hNode)
+{
+    struct sg_graph_node *node;
+    CUresult rc = enter_node(hNode, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (node->data.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+        node->data.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+        return sg_leave(CUDA_ERROR_NOT_SUPPORTED); /* as documented */
+    sg_graph_remove(node);
+    return sg_leave(CUDA_SUCCESS);
+}
+
+/* --------------------------------------------------------------------- queries */
+
+/* The common shape of the list calls: *n is room on entry, count on return; with
+ * no array only the count is asked for. */
+struct lister {
+    CUgraphNode *out;
+    size_t room, n;
+};
+
+static void
+list_put(struct lister *l, const struct sg_graph_node *node)
+{
+    if (l->out && l->n < l->room)
+        l->out[l->n] = to_handle(node);
+    l->n++;
+}
+
+static void
+list_end(struct lister *l, size_t *n)
+{
+    for (size_t i = l->n; l->out && i < l->room; i++)
+        l->out[i] = NULL;
+    *n = l->out ? gp_min(l->n, l->room) : l->n;
+}
+
+static CUresult
+list_nodes(CUgraph hGraph, CUgraphNode *nodes, size_t *n, bool roots)
+{
+    struct lister l = {.out = nodes};
+    struct sg_graph *graph;
+    CUresult rc = enter_graph(hGraph, &graph);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!n)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    l.room = *n;
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        if (!roots || !graph->nodes[i]->n_deps)
+            list_put(&l, graph->nodes[i]);
+    list_end(&l, n);
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphGetNodes, CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
+{
+    return list_nodes(hGraph, nodes, numNodes, false);
+}
+
+SG_CALL(cuGraphGetRootNodes, CUgraph hGraph, CUgraphNode *rootNodes,
+        size_t *numRootNodes)
+{
+    return list_nodes(hGraph, rootNodes, numRootNodes, true);
+}
+
+static void
+clear_edges(CUgraphEdgeData *edges, size_t n)
+{
+    if (edges)
+        memset(edges, 0, n * sizeof(*edges)); /* all edges are ordinary ones */
+}
+
+SG_CALL(cuGraphNodeGetDependencies_v2, CUgraphNode hNode, CUgraphNode *dependencies,
+        CUgraphEdgeData *edgeData, size_t *numDependencies)
+{
+    struct lister l = {.out = dependencies};
+    struct sg_graph_node *node;
+    CUresult rc = enter_node(hNode, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!numDependencies)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    l.room = *numDependencies;
+    for (size_t i = 0; i < node->n_deps; i++)
+        list_put(&l, node->deps[i]);
+    list_end(&l, numDependencies);
+    clear_edges(dependencies ? edgeData : NULL, *numDependencies);
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphNodeGetDependencies, CUgraphNode hNode, CUgraphNode *dependencies,
+        size_t *numDependencies)
+{
+    return cuGraphNodeGetDependencies_v2(hNode, dependencies, NULL, numDependencies);
+}
+
+static bool
+depends_on(const struct sg_graph_node *node, const struct sg_graph_node *dep)
+{
+    for (size_t i = 0; i < node->n_deps; i++)
+        if (node->deps[i] == dep)
+            return true;
+    return false;
+}
+
+SG_CALL(cuGraphNodeGetDependentNodes_v2, CUgraphNode hNode, CUgraphNode *dependentNodes,
+        CUgraphEdgeData *edgeData, size_t *numDependentNodes)
+{
+    struct lister l = {.out = dependentNodes};
+    struct sg_graph_node *node;
+    CUresult rc = enter_node(hNode, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!numDependentNodes)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    l.room = *numDependentNodes;
+    for (size_t i = 0; i < node->graph->n_nodes; i++)
+        if (depends_on(node->graph->nodes[i], node))
+            list_put(&l, node->graph->nodes[i]);
+    list_end(&l, numDependentNodes);
+    clear_edges(dependentNodes ? edgeData : NULL, *numDependentNodes);
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphNodeGetDependentNodes, CUgraphNode hNode, CUgraphNode *dependentNodes,
+        size_t *numDependentNodes)
+{
+    return cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, NULL,
+                                           numDependentNodes);
+}
+
+SG_CALL(cuGraphGetEdges_v2, CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
+        CUgraphEdgeData *edgeData, size_t *numEdges)
+{
+    struct lister heads = {.out = from}, tails = {.out = to};
+    struct sg_graph *graph;
+    CUresult rc = enter_graph(hGraph, &graph);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!numEdges || !from != !to)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    heads.room = tails.room = *numEdges;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        for (size_t d = 0; d < graph->nodes[i]->n_deps; d++) {
+            list_put(&heads, graph->nodes[i]->deps[d]);
+            list_put(&tails, graph->nodes[i]);
+        }
+    }
+    list_end(&heads, numEdges);
+    list_end(&tails, numEdges);
+    clear_edges(from ? edgeData : NULL, *numEdges);
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphGetEdges, CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
+        size_t *numEdges)
+{
+    return cuGraphGetEdges_v2(hGraph, from, to, NULL, numEdges);
+}
+
+/* ----------------------------------------------------------------------- edges */
+
+static CUresult
+edge_ends(struct sg_graph *graph, CUgraphNode from, CUgraphNode to,
+          struct sg_graph_node **ret_from, struct sg_graph_node **ret_to)
+{
+    *ret_from = SG_OBJ(sg_graph_node, SG_KIND_NODE, from);
+    *ret_to = SG_OBJ(sg_graph_node, SG_KIND_NODE, to);
+    if (!*ret_from || !*ret_to || *ret_from == *ret_to || (*ret_from)->graph != graph ||
+        (*ret_to)->graph != graph)
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
+static bool
+edges_are_plain(const CUgraphEdgeData *data, size_t n)
+{
+    for (size_t i = 0; data && i < n; i++)
+        if (data[i].from_port || data[i].to_port || data[i].type)
+            return false;
+    return true;
+}
+
+static CUresult
+edge_add(struct sg_graph_node *from, struct sg_graph_node *to)
+{
+    struct sg_graph_node **p;
+
+    if (depends_on(to, from))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (to->n_deps == to->cap_deps) {
+        p = realloc(to->deps, (to->cap_deps + 1) * 2 * sizeof(*p));
+        if (!p)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        to->deps = p;
+        to->cap_deps = (to->cap_deps + 1) * 2;
+    }
+    to->deps[to->n_deps++] = from;
+    return CUDA_SUCCESS;
+}
+
+SG_CALL(cuGraphAddDependencies_v2, CUgraph hGraph, const CUgraphNode *from,
+        const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
+{
+    struct sg_graph_node *a, *b;
+    struct sg_graph *graph;
+    CUresult rc = enter_graph(hGraph, &graph);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (numDependencies && (!from || !to))
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    if (!edges_are_plain(edgeData, numDependencies))
+        return sg_leave(CUDA_ERROR_NOT_SUPPORTED);
+    for (size_t i = 0; i < numDependencies && rc == CUDA_SUCCESS; i++) {
+        rc = edge_ends(graph, from[i], to[i], &a, &b);
+        if (rc == CUDA_SUCCESS)
+            rc = edge_add(a, b);
+    }
+    return sg_leave(rc);
+}
+
+SG_CALL(cuGraphAddDependencies, CUgraph hGraph, const CUgraphNode *from,
+        const CUgraphNode *to, size_t numDependencies)
+{
+    return cuGraphAddDependencies_v2(hGraph, from, to, NULL, numDependencies);
+}
+
+SG_CALL(cuGraphRemoveDependencies_v2, CUgraph hGraph, const CUgraphNode *from,
+        const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
+{
+    struct sg_graph_node *a, *b;
+    struct sg_graph *graph;
+    CUresult rc = enter_graph(hGraph, &graph);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (numDependencies && (!from || !to))
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    for (size_t i = 0; i < numDependencies && rc == CUDA_SUCCESS; i++) {
+        size_t n = 0;
+
+        rc = edge_ends(graph, from[i], to[i], &a, &b);
+        if (rc == CUDA_SUCCESS && !depends_on(b, a))
+            rc = CUDA_ERROR_INVALID_VALUE;
+        for (size_t d = 0; rc == CUDA_SUCCESS && d < b->n_deps; d++)
+            if (b->deps[d] != a)
+                b->deps[n++] = b->deps[d];
+        if (rc == CUDA_SUCCESS)
+            b->n_deps = n;
+    }
+    return sg_leave(rc);
+}
+
+SG_CALL(cuGraphRemoveDependencies, CUgraph hGraph, const CUgraphNode *from,
+        const CUgraphNode *to, size_t numDependencies)
+{
+    return cuGraphRemoveDependencies_v2(hGraph, from, to, NULL, numDependencies);
+}
+
+SG_CALL(cuGraphNodeSetEnabled, CUgraphExec hGraphExec, CUgraphNode hNode,
+        unsigned int isEnabled)
+{
+    struct sg_graph_exec *exec;
+    struct sg_graph_node *node;
+    CUresult rc = enter_node(hNode, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    exec = SG_OBJ(sg_graph_exec, SG_KIND_EXEC, hGraphExec);
+    node = exec ? sg_graph_exec_find(exec, node) : NULL;
+    if (!node || (node->data.type != CU_GRAPH_NODE_TYPE_KERNEL &&
+                  node->data.type != CU_GRAPH_NODE_TYPE_MEMCPY &&
+                  node->data.type != CU_GRAPH_NODE_TYPE_MEMSET))
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    node->enabled = isEnabled != 0;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphNodeGetEnabled, CUgraphExec hGraphExec, CUgraphNode hNode,
+        unsigned int *isEnabled)
+{
+    struct sg_graph_exec *exec;
+    struct sg_graph_node *node;
+    CUresult rc = enter_node(hNode, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    exec = SG_OBJ(sg_graph_exec, SG_KIND_EXEC, hGraphExec);
+    node = exec ? sg_graph_exec_find(exec, node) : NULL;
+    if (!node || !isEnabled)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    *isEnabled = node->enabled;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+static const char *
+type_name(CUgraphNodeType type)
+{
+    static const char *const names[] = {
+        "KERNEL",       "MEMCPY",         "MEMSET",     "HOST",      "GRAPH",
+        "EMPTY",        "WAIT_EVENT",     "EVENT_RECORD", "EXT_SEMAS_SIGNAL",
+        "EXT_SEMAS_WAIT", "MEM_ALLOC",    "MEM_FREE",   "BATCH_MEM_OP", "CONDITIONAL",
+    };
+
+    return (unsigned)type < ARRAY_SIZE(names) ? names[type] : "?";
+}
+
+SG_CALL(cuGraphDebugDotPrint, CUgraph hGraph, const char *path, unsigned int flags)
+{
+    struct sg_graph *graph;
+    FILE *f;
+    CUresult rc = enter_graph(hGraph, &graph);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    f = path ? fopen(path, "we") : NULL;
+    if (!f)
+        return sg_leave(path ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_ERROR_INVALID_VALUE);
+    fprintf(f, "digraph graph_1 {\n");
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        graph->nodes[i]->index = i;
+        fprintf(f, "  n%zu [label=\"%zu\\n%s\"];\n", i, i,
+                type_name(graph->nodes[i]->data.type));
+    }
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        for (size_t d = 0; d < graph->nodes[i]->n_deps; d++)
+            fprintf(f, "  n%zu -> n%zu;\n", graph->nodes[i]->deps[d]->index, i);
+    fprintf(f, "}\n");
+    return sg_leave(fclose(f) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM);
+}

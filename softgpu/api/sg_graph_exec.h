@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executable graphs: a private copy of a graph, and its launches.
+ *
+ * Two launches of one instance run one after the other.  Lock held.
+ */
+#ifndef SG_GRAPH_EXEC_H
+#define SG_GRAPH_EXEC_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+
+#include <stdint.h>
+
+struct sg_graph;
+struct sg_graph_node;
+struct sg_op;
+
+struct sg_graph_exec {
+    uint64_t handle;
+    struct sg_graph *graph;
+    struct sg_op *last; /* reference: the end of the last launch */
+    uint64_t flags;
+};
+
+/* The copy of @node inside the instance, NULL when it has none. */
+struct sg_graph_node *sg_graph_exec_find(struct sg_graph_exec *exec,
+                                         const struct sg_graph_node *node);
+
+#endif

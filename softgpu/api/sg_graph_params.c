@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading and changing the parameters of existing nodes.
+ */
+#include "sg_graph_build.h"
+
+#include "sg_core.h"
+#include "sg_ctx.h"
+#include "sg_graph.h"
+#include "sg_graph_exec.h"
+#include "sg_handle.h"
+#include "sg_module.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --------------------------------------------------------------------- reading */
+
+static CUresult
+enter_node(CUgraphNode handle, CUgraphNodeType type, const void *out,
+           struct sg_graph_node **ret_node)
+{
+    CUresult rc = sg_enter_init();
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *ret_node = SG_OBJ(sg_graph_node, SG_KIND_NODE, handle);
+    if (!*ret_node || !out || (*ret_node)->data.type != type)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    return CUDA_SUCCESS;
+}
+
+/* Pointers into the node's own copy of the arguments, as the caller's were. */
+static CUresult
+param_pointers(struct sg_node_data *d, void ***ret)
+{
+    struct sg_ctx *ctx = sg_handle_get(SG_KIND_CTX, d->ctx);
+    struct sg_func *func;
+    CUresult rc = ctx ? sg_func_get(ctx, d->kernel.req.func, &func)
+                      : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!d->kernel.param_ptrs) {
+        d->kernel.param_ptrs = calloc(func->kernel->n_params + 1, sizeof(void *));
+        if (!d->kernel.param_ptrs)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        for (uint32_t i = 0; i < func->kernel->n_params; i++)
+            d->kernel.param_ptrs[i] =
+                (char *)d->kernel.params + func->kernel->params[i].offset;
+    }
+    *ret = d->kernel.param_ptrs;
+    return CUDA_SUCCESS;
+}
+
+SG_CALL(cuGraphKernelNodeGetParams_v2, CUgraphNode hNode,
+        CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+    const struct sg_launch_req *req;
+    struct sg_graph_node *node;
+    void **ptrs;
+    CUresult rc = enter_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL, nodeParams, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = param_pointers(&node->data, &ptrs);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
+    req = &node->data.kernel.req;
+    *nodeParams = (CUDA_KERNEL_NODE_PARAMS){
+        .gridDimX = req->grid[0],
+        .gridDimY = req->grid[1],
+        .gridDimZ = req->grid[2],
+        .blockDimX = req->block[0],
+        .blockDimY = req->block[1],
+        .blockDimZ = req->block[2],
+        .sharedMemBytes = req->shared,
+        .kernelParams = ptrs,
+        .ctx = (CUcontext)(uintptr_t)node->data.ctx,
+    };
+    if (sg_handle_kind((uintptr_t)req->func) == SG_KIND_KERNEL)
+        nodeParams->kern = (CUkernel)req->func;
+    else
+        nodeParams->func = req->func;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphKernelNodeGetParams, CUgraphNode hNode,
+        CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+    CUDA_KERNEL_NODE_PARAMS p;
+    CUresult rc = cuGraphKernelNodeGetParams_v2(hNode, &p);
+
+    if (!nodeParams)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (rc == CUDA_SUCCESS) {
+        memcpy(nodeParams, &p, sizeof(*nodeParams));
+        if (!nodeParams->func)
+            nodeParams->func = (CUfunction)p.kern;
+    }
+    return rc;
+}
+
+SG_CALL(cuGraphMemcpyNodeGetParams, CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
+{
+    struct sg_graph_node *node;
+    CUresult rc = enter_node(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, nodeParams, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *nodeParams = node->data.copy;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphMemsetNodeGetParams, CUgraphNode hNode,
+        CUDA_MEMSET_NODE_PARAMS *nodeParams)
+{
+    struct sg_graph_node *node;
+    CUresult rc = enter_node(hNode, CU_GRAPH_NODE_TYPE_MEMSET, nodeParams, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *nodeParams = node->data.set;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphHostNodeGetParams, CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+    struct sg_graph_node *node;
+    CUresult rc = enter_node(hNode, CU_GRAPH_NODE_TYPE_HOST, nodeParams, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    nodeParams->fn = node->data.host.fn;
+    nodeParams->userData = node->data.host.arg;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphChildGraphNodeGetGraph, CUgraphNode hNode, CUgraph *phGraph)
+{
+    struct sg_graph_node *node;
+    struct sg_graph *child;
+    CUresult rc = enter_node(hNode, CU_GRAPH_NODE_TYPE_GRAPH, phGraph, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    child = node->data.child;
+    child->child = true;
+    if (!child->handle)
+        child->handle = sg_handle_new(SG_KIND_GRAPH, child);
+    *phGraph = (CUgraph)(uintptr_t)child->handle;
+    return sg_leave(child->handle ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+SG_CALL(cuGraphEventRecordNodeGetEvent, CUgraphNode hNode, CUevent *event_out)
+{
+    struct sg_graph_node *node;
+    CUresult rc = enter_node(hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event_out, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *event_out = (CUevent)(uintptr_t)node->data.event;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphEventWaitNodeGetEvent, CUgraphNode hNode, CUevent *event_out)
+{
+    struct sg_graph_node *node;
+    CUresult rc = enter_node(hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event_out, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *event_out = (CUevent)(uintptr_t)node->data.event;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphBatchMemOpNodeGetParams, CUgraphNode hNode,
+        CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out)
+{
+    struct sg_graph_node *node;
+    CUresult rc =
+        enter_node(hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, nodeParams_out, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *nodeParams_out = (CUDA_BATCH_MEM_OP_NODE_PARAMS){
+        .ctx = (CUcontext)(uintptr_t)node->data.ctx,
+        .count = node->data.memops.n,
+        .paramArray = node->data.memops.ops,
+        .flags = node->data.memops.flags,
+    };
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphMemAllocNodeGetParams, CUgraphNode hNode,
+        CUDA_MEM_ALLOC_NODE_PARAMS *params_out)
+{
+    struct sg_graph_node *node;
+    CUresult rc = enter_node(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC, params_out, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *params_out = (CUDA_MEM_ALLOC_NODE_PARAMS){
+        .poolProps = node->data.alloc.props,
+        .bytesize = node->data.alloc.size,
+        .dptr = node->data.alloc.dptr,
+    };
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphMemFreeNodeGetParams, CUgraphNode hNode, CUdeviceptr *dptr_out)
+{
+    struct sg_graph_node *node;
+    CUresult rc = enter_node(hNode, CU_GRAPH_NODE_TYPE_MEM_FREE, dptr_out, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *dptr_out = node->data.free_ptr;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+/* -------------------------------------------------------------------- changing */
+
+/* The node to change: the graph's, or its copy in @hexec. */
+static struct sg_graph_node *
+target(CUgraphExec hexec, bool in_exec, CUgraphNode hnode)
+{
+    struct sg_graph_node *node = SG_OBJ(sg_graph_node, SG_KIND_NODE, hnode);
+    struct sg_graph_exec *exec;
+
+    if (!node || !in_exec)
+        return node;
+    exec = SG_OBJ(sg_graph_exec, SG_KIND_EXEC, hexec);
+    return exec ? sg_graph_exec_find(exec, node) : NULL;
+}
+
+static CUresult
+enter_target(CUgraphExec hexec, bool in_exec, CUgraphNode hnode, CUgraphNodeType type,
+             struct sg_graph_node **ret_node)
+{
+    CUresult rc = sg_enter_init();
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *ret_node = target(hexec, in_exec, hnode);
+    if (!*ret_node || (*ret_node)->data.type != type)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    return CUDA_SUCCESS;
+}
+
+/* Puts @data in the node's place when building it went well.  Unlocks. */
+static CUresult
+replace(CUresult rc, CUgraphExec hexec, bool in_exec, CUgraphNode hnode,
+        struct sg_node_data *data)
+{
+    struct sg_graph_node *node = target(hexec, in_exec, hnode);
+
+    if (!node) /* building dropped the lock, and somebody took the node away */
+        rc = CUDA_ERROR_INVALID_VALUE;
+    if (rc == CUDA_SUCCESS) {
+        sg_node_data_fini(&node->data);
+        node->data = *data;
+    } else {
+        sg_node_data_fini(data);
+    }
+    return sg_leave(rc);
+}
+
+#define SET(exec, in_exec, kind, build)                                                \
+    struct sg_node_data data = {.type = CU_GRAPH_NODE_TYPE_EMPTY};                     \
+    struct sg_graph_node *node;                                                        \
+    CUresult rc = enter_target(exec, in_exec, hNode, kind, &node);                     \
+                                                                                       \
+    if (rc != CUDA_SUCCESS)                                                            \
+        return rc;                                                                     \
+    return replace(build, exec, in_exec, hNode, &data)
+
+SG_CALL(cuGraphKernelNodeSetParams_v2, CUgraphNode hNode,
+        const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+    SET(NULL, false, CU_GRAPH_NODE_TYPE_KERNEL,
+        sg_build_kernel(nodeParams, &node->data, &data));
+}
+
+SG_CALL(cuGraphKernelNodeSetParams, CUgraphNode hNode,
+        const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+    CUDA_KERNEL_NODE_PARAMS p = sg_build_widen(nodeParams);
+
+    SET(NULL, false, CU_GRAPH_NODE_TYPE_KERNEL,
+        sg_build_kernel(nodeParams ? &p : NULL, &node->data, &data));
+}
+
+SG_CALL(cuGraphExecKernelNodeSetParams_v2, CUgraphExec hGraphExec, CUgraphNode hNode,
+        const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+    SET(hGraphExec, true, CU_GRAPH_NODE_TYPE_KERNEL,
+        sg_build_kernel(nodeParams, &node->data, &data));
+}
+
+SG_CALL(cuGraphExecKernelNodeSetParams, CUgraphExec hGraphExec, CUgraphNode hNode,
+        const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+    CUDA_KERNEL_NODE_PARAMS p = sg_build_widen(nodeParams);
+
+    SET(hGraphExec, true, CU_GRAPH_NODE_TYPE_KERNEL,
+        sg_build_kernel(nodeParams ? &p : NULL, &node->data, &data));
+}
+
+SG_CALL(cuGraphMemcpyNodeSetParams, CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
+{
+    SET(NULL, false, CU_GRAPH_NODE_TYPE_MEMCPY,
+        sg_build_copy(nodeParams, (CUcontext)(uintptr_t)node->data.ctx, &data));
+}
+
+SG_CALL(cuGraphExecMemcpyNodeSetParams, CUgraphExec hGraphExec, CUgraphNode hNode,
+        const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+{
+    SET(hGraphExec, true, CU_GRAPH_NODE_TYPE_MEMCPY,
+        sg_build_copy(copyParams, ctx, &data));
+}
+
+SG_CALL(cuGraphMemsetNodeSetParams, CUgraphNode hNode,
+        const CUDA_MEMSET_NODE_PARAMS *nodeParams)
+{
+    SET(NULL, false, CU_GRAPH_NODE_TYPE_MEMSET,
+        sg_build_fill(nodeParams, (CUcontext)(uintptr_t)node->data.ctx, &data));
+}
+
+SG_CALL(cuGraphExecMemsetNodeSetParams, CUgraphExec hGraphExec, CUgraphNode hNode,
+        const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+{
+    SET(hGraphExec, true, CU_GRAPH_NODE_TYPE_MEMSET,
+        sg_build_fill(memsetParams, ctx, &data));
+}
+
+SG_CALL(cuGraphHostNodeSetParams, CUgraphNode hNode,
+        const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+    SET(NULL, false, CU_GRAPH_NODE_TYPE_HOST, sg_build_host(nodeParams, &data));
+}
+
+SG_CALL(cuGraphExecHostNodeSetParams, CUgraphExec hGraphExec, CUgraphNode hNode,
+        const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+    SET(hGraphExec, true, CU_GRAPH_NODE_TYPE_HOST, sg_build_host(nodeParams, &data));
+}
+
+SG_CALL(cuGraphExecChildGraphNodeSetParams, CUgraphExec hGraphExec, CUgraphNode hNode,
+        CUgraph childGraph)
+{
+    SET(hGraphExec, true, CU_GRAPH_NODE_TYPE_GRAPH, sg_build_child(childGraph, &data));
+}
+
+SG_CALL(cuGraphEventRecordNodeSetEvent, CUgraphNode hNode, CUevent event)
+{
+    SET(NULL, false, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+        sg_build_event(event, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &data));
+}
+
+SG_CALL(cuGraphExecEventRecordNodeSetEvent, CUgraphExec hGraphExec, CUgraphNode hNode,
+        CUevent event)
+{
+    SET(hGraphExec, true, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+        sg_build_event(event, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &data));
+}
+
+SG_CALL(cuGraphEventWaitNodeSetEvent, CUgraphNode hNode, CUevent event)
+{
+    SET(NULL, false, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+        sg_build_event(event, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &data));
+}
+
+SG_CALL(cuGraphExecEventWaitNodeSetEvent, CUgraphExec hGraphExec, CUgraphNode hNode,
+        CUevent event)
+{
+    SET(hGraphExec, true, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+        sg_build_event(event, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &data));
+}
+
+SG_CALL(cuGraphBatchMemOpNodeSetParams, CUgraphNode hNode,
+        const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+    SET(NULL, false, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, sg_build_memops(nodeParams, &data));
+}
+
+SG_CALL(cuGraphExecBatchMemOpNodeSetParams, CUgraphExec hGraphExec, CUgraphNode hNode,
+        const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+    SET(hGraphExec, true, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+        sg_build_memops(nodeParams, &data));
+}
+
+/* Allocation nodes cannot change: their address is already known. */
+static CUresult
+set_any(CUgraphExec hexec, bool in_exec, CUgraphNode hNode, const CUgraphNodeParams *p)
+{
+    if (!p || p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+        p->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+        return p ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    SET(hexec, in_exec, p->type, sg_build_any(p, &node->data, &data));
+}
+
+SG_CALL(cuGraphNodeSetParams, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+{
+    return set_any(NULL, false, hNode, nodeParams);
+}
+
+SG_CALL(cuGraphExecNodeSetParams, CUgraphExec hGraphExec, CUgraphNode hNode,
+        CUgraphNodeParams *nodeParams)
+{
+    return set_any(hGraphExec, true, hNode, nodeParams);
+}
+
+/* ----------------------------------------------------------- kernel attributes */
+
+SG_CALL(cuGraphKernelNodeGetAttribute, CUgraphNode hNode, CUkernelNodeAttrID attr,
+        CUkernelNodeAttrValue *value_out)
+{
+    const struct sg_launch_req *req;
+    struct sg_graph_node *node;
+    CUresult rc = enter_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL, value_out, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    req = &node->data.kernel.req;
+    memset(value_out, 0, sizeof(*value_out));
+    switch ((int)attr) {
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        value_out->cooperative = req->cooperative;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+        value_out->priority = req->priority;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+        break;
+    default:
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    }
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphKernelNodeSetAttribute, CUgraphNode hNode, CUkernelNodeAttrID attr,
+        const CUkernelNodeAttrValue *value)
+{
+    struct sg_launch_req *req;
+    struct sg_graph_node *node;
+    CUresult rc = enter_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL, value, &node);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    req = &node->data.kernel.req;
+    switch ((int)attr) {
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        req->cooperative = value->cooperative != 0;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+        req->priority = value->priority;
+        req->has_priority = true;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+        break; /* a cache hint */
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+        if (value->clusterDim.x > 1 || value->clusterDim.y > 1 || value->clusterDim.z > 1)
+            return sg_leave(CUDA_ERROR_INVALID_CLUSTER_SIZE);
+        break;
+    default:
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    }
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGraphKernelNodeCopyAttributes, CUgraphNode dst, CUgraphNode src)
+{
+    struct sg_graph_node *from, *to;
+    CUresult rc = enter_node(src, CU_GRAPH_NODE_TYPE_KERNEL, dst, &from);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    to = SG_OBJ(sg_graph_node, SG_KIND_NODE, dst);
+    if (!to || to->data.type != CU_GRAPH_NODE_TYPE_KERNEL)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    to->data.kernel.req.cooperative = from->data.kernel.req.cooperative;
+    to->data.kernel.req.priority = from->data.kernel.req.priority;
+    to->data.kernel.req.has_priority = from->data.kernel.req.has_priority;
+    return sg_leave(CUDA_SUCCESS);
+}

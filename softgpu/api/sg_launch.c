@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checking and submitting launches.
+ */
+#include "sg_launch.h"
+
+#include "sg_capture.h"
+#include "sg_core.h"
+#include "sg_ctx.h"
+#include "sg_dev.h"
+#include "sg_graph.h"
+#include "sg_module.h"
+#include "sg_output.h"
+#include "sg_sm.h"
+#include "sg_stream.h"
+
+#include "gp_err.h"
+#include "gp_log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    /* Launch attributes of one call; the interface knows fewer than 20. */
+    MAX_ATTRS = 64,
+};
+
+int
+sg_occupancy(const struct sg_dev *dev, const struct sg_kernel *kernel, unsigned threads,
+             uint64_t dyn_shared)
+{
+    const struct sg_profile *prof = dev->profile;
+    unsigned warps = (threads + 31) / 32;
+    uint64_t shared = kernel->static_shared + dyn_shared;
+    unsigned regs = gp_max(16u, gp_min(kernel->regs, 255u));
+    int blocks = prof->blocks_per_sm;
+
+    if (!threads || threads > 1024 || shared > (uint64_t)prof->shared_optin)
+        return 0;
+    blocks = gp_min(blocks, prof->threads_per_sm / (int)(warps * 32));
+    /* Registers are given to warps in units of 256; each block also has 1 KiB of
+     * shared memory that the system keeps. */
+    regs = (regs * 32 + 255) & ~255u;
+    blocks = gp_min(blocks, (int)(65536 / (regs * warps)));
+    shared = (shared + 127) & ~(uint64_t)127;
+    return gp_min(blocks, (int)((uint64_t)prof->shared_per_sm / (shared + 1024)));
+}
+
+size_t
+sg_params_size(const struct sg_kernel *kernel)
+{
+    const struct sg_param *last;
+
+    if (!kernel->n_params)
+        return 0;
+    last = &kernel->params[kernel->n_params - 1];
+    return last->offset + last->size;
+}
+
+/* The {POINTER, p, SIZE, &n, END} list of cuLaunchKernel. */
+static CUresult
+parse_extra(void **extra, const void **ret_buf, size_t *ret_len)
+{
+    *ret_buf = NULL;
+    *ret_len = 0;
+    for (unsigned i = 0; i < 8 && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+        if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            *ret_buf = extra[i + 1];
+        else if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[i + 1])
+            *ret_len = *(const size_t *)extra[i + 1];
+        else
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    return *ret_len && !*ret_buf ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult
+sg_params_copy(const struct sg_kernel *kernel, void **params, void **extra,
+               void **ret_buf)
+{
+    CLEANUP_FREE char *buf = calloc(1, kernel->param_bytes + 1);
+    const void *from;
+    size_t len;
+    CUresult rc;
+
+    if (!buf)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (params && extra)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (extra) {
+        rc = parse_extra(extra, &from, &len);
+        if (rc != CUDA_SUCCESS)
+            return rc;
+        if (len < sg_params_size(kernel))
+            return CUDA_ERROR_INVALID_VALUE;
+        memcpy(buf, from, gp_min(len, (size_t)kernel->param_bytes));
+    } else if (kernel->n_params && !params) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (uint32_t i = 0; params && i < kernel->n_params; i++) {
+        if (!params[i])
+            return CUDA_ERROR_INVALID_VALUE;
+        memcpy(buf + kernel->params[i].offset, params[i], kernel->params[i].size);
+    }
+    *ret_buf = TAKE_PTR(buf);
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+check_shape(const struct sg_dev *dev, const struct sg_launch_req *req)
+{
+    static const struct {
+        int grid, block;
+    } attrs[3] = {
+        {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X},
+        {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y},
+        {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z},
+    };
+    int limit = 0;
+
+    for (int i = 0; i < 3; i++) {
+        sg_dev_attr(dev, attrs[i].grid, &limit);
+        if (!req->grid[i] || req->grid[i] > (unsigned)limit)
+            return CUDA_ERROR_INVALID_VALUE;
+        sg_dev_attr(dev, attrs[i].block, &limit);
+        if (!req->block[i] || req->block[i] > (unsigned)limit)
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    return (uint64_t)req->block[0] * req->block[1] * req->block[2] > 1024
+               ? CUDA_ERROR_INVALID_VALUE
+               : CUDA_SUCCESS;
+}
+
+static CUresult
+check_limits(struct sg_func *func, const struct sg_launch_req *req)
+{
+    const struct sg_dev *dev = func->module->ctx->dev;
+    const struct sg_kernel *k = func->kernel;
+    unsigned threads = req->block[0] * req->block[1] * req->block[2];
+    int limit = 0, blocks;
+
+    sg_func_attribute(dev, k, func->module->code, &func->attrs,
+                      CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &limit);
+    if (threads > (unsigned)limit)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (int i = 0; k->reqntid[0] && i < 3; i++)
+        if (req->block[i] != gp_max(k->reqntid[i], 1u))
+            return CUDA_ERROR_INVALID_VALUE;
+    sg_func_attribute(dev, k, func->module->code, &func->attrs,
+                      CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit);
+    if (req->shared > (unsigned)limit)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!req->cooperative)
+        return CUDA_SUCCESS;
+    blocks = gp_max(1, sg_occupancy(dev, k, threads, req->shared));
+    if ((uint64_t)req->grid[0] * req->grid[1] * req->grid[2] >
+        (uint64_t)blocks * dev->sms)
+        return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+sg_launch_check(struct sg_ctx *ctx, const struct sg_launch_req *req,
+                struct sg_func **ret_func)
+{
+    struct sg_func *func;
+    CUresult rc = check_shape(ctx->dev, req);
+
+    if (rc == CUDA_SUCCESS)
+        rc = sg_func_get(ctx, req->func, &func);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!func->ready) {
+        rc = sg_kernel_ready(func->kernel);
+        if (rc == CUDA_SUCCESS) /* the lock was dropped */
+            rc = sg_func_get(ctx, req->func, &func);
+        if (rc != CUDA_SUCCESS)
+            return rc;
+        func->ready = true;
+    }
+    if (func->module->ctx != ctx)
+        return CUDA_ERROR_INVALID_HANDLE;
+    rc = check_limits(func, req);
+    if (rc == CUDA_SUCCESS)
+        *ret_func = func;
+    return rc;
+}
+
+static void
+run_fini(struct sg_op *op)
+{
+    struct sg_run *run = container_of(op, struct sg_run, op);
+
+    sg_output_workspace_give(op->ctx, run->workspace);
+    free(run->params);
+}
+
+static const struct sg_op_class launch_class = {
+    .name = "launch",
+    .lane = SG_LANE_KERNEL,
+    .fini = run_fini,
+};
+
+static CUresult
+fill_launch(struct sg_run *run, struct sg_ctx *ctx, const struct sg_func *func,
+            const struct sg_launch_req *req)
+{
+    static uint64_t last_grid;
+    struct gp_err err = {0};
+    int r;
+
+    sg_output_hooks(ctx, &run->hooks);
+    run->launch = (struct sg_launch){
+        .inst = func->module->inst,
+        .kernel = func->kernel,
+        .grid = {req->grid[0], req->grid[1], req->grid[2]},
+        .block = {req->block[0], req->block[1], req->block[2]},
+        .dyn_shared = req->shared,
+        .stack_bytes = (uint32_t)ctx->limits[CU_LIMIT_STACK_SIZE],
+        .cooperative = req->cooperative,
+        .params = run->params,
+        .view = ctx->view,
+        .hooks = &run->hooks,
+        .cancel = &run->cancel,
+        .grid_id = ++last_grid,
+        .n_sms = ctx->dev->sms,
+        .grid_workspace = run->workspace,
+    };
+    r = sg_launch_init(&run->launch, &err);
+    if (r < 0)
+        gp_log_error("softgpu", "launching %s: %s", func->kernel->name,
+                     gp_err_msg(&err, r));
+    return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
+           : r < 0      ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+                        : CUDA_SUCCESS;
+}
+
+CUresult
+sg_launch_op(struct sg_ctx *ctx, const struct sg_launch_req *req, const void *params,
+             unsigned sm_first, unsigned n_sms, struct sg_op **ret_op)
+{
+    struct sg_func *func;
+    struct sg_run *run;
+    CUresult rc;
+
+    rc = sg_func_get(ctx, req->func, &func);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    run = calloc(1, sizeof(*run));
+    if (!run)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    sg_op_init(&run->op, &launch_class, ctx);
+    run->dev = ctx->dev;
+    run->sm_first = sm_first;
+    run->n_sms = n_sms;
+    run->params = malloc(func->kernel->param_bytes + 1);
+    if (req->cooperative)
+        run->workspace = sg_output_workspace_take(ctx);
+    if (!run->params || (req->cooperative && !run->workspace)) {
+        rc = CUDA_ERROR_OUT_OF_MEMORY;
+    } else {
+        memcpy(run->params, params, func->kernel->param_bytes);
+        rc = fill_launch(run, ctx, func, req);
+    }
+    if (rc != CUDA_SUCCESS) {
+        sg_op_unref(&run->op);
+        return rc;
+    }
+    run->op.priority = req->priority;
+    run->op.has_priority = req->has_priority;
+    *ret_op = &run->op;
+    return CUDA_SUCCESS;
+}
+
+/* A launch into a capturing stream becomes a node. */
+static CUresult
+capture_launch(struct sg_stream *stream, const struct sg_launch_req *req, void *params)
+{
+    struct sg_node_data data = {
+        .type = CU_GRAPH_NODE_TYPE_KERNEL,
+        .ctx = stream->ctx->handle,
+        .kernel = {.req = *req, .params = params},
+    };
+
+    return sg_capture_add(stream, &data, NULL);
+}
+
+static CUresult
+launch(struct sg_launch_req *req, CUstream hstream, void **params, void **extra)
+{
+    CLEANUP_FREE void *buf = NULL;
+    struct sg_stream *stream;
+    struct sg_func *func;
+    struct sg_ctx *ctx;
+    struct sg_op *op;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = sg_stream_get(ctx, hstream, &stream);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
+    rc = sg_launch_check(stream->ctx, req, &func);
+    if (rc == CUDA_SUCCESS)
+        rc = sg_params_copy(func->kernel, params, extra, &buf);
+    if (rc == CUDA_SUCCESS) /* the lock was dropped meanwhile */
+        rc = sg_stream_get(ctx, hstream, &stream);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
+    if (stream->capture)
+        return sg_leave(capture_launch(stream, req, TAKE_PTR(buf)));
+    rc = sg_capture_check_legacy_stream(stream);
+    if (rc == CUDA_SUCCESS)
+        rc = sg_launch_op(stream->ctx, req, buf, stream->sm_first, stream->n_sms, &op);
+    if (rc == CUDA_SUCCESS)
+        rc = sg_stream_enqueue(stream, op, NULL);
+    return sg_leave(rc);
+}
+
+SG_CALL(cuLaunchKernel, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+        unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+        unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+        void **kernelParams, void **extra)
+{
+    struct sg_launch_req req = {
+        .func = f,
+        .grid = {gridDimX, gridDimY, gridDimZ},
+        .block = {blockDimX, blockDimY, blockDimZ},
+        .shared = sharedMemBytes,
+    };
+
+    return launch(&req, hStream, kernelParams, extra);
+}
+
+SG_CALL(cuLaunchCooperativeKernel, CUfunction f, unsigned int gridDimX,
+        unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX,
+        unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
+        CUstream hStream, void **kernelParams)
+{
+    struct sg_launch_req req = {
+        .func = f,
+        .grid = {gridDimX, gridDimY, gridDimZ},
+        .block = {blockDimX, blockDimY, blockDimZ},
+        .shared = sharedMemBytes,
+        .cooperative = true,
+    };
+
+    return launch(&req, hStream, kernelParams, NULL);
+}
+
+/* Attributes that only hint at placement or timing are accepted; one that would
+ * change what the kernel sees and is not carried is refused. */
+static CUresult
+take_attribute(struct sg_launch_req *req, const CUlaunchAttribute *attr)
+{
+    switch ((int)attr->id) {
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        req->cooperative = attr->value.cooperative != 0;
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+        req->priority = gp_max(-5, gp_min(attr->value.priority, 0));
+        req->has_priority = true;
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+        if (attr->value.clusterDim.x <= 1 && attr->value.clusterDim.y <= 1 &&
+            attr->value.clusterDim.z <= 1)
+            return CUDA_SUCCESS;
+        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+    case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    case CU_LAUNCH_ATTRIBUTE_IGNORE:
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+SG_CALL(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction f,
+        void **kernelParams, void **extra)
+{
+    struct sg_launch_req req;
+    CUresult rc = CUDA_SUCCESS;
+
+    if (!config || config->numAttrs > MAX_ATTRS ||
+        (config->numAttrs && !config->attrs))
+        return CUDA_ERROR_INVALID_VALUE;
+    req = (struct sg_launch_req){
+        .func = f,
+        .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+        .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+        .shared = config->sharedMemBytes,
+    };
+    for (unsigned i = 0; i < config->numAttrs && rc == CUDA_SUCCESS; i++)
+        rc = take_attribute(&req, &config->attrs[i]);
+    return rc == CUDA_SUCCESS ? launch(&req, config->hStream, kernelParams, extra) : rc;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches: from the arguments of cuLaunchKernel and its kin to an operation.
+ *
+ * A request is checked and copied at the call; it then lives in an operation,
+ * in a graph node, or both.  Lock held for all functions.
+ */
+#ifndef SG_LAUNCH_H
+#define SG_LAUNCH_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sg_ctx;
+struct sg_dev;
+struct sg_func;
+struct sg_kernel;
+struct sg_op;
+struct sg_stream;
+
+struct sg_launch_req {
+    CUfunction func; /* as it was handed in */
+    unsigned grid[3], block[3];
+    unsigned shared;
+    bool cooperative;
+    int priority;
+    bool has_priority;
+};
+
+/* Blocks of @threads threads that one multiprocessor holds at a time; 0 when
+ * not even one fits. */
+int sg_occupancy(const struct sg_dev *dev, const struct sg_kernel *kernel,
+                 unsigned threads, uint64_t dyn_shared);
+
+/* The size of a kernel's parameter buffer, without what only alignment adds. */
+size_t sg_params_size(const struct sg_kernel *kernel);
+/* A malloc'ed copy of the arguments, one of @params and @extra. */
+CUresult sg_params_copy(const struct sg_kernel *kernel, void **params, void **extra,
+                        void **ret_buf);
+
+/* Checks everything that a launch can be refused for; may drop the lock. */
+CUresult sg_launch_check(struct sg_ctx *ctx, const struct sg_launch_req *req,
+                         struct sg_func **ret_func);
+/* An operation that runs it; copies @params (sg_params_copy's layout). */
+CUresult sg_launch_op(struct sg_ctx *ctx, const struct sg_launch_req *req,
+                      const void *params, unsigned sm_first, unsigned n_sms,
+                      struct sg_op **ret_op);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Allocations: every range of addresses that a kernel or a copy may touch.
+ *
+ * One table for the process, sorted by address, answers "what is this pointer?".
+ * A context owns its allocations and frees them when it is destroyed; host,
+ * registered and managed memory is visible in every context, device memory in
+ * the owner's and in those that enabled peer access to the owner.
+ *
+ * Lock held for all functions.  sg_mem_free() drops it while kernels lose sight
+ * of the range; the allocation is out of the table before that.
+ */
+#ifndef SG_MEM_H
+#define SG_MEM_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sg_ctx;
+struct sg_dev;
+struct sg_pool;
+struct sg_phys;
+
+enum sg_mem_kind {
+    SG_MEM_DEVICE,
+    SG_MEM_HOST,       /* cuMemHostAlloc */
+    SG_MEM_REGISTERED, /* cuMemHostRegister */
+    SG_MEM_MANAGED,
+    SG_MEM_MAPPED,     /* cuMemMap */
+    SG_MEM_IPC,        /* another process's device memory */
+};
+
+struct sg_alloc {
+    uint64_t base, size; /* exactly what was asked for */
+    uint64_t span;       /* addresses taken from the arena */
+    enum sg_mem_kind kind;
+    struct sg_ctx *ctx; /* owner, NULL: the process */
+    struct sg_dev *dev; /* where it is charged */
+    unsigned flags;     /* of the call that made it */
+    uint64_t id;
+    struct sg_pool *pool; /* NULL: not from a pool */
+    struct sg_phys *phys; /* SG_MEM_MAPPED */
+    uint64_t phys_offset;
+    unsigned access;      /* SG_MEM_MAPPED: CUmemAccess_flags of the device */
+    bool keep_va;         /* the addresses are somebody else's: graph nodes */
+    bool internal;        /* storage of arrays, globals, heap: not freed by address */
+    bool sync_memops;
+    bool read_only;
+    bool read_mostly;
+    CUmemLocation preferred, last_prefetch;
+    unsigned accessed_by; /* bit per ordinal */
+    int fd;               /* shared with other processes, or -1 */
+    unsigned n_ipc_opens;
+};
+
+/* Device memory of @ctx's card; CUDA_ERROR_OUT_OF_MEMORY to the byte. */
+CUresult sg_mem_new(struct sg_ctx *ctx, uint64_t size, struct sg_alloc **ret_alloc);
+/* The same on a device without a context: memory pools. */
+CUresult sg_mem_new_on(struct sg_dev *dev, struct sg_ctx *ctx, uint64_t size,
+                       struct sg_alloc **ret_alloc);
+CUresult sg_mem_new_host(struct sg_ctx *ctx, uint64_t size, unsigned flags,
+                         struct sg_alloc **ret_alloc);
+CUresult sg_mem_new_registered(struct sg_ctx *ctx, void *p, uint64_t size,
+                               unsigned flags, struct sg_alloc **ret_alloc);
+CUresult sg_mem_new_managed(struct sg_ctx *ctx, uint64_t size, unsigned flags,
+                            struct sg_alloc **ret_alloc);
+/* A range whose pages and addresses the caller manages. */
+CUresult sg_mem_new_foreign(struct sg_ctx *ctx, struct sg_dev *dev, uint64_t base,
+                            uint64_t size, enum sg_mem_kind kind,
+                            struct sg_alloc **ret_alloc);
+/* Addresses now, memory later, any number of times: graph allocation nodes. */
+uint64_t sg_mem_reserve(struct sg_dev *dev, uint64_t size);
+void sg_mem_unreserve(struct sg_dev *dev, uint64_t base, uint64_t size);
+CUresult sg_mem_new_reserved(struct sg_dev *dev, uint64_t base, uint64_t size,
+                             struct sg_alloc **ret_alloc);
+void sg_mem_free(struct sg_alloc *alloc); /* NULL is a no-op */
+
+/* The live allocation that holds @addr, or NULL. */
+struct sg_alloc *sg_mem_find(uint64_t addr);
+/* True when every byte lies in live allocations. */
+bool sg_mem_holds(uint64_t addr, uint64_t len);
+
+/* Shows a new context what it may see; takes a dead one's memory away. */
+CUresult sg_mem_attach_ctx(struct sg_ctx *ctx);
+void sg_mem_detach_ctx(struct sg_ctx *ctx);
+CUresult sg_mem_show_peer(struct sg_ctx *ctx, struct sg_ctx *peer);
+void sg_mem_hide_peer(struct sg_ctx *ctx, struct sg_ctx *peer);
+/* After a change of access rights of a mapped range. */
+CUresult sg_mem_reshow(struct sg_alloc *alloc);
+
+int sg_mem_init(void);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The occupancy calls: how many blocks fit, what block size fits best.
+ */
+#include "sg_core.h"
+#include "sg_ctx.h"
+#include "sg_dev.h"
+#include "sg_launch.h"
+#include "sg_module.h"
+
+#include "gp_base.h"
+
+static CUresult
+enter_func(CUfunction handle, struct sg_func **ret_func)
+{
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = sg_func_get(ctx, handle, ret_func);
+    if (rc == CUDA_SUCCESS)
+        rc = sg_kernel_ready((*ret_func)->kernel);
+    if (rc == CUDA_SUCCESS) /* the lock was dropped */
+        rc = sg_func_get(ctx, handle, ret_func);
+    return rc == CUDA_SUCCESS ? rc : sg_leave(rc);
+}
+
+SG_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, int *numBlocks,
+        CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags)
+{
+    struct sg_func *f;
+    CUresult rc = enter_func(func, &f);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!numBlocks || blockSize <= 0 ||
+        flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    *numBlocks = sg_occupancy(f->module->ctx->dev, f->kernel, (unsigned)blockSize,
+                              dynamicSMemSize);
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, int *numBlocks, CUfunction func,
+        int blockSize, size_t dynamicSMemSize)
+{
+    return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        numBlocks, func, blockSize, dynamicSMemSize, CU_OCCUPANCY_DEFAULT);
+}
+
+struct choice {
+    const struct sg_dev *dev;
+    const struct sg_kernel *kernel;
+    int max_threads;
+    unsigned sms;
+};
+
+/* The block size, a multiple of the warp, that keeps most threads resident; the
+ * largest of equals. */
+static void
+best_block(const struct choice *c, CUoccupancyB2DSize b2d, size_t fixed, int limit,
+           int *ret_grid, int *ret_block)
+{
+    int top = gp_min(c->max_threads, limit > 0 ? limit : c->max_threads);
+    int best_threads = 0;
+
+    *ret_grid = *ret_block = 0;
+    for (int size = (top + 31) / 32 * 32; size > 0; size -= 32) {
+        int block = gp_min(size, top), n;
+
+        n = sg_occupancy(c->dev, c->kernel, (unsigned)block, b2d ? b2d(block) : fixed);
+        if (n * block <= best_threads)
+            continue;
+        best_threads = n * block;
+        *ret_block = block;
+        *ret_grid = n * (int)c->sms;
+    }
+}
+
+SG_CALL(cuOccupancyMaxPotentialBlockSizeWithFlags, int *minGridSize, int *blockSize,
+        CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize,
+        size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags)
+{
+    struct choice choice;
+    struct sg_func *f;
+    CUresult rc = enter_func(func, &f);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!minGridSize || !blockSize ||
+        flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    choice.dev = f->module->ctx->dev;
+    choice.kernel = f->kernel;
+    choice.sms = choice.dev->sms;
+    sg_func_attribute(choice.dev, f->kernel, f->module->code, &f->attrs,
+                      CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &choice.max_threads);
+    sg_unlock(); /* the callback is the application's */
+    best_block(&choice, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit,
+               minGridSize, blockSize);
+    return CUDA_SUCCESS;
+}
+
+SG_CALL(cuOccupancyMaxPotentialBlockSize, int *minGridSize, int *blockSize,
+        CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize,
+        size_t dynamicSMemSize, int blockSizeLimit)
+{
+    return cuOccupancyMaxPotentialBlockSizeWithFlags(
+        minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize,
+        blockSizeLimit, CU_OCCUPANCY_DEFAULT);
+}
+
+SG_CALL(cuOccupancyAvailableDynamicSMemPerBlock, size_t *dynamicSmemSize,
+        CUfunction func, int numBlocks, int blockSize)
+{
+    const struct sg_profile *prof;
+    struct sg_func *f;
+    int64_t each;
+    CUresult rc = enter_func(func, &f);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!dynamicSmemSize || numBlocks <= 0 || blockSize <= 0)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    prof = f->module->ctx->dev->profile;
+    each = (prof->shared_per_sm / numBlocks - 1024) & ~127;
+    each = gp_min(each, (int64_t)prof->shared_optin) - f->kernel->static_shared;
+    *dynamicSmemSize = each > 0 ? (size_t)each : 0;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+/* No thread block clusters on these cards: a cluster of one block is all. */
+SG_CALL(cuOccupancyMaxPotentialClusterSize, int *clusterSize, CUfunction func,
+        const CUlaunchConfig *config)
+{
+    struct sg_func *f;
+    CUresult rc = enter_func(func, &f);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!clusterSize || !config)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    *clusterSize = 1;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuOccupancyMaxActiveClusters, int *numClusters, CUfunction func,
+        const CUlaunchConfig *config)
+{
+    const struct sg_dev *dev;
+    struct sg_func *f;
+    CUresult rc = enter_func(func, &f);
+    uint64_t threads;
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!numClusters || !config)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    for (unsigned i = 0; config->attrs && i < gp_min(config->numAttrs, 64u); i++) {
+        const CUlaunchAttribute *a = &config->attrs[i];
+
+        if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
+            (uint64_t)a->value.clusterDim.x * a->value.clusterDim.y *
+                    a->value.clusterDim.z > 1)
+            return sg_leave(CUDA_ERROR_INVALID_CLUSTER_SIZE);
+    }
+    dev = f->module->ctx->dev;
+    threads = (uint64_t)config->blockDimX * config->blockDimY * config->blockDimZ;
+    *numClusters = sg_occupancy(dev, f->kernel, (unsigned)gp_min(threads, (uint64_t)2048),
+                                config->sharedMemBytes) *
+                   (int)dev->sms;
+    return sg_leave(CUDA_SUCCESS);
+}

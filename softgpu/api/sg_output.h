@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What kernels ask of a runtime: printf, assert, malloc, and the workspace of a
+ * cooperative launch.
+ *
+ * One per context.  Text is collected and comes out when the host synchronises:
+ * on stdout and stderr of this process, or through the hook that a pool server
+ * sets.  Lock held for all functions; sg_output_flush() drops it while it writes.
+ */
+#ifndef SG_OUTPUT_H
+#define SG_OUTPUT_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sg_ctx;
+struct sg_hooks;
+struct sg_output;
+
+/* @fd is 1 (printf) or 2 (assert).  Called from the thread that synchronises,
+ * without any lock of the library. */
+typedef void (*sg_output_fn)(void *user, CUcontext ctx, int fd, const char *text,
+                             size_t len);
+
+/* Exported: softgpu's one private entry.  NULL: back to stdout and stderr. */
+void sg_set_output_hook(sg_output_fn fn, void *user);
+
+int sg_output_new(struct sg_ctx *ctx, struct sg_output **ret_out);
+void sg_output_free(struct sg_output *out); /* NULL is a no-op */
+void sg_output_hooks(struct sg_ctx *ctx, struct sg_hooks *ret_hooks);
+void sg_output_flush(struct sg_ctx *ctx);
+
+/* The limit can no longer change: its buffer exists. */
+bool sg_output_in_use(const struct sg_output *out, CUlimit limit);
+
+/* 64 zeroed bytes of device memory; 0: none left. */
+uint64_t sg_output_workspace_take(struct sg_ctx *ctx);
+void sg_output_workspace_give(struct sg_ctx *ctx, uint64_t addr);
+
+#endif

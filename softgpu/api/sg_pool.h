@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory pools: allocation and freeing in stream order.
+ *
+ * A pool here keeps nothing that is freed, whatever its release threshold: an
+ * allocation costs the same from a cache and without.  Default pools live as
+ * long as their device, others until destroyed and empty.  Lock held for all
+ * functions.
+ */
+#ifndef SG_POOL_H
+#define SG_POOL_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sg_alloc;
+struct sg_dev;
+struct sg_pool;
+struct sg_stream;
+
+/* The device's own pool, made on first use; NULL without memory for it. */
+struct sg_pool *sg_pool_default(struct sg_dev *dev);
+uint64_t sg_pool_handle(const struct sg_pool *pool); /* 0 for NULL */
+
+/* Memory that is usable now. */
+CUresult sg_pool_alloc(struct sg_pool *pool, uint64_t size, struct sg_alloc **ret_alloc);
+/* At once; the caller knows that nothing uses it any more.  May drop the lock. */
+void sg_pool_free(struct sg_alloc *alloc);
+
+#endif

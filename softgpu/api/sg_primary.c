@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Primary contexts: one per device, counted, with one handle for all its lives.
+ */
+#include "sg_core.h"
+#include "sg_ctx.h"
+#include "sg_dev.h"
+
+static CUresult
+enter_device(CUdevice dev, struct sg_dev **ret_dev)
+{
+    CUresult rc = sg_enter_init();
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *ret_dev = sg_dev_get(dev);
+    return *ret_dev ? CUDA_SUCCESS : sg_leave(CUDA_ERROR_INVALID_DEVICE);
+}
+
+CUresult
+sg_primary_retain(struct sg_dev *dev, struct sg_ctx **ret_ctx)
+{
+    CUresult rc;
+
+    if (!dev->primary) {
+        rc = sg_ctx_new(dev, dev->primary_flags, true, &dev->primary);
+        if (rc != CUDA_SUCCESS)
+            return rc;
+    }
+    dev->primary_refs++;
+    *ret_ctx = dev->primary;
+    return CUDA_SUCCESS;
+}
+
+static void
+primary_end(struct sg_dev *dev)
+{
+    struct sg_ctx *ctx = TAKE_PTR(dev->primary);
+
+    dev->primary_refs = 0;
+    if (ctx)
+        sg_ctx_destroy(ctx);
+}
+
+SG_CALL(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice dev)
+{
+    struct sg_dev *d;
+    struct sg_ctx *ctx;
+    CUresult rc = enter_device(dev, &d);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!pctx)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    rc = sg_primary_retain(d, &ctx);
+    if (rc == CUDA_SUCCESS)
+        *pctx = (CUcontext)(uintptr_t)ctx->handle;
+    return sg_leave(rc);
+}
+
+SG_CALL(cuDevicePrimaryCtxRelease_v2, CUdevice dev)
+{
+    struct sg_dev *d;
+    CUresult rc = enter_device(dev, &d);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!d->primary || !d->primary_refs)
+        return sg_leave(CUDA_ERROR_INVALID_CONTEXT);
+    if (--d->primary_refs == 0)
+        primary_end(d);
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuDevicePrimaryCtxRelease, CUdevice dev)
+{
+    return cuDevicePrimaryCtxRelease_v2(dev);
+}
+
+SG_CALL(cuDevicePrimaryCtxReset_v2, CUdevice dev)
+{
+    struct sg_dev *d;
+    CUresult rc = enter_device(dev, &d);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    primary_end(d);
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuDevicePrimaryCtxReset, CUdevice dev)
+{
+    return cuDevicePrimaryCtxReset_v2(dev);
+}
+
+SG_CALL(cuDevicePrimaryCtxSetFlags_v2, CUdevice dev, unsigned int flags)
+{
+    struct sg_dev *d;
+    CUresult rc = enter_device(dev, &d);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (flags & ~(unsigned)CU_CTX_FLAGS_MASK)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    d->primary_flags = flags;
+    if (d->primary)
+        d->primary->flags = flags;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuDevicePrimaryCtxSetFlags, CUdevice dev, unsigned int flags)
+{
+    return cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+}
+
+SG_CALL(cuDevicePrimaryCtxGetState, CUdevice dev, unsigned int *flags, int *active)
+{
+    struct sg_dev *d;
+    CUresult rc = enter_device(dev, &d);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!flags || !active)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    *flags = d->primary_flags;
+    *active = d->primary != NULL;
+    return sg_leave(CUDA_SUCCESS);
+}

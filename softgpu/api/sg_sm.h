@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The multiprocessors of one device, as this process has them: threads that run
+ * the thread blocks of ready launches, each only while it holds a token of the
+ * card (sg_card.h).
+ *
+ * Owned by its device.  Lock held for all functions.
+ */
+#ifndef SG_SM_H
+#define SG_SM_H
+
+#include "sg_op.h"
+
+#include "sg_exec.h"
+
+#include "gp_base.h"
+
+#include <stdint.h>
+
+struct sg_ctx;
+struct sg_dev;
+struct sg_func;
+struct sg_sm;
+
+/* One launch.  Made by sg_launch.c; runs as an operation of SG_LANE_KERNEL. */
+struct sg_run {
+    struct sg_op op; /* first */
+    struct sg_launch launch;
+    struct sg_hooks hooks;
+    struct sg_dev *dev;
+    void *params;
+    uint64_t workspace; /* device address, 0 if none */
+    unsigned sm_first, n_sms;
+    int cancel;
+    uint64_t next_cta, n_active;
+    struct sg_run *next;
+};
+
+int sg_sm_new(struct sg_dev *dev, struct sg_sm **ret_sm);
+void sg_sm_submit(struct sg_op *op);
+/* Ends all launches of @ctx at their next back edge. */
+void sg_sm_cancel(struct sg_ctx *ctx);
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams: order, default stream rules, waiting.
+ */
+#include "sg_stream.h"
+
+#include "sg_capture.h"
+#include "sg_core.h"
+#include "sg_ctx.h"
+#include "sg_dev.h"
+#include "sg_handle.h"
+#include "sg_op.h"
+
+#include <stdlib.h>
+
+/* Tells threads apart for their per-thread streams; never reused. */
+static uint64_t
+this_thread(void)
+{
+    static uint64_t last; /* lock held */
+    static _Thread_local uint64_t self;
+
+    if (!self)
+        self = ++last;
+    return self;
+}
+
+CUresult
+sg_stream_new(struct sg_ctx *ctx, enum sg_stream_kind kind, unsigned flags, int priority,
+              struct sg_stream **ret_stream)
+{
+    static uint64_t last_id;
+    struct sg_stream *stream = calloc(1, sizeof(*stream));
+
+    if (!stream)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    stream->handle = sg_handle_new(SG_KIND_STREAM, stream);
+    if (!stream->handle) {
+        free(stream);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    stream->refs = 1;
+    stream->ctx = ctx;
+    stream->kind = kind;
+    stream->non_blocking = flags & CU_STREAM_NON_BLOCKING;
+    stream->priority = priority;
+    stream->id = ++last_id;
+    stream->sync_policy = CU_SYNC_POLICY_AUTO;
+    stream->domain_map = (CUlaunchMemSyncDomainMap){0, 1};
+    stream->sm_first = ctx->sm_first;
+    stream->n_sms = ctx->n_sms;
+    if (kind == SG_STREAM_THREAD)
+        stream->thread = this_thread();
+    stream->next = ctx->streams;
+    ctx->streams = stream;
+    *ret_stream = stream;
+    return CUDA_SUCCESS;
+}
+
+struct sg_stream *
+sg_stream_ref(struct sg_stream *stream)
+{
+    stream->refs++;
+    return stream;
+}
+
+void
+sg_stream_unref(struct sg_stream *stream)
+{
+    if (!stream || --stream->refs)
+        return;
+    sg_op_unref(stream->last);
+    free(stream->capture_deps);
+    free(stream);
+}
+
+void
+sg_stream_destroy(struct sg_stream *stream)
+{
+    struct sg_stream **p = &stream->ctx->streams;
+
+    while (*p && *p != stream)
+        p = &(*p)->next;
+    if (*p)
+        *p = stream->next;
+    if (stream->capture)
+        sg_capture_abandon(stream);
+    sg_handle_drop(stream->handle);
+    stream->handle = 0;
+    stream->dead = true;
+    sg_stream_unref(stream);
+}
+
+static CUresult
+thread_stream(struct sg_ctx *ctx, struct sg_stream **ret_stream)
+{
+    uint64_t self = this_thread();
+
+    for (struct sg_stream *s = ctx->streams; s; s = s->next) {
+        if (s->kind == SG_STREAM_THREAD && s->thread == self) {
+            *ret_stream = s;
+            return CUDA_SUCCESS;
+        }
+    }
+    return sg_stream_new(ctx, SG_STREAM_THREAD, CU_STREAM_DEFAULT, 0, ret_stream);
+}
+
+CUresult
+sg_stream_get(struct sg_ctx *ctx, CUstream handle, struct sg_stream **ret_stream)
+{
+    struct sg_stream *stream;
+
+    if (!handle || handle == CU_STREAM_LEGACY) {
+        *ret_stream = ctx->legacy;
+        return CUDA_SUCCESS;
+    }
+    if (handle == CU_STREAM_PER_THREAD)
+        return thread_stream(ctx, ret_stream);
+    stream = SG_OBJ(sg_stream, SG_KIND_STREAM, handle);
+    if (!stream)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (stream->ctx->error != CUDA_SUCCESS)
+        return stream->ctx->error;
+    *ret_stream = stream;
+    return CUDA_SUCCESS;
+}
+
+static bool
+is_blocking(const struct sg_stream *stream)
+{
+    return stream->kind != SG_STREAM_LEGACY_KIND && !stream->non_blocking;
+}
+
+/* Everything that work put into @stream now has to wait for, by the rules. */
+static int
+order_behind(struct sg_stream *stream, struct sg_op *op)
+{
+    int r = sg_op_after(op, stream->last);
+
+    if (stream->kind == SG_STREAM_LEGACY_KIND) {
+        for (struct sg_stream *s = stream->ctx->streams; s && r == 0; s = s->next)
+            if (is_blocking(s))
+                r = sg_op_after(op, s->last);
+    } else if (r == 0 && is_blocking(stream)) {
+        r = sg_op_after(op, stream->ctx->legacy->last);
+    }
+    return r;
+}
+
+bool
+sg_stream_is_idle(const struct sg_stream *stream)
+{
+    if (stream->last)
+        return false;
+    if (stream->kind == SG_STREAM_LEGACY_KIND) {
+        for (const struct sg_stream *s = stream->ctx->streams; s; s = s->next)
+            if (is_blocking(s) && s->last)
+                return false;
+        return true;
+    }
+    return !is_blocking(stream) || !stream->ctx->legacy->last;
+}
+
+CUresult
+sg_stream_enqueue(struct sg_stream *stream, struct sg_op *op, struct sg_op *extra)
+{
+    if (order_behind(stream, op) < 0 || sg_op_after(op, extra) < 0) {
+        sg_op_unref(op); /* edges made so far keep it until they fire */
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    op->stream = sg_stream_ref(stream);
+    if (!op->has_priority)
+        op->priority = stream->priority;
+    sg_op_unref(stream->last);
+    stream->last = op; /* the caller's reference */
+    sg_op_submit(op);
+    return CUDA_SUCCESS;
+}
+
+void
+sg_stream_op_done(struct sg_stream *stream, struct sg_op *op)
+{
+    op->stream = NULL;
+    if (stream->last == op) {
+        stream->last = NULL;
+        sg_op_unref(op);
+    }
+    sg_stream_unref(stream);
+}
+
+static CUresult
+wait_for(struct sg_ctx *ctx, struct sg_op *op)
+{
+    CUresult rc;
+
+    sg_ctx_ref(ctx);
+    sg_op_wait(op);
+    rc = ctx->error;
+    if (rc == CUDA_SUCCESS && op)
+        rc = op->result;
+    sg_op_unref(op);
+    sg_ctx_unref(ctx);
+    return rc;
+}
+
+CUresult
+sg_stream_enqueue_wait(struct sg_stream *stream, struct sg_op *op)
+{
+    struct sg_ctx *ctx = stream->ctx;
+    CUresult rc;
+
+    sg_op_ref(op);
+    rc = sg_stream_enqueue(stream, op, NULL);
+    if (rc != CUDA_SUCCESS) {
+        sg_op_unref(op);
+        return rc;
+    }
+    return wait_for(ctx, op);
+}
+
+static const struct sg_op_class marker_class = {
+    .name = "marker",
+    .lane = SG_LANE_INLINE,
+    .always = true,
+};
+
+CUresult
+sg_stream_synchronize(struct sg_stream *stream)
+{
+    struct sg_op *op;
+
+    if (stream->kind != SG_STREAM_LEGACY_KIND)
+        return wait_for(stream->ctx, sg_op_ref(stream->last));
+    if (sg_stream_is_idle(stream))
+        return stream->ctx->error;
+    op = calloc(1, sizeof(*op));
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    sg_op_init(op, &marker_class, stream->ctx);
+    if (order_behind(stream, op) < 0) {
+        sg_op_unref(op);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    sg_op_submit(op);
+    return wait_for(stream->ctx, op);
+}
+
+CUresult
+sg_stream_check_no_capture(const struct sg_stream *stream)
+{
+    if (stream->capture)
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stream: the last operation put into it, and which rules apply to it.
+ *
+ * Default stream rules are edges: work in the legacy stream comes after the
+ * last operation of every blocking stream, and work in a blocking stream after
+ * the last of the legacy stream.
+ *
+ * Owned by its context's list.  A destroyed stream loses its handle at once
+ * and goes away with its last operation.  Lock held for all functions.
+ */
+#ifndef SG_STREAM_H
+#define SG_STREAM_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sg_capture;
+struct sg_ctx;
+struct sg_op;
+
+enum sg_stream_kind {
+    SG_STREAM_NORMAL,
+    SG_STREAM_LEGACY_KIND,
+    SG_STREAM_THREAD, /* one per (context, thread) */
+};
+
+struct sg_stream {
+    uint64_t handle;
+    unsigned refs;
+    struct sg_ctx *ctx; /* no reference: the context owns the stream */
+    struct sg_stream *next;
+    enum sg_stream_kind kind;
+    bool non_blocking;
+    bool dead;
+    int priority;
+    uint64_t id;
+    uint64_t thread; /* SG_STREAM_THREAD: whose */
+    struct sg_op *last; /* reference; NULL or not done */
+    struct sg_capture *capture; /* NULL when not capturing */
+    uint64_t *capture_deps; /* handles of nodes */
+    size_t n_capture_deps;
+    CUsynchronizationPolicy sync_policy;
+    CUaccessPolicyWindow window;
+    CUlaunchMemSyncDomainMap domain_map;
+    CUlaunchMemSyncDomain domain;
+    uint64_t green; /* handle of the green context it was made for, or 0 */
+    unsigned sm_first, n_sms;
+};
+
+CUresult sg_stream_new(struct sg_ctx *ctx, enum sg_stream_kind kind, unsigned flags,
+                       int priority, struct sg_stream **ret_stream);
+void sg_stream_destroy(struct sg_stream *stream);
+struct sg_stream *sg_stream_ref(struct sg_stream *stream);
+void sg_stream_unref(struct sg_stream *stream); /* NULL is a no-op */
+
+/* The stream a handle means for the calling thread: NULL and 1 are the legacy
+ * stream of @ctx, 2 is the thread's own.  CUDA_ERROR_INVALID_HANDLE: none;
+ * CUDA_ERROR_INVALID_CONTEXT: of another context than @ctx. */
+CUresult sg_stream_get(struct sg_ctx *ctx, CUstream handle,
+                       struct sg_stream **ret_stream);
+
+/* Puts @op at the end, also behind @extra; takes over the caller's reference,
+ * also on failure. */
+CUresult sg_stream_enqueue(struct sg_stream *stream, struct sg_op *op,
+                           struct sg_op *extra);
+/* The same, and waits for its end; returns its result or the context's error. */
+CUresult sg_stream_enqueue_wait(struct sg_stream *stream, struct sg_op *op);
+/* True when an operation put there now could start at once. */
+bool sg_stream_is_idle(const struct sg_stream *stream);
+void sg_stream_op_done(struct sg_stream *stream, struct sg_op *op);
+/* Waits for what is in the stream now. */
+CUresult sg_stream_synchronize(struct sg_stream *stream);
+
+/* Streams that are part of a capture may not be waited for or queried. */
+CUresult sg_stream_check_no_capture(const struct sg_stream *stream);
+
+#endif
