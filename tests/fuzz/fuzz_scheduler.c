@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A whole scheduler that is talked to by strangers.
+ *
+ * The input is a list of messages (one length byte pair, then that many bytes); each
+ * goes to one of two connections.  One of them is a registered server, so that reports
+ * and placements run too.  Whatever comes, the books must stay right.
+ */
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_time.h"
+#include "sched_conn.h"
+#include "sched_daemon.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct sched sched;
+
+int
+LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    static char dir[] = "/tmp/fuzz-scheduler-XXXXXX";
+    static struct sched_config config = {
+        .listen = "127.0.0.1:0",
+        .heartbeat_ms = 1000,
+        .dead_after_ms = 3000,
+        .lease_ms = 1000,
+        .lease_min_ms = 1,
+        .lease_max_ms = 1000,
+        .hold_grace_ms = 10,
+        .placement = SCHED_BINPACK,
+        .owner_sessions = 100,
+        .max_attachments = 8,
+        .admin_token = NULL,
+    };
+
+    gp_log_init("scheduler", GP_LOG_NONE);
+    config.state_dir = mkdtemp(dir);
+    if (!config.state_dir || sched_init(&sched, &config, NULL) < 0)
+        __builtin_trap();
+    return 0;
+}
+
+/* A connection whose other end the fuzzer never reads; NULL on lack of descriptors. */
+static int
+join(void)
+{
+    int fds[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) < 0)
+        __builtin_trap();
+    sched_conn_accept(&sched, fds[0]);
+    sched.conns->loopback = true;
+    return fds[1];
+}
+
+static void
+register_server(struct sched_conn *conn)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlRegister reg = GPUPOOL__CTL__CTL_REGISTER__INIT;
+    Gpupool__Ctl__CtlCard card = GPUPOOL__CTL__CTL_CARD__INIT, *cards = &card;
+    uint8_t bytes[512];
+
+    card.uuid = (ProtobufCBinaryData){16, (uint8_t *)"0123456789abcdef"};
+    card.memory_bytes = UINT64_C(16) << 30;
+    reg.major = CTL_MAJOR;
+    reg.server = (char *)"node";
+    reg.endpoint = (char *)"127.0.0.1:7481";
+    reg.instance = 1;
+    reg.cards = &cards;
+    reg.n_cards = 1;
+    req.id = 1;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_REGISTER_SERVER;
+    req.register_server = &reg;
+    conn->msg.on_msg(&conn->msg, bytes, gpupool__ctl__ctl_request__pack(&req, bytes));
+}
+
+static void
+check_books(void)
+{
+    const struct sched_session *s = NULL;
+    uint64_t core = 0, want = 0;
+
+    while ((s = sched_sessions_next(&sched.sessions, s)))
+        for (uint32_t i = 0; i < s->n_slices; i++)
+            want += s->slices[i].core;
+    for (const struct sched_server *v = sched.pool->servers; v; v = v->next)
+        for (unsigned i = 0; i < v->n_cards; i++) {
+            const struct sched_card *card = v->cards[i];
+
+            if (card->core_given > 100 || card->memory_given > card->facts.memory)
+                __builtin_trap();
+            core += card->core_given;
+        }
+    if (core != want)
+        __builtin_trap();
+}
+
+static void
+end_everything(const int fds[2])
+{
+    struct sched_session *s;
+
+    while (sched.conns)
+        sched_conn_free(sched.conns);
+    while ((s = sched_sessions_next(&sched.sessions, NULL)))
+        sched_session_end(&sched, s, "fuzz");
+    close(fds[0]);
+    close(fds[1]);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    int fds[2];
+
+    fds[0] = join();
+    register_server(sched.conns);
+    fds[1] = join();
+    while (size > 2 && sched.conns) {
+        size_t len = gp_min((size_t)(data[0] | (data[1] & 15) << 8), size - 2);
+        struct sched_conn *conn = sched.conns;
+
+        if (data[1] & 128 && conn->next)
+            conn = conn->next;
+        conn->msg.on_msg(&conn->msg, data + 2, len);
+        data += 2 + len;
+        size -= 2 + len;
+        check_books();
+    }
+    end_everything(fds);
+    return 0;
+}
