@@ -172,6 +172,8 @@ stub_m_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *a
     if (numAttributes && (!attributes || !data))
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned int i = 0; i < numAttributes; i++) {
+        if (!data[i])
+            return CUDA_ERROR_INVALID_VALUE;
         r = stub_m_cuPointerGetAttribute(data[i], attributes[i], ptr);
         if (r == CUDA_ERROR_INVALID_VALUE)
             pointer_put_unknown(data[i], attributes[i]);
