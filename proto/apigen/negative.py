@@ -22,7 +22,7 @@ HEADER = r"""
 
 /* The kinds of wrongness. */
 enum negative_kind {
-    NEGATIVE_ZERO,    /* every pointer NULL, every handle and number 0 */
+    NEGATIVE_ZERO,    /* every pointer NULL, every handle and number 0, lengths 4 */
     NEGATIVE_NULL,    /* the same, pointers good */
     NEGATIVE_STALE,   /* handles that were good once, pointers good, numbers 1 */
     NEGATIVE_FOREIGN, /* live handles of another kind, pointers good, numbers 1 */
@@ -79,6 +79,8 @@ negative_length(const struct negative *n)
 {
     uint64_t number = negative_number(n);
 
+    if (n->kind == NEGATIVE_ZERO || n->kind == NEGATIVE_NULL)
+        return 4;
     return number > 16 ? 16 : number;
 }
 """
@@ -87,6 +89,8 @@ negative_length(const struct negative *n)
 def _is_length(call: Call, p: Param) -> bool:
     """Does p say how much memory behind another parameter is touched?"""
     touched = ("bytes", "text", "host")
+    if call.client == "manual":
+        touched += ("array", "pointers")
     named = any(q.type.count.partition("-")[0] == p.name for q in call.params
                 if q.type.word in touched)
     return named or "size" in p.name.lower() or "bytes" in p.name.lower() or (
