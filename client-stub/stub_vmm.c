@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Address ranges that arrive otherwise than by allocating: reserved ones, and memory of
+ * another process.  The server decides the addresses; here they are kept free.
+ */
+#include "stub_call.h"
+#include "stub_manual.h"
+#include "stub_memory.h"
+#include "wire_api.h"
+
+#include <string.h>
+
+CUresult
+stub_m_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
+                           CUdeviceptr addr, unsigned long long flags)
+{
+    struct wire_cuMemAddressReserve_req *req;
+    struct wire_cuMemAddressReserve_rep_view rep = {0};
+    struct stub_call c;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ptr)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_call_begin(&c, WIRE_CALL_cuMemAddressReserve, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    *req = (struct wire_cuMemAddressReserve_req){
+        .size = size, .alignment = alignment, .addr = addr, .flags = flags};
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS &&
+        !wire_cuMemAddressReserve_rep_open(&rep, c.reply, c.reply_size, 0))
+        r = stub_call_bad(WIRE_CALL_cuMemAddressReserve);
+    if (r == CUDA_SUCCESS)
+        *ptr = rep.f->ptr;
+    stub_call_end(&c);
+    if (r == CUDA_SUCCESS)
+        stub_memory_reserve(*ptr, size);
+    return r;
+}
+
+CUresult
+stub_m_cuMemAddressFree(CUdeviceptr ptr, size_t size)
+{
+    struct wire_cuMemAddressFree_req *req;
+    struct stub_call c;
+    CUresult r = stub_call_begin(&c, WIRE_CALL_cuMemAddressFree, sizeof(*req));
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    *req = (struct wire_cuMemAddressFree_req){.ptr = ptr, .size = size};
+    r = stub_call_wait(&c);
+    stub_call_end(&c);
+    return r;
+}
+
+/* The size of what was opened is the owner's knowledge; the driver tells it. */
+CUresult
+stub_m_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,
+                             unsigned int Flags)
+{
+    struct wire_cuIpcOpenMemHandle_v2_req *req;
+    struct wire_cuIpcOpenMemHandle_v2_rep_view rep = {0};
+    struct stub_call c;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!pdptr)
+        return CUDA_ERROR_INVALID_VALUE;
+    static_assert(sizeof(req->handle) == sizeof(handle), "crosses as it is");
+    r = stub_call_begin(&c, WIRE_CALL_cuIpcOpenMemHandle_v2, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    *req = (struct wire_cuIpcOpenMemHandle_v2_req){.Flags = Flags};
+    memcpy(req->handle, &handle, sizeof(handle));
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS &&
+        !wire_cuIpcOpenMemHandle_v2_rep_open(&rep, c.reply, c.reply_size, 0))
+        r = stub_call_bad(WIRE_CALL_cuIpcOpenMemHandle_v2);
+    if (r == CUDA_SUCCESS)
+        *pdptr = rep.f->pdptr;
+    stub_call_end(&c);
+    if (r == CUDA_SUCCESS)
+        stub_memory_reserve(*pdptr, 1);
+    return r;
+}
+
+CUresult
+stub_m_cuIpcCloseMemHandle(CUdeviceptr dptr)
+{
+    struct wire_cuIpcCloseMemHandle_req *req;
+    struct stub_call c;
+    CUresult r = stub_call_begin(&c, WIRE_CALL_cuIpcCloseMemHandle, sizeof(*req));
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    req->dptr = dptr;
+    r = stub_call_wait(&c);
+    stub_call_end(&c);
+    return r;
+}
