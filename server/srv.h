@@ -46,6 +46,7 @@ struct srv {
     struct srv_conf conf;
     struct gp_loop *loop;
     struct gp_loop_fd listen_src;
+    struct gp_loop_fd local_src; /* the Unix socket */
     struct ticket_key *key; /* whose tickets are honoured; NULL until known */
     struct srv_inventory *inventory;
     struct srv_register *reg;

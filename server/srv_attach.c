@@ -26,6 +26,7 @@ struct srv_attach {
     struct srv_attach *next;
     struct gp_msg_conn conn;
     struct gp_loop_timer timer;
+    bool local;
     int fd; /* taken from conn once the request is whole, else -1 */
     char peer[GP_NET_NAME_MAX];
 };
@@ -139,6 +140,8 @@ attach_request(struct srv_attach *a, const Gpupool__AttachRequest *req)
     struct gp_err err = {0};
     int r;
 
+    for (size_t i = 0; i < req->n_transports; i++)
+        client.shm |= a->local && strcmp(req->transports[i], "shm") == 0;
     clean_name(program, sizeof(program), req->program);
     clean_name(hostname, sizeof(hostname), req->hostname);
     r = gp_msg_conn_take_fd(&a->conn, &a->fd);
@@ -224,7 +227,7 @@ drop_oldest(struct srv *srv)
 }
 
 void
-srv_attach_accept(struct srv *srv, int fd)
+srv_attach_accept(struct srv *srv, int fd, bool local)
 {
     struct srv_attach *a;
 
@@ -237,6 +240,7 @@ srv_attach_accept(struct srv *srv, int fd)
     }
     a->srv = srv;
     a->fd = -1;
+    a->local = local;
     gp_net_peer_name(fd, a->peer, sizeof(a->peer));
     if (gp_msg_conn_init(&a->conn, srv->loop, fd, SRV_REQUEST_MAX, REPLY_MAX + 4, on_msg,
                          on_close) < 0) {

@@ -18,8 +18,9 @@ struct srv_attach;
 /* Largest AttachRequest. */
 #define SRV_REQUEST_MAX (64u * 1024)
 
-/* Take over the accepted socket @fd. */
-void srv_attach_accept(struct srv *srv, int fd);
+/* Take over the accepted socket @fd; @local: a Unix socket, so the client is on this
+ * host. */
+void srv_attach_accept(struct srv *srv, int fd, bool local);
 void srv_attach_free_all(struct srv *srv);
 
 #endif

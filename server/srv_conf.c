@@ -40,6 +40,8 @@ struct conf_option {
 static const struct conf_option options[] = {
     TEXT("listen", listen, "HOST:PORT",
          "where clients attach, IPv4 or IPv6 (default [::]:7481; port 0 picks one)"),
+    TEXT("local", local, "unix:/PATH",
+         "where clients on this host attach, over shared memory (or --listen unix:/PATH)"),
     TEXT("advertise", advertise, "HOST[:PORT]",
          "the address told to clients (default: this host's name)"),
     TEXT("driver", driver, "NAME|PATH",
@@ -80,6 +82,9 @@ conf_help(void)
 static int
 conf_set(struct srv_conf *conf, const char *name, const char *value, struct gp_err *err)
 {
+    /* A second address, beside the one on the network. */
+    if (strcmp(name, "listen") == 0 && strncmp(value, "unix:/", 6) == 0)
+        name = "local";
     for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
         const struct conf_option *o = &options[i];
         char *field = (char *)conf + o->offset;

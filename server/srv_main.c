@@ -42,11 +42,8 @@ srv_changed(struct srv *srv)
 }
 
 static void
-on_accept(struct gp_loop_fd *src, uint32_t revents)
+accept_batch(struct srv *srv, struct gp_loop_fd *src, bool local)
 {
-    struct srv *srv = container_of(src, struct srv, listen_src);
-
-    (void)revents;
     for (int i = 0; i < ACCEPT_BATCH; i++) {
         int fd;
         int r = gp_net_accept(src->fd, &fd);
@@ -56,8 +53,22 @@ on_accept(struct gp_loop_fd *src, uint32_t revents)
                 gp_log_warn("server", "accept: %s", strerror(-r));
             return;
         }
-        srv_attach_accept(srv, fd);
+        srv_attach_accept(srv, fd, local);
     }
+}
+
+static void
+on_accept(struct gp_loop_fd *src, uint32_t revents)
+{
+    (void)revents;
+    accept_batch(container_of(src, struct srv, listen_src), src, false);
+}
+
+static void
+on_accept_local(struct gp_loop_fd *src, uint32_t revents)
+{
+    (void)revents;
+    accept_batch(container_of(src, struct srv, local_src), src, true);
 }
 
 static void
@@ -90,6 +101,7 @@ stop(struct srv *srv)
     srv->stopping = true;
     gp_log_info("server", "stopping: %u workers to end", srv->n_workers);
     gp_loop_fd_del(&srv->listen_src);
+    gp_loop_fd_del(&srv->local_src);
     srv_attach_free_all(srv);
     srv_worker_end_all(srv, "the server is stopping");
     gp_loop_timer_set(srv->loop, &srv->stop_timer,
@@ -150,6 +162,23 @@ write_ready(const struct srv *srv, struct gp_err *err)
     return gp_file_replace(srv->conf.ready_file, line, strlen(line), 0644, err);
 }
 
+static int
+open_local(struct srv *srv, struct gp_err *err)
+{
+    int fd;
+    int r;
+
+    if (!srv->conf.local[0])
+        return 0;
+    r = gp_net_listen(srv->conf.local, SRV_DEFAULT_PORT, SOMAXCONN, &fd, err);
+    if (r < 0)
+        return r;
+    r = gp_loop_fd_add(srv->loop, &srv->local_src, fd, EPOLLIN, on_accept_local);
+    if (r < 0)
+        close(fd);
+    return r;
+}
+
 /* The cards are known: clients may come. */
 static int
 open_doors(struct srv *srv, struct gp_err *err)
@@ -166,6 +195,9 @@ open_doors(struct srv *srv, struct gp_err *err)
     if (r < 0)
         return r;
     fd = -1;
+    r = open_local(srv, err);
+    if (r < 0)
+        return r;
     gp_log_info("server", "%s listens on %s, driver %s, %u cards", srv->conf.name,
                 srv->endpoint, srv->conf.driver, srv_inventory_count(srv->inventory));
     r = srv_metrics_start(srv, &srv->metrics, err);
@@ -231,6 +263,10 @@ srv_fini(struct srv *srv)
     ticket_key_free(srv->key);
     if (srv->listen_src.fd > 0)
         close(srv->listen_src.fd);
+    if (srv->local_src.fd > 0) {
+        close(srv->local_src.fd);
+        unlink(srv->conf.local + strlen("unix:"));
+    }
     if (srv->conf.ready_file[0])
         unlink(srv->conf.ready_file);
     gp_loop_free(srv->loop);

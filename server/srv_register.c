@@ -216,6 +216,7 @@ send_register(struct srv_register *reg)
     body.token = reg->token;
     body.server = srv->conf.name;
     body.endpoint = srv->endpoint;
+    body.local = srv->conf.local;
     body.version = (char *)(uintptr_t)GPUPOOL_VERSION;
     body.driver = srv->conf.driver;
     body.driver_version = srv_inventory_driver_version(srv->inventory);

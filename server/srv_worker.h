@@ -41,6 +41,7 @@ struct srv_worker_client {
     uint32_t wire_minor;
     uint32_t cuda_version;
     uint32_t pid;
+    bool shm; /* it is on this host and can use shared memory */
     const char *program;
     const char *hostname;
 };

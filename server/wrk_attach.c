@@ -22,6 +22,8 @@
 struct reply {
     Gpupool__AttachReply msg;
     Gpupool__AttachDevice devices[TICKET_SLICES_MAX];
+    Gpupool__AttachTransport shm;
+    Gpupool__AttachTransport *transports[1];
     Gpupool__AttachDevice *device_ptrs[TICKET_SLICES_MAX];
     protobuf_c_boolean ok[TICKET_SLICES_MAX][WRK_ATTRIBUTES];
     protobuf_c_boolean peer[TICKET_SLICES_MAX][TICKET_SLICES_MAX];
@@ -105,6 +107,13 @@ wrk_attach_reply(struct wrk *w, int fd, struct gp_err *err)
         fill_device(reply, w, i);
     reply->msg.devices = reply->device_ptrs;
     reply->msg.n_devices = conf->n_slices;
+    if (conf->shm) {
+        gpupool__attach_transport__init(&reply->shm);
+        reply->shm.name = (char *)(uintptr_t)"shm";
+        reply->transports[0] = &reply->shm;
+        reply->msg.transports = reply->transports;
+        reply->msg.n_transports = 1;
+    }
     reply->msg.frame_max = WIRE_FRAME_MAX;
     reply->msg.inline_max = INLINE_MAX;
     reply->msg.bulk_slot_size = WRK_SLOT_SIZE;

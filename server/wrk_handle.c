@@ -128,9 +128,16 @@ wrk_handles_put(struct wrk_handles *t, unsigned kind, uint64_t id, void *obj)
         r = rev_grow(t);
     if (r < 0)
         return r;
-    if (a->slots[index].obj)
-        return -EEXIST;
+    if (a->slots[index].obj) {
+        uint64_t old = wire_handle_make((enum wire_kind)kind, a->slots[index].gen,
+                                        wire_handle_index(id));
 
+        if (old == id)
+            return -EEXIST;
+        /* The client gave the object up with what owned it (a function with its
+         * module) and says so by using the index again. */
+        wrk_handles_del(t, kind, old);
+    }
     a->slots[index] =
         (struct wrk_handle_slot){ .obj = obj, .gen = wire_handle_gen(id) };
     a->count++;

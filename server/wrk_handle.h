@@ -81,8 +81,9 @@ wrk_handles_at(const struct wrk_handles *t, unsigned kind, uint32_t index)
     return index < a->cap && a->slots[index].obj ? &a->slots[index] : NULL;
 }
 
-/* Enter @obj (not NULL) under @id.  -EINVAL: malformed id or another kind.
- * -EEXIST: the slot is taken.  -E2BIG: index past WRK_HANDLE_MAX.  -ENOMEM. */
+/* Enter @obj (not NULL) under @id; an entry of an older generation in its place is
+ * dropped.  -EINVAL: malformed id or another kind.  -EEXIST: the very id is in use.
+ * -E2BIG: index past WRK_HANDLE_MAX.  -ENOMEM. */
 int wrk_handles_put(struct wrk_handles *t, unsigned kind, uint64_t id, void *obj);
 
 /* The id under which @obj of @kind is known, 0 when it is not. */

@@ -161,7 +161,9 @@ serve(struct wrk *w, struct gp_err *err)
     if (r == 0)
         r = wrk_attach_reply(w, WRK_FD_CONN, err);
     if (r == 0)
-        r = xport_tcp_new(WRK_FD_CONN, WIRE_FRAME_MAX, &p->conn, err);
+        r = p->conf.shm
+                ? xport_shm_offer(WRK_FD_CONN, WIRE_FRAME_MAX, &p->conn, err)
+                : xport_tcp_new(WRK_FD_CONN, WIRE_FRAME_MAX, &p->conn, err);
     if (r < 0)
         return r;
     if (pthread_create(&thread, NULL, signal_main, w) != 0)
