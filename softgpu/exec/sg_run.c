@@ -6,7 +6,8 @@
  *
  * ARG: u32:N f32:X u64:N, or buf:BYTES (zeroed), idx:COUNT (0,1,2... as u32),
  * ramp:COUNT (0.0, 1.0, ... as f32).  After the run the first 16 words of every buffer
- * are printed.  --isa prints the instruction table.  One thread, no API above it.
+ * are printed.  --isa prints the instruction table; --check FILE... lowers every kernel
+ * and says which cannot run and why.  One thread, no API above it.
  */
 #include "gp_base.h"
 #include "gp_err.h"
@@ -208,6 +209,50 @@ run_main(char **argv, int argc, struct gp_err *err)
     return launch_all(&run, &l);
 }
 
+/* Lower every kernel of one file; returns how many cannot run. */
+static unsigned
+check_file(const char *path, unsigned *ret_kernels)
+{
+    CLEANUP(ptx_module_freep) struct ptx_module *mod = NULL;
+    CLEANUP(sg_prog_freep) struct sg_prog *prog = NULL;
+    CLEANUP_FREE char *text = NULL;
+    struct sg_target target = {9, 0, 1024, 227 << 10, 512 << 10, 32764};
+    struct gp_err err = {0};
+    unsigned bad = 0;
+    size_t len;
+    int r;
+
+    text = read_file(path, &len);
+    r = text ? ptx_parse(text, len, &mod, &err) : -1;
+    if (r == 0)
+        r = sg_prog_new(mod, &target, &prog, &err);
+    if (r < 0) {
+        printf("%s: %s\n", path, gp_err_msg(&err, r));
+        return 1;
+    }
+    *ret_kernels += sg_prog_n_kernels(prog);
+    for (uint32_t i = 0; i < sg_prog_n_kernels(prog); i++) {
+        memset(&err, 0, sizeof(err));
+        r = sg_kernel_prepare(sg_prog_kernel(prog, i), &err);
+        if (r < 0) {
+            printf("%s: %s\n", path, gp_err_msg(&err, r));
+            bad++;
+        }
+    }
+    return bad;
+}
+
+static int
+check_main(char **paths)
+{
+    unsigned bad = 0, kernels = 0;
+
+    for (; *paths; paths++)
+        bad += check_file(*paths, &kernels);
+    printf("%u kernels, %u cannot run\n", kernels, bad);
+    return bad != 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -216,6 +261,8 @@ main(int argc, char **argv)
 
     if (argc == 2 && strcmp(argv[1], "--isa") == 0)
         return sg_isa_print(1) < 0;
+    if (argc > 2 && strcmp(argv[1], "--check") == 0)
+        return check_main(argv + 2);
     if (argc < 5) {
         fprintf(stderr, "usage: softgpu-run file.ptx kernel GRID BLOCK ARG...\n");
         return 2;
