@@ -51,7 +51,9 @@ def make(out: Output) -> codec.Codecs:
 def main() -> int:
     """Run one command."""
     p = argparse.ArgumentParser(prog="apigen", description=__doc__)
-    p.add_argument("command", choices=("generate", "lock", "show", "list-manual", "coverage"))
+    p.add_argument(
+        "command", choices=("generate", "lock", "show", "list-manual", "coverage")
+    )
     p.add_argument("what", nargs="?", default="")
     p.add_argument("--out", type=Path, default=Path("build/gen"))
     p.add_argument("--stub", type=Path, default=Path("client-stub"))

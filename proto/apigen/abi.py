@@ -129,7 +129,9 @@ _FIELD = re.compile(
 )
 
 
-def _parse_struct(abi: Abi, lines: list[str], pos: int, union: bool) -> tuple[Struct, int]:
+def _parse_struct(
+    abi: Abi, lines: list[str], pos: int, union: bool
+) -> tuple[Struct, int]:
     """Members up to the closing brace; pos is past it afterwards."""
     s = Struct("", union)
     while True:

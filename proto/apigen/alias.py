@@ -60,10 +60,14 @@ def _pass(
     pair = (old.type.word, new.type.word)
     if old.dir == "out" and pair in NARROW:
         t(f"    {value_type(new.type)} {wide} = 0;")
-        before += [
-            f"    if (!{old.name})",
-            "        return CUDA_ERROR_INVALID_VALUE;",
-        ] if not (old.optional or new.optional) else []
+        before += (
+            [
+                f"    if (!{old.name})",
+                "        return CUDA_ERROR_INVALID_VALUE;",
+            ]
+            if not (old.optional or new.optional)
+            else []
+        )
         narrow = value_type(old.type)
         after += [
             f"    if ({wide} != ({narrow}){wide})",

@@ -182,7 +182,9 @@ class Builder:
         self, body: Body, p: Param, autos: list[Fixed], bit: str, reply: bool
     ) -> None:
         t = p.type
-        elem = wire_type(t.elem) if t.elem else ("char" if t.word == "text" else "uint8_t")
+        elem = (
+            wire_type(t.elem) if t.elem else ("char" if t.word == "text" else "uint8_t")
+        )
         name, _, minus = t.count.partition("-")
         limit = p.max
         known = body.call.param(name)

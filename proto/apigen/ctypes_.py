@@ -64,8 +64,10 @@ def is_handle(t: Type) -> bool:
 
 def is_scalar(t: Type) -> bool:
     """Does one number on the wire say it all?"""
-    return t.word in SCALARS or t.word in ("enum", "flags", "flags64", "address") or (
-        t.word in HANDLES
+    return (
+        t.word in SCALARS
+        or t.word in ("enum", "flags", "flags64", "address")
+        or (t.word in HANDLES)
     )
 
 
@@ -146,7 +148,6 @@ def c_type(p: Param) -> str:
             return t.name
         return ("" if p.nonconst else "const ") + _star(t.name)
     return _star(value_type(t)) if out else value_type(t)
-
 
 
 def declare(p: Param) -> str:

@@ -45,17 +45,28 @@ def _facts(t: Text, abi: Abi) -> None:
 def emit(out: Output, codecs: Codecs) -> None:
     """check_decl.c, check_ours.c, check_theirs.c"""
     t = Text()
-    t("#define __CUDA_API_VERSION_INTERNAL", "#include <cuda.h>", "#include <cudaProfiler.h>", "")
+    t(
+        "#define __CUDA_API_VERSION_INTERNAL",
+        "#include <cuda.h>",
+        "#include <cudaProfiler.h>",
+        "",
+    )
     for c in codecs.api.calls:
         if c.outside or c.internal:
             continue
         t(f"CUresult {prototype(c, c.name)};")
         if c.twin:
             t(f"CUresult {prototype(c, c.name + '_' + c.twin)};")
-    out.c_file("check_decl.c", "Every function, redeclared behind the toolkit's header.", t)
+    out.c_file(
+        "check_decl.c", "Every function, redeclared behind the toolkit's header.", t
+    )
     ours, theirs = Text(), Text()
     ours('#include "cuda_abi.h"')
-    theirs("#define __CUDA_API_VERSION_INTERNAL", "#include <cuda.h>", "#include <cudaProfiler.h>")
+    theirs(
+        "#define __CUDA_API_VERSION_INTERNAL",
+        "#include <cuda.h>",
+        "#include <cudaProfiler.h>",
+    )
     _facts(ours, codecs.abi)
     _facts(theirs, codecs.abi)
     out.c_file("check_ours.c", "Layouts and values as cuda_abi.h has them.", ours)

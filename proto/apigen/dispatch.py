@@ -80,9 +80,14 @@ class Dispatch:
 
     def _entry(self, t: Text) -> None:
         c = self.call
-        t("bool", f"wrk_d_{c.name}(struct wrk *w, const struct wire_req *req, size_t size)")
+        t(
+            "bool",
+            f"wrk_d_{c.name}(struct wrk *w, const struct wire_req *req, size_t size)",
+        )
         t("{", f"    struct {self.req.name}_view view;", "")
-        t(f"    if (!{self.req.name}_open(&view, req + 1, size - sizeof(*req), req->flags))")
+        t(
+            f"    if (!{self.req.name}_open(&view, req + 1, size - sizeof(*req), req->flags))"
+        )
         t(f'        return wrk_frame_bad(w, req, "{c.name}: malformed body");')
         t(f"    return run_{c.name}(w, req, &view);", "}", "")
 
@@ -152,7 +157,9 @@ class Dispatch:
             t("    memset(&body, 0, sizeof(body));", "    rep.body = &body;")
             t("    rep.size = sizeof(body);")
         if self.req.bulk:
-            t(f"    rep.bulk = req->flags & WIRE_F_BULK ? view.f->{self.req.bulk_len} : 0;")
+            t(
+                f"    rep.bulk = req->flags & WIRE_F_BULK ? view.f->{self.req.bulk_len} : 0;"
+            )
         t("    if (r == CUDA_SUCCESS)", f"        r = h_{c.name}(w, &args, &rep);")
         t("    wrk_reply_finish(w, &rep, r);")
 
@@ -167,9 +174,14 @@ class Dispatch:
                 t(f"    args.{name}_wanted = {self.arg.given(p)} != 0;")
             return
         if is_handle(p.type):
-            t(f"    args.{name} = {self.arg.cast(p)};", f"    args.{name}_id = view.f->{name};")
+            t(
+                f"    args.{name} = {self.arg.cast(p)};",
+                f"    args.{name}_id = view.f->{name};",
+            )
         elif word == "struct":
-            given = f"{self.arg.given(p)} ? &{name} : NULL" if p.optional else f"&{name}"
+            given = (
+                f"{self.arg.given(p)} ? &{name} : NULL" if p.optional else f"&{name}"
+            )
             t(f"    args.{name} = {given};")
         elif is_scalar(p.type) and word != "address":
             t(f"    args.{name} = ({value_type(p.type)})view.f->{name};")
@@ -183,9 +195,14 @@ class Dispatch:
 
 def args_struct(t: Text, codecs: Codecs, call: Call) -> None:
     """struct wire_args_<call> and the prototype of its handler."""
-    arg = ServerArg(codecs.api, codecs.abi, call, codecs.req[call.name], codecs.rep[call.name])
+    arg = ServerArg(
+        codecs.api, codecs.abi, call, codecs.req[call.name], codecs.rep[call.name]
+    )
     req = codecs.req[call.name]
-    t(f"/* {call.name}: {call.where}: {call.why_server} */", f"struct wire_args_{call.name} {{")
+    t(
+        f"/* {call.name}: {call.where}: {call.why_server} */",
+        f"struct wire_args_{call.name} {{",
+    )
     lines: list[str] = []
     for p in call.params:
         lines += _args_fields(arg, p)
@@ -250,13 +267,19 @@ def emit_fixes(out: Output, codecs: Codecs) -> None:
         h(f"void wrk_fix_out_{name}(struct wrk *w, {name} *s);")
         for into in (True, False):
             result = "CUresult" if into else "void"
-            t(result, f"wrk_fix_{'in' if into else 'out'}_{name}(struct wrk *w, {name} *s)", "{")
+            t(
+                result,
+                f"wrk_fix_{'in' if into else 'out'}_{name}(struct wrk *w, {name} *s)",
+                "{",
+            )
             handles = [r for r in rules if r.kind == "handle"]
             if into:
                 t("    CUresult r = CUDA_SUCCESS;")
                 t(*(["    void *obj = NULL;"] if handles else []), "")
             for r in handles:
-                when = f"s->{r.when_field} == {r.when_value}" if r.when_field else "true"
+                when = (
+                    f"s->{r.when_field} == {r.when_value}" if r.when_field else "true"
+                )
                 _fix_field(t, r.field, r.handle, when, into)
             for r in rules:
                 if r.kind == "zero" and into:
@@ -342,7 +365,13 @@ def _emit_family(out: Output, codecs: Codecs, family: str) -> None:
             t("/* Nobody has written it: the driver's own word for that. */")
             t("__attribute__((weak)) CUresult")
             t(f"h_{c.name}(struct wrk *w, const struct wire_args_{c.name} *a,")
-            t("    struct wrk_reply *rep)", "{", "    return CUDA_ERROR_NOT_SUPPORTED;", "}", "")
+            t(
+                "    struct wrk_reply *rep)",
+                "{",
+                "    return CUDA_ERROR_NOT_SUPPORTED;",
+                "}",
+                "",
+            )
         Dispatch(codecs, c).emit(t)
     out.c_file(f"wrk_{family}.c", f"Frames of the family {family}, decoded and run.", t)
 
@@ -360,11 +389,21 @@ def emit(out: Output, codecs: Codecs) -> None:
     for c in api.calls:
         if not c.on_wire:
             continue
-        gen(f"bool wrk_d_{c.name}(struct wrk *w, const struct wire_req *req, size_t size);")
-        table(f"    case WIRE_CALL_{c.name}:", f"        return wrk_d_{c.name}(w, req, size);")
+        gen(
+            f"bool wrk_d_{c.name}(struct wrk *w, const struct wire_req *req, size_t size);"
+        )
+        table(
+            f"    case WIRE_CALL_{c.name}:",
+            f"        return wrk_d_{c.name}(w, req, size);",
+        )
         if c.server == "manual":
             args_struct(args, codecs, c)
-    table("    default:", '        return wrk_frame_bad(w, req, "unknown call");', "    }", "}")
+    table(
+        "    default:",
+        '        return wrk_frame_bad(w, req, "unknown call");',
+        "    }",
+        "}",
+    )
     emit_fixes(out, codecs)
     out.c_file("wrk_gen.h", "What the generated dispatch shares.", gen)
     out.c_file("wrk_args.h", "Arguments of calls that the worker has by hand.", args)

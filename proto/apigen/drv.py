@@ -22,9 +22,21 @@ def emit(out: Output, api: Api) -> None:
     h("unsigned drv_load(struct drv *drv, void *(*find)(void *arg, const char *name),")
     h("                  void *arg);", "")
     t('#include "drv.h"', '#include "gp_base.h"', "", "#include <string.h>", "")
-    t("static const struct {", "    const char *name;", "    size_t offset;", "} names[] = {")
-    t(*(f'    {{"{c.name}", offsetof(struct drv, {c.name})}},' for c in calls), "};", "")
-    t("unsigned", "drv_load(struct drv *drv, void *(*find)(void *arg, const char *name), void *arg)")
+    t(
+        "static const struct {",
+        "    const char *name;",
+        "    size_t offset;",
+        "} names[] = {",
+    )
+    t(
+        *(f'    {{"{c.name}", offsetof(struct drv, {c.name})}},' for c in calls),
+        "};",
+        "",
+    )
+    t(
+        "unsigned",
+        "drv_load(struct drv *drv, void *(*find)(void *arg, const char *name), void *arg)",
+    )
     t("{", "    unsigned found = 0;", "")
     t("    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {")
     t("        void *fn = find(arg, names[i].name);", "")

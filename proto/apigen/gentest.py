@@ -22,13 +22,19 @@ def _fixture(t: Text, body: Body) -> None:
     if body.has("zero"):
         t("    f->zero = 0;")
     for p in body.parts:
-        lengths = [f.name for f in body.fixed if f"f->{f.name}" in p.count and not f.words]
+        lengths = [
+            f.name for f in body.fixed if f"f->{f.name}" in p.count and not f.words
+        ]
         small = 5 if not p.max else min(3, p.max)
         for name in lengths:
             t(f"    f->{name} = {small};")
         for f in body.fixed:
             if f.words and f"f->{f.name})" in p.count:
-                t(f"    {p.count.removeprefix('(uint64_t)')} = 2;".replace("const ", ""))
+                t(
+                    f"    {p.count.removeprefix('(uint64_t)')} = 2;".replace(
+                        "const ", ""
+                    )
+                )
 
 
 def _case(t: Text, body: Body, number: int) -> None:
@@ -45,10 +51,15 @@ def _case(t: Text, body: Body, number: int) -> None:
         _fixture(t, body)
         if body.parts:
             bulk = ", false" if body.bulk else ""
-            t(f"    size = {name}_size(f{bulk});", f"    {name}_place(&room, body{bulk});")
+            t(
+                f"    size = {name}_size(f{bulk});",
+                f"    {name}_place(&room, body{bulk});",
+            )
             for p in body.parts:
                 elem = f"sizeof({p.ctype})"
-                t(f"    codec_test_fill(room.{p.name}, {p.count}, {elem}, {int(p.string)});")
+                t(
+                    f"    codec_test_fill(room.{p.name}, {p.count}, {elem}, {int(p.string)});"
+                )
             t("    return size;", "}", "")
         else:
             t("    return sizeof(*f);", "}", "")
@@ -80,7 +91,9 @@ def emit(out: Output, codecs: Codecs) -> None:
     t("    /* name, call, is it a request, writer, reader */")
     for b in bodies:
         request = str(b.side == "req").lower()
-        t(f'    {{"{b.name}", {b.call.number:#06x}, {request}, make_{b.name}, open_{b.name}}},')
+        t(
+            f'    {{"{b.name}", {b.call.number:#06x}, {request}, make_{b.name}, open_{b.name}}},'
+        )
     t("};")
     t("const unsigned codec_test_count = sizeof(codec_tests) / sizeof(codec_tests[0]);")
     out.c_file("test_codec_calls.c", "Cases of every codec.", t)

@@ -49,7 +49,9 @@ def check(codecs: Codecs, path: Path) -> None:
     locked, now = read(path), lines(codecs)
     for number, line in locked.items():
         if number not in now:
-            raise ApiError(f"{path.name}: {line.split()[1]} has gone; numbers are for ever")
+            raise ApiError(
+                f"{path.name}: {line.split()[1]} has gone; numbers are for ever"
+            )
         if now[number] != line and not _grew(line, now[number]):
             raise ApiError(
                 f"{path.name}: the wire form of {line.split()[1]} changed:\n"

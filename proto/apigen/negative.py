@@ -88,13 +88,19 @@ negative_length(const struct negative *n)
 
 def _is_length(call: Call, p: Param) -> bool:
     """Does p say how much memory behind another parameter is touched?"""
-    touched = ("bytes", "text", "host")
+    touched: tuple[str, ...] = ("bytes", "text", "host")
     if call.client == "manual":
         touched += ("array", "pointers")
-    named = any(q.type.count.partition("-")[0] == p.name for q in call.params
-                if q.type.word in touched)
-    return named or "size" in p.name.lower() or "bytes" in p.name.lower() or (
-        p.name in ("len", "ByteCount", "WidthInBytes")
+    named = any(
+        q.type.count.partition("-")[0] == p.name
+        for q in call.params
+        if q.type.word in touched
+    )
+    return (
+        named
+        or "size" in p.name.lower()
+        or "bytes" in p.name.lower()
+        or (p.name in ("len", "ByteCount", "WidthInBytes"))
     )
 
 
@@ -122,7 +128,9 @@ def _argument(call: Call, p: Param) -> str:
 
 def _needs_pointer(call: Call) -> bool:
     return call.on_wire and any(
-        p.dir == "out" and not p.optional and not p.client
+        p.dir == "out"
+        and not p.optional
+        and not p.client
         and p.type.word not in ("array", "bytes", "text")
         for p in call.args
     )
@@ -130,7 +138,9 @@ def _needs_pointer(call: Call) -> bool:
 
 def _needs_handle(call: Call) -> bool:
     return call.on_wire and any(
-        p.dir == "in" and is_handle(p.type) and not p.optional
+        p.dir == "in"
+        and is_handle(p.type)
+        and not p.optional
         and p.type.word not in ("stream", "ctx")
         for p in call.args
     )

@@ -46,9 +46,7 @@ def parse_type(words: list[str], at: Place) -> Type:
         elem = parse_type(words, at)
         if not elem.count:
             raise at.error("an array needs [count]")
-        return Type(
-            "array", elem=Type(elem.word, elem.name), count=elem.count
-        )
+        return Type("array", elem=Type(elem.word, elem.name), count=elem.count)
     if base in ("enum", "struct", "flags", "flags64", "callback", "borrowed"):
         name, count = _bracket(words.pop(0))
         return Type(base, name=name, count=count)

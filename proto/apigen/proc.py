@@ -30,7 +30,10 @@ def emit(out: Output, api: Api) -> None:
     h("    bool carried;     /* false: known, and always refused */")
     h("    void *fn;", "};", "")
     h("/* Sorted by name, flags, version. */")
-    h("extern const struct stub_gpa stub_gpa_table[];", "extern const unsigned stub_gpa_count;")
+    h(
+        "extern const struct stub_gpa stub_gpa_table[];",
+        "extern const unsigned stub_gpa_count;",
+    )
     t('#include "stub_gpa_map.h"', '#include "cuda_api.h"', '#include "gp_base.h"', "")
     t("const struct stub_gpa stub_gpa_table[] = {")
     for stem, since, per_thread, name, c in entries(api):

@@ -40,7 +40,9 @@ class ServerArg:
             return name
         count = f"(uint64_t)view.f->{name}"
         if minus:
-            count = f"(uint64_t)(view.f->{name} > {minus} ? view.f->{name} - {minus} : 0)"
+            count = (
+                f"(uint64_t)(view.f->{name} > {minus} ? view.f->{name} - {minus} : 0)"
+            )
         if p.optional:
             count = f"(view.f->given & {self.req.bit(p.name)} ? {count} : 0)"
         return count
@@ -75,7 +77,10 @@ class ServerArg:
         elif p.type.count.isdigit():
             t(f"    {self.element(p)} {name}[{p.type.count}] = {{0}};")
         elif word in ("array", "bytes", "text"):
-            t(f"    {self.element(p)} *{name} = NULL;", f"    uint64_t {name}_n = {self.room(p)};")
+            t(
+                f"    {self.element(p)} *{name} = NULL;",
+                f"    uint64_t {name}_n = {self.room(p)};",
+            )
         elif is_scalar(p.type):
             start = f"({value_type(p.type)})view.f->{name}" if p.dir == "inout" else "0"
             t(f"    {value_type(p.type)} {name} = {start};")
@@ -226,7 +231,9 @@ class ServerArg:
     def reply_counts(self, t: Text, p: Param) -> None:
         """The field that says how long a part of the answer is."""
         if p.type.word == "name":
-            t(f"    fixed.{p.name}_len = {p.name} ? (uint32_t)strlen({p.name}) + 1 : 0;")
+            t(
+                f"    fixed.{p.name}_len = {p.name} ? (uint32_t)strlen({p.name}) + 1 : 0;"
+            )
         else:
             t(f"    fixed.{p.name}_n = (uint32_t){p.name}_n;")
 
@@ -238,7 +245,9 @@ class ServerArg:
         q = f"fixed.{name}"
         if is_scalar(p.type):
             if is_handle(p.type):
-                t(f"    {q} = wrk_handle_name(w, {kind_of(p.type)}, (void *)(uintptr_t){name});")
+                t(
+                    f"    {q} = wrk_handle_name(w, {kind_of(p.type)}, (void *)(uintptr_t){name});"
+                )
             else:
                 t(f"    {q} = ({wire_type(p.type)}){name};")
         elif word == "sized":
@@ -254,7 +263,10 @@ class ServerArg:
         """Copy one variable output behind the fixed ones."""
         name = p.name
         if p.type.word == "name":
-            t(f"    if (room.{name})", f"        memcpy(room.{name}, {name}, fixed.{name}_len);")
+            t(
+                f"    if (room.{name})",
+                f"        memcpy(room.{name}, {name}, fixed.{name}_len);",
+            )
         elif p.type.elem and is_handle(p.type.elem):
             t(
                 f"    for (uint64_t i = 0; room.{name} && i < {name}_n; i++)",

@@ -131,7 +131,11 @@ class StubBody:
 
     def _mint(self, t: Text) -> None:
         if self.new:
-            t("    ret = stub_enter();", "    if (ret != CUDA_SUCCESS)", "        return ret;")
+            t(
+                "    ret = stub_enter();",
+                "    if (ret != CUDA_SUCCESS)",
+                "        return ret;",
+            )
         for p in self.new:
             t(f"    {p.name}_id = stub_handle_new({kind_of(p.type)});")
             t(f"    if (!{p.name}_id)", "        return CUDA_ERROR_OUT_OF_MEMORY;")
@@ -194,10 +198,15 @@ class StubBody:
         if outs:
             test = "call.reply_size" if self.call.on_error else "ret == CUDA_SUCCESS"
             t(f"    if ({test}) {{")
-            t(f"        if (!{self.rep.name}_open(&view, call.reply, call.reply_size, 0)) {{")
+            t(
+                f"        if (!{self.rep.name}_open(&view, call.reply, call.reply_size, 0)) {{"
+            )
             t("            stub_call_end(&call);")
             self._forget(t, "            ")
-            t(f"            return stub_call_bad(WIRE_CALL_{self.call.name});", "        }")
+            t(
+                f"            return stub_call_bad(WIRE_CALL_{self.call.name});",
+                "        }",
+            )
             for p in outs:
                 self.arg.load(t, p)
             t("    }")
@@ -214,11 +223,19 @@ def emit_export(t: Text, codecs: Codecs, call: Call, twin: bool) -> None:
     """One exported function; tracing has a path of its own, so that it costs a test."""
     name = f"{call.name}_{call.twin}" if twin else call.name
     body = _body_call(codecs, call, twin)
-    t("__attribute__((cold, noinline)) static CUresult", prototype(call, f"traced_{name}"))
+    t(
+        "__attribute__((cold, noinline)) static CUresult",
+        prototype(call, f"traced_{name}"),
+    )
     t("{", f"    CUresult ret = {body};")
     trace.emit_use(t, call)
     t("    return ret;", "}", "")
-    t("GP_EXPORT CUresult", prototype(call, name), "{", "    if (unlikely(stub_tracing))")
+    t(
+        "GP_EXPORT CUresult",
+        prototype(call, name),
+        "{",
+        "    if (unlikely(stub_tracing))",
+    )
     t(f"        return traced_{name}({', '.join(names(call.args))});")
     t(f"    return {body};", "}", "")
 
@@ -370,7 +387,11 @@ stub_gen_name(const char *name)
 
 def _emit_devices(t: Text, name: str, devices: list[Rule], into: bool) -> None:
     """Device ordinals in a structure: the application's to the server's, or back."""
-    t("static inline void", f"stub_{'wire' if into else 'unwire'}_{name}({name} *s)", "{")
+    t(
+        "static inline void",
+        f"stub_{'wire' if into else 'unwire'}_{name}({name} *s)",
+        "{",
+    )
     turn = "stub_device_wire" if into else "stub_device_from_wire"
     for r in devices:
         indent = "    "
@@ -406,5 +427,3 @@ def emit(out: Output, codecs: Codecs) -> None:
     for family in codecs.api.families:
         if family != "internal":
             emit_family(out, codecs, family)
-
-

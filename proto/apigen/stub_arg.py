@@ -83,7 +83,10 @@ class StubArg:
         if p.optional:
             count = f"({p.name} ? {count} : 0)"
         else:
-            t(f"    if (!{p.name} && {count})", "        return CUDA_ERROR_INVALID_VALUE;")
+            t(
+                f"    if (!{p.name} && {count})",
+                "        return CUDA_ERROR_INVALID_VALUE;",
+            )
         t(
             f"    if ({count} > {limit})",
             f"        return stub_unsupported(WIRE_CALL_{self.call.name});",
@@ -93,9 +96,11 @@ class StubArg:
         name = p.name
         if p.type.word == "stream":
             t(
-                f"    if (stub_gen_stream({name}, per_thread, &{name}_id))"
-                if self.call.twin
-                else f"    if (stub_gen_stream({name}, false, &{name}_id))",
+                (
+                    f"    if (stub_gen_stream({name}, per_thread, &{name}_id))"
+                    if self.call.twin
+                    else f"    if (stub_gen_stream({name}, false, &{name}_id))"
+                ),
                 f"        return CUDA_ERROR_INVALID_HANDLE;",
             )
         elif p.type.word == "ctx":
@@ -164,7 +169,9 @@ class StubArg:
             elif r.kind == "zero":
                 lines.append(f"memset(&{image}, 0, sizeof({image}));")
         if has_devices(self.api, self.abi, p.type.name):
-            lines.append(f"stub_wire_{self.abi.base(p.type.name)}(({p.type.name} *){q});")
+            lines.append(
+                f"stub_wire_{self.abi.base(p.type.name)}(({p.type.name} *){q});"
+            )
         if p.optional:
             t(f"    memset({q}, 0, sizeof({q}));", f"    if ({p.name}) {{")
             t(*(f"        {line}" for line in lines), "    }")
@@ -184,7 +191,11 @@ class StubArg:
                 f"        memcpy(room.{name}, {name}, {self.count(p)} * {element_size(p)});",
             )
             elem = p.type.elem
-            if elem and elem.word == "struct" and has_devices(self.api, self.abi, elem.name):
+            if (
+                elem
+                and elem.word == "struct"
+                and has_devices(self.api, self.abi, elem.name)
+            ):
                 t(
                     f"    for (uint64_t i = 0; room.{name} && i < {self.count(p)}; i++)",
                     f"        stub_wire_{self.abi.base(elem.name)}(&room.{name}[i]);",
@@ -277,7 +288,9 @@ class StubArg:
         elif p.type.count.isdigit():
             t(f"        memcpy({name}, {v}, {p.type.count} * {element_size(p)});")
         elif word == "text":
-            t(f"        stub_gen_text({name}, {self.requested(p)}, view.{name}, {v}_n);")
+            t(
+                f"        stub_gen_text({name}, {self.requested(p)}, view.{name}, {v}_n);"
+            )
         else:
             t(
                 f"        stub_gen_copy({name}, {self.requested(p)}, view.{name}, {v}_n,",
@@ -292,7 +305,9 @@ class StubArg:
         kept = [
             r
             for r in struct_rules(self.api, self.abi, p.type.name)
-            if r.kind in ("array", "manual", "zero") and p.dir == "inout" and r.field != "*"
+            if r.kind in ("array", "manual", "zero")
+            and p.dir == "inout"
+            and r.field != "*"
         ]
         back = (
             f"        {guard}stub_unwire_{self.abi.base(p.type.name)}({p.name});"
@@ -305,5 +320,8 @@ class StubArg:
             return
         t("        {", f"            {p.type.name} kept = *{p.name};", "")
         t(f"            memcpy({p.name}, view.f->{p.name}, sizeof(*{p.name}));")
-        t(*(f"            {p.name}->{r.field} = kept.{r.field};" for r in kept), "        }")
+        t(
+            *(f"            {p.name}->{r.field} = kept.{r.field};" for r in kept),
+            "        }",
+        )
         t(*([back] if back else []))

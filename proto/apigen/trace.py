@@ -37,9 +37,14 @@ def arg_kind(p: Param) -> str:
 def packed(p: Param) -> str:
     """An argument as a 64-bit number for the table-driven printer."""
     ct = c_type(p)
-    if ct.endswith("*") or p.type.word == "callback" or ct.startswith("CU") and (
-        p.type.word not in ("enum", "device", "devptr", "devptr32", "struct")
-        and p.type.word not in ("memhandle", "texobj", "surfobj", "condition")
+    if (
+        ct.endswith("*")
+        or p.type.word == "callback"
+        or ct.startswith("CU")
+        and (
+            p.type.word not in ("enum", "device", "devptr", "devptr32", "struct")
+            and p.type.word not in ("memhandle", "texobj", "surfobj", "condition")
+        )
     ):
         return f"(uintptr_t){p.name}"
     if p.by_value:
@@ -78,7 +83,11 @@ def _call_table(t: Text, abi: Abi, call: Call) -> None:
     if call.args:
         t(f"static const struct wire_trace_arg args_{call.name}[] = {{")
         for p in call.args:
-            enum = abi.base(p.type.name) if p.type.word in ("enum", "flags", "flags64") else ""
+            enum = (
+                abi.base(p.type.name)
+                if p.type.word in ("enum", "flags", "flags64")
+                else ""
+            )
             table = f"&enum_{enum}" if enum in abi.enums else "NULL"
             t(f'    {{"{p.name}", WIRE_TRACE_{arg_kind(p)}, {table}}},')
         t("};")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The generator: it keeps the wire contract, names the place of a mistake, and gives the
-same bytes for the same input.  Where a toolkit is installed, its header agrees with ours."""
+same bytes for the same input.  Where a toolkit is installed, its header agrees with ours.
+"""
 
 import os
 import re
@@ -13,18 +14,24 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 def copy_of_proto(case):
     to = case.folder / "proto"
-    shutil.copytree(REPOSITORY / "proto", to, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        REPOSITORY / "proto", to, ignore=shutil.ignore_patterns("__pycache__")
+    )
     return to
 
 
 def generate(case, proto, out, status=0):
-    return case.run([sys.executable, "-B", proto / "apigen", "generate", "--out", out],
-                    status=status)
+    return case.run(
+        [sys.executable, "-B", proto / "apigen", "generate", "--out", out],
+        status=status,
+    )
 
 
 def replaced(case, path, old, new):
     text = path.read_text()
-    case.check(old in text, f"{path.name} no longer has {old!r}: the test is out of date")
+    case.check(
+        old in text, f"{path.name} no longer has {old!r}: the test is out of date"
+    )
     path.write_text(text.replace(old, new, 1))
 
 
@@ -33,8 +40,10 @@ def test_same_input_gives_the_same_bytes(case):
     files = []
     for name, seed in (("a", "1"), ("b", "2")):
         out = case.folder / name
-        case.run([sys.executable, "-B", proto / "apigen", "generate", "--out", out],
-                 env={"PYTHONHASHSEED": seed})
+        case.run(
+            [sys.executable, "-B", proto / "apigen", "generate", "--out", out],
+            env={"PYTHONHASHSEED": seed},
+        )
         files.append({p.name: p.read_text() for p in out.iterdir()})
     case.check(len(files[0]) > 60, "fewer files than there are families")
     case.equal(files[0] == files[1], True, "both runs agree")
@@ -46,16 +55,26 @@ def test_generated_files_are_read_only_and_name_their_source(case):
     for path in (case.folder / "out").iterdir():
         case.equal(path.stat().st_mode & 0o222, 0, f"{path.name} can be written")
     text = (case.folder / "out" / "wrk_stream.c").read_text()
-    case.check(re.search(r"/\* cuStreamCreate: proto/api/stream\.api:\d+ \*/", text),
-               "cuStreamCreate names no line of stream.api")
+    case.check(
+        re.search(r"/\* cuStreamCreate: proto/api/stream\.api:\d+ \*/", text),
+        "cuStreamCreate names no line of stream.api",
+    )
 
 
 def test_locked_wire_form_cannot_change(case):
     proto = copy_of_proto(case)
-    replaced(case, proto / "api" / "stream.api", "in     priority  i32", "in     priority  u64")
+    replaced(
+        case,
+        proto / "api" / "stream.api",
+        "in     priority  i32",
+        "in     priority  u64",
+    )
     done = generate(case, proto, case.folder / "out", status=1)
-    case.contains(done.err, "wire.lock: the wire form of cuStreamCreateWithPriority changed",
-                  "the refusal")
+    case.contains(
+        done.err,
+        "wire.lock: the wire form of cuStreamCreateWithPriority changed",
+        "the refusal",
+    )
     case.check(not (case.folder / "out").exists(), "it wrote files all the same")
 
 
@@ -63,39 +82,56 @@ def test_locked_number_cannot_be_given_up(case):
     proto = copy_of_proto(case)
     replaced(case, proto / "api" / "ctx.api", "cuCtxDisablePeerAccess", "cuCtxOther")
     done = generate(case, proto, case.folder / "out", status=1)
-    case.contains(done.err, "wire form of cuCtxDisablePeerAccess changed", "the refusal")
+    case.contains(
+        done.err, "wire form of cuCtxDisablePeerAccess changed", "the refusal"
+    )
 
 
 def test_number_used_twice_is_refused(case):
     proto = copy_of_proto(case)
     replaced(case, proto / "api" / "event.api", "call 0x0d02", "call 0x0d01")
     done = generate(case, proto, case.folder / "out", status=1)
-    case.check(re.search(r"proto/api/event\.api:\d+: number 0x0d01 is cu\w+'s", done.err),
-               f"the words do not name the place: {done.err}")
+    case.check(
+        re.search(r"proto/api/event\.api:\d+: number 0x0d01 is cu\w+'s", done.err),
+        f"the words do not name the place: {done.err}",
+    )
 
 
 def test_unknown_type_names_its_line(case):
     proto = copy_of_proto(case)
-    replaced(case, proto / "api" / "stream.api", "in     priority  i32", "in     priority  i33")
+    replaced(
+        case,
+        proto / "api" / "stream.api",
+        "in     priority  i32",
+        "in     priority  i33",
+    )
     done = generate(case, proto, case.folder / "out", status=1)
-    case.check(re.search(r"proto/api/stream\.api:\d+: unknown type i33", done.err),
-               f"the words do not name the place: {done.err}")
+    case.check(
+        re.search(r"proto/api/stream\.api:\d+: unknown type i33", done.err),
+        f"the words do not name the place: {done.err}",
+    )
 
 
 def test_hand_written_call_needs_a_reason(case):
     proto = copy_of_proto(case)
     path = proto / "api" / "ctx.api"
-    path.write_text(path.read_text() + "\ncall 0x03ff cuCtxWhy\n    since 1.0\n"
-                    "    reply none\n    server manual\n")
+    path.write_text(
+        path.read_text() + "\ncall 0x03ff cuCtxWhy\n    since 1.0\n"
+        "    reply none\n    server manual\n"
+    )
     done = generate(case, proto, case.folder / "out", status=1)
     case.contains(done.err, "server by hand needs a why", "the refusal")
 
 
 def test_pointer_in_a_structure_needs_a_rule(case):
     proto = copy_of_proto(case)
-    replaced(case, proto / "api" / "structs.api", "    zero   win32HandleMetaData\n", "")
+    replaced(
+        case, proto / "api" / "structs.api", "    zero   win32HandleMetaData\n", ""
+    )
     done = generate(case, proto, case.folder / "out", status=1)
-    case.contains(done.err, "no rule for CUmemAllocationProp.win32HandleMetaData", "the refusal")
+    case.contains(
+        done.err, "no rule for CUmemAllocationProp.win32HandleMetaData", "the refusal"
+    )
 
 
 def test_locked_call_may_gain_a_frame(case):
@@ -111,7 +147,11 @@ def test_locked_call_may_gain_a_frame(case):
 
 def toolkit(case):
     """The include folder of an installed CUDA 13 toolkit, or a skip."""
-    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    homes = [
+        os.environ.get("CUDA_HOME"),
+        os.environ.get("CUDA_PATH"),
+        "/usr/local/cuda",
+    ]
     homes += sorted(str(p) for p in Path("/usr/local").glob("cuda-13*"))
     for home in filter(None, homes):
         header = Path(home) / "include" / "cuda.h"
@@ -124,7 +164,9 @@ def compiled(case, source, folders):
     compiler = os.environ.get("CC", "gcc")
     case.need_tool(compiler)
     out = case.folder / source.stem
-    case.run([compiler, "-std=gnu11", "-w", *(f"-I{f}" for f in folders), source, "-o", out])
+    case.run(
+        [compiler, "-std=gnu11", "-w", *(f"-I{f}" for f in folders), source, "-o", out]
+    )
     return case.run([out]).out.splitlines()
 
 
@@ -133,9 +175,19 @@ def test_every_function_is_declared_as_in_the_toolkit(case):
     compiler = os.environ.get("CC", "gcc")
     generate(case, REPOSITORY / "proto", case.folder / "gen")
     source = case.folder / "gen" / "check_decl.c"
-    case.check(source.read_text().count("CUresult cu") >= 637, "fewer than 637 declarations")
-    case.run([compiler, "-std=gnu11", "-Wno-deprecated-declarations", f"-I{include}",
-              "-fsyntax-only", source])
+    case.check(
+        source.read_text().count("CUresult cu") >= 637, "fewer than 637 declarations"
+    )
+    case.run(
+        [
+            compiler,
+            "-std=gnu11",
+            "-Wno-deprecated-declarations",
+            f"-I{include}",
+            "-fsyntax-only",
+            source,
+        ]
+    )
 
 
 def test_every_layout_and_value_is_the_toolkits(case):

@@ -12,18 +12,31 @@ class Lookup:
 
     def __init__(self, case):
         if case.sanitizer:
-            case.skip(f"a library built with -fsanitize={case.sanitizer} is not loaded here")
-        self.lib = ctypes.CDLL(str(case.need_file(
-            case.build / "lib" / "libcuda.so.1", "libcuda.so.1 is not built")))
+            case.skip(
+                f"a library built with -fsanitize={case.sanitizer} is not loaded here"
+            )
+        self.lib = ctypes.CDLL(
+            str(
+                case.need_file(
+                    case.build / "lib" / "libcuda.so.1", "libcuda.so.1 is not built"
+                )
+            )
+        )
         self.call = self.lib.cuGetProcAddress_v2
-        self.call.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int,
-                              ctypes.c_uint64, ctypes.POINTER(ctypes.c_int)]
+        self.call.argtypes = [
+            ctypes.c_char_p,
+            ctypes.POINTER(ctypes.c_void_p),
+            ctypes.c_int,
+            ctypes.c_uint64,
+            ctypes.POINTER(ctypes.c_int),
+        ]
 
     def __call__(self, name, version, flags=0):
         """(result, address or None, status)"""
         fn, status = ctypes.c_void_p(1), ctypes.c_int(-1)
-        result = self.call(name.encode(), ctypes.byref(fn), version, flags,
-                           ctypes.byref(status))
+        result = self.call(
+            name.encode(), ctypes.byref(fn), version, flags, ctypes.byref(status)
+        )
         return result, fn.value, status.value
 
     def export(self, name):
@@ -49,29 +62,39 @@ def test_every_lookup_of_a_runtime_means_the_right_function(case):
 
 def test_unknown_name_is_told_from_one_that_is_too_new(case):
     lookup = Lookup(case)
-    case.equal(lookup("cuNoSuchFunction", 13000), (NOT_FOUND, None, UNKNOWN), "unknown name")
+    case.equal(
+        lookup("cuNoSuchFunction", 13000), (NOT_FOUND, None, UNKNOWN), "unknown name"
+    )
     case.equal(lookup("", 0), (NOT_FOUND, None, UNKNOWN), "empty name")
-    case.equal(lookup("cuLibraryLoadData", 11000), (NOT_FOUND, None, TOO_NEW), "too new")
+    case.equal(
+        lookup("cuLibraryLoadData", 11000), (NOT_FOUND, None, TOO_NEW), "too new"
+    )
 
 
 def test_older_version_gets_the_older_form(case):
     lookup = Lookup(case)
     for name, version, symbol in (
-            ("cuStreamBeginCapture", 10000, "cuStreamBeginCapture"),
-            ("cuStreamBeginCapture", 12000, "cuStreamBeginCapture_v2"),
-            ("cuMemAlloc", 12000, "cuMemAlloc_v2"),
-            ("cuCtxCreate", 11030, "cuCtxCreate_v2"),
-            ("cuGetProcAddress", 11030, "cuGetProcAddress"),
-            ("cuGetProcAddress", 12000, "cuGetProcAddress_v2")):
-        case.equal(lookup(name, version)[:2], (SUCCESS, lookup.export(symbol)),
-                   f"{name} at {version}")
+        ("cuStreamBeginCapture", 10000, "cuStreamBeginCapture"),
+        ("cuStreamBeginCapture", 12000, "cuStreamBeginCapture_v2"),
+        ("cuMemAlloc", 12000, "cuMemAlloc_v2"),
+        ("cuCtxCreate", 11030, "cuCtxCreate_v2"),
+        ("cuGetProcAddress", 11030, "cuGetProcAddress"),
+        ("cuGetProcAddress", 12000, "cuGetProcAddress_v2"),
+    ):
+        case.equal(
+            lookup(name, version)[:2],
+            (SUCCESS, lookup.export(symbol)),
+            f"{name} at {version}",
+        )
 
 
 def test_per_thread_flag_prefers_the_per_thread_form(case):
     lookup = Lookup(case)
-    for name, symbol in (("cuLaunchKernel", "cuLaunchKernel_ptsz"),
-                         ("cuMemcpyHtoD", "cuMemcpyHtoD_v2_ptds"),
-                         ("cuStreamCreate", "cuStreamCreate")):
+    for name, symbol in (
+        ("cuLaunchKernel", "cuLaunchKernel_ptsz"),
+        ("cuMemcpyHtoD", "cuMemcpyHtoD_v2_ptds"),
+        ("cuStreamCreate", "cuStreamCreate"),
+    ):
         case.equal(lookup(name, 13000, 2)[:2], (SUCCESS, lookup.export(symbol)), name)
 
 

@@ -186,7 +186,8 @@ mutated_frames_do_no_harm(void **state)
                 break;
             agreeable(NULL);
             for (unsigned n = 0; n < 1 + r % 4; n++, r = codec_test_number((uint32_t)r))
-                ((unsigned char *)body)[(r >> 8) % size] ^= (unsigned char)(1 + r % 255);
+                ((unsigned char *)body)[(r >> 8) % size] ^=
+                    (unsigned char)(1 + r % 255);
             gen_loop_frame(t->call, body, size);
         }
     }
@@ -220,5 +221,6 @@ main(void)
         cmocka_unit_test(a_call_with_another_calls_body_does_no_harm),
     };
 
-    return cmocka_run_group_tests_name("gen_hostile", tests, scratch_make, scratch_free);
+    return cmocka_run_group_tests_name("gen_hostile", tests, scratch_make,
+                                       scratch_free);
 }

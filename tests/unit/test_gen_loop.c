@@ -495,11 +495,13 @@ devices_inside_structures_are_renumbered_by_their_tag(void **state)
 
     loop.drv.cuMemGetAllocationGranularity = drv_granularity;
     prop.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, 2};
-    assert_int_equal(cuMemGetAllocationGranularity(&granularity, &prop, 0), CUDA_SUCCESS);
+    assert_int_equal(cuMemGetAllocationGranularity(&granularity, &prop, 0),
+                     CUDA_SUCCESS);
     assert_int_equal(granularity, 5);
     assert_int_equal(prop.location.id, 2);
     prop.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST_NUMA, 2};
-    assert_int_equal(cuMemGetAllocationGranularity(&granularity, &prop, 0), CUDA_SUCCESS);
+    assert_int_equal(cuMemGetAllocationGranularity(&granularity, &prop, 0),
+                     CUDA_SUCCESS);
     assert_int_equal(granularity, 2);
 }
 
