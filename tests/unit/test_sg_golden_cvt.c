@@ -321,6 +321,7 @@ main(void)
         cmocka_unit_test(wider_floats_are_exact),
         cmocka_unit_test(floats_to_integral_floats),
         cmocka_unit_test(pairs_pack_first_source_high),
+        cmocka_unit_test(golden_lower_levels_agree),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

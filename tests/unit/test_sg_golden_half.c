@@ -206,6 +206,7 @@ main(void)
         cmocka_unit_test(f16_arithmetic_rounds_once),
         cmocka_unit_test(bf16_arithmetic_rounds_once),
         cmocka_unit_test(minimum_and_maximum_of_halves),
+        cmocka_unit_test(golden_lower_levels_agree),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

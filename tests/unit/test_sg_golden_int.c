@@ -726,6 +726,7 @@ main(void)
         cmocka_unit_test(quotients_and_order),
         cmocka_unit_test(bits_and_shifts),
         cmocka_unit_test(fields_and_bytes),
+        cmocka_unit_test(golden_lower_levels_agree),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

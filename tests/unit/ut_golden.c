@@ -7,10 +7,12 @@
 #include "sg_ref.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 #define TUPLES 4096u
 #define BLOCK 96u /* the last warps of a block are not always full */
@@ -360,4 +362,43 @@ golden_run(const struct golden *list, size_t n)
     if (bad)
         print_error("%zu of %zu instructions differ\n", bad, n);
     assert_int_equal(bad, 0);
+}
+
+/* ---- the other builds of the executor ---- */
+
+/* This program once more, silent, at @level; its exit status. */
+static int
+run_self_at(const char *level)
+{
+    pid_t pid = fork();
+    int status = -1;
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        int null = open("/dev/null", O_WRONLY);
+
+        dup2(null, 1);
+        setenv("SOFTGPU_ISA", level, 1);
+        setenv("GOLDEN_LEVEL", level, 1); /* it must not do the same again */
+        execl("/proc/self/exe", "golden", (char *)NULL);
+        _exit(126);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+void
+golden_lower_levels_agree(void **state)
+{
+    static const char *const levels[] = {"v2", "v3"};
+
+    if (getenv("GOLDEN_LEVEL"))
+        return;
+    for (size_t i = 0; i < ARRAY_SIZE(levels); i++) {
+        int status = run_self_at(levels[i]);
+
+        if (status)
+            print_error("on x86-64-%s: exit status %d\n", levels[i], status);
+        assert_int_equal(status, 0);
+    }
 }
