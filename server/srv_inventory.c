@@ -176,6 +176,8 @@ on_output(struct gp_loop_fd *src, uint32_t revents)
     inv->text[inv->len] = 0;
     inv->eof = true;
     gp_loop_fd_del(src);
+    close(src->fd);
+    src->fd = -1;
     probe_finish(inv);
 }
 
@@ -241,7 +243,8 @@ srv_inventory_free(struct srv_inventory *inv)
         kill(inv->pid, SIGKILL);
     gp_loop_timer_del(&inv->timer);
     gp_loop_fd_del(&inv->out);
-    close(inv->out.fd);
+    if (inv->out.fd >= 0)
+        close(inv->out.fd);
     for (uint32_t i = 0; i < inv->n_cards; i++) {
         if (!inv->cards[i].arbiter)
             continue;
