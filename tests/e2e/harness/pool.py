@@ -84,8 +84,11 @@ class Pool:
             self.case.wait_for(lambda: self._gone(pid), f"{pid} survives SIGKILL")
 
     def restart(self, pid):
-        """Kill -9 and start the same command line again; the new process id."""
-        args = proc.command_line(pid)
+        """Kill -9 and start the same command line again; the new process id.
+
+        It listens where it listened before, as a service with a fixed port does.
+        """
+        args = self._with_fixed_port(proc.command_line(pid))
         env = proc.environment(pid)
         folder = os.readlink(f"/proc/{pid}/cwd")
         self.kill(pid)
@@ -95,6 +98,14 @@ class Pool:
         log.close()
         self.case._processes.append(process)
         return process.pid
+
+    @staticmethod
+    def _with_fixed_port(args):
+        if "--listen" in args and "--ready-file" in args:
+            ready = args[args.index("--ready-file") + 1]
+            with open(ready, encoding="utf-8") as file:
+                args[args.index("--listen") + 1] = file.read().strip()
+        return args
 
     @staticmethod
     def _gone(pid):
