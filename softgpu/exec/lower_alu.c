@@ -375,8 +375,8 @@ is_half(unsigned type)
 }
 
 static int32_t
-compare(struct lower *l, unsigned type, int cmp, int32_t a, int32_t b, bool high,
-        bool ftz)
+compare(struct lower *l, unsigned type, int cmp, int32_t d, int32_t a, int32_t b,
+        bool high, bool ftz)
 {
     bool wide = lo_type_class(type) == SG_D, sgn = lo_type_signed(type);
     int code;
@@ -403,7 +403,7 @@ compare(struct lower *l, unsigned type, int cmp, int32_t a, int32_t b, bool high
         code = (wide ? (sgn ? SG_OP_SETP_LT_S64 : SG_OP_SETP_LT_U64)
                      : (sgn ? SG_OP_SETP_LT_S32 : SG_OP_SETP_LT_U32)) + (cmp - LT);
     }
-    return lo_op(l, (enum sg_opcode)code, NONE, a, b, NONE);
+    return lo_op(l, (enum sg_opcode)code, d, a, b, NONE);
 }
 
 static int
@@ -437,9 +437,13 @@ lower_setp(struct lower *l, const struct ptx_insn *insn)
     b = lo_src(l, &insn->opds[2], type);
     if (boolean >= 0)
         c = lo_src_pred(l, &insn->opds[3]);
-    r = compare(l, type, cmp, a, b, false, ftz);
+    if (boolean < 0 && !second) {
+        compare(l, type, cmp, lo_dst_pred(l, dst), a, b, false, ftz);
+        return;
+    }
+    r = compare(l, type, cmp, NONE, a, b, false, ftz);
     if (pair)
-        q = compare(l, type, cmp, a, b, true, ftz);
+        q = compare(l, type, cmp, NONE, a, b, true, ftz);
     else if (second)
         q = lo_op(l, SG_OP_PNOT, NONE, r, NONE, NONE);
     if (boolean >= 0) {
@@ -487,7 +491,7 @@ lower_set(struct lower *l, const struct ptx_insn *insn)
     if (boolean >= 0)
         c = lo_src_pred(l, &insn->opds[3]);
     d = lo_dst(l, &insn->opds[0], dtype);
-    r = compare(l, type, cmp, a, b, false, ftz);
+    r = compare(l, type, cmp, NONE, a, b, false, ftz);
     if (boolean >= 0)
         r = lo_op(l, (enum sg_opcode)boolean, NONE, r, c, NONE);
     if (!pair) {
@@ -495,7 +499,7 @@ lower_set(struct lower *l, const struct ptx_insn *insn)
         return;
     }
     t &= 0xffff;
-    q = compare(l, type, cmp, a, b, true, ftz);
+    q = compare(l, type, cmp, NONE, a, b, true, ftz);
     if (boolean >= 0)
         q = lo_op(l, (enum sg_opcode)boolean, NONE, q, c, NONE);
     lo = lo_op(l, SG_OP_SELP_W, NONE, lo_const(l, SG_W, t), lo_const(l, SG_W, 0), r);
