@@ -56,7 +56,7 @@ def test_killed_worker_fails_its_client_and_nobody_else(case):
     session.run(case.programs / "vecadd")
 
 
-def test_killed_server_ends_its_workers_and_comes_back(case):
+def test_killed_server_ends_its_workers_and_is_shown_as_gone(case):
     pool = case.pool(servers=1, cards=1)
     session = pool.session(core=50, memory="64MiB")
     client = session.cudash().begin()
