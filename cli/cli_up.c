@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/un.h>
 
 /* Making the memory of several large software cards takes a while on a slow disk. */
 #define START_NS (60 * GP_NS_PER_S)
@@ -239,6 +240,8 @@ static int
 start_server(struct up *up, unsigned index, struct gp_err *err)
 {
     CLEANUP_FREE char *bin = cli_path_bin("gpupool-server");
+    CLEANUP_FREE char *local =
+        gp_str_printf("unix:%s/local-%u.sock", up->folder, index);
     char name[32], cards[16];
     const char *argv[20] = {
         bin,           "--listen",         "127.0.0.1:0",  "--name",       name,
@@ -249,8 +252,15 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
 
     if (!bin)
         return gp_err_set(err, -ENOENT, "gpupool-server is not beside gpupool");
+    if (!local)
+        return -ENOMEM;
     snprintf(name, sizeof(name), "local-%u", index);
     snprintf(cards, sizeof(cards), "%u", up->cards);
+    /* For clients on this host; a long GPUPOOL_RUN_DIR does not fit an address. */
+    if (strlen(local) < sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+        argv[n++] = "--local";
+        argv[n++] = local;
+    }
     if (!strcmp(up->driver, "softgpu") || !strcmp(up->driver, "null")) {
         argv[n++] = "--cards";
         argv[n++] = cards;
