@@ -136,7 +136,8 @@ parse_number(int opt, const char *name, struct sched_config *c, struct gp_err *e
     case OPT_HEARTBEAT:
         return parse_u32(name, optarg, 10, 60000, &c->heartbeat_ms, err);
     case OPT_LEASE:
-        return parse_u32(name, optarg, c->lease_min_ms, c->lease_max_ms, &c->lease_ms, err);
+        return parse_u32(name, optarg, c->lease_min_ms, c->lease_max_ms, &c->lease_ms,
+                         err);
     case OPT_GRACE:
         return parse_u32(name, optarg, 0, c->lease_max_ms, &c->hold_grace_ms, err);
     case OPT_OWNER_SESSIONS:

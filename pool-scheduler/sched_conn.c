@@ -19,6 +19,9 @@
 
 /* A stranger that says nothing is not kept. */
 #define FIRST_MESSAGE_NS (10 * GP_NS_PER_S)
+/* A client may think for a minute; the holder of a session says something each half
+ * lease. */
+#define CLIENT_IDLE_NS (60 * GP_NS_PER_S)
 /* Status of a large pool, twice; a peer that reads nothing costs no more. */
 #define QUEUE_MAX (2 * (size_t)CTL_REPLY_MAX)
 /* While this much waits to be read, further requests are refused unread. */
@@ -38,15 +41,55 @@ idle_expired(struct gp_loop_timer *timer)
     sched_conn_free(conn);
 }
 
-/* Servers are watched by sched_tick() with the heartbeat's own limit. */
 static void
 idle_arm(struct sched_conn *conn, uint64_t ns)
 {
-    if (conn->server)
+    gp_loop_timer_set(conn->sched->loop, &conn->idle, gp_now_ns() + ns, idle_expired);
+}
+
+/* A peer that waits for us may be silent for ever, and servers are watched by the
+ * heartbeat's own limit. */
+void
+sched_conn_touch(struct sched_conn *conn)
+{
+    uint64_t ns = CLIENT_IDLE_NS;
+
+    for (const struct sched_session *s = conn->held; s; s = s->held_next)
+        ns = gp_max(ns, 2 * s->lease_ms * GP_NS_PER_MS);
+    if (conn->server || conn->wait.request || conn->closing)
         gp_loop_timer_del(&conn->idle);
     else
-        gp_loop_timer_set(conn->sched->loop, &conn->idle, gp_now_ns() + ns,
-                          idle_expired);
+        idle_arm(conn, ns);
+}
+
+/* --------------------------------------------------------------- strangers -- */
+
+static void
+stranger_leave(struct sched_conn *conn)
+{
+    struct sched_link *link = &conn->stranger;
+
+    if (!link->next)
+        return;
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+    link->prev = link->next = NULL;
+    conn->sched->n_strangers--;
+}
+
+static void
+stranger_enter(struct sched_conn *conn)
+{
+    struct sched *sched = conn->sched;
+    struct sched_link *head = &sched->strangers, *link = &conn->stranger;
+
+    if (sched->n_strangers >= SCHED_STRANGERS_MAX)
+        sched_conn_free(container_of(head->next, struct sched_conn, stranger));
+    link->prev = head->prev;
+    link->next = head;
+    head->prev->next = link;
+    head->prev = link;
+    sched->n_strangers++;
 }
 
 static bool
@@ -105,6 +148,7 @@ sched_conn_accept(struct sched *sched, int fd)
     conn->link = &sched->conns;
     sched->conns = conn;
     sched->n_clients++;
+    stranger_enter(conn);
     idle_arm(conn, FIRST_MESSAGE_NS);
     gp_log_debug("conn", "%s: connected", conn->peer);
 }
@@ -143,6 +187,7 @@ sched_conn_free(struct sched_conn *conn)
     }
     if (conn->wait.request)
         sched->n_waiting--;
+    stranger_leave(conn);
     gp_loop_timer_del(&conn->wait.timeout);
     gp_loop_timer_del(&conn->idle);
     if (conn->server)
@@ -214,6 +259,15 @@ violation(struct sched_conn *conn, uint32_t id, const char *words)
     sched_conn_free(conn);
 }
 
+/* After a good request: no stranger any more, and known for what it is. */
+static void
+settle(struct sched_conn *conn)
+{
+    stranger_leave(conn);
+    conn->msg.max_msg = conn->server ? CTL_REQUEST_MAX : CTL_CLIENT_REQUEST_MAX;
+    sched_conn_touch(conn);
+}
+
 static void
 on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
 {
@@ -236,7 +290,7 @@ on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
         known = dispatch(conn, req);
     }
     if (known)
-        idle_arm(conn, 2 * conn->sched->config.lease_max_ms * GP_NS_PER_MS);
+        settle(conn);
     else
         violation(conn, req->id, "an unknown request");
     gpupool__ctl__ctl_request__free_unpacked(req, NULL);
@@ -366,4 +420,5 @@ sched_conn_closed(struct sched_session *session)
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_CLOSED;
     reply.closed = &closed;
     sched_conn_reply(conn, &reply);
+    sched_conn_touch(conn);
 }

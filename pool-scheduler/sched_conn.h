@@ -15,11 +15,11 @@
 #include "gp_base.h"
 #include "gp_loop.h"
 #include "gp_msg.h"
+#include "sched_pool.h"
 
 struct gp_err;
 struct sched;
 struct sched_reasons;
-struct sched_server;
 struct sched_session;
 
 struct sched_conn {
@@ -28,6 +28,7 @@ struct sched_conn {
     char peer[64];
     bool loopback;
     struct gp_loop_timer idle;     /* silence ends the connection */
+    struct sched_link stranger;    /* until its first good message; else next is NULL */
     struct sched_server *server;   /* after a registration */
     struct sched_session *held;    /* end soon after this connection */
     struct sched_session *closing; /* closes that wait for their server */
@@ -48,6 +49,9 @@ void sched_conn_reply(struct sched_conn *conn, const Gpupool__Ctl__CtlReply *rep
 void sched_conn_refuse(struct sched_conn *conn, uint32_t request,
                        Gpupool__Ctl__CtlCode code, const char *words,
                        const struct sched_reasons *reasons);
+
+/* Something has been done for it: its silence counts from now. */
+void sched_conn_touch(struct sched_conn *conn);
 
 /* Does @given open what @wanted guards?  With no token configured, only a peer on this
  * host may (@local_only) or anybody may. */

@@ -243,6 +243,7 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     sched->listener.fd = -1;
     sched->started_ns = gp_now_ns();
     sched->next_report = 1;
+    sched->strangers.prev = sched->strangers.next = &sched->strangers;
     sched->pool = sched_pool_new();
     if (!sched->pool)
         return -ENOMEM;

@@ -29,9 +29,12 @@ struct sched_metrics;
 struct sched_store;
 struct ticket_key;
 
-/* Connections that have not said who they are, or are clients. A server host of the
- * largest kind seen runs about 1,000 sessions, each with one client connection. */
+/* Clients. A server host of the largest kind seen runs about 1,000 sessions, each with
+ * one client connection. */
 #define SCHED_CLIENTS_MAX 16384
+/* Connections that have said nothing yet: they may send a registration, which is large,
+ * so few are kept; when one more comes, the oldest goes. */
+#define SCHED_STRANGERS_MAX 512
 
 struct sched_config {
     const char *listen;
@@ -64,7 +67,9 @@ struct sched {
     struct ticket_key *key;
     struct sched_metrics *metrics;
     struct sched_conn *conns;
-    unsigned n_clients;   /* connections that are not servers' */
+    struct sched_link strangers; /* oldest first */
+    unsigned n_strangers;
+    unsigned n_clients;   /* connections that are not servers', strangers included */
     unsigned n_waiting;   /* of them, waiting for servers */
     uint64_t next_report; /* serial of reports, never 0 */
     uint64_t started_ns;

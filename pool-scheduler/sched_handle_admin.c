@@ -103,6 +103,7 @@ wait_end(struct sched_conn *conn)
     gp_loop_timer_del(&conn->wait.timeout);
     conn->wait.request = 0;
     conn->sched->n_waiting--;
+    sched_conn_touch(conn);
 }
 
 static void

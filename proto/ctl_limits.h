@@ -9,9 +9,10 @@
 
 #define CTL_MAJOR 1
 
-/* A registration of 64 cards with 16 sessions each is about 70 KiB; the cap
- * bounds what an unknown peer makes us hold before it said who it is. */
-#define CTL_REQUEST_MAX (256u * 1024)
+/* A server's: 64 cards and 4096 running sessions are about 300 KiB. */
+#define CTL_REQUEST_MAX (512u * 1024)
+/* A client's; an open with every string at its cap is under 2 KiB. */
+#define CTL_CLIENT_REQUEST_MAX (16u * 1024)
 /* A status of 10,000 sessions is about 3 MiB. */
 #define CTL_REPLY_MAX (64u * 1024 * 1024)
 

@@ -777,6 +777,43 @@ second_scheduler_on_the_same_state_does_not_start(void **state)
     sched_fini(&second);
 }
 
+static void
+strangers_shut_nobody_out(void **state)
+{
+    enum { N = SCHED_STRANGERS_MAX + 20 };
+    struct world *w = *state;
+    static int strangers[N];
+    int server = join(w, "node-a", 1), client;
+
+    for (int i = 0; i < N; i++)
+        strangers[i] = dial(w);
+    client = dial(w);
+    drop(granted(client, wish(50, GIB)));
+    drop(report(server, 0));
+    assert_null(hear(strangers[0])); /* the oldest had to go */
+    for (int i = 0; i < N; i++)
+        close(strangers[i]);
+    close(server);
+    close(client);
+}
+
+static void
+client_that_sends_too_much_is_sent_away(void **state)
+{
+    struct world *w = *state;
+    int server = join(w, "node-a", 1), client = dial(w);
+    static uint8_t much[CTL_CLIENT_REQUEST_MAX + 1];
+
+    drop(granted(client, wish(50, GIB)));
+    gp_msg_send(client, much, sizeof(much), gp_now_ns() + PATIENCE, NULL);
+    assert_null(hear(client));
+    close(client);
+    client = dial(w);
+    drop(granted(client, wish(50, GIB)));
+    close(server);
+    close(client);
+}
+
 /* A port that nobody has now; port 0 would be known to the daemon alone. */
 static unsigned
 free_port(void)
@@ -856,6 +893,8 @@ main(void)
         PROMISE(tokens_guard_servers_and_clients),
         PROMISE(nonsense_is_refused_in_words),
         PROMISE(bytes_that_are_no_message_end_only_their_connection),
+        PROMISE(strangers_shut_nobody_out),
+        PROMISE(client_that_sends_too_much_is_sent_away),
         PROMISE(metrics_show_cards_and_sessions),
         PROMISE(second_scheduler_on_the_same_state_does_not_start),
     };
