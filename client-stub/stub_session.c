@@ -49,6 +49,7 @@ session_parse(struct stub_session *s, const char *path, struct gp_err *err)
     while ((line = session_line(&rest))) {
         session_take(&s->name, line, "session");
         session_take(&s->server, line, "server");
+        session_take(&s->local, line, "local");
         session_take(&s->ticket, line, "ticket");
     }
     if (!s->server || !s->ticket)

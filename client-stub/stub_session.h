@@ -18,6 +18,7 @@ struct stub_session {
     char *text; /* the file's bytes; the others point into it or into the environment */
     const char *name;
     const char *server;
+    const char *local; /* "unix:/path" of the same server, NULL when none is known */
     const char *ticket;
 };
 

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The handshake; see stub_attach.h. */
+#include "stub_attach.h"
+
+#include "attach.pb-c.h"
+#include "cuda_abi.h"
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_msg.h"
+#include "gp_net.h"
+#include "gp_time.h"
+#include "stub_session.h"
+#include "wire_format.h"
+#include "xport.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ATTACH_REPLY_MAX (1024u * 1024u)
+
+/* ---- messages ------------------------------------------------------------------ */
+
+static int
+attach_send_request(int fd, const struct stub_session *session, bool shm,
+                    uint64_t deadline, struct gp_err *err)
+{
+    Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
+    CLEANUP_FREE uint8_t *bytes = NULL;
+    char host[256] = "";
+    char *transports[] = {(char *)"tcp", (char *)"shm"};
+    size_t len;
+
+    gethostname(host, sizeof(host) - 1);
+    req.wire_major = WIRE_MAJOR;
+    req.wire_minor = WIRE_MINOR;
+    req.ticket = (char *)session->ticket;
+    req.client_version = (char *)GPUPOOL_VERSION;
+    req.pid = (uint32_t)getpid();
+    req.hostname = host;
+    req.program = program_invocation_short_name;
+    req.cuda_version = CUDA_VERSION;
+    req.transports = transports;
+    req.n_transports = shm ? 2 : 1;
+    len = gpupool__attach_request__get_packed_size(&req);
+    bytes = malloc(len);
+    if (!bytes)
+        return -ENOMEM;
+    gpupool__attach_request__pack(&req, bytes);
+    return gp_msg_send(fd, bytes, len, deadline, err);
+}
+
+/* The reply, which the caller owns.  Whatever it says, it is well-formed. */
+static int
+attach_recv_reply(int fd, uint64_t deadline, Gpupool__AttachReply **ret,
+                  struct gp_err *err)
+{
+    CLEANUP_FREE void *bytes = NULL;
+    size_t len;
+    int r = gp_msg_recv(fd, ATTACH_REPLY_MAX, deadline, &bytes, &len, err);
+
+    if (r < 0)
+        return r;
+    *ret = gpupool__attach_reply__unpack(NULL, len, bytes);
+    if (!*ret)
+        return gp_err_set(err, -EPROTO, "the server's answer is no attach reply");
+    return 0;
+}
+
+static int
+attach_check_reply(const Gpupool__AttachReply *reply, struct gp_err *err)
+{
+    for (size_t i = 0; i < reply->n_devices; i++)
+        if (reply->devices[i]->uuid.len != 16)
+            return gp_err_set(err, -EPROTO, "device %zu has no UUID", i);
+    if (reply->n_devices == 0)
+        return gp_err_set(err, -ENODEV, "the session has no device");
+    return 0;
+}
+
+/* ---- addresses and transports ----------------------------------------------------- */
+
+enum attach_wish { WISH_AUTO, WISH_TCP, WISH_SHM };
+
+static int
+attach_wish(enum attach_wish *ret, struct gp_err *err)
+{
+    const char *text = getenv("GPUPOOL_TRANSPORT");
+
+    if (!text || !*text || strcmp(text, "auto") == 0)
+        *ret = WISH_AUTO;
+    else if (strcmp(text, "tcp") == 0)
+        *ret = WISH_TCP;
+    else if (strcmp(text, "shm") == 0)
+        *ret = WISH_SHM;
+    else
+        return gp_err_set(err, -EINVAL, "GPUPOOL_TRANSPORT=%s: auto, tcp or shm", text);
+    return 0;
+}
+
+/* The socket of the handshake, and whether it is a local one. */
+static int
+attach_connect(const struct stub_session *session, enum attach_wish wish,
+               uint64_t deadline, struct stub_attach *at, bool *ret_local, int *ret_fd,
+               struct gp_err *err)
+{
+    struct gp_err why = {0};
+    int r;
+
+    *ret_local = false;
+    if (wish == WISH_SHM && !session->local)
+        return gp_err_set(err, -ENOENT, "GPUPOOL_TRANSPORT=shm, but the session names no "
+                                        "server on this host");
+    if (wish != WISH_TCP && session->local) {
+        r = gp_net_connect(session->local, STUB_SERVER_PORT, deadline, true, ret_fd,
+                           &why);
+        if (r >= 0) {
+            at->address = session->local;
+            *ret_local = true;
+            return 0;
+        }
+        if (wish == WISH_SHM)
+            return gp_err_set(err, r, "%s", gp_err_msg(&why, r));
+        gp_log_info("stub", "not local: %s", gp_err_msg(&why, r));
+    }
+    at->address = session->server;
+    return gp_net_connect(session->server, STUB_SERVER_PORT, deadline, true, ret_fd, err);
+}
+
+static bool
+attach_has_shm(const Gpupool__AttachReply *reply)
+{
+    for (size_t i = 0; i < reply->n_transports; i++)
+        if (strcmp(reply->transports[i]->name, "shm") == 0)
+            return true;
+    return false;
+}
+
+/* The transport that the answer settles on.  Takes *fd over on success. */
+static int
+attach_transport(const Gpupool__AttachReply *reply, enum attach_wish wish, bool local,
+                 uint64_t deadline, int *fd, struct xport_conn **ret, struct gp_err *err)
+{
+    bool shm = local && attach_has_shm(reply);
+    int r;
+
+    if (wish == WISH_SHM && !shm)
+        return gp_err_set(err, -EPROTO, "the server does not offer shared memory%s%s",
+                          reply->n_refusals ? ": " : "",
+                          reply->n_refusals ? reply->refusals[0] : "");
+    r = shm ? xport_shm_accept(*fd, WIRE_FRAME_MAX, deadline, ret, err)
+            : xport_tcp_new(*fd, WIRE_FRAME_MAX, ret, err);
+    if (r >= 0)
+        *fd = -1;
+    return r;
+}
+
+static int
+attach_talk(const struct stub_session *session, enum attach_wish wish, uint64_t deadline,
+            struct stub_attach *at, Gpupool__AttachReply **ret, struct gp_err *err)
+{
+    CLEANUP_FD int fd = -1;
+    bool local;
+    int r = attach_connect(session, wish, deadline, at, &local, &fd, err);
+
+    if (r >= 0)
+        r = attach_send_request(fd, session, local, deadline, err);
+    if (r >= 0)
+        r = attach_recv_reply(fd, deadline, ret, err);
+    if (r < 0)
+        return r;
+    if ((*ret)->status != GPUPOOL__ATTACH_STATUS__ATTACH_OK) {
+        at->status = (int)(*ret)->status;
+        return gp_err_set(err, -EACCES, "refused: %s",
+                          *(*ret)->message ? (*ret)->message
+                                           : "the server gave no reason");
+    }
+    r = attach_check_reply(*ret, err);
+    if (r < 0)
+        return r;
+    return attach_transport(*ret, wish, local, deadline, &fd, &at->conn, err);
+}
+
+int
+stub_attach(const struct stub_session *session, struct stub_attach *ret,
+            struct gp_err *err)
+{
+    uint64_t deadline = gp_now_ns() + STUB_ATTACH_SECONDS * GP_NS_PER_S;
+    Gpupool__AttachReply *reply = NULL;
+    enum attach_wish wish = WISH_AUTO;
+    int r = attach_wish(&wish, err);
+
+    if (r >= 0)
+        r = attach_talk(session, wish, deadline, ret, &reply, err);
+    if (r < 0) {
+        gpupool__attach_reply__free_unpacked(reply, NULL);
+        return r;
+    }
+    ret->reply = reply;
+    return 0;
+}
