@@ -10,41 +10,23 @@
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_governor.h"
+#include "wrk_params.h"
 
 #include <string.h>
-
-struct extra {
-    size_t size;
-    void *list[5];
-};
-
-static void **
-extra_fill(struct extra *e, const uint8_t *params, uint32_t len)
-{
-    if (!len)
-        return NULL;
-    e->size = len;
-    e->list[0] = CU_LAUNCH_PARAM_BUFFER_POINTER;
-    e->list[1] = (void *)(uintptr_t)params;
-    e->list[2] = CU_LAUNCH_PARAM_BUFFER_SIZE;
-    e->list[3] = &e->size;
-    e->list[4] = CU_LAUNCH_PARAM_END;
-    return e->list;
-}
 
 CUresult
 h_cuLaunchKernel(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
                  struct wrk_reply *rep)
 {
     struct wrk_charge charge;
-    struct extra e;
+    struct wrk_params p;
     CUresult r;
 
     (void)rep;
     wrk_governor_acquire(w, a->hStream, &charge);
     r = WRK_CALL(w, cuLaunchKernel, a->f, a->gridDimX, a->gridDimY, a->gridDimZ,
-                 a->blockDimX, a->blockDimY, a->blockDimZ, a->sharedMemBytes, a->hStream,
-                 NULL, extra_fill(&e, a->params, a->params_len));
+                 a->blockDimX, a->blockDimY, a->blockDimZ, a->sharedMemBytes,
+                 a->hStream, NULL, wrk_params_fill(&p, a->params, a->params_len));
     wrk_governor_launched(w, &charge);
     return r;
 }
@@ -54,12 +36,12 @@ launch_config(struct wrk *w, const CUlaunchConfig *config, CUfunction f,
               const uint8_t *params, uint32_t params_len)
 {
     struct wrk_charge charge;
-    struct extra e;
+    struct wrk_params p;
     CUresult r;
 
     wrk_governor_acquire(w, config->hStream, &charge);
     r = WRK_CALL(w, cuLaunchKernelEx, config, f, NULL,
-                 extra_fill(&e, params, params_len));
+                 wrk_params_fill(&p, params, params_len));
     wrk_governor_launched(w, &charge);
     return r;
 }

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nodes of graphs that hold more than numbers and handles: kernels, host functions,
+ * memory, and what a driver tells of them.
+ *
+ * Nodes given in the one form that fits all kinds are in h_graph_any.c.
+ */
+#include "drv.h"
+#include "gp_base.h"
+#include "wire_api.h"
+#include "wrk.h"
+#include "wrk_args.h"
+#include "wrk_host.h"
+#include "wrk_params.h"
+#include "wrk_quota.h"
+#include "wrk_struct.h"
+
+#include <string.h>
+
+/* The caps of the description, for what we copy into answers. */
+#define PARAM_BYTES_MAX 32768u
+#define ACCESS_MAX 64u
+#define OPS_MAX 256u
+#define NODES_MAX 4096u
+
+/* --- kernels ------------------------------------------------------------------------
+ */
+
+static CUDA_KERNEL_NODE_PARAMS
+kernel_node(const CUDA_KERNEL_NODE_PARAMS *from, struct wrk_params *p,
+            const uint8_t *params, uint32_t len)
+{
+    CUDA_KERNEL_NODE_PARAMS node = *from;
+
+    node.kernelParams = NULL;
+    node.extra = wrk_params_fill(p, params, len);
+    return node;
+}
+
+CUresult
+h_cuGraphAddKernelNode_v2(struct wrk *w,
+                          const struct wire_args_cuGraphAddKernelNode_v2 *a,
+                          struct wrk_reply *rep)
+{
+    struct wrk_params p;
+    CUDA_KERNEL_NODE_PARAMS params =
+        kernel_node(a->nodeParams, &p, a->params, a->params_len);
+    CUgraphNode node = NULL;
+    CUresult r = WRK_CALL(w, cuGraphAddKernelNode_v2, &node, a->hGraph, a->dependencies,
+                          a->numDependencies, &params);
+
+    (void)rep;
+    if (r == CUDA_SUCCESS)
+        wrk_handle_put(w, WIRE_KIND_GRAPHNODE, a->phGraphNode_id, node);
+    return r;
+}
+
+CUresult
+h_cuGraphKernelNodeSetParams_v2(struct wrk *w,
+                                const struct wire_args_cuGraphKernelNodeSetParams_v2 *a,
+                                struct wrk_reply *rep)
+{
+    struct wrk_params p;
+    CUDA_KERNEL_NODE_PARAMS params =
+        kernel_node(a->nodeParams, &p, a->params, a->params_len);
+
+    (void)rep;
+    return WRK_CALL(w, cuGraphKernelNodeSetParams_v2, a->hNode, &params);
+}
+
+CUresult
+h_cuGraphExecKernelNodeSetParams_v2(
+    struct wrk *w, const struct wire_args_cuGraphExecKernelNodeSetParams_v2 *a,
+    struct wrk_reply *rep)
+{
+    struct wrk_params p;
+    CUDA_KERNEL_NODE_PARAMS params =
+        kernel_node(a->nodeParams, &p, a->params, a->params_len);
+
+    (void)rep;
+    return WRK_CALL(w, cuGraphExecKernelNodeSetParams_v2, a->hGraphExec, a->hNode,
+                    &params);
+}
+
+/* One parameter after the other, each where the kernel has it; returns how far that
+ * goes.  Nothing when the driver is too old to say where they are. */
+static uint32_t
+gather_params(struct wrk *w, const CUDA_KERNEL_NODE_PARAMS *p, uint8_t *to)
+{
+    uint32_t end = 0;
+
+    for (size_t i = 0; p->kernelParams; i++) {
+        size_t offset = 0, size = 0;
+        CUresult r =
+            p->func ? WRK_CALL(w, cuFuncGetParamInfo, p->func, i, &offset, &size)
+                    : WRK_CALL(w, cuKernelGetParamInfo, p->kern, i, &offset, &size);
+
+        if (r != CUDA_SUCCESS || offset > PARAM_BYTES_MAX ||
+            size > PARAM_BYTES_MAX - offset)
+            break;
+        memcpy(to + offset, p->kernelParams[i], size);
+        end = gp_max(end, (uint32_t)(offset + size));
+    }
+    return end;
+}
+
+/* The buffer form: a list of pairs. */
+static uint32_t
+copy_extra(void *const *extra, uint8_t *to)
+{
+    const void *buffer = NULL;
+    size_t size = 0;
+
+    for (size_t i = 0; extra && extra[i] != CU_LAUNCH_PARAM_END && i < 4; i += 2) {
+        if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = extra[i + 1];
+        else if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            size = *(const size_t *)extra[i + 1];
+    }
+    if (!buffer || size > PARAM_BYTES_MAX)
+        return 0;
+    memcpy(to, buffer, size);
+    return (uint32_t)size;
+}
+
+CUresult
+h_cuGraphKernelNodeGetParams_v2(struct wrk *w,
+                                const struct wire_args_cuGraphKernelNodeGetParams_v2 *a,
+                                struct wrk_reply *rep)
+{
+    CLEANUP_FREE uint8_t *bytes = calloc(1, PARAM_BYTES_MAX);
+    struct wire_cuGraphKernelNodeGetParams_v2_rep fixed = {0};
+    struct wire_cuGraphKernelNodeGetParams_v2_rep_room room;
+    CUDA_KERNEL_NODE_PARAMS params = {0};
+    CUresult r;
+    void *body;
+
+    if (!bytes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = WRK_CALL(w, cuGraphKernelNodeGetParams_v2, a->hNode, &params);
+    if (r != CUDA_SUCCESS)
+        return r;
+    fixed.params_len = params.kernelParams ? gather_params(w, &params, bytes)
+                                           : copy_extra(params.extra, bytes);
+    params.kernelParams = NULL;
+    params.extra = NULL;
+    wrk_fix_out_CUDA_KERNEL_NODE_PARAMS_v2(w, &params);
+    memcpy(fixed.nodeParams, &params, sizeof(params));
+    rep->taken = true;
+    body = wrk_reply_reserve(w, rep->req,
+                             wire_cuGraphKernelNodeGetParams_v2_rep_size(&fixed));
+    if (!body)
+        return CUDA_SUCCESS;
+    memcpy(body, &fixed, sizeof(fixed));
+    wire_cuGraphKernelNodeGetParams_v2_rep_place(&room, body);
+    if (room.params)
+        memcpy(room.params, bytes, fixed.params_len);
+    wrk_reply_send(w, rep->req, CUDA_SUCCESS);
+    return CUDA_SUCCESS;
+}
+
+/* --- host functions
+ * -------------------------------------------------------------------- */
+
+CUresult
+h_cuGraphAddHostNode(struct wrk *w, const struct wire_args_cuGraphAddHostNode *a,
+                     struct wrk_reply *rep)
+{
+    struct wrk_host *host = wrk_host_new(w, WRK_HOST_GRAPH, a->token, 0);
+    CUDA_HOST_NODE_PARAMS params = {wrk_host_run, host};
+    CUgraphNode node = NULL;
+    CUresult r;
+
+    (void)rep;
+    if (!host)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = WRK_CALL(w, cuGraphAddHostNode, &node, a->hGraph, a->dependencies,
+                 a->numDependencies, &params);
+    if (r == CUDA_SUCCESS)
+        wrk_handle_put(w, WIRE_KIND_GRAPHNODE, a->phGraphNode_id, node);
+    else
+        wrk_host_drop(host);
+    return r;
+}
+
+CUresult
+h_cuGraphHostNodeSetParams(struct wrk *w,
+                           const struct wire_args_cuGraphHostNodeSetParams *a,
+                           struct wrk_reply *rep)
+{
+    struct wrk_host *host = wrk_host_new(w, WRK_HOST_GRAPH, a->token, 0);
+    CUDA_HOST_NODE_PARAMS params = {wrk_host_run, host};
+    CUresult r;
+
+    (void)rep;
+    if (!host)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = WRK_CALL(w, cuGraphHostNodeSetParams, a->hNode, &params);
+    if (r != CUDA_SUCCESS)
+        wrk_host_drop(host);
+    return r;
+}
+
+CUresult
+h_cuGraphExecHostNodeSetParams(struct wrk *w,
+                               const struct wire_args_cuGraphExecHostNodeSetParams *a,
+                               struct wrk_reply *rep)
+{
+    struct wrk_host *host = wrk_host_new(w, WRK_HOST_GRAPH, a->token, 0);
+    CUDA_HOST_NODE_PARAMS params = {wrk_host_run, host};
+    CUresult r;
+
+    (void)rep;
+    if (!host)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = WRK_CALL(w, cuGraphExecHostNodeSetParams, a->hGraphExec, a->hNode, &params);
+    if (r != CUDA_SUCCESS)
+        wrk_host_drop(host);
+    return r;
+}
+
+/* --- memory
+ * --------------------------------------------------------------------------- */
+
+/* Charged from now until the context ends: a graph keeps the address for its life, and
+ * may allocate behind it at every launch. */
+CUresult
+h_cuGraphAddMemAllocNode(struct wrk *w,
+                         const struct wire_args_cuGraphAddMemAllocNode *a,
+                         struct wrk_reply *rep)
+{
+    struct wire_cuGraphAddMemAllocNode_rep *body = rep->body;
+    CUDA_MEM_ALLOC_NODE_PARAMS *p = a->nodeParams;
+    uint32_t slice = (uint32_t)p->poolProps.location.id;
+    struct wrk_quota *q = w->priv->quota;
+    CUgraphNode node = NULL;
+    CUresult r;
+
+    if (p->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (slice >= w->priv->cards.n)
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (!wrk_quota_take(q, slice, p->bytesize))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = WRK_CALL(w, cuGraphAddMemAllocNode, &node, a->hGraph, a->dependencies,
+                 a->numDependencies, p);
+    if (r == CUDA_SUCCESS &&
+        wrk_quota_note(q, a->phGraphNode_id, slice, w->ctx_index, p->bytesize) < 0) {
+        WRK_CALL(w, cuGraphDestroyNode, node);
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (r != CUDA_SUCCESS) {
+        wrk_quota_give(q, slice, p->bytesize);
+        return r;
+    }
+    wrk_handle_put(w, WIRE_KIND_GRAPHNODE, a->phGraphNode_id, node);
+    p->accessDescs = NULL;
+    memcpy(body->nodeParams, p, sizeof(*p));
+    return CUDA_SUCCESS;
+}
+
+CUresult
+h_cuGraphMemAllocNodeGetParams(struct wrk *w,
+                               const struct wire_args_cuGraphMemAllocNodeGetParams *a,
+                               struct wrk_reply *rep)
+{
+    struct wire_cuGraphMemAllocNodeGetParams_rep fixed = {0};
+    struct wire_cuGraphMemAllocNodeGetParams_rep_room room;
+    const CUmemAccessDesc *access;
+    CUDA_MEM_ALLOC_NODE_PARAMS p = {0};
+    CUresult r = WRK_CALL(w, cuGraphMemAllocNodeGetParams, a->hNode, &p);
+    void *body;
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    access = p.accessDescs;
+    p.accessDescs = NULL;
+    p.accessDescCount = access ? gp_min(p.accessDescCount, (size_t)ACCESS_MAX) : 0;
+    fixed.n_access = (uint32_t)p.accessDescCount;
+    memcpy(fixed.params_out, &p, sizeof(p));
+    rep->taken = true;
+    body = wrk_reply_reserve(w, rep->req,
+                             wire_cuGraphMemAllocNodeGetParams_rep_size(&fixed));
+    if (!body)
+        return CUDA_SUCCESS;
+    memcpy(body, &fixed, sizeof(fixed));
+    wire_cuGraphMemAllocNodeGetParams_rep_place(&room, body);
+    if (room.access)
+        memcpy(room.access, access, fixed.n_access * sizeof(*access));
+    wrk_reply_send(w, rep->req, CUDA_SUCCESS);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+h_cuGraphBatchMemOpNodeGetParams(
+    struct wrk *w, const struct wire_args_cuGraphBatchMemOpNodeGetParams *a,
+    struct wrk_reply *rep)
+{
+    struct wire_cuGraphBatchMemOpNodeGetParams_rep fixed = {0};
+    struct wire_cuGraphBatchMemOpNodeGetParams_rep_room room;
+    const CUstreamBatchMemOpParams *ops;
+    CUDA_BATCH_MEM_OP_NODE_PARAMS p = {0};
+    CUresult r = WRK_CALL(w, cuGraphBatchMemOpNodeGetParams, a->hNode, &p);
+    void *body;
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    ops = p.paramArray;
+    p.paramArray = NULL;
+    p.count = ops ? gp_min(p.count, OPS_MAX) : 0;
+    fixed.n_ops = p.count;
+    wrk_fix_out_CUDA_BATCH_MEM_OP_NODE_PARAMS_v1(w, &p);
+    memcpy(fixed.nodeParams_out, &p, sizeof(p));
+    rep->taken = true;
+    body = wrk_reply_reserve(w, rep->req,
+                             wire_cuGraphBatchMemOpNodeGetParams_rep_size(&fixed));
+    if (!body)
+        return CUDA_SUCCESS;
+    memcpy(body, &fixed, sizeof(fixed));
+    wire_cuGraphBatchMemOpNodeGetParams_rep_place(&room, body);
+    if (room.ops)
+        memcpy(room.ops, ops, fixed.n_ops * sizeof(*ops));
+    wrk_reply_send(w, rep->req, CUDA_SUCCESS);
+    return CUDA_SUCCESS;
+}
+
+/* --- captures
+ * --------------------------------------------------------------------------- */
+
+static void
+name_nodes(struct wrk *w, uint64_t *to, const CUgraphNode *nodes, uint32_t n)
+{
+    for (uint32_t i = 0; to && i < n; i++)
+        to[i] = wrk_handle_name(w, WIRE_KIND_GRAPHNODE, nodes[i]);
+}
+
+CUresult
+h_cuStreamGetCaptureInfo_v2(struct wrk *w,
+                            const struct wire_args_cuStreamGetCaptureInfo_v2 *a,
+                            struct wrk_reply *rep)
+{
+    struct wire_cuStreamGetCaptureInfo_v2_rep fixed = {0};
+    struct wire_cuStreamGetCaptureInfo_v2_rep_room room;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    const CUgraphNode *nodes = NULL;
+    CUgraph graph = NULL;
+    cuuint64_t id = 0;
+    size_t n = 0;
+    CUresult r = WRK_CALL(w, cuStreamGetCaptureInfo_v2, a->hStream, &status, &id,
+                          &graph, &nodes, &n);
+    void *body;
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (n > NODES_MAX)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    fixed.captureStatus_out = (int32_t)status;
+    fixed.id_out = id;
+    fixed.graph_out = wrk_handle_name(w, WIRE_KIND_GRAPH, graph);
+    fixed.n_nodes = nodes ? (uint32_t)n : 0;
+    rep->taken = true;
+    body =
+        wrk_reply_reserve(w, rep->req, wire_cuStreamGetCaptureInfo_v2_rep_size(&fixed));
+    if (!body)
+        return CUDA_SUCCESS;
+    memcpy(body, &fixed, sizeof(fixed));
+    wire_cuStreamGetCaptureInfo_v2_rep_place(&room, body);
+    name_nodes(w, room.nodes, nodes, fixed.n_nodes);
+    wrk_reply_send(w, rep->req, CUDA_SUCCESS);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+h_cuStreamGetCaptureInfo_v3(struct wrk *w,
+                            const struct wire_args_cuStreamGetCaptureInfo_v3 *a,
+                            struct wrk_reply *rep)
+{
+    struct wire_cuStreamGetCaptureInfo_v3_rep fixed = {0};
+    struct wire_cuStreamGetCaptureInfo_v3_rep_room room;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    const CUgraphEdgeData *edges = NULL;
+    const CUgraphNode *nodes = NULL;
+    CUgraph graph = NULL;
+    cuuint64_t id = 0;
+    size_t n = 0;
+    CUresult r = WRK_CALL(w, cuStreamGetCaptureInfo_v3, a->hStream, &status, &id,
+                          &graph, &nodes, &edges, &n);
+    void *body;
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (n > NODES_MAX)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    fixed.captureStatus_out = (int32_t)status;
+    fixed.id_out = id;
+    fixed.graph_out = wrk_handle_name(w, WIRE_KIND_GRAPH, graph);
+    fixed.n_nodes = nodes ? (uint32_t)n : 0;
+    fixed.n_edges = edges ? (uint32_t)n : 0;
+    rep->taken = true;
+    body =
+        wrk_reply_reserve(w, rep->req, wire_cuStreamGetCaptureInfo_v3_rep_size(&fixed));
+    if (!body)
+        return CUDA_SUCCESS;
+    memcpy(body, &fixed, sizeof(fixed));
+    wire_cuStreamGetCaptureInfo_v3_rep_place(&room, body);
+    name_nodes(w, room.nodes, nodes, fixed.n_nodes);
+    if (room.edges)
+        memcpy(room.edges, edges, fixed.n_edges * sizeof(*edges));
+    wrk_reply_send(w, rep->req, CUDA_SUCCESS);
+    return CUDA_SUCCESS;
+}
