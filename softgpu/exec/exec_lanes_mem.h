@@ -54,29 +54,132 @@ tlb_covers(const struct sg_tlb *t, uint64_t addr, uint64_t size)
     return t->len >= size && addr - t->lo <= t->len - size;
 }
 
-/* Every one of a half's addresses within the range and aligned. */
+/* How the addresses of half a warp lie. */
+enum half_shape { HALF_ANY, HALF_SEQ, HALF_EQ };
+
+LANE enum half_shape
+half_shape64(const uint64_t *a, uint64_t size)
+{
+#if defined(__AVX512F__)
+    const __m512i step = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m512i v0 = _mm512_loadu_si512((const void *)a);
+    const __m512i v1 = _mm512_loadu_si512((const void *)(a + 8));
+    const __m512i first = _mm512_set1_epi64((long long)a[0]);
+    const __m512i s0 = _mm512_slli_epi64(step, __builtin_ctzll(size));
+    const __m512i s1 = _mm512_add_epi64(s0, _mm512_set1_epi64((long long)(8 * size)));
+    if (!(_mm512_cmpneq_epi64_mask(v0, _mm512_add_epi64(first, s0)) |
+          _mm512_cmpneq_epi64_mask(v1, _mm512_add_epi64(first, s1))))
+        return HALF_SEQ;
+    if (!(_mm512_cmpneq_epi64_mask(v0, first) | _mm512_cmpneq_epi64_mask(v1, first)))
+        return HALF_EQ;
+    return HALF_ANY;
+#elif defined(__AVX2__)
+    const __m256i first = _mm256_set1_epi64x((long long)a[0]);
+    const long long z = (long long)size;
+    __m256i step = _mm256_setr_epi64x(0, z, 2 * z, 3 * z);
+    __m256i seq = _mm256_set1_epi64x(-1), eq = seq;
+    for (int k = 0; k < HALF; k += 4) {
+        __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(a + k));
+        seq = _mm256_and_si256(seq, _mm256_cmpeq_epi64(v, _mm256_add_epi64(first, step)));
+        eq = _mm256_and_si256(eq, _mm256_cmpeq_epi64(v, first));
+        step = _mm256_add_epi64(step, _mm256_set1_epi64x(4 * z));
+    }
+    if (_mm256_movemask_epi8(seq) == -1)
+        return HALF_SEQ;
+    return _mm256_movemask_epi8(eq) == -1 ? HALF_EQ : HALF_ANY;
+#else
+    uint64_t seq = 0, eq = 0;
+    for (int j = 0; j < HALF; j++) {
+        seq |= (a[j] - a[0]) ^ ((uint64_t)j * size);
+        eq |= a[j] ^ a[0];
+    }
+    return seq == 0 ? HALF_SEQ : eq == 0 ? HALF_EQ : HALF_ANY;
+#endif
+}
+
+LANE enum half_shape
+half_shape32(const uint32_t *a, uint32_t size)
+{
+#if defined(__AVX512F__)
+    const __m512i step =
+        _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i v = _mm512_loadu_si512((const void *)a);
+    const __m512i first = _mm512_set1_epi32((int)a[0]);
+    const __m512i s = _mm512_slli_epi32(step, (unsigned)__builtin_ctz(size));
+    if (!_mm512_cmpneq_epi32_mask(v, _mm512_add_epi32(first, s)))
+        return HALF_SEQ;
+    return _mm512_cmpneq_epi32_mask(v, first) ? HALF_ANY : HALF_EQ;
+#elif defined(__AVX2__)
+    const __m256i first = _mm256_set1_epi32((int)a[0]);
+    const int z = (int)size;
+    const __m256i s0 = _mm256_setr_epi32(0, z, 2 * z, 3 * z, 4 * z, 5 * z, 6 * z, 7 * z);
+    const __m256i s1 = _mm256_add_epi32(s0, _mm256_set1_epi32(8 * z));
+    const __m256i v0 = _mm256_loadu_si256((const __m256i *)(const void *)a);
+    const __m256i v1 = _mm256_loadu_si256((const __m256i *)(const void *)(a + 8));
+    if (_mm256_movemask_epi8(_mm256_and_si256(
+            _mm256_cmpeq_epi32(v0, _mm256_add_epi32(first, s0)),
+            _mm256_cmpeq_epi32(v1, _mm256_add_epi32(first, s1)))) == -1)
+        return HALF_SEQ;
+    return _mm256_movemask_epi8(_mm256_and_si256(_mm256_cmpeq_epi32(v0, first),
+                                                 _mm256_cmpeq_epi32(v1, first))) == -1
+               ? HALF_EQ
+               : HALF_ANY;
+#else
+    uint32_t seq = 0, eq = 0;
+    for (int j = 0; j < HALF; j++) {
+        seq |= (a[j] - a[0]) ^ ((uint32_t)j * size);
+        eq |= a[j] ^ a[0];
+    }
+    return seq == 0 ? HALF_SEQ : eq == 0 ? HALF_EQ : HALF_ANY;
+#endif
+}
+
+/* Every one of a half's addresses within [lo, lo + len) and aligned. */
 LANE bool
-half_in_range(const struct sg_tlb *t, const uint64_t *a, uint64_t imm, uint64_t size,
+half_within64(const uint64_t *a, uint64_t imm, uint64_t lo, uint64_t len, uint64_t size,
               uint64_t align)
 {
-    const uint64_t lo = t->lo - imm, room = t->len - size;
-    uint64_t bad = 0, low = 0;
-
-    if (t->len < size)
+    if (len < size)
         return false;
+#if defined(__AVX512F__)
+    const __m512i off = _mm512_set1_epi64((long long)imm);
+    const __m512i v0 = _mm512_add_epi64(_mm512_loadu_si512((const void *)a), off);
+    const __m512i v1 = _mm512_add_epi64(_mm512_loadu_si512((const void *)(a + 8)), off);
+    const __m512i base = _mm512_set1_epi64((long long)lo);
+    const __m512i room = _mm512_set1_epi64((long long)(len - size));
+    const __m512i low = _mm512_set1_epi64((long long)align);
+    return !(_mm512_cmpgt_epu64_mask(_mm512_sub_epi64(v0, base), room) |
+             _mm512_cmpgt_epu64_mask(_mm512_sub_epi64(v1, base), room) |
+             _mm512_test_epi64_mask(v0, low) | _mm512_test_epi64_mask(v1, low));
+#else
+    uint64_t bad = 0, low = 0;
     for (int j = 0; j < HALF; j++) {
-        bad |= a[j] - lo > room;
+        bad |= a[j] + imm - lo > len - size;
         low |= a[j] + imm;
     }
     return !bad && !(low & align);
+#endif
 }
 
 LANE bool
-half_fits(const uint64_t *a, uint64_t imm, uint64_t limit, uint64_t size, uint64_t align)
+half_within32(const uint32_t *a, uint32_t imm, uint64_t len, uint32_t size,
+              uint32_t align)
 {
-    struct sg_tlb t = {.lo = 0, .len = limit};
-
-    return half_in_range(&t, a, imm, size, align);
+    if (len < size)
+        return false;
+#if defined(__AVX512F__)
+    const __m512i v = _mm512_add_epi32(_mm512_loadu_si512((const void *)a),
+                                       _mm512_set1_epi32((int)imm));
+    return !(_mm512_cmpgt_epu32_mask(v, _mm512_set1_epi32((int)(len - size))) |
+             _mm512_test_epi32_mask(v, _mm512_set1_epi32((int)align)));
+#else
+    uint32_t bad = 0, low = 0;
+    for (int j = 0; j < HALF; j++) {
+        bad |= a[j] + imm > (uint32_t)(len - size);
+        low |= a[j] + imm;
+    }
+    return !bad && !(low & align);
+#endif
 }
 
 LANE void
@@ -94,6 +197,36 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
         d[j] = *(const uint32_t *)(uintptr_t)(a[j] + imm);
 #endif
 }
+
+/* The register elements of half a warp, consecutive in memory or all the same. */
+#define HALF_COPY(RT, OT, T, dh, src)                                                    \
+    do {                                                                                 \
+        if (sizeof(T) == sizeof(RT)) {                                                   \
+            memcpy(dh, src, HALF * sizeof(T));                                           \
+        } else {                                                                         \
+            T tmp_[HALF];                                                                \
+            memcpy(tmp_, src, sizeof(tmp_));                                             \
+            for (int j = 0; j < HALF; j++)                                               \
+                dh[j] = (RT)(OT)tmp_[j];                                                 \
+        }                                                                                \
+    } while (0)
+#define HALF_STORE(T, RT, dst, vh)                                                       \
+    do {                                                                                 \
+        if (sizeof(T) == sizeof(RT)) {                                                   \
+            memcpy(dst, vh, HALF * sizeof(T));                                           \
+        } else {                                                                         \
+            T tmp_[HALF];                                                                \
+            for (int j = 0; j < HALF; j++)                                               \
+                tmp_[j] = (T)vh[j];                                                      \
+            memcpy(dst, tmp_, sizeof(tmp_));                                             \
+        }                                                                                \
+    } while (0)
+#define HALF_FILL(RT, dh, val)                                                           \
+    do {                                                                                 \
+        typedef RT vec_ __attribute__((vector_size(64), aligned(sizeof(RT)), may_alias)); \
+        for (unsigned j = 0; j < HALF * sizeof(RT) / 64; j++)                            \
+            ((vec_ *)(void *)(dh))[j] = (vec_){0} + (val);                               \
+    } while (0)
 
 /* One element, by type; the result is what a 32- or 64-bit register holds. */
 #define ELEM(T, p) (*(const T *)(const void *)(p))
@@ -134,22 +267,17 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
         for (int h = 0; h < SG_LANES; h += HALF) {                                       \
             const uint64_t *ah = a + h, a0 = ah[0];                                      \
             RT *dh = d + h;                                                              \
-            uint64_t seq = 0, eq = 0;                                                    \
-            for (int j = 0; j < HALF; j++) {                                             \
-                seq |= (ah[j] - a0) ^ ((uint64_t)j * sizeof(T));                         \
-                eq |= ah[j] ^ a0;                                                        \
-            }                                                                            \
+            const enum half_shape shape = half_shape64(ah, sizeof(T));                   \
             if (unlikely(!tlb_covers(t, a0 + imm, sizeof(T))) &&                         \
                 !sg_mem_fill(cta, t, a0 + imm))                                          \
                 goto slow;                                                               \
-            if (seq == 0 && tlb_covers(t, a0 + imm, HALF * sizeof(T)) &&                 \
+            if (shape == HALF_SEQ && tlb_covers(t, a0 + imm, HALF * sizeof(T)) &&                 \
                 !((a0 + imm) & op->x)) {                                                 \
-                const T *src = (const T *)(uintptr_t)(a0 + imm);                         \
-                IVDEP for (int j = 0; j < HALF; j++) dh[j] = (RT)(OT)src[j];             \
-            } else if (eq == 0 && !((a0 + imm) & op->x)) {                               \
+                HALF_COPY(RT, OT, T, dh, (const void *)(uintptr_t)(a0 + imm));           \
+            } else if (shape == HALF_EQ && !((a0 + imm) & op->x)) {                               \
                 const RT val = (RT)(OT)ELEM(T, (uintptr_t)(a0 + imm));                   \
-                IVDEP for (int j = 0; j < HALF; j++) dh[j] = val;                        \
-            } else if (half_in_range(t, ah, imm, sizeof(T), op->x)) {                    \
+                HALF_FILL(RT, dh, val);                                                  \
+            } else if (half_within64(ah, imm, t->lo, t->len, sizeof(T), op->x)) {                    \
                 GATHER;                                                                  \
             } else {                                                                     \
                 goto slow;                                                               \
@@ -179,19 +307,16 @@ slow:                                                                           
         for (int h = 0; h < SG_LANES; h += HALF) {                                       \
             const uint64_t *ah = a + h, a0 = ah[0];                                      \
             const RT *vh = v + h;                                                        \
-            uint64_t seq = 0;                                                            \
-            for (int j = 0; j < HALF; j++)                                               \
-                seq |= (ah[j] - a0) ^ ((uint64_t)j * sizeof(T));                         \
+            const enum half_shape shape = half_shape64(ah, sizeof(T));                   \
             if (unlikely(!tlb_covers(t, a0 + imm, sizeof(T))) &&                         \
                 !sg_mem_fill(cta, t, a0 + imm))                                          \
                 goto slow;                                                               \
             if (unlikely(t->flags & SG_RANGE_READ_ONLY))                                 \
                 goto slow;                                                               \
-            if (seq == 0 && tlb_covers(t, a0 + imm, HALF * sizeof(T)) &&                 \
+            if (shape == HALF_SEQ && tlb_covers(t, a0 + imm, HALF * sizeof(T)) &&                 \
                 !((a0 + imm) & op->x)) {                                                 \
-                T *dst = (T *)(uintptr_t)(a0 + imm);                                     \
-                IVDEP for (int j = 0; j < HALF; j++) dst[j] = (T)vh[j];                  \
-            } else if (half_in_range(t, ah, imm, sizeof(T), op->x)) {                    \
+                HALF_STORE(T, RT, (void *)(uintptr_t)(a0 + imm), vh);                    \
+            } else if (half_within64(ah, imm, t->lo, t->len, sizeof(T), op->x)) {                    \
                 for (int j = 0; j < HALF; j++)                                           \
                     *(T *)(uintptr_t)(ah[j] + imm) = (T)vh[j];                           \
             } else {                                                                     \
@@ -203,6 +328,13 @@ slow:                                                                           
 slow:                                                                                    \
         SLOW_ST(T, SPACE, a[i] + imm)                                                    \
     }
+
+#define HALF_SHAPE_uint32_t(a, size) half_shape32(a, size)
+#define HALF_SHAPE_uint64_t(a, size) half_shape64(a, size)
+#define HALF_WITHIN_uint32_t(a, imm, len, size, align)                                   \
+    half_within32(a, imm, len, size, align)
+#define HALF_WITHIN_uint64_t(a, imm, len, size, align)                                   \
+    half_within64(a, imm, 0, len, size, align)
 
 /* Shared memory: offsets into the CTA's block.  AT is the address register's type;
  * 32-bit addresses wrap like 32-bit addresses. */
@@ -216,25 +348,20 @@ slow:                                                                           
         uint32_t rest = m;                                                               \
         if (m != UINT32_MAX || cta->shared_bytes < sizeof(T))                            \
             goto slow;                                                                   \
-        const AT room = (AT)(cta->shared_bytes - sizeof(T));                             \
+        const uint64_t bytes = cta->shared_bytes;                                        \
         for (int h = 0; h < SG_LANES; h += HALF) {                                       \
-            const AT *ah = a + h, a0 = ah[0], first = (AT)(a0 + imm);                    \
+            const AT *ah = a + h, first = (AT)(ah[0] + imm);                             \
             RT *dh = d + h;                                                              \
-            AT seq = 0, eq = 0, bad = 0, low = 0;                                        \
-            for (int j = 0; j < HALF; j++) {                                             \
-                seq |= (AT)(ah[j] - a0) ^ (AT)(j * (int)sizeof(T));                      \
-                eq |= ah[j] ^ a0;                                                        \
-                bad |= (AT)(ah[j] + imm) > room;                                         \
-                low |= (AT)(ah[j] + imm);                                                \
-            }                                                                            \
-            if (unlikely(bad | (low & op->x)))                                           \
-                goto slow;                                                               \
-            if (seq == 0) {                                                              \
-                const T *src = (const T *)(const void *)(base + first);                  \
-                IVDEP for (int j = 0; j < HALF; j++) dh[j] = (RT)(OT)src[j];             \
-            } else if (eq == 0) {                                                        \
+            const enum half_shape shape = HALF_SHAPE_##AT(ah, sizeof(T));                \
+            if (shape == HALF_SEQ && first <= bytes - sizeof(T) &&                       \
+                HALF * sizeof(T) <= bytes - first && !(first & op->x)) {                 \
+                HALF_COPY(RT, OT, T, dh, base + first);                                  \
+            } else if (shape == HALF_EQ && first <= bytes - sizeof(T) &&                 \
+                       !(first & op->x)) {                                               \
                 const RT val = (RT)(OT)ELEM(T, base + first);                            \
-                IVDEP for (int j = 0; j < HALF; j++) dh[j] = val;                        \
+                HALF_FILL(RT, dh, val);                                                  \
+            } else if (unlikely(!HALF_WITHIN_##AT(ah, imm, bytes, sizeof(T), op->x))) {  \
+                goto slow;                                                               \
             } else {                                                                     \
                 for (int j = 0; j < HALF; j++)                                           \
                     dh[j] = (RT)(OT)ELEM(T, base + (AT)(ah[j] + imm));                   \
@@ -256,21 +383,16 @@ slow:                                                                           
         uint32_t rest = m;                                                               \
         if (m != UINT32_MAX || cta->shared_bytes < sizeof(T))                            \
             goto slow;                                                                   \
-        const AT room = (AT)(cta->shared_bytes - sizeof(T));                             \
+        const uint64_t bytes = cta->shared_bytes;                                        \
         for (int h = 0; h < SG_LANES; h += HALF) {                                       \
-            const AT *ah = a + h, a0 = ah[0], first = (AT)(a0 + imm);                    \
+            const AT *ah = a + h, first = (AT)(ah[0] + imm);                             \
             const RT *vh = v + h;                                                        \
-            AT seq = 0, bad = 0, low = 0;                                                \
-            for (int j = 0; j < HALF; j++) {                                             \
-                seq |= (AT)(ah[j] - a0) ^ (AT)(j * (int)sizeof(T));                      \
-                bad |= (AT)(ah[j] + imm) > room;                                         \
-                low |= (AT)(ah[j] + imm);                                                \
-            }                                                                            \
-            if (unlikely(bad | (low & op->x)))                                           \
+            const enum half_shape shape = HALF_SHAPE_##AT(ah, sizeof(T));                \
+            if (shape == HALF_SEQ && first <= bytes - sizeof(T) &&                       \
+                HALF * sizeof(T) <= bytes - first && !(first & op->x)) {                 \
+                HALF_STORE(T, RT, base + first, vh);                                     \
+            } else if (unlikely(!HALF_WITHIN_##AT(ah, imm, bytes, sizeof(T), op->x))) {  \
                 goto slow;                                                               \
-            if (seq == 0) {                                                              \
-                T *dst = (T *)(void *)(base + first);                                    \
-                IVDEP for (int j = 0; j < HALF; j++) dst[j] = (T)vh[j];                  \
             } else {                                                                     \
                 for (int j = 0; j < HALF; j++)                                           \
                     *(T *)(void *)(base + (AT)(ah[j] + imm)) = (T)vh[j];                 \
@@ -326,7 +448,7 @@ slow:                                                                           
         SLOW_ST(T, SG_MEM_LOCAL, a[i] + imm)                                             \
     }
 
-#define IVDEP _Pragma("GCC ivdep")
+#define IVDEP _Pragma("GCC ivdep") /* for the loops of exec_interp_body.h */
 
 #define DEF_GROUP_GLOBAL(sp, SPACE)                                                      \
     DEF_LD_GLOBAL(lanes_ld##sp##_u8, uint8_t, uint32_t, uint32_t, SPACE,                 \

@@ -72,6 +72,29 @@ sreg_lane(unsigned id, uint32_t lane)
     }
 }
 
+static void
+write_lanes(uint32_t *d, const uint32_t *v, uint32_t m)
+{
+    if (likely(m == UINT32_MAX)) {
+        memcpy(d, v, SG_SLOT_W);
+        return;
+    }
+    SG_FOR_LANES (i, m)
+        d[i] = v[i];
+}
+
+static void
+write_all(uint32_t *d, uint32_t v, uint32_t m)
+{
+    if (likely(m == UINT32_MAX)) {
+        for (int i = 0; i < SG_LANES; i++)
+            d[i] = v;
+        return;
+    }
+    SG_FOR_LANES (i, m)
+        d[i] = v;
+}
+
 enum sg_stop
 sg_op_sreg(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
 {
@@ -88,17 +111,13 @@ sg_op_sreg(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
     }
     d = sg_reg_w(warp, op->d);
     if (id <= SG_SREG_TID_Z) {
-        const uint32_t *tid = warp->tid[id - SG_SREG_TID_X];
-        SG_FOR_LANES (i, m)
-            d[i] = tid[i];
+        write_lanes(d, warp->tid[id - SG_SREG_TID_X], m);
     } else if (id == SG_SREG_LANEID ||
                (id >= SG_SREG_LANEMASK_EQ && id <= SG_SREG_LANEMASK_GT)) {
         SG_FOR_LANES (i, m)
             d[i] = sreg_lane(id, i);
     } else {
-        v = sreg_uniform(cta, warp, id);
-        SG_FOR_LANES (i, m)
-            d[i] = (uint32_t)v;
+        write_all(d, (uint32_t)sreg_uniform(cta, warp, id), m);
     }
     return SG_STOP_NONE;
 }

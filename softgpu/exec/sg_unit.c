@@ -154,6 +154,9 @@ emit_op(struct sg_unit *unit, const struct sg_ir_func *f, const struct sg_ir *ir
 {
     struct sg_op *op = &unit->ops[unit->n_ops];
 
+    if ((ir->code == SG_OP_MOV_W || ir->code == SG_OP_MOV_D || ir->code == SG_OP_MOV_P) &&
+        offset_of(f, ir->d) == offset_of(f, ir->a))
+        return; /* the allocator gave both one slot */
     if (ir->guard != SG_NOREG) {
         unit->lines[unit->n_ops] = ir->line;
         *op++ = (struct sg_op){.code = SG_OP_GUARD, .n = ir->guard_neg,
