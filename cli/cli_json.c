@@ -78,16 +78,19 @@ server_json(const Gpupool__Ctl__CtlServerStatus *server)
 static json_t *
 slice_json(const Gpupool__Ctl__CtlSessionStatus *session, size_t i)
 {
+    static const Gpupool__Ctl__CtlSliceUse none = GPUPOOL__CTL__CTL_SLICE_USE__INIT;
     const Gpupool__Ctl__CtlSlice *slice = session->slices[i];
-    const Gpupool__Ctl__CtlSliceUse *use = i < session->n_use ? session->use[i] : NULL;
+    const Gpupool__Ctl__CtlSliceUse *use = i < session->n_use ? session->use[i] : &none;
 
-    return json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I}", "server", slice->server,
-                     "card", uuid_json(&slice->card_uuid), "core_percent",
-                     (json_int_t)slice->core, "core_limit_percent",
-                     (json_int_t)slice->core_limit, "memory_bytes",
-                     (json_int_t)slice->memory_bytes, "used_bytes",
-                     (json_int_t)(use ? use->used_bytes : 0), "gpu_ns",
-                     (json_int_t)(use ? use->gpu_ns : 0));
+    return json_pack(
+        "{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "server",
+        slice->server, "card", uuid_json(&slice->card_uuid), "core_percent",
+        (json_int_t)slice->core, "core_limit_percent", (json_int_t)slice->core_limit,
+        "memory_bytes", (json_int_t)slice->memory_bytes, "used_bytes",
+        (json_int_t)use->used_bytes, "high_bytes", (json_int_t)use->high_bytes,
+        "moved_bytes", (json_int_t)use->moved_bytes, "gpu_ns", (json_int_t)use->gpu_ns,
+        "wait_ns", (json_int_t)use->wait_ns, "launches", (json_int_t)use->launches,
+        "share_percent", use->share_permille / 10.0);
 }
 
 static json_t *

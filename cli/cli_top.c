@@ -7,11 +7,10 @@
 #include "gp_err.h"
 #include "gp_size.h"
 #include "gp_str.h"
-#include "gp_time.h"
-#include "ticket.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +24,11 @@ static const char HELP[] =
     "  --scheduler H:P     else GPUPOOL_SCHEDULER, else the pool of `gpupool up`\n"
     "  --token-file FILE   else GPUPOOL_TOKEN_FILE: the pool's client token\n"
     "\n"
-    "SHARE is the part of the card's time that the slice used between two looks.\n";
+    "SHARE is the part of the card's time that the slice used lately (between the last "
+    "two\n"
+    "reports of its server), WAITED the time that ready work was held back to keep "
+    "shares,\n"
+    "HIGH the most memory it ever used at a time.\n";
 
 enum {
     OPT_INTERVAL = 256,
@@ -48,45 +51,27 @@ struct top {
     const char *scheduler, *token_file;
     char *token;
     uint64_t interval_s, count;
-    Gpupool__Ctl__CtlReply *before; /* the look before this one */
-    uint64_t before_ns;
 };
 
-/* GPU time of slice @k of session @id in the earlier look; @now when it was not there.
- */
-static uint64_t
-gpu_ns_before(const struct top *top, uint64_t id, size_t k, uint64_t now)
-{
-    const Gpupool__Ctl__CtlStatusReply *status =
-        top->before ? top->before->status : NULL;
-
-    for (size_t i = 0; status && i < status->n_sessions; i++)
-        if (status->sessions[i]->session_id == id && k < status->sessions[i]->n_use)
-            return gp_min(status->sessions[i]->use[k]->gpu_ns, now);
-    return now;
-}
-
 static void
-add_rows(struct cli_table *t, const struct top *top, uint64_t elapsed,
-         const Gpupool__Ctl__CtlSessionStatus *s)
+add_rows(struct cli_table *t, const Gpupool__Ctl__CtlSessionStatus *s)
 {
-    char used[GP_SIZE_TEXT], limit[GP_SIZE_TEXT];
+    char buf[GP_SIZE_TEXT];
 
     for (size_t k = 0; k < s->n_slices && k < s->n_use; k++) {
-        uint64_t now = s->use[k]->gpu_ns;
-        uint64_t spent = now - gpu_ns_before(top, s->session_id, k, now);
+        const Gpupool__Ctl__CtlSliceUse *use = s->use[k];
 
         cli_table_add(t, "%s", s->session);
         cli_table_add(t, "%s", s->slices[k]->server);
         cli_table_add(t, "%u %%", s->slices[k]->core);
-        if (top->before)
-            cli_table_add(t, "%.1f %%", 100.0 * (double)spent / (double)elapsed);
-        else
-            cli_table_add(t, "%s", "");
-        cli_table_add(t, "%.1f ms", (double)now / 1e6);
-        cli_table_add(t, "%s", gp_size_format(s->use[k]->used_bytes, used));
-        cli_table_add(t, "%s", gp_size_format(s->slices[k]->memory_bytes, limit));
-        cli_table_add(t, "%s", ticket_policy_name((enum ticket_policy)s->policy));
+        cli_table_add(t, "%.1f %%", use->share_permille / 10.0);
+        cli_table_add(t, "%.1f ms", (double)use->gpu_ns / 1e6);
+        cli_table_add(t, "%.1f ms", (double)use->wait_ns / 1e6);
+        cli_table_add(t, "%" PRIu64, use->launches);
+        cli_table_add(t, "%s", gp_size_format(use->moved_bytes, buf));
+        cli_table_add(t, "%s", gp_size_format(use->used_bytes, buf));
+        cli_table_add(t, "%s", gp_size_format(use->high_bytes, buf));
+        cli_table_add(t, "%s", gp_size_format(s->slices[k]->memory_bytes, buf));
         cli_table_add(t, "%s", cli_session_state(s));
         cli_table_add(t, "%u", s->attachments);
         cli_table_add(t, "%s", s->owner);
@@ -95,47 +80,37 @@ add_rows(struct cli_table *t, const struct top *top, uint64_t elapsed,
 }
 
 static int
-print_look(const struct top *top, const Gpupool__Ctl__CtlStatusReply *status,
-           uint64_t elapsed)
+print_look(const Gpupool__Ctl__CtlStatusReply *status)
 {
-    static const char *const heads[] = {"SESSION",   "SERVER", ">CORE",   ">SHARE",
-                                        ">GPU TIME", ">USED",  ">MEMORY", "POLICY",
-                                        "STATE",     ">PROCS", "OWNER",   "PROGRAM"};
+    static const char *const heads[] = {">SESSION",  "SERVER",  ">CORE",     ">SHARE",
+                                        ">GPU TIME", ">WAITED", ">LAUNCHES", ">MOVED",
+                                        ">USED",     ">HIGH",   ">MEMORY",   "STATE",
+                                        ">PROCS",    "OWNER",   "PROGRAM"};
     CLEANUP(cli_table_fini) struct cli_table t;
 
     cli_table_init(&t, heads, ARRAY_SIZE(heads));
     for (size_t i = 0; i < status->n_sessions; i++)
-        add_rows(&t, top, gp_max(elapsed, (uint64_t)1), status->sessions[i]);
+        add_rows(&t, status->sessions[i]);
     if (isatty(STDOUT_FILENO))
         fputs("\033[H\033[J", stdout);
     return cli_table_print(&t, stdout);
 }
 
 static int
-look(struct top *top, struct gp_err *err)
+look(const struct top *top, struct gp_err *err)
 {
-    Gpupool__Ctl__CtlReply *reply = NULL;
-    uint64_t now;
+    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     int r = cli_ctl_status(top->scheduler, top->token, &reply, err);
 
-    if (r < 0) {
-        if (reply)
-            cli_reply_free(reply);
-        return r;
-    }
-    now = gp_now_ns();
-    r = print_look(top, reply->status, now - top->before_ns);
-    if (top->before)
-        cli_reply_free(top->before);
-    top->before = reply;
-    top->before_ns = now;
-    if (fflush(stdout) != 0)
-        return -errno;
+    if (!r)
+        r = print_look(reply->status);
+    if (!r && fflush(stdout) != 0)
+        r = -errno;
     return r;
 }
 
 static int
-repeat(struct top *top, struct gp_err *err)
+repeat(const struct top *top, struct gp_err *err)
 {
     int r;
 
@@ -184,7 +159,5 @@ cli_top(int argc, char **argv)
     if (!r)
         r = repeat(&top, &err);
     free(top.token);
-    if (top.before)
-        cli_reply_free(top.before);
     return r < 0 ? cli_fail(CLI_FAILED, "top: %s", gp_err_msg(&err, r)) : CLI_OK;
 }

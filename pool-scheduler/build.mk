@@ -14,7 +14,7 @@ SCHED_SRCS := pool-scheduler/sched_daemon.c pool-scheduler/sched_session.c \
     pool-scheduler/sched_store.c pool-scheduler/sched_conn.c \
     pool-scheduler/sched_handle_server.c pool-scheduler/sched_handle_session.c \
     pool-scheduler/sched_handle_admin.c pool-scheduler/sched_status.c \
-    pool-scheduler/sched_metrics.c
+    pool-scheduler/sched_metrics.c pool-scheduler/sched_metrics_text.c
 
 $(eval $(call static_lib,sched,$(SCHED_SRCS),$(SCHED_INCS)))
 

@@ -83,8 +83,7 @@ forget_closing(struct sched *sched, const struct sched_server *server)
     session = sched_sessions_next_on(&sched->sessions, server, NULL);
     for (; session; session = next) {
         next = sched_sessions_next_on(&sched->sessions, server, session);
-        session->attachments = 0;
-        memset(session->used_bytes, 0, sizeof(session->used_bytes));
+        sched_session_unused(session);
         if (session->closing)
             sched_session_gone(sched, session);
     }

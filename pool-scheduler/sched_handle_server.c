@@ -53,20 +53,30 @@ take_card_values(struct sched *sched, struct sched_server *server,
 }
 
 static void
+take_slice_use(struct sched_session *session, const Gpupool__Ctl__CtlSliceUse *msg)
+{
+    struct sched_use use = {
+        .used_bytes = msg->used_bytes,
+        .high_bytes = msg->high_bytes,
+        .moved_bytes = msg->moved_bytes,
+        .gpu_ns = msg->gpu_ns,
+        .wait_ns = msg->wait_ns,
+        .launches = msg->launches,
+    };
+
+    for (uint32_t i = 0; i < session->n_slices; i++)
+        if (msg->card_uuid.len == TICKET_UUID_SIZE &&
+            !memcmp(msg->card_uuid.data, session->slices[i].card->facts.uuid,
+                    TICKET_UUID_SIZE))
+            sched_session_used(session, i, &use, gp_now_ns());
+}
+
+static void
 take_session_use(struct sched_session *session, const Gpupool__Ctl__CtlSessionUse *use)
 {
     session->attachments = use->attachments;
-    for (size_t i = 0; i < use->n_slices; i++)
-        for (uint32_t k = 0; k < session->n_slices; k++) {
-            const Gpupool__Ctl__CtlSliceUse *u = use->slices[i];
-
-            if (u->card_uuid.len != TICKET_UUID_SIZE ||
-                memcmp(u->card_uuid.data, session->slices[k].card->facts.uuid,
-                       TICKET_UUID_SIZE) != 0)
-                continue;
-            session->used_bytes[k] = u->used_bytes;
-            session->gpu_ns[k] = u->gpu_ns;
-        }
+    for (size_t i = 0; i < use->n_slices && i < TICKET_SLICES_MAX; i++)
+        take_slice_use(session, use->slices[i]);
 }
 
 /* Sessions of @server that this report did not name have no workers there. */
@@ -81,8 +91,7 @@ sweep_unreported(struct sched *sched, const struct sched_server *server,
         next = sched_sessions_next_on(&sched->sessions, server, session);
         if (session->report_serial == serial)
             continue;
-        session->attachments = 0;
-        memset(session->used_bytes, 0, sizeof(session->used_bytes));
+        sched_session_unused(session);
         if (session->closing)
             sched_session_gone(sched, session);
     }

@@ -6,9 +6,9 @@
 #include "gp_net.h"
 #include "gp_time.h"
 #include "sched_daemon.h"
+#include "sched_metrics_text.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,110 +25,7 @@ struct sched_metrics {
     struct gp_loop_timer timer;
 };
 
-/* -------------------------------------------------------------------- text -- */
-
-static void
-put_totals(FILE *f, const struct sched *sched)
-{
-    const struct sched_counters *c = &sched->counters;
-
-    fprintf(f, "# TYPE gpupool_sessions gauge\ngpupool_sessions %zu\n",
-            sched->sessions.by_id.count);
-    fprintf(f,
-            "# TYPE gpupool_servers gauge\n"
-            "gpupool_servers{state=\"alive\"} %u\ngpupool_servers{state=\"dead\"} %u\n",
-            sched_servers_alive(sched),
-            sched->pool->n_servers - sched_servers_alive(sched));
-    fprintf(f, "# TYPE gpupool_clients gauge\ngpupool_clients %u\n", sched->n_clients);
-    fprintf(f,
-            "# TYPE gpupool_sessions_opened_total counter\n"
-            "gpupool_sessions_opened_total %" PRIu64 "\n",
-            c->opened);
-    fprintf(f,
-            "# TYPE gpupool_sessions_refused_total counter\n"
-            "gpupool_sessions_refused_total %" PRIu64 "\n",
-            c->refused);
-    fprintf(f,
-            "# TYPE gpupool_sessions_ended_total counter\n"
-            "gpupool_sessions_ended_total %" PRIu64 "\n",
-            c->closed);
-    fprintf(f,
-            "# TYPE gpupool_leases_expired_total counter\n"
-            "gpupool_leases_expired_total %" PRIu64 "\n",
-            c->expired);
-    fprintf(f,
-            "# TYPE gpupool_bad_requests_total counter\n"
-            "gpupool_bad_requests_total %" PRIu64 "\n",
-            c->bad_requests);
-}
-
-struct card_metric {
-    const char *name;
-    uint64_t (*value)(const struct sched_card *card);
-};
-
-static uint64_t
-card_memory(const struct sched_card *card)
-{
-    return card->facts.memory;
-}
-
-static uint64_t
-card_memory_given(const struct sched_card *card)
-{
-    return card->memory_given;
-}
-
-static uint64_t
-card_memory_used(const struct sched_card *card)
-{
-    return card->used_bytes;
-}
-
-static uint64_t
-card_core_given(const struct sched_card *card)
-{
-    return card->core_given;
-}
-
-static uint64_t
-card_busy(const struct sched_card *card)
-{
-    return card->busy_percent;
-}
-
-static uint64_t
-card_slices(const struct sched_card *card)
-{
-    return card->slices;
-}
-
-/* Names were checked at registration: no quotes, no backslashes. */
-static void
-put_cards(FILE *f, const struct sched *sched)
-{
-    static const struct card_metric metrics[] = {
-        {"gpupool_card_memory_bytes", card_memory},
-        {"gpupool_card_memory_given_bytes", card_memory_given},
-        {"gpupool_card_memory_used_bytes", card_memory_used},
-        {"gpupool_card_core_given_percent", card_core_given},
-        {"gpupool_card_busy_percent", card_busy},
-        {"gpupool_card_slices", card_slices},
-    };
-
-    for (size_t m = 0; m < ARRAY_SIZE(metrics); m++) {
-        fprintf(f, "# TYPE %s gauge\n", metrics[m].name);
-        for (const struct sched_server *s = sched->pool->servers; s; s = s->next)
-            for (unsigned i = 0; i < s->n_cards; i++) {
-                char uuid[TICKET_UUID_TEXT];
-
-                ticket_uuid_format(s->cards[i]->facts.uuid, uuid);
-                fprintf(f, "%s{server=\"%s\",card=\"%u\",uuid=\"%s\"} %" PRIu64 "\n",
-                        metrics[m].name, s->name, s->cards[i]->facts.index, uuid,
-                        metrics[m].value(s->cards[i]));
-            }
-    }
-}
+/* ---------------------------------------------------------------- response -- */
 
 static struct MHD_Response *
 metrics_response(const struct sched *sched)
@@ -140,8 +37,7 @@ metrics_response(const struct sched *sched)
 
     if (!f)
         return NULL;
-    put_totals(f, sched);
-    put_cards(f, sched);
+    sched_metrics_write(sched, f);
     if (fclose(f) != 0) {
         free(text);
         return NULL;
@@ -176,7 +72,8 @@ on_request(void *arg, struct MHD_Connection *connection, const char *url,
         *upload_size = 0;
         return MHD_YES;
     }
-    if (!strcmp(url, "/metrics") && !strcmp(method, MHD_HTTP_METHOD_GET)) {
+    if ((!strcmp(url, "/metrics") || !strcmp(url, "/metric")) &&
+        !strcmp(method, MHD_HTTP_METHOD_GET)) {
         response = metrics_response(metrics->sched);
     } else {
         status = MHD_HTTP_NOT_FOUND;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GET /metrics in the Prometheus text format.
+ * GET /metrics (and /metric, as an earlier exporter had it) in the Prometheus format.
  *
  * libmicrohttpd in external-epoll mode, driven by the scheduler's own loop: no
- * thread, so it reads the scheduler's objects directly.  Owned by struct sched.
- * Serves totals per server and per card, never one series per session and card.
+ * thread, so the scheduler's objects are read directly (sched_metrics_text.h).  Owned
+ * by struct sched.
  */
 #ifndef SCHED_METRICS_H
 #define SCHED_METRICS_H

@@ -223,6 +223,44 @@ sched_sessions_next_on(const struct sched_sessions *set,
                : NULL;
 }
 
+/* A share needs some time between two samples; reports come in bursts as well. */
+#define SHARE_SAMPLE_NS (500 * GP_NS_PER_MS)
+
+void
+sched_session_used(struct sched_session *session, uint32_t i,
+                   const struct sched_use *use, uint64_t now_ns)
+{
+    struct sched_use *own = &session->use[i];
+    uint64_t sample_ns = own->sample_ns, sample_gpu_ns = own->sample_gpu_ns;
+    uint32_t share = own->share_permille;
+
+    *own = *use;
+    if (!sample_ns || now_ns - sample_ns >= SHARE_SAMPLE_NS) {
+        /* A server that was started again counts from zero. */
+        uint64_t spent = use->gpu_ns - gp_min(use->gpu_ns, sample_gpu_ns);
+
+        share = sample_ns
+                    ? (uint32_t)(1000.0 * (double)spent / (double)(now_ns - sample_ns))
+                    : 0;
+        sample_ns = now_ns;
+        sample_gpu_ns = use->gpu_ns;
+    }
+    own->share_permille = share;
+    own->sample_ns = sample_ns;
+    own->sample_gpu_ns = sample_gpu_ns;
+}
+
+void
+sched_session_unused(struct sched_session *session)
+{
+    session->attachments = 0;
+    for (uint32_t i = 0; i < session->n_slices; i++) {
+        session->use[i].used_bytes = 0;
+        session->use[i].share_permille = 0;
+        session->use[i].sample_ns = 0;
+    }
+}
+
 void
 sched_session_lease(struct sched_sessions *set, struct sched_session *session,
                     uint64_t end_ns)

@@ -29,6 +29,14 @@ struct sched_owner {
     struct sched_node by_name;
 };
 
+/* What a slice really uses, as its server says. */
+struct sched_use {
+    uint64_t used_bytes, high_bytes, moved_bytes;
+    uint64_t gpu_ns, wait_ns, launches;
+    uint32_t share_permille; /* of the card's time, between the last two samples */
+    uint64_t sample_ns, sample_gpu_ns;
+};
+
 struct sched_session {
     uint64_t id;
     char name[CTL_NAME_MAX]; /* "s<id>" */
@@ -45,9 +53,9 @@ struct sched_session {
     uint64_t lease_end_ns; /* gp_now_ns() clock */
     struct sched_node by_lease;
 
-    /* As last reported by the server; all zero when it is not connected. */
+    /* As last reported; nothing is in use when the server is not connected. */
     uint32_t attachments;
-    uint64_t used_bytes[TICKET_SLICES_MAX], gpu_ns[TICKET_SLICES_MAX];
+    struct sched_use use[TICKET_SLICES_MAX];
     uint64_t report_serial; /* of the report that named it last */
 
     /* The connection whose end ends the session soon, and its list; sched_conn.c's. */
@@ -104,6 +112,11 @@ struct sched_session *sched_sessions_next_on(const struct sched_sessions *set,
                                              const struct sched_server *server,
                                              const struct sched_session *after);
 unsigned sched_sessions_of_owner(const struct sched_sessions *set, const char *owner);
+
+/* Its server reports what slice @i uses, or says nothing of it any more. */
+void sched_session_used(struct sched_session *session, uint32_t i,
+                        const struct sched_use *use, uint64_t now_ns);
+void sched_session_unused(struct sched_session *session);
 
 /* Move the end of the lease.  Only while open. */
 void sched_session_lease(struct sched_sessions *set, struct sched_session *session,

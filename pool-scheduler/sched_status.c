@@ -35,6 +35,24 @@ slice_message(const struct sched_session *session, uint32_t i,
     msg->card_name = slice->card->facts.name;
 }
 
+static void
+use_message(const struct sched_session *session, uint32_t i,
+            Gpupool__Ctl__CtlSliceUse *msg)
+{
+    const struct sched_use *use = &session->use[i];
+
+    gpupool__ctl__ctl_slice_use__init(msg);
+    msg->card_uuid.data = (uint8_t *)session->slices[i].card->facts.uuid;
+    msg->card_uuid.len = TICKET_UUID_SIZE;
+    msg->used_bytes = use->used_bytes;
+    msg->high_bytes = use->high_bytes;
+    msg->moved_bytes = use->moved_bytes;
+    msg->gpu_ns = use->gpu_ns;
+    msg->wait_ns = use->wait_ns;
+    msg->launches = use->launches;
+    msg->share_permille = use->share_permille;
+}
+
 void
 sched_status_slices(struct sched_status_slices *ret,
                     const struct sched_session *session)
@@ -166,15 +184,10 @@ add_session(struct arena *a, const struct sched_session *s, uint64_t now)
     msg->use = &a->use_list[a->n_slices];
     msg->n_slices = msg->n_use = s->n_slices;
     for (uint32_t i = 0; i < s->n_slices; i++, a->n_slices++) {
-        Gpupool__Ctl__CtlSliceUse *use = &a->uses[a->n_slices];
-
         slice_message(s, i, &a->slices[a->n_slices]);
-        gpupool__ctl__ctl_slice_use__init(use);
-        use->card_uuid = a->slices[a->n_slices].card_uuid;
-        use->used_bytes = s->used_bytes[i];
-        use->gpu_ns = s->gpu_ns[i];
+        use_message(s, i, &a->uses[a->n_slices]);
         a->slice_list[a->n_slices] = &a->slices[a->n_slices];
-        a->use_list[a->n_slices] = use;
+        a->use_list[a->n_slices] = &a->uses[a->n_slices];
     }
     a->session_list[a->n_sessions++] = msg;
 }

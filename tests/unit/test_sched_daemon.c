@@ -850,6 +850,7 @@ metrics_show_cards_and_sessions(void **state)
 {
     struct world *w = *state;
     char address[32], text[16384];
+    Gpupool__Ctl__CtlOpen open;
     int server, client;
 
     end(w, SIGTERM);
@@ -858,7 +859,10 @@ metrics_show_cards_and_sessions(void **state)
     start(w);
     server = join(w, "node-a", 1);
     client = dial(w);
-    drop(granted(client, wish(30, GIB)));
+    open = wish(30, GIB);
+    open.program = (char *)"a \"b";
+    drop(granted(client, open));
+    drop(report(server, 1));
     http_get(address, "/metrics", text, sizeof(text));
     assert_non_null(strstr(text, "200 OK"));
     assert_non_null(strstr(text, "\ngpupool_sessions 1\n"));
@@ -866,6 +870,14 @@ metrics_show_cards_and_sessions(void **state)
     assert_non_null(strstr(text, "gpupool_card_core_given_percent{server=\"node-a\","
                                  "card=\"0\",uuid=\"GPU-6e6e6e6e-"));
     assert_non_null(strstr(text, "\"} 30\n"));
+    assert_non_null(strstr(text, "\ngpupool_session_attachments{session=\"s1\","
+                                 "owner=\"ada@host\"} 3\n"));
+    http_get(address, "/metric", text, sizeof(text));
+    assert_non_null(strstr(text,
+                           "\ncontainer_request_gpu_memory{container_name=\"a \\\"b\","
+                           "namespace=\"gpupool\",node=\"host\",pod_name=\"s1\","
+                           "req_of_gpu_memory=\"total\"} 1024\n"));
+    assert_non_null(strstr(text, "req_of_gpu=\"total\"} 0.3\n"));
     http_get(address, "/else", text, sizeof(text));
     assert_non_null(strstr(text, "404"));
     close(server);

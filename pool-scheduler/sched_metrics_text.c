@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched_metrics_text.h"
+
+#include "gp_time.h"
+#include "sched_daemon.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* -------------------------------------------------------------- the pool's -- */
+
+static void
+put_totals(FILE *f, const struct sched *sched)
+{
+    const struct sched_counters *c = &sched->counters;
+
+    fprintf(f, "# TYPE gpupool_sessions gauge\ngpupool_sessions %zu\n",
+            sched->sessions.by_id.count);
+    fprintf(f,
+            "# TYPE gpupool_servers gauge\n"
+            "gpupool_servers{state=\"alive\"} %u\ngpupool_servers{state=\"dead\"} %u\n",
+            sched_servers_alive(sched),
+            sched->pool->n_servers - sched_servers_alive(sched));
+    fprintf(f, "# TYPE gpupool_clients gauge\ngpupool_clients %u\n", sched->n_clients);
+    fprintf(f,
+            "# TYPE gpupool_sessions_opened_total counter\n"
+            "gpupool_sessions_opened_total %" PRIu64 "\n",
+            c->opened);
+    fprintf(f,
+            "# TYPE gpupool_sessions_refused_total counter\n"
+            "gpupool_sessions_refused_total %" PRIu64 "\n",
+            c->refused);
+    fprintf(f,
+            "# TYPE gpupool_sessions_ended_total counter\n"
+            "gpupool_sessions_ended_total %" PRIu64 "\n",
+            c->closed);
+    fprintf(f,
+            "# TYPE gpupool_leases_expired_total counter\n"
+            "gpupool_leases_expired_total %" PRIu64 "\n",
+            c->expired);
+    fprintf(f,
+            "# TYPE gpupool_bad_requests_total counter\n"
+            "gpupool_bad_requests_total %" PRIu64 "\n",
+            c->bad_requests);
+}
+
+struct card_metric {
+    const char *name;
+    uint64_t (*value)(const struct sched_card *card);
+};
+
+static uint64_t
+card_memory(const struct sched_card *card)
+{
+    return card->facts.memory;
+}
+
+static uint64_t
+card_memory_given(const struct sched_card *card)
+{
+    return card->memory_given;
+}
+
+static uint64_t
+card_memory_used(const struct sched_card *card)
+{
+    return card->used_bytes;
+}
+
+static uint64_t
+card_core_given(const struct sched_card *card)
+{
+    return card->core_given;
+}
+
+static uint64_t
+card_busy(const struct sched_card *card)
+{
+    return card->busy_percent;
+}
+
+static uint64_t
+card_slices(const struct sched_card *card)
+{
+    return card->slices;
+}
+
+/* Names were checked at registration: no quotes, no backslashes. */
+static void
+put_cards(FILE *f, const struct sched *sched)
+{
+    static const struct card_metric metrics[] = {
+        {"gpupool_card_memory_bytes", card_memory},
+        {"gpupool_card_memory_given_bytes", card_memory_given},
+        {"gpupool_card_memory_used_bytes", card_memory_used},
+        {"gpupool_card_core_given_percent", card_core_given},
+        {"gpupool_card_busy_percent", card_busy},
+        {"gpupool_card_slices", card_slices},
+    };
+
+    for (size_t m = 0; m < ARRAY_SIZE(metrics); m++) {
+        fprintf(f, "# TYPE %s gauge\n", metrics[m].name);
+        for (const struct sched_server *s = sched->pool->servers; s; s = s->next)
+            for (unsigned i = 0; i < s->n_cards; i++) {
+                char uuid[TICKET_UUID_TEXT];
+
+                ticket_uuid_format(s->cards[i]->facts.uuid, uuid);
+                fprintf(f, "%s{server=\"%s\",card=\"%u\",uuid=\"%s\"} %" PRIu64 "\n",
+                        metrics[m].name, s->name, s->cards[i]->facts.index, uuid,
+                        metrics[m].value(s->cards[i]));
+            }
+    }
+}
+
+/* ------------------------------------------------------------ per session -- */
+
+/* A label's value: printable already (sched_session.c), quotes are escaped here. */
+static void
+put_label(FILE *f, const char *name, const char *value)
+{
+    fprintf(f, "%s=\"", name);
+    for (; *value; value++) {
+        if (*value == '"' || *value == '\\')
+            fputc('\\', f);
+        fputc(*value, f);
+    }
+    fputc('"', f);
+}
+
+struct session_metric {
+    const char *name, *type;
+    double (*value)(const struct sched_session *session);
+};
+
+static double
+session_gpu_seconds(const struct sched_session *session)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < session->n_slices; i++)
+        sum += (double)session->use[i].gpu_ns / (double)GP_NS_PER_S;
+    return sum;
+}
+
+static double
+session_wait_seconds(const struct sched_session *session)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < session->n_slices; i++)
+        sum += (double)session->use[i].wait_ns / (double)GP_NS_PER_S;
+    return sum;
+}
+
+static double
+session_launches(const struct sched_session *session)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < session->n_slices; i++)
+        sum += (double)session->use[i].launches;
+    return sum;
+}
+
+static double
+session_memory_used(const struct sched_session *session)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < session->n_slices; i++)
+        sum += (double)session->use[i].used_bytes;
+    return sum;
+}
+
+static double
+session_attachments(const struct sched_session *session)
+{
+    return session->attachments;
+}
+
+static void
+put_sessions(FILE *f, const struct sched *sched)
+{
+    static const struct session_metric metrics[] = {
+        {"gpupool_session_gpu_seconds_total", "counter", session_gpu_seconds},
+        {"gpupool_session_wait_seconds_total", "counter", session_wait_seconds},
+        {"gpupool_session_launches_total", "counter", session_launches},
+        {"gpupool_session_memory_used_bytes", "gauge", session_memory_used},
+        {"gpupool_session_attachments", "gauge", session_attachments},
+    };
+
+    for (size_t m = 0; m < ARRAY_SIZE(metrics); m++) {
+        const struct sched_session *s = NULL;
+
+        fprintf(f, "# TYPE %s %s\n", metrics[m].name, metrics[m].type);
+        while ((s = sched_sessions_next(&sched->sessions, s))) {
+            fprintf(f, "%s{session=\"%s\",", metrics[m].name, s->name);
+            put_label(f, "owner", s->owner->name);
+            fprintf(f, "} %.9g\n", metrics[m].value(s));
+        }
+    }
+}
+
+/* -------------------------------------------------- names of old dashboards -- */
+
+/*
+ * Four metrics that dashboards of an earlier GPU manager read.  Their node is the node
+ * of the client, which for us is the host part of the owner; a session that no
+ * Kubernetes pod stands behind is its own pod.  Memory in MiB.
+ */
+static void
+put_container_labels(FILE *f, const struct sched_session *s)
+{
+    const char *at = strchr(s->owner->name, '@');
+
+    put_label(f, "container_name", s->program);
+    fputs(",namespace=\"gpupool\",", f);
+    put_label(f, "node", at ? at + 1 : s->owner->name);
+    fputc(',', f);
+    put_label(f, "pod_name", s->name);
+}
+
+static void
+put_container_line(FILE *f, const char *metric, const struct sched_session *s,
+                   const char *label, const char *value, double number)
+{
+    fprintf(f, "%s{", metric);
+    put_container_labels(f, s);
+    fprintf(f, ",%s=\"%s\"} %.6g\n", label, value, number);
+}
+
+static void
+put_container_use(FILE *f, const char *metric, const char *label,
+                  const struct sched *sched,
+                  double (*value)(const struct sched_use *use))
+{
+    const struct sched_session *s = NULL;
+
+    fprintf(f, "# TYPE %s gauge\n", metric);
+    while ((s = sched_sessions_next(&sched->sessions, s))) {
+        double total = 0;
+
+        for (uint32_t i = 0; i < s->n_slices; i++) {
+            char gpu[16];
+
+            snprintf(gpu, sizeof(gpu), "gpu%u", s->slices[i].card->facts.index);
+            put_container_line(f, metric, s, label, gpu, value(&s->use[i]));
+            total += value(&s->use[i]);
+        }
+        put_container_line(f, metric, s, label, "total", total);
+    }
+}
+
+static void
+put_container_request(FILE *f, const char *metric, const char *label,
+                      const struct sched *sched,
+                      double (*value)(const struct sched_slice *slice))
+{
+    const struct sched_session *s = NULL;
+
+    fprintf(f, "# TYPE %s gauge\n", metric);
+    while ((s = sched_sessions_next(&sched->sessions, s))) {
+        double total = 0;
+
+        for (uint32_t i = 0; i < s->n_slices; i++)
+            total += value(&s->slices[i]);
+        put_container_line(f, metric, s, label, "total", total);
+    }
+}
+
+static double
+use_mib(const struct sched_use *use)
+{
+    return (double)use->used_bytes / (1024.0 * 1024);
+}
+
+static double
+use_percent(const struct sched_use *use)
+{
+    return use->share_permille / 10.0;
+}
+
+static double
+slice_mib(const struct sched_slice *slice)
+{
+    return (double)slice->memory / (1024.0 * 1024);
+}
+
+static double
+slice_cards(const struct sched_slice *slice)
+{
+    return slice->core / 100.0;
+}
+
+void
+sched_metrics_write(const struct sched *sched, FILE *f)
+{
+    put_totals(f, sched);
+    put_cards(f, sched);
+    put_sessions(f, sched);
+    put_container_use(f, "container_gpu_memory_total", "gpu_memory", sched, use_mib);
+    put_container_use(f, "container_gpu_utilization", "gpu", sched, use_percent);
+    put_container_request(f, "container_request_gpu_memory", "req_of_gpu_memory", sched,
+                          slice_mib);
+    put_container_request(f, "container_request_gpu_utilization", "req_of_gpu", sched,
+                          slice_cards);
+}
