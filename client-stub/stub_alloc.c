@@ -15,7 +15,8 @@
 
 /* The server handed out @addr: enter it, before the application can use it. */
 static CUresult
-alloc_enter(enum stub_memory_kind kind, uint64_t addr, uint64_t size, unsigned int flags)
+alloc_enter(enum stub_memory_kind kind, uint64_t addr, uint64_t size,
+            unsigned int flags)
 {
     struct stub_memory stale;
     int r;
@@ -51,8 +52,8 @@ alloc_free(CUdeviceptr dptr, bool wait)
 
 /* An address that cannot be entered would be a leak: give it back. */
 static CUresult
-alloc_finish(enum stub_memory_kind kind, CUdeviceptr *dptr, uint64_t addr, uint64_t size,
-             unsigned int flags)
+alloc_finish(enum stub_memory_kind kind, CUdeviceptr *dptr, uint64_t addr,
+             uint64_t size, unsigned int flags)
 {
     CUresult r = alloc_enter(kind, addr, size, flags);
 
@@ -83,9 +84,8 @@ stub_m_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
     if (r == CUDA_SUCCESS)
         addr = ((const struct wire_cuMemAlloc_v2_rep *)c.reply)->dptr;
     stub_call_end(&c);
-    return r == CUDA_SUCCESS
-               ? alloc_finish(STUB_MEMORY_DEVICE, dptr, addr, bytesize, 0)
-               : r;
+    return r == CUDA_SUCCESS ? alloc_finish(STUB_MEMORY_DEVICE, dptr, addr, bytesize, 0)
+                             : r;
 }
 
 CUresult
@@ -141,7 +141,8 @@ stub_m_cuMemFree_v2(CUdeviceptr dptr)
     return alloc_free(dptr, !stub_memory_remove(dptr, STUB_MEMORY_DEVICE, NULL));
 }
 
-/* ---- stream-ordered ------------------------------------------------------------------ */
+/* ---- stream-ordered
+ * ------------------------------------------------------------------ */
 
 static CUresult
 alloc_async(uint16_t number, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
@@ -180,9 +181,8 @@ alloc_async(uint16_t number, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool po
     if (r == CUDA_SUCCESS)
         addr = ((const struct wire_cuMemAllocAsync_rep *)c.reply)->dptr;
     stub_call_end(&c);
-    return r == CUDA_SUCCESS
-               ? alloc_finish(STUB_MEMORY_DEVICE, dptr, addr, bytesize, 0)
-               : r;
+    return r == CUDA_SUCCESS ? alloc_finish(STUB_MEMORY_DEVICE, dptr, addr, bytesize, 0)
+                             : r;
 }
 
 CUresult

@@ -73,6 +73,5 @@ stub_args_put(const struct stub_args *args, uint8_t *to)
         return;
     }
     for (uint32_t i = 0; i < func->n_params; i++)
-        args_copy(to + func->params[i].offset, args->pointers[i],
-                    func->params[i].size);
+        args_copy(to + func->params[i].offset, args->pointers[i], func->params[i].size);
 }

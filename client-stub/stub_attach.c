@@ -78,7 +78,8 @@ attach_check_reply(const Gpupool__AttachReply *reply, struct gp_err *err)
     return 0;
 }
 
-/* ---- addresses and transports ----------------------------------------------------- */
+/* ---- addresses and transports -----------------------------------------------------
+ */
 
 enum attach_wish { WISH_AUTO, WISH_TCP, WISH_SHM };
 
@@ -109,8 +110,9 @@ attach_connect(const struct stub_session *session, enum attach_wish wish,
 
     *ret_local = false;
     if (wish == WISH_SHM && !session->local)
-        return gp_err_set(err, -ENOENT, "GPUPOOL_TRANSPORT=shm, but the session names no "
-                                        "server on this host");
+        return gp_err_set(err, -ENOENT,
+                          "GPUPOOL_TRANSPORT=shm, but the session names no "
+                          "server on this host");
     if (wish != WISH_TCP && session->local) {
         r = gp_net_connect(session->local, STUB_SERVER_PORT, deadline, true, ret_fd,
                            &why);
@@ -124,7 +126,8 @@ attach_connect(const struct stub_session *session, enum attach_wish wish,
         gp_log_info("stub", "not local: %s", gp_err_msg(&why, r));
     }
     at->address = session->server;
-    return gp_net_connect(session->server, STUB_SERVER_PORT, deadline, true, ret_fd, err);
+    return gp_net_connect(session->server, STUB_SERVER_PORT, deadline, true, ret_fd,
+                          err);
 }
 
 static bool
@@ -139,7 +142,8 @@ attach_has_shm(const Gpupool__AttachReply *reply)
 /* The transport that the answer settles on.  Takes *fd over on success. */
 static int
 attach_transport(const Gpupool__AttachReply *reply, enum attach_wish wish, bool local,
-                 uint64_t deadline, int *fd, struct xport_conn **ret, struct gp_err *err)
+                 uint64_t deadline, int *fd, struct xport_conn **ret,
+                 struct gp_err *err)
 {
     bool shm = local && attach_has_shm(reply);
     int r;
@@ -156,8 +160,9 @@ attach_transport(const Gpupool__AttachReply *reply, enum attach_wish wish, bool 
 }
 
 static int
-attach_talk(const struct stub_session *session, enum attach_wish wish, uint64_t deadline,
-            struct stub_attach *at, Gpupool__AttachReply **ret, struct gp_err *err)
+attach_talk(const struct stub_session *session, enum attach_wish wish,
+            uint64_t deadline, struct stub_attach *at, Gpupool__AttachReply **ret,
+            struct gp_err *err)
 {
     CLEANUP_FD int fd = -1;
     bool local;

@@ -2,9 +2,10 @@
 /*
  * Sending calls: the hot path of the application's threads.
  *
- * The arguments are written straight into the transport's send buffer, under the queue's
- * lock, which is what gives every call its place in the one order.  Frames leave when a
- * call wants an answer, when SEND_HIGH bytes wait, or when the flusher finds them idle.
+ * The arguments are written straight into the transport's send buffer, under the
+ * queue's lock, which is what gives every call its place in the one order.  Frames
+ * leave when a call wants an answer, when SEND_HIGH bytes wait, or when the flusher
+ * finds them idle.
  */
 #include "stub_call.h"
 
@@ -97,8 +98,9 @@ stub_call_post(struct stub_call *c)
     return CUDA_SUCCESS;
 }
 
-/* Send everything up to and with this frame, and its payload behind it.  Others wait for
- * the queue meanwhile: what follows in the one order cannot overtake the payload. */
+/* Send everything up to and with this frame, and its payload behind it.  Others wait
+ * for the queue meanwhile: what follows in the one order cannot overtake the payload.
+ */
 static CUresult
 call_send(struct stub_call *c, const struct iovec *pieces, size_t n)
 {

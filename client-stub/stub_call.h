@@ -25,9 +25,9 @@
 #define STUB_CALL_INLINE 128
 
 struct stub_call {
-    void *body;          /* request body behind the frame header, 8-aligned */
-    const void *reply;   /* reply body, valid from wait to end */
-    uint32_t reply_size; /* bytes in it, without the header */
+    void *body;           /* request body behind the frame header, 8-aligned */
+    const void *reply;    /* reply body, valid from wait to end */
+    uint32_t reply_size;  /* bytes in it, without the header */
     uint16_t reply_flags; /* WIRE_F_BULK: bulk_len bytes went to dst */
     uint64_t bulk_len;
 
@@ -41,9 +41,9 @@ struct stub_call {
     bool events; /* waits for events, has no answer of its own */
     bool leads;  /* holds the reading end until stub_call_end() */
     bool sleeps; /* in stub_wait_for(), and not leading */
-    void *dst;  /* where bulk bytes of the reply go */
+    void *dst;   /* where bulk bytes of the reply go */
     uint64_t dst_len;
-    void *heap;        /* deposited reply that did not fit in stash */
+    void *heap; /* deposited reply that did not fit in stash */
     struct stub_call *next;
     struct stub_call *prev;
     uint64_t stash[STUB_CALL_INLINE / 8];
@@ -67,14 +67,16 @@ CUresult stub_call_wait_bulk(struct stub_call *c, const void *data, uint64_t len
 
 /* The payload gathered from @n pieces; none of them is empty. */
 struct iovec;
-CUresult stub_call_wait_pieces(struct stub_call *c, const struct iovec *pieces, size_t n);
-CUresult stub_call_post_pieces(struct stub_call *c, const struct iovec *pieces, size_t n);
+CUresult stub_call_wait_pieces(struct stub_call *c, const struct iovec *pieces,
+                               size_t n);
+CUresult stub_call_post_pieces(struct stub_call *c, const struct iovec *pieces,
+                               size_t n);
 
 /* Send, wait, and receive the answer's bulk bytes straight into @dst.  @rep_size is the
  * size of the reply's fixed struct, whose last field says how many there are; more than
- * @len end the attachment.  With @dst NULL they go to malloc'ed memory, which the caller
- * finds in c->dst and owns.  A small answer may come inline: then reply_flags lacks
- * WIRE_F_BULK and the bytes lie in the reply. */
+ * @len end the attachment.  With @dst NULL they go to malloc'ed memory, which the
+ * caller finds in c->dst and owns.  A small answer may come inline: then reply_flags
+ * lacks WIRE_F_BULK and the bytes lie in the reply. */
 CUresult stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len,
                              uint32_t rep_size);
 

@@ -109,7 +109,7 @@ stub_m_cuStreamGetCaptureInfo_v2(CUstream hStream,
                                  const CUgraphNode **dependencies_out,
                                  size_t *numDependencies_out, bool per_thread)
 {
-    return stub_m_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out,
-                                            dependencies_out, NULL, numDependencies_out,
-                                            per_thread);
+    return stub_m_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out,
+                                            graph_out, dependencies_out, NULL,
+                                            numDependencies_out, per_thread);
 }

@@ -3,7 +3,7 @@
  * Context-local storage: values that runtimes hang onto a context, by key.
  *
  * Runtimes read it in nearly every call, so reading takes no lock: a context's entries
- * form a list that only grows; a removed entry stays in it, keyless, for reuse.  Writers
+ * form a list that only grows; a removed entry stays in it, keyless, for reuse. Writers
  * hold the context's lock.  All of it lives on the client.
  */
 #ifndef STUB_CLS_H

@@ -98,7 +98,8 @@ stub_copy_inside(uint64_t addr, uint64_t n)
            addr - m.range.start <= m.range.size - n;
 }
 
-/* ---- the calls -------------------------------------------------------------------------- */
+/* ---- the calls
+ * -------------------------------------------------------------------------- */
 
 /* What every copy checks first; an empty one is done. */
 #define COPY_ENTER(host, n)                                                            \
@@ -121,8 +122,8 @@ stub_m_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCo
 }
 
 CUresult
-stub_m_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount,
-                            CUstream hStream, bool per_thread)
+stub_m_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
+                            size_t ByteCount, CUstream hStream, bool per_thread)
 {
     COPY_ENTER(srcHost, ByteCount);
     return copy_to_device(WIRE_CALL_cuMemcpyHtoDAsync_v2, dstDevice, srcHost, ByteCount,
@@ -181,14 +182,15 @@ stub_m_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, bool per_thr
 }
 
 CUresult
-stub_m_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream,
-                     bool per_thread)
+stub_m_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
+                     CUstream hStream, bool per_thread)
 {
     COPY_ENTER(dst && src, ByteCount);
     return copy_any(dst, src, ByteCount, hStream, per_thread, true);
 }
 
-/* ---- batches: each element is a copy of its own ------------------------------------------ */
+/* ---- batches: each element is a copy of its own
+ * ------------------------------------------ */
 
 static CUresult
 copy_batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,

@@ -3,8 +3,8 @@
  * Linear copies between host memory and arrays, and batches of boxes.
  */
 #include "stub_call.h"
-#include "stub_memory.h"
 #include "stub_manual.h"
+#include "stub_memory.h"
 #include "wire_api.h"
 
 #include <string.h>
@@ -116,7 +116,8 @@ stub_m_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
                          ByteCount, stub_stream_id(hStream, per_thread));
 }
 
-/* ---- batches ------------------------------------------------------------------------ */
+/* ---- batches ------------------------------------------------------------------------
+ */
 
 /* One side of a batch element as the fields of a 3D copy. */
 struct array_side {
@@ -154,11 +155,11 @@ array_batch_one(const CUDA_MEMCPY3D_BATCH_OP *op, CUstream stream, bool per_thre
         .Height = op->extent.height,
         .Depth = op->extent.depth,
     };
-    struct array_side src = {&c.srcXInBytes, &c.srcY,          &c.srcZ,
-                             &c.srcPitch,    &c.srcHeight,     &c.srcMemoryType,
+    struct array_side src = {&c.srcXInBytes, &c.srcY,      &c.srcZ,
+                             &c.srcPitch,    &c.srcHeight, &c.srcMemoryType,
                              &c.srcDevice,   &c.srcArray};
-    struct array_side dst = {&c.dstXInBytes, &c.dstY,          &c.dstZ,
-                             &c.dstPitch,    &c.dstHeight,     &c.dstMemoryType,
+    struct array_side dst = {&c.dstXInBytes, &c.dstY,      &c.dstZ,
+                             &c.dstPitch,    &c.dstHeight, &c.dstMemoryType,
                              &c.dstDevice,   &c.dstArray};
     CUresult r;
 
@@ -196,5 +197,6 @@ stub_m_cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
                                unsigned long long flags, CUstream hStream,
                                bool per_thread)
 {
-    return stub_m_cuMemcpy3DBatchAsync(numOps, opList, NULL, flags, hStream, per_thread);
+    return stub_m_cuMemcpy3DBatchAsync(numOps, opList, NULL, flags, hStream,
+                                       per_thread);
 }

@@ -32,7 +32,8 @@ struct rect {
     uint64_t width;
 };
 
-/* ---- understanding the description ---------------------------------------------------- */
+/* ---- understanding the description
+ * ---------------------------------------------------- */
 
 /* A unified address says by itself on which side it is. */
 static void
@@ -52,8 +53,8 @@ rect_settle_type(CUmemorytype *type, void *host_field, CUdeviceptr *device)
 
 /* Offsets of the host side are applied here and vanish from the description. */
 static bool
-rect_host_open(struct rect_host *host, const void *base, size_t *x, size_t *y, size_t *z,
-               size_t *pitch, size_t *height, const CUDA_MEMCPY3D *copy)
+rect_host_open(struct rect_host *host, const void *base, size_t *x, size_t *y,
+               size_t *z, size_t *pitch, size_t *height, const CUDA_MEMCPY3D *copy)
 {
     size_t p = *pitch ? *pitch : copy->WidthInBytes;
     size_t h = *height ? *height : copy->Height;
@@ -112,7 +113,8 @@ rect_is_span(const struct rect *rect, const struct rect_host *host)
            host->slice == host->pitch * (uint64_t)rect->copy.Height;
 }
 
-/* ---- sending ----------------------------------------------------------------------------- */
+/* ---- sending
+ * ----------------------------------------------------------------------------- */
 
 /* The frame's tail, behind the image of the description: the same for every shape. */
 struct rect_tail {
@@ -189,7 +191,8 @@ rect_from_host(const struct rect *rect, const struct rect_call *call)
     return rect_send(rect, call, packed, rect->width);
 }
 
-/* ---- receiving ---------------------------------------------------------------------------- */
+/* ---- receiving
+ * ---------------------------------------------------------------------------- */
 
 static CUresult
 rect_receive(const struct rect *rect, const struct rect_call *call, char *to,
@@ -253,7 +256,8 @@ rect_run(const struct rect *rect, const struct rect_call *call)
     return rect_send(rect, call, NULL, 0);
 }
 
-/* ---- the shapes ----------------------------------------------------------------------------- */
+/* ---- the shapes
+ * ----------------------------------------------------------------------------- */
 
 static CUresult
 rect_3d(uint16_t number, const CUDA_MEMCPY3D *copy, CUstream stream, bool per_thread)
@@ -341,7 +345,8 @@ rect_2d(uint16_t number, const CUDA_MEMCPY2D *copy, CUstream stream, bool per_th
     return rect_run(&rect, &call);
 }
 
-/* ---- the calls -------------------------------------------------------------------------------- */
+/* ---- the calls
+ * -------------------------------------------------------------------------------- */
 
 CUresult
 stub_m_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, bool per_thread)

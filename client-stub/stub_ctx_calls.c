@@ -16,7 +16,8 @@
 
 #include <string.h>
 
-/* ---- the stack -------------------------------------------------------------------- */
+/* ---- the stack --------------------------------------------------------------------
+ */
 
 CUresult
 stub_m_cuCtxGetCurrent(CUcontext *pctx)
@@ -74,7 +75,8 @@ stub_m_cuCtxPopCurrent_v2(CUcontext *pctx)
     return CUDA_SUCCESS;
 }
 
-/* ---- questions --------------------------------------------------------------------- */
+/* ---- questions ---------------------------------------------------------------------
+ */
 
 CUresult
 stub_m_cuCtxGetDevice(CUdevice *device)
@@ -157,11 +159,13 @@ stub_m_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
     return CUDA_SUCCESS;
 }
 
-/* ---- creating and destroying --------------------------------------------------------- */
+/* ---- creating and destroying
+ * --------------------------------------------------------- */
 
 /* Ask the server for a context under @ctx's index. */
 static CUresult
-ctx_create_call(struct stub_ctx *ctx, const CUctxCreateParams *params, unsigned int flags)
+ctx_create_call(struct stub_ctx *ctx, const CUctxCreateParams *params,
+                unsigned int flags)
 {
     struct wire_cuCtxCreate_v4_req *req;
     struct stub_call c;

@@ -84,9 +84,8 @@ stub_device_init(const char *visible)
         const char *word = visible + strspn(visible, " \t");
         int wire;
 
-        wire = word < visible + len
-                   ? device_named(word, len - (size_t)(word - visible))
-                   : -1;
+        wire = word < visible + len ? device_named(word, len - (size_t)(word - visible))
+                                    : -1;
         if (wire < 0)
             return;
         device_add((uint32_t)wire);
@@ -213,7 +212,8 @@ stub_m_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
     for (uint32_t i = 0; i < stub_device_count; i++) {
         const struct stub_device *d = &stub_devices[i];
 
-        if ((unsigned)stub_device_attr(d, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) == domain &&
+        if ((unsigned)stub_device_attr(d, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) ==
+                domain &&
             (unsigned)stub_device_attr(d, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) == bus &&
             (unsigned)stub_device_attr(d, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) == slot) {
             *dev = (CUdevice)i;
@@ -243,7 +243,8 @@ stub_m_cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev)
     if (r != CUDA_SUCCESS)
         return r;
     if (d->info->luid.len < 8 || !deviceNodeMask)
-        return d->info->luid.len < 8 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+        return d->info->luid.len < 8 ? CUDA_ERROR_NOT_SUPPORTED
+                                     : CUDA_ERROR_INVALID_VALUE;
     memcpy(luid, d->info->luid.data, 8);
     *deviceNodeMask = d->info->luid_node_mask;
     return CUDA_SUCCESS;
@@ -260,8 +261,9 @@ stub_m_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
     return r;
 }
 
-/* One unknown number among the hundred that a runtime asks at start makes it give up, so
- * what the server does not know is 0, and only numbers beyond the API are refused. */
+/* One unknown number among the hundred that a runtime asks at start makes it give up,
+ * so what the server does not know is 0, and only numbers beyond the API are refused.
+ */
 CUresult
 stub_m_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
@@ -270,8 +272,8 @@ stub_m_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 
     if (r != CUDA_SUCCESS)
         return r;
-    if ((int)attrib <= 0 || ((size_t)attrib > d->info->n_attributes &&
-                             attrib >= CU_DEVICE_ATTRIBUTE_MAX))
+    if ((int)attrib <= 0 ||
+        ((size_t)attrib > d->info->n_attributes && attrib >= CU_DEVICE_ATTRIBUTE_MAX))
         return CUDA_ERROR_INVALID_VALUE;
     *pi = stub_device_attr(d, (int)attrib);
     return CUDA_SUCCESS;
@@ -315,7 +317,8 @@ stub_m_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
             stub_device_attr(d, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY),
         .SIMDWidth = stub_device_attr(d, CU_DEVICE_ATTRIBUTE_WARP_SIZE),
         .memPitch = stub_device_attr(d, CU_DEVICE_ATTRIBUTE_MAX_PITCH),
-        .regsPerBlock = stub_device_attr(d, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
+        .regsPerBlock =
+            stub_device_attr(d, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
         .clockRate = stub_device_attr(d, CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
         .textureAlign = stub_device_attr(d, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT),
     };

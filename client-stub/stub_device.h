@@ -25,7 +25,8 @@ struct stub_device {
 extern struct stub_device stub_devices[STUB_DEVICES_MAX];
 extern uint32_t stub_device_count;
 
-/* Fill the table from the snapshot and the value of CUDA_VISIBLE_DEVICES (NULL: all). */
+/* Fill the table from the snapshot and the value of CUDA_VISIBLE_DEVICES (NULL: all).
+ */
 void stub_device_init(const char *visible);
 
 /* NULL for an ordinal that does not exist, and before cuInit. */

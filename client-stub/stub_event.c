@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unasked frames: host functions that are due, kernel output, the end of the session. */
+/* Unasked frames: host functions that are due, kernel output, the end of the session.
+ */
 #include "stub_event.h"
 
 #include "gp_log.h"

@@ -2,8 +2,8 @@
 /*
  * The flusher: see stub_flush.h.
  *
- * It learns from two numbers, without a clock: if bytes are queued and the buffer was not
- * emptied since the last look, they have waited for at least one tick.
+ * It learns from two numbers, without a clock: if bytes are queued and the buffer was
+ * not emptied since the last look, they have waited for at least one tick.
  */
 #include "stub_flush.h"
 
@@ -54,7 +54,8 @@ flush_send(void)
 }
 
 /* Sleep until a frame enters the empty buffer.  The store and the look behind it pair
- * with post's store of `queued` and its look at `asleep`: one of the two sees the other. */
+ * with post's store of `queued` and its look at `asleep`: one of the two sees the
+ * other. */
 static void
 flush_doze(void)
 {
@@ -72,8 +73,7 @@ flush_run(void *arg)
     uint32_t idle = 0;
 
     prctl(PR_SET_TIMERSLACK, 5000UL, 0, 0, 0);
-    while (stub_link_ready() ||
-           atomic_load(&stub_link.phase) == STUB_LINKED) {
+    while (stub_link_ready() || atomic_load(&stub_link.phase) == STUB_LINKED) {
         struct flush_look now = flush_look_now();
 
         idle = now.queued == 0 && now.flushes == last.flushes ? idle + 1 : 0;

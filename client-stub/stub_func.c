@@ -18,7 +18,8 @@ struct func_list {
 
 static struct stub_lock lists_lock; /* creation of lists */
 
-/* ---- objects ------------------------------------------------------------------------ */
+/* ---- objects ------------------------------------------------------------------------
+ */
 
 /* Both replies that carry a layout look the same. */
 struct func_reply {
@@ -114,7 +115,8 @@ stub_func_init(void)
     stub_handle_on_del(WIRE_KIND_LIBRARY, func_list_drop);
 }
 
-/* ---- looking up ---------------------------------------------------------------------- */
+/* ---- looking up
+ * ---------------------------------------------------------------------- */
 
 static struct func_list *
 func_list_of(uint32_t kind, uint64_t owner)
@@ -161,7 +163,8 @@ func_ask(uint16_t number, uint64_t handle, uint64_t owner, const char *name,
     memcpy(room.name, name, head.name_len);
     r = stub_call_wait(&c);
     if (r == CUDA_SUCCESS) {
-        *ret = func_reply_open(&c, &reply) ? func_new(&reply, handle, owner, name) : NULL;
+        *ret =
+            func_reply_open(&c, &reply) ? func_new(&reply, handle, owner, name) : NULL;
         r = *ret ? CUDA_SUCCESS : stub_call_bad(number);
     }
     stub_call_end(&c);
@@ -222,7 +225,8 @@ stub_func_lookup(uint32_t kind, uint64_t owner, const char *name, uint64_t *ret)
     return r;
 }
 
-/* ---- functions that came without a lookup -------------------------------------------- */
+/* ---- functions that came without a lookup
+ * -------------------------------------------- */
 
 /* Layouts of handles that the worker minted, which have no slot in our tables. */
 static struct stub_lock foreign_lock;
@@ -283,7 +287,8 @@ stub_func_get(CUfunction handle, struct stub_func **ret)
     return func_get_foreign(h, ret);
 }
 
-/* ---- the calls ------------------------------------------------------------------------- */
+/* ---- the calls
+ * ------------------------------------------------------------------------- */
 
 CUresult
 stub_m_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)

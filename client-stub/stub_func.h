@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STUB_PARAMS_MAX 4096      /* the wire's cap */
+#define STUB_PARAMS_MAX 4096       /* the wire's cap */
 #define STUB_PARAM_BYTES_MAX 32768 /* the largest a launch can carry */
 
 struct stub_param {
@@ -39,7 +39,7 @@ struct stub_func {
     uint32_t param_bytes;
     uint32_t n_params;
     struct stub_func_old *old; /* NULL until used */
-    struct stub_func *next; /* in the owner's list */
+    struct stub_func *next;    /* in the owner's list */
     char *name;
     struct stub_param params[];
 };
@@ -49,7 +49,8 @@ struct stub_func {
 CUresult stub_func_get(CUfunction handle, struct stub_func **ret);
 
 /* Get the function or kernel @name of @owner (@kind says which it is); its handle. */
-CUresult stub_func_lookup(uint32_t kind, uint64_t owner, const char *name, uint64_t *ret);
+CUresult stub_func_lookup(uint32_t kind, uint64_t owner, const char *name,
+                          uint64_t *ret);
 
 /* Have the tables free what belongs to handles.  Once, at cuInit. */
 void stub_func_init(void);

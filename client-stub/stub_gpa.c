@@ -65,7 +65,8 @@ gpa_find(const char *name, int version, uint64_t flags, void **ret)
 
 CUresult
 stub_m_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
-                           cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus)
+                           cuuint64_t flags,
+                           CUdriverProcAddressQueryResult *symbolStatus)
 {
     CUdriverProcAddressQueryResult status;
 

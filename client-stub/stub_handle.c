@@ -67,8 +67,7 @@ handle_slot_at(struct handle_kind *k, uint32_t index)
 
     if (index >= STUB_HANDLE_MAX)
         return NULL;
-    chunk =
-        atomic_load_explicit(&k->chunk[index >> CHUNK_BITS], memory_order_acquire);
+    chunk = atomic_load_explicit(&k->chunk[index >> CHUNK_BITS], memory_order_acquire);
     return chunk ? &chunk[index & (CHUNK_SIZE - 1)] : NULL;
 }
 

@@ -31,7 +31,7 @@ void stub_handle_on_del(uint32_t kind, void (*drop)(void *data));
 
 /* Call @fn for every live handle of @kind, without a lock: handles minted or deleted
  * meanwhile may or may not be seen. */
-void stub_handle_each(uint32_t kind, void (*fn)(uint64_t handle, void *data, void *user),
-                      void *user);
+void stub_handle_each(uint32_t kind,
+                      void (*fn)(uint64_t handle, void *data, void *user), void *user);
 
 #endif

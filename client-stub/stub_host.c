@@ -2,10 +2,10 @@
 /*
  * Pinned host memory: plain memory of this process, remembered.
  *
- * It is not pinned for any card, since the card is elsewhere; being in the registry makes
- * copies to and from it asynchronous where CUDA promises that.  The server cannot reach
- * it, so there is no device pointer to it: asking for one is refused, not answered with
- * an address that faults later.
+ * It is not pinned for any card, since the card is elsewhere; being in the registry
+ * makes copies to and from it asynchronous where CUDA promises that.  The server cannot
+ * reach it, so there is no device pointer to it: asking for one is refused, not
+ * answered with an address that faults later.
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
@@ -18,7 +18,8 @@
 #include <sys/mman.h>
 
 #define HOST_FLAGS                                                                     \
-    (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
+    (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |                            \
+     CU_MEMHOSTALLOC_WRITECOMBINED)
 #define REGISTER_FLAGS                                                                 \
     (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                      \
      CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)

@@ -93,7 +93,8 @@ stub_hostfn_forget(uint64_t token)
     stub_lock_release(&lock);
 }
 
-/* ---- the thread ------------------------------------------------------------------- */
+/* ---- the thread -------------------------------------------------------------------
+ */
 
 static bool
 hostfn_ready(void)
@@ -181,8 +182,8 @@ stub_hostfn_add(CUhostFn fn, CUstreamCallback callback, CUstream stream, void *u
     stub_lock_take(&lock);
     if (count < STUB_HOSTFN_MAX && hostfn_start()) {
         token = ++next_token;
-        *f = (struct hostfn){buckets[token % BUCKETS], token, fn,  callback,
-                             stream,                   user,  keep};
+        *f = (struct hostfn){
+            buckets[token % BUCKETS], token, fn, callback, stream, user, keep};
         buckets[token % BUCKETS] = f;
         count++;
         if (atomic_fetch_add(&outstanding, 1) == 0)
@@ -224,7 +225,8 @@ stub_hostfn_due(const struct wire_event_host_func *event)
     return NULL;
 }
 
-/* ---- the calls ---------------------------------------------------------------------- */
+/* ---- the calls ----------------------------------------------------------------------
+ */
 
 CUresult
 stub_m_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, bool per_thread)

@@ -83,6 +83,6 @@ stub_m_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
     if (!mode)
         return CUDA_ERROR_INVALID_VALUE;
     *mode = env && strcmp(env, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING
-                                              : CU_MODULE_LAZY_LOADING;
+                                             : CU_MODULE_LAZY_LOADING;
     return CUDA_SUCCESS;
 }

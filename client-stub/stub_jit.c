@@ -29,8 +29,8 @@ stub_jit_put(const struct stub_jit *jit, int32_t *options, uint64_t *values)
 {
     for (uint32_t i = 0; i < jit->n; i++) {
         CUjit_option option = jit->options[i];
-        bool buffer = option == CU_JIT_INFO_LOG_BUFFER ||
-                      option == CU_JIT_ERROR_LOG_BUFFER;
+        bool buffer =
+            option == CU_JIT_INFO_LOG_BUFFER || option == CU_JIT_ERROR_LOG_BUFFER;
 
         options[i] = (int32_t)option;
         values[i] = buffer ? 0 : (uintptr_t)jit->values[i];
@@ -70,8 +70,8 @@ stub_jit_take(const struct stub_jit *jit, float wall_time, const uint8_t *info,
 
     jit_take_log(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info,
                  info_len);
-    jit_take_log(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, error,
-                 error_len);
+    jit_take_log(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+                 error, error_len);
     if (t >= 0)
         memcpy(&jit->values[t], &wall_time, sizeof(wall_time));
 }

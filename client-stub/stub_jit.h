@@ -19,8 +19,8 @@ struct stub_jit {
 
 /* CUDA_ERROR_INVALID_VALUE: too many, or no arrays.  CUDA_ERROR_NOT_SUPPORTED: an
  * option whose value points to tables that cannot travel. */
-CUresult stub_jit_open(struct stub_jit *jit, unsigned int n, const CUjit_option *options,
-                       void **values);
+CUresult stub_jit_open(struct stub_jit *jit, unsigned int n,
+                       const CUjit_option *options, void **values);
 
 void stub_jit_put(const struct stub_jit *jit, int32_t *options, uint64_t *values);
 

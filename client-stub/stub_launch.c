@@ -38,8 +38,8 @@ CUresult
 stub_m_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
                       unsigned int gridDimZ, unsigned int blockDimX,
                       unsigned int blockDimY, unsigned int blockDimZ,
-                      unsigned int sharedMemBytes, CUstream hStream, void **kernelParams,
-                      void **extra, bool per_thread)
+                      unsigned int sharedMemBytes, CUstream hStream,
+                      void **kernelParams, void **extra, bool per_thread)
 {
     struct stub_args args;
     CUresult r = stub_enter();

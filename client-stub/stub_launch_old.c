@@ -94,7 +94,8 @@ stub_m_cuParamSetf(CUfunction hfunc, int offset, float value)
 }
 
 CUresult
-stub_m_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream)
+stub_m_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height,
+                         CUstream hStream)
 {
     struct stub_func *func;
     size_t size;

@@ -52,7 +52,8 @@ link_remedy(int err)
     case -ETIMEDOUT:
     case -EHOSTUNREACH:
     case -ENETUNREACH:
-        return "is the server up and reachable? `gpupool status` and `gpupool doctor` tell";
+        return "is the server up and reachable? `gpupool status` and `gpupool doctor` "
+               "tell";
     default:
         return "`gpupool doctor` tells more";
     }

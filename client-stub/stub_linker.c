@@ -106,8 +106,8 @@ stub_m_cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options,
 
 CUresult
 stub_m_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
-                        const char *name, unsigned int numOptions, CUjit_option *options,
-                        void **optionValues)
+                        const char *name, unsigned int numOptions,
+                        CUjit_option *options, void **optionValues)
 {
     struct wire_cuLinkAddData_v2_req head = {
         .state = (uintptr_t)state,
@@ -169,9 +169,8 @@ stub_m_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path
         return stub_result_errno(e);
     }
     /* PTX is counted with the NUL that ends it. */
-    return stub_m_cuLinkAddData_v2(state, type, bytes,
-                                   len + (type == CU_JIT_INPUT_PTX), path, numOptions,
-                                   options, optionValues);
+    return stub_m_cuLinkAddData_v2(state, type, bytes, len + (type == CU_JIT_INPUT_PTX),
+                                   path, numOptions, options, optionValues);
 }
 
 CUresult

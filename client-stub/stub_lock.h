@@ -44,9 +44,8 @@ stub_lock_slow(struct stub_lock *lock)
     for (int i = 0; i < 64; i++) {
         uint32_t free = 0;
 
-        if (atomic_compare_exchange_weak_explicit(&lock->word, &free, 1,
-                                                  memory_order_acquire,
-                                                  memory_order_relaxed))
+        if (atomic_compare_exchange_weak_explicit(
+                &lock->word, &free, 1, memory_order_acquire, memory_order_relaxed))
             return;
         __builtin_ia32_pause();
     }

@@ -120,9 +120,9 @@ static bool
 reserve_map(uint64_t start, uint64_t size)
 {
     struct stub_range *range;
-    void *at = mmap((void *)(uintptr_t)start, size, PROT_NONE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
-                    0);
+    void *at =
+        mmap((void *)(uintptr_t)start, size, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 
     if (at == MAP_FAILED)
         return false;

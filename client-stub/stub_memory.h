@@ -23,12 +23,12 @@ enum stub_memory_kind {
 struct stub_memory {
     struct stub_range range;
     enum stub_memory_kind kind;
-    unsigned int flags;    /* as given at allocation */
-    CUdevice dev;          /* of the context that allocated */
-    uint64_t ctx;          /* handle of that context */
+    unsigned int flags; /* as given at allocation */
+    CUdevice dev;       /* of the context that allocated */
+    uint64_t ctx;       /* handle of that context */
     uint64_t ctx_unique;
-    uint64_t id;           /* CU_POINTER_ATTRIBUTE_BUFFER_ID: never used twice */
-    uint64_t mapped;       /* bytes to unmap, STUB_MEMORY_HOST only */
+    uint64_t id;     /* CU_POINTER_ATTRIBUTE_BUFFER_ID: never used twice */
+    uint64_t mapped; /* bytes to unmap, STUB_MEMORY_HOST only */
 };
 
 /* Enter a range under the current context.  -EEXIST: overlaps another one.  -ENOMEM. */

@@ -41,7 +41,8 @@ image_add(struct image *image, const void *data, struct gp_err *err)
         return r;
     if (one.len == 0)
         return gp_err_set(err, -EINVAL, "empty image");
-    image->piece[image->n_pieces] = (struct iovec){(void *)(uintptr_t)one.data, one.len};
+    image->piece[image->n_pieces] =
+        (struct iovec){(void *)(uintptr_t)one.data, one.len};
     image->len[image->n_pieces++] = one.len;
     image->total += one.len;
     return 0;
@@ -86,7 +87,8 @@ image_open(struct image *image, const void *data)
     return CUDA_SUCCESS;
 }
 
-/* ---- modules -------------------------------------------------------------------------- */
+/* ---- modules
+ * -------------------------------------------------------------------------- */
 
 static CUresult
 module_send(const struct image *image, struct stub_jit *jit, uint64_t handle)
@@ -189,7 +191,8 @@ stub_m_cuModuleLoad(CUmodule *module, const char *fname)
     return r == CUDA_SUCCESS ? stub_m_cuModuleLoadData(module, bytes) : r;
 }
 
-/* ---- libraries ------------------------------------------------------------------------- */
+/* ---- libraries
+ * ------------------------------------------------------------------------- */
 
 /* A library's own options; values are plain numbers. */
 struct library_options {
@@ -293,7 +296,8 @@ stub_m_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit
 CUresult
 stub_m_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
                              CUjit_option *jitOptions, void **jitOptionsValues,
-                             unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+                             unsigned int numJitOptions,
+                             CUlibraryOption *libraryOptions,
                              void **libraryOptionValues, unsigned int numLibraryOptions)
 {
     CLEANUP_FREE char *bytes = NULL;

@@ -27,8 +27,8 @@ occupancy_of(const struct occupancy *o, int block, int *ret)
                                                                 shared, o->flags);
 }
 
-/* Largest first, so that of equally good ones the largest wins; whole warps, but for the
- * limit itself. */
+/* Largest first, so that of equally good ones the largest wins; whole warps, but for
+ * the limit itself. */
 static CUresult
 occupancy_search(const struct occupancy *o, int limit, int warp, int *ret_blocks,
                  int *ret_size)
@@ -72,7 +72,8 @@ stub_m_cuOccupancyMaxPotentialBlockSizeWithFlags(
     r = cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, func);
     if (r != CUDA_SUCCESS)
         return r;
-    most = gp_min(most, stub_device_attr(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
+    most =
+        gp_min(most, stub_device_attr(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
     if (blockSizeLimit > 0)
         most = gp_min(most, blockSizeLimit);
     r = occupancy_search(
@@ -85,7 +86,8 @@ stub_m_cuOccupancyMaxPotentialBlockSizeWithFlags(
 }
 
 CUresult
-stub_m_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
+stub_m_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize,
+                                        CUfunction func,
                                         CUoccupancyB2DSize blockSizeToDynamicSMemSize,
                                         size_t dynamicSMemSize, int blockSizeLimit)
 {

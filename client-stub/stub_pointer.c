@@ -162,8 +162,9 @@ pointer_put_unknown(void *data, CUpointer_attribute attribute)
 }
 
 CUresult
-stub_m_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
-                              void **data, CUdeviceptr ptr)
+stub_m_cuPointerGetAttributes(unsigned int numAttributes,
+                              CUpointer_attribute *attributes, void **data,
+                              CUdeviceptr ptr)
 {
     CUresult r = stub_enter();
 

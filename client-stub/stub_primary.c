@@ -33,9 +33,10 @@ primary_call(uint16_t number, CUdevice dev)
     struct stub_call c;
     CUresult r;
 
-    static_assert(sizeof(struct wire_cuDevicePrimaryCtxRelease_v2_req) == sizeof(*req) &&
-                      sizeof(struct wire_cuDevicePrimaryCtxReset_v2_req) == sizeof(*req),
-                  "the three say nothing but the device");
+    static_assert(
+        sizeof(struct wire_cuDevicePrimaryCtxRelease_v2_req) == sizeof(*req) &&
+            sizeof(struct wire_cuDevicePrimaryCtxReset_v2_req) == sizeof(*req),
+        "the three say nothing but the device");
     r = stub_call_begin(&c, number, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;

@@ -3,9 +3,9 @@
  * A set of address ranges that do not overlap, found by any address inside.
  *
  * The caller embeds struct stub_range at the start of what it stores and owns that; the
- * set only links it.  Every call takes the set's lock; what stub_range_find() copies out
- * stays true only as long as nobody removes the range, which is the application's duty
- * for its own memory.  Any thread.  Zero-initialised storage is an empty set.
+ * set only links it.  Every call takes the set's lock; what stub_range_find() copies
+ * out stays true only as long as nobody removes the range, which is the application's
+ * duty for its own memory.  Any thread.  Zero-initialised storage is an empty set.
  */
 #ifndef STUB_RANGE_H
 #define STUB_RANGE_H

@@ -81,8 +81,9 @@ stub_session_read(struct stub_session *ret, struct gp_err *err)
     s.server = getenv("GPUPOOL_SERVER");
     s.ticket = getenv("GPUPOOL_TICKET");
     if (!s.server || !*s.server)
-        return gp_err_set(err, -ENOENT,
-                          "no session: GPUPOOL_SESSION_FILE and GPUPOOL_SERVER are unset");
+        return gp_err_set(
+            err, -ENOENT,
+            "no session: GPUPOOL_SESSION_FILE and GPUPOOL_SERVER are unset");
     if (!s.ticket)
         s.ticket = "";
     *ret = s;

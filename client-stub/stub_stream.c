@@ -10,7 +10,8 @@
 extern int __cxa_thread_atexit_impl(void (*fn)(void *), void *arg, void *dso);
 extern void *__dso_handle;
 
-/* The thread ends: its streams go, once their work is done (destroying does not wait). */
+/* The thread ends: its streams go, once their work is done (destroying does not wait).
+ */
 static void
 stream_thread_end(void *arg)
 {

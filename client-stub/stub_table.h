@@ -2,10 +2,11 @@
 /*
  * The private tables that cuGetExportTable hands to runtimes and libraries.
  *
- * A table is an array of words; the first is its size in bytes, the storage table apart.
- * Each family has a file of its own (stub_table_*.c) that fills one struct stub_table;
- * stub_table.c knows the list and refuses whatever is not on it.  Tables are constant
- * and live for ever.  Only the slots that a runtime was seen to call are filled.
+ * A table is an array of words; the first is its size in bytes, the storage table
+ * apart. Each family has a file of its own (stub_table_*.c) that fills one struct
+ * stub_table; stub_table.c knows the list and refuses whatever is not on it.  Tables
+ * are constant and live for ever.  Only the slots that a runtime was seen to call are
+ * filled.
  */
 #ifndef STUB_TABLE_H
 #define STUB_TABLE_H

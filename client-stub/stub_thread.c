@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-
 struct thread_start {
     const char *name;
     void (*fn)(void *arg);

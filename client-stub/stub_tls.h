@@ -15,12 +15,12 @@ struct stub_ctx;
 struct stub_own_stream;
 
 struct stub_tls {
-    uint32_t ctx_index;     /* of the current context, 0 = none: goes into every frame */
-    uint32_t depth;         /* contexts on the stack */
-    struct stub_ctx *ctx;   /* stack[depth - 1], or NULL */
+    uint32_t ctx_index;   /* of the current context, 0 = none: goes into every frame */
+    uint32_t depth;       /* contexts on the stack */
+    struct stub_ctx *ctx; /* stack[depth - 1], or NULL */
     struct stub_ctx **stack; /* each entry holds a reference */
     uint32_t cap;
-    uint32_t capture_mode; /* cuThreadExchangeStreamCaptureMode */
+    uint32_t capture_mode;           /* cuThreadExchangeStreamCaptureMode */
     struct stub_own_stream *streams; /* the thread's default streams, per context */
 };
 

@@ -22,8 +22,9 @@
 #define PI_DIGITS 726 /* 722 are drawn */
 #define PI_TERMS (PI_DIGITS * 10 / 3 + 16)
 
-static const uint8_t validity_key[16] = {0x14, 0x6a, 0xdd, 0xae, 0x53, 0xa9, 0xa7, 0x52,
-                                         0xaa, 0x08, 0x41, 0x36, 0x0b, 0xf5, 0x5a, 0x9f};
+static const uint8_t validity_key[16] = {0x14, 0x6a, 0xdd, 0xae, 0x53, 0xa9,
+                                         0xa7, 0x52, 0xaa, 0x08, 0x41, 0x36,
+                                         0x0b, 0xf5, 0x5a, 0x9f};
 
 struct pi_digits {
     uint8_t digit[PI_DIGITS + 16];
@@ -241,7 +242,8 @@ stub_validity_answer(const struct stub_validity_facts *facts, uint8_t out[16])
         .check_function = facts->check_function,
         .seconds = facts->seconds,
     };
-    size_t n = facts->n_devices < VALIDITY_DEVICES ? facts->n_devices : VALIDITY_DEVICES;
+    size_t n =
+        facts->n_devices < VALIDITY_DEVICES ? facts->n_devices : VALIDITY_DEVICES;
 
     memcpy(msg, &head, sizeof(head));
     if (n)

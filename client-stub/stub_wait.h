@@ -34,9 +34,9 @@ void stub_wait_cancel(struct stub_call *c);
 /* Give up the lead, if @c has it. */
 void stub_wait_leave(struct stub_call *c);
 
-/* Wait, with a call that is never sent, until @ready() (called often, under a lock) says
- * that an event came; read the connection meanwhile if nobody else does.  False: the
- * link is dead. */
+/* Wait, with a call that is never sent, until @ready() (called often, under a lock)
+ * says that an event came; read the connection meanwhile if nobody else does.  False:
+ * the link is dead. */
 bool stub_wait_events(struct stub_call *c, bool (*ready)(void));
 
 /* Make stub_wait_events() look at @ready() again.  @c stays valid for ever. */

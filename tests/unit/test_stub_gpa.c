@@ -58,8 +58,9 @@ unknown_and_too_new_names_are_told_apart(void **state)
 
     assert_int_equal(stub_m_cuGetProcAddress_v2("", &pfn, 0, 0, NULL),
                      CUDA_ERROR_NOT_FOUND);
-    assert_int_equal(stub_m_cuGetProcAddress_v2("cuNoSuchCall", &pfn, 13000, 0, &status),
-                     CUDA_ERROR_NOT_FOUND);
+    assert_int_equal(
+        stub_m_cuGetProcAddress_v2("cuNoSuchCall", &pfn, 13000, 0, &status),
+        CUDA_ERROR_NOT_FOUND);
     assert_int_equal(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
     assert_int_equal(
         stub_m_cuGetProcAddress_v2("cuLibraryLoadData", &pfn, 11080, 0, &status),
@@ -80,7 +81,8 @@ error_words_exist_for_known_codes_only(void **state)
     assert_int_equal(stub_m_cuGetErrorName(CUDA_ERROR_NO_BINARY_FOR_GPU, &s),
                      CUDA_SUCCESS);
     assert_string_equal(s, "CUDA_ERROR_NO_BINARY_FOR_GPU");
-    assert_int_equal(stub_m_cuGetErrorString(CUDA_ERROR_OUT_OF_MEMORY, &s), CUDA_SUCCESS);
+    assert_int_equal(stub_m_cuGetErrorString(CUDA_ERROR_OUT_OF_MEMORY, &s),
+                     CUDA_SUCCESS);
     assert_string_equal(s, "out of memory");
     assert_int_equal(stub_m_cuGetErrorName((CUresult)12345, &s),
                      CUDA_ERROR_INVALID_VALUE);

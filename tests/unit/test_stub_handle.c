@@ -125,7 +125,8 @@ threads_never_share_a_live_handle(void **state)
     void *ok;
 
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, mint_and_delete, last[i]), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, mint_and_delete, last[i]),
+                         0);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], &ok);
         assert_non_null(ok);

@@ -50,7 +50,8 @@ registry_tells_device_from_host(void **state)
     int local;
 
     ut_stub_attach(NULL);
-    assert_int_equal(stub_memory_add(STUB_MEMORY_DEVICE, 0x300000000000, 4096, 0, 0), 0);
+    assert_int_equal(stub_memory_add(STUB_MEMORY_DEVICE, 0x300000000000, 4096, 0, 0),
+                     0);
     assert_true(stub_memory_is_device(0x300000000fff));
     assert_false(stub_memory_is_device(0x300000001000));
     assert_false(stub_memory_is_device((uintptr_t)&local));
@@ -69,8 +70,8 @@ reserved_addresses_are_kept_from_the_application(void **state)
     void *p;
 
     stub_memory_reserve(at + 0x1234, 1 << 20);
-    p = mmap((void *)at, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
-             -1, 0);
+    p = mmap((void *)at, 4096, PROT_READ,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     assert_ptr_equal(p, MAP_FAILED);
     assert_int_equal(errno, EEXIST);
     assert_true(stub_memory_is_device(at + 0x1500));

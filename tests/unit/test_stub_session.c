@@ -104,8 +104,8 @@ main(void)
                                         clean),
         cmocka_unit_test_setup_teardown(broken_session_file_is_refused_in_words, fresh,
                                         clean),
-        cmocka_unit_test_setup_teardown(environment_serves_where_there_is_no_file, fresh,
-                                        clean),
+        cmocka_unit_test_setup_teardown(environment_serves_where_there_is_no_file,
+                                        fresh, clean),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,8 @@ md2_gives_the_published_values(void **state)
         {"abcdefghijklmnopqrstuvwxyz", "4e8ddff3650292ab5a4108c3aa47940b"},
         {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
          "da33def2a42df13975352846c30338cd"},
-        {"12345678901234567890123456789012345678901234567890123456789012345678901234567890",
+        {"12345678901234567890123456789012345678901234567890123456789012345678901234567"
+         "890",
          "d5976f79d83d3a0dc9806c3c66f3efd8"},
     };
     uint8_t out[16];
@@ -53,8 +54,8 @@ static void
 answer_depends_on_every_fact(void **state)
 {
     struct stub_validity_device devices[2] = {{{1}, 0, 1, 0}, {{2}, 0, 2, 0}};
-    const struct stub_validity_facts base = {13000, 13002, 77, 5, 0x1000, 0x2000,
-                                             0x3000, 99, devices, 2};
+    const struct stub_validity_facts base = {13000,  13002,  77, 5,       0x1000,
+                                             0x2000, 0x3000, 99, devices, 2};
     struct stub_validity_facts f;
     uint8_t want[16], again[16], got[16];
 
