@@ -88,21 +88,23 @@ stub_range_remove(struct stub_ranges *set, uint64_t start)
     return found;
 }
 
-struct range_search {
+/* twalk() hands no argument on, and twalk_r() is younger than the C libraries we load
+ * on; so one walk at a time, through this. */
+static struct stub_lock walk_lock;
+static struct range_search {
     bool (*match)(const struct stub_range *range, void *user);
     void *user;
     struct stub_range *found;
-};
+} search;
 
 static void
-range_visit(const void *node, VISIT which, void *closure)
+range_visit(const void *node, VISIT which, int depth)
 {
-    struct range_search *search = closure;
     struct stub_range *range = *(struct stub_range *const *)node;
 
-    if ((which == postorder || which == leaf) && !search->found &&
-        search->match(range, search->user))
-        search->found = range;
+    if ((which == postorder || which == leaf) && !search.found &&
+        search.match(range, search.user))
+        search.found = range;
 }
 
 struct stub_range *
@@ -110,12 +112,16 @@ stub_range_remove_if(struct stub_ranges *set,
                      bool (*match)(const struct stub_range *range, void *user),
                      void *user)
 {
-    struct range_search search = {match, user, NULL};
+    struct stub_range *found;
 
     stub_lock_take(&set->lock);
-    twalk_r(set->root, range_visit, &search);
-    if (search.found)
-        tdelete(search.found, &set->root, range_compare);
+    stub_lock_take(&walk_lock);
+    search = (struct range_search){match, user, NULL};
+    twalk(set->root, range_visit);
+    found = search.found;
+    stub_lock_release(&walk_lock);
+    if (found)
+        tdelete(found, &set->root, range_compare);
     stub_lock_release(&set->lock);
-    return search.found;
+    return found;
 }
