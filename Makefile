@@ -36,6 +36,10 @@ SHELL  := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
+# As many jobs as there are cores, unless the caller says how many.
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
 
 O      ?= build
 CC     := $(if $(filter default,$(origin CC)),gcc,$(CC))
@@ -145,7 +149,7 @@ all: $(ALL)
 unit-tests: $(UNIT_TESTS)
 
 help:
-	@sed -n 's/^#: //p' $(MAKEFILE_LIST)
+	@sed -n 's/^#: \{0,1\}//p' $(filter-out %.d,$(MAKEFILE_LIST))
 
 #: gpupool: a remote slice of a GPU for programs nobody rebuilt
 #:
