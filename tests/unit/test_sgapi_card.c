@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One software card and several processes: shared memory size, shared
+ * multiprocessors, and what happens when one of them is killed.
+ *
+ * The other process is this program again, started with a role as argument.  It
+ * writes one character when it is ready and ends with its standard input.
+ */
+#include "ut_sgapi.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MIB = 1 << 20 };
+
+struct peer {
+    pid_t pid;
+    int to, from;
+};
+
+/* ------------------------------------------------------------- the other process */
+
+static void
+tell(char c)
+{
+    if (write(1, &c, 1) != 1)
+        _exit(3);
+}
+
+static void
+wait_for_end(void)
+{
+    char c;
+
+    while (read(0, &c, 1) > 0)
+        ;
+}
+
+static int
+role_hold(size_t bytes)
+{
+    CUcontext ctx;
+    CUdeviceptr p;
+
+    if (cuInit(0) || cuCtxCreate_v2(&ctx, 0, 0))
+        return 2;
+    tell(cuMemAlloc_v2(&p, bytes) == CUDA_SUCCESS ? 'y' : 'n');
+    wait_for_end();
+    return 0;
+}
+
+/* Keeps every multiprocessor of the card busy, for ever. */
+static int
+role_spin(void)
+{
+    struct ut_sg sg;
+    CUdeviceptr p;
+    unsigned started = 0;
+
+    ut_sg_open(&sg, 0);
+    if (cuMemAllocManaged(&p, 8, CU_MEM_ATTACH_GLOBAL))
+        return 2;
+    memset((void *)(uintptr_t)p, 0, 8);
+    if (ut_sg_run(sg.spin, 64, 64, 0, p, 0))
+        return 2;
+    while (!started) /* a block of it runs: the kernel cannot end by itself */
+        started = cuStreamQuery(0) == CUDA_ERROR_NOT_READY;
+    tell('y');
+    wait_for_end();
+    return 0;
+}
+
+/* Runs equal pieces of work and says so after each. */
+static int
+role_work(void)
+{
+    struct ut_sg sg;
+    CUdeviceptr p;
+
+    ut_sg_open(&sg, 0);
+    if (cuMemAlloc_v2(&p, 4))
+        return 2;
+    for (;;) {
+        if (ut_sg_run(sg.busy, 8, 32, 0, p, 3000) || cuCtxSynchronize())
+            return 2;
+        tell('w');
+    }
+}
+
+static int
+role_uuid(void)
+{
+    CUuuid id;
+
+    if (cuInit(0) || cuDeviceGetUuid(&id, 0) || write(1, &id, 16) != 16)
+        return 2;
+    return 0;
+}
+
+static int
+play(int argc, char **argv)
+{
+    if (!strcmp(argv[1], "hold"))
+        return role_hold(strtoull(argv[2], NULL, 10));
+    if (!strcmp(argv[1], "spin"))
+        return role_spin();
+    if (!strcmp(argv[1], "work"))
+        return role_work();
+    return role_uuid();
+}
+
+/* ------------------------------------------------------------------ its handling */
+
+static struct peer
+peer_start(const char *role, const char *arg)
+{
+    struct peer peer;
+    int in[2], out[2];
+
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    peer.pid = fork();
+    if (peer.pid == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        for (int fd = 3; fd < 64; fd++)
+            close(fd);
+        execl("/proc/self/exe", "peer", role, arg, (char *)NULL);
+        _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    peer.to = in[1];
+    peer.from = out[0];
+    return peer;
+}
+
+static char
+peer_hear(const struct peer *peer)
+{
+    char c = 0;
+
+    assert_int_equal(read(peer->from, &c, 1), 1);
+    return c;
+}
+
+static void
+peer_end(struct peer *peer, int sig)
+{
+    if (sig)
+        kill(peer->pid, sig);
+    close(peer->to);
+    close(peer->from);
+    waitpid(peer->pid, NULL, 0);
+}
+
+/* ------------------------------------------------------------------------- tests */
+
+static struct ut_sg sg;
+
+static int
+open_card(void **state)
+{
+    ut_sg_open(&sg, 0);
+    return 0;
+}
+
+static int
+close_card(void **state)
+{
+    ut_sg_close(&sg);
+    return 0;
+}
+
+static void
+memory_of_other_processes_counts(void **state)
+{
+    size_t before, free_, total;
+    struct peer peer, second;
+    CUdeviceptr p;
+
+    ok(cuMemGetInfo_v2(&before, &total));
+    assert_int_equal(total, 64 * MIB);
+    peer = peer_start("hold", "41943040");
+    assert_int_equal(peer_hear(&peer), 'y');
+    ok(cuMemGetInfo_v2(&free_, &total));
+    assert_int_equal(free_, before - 40 * MIB);
+    fails(cuMemAlloc_v2(&p, free_ + 1), CUDA_ERROR_OUT_OF_MEMORY);
+    ok(cuMemAlloc_v2(&p, free_));
+    second = peer_start("hold", "1");
+    assert_int_equal(peer_hear(&second), 'n');
+    ok(cuMemFree_v2(p));
+    peer_end(&second, 0);
+    peer_end(&peer, 0);
+    ok(cuMemGetInfo_v2(&free_, &total));
+    assert_int_equal(free_, before);
+}
+
+static void
+a_killed_process_gives_its_memory_back_at_once(void **state)
+{
+    size_t before, free_, total;
+    struct peer peer;
+    CUdeviceptr p;
+
+    ok(cuMemGetInfo_v2(&before, &total));
+    peer = peer_start("hold", "60000000");
+    assert_int_equal(peer_hear(&peer), 'y');
+    fails(cuMemAlloc_v2(&p, 10000000), CUDA_ERROR_OUT_OF_MEMORY);
+    peer_end(&peer, SIGKILL);
+    ok(cuMemAlloc_v2(&p, before));
+    ok(cuMemGetInfo_v2(&free_, &total));
+    assert_int_equal(free_, 0);
+    ok(cuMemFree_v2(p));
+}
+
+static void
+a_killed_process_gives_its_multiprocessors_back(void **state)
+{
+    struct peer peer = peer_start("spin", NULL);
+    CUdeviceptr p;
+
+    assert_int_equal(peer_hear(&peer), 'y');
+    peer_end(&peer, SIGKILL);
+    ok(cuMemAlloc_v2(&p, 4));
+    ok(ut_sg_run(sg.busy, 8, 32, 0, p, 1000));
+    ok(cuCtxSynchronize());
+    ok(cuMemFree_v2(p));
+}
+
+static void
+an_endless_kernel_elsewhere_does_not_stop_us(void **state)
+{
+    struct peer peer = peer_start("spin", NULL);
+    CUdeviceptr p;
+
+    assert_int_equal(peer_hear(&peer), 'y');
+    ok(cuMemAlloc_v2(&p, 4));
+    for (int i = 0; i < 10; i++)
+        ok(ut_sg_run(sg.busy, 8, 32, 0, p, 1000));
+    ok(cuCtxSynchronize());
+    ok(cuMemFree_v2(p));
+    peer_end(&peer, SIGKILL);
+}
+
+static void
+busy_processes_share_fairly(void **state)
+{
+    struct peer a = peer_start("work", NULL), b = peer_start("work", NULL);
+    int na = 0, nb = 0;
+
+    peer_hear(&a); /* both have started */
+    peer_hear(&b);
+    while (na < 40) { /* while a does 40 pieces, b does a fair part */
+        peer_hear(&a);
+        na++;
+    }
+    kill(b.pid, SIGSTOP);
+    waitpid(b.pid, NULL, WUNTRACED);
+    peer_end(&a, SIGKILL);
+    kill(b.pid, SIGKILL);
+    waitpid(b.pid, NULL, 0);
+    for (char c; read(b.from, &c, 1) == 1;)
+        nb++;
+    close(b.to);
+    close(b.from);
+    assert_in_range(nb, 13, 120);
+}
+
+static void
+cards_are_the_same_in_every_process(void **state)
+{
+    struct peer peer = peer_start("uuid", NULL);
+    CUuuid mine, theirs;
+
+    ok(cuDeviceGetUuid(&mine, 0));
+    assert_int_equal(read(peer.from, &theirs, 16), 16);
+    assert_memory_equal(&mine, &theirs, 16);
+    peer_end(&peer, 0);
+
+    setenv("SOFTGPU_INSTANCE", "other", 1);
+    peer = peer_start("uuid", NULL);
+    assert_int_equal(read(peer.from, &theirs, 16), 16);
+    assert_memory_not_equal(&mine, &theirs, 16);
+    peer_end(&peer, 0);
+    unsetenv("SOFTGPU_INSTANCE");
+}
+
+static void
+other_instances_have_other_memory(void **state)
+{
+    struct peer peer;
+    size_t before, free_, total;
+
+    ok(cuMemGetInfo_v2(&before, &total));
+    setenv("SOFTGPU_INSTANCE", "other", 1);
+    peer = peer_start("hold", "1000");
+    assert_int_equal(peer_hear(&peer), 'y');
+    ok(cuMemGetInfo_v2(&free_, &total));
+    assert_int_equal(free_, before);
+    peer_end(&peer, 0);
+    unsetenv("SOFTGPU_INSTANCE");
+}
+
+static void
+hidden_cards_are_not_counted(void **state)
+{
+    struct peer peer;
+    CUuuid second, theirs;
+
+    ok(cuDeviceGetUuid(&second, 1));
+    setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+    peer = peer_start("uuid", NULL);
+    assert_int_equal(read(peer.from, &theirs, 16), 16);
+    assert_memory_equal(&second, &theirs, 16);
+    peer_end(&peer, 0);
+    setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    peer = peer_start("uuid", NULL); /* no card at all: cuInit fails */
+    assert_int_equal(read(peer.from, &theirs, 16), 0);
+    peer_end(&peer, 0);
+    unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+static void
+a_forked_child_is_refused(void **state)
+{
+    int status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        CUdeviceptr p;
+        int n;
+
+        _exit(cuInit(0) == CUDA_ERROR_NOT_INITIALIZED &&
+                      cuDeviceGetCount(&n) == CUDA_ERROR_NOT_INITIALIZED &&
+                      cuMemAlloc_v2(&p, 4) == CUDA_ERROR_NOT_INITIALIZED
+                  ? 0
+                  : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    ok(cuCtxSynchronize()); /* and its end took nothing away from us */
+}
+
+int
+main(int argc, char **argv)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, open_card, close_card)
+    const struct CMUnitTest tests[] = {
+        T(memory_of_other_processes_counts),
+        T(a_killed_process_gives_its_memory_back_at_once),
+        T(a_killed_process_gives_its_multiprocessors_back),
+        T(an_endless_kernel_elsewhere_does_not_stop_us),
+        T(busy_processes_share_fairly),
+        T(cards_are_the_same_in_every_process),
+        T(other_instances_have_other_memory),
+        T(hidden_cards_are_not_counted),
+        T(a_forked_child_is_refused),
+    };
+    int rc;
+
+    if (argc > 1)
+        return play(argc, argv);
+    ut_sg_cards("2", "64MiB", "2");
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    ut_sg_cards_remove();
+    return rc;
+}

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams of the software GPU: order, overlap, default stream rules, events,
+ * callbacks, memory operations, and errors that stick.
+ *
+ * Nothing here waits for a clock: a spinning kernel runs until its flag in
+ * mapped host memory is set, so "not yet done" is a fact and not a race.
+ */
+#include "ut_sgapi.h"
+
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <string.h>
+
+static struct ut_sg sg;
+static unsigned *flag; /* mapped: what spinning kernels wait for */
+static CUdeviceptr flag_dev;
+
+static int
+open_card(void **state)
+{
+    ut_sg_open(&sg, 0);
+    ok(cuMemHostAlloc((void **)&flag, 4096, 0));
+    memset(flag, 0, 4096);
+    flag_dev = (CUdeviceptr)(uintptr_t)flag;
+    return 0;
+}
+
+static int
+close_card(void **state)
+{
+    ut_sg_close(&sg);
+    return 0;
+}
+
+static void
+set_flag(unsigned *p)
+{
+    __atomic_store_n(p, 1, __ATOMIC_SEQ_CST);
+}
+
+static void
+launches_return_before_the_kernel_ends(void **state)
+{
+    ok(ut_sg_run(sg.spin, 1, 1, 0, flag_dev, 0));
+    fails(cuStreamQuery(0), CUDA_ERROR_NOT_READY);
+    assert_int_equal(flag[1], 0);
+    set_flag(flag);
+    ok(cuStreamSynchronize(0));
+    ok(cuStreamQuery(0));
+    assert_int_equal(flag[1], 1);
+}
+
+static void
+streams_overlap(void **state)
+{
+    CUstream a, b;
+    CUdeviceptr p;
+
+    ok(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+    ok(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+    ok(cuMemAlloc_v2(&p, 4));
+    ok(ut_sg_run(sg.spin, 1, 1, a, flag_dev, 0));
+    ok(ut_sg_run(sg.store, 1, 1, b, p, 5));
+    ok(cuStreamSynchronize(b)); /* ends although a spins */
+    fails(cuStreamQuery(a), CUDA_ERROR_NOT_READY);
+    set_flag(flag);
+    ok(cuStreamSynchronize(a));
+    ok(cuStreamDestroy_v2(a));
+    ok(cuStreamDestroy_v2(b));
+    ok(cuMemFree_v2(p));
+}
+
+static void
+more_spinning_kernels_than_multiprocessors(void **state)
+{
+    enum { N = 6 }; /* the card has 2 */
+    CUstream s[N];
+    CUdeviceptr p;
+
+    ok(cuMemAlloc_v2(&p, 4));
+    for (int i = 0; i < N; i++) {
+        ok(cuStreamCreate(&s[i], CU_STREAM_NON_BLOCKING));
+        ok(ut_sg_run(sg.spin, 1, 1, s[i], flag_dev + 8u * (unsigned)i, 0));
+    }
+    for (int i = N - 1; i >= 0; i--) { /* the last one is let go first */
+        set_flag(flag + 2 * i);
+        ok(cuStreamSynchronize(s[i]));
+        assert_int_equal(flag[2 * i + 1], 1);
+        ok(cuStreamDestroy_v2(s[i]));
+    }
+    ok(cuMemFree_v2(p));
+}
+
+static void
+legacy_stream_waits_for_blocking_streams(void **state)
+{
+    CUstream blocking, free_stream;
+    CUdeviceptr p;
+
+    ok(cuMemAlloc_v2(&p, 8));
+    ok(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    ok(cuStreamCreate(&free_stream, CU_STREAM_NON_BLOCKING));
+    ok(ut_sg_run(sg.spin, 1, 1, blocking, flag_dev, 0));
+    ok(ut_sg_run(sg.store, 1, 1, CU_STREAM_LEGACY, p, 1));
+    ok(ut_sg_run(sg.store, 1, 1, free_stream, p + 4, 2));
+    ok(cuStreamSynchronize(free_stream));
+    fails(cuStreamQuery(CU_STREAM_LEGACY), CUDA_ERROR_NOT_READY);
+    set_flag(flag);
+    ok(cuStreamSynchronize(CU_STREAM_LEGACY));
+    ok(cuStreamQuery(blocking));
+    ok(cuStreamDestroy_v2(blocking));
+    ok(cuStreamDestroy_v2(free_stream));
+    ok(cuMemFree_v2(p));
+}
+
+static void
+blocking_streams_wait_for_the_legacy_stream(void **state)
+{
+    CUstream blocking, free_stream;
+    CUdeviceptr p;
+
+    ok(cuMemAlloc_v2(&p, 8));
+    ok(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    ok(cuStreamCreate(&free_stream, CU_STREAM_NON_BLOCKING));
+    ok(ut_sg_run(sg.spin, 1, 1, CU_STREAM_LEGACY, flag_dev, 0));
+    ok(ut_sg_run(sg.store, 1, 1, blocking, p, 1));
+    ok(ut_sg_run(sg.store, 1, 1, CU_STREAM_PER_THREAD, p, 1));
+    ok(ut_sg_run(sg.store, 1, 1, free_stream, p + 4, 2));
+    ok(cuStreamSynchronize(free_stream));
+    fails(cuStreamQuery(blocking), CUDA_ERROR_NOT_READY);
+    fails(cuStreamQuery(CU_STREAM_PER_THREAD), CUDA_ERROR_NOT_READY);
+    set_flag(flag);
+    ok(cuStreamSynchronize(blocking));
+    ok(cuStreamDestroy_v2(blocking));
+    ok(cuStreamDestroy_v2(free_stream));
+    ok(cuMemFree_v2(p));
+}
+
+static void
+events_order_streams_and_measure_time(void **state)
+{
+    CUstream a, b;
+    CUevent start, done, untimed, never;
+    CUdeviceptr p;
+    unsigned v = 0;
+    float ms = -1;
+
+    ok(cuMemAlloc_v2(&p, 4));
+    ok(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+    ok(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+    ok(cuEventCreate(&start, 0));
+    ok(cuEventCreate(&done, 0));
+    ok(cuEventCreate(&never, 0));
+    ok(cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
+    ok(cuEventQuery(never));
+    ok(cuEventRecord(start, a));
+    ok(ut_sg_run(sg.spin, 1, 1, a, flag_dev, 0));
+    ok(ut_sg_run(sg.store, 1, 1, a, p, 10));
+    ok(cuEventRecord(done, a));
+    ok(cuStreamWaitEvent(b, done, 0));
+    ok(ut_sg_run(sg.add_one, 1, 1, b, p, 1));
+    fails(cuEventQuery(done), CUDA_ERROR_NOT_READY);
+    fails(cuEventElapsedTime_v2(&ms, start, done), CUDA_ERROR_NOT_READY);
+    set_flag(flag);
+    ok(cuEventSynchronize(done));
+    ok(cuStreamSynchronize(b));
+    ok(cuMemcpyDtoH_v2(&v, p, 4));
+    assert_int_equal(v, 11);
+    ok(cuEventElapsedTime_v2(&ms, start, done));
+    assert_true(ms > 0);
+    ok(cuEventRecord(untimed, a));
+    ok(cuEventSynchronize(untimed));
+    fails(cuEventElapsedTime_v2(&ms, start, untimed), CUDA_ERROR_INVALID_HANDLE);
+    fails(cuEventElapsedTime_v2(&ms, start, never), CUDA_ERROR_INVALID_HANDLE);
+    fails(cuEventCreate(&never, CU_EVENT_INTERPROCESS), CUDA_ERROR_INVALID_VALUE);
+    ok(cuMemFree_v2(p));
+}
+
+static void
+pinned_copies_are_asynchronous(void **state)
+{
+    unsigned *pinned;
+    CUdeviceptr p;
+    CUstream s;
+
+    ok(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    ok(cuMemHostAlloc((void **)&pinned, 8, 0));
+    ok(cuMemAlloc_v2(&p, 4));
+    pinned[0] = 1;
+    ok(ut_sg_run(sg.spin, 1, 1, s, flag_dev, 0));
+    ok(cuMemcpyHtoDAsync_v2(p, pinned, 4, s));
+    ok(cuMemcpyDtoHAsync_v2(pinned + 1, p, 4, s));
+    pinned[0] = 2; /* read only when the copy's turn comes */
+    set_flag(flag);
+    ok(cuStreamSynchronize(s));
+    assert_int_equal(pinned[1], 2);
+    ok(cuStreamDestroy_v2(s));
+    ok(cuMemFree_v2(p));
+}
+
+static void
+pageable_sources_are_read_at_the_call(void **state)
+{
+    unsigned plain = 7, out = 0;
+    CUdeviceptr p;
+    CUstream s;
+
+    ok(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    ok(cuMemAlloc_v2(&p, 4));
+    ok(ut_sg_run(sg.spin, 1, 1, s, flag_dev, 0));
+    ok(cuMemcpyHtoDAsync_v2(p, &plain, 4, s));
+    plain = 8;
+    set_flag(flag);
+    ok(cuMemcpyDtoHAsync_v2(&out, p, 4, s)); /* pageable: waits by itself */
+    assert_int_equal(out, 7);
+    ok(cuStreamDestroy_v2(s));
+    ok(cuMemFree_v2(p));
+}
+
+static void
+count_up(void *arg)
+{
+    ++*(atomic_int *)arg;
+}
+
+static void
+note_status(CUstream stream, CUresult status, void *arg)
+{
+    *(_Atomic(int) *)arg = (int)status;
+}
+
+static void
+host_functions_run_in_stream_order(void **state)
+{
+    atomic_int calls = 0;
+    atomic_int status = -1;
+    CUstream s;
+
+    ok(cuStreamCreate(&s, 0));
+    ok(ut_sg_run(sg.spin, 1, 1, s, flag_dev, 0));
+    ok(cuLaunchHostFunc(s, count_up, &calls));
+    ok(cuStreamAddCallback(s, note_status, &status, 0));
+    assert_int_equal(calls, 0);
+    set_flag(flag);
+    ok(cuStreamSynchronize(s));
+    assert_int_equal(calls, 1);
+    assert_int_equal(status, 0);
+    fails(cuLaunchHostFunc(s, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+    ok(cuStreamDestroy_v2(s));
+}
+
+static void
+pass_gate(void *arg)
+{
+    sem_wait(arg);
+    sem_post(arg);
+}
+
+static void
+blocked_host_functions_do_not_block_others(void **state)
+{
+    enum { N = 8 };
+    atomic_int calls = 0;
+    CUstream s[N], last;
+    sem_t gate;
+
+    sem_init(&gate, 0, 0);
+    for (int i = 0; i < N; i++) {
+        ok(cuStreamCreate(&s[i], CU_STREAM_NON_BLOCKING));
+        ok(cuLaunchHostFunc(s[i], pass_gate, &gate));
+    }
+    ok(cuStreamCreate(&last, CU_STREAM_NON_BLOCKING));
+    ok(cuLaunchHostFunc(last, count_up, &calls));
+    ok(cuStreamSynchronize(last));
+    assert_int_equal(calls, 1);
+    sem_post(&gate);
+    ok(cuCtxSynchronize());
+}
+
+static void
+streams_wait_for_values_in_memory(void **state)
+{
+    CUdeviceptr p;
+    unsigned v = 0;
+    CUstream s;
+
+    ok(cuMemAlloc_v2(&p, 16));
+    ok(cuMemsetD32_v2(p, 0, 4));
+    ok(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    ok(cuStreamWaitValue32_v2(s, p, 3, CU_STREAM_WAIT_VALUE_GEQ));
+    ok(cuStreamWriteValue32_v2(s, p + 4, 9, 0));
+    fails(cuStreamQuery(s), CUDA_ERROR_NOT_READY);
+    ok(ut_sg_run(sg.store, 1, 1, CU_STREAM_LEGACY, p, 4));
+    ok(cuStreamSynchronize(s));
+    ok(cuMemcpyDtoH_v2(&v, p + 4, 4));
+    assert_int_equal(v, 9);
+    fails(cuStreamWaitValue32_v2(s, p + 2, 3, 0), CUDA_ERROR_INVALID_VALUE);
+    fails(cuStreamWaitValue64_v2(s, p + 12, 3, 0), CUDA_ERROR_INVALID_VALUE);
+    ok(cuStreamDestroy_v2(s));
+    ok(cuMemFree_v2(p));
+}
+
+static void
+allocation_in_stream_order(void **state)
+{
+    size_t before, during, after, total;
+    CUdeviceptr p;
+    CUstream s;
+    uint64_t used;
+    CUmemoryPool pool;
+
+    ok(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    ok(cuMemGetInfo_v2(&before, &total));
+    ok(cuMemAllocAsync(&p, 5000, s));
+    ok(cuMemGetInfo_v2(&during, &total));
+    assert_int_equal(before - during, 5000);
+    ok(cuDeviceGetDefaultMemPool(&pool, 0));
+    ok(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+    assert_int_equal(used, 5000);
+    ok(ut_sg_run(sg.spin, 1, 1, s, flag_dev, 0));
+    ok(cuMemFreeAsync(p, s));
+    ok(cuMemGetInfo_v2(&after, &total));
+    assert_int_equal(after, during); /* not its turn yet */
+    set_flag(flag);
+    ok(cuStreamSynchronize(s));
+    ok(cuMemGetInfo_v2(&after, &total));
+    assert_int_equal(after, before);
+    fails(cuMemFreeAsync(p, s), CUDA_ERROR_INVALID_VALUE);
+    ok(cuStreamDestroy_v2(s));
+}
+
+static void
+an_illegal_address_sticks_to_the_context(void **state)
+{
+    CUdeviceptr p;
+    CUcontext fresh;
+
+    ok(cuMemAlloc_v2(&p, 64));
+    ok(ut_sg_run(sg.wild, 1, 1, 0, p + 64, 1)); /* one word behind the end */
+    fails(cuStreamSynchronize(0), CUDA_ERROR_ILLEGAL_ADDRESS);
+    fails(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    fails(cuMemAlloc_v2(&p, 4), CUDA_ERROR_ILLEGAL_ADDRESS);
+    fails(ut_sg_run(sg.store, 1, 1, 0, p, 1), CUDA_ERROR_ILLEGAL_ADDRESS);
+    ok(cuCtxCreate_v2(&fresh, 0, 0)); /* other contexts are not harmed */
+    ok(cuMemAlloc_v2(&p, 4));
+    ok(cuCtxSynchronize());
+    ok(cuCtxDestroy_v2(fresh));
+}
+
+static void
+faults_have_their_own_codes(void **state)
+{
+    static const struct {
+        size_t fn;
+        CUdeviceptr addr;
+        CUresult code;
+    } cases[] = {
+        {offsetof(struct ut_sg, wild), 0, CUDA_ERROR_ILLEGAL_ADDRESS},
+        {offsetof(struct ut_sg, wild), 0x7fff00000000, CUDA_ERROR_ILLEGAL_ADDRESS},
+        {offsetof(struct ut_sg, wild), 1, CUDA_ERROR_MISALIGNED_ADDRESS}, /* + block */
+        {offsetof(struct ut_sg, trap), 0, CUDA_ERROR_LAUNCH_FAILED},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct ut_sg own;
+        CUdeviceptr p, addr = cases[i].addr;
+
+        ut_sg_open(&own, 0);
+        ok(cuMemAlloc_v2(&p, 64));
+        if (cases[i].code == CUDA_ERROR_MISALIGNED_ADDRESS)
+            addr += p;
+        ok(ut_sg_run(*(CUfunction *)((char *)&own + cases[i].fn), 4, 32, 0, addr, 1));
+        fails(cuCtxSynchronize(), cases[i].code);
+        ut_sg_close(&own);
+    }
+}
+
+static void
+a_kernel_cannot_touch_the_process(void **state)
+{
+    struct ut_sg own;
+    unsigned mine = 123;
+
+    ut_sg_open(&own, 0);
+    ok(ut_sg_run(own.wild, 1, 1, 0, (CUdeviceptr)(uintptr_t)&mine, 666));
+    fails(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(mine, 123);
+    ut_sg_close(&own);
+}
+
+static void
+callbacks_get_the_error(void **state)
+{
+    struct ut_sg own;
+    atomic_int status = -1;
+    atomic_int calls = 0;
+    CUstream s;
+
+    ut_sg_open(&own, 0);
+    ok(cuStreamCreate(&s, 0));
+    ok(ut_sg_run(own.spin, 1, 1, s, flag_dev, 0));
+    ok(ut_sg_run(own.trap, 1, 1, s, 0, 0));
+    ok(cuStreamAddCallback(s, note_status, &status, 0));
+    ok(cuLaunchHostFunc(s, count_up, &calls));
+    set_flag(flag);
+    fails(cuStreamSynchronize(s), CUDA_ERROR_LAUNCH_FAILED);
+    ut_sg_close(&own); /* waits for the callback */
+    assert_int_equal(status, CUDA_ERROR_LAUNCH_FAILED);
+    assert_int_equal(calls, 0);
+}
+
+static void
+destroying_a_context_ends_an_endless_kernel(void **state)
+{
+    struct ut_sg own;
+    CUdeviceptr p, q;
+
+    ut_sg_open(&own, 0);
+    ok(cuMemAlloc_v2(&p, 8));
+    ok(cuMemsetD32_v2(p, 0, 2));
+    ok(ut_sg_run(own.spin, 100, 64, 0, p, 0));
+    ok(ut_sg_run(own.store, 1, 1, 0, p + 4, 1));
+    ut_sg_close(&own);
+    ok(cuCtxSetCurrent(sg.ctx));
+    ok(cuMemAlloc_v2(&q, 4)); /* and the multiprocessors are free again */
+    ok(ut_sg_run(sg.store, 1, 1, 0, q, 3));
+    ok(cuCtxSynchronize());
+    ok(cuMemFree_v2(q));
+}
+
+static void
+freeing_waits_for_kernels_that_use_the_memory(void **state)
+{
+    CUdeviceptr p;
+
+    ok(cuMemAlloc_v2(&p, 4));
+    ok(ut_sg_run(sg.busy, 4, 32, 0, p, 20000));
+    ok(cuMemFree_v2(p)); /* no synchronisation before, as programs do */
+    ok(cuCtxSynchronize());
+}
+
+static void
+cooperative_blocks_are_all_resident(void **state)
+{
+    CUdeviceptr p;
+    unsigned v[2], n = 0;
+    void *args[] = {&p, &n};
+    int per_sm;
+
+    ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, sg.grid_sum, 64, 0));
+    assert_true(per_sm >= 8);
+    ok(cuMemAlloc_v2(&p, 8));
+    ok(cuMemsetD32_v2(p, 0, 2));
+    ok(cuLaunchCooperativeKernel(sg.grid_sum, 16, 1, 1, 64, 1, 1, 0, 0, args));
+    ok(cuMemcpyDtoH_v2(v, p, 8));
+    assert_true(v[0] >= 16 && v[1] == 16 * 64);
+    fails(cuLaunchCooperativeKernel(sg.grid_sum, 2u * (unsigned)per_sm + 1, 1, 1, 64, 1,
+                                    1, 0, 0, args),
+          CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+    ok(cuMemFree_v2(p));
+}
+
+int
+main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, open_card, close_card)
+    const struct CMUnitTest tests[] = {
+        T(launches_return_before_the_kernel_ends),
+        T(streams_overlap),
+        T(more_spinning_kernels_than_multiprocessors),
+        T(legacy_stream_waits_for_blocking_streams),
+        T(blocking_streams_wait_for_the_legacy_stream),
+        T(events_order_streams_and_measure_time),
+        T(pinned_copies_are_asynchronous),
+        T(pageable_sources_are_read_at_the_call),
+        T(host_functions_run_in_stream_order),
+        T(blocked_host_functions_do_not_block_others),
+        T(streams_wait_for_values_in_memory),
+        T(allocation_in_stream_order),
+        T(an_illegal_address_sticks_to_the_context),
+        T(faults_have_their_own_codes),
+        T(a_kernel_cannot_touch_the_process),
+        T(callbacks_get_the_error),
+        T(destroying_a_context_ends_an_endless_kernel),
+        T(freeing_waits_for_kernels_that_use_the_memory),
+        T(cooperative_blocks_are_all_resident),
+    };
+    int rc;
+
+    ut_sg_cards("1", "64MiB", "2");
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    ut_sg_cards_remove();
+    return rc;
+}
