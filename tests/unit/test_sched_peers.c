@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scheduler's door: tokens, keys, caps, hostile peers, and what metrics say.
+ */
+#include "ut_sched.h"
+
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_msg.h"
+#include "gp_net.h"
+#include "gp_str.h"
+#include "ticket.h"
+#include "ticket_key.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static void
+twin_of_a_live_server_is_refused_its_restart_is_not(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), twin = ut_sched_dial(w),
+        again = ut_sched_dial(w);
+    reply_t *reply;
+
+    ut_sched_refused(
+        ut_sched_enlist(twin,
+                        &(struct play){.name = "node-a", .instance = 2, .cards = 1}),
+        GPUPOOL__CTL__CTL_CODE__CTL_CONFLICT, "another server named node-a");
+    reply = ut_sched_enlist(
+        again, &(struct play){.name = "node-a", .instance = 1, .cards = 1});
+    assert_null(reply->error);
+    ut_sched_drop(reply);
+    assert_null(
+        ut_sched_hear(server)); /* the old connection of the same process is ended */
+    close(server);
+    close(twin);
+    close(again);
+}
+
+static void
+owner_gets_no_more_than_its_sessions(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 2), client = ut_sched_dial(w);
+    Gpupool__Ctl__CtlOpen open = ut_sched_wish(5, GIB);
+
+    for (int i = 0; i < 4; i++)
+        ut_sched_drop(ut_sched_granted(client, open));
+    ut_sched_refused(ut_sched_open(client, &open), GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
+                     "ada@host has 4 sessions");
+    open.owner = (char *)"bob@host";
+    ut_sched_drop(ut_sched_granted(client, open));
+    close(server);
+    close(client);
+}
+
+static void
+lease_key_guards_a_session(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w);
+    reply_t *grant = ut_sched_granted(client, ut_sched_wish(50, GIB)), *reply;
+
+    grant->grant->lease_key.data[3] ^= 1;
+    ut_sched_refused(ut_sched_renew(client, grant->grant, false),
+                     GPUPOOL__CTL__CTL_CODE__CTL_DENIED, "wrong lease key");
+    ut_sched_post_close(client, grant->grant);
+    reply = ut_sched_hear(client);
+    ut_sched_refused(reply, GPUPOOL__CTL__CTL_CODE__CTL_DENIED, "wrong lease key");
+    ut_sched_drop(grant);
+    close(server);
+    close(client);
+}
+
+static void
+tokens_guard_servers_and_clients(void **state)
+{
+    struct world *w = *state;
+    Gpupool__Ctl__CtlOpen open = ut_sched_wish(50, GIB);
+    int fd;
+
+    ut_sched_end(w, SIGTERM);
+    w->config.server_token = (char *)"of servers";
+    w->config.client_token = (char *)"of clients";
+    ut_sched_start(w);
+    fd = ut_sched_dial(w);
+    ut_sched_refused(
+        ut_sched_enlist(
+            fd, &(struct play){.name = "node-a", .cards = 1, .token = "of clients"}),
+        GPUPOOL__CTL__CTL_CODE__CTL_DENIED, "wrong server token");
+    ut_sched_drop(ut_sched_enlist(
+        fd, &(struct play){.name = "node-a", .cards = 1, .token = "of servers"}));
+    ut_sched_refused(ut_sched_open(fd, &open), GPUPOOL__CTL__CTL_CODE__CTL_DENIED,
+                     "wrong client token");
+    open.token = (char *)"of clients";
+    ut_sched_drop(ut_sched_granted(fd, open));
+    close(fd);
+}
+
+static void
+nonsense_is_refused_in_words(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w);
+    Gpupool__Ctl__CtlOpen open = ut_sched_wish(150, GIB);
+
+    ut_sched_refused(ut_sched_open(client, &open),
+                     GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST, "the rule is 1..100");
+    open = ut_sched_wish(50, GIB);
+    open.owner = (char *)"";
+    ut_sched_refused(ut_sched_open(client, &open),
+                     GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST, "an owner has");
+    open = ut_sched_wish(50, GIB);
+    open.policy = (Gpupool__Ctl__CtlPolicy)9;
+    ut_sched_refused(ut_sched_open(client, &open),
+                     GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST, "unknown policy");
+    open = ut_sched_wish(50, GIB);
+    open.major = 99;
+    ut_sched_refused(ut_sched_open(client, &open), GPUPOOL__CTL__CTL_CODE__CTL_VERSION,
+                     "speaks version 99");
+    ut_sched_refused(ut_sched_report(client, 0),
+                     GPUPOOL__CTL__CTL_CODE__CTL_UNREGISTERED, "before a registration");
+    ut_sched_refused(ut_sched_enlist(client, &(struct play){.name = "a b", .cards = 1}),
+                     GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST, "no blanks");
+    close(server);
+    close(client);
+}
+
+static void
+bytes_that_are_no_message_end_only_their_connection(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), vandal, client;
+    reply_t *reply;
+
+    for (size_t len = 1; len < 300; len += 13) {
+        uint8_t junk[300];
+
+        for (size_t i = 0; i < len; i++)
+            junk[i] = (uint8_t)(i * 37 + len);
+        junk[0] = 0xff; /* no field has that tag */
+        vandal = ut_sched_dial(w);
+        assert_int_equal(gp_msg_send(vandal, junk, len, gp_now_ns() + PATIENCE, NULL),
+                         0);
+        while ((reply = ut_sched_hear(vandal))) {
+            assert_non_null(reply->error);
+            ut_sched_drop(reply);
+        }
+        close(vandal);
+    }
+    client = ut_sched_dial(w);
+    ut_sched_drop(ut_sched_granted(client, ut_sched_wish(50, GIB)));
+    ut_sched_drop(ut_sched_report(server, 0));
+    close(server);
+    close(client);
+}
+
+static void
+second_scheduler_on_the_same_state_does_not_start(void **state)
+{
+    struct world *w = *state;
+    struct gp_err err = {0};
+    struct sched second;
+
+    assert_int_equal(sched_init(&second, &w->config, &err), -EBUSY);
+    assert_non_null(strstr(err.msg, "another scheduler"));
+    sched_fini(&second);
+}
+
+static void
+strangers_shut_nobody_out(void **state)
+{
+    enum { N = SCHED_STRANGERS_MAX + 20 };
+    struct world *w = *state;
+    static int strangers[N];
+    int server = ut_sched_join(w, "node-a", 1), client;
+
+    for (int i = 0; i < N; i++)
+        strangers[i] = ut_sched_dial(w);
+    client = ut_sched_dial(w);
+    ut_sched_drop(ut_sched_granted(client, ut_sched_wish(50, GIB)));
+    ut_sched_drop(ut_sched_report(server, 0));
+    assert_null(ut_sched_hear(strangers[0])); /* the oldest had to go */
+    for (int i = 0; i < N; i++)
+        close(strangers[i]);
+    close(server);
+    close(client);
+}
+
+static void
+client_that_sends_too_much_is_sent_away(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w);
+    static uint8_t much[CTL_CLIENT_REQUEST_MAX + 1];
+
+    ut_sched_drop(ut_sched_granted(client, ut_sched_wish(50, GIB)));
+    gp_msg_send(client, much, sizeof(much), gp_now_ns() + PATIENCE, NULL);
+    assert_null(ut_sched_hear(client));
+    close(client);
+    client = ut_sched_dial(w);
+    ut_sched_drop(ut_sched_granted(client, ut_sched_wish(50, GIB)));
+    close(server);
+    close(client);
+}
+
+static unsigned
+free_port(void)
+{
+    unsigned port;
+    int fd;
+
+    assert_int_equal(gp_net_listen("127.0.0.1:0", 0, 1, &fd, NULL), 0);
+    port = gp_net_port(fd);
+    close(fd);
+    return port;
+}
+
+static void
+http_get(const char *address, const char *path, char *text, size_t size)
+{
+    char request[128];
+    size_t len = 0;
+    ssize_t n;
+    int fd;
+
+    snprintf(request, sizeof(request), "GET %s HTTP/1.0\r\n\r\n", path);
+    assert_int_equal(
+        gp_net_connect(address, 0, gp_now_ns() + PATIENCE, true, &fd, NULL), 0);
+    assert_int_equal(gp_file_write_all(fd, request, strlen(request)), 0);
+    while ((n = read(fd, text + len, size - len - 1)) > 0)
+        len += (size_t)n;
+    text[len] = 0;
+    close(fd);
+}
+
+static void
+metrics_show_cards_and_sessions(void **state)
+{
+    struct world *w = *state;
+    char address[32], text[16384];
+    Gpupool__Ctl__CtlOpen open;
+    int server, client;
+
+    ut_sched_end(w, SIGTERM);
+    snprintf(address, sizeof(address), "127.0.0.1:%u", free_port());
+    w->config.metrics_listen = address;
+    ut_sched_start(w);
+    server = ut_sched_join(w, "node-a", 1);
+    client = ut_sched_dial(w);
+    open = ut_sched_wish(30, GIB);
+    open.program = (char *)"a \"b";
+    ut_sched_drop(ut_sched_granted(client, open));
+    ut_sched_drop(ut_sched_report(server, 1));
+    http_get(address, "/metrics", text, sizeof(text));
+    assert_non_null(strstr(text, "200 OK"));
+    assert_non_null(strstr(text, "\ngpupool_sessions 1\n"));
+    assert_non_null(strstr(text, "\ngpupool_servers{state=\"alive\"} 1\n"));
+    assert_non_null(strstr(text, "gpupool_card_core_given_percent{server=\"node-a\","
+                                 "card=\"0\",uuid=\"GPU-6e6e6e6e-"));
+    assert_non_null(strstr(text, "\"} 30\n"));
+    assert_non_null(strstr(text, "\ngpupool_session_attachments{session=\"s1\","
+                                 "owner=\"ada@host\"} 3\n"));
+    http_get(address, "/metric", text, sizeof(text));
+    assert_non_null(strstr(text,
+                           "\ncontainer_request_gpu_memory{container_name=\"a \\\"b\","
+                           "namespace=\"gpupool\",node=\"host\",pod_name=\"s1\","
+                           "req_of_gpu_memory=\"total\"} 1024\n"));
+    assert_non_null(strstr(text, "req_of_gpu=\"total\"} 0.3\n"));
+    http_get(address, "/else", text, sizeof(text));
+    assert_non_null(strstr(text, "404"));
+    close(server);
+    close(client);
+}
+
+#define PROMISE(fn)                                                                    \
+    cmocka_unit_test_setup_teardown(fn, ut_sched_setup, ut_sched_teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PROMISE(twin_of_a_live_server_is_refused_its_restart_is_not),
+        PROMISE(owner_gets_no_more_than_its_sessions),
+        PROMISE(lease_key_guards_a_session),
+        PROMISE(tokens_guard_servers_and_clients),
+        PROMISE(nonsense_is_refused_in_words),
+        PROMISE(bytes_that_are_no_message_end_only_their_connection),
+        PROMISE(second_scheduler_on_the_same_state_does_not_start),
+        PROMISE(strangers_shut_nobody_out),
+        PROMISE(client_that_sends_too_much_is_sent_away),
+        PROMISE(metrics_show_cards_and_sessions),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
