@@ -35,9 +35,9 @@ static const char UP_HELP[] =
     "  --servers N      so many servers (1)\n"
     "  --cards N        software cards of each server (1)\n"
     "  --memory SIZE    memory of each software card (4GiB)\n"
-    "  --driver D       softgpu, null, cuda, or the path of a libcuda.so.1; by "
-    "default\n"
-    "                   cuda where there is an NVIDIA driver, else softgpu\n"
+    "  --driver D       softgpu, null, cuda, or the path of a libcuda.so.1\n"
+    "                   (cuda where there is an NVIDIA driver and no option asks\n"
+    "                   for software cards, else softgpu)\n"
     "  --placement P    binpack (default) or spread\n"
     "  --heartbeat-ms N, --lease-ms N\n"
     "                   passed to the scheduler\n"
@@ -236,6 +236,12 @@ start_scheduler(struct up *up, struct gp_err *err)
     return cli_pool_write(&up->pool, err);
 }
 
+static bool
+is_software(const char *driver)
+{
+    return !strcmp(driver, "softgpu") || !strcmp(driver, "null");
+}
+
 static int
 start_server(struct up *up, unsigned index, struct gp_err *err)
 {
@@ -261,7 +267,7 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
         argv[n++] = "--local";
         argv[n++] = local;
     }
-    if (!strcmp(up->driver, "softgpu") || !strcmp(up->driver, "null")) {
+    if (is_software(up->driver)) {
         argv[n++] = "--cards";
         argv[n++] = cards;
         argv[n++] = "--memory";
@@ -374,10 +380,23 @@ undo(struct up *up)
     cli_pool_remove(NULL);
 }
 
-static const char *
-default_driver(void)
+/* Options that speak of software cards decide for them; hardware is as it is. */
+static int
+choose_driver(struct up *up, struct gp_err *err)
 {
-    return !access("/dev/nvidiactl", F_OK) ? "cuda" : "softgpu";
+    bool software = up->servers > 1 || up->cards || up->memory;
+
+    if (!up->driver)
+        up->driver = !software && !access("/dev/nvidiactl", F_OK) ? "cuda" : "softgpu";
+    if (software && !is_software(up->driver))
+        return gp_err_set(
+            err, -EINVAL,
+            "--driver %s serves the cards that are there, with one server; "
+            "--servers, --cards and --memory are for software cards",
+            up->driver);
+    up->cards = up->cards ? up->cards : 1;
+    up->memory = up->memory ? up->memory : "4GiB";
+    return 0;
 }
 
 int
@@ -385,9 +404,6 @@ cli_up(int argc, char **argv)
 {
     CLEANUP(up_fini)
     struct up up = {.servers = 1,
-                    .cards = 1,
-                    .memory = "4GiB",
-                    .driver = default_driver(),
                     .placement = "binpack",
                     .heartbeat = "2000",
                     .lease = "30000",
@@ -406,6 +422,8 @@ cli_up(int argc, char **argv)
     }
     if (!r && optind < argc)
         r = gp_err_set(&err, -EINVAL, "%s: unexpected argument", argv[optind]);
+    if (!r)
+        r = choose_driver(&up, &err);
     if (r < 0)
         return cli_fail(CLI_USAGE, "up: %s", err.msg);
     r = prepare(&up, &err);
