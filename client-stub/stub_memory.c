@@ -115,22 +115,37 @@ stub_memory_is_device(uint64_t addr)
 
 /* ---- reservation ---------------------------------------------------------------- */
 
+/* Keep others out of [start, start + size); false when somebody is there. */
+static bool
+reserve_hold(uint64_t start, uint64_t size)
+{
+#if defined(__SANITIZE_THREAD__)
+    /* The sanitizer ends a program that maps outside of its own ranges; nothing of the
+     * application lies there either. */
+    return true;
+#else
+    void *want = (void *)(uintptr_t)start;
+    void *at =
+        mmap(want, size, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+
+    if (at != MAP_FAILED && at != want)
+        munmap(at, size); /* a kernel that takes the address for a hint */
+    return at == want;
+#endif
+}
+
 /* True when [start, start + size) is ours now. */
 static bool
 reserve_map(uint64_t start, uint64_t size)
 {
     struct stub_range *range;
-    void *at =
-        mmap((void *)(uintptr_t)start, size, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 
-    if (at == MAP_FAILED)
+    if (!reserve_hold(start, size))
         return false;
-    range = at == (void *)(uintptr_t)start ? malloc(sizeof(*range)) : NULL;
-    if (!range) {
-        munmap(at, size);
-        return false;
-    }
+    range = malloc(sizeof(*range));
+    if (!range)
+        return true; /* held, only not known as such */
     *range = (struct stub_range){start, size};
     if (stub_range_add(&reserved, range) < 0)
         free(range);
