@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the calls about graph nodes share: blocks kept by node.
+ */
+#include "stub_graph.h"
+
+#include "stub_call.h"
+#include "stub_func.h"
+#include "stub_lock.h"
+#include "stub_manual.h"
+#include "stub_memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS 256
+
+/* One block; several may belong to a node that has parameters and a host function. */
+struct kept {
+    struct kept *next;
+    uint64_t id;
+    size_t size;
+    size_t skip; /* bytes in front of the content */
+    bool host;
+    _Alignas(16) uint8_t bytes[];
+};
+
+static struct stub_lock lock;
+static struct kept *buckets[BUCKETS];
+
+/* Under the lock. */
+static struct kept **
+kept_slot(uint64_t id, bool host)
+{
+    struct kept **at = &buckets[(id >> 4) % BUCKETS];
+
+    while (*at && ((*at)->id != id || (*at)->host != host))
+        at = &(*at)->next;
+    return at;
+}
+
+/* The node's block with this content: the old one if nothing has changed, because the
+ * application may hold pointers into it. */
+static struct kept *
+kept_get(uint64_t id, bool host, const void *bytes, size_t size, size_t skip)
+{
+    struct kept **at, *k;
+
+    stub_lock_take(&lock);
+    at = kept_slot(id, host);
+    k = *at;
+    if (!k || k->size != size || k->skip != skip ||
+        (size && memcmp(k->bytes + skip, bytes, size) != 0)) {
+        struct kept *fresh = malloc(sizeof(*fresh) + skip + size);
+
+        if (fresh) {
+            *fresh = (struct kept){
+                .next = k ? k->next : NULL, .id = id, .size = size, .skip = skip};
+            fresh->host = host;
+            if (size)
+                memcpy(fresh->bytes + skip, bytes, size);
+            *at = fresh;
+            free(k);
+        }
+        k = fresh;
+    }
+    stub_lock_release(&lock);
+    return k;
+}
+
+void *
+stub_graph_keep(uint64_t id, const void *bytes, size_t size)
+{
+    struct kept *k = kept_get(id, false, bytes, size, 0);
+
+    return k ? k->bytes : NULL;
+}
+
+void **
+stub_graph_keep_params(uint64_t id, CUfunction func, const uint8_t *bytes, uint32_t len)
+{
+    struct stub_func *f;
+    struct kept *k;
+    void **pointers;
+    size_t skip;
+
+    if (stub_func_get(func, &f) != CUDA_SUCCESS)
+        return NULL;
+    skip = (f->n_params * sizeof(void *) + 15) & ~(size_t)15;
+    k = kept_get(id, false, bytes, len, skip);
+    if (!k)
+        return NULL;
+    pointers = (void **)(void *)k->bytes;
+    for (uint32_t i = 0; i < f->n_params; i++)
+        pointers[i] = k->bytes + skip + f->params[i].offset;
+    return pointers;
+}
+
+void
+stub_graph_set_host(uint64_t node, const CUDA_HOST_NODE_PARAMS *params)
+{
+    kept_get(node, true, params, sizeof(*params), 0);
+}
+
+/* The function never leaves the client, so neither does the question. */
+CUresult
+stub_m_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+    CUresult r = stub_enter();
+    struct kept *k;
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!nodeParams)
+        return CUDA_ERROR_INVALID_VALUE;
+    stub_lock_take(&lock);
+    k = *kept_slot((uintptr_t)hNode, true);
+    if (k)
+        memcpy(nodeParams, k->bytes, sizeof(*nodeParams));
+    else
+        r = CUDA_ERROR_INVALID_VALUE;
+    stub_lock_release(&lock);
+    return r;
+}
+
+/* Unified addresses tell by themselves on which side they are. */
+static bool
+side_is_local(CUmemorytype type, uint64_t addr)
+{
+    return type == CU_MEMORYTYPE_HOST ||
+           (type == CU_MEMORYTYPE_UNIFIED && !stub_memory_is_device(addr));
+}
+
+bool
+stub_graph_copy_is_local(const CUDA_MEMCPY3D *p)
+{
+    return side_is_local(p->srcMemoryType, p->srcDevice) ||
+           side_is_local(p->dstMemoryType, p->dstDevice);
+}
+
+/* Known from now until the context ends: the graph keeps the address for its life.  An
+ * address that cannot be entered is only not told apart from host memory. */
+void
+stub_graph_enter_memory(CUdeviceptr dptr, size_t size)
+{
+    stub_memory_reserve(dptr, size);
+    (void)stub_memory_add(STUB_MEMORY_DEVICE, dptr, size, 0, 0);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernel nodes of graphs: parameters are packed as for a launch.
+ */
+#include "stub_args.h"
+#include "stub_call.h"
+#include "stub_func.h"
+#include "stub_graph.h"
+#include "stub_manual.h"
+#include "wire_api.h"
+
+#include <string.h>
+
+/* The function that the parameters name, in either of the two fields. */
+static CUfunction
+node_func(const CUDA_KERNEL_NODE_PARAMS *p)
+{
+    return p->func ? p->func : (CUfunction)p->kern;
+}
+
+/* Check and pack; @image gets the structure as it crosses. */
+static CUresult
+node_open(const CUDA_KERNEL_NODE_PARAMS *p, struct stub_args *args, void *image)
+{
+    CUDA_KERNEL_NODE_PARAMS copy;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!p)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_args_open(args, node_func(p), p->kernelParams, p->extra);
+    copy = *p;
+    copy.kernelParams = NULL;
+    copy.extra = NULL;
+    memcpy(image, &copy, sizeof(copy));
+    return r;
+}
+
+CUresult
+stub_m_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
+                               const CUgraphNode *dependencies, size_t numDependencies,
+                               const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+    struct wire_cuGraphAddKernelNode_v2_req head = {.hGraph = (uintptr_t)hGraph,
+                                                    .numDependencies = numDependencies};
+    struct wire_cuGraphAddKernelNode_v2_req_room room;
+    struct stub_args args;
+    struct stub_call c;
+    uint32_t size;
+    CUresult r = node_open(nodeParams, &args, head.nodeParams);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!phGraphNode || (numDependencies && !dependencies))
+        return CUDA_ERROR_INVALID_VALUE;
+    head.params_len = args.len;
+    size = wire_cuGraphAddKernelNode_v2_req_size(&head);
+    if (!size)
+        return stub_unsupported(WIRE_CALL_cuGraphAddKernelNode_v2);
+    head.phGraphNode = stub_handle_new(WIRE_KIND_GRAPHNODE);
+    if (!head.phGraphNode)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = stub_call_begin(&c, WIRE_CALL_cuGraphAddKernelNode_v2, size);
+    if (r == CUDA_SUCCESS) {
+        memcpy(c.body, &head, sizeof(head));
+        wire_cuGraphAddKernelNode_v2_req_place(&room, c.body);
+        if (room.dependencies)
+            memcpy(room.dependencies, dependencies, numDependencies * sizeof(uint64_t));
+        if (room.params)
+            stub_args_put(&args, room.params);
+        r = stub_call_wait(&c);
+        stub_call_end(&c);
+    }
+    if (r == CUDA_SUCCESS)
+        *phGraphNode = (CUgraphNode)(uintptr_t)head.phGraphNode;
+    else
+        stub_handle_del(WIRE_KIND_GRAPHNODE, head.phGraphNode);
+    return r;
+}
+
+CUresult
+stub_m_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode,
+                                     const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+    struct wire_cuGraphKernelNodeSetParams_v2_req head = {.hNode = (uintptr_t)hNode};
+    struct wire_cuGraphKernelNodeSetParams_v2_req_room room;
+    struct stub_args args;
+    struct stub_call c;
+    CUresult r = node_open(nodeParams, &args, head.nodeParams);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    head.params_len = args.len;
+    r = stub_call_begin(&c, WIRE_CALL_cuGraphKernelNodeSetParams_v2,
+                        wire_cuGraphKernelNodeSetParams_v2_req_size(&head));
+    if (r != CUDA_SUCCESS)
+        return r;
+    memcpy(c.body, &head, sizeof(head));
+    wire_cuGraphKernelNodeSetParams_v2_req_place(&room, c.body);
+    if (room.params)
+        stub_args_put(&args, room.params);
+    r = stub_call_wait(&c);
+    stub_call_end(&c);
+    return r;
+}
+
+CUresult
+stub_m_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                         const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+    struct wire_cuGraphExecKernelNodeSetParams_v2_req head = {
+        .hGraphExec = (uintptr_t)hGraphExec, .hNode = (uintptr_t)hNode};
+    struct wire_cuGraphExecKernelNodeSetParams_v2_req_room room;
+    struct stub_args args;
+    struct stub_call c;
+    CUresult r = node_open(nodeParams, &args, head.nodeParams);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    head.params_len = args.len;
+    r = stub_call_begin(&c, WIRE_CALL_cuGraphExecKernelNodeSetParams_v2,
+                        wire_cuGraphExecKernelNodeSetParams_v2_req_size(&head));
+    if (r != CUDA_SUCCESS)
+        return r;
+    memcpy(c.body, &head, sizeof(head));
+    wire_cuGraphExecKernelNodeSetParams_v2_req_place(&room, c.body);
+    if (room.params)
+        stub_args_put(&args, room.params);
+    r = stub_call_wait(&c);
+    stub_call_end(&c);
+    return r;
+}
+
+CUresult
+stub_m_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode,
+                                     CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+    struct wire_cuGraphKernelNodeGetParams_v2_req *req;
+    struct wire_cuGraphKernelNodeGetParams_v2_rep_view view;
+    uint8_t params[STUB_PARAM_BYTES_MAX];
+    CUDA_KERNEL_NODE_PARAMS p;
+    struct stub_call c;
+    uint32_t len = 0;
+    CUresult r;
+
+    if (!nodeParams)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_call_begin(&c, WIRE_CALL_cuGraphKernelNodeGetParams_v2, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    req->hNode = (uintptr_t)hNode;
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS) {
+        if (wire_cuGraphKernelNodeGetParams_v2_rep_open(&view, c.reply, c.reply_size,
+                                                        0)) {
+            memcpy(&p, view.f->nodeParams, sizeof(p));
+            len = view.f->params_len;
+            if (len)
+                memcpy(params, view.params, len);
+        } else {
+            r = stub_call_bad(WIRE_CALL_cuGraphKernelNodeGetParams_v2);
+        }
+    }
+    stub_call_end(&c);
+    if (r != CUDA_SUCCESS)
+        return r;
+    /* Outside the call: the layout of an unknown kernel is a question of its own. */
+    p.kernelParams = NULL;
+    p.extra = NULL;
+    if (len) {
+        p.kernelParams =
+            stub_graph_keep_params((uintptr_t)hNode, node_func(&p), params, len);
+        if (!p.kernelParams)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *nodeParams = p;
+    return CUDA_SUCCESS;
+}
+
+/* ---- the form without kernel and context -------------------------------------------
+ */
+
+static CUDA_KERNEL_NODE_PARAMS
+params_from_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *p)
+{
+    return (CUDA_KERNEL_NODE_PARAMS){
+        .func = p->func,
+        .gridDimX = p->gridDimX,
+        .gridDimY = p->gridDimY,
+        .gridDimZ = p->gridDimZ,
+        .blockDimX = p->blockDimX,
+        .blockDimY = p->blockDimY,
+        .blockDimZ = p->blockDimZ,
+        .sharedMemBytes = p->sharedMemBytes,
+        .kernelParams = p->kernelParams,
+        .extra = p->extra,
+    };
+}
+
+CUresult
+stub_m_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+                            const CUgraphNode *dependencies, size_t numDependencies,
+                            const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+    CUDA_KERNEL_NODE_PARAMS p;
+
+    if (!nodeParams)
+        return CUDA_ERROR_INVALID_VALUE;
+    p = params_from_v1(nodeParams);
+    return stub_m_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies,
+                                          numDependencies, &p);
+}
+
+CUresult
+stub_m_cuGraphKernelNodeSetParams(CUgraphNode hNode,
+                                  const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+    CUDA_KERNEL_NODE_PARAMS p;
+
+    if (!nodeParams)
+        return CUDA_ERROR_INVALID_VALUE;
+    p = params_from_v1(nodeParams);
+    return stub_m_cuGraphKernelNodeSetParams_v2(hNode, &p);
+}
+
+CUresult
+stub_m_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                      const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+    CUDA_KERNEL_NODE_PARAMS p;
+
+    if (!nodeParams)
+        return CUDA_ERROR_INVALID_VALUE;
+    p = params_from_v1(nodeParams);
+    return stub_m_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, &p);
+}
+
+CUresult
+stub_m_cuGraphKernelNodeGetParams(CUgraphNode hNode,
+                                  CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+    CUDA_KERNEL_NODE_PARAMS p;
+    CUresult r;
+
+    if (!nodeParams)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_m_cuGraphKernelNodeGetParams_v2(hNode, &p);
+    if (r == CUDA_SUCCESS)
+        *nodeParams = (CUDA_KERNEL_NODE_PARAMS_v1){
+            .func = node_func(&p),
+            .gridDimX = p.gridDimX,
+            .gridDimY = p.gridDimY,
+            .gridDimZ = p.gridDimZ,
+            .blockDimX = p.blockDimX,
+            .blockDimY = p.blockDimY,
+            .blockDimZ = p.blockDimZ,
+            .sharedMemBytes = p.sharedMemBytes,
+            .kernelParams = p.kernelParams,
+        };
+    return r;
+}

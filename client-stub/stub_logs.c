@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver's log, written into a file: the lines are the server's, the file is ours.
+ */
+#include "cuda_api.h"
+#include "gp_base.h"
+#include "stub_call.h"
+#include "stub_manual.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+static CUresult
+file_append(int fd, const char *text, size_t n)
+{
+    while (n) {
+        ssize_t done = write(fd, text, n);
+
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return CUDA_ERROR_OPERATING_SYSTEM;
+        text += done;
+        n -= (size_t)done;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile,
+                        unsigned int flags)
+{
+    char text[8192];
+    size_t size = sizeof(text);
+    CUresult r;
+    int fd;
+
+    if (!pathToFile)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = cuLogsDumpToMemory(iterator, text, &size, flags);
+    if (r != CUDA_SUCCESS)
+        return r;
+    fd = open(pathToFile, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = file_append(fd, text, strnlen(text, gp_min(size, sizeof(text))));
+    close(fd);
+    return r;
+}
