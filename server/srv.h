@@ -35,7 +35,7 @@ struct ticket_key;
 
 /* A worker whose client is gone, or that was asked to end, gets this long before
  * it is killed: everything must be released within a second. */
-#define SRV_GRACE_MS 500
+#define SRV_GRACE_MS 400
 
 /* How many ids of sessions that never came here are remembered as closed.  A
  * ticket outlives its session by a lease (a minute), so this is enough for 17

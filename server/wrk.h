@@ -39,7 +39,8 @@ struct wrk_priv {
     struct wrk_bulk *bulk;
     struct wrk_hosts *hosts;
     struct xport_conn *conn;
-    uint32_t seq;         /* of the last frame */
+    _Atomic uint32_t seq;   /* of the last frame; written by the reader */
+    atomic_bool in_frame; /* the reader is executing it */
     bool unflushed;       /* the reader has committed answers */
     const char *bad;      /* why the attachment ends, or NULL */
     atomic_bool stopping; /* any thread */

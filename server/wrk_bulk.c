@@ -28,6 +28,9 @@
 /* How long to ask for a piece before sleeping in the driver. */
 #define DOWN_SPIN_NS 20000
 
+/* Contexts that keep a stream of ours; a client has one per device, seldom more. */
+#define SIDE_STREAMS 32
+
 #define HOSTREGISTER_PORTABLE 0x1u
 
 struct slot {
@@ -41,8 +44,13 @@ struct wrk_bulk {
     struct slot up[WRK_SLOTS_UP_MAX];
     unsigned n_up; /* slots that have memory */
     unsigned last; /* slot used last */
-    pthread_mutex_t down_lock;
+    struct slot now[WRK_SLOTS_DOWN]; /* the reader's, for small answers */
+
+    pthread_mutex_t down_lock; /* never taken by the reader */
     struct slot down[WRK_SLOTS_DOWN];
+    CUstream side[SIDE_STREAMS];
+    uint32_t side_ctx[SIDE_STREAMS];
+    atomic_bool side_gone[SIDE_STREAMS]; /* the context died: make another */
 };
 
 /* --- slots --------------------------------------------------------------------- */
@@ -236,9 +244,16 @@ wrk_bulk_take(struct wrk *w, struct wrk_reply *rep, void *buf)
 
 /* --- down ---------------------------------------------------------------------------- */
 
+/*
+ * A copy downwards begins when the work before it in its stream is done.  From then
+ * on it runs in a stream of the worker's own, so that nothing which the client puts
+ * behind it can hold it up: once the answer has begun, the sending half belongs to
+ * it, and what it waited for might wait for a frame that nobody could read.
+ */
 struct down_job {
     struct wrk_job job;
     struct wrk_copy copy;
+    CUevent ready; /* behind the work before it; NULL: ask the stream itself */
     uint8_t arg[];
 };
 
@@ -249,13 +264,15 @@ struct down {
     struct wrk *w;
     const struct wrk_copy *copy;
     const struct wire_req *req;
+    struct slot *slots; /* WRK_SLOTS_DOWN of them */
+    CUstream stream;
     uint32_t ctx_index;
     uint64_t started, sent;
     unsigned head, tail; /* slots: started and not sent */
     uint64_t lens[WRK_SLOTS_DOWN];
 };
 
-/* An event behind what was just started in slot @at; without one, wait at once. */
+/* An event behind what was just started; without one, wait at once. */
 static CUresult
 down_mark(struct down *d, struct slot *slot)
 {
@@ -264,8 +281,8 @@ down_mark(struct down *d, struct slot *slot)
 
     slot->ctx_index = d->ctx_index;
     if (!event)
-        return WRK_CALL(d->w, cuStreamSynchronize, d->copy->stream);
-    r = WRK_CALL(d->w, cuEventRecord, event, d->copy->stream);
+        return WRK_CALL(d->w, cuStreamSynchronize, d->stream);
+    r = WRK_CALL(d->w, cuEventRecord, event, d->stream);
     if (r == CUDA_SUCCESS)
         slot->event = event;
     else
@@ -273,17 +290,27 @@ down_mark(struct down *d, struct slot *slot)
     return r;
 }
 
+/* Start one copy in the down's own stream. */
+static CUresult
+down_copy(struct down *d, struct slot *slot, uint64_t offset, uint64_t len)
+{
+    struct wrk_copy copy = *d->copy;
+
+    copy.stream = d->stream;
+    return copy.start(d->w, &copy, slot->mem, offset, len);
+}
+
 static CUresult
 down_start(struct down *d)
 {
     unsigned at = d->head % WRK_SLOTS_DOWN;
-    struct slot *slot = &d->w->priv->bulk->down[at];
+    struct slot *slot = &d->slots[at];
     CUresult r;
 
     if (!slot_ready(d->w, slot))
         return CUDA_ERROR_OUT_OF_MEMORY;
     d->lens[at] = piece_len(d->copy, d->started, PIECE_DOWN);
-    r = d->copy->start(d->w, d->copy, slot->mem, d->started, d->lens[at]);
+    r = down_copy(d, slot, d->started, d->lens[at]);
     if (r == CUDA_SUCCESS)
         r = down_mark(d, slot);
     if (r != CUDA_SUCCESS)
@@ -293,21 +320,29 @@ down_start(struct down *d)
     return CUDA_SUCCESS;
 }
 
+/* Ask for a little while, then sleep in the driver. */
+static CUresult
+event_wait(struct wrk *w, CUevent event)
+{
+    uint64_t until = gp_now_ns() + DOWN_SPIN_NS;
+    CUresult r;
+
+    do
+        r = WRK_CALL(w, cuEventQuery, event);
+    while (r == CUDA_ERROR_NOT_READY && gp_now_ns() < until);
+    return r == CUDA_ERROR_NOT_READY ? WRK_CALL(w, cuEventSynchronize, event) : r;
+}
+
 /* The oldest piece has arrived in its slot. */
 static CUresult
 down_wait(struct down *d)
 {
-    struct slot *slot = &d->w->priv->bulk->down[d->tail % WRK_SLOTS_DOWN];
-    uint64_t until = gp_now_ns() + DOWN_SPIN_NS;
-    CUresult r = CUDA_SUCCESS;
+    struct slot *slot = &d->slots[d->tail % WRK_SLOTS_DOWN];
+    CUresult r;
 
     if (!slot->event)
-        return r;
-    do
-        r = WRK_CALL(d->w, cuEventQuery, slot->event);
-    while (r == CUDA_ERROR_NOT_READY && gp_now_ns() < until);
-    if (r == CUDA_ERROR_NOT_READY)
-        r = WRK_CALL(d->w, cuEventSynchronize, slot->event);
+        return CUDA_SUCCESS;
+    r = event_wait(d->w, slot->event);
     wrk_evpool_put(d->w, slot->ctx_index, slot->event);
     slot->event = NULL;
     return r;
@@ -319,14 +354,14 @@ static CUresult
 down_begin(struct down *d)
 {
     const struct wrk_copy *copy = d->copy;
-    struct slot *probe = &d->w->priv->bulk->down[WRK_SLOTS_DOWN - 1];
+    struct slot *probe = &d->slots[WRK_SLOTS_DOWN - 1];
     uint64_t tail = gp_max(copy->grain, UINT64_C(1));
     CUresult r = CUDA_SUCCESS;
 
     if (copy->len > PIECE_DOWN) {
         if (!slot_ready(d->w, probe))
             return CUDA_ERROR_OUT_OF_MEMORY;
-        r = copy->start(d->w, copy, probe->mem, copy->len - tail, tail);
+        r = down_copy(d, probe, copy->len - tail, tail);
     }
     if (r == CUDA_SUCCESS && copy->len)
         r = down_start(d);
@@ -358,7 +393,6 @@ static void
 down_rest(struct down *d)
 {
     struct xport_conn *conn = d->w->priv->conn;
-    struct wrk_bulk *b = d->w->priv->bulk;
 
     while (d->sent < d->copy->len) {
         unsigned at = d->tail % WRK_SLOTS_DOWN;
@@ -366,7 +400,7 @@ down_rest(struct down *d)
 
         if (d->started < d->copy->len && d->head - d->tail < 2)
             r = down_start(d);
-        if (r == CUDA_SUCCESS && xport_send_bulk(conn, b->down[at].mem, d->lens[at]) < 0)
+        if (r == CUDA_SUCCESS && xport_send_bulk(conn, d->slots[at].mem, d->lens[at]) < 0)
             return;
         d->sent += d->lens[at];
         d->tail++;
@@ -381,22 +415,60 @@ down_rest(struct down *d)
 }
 
 static CUresult
-down_run(struct wrk *w, const struct wire_req *req, uint32_t ctx_index,
-         const struct wrk_copy *copy)
+down_run(struct down *d)
+{
+    struct wrk_priv *p = d->w->priv;
+    CUresult r = down_begin(d);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    pthread_mutex_lock(&p->send_lock);
+    if (down_send_header(d) == 0)
+        down_rest(d);
+    xport_flush(p->conn);
+    pthread_mutex_unlock(&p->send_lock);
+    return CUDA_SUCCESS;
+}
+
+/* The worker's own stream of a context; the lock is held, the context current. */
+static CUstream
+side_stream(struct wrk *w, uint32_t ctx_index)
 {
     struct wrk_bulk *b = w->priv->bulk;
-    struct down d = {.w = w, .copy = copy, .req = req, .ctx_index = ctx_index};
+    unsigned at = ctx_index % SIDE_STREAMS;
+
+    /* A stream of another context, or of a dead one, goes with that. */
+    if (atomic_exchange(&b->side_gone[at], false) || b->side_ctx[at] != ctx_index)
+        b->side[at] = NULL;
+    if (!b->side[at] && WRK_CALL(w, cuStreamCreate, &b->side[at],
+                                 CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+        b->side[at] = NULL;
+    b->side_ctx[at] = ctx_index;
+    return b->side[at];
+}
+
+static CUresult
+down_after(struct wrk *w, struct down_job *down)
+{
+    struct wrk_bulk *b = w->priv->bulk;
+    struct down d = {.w = w,
+                     .copy = &down->copy,
+                     .req = &down->job.req,
+                     .slots = b->down,
+                     .ctx_index = down->job.ctx_index};
     CUresult r;
 
-    pthread_mutex_lock(&b->down_lock);
-    r = down_begin(&d);
-    if (r == CUDA_SUCCESS) {
-        pthread_mutex_lock(&w->priv->send_lock);
-        if (down_send_header(&d) == 0)
-            down_rest(&d);
-        xport_flush(w->priv->conn);
-        pthread_mutex_unlock(&w->priv->send_lock);
+    if (down->ready) {
+        r = event_wait(w, down->ready);
+        wrk_evpool_put(w, down->job.ctx_index, down->ready);
+    } else {
+        r = WRK_CALL(w, cuStreamSynchronize, down->copy.stream);
     }
+    if (r != CUDA_SUCCESS)
+        return r;
+    pthread_mutex_lock(&b->down_lock);
+    d.stream = side_stream(w, d.ctx_index);
+    r = d.stream ? down_run(&d) : CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_unlock(&b->down_lock);
     return r;
 }
@@ -405,44 +477,67 @@ static void
 down_job_run(struct wrk *w, struct wrk_job *job)
 {
     struct down_job *down = container_of(job, struct down_job, job);
-    CUresult r = down_run(w, &job->req, job->ctx_index, &down->copy);
+    CUresult r = down_after(w, down);
 
     if (r != CUDA_SUCCESS)
         wrk_answer(w, &job->req, r, NULL, 0);
     free(down);
 }
 
-CUresult
-wrk_bulk_down(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
-              size_t arg_size)
+/* Nothing can hold the copy up: the reader does it at once, in slots of its own. */
+static CUresult
+down_now(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
 {
-    struct down_job *down;
-    CUresult r;
+    struct down d = {.w = w,
+                     .copy = copy,
+                     .req = rep->req,
+                     .slots = w->priv->bulk->now,
+                     .stream = copy->stream,
+                     .ctx_index = w->ctx_index};
+    CUresult r = down_run(&d);
 
-    if (!(rep->req->flags & WIRE_F_REPLY))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (copy->len <= DOWN_NOW) {
-        r = WRK_CALL(w, cuStreamQuery, copy->stream);
-        if (r == CUDA_SUCCESS) {
-            r = down_run(w, rep->req, w->ctx_index, copy);
-            rep->taken = r == CUDA_SUCCESS;
-            return r;
-        }
-        if (r != CUDA_ERROR_NOT_READY)
-            return r;
-    }
-    down = malloc(sizeof(*down) + arg_size);
+    rep->taken = r == CUDA_SUCCESS;
+    return r;
+}
+
+static CUresult
+down_later(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
+           size_t arg_size)
+{
+    struct down_job *down = malloc(sizeof(*down) + arg_size);
+
     if (!down)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    down->job = (struct wrk_job){.run = down_job_run};
-    down->copy = *copy;
+    *down = (struct down_job){.job.run = down_job_run, .copy = *copy};
     if (arg_size) {
         memcpy(down->arg, copy->arg, arg_size);
         down->copy.arg = down->arg;
     }
+    down->ready = wrk_evpool_get(w, w->ctx_index);
+    if (down->ready &&
+        WRK_CALL(w, cuEventRecord, down->ready, copy->stream) != CUDA_SUCCESS) {
+        wrk_evpool_put(w, w->ctx_index, down->ready);
+        down->ready = NULL;
+    }
     if (!wrk_wait_job(w, rep, &down->job))
         free(down);
     return CUDA_SUCCESS;
+}
+
+CUresult
+wrk_bulk_down(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
+              size_t arg_size)
+{
+    CUresult r;
+
+    if (!(rep->req->flags & WIRE_F_REPLY))
+        return CUDA_ERROR_INVALID_VALUE;
+    r = wrk_wait_idle(w, copy->stream);
+    if (r != CUDA_SUCCESS && r != CUDA_ERROR_NOT_READY)
+        return r;
+    if (r == CUDA_SUCCESS && copy->len <= DOWN_NOW)
+        return down_now(w, rep, copy);
+    return down_later(w, rep, copy, arg_size);
 }
 
 /* --- life ---------------------------------------------------------------------------- */
@@ -457,8 +552,13 @@ wrk_bulk_forget(struct wrk *w, uint32_t ctx_index)
             b->up[i].event = NULL;
         b->up[i].pinned = false;
     }
-    for (unsigned i = 0; i < WRK_SLOTS_DOWN; i++)
+    for (unsigned i = 0; i < WRK_SLOTS_DOWN; i++) {
+        b->now[i].pinned = false;
+        b->now[i].event = NULL;
         b->down[i].pinned = false;
+    }
+    /* The index may come back with another context. */
+    atomic_store(&b->side_gone[ctx_index % SIDE_STREAMS], true);
     wrk_evpool_forget(ctx_index);
 }
 

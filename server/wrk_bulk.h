@@ -27,9 +27,9 @@ struct wrk_reply;
 
 #define WRK_SLOT_SIZE (1u << 20)
 
-/* Slots that copies in flight may hold: 64 MiB of pinned memory.  When a stream
+/* Slots that copies in flight may hold: 96 MiB of pinned memory.  When a stream
  * is held up for longer than that many bytes, the reader waits for it. */
-#define WRK_SLOTS_UP_MAX 64
+#define WRK_SLOTS_UP_MAX 96
 #define WRK_SLOTS_DOWN 4
 
 int wrk_bulk_new(struct wrk *w, struct wrk_bulk **ret);

@@ -17,9 +17,9 @@ frame_ok(struct wrk *w, const struct wire_req *req, uint32_t size)
 {
     if (size < sizeof(*req))
         return wrk_frame_bad(w, req, "shorter than a header");
-    if (req->seq != w->priv->seq + 1)
+    if (req->seq != atomic_load_explicit(&w->priv->seq, memory_order_relaxed) + 1)
         return wrk_frame_bad(w, req, "out of order");
-    w->priv->seq = req->seq;
+    atomic_store_explicit(&w->priv->seq, req->seq, memory_order_relaxed);
     if (req->flags & ~(WIRE_F_BULK | WIRE_F_REPLY))
         return wrk_frame_bad(w, req, "unknown flags");
     return true;
@@ -66,9 +66,11 @@ wrk_loop_run(struct wrk *w)
         }
         if (r < 0)
             return loop_end(w, r);
+        atomic_store_explicit(&w->priv->in_frame, true, memory_order_relaxed);
         if (!frame_ok(w, frame, size) || !wrk_dispatch(w, frame, size) || w->priv->bad) {
             wrk_flush(w);
             return -EPROTO;
         }
+        atomic_store_explicit(&w->priv->in_frame, false, memory_order_relaxed);
     }
 }

@@ -40,6 +40,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <time.h>
+
+/* How often to see whether the reader moves: while it is in a frame, and else. */
+#define WATCH_BUSY_MS 120
+#define WATCH_IDLE_MS 300
 
 static struct drv the_driver;
 static struct wrk_priv the_priv;
@@ -113,6 +118,38 @@ start_objects(struct wrk *w, struct gp_err *err)
     return wrk_governor_new(w, &p->governor, err);
 }
 
+/* The reader sits in one frame for long: the driver's queue is full, or a stream holds
+ * all slots.  It does not read, so the end of the client may stand behind what fills
+ * the socket, where nobody sees it.  A word to the client brings it out: a dead one's
+ * kernel answers it by resetting the connection, which the supervisor notices. */
+static bool
+watch_reader(struct wrk *w, uint32_t *last)
+{
+    uint32_t seq = atomic_load(&w->priv->seq);
+    bool stuck = atomic_load(&w->priv->in_frame) && seq == *last;
+    struct wire_event_credit credit = {.done_seq = seq - 1};
+
+    if (stuck)
+        wrk_event(w, WIRE_EVENT_CREDIT, &credit, sizeof(credit), NULL, 0);
+    *last = seq;
+    return stuck || atomic_load(&w->priv->in_frame);
+}
+
+static void
+wait_for_sigterm(struct wrk *w)
+{
+    struct timespec busy = {.tv_nsec = WATCH_BUSY_MS * 1000000L};
+    struct timespec idle = {.tv_nsec = WATCH_IDLE_MS * 1000000L};
+    bool active = false;
+    uint32_t last = 0;
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    while (sigtimedwait(&set, NULL, active ? &busy : &idle) != SIGTERM)
+        active = watch_reader(w, &last);
+}
+
 /* SIGTERM: the supervisor ends this attachment.  The reader may be anywhere, the
  * driver included; breaking the link gets it out of everything but the driver,
  * and the supervisor's SIGKILL out of that. */
@@ -123,12 +160,8 @@ signal_main(void *arg)
     static const char words[] = "the session was ended by the pool";
     struct wire_event_lost lost = {.result = CUDA_ERROR_SYSTEM_NOT_READY,
                                    .len = sizeof(words) - 1};
-    sigset_t set;
-    int signo;
 
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigwait(&set, &signo);
+    wait_for_sigterm(w);
     gp_log_info("worker", "ended by the supervisor");
     if (pthread_mutex_trylock(&w->priv->send_lock) == 0) {
         pthread_mutex_unlock(&w->priv->send_lock);
@@ -170,7 +203,8 @@ serve(struct wrk *w, struct gp_err *err)
         return gp_err_set(err, -EAGAIN, "no thread for signals");
     r = wrk_loop_run(w);
     wrk_hosts_cancel(p->hosts);
-    gp_log_debug("worker", "%u frames, %llu bytes in, %llu bytes out", p->seq,
+    gp_log_debug("worker", "%u frames, %llu bytes in, %llu bytes out",
+                 atomic_load(&p->seq),
                  (unsigned long long)p->conn->stats.rx_bytes,
                  (unsigned long long)p->conn->stats.tx_bytes);
     xport_abort(p->conn);

@@ -363,6 +363,18 @@ wrk_wait_event(struct wrk *w, struct wrk_reply *rep, CUevent event)
     return CUDA_SUCCESS;
 }
 
+CUresult
+wrk_wait_idle(struct wrk *w, CUstream stream)
+{
+    unsigned flags = 0;
+
+    if ((uintptr_t)stream > 2 &&
+        WRK_CALL(w, cuStreamGetFlags, stream, &flags) == CUDA_SUCCESS &&
+        (flags & CU_STREAM_NON_BLOCKING))
+        return WRK_CALL(w, cuStreamQuery, stream);
+    return ctx_query(w, w->ctx_index);
+}
+
 bool
 wrk_wait_pending(const struct wrk *w)
 {

@@ -59,6 +59,11 @@ CUresult wrk_wait_stream(struct wrk *w, struct wrk_reply *rep, CUstream stream);
 CUresult wrk_wait_ctx(struct wrk *w, struct wrk_reply *rep);
 CUresult wrk_wait_event(struct wrk *w, struct wrk_reply *rep, CUevent event);
 
+/* Would a copy in @stream begin at once?  CUDA_SUCCESS, CUDA_ERROR_NOT_READY, or the
+ * context's error.  Work in the default stream and in blocking streams waits for each
+ * other, so asking the stream alone is not enough. */
+CUresult wrk_wait_idle(struct wrk *w, CUstream stream);
+
 /* Waits that the reader looks after itself at present? */
 bool wrk_wait_pending(const struct wrk *w);
 
