@@ -147,6 +147,7 @@ include $(sort $(wildcard tests/unit/*.mk))
 .PHONY: all help deps clean install unit-tests
 all: $(ALL)
 unit-tests: $(UNIT_TESTS)
+test-programs: $(TEST_PROGRAMS)
 
 help:
 	@sed -n 's/^#: \{0,1\}//p' $(filter-out %.d,$(MAKEFILE_LIST))

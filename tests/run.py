@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,8 @@ HERE = Path(__file__).resolve().parent
 CHILD = HERE / "e2e" / "harness" / "child.py"
 UNIT_LIMIT = 120
 E2E_LIMIT = 120
-TAP_LINE = re.compile(r"^(not ok|ok)\b\s*\d*\s*-?\s*(.*?)\s*(# SKIP.*)?$")
+# cmocka writes "ok 1 - name", "not ok 2 - name" and "not ok 3 # SKIP name".
+TAP_LINE = re.compile(r"^(not ok|ok) \d+ (# SKIP|-) ?(.*)$")
 
 
 @dataclass
@@ -70,14 +72,16 @@ class Runner:
             "CMOCKA_MESSAGE_OUTPUT": "TAP", "GPUPOOL_TEST_BUILD": str(self.build),
             "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"})
         outcome = Outcome(name)
+        reason = ""
         for line in log.read_text(errors="replace").splitlines():
             match = TAP_LINE.match(line)
             if not match:
-                continue
-            if match.group(1) == "not ok":
-                outcome.failed.append((match.group(2), log))
-            elif match.group(3):
-                outcome.skipped.append((f"{name}: {match.group(2)}", skip_words(log)))
+                reason = skip_words(line) or reason
+            elif match.group(2) == "# SKIP":
+                outcome.skipped.append((name, reason or "it said no reason"))
+                reason = ""
+            elif match.group(1) == "not ok":
+                outcome.failed.append((match.group(3), log))
             else:
                 outcome.passed += 1
         if status is None:
@@ -109,12 +113,10 @@ class Runner:
         return outcome
 
 
-def skip_words(log):
-    """What a unit test printed about its skip: its line `skip: WORDS`."""
-    for line in log.read_text(errors="replace").splitlines():
-        if line.lower().startswith("skip:"):
-            return line[5:].strip()
-    return "it said no reason"
+def skip_words(line):
+    """A unit test says `skip: WORDS` before it skips; '' for another line."""
+    bare = line.removeprefix("# ")
+    return bare[5:].strip() if bare.startswith("skip:") else ""
 
 
 def e2e_functions(path):
@@ -185,8 +187,9 @@ def main():
     failed = [(outcome.name, words) for outcome in outcomes for words, _ in outcome.failed]
     skipped = [skip for outcome in outcomes for skip in outcome.skipped]
     print()
-    for name, words in skipped:
-        print(f"skipped {name}: {words}")
+    for (name, words), count in Counter(skipped).items():
+        cases = f" ({count} cases)" if count > 1 else ""
+        print(f"skipped {name}{cases}: {words}")
     for name, words in failed:
         print(f"FAILED  {name}: {words}")
     print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")

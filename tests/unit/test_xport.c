@@ -99,7 +99,8 @@ link_make(struct link *link, enum kind kind)
         return;
     }
     assert_int_equal(xport_shm_offer(fd[1], FRAME_MAX, &link->worker, NULL), 0);
-    assert_int_equal(xport_shm_accept(fd[0], FRAME_MAX, soon(), &link->client, NULL), 0);
+    assert_int_equal(xport_shm_accept(fd[0], FRAME_MAX, soon(), &link->client, NULL),
+                     0);
 }
 
 static void
@@ -142,7 +143,8 @@ frames_arrive_in_order_and_aligned(enum kind kind)
     link_make(&link, kind);
     for (int round = 0; round < 50; round++) {
         for (uint32_t i = 0; i < 20; i++)
-            send_frame(link.client, 8 + 8 * ((i * 37 + (uint32_t)round) % 500), (uint8_t)i);
+            send_frame(link.client, 8 + 8 * ((i * 37 + (uint32_t)round) % 500),
+                       (uint8_t)i);
         assert_int_equal(xport_flush(link.client), 0);
         for (uint32_t i = 0; i < 20; i++)
             expect_frame(link.worker, 8 + 8 * ((i * 37 + (uint32_t)round) % 500),
@@ -186,7 +188,8 @@ bulk_sender(void *arg)
 
         send_frame(job->conn, 32, (uint8_t)i);
         assert_int_equal(xport_send_bulk(job->conn, job->data, half), 0);
-        assert_int_equal(xport_send_bulk(job->conn, job->data + half, job->len - half), 0);
+        assert_int_equal(xport_send_bulk(job->conn, job->data + half, job->len - half),
+                         0);
     }
     send_frame(job->conn, 8, 0);
     assert_int_equal(xport_flush(job->conn), 0);
@@ -212,9 +215,9 @@ payloads_of_any_length_keep_their_bytes(enum kind kind)
             expect_frame(link.worker, 32, (uint8_t)i);
             /* Taken in two unequal pieces: pieces need not match the sender's. */
             assert_int_equal(xport_recv_bulk(link.worker, back, lens[l] / 3), 0);
-            assert_int_equal(xport_recv_bulk(link.worker, back + lens[l] / 3,
-                                             lens[l] - lens[l] / 3),
-                             0);
+            assert_int_equal(
+                xport_recv_bulk(link.worker, back + lens[l] / 3, lens[l] - lens[l] / 3),
+                0);
             assert_memory_equal(back, job.data, lens[l]);
         }
         expect_frame(link.worker, 8, 0);
@@ -442,19 +445,21 @@ stranger_with_the_wrong_word_is_turned_away(void **state)
     pthread_t thread;
     int fd[2];
 
-    if (!rdma_addr())
+    if (!rdma_addr()) {
+        print_message("skip: no RDMA device; `make test-rdma` has a guest with one\n");
         skip();
+    }
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
     worker.fd = fd[1];
     assert_int_equal(
         xport_rdma_listen(rdma_addr(), &worker.listener, &worker.port, NULL), 0);
     pthread_create(&thread, NULL, rdma_acceptor, &worker);
-    assert_int_equal(xport_rdma_connect(fd[0], rdma_addr(), worker.port, wrong, FRAME_MAX,
-                                        soon(), &conn, NULL),
+    assert_int_equal(xport_rdma_connect(fd[0], rdma_addr(), worker.port, wrong,
+                                        FRAME_MAX, soon(), &conn, NULL),
                      -ECONNREFUSED);
     /* The right one still gets in afterwards. */
-    assert_int_equal(xport_rdma_connect(fd[0], rdma_addr(), worker.port, cookie, FRAME_MAX,
-                                        soon(), &conn, NULL),
+    assert_int_equal(xport_rdma_connect(fd[0], rdma_addr(), worker.port, cookie,
+                                        FRAME_MAX, soon(), &conn, NULL),
                      0);
     pthread_join(thread, NULL);
     assert_int_equal(worker.r, 0);
@@ -476,23 +481,26 @@ address_without_rdma_is_named(void **state)
                                  : strstr(err.msg, "127.0.0.1") != NULL);
 }
 
-#define OVER_EACH(name)                                                                  \
-    static void name##_tcp(void **state)                                                 \
-    {                                                                                    \
-        name(TCP);                                                                       \
-    }                                                                                    \
-    static void name##_shm(void **state)                                                 \
-    {                                                                                    \
-        name(SHM);                                                                       \
-    }                                                                                    \
-    static void name##_rdma(void **state)                                                \
-    {                                                                                    \
-        if (!rdma_addr())                                                                \
-            skip();                                                                      \
-        name(RDMA);                                                                      \
+#define OVER_EACH(name)                                                                \
+    static void name##_tcp(void **state)                                               \
+    {                                                                                  \
+        name(TCP);                                                                     \
+    }                                                                                  \
+    static void name##_shm(void **state)                                               \
+    {                                                                                  \
+        name(SHM);                                                                     \
+    }                                                                                  \
+    static void name##_rdma(void **state)                                              \
+    {                                                                                  \
+        if (!rdma_addr()) {                                                            \
+            print_message(                                                             \
+                "skip: no RDMA device; `make test-rdma` has a guest with one\n");      \
+            skip();                                                                    \
+        }                                                                              \
+        name(RDMA);                                                                    \
     }
-#define EACH(name)                                                                       \
-    cmocka_unit_test(name##_tcp), cmocka_unit_test(name##_shm),                          \
+#define EACH(name)                                                                     \
+    cmocka_unit_test(name##_tcp), cmocka_unit_test(name##_shm),                        \
         cmocka_unit_test(name##_rdma)
 
 OVER_EACH(frames_arrive_in_order_and_aligned)
