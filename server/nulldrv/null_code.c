@@ -4,7 +4,8 @@
  *
  * A kernel exists under every name.  Its parameters are those that a PTX text
  * declares for it, so that launches carry what they would carry to a real card;
- * of other images nothing is known, and four pointers are assumed.
+ * of other images nothing is known, and no parameter is assumed: a client that
+ * believed in one would read it from memory that is not there.
  */
 #include "null.h"
 
@@ -88,13 +89,8 @@ kernel_new(const struct image *image, const char *name)
 
     if (!k)
         return NULL;
-    if (!p) {
-        for (; k->n_params < 4; k->n_params++) {
-            k->offset[k->n_params] = 8 * k->n_params;
-            k->size[k->n_params] = 8;
-        }
+    if (!p)
         return k;
-    }
     for (p++; *p && *p != ')'; p += *p == ',') {
         const char *end = p + strcspn(p, ",)");
 

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What libraries on top of CUDA ask besides: globals of an image, its functions, host
+ * functions.  A global exists under every name and holds zeros.
+ */
+#include "null.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define GLOBAL_SIZE 65536
+
+struct global {
+    struct global *next;
+    const void *image;
+    char *name;
+    CUdeviceptr at;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct global *globals;
+
+static struct global *
+global_new(const void *image, const char *name)
+{
+    struct global *g = calloc(1, sizeof(*g));
+
+    if (!g || cuMemAlloc_v2(&g->at, GLOBAL_SIZE) != CUDA_SUCCESS) {
+        free(g);
+        return NULL;
+    }
+    memset((void *)(uintptr_t)g->at, 0, GLOBAL_SIZE);
+    g->image = image;
+    g->name = strdup(name);
+    g->next = globals;
+    globals = g;
+    return g;
+}
+
+/* Lives as long as the process: images are unloaded while nobody looks. */
+static struct global *
+global_of(const void *image, const char *name)
+{
+    struct global *g;
+
+    pthread_mutex_lock(&lock);
+    for (g = globals; g && (g->image != image || strcmp(g->name, name) != 0);
+         g = g->next)
+        ;
+    if (!g) {
+        g = global_new(image, name);
+    }
+    pthread_mutex_unlock(&lock);
+    return g;
+}
+
+CUresult
+cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
+{
+    struct global *g = global_of(hmod, name);
+
+    if (!g)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (dptr)
+        *dptr = g->at;
+    if (bytes)
+        *bytes = GLOBAL_SIZE;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+                   const char *name)
+{
+    return cuModuleGetGlobal_v2(dptr, bytes, (CUmodule)library, name);
+}
+
+CUresult
+cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)
+{
+    (void)mod;
+    *count = 1;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions,
+                           CUmodule mod)
+{
+    return numFunctions ? cuModuleGetFunction(functions, mod, "kernel") : CUDA_SUCCESS;
+}
+
+/* ---- host functions: at once, but never on the caller's thread ------------------- */
+
+struct host_call {
+    CUhostFn fn;
+    void *data;
+};
+
+static void *
+host_main(void *arg)
+{
+    struct host_call call = *(struct host_call *)arg;
+
+    free(arg);
+    call.fn(call.data);
+    return NULL;
+}
+
+CUresult
+cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
+{
+    struct host_call *call = malloc(sizeof(*call));
+    pthread_t thread;
+
+    (void)hStream;
+    if (!call)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *call = (struct host_call){fn, userData};
+    if (pthread_create(&thread, NULL, host_main, call) != 0) {
+        free(call);
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    pthread_detach(thread);
+    return CUDA_SUCCESS;
+}
