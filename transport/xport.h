@@ -59,7 +59,7 @@ struct xport_conn {
     int error; /* sticky, -errno; written by whoever sees it first */
     const struct xport_ops *ops;
     uint32_t frame_max;
-    int fd; /* becomes readable when there may be something to receive */
+    int fd; /* the socket behind it; its end is the peer's end */
     struct {
         uint8_t *pos, *end; /* received, not yet consumed */
     } rx;
@@ -122,7 +122,7 @@ xport_buffered(const struct xport_conn *conn)
 /* --- life --- */
 
 /* A connection over the connected stream socket @fd, which it owns from then on (made
- * non-blocking).  @frame_max <= XPORT_FRAME_LIMIT. */
+ * blocking).  @frame_max <= XPORT_FRAME_LIMIT. */
 int xport_tcp_new(int fd, uint32_t frame_max, struct xport_conn **ret, struct gp_err *err);
 
 /* Shared memory between two processes of one host, over the connected Unix socket

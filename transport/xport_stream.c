@@ -84,28 +84,34 @@ xport_stream_release(struct xport_conn *conn)
         to_start(xport_stream_of(conn));
 }
 
-/* Until something was read: first spinning when that has paid, then asleep. */
+/* Nothing there: look again and again while that has paid.  -EAGAIN: now sleep. */
 static int
-read_wait(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n,
-          uint64_t deadline_ns)
+read_spinning(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
 {
-    struct xport_conn *conn = &stream->conn;
-    int r = stream->io->read(stream, buf, len, ret_n);
+    int r;
 
-    if (r != -EAGAIN || !deadline_ns)
-        return r;
-    if (xport_spin_begin(&stream->spin)) {
-        do
-            r = stream->io->read(stream, buf, len, ret_n);
-        while (r == -EAGAIN && xport_spin_again(&stream->spin));
-        if (r != -EAGAIN) {
-            xport_spin_won(&stream->spin);
-            conn->stats.rx_spun++;
-            return r;
-        }
+    do
+        r = stream->io->read(stream, buf, len, ret_n);
+    while (r == -EAGAIN && xport_spin_again(&stream->spin));
+    if (r != -EAGAIN) {
+        xport_spin_won(&stream->spin);
+        stream->conn.stats.rx_spun++;
     }
-    conn->stats.rx_slept++;
+    return r;
+}
+
+static int
+read_sleeping(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n,
+              uint64_t deadline_ns)
+{
+    int r = -EAGAIN;
+
+    stream->conn.stats.rx_slept++;
     while (r == -EAGAIN) {
+        if (deadline_ns == GP_FOREVER && stream->io->read_asleep) {
+            r = stream->io->read_asleep(stream, buf, len, ret_n);
+            continue;
+        }
         r = stream->io->wait(stream, deadline_ns);
         if (r == -ETIMEDOUT)
             return -EAGAIN;
@@ -113,6 +119,22 @@ read_wait(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n,
             r = stream->io->read(stream, buf, len, ret_n);
     }
     return r;
+}
+
+/* Until something was read: first spinning when that has paid, then asleep. */
+static int
+read_wait(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n,
+          uint64_t deadline_ns)
+{
+    int r = -EAGAIN;
+
+    if (!deadline_ns)
+        return stream->io->read(stream, buf, len, ret_n);
+    if (xport_spin_begin(&stream->spin))
+        r = read_spinning(stream, buf, len, ret_n);
+    else if (!stream->io->read_asleep)
+        r = stream->io->read(stream, buf, len, ret_n);
+    return r == -EAGAIN ? read_sleeping(stream, buf, len, ret_n, deadline_ns) : r;
 }
 
 int

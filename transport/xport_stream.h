@@ -25,6 +25,9 @@ struct xport_stream_io {
     int (*read)(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n);
     /* Sleep until there may be something to read; -ETIMEDOUT. */
     int (*wait)(struct xport_stream *stream, uint64_t deadline_ns);
+    /* Like read, but sleeps for as long as the link lives; NULL when sleeping and reading
+     * are two steps anyway.  One system call instead of three where it counts. */
+    int (*read_asleep)(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n);
 };
 
 struct xport_stream {

@@ -2,21 +2,12 @@
 /* Frames over a connected stream socket: TCP, or a Unix socket. */
 #include "gp_err.h"
 #include "gp_net.h"
-#include "gp_time.h"
 #include "xport_stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-
-static int
-wait_writable(struct xport_conn *conn)
-{
-    int r = gp_net_wait(conn->fd, POLLOUT, GP_FOREVER);
-
-    return r < 0 ? r : __atomic_load_n(&conn->error, __ATOMIC_RELAXED);
-}
 
 static int
 tcp_write(struct xport_stream *stream, struct iovec *iov, size_t n_iov)
@@ -28,23 +19,18 @@ tcp_write(struct xport_stream *stream, struct iovec *iov, size_t n_iov)
         ssize_t n = sendmsg(conn->fd, &msg, MSG_NOSIGNAL);
 
         conn->stats.tx_writes++;
-        if (n < 0) {
-            int r = errno == EAGAIN ? wait_writable(conn) : errno == EINTR ? 0 : -errno;
-
-            if (r < 0)
-                return r == -EPIPE ? -ECONNRESET : r;
-            continue;
-        }
-        conn->stats.tx_bytes += (size_t)n;
-        xport_iov_advance(&iov, &n_iov, (size_t)n);
+        if (n < 0 && errno != EINTR)
+            return errno == EPIPE ? -ECONNRESET : -errno;
+        conn->stats.tx_bytes += (size_t)gp_max(n, (ssize_t)0);
+        xport_iov_advance(&iov, &n_iov, (size_t)gp_max(n, (ssize_t)0));
     }
     return 0;
 }
 
 static int
-tcp_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
+read_with(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n, int flags)
 {
-    ssize_t n = recv(stream->conn.fd, buf, len, MSG_DONTWAIT);
+    ssize_t n = recv(stream->conn.fd, buf, len, flags);
 
     stream->conn.stats.rx_reads++;
     if (n < 0)
@@ -53,6 +39,18 @@ tcp_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
         return -ECONNRESET;
     *ret_n = (size_t)n;
     return 0;
+}
+
+static int
+tcp_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
+{
+    return read_with(stream, buf, len, ret_n, MSG_DONTWAIT);
+}
+
+static int
+tcp_read_asleep(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
+{
+    return read_with(stream, buf, len, ret_n, 0);
 }
 
 static int
@@ -93,6 +91,7 @@ static const struct xport_stream_io tcp_io = {
     .write = tcp_write,
     .read = tcp_read,
     .wait = tcp_wait,
+    .read_asleep = tcp_read_asleep,
 };
 
 int
@@ -108,7 +107,8 @@ xport_tcp_new(int fd, uint32_t frame_max, struct xport_conn **ret, struct gp_err
         tcp_free(&stream->conn);
         return r;
     }
-    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    /* Blocking: who must not sleep says so at each call. */
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     stream->conn.fd = fd; /* from here on it is ours */
     *ret = &stream->conn;
     return 0;
