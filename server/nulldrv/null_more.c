@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libraries on top of CUDA ask besides: globals of an image, its functions, host
- * functions.  A global exists under every name and holds zeros.
+ * What libraries on top of CUDA ask besides: globals of an image, its functions,
+ * occupancy, host functions.  A global exists under every name and holds zeros.
  */
 #include "null.h"
 
@@ -88,6 +88,61 @@ cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions,
                            CUmodule mod)
 {
     return numFunctions ? cuModuleGetFunction(functions, mod, "kernel") : CUDA_SUCCESS;
+}
+
+/* ---- kernels: as many blocks as threads allow ------------------------------------ */
+
+#define SM_THREADS 2048
+
+CUresult
+cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func,
+                                                     int blockSize,
+                                                     size_t dynamicSMemSize,
+                                                     unsigned int flags)
+{
+    (void)func;
+    (void)dynamicSMemSize;
+    (void)flags;
+    if (blockSize <= 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    *numBlocks = SM_THREADS / blockSize;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func,
+                                            int blockSize, size_t dynamicSMemSize)
+{
+    return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        numBlocks, func, blockSize, dynamicSMemSize, 0);
+}
+
+CUresult
+cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
+{
+    (void)hfunc;
+    (void)attrib;
+    (void)value;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
+                     CUdevice dev)
+{
+    (void)attrib;
+    (void)val;
+    (void)kernel;
+    (void)dev;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
+{
+    (void)hfunc;
+    (void)config;
+    return CUDA_SUCCESS;
 }
 
 /* ---- host functions: at once, but never on the caller's thread ------------------- */
