@@ -91,7 +91,7 @@ sg_cta_free(struct sg_cta *cta)
     free(cta->shared);
     free(cta->local);
     free(cta->tid_tables);
-    free(cta->text);
+    free(cta->matrix);
     free(cta);
 }
 

@@ -128,7 +128,8 @@ const struct ptx_module *sg_prog_module(const struct sg_prog *prog);
     X(addcc) X(madcc) X(shift16) X(mov) X(setp) X(set) X(slct) X(lop3) X(bfi) X(cvt)     \
     X(cvt_pack) X(cvta) X(isspacep) X(ld) X(st) X(atom) X(nothing) X(fence) X(bra)       \
     X(brx) X(call) X(ret) X(exit) X(trap) X(bar) X(bar_warp) X(nanosleep) X(shfl)        \
-    X(vote) X(activemask) X(match) X(redux) X(elect) X(selp) X(logic_pred)
+    X(vote) X(activemask) X(match) X(redux) X(elect) X(selp) X(logic_pred) X(mma)   \
+    X(wmma_move) X(ldmatrix) X(movmatrix) X(cp_async) X(cp_mbar) X(mbarrier)
 #define X(name) lower_fn lower_##name;
 LOWER_FNS(X)
 #undef X

@@ -107,7 +107,7 @@ struct alloc {
 
 /* Reads and writes of one operation. */
 struct operands {
-    int32_t reads[8], writes[2];
+    int32_t reads[8 + 128], writes[2 + 128];
     unsigned n_reads, n_writes;
     bool kills;
 };
@@ -117,7 +117,7 @@ operands_of(const struct sg_ir_func *f, const struct sg_ir *ir, struct operands 
 {
     const int32_t src[4] = {ir->a, ir->b, ir->c, ir->f};
 
-    memset(o, 0, sizeof(*o));
+    o->n_reads = o->n_writes = 0;
     for (int k = 0; k < 4; k++)
         if (src[k] != SG_NOREG)
             o->reads[o->n_reads++] = src[k];
@@ -127,6 +127,12 @@ operands_of(const struct sg_ir_func *f, const struct sg_ir *ir, struct operands 
         o->writes[o->n_writes++] = ir->d;
     if (ir->e != SG_NOREG)
         o->writes[o->n_writes++] = ir->e;
+    for (unsigned k = 0; k < ir->n_list; k++) {
+        if (k < ir->n_list_dst)
+            o->writes[o->n_writes++] = ir->list[k];
+        else
+            o->reads[o->n_reads++] = ir->list[k];
+    }
     o->kills = ir->guard == SG_NOREG;
     (void)f;
 }

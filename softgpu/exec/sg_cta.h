@@ -113,8 +113,7 @@ struct sg_cta {
     uint64_t seq;
     uint64_t rng;
     enum sg_cta_state end;
-    char *text; /* printf scratch */
-    size_t cap_text;
+    void *matrix; /* scratch of matrix operations, made on first use */
 };
 
 enum sg_stop {
@@ -190,7 +189,8 @@ typedef enum sg_stop sg_op_fn(struct sg_cta *cta, struct sg_warp *warp,
                               const struct sg_op *op, uint32_t m);
 sg_op_fn sg_op_atom, sg_op_isspace, sg_op_shfl, sg_op_vote, sg_op_match, sg_op_redux,
     sg_op_elect, sg_op_bar_warp, sg_op_sreg, sg_op_vprintf, sg_op_malloc, sg_op_free,
-    sg_op_assertfail, sg_op_frame, sg_op_trap;
+    sg_op_assertfail, sg_op_frame, sg_op_trap, sg_op_mma, sg_op_wmma_ld, sg_op_wmma_st,
+    sg_op_ldmatrix, sg_op_stmatrix, sg_op_movmatrix, sg_op_cpasync, sg_op_mbar;
 
 static inline uint32_t *
 sg_reg_w(const struct sg_warp *warp, uint32_t off)
@@ -242,6 +242,10 @@ enum sg_atom {
     SG_ATOM_MIN_BF16X2, SG_ATOM_MAX_BF16X2,
 };
 
+enum sg_mbar {
+    SG_MBAR_INIT, SG_MBAR_INVAL, SG_MBAR_ARRIVE, SG_MBAR_DROP, SG_MBAR_EXPECT_TX,
+    SG_MBAR_COMPLETE_TX, SG_MBAR_WAIT_STATE, SG_MBAR_WAIT_PARITY,
+};
 enum sg_shfl { SG_SHFL_UP, SG_SHFL_DOWN, SG_SHFL_BFLY, SG_SHFL_IDX };
 enum sg_vote { SG_VOTE_ALL, SG_VOTE_ANY, SG_VOTE_UNI };
 

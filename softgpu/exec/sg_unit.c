@@ -168,6 +168,11 @@ emit_op(struct sg_unit *unit, const struct sg_ir_func *f, const struct sg_ir *ir
         .d = offset_of(f, ir->d), .e = offset_of(f, ir->e), .a = offset_of(f, ir->a),
         .b = offset_of(f, ir->b), .c = offset_of(f, ir->c), .f = offset_of(f, ir->f),
     };
+    if (ir->n_list) {
+        op->f = unit->n_lists;
+        for (unsigned k = 0; k < ir->n_list; k++)
+            unit->lists[unit->n_lists++] = offset_of(f, ir->list[k]);
+    }
     if (ir->code == SG_OP_FN)
         op->imm = (int64_t)(uintptr_t)sg_fns[ir->imm].fn;
     unit->lines[unit->n_ops++] = ir->line;
@@ -268,21 +273,23 @@ static int
 unit_finish(struct unit_builder *ub, struct sg_unit *unit, const uint32_t *table_at,
             struct gp_err *err)
 {
-    uint64_t total = 0;
+    uint64_t total = 0, lists = 0;
     uint32_t dyn;
     int r;
 
     for (uint32_t i = 0; i < ub->n_funcs; i++)
         for (uint32_t k = 0; k < ub->funcs[i].ir.n_code; k++)
-            total += 1 + (ub->funcs[i].ir.code[k].guard != SG_NOREG);
+            total += 1 + (ub->funcs[i].ir.code[k].guard != SG_NOREG),
+                lists += ub->funcs[i].ir.code[k].n_list;
     if (total > SG_MAX_UNIT_OPS)
         return gp_err_set(err, -E2BIG, "kernel and its callees are too long");
     unit->ops = calloc(total + 1, sizeof(*unit->ops));
     unit->lines = calloc(total + 1, sizeof(*unit->lines));
+    unit->lists = calloc(lists + 1, sizeof(*unit->lists));
     unit->funcs = calloc(ub->n_funcs, sizeof(*unit->funcs));
     unit->n_func_ids = sg_prog_module(ub->prog)->n_funcs;
     unit->func_by_id = malloc((unit->n_func_ids + 1u) * sizeof(int32_t));
-    if (!unit->ops || !unit->lines || !unit->funcs || !unit->func_by_id)
+    if (!unit->ops || !unit->lines || !unit->lists || !unit->funcs || !unit->func_by_id)
         return -ENOMEM;
     memset(unit->func_by_id, 0xff, (unit->n_func_ids + 1u) * sizeof(int32_t));
     unit->n_funcs = ub->n_funcs;

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asynchronous copies and mbarriers.
+ *
+ * A copy is done when it is issued, so groups are always complete.  An mbarrier is one
+ * 64-bit word in shared memory, in an encoding of our own:
+ *
+ *     bits  0..19  arrivals a phase needs        bits 40..60  pending bytes, biased
+ *     bits 20..39  arrivals it still waits for   bit 63       phase parity
+ *
+ * A CTA runs on one thread, so plain reads and writes do.
+ */
+#include "sg_cta.h"
+
+#include <string.h>
+
+#define COUNT_MASK 0xfffffull
+#define TX_MASK 0x1fffffull
+#define TX_BIAS 0x100000ll /* bytes may complete before they are expected */
+
+struct mbar {
+    uint64_t expected, pending;
+    int64_t tx;
+    bool phase;
+};
+
+static struct mbar
+mbar_decode(uint64_t v)
+{
+    return (struct mbar){
+        .expected = v & COUNT_MASK,
+        .pending = v >> 20 & COUNT_MASK,
+        .tx = (int64_t)(v >> 40 & TX_MASK) - TX_BIAS,
+        .phase = v >> 63,
+    };
+}
+
+static uint64_t
+mbar_encode(const struct mbar *b)
+{
+    return (b->expected & COUNT_MASK) | (b->pending & COUNT_MASK) << 20 |
+           ((uint64_t)(b->tx + TX_BIAS) & TX_MASK) << 40 | (uint64_t)b->phase << 63;
+}
+
+static void
+mbar_complete(struct mbar *b)
+{
+    if (b->pending == 0 && b->tx == 0) {
+        b->pending = b->expected;
+        b->phase = !b->phase;
+    }
+}
+
+static void
+mbar_arrive(struct mbar *b, uint64_t count)
+{
+    b->pending -= gp_min(count, b->pending);
+    mbar_complete(b);
+}
+
+/* One lane's operation; returns the state or predicate it yields. */
+static uint64_t
+mbar_apply(unsigned kind, uint64_t *word, uint64_t arg, uint64_t tx)
+{
+    struct mbar b = mbar_decode(*word);
+    uint64_t old = *word;
+
+    switch (kind) {
+    case SG_MBAR_INIT:
+        b = (struct mbar){.expected = arg, .pending = arg};
+        break;
+    case SG_MBAR_INVAL:
+        *word = 0;
+        return 0;
+    case SG_MBAR_ARRIVE:
+        b.tx += (int64_t)tx;
+        mbar_arrive(&b, arg);
+        break;
+    case SG_MBAR_DROP:
+        b.tx += (int64_t)tx;
+        b.expected -= gp_min(arg, b.expected);
+        mbar_arrive(&b, arg);
+        break;
+    case SG_MBAR_EXPECT_TX:
+        b.tx += (int64_t)tx;
+        break;
+    case SG_MBAR_COMPLETE_TX:
+        b.tx -= (int64_t)tx;
+        mbar_complete(&b);
+        break;
+    case SG_MBAR_WAIT_STATE: return b.phase != (bool)(arg >> 63);
+    case SG_MBAR_WAIT_PARITY: return b.phase != (bool)(arg & 1);
+    default: return old >> 20 & COUNT_MASK;
+    }
+    *word = mbar_encode(&b);
+    return old;
+}
+
+enum sg_stop
+sg_op_mbar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+{
+    unsigned kind = op->n & 0xff;
+    uint32_t failed = 0;
+
+    SG_FOR_LANES (i, m) {
+        uint64_t arg = op->b == SG_OFF_NONE ? 0 : sg_reg_d(warp, op->b)[i], r;
+        uint64_t tx = op->c == SG_OFF_NONE ? 0 : sg_reg_d(warp, op->c)[i];
+        uint64_t *p = sg_mem_resolve(cta, warp, i,
+                                     sg_reg_d(warp, op->a)[i] + (uint64_t)op->imm, 8, 7,
+                                     op->x, SG_ACCESS_WRITE);
+        if (!p)
+            return SG_STOP_FAULT;
+        r = mbar_apply(kind, p, arg, tx);
+        if (op->d != SG_OFF_NONE)
+            sg_reg_d(warp, op->d)[i] = r;
+        if (op->e != SG_OFF_NONE) {
+            uint32_t *pred = sg_reg_p(warp, op->e);
+            *pred = (*pred & ~(1u << i)) | (uint32_t)(r != 0) << i;
+            failed |= (uint32_t)(r == 0) << i;
+        }
+    }
+    if (failed == m && op->n >> 8) /* try_wait: give the others a turn */
+        return sg_op_yield(cta, warp);
+    return SG_STOP_NONE;
+}
+
+enum sg_stop
+sg_op_cpasync(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+{
+    uint32_t size = op->n;
+
+    SG_FOR_LANES (i, m) {
+        uint64_t from = sg_reg_d(warp, op->b)[i] + op->x;
+        uint64_t to = sg_reg_d(warp, op->a)[i] + (uint64_t)op->imm;
+        uint32_t n = op->c == SG_OFF_NONE ? size : sg_reg_w(warp, op->c)[i];
+        uint8_t *dst = sg_mem_resolve(cta, warp, i, to, size, size - 1, SG_MEM_SHARED,
+                                      SG_ACCESS_WRITE);
+        const uint8_t *src = NULL;
+        n = gp_min(n, size);
+        if (dst && n)
+            src = sg_mem_resolve(cta, warp, i, from, n, size - 1, SG_MEM_GLOBAL,
+                                 SG_ACCESS_READ);
+        if (!dst || (n && !src))
+            return SG_STOP_FAULT;
+        if (n)
+            memcpy(dst, src, n);
+        memset(dst + n, 0, size - n);
+    }
+    return SG_STOP_NONE;
+}
