@@ -9,7 +9,8 @@ SGEXEC_SRCS := $(addprefix softgpu/exec/, sg_memview.c sg_isa.c sg_prog.c sg_uni
     exec_interp_v2.c)
 
 # No contraction, or the builds would differ in bits; -O3 for the loops over lanes.
-SGEXEC_INTERP := -O3 -fno-trapping-math -fno-omit-frame-pointer
+# Sanitized, its one large function would take gcc minutes at -O3.
+SGEXEC_INTERP := $(if $(SAN),-O1,-O3) -fno-trapping-math -fno-omit-frame-pointer
 SGEXEC_OBJ := $(O)/obj/sgexec/softgpu/exec
 ifeq ($(firstword $(subst -, ,$(shell $(CC) -dumpmachine))),x86_64)
 SGEXEC_SRCS += softgpu/exec/exec_interp_v3.c softgpu/exec/exec_interp_v4.c
