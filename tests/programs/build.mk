@@ -42,6 +42,7 @@ $(eval $(call driver_program,tests/programs/features,\
     tests/programs/features.c tests/programs/prog.c,,features.ptx))
 $(eval $(call driver_program,tests/programs/threads,\
     tests/programs/threads.c tests/programs/prog.c,,spin.ptx))
+$(eval $(call driver_program,tests/programs/graphs,tests/programs/graphs.c,,))
 $(eval $(call driver_program,tests/programs/cudash,tests/programs/cudash.c,,))
 TEST_PROGRAMS += $(DEMO_PTX)/spin.ptx
 
