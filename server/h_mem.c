@@ -5,82 +5,173 @@
  */
 #include "drv.h"
 #include "gp_base.h"
+#include "gp_log.h"
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_ctx.h"
 #include "wrk_quota.h"
+#include "wrk_wait.h"
 
+#include <pthread.h>
 #include <string.h>
 
-/* The slice of the current context; false when there is none. */
-static bool
-current_slice(struct wrk *w, uint32_t *slice)
+/* --- allocating ---------------------------------------------------------------------- */
+
+enum mem_kind {
+    MEM_PLAIN,
+    MEM_MANAGED,
+    MEM_PITCH,
+    MEM_ASYNC,
+    MEM_POOL,
+};
+
+/* What an allocating call asks for. */
+struct mem_want {
+    enum mem_kind kind;
+    uint64_t charge; /* bytes that count */
+    size_t size;
+    size_t width, height;
+    unsigned element;
+    unsigned flags;
+    CUstream stream;
+    CUmemoryPool pool;
+    uint32_t slice;
+    uint32_t ctx_index;
+};
+
+static CUresult
+mem_driver(struct wrk *w, const struct mem_want *m, CUdeviceptr *ptr, size_t *pitch)
 {
-    if (!wrk_ctx_current(w))
-        return false;
-    *slice = wrk_ctx_slice(w, w->ctx_index);
-    return true;
+    switch (m->kind) {
+    case MEM_PLAIN:
+        return WRK_CALL(w, cuMemAlloc_v2, ptr, m->size);
+    case MEM_MANAGED:
+        return WRK_CALL(w, cuMemAllocManaged, ptr, m->size, m->flags);
+    case MEM_PITCH:
+        return WRK_CALL(w, cuMemAllocPitch_v2, ptr, pitch, m->width, m->height,
+                        m->element);
+    case MEM_ASYNC:
+        return WRK_CALL(w, cuMemAllocAsync, ptr, m->size, m->stream);
+    case MEM_POOL:
+        return WRK_CALL(w, cuMemAllocFromPoolAsync, ptr, m->size, m->pool, m->stream);
+    }
+    return CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Enter what the driver has given.  On failure the memory goes back. */
+/* Take, allocate, note; any thread with the context current. */
 static CUresult
-mem_note(struct wrk *w, CUdeviceptr ptr, uint32_t slice, uint64_t bytes)
+mem_try(struct wrk *w, const struct mem_want *m, uint64_t answer[2])
 {
     struct wrk_quota *q = w->priv->quota;
+    CUdeviceptr ptr = 0;
+    size_t pitch = 0;
+    CUresult r;
 
-    /* An address that is still in the book was freed behind our back (with its
-     * pool, say): it is this allocation now. */
-    wrk_quota_drop(q, ptr);
-    if (wrk_quota_note(q, ptr, slice, w->ctx_index, bytes) == 0)
-        return CUDA_SUCCESS;
-    WRK_CALL(w, cuMemFree_v2, ptr);
-    wrk_quota_give(q, slice, bytes);
-    return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!wrk_quota_take(q, m->slice, m->charge))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = mem_driver(w, m, &ptr, &pitch);
+    if (r == CUDA_SUCCESS) {
+        /* An address that is still in the book was freed behind our back (with its
+         * pool, say): it is this allocation now. */
+        wrk_quota_drop(q, ptr);
+        if (wrk_quota_note(q, ptr, m->slice, m->ctx_index, m->charge) < 0) {
+            WRK_CALL(w, cuMemFree_v2, ptr);
+            r = CUDA_ERROR_OUT_OF_MEMORY;
+        }
+    }
+    if (r != CUDA_SUCCESS)
+        wrk_quota_give(q, m->slice, m->charge);
+    answer[0] = ptr;
+    answer[1] = pitch;
+    return r;
+}
+
+/* Frees that wait for the card, see below. */
+static pthread_mutex_t frees_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t frees_done = PTHREAD_COND_INITIALIZER;
+static unsigned frees_pending;
+
+static bool
+frees_are_pending(void)
+{
+    bool some;
+
+    pthread_mutex_lock(&frees_lock);
+    some = frees_pending > 0;
+    pthread_mutex_unlock(&frees_lock);
+    return some;
+}
+
+struct alloc_job {
+    struct wrk_job job;
+    struct mem_want want;
+    uint32_t size; /* of the answer */
+};
+
+static void
+alloc_job_run(struct wrk *w, struct wrk_job *job)
+{
+    struct alloc_job *alloc = container_of(job, struct alloc_job, job);
+    uint64_t answer[2] = {0};
+    CUresult r;
+
+    pthread_mutex_lock(&frees_lock);
+    while (frees_pending)
+        pthread_cond_wait(&frees_done, &frees_lock);
+    pthread_mutex_unlock(&frees_lock);
+    r = mem_try(w, &alloc->want, answer);
+    wrk_answer(w, &job->req, r, answer, r == CUDA_SUCCESS ? alloc->size : 0);
+    free(alloc);
+}
+
+/* Out of memory while frees of this client wait for the card: the call waits for
+ * them, as it would have if they had been waited for. */
+static CUresult
+mem_alloc(struct wrk *w, struct wrk_reply *rep, struct mem_want *m)
+{
+    struct alloc_job *alloc;
+    uint64_t answer[2] = {0};
+    CUresult r;
+
+    if (!wrk_ctx_current(w))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    m->ctx_index = w->ctx_index;
+    m->slice = wrk_ctx_slice(w, w->ctx_index);
+    r = mem_try(w, m, answer);
+    memcpy(rep->body, answer, rep->size);
+    if (r != CUDA_ERROR_OUT_OF_MEMORY || !(rep->req->flags & WIRE_F_REPLY) ||
+        !frees_are_pending())
+        return r;
+    alloc = malloc(sizeof(*alloc));
+    if (!alloc)
+        return r;
+    *alloc = (struct alloc_job){
+        .job.run = alloc_job_run, .want = *m, .size = rep->size};
+    if (!wrk_wait_job(w, rep, &alloc->job))
+        free(alloc);
+    return CUDA_SUCCESS;
 }
 
 CUresult
 h_cuMemAlloc_v2(struct wrk *w, const struct wire_args_cuMemAlloc_v2 *a,
                 struct wrk_reply *rep)
 {
-    struct wire_cuMemAlloc_v2_rep *body = rep->body;
-    CUdeviceptr ptr = 0;
-    uint32_t slice;
-    CUresult r;
-
-    if (!current_slice(w, &slice))
-        return CUDA_ERROR_INVALID_CONTEXT;
-    if (!wrk_quota_take(w->priv->quota, slice, a->bytesize))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    r = WRK_CALL(w, cuMemAlloc_v2, &ptr, a->bytesize);
-    if (r == CUDA_SUCCESS)
-        r = mem_note(w, ptr, slice, a->bytesize);
-    else
-        wrk_quota_give(w->priv->quota, slice, a->bytesize);
-    body->dptr = ptr;
-    return r;
+    return mem_alloc(w, rep,
+                     &(struct mem_want){.kind = MEM_PLAIN,
+                                        .charge = a->bytesize,
+                                        .size = a->bytesize});
 }
 
 CUresult
 h_cuMemAllocManaged(struct wrk *w, const struct wire_args_cuMemAllocManaged *a,
                     struct wrk_reply *rep)
 {
-    struct wire_cuMemAllocManaged_rep *body = rep->body;
-    CUdeviceptr ptr = 0;
-    uint32_t slice;
-    CUresult r;
-
-    if (!current_slice(w, &slice))
-        return CUDA_ERROR_INVALID_CONTEXT;
-    if (!wrk_quota_take(w->priv->quota, slice, a->bytesize))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    r = WRK_CALL(w, cuMemAllocManaged, &ptr, a->bytesize, a->flags);
-    if (r == CUDA_SUCCESS)
-        r = mem_note(w, ptr, slice, a->bytesize);
-    else
-        wrk_quota_give(w->priv->quota, slice, a->bytesize);
-    body->dptr = ptr;
-    return r;
+    return mem_alloc(w, rep,
+                     &(struct mem_want){.kind = MEM_MANAGED,
+                                        .charge = a->bytesize,
+                                        .size = a->bytesize,
+                                        .flags = a->flags});
 }
 
 /* What is asked for is rows of a width; the padding is the driver's choice and
@@ -89,40 +180,141 @@ CUresult
 h_cuMemAllocPitch_v2(struct wrk *w, const struct wire_args_cuMemAllocPitch_v2 *a,
                      struct wrk_reply *rep)
 {
-    struct wire_cuMemAllocPitch_v2_rep *body = rep->body;
-    CUdeviceptr ptr = 0;
-    size_t pitch = 0;
     uint64_t bytes;
-    uint32_t slice;
-    CUresult r;
 
-    if (!current_slice(w, &slice))
-        return CUDA_ERROR_INVALID_CONTEXT;
-    if (!gp_mul_ok((uint64_t)a->WidthInBytes, (uint64_t)a->Height, &bytes) ||
-        !wrk_quota_take(w->priv->quota, slice, bytes))
+    if (!gp_mul_ok((uint64_t)a->WidthInBytes, (uint64_t)a->Height, &bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    r = WRK_CALL(w, cuMemAllocPitch_v2, &ptr, &pitch, a->WidthInBytes, a->Height,
-                 a->ElementSizeBytes);
+    return mem_alloc(w, rep,
+                     &(struct mem_want){.kind = MEM_PITCH,
+                                        .charge = bytes,
+                                        .width = a->WidthInBytes,
+                                        .height = a->Height,
+                                        .element = a->ElementSizeBytes});
+}
+
+CUresult
+h_cuMemAllocAsync(struct wrk *w, const struct wire_args_cuMemAllocAsync *a,
+                  struct wrk_reply *rep)
+{
+    return mem_alloc(w, rep,
+                     &(struct mem_want){.kind = MEM_ASYNC,
+                                        .charge = a->bytesize,
+                                        .size = a->bytesize,
+                                        .stream = a->hStream});
+}
+
+CUresult
+h_cuMemAllocFromPoolAsync(struct wrk *w, const struct wire_args_cuMemAllocFromPoolAsync *a,
+                          struct wrk_reply *rep)
+{
+    return mem_alloc(w, rep,
+                     &(struct mem_want){.kind = MEM_POOL,
+                                        .charge = a->bytesize,
+                                        .size = a->bytesize,
+                                        .pool = a->pool,
+                                        .stream = a->hStream});
+}
+
+/* --- freeing ---------------------------------------------------------------------------- */
+
+/*
+ * A driver waits for the context before it frees, and what it waits for may wait for
+ * a frame that the reader has not read.  So a free of a busy context is done by a
+ * waiter thread; the bytes are given back when it is done.
+ */
+struct free_job {
+    struct wrk_job job;
+    CUdeviceptr ptr;
+    struct wrk_quota_held held;
+    unsigned epoch; /* of contexts: a later one may have taken the memory with it */
+};
+
+/* The driver has (or has not) freed it: so does the book. */
+static void
+mem_freed(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held, CUresult r)
+{
     if (r == CUDA_SUCCESS)
-        r = mem_note(w, ptr, slice, bytes);
-    else
-        wrk_quota_give(w->priv->quota, slice, bytes);
-    body->dptr = ptr;
-    body->pPitch = pitch;
+        wrk_quota_give(w->priv->quota, held->slice, held->bytes);
+    else if (wrk_quota_note(w->priv->quota, ptr, held->slice, held->ctx, held->bytes) < 0)
+        gp_log_error("quota", "%llu bytes are lost to the session's account",
+                     (unsigned long long)held->bytes);
+}
+
+static CUresult
+mem_free(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held)
+{
+    CUresult r = WRK_CALL(w, cuMemFree_v2, ptr);
+
+    mem_freed(w, ptr, held, r);
     return r;
+}
+
+static void
+free_job_run(struct wrk *w, struct wrk_job *job)
+{
+    struct free_job *f = container_of(job, struct free_job, job);
+    CUresult r = WRK_CALL(w, cuMemFree_v2, f->ptr);
+
+    if (r != CUDA_SUCCESS && wrk_ctx_epoch() != f->epoch) {
+        wrk_quota_give(w->priv->quota, f->held.slice, f->held.bytes);
+        r = CUDA_SUCCESS;
+    } else {
+        mem_freed(w, f->ptr, &f->held, r);
+    }
+    pthread_mutex_lock(&frees_lock);
+    frees_pending--;
+    pthread_cond_broadcast(&frees_done);
+    pthread_mutex_unlock(&frees_lock);
+    if (job->req.flags & WIRE_F_REPLY)
+        wrk_answer(w, &job->req, r, NULL, 0);
+    else if (r != CUDA_SUCCESS)
+        wrk_defer(w, &job->req, r);
+    free(f);
+}
+
+static CUresult
+free_later(struct wrk *w, struct wrk_reply *rep, CUdeviceptr ptr,
+           const struct wrk_quota_held *held)
+{
+    struct free_job *f = malloc(sizeof(*f));
+
+    if (!f)
+        return mem_free(w, ptr, held);
+    *f = (struct free_job){.job.run = free_job_run, .ptr = ptr, .held = *held, .epoch = wrk_ctx_epoch()};
+    pthread_mutex_lock(&frees_lock);
+    frees_pending++;
+    pthread_mutex_unlock(&frees_lock);
+    if (!wrk_wait_job(w, rep, &f->job))
+        free(f); /* the attachment ends */
+    return CUDA_SUCCESS;
 }
 
 CUresult
 h_cuMemFree_v2(struct wrk *w, const struct wire_args_cuMemFree_v2 *a,
                struct wrk_reply *rep)
 {
-    CUresult r = WRK_CALL(w, cuMemFree_v2, a->dptr);
+    struct wrk_quota_held held;
+
+    if (!wrk_quota_detach(w->priv->quota, a->dptr, &held))
+        return WRK_CALL(w, cuMemFree_v2, a->dptr);
+    if (wrk_wait_idle(w, NULL) == CUDA_ERROR_NOT_READY)
+        return free_later(w, rep, a->dptr, &held);
+    return mem_free(w, a->dptr, &held);
+}
+
+CUresult
+h_cuMemFreeAsync(struct wrk *w, const struct wire_args_cuMemFreeAsync *a,
+                 struct wrk_reply *rep)
+{
+    CUresult r = WRK_CALL(w, cuMemFreeAsync, a->dptr, a->hStream);
 
     (void)rep;
     if (r == CUDA_SUCCESS)
         wrk_quota_drop(w->priv->quota, a->dptr);
     return r;
 }
+
+/* --- asking ------------------------------------------------------------------------------- */
 
 CUresult
 h_cuMemGetInfo_v2(struct wrk *w, const struct wire_args_cuMemGetInfo_v2 *a,
@@ -138,8 +330,9 @@ h_cuMemGetInfo_v2(struct wrk *w, const struct wire_args_cuMemGetInfo_v2 *a,
     (void)a;
     if (r != CUDA_SUCCESS)
         return r;
-    if (!current_slice(w, &slice))
+    if (!wrk_ctx_current(w))
         return CUDA_ERROR_INVALID_CONTEXT;
+    slice = wrk_ctx_slice(w, w->ctx_index);
     limit = wrk_quota_limit(w->priv->quota, slice);
     used = wrk_quota_used(w->priv->quota, slice);
     body->total = limit;
@@ -167,64 +360,6 @@ h_cuPointerGetAttribute(struct wrk *w, const struct wire_args_cuPointerGetAttrib
         data[0] = wrk_handle_name(w, WIRE_KIND_MEMPOOL, (void *)(uintptr_t)data[0]);
     body->data = data[0];
     return CUDA_SUCCESS;
-}
-
-/* --- in stream order ------------------------------------------------------------- */
-
-CUresult
-h_cuMemAllocAsync(struct wrk *w, const struct wire_args_cuMemAllocAsync *a,
-                  struct wrk_reply *rep)
-{
-    struct wire_cuMemAllocAsync_rep *body = rep->body;
-    CUdeviceptr ptr = 0;
-    uint32_t slice;
-    CUresult r;
-
-    if (!current_slice(w, &slice))
-        return CUDA_ERROR_INVALID_CONTEXT;
-    if (!wrk_quota_take(w->priv->quota, slice, a->bytesize))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    r = WRK_CALL(w, cuMemAllocAsync, &ptr, a->bytesize, a->hStream);
-    if (r == CUDA_SUCCESS)
-        r = mem_note(w, ptr, slice, a->bytesize);
-    else
-        wrk_quota_give(w->priv->quota, slice, a->bytesize);
-    body->dptr = ptr;
-    return r;
-}
-
-CUresult
-h_cuMemAllocFromPoolAsync(struct wrk *w, const struct wire_args_cuMemAllocFromPoolAsync *a,
-                          struct wrk_reply *rep)
-{
-    struct wire_cuMemAllocFromPoolAsync_rep *body = rep->body;
-    CUdeviceptr ptr = 0;
-    uint32_t slice;
-    CUresult r;
-
-    if (!current_slice(w, &slice))
-        return CUDA_ERROR_INVALID_CONTEXT;
-    if (!wrk_quota_take(w->priv->quota, slice, a->bytesize))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    r = WRK_CALL(w, cuMemAllocFromPoolAsync, &ptr, a->bytesize, a->pool, a->hStream);
-    if (r == CUDA_SUCCESS)
-        r = mem_note(w, ptr, slice, a->bytesize);
-    else
-        wrk_quota_give(w->priv->quota, slice, a->bytesize);
-    body->dptr = ptr;
-    return r;
-}
-
-CUresult
-h_cuMemFreeAsync(struct wrk *w, const struct wire_args_cuMemFreeAsync *a,
-                 struct wrk_reply *rep)
-{
-    CUresult r = WRK_CALL(w, cuMemFreeAsync, a->dptr, a->hStream);
-
-    (void)rep;
-    if (r == CUDA_SUCCESS)
-        wrk_quota_drop(w->priv->quota, a->dptr);
-    return r;
 }
 
 /* --- physical memory without an address ------------------------------------------- */

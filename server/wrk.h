@@ -40,7 +40,8 @@ struct wrk_priv {
     struct wrk_hosts *hosts;
     struct xport_conn *conn;
     _Atomic uint32_t seq;   /* of the last frame; written by the reader */
-    atomic_bool in_frame; /* the reader is executing it */
+    atomic_bool waiting;      /* the reader sleeps until a frame comes */
+    _Atomic uint32_t drained; /* times that the reader had nothing to execute */
     bool unflushed;       /* the reader has committed answers */
     const char *bad;      /* why the attachment ends, or NULL */
     atomic_bool stopping; /* any thread */

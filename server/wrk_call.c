@@ -18,12 +18,11 @@
 CUresult
 wrk_call_enter(struct wrk *w, const struct wire_req *req, unsigned flags)
 {
-    CUresult r = w->deferred;
+    CUresult r = atomic_load_explicit(&w->deferred, memory_order_relaxed);
 
     if (unlikely(r != CUDA_SUCCESS) && (req->flags & WIRE_F_REPLY) &&
         !(flags & WRK_CALL_ALWAYS)) {
-        w->deferred = CUDA_SUCCESS;
-        return r;
+        return atomic_exchange(&w->deferred, CUDA_SUCCESS);
     }
     if (likely(req->ctx == w->ctx_index) || (flags & WRK_CALL_NO_CTX))
         return CUDA_SUCCESS;
@@ -36,12 +35,20 @@ wrk_call_leave(struct wrk *w, const struct wire_req *req, CUresult result)
     if (req->flags & WIRE_F_REPLY) {
         if (wrk_reply_reserve(w, req, 0))
             wrk_reply_send(w, req, result);
-    } else if (unlikely(result != CUDA_SUCCESS) && w->deferred == CUDA_SUCCESS) {
+    } else if (unlikely(result != CUDA_SUCCESS)) {
+        wrk_defer(w, req, result);
+    }
+}
+
+void
+wrk_defer(struct wrk *w, const struct wire_req *req, CUresult result)
+{
+    CUresult none = CUDA_SUCCESS;
+
+    if (atomic_compare_exchange_strong(&w->deferred, &none, result))
         gp_log_debug("call", "call 0x%04x (frame %u) failed with %d, kept for the next "
                              "call that is answered",
                      req->call, req->seq, (int)result);
-        w->deferred = result;
-    }
 }
 
 bool

@@ -29,6 +29,7 @@
 #include "wire_format.h"
 #include "wrk_handle.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,7 +40,7 @@ struct wrk_priv;
 struct wrk {
     const struct drv *drv;
     uint32_t ctx_index; /* context current on the reader thread, 0 = none */
-    CUresult deferred;  /* first failing result of the calls without reply */
+    _Atomic(CUresult) deferred; /* first failing result of calls without reply */
     struct wrk_handles handles;
     struct wrk_priv *priv; /* everything else: wrk.h */
 };
@@ -64,6 +65,9 @@ CUresult wrk_call_enter(struct wrk *w, const struct wire_req *req, unsigned flag
 /* End a call that has no outputs, or whose result is an error: answers with
  * the bare result if the frame wants a reply, else keeps the first error. */
 void wrk_call_leave(struct wrk *w, const struct wire_req *req, CUresult result);
+
+/* Keep the first error of calls without reply; any thread. */
+void wrk_defer(struct wrk *w, const struct wire_req *req, CUresult result);
 
 /* Fields of a call, checked: end the attachment and say why.  @why is a static
  * string ("count past its cap").  Returns false, for `return wrk_frame_bad()`. */

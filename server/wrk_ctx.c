@@ -95,6 +95,12 @@ wrk_ctx_gone(struct wrk *w, uint64_t id)
     }
 }
 
+unsigned
+wrk_ctx_epoch(void)
+{
+    return atomic_load(&contexts_gone);
+}
+
 void
 wrk_ctx_enter(struct wrk *w, CUcontext ctx)
 {

@@ -31,6 +31,9 @@ void wrk_ctx_put(struct wrk *w, uint64_t id, CUcontext ctx, CUdevice device);
  * its memory. */
 void wrk_ctx_gone(struct wrk *w, uint64_t id);
 
+/* Counts contexts that have died; any thread. */
+unsigned wrk_ctx_epoch(void);
+
 /* On a waiter thread: make @ctx current there unless it is already. */
 void wrk_ctx_enter(struct wrk *w, CUcontext ctx);
 

@@ -30,13 +30,23 @@ static int
 next_frame(struct wrk *w, const void **frame, uint32_t *size)
 {
     struct xport_conn *conn = w->priv->conn;
+    int r;
 
     /* Answers leave when there is nothing else to execute at once. */
     if (!xport_buffered(conn)) {
+        atomic_store_explicit(&w->priv->drained,
+                              atomic_load_explicit(&w->priv->drained,
+                                                   memory_order_relaxed) + 1,
+                              memory_order_relaxed);
         wrk_flush(w);
         wrk_governor_idle(w);
     }
-    return xport_recv(conn, frame, size, wrk_wait_pending(w) ? 0 : GP_FOREVER);
+    if (wrk_wait_pending(w))
+        return xport_recv(conn, frame, size, 0);
+    atomic_store_explicit(&w->priv->waiting, true, memory_order_relaxed);
+    r = xport_recv(conn, frame, size, GP_FOREVER);
+    atomic_store_explicit(&w->priv->waiting, false, memory_order_relaxed);
+    return r;
 }
 
 static int
@@ -66,11 +76,9 @@ wrk_loop_run(struct wrk *w)
         }
         if (r < 0)
             return loop_end(w, r);
-        atomic_store_explicit(&w->priv->in_frame, true, memory_order_relaxed);
         if (!frame_ok(w, frame, size) || !wrk_dispatch(w, frame, size) || w->priv->bad) {
             wrk_flush(w);
             return -EPROTO;
         }
-        atomic_store_explicit(&w->priv->in_frame, false, memory_order_relaxed);
     }
 }

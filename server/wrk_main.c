@@ -42,7 +42,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-/* How often to see whether the reader moves: while it is in a frame, and else. */
+/* How often to see whether the reader moves: while it has work, and else. */
 #define WATCH_BUSY_MS 120
 #define WATCH_IDLE_MS 300
 
@@ -118,21 +118,25 @@ start_objects(struct wrk *w, struct gp_err *err)
     return wrk_governor_new(w, &p->governor, err);
 }
 
-/* The reader sits in one frame for long: the driver's queue is full, or a stream holds
- * all slots.  It does not read, so the end of the client may stand behind what fills
- * the socket, where nobody sees it.  A word to the client brings it out: a dead one's
- * kernel answers it by resetting the connection, which the supervisor notices. */
+/* The reader has been behind for a while: the driver's queue is full, a stream holds
+ * all slots, the governor lets little through.  The end of the client may then stand
+ * behind what fills the socket, where nobody sees it.  A word to the client brings it
+ * out: a dead one's kernel answers by resetting the connection, which the supervisor
+ * notices. */
 static bool
-watch_reader(struct wrk *w, uint32_t *last)
+watch_reader(struct wrk *w, uint32_t *last_seq, uint32_t *last_drained)
 {
     uint32_t seq = atomic_load(&w->priv->seq);
-    bool stuck = atomic_load(&w->priv->in_frame) && seq == *last;
+    uint32_t drained = atomic_load(&w->priv->drained);
     struct wire_event_credit credit = {.done_seq = seq - 1};
+    bool idle = seq == *last_seq && atomic_load(&w->priv->waiting);
+    bool behind = drained == *last_drained && !idle;
 
-    if (stuck)
+    if (behind)
         wrk_event(w, WIRE_EVENT_CREDIT, &credit, sizeof(credit), NULL, 0);
-    *last = seq;
-    return stuck || atomic_load(&w->priv->in_frame);
+    *last_seq = seq;
+    *last_drained = drained;
+    return !idle;
 }
 
 static void
@@ -140,14 +144,15 @@ wait_for_sigterm(struct wrk *w)
 {
     struct timespec busy = {.tv_nsec = WATCH_BUSY_MS * 1000000L};
     struct timespec idle = {.tv_nsec = WATCH_IDLE_MS * 1000000L};
+    uint32_t seq = 0;
+    uint32_t drained = 0;
     bool active = false;
-    uint32_t last = 0;
     sigset_t set;
 
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     while (sigtimedwait(&set, NULL, active ? &busy : &idle) != SIGTERM)
-        active = watch_reader(w, &last);
+        active = watch_reader(w, &seq, &drained);
 }
 
 /* SIGTERM: the supervisor ends this attachment.  The reader may be anywhere, the

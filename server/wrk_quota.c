@@ -4,6 +4,7 @@
 #include "wrk_segment.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #define FIRST_CAP 256u
@@ -18,6 +19,7 @@ struct quota_entry {
 struct wrk_quota {
     struct wrk_segment *seg;
     struct wrk_seat *seat;
+    pthread_mutex_t lock;        /* of what follows */
     struct quota_entry *entries; /* open addressing, linear probing */
     uint32_t cap;                /* power of two */
     uint32_t count;
@@ -100,6 +102,7 @@ wrk_quota_new(struct wrk_segment *seg, uint32_t seat, struct wrk_quota **ret)
     q->cap = FIRST_CAP;
     q->seg = seg;
     q->seat = &seg->seats[seat];
+    pthread_mutex_init(&q->lock, NULL);
     *ret = TAKE_PTR(q);
     return 0;
 }
@@ -109,6 +112,7 @@ wrk_quota_free(struct wrk_quota *q)
 {
     if (!q)
         return;
+    pthread_mutex_destroy(&q->lock);
     free(q->entries);
     free(q);
 }
@@ -145,16 +149,13 @@ wrk_quota_give(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
     atomic_fetch_sub_explicit(&q->seat->used[slice], bytes, memory_order_relaxed);
 }
 
-int
-wrk_quota_note(struct wrk_quota *q, uint64_t key, uint32_t slice, uint32_t ctx,
-               uint64_t bytes)
+static int
+note_locked(struct wrk_quota *q, uint64_t key, uint32_t slice, uint32_t ctx,
+            uint64_t bytes)
 {
     struct quota_entry *e;
-    int r;
+    int r = entries_grow(q);
 
-    if (!key)
-        return -EINVAL;
-    r = entries_grow(q);
     if (r < 0)
         return r;
     e = entry_probe(q, key);
@@ -165,21 +166,54 @@ wrk_quota_note(struct wrk_quota *q, uint64_t key, uint32_t slice, uint32_t ctx,
     return 0;
 }
 
+int
+wrk_quota_note(struct wrk_quota *q, uint64_t key, uint32_t slice, uint32_t ctx,
+               uint64_t bytes)
+{
+    int r;
+
+    if (!key)
+        return -EINVAL;
+    pthread_mutex_lock(&q->lock);
+    r = note_locked(q, key, slice, ctx, bytes);
+    pthread_mutex_unlock(&q->lock);
+    return r;
+}
+
+bool
+wrk_quota_detach(struct wrk_quota *q, uint64_t key, struct wrk_quota_held *ret)
+{
+    struct quota_entry *e;
+    bool known;
+
+    if (!key)
+        return false;
+    pthread_mutex_lock(&q->lock);
+    e = entry_probe(q, key);
+    known = e->key != 0;
+    if (known) {
+        *ret = (struct wrk_quota_held){e->bytes, e->slice, e->ctx};
+        entry_remove(q, e);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return known;
+}
+
 bool
 wrk_quota_drop(struct wrk_quota *q, uint64_t key)
 {
-    struct quota_entry *e = entry_probe(q, key);
+    struct wrk_quota_held held;
 
-    if (!key || !e->key)
+    if (!wrk_quota_detach(q, key, &held))
         return false;
-    wrk_quota_give(q, e->slice, e->bytes);
-    entry_remove(q, e);
+    wrk_quota_give(q, held.slice, held.bytes);
     return true;
 }
 
 void
 wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx)
 {
+    pthread_mutex_lock(&q->lock);
     for (uint32_t i = 0; i < q->cap;) {
         struct quota_entry *e = &q->entries[i];
 
@@ -191,17 +225,22 @@ wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx)
             i++;
         }
     }
+    pthread_mutex_unlock(&q->lock);
 }
 
 bool
-wrk_quota_find(const struct wrk_quota *q, uint64_t key, uint64_t *ret_bytes)
+wrk_quota_find(struct wrk_quota *q, uint64_t key, uint64_t *ret_bytes)
 {
-    const struct quota_entry *e = entry_probe(q, key);
+    const struct quota_entry *e;
+    bool known;
 
-    if (!key || !e->key)
-        return false;
-    *ret_bytes = e->bytes;
-    return true;
+    pthread_mutex_lock(&q->lock);
+    e = entry_probe(q, key);
+    known = key && e->key;
+    if (known)
+        *ret_bytes = e->bytes;
+    pthread_mutex_unlock(&q->lock);
+    return known;
 }
 
 uint64_t

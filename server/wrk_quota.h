@@ -5,7 +5,7 @@
  * take() is asked before the driver sees an allocating call and counts the bytes
  * that the application asked for, to the byte, over all processes of the
  * session.  note()/drop() remember which address or object holds how many, so
- * that a free gives back exactly what was taken.  Reader thread only.
+ * that a free gives back exactly what was taken.  Any thread.
  *
  * It is not the card's memory: whether the card really has the bytes, the driver
  * says.
@@ -36,11 +36,20 @@ int wrk_quota_note(struct wrk_quota *q, uint64_t key, uint32_t slice, uint32_t c
                    uint64_t bytes);
 /* Forget @key and give its bytes back; false when it is not known. */
 bool wrk_quota_drop(struct wrk_quota *q, uint64_t key);
+/* Forget @key, but keep its bytes taken: a free has begun.  The caller gives them back,
+ * or notes them again.  False when it is not known. */
+struct wrk_quota_held {
+    uint64_t bytes;
+    uint32_t slice;
+    uint32_t ctx;
+};
+bool wrk_quota_detach(struct wrk_quota *q, uint64_t key, struct wrk_quota_held *ret);
+
 /* The context died with all it held. */
 void wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx);
 
 /* Which bytes a key was noted with; false when it is not known. */
-bool wrk_quota_find(const struct wrk_quota *q, uint64_t key, uint64_t *ret_bytes);
+bool wrk_quota_find(struct wrk_quota *q, uint64_t key, uint64_t *ret_bytes);
 
 uint64_t wrk_quota_limit(const struct wrk_quota *q, uint32_t slice);
 uint64_t wrk_quota_used(const struct wrk_quota *q, uint32_t slice); /* whole session */
