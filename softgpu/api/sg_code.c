@@ -6,6 +6,7 @@
 
 #include "sg_core.h"
 #include "sg_dev.h"
+#include "sg_link.h"
 
 #include "gp_err.h"
 #include "gp_image.h"
@@ -75,6 +76,18 @@ sg_code_compile(const struct sg_dev *dev, struct ptx_module *ast,
     return CUDA_SUCCESS;
 }
 
+static int
+parse_image(const void *image, size_t len, unsigned sm, struct ptx_module **ret_ast,
+            struct gp_err *err)
+{
+    struct gp_image info;
+
+    if (gp_image_measure(image, len, &info, NULL) == 0 && info.kind == GP_IMAGE_PTX &&
+        sg_link_is_image(info.data, info.len))
+        return sg_link_parse(info.data, info.len, ret_ast, err);
+    return sg_image_parse(image, len, sm, ret_ast, err);
+}
+
 CUresult
 sg_code_load(const struct sg_dev *dev, const void *image, size_t len,
              struct sg_code **ret_code, struct gp_err *err)
@@ -84,7 +97,7 @@ sg_code_load(const struct sg_dev *dev, const void *image, size_t len,
     CUresult rc;
     int r;
 
-    r = sg_image_parse(image, len, sm, &ast, err);
+    r = parse_image(image, len, sm, &ast, err);
     if (r < 0)
         rc = load_error(r, image, len);
     else

@@ -8,6 +8,7 @@
  */
 #include "sg_ctx.h"
 
+#include "sg_array.h"
 #include "sg_core.h"
 #include "sg_dev.h"
 #include "sg_event.h"
@@ -226,6 +227,7 @@ sg_ctx_destroy(struct sg_ctx *ctx)
     while (ctx->streams)
         sg_stream_destroy(ctx->streams);
     ctx->legacy = NULL;
+    sg_array_detach_ctx(ctx);
     sg_mem_detach_ctx(ctx);
     sg_output_free(ctx->output);
     ctx->output = NULL;

@@ -55,6 +55,28 @@ sg_event_record(struct sg_event *event, struct sg_stream *stream)
 }
 
 CUresult
+sg_event_record_all(struct sg_event *event, struct sg_ctx *ctx, uint64_t green)
+{
+    struct sg_op *op = calloc(1, sizeof(*op));
+    int r = 0;
+
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    sg_op_init(op, &record_class, ctx);
+    for (struct sg_stream *s = ctx->streams; s && r == 0; s = s->next)
+        if (!green || s->green == green)
+            r = sg_op_after(op, s->last);
+    if (r < 0) {
+        sg_op_unref(op);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    sg_op_submit(op);
+    sg_op_unref(event->record);
+    event->record = op;
+    return CUDA_SUCCESS;
+}
+
+CUresult
 sg_event_wait(struct sg_stream *stream, struct sg_event *event)
 {
     struct sg_op *op;

@@ -94,7 +94,7 @@ sg_mem_holds(uint64_t addr, uint64_t len)
         struct sg_alloc *alloc = sg_mem_find(addr);
         uint64_t here;
 
-        if (!alloc)
+        if (!alloc || (alloc->kind == SG_MEM_MAPPED && !alloc->access))
             return false;
         here = alloc->base + alloc->size - addr;
         if (len <= here)
@@ -189,8 +189,11 @@ hide_everywhere(uint64_t base)
 CUresult
 sg_mem_reshow(struct sg_alloc *alloc)
 {
-    hide_everywhere(alloc->base);
-    return show_everywhere(alloc);
+    uint64_t base = alloc->base;
+
+    hide_everywhere(base); /* drops the lock */
+    alloc = sg_mem_find(base);
+    return alloc ? show_everywhere(alloc) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult

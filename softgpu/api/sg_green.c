@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Green contexts: a part of the primary context's multiprocessors.
+ *
+ * A resource says how many multiprocessors, and in its internal bytes which: the
+ * first of them.  A green context is a handle to such a part; the context made
+ * from it is the device's primary one, and its streams run on the part only.
+ */
+#include "sg_core.h"
+#include "sg_ctx.h"
+#include "sg_dev.h"
+#include "sg_event.h"
+#include "sg_handle.h"
+#include "sg_stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    RESOURCE_MAGIC = 0x53674d75,
+    MAX_RESOURCES = 64,
+};
+
+/* In CUdevResource's internal bytes. */
+struct part {
+    uint32_t magic;
+    int32_t device;
+    uint32_t first;
+};
+
+struct desc {
+    uint64_t handle;
+    int device;
+    unsigned first, count;
+};
+
+struct green {
+    uint64_t handle;
+    struct sg_dev *dev;
+    uint64_t ctx; /* handle of the primary context it holds */
+    unsigned first, count;
+    uint64_t id;
+};
+
+static void
+make_resource(CUdevResource *res, int device, unsigned first, unsigned count)
+{
+    struct part part = {RESOURCE_MAGIC, device, first};
+
+    memset(res, 0, sizeof(*res));
+    res->type = CU_DEV_RESOURCE_TYPE_SM;
+    res->sm.smCount = count;
+    res->sm.minSmPartitionSize = 1;
+    res->sm.smCoscheduledAlignment = 1;
+    memcpy(res->_internal_padding, &part, sizeof(part));
+}
+
+static CUresult
+read_resource(const CUdevResource *res, struct part *ret_part)
+{
+    const struct sg_dev *dev;
+
+    memcpy(ret_part, res->_internal_padding, sizeof(*ret_part));
+    if (res->type != CU_DEV_RESOURCE_TYPE_SM)
+        return CUDA_ERROR_INVALID_RESOURCE_TYPE;
+    dev = sg_dev_get(ret_part->device);
+    if (ret_part->magic != RESOURCE_MAGIC || !dev || !res->sm.smCount ||
+        ret_part->first >= dev->sms || res->sm.smCount > dev->sms - ret_part->first)
+        return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+    return CUDA_SUCCESS;
+}
+
+SG_CALL(cuDeviceGetDevResource, CUdevice device, CUdevResource *resource,
+        CUdevResourceType type)
+{
+    struct sg_dev *dev;
+    CUresult rc = sg_enter_init();
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    dev = sg_dev_get(device);
+    if (!dev)
+        return sg_leave(CUDA_ERROR_INVALID_DEVICE);
+    if (!resource)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    if (type != CU_DEV_RESOURCE_TYPE_SM)
+        return sg_leave(CUDA_ERROR_INVALID_RESOURCE_TYPE);
+    make_resource(resource, device, 0, dev->sms);
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuCtxGetDevResource, CUcontext hCtx, CUdevResource *resource,
+        CUdevResourceType type)
+{
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter_init();
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    ctx = SG_OBJ(sg_ctx, SG_KIND_CTX, hCtx);
+    if (!ctx)
+        return sg_leave(CUDA_ERROR_INVALID_CONTEXT);
+    if (!resource)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    if (type != CU_DEV_RESOURCE_TYPE_SM)
+        return sg_leave(CUDA_ERROR_INVALID_RESOURCE_TYPE);
+    make_resource(resource, ctx->dev->ordinal, ctx->sm_first, ctx->n_sms);
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuDevSmResourceSplitByCount, CUdevResource *result, unsigned int *nbGroups,
+        const CUdevResource *input, CUdevResource *remaining, unsigned int useFlags,
+        unsigned int minCount)
+{
+    struct part part;
+    unsigned groups;
+    CUresult rc = sg_enter_init();
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!nbGroups || !input ||
+        useFlags & ~(unsigned)(CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING |
+                               CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE))
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    rc = read_resource(input, &part);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
+    minCount = gp_max(minCount, 1u);
+    groups = input->sm.smCount / minCount;
+    if (!result) {
+        *nbGroups = groups;
+        return sg_leave(CUDA_SUCCESS);
+    }
+    groups = gp_min(groups, *nbGroups);
+    if (!groups)
+        return sg_leave(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+    for (unsigned i = 0; i < groups; i++)
+        make_resource(&result[i], part.device, part.first + i * minCount, minCount);
+    if (remaining) {
+        make_resource(remaining, part.device, part.first + groups * minCount,
+                      input->sm.smCount - groups * minCount);
+        if (!remaining->sm.smCount)
+            remaining->type = CU_DEV_RESOURCE_TYPE_INVALID;
+    }
+    *nbGroups = groups;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+/* Descriptions are small and live as long as the process, as the interface has
+ * no call that ends one. */
+SG_CALL(cuDevResourceGenerateDesc, CUdevResourceDesc *phDesc, CUdevResource *resources,
+        unsigned int nbResources)
+{
+    struct part part, next;
+    struct desc *desc;
+    CUresult rc = sg_enter_init();
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!phDesc || !resources || !nbResources || nbResources > MAX_RESOURCES)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    rc = read_resource(&resources[0], &part);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
+    desc = calloc(1, sizeof(*desc));
+    if (!desc)
+        return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    desc->device = part.device;
+    desc->first = part.first;
+    desc->count = resources[0].sm.smCount;
+    for (unsigned i = 1; i < nbResources && rc == CUDA_SUCCESS; i++) {
+        rc = read_resource(&resources[i], &next);
+        if (rc == CUDA_SUCCESS && (next.device != desc->device ||
+                                   next.first != desc->first + desc->count))
+            rc = CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION; /* not one piece */
+        desc->count += resources[i].sm.smCount;
+    }
+    if (rc == CUDA_SUCCESS) {
+        desc->handle = sg_handle_new(SG_KIND_DESC, desc);
+        rc = desc->handle ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (rc != CUDA_SUCCESS)
+        free(desc);
+    else
+        *phDesc = (CUdevResourceDesc)(uintptr_t)desc->handle;
+    return sg_leave(rc);
+}
+
+SG_CALL(cuGreenCtxCreate, CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev,
+        unsigned int flags)
+{
+    static uint64_t last_id;
+    struct desc *d;
+    struct green *g;
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter_init();
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    d = SG_OBJ(desc, SG_KIND_DESC, desc);
+    if (!phCtx || !d || d->device != dev || flags != CU_GREEN_CTX_DEFAULT_STREAM)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    g = calloc(1, sizeof(*g));
+    if (!g)
+        return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    g->dev = sg_dev_get(dev);
+    g->first = d->first;
+    g->count = d->count;
+    g->handle = sg_handle_new(SG_KIND_GREEN, g);
+    rc = g->handle ? sg_primary_retain(g->dev, &ctx) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (rc != CUDA_SUCCESS) {
+        sg_handle_drop(g->handle);
+        free(g);
+        return sg_leave(rc);
+    }
+    g->ctx = ctx->handle;
+    g->id = ++last_id;
+    *phCtx = (CUgreenCtx)(uintptr_t)g->handle;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+static CUresult
+enter_green(CUgreenCtx handle, struct green **ret_green, struct sg_ctx **ret_ctx)
+{
+    CUresult rc = sg_enter_init();
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *ret_green = SG_OBJ(green, SG_KIND_GREEN, handle);
+    if (!*ret_green)
+        return sg_leave(CUDA_ERROR_INVALID_HANDLE);
+    *ret_ctx = sg_handle_get(SG_KIND_CTX, (*ret_green)->ctx);
+    return *ret_ctx ? CUDA_SUCCESS : sg_leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
+SG_CALL(cuGreenCtxDestroy, CUgreenCtx hCtx)
+{
+    CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev);
+    struct green *g;
+    CUresult rc = sg_enter_init();
+    CUdevice dev;
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    g = SG_OBJ(green, SG_KIND_GREEN, hCtx);
+    if (!g)
+        return sg_leave(CUDA_ERROR_INVALID_HANDLE);
+    sg_handle_drop(g->handle);
+    dev = g->dev->ordinal;
+    free(g);
+    sg_unlock();
+    return cuDevicePrimaryCtxRelease_v2(dev);
+}
+
+SG_CALL(cuCtxFromGreenCtx, CUcontext *pContext, CUgreenCtx hCtx)
+{
+    struct sg_ctx *ctx;
+    struct green *g;
+    CUresult rc = enter_green(hCtx, &g, &ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!pContext)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    *pContext = (CUcontext)(uintptr_t)ctx->handle;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGreenCtxGetDevResource, CUgreenCtx hCtx, CUdevResource *resource,
+        CUdevResourceType type)
+{
+    struct sg_ctx *ctx;
+    struct green *g;
+    CUresult rc = enter_green(hCtx, &g, &ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!resource)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    if (type != CU_DEV_RESOURCE_TYPE_SM)
+        return sg_leave(CUDA_ERROR_INVALID_RESOURCE_TYPE);
+    make_resource(resource, g->dev->ordinal, g->first, g->count);
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGreenCtxGetId, CUgreenCtx greenCtx, unsigned long long *greenCtxId)
+{
+    struct sg_ctx *ctx;
+    struct green *g;
+    CUresult rc = enter_green(greenCtx, &g, &ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!greenCtxId)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    *greenCtxId = g->id;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuGreenCtxStreamCreate, CUstream *phStream, CUgreenCtx greenCtx,
+        unsigned int flags, int priority)
+{
+    struct sg_stream *stream;
+    struct sg_ctx *ctx;
+    struct green *g;
+    CUresult rc = enter_green(greenCtx, &g, &ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!phStream || flags != CU_STREAM_NON_BLOCKING)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    rc = sg_stream_new(ctx, SG_STREAM_NORMAL, flags, gp_max(-5, gp_min(priority, 0)),
+                       &stream);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
+    stream->green = g->handle;
+    stream->sm_first = g->first;
+    stream->n_sms = g->count;
+    *phStream = (CUstream)(uintptr_t)stream->handle;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuStreamGetGreenCtx, CUstream hStream, CUgreenCtx *phCtx)
+{
+    struct sg_stream *stream;
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = sg_stream_get(ctx, hStream, &stream);
+    if (rc == CUDA_SUCCESS && !phCtx)
+        rc = CUDA_ERROR_INVALID_VALUE;
+    if (rc == CUDA_SUCCESS)
+        *phCtx = (CUgreenCtx)(uintptr_t)stream->green;
+    return sg_leave(rc);
+}
+
+/* Work of a green context is the work of its streams. */
+static CUresult
+over_streams(uint64_t ctx_handle, uint64_t green, CUevent hevent, bool record)
+{
+    struct sg_ctx *ctx = sg_handle_get(SG_KIND_CTX, ctx_handle);
+    struct sg_event *event = SG_OBJ(sg_event, SG_KIND_EVENT, hevent);
+    CUresult rc = CUDA_SUCCESS;
+
+    if (!ctx || !event)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (event->capture_id)
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (record)
+        return event->ctx == ctx ? sg_event_record_all(event, ctx, green)
+                                 : CUDA_ERROR_INVALID_HANDLE;
+    for (struct sg_stream *s = ctx->streams; s && rc == CUDA_SUCCESS; s = s->next)
+        if (!green || s->green == green)
+            rc = s->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                            : sg_event_wait(s, event);
+    return rc;
+}
+
+SG_CALL(cuGreenCtxRecordEvent, CUgreenCtx hCtx, CUevent hEvent)
+{
+    struct sg_ctx *ctx;
+    struct green *g;
+    CUresult rc = enter_green(hCtx, &g, &ctx);
+
+    return rc == CUDA_SUCCESS ? sg_leave(over_streams(g->ctx, g->handle, hEvent, true))
+                              : rc;
+}
+
+SG_CALL(cuGreenCtxWaitEvent, CUgreenCtx hCtx, CUevent hEvent)
+{
+    struct sg_ctx *ctx;
+    struct green *g;
+    CUresult rc = enter_green(hCtx, &g, &ctx);
+
+    return rc == CUDA_SUCCESS ? sg_leave(over_streams(g->ctx, g->handle, hEvent, false))
+                              : rc;
+}
+
+SG_CALL(cuCtxRecordEvent, CUcontext hCtx, CUevent hEvent)
+{
+    CUresult rc = sg_enter_init();
+
+    return rc == CUDA_SUCCESS ? sg_leave(over_streams((uintptr_t)hCtx, 0, hEvent, true))
+                              : rc;
+}
+
+SG_CALL(cuCtxWaitEvent, CUcontext hCtx, CUevent hEvent)
+{
+    CUresult rc = sg_enter_init();
+
+    return rc == CUDA_SUCCESS ? sg_leave(over_streams((uintptr_t)hCtx, 0, hEvent, false))
+                              : rc;
+}
