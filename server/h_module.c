@@ -11,15 +11,12 @@
 #include "wrk_args.h"
 #include "wrk_bulk.h"
 #include "wrk_image.h"
+#include "wrk_jit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LOG_MAX 32768u
 #define PARAMS_MAX 4096u
-/* Options whose value is a number that means the same everywhere; the others are
- * buffers (dealt with here) or addresses in the client. */
-#define OPTIONS_MAX 64u
 
 /* --- kernels -------------------------------------------------------------------- */
 
@@ -140,87 +137,10 @@ h_gp_func_info(struct wrk *w, const struct wire_args_gp_func_info *a,
 
 /* --- build options and logs ------------------------------------------------------- */
 
-struct jit {
-    CUjit_option options[OPTIONS_MAX];
-    void *values[OPTIONS_MAX];
-    unsigned n;
-    char *info_log, *error_log;
-    unsigned info_at, error_at, wall_at; /* index of the size or time value, or n */
-};
-
-static void
-jit_fini(struct jit *jit)
-{
-    free(jit->info_log);
-    free(jit->error_log);
-}
-
-static unsigned
-log_size(uint64_t asked)
-{
-    return (unsigned)gp_min(asked, (uint64_t)LOG_MAX);
-}
-
-/* Which value stands for which of our buffers; sizes come as the client has them. */
-static CUresult
-jit_option(struct jit *jit, CUjit_option option, uint64_t value)
-{
-    char **log = option == CU_JIT_INFO_LOG_BUFFER    ? &jit->info_log
-                 : option == CU_JIT_ERROR_LOG_BUFFER ? &jit->error_log
-                                                     : NULL;
-    void *v = (void *)(uintptr_t)value;
-
-    if (log) {
-        free(*log);
-        *log = calloc(1, LOG_MAX + 1);
-        if (!*log)
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        v = *log;
-    } else if (option == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES) {
-        jit->info_at = jit->n;
-        v = (void *)(uintptr_t)log_size(value);
-    } else if (option == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) {
-        jit->error_at = jit->n;
-        v = (void *)(uintptr_t)log_size(value);
-    } else if (option == CU_JIT_WALL_TIME) {
-        jit->wall_at = jit->n;
-    } else if (option == CU_JIT_GLOBAL_SYMBOL_NAMES ||
-               option == CU_JIT_GLOBAL_SYMBOL_ADDRESSES ||
-               option == CU_JIT_REFERENCED_KERNEL_NAMES ||
-               option == CU_JIT_REFERENCED_VARIABLE_NAMES) {
-        return CUDA_ERROR_NOT_SUPPORTED; /* pointers into the client */
-    }
-    jit->options[jit->n] = option;
-    jit->values[jit->n++] = v;
-    return CUDA_SUCCESS;
-}
-
-static CUresult
-jit_init(struct jit *jit, unsigned n, const CUjit_option *options,
-         const unsigned long long *values)
-{
-    CUresult r = CUDA_SUCCESS;
-
-    memset(jit, 0, sizeof(*jit));
-    jit->info_at = jit->error_at = jit->wall_at = OPTIONS_MAX;
-    if (n > OPTIONS_MAX || (n && (!options || !values)))
-        return CUDA_ERROR_INVALID_VALUE;
-    for (unsigned i = 0; i < n && r == CUDA_SUCCESS; i++)
-        r = jit_option(jit, options[i], values[i]);
-    return r;
-}
-
-static uint32_t
-jit_log_len(const struct jit *jit, const char *log, unsigned size_at)
-{
-    if (!log || size_at == OPTIONS_MAX)
-        return 0;
-    return (uint32_t)gp_min(strlen(log), (size_t)(uintptr_t)jit->values[size_at]);
-}
-
 /* Logs go out with a failing result too: they say why. */
 static void
-jit_reply(struct wrk *w, struct wrk_reply *rep, const struct jit *jit, CUresult result)
+jit_reply(struct wrk *w, struct wrk_reply *rep, const struct wrk_jit *jit,
+          CUresult result)
 {
     struct wire_cuModuleLoadDataEx_rep fixed = {0};
     struct wire_cuModuleLoadDataEx_rep_room room;
@@ -228,10 +148,10 @@ jit_reply(struct wrk *w, struct wrk_reply *rep, const struct jit *jit, CUresult 
 
     if (!(rep->req->flags & WIRE_F_REPLY))
         return;
-    if (jit->wall_at != OPTIONS_MAX)
+    if (jit->wall_at != WRK_JIT_OPTIONS_MAX)
         memcpy(&fixed.wall_time, &jit->values[jit->wall_at], sizeof(fixed.wall_time));
-    fixed.info_log_len = jit_log_len(jit, jit->info_log, jit->info_at);
-    fixed.error_log_len = jit_log_len(jit, jit->error_log, jit->error_at);
+    fixed.info_log_len = wrk_jit_log_len(jit, jit->info_log, jit->info_at);
+    fixed.error_log_len = wrk_jit_log_len(jit, jit->error_log, jit->error_at);
     rep->taken = true;
     body = wrk_reply_reserve(w, rep->req, wire_cuModuleLoadDataEx_rep_size(&fixed));
     if (!body)
@@ -249,19 +169,21 @@ static_assert(sizeof(struct wire_cuModuleLoadDataEx_rep) ==
                   sizeof(struct wire_cuLibraryLoadData_rep),
               "one layout for both ways to load");
 
-/* --- loading ------------------------------------------------------------------------ */
+/* --- loading ------------------------------------------------------------------------
+ */
 
 CUresult
 h_cuModuleLoadDataEx(struct wrk *w, const struct wire_args_cuModuleLoadDataEx *a,
                      struct wrk_reply *rep)
 {
     CLEANUP(wrk_image_fini) struct wrk_image image = {0};
-    CLEANUP(jit_fini) struct jit jit;
+    CLEANUP(wrk_jit_fini) struct wrk_jit jit;
     CUmodule module = NULL;
-    CUresult r = jit_init(&jit, a->numOptions, a->options, a->values);
+    CUresult r = wrk_jit_init(&jit, a->numOptions, a->options, a->values);
 
     if (r == CUDA_SUCCESS)
-        r = wrk_image_take(w, rep, &image, a->image, a->image_len, a->parts, a->n_parts);
+        r = wrk_image_take(w, rep, &image, a->image, a->image_len, a->parts,
+                           a->n_parts);
     if (r != CUDA_SUCCESS)
         return r;
     if (w->drv->cuModuleLoadDataEx)
@@ -281,7 +203,7 @@ static CUresult
 library_options(const struct wire_args_cuLibraryLoadData *a, CUlibraryOption *options,
                 void **values)
 {
-    if (a->numLibraryOptions > OPTIONS_MAX ||
+    if (a->numLibraryOptions > WRK_JIT_OPTIONS_MAX ||
         (a->numLibraryOptions && !a->libraryOptions))
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < a->numLibraryOptions; i++) {
@@ -300,16 +222,17 @@ h_cuLibraryLoadData(struct wrk *w, const struct wire_args_cuLibraryLoadData *a,
                     struct wrk_reply *rep)
 {
     CLEANUP(wrk_image_fini) struct wrk_image image = {0};
-    CLEANUP(jit_fini) struct jit jit;
-    CUlibraryOption options[OPTIONS_MAX];
-    void *values[OPTIONS_MAX];
+    CLEANUP(wrk_jit_fini) struct wrk_jit jit;
+    CUlibraryOption options[WRK_JIT_OPTIONS_MAX];
+    void *values[WRK_JIT_OPTIONS_MAX];
     CUlibrary library = NULL;
-    CUresult r = jit_init(&jit, a->numJitOptions, a->jitOptions, a->jit_values);
+    CUresult r = wrk_jit_init(&jit, a->numJitOptions, a->jitOptions, a->jit_values);
 
     if (r == CUDA_SUCCESS)
         r = library_options(a, options, values);
     if (r == CUDA_SUCCESS)
-        r = wrk_image_take(w, rep, &image, a->image, a->image_len, a->parts, a->n_parts);
+        r = wrk_image_take(w, rep, &image, a->image, a->image_len, a->parts,
+                           a->n_parts);
     if (r != CUDA_SUCCESS)
         return r;
     r = WRK_CALL(w, cuLibraryLoadData, &library, image.code, jit.options, jit.values,

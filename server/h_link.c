@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The linker.  A link keeps the option values that the driver was given, because it
+ * writes its logs into them until the link is complete; so the object behind a link's
+ * id is ours, not the driver's.
+ */
+#include "drv.h"
+#include "gp_base.h"
+#include "gp_image.h"
+#include "wire_api.h"
+#include "wrk.h"
+#include "wrk_args.h"
+#include "wrk_bulk.h"
+#include "wrk_jit.h"
+#include "xport.h"
+
+#include <string.h>
+
+struct link {
+    CUlinkState state;
+    struct wrk_jit jit;
+};
+
+/* What the table has behind a link's id. */
+static struct link *
+link_of(CUlinkState looked_up)
+{
+    return (struct link *)(void *)looked_up;
+}
+
+static void
+link_free(struct link *link)
+{
+    wrk_jit_fini(&link->jit);
+    free(link);
+}
+
+CUresult
+h_cuLinkCreate_v2(struct wrk *w, const struct wire_args_cuLinkCreate_v2 *a,
+                  struct wrk_reply *rep)
+{
+    struct link *link = calloc(1, sizeof(*link));
+    CUresult r;
+
+    (void)rep;
+    if (!link)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = wrk_jit_init(&link->jit, a->numOptions, a->options, a->values);
+    if (r == CUDA_SUCCESS)
+        r = WRK_CALL(w, cuLinkCreate_v2, link->jit.n, link->jit.options,
+                     link->jit.values, &link->state);
+    if (r == CUDA_SUCCESS)
+        wrk_handle_put(w, WIRE_KIND_LINK, a->stateOut_id, link);
+    else
+        link_free(link);
+    return r;
+}
+
+/* The input, from the frame or from behind it.  The caller frees *ret_owned. */
+static CUresult
+input_take(struct wrk *w, const struct wire_args_cuLinkAddData_v2 *a,
+           struct wrk_reply *rep, const void **ret, void **ret_owned)
+{
+    *ret = a->data;
+    if (!rep->bulk)
+        return CUDA_SUCCESS;
+    if (rep->bulk > GP_IMAGE_MAX_BYTES)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *ret_owned = malloc(rep->bulk);
+    if (!*ret_owned)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *ret = *ret_owned;
+    return wrk_bulk_take(w, rep, *ret_owned) < 0 ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+}
+
+CUresult
+h_cuLinkAddData_v2(struct wrk *w, const struct wire_args_cuLinkAddData_v2 *a,
+                   struct wrk_reply *rep)
+{
+    CLEANUP(wrk_jit_fini) struct wrk_jit jit;
+    CLEANUP_FREE void *owned = NULL;
+    const void *data = NULL;
+    CUresult r = wrk_jit_init(&jit, a->numOptions, a->options, a->values);
+
+    if (r == CUDA_SUCCESS)
+        r = input_take(w, a, rep, &data, &owned);
+    if (r != CUDA_SUCCESS || !a->state)
+        return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_HANDLE;
+    return WRK_CALL(w, cuLinkAddData_v2, link_of(a->state)->state, a->type,
+                    (void *)(uintptr_t)data, a->size, a->name, jit.n, jit.options,
+                    jit.values);
+}
+
+/* Logs go out with a failing result too: they say why.  The image follows the frame. */
+static void
+complete_reply(struct wrk *w, struct wrk_reply *rep, const struct wrk_jit *jit,
+               CUresult result, const void *image, size_t size)
+{
+    struct wire_cuLinkComplete_rep fixed = {0};
+    struct wire_cuLinkComplete_rep_room room;
+    void *body;
+
+    if (!(rep->req->flags & WIRE_F_REPLY))
+        return;
+    fixed.info_log_len = wrk_jit_log_len(jit, jit->info_log, jit->info_at);
+    fixed.error_log_len = wrk_jit_log_len(jit, jit->error_log, jit->error_at);
+    fixed.cubin_len = size;
+    rep->taken = true;
+    body = wrk_reply_reserve(w, rep->req, wire_cuLinkComplete_rep_size(&fixed, false));
+    if (!body)
+        return;
+    memcpy(body, &fixed, sizeof(fixed));
+    wire_cuLinkComplete_rep_place(&room, body, false);
+    if (fixed.info_log_len)
+        memcpy(room.info_log, jit->info_log, fixed.info_log_len);
+    if (fixed.error_log_len)
+        memcpy(room.error_log, jit->error_log, fixed.error_log_len);
+    if (room.cubin)
+        memcpy(room.cubin, image, size);
+    wrk_reply_send(w, rep->req, result);
+}
+
+/* The same with an image that fits into no frame: the length is then the last field, so
+ * that logs stay behind. */
+static void
+complete_reply_bulk(struct wrk *w, struct wrk_reply *rep, const void *image,
+                    size_t size)
+{
+    struct wire_cuLinkComplete_rep fixed = {.cubin_len = size};
+    struct wrk_priv *p = w->priv;
+    void *body;
+
+    rep->taken = true;
+    body = wrk_reply_reserve(w, rep->req, sizeof(fixed));
+    if (!body)
+        return;
+    memcpy(body, &fixed, sizeof(fixed));
+    p->reserved->flags |= WIRE_F_BULK;
+    xport_commit(p->conn, p->reserved_size);
+    if (xport_send_bulk(p->conn, image, size) < 0)
+        wrk_stop(w);
+    pthread_mutex_unlock(&p->send_lock);
+}
+
+CUresult
+h_cuLinkComplete(struct wrk *w, const struct wire_args_cuLinkComplete *a,
+                 struct wrk_reply *rep)
+{
+    struct link *link = link_of(a->state);
+    void *image = NULL;
+    size_t size = 0;
+    CUresult r;
+
+    if (!link)
+        return CUDA_ERROR_INVALID_HANDLE;
+    r = WRK_CALL(w, cuLinkComplete, link->state, &image, &size);
+    if (r == CUDA_SUCCESS && size > WIRE_FRAME_MAX / 4)
+        complete_reply_bulk(w, rep, image, size);
+    else
+        complete_reply(w, rep, &link->jit, r, image, r == CUDA_SUCCESS ? size : 0);
+    return r;
+}
+
+CUresult
+h_cuLinkDestroy(struct wrk *w, const struct wire_args_cuLinkDestroy *a,
+                struct wrk_reply *rep)
+{
+    struct link *link = link_of(a->state);
+    CUresult r;
+
+    (void)rep;
+    if (!link)
+        return CUDA_ERROR_INVALID_HANDLE;
+    r = WRK_CALL(w, cuLinkDestroy, link->state);
+    wrk_handle_del(w, WIRE_KIND_LINK, a->state_id);
+    link_free(link);
+    return r;
+}
