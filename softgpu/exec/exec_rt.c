@@ -191,11 +191,15 @@ struct spec {
 static const char *
 spec_parse(const char *f, struct spec *s)
 {
-    size_t n = 0;
+    size_t n = 0, digits = 0;
 
     memset(s, 0, sizeof(*s));
     s->text[n++] = '%';
-    for (f++; *f && strchr("-+ #0123456789.*", *f) && n < 20; f++) {
+    /* three digits at most: a hostile precision would cost gigabytes in the C library */
+    for (f++; *f && strchr("-+ #0123456789.*", *f); f++) {
+        digits = *f >= '0' && *f <= '9' ? digits + 1 : 0;
+        if (digits > 3 || n >= 20)
+            continue;
         s->stars += *f == '*';
         s->text[n++] = *f;
     }

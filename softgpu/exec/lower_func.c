@@ -141,10 +141,16 @@ call_split(const struct ptx_insn *insn)
 }
 
 static void
-map_variable(struct lower *l, const struct ptx_var *var, uint32_t off)
+map_variable(struct lower *l, const struct ptx_var *var, const struct ptx_var *param,
+             uint32_t off)
 {
     uint32_t *at = &l->var_off[var->id];
 
+    if (var->size > param->size) { /* a store to its end would leave the frame */
+        lo_fail(l, -EINVAL, "argument %s is larger than the parameter",
+                var->name ? var->name->name : "_");
+        return;
+    }
     if (*at != UINT32_MAX && *at != off)
         lo_fail(l, -ENOSYS, "parameter %s belongs to two calls of different shape",
                 var->name ? var->name->name : "_");
@@ -167,13 +173,15 @@ map_call_variables(struct lower *l, const struct ptx_insn *insn)
         const struct ptx_opd *o = &p.args->sub[i];
         if (o->kind == PTX_OPD_VAR && o->var->space == PTX_SPACE_PARAM &&
             o->var->func == l->func && o->var->id < l->func->n_vars)
-            map_variable(l, o->var, l->local_bytes + sg_call_param_offset(p.proto, i));
+            map_variable(l, o->var, p.proto->params[i],
+                         l->local_bytes + sg_call_param_offset(p.proto, i));
     }
     for (uint32_t i = 0; p.rets && i < p.rets->n && i < p.proto->n_rets; i++) {
         const struct ptx_opd *o = &p.rets->sub[i];
         if (o->kind == PTX_OPD_VAR && o->var->space == PTX_SPACE_PARAM &&
             o->var->func == l->func && o->var->id < l->func->n_vars)
-            map_variable(l, o->var, l->local_bytes + sg_call_ret_offset(p.proto, i));
+            map_variable(l, o->var, p.proto->rets[i],
+                         l->local_bytes + sg_call_ret_offset(p.proto, i));
     }
 }
 
@@ -422,7 +430,13 @@ lower_brx(struct lower *l, const struct ptx_insn *insn)
     }
     index = lo_src(l, &insn->opds[0], PTX_W_u32);
     for (uint32_t i = 0; i < targets->n; i++) {
-        uint32_t at = ub_table(l->ub, targets->labels[i]->id);
+        uint32_t at;
+        if (targets->labels[i]->kind != PTX_LABEL_CODE) {
+            lo_fail(l, -EINVAL, "brx.idx: %s is no place to jump to",
+                    targets->labels[i]->name->name);
+            return;
+        }
+        at = ub_table(l->ub, targets->labels[i]->id);
         if (at == UINT32_MAX) {
             lo_fail(l, -ENOMEM, "out of memory");
             return;

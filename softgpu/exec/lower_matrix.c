@@ -79,6 +79,7 @@ list_add(struct lower *l, struct sg_ir *ir, const struct ptx_opd *o, int type, b
     const struct ptx_opd *e = o->kind == PTX_OPD_VEC ? o->sub : o;
     uint32_t n = o->kind == PTX_OPD_VEC ? o->n : 1;
 
+    ir->wide_list = type == SG_MAT_F64;
     for (uint32_t i = 0; i < n && !l->failed; i++)
         ir->list[ir->n_list++] = dst ? lo_dst(l, &e[i], word) : lo_src(l, &e[i], word);
     if (dst)
@@ -100,6 +101,7 @@ emit_list(struct lower *l, enum sg_opcode code, struct sg_ir *proto)
     ir->list = proto->list;
     ir->n_list = proto->n_list;
     ir->n_list_dst = proto->n_list_dst;
+    ir->wide_list = proto->wide_list;
     return ir;
 }
 

@@ -271,6 +271,10 @@ lo_reg(struct lower *l, const struct ptx_opd *opd)
             return SG_NOREG;
         }
         comp = (uint32_t)opd->comp - PTX_COMP_X;
+        if (comp >= reg->vec) {
+            lo_fail(l, -EINVAL, "the register has %u components", reg->vec);
+            return SG_NOREG;
+        }
     }
     return l->reg_map[opd->reg] + (int32_t)comp;
 }

@@ -149,6 +149,39 @@ offset_of(const struct sg_ir_func *f, int32_t v)
     return (uint32_t)f->vregs[v].slot * bytes[f->vregs[v].cls];
 }
 
+static bool
+class_fits(const struct sg_ir_func *f, int32_t v, char sig)
+{
+    static const char letters[] = {[SG_W] = 'W', [SG_D] = 'D', [SG_P] = 'P'};
+
+    return v == SG_NOREG || sig == '*' ||
+           (v >= 0 && (uint32_t)v < f->n_vregs && f->vregs[v].slot >= 0 &&
+            letters[f->vregs[v].cls] == sig);
+}
+
+/* The last line of defence: an operand of the wrong class would be an access outside
+ * the register file. */
+static bool
+verify_op(const struct sg_ir_func *f, const struct sg_ir *ir)
+{
+    const char *sig = sg_op_sig(ir->code);
+    const int32_t v[6] = {ir->d, ir->e, ir->a, ir->b, ir->c, ir->f};
+
+    for (int k = 0; k < 6; k++)
+        if (!class_fits(f, v[k], sig[k]) || (v[k] != SG_NOREG && sig[k] == '-'))
+            return false;
+    if (ir->code == SG_OP_FN) {
+        const char *fsig = sg_fns[ir->imm].sig;
+        if (!class_fits(f, ir->d, fsig[0]) || !class_fits(f, ir->a, fsig[1]) ||
+            !class_fits(f, ir->b, fsig[2]) || !class_fits(f, ir->c, fsig[3]))
+            return false;
+    }
+    for (unsigned k = 0; k < ir->n_list; k++)
+        if (!class_fits(f, ir->list[k], ir->wide_list ? 'D' : 'W'))
+            return false;
+    return class_fits(f, ir->guard, 'P');
+}
+
 static void
 emit_op(struct sg_unit *unit, const struct sg_ir_func *f, const struct sg_ir *ir)
 {
@@ -181,7 +214,7 @@ emit_op(struct sg_unit *unit, const struct sg_ir_func *f, const struct sg_ir *ir
 /* Append one function; branch operands become operation indexes. */
 static int
 emit_function(struct sg_unit *unit, const struct sg_ir_func *f, uint32_t table_from,
-              uint32_t table_to, uint32_t *tables)
+              uint32_t table_to, uint32_t *tables, struct gp_err *err)
 {
     CLEANUP_FREE uint32_t *at = malloc((f->n_labels + 1u) * sizeof(*at));
     uint32_t start = unit->n_ops;
@@ -190,15 +223,20 @@ emit_function(struct sg_unit *unit, const struct sg_ir_func *f, uint32_t table_f
         return -ENOMEM;
     memset(at, 0xff, (f->n_labels + 1u) * sizeof(*at));
     for (uint32_t i = 0; i < f->n_code; i++) {
+        if (!verify_op(f, &f->code[i]))
+            return gp_err_set(err, -EINVAL, "line %u: operands of %s have wrong types",
+                              f->code[i].line, sg_op_name(f->code[i].code));
         if (f->code[i].code == SG_OP_JOIN)
             at[f->code[i].x] = unit->n_ops;
         emit_op(unit, f, &f->code[i]);
     }
     for (uint32_t i = start; i < unit->n_ops; i++)
-        if (unit->ops[i].code == SG_OP_BRA || unit->ops[i].code == SG_OP_BRC)
-            unit->ops[i].x = at[unit->ops[i].x];
+        if ((unit->ops[i].code == SG_OP_BRA || unit->ops[i].code == SG_OP_BRC) &&
+            (unit->ops[i].x = at[unit->ops[i].x]) == UINT32_MAX)
+            return gp_err_set(err, -EINVAL, "a jump to a label that is nowhere");
     for (uint32_t i = table_from; i < table_to; i++)
-        tables[i] = at[tables[i]];
+        if ((tables[i] = at[tables[i]]) == UINT32_MAX)
+            return gp_err_set(err, -EINVAL, "a jump to a label that is nowhere");
     return 0;
 }
 
@@ -308,7 +346,8 @@ unit_finish(struct unit_builder *ub, struct sg_unit *unit, const uint32_t *table
         uf->entry = unit->n_ops;
         r = sg_ir_allocate(&b->ir, &uf->frame, err);
         if (r == 0)
-            r = emit_function(unit, &b->ir, table_at[i], table_at[i + 1], ub->tables);
+            r = emit_function(unit, &b->ir, table_at[i], table_at[i + 1], ub->tables,
+                              err);
         if (r == 0)
             r = take_consts(uf, &b->ir, dyn);
         if (r < 0)

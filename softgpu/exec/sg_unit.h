@@ -17,7 +17,7 @@ struct ptx_func;
 /* Caps against hostile modules: the largest kernels of vendor libraries hold about
  * 200,000 instructions; a frame is 128 bytes per 32-bit register and warp. */
 #define SG_MAX_UNIT_OPS (8u << 20)
-#define SG_MAX_FRAME_BYTES (16u << 20)
+#define SG_MAX_FRAME_BYTES (4u << 20)
 #define SG_MAX_CALL_DEPTH 1024u
 #define SG_MAX_STATIC_SHARED (1u << 24)
 
