@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The driver's log, written into a file: the lines are the server's, the file is ours.
+ * And the profiler's configuration, which drivers no longer take.
  */
 #include "cuda_api.h"
 #include "gp_base.h"
@@ -48,4 +49,13 @@ stub_m_cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile,
     r = file_append(fd, text, strnlen(text, gp_min(size, sizeof(text))));
     close(fd);
     return r;
+}
+
+CUresult
+stub_m_cuProfilerInitialize(const char *configFile, const char *outputFile,
+                            CUoutput_mode outputMode)
+{
+    CUresult r = stub_enter();
+
+    return r == CUDA_SUCCESS ? CUDA_ERROR_NOT_SUPPORTED : r;
 }
