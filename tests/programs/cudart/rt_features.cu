@@ -107,7 +107,8 @@ check_occupancy(void)
     int blocks = 0;
 
     TRY(cudaFuncGetAttributes(&attributes, feature_reverse));
-    TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, feature_reverse, 128, 512));
+    TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, feature_reverse, 128,
+                                                      512));
     return (size_t)(attributes.maxThreadsPerBlock < 128) + (blocks < 1);
 }
 

@@ -22,7 +22,8 @@ main(int argc, char **argv)
 
     for (int round = 0; round < rounds; round++) {
         RT(cudaMemset(dev_bins, 0, sizeof(got)));
-        histogram<<<HISTOGRAM_BLOCKS, HISTOGRAM_BLOCK>>>(dev_in, HISTOGRAM_COUNT, dev_bins);
+        histogram<<<HISTOGRAM_BLOCKS, HISTOGRAM_BLOCK>>>(dev_in, HISTOGRAM_COUNT,
+                                                         dev_bins);
         RT(cudaGetLastError());
         memset(got, 0xff, sizeof(got));
         RT(cudaMemcpy(got, dev_bins, sizeof(got), cudaMemcpyDeviceToHost));

@@ -58,8 +58,8 @@ pipeline_run(struct pipeline *pipe)
 
         if (chunk >= PIPELINE_BUFFERS)
             RT(cudaStreamWaitEvent(pipe->up, pipe->drained[slot], 0));
-        RT(cudaMemcpyAsync(data, pipe->in + at, PIPELINE_CHUNK_BYTES, cudaMemcpyHostToDevice,
-                           pipe->up));
+        RT(cudaMemcpyAsync(data, pipe->in + at, PIPELINE_CHUNK_BYTES,
+                           cudaMemcpyHostToDevice, pipe->up));
         stage_scramble<<<PIPELINE_BLOCKS, PIPELINE_BLOCK, 0, pipe->up>>>(
             data, PIPELINE_CHUNK, pipeline_key(chunk));
         RT(cudaEventRecord(pipe->scrambled[slot], pipe->up));
@@ -67,8 +67,8 @@ pipeline_run(struct pipeline *pipe)
         RT(cudaStreamWaitEvent(pipe->down, pipe->scrambled[slot], 0));
         stage_rotate<<<PIPELINE_BLOCKS, PIPELINE_BLOCK, 0, pipe->down>>>(
             data, PIPELINE_CHUNK, pipeline_bits(chunk));
-        RT(cudaMemcpyAsync(pipe->out + at, data, PIPELINE_CHUNK_BYTES, cudaMemcpyDeviceToHost,
-                           pipe->down));
+        RT(cudaMemcpyAsync(pipe->out + at, data, PIPELINE_CHUNK_BYTES,
+                           cudaMemcpyDeviceToHost, pipe->down));
         RT(cudaEventRecord(pipe->drained[slot], pipe->down));
     }
     RT(cudaGetLastError());
