@@ -19,7 +19,7 @@
 #define LOG_LINES 8
 
 static void
-become(const char *const *argv, int log_fd)
+become(const char *const *argv, const char *env, int log_fd)
 {
     sigset_t none;
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -31,14 +31,17 @@ become(const char *const *argv, int log_fd)
         dup2(null, STDIN_FILENO);
     dup2(log_fd, STDOUT_FILENO);
     dup2(log_fd, STDERR_FILENO);
+    if (env)
+        putenv((char *)env);
     execv(argv[0], (char *const *)argv);
     fprintf(stderr, "%s: %s\n", argv[0], strerror(errno));
     _exit(127);
 }
 
 int
-cli_daemon_start(const char *name, const char *const *argv, const char *log_path,
-                 struct cli_process *ret_process, int *ret_pidfd, struct gp_err *err)
+cli_daemon_start(const char *name, const char *const *argv, const char *env,
+                 const char *log_path, struct cli_process *ret_process, int *ret_pidfd,
+                 struct gp_err *err)
 {
     CLEANUP_FD int log_fd =
         open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -51,7 +54,7 @@ cli_daemon_start(const char *name, const char *const *argv, const char *log_path
     gp_str_copy(process.name, sizeof(process.name), name);
     process.pid = fork();
     if (process.pid == 0)
-        become(argv, log_fd);
+        become(argv, env, log_fd);
     if (process.pid < 0)
         return gp_err_set(err, -errno, "fork: %s", strerror(errno));
     /* Our own child that nobody has reaped: the number is certainly still its. */

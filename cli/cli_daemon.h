@@ -13,10 +13,11 @@
 
 struct gp_err;
 
-/* Start @argv; *ret_process is filled and *ret_pidfd is the caller's. */
-int cli_daemon_start(const char *name, const char *const *argv, const char *log_path,
-                     struct cli_process *ret_process, int *ret_pidfd,
-                     struct gp_err *err);
+/* Start @argv, with "NAME=value" @env added to the environment unless NULL;
+ * *ret_process is filled and *ret_pidfd is the caller's. */
+int cli_daemon_start(const char *name, const char *const *argv, const char *env,
+                     const char *log_path, struct cli_process *ret_process,
+                     int *ret_pidfd, struct gp_err *err);
 
 /* Wait until @path exists, which the daemon writes when it is ready.  The folder of
  * @path must exist.  -ECHILD: it ended instead; -ETIMEDOUT. */

@@ -9,6 +9,7 @@
 #include "gp_b64.h"
 #include "gp_err.h"
 #include "gp_file.h"
+#include "gp_hash.h"
 #include "gp_size.h"
 #include "gp_str.h"
 #include "gp_time.h"
@@ -176,7 +177,8 @@ make_token(struct up *up, struct gp_err *err)
 
 /* Start one daemon and note it, so that a failure later ends it too. */
 static int
-start(struct up *up, const char *name, const char *const *argv, struct gp_err *err)
+start(struct up *up, const char *name, const char *const *argv, const char *env,
+      struct gp_err *err)
 {
     unsigned i = up->pool.n;
     int r;
@@ -184,7 +186,7 @@ start(struct up *up, const char *name, const char *const *argv, struct gp_err *e
     up->logs[i] = gp_str_printf("%s/%s.log", up->folder, name);
     if (!up->logs[i])
         return -ENOMEM;
-    r = cli_daemon_start(name, argv, up->logs[i], &up->pool.processes[i],
+    r = cli_daemon_start(name, argv, env, up->logs[i], &up->pool.processes[i],
                          &up->pidfds[i], err);
     if (r < 0)
         return r;
@@ -223,7 +225,7 @@ start_scheduler(struct up *up, struct gp_err *err)
         return gp_err_set(err, -ENOENT, "gpupool-scheduler is not beside gpupool");
     if (!ready)
         return -ENOMEM;
-    r = start(up, "scheduler", argv, err);
+    r = start(up, "scheduler", argv, NULL, err);
     if (!r)
         r = cli_daemon_await_file(up->folder, ready, up->pidfds[0],
                                   gp_now_ns() + START_NS, err);
@@ -242,13 +244,24 @@ is_software(const char *driver)
     return !strcmp(driver, "softgpu") || !strcmp(driver, "null");
 }
 
+/* Software cards of one name are one set of cards, machine-wide. Pools in different
+ * folders have different cards; a pool that comes back in the same one has the same. */
+static void
+software_cards_name(const struct up *up, unsigned index, char env[64])
+{
+    static const struct gp_hash_key fixed = {{0, 0}};
+
+    snprintf(env, 64, "SOFTGPU_INSTANCE=%08x-%u",
+             (unsigned)gp_hash_bytes(&fixed, up->folder, strlen(up->folder)), index);
+}
+
 static int
 start_server(struct up *up, unsigned index, struct gp_err *err)
 {
     CLEANUP_FREE char *bin = cli_path_bin("gpupool-server");
     CLEANUP_FREE char *local =
         gp_str_printf("unix:%s/local-%u.sock", up->folder, index);
-    char name[32], cards[16];
+    char name[32], cards[16], env[64];
     const char *argv[20] = {
         bin,           "--listen",         "127.0.0.1:0",  "--name",       name,
         "--scheduler", up->pool.scheduler, "--token-file", up->token_file, "--driver",
@@ -262,6 +275,7 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
         return -ENOMEM;
     snprintf(name, sizeof(name), "local-%u", index);
     snprintf(cards, sizeof(cards), "%u", up->cards);
+    software_cards_name(up, index, env);
     /* For clients on this host; a long GPUPOOL_RUN_DIR does not fit an address. */
     if (strlen(local) < sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
         argv[n++] = "--local";
@@ -273,7 +287,7 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
         argv[n++] = "--memory";
         argv[n++] = up->memory;
     }
-    return start(up, name, argv, err);
+    return start(up, name, argv, env, err);
 }
 
 /* The scheduler answers when all are there; meanwhile none may die. */
