@@ -62,6 +62,35 @@ put_slice(FILE *out, const struct srv_session *s, uint32_t i, const char *name,
 }
 
 static void
+put_spent(FILE *out, const struct srv *srv)
+{
+    static const struct {
+        const char *name;
+        const char *help;
+        double unit;
+    } kinds[WRK_SPENT_KINDS] = {
+        [WRK_SPENT_GPU_NS] = {"session_gpu_seconds_total",
+                              "Card time charged to a session.", 1e9},
+        [WRK_SPENT_LAUNCHES] = {"session_launches_total", "Kernels and graphs launched.",
+                                1},
+        [WRK_SPENT_WAIT_NS] = {"session_wait_seconds_total",
+                               "Time that launches waited for the governor.", 1e9},
+        [WRK_SPENT_MOVED] = {"session_moved_bytes_total",
+                             "Bytes copied to and from clients.", 1},
+    };
+
+    for (unsigned k = 0; k < WRK_SPENT_KINDS; k++) {
+        put_head(out, kinds[k].name, "counter", kinds[k].help);
+        for (const struct srv_session *s = srv->sessions; s; s = s->next) {
+            for (uint32_t i = 0; i < s->claims.n_slices; i++)
+                put_slice(out, s, i, kinds[k].name,
+                          (double)srv_session_spent(s, (enum wrk_spent)k, i) /
+                              kinds[k].unit);
+        }
+    }
+}
+
+static void
 put_sessions(FILE *out, const struct srv *srv)
 {
     const struct srv_session *s;
@@ -78,12 +107,7 @@ put_sessions(FILE *out, const struct srv *srv)
             put_slice(out, s, i, "session_memory_limit_bytes",
                       (double)s->claims.slices[i].memory);
     }
-    put_head(out, "session_gpu_seconds_total", "counter", "GPU time charged to a session.");
-    for (s = srv->sessions; s; s = s->next) {
-        for (uint32_t i = 0; i < s->claims.n_slices; i++)
-            put_slice(out, s, i, "session_gpu_seconds_total",
-                      (double)srv_session_gpu_ns(s, i) / 1e9);
-    }
+    put_spent(out, srv);
 }
 
 static void

@@ -144,7 +144,11 @@ report_session(struct report *rep, size_t at, const struct srv_session *s)
         slice->card_uuid.data = (uint8_t *)(uintptr_t)s->claims.slices[i].card_uuid;
         slice->card_uuid.len = TICKET_UUID_SIZE;
         slice->used_bytes = srv_session_used(s, i);
-        slice->gpu_ns = srv_session_gpu_ns(s, i);
+        slice->gpu_ns = srv_session_spent(s, WRK_SPENT_GPU_NS, i);
+        slice->launches = srv_session_spent(s, WRK_SPENT_LAUNCHES, i);
+        slice->wait_ns = srv_session_spent(s, WRK_SPENT_WAIT_NS, i);
+        slice->high_bytes = srv_session_high(s, i);
+        slice->moved_bytes = srv_session_spent(s, WRK_SPENT_MOVED, i);
         rep->slice_ptrs[base + i] = slice;
     }
     rep->session_ptrs[at] = use;

@@ -202,10 +202,9 @@ srv_session_leave(struct srv_session *s, uint32_t seat)
     struct wrk_seat *seat_of = &s->segment->seats[seat];
 
     for (uint32_t i = 0; i < TICKET_SLICES_MAX; i++) {
-        atomic_fetch_add(&s->segment->past_gpu_ns[i],
-                         atomic_exchange(&seat_of->gpu_ns[i], 0));
-        atomic_fetch_add(&s->segment->past_launches[i],
-                         atomic_exchange(&seat_of->launches[i], 0));
+        for (unsigned k = 0; k < WRK_SPENT_KINDS; k++)
+            atomic_fetch_add(&s->segment->past[k][i],
+                             atomic_exchange(&seat_of->spent[k][i], 0));
         atomic_store(&seat_of->used[i], 0);
     }
     atomic_store(&seat_of->pid, 0);
@@ -265,7 +264,13 @@ srv_session_used(const struct srv_session *s, uint32_t slice)
 }
 
 uint64_t
-srv_session_gpu_ns(const struct srv_session *s, uint32_t slice)
+srv_session_spent(const struct srv_session *s, enum wrk_spent kind, uint32_t slice)
 {
-    return wrk_segment_gpu_ns(s->segment, slice);
+    return wrk_segment_spent(s->segment, kind, slice);
+}
+
+uint64_t
+srv_session_high(const struct srv_session *s, uint32_t slice)
+{
+    return atomic_load(&s->segment->high[slice]);
 }

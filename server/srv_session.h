@@ -14,13 +14,13 @@
 
 #include "gp_base.h"
 #include "ticket.h"
+#include "wrk_segment.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct gp_err;
 struct srv;
-struct wrk_segment;
 
 struct srv_session {
     struct srv *srv;
@@ -58,6 +58,8 @@ void srv_session_expire(struct srv *srv);
 void srv_session_free(struct srv_session *s); /* takes it out of srv->sessions */
 
 uint64_t srv_session_used(const struct srv_session *s, uint32_t slice);
-uint64_t srv_session_gpu_ns(const struct srv_session *s, uint32_t slice);
+uint64_t srv_session_high(const struct srv_session *s, uint32_t slice);
+uint64_t srv_session_spent(const struct srv_session *s, enum wrk_spent kind,
+                           uint32_t slice);
 
 #endif

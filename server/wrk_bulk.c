@@ -7,6 +7,7 @@
 #include "wrk.h"
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
+#include "wrk_segment.h"
 #include "wrk_wait.h"
 #include "xport.h"
 
@@ -182,6 +183,16 @@ piece_up(struct wrk *w, const struct wrk_copy *copy, uint64_t offset, uint64_t l
     return 0;
 }
 
+static void
+moved(struct wrk *w, uint32_t ctx_index, uint64_t bytes)
+{
+    struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
+    uint32_t slice = wrk_ctx_slice(w, ctx_index);
+
+    atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_MOVED][slice], bytes,
+                              memory_order_relaxed);
+}
+
 CUresult
 wrk_bulk_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
 {
@@ -190,6 +201,7 @@ wrk_bulk_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
 
     if (rep->bulk != copy->len)
         return CUDA_ERROR_INVALID_VALUE;
+    moved(w, w->ctx_index, copy->len);
     while (offset < copy->len) {
         uint64_t len = piece_len(copy, offset, PIECE_UP);
 
@@ -213,6 +225,7 @@ wrk_bulk_up_inline(struct wrk *w, const struct wrk_copy *copy, const void *data)
     slot = slot_up(w);
     if (!slot)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    moved(w, w->ctx_index, copy->len);
     if (copy->len)
         memcpy(slot->mem, data, copy->len);
     r = copy->start(w, copy, slot->mem, 0, copy->len);
@@ -532,6 +545,7 @@ wrk_bulk_down(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
 
     if (!(rep->req->flags & WIRE_F_REPLY))
         return CUDA_ERROR_INVALID_VALUE;
+    moved(w, w->ctx_index, copy->len);
     r = wrk_wait_idle(w, copy->stream);
     if (r != CUDA_SUCCESS && r != CUDA_ERROR_NOT_READY)
         return r;

@@ -105,7 +105,8 @@ charge(struct wrk *w, struct gov_slice *s, uint64_t ns)
     gov_card_lock(s->card);
     gov_card_report(s->card, s->seat, ns, gp_now_ns());
     gov_card_unlock(s->card);
-    atomic_fetch_add_explicit(&seat->gpu_ns[index], ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_GPU_NS][index], ns,
+                              memory_order_relaxed);
 }
 
 /* Take in the oldest mark if it is done. */
@@ -299,6 +300,7 @@ wrk_governor_acquire(struct wrk *w, CUstream stream, struct wrk_charge *c)
     struct wrk_governor *g = w->priv->governor;
     struct gov_slice *s;
     uint32_t ctx_index = w->ctx_index;
+    uint64_t began;
     unsigned n;
 
     c->stream = stream;
@@ -310,7 +312,11 @@ wrk_governor_acquire(struct wrk *w, CUstream stream, struct wrk_charge *c)
                ctx_index == s->ctx_index))
         return;
     pthread_mutex_lock(&g->lock);
+    began = gp_now_ns();
     acquire_locked(w, s, stream, c->tight);
+    atomic_fetch_add_explicit(
+        &w->priv->segment->seats[w->priv->conf.seat].spent[WRK_SPENT_WAIT_NS][c->slice],
+        gp_now_ns() - began, memory_order_relaxed);
     if (w->ctx_index != ctx_index)
         wrk_ctx_use(w, ctx_index);
     s->stream = stream;
@@ -326,7 +332,8 @@ wrk_governor_launched(struct wrk *w, const struct wrk_charge *c)
     struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
     unsigned n = atomic_fetch_add_explicit(&s->unmarked, 1, memory_order_relaxed);
 
-    seat->launches[c->slice]++;
+    atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_LAUNCHES][c->slice], 1,
+                              memory_order_relaxed);
     if (likely(!c->tight && n))
         return;
     pthread_mutex_lock(&g->lock);

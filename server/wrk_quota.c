@@ -136,8 +136,11 @@ wrk_quota_take(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
     memory_lock(q->seg);
     used = wrk_segment_used(q->seg, slice);
     ok = used <= limit && bytes <= limit - used;
-    if (ok)
+    if (ok) {
         atomic_fetch_add_explicit(&q->seat->used[slice], bytes, memory_order_relaxed);
+        if (used + bytes > atomic_load(&q->seg->high[slice]))
+            atomic_store(&q->seg->high[slice], used + bytes);
+    }
     pthread_mutex_unlock(&q->seg->memory_lock);
     return ok;
 }

@@ -27,12 +27,20 @@
  * processes; each needs a worker process here, so more would only hurt. */
 #define WRK_SEATS_MAX 256
 
+/* What only ever grows. */
+enum wrk_spent {
+    WRK_SPENT_GPU_NS,   /* card time charged */
+    WRK_SPENT_LAUNCHES, /* kernels and graphs */
+    WRK_SPENT_WAIT_NS,  /* time that launches waited for the governor */
+    WRK_SPENT_MOVED,    /* bytes copied to and from the client */
+    WRK_SPENT_KINDS,
+};
+
 struct wrk_seat {
     _Atomic uint32_t pid; /* 0: free */
     uint32_t pad;
-    _Atomic uint64_t used[TICKET_SLICES_MAX];     /* bytes, now */
-    _Atomic uint64_t gpu_ns[TICKET_SLICES_MAX];   /* GPU time charged */
-    _Atomic uint64_t launches[TICKET_SLICES_MAX]; /* kernels and graphs */
+    _Atomic uint64_t used[TICKET_SLICES_MAX]; /* bytes, now */
+    _Atomic uint64_t spent[WRK_SPENT_KINDS][TICKET_SLICES_MAX];
 };
 
 struct wrk_segment {
@@ -44,8 +52,8 @@ struct wrk_segment {
     pthread_mutex_t memory_lock; /* robust, process-shared: see above */
     _Atomic uint32_t seats_high; /* no seat from here on was ever taken */
     /* Of seats whose workers ended, kept by the supervisor. */
-    _Atomic uint64_t past_gpu_ns[TICKET_SLICES_MAX];
-    _Atomic uint64_t past_launches[TICKET_SLICES_MAX];
+    _Atomic uint64_t past[WRK_SPENT_KINDS][TICKET_SLICES_MAX];
+    _Atomic uint64_t high[TICKET_SLICES_MAX]; /* most bytes ever used at a time */
     struct wrk_seat seats[WRK_SEATS_MAX];
 };
 
@@ -61,15 +69,15 @@ wrk_segment_used(struct wrk_segment *seg, uint32_t i)
     return sum;
 }
 
-/* GPU time charged to the session on slice @i since it began here. */
+/* What the session has spent on slice @i since it began here. */
 static inline uint64_t
-wrk_segment_gpu_ns(struct wrk_segment *seg, uint32_t i)
+wrk_segment_spent(struct wrk_segment *seg, enum wrk_spent kind, uint32_t i)
 {
     uint32_t high = gp_min(atomic_load(&seg->seats_high), (uint32_t)WRK_SEATS_MAX);
-    uint64_t sum = atomic_load(&seg->past_gpu_ns[i]);
+    uint64_t sum = atomic_load(&seg->past[kind][i]);
 
     for (unsigned s = 0; s < high; s++)
-        sum += atomic_load_explicit(&seg->seats[s].gpu_ns[i], memory_order_relaxed);
+        sum += atomic_load_explicit(&seg->seats[s].spent[kind][i], memory_order_relaxed);
     return sum;
 }
 

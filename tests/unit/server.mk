@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+# The pool server's parts that can be tried alone.
+$(eval $(call unit_test,test_wrk_handle,tests/unit/test_wrk_handle.c server/wrk_handle.c,\
+    server common proto tests/unit,,common,))
+$(eval $(call unit_test,test_wrk_quota,tests/unit/test_wrk_quota.c server/wrk_quota.c,\
+    server common proto tests/unit,,common,))
+$(eval $(call unit_test,test_srv_conf,tests/unit/test_srv_conf.c server/srv_conf.c,\
+    server common tests/unit,,common,))

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What gpupool-server understands of its command line and its file. */
+#include "ut.h"
+
+#include "gp_err.h"
+#include "gp_file.h"
+#include "srv_conf.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static int
+parse(struct srv_conf *conf, struct gp_err *err, const char *const *args)
+{
+    char *argv[16] = {(char *)(uintptr_t)"gpupool-server"};
+    int argc = 1;
+
+    while (args[argc - 1]) {
+        argv[argc] = (char *)(uintptr_t)args[argc - 1];
+        argc++;
+    }
+    *err = (struct gp_err){0};
+    return srv_conf_parse(conf, argc, argv, err);
+}
+
+static void
+flags_are_read_in_both_forms(void **state)
+{
+    const char *args[] = {"--listen",       "127.0.0.1:0", "--listen", "unix:/run/x.sock",
+                          "--driver=null",  "--cards",     "3",        "--name=n",
+                          "--max-sessions", "7",           NULL};
+    struct srv_conf conf;
+    struct gp_err err;
+
+    (void)state;
+    assert_int_equal(parse(&conf, &err, args), 0);
+    assert_string_equal(conf.listen, "127.0.0.1:0");
+    assert_string_equal(conf.local, "unix:/run/x.sock");
+    assert_string_equal(conf.driver, "null");
+    assert_string_equal(conf.name, "n");
+    assert_int_equal(conf.cards, 3);
+    assert_int_equal(conf.max_sessions, 7);
+    assert_int_equal(conf.max_attachments, 1024);
+}
+
+static void
+wrong_flags_are_refused_in_words(void **state)
+{
+    static const struct {
+        const char *args[3];
+        const char *word;
+    } cases[] = {
+        {{"--nonsense", "1", NULL}, "unknown option --nonsense"},
+        {{"listen", NULL, NULL}, "options start with --"},
+        {{"--listen", NULL, NULL}, "needs a value"},
+        {{"--cards", "0", NULL}, "a number from 1 to 64"},
+        {{"--cards", "x", NULL}, "a number from 1 to 64"},
+        {{"--max-attachments=-1", NULL, NULL}, "a number from 1"},
+        {{"--config", "/nonexistent/file", NULL}, "/nonexistent/file"},
+    };
+    struct srv_conf conf;
+    struct gp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        assert_true(parse(&conf, &err, cases[i].args) < 0);
+        assert_non_null(strstr(err.msg, cases[i].word));
+    }
+}
+
+static void
+file_gives_the_same_as_flags_and_names_its_bad_line(void **state)
+{
+    char path[] = "/tmp/test-srv-conf-XXXXXX";
+    const char *args[] = {"--config", path, "--name", "later", NULL};
+    const char good[] = "# a server\n\n  driver = softgpu \nname=file # ours\nmemory = 4GiB\n";
+    const char bad[] = "driver = softgpu\nnonsense\n";
+    struct srv_conf conf;
+    struct gp_err err;
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(gp_file_replace(path, good, sizeof(good) - 1, 0600, NULL), 0);
+    assert_int_equal(parse(&conf, &err, args), 0);
+    assert_string_equal(conf.driver, "softgpu");
+    assert_string_equal(conf.memory, "4GiB");
+    assert_string_equal(conf.name, "later");
+    assert_int_equal(gp_file_replace(path, bad, sizeof(bad) - 1, 0600, NULL), 0);
+    assert_true(parse(&conf, &err, args) < 0);
+    assert_non_null(strstr(err.msg, ":2"));
+    unlink(path);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(flags_are_read_in_both_forms),
+        cmocka_unit_test(wrong_flags_are_refused_in_words),
+        cmocka_unit_test(file_gives_the_same_as_flags_and_names_its_bad_line),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
