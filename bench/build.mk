@@ -11,3 +11,19 @@ BENCH_PROGRAMS := $(O)/bench/fast $(O)/bench/step $(O)/bench/delay_proxy
 .PHONY: bench
 bench: all $(BENCH_PROGRAMS)
 	@$(PYTHON) bench/run.py --build $(O) --only '$(ONLY)'
+
+# The executor of the software GPU against gcc -O3 of the same C, on one core.
+$(O)/bench/softgpu-kernels.ptx: bench/softgpu/kernels.cu
+	$(call say,PTX,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(filter-out -ffp-contract=off,$(DEMO_CLANG)) -S -o $@ $<
+
+$(eval $(call static_lib,sgref,bench/softgpu/ref.c,bench/softgpu,-O3 -march=native -fno-math-errno))
+$(eval $(call helper_program,bench/softgpu-kernels,bench/softgpu/kernels.c,\
+    bench/softgpu softgpu/exec softgpu/ptx common,-Wa$(comma)-I$(O)/bench,sgref sgexec ptx common,-lm))
+$(O)/obj/bench_softgpu-kernels/bench/softgpu/kernels.o: $(O)/bench/softgpu-kernels.ptx
+
+.PHONY: bench-softgpu
+#:   make bench-softgpu the software GPU's kernels against gcc -O3, one core
+bench-softgpu: $(O)/bench/softgpu-kernels
+	@$(O)/bench/softgpu-kernels

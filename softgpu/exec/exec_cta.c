@@ -305,6 +305,7 @@ run_round(struct sg_cta *cta, bool *ret_ran, bool *ret_alive)
     for (uint32_t n = 0; n < cta->n_warps; n++) {
         struct sg_warp *warp = cta->warps[cta->cur_warp];
         enum sg_stop stop = SG_STOP_DONE;
+        uint64_t before = cta->executed;
         if (warp->live) {
             warp->yielded = false;
             stop = interp(cta, warp);
@@ -323,6 +324,7 @@ run_round(struct sg_cta *cta, bool *ret_ran, bool *ret_alive)
             break;
         default:
             *ret_alive |= warp->live != 0;
+            *ret_ran |= cta->executed != before;
             break;
         }
         cta->cur_warp = (cta->cur_warp + 1) % cta->n_warps;
@@ -345,7 +347,6 @@ run_until(struct sg_cta *cta)
 {
     for (;;) {
         bool ran, alive;
-        uint64_t before = cta->executed;
         enum sg_stop stop = run_round(cta, &ran, &alive);
         if (stop == SG_STOP_FAULT)
             return SG_CTA_FAULT;
@@ -363,7 +364,6 @@ run_until(struct sg_cta *cta)
             return deadlock(cta);
         if (cta->executed >= cta->limit)
             return SG_CTA_YIELD;
-        (void)before;
         if (cta->all_slept && !ran)
             return SG_CTA_STALLED;
         cta->all_slept = !ran;
