@@ -159,6 +159,14 @@ cli_reply_free(Gpupool__Ctl__CtlReply *reply)
     gpupool__ctl__ctl_reply__free_unpacked(reply, NULL);
 }
 
+static int
+by_name(const void *a, const void *b)
+{
+    const Gpupool__Ctl__CtlServerStatus *const *x = a, *const *y = b;
+
+    return strverscmp((*x)->server, (*y)->server);
+}
+
 int
 cli_ctl_status(const char *option, const char *token,
                Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
@@ -179,6 +187,9 @@ cli_ctl_status(const char *option, const char *token,
         return r;
     if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_STATUS)
         return gp_err_set(err, -EPROTO, "the scheduler answered something else");
+    if (reply->status->n_servers) /* they come as they happened to register */
+        qsort(reply->status->servers, reply->status->n_servers,
+              sizeof(reply->status->servers[0]), by_name);
     *ret_reply = TAKE_PTR(reply);
     return 0;
 }
