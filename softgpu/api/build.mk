@@ -12,6 +12,7 @@ SG_API_SRCS := $(addprefix softgpu/api/, \
     sg_userobj.c sg_va.c sg_vmm.c)
 SG_API_INCS := softgpu/api softgpu/exec softgpu/ptx proto common
 SG_API_LDLIBS := -lzstd -llz4 -lm -ldl -lrt \
+    -Wl,-Bsymbolic \
     -Wl,--version-script=softgpu/api/libsoftgpu.map
 
 $(eval $(call shared_lib,libsoftgpu.so,$(SG_API_SRCS),$(SG_API_INCS),,sgexec ptx common,$(SG_API_LDLIBS)))

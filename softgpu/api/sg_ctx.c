@@ -231,8 +231,6 @@ sg_ctx_destroy(struct sg_ctx *ctx)
     sg_mem_detach_ctx(ctx);
     sg_output_free(ctx->output);
     ctx->output = NULL;
-    sg_memview_free(ctx->view);
-    ctx->view = NULL;
     sg_ctx_unref(ctx);
 }
 
@@ -247,8 +245,11 @@ sg_ctx_ref(struct sg_ctx *ctx)
 void
 sg_ctx_unref(struct sg_ctx *ctx)
 {
-    if (ctx && --ctx->refs == 0)
-        free(ctx);
+    if (!ctx || --ctx->refs)
+        return;
+    sg_memview_free(ctx->view); /* whoever hides a range holds a reference */
+    free(ctx->peers);
+    free(ctx);
 }
 
 void

@@ -203,8 +203,7 @@ memop_step(const CUstreamBatchMemOpParams *p)
         __atomic_store_n((uint64_t *)(uintptr_t)p->writeValue.address,
                          p->writeValue.value64, __ATOMIC_SEQ_CST);
         return CUDA_SUCCESS;
-    default: /* barriers and flushes: every write here is visible at once */
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    default: /* barriers and flushes: the lock already orders what came before */
         return CUDA_SUCCESS;
     }
 }

@@ -272,6 +272,31 @@ busy_processes_share_fairly(void **state)
 }
 
 static void
+processes_killed_at_any_moment_leave_the_card_whole(void **state)
+{
+    size_t before, after, total;
+    CUdeviceptr p;
+
+    ok(cuMemGetInfo_v2(&before, &total));
+    for (int round = 0; round < 30; round++) {
+        struct peer a = peer_start("work", NULL), b = peer_start("work", NULL);
+
+        for (int i = 0; i < round % 5; i++) {
+            peer_hear(&a);
+            peer_hear(&b);
+        }
+        peer_end(&a, SIGKILL);
+        peer_end(&b, SIGKILL);
+        ok(cuMemGetInfo_v2(&after, &total));
+        assert_int_equal(before, after);
+    }
+    ok(cuMemAlloc_v2(&p, 4));
+    ok(ut_sg_run(sg.busy, 8, 32, 0, p, 1000)); /* on both multiprocessors */
+    ok(cuCtxSynchronize());
+    ok(cuMemFree_v2(p));
+}
+
+static void
 cards_are_the_same_in_every_process(void **state)
 {
     struct peer peer = peer_start("uuid", NULL);
@@ -356,6 +381,7 @@ main(int argc, char **argv)
         T(a_killed_process_gives_its_multiprocessors_back),
         T(an_endless_kernel_elsewhere_does_not_stop_us),
         T(busy_processes_share_fairly),
+        T(processes_killed_at_any_moment_leave_the_card_whole),
         T(cards_are_the_same_in_every_process),
         T(other_instances_have_other_memory),
         T(hidden_cards_are_not_counted),

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The software GPU's driver API, further families: mapped memory, arrays, pools,
+ * linking, green contexts, device printf, malloc and assert.
+ */
+#include "ut_sgapi.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct ut_sg sg;
+
+/* softgpu's one private entry (softgpu/api/sg_output.h). */
+void sg_set_output_hook(void (*fn)(void *, CUcontext, int, const char *, size_t),
+                        void *user);
+
+static int
+open_card(void **state)
+{
+    ut_sg_open(&sg, 0);
+    return 0;
+}
+
+static int
+close_card(void **state)
+{
+    ut_sg_close(&sg);
+    return 0;
+}
+
+enum { GRANULE = 2 << 20 };
+
+static const CUmemAllocationProp pinned = {
+    .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+    .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+    .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
+};
+
+static void
+one_memory_is_mapped_twice(void **state)
+{
+    CUmemAccessDesc rw = {{CU_MEM_LOCATION_TYPE_DEVICE, 0},
+                          CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle h;
+    size_t before, after, total, granularity;
+    CUdeviceptr va;
+    unsigned v = 0;
+
+    ok(cuMemGetInfo_v2(&before, &total));
+    ok(cuMemGetAllocationGranularity(&granularity, &pinned, 0));
+    assert_int_equal(granularity, GRANULE);
+    ok(cuMemAddressReserve(&va, 4 * GRANULE, 0, 0, 0));
+    fails(cuMemCreate(&h, GRANULE + 1, &pinned, 0), CUDA_ERROR_INVALID_VALUE);
+    ok(cuMemCreate(&h, GRANULE, &pinned, 0));
+    ok(cuMemGetInfo_v2(&after, &total));
+    assert_int_equal(before - after, GRANULE);
+    ok(cuMemMap(va, GRANULE, 0, h, 0));
+    ok(cuMemMap(va + GRANULE, GRANULE, 0, h, 0));
+    fails(cuMemMap(va, GRANULE, 0, h, 0), CUDA_ERROR_INVALID_VALUE);
+    fails(cuMemcpyHtoD_v2(va, &v, 4), CUDA_ERROR_INVALID_VALUE); /* no access yet */
+    ok(cuMemSetAccess(va, 2 * GRANULE, &rw, 1));
+    ok(ut_sg_run(sg.store, 1, 1, 0, va + 64, 4711));
+    ok(cuMemcpyDtoH_v2(&v, va + GRANULE + 64, 4));
+    assert_int_equal(v, 4711);
+    ok(cuMemRelease(h));
+    fails(cuMemRelease(h), CUDA_ERROR_INVALID_VALUE);
+    ok(cuMemGetInfo_v2(&after, &total));
+    assert_int_equal(before - after, GRANULE); /* the mappings keep it */
+    fails(cuMemAddressFree(va, 4 * GRANULE), CUDA_ERROR_INVALID_VALUE);
+    fails(cuMemFree_v2(va), CUDA_ERROR_INVALID_VALUE);
+    ok(cuMemUnmap(va, 2 * GRANULE));
+    ok(cuMemGetInfo_v2(&after, &total));
+    assert_int_equal(before, after);
+    ok(cuMemAddressFree(va, 4 * GRANULE));
+}
+
+static void
+read_only_mappings_refuse_writes(void **state)
+{
+    CUmemAccessDesc ro = {{CU_MEM_LOCATION_TYPE_DEVICE, 0},
+                          CU_MEM_ACCESS_FLAGS_PROT_READ};
+    CUmemGenericAllocationHandle h, again;
+    struct ut_sg own;
+    CUdeviceptr va;
+    int fd;
+
+    ok(cuMemAddressReserve(&va, GRANULE, 0, 0, 0));
+    ok(cuMemCreate(&h, GRANULE, &pinned, 0));
+    ok(cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    ok(cuMemImportFromShareableHandle(&again, (void *)(intptr_t)fd,
+                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    close(fd);
+    ok(cuMemMap(va, GRANULE, 0, again, 0));
+    ok(cuMemSetAccess(va, GRANULE, &ro, 1));
+    ut_sg_open(&own, 0);
+    ok(ut_sg_run(own.store, 1, 1, 0, va, 1));
+    fails(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    ut_sg_close(&own);
+    ok(cuMemUnmap(va, GRANULE));
+    ok(cuMemRelease(again));
+    ok(cuMemRelease(h));
+    ok(cuMemAddressFree(va, GRANULE));
+}
+
+static void
+arrays_are_copied_by_coordinates(void **state)
+{
+    CUDA_ARRAY3D_DESCRIPTOR d = {.Width = 5, .Height = 4, .Depth = 3,
+                                 .Format = CU_AD_FORMAT_UNSIGNED_INT16,
+                                 .NumChannels = 2}, got;
+    unsigned in[3][4][5], out[3][4][5];
+    CUDA_MEMCPY3D c = {0};
+    CUarray a;
+
+    for (unsigned i = 0; i < 60; i++)
+        ((unsigned *)in)[i] = i * 0x01010101u;
+    memset(out, 0, sizeof(out));
+    ok(cuArray3DCreate_v2(&a, &d));
+    ok(cuArray3DGetDescriptor_v2(&got, a));
+    assert_int_equal(got.Depth, 3);
+    c.srcMemoryType = CU_MEMORYTYPE_HOST;
+    c.srcHost = in;
+    c.srcPitch = 20;
+    c.srcHeight = 4;
+    c.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+    c.dstArray = a;
+    c.WidthInBytes = 20;
+    c.Height = 4;
+    c.Depth = 3;
+    ok(cuMemcpy3D_v2(&c));
+    c.Depth = 4;
+    fails(cuMemcpy3D_v2(&c), CUDA_ERROR_INVALID_VALUE);
+    memset(&c, 0, sizeof(c));
+    c.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+    c.srcArray = a;
+    c.srcXInBytes = 4;
+    c.srcY = 1;
+    c.srcZ = 2;
+    c.dstMemoryType = CU_MEMORYTYPE_HOST;
+    c.dstHost = out;
+    c.dstPitch = 20;
+    c.dstHeight = 4;
+    c.WidthInBytes = 8;
+    c.Height = 2;
+    c.Depth = 1;
+    ok(cuMemcpy3D_v2(&c));
+    assert_int_equal(out[0][0][0], in[2][1][1]);
+    assert_int_equal(out[0][1][1], in[2][2][2]);
+    ok(cuMemcpyAtoH_v2(out, a, 4, 8));
+    assert_int_equal(out[0][0][0], in[0][0][1]);
+    ok(cuArrayDestroy(a));
+    fails(cuArrayDestroy(a), CUDA_ERROR_INVALID_HANDLE);
+    d.NumChannels = 3;
+    fails(cuArray3DCreate_v2(&a, &d), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void
+mipmap_levels_halve(void **state)
+{
+    CUDA_ARRAY3D_DESCRIPTOR d = {.Width = 16, .Height = 8,
+                                 .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1}, got;
+    CUmipmappedArray m;
+    CUarray level;
+
+    ok(cuMipmappedArrayCreate(&m, &d, 4));
+    ok(cuMipmappedArrayGetLevel(&level, m, 3));
+    ok(cuArray3DGetDescriptor_v2(&got, level));
+    assert_int_equal(got.Width, 2);
+    assert_int_equal(got.Height, 1);
+    fails(cuMipmappedArrayGetLevel(&level, m, 4), CUDA_ERROR_INVALID_VALUE);
+    fails(cuArrayDestroy(level), CUDA_ERROR_INVALID_HANDLE);
+    ok(cuMipmappedArrayDestroy(m));
+    fails(cuArray3DGetDescriptor_v2(&got, level), CUDA_ERROR_INVALID_HANDLE);
+}
+
+static void
+pools_have_a_maximum(void **state)
+{
+    CUmemPoolProps props = {
+        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
+        .maxSize = 10000,
+    };
+    CUmemoryPool pool, current;
+    CUdeviceptr p, q;
+
+    ok(cuMemPoolCreate(&pool, &props));
+    ok(cuMemAllocFromPoolAsync(&p, 9000, pool, 0));
+    fails(cuMemAllocFromPoolAsync(&q, 1001, pool, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    ok(cuMemAllocFromPoolAsync(&q, 1000, pool, 0));
+    ok(cuMemFree_v2(q)); /* the ordinary call also works */
+    ok(cuMemPoolDestroy(pool)); /* lives on until it is empty */
+    ok(ut_sg_run(sg.store, 1, 1, 0, p, 3));
+    ok(cuMemFreeAsync(p, 0));
+    ok(cuCtxSynchronize());
+    fails(cuMemPoolTrimTo(pool, 0), CUDA_ERROR_INVALID_VALUE);
+    ok(cuDeviceGetDefaultMemPool(&pool, 0));
+    fails(cuMemPoolDestroy(pool), CUDA_ERROR_NOT_PERMITTED);
+    ok(cuDeviceGetMemPool(&current, 0));
+    assert_ptr_equal(pool, current);
+}
+
+#define PTX_HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
+
+static void
+two_texts_are_linked(void **state)
+{
+    static char callee[] = PTX_HEAD
+        ".visible .func (.param .b32 r) twice(.param .b32 a)\n{\n"
+        " .reg .u32 %r0; ld.param.u32 %r0, [a]; add.u32 %r0, %r0, %r0;\n"
+        " st.param.u32 [r], %r0; ret;\n}\n";
+    static char caller[] = PTX_HEAD
+        ".extern .func (.param .b32 r) twice(.param .b32 a);\n"
+        ".visible .entry k(.param .u64 p, .param .u32 v)\n{\n"
+        " .reg .u64 %d0; .reg .u32 %r<2>;\n"
+        " ld.param.u64 %d0, [p]; ld.param.u32 %r0, [v];\n"
+        " {\n .param .b32 in; .param .b32 out;\n"
+        " st.param.b32 [in], %r0;\n call.uni (out), twice, (in);\n"
+        " ld.param.b32 %r1, [out];\n }\n"
+        " st.global.u32 [%d0], %r1; ret;\n}\n";
+    char log[200] = "";
+    CUjit_option opts[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void *vals[] = {log, (void *)(uintptr_t)sizeof(log)}, *image;
+    CUlinkState link;
+    CUmodule mod;
+    CUfunction fn;
+    CUdeviceptr p;
+    unsigned v = 0;
+    size_t size;
+
+    ok(cuLinkCreate_v2(0, NULL, NULL, &link));
+    ok(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, caller, sizeof(caller), "a", 0, 0, 0));
+    ok(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, callee, sizeof(callee), "b", 0, 0, 0));
+    ok(cuLinkComplete(link, &image, &size));
+    ok(cuModuleLoadData(&mod, image));
+    ok(cuLinkDestroy(link));
+    ok(cuModuleGetFunction(&fn, mod, "k"));
+    ok(cuMemAlloc_v2(&p, 4));
+    ok(ut_sg_run(fn, 1, 1, 0, p, 21));
+    ok(cuMemcpyDtoH_v2(&v, p, 4));
+    assert_int_equal(v, 42);
+    ok(cuMemFree_v2(p));
+    ok(cuModuleUnload(mod));
+
+    ok(cuLinkCreate_v2(2, opts, vals, &link));
+    ok(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, caller, sizeof(caller), "a", 0, 0, 0));
+    fails(cuLinkComplete(link, &image, &size),
+          CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND);
+    assert_non_null(strstr(log, "twice"));
+    ok(cuLinkDestroy(link));
+    fails(cuLinkDestroy(link), CUDA_ERROR_INVALID_HANDLE);
+}
+
+static void
+a_green_context_has_a_part_of_the_card(void **state)
+{
+    CUdevResource all, half[2], rest;
+    unsigned n = 2;
+    CUdevResourceDesc desc;
+    CUgreenCtx green;
+    CUcontext ctx;
+    CUstream s;
+    CUfunction fn;
+    CUmodule mod;
+    CUdeviceptr p;
+    unsigned sm = 99;
+    void *args[] = {&p};
+
+    ok(cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
+    assert_int_equal(all.sm.smCount, 2);
+    ok(cuDevSmResourceSplitByCount(half, &n, &all, &rest, 0, 1));
+    assert_int_equal(n, 2);
+    ok(cuDevResourceGenerateDesc(&desc, &half[1], 1));
+    ok(cuGreenCtxCreate(&green, desc, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+    ok(cuCtxFromGreenCtx(&ctx, green));
+    ok(cuCtxPushCurrent_v2(ctx));
+    ok(cuGreenCtxStreamCreate(&s, green, CU_STREAM_NON_BLOCKING, 0));
+    ok(cuModuleLoadData(&mod, PTX_HEAD ".visible .entry k(.param .u64 p)\n{\n"
+                                       " .reg .u64 %d0; .reg .u32 %r0;\n"
+                                       " ld.param.u64 %d0, [p]; mov.u32 %r0, %smid;\n"
+                                       " st.global.u32 [%d0], %r0; ret;\n}\n"));
+    ok(cuModuleGetFunction(&fn, mod, "k"));
+    ok(cuMemAlloc_v2(&p, 4));
+    for (int i = 0; i < 20; i++) {
+        ok(cuLaunchKernel(fn, 1, 1, 1, 1, 1, 1, 0, s, args, NULL));
+        ok(cuStreamSynchronize(s));
+        ok(cuMemcpyDtoH_v2(&sm, p, 4));
+        assert_int_equal(sm, 1);
+    }
+    ok(cuCtxPopCurrent_v2(NULL));
+    ok(cuGreenCtxDestroy(green));
+    fails(cuGreenCtxDestroy(green), CUDA_ERROR_INVALID_HANDLE);
+}
+
+static void
+collect(void *user, CUcontext ctx, int fd, const char *text, size_t len)
+{
+    char *buf = user;
+    size_t have = strlen(buf);
+
+    snprintf(buf + have, 4096 - have, "%d:%.*s", fd, (int)len, text);
+}
+
+static void
+device_printf_reaches_the_host_at_synchronisation(void **state)
+{
+    static char text[4096];
+    CUmodule mod;
+    CUfunction fn;
+
+    text[0] = '\0';
+    sg_set_output_hook(collect, text);
+    ok(cuModuleLoadData(
+        &mod, PTX_HEAD
+        ".global .align 1 .b8 fmt[12] = {118, 97, 108, 117, 101, 32, 37, 100, 10, 0, 0, 0};\n"
+        ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
+        ".visible .entry k(.param .u64 p, .param .u32 v)\n{\n"
+        " .local .align 8 .b8 args[8];\n"
+        " .reg .u64 %d<4>; .reg .u32 %r<3>;\n"
+        " ld.param.u32 %r0, [v];\n"
+        " mov.u64 %d0, args; cvta.local.u64 %d1, %d0;\n"
+        " st.local.u32 [%d0], %r0;\n"
+        " mov.u64 %d2, fmt; cvta.global.u64 %d3, %d2;\n"
+        " {\n .param .b64 p0; .param .b64 p1; .param .b32 ret0;\n"
+        " st.param.b64 [p0], %d3; st.param.b64 [p1], %d1;\n"
+        " call.uni (ret0), vprintf, (p0, p1);\n"
+        " ld.param.b32 %r1, [ret0];\n }\n"
+        " ret;\n}\n"));
+    ok(cuModuleGetFunction(&fn, mod, "k"));
+    ok(ut_sg_run(fn, 1, 1, 0, 0, 1234));
+    ok(cuCtxSynchronize());
+    assert_string_equal(text, "1:value 1234\n");
+    sg_set_output_hook(NULL, NULL);
+    ok(cuModuleUnload(mod));
+}
+
+int
+main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, open_card, close_card)
+    const struct CMUnitTest tests[] = {
+        T(one_memory_is_mapped_twice),
+        T(read_only_mappings_refuse_writes),
+        T(arrays_are_copied_by_coordinates),
+        T(mipmap_levels_halve),
+        T(pools_have_a_maximum),
+        T(two_texts_are_linked),
+        T(a_green_context_has_a_part_of_the_card),
+        T(device_printf_reaches_the_host_at_synchronisation),
+    };
+    int rc;
+
+    ut_sg_cards("1", "64MiB", "2");
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    ut_sg_cards_remove();
+    return rc;
+}
