@@ -38,7 +38,8 @@ class Written:
 
     def missing(self, c: Call) -> str:
         """The side that lacks its body, or nothing."""
-        if c.client in ("manual", "local") and c.name not in self.stub:
+        by_hand = c.client in ("manual", "local") and not c.plain
+        if by_hand and c.name not in self.stub:
             return "client"
         if c.on_wire and c.server == "manual" and c.name not in self.server:
             return "server"
@@ -110,7 +111,8 @@ def list_manual(api: Api, side: str, source: Path) -> str:
         if how == "generated" or (server and not c.on_wire):
             continue
         via = f" through {c.via}" if c.via else ""
-        mark = " " if c.name in have or c.internal else "-"
+        generated = not server and c.plain
+        mark = " " if c.name in have or c.internal or generated else "-"
         lines.append(f"{mark} {c.number:#06x} {c.name} ({how}{via}): {why}")
     return "\n".join(lines)
 

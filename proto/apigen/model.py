@@ -92,6 +92,15 @@ class Call:
     params: list[Param] = field(default_factory=list)
 
     @property
+    def plain(self) -> bool:
+        """Can a client body be generated, whatever the hand adds to it?"""
+        fields = ("host", "pointers", "table", "callback", "borrowed")
+        return self.on_wire and not any(
+            p.wire_only or p.client or p.bulk or p.type.word in fields
+            for p in self.params
+        )
+
+    @property
     def where(self) -> str:
         """The place that generated text names."""
         return f"{self.file}:{self.line}"

@@ -49,8 +49,9 @@ class StubBody:
 
     def emit(self, t: Text) -> None:
         c = self.call
-        t(f"/* {c.name}: {c.where} */", "static CUresult")
-        t(prototype(c, f"b_{c.name}", twin_extra(c)), "{")
+        hand = by_hand(c)
+        t(f"/* {c.name}: {c.where} */", "CUresult" if hand else "static CUresult")
+        t(prototype(c, f"{'stub_g_' if hand else 'b_'}{c.name}", twin_extra(c)), "{")
         self._locals(t)
         for p in c.args:
             if not p.client:
@@ -252,11 +253,17 @@ def _body_call(codecs: Codecs, call: Call, twin: bool) -> str:
     return f"{prefix}{call.name}({', '.join(args)})"
 
 
-def emit_weak(t: Text, call: Call) -> None:
-    """Stands in for a body that nobody has written: refuses, counted and named."""
+def emit_weak(t: Text, codecs: Codecs, call: Call) -> None:
+    """Stands in for a body that nobody has written: the generated one where there can be
+    one, else a refusal, counted and named."""
+    body = f"stub_unsupported(WIRE_CALL_{call.name})"
+    if call.plain:
+        StubBody(codecs, call).emit(t)
+        args = names(call.args) + (["per_thread"] if twin_extra(call) else [])
+        body = f"stub_g_{call.name}({', '.join(args)})"
     t("__attribute__((weak)) CUresult")
     t(prototype(call, f"stub_m_{call.name}", twin_extra(call)), "{")
-    t(f"    return stub_unsupported(WIRE_CALL_{call.name});", "}", "")
+    t(f"    return {body};", "}", "")
 
 
 def emit_family(out: Output, codecs: Codecs, family: str) -> None:
@@ -266,7 +273,7 @@ def emit_family(out: Output, codecs: Codecs, family: str) -> None:
     calls = [c for c in codecs.api.calls if c.family == family and not c.internal]
     for c in calls:
         if by_hand(c):
-            emit_weak(t, c)
+            emit_weak(t, codecs, c)
         elif c.alias:
             alias.emit(t, codecs, c)
         elif c.on_wire:
@@ -291,9 +298,13 @@ def emit_headers(out: Output, codecs: Codecs) -> None:
             api(f"CUresult {prototype(c, c.name + '_' + c.twin)};")
         if by_hand(c):
             manual(f"/* {c.where}: {c.why_client} */")
+            if c.plain:
+                name = f"stub_g_{c.name}"
+                manual(f"CUresult {prototype(c, name, twin_extra(c))};")
             manual(f"CUresult {prototype(c, 'stub_m_' + c.name, twin_extra(c))};")
     out.c_file("cuda_api.h", "Every function of the driver API.", api)
-    out.c_file("stub_manual.h", "Bodies of calls that the client has by hand.", manual)
+    about = "Bodies by hand (stub_m_), and the generated ones they may use (stub_g_)."
+    out.c_file("stub_manual.h", about, manual)
 
 
 HELPERS = r"""
