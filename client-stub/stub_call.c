@@ -60,7 +60,8 @@ stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
     req->size = size;
     req->call = call;
     req->flags = 0;
-    req->seq = ++stub_link.seq;
+    req->seq = atomic_load_explicit(&stub_link.seq, memory_order_relaxed) + 1;
+    atomic_store_explicit(&stub_link.seq, req->seq, memory_order_relaxed);
     req->ctx = stub_tls.ctx_index;
     c->body = req + 1;
     c->frame_size = size;

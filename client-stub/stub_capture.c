@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stream capture: the thread's mode, and the arrays that a capture's description
- * points to, which live with the stream's handle until it is asked again.
+ * Stream capture: the thread's mode, whether anything is captured at all, and the
+ * arrays that a capture's description points to.
+ *
+ * Captures begin and end only by calls of this process, so while it has begun none, no
+ * stream is capturing and nobody needs to be asked.
  */
 #include "stub_call.h"
+#include "stub_ctx.h"
 #include "stub_gen.h"
 #include "stub_handle.h"
 #include "stub_lock.h"
 #include "stub_manual.h"
-#include "stub_tls.h"
 #include "wire_api.h"
 
 #include <string.h>
@@ -26,6 +29,175 @@ stub_m_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     stub_tls.capture_mode = (uint32_t)*mode;
     *mode = old;
     return CUDA_SUCCESS;
+}
+
+/* Captures begun and not ended.  One whose stream was destroyed stays counted: then the
+ * worker is asked, which is only slower. */
+static _Atomic uint32_t captures;
+
+static CUresult
+capture_begun(CUresult r)
+{
+    if (r == CUDA_SUCCESS)
+        atomic_fetch_add(&captures, 1);
+    return r;
+}
+
+CUresult
+stub_m_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode,
+                               bool per_thread)
+{
+    struct wire_cuStreamBeginCapture_v2_req *req;
+    struct stub_call c;
+    uint64_t stream;
+    CUresult r;
+
+    if (stub_gen_stream(hStream, per_thread, &stream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    r = stub_call_begin(&c, WIRE_CALL_cuStreamBeginCapture_v2, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    *req = (struct wire_cuStreamBeginCapture_v2_req){.hStream = stream,
+                                                     .mode = (int32_t)mode};
+    r = stub_call_wait(&c);
+    stub_call_end(&c);
+    return capture_begun(r);
+}
+
+CUresult
+stub_m_cuStreamBeginCapture(CUstream hStream, bool per_thread)
+{
+    return stub_m_cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL,
+                                          per_thread);
+}
+
+CUresult
+stub_m_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
+                                   const CUgraphNode *dependencies,
+                                   const CUgraphEdgeData *dependencyData,
+                                   size_t numDependencies, CUstreamCaptureMode mode,
+                                   bool per_thread)
+{
+    struct wire_cuStreamBeginCaptureToGraph_req head = {
+        .hGraph = (uintptr_t)hGraph,
+        .numDependencies = numDependencies,
+        .mode = (int32_t)mode,
+        .given =
+            dependencyData ? WIRE_GIVEN_cuStreamBeginCaptureToGraph_dependencyData : 0,
+    };
+    struct wire_cuStreamBeginCaptureToGraph_req_room room;
+    struct stub_call c;
+    uint32_t size;
+    CUresult r;
+
+    if (stub_gen_stream(hStream, per_thread, &head.hStream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    size = wire_cuStreamBeginCaptureToGraph_req_size(&head);
+    if (!size || (numDependencies && !dependencies))
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_call_begin(&c, WIRE_CALL_cuStreamBeginCaptureToGraph, size);
+    if (r != CUDA_SUCCESS)
+        return r;
+    memcpy(c.body, &head, sizeof(head));
+    wire_cuStreamBeginCaptureToGraph_req_place(&room, c.body);
+    for (size_t i = 0; i < numDependencies; i++)
+        room.dependencies[i] = (uintptr_t)dependencies[i];
+    if (dependencyData && numDependencies)
+        memcpy(room.dependencyData, dependencyData,
+               numDependencies * sizeof(*dependencyData));
+    r = stub_call_wait(&c);
+    stub_call_end(&c);
+    return capture_begun(r);
+}
+
+/* A capture that went wrong is over too, unless it was not ours to end. */
+static void
+capture_ended(CUresult r)
+{
+    uint32_t n = atomic_load(&captures);
+
+    if (r != CUDA_SUCCESS && r != CUDA_ERROR_STREAM_CAPTURE_INVALIDATED &&
+        r != CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
+        return;
+    while (n && !atomic_compare_exchange_weak(&captures, &n, n - 1))
+        ;
+}
+
+CUresult
+stub_m_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, bool per_thread)
+{
+    struct wire_cuStreamEndCapture_rep_view rep = {0};
+    struct wire_cuStreamEndCapture_req *req;
+    struct stub_call c;
+    uint64_t stream;
+    CUresult r;
+
+    if (!phGraph)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (stub_gen_stream(hStream, per_thread, &stream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    r = stub_call_begin(&c, WIRE_CALL_cuStreamEndCapture, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    req->hStream = stream;
+    r = stub_call_wait(&c);
+    capture_ended(r);
+    if (r == CUDA_SUCCESS &&
+        !wire_cuStreamEndCapture_rep_open(&rep, c.reply, c.reply_size, 0))
+        r = stub_call_bad(WIRE_CALL_cuStreamEndCapture);
+    if (r == CUDA_SUCCESS)
+        *phGraph = (CUgraph)(uintptr_t)rep.f->phGraph;
+    stub_call_end(&c);
+    return r;
+}
+
+/* The checks that the worker would make, for answers given here. */
+static CUresult
+capture_check(CUstream hStream, bool per_thread, const void *out, uint64_t *ret_stream)
+{
+    struct stub_ctx *ctx;
+    CUresult r = stub_enter();
+
+    if (r == CUDA_SUCCESS && !out)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        r = stub_ctx_resolve(NULL, &ctx);
+    if (r == CUDA_SUCCESS && stub_gen_stream(hStream, per_thread, ret_stream))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    return r;
+}
+
+CUresult
+stub_m_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus,
+                           bool per_thread)
+{
+    struct wire_cuStreamIsCapturing_rep_view rep = {0};
+    struct wire_cuStreamIsCapturing_req *req;
+    struct stub_call c;
+    uint64_t stream;
+    CUresult r = capture_check(hStream, per_thread, captureStatus, &stream);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (atomic_load_explicit(&captures, memory_order_relaxed) == 0) {
+        *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
+        return CUDA_SUCCESS;
+    }
+    r = stub_call_begin(&c, WIRE_CALL_cuStreamIsCapturing, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    req->hStream = stream;
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS &&
+        !wire_cuStreamIsCapturing_rep_open(&rep, c.reply, c.reply_size, 0))
+        r = stub_call_bad(WIRE_CALL_cuStreamIsCapturing);
+    if (r == CUDA_SUCCESS)
+        *captureStatus = (CUstreamCaptureStatus)rep.f->captureStatus;
+    stub_call_end(&c);
+    return r;
 }
 
 /* The last description of a capture.  Per thread: CUDA says that the arrays are valid
@@ -68,12 +240,16 @@ stub_m_cuStreamGetCaptureInfo_v3(CUstream hStream,
 {
     struct wire_cuStreamGetCaptureInfo_v3_rep_view rep = {0};
     struct wire_cuStreamGetCaptureInfo_v3_req *req;
-    uint64_t stream = stub_stream_id(hStream, per_thread);
     struct stub_call c;
-    CUresult r;
+    uint64_t stream;
+    CUresult r = capture_check(hStream, per_thread, captureStatus_out, &stream);
 
-    if (!captureStatus_out)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (atomic_load_explicit(&captures, memory_order_relaxed) == 0) {
+        *captureStatus_out = CU_STREAM_CAPTURE_STATUS_NONE;
+        return CUDA_SUCCESS;
+    }
     r = stub_call_begin(&c, WIRE_CALL_cuStreamGetCaptureInfo_v3, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;
@@ -112,4 +288,13 @@ stub_m_cuStreamGetCaptureInfo_v2(CUstream hStream,
     return stub_m_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out,
                                             graph_out, dependencies_out, NULL,
                                             numDependencies_out, per_thread);
+}
+
+CUresult
+stub_m_cuStreamGetCaptureInfo(CUstream hStream,
+                              CUstreamCaptureStatus *captureStatus_out,
+                              cuuint64_t *id_out, bool per_thread)
+{
+    return stub_m_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, NULL,
+                                            NULL, NULL, NULL, per_thread);
 }

@@ -14,6 +14,7 @@
 #include "stub_call.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
+#include "stub_stream.h"
 #include "wire_api.h"
 
 #include <string.h>
@@ -84,6 +85,8 @@ copy_to_host(uint16_t number, void *dst, uint64_t src, uint64_t n, uint64_t stre
         else
             memcpy(dst, rep.dstHost, n);
     }
+    if (r == CUDA_SUCCESS)
+        stub_stream_idle(&c, stream);
     stub_call_end(&c);
     return r;
 }

@@ -39,7 +39,7 @@ struct stub_link {
     const struct Gpupool__AttachReply *attach;
 
     struct stub_lock send;
-    uint32_t seq;             /* of the last frame, under send */
+    _Atomic uint32_t seq;     /* of the last frame; written under send */
     _Atomic uint32_t queued;  /* bytes in the send buffer; written under send */
     _Atomic uint32_t flushes; /* how often it was emptied; written under send */
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Per-thread default streams; see stub_stream.h. */
+/* Per-thread default streams, and waiting for streams; see stub_stream.h. */
 #include "stub_stream.h"
 
 #include "cuda_api.h"
 #include "stub_call.h"
 #include "stub_ctx.h"
+#include "stub_gen.h"
+#include "stub_link.h"
 #include "stub_manual.h"
+#include "wire_api.h"
 
 extern int __cxa_thread_atexit_impl(void (*fn)(void *), void *arg, void *dso);
 extern void *__dso_handle;
@@ -62,4 +65,50 @@ stub_stream_slow(CUstream stream, bool per_thread)
     while (own && own->ctx_unique != stub_tls.ctx->unique)
         own = own->next;
     return own ? own->stream : stream_own_new(stub_tls.ctx);
+}
+
+/* ---- waiting ------------------------------------------------------------------------
+ */
+
+void
+stub_stream_idle(const struct stub_call *c, uint64_t stream)
+{
+    stub_tls.idle_stream = stream;
+    stub_tls.idle_seq = c->seq;
+    stub_tls.idle_ctx = stub_tls.ctx_index;
+}
+
+/* A copy to pageable memory has waited already; the program's own wait for the same
+ * stream right behind it would cost a second trip for nothing. */
+static bool
+stream_is_idle(uint64_t stream)
+{
+    return stub_tls.idle_ctx && stub_tls.idle_ctx == stub_tls.ctx_index &&
+           stub_tls.idle_stream == stream &&
+           stub_tls.idle_seq ==
+               atomic_load_explicit(&stub_link.seq, memory_order_relaxed);
+}
+
+CUresult
+stub_m_cuStreamSynchronize(CUstream hStream, bool per_thread)
+{
+    struct wire_cuStreamSynchronize_req *req;
+    struct stub_call c;
+    uint64_t stream;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (stub_gen_stream(hStream, per_thread, &stream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (stream_is_idle(stream))
+        return CUDA_SUCCESS;
+    r = stub_call_begin(&c, WIRE_CALL_cuStreamSynchronize, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    req->hStream = stream;
+    r = stub_call_wait(&c);
+    stub_call_end(&c);
+    return r;
 }

@@ -9,8 +9,10 @@
 #ifndef STUB_STREAM_H
 #define STUB_STREAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+struct stub_call;
 struct stub_ctx;
 
 struct stub_own_stream {
@@ -18,5 +20,9 @@ struct stub_own_stream {
     uint64_t ctx_unique;
     uint64_t stream;
 };
+
+/* @c was answered after all work of @stream (its id on the wire) was done: as long as
+ * no frame follows it, waiting for that stream again needs no answer. */
+void stub_stream_idle(const struct stub_call *c, uint64_t stream);
 
 #endif

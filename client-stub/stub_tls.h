@@ -22,6 +22,10 @@ struct stub_tls {
     uint32_t cap;
     uint32_t capture_mode;           /* cuThreadExchangeStreamCaptureMode */
     struct stub_own_stream *streams; /* the thread's default streams, per context */
+    /* The last frame this thread waited for left this stream with nothing to do. */
+    uint64_t idle_stream;
+    uint32_t idle_seq;
+    uint32_t idle_ctx; /* index, 0 = nothing known */
 };
 
 extern __thread struct stub_tls stub_tls __attribute__((tls_model("initial-exec")));
