@@ -30,6 +30,13 @@ cli_session_state(const Gpupool__Ctl__CtlSessionStatus *session)
     return session->attachments ? "running" : "idle";
 }
 
+const char *
+cli_session_class(const Gpupool__Ctl__CtlSessionStatus *session)
+{
+    return session->session_class == GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE ? "offline"
+                                                                          : "online";
+}
+
 static json_t *
 uuid_json(const ProtobufCBinaryData *uuid)
 {
@@ -100,11 +107,12 @@ session_json(const Gpupool__Ctl__CtlSessionStatus *s)
 
     for (size_t i = 0; i < s->n_slices; i++)
         json_array_append_new(slices, slice_json(s, i));
-    return json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o}", "name",
-                     s->session, "id", (json_int_t)s->session_id, "state",
+    return json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o}",
+                     "name", s->session, "id", (json_int_t)s->session_id, "state",
                      cli_session_state(s), "owner", s->owner, "program", s->program,
                      "policy", ticket_policy_name((enum ticket_policy)s->policy),
-                     "attachments", (json_int_t)s->attachments, "max_attachments",
+                     "class", cli_session_class(s), "attachments",
+                     (json_int_t)s->attachments, "max_attachments",
                      (json_int_t)s->max_attachments, "lease_left_ms",
                      (json_int_t)s->lease_left_ms, "opened_unix",
                      (json_int_t)s->opened_unix, "slices", slices);

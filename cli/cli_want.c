@@ -54,6 +54,18 @@ placement(struct cli_want *want, const char *arg, struct gp_err *err)
 }
 
 static int
+session_class(struct cli_want *want, const char *arg, struct gp_err *err)
+{
+    if (!strcmp(arg, "online"))
+        want->open.session_class = GPUPOOL__CTL__CTL_CLASS__CTL_ONLINE;
+    else if (!strcmp(arg, "offline"))
+        want->open.session_class = GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE;
+    else
+        return gp_err_set(err, -EINVAL, "--class %s: online or offline is wanted", arg);
+    return 0;
+}
+
+static int
 policy(struct cli_want *want, const char *arg, struct gp_err *err)
 {
     enum ticket_policy value;
@@ -105,6 +117,8 @@ cli_want_option(struct cli_want *want, int opt, const char *arg, struct gp_err *
         return policy(want, arg, err);
     case CLI_WANT_PLACEMENT:
         return placement(want, arg, err);
+    case CLI_WANT_CLASS:
+        return session_class(want, arg, err);
     case CLI_WANT_CARD:
         return card(want, arg, err);
     case CLI_WANT_SERVER:

@@ -28,6 +28,8 @@ struct cli_want {
     "  --cards N           so many slices on as many cards of one server (1)\n"        \
     "  --core-limit N      may use up to N % while the card is idle\n"                 \
     "  --policy P          fixed-share (fs), burst-share (bs) or best-effort (be)\n"   \
+    "  --class C           online, or offline: only while no online one wants the "    \
+    "card\n"                                                                           \
     "  --placement P       binpack or spread, instead of the scheduler's own\n"        \
     "  --server NAME       only on this server\n"                                      \
     "  --card GPU-UUID     only on this card\n"                                        \
@@ -44,6 +46,7 @@ enum {
     CLI_WANT_CARDS,
     CLI_WANT_CORE_LIMIT,
     CLI_WANT_POLICY,
+    CLI_WANT_CLASS,
     CLI_WANT_PLACEMENT,
     CLI_WANT_SERVER,
     CLI_WANT_CARD,
@@ -59,6 +62,7 @@ enum {
         {"cards", required_argument, NULL, CLI_WANT_CARDS},                            \
         {"core-limit", required_argument, NULL, CLI_WANT_CORE_LIMIT},                  \
         {"policy", required_argument, NULL, CLI_WANT_POLICY},                          \
+        {"class", required_argument, NULL, CLI_WANT_CLASS},                            \
         {"placement", required_argument, NULL, CLI_WANT_PLACEMENT},                    \
         {"server", required_argument, NULL, CLI_WANT_SERVER},                          \
         {"card", required_argument, NULL, CLI_WANT_CARD},                              \

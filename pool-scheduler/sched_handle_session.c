@@ -35,6 +35,7 @@ ticket_make(const struct sched *sched, const struct sched_session *session,
     gp_str_copy(c.server, sizeof(c.server), sched_session_server(session)->name);
     gp_str_copy(c.owner, sizeof(c.owner), session->owner->name);
     c.policy = session->policy;
+    c.offline = session->offline;
     c.max_attachments = session->max_attachments;
     c.not_before = now - CLOCK_SKEW_S;
     /* A lease that ends is announced to the server; the ticket's own end matters when
@@ -111,6 +112,9 @@ check_strings(const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err)
         return gp_err_set(err, -EINVAL, "a card's uuid has %d bytes", TICKET_UUID_SIZE);
     if ((unsigned)msg->policy > TICKET_BEST_EFFORT)
         return gp_err_set(err, -EINVAL, "unknown policy %u", (unsigned)msg->policy);
+    if ((unsigned)msg->session_class > GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE)
+        return gp_err_set(err, -EINVAL, "unknown class %u",
+                          (unsigned)msg->session_class);
     if ((unsigned)msg->placement > SCHED_SPREAD)
         return gp_err_set(err, -EINVAL, "unknown placement %u",
                           (unsigned)msg->placement);
@@ -141,6 +145,7 @@ read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
     open->spec.owner = msg->owner;
     open->spec.program = msg->program;
     open->spec.policy = open->req.policy;
+    open->spec.offline = msg->session_class == GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE;
     open->spec.core_limit = open->req.core_limit;
     open->spec.max_attachments =
         msg->max_attachments ? msg->max_attachments : config->max_attachments;

@@ -141,6 +141,7 @@ session_fill(struct sched_sessions *set, struct sched_session *session,
     copy_printable(owner, sizeof(owner), spec->owner);
     copy_printable(session->program, sizeof(session->program), spec->program);
     session->policy = spec->policy;
+    session->offline = spec->offline;
     session->core_limit = spec->core_limit;
     session->max_attachments = spec->max_attachments;
     session->lease_ms = spec->lease_ms;

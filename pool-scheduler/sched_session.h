@@ -44,6 +44,7 @@ struct sched_session {
     struct sched_owner *owner;
     char program[CTL_WORD_MAX];
     enum ticket_policy policy;
+    bool offline;
     uint32_t core_limit, max_attachments, lease_ms;
     uint64_t opened_unix;
     struct sched_slice slices[TICKET_SLICES_MAX];
@@ -91,6 +92,7 @@ struct sched_session_spec {
     const uint8_t *lease_key; /* NULL: a new one */
     const char *owner, *program;
     enum ticket_policy policy;
+    bool offline;
     uint32_t core_limit, max_attachments, lease_ms;
     uint64_t opened_unix;
 };

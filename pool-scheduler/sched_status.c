@@ -172,6 +172,8 @@ add_session(struct arena *a, const struct sched_session *s, uint64_t now)
     msg->owner = s->owner->name;
     msg->program = (char *)s->program;
     msg->policy = (Gpupool__Ctl__CtlPolicy)s->policy;
+    msg->session_class = s->offline ? GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE
+                                    : GPUPOOL__CTL__CTL_CLASS__CTL_ONLINE;
     msg->attachments = s->attachments;
     msg->max_attachments = s->max_attachments;
     msg->lease_left_ms = s->closing || s->lease_end_ns < now

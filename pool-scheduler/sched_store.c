@@ -30,7 +30,7 @@ static const char SCHEMA[] =
     " lease_key BLOB NOT NULL, owner TEXT NOT NULL, program TEXT NOT NULL,"
     " policy INTEGER NOT NULL, core_limit INTEGER NOT NULL,"
     " max_attachments INTEGER NOT NULL, lease_ms INTEGER NOT NULL,"
-    " opened INTEGER NOT NULL) STRICT;"
+    " opened INTEGER NOT NULL, offline INTEGER NOT NULL) STRICT;"
     "CREATE TABLE slice (session INTEGER NOT NULL REFERENCES session(id)"
     " ON DELETE CASCADE, pos INTEGER NOT NULL, card BLOB NOT NULL,"
     " core INTEGER NOT NULL, memory INTEGER NOT NULL,"
@@ -67,15 +67,16 @@ static const char *const SQL[N_STMTS] = {
     [ST_PUT_CARD] =
         "INSERT OR REPLACE INTO card VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [ST_PUT_SESSION] =
-        "INSERT INTO session VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO session VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     [ST_PUT_SLICE] = "INSERT INTO slice VALUES (?1, ?2, ?3, ?4, ?5)",
     [ST_DEL_SESSION] = "DELETE FROM session WHERE id = ?1",
     [ST_LOAD_SERVERS] = "SELECT name, endpoint, version, driver, driver_version, drain,"
                         " local FROM server ORDER BY rowid",
     [ST_LOAD_CARDS] = "SELECT uuid, server, idx, name, memory, sms, cc_major, cc_minor"
                       " FROM card ORDER BY server, idx",
-    [ST_LOAD_SESSIONS] = "SELECT id, lease_key, owner, program, policy, core_limit,"
-                         " max_attachments, lease_ms, opened FROM session ORDER BY id",
+    [ST_LOAD_SESSIONS] =
+        "SELECT id, lease_key, owner, program, policy, core_limit,"
+        " max_attachments, lease_ms, opened, offline FROM session ORDER BY id",
     [ST_LOAD_SLICES] = "SELECT card, core, memory FROM slice WHERE session = ?1"
                        " ORDER BY pos",
     [ST_LAST_ID] = "SELECT seq FROM sqlite_sequence WHERE name = 'session'",
@@ -357,6 +358,7 @@ put_session_row(struct sched_store *store, const struct sched_session *s,
     bind_u64(st, 7, s->max_attachments);
     bind_u64(st, 8, s->lease_ms);
     bind_u64(st, 9, s->opened_unix);
+    bind_u64(st, 10, s->offline);
     return stmt_run(store, ST_PUT_SESSION, err);
 }
 
@@ -504,6 +506,7 @@ load_session(sqlite3_stmt *st, void *arg, struct gp_err *err)
     spec.max_attachments = column_u32(st, 6);
     spec.lease_ms = column_u32(st, 7);
     spec.opened_unix = column_u64(st, 8);
+    spec.offline = column_u32(st, 9);
     load->decision.n_slices = 0;
     bind_u64(stmt_get(load->store, ST_LOAD_SLICES), 1, spec.id);
     r = each_row(load->store, ST_LOAD_SLICES, load_slice, load, err);

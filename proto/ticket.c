@@ -167,6 +167,8 @@ claims_pack(const struct ticket_claims *c, const char *key_id, uint8_t **ret,
     msg.slices = list;
     msg.n_slices = c->n_slices;
     msg.policy = (Gpupool__Ctl__CtlPolicy)c->policy;
+    msg.session_class = c->offline ? GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE
+                                   : GPUPOOL__CTL__CTL_CLASS__CTL_ONLINE;
     msg.owner = (char *)c->owner;
     msg.not_before = c->not_before;
     msg.expires = c->expires;
@@ -273,6 +275,9 @@ claims_from_message(const Gpupool__Ctl__TicketClaims *msg, struct ticket_claims 
     c->session_id = msg->session_id;
     c->n_slices = (uint32_t)msg->n_slices;
     c->policy = (enum ticket_policy)msg->policy;
+    if ((unsigned)msg->session_class > GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE)
+        return -EBADMSG;
+    c->offline = msg->session_class == GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE;
     c->not_before = msg->not_before;
     c->expires = msg->expires;
     c->max_attachments = msg->max_attachments;

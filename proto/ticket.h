@@ -52,6 +52,7 @@ struct ticket_claims {
     struct ticket_slice slices[TICKET_SLICES_MAX];
     uint32_t n_slices; /* 1..TICKET_SLICES_MAX; slice i is device i of the client */
     enum ticket_policy policy;
+    bool offline; /* runs only while no online session wants the card */
     char owner[TICKET_OWNER_MAX];
     uint64_t not_before; /* Unix seconds, inclusive */
     uint64_t expires;    /* Unix seconds, exclusive */

@@ -63,10 +63,12 @@ killed_scheduler_comes_back_with_its_sessions(void **state)
 {
     struct world *w = *state;
     int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w);
-    reply_t *grant = ut_sched_granted(client, ut_sched_wish(60, 10 * GIB)), *again,
-            *reg, *status;
+    Gpupool__Ctl__CtlOpen open = ut_sched_wish(60, 10 * GIB);
+    reply_t *grant, *again, *reg, *status;
     char key_id[32];
 
+    open.session_class = GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE;
+    grant = ut_sched_granted(client, open);
     status = ut_sched_status(client);
     gp_str_copy(key_id, sizeof(key_id), status->status->scheduler_key_id);
     ut_sched_drop(status);
@@ -92,6 +94,10 @@ killed_scheduler_comes_back_with_its_sessions(void **state)
     assert_null(again->error);
     assert_string_equal(again->grant->session, grant->grant->session);
     ut_sched_drop(again);
+    status = ut_sched_status(client);
+    assert_int_equal(status->status->sessions[0]->session_class,
+                     GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE);
+    ut_sched_drop(status);
     ut_sched_refused(ut_sched_ask_wish(client, 50), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
                      "lack core");
     ut_sched_drop(grant);

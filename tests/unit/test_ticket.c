@@ -41,6 +41,7 @@ sample(void)
         .server = "node-a",
         .n_slices = 2,
         .policy = TICKET_BURST_SHARE,
+        .offline = true,
         .owner = "ada@host",
         .not_before = NOW - 30,
         .expires = NOW + 30,
@@ -92,6 +93,7 @@ ticket_says_what_was_signed(void **state)
     assert_string_equal(c.owner, want.owner);
     assert_string_equal(c.key_id, ticket_key_id(key));
     assert_int_equal(c.policy, want.policy);
+    assert_true(c.offline);
     assert_int_equal(c.n_slices, 2);
     assert_memory_equal(&c.slices[1], &want.slices[1], sizeof(c.slices[1]));
     assert_int_equal(c.max_attachments, 64);
