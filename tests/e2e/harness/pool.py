@@ -92,12 +92,21 @@ class Pool:
         env = proc.environment(pid)
         folder = os.readlink(f"/proc/{pid}/cwd")
         self.kill(pid)
+        ready = self._ready_file(args)
+        if ready:
+            os.unlink(ready)
         log = open(self.case.folder / f"restarted-{pid}.log", "ab")
         process = subprocess.Popen(args, env=env, cwd=folder, stdin=subprocess.DEVNULL,
                                    stdout=log, stderr=log, start_new_session=True)
         log.close()
         self.case._processes.append(process)
+        if ready:
+            self.case.wait_for(lambda: os.path.exists(ready), "the restarted daemon listens")
         return process.pid
+
+    @staticmethod
+    def _ready_file(args):
+        return args[args.index("--ready-file") + 1] if "--ready-file" in args else None
 
     @staticmethod
     def _with_fixed_port(args):
