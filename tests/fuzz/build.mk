@@ -42,6 +42,17 @@ FUZZ_EXEC_SRCS := $(FUZZ_PTX_SRCS) $(filter-out %_v3.c %_v4.c,$(SGEXEC_SRCS)) \
 $(eval $(call fuzz_target,fuzz_exec,$(FUZZ_EXEC_SRCS),common softgpu/ptx softgpu/exec,\
     -lzstd -llz4 -lm))
 
+# The worker's dispatch; sources under $(O) are compiled where they lie.
+$(O)/fuzz/obj/fuzz_dispatch/dispatch.o: $(GEN_WRK_SRCS) $(GEN_TEST_SRCS) | $(GEN_DEPS)
+	$(call say,FUZZCC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)for c in $^; do $(FUZZ_CC) $(FUZZ_CFLAGS) $(FUZZ_UB) -Iserver -Icommon -Iproto \
+	    -Itests/unit -I$(O)/gen -c -o $(@D)/$$(basename $$c .c).part.o $$c || exit 1; done
+	$(Q)$(LD) -r -o $@ $(@D)/*.part.o
+$(O)/fuzz/fuzz_dispatch: $(O)/fuzz/obj/fuzz_dispatch/dispatch.o
+$(eval $(call fuzz_target,fuzz_dispatch,tests/unit/gen_loop.c,client-stub server common \
+    proto tests/unit $(O)/gen))
+
 # Every word of the language, for the mutations.
 $(O)/fuzz/ptx.dict: softgpu/ptx/ptx_words.h
 	$(Q)mkdir -p $(@D)
