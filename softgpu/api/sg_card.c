@@ -20,6 +20,7 @@
 #include "gp_err.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -35,7 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SEG_MAGIC UINT64_C(0x3174726163676173) /* changes with the layout */
+#define SEG_MAGIC UINT64_C(0x3274726163676173) /* changes with the layout */
 #define SEG_INIT_BYTE 4096 /* record lock held while the file is (re)made */
 
 enum {
@@ -51,7 +52,7 @@ struct seg_proc {
     uint32_t holding;      /* tokens, granted ones included */
     uint32_t granted;      /* given to this process, not yet picked up */
     uint32_t waiting;      /* threads of it that wait */
-    uint32_t pad;
+    uint32_t exports;      /* it has exported memory at some time */
     uint64_t mem_used;
     uint64_t vtime;
 };
@@ -73,6 +74,7 @@ struct sg_card {
     struct seg_head *head;
     unsigned slot;
     _Atomic uint32_t own_waiting;
+    char path[PATH_MAX];
 };
 
 static int
@@ -177,6 +179,47 @@ grant_free_tokens(struct seg_head *head)
     }
 }
 
+unsigned
+sg_card_slot(const struct sg_card *card)
+{
+    return card->slot;
+}
+
+void
+sg_card_ipc_path(const struct sg_card *card, unsigned slot, uint64_t id,
+                 char path[SG_CARD_PATH_MAX])
+{
+    snprintf(path, SG_CARD_PATH_MAX, "%s-ipc%u-%" PRIu64, card->path, slot, id);
+}
+
+/* Removes the files that a dead process exported from @slot. */
+static void
+exports_remove(const struct sg_card *card, unsigned slot)
+{
+    char dir[PATH_MAX], path[SG_CARD_PATH_MAX];
+    char *slash, *end;
+    struct dirent *e;
+    size_t n;
+    DIR *d;
+
+    memcpy(dir, card->path, sizeof(dir));
+    slash = strrchr(dir, '/');
+    *slash = '\0';
+    d = opendir(dir);
+    if (!d)
+        return;
+    n = (size_t)snprintf(path, sizeof(path), "%s-ipc%u-", slash + 1, slot);
+    while ((e = readdir(d))) {
+        if (strncmp(e->d_name, path, n))
+            continue;
+        sg_card_ipc_path(card, slot, strtoull(e->d_name + n, &end, 10), path);
+        if (!*end)
+            unlink(path);
+        n = (size_t)snprintf(path, sizeof(path), "%s-ipc%u-", slash + 1, slot);
+    }
+    closedir(d);
+}
+
 /* Takes everything back from processes that are no more.  Lock held. */
 static void
 card_sweep(struct sg_card *card)
@@ -187,6 +230,8 @@ card_sweep(struct sg_card *card)
     for (unsigned i = 0; i < head->n_slots; i++) {
         if (!head->procs[i].live || slot_is_alive(card, i))
             continue;
+        if (head->procs[i].exports)
+            exports_remove(card, i);
         memset(&head->procs[i], 0, sizeof(head->procs[i]));
         found = true;
     }
@@ -281,13 +326,19 @@ segment_join(struct sg_card *card, const struct sg_conf *conf, struct gp_err *er
     struct seg_head *head = card->head;
     struct seg_proc *self;
 
-    if (head->magic != SEG_MAGIC || !segment_has_users(card))
+    if (head->magic != SEG_MAGIC || !segment_has_users(card)) {
+        for (unsigned i = 0; head->magic == SEG_MAGIC && i < head->n_slots; i++)
+            if (i < SEG_MAX_PROCS && head->procs[i].exports)
+                exports_remove(card, i);
         segment_format(head, conf);
+    }
     if (slot_take(card) < 0)
         return gp_err_set(err, -EUSERS, "more than %d processes use this card",
                           SEG_MAX_PROCS);
     card_lock(card);
     self = &head->procs[card->slot];
+    if (self->exports)
+        exports_remove(card, card->slot);
     memset(self, 0, sizeof(*self)); /* what a dead one left there is void */
     self->live = 1;
     if (card->slot >= head->n_slots)
@@ -314,6 +365,7 @@ sg_card_open(const struct sg_conf *conf, unsigned index, struct sg_card **ret_ca
     if (!card)
         return -ENOMEM;
     card->fd = -1;
+    memcpy(card->path, path, sizeof(card->path));
     r = segment_open(card, path, err);
     if (r < 0)
         goto fail;
@@ -386,6 +438,14 @@ sg_card_uncharge(struct sg_card *card, uint64_t bytes)
     card_lock(card);
     head->procs[card->slot].mem_used -= bytes;
     head->mem_used -= bytes;
+    card_unlock(card);
+}
+
+void
+sg_card_note_export(struct sg_card *card)
+{
+    card_lock(card);
+    card->head->procs[card->slot].exports = 1;
     card_unlock(card);
 }
 

@@ -41,6 +41,15 @@ void sg_card_uncharge(struct sg_card *card, uint64_t bytes);
 /* What all live processes hold together. */
 uint64_t sg_card_used(struct sg_card *card);
 
+/* This process's place on the card, and the file of what slot @slot exports
+ * under @id (see sg_ipc.h). */
+#define SG_CARD_PATH_MAX 4200
+/* Before the first export: somebody has to clean up after us. */
+void sg_card_note_export(struct sg_card *card);
+unsigned sg_card_slot(const struct sg_card *card);
+void sg_card_ipc_path(const struct sg_card *card, unsigned slot, uint64_t id,
+                      char path[SG_CARD_PATH_MAX]);
+
 /* Waits for one multiprocessor.  -ECANCELED when *@stop became true (set it,
  * then call sg_card_wake). */
 int sg_card_token_get(struct sg_card *card, const atomic_bool *stop);

@@ -14,6 +14,7 @@
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
+#include "sg_ipc.h"
 
 #include "sg_memview.h"
 
@@ -85,6 +86,16 @@ sg_mem_find(uint64_t addr)
     if (i == 0 || addr - table[i - 1]->base >= table[i - 1]->size)
         return NULL;
     return table[i - 1];
+}
+
+struct sg_alloc *
+sg_mem_find_ipc(const struct sg_ctx *ctx, uint32_t slot, uint64_t id)
+{
+    for (size_t i = 0; i < n_allocs; i++)
+        if (table[i]->kind == SG_MEM_IPC && table[i]->ctx == ctx &&
+            table[i]->ipc_slot == slot && table[i]->ipc_id == id)
+            return table[i];
+    return NULL;
 }
 
 bool
@@ -441,6 +452,8 @@ sg_mem_new_foreign(struct sg_ctx *ctx, struct sg_dev *dev, uint64_t base, uint64
     if (!alloc)
         return CUDA_ERROR_OUT_OF_MEMORY;
     alloc->base = base;
+    if (kind == SG_MEM_IPC)
+        alloc->span = span_of(size); /* of the card's arena */
     return alloc_publish(alloc, ret_alloc);
 }
 
@@ -474,9 +487,11 @@ give_back(struct sg_alloc *alloc)
     case SG_MEM_HOST:
         munmap((void *)(uintptr_t)alloc->base, alloc->span);
         break;
+    case SG_MEM_IPC:
+        sg_va_give(&alloc->dev->va, alloc->base, alloc->span);
+        break;
     case SG_MEM_REGISTERED:
     case SG_MEM_MAPPED:
-    case SG_MEM_IPC:
         break; /* whoever made them knows the pages */
     }
 }
@@ -487,6 +502,8 @@ sg_mem_free(struct sg_alloc *alloc)
     if (!alloc)
         return;
     table_remove(alloc);
+    if (alloc->fd >= 0 && alloc->kind == SG_MEM_DEVICE)
+        sg_ipc_unexport(alloc);
     if (alloc->base) {
         hide_everywhere(alloc->base);
         if (alloc->span && alloc->kind != SG_MEM_HOST) {

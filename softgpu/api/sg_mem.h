@@ -53,7 +53,9 @@ struct sg_alloc {
     CUmemLocation preferred, last_prefetch;
     unsigned accessed_by; /* bit per ordinal */
     int fd;               /* shared with other processes, or -1 */
-    unsigned n_ipc_opens;
+    unsigned n_ipc_opens; /* SG_MEM_IPC */
+    uint32_t ipc_slot;
+    uint64_t ipc_id;
 };
 
 /* Device memory of @ctx's card; CUDA_ERROR_OUT_OF_MEMORY to the byte. */
@@ -80,6 +82,8 @@ void sg_mem_free(struct sg_alloc *alloc); /* NULL is a no-op */
 
 /* The live allocation that holds @addr, or NULL. */
 struct sg_alloc *sg_mem_find(uint64_t addr);
+/* What @ctx has opened of another process's exports, or NULL. */
+struct sg_alloc *sg_mem_find_ipc(const struct sg_ctx *ctx, uint32_t slot, uint64_t id);
 /* True when every byte lies in live allocations. */
 bool sg_mem_holds(uint64_t addr, uint64_t len);
 

@@ -8,6 +8,7 @@
  */
 #include "ut_sgapi.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +92,25 @@ role_work(void)
     }
 }
 
+/* Shares a word that is 5, and says at the end whether it became 6. */
+static int
+role_share(void)
+{
+    struct ut_sg sg;
+    CUipcMemHandle handle;
+    CUdeviceptr p, q;
+    unsigned v = 5;
+
+    ut_sg_open(&sg, 0);
+    if (cuMemAlloc_v2(&p, 4096) || cuMemcpyHtoD_v2(p, &v, 4) ||
+        cuIpcGetMemHandle(&handle, p) ||
+        cuIpcOpenMemHandle_v2(&q, handle, 1) != CUDA_ERROR_INVALID_CONTEXT ||
+        write(1, &handle, sizeof(handle)) != sizeof(handle))
+        return 2;
+    wait_for_end();
+    return cuMemcpyDtoH_v2(&v, p, 4) || v != 6;
+}
+
 static int
 role_uuid(void)
 {
@@ -106,6 +126,8 @@ play(int argc, char **argv)
 {
     if (!strcmp(argv[1], "hold"))
         return role_hold(strtoull(argv[2], NULL, 10));
+    if (!strcmp(argv[1], "share"))
+        return role_share();
     if (!strcmp(argv[1], "spin"))
         return role_spin();
     if (!strcmp(argv[1], "work"))
@@ -296,6 +318,69 @@ processes_killed_at_any_moment_leave_the_card_whole(void **state)
     ok(cuMemFree_v2(p));
 }
 
+static int
+count_exports(void)
+{
+    DIR *d = opendir(getenv("SOFTGPU_DIR"));
+    struct dirent *e;
+    int n = 0;
+
+    while ((e = readdir(d)))
+        n += strstr(e->d_name, "-ipc") != NULL;
+    closedir(d);
+    return n;
+}
+
+static void
+memory_is_shared_between_processes(void **state)
+{
+    struct peer peer = peer_start("share", NULL);
+    CUipcMemHandle handle;
+    CUdeviceptr p, again;
+    unsigned v = 0;
+    int status;
+
+    assert_int_equal(read(peer.from, &handle, sizeof(handle)), sizeof(handle));
+    fails(cuIpcOpenMemHandle_v2(&p, handle, 0), CUDA_ERROR_INVALID_VALUE);
+    ok(cuIpcOpenMemHandle_v2(&p, handle, 1));
+    ok(cuIpcOpenMemHandle_v2(&again, handle, 1));
+    assert_int_equal(p, again);
+    ok(cuMemcpyDtoH_v2(&v, p, 4));
+    assert_int_equal(v, 5);
+    ok(ut_sg_run(sg.add_one, 1, 1, 0, p, 1));
+    ok(cuCtxSynchronize());
+    fails(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);
+    ok(cuIpcCloseMemHandle(p));
+    ok(cuIpcCloseMemHandle(p));
+    fails(cuIpcCloseMemHandle(p), CUDA_ERROR_INVALID_VALUE);
+    close(peer.to);
+    waitpid(peer.pid, &status, 0);
+    assert_int_equal(status, 0);
+    close(peer.from);
+    memset(&handle, 1, sizeof(handle));
+    fails(cuIpcOpenMemHandle_v2(&p, handle, 1), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void
+exports_of_a_killed_process_go_away(void **state)
+{
+    struct peer peer = peer_start("share", NULL);
+    CUipcMemHandle handle;
+    size_t free_, total;
+    CUdeviceptr p;
+    unsigned v = 0;
+
+    assert_int_equal(read(peer.from, &handle, sizeof(handle)), sizeof(handle));
+    ok(cuIpcOpenMemHandle_v2(&p, handle, 1));
+    peer_end(&peer, SIGKILL);
+    ok(cuMemGetInfo_v2(&free_, &total)); /* looks for the dead */
+    assert_int_equal(count_exports(), 0);
+    ok(cuMemcpyDtoH_v2(&v, p, 4)); /* what is open stays */
+    assert_int_equal(v, 5);
+    ok(cuIpcCloseMemHandle(p));
+    fails(cuIpcOpenMemHandle_v2(&p, handle, 1), CUDA_ERROR_INVALID_VALUE);
+}
+
 static void
 cards_are_the_same_in_every_process(void **state)
 {
@@ -382,6 +467,8 @@ main(int argc, char **argv)
         T(an_endless_kernel_elsewhere_does_not_stop_us),
         T(busy_processes_share_fairly),
         T(processes_killed_at_any_moment_leave_the_card_whole),
+        T(memory_is_shared_between_processes),
+        T(exports_of_a_killed_process_go_away),
         T(cards_are_the_same_in_every_process),
         T(other_instances_have_other_memory),
         T(hidden_cards_are_not_counted),

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuIpc*MemHandle.
+ */
+#include "sg_ipc.h"
+
+#include "sg_card.h"
+#include "sg_core.h"
+#include "sg_ctx.h"
+#include "sg_dev.h"
+#include "sg_mem.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define IPC_MAGIC UINT64_C(0x6d656d2d75706773)
+
+/* What a CUipcMemHandle holds. */
+struct ipc_handle {
+    uint64_t magic;
+    uint8_t uuid[16]; /* of the card */
+    uint64_t id;
+    uint64_t size;
+    uint32_t slot; /* the exporter's */
+    uint32_t pad;
+};
+
+static_assert(sizeof(struct ipc_handle) <= sizeof(CUipcMemHandle), "fits the handle");
+
+static uint64_t
+page_round(uint64_t size)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    return (size + page - 1) & ~(page - 1);
+}
+
+/* Moves the pages of @alloc into a new file at the same addresses.  Nothing may
+ * be running on them. */
+static int
+move_to_file(struct sg_alloc *alloc)
+{
+    uint64_t len = page_round(alloc->size);
+    void *base = (void *)(uintptr_t)alloc->base, *copy;
+    char path[SG_CARD_PATH_MAX];
+    int fd, r;
+
+    sg_card_note_export(alloc->dev->card);
+    sg_card_ipc_path(alloc->dev->card, sg_card_slot(alloc->dev->card), alloc->id, path);
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    /* All of it now: a full file system is an error here, not a signal later. */
+    r = -posix_fallocate(fd, 0, (off_t)len);
+    copy = r == 0 ? mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                  : MAP_FAILED;
+    if (copy == MAP_FAILED) {
+        unlink(path);
+        close(fd);
+        return r ? r : -ENOMEM;
+    }
+    memcpy(copy, base, alloc->size);
+    if (mremap(copy, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, base) == MAP_FAILED) {
+        munmap(copy, len);
+        unlink(path);
+        close(fd);
+        return -ENOMEM;
+    }
+    alloc->fd = fd;
+    return 0;
+}
+
+void
+sg_ipc_unexport(struct sg_alloc *alloc)
+{
+    char path[SG_CARD_PATH_MAX];
+
+    sg_card_ipc_path(alloc->dev->card, sg_card_slot(alloc->dev->card), alloc->id, path);
+    unlink(path);
+}
+
+static struct sg_alloc *
+exportable(CUdeviceptr dptr)
+{
+    struct sg_alloc *alloc = sg_mem_find(dptr);
+
+    return alloc && alloc->kind == SG_MEM_DEVICE && alloc->ctx && !alloc->internal
+               ? alloc
+               : NULL;
+}
+
+SG_CALL(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
+{
+    struct ipc_handle h = {.magic = IPC_MAGIC};
+    struct sg_alloc *alloc;
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    alloc = exportable(dptr);
+    if (!pHandle || !alloc)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    if (alloc->fd < 0) {
+        sg_ctx_synchronize_all(); /* drops the lock */
+        alloc = exportable(dptr);
+        if (!alloc)
+            return sg_leave(CUDA_ERROR_INVALID_VALUE);
+        if (alloc->fd < 0 && move_to_file(alloc) < 0)
+            return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    memcpy(h.uuid, alloc->dev->uuid, sizeof(h.uuid));
+    h.id = alloc->id;
+    h.size = alloc->size;
+    h.slot = sg_card_slot(alloc->dev->card);
+    memset(pHandle, 0, sizeof(*pHandle));
+    memcpy(pHandle, &h, sizeof(h));
+    return sg_leave(CUDA_SUCCESS);
+}
+
+static struct sg_dev *
+device_by_uuid(const uint8_t uuid[16])
+{
+    for (unsigned i = 0; i < sg_dev_count(); i++)
+        if (!memcmp(sg_dev_get((CUdevice)i)->uuid, uuid, 16))
+            return sg_dev_get((CUdevice)i);
+    return NULL;
+}
+
+/* The handle came from anywhere: the file itself is what is believed. */
+static int
+open_export(const struct sg_dev *dev, const struct ipc_handle *h)
+{
+    char path[SG_CARD_PATH_MAX];
+    struct stat st;
+    int fd;
+
+    sg_card_ipc_path(dev->card, h->slot, h->id, path);
+    fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+        !h->size || h->size > dev->memory || (uint64_t)st.st_size < page_round(h->size)) {
+        close(fd);
+        return -EINVAL;
+    }
+    return fd;
+}
+
+/* Charged to nobody: the exporter pays while it lives. */
+static CUresult
+map_export(struct sg_ctx *ctx, struct sg_dev *dev, const struct ipc_handle *h, int fd,
+           struct sg_alloc **ret_alloc)
+{
+    uint64_t base = sg_mem_reserve(dev, h->size), len = page_round(h->size);
+    CUresult rc;
+
+    if (!base) {
+        close(fd);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (mmap((void *)(uintptr_t)base, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+             fd, 0) == MAP_FAILED) {
+        close(fd);
+        sg_mem_unreserve(dev, base, h->size);
+        return CUDA_ERROR_MAP_FAILED;
+    }
+    rc = sg_mem_new_foreign(ctx, dev, base, h->size, SG_MEM_IPC, ret_alloc);
+    if (rc != CUDA_SUCCESS) { /* the addresses stay lost: they are mapped */
+        close(fd);
+        return rc;
+    }
+    (*ret_alloc)->fd = fd;
+    (*ret_alloc)->ipc_id = h->id;
+    (*ret_alloc)->ipc_slot = h->slot;
+    (*ret_alloc)->n_ipc_opens = 1;
+    return CUDA_SUCCESS;
+}
+
+SG_CALL(cuIpcOpenMemHandle_v2, CUdeviceptr *pdptr, CUipcMemHandle handle,
+        unsigned int Flags)
+{
+    struct ipc_handle h;
+    struct sg_alloc *alloc;
+    struct sg_dev *dev;
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter(&ctx);
+    int fd;
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    memcpy(&h, &handle, sizeof(h));
+    if (!pdptr || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || h.magic != IPC_MAGIC)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    dev = device_by_uuid(h.uuid);
+    if (!dev)
+        return sg_leave(CUDA_ERROR_INVALID_DEVICE);
+    if (h.slot == sg_card_slot(dev->card)) /* our own */
+        return sg_leave(CUDA_ERROR_INVALID_CONTEXT);
+    alloc = sg_mem_find_ipc(ctx, h.slot, h.id);
+    if (alloc) {
+        alloc->n_ipc_opens++;
+        *pdptr = alloc->base;
+        return sg_leave(CUDA_SUCCESS);
+    }
+    fd = open_export(dev, &h);
+    if (fd < 0)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    rc = map_export(ctx, dev, &h, fd, &alloc);
+    if (rc == CUDA_SUCCESS)
+        *pdptr = alloc->base;
+    return sg_leave(rc);
+}
+
+SG_CALL(cuIpcOpenMemHandle, CUdeviceptr *pdptr, CUipcMemHandle handle,
+        unsigned int Flags)
+{
+    return cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
+}
+
+SG_CALL(cuIpcCloseMemHandle, CUdeviceptr dptr)
+{
+    struct sg_alloc *alloc;
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    alloc = sg_mem_find(dptr);
+    if (!alloc || alloc->kind != SG_MEM_IPC || alloc->base != dptr)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    if (--alloc->n_ipc_opens)
+        return sg_leave(CUDA_SUCCESS);
+    sg_ctx_synchronize_all(); /* drops the lock */
+    alloc = sg_mem_find(dptr);
+    if (alloc && alloc->kind == SG_MEM_IPC && !alloc->n_ipc_opens)
+        sg_mem_free(alloc);
+    return sg_leave(CUDA_SUCCESS);
+}
