@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Older forms of a call: widen the arguments, call the newer form, narrow the results."""
+"""Older forms of a call: widen arguments, call the newer form, narrow results."""
 
 from __future__ import annotations
 

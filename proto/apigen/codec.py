@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of a call: fixed struct, variable parts, and the C that reads and writes them."""
+"""Frames of a call: fixed struct, variable parts, the C that reads and writes them."""
 
 from __future__ import annotations
 
@@ -367,9 +367,3 @@ def emit(out: Output, codecs: Codecs) -> None:
         out.c_file(f"wire_{family}.h", f"Frames of the family {family}.", t)
         whole(f'#include "wire_{family}.h"')
     out.c_file("wire_api.h", "Frames of every call.", whole)
-
-
-def fixed_type(t: Type) -> str:
-    """The wire type of a scalar."""
-    assert wire_bytes(t)
-    return wire_type(t)

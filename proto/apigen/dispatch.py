@@ -91,7 +91,7 @@ class Dispatch:
         t(f'        return wrk_frame_bad(w, req, "{c.name}: malformed body");')
         t(f"    return run_{c.name}(w, req, &view);", "}", "")
 
-    # ---- generated ---------------------------------------------------------------------
+    # ---- generated --------------------------------------------------------------
 
     def _driver(self, t: Text) -> None:
         c = self.call
@@ -137,7 +137,7 @@ class Dispatch:
                 self.arg.reply_part(t, p)
         t("    wrk_reply_send(w, req, r);")
 
-    # ---- by hand -------------------------------------------------------------------------
+    # ---- by hand ----------------------------------------------------------------
 
     def _manual_locals(self, t: Text) -> None:
         t(f"    struct wire_args_{self.call.name} args;")
@@ -240,7 +240,7 @@ def _args_fields(arg: ServerArg, p: Param) -> list[str]:
     return [f"{value_type(p.type)} {name};"]
 
 
-# ---- structures ---------------------------------------------------------------------------
+# ---- structures ----------------------------------------------------------------
 
 
 def _fix_field(t: Text, rule_field: str, handle: str, when: str, into: bool) -> None:
@@ -328,7 +328,7 @@ def check(codecs: Codecs) -> None:
                     raise ApiError(f"{c.where}: {c.name}: no rule for {t.name}.{path}")
 
 
-# ---- files -----------------------------------------------------------------------------------
+# ---- files ---------------------------------------------------------------------
 
 GEN_HEADER = r"""
 #include "wire_format.h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""proto/wire.lock: what each call looks like on the wire, one line per call, for ever."""
+"""proto/wire.lock: what each call is on the wire, one line per call, for ever."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reader of proto/api/*.api: lines in, model out, every doubt an error with its place."""
+"""Reader of proto/api/*.api: lines in, model out, every doubt an error."""
 
 from __future__ import annotations
 

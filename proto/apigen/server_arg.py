@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worker's side of one parameter: out of the frame, to the driver, into the answer."""
+"""The worker's side of a parameter: from the frame to the driver to the answer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ServerArg:
     def given(self, p: Param) -> str:
         return f"(view.f->given & {self.req.bit(p.name)})"
 
-    # ---- declarations ------------------------------------------------------------------
+    # ---- declarations -----------------------------------------------------------
 
     def local(self, t: Text, p: Param) -> None:
         """The local variable that holds p, if it needs one."""
@@ -98,7 +98,7 @@ class ServerArg:
             elem.word == "struct" and has_fix(self.api, self.abi, elem.name)
         )
 
-    # ---- before the driver ----------------------------------------------------------------
+    # ---- before the driver ------------------------------------------------------
 
     def caps(self, t: Text, p: Param) -> None:
         """Refuse a frame that asks for more output than the description allows."""
@@ -182,7 +182,7 @@ class ServerArg:
             )
         t("    }")
 
-    # ---- the driver's argument ----------------------------------------------------------------
+    # ---- the driver's argument --------------------------------------------------
 
     def argument(self, p: Param) -> str:
         """What is passed to the driver for p."""
@@ -221,7 +221,7 @@ class ServerArg:
         middle = "(uintptr_t)" if p.type.word in INTEGER_HANDLES else ""
         return f"({value_type(p.type)}){middle}{p.name}"
 
-    # ---- after the driver -----------------------------------------------------------------------
+    # ---- after the driver -------------------------------------------------------
 
     def reply_parts(self) -> list[Param]:
         """Outputs whose length is not fixed, in the order of the parts."""

@@ -254,8 +254,10 @@ def _body_call(codecs: Codecs, call: Call, twin: bool) -> str:
 
 
 def emit_weak(t: Text, codecs: Codecs, call: Call) -> None:
-    """Stands in for a body that nobody has written: the generated one where there can be
-    one, else a refusal, counted and named."""
+    """Stands in for a body that nobody has written.
+
+    The generated one where there can be one, else a refusal, counted and named.
+    """
     body = f"stub_unsupported(WIRE_CALL_{call.name})"
     if call.plain:
         StubBody(codecs, call).emit(t)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client's side of one parameter: checks, stores into the frame, loads from the answer."""
+"""The client's side of a parameter: checks, stores, loads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def counted(p: Param) -> str:
 
 
 def has_devices(api: Api, abi: Abi, name: str) -> bool:
-    """Does a structure hold device ordinals, which the client may number its own way?"""
+    """Does a structure hold device ordinals, which each side numbers its own way?"""
     return any(r.kind == "device" for r in struct_rules(api, abi, name))
 
 
@@ -50,7 +50,7 @@ class StubArg:
             return f"(uint64_t)*{name}"
         return counted(p)
 
-    # ---- before the frame --------------------------------------------------------
+    # ---- before the frame -------------------------------------------------------
 
     def check(self, t: Text, p: Param) -> None:
         """Refuse what the driver would refuse, while it can still be said."""
@@ -121,7 +121,7 @@ class StubArg:
             return f"(uint64_t){p.name}"
         return f"(uintptr_t){p.name}"
 
-    # ---- into the frame ------------------------------------------------------------
+    # ---- into the frame ---------------------------------------------------------
 
     def store(self, t: Text, p: Param) -> None:
         """Fill the fixed fields of p."""
@@ -264,7 +264,7 @@ class StubArg:
                     "        return CUDA_ERROR_INVALID_HANDLE;",
                 )
 
-    # ---- out of the answer -----------------------------------------------------------
+    # ---- out of the answer ------------------------------------------------------
 
     def load(self, t: Text, p: Param) -> None:
         """Hand one output to the caller."""

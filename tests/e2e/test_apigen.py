@@ -142,6 +142,22 @@ def test_locked_call_may_gain_a_frame(case):
     generate(case, proto, case.folder / "out")
 
 
+def test_coverage_counts_every_exported_name(case):
+    done = case.run(
+        [sys.executable, "-B", REPOSITORY / "proto" / "apigen", "coverage"]
+        + ["--stub", REPOSITORY / "client-stub", "--server", REPOSITORY / "server"]
+    )
+    last = done.out.strip().split("\n")[-1]
+    found = re.fullmatch(r"carried (\d+), local (\d+), refused (\d+), of (\d+)", last)
+    case.check(found, f"the last line is {last!r}")
+    carried, local, refused, total = map(int, found.groups())
+    case.equal(total, 637, "names of the driver's library")
+    case.equal(carried + local + refused, total, "the sum")
+    case.check(
+        refused * 100 < total * 8, f"{refused} of {total} are refused: 8 % or more"
+    )
+
+
 # ------------------------------------------------------------------ a toolkit's header --
 
 
