@@ -69,10 +69,10 @@ wait_finish(struct stub_call *c, CUresult result)
     stub_futex_wake(&c->state, 1);
 }
 
-void
-stub_wait_enter(struct stub_call *c)
+static void
+wait_enter(struct stub_call *c, bool events)
 {
-    c->events = false;
+    c->events = events;
     c->leads = false;
     c->sleeps = false;
     c->heap = NULL;
@@ -84,6 +84,12 @@ stub_wait_enter(struct stub_call *c)
     stub_lock_take(&stub_link.wait);
     wait_link(c);
     stub_lock_release(&stub_link.wait);
+}
+
+void
+stub_wait_enter(struct stub_call *c)
+{
+    wait_enter(c, false);
 }
 
 void
@@ -157,11 +163,17 @@ wait_take_answer(struct stub_call *c, const struct wire_rep *rep, bool mine)
     return NULL;
 }
 
-/* One frame: an event, or an answer; *ret_mine is set when it is that of @mine.
- * Returns why the link must end, NULL when all is well. */
+enum wait_what {
+    WAIT_EVENT,
+    WAIT_MINE,   /* the reader's own answer */
+    WAIT_OTHERS, /* another call's, deposited */
+};
+
+/* One frame: an event, or an answer.  Returns why the link must end, NULL when all is
+ * well. */
 static const char *
 wait_take_frame(const struct wire_rep *rep, uint32_t size, struct stub_call *mine,
-                bool *ret_mine)
+                enum wait_what *ret_what)
 {
     struct stub_call *c;
 
@@ -176,38 +188,43 @@ wait_take_frame(const struct wire_rep *rep, uint32_t size, struct stub_call *min
     stub_lock_release(&stub_link.wait);
     if (!c)
         return "answer to a call that was not made";
-    *ret_mine = c == mine;
+    *ret_what = c == mine ? WAIT_MINE : WAIT_OTHERS;
     return wait_take_answer(c, rep, c == mine);
 }
 
-/* Read until the answer of @c is in, or (a call that waits for events) @ready says so.
- * The lead stays with @c. */
+/* Read until the answer of @c is in.  A call that waits for events has none: it reads
+ * until @ready says so, or until it has served another thread, which will read for
+ * itself from then on.  The lead stays with @c. */
 static void
 wait_lead(struct stub_call *c, bool (*ready)(void))
 {
     const char *why = NULL;
-    bool mine = false;
+    bool mine = false, served = false;
 
     c->leads = true;
-    while (!mine && !why && !(ready && ready())) {
+    while (!mine && !why && !(ready && (served || ready()))) {
+        enum wait_what what = WAIT_EVENT;
         const void *frame;
         uint32_t size;
         int r = xport_recv(stub_link.conn, &frame, &size, GP_FOREVER);
 
-        why = r < 0 ? "connection closed" : wait_take_frame(frame, size, c, &mine);
+        why = r < 0 ? "connection closed" : wait_take_frame(frame, size, c, &what);
+        mine = what == WAIT_MINE;
+        served = what == WAIT_OTHERS;
     }
     if (why)
         c->result = stub_link_lose(why);
 }
 
-/* Sleep until the state changes.  Under wait, which is released. */
+/* Sleep until the state changes, or for the length of a nap, which is not interrupted
+ * for a lead to take.  Under wait, which is released. */
 static void
-wait_sleep(struct stub_call *c)
+wait_sleep(struct stub_call *c, const struct timespec *nap)
 {
     wait_set_state(c, STUB_CALL_PENDING);
-    c->sleeps = true;
+    c->sleeps = !nap;
     stub_lock_release(&stub_link.wait);
-    stub_futex_wait(&c->state, STUB_CALL_PENDING, NULL);
+    stub_futex_wait(&c->state, STUB_CALL_PENDING, nap);
 }
 
 CUresult
@@ -225,7 +242,7 @@ stub_wait_for(struct stub_call *c)
             wait_lead(c, NULL);
             return c->result;
         }
-        wait_sleep(c);
+        wait_sleep(c, NULL);
     }
 }
 
@@ -233,8 +250,10 @@ stub_wait_for(struct stub_call *c)
 bool
 stub_wait_events(struct stub_call *c, bool (*ready)(void))
 {
-    stub_wait_enter(c);
-    c->events = true;
+    static const struct timespec nap = {.tv_nsec = 100000};
+    bool rested = false;
+
+    wait_enter(c, true);
     for (;;) {
         stub_lock_take(&stub_link.wait);
         if (wait_state(c) == STUB_CALL_DONE) {
@@ -246,14 +265,18 @@ stub_wait_events(struct stub_call *c, bool (*ready)(void))
             stub_lock_release(&stub_link.wait);
             return true;
         }
-        if (stub_link.leading) {
-            wait_sleep(c);
+        if (stub_link.leading || !rested) {
+            /* Another thread reads, or has just done so and will again: a program
+             * that waits in a loop should not find this thread in its way. */
+            rested = !stub_link.leading;
+            wait_sleep(c, rested ? &nap : NULL);
             continue;
         }
         stub_link.leading = true;
         stub_lock_release(&stub_link.wait);
         wait_lead(c, ready);
         stub_wait_leave(c);
+        rested = false;
     }
 }
 
