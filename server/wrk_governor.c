@@ -406,6 +406,25 @@ governor_main(void *arg)
 
 /* --- life ------------------------------------------------------------------------------ */
 
+/* What was launched last is marked and charged if it is done. */
+static void
+take_in(struct wrk *w, struct gov_slice *s)
+{
+    put_mark(w, s);
+    reap(w, s);
+}
+
+void
+wrk_governor_finish(struct wrk *w)
+{
+    struct wrk_governor *g = w->priv->governor;
+
+    pthread_mutex_lock(&g->lock);
+    for (uint32_t i = 0; i < g->n; i++)
+        take_in(w, &g->slices[i]);
+    pthread_mutex_unlock(&g->lock);
+}
+
 void
 wrk_governor_forget(struct wrk *w, uint32_t ctx_index)
 {
@@ -414,8 +433,10 @@ wrk_governor_forget(struct wrk *w, uint32_t ctx_index)
     pthread_mutex_lock(&g->lock);
     for (uint32_t i = 0; i < g->n; i++) {
         struct gov_slice *s = &g->slices[i];
-        uint32_t kept = s->tail;
+        uint32_t kept;
 
+        take_in(w, s);
+        kept = s->tail;
         for (uint32_t at = s->tail; at != s->head; at++) {
             const struct mark *m = &s->marks[at % MARKS];
 

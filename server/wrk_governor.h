@@ -44,6 +44,9 @@ void wrk_governor_launched(struct wrk *w, const struct wrk_charge *charge);
 /* The reader has nothing to do: mark what is not marked yet. */
 void wrk_governor_idle(struct wrk *w);
 
+/* The client is gone: charge what has been done. */
+void wrk_governor_finish(struct wrk *w);
+
 /* Before a context is destroyed, or a stream's handle goes: events in it must not
  * be looked at any more. */
 void wrk_governor_forget(struct wrk *w, uint32_t ctx_index);

@@ -208,6 +208,7 @@ serve(struct wrk *w, struct gp_err *err)
         return gp_err_set(err, -EAGAIN, "no thread for signals");
     r = wrk_loop_run(w);
     wrk_hosts_cancel(p->hosts);
+    wrk_governor_finish(w);
     gp_log_debug("worker", "%u frames, %llu bytes in, %llu bytes out",
                  atomic_load(&p->seq),
                  (unsigned long long)p->conn->stats.rx_bytes,

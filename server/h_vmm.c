@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Physical memory without an address: created, referenced, mapped, released.
+ *
+ * The driver keeps such memory for as long as it has a reference or a mapping, in
+ * whatever order the client lets go of them; the session pays for exactly that long.
+ * So the references and mappings of each piece are counted here, beside the driver.
+ * Reader thread only; a piece belongs to no context.
+ */
+#include "drv.h"
+#include "gp_base.h"
+#include "wrk.h"
+#include "wrk_args.h"
+#include "wrk_quota.h"
+
+#include <string.h>
+
+/* Pieces, and mappings, that a client may have.  An allocator that grows in steps of
+ * 2 MiB fills an 80 GiB card with 40,960. */
+#define PIECES_MAX 65536u
+
+struct piece {
+    uint64_t handle; /* the driver's; 0: free */
+    uint64_t bytes;
+    uint32_t slice;
+    uint32_t refs;
+    uint32_t maps;
+};
+
+struct mapping {
+    uint64_t at;
+    uint64_t len;
+    uint64_t handle;
+};
+
+static struct piece *pieces;
+static uint32_t n_pieces, cap_pieces;
+static struct mapping *mappings;
+static uint32_t n_mappings, cap_mappings;
+
+/* Room for one more of @size bytes behind the @n that are there. */
+static bool
+room(void *array, uint32_t n, uint32_t *cap, size_t size)
+{
+    uint32_t want = gp_max(*cap * 2, 64u);
+    void *grown;
+
+    if (n < *cap)
+        return true;
+    if (want > PIECES_MAX)
+        return false;
+    grown = realloc(*(void **)array, want * size);
+    if (!grown)
+        return false;
+    *(void **)array = grown;
+    *cap = want;
+    return true;
+}
+
+static struct piece *
+piece_find(uint64_t handle)
+{
+    for (uint32_t i = 0; i < n_pieces; i++) {
+        if (pieces[i].handle == handle)
+            return &pieces[i];
+    }
+    return NULL;
+}
+
+/* One reference or mapping fewer: the last one gives the bytes back. */
+static void
+piece_settle(struct wrk *w, struct piece *p)
+{
+    if (p->refs || p->maps)
+        return;
+    wrk_quota_give(w->priv->quota, p->slice, p->bytes);
+    *p = pieces[--n_pieces];
+}
+
+CUresult
+h_cuMemCreate(struct wrk *w, const struct wire_args_cuMemCreate *a, struct wrk_reply *rep)
+{
+    CUmemGenericAllocationHandle handle = 0;
+    uint32_t slice = (uint32_t)a->prop->location.id;
+    CUresult r;
+
+    (void)rep;
+    /* Memory of the host would be the server's. */
+    if (a->prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (slice >= w->priv->cards.n)
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (!room(&pieces, n_pieces, &cap_pieces, sizeof(*pieces)) ||
+        !wrk_quota_take(w->priv->quota, slice, a->size))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = WRK_CALL(w, cuMemCreate, &handle, a->size, a->prop, a->flags);
+    if (r != CUDA_SUCCESS) {
+        wrk_quota_give(w->priv->quota, slice, a->size);
+        return r;
+    }
+    pieces[n_pieces++] = (struct piece){
+        .handle = handle, .bytes = a->size, .slice = slice, .refs = 1};
+    wrk_handle_put(w, WIRE_KIND_MEMHANDLE, a->handle_id, (void *)(uintptr_t)handle);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+h_cuMemRetainAllocationHandle(struct wrk *w,
+                              const struct wire_args_cuMemRetainAllocationHandle *a,
+                              struct wrk_reply *rep)
+{
+    CUmemGenericAllocationHandle handle = 0;
+    CUresult r = WRK_CALL(w, cuMemRetainAllocationHandle, &handle, a->addr);
+    struct piece *p;
+
+    (void)rep;
+    if (r != CUDA_SUCCESS)
+        return r;
+    p = piece_find(handle);
+    if (p)
+        p->refs++;
+    wrk_handle_put(w, WIRE_KIND_MEMHANDLE, a->handle_id, (void *)(uintptr_t)handle);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+h_cuMemRelease(struct wrk *w, const struct wire_args_cuMemRelease *a,
+               struct wrk_reply *rep)
+{
+    CUresult r = WRK_CALL(w, cuMemRelease, a->handle);
+    struct piece *p;
+
+    (void)rep;
+    if (r != CUDA_SUCCESS)
+        return r;
+    wrk_handle_del(w, WIRE_KIND_MEMHANDLE, a->handle_id);
+    p = piece_find(a->handle);
+    if (p && p->refs) {
+        p->refs--;
+        piece_settle(w, p);
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult
+h_cuMemMap(struct wrk *w, const struct wire_args_cuMemMap *a, struct wrk_reply *rep)
+{
+    struct piece *p = piece_find(a->handle);
+    CUresult r;
+
+    (void)rep;
+    if (!room(&mappings, n_mappings, &cap_mappings, sizeof(*mappings)))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = WRK_CALL(w, cuMemMap, a->ptr, a->size, a->offset, a->handle, a->flags);
+    if (r != CUDA_SUCCESS || !p)
+        return r;
+    p->maps++;
+    mappings[n_mappings++] =
+        (struct mapping){.at = a->ptr, .len = a->size, .handle = a->handle};
+    return CUDA_SUCCESS;
+}
+
+/* One call may take away several mappings, but only whole ones. */
+CUresult
+h_cuMemUnmap(struct wrk *w, const struct wire_args_cuMemUnmap *a, struct wrk_reply *rep)
+{
+    CUresult r = WRK_CALL(w, cuMemUnmap, a->ptr, a->size);
+
+    (void)rep;
+    if (r != CUDA_SUCCESS)
+        return r;
+    for (uint32_t i = 0; i < n_mappings;) {
+        const struct mapping m = mappings[i];
+        struct piece *p;
+
+        if (m.at < a->ptr || m.at - a->ptr >= a->size) {
+            i++;
+            continue;
+        }
+        mappings[i] = mappings[--n_mappings];
+        p = piece_find(m.handle);
+        if (p && p->maps) {
+            p->maps--;
+            piece_settle(w, p);
+        }
+    }
+    return CUDA_SUCCESS;
+}
