@@ -233,7 +233,8 @@ SG_CALL(cuArray3DGetDescriptor_v2, CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor,
     return sg_leave(CUDA_SUCCESS);
 }
 
-SG_CALL(cuArrayGetDescriptor_v2, CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
+SG_CALL(cuArrayGetDescriptor_v2, CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor,
+        CUarray hArray)
 {
     struct sg_array *a;
     CUresult rc = enter_array(hArray, pArrayDescriptor, &a);
@@ -263,8 +264,9 @@ SG_CALL(cuArrayDestroy, CUarray hArray)
     return sg_leave(a ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
-SG_CALL(cuArrayGetMemoryRequirements, CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements,
-        CUarray array, CUdevice device)
+SG_CALL(cuArrayGetMemoryRequirements,
+        CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array,
+        CUdevice device)
 {
     struct sg_array *a;
     CUresult rc = enter_array(array, memoryRequirements, &a);
@@ -335,7 +337,8 @@ max_levels(const CUDA_ARRAY3D_DESCRIPTOR *d)
 }
 
 SG_CALL(cuMipmappedArrayCreate, CUmipmappedArray *pHandle,
-        const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned int numMipmapLevels)
+        const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc,
+        unsigned int numMipmapLevels)
 {
     struct sg_mipmap *m;
     struct sg_ctx *ctx;

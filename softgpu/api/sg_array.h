@@ -24,8 +24,8 @@ struct sg_array {
     struct sg_alloc *alloc; /* NULL: a level of a mipmapped array */
     CUDA_ARRAY3D_DESCRIPTOR desc;
     uint64_t base;
-    unsigned element; /* bytes */
-    size_t width;     /* bytes of a row */
+    unsigned element;     /* bytes */
+    size_t width;         /* bytes of a row */
     size_t height, depth; /* at least 1; depth counts layers too */
     size_t pitch, slice;
     uint64_t mipmap; /* handle of the owner, or 0 */

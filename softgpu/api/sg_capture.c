@@ -495,9 +495,9 @@ SG_CALL(cuStreamIsCapturing, CUstream hStream, CUstreamCaptureStatus *captureSta
 
 /* The arrays belong to the stream until its next call, as documented. */
 SG_CALL(cuStreamGetCaptureInfo_v3, CUstream hStream,
-        CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out,
-        const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out,
-        size_t *numDependencies_out)
+        CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
+        CUgraph *graph_out, const CUgraphNode **dependencies_out,
+        const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)
 {
     struct sg_capture *cap;
     struct sg_stream *stream;
@@ -530,8 +530,9 @@ SG_CALL(cuStreamGetCaptureInfo_v3, CUstream hStream,
 }
 
 SG_CALL(cuStreamGetCaptureInfo_v2, CUstream hStream,
-        CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out,
-        const CUgraphNode **dependencies_out, size_t *numDependencies_out)
+        CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
+        CUgraph *graph_out, const CUgraphNode **dependencies_out,
+        size_t *numDependencies_out)
 {
     return cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out,
                                      dependencies_out, NULL, numDependencies_out);
@@ -540,7 +541,8 @@ SG_CALL(cuStreamGetCaptureInfo_v2, CUstream hStream,
 SG_CALL(cuStreamGetCaptureInfo, CUstream hStream, CUstreamCaptureStatus *captureStatus,
         cuuint64_t *id)
 {
-    return cuStreamGetCaptureInfo_v3(hStream, captureStatus, id, NULL, NULL, NULL, NULL);
+    return cuStreamGetCaptureInfo_v3(hStream, captureStatus, id, NULL, NULL, NULL,
+                                     NULL);
 }
 
 SG_CALL(cuStreamUpdateCaptureDependencies_v2, CUstream hStream,

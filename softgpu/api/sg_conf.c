@@ -74,8 +74,8 @@ conf_size(const char *name, uint64_t *val, struct gp_err *err)
     shift = unit_shift(end);
     if (errno || end == s || *s == '-' || shift < 0 || v > (most >> shift) ||
         (v << shift) < (1 << 20))
-        return gp_err_set(err, -EINVAL,
-                          "%s=%s: a size from 1MiB to 512GiB is expected", name, s);
+        return gp_err_set(err, -EINVAL, "%s=%s: a size from 1MiB to 512GiB is expected",
+                          name, s);
     *val = v << shift;
     return 0;
 }

@@ -31,8 +31,8 @@ struct sg_profile {
     int major, minor;
     int threads_per_sm;
     int blocks_per_sm;
-    int shared_per_sm;      /* bytes */
-    int shared_optin;       /* bytes one block may opt in to */
+    int shared_per_sm; /* bytes */
+    int shared_optin;  /* bytes one block may opt in to */
     int l2_bytes;
     int fp64_ratio;
     const char *name;

@@ -57,8 +57,8 @@ side_is_mapped(uint64_t addr, size_t pitch, size_t slice, const struct sg_box *b
     uint64_t rows, slices, span;
 
     if (!gp_mul_ok(pitch, box->height - 1, &rows) ||
-        !gp_mul_ok(slice, box->depth - 1, &slices) ||
-        !gp_add_ok(rows, slices, &span) || !gp_add_ok(span, box->width, &span))
+        !gp_mul_ok(slice, box->depth - 1, &slices) || !gp_add_ok(rows, slices, &span) ||
+        !gp_add_ok(span, box->width, &span))
         return false;
     return sg_mem_holds(addr, span);
 }
@@ -384,7 +384,8 @@ static const struct sg_op_class fill_class = {
 };
 
 CUresult
-sg_fill_op(struct sg_ctx *ctx, const CUDA_MEMSET_NODE_PARAMS *set, struct sg_op **ret_op)
+sg_fill_op(struct sg_ctx *ctx, const CUDA_MEMSET_NODE_PARAMS *set,
+           struct sg_op **ret_op)
 {
     struct fill_op *f = calloc(1, sizeof(*f));
 
@@ -421,8 +422,7 @@ sg_fill_enqueue(struct sg_stream *stream, const CUDA_MEMSET_NODE_PARAMS *set, bo
     rc = sg_capture_check_legacy_stream(stream);
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (sg_stream_is_idle(stream) &&
-        (sync || set->width * set->height <= MAX_INLINE)) {
+    if (sg_stream_is_idle(stream) && (sync || set->width * set->height <= MAX_INLINE)) {
         sg_unlock();
         fill_box(set);
         sg_lock();

@@ -31,12 +31,14 @@ CUresult sg_copy_resolve(const CUDA_MEMCPY3D *desc, struct sg_box *ret_box);
 /* A fill: @set->elementSize is 1, 2 or 4. */
 CUresult sg_fill_check(const CUDA_MEMSET_NODE_PARAMS *set);
 
-CUresult sg_copy_op(struct sg_ctx *ctx, const struct sg_box *box, struct sg_op **ret_op);
+CUresult sg_copy_op(struct sg_ctx *ctx, const struct sg_box *box,
+                    struct sg_op **ret_op);
 CUresult sg_fill_op(struct sg_ctx *ctx, const CUDA_MEMSET_NODE_PARAMS *set,
                     struct sg_op **ret_op);
 
 /* In stream order; sync: returns when it is done. */
-CUresult sg_copy_enqueue(struct sg_stream *stream, const CUDA_MEMCPY3D *desc, bool sync);
+CUresult sg_copy_enqueue(struct sg_stream *stream, const CUDA_MEMCPY3D *desc,
+                         bool sync);
 CUresult sg_fill_enqueue(struct sg_stream *stream, const CUDA_MEMSET_NODE_PARAMS *set,
                          bool sync);
 

@@ -3,8 +3,8 @@
  * The exported copies.  Every call becomes one description (sg_copy.h); the
  * _ptds and _ptsz variants differ in what the default stream is.
  */
-#include "sg_core.h"
 #include "sg_copy.h"
+#include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_handle.h"
 #include "sg_stream.h"
@@ -76,7 +76,8 @@ LINEAR(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, void *dstHost, dstHost, HOST,
        CUdeviceptr srcDevice, srcDevice, DEVICE)
 LINEAR(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, CUdeviceptr dstDevice, dstDevice, DEVICE,
        CUdeviceptr srcDevice, srcDevice, DEVICE)
-LINEAR_ASYNC(cuMemcpyAsync, CUdeviceptr dst, dst, UNIFIED, CUdeviceptr src, src, UNIFIED)
+LINEAR_ASYNC(cuMemcpyAsync, CUdeviceptr dst, dst, UNIFIED, CUdeviceptr src, src,
+             UNIFIED)
 LINEAR_ASYNC(cuMemcpyHtoDAsync_v2, CUdeviceptr dstDevice, dstDevice, DEVICE,
              const void *srcHost, srcHost, HOST)
 LINEAR_ASYNC(cuMemcpyDtoHAsync_v2, void *dstHost, dstHost, HOST, CUdeviceptr srcDevice,
@@ -236,11 +237,12 @@ copy_peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx
 {
     CUresult rc = check_peers(dst_ctx, src_ctx);
 
-    return rc == CUDA_SUCCESS ? linear(DEVICE, dst, DEVICE, src, len, hstream, sync) : rc;
+    return rc == CUDA_SUCCESS ? linear(DEVICE, dst, DEVICE, src, len, hstream, sync)
+                              : rc;
 }
 
-SG_CALL(cuMemcpyPeer, CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
-        CUcontext srcContext, size_t ByteCount)
+SG_CALL(cuMemcpyPeer, CUdeviceptr dstDevice, CUcontext dstContext,
+        CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)
 {
     return copy_peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount,
                      CU_STREAM_LEGACY, true);

@@ -20,7 +20,7 @@ static pthread_mutex_t big_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t done_cond = PTHREAD_COND_INITIALIZER;
 static unsigned n_waiters;
 
-static bool initialised;    /* lock held */
+static bool initialised;   /* lock held */
 static atomic_bool forked; /* this is a child that inherited the library */
 
 void

@@ -43,7 +43,7 @@ void sg_wait_on(pthread_cond_t *cond);
 int sg_thread_start(void *(*fn)(void *), void *arg);
 
 /* All of them: on success the lock is held, otherwise it is not. */
-CUresult sg_enter_init(void); /* after cuInit, no context needed */
+CUresult sg_enter_init(void);                      /* after cuInit, no context needed */
 CUresult sg_enter(struct sg_ctx **ret_ctx);        /* current, no sticky error */
 CUresult sg_enter_broken(struct sg_ctx **ret_ctx); /* current, error allowed */
 CUresult sg_leave(CUresult rc);                    /* unlocks, returns @rc */

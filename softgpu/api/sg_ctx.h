@@ -52,7 +52,7 @@ CUresult sg_ctx_new(struct sg_dev *dev, unsigned flags, bool primary,
                     struct sg_ctx **ret_ctx);
 void sg_ctx_destroy(struct sg_ctx *ctx);
 struct sg_ctx *sg_ctx_ref(struct sg_ctx *ctx); /* NULL passes through */
-void sg_ctx_unref(struct sg_ctx *ctx); /* NULL is a no-op */
+void sg_ctx_unref(struct sg_ctx *ctx);         /* NULL is a no-op */
 
 /* First error wins; running kernels of the context are told to end. */
 void sg_ctx_fail(struct sg_ctx *ctx, CUresult error);

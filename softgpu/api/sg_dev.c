@@ -216,7 +216,8 @@ SG_CALL(cuDeviceGetProperties, CUdevprop *prop, CUdevice dev)
     }
     prop->sharedMemPerBlock =
         attr_value(d, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
-    prop->totalConstantMemory = attr_value(d, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY);
+    prop->totalConstantMemory =
+        attr_value(d, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY);
     prop->SIMDWidth = attr_value(d, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
     prop->memPitch = attr_value(d, CU_DEVICE_ATTRIBUTE_MAX_PITCH);
     prop->regsPerBlock = attr_value(d, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
@@ -248,7 +249,8 @@ parse_pci(const char *s, int out[3])
     unsigned domain = 0, bus, device, function;
     int end = 0;
 
-    if (sscanf(s, "%x:%x:%x.%x%n", &domain, &bus, &device, &function, &end) != 4 || s[end]) {
+    if (sscanf(s, "%x:%x:%x.%x%n", &domain, &bus, &device, &function, &end) != 4 ||
+        s[end]) {
         domain = 0;
         end = 0;
         if (sscanf(s, "%x:%x.%x%n", &bus, &device, &function, &end) != 3 || s[end]) {

@@ -17,7 +17,8 @@
 #include <stdlib.h>
 
 enum {
-    EVENT_FLAGS = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS,
+    EVENT_FLAGS =
+        CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS,
 };
 
 static const struct sg_op_class record_class = {

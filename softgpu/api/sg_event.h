@@ -34,7 +34,8 @@ void sg_event_destroy(struct sg_event *event);
 CUresult sg_event_record(struct sg_event *event, struct sg_stream *stream);
 /* Records the end of what is now in all streams of @ctx, or only in those of one
  * green context (its handle; 0: all). */
-CUresult sg_event_record_all(struct sg_event *event, struct sg_ctx *ctx, uint64_t green);
+CUresult sg_event_record_all(struct sg_event *event, struct sg_ctx *ctx,
+                             uint64_t green);
 /* An operation that ends when the event's record at this moment does. */
 CUresult sg_event_wait(struct sg_stream *stream, struct sg_event *event);
 

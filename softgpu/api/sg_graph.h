@@ -30,8 +30,8 @@ struct sg_node_data {
     union {
         struct {
             struct sg_launch_req req;
-            void *params;       /* owned; the kernel's buffer */
-            void **param_ptrs;  /* owned; into params, for GetParams */
+            void *params;      /* owned; the kernel's buffer */
+            void **param_ptrs; /* owned; into params, for GetParams */
         } kernel;
         CUDA_MEMCPY3D copy;
         CUDA_MEMSET_NODE_PARAMS set;
@@ -62,8 +62,8 @@ struct sg_graph_node {
     struct sg_graph_node **deps; /* what it comes after */
     size_t n_deps, cap_deps;
     struct sg_graph_node *clone_of; /* only compared, never followed */
-    uint64_t id;       /* of the node it was first made as, over all clones */
-    size_t index;      /* scratch of one walk */
+    uint64_t id;  /* of the node it was first made as, over all clones */
+    size_t index; /* scratch of one walk */
     bool enabled;
 };
 
@@ -73,7 +73,7 @@ struct sg_user_ref {
 };
 
 struct sg_graph {
-    uint64_t handle; /* 0: inside another object */
+    uint64_t handle;              /* 0: inside another object */
     struct sg_graph_node **nodes; /* in the order they were added */
     size_t n_nodes, cap_nodes;
     struct sg_user_ref *users;
@@ -91,7 +91,8 @@ void sg_graph_remove(struct sg_graph_node *node);
 CUresult sg_graph_clone(const struct sg_graph *graph, struct sg_graph **ret_graph);
 /* Positions of all nodes in an order that respects the edges; to be freed.
  * CUDA_ERROR_INVALID_VALUE: a cycle. */
-CUresult sg_graph_order(const struct sg_graph *graph, struct sg_graph_node ***ret_order);
+CUresult sg_graph_order(const struct sg_graph *graph,
+                        struct sg_graph_node ***ret_order);
 
 /* A deep copy of what a node holds. */
 CUresult sg_node_data_copy(const struct sg_node_data *from, struct sg_node_data *to);

@@ -443,9 +443,11 @@ static const char *
 type_name(CUgraphNodeType type)
 {
     static const char *const names[] = {
-        "KERNEL",       "MEMCPY",         "MEMSET",     "HOST",      "GRAPH",
-        "EMPTY",        "WAIT_EVENT",     "EVENT_RECORD", "EXT_SEMAS_SIGNAL",
-        "EXT_SEMAS_WAIT", "MEM_ALLOC",    "MEM_FREE",   "BATCH_MEM_OP", "CONDITIONAL",
+        "KERNEL",         "MEMCPY",       "MEMSET",
+        "HOST",           "GRAPH",        "EMPTY",
+        "WAIT_EVENT",     "EVENT_RECORD", "EXT_SEMAS_SIGNAL",
+        "EXT_SEMAS_WAIT", "MEM_ALLOC",    "MEM_FREE",
+        "BATCH_MEM_OP",   "CONDITIONAL",
     };
 
     return (unsigned)type < ARRAY_SIZE(names) ? names[type] : "?";

@@ -79,7 +79,8 @@ sg_build_copy(const CUDA_MEMCPY3D *p, CUcontext hctx, struct sg_node_data *data)
 }
 
 CUresult
-sg_build_fill(const CUDA_MEMSET_NODE_PARAMS *p, CUcontext hctx, struct sg_node_data *data)
+sg_build_fill(const CUDA_MEMSET_NODE_PARAMS *p, CUcontext hctx,
+              struct sg_node_data *data)
 {
     struct sg_ctx *ctx;
     CUresult rc = p ? pick_ctx(hctx, &ctx) : CUDA_ERROR_INVALID_VALUE;
@@ -210,7 +211,8 @@ sg_build_any(const CUgraphNodeParams *p, const struct sg_node_data *old,
         memcpy(&set, &p->memset, sizeof(set));
         return sg_build_fill(&set, p->memset.ctx, data);
     case CU_GRAPH_NODE_TYPE_HOST:
-        return sg_build_host(&(CUDA_HOST_NODE_PARAMS){p->host.fn, p->host.userData}, data);
+        return sg_build_host(&(CUDA_HOST_NODE_PARAMS){p->host.fn, p->host.userData},
+                             data);
     case CU_GRAPH_NODE_TYPE_GRAPH:
         return sg_build_child(p->graph.graph, data);
     case CU_GRAPH_NODE_TYPE_EMPTY:
@@ -230,4 +232,3 @@ sg_build_any(const CUgraphNodeParams *p, const struct sg_node_data *old,
         return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
-

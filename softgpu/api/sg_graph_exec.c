@@ -214,8 +214,9 @@ node_op(struct sg_graph_node *node, struct sg_stream *stream, struct sg_op **ret
     }
 }
 
-static CUresult batch_graph(struct batch *b, struct sg_graph *graph, struct sg_op *entry,
-                            unsigned depth, struct sg_op **ret_exit);
+static CUresult batch_graph(struct batch *b, struct sg_graph *graph,
+                            struct sg_op *entry, unsigned depth,
+                            struct sg_op **ret_exit);
 
 /* @begins[i], @ends[i]: what node i is waited for by, first and last operation. */
 static CUresult
@@ -251,8 +252,8 @@ batch_node(struct batch *b, struct sg_graph_node *node, struct sg_op *entry,
 
 /* Everything of @graph behind @entry and before *ret_exit. */
 static CUresult
-batch_graph(struct batch *b, struct sg_graph *graph, struct sg_op *entry, unsigned depth,
-            struct sg_op **ret_exit)
+batch_graph(struct batch *b, struct sg_graph *graph, struct sg_op *entry,
+            unsigned depth, struct sg_op **ret_exit)
 {
     CLEANUP_FREE struct sg_op **ends = calloc(graph->n_nodes + 1, sizeof(*ends));
     CLEANUP_FREE struct sg_graph_node **order = NULL;
@@ -330,7 +331,8 @@ sg_graph_exec_find(struct sg_graph_exec *exec, const struct sg_graph_node *node)
 /* ------------------------------------------------------------------- instances */
 
 static CUresult
-check_nodes(const struct sg_graph *graph, unsigned depth, struct sg_graph_node **ret_bad)
+check_nodes(const struct sg_graph *graph, unsigned depth,
+            struct sg_graph_node **ret_bad)
 {
     CUresult rc = CUDA_SUCCESS;
 
@@ -424,7 +426,8 @@ SG_CALL(cuGraphInstantiate_v2, CUgraphExec *phGraphExec, CUgraph hGraph,
 SG_CALL(cuGraphInstantiate, CUgraphExec *phGraphExec, CUgraph hGraph,
         CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
 {
-    return cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+    return cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer,
+                                 bufferSize);
 }
 
 SG_CALL(cuGraphInstantiateWithParams, CUgraphExec *phGraphExec, CUgraph hGraph,
@@ -445,8 +448,9 @@ SG_CALL(cuGraphInstantiateWithParams, CUgraphExec *phGraphExec, CUgraph hGraph,
     instantiateParams->hErrNode_out =
         rc == CUDA_SUCCESS || !bad ? NULL : (CUgraphNode)(uintptr_t)bad->handle;
     instantiateParams->result_out =
-        rc == CUDA_SUCCESS               ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-        : rc == CUDA_ERROR_NOT_SUPPORTED ? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
+        rc == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
+        : rc == CUDA_ERROR_NOT_SUPPORTED
+            ? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
         : rc == CUDA_ERROR_INVALID_VALUE ? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE
                                          : CUDA_GRAPH_INSTANTIATE_ERROR;
     return sg_leave(rc);

@@ -4,8 +4,8 @@
  */
 #include "sg_graph_build.h"
 
-#include "sg_core.h"
 #include "sg_copy.h"
+#include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
 #include "sg_event.h"
@@ -72,7 +72,10 @@ add_node(CUresult rc, CUgraph hgraph, const CUgraphNode *deps, size_t n_deps,
 }
 
 /* An empty one, so that add_node() may always end it. */
-#define NO_DATA {.type = CU_GRAPH_NODE_TYPE_EMPTY}
+#define NO_DATA                                                                        \
+    {                                                                                  \
+        .type = CU_GRAPH_NODE_TYPE_EMPTY                                               \
+    }
 
 #define ADD_ARGS                                                                       \
     CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,         \

@@ -381,7 +381,8 @@ SG_CALL(cuGraphExecEventWaitNodeSetEvent, CUgraphExec hGraphExec, CUgraphNode hN
 SG_CALL(cuGraphBatchMemOpNodeSetParams, CUgraphNode hNode,
         const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
 {
-    SET(NULL, false, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, sg_build_memops(nodeParams, &data));
+    SET(NULL, false, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+        sg_build_memops(nodeParams, &data));
 }
 
 SG_CALL(cuGraphExecBatchMemOpNodeSetParams, CUgraphExec hGraphExec, CUgraphNode hNode,
@@ -462,7 +463,8 @@ SG_CALL(cuGraphKernelNodeSetAttribute, CUgraphNode hNode, CUkernelNodeAttrID att
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
         break; /* a cache hint */
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-        if (value->clusterDim.x > 1 || value->clusterDim.y > 1 || value->clusterDim.z > 1)
+        if (value->clusterDim.x > 1 || value->clusterDim.y > 1 ||
+            value->clusterDim.z > 1)
             return sg_leave(CUDA_ERROR_INVALID_CLUSTER_SIZE);
         break;
     default:

@@ -170,8 +170,8 @@ SG_CALL(cuDevResourceGenerateDesc, CUdevResourceDesc *phDesc, CUdevResource *res
     desc->count = resources[0].sm.smCount;
     for (unsigned i = 1; i < nbResources && rc == CUDA_SUCCESS; i++) {
         rc = read_resource(&resources[i], &next);
-        if (rc == CUDA_SUCCESS && (next.device != desc->device ||
-                                   next.first != desc->first + desc->count))
+        if (rc == CUDA_SUCCESS &&
+            (next.device != desc->device || next.first != desc->first + desc->count))
             rc = CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION; /* not one piece */
         desc->count += resources[i].sm.smCount;
     }
@@ -390,6 +390,7 @@ SG_CALL(cuCtxWaitEvent, CUcontext hCtx, CUevent hEvent)
 {
     CUresult rc = sg_enter_init();
 
-    return rc == CUDA_SUCCESS ? sg_leave(over_streams((uintptr_t)hCtx, 0, hEvent, false))
-                              : rc;
+    return rc == CUDA_SUCCESS
+               ? sg_leave(over_streams((uintptr_t)hCtx, 0, hEvent, false))
+               : rc;
 }

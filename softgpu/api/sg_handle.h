@@ -52,7 +52,7 @@ void *sg_handle_get(enum sg_kind kind, uint64_t handle);
 /* Makes a live handle name another object, or none (NULL): primary contexts keep
  * their handle over their whole life and its repetitions. */
 void sg_handle_set(uint64_t handle, void *obj);
-void sg_handle_drop(uint64_t handle); /* 0 is a no-op */
+void sg_handle_drop(uint64_t handle);         /* 0 is a no-op */
 enum sg_kind sg_handle_kind(uint64_t handle); /* SG_KIND_NONE if not alive */
 
 #define SG_OBJ(type, kind, handle)                                                     \

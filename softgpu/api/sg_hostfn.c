@@ -112,8 +112,8 @@ SG_CALL(cuLaunchHostFunc, CUstream hStream, CUhostFn fn, void *userData)
     return sg_leave(rc);
 }
 
-SG_CALL(cuStreamAddCallback, CUstream hStream, CUstreamCallback callback, void *userData,
-        unsigned int flags)
+SG_CALL(cuStreamAddCallback, CUstream hStream, CUstreamCallback callback,
+        void *userData, unsigned int flags)
 {
     struct sg_stream *stream;
     struct host_op *h;
@@ -271,8 +271,8 @@ sg_memops_op(struct sg_ctx *ctx, unsigned n, const CUstreamBatchMemOpParams *ops
 }
 
 static CUresult
-capture_memops(struct sg_stream *stream, unsigned n, const CUstreamBatchMemOpParams *ops,
-               unsigned flags)
+capture_memops(struct sg_stream *stream, unsigned n,
+               const CUstreamBatchMemOpParams *ops, unsigned flags)
 {
     struct sg_node_data data = {
         .type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
@@ -309,8 +309,8 @@ SG_CALL(cuStreamBatchMemOp_v2, CUstream hStream, unsigned int count,
 }
 
 static CUresult
-one_memop(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr addr, uint64_t value,
-          unsigned flags, unsigned allowed)
+one_memop(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr addr,
+          uint64_t value, unsigned flags, unsigned allowed)
 {
     CUstreamBatchMemOpParams p;
 

@@ -14,7 +14,8 @@
 struct sg_ctx;
 struct sg_op;
 
-CUresult sg_hostfn_op(struct sg_ctx *ctx, CUhostFn fn, void *arg, struct sg_op **ret_op);
+CUresult sg_hostfn_op(struct sg_ctx *ctx, CUhostFn fn, void *arg,
+                      struct sg_op **ret_op);
 
 /* Waits, writes and barriers, in order; copies @ops. */
 CUresult sg_memops_check(unsigned n, const CUstreamBatchMemOpParams *ops);

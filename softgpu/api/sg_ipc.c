@@ -145,7 +145,8 @@ open_export(const struct sg_dev *dev, const struct ipc_handle *h)
     if (fd < 0)
         return -errno;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
-        !h->size || h->size > dev->memory || (uint64_t)st.st_size < page_round(h->size)) {
+        !h->size || h->size > dev->memory ||
+        (uint64_t)st.st_size < page_round(h->size)) {
         close(fd);
         return -EINVAL;
     }
@@ -164,8 +165,8 @@ map_export(struct sg_ctx *ctx, struct sg_dev *dev, const struct ipc_handle *h, i
         close(fd);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (mmap((void *)(uintptr_t)base, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-             fd, 0) == MAP_FAILED) {
+    if (mmap((void *)(uintptr_t)base, len, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
         close(fd);
         sg_mem_unreserve(dev, base, h->size);
         return CUDA_ERROR_MAP_FAILED;

@@ -74,8 +74,7 @@ sg_jit_log_end(struct sg_jit_log *log, CUresult rc, const char *words)
 
     if (!log)
         return;
-    fill(log->error, log->error_size, log->error_slot,
-         rc == CUDA_SUCCESS ? "" : words);
+    fill(log->error, log->error_size, log->error_slot, rc == CUDA_SUCCESS ? "" : words);
     fill(log->info, log->info_size, log->info_slot, "");
     if (log->time_slot) { /* a float in the slot, by contract */
         ms = (float)((double)(gp_now_ns() - log->start_ns) / 1e6);

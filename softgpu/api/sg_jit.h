@@ -22,8 +22,8 @@ struct sg_jit_log {
 };
 
 /* CUDA_ERROR_INVALID_VALUE: an option number that does not exist. */
-CUresult sg_jit_log_begin(struct sg_jit_log *log, unsigned n, const CUjit_option *options,
-                          void **values);
+CUresult sg_jit_log_begin(struct sg_jit_log *log, unsigned n,
+                          const CUjit_option *options, void **values);
 /* @log may be NULL. */
 void sg_jit_log_end(struct sg_jit_log *log, CUresult rc, const char *words);
 

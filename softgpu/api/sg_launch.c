@@ -393,8 +393,7 @@ SG_CALL(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction f,
     struct sg_launch_req req;
     CUresult rc = CUDA_SUCCESS;
 
-    if (!config || config->numAttrs > MAX_ATTRS ||
-        (config->numAttrs && !config->attrs))
+    if (!config || config->numAttrs > MAX_ATTRS || (config->numAttrs && !config->attrs))
         return CUDA_ERROR_INVALID_VALUE;
     req = (struct sg_launch_req){
         .func = f,

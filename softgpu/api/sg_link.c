@@ -44,7 +44,8 @@ header_line(const char *text, size_t len, size_t *pos, const char *magic, uint64
 
     if (at > len || memcmp(text + *pos, magic, strlen(magic)))
         return -EINVAL;
-    for (; at < len && text[at] >= '0' && text[at] <= '9' && digits < 12; at++, digits++)
+    for (; at < len && text[at] >= '0' && text[at] <= '9' && digits < 12;
+         at++, digits++)
         v = v * 10 + (uint64_t)(text[at] - '0');
     if (!digits || at >= len || text[at] != '\n')
         return -EINVAL;
@@ -191,8 +192,9 @@ input_text(unsigned sm, CUjitInputType type, const void *data, size_t size,
     int r;
 
     if (type != CU_JIT_INPUT_PTX && type != CU_JIT_INPUT_FATBINARY)
-        return gp_err_set(err, -ENOEXEC, "machine code, objects and libraries cannot be "
-                                         "linked by a software GPU: give it PTX");
+        return gp_err_set(err, -ENOEXEC,
+                          "machine code, objects and libraries cannot be "
+                          "linked by a software GPU: give it PTX");
     r = sg_image_ptx(data, size, sm, ret_text, ret_len, err);
     if (r < 0)
         return r;
@@ -245,8 +247,8 @@ enter_link(CUlinkState state, struct sg_link **ret_link)
 }
 
 /* Parsing and linking go on without the lock; the state is looked up again. */
-SG_CALL(cuLinkAddData_v2, CUlinkState state, CUjitInputType type, void *data, size_t size,
-        const char *name, unsigned int numOptions, CUjit_option *options,
+SG_CALL(cuLinkAddData_v2, CUlinkState state, CUjitInputType type, void *data,
+        size_t size, const char *name, unsigned int numOptions, CUjit_option *options,
         void **optionValues)
 {
     struct gp_err err = {0};

@@ -165,7 +165,8 @@ device_or_invalid(const CUmemLocation *loc)
 {
     if (loc->type == CU_MEM_LOCATION_TYPE_DEVICE)
         return loc->id;
-    return loc->type == CU_MEM_LOCATION_TYPE_INVALID ? CU_DEVICE_INVALID : CU_DEVICE_CPU;
+    return loc->type == CU_MEM_LOCATION_TYPE_INVALID ? CU_DEVICE_INVALID
+                                                     : CU_DEVICE_CPU;
 }
 
 static CUresult
@@ -262,7 +263,8 @@ SG_CALL(cuStreamAttachMemAsync, CUstream hStream, CUdeviceptr dptr, size_t lengt
         rc = sg_stream_check_no_capture(stream);
     if (rc == CUDA_SUCCESS)
         rc = find_range(dptr, length ? length : 1, &alloc);
-    if (rc == CUDA_SUCCESS && (dptr != alloc->base || (length && length != alloc->size)))
+    if (rc == CUDA_SUCCESS &&
+        (dptr != alloc->base || (length && length != alloc->size)))
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)
         alloc->flags = flags;

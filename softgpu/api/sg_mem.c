@@ -150,8 +150,9 @@ is_visible(const struct sg_ctx *ctx, const struct sg_alloc *alloc)
 static CUresult
 show(struct sg_ctx *ctx, const struct sg_alloc *alloc)
 {
-    bool read_only = alloc->read_only || (alloc->kind == SG_MEM_MAPPED &&
-                                          alloc->access == CU_MEM_ACCESS_FLAGS_PROT_READ);
+    bool read_only =
+        alloc->read_only || (alloc->kind == SG_MEM_MAPPED &&
+                             alloc->access == CU_MEM_ACCESS_FLAGS_PROT_READ);
     int r;
 
     if (!ctx->view || !is_visible(ctx, alloc))
@@ -408,7 +409,8 @@ sg_mem_new_host(struct sg_ctx *ctx, uint64_t size, unsigned flags,
     if (base > (uint64_t)(uintptr_t)p)
         munmap(p, base - (uint64_t)(uintptr_t)p);
     if ((uint64_t)(uintptr_t)p + raw > base + len)
-        munmap((void *)(uintptr_t)(base + len), (uint64_t)(uintptr_t)p + raw - base - len);
+        munmap((void *)(uintptr_t)(base + len),
+               (uint64_t)(uintptr_t)p + raw - base - len);
     alloc = alloc_new(SG_MEM_HOST, ctx, ctx->dev, size);
     if (!alloc) {
         munmap((void *)(uintptr_t)base, len);
@@ -539,9 +541,9 @@ sg_mem_detach_ctx(struct sg_ctx *ctx)
 static int
 arena_map(uint64_t base, uint64_t size)
 {
-    void *p = mmap((void *)(uintptr_t)base, size, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
-                   0);
+    void *p =
+        mmap((void *)(uintptr_t)base, size, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 
     if (p == MAP_FAILED)
         return -errno;

@@ -29,8 +29,8 @@ enum sg_mem_kind {
     SG_MEM_HOST,       /* cuMemHostAlloc */
     SG_MEM_REGISTERED, /* cuMemHostRegister */
     SG_MEM_MANAGED,
-    SG_MEM_MAPPED,     /* cuMemMap */
-    SG_MEM_IPC,        /* another process's device memory */
+    SG_MEM_MAPPED, /* cuMemMap */
+    SG_MEM_IPC,    /* another process's device memory */
 };
 
 struct sg_alloc {
@@ -44,9 +44,9 @@ struct sg_alloc {
     struct sg_pool *pool; /* NULL: not from a pool */
     struct sg_phys *phys; /* SG_MEM_MAPPED */
     uint64_t phys_offset;
-    unsigned access;      /* SG_MEM_MAPPED: CUmemAccess_flags of the device */
-    bool keep_va;         /* the addresses are somebody else's: graph nodes */
-    bool internal;        /* storage of arrays, globals, heap: not freed by address */
+    unsigned access; /* SG_MEM_MAPPED: CUmemAccess_flags of the device */
+    bool keep_va;    /* the addresses are somebody else's: graph nodes */
+    bool internal;   /* storage of arrays, globals, heap: not freed by address */
     bool sync_memops;
     bool read_only;
     bool read_mostly;

@@ -165,8 +165,9 @@ enter_host(const void *p, enum sg_mem_kind kind, struct sg_alloc **ret_alloc)
     *ret_alloc = sg_mem_find((uintptr_t)p);
     if (!*ret_alloc || (*ret_alloc)->kind != kind ||
         (*ret_alloc)->base != (uint64_t)(uintptr_t)p)
-        return sg_leave(kind == SG_MEM_REGISTERED ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED
-                                                  : CUDA_ERROR_INVALID_VALUE);
+        return sg_leave(kind == SG_MEM_REGISTERED
+                            ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED
+                            : CUDA_ERROR_INVALID_VALUE);
     return CUDA_SUCCESS;
 }
 

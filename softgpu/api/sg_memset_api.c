@@ -3,8 +3,8 @@
  * The exported fills: three element sizes, one or two dimensions, waiting or
  * not, on the legacy or the thread's default stream.
  */
-#include "sg_core.h"
 #include "sg_copy.h"
+#include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_stream.h"
 
@@ -41,7 +41,8 @@ fill(CUdeviceptr dst, size_t pitch, unsigned value, unsigned size, size_t width,
     {                                                                                  \
         return fill(dstDevice, 0, value, size, N, 1, hStream, false);                  \
     }                                                                                  \
-    SG_CALL(name##_ptsz, CUdeviceptr dstDevice, type value, size_t N, CUstream hStream) \
+    SG_CALL(name##_ptsz, CUdeviceptr dstDevice, type value, size_t N,                  \
+            CUstream hStream)                                                          \
     {                                                                                  \
         return fill(dstDevice, 0, value, size, N, 1, SG_PTSZ(hStream), false);         \
     }

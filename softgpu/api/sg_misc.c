@@ -152,7 +152,8 @@ capabilities(unsigned *caps, const CUatomicOperation *ops, unsigned count)
 {
     const unsigned ints = CU_ATOMIC_CAPABILITY_SIGNED | CU_ATOMIC_CAPABILITY_UNSIGNED |
                           CU_ATOMIC_CAPABILITY_REDUCTION |
-                          CU_ATOMIC_CAPABILITY_SCALAR_32 | CU_ATOMIC_CAPABILITY_SCALAR_64;
+                          CU_ATOMIC_CAPABILITY_SCALAR_32 |
+                          CU_ATOMIC_CAPABILITY_SCALAR_64;
 
     if (!caps || !ops || !count || count > MAX_OPERATIONS)
         return CUDA_ERROR_INVALID_VALUE;

@@ -62,8 +62,8 @@ globals_init(struct sg_module *mod)
     for (uint32_t i = 0; i < n; i++) {
         if (!sg_prog_global(mod->code->prog, i)->has_init)
             continue; /* fresh pages are zero */
-        r = sg_inst_init_global(mod->inst, i,
-                                (void *)(uintptr_t)mod->globals[i]->base, &err);
+        r = sg_inst_init_global(mod->inst, i, (void *)(uintptr_t)mod->globals[i]->base,
+                                &err);
         if (r < 0) {
             gp_log_error("softgpu", "loading a module: %s", gp_err_msg(&err, r));
             return sg_result(r);
@@ -227,8 +227,8 @@ sg_func_get(struct sg_ctx *ctx, CUfunction handle, struct sg_func **ret_func)
 static int
 max_threads(const struct sg_kernel *k)
 {
-    uint64_t n = k->reqntid[0] ? (uint64_t)k->reqntid[0] *
-                                     gp_max(k->reqntid[1], 1u) * gp_max(k->reqntid[2], 1u)
+    uint64_t n = k->reqntid[0] ? (uint64_t)k->reqntid[0] * gp_max(k->reqntid[1], 1u) *
+                                     gp_max(k->reqntid[2], 1u)
                                : (uint64_t)k->maxntid[0] * gp_max(k->maxntid[1], 1u) *
                                      gp_max(k->maxntid[2], 1u);
 
@@ -276,7 +276,9 @@ sg_func_attribute(const struct sg_dev *dev, const struct sg_kernel *kernel,
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
         *ret = (int)gp_max(1u, gp_min(kernel->regs, 255u));
         break;
-    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION: /* of the image: CUB picks its code by it */
+        *ret = (int)code->ast->sm;
+        break;
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
         *ret = dev->profile->major * 10 + dev->profile->minor;
         break;
@@ -312,8 +314,8 @@ sg_func_set_attribute(const struct sg_dev *dev, const struct sg_kernel *kernel,
 {
     switch (attr) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        if (value < 0 ||
-            (uint64_t)value + kernel->static_shared > (uint64_t)dev->profile->shared_optin)
+        if (value < 0 || (uint64_t)value + kernel->static_shared >
+                             (uint64_t)dev->profile->shared_optin)
             return CUDA_ERROR_INVALID_VALUE;
         attrs->max_dynamic_shared = value;
         return CUDA_SUCCESS;

@@ -162,13 +162,15 @@ SG_CALL(cuOccupancyMaxActiveClusters, int *numClusters, CUfunction func,
 
         if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
             (uint64_t)a->value.clusterDim.x * a->value.clusterDim.y *
-                    a->value.clusterDim.z > 1)
+                    a->value.clusterDim.z >
+                1)
             return sg_leave(CUDA_ERROR_INVALID_CLUSTER_SIZE);
     }
     dev = f->module->ctx->dev;
     threads = (uint64_t)config->blockDimX * config->blockDimY * config->blockDimZ;
-    *numClusters = sg_occupancy(dev, f->kernel, (unsigned)gp_min(threads, (uint64_t)2048),
-                                config->sharedMemBytes) *
-                   (int)dev->sms;
+    *numClusters =
+        sg_occupancy(dev, f->kernel, (unsigned)gp_min(threads, (uint64_t)2048),
+                     config->sharedMemBytes) *
+        (int)dev->sms;
     return sg_leave(CUDA_SUCCESS);
 }

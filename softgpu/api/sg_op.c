@@ -34,11 +34,11 @@ struct lane {
 };
 
 static struct lane copy_lane = {NULL, &copy_lane.head, PTHREAD_COND_INITIALIZER, 0, 0,
-                                0, COPY_THREADS};
+                                0,    COPY_THREADS};
 static struct lane host_lane = {NULL, &host_lane.head, PTHREAD_COND_INITIALIZER, 0, 0,
-                                0, HOST_THREADS};
-static struct lane poll_lane = {NULL, &poll_lane.head, PTHREAD_COND_INITIALIZER, 0, 0,
-                                0, 1};
+                                0,    HOST_THREADS};
+static struct lane poll_lane = {
+    NULL, &poll_lane.head, PTHREAD_COND_INITIALIZER, 0, 0, 0, 1};
 
 /* Operations that became ready while another one was finished: a list and not
  * recursion, a chain of thousands of event records is legal. */

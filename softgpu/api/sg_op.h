@@ -51,7 +51,7 @@ enum sg_op_state {
 
 struct sg_op {
     const struct sg_op_class *class;
-    struct sg_ctx *ctx; /* reference */
+    struct sg_ctx *ctx;       /* reference */
     struct sg_stream *stream; /* NULL for graph-internal work; no reference */
     unsigned refs;
     enum sg_op_state state;
@@ -61,14 +61,14 @@ struct sg_op {
     CUresult result;
     uint64_t done_ns;
     int priority;
-    bool has_priority; /* its own, not the stream's */
+    bool has_priority;  /* its own, not the stream's */
     struct sg_op *next; /* in the queue of its lane */
 };
 
 /* @op is the first member of storage from calloc() that it now owns. */
 void sg_op_init(struct sg_op *op, const struct sg_op_class *class, struct sg_ctx *ctx);
 struct sg_op *sg_op_ref(struct sg_op *op); /* NULL passes through */
-void sg_op_unref(struct sg_op *op); /* NULL is a no-op */
+void sg_op_unref(struct sg_op *op);        /* NULL is a no-op */
 
 /* Orders @op, not yet submitted, behind @dep (NULL or done: nothing to do). */
 int sg_op_after(struct sg_op *op, struct sg_op *dep);

@@ -67,10 +67,11 @@ known_pointer(const struct sg_alloc *alloc, CUdeviceptr ptr, int attr, void *dat
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         return PUT(unsigned, 0);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        return PUT(unsigned, alloc->kind == SG_MEM_MAPPED
-                                 ? alloc->access
-                                 : (alloc->read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ
-                                                     : CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+        return PUT(unsigned,
+                   alloc->kind == SG_MEM_MAPPED
+                       ? alloc->access
+                       : (alloc->read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                           : CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         return PUT(CUmemoryPool, (CUmemoryPool)(uintptr_t)sg_pool_handle(alloc->pool));
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
@@ -120,7 +121,8 @@ unknown_pointer(int attr, void *data)
     }
 }
 
-SG_CALL(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+SG_CALL(cuPointerGetAttribute, void *data, CUpointer_attribute attribute,
+        CUdeviceptr ptr)
 {
     struct sg_alloc *alloc;
     CUresult rc = sg_enter_init();

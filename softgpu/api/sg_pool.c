@@ -28,7 +28,7 @@ struct sg_pool {
     CUmemPoolProps props;
     uint64_t threshold;
     uint64_t used, used_high;
-    int reuse[3]; /* CU_MEMPOOL_ATTR_REUSE_*, in their order */
+    int reuse[3];    /* CU_MEMPOOL_ATTR_REUSE_*, in their order */
     unsigned access; /* bit per ordinal that may use its memory */
     bool is_default;
 };
@@ -70,8 +70,7 @@ sg_pool_default(struct sg_dev *dev)
         .location = {CU_MEM_LOCATION_TYPE_DEVICE, dev->ordinal},
     };
 
-    if (!dev->default_pool &&
-        pool_new(dev, &props, &dev->default_pool) == CUDA_SUCCESS)
+    if (!dev->default_pool && pool_new(dev, &props, &dev->default_pool) == CUDA_SUCCESS)
         dev->default_pool->is_default = true;
     return dev->default_pool;
 }
@@ -239,7 +238,8 @@ SG_CALL(cuMemFreeAsync, CUdeviceptr dptr, CUstream hStream)
         return sg_leave(sg_capture_add(stream, &data, NULL));
     }
     alloc = sg_mem_find(dptr);
-    if (!alloc || alloc->base != dptr || alloc->internal || alloc->kind != SG_MEM_DEVICE)
+    if (!alloc || alloc->base != dptr || alloc->internal ||
+        alloc->kind != SG_MEM_DEVICE)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     f = calloc(1, sizeof(*f));
     if (!f)
@@ -418,7 +418,7 @@ SG_CALL(cuMemPoolGetAccess, CUmemAccess_flags *flags, CUmemoryPool memPool,
         !sg_dev_get(location->id))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     *flags = p->access & (1u << location->id) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                                               : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+                                              : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return sg_leave(CUDA_SUCCESS);
 }
 

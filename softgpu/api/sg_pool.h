@@ -26,7 +26,8 @@ struct sg_pool *sg_pool_default(struct sg_dev *dev);
 uint64_t sg_pool_handle(const struct sg_pool *pool); /* 0 for NULL */
 
 /* Memory that is usable now. */
-CUresult sg_pool_alloc(struct sg_pool *pool, uint64_t size, struct sg_alloc **ret_alloc);
+CUresult sg_pool_alloc(struct sg_pool *pool, uint64_t size,
+                       struct sg_alloc **ret_alloc);
 /* At once; the caller knows that nothing uses it any more.  May drop the lock. */
 void sg_pool_free(struct sg_alloc *alloc);
 

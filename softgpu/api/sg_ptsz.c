@@ -67,7 +67,8 @@ FORWARD(cuStreamAttachMemAsync,
         (CUstream s, CUdeviceptr dptr, size_t length, unsigned flags),
         (S(s), dptr, length, flags))
 FORWARD(cuStreamCopyAttributes, (CUstream dst, CUstream src), (S(dst), S(src)))
-FORWARD(cuStreamGetAttribute, (CUstream s, CUstreamAttrID attr, CUstreamAttrValue *value),
+FORWARD(cuStreamGetAttribute,
+        (CUstream s, CUstreamAttrID attr, CUstreamAttrValue *value),
         (S(s), attr, value))
 FORWARD(cuStreamSetAttribute,
         (CUstream s, CUstreamAttrID attr, const CUstreamAttrValue *value),
@@ -75,11 +76,12 @@ FORWARD(cuStreamSetAttribute,
 FORWARD(cuStreamBeginCapture, (CUstream s), (S(s)))
 FORWARD(cuStreamBeginCapture_v2, (CUstream s, CUstreamCaptureMode mode), (S(s), mode))
 FORWARD(cuStreamBeginCaptureToGraph,
-        (CUstream s, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *data,
-         size_t n, CUstreamCaptureMode mode),
+        (CUstream s, CUgraph graph, const CUgraphNode *deps,
+         const CUgraphEdgeData *data, size_t n, CUstreamCaptureMode mode),
         (S(s), graph, deps, data, n, mode))
 FORWARD(cuStreamEndCapture, (CUstream s, CUgraph *graph), (S(s), graph))
-FORWARD(cuStreamIsCapturing, (CUstream s, CUstreamCaptureStatus *status), (S(s), status))
+FORWARD(cuStreamIsCapturing, (CUstream s, CUstreamCaptureStatus *status),
+        (S(s), status))
 FORWARD(cuStreamGetCaptureInfo,
         (CUstream s, CUstreamCaptureStatus *status, cuuint64_t *id), (S(s), status, id))
 FORWARD(cuStreamGetCaptureInfo_v2,
@@ -91,7 +93,8 @@ FORWARD(cuStreamGetCaptureInfo_v3,
          const CUgraphNode **deps, const CUgraphEdgeData **data, size_t *n),
         (S(s), status, id, graph, deps, data, n))
 FORWARD(cuStreamUpdateCaptureDependencies,
-        (CUstream s, CUgraphNode *deps, size_t n, unsigned flags), (S(s), deps, n, flags))
+        (CUstream s, CUgraphNode *deps, size_t n, unsigned flags),
+        (S(s), deps, n, flags))
 FORWARD(cuStreamUpdateCaptureDependencies_v2,
         (CUstream s, CUgraphNode *deps, const CUgraphEdgeData *data, size_t n,
          unsigned flags),

@@ -100,13 +100,13 @@ run_result(const struct sg_run *run)
 
     if (fault->code == SG_FAULT_NONE)
         return CUDA_SUCCESS;
-    gp_log_info("softgpu",
-                "kernel %s: %s (error %d) at line %u, address 0x%llx, block (%u,%u,%u), "
-                "thread (%u,%u,%u)",
-                fault->kernel ? fault->kernel : "?", fault->what, (int)fault->code,
-                fault->line, (unsigned long long)fault->address, fault->cta[0],
-                fault->cta[1], fault->cta[2], fault->thread[0], fault->thread[1],
-                fault->thread[2]);
+    gp_log_info(
+        "softgpu",
+        "kernel %s: %s (error %d) at line %u, address 0x%llx, block (%u,%u,%u), "
+        "thread (%u,%u,%u)",
+        fault->kernel ? fault->kernel : "?", fault->what, (int)fault->code, fault->line,
+        (unsigned long long)fault->address, fault->cta[0], fault->cta[1], fault->cta[2],
+        fault->thread[0], fault->thread[1], fault->thread[2]);
     return (CUresult)fault->code;
 }
 
@@ -200,8 +200,7 @@ token_give(struct sm_thread *t)
 static void
 token_share(struct sm_thread *t)
 {
-    if (sg_card_contended(t->sm->dev->card) &&
-        gp_now_ns() - t->token_since >= SLICE_NS)
+    if (sg_card_contended(t->sm->dev->card) && gp_now_ns() - t->token_since >= SLICE_NS)
         token_give(t);
 }
 
@@ -256,8 +255,7 @@ admit_more(struct sm_thread *t, bool all_stalled, bool turn_used_up)
         return;
     sg_lock();
     if (mine->launch.cooperative && mine->next_cta < mine->launch.n_ctas &&
-        count_resident(t, mine) <
-            (mine->launch.n_ctas + mine->n_sms - 1) / mine->n_sms)
+        count_resident(t, mine) < (mine->launch.n_ctas + mine->n_sms - 1) / mine->n_sms)
         run = t->slots[t->turn].run;
     if (!run && (all_stalled || turn_used_up))
         run = pick_run(t, mine);

@@ -26,8 +26,8 @@ this_thread(void)
 }
 
 CUresult
-sg_stream_new(struct sg_ctx *ctx, enum sg_stream_kind kind, unsigned flags, int priority,
-              struct sg_stream **ret_stream)
+sg_stream_new(struct sg_ctx *ctx, enum sg_stream_kind kind, unsigned flags,
+              int priority, struct sg_stream **ret_stream)
 {
     static uint64_t last_id;
     struct sg_stream *stream = calloc(1, sizeof(*stream));

@@ -38,10 +38,10 @@ struct sg_stream {
     bool dead;
     int priority;
     uint64_t id;
-    uint64_t thread; /* SG_STREAM_THREAD: whose */
-    struct sg_op *last; /* reference; NULL or not done */
+    uint64_t thread;            /* SG_STREAM_THREAD: whose */
+    struct sg_op *last;         /* reference; NULL or not done */
     struct sg_capture *capture; /* NULL when not capturing */
-    uint64_t *capture_deps; /* handles of nodes */
+    uint64_t *capture_deps;     /* handles of nodes */
     size_t n_capture_deps;
     CUsynchronizationPolicy sync_policy;
     CUaccessPolicyWindow window;

@@ -12,7 +12,8 @@
 
 #include "gp_base.h"
 
-SG_CALL(cuStreamCreateWithPriority, CUstream *phStream, unsigned int flags, int priority)
+SG_CALL(cuStreamCreateWithPriority, CUstream *phStream, unsigned int flags,
+        int priority)
 {
     struct sg_stream *stream;
     struct sg_ctx *ctx;

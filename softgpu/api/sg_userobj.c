@@ -169,7 +169,8 @@ SG_CALL(cuGraphRetainUserObject, CUgraph graph, CUuserObject object, unsigned in
     return sg_leave(rc);
 }
 
-SG_CALL(cuGraphReleaseUserObject, CUgraph graph, CUuserObject object, unsigned int count)
+SG_CALL(cuGraphReleaseUserObject, CUgraph graph, CUuserObject object,
+        unsigned int count)
 {
     struct sg_user_object *obj;
     struct sg_user_ref *ref;

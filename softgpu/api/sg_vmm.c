@@ -370,8 +370,8 @@ SG_CALL(cuMemMap, CUdeviceptr ptr, size_t size, size_t offset,
         !is_granular(offset) || size > phys->size || offset > phys->size - size ||
         !reservation_of(ptr, size) || mapping_in(ptr, size))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    if (mmap((void *)(uintptr_t)ptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-             phys->fd, (off_t)offset) == MAP_FAILED)
+    if (mmap((void *)(uintptr_t)ptr, size, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_FIXED, phys->fd, (off_t)offset) == MAP_FAILED)
         return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
     rc = sg_mem_new_foreign(NULL, phys->dev, ptr, size, SG_MEM_MAPPED, &alloc);
     if (rc != CUDA_SUCCESS) {

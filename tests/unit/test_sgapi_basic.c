@@ -52,7 +52,8 @@ devices_answer_every_attribute_of_the_header(void **state)
     for (int a = 1; a < CU_DEVICE_ATTRIBUTE_MAX; a++)
         ok(cuDeviceGetAttribute(&v, a, 0));
     fails(cuDeviceGetAttribute(&v, 0, 0), CUDA_ERROR_INVALID_VALUE);
-    fails(cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_MAX, 0), CUDA_ERROR_INVALID_VALUE);
+    fails(cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_MAX, 0),
+          CUDA_ERROR_INVALID_VALUE);
     ok(cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
     assert_int_equal(v, 8);
     ok(cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
@@ -531,7 +532,8 @@ many_threads_use_one_context(void **state)
     void *ret;
 
     for (uintptr_t i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, hammer, (void *)(i << 16)), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, hammer, (void *)(i << 16)),
+                         0);
     for (int i = 0; i < 4; i++) {
         pthread_join(threads[i], &ret);
         assert_null(ret);

@@ -88,7 +88,8 @@ read_only_mappings_refuse_writes(void **state)
 
     ok(cuMemAddressReserve(&va, GRANULE, 0, 0, 0));
     ok(cuMemCreate(&h, GRANULE, &pinned, 0));
-    ok(cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    ok(cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                    0));
     ok(cuMemImportFromShareableHandle(&again, (void *)(intptr_t)fd,
                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
     close(fd);
@@ -107,9 +108,12 @@ read_only_mappings_refuse_writes(void **state)
 static void
 arrays_are_copied_by_coordinates(void **state)
 {
-    CUDA_ARRAY3D_DESCRIPTOR d = {.Width = 5, .Height = 4, .Depth = 3,
+    CUDA_ARRAY3D_DESCRIPTOR d = {.Width = 5,
+                                 .Height = 4,
+                                 .Depth = 3,
                                  .Format = CU_AD_FORMAT_UNSIGNED_INT16,
-                                 .NumChannels = 2}, got;
+                                 .NumChannels = 2},
+                            got;
     unsigned in[3][4][5], out[3][4][5];
     CUDA_MEMCPY3D c = {0};
     CUarray a;
@@ -159,8 +163,11 @@ arrays_are_copied_by_coordinates(void **state)
 static void
 mipmap_levels_halve(void **state)
 {
-    CUDA_ARRAY3D_DESCRIPTOR d = {.Width = 16, .Height = 8,
-                                 .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1}, got;
+    CUDA_ARRAY3D_DESCRIPTOR d = {.Width = 16,
+                                 .Height = 8,
+                                 .Format = CU_AD_FORMAT_FLOAT,
+                                 .NumChannels = 1},
+                            got;
     CUmipmappedArray m;
     CUarray level;
 
@@ -190,7 +197,7 @@ pools_have_a_maximum(void **state)
     ok(cuMemAllocFromPoolAsync(&p, 9000, pool, 0));
     fails(cuMemAllocFromPoolAsync(&q, 1001, pool, 0), CUDA_ERROR_OUT_OF_MEMORY);
     ok(cuMemAllocFromPoolAsync(&q, 1000, pool, 0));
-    ok(cuMemFree_v2(q)); /* the ordinary call also works */
+    ok(cuMemFree_v2(q));        /* the ordinary call also works */
     ok(cuMemPoolDestroy(pool)); /* lives on until it is empty */
     ok(ut_sg_run(sg.store, 1, 1, 0, p, 3));
     ok(cuMemFreeAsync(p, 0));
@@ -207,19 +214,19 @@ pools_have_a_maximum(void **state)
 static void
 two_texts_are_linked(void **state)
 {
-    static char callee[] = PTX_HEAD
-        ".visible .func (.param .b32 r) twice(.param .b32 a)\n{\n"
-        " .reg .u32 %r0; ld.param.u32 %r0, [a]; add.u32 %r0, %r0, %r0;\n"
-        " st.param.u32 [r], %r0; ret;\n}\n";
-    static char caller[] = PTX_HEAD
-        ".extern .func (.param .b32 r) twice(.param .b32 a);\n"
-        ".visible .entry k(.param .u64 p, .param .u32 v)\n{\n"
-        " .reg .u64 %d0; .reg .u32 %r<2>;\n"
-        " ld.param.u64 %d0, [p]; ld.param.u32 %r0, [v];\n"
-        " {\n .param .b32 in; .param .b32 out;\n"
-        " st.param.b32 [in], %r0;\n call.uni (out), twice, (in);\n"
-        " ld.param.b32 %r1, [out];\n }\n"
-        " st.global.u32 [%d0], %r1; ret;\n}\n";
+    static char callee[] =
+        PTX_HEAD ".visible .func (.param .b32 r) twice(.param .b32 a)\n{\n"
+                 " .reg .u32 %r0; ld.param.u32 %r0, [a]; add.u32 %r0, %r0, %r0;\n"
+                 " st.param.u32 [r], %r0; ret;\n}\n";
+    static char caller[] =
+        PTX_HEAD ".extern .func (.param .b32 r) twice(.param .b32 a);\n"
+                 ".visible .entry k(.param .u64 p, .param .u32 v)\n{\n"
+                 " .reg .u64 %d0; .reg .u32 %r<2>;\n"
+                 " ld.param.u64 %d0, [p]; ld.param.u32 %r0, [v];\n"
+                 " {\n .param .b32 in; .param .b32 out;\n"
+                 " st.param.b32 [in], %r0;\n call.uni (out), twice, (in);\n"
+                 " ld.param.b32 %r1, [out];\n }\n"
+                 " st.global.u32 [%d0], %r1; ret;\n}\n";
     char log[200] = "";
     CUjit_option opts[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     void *vals[] = {log, (void *)(uintptr_t)sizeof(log)}, *image;
@@ -314,7 +321,8 @@ device_printf_reaches_the_host_at_synchronisation(void **state)
     sg_set_output_hook(collect, text);
     ok(cuModuleLoadData(
         &mod, PTX_HEAD
-        ".global .align 1 .b8 fmt[12] = {118, 97, 108, 117, 101, 32, 37, 100, 10, 0, 0, 0};\n"
+        ".global .align 1 .b8 fmt[12] = {118, 97, 108, 117, 101, 32, 37, 100, 10, 0, "
+        "0, 0};\n"
         ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
         ".visible .entry k(.param .u64 p, .param .u32 v)\n{\n"
         " .local .align 8 .b8 args[8];\n"

@@ -29,7 +29,7 @@ struct ut_sg {
     CUfunction spin;    /* (ptr u32): until *ptr is not zero; then *(ptr+4) = 1 */
     CUfunction wild;    /* (address): stores a word there */
     CUfunction trap;
-    CUfunction busy;    /* (ptr u32, n): n rounds of work per thread, then store */
+    CUfunction busy;     /* (ptr u32, n): n rounds of work per thread, then store */
     CUfunction grid_sum; /* (ptr u32[2]): every block adds 1, waits for all others */
 };
 
