@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command line's files and processes: the pool file, the private folder, session
+ * files, tables.
+ */
+#include "ut.h"
+
+#include "cli_daemon.h"
+#include "cli_folder.h"
+#include "cli_pool.h"
+#include "cli_session_file.h"
+#include "cli_table.h"
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_time.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static char folder[64];
+
+static int
+setup(void **state)
+{
+    snprintf(folder, sizeof(folder), "/tmp/ut-cli-XXXXXX");
+    return !mkdtemp(folder) || setenv("GPUPOOL_RUN_DIR", folder, 1);
+}
+
+static void
+empty(const char *path)
+{
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+
+    while (dir && (entry = readdir(dir)))
+        unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir)
+        closedir(dir);
+}
+
+static int
+teardown(void **state)
+{
+    char sessions[96];
+
+    snprintf(sessions, sizeof(sessions), "%s/sessions", folder);
+    empty(sessions);
+    rmdir(sessions);
+    empty(folder);
+    return rmdir(folder);
+}
+
+static pid_t
+spawn_sleeper(void)
+{
+    pid_t pid = fork();
+
+    if (pid == 0)
+        for (;;)
+            pause();
+    return pid;
+}
+
+/* -------------------------------------------------------------------- pool -- */
+
+static void
+pool_file_says_what_was_written(void **state)
+{
+    struct cli_pool pool = {.scheduler = "[::1]:7480", .n = 2}, again;
+
+    pool.processes[0] = (struct cli_process){"scheduler", 4711, UINT64_MAX};
+    pool.processes[1] = (struct cli_process){"local-1", 4712, 17};
+    assert_int_equal(cli_pool_read(&again, NULL), -ENOENT);
+    assert_int_equal(cli_pool_write(&pool, NULL), 0);
+    assert_int_equal(cli_pool_read(&again, NULL), 0);
+    assert_string_equal(again.scheduler, pool.scheduler);
+    assert_int_equal(again.n, 2);
+    assert_string_equal(again.processes[1].name, "local-1");
+    assert_int_equal(again.processes[1].pid, 4712);
+    assert_true(again.processes[0].start == UINT64_MAX);
+    assert_int_equal(cli_pool_remove(NULL), 0);
+    assert_int_equal(cli_pool_read(&again, NULL), -ENOENT);
+}
+
+static void
+pool_file_of_another_kind_is_refused(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        "gpupool-pool 2\n",
+        "gpupool-pool 1\nprocess scheduler 0 5\n",
+        "gpupool-pool 1\nprocess scheduler -1 5\n",
+        "gpupool-pool 1\nprocess scheduler 12\n",
+        "gpupool-pool 1\nrubbish\n",
+    };
+    struct cli_pool pool;
+    char path[96];
+
+    snprintf(path, sizeof(path), "%s/pool", folder);
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        assert_int_equal(gp_file_replace(path, bad[i], strlen(bad[i]), 0600, NULL), 0);
+        if (cli_pool_read(&pool, NULL) != -EBADMSG)
+            fail_msg("taken: %s", bad[i]);
+    }
+}
+
+static void
+process_number_that_changed_hands_is_left_alone(void **state)
+{
+    struct cli_pool pool = {.n = 1};
+    struct cli_process *p = &pool.processes[0];
+    int pidfd;
+
+    p->pid = spawn_sleeper();
+    assert_int_equal(cli_process_start(p->pid, &p->start), 0);
+    p->start++; /* as if that number had belonged to an earlier process */
+    assert_int_equal(cli_process_open(p, &pidfd), -ESRCH);
+    assert_false(cli_pool_alive(&pool));
+    assert_int_equal(cli_pool_end(&pool, gp_now_ns()), 0);
+    assert_int_equal(waitpid(p->pid, NULL, WNOHANG), 0); /* still there */
+    p->start--;
+    assert_true(cli_pool_alive(&pool));
+    assert_int_equal(cli_pool_end(&pool, GP_FOREVER), 0);
+    assert_int_equal(waitpid(p->pid, NULL, 0), p->pid);
+    assert_false(cli_pool_alive(&pool));
+}
+
+static void
+process_that_ignores_its_end_is_killed(void **state)
+{
+    struct cli_pool pool = {.n = 1};
+    struct cli_process *p = &pool.processes[0];
+    int ready[2], status;
+    char byte;
+
+    assert_int_equal(pipe(ready), 0);
+    p->pid = fork();
+    if (p->pid == 0) {
+        signal(SIGTERM, SIG_IGN);
+        if (write(ready[1], "x", 1) == 1)
+            for (;;)
+                pause();
+        _exit(1);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(cli_process_start(p->pid, &p->start), 0);
+    assert_int_equal(cli_pool_end(&pool, gp_now_ns()), 1);
+    assert_int_equal(waitpid(p->pid, &status, 0), p->pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+static void
+daemon_that_ends_is_noticed_before_the_deadline(void **state)
+{
+    static const char *const argv[] = {"/bin/sh", "-c", "echo sorry >&2; exit 3", NULL};
+    struct cli_process process;
+    struct gp_err err = {0};
+    char log[96], never[96], *text;
+    int pidfd = -1;
+    size_t len;
+
+    snprintf(log, sizeof(log), "%s/log", folder);
+    snprintf(never, sizeof(never), "%s/never", folder);
+    if (!cli_daemon_start("sorry", argv, NULL, log, &process, &pidfd, &err)) {
+        assert_int_equal(cli_daemon_await_file(folder, never, pidfd, GP_FOREVER, &err),
+                         -ECHILD);
+        close(pidfd);
+        waitpid(process.pid, NULL, 0);
+    }
+    assert_int_equal(gp_file_read(log, 100, &text, &len, NULL), 0);
+    assert_string_equal(text, "sorry\n");
+    free(text);
+}
+
+/* ------------------------------------------------------------------ folder -- */
+
+static void
+folder_that_others_can_write_is_refused(void **state)
+{
+    struct gp_err err = {0};
+    char *path = NULL;
+    struct stat st;
+
+    assert_int_equal(cli_folder(&path, &err), 0);
+    assert_string_equal(path, folder);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    free(path);
+    path = NULL;
+    assert_int_equal(chmod(folder, 0777), 0);
+    assert_int_equal(cli_folder(&path, &err), -EPERM);
+    assert_non_null(strstr(err.msg, "GPUPOOL_RUN_DIR"));
+    assert_null(path);
+    assert_int_equal(chmod(folder, 0700), 0);
+}
+
+static void
+folder_behind_a_link_is_refused(void **state)
+{
+    char link[96], *path = NULL;
+
+    snprintf(link, sizeof(link), "%s/link", folder);
+    assert_int_equal(symlink("/tmp", link), 0);
+    setenv("GPUPOOL_RUN_DIR", link, 1);
+    assert_int_equal(cli_folder(&path, NULL), -EPERM);
+    setenv("GPUPOOL_RUN_DIR", folder, 1);
+}
+
+/* ---------------------------------------------------------------- sessions -- */
+
+static void
+session_file_is_private_and_in_the_documented_form(void **state)
+{
+    Gpupool__Ctl__CtlGrant grant = GPUPOOL__CTL__CTL_GRANT__INIT;
+    Gpupool__Ctl__CtlTicket ticket = GPUPOOL__CTL__CTL_TICKET__INIT, *tickets = &ticket;
+    char *path, *text;
+    struct stat st;
+    size_t len;
+
+    ticket.endpoint = (char *)"host:7481";
+    ticket.local = (char *)"unix:/run/x.sock";
+    ticket.text = (char *)"abc.def";
+    grant.session = (char *)"s7";
+    grant.tickets = &tickets;
+    grant.n_tickets = 1;
+    assert_int_equal(cli_session_file_path("s7", &path, NULL), 0);
+    assert_int_equal(cli_session_file_write(path, &grant, NULL), 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    assert_int_equal(gp_file_read(path, 1000, &text, &len, NULL), 0);
+    assert_string_equal(text, "gpupool-session 1\nsession s7\nserver host:7481\n"
+                              "local unix:/run/x.sock\nticket abc.def\n");
+    free(text);
+    free(path);
+}
+
+static void
+session_files_of_the_dead_are_removed_those_of_the_living_kept(void **state)
+{
+    char *own, *path, dead_file[128], alive_file[128];
+    pid_t dead = spawn_sleeper(), alive = spawn_sleeper();
+
+    assert_int_equal(cli_session_file_path("s1", &own, NULL), 0);
+    free(own);
+    snprintf(dead_file, sizeof(dead_file), "%s/sessions/s1.%d", folder, (int)dead);
+    snprintf(alive_file, sizeof(alive_file), "%s/sessions/s2.%d", folder, (int)alive);
+    assert_int_equal(gp_file_replace(dead_file, "", 0, 0600, NULL), 0);
+    assert_int_equal(gp_file_replace(alive_file, "", 0, 0600, NULL), 0);
+    kill(dead, SIGKILL);
+    waitpid(dead, NULL, 0);
+    assert_int_equal(cli_session_file_path("s3", &path, NULL), 0);
+    assert_int_equal(access(dead_file, F_OK), -1);
+    assert_int_equal(access(alive_file, F_OK), 0);
+    kill(alive, SIGKILL);
+    waitpid(alive, NULL, 0);
+    free(path);
+}
+
+/* ------------------------------------------------------------------ tables -- */
+
+static void
+table_columns_are_as_wide_as_their_widest_cell(void **state)
+{
+    static const char *const heads[] = {"NAME", ">SIZE", "END"};
+    struct cli_table table;
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    cli_table_init(&table, heads, 3);
+    cli_table_add(&table, "%s", "a long name");
+    cli_table_add(&table, "%d", 5);
+    cli_table_add(&table, "%s", "");
+    cli_table_add(&table, "%s", "b");
+    cli_table_add(&table, "%d", 123456);
+    cli_table_add(&table, "%s", "x");
+    assert_int_equal(cli_table_print(&table, f), 0);
+    fclose(f);
+    assert_string_equal(text, "NAME           SIZE  END\n"
+                              "a long name       5  -\n"
+                              "b            123456  x\n");
+    free(text);
+    cli_table_fini(&table);
+}
+
+#define PROMISE(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PROMISE(pool_file_says_what_was_written),
+        PROMISE(pool_file_of_another_kind_is_refused),
+        PROMISE(process_number_that_changed_hands_is_left_alone),
+        PROMISE(process_that_ignores_its_end_is_killed),
+        PROMISE(daemon_that_ends_is_noticed_before_the_deadline),
+        PROMISE(folder_that_others_can_write_is_refused),
+        PROMISE(folder_behind_a_link_is_refused),
+        PROMISE(session_file_is_private_and_in_the_documented_form),
+        PROMISE(session_files_of_the_dead_are_removed_those_of_the_living_kept),
+        PROMISE(table_columns_are_as_wide_as_their_widest_cell),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
