@@ -39,6 +39,7 @@ static const char HELP[] =
     "(30000)\n"
     "  --hold-grace-ms N         left to a session whose `gpupool run` was lost "
     "(6000)\n"
+    "  --forget-hours N          a server that is away for so long is forgotten (168)\n"
     "  --owner-sessions N        most sessions of one owner (256)\n"
     "  --max-attachments N       most processes of one session (64)\n"
     "  --metrics-listen H:P      Prometheus metrics on http://H:P/metrics\n"
@@ -58,6 +59,7 @@ enum option_id {
     OPT_HEARTBEAT,
     OPT_LEASE,
     OPT_GRACE,
+    OPT_FORGET,
     OPT_OWNER_SESSIONS,
     OPT_MAX_ATTACHMENTS,
     OPT_METRICS,
@@ -76,6 +78,7 @@ static const struct option OPTIONS[] = {
     {"heartbeat-ms", required_argument, NULL, OPT_HEARTBEAT},
     {"lease-ms", required_argument, NULL, OPT_LEASE},
     {"hold-grace-ms", required_argument, NULL, OPT_GRACE},
+    {"forget-hours", required_argument, NULL, OPT_FORGET},
     {"owner-sessions", required_argument, NULL, OPT_OWNER_SESSIONS},
     {"max-attachments", required_argument, NULL, OPT_MAX_ATTACHMENTS},
     {"metrics-listen", required_argument, NULL, OPT_METRICS},
@@ -130,6 +133,17 @@ parse_placement(const char *text, enum sched_placement *ret, struct gp_err *err)
 }
 
 static int
+parse_hours(const char *name, uint64_t *ret_ms, struct gp_err *err)
+{
+    uint32_t hours = 0;
+    int r = parse_u32(name, optarg, 1, 24 * 3660, &hours, err);
+
+    if (!r)
+        *ret_ms = (uint64_t)hours * 3600 * 1000;
+    return r;
+}
+
+static int
 parse_number(int opt, const char *name, struct sched_config *c, struct gp_err *err)
 {
     switch (opt) {
@@ -140,6 +154,8 @@ parse_number(int opt, const char *name, struct sched_config *c, struct gp_err *e
                          err);
     case OPT_GRACE:
         return parse_u32(name, optarg, 0, c->lease_max_ms, &c->hold_grace_ms, err);
+    case OPT_FORGET:
+        return parse_hours(name, &c->forget_ms, err);
     case OPT_OWNER_SESSIONS:
         return parse_u32(name, optarg, 1, 1000000, &c->owner_sessions, err);
     default:
@@ -231,6 +247,7 @@ main(int argc, char **argv)
         .listen = "127.0.0.1:7480",
         .state_dir = "/var/lib/gpupool",
         .heartbeat_ms = 2000,
+        .forget_ms = UINT64_C(7) * 24 * 3600 * 1000,
         .lease_ms = 30000,
         .lease_min_ms = 1000,
         .lease_max_ms = 24 * 3600 * 1000,

@@ -141,6 +141,29 @@ expire_servers(struct sched *sched, uint64_t now)
     }
 }
 
+/* Hosts come and go; without this the list would only grow. */
+static void
+forget_servers(struct sched *sched, uint64_t now)
+{
+    struct sched_server *server, *next;
+
+    for (server = sched->pool->servers; server; server = next) {
+        uint64_t seen = gp_max(server->seen_ns, sched->started_ns);
+        char name[CTL_NAME_MAX];
+        struct gp_err err = {0};
+
+        next = server->next;
+        if (server->conn || now - seen < sched->config.forget_ms * GP_NS_PER_MS)
+            continue;
+        gp_str_copy(name, sizeof(name), server->name);
+        if (sched_pool_server_remove(sched->pool, server) < 0)
+            continue;
+        gp_log_info("server", "%s: away for too long, forgotten", name);
+        if (sched_store_del_server(sched->store, name, &err) < 0)
+            gp_log_error("server", "%s: still in the state file: %s", name, err.msg);
+    }
+}
+
 static void
 on_tick(struct gp_loop_timer *timer)
 {
@@ -149,6 +172,7 @@ on_tick(struct gp_loop_timer *timer)
 
     expire_leases(sched, now);
     expire_servers(sched, now);
+    forget_servers(sched, now);
     gp_loop_timer_set(sched->loop, timer, now + TICK_NS, on_tick);
 }
 

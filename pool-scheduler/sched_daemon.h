@@ -44,6 +44,8 @@ struct sched_config {
     char *server_token, *client_token,
         *admin_token; /* NULL: see sched_conn_allowed() */
     uint32_t heartbeat_ms, dead_after_ms;
+    uint64_t
+        forget_ms; /* a server that is away for so long, and holds nothing, is gone */
     uint32_t lease_ms;                   /* when the client does not say */
     uint32_t lease_min_ms, lease_max_ms; /* whatever the client says */
     uint32_t hold_grace_ms; /* left to a held session whose connection broke */

@@ -192,6 +192,40 @@ sched_pool_server_add(struct sched_pool *pool, const char *name,
     return 0;
 }
 
+static bool
+server_in_use(const struct sched_server *server)
+{
+    if (server->alive || server->conn)
+        return true;
+    for (unsigned i = 0; i < server->n_cards; i++)
+        if (server->cards[i]->slices)
+            return true;
+    return false;
+}
+
+int
+sched_pool_server_remove(struct sched_pool *pool, struct sched_server *server)
+{
+    struct sched_server **at = &pool->servers;
+
+    if (server_in_use(server))
+        return -EBUSY;
+    sched_pool_server_update(pool, server); /* nothing of it is in the index now */
+    while (*at != server)
+        at = &(*at)->next;
+    *at = server->next;
+    if (!server->next)
+        pool->servers_tail = at;
+    for (unsigned i = 0; i < server->n_cards; i++) {
+        sched_tree_remove(&pool->by_uuid, &server->cards[i]->by_uuid);
+        free(server->cards[i]);
+    }
+    pool->n_cards -= server->n_cards;
+    pool->n_servers--;
+    free(server);
+    return 0;
+}
+
 /* ------------------------------------------------------------------ cards -- */
 
 static void

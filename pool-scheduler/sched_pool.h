@@ -3,8 +3,8 @@
  * Every server and card the scheduler knows, what is given away of each, and
  * the index that finds a card that fits without looking at all of them.
  *
- * Owned by struct sched; servers and cards live as long as the pool and keep
- * their addresses.  Event loop thread only.  It neither decides (sched_place.h)
+ * Owned by struct sched; servers and cards keep their addresses for as long as they
+ * are known.  Event loop thread only.  It neither decides (sched_place.h)
  * nor remembers (sched_store.h), and knows nothing of sessions but their sums.
  *
  * The index, which holds only what may be given now:
@@ -108,6 +108,8 @@ struct sched_server *sched_pool_server_find(const struct sched_pool *pool,
 /* -ENOSPC: SCHED_SERVERS_MAX.  @name fits (the caller checked). */
 int sched_pool_server_add(struct sched_pool *pool, const char *name,
                           struct sched_server **ret_server, struct gp_err *err);
+/* Forget a server and its cards.  -EBUSY: it is connected, or sessions hold slices. */
+int sched_pool_server_remove(struct sched_pool *pool, struct sched_server *server);
 /* Recompute whether the cards may be given, after a change of the flags. */
 void sched_pool_server_update(struct sched_pool *pool, struct sched_server *server);
 bool sched_server_open(const struct sched_server *server); /* may cards be given? */

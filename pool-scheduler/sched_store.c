@@ -42,6 +42,7 @@ enum stmt {
     ST_COMMIT,
     ST_ROLLBACK,
     ST_PUT_SERVER,
+    ST_DEL_SERVER,
     ST_DEL_CARDS,
     ST_PUT_CARD,
     ST_PUT_SESSION,
@@ -63,6 +64,7 @@ static const char *const SQL[N_STMTS] = {
         "INSERT INTO server VALUES (?1, ?2, ?7, ?3, ?4, ?5, ?6)"
         " ON CONFLICT(name) DO UPDATE SET endpoint = ?2, local = ?7, version = ?3,"
         " driver = ?4, driver_version = ?5, drain = ?6",
+    [ST_DEL_SERVER] = "DELETE FROM server WHERE name = ?1",
     [ST_DEL_CARDS] = "DELETE FROM card WHERE server = ?1",
     [ST_PUT_CARD] =
         "INSERT OR REPLACE INTO card VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
@@ -340,6 +342,22 @@ sched_store_put_server(struct sched_store *store, const struct sched_server *ser
     r = put_server_row(store, server, err);
     if (!r)
         r = put_cards(store, server, err);
+    return finish(store, r, err);
+}
+
+int
+sched_store_del_server(struct sched_store *store, const char *name, struct gp_err *err)
+{
+    int r = simple(store, ST_BEGIN, err);
+
+    if (r < 0)
+        return r;
+    bind_text(stmt_get(store, ST_DEL_CARDS), 1, name);
+    r = stmt_run(store, ST_DEL_CARDS, err);
+    if (!r) {
+        bind_text(stmt_get(store, ST_DEL_SERVER), 1, name);
+        r = stmt_run(store, ST_DEL_SERVER, err);
+    }
     return finish(store, r, err);
 }
 

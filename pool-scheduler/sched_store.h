@@ -41,6 +41,9 @@ int sched_store_load(struct sched_store *store, struct sched_pool *pool,
 /* The server and the cards it has now, replacing what was known. */
 int sched_store_put_server(struct sched_store *store, const struct sched_server *server,
                            struct gp_err *err);
+/* The server and its cards are forgotten. */
+int sched_store_del_server(struct sched_store *store, const char *name,
+                           struct gp_err *err);
 int sched_store_put_session(struct sched_store *store,
                             const struct sched_session *session, struct gp_err *err);
 int sched_store_del_session(struct sched_store *store, uint64_t id, struct gp_err *err);

@@ -29,6 +29,7 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
         .listen = "127.0.0.1:0",
         .heartbeat_ms = 1000,
         .dead_after_ms = 3000,
+        .forget_ms = 3600000,
         .lease_ms = 1000,
         .lease_min_ms = 1,
         .lease_max_ms = 1000,

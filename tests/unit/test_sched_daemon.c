@@ -257,6 +257,35 @@ lost_server_takes_no_session_and_gives_none_away(void **state)
 }
 
 static void
+server_that_stays_away_is_forgotten(void **state)
+{
+    struct world *w = *state;
+    int server, client;
+    reply_t *reply;
+    size_t n;
+
+    ut_sched_end(w, SIGTERM);
+    w->config.forget_ms = 1;
+    ut_sched_start(w);
+    server = ut_sched_join(w, "node-a", 1);
+    client = ut_sched_dial(w);
+    close(server);
+    do {
+        reply = ut_sched_status(client);
+        n = reply->status->n_servers;
+        ut_sched_drop(reply);
+    } while (n);
+    ut_sched_end(w, SIGKILL);
+    close(client);
+    ut_sched_start(w);
+    client = ut_sched_dial(w);
+    reply = ut_sched_status(client);
+    assert_int_equal(reply->status->n_servers, 0);
+    ut_sched_drop(reply);
+    close(client);
+}
+
+static void
 drained_server_stays_drained_over_a_restart(void **state)
 {
     struct world *w = *state;
@@ -297,6 +326,7 @@ main(void)
         PROMISE(held_session_ends_soon_after_its_client),
         PROMISE(held_session_survives_a_new_connection),
         PROMISE(lost_server_takes_no_session_and_gives_none_away),
+        PROMISE(server_that_stays_away_is_forgotten),
         PROMISE(drained_server_stays_drained_over_a_restart),
     };
 

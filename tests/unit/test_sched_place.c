@@ -339,6 +339,33 @@ card_known_twice_is_refused(void **state)
     sched_pool_free(pool);
 }
 
+static void
+forgotten_server_leaves_nothing_behind(void **state)
+{
+    struct sched_pool *pool = sched_pool_new();
+    struct sched_server *a = add_server(pool, "a", 2, GIB);
+    struct sched_server *b = add_server(pool, "b", 1, GIB);
+    struct sched_request req = request(10, 1, 0, SCHED_BINPACK);
+    struct sched_card_facts facts = b->cards[0]->facts;
+    struct sched_decision d;
+
+    assert_int_equal(sched_pool_server_remove(pool, b), -EBUSY);
+    assert_int_equal(sched_pool_take(pool, b->cards[0], 10, 1), 0);
+    b->alive = false;
+    sched_pool_server_update(pool, b);
+    assert_int_equal(sched_pool_server_remove(pool, b), -EBUSY);
+    sched_pool_give(pool, b->cards[0], 10, 1);
+    assert_int_equal(sched_pool_server_remove(pool, b), 0);
+    assert_null(sched_pool_server_find(pool, "b"));
+    assert_null(sched_pool_card_find(pool, facts.uuid));
+    assert_int_equal(pool->n_cards, 2);
+    assert_int_equal(sched_place(pool, &req, &d), 0);
+    assert_ptr_equal(d.slices[0].card->server, a);
+    b = add_server(pool, "b", 1, GIB); /* the list's end is where it belongs */
+    assert_ptr_equal(a->next, b);
+    sched_pool_free(pool);
+}
+
 /* -------------------------------------------------------------- properties -- */
 
 /* The answer that looking at every card gives. */
@@ -508,6 +535,7 @@ main(void)
         cmocka_unit_test(reasons_are_capped_and_say_so),
         cmocka_unit_test(empty_pool_says_that_it_is_empty),
         cmocka_unit_test(card_known_twice_is_refused),
+        cmocka_unit_test(forgotten_server_leaves_nothing_behind),
         cmocka_unit_test(random_pools_are_never_overcommitted),
         cmocka_unit_test(same_question_gets_same_answer),
     };

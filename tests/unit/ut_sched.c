@@ -79,6 +79,7 @@ ut_sched_setup(void **state)
         .ready_file = w->ready,
         .heartbeat_ms = 100,
         .dead_after_ms = 60000,
+        .forget_ms = 3600000,
         .lease_ms = 60000,
         .lease_min_ms = 50,
         .lease_max_ms = 600000,
