@@ -18,3 +18,6 @@ $(O)/tests/unit/test_stub_validity: $(O)/static/libcudastub.a \
 $(eval $(call unit_test,test_stub_validity,tests/unit/test_stub_validity.c,\
     $(UT_STUB_INCS),,,$$(UT_STUB_LINK)))
 endif
+
+# Threads, host functions and a fork against a whole pool (tests/e2e/test_stub_stress.py).
+$(eval $(call driver_program,tests/programs/stress,tests/programs/stress.c,,))
