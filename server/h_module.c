@@ -12,6 +12,7 @@
 #include "wrk_bulk.h"
 #include "wrk_image.h"
 #include "wrk_jit.h"
+#include "wrk_release.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -241,4 +242,34 @@ h_cuLibraryLoadData(struct wrk *w, const struct wire_args_cuLibraryLoadData *a,
         wrk_handle_put(w, WIRE_KIND_LIBRARY, a->library_id, library);
     jit_reply(w, rep, &jit, r);
     return r;
+}
+
+/* --- unloading ---------------------------------------------------------------------- */
+
+static CUresult
+module_unload(struct wrk *w, void *module)
+{
+    return WRK_CALL(w, cuModuleUnload, module);
+}
+
+CUresult
+h_cuModuleUnload(struct wrk *w, const struct wire_args_cuModuleUnload *a,
+                 struct wrk_reply *rep)
+{
+    wrk_handle_del(w, WIRE_KIND_MODULE, a->hmod_id);
+    return wrk_release(w, rep, module_unload, a->hmod, 0);
+}
+
+static CUresult
+library_unload(struct wrk *w, void *library)
+{
+    return WRK_CALL(w, cuLibraryUnload, library);
+}
+
+CUresult
+h_cuLibraryUnload(struct wrk *w, const struct wire_args_cuLibraryUnload *a,
+                  struct wrk_reply *rep)
+{
+    wrk_handle_del(w, WIRE_KIND_LIBRARY, a->library_id);
+    return wrk_release(w, rep, library_unload, a->library, 0);
 }

@@ -140,8 +140,10 @@ attach_request(struct srv_attach *a, const Gpupool__AttachRequest *req)
     struct gp_err err = {0};
     int r;
 
-    for (size_t i = 0; i < req->n_transports; i++)
+    for (size_t i = 0; i < req->n_transports; i++) {
         client.shm |= a->local && strcmp(req->transports[i], "shm") == 0;
+        client.rdma |= !a->local && strcmp(req->transports[i], "rdma") == 0;
+    }
     clean_name(program, sizeof(program), req->program);
     clean_name(hostname, sizeof(hostname), req->hostname);
     r = gp_msg_conn_take_fd(&a->conn, &a->fd);

@@ -119,6 +119,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client, in
         .wire_minor = client->wire_minor,
         .cuda_version = client->cuda_version,
         .shm = client->shm,
+        .rdma = client->rdma,
     };
 
     gp_str_copy(conf.driver, sizeof(conf.driver), w->srv->conf.driver);

@@ -42,6 +42,7 @@ struct srv_worker_client {
     uint32_t cuda_version;
     uint32_t pid;
     bool shm; /* it is on this host and can use shared memory */
+    bool rdma; /* it has an RDMA device */
     const char *program;
     const char *hostname;
 };

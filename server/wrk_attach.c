@@ -8,6 +8,7 @@
 #include "wire_format.h"
 #include "wrk.h"
 #include "wrk_bulk.h"
+#include "wrk_link.h"
 
 #include <errno.h>
 #include <string.h>
@@ -22,8 +23,9 @@
 struct reply {
     Gpupool__AttachReply msg;
     Gpupool__AttachDevice devices[TICKET_SLICES_MAX];
-    Gpupool__AttachTransport shm;
+    Gpupool__AttachTransport transport;
     Gpupool__AttachTransport *transports[1];
+    char *refusals[1];
     Gpupool__AttachDevice *device_ptrs[TICKET_SLICES_MAX];
     protobuf_c_boolean ok[TICKET_SLICES_MAX][WRK_ATTRIBUTES];
     protobuf_c_boolean peer[TICKET_SLICES_MAX][TICKET_SLICES_MAX];
@@ -72,6 +74,25 @@ fill_device(struct reply *reply, struct wrk *w, uint32_t i)
     reply->device_ptrs[i] = d;
 }
 
+static void
+fill_transports(struct reply *reply, const struct wrk_link *link)
+{
+    if (link->offer) {
+        gpupool__attach_transport__init(&reply->transport);
+        reply->transport.name = (char *)(uintptr_t)link->offer;
+        reply->transport.parameters.data = (uint8_t *)(uintptr_t)link->parameters;
+        reply->transport.parameters.len = link->parameters_len;
+        reply->transports[0] = &reply->transport;
+        reply->msg.transports = reply->transports;
+        reply->msg.n_transports = 1;
+    }
+    if (link->refusal[0]) {
+        reply->refusals[0] = (char *)(uintptr_t)link->refusal;
+        reply->msg.refusals = reply->refusals;
+        reply->msg.n_refusals = 1;
+    }
+}
+
 static int
 send_reply(const Gpupool__AttachReply *msg, int fd, struct gp_err *err)
 {
@@ -88,7 +109,8 @@ send_reply(const Gpupool__AttachReply *msg, int fd, struct gp_err *err)
 }
 
 int
-wrk_attach_reply(struct wrk *w, int fd, struct gp_err *err)
+wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd,
+                 struct gp_err *err)
 {
     struct wrk_conf *conf = &w->priv->conf;
     CLEANUP_FREE struct reply *reply = calloc(1, sizeof(*reply));
@@ -107,13 +129,7 @@ wrk_attach_reply(struct wrk *w, int fd, struct gp_err *err)
         fill_device(reply, w, i);
     reply->msg.devices = reply->device_ptrs;
     reply->msg.n_devices = conf->n_slices;
-    if (conf->shm) {
-        gpupool__attach_transport__init(&reply->shm);
-        reply->shm.name = (char *)(uintptr_t)"shm";
-        reply->transports[0] = &reply->shm;
-        reply->msg.transports = reply->transports;
-        reply->msg.n_transports = 1;
-    }
+    fill_transports(reply, link);
     reply->msg.frame_max = WIRE_FRAME_MAX;
     reply->msg.inline_max = INLINE_MAX;
     reply->msg.bulk_slot_size = WRK_SLOT_SIZE;

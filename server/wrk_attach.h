@@ -12,7 +12,8 @@ struct gp_err;
 struct wrk;
 
 /* Send the AttachReply on the client's socket. */
-int wrk_attach_reply(struct wrk *w, int fd, struct gp_err *err);
+int wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd,
+                     struct gp_err *err);
 
 /* Send a refusal instead; @words are for the user. */
 void wrk_attach_refuse(const struct wrk_conf *conf, int fd, const char *words);

@@ -21,11 +21,13 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_str.h"
+#include "wrk_async.h"
 #include "wrk_attach.h"
 #include "wrk_bulk.h"
 #include "wrk_driver.h"
 #include "wrk_governor.h"
 #include "wrk_host.h"
+#include "wrk_link.h"
 #include "wrk_loop.h"
 #include "wrk_probe.h"
 #include "wrk_quota.h"
@@ -96,6 +98,7 @@ start_driver(struct wrk *w, struct gp_err *err)
     if (result != CUDA_SUCCESS)
         return gp_err_set(err, -ENODEV, "the driver (%s) does not start: error %d",
                           p->conf.driver, (int)result);
+    wrk_async_prefer(&the_driver);
     return wrk_cards_read(&the_driver, &p->conf, &p->cards, err);
 }
 
@@ -194,14 +197,17 @@ serve(struct wrk *w, struct gp_err *err)
 {
     struct wrk_priv *p = w->priv;
     pthread_t thread;
-    int r = wrk_sandbox_filter(err);
+    struct wrk_link link = {0};
+    int r;
 
+    /* Opens devices and sockets, which the filter ends. */
+    wrk_link_prepare(&link, &p->conf, WRK_FD_CONN);
+    r = wrk_sandbox_filter(err);
     if (r == 0)
-        r = wrk_attach_reply(w, WRK_FD_CONN, err);
+        r = wrk_attach_reply(w, &link, WRK_FD_CONN, err);
     if (r == 0)
-        r = p->conf.shm
-                ? xport_shm_offer(WRK_FD_CONN, WIRE_FRAME_MAX, &p->conn, err)
-                : xport_tcp_new(WRK_FD_CONN, WIRE_FRAME_MAX, &p->conn, err);
+        r = wrk_link_open(&link, WRK_FD_CONN, &p->conn, err);
+    wrk_link_fini(&link);
     if (r < 0)
         return r;
     if (pthread_create(&thread, NULL, signal_main, w) != 0)

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_link.h"
+
+#include "attach.pb-c.h"
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_msg.h"
+#include "gp_net.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "wire_format.h"
+#include "wrk_conf.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define CHOICE_MAX 1024
+#define CHOICE_NS (5 * GP_NS_PER_S)
+/* Longer than the client tries, so that it is the client that gives up first. */
+#define RDMA_NS (3 * GP_NS_PER_S)
+
+static int
+listen_rdma(struct wrk_link *link, int fd, struct gp_err *err)
+{
+    Gpupool__AttachRdma msg = GPUPOOL__ATTACH_RDMA__INIT;
+    char name[GP_NET_NAME_MAX];
+    struct gp_net_addr addr;
+    unsigned port = 0;
+    int r = gp_net_parse(gp_net_own_name(fd, name, sizeof(name)), 0, &addr, err);
+
+    if (r == 0)
+        r = xport_rdma_listen(addr.host, &link->listener, &port, err);
+    if (r < 0)
+        return r;
+    if (getrandom(link->cookie, sizeof(link->cookie), 0) != sizeof(link->cookie))
+        return gp_err_set(err, -EIO, "no random bytes for the cookie");
+    msg.host = addr.host;
+    msg.port = port;
+    msg.cookie.data = link->cookie;
+    msg.cookie.len = sizeof(link->cookie);
+    if (gpupool__attach_rdma__get_packed_size(&msg) > sizeof(link->parameters))
+        return gp_err_set(err, -EMSGSIZE, "address too long");
+    link->parameters_len = gpupool__attach_rdma__pack(&msg, link->parameters);
+    return 0;
+}
+
+void
+wrk_link_prepare(struct wrk_link *link, const struct wrk_conf *conf, int fd)
+{
+    struct gp_err err = {0};
+    int r;
+
+    if (conf->shm) {
+        link->offer = "shm";
+    } else if (conf->rdma) {
+        r = listen_rdma(link, fd, &err);
+        if (r == 0)
+            link->offer = "rdma";
+        else
+            gp_str_copy(link->refusal, sizeof(link->refusal), gp_err_msg(&err, r));
+    }
+}
+
+/* What the client goes on with, and why not RDMA if that. */
+static int
+recv_choice(int fd, bool *ret_rdma, char why[256], struct gp_err *err)
+{
+    CLEANUP_FREE void *bytes = NULL;
+    Gpupool__AttachChoice *msg;
+    size_t len;
+    int r = gp_msg_recv(fd, CHOICE_MAX, gp_now_ns() + CHOICE_NS, &bytes, &len, err);
+
+    if (r < 0)
+        return r;
+    msg = gpupool__attach_choice__unpack(NULL, len, bytes);
+    if (!msg)
+        return gp_err_set(err, -EPROTO, "no transport was chosen");
+    *ret_rdma = strcmp(msg->transport, "rdma") == 0;
+    gp_str_copy(why, 256, msg->why);
+    gpupool__attach_choice__free_unpacked(msg, NULL);
+    return 0;
+}
+
+static int
+open_rdma(struct wrk_link *link, int fd, struct xport_conn **ret, struct gp_err *err)
+{
+    struct gp_err why = {0};
+    char words[256] = "";
+    bool rdma = false;
+    int r = recv_choice(fd, &rdma, words, err);
+
+    if (r == 0 && rdma) {
+        r = xport_rdma_accept(link->listener, fd, link->cookie, WIRE_FRAME_MAX,
+                              gp_now_ns() + RDMA_NS, ret, &why);
+        if (r == 0)
+            return 0;
+        r = recv_choice(fd, &rdma, words, err);
+        gp_log_info("worker", "no RDMA: %s; the client says: %s", why.msg, words);
+    }
+    if (r == 0 && rdma)
+        r = gp_err_set(err, -EPROTO, "the client insists on RDMA");
+    return r < 0 ? r : xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
+}
+
+int
+wrk_link_open(struct wrk_link *link, int fd, struct xport_conn **ret,
+              struct gp_err *err)
+{
+    if (!link->offer)
+        return xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
+    if (link->listener)
+        return open_rdma(link, fd, ret, err);
+    return xport_shm_offer(fd, WIRE_FRAME_MAX, ret, err);
+}
+
+void
+wrk_link_fini(struct wrk_link *link)
+{
+    xport_rdma_listener_free(TAKE_PTR(link->listener));
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which transport an attachment goes on with, after a handshake over a plain socket.
+ *
+ *   Unix socket, client can shm     the rings follow the reply, no question asked
+ *   TCP, client has RDMA            the worker listens on the address the client reached it
+ *                                   at; the client says whether it could connect
+ *   otherwise                       the socket itself
+ *
+ * Main thread, while the attachment is set up; prepared before the sandbox closes.
+ */
+#ifndef WRK_LINK_H
+#define WRK_LINK_H
+
+#include "gp_base.h"
+#include "xport.h"
+
+struct gp_err;
+struct wrk_conf;
+
+struct wrk_link {
+    const char *offer;       /* "shm", "rdma", or NULL: nothing but the socket */
+    uint8_t parameters[384]; /* packed AttachRdma */
+    size_t parameters_len;
+    char refusal[256]; /* why not what the client asked for */
+    struct xport_rdma_listener *listener;
+    uint8_t cookie[XPORT_RDMA_COOKIE];
+};
+
+/* Decide what to offer the client behind the socket @fd. */
+void wrk_link_prepare(struct wrk_link *link, const struct wrk_conf *conf, int fd);
+
+/* After the reply: settle it.  @fd belongs to *ret on success. */
+int wrk_link_open(struct wrk_link *link, int fd, struct xport_conn **ret,
+                  struct gp_err *err);
+void wrk_link_fini(struct wrk_link *link);
+
+#endif
