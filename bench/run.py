@@ -97,8 +97,8 @@ class Bench:
         return with_ratios(self.run(self.build / "bench" / "fast",
                                     f"--shm={int(link == 'shm')}", *options, link=link), link)
 
-    def up(self, core=None):
-        self.call(self.gpupool, "up", "--servers", 1, "--cards", 1, "--driver", "null",
+    def up(self, driver="null", core=None):
+        self.call(self.gpupool, "up", "--servers", 1, "--cards", 1, "--driver", driver,
                   core=core)
 
     def down(self):
@@ -171,19 +171,22 @@ class Bench:
         return found
 
     def attach(self):
-        """Fresh processes, remote and on the driver itself; the difference."""
+        """Fresh processes, remote and on the driver itself; the difference.
+
+        With software cards: the null driver is no library that a program can load.
+        """
         remote, local = [], []
-        driver = self.folder / "driver"
-        driver.mkdir(exist_ok=True)
-        link = driver / "libcuda.so.1"
-        if not link.exists():
-            link.symlink_to(self.build / "lib" / "libnulldrv.so")
+        driver = self.build / "lib" / "softgpu"
+        self.down()
+        self.up("softgpu")
         fast = self.build / "bench" / "fast"
         for number in range(self.args.rounds * 2):
             progress(f"attach: {number + 1} of {self.args.rounds * 2}")
             remote.append(self.run(fast, "--only=none")["first_kernel_ms"])
             local.append(parse(self.call(fast, "--only=none", env={
                 "LD_LIBRARY_PATH": str(driver)}))["first_kernel_ms"])
+        self.down()
+        self.up()
         return {"attach_remote_ms": statistics.median(remote),
                 "attach_driver_ms": statistics.median(local),
                 "attach_ms": statistics.median(remote) - statistics.median(local)}
