@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a worker process may do and holds, and that it ends whatever happens to it;
+the server's own front: options, metrics, orderly stop."""
+
+import re
+import signal
+import socket
+import time
+import urllib.request
+
+MIB = 1 << 20
+
+
+def status_of(pid):
+    """The fields of /proc/PID/status."""
+    lines = open(f"/proc/{pid}/status", encoding="ascii").read().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def test_worker_has_no_privileges_and_a_filter(case):
+    pool = case.pool()
+    shell = pool.session().cudash().begin()
+    shell.ok("alloc", MIB)
+    worker, = pool.workers()
+    status = status_of(worker)
+    case.equal(status["NoNewPrivs"], "1", "NoNewPrivs")
+    for name in ("CapEff", "CapPrm", "CapInh", "CapBnd"):
+        case.equal(int(status[name], 16), 0, name)
+    if not case.sanitizer:
+        case.equal(status["Seccomp"], "2", "Seccomp (2 is a filter)")
+
+
+def test_worker_holds_its_connection_and_nothing_of_the_server(case):
+    pool = case.pool()
+    session = pool.session()
+    shells = [session.cudash().begin() for _ in range(3)]
+    for shell in shells:
+        shell.ok("alloc", MIB)
+    for worker in pool.workers():
+        files = pool.files(worker)
+        sockets = [name for name in files.values() if name.startswith("socket:")]
+        case.equal(len(sockets), 1, f"sockets of worker {worker}: {files}")
+        for name in files.values():
+            case.check("eventpoll" not in name and "signalfd" not in name,
+                       f"worker {worker} holds a descriptor of the server: {files}")
+
+
+def test_stopped_worker_is_killed_when_its_client_goes(case):
+    pool = case.pool()
+    session = pool.session(memory="64MiB")
+    shell = session.cudash().begin()
+    shell.ok("alloc", MIB)
+    worker, = pool.workers()
+    pool.kill(worker, signal.SIGSTOP)
+    pool.kill(shell.process.pid)
+    with case.within(1.5, "a worker that cannot end by itself is gone"):
+        case.wait_for(lambda: not pool.workers(), "the worker is gone")
+    case.contains(pool.log(), "did not end within", "the server's log")
+    other = session.cudash().begin()
+    other.ok("alloc", 63 * MIB)
+
+
+def test_terminated_server_ends_its_workers_and_their_clients_learn_it(case):
+    pool = case.pool()
+    shell = pool.session().cudash().begin()
+    shell.ok("alloc", MIB)
+    pool.kill(pool.pid("gpupool-server"), signal.SIGTERM)
+    case.wait_for(lambda: not pool.workers() and not pool.pids("gpupool-server"),
+                  "server and workers are gone")
+    case.check(shell("alloc", MIB)[0] != 0, "a call on the ended session succeeded")
+    case.check(shell("sync")[0] != 0, "and the next one")
+
+
+def test_server_without_scheduler_and_key_says_what_it_needs(case):
+    server = case.build / "bin" / "gpupool-server"
+    done = case.run([server, "--driver", "null", "--listen", "127.0.0.1:0"], status=1)
+    case.contains(done.err, "--scheduler", "what it says")
+    done = case.run([server, "--nonsense", "1"], status=2)
+    case.contains(done.err, "unknown option --nonsense", "what it says")
+    done = case.run([server, "--driver", "/nonexistent/libcuda.so.1", "--listen",
+                     "127.0.0.1:0", "--scheduler", "127.0.0.1:9"], status=1)
+    case.contains(done.err, "/nonexistent/libcuda.so.1", "what it says")
+
+
+def test_metrics_tell_cards_sessions_and_refusals(case):
+    pool = case.pool()
+    pool.run("true")
+    keys = [path for path in case.folder.rglob("*.pub") if path.is_file()]
+    case.equal(len(keys), 1, f"public keys of the scheduler: {keys}")
+    ready = case.folder / "ready"
+    server = case.spawn([case.build / "bin" / "gpupool-server", "--driver", "null", "--listen",
+                         "127.0.0.1:0", "--name", "apart", "--cards", 3, "--scheduler-key",
+                         keys[0], "--metrics-listen", "127.0.0.1:0", "--ready-file", ready])
+    case.wait_for(ready.exists, "the server is ready")
+    said = (case.folder / "spawned.err").read_text()
+    port = re.search(r"metrics on port (\d+)", said)
+    case.check(port, f"no metrics port in:\n{said}")
+    host, _, attach = ready.read_text().strip().rpartition(":")
+    socket.create_connection((host, int(attach))).sendall(b"\x03\0\0\0abc")
+
+    def metrics():
+        url = f"http://127.0.0.1:{port[1]}/metrics"
+        return urllib.request.urlopen(url, timeout=case.patience).read().decode()
+
+    case.wait_for(lambda: "gpupool_server_refused_total 1" in metrics(), "a refusal is counted")
+    case.equal(metrics().count("gpupool_server_card_memory_bytes{"), 3, "cards in the metrics")
+    for line in metrics().splitlines():
+        case.check(line.startswith("#") or re.fullmatch(r"\w+(\{[^}]*\})? [-+.e\d]+", line),
+                   f"not a metric: {line}")
+    server.send_signal(signal.SIGTERM)
+    begun = time.monotonic()
+    case.equal(server.wait(timeout=case.patience), 0, "exit status of the server")
+    case.check(time.monotonic() - begun < case.patience / 4, "the server took long to stop")
