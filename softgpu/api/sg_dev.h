@@ -25,9 +25,9 @@ struct sg_sm;
 
 /* Device addresses are host addresses in this region: far from where the kernel
  * puts anything by itself, the same in every process. */
-#ifdef __SANITIZE_THREAD__ /* leaves no room elsewhere */
-#define SG_ARENA_BASE UINT64_C(0x7e9000000000)
-#define SG_ARENA_SIZE (UINT64_C(32) << 30)
+#ifdef __SANITIZE_THREAD__ /* leaves room only here, below where libraries land */
+#define SG_ARENA_BASE UINT64_C(0x7e8000000000)
+#define SG_ARENA_SIZE (UINT64_C(16) << 30)
 #else
 #define SG_ARENA_BASE UINT64_C(0x200000000000)
 #define SG_ARENA_SIZE (UINT64_C(1) << 40)

@@ -10,6 +10,7 @@
 #include "sg_handle.h"
 #include "sg_mem.h"
 #include "sg_texref.h"
+#include "ptx_ast.h"
 
 #include "gp_err.h"
 #include "gp_log.h"
