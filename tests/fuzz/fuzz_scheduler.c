@@ -12,6 +12,7 @@
 #include "sched_conn.h"
 #include "sched_daemon.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,6 +21,20 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct sched sched;
+
+/* The files stay open for as long as the process lives, which ends in many ways. */
+static void
+remove_folder(const char *path)
+{
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+
+    while (dir && (entry = readdir(dir)))
+        unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir)
+        closedir(dir);
+    rmdir(path);
+}
 
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -44,10 +59,11 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
     config.state_dir = mkdtemp(dir);
     if (!config.state_dir || sched_init(&sched, &config, NULL) < 0)
         __builtin_trap();
+    remove_folder(dir);
     return 0;
 }
 
-/* A connection whose other end the fuzzer never reads; NULL on lack of descriptors. */
+/* A connection whose other end the fuzzer never reads; that end. */
 static int
 join(void)
 {
