@@ -120,7 +120,8 @@ session_renew(struct srv_session *s, const struct ticket_claims *claims)
             srv_inventory_find(s->srv->inventory, claims->slices[i].card_uuid)->arbiter;
         struct gov_share share = {.policy = (enum gov_policy)claims->policy,
                                   .core = claims->slices[i].core,
-                                  .core_limit = claims->slices[i].core_limit};
+                                  .core_limit = claims->slices[i].core_limit,
+                                  .offline = claims->offline};
 
         s->segment->slices[i] = claims->slices[i];
         gov_card_lock(card);

@@ -119,6 +119,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client, in
         .wire_minor = client->wire_minor,
         .cuda_version = client->cuda_version,
         .shm = client->shm,
+        .offline = s->claims.offline,
         .rdma = client->rdma,
     };
 

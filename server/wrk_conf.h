@@ -56,6 +56,7 @@ struct wrk_conf {
     uint32_t n_slices;
     uint32_t policy;       /* enum ticket_policy */
     uint32_t wire_minor;   /* the client's */
+    uint32_t offline;      /* 1: runs only while no online session wants the card */
     uint32_t shm;          /* 1: go on over shared memory */
     uint32_t rdma;         /* 1: offer RDMA */
     uint32_t cuda_version; /* newest API the client's stub speaks, for the log */

@@ -478,7 +478,8 @@ slice_join(struct wrk *w, struct gov_slice *s, uint32_t i, struct gp_err *err)
     const struct ticket_slice *slice = &w->priv->conf.slices[i];
     struct gov_share share = {.policy = (enum gov_policy)w->priv->conf.policy,
                               .core = slice->core,
-                              .core_limit = slice->core_limit};
+                              .core_limit = slice->core_limit,
+                              .offline = w->priv->conf.offline != 0};
     int fd = WRK_FD_CARDS + (int)i;
     struct gov_card *card =
         mmap(NULL, sizeof(*card), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
