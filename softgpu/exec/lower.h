@@ -117,6 +117,7 @@ void ub_all_functions(struct unit_builder *ub); /* an indirect call: all are cal
 void ub_calls(struct unit_builder *ub, const struct ptx_func *from, int32_t callee);
 int ub_shared(struct unit_builder *ub, const struct ptx_var *var, uint32_t *ret_off,
               bool *ret_dynamic);
+void ub_reserved(struct unit_builder *ub); /* the kernel uses reserved shared memory */
 uint32_t ub_table(struct unit_builder *ub, uint32_t label);
 
 /* sg_prog.c */
@@ -129,7 +130,8 @@ const struct ptx_module *sg_prog_module(const struct sg_prog *prog);
     X(cvt_pack) X(cvta) X(isspacep) X(ld) X(st) X(atom) X(nothing) X(fence) X(bra)       \
     X(brx) X(call) X(ret) X(exit) X(trap) X(bar) X(bar_warp) X(nanosleep) X(shfl)        \
     X(vote) X(activemask) X(match) X(redux) X(elect) X(selp) X(logic_pred) X(mma)   \
-    X(wmma_move) X(ldmatrix) X(movmatrix) X(cp_async) X(cp_mbar) X(mbarrier)
+    X(wmma_move) X(ldmatrix) X(movmatrix) X(cp_async) X(cp_mbar) X(mbarrier) \
+    X(video) X(video_simd) X(vmad)
 #define X(name) lower_fn lower_##name;
 LOWER_FNS(X)
 #undef X

@@ -271,6 +271,25 @@ mov_unpack(struct lower *l, const struct ptx_insn *insn, unsigned type)
     }
 }
 
+/* {a, b} = {c, d}: all sources are read before the first result is written. */
+static void
+mov_vector(struct lower *l, const struct ptx_insn *insn, unsigned type)
+{
+    const struct ptx_opd *to = &insn->opds[0], *from = &insn->opds[1];
+    int32_t v[4];
+
+    if (to->kind != PTX_OPD_VEC || from->kind != PTX_OPD_VEC || to->n != from->n ||
+        to->n > ARRAY_SIZE(v) || lo_type_class(type) == SG_P) {
+        lo_fail(l, -ENOSYS, "mov: this vector is not carried");
+        return;
+    }
+    for (uint32_t i = 0; i < to->n; i++)
+        v[i] = mov_to(l, lo_temp(l, lo_type_class(type)), lo_src(l, &from->sub[i], type));
+    for (uint32_t i = 0; i < to->n; i++)
+        if (to->sub[i].kind != PTX_OPD_SINK)
+            mov_to(l, lo_dst(l, &to->sub[i], type), v[i]);
+}
+
 void
 lower_mov(struct lower *l, const struct ptx_insn *insn)
 {
@@ -278,6 +297,8 @@ lower_mov(struct lower *l, const struct ptx_insn *insn)
 
     if (insn->n_opds != 2) {
         lo_fail(l, -EINVAL, "mov: operands");
+    } else if (lo_has(insn, PTX_W_v2) || lo_has(insn, PTX_W_v4)) {
+        mov_vector(l, insn, type);
     } else if (insn->opds[1].kind == PTX_OPD_VEC && insn->opds[0].kind != PTX_OPD_VEC) {
         mov_pack(l, insn, type);
     } else if (insn->opds[0].kind == PTX_OPD_VEC) {

@@ -158,7 +158,7 @@ enum ptx_opd_kind {
     PTX_OPD_LABEL,   /* label: a jump target, table or call prototype           */
     PTX_OPD_ADDR,    /* [...]: base, reg/var, imm; see below                    */
     PTX_OPD_TEXADDR, /* [a, b, {c}]: sub[0] is an ADDR, sub[1..n) what follows  */
-    PTX_OPD_VEC,     /* {a, _, b}: sub[0..n)                                    */
+    PTX_OPD_VEC,     /* {a, _, b}: sub[0..n); a whole vector register: its x, y */
     PTX_OPD_PAIR,    /* p|q: sub[0], sub[1]                                     */
     PTX_OPD_LIST,    /* (a, b): call arguments or results, sub[0..n)            */
     PTX_OPD_SYM,     /* sym: unknown name, only in instructions we do not know  */

@@ -195,16 +195,39 @@ parse_comp(struct ptx_parser *p)
     return 0;
 }
 
+/* A vector register without a component is all of them, in order. */
 static int
-push_reg(struct ptx_parser *p, uint32_t reg)
+spread_vector(struct ptx_parser *p, unsigned op)
+{
+    uint32_t from = p->opds.n - 1, reg = top(p)->reg;
+    unsigned vec = ((const struct ptx_reg *)p->regs.data)[reg].vec;
+
+    if (vec == 1 || top(p)->comp)
+        return 0;
+    p->opds.n = from;
+    for (unsigned i = 0; i < vec; i++) {
+        struct ptx_opd *opd = push(p, PTX_OPD_REG);
+
+        if (!opd)
+            return ptx_no_memory(p);
+        opd->reg = reg;
+        opd->comp = (uint8_t)(PTX_COMP_X + i);
+    }
+    return group(p, PTX_OPD_VEC, from, is_unknown_op(op));
+}
+
+static int
+push_reg(struct ptx_parser *p, unsigned op, uint32_t reg)
 {
     struct ptx_opd *opd = push(p, PTX_OPD_REG);
+    int r;
 
     if (!opd)
         return ptx_no_memory(p);
     opd->reg = reg;
     ptx_lex_next(&p->lex);
-    return parse_comp(p);
+    r = parse_comp(p);
+    return r < 0 ? r : spread_vector(p, op);
 }
 
 /* Is the name a special register?  %envreg7 and its like are found by their
@@ -457,7 +480,7 @@ parse_named(struct ptx_parser *p, unsigned op)
     if (r < 0)
         return r;
     if (is_register(b))
-        return push_reg(p, b->reg);
+        return push_reg(p, op, b->reg);
     if (b)
         return push_symbol(p, b);
     if (find_sreg(name, &sreg, &index))

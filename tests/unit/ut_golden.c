@@ -366,7 +366,8 @@ golden_run(const struct golden *list, size_t n)
 
 /* ---- the other builds of the executor ---- */
 
-/* This program once more, silent, at @level; its exit status. */
+/* This program once more, silent, at @level (run it so by hand to see more); its exit
+ * status. */
 static int
 run_self_at(const char *level)
 {
@@ -378,6 +379,7 @@ run_self_at(const char *level)
         int null = open("/dev/null", O_WRONLY);
 
         dup2(null, 1);
+        dup2(null, 2);
         setenv("SOFTGPU_ISA", level, 1);
         setenv("GOLDEN_LEVEL", level, 1); /* it must not do the same again */
         execl("/proc/self/exe", "golden", (char *)NULL);

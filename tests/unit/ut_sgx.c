@@ -26,15 +26,25 @@ print_hook(void *user, const char *text, size_t len)
 void
 ut_sgx_open(struct ut_sgx *u, const char *ptx)
 {
+    struct ptx_module *mod = NULL;
     struct gp_err err = {0};
-    uint64_t addrs[16];
+
+    if (ptx_parse(ptx, strlen(ptx), &mod, &err) < 0)
+        fail_msg("%s", err.msg);
+    ut_sgx_open_module(u, mod);
+}
+
+void
+ut_sgx_open_module(struct ut_sgx *u, struct ptx_module *mod)
+{
+    struct gp_err err = {0};
+    uint64_t addrs[64];
     int r;
 
     memset(u, 0, sizeof(*u));
+    u->mod = mod;
     assert_int_equal(sg_memview_new(&u->view), 0);
-    r = ptx_parse(ptx, strlen(ptx), &u->mod, &err);
-    if (r == 0)
-        r = sg_prog_new(u->mod, &target, &u->prog, &err);
+    r = sg_prog_new(u->mod, &target, &u->prog, &err);
     if (r == 0) {
         u->launch.kernel = sg_prog_find_kernel(u->prog, "k");
         assert_non_null(u->launch.kernel);
@@ -42,7 +52,7 @@ ut_sgx_open(struct ut_sgx *u, const char *ptx)
     }
     if (r < 0)
         fail_msg("%s", gp_err_msg(&err, r));
-    assert_in_range(sg_prog_n_globals(u->prog), 0, 15);
+    assert_in_range(sg_prog_n_globals(u->prog), 0, ARRAY_SIZE(addrs));
     for (uint32_t i = 0; i < sg_prog_n_globals(u->prog); i++)
         addrs[i] = (uintptr_t)ut_sgx_buf(u, sg_prog_global(u->prog, i)->size);
     r = sg_inst_new(u->prog, addrs, sg_prog_n_globals(u->prog), &u->inst, &err);

@@ -33,6 +33,8 @@ struct ut_sgx {
 
 /* Fails the test on any error.  The kernel is "k". */
 void ut_sgx_open(struct ut_sgx *u, const char *ptx);
+/* The same with a module that is parsed already; ut_sgx_close() frees it. */
+void ut_sgx_open_module(struct ut_sgx *u, struct ptx_module *mod);
 void ut_sgx_close(struct ut_sgx *u);
 /* Zeroed device memory of exactly @bytes; out of range right behind it. */
 void *ut_sgx_buf(struct ut_sgx *u, size_t bytes);
