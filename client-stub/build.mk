@@ -8,7 +8,7 @@ STUB_SRCS := $(addprefix client-stub/,stub_alloc.c stub_args.c stub_attach.c stu
     stub_init.c stub_intern.c stub_jit.c stub_linker.c stub_launch.c stub_launch_old.c stub_link.c stub_memory.c \
     stub_module.c stub_occupancy.c stub_pointer.c stub_primary.c stub_range.c stub_result.c \
     stub_session.c stub_stream.c stub_table.c stub_table_ctx.c stub_table_cudart.c \
-    stub_table_hooks.c stub_table_module.c stub_table_storage.c stub_table_thread.c \
+    stub_table_hooks.c stub_table_module.c stub_table_pool.c stub_table_storage.c stub_table_thread.c \
     stub_thread.c stub_trace.c stub_vmm.c stub_wait.c)
 STUB_CFLAGS := -ftls-model=initial-exec
 ifeq ($(VALIDITY),no)

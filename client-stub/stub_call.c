@@ -43,14 +43,12 @@ call_lost(void)
     return stub_link_lose("cannot send");
 }
 
-CUresult
-stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
+static inline CUresult
+call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
 {
     uint32_t size = (uint32_t)sizeof(struct wire_req) + body_size;
     struct wire_req *req;
 
-    if (unlikely(!stub_link_ready()))
-        return stub_link_refusal();
     if (unlikely(body_size > WIRE_FRAME_MAX - sizeof(struct wire_req)))
         return CUDA_ERROR_INVALID_VALUE;
     stub_lock_take(&stub_link.send);
@@ -67,6 +65,22 @@ stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
     c->frame_size = size;
     c->call = call;
     return CUDA_SUCCESS;
+}
+
+CUresult
+stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
+{
+    if (unlikely(!stub_link_ready()))
+        return stub_link_refusal();
+    return call_claim(c, call, body_size);
+}
+
+CUresult
+stub_call_begin_early(struct stub_call *c, uint16_t call, uint32_t body_size)
+{
+    if (!stub_link_ready() && atomic_load(&stub_link.phase) != STUB_LINKED)
+        return stub_link_refusal();
+    return call_claim(c, call, body_size);
 }
 
 /* Nothing waits in the send buffer any more.  Under send. */

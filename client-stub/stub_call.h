@@ -54,6 +54,9 @@ struct stub_call {
  * claiming when cuInit was not called, in a forked child, or when the link is dead. */
 CUresult stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size);
 
+/* The same for calls that are made before cuInit, once attached. */
+CUresult stub_call_begin_early(struct stub_call *c, uint16_t call, uint32_t body_size);
+
 /* Send without asking for an answer.  Never blocks unless the send buffer is full. */
 CUresult stub_call_post(struct stub_call *c);
 

@@ -5,8 +5,26 @@
 #include "stub_link.h"
 #include "xport.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <unistd.h>
+
+/* Attached, but never initialised: a parent that only asked about cards leaves its
+ * children free to attach for themselves.  Programs that load their data in forked
+ * children rely on it. */
+static void
+fork_forget(void)
+{
+    stub_link.conn = NULL;
+    stub_link.attach = NULL;
+    stub_link.leading = false;
+    stub_link.waiting = NULL;
+    atomic_store(&stub_link.send.word, 0);
+    atomic_store(&stub_link.wait.word, 0);
+    atomic_store(&stub_link.seq, 0);
+    atomic_store(&stub_link.queued, 0);
+    atomic_store(&stub_link.phase, STUB_COLD);
+}
 
 static void
 fork_in_child(void)
@@ -15,12 +33,20 @@ fork_in_child(void)
 
     if (phase == STUB_COLD || phase == STUB_FAILED || phase == STUB_FORKED)
         return;
-    atomic_store(&stub_link.phase, STUB_FORKED);
     close(stub_link.conn->fd);
+    if (phase == STUB_LINKED)
+        fork_forget();
+    else
+        atomic_store(&stub_link.phase, STUB_FORKED);
 }
 
 int
 stub_fork_watch(void)
 {
-    return pthread_atfork(NULL, NULL, fork_in_child) ? -1 : 0;
+    static bool watched;
+
+    if (!watched && pthread_atfork(NULL, NULL, fork_in_child))
+        return -ENOMEM;
+    watched = true;
+    return 0;
 }

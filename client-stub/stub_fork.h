@@ -4,8 +4,8 @@
  *
  * The child finds the phase STUB_FORKED, for which every call returns
  * CUDA_ERROR_NOT_INITIALIZED, and its copy of the socket closed, so that the server
- * notices the parent's end although a child lives on.  A fork before the attachment
- * changes nothing: the child attaches for itself.
+ * notices the parent's end although a child lives on.  A fork before cuInit changes
+ * nothing: the child attaches for itself.
  */
 #ifndef STUB_FORK_H
 #define STUB_FORK_H

@@ -16,7 +16,7 @@
 
 static const struct stub_table *const tables[] = {
     &stub_table_cudart, &stub_table_hooks, &stub_table_thread, &stub_table_storage,
-    &stub_table_ctxchk, &stub_table_ctx,   &stub_table_module,
+    &stub_table_ctxchk, &stub_table_ctx,   &stub_table_module, &stub_table_pool,
 #ifndef STUB_NO_VALIDITY
     &stub_table_check,
 #endif

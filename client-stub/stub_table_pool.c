@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Our own table: slices for the management library; see stub_pool.h. */
+#include "attach.pb-c.h"
+#include "stub_call.h"
+#include "stub_device.h"
+#include "stub_link.h"
+#include "stub_pool.h"
+#include "stub_table.h"
+#include "wire_api.h"
+
+static CUresult
+pool_open(uint32_t *ret_cards, int *ret_driver_version)
+{
+    CUresult r = stub_link_open();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    *ret_cards = (uint32_t)stub_link.attach->n_devices;
+    *ret_driver_version = (int)stub_link.attach->driver_version;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+pool_card(uint32_t index, struct stub_pool_card *ret)
+{
+    struct stub_device dev;
+    CUresult r = stub_link_open();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (index >= stub_link.attach->n_devices)
+        return CUDA_ERROR_INVALID_DEVICE;
+    dev = (struct stub_device){stub_link.attach->devices[index], index};
+    *ret = (struct stub_pool_card){
+        .name = dev.info->name,
+        .pci_bus_id = dev.info->pci_bus_id,
+        .uuid = dev.info->uuid.data,
+        .memory = dev.info->total_mem,
+        .core_percent = dev.info->core_percent,
+        .cc_major =
+            stub_device_attr(&dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+        .cc_minor =
+            stub_device_attr(&dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+        .multiprocessors =
+            stub_device_attr(&dev, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+        .pci_domain = stub_device_attr(&dev, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
+        .pci_bus = stub_device_attr(&dev, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID),
+        .pci_device = stub_device_attr(&dev, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID),
+        .clock_khz = stub_device_attr(&dev, CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+        .memory_clock_khz =
+            stub_device_attr(&dev, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE),
+        .memory_bus_bits =
+            stub_device_attr(&dev, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH),
+    };
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+pool_memory(uint32_t index, uint64_t *ret_limit, uint64_t *ret_used)
+{
+    struct wire_gp_card_info_rep_view rep = {0};
+    struct wire_gp_card_info_req *req;
+    struct stub_call c;
+    CUresult r = stub_link_open();
+
+    if (r == CUDA_SUCCESS)
+        r = stub_call_begin_early(&c, WIRE_CALL_gp_card_info, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    *req = (struct wire_gp_card_info_req){.slice = index};
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS &&
+        !wire_gp_card_info_rep_open(&rep, c.reply, c.reply_size, 0))
+        r = stub_call_bad(WIRE_CALL_gp_card_info);
+    if (r == CUDA_SUCCESS) {
+        *ret_limit = rep.f->limit;
+        *ret_used = rep.f->used;
+    }
+    stub_call_end(&c);
+    return r;
+}
+
+static const struct stub_pool_table words = {
+    .size = sizeof(words),
+    .open = pool_open,
+    .card = pool_card,
+    .memory = pool_memory,
+};
+
+const struct stub_table stub_table_pool = {
+    .name = "gpupool cards",
+    .id = STUB_POOL_TABLE_ID,
+    .words = &words,
+};
