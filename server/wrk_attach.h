@@ -10,6 +10,7 @@
 
 struct gp_err;
 struct wrk;
+struct wrk_link;
 
 /* Send the AttachReply on the client's socket. */
 int wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd,
