@@ -6,7 +6,7 @@ $(eval $(call driver_program,bench/step,bench/step.c bench/bench.c,bench,vecadd.
 $(eval $(call helper_program,bench/delay_proxy,bench/delay_proxy.c bench/bench.c,\
     bench tests/programs proto $(O)/gen))
 
-BENCH_PROGRAMS := $(O)/bench/fast $(O)/bench/step $(O)/bench/delay_proxy
+BENCH_PROGRAMS := $(O)/bench/fast $(O)/bench/step $(O)/bench/delay_proxy $(O)/bench/place
 
 .PHONY: bench
 bench: all $(BENCH_PROGRAMS)

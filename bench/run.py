@@ -47,6 +47,10 @@ AIMS.update({
     "async_client_cpu_ns": ("client processor time per asynchronous call, ns", None, True),
     "async_worker_cpu_ns": ("worker processor time per asynchronous call, ns", None, True),
     "attach_ms": ("attach to first kernel beyond the driver's own, ms", 20, True),
+    "place_binpack_per_s": ("placements per second, 100,000 cards, binpack", 5e4, False),
+    "place_binpack_p99_us": ("a slow placement (99 %), binpack, us", 1000, True),
+    "place_spread_per_s": ("placements per second, 100,000 cards, spread", 5e4, False),
+    "place_spread_p99_us": ("a slow placement (99 %), spread, us", 1000, True),
     "sync_trips_per_step": ("round trips in a training-like step (its own: 2)", 2.2, True),
 })
 LATENCIES = ("sync_call", "launch_sync", "launch10_sync", "alloc_free", "h2d_4k", "d2h_4k")
@@ -203,6 +207,14 @@ class Bench:
         found["sync_trips_per_step"] = (found["step_ms_10ms"] - found["step_ms_0"]) / 10.0
         return found
 
+    def place(self):
+        """The scheduler's decision and booking, on a pool of 100,000 cards."""
+        rounds = []
+        for number in range(self.args.rounds):
+            progress(f"place: round {number + 1} of {self.args.rounds}")
+            rounds.append(parse(self.call(self.build / "bench" / "place")))
+        return median_of(rounds)
+
 
 def parse(text):
     pairs = (line.split() for line in text.splitlines())
@@ -271,7 +283,7 @@ def draw(values, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build")
-    parser.add_argument("--only", default="", help="fast, attach, rate, step, split, or a key of fast")
+    parser.add_argument("--only", default="", help="fast, attach, rate, step, split, place, or a key of fast")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--links", default="tcp,shm", type=lambda text: text.split(","),
                         help="transports to measure (default: tcp,shm)")
@@ -286,7 +298,7 @@ def main():
     try:
         bench.up()
         parts = {"attach": bench.attach, "rate": bench.rate, "step": bench.step,
-                 "split": bench.split}
+                 "split": bench.split, "place": bench.place}
         wanted = [parts[args.only]] if args.only in parts else [bench.fast]
         if args.only == "":
             wanted = [bench.fast, *parts.values()]
