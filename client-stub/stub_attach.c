@@ -18,17 +18,19 @@
 #include <string.h>
 
 #define ATTACH_REPLY_MAX (1024u * 1024u)
+/* After this TCP must do; the server waits a little longer. */
+#define ATTACH_RDMA_NS (2 * GP_NS_PER_S)
 
 /* ---- messages ------------------------------------------------------------------ */
 
 static int
-attach_send_request(int fd, const struct stub_session *session, bool shm,
+attach_send_request(int fd, const struct stub_session *session, const char *extra,
                     uint64_t deadline, struct gp_err *err)
 {
     Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
     CLEANUP_FREE uint8_t *bytes = NULL;
     char host[256] = "";
-    char *transports[] = {(char *)"tcp", (char *)"shm"};
+    char *transports[] = {(char *)"tcp", (char *)(uintptr_t)extra};
     size_t len;
 
     gethostname(host, sizeof(host) - 1);
@@ -41,7 +43,7 @@ attach_send_request(int fd, const struct stub_session *session, bool shm,
     req.program = program_invocation_short_name;
     req.cuda_version = CUDA_VERSION;
     req.transports = transports;
-    req.n_transports = shm ? 2 : 1;
+    req.n_transports = extra ? 2 : 1;
     len = gpupool__attach_request__get_packed_size(&req);
     bytes = malloc(len);
     if (!bytes)
@@ -81,7 +83,7 @@ attach_check_reply(const Gpupool__AttachReply *reply, struct gp_err *err)
 /* ---- addresses and transports -----------------------------------------------------
  */
 
-enum attach_wish { WISH_AUTO, WISH_TCP, WISH_SHM };
+enum attach_wish { WISH_AUTO, WISH_TCP, WISH_SHM, WISH_RDMA };
 
 static int
 attach_wish(enum attach_wish *ret, struct gp_err *err)
@@ -94,8 +96,11 @@ attach_wish(enum attach_wish *ret, struct gp_err *err)
         *ret = WISH_TCP;
     else if (strcmp(text, "shm") == 0)
         *ret = WISH_SHM;
+    else if (strcmp(text, "rdma") == 0)
+        *ret = WISH_RDMA;
     else
-        return gp_err_set(err, -EINVAL, "GPUPOOL_TRANSPORT=%s: auto, tcp or shm", text);
+        return gp_err_set(err, -EINVAL, "GPUPOOL_TRANSPORT=%s: auto, tcp, shm or rdma",
+                          text);
     return 0;
 }
 
@@ -113,7 +118,7 @@ attach_connect(const struct stub_session *session, enum attach_wish wish,
         return gp_err_set(err, -ENOENT,
                           "GPUPOOL_TRANSPORT=shm, but the session names no "
                           "server on this host");
-    if (wish != WISH_TCP && session->local) {
+    if ((wish == WISH_AUTO || wish == WISH_SHM) && session->local) {
         r = gp_net_connect(session->local, STUB_SERVER_PORT, deadline, true, ret_fd,
                            &why);
         if (r >= 0) {
@@ -130,13 +135,68 @@ attach_connect(const struct stub_session *session, enum attach_wish wish,
                           err);
 }
 
-static bool
-attach_has_shm(const Gpupool__AttachReply *reply)
+static const Gpupool__AttachTransport *
+attach_offer(const Gpupool__AttachReply *reply, const char *name)
 {
     for (size_t i = 0; i < reply->n_transports; i++)
-        if (strcmp(reply->transports[i]->name, "shm") == 0)
-            return true;
-    return false;
+        if (strcmp(reply->transports[i]->name, name) == 0)
+            return reply->transports[i];
+    return NULL;
+}
+
+static int
+attach_send_choice(int fd, const char *transport, const char *why, uint64_t deadline,
+                   struct gp_err *err)
+{
+    Gpupool__AttachChoice msg = GPUPOOL__ATTACH_CHOICE__INIT;
+    uint8_t bytes[640];
+
+    msg.transport = (char *)(uintptr_t)transport;
+    msg.why = (char *)(uintptr_t)why;
+    if (gpupool__attach_choice__get_packed_size(&msg) > sizeof(bytes))
+        msg.why = (char *)"";
+    return gp_msg_send(fd, bytes, gpupool__attach_choice__pack(&msg, bytes), deadline,
+                       err);
+}
+
+/* Connect to the worker's RDMA port; the words of @err say why not. */
+static int
+attach_rdma(const Gpupool__AttachTransport *offer, int fd, struct xport_conn **ret,
+            struct gp_err *err)
+{
+    Gpupool__AttachRdma *rdma = gpupool__attach_rdma__unpack(
+        NULL, offer->parameters.len, offer->parameters.data);
+    int r;
+
+    if (rdma && rdma->cookie.len == XPORT_RDMA_COOKIE)
+        r = xport_rdma_connect(fd, rdma->host, rdma->port, rdma->cookie.data,
+                               WIRE_FRAME_MAX, gp_now_ns() + ATTACH_RDMA_NS, ret, err);
+    else
+        r = gp_err_set(err, -EPROTO, "the server's RDMA offer is malformed");
+    if (rdma)
+        gpupool__attach_rdma__free_unpacked(rdma, NULL);
+    return r;
+}
+
+/* RDMA was offered: take it, or say why not and stay on TCP. */
+static int
+attach_settle_rdma(const Gpupool__AttachTransport *offer, enum attach_wish wish,
+                   uint64_t deadline, int fd, struct xport_conn **ret,
+                   struct gp_err *err)
+{
+    struct gp_err why = {0};
+    int r = attach_send_choice(fd, "rdma", "", deadline, err);
+
+    if (r < 0)
+        return r;
+    r = attach_rdma(offer, fd, ret, &why);
+    if (r >= 0)
+        return r;
+    if (wish == WISH_RDMA)
+        return gp_err_set(err, r, "%s", gp_err_msg(&why, r));
+    gp_log_info("stub", "no RDMA: %s", gp_err_msg(&why, r));
+    r = attach_send_choice(fd, "tcp", gp_err_msg(&why, r), deadline, err);
+    return r < 0 ? r : xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
 }
 
 /* The transport that the answer settles on.  Takes *fd over on success. */
@@ -145,18 +205,45 @@ attach_transport(const Gpupool__AttachReply *reply, enum attach_wish wish, bool 
                  uint64_t deadline, int *fd, struct xport_conn **ret,
                  struct gp_err *err)
 {
-    bool shm = local && attach_has_shm(reply);
+    const Gpupool__AttachTransport *shm = local ? attach_offer(reply, "shm") : NULL;
+    const Gpupool__AttachTransport *rdma = local ? NULL : attach_offer(reply, "rdma");
+    const char *wished = wish == WISH_SHM && !shm     ? "shared memory"
+                         : wish == WISH_RDMA && !rdma ? "RDMA"
+                                                      : NULL;
     int r;
 
-    if (wish == WISH_SHM && !shm)
-        return gp_err_set(err, -EPROTO, "the server does not offer shared memory%s%s",
+    if (wished)
+        return gp_err_set(err, -EPROTO, "the server does not offer %s%s%s", wished,
                           reply->n_refusals ? ": " : "",
                           reply->n_refusals ? reply->refusals[0] : "");
-    r = shm ? xport_shm_accept(*fd, WIRE_FRAME_MAX, deadline, ret, err)
-            : xport_tcp_new(*fd, WIRE_FRAME_MAX, ret, err);
+    if (reply->n_refusals)
+        gp_log_info("stub", "the server stays with %s: %s", local ? "unix" : "tcp",
+                    reply->refusals[0]);
+    if (rdma)
+        r = attach_settle_rdma(rdma, wish, deadline, *fd, ret, err);
+    else
+        r = shm ? xport_shm_accept(*fd, WIRE_FRAME_MAX, deadline, ret, err)
+                : xport_tcp_new(*fd, WIRE_FRAME_MAX, ret, err);
     if (r >= 0)
         *fd = -1;
     return r;
+}
+
+/* What to offer besides the socket: shared memory on this host, RDMA where a device is. */
+static const char *
+attach_extra(enum attach_wish wish, bool local)
+{
+    struct gp_err why = {0};
+
+    if (local)
+        return "shm";
+    if (wish == WISH_TCP)
+        return NULL;
+    if (xport_rdma_usable(&why) == 0)
+        return "rdma";
+    if (wish == WISH_RDMA)
+        gp_log_warn("stub", "%s", why.msg);
+    return NULL;
 }
 
 static int
@@ -169,7 +256,7 @@ attach_talk(const struct stub_session *session, enum attach_wish wish,
     int r = attach_connect(session, wish, deadline, at, &local, &fd, err);
 
     if (r >= 0)
-        r = attach_send_request(fd, session, local, deadline, err);
+        r = attach_send_request(fd, session, attach_extra(wish, local), deadline, err);
     if (r >= 0)
         r = attach_recv_reply(fd, deadline, ret, err);
     if (r < 0)

@@ -12,7 +12,7 @@ struct gp_err;
 struct wrk;
 struct wrk_link;
 
-/* Send the AttachReply on the client's socket. */
+/* Send the AttachReply on the client's socket, with what @link offers. */
 int wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd,
                      struct gp_err *err);
 

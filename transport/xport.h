@@ -141,6 +141,8 @@ int xport_shm_accept(int sock_fd, uint32_t frame_max, uint64_t deadline_ns,
  * listener up; free it all the same.
  */
 #define XPORT_RDMA_COOKIE 16
+/* Whether this host has an RDMA device and the libraries for it; words when not. */
+int xport_rdma_usable(struct gp_err *err);
 struct xport_rdma_listener;
 int xport_rdma_listen(const char *host, struct xport_rdma_listener **ret,
                       unsigned *ret_port, struct gp_err *err);

@@ -2,7 +2,9 @@
 #include "xport_verbs.h"
 
 #include "gp_err.h"
+#include "xport.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -86,6 +88,23 @@ load_both(void)
     /* A no-op on kernels that copy pinned pages on fork, a safeguard on older ones. */
     if (verbs.usable)
         verbs.table.fork_init();
+}
+
+int
+xport_rdma_usable(struct gp_err *err)
+{
+    /* A look that costs nothing where there is no RDMA, as nearly everywhere. */
+    DIR *dir = opendir("/sys/class/infiniband");
+    int n = 0;
+
+    if (dir) {
+        while (readdir(dir))
+            n++;
+        closedir(dir);
+    }
+    if (n <= 2) /* but for . and .. */
+        return gp_err_set(err, -ENODEV, "no RDMA: this host has no RDMA device");
+    return xport_verbs_get(err) ? 0 : -EOPNOTSUPP;
 }
 
 const struct xport_verbs *
