@@ -142,14 +142,15 @@ memory_ensure(struct sg_cta *cta, const struct sg_launch *launch)
     uint64_t local = (uint64_t)launch->local_stride * launch->warps * SG_LANES;
     uint8_t *p;
 
-    if (cta->cap_shared < launch->shared_bytes) {
-        p = aligned_alloc(1024, GP_ALIGN_UP(launch->shared_bytes, 1024u));
+    if (cta->cap_shared < cta->shared_bytes) {
+        uint32_t cap = GP_ALIGN_UP(cta->shared_bytes, 1024u);
+        p = aligned_alloc(1024, cap);
         if (!p)
             return -ENOMEM;
         free(cta->shared);
         cta->shared = p;
-        cta->cap_shared = launch->shared_bytes;
-        memset(p, 0, GP_ALIGN_UP(launch->shared_bytes, 1024u));
+        cta->cap_shared = cap;
+        memset(p, 0, cap);
     }
     if (cta->cap_local < local) {
         p = calloc(1, local);
@@ -245,6 +246,8 @@ sg_cta_start(struct sg_cta *cta, struct sg_launch *launch, uint64_t index, uint3
     cta->generation = sg_memview_generation(launch->view);
     cta->local_stride = launch->local_stride;
     cta->shared_bytes = launch->shared_bytes;
+    if (unit->uses_reserved)
+        cta->shared_bytes = GP_ALIGN_UP(launch->shared_bytes, 16u) + SG_RESERVED_SHARED;
     cta->live_threads = launch->threads;
     cta->n_warps = launch->warps;
     cta->cur_warp = 0;

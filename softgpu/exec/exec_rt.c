@@ -48,10 +48,14 @@ sreg_uniform(const struct sg_cta *cta, const struct sg_warp *warp, unsigned id)
     case SG_SREG_GLOBALTIMER:
     case SG_SREG_GLOBALTIMER_LO: return now_ns(CLOCK_REALTIME);
     case SG_SREG_GLOBALTIMER_HI: return now_ns(CLOCK_REALTIME) >> 32;
-    case SG_SREG_TOTAL_SMEM: return cta->shared_bytes;
+    case SG_SREG_TOTAL_SMEM: return l->shared_bytes;
     case SG_SREG_DYNAMIC_SMEM: return l->dyn_shared;
     case SG_SREG_ENVREG1: return l->grid_workspace >> 32;
     case SG_SREG_ENVREG2: return l->grid_workspace;
+    case SG_SREG_RESERVED: return cta->shared_bytes - SG_RESERVED_SHARED;
+    case SG_SREG_RESERVED_1: return cta->shared_bytes - SG_RESERVED_SHARED / 2;
+    case SG_SREG_RESERVED_END: return cta->shared_bytes;
+    case SG_SREG_RESERVED_CAP: return SG_RESERVED_SHARED;
     case SG_SREG_ONE: return 1;
     default: return 0;
     }

@@ -325,6 +325,9 @@ static const struct {
     {PTX_SREG_total_smem_size, 0, 0, SG_SREG_TOTAL_SMEM},
     {PTX_SREG_aggr_smem_size, 0, 0, SG_SREG_TOTAL_SMEM},
     {PTX_SREG_dynamic_smem_size, 0, 0, SG_SREG_DYNAMIC_SMEM},
+    {PTX_SREG_reserved_smem_offset_begin, 0, 0, SG_SREG_RESERVED},
+    {PTX_SREG_reserved_smem_offset_end, 0, 0, SG_SREG_RESERVED_END},
+    {PTX_SREG_reserved_smem_offset_cap, 0, 0, SG_SREG_RESERVED_CAP},
     /* without clusters every CTA is a cluster of its own */
     {PTX_SREG_clusterid, 1, 0, SG_SREG_CTAID_X},
     {PTX_SREG_nclusterid, 1, 0, SG_SREG_NCTAID_X},
@@ -347,6 +350,8 @@ sreg_read(struct lower *l, const struct ptx_opd *opd)
         id = opd->imm == 1   ? SG_SREG_ENVREG1
              : opd->imm == 2 ? SG_SREG_ENVREG2
                              : SG_SREG_ZERO;
+    } else if (opd->reg == PTX_SREG_reserved_smem_offset) {
+        id = opd->imm == 1 ? SG_SREG_RESERVED_1 : SG_SREG_RESERVED;
     } else if (comp == 3) {
         id = opd->reg == PTX_SREG_ntid || opd->reg == PTX_SREG_nctaid ? SG_SREG_ONE
                                                                       : SG_SREG_ZERO;
@@ -363,6 +368,8 @@ sreg_read(struct lower *l, const struct ptx_opd *opd)
                 ptx_sreg_name(opd->reg));
         return lo_const(l, SG_W, 0);
     }
+    if (id >= SG_SREG_RESERVED && id <= SG_SREG_RESERVED_END)
+        ub_reserved(l->ub);
     d = lo_temp(l, wide ? SG_D : SG_W);
     ir = lo_emit(l, wide ? SG_OP_SREG_D : SG_OP_SREG_W);
     ir->d = d;

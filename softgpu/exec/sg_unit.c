@@ -40,7 +40,7 @@ struct unit_builder {
     uint32_t dyn_align;
     uint32_t *tables; /* label ids of the function being lowered, then op indexes */
     uint32_t n_tables, cap_tables;
-    bool failed;
+    bool failed, reserved;
 };
 
 static int
@@ -126,6 +126,12 @@ ub_shared(struct unit_builder *ub, const struct ptx_var *var, uint32_t *ret_off,
     *ret_off = (uint32_t)at;
     *ret_dynamic = dynamic;
     return 0;
+}
+
+void
+ub_reserved(struct unit_builder *ub)
+{
+    ub->reserved = true;
 }
 
 uint32_t
@@ -331,6 +337,7 @@ unit_finish(struct unit_builder *ub, struct sg_unit *unit, const uint32_t *table
         return -ENOMEM;
     memset(unit->func_by_id, 0xff, (unit->n_func_ids + 1u) * sizeof(int32_t));
     unit->n_funcs = ub->n_funcs;
+    unit->uses_reserved = ub->reserved;
     dyn = (uint32_t)GP_ALIGN_UP(ub->shared_bytes, (uint64_t)gp_max(ub->dyn_align, 16u));
     unit->static_shared = ub->dyn_align ? dyn : (uint32_t)ub->shared_bytes;
     if (unit->static_shared > sg_prog_target(ub->prog)->max_shared_per_cta)

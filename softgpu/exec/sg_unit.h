@@ -19,6 +19,7 @@ struct ptx_func;
 #define SG_MAX_UNIT_OPS (8u << 20)
 #define SG_MAX_FRAME_BYTES (4u << 20)
 #define SG_MAX_CALL_DEPTH 1024u
+#define SG_RESERVED_SHARED 1024u /* as cards have it; cooperative groups use 288 */
 #define SG_MAX_STATIC_SHARED (1u << 24)
 
 struct sg_unit_func {
@@ -46,6 +47,7 @@ struct sg_unit {
     uint32_t local_bytes;   /* along the deepest direct call path */
     bool uses_dyn_stack;
     bool uses_grid_sync;
+    bool uses_reserved; /* the system part of shared memory behind the block's own */
     int32_t *func_by_id;    /* ptx_func.id -> index in funcs, or -1; for CALLI */
     uint32_t n_func_ids;
 };
