@@ -90,8 +90,8 @@ record_lock(short type, off_t start)
         .l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = 1};
 }
 
-static bool
-slot_is_alive(const struct sg_card *card, unsigned slot)
+bool
+sg_card_slot_alive(const struct sg_card *card, unsigned slot)
 {
     struct flock fl = record_lock(F_WRLCK, (off_t)slot);
 
@@ -228,7 +228,7 @@ card_sweep(struct sg_card *card)
     bool found = false;
 
     for (unsigned i = 0; i < head->n_slots; i++) {
-        if (!head->procs[i].live || slot_is_alive(card, i))
+        if (!head->procs[i].live || sg_card_slot_alive(card, i))
             continue;
         if (head->procs[i].exports)
             exports_remove(card, i);

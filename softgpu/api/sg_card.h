@@ -46,6 +46,7 @@ uint64_t sg_card_used(struct sg_card *card);
 #define SG_CARD_PATH_MAX 4200
 /* Before the first export: somebody has to clean up after us. */
 void sg_card_note_export(struct sg_card *card);
+bool sg_card_slot_alive(const struct sg_card *card, unsigned slot);
 unsigned sg_card_slot(const struct sg_card *card);
 void sg_card_ipc_path(const struct sg_card *card, unsigned slot, uint64_t id,
                       char path[SG_CARD_PATH_MAX]);

@@ -8,6 +8,7 @@
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_handle.h"
+#include "sg_ipc_event.h"
 #include "sg_op.h"
 #include "sg_output.h"
 #include "sg_stream.h"
@@ -40,6 +41,8 @@ sg_event_record(struct sg_event *event, struct sg_stream *stream)
     CUresult rc;
 
     event->capture_id = 0;
+    if (event->ipc)
+        return sg_ipc_event_record(event, stream);
     op = calloc(1, sizeof(*op));
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -82,6 +85,8 @@ sg_event_wait(struct sg_stream *stream, struct sg_event *event)
 {
     struct sg_op *op;
 
+    if (event->ipc)
+        return sg_ipc_event_wait(stream, event);
     if (sg_op_is_done(event->record))
         return CUDA_SUCCESS;
     op = calloc(1, sizeof(*op));
@@ -102,8 +107,29 @@ sg_event_destroy(struct sg_event *event)
         *p = event->next;
     sg_handle_drop(event->handle);
     sg_op_unref(event->record);
+    sg_ipc_event_unref(event->ipc);
     free(event->capture_deps);
     free(event);
+}
+
+CUresult
+sg_event_new(struct sg_ctx *ctx, unsigned flags, struct sg_event **ret_event)
+{
+    struct sg_event *event = calloc(1, sizeof(*event));
+
+    if (!event)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    event->handle = sg_handle_new(SG_KIND_EVENT, event);
+    if (!event->handle) {
+        free(event);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    event->ctx = ctx;
+    event->flags = flags;
+    event->next = ctx->events;
+    ctx->events = event;
+    *ret_event = event;
+    return CUDA_SUCCESS;
 }
 
 SG_CALL(cuEventCreate, CUevent *phEvent, unsigned int Flags)
@@ -117,20 +143,10 @@ SG_CALL(cuEventCreate, CUevent *phEvent, unsigned int Flags)
     if (!phEvent || Flags & ~(unsigned)EVENT_FLAGS ||
         ((Flags & CU_EVENT_INTERPROCESS) && !(Flags & CU_EVENT_DISABLE_TIMING)))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    event = calloc(1, sizeof(*event));
-    if (!event)
-        return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    event->handle = sg_handle_new(SG_KIND_EVENT, event);
-    if (!event->handle) {
-        free(event);
-        return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    }
-    event->ctx = ctx;
-    event->flags = Flags;
-    event->next = ctx->events;
-    ctx->events = event;
-    *phEvent = (CUevent)(uintptr_t)event->handle;
-    return sg_leave(CUDA_SUCCESS);
+    rc = sg_event_new(ctx, Flags, &event);
+    if (rc == CUDA_SUCCESS)
+        *phEvent = (CUevent)(uintptr_t)event->handle;
+    return sg_leave(rc);
 }
 
 /* Entry for calls that take an event and need no current context. */
@@ -198,6 +214,7 @@ SG_CALL(cuEventQuery, CUevent hEvent)
 {
     struct sg_event *event;
     CUresult rc = enter_event(hEvent, &event);
+    bool done;
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -205,7 +222,8 @@ SG_CALL(cuEventQuery, CUevent hEvent)
         return sg_leave(CUDA_ERROR_CAPTURED_EVENT);
     if (event->ctx->error != CUDA_SUCCESS)
         return sg_leave(event->ctx->error);
-    return sg_leave(sg_op_is_done(event->record) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
+    done = event->ipc ? sg_ipc_event_is_done(event) : sg_op_is_done(event->record);
+    return sg_leave(done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
 }
 
 SG_CALL(cuEventSynchronize, CUevent hEvent)
@@ -219,6 +237,8 @@ SG_CALL(cuEventSynchronize, CUevent hEvent)
         return rc;
     if (event->capture_id)
         return sg_leave(CUDA_ERROR_CAPTURED_EVENT);
+    if (event->ipc)
+        return sg_leave(sg_ipc_event_synchronize(event));
     ctx = sg_ctx_ref(event->ctx);
     op = sg_op_ref(event->record);
     sg_op_wait(op);

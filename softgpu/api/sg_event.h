@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 struct sg_ctx;
+struct sg_ipc_event;
 struct sg_op;
 struct sg_stream;
 
@@ -26,8 +27,10 @@ struct sg_event {
     uint64_t capture_id;
     uint64_t *capture_deps; /* handles of nodes */
     size_t n_capture_deps;
+    struct sg_ipc_event *ipc; /* shared with other processes; NULL: not yet */
 };
 
+CUresult sg_event_new(struct sg_ctx *ctx, unsigned flags, struct sg_event **ret_event);
 void sg_event_destroy(struct sg_event *event);
 
 /* Records in stream order; also used by graph nodes. */

@@ -4,13 +4,13 @@
  */
 #include "sg_module.h"
 
+#include "ptx_ast.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
 #include "sg_handle.h"
 #include "sg_mem.h"
 #include "sg_texref.h"
-#include "ptx_ast.h"
 
 #include "gp_err.h"
 #include "gp_log.h"

@@ -92,6 +92,29 @@ role_work(void)
     }
 }
 
+/* Shares an event that is recorded behind a kernel which only input lets end. */
+static int
+role_event(void)
+{
+    struct ut_sg sg;
+    CUipcEventHandle handle;
+    CUevent event;
+    CUdeviceptr p;
+
+    ut_sg_open(&sg, 0);
+    if (cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING) ||
+        cuIpcGetEventHandle(&handle, event) ||
+        cuMemAllocManaged(&p, 8, CU_MEM_ATTACH_GLOBAL))
+        return 2;
+    memset((void *)(uintptr_t)p, 0, 8);
+    if (ut_sg_run(sg.spin, 1, 1, 0, p, 0) || cuEventRecord(event, 0) ||
+        write(1, &handle, sizeof(handle)) != sizeof(handle))
+        return 2;
+    wait_for_end();
+    __atomic_store_n((unsigned *)(uintptr_t)p, 1, __ATOMIC_SEQ_CST);
+    return cuEventSynchronize(event);
+}
+
 /* Shares a word that is 5, and says at the end whether it became 6. */
 static int
 role_share(void)
@@ -126,6 +149,8 @@ play(int argc, char **argv)
 {
     if (!strcmp(argv[1], "hold"))
         return role_hold(strtoull(argv[2], NULL, 10));
+    if (!strcmp(argv[1], "event"))
+        return role_event();
     if (!strcmp(argv[1], "share"))
         return role_share();
     if (!strcmp(argv[1], "spin"))
@@ -362,6 +387,42 @@ memory_is_shared_between_processes(void **state)
 }
 
 static void
+events_order_work_of_two_processes(void **state)
+{
+    struct peer peer = peer_start("event", NULL);
+    CUipcEventHandle handle;
+    CUevent event;
+    CUstream s;
+    CUdeviceptr p;
+    int status;
+
+    assert_int_equal(read(peer.from, &handle, sizeof(handle)), sizeof(handle));
+    ok(cuIpcOpenEventHandle(&event, handle));
+    fails(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    ok(cuMemAlloc_v2(&p, 4));
+    ok(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    ok(cuStreamWaitEvent(s, event, 0));
+    ok(ut_sg_run(sg.store, 1, 1, s, p, 1));
+    fails(cuStreamQuery(s), CUDA_ERROR_NOT_READY);
+    close(peer.to); /* lets it go on */
+    ok(cuEventSynchronize(event));
+    ok(cuStreamSynchronize(s));
+    waitpid(peer.pid, &status, 0);
+    assert_int_equal(status, 0);
+    close(peer.from);
+    ok(cuEventDestroy_v2(event));
+
+    peer = peer_start("event", NULL); /* and one whose recorder dies */
+    assert_int_equal(read(peer.from, &handle, sizeof(handle)), sizeof(handle));
+    ok(cuIpcOpenEventHandle(&event, handle));
+    ok(cuStreamWaitEvent(s, event, 0));
+    fails(cuStreamQuery(s), CUDA_ERROR_NOT_READY);
+    peer_end(&peer, SIGKILL);
+    ok(cuStreamSynchronize(s));
+    ok(cuMemFree_v2(p));
+}
+
+static void
 exports_of_a_killed_process_go_away(void **state)
 {
     struct peer peer = peer_start("share", NULL);
@@ -468,6 +529,7 @@ main(int argc, char **argv)
         T(busy_processes_share_fairly),
         T(processes_killed_at_any_moment_leave_the_card_whole),
         T(memory_is_shared_between_processes),
+        T(events_order_work_of_two_processes),
         T(exports_of_a_killed_process_go_away),
         T(cards_are_the_same_in_every_process),
         T(other_instances_have_other_memory),

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuIpc*EventHandle.
+ */
+#include "sg_ipc_event.h"
+
+#include "sg_card.h"
+#include "sg_core.h"
+#include "sg_ctx.h"
+#include "sg_dev.h"
+#include "sg_event.h"
+#include "sg_handle.h"
+#include "sg_op.h"
+#include "sg_stream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define IPC_MAGIC UINT64_C(0x746e652d75706773)
+#define IPC_EVENT_IDS (UINT64_C(1) << 62) /* apart from those of memory */
+
+enum {
+    FILE_SIZE = 4096,
+    /* Polls between two looks at whether the recorder lives: about 0.1 s. */
+    ALIVE_EVERY = 2000,
+};
+
+struct shared {
+    _Atomic uint64_t recorded;
+    _Atomic uint64_t done;
+    _Atomic uint32_t recorder; /* slot of the last one */
+};
+
+struct sg_ipc_event {
+    unsigned refs;
+    struct sg_dev *dev;
+    struct shared *map;
+    uint64_t id;
+    uint32_t slot; /* whose file it is */
+};
+
+struct handle {
+    uint64_t magic;
+    uint8_t uuid[16];
+    uint64_t id;
+    uint32_t slot;
+    uint32_t pad;
+};
+
+static_assert(sizeof(struct handle) <= sizeof(CUipcEventHandle), "fits the handle");
+
+void
+sg_ipc_event_unref(struct sg_ipc_event *ipc)
+{
+    char path[SG_CARD_PATH_MAX];
+
+    if (!ipc || --ipc->refs)
+        return;
+    if (ipc->slot == sg_card_slot(ipc->dev->card)) {
+        sg_card_ipc_path(ipc->dev->card, ipc->slot, ipc->id, path);
+        unlink(path);
+    }
+    munmap(ipc->map, FILE_SIZE);
+    free(ipc);
+}
+
+static CUresult
+ipc_new(struct sg_dev *dev, uint32_t slot, uint64_t id, bool create,
+        struct sg_ipc_event **ret)
+{
+    struct sg_ipc_event *ipc;
+    char path[SG_CARD_PATH_MAX];
+    struct stat st;
+    void *map;
+    int fd;
+
+    sg_card_ipc_path(dev->card, slot, id, path);
+    fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT | O_EXCL : 0),
+              0600);
+    if (fd < 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if ((create && posix_fallocate(fd, 0, FILE_SIZE) != 0) || fstat(fd, &st) < 0 ||
+        !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_size < FILE_SIZE) {
+        close(fd);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    map = mmap(NULL, FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    ipc = map == MAP_FAILED ? NULL : calloc(1, sizeof(*ipc));
+    if (!ipc) {
+        if (map != MAP_FAILED)
+            munmap(map, FILE_SIZE);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *ipc = (struct sg_ipc_event){
+        .refs = 1, .dev = dev, .map = map, .id = id, .slot = slot};
+    *ret = ipc;
+    return CUDA_SUCCESS;
+}
+
+/* ------------------------------------------------------------------ operations */
+
+struct ipc_op {
+    struct sg_op op;          /* first */
+    struct sg_ipc_event *ipc; /* reference */
+    uint64_t target;
+    unsigned polls;
+};
+
+static void
+ipc_op_fini(struct sg_op *op)
+{
+    sg_ipc_event_unref(container_of(op, struct ipc_op, op)->ipc);
+}
+
+/* Several processes may record: the counter never goes back. */
+static CUresult
+record_run(struct sg_op *op)
+{
+    struct ipc_op *o = container_of(op, struct ipc_op, op);
+    uint64_t seen = atomic_load(&o->ipc->map->done);
+
+    while (seen < o->target &&
+           !atomic_compare_exchange_weak(&o->ipc->map->done, &seen, o->target))
+        ;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+wait_run(struct sg_op *op)
+{
+    struct ipc_op *o = container_of(op, struct ipc_op, op);
+    const struct shared *map = o->ipc->map;
+
+    if (atomic_load(&map->done) >= o->target)
+        return CUDA_SUCCESS;
+    if (++o->polls % ALIVE_EVERY == 0 &&
+        !sg_card_slot_alive(o->ipc->dev->card, atomic_load(&map->recorder)))
+        return CUDA_SUCCESS;
+    return SG_NOT_YET;
+}
+
+static const struct sg_op_class record_class = {
+    .name = "shared-event-record",
+    .lane = SG_LANE_INLINE,
+    .always = true,
+    .run = record_run,
+    .fini = ipc_op_fini,
+};
+
+static const struct sg_op_class wait_class = {
+    .name = "shared-event-wait",
+    .lane = SG_LANE_POLL,
+    .run = wait_run,
+    .fini = ipc_op_fini,
+};
+
+static struct ipc_op *
+ipc_op_new(const struct sg_op_class *class, struct sg_ctx *ctx,
+           struct sg_ipc_event *ipc, uint64_t target)
+{
+    struct ipc_op *o = calloc(1, sizeof(*o));
+
+    if (!o)
+        return NULL;
+    sg_op_init(&o->op, class, ctx);
+    o->ipc = ipc;
+    ipc->refs++;
+    o->target = target;
+    return o;
+}
+
+CUresult
+sg_ipc_event_record(struct sg_event *event, struct sg_stream *stream)
+{
+    struct shared *map = event->ipc->map;
+    struct ipc_op *o = ipc_op_new(&record_class, stream->ctx, event->ipc, 0);
+
+    if (!o)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    atomic_store(&map->recorder, sg_card_slot(event->ipc->dev->card));
+    o->target = atomic_fetch_add(&map->recorded, 1) + 1;
+    return sg_stream_enqueue(stream, &o->op, NULL);
+}
+
+bool
+sg_ipc_event_is_done(const struct sg_event *event)
+{
+    const struct shared *map = event->ipc->map;
+
+    return atomic_load(&map->done) >= atomic_load(&map->recorded);
+}
+
+CUresult
+sg_ipc_event_wait(struct sg_stream *stream, struct sg_event *event)
+{
+    struct ipc_op *o;
+
+    if (sg_ipc_event_is_done(event))
+        return CUDA_SUCCESS;
+    o = ipc_op_new(&wait_class, stream->ctx, event->ipc,
+                   atomic_load(&event->ipc->map->recorded));
+    return o ? sg_stream_enqueue(stream, &o->op, NULL) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult
+sg_ipc_event_synchronize(struct sg_event *event)
+{
+    struct sg_ctx *ctx = event->ctx;
+    struct ipc_op *o;
+    CUresult rc;
+
+    if (sg_ipc_event_is_done(event))
+        return ctx->error;
+    o = ipc_op_new(&wait_class, ctx, event->ipc,
+                   atomic_load(&event->ipc->map->recorded));
+    if (!o)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    sg_ctx_ref(ctx);
+    sg_op_submit(&o->op);
+    sg_op_wait(&o->op);
+    rc = ctx->error;
+    sg_op_unref(&o->op);
+    sg_ctx_unref(ctx);
+    return rc;
+}
+
+/* ------------------------------------------------------------------- the calls */
+
+SG_CALL(cuIpcGetEventHandle, CUipcEventHandle *pHandle, CUevent hEvent)
+{
+    static uint64_t last_id = IPC_EVENT_IDS;
+    struct handle h = {.magic = IPC_MAGIC};
+    struct sg_event *event;
+    struct sg_card *card;
+    CUresult rc = sg_enter_init();
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    event = SG_OBJ(sg_event, SG_KIND_EVENT, hEvent);
+    if (!event)
+        return sg_leave(CUDA_ERROR_INVALID_HANDLE);
+    if (!pHandle || !(event->flags & CU_EVENT_INTERPROCESS))
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    card = event->ctx->dev->card;
+    if (!event->ipc) {
+        sg_card_note_export(card);
+        rc = ipc_new(event->ctx->dev, sg_card_slot(card), ++last_id, true, &event->ipc);
+        if (rc != CUDA_SUCCESS)
+            return sg_leave(CUDA_ERROR_OPERATING_SYSTEM);
+    }
+    memcpy(h.uuid, event->ctx->dev->uuid, sizeof(h.uuid));
+    h.id = event->ipc->id;
+    h.slot = event->ipc->slot;
+    memset(pHandle, 0, sizeof(*pHandle));
+    memcpy(pHandle, &h, sizeof(h));
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuIpcOpenEventHandle, CUevent *phEvent, CUipcEventHandle handle)
+{
+    struct sg_ipc_event *ipc;
+    struct sg_event *event;
+    struct sg_ctx *ctx;
+    struct handle h;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    memcpy(&h, &handle, sizeof(h));
+    if (!phEvent || h.magic != IPC_MAGIC ||
+        memcmp(h.uuid, ctx->dev->uuid, sizeof(h.uuid)))
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    if (h.slot == sg_card_slot(ctx->dev->card)) /* our own */
+        return sg_leave(CUDA_ERROR_INVALID_CONTEXT);
+    rc = ipc_new(ctx->dev, h.slot, h.id, false, &ipc);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
+    rc = sg_event_new(ctx, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, &event);
+    if (rc != CUDA_SUCCESS) {
+        sg_ipc_event_unref(ipc);
+        return sg_leave(rc);
+    }
+    event->ipc = ipc;
+    *phEvent = (CUevent)(uintptr_t)event->handle;
+    return sg_leave(CUDA_SUCCESS);
+}
