@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "srv_session.h"
 
-#include "gov_card.h"
+#include "gov_wake.h"
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_time.h"
@@ -122,11 +122,12 @@ session_renew(struct srv_session *s, const struct ticket_claims *claims)
                                   .core = claims->slices[i].core,
                                   .core_limit = claims->slices[i].core_limit,
                                   .offline = claims->offline};
+        uint32_t seq;
 
         s->segment->slices[i] = claims->slices[i];
-        gov_card_lock(card);
+        seq = gov_wake_lock(card);
         gov_card_reshare(card, claims->session_id, &share, gp_now_ns());
-        gov_card_unlock(card);
+        gov_wake_unlock(card, seq);
     }
 }
 

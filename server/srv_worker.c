@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "srv_worker.h"
 
-#include "gov_card.h"
+#include "gov_wake.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_log.h"
@@ -259,9 +259,10 @@ leave_cards(const struct srv_worker *w)
         struct gov_card *card =
             srv_inventory_find(w->srv->inventory, claims->slices[i].card_uuid)->arbiter;
 
-        gov_card_lock(card);
+        uint32_t seq = gov_wake_lock(card);
+
         gov_card_leave_pid(card, w->pid, gp_now_ns());
-        gov_card_unlock(card);
+        gov_wake_unlock(card, seq);
     }
 }
 

@@ -2,7 +2,7 @@
 #include "wrk_governor.h"
 
 #include "drv.h"
-#include "gov_card.h"
+#include "gov_wake.h"
 #include "gp_log.h"
 #include "gp_time.h"
 #include "wrk.h"
@@ -12,12 +12,10 @@
 #include "wrk_wait.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 /* Marks in flight per slice; with all of them out, launches go unmarked until one
@@ -101,10 +99,11 @@ charge(struct wrk *w, struct gov_slice *s, uint64_t ns)
 {
     uint32_t index = (uint32_t)(s - w->priv->governor->slices);
     struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
+    uint32_t seq;
 
-    gov_card_lock(s->card);
+    seq = gov_wake_lock(s->card);
     gov_card_report(s->card, s->seat, ns, gp_now_ns());
-    gov_card_unlock(s->card);
+    gov_wake_unlock(s->card, seq);
     atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_GPU_NS][index], ns,
                               memory_order_relaxed);
 }
@@ -187,9 +186,10 @@ begin_stretch(struct wrk *w, struct gov_slice *s, CUstream stream)
 static void
 give_up_turn(struct gov_slice *s)
 {
-    gov_card_lock(s->card);
+    uint32_t seq = gov_wake_lock(s->card);
+
     gov_card_drained(s->card, s->seat, gp_now_ns());
-    gov_card_unlock(s->card);
+    gov_wake_unlock(s->card, seq);
     s->running = false;
 }
 
@@ -198,10 +198,8 @@ static void
 arbiter_wait(struct gov_slice *s, uint32_t seq, uint64_t until)
 {
     uint64_t now = gp_now_ns();
-    uint64_t ns = until > now ? gp_min(until - now, (uint64_t)STUCK_NS) : 0;
-    struct timespec ts = {.tv_sec = 0, .tv_nsec = (long)ns};
 
-    syscall(SYS_futex, &s->card->seq, FUTEX_WAIT, seq, &ts, NULL, 0);
+    gov_wake_wait(s->card, seq, until > now ? gp_min(until - now, (uint64_t)STUCK_NS) : 0);
 }
 
 /* Ask until the turn is ours; the lock is let go while waiting. */
@@ -211,12 +209,13 @@ get_turn(struct wrk *w, struct gov_slice *s)
     struct wrk_governor *g = w->priv->governor;
 
     while (!atomic_load(&w->priv->stopping)) {
-        uint32_t seq = __atomic_load_n(&s->card->seq, __ATOMIC_ACQUIRE);
+        uint32_t before = gov_wake_lock(s->card);
         uint64_t until = 0;
+        uint32_t seq;
 
-        gov_card_lock(s->card);
         s->running = gov_card_ask(s->card, s->seat, gp_now_ns(), &until);
-        gov_card_unlock(s->card);
+        seq = s->card->seq; /* what the answer was given at */
+        gov_wake_unlock(s->card, before);
         if (s->running)
             return;
         pthread_mutex_unlock(&g->lock);
@@ -254,11 +253,10 @@ wait_in_flight(struct wrk *w, struct gov_slice *s, uint32_t left)
 static bool
 keep_turn(struct gov_slice *s)
 {
-    bool keep;
+    uint32_t seq = gov_wake_lock(s->card);
+    bool keep = gov_card_keep(s->card, s->seat, gp_now_ns());
 
-    gov_card_lock(s->card);
-    keep = gov_card_keep(s->card, s->seat, gp_now_ns());
-    gov_card_unlock(s->card);
+    gov_wake_unlock(s->card, seq);
     return keep;
 }
 
