@@ -236,8 +236,10 @@ h_cuGraphAddMemAllocNode(struct wrk *w,
     CUgraphNode node = NULL;
     CUresult r;
 
+    if (p->poolProps.location.type == CU_MEM_LOCATION_TYPE_INVALID)
+        return CUDA_ERROR_INVALID_VALUE;
     if (p->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return CUDA_ERROR_NOT_SUPPORTED; /* the server's own memory */
     if (slice >= w->priv->cards.n)
         return CUDA_ERROR_INVALID_DEVICE;
     if (!wrk_quota_take(q, slice, p->bytesize))

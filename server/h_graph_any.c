@@ -162,8 +162,10 @@ any_charge(struct wrk *w, const CUgraphNodeParams *p, uint64_t id)
 
     if (p->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         return CUDA_SUCCESS;
+    if (p->alloc.poolProps.location.type == CU_MEM_LOCATION_TYPE_INVALID)
+        return CUDA_ERROR_INVALID_VALUE;
     if (p->alloc.poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return CUDA_ERROR_NOT_SUPPORTED; /* the server's own memory */
     if (slice >= w->priv->cards.n)
         return CUDA_ERROR_INVALID_DEVICE;
     if (!wrk_quota_take(w->priv->quota, slice, p->alloc.bytesize))

@@ -2,6 +2,7 @@
 /*
  * Around every call: context, deferred error, answer.  See wrk_call.h.
  */
+#include "wire_result.h"
 #include "wrk_call.h"
 
 #include "gp_log.h"
@@ -75,8 +76,7 @@ wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret)
     }
     slot = wrk_handles_find(&w->handles, kind, id);
     if (unlikely(!slot))
-        return kind == WIRE_KIND_CTX ? CUDA_ERROR_INVALID_CONTEXT
-                                     : CUDA_ERROR_INVALID_HANDLE;
+        return wire_handle_error((enum wire_kind)kind);
     *ret = slot->obj;
     return CUDA_SUCCESS;
 }

@@ -55,6 +55,9 @@ class StubBody:
         self._locals(t)
         for p in c.args:
             if not p.client:
+                self.arg.check_handle(t, p)
+        for p in c.args:
+            if not p.client:
                 self.arg.check(t, p)
                 self.arg.struct_checks(t, p)
         self._lengths(t)
@@ -315,6 +318,7 @@ HELPERS = r"""
 #include "stub_device.h"
 #include "stub_result.h"
 #include "wire_codec.h"
+#include "wire_result.h"
 
 #include <string.h>
 

@@ -52,24 +52,37 @@ class StubArg:
 
     # ---- before the frame -------------------------------------------------------
 
+    def check_handle(self, t: Text, p: Param) -> None:
+        """Refuse a handle that is none; drivers look at handles first."""
+        if p.dir == "in" and is_handle(p.type):
+            self._check_handle(t, p)
+
     def check(self, t: Text, p: Param) -> None:
         """Refuse what the driver would refuse, while it can still be said."""
         word = p.type.word
         pointer = c_type(p).endswith("*") and word != "address"
         if word in ("array", "bytes") and not p.type.count.isdigit():
             self._check_array(t, p)
-        elif pointer and not p.optional and word not in ("array", "bytes"):
+        elif pointer and not p.optional:
             t(f"    if (!{p.name})", "        return CUDA_ERROR_INVALID_VALUE;")
-        elif word in ("array", "bytes") and not p.optional:
-            t(f"    if (!{p.name})", "        return CUDA_ERROR_INVALID_VALUE;")
-        if p.dir == "in" and is_handle(p.type):
-            self._check_handle(t, p)
+        if word == "flags" and self.call.reply == "none":
+            self._check_flags(t, p)
         if word == "sized":
             t(
                 f"    {p.name}_size = stub_size_{self.sized(p)}({p.type.count});",
                 f"    if (!{p.name}_size)",
                 "        return CUDA_ERROR_INVALID_VALUE;",
             )
+
+    def _check_flags(self, t: Text, p: Param) -> None:
+        """Nobody would hear of it otherwise: the call has no answer."""
+        mask = 0
+        for _, value in self.abi.enums[self.abi.base(p.type.name)]:
+            mask |= value
+        t(
+            f"    if ({p.name} & ~{mask:#x}u)",
+            "        return CUDA_ERROR_INVALID_VALUE;",
+        )
 
     def sized(self, p: Param) -> str:
         """The enumeration whose values decide the size of p."""
@@ -93,26 +106,21 @@ class StubArg:
         )
 
     def _check_handle(self, t: Text, p: Param) -> None:
-        name = p.name
-        if p.type.word == "stream":
-            t(
-                (
-                    f"    if (stub_gen_stream({name}, per_thread, &{name}_id))"
-                    if self.call.twin
-                    else f"    if (stub_gen_stream({name}, false, &{name}_id))"
-                ),
-                f"        return CUDA_ERROR_INVALID_HANDLE;",
-            )
+        name, kind = p.name, kind_of(p.type)
+        test = f"!stub_gen_handle({kind}, {self.id_of(p)})"
+        if p.type.word == "stream" and p.life != "del":
+            twin = "per_thread" if self.call.twin else "false"
+            test = f"stub_gen_stream({name}, {twin}, &{name}_id)"
+        elif p.type.word == "stream":
+            t(f"    {name}_id = {self.id_of(p)};")
         elif p.type.word == "ctx":
-            t(
-                f"    if ({name} && !stub_gen_shape(WIRE_KIND_CTX, {self.id_of(p)}))",
-                "        return CUDA_ERROR_INVALID_CONTEXT;",
-            )
-        elif not p.optional:
-            t(
-                f"    if (!stub_gen_handle({kind_of(p.type)}, {self.id_of(p)}))",
-                "        return CUDA_ERROR_INVALID_HANDLE;",
-            )
+            # A context may be left out where the current one is meant.
+            test = f"!stub_gen_shape({kind}, {self.id_of(p)})"
+            if self.call.reply != "none":
+                test = f"{name} && {test}"
+        elif p.optional:
+            test = f"{name} && {test}"
+        t(f"    if ({test})", f"        return wire_handle_error({kind});")
 
     @staticmethod
     def id_of(p: Param) -> str:

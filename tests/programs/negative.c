@@ -22,6 +22,7 @@
 static const char *volatile now = "start";
 static volatile int now_kind;
 static sigjmp_buf next_call;
+static bool listing; /* every result, to be compared */
 
 /* A crash is reported and the next call tried, a hang ends it: a thread stuck in the
  * library holds its locks. */
@@ -100,6 +101,8 @@ refused(const struct negative_call *call, const struct negative *n, CUcontext ct
                (int)n->kind, (int)r, (int)later);
         exit(1);
     }
+    if (listing)
+        printf("%s %d: %d %d\n", call->name, (int)n->kind, (int)r, (int)later);
     return r != CUDA_SUCCESS || later != CUDA_SUCCESS;
 }
 
@@ -158,12 +161,13 @@ device_still_works(CUcontext ctx)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
     CUevent event = NULL;
     CUcontext ctx = NULL;
     unsigned taken = 0;
 
+    listing = argc > 1 && strcmp(argv[1], "list") == 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
     signal(SIGSEGV, died);
     signal(SIGBUS, died);

@@ -8,6 +8,7 @@
 #include "stub_device.h"
 #include "stub_gen.h"
 #include "stub_manual.h"
+#include "wire_result.h"
 #include "wrk_call.h"
 
 #include <stdarg.h>
@@ -113,8 +114,7 @@ wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret)
         return CUDA_SUCCESS;
     }
     if (i < 0 || !handles[i].obj || !wire_handle_is(id, (enum wire_kind)kind))
-        return kind == WIRE_KIND_CTX ? CUDA_ERROR_INVALID_CONTEXT
-                                     : CUDA_ERROR_INVALID_HANDLE;
+        return wire_handle_error((enum wire_kind)kind);
     *ret = handles[i].obj;
     return CUDA_SUCCESS;
 }

@@ -88,6 +88,17 @@ destroyed_handle_is_refused_without_a_frame(void **state)
 }
 
 static void
+unknown_flags_of_a_call_without_answer_are_refused_at_once(void **state)
+{
+    CUstream s = NULL;
+
+    loop.drv.cuStreamCreate = drv_stream_create;
+    assert_int_equal(cuStreamCreate(&s, 0x40), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuStreamDestroy_v2(NULL), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(loop.frames, 0);
+}
+
+static void
 failed_creation_leaves_an_unknown_handle_at_the_worker(void **state)
 {
     CUstream s = NULL;
@@ -253,7 +264,7 @@ stale_handle_inside_an_array_is_the_callers_error(void **state)
     loop.drv.cuGraphAddDependencies_v2 = drv_add_deps;
     deps.n = 77;
     assert_int_equal(cuGraphAddDependencies_v2(g, &node, &node, NULL, 1),
-                     CUDA_ERROR_INVALID_HANDLE);
+                     CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(deps.n, 77);
 }
 
@@ -626,6 +637,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         CASE(created_handle_reaches_the_drivers_object),
         CASE(destroyed_handle_is_refused_without_a_frame),
+        CASE(unknown_flags_of_a_call_without_answer_are_refused_at_once),
         CASE(failed_creation_leaves_an_unknown_handle_at_the_worker),
         CASE(missing_driver_function_is_not_supported),
         CASE(per_thread_name_uses_the_threads_stream),

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a driver answers to a handle that is none: the same on both ends, so that it
+ * makes no difference which of them notices.  Pure function, any thread.
+ */
+#ifndef WIRE_RESULT_H
+#define WIRE_RESULT_H
+
+#include "cuda_abi_result.h"
+#include "wire_format.h"
+
+static inline CUresult
+wire_handle_error(enum wire_kind kind)
+{
+    switch (kind) {
+    case WIRE_KIND_CTX:
+        return CUDA_ERROR_INVALID_CONTEXT;
+    case WIRE_KIND_GRAPH:
+    case WIRE_KIND_GRAPHEXEC:
+    case WIRE_KIND_GRAPHNODE:
+    case WIRE_KIND_USEROBJ:
+    case WIRE_KIND_MEMPOOL:
+    case WIRE_KIND_MEMHANDLE:
+    case WIRE_KIND_RESDESC:
+    case WIRE_KIND_GREENCTX:
+        return CUDA_ERROR_INVALID_VALUE;
+    default:
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+}
+
+#endif
