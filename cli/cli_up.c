@@ -39,6 +39,8 @@ static const char UP_HELP[] =
     "  --driver D       softgpu, null, cuda, or the path of a libcuda.so.1\n"
     "                   (cuda where there is an NVIDIA driver and no option asks\n"
     "                   for software cards, else softgpu)\n"
+    "  --listen HOST    address of the servers (127.0.0.1): one that other machines\n"
+    "                   reach, or that of an RDMA port\n"
     "  --placement P    binpack (default) or spread\n"
     "  --heartbeat-ms N, --lease-ms N\n"
     "                   passed to the scheduler\n"
@@ -55,6 +57,7 @@ enum {
     OPT_CARDS,
     OPT_MEMORY,
     OPT_DRIVER,
+    OPT_LISTEN,
     OPT_PLACEMENT,
     OPT_HEARTBEAT,
     OPT_LEASE,
@@ -66,6 +69,7 @@ static const struct option UP_OPTIONS[] = {
     {"cards", required_argument, NULL, OPT_CARDS},
     {"memory", required_argument, NULL, OPT_MEMORY},
     {"driver", required_argument, NULL, OPT_DRIVER},
+    {"listen", required_argument, NULL, OPT_LISTEN},
     {"placement", required_argument, NULL, OPT_PLACEMENT},
     {"heartbeat-ms", required_argument, NULL, OPT_HEARTBEAT},
     {"lease-ms", required_argument, NULL, OPT_LEASE},
@@ -75,7 +79,7 @@ static const struct option UP_OPTIONS[] = {
 
 struct up {
     uint32_t servers, cards;
-    const char *memory, *driver, *placement, *heartbeat, *lease;
+    const char *memory, *driver, *listen, *placement, *heartbeat, *lease;
     char *folder; /* pool.d: everything of this pool */
     char *token_file;
     int lock;
@@ -123,6 +127,9 @@ up_option(struct up *up, int opt, struct gp_err *err)
         return memory_option(up, err);
     case OPT_DRIVER:
         up->driver = optarg;
+        return 0;
+    case OPT_LISTEN:
+        up->listen = optarg;
         return 0;
     case OPT_PLACEMENT:
         up->placement = optarg;
@@ -261,9 +268,11 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
     CLEANUP_FREE char *bin = cli_path_bin("gpupool-server");
     CLEANUP_FREE char *local =
         gp_str_printf("unix:%s/local-%u.sock", up->folder, index);
+    CLEANUP_FREE char *address = gp_str_printf(
+        strchr(up->listen, ':') ? "[%s]:0" : "%s:0", up->listen);
     char name[32], cards[16], env[64];
     const char *argv[20] = {
-        bin,           "--listen",         "127.0.0.1:0",  "--name",       name,
+        bin,           "--listen",         address,        "--name",       name,
         "--scheduler", up->pool.scheduler, "--token-file", up->token_file, "--driver",
         up->driver,
     };
@@ -271,7 +280,7 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
 
     if (!bin)
         return gp_err_set(err, -ENOENT, "gpupool-server is not beside gpupool");
-    if (!local)
+    if (!local || !address)
         return -ENOMEM;
     snprintf(name, sizeof(name), "local-%u", index);
     snprintf(cards, sizeof(cards), "%u", up->cards);
@@ -418,6 +427,7 @@ cli_up(int argc, char **argv)
 {
     CLEANUP(up_fini)
     struct up up = {.servers = 1,
+                    .listen = "127.0.0.1",
                     .placement = "binpack",
                     .heartbeat = "2000",
                     .lease = "30000",

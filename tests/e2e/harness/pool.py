@@ -3,6 +3,8 @@
 
 The real binaries on free loopback ports.  Processes are found as descendants of
 the test, so a test can kill or restart any of them without asking the pool.
+
+E2E_LISTEN=address and E2E_TRANSPORT=rdma run every test elsewhere: tests/rdma does.
 """
 
 import json
@@ -23,6 +25,10 @@ class Pool:
         self.case = case
         self.env = dict(env or {})
         self.stopped = False
+        if "E2E_TRANSPORT" in os.environ:
+            self.env.setdefault("GPUPOOL_TRANSPORT", os.environ["E2E_TRANSPORT"])
+        if "E2E_LISTEN" in os.environ:
+            options = ["--listen", os.environ["E2E_LISTEN"], *options]
         self.gpupool = case.build / "bin" / "gpupool"
         case.run([self.gpupool, "up", "--servers", servers, "--cards", cards,
                   "--driver", driver, *options], env=self.env)
