@@ -18,7 +18,7 @@ install: all
 DIST_NAME := gpupool-$(VERSION)-linux-$(shell uname -m)
 
 .PHONY: dist
-#: make dist                  build/gpupool-VERSION-linux-ARCH.tar.gz, an installed tree
+#:   make dist                  build/gpupool-VERSION-linux-ARCH.tar.gz, an installed tree
 dist: all
 	@rm -rf $(O)/dist && mkdir -p $(O)/dist
 	@$(MAKE) --no-print-directory O=$(O) PREFIX=/usr DESTDIR=$(abspath $(O))/dist/$(DIST_NAME) install

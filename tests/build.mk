@@ -13,9 +13,9 @@ TEST_PROGRAMS += $(O)/tests/e2e/mkticket
 RUN_TESTS = $(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --only '$(ONLY)'
 
 .PHONY: test test-unit test-e2e test-asan test-tsan lint format
-#: make test-unit, test-e2e   a part of it (ONLY=pattern)
-#: make test-asan, test-tsan  the same under sanitizers, in $(O)-asan, $(O)-tsan
-#: make lint                  the rules that a machine can check
+#:   make test-unit, test-e2e   a part of it (ONLY=pattern)
+#:   make test-asan, test-tsan  the same under sanitizers, in $(O)-asan, $(O)-tsan
+#:   make lint                  the rules that a machine can check
 test: deps
 	@$(MAKE) --no-print-directory test-built
 test-built: all unit-tests test-programs

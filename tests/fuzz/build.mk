@@ -59,7 +59,7 @@ $(O)/fuzz/ptx.dict: softgpu/ptx/ptx_words.h
 	$(Q)grep -o '"[^"]*"' $< | sort -u > $@
 
 .PHONY: fuzz
-#: make fuzz                  libFuzzer on parsers and containers (FUZZ_SECONDS=20 each)
+#:   make fuzz                  libFuzzer on parsers and containers (FUZZ_SECONDS=20 each)
 fuzz: $(O)/fuzz/ptx.dict $(addprefix $(O)/fuzz/,$(FUZZ_TARGETS))
 	@for t in $(FUZZ_TARGETS); do \
 	    mkdir -p $(O)/fuzz/corpus-$$t; echo "$$t: $(FUZZ_SECONDS) s"; \
