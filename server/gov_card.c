@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-#define FOR_EACH_TENANT(card, t)                                                         \
-    for (struct gov_tenant *t = (card)->tenants; t < (card)->tenants + GOV_TENANTS_MAX;  \
-         t++)                                                                            \
+#define FOR_EACH_TENANT(card, t)                                                       \
+    for (struct gov_tenant *t = (card)->tenants;                                       \
+         t < (card)->tenants + GOV_TENANTS_MAX; t++)                                   \
         if (t->session)
 
 int
@@ -122,14 +122,15 @@ within_ceiling(struct gov_tenant *t, uint64_t now, uint64_t *ret_from)
     refill(t, now);
     if (t->ceiling == 100 || t->tokens_ns > 0)
         return true;
-    *ret_from = gp_min(*ret_from, now + ((uint64_t)-t->tokens_ns / t->ceiling + 1) * 100);
+    *ret_from =
+        gp_min(*ret_from, now + ((uint64_t)-t->tokens_ns / t->ceiling + 1) * 100);
     return false;
 }
 
 /* --- charging --- */
 
-/* Charge what was measured.  With several workers at once their times add up to more than
- * the time that passed, and the latter is what others lost: it caps the charge. */
+/* Charge what was measured.  With several workers at once their times add up to more
+ * than the time that passed, and the latter is what others lost: it caps the charge. */
 static void
 settle(struct gov_tenant *t, uint64_t now)
 {
@@ -152,8 +153,8 @@ waits(const struct gov_tenant *t)
     return t->wanting && !t->running;
 }
 
-/* Who would go next among those who wait and may; NULL: nobody.  *ret_until: the earliest
- * time at which that could change by itself. */
+/* Who would go next among those who wait and may; NULL: nobody.  *ret_until: the
+ * earliest time at which that could change by itself. */
 static struct gov_tenant *
 next_tenant(struct gov_card *card, uint64_t now, uint64_t *ret_until)
 {

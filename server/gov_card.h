@@ -4,19 +4,19 @@
  *
  * The card is given to one session (a tenant) at a time, in turns of about a quantum.
  * While its turn lasts the workers of the tenant submit work as they like; when another
- * tenant is due they stop, let the card drain, and the turn passes.  So the time charged
- * is time in which nobody else ran, and shares hold whatever the hardware does between
- * processes.  A lone tenant never drains.
+ * tenant is due they stop, let the card drain, and the turn passes.  So the time
+ * charged is time in which nobody else ran, and shares hold whatever the hardware does
+ * between processes.  A lone tenant never drains.
  *
  *   floor    start-time fair queueing: among those who want the card, the one whose
  *            service divided by its weight is least goes next
  *   ceiling  a token bucket of card time; what a kernel overran is debt, repaid in full
  *   class    an offline tenant runs only while no online tenant wants to
  *
- * Lives in memory shared by the workers of a card and the supervisor.  Every function but
- * the lock's own wants the lock held and gets the time as an argument: nothing here reads
- * a clock or sleeps, so tests run it against a clock of their own.  A worker that died is
- * taken out by gov_card_leave(), by whoever notices.
+ * Lives in memory shared by the workers of a card and the supervisor.  Every function
+ * but the lock's own wants the lock held and gets the time as an argument: nothing here
+ * reads a clock or sleeps, so tests run it against a clock of their own.  A worker that
+ * died is taken out by gov_card_leave(), by whoever notices.
  *
  * Not here: measuring (wrk_governor.c), memory (wrk_quota.c).
  */
@@ -32,8 +32,8 @@
 #define GOV_TENANTS_MAX 64
 #define GOV_SEATS_MAX 1024 /* workers: as many as attachments on one server */
 
-/* How long a turn lasts once somebody else waits.  A switch costs a drain and a wake-up,
- * some tens of microseconds: one percent of this. */
+/* How long a turn lasts once somebody else waits.  A switch costs a drain and a
+ * wake-up, some tens of microseconds: one percent of this. */
 #define GOV_QUANTUM_NS 4000000
 /* A bucket holds what this much time fills.  Long enough that a tenant that waited for
  * the kernels of others loses nothing, short enough that nobody saves up for long. */
@@ -53,7 +53,7 @@ struct gov_share {
 
 /* Shared memory: fixed width, no pointers. */
 struct gov_tenant {
-    uint64_t session;   /* 0: free */
+    uint64_t session; /* 0: free */
     uint32_t policy;
     uint32_t core, ceiling;
     uint32_t offline;
@@ -92,7 +92,8 @@ struct gov_card {
 /* Prepare zeroed shared memory. */
 int gov_card_init(struct gov_card *card);
 
-/* A holder of the lock that died left counters that gov_card_leave() of its seat mends. */
+/* A holder of the lock that died left counters that gov_card_leave() of its seat mends.
+ */
 void gov_card_lock(struct gov_card *card);
 void gov_card_unlock(struct gov_card *card);
 
@@ -111,18 +112,20 @@ void gov_card_leave_pid(struct gov_card *card, int32_t pid, uint64_t now_ns);
 /* The worker has work to submit.  True: submit, its tenant has the turn (and the seat
  * counts as running).  False: wait until @seq changes or *ret_until_ns passes,
  * then ask again. */
-bool gov_card_ask(struct gov_card *card, int seat, uint64_t now_ns, uint64_t *ret_until_ns);
+bool gov_card_ask(struct gov_card *card, int seat, uint64_t now_ns,
+                  uint64_t *ret_until_ns);
 
 /* The worker has given up waiting. */
 void gov_card_unask(struct gov_card *card, int seat, uint64_t now_ns);
 
-/* A running worker wants to submit more: true while its tenant may go on.  False: submit
- * nothing, let the card drain, call gov_card_drained(), ask again. */
+/* A running worker wants to submit more: true while its tenant may go on.  False:
+ * submit nothing, let the card drain, call gov_card_drained(), ask again. */
 bool gov_card_keep(struct gov_card *card, int seat, uint64_t now_ns);
 
-/* @busy_ns of card time of this worker were measured since the last report.  The charge is
- * never more than the time in which the tenant had work on the card. */
-void gov_card_report(struct gov_card *card, int seat, uint64_t busy_ns, uint64_t now_ns);
+/* @busy_ns of card time of this worker were measured since the last report.  The charge
+ * is never more than the time in which the tenant had work on the card. */
+void gov_card_report(struct gov_card *card, int seat, uint64_t busy_ns,
+                     uint64_t now_ns);
 
 /* The worker has nothing on the card any more. */
 void gov_card_drained(struct gov_card *card, int seat, uint64_t now_ns);

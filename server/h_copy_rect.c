@@ -191,8 +191,8 @@ rect_stream(const struct rect *rect, struct wrk_copy *copy)
     if (!gp_mul_ok((uint64_t)rect->copy.Height, (uint64_t)rect->copy.Depth, &rows) ||
         rows == 0 || width == 0 || rows != rect->rows || rect->pitch < width)
         return false;
-    if (!gp_mul_ok(rows - 1, rect->pitch, &span) || !gp_add_ok(span, width, &copy->len) ||
-        copy->len > WIRE_BULK_MAX)
+    if (!gp_mul_ok(rows - 1, rect->pitch, &span) ||
+        !gp_add_ok(span, width, &copy->len) || copy->len > WIRE_BULK_MAX)
         return false;
     copy->grain = rect->pitch <= WRK_SLOT_SIZE / 4 ? rect->pitch : 0;
     return true;
@@ -266,7 +266,8 @@ h_cuMemcpy2DAsync_v2(struct wrk *w, const struct wire_args_cuMemcpy2DAsync_v2 *a
 }
 
 CUresult
-h_cuMemcpy2DUnaligned_v2(struct wrk *w, const struct wire_args_cuMemcpy2DUnaligned_v2 *a,
+h_cuMemcpy2DUnaligned_v2(struct wrk *w,
+                         const struct wire_args_cuMemcpy2DUnaligned_v2 *a,
                          struct wrk_reply *rep)
 {
     return run_2d(w, rep, a->pCopy, RECT_2D_UNALIGNED, a->hStream, a->pitch, a->rows,

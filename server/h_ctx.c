@@ -11,7 +11,8 @@
 #include "wrk_wait.h"
 
 CUresult
-h_cuDevicePrimaryCtxRetain(struct wrk *w, const struct wire_args_cuDevicePrimaryCtxRetain *a,
+h_cuDevicePrimaryCtxRetain(struct wrk *w,
+                           const struct wire_args_cuDevicePrimaryCtxRetain *a,
                            struct wrk_reply *rep)
 {
     uint64_t id = wire_primary_ctx((uint32_t)a->dev);
@@ -83,8 +84,8 @@ h_cuCtxCreate_v4(struct wrk *w, const struct wire_args_cuCtxCreate_v4 *a,
     (void)rep;
     /* An older driver has the older forms, which can do the plain case. */
     if (w->drv->cuCtxCreate_v4)
-        r = w->drv->cuCtxCreate_v4(&ctx, (CUctxCreateParams *)(uintptr_t)a->ctxCreateParams,
-                                   a->flags, a->dev);
+        r = w->drv->cuCtxCreate_v4(
+            &ctx, (CUctxCreateParams *)(uintptr_t)a->ctxCreateParams, a->flags, a->dev);
     else if (!a->ctxCreateParams)
         r = WRK_CALL(w, cuCtxCreate_v2, &ctx, a->flags, a->dev);
     else

@@ -16,7 +16,8 @@
 #include <pthread.h>
 #include <string.h>
 
-/* --- allocating ---------------------------------------------------------------------- */
+/* --- allocating ----------------------------------------------------------------------
+ */
 
 enum mem_kind {
     MEM_PLAIN,
@@ -146,8 +147,8 @@ mem_alloc(struct wrk *w, struct wrk_reply *rep, struct mem_want *m)
     alloc = malloc(sizeof(*alloc));
     if (!alloc)
         return r;
-    *alloc = (struct alloc_job){
-        .job.run = alloc_job_run, .want = *m, .size = rep->size};
+    *alloc =
+        (struct alloc_job){.job.run = alloc_job_run, .want = *m, .size = rep->size};
     if (!wrk_wait_job(w, rep, &alloc->job))
         free(alloc);
     return CUDA_SUCCESS;
@@ -204,7 +205,8 @@ h_cuMemAllocAsync(struct wrk *w, const struct wire_args_cuMemAllocAsync *a,
 }
 
 CUresult
-h_cuMemAllocFromPoolAsync(struct wrk *w, const struct wire_args_cuMemAllocFromPoolAsync *a,
+h_cuMemAllocFromPoolAsync(struct wrk *w,
+                          const struct wire_args_cuMemAllocFromPoolAsync *a,
                           struct wrk_reply *rep)
 {
     return mem_alloc(w, rep,
@@ -215,7 +217,8 @@ h_cuMemAllocFromPoolAsync(struct wrk *w, const struct wire_args_cuMemAllocFromPo
                                         .stream = a->hStream});
 }
 
-/* --- freeing ---------------------------------------------------------------------------- */
+/* --- freeing
+ * ---------------------------------------------------------------------------- */
 
 /*
  * A driver waits for the context before it frees, and what it waits for may wait for
@@ -235,7 +238,8 @@ mem_freed(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held, CUr
 {
     if (r == CUDA_SUCCESS)
         wrk_quota_give(w->priv->quota, held->slice, held->bytes);
-    else if (wrk_quota_note(w->priv->quota, ptr, held->slice, held->ctx, held->bytes) < 0)
+    else if (wrk_quota_note(w->priv->quota, ptr, held->slice, held->ctx, held->bytes) <
+             0)
         gp_log_error("quota", "%llu bytes are lost to the session's account",
                      (unsigned long long)held->bytes);
 }
@@ -280,7 +284,8 @@ free_later(struct wrk *w, struct wrk_reply *rep, CUdeviceptr ptr,
 
     if (!f)
         return mem_free(w, ptr, held);
-    *f = (struct free_job){.job.run = free_job_run, .ptr = ptr, .held = *held, .epoch = wrk_ctx_epoch()};
+    *f = (struct free_job){
+        .job.run = free_job_run, .ptr = ptr, .held = *held, .epoch = wrk_ctx_epoch()};
     pthread_mutex_lock(&frees_lock);
     frees_pending++;
     pthread_mutex_unlock(&frees_lock);
@@ -314,7 +319,8 @@ h_cuMemFreeAsync(struct wrk *w, const struct wire_args_cuMemFreeAsync *a,
     return r;
 }
 
-/* --- asking ------------------------------------------------------------------------------- */
+/* --- asking
+ * ------------------------------------------------------------------------------- */
 
 CUresult
 h_cuMemGetInfo_v2(struct wrk *w, const struct wire_args_cuMemGetInfo_v2 *a,

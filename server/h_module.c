@@ -244,7 +244,8 @@ h_cuLibraryLoadData(struct wrk *w, const struct wire_args_cuLibraryLoadData *a,
     return r;
 }
 
-/* --- unloading ---------------------------------------------------------------------- */
+/* --- unloading ----------------------------------------------------------------------
+ */
 
 static CUresult
 module_unload(struct wrk *w, void *module)

@@ -49,7 +49,8 @@ h_cuStreamAddCallback(struct wrk *w, const struct wire_args_cuStreamAddCallback 
     (void)rep;
     if (!host)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    r = WRK_CALL(w, cuStreamAddCallback, a->hStream, wrk_host_stream_run, host, a->flags);
+    r = WRK_CALL(w, cuStreamAddCallback, a->hStream, wrk_host_stream_run, host,
+                 a->flags);
     if (r != CUDA_SUCCESS)
         wrk_host_drop(host);
     return r;

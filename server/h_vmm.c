@@ -78,7 +78,8 @@ piece_settle(struct wrk *w, struct piece *p)
 }
 
 CUresult
-h_cuMemCreate(struct wrk *w, const struct wire_args_cuMemCreate *a, struct wrk_reply *rep)
+h_cuMemCreate(struct wrk *w, const struct wire_args_cuMemCreate *a,
+              struct wrk_reply *rep)
 {
     CUmemGenericAllocationHandle handle = 0;
     uint32_t slice = (uint32_t)a->prop->location.id;
@@ -98,8 +99,8 @@ h_cuMemCreate(struct wrk *w, const struct wire_args_cuMemCreate *a, struct wrk_r
         wrk_quota_give(w->priv->quota, slice, a->size);
         return r;
     }
-    pieces[n_pieces++] = (struct piece){
-        .handle = handle, .bytes = a->size, .slice = slice, .refs = 1};
+    pieces[n_pieces++] =
+        (struct piece){.handle = handle, .bytes = a->size, .slice = slice, .refs = 1};
     wrk_handle_put(w, WIRE_KIND_MEMHANDLE, a->handle_id, (void *)(uintptr_t)handle);
     return CUDA_SUCCESS;
 }

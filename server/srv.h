@@ -47,7 +47,7 @@ struct srv {
     struct gp_loop *loop;
     struct gp_loop_fd listen_src;
     struct gp_loop_fd local_src; /* the Unix socket */
-    struct ticket_key *key; /* whose tickets are honoured; NULL until known */
+    struct ticket_key *key;      /* whose tickets are honoured; NULL until known */
     struct srv_inventory *inventory;
     struct srv_register *reg;
     struct srv_metrics *metrics;

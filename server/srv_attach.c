@@ -119,8 +119,8 @@ attach_session(struct srv_attach *a, const Gpupool__AttachRequest *req,
     if (!srv->key)
         return gp_err_set(err, -EBADMSG,
                           "this server does not know its scheduler's key yet");
-    r = ticket_verify(srv->key, req->ticket, gp_wall_ns() / GP_NS_PER_S,
-                      srv->conf.name, &claims, err);
+    r = ticket_verify(srv->key, req->ticket, gp_wall_ns() / GP_NS_PER_S, srv->conf.name,
+                      &claims, err);
     if (r < 0)
         return r;
     return srv_session_get(srv, &claims, ret, err);
@@ -244,8 +244,8 @@ srv_attach_accept(struct srv *srv, int fd, bool local)
     a->fd = -1;
     a->local = local;
     gp_net_peer_name(fd, a->peer, sizeof(a->peer));
-    if (gp_msg_conn_init(&a->conn, srv->loop, fd, SRV_REQUEST_MAX, REPLY_MAX + 4, on_msg,
-                         on_close) < 0) {
+    if (gp_msg_conn_init(&a->conn, srv->loop, fd, SRV_REQUEST_MAX, REPLY_MAX + 4,
+                         on_msg, on_close) < 0) {
         close(fd);
         free(a);
         return;

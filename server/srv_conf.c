@@ -41,7 +41,8 @@ static const struct conf_option options[] = {
     TEXT("listen", listen, "HOST:PORT",
          "where clients attach, IPv4 or IPv6 (default [::]:7481; port 0 picks one)"),
     TEXT("local", local, "unix:/PATH",
-         "where clients on this host attach, over shared memory (or --listen unix:/PATH)"),
+         "where clients on this host attach, over shared memory (or --listen "
+         "unix:/PATH)"),
     TEXT("advertise", advertise, "HOST[:PORT]",
          "the address told to clients (default: this host's name)"),
     TEXT("driver", driver, "NAME|PATH",

@@ -49,8 +49,9 @@ parse_card(struct srv_inventory *inv, const char *line)
 
     if (inv->n_cards >= SRV_CARDS_MAX)
         return -E2BIG;
-    if (sscanf(line, "card %" SCNu32 " %63s %" SCNu64 " %" SCNu32 " %" SCNu32
-                     " %" SCNu32 " %n",
+    if (sscanf(line,
+               "card %" SCNu32 " %63s %" SCNu64 " %" SCNu32 " %" SCNu32 " %" SCNu32
+               " %n",
                &c->index, uuid, &c->memory, &c->sms, &c->cc_major, &c->cc_minor,
                &at) < 6 ||
         at == 0 || ticket_uuid_parse(uuid, c->uuid) < 0)
@@ -114,7 +115,8 @@ make_arbiter(struct srv_card *card)
     card->arbiter_fd = memfd_create("gpupool-card", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (card->arbiter_fd < 0 ||
         ftruncate(card->arbiter_fd, sizeof(struct gov_card)) < 0 ||
-        fcntl(card->arbiter_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        fcntl(card->arbiter_fd, F_ADD_SEALS,
+              F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         return -errno;
     map = mmap(NULL, sizeof(struct gov_card), PROT_READ | PROT_WRITE, MAP_SHARED,
                card->arbiter_fd, 0);
@@ -135,11 +137,10 @@ probe_finish(struct srv_inventory *inv)
         return;
     gp_loop_timer_del(&inv->timer);
     if (!WIFEXITED(inv->status) || WEXITSTATUS(inv->status) != 0) {
-        gp_log_error("server", "probing the cards with driver %s failed (%s %d)",
-                     inv->srv->conf.driver,
-                     WIFEXITED(inv->status) ? "exit status" : "signal",
-                     WIFEXITED(inv->status) ? WEXITSTATUS(inv->status)
-                                            : WTERMSIG(inv->status));
+        gp_log_error(
+            "server", "probing the cards with driver %s failed (%s %d)",
+            inv->srv->conf.driver, WIFEXITED(inv->status) ? "exit status" : "signal",
+            WIFEXITED(inv->status) ? WEXITSTATUS(inv->status) : WTERMSIG(inv->status));
         r = -ENODEV;
     } else {
         r = parse(inv);
@@ -153,8 +154,8 @@ probe_finish(struct srv_inventory *inv)
 
         ticket_uuid_format(inv->cards[i].uuid, uuid);
         gp_log_info("server", "card %u: %s, %" PRIu64 " MiB, %u multiprocessors, %s",
-                    inv->cards[i].index, inv->cards[i].name,
-                    inv->cards[i].memory >> 20, inv->cards[i].sms, uuid);
+                    inv->cards[i].index, inv->cards[i].name, inv->cards[i].memory >> 20,
+                    inv->cards[i].sms, uuid);
     }
     inv->done(inv->srv, r);
     inv->done = NULL;
@@ -196,8 +197,8 @@ int
 srv_inventory_start(struct srv *srv, void (*done)(struct srv *srv, int result),
                     struct srv_inventory **ret, struct gp_err *err)
 {
-    const char *argv[] = {"gpupool-worker", "--probe", "--driver", srv->conf.driver,
-                          NULL,             NULL,      NULL};
+    const char *argv[] = {
+        "gpupool-worker", "--probe", "--driver", srv->conf.driver, NULL, NULL, NULL};
     struct srv_spawn spawn = {.conf = &srv->conf, .argv = argv};
     struct srv_inventory *inv = calloc(1, sizeof(*inv));
     CLEANUP_FD int write_end = -1;
@@ -279,7 +280,8 @@ srv_inventory_card(const struct srv_inventory *inv, uint32_t i)
 }
 
 const struct srv_card *
-srv_inventory_find(const struct srv_inventory *inv, const uint8_t uuid[TICKET_UUID_SIZE])
+srv_inventory_find(const struct srv_inventory *inv,
+                   const uint8_t uuid[TICKET_UUID_SIZE])
 {
     for (uint32_t i = 0; i < inv->n_cards; i++) {
         if (memcmp(inv->cards[i].uuid, uuid, TICKET_UUID_SIZE) == 0)

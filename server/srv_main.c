@@ -145,8 +145,8 @@ make_endpoint(struct srv *srv, int fd, struct gp_err *err)
         return r;
     if (!srv->conf.advertise[0] || strcmp(addr.port, "0") == 0)
         snprintf(addr.port, sizeof(addr.port), "%u", port);
-    snprintf(srv->endpoint, sizeof(srv->endpoint), strchr(addr.host, ':') ? "[%s]:%s" : "%s:%s",
-             addr.host, addr.port);
+    snprintf(srv->endpoint, sizeof(srv->endpoint),
+             strchr(addr.host, ':') ? "[%s]:%s" : "%s:%s", addr.host, addr.port);
     return 0;
 }
 

@@ -32,8 +32,8 @@ struct srv_metrics {
 static void
 put_head(FILE *out, const char *name, const char *type, const char *help)
 {
-    fprintf(out, "# HELP gpupool_server_%s %s\n# TYPE gpupool_server_%s %s\n", name, help,
-            name, type);
+    fprintf(out, "# HELP gpupool_server_%s %s\n# TYPE gpupool_server_%s %s\n", name,
+            help, name, type);
 }
 
 static void
@@ -45,8 +45,8 @@ put_cards(FILE *out, const struct srv *srv)
         char uuid[TICKET_UUID_TEXT];
 
         ticket_uuid_format(card->uuid, uuid);
-        fprintf(out, "gpupool_server_card_memory_bytes{card=\"%s\"} %" PRIu64 "\n", uuid,
-                card->memory);
+        fprintf(out, "gpupool_server_card_memory_bytes{card=\"%s\"} %" PRIu64 "\n",
+                uuid, card->memory);
     }
 }
 
@@ -71,8 +71,8 @@ put_spent(FILE *out, const struct srv *srv)
     } kinds[WRK_SPENT_KINDS] = {
         [WRK_SPENT_GPU_NS] = {"session_gpu_seconds_total",
                               "Card time charged to a session.", 1e9},
-        [WRK_SPENT_LAUNCHES] = {"session_launches_total", "Kernels and graphs launched.",
-                                1},
+        [WRK_SPENT_LAUNCHES] = {"session_launches_total",
+                                "Kernels and graphs launched.", 1},
         [WRK_SPENT_WAIT_NS] = {"session_wait_seconds_total",
                                "Time that launches waited for the governor.", 1e9},
         [WRK_SPENT_MOVED] = {"session_moved_bytes_total",
@@ -95,13 +95,15 @@ put_sessions(FILE *out, const struct srv *srv)
 {
     const struct srv_session *s;
 
-    put_head(out, "session_memory_used_bytes", "gauge", "Memory a session has allocated.");
+    put_head(out, "session_memory_used_bytes", "gauge",
+             "Memory a session has allocated.");
     for (s = srv->sessions; s; s = s->next) {
         for (uint32_t i = 0; i < s->claims.n_slices; i++)
             put_slice(out, s, i, "session_memory_used_bytes",
                       (double)srv_session_used(s, i));
     }
-    put_head(out, "session_memory_limit_bytes", "gauge", "Memory a session may allocate.");
+    put_head(out, "session_memory_limit_bytes", "gauge",
+             "Memory a session may allocate.");
     for (s = srv->sessions; s; s = s->next) {
         for (uint32_t i = 0; i < s->claims.n_slices; i++)
             put_slice(out, s, i, "session_memory_limit_bytes",
@@ -207,11 +209,10 @@ start(struct srv_metrics *m, struct gp_err *err)
     r = gp_net_listen(m->srv->conf.metrics_listen, METRICS_PORT, 16, &fd, err);
     if (r < 0)
         return r;
-    m->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-                                 on_request, m, MHD_OPTION_LISTEN_SOCKET, fd,
-                                 MHD_OPTION_CONNECTION_LIMIT, METRICS_CONNECTIONS,
-                                 MHD_OPTION_CONNECTION_TIMEOUT, METRICS_TIMEOUT_S,
-                                 MHD_OPTION_END);
+    m->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, m,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, METRICS_CONNECTIONS,
+        MHD_OPTION_CONNECTION_TIMEOUT, METRICS_TIMEOUT_S, MHD_OPTION_END);
     if (!m->daemon) {
         close(fd);
         return gp_err_set(err, -EIO, "cannot serve metrics on %s",

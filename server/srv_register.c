@@ -360,8 +360,8 @@ on_registered(struct srv_register *reg, const Gpupool__Ctl__CtlRegistered *body)
     reg->last_words[0] = 0;
     if (body->heartbeat_ms)
         reg->heartbeat_ms = gp_max(body->heartbeat_ms, 10u);
-    gp_log_info("server", "registered with scheduler %s as %s", reg->srv->conf.scheduler,
-                reg->srv->conf.name);
+    gp_log_info("server", "registered with scheduler %s as %s",
+                reg->srv->conf.scheduler, reg->srv->conf.name);
     set_draining(reg->srv, body->drain);
     gp_loop_timer_set(reg->srv->loop, &reg->beat,
                       gp_now_ns() + reg->heartbeat_ms * GP_NS_PER_MS, on_beat);
@@ -395,7 +395,8 @@ on_reply(struct srv_register *reg, const Gpupool__Ctl__CtlReply *reply)
         break;
     case GPUPOOL__CTL__CTL_REPLY__BODY_CLOSE_SESSION:
         close = reply->close_session;
-        srv_session_close(reg->srv, close->session_id, close->words ? close->words : "");
+        srv_session_close(reg->srv, close->session_id,
+                          close->words ? close->words : "");
         srv_register_changed(reg);
         break;
     default:
@@ -439,9 +440,9 @@ connector_main(void *arg)
     struct connector *c = arg;
     uint64_t one = 1;
 
-    c->result = gp_net_connect(c->target, CTL_DEFAULT_PORT,
-                               gp_now_ns() + CONNECT_MS * GP_NS_PER_MS, false, &c->fd,
-                               &c->err);
+    c->result =
+        gp_net_connect(c->target, CTL_DEFAULT_PORT,
+                       gp_now_ns() + CONNECT_MS * GP_NS_PER_MS, false, &c->fd, &c->err);
     if (write(c->event_fd, &one, sizeof(one)) < 0)
         gp_log_error("server", "eventfd: %s", strerror(errno));
     connector_unref(c);

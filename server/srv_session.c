@@ -41,7 +41,8 @@ session_segment(struct srv_session *s, struct gp_err *err)
 
     s->segment_fd = memfd_create("gpupool-session", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (s->segment_fd < 0 || ftruncate(s->segment_fd, sizeof(struct wrk_segment)) < 0 ||
-        fcntl(s->segment_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        fcntl(s->segment_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) <
+            0)
         return gp_err_set(err, -errno, "memory file of the session: %s",
                           strerror(errno));
     map = mmap(NULL, sizeof(struct wrk_segment), PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -62,16 +63,17 @@ check_cards(struct srv *srv, const struct ticket_claims *claims, struct gp_err *
         if (srv_inventory_find(srv->inventory, claims->slices[i].card_uuid))
             continue;
         ticket_uuid_format(claims->slices[i].card_uuid, uuid);
-        return gp_err_set(err, -ENODEV,
-                          "session %s wants card %s, which this server (%s) does not have",
-                          claims->session, uuid, srv->conf.name);
+        return gp_err_set(
+            err, -ENODEV,
+            "session %s wants card %s, which this server (%s) does not have",
+            claims->session, uuid, srv->conf.name);
     }
     return 0;
 }
 
 static int
-session_new(struct srv *srv, const struct ticket_claims *claims, struct srv_session **ret,
-            struct gp_err *err)
+session_new(struct srv *srv, const struct ticket_claims *claims,
+            struct srv_session **ret, struct gp_err *err)
 {
     struct srv_session *s;
     int r;
@@ -105,8 +107,7 @@ session_new(struct srv *srv, const struct ticket_claims *claims, struct srv_sess
 static void
 session_renew(struct srv_session *s, const struct ticket_claims *claims)
 {
-    if (claims->expires <= s->claims.expires ||
-        claims->n_slices != s->claims.n_slices)
+    if (claims->expires <= s->claims.expires || claims->n_slices != s->claims.n_slices)
         return;
     for (uint32_t i = 0; i < claims->n_slices; i++) {
         if (memcmp(claims->slices[i].card_uuid, s->claims.slices[i].card_uuid,

@@ -43,8 +43,8 @@ on_grace_over(struct gp_loop_timer *timer)
 {
     struct srv_worker *w = container_of(timer, struct srv_worker, kill_timer);
 
-    gp_log_warn("server", "%s: worker %d did not end within %d ms (%s); killed", w->name,
-                (int)w->pid, SRV_GRACE_MS, w->why);
+    gp_log_warn("server", "%s: worker %d did not end within %d ms (%s); killed",
+                w->name, (int)w->pid, SRV_GRACE_MS, w->why);
     kill(-w->pid, SIGKILL);
     kill(w->pid, SIGKILL);
 }
@@ -75,7 +75,8 @@ on_client(struct gp_loop_fd *src, uint32_t revents)
  * understands UUIDs, which no setting of our own can shift; softgpu takes
  * indexes among all of its cards. */
 static void
-visible_cards(const struct srv *srv, const struct srv_session *s, char *text, size_t size)
+visible_cards(const struct srv *srv, const struct srv_session *s, char *text,
+              size_t size)
 {
     const char *outer = getenv("SOFTGPU_VISIBLE");
     bool soft = strcmp(srv->conf.driver, "softgpu") == 0 ||
@@ -103,8 +104,8 @@ visible_cards(const struct srv *srv, const struct srv_session *s, char *text, si
 }
 
 static int
-conf_file(const struct srv_worker *w, const struct srv_worker_client *client, int *ret_fd,
-          struct gp_err *err)
+conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
+          int *ret_fd, struct gp_err *err)
 {
     const struct srv_session *s = w->session;
     CLEANUP_FD int fd = memfd_create("gpupool-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -130,14 +131,13 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client, in
     gp_str_copy(conf.program, sizeof(conf.program), client->program);
     memcpy(conf.slices, s->claims.slices, sizeof(conf.slices));
     for (uint32_t i = 0; i < conf.n_slices; i++)
-        conf.facts[i] = srv_inventory_find(w->srv->inventory,
-                                           conf.slices[i].card_uuid)->facts;
+        conf.facts[i] =
+            srv_inventory_find(w->srv->inventory, conf.slices[i].card_uuid)->facts;
     if (fd < 0 || gp_file_write_all(fd, &conf, sizeof(conf)) < 0)
         return gp_err_set(err, -ENOMEM, "configuration of the worker: %s",
                           strerror(errno));
     lseek(fd, 0, SEEK_SET);
-    fcntl(fd, F_ADD_SEALS,
-          F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
     *ret_fd = TAKE_FD(fd);
     return 0;
 }

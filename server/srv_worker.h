@@ -41,7 +41,7 @@ struct srv_worker_client {
     uint32_t wire_minor;
     uint32_t cuda_version;
     uint32_t pid;
-    bool shm; /* it is on this host and can use shared memory */
+    bool shm;  /* it is on this host and can use shared memory */
     bool rdma; /* it has an RDMA device */
     const char *program;
     const char *hostname;
@@ -50,7 +50,8 @@ struct srv_worker_client {
 /* Start a worker of @session on the client's socket @fd, which it owns on
  * success.  -EDQUOT: a cap, the words say which. */
 int srv_worker_start(struct srv *srv, struct srv_session *session,
-                     const struct srv_worker_client *client, int fd, struct gp_err *err);
+                     const struct srv_worker_client *client, int fd,
+                     struct gp_err *err);
 
 /* Ask it to end; it is killed after SRV_GRACE_MS.  @why: static words. */
 void srv_worker_end(struct srv_worker *w, const char *why);

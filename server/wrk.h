@@ -39,12 +39,12 @@ struct wrk_priv {
     struct wrk_bulk *bulk;
     struct wrk_hosts *hosts;
     struct xport_conn *conn;
-    _Atomic uint32_t seq;   /* of the last frame; written by the reader */
+    _Atomic uint32_t seq;     /* of the last frame; written by the reader */
     atomic_bool waiting;      /* the reader sleeps until a frame comes */
     _Atomic uint32_t drained; /* times that the reader had nothing to execute */
-    bool unflushed;       /* the reader has committed answers */
-    const char *bad;      /* why the attachment ends, or NULL */
-    atomic_bool stopping; /* any thread */
+    bool unflushed;           /* the reader has committed answers */
+    const char *bad;          /* why the attachment ends, or NULL */
+    atomic_bool stopping;     /* any thread */
 
     /* The sending half of the connection: any thread. */
     pthread_mutex_t send_lock;

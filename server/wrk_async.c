@@ -45,7 +45,8 @@ set_2d8(CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t
 }
 
 static CUresult
-set_2d16(CUdeviceptr dst, size_t pitch, unsigned short value, size_t width, size_t height)
+set_2d16(CUdeviceptr dst, size_t pitch, unsigned short value, size_t width,
+         size_t height)
 {
     return own->cuMemsetD2D16Async(dst, pitch, value, width, height, NULL);
 }

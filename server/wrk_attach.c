@@ -109,8 +109,7 @@ send_reply(const Gpupool__AttachReply *msg, int fd, struct gp_err *err)
 }
 
 int
-wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd,
-                 struct gp_err *err)
+wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_err *err)
 {
     struct wrk_conf *conf = &w->priv->conf;
     CLEANUP_FREE struct reply *reply = calloc(1, sizeof(*reply));

@@ -37,14 +37,14 @@
 struct slot {
     uint8_t *mem;
     atomic_bool pinned; /* registered since the last context died */
-    CUevent event;    /* of the copy in flight, NULL: free */
+    CUevent event;      /* of the copy in flight, NULL: free */
     uint32_t ctx_index;
 };
 
 struct wrk_bulk {
     struct slot up[WRK_SLOTS_UP_MAX];
-    unsigned n_up; /* slots that have memory */
-    unsigned last; /* slot used last */
+    unsigned n_up;                   /* slots that have memory */
+    unsigned last;                   /* slot used last */
     struct slot now[WRK_SLOTS_DOWN]; /* the reader's, for small answers */
 
     pthread_mutex_t down_lock; /* never taken by the reader */
@@ -160,7 +160,8 @@ piece_len(const struct wrk_copy *copy, uint64_t offset, uint64_t most)
     return gp_min(len, copy->len - offset);
 }
 
-/* --- up ---------------------------------------------------------------------------- */
+/* --- up ----------------------------------------------------------------------------
+ */
 
 static int
 piece_up(struct wrk *w, const struct wrk_copy *copy, uint64_t offset, uint64_t len,
@@ -255,7 +256,8 @@ wrk_bulk_take(struct wrk *w, struct wrk_reply *rep, void *buf)
     return xport_recv_bulk(w->priv->conn, buf, len);
 }
 
-/* --- down ---------------------------------------------------------------------------- */
+/* --- down ----------------------------------------------------------------------------
+ */
 
 /*
  * A copy downwards begins when the work before it in its stream is done.  From then
@@ -413,7 +415,8 @@ down_rest(struct down *d)
 
         if (d->started < d->copy->len && d->head - d->tail < 2)
             r = down_start(d);
-        if (r == CUDA_SUCCESS && xport_send_bulk(conn, d->slots[at].mem, d->lens[at]) < 0)
+        if (r == CUDA_SUCCESS &&
+            xport_send_bulk(conn, d->slots[at].mem, d->lens[at]) < 0)
             return;
         d->sent += d->lens[at];
         d->tail++;
@@ -554,7 +557,8 @@ wrk_bulk_down(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
     return down_later(w, rep, copy, arg_size);
 }
 
-/* --- life ---------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------
+ */
 
 void
 wrk_bulk_forget(struct wrk *w, uint32_t ctx_index)

@@ -45,7 +45,7 @@ struct wrk_copy {
     uint64_t len;   /* of the whole */
     uint64_t grain; /* pieces are multiples of it (a row), or 0; <= WRK_SLOT_SIZE */
     CUstream stream;
-    uint64_t base;  /* for start(): a device address */
+    uint64_t base;   /* for start(): a device address */
     const void *arg; /* for start() */
 };
 
@@ -60,8 +60,8 @@ CUresult wrk_bulk_up_inline(struct wrk *w, const struct wrk_copy *copy,
 /* Copy down and send as the bulk of the answer to @rep: at once when @stream is
  * idle and it is little, else from a waiter thread.  @arg of @copy, of @arg_size
  * bytes, is kept for that long. */
-CUresult wrk_bulk_down(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
-                       size_t arg_size);
+CUresult wrk_bulk_down(struct wrk *w, struct wrk_reply *rep,
+                       const struct wrk_copy *copy, size_t arg_size);
 
 /* A copy in a stream that is being captured would become a node that reads our
  * slot at every launch of the graph: the error for that, or CUDA_SUCCESS. */

@@ -2,8 +2,8 @@
 /*
  * Around every call: context, deferred error, answer.  See wrk_call.h.
  */
-#include "wire_result.h"
 #include "wrk_call.h"
+#include "wire_result.h"
 
 #include "gp_log.h"
 #include "wrk.h"
@@ -47,15 +47,17 @@ wrk_defer(struct wrk *w, const struct wire_req *req, CUresult result)
     CUresult none = CUDA_SUCCESS;
 
     if (atomic_compare_exchange_strong(&w->deferred, &none, result))
-        gp_log_debug("call", "call 0x%04x (frame %u) failed with %d, kept for the next "
-                             "call that is answered",
+        gp_log_debug("call",
+                     "call 0x%04x (frame %u) failed with %d, kept for the next "
+                     "call that is answered",
                      req->call, req->seq, (int)result);
 }
 
 bool
 wrk_frame_bad(struct wrk *w, const struct wire_req *req, const char *why)
 {
-    gp_log_error("frame", "bad frame %u (call 0x%04x, %u bytes): %s; the attachment ends",
+    gp_log_error("frame",
+                 "bad frame %u (call 0x%04x, %u bytes): %s; the attachment ends",
                  req->seq, req->call, req->size, why);
     if (!w->priv->bad)
         w->priv->bad = why;
@@ -84,8 +86,9 @@ wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret)
 static void
 handle_trouble(struct wrk *w, unsigned kind, int r)
 {
-    gp_log_error("frame", "handle of kind %u cannot be entered: %s; the attachment ends",
-                 kind, r == -EEXIST ? "its id is in use" : strerror(-r));
+    gp_log_error("frame",
+                 "handle of kind %u cannot be entered: %s; the attachment ends", kind,
+                 r == -EEXIST ? "its id is in use" : strerror(-r));
     if (!w->priv->bad)
         w->priv->bad = "bad handle id";
 }
@@ -213,8 +216,8 @@ wrk_answer(struct wrk *w, const struct wire_req *req, CUresult result, const voi
     if (rep) {
         *rep = (struct wire_rep){.size = total,
                                  .call = req->call,
-                                 .flags = result != CUDA_SUCCESS && !size ? WIRE_F_ERROR
-                                                                          : 0,
+                                 .flags =
+                                     result != CUDA_SUCCESS && !size ? WIRE_F_ERROR : 0,
                                  .seq = req->seq,
                                  .result = (int32_t)result};
         memset(rep + 1, 0, total - sizeof(*rep));

@@ -39,7 +39,7 @@ struct wrk_priv;
 
 struct wrk {
     const struct drv *drv;
-    uint32_t ctx_index; /* context current on the reader thread, 0 = none */
+    uint32_t ctx_index;         /* context current on the reader thread, 0 = none */
     _Atomic(CUresult) deferred; /* first failing result of calls without reply */
     struct wrk_handles handles;
     struct wrk_priv *priv; /* everything else: wrk.h */
@@ -131,7 +131,7 @@ void wrk_reply_finish(struct wrk *w, struct wrk_reply *rep, CUresult result);
 
 /* WRK_CALL(w, cuX, args...): the driver's function, or the one fixed refusal
  * when this driver does not have it.  Needs the generated struct drv. */
-#define WRK_CALL(w, name, ...)                                                        \
+#define WRK_CALL(w, name, ...)                                                         \
     (likely((w)->drv->name) ? (w)->drv->name(__VA_ARGS__) : CUDA_ERROR_NOT_SUPPORTED)
 
 #endif

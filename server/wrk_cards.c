@@ -91,9 +91,9 @@ read_peers(const struct drv *drv, struct wrk_cards *cards)
         for (uint32_t j = 0; j < cards->n; j++) {
             int can = 0;
 
-            if (i != j && drv->cuDeviceCanAccessPeer(&can, cards->card[i].device,
-                                                     cards->card[j].device) ==
-                              CUDA_SUCCESS)
+            if (i != j &&
+                drv->cuDeviceCanAccessPeer(&can, cards->card[i].device,
+                                           cards->card[j].device) == CUDA_SUCCESS)
                 cards->card[i].peer[j] = can != 0;
         }
     }

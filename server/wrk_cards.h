@@ -28,7 +28,7 @@ struct wrk_card {
     char luid[8];
     unsigned luid_mask;
     bool has_luid;
-    size_t memory; /* of the whole card */
+    size_t memory;                      /* of the whole card */
     int32_t attributes[WRK_ATTRIBUTES]; /* [i]: attribute i + 1 */
     uint8_t attribute_ok[WRK_ATTRIBUTES];
     bool peer[TICKET_SLICES_MAX];

@@ -46,7 +46,7 @@ struct wrk_conf {
     uint32_t supervisor_pid; /* another parent at start: it died meanwhile */
     uint32_t seat;           /* this attachment's entry in the segment */
     uint64_t session_id;
-    char driver[PATH_MAX];   /* as given to --driver */
+    char driver[PATH_MAX]; /* as given to --driver */
     char session[TICKET_NAME_MAX];
     char attachment[WRK_ATTACHMENT_MAX]; /* "s7.c2" */
     char program[64];                    /* as the client says, for the log */

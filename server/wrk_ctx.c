@@ -10,7 +10,7 @@
 
 /* Kinds whose objects live and die with a context. */
 static const enum wire_kind ctx_kinds[] = {
-    WIRE_KIND_MODULE, WIRE_KIND_STREAM, WIRE_KIND_EVENT,  WIRE_KIND_ARRAY,
+    WIRE_KIND_MODULE, WIRE_KIND_STREAM, WIRE_KIND_EVENT,   WIRE_KIND_ARRAY,
     WIRE_KIND_MIPMAP, WIRE_KIND_TEXOBJ, WIRE_KIND_SURFOBJ,
 };
 
@@ -21,7 +21,8 @@ static atomic_uint contexts_gone;
 CUresult
 wrk_ctx_use(struct wrk *w, uint32_t index)
 {
-    const struct wrk_handle_slot *slot = wrk_handles_at(&w->handles, WIRE_KIND_CTX, index);
+    const struct wrk_handle_slot *slot =
+        wrk_handles_at(&w->handles, WIRE_KIND_CTX, index);
     CUresult r;
 
     if (!slot && index)
@@ -44,7 +45,8 @@ wrk_ctx_current(struct wrk *w)
 uint32_t
 wrk_ctx_slice(struct wrk *w, uint32_t index)
 {
-    const struct wrk_handle_slot *slot = wrk_handles_at(&w->handles, WIRE_KIND_CTX, index);
+    const struct wrk_handle_slot *slot =
+        wrk_handles_at(&w->handles, WIRE_KIND_CTX, index);
 
     return slot ? slot->user : 0;
 }

@@ -53,7 +53,8 @@ wrk_driver_open(const char *name, struct drv *drv, struct gp_err *err)
     else if (strcmp(name, "null") == 0)
         r = own_library("libnulldrv.so", path, sizeof(path), err);
     else
-        gp_str_copy(path, sizeof(path), strcmp(name, "cuda") == 0 ? "libcuda.so.1" : name);
+        gp_str_copy(path, sizeof(path),
+                    strcmp(name, "cuda") == 0 ? "libcuda.so.1" : name);
     if (r < 0)
         return r;
     lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -61,7 +62,8 @@ wrk_driver_open(const char *name, struct drv *drv, struct gp_err *err)
         return gp_err_set(err, -ENOENT, "driver %s: %s", name, dlerror());
     /* Our own client stub is a libcuda.so.1 too, and LD_LIBRARY_PATH may lead there. */
     if (dlsym(lib, "gpupool_stub_marker"))
-        return gp_err_set(err, -ELOOP, "driver %s is gpupool's own client library", path);
+        return gp_err_set(err, -ELOOP, "driver %s is gpupool's own client library",
+                          path);
     drv_load(drv, find_symbol, lib);
     if (!drv->cuInit || !drv->cuDeviceGetCount)
         return gp_err_set(err, -ELIBBAD, "%s is no CUDA driver: it lacks cuInit", path);

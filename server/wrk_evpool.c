@@ -41,7 +41,8 @@ pool_get(struct wrk *w, bool timed, uint32_t ctx_index)
     /* Whoever waits in the driver shall sleep there, not spin: clients have the
      * cores. */
     if (WRK_CALL(w, cuEventCreate, &event,
-                 FLAG_BLOCKING_SYNC | (timed ? 0 : FLAG_DISABLE_TIMING)) != CUDA_SUCCESS)
+                 FLAG_BLOCKING_SYNC | (timed ? 0 : FLAG_DISABLE_TIMING)) !=
+        CUDA_SUCCESS)
         return NULL;
     return event;
 }

@@ -89,7 +89,8 @@ mark_elapsed(struct wrk *w, const struct gov_slice *s, const struct mark *m)
     float ms = 0;
 
     if (s->base && m->ctx_index == s->base_ctx && w->drv->cuEventElapsedTime_v2 &&
-        w->drv->cuEventElapsedTime_v2(&ms, s->base, m->event) == CUDA_SUCCESS && ms >= 0)
+        w->drv->cuEventElapsedTime_v2(&ms, s->base, m->event) == CUDA_SUCCESS &&
+        ms >= 0)
         return (uint64_t)((double)ms * 1e6);
     return gp_now_ns() - s->base_ns;
 }
@@ -199,7 +200,8 @@ arbiter_wait(struct gov_slice *s, uint32_t seq, uint64_t until)
 {
     uint64_t now = gp_now_ns();
 
-    gov_wake_wait(s->card, seq, until > now ? gp_min(until - now, (uint64_t)STUCK_NS) : 0);
+    gov_wake_wait(s->card, seq,
+                  until > now ? gp_min(until - now, (uint64_t)STUCK_NS) : 0);
 }
 
 /* Ask until the turn is ours; the lock is let go while waiting. */
@@ -357,7 +359,8 @@ wrk_governor_idle(struct wrk *w)
     }
 }
 
-/* --- the thread ---------------------------------------------------------------------- */
+/* --- the thread ----------------------------------------------------------------------
+ */
 
 /* One look at a slice; returns after how long to look again, 0: nothing to see. */
 static uint64_t
@@ -402,7 +405,8 @@ governor_main(void *arg)
     return NULL;
 }
 
-/* --- life ------------------------------------------------------------------------------ */
+/* --- life
+ * ------------------------------------------------------------------------------ */
 
 /* What was launched last is marked and charged if it is done. */
 static void
@@ -490,11 +494,11 @@ slice_join(struct wrk *w, struct gov_slice *s, uint32_t i, struct gp_err *err)
     s->card = card;
     s->capped = share.policy == GOV_FIXED_SHARE
                     ? share.core < 100
-                    : share.policy == GOV_BURST_SHARE && share.core_limit > share.core &&
-                          share.core_limit < 100;
+                    : share.policy == GOV_BURST_SHARE &&
+                          share.core_limit > share.core && share.core_limit < 100;
     gov_card_lock(card);
-    s->seat = gov_card_join(card, w->priv->conf.session_id, getpid(), &share,
-                            gp_now_ns());
+    s->seat =
+        gov_card_join(card, w->priv->conf.session_id, getpid(), &share, gp_now_ns());
     gov_card_unlock(card);
     if (s->seat < 0)
         return gp_err_set(err, s->seat, "card %u has no room for another worker", i);

@@ -60,7 +60,7 @@ rev_set(struct wrk_handles *t, unsigned kind, uint64_t id, void *obj)
      * client told us of the end: the younger id is the true one. */
     if (!t->rev[i].obj)
         t->rev_count++;
-    t->rev[i] = (struct wrk_handle_rev){ .obj = obj, .id = id };
+    t->rev[i] = (struct wrk_handle_rev){.obj = obj, .id = id};
 }
 
 /* Take the entry out and move up what linear probing put behind it. */
@@ -138,8 +138,7 @@ wrk_handles_put(struct wrk_handles *t, unsigned kind, uint64_t id, void *obj)
          * module) and says so by using the index again. */
         wrk_handles_del(t, kind, old);
     }
-    a->slots[index] =
-        (struct wrk_handle_slot){ .obj = obj, .gen = wire_handle_gen(id) };
+    a->slots[index] = (struct wrk_handle_slot){.obj = obj, .gen = wire_handle_gen(id)};
     a->count++;
     rev_set(t, kind, id, obj);
     return 0;
@@ -174,8 +173,7 @@ wrk_handles_name(struct wrk_handles *t, unsigned kind, void *obj, uint64_t *ret_
     do
         i = (i + 1) % WRK_HANDLE_MAX;
     while (i < a->cap && a->slots[i].obj);
-    id = wire_handle_make((enum wire_kind)kind,
-                          i < a->cap ? a->slots[i].gen + 1 : 0,
+    id = wire_handle_make((enum wire_kind)kind, i < a->cap ? a->slots[i].gen + 1 : 0,
                           WIRE_INDEX_SERVER + i);
     r = wrk_handles_put(t, kind, id, obj);
     if (r < 0)

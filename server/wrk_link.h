@@ -3,9 +3,8 @@
  * Which transport an attachment goes on with, after a handshake over a plain socket.
  *
  *   Unix socket, client can shm     the rings follow the reply, no question asked
- *   TCP, client has RDMA            the worker listens on the address the client reached it
- *                                   at; the client says whether it could connect
- *   otherwise                       the socket itself
+ *   TCP, client has RDMA            the worker listens on the address the client
+ * reached it at; the client says whether it could connect otherwise the socket itself
  *
  * Main thread, while the attachment is set up; prepared before the sandbox closes.
  */

@@ -34,10 +34,10 @@ next_frame(struct wrk *w, const void **frame, uint32_t *size)
 
     /* Answers leave when there is nothing else to execute at once. */
     if (!xport_buffered(conn)) {
-        atomic_store_explicit(&w->priv->drained,
-                              atomic_load_explicit(&w->priv->drained,
-                                                   memory_order_relaxed) + 1,
-                              memory_order_relaxed);
+        atomic_store_explicit(
+            &w->priv->drained,
+            atomic_load_explicit(&w->priv->drained, memory_order_relaxed) + 1,
+            memory_order_relaxed);
         wrk_flush(w);
         wrk_governor_idle(w);
     }
@@ -76,7 +76,8 @@ wrk_loop_run(struct wrk *w)
         }
         if (r < 0)
             return loop_end(w, r);
-        if (!frame_ok(w, frame, size) || !wrk_dispatch(w, frame, size) || w->priv->bad) {
+        if (!frame_ok(w, frame, size) || !wrk_dispatch(w, frame, size) ||
+            w->priv->bad) {
             wrk_flush(w);
             return -EPROTO;
         }

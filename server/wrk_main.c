@@ -68,8 +68,8 @@ read_conf(struct wrk_conf *conf, struct gp_err *err)
 static int
 map_segment(struct wrk_segment **ret, struct gp_err *err)
 {
-    struct wrk_segment *seg = mmap(NULL, sizeof(*seg), PROT_READ | PROT_WRITE,
-                                   MAP_SHARED, WRK_FD_SEGMENT, 0);
+    struct wrk_segment *seg =
+        mmap(NULL, sizeof(*seg), PROT_READ | PROT_WRITE, MAP_SHARED, WRK_FD_SEGMENT, 0);
 
     if (seg == MAP_FAILED)
         return gp_err_set(err, -errno, "session segment: %s", strerror(errno));
@@ -216,8 +216,7 @@ serve(struct wrk *w, struct gp_err *err)
     wrk_hosts_cancel(p->hosts);
     wrk_governor_finish(w);
     gp_log_debug("worker", "%u frames, %llu bytes in, %llu bytes out",
-                 atomic_load(&p->seq),
-                 (unsigned long long)p->conn->stats.rx_bytes,
+                 atomic_load(&p->seq), (unsigned long long)p->conn->stats.rx_bytes,
                  (unsigned long long)p->conn->stats.tx_bytes);
     xport_abort(p->conn);
     return r;

@@ -77,7 +77,8 @@ wrk_segment_spent(struct wrk_segment *seg, enum wrk_spent kind, uint32_t i)
     uint64_t sum = atomic_load(&seg->past[kind][i]);
 
     for (unsigned s = 0; s < high; s++)
-        sum += atomic_load_explicit(&seg->seats[s].spent[kind][i], memory_order_relaxed);
+        sum +=
+            atomic_load_explicit(&seg->seats[s].spent[kind][i], memory_order_relaxed);
     return sum;
 }
 

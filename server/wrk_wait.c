@@ -93,7 +93,8 @@ waiter_start(struct wrk_waits *waits)
 #ifndef GP_SANITIZED
     pthread_attr_setstacksize(&attr, WAITER_STACK);
 #endif
-    if (pthread_create(&waits->threads[waits->n_threads], &attr, waiter_main, waits) == 0)
+    if (pthread_create(&waits->threads[waits->n_threads], &attr, waiter_main, waits) ==
+        0)
         waits->n_threads++;
     pthread_attr_destroy(&attr);
 }
@@ -143,8 +144,8 @@ wrk_waits_new(struct wrk *w, struct wrk_waits **ret)
         return -ENOMEM;
     waits->w = w;
     waits->last = &waits->first;
-    waits->cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set)
-                                                               : 1;
+    waits->cpus =
+        sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
     pthread_mutex_init(&waits->lock, NULL);
     pthread_cond_init(&waits->more, NULL);
     *ret = waits;

@@ -200,11 +200,16 @@ static int
 attribute_value(CUfunction_attribute attrib)
 {
     switch (attrib) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: return 1024;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS: return 32;
-    case CU_FUNC_ATTRIBUTE_PTX_VERSION: return 86;
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: return 86;
-    default: return 0;
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+        return 1024;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+        return 32;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+        return 86;
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+        return 86;
+    default:
+        return 0;
     }
 }
 
@@ -217,7 +222,8 @@ cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
 }
 
 CUresult
-cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
+cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel,
+                     CUdevice dev)
 {
     (void)kernel;
     (void)dev;

@@ -23,11 +23,17 @@ env_number(const char *name, uint64_t dflt)
         return dflt;
     v = strtoull(s, &end, 10);
     switch (*end) {
-    case 'T': v <<= 10; /* fall through */
-    case 'G': v <<= 10; /* fall through */
-    case 'M': v <<= 10; /* fall through */
-    case 'K': v <<= 10; break;
-    default: break;
+    case 'T':
+        v <<= 10; /* fall through */
+    case 'G':
+        v <<= 10; /* fall through */
+    case 'M':
+        v <<= 10; /* fall through */
+    case 'K':
+        v <<= 10;
+        break;
+    default:
+        break;
     }
     return v;
 }
@@ -42,7 +48,8 @@ card_init(struct null_card *card, unsigned index)
     /* The same after every start, different per card and server. */
     snprintf(text, sizeof(text), "null card %u of %s", index, instance ? instance : "");
     for (uint64_t i = 0; i < 2; i++)
-        half[i] = gp_hash_bytes(&(struct gp_hash_key){{i, 0x6e756c6c}}, text, strlen(text));
+        half[i] =
+            gp_hash_bytes(&(struct gp_hash_key){{i, 0x6e756c6c}}, text, strlen(text));
     memcpy(card->uuid, half, sizeof(card->uuid));
     card->index = index;
     card->memory = env_number("SOFTGPU_MEMORY", UINT64_C(4) << 30);
@@ -51,8 +58,8 @@ card_init(struct null_card *card, unsigned index)
 static void
 init(void)
 {
-    unsigned all = (unsigned)gp_min(env_number("SOFTGPU_CARDS", 2),
-                                    (uint64_t)NULL_CARDS_MAX);
+    unsigned all =
+        (unsigned)gp_min(env_number("SOFTGPU_CARDS", 2), (uint64_t)NULL_CARDS_MAX);
     const char *visible = getenv("SOFTGPU_VISIBLE");
 
     if (!visible)

@@ -141,8 +141,8 @@ cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 }
 
 CUresult
-cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
-                   unsigned int ElementSizeBytes)
+cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
+                   size_t Height, unsigned int ElementSizeBytes)
 {
     (void)ElementSizeBytes;
     *pPitch = GP_ALIGN_UP(WidthInBytes, (size_t)ALIGNMENT);

@@ -13,7 +13,7 @@
 static int
 parse(struct srv_conf *conf, struct gp_err *err, const char *const *args)
 {
-    char *argv[16] = {(char *)(uintptr_t)"gpupool-server"};
+    char *argv[16] = {(char *)(uintptr_t) "gpupool-server"};
     int argc = 1;
 
     while (args[argc - 1]) {
@@ -27,9 +27,10 @@ parse(struct srv_conf *conf, struct gp_err *err, const char *const *args)
 static void
 flags_are_read_in_both_forms(void **state)
 {
-    const char *args[] = {"--listen",       "127.0.0.1:0", "--listen", "unix:/run/x.sock",
-                          "--driver=null",  "--cards",     "3",        "--name=n",
-                          "--max-sessions", "7",           NULL};
+    const char *args[] = {
+        "--listen",       "127.0.0.1:0", "--listen", "unix:/run/x.sock",
+        "--driver=null",  "--cards",     "3",        "--name=n",
+        "--max-sessions", "7",           NULL};
     struct srv_conf conf;
     struct gp_err err;
 
@@ -74,7 +75,8 @@ file_gives_the_same_as_flags_and_names_its_bad_line(void **state)
 {
     char path[] = "/tmp/test-srv-conf-XXXXXX";
     const char *args[] = {"--config", path, "--name", "later", NULL};
-    const char good[] = "# a server\n\n  driver = softgpu \nname=file # ours\nmemory = 4GiB\n";
+    const char good[] =
+        "# a server\n\n  driver = softgpu \nname=file # ours\nmemory = 4GiB\n";
     const char bad[] = "driver = softgpu\nnonsense\n";
     struct srv_conf conf;
     struct gp_err err;

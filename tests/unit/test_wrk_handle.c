@@ -76,9 +76,11 @@ bad_ids_are_refused(void **state)
     (void)state;
     assert_int_equal(wrk_handles_put(&t, WIRE_KIND_STREAM, 0, OBJ(1)), -EINVAL);
     assert_int_equal(
-        wrk_handles_put(&t, WIRE_KIND_STREAM, id(WIRE_KIND_EVENT, 0, 1), OBJ(1)), -EINVAL);
+        wrk_handles_put(&t, WIRE_KIND_STREAM, id(WIRE_KIND_EVENT, 0, 1), OBJ(1)),
+        -EINVAL);
     assert_int_equal(
-        wrk_handles_put(&t, WIRE_KIND_STREAM, id(WIRE_KIND_STREAM, 0, 1), NULL), -EINVAL);
+        wrk_handles_put(&t, WIRE_KIND_STREAM, id(WIRE_KIND_STREAM, 0, 1), NULL),
+        -EINVAL);
     assert_int_equal(wrk_handles_put(&t, WIRE_KIND_STREAM,
                                      id(WIRE_KIND_STREAM, 0, WRK_HANDLE_MAX), OBJ(1)),
                      -E2BIG);
