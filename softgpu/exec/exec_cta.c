@@ -213,7 +213,7 @@ warp_start(struct sg_cta *cta, struct sg_warp *warp, const struct sg_launch *lau
     warp->frags[0] = (struct sg_frag){.mask = warp->live, .pc = func->entry,
                                       .state = SG_FRAG_RUN};
     warp->edges = SG_FAIR_BACK_EDGES;
-    warp->want_fair = warp->yielded = false;
+    warp->want_fair = warp->yielded = warp->polled = false;
     if (warp->consts_of != cta->fill_serial) {
         const uint32_t base[SG_N_CLASSES] = {0};
         sg_warp_fill_consts(cta, warp, func, base, warp->live);

@@ -301,6 +301,10 @@ L_BRC : {
     OUT_OP(BAR_WARP, sg_op_bar_warp)
     OUT(YIELD, sg_op_yield(cta, warp))
 
+L_POLL:
+    warp->polled = true;
+    NEXT;
+
 L_FENCE:
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     NEXT;

@@ -185,8 +185,12 @@ sg_warp_poll(struct sg_cta *cta, struct sg_warp *warp, uint32_t *turns)
     warp->want_fair = warp->n_frags > 1 && !run->fair;
     if (cta->executed >= cta->limit)
         return SG_STOP_BUDGET;
-    if (--*turns == 0)
+    if (--*turns == 0 || (warp->polled && warp->n_frags == 1)) {
+        /* a loop around a volatile load or a failing exchange: as good as asleep */
+        warp->yielded = warp->polled;
+        warp->polled = false;
         return SG_STOP_YIELD;
+    }
     return warp->n_frags > 1 ? SG_STOP_PICK : SG_STOP_NONE;
 }
 

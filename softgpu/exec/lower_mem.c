@@ -301,6 +301,15 @@ fence_for(struct lower *l, const struct ptx_insn *insn)
         lo_emit(l, SG_OP_FENCE)->guard = SG_NOREG;
 }
 
+/* Loads that a spin loop would make: the scheduler wants to know. */
+static void
+poll_for(struct lower *l, const struct ptx_insn *insn)
+{
+    if (lo_has(insn, PTX_W_volatile) || lo_has(insn, PTX_W_acquire) ||
+        lo_has(insn, PTX_W_relaxed) || lo_has(insn, PTX_W_mmio))
+        lo_emit(l, SG_OP_POLL)->guard = SG_NOREG;
+}
+
 /* Elements and how often: .v4.b32, or one .b128 as two halves. */
 static bool
 vector_operands(struct lower *l, const struct ptx_insn *insn, const struct ptx_opd *o,
@@ -344,6 +353,7 @@ lower_ld(struct lower *l, const struct ptx_insn *insn)
             lo_op(l, SG_OP_ZX16, d[i], d[i], SG_NOREG, SG_NOREG);
     }
     fence_for(l, insn);
+    poll_for(l, insn);
 }
 
 void
@@ -447,6 +457,8 @@ lower_atom(struct lower *l, const struct ptx_insn *insn)
     ir->n = (uint16_t)kind;
     ir->x = addr.space;
     ir->imm = addr.imm;
+    if (d != SG_NOREG && (kind == SG_ATOM_CAS || kind == SG_ATOM_EXCH))
+        lo_emit(l, SG_OP_POLL)->guard = SG_NOREG;
 }
 
 /* ----------------------------------------------------------------- addresses */

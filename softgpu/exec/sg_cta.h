@@ -61,6 +61,7 @@ struct sg_warp {
     struct sg_ret *rets; /* [depth][lane] */
     uint32_t cap_depth;
     uint32_t edges; /* back edges left to the running fragment */
+    bool polled; /* has read memory that others write since the last budget */
     bool want_fair; /* the next pick takes the longest waiting fragment */
     bool yielded;
     uint32_t consts_of; /* cta->fill_serial its constants are from */
