@@ -24,6 +24,9 @@
 enum {
     /* Launch attributes of one call; the interface knows fewer than 20. */
     MAX_ATTRS = 64,
+    /* Local memory of the blocks that one multiprocessor holds; it is the
+     * host's, and a kernel may ask for 512 KiB in each of 1,024 threads. */
+    MAX_LOCAL = 64 << 20,
 };
 
 int
@@ -43,6 +46,10 @@ sg_occupancy(const struct sg_dev *dev, const struct sg_kernel *kernel, unsigned 
      * shared memory that the system keeps. */
     regs = (regs * 32 + 255) & ~255u;
     blocks = gp_min(blocks, (int)(65536 / (regs * warps)));
+    if (kernel->local_bytes)
+        blocks = gp_min(
+            blocks,
+            gp_max(1, (int)(MAX_LOCAL / ((uint64_t)kernel->local_bytes * threads))));
     shared = (shared + 127) & ~(uint64_t)127;
     return gp_min(blocks, (int)((uint64_t)prof->shared_per_sm / (shared + 1024)));
 }
@@ -267,6 +274,8 @@ sg_launch_op(struct sg_ctx *ctx, const struct sg_launch_req *req, const void *pa
         sg_op_unref(&run->op);
         return rc;
     }
+    run->max_resident = (unsigned)gp_max(
+        1, sg_occupancy(ctx->dev, func->kernel, run->launch.threads, req->shared));
     run->op.priority = req->priority;
     run->op.has_priority = req->has_priority;
     *ret_op = &run->op;

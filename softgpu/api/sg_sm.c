@@ -28,6 +28,8 @@
 enum {
     /* Resident blocks per thread: what the largest profile allows per SM. */
     MAX_RESIDENT = 32,
+    /* A block with more local memory than this is not kept for the next one. */
+    KEEP_LOCAL = 8 << 20,
     /* Warp instructions per turn: about 0.2 ms of the interpreter, so that
      * cancelling, slices and switching stay well under a millisecond. */
     TURN = 20000,
@@ -127,17 +129,6 @@ runs_here(const struct sg_run *run, unsigned smid)
     return smid >= run->sm_first && smid < run->sm_first + run->n_sms;
 }
 
-/* Lock held.  A launch that has a block for this thread.  @other_than: prefer
- * progress of launches that this thread does not run yet. */
-static struct sg_run *
-pick_run(struct sm_thread *t, const struct sg_run *other_than)
-{
-    for (struct sg_run *run = t->sm->runs; run; run = run->next)
-        if (run != other_than && !run->cancel && runs_here(run, t->smid))
-            return run;
-    return NULL;
-}
-
 static unsigned
 count_resident(const struct sm_thread *t, const struct sg_run *run)
 {
@@ -146,6 +137,18 @@ count_resident(const struct sm_thread *t, const struct sg_run *run)
     for (unsigned i = 0; i < t->n_slots; i++)
         n += t->slots[i].run == run;
     return n;
+}
+
+/* Lock held.  A launch that has a block for this thread.  @other_than: prefer
+ * progress of launches that this thread does not run yet. */
+static struct sg_run *
+pick_run(struct sm_thread *t, const struct sg_run *other_than)
+{
+    for (struct sg_run *run = t->sm->runs; run; run = run->next)
+        if (run != other_than && !run->cancel && runs_here(run, t->smid) &&
+            count_resident(t, run) < run->max_resident)
+            return run;
+    return NULL;
 }
 
 /* Lock held.  Takes the next block of @run; it is counted as active. */
@@ -209,7 +212,12 @@ token_share(struct sm_thread *t)
 static void
 slot_drop(struct sm_thread *t, unsigned i)
 {
-    t->spare[t->n_spare++] = t->slots[i].cta;
+    const struct sg_launch *launch = &t->slots[i].run->launch;
+
+    if ((uint64_t)launch->local_stride * launch->threads > KEEP_LOCAL)
+        sg_cta_free(t->slots[i].cta);
+    else
+        t->spare[t->n_spare++] = t->slots[i].cta;
     t->slots[i] = t->slots[--t->n_slots];
     if (t->turn >= t->n_slots)
         t->turn = 0;

@@ -31,6 +31,7 @@ struct sg_run {
     void *params;
     uint64_t workspace; /* device address, 0 if none */
     unsigned sm_first, n_sms;
+    unsigned max_resident; /* blocks that one multiprocessor may hold */
     int cancel;
     uint64_t next_cta, n_active;
     struct sg_run *next;

@@ -11,7 +11,36 @@
 #include "sg_handle.h"
 #include "sg_op.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+
+static pthread_key_t thread_key;
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+
+/* A thread that used its own streams ends: nobody can name them any more. */
+static void
+thread_gone(void *arg)
+{
+    uint64_t self = (uint64_t)(uintptr_t)arg;
+    struct sg_stream *next;
+
+    if (sg_enter_init() != CUDA_SUCCESS)
+        return;
+    for (struct sg_ctx *c = sg_ctx_list; c; c = c->next) {
+        for (struct sg_stream *s = c->streams; s; s = next) {
+            next = s->next;
+            if (s->kind == SG_STREAM_THREAD && s->thread == self && !s->last)
+                sg_stream_destroy(s);
+        }
+    }
+    sg_leave(CUDA_SUCCESS);
+}
+
+static void
+thread_key_make(void)
+{
+    pthread_key_create(&thread_key, thread_gone);
+}
 
 /* Tells threads apart for their per-thread streams; never reused. */
 static uint64_t
@@ -20,8 +49,11 @@ this_thread(void)
     static uint64_t last; /* lock held */
     static _Thread_local uint64_t self;
 
-    if (!self)
+    if (!self) {
         self = ++last;
+        pthread_once(&thread_once, thread_key_make);
+        pthread_setspecific(thread_key, (void *)(uintptr_t)self);
+    }
     return self;
 }
 
