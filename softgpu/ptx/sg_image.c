@@ -2,6 +2,7 @@
 #include "sg_image.h"
 
 #include "gp_err.h"
+#include "gp_log.h"
 #include "ptx_ast.h"
 #include "ptx_link.h"
 
@@ -388,24 +389,69 @@ free_modules(struct ptx_module **mods, size_t n)
     free(mods);
 }
 
-/* The units of a device link, each parsed, then linked. */
+/* The units of a device link that have PTX for this card, packed to the front of @mods.
+ * Others are left out: nvcc adds its device runtime to every link, with PTX for the
+ * newest card only, and few programs use it.  @left_out says why, for the last one. */
+static int
+parse_units(const struct gp_image_wrapper *wrapper, unsigned sm,
+            struct ptx_module **mods, uint32_t *ret_n, struct gp_err *left_out,
+            struct gp_err *err)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < wrapper->n_parts; i++) {
+        struct gp_err why = {0};
+        struct gp_image part;
+        int r;
+
+        r = gp_image_measure(wrapper->parts[i], GP_IMAGE_UNBOUNDED, &part, &why);
+        if (r == 0)
+            r = parse_one(&part, sm, &mods[n], &why);
+        if (r == -ENOEXEC) {
+            gp_err_wrap(&why, r, "unit %zu of a device link is left out", i);
+            gp_log_info("softgpu", "%s", why.msg);
+            *left_out = why;
+        } else if (r < 0) {
+            return gp_err_set(err, r, "unit %zu of a device link: %s", i,
+                              gp_err_msg(&why, r));
+        } else {
+            n++;
+        }
+    }
+    *ret_n = n;
+    return 0;
+}
+
+/* What is missing may be in what was left out: then that is the thing to say. */
+static int
+link_units(struct ptx_module **mods, uint32_t n, struct ptx_module **ret,
+           const struct gp_err *left_out, struct gp_err *err)
+{
+    struct gp_err why = {0};
+    int r;
+
+    if (n == 0)
+        return gp_err_set(err, -ENOEXEC, "%s", left_out->msg);
+    r = ptx_link(mods, n, ret, &why);
+    if (r == -ENOENT && left_out->code)
+        return gp_err_set(err, -ENOEXEC, "%s; %s", why.msg, left_out->msg);
+    return r < 0 ? gp_err_set(err, r, "%s", gp_err_msg(&why, r)) : 0;
+}
+
 static int
 parse_parts(const struct gp_image_wrapper *wrapper, unsigned sm,
             struct ptx_module **ret, struct gp_err *err)
 {
     struct ptx_module **mods = calloc(wrapper->n_parts, sizeof(struct ptx_module *));
-    struct gp_image part;
-    int r = mods ? 0 : gp_err_set(err, -ENOMEM, "no memory to link");
+    struct gp_err left_out = {0};
+    uint32_t n = 0;
+    int r;
 
-    for (size_t i = 0; r == 0 && i < wrapper->n_parts; i++) {
-        r = gp_image_measure(wrapper->parts[i], GP_IMAGE_UNBOUNDED, &part, err);
-        if (r == 0)
-            r = parse_one(&part, sm, &mods[i], err);
-        if (r < 0)
-            gp_err_wrap(err, r, "unit %zu of a device link", i);
-    }
+    if (!mods)
+        return gp_err_set(err, -ENOMEM, "no memory to link");
+    r = parse_units(wrapper, sm, mods, &n, &left_out, err);
     if (r == 0)
-        r = ptx_link(mods, (uint32_t)wrapper->n_parts, ret, err);
+        r = link_units(mods, n, ret, &left_out, err);
     free_modules(mods, wrapper->n_parts);
     return r;
 }

@@ -27,7 +27,7 @@ $(O)/fuzz/obj/$(1)/$(2:.c=.o): $(2) | $$(GEN_DEPS)
 -include $(O)/fuzz/obj/$(1)/$(2:.c=.d)
 endef
 
-FUZZ_PTX_SRCS := $(PTX_SRCS) common/gp_err.c common/gp_image.c
+FUZZ_PTX_SRCS := $(PTX_SRCS) $(COMMON_SRCS)
 $(eval $(call fuzz_target,fuzz_ptx,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd -llz4))
 $(eval $(call fuzz_target,fuzz_image,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd -llz4))
 
@@ -37,8 +37,7 @@ $(eval $(call fuzz_target,fuzz_ticket,$(CTL_FUZZ_SRCS),$(CTL_INCS),$(CTL_LDLIBS)
 $(eval $(call fuzz_target,fuzz_scheduler,$(SCHED_CORE_SRCS) $(SCHED_SRCS) $(CTL_FUZZ_SRCS),$(SCHED_INCS),$(SCHED_LDLIBS)))
 
 # The executor, with the lowest build of its interpreter only.
-FUZZ_EXEC_SRCS := $(FUZZ_PTX_SRCS) $(filter-out %_v3.c %_v4.c,$(SGEXEC_SRCS)) \
-    $(filter-out common/gp_err.c common/gp_image.c,$(COMMON_SRCS))
+FUZZ_EXEC_SRCS := $(FUZZ_PTX_SRCS) $(filter-out %_v3.c %_v4.c,$(SGEXEC_SRCS))
 $(eval $(call fuzz_target,fuzz_exec,$(FUZZ_EXEC_SRCS),common softgpu/ptx softgpu/exec,\
     -lzstd -llz4 -lm))
 

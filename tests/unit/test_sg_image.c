@@ -431,6 +431,32 @@ units_of_a_device_link_are_linked(void **state)
     check_refused(&wrapper, GP_IMAGE_UNBOUNDED, 86, -EINVAL, "unit 1 of a device link");
 }
 
+static void
+units_without_ptx_for_the_card_are_left_out(void **state)
+{
+    static const char one[] = PTX_HEAD ".visible .entry k() { ret; }";
+    static const char needs[] = PTX_HEAD ".extern .func f();\n"
+                                         ".visible .entry k() { call f; }";
+    static const char newer[] = ".version 9.0\n.target sm_121\n.address_size 64\n"
+                                ".visible .func f() { ret; }";
+    const void *parts[] = {one, newer, NULL};
+    struct wrapper wrapper = {GP_IMAGE_WRAPPER_MAGIC, 2, one, parts};
+    struct ptx_module *mod = NULL;
+
+    assert_int_equal(sg_image_parse(&wrapper, GP_IMAGE_UNBOUNDED, 86, &mod, NULL), 0);
+    assert_int_equal(mod->n_funcs, 1);
+    ptx_module_free(mod);
+    parts[0] = needs;
+    check_refused(&wrapper, GP_IMAGE_UNBOUNDED, 86, -ENOEXEC,
+                  "'f', which input 0 needs");
+    check_refused(
+        &wrapper, GP_IMAGE_UNBOUNDED, 86, -ENOEXEC,
+        "unit 1 of a device link is left out: the image has PTX for compute_121");
+    parts[0] = newer;
+    check_refused(&wrapper, GP_IMAGE_UNBOUNDED, 86, -ENOEXEC,
+                  "unit 1 of a device link");
+}
+
 int
 main(void)
 {
@@ -448,6 +474,7 @@ main(void)
         cmocka_unit_test(elf_ends_where_its_last_part_ends),
         cmocka_unit_test(wrapper_is_followed_in_our_own_memory_only),
         cmocka_unit_test(units_of_a_device_link_are_linked),
+        cmocka_unit_test(units_without_ptx_for_the_card_are_left_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
