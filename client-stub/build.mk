@@ -34,3 +34,10 @@ $(eval $(call shared_lib,libcuda.so.1,client-stub/stub_so.c,$(STUB_INCS),,,$(STU
 $(O)/lib/libcuda.so: $(O)/lib/libcuda.so.1
 	$(Q)ln -sf libcuda.so.1 $@
 ALL += $(O)/lib/libcuda.so
+
+# libnvidia-ml.so.1: finds the other library by name, like everybody.
+NVML_LINK := -Wl,--version-script=client-stub/nvml/nvml.map -Wl,-z,nodelete \
+    -Wl,-Bsymbolic
+$(O)/lib/libnvidia-ml.so.1: client-stub/nvml/nvml.map
+$(eval $(call shared_lib,libnvidia-ml.so.1,client-stub/nvml/nvml.c client-stub/nvml/nvml_card.c,\
+    client-stub/nvml client-stub proto common $(O)/gen,,,$(NVML_LINK)))

@@ -46,7 +46,8 @@ any_kernel(struct any *any)
 {
     CUDA_KERNEL_NODE_PARAMS_v3 *p = &any->params.kernel;
     CUfunction f = p->func ? p->func : (CUfunction)p->kern;
-    CUresult r = stub_args_open(&any->args, f, p->kernelParams, p->extra);
+    CUresult r = f ? stub_args_open(&any->args, f, p->kernelParams, p->extra)
+                   : CUDA_ERROR_INVALID_VALUE;
 
     any->packed = r == CUDA_SUCCESS;
     p->kernelParams = NULL;

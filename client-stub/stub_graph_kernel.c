@@ -27,7 +27,7 @@ node_open(const CUDA_KERNEL_NODE_PARAMS *p, struct stub_args *args, void *image)
 
     if (r != CUDA_SUCCESS)
         return r;
-    if (!p)
+    if (!p || !node_func(p))
         return CUDA_ERROR_INVALID_VALUE;
     r = stub_args_open(args, node_func(p), p->kernelParams, p->extra);
     copy = *p;

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The slices behind NVML's device handles.
+ *
+ * Filled by the first nvmlInit from libcuda.so.1 of the same build, constant from then
+ * on; a device handle is a pointer into the table.  Any thread.
+ */
+#ifndef NVML_CARD_H
+#define NVML_CARD_H
+
+#include "nvml_abi.h"
+#include "stub_pool.h"
+
+#include <stdbool.h>
+
+#define NVML_CARDS_MAX 64 /* as the stub's device table */
+
+struct nvml_device {
+    uint32_t index;
+    struct stub_pool_card card;
+    char uuid[48];
+};
+
+/* Count one nvmlInit; the first attaches.  An enum nvml_result. */
+int nvml_card_open(void);
+int nvml_card_close(void); /* NVML_ERROR_UNINITIALIZED without an open one */
+
+/* NVML_SUCCESS between open and close. */
+int nvml_card_ready(void);
+
+uint32_t nvml_card_count(void);
+int nvml_card_driver_version(void);
+nvmlDevice_t nvml_card_at(uint32_t index); /* NULL past the end */
+
+/* Is this one of our handles, and the library initialised?  An enum nvml_result. */
+int nvml_card_check(nvmlDevice_t device);
+
+/* Bytes in use, the whole session's; asks the server. */
+int nvml_card_memory(nvmlDevice_t device, uint64_t *ret_limit, uint64_t *ret_used);
+
+#endif

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libnvidia-ml.so.1 shows the slice, and leaves children free to use it."""
+
+import pathlib
+import re
+import sys
+
+
+def test_management_library_shows_the_slice(case):
+    if case.sanitizer:
+        case.skip("an interpreter without the sanitizer's runtime cannot load the library")
+    program = pathlib.Path(__file__).with_name("nvml_client.py")
+    done = case.pool().run(sys.executable, program, memory="64MiB")
+    lines = dict(line.split(" ", 1) for line in done.out.strip().split("\n"))
+    limit = 64 << 20
+    case.equal(lines["before"], "1", "a question before nvmlInit")
+    case.equal(lines["init"], "0 0 1", "nvmlInit, count, cards")
+    case.check(re.fullmatch(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", lines["uuid"]),
+               f"UUID {lines['uuid']}")
+    case.equal(lines["memory"], str([limit, limit, 0]), "total, free, used")
+    case.equal(lines["child"], f"[0, 0, 0, 0] {[limit, limit - 1000000, 1000000]}",
+               "a forked child that uses the card")
+    case.equal(lines["stranger"], "2", "a handle that is none")
+    case.equal(lines["shutdown"], "0 1", "shutdown, and once too often")
+
+
+def test_management_library_needs_the_c_library_alone(case):
+    if case.sanitizer:
+        case.skip(f"a library built with -fsanitize={case.sanitizer} needs its runtime")
+    readelf = case.need_tool("readelf")
+    library = case.build / "lib" / "libnvidia-ml.so.1"
+    out = case.run([readelf, "--wide", "--dynamic", library]).out
+    case.equal(re.findall(r"\(NEEDED\).*\[(.*)\]", out), ["libc.so.6"], "what it needs")
+
+
+def test_client_libraries_need_no_symbol_newer_than_glibc_2_28(case):
+    if case.sanitizer:
+        case.skip("instrumented libraries are not what is shipped")
+    nm = case.need_tool("nm")
+    for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
+        out = case.run([nm, "-D", "--undefined-only", case.build / "lib" / name]).out
+        newer = [m for m in re.findall(r"(\S+@GLIBC_2\.(?:\d+))\b", out)
+                 if int(m.rsplit(".", 1)[1]) > 28]
+        case.equal(newer, [], f"symbols of {name} newer than GLIBC_2.28")
