@@ -22,7 +22,6 @@ wire_handle_error(enum wire_kind kind)
     case WIRE_KIND_MEMPOOL:
     case WIRE_KIND_MEMHANDLE:
     case WIRE_KIND_RESDESC:
-    case WIRE_KIND_GREENCTX:
         return CUDA_ERROR_INVALID_VALUE;
     default:
         return CUDA_ERROR_INVALID_HANDLE;
