@@ -36,10 +36,12 @@
 #define WIRE_BULK_MAX (UINT64_C(1) << 46)
 
 /* Bits of wire_req.flags and wire_rep.flags. */
-#define WIRE_F_BULK 0x0001u  /* raw bytes follow; their count is the last fixed field  \
+#define WIRE_F_BULK                                                                    \
+    0x0001u                  /* raw bytes follow; their count is the last fixed field  \
                               */
 #define WIRE_F_REPLY 0x0002u /* request: the client waits for an answer */
-#define WIRE_F_EVENT 0x0004u /* from the worker, unasked: call is an enum wire_event   \
+#define WIRE_F_EVENT                                                                   \
+    0x0004u                  /* from the worker, unasked: call is an enum wire_event   \
                               */
 #define WIRE_F_ERROR 0x0008u /* answer: result failed, so that no body follows */
 
