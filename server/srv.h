@@ -37,7 +37,7 @@ struct ticket_key;
  * it is killed: everything must be released within a second. */
 #define SRV_GRACE_MS 400
 
-/* How many ids of sessions that never came here are remembered as closed.  A
+/* How many ids of closed sessions are remembered.  A
  * ticket outlives its session by a lease (a minute), so this is enough for 17
  * closed sessions a second. */
 #define SRV_CLOSED_IDS 1024
@@ -60,7 +60,7 @@ struct srv {
     struct srv_worker *workers;
     unsigned n_workers;
 
-    /* Sessions closed before anybody attached here: their tickets are refused. */
+    /* Sessions that are closed: their tickets are refused. */
     uint64_t closed_ids[SRV_CLOSED_IDS];
     unsigned closed_at;
 

@@ -214,14 +214,29 @@ srv_session_leave(struct srv_session *s, uint32_t seat)
     s->n_workers--;
 }
 
+static void
+remember_closed(struct srv *srv, uint64_t id)
+{
+    if (!was_closed(srv, id))
+        srv->closed_ids[srv->closed_at++ % SRV_CLOSED_IDS] = id;
+}
+
+void
+srv_session_settle(struct srv_session *s)
+{
+    if (!s->closed || s->n_workers)
+        return;
+    remember_closed(s->srv, s->claims.session_id);
+    srv_session_free(s);
+}
+
 void
 srv_session_close(struct srv *srv, uint64_t id, const char *why)
 {
     struct srv_session *s = srv_session_find(srv, id);
 
     if (!s) {
-        if (!was_closed(srv, id))
-            srv->closed_ids[srv->closed_at++ % SRV_CLOSED_IDS] = id;
+        remember_closed(srv, id);
         return;
     }
     if (!s->closed)
@@ -229,6 +244,7 @@ srv_session_close(struct srv *srv, uint64_t id, const char *why)
                     s->claims.session, *why ? ": " : "", why, s->n_workers);
     s->closed = true;
     srv_worker_end_session(s);
+    srv_session_settle(s);
 }
 
 void

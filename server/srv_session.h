@@ -52,6 +52,9 @@ void srv_session_leave(struct srv_session *s, uint32_t seat);
  * refuse its tickets from now on. */
 void srv_session_close(struct srv *srv, uint64_t id, const char *why);
 
+/* A closed session without workers is only a number to remember: free the rest. */
+void srv_session_settle(struct srv_session *s);
+
 /* Forget sessions without workers whose ticket has run out. */
 void srv_session_expire(struct srv *srv);
 

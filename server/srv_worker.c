@@ -270,6 +270,7 @@ bool
 srv_worker_reaped(struct srv *srv, pid_t pid, int status)
 {
     struct srv_worker *w = srv->workers;
+    struct srv_session *session;
 
     while (w && w->pid != pid)
         w = w->next;
@@ -285,9 +286,11 @@ srv_worker_reaped(struct srv *srv, pid_t pid, int status)
         gp_log_info("server", "%s: detached", w->name);
     /* Our descriptor would keep the client's connection open. */
     shutdown(w->client.fd, SHUT_RDWR);
-    srv_session_leave(w->session, w->seat);
+    session = w->session;
+    srv_session_leave(session, w->seat);
     leave_cards(w);
     worker_free(w);
+    srv_session_settle(session);
     srv_changed(srv);
     return true;
 }

@@ -263,7 +263,7 @@ def test_session_and_server_limits_of_attachments_hold(case):
     first.ping()
     second.ping()
     first.sock.close()
-    case.wait_for(lambda: len(pool.workers()) == 1, "the first one's worker is gone")
+    case.wait_for(lambda: "s1.c1: detached" in pool.log(), "the first one's worker is gone")
     third = Raw(case, session)
     third.ping()
     third.sock.close()
