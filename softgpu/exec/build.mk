@@ -11,6 +11,8 @@ SGEXEC_SRCS := $(addprefix softgpu/exec/, sg_memview.c sg_isa.c sg_prog.c sg_uni
 # No contraction, or the builds would differ in bits; -O3 for the loops over lanes.
 # Sanitized, its one large function would take gcc minutes at -O3.
 SGEXEC_INTERP := $(if $(SAN),-O1,-O3) -fno-trapping-math -fno-omit-frame-pointer
+# Races of kernels are the kernels' business: loads and stores are not watched by TSan.
+SGEXEC_INTERP += $(if $(findstring thread,$(SAN)),-fno-sanitize=thread)
 SGEXEC_OBJ := $(O)/obj/sgexec/softgpu/exec
 ifeq ($(firstword $(subst -, ,$(shell $(CC) -dumpmachine))),x86_64)
 SGEXEC_SRCS += softgpu/exec/exec_interp_v3.c softgpu/exec/exec_interp_v4.c

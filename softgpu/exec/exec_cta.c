@@ -359,7 +359,7 @@ run_until(struct sg_cta *cta)
             return SG_CTA_DONE;
         if (stop == SG_STOP_BUDGET)
             return SG_CTA_YIELD;
-        if (cta->launch->cancel && *cta->launch->cancel)
+        if (sg_cancelled(cta))
             return SG_CTA_CANCELLED;
         if (__atomic_load_n(&cta->launch->fault_lock, __ATOMIC_RELAXED))
             return SG_CTA_FAULT;

@@ -176,7 +176,7 @@ sg_warp_poll(struct sg_cta *cta, struct sg_warp *warp, uint32_t *turns)
     struct sg_frag *run = &warp->frags[0];
 
     warp->edges = SG_FAIR_BACK_EDGES;
-    if (cta->launch->cancel && *cta->launch->cancel)
+    if (sg_cancelled(cta))
         return SG_STOP_CANCEL;
     if (unlikely(__atomic_load_n(cta->generation, __ATOMIC_ACQUIRE) !=
                  cta->reader.seen))
@@ -207,7 +207,7 @@ sg_op_yield(struct sg_cta *cta, struct sg_warp *warp)
     for (uint32_t i = 1; i < warp->n_frags; i++)
         others |= warp->frags[i].state == SG_FRAG_RUN && !warp->frags[i].slept;
     warp->want_fair = warp->n_frags > 1;
-    if (cta->launch->cancel && *cta->launch->cancel)
+    if (sg_cancelled(cta))
         return SG_STOP_CANCEL;
     if (others)
         return SG_STOP_PICK;

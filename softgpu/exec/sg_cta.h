@@ -211,6 +211,14 @@ sg_reg_p(const struct sg_warp *warp, uint32_t off)
     return (uint32_t *)(void *)(warp->area[SG_P] + warp->frags[0].base[SG_P] + off);
 }
 
+static inline bool
+sg_cancelled(const struct sg_cta *cta)
+{
+    const volatile int *cancel = cta->launch->cancel;
+
+    return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED);
+}
+
 /* Absent operand. */
 #define SG_OFF_NONE UINT32_MAX
 
