@@ -4,6 +4,7 @@
  */
 #include "ptx_parse.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool
@@ -316,6 +317,44 @@ add_var(struct ptx_parser *p, struct ptx_name *name, struct ptx_var **ret)
     return ptx_scope_bind_var(p, name, var);
 }
 
+enum {
+    /* Variables of one declaration: arguments of a call, which are few. */
+    MAX_VAR_RANGE = 1024,
+    MAX_RANGE_NAME = 256,
+};
+
+/* `%P<4>` behind the name: %P0 to %P3, each like @proto.  GCC declares the
+ * arguments of a call this way. */
+static int
+parse_var_range(struct ptx_parser *p, const struct ptx_name *base,
+                const struct ptx_var *proto)
+{
+    char text[MAX_RANGE_NAME + 16];
+    uint64_t count;
+    int r;
+
+    if (base->sym.len > MAX_RANGE_NAME)
+        return ptx_fail(p, "a name for several variables is too long");
+    r = ptx_parse_uint(p, PTX_PREC_SHIFT, MAX_VAR_RANGE, "number of variables", &count);
+    if (r == 0)
+        r = ptx_expect(p, '>');
+    for (uint64_t i = 0; i < count && r == 0; i++) {
+        struct ptx_var *var = ptx_arena_alloc(p->arena, sizeof(*var));
+        struct ptx_name *name;
+        int n;
+
+        n = snprintf(text, sizeof(text), "%.*s%u", (int)base->sym.len, base->sym.name,
+                     (unsigned)i);
+        name = ptx_names_intern(p->names, text, (size_t)n);
+        if (!var || !name)
+            return ptx_no_memory(p);
+        *var = *proto;
+        var->name = &name->sym;
+        r = add_var(p, name, &var);
+    }
+    return r;
+}
+
 /* `name dims = init`: one item of a variable declaration. */
 static int
 parse_one_var(struct ptx_parser *p, const struct ptx_decl *decl)
@@ -325,6 +364,8 @@ parse_one_var(struct ptx_parser *p, const struct ptx_decl *decl)
     int r;
 
     r = ptx_parse_declarator(p, decl, &var);
+    if (r == 0 && p->depth && ptx_accept(p, '<'))
+        return parse_var_range(p, name, var);
     if (r == 0)
         r = add_var(p, name, &var);
     if (r < 0 || !ptx_accept(p, '='))

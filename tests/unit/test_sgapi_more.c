@@ -223,9 +223,9 @@ two_texts_are_linked(void **state)
                  ".visible .entry k(.param .u64 p, .param .u32 v)\n{\n"
                  " .reg .u64 %d0; .reg .u32 %r<2>;\n"
                  " ld.param.u64 %d0, [p]; ld.param.u32 %r0, [v];\n"
-                 " {\n .param .b32 in; .param .b32 out;\n"
-                 " st.param.b32 [in], %r0;\n call.uni (out), twice, (in);\n"
-                 " ld.param.b32 %r1, [out];\n }\n"
+                 " {\n .param .b32 %P<2>;\n"
+                 " st.param.b32 [%P0], %r0;\n call.uni (%P1), twice, (%P0);\n"
+                 " ld.param.b32 %r1, [%P1];\n }\n"
                  " st.global.u32 [%d0], %r1; ret;\n}\n";
     char log[200] = "";
     CUjit_option opts[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
