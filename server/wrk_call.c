@@ -199,7 +199,8 @@ wrk_reply_finish(struct wrk *w, struct wrk_reply *rep, CUresult result)
     body = wrk_reply_reserve(w, rep->req, rep->size);
     if (!body)
         return;
-    memcpy(body, rep->body, rep->size);
+    if (rep->size)
+        memcpy(body, rep->body, rep->size);
     wrk_reply_send(w, rep->req, result);
 }
 
