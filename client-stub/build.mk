@@ -26,9 +26,16 @@ STUB_LINK := -Wl,--whole-archive $(O)/static/libcudastub.a -Wl,--no-whole-archiv
     -Wl,-Bstatic -lprotobuf-c -Wl,-Bdynamic -Wl,--version-script=$(O)/gen/libcuda.map \
     -Wl,-z,nodelete -Wl,-Bsymbolic
 
+# Sanitizers bring their own versions of these.
+STUB_SO_SRCS := client-stub/stub_so.c
+ifeq ($(SAN),)
+STUB_SO_SRCS += client-stub/stub_glibc.c
+STUB_LINK += -Wl,--wrap=dlopen,--wrap=dlsym,--wrap=dlerror,--wrap=pthread_once
+endif
+
 $(O)/lib/libcuda.so.1: $(O)/static/libcudastub.a $(call static_path,wire transport common) \
     $(O)/gen/libcuda.map
-$(eval $(call shared_lib,libcuda.so.1,client-stub/stub_so.c,$(STUB_INCS),,,$(STUB_LINK)))
+$(eval $(call shared_lib,libcuda.so.1,$(STUB_SO_SRCS),$(STUB_INCS),,,$(STUB_LINK)))
 
 # The name that programs are linked with.
 $(O)/lib/libcuda.so: $(O)/lib/libcuda.so.1

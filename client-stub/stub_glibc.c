@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps the library loadable on C libraries older than the one it was built with.
+ *
+ * The linker sends every use of these functions here (--wrap in build.mk), whatever
+ * part of us it comes from; here they go to the oldest version of the symbol, which a
+ * new C library still has.  Old ones keep them in libraries of their own: the
+ * references are weak, and what is not there fails as if there were nothing to load.
+ */
+#include "stub_lock.h"
+
+#include <pthread.h>
+#include <stddef.h>
+
+#if defined(__x86_64__)
+#define OLDEST "GLIBC_2.2.5"
+#elif defined(__aarch64__)
+#define OLDEST "GLIBC_2.17"
+#endif
+
+extern void *oldest_dlopen(const char *file, int mode) __attribute__((weak));
+extern void *oldest_dlsym(void *handle, const char *name) __attribute__((weak));
+extern char *oldest_dlerror(void) __attribute__((weak));
+__asm__(".symver oldest_dlopen,dlopen@" OLDEST);
+__asm__(".symver oldest_dlsym,dlsym@" OLDEST);
+__asm__(".symver oldest_dlerror,dlerror@" OLDEST);
+
+void *__wrap_dlopen(const char *file, int mode);
+void *__wrap_dlsym(void *handle, const char *name);
+char *__wrap_dlerror(void);
+int __wrap_pthread_once(pthread_once_t *once, void (*init)(void));
+
+void *
+__wrap_dlopen(const char *file, int mode)
+{
+    return oldest_dlopen ? oldest_dlopen(file, mode) : NULL;
+}
+
+void *
+__wrap_dlsym(void *handle, const char *name)
+{
+    return oldest_dlsym ? oldest_dlsym(handle, name) : NULL;
+}
+
+char *
+__wrap_dlerror(void)
+{
+    return oldest_dlerror ? oldest_dlerror() : NULL;
+}
+
+/* All of our one-time initialisers run under one lock; none uses another. */
+int
+__wrap_pthread_once(pthread_once_t *once, void (*init)(void))
+{
+    static struct stub_lock lock;
+
+    stub_lock_take(&lock);
+    if (*once == PTHREAD_ONCE_INIT)
+        init();
+    *once = PTHREAD_ONCE_INIT + 1;
+    stub_lock_release(&lock);
+    return 0;
+}
