@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What sessions really get of a card, beside what they were promised.
+
+Real workers on a software card.  The kernels of bench/shares.c stay on the card for a
+given time, mostly asleep, and note from when to when by the card's clock.  A share is
+the union of a session's intervals over the window, divided by the same of a lone
+session on the whole card: what it makes, relative to what it makes alone.  So neither
+the governor's own books nor the load of the machine enter.
+"""
+
+import array
+import itertools
+import json
+import statistics
+import subprocess
+import time
+
+SETTLE = 0.5  # seconds after the common begin that are not looked at
+LOADS = {
+    "us20": ("--kernel-us=20", "--spin=1", "--depth=64"),
+    "us500": ("--kernel-us=500",),
+    "ms2": ("--kernel-us=2000",),
+    "ms20": ("--kernel-us=20000", "--depth=4"),
+    "mixed": ("--kernel-us=20,500,2000,100,20000,5000",),
+    "grid": ("--kernel-us=300", "--grid=24", "--spin=1", "--depth=4"),
+    "streams": ("--kernel-us=500", "--streams=4", "--depth=8"),
+    "graph": ("--kernel-us=500,100,1000", "--graph=1", "--depth=4"),
+}
+# name: policy, percents, loads (one each, or one for all), seconds
+CASES = {
+    "10_90": ("fs", (10, 90), ("us500",), 3),
+    "30_60": ("fs", (30, 60), ("us500",), 3),
+    "30_60_burst": ("bs", (30, 60), ("us500",), 3),
+    "25_25_50": ("fs", (25, 25, 50), ("ms2",), 3),
+    "three_equal": ("be", (100, 100, 100), ("us500",), 3),
+    "ten_of_9": ("fs", (9,) * 10, ("ms2",), 6),
+    "mixed": ("fs", (30, 60), ("mixed",), 4),
+    "short_long": ("fs", (50, 50), ("us500", "ms20"), 4),
+    "short": ("fs", (30, 60), ("us20",), 3),
+    "long": ("fs", (30, 60), ("ms20",), 5),
+    "grid": ("fs", (30, 60), ("grid",), 3),
+    "streams": ("fs", (30, 60), ("streams",), 3),
+    "streams_one": ("be", (100, 100), ("streams", "us500"), 3),
+    "graph": ("fs", (30, 60), ("graph",), 3),
+}
+AIMS = {
+    "share_error_points": ("error of a share, mean of all cases, points", 2, True),
+    **{f"share_error_points_{name}": (f"  of {name}", None, True) for name in CASES},
+    "jain_index": ("Jain's index of equal sessions, least", 0.99, False),
+    "governor_overhead": ("governor, lone session, percent of its work", 1.5, True),
+    "burst_fallback_ms": ("claimed floor is back after, ms", None, True),
+    "neighbour_p99_ratio": ("p99 of a service beside a batch / alone", None, True),
+    "memory_limit_error_bytes": ("bytes allowed beyond or short of the limit", 0, True),
+}
+
+
+class Runner:
+    """One session: `gpupool run` of the load, until its common begin and after."""
+
+    def __init__(self, bench, number, core, policy, options, memory="64MiB", cls=None):
+        self.out = bench.folder / f"shares-{number}"
+        command = [bench.gpupool, "run", "--core", core, "--policy", policy,
+                   "--memory", memory, *(("--class", cls) if cls else ()), "--",
+                   bench.build / "bench" / "shares", f"--out={self.out}", *options]
+        self.process = subprocess.Popen([str(word) for word in command], env=bench.env,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True)
+
+    def ready(self):
+        line = self.process.stdout.readline()
+        if line != "ready\n":
+            raise SystemExit(f"bench: a session did not begin: {line}")
+
+    def go(self, begin, end):
+        self.process.stdin.write(f"{int(begin)} {int(end)}\n")
+        self.process.stdin.flush()
+
+    def finish(self):
+        """(KEY VALUE lines, the intervals in ns)"""
+        text = self.process.communicate(timeout=120)[0]
+        if self.process.returncode != 0:
+            raise SystemExit(f"bench: a session ended with {self.process.returncode}")
+        pairs = array.array("Q", self.out.read_bytes())
+        self.out.unlink()
+        values = {key: float(value) for key, value in map(str.split, text.splitlines())}
+        return values, sorted(zip(pairs[0::2], pairs[1::2]))
+
+
+def union_ns(intervals, begin, end):
+    """Time within [begin, end) that sorted intervals cover."""
+    covered, reached = 0, begin
+    for start, stop in intervals:
+        start, stop = max(start, reached), min(stop, end)
+        if stop > start:
+            covered += stop - start
+            reached = stop
+    return covered
+
+
+def run_together(bench, sessions, seconds, delays=()):
+    """Run (core, policy, options, ...) at once; begin, end, and their results."""
+    runners = [Runner(bench, number, *session) for number, session in enumerate(sessions)]
+    for runner in runners:
+        runner.ready()
+    begin = time.time_ns() + 50_000_000
+    end = begin + int(seconds * 1e9)
+    for runner, delay in itertools.zip_longest(runners, delays, fillvalue=0):
+        runner.go(begin + delay * 1e9, end)
+    return begin, end, [runner.finish() for runner in runners]
+
+
+def fractions(bench, sessions, seconds):
+    begin, end, results = run_together(bench, sessions, seconds)
+    begin += int(SETTLE * 1e9)
+    return [union_ns(intervals, begin, end) / (end - begin) for _, intervals in results]
+
+
+def promised(policy, cores):
+    if policy == "fs":
+        return [core / 100 for core in cores]
+    if policy == "bs":
+        return [core / sum(cores) for core in cores]
+    return [1 / len(cores)] * len(cores)
+
+
+def alone(bench, load):
+    """What a lone session with the whole card covers of it."""
+    return fractions(bench, [(100, "be", LOADS[load])], 1.5)[0]
+
+
+def share_case(bench, name, references):
+    policy, cores, loads, seconds = CASES[name]
+    loads = list(itertools.islice(itertools.cycle(loads), len(cores)))
+    for load in loads:
+        if load not in references:
+            references[load] = alone(bench, load)
+    found = fractions(bench, [(core, policy, LOADS[load])
+                              for core, load in zip(cores, loads)], seconds)
+    shares = [part / references[load] for part, load in zip(found, loads)]
+    errors = [abs(share - aim) * 100
+              for share, aim in zip(shares, promised(policy, cores))]
+    bench_say(f"{name}: {' '.join(f'{share * 100:.1f}' for share in shares)}")
+    return shares, statistics.mean(errors)
+
+
+def jain(values):
+    return sum(values) ** 2 / (len(values) * sum(value * value for value in values))
+
+
+def fallback(bench):
+    """A burster has the card to itself until the other claims its 70 %: from then
+    on, how long until the claimer has had 70 % of some 100 ms (less 5 points)."""
+    delay = 1.0
+    begin, end, results = run_together(
+        bench, [(30, "bs", LOADS["us500"]), (70, "bs", LOADS["us500"])], 2.5, (0, delay))
+    begin += int(delay * 1e9)
+    for at in range(begin, end - 100_000_000, 1_000_000):
+        if union_ns(results[1][1], at, at + 100_000_000) >= 65_000_000:
+            return (at - begin) / 1e6
+    return (end - begin) / 1e6
+
+
+def neighbour(bench):
+    """p99 of a service of 1 ms per 20 ms, beside a batch session and alone."""
+    service = (50, "bs", ("--kernel-us=1000", "--period-us=20000"))
+    lone = run_together(bench, [service], 3)[2][0][0]
+    beside = run_together(bench, [service, (50, "bs", LOADS["us500"])], 3)[2][0][0]
+    return beside["p99_us"] / lone["p99_us"]
+
+
+def measure(bench, only=""):
+    """All of it, or the cases whose names begin with @only."""
+    references, errors, indexes, values = {}, [], [], {}
+    for name, (policy, cores, _, _) in CASES.items():
+        if not name.startswith(only):
+            continue
+        shares, error = share_case(bench, name, references)
+        values[f"share_error_points_{name}"] = error
+        errors.append(error)
+        if len(set(cores)) == 1:
+            indexes.append(jain(shares))
+    values["alone"] = references
+    bench_say("alone: " + " ".join(f"{k}={v:.3f}" for k, v in references.items()))
+    del values["alone"]
+    if errors:
+        values["share_error_points"] = statistics.mean(errors)
+    if indexes:
+        values["jain_index"] = min(indexes)
+    for key, part in (("burst_fallback_ms", fallback), ("neighbour_p99_ratio", neighbour)):
+        if key.startswith(only):
+            values[key] = part(bench)
+    return values
+
+
+def bench_say(words):
+    print(f"bench: shares: {words}", flush=True)
