@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,6 +42,24 @@ find_symbol(void *lib, const char *name)
     return dlsym(lib, name);
 }
 
+/* Our own client library is a libcuda.so.1 too, and LD_LIBRARY_PATH may lead there:
+ * then every worker would be a client of the pool. */
+static bool
+is_own_stub(void *lib)
+{
+    char own[PATH_MAX];
+    char own_real[PATH_MAX], lib_real[PATH_MAX];
+    struct link_map *map = NULL;
+
+    if (dlinfo(lib, RTLD_DI_LINKMAP, &map) != 0 || !map ||
+        own_library("libcuda.so.1", own, sizeof(own), NULL) < 0)
+        return false;
+    return realpath(own, own_real) && realpath(map->l_name, lib_real) &&
+           strcmp(own_real, lib_real) == 0;
+}
+
+static void *the_library;
+
 int
 wrk_driver_open(const char *name, struct drv *drv, struct gp_err *err)
 {
@@ -60,12 +79,19 @@ wrk_driver_open(const char *name, struct drv *drv, struct gp_err *err)
     lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         return gp_err_set(err, -ENOENT, "driver %s: %s", name, dlerror());
-    /* Our own client stub is a libcuda.so.1 too, and LD_LIBRARY_PATH may lead there. */
-    if (dlsym(lib, "gpupool_stub_marker"))
-        return gp_err_set(err, -ELOOP, "driver %s is gpupool's own client library",
-                          path);
+    if (is_own_stub(lib))
+        return gp_err_set(
+            err, -ELOOP, "driver %s is gpupool's own client library (LD_LIBRARY_PATH?)",
+            path);
     drv_load(drv, find_symbol, lib);
     if (!drv->cuInit || !drv->cuDeviceGetCount)
         return gp_err_set(err, -ELIBBAD, "%s is no CUDA driver: it lacks cuInit", path);
+    the_library = lib;
     return 0;
+}
+
+void *
+wrk_driver_symbol(const char *name)
+{
+    return the_library ? dlsym(the_library, name) : NULL;
 }

@@ -15,4 +15,7 @@ struct gp_err;
  * system's libcuda.so.1), or a path. */
 int wrk_driver_open(const char *name, struct drv *drv, struct gp_err *err);
 
+/* An entry of the open driver that is none of CUDA's; NULL when it has none such. */
+void *wrk_driver_symbol(const char *name);
+
 #endif

@@ -29,6 +29,7 @@
 #include "wrk_host.h"
 #include "wrk_link.h"
 #include "wrk_loop.h"
+#include "wrk_output.h"
 #include "wrk_probe.h"
 #include "wrk_quota.h"
 #include "wrk_sandbox.h"
@@ -210,6 +211,7 @@ serve(struct wrk *w, struct gp_err *err)
     wrk_link_fini(&link);
     if (r < 0)
         return r;
+    wrk_output_start(w);
     if (pthread_create(&thread, NULL, signal_main, w) != 0)
         return gp_err_set(err, -EAGAIN, "no thread for signals");
     r = wrk_loop_run(w);

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kernels print comes out of the client, where a local program's would."""
+
+PRINTS = """.version 6.4
+.target sm_52
+.address_size 64
+.extern .func (.param .b32 result) vprintf (.param .b64 format, .param .b64 list);
+.global .align 1 .b8 words[15] = {112, 114, 105, 110, 116, 101, 100, 32, 37, 100, 33, 10, 0, 0, 0};
+.visible .entry say(.param .u64 memory, .param .u32 n)
+{
+    .local .align 8 .b8 list[8];
+    .reg .b64 %rd<4>;
+    .reg .b32 %r<4>;
+    mov.u64 %rd1, list;
+    cvta.local.u64 %rd1, %rd1;
+    ld.param.u32 %r1, [n];
+    st.u32 [%rd1], %r1;
+    mov.u64 %rd2, words;
+    cvta.global.u64 %rd2, %rd2;
+    {
+        .param .b64 format;
+        .param .b64 out;
+        .param .b32 result;
+        st.param.b64 [format], %rd2;
+        st.param.b64 [out], %rd1;
+        call.uni (result), vprintf, (format, out);
+        ld.param.b32 %r2, [result];
+    }
+    ret;
+}
+"""
+
+
+def test_printf_of_a_kernel_reaches_the_clients_stdout(case):
+    pool = case.pool()
+    ptx = case.folder / "say.ptx"
+    ptx.write_text(PRINTS)
+    commands = case.folder / "commands"
+    commands.write_text(f"init\ndevice 0\ncontext\nload {ptx}\nalloc 4096\nlaunch say 2 3 0 4711\nsync\n")
+    session = pool.session()
+    with open(commands, encoding="utf-8") as stdin:
+        done = case.run([case.programs / "cudash"], stdin=stdin, env=session.env)
+    case.equal(done.out.count("printed 4711!\n"), 6, f"lines printed by six threads:\n{done}")
+    case.check("printed" not in pool.log(), "the server's log has the client's words")
