@@ -12,6 +12,7 @@
 #include "wrk_args.h"
 #include "wrk_ctx.h"
 #include "wrk_quota.h"
+#include "wrk_release.h"
 
 #define MAPPED_LATER (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)
 
@@ -154,18 +155,24 @@ h_cuMipmappedArrayCreate(struct wrk *w,
     return charge_settle(w, &charge, r, WIRE_KIND_MIPMAP, a->pHandle_id, array);
 }
 
+static CUresult
+array_destroy(struct wrk *w, void *array)
+{
+    return WRK_CALL(w, cuArrayDestroy, array);
+}
+
 CUresult
 h_cuArrayDestroy(struct wrk *w, const struct wire_args_cuArrayDestroy *a,
                  struct wrk_reply *rep)
 {
-    CUresult r = WRK_CALL(w, cuArrayDestroy, a->hArray);
+    wrk_handle_del(w, WIRE_KIND_ARRAY, a->hArray_id);
+    return wrk_release(w, rep, array_destroy, a->hArray, a->hArray_id);
+}
 
-    (void)rep;
-    if (r == CUDA_SUCCESS) {
-        wrk_quota_drop(w->priv->quota, a->hArray_id);
-        wrk_handle_del(w, WIRE_KIND_ARRAY, a->hArray_id);
-    }
-    return r;
+static CUresult
+mipmap_destroy(struct wrk *w, void *array)
+{
+    return WRK_CALL(w, cuMipmappedArrayDestroy, array);
 }
 
 CUresult
@@ -173,12 +180,7 @@ h_cuMipmappedArrayDestroy(struct wrk *w,
                           const struct wire_args_cuMipmappedArrayDestroy *a,
                           struct wrk_reply *rep)
 {
-    CUresult r = WRK_CALL(w, cuMipmappedArrayDestroy, a->hMipmappedArray);
-
-    (void)rep;
-    if (r == CUDA_SUCCESS) {
-        wrk_quota_drop(w->priv->quota, a->hMipmappedArray_id);
-        wrk_handle_del(w, WIRE_KIND_MIPMAP, a->hMipmappedArray_id);
-    }
-    return r;
+    wrk_handle_del(w, WIRE_KIND_MIPMAP, a->hMipmappedArray_id);
+    return wrk_release(w, rep, mipmap_destroy, a->hMipmappedArray,
+                       a->hMipmappedArray_id);
 }

@@ -5,14 +5,17 @@
  * The driver keeps such memory for as long as it has a reference or a mapping, in
  * whatever order the client lets go of them; the session pays for exactly that long.
  * So the references and mappings of each piece are counted here, beside the driver.
- * Reader thread only; a piece belongs to no context.
+ * A piece belongs to no context.  The reader's, but for taking mappings away, which
+ * a waiter thread does while the card is busy.
  */
 #include "drv.h"
 #include "gp_base.h"
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_quota.h"
+#include "wrk_wait.h"
 
+#include <pthread.h>
 #include <string.h>
 
 /* Pieces, and mappings, that a client may have.  An allocator that grows in steps of
@@ -33,6 +36,7 @@ struct mapping {
     uint64_t handle;
 };
 
+static pthread_mutex_t book = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
 static struct piece *pieces;
 static uint32_t n_pieces, cap_pieces;
 static struct mapping *mappings;
@@ -77,6 +81,20 @@ piece_settle(struct wrk *w, struct piece *p)
     *p = pieces[--n_pieces];
 }
 
+static bool
+piece_add(uint64_t handle, uint64_t bytes, uint32_t slice)
+{
+    bool ok;
+
+    pthread_mutex_lock(&book);
+    ok = room(&pieces, n_pieces, &cap_pieces, sizeof(*pieces));
+    if (ok)
+        pieces[n_pieces++] =
+            (struct piece){.handle = handle, .bytes = bytes, .slice = slice, .refs = 1};
+    pthread_mutex_unlock(&book);
+    return ok;
+}
+
 CUresult
 h_cuMemCreate(struct wrk *w, const struct wire_args_cuMemCreate *a,
               struct wrk_reply *rep)
@@ -91,16 +109,17 @@ h_cuMemCreate(struct wrk *w, const struct wire_args_cuMemCreate *a,
         return CUDA_ERROR_NOT_SUPPORTED;
     if (slice >= w->priv->cards.n)
         return CUDA_ERROR_INVALID_DEVICE;
-    if (!room(&pieces, n_pieces, &cap_pieces, sizeof(*pieces)) ||
-        !wrk_quota_take(w->priv->quota, slice, a->size))
+    if (!wrk_quota_take(w->priv->quota, slice, a->size))
         return CUDA_ERROR_OUT_OF_MEMORY;
     r = WRK_CALL(w, cuMemCreate, &handle, a->size, a->prop, a->flags);
+    if (r == CUDA_SUCCESS && !piece_add(handle, a->size, slice)) {
+        WRK_CALL(w, cuMemRelease, handle);
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    }
     if (r != CUDA_SUCCESS) {
         wrk_quota_give(w->priv->quota, slice, a->size);
         return r;
     }
-    pieces[n_pieces++] =
-        (struct piece){.handle = handle, .bytes = a->size, .slice = slice, .refs = 1};
     wrk_handle_put(w, WIRE_KIND_MEMHANDLE, a->handle_id, (void *)(uintptr_t)handle);
     return CUDA_SUCCESS;
 }
@@ -117,9 +136,11 @@ h_cuMemRetainAllocationHandle(struct wrk *w,
     (void)rep;
     if (r != CUDA_SUCCESS)
         return r;
+    pthread_mutex_lock(&book);
     p = piece_find(handle);
     if (p)
         p->refs++;
+    pthread_mutex_unlock(&book);
     wrk_handle_put(w, WIRE_KIND_MEMHANDLE, a->handle_id, (void *)(uintptr_t)handle);
     return CUDA_SUCCESS;
 }
@@ -135,46 +156,62 @@ h_cuMemRelease(struct wrk *w, const struct wire_args_cuMemRelease *a,
     if (r != CUDA_SUCCESS)
         return r;
     wrk_handle_del(w, WIRE_KIND_MEMHANDLE, a->handle_id);
+    pthread_mutex_lock(&book);
     p = piece_find(a->handle);
     if (p && p->refs) {
         p->refs--;
         piece_settle(w, p);
     }
+    pthread_mutex_unlock(&book);
     return CUDA_SUCCESS;
+}
+
+/* Enter a mapping; false, and nothing entered, when there are too many. */
+static bool
+mapping_add(uint64_t at, uint64_t len, uint64_t handle)
+{
+    struct piece *p;
+    bool ok;
+
+    pthread_mutex_lock(&book);
+    p = piece_find(handle);
+    ok = room(&mappings, n_mappings, &cap_mappings, sizeof(*mappings));
+    if (ok && p) {
+        p->maps++;
+        mappings[n_mappings++] =
+            (struct mapping){.at = at, .len = len, .handle = handle};
+    }
+    pthread_mutex_unlock(&book);
+    return ok;
 }
 
 CUresult
 h_cuMemMap(struct wrk *w, const struct wire_args_cuMemMap *a, struct wrk_reply *rep)
 {
-    struct piece *p = piece_find(a->handle);
-    CUresult r;
+    CUresult r = WRK_CALL(w, cuMemMap, a->ptr, a->size, a->offset, a->handle, a->flags);
 
     (void)rep;
-    if (!room(&mappings, n_mappings, &cap_mappings, sizeof(*mappings)))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    r = WRK_CALL(w, cuMemMap, a->ptr, a->size, a->offset, a->handle, a->flags);
-    if (r != CUDA_SUCCESS || !p)
-        return r;
-    p->maps++;
-    mappings[n_mappings++] =
-        (struct mapping){.at = a->ptr, .len = a->size, .handle = a->handle};
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS && !mapping_add(a->ptr, a->size, a->handle)) {
+        WRK_CALL(w, cuMemUnmap, a->ptr, a->size);
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return r;
 }
 
 /* One call may take away several mappings, but only whole ones. */
-CUresult
-h_cuMemUnmap(struct wrk *w, const struct wire_args_cuMemUnmap *a, struct wrk_reply *rep)
+static CUresult
+unmap(struct wrk *w, CUdeviceptr ptr, size_t size)
 {
-    CUresult r = WRK_CALL(w, cuMemUnmap, a->ptr, a->size);
+    CUresult r = WRK_CALL(w, cuMemUnmap, ptr, size);
 
-    (void)rep;
     if (r != CUDA_SUCCESS)
         return r;
+    pthread_mutex_lock(&book);
     for (uint32_t i = 0; i < n_mappings;) {
         const struct mapping m = mappings[i];
         struct piece *p;
 
-        if (m.at < a->ptr || m.at - a->ptr >= a->size) {
+        if (m.at < ptr || m.at - ptr >= size) {
             i++;
             continue;
         }
@@ -185,5 +222,39 @@ h_cuMemUnmap(struct wrk *w, const struct wire_args_cuMemUnmap *a, struct wrk_rep
             piece_settle(w, p);
         }
     }
+    pthread_mutex_unlock(&book);
+    return CUDA_SUCCESS;
+}
+
+struct unmap_job {
+    struct wrk_job job;
+    CUdeviceptr ptr;
+    size_t size;
+};
+
+static void
+unmap_job_run(struct wrk *w, struct wrk_job *job)
+{
+    struct unmap_job *u = container_of(job, struct unmap_job, job);
+
+    wrk_answer(w, &job->req, unmap(w, u->ptr, u->size), NULL, 0);
+    free(u);
+}
+
+/* A driver may wait for what still uses the addresses. */
+CUresult
+h_cuMemUnmap(struct wrk *w, const struct wire_args_cuMemUnmap *a, struct wrk_reply *rep)
+{
+    struct unmap_job *u;
+
+    if (!(rep->req->flags & WIRE_F_REPLY) ||
+        wrk_wait_idle(w, NULL) != CUDA_ERROR_NOT_READY)
+        return unmap(w, a->ptr, a->size);
+    u = malloc(sizeof(*u));
+    if (!u)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *u = (struct unmap_job){.job.run = unmap_job_run, .ptr = a->ptr, .size = a->size};
+    if (!wrk_wait_job(w, rep, &u->job))
+        free(u);
     return CUDA_SUCCESS;
 }
