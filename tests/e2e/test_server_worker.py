@@ -111,3 +111,41 @@ def test_metrics_tell_cards_sessions_and_refusals(case):
     begun = time.monotonic()
     case.equal(server.wait(timeout=case.patience), 0, "exit status of the server")
     case.check(time.monotonic() - begun < case.patience / 4, "the server took long to stop")
+
+
+PHYSICAL = """
+import ctypes as c, sys
+cu = c.CDLL("libcuda.so.1")
+MIB = 1 << 20
+ptr, handle, context, device = c.c_uint64(), c.c_uint64(), c.c_void_p(), c.c_int()
+free, total = c.c_size_t(), c.c_size_t()
+prop = (c.c_uint8 * 64)()
+prop[0] = 1   # pinned
+prop[8] = 1   # on device 0
+def call(name, *args):
+    return getattr(cu, name)(*args)
+def free_mib():
+    assert call("cuMemGetInfo_v2", c.byref(free), c.byref(total)) == 0
+    return free.value // MIB
+def create():
+    return call("cuMemCreate", c.byref(handle), c.c_size_t(600 * MIB), prop, c.c_uint64(0))
+assert call("cuInit", 0) == 0
+assert call("cuCtxCreate_v2", c.byref(context), 0, 0) == 0
+print(create(), free_mib())
+assert call("cuMemAddressReserve", c.byref(ptr), c.c_size_t(600 * MIB), c.c_size_t(0),
+            c.c_uint64(0), c.c_uint64(0)) == 0
+assert call("cuMemMap", ptr, c.c_size_t(600 * MIB), c.c_size_t(0), handle, c.c_uint64(0)) == 0
+assert call("cuMemRelease", handle) == 0
+print(create(), free_mib())
+assert call("cuMemUnmap", ptr, c.c_size_t(600 * MIB)) == 0
+print(create(), free_mib())
+"""
+
+
+def test_released_memory_counts_until_its_mapping_goes(case):
+    if case.sanitizer:
+        case.skip("an interpreter without the sanitizer cannot load the library")
+    pool = case.pool()
+    done = pool.run("python3", "-c", PHYSICAL, core=20, memory="1GiB")
+    case.equal(done.out.splitlines(), ["0 424", "2 424", "0 424"],
+               "result of cuMemCreate(600 MiB) and MiB free, before, while mapped, after")
