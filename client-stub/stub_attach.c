@@ -8,6 +8,7 @@
 #include "gp_log.h"
 #include "gp_msg.h"
 #include "gp_net.h"
+#include "gp_str.h"
 #include "gp_time.h"
 #include "stub_session.h"
 #include "wire_format.h"
@@ -273,11 +274,23 @@ attach_talk(const struct stub_session *session, enum attach_wish wish,
     return attach_transport(*ret, wish, local, deadline, &fd, &at->conn, err);
 }
 
+/* How long an unreachable server may keep the program waiting. */
+static uint64_t
+attach_patience(void)
+{
+    const char *text = getenv("GPUPOOL_ATTACH_SECONDS");
+    uint64_t seconds = STUB_ATTACH_SECONDS;
+
+    if (text && gp_str_u64(text, 1, 3600, &seconds) < 0)
+        gp_log_warn("stub", "GPUPOOL_ATTACH_SECONDS=%s: 1..3600", text);
+    return seconds * GP_NS_PER_S;
+}
+
 int
 stub_attach(const struct stub_session *session, struct stub_attach *ret,
             struct gp_err *err)
 {
-    uint64_t deadline = gp_now_ns() + STUB_ATTACH_SECONDS * GP_NS_PER_S;
+    uint64_t deadline = gp_now_ns() + attach_patience();
     Gpupool__AttachReply *reply = NULL;
     enum attach_wish wish = WISH_AUTO;
     int r = attach_wish(&wish, err);

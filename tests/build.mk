@@ -29,6 +29,12 @@ test-asan:
 test-tsan:
 	@$(MAKE) --no-print-directory O=$(O)-tsan SAN=thread OPT=-O1 test-built
 
+.PHONY: test-rdma
+#:   make test-rdma             the same over RDMA, in a virtual machine (ONLY=pattern);
+#:                              needs what tests/rdma/rdma-vm --help lists
+test-rdma: all unit-tests test-programs
+	@tests/rdma/run.sh $(O) '$(ONLY)'
+
 lint:
 	@$(PYTHON) tests/lint/lint.py
 format:

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,9 +17,6 @@
 
 #define RESOLVE_MS 2000
 #define DRAIN_NS (500 * GP_NS_PER_MS)
-/* The control socket tells of a peer whose host is gone after about this long. */
-#define KEEPALIVE_IDLE_S 2
-#define KEEPALIVE_COUNT 3
 
 struct xport_rdma_listener {
     const struct xport_verbs *v;
@@ -262,12 +258,7 @@ conn_param(const struct rdma_conn *rdma, const struct rdma_hello *hello,
 static void
 adopt(struct rdma_conn *rdma, int ctl_fd, struct xport_conn **ret)
 {
-    int on = 1, idle = KEEPALIVE_IDLE_S, interval = 1, count = KEEPALIVE_COUNT;
-
-    setsockopt(ctl_fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    setsockopt(ctl_fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
-    setsockopt(ctl_fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
-    setsockopt(ctl_fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+    xport_keepalive(ctl_fd, 2);
     fcntl(ctl_fd, F_SETFL, fcntl(ctl_fd, F_GETFL) | O_NONBLOCK);
     fcntl(rdma->cm_channel->fd, F_SETFL,
           fcntl(rdma->cm_channel->fd, F_GETFL) | O_NONBLOCK);

@@ -29,6 +29,8 @@ rdma_liveness(struct rdma_conn *rdma)
     n = recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n >= 0) /* its end, or words where nothing may be said any more */
         return n ? -EPROTO : -ECONNRESET;
+    if (errno != EAGAIN && errno != EINTR)
+        return -ECONNRESET; /* keepalives go unanswered */
     return rdma_reap_sends(rdma);
 }
 

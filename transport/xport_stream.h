@@ -57,6 +57,10 @@ int xport_stream_fill(struct xport_conn *conn, uint64_t deadline_ns);
 int xport_stream_recv_bulk(struct xport_conn *conn, void *buf, size_t len);
 void xport_stream_release(struct xport_conn *conn);
 
+/* Notice within about 2 * @seconds that the host behind a TCP socket is gone, though
+ * nothing is sent.  Other sockets: nothing happens. */
+void xport_keepalive(int fd, int seconds);
+
 /* Use up the first @n bytes of the vector. */
 static inline void
 xport_iov_advance(struct iovec **iov, size_t *n_iov, size_t n)

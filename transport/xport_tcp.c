@@ -6,8 +6,25 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+
+/* A host that loses its power or its cable says nothing: without this the other side
+ * would wait for ever.  (Not TCP_USER_TIMEOUT: it would also end a link whose reader is
+ * merely held up by a long kernel, since a closed window counts as no progress.) */
+#define KEEPALIVE_S 10
+
+void
+xport_keepalive(int fd, int seconds)
+{
+    int on = 1, interval = gp_max(seconds / 3, 1), count = 3;
+
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+}
 
 static int
 tcp_write(struct xport_stream *stream, struct iovec *iov, size_t n_iov)
@@ -109,6 +126,7 @@ xport_tcp_new(int fd, uint32_t frame_max, struct xport_conn **ret, struct gp_err
     }
     /* Blocking: who must not sleep says so at each call. */
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    xport_keepalive(fd, KEEPALIVE_S);
     stream->conn.fd = fd; /* from here on it is ours */
     *ret = &stream->conn;
     return 0;

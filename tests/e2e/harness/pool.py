@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 from . import proc
 from .cudash import Cudash
@@ -27,11 +28,13 @@ class Pool:
         self.stopped = False
         if "E2E_TRANSPORT" in os.environ:
             self.env.setdefault("GPUPOOL_TRANSPORT", os.environ["E2E_TRANSPORT"])
+            self.env.setdefault("GPUPOOL_ATTACH_SECONDS", "60")  # an emulated machine
         if "E2E_LISTEN" in os.environ:
             options = ["--listen", os.environ["E2E_LISTEN"], *options]
         self.gpupool = case.build / "bin" / "gpupool"
         case.run([self.gpupool, "up", "--servers", servers, "--cards", cards,
                   "--driver", driver, *options], env=self.env)
+        self.descriptors = {pid: len(self.files(pid)) for pid in self.daemons()}
 
     # ------------------------------------------------------------ commands --
 
@@ -82,6 +85,9 @@ class Pool:
 
     def workers(self):
         return self.pids(WORKER)
+
+    def daemons(self):
+        return self.pids(SCHEDULER) + self.pids(SERVER)
 
     def kill(self, pid, sig=signal.SIGKILL):
         """Send @sig; for SIGKILL wait until the process is gone."""
@@ -139,6 +145,23 @@ class Pool:
         if not self.stopped:
             self.stopped = True
             self.cli("down", status=None)
+
+    def leaked_descriptors(self):
+        """Words for each daemon that holds more than after its start, now that all
+        clients are gone.  Sessions that still run out of their lease are waited for."""
+        watched = {pid: count for pid, count in self.descriptors.items()
+                   if proc.is_alive(pid)}
+
+        def leaks():
+            return {pid: count for pid, count in watched.items()
+                    if proc.is_alive(pid) and len(self.files(pid)) > count}
+
+        end = time.monotonic() + self.case.patience
+        while leaks() and time.monotonic() < end:
+            time.sleep(0.02)
+        return [f"{proc.program_of(pid)} holds {len(self.files(pid))} descriptors, "
+                f"{count} after its start: {sorted(self.files(pid).values())}"
+                for pid, count in leaks().items()]
 
 
 class Session:
