@@ -155,7 +155,7 @@ nvmlDeviceGetCount(unsigned int *count)
 }
 
 NVML_EXPORT
-nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device)
+nvmlDeviceGetHandleByIndex_v2(unsigned int index, struct nvml_device **device)
 {
     int r = nvml_card_ready();
 
@@ -168,13 +168,13 @@ nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device)
 }
 
 NVML_EXPORT
-nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t *device)
+nvmlDeviceGetHandleByIndex(unsigned int index, struct nvml_device **device)
 {
     return nvmlDeviceGetHandleByIndex_v2(index, device);
 }
 
 NVML_EXPORT
-nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
+nvmlDeviceGetHandleByUUID(const char *uuid, struct nvml_device **device)
 {
     int r = nvml_card_ready();
 
@@ -191,7 +191,7 @@ nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
 }
 
 NVML_EXPORT
-nvmlDeviceGetHandleByPciBusId_v2(const char *busId, nvmlDevice_t *device)
+nvmlDeviceGetHandleByPciBusId_v2(const char *busId, struct nvml_device **device)
 {
     int domain, bus, dev, r = nvml_card_ready();
 
@@ -212,7 +212,7 @@ nvmlDeviceGetHandleByPciBusId_v2(const char *busId, nvmlDevice_t *device)
 }
 
 NVML_EXPORT
-nvmlDeviceGetHandleByPciBusId(const char *busId, nvmlDevice_t *device)
+nvmlDeviceGetHandleByPciBusId(const char *busId, struct nvml_device **device)
 {
     return nvmlDeviceGetHandleByPciBusId_v2(busId, device);
 }
@@ -222,7 +222,7 @@ nvmlDeviceGetHandleByPciBusId(const char *busId, nvmlDevice_t *device)
 
 /* The head of every query with one result. */
 static int
-nvml_query(nvmlDevice_t device, const void *out)
+nvml_query(struct nvml_device *device, const void *out)
 {
     int r = nvml_card_check(device);
 
@@ -230,7 +230,7 @@ nvml_query(nvmlDevice_t device, const void *out)
 }
 
 NVML_EXPORT
-nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length)
+nvmlDeviceGetName(struct nvml_device *device, char *name, unsigned int length)
 {
     int r = nvml_query(device, name);
 
@@ -238,7 +238,7 @@ nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length)
 }
 
 NVML_EXPORT
-nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
+nvmlDeviceGetUUID(struct nvml_device *device, char *uuid, unsigned int length)
 {
     int r = nvml_query(device, uuid);
 
@@ -246,7 +246,7 @@ nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
 }
 
 NVML_EXPORT
-nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
+nvmlDeviceGetIndex(struct nvml_device *device, unsigned int *index)
 {
     int r = nvml_query(device, index);
 
@@ -256,13 +256,13 @@ nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
 }
 
 NVML_EXPORT
-nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *minorNumber)
+nvmlDeviceGetMinorNumber(struct nvml_device *device, unsigned int *minorNumber)
 {
     return nvmlDeviceGetIndex(device, minorNumber);
 }
 
 NVML_EXPORT
-nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)
+nvmlDeviceGetCudaComputeCapability(struct nvml_device *device, int *major, int *minor)
 {
     int r = nvml_query(device, major);
 
@@ -276,7 +276,7 @@ nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)
 }
 
 NVML_EXPORT
-nvmlDeviceGetMemoryBusWidth(nvmlDevice_t device, unsigned int *busWidth)
+nvmlDeviceGetMemoryBusWidth(struct nvml_device *device, unsigned int *busWidth)
 {
     int r = nvml_query(device, busWidth);
 
@@ -286,7 +286,7 @@ nvmlDeviceGetMemoryBusWidth(nvmlDevice_t device, unsigned int *busWidth)
 }
 
 NVML_EXPORT
-nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, int type, unsigned int *clock)
+nvmlDeviceGetMaxClockInfo(struct nvml_device *device, int type, unsigned int *clock)
 {
     int r = nvml_query(device, clock);
 
@@ -298,7 +298,7 @@ nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, int type, unsigned int *clock)
 }
 
 NVML_EXPORT
-nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, struct nvml_pci_info *pci)
+nvmlDeviceGetPciInfo_v3(struct nvml_device *device, struct nvml_pci_info *pci)
 {
     const struct stub_pool_card *c;
     int r = nvml_query(device, pci);
@@ -318,7 +318,7 @@ nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, struct nvml_pci_info *pci)
 }
 
 NVML_EXPORT
-nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, struct nvml_pci_info_v2 *pci)
+nvmlDeviceGetPciInfo_v2(struct nvml_device *device, struct nvml_pci_info_v2 *pci)
 {
     struct nvml_pci_info full;
     int r = nvml_query(device, pci);
@@ -339,7 +339,7 @@ nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, struct nvml_pci_info_v2 *pci)
  * ------------------------------------------------------------------- */
 
 NVML_EXPORT
-nvmlDeviceGetMemoryInfo(nvmlDevice_t device, struct nvml_memory *memory)
+nvmlDeviceGetMemoryInfo(struct nvml_device *device, struct nvml_memory *memory)
 {
     uint64_t limit = 0, used = 0;
     int r = nvml_query(device, memory);
@@ -355,7 +355,7 @@ nvmlDeviceGetMemoryInfo(nvmlDevice_t device, struct nvml_memory *memory)
 }
 
 NVML_EXPORT
-nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, struct nvml_memory_v2 *memory)
+nvmlDeviceGetMemoryInfo_v2(struct nvml_device *device, struct nvml_memory_v2 *memory)
 {
     struct nvml_memory plain;
     int r = nvml_query(device, memory);
@@ -378,7 +378,7 @@ nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, struct nvml_memory_v2 *memory)
 
 #define NVML_UNSUPPORTED(name)                                                         \
     NVML_EXPORT                                                                        \
-    name(nvmlDevice_t device, void *a, void *b, void *c)                               \
+    name(struct nvml_device *device, void *a, void *b, void *c)                        \
     {                                                                                  \
         int r = nvml_card_check(device);                                               \
                                                                                        \

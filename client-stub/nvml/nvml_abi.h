@@ -24,7 +24,7 @@ enum nvml_result {
     NVML_ERROR_UNKNOWN = 999,
 };
 
-typedef struct nvml_device *nvmlDevice_t;
+struct nvml_device; /* what clients hold a pointer to */
 
 struct nvml_memory {
     unsigned long long total, free, used;

@@ -148,14 +148,14 @@ nvml_card_driver_version(void)
     return driver_version;
 }
 
-nvmlDevice_t
+struct nvml_device *
 nvml_card_at(uint32_t index)
 {
     return index < n_devices ? &devices[index] : NULL;
 }
 
 int
-nvml_card_check(nvmlDevice_t device)
+nvml_card_check(struct nvml_device *device)
 {
     uintptr_t first = (uintptr_t)devices, at = (uintptr_t)device;
     int r = nvml_card_ready();
@@ -169,7 +169,7 @@ nvml_card_check(nvmlDevice_t device)
 }
 
 int
-nvml_card_memory(nvmlDevice_t device, uint64_t *ret_limit, uint64_t *ret_used)
+nvml_card_memory(struct nvml_device *device, uint64_t *ret_limit, uint64_t *ret_used)
 {
     int r = nvml_card_check(device);
 

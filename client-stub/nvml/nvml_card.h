@@ -30,12 +30,13 @@ int nvml_card_ready(void);
 
 uint32_t nvml_card_count(void);
 int nvml_card_driver_version(void);
-nvmlDevice_t nvml_card_at(uint32_t index); /* NULL past the end */
+struct nvml_device *nvml_card_at(uint32_t index); /* NULL past the end */
 
 /* Is this one of our handles, and the library initialised?  An enum nvml_result. */
-int nvml_card_check(nvmlDevice_t device);
+int nvml_card_check(struct nvml_device *device);
 
 /* Bytes in use, the whole session's; asks the server. */
-int nvml_card_memory(nvmlDevice_t device, uint64_t *ret_limit, uint64_t *ret_used);
+int nvml_card_memory(struct nvml_device *device, uint64_t *ret_limit,
+                     uint64_t *ret_used);
 
 #endif

@@ -17,33 +17,37 @@ int nvmlSystemGetDriverVersion(char *version, unsigned int length);
 int nvmlSystemGetNVMLVersion(char *version, unsigned int length);
 int nvmlDeviceGetCount_v2(unsigned int *count);
 int nvmlDeviceGetCount(unsigned int *count);
-int nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device);
-int nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t *device);
-int nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device);
-int nvmlDeviceGetHandleByPciBusId_v2(const char *busId, nvmlDevice_t *device);
-int nvmlDeviceGetHandleByPciBusId(const char *busId, nvmlDevice_t *device);
-int nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length);
-int nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length);
-int nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index);
-int nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *minorNumber);
-int nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor);
-int nvmlDeviceGetMemoryBusWidth(nvmlDevice_t device, unsigned int *busWidth);
-int nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, int type, unsigned int *clock);
-int nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, struct nvml_pci_info *pci);
-int nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, struct nvml_pci_info_v2 *pci);
-int nvmlDeviceGetMemoryInfo(nvmlDevice_t device, struct nvml_memory *memory);
-int nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, struct nvml_memory_v2 *memory);
-int nvmlDeviceGetUtilizationRates(nvmlDevice_t device, void *a, void *b, void *c);
-int nvmlDeviceGetTemperature(nvmlDevice_t device, void *a, void *b, void *c);
-int nvmlDeviceGetPowerUsage(nvmlDevice_t device, void *a, void *b, void *c);
-int nvmlDeviceGetFanSpeed(nvmlDevice_t device, void *a, void *b, void *c);
-int nvmlDeviceGetMigMode(nvmlDevice_t device, void *a, void *b, void *c);
-int nvmlDeviceGetNvLinkState(nvmlDevice_t device, void *a, void *b, void *c);
-int nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, void *a, void *b,
+int nvmlDeviceGetHandleByIndex_v2(unsigned int index, struct nvml_device **device);
+int nvmlDeviceGetHandleByIndex(unsigned int index, struct nvml_device **device);
+int nvmlDeviceGetHandleByUUID(const char *uuid, struct nvml_device **device);
+int nvmlDeviceGetHandleByPciBusId_v2(const char *busId, struct nvml_device **device);
+int nvmlDeviceGetHandleByPciBusId(const char *busId, struct nvml_device **device);
+int nvmlDeviceGetName(struct nvml_device *device, char *name, unsigned int length);
+int nvmlDeviceGetUUID(struct nvml_device *device, char *uuid, unsigned int length);
+int nvmlDeviceGetIndex(struct nvml_device *device, unsigned int *index);
+int nvmlDeviceGetMinorNumber(struct nvml_device *device, unsigned int *minorNumber);
+int nvmlDeviceGetCudaComputeCapability(struct nvml_device *device, int *major,
+                                       int *minor);
+int nvmlDeviceGetMemoryBusWidth(struct nvml_device *device, unsigned int *busWidth);
+int nvmlDeviceGetMaxClockInfo(struct nvml_device *device, int type,
+                              unsigned int *clock);
+int nvmlDeviceGetPciInfo_v3(struct nvml_device *device, struct nvml_pci_info *pci);
+int nvmlDeviceGetPciInfo_v2(struct nvml_device *device, struct nvml_pci_info_v2 *pci);
+int nvmlDeviceGetMemoryInfo(struct nvml_device *device, struct nvml_memory *memory);
+int nvmlDeviceGetMemoryInfo_v2(struct nvml_device *device,
+                               struct nvml_memory_v2 *memory);
+int nvmlDeviceGetUtilizationRates(struct nvml_device *device, void *a, void *b,
+                                  void *c);
+int nvmlDeviceGetTemperature(struct nvml_device *device, void *a, void *b, void *c);
+int nvmlDeviceGetPowerUsage(struct nvml_device *device, void *a, void *b, void *c);
+int nvmlDeviceGetFanSpeed(struct nvml_device *device, void *a, void *b, void *c);
+int nvmlDeviceGetMigMode(struct nvml_device *device, void *a, void *b, void *c);
+int nvmlDeviceGetNvLinkState(struct nvml_device *device, void *a, void *b, void *c);
+int nvmlDeviceGetComputeRunningProcesses(struct nvml_device *device, void *a, void *b,
                                          void *c);
-int nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, void *a, void *b,
-                                            void *c);
-int nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, void *a, void *b,
-                                            void *c);
+int nvmlDeviceGetComputeRunningProcesses_v2(struct nvml_device *device, void *a,
+                                            void *b, void *c);
+int nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *device, void *a,
+                                            void *b, void *c);
 
 #endif
