@@ -122,6 +122,7 @@ uint32_t ub_table(struct unit_builder *ub, uint32_t label);
 
 /* sg_prog.c */
 int32_t sg_prog_global_index(const struct sg_prog *prog, const struct ptx_var *var);
+int32_t sg_prog_texref_index(const struct sg_prog *prog, const struct ptx_var *var);
 uint32_t sg_prog_func_index(const struct sg_prog *prog, const struct ptx_func *func);
 const struct ptx_module *sg_prog_module(const struct sg_prog *prog);
 
@@ -131,7 +132,8 @@ const struct ptx_module *sg_prog_module(const struct sg_prog *prog);
     X(brx) X(call) X(ret) X(exit) X(trap) X(bar) X(bar_warp) X(nanosleep) X(shfl)        \
     X(vote) X(activemask) X(match) X(redux) X(elect) X(selp) X(logic_pred) X(mma)   \
     X(wmma_move) X(ldmatrix) X(movmatrix) X(cp_async) X(cp_mbar) X(mbarrier) \
-    X(video) X(video_simd) X(vmad)
+    X(video) X(video_simd) X(vmad) \
+    X(texture) X(txq) X(surface)
 #define X(name) lower_fn lower_##name;
 LOWER_FNS(X)
 #undef X

@@ -65,6 +65,7 @@ struct sg_ir {
     uint16_t n;    /* operation's own: sub-operation, count */
     uint8_t guard_neg;
     bool wide_list;             /* its registers are 64 bits wide */
+    uint8_t wide_first;         /* or only so many of them, the first */
     uint8_t n_list, n_list_dst; /* list: results first, then sources */
     int32_t guard; /* P register or SG_NOREG */
     int32_t d, e;  /* results */

@@ -39,6 +39,7 @@ struct sg_prog {
     struct global *globals;
     uint32_t n_globals, cap_globals;
     struct sg_texref *texrefs;
+    const struct ptx_var **texref_vars;
     uint32_t n_texrefs;
     uint32_t *func_index; /* ptx_func.id -> position in mod->funcs */
     pthread_mutex_t lock;
@@ -138,12 +139,14 @@ collect_texrefs(struct sg_prog *prog)
     const struct ptx_module *mod = prog->mod;
 
     prog->texrefs = calloc(mod->n_vars + 1u, sizeof(*prog->texrefs));
-    if (!prog->texrefs)
+    prog->texref_vars = calloc(mod->n_vars + 1u, sizeof(*prog->texref_vars));
+    if (!prog->texrefs || !prog->texref_vars)
         return -ENOMEM;
     for (uint32_t i = 0; i < mod->n_vars; i++) {
         const struct ptx_var *var = mod->vars[i];
         if (!is_reference(var))
             continue;
+        prog->texref_vars[prog->n_texrefs] = var;
         prog->texrefs[prog->n_texrefs].name = var->name->name;
         prog->texrefs[prog->n_texrefs++].kind = var->type == PTX_W_surfref      ? 's'
                                                 : var->type == PTX_W_samplerref ? 'r'
@@ -238,6 +241,7 @@ sg_prog_free(struct sg_prog *prog)
     free(prog->kernels);
     free(prog->globals);
     free(prog->texrefs);
+    free(prog->texref_vars);
     pthread_mutex_destroy(&prog->lock);
     free(prog);
 }
@@ -289,6 +293,15 @@ sg_prog_global_index(const struct sg_prog *prog, const struct ptx_var *var)
 {
     for (uint32_t i = 0; i < prog->n_globals; i++)
         if (prog->globals[i].var == var)
+            return (int32_t)i;
+    return -1;
+}
+
+int32_t
+sg_prog_texref_index(const struct sg_prog *prog, const struct ptx_var *var)
+{
+    for (uint32_t i = 0; i < prog->n_texrefs; i++)
+        if (prog->texref_vars[i] == var)
             return (int32_t)i;
     return -1;
 }

@@ -183,7 +183,7 @@ verify_op(const struct sg_ir_func *f, const struct sg_ir *ir)
             return false;
     }
     for (unsigned k = 0; k < ir->n_list; k++)
-        if (!class_fits(f, ir->list[k], ir->wide_list ? 'D' : 'W'))
+        if (!class_fits(f, ir->list[k], ir->wide_list || k < ir->wide_first ? 'D' : 'W'))
             return false;
     return class_fits(f, ir->guard, 'P');
 }
