@@ -8,6 +8,7 @@ a sanitizer report of any process.
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -156,21 +157,33 @@ class Case:
     def end(self):
         """Stop everything; a list of words, one for each thing left behind."""
         problems = []
-        for process in self._processes:
-            if process.poll() is None:
-                proc.kill_all([process.pid])
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe:
-                    pipe.close()
+        self._end_processes()
         for pool in reversed(self._pools):
             try:
+                if not pool.stopped:
+                    problems += pool.leaked_descriptors()
                 pool.stop()
             except Failed as failure:
                 problems.append(str(failure))
         problems += self._leftovers()
         problems += self._sanitizer_reports()
         return problems
+
+    def _end_processes(self):
+        """SIGTERM first, so that a `gpupool run` closes its session."""
+        running = [process for process in self._processes if process.poll() is None]
+        proc.kill_all([process.pid for process in running], signal.SIGTERM)
+        end = time.monotonic() + self.patience / 10
+        for process in running:
+            try:
+                process.wait(max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                proc.kill_all([process.pid])
+        for process in self._processes:
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe:
+                    pipe.close()
 
     def _leftovers(self):
         """What outlives the pool had its time (one second is the promise for a
