@@ -23,11 +23,24 @@
 #define MARKS 256u
 /* Launches that share one mark while nobody waits for the card. */
 #define LOOSE_LAUNCHES 16u
-/* Card time kept in flight while somebody waits or a ceiling holds: giving the turn
- * up takes this long, or one kernel. */
+/* Card time kept in flight while others are on the card or a ceiling holds: giving the
+ * turn up takes this long, or one kernel more. */
 #define TIGHT_NS 2000000
-/* A launch may be what a kernel in flight waits for: it is let through after this. */
+/* Short kernels share a mark for so much card time. */
+#define GROUP_NS 200000
+/* A launch may be what the work in flight waits for: it is let through when that took
+ * longer than twice the prediction and this, the latter doubled each time until the
+ * card drains, so that long kernels cannot keep a turn that is over. */
 #define STUCK_NS 50000000
+/* The same when something in flight has no prediction. */
+#define STUCK_UNKNOWN_NS 500000000
+#define STUCK_DOUBLINGS 8
+/* At the end of an attachment or a context, what was launched last is waited for so
+ * long before it goes uncharged. */
+#define LAST_CHARGE_NS 5000000
+#define KINDS 512u
+/* How often a waiting reader looks. */
+#define WAIT_POLL_NS 20000
 /* The card has been idle for this long: the turn is given up. */
 #define IDLE_NS 100000
 /* How often the governor's thread looks. */
@@ -36,8 +49,18 @@
 
 struct mark {
     CUevent event;
+    uint64_t key;          /* of its launches, 0: of several kinds */
+    uint64_t predicted_ns; /* all of them together */
     uint32_t ctx_index;
     uint32_t launches; /* that it stands for */
+    bool unknown;      /* a launch without a prediction is among them */
+};
+
+/* How long launches of a kind took, of late.  A later kind takes the place of one
+ * with the same hash, which then counts as unknown. */
+struct kind {
+    _Atomic uint64_t key;
+    _Atomic uint64_t ewma_ns;
 };
 
 struct gov_slice {
@@ -54,15 +77,20 @@ struct gov_slice {
     uint64_t quiet_ns; /* since when nothing is in flight */
 
     struct mark marks[MARKS];
-    uint32_t head, tail; /* marks[tail % MARKS] is the oldest in flight */
-    uint32_t in_flight;  /* launches that marks in flight stand for */
-    uint64_t ewma_ns;    /* card time per launch, of late; 0: not known */
+    uint32_t head, tail;   /* marks[tail % MARKS] is the oldest in flight */
+    uint64_t in_flight_ns; /* predicted for the marks in flight */
+    uint32_t n_unknown;    /* marks in flight with an unknown launch */
+    unsigned stuck;        /* launches let through since the card last drained */
+    uint64_t progress_ns;  /* when the oldest mark became the oldest */
+    struct kind kinds[KINDS];
 
     /* Reader: launches behind the last mark.  While there are any, the thread does
      * not give the turn up, so the reader's short way needs no lock. */
     atomic_uint unmarked;
     CUstream stream; /* where they are */
     uint32_t ctx_index;
+    uint64_t unmarked_ns, unmarked_key; /* as in struct mark */
+    bool unmarked_unknown;
 };
 
 struct wrk_governor {
@@ -78,6 +106,44 @@ static bool
 contended(const struct gov_slice *s)
 {
     return __atomic_load_n(&s->card->contended, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* Others have a seat at the card, if only to sleep: when one wakes up it shall not
+ * find a long queue. */
+static bool
+shared(const struct gov_slice *s)
+{
+    return __atomic_load_n(&s->card->n_tenants, __ATOMIC_RELAXED) > 1;
+}
+
+/* --- predictions ------------------------------------------------------------------ */
+
+static struct kind *
+kind_of(struct gov_slice *s, uint64_t key)
+{
+    return &s->kinds[(key * 0x9e3779b97f4a7c15u >> 32) % KINDS];
+}
+
+static uint64_t
+predict(struct gov_slice *s, uint64_t key)
+{
+    struct kind *kind = kind_of(s, key);
+
+    if (atomic_load_explicit(&kind->key, memory_order_relaxed) != key)
+        return 0;
+    return atomic_load_explicit(&kind->ewma_ns, memory_order_relaxed);
+}
+
+static void
+learn(struct gov_slice *s, uint64_t key, uint64_t ns)
+{
+    struct kind *kind = kind_of(s, key);
+    uint64_t before = predict(s, key);
+
+    ns = before ? (before * 7 + ns) / 8 : ns;
+    atomic_store_explicit(&kind->ewma_ns, gp_max(ns, UINT64_C(1)),
+                          memory_order_relaxed);
+    atomic_store_explicit(&kind->key, key, memory_order_relaxed);
 }
 
 /* --- marks ---------------------------------------------------------------------- */
@@ -109,6 +175,20 @@ charge(struct wrk *w, struct gov_slice *s, uint64_t ns)
                               memory_order_relaxed);
 }
 
+static void
+drop_oldest(struct gov_slice *s)
+{
+    const struct mark *m = &s->marks[s->tail++ % MARKS];
+
+    s->in_flight_ns -= m->predicted_ns;
+    s->n_unknown -= m->unknown;
+    s->progress_ns = gp_now_ns();
+    if (s->head != s->tail)
+        return;
+    s->quiet_ns = s->progress_ns;
+    s->stuck = 0;
+}
+
 /* Take in the oldest mark if it is done. */
 static bool
 reap_one(struct wrk *w, struct gov_slice *s)
@@ -124,13 +204,10 @@ reap_one(struct wrk *w, struct gov_slice *s)
     s->busy_ns = gp_max(s->busy_ns, elapsed);
     if (add)
         charge(w, s, add);
-    add /= gp_max(m->launches, 1u);
-    s->ewma_ns = s->ewma_ns ? (s->ewma_ns * 7 + add) / 8 : gp_max(add, UINT64_C(1));
-    s->in_flight -= m->launches;
+    if (m->key)
+        learn(s, m->key, add / m->launches);
+    drop_oldest(s);
     wrk_evpool_put_timed(w, m->ctx_index, m->event);
-    s->tail++;
-    if (s->head == s->tail)
-        s->quiet_ns = gp_now_ns();
     return true;
 }
 
@@ -160,9 +237,16 @@ put_mark(struct wrk *w, struct gov_slice *s)
         atomic_store(&s->unmarked, 0);
         return;
     }
-    s->marks[s->head++ % MARKS] =
-        (struct mark){.event = event, .ctx_index = s->ctx_index, .launches = n};
-    s->in_flight += n;
+    if (s->head == s->tail)
+        s->progress_ns = gp_now_ns();
+    s->marks[s->head++ % MARKS] = (struct mark){.event = event,
+                                                .key = s->unmarked_key,
+                                                .predicted_ns = s->unmarked_ns,
+                                                .ctx_index = s->ctx_index,
+                                                .launches = n,
+                                                .unknown = s->unmarked_unknown};
+    s->in_flight_ns += s->unmarked_ns;
+    s->n_unknown += s->unmarked_unknown;
     atomic_store(&s->unmarked, 0);
 }
 
@@ -229,27 +313,61 @@ get_turn(struct wrk *w, struct gov_slice *s)
     }
 }
 
-/* Wait until at most @left launches are in flight, or for so long that one of them
- * may be waiting for us. */
+/* Card time that is probably still in flight: of the oldest mark, only what is left. */
+static uint64_t
+ahead_ns(const struct gov_slice *s)
+{
+    uint64_t passed = gp_now_ns() - s->progress_ns;
+
+    if (s->head == s->tail)
+        return 0;
+    return s->in_flight_ns -
+           gp_min(passed, s->marks[s->tail % MARKS].predicted_ns);
+}
+
+/* Whether the launch may follow what is in flight at once. */
+static bool
+fits_behind(const struct gov_slice *s, uint64_t predicted_ns)
+{
+    if (s->head == s->tail)
+        return true;
+    return predicted_ns && !s->n_unknown && ahead_ns(s) < TIGHT_NS;
+}
+
+static uint64_t
+stuck_ns(const struct gov_slice *s)
+{
+    uint64_t least = s->n_unknown ? STUCK_UNKNOWN_NS : STUCK_NS;
+
+    return (least << gp_min(s->stuck, (unsigned)STUCK_DOUBLINGS)) +
+           2 * s->in_flight_ns;
+}
+
+/* Wait until the launch fits behind what is in flight, or with @all until nothing is,
+ * or for so long that the work in flight may be waiting for us. */
 static void
-wait_in_flight(struct wrk *w, struct gov_slice *s, uint32_t left)
+wait_in_flight(struct wrk *w, struct gov_slice *s, uint64_t predicted_ns, bool all)
 {
     struct wrk_governor *g = w->priv->governor;
-    uint64_t until = gp_now_ns() + STUCK_NS;
+    uint64_t until = gp_now_ns() + stuck_ns(s);
 
     reap(w, s);
-    if (s->in_flight > left) {
-        wrk_flush(w);
-        wrk_wait_hand_over(w);
-    }
-    while (s->in_flight > left && s->head != s->tail && gp_now_ns() < until) {
-        struct timespec pause = {.tv_nsec = 20000};
+    if (s->head == s->tail || (!all && fits_behind(s, predicted_ns)))
+        return;
+    wrk_flush(w);
+    wrk_wait_hand_over(w);
+    do {
+        struct timespec pause = {.tv_nsec = WAIT_POLL_NS};
 
+        if (gp_now_ns() >= until || atomic_load(&w->priv->stopping)) {
+            s->stuck++;
+            return;
+        }
         pthread_mutex_unlock(&g->lock);
         nanosleep(&pause, NULL);
         pthread_mutex_lock(&g->lock);
         reap(w, s);
-    }
+    } while (s->head != s->tail && (all || !fits_behind(s, predicted_ns)));
 }
 
 static bool
@@ -262,27 +380,16 @@ keep_turn(struct gov_slice *s)
     return keep;
 }
 
-/* How many launches may be in flight besides the next: some card time's worth, one
- * when nothing is known of them. */
-static uint32_t
-tight_bound(const struct gov_slice *s)
-{
-    if (!s->ewma_ns)
-        return 0;
-    return (uint32_t)gp_min(gp_max(TIGHT_NS / s->ewma_ns, UINT64_C(1)),
-                            (uint64_t)MARKS / 2);
-}
-
 /* The long way to a launch: bring the books up to date, make sure of the turn. */
 static void
-acquire_locked(struct wrk *w, struct gov_slice *s, CUstream stream, bool tight)
+acquire_locked(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
 {
     put_mark(w, s);
     reap(w, s);
-    if (s->running && tight) {
-        wait_in_flight(w, s, tight_bound(s));
+    if (s->running && c->tight) {
+        wait_in_flight(w, s, c->predicted_ns, false);
         if (!keep_turn(s)) {
-            wait_in_flight(w, s, 0);
+            wait_in_flight(w, s, 0, true);
             /* Stuck with work in flight: the launch goes through, once. */
             if (s->head == s->tail)
                 give_up_turn(s);
@@ -291,37 +398,66 @@ acquire_locked(struct wrk *w, struct gov_slice *s, CUstream stream, bool tight)
     if (!s->running)
         get_turn(w, s);
     if (s->head == s->tail)
-        begin_stretch(w, s, stream);
+        begin_stretch(w, s, c->stream);
+}
+
+/* May the launch share the next mark with those before it? */
+static bool
+joins_group(const struct gov_slice *s, const struct wrk_charge *c, uint32_t ctx_index)
+{
+    unsigned n = atomic_load_explicit(&s->unmarked, memory_order_relaxed);
+
+    if (!n || n >= LOOSE_LAUNCHES || c->stream != s->stream ||
+        ctx_index != s->ctx_index)
+        return false;
+    return !c->tight || (c->predicted_ns && !s->unmarked_unknown &&
+                         s->unmarked_ns + c->predicted_ns <= GROUP_NS);
 }
 
 void
-wrk_governor_acquire(struct wrk *w, CUstream stream, struct wrk_charge *c)
+wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key,
+                     struct wrk_charge *c)
 {
     struct wrk_governor *g = w->priv->governor;
+    struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
     struct gov_slice *s;
     uint32_t ctx_index = w->ctx_index;
     uint64_t began;
-    unsigned n;
 
     c->stream = stream;
+    c->key = key;
     c->slice = wrk_ctx_slice(w, ctx_index);
     s = &g->slices[c->slice];
-    c->tight = s->capped || contended(s);
-    n = atomic_load_explicit(&s->unmarked, memory_order_relaxed);
-    if (likely(!c->tight && n && n < LOOSE_LAUNCHES && stream == s->stream &&
-               ctx_index == s->ctx_index))
+    c->tight = s->capped || shared(s);
+    c->predicted_ns = predict(s, key);
+    if (likely(joins_group(s, c, ctx_index)))
         return;
     pthread_mutex_lock(&g->lock);
     began = gp_now_ns();
-    acquire_locked(w, s, stream, c->tight);
-    atomic_fetch_add_explicit(
-        &w->priv->segment->seats[w->priv->conf.seat].spent[WRK_SPENT_WAIT_NS][c->slice],
-        gp_now_ns() - began, memory_order_relaxed);
+    acquire_locked(w, s, c);
+    atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_WAIT_NS][c->slice],
+                              gp_now_ns() - began, memory_order_relaxed);
     if (w->ctx_index != ctx_index)
         wrk_ctx_use(w, ctx_index);
     s->stream = stream;
     s->ctx_index = ctx_index;
     pthread_mutex_unlock(&g->lock);
+}
+
+/* Add the launch to those without a mark; false: there were none. */
+static bool
+add_unmarked(struct gov_slice *s, const struct wrk_charge *c)
+{
+    if (atomic_load_explicit(&s->unmarked, memory_order_relaxed) == 0) {
+        s->unmarked_key = c->key;
+        s->unmarked_ns = 0;
+        s->unmarked_unknown = false;
+    } else if (s->unmarked_key != c->key) {
+        s->unmarked_key = 0;
+    }
+    s->unmarked_ns += c->predicted_ns;
+    s->unmarked_unknown |= !c->predicted_ns;
+    return atomic_fetch_add_explicit(&s->unmarked, 1, memory_order_relaxed) != 0;
 }
 
 void
@@ -330,14 +466,16 @@ wrk_governor_launched(struct wrk *w, const struct wrk_charge *c)
     struct wrk_governor *g = w->priv->governor;
     struct gov_slice *s = &g->slices[c->slice];
     struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
-    unsigned n = atomic_fetch_add_explicit(&s->unmarked, 1, memory_order_relaxed);
+    bool first = !add_unmarked(s, c);
+    bool full =
+        c->tight && (s->unmarked_unknown || s->unmarked_ns + c->predicted_ns > GROUP_NS);
 
     atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_LAUNCHES][c->slice], 1,
                               memory_order_relaxed);
-    if (likely(!c->tight && n))
+    if (likely(!first && !full))
         return;
     pthread_mutex_lock(&g->lock);
-    if (c->tight)
+    if (full)
         put_mark(w, s);
     pthread_cond_signal(&g->wake);
     pthread_mutex_unlock(&g->lock);
@@ -408,12 +546,23 @@ governor_main(void *arg)
 /* --- life
  * ------------------------------------------------------------------------------ */
 
-/* What was launched last is marked and charged if it is done. */
+/* What was launched last is marked, and charged if it is done or as good as done. */
 static void
 take_in(struct wrk *w, struct gov_slice *s)
 {
+    struct wrk_governor *g = w->priv->governor;
+    uint64_t until = gp_now_ns() + LAST_CHARGE_NS;
+
     put_mark(w, s);
     reap(w, s);
+    while (s->head != s->tail && gp_now_ns() < until) {
+        struct timespec pause = {.tv_nsec = WAIT_POLL_NS};
+
+        pthread_mutex_unlock(&g->lock);
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&g->lock);
+        reap(w, s);
+    }
 }
 
 void
@@ -442,10 +591,12 @@ wrk_governor_forget(struct wrk *w, uint32_t ctx_index)
         for (uint32_t at = s->tail; at != s->head; at++) {
             const struct mark *m = &s->marks[at % MARKS];
 
-            if (m->ctx_index == ctx_index)
-                s->in_flight -= m->launches;
-            else
+            if (m->ctx_index == ctx_index) {
+                s->in_flight_ns -= m->predicted_ns;
+                s->n_unknown -= m->unknown;
+            } else {
                 s->marks[kept++ % MARKS] = *m;
+            }
         }
         s->head = kept;
         if (s->head == s->tail)
