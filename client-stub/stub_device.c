@@ -48,14 +48,14 @@ device_uuid_text(const struct Gpupool__AttachDevice *info, char text[48])
 /* The device that one word of CUDA_VISIBLE_DEVICES names: an ordinal, or an unambiguous
  * beginning of a UUID.  -1 when there is none. */
 static int
-device_named(const char *word, size_t len)
+device_named(const char *word, size_t len, const uint32_t *order, uint32_t count)
 {
     int found = -1;
     char text[48], *end;
     long n = strtol(word, &end, 10);
 
     if (len && end == word + len)
-        return n >= 0 && n < (long)stub_link.attach->n_devices ? (int)n : -1;
+        return n >= 0 && n < (long)count ? (int)order[n] : -1;
     if (len < 5 || strncasecmp(word, "GPU-", 4) != 0)
         return -1;
     for (size_t i = 0; i < stub_link.attach->n_devices; i++) {
@@ -69,23 +69,55 @@ device_named(const char *word, size_t len)
     return found;
 }
 
+/* The number that sorts devices by their place on the bus. */
+static uint64_t
+device_bus_place(uint32_t wire)
+{
+    struct stub_device d = {stub_link.attach->devices[wire], wire};
+
+    return (uint64_t)stub_device_attr(&d, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) << 32 |
+           (uint64_t)(stub_device_attr(&d, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) & 0xffff)
+               << 16 |
+           (uint64_t)(stub_device_attr(&d, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) & 0xffff);
+}
+
+/* Which device is called 0, 1...: as the session lists its slices, or by their place on
+ * the bus.  An insertion sort: there are few. */
+static void
+device_order(uint32_t order[STUB_DEVICES_MAX], uint32_t n, bool by_bus)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = i;
+
+        for (; by_bus && at && device_bus_place(order[at - 1]) > device_bus_place(i);
+             at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+}
+
 /* As the real driver does: the list ends at the first word that names nothing. */
 void
-stub_device_init(const char *visible)
+stub_device_init(const char *visible, bool by_bus)
 {
+    uint32_t order[STUB_DEVICES_MAX];
+    uint32_t n =
+        (uint32_t)gp_min(stub_link.attach->n_devices, (size_t)STUB_DEVICES_MAX);
+
+    device_order(order, n, by_bus);
     stub_device_count = 0;
     if (!visible) {
-        for (uint32_t i = 0; i < stub_link.attach->n_devices; i++)
-            device_add(i);
+        for (uint32_t i = 0; i < n; i++)
+            device_add(order[i]);
         return;
     }
     while (*visible) {
         size_t len = strcspn(visible, ",");
         const char *word = visible + strspn(visible, " \t");
-        int wire;
+        int wire = -1;
 
-        wire = word < visible + len ? device_named(word, len - (size_t)(word - visible))
-                                    : -1;
+        if (word < visible + len)
+            wire = device_named(word, len - (size_t)(word - visible), order, n);
         if (wire < 0)
             return;
         device_add((uint32_t)wire);

@@ -11,6 +11,7 @@
 
 #include "cuda_abi.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define STUB_DEVICES_MAX 64 /* the server caps a session far below */
@@ -26,8 +27,8 @@ extern struct stub_device stub_devices[STUB_DEVICES_MAX];
 extern uint32_t stub_device_count;
 
 /* Fill the table from the snapshot and the value of CUDA_VISIBLE_DEVICES (NULL: all).
- */
-void stub_device_init(const char *visible);
+ * @by_bus: CUDA_DEVICE_ORDER=PCI_BUS_ID, else the session's own order. */
+void stub_device_init(const char *visible, bool by_bus);
 
 /* NULL for an ordinal that does not exist, and before cuInit. */
 const struct stub_device *stub_device_get(CUdevice dev);

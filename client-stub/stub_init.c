@@ -20,7 +20,10 @@ static struct stub_lock init_lock;
 static CUresult
 init_from_snapshot(void)
 {
-    stub_device_init(getenv("CUDA_VISIBLE_DEVICES"));
+    const char *order = getenv("CUDA_DEVICE_ORDER");
+
+    stub_device_init(getenv("CUDA_VISIBLE_DEVICES"),
+                     order && strcmp(order, "PCI_BUS_ID") == 0);
     if (stub_device_count == 0)
         return CUDA_ERROR_NO_DEVICE;
     if (stub_ctx_init() < 0)

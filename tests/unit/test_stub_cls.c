@@ -165,23 +165,44 @@ visible_devices_choose_and_order(void **state)
 {
     char name[16];
 
-    stub_device_init("1,0");
+    stub_device_init("1,0", false);
     assert_int_equal(stub_device_count, 2);
     assert_int_equal(stub_m_cuDeviceGetName(name, sizeof(name), 0), CUDA_SUCCESS);
     assert_string_equal(name, "second");
     assert_int_equal(stub_device_wire(0), 1);
     assert_int_equal(stub_device_from_wire(1), 0);
-    stub_device_init("0,7,1");
+    stub_device_init("0,7,1", false);
     assert_int_equal(stub_device_count, 1);
-    stub_device_init("GPU-11111111");
+    stub_device_init("GPU-11111111", false);
     assert_int_equal(stub_device_count, 1);
     assert_int_equal(stub_devices[0].wire, 1);
-    stub_device_init("-1");
+    stub_device_init("-1", false);
     assert_int_equal(stub_device_count, 0);
-    stub_device_init("");
+    stub_device_init("", false);
     assert_int_equal(stub_device_count, 0);
-    stub_device_init(NULL);
+    stub_device_init(NULL, false);
     assert_int_equal(stub_device_count, 2);
+}
+
+static void
+bus_order_renumbers_before_devices_are_chosen(void **state)
+{
+    static int32_t first[64], second[64];
+
+    first[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID - 1] = 9;
+    second[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID - 1] = 4;
+    ut_cards[0].attributes = first;
+    ut_cards[1].attributes = second;
+    stub_device_init(NULL, true);
+    assert_int_equal(stub_device_wire(0), 1);
+    assert_int_equal(stub_device_wire(1), 0);
+    stub_device_init("0", true);
+    assert_int_equal(stub_device_count, 1);
+    assert_int_equal(stub_device_wire(0), 1);
+    stub_device_init("0", false);
+    assert_int_equal(stub_device_wire(0), 0);
+    ut_cards[0].attributes = ut_cards[1].attributes = ut_attributes;
+    stub_device_init(NULL, false);
 }
 
 int
@@ -196,6 +217,7 @@ main(void)
         cmocka_unit_test(api_version_of_a_context_not_alive_is_an_error),
         cmocka_unit_test(attributes_come_from_the_snapshot_and_unknown_ones_are_zero),
         cmocka_unit_test(visible_devices_choose_and_order),
+        cmocka_unit_test(bus_order_renumbers_before_devices_are_chosen),
     };
 
     return cmocka_run_group_tests(tests, attach, NULL);

@@ -41,7 +41,7 @@ ut_stub_attach(const char *visible)
     ut_reply.devices = ut_card_list;
     stub_link.attach = &ut_reply;
     atomic_store(&stub_link.phase, STUB_READY);
-    stub_device_init(visible);
+    stub_device_init(visible, false);
     assert_int_equal(stub_ctx_init(), 0);
 }
 
