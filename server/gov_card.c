@@ -102,17 +102,20 @@ set_share(struct gov_tenant *t, const struct gov_share *share)
     t->offline = share->offline;
 }
 
+/* Tokens up to what the bucket holds.  Who is idle saves up little, but keeps what it
+ * did not get while it waited. */
 static void
 refill(struct gov_tenant *t, uint64_t now)
 {
     uint64_t passed = now > t->filled_ns ? now - t->filled_ns : 0;
-    int64_t cap = (int64_t)GOV_BUCKET_NS / 100 * t->ceiling;
+    bool busy = t->wanting || t->running;
+    int64_t cap = (busy ? GOV_BUCKET_NS : GOV_IDLE_BUCKET_NS) / 100 * t->ceiling;
 
     /* Whole percents of a nanosecond would be lost at every call otherwise. */
     passed -= passed % 100;
     t->filled_ns += passed;
-    t->tokens_ns += (int64_t)(passed / 100 * t->ceiling);
-    t->tokens_ns = gp_min(t->tokens_ns, cap);
+    cap = gp_max(cap, t->tokens_ns);
+    t->tokens_ns = gp_min(t->tokens_ns + (int64_t)(passed / 100 * t->ceiling), cap);
 }
 
 /* Whether the ceiling lets it run now; if not, from when on. */
@@ -214,7 +217,8 @@ overtakes(const struct gov_card *card, const struct gov_tenant *other,
 {
     if (other->offline != t->offline)
         return !other->offline;
-    return now - card->turn_ns >= GOV_QUANTUM_NS && other->vtime < t->vtime;
+    return now - card->turn_ns >= (other->woke ? GOV_WAKE_QUANTUM_NS : GOV_QUANTUM_NS) &&
+           other->vtime < t->vtime;
 }
 
 /* --- seats --- */
@@ -247,7 +251,9 @@ gov_card_join(struct gov_card *card, uint64_t session, int32_t pid,
     if (!t || seat == GOV_SEATS_MAX)
         return -ENOSPC;
     if (!t->session) {
-        *t = (struct gov_tenant){.session = session, .filled_ns = now_ns};
+        *t = (struct gov_tenant){
+            .session = session, .filled_ns = now_ns, .idle_ns = now_ns};
+        card->n_tenants++;
         set_share(t, share);
         t->vtime = card->vclock;
         reweigh(card);
@@ -285,6 +291,7 @@ gov_card_leave(struct gov_card *card, int seat, uint64_t now_ns)
     if (holds(card, t))
         pass_turn(card, now_ns);
     *t = (struct gov_tenant){0};
+    card->n_tenants--;
     reweigh(card);
 }
 
@@ -308,6 +315,8 @@ want(struct gov_card *card, int seat, uint64_t now)
     card->seats[seat].wanting = 1;
     if (!t->wanting && !t->running) {
         /* Back from doing nothing: what it did not use meanwhile is not saved up. */
+        refill(t, now);
+        t->woke = now - t->idle_ns >= GOV_SLEPT_NS;
         t->vtime = gp_max(t->vtime, card->vclock);
         t->wanted_ns = now;
     }
@@ -323,8 +332,10 @@ run(struct gov_card *card, int seat, uint64_t now)
         return;
     card->seats[seat].running = 1;
     if (!t->running++) {
+        refill(t, now);
         t->since_ns = now;
         t->busy_ns = 0;
+        t->woke = 0;
         t->waited_ns += now > t->wanted_ns ? now - t->wanted_ns : 0;
     }
 }
@@ -420,8 +431,8 @@ gov_card_drained(struct gov_card *card, int seat, uint64_t now_ns)
     if (--t->running)
         return;
     settle(t, now_ns);
-    if (t->wanting)
-        t->wanted_ns = now_ns;
+    t->wanted_ns = now_ns; /* if it is wanting */
+    t->idle_ns = now_ns;   /* if not */
     if (holds(card, t))
         pass_turn(card, now_ns);
 }

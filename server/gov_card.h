@@ -35,9 +35,16 @@
 /* How long a turn lasts once somebody else waits.  A switch costs a drain and a
  * wake-up, some tens of microseconds: one percent of this. */
 #define GOV_QUANTUM_NS 4000000
+/* A tenant that comes back from doing nothing need not wait for the quantum of another
+ * to end, only for this: a service that uses less than its part answers soon. */
+#define GOV_WAKE_QUANTUM_NS 500000
+/* It has done nothing for at least so long. */
+#define GOV_SLEPT_NS 2000000
 /* A bucket holds what this much time fills.  Long enough that a tenant that waited for
- * the kernels of others loses nothing, short enough that nobody saves up for long. */
+ * the kernels of others loses nothing... */
 #define GOV_BUCKET_NS 250000000
+/* ...but who wants nothing saves up no more than this. */
+#define GOV_IDLE_BUCKET_NS 10000000
 
 /* A tenant that was given the turn and does not begin loses it after this. */
 #define GOV_GRANT_NS 100000000
@@ -66,6 +73,9 @@ struct gov_tenant {
     uint64_t vtime;     /* service over weight, ns */
     uint64_t since_ns;  /* running: up to when the time that passed is charged */
     uint64_t wanted_ns; /* wanting and not running: since when */
+    uint64_t idle_ns;   /* neither: since when */
+    uint32_t woke;      /* came back from idleness and has not run since */
+    uint32_t pad;
     uint64_t busy_ns;   /* measured by its workers, not charged yet */
     /* For people: */
     uint64_t charged_ns, waited_ns, turns;
@@ -83,6 +93,8 @@ struct gov_card {
     pthread_mutex_t lock; /* robust, process-shared */
     uint32_t holder;      /* tenant index + 1 whose turn it is, 0: nobody's */
     uint32_t contended;   /* somebody other than the holder wants the card */
+    uint32_t n_tenants;
+    uint32_t pad;
     uint64_t turn_ns;     /* when the turn, or its current quantum, began */
     uint64_t vclock;      /* start tag of the last turn: where late comers begin */
     struct gov_tenant tenants[GOV_TENANTS_MAX];
