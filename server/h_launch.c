@@ -18,12 +18,14 @@ CUresult
 h_cuLaunchKernel(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
                  struct wrk_reply *rep)
 {
+    const unsigned grid[] = {a->gridDimX, a->gridDimY, a->gridDimZ};
+    const unsigned block[] = {a->blockDimX, a->blockDimY, a->blockDimZ};
     struct wrk_charge charge;
     struct wrk_params p;
     CUresult r;
 
     (void)rep;
-    wrk_governor_acquire(w, a->hStream, &charge);
+    wrk_governor_acquire(w, a->hStream, wrk_governor_key(a->f, grid, block), &charge);
     r = WRK_CALL(w, cuLaunchKernel, a->f, a->gridDimX, a->gridDimY, a->gridDimZ,
                  a->blockDimX, a->blockDimY, a->blockDimZ, a->sharedMemBytes,
                  a->hStream, NULL, wrk_params_fill(&p, a->params, a->params_len));
@@ -35,11 +37,13 @@ static CUresult
 launch_config(struct wrk *w, const CUlaunchConfig *config, CUfunction f,
               const uint8_t *params, uint32_t params_len)
 {
+    const unsigned grid[] = {config->gridDimX, config->gridDimY, config->gridDimZ};
+    const unsigned block[] = {config->blockDimX, config->blockDimY, config->blockDimZ};
     struct wrk_charge charge;
     struct wrk_params p;
     CUresult r;
 
-    wrk_governor_acquire(w, config->hStream, &charge);
+    wrk_governor_acquire(w, config->hStream, wrk_governor_key(f, grid, block), &charge);
     r = WRK_CALL(w, cuLaunchKernelEx, config, f, NULL,
                  wrk_params_fill(&p, params, params_len));
     wrk_governor_launched(w, &charge);
@@ -89,7 +93,8 @@ h_cuGraphLaunch(struct wrk *w, const struct wire_args_cuGraphLaunch *a,
     CUresult r;
 
     (void)rep;
-    wrk_governor_acquire(w, a->hStream, &charge);
+    wrk_governor_acquire(w, a->hStream, wrk_governor_key(a->hGraph, NULL, NULL),
+                         &charge);
     r = WRK_CALL(w, cuGraphLaunch, a->hGraph, a->hStream);
     wrk_governor_launched(w, &charge);
     return r;

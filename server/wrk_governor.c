@@ -321,8 +321,7 @@ ahead_ns(const struct gov_slice *s)
 
     if (s->head == s->tail)
         return 0;
-    return s->in_flight_ns -
-           gp_min(passed, s->marks[s->tail % MARKS].predicted_ns);
+    return s->in_flight_ns - gp_min(passed, s->marks[s->tail % MARKS].predicted_ns);
 }
 
 /* Whether the launch may follow what is in flight at once. */
@@ -339,8 +338,7 @@ stuck_ns(const struct gov_slice *s)
 {
     uint64_t least = s->n_unknown ? STUCK_UNKNOWN_NS : STUCK_NS;
 
-    return (least << gp_min(s->stuck, (unsigned)STUCK_DOUBLINGS)) +
-           2 * s->in_flight_ns;
+    return (least << gp_min(s->stuck, (unsigned)STUCK_DOUBLINGS)) + 2 * s->in_flight_ns;
 }
 
 /* Wait until the launch fits behind what is in flight, or with @all until nothing is,
@@ -415,8 +413,7 @@ joins_group(const struct gov_slice *s, const struct wrk_charge *c, uint32_t ctx_
 }
 
 void
-wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key,
-                     struct wrk_charge *c)
+wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key, struct wrk_charge *c)
 {
     struct wrk_governor *g = w->priv->governor;
     struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
@@ -467,8 +464,8 @@ wrk_governor_launched(struct wrk *w, const struct wrk_charge *c)
     struct gov_slice *s = &g->slices[c->slice];
     struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
     bool first = !add_unmarked(s, c);
-    bool full =
-        c->tight && (s->unmarked_unknown || s->unmarked_ns + c->predicted_ns > GROUP_NS);
+    bool full = c->tight &&
+                (s->unmarked_unknown || s->unmarked_ns + c->predicted_ns > GROUP_NS);
 
     atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_LAUNCHES][c->slice], 1,
                               memory_order_relaxed);
@@ -565,14 +562,28 @@ take_in(struct wrk *w, struct gov_slice *s)
     }
 }
 
+static void
+log_spent(struct wrk *w, uint32_t i)
+{
+    struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
+
+    gp_log_debug("governor",
+                 "slice %u: %llu launches, %.3f ms of the card charged, waited %.3f ms",
+                 i, (unsigned long long)seat->spent[WRK_SPENT_LAUNCHES][i],
+                 (double)seat->spent[WRK_SPENT_GPU_NS][i] / 1e6,
+                 (double)seat->spent[WRK_SPENT_WAIT_NS][i] / 1e6);
+}
+
 void
 wrk_governor_finish(struct wrk *w)
 {
     struct wrk_governor *g = w->priv->governor;
 
     pthread_mutex_lock(&g->lock);
-    for (uint32_t i = 0; i < g->n; i++)
+    for (uint32_t i = 0; i < g->n; i++) {
         take_in(w, &g->slices[i]);
+        log_spent(w, i);
+    }
     pthread_mutex_unlock(&g->lock);
 }
 

@@ -9,7 +9,11 @@
  * holds, and gives the turn up when the card has drained.
  *
  * A session alone on its card without a ceiling pays a compare and a load per
- * launch, and an event per sixteen.
+ * launch, and an event per sixteen.  How long a launch will take is known from the
+ * last ones of its kind; unknown ones go one at a time.
+ *
+ * Watchdog: work that does not end while another session waits for the card is ended
+ * with its attachment, CUDA_ERROR_LAUNCH_TIMEOUT.
  *
  * acquire(), launched(), idle() and forget() on the reader thread, which records
  * all events; a thread of the governor's own notices when they are done.
@@ -30,15 +34,30 @@ struct wrk_governor;
 /* Between acquire and launched; the caller's storage. */
 struct wrk_charge {
     CUstream stream;
+    uint64_t key;
+    uint64_t predicted_ns; /* 0: not known */
     uint32_t slice;
-    bool tight; /* mark this launch by itself */
+    bool tight; /* others may want the card, or a ceiling holds */
 };
+
+/* What launches of a kind have in common, so that one tells how long the next takes:
+ * the kernel and its shape, or the graph. */
+static inline uint64_t
+wrk_governor_key(const void *what, const unsigned *grid, const unsigned *block)
+{
+    uint64_t key = (uintptr_t)what;
+
+    for (int i = 0; grid && i < 3; i++)
+        key = (key ^ ((uint64_t)grid[i] << 16 ^ block[i])) * 0x9e3779b97f4a7c15u;
+    return key ? key : 1;
+}
 
 /* Join the arbiters whose memory files are the descriptors from WRK_FD_CARDS on. */
 int wrk_governor_new(struct wrk *w, struct wrk_governor **ret, struct gp_err *err);
 
 /* May wait: for the turn, for credit, for what is in flight. */
-void wrk_governor_acquire(struct wrk *w, CUstream stream, struct wrk_charge *charge);
+void wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key,
+                          struct wrk_charge *charge);
 void wrk_governor_launched(struct wrk *w, const struct wrk_charge *charge);
 
 /* The reader has nothing to do: mark what is not marked yet. */
