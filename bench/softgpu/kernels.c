@@ -77,8 +77,11 @@ static double
 device_run(struct bench *b, const char *name, unsigned grid, const void *params,
            uint64_t *ret_insns)
 {
-    struct sg_launch l = {.inst = b->inst, .view = b->view, .params = params,
-                          .grid = {grid, 1, 1}, .block = {256, 1, 1}};
+    struct sg_launch l = {.inst = b->inst,
+                          .view = b->view,
+                          .params = params,
+                          .grid = {grid, 1, 1},
+                          .block = {256, 1, 1}};
     struct gp_err err = {0};
     uint64_t before = sg_cta_instructions(b->cta);
     double start;
@@ -105,7 +108,6 @@ device_run(struct bench *b, const char *name, unsigned grid, const void *params,
     return cpu_seconds() - start;
 }
 
-
 #define MATMUL_N 256
 #define SAXPY_N (1 << 20)
 #define PIXELS_W 512
@@ -118,7 +120,8 @@ put(uint8_t *params, size_t at, const void *v, size_t n)
 
 /* Both sides of kernel number @k: the parameters of one and the call of the other. */
 static double
-one_kernel(struct bench *b, int k, double *ret_ref, uint64_t *ret_insns, size_t *ret_words)
+one_kernel(struct bench *b, int k, double *ret_ref, uint64_t *ret_insns,
+           size_t *ret_words)
 {
     static const char *const names[] = {"fma_chain", "saxpy", "matmul", "collatz",
                                         "mandelbrot"};
@@ -141,7 +144,8 @@ one_kernel(struct bench *b, int k, double *ret_ref, uint64_t *ret_insns, size_t 
         put(params, 16, &a, 4), put(params, 20, &n, 4);
         break;
     case 2:
-        n = MATMUL_N, grid = MATMUL_N * MATMUL_N / 256, *ret_words = MATMUL_N * MATMUL_N;
+        n = MATMUL_N, grid = MATMUL_N * MATMUL_N / 256,
+        *ret_words = MATMUL_N * MATMUL_N;
         put(params, 0, p, 24), put(params, 24, &n, 4);
         break;
     case 3:
@@ -157,11 +161,21 @@ one_kernel(struct bench *b, int k, double *ret_ref, uint64_t *ret_insns, size_t 
     dev = device_run(b, names[k], grid, params, ret_insns);
     start = cpu_seconds();
     switch (k) {
-    case 0: ref_fma_chain(b->buf[3], (int)grid * 256, a, n); break;
-    case 1: ref_saxpy(b->buf[0], b->buf[3], a, n); break;
-    case 2: ref_matmul(b->buf[0], b->buf[1], b->buf[3], n); break;
-    case 3: ref_collatz((unsigned *)b->buf[3], n); break;
-    default: ref_mandelbrot((unsigned *)b->buf[3], w, h, limit); break;
+    case 0:
+        ref_fma_chain(b->buf[3], (int)grid * 256, a, n);
+        break;
+    case 1:
+        ref_saxpy(b->buf[0], b->buf[3], a, n);
+        break;
+    case 2:
+        ref_matmul(b->buf[0], b->buf[1], b->buf[3], n);
+        break;
+    case 3:
+        ref_collatz((unsigned *)b->buf[3], n);
+        break;
+    default:
+        ref_mandelbrot((unsigned *)b->buf[3], w, h, limit);
+        break;
     }
     *ret_ref = cpu_seconds() - start;
     return dev;
@@ -187,7 +201,8 @@ same_results(const struct bench *b, int k, size_t words)
 int
 main(void)
 {
-    static const char *const keys[] = {"fma", "saxpy", "matmul", "collatz", "mandelbrot"};
+    static const char *const keys[] = {"fma", "saxpy", "matmul", "collatz",
+                                       "mandelbrot"};
     struct gp_err err = {0};
     struct bench b = {0};
     int r = bench_open(&b, &err), failed = 0;

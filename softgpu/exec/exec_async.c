@@ -88,9 +88,12 @@ mbar_apply(unsigned kind, uint64_t *word, uint64_t arg, uint64_t tx)
         b.tx -= (int64_t)tx;
         mbar_complete(&b);
         break;
-    case SG_MBAR_WAIT_STATE: return b.phase != (bool)(arg >> 63);
-    case SG_MBAR_WAIT_PARITY: return b.phase != (bool)(arg & 1);
-    default: return old >> 20 & COUNT_MASK;
+    case SG_MBAR_WAIT_STATE:
+        return b.phase != (bool)(arg >> 63);
+    case SG_MBAR_WAIT_PARITY:
+        return b.phase != (bool)(arg & 1);
+    default:
+        return old >> 20 & COUNT_MASK;
     }
     *word = mbar_encode(&b);
     return old;
@@ -102,12 +105,13 @@ sg_op_mbar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
     unsigned kind = op->n & 0xff;
     uint32_t failed = 0;
 
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         uint64_t arg = op->b == SG_OFF_NONE ? 0 : sg_reg_d(warp, op->b)[i], r;
         uint64_t tx = op->c == SG_OFF_NONE ? 0 : sg_reg_d(warp, op->c)[i];
-        uint64_t *p = sg_mem_resolve(cta, warp, i,
-                                     sg_reg_d(warp, op->a)[i] + (uint64_t)op->imm, 8, 7,
-                                     op->x, SG_ACCESS_WRITE);
+        uint64_t *p =
+            sg_mem_resolve(cta, warp, i, sg_reg_d(warp, op->a)[i] + (uint64_t)op->imm,
+                           8, 7, op->x, SG_ACCESS_WRITE);
         if (!p)
             return SG_STOP_FAULT;
         r = mbar_apply(kind, p, arg, tx);
@@ -125,11 +129,13 @@ sg_op_mbar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
 }
 
 enum sg_stop
-sg_op_cpasync(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_cpasync(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+              uint32_t m)
 {
     uint32_t size = op->n;
 
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         uint64_t from = sg_reg_d(warp, op->b)[i] + op->x;
         uint64_t to = sg_reg_d(warp, op->a)[i] + (uint64_t)op->imm;
         uint32_t n = op->c == SG_OFF_NONE ? size : sg_reg_w(warp, op->c)[i];

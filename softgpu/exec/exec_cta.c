@@ -2,9 +2,9 @@
 /*
  * Launches and resident CTAs: memory for warps, the loop over warps.
  *
- * A CTA object keeps its memory from launch to launch and grows only.  Warps run in turn,
- * each until it blocks, ends or has had its quantum, so that one warp's registers stay
- * in the cache.
+ * A CTA object keeps its memory from launch to launch and grows only.  Warps run in
+ * turn, each until it blocks, ends or has had its quantum, so that one warp's registers
+ * stay in the cache.
  */
 #include "gp_err.h"
 #include "sg_cta.h"
@@ -206,12 +206,13 @@ warp_start(struct sg_cta *cta, struct sg_warp *warp, const struct sg_launch *lau
             return -ENOMEM;
     }
     for (int k = 0; k < 3; k++)
-        warp->tid[k] = cta->tid_tables + ((size_t)warp->index * 3 + (size_t)k) * SG_LANES;
+        warp->tid[k] =
+            cta->tid_tables + ((size_t)warp->index * 3 + (size_t)k) * SG_LANES;
     warp->born = left >= SG_LANES ? UINT32_MAX : (1u << left) - 1;
     warp->live = warp->born;
     warp->n_frags = 1;
-    warp->frags[0] = (struct sg_frag){.mask = warp->live, .pc = func->entry,
-                                      .state = SG_FRAG_RUN};
+    warp->frags[0] =
+        (struct sg_frag){.mask = warp->live, .pc = func->entry, .state = SG_FRAG_RUN};
     warp->edges = SG_FAIR_BACK_EDGES;
     warp->want_fair = warp->yielded = warp->polled = false;
     if (warp->consts_of != cta->fill_serial) {
@@ -224,7 +225,8 @@ warp_start(struct sg_cta *cta, struct sg_warp *warp, const struct sg_launch *lau
 }
 
 int
-sg_cta_start(struct sg_cta *cta, struct sg_launch *launch, uint64_t index, uint32_t smid)
+sg_cta_start(struct sg_cta *cta, struct sg_launch *launch, uint64_t index,
+             uint32_t smid)
 {
     const struct sg_unit *unit = launch->unit;
 
@@ -381,7 +383,8 @@ sg_cta_run(struct sg_cta *cta, uint64_t budget)
         return cta->end;
     sg_memview_reader_enter(cta->launch->view, &cta->reader);
     memset(cta->tlb, 0, sizeof(cta->tlb));
-    cta->limit = gp_add_ok(cta->executed, budget, &cta->limit) ? cta->limit : UINT64_MAX;
+    cta->limit =
+        gp_add_ok(cta->executed, budget, &cta->limit) ? cta->limit : UINT64_MAX;
     cta->all_slept = false;
     cta->end = run_until(cta);
     sg_memview_reader_leave(&cta->reader);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The interpreter loop: one dispatch executes one operation for the lanes of a fragment.
+ * The interpreter loop: one dispatch executes one operation for the lanes of a
+ * fragment.
  *
  * Included by exec_interp_v2.c, _v3.c and _v4.c alone, which are compiled for those
  * levels of x86-64 (elsewhere v2 is the only one) and define SG_ISA;
@@ -37,104 +38,101 @@ typedef double f64;
 #define PRED(off) (*(uint32_t *)(void *)(pb + (off)))
 #define BIT(i) ((m >> (i)) & 1)
 
-#define NEXT                                                                             \
-    do {                                                                                 \
-        m = mask;                                                                        \
-        op++;                                                                            \
-        goto *labels[op->code];                                                          \
+#define NEXT                                                                           \
+    do {                                                                               \
+        m = mask;                                                                      \
+        op++;                                                                          \
+        goto *labels[op->code];                                                        \
     } while (0)
 
 #define SAVE() (warp->frags[0].pc = (uint32_t)(op - ops))
-#define JUMP(to)                                                                         \
-    do {                                                                                 \
-        executed += (uint64_t)(op - start) + 1;                                          \
-        op = ops + (to);                                                                 \
-        start = op;                                                                      \
-        m = mask;                                                                        \
-        goto *labels[op->code];                                                          \
+#define JUMP(to)                                                                       \
+    do {                                                                               \
+        executed += (uint64_t)(op - start) + 1;                                        \
+        op = ops + (to);                                                               \
+        start = op;                                                                    \
+        m = mask;                                                                      \
+        goto *labels[op->code];                                                        \
     } while (0)
 
 /* An operation that lives elsewhere. */
-#define OUT(name, call)                                                                  \
-    L_##name:                                                                            \
-    SAVE();                                                                              \
-    stop = call;                                                                         \
-    if (likely(stop == SG_STOP_NONE))                                                    \
-        NEXT;                                                                            \
+#define OUT(name, call)                                                                \
+    L_##name : SAVE();                                                                 \
+    stop = call;                                                                       \
+    if (likely(stop == SG_STOP_NONE))                                                  \
+        NEXT;                                                                          \
     goto stopped;
 #define OUT_OP(name, fn) OUT(name, fn(cta, warp, op, m))
 
-#define LOAD(name, type, out, fn, areg)                                                  \
-    L_##name:                                                                            \
-    if (unlikely(!fn(cta, warp, op, areg, (type *)(void *)REG(out, op->d), m, ops)))      \
-        goto fault;                                                                      \
+#define LOAD(name, type, out, fn, areg)                                                \
+    L_##name : if (unlikely(!fn(cta, warp, op, areg, (type *)(void *)REG(out, op->d),  \
+                                m, ops))) goto fault;                                  \
     NEXT;
-#define STORE(name, type, in, fn, areg)                                                  \
-    L_##name:                                                                            \
-    if (unlikely(!fn(cta, warp, op, areg, (const type *)(const void *)REG(in, op->b), m, \
-                     ops)))                                                              \
-        goto fault;                                                                      \
+#define STORE(name, type, in, fn, areg)                                                \
+    L_##name : if (unlikely(!fn(cta, warp, op, areg,                                   \
+                                (const type *)(const void *)REG(in, op->b), m,         \
+                                ops))) goto fault;                                     \
     NEXT;
 
-#define PARAM(name, type, out)                                                           \
-    L_##name:                                                                            \
-    {                                                                                    \
-        const char *src = (const char *)cta->launch->params + op->imm;                   \
-        type v;                                                                          \
-        memcpy(&v, src, sizeof(v));                                                      \
-        const out val = (out)v;                                                          \
-        out *d = REG(out, op->d);                                                        \
-        if (likely(m == full)) {                                                         \
-            IVDEP for (int i = 0; i < SG_LANES; i++) d[i] = val;                         \
-        } else {                                                                         \
-            IVDEP for (int i = 0; i < SG_LANES; i++) d[i] = BIT(i) ? val : d[i];         \
-        }                                                                                \
-    }                                                                                    \
+#define PARAM(name, type, out)                                                         \
+    L_##name:                                                                          \
+    {                                                                                  \
+        const char *src = (const char *)cta->launch->params + op->imm;                 \
+        type v;                                                                        \
+        memcpy(&v, src, sizeof(v));                                                    \
+        const out val = (out)v;                                                        \
+        out *d = REG(out, op->d);                                                      \
+        if (likely(m == full)) {                                                       \
+            IVDEP for (int i = 0; i < SG_LANES; i++) d[i] = val;                       \
+        } else {                                                                       \
+            IVDEP for (int i = 0; i < SG_LANES; i++) d[i] = BIT(i) ? val : d[i];       \
+        }                                                                              \
+    }                                                                                  \
     NEXT;
 
 /* Local memory at a fixed offset of the frame: in bounds by construction of the unit,
  * whose local sizes are checked when a frame is entered. */
-#define FRAME_LD(name, type, out)                                                        \
-    L_##name:                                                                            \
-    {                                                                                    \
-        const uint8_t *src = cta->local + (uint64_t)warp->index * SG_LANES * stride +    \
-                             warp->frags[0].local + op->imm;                             \
-        out *d = REG(out, op->d);                                                        \
-        SG_FOR_LANES (i, m)                                                              \
-            d[i] = (out)*(const type *)(const void *)(src + (uint64_t)i * stride);       \
-    }                                                                                    \
+#define FRAME_LD(name, type, out)                                                      \
+    L_##name:                                                                          \
+    {                                                                                  \
+        const uint8_t *src = cta->local + (uint64_t)warp->index * SG_LANES * stride +  \
+                             warp->frags[0].local + op->imm;                           \
+        out *d = REG(out, op->d);                                                      \
+        SG_FOR_LANES(i, m)                                                             \
+        d[i] = (out) * (const type *)(const void *)(src + (uint64_t)i * stride);       \
+    }                                                                                  \
     NEXT;
-#define FRAME_ST(name, type, in)                                                         \
-    L_##name:                                                                            \
-    {                                                                                    \
-        uint8_t *dst = cta->local + (uint64_t)warp->index * SG_LANES * stride +          \
-                       warp->frags[0].local + op->imm;                                   \
-        const in *v = REG(in, op->b);                                                    \
-        SG_FOR_LANES (i, m)                                                              \
-            *(type *)(void *)(dst + (uint64_t)i * stride) = (type)v[i];                  \
-    }                                                                                    \
+#define FRAME_ST(name, type, in)                                                       \
+    L_##name:                                                                          \
+    {                                                                                  \
+        uint8_t *dst = cta->local + (uint64_t)warp->index * SG_LANES * stride +        \
+                       warp->frags[0].local + op->imm;                                 \
+        const in *v = REG(in, op->b);                                                  \
+        SG_FOR_LANES(i, m)                                                             \
+        *(type *)(void *)(dst + (uint64_t)i * stride) = (type)v[i];                    \
+    }                                                                                  \
     NEXT;
 
-#define LANE_LOOP(td, load, expr)                                                        \
-    td *d = REG(td, op->d);                                                              \
-    if (likely(m == full)) {                                                             \
-        IVDEP for (int i = 0; i < SG_LANES; i++)                                         \
-        {                                                                                \
-            load;                                                                        \
-            d[i] = (td)(expr);                                                           \
-        }                                                                                \
-    } else {                                                                             \
-        IVDEP for (int i = 0; i < SG_LANES; i++)                                         \
-        {                                                                                \
-            load;                                                                        \
-            const td v = (td)(expr);                                                     \
-            d[i] = BIT(i) ? v : d[i];                                                    \
-        }                                                                                \
+#define LANE_LOOP(td, load, expr)                                                      \
+    td *d = REG(td, op->d);                                                            \
+    if (likely(m == full)) {                                                           \
+        IVDEP for (int i = 0; i < SG_LANES; i++)                                       \
+        {                                                                              \
+            load;                                                                      \
+            d[i] = (td)(expr);                                                         \
+        }                                                                              \
+    } else {                                                                           \
+        IVDEP for (int i = 0; i < SG_LANES; i++)                                       \
+        {                                                                              \
+            load;                                                                      \
+            const td v = (td)(expr);                                                   \
+            d[i] = BIT(i) ? v : d[i];                                                  \
+        }                                                                              \
     }
 #define WARP_LOOP1(td, ta, expr) LANE_LOOP(td, const ta a = ra[i], expr)
-#define WARP_LOOP2(td, ta, tb, expr)                                                     \
+#define WARP_LOOP2(td, ta, tb, expr)                                                   \
     LANE_LOOP(td, const ta a = ra[i]; const tb b = rb[i], expr)
-#define WARP_LOOP3(td, ta, tb, tc, expr)                                                 \
+#define WARP_LOOP3(td, ta, tb, tc, expr)                                               \
     LANE_LOOP(td, const ta a = ra[i]; const tb b = rb[i]; const tc c = rc[i], expr)
 
 static void
@@ -144,7 +142,8 @@ run_fn(const struct sg_op *op, const char *wb, const char *db, char *pb, uint32_
     const uint32_t off[4] = {op->d, op->a, op->b, op->c};
     sg_fn *fn = (sg_fn *)(uintptr_t)op->imm;
 
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         uint64_t in[4] = {0}, r;
         for (int k = 1; k < 4; k++) {
             if (off[k] == SG_OFF_NONE)
@@ -350,16 +349,16 @@ L_FN:
     PARAM(LDP_32, uint32_t, u32)
     PARAM(LDP_64, uint64_t, u64)
 
-#define MEM_GROUP(sp, areg)                                                              \
-    LOAD(LD##sp##_U8, u32, u32, lanes_ld##sp##_u8, areg)                                 \
-    LOAD(LD##sp##_S8, u32, u32, lanes_ld##sp##_s8, areg)                                 \
-    LOAD(LD##sp##_U16, u32, u32, lanes_ld##sp##_u16, areg)                               \
-    LOAD(LD##sp##_S16, u32, u32, lanes_ld##sp##_s16, areg)                               \
-    LOAD(LD##sp##_32, u32, u32, lanes_ld##sp##_32, areg)                                 \
-    LOAD(LD##sp##_64, u64, u64, lanes_ld##sp##_64, areg)                                 \
-    STORE(ST##sp##_8, u32, u32, lanes_st##sp##_8, areg)                                  \
-    STORE(ST##sp##_16, u32, u32, lanes_st##sp##_16, areg)                                \
-    STORE(ST##sp##_32, u32, u32, lanes_st##sp##_32, areg)                                \
+#define MEM_GROUP(sp, areg)                                                            \
+    LOAD(LD##sp##_U8, u32, u32, lanes_ld##sp##_u8, areg)                               \
+    LOAD(LD##sp##_S8, u32, u32, lanes_ld##sp##_s8, areg)                               \
+    LOAD(LD##sp##_U16, u32, u32, lanes_ld##sp##_u16, areg)                             \
+    LOAD(LD##sp##_S16, u32, u32, lanes_ld##sp##_s16, areg)                             \
+    LOAD(LD##sp##_32, u32, u32, lanes_ld##sp##_32, areg)                               \
+    LOAD(LD##sp##_64, u64, u64, lanes_ld##sp##_64, areg)                               \
+    STORE(ST##sp##_8, u32, u32, lanes_st##sp##_8, areg)                                \
+    STORE(ST##sp##_16, u32, u32, lanes_st##sp##_16, areg)                              \
+    STORE(ST##sp##_32, u32, u32, lanes_st##sp##_32, areg)                              \
     STORE(ST##sp##_64, u64, u64, lanes_st##sp##_64, areg)
     MEM_GROUP(G, REG(u64, op->a))
     MEM_GROUP(S, REG(u32, op->a))
@@ -408,8 +407,8 @@ L_FN:
 
 L_ACTIVEMASK : {
     u32 *d = REG(u32, op->d);
-    SG_FOR_LANES (i, m)
-        d[i] = m;
+    SG_FOR_LANES(i, m)
+    d[i] = m;
     NEXT;
 }
 
@@ -418,10 +417,11 @@ L_LOP3 : {
     u32 t[8];
     for (int k = 0; k < 8; k++)
         t[k] = 0u - (op->n >> k & 1u);
-    WARP_LOOP3(u32, u32, u32, u32,
-               (a & ((b & ((c & t[7]) | (~c & t[6]))) | (~b & ((c & t[5]) | (~c & t[4]))))) |
-                   (~a & ((b & ((c & t[3]) | (~c & t[2]))) |
-                          (~b & ((c & t[1]) | (~c & t[0]))))))
+    WARP_LOOP3(
+        u32, u32, u32, u32,
+        (a & ((b & ((c & t[7]) | (~c & t[6]))) | (~b & ((c & t[5]) | (~c & t[4]))))) |
+            (~a &
+             ((b & ((c & t[3]) | (~c & t[2]))) | (~b & ((c & t[1]) | (~c & t[0]))))))
     NEXT;
 }
 L_MOV_W : {
@@ -436,54 +436,54 @@ L_MOV_D : {
 }
 
 #define OP(name, sig)
-#define V1(name, td, ta, expr)                                                           \
-    L_##name:                                                                            \
-    {                                                                                    \
-        const ta *ra = REG(ta, op->a);                                                   \
-        WARP_LOOP1(td, ta, expr)                                                         \
-    }                                                                                    \
+#define V1(name, td, ta, expr)                                                         \
+    L_##name:                                                                          \
+    {                                                                                  \
+        const ta *ra = REG(ta, op->a);                                                 \
+        WARP_LOOP1(td, ta, expr)                                                       \
+    }                                                                                  \
     NEXT;
-#define V2(name, td, ta, tb, expr)                                                       \
-    L_##name:                                                                            \
-    {                                                                                    \
-        const ta *ra = REG(ta, op->a);                                                   \
-        const tb *rb = REG(tb, op->b);                                                   \
-        WARP_LOOP2(td, ta, tb, expr)                                                     \
-    }                                                                                    \
+#define V2(name, td, ta, tb, expr)                                                     \
+    L_##name:                                                                          \
+    {                                                                                  \
+        const ta *ra = REG(ta, op->a);                                                 \
+        const tb *rb = REG(tb, op->b);                                                 \
+        WARP_LOOP2(td, ta, tb, expr)                                                   \
+    }                                                                                  \
     NEXT;
-#define V3(name, td, ta, tb, tc, expr)                                                   \
-    L_##name:                                                                            \
-    {                                                                                    \
-        const ta *ra = REG(ta, op->a);                                                   \
-        const tb *rb = REG(tb, op->b);                                                   \
-        const tc *rc = REG(tc, op->c);                                                   \
-        WARP_LOOP3(td, ta, tb, tc, expr)                                                 \
-    }                                                                                    \
+#define V3(name, td, ta, tb, tc, expr)                                                 \
+    L_##name:                                                                          \
+    {                                                                                  \
+        const ta *ra = REG(ta, op->a);                                                 \
+        const tb *rb = REG(tb, op->b);                                                 \
+        const tc *rc = REG(tc, op->c);                                                 \
+        WARP_LOOP3(td, ta, tb, tc, expr)                                               \
+    }                                                                                  \
     NEXT;
-#define CMP(name, ta, expr)                                                              \
-    L_##name:                                                                            \
-    {                                                                                    \
-        const ta *ra = REG(ta, op->a);                                                   \
-        const ta *rb = REG(ta, op->b);                                                   \
-        int32_t t[SG_LANES] __attribute__((aligned(64)));                                \
-        IVDEP for (int i = 0; i < SG_LANES; i++)                                         \
-        {                                                                                \
-            const ta a = ra[i], b = rb[i];                                               \
-            (void)a, (void)b;                                                            \
-            t[i] = -(int32_t)(expr);                                                     \
-        }                                                                                \
-        uint32_t r = lanes_signs(t);                                                     \
-        PRED(op->d) = (PRED(op->d) & ~m) | (r & m);                                      \
-    }                                                                                    \
+#define CMP(name, ta, expr)                                                            \
+    L_##name:                                                                          \
+    {                                                                                  \
+        const ta *ra = REG(ta, op->a);                                                 \
+        const ta *rb = REG(ta, op->b);                                                 \
+        int32_t t[SG_LANES] __attribute__((aligned(64)));                              \
+        IVDEP for (int i = 0; i < SG_LANES; i++)                                       \
+        {                                                                              \
+            const ta a = ra[i], b = rb[i];                                             \
+            (void)a, (void)b;                                                          \
+            t[i] = -(int32_t)(expr);                                                   \
+        }                                                                              \
+        uint32_t r = lanes_signs(t);                                                   \
+        PRED(op->d) = (PRED(op->d) & ~m) | (r & m);                                    \
+    }                                                                                  \
     NEXT;
-#define SEL(name, td)                                                                    \
-    L_##name:                                                                            \
-    {                                                                                    \
-        const td *ra = REG(td, op->a);                                                   \
-        const td *rb = REG(td, op->b);                                                   \
-        const uint32_t sel = PRED(op->c);                                                \
-        WARP_LOOP2(td, td, td, ((sel >> i) & 1) ? a : b)                                 \
-    }                                                                                    \
+#define SEL(name, td)                                                                  \
+    L_##name:                                                                          \
+    {                                                                                  \
+        const td *ra = REG(td, op->a);                                                 \
+        const td *rb = REG(td, op->b);                                                 \
+        const uint32_t sel = PRED(op->c);                                              \
+        WARP_LOOP2(td, td, td, ((sel >> i) & 1) ? a : b)                               \
+    }                                                                                  \
     NEXT;
 #include "exec_alu.def"
 }

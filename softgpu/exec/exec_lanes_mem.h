@@ -25,7 +25,8 @@ lanes_signs(const int32_t *t)
 {
 #if defined(__AVX512DQ__)
     return (uint32_t)_mm512_movepi32_mask(_mm512_load_si512((const void *)t)) |
-           (uint32_t)_mm512_movepi32_mask(_mm512_load_si512((const void *)(t + 16))) << 16;
+           (uint32_t)_mm512_movepi32_mask(_mm512_load_si512((const void *)(t + 16)))
+               << 16;
 #elif defined(__AVX2__)
     uint32_t r = 0;
     for (int k = 0; k < 4; k++)
@@ -80,7 +81,8 @@ half_shape64(const uint64_t *a, uint64_t size)
     __m256i seq = _mm256_set1_epi64x(-1), eq = seq;
     for (int k = 0; k < HALF; k += 4) {
         __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(a + k));
-        seq = _mm256_and_si256(seq, _mm256_cmpeq_epi64(v, _mm256_add_epi64(first, step)));
+        seq =
+            _mm256_and_si256(seq, _mm256_cmpeq_epi64(v, _mm256_add_epi64(first, step)));
         eq = _mm256_and_si256(eq, _mm256_cmpeq_epi64(v, first));
         step = _mm256_add_epi64(step, _mm256_set1_epi64x(4 * z));
     }
@@ -112,7 +114,8 @@ half_shape32(const uint32_t *a, uint32_t size)
 #elif defined(__AVX2__)
     const __m256i first = _mm256_set1_epi32((int)a[0]);
     const int z = (int)size;
-    const __m256i s0 = _mm256_setr_epi32(0, z, 2 * z, 3 * z, 4 * z, 5 * z, 6 * z, 7 * z);
+    const __m256i s0 =
+        _mm256_setr_epi32(0, z, 2 * z, 3 * z, 4 * z, 5 * z, 6 * z, 7 * z);
     const __m256i s1 = _mm256_add_epi32(s0, _mm256_set1_epi32(8 * z));
     const __m256i v0 = _mm256_loadu_si256((const __m256i *)(const void *)a);
     const __m256i v1 = _mm256_loadu_si256((const __m256i *)(const void *)(a + 8));
@@ -199,284 +202,291 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
 }
 
 /* The register elements of half a warp, consecutive in memory or all the same. */
-#define HALF_COPY(RT, OT, T, dh, src)                                                    \
-    do {                                                                                 \
-        if (sizeof(T) == sizeof(RT)) {                                                   \
-            memcpy(dh, src, HALF * sizeof(T));                                           \
-        } else {                                                                         \
-            T tmp_[HALF];                                                                \
-            memcpy(tmp_, src, sizeof(tmp_));                                             \
-            for (int j = 0; j < HALF; j++)                                               \
-                dh[j] = (RT)(OT)tmp_[j];                                                 \
-        }                                                                                \
+#define HALF_COPY(RT, OT, T, dh, src)                                                  \
+    do {                                                                               \
+        if (sizeof(T) == sizeof(RT)) {                                                 \
+            memcpy(dh, src, HALF * sizeof(T));                                         \
+        } else {                                                                       \
+            T tmp_[HALF];                                                              \
+            memcpy(tmp_, src, sizeof(tmp_));                                           \
+            for (int j = 0; j < HALF; j++)                                             \
+                dh[j] = (RT)(OT)tmp_[j];                                               \
+        }                                                                              \
     } while (0)
-#define HALF_STORE(T, RT, dst, vh)                                                       \
-    do {                                                                                 \
-        if (sizeof(T) == sizeof(RT)) {                                                   \
-            memcpy(dst, vh, HALF * sizeof(T));                                           \
-        } else {                                                                         \
-            T tmp_[HALF];                                                                \
-            for (int j = 0; j < HALF; j++)                                               \
-                tmp_[j] = (T)vh[j];                                                      \
-            memcpy(dst, tmp_, sizeof(tmp_));                                             \
-        }                                                                                \
+#define HALF_STORE(T, RT, dst, vh)                                                     \
+    do {                                                                               \
+        if (sizeof(T) == sizeof(RT)) {                                                 \
+            memcpy(dst, vh, HALF * sizeof(T));                                         \
+        } else {                                                                       \
+            T tmp_[HALF];                                                              \
+            for (int j = 0; j < HALF; j++)                                             \
+                tmp_[j] = (T)vh[j];                                                    \
+            memcpy(dst, tmp_, sizeof(tmp_));                                           \
+        }                                                                              \
     } while (0)
-#define HALF_FILL(RT, dh, val)                                                           \
-    do {                                                                                 \
-        typedef RT vec_ __attribute__((vector_size(64), aligned(sizeof(RT)), may_alias)); \
-        for (unsigned j = 0; j < HALF * sizeof(RT) / 64; j++)                            \
-            ((vec_ *)(void *)(dh))[j] = (vec_){0} + (val);                               \
+#define HALF_FILL(RT, dh, val)                                                         \
+    do {                                                                               \
+        typedef RT vec_                                                                \
+            __attribute__((vector_size(64), aligned(sizeof(RT)), may_alias));          \
+        for (unsigned j = 0; j < HALF * sizeof(RT) / 64; j++)                          \
+            ((vec_ *)(void *)(dh))[j] = (vec_){0} + (val);                             \
     } while (0)
 
 /* One element, by type; the result is what a 32- or 64-bit register holds. */
 #define ELEM(T, p) (*(const T *)(const void *)(p))
 
-#define SLOW_LD(T, OT, SPACE, ADDR)                                                      \
-    warp->frags[0].pc = (uint32_t)(op - ops);                                            \
-    SG_FOR_LANES (i, rest) {                                                             \
-        const void *p = sg_mem_resolve(cta, warp, i, (uint64_t)(ADDR), sizeof(T),        \
-                                       op->x, SPACE, SG_ACCESS_READ);                    \
-        if (!p)                                                                          \
-            return false;                                                                \
-        d[i] = (OT)ELEM(T, p);                                                           \
-    }                                                                                    \
+#define SLOW_LD(T, OT, SPACE, ADDR)                                                    \
+    warp->frags[0].pc = (uint32_t)(op - ops);                                          \
+    SG_FOR_LANES(i, rest)                                                              \
+    {                                                                                  \
+        const void *p = sg_mem_resolve(cta, warp, i, (uint64_t)(ADDR), sizeof(T),      \
+                                       op->x, SPACE, SG_ACCESS_READ);                  \
+        if (!p)                                                                        \
+            return false;                                                              \
+        d[i] = (OT)ELEM(T, p);                                                         \
+    }                                                                                  \
     return true;
 
-#define SLOW_ST(T, SPACE, ADDR)                                                          \
-    warp->frags[0].pc = (uint32_t)(op - ops);                                            \
-    SG_FOR_LANES (i, rest) {                                                             \
-        T *p = sg_mem_resolve(cta, warp, i, (uint64_t)(ADDR), sizeof(T), op->x, SPACE,   \
-                              SG_ACCESS_WRITE);                                          \
-        if (!p)                                                                          \
-            return false;                                                                \
-        *p = (T)v[i];                                                                    \
-    }                                                                                    \
+#define SLOW_ST(T, SPACE, ADDR)                                                        \
+    warp->frags[0].pc = (uint32_t)(op - ops);                                          \
+    SG_FOR_LANES(i, rest)                                                              \
+    {                                                                                  \
+        T *p = sg_mem_resolve(cta, warp, i, (uint64_t)(ADDR), sizeof(T), op->x, SPACE, \
+                              SG_ACCESS_WRITE);                                        \
+        if (!p)                                                                        \
+            return false;                                                              \
+        *p = (T)v[i];                                                                  \
+    }                                                                                  \
     return true;
 
 /* Global and generic loads.  OT is the signed or unsigned register element. */
-#define DEF_LD_GLOBAL(NAME, T, OT, RT, SPACE, GATHER)                                    \
-    static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                    \
-                            const struct sg_op *op, const uint64_t *a, RT *d,            \
-                            uint32_t m, const struct sg_op *ops)                         \
-    {                                                                                    \
-        struct sg_tlb *t = &cta->tlb[op->n];                                             \
-        const uint64_t imm = (uint64_t)op->imm;                                          \
-        uint32_t rest = m;                                                               \
-        if (m != UINT32_MAX)                                                             \
-            goto slow;                                                                   \
-        for (int h = 0; h < SG_LANES; h += HALF) {                                       \
-            const uint64_t *ah = a + h, a0 = ah[0];                                      \
-            RT *dh = d + h;                                                              \
-            const enum half_shape shape = half_shape64(ah, sizeof(T));                   \
-            if (unlikely(!tlb_covers(t, a0 + imm, sizeof(T))) &&                         \
-                !sg_mem_fill(cta, t, a0 + imm))                                          \
-                goto slow;                                                               \
-            if (shape == HALF_SEQ && tlb_covers(t, a0 + imm, HALF * sizeof(T)) &&                 \
-                !((a0 + imm) & op->x)) {                                                 \
-                HALF_COPY(RT, OT, T, dh, (const void *)(uintptr_t)(a0 + imm));           \
-            } else if (shape == HALF_EQ && !((a0 + imm) & op->x)) {                               \
-                const RT val = (RT)(OT)ELEM(T, (uintptr_t)(a0 + imm));                   \
-                HALF_FILL(RT, dh, val);                                                  \
-            } else if (half_within64(ah, imm, t->lo, t->len, sizeof(T), op->x)) {                    \
-                GATHER;                                                                  \
-            } else {                                                                     \
-                goto slow;                                                               \
-            }                                                                            \
-            rest = UINT32_MAX << HALF;                                                   \
-        }                                                                                \
-        return true;                                                                     \
-slow:                                                                                    \
-        SLOW_LD(T, OT, SPACE, a[i] + imm)                                                \
+#define DEF_LD_GLOBAL(NAME, T, OT, RT, SPACE, GATHER)                                  \
+    static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                  \
+                            const struct sg_op *op, const uint64_t *a, RT *d,          \
+                            uint32_t m, const struct sg_op *ops)                       \
+    {                                                                                  \
+        struct sg_tlb *t = &cta->tlb[op->n];                                           \
+        const uint64_t imm = (uint64_t)op->imm;                                        \
+        uint32_t rest = m;                                                             \
+        if (m != UINT32_MAX)                                                           \
+            goto slow;                                                                 \
+        for (int h = 0; h < SG_LANES; h += HALF) {                                     \
+            const uint64_t *ah = a + h, a0 = ah[0];                                    \
+            RT *dh = d + h;                                                            \
+            const enum half_shape shape = half_shape64(ah, sizeof(T));                 \
+            if (unlikely(!tlb_covers(t, a0 + imm, sizeof(T))) &&                       \
+                !sg_mem_fill(cta, t, a0 + imm))                                        \
+                goto slow;                                                             \
+            if (shape == HALF_SEQ && tlb_covers(t, a0 + imm, HALF * sizeof(T)) &&      \
+                !((a0 + imm) & op->x)) {                                               \
+                HALF_COPY(RT, OT, T, dh, (const void *)(uintptr_t)(a0 + imm));         \
+            } else if (shape == HALF_EQ && !((a0 + imm) & op->x)) {                    \
+                const RT val = (RT)(OT)ELEM(T, (uintptr_t)(a0 + imm));                 \
+                HALF_FILL(RT, dh, val);                                                \
+            } else if (half_within64(ah, imm, t->lo, t->len, sizeof(T), op->x)) {      \
+                GATHER;                                                                \
+            } else {                                                                   \
+                goto slow;                                                             \
+            }                                                                          \
+            rest = UINT32_MAX << HALF;                                                 \
+        }                                                                              \
+        return true;                                                                   \
+    slow:                                                                              \
+        SLOW_LD(T, OT, SPACE, a[i] + imm)                                              \
     }
 
-#define GATHER_ANY(T, OT)                                                                \
-    for (int j = 0; j < HALF; j++)                                                       \
-        dh[j] = (__typeof__(*dh))(OT)ELEM(T, (uintptr_t)(ah[j] + imm))
+#define GATHER_ANY(T, OT)                                                              \
+    for (int j = 0; j < HALF; j++)                                                     \
+    dh[j] = (__typeof__(*dh))(OT)ELEM(T, (uintptr_t)(ah[j] + imm))
 #define GATHER_32 half_gather32(dh, ah, imm)
 
-#define DEF_ST_GLOBAL(NAME, T, RT, SPACE)                                                \
-    static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                    \
-                            const struct sg_op *op, const uint64_t *a, const RT *v,      \
-                            uint32_t m, const struct sg_op *ops)                         \
-    {                                                                                    \
-        struct sg_tlb *t = &cta->tlb[op->n];                                             \
-        const uint64_t imm = (uint64_t)op->imm;                                          \
-        uint32_t rest = m;                                                               \
-        if (m != UINT32_MAX)                                                             \
-            goto slow;                                                                   \
-        for (int h = 0; h < SG_LANES; h += HALF) {                                       \
-            const uint64_t *ah = a + h, a0 = ah[0];                                      \
-            const RT *vh = v + h;                                                        \
-            const enum half_shape shape = half_shape64(ah, sizeof(T));                   \
-            if (unlikely(!tlb_covers(t, a0 + imm, sizeof(T))) &&                         \
-                !sg_mem_fill(cta, t, a0 + imm))                                          \
-                goto slow;                                                               \
-            if (unlikely(t->flags & SG_RANGE_READ_ONLY))                                 \
-                goto slow;                                                               \
-            if (shape == HALF_SEQ && tlb_covers(t, a0 + imm, HALF * sizeof(T)) &&                 \
-                !((a0 + imm) & op->x)) {                                                 \
-                HALF_STORE(T, RT, (void *)(uintptr_t)(a0 + imm), vh);                    \
-            } else if (half_within64(ah, imm, t->lo, t->len, sizeof(T), op->x)) {                    \
-                for (int j = 0; j < HALF; j++)                                           \
-                    *(T *)(uintptr_t)(ah[j] + imm) = (T)vh[j];                           \
-            } else {                                                                     \
-                goto slow;                                                               \
-            }                                                                            \
-            rest = UINT32_MAX << HALF;                                                   \
-        }                                                                                \
-        return true;                                                                     \
-slow:                                                                                    \
-        SLOW_ST(T, SPACE, a[i] + imm)                                                    \
+#define DEF_ST_GLOBAL(NAME, T, RT, SPACE)                                              \
+    static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                  \
+                            const struct sg_op *op, const uint64_t *a, const RT *v,    \
+                            uint32_t m, const struct sg_op *ops)                       \
+    {                                                                                  \
+        struct sg_tlb *t = &cta->tlb[op->n];                                           \
+        const uint64_t imm = (uint64_t)op->imm;                                        \
+        uint32_t rest = m;                                                             \
+        if (m != UINT32_MAX)                                                           \
+            goto slow;                                                                 \
+        for (int h = 0; h < SG_LANES; h += HALF) {                                     \
+            const uint64_t *ah = a + h, a0 = ah[0];                                    \
+            const RT *vh = v + h;                                                      \
+            const enum half_shape shape = half_shape64(ah, sizeof(T));                 \
+            if (unlikely(!tlb_covers(t, a0 + imm, sizeof(T))) &&                       \
+                !sg_mem_fill(cta, t, a0 + imm))                                        \
+                goto slow;                                                             \
+            if (unlikely(t->flags & SG_RANGE_READ_ONLY))                               \
+                goto slow;                                                             \
+            if (shape == HALF_SEQ && tlb_covers(t, a0 + imm, HALF * sizeof(T)) &&      \
+                !((a0 + imm) & op->x)) {                                               \
+                HALF_STORE(T, RT, (void *)(uintptr_t)(a0 + imm), vh);                  \
+            } else if (half_within64(ah, imm, t->lo, t->len, sizeof(T), op->x)) {      \
+                for (int j = 0; j < HALF; j++)                                         \
+                    *(T *)(uintptr_t)(ah[j] + imm) = (T)vh[j];                         \
+            } else {                                                                   \
+                goto slow;                                                             \
+            }                                                                          \
+            rest = UINT32_MAX << HALF;                                                 \
+        }                                                                              \
+        return true;                                                                   \
+    slow:                                                                              \
+        SLOW_ST(T, SPACE, a[i] + imm)                                                  \
     }
 
 #define HALF_SHAPE_uint32_t(a, size) half_shape32(a, size)
 #define HALF_SHAPE_uint64_t(a, size) half_shape64(a, size)
-#define HALF_WITHIN_uint32_t(a, imm, len, size, align)                                   \
+#define HALF_WITHIN_uint32_t(a, imm, len, size, align)                                 \
     half_within32(a, imm, len, size, align)
-#define HALF_WITHIN_uint64_t(a, imm, len, size, align)                                   \
+#define HALF_WITHIN_uint64_t(a, imm, len, size, align)                                 \
     half_within64(a, imm, 0, len, size, align)
 
 /* Shared memory: offsets into the CTA's block.  AT is the address register's type;
  * 32-bit addresses wrap like 32-bit addresses. */
-#define DEF_LD_SHARED(NAME, T, OT, RT, AT)                                               \
-    static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                    \
-                            const struct sg_op *op, const AT *a, RT *d, uint32_t m,      \
-                            const struct sg_op *ops)                                     \
-    {                                                                                    \
-        const AT imm = (AT)op->imm;                                                      \
-        const uint8_t *base = cta->shared;                                               \
-        uint32_t rest = m;                                                               \
-        if (m != UINT32_MAX || cta->shared_bytes < sizeof(T))                            \
-            goto slow;                                                                   \
-        const uint64_t bytes = cta->shared_bytes;                                        \
-        for (int h = 0; h < SG_LANES; h += HALF) {                                       \
-            const AT *ah = a + h, first = (AT)(ah[0] + imm);                             \
-            RT *dh = d + h;                                                              \
-            const enum half_shape shape = HALF_SHAPE_##AT(ah, sizeof(T));                \
-            if (shape == HALF_SEQ && first <= bytes - sizeof(T) &&                       \
-                HALF * sizeof(T) <= bytes - first && !(first & op->x)) {                 \
-                HALF_COPY(RT, OT, T, dh, base + first);                                  \
-            } else if (shape == HALF_EQ && first <= bytes - sizeof(T) &&                 \
-                       !(first & op->x)) {                                               \
-                const RT val = (RT)(OT)ELEM(T, base + first);                            \
-                HALF_FILL(RT, dh, val);                                                  \
-            } else if (unlikely(!HALF_WITHIN_##AT(ah, imm, bytes, sizeof(T), op->x))) {  \
-                goto slow;                                                               \
-            } else {                                                                     \
-                for (int j = 0; j < HALF; j++)                                           \
-                    dh[j] = (RT)(OT)ELEM(T, base + (AT)(ah[j] + imm));                   \
-            }                                                                            \
-            rest = UINT32_MAX << HALF;                                                   \
-        }                                                                                \
-        return true;                                                                     \
-slow:                                                                                    \
-        SLOW_LD(T, OT, SG_MEM_SHARED, (AT)(a[i] + imm))                                  \
+#define DEF_LD_SHARED(NAME, T, OT, RT, AT)                                             \
+    static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                  \
+                            const struct sg_op *op, const AT *a, RT *d, uint32_t m,    \
+                            const struct sg_op *ops)                                   \
+    {                                                                                  \
+        const AT imm = (AT)op->imm;                                                    \
+        const uint8_t *base = cta->shared;                                             \
+        uint32_t rest = m;                                                             \
+        if (m != UINT32_MAX || cta->shared_bytes < sizeof(T))                          \
+            goto slow;                                                                 \
+        const uint64_t bytes = cta->shared_bytes;                                      \
+        for (int h = 0; h < SG_LANES; h += HALF) {                                     \
+            const AT *ah = a + h, first = (AT)(ah[0] + imm);                           \
+            RT *dh = d + h;                                                            \
+            const enum half_shape shape = HALF_SHAPE_##AT(ah, sizeof(T));              \
+            if (shape == HALF_SEQ && first <= bytes - sizeof(T) &&                     \
+                HALF * sizeof(T) <= bytes - first && !(first & op->x)) {               \
+                HALF_COPY(RT, OT, T, dh, base + first);                                \
+            } else if (shape == HALF_EQ && first <= bytes - sizeof(T) &&               \
+                       !(first & op->x)) {                                             \
+                const RT val = (RT)(OT)ELEM(T, base + first);                          \
+                HALF_FILL(RT, dh, val);                                                \
+            } else if (unlikely(                                                       \
+                           !HALF_WITHIN_##AT(ah, imm, bytes, sizeof(T), op->x))) {     \
+                goto slow;                                                             \
+            } else {                                                                   \
+                for (int j = 0; j < HALF; j++)                                         \
+                    dh[j] = (RT)(OT)ELEM(T, base + (AT)(ah[j] + imm));                 \
+            }                                                                          \
+            rest = UINT32_MAX << HALF;                                                 \
+        }                                                                              \
+        return true;                                                                   \
+    slow:                                                                              \
+        SLOW_LD(T, OT, SG_MEM_SHARED, (AT)(a[i] + imm))                                \
     }
 
-#define DEF_ST_SHARED(NAME, T, RT, AT)                                                   \
-    static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                    \
-                            const struct sg_op *op, const AT *a, const RT *v,            \
-                            uint32_t m, const struct sg_op *ops)                         \
-    {                                                                                    \
-        const AT imm = (AT)op->imm;                                                      \
-        uint8_t *base = cta->shared;                                                     \
-        uint32_t rest = m;                                                               \
-        if (m != UINT32_MAX || cta->shared_bytes < sizeof(T))                            \
-            goto slow;                                                                   \
-        const uint64_t bytes = cta->shared_bytes;                                        \
-        for (int h = 0; h < SG_LANES; h += HALF) {                                       \
-            const AT *ah = a + h, first = (AT)(ah[0] + imm);                             \
-            const RT *vh = v + h;                                                        \
-            const enum half_shape shape = HALF_SHAPE_##AT(ah, sizeof(T));                \
-            if (shape == HALF_SEQ && first <= bytes - sizeof(T) &&                       \
-                HALF * sizeof(T) <= bytes - first && !(first & op->x)) {                 \
-                HALF_STORE(T, RT, base + first, vh);                                     \
-            } else if (unlikely(!HALF_WITHIN_##AT(ah, imm, bytes, sizeof(T), op->x))) {  \
-                goto slow;                                                               \
-            } else {                                                                     \
-                for (int j = 0; j < HALF; j++)                                           \
-                    *(T *)(void *)(base + (AT)(ah[j] + imm)) = (T)vh[j];                 \
-            }                                                                            \
-            rest = UINT32_MAX << HALF;                                                   \
-        }                                                                                \
-        return true;                                                                     \
-slow:                                                                                    \
-        SLOW_ST(T, SG_MEM_SHARED, (AT)(a[i] + imm))                                      \
+#define DEF_ST_SHARED(NAME, T, RT, AT)                                                 \
+    static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                  \
+                            const struct sg_op *op, const AT *a, const RT *v,          \
+                            uint32_t m, const struct sg_op *ops)                       \
+    {                                                                                  \
+        const AT imm = (AT)op->imm;                                                    \
+        uint8_t *base = cta->shared;                                                   \
+        uint32_t rest = m;                                                             \
+        if (m != UINT32_MAX || cta->shared_bytes < sizeof(T))                          \
+            goto slow;                                                                 \
+        const uint64_t bytes = cta->shared_bytes;                                      \
+        for (int h = 0; h < SG_LANES; h += HALF) {                                     \
+            const AT *ah = a + h, first = (AT)(ah[0] + imm);                           \
+            const RT *vh = v + h;                                                      \
+            const enum half_shape shape = HALF_SHAPE_##AT(ah, sizeof(T));              \
+            if (shape == HALF_SEQ && first <= bytes - sizeof(T) &&                     \
+                HALF * sizeof(T) <= bytes - first && !(first & op->x)) {               \
+                HALF_STORE(T, RT, base + first, vh);                                   \
+            } else if (unlikely(                                                       \
+                           !HALF_WITHIN_##AT(ah, imm, bytes, sizeof(T), op->x))) {     \
+                goto slow;                                                             \
+            } else {                                                                   \
+                for (int j = 0; j < HALF; j++)                                         \
+                    *(T *)(void *)(base + (AT)(ah[j] + imm)) = (T)vh[j];               \
+            }                                                                          \
+            rest = UINT32_MAX << HALF;                                                 \
+        }                                                                              \
+        return true;                                                                   \
+    slow:                                                                              \
+        SLOW_ST(T, SG_MEM_SHARED, (AT)(a[i] + imm))                                    \
     }
 
 /* Local memory: an offset in each lane's own block. */
-#define DEF_LD_LOCAL(NAME, T, OT, RT)                                                    \
-    static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                    \
-                            const struct sg_op *op, const uint64_t *a, RT *d,            \
-                            uint32_t m, const struct sg_op *ops)                         \
-    {                                                                                    \
-        const uint64_t imm = (uint64_t)op->imm, stride = cta->local_stride;              \
-        const uint8_t *base = cta->local + (uint64_t)warp->index * SG_LANES * stride;    \
-        uint32_t rest = m;                                                               \
-        if (stride < sizeof(T))                                                          \
-            goto slow;                                                                   \
-        SG_FOR_LANES (i, m) {                                                            \
-            const uint64_t off = a[i] + imm;                                             \
-            if (unlikely(off > stride - sizeof(T) || (off & op->x)))                     \
-                goto slow;                                                               \
-            d[i] = (RT)(OT)ELEM(T, base + i * stride + off);                             \
-            rest &= ~(1u << i);                                                          \
-        }                                                                                \
-        return true;                                                                     \
-slow:                                                                                    \
-        SLOW_LD(T, OT, SG_MEM_LOCAL, a[i] + imm)                                         \
+#define DEF_LD_LOCAL(NAME, T, OT, RT)                                                  \
+    static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                  \
+                            const struct sg_op *op, const uint64_t *a, RT *d,          \
+                            uint32_t m, const struct sg_op *ops)                       \
+    {                                                                                  \
+        const uint64_t imm = (uint64_t)op->imm, stride = cta->local_stride;            \
+        const uint8_t *base = cta->local + (uint64_t)warp->index * SG_LANES * stride;  \
+        uint32_t rest = m;                                                             \
+        if (stride < sizeof(T))                                                        \
+            goto slow;                                                                 \
+        SG_FOR_LANES(i, m)                                                             \
+        {                                                                              \
+            const uint64_t off = a[i] + imm;                                           \
+            if (unlikely(off > stride - sizeof(T) || (off & op->x)))                   \
+                goto slow;                                                             \
+            d[i] = (RT)(OT)ELEM(T, base + i * stride + off);                           \
+            rest &= ~(1u << i);                                                        \
+        }                                                                              \
+        return true;                                                                   \
+    slow:                                                                              \
+        SLOW_LD(T, OT, SG_MEM_LOCAL, a[i] + imm)                                       \
     }
 
-#define DEF_ST_LOCAL(NAME, T, RT)                                                        \
-    static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                    \
-                            const struct sg_op *op, const uint64_t *a, const RT *v,      \
-                            uint32_t m, const struct sg_op *ops)                         \
-    {                                                                                    \
-        const uint64_t imm = (uint64_t)op->imm, stride = cta->local_stride;              \
-        uint8_t *base = cta->local + (uint64_t)warp->index * SG_LANES * stride;          \
-        uint32_t rest = m;                                                               \
-        if (stride < sizeof(T))                                                          \
-            goto slow;                                                                   \
-        SG_FOR_LANES (i, m) {                                                            \
-            const uint64_t off = a[i] + imm;                                             \
-            if (unlikely(off > stride - sizeof(T) || (off & op->x)))                     \
-                goto slow;                                                               \
-            *(T *)(void *)(base + i * stride + off) = (T)v[i];                           \
-        }                                                                                \
-        return true;                                                                     \
-slow:                                                                                    \
-        SLOW_ST(T, SG_MEM_LOCAL, a[i] + imm)                                             \
+#define DEF_ST_LOCAL(NAME, T, RT)                                                      \
+    static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                  \
+                            const struct sg_op *op, const uint64_t *a, const RT *v,    \
+                            uint32_t m, const struct sg_op *ops)                       \
+    {                                                                                  \
+        const uint64_t imm = (uint64_t)op->imm, stride = cta->local_stride;            \
+        uint8_t *base = cta->local + (uint64_t)warp->index * SG_LANES * stride;        \
+        uint32_t rest = m;                                                             \
+        if (stride < sizeof(T))                                                        \
+            goto slow;                                                                 \
+        SG_FOR_LANES(i, m)                                                             \
+        {                                                                              \
+            const uint64_t off = a[i] + imm;                                           \
+            if (unlikely(off > stride - sizeof(T) || (off & op->x)))                   \
+                goto slow;                                                             \
+            *(T *)(void *)(base + i * stride + off) = (T)v[i];                         \
+        }                                                                              \
+        return true;                                                                   \
+    slow:                                                                              \
+        SLOW_ST(T, SG_MEM_LOCAL, a[i] + imm)                                           \
     }
 
 #define IVDEP _Pragma("GCC ivdep") /* for the loops of exec_interp_body.h */
 
-#define DEF_GROUP_GLOBAL(sp, SPACE)                                                      \
-    DEF_LD_GLOBAL(lanes_ld##sp##_u8, uint8_t, uint32_t, uint32_t, SPACE,                 \
-                  GATHER_ANY(uint8_t, uint32_t))                                         \
-    DEF_LD_GLOBAL(lanes_ld##sp##_s8, int8_t, int32_t, uint32_t, SPACE,                   \
-                  GATHER_ANY(int8_t, int32_t))                                           \
-    DEF_LD_GLOBAL(lanes_ld##sp##_u16, uint16_t, uint32_t, uint32_t, SPACE,               \
-                  GATHER_ANY(uint16_t, uint32_t))                                        \
-    DEF_LD_GLOBAL(lanes_ld##sp##_s16, int16_t, int32_t, uint32_t, SPACE,                 \
-                  GATHER_ANY(int16_t, int32_t))                                          \
-    DEF_LD_GLOBAL(lanes_ld##sp##_32, uint32_t, uint32_t, uint32_t, SPACE, GATHER_32)     \
-    DEF_LD_GLOBAL(lanes_ld##sp##_64, uint64_t, uint64_t, uint64_t, SPACE,                \
-                  GATHER_ANY(uint64_t, uint64_t))                                        \
-    DEF_ST_GLOBAL(lanes_st##sp##_8, uint8_t, uint32_t, SPACE)                            \
-    DEF_ST_GLOBAL(lanes_st##sp##_16, uint16_t, uint32_t, SPACE)                          \
-    DEF_ST_GLOBAL(lanes_st##sp##_32, uint32_t, uint32_t, SPACE)                          \
+#define DEF_GROUP_GLOBAL(sp, SPACE)                                                    \
+    DEF_LD_GLOBAL(lanes_ld##sp##_u8, uint8_t, uint32_t, uint32_t, SPACE,               \
+                  GATHER_ANY(uint8_t, uint32_t))                                       \
+    DEF_LD_GLOBAL(lanes_ld##sp##_s8, int8_t, int32_t, uint32_t, SPACE,                 \
+                  GATHER_ANY(int8_t, int32_t))                                         \
+    DEF_LD_GLOBAL(lanes_ld##sp##_u16, uint16_t, uint32_t, uint32_t, SPACE,             \
+                  GATHER_ANY(uint16_t, uint32_t))                                      \
+    DEF_LD_GLOBAL(lanes_ld##sp##_s16, int16_t, int32_t, uint32_t, SPACE,               \
+                  GATHER_ANY(int16_t, int32_t))                                        \
+    DEF_LD_GLOBAL(lanes_ld##sp##_32, uint32_t, uint32_t, uint32_t, SPACE, GATHER_32)   \
+    DEF_LD_GLOBAL(lanes_ld##sp##_64, uint64_t, uint64_t, uint64_t, SPACE,              \
+                  GATHER_ANY(uint64_t, uint64_t))                                      \
+    DEF_ST_GLOBAL(lanes_st##sp##_8, uint8_t, uint32_t, SPACE)                          \
+    DEF_ST_GLOBAL(lanes_st##sp##_16, uint16_t, uint32_t, SPACE)                        \
+    DEF_ST_GLOBAL(lanes_st##sp##_32, uint32_t, uint32_t, SPACE)                        \
     DEF_ST_GLOBAL(lanes_st##sp##_64, uint64_t, uint64_t, SPACE)
 
-#define DEF_GROUP_SHARED(sp, AT)                                                         \
-    DEF_LD_SHARED(lanes_ld##sp##_u8, uint8_t, uint32_t, uint32_t, AT)                    \
-    DEF_LD_SHARED(lanes_ld##sp##_s8, int8_t, int32_t, uint32_t, AT)                      \
-    DEF_LD_SHARED(lanes_ld##sp##_u16, uint16_t, uint32_t, uint32_t, AT)                  \
-    DEF_LD_SHARED(lanes_ld##sp##_s16, int16_t, int32_t, uint32_t, AT)                    \
-    DEF_LD_SHARED(lanes_ld##sp##_32, uint32_t, uint32_t, uint32_t, AT)                   \
-    DEF_LD_SHARED(lanes_ld##sp##_64, uint64_t, uint64_t, uint64_t, AT)                   \
-    DEF_ST_SHARED(lanes_st##sp##_8, uint8_t, uint32_t, AT)                               \
-    DEF_ST_SHARED(lanes_st##sp##_16, uint16_t, uint32_t, AT)                             \
-    DEF_ST_SHARED(lanes_st##sp##_32, uint32_t, uint32_t, AT)                             \
+#define DEF_GROUP_SHARED(sp, AT)                                                       \
+    DEF_LD_SHARED(lanes_ld##sp##_u8, uint8_t, uint32_t, uint32_t, AT)                  \
+    DEF_LD_SHARED(lanes_ld##sp##_s8, int8_t, int32_t, uint32_t, AT)                    \
+    DEF_LD_SHARED(lanes_ld##sp##_u16, uint16_t, uint32_t, uint32_t, AT)                \
+    DEF_LD_SHARED(lanes_ld##sp##_s16, int16_t, int32_t, uint32_t, AT)                  \
+    DEF_LD_SHARED(lanes_ld##sp##_32, uint32_t, uint32_t, uint32_t, AT)                 \
+    DEF_LD_SHARED(lanes_ld##sp##_64, uint64_t, uint64_t, uint64_t, AT)                 \
+    DEF_ST_SHARED(lanes_st##sp##_8, uint8_t, uint32_t, AT)                             \
+    DEF_ST_SHARED(lanes_st##sp##_16, uint16_t, uint32_t, AT)                           \
+    DEF_ST_SHARED(lanes_st##sp##_32, uint32_t, uint32_t, AT)                           \
     DEF_ST_SHARED(lanes_st##sp##_64, uint64_t, uint64_t, AT)
 
 DEF_GROUP_GLOBAL(G, SG_MEM_GLOBAL)

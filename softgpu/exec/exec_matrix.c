@@ -2,13 +2,13 @@
 /*
  * Matrix operations of a warp: mma.sync, wmma, ldmatrix, stmatrix, movmatrix.
  *
- * mma's fragment layout is architectural and one formula for all shapes: with g = lane/4
- * and t = lane%4, register r of A holds row g + 8*(r&1) and E consecutive columns from
- * t*E + (r/2)*4*E, register r of B column g and rows from t*E + r*4*E, where E elements
- * fit a register; accumulator register i is row g + 8*(i/2), column 2*t + i%2.
- * wmma's layout is ours to choose: element number (lane * per_lane + i) % total of the
- * row-major matrix.  Products are exact, sums of floats are kept in double and rounded
- * once.
+ * mma's fragment layout is architectural and one formula for all shapes: with g =
+ * lane/4 and t = lane%4, register r of A holds row g + 8*(r&1) and E consecutive
+ * columns from t*E + (r/2)*4*E, register r of B column g and rows from t*E + r*4*E,
+ * where E elements fit a register; accumulator register i is row g + 8*(i/2), column
+ * 2*t + i%2. wmma's layout is ours to choose: element number (lane * per_lane + i) %
+ * total of the row-major matrix.  Products are exact, sums of floats are kept in double
+ * and rounded once.
  */
 #include "exec_matrix.h"
 
@@ -78,13 +78,20 @@ static double
 to_double(uint64_t raw, unsigned type)
 {
     switch (type) {
-    case SG_MAT_F16: return sg_f16_to_f64((uint16_t)raw);
-    case SG_MAT_BF16: return sg_bf16_to_f64((uint16_t)raw);
-    case SG_MAT_TF32: return (double)lane_float((uint32_t)raw & 0xffffe000u);
-    case SG_MAT_F32: return (double)lane_float((uint32_t)raw);
-    case SG_MAT_E4M3: return fp8_value(raw, false);
-    case SG_MAT_E5M2: return fp8_value(raw, true);
-    default: return lane_double(raw);
+    case SG_MAT_F16:
+        return sg_f16_to_f64((uint16_t)raw);
+    case SG_MAT_BF16:
+        return sg_bf16_to_f64((uint16_t)raw);
+    case SG_MAT_TF32:
+        return (double)lane_float((uint32_t)raw & 0xffffe000u);
+    case SG_MAT_F32:
+        return (double)lane_float((uint32_t)raw);
+    case SG_MAT_E4M3:
+        return fp8_value(raw, false);
+    case SG_MAT_E5M2:
+        return fp8_value(raw, true);
+    default:
+        return lane_double(raw);
     }
 }
 
@@ -92,10 +99,14 @@ static int64_t
 to_int(uint64_t raw, unsigned type)
 {
     switch (type) {
-    case SG_MAT_S8: return (int8_t)raw;
-    case SG_MAT_S4: return (int64_t)(raw << 60) >> 60;
-    case SG_MAT_S32: return (int32_t)raw;
-    default: return (int64_t)raw;
+    case SG_MAT_S8:
+        return (int8_t)raw;
+    case SG_MAT_S4:
+        return (int64_t)(raw << 60) >> 60;
+    case SG_MAT_S32:
+        return (int32_t)raw;
+    default:
+        return (int64_t)raw;
     }
 }
 
@@ -103,10 +114,14 @@ static uint64_t
 from_double(double v, unsigned type)
 {
     switch (type) {
-    case SG_MAT_F16: return sg_f64_to_f16(v);
-    case SG_MAT_BF16: return sg_f64_to_bf16(v);
-    case SG_MAT_F64: return lane_bits64(v);
-    default: return lane_bits32(lane_nan32((float)v));
+    case SG_MAT_F16:
+        return sg_f64_to_f16(v);
+    case SG_MAT_BF16:
+        return sg_f64_to_bf16(v);
+    case SG_MAT_F64:
+        return lane_bits64(v);
+    default:
+        return lane_bits32(lane_nan32((float)v));
     }
 }
 
@@ -172,7 +187,8 @@ gather(const struct sg_warp *warp, const struct mat *mat, struct work *w)
             unsigned g = lane / 4, t = lane % 4;
             for (unsigned i = 0; i < per_lane; i++) {
                 unsigned r = i / e, j = i % e, row, kk, at;
-                uint64_t raw = element_bits(reg_raw(warp, mat, operand, r, lane), bits, j);
+                uint64_t raw =
+                    element_bits(reg_raw(warp, mat, operand, r, lane), bits, j);
                 if (mat->flags & SG_MAT_WMMA) {
                     unsigned rows = operand == SG_MAT_A ? mat->m : mat->n;
                     at = (lane * per_lane + i) % (rows * mat->k);
@@ -190,8 +206,8 @@ gather(const struct sg_warp *warp, const struct mat *mat, struct work *w)
 
 /* Row and column of accumulator element @i of @lane. */
 static void
-acc_place(const struct mat *mat, int operand, unsigned lane, unsigned i, unsigned *ret_row,
-          unsigned *ret_col)
+acc_place(const struct mat *mat, int operand, unsigned lane, unsigned i,
+          unsigned *ret_row, unsigned *ret_col)
 {
     unsigned per_lane = mat->count[operand] * per_reg(type_bits(mat->type[operand]));
 
@@ -206,7 +222,8 @@ acc_place(const struct mat *mat, int operand, unsigned lane, unsigned i, unsigne
 }
 
 static double
-dot_float(const struct work *w, const struct mat *mat, unsigned row, unsigned col, double c)
+dot_float(const struct work *w, const struct mat *mat, unsigned row, unsigned col,
+          double c)
 {
     for (unsigned k = 0; k < mat->k; k++)
         c += w->fa[row * mat->k + k] * w->fb[col * mat->k + k];
@@ -214,7 +231,8 @@ dot_float(const struct work *w, const struct mat *mat, unsigned row, unsigned co
 }
 
 static uint32_t
-dot_int(const struct work *w, const struct mat *mat, unsigned row, unsigned col, int64_t c)
+dot_int(const struct work *w, const struct mat *mat, unsigned row, unsigned col,
+        int64_t c)
 {
     for (unsigned k = 0; k < mat->k; k++) {
         int64_t a = w->ia[row * mat->k + k], b = w->ib[col * mat->k + k];
@@ -237,13 +255,14 @@ multiply(struct sg_warp *warp, const struct mat *mat, const struct work *w)
         memset(out[lane], 0, sizeof(out[lane]));
         for (unsigned i = 0; i < mat->count[SG_MAT_D] * de; i++) {
             uint64_t c = element_bits(reg_raw(warp, mat, SG_MAT_C, i / ce, lane), cbits,
-                                      i % ce), r;
+                                      i % ce),
+                     r;
             unsigned row, col;
             acc_place(mat, SG_MAT_D, lane, i, &row, &col);
             if (is_float)
-                r = from_double(dot_float(w, mat, row, col,
-                                          to_double(c, mat->type[SG_MAT_C])),
-                                mat->type[SG_MAT_D]);
+                r = from_double(
+                    dot_float(w, mat, row, col, to_double(c, mat->type[SG_MAT_C])),
+                    mat->type[SG_MAT_D]);
             else
                 r = dot_int(w, mat, row, col, to_int(c, mat->type[SG_MAT_C]));
             out[lane][i / de] |= r << (i % de * dbits % 64);
@@ -281,7 +300,8 @@ sg_op_mma(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint
     if (!cta->matrix) {
         cta->matrix = malloc(sizeof(*w));
         if (!cta->matrix)
-            return sg_fault_set(cta, warp, 0, SG_FAULT_LAUNCH_FAILED, 0, "out of memory");
+            return sg_fault_set(cta, warp, 0, SG_FAULT_LAUNCH_FAILED, 0,
+                                "out of memory");
     }
     w = cta->matrix;
     mat_unpack(cta, op, &mat);
@@ -363,8 +383,8 @@ wmma_move(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint
                 wmma_place(&mat, at, &row, &col);
                 index = wmma_index(&mat, row, col, stride);
                 p = sg_mem_resolve(cta, warp, lane0, base + index * bits / 8, bytes,
-                                   bytes - 1, op->n, store ? SG_ACCESS_WRITE
-                                                           : SG_ACCESS_READ);
+                                   bytes - 1, op->n,
+                                   store ? SG_ACCESS_WRITE : SG_ACCESS_READ);
                 if (!p)
                     return SG_STOP_FAULT;
                 if (store) {
@@ -387,13 +407,15 @@ wmma_move(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint
 }
 
 enum sg_stop
-sg_op_wmma_ld(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_wmma_ld(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+              uint32_t m)
 {
     return wmma_move(cta, warp, op, m, false);
 }
 
 enum sg_stop
-sg_op_wmma_st(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_wmma_st(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+              uint32_t m)
 {
     return wmma_move(cta, warp, op, m, true);
 }
@@ -424,7 +446,8 @@ sg_op_ldmatrix(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
         return stop;
     for (unsigned i = 0; i < n * 8; i++) {
         uint64_t addr = sg_reg_d(warp, op->a)[i] + (uint64_t)op->imm;
-        const void *p = sg_mem_resolve(cta, warp, i, addr, 16, 15, op->x, SG_ACCESS_READ);
+        const void *p =
+            sg_mem_resolve(cta, warp, i, addr, 16, 15, op->x, SG_ACCESS_READ);
         if (!p)
             return SG_STOP_FAULT;
         memcpy(data[i / 8][i % 8], p, 16);
@@ -460,7 +483,8 @@ sg_op_stmatrix(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
             for (unsigned j = 0; j < 2; j++) {
                 unsigned row, col;
                 m8n8_place(trans, lane, j, &row, &col);
-                data[k][row][col] = (uint16_t)(sg_reg_w(warp, list[k])[lane] >> (16 * j));
+                data[k][row][col] =
+                    (uint16_t)(sg_reg_w(warp, list[k])[lane] >> (16 * j));
             }
         }
     }

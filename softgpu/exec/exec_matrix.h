@@ -3,8 +3,8 @@
  * How a matrix operation is described between lowering and executor.
  *
  * op.x: m | n << 8 | k << 16; op.imm: element types of d a b c (4 bits each), register
- * counts of d a b c (6 bits each), flags; the registers are in the operand list, d first.
- * Loads and stores use only d.
+ * counts of d a b c (6 bits each), flags; the registers are in the operand list, d
+ * first. Loads and stores use only d.
  */
 #ifndef EXEC_MATRIX_H
 #define EXEC_MATRIX_H
@@ -12,8 +12,19 @@
 #include <stdint.h>
 
 enum sg_mat_type {
-    SG_MAT_F16, SG_MAT_BF16, SG_MAT_TF32, SG_MAT_F32, SG_MAT_F64, SG_MAT_S8, SG_MAT_U8,
-    SG_MAT_S4, SG_MAT_U4, SG_MAT_B1, SG_MAT_S32, SG_MAT_E4M3, SG_MAT_E5M2,
+    SG_MAT_F16,
+    SG_MAT_BF16,
+    SG_MAT_TF32,
+    SG_MAT_F32,
+    SG_MAT_F64,
+    SG_MAT_S8,
+    SG_MAT_U8,
+    SG_MAT_S4,
+    SG_MAT_U4,
+    SG_MAT_B1,
+    SG_MAT_S32,
+    SG_MAT_E4M3,
+    SG_MAT_E5M2,
 };
 
 enum { SG_MAT_D, SG_MAT_A, SG_MAT_B, SG_MAT_C, SG_MAT_OPERANDS };

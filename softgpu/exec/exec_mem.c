@@ -68,8 +68,7 @@ resolve_global(struct sg_cta *cta, uint64_t addr, uint32_t size, enum sg_access 
     struct sg_tlb *t = &cta->tlb[SG_N_TLB - 1];
 
     if (unlikely(t->len < size || addr - t->lo > t->len - size)) {
-        if (!sg_mem_fill(cta, t, addr) || t->len < size ||
-            addr - t->lo > t->len - size)
+        if (!sg_mem_fill(cta, t, addr) || t->len < size || addr - t->lo > t->len - size)
             return NULL;
     }
     if (unlikely(access == SG_ACCESS_WRITE && (t->flags & SG_RANGE_READ_ONLY)))
@@ -88,7 +87,8 @@ resolve_window(struct sg_cta *cta, struct sg_warp *warp, unsigned lane, uint64_t
         base = cta->shared;
         limit = cta->shared_bytes;
     } else if (space == SG_MEM_LOCAL) {
-        base = cta->local + ((uint64_t)warp->index * SG_LANES + lane) * cta->local_stride;
+        base =
+            cta->local + ((uint64_t)warp->index * SG_LANES + lane) * cta->local_stride;
         limit = cta->local_stride;
     } else {
         base = (uint8_t *)(uintptr_t)cta->launch->params;
@@ -100,19 +100,20 @@ resolve_window(struct sg_cta *cta, struct sg_warp *warp, unsigned lane, uint64_t
 }
 
 static const char *const space_names[] = {
-    [SG_MEM_GLOBAL] = "global", [SG_MEM_SHARED] = "shared", [SG_MEM_LOCAL] = "local",
-    [SG_MEM_GENERIC] = "generic", [SG_MEM_CONST] = "const", [SG_MEM_PARAM] = "param",
+    [SG_MEM_GLOBAL] = "global",   [SG_MEM_SHARED] = "shared", [SG_MEM_LOCAL] = "local",
+    [SG_MEM_GENERIC] = "generic", [SG_MEM_CONST] = "const",   [SG_MEM_PARAM] = "param",
 };
 
 static void
 fault_access(struct sg_cta *cta, struct sg_warp *warp, unsigned lane, uint64_t addr,
-             uint32_t size, enum sg_mem_space space, enum sg_access access, bool aligned)
+             uint32_t size, enum sg_mem_space space, enum sg_access access,
+             bool aligned)
 {
     char what[96];
 
     snprintf(what, sizeof(what), "%s of %u bytes at %s 0x%" PRIx64 " %s",
-             access == SG_ACCESS_READ ? "load" : "store", size, space_names[space], addr,
-             aligned ? "is outside every allocation" : "is misaligned");
+             access == SG_ACCESS_READ ? "load" : "store", size, space_names[space],
+             addr, aligned ? "is outside every allocation" : "is misaligned");
     sg_fault_set(cta, warp, lane,
                  aligned ? SG_FAULT_ILLEGAL_ADDRESS : SG_FAULT_MISALIGNED, addr, what);
 }
@@ -155,18 +156,27 @@ sg_op_isspace(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
     const uint64_t *a = sg_reg_d(warp, op->a);
     uint32_t *d = sg_reg_p(warp, op->d), r = 0;
 
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         bool in;
         switch (op->n) {
-        case SG_MEM_SHARED: in = a[i] - SG_WIN_SHARED < SG_WIN_SIZE; break;
-        case SG_MEM_LOCAL: in = a[i] - SG_WIN_LOCAL < SG_WIN_SIZE; break;
-        case SG_MEM_PARAM: in = a[i] - SG_WIN_PARAM < SG_WIN_SIZE; break;
+        case SG_MEM_SHARED:
+            in = a[i] - SG_WIN_SHARED < SG_WIN_SIZE;
+            break;
+        case SG_MEM_LOCAL:
+            in = a[i] - SG_WIN_LOCAL < SG_WIN_SIZE;
+            break;
+        case SG_MEM_PARAM:
+            in = a[i] - SG_WIN_PARAM < SG_WIN_SIZE;
+            break;
         case SG_MEM_CONST: {
             struct sg_tlb t;
             in = sg_mem_fill(cta, &t, a[i]) && (t.flags & SG_RANGE_READ_ONLY);
             break;
         }
-        default: in = a[i] < SG_WIN_SHARED || a[i] >= SG_WIN_END; break;
+        default:
+            in = a[i] < SG_WIN_SHARED || a[i] >= SG_WIN_END;
+            break;
         }
         r |= (uint32_t)in << i;
     }
@@ -181,21 +191,34 @@ static uint32_t
 atom_next32(enum sg_atom what, uint32_t old, uint32_t b, uint32_t c)
 {
     switch (what) {
-    case SG_ATOM_ADD: return old + b;
-    case SG_ATOM_MIN_U: return old < b ? old : b;
-    case SG_ATOM_MAX_U: return old > b ? old : b;
-    case SG_ATOM_MIN_S: return (int32_t)old < (int32_t)b ? old : b;
-    case SG_ATOM_MAX_S: return (int32_t)old > (int32_t)b ? old : b;
-    case SG_ATOM_INC: return old >= b ? 0 : old + 1;
-    case SG_ATOM_DEC: return old == 0 || old > b ? b : old - 1;
-    case SG_ATOM_AND: return old & b;
-    case SG_ATOM_OR: return old | b;
-    case SG_ATOM_XOR: return old ^ b;
-    case SG_ATOM_EXCH: return b;
-    case SG_ATOM_CAS: return old == b ? c : old;
+    case SG_ATOM_ADD:
+        return old + b;
+    case SG_ATOM_MIN_U:
+        return old < b ? old : b;
+    case SG_ATOM_MAX_U:
+        return old > b ? old : b;
+    case SG_ATOM_MIN_S:
+        return (int32_t)old < (int32_t)b ? old : b;
+    case SG_ATOM_MAX_S:
+        return (int32_t)old > (int32_t)b ? old : b;
+    case SG_ATOM_INC:
+        return old >= b ? 0 : old + 1;
+    case SG_ATOM_DEC:
+        return old == 0 || old > b ? b : old - 1;
+    case SG_ATOM_AND:
+        return old & b;
+    case SG_ATOM_OR:
+        return old | b;
+    case SG_ATOM_XOR:
+        return old ^ b;
+    case SG_ATOM_EXCH:
+        return b;
+    case SG_ATOM_CAS:
+        return old == b ? c : old;
     case SG_ATOM_ADD_F32:
         return lane_bits32(lane_nan32(lane_float(old) + lane_float(b)));
-    default: return (uint32_t)sg_atom_half(what, old, b);
+    default:
+        return (uint32_t)sg_atom_half(what, old, b);
     }
 }
 
@@ -203,32 +226,45 @@ static uint64_t
 atom_next64(enum sg_atom what, uint64_t old, uint64_t b, uint64_t c)
 {
     switch (what) {
-    case SG_ATOM_ADD: return old + b;
-    case SG_ATOM_MIN_U: return old < b ? old : b;
-    case SG_ATOM_MAX_U: return old > b ? old : b;
-    case SG_ATOM_MIN_S: return (int64_t)old < (int64_t)b ? old : b;
-    case SG_ATOM_MAX_S: return (int64_t)old > (int64_t)b ? old : b;
-    case SG_ATOM_INC: return old >= b ? 0 : old + 1;
-    case SG_ATOM_DEC: return old == 0 || old > b ? b : old - 1;
-    case SG_ATOM_AND: return old & b;
-    case SG_ATOM_OR: return old | b;
-    case SG_ATOM_XOR: return old ^ b;
-    case SG_ATOM_EXCH: return b;
-    case SG_ATOM_CAS: return old == b ? c : old;
+    case SG_ATOM_ADD:
+        return old + b;
+    case SG_ATOM_MIN_U:
+        return old < b ? old : b;
+    case SG_ATOM_MAX_U:
+        return old > b ? old : b;
+    case SG_ATOM_MIN_S:
+        return (int64_t)old < (int64_t)b ? old : b;
+    case SG_ATOM_MAX_S:
+        return (int64_t)old > (int64_t)b ? old : b;
+    case SG_ATOM_INC:
+        return old >= b ? 0 : old + 1;
+    case SG_ATOM_DEC:
+        return old == 0 || old > b ? b : old - 1;
+    case SG_ATOM_AND:
+        return old & b;
+    case SG_ATOM_OR:
+        return old | b;
+    case SG_ATOM_XOR:
+        return old ^ b;
+    case SG_ATOM_EXCH:
+        return b;
+    case SG_ATOM_CAS:
+        return old == b ? c : old;
     case SG_ATOM_ADD_F64:
         return lane_bits64(lane_double(old) + lane_double(b));
-    default: return old;
+    default:
+        return old;
     }
 }
 
-#define ATOM_RMW(T, next)                                                                \
-    do {                                                                                 \
-        T cur = __atomic_load_n((T *)p, __ATOMIC_RELAXED), to;                           \
-        do                                                                               \
-            to = (T)(next);                                                              \
-        while (!__atomic_compare_exchange_n((T *)p, &cur, to, true, __ATOMIC_SEQ_CST,    \
-                                            __ATOMIC_RELAXED));                          \
-        old = cur;                                                                       \
+#define ATOM_RMW(T, next)                                                              \
+    do {                                                                               \
+        T cur = __atomic_load_n((T *)p, __ATOMIC_RELAXED), to;                         \
+        do                                                                             \
+            to = (T)(next);                                                            \
+        while (!__atomic_compare_exchange_n((T *)p, &cur, to, true, __ATOMIC_SEQ_CST,  \
+                                            __ATOMIC_RELAXED));                        \
+        old = cur;                                                                     \
     } while (0)
 
 static uint64_t
@@ -265,7 +301,8 @@ sg_op_atom(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
     bool wide = op->code == SG_OP_ATOM_D;
     uint32_t size = wide ? 8 : op->code == SG_OP_ATOM_H ? 2 : 4;
 
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         uint64_t b = reg_read(warp, wide, op->b, i), c = reg_read(warp, wide, op->c, i);
         void *p = sg_mem_resolve(cta, warp, i, a[i] + (uint64_t)op->imm, size, size - 1,
                                  op->x, SG_ACCESS_WRITE);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels ask of their surroundings: special registers, clocks, printf, heap, assert.
+ * What kernels ask of their surroundings: special registers, clocks, printf, heap,
+ * assert.
  */
 #include "sg_cta.h"
 
@@ -31,33 +32,58 @@ sreg_uniform(const struct sg_cta *cta, const struct sg_warp *warp, unsigned id)
     const struct sg_launch *l = cta->launch;
 
     switch (id) {
-    case SG_SREG_NTID_X: case SG_SREG_NTID_Y: case SG_SREG_NTID_Z:
+    case SG_SREG_NTID_X:
+    case SG_SREG_NTID_Y:
+    case SG_SREG_NTID_Z:
         return l->block[id - SG_SREG_NTID_X];
-    case SG_SREG_CTAID_X: case SG_SREG_CTAID_Y: case SG_SREG_CTAID_Z:
+    case SG_SREG_CTAID_X:
+    case SG_SREG_CTAID_Y:
+    case SG_SREG_CTAID_Z:
         return cta->ctaid[id - SG_SREG_CTAID_X];
-    case SG_SREG_NCTAID_X: case SG_SREG_NCTAID_Y: case SG_SREG_NCTAID_Z:
+    case SG_SREG_NCTAID_X:
+    case SG_SREG_NCTAID_Y:
+    case SG_SREG_NCTAID_Z:
         return l->grid[id - SG_SREG_NCTAID_X];
-    case SG_SREG_WARPID: return warp->index;
-    case SG_SREG_NWARPID: return cta->n_warps;
-    case SG_SREG_SMID: return cta->smid;
-    case SG_SREG_NSMID: return l->n_sms;
-    case SG_SREG_GRIDID: return l->grid_id;
+    case SG_SREG_WARPID:
+        return warp->index;
+    case SG_SREG_NWARPID:
+        return cta->n_warps;
+    case SG_SREG_SMID:
+        return cta->smid;
+    case SG_SREG_NSMID:
+        return l->n_sms;
+    case SG_SREG_GRIDID:
+        return l->grid_id;
     case SG_SREG_CLOCK:
-    case SG_SREG_CLOCK64: return now_ns(CLOCK_MONOTONIC);
-    case SG_SREG_CLOCK_HI: return now_ns(CLOCK_MONOTONIC) >> 32;
+    case SG_SREG_CLOCK64:
+        return now_ns(CLOCK_MONOTONIC);
+    case SG_SREG_CLOCK_HI:
+        return now_ns(CLOCK_MONOTONIC) >> 32;
     case SG_SREG_GLOBALTIMER:
-    case SG_SREG_GLOBALTIMER_LO: return now_ns(CLOCK_REALTIME);
-    case SG_SREG_GLOBALTIMER_HI: return now_ns(CLOCK_REALTIME) >> 32;
-    case SG_SREG_TOTAL_SMEM: return l->shared_bytes;
-    case SG_SREG_DYNAMIC_SMEM: return l->dyn_shared;
-    case SG_SREG_ENVREG1: return l->grid_workspace >> 32;
-    case SG_SREG_ENVREG2: return l->grid_workspace;
-    case SG_SREG_RESERVED: return cta->shared_bytes - SG_RESERVED_SHARED;
-    case SG_SREG_RESERVED_1: return cta->shared_bytes - SG_RESERVED_SHARED / 2;
-    case SG_SREG_RESERVED_END: return cta->shared_bytes;
-    case SG_SREG_RESERVED_CAP: return SG_RESERVED_SHARED;
-    case SG_SREG_ONE: return 1;
-    default: return 0;
+    case SG_SREG_GLOBALTIMER_LO:
+        return now_ns(CLOCK_REALTIME);
+    case SG_SREG_GLOBALTIMER_HI:
+        return now_ns(CLOCK_REALTIME) >> 32;
+    case SG_SREG_TOTAL_SMEM:
+        return l->shared_bytes;
+    case SG_SREG_DYNAMIC_SMEM:
+        return l->dyn_shared;
+    case SG_SREG_ENVREG1:
+        return l->grid_workspace >> 32;
+    case SG_SREG_ENVREG2:
+        return l->grid_workspace;
+    case SG_SREG_RESERVED:
+        return cta->shared_bytes - SG_RESERVED_SHARED;
+    case SG_SREG_RESERVED_1:
+        return cta->shared_bytes - SG_RESERVED_SHARED / 2;
+    case SG_SREG_RESERVED_END:
+        return cta->shared_bytes;
+    case SG_SREG_RESERVED_CAP:
+        return SG_RESERVED_SHARED;
+    case SG_SREG_ONE:
+        return 1;
+    default:
+        return 0;
     }
 }
 
@@ -67,12 +93,18 @@ sreg_lane(unsigned id, uint32_t lane)
     uint32_t eq = 1u << lane;
 
     switch (id) {
-    case SG_SREG_LANEID: return lane;
-    case SG_SREG_LANEMASK_EQ: return eq;
-    case SG_SREG_LANEMASK_LE: return eq | (eq - 1);
-    case SG_SREG_LANEMASK_LT: return eq - 1;
-    case SG_SREG_LANEMASK_GE: return ~(eq - 1);
-    default: return ~(eq | (eq - 1));
+    case SG_SREG_LANEID:
+        return lane;
+    case SG_SREG_LANEMASK_EQ:
+        return eq;
+    case SG_SREG_LANEMASK_LE:
+        return eq | (eq - 1);
+    case SG_SREG_LANEMASK_LT:
+        return eq - 1;
+    case SG_SREG_LANEMASK_GE:
+        return ~(eq - 1);
+    default:
+        return ~(eq | (eq - 1));
     }
 }
 
@@ -83,8 +115,8 @@ write_lanes(uint32_t *d, const uint32_t *v, uint32_t m)
         memcpy(d, v, SG_SLOT_W);
         return;
     }
-    SG_FOR_LANES (i, m)
-        d[i] = v[i];
+    SG_FOR_LANES(i, m)
+    d[i] = v[i];
 }
 
 static void
@@ -95,8 +127,8 @@ write_all(uint32_t *d, uint32_t v, uint32_t m)
             d[i] = v;
         return;
     }
-    SG_FOR_LANES (i, m)
-        d[i] = v;
+    SG_FOR_LANES(i, m)
+    d[i] = v;
 }
 
 enum sg_stop
@@ -109,8 +141,8 @@ sg_op_sreg(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
     if (op->code == SG_OP_SREG_D) {
         uint64_t *d64 = sg_reg_d(warp, op->d);
         v = sreg_uniform(cta, warp, id);
-        SG_FOR_LANES (i, m)
-            d64[i] = v;
+        SG_FOR_LANES(i, m)
+        d64[i] = v;
         return SG_STOP_NONE;
     }
     d = sg_reg_w(warp, op->d);
@@ -118,8 +150,8 @@ sg_op_sreg(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
         write_lanes(d, warp->tid[id - SG_SREG_TID_X], m);
     } else if (id == SG_SREG_LANEID ||
                (id >= SG_SREG_LANEMASK_EQ && id <= SG_SREG_LANEMASK_GT)) {
-        SG_FOR_LANES (i, m)
-            d[i] = sreg_lane(id, i);
+        SG_FOR_LANES(i, m)
+        d[i] = sreg_lane(id, i);
     } else {
         write_all(d, (uint32_t)sreg_uniform(cta, warp, id), m);
     }
@@ -127,17 +159,18 @@ sg_op_sreg(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
 }
 
 enum sg_stop
-sg_op_frame(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_frame(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+            uint32_t m)
 {
     uint64_t v = (uint64_t)op->imm + warp->frags[0].local;
 
     (void)cta;
     if (op->code == SG_OP_FRAME_D) {
-        SG_FOR_LANES (i, m)
-            sg_reg_d(warp, op->d)[i] = v;
+        SG_FOR_LANES(i, m)
+        sg_reg_d(warp, op->d)[i] = v;
     } else {
-        SG_FOR_LANES (i, m)
-            sg_reg_w(warp, op->d)[i] = (uint32_t)v;
+        SG_FOR_LANES(i, m)
+        sg_reg_w(warp, op->d)[i] = (uint32_t)v;
     }
     return SG_STOP_NONE;
 }
@@ -199,7 +232,8 @@ spec_parse(const char *f, struct spec *s)
 
     memset(s, 0, sizeof(*s));
     s->text[n++] = '%';
-    /* three digits at most: a hostile precision would cost gigabytes in the C library */
+    /* three digits at most: a hostile precision would cost gigabytes in the C library
+     */
     for (f++; *f && strchr("-+ #0123456789.*", *f); f++) {
         digits = *f >= '0' && *f <= '9' ? digits + 1 : 0;
         if (digits > 3 || n >= 20)
@@ -258,12 +292,17 @@ spec_print(struct out *o, const struct spec *s, struct args *a)
         if (k < 2)
             star[k] = w > 1000 ? 1000 : w < -1000 ? -1000 : w;
     }
-#define PRINT(val)                                                                       \
-    (n = s->stars == 0   ? snprintf(buf, sizeof(buf), s->text, val)                      \
-         : s->stars == 1 ? snprintf(buf, sizeof(buf), s->text, star[0], val)             \
+#define PRINT(val)                                                                     \
+    (n = s->stars == 0   ? snprintf(buf, sizeof(buf), s->text, val)                    \
+         : s->stars == 1 ? snprintf(buf, sizeof(buf), s->text, star[0], val)           \
                          : snprintf(buf, sizeof(buf), s->text, star[0], star[1], val))
     switch (s->conv) {
-    case 'd': case 'i': case 'o': case 'u': case 'x': case 'X':
+    case 'd':
+    case 'i':
+    case 'o':
+    case 'u':
+    case 'x':
+    case 'X':
         v = arg_next(a, s->longs ? 8 : 4);
         if (s->longs)
             PRINT((unsigned long long)v);
@@ -274,7 +313,14 @@ spec_print(struct out *o, const struct spec *s, struct args *a)
         v = arg_next(a, 4);
         PRINT((int)v);
         break;
-    case 'f': case 'F': case 'e': case 'E': case 'g': case 'G': case 'a': case 'A':
+    case 'f':
+    case 'F':
+    case 'e':
+    case 'E':
+    case 'g':
+    case 'G':
+    case 'a':
+    case 'A':
         v = arg_next(a, 8);
         memcpy(&f, &v, 8);
         PRINT(f);
@@ -335,7 +381,8 @@ sg_op_vprintf(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
     const struct sg_hooks *hooks = cta->launch->hooks;
     char fmt[MAX_PRINTF_FORMAT], text[MAX_PRINTF_TEXT];
 
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         uint64_t args = sg_reg_d(warp, op->b)[i];
         struct out o = {text, 0, sizeof(text)};
         uint32_t count = 0;
@@ -357,7 +404,8 @@ sg_op_malloc(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
 {
     const struct sg_hooks *hooks = cta->launch->hooks;
 
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         uint64_t size = sg_reg_d(warp, op->a)[i];
         sg_reg_d(warp, op->d)[i] =
             hooks && hooks->heap_alloc ? hooks->heap_alloc(hooks->user, size) : 0;
@@ -370,7 +418,8 @@ sg_op_free(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
 {
     const struct sg_hooks *hooks = cta->launch->hooks;
 
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         uint64_t addr = sg_reg_d(warp, op->a)[i];
         if (addr && hooks && hooks->heap_free)
             hooks->heap_free(hooks->user, addr);
@@ -412,7 +461,8 @@ sg_op_assertfail(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *o
     char text[MAX_PRINTF_TEXT];
     int len = 0;
 
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         if (!assert_line(cta, warp, op, i, text, sizeof(text), &len))
             return SG_STOP_FAULT;
         if (hooks && hooks->assert_failed && len > 0)

@@ -22,18 +22,18 @@
 
 /* ------------------------------------------------------------ directed rounding */
 
-#define ROUNDED(T, expr)                                                                 \
-    volatile T r_;                                                                       \
-    fesetround(mode);                                                                    \
-    r_ = (expr);                                                                         \
-    fesetround(FE_TONEAREST);                                                            \
+#define ROUNDED(T, expr)                                                               \
+    volatile T r_;                                                                     \
+    fesetround(mode);                                                                  \
+    r_ = (expr);                                                                       \
+    fesetround(FE_TONEAREST);                                                          \
     return r_
 
-#define OP2(name, T, op)                                                                 \
-    static T name(int mode, T x, T y)                                                    \
-    {                                                                                    \
-        volatile T vx = x, vy = y;                                                       \
-        ROUNDED(T, vx op vy);                                                            \
+#define OP2(name, T, op)                                                               \
+    static T name(int mode, T x, T y)                                                  \
+    {                                                                                  \
+        volatile T vx = x, vy = y;                                                     \
+        ROUNDED(T, vx op vy);                                                          \
     }
 OP2(add32, float, +)
 OP2(sub32, float, -)
@@ -82,39 +82,91 @@ narrow(int mode, double x)
 /* f64 results keep the first NaN operand, as lane_nan64() does. */
 #define N64(r) lane_bits64(lane_nan64(r, F64(a), F64(b), F64(c)))
 
-#define DIRECTED(sfx, mode)                                                              \
-    DEF(add_f32_##sfx) { (void)c; return B32(add32(mode, F32(a), F32(b))); }             \
-    DEF(sub_f32_##sfx) { (void)c; return B32(sub32(mode, F32(a), F32(b))); }             \
-    DEF(mul_f32_##sfx) { (void)c; return B32(mul32(mode, F32(a), F32(b))); }             \
-    DEF(div_f32_##sfx) { (void)c; return B32(div32(mode, F32(a), F32(b))); }             \
-    DEF(fma_f32_##sfx) { return B32(fma32(mode, F32(a), F32(b), F32(c))); }              \
-    DEF(rcp_f32_##sfx) { (void)b, (void)c; return B32(div32(mode, 1.0f, F32(a))); }      \
-    DEF(sqrt_f32_##sfx) { (void)b, (void)c; return B32(sqrt32(mode, F32(a))); }          \
-    DEF(add_f64_##sfx) { return N64(add64(mode, F64(a), F64(b))); }                      \
-    DEF(sub_f64_##sfx) { return N64(sub64(mode, F64(a), F64(b))); }                      \
-    DEF(mul_f64_##sfx) { return N64(mul64(mode, F64(a), F64(b))); }                      \
-    DEF(div_f64_##sfx) { return N64(div64(mode, F64(a), F64(b))); }                      \
-    DEF(fma_f64_##sfx) { return N64(fma64(mode, F64(a), F64(b), F64(c))); }              \
-    DEF(rcp_f64_##sfx) { return N64(div64(mode, 1.0, F64(a))); }                         \
-    DEF(sqrt_f64_##sfx) { return N64(sqrt64(mode, F64(a))); }                            \
-    DEF(f64_f32_##sfx) { (void)b, (void)c; return B32(narrow(mode, F64(a))); }
+#define DIRECTED(sfx, mode)                                                            \
+    DEF(add_f32_##sfx)                                                                 \
+    {                                                                                  \
+        (void)c;                                                                       \
+        return B32(add32(mode, F32(a), F32(b)));                                       \
+    }                                                                                  \
+    DEF(sub_f32_##sfx)                                                                 \
+    {                                                                                  \
+        (void)c;                                                                       \
+        return B32(sub32(mode, F32(a), F32(b)));                                       \
+    }                                                                                  \
+    DEF(mul_f32_##sfx)                                                                 \
+    {                                                                                  \
+        (void)c;                                                                       \
+        return B32(mul32(mode, F32(a), F32(b)));                                       \
+    }                                                                                  \
+    DEF(div_f32_##sfx)                                                                 \
+    {                                                                                  \
+        (void)c;                                                                       \
+        return B32(div32(mode, F32(a), F32(b)));                                       \
+    }                                                                                  \
+    DEF(fma_f32_##sfx)                                                                 \
+    {                                                                                  \
+        return B32(fma32(mode, F32(a), F32(b), F32(c)));                               \
+    }                                                                                  \
+    DEF(rcp_f32_##sfx)                                                                 \
+    {                                                                                  \
+        (void)b, (void)c;                                                              \
+        return B32(div32(mode, 1.0f, F32(a)));                                         \
+    }                                                                                  \
+    DEF(sqrt_f32_##sfx)                                                                \
+    {                                                                                  \
+        (void)b, (void)c;                                                              \
+        return B32(sqrt32(mode, F32(a)));                                              \
+    }                                                                                  \
+    DEF(add_f64_##sfx)                                                                 \
+    {                                                                                  \
+        return N64(add64(mode, F64(a), F64(b)));                                       \
+    }                                                                                  \
+    DEF(sub_f64_##sfx)                                                                 \
+    {                                                                                  \
+        return N64(sub64(mode, F64(a), F64(b)));                                       \
+    }                                                                                  \
+    DEF(mul_f64_##sfx)                                                                 \
+    {                                                                                  \
+        return N64(mul64(mode, F64(a), F64(b)));                                       \
+    }                                                                                  \
+    DEF(div_f64_##sfx)                                                                 \
+    {                                                                                  \
+        return N64(div64(mode, F64(a), F64(b)));                                       \
+    }                                                                                  \
+    DEF(fma_f64_##sfx)                                                                 \
+    {                                                                                  \
+        return N64(fma64(mode, F64(a), F64(b), F64(c)));                               \
+    }                                                                                  \
+    DEF(rcp_f64_##sfx)                                                                 \
+    {                                                                                  \
+        return N64(div64(mode, 1.0, F64(a)));                                          \
+    }                                                                                  \
+    DEF(sqrt_f64_##sfx)                                                                \
+    {                                                                                  \
+        return N64(sqrt64(mode, F64(a)));                                              \
+    }                                                                                  \
+    DEF(f64_f32_##sfx)                                                                 \
+    {                                                                                  \
+        (void)b, (void)c;                                                              \
+        return B32(narrow(mode, F64(a)));                                              \
+    }
 DIRECTED(rz, FE_TOWARDZERO)
 DIRECTED(rm, FE_DOWNWARD)
 DIRECTED(rp, FE_UPWARD)
 
 /* ---------------------------------------------------------------- approximations */
 
-#define UNI(name, expr)                                                                  \
-    DEF(name)                                                                            \
-    {                                                                                    \
-        (void)b, (void)c;                                                                \
-        return (expr);                                                                   \
+#define UNI(name, expr)                                                                \
+    DEF(name)                                                                          \
+    {                                                                                  \
+        (void)b, (void)c;                                                              \
+        return (expr);                                                                 \
     }
-#define BIN(name, expr)                                                                  \
-    DEF(name)                                                                            \
-    {                                                                                    \
-        (void)c;                                                                         \
-        return (expr);                                                                   \
+#define BIN(name, expr)                                                                \
+    DEF(name)                                                                          \
+    {                                                                                  \
+        (void)c;                                                                       \
+        return (expr);                                                                 \
     }
 
 /* div.approx gives 0 for divisors beyond 2^126, NaN when the dividend is infinite. */
@@ -124,13 +176,16 @@ div_approx(float x, float y)
     float mag = fabsf(y);
 
     if (mag > 0x1p126f && mag < INFINITY)
-        return isinf(x) || isnan(x) ? NAN : copysignf(0.0f, signbit(x) != signbit(y) ? -1.0f : 1.0f);
+        return isinf(x) || isnan(x)
+                   ? NAN
+                   : copysignf(0.0f, signbit(x) != signbit(y) ? -1.0f : 1.0f);
     return x / y;
 }
 BIN(div_approx_f32, B32(div_approx(F32(a), F32(b))))
 /* The f64 approximations see the high word and deliver a high word. */
 UNI(rcp_approx_f64, N64(1.0 / F64(a & 0xffffffff00000000u)) & 0xffffffff00000000u)
-UNI(rsqrt_approx_f64, N64(1.0 / sqrt(F64(a & 0xffffffff00000000u))) & 0xffffffff00000000u)
+UNI(rsqrt_approx_f64,
+    N64(1.0 / sqrt(F64(a & 0xffffffff00000000u))) & 0xffffffff00000000u)
 UNI(rsqrt_f32, B32((float)(1.0 / sqrt((double)F32(a)))))
 UNI(rsqrt_f64, N64(1.0 / sqrt(F64(a))))
 UNI(sin_f32, B32((float)sin((double)F32(a))))
@@ -139,7 +194,8 @@ UNI(lg2_f32, B32((float)log2((double)F32(a))))
 UNI(ex2_f32, B32((float)exp2((double)F32(a))))
 UNI(tanh_f32, B32((float)tanh((double)F32(a))))
 
-/* --------------------------------------------------------------- float odds and ends */
+/* --------------------------------------------------------------- float odds and ends
+ */
 
 UNI(neg_f32, (uint32_t)a ^ 0x80000000u)
 UNI(abs_f32, (uint32_t)a & 0x7fffffffu)
@@ -233,46 +289,46 @@ UNI(f64_u16, to_unsigned(F64(a), 16))
 UNI(f64_u32, to_unsigned(F64(a), 32))
 UNI(f64_u64, to_unsigned(F64(a), 64))
 
-#define FROM_INT(sfx, mode)                                                              \
-    static double s64_to_f64_##sfx(int64_t v)                                            \
-    {                                                                                    \
-        volatile int64_t x = v;                                                          \
-        volatile double r;                                                               \
-        fesetround(mode);                                                                \
-        r = (double)x;                                                                   \
-        fesetround(FE_TONEAREST);                                                        \
-        return r;                                                                        \
-    }                                                                                    \
-    static double u64_to_f64_##sfx(uint64_t v)                                           \
-    {                                                                                    \
-        volatile uint64_t x = v;                                                         \
-        volatile double r;                                                               \
-        fesetround(mode);                                                                \
-        r = (double)x;                                                                   \
-        fesetround(FE_TONEAREST);                                                        \
-        return r;                                                                        \
-    }                                                                                    \
-    static float s64_to_f32_##sfx(int64_t v)                                             \
-    {                                                                                    \
-        volatile int64_t x = v;                                                          \
-        volatile float r;                                                                \
-        fesetround(mode);                                                                \
-        r = (float)x;                                                                    \
-        fesetround(FE_TONEAREST);                                                        \
-        return r;                                                                        \
-    }                                                                                    \
-    static float u64_to_f32_##sfx(uint64_t v)                                            \
-    {                                                                                    \
-        volatile uint64_t x = v;                                                         \
-        volatile float r;                                                                \
-        fesetround(mode);                                                                \
-        r = (float)x;                                                                    \
-        fesetround(FE_TONEAREST);                                                        \
-        return r;                                                                        \
-    }                                                                                    \
-    UNI(s64_f64_##sfx, B64(s64_to_f64_##sfx((int64_t)a)))                                \
-    UNI(u64_f64_##sfx, B64(u64_to_f64_##sfx(a)))                                         \
-    UNI(s64_f32_##sfx, B32(s64_to_f32_##sfx((int64_t)a)))                                \
+#define FROM_INT(sfx, mode)                                                            \
+    static double s64_to_f64_##sfx(int64_t v)                                          \
+    {                                                                                  \
+        volatile int64_t x = v;                                                        \
+        volatile double r;                                                             \
+        fesetround(mode);                                                              \
+        r = (double)x;                                                                 \
+        fesetround(FE_TONEAREST);                                                      \
+        return r;                                                                      \
+    }                                                                                  \
+    static double u64_to_f64_##sfx(uint64_t v)                                         \
+    {                                                                                  \
+        volatile uint64_t x = v;                                                       \
+        volatile double r;                                                             \
+        fesetround(mode);                                                              \
+        r = (double)x;                                                                 \
+        fesetround(FE_TONEAREST);                                                      \
+        return r;                                                                      \
+    }                                                                                  \
+    static float s64_to_f32_##sfx(int64_t v)                                           \
+    {                                                                                  \
+        volatile int64_t x = v;                                                        \
+        volatile float r;                                                              \
+        fesetround(mode);                                                              \
+        r = (float)x;                                                                  \
+        fesetround(FE_TONEAREST);                                                      \
+        return r;                                                                      \
+    }                                                                                  \
+    static float u64_to_f32_##sfx(uint64_t v)                                          \
+    {                                                                                  \
+        volatile uint64_t x = v;                                                       \
+        volatile float r;                                                              \
+        fesetround(mode);                                                              \
+        r = (float)x;                                                                  \
+        fesetround(FE_TONEAREST);                                                      \
+        return r;                                                                      \
+    }                                                                                  \
+    UNI(s64_f64_##sfx, B64(s64_to_f64_##sfx((int64_t)a)))                              \
+    UNI(u64_f64_##sfx, B64(u64_to_f64_##sfx(a)))                                       \
+    UNI(s64_f32_##sfx, B32(s64_to_f32_##sfx((int64_t)a)))                              \
     UNI(u64_f32_##sfx, B32(u64_to_f32_##sfx(a)))
 FROM_INT(rn, FE_TONEAREST)
 FROM_INT(rz, FE_TOWARDZERO)

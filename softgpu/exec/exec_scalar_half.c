@@ -51,7 +51,8 @@ round_to(double v, int mant, int emin, int emax, enum rounding how, uint32_t nan
     r = exp < emin ? (uint32_t)frac
                    : (uint32_t)((uint64_t)(exp - emin) << mant) + (uint32_t)frac;
     if (r >= (uint32_t)(emax - emin + 2) << mant) {
-        bool inf = how == RN || how == RNA || (how == RP && !sign) || (how == RM && sign);
+        bool inf =
+            how == RN || how == RNA || (how == RP && !sign) || (how == RM && sign);
         r = ((uint32_t)(emax - emin + 2) << mant) - (inf ? 0 : 1);
     }
     return sign | r;
@@ -93,11 +94,11 @@ sg_bf16_to_f64(uint16_t h)
     return (double)lane_float((uint32_t)h << 16);
 }
 
-#define UNI(name, expr)                                                                  \
-    DEF(name)                                                                            \
-    {                                                                                    \
-        (void)b, (void)c;                                                                \
-        return (expr);                                                                   \
+#define UNI(name, expr)                                                                \
+    DEF(name)                                                                          \
+    {                                                                                  \
+        (void)b, (void)c;                                                              \
+        return (expr);                                                                 \
     }
 UNI(f16_f64, lane_bits64(sg_f16_to_f64((uint16_t)a)))
 UNI(bf16_f64, lane_bits64(sg_bf16_to_f64((uint16_t)a)))
@@ -141,9 +142,24 @@ fma_odd(double x, double y, double z)
 
 typedef double half_fn(double x, double y, double z);
 
-static double half_add(double x, double y, double z) { (void)z; return x + y; }
-static double half_sub(double x, double y, double z) { (void)z; return x - y; }
-static double half_mul(double x, double y, double z) { (void)z; return x * y; }
+static double
+half_add(double x, double y, double z)
+{
+    (void)z;
+    return x + y;
+}
+static double
+half_sub(double x, double y, double z)
+{
+    (void)z;
+    return x - y;
+}
+static double
+half_mul(double x, double y, double z)
+{
+    (void)z;
+    return x * y;
+}
 
 static double
 half_min(double x, double y, double z)
@@ -179,8 +195,18 @@ half_max_nan(double x, double y, double z)
     return x != x || y != y ? NAN : half_max(x, y, z);
 }
 
-static double half_ex2(double x, double y, double z) { (void)y, (void)z; return exp2(x); }
-static double half_tanh(double x, double y, double z) { (void)y, (void)z; return tanh(x); }
+static double
+half_ex2(double x, double y, double z)
+{
+    (void)y, (void)z;
+    return exp2(x);
+}
+static double
+half_tanh(double x, double y, double z)
+{
+    (void)y, (void)z;
+    return tanh(x);
+}
 
 static double
 half_sat(double x, double y, double z)
@@ -224,9 +250,15 @@ pair_bf16(half_fn *fn, uint64_t a, uint64_t b, uint64_t c)
     return r;
 }
 
-#define PAIR(name, fn)                                                                   \
-    DEF(name##_f16x2) { return pair_f16(fn, a, b, c); }                                  \
-    DEF(name##_bf16x2) { return pair_bf16(fn, a, b, c); }
+#define PAIR(name, fn)                                                                 \
+    DEF(name##_f16x2)                                                                  \
+    {                                                                                  \
+        return pair_f16(fn, a, b, c);                                                  \
+    }                                                                                  \
+    DEF(name##_bf16x2)                                                                 \
+    {                                                                                  \
+        return pair_bf16(fn, a, b, c);                                                 \
+    }
 PAIR(add, half_add)
 PAIR(sub, half_sub)
 PAIR(mul, half_mul)
@@ -260,18 +292,31 @@ uint64_t
 sg_atom_half(unsigned what, uint64_t old, uint64_t b)
 {
     switch (what) {
-    case SG_ATOM_ADD_F16: return sg_fn_add_f16x2(old, b, 0) & 0xffff;
-    case SG_ATOM_ADD_F16X2: return sg_fn_add_f16x2(old, b, 0);
-    case SG_ATOM_ADD_BF16: return sg_fn_add_bf16x2(old, b, 0) & 0xffff;
-    case SG_ATOM_ADD_BF16X2: return sg_fn_add_bf16x2(old, b, 0);
-    case SG_ATOM_MIN_F16: return sg_fn_min_f16x2(old, b, 0) & 0xffff;
-    case SG_ATOM_MAX_F16: return sg_fn_max_f16x2(old, b, 0) & 0xffff;
-    case SG_ATOM_MIN_F16X2: return sg_fn_min_f16x2(old, b, 0);
-    case SG_ATOM_MAX_F16X2: return sg_fn_max_f16x2(old, b, 0);
-    case SG_ATOM_MIN_BF16: return sg_fn_min_bf16x2(old, b, 0) & 0xffff;
-    case SG_ATOM_MAX_BF16: return sg_fn_max_bf16x2(old, b, 0) & 0xffff;
-    case SG_ATOM_MIN_BF16X2: return sg_fn_min_bf16x2(old, b, 0);
-    case SG_ATOM_MAX_BF16X2: return sg_fn_max_bf16x2(old, b, 0);
-    default: return old;
+    case SG_ATOM_ADD_F16:
+        return sg_fn_add_f16x2(old, b, 0) & 0xffff;
+    case SG_ATOM_ADD_F16X2:
+        return sg_fn_add_f16x2(old, b, 0);
+    case SG_ATOM_ADD_BF16:
+        return sg_fn_add_bf16x2(old, b, 0) & 0xffff;
+    case SG_ATOM_ADD_BF16X2:
+        return sg_fn_add_bf16x2(old, b, 0);
+    case SG_ATOM_MIN_F16:
+        return sg_fn_min_f16x2(old, b, 0) & 0xffff;
+    case SG_ATOM_MAX_F16:
+        return sg_fn_max_f16x2(old, b, 0) & 0xffff;
+    case SG_ATOM_MIN_F16X2:
+        return sg_fn_min_f16x2(old, b, 0);
+    case SG_ATOM_MAX_F16X2:
+        return sg_fn_max_f16x2(old, b, 0);
+    case SG_ATOM_MIN_BF16:
+        return sg_fn_min_bf16x2(old, b, 0) & 0xffff;
+    case SG_ATOM_MAX_BF16:
+        return sg_fn_max_bf16x2(old, b, 0) & 0xffff;
+    case SG_ATOM_MIN_BF16X2:
+        return sg_fn_min_bf16x2(old, b, 0);
+    case SG_ATOM_MAX_BF16X2:
+        return sg_fn_max_bf16x2(old, b, 0);
+    default:
+        return old;
     }
 }

@@ -20,25 +20,27 @@ typedef unsigned __int128 u128;
 static uint32_t
 clamp_s32(int64_t v)
 {
-    return (uint32_t)(int32_t)(v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : v);
+    return (uint32_t)(int32_t)(v > INT32_MAX   ? INT32_MAX
+                               : v < INT32_MIN ? INT32_MIN
+                                               : v);
 }
 
-#define BIN(name, expr)                                                                  \
-    F1(name)                                                                             \
-    {                                                                                    \
-        UNUSED2;                                                                         \
-        return (expr);                                                                   \
+#define BIN(name, expr)                                                                \
+    F1(name)                                                                           \
+    {                                                                                  \
+        UNUSED2;                                                                       \
+        return (expr);                                                                 \
     }
-#define TRI(name, expr)                                                                  \
-    F1(name)                                                                             \
-    {                                                                                    \
-        return (expr);                                                                   \
+#define TRI(name, expr)                                                                \
+    F1(name)                                                                           \
+    {                                                                                  \
+        return (expr);                                                                 \
     }
-#define UNI(name, expr)                                                                  \
-    F1(name)                                                                             \
-    {                                                                                    \
-        UNUSED1;                                                                         \
-        return (expr);                                                                   \
+#define UNI(name, expr)                                                                \
+    F1(name)                                                                           \
+    {                                                                                  \
+        UNUSED1;                                                                       \
+        return (expr);                                                                 \
     }
 
 BIN(add_sat_s32, clamp_s32((int64_t)S32(a) + S32(b)))
@@ -58,7 +60,7 @@ TRI(mad_hi_s64, sg_fn_mul_hi_s64(a, b, 0) + c)
 TRI(mad_hi_u16, (sg_fn_mul_hi_u16(a, b, 0) + c) & 0xffff)
 TRI(mad_hi_s16, (sg_fn_mul_hi_s16(a, b, 0) + c) & 0xffff)
 
-#define U24(x) ((uint64_t)((x) & 0xffffff))
+#define U24(x) ((uint64_t)((x)&0xffffff))
 #define S24(x) ((int64_t)(S32((x) << 8) >> 8))
 BIN(mul24_lo_u32, U32(U24(a) * U24(b)))
 BIN(mul24_lo_s32, U32(S24(a) * S24(b)))
@@ -83,11 +85,13 @@ BIN(div_u64, b ? a / b : UINT64_MAX)
 BIN(rem_u64, b ? a % b : a)
 BIN(div_u16, (b & 0xffff) ? (a & 0xffff) / (b & 0xffff) : 0xffff)
 BIN(rem_u16, (b & 0xffff) ? (a & 0xffff) % (b & 0xffff) : a)
-BIN(div_s32, S32(b) == 0 ? UINT32_MAX : S32(b) == -1 ? U32(0 - a) : U32(S32(a) / S32(b)))
+BIN(div_s32, S32(b) == 0    ? UINT32_MAX
+             : S32(b) == -1 ? U32(0 - a)
+                            : U32(S32(a) / S32(b)))
 BIN(rem_s32, S32(b) == 0 ? U32(a) : S32(b) == -1 ? 0 : U32(S32(a) % S32(b)))
-BIN(div_s64, b == 0                ? UINT64_MAX
-             : (int64_t)b == -1    ? 0 - a
-                                   : (uint64_t)((int64_t)a / (int64_t)b))
+BIN(div_s64, b == 0             ? UINT64_MAX
+             : (int64_t)b == -1 ? 0 - a
+                                : (uint64_t)((int64_t)a / (int64_t)b))
 BIN(rem_s64, b == 0 ? a : (int64_t)b == -1 ? 0 : (uint64_t)((int64_t)a % (int64_t)b))
 BIN(div_s16, (b & 0xffff) == 0 ? 0xffff : U32(S16(a) / S16(b)) & 0xffff)
 BIN(rem_s16, (b & 0xffff) == 0 ? a : U32(S16(a) % S16(b)) & 0xffff)
@@ -100,16 +104,16 @@ relu(int32_t v)
 BIN(min_relu_s32, U32(relu(S32(a) < S32(b) ? S32(a) : S32(b))))
 BIN(max_relu_s32, U32(relu(S32(a) > S32(b) ? S32(a) : S32(b))))
 
-#define PAIR(name, type, expr)                                                           \
-    F1(name)                                                                             \
-    {                                                                                    \
-        uint32_t r = 0;                                                                  \
-        UNUSED2;                                                                         \
-        for (int k = 0; k < 32; k += 16) {                                               \
-            type x = (type)(a >> k), y = (type)(b >> k);                                 \
-            r |= (uint32_t)(uint16_t)(expr) << k;                                        \
-        }                                                                                \
-        return r;                                                                        \
+#define PAIR(name, type, expr)                                                         \
+    F1(name)                                                                           \
+    {                                                                                  \
+        uint32_t r = 0;                                                                \
+        UNUSED2;                                                                       \
+        for (int k = 0; k < 32; k += 16) {                                             \
+            type x = (type)(a >> k), y = (type)(b >> k);                               \
+            r |= (uint32_t)(uint16_t)(expr) << k;                                      \
+        }                                                                              \
+        return r;                                                                      \
     }
 PAIR(min_u16x2, uint16_t, x < y ? x : y)
 PAIR(max_u16x2, uint16_t, x > y ? x : y)
@@ -264,13 +268,13 @@ F1(prmt)
     return pick_bytes(funnel(a, b), sel);
 }
 
-#define PRMT(name, s0, s1, s2, s3)                                                       \
-    F1(name)                                                                             \
-    {                                                                                    \
-        int n = (int)(c & 3);                                                            \
-        const uint8_t sel[4] = {(uint8_t)(s0), (uint8_t)(s1), (uint8_t)(s2),             \
-                                (uint8_t)(s3)};                                          \
-        return pick_bytes(funnel(a, b), sel);                                            \
+#define PRMT(name, s0, s1, s2, s3)                                                     \
+    F1(name)                                                                           \
+    {                                                                                  \
+        int n = (int)(c & 3);                                                          \
+        const uint8_t sel[4] = {(uint8_t)(s0), (uint8_t)(s1), (uint8_t)(s2),           \
+                                (uint8_t)(s3)};                                        \
+        return pick_bytes(funnel(a, b), sel);                                          \
     }
 PRMT(prmt_f4e, n, n + 1, n + 2, n + 3)
 PRMT(prmt_b4e, n, (n + 7) & 7, (n + 6) & 7, (n + 5) & 7)
@@ -341,12 +345,11 @@ TRI(dp2a_hi_ss, dp2a(a, b, c, true, true, 16))
 
 /* ------------------------------------------------- saturating integer conversions */
 
-#define SAT_S(name, lo, hi)                                                              \
-    UNI(s64_sat_##name, (uint64_t)((int64_t)a < (lo)   ? (int64_t)(lo)                   \
-                                   : (int64_t)a > (hi) ? (int64_t)(hi)                   \
+#define SAT_S(name, lo, hi)                                                            \
+    UNI(s64_sat_##name, (uint64_t)((int64_t)a < (lo)   ? (int64_t)(lo)                 \
+                                   : (int64_t)a > (hi) ? (int64_t)(hi)                 \
                                                        : (int64_t)a))
-#define SAT_U(name, hi)                                                                  \
-    UNI(u64_sat_##name, a > (uint64_t)(hi) ? (uint64_t)(hi) : a)
+#define SAT_U(name, hi) UNI(u64_sat_##name, a > (uint64_t)(hi) ? (uint64_t)(hi) : a)
 SAT_S(s8, INT8_MIN, INT8_MAX)
 SAT_S(u8, 0, UINT8_MAX)
 SAT_S(s16, INT16_MIN, INT16_MAX)

@@ -2,11 +2,11 @@
 /*
  * Fragments of a warp: splitting, merging, choosing; calls, returns, exits, barriers.
  *
- * Policy (measured against the alternatives; a plain lowest-PC rule and a post-dominator
- * stack both hang on an intra-warp spin lock): the deepest call level first, in it the
- * lowest pc; after SG_FAIR_BACK_EDGES back edges the longest waiting fragment runs for
- * as many, whatever its pc; fragments with equal pc, depth and frame merge.
- * Runs on the thread that runs the CTA.  The running fragment is frags[0].
+ * Policy (measured against the alternatives; a plain lowest-PC rule and a
+ * post-dominator stack both hang on an intra-warp spin lock): the deepest call level
+ * first, in it the lowest pc; after SG_FAIR_BACK_EDGES back edges the longest waiting
+ * fragment runs for as many, whatever its pc; fragments with equal pc, depth and frame
+ * merge. Runs on the thread that runs the CTA.  The running fragment is frags[0].
  */
 #include "sg_cta.h"
 
@@ -89,11 +89,13 @@ warp_choose(struct sg_cta *cta, struct sg_warp *warp)
     int best = -1;
 
     for (uint32_t i = 0; i < warp->n_frags; i++) {
-        const struct sg_frag *f = &warp->frags[i], *b = &warp->frags[best < 0 ? i : (uint32_t)best];
+        const struct sg_frag *f = &warp->frags[i],
+                             *b = &warp->frags[best < 0 ? i : (uint32_t)best];
         if (f->state != SG_FRAG_RUN)
             continue;
-        if (best < 0 || (cta->rng ? i <= skip
-                         : warp->want_fair ? f->since < b->since : frag_before(f, b)))
+        if (best < 0 || (cta->rng          ? i <= skip
+                         : warp->want_fair ? f->since < b->since
+                                           : frag_before(f, b)))
             best = (int)i;
     }
     return best;
@@ -235,8 +237,8 @@ barrier_release(struct sg_cta *cta, uint32_t id)
             if (f->bar_dst_d != SG_OFF_NONE) {
                 uint32_t *d = (uint32_t *)(void *)(warp->area[SG_W] + f->base[SG_W] +
                                                    f->bar_dst_d);
-                SG_FOR_LANES (lane, f->mask)
-                    d[lane] = bar->count;
+                SG_FOR_LANES(lane, f->mask)
+                d[lane] = bar->count;
             }
             if (f->bar_dst_p != SG_OFF_NONE) {
                 uint32_t *p = (uint32_t *)(void *)(warp->area[SG_P] + f->base[SG_P] +
@@ -334,8 +336,8 @@ sg_op_brx(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint
         if (index[lane] >= op->n)
             return sg_fault_set(cta, warp, lane, SG_FAULT_INVALID_PC, index[lane],
                                 "brx.idx: index behind the table");
-        SG_FOR_LANES (i, left)
-            same |= (uint32_t)(index[i] == index[lane]) << i;
+        SG_FOR_LANES(i, left)
+        same |= (uint32_t)(index[i] == index[lane]) << i;
         to = cta->unit->tables[op->x + index[lane]];
         left &= ~same;
         if (left)
@@ -407,8 +409,8 @@ sg_op_call(struct sg_cta *cta, struct sg_warp *warp, uint32_t func, uint32_t m)
             return sg_fault_set(cta, warp, lane, SG_FAULT_HW_STACK, 0,
                                 "call: registers are used up");
     }
-    SG_FOR_LANES (i, m)
-        warp->rets[(size_t)run->depth * SG_LANES + i] = ret;
+    SG_FOR_LANES(i, m)
+    warp->rets[(size_t)run->depth * SG_LANES + i] = ret;
     run->depth++;
     run->local = (uint32_t)local;
     run->func = func;
@@ -418,7 +420,8 @@ sg_op_call(struct sg_cta *cta, struct sg_warp *warp, uint32_t func, uint32_t m)
 }
 
 enum sg_stop
-sg_op_calli(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_calli(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+            uint32_t m)
 {
     const uint64_t *addr = sg_reg_d(warp, op->a);
     uint32_t lane = (uint32_t)__builtin_ctz(m), same = 0;
@@ -429,8 +432,8 @@ sg_op_calli(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, ui
         unit->func_by_id[id] < 0)
         return sg_fault_set(cta, warp, lane, SG_FAULT_INVALID_PC, addr[lane],
                             "call: no function at this address");
-    SG_FOR_LANES (i, m)
-        same |= (uint32_t)(addr[i] == addr[lane]) << i;
+    SG_FOR_LANES(i, m)
+    same |= (uint32_t)(addr[i] == addr[lane]) << i;
     if (same != m) /* the others come back to this operation */
         sg_warp_split(cta, warp, m & ~same, warp->frags[0].pc);
     return sg_op_call(cta, warp, (uint32_t)unit->func_by_id[id], same);
@@ -450,8 +453,8 @@ sg_op_ret(struct sg_cta *cta, struct sg_warp *warp, uint32_t m)
         const struct sg_ret *to = &rets[__builtin_ctz(left)];
         struct sg_frag *f = run;
         uint32_t same = 0;
-        SG_FOR_LANES (i, left)
-            same |= (uint32_t)(memcmp(&rets[i], to, sizeof(*to)) == 0) << i;
+        SG_FOR_LANES(i, left)
+        same |= (uint32_t)(memcmp(&rets[i], to, sizeof(*to)) == 0) << i;
         left &= ~same;
         if (left) {
             f = &warp->frags[warp->n_frags++];
@@ -481,7 +484,8 @@ sg_op_gather_members(struct sg_cta *cta, struct sg_warp *warp, const uint32_t *m
         run->forced = false;
         return SG_STOP_NONE;
     }
-    SG_FOR_LANES (i, *m) {
+    SG_FOR_LANES(i, *m)
+    {
         if ((members[i] & warp->live & ~*m) == 0)
             ready |= 1u << i;
         else

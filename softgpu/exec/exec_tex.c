@@ -13,7 +13,8 @@
 #include <string.h>
 
 static const struct sg_tex *
-lane_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, unsigned lane)
+lane_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+         unsigned lane)
 {
     uint64_t handle = sg_reg_d(warp, op->a)[lane];
     const struct sg_tex *tex = sg_tex_find(handle);
@@ -36,7 +37,8 @@ grad_lod(const struct sg_tex *tex, const float *grad, unsigned n)
             uint32_t size = k == 0   ? tex->level[0].width
                             : k == 1 ? tex->level[0].height
                                      : tex->level[0].depth;
-            float d = grad[(unsigned)side * n + k] * (tex->normalized ? (float)size : 1.0f);
+            float d =
+                grad[(unsigned)side * n + k] * (tex->normalized ? (float)size : 1.0f);
             len += d * d;
         }
         best = fmaxf(best, len);
@@ -50,9 +52,11 @@ sg_op_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint
     const struct tex_form f = tex_unpack(op->x);
     const uint32_t *list = cta->unit->lists + op->f, *src = list + 4;
 
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         const struct sg_tex *tex = lane_tex(cta, warp, op, i);
-        struct sg_tex_query q = {.by_texel = !f.float_coords, .gather = f.gather,
+        struct sg_tex_query q = {.by_texel = !f.float_coords,
+                                 .gather = f.gather,
                                  .want_float = f.float_result};
         const uint32_t *in = src;
         float grad[6] = {0};
@@ -83,7 +87,8 @@ sg_op_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint
 enum sg_stop
 sg_op_txq(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
 {
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         const struct sg_tex *tex = lane_tex(cta, warp, op, i);
         const struct sg_tex_level *l;
         uint32_t v;
@@ -91,12 +96,24 @@ sg_op_txq(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint
             return SG_STOP_FAULT;
         l = &tex->level[0];
         switch (op->n) {
-        case TXQ_WIDTH: v = l->width; break;
-        case TXQ_HEIGHT: v = tex->dims > 1 ? l->height : 0; break;
-        case TXQ_DEPTH: v = tex->dims > 2 && !tex->layered ? l->depth : 0; break;
-        case TXQ_ARRAY: v = tex->layered ? l->depth : 0; break;
-        case TXQ_LEVELS: v = tex->n_levels; break;
-        default: v = tex->normalized; break;
+        case TXQ_WIDTH:
+            v = l->width;
+            break;
+        case TXQ_HEIGHT:
+            v = tex->dims > 1 ? l->height : 0;
+            break;
+        case TXQ_DEPTH:
+            v = tex->dims > 2 && !tex->layered ? l->depth : 0;
+            break;
+        case TXQ_ARRAY:
+            v = tex->layered ? l->depth : 0;
+            break;
+        case TXQ_LEVELS:
+            v = tex->n_levels;
+            break;
+        default:
+            v = tex->normalized;
+            break;
         }
         sg_reg_w(warp, op->d)[i] = v;
     }
@@ -121,8 +138,7 @@ surf_place(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
         return sg_fault_set(cta, warp, lane, SG_FAULT_ILLEGAL_ADDRESS, 0,
                             "surface access through a texture");
     l = &tex->level[0];
-    bytes = (int64_t)tex->channels *
-            (int64_t[]){1, 2, 4, 1, 2, 4, 2, 4}[tex->format];
+    bytes = (int64_t)tex->channels * (int64_t[]){1, 2, 4, 1, 2, 4, 2, 4}[tex->format];
     size[0] = (int64_t)l->width * bytes;
     size[1] = l->height;
     size[2] = l->depth;
@@ -161,7 +177,8 @@ sg_op_surf(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
     unsigned n = f.bytes / f.elem;
     bool store = op->code == SG_OP_SUST;
 
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         uint8_t *p;
         enum sg_stop stop = surf_place(cta, warp, op, i, list + n, &p);
         if (stop != SG_STOP_NONE)

@@ -32,10 +32,12 @@ tex_pack(const struct tex_form *f)
 static inline struct tex_form
 tex_unpack(uint32_t x)
 {
-    return (struct tex_form){
-        .coords = x & 3, .lod = x >> 2 & 3, .layered = x >> 4 & 1,
-        .float_coords = x >> 5 & 1, .float_result = x >> 6 & 1,
-        .gather = (int)(x >> 7) - 1};
+    return (struct tex_form){.coords = x & 3,
+                             .lod = x >> 2 & 3,
+                             .layered = x >> 4 & 1,
+                             .float_coords = x >> 5 & 1,
+                             .float_result = x >> 6 & 1,
+                             .gather = (int)(x >> 7) - 1};
 }
 
 struct surf_form {
@@ -53,8 +55,11 @@ surf_pack(const struct surf_form *f)
 static inline struct surf_form
 surf_unpack(uint32_t x)
 {
-    return (struct surf_form){.coords = x & 3, .mode = x >> 2 & 3, .layered = x >> 4 & 1,
-                              .elem = x >> 5 & 31, .bytes = x >> 10 & 255};
+    return (struct surf_form){.coords = x & 3,
+                              .mode = x >> 2 & 3,
+                              .layered = x >> 4 & 1,
+                              .elem = x >> 5 & 31,
+                              .bytes = x >> 10 & 255};
 }
 
 #endif

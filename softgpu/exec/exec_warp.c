@@ -76,14 +76,15 @@ sg_op_shfl(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
             return stop;
     }
     a = sg_reg_w(warp, op->a);
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         bool ok;
         value[i] = a[shfl_source(op->n, i, b[i], c[i], &ok)];
         in |= (uint32_t)ok << i;
     }
     d = sg_reg_w(warp, op->d);
-    SG_FOR_LANES (i, m)
-        d[i] = value[i];
+    SG_FOR_LANES(i, m)
+    d[i] = value[i];
     pred_write(warp, op->e, in, m);
     return members_done(warp, before, m);
 }
@@ -103,13 +104,14 @@ sg_op_vote(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
     p = (op->x ? ~p : p) & m;
     if (op->code == SG_OP_BALLOT) {
         uint32_t *d = sg_reg_w(warp, op->d);
-        SG_FOR_LANES (i, m)
-            d[i] = p & (members ? members[i] : UINT32_MAX);
+        SG_FOR_LANES(i, m)
+        d[i] = p & (members ? members[i] : UINT32_MAX);
         return members_done(warp, before, m);
     }
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         uint32_t all = m & (members ? members[i] : UINT32_MAX), set = p & all;
-        bool r = op->n == SG_VOTE_ALL ? set == all
+        bool r = op->n == SG_VOTE_ALL   ? set == all
                  : op->n == SG_VOTE_ANY ? set != 0
                                         : set == 0 || set == all;
         result |= (uint32_t)r << i;
@@ -119,7 +121,8 @@ sg_op_vote(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
 }
 
 enum sg_stop
-sg_op_match(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_match(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+            uint32_t m)
 {
     const uint32_t *members = sg_reg_w(warp, op->b);
     uint32_t before = m, result[SG_LANES], pred = 0, *d;
@@ -127,9 +130,11 @@ sg_op_match(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, ui
 
     if (stop != SG_STOP_NONE)
         return stop;
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         uint32_t group = m & members[i], same = 0;
-        SG_FOR_LANES (j, group) {
+        SG_FOR_LANES(j, group)
+        {
             bool eq = op->code == SG_OP_MATCH_W
                           ? sg_reg_w(warp, op->a)[j] == sg_reg_w(warp, op->a)[i]
                           : sg_reg_d(warp, op->a)[j] == sg_reg_d(warp, op->a)[i];
@@ -142,8 +147,8 @@ sg_op_match(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, ui
         result[i] = same;
     }
     d = sg_reg_w(warp, op->d);
-    SG_FOR_LANES (i, m)
-        d[i] = result[i];
+    SG_FOR_LANES(i, m)
+    d[i] = result[i];
     pred_write(warp, op->e, pred, m);
     return members_done(warp, before, m);
 }
@@ -152,19 +157,28 @@ static uint32_t
 redux_step(unsigned what, uint32_t x, uint32_t y)
 {
     switch (what) {
-    case SG_ATOM_ADD: return x + y;
-    case SG_ATOM_MIN_U: return x < y ? x : y;
-    case SG_ATOM_MAX_U: return x > y ? x : y;
-    case SG_ATOM_MIN_S: return (int32_t)x < (int32_t)y ? x : y;
-    case SG_ATOM_MAX_S: return (int32_t)x > (int32_t)y ? x : y;
-    case SG_ATOM_AND: return x & y;
-    case SG_ATOM_OR: return x | y;
-    default: return x ^ y;
+    case SG_ATOM_ADD:
+        return x + y;
+    case SG_ATOM_MIN_U:
+        return x < y ? x : y;
+    case SG_ATOM_MAX_U:
+        return x > y ? x : y;
+    case SG_ATOM_MIN_S:
+        return (int32_t)x < (int32_t)y ? x : y;
+    case SG_ATOM_MAX_S:
+        return (int32_t)x > (int32_t)y ? x : y;
+    case SG_ATOM_AND:
+        return x & y;
+    case SG_ATOM_OR:
+        return x | y;
+    default:
+        return x ^ y;
     }
 }
 
 enum sg_stop
-sg_op_redux(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_redux(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+            uint32_t m)
 {
     const uint32_t *members = sg_reg_w(warp, op->b), *a;
     uint32_t before = m, result[SG_LANES], *d;
@@ -173,23 +187,26 @@ sg_op_redux(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, ui
     if (stop != SG_STOP_NONE)
         return stop;
     a = sg_reg_w(warp, op->a);
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         uint32_t group = m & members[i], r = a[i];
         bool first = true;
-        SG_FOR_LANES (j, group) {
+        SG_FOR_LANES(j, group)
+        {
             r = first ? a[j] : redux_step(op->n, r, a[j]);
             first = false;
         }
         result[i] = r;
     }
     d = sg_reg_w(warp, op->d);
-    SG_FOR_LANES (i, m)
-        d[i] = result[i];
+    SG_FOR_LANES(i, m)
+    d[i] = result[i];
     return members_done(warp, before, m);
 }
 
 enum sg_stop
-sg_op_elect(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_elect(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+            uint32_t m)
 {
     const uint32_t *members = sg_reg_w(warp, op->a);
     uint32_t before = m, chosen = 0;
@@ -197,7 +214,8 @@ sg_op_elect(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, ui
 
     if (stop != SG_STOP_NONE)
         return stop;
-    SG_FOR_LANES (i, m) {
+    SG_FOR_LANES(i, m)
+    {
         uint32_t leader = (uint32_t)__builtin_ctz(m & (members[i] | 1u << i));
         if (op->d != SG_OFF_NONE)
             sg_reg_w(warp, op->d)[i] = leader;

@@ -26,17 +26,17 @@ struct lower {
     const struct ptx_func *func;
     bool is_kernel;
     struct sg_ir_func *ir;
-    int32_t *reg_map;      /* first vreg of each PTX register */
-    uint32_t *var_off;     /* by ptx_var.id of the function's own variables */
-    uint32_t local_bytes;  /* frame: parameters, results, .local variables */
-    uint32_t n_labels;     /* PTX labels come first */
+    int32_t *reg_map;     /* first vreg of each PTX register */
+    uint32_t *var_off;    /* by ptx_var.id of the function's own variables */
+    uint32_t local_bytes; /* frame: parameters, results, .local variables */
+    uint32_t n_labels;    /* PTX labels come first */
     uint32_t n_sites;
 
     const struct ptx_insn *insn;
     const struct isa_row *row;
     int32_t guard;
     bool guard_neg;
-    int32_t cc;            /* carry, a P register, made on first use */
+    int32_t cc; /* carry, a P register, made on first use */
     struct {
         int32_t temp, real;
         bool sx;
@@ -126,14 +126,16 @@ int32_t sg_prog_texref_index(const struct sg_prog *prog, const struct ptx_var *v
 uint32_t sg_prog_func_index(const struct sg_prog *prog, const struct ptx_func *func);
 const struct ptx_module *sg_prog_module(const struct sg_prog *prog);
 
-#define LOWER_FNS(X)                                                                     \
-    X(addcc) X(madcc) X(shift16) X(mov) X(setp) X(set) X(slct) X(lop3) X(bfi) X(cvt)     \
-    X(cvt_pack) X(cvta) X(isspacep) X(ld) X(st) X(atom) X(nothing) X(fence) X(bra)       \
-    X(brx) X(call) X(ret) X(exit) X(trap) X(bar) X(bar_warp) X(nanosleep) X(shfl)        \
-    X(vote) X(activemask) X(match) X(redux) X(elect) X(selp) X(logic_pred) X(mma)   \
-    X(wmma_move) X(ldmatrix) X(movmatrix) X(cp_async) X(cp_mbar) X(mbarrier) \
-    X(video) X(video_simd) X(vmad) \
-    X(texture) X(txq) X(surface)
+#define LOWER_FNS(X)                                                                   \
+    X(addcc)                                                                           \
+    X(madcc)                                                                           \
+    X(shift16) X(mov) X(setp) X(set) X(slct) X(lop3) X(bfi) X(cvt) X(cvt_pack) X(cvta) \
+        X(isspacep) X(ld) X(st) X(atom) X(nothing) X(fence) X(bra) X(brx) X(call)      \
+            X(ret) X(exit) X(trap) X(bar) X(bar_warp) X(nanosleep) X(shfl) X(vote)     \
+                X(activemask) X(match) X(redux) X(elect) X(selp) X(logic_pred) X(mma)  \
+                    X(wmma_move) X(ldmatrix) X(movmatrix) X(cp_async) X(cp_mbar)       \
+                        X(mbarrier) X(video) X(video_simd) X(vmad) X(texture) X(txq)   \
+                            X(surface)
 #define X(name) lower_fn lower_##name;
 LOWER_FNS(X)
 #undef X

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lowering moves, comparisons, carries and other forms that are more than one operation.
+ * Lowering moves, comparisons, carries and other forms that are more than one
+ * operation.
  */
 #include "gp_err.h"
 #include "lower.h"
@@ -18,7 +19,10 @@ mov_to(struct lower *l, int32_t d, int32_t a)
         lo_fail(l, -EINVAL, "operand sizes differ");
         return d;
     }
-    return lo_op(l, cls == SG_D ? SG_OP_MOV_D : cls == SG_P ? SG_OP_MOV_P : SG_OP_MOV_W,
+    return lo_op(l,
+                 cls == SG_D   ? SG_OP_MOV_D
+                 : cls == SG_P ? SG_OP_MOV_P
+                               : SG_OP_MOV_W,
                  d, a, NONE, NONE);
 }
 
@@ -133,7 +137,8 @@ lower_bfi(struct lower *l, const struct ptx_insn *insn)
 {
     unsigned type = lo_type(insn, 0);
     bool wide = lo_type_class(type) == SG_D;
-    enum sg_opcode and = wide ? SG_OP_AND_D : SG_OP_AND_W, or = wide ? SG_OP_OR_D : SG_OP_OR_W;
+    enum sg_opcode and = wide ? SG_OP_AND_D : SG_OP_AND_W,
+                   or = wide ? SG_OP_OR_D : SG_OP_OR_W;
     int32_t a, b, pos, len, mask, t, u;
 
     if (insn->n_opds != 5) {
@@ -190,10 +195,10 @@ lower_lop3(struct lower *l, const struct ptx_insn *insn)
 void
 lower_logic_pred(struct lower *l, const struct ptx_insn *insn)
 {
-    enum sg_opcode code = insn->op == PTX_W_and ? SG_OP_PAND
-                        : insn->op == PTX_W_or  ? SG_OP_POR
-                        : insn->op == PTX_W_xor ? SG_OP_PXOR
-                                                : SG_OP_PNOT;
+    enum sg_opcode code = insn->op == PTX_W_and   ? SG_OP_PAND
+                          : insn->op == PTX_W_or  ? SG_OP_POR
+                          : insn->op == PTX_W_xor ? SG_OP_PXOR
+                                                  : SG_OP_PNOT;
     int32_t a, b = NONE;
 
     if (insn->n_opds != (code == SG_OP_PNOT ? 2u : 3u)) {
@@ -226,7 +231,8 @@ mov_pack(struct lower *l, const struct ptx_insn *insn, unsigned type)
         lo_op(l, SG_OP_PACK32, d, s[0], s[1], NONE);
     } else if (bits == 16) {
         t = lo_op(l, SG_OP_PACK32, NONE, s[0], s[1], NONE);
-        lo_op(l, SG_OP_PACK64, d, t, lo_op(l, SG_OP_PACK32, NONE, s[2], s[3], NONE), NONE);
+        lo_op(l, SG_OP_PACK64, d, t, lo_op(l, SG_OP_PACK32, NONE, s[2], s[3], NONE),
+              NONE);
     } else { /* bytes into 16 or 32 bits */
         t = lo_op(l, SG_OP_ZX8, NONE, s[0], NONE, NONE);
         for (uint32_t i = 1; i < v->n; i++) {
@@ -284,7 +290,8 @@ mov_vector(struct lower *l, const struct ptx_insn *insn, unsigned type)
         return;
     }
     for (uint32_t i = 0; i < to->n; i++)
-        v[i] = mov_to(l, lo_temp(l, lo_type_class(type)), lo_src(l, &from->sub[i], type));
+        v[i] =
+            mov_to(l, lo_temp(l, lo_type_class(type)), lo_src(l, &from->sub[i], type));
     for (uint32_t i = 0; i < to->n; i++)
         if (to->sub[i].kind != PTX_OPD_SINK)
             mov_to(l, lo_dst(l, &to->sub[i], type), v[i]);
@@ -362,10 +369,10 @@ comparison(const struct ptx_insn *insn)
         uint16_t word;
         uint8_t cmp;
     } map[] = {
-        {PTX_W_eq, EQ},   {PTX_W_ne, NE},   {PTX_W_lt, LT},   {PTX_W_le, LE},
-        {PTX_W_gt, GT},   {PTX_W_ge, GE},   {PTX_W_lo, LT},   {PTX_W_ls, LE},
-        {PTX_W_hi, GT},   {PTX_W_hs, GE},   {PTX_W_equ, EQU}, {PTX_W_neu, NEU},
-        {PTX_W_ltu, LTU}, {PTX_W_leu, LEU}, {PTX_W_gtu, GTU}, {PTX_W_geu, GEU},
+        {PTX_W_eq, EQ},   {PTX_W_ne, NE},    {PTX_W_lt, LT},   {PTX_W_le, LE},
+        {PTX_W_gt, GT},   {PTX_W_ge, GE},    {PTX_W_lo, LT},   {PTX_W_ls, LE},
+        {PTX_W_hi, GT},   {PTX_W_hs, GE},    {PTX_W_equ, EQU}, {PTX_W_neu, NEU},
+        {PTX_W_ltu, LTU}, {PTX_W_leu, LEU},  {PTX_W_gtu, GTU}, {PTX_W_geu, GEU},
         {PTX_W_num, NUM}, {PTX_W_nan, NAN_},
     };
 
@@ -422,7 +429,8 @@ compare(struct lower *l, unsigned type, int cmp, int32_t d, int32_t a, int32_t b
             b = lo_op(l, SG_OP_SX16, NONE, b, NONE, NONE);
         }
         code = (wide ? (sgn ? SG_OP_SETP_LT_S64 : SG_OP_SETP_LT_U64)
-                     : (sgn ? SG_OP_SETP_LT_S32 : SG_OP_SETP_LT_U32)) + (cmp - LT);
+                     : (sgn ? SG_OP_SETP_LT_S32 : SG_OP_SETP_LT_U32)) +
+               (cmp - LT);
     }
     return lo_op(l, (enum sg_opcode)code, d, a, b, NONE);
 }
@@ -482,14 +490,21 @@ static uint32_t
 set_true(unsigned dtype)
 {
     switch (dtype) {
-    case PTX_W_f32: return 0x3f800000u;
-    case PTX_W_f16: return 0x3c00u;
-    case PTX_W_bf16: return 0x3f80u;
-    case PTX_W_f16x2: return 0x3c00u;
-    case PTX_W_bf16x2: return 0x3f80u;
+    case PTX_W_f32:
+        return 0x3f800000u;
+    case PTX_W_f16:
+        return 0x3c00u;
+    case PTX_W_bf16:
+        return 0x3f80u;
+    case PTX_W_f16x2:
+        return 0x3c00u;
+    case PTX_W_bf16x2:
+        return 0x3f80u;
     case PTX_W_u16:
-    case PTX_W_s16: return 0xffffu;
-    default: return UINT32_MAX;
+    case PTX_W_s16:
+        return 0xffffu;
+    default:
+        return UINT32_MAX;
     }
 }
 

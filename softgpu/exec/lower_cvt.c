@@ -2,8 +2,9 @@
 /*
  * Lowering cvt: the hot pairs are one operation, the rest goes through 64 bits.
  *
- * Integers pass through a sign- or zero-extended 64-bit value, floats through f64, which
- * holds every f16, bf16, f32 and 32-bit integer exactly, so each path rounds once.
+ * Integers pass through a sign- or zero-extended 64-bit value, floats through f64,
+ * which holds every f16, bf16, f32 and 32-bit integer exactly, so each path rounds
+ * once.
  */
 #include "gp_err.h"
 #include "lower.h"
@@ -19,11 +20,16 @@ source(struct lower *l, const struct ptx_opd *opd, unsigned type)
     int32_t v = lo_src(l, opd, type);
 
     switch (type) {
-    case PTX_W_u8: return lo_op(l, SG_OP_ZX8, NONE, v, NONE, NONE);
-    case PTX_W_s8: return lo_op(l, SG_OP_SX8, NONE, v, NONE, NONE);
-    case PTX_W_u16: return lo_op(l, SG_OP_ZX16, NONE, v, NONE, NONE);
-    case PTX_W_s16: return lo_op(l, SG_OP_SX16, NONE, v, NONE, NONE);
-    default: return v;
+    case PTX_W_u8:
+        return lo_op(l, SG_OP_ZX8, NONE, v, NONE, NONE);
+    case PTX_W_s8:
+        return lo_op(l, SG_OP_SX8, NONE, v, NONE, NONE);
+    case PTX_W_u16:
+        return lo_op(l, SG_OP_ZX16, NONE, v, NONE, NONE);
+    case PTX_W_s16:
+        return lo_op(l, SG_OP_SX16, NONE, v, NONE, NONE);
+    default:
+        return v;
     }
 }
 
@@ -32,18 +38,21 @@ source(struct lower *l, const struct ptx_opd *opd, unsigned type)
 static int32_t
 narrow_int(struct lower *l, const struct ptx_opd *dst, unsigned type, int32_t v)
 {
-    bool half = dst->kind == PTX_OPD_REG &&
-                ptx_type_size(l->func->regs[dst->reg].type) <= 2;
+    bool half =
+        dst->kind == PTX_OPD_REG && ptx_type_size(l->func->regs[dst->reg].type) <= 2;
 
     switch (type) {
-    case PTX_W_u8: return lo_op(l, SG_OP_ZX8, NONE, v, NONE, NONE);
-    case PTX_W_u16: return lo_op(l, SG_OP_ZX16, NONE, v, NONE, NONE);
+    case PTX_W_u8:
+        return lo_op(l, SG_OP_ZX8, NONE, v, NONE, NONE);
+    case PTX_W_u16:
+        return lo_op(l, SG_OP_ZX16, NONE, v, NONE, NONE);
     case PTX_W_s8:
         v = lo_op(l, SG_OP_SX8, NONE, v, NONE, NONE);
         return half ? lo_op(l, SG_OP_ZX16, NONE, v, NONE, NONE) : v;
     case PTX_W_s16:
         return lo_op(l, half ? SG_OP_ZX16 : SG_OP_SX16, NONE, v, NONE, NONE);
-    default: return v;
+    default:
+        return v;
     }
 }
 
@@ -105,10 +114,14 @@ static int32_t
 as_f64(struct lower *l, unsigned type, int32_t v)
 {
     switch (type) {
-    case PTX_W_f16: return lo_call_fn(l, SG_FN_f16_f64, NONE, v, NONE, NONE);
-    case PTX_W_bf16: return lo_call_fn(l, SG_FN_bf16_f64, NONE, v, NONE, NONE);
-    case PTX_W_f32: return lo_op(l, SG_OP_CVT_F64_F32, NONE, v, NONE, NONE);
-    default: return v;
+    case PTX_W_f16:
+        return lo_call_fn(l, SG_FN_f16_f64, NONE, v, NONE, NONE);
+    case PTX_W_bf16:
+        return lo_call_fn(l, SG_FN_bf16_f64, NONE, v, NONE, NONE);
+    case PTX_W_f32:
+        return lo_op(l, SG_OP_CVT_F64_F32, NONE, v, NONE, NONE);
+    default:
+        return v;
     }
 }
 
@@ -126,8 +139,9 @@ float_to_int(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned
     static const struct {
         uint16_t type, fn;
     } map[] = {
-        {PTX_W_s8, SG_FN_f64_s8},   {PTX_W_u8, SG_FN_f64_u8},   {PTX_W_s16, SG_FN_f64_s16},
-        {PTX_W_u16, SG_FN_f64_u16}, {PTX_W_s32, SG_FN_f64_s32}, {PTX_W_u32, SG_FN_f64_u32},
+        {PTX_W_s8, SG_FN_f64_s8},   {PTX_W_u8, SG_FN_f64_u8},
+        {PTX_W_s16, SG_FN_f64_s16}, {PTX_W_u16, SG_FN_f64_u16},
+        {PTX_W_s32, SG_FN_f64_s32}, {PTX_W_u32, SG_FN_f64_u32},
         {PTX_W_s64, SG_FN_f64_s64}, {PTX_W_u64, SG_FN_f64_u64},
     };
     static const enum sg_fn_id round[] = {SG_FN_f64_rni, SG_FN_f64_rzi, SG_FN_f64_rmi,
@@ -162,18 +176,21 @@ from_f64(struct lower *l, const struct ptx_insn *insn, unsigned to, int32_t v)
     enum mode mode = rounding(insn);
 
     switch (to) {
-    case PTX_W_f16: return lo_call_fn(l, f16[mode], NONE, v, NONE, NONE);
+    case PTX_W_f16:
+        return lo_call_fn(l, f16[mode], NONE, v, NONE, NONE);
     case PTX_W_bf16:
         if (mode > M_RZ)
             lo_fail(l, -ENOSYS, "cvt to bf16 with this rounding is not carried");
-        return lo_call_fn(l, mode == M_RZ ? SG_FN_f64_bf16_rz : SG_FN_f64_bf16_rn, NONE, v,
-                          NONE, NONE);
-    case PTX_W_tf32: return lo_call_fn(l, SG_FN_f64_tf32_rna, NONE, v, NONE, NONE);
+        return lo_call_fn(l, mode == M_RZ ? SG_FN_f64_bf16_rz : SG_FN_f64_bf16_rn, NONE,
+                          v, NONE, NONE);
+    case PTX_W_tf32:
+        return lo_call_fn(l, SG_FN_f64_tf32_rna, NONE, v, NONE, NONE);
     case PTX_W_f32:
         if (mode == M_RN)
             return lo_op(l, SG_OP_CVT_F32_F64, NONE, v, NONE, NONE);
         return lo_call_fn(l, f32[mode], NONE, v, NONE, NONE);
-    default: return v;
+    default:
+        return v;
     }
 }
 
@@ -203,8 +220,8 @@ int_to_float(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned
         } else {
             /* halves: integers that f64 rounds are far beyond the largest f16; for
              * bf16 rounding towards zero first keeps the sticky bits out of the tie */
-            v = lo_call_fn(l, (sgn ? f64s : f64u)[to == PTX_W_f64 ? mode : M_RN], NONE, v,
-                           NONE, NONE);
+            v = lo_call_fn(l, (sgn ? f64s : f64u)[to == PTX_W_f64 ? mode : M_RN], NONE,
+                           v, NONE, NONE);
             v = from_f64(l, insn, to, v);
         }
     }
@@ -298,5 +315,6 @@ lower_cvt_pack(struct lower *l, const struct ptx_insn *insn)
             v = lo_call_fn(l, SG_FN_f64_relu, NONE, v, NONE, NONE);
         half[k] = from_f64(l, insn, to, v);
     }
-    lo_op(l, SG_OP_PACK32, lo_dst(l, &insn->opds[0], PTX_W_b32), half[1], half[0], NONE);
+    lo_op(l, SG_OP_PACK32, lo_dst(l, &insn->opds[0], PTX_W_b32), half[1], half[0],
+          NONE);
 }

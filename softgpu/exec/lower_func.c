@@ -15,7 +15,8 @@
 #include <string.h>
 
 static uint32_t
-layout_offset(const struct ptx_func *proto, uint32_t param, uint32_t ret, uint32_t *ret_end)
+layout_offset(const struct ptx_func *proto, uint32_t param, uint32_t ret,
+              uint32_t *ret_end)
 {
     uint64_t at = 0;
 
@@ -214,8 +215,7 @@ blocks(const struct ptx_insn *insn)
     }
 }
 
-static void
-lower_row(struct lower *l, const struct ptx_insn *insn);
+static void lower_row(struct lower *l, const struct ptx_insn *insn);
 
 static void
 form_name(const struct lower *l, const struct ptx_insn *insn, char *buf, size_t size)
@@ -291,12 +291,14 @@ lower_half(struct lower *l, const struct ptx_insn *insn, unsigned type, int32_t 
         r = lo_call_fn(l, SG_FN_ftz_f16x2, sat || relu ? SG_NOREG : d, r, SG_NOREG,
                        SG_NOREG);
     if (sat)
-        lo_call_fn(l, type == PTX_W_bf16 || type == PTX_W_bf16x2 ? SG_FN_sat_bf16x2
-                                                                 : SG_FN_sat_f16x2,
+        lo_call_fn(l,
+                   type == PTX_W_bf16 || type == PTX_W_bf16x2 ? SG_FN_sat_bf16x2
+                                                              : SG_FN_sat_f16x2,
                    d, r, SG_NOREG, SG_NOREG);
     else if (relu)
-        lo_call_fn(l, type == PTX_W_bf16 || type == PTX_W_bf16x2 ? SG_FN_relu_bf16x2
-                                                                 : SG_FN_relu_f16x2,
+        lo_call_fn(l,
+                   type == PTX_W_bf16 || type == PTX_W_bf16x2 ? SG_FN_relu_bf16x2
+                                                              : SG_FN_relu_f16x2,
                    d, r, SG_NOREG, SG_NOREG);
 }
 
@@ -349,8 +351,8 @@ lower_row(struct lower *l, const struct ptx_insn *insn)
             return;
         }
     }
-    if ((row->kind == ISA_FN || row->kind == ISA_FNH ? sig[0] : sg_op_sig(row->code)[0]) ==
-        'P')
+    if ((row->kind == ISA_FN || row->kind == ISA_FNH ? sig[0]
+                                                     : sg_op_sig(row->code)[0]) == 'P')
         d = lo_dst_pred(l, &insn->opds[0]);
     else
         d = lo_dst(l, &insn->opds[0],
@@ -479,7 +481,9 @@ call_store_args(struct lower *l, const struct call_parts *p)
     for (uint32_t i = 0; p->args && i < p->args->n; i++) {
         const struct ptx_opd *o = &p->args->sub[i];
         const struct ptx_var *param = p->proto->params[i];
-        struct lo_addr at = {.space = SG_MEM_LOCAL, .frame = true, .base = SG_NOREG,
+        struct lo_addr at = {.space = SG_MEM_LOCAL,
+                             .frame = true,
+                             .base = SG_NOREG,
                              .imm = l->local_bytes + sg_call_param_offset(p->proto, i)};
         if (o->kind == PTX_OPD_VAR && o->var->space == PTX_SPACE_PARAM &&
             o->var->func == l->func && o->var->id < l->func->n_vars)
@@ -494,7 +498,9 @@ call_load_rets(struct lower *l, const struct call_parts *p)
     for (uint32_t i = 0; p->rets && i < p->rets->n; i++) {
         const struct ptx_opd *o = &p->rets->sub[i];
         const struct ptx_var *ret = p->proto->rets[i];
-        struct lo_addr at = {.space = SG_MEM_LOCAL, .frame = true, .base = SG_NOREG,
+        struct lo_addr at = {.space = SG_MEM_LOCAL,
+                             .frame = true,
+                             .base = SG_NOREG,
                              .imm = l->local_bytes + sg_call_ret_offset(p->proto, i)};
         if (o->kind == PTX_OPD_VAR || o->kind == PTX_OPD_SINK)
             continue;
@@ -505,7 +511,9 @@ call_load_rets(struct lower *l, const struct call_parts *p)
 static int32_t
 builtin_arg(struct lower *l, const struct call_parts *p, uint32_t i)
 {
-    struct lo_addr at = {.space = SG_MEM_LOCAL, .frame = true, .base = SG_NOREG,
+    struct lo_addr at = {.space = SG_MEM_LOCAL,
+                         .frame = true,
+                         .base = SG_NOREG,
                          .imm = l->local_bytes + sg_call_param_offset(p->proto, i)};
     int32_t d = lo_temp(l, SG_D);
 
@@ -651,8 +659,14 @@ lower_function(const struct sg_prog *prog, struct unit_builder *ub,
                const struct ptx_func *func, struct sg_ir_func *ir,
                uint32_t *ret_local_bytes, struct gp_err *err)
 {
-    struct lower l = {.prog = prog, .ub = ub, .func = func, .ir = ir, .err = err,
-                      .is_kernel = func->is_entry, .guard = SG_NOREG, .cc = SG_NOREG};
+    struct lower l = {.prog = prog,
+                      .ub = ub,
+                      .func = func,
+                      .ir = ir,
+                      .err = err,
+                      .is_kernel = func->is_entry,
+                      .guard = SG_NOREG,
+                      .cc = SG_NOREG};
     int r;
 
     ir->ast = func;

@@ -13,20 +13,35 @@ static int
 mat_type(unsigned word)
 {
     switch (word) {
-    case PTX_W_f16: case PTX_W_f16x2: return SG_MAT_F16;
-    case PTX_W_bf16: return SG_MAT_BF16;
-    case PTX_W_tf32: return SG_MAT_TF32;
-    case PTX_W_f32: return SG_MAT_F32;
-    case PTX_W_f64: return SG_MAT_F64;
-    case PTX_W_s8: return SG_MAT_S8;
-    case PTX_W_u8: return SG_MAT_U8;
-    case PTX_W_s4: return SG_MAT_S4;
-    case PTX_W_u4: return SG_MAT_U4;
-    case PTX_W_b1: return SG_MAT_B1;
-    case PTX_W_s32: return SG_MAT_S32;
-    case PTX_W_e4m3: return SG_MAT_E4M3;
-    case PTX_W_e5m2: return SG_MAT_E5M2;
-    default: return -1;
+    case PTX_W_f16:
+    case PTX_W_f16x2:
+        return SG_MAT_F16;
+    case PTX_W_bf16:
+        return SG_MAT_BF16;
+    case PTX_W_tf32:
+        return SG_MAT_TF32;
+    case PTX_W_f32:
+        return SG_MAT_F32;
+    case PTX_W_f64:
+        return SG_MAT_F64;
+    case PTX_W_s8:
+        return SG_MAT_S8;
+    case PTX_W_u8:
+        return SG_MAT_U8;
+    case PTX_W_s4:
+        return SG_MAT_S4;
+    case PTX_W_u4:
+        return SG_MAT_U4;
+    case PTX_W_b1:
+        return SG_MAT_B1;
+    case PTX_W_s32:
+        return SG_MAT_S32;
+    case PTX_W_e4m3:
+        return SG_MAT_E4M3;
+    case PTX_W_e5m2:
+        return SG_MAT_E5M2;
+    default:
+        return -1;
     }
 }
 
@@ -50,7 +65,8 @@ mat_shape(const struct ptx_insn *insn)
 
     for (size_t i = 0; i < ARRAY_SIZE(shapes); i++)
         if (lo_has(insn, shapes[i].word))
-            return shapes[i].m | (uint32_t)shapes[i].n << 8 | (uint32_t)shapes[i].k << 16;
+            return shapes[i].m | (uint32_t)shapes[i].n << 8 |
+                   (uint32_t)shapes[i].k << 16;
     return 0;
 }
 
@@ -66,7 +82,8 @@ type_bits(int type)
 static bool
 count_fits(unsigned rows, unsigned cols, int type, uint32_t n)
 {
-    uint32_t bits = rows * cols * type_bits(type), per_reg = type_bits(type) == 64 ? 64 : 32;
+    uint32_t bits = rows * cols * type_bits(type),
+             per_reg = type_bits(type) == 64 ? 64 : 32;
 
     return n * per_reg * SG_LANES == bits || n * per_reg * SG_LANES == 2 * bits;
 }
@@ -161,8 +178,8 @@ lower_mma(struct lower *l, const struct ptx_insn *insn)
         lo_fail(l, -EINVAL, "mma: operands");
         return;
     }
-    if (!wmma && (lo_has(insn, PTX_W_sp) || (shape == (8 | 8 << 8 | 4 << 16) &&
-                                             type[SG_MAT_A] != SG_MAT_F64))) {
+    if (!wmma && (lo_has(insn, PTX_W_sp) ||
+                  (shape == (8 | 8 << 8 | 4 << 16) && type[SG_MAT_A] != SG_MAT_F64))) {
         lo_fail(l, -ENOSYS, "this mma shape is not carried");
         return;
     }
@@ -236,7 +253,8 @@ lower_wmma_move(struct lower *l, const struct ptx_insn *insn)
     if (!list_init(l, &proto, opd_count(regs)))
         return;
     list_add(l, &proto, regs, type, !store);
-    flags |= (col ? SG_MAT_COL : 0) | (is_a ? SG_MAT_IS_A : 0) | (is_b ? SG_MAT_IS_B : 0);
+    flags |=
+        (col ? SG_MAT_COL : 0) | (is_a ? SG_MAT_IS_A : 0) | (is_b ? SG_MAT_IS_B : 0);
     ir = emit_list(l, store ? SG_OP_WMMA_ST : SG_OP_WMMA_LD, &proto);
     ir->a = a;
     ir->b = b;
@@ -393,8 +411,8 @@ mbar_arrive(struct lower *l, const struct ptx_insn *insn)
         else
             b = v;
     }
-    emit_mbar(l, &insn->opds[at], lo_space(insn), drop ? SG_MBAR_DROP : SG_MBAR_ARRIVE, d,
-              SG_NOREG, b, c);
+    emit_mbar(l, &insn->opds[at], lo_space(insn), drop ? SG_MBAR_DROP : SG_MBAR_ARRIVE,
+              d, SG_NOREG, b, c);
 }
 
 void
@@ -421,13 +439,14 @@ lower_mbarrier(struct lower *l, const struct ptx_insn *insn)
     if (insn->n_opds > 1)
         v = lo_widen(l, lo_src(l, &insn->opds[1], PTX_W_u32), SG_D, false);
     if (lo_has(insn, PTX_W_init))
-        emit_mbar(l, &insn->opds[0], lo_space(insn), SG_MBAR_INIT, SG_NOREG, SG_NOREG, v,
-                  SG_NOREG);
+        emit_mbar(l, &insn->opds[0], lo_space(insn), SG_MBAR_INIT, SG_NOREG, SG_NOREG,
+                  v, SG_NOREG);
     else if (lo_has(insn, PTX_W_inval))
         emit_mbar(l, &insn->opds[0], lo_space(insn), SG_MBAR_INVAL, SG_NOREG, SG_NOREG,
                   SG_NOREG, SG_NOREG);
     else
         emit_mbar(l, &insn->opds[0], lo_space(insn),
-                  lo_has(insn, PTX_W_expect_tx) ? SG_MBAR_EXPECT_TX : SG_MBAR_COMPLETE_TX,
+                  lo_has(insn, PTX_W_expect_tx) ? SG_MBAR_EXPECT_TX
+                                                : SG_MBAR_COMPLETE_TX,
                   SG_NOREG, SG_NOREG, SG_NOREG, v);
 }

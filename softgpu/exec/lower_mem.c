@@ -2,9 +2,9 @@
 /*
  * Lowering loads, stores, atomics and address conversions.
  *
- * A vector access is its elements, the first of which checks the alignment of the whole.
- * Offsets that are known here (parameters, variables of the frame) are checked here, so
- * that the executor need not.
+ * A vector access is its elements, the first of which checks the alignment of the
+ * whole. Offsets that are known here (parameters, variables of the frame) are checked
+ * here, so that the executor need not.
  */
 #include "gp_err.h"
 #include "lower.h"
@@ -40,11 +40,16 @@ static unsigned
 var_space(const struct ptx_var *var)
 {
     switch (var->space) {
-    case PTX_SPACE_SHARED: return PTX_W_shared;
-    case PTX_SPACE_LOCAL: return PTX_W_local;
-    case PTX_SPACE_PARAM: return PTX_W_param;
-    case PTX_SPACE_CONST: return PTX_W_const;
-    default: return PTX_W_global;
+    case PTX_SPACE_SHARED:
+        return PTX_W_shared;
+    case PTX_SPACE_LOCAL:
+        return PTX_W_local;
+    case PTX_SPACE_PARAM:
+        return PTX_W_param;
+    case PTX_SPACE_CONST:
+        return PTX_W_const;
+    default:
+        return PTX_W_global;
     }
 }
 
@@ -69,7 +74,9 @@ address_param(struct lower *l, const struct ptx_opd *opd, uint64_t size,
         if (!within(l, var->offset + opd->imm, size, l->func->param_bytes,
                     "the parameters"))
             return false;
-        *ret = (struct lo_addr){.space = SG_MEM_PARAM, .param = true, .base = SG_NOREG,
+        *ret = (struct lo_addr){.space = SG_MEM_PARAM,
+                                .param = true,
+                                .base = SG_NOREG,
                                 .imm = (int64_t)(var->offset + opd->imm)};
         return true;
     }
@@ -110,11 +117,16 @@ static enum sg_mem_space
 space_of(unsigned word)
 {
     switch (word) {
-    case PTX_W_global: return SG_MEM_GLOBAL;
-    case PTX_W_const: return SG_MEM_CONST;
-    case PTX_W_shared: return SG_MEM_SHARED;
-    case PTX_W_local: return SG_MEM_LOCAL;
-    default: return SG_MEM_GENERIC; /* a parameter's address is a generic one here */
+    case PTX_W_global:
+        return SG_MEM_GLOBAL;
+    case PTX_W_const:
+        return SG_MEM_CONST;
+    case PTX_W_shared:
+        return SG_MEM_SHARED;
+    case PTX_W_local:
+        return SG_MEM_LOCAL;
+    default:
+        return SG_MEM_GENERIC; /* a parameter's address is a generic one here */
     }
 }
 
@@ -122,8 +134,8 @@ bool
 lo_address(struct lower *l, const struct ptx_opd *opd, unsigned space, uint64_t size,
            struct lo_addr *ret)
 {
-    *ret = (struct lo_addr){.space = space_of(space), .base = SG_NOREG,
-                            .imm = (int64_t)opd->imm};
+    *ret = (struct lo_addr){
+        .space = space_of(space), .base = SG_NOREG, .imm = (int64_t)opd->imm};
     if (opd->kind != PTX_OPD_ADDR) {
         lo_fail(l, -EINVAL, "expected an address in [ ]");
         return false;
@@ -192,10 +204,14 @@ static int
 load_column(unsigned type)
 {
     switch (ptx_type_size(type)) {
-    case 1: return lo_type_signed(type) ? 1 : 0;
-    case 2: return lo_type_signed(type) ? 3 : 2;
-    case 4: return 4;
-    default: return 5;
+    case 1:
+        return lo_type_signed(type) ? 1 : 0;
+    case 2:
+        return lo_type_signed(type) ? 3 : 2;
+    case 4:
+        return 4;
+    default:
+        return 5;
     }
 }
 
@@ -211,9 +227,12 @@ load_opcode(const struct lower *l, const struct lo_addr *addr, unsigned type)
     switch (addr->space) {
     case SG_MEM_SHARED:
         return (lo_class(l, addr->base) == SG_W ? SG_OP_LDS_U8 : SG_OP_LDT_U8) + col;
-    case SG_MEM_LOCAL: return SG_OP_LDL_U8 + col;
-    case SG_MEM_GENERIC: return SG_OP_LDA_U8 + col;
-    default: return SG_OP_LDG_U8 + col;
+    case SG_MEM_LOCAL:
+        return SG_OP_LDL_U8 + col;
+    case SG_MEM_GENERIC:
+        return SG_OP_LDA_U8 + col;
+    default:
+        return SG_OP_LDG_U8 + col;
     }
 }
 
@@ -229,15 +248,18 @@ store_opcode(const struct lower *l, const struct lo_addr *addr, unsigned type)
     switch (addr->space) {
     case SG_MEM_SHARED:
         return (lo_class(l, addr->base) == SG_W ? SG_OP_STS_8 : SG_OP_STT_8) + col;
-    case SG_MEM_LOCAL: return SG_OP_STL_8 + col;
-    case SG_MEM_GENERIC: return SG_OP_STA_8 + col;
-    default: return SG_OP_STG_8 + col;
+    case SG_MEM_LOCAL:
+        return SG_OP_STL_8 + col;
+    case SG_MEM_GENERIC:
+        return SG_OP_STA_8 + col;
+    default:
+        return SG_OP_STG_8 + col;
     }
 }
 
 static void
-fill_access(struct lower *l, struct sg_ir *ir, const struct lo_addr *addr, uint32_t align,
-            unsigned type)
+fill_access(struct lower *l, struct sg_ir *ir, const struct lo_addr *addr,
+            uint32_t align, unsigned type)
 {
     ir->a = addr->frame || addr->param ? SG_NOREG : addr->base;
     ir->imm = addr->imm;
@@ -282,8 +304,10 @@ lo_store(struct lower *l, const struct lo_addr *addr, unsigned type, int32_t v,
 static unsigned
 vector_count(const struct ptx_insn *insn)
 {
-    return lo_has(insn, PTX_W_v2) ? 2 : lo_has(insn, PTX_W_v4) ? 4
-         : lo_has(insn, PTX_W_v8) ? 8 : 1;
+    return lo_has(insn, PTX_W_v2)   ? 2
+           : lo_has(insn, PTX_W_v4) ? 4
+           : lo_has(insn, PTX_W_v8) ? 8
+                                    : 1;
 }
 
 /* The register's own width in bytes, which may be less than its class. */
@@ -386,11 +410,16 @@ atom_kind(const struct ptx_insn *insn, unsigned type)
         uint16_t word;
         uint8_t plain, sgn;
     } ints[] = {
-        {PTX_W_add, SG_ATOM_ADD, SG_ATOM_ADD},     {PTX_W_min, SG_ATOM_MIN_U, SG_ATOM_MIN_S},
-        {PTX_W_max, SG_ATOM_MAX_U, SG_ATOM_MAX_S}, {PTX_W_inc, SG_ATOM_INC, SG_ATOM_INC},
-        {PTX_W_dec, SG_ATOM_DEC, SG_ATOM_DEC},     {PTX_W_and, SG_ATOM_AND, SG_ATOM_AND},
-        {PTX_W_or, SG_ATOM_OR, SG_ATOM_OR},        {PTX_W_xor, SG_ATOM_XOR, SG_ATOM_XOR},
-        {PTX_W_exch, SG_ATOM_EXCH, SG_ATOM_EXCH},  {PTX_W_cas, SG_ATOM_CAS, SG_ATOM_CAS},
+        {PTX_W_add, SG_ATOM_ADD, SG_ATOM_ADD},
+        {PTX_W_min, SG_ATOM_MIN_U, SG_ATOM_MIN_S},
+        {PTX_W_max, SG_ATOM_MAX_U, SG_ATOM_MAX_S},
+        {PTX_W_inc, SG_ATOM_INC, SG_ATOM_INC},
+        {PTX_W_dec, SG_ATOM_DEC, SG_ATOM_DEC},
+        {PTX_W_and, SG_ATOM_AND, SG_ATOM_AND},
+        {PTX_W_or, SG_ATOM_OR, SG_ATOM_OR},
+        {PTX_W_xor, SG_ATOM_XOR, SG_ATOM_XOR},
+        {PTX_W_exch, SG_ATOM_EXCH, SG_ATOM_EXCH},
+        {PTX_W_cas, SG_ATOM_CAS, SG_ATOM_CAS},
     };
     static const struct {
         uint16_t type;
@@ -407,9 +436,10 @@ atom_kind(const struct ptx_insn *insn, unsigned type)
     for (size_t i = 0; i < ARRAY_SIZE(floats); i++) {
         if (floats[i].type != type)
             continue;
-        return lo_has(insn, PTX_W_add) ? floats[i].add
-             : lo_has(insn, PTX_W_min) ? floats[i].min
-             : lo_has(insn, PTX_W_max) ? floats[i].max : 255;
+        return lo_has(insn, PTX_W_add)   ? floats[i].add
+               : lo_has(insn, PTX_W_min) ? floats[i].min
+               : lo_has(insn, PTX_W_max) ? floats[i].max
+                                         : 255;
     }
     for (size_t i = 0; i < ARRAY_SIZE(ints); i++)
         if (lo_has(insn, ints[i].word))
@@ -466,7 +496,9 @@ lower_atom(struct lower *l, const struct ptx_insn *insn)
 static uint64_t
 window_of(unsigned space)
 {
-    return space == PTX_W_shared ? SG_WIN_SHARED : space == PTX_W_local ? SG_WIN_LOCAL : 0;
+    return space == PTX_W_shared  ? SG_WIN_SHARED
+           : space == PTX_W_local ? SG_WIN_LOCAL
+                                  : 0;
 }
 
 void

@@ -21,7 +21,8 @@ lo_fail(struct lower *l, int code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    l->failed = gp_err_set(l->err, code, "line %u: %s", l->insn ? l->insn->line : 0, text);
+    l->failed =
+        gp_err_set(l->err, code, "line %u: %s", l->insn ? l->insn->line : 0, text);
 }
 
 struct sg_ir *
@@ -33,9 +34,8 @@ lo_emit(struct lower *l, enum sg_opcode code)
 
     if (f->n_code == f->cap_code) {
         uint32_t cap = f->cap_code ? f->cap_code * 2 : 256;
-        struct sg_ir *p = cap > SG_MAX_UNIT_OPS
-                              ? NULL
-                              : reallocarray(f->code, cap, sizeof(*p));
+        struct sg_ir *p =
+            cap > SG_MAX_UNIT_OPS ? NULL : reallocarray(f->code, cap, sizeof(*p));
         if (!p)
             lo_fail(l, -E2BIG, "function is too long");
         else
@@ -47,8 +47,12 @@ lo_emit(struct lower *l, enum sg_opcode code)
         .code = (uint16_t)code,
         .guard = l->guard,
         .guard_neg = l->guard_neg,
-        .d = SG_NOREG, .e = SG_NOREG, .a = SG_NOREG,
-        .b = SG_NOREG, .c = SG_NOREG, .f = SG_NOREG,
+        .d = SG_NOREG,
+        .e = SG_NOREG,
+        .a = SG_NOREG,
+        .b = SG_NOREG,
+        .c = SG_NOREG,
+        .f = SG_NOREG,
         .line = l->insn ? l->insn->line : 0,
     };
     return ir;
@@ -69,8 +73,8 @@ vreg_new(struct lower *l, enum sg_class cls, int32_t konst, bool temp)
         f->vregs = p;
         f->cap_vregs = cap;
     }
-    f->vregs[f->n_vregs] = (struct sg_vreg){
-        .cls = (uint8_t)cls, .temp = temp, .konst = konst, .slot = -1};
+    f->vregs[f->n_vregs] =
+        (struct sg_vreg){.cls = (uint8_t)cls, .temp = temp, .konst = konst, .slot = -1};
     return (int32_t)f->n_vregs++;
 }
 
@@ -154,7 +158,8 @@ lo_op(struct lower *l, enum sg_opcode code, int32_t d, int32_t a, int32_t b, int
 }
 
 int32_t
-lo_call_fn(struct lower *l, enum sg_fn_id fn, int32_t d, int32_t a, int32_t b, int32_t c)
+lo_call_fn(struct lower *l, enum sg_fn_id fn, int32_t d, int32_t a, int32_t b,
+           int32_t c)
 {
     const struct sg_fn_info *info = &sg_fns[fn];
     enum sg_class cls[4];
@@ -389,9 +394,9 @@ lo_symbol(struct lower *l, const struct ptx_opd *opd, enum sg_class cls)
 
     if (opd->kind == PTX_OPD_FUNC) {
         /* Its address is taken: whoever calls indirectly finds it in the unit. */
-        return lo_const(l, cls,
-                        SG_WIN_CODE + 16 * (1 + (uint64_t)sg_prog_func_index(l->prog,
-                                                                             opd->func)));
+        return lo_const(
+            l, cls,
+            SG_WIN_CODE + 16 * (1 + (uint64_t)sg_prog_func_index(l->prog, opd->func)));
     }
     switch (var->space) {
     case PTX_SPACE_SHARED:
@@ -577,9 +582,9 @@ lo_finish(struct lower *l)
 {
     for (unsigned i = 0; i < l->n_fixes; i++) {
         enum sg_class to = lo_class(l, l->fixes[i].real);
-        enum sg_opcode code = to == SG_W          ? SG_OP_LO32
-                              : l->fixes[i].sx    ? SG_OP_SX32
-                                                  : SG_OP_ZX32;
+        enum sg_opcode code = to == SG_W       ? SG_OP_LO32
+                              : l->fixes[i].sx ? SG_OP_SX32
+                                               : SG_OP_ZX32;
         if (to == SG_P || lo_class(l, l->fixes[i].temp) == SG_P)
             lo_fail(l, -EINVAL, "result register has the wrong type");
         else

@@ -93,8 +93,8 @@ handle_of(struct lower *l, const struct ptx_opd *addr)
 static void
 geometry(const struct ptx_insn *insn, unsigned *ret_coords, bool *ret_layered)
 {
-    *ret_layered = lo_has(insn, PTX_W_a1d) || lo_has(insn, PTX_W_a2d) ||
-                   lo_has(insn, PTX_W_acube);
+    *ret_layered =
+        lo_has(insn, PTX_W_a1d) || lo_has(insn, PTX_W_a2d) || lo_has(insn, PTX_W_acube);
     *ret_coords = lo_has(insn, PTX_W_1d) || lo_has(insn, PTX_W_a1d)   ? 1
                   : lo_has(insn, PTX_W_2d) || lo_has(insn, PTX_W_a2d) ? 2
                                                                       : 3;
@@ -123,7 +123,7 @@ lower_texture(struct lower *l, const struct ptx_insn *insn)
                    : lo_has(insn, PTX_W_g) ? 1
                    : lo_has(insn, PTX_W_b) ? 2
                                            : 3;
-    f.lod = lo_has(insn, PTX_W_level) ? TEX_LEVEL
+    f.lod = lo_has(insn, PTX_W_level)  ? TEX_LEVEL
             : lo_has(insn, PTX_W_grad) ? TEX_GRAD
                                        : TEX_BASE;
     handle = handle_of(l, &where->sub[0]);

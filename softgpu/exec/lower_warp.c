@@ -24,7 +24,8 @@ lower_bar(struct lower *l, const struct ptx_insn *insn)
         b = lo_src(l, &insn->opds[at + 1], PTX_W_u32);
     if (red) {
         c = lo_src_pred(l, &insn->opds[insn->n_opds - 1]);
-        d = popc ? lo_dst(l, &insn->opds[0], PTX_W_u32) : lo_dst_pred(l, &insn->opds[0]);
+        d = popc ? lo_dst(l, &insn->opds[0], PTX_W_u32)
+                 : lo_dst_pred(l, &insn->opds[0]);
     }
     ir = lo_emit(l, popc ? SG_OP_BAR_RED_POPC : SG_OP_BAR);
     ir->d = d;
@@ -32,9 +33,9 @@ lower_bar(struct lower *l, const struct ptx_insn *insn)
     ir->b = b;
     ir->c = c;
     ir->n = lo_has(insn, PTX_W_arrive) ? SG_BAR_ARRIVE
-          : !red                       ? SG_BAR_SYNC
-          : popc                       ? SG_BAR_RED_POPC
-          : lo_has(insn, PTX_W_or)     ? SG_BAR_RED_OR
+            : !red                     ? SG_BAR_SYNC
+            : popc                     ? SG_BAR_RED_POPC
+            : lo_has(insn, PTX_W_or)   ? SG_BAR_RED_OR
                                        : SG_BAR_RED_AND;
 }
 
@@ -97,8 +98,8 @@ lower_shfl(struct lower *l, const struct ptx_insn *insn)
     ir->c = c;
     ir->f = f;
     ir->n = lo_has(insn, PTX_W_up)     ? SG_SHFL_UP
-          : lo_has(insn, PTX_W_down)   ? SG_SHFL_DOWN
-          : lo_has(insn, PTX_W_bfly)   ? SG_SHFL_BFLY
+            : lo_has(insn, PTX_W_down) ? SG_SHFL_DOWN
+            : lo_has(insn, PTX_W_bfly) ? SG_SHFL_BFLY
                                        : SG_SHFL_IDX;
 }
 
@@ -121,9 +122,9 @@ lower_vote(struct lower *l, const struct ptx_insn *insn)
     ir->d = d;
     ir->b = b;
     ir->c = c;
-    ir->n = lo_has(insn, PTX_W_all) ? SG_VOTE_ALL
-          : lo_has(insn, PTX_W_any) ? SG_VOTE_ANY
-                                    : SG_VOTE_UNI;
+    ir->n = lo_has(insn, PTX_W_all)   ? SG_VOTE_ALL
+            : lo_has(insn, PTX_W_any) ? SG_VOTE_ANY
+                                      : SG_VOTE_UNI;
 }
 
 void
@@ -180,10 +181,10 @@ lower_redux(struct lower *l, const struct ptx_insn *insn)
     ir->a = a;
     ir->b = b;
     ir->n = lo_has(insn, PTX_W_add)   ? SG_ATOM_ADD
-          : lo_has(insn, PTX_W_min)   ? (sgn ? SG_ATOM_MIN_S : SG_ATOM_MIN_U)
-          : lo_has(insn, PTX_W_max)   ? (sgn ? SG_ATOM_MAX_S : SG_ATOM_MAX_U)
-          : lo_has(insn, PTX_W_and)   ? SG_ATOM_AND
-          : lo_has(insn, PTX_W_or)    ? SG_ATOM_OR
+            : lo_has(insn, PTX_W_min) ? (sgn ? SG_ATOM_MIN_S : SG_ATOM_MIN_U)
+            : lo_has(insn, PTX_W_max) ? (sgn ? SG_ATOM_MAX_S : SG_ATOM_MAX_U)
+            : lo_has(insn, PTX_W_and) ? SG_ATOM_AND
+            : lo_has(insn, PTX_W_or)  ? SG_ATOM_OR
                                       : SG_ATOM_XOR;
 }
 

@@ -4,8 +4,8 @@
  *
  * Virtual registers that live in one basic block need no data flow; for the others live
  * sets are computed over the blocks, and every register gets one interval of operation
- * numbers.  A linear scan gives out slots per class.  A write under a guard leaves other
- * lanes' values alone, so it does not end a live range, except for temporaries.
+ * numbers.  A linear scan gives out slots per class.  A write under a guard leaves
+ * other lanes' values alone, so it does not end a live range, except for temporaries.
  */
 #include "gp_err.h"
 #include "sg_ir.h"
@@ -158,7 +158,8 @@ find_blocks(struct alloc *al)
         return -ENOMEM;
     memset(al->label_block, 0xff, (f->n_labels + 1u) * sizeof(uint32_t));
     for (uint32_t i = 0; i < f->n_code; i++) {
-        if (i == 0 || f->code[i].code == SG_OP_JOIN || ends_block(f->code[i - 1].code)) {
+        if (i == 0 || f->code[i].code == SG_OP_JOIN ||
+            ends_block(f->code[i - 1].code)) {
             if (al->n_blocks)
                 al->blocks[al->n_blocks - 1].end = i;
             al->blocks[al->n_blocks++].start = i;
@@ -205,8 +206,8 @@ find_globals(struct alloc *al)
             for (unsigned k = 0; k < o.n_reads + o.n_writes; k++) {
                 bool read = k < o.n_reads;
                 int32_t v = read ? o.reads[k] : o.writes[k - o.n_reads];
-                bool partial = read ? !written[v]
-                                    : !o.kills && !f->vregs[v].temp && !written[v];
+                bool partial =
+                    read ? !written[v] : !o.kills && !f->vregs[v].temp && !written[v];
                 if (al->global[v] < 0 && f->vregs[v].konst < 0 &&
                     ((seen[v] != UINT32_MAX && seen[v] != b) || partial))
                     al->global[v] = (int32_t)al->n_global++;
@@ -379,7 +380,8 @@ scan(struct alloc *al, struct sg_frame_size *ret_size)
     static const uint32_t slot_bytes[] = {SG_SLOT_W, SG_SLOT_D, SG_SLOT_P};
     CLEANUP_FREE struct event *starts = malloc((f->n_vregs + 1u) * sizeof(*starts));
     CLEANUP_FREE struct event *ends = malloc((f->n_vregs + 1u) * sizeof(*ends));
-    CLEANUP_FREE int32_t *space = malloc((f->n_vregs + 1u) * sizeof(*space) * SG_N_CLASSES);
+    CLEANUP_FREE int32_t *space =
+        malloc((f->n_vregs + 1u) * sizeof(*space) * SG_N_CLASSES);
     struct pool pools[SG_N_CLASSES];
     uint32_t n = 0, e = 0;
 
@@ -398,7 +400,8 @@ scan(struct alloc *al, struct sg_frame_size *ret_size)
             continue;
         starts[n] = (struct event){al->first[v], (int32_t)v};
         ends[n++] = (struct event){
-            al->last[v] + (writes_early(f->code[al->last[v]].code) ? 1 : 0), (int32_t)v};
+            al->last[v] + (writes_early(f->code[al->last[v]].code) ? 1 : 0),
+            (int32_t)v};
     }
     qsort(starts, n, sizeof(*starts), event_order);
     qsort(ends, n, sizeof(*ends), event_order);
@@ -424,7 +427,8 @@ scan(struct alloc *al, struct sg_frame_size *ret_size)
 }
 
 int
-sg_ir_allocate(struct sg_ir_func *func, struct sg_frame_size *ret_size, struct gp_err *err)
+sg_ir_allocate(struct sg_ir_func *func, struct sg_frame_size *ret_size,
+               struct gp_err *err)
 {
     struct alloc al = {.f = func};
     int r;

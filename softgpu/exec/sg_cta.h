@@ -29,17 +29,17 @@ struct sg_frag {
     uint32_t mask;
     uint32_t pc;
     uint32_t depth;
-    uint32_t base[SG_N_CLASSES]; /* frame, bytes */
-    uint32_t local;              /* frame in local memory, bytes */
-    uint32_t func;               /* of the unit */
-    uint32_t need;               /* SG_FRAG_SYNC: members it waits for */
+    uint32_t base[SG_N_CLASSES];   /* frame, bytes */
+    uint32_t local;                /* frame in local memory, bytes */
+    uint32_t func;                 /* of the unit */
+    uint32_t need;                 /* SG_FRAG_SYNC: members it waits for */
     uint32_t bar_dst_d, bar_dst_p; /* SG_FRAG_BAR: where a reduction's result goes */
     uint8_t state;
     uint8_t bar;
     bool bar_or;
-    bool fair;   /* chosen by fairness: does not stop to merge */
+    bool fair; /* chosen by fairness: does not stop to merge */
     bool slept;
-    bool forced; /* its members cannot come: executes with those it has */
+    bool forced;    /* its members cannot come: executes with those it has */
     uint64_t since; /* when it last gave way */
 };
 
@@ -61,15 +61,15 @@ struct sg_warp {
     struct sg_ret *rets; /* [depth][lane] */
     uint32_t cap_depth;
     uint32_t edges; /* back edges left to the running fragment */
-    bool polled; /* has read memory that others write since the last budget */
+    bool polled;    /* has read memory that others write since the last budget */
     bool want_fair; /* the next pick takes the longest waiting fragment */
     bool yielded;
     uint32_t consts_of; /* cta->fill_serial its constants are from */
-    uint32_t *tid[3]; /* [SG_LANES] each */
+    uint32_t *tid[3];   /* [SG_LANES] each */
 };
 
 struct sg_barrier {
-    uint32_t arrived, expected; /* expected 0 = all threads of the CTA */
+    uint32_t arrived, expected;          /* expected 0 = all threads of the CTA */
     uint32_t lanes_and, lanes_or, count; /* reductions over predicates */
     bool in_use;
     uint32_t result; /* of the last completed reduction */
@@ -136,7 +136,8 @@ sg_interp_fn *sg_interp_choose(const char **ret_name);
  * The running fragment is always frags[0]. */
 bool sg_warp_pick(struct sg_cta *cta, struct sg_warp *warp);
 uint32_t sg_warp_limit(const struct sg_warp *warp);
-void sg_warp_split(struct sg_cta *cta, struct sg_warp *warp, uint32_t mask, uint32_t pc);
+void sg_warp_split(struct sg_cta *cta, struct sg_warp *warp, uint32_t mask,
+                   uint32_t pc);
 enum sg_stop sg_warp_poll(struct sg_cta *cta, struct sg_warp *warp, uint32_t *turns);
 enum sg_stop sg_op_exit(struct sg_cta *cta, struct sg_warp *warp, uint32_t m);
 enum sg_stop sg_op_brx(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
@@ -223,39 +224,99 @@ sg_cancelled(const struct sg_cta *cta)
 /* Absent operand. */
 #define SG_OFF_NONE UINT32_MAX
 
-#define SG_FOR_LANES(lane, m)                                                            \
-    for (uint32_t left_##lane = (m), lane;                                               \
-         left_##lane && ((lane = (uint32_t)__builtin_ctz(left_##lane)), 1);              \
+#define SG_FOR_LANES(lane, m)                                                          \
+    for (uint32_t left_##lane = (m), lane;                                             \
+         left_##lane && ((lane = (uint32_t)__builtin_ctz(left_##lane)), 1);            \
          left_##lane &= left_##lane - 1)
 
-enum sg_bar { SG_BAR_SYNC, SG_BAR_ARRIVE, SG_BAR_RED_AND, SG_BAR_RED_OR, SG_BAR_RED_POPC };
+enum sg_bar {
+    SG_BAR_SYNC,
+    SG_BAR_ARRIVE,
+    SG_BAR_RED_AND,
+    SG_BAR_RED_OR,
+    SG_BAR_RED_POPC
+};
 
 enum sg_sreg {
-    SG_SREG_TID_X, SG_SREG_TID_Y, SG_SREG_TID_Z,
-    SG_SREG_NTID_X, SG_SREG_NTID_Y, SG_SREG_NTID_Z,
-    SG_SREG_CTAID_X, SG_SREG_CTAID_Y, SG_SREG_CTAID_Z,
-    SG_SREG_NCTAID_X, SG_SREG_NCTAID_Y, SG_SREG_NCTAID_Z,
-    SG_SREG_LANEID, SG_SREG_WARPID, SG_SREG_NWARPID, SG_SREG_SMID, SG_SREG_NSMID,
-    SG_SREG_GRIDID, SG_SREG_LANEMASK_EQ, SG_SREG_LANEMASK_LE, SG_SREG_LANEMASK_LT,
-    SG_SREG_LANEMASK_GE, SG_SREG_LANEMASK_GT, SG_SREG_CLOCK, SG_SREG_CLOCK_HI,
-    SG_SREG_CLOCK64, SG_SREG_GLOBALTIMER, SG_SREG_GLOBALTIMER_LO,
-    SG_SREG_GLOBALTIMER_HI, SG_SREG_TOTAL_SMEM, SG_SREG_DYNAMIC_SMEM,
-    SG_SREG_ENVREG1, SG_SREG_ENVREG2, SG_SREG_RESERVED, SG_SREG_RESERVED_1,
-    SG_SREG_RESERVED_END, SG_SREG_RESERVED_CAP, SG_SREG_ZERO, SG_SREG_ONE,
+    SG_SREG_TID_X,
+    SG_SREG_TID_Y,
+    SG_SREG_TID_Z,
+    SG_SREG_NTID_X,
+    SG_SREG_NTID_Y,
+    SG_SREG_NTID_Z,
+    SG_SREG_CTAID_X,
+    SG_SREG_CTAID_Y,
+    SG_SREG_CTAID_Z,
+    SG_SREG_NCTAID_X,
+    SG_SREG_NCTAID_Y,
+    SG_SREG_NCTAID_Z,
+    SG_SREG_LANEID,
+    SG_SREG_WARPID,
+    SG_SREG_NWARPID,
+    SG_SREG_SMID,
+    SG_SREG_NSMID,
+    SG_SREG_GRIDID,
+    SG_SREG_LANEMASK_EQ,
+    SG_SREG_LANEMASK_LE,
+    SG_SREG_LANEMASK_LT,
+    SG_SREG_LANEMASK_GE,
+    SG_SREG_LANEMASK_GT,
+    SG_SREG_CLOCK,
+    SG_SREG_CLOCK_HI,
+    SG_SREG_CLOCK64,
+    SG_SREG_GLOBALTIMER,
+    SG_SREG_GLOBALTIMER_LO,
+    SG_SREG_GLOBALTIMER_HI,
+    SG_SREG_TOTAL_SMEM,
+    SG_SREG_DYNAMIC_SMEM,
+    SG_SREG_ENVREG1,
+    SG_SREG_ENVREG2,
+    SG_SREG_RESERVED,
+    SG_SREG_RESERVED_1,
+    SG_SREG_RESERVED_END,
+    SG_SREG_RESERVED_CAP,
+    SG_SREG_ZERO,
+    SG_SREG_ONE,
 };
 
 enum sg_atom {
-    SG_ATOM_ADD, SG_ATOM_MIN_U, SG_ATOM_MIN_S, SG_ATOM_MAX_U, SG_ATOM_MAX_S,
-    SG_ATOM_INC, SG_ATOM_DEC, SG_ATOM_AND, SG_ATOM_OR, SG_ATOM_XOR, SG_ATOM_EXCH,
-    SG_ATOM_CAS, SG_ATOM_ADD_F32, SG_ATOM_ADD_F64, SG_ATOM_ADD_F16, SG_ATOM_ADD_F16X2,
-    SG_ATOM_ADD_BF16, SG_ATOM_ADD_BF16X2, SG_ATOM_MIN_F16, SG_ATOM_MAX_F16,
-    SG_ATOM_MIN_F16X2, SG_ATOM_MAX_F16X2, SG_ATOM_MIN_BF16, SG_ATOM_MAX_BF16,
-    SG_ATOM_MIN_BF16X2, SG_ATOM_MAX_BF16X2,
+    SG_ATOM_ADD,
+    SG_ATOM_MIN_U,
+    SG_ATOM_MIN_S,
+    SG_ATOM_MAX_U,
+    SG_ATOM_MAX_S,
+    SG_ATOM_INC,
+    SG_ATOM_DEC,
+    SG_ATOM_AND,
+    SG_ATOM_OR,
+    SG_ATOM_XOR,
+    SG_ATOM_EXCH,
+    SG_ATOM_CAS,
+    SG_ATOM_ADD_F32,
+    SG_ATOM_ADD_F64,
+    SG_ATOM_ADD_F16,
+    SG_ATOM_ADD_F16X2,
+    SG_ATOM_ADD_BF16,
+    SG_ATOM_ADD_BF16X2,
+    SG_ATOM_MIN_F16,
+    SG_ATOM_MAX_F16,
+    SG_ATOM_MIN_F16X2,
+    SG_ATOM_MAX_F16X2,
+    SG_ATOM_MIN_BF16,
+    SG_ATOM_MAX_BF16,
+    SG_ATOM_MIN_BF16X2,
+    SG_ATOM_MAX_BF16X2,
 };
 
 enum sg_mbar {
-    SG_MBAR_INIT, SG_MBAR_INVAL, SG_MBAR_ARRIVE, SG_MBAR_DROP, SG_MBAR_EXPECT_TX,
-    SG_MBAR_COMPLETE_TX, SG_MBAR_WAIT_STATE, SG_MBAR_WAIT_PARITY,
+    SG_MBAR_INIT,
+    SG_MBAR_INVAL,
+    SG_MBAR_ARRIVE,
+    SG_MBAR_DROP,
+    SG_MBAR_EXPECT_TX,
+    SG_MBAR_COMPLETE_TX,
+    SG_MBAR_WAIT_STATE,
+    SG_MBAR_WAIT_PARITY,
 };
 enum sg_shfl { SG_SHFL_UP, SG_SHFL_DOWN, SG_SHFL_BFLY, SG_SHFL_IDX };
 enum sg_vote { SG_VOTE_ALL, SG_VOTE_ANY, SG_VOTE_UNI };

@@ -6,8 +6,8 @@
  *
  * w, d and p number the slots of the frame by class.
  */
-#include "gp_err.h"
 #include "exec_scalar.h"
+#include "gp_err.h"
 #include "ptx_ast.h"
 #include "sg_cta.h"
 
@@ -25,8 +25,13 @@ dump_operand(FILE *f, char cls, uint32_t off)
     if (cls == '*')
         fprintf(f, " +%u", off);
     else
-        fprintf(f, " %c%u", cls == 'W' ? 'w' : cls == 'D' ? 'd' : 'p',
-                off / bytes[cls == 'W' ? SG_W : cls == 'D' ? SG_D : SG_P]);
+        fprintf(f, " %c%u",
+                cls == 'W'   ? 'w'
+                : cls == 'D' ? 'd'
+                             : 'p',
+                off / bytes[cls == 'W'   ? SG_W
+                            : cls == 'D' ? SG_D
+                                         : SG_P]);
 }
 
 static const char *
@@ -67,9 +72,9 @@ dump_op(FILE *f, const struct sg_unit *unit, uint32_t at)
 static void
 dump_func(FILE *f, const struct sg_unit *unit, const struct sg_unit_func *func)
 {
-    fprintf(f, "function %s: frame %u+%u+%u bytes, local %u+%u\n", func->ast->name->name,
-            func->frame.bytes[SG_W], func->frame.bytes[SG_D], func->frame.bytes[SG_P],
-            func->local_bytes, func->out_bytes);
+    fprintf(f, "function %s: frame %u+%u+%u bytes, local %u+%u\n",
+            func->ast->name->name, func->frame.bytes[SG_W], func->frame.bytes[SG_D],
+            func->frame.bytes[SG_P], func->local_bytes, func->out_bytes);
     for (uint32_t i = 0; i < func->n_consts; i++) {
         const struct sg_const *c = &func->consts[i];
         fprintf(f, "        %c%u = %s0x%" PRIx64 "\n", c->cls == SG_W ? 'w' : 'd',

@@ -25,8 +25,8 @@
 #include "sg_memview.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct gp_err;
 struct ptx_module;
@@ -58,15 +58,15 @@ struct sg_kernel {
     uint32_t n_params;
     const struct sg_param *params;
     uint32_t param_bytes;
-    uint32_t maxntid[3];   /* 0 = not given */
-    uint32_t reqntid[3];   /* 0 = not given */
+    uint32_t maxntid[3]; /* 0 = not given */
+    uint32_t reqntid[3]; /* 0 = not given */
     uint32_t min_ctas_per_sm;
-    uint32_t max_regs;     /* .maxnreg, 0 = not given */
+    uint32_t max_regs; /* .maxnreg, 0 = not given */
 
     uint32_t static_shared;
-    uint32_t local_bytes;  /* per thread, without dynamic stack */
-    uint32_t regs;         /* 32-bit registers per thread, for occupancy */
-    bool uses_dyn_stack;   /* recursion or indirect calls: adds sg_launch.stack_bytes */
+    uint32_t local_bytes; /* per thread, without dynamic stack */
+    uint32_t regs;        /* 32-bit registers per thread, for occupancy */
+    bool uses_dyn_stack;  /* recursion or indirect calls: adds sg_launch.stack_bytes */
     bool uses_grid_sync;
 };
 
@@ -162,10 +162,10 @@ struct sg_fault {
     uint32_t cta[3];
     uint32_t thread[3];
     uint32_t lane;
-    uint32_t line;      /* of the PTX text */
+    uint32_t line; /* of the PTX text */
     uint64_t address;
     const char *kernel;
-    char what[96];      /* "ld.global.u32: address in no allocation" */
+    char what[96]; /* "ld.global.u32: address in no allocation" */
 };
 
 /* Called from the threads that run CTAs, several at a time: they lock themselves. */
@@ -187,24 +187,24 @@ struct sg_launch {
     uint32_t grid[3];
     uint32_t block[3];
     uint32_t dyn_shared;
-    uint32_t stack_bytes;     /* context stack limit; used if uses_dyn_stack */
+    uint32_t stack_bytes; /* context stack limit; used if uses_dyn_stack */
     bool cooperative;
-    const void *params;       /* kernel->param_bytes; borrowed until the launch ends */
+    const void *params; /* kernel->param_bytes; borrowed until the launch ends */
     struct sg_memview *view;
     const struct sg_hooks *hooks;
     const volatile int *cancel; /* nonzero: end soon; polled at every back edge */
     uint64_t grid_id;
-    uint32_t n_sms;           /* %nsmid */
-    uint64_t grid_workspace;  /* device address of >= 16 zeroed bytes (cooperative) */
-    uint64_t seed;            /* tests: nonzero picks fragments and warps at random */
+    uint32_t n_sms;          /* %nsmid */
+    uint64_t grid_workspace; /* device address of >= 16 zeroed bytes (cooperative) */
+    uint64_t seed;           /* tests: nonzero picks fragments and warps at random */
 
     /* computed by sg_launch_init() */
     uint64_t n_ctas;
-    uint32_t threads;         /* per CTA */
+    uint32_t threads; /* per CTA */
     uint32_t warps;
     uint32_t shared_bytes;
     uint32_t local_stride;
-    const void *unit;         /* executor's own */
+    const void *unit; /* executor's own */
 
     /* result: the first fault wins */
     int fault_lock;
@@ -216,9 +216,9 @@ int sg_launch_init(struct sg_launch *launch, struct gp_err *err);
 
 enum sg_cta_state {
     SG_CTA_DONE,
-    SG_CTA_YIELD,     /* budget used up: run it again */
-    SG_CTA_STALLED,   /* every warp spins or sleeps: let others run first */
-    SG_CTA_FAULT,     /* launch->fault is set; the whole grid must end */
+    SG_CTA_YIELD,   /* budget used up: run it again */
+    SG_CTA_STALLED, /* every warp spins or sleeps: let others run first */
+    SG_CTA_FAULT,   /* launch->fault is set; the whole grid must end */
     SG_CTA_CANCELLED,
 };
 

@@ -36,9 +36,9 @@ enum sg_class { SG_W, SG_D, SG_P, SG_N_CLASSES };
 
 /* What a constant is made of when an instance runs it. */
 enum sg_const_kind {
-    SG_CONST_VALUE,  /* value */
-    SG_CONST_GLOBAL, /* address of global ref, plus value */
-    SG_CONST_TEXREF, /* handle bound to reference ref */
+    SG_CONST_VALUE,      /* value */
+    SG_CONST_GLOBAL,     /* address of global ref, plus value */
+    SG_CONST_TEXREF,     /* handle bound to reference ref */
     SG_CONST_DYN_SHARED, /* value plus where dynamic shared memory starts; the unit
                             resolves it to SG_CONST_VALUE when it is complete */
 };
@@ -53,9 +53,9 @@ struct sg_const {
 
 struct sg_vreg {
     uint8_t cls;
-    bool temp;      /* made by lowering, written and read within one instruction */
-    int32_t konst;  /* index of the constant it is, or -1 */
-    int32_t slot;   /* after allocation, -1 = never used */
+    bool temp;     /* made by lowering, written and read within one instruction */
+    int32_t konst; /* index of the constant it is, or -1 */
+    int32_t slot;  /* after allocation, -1 = never used */
 };
 
 #define SG_NOREG (-1)
@@ -67,8 +67,8 @@ struct sg_ir {
     bool wide_list;             /* its registers are 64 bits wide */
     uint8_t wide_first;         /* or only so many of them, the first */
     uint8_t n_list, n_list_dst; /* list: results first, then sources */
-    int32_t guard; /* P register or SG_NOREG */
-    int32_t d, e;  /* results */
+    int32_t guard;              /* P register or SG_NOREG */
+    int32_t d, e;               /* results */
     int32_t a, b, c, f;
     uint32_t x; /* operation's own: label, flags, offset */
     uint32_t line;

@@ -13,8 +13,12 @@
 #include <string.h>
 
 static struct isa_row rows[] = {
-#define ROW(op_, kind_, mods_, types_, code_, lower_)                                    \
-    {.op = PTX_W_##op_, .kind = kind_, .mods = mods_, .types = types_, .code = code_,    \
+#define ROW(op_, kind_, mods_, types_, code_, lower_)                                  \
+    {.op = PTX_W_##op_,                                                                \
+     .kind = kind_,                                                                    \
+     .mods = mods_,                                                                    \
+     .types = types_,                                                                  \
+     .code = code_,                                                                    \
      .lower = lower_},
 #define ALU(op, mods, types, what) ROW(op, ISA_ALU, mods, types, SG_OP_##what, NULL)
 #define A16(op, mods, types, what) ROW(op, ISA_A16, mods, types, SG_OP_##what, NULL)
@@ -49,16 +53,51 @@ static bool
 is_memory_word(unsigned w)
 {
     static const uint16_t list[] = {
-        PTX_W_global, PTX_W_const, PTX_W_local, PTX_W_param, PTX_W_shared,
-        PTX_W_shared__cta, PTX_W_shared__cluster, PTX_W_param__entry, PTX_W_param__func,
-        PTX_W_ca, PTX_W_cg, PTX_W_cs, PTX_W_lu, PTX_W_cv, PTX_W_wb, PTX_W_wt, PTX_W_nc,
-        PTX_W_volatile, PTX_W_weak, PTX_W_relaxed, PTX_W_acquire, PTX_W_release,
-        PTX_W_acq_rel, PTX_W_sc, PTX_W_mmio, PTX_W_cta, PTX_W_cluster, PTX_W_gpu,
-        PTX_W_sys, PTX_W_L1__evict_normal, PTX_W_L1__evict_unchanged,
-        PTX_W_L1__evict_first, PTX_W_L1__evict_last, PTX_W_L1__no_allocate,
-        PTX_W_L2__evict_normal, PTX_W_L2__evict_first, PTX_W_L2__evict_last,
-        PTX_W_L2__evict_unchanged, PTX_W_L2__cache_hint, PTX_W_L2__64B, PTX_W_L2__128B,
-        PTX_W_L2__256B, PTX_W_L2, PTX_W_L1, PTX_W_unified,
+        PTX_W_global,
+        PTX_W_const,
+        PTX_W_local,
+        PTX_W_param,
+        PTX_W_shared,
+        PTX_W_shared__cta,
+        PTX_W_shared__cluster,
+        PTX_W_param__entry,
+        PTX_W_param__func,
+        PTX_W_ca,
+        PTX_W_cg,
+        PTX_W_cs,
+        PTX_W_lu,
+        PTX_W_cv,
+        PTX_W_wb,
+        PTX_W_wt,
+        PTX_W_nc,
+        PTX_W_volatile,
+        PTX_W_weak,
+        PTX_W_relaxed,
+        PTX_W_acquire,
+        PTX_W_release,
+        PTX_W_acq_rel,
+        PTX_W_sc,
+        PTX_W_mmio,
+        PTX_W_cta,
+        PTX_W_cluster,
+        PTX_W_gpu,
+        PTX_W_sys,
+        PTX_W_L1__evict_normal,
+        PTX_W_L1__evict_unchanged,
+        PTX_W_L1__evict_first,
+        PTX_W_L1__evict_last,
+        PTX_W_L1__no_allocate,
+        PTX_W_L2__evict_normal,
+        PTX_W_L2__evict_first,
+        PTX_W_L2__evict_last,
+        PTX_W_L2__evict_unchanged,
+        PTX_W_L2__cache_hint,
+        PTX_W_L2__64B,
+        PTX_W_L2__128B,
+        PTX_W_L2__256B,
+        PTX_W_L2,
+        PTX_W_L1,
+        PTX_W_unified,
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(list); i++)

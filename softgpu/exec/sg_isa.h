@@ -17,12 +17,12 @@ struct ptx_insn;
 struct lower;
 
 enum isa_kind {
-    ISA_ALU,  /* one operation, sources in order */
-    ISA_A16,  /* the same on 16 bits: result masked */
-    ISA_S16,  /* the same, sources sign-extended */
-    ISA_FN,   /* one scalar function per lane */
-    ISA_FNH,  /* the same on halves: .ftz and .sat around it */
-    ISA_DO,   /* a lowering function */
+    ISA_ALU, /* one operation, sources in order */
+    ISA_A16, /* the same on 16 bits: result masked */
+    ISA_S16, /* the same, sources sign-extended */
+    ISA_FN,  /* one scalar function per lane */
+    ISA_FNH, /* the same on halves: .ftz and .sat around it */
+    ISA_DO,  /* a lowering function */
 };
 
 #define ISA_MAX_MODS 40

@@ -22,7 +22,8 @@
 #define LEAF_SIZE (1u << LEAF_BITS)
 #define MIXED UINT32_MAX
 #define CHUNK 1024u
-#define MAX_CHUNKS 4096u /* 4 M live ranges: cuMemAlloc of 256 B for a whole TiB is less */
+#define MAX_CHUNKS                                                                     \
+    4096u /* 4 M live ranges: cuMemAlloc of 256 B for a whole TiB is less */
 
 struct slot {
     struct sg_range range;

@@ -88,16 +88,18 @@ add_global(struct sg_prog *prog, const struct ptx_var *var)
     g = &prog->globals[prog->n_globals++];
     *g = (struct global){
         .var = var,
-        .pub = {
-            .name = var->name ? var->name->name : "",
-            .space = var->space == PTX_SPACE_CONST ? SG_SPACE_CONST : SG_SPACE_GLOBAL,
-            .size = var->size,
-            .align = var->align,
-            .managed = var->managed,
-            .visible = var->func == NULL,
-            .external = var->linkage == PTX_LINK_EXTERN,
-            .has_init = var->has_init,
-        },
+        .pub =
+            {
+                .name = var->name ? var->name->name : "",
+                .space =
+                    var->space == PTX_SPACE_CONST ? SG_SPACE_CONST : SG_SPACE_GLOBAL,
+                .size = var->size,
+                .align = var->align,
+                .managed = var->managed,
+                .visible = var->func == NULL,
+                .external = var->linkage == PTX_LINK_EXTERN,
+                .has_init = var->has_init,
+            },
     };
     return 0;
 }
@@ -167,9 +169,9 @@ kernel_init(struct sg_prog *prog, struct kernel *k, const struct ptx_func *ast,
     if (!k->params)
         return -ENOMEM;
     for (uint32_t i = 0; i < ast->n_params; i++)
-        k->params[i] = (struct sg_param){(uint32_t)ast->params[i]->offset,
-                                         (uint32_t)ast->params[i]->size,
-                                         ast->params[i]->align};
+        k->params[i] =
+            (struct sg_param){(uint32_t)ast->params[i]->offset,
+                              (uint32_t)ast->params[i]->size, ast->params[i]->align};
     k->ast = ast;
     k->pub = (struct sg_kernel){
         .prog = prog,
@@ -283,7 +285,8 @@ int
 sg_prog_find_global(const struct sg_prog *prog, const char *name)
 {
     for (uint32_t i = 0; i < prog->n_globals; i++)
-        if (prog->globals[i].pub.visible && strcmp(prog->globals[i].pub.name, name) == 0)
+        if (prog->globals[i].pub.visible &&
+            strcmp(prog->globals[i].pub.name, name) == 0)
             return (int)i;
     return -ENOENT;
 }
@@ -412,9 +415,12 @@ uint64_t
 sg_inst_const(const struct sg_inst *inst, const struct sg_const *c)
 {
     switch (c->kind) {
-    case SG_CONST_GLOBAL: return inst->addrs[c->ref] + c->value;
-    case SG_CONST_TEXREF: return inst->texrefs[c->ref];
-    default: return c->value;
+    case SG_CONST_GLOBAL:
+        return inst->addrs[c->ref] + c->value;
+    case SG_CONST_TEXREF:
+        return inst->texrefs[c->ref];
+    default:
+        return c->value;
     }
 }
 

@@ -121,7 +121,8 @@ bind_globals(struct run *run, const struct sg_prog *prog, struct sg_inst **ret,
     int r;
 
     for (uint32_t i = 0; addrs && i < n; i++)
-        addrs[i] = (uintptr_t)device_alloc(run->view, sg_prog_global(prog, i)->size + 1);
+        addrs[i] =
+            (uintptr_t)device_alloc(run->view, sg_prog_global(prog, i)->size + 1);
     r = addrs ? sg_inst_new(prog, addrs, n, ret, err) : -1;
     for (uint32_t i = 0; r == 0 && i < n; i++)
         r = sg_inst_init_global(*ret, i, (void *)(uintptr_t)addrs[i], err);
@@ -165,7 +166,8 @@ launch_all(struct run *run, struct sg_launch *l)
     }
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
     print_result(run, l, sg_cta_instructions(cta),
-                 (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) * 1e-9);
+                 (double)(b.tv_sec - a.tv_sec) +
+                     (double)(b.tv_nsec - a.tv_nsec) * 1e-9);
     return st == SG_CTA_DONE ? 0 : 1;
 }
 
@@ -186,7 +188,8 @@ run_main(char **argv, int argc, struct gp_err *err)
     text = read_file(argv[1], &len);
     if (!text)
         return gp_err_set(err, -1, "cannot read %s", argv[1]);
-    if ((r = sg_memview_new(&run.view)) < 0 || (r = ptx_parse(text, len, &mod, err)) < 0 ||
+    if ((r = sg_memview_new(&run.view)) < 0 ||
+        (r = ptx_parse(text, len, &mod, err)) < 0 ||
         (r = sg_prog_new(mod, &target, &prog, err)) < 0)
         return r;
     l.kernel = sg_prog_find_kernel(prog, argv[2]);

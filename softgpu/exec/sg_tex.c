@@ -125,12 +125,15 @@ static int64_t
 address(enum sg_tex_address mode, int64_t i, int64_t n)
 {
     switch (mode) {
-    case SG_TEX_WRAP: return (i % n + n) % n;
+    case SG_TEX_WRAP:
+        return (i % n + n) % n;
     case SG_TEX_MIRROR:
         i = (i % (2 * n) + 2 * n) % (2 * n);
         return i < n ? i : 2 * n - 1 - i;
-    case SG_TEX_CLAMP: return i < 0 ? 0 : i >= n ? n - 1 : i;
-    default: return i < 0 || i >= n ? -1 : i;
+    case SG_TEX_CLAMP:
+        return i < 0 ? 0 : i >= n ? n - 1 : i;
+    default:
+        return i < 0 || i >= n ? -1 : i;
     }
 }
 
@@ -163,16 +166,22 @@ static float
 channel_float(const struct sg_tex *t, uint32_t raw)
 {
     switch (t->format) {
-    case SG_TEX_F32: return lane_float(raw);
-    case SG_TEX_F16: return lane_f16_f32(raw);
-    case SG_TEX_U8: return t->read_float ? (float)raw / 255.0f : lane_float(raw);
-    case SG_TEX_U16: return t->read_float ? (float)raw / 65535.0f : lane_float(raw);
+    case SG_TEX_F32:
+        return lane_float(raw);
+    case SG_TEX_F16:
+        return lane_f16_f32(raw);
+    case SG_TEX_U8:
+        return t->read_float ? (float)raw / 255.0f : lane_float(raw);
+    case SG_TEX_U16:
+        return t->read_float ? (float)raw / 65535.0f : lane_float(raw);
     case SG_TEX_S8:
-        return t->read_float ? fmaxf((float)(int32_t)raw / 127.0f, -1.0f) : lane_float(raw);
+        return t->read_float ? fmaxf((float)(int32_t)raw / 127.0f, -1.0f)
+                             : lane_float(raw);
     case SG_TEX_S16:
         return t->read_float ? fmaxf((float)(int32_t)raw / 32767.0f, -1.0f)
                              : lane_float(raw);
-    default: return lane_float(raw);
+    default:
+        return lane_float(raw);
     }
 }
 
@@ -195,7 +204,8 @@ texel(const struct sg_tex *t, const struct sg_tex_level *l, const int64_t at[3],
     if (at[0] < 0 || at[1] < 0 || at[2] < 0)
         return;
     p = (const uint8_t *)(uintptr_t)(l->base + (uint64_t)at[2] * l->slice +
-                                     (uint64_t)at[1] * l->pitch + (uint64_t)at[0] * size);
+                                     (uint64_t)at[1] * l->pitch +
+                                     (uint64_t)at[0] * size);
     for (unsigned c = 0; c < 4; c++) {
         uint32_t raw = c < t->channels ? channel_raw(t, p, c) : 0;
         if (is_float(t))
@@ -243,8 +253,8 @@ to_index(float f)
 }
 
 static void
-sample_linear(const struct sg_tex *t, const struct sg_tex_level *l, const struct axes *a,
-              const float u[3], int gather, uint32_t ret[4])
+sample_linear(const struct sg_tex *t, const struct sg_tex_level *l,
+              const struct axes *a, const float u[3], int gather, uint32_t ret[4])
 {
     double sum[4] = {0}, frac[3] = {0};
     int64_t base[3] = {0};

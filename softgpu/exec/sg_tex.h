@@ -14,7 +14,13 @@
 #include <stdint.h>
 
 enum sg_tex_format {
-    SG_TEX_U8, SG_TEX_U16, SG_TEX_U32, SG_TEX_S8, SG_TEX_S16, SG_TEX_S32, SG_TEX_F16,
+    SG_TEX_U8,
+    SG_TEX_U16,
+    SG_TEX_U32,
+    SG_TEX_S8,
+    SG_TEX_S16,
+    SG_TEX_S32,
+    SG_TEX_F16,
     SG_TEX_F32,
 };
 
@@ -35,11 +41,11 @@ struct sg_tex {
     uint8_t channels; /* 1, 2, 4 */
     uint8_t dims;     /* 1, 2, 3 */
     bool layered, cube;
-    bool surface;     /* suld and sust may use it */
-    bool linear;      /* filter; else the nearest texel */
+    bool surface; /* suld and sust may use it */
+    bool linear;  /* filter; else the nearest texel */
     bool mip_linear;
-    bool normalized;  /* coordinates 0..1 */
-    bool read_float;  /* integers are read as 0..1 or -1..1 */
+    bool normalized; /* coordinates 0..1 */
+    bool read_float; /* integers are read as 0..1 or -1..1 */
     enum sg_tex_address address[3];
     float border[4];
     float lod_bias, lod_min, lod_max;

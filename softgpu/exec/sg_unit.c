@@ -183,7 +183,8 @@ verify_op(const struct sg_ir_func *f, const struct sg_ir *ir)
             return false;
     }
     for (unsigned k = 0; k < ir->n_list; k++)
-        if (!class_fits(f, ir->list[k], ir->wide_list || k < ir->wide_first ? 'D' : 'W'))
+        if (!class_fits(f, ir->list[k],
+                        ir->wide_list || k < ir->wide_first ? 'D' : 'W'))
             return false;
     return class_fits(f, ir->guard, 'P');
 }
@@ -193,19 +194,27 @@ emit_op(struct sg_unit *unit, const struct sg_ir_func *f, const struct sg_ir *ir
 {
     struct sg_op *op = &unit->ops[unit->n_ops];
 
-    if ((ir->code == SG_OP_MOV_W || ir->code == SG_OP_MOV_D || ir->code == SG_OP_MOV_P) &&
+    if ((ir->code == SG_OP_MOV_W || ir->code == SG_OP_MOV_D ||
+         ir->code == SG_OP_MOV_P) &&
         offset_of(f, ir->d) == offset_of(f, ir->a))
         return; /* the allocator gave both one slot */
     if (ir->guard != SG_NOREG) {
         unit->lines[unit->n_ops] = ir->line;
-        *op++ = (struct sg_op){.code = SG_OP_GUARD, .n = ir->guard_neg,
-                               .a = offset_of(f, ir->guard)};
+        *op++ = (struct sg_op){
+            .code = SG_OP_GUARD, .n = ir->guard_neg, .a = offset_of(f, ir->guard)};
         unit->n_ops++;
     }
     *op = (struct sg_op){
-        .code = ir->code, .n = ir->n, .x = ir->x, .imm = ir->imm,
-        .d = offset_of(f, ir->d), .e = offset_of(f, ir->e), .a = offset_of(f, ir->a),
-        .b = offset_of(f, ir->b), .c = offset_of(f, ir->c), .f = offset_of(f, ir->f),
+        .code = ir->code,
+        .n = ir->n,
+        .x = ir->x,
+        .imm = ir->imm,
+        .d = offset_of(f, ir->d),
+        .e = offset_of(f, ir->e),
+        .a = offset_of(f, ir->a),
+        .b = offset_of(f, ir->b),
+        .c = offset_of(f, ir->c),
+        .f = offset_of(f, ir->f),
     };
     if (ir->n_list) {
         op->f = unit->n_lists;

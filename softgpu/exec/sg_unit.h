@@ -40,15 +40,15 @@ struct sg_unit {
     uint32_t n_funcs;
     uint32_t *tables; /* branch tables: op indexes */
     uint32_t n_tables;
-    uint32_t *lists;  /* long operand lists: byte offsets */
+    uint32_t *lists; /* long operand lists: byte offsets */
     uint32_t n_lists;
 
     uint32_t static_shared;
-    uint32_t local_bytes;   /* along the deepest direct call path */
+    uint32_t local_bytes; /* along the deepest direct call path */
     bool uses_dyn_stack;
     bool uses_grid_sync;
-    bool uses_reserved; /* the system part of shared memory behind the block's own */
-    int32_t *func_by_id;    /* ptx_func.id -> index in funcs, or -1; for CALLI */
+    bool uses_reserved;  /* the system part of shared memory behind the block's own */
+    int32_t *func_by_id; /* ptx_func.id -> index in funcs, or -1; for CALLI */
     uint32_t n_func_ids;
 };
 

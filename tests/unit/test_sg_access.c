@@ -13,14 +13,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BODY(decl, body)                                                                 \
-    UT_SGX_HEAD ".visible .entry k(.param .u64 a, .param .u64 s, .param .u64 o)\n{\n"    \
-                ".reg .pred %p<8>;.reg .b32 %r<32>;.reg .b64 %rd<16>;.reg .f32 %f<8>;"   \
-                ".reg .b16 %h<8>;\n" decl                                                \
-                "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [s]; ld.param.u64 %rd3, [o];\n" \
-                "mov.u32 %r1, %tid.x; cvt.u64.u32 %rd4, %r1;\n"                          \
-                "mad.lo.u64 %rd5, %rd4, %rd2, %rd1; add.u64 %rd5, %rd5, %rd3;\n" body    \
-                "ret;\n}\n"
+#define BODY(decl, body)                                                               \
+    UT_SGX_HEAD                                                                        \
+    ".visible .entry k(.param .u64 a, .param .u64 s, .param .u64 o)\n{\n"              \
+    ".reg .pred %p<8>;.reg .b32 %r<32>;.reg .b64 %rd<16>;.reg .f32 %f<8>;"             \
+    ".reg .b16 %h<8>;\n" decl                                                          \
+    "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [s]; ld.param.u64 %rd3, [o];\n"        \
+    "mov.u32 %r1, %tid.x; cvt.u64.u32 %rd4, %r1;\n"                                    \
+    "mad.lo.u64 %rd5, %rd4, %rd2, %rd1; add.u64 %rd5, %rd5, %rd3;\n" body "ret;\n}\n"
 
 /* Access at a + tid * s + o; returns the fault code. */
 static enum sg_fault_code
@@ -66,13 +66,16 @@ bounds_are_exact_to_the_byte(void **state)
         char text[2048];
         struct ut_sgx u;
         uint64_t buf, size = forms[f].size;
-        snprintf(text, sizeof(text), "%s%s%s",
-                 UT_SGX_HEAD ".visible .entry k(.param .u64 a, .param .u64 s, .param .u64 o)\n{\n"
-                 ".reg .b32 %r<8>;.reg .b64 %rd<16>;.reg .f32 %f<8>;.reg .b16 %h<8>;\n"
-                 "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [s]; ld.param.u64 %rd3, [o];\n"
-                 "mov.u32 %r1, %tid.x; cvt.u64.u32 %rd4, %r1; mov.u16 %h2, 0; mov.u16 %h3, 0;\n"
-                 "mad.lo.u64 %rd5, %rd4, %rd2, %rd1; add.u64 %rd5, %rd5, %rd3;\n",
-                 forms[f].insn, "ret;\n}\n");
+        snprintf(
+            text, sizeof(text), "%s%s%s",
+            UT_SGX_HEAD
+            ".visible .entry k(.param .u64 a, .param .u64 s, .param .u64 o)\n{\n"
+            ".reg .b32 %r<8>;.reg .b64 %rd<16>;.reg .f32 %f<8>;.reg .b16 %h<8>;\n"
+            "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [s]; ld.param.u64 %rd3, [o];\n"
+            "mov.u32 %r1, %tid.x; cvt.u64.u32 %rd4, %r1; mov.u16 %h2, 0; mov.u16 %h3, "
+            "0;\n"
+            "mad.lo.u64 %rd5, %rd4, %rd2, %rd1; add.u64 %rd5, %rd5, %rd3;\n",
+            forms[f].insn, "ret;\n}\n");
         ut_sgx_open(&u, text);
         for (size_t t = 0; t < 3; t++) {
             unsigned n = threads[t];
@@ -82,7 +85,8 @@ bounds_are_exact_to_the_byte(void **state)
                 assert_int_equal(access_at(&u, buf, stride, 0, n), 0);
                 assert_int_equal(access_at(&u, buf, stride, size, n), 700);
                 assert_int_equal(u.launch.fault.address, buf + span);
-                assert_int_equal(access_at(&u, buf, stride, (uint64_t)0 - size, n), 700);
+                assert_int_equal(access_at(&u, buf, stride, (uint64_t)0 - size, n),
+                                 700);
                 if (size > 1)
                     assert_int_equal(access_at(&u, buf, stride, 1, n), 716);
             }
@@ -119,8 +123,9 @@ the_faulting_thread_is_named(void **state)
 static void
 lanes_may_use_different_allocations(void **state)
 {
-    static const char text[] = BODY("", "ld.global.u64 %rd6, [%rd5]; ld.global.u32 %r2, [%rd6];\n"
-                                        "add.u32 %r2, %r2, 5; st.global.u32 [%rd6], %r2;\n");
+    static const char text[] =
+        BODY("", "ld.global.u64 %rd6, [%rd5]; ld.global.u32 %r2, [%rd6];\n"
+                 "add.u32 %r2, %r2, 5; st.global.u32 [%rd6], %r2;\n");
     struct ut_sgx u;
     uint32_t *word[32];
     uint64_t *ptrs;
@@ -172,7 +177,8 @@ shared_memory_ends_where_the_launch_says(void **state)
         "mov.u64 %rd6, s0; cvta.shared.u64 %rd7, %rd6; sub.u64 %rd8, %rd5, %rd1;\n"
         "cvt.u32.u64 %r4, %rd8; mov.u32 %r5, s0; add.u32 %r5, %r5, %r4;\n"
         "setp.eq.u64 %p1, %rd1, 0; @%p1 st.shared.u32 [%r5], %r1;\n"
-        "setp.eq.u64 %p1, %rd1, 1; add.u64 %rd9, %rd6, %rd8; @%p1 st.shared.u32 [%rd9], %r1;\n"
+        "setp.eq.u64 %p1, %rd1, 1; add.u64 %rd9, %rd6, %rd8; @%p1 st.shared.u32 "
+        "[%rd9], %r1;\n"
         "setp.eq.u64 %p1, %rd1, 2; add.u64 %rd9, %rd7, %rd8; @%p1 st.u32 [%rd9], %r1;\n"
         "setp.eq.u64 %p1, %rd1, 3; @%p1 atom.shared.add.u32 %r6, [%r5], 1;\n"
         "setp.eq.u64 %p1, %rd1, 4; @%p1 ld.shared.u32 %r6, [%r5];\n");
@@ -198,15 +204,15 @@ shared_memory_ends_where_the_launch_says(void **state)
 static void
 local_memory_is_private_and_bounded(void **state)
 {
-    static const char text[] = BODY(
-        ".local .align 8 .b8 x[64];\n",
-        "mov.u64 %rd6, x; sub.u64 %rd8, %rd5, %rd1; add.u64 %rd7, %rd6, %rd8;\n"
-        "cvta.local.u64 %rd9, %rd7; add.u32 %r2, %r1, 77;\n"
-        "st.local.u32 [%rd7], %r2; bar.sync 0; ld.u32 %r3, [%rd9];\n"
-        "mad.lo.u64 %rd10, %rd4, 4, %rd1; st.global.u32 [%rd10], %r3;\n"
-        "st.local.u32 [x+60], %r1; ld.local.u32 %r4, [x+60];\n");
-    static const char outside[] = BODY(".local .align 8 .b8 x[64];\n",
-                                       "st.local.u32 [x+64], %r1;\n");
+    static const char text[] =
+        BODY(".local .align 8 .b8 x[64];\n",
+             "mov.u64 %rd6, x; sub.u64 %rd8, %rd5, %rd1; add.u64 %rd7, %rd6, %rd8;\n"
+             "cvta.local.u64 %rd9, %rd7; add.u32 %r2, %r1, 77;\n"
+             "st.local.u32 [%rd7], %r2; bar.sync 0; ld.u32 %r3, [%rd9];\n"
+             "mad.lo.u64 %rd10, %rd4, 4, %rd1; st.global.u32 [%rd10], %r3;\n"
+             "st.local.u32 [x+60], %r1; ld.local.u32 %r4, [x+60];\n");
+    static const char outside[] =
+        BODY(".local .align 8 .b8 x[64];\n", "st.local.u32 [x+64], %r1;\n");
     char words[512];
     struct ut_sgx u;
     uint32_t *out;
@@ -307,8 +313,8 @@ remove_when_started(void *arg)
 static void
 removal_stops_a_running_kernel(void **state)
 {
-    static const char text[] = BODY("",
-        "L: ld.volatile.global.u32 %r2, [%rd5]; st.global.u32 [%rd2], 1; bra L;\n");
+    static const char text[] = BODY(
+        "", "L: ld.volatile.global.u32 %r2, [%rd5]; st.global.u32 [%rd2], 1; bra L;\n");
     struct remover r;
     pthread_t thread;
     struct ut_sgx u;

@@ -10,15 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DECL ".reg .pred %p<8>;.reg .b32 %r<32>;.reg .b64 %rd<32>;.reg .f32 %f<32>;.reg .f64 %d<8>;\n"
+#define DECL                                                                           \
+    ".reg .pred %p<8>;.reg .b32 %r<32>;.reg .b64 %rd<32>;.reg .f32 %f<32>;.reg .f64 "  \
+    "%d<8>;\n"
 /* Fragments come from memory: lane i owns 64 bytes of each of a, b, c, d. */
-#define FRAGS                                                                            \
-    UT_SGX_HEAD ".visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, "        \
-                ".param .u64 o)\n{\n" DECL "mov.u32 %r31, %tid.x; mul.wide.u32 %rd31, "  \
-                "%r31, 64;\n"                                                            \
-                "ld.param.u64 %rd1, [a]; add.u64 %rd1, %rd1, %rd31;\n"                   \
-                "ld.param.u64 %rd2, [b]; add.u64 %rd2, %rd2, %rd31;\n"                   \
-                "ld.param.u64 %rd3, [c]; add.u64 %rd3, %rd3, %rd31;\n"                   \
+#define FRAGS                                                                          \
+    UT_SGX_HEAD ".visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, "      \
+                ".param .u64 o)\n{\n" DECL                                             \
+                "mov.u32 %r31, %tid.x; mul.wide.u32 %rd31, "                           \
+                "%r31, 64;\n"                                                          \
+                "ld.param.u64 %rd1, [a]; add.u64 %rd1, %rd1, %rd31;\n"                 \
+                "ld.param.u64 %rd2, [b]; add.u64 %rd2, %rd2, %rd31;\n"                 \
+                "ld.param.u64 %rd3, [c]; add.u64 %rd3, %rd3, %rd31;\n"                 \
                 "ld.param.u64 %rd4, [o]; add.u64 %rd4, %rd4, %rd31;\n"
 
 struct frags {
@@ -44,8 +47,8 @@ frags_open(struct frags *f, const char *text)
 static uint16_t
 half_of(int v)
 {
-    static const uint16_t table[] = {0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600,
-                                     0x4700, 0x4800};
+    static const uint16_t table[] = {0,      0x3c00, 0x4000, 0x4200, 0x4400,
+                                     0x4500, 0x4600, 0x4700, 0x4800};
 
     return v < 0 ? table[-v] | 0x8000 : table[v];
 }
@@ -68,12 +71,13 @@ value(int row, int col, int salt)
 static void
 mma_m16n8k16_halves_follow_the_tables(void **state)
 {
-    static const char text[] = FRAGS
-        "ld.global.v4.b32 {%r1,%r2,%r3,%r4}, [%rd1]; ld.global.v2.b32 {%r5,%r6}, [%rd2];\n"
-        "ld.global.v4.f32 {%f1,%f2,%f3,%f4}, [%rd3];\n"
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, "
-        "{%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4};\n"
-        "st.global.v4.f32 [%rd4], {%f1,%f2,%f3,%f4}; ret;\n}\n";
+    static const char text[] =
+        FRAGS "ld.global.v4.b32 {%r1,%r2,%r3,%r4}, [%rd1]; ld.global.v2.b32 {%r5,%r6}, "
+              "[%rd2];\n"
+              "ld.global.v4.f32 {%f1,%f2,%f3,%f4}, [%rd3];\n"
+              "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, "
+              "{%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4};\n"
+              "st.global.v4.f32 [%rd4], {%f1,%f2,%f3,%f4}; ret;\n}\n";
     struct frags f;
 
     (void)state;
@@ -96,7 +100,8 @@ mma_m16n8k16_halves_follow_the_tables(void **state)
     assert_int_equal(ut_sgx_run(&f.u), SG_CTA_DONE);
     for (int lane = 0; lane < 32; lane++) {
         for (int i = 0; i < 4; i++) {
-            int row = i < 2 ? lane >> 2 : (lane >> 2) + 8, col = (lane & 3) * 2 + (i & 1);
+            int row = i < 2 ? lane >> 2 : (lane >> 2) + 8,
+                col = (lane & 3) * 2 + (i & 1);
             int sum = lane * 4 + i;
             for (int k = 0; k < 16; k++)
                 sum += value(row, k, 1) * value(k, col, 5);
@@ -109,12 +114,13 @@ mma_m16n8k16_halves_follow_the_tables(void **state)
 static void
 mma_m16n8k32_bytes_follow_the_tables(void **state)
 {
-    static const char text[] = FRAGS
-        "ld.global.v4.b32 {%r1,%r2,%r3,%r4}, [%rd1]; ld.global.v2.b32 {%r5,%r6}, [%rd2];\n"
-        "ld.global.v4.b32 {%r7,%r8,%r9,%r10}, [%rd3];\n"
-        "mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%r7,%r8,%r9,%r10}, "
-        "{%r1,%r2,%r3,%r4}, {%r5,%r6}, {%r7,%r8,%r9,%r10};\n"
-        "st.global.v4.b32 [%rd4], {%r7,%r8,%r9,%r10}; ret;\n}\n";
+    static const char text[] =
+        FRAGS "ld.global.v4.b32 {%r1,%r2,%r3,%r4}, [%rd1]; ld.global.v2.b32 {%r5,%r6}, "
+              "[%rd2];\n"
+              "ld.global.v4.b32 {%r7,%r8,%r9,%r10}, [%rd3];\n"
+              "mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%r7,%r8,%r9,%r10}, "
+              "{%r1,%r2,%r3,%r4}, {%r5,%r6}, {%r7,%r8,%r9,%r10};\n"
+              "st.global.v4.b32 [%rd4], {%r7,%r8,%r9,%r10}; ret;\n}\n";
     struct frags f;
 
     (void)state;
@@ -138,7 +144,8 @@ mma_m16n8k32_bytes_follow_the_tables(void **state)
     assert_int_equal(ut_sgx_run(&f.u), SG_CTA_DONE);
     for (int lane = 0; lane < 32; lane++) {
         for (int i = 0; i < 4; i++) {
-            int row = i < 2 ? lane >> 2 : (lane >> 2) + 8, col = (lane & 3) * 2 + (i & 1);
+            int row = i < 2 ? lane >> 2 : (lane >> 2) + 8,
+                col = (lane & 3) * 2 + (i & 1);
             int sum = lane - 16 * i;
             for (int k = 0; k < 32; k++)
                 sum += (int8_t)(row * 31 + k * 17 - 100) * (uint8_t)(k * 13 + col * 29);
@@ -151,11 +158,12 @@ mma_m16n8k32_bytes_follow_the_tables(void **state)
 static void
 mma_m8n8k4_doubles_follow_the_tables(void **state)
 {
-    static const char text[] = FRAGS
-        "ld.global.f64 %d1, [%rd1]; ld.global.f64 %d2, [%rd2];\n"
-        "ld.global.v2.f64 {%d3, %d4}, [%rd3];\n"
-        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d3,%d4}, {%d1}, {%d2}, {%d3,%d4};\n"
-        "st.global.v2.f64 [%rd4], {%d3, %d4}; ret;\n}\n";
+    static const char text[] =
+        FRAGS "ld.global.f64 %d1, [%rd1]; ld.global.f64 %d2, [%rd2];\n"
+              "ld.global.v2.f64 {%d3, %d4}, [%rd3];\n"
+              "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d3,%d4}, {%d1}, "
+              "{%d2}, {%d3,%d4};\n"
+              "st.global.v2.f64 [%rd4], {%d3, %d4}; ret;\n}\n";
     struct frags f;
 
     (void)state;
@@ -182,21 +190,23 @@ mma_m8n8k4_doubles_follow_the_tables(void **state)
 static void
 ldmatrix_delivers_rows_and_transposes(void **state)
 {
-    static const char fmt[] = 
+    static const char fmt[] =
         ".shared .align 16 .b8 s[512];\n"
         "mov.u32 %r20, s; shl.b32 %r21, %r31, 4; add.u32 %r21, %r20, %r21;\n"
-        "ld.global.v4.b32 {%r1,%r2,%r3,%r4}, [%rd1]; st.shared.v4.b32 [%r21], {%r1,%r2,%r3,%r4};\n"
+        "ld.global.v4.b32 {%r1,%r2,%r3,%r4}, [%rd1]; st.shared.v4.b32 [%r21], "
+        "{%r1,%r2,%r3,%r4};\n"
         "bar.warp.sync -1;\n";
     static const char tail[] = ".shared.b16 {%r5,%r6,%r7,%r8}, [%r21];\n"
-        "st.global.v4.b32 [%rd4], {%r5,%r6,%r7,%r8}; ret;\n}\n";
+                               "st.global.v4.b32 [%rd4], {%r5,%r6,%r7,%r8}; ret;\n}\n";
     (void)state;
     for (int trans = 0; trans < 2; trans++) {
         char text[4096];
         struct frags f;
-        snprintf(text, sizeof(text), "%s%sldmatrix.sync.aligned.m8n8.x4%s%s", FRAGS, fmt,
-                 trans ? ".trans" : "", tail);
+        snprintf(text, sizeof(text), "%s%sldmatrix.sync.aligned.m8n8.x4%s%s", FRAGS,
+                 fmt, trans ? ".trans" : "", tail);
         frags_open(&f, text);
-        /* matrix m, row r, column c holds m * 64 + r * 8 + c; lane 8 * m + r has the row */
+        /* matrix m, row r, column c holds m * 64 + r * 8 + c; lane 8 * m + r has the
+         * row */
         for (int lane = 0; lane < 32; lane++)
             for (int c = 0; c < 8; c++)
                 ((uint16_t *)(f.a + lane * 16))[c] = (uint16_t)(lane * 8 + c);
@@ -226,20 +236,26 @@ wmma_multiplies_through_memory(void **state)
             char text[4096];
             struct frags f;
             uint16_t *a, *b;
-            snprintf(text, sizeof(text),
-                     "%swmma.load.a.sync.aligned.%s.m16n16k16.global.f16 %s, [%s], %s;\n"
-                     "wmma.load.b.sync.aligned.%s.m16n16k16.global.f16 %s, [%s], %s;\n%s%s.%s%s",
-                     UT_SGX_HEAD ".visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, "
-                     ".param .u64 o)\n{\n.reg .b32 %x<9>;.reg .b32 %y<9>;.reg .f32 %f<9>;"
-                     ".reg .b64 %rd<8>;.reg .b32 %r<4>;\n"
-                     "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; ld.param.u64 %rd3, [c];\n"
-                     "ld.param.u64 %rd4, [o]; mov.u32 %r1, 16;\n",
-                     layouts[la], H8("%x"), "%rd1", "%r1", layouts[lb], H8("%y"), "%rd2", "%r1",
-                     "wmma.load.c.sync.aligned.row.m16n16k16.global.f32 " H8("%f")
-                     ", [%rd3], %r1;\nwmma.mma.sync.aligned.", layouts[la], layouts[lb],
-                     ".m16n16k16.f32.f32 " H8("%f") ", " H8("%x") ", " H8("%y") ", " H8("%f")
-                     ";\nwmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%rd4], " H8("%f")
-                     ", %r1;\nret;\n}\n");
+            snprintf(
+                text, sizeof(text),
+                "%swmma.load.a.sync.aligned.%s.m16n16k16.global.f16 %s, [%s], %s;\n"
+                "wmma.load.b.sync.aligned.%s.m16n16k16.global.f16 %s, [%s], "
+                "%s;\n%s%s.%s%s",
+                UT_SGX_HEAD
+                ".visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, "
+                ".param .u64 o)\n{\n.reg .b32 %x<9>;.reg .b32 %y<9>;.reg .f32 %f<9>;"
+                ".reg .b64 %rd<8>;.reg .b32 %r<4>;\n"
+                "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; ld.param.u64 %rd3, "
+                "[c];\n"
+                "ld.param.u64 %rd4, [o]; mov.u32 %r1, 16;\n",
+                layouts[la], H8("%x"), "%rd1", "%r1", layouts[lb], H8("%y"), "%rd2",
+                "%r1",
+                "wmma.load.c.sync.aligned.row.m16n16k16.global.f32 " H8(
+                    "%f") ", [%rd3], %r1;\nwmma.mma.sync.aligned.",
+                layouts[la], layouts[lb],
+                ".m16n16k16.f32.f32 " H8("%f") ", " H8("%x") ", " H8("%y") ", " H8(
+                    "%f") ";\nwmma.store.d.sync.aligned.row.m16n16k16.global.f32 "
+                          "[%rd4], " H8("%f") ", %r1;\nret;\n}\n");
             frags_open(&f, text);
             a = (uint16_t *)f.a;
             b = (uint16_t *)f.b;
@@ -270,9 +286,11 @@ mbarriers_and_async_copies_complete(void **state)
 {
     static const char text[] = FRAGS
         ".shared .align 8 .b8 bar[8]; .shared .align 16 .b8 s[2048];\n"
-        "mov.u32 %r1, bar; setp.eq.u32 %p1, %r31, 0; @%p1 mbarrier.init.shared.b64 [%r1], 64;\n"
+        "mov.u32 %r1, bar; setp.eq.u32 %p1, %r31, 0; @%p1 mbarrier.init.shared.b64 "
+        "[%r1], 64;\n"
         "bar.sync 0; mov.u32 %r2, s; shl.b32 %r3, %r31, 5; add.u32 %r3, %r2, %r3;\n"
-        "cp.async.cg.shared.global [%r3], [%rd1], 16; cp.async.ca.shared.global [%r3+16], [%rd1+16], 8, 4;\n"
+        "cp.async.cg.shared.global [%r3], [%rd1], 16; cp.async.ca.shared.global "
+        "[%r3+16], [%rd1+16], 8, 4;\n"
         "cp.async.commit_group; cp.async.wait_group 0;\n"
         "setp.lt.u32 %p2, %r31, 32; @%p2 bra A;\n"
         "mbarrier.arrive.shared.b64 %rd10, [%r1]; bra W;\n"
@@ -281,7 +299,8 @@ mbarriers_and_async_copies_complete(void **state)
         "mbarrier.test_wait.parity.shared.b64 %p4, [%r1], 1;\n"
         "xor.b32 %r4, %r3, 1024; ld.shared.v4.b32 {%r5,%r6,%r7,%r8}, [%r4];\n"
         "ld.shared.v2.b32 {%r9,%r10}, [%r4+16]; selp.u32 %r11, 1, 0, %p4;\n"
-        "st.global.v4.b32 [%rd4], {%r5,%r6,%r7,%r8}; st.global.v2.b32 [%rd4+16], {%r9,%r10};\n"
+        "st.global.v4.b32 [%rd4], {%r5,%r6,%r7,%r8}; st.global.v2.b32 [%rd4+16], "
+        "{%r9,%r10};\n"
         "st.global.b32 [%rd4+24], %r11; ret;\n}\n";
     struct ut_sgx u;
     uint32_t *a, *o;

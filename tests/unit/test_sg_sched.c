@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scheduling: programs that hang under simpler policies finish, barriers count what they
- * should, everything can be killed, and no choice of fragment changes a result.
+ * Scheduling: programs that hang under simpler policies finish, barriers count what
+ * they should, everything can be killed, and no choice of fragment changes a result.
  */
 #include "ut_sgx.h"
 
@@ -11,25 +11,27 @@
 #include <sched.h>
 #include <string.h>
 
-#define ENTRY(params, body)                                                              \
-    UT_SGX_HEAD ".visible .entry k(" params ")\n{\n"                                     \
-                ".reg .pred %p<8>;.reg .b32 %r<32>;.reg .b64 %rd<16>;.reg .f32 %f<8>;\n" \
-                body "}\n"
+#define ENTRY(params, body)                                                            \
+    UT_SGX_HEAD                                                                        \
+    ".visible .entry k(" params ")\n{\n"                                               \
+    ".reg .pred %p<8>;.reg .b32 %r<32>;.reg .b64 %rd<16>;.reg .f32 %f<8>;\n" body      \
+    "}\n"
 #define ONE ".param .u64 a"
 #define TWO ".param .u64 a, .param .u64 b"
-#define GLOBAL_TID                                                                       \
-    "mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x;\n"                \
+#define GLOBAL_TID                                                                     \
+    "mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x;\n"              \
     "mad.lo.u32 %r4, %r2, %r3, %r1;\n"
-#define OUT_ADDR "mul.wide.u32 %rd2, %r4, 4; ld.param.u64 %rd1, [a]; add.u64 %rd2, %rd1, %rd2;\n"
+#define OUT_ADDR                                                                       \
+    "mul.wide.u32 %rd2, %r4, 4; ld.param.u64 %rd1, [a]; add.u64 %rd2, %rd1, %rd2;\n"
 
 /* while (atomicCAS(lock, 0, 1)); count++; lock = 0; */
-static const char spin_lock[] = ENTRY(TWO,
-    "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b];\n"
-    "L: atom.global.cas.b32 %r1, [%rd1], 0, 1;\n"
-    "setp.ne.s32 %p1, %r1, 0; @%p1 bra L;\n"
-    "ld.volatile.global.u32 %r2, [%rd2]; add.u32 %r2, %r2, 1;\n"
-    "st.volatile.global.u32 [%rd2], %r2; membar.gl;\n"
-    "atom.global.exch.b32 %r3, [%rd1], 0; ret;\n");
+static const char spin_lock[] =
+    ENTRY(TWO, "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b];\n"
+               "L: atom.global.cas.b32 %r1, [%rd1], 0, 1;\n"
+               "setp.ne.s32 %p1, %r1, 0; @%p1 bra L;\n"
+               "ld.volatile.global.u32 %r2, [%rd2]; add.u32 %r2, %r2, 1;\n"
+               "st.volatile.global.u32 [%rd2], %r2; membar.gl;\n"
+               "atom.global.exch.b32 %r3, [%rd1], 0; ret;\n");
 
 static void
 spin_lock_inside_a_warp_finishes(void **state)
@@ -54,7 +56,8 @@ spin_lock_inside_a_warp_finishes(void **state)
 }
 
 /* One thread stores a flag, all others of the CTA spin on it. */
-static const char flag[] = ENTRY(TWO ", .param .u32 n",
+static const char flag[] = ENTRY(
+    TWO ", .param .u32 n",
     "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; mov.u32 %r1, %tid.x;\n"
     "ld.param.u32 %r5, [n]; setp.eq.u32 %p1, %r1, %r5; @%p1 bra P;\n"
     "W: ld.volatile.global.u32 %r2, [%rd1]; setp.eq.u32 %p2, %r2, 0; @%p2 bra W;\n"
@@ -96,14 +99,16 @@ producers_and_consumers_meet_in_both_directions(void **state)
 static void
 exited_threads_count_as_arrived(void **state)
 {
-    static const char text[] = ENTRY(ONE ", .param .u32 n",
-        ".shared .align 4 .b8 s[1024];\n"
-        "mov.u32 %r4, %tid.x; ld.param.u32 %r5, [n];\n"
-        "setp.ge.u32 %p1, %r4, %r5; @%p1 ret;\n"
-        "mov.u32 %r6, s; shl.b32 %r7, %r4, 2; add.u32 %r8, %r6, %r7;\n"
-        "st.shared.u32 [%r8], %r4; bar.sync 0;\n"
-        "sub.u32 %r9, %r5, %r4; shl.b32 %r9, %r9, 2; add.u32 %r9, %r6, %r9;\n"
-        "ld.shared.u32 %r10, [%r9+-4];\n" OUT_ADDR "st.global.u32 [%rd2], %r10; ret;\n");
+    static const char text[] =
+        ENTRY(ONE ", .param .u32 n",
+              ".shared .align 4 .b8 s[1024];\n"
+              "mov.u32 %r4, %tid.x; ld.param.u32 %r5, [n];\n"
+              "setp.ge.u32 %p1, %r4, %r5; @%p1 ret;\n"
+              "mov.u32 %r6, s; shl.b32 %r7, %r4, 2; add.u32 %r8, %r6, %r7;\n"
+              "st.shared.u32 [%r8], %r4; bar.sync 0;\n"
+              "sub.u32 %r9, %r5, %r4; shl.b32 %r9, %r9, 2; add.u32 %r9, %r6, %r9;\n"
+              "ld.shared.u32 %r10, [%r9+-4];\n" OUT_ADDR
+              "st.global.u32 [%rd2], %r10; ret;\n");
     struct ut_sgx u;
     uint32_t *out;
 
@@ -125,14 +130,14 @@ exited_threads_count_as_arrived(void **state)
 static void
 diverged_lanes_meet_at_a_barrier(void **state)
 {
-    static const char text[] = ENTRY(ONE,
-        ".shared .align 4 .b8 s[8];\n" GLOBAL_TID
-        "mov.u32 %r5, s; and.b32 %r6, %r1, 1; setp.eq.u32 %p1, %r6, 0;\n"
-        "@%p1 bra E;\n"
-        "atom.shared.add.u32 %r7, [%r5+4], 1; bar.sync 0; bra J;\n"
-        "E: atom.shared.add.u32 %r7, [%r5], 1; bar.sync 0;\n"
-        "J: ld.shared.u32 %r8, [%r5]; ld.shared.u32 %r9, [%r5+4]; add.u32 %r8, %r8, %r9;\n"
-        OUT_ADDR "st.global.u32 [%rd2], %r8; ret;\n");
+    static const char text[] =
+        ENTRY(ONE, ".shared .align 4 .b8 s[8];\n" GLOBAL_TID
+                   "mov.u32 %r5, s; and.b32 %r6, %r1, 1; setp.eq.u32 %p1, %r6, 0;\n"
+                   "@%p1 bra E;\n"
+                   "atom.shared.add.u32 %r7, [%r5+4], 1; bar.sync 0; bra J;\n"
+                   "E: atom.shared.add.u32 %r7, [%r5], 1; bar.sync 0;\n"
+                   "J: ld.shared.u32 %r8, [%r5]; ld.shared.u32 %r9, [%r5+4]; add.u32 "
+                   "%r8, %r8, %r9;\n" OUT_ADDR "st.global.u32 [%rd2], %r8; ret;\n");
     struct ut_sgx u;
     uint32_t *out;
 
@@ -151,18 +156,19 @@ diverged_lanes_meet_at_a_barrier(void **state)
 static void
 barriers_count_arrivals_and_reduce(void **state)
 {
-    static const char text[] = ENTRY(ONE,
-        ".shared .align 4 .b8 s[4];\n" GLOBAL_TID
-        "mov.u32 %r5, s; setp.ge.u32 %p1, %r1, 32; @%p1 bra C;\n"
-        "st.shared.u32 [%r5], 7; bar.arrive 3, 64; bra J;\n"
-        "C: bar.sync 3, 64; ld.shared.u32 %r6, [%r5];\n"
-        "J: setp.lt.u32 %p2, %r1, 40; bar.red.popc.u32 %r7, 1, %p2;\n"
-        "bar.red.and.pred %p3, 1, %p2; bar.red.or.pred %p4, 1, %p2;\n"
-        "bar.red.popc.u32 %r12, 2, !%p2;\n"
-        "selp.u32 %r8, 100, 0, %p3; selp.u32 %r9, 1000, 0, %p4;\n"
-        "add.u32 %r7, %r7, %r8; add.u32 %r7, %r7, %r9; mad.lo.u32 %r7, %r12, 10000, %r7;\n"
-        "selp.u32 %r6, %r6, 7, %p1; mad.lo.u32 %r7, %r6, 1000000, %r7;\n"
-        OUT_ADDR "st.global.u32 [%rd2], %r7; ret;\n");
+    static const char text[] = ENTRY(
+        ONE, ".shared .align 4 .b8 s[4];\n" GLOBAL_TID
+             "mov.u32 %r5, s; setp.ge.u32 %p1, %r1, 32; @%p1 bra C;\n"
+             "st.shared.u32 [%r5], 7; bar.arrive 3, 64; bra J;\n"
+             "C: bar.sync 3, 64; ld.shared.u32 %r6, [%r5];\n"
+             "J: setp.lt.u32 %p2, %r1, 40; bar.red.popc.u32 %r7, 1, %p2;\n"
+             "bar.red.and.pred %p3, 1, %p2; bar.red.or.pred %p4, 1, %p2;\n"
+             "bar.red.popc.u32 %r12, 2, !%p2;\n"
+             "selp.u32 %r8, 100, 0, %p3; selp.u32 %r9, 1000, 0, %p4;\n"
+             "add.u32 %r7, %r7, %r8; add.u32 %r7, %r7, %r9; mad.lo.u32 %r7, %r12, "
+             "10000, %r7;\n"
+             "selp.u32 %r6, %r6, 7, %p1; mad.lo.u32 %r7, %r6, 1000000, %r7;\n" OUT_ADDR
+             "st.global.u32 [%rd2], %r7; ret;\n");
     struct ut_sgx u;
     uint32_t *out;
 
@@ -180,9 +186,9 @@ barriers_count_arrivals_and_reduce(void **state)
 static void
 a_barrier_nobody_can_complete_is_reported(void **state)
 {
-    static const char text[] = ENTRY(ONE,
-        GLOBAL_TID "setp.eq.u32 %p1, %r1, 0; @%p1 bra O; bar.sync 0; bra J;\n"
-        "O: bar.sync 1; J: ret;\n");
+    static const char text[] = ENTRY(
+        ONE, GLOBAL_TID "setp.eq.u32 %p1, %r1, 0; @%p1 bra O; bar.sync 0; bra J;\n"
+                        "O: bar.sync 1; J: ret;\n");
     struct ut_sgx u;
 
     (void)state;
@@ -202,17 +208,20 @@ recursion_diverges_by_lane(void **state)
         ".reg .pred %p<2>; .reg .b32 %r<8>;\n"
         "ld.param.u32 %r1, [n]; setp.lt.u32 %p1, %r1, 2; @%p1 bra B;\n"
         "sub.u32 %r2, %r1, 1;\n"
-        "{ .param .b32 a0; .param .b32 v0; st.param.b32 [a0], %r2; call.uni (v0), fib, (a0);\n"
+        "{ .param .b32 a0; .param .b32 v0; st.param.b32 [a0], %r2; call.uni (v0), fib, "
+        "(a0);\n"
         "ld.param.b32 %r3, [v0]; }\n"
         "sub.u32 %r4, %r1, 2;\n"
-        "{ .param .b32 a0; .param .b32 v0; st.param.b32 [a0], %r4; call.uni (v0), fib, (a0);\n"
+        "{ .param .b32 a0; .param .b32 v0; st.param.b32 [a0], %r4; call.uni (v0), fib, "
+        "(a0);\n"
         "ld.param.b32 %r5, [v0]; }\n"
         "add.u32 %r1, %r3, %r5;\n"
         "B: st.param.b32 [r], %r1; ret;\n}\n"
         ".visible .entry k(.param .u64 a)\n{\n"
         ".reg .b32 %r<8>; .reg .b64 %rd<4>;\n"
         "mov.u32 %r4, %tid.x; rem.u32 %r1, %r4, 14;\n"
-        "{ .param .b32 a0; .param .b32 v0; st.param.b32 [a0], %r1; call.uni (v0), fib, (a0);\n"
+        "{ .param .b32 a0; .param .b32 v0; st.param.b32 [a0], %r1; call.uni (v0), fib, "
+        "(a0);\n"
         "ld.param.b32 %r2, [v0]; }\n" OUT_ADDR "st.global.u32 [%rd2], %r2; ret;\n}\n";
     struct ut_sgx u;
     uint32_t *out, fib[14] = {0, 1};
@@ -250,8 +259,8 @@ static const char indirect[] = UT_SGX_HEAD
     "ld.global.u64 %rd5, [%rd3];\n"
     "{ .param .b32 a0; .param .b32 v0; st.param.b32 [a0], %r4;\n"
     "P: .callprototype (.param .b32 _) _ (.param .b32 _);\n"
-    "call (v0), %rd5, (a0), P; ld.param.b32 %r2, [v0]; }\n"
-    OUT_ADDR "st.global.u32 [%rd2], %r2; ret;\n}\n";
+    "call (v0), %rd5, (a0), P; ld.param.b32 %r2, [v0]; }\n" OUT_ADDR
+    "st.global.u32 [%rd2], %r2; ret;\n}\n";
 
 static void
 indirect_calls_diverge_and_come_back(void **state)
@@ -273,11 +282,12 @@ indirect_calls_diverge_and_come_back(void **state)
 static void
 a_call_to_no_function_faults(void **state)
 {
-    static const char text[] = UT_SGX_HEAD
-        ".visible .entry k(.param .u64 a)\n{\n.reg .b64 %rd<4>;\n"
-        "ld.param.u64 %rd1, [a];\n{ P: .callprototype _ ();\ncall %rd1, (), P; }\nret;\n}\n";
-    static const uint64_t bad[] = {0, 1, SG_WIN_CODE, SG_WIN_CODE + 8,
-                                   SG_WIN_CODE + 16 * 1000000, UINT64_MAX};
+    static const char text[] =
+        UT_SGX_HEAD ".visible .entry k(.param .u64 a)\n{\n.reg .b64 %rd<4>;\n"
+                    "ld.param.u64 %rd1, [a];\n{ P: .callprototype _ ();\ncall %rd1, "
+                    "(), P; }\nret;\n}\n";
+    static const uint64_t bad[] = {
+        0, 1, SG_WIN_CODE, SG_WIN_CODE + 8, SG_WIN_CODE + 16 * 1000000, UINT64_MAX};
     struct ut_sgx u;
 
     (void)state;
@@ -314,7 +324,7 @@ endless_loops_are_cancelled(void **state)
         ENTRY(ONE, STARTED "L: bra L; ret;\n"),
         ENTRY(ONE, STARTED "L: nanosleep.u32 100; bra L; ret;\n"),
         ENTRY(ONE, STARTED GLOBAL_TID "and.b32 %r5, %r1, 1; setp.eq.u32 %p1, %r5, 0;\n"
-                              "L: @%p1 bra L; M: @!%p1 bra M; ret;\n"),
+                                      "L: @%p1 bra L; M: @!%p1 bra M; ret;\n"),
         ENTRY(ONE, STARTED "L: bar.sync 0; bra L; ret;\n"),
     };
     pthread_t thread;
@@ -337,10 +347,11 @@ endless_loops_are_cancelled(void **state)
 static void
 a_budget_interrupts_and_goes_on(void **state)
 {
-    static const char text[] = ENTRY(ONE,
-        GLOBAL_TID "mov.u32 %r5, 0;\n"
-        "L: add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, 100000; @%p1 bra L;\n"
-        OUT_ADDR "st.global.u32 [%rd2], %r5; ret;\n");
+    static const char text[] = ENTRY(
+        ONE, GLOBAL_TID
+        "mov.u32 %r5, 0;\n"
+        "L: add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, 100000; @%p1 bra L;\n" OUT_ADDR
+        "st.global.u32 [%rd2], %r5; ret;\n");
     struct sg_cta *cta;
     struct ut_sgx u;
     unsigned slices = 0;
@@ -366,13 +377,15 @@ a_budget_interrupts_and_goes_on(void **state)
 static void
 resident_ctas_synchronise_through_memory(void **state)
 {
-    static const char text[] = ENTRY(TWO ", .param .u32 n",
-        GLOBAL_TID "ld.param.u64 %rd3, [b]; ld.param.u32 %r6, [n];\n"
-        "bar.sync 0; setp.ne.u32 %p1, %r1, 0; @%p1 bra J;\n"
-        "atom.global.add.release.gpu.u32 %r5, [%rd3], 1;\n"
-        "L: ld.acquire.gpu.global.u32 %r5, [%rd3]; setp.lt.u32 %p2, %r5, %r6; @%p2 bra L;\n"
-        "J: bar.sync 0; ld.global.u32 %r7, [%rd3];\n"
-        OUT_ADDR "st.global.u32 [%rd2], %r7; ret;\n");
+    static const char text[] =
+        ENTRY(TWO ", .param .u32 n",
+              GLOBAL_TID "ld.param.u64 %rd3, [b]; ld.param.u32 %r6, [n];\n"
+                         "bar.sync 0; setp.ne.u32 %p1, %r1, 0; @%p1 bra J;\n"
+                         "atom.global.add.release.gpu.u32 %r5, [%rd3], 1;\n"
+                         "L: ld.acquire.gpu.global.u32 %r5, [%rd3]; setp.lt.u32 %p2, "
+                         "%r5, %r6; @%p2 bra L;\n"
+                         "J: bar.sync 0; ld.global.u32 %r7, [%rd3];\n" OUT_ADDR
+                         "st.global.u32 [%rd2], %r7; ret;\n");
     struct ut_sgx u;
     uint32_t *out, *count;
 
@@ -391,9 +404,9 @@ resident_ctas_synchronise_through_memory(void **state)
 }
 
 /* A race-free kernel with divergence, shuffles after it and a barrier. */
-static const char race_free[] = ENTRY(ONE,
-    ".shared .align 4 .b8 s[512];\n" GLOBAL_TID
-    "mov.u32 %r5, %r4; mov.u32 %r6, 0;\n"
+static const char race_free[] = ENTRY(
+    ONE,
+    ".shared .align 4 .b8 s[512];\n" GLOBAL_TID "mov.u32 %r5, %r4; mov.u32 %r6, 0;\n"
     "L: setp.le.u32 %p1, %r5, 1; @%p1 bra X;\n"
     "and.b32 %r7, %r5, 1; setp.eq.u32 %p2, %r7, 0; @%p2 bra E;\n"
     "mad.lo.u32 %r5, %r5, 3, 1; bra N;\n"
@@ -402,8 +415,8 @@ static const char race_free[] = ENTRY(ONE,
     "X: shfl.sync.bfly.b32 %r8, %r6, 5, 31, -1; mad.lo.u32 %r6, %r8, 7, %r6;\n"
     "mov.u32 %r9, s; shl.b32 %r10, %r1, 2; add.u32 %r10, %r9, %r10;\n"
     "st.shared.u32 [%r10], %r6; bar.sync 0; xor.b32 %r11, %r10, 256;\n"
-    "ld.shared.u32 %r12, [%r11]; add.u32 %r6, %r6, %r12;\n"
-    OUT_ADDR "st.global.u32 [%rd2], %r6; ret;\n");
+    "ld.shared.u32 %r12, [%r11]; add.u32 %r6, %r6, %r12;\n" OUT_ADDR
+    "st.global.u32 [%rd2], %r6; ret;\n");
 
 static void
 no_choice_of_fragments_changes_the_result(void **state)

@@ -24,13 +24,17 @@ static const char sample[] = UT_SGX_HEAD
     "ld.param.u64 %rd2, [u]; add.u64 %rd2, %rd2, %rd5; ld.global.f32 %f1, [%rd2];\n"
     "ld.param.u64 %rd3, [v]; add.u64 %rd3, %rd3, %rd5; ld.global.f32 %f2, [%rd3];\n"
     "tex.2d.v4.f32.f32 {%f3, %f4, %f5, %f6}, [%rd1, {%f1, %f2}];\n"
-    "ld.param.u64 %rd4, [o]; add.u64 %rd4, %rd4, %rd5; st.global.f32 [%rd4], %f3; ret;\n}\n";
+    "ld.param.u64 %rd4, [o]; add.u64 %rd4, %rd4, %rd5; st.global.f32 [%rd4], %f3; "
+    "ret;\n}\n";
 
 static struct sg_tex
 texture(const float *data)
 {
     return (struct sg_tex){
-        .format = SG_TEX_F32, .channels = 1, .dims = 2, .n_levels = 1,
+        .format = SG_TEX_F32,
+        .channels = 1,
+        .dims = 2,
+        .n_levels = 1,
         .border = {0.5f, 0, 0, 0},
         .level = {{(uintptr_t)data, W, H, 1, W * 4, W * H * 4}},
     };
@@ -114,7 +118,8 @@ address_modes_and_filters_follow_the_model(void **state)
         ut_sgx_param(&s, 0, handle);
         assert_int_equal(ut_sgx_run(&s), SG_CTA_DONE);
         for (int i = 0; i < 1024; i++) {
-            float x = t.normalized ? u[i] * W : u[i], y = t.normalized ? v[i] * H : v[i];
+            float x = t.normalized ? u[i] * W : u[i],
+                  y = t.normalized ? v[i] * H : v[i];
             int m = !t.normalized && (mode == SG_TEX_WRAP || mode == SG_TEX_MIRROR)
                         ? SG_TEX_CLAMP
                         : mode;
@@ -144,7 +149,10 @@ formats_are_read_as_floats_or_integers(void **state)
         "st.global.v4.b32 [%rd2], {%r2, %r3, %r4, %r5};\n"
         "st.global.v4.f32 [%rd2+16], {%f2, %f3, %f4, %f5}; ret;\n}\n";
     static const uint8_t bytes[8] = {0, 255, 128, 127, 1, 129, 254, 51};
-    struct sg_tex t = {.format = SG_TEX_U8, .channels = 2, .dims = 1, .n_levels = 1,
+    struct sg_tex t = {.format = SG_TEX_U8,
+                       .channels = 2,
+                       .dims = 1,
+                       .n_levels = 1,
                        .address = {SG_TEX_CLAMP, SG_TEX_CLAMP, SG_TEX_CLAMP},
                        .level = {{(uintptr_t)bytes, 4, 1, 1, 8, 8}}};
     uint64_t handle;
@@ -189,8 +197,8 @@ surfaces_trap_clamp_or_read_zero(void **state)
         int x, y;
         bool in;
         int cx, cy;
-    } at[] = {{0, 0, true, 0, 0},       {24, 4, true, 24, 4},  {28, 0, false, 24, 0},
-              {-4, 2, false, 0, 2},     {8, 5, false, 8, 4},   {8, -1, false, 8, 0},
+    } at[] = {{0, 0, true, 0, 0},        {24, 4, true, 24, 4}, {28, 0, false, 24, 0},
+              {-4, 2, false, 0, 2},      {8, 5, false, 8, 4},  {8, -1, false, 8, 0},
               {1 << 30, 1, false, 24, 1}};
 
     (void)state;
@@ -200,13 +208,16 @@ surfaces_trap_clamp_or_read_zero(void **state)
         uint64_t handle;
         struct sg_tex t;
         struct ut_sgx s;
-        snprintf(text, sizeof(text), "%s%s.trap [%s%s.%s %s", UT_SGX_HEAD
-                 ".visible .entry k(.param .u64 t, .param .u32 x, .param .u32 y, .param .u64 o)\n{\n"
-                 ".reg .b32 %r<8>;.reg .b64 %rd<8>;\n"
-                 "ld.param.u64 %rd1, [t]; ld.param.u32 %r1, [x]; ld.param.u32 %r2, [y];\n"
-                 "ld.param.u64 %rd2, [o]; mov.u32 %r3, 0; suq.width.b32 %r6, [%rd1];\n",
-                 "sust.b.2d.b32", "%rd1, {%r3, %r3}], %r6;\n", "suld.b.2d.b32", modes[m],
-                 "%r4, [%rd1, {%r1, %r2}]; st.global.u32 [%rd2], %r4; ret;\n}\n");
+        snprintf(
+            text, sizeof(text), "%s%s.trap [%s%s.%s %s",
+            UT_SGX_HEAD
+            ".visible .entry k(.param .u64 t, .param .u32 x, .param .u32 y, .param "
+            ".u64 o)\n{\n"
+            ".reg .b32 %r<8>;.reg .b64 %rd<8>;\n"
+            "ld.param.u64 %rd1, [t]; ld.param.u32 %r1, [x]; ld.param.u32 %r2, [y];\n"
+            "ld.param.u64 %rd2, [o]; mov.u32 %r3, 0; suq.width.b32 %r6, [%rd1];\n",
+            "sust.b.2d.b32", "%rd1, {%r3, %r3}], %r6;\n", "suld.b.2d.b32", modes[m],
+            "%r4, [%rd1, {%r1, %r2}]; st.global.u32 [%rd2], %r4; ret;\n}\n");
         ut_sgx_open(&s, text);
         data = ut_sgx_buf(&s, W * H * 4);
         o = ut_sgx_buf(&s, 4);
@@ -231,9 +242,8 @@ surfaces_trap_clamp_or_read_zero(void **state)
                 continue;
             }
             assert_int_equal(st, SG_CTA_DONE);
-            assert_int_equal(*o, !at[k].in && m == 2
-                                     ? 0
-                                     : data[at[k].cy * W + at[k].cx / 4]);
+            assert_int_equal(
+                *o, !at[k].in && m == 2 ? 0 : data[at[k].cy * W + at[k].cx / 4]);
         }
         sg_tex_unregister(handle);
         ut_sgx_close(&s);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Warp operations against a plain model: shuffles in every mode, width and distance,
- * votes, matches, reductions, tiles with member masks of their own, atomics over threads.
+ * votes, matches, reductions, tiles with member masks of their own, atomics over
+ * threads.
  */
 #include "ut_sgx.h"
 
@@ -11,11 +12,12 @@
 #include <string.h>
 
 #define DECL ".reg .pred %p<8>;.reg .b32 %r<32>;.reg .b64 %rd<16>;\n"
-#define OUT                                                                              \
-    "mov.u32 %r1, %tid.x; ld.param.u64 %rd1, [a]; mul.wide.u32 %rd2, %r1, 8;\n"          \
+#define OUT                                                                            \
+    "mov.u32 %r1, %tid.x; ld.param.u64 %rd1, [a]; mul.wide.u32 %rd2, %r1, 8;\n"        \
     "add.u64 %rd2, %rd1, %rd2;\n"
-#define KERNEL(params, body)                                                             \
-    UT_SGX_HEAD ".visible .entry k(.param .u64 a" params ")\n{\n" DECL OUT body "ret;\n}\n"
+#define KERNEL(params, body)                                                           \
+    UT_SGX_HEAD ".visible .entry k(.param .u64 a" params ")\n{\n" DECL OUT body        \
+                "ret;\n}\n"
 
 /* The documented pseudo-code of shfl, one lane. */
 static uint32_t
@@ -25,10 +27,22 @@ shfl_model(char mode, int lane, uint32_t b, uint32_t c, int *ret_pred)
     int max = (lane & mask) | (cval & ~mask), min = lane & mask, j;
 
     switch (mode) {
-    case 'u': j = lane - bval; *ret_pred = j >= max; break;
-    case 'd': j = lane + bval; *ret_pred = j <= max; break;
-    case 'b': j = lane ^ bval; *ret_pred = j <= max; break;
-    default: j = min | (bval & ~mask); *ret_pred = j <= max; break;
+    case 'u':
+        j = lane - bval;
+        *ret_pred = j >= max;
+        break;
+    case 'd':
+        j = lane + bval;
+        *ret_pred = j <= max;
+        break;
+    case 'b':
+        j = lane ^ bval;
+        *ret_pred = j <= max;
+        break;
+    default:
+        j = min | (bval & ~mask);
+        *ret_pred = j <= max;
+        break;
     }
     return (uint32_t)(*ret_pred ? j : lane);
 }
@@ -43,12 +57,15 @@ shuffles_follow_the_model(void **state)
         char text[2048];
         struct ut_sgx u;
         uint32_t *out;
-        snprintf(text, sizeof(text), "%sshfl.sync.%s.b32 %s", 
-                 UT_SGX_HEAD ".visible .entry k(.param .u64 a, .param .u32 b, .param .u32 c)\n{\n"
-                 DECL OUT "ld.param.u32 %r2, [b]; ld.param.u32 %r3, [c]; add.u32 %r4, %r1, 1000;\n",
-                 modes[m],
-                 "%r5|%p1, %r4, %r2, %r3, -1; selp.u32 %r6, 1, 0, %p1;\n"
-                 "st.global.v2.u32 [%rd2], {%r5, %r6}; ret;\n}\n");
+        snprintf(
+            text, sizeof(text), "%sshfl.sync.%s.b32 %s",
+            UT_SGX_HEAD
+            ".visible .entry k(.param .u64 a, .param .u32 b, .param .u32 c)\n{\n" DECL
+                OUT
+            "ld.param.u32 %r2, [b]; ld.param.u32 %r3, [c]; add.u32 %r4, %r1, 1000;\n",
+            modes[m],
+            "%r5|%p1, %r4, %r2, %r3, -1; selp.u32 %r6, 1, 0, %p1;\n"
+            "st.global.v2.u32 [%rd2], {%r5, %r6}; ret;\n}\n");
         ut_sgx_open(&u, text);
         out = ut_sgx_buf(&u, 256);
         ut_sgx_param(&u, 0, (uintptr_t)out);
@@ -74,17 +91,20 @@ shuffles_follow_the_model(void **state)
     }
 }
 
-/* Tiles of eight lanes shuffle inside themselves while the other tiles are elsewhere. */
+/* Tiles of eight lanes shuffle inside themselves while the other tiles are elsewhere.
+ */
 static void
 tiles_with_their_own_members_do_not_wait_for_each_other(void **state)
 {
-    static const char text[] = KERNEL("",
-        "shr.u32 %r2, %r1, 3; and.b32 %r2, %r2, 3; shl.b32 %r3, %r2, 3; shl.b32 %r4, 255, %r3;\n"
-        "mov.u32 %r5, 0; mov.u32 %r6, %r1;\n"
-        "L: setp.ge.u32 %p1, %r5, %r2; @%p1 bra X;\n" /* tile t loops t times */
-        "shfl.sync.bfly.b32 %r7, %r6, 1, 31, %r4; add.u32 %r6, %r6, %r7;\n"
-        "add.u32 %r5, %r5, 1; bra L;\n"
-        "X: vote.sync.ballot.b32 %r8, %p1, %r4; st.global.v2.u32 [%rd2], {%r6, %r8};\n");
+    static const char text[] = KERNEL(
+        "", "shr.u32 %r2, %r1, 3; and.b32 %r2, %r2, 3; shl.b32 %r3, %r2, 3; shl.b32 "
+            "%r4, 255, %r3;\n"
+            "mov.u32 %r5, 0; mov.u32 %r6, %r1;\n"
+            "L: setp.ge.u32 %p1, %r5, %r2; @%p1 bra X;\n" /* tile t loops t times */
+            "shfl.sync.bfly.b32 %r7, %r6, 1, 31, %r4; add.u32 %r6, %r6, %r7;\n"
+            "add.u32 %r5, %r5, 1; bra L;\n"
+            "X: vote.sync.ballot.b32 %r8, %p1, %r4; st.global.v2.u32 [%rd2], {%r6, "
+            "%r8};\n");
     struct ut_sgx u;
     uint32_t *out;
 
@@ -112,9 +132,11 @@ tiles_with_their_own_members_do_not_wait_for_each_other(void **state)
 static void
 votes_matches_and_reductions_follow_the_model(void **state)
 {
-    static const char text[] = KERNEL(", .param .u32 div, .param .u32 lim, .param .u32 mem",
+    static const char text[] = KERNEL(
+        ", .param .u32 div, .param .u32 lim, .param .u32 mem",
         "ld.param.u32 %r2, [div]; ld.param.u32 %r3, [lim]; ld.param.u32 %r20, [mem];\n"
-        "shr.u32 %r21, %r20, %r1; and.b32 %r21, %r21, 1; setp.eq.u32 %p6, %r21, 0; @%p6 ret;\n"
+        "shr.u32 %r21, %r20, %r1; and.b32 %r21, %r21, 1; setp.eq.u32 %p6, %r21, 0; "
+        "@%p6 ret;\n"
         "mul.wide.u32 %rd3, %r1, 40; add.u64 %rd2, %rd1, %rd3;\n"
         "setp.lt.u32 %p1, %r1, %r3; div.u32 %r4, %r1, %r2;\n"
         "vote.sync.all.pred %p2, %p1, %r20; vote.sync.any.pred %p3, !%p1, %r20;\n"
@@ -122,13 +144,19 @@ votes_matches_and_reductions_follow_the_model(void **state)
         "match.any.sync.b32 %r6, %r4, %r20; match.all.sync.b32 %r7|%p5, %r4, %r20;\n"
         "redux.sync.add.u32 %r8, %r1, %r20; redux.sync.min.s32 %r9, %r4, %r20;\n"
         "redux.sync.max.u32 %r10, %r4, %r20; redux.sync.xor.b32 %r11, %r1, %r20;\n"
-        "selp.u32 %r12, 1, 0, %p2; selp.u32 %r13, 2, 0, %p3; selp.u32 %r14, 4, 0, %p4;\n"
-        "selp.u32 %r15, 8, 0, %p5; add.u32 %r12, %r12, %r13; add.u32 %r12, %r12, %r14;\n"
+        "selp.u32 %r12, 1, 0, %p2; selp.u32 %r13, 2, 0, %p3; selp.u32 %r14, 4, 0, "
+        "%p4;\n"
+        "selp.u32 %r15, 8, 0, %p5; add.u32 %r12, %r12, %r13; add.u32 %r12, %r12, "
+        "%r14;\n"
         "add.u32 %r12, %r12, %r15; activemask.b32 %r16;\n"
-        "st.global.u32 [%rd2], %r12; st.global.u32 [%rd2+4], %r5; st.global.u32 [%rd2+8], %r6;\n"
-        "st.global.u32 [%rd2+12], %r7; st.global.u32 [%rd2+16], %r8; st.global.u32 [%rd2+20], %r9;\n"
-        "st.global.u32 [%rd2+24], %r10; st.global.u32 [%rd2+28], %r11; st.global.u32 [%rd2+32], %r16;\n");
-    static const uint32_t members[] = {UINT32_MAX, 0x0000ffff, 0x80000001, 0x55555555, 2};
+        "st.global.u32 [%rd2], %r12; st.global.u32 [%rd2+4], %r5; st.global.u32 "
+        "[%rd2+8], %r6;\n"
+        "st.global.u32 [%rd2+12], %r7; st.global.u32 [%rd2+16], %r8; st.global.u32 "
+        "[%rd2+20], %r9;\n"
+        "st.global.u32 [%rd2+24], %r10; st.global.u32 [%rd2+28], %r11; st.global.u32 "
+        "[%rd2+32], %r16;\n");
+    static const uint32_t members[] = {UINT32_MAX, 0x0000ffff, 0x80000001, 0x55555555,
+                                       2};
     struct ut_sgx u;
     uint32_t(*out)[10];
 
@@ -160,7 +188,8 @@ votes_matches_and_reductions_follow_the_model(void **state)
                     for (uint32_t j = 0; j < 32; j++)
                         same |= (uint32_t)((mem >> j & 1) && j / div == i / div) << j;
                     flags = (ball == mem) | (ball != mem) << 1 |
-                            (ball == mem || ball == 0) << 2 | (uint32_t)(same == mem) << 3;
+                            (ball == mem || ball == 0) << 2 |
+                            (uint32_t)(same == mem) << 3;
                     assert_int_equal(out[i][0], flags);
                     assert_int_equal(out[i][1], ball);
                     assert_int_equal(out[i][2], same);
@@ -180,13 +209,15 @@ votes_matches_and_reductions_follow_the_model(void **state)
 static void
 atomics_are_atomic_over_threads(void **state)
 {
-    static const char text[] = KERNEL("",
+    static const char text[] = KERNEL(
+        "",
         "mov.u32 %r2, 0;\n"
         "L: atom.global.add.u32 %r3, [%rd1], 1; red.global.add.u64 [%rd1+8], 3;\n"
         "red.global.inc.u32 [%rd1+16], 1000000000; red.global.xor.b32 [%rd1+20], 1;\n"
         "red.global.max.u32 [%rd1+24], %r3; red.global.add.f32 [%rd1+28], 0f3F800000;\n"
         "C: ld.volatile.global.u32 %r4, [%rd1+32]; add.u32 %r5, %r4, 2;\n"
-        "atom.global.cas.b32 %r6, [%rd1+32], %r4, %r5; setp.ne.u32 %p1, %r6, %r4; @%p1 bra C;\n"
+        "atom.global.cas.b32 %r6, [%rd1+32], %r4, %r5; setp.ne.u32 %p1, %r6, %r4; @%p1 "
+        "bra C;\n"
         "add.u32 %r2, %r2, 1; setp.lt.u32 %p2, %r2, 50; @%p2 bra L;\n");
     const uint32_t n = 32 * 64 * 50;
     struct ut_sgx u;

@@ -60,8 +60,8 @@ ut_sgx_open_module(struct ut_sgx *u, struct ptx_module *mod)
     for (uint32_t i = 0; i < sg_prog_n_globals(u->prog); i++)
         assert_int_equal(
             sg_inst_init_global(u->inst, i, (void *)(uintptr_t)addrs[i], &err), 0);
-    u->hooks = (struct sg_hooks){.user = u, .print = print_hook,
-                                 .assert_failed = print_hook};
+    u->hooks =
+        (struct sg_hooks){.user = u, .print = print_hook, .assert_failed = print_hook};
     u->launch.hooks = &u->hooks;
     u->launch.inst = u->inst;
     u->launch.view = u->view;
@@ -164,7 +164,8 @@ worker_main(void *arg)
     if (sg_cta_new(&cta) < 0)
         return NULL;
     while (w->st == SG_CTA_DONE &&
-           (i = __atomic_fetch_add(w->next, 1, __ATOMIC_RELAXED)) < w->u->launch.n_ctas) {
+           (i = __atomic_fetch_add(w->next, 1, __ATOMIC_RELAXED)) <
+               w->u->launch.n_ctas) {
         if (sg_cta_start(cta, &w->u->launch, i, 0) < 0)
             return NULL;
         w->st = run_one(cta);
