@@ -30,6 +30,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 /* Accepted per turn of the loop, so that reaping is not starved by a flood. */
@@ -233,6 +234,21 @@ load_key(struct srv *srv, struct gp_err *err)
     return 0;
 }
 
+/* Two descriptors for each attachment and session; the usual soft limit of 1024 is
+ * there for programs that use select(). */
+static void
+raise_file_limit(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return;
+    files.rlim_cur = files.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+        gp_log_warn("server", "cannot raise the limit of open files: %s",
+                    strerror(errno));
+}
+
 static int
 serve(struct srv *srv, struct gp_err *err)
 {
@@ -288,6 +304,7 @@ main(int argc, char **argv)
         return 2;
     }
     gp_log_init("server", GP_LOG_INFO);
+    raise_file_limit();
     r = serve(&srv, &err);
     if (r < 0 && err.code)
         gp_log_error("server", "%s", gp_err_msg(&err, r));
