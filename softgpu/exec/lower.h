@@ -129,7 +129,8 @@ const struct ptx_module *sg_prog_module(const struct sg_prog *prog);
 #define LOWER_FNS(X)                                                                   \
     X(addcc)                                                                           \
     X(madcc)                                                                           \
-    X(shift16) X(mov) X(setp) X(set) X(slct) X(lop3) X(bfi) X(cvt) X(cvt_pack) X(cvta) \
+    X(shift16)                                                                         \
+    X(mov) X(setp) X(set) X(slct) X(lop3) X(bfi) X(cvt) X(cvt_pack) X(cvta)            \
         X(isspacep) X(ld) X(st) X(atom) X(nothing) X(fence) X(bra) X(brx) X(call)      \
             X(ret) X(exit) X(trap) X(bar) X(bar_warp) X(nanosleep) X(shfl) X(vote)     \
                 X(activemask) X(match) X(redux) X(elect) X(selp) X(logic_pred) X(mma)  \
