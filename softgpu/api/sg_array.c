@@ -383,6 +383,17 @@ enter_mipmap(CUmipmappedArray handle, struct sg_mipmap **ret)
     return *ret ? CUDA_SUCCESS : sg_leave(CUDA_ERROR_INVALID_HANDLE);
 }
 
+unsigned
+sg_mipmap_levels(CUmipmappedArray handle, const struct sg_array **ret_levels)
+{
+    struct sg_mipmap *m = SG_OBJ(sg_mipmap, SG_KIND_MIPMAP, handle);
+
+    if (!m)
+        return 0;
+    *ret_levels = m->levels;
+    return m->n_levels;
+}
+
 SG_CALL(cuMipmappedArrayGetLevel, CUarray *pLevelArray,
         CUmipmappedArray hMipmappedArray, unsigned int level)
 {

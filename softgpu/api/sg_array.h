@@ -31,6 +31,8 @@ struct sg_array {
     uint64_t mipmap; /* handle of the owner, or 0 */
 };
 
+/* The levels of a mipmapped array; 0: no such array. */
+unsigned sg_mipmap_levels(CUmipmappedArray handle, const struct sg_array **ret_levels);
 /* Frees the arrays of a context that is destroyed. */
 void sg_array_detach_ctx(struct sg_ctx *ctx);
 

@@ -19,6 +19,7 @@
 #include "sg_output.h"
 #include "sg_sm.h"
 #include "sg_stream.h"
+#include "sg_texobj.h"
 
 #include "sg_memview.h"
 
@@ -227,6 +228,7 @@ sg_ctx_destroy(struct sg_ctx *ctx)
     while (ctx->streams)
         sg_stream_destroy(ctx->streams);
     ctx->legacy = NULL;
+    sg_texobj_detach_ctx(ctx);
     sg_array_detach_ctx(ctx);
     sg_mem_detach_ctx(ctx);
     sg_output_free(ctx->output);

@@ -10,7 +10,6 @@
 #include "sg_dev.h"
 #include "sg_handle.h"
 #include "sg_mem.h"
-#include "sg_texref.h"
 
 #include "gp_err.h"
 #include "gp_log.h"
@@ -85,8 +84,7 @@ module_bind(struct sg_module *mod)
 
     mod->globals = calloc(n + 1, sizeof(*mod->globals));
     mod->funcs = calloc(sg_prog_n_kernels(prog) + 1, sizeof(*mod->funcs));
-    mod->texrefs = calloc(sg_prog_n_texrefs(prog) + 1, sizeof(*mod->texrefs));
-    if (!addrs || !mod->globals || !mod->funcs || !mod->texrefs)
+    if (!addrs || !mod->globals || !mod->funcs)
         return CUDA_ERROR_OUT_OF_MEMORY;
     rc = globals_alloc(mod, addrs);
     if (rc != CUDA_SUCCESS)
@@ -145,15 +143,12 @@ sg_module_unload(struct sg_module *mod)
             sg_handle_drop(mod->funcs[i]->handle);
         free(mod->funcs[i]);
     }
-    for (uint32_t i = 0; mod->texrefs && i < sg_prog_n_texrefs(prog); i++)
-        sg_texref_drop(mod->texrefs[i]);
     for (uint32_t i = 0; mod->globals && i < sg_prog_n_globals(prog); i++)
         sg_mem_free(mod->globals[i]);
     sg_inst_free(mod->inst);
     sg_code_unref(mod->code);
     free(mod->globals);
     free(mod->funcs);
-    free(mod->texrefs);
     free(mod);
 }
 

@@ -62,7 +62,6 @@ struct sg_module {
     struct sg_inst *inst;
     struct sg_alloc **globals; /* [sg_prog_n_globals()] */
     struct sg_func **funcs;    /* [sg_prog_n_kernels()], made on demand */
-    uint64_t *texrefs;         /* handles, [sg_prog_n_texrefs()] */
 };
 
 struct sg_lib_kernel {

@@ -344,6 +344,63 @@ device_printf_reaches_the_host_at_synchronisation(void **state)
     ok(cuModuleUnload(mod));
 }
 
+static void
+textures_read_arrays(void **state)
+{
+    CUDA_ARRAY_DESCRIPTOR d = {4, 3, CU_AD_FORMAT_FLOAT, 1};
+    CUDA_TEXTURE_DESC how = {
+        .addressMode = {CU_TR_ADDRESS_MODE_CLAMP, CU_TR_ADDRESS_MODE_CLAMP}};
+    CUDA_RESOURCE_DESC res = {.resType = CU_RESOURCE_TYPE_ARRAY}, got;
+    CUDA_MEMCPY2D c = {0};
+    CUtexObject tex = 0;
+    CUmodule mod;
+    CUfunction fn;
+    CUdeviceptr p;
+    float in[3][4], v[2] = {0, 0};
+    void *args[] = {&p, &tex};
+
+    for (int i = 0; i < 12; i++)
+        in[i / 4][i % 4] = 10.0f + (float)i;
+    ok(cuArrayCreate_v2(&res.res.array.hArray, &d));
+    c.srcMemoryType = CU_MEMORYTYPE_HOST;
+    c.srcHost = in;
+    c.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+    c.dstArray = res.res.array.hArray;
+    c.WidthInBytes = 16;
+    c.Height = 3;
+    ok(cuMemcpy2D_v2(&c));
+    ok(cuTexObjectCreate(&tex, &res, &how, NULL));
+    ok(cuTexObjectGetResourceDesc(&got, tex));
+    assert_ptr_equal(got.res.array.hArray, res.res.array.hArray);
+    ok(cuModuleLoadData(&mod, PTX_HEAD
+                        ".visible .entry k(.param .u64 p, .param .u64 t)\n{\n"
+                        " .reg .u64 %d<2>; .reg .f32 %f<8>;\n"
+                        " ld.param.u64 %d0, [p]; ld.param.u64 %d1, [t];\n"
+                        " mov.f32 %f0, 0f40200000; mov.f32 %f1, 0f3FC00000;\n"
+                        " tex.2d.v4.f32.f32 {%f2,%f3,%f4,%f5}, [%d1, {%f0, %f1}];\n"
+                        " st.global.f32 [%d0], %f2;\n"
+                        " mov.f32 %f0, 0f42C80000; mov.f32 %f1, 0fC2C80000;\n"
+                        " tex.2d.v4.f32.f32 {%f2,%f3,%f4,%f5}, [%d1, {%f0, %f1}];\n"
+                        " st.global.f32 [%d0+4], %f2;\n"
+                        " ret;\n}\n"));
+    ok(cuModuleGetFunction(&fn, mod, "k"));
+    ok(cuMemAlloc_v2(&p, 8));
+    ok(cuLaunchKernel(fn, 1, 1, 1, 1, 1, 1, 0, 0, args, NULL));
+    ok(cuMemcpyDtoH_v2(v, p, 8));
+    assert_true(v[0] == in[1][2]); /* (2.5, 1.5) */
+    assert_true(v[1] == in[0][3]); /* (100, -100), clamped */
+    ok(cuTexObjectDestroy(tex));
+    fails(cuTexObjectDestroy(tex), CUDA_ERROR_INVALID_VALUE);
+    res.resType = CU_RESOURCE_TYPE_LINEAR;
+    res.res.linear.devPtr = p;
+    res.res.linear.format = CU_AD_FORMAT_FLOAT;
+    res.res.linear.numChannels = 1;
+    res.res.linear.sizeInBytes = 12; /* 4 more than there are */
+    fails(cuTexObjectCreate(&tex, &res, &how, NULL), CUDA_ERROR_INVALID_VALUE);
+    ok(cuMemFree_v2(p));
+    ok(cuModuleUnload(mod));
+}
+
 int
 main(void)
 {
@@ -357,6 +414,7 @@ main(void)
         T(two_texts_are_linked),
         T(a_green_context_has_a_part_of_the_card),
         T(device_printf_reaches_the_host_at_synchronisation),
+        T(textures_read_arrays),
     };
     int rc;
 
