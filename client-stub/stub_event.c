@@ -5,6 +5,7 @@
 
 #include "gp_log.h"
 #include "stub_hostfn.h"
+#include "stub_result.h"
 #include "wire_format.h"
 
 #include <stdio.h>
@@ -46,6 +47,7 @@ event_lost(const void *body, uint32_t size)
     if (size >= sizeof(ev)) {
         memcpy(&ev, body, sizeof(ev));
         len = gp_min(ev.len, size - (uint32_t)sizeof(ev));
+        stub_result_lost_as((CUresult)ev.result);
     }
     gp_log_error("stub", "the server ended the session: %.*s", (int)gp_min(len, 400u),
                  (const char *)body + sizeof(ev));

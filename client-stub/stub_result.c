@@ -12,6 +12,9 @@
 #include "attach.pb-c.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+
+static atomic_int lost_result = CUDA_ERROR_DEVICE_UNAVAILABLE;
 
 CUresult
 stub_result_attach(int err)
@@ -48,7 +51,15 @@ stub_result_refused(int status)
 CUresult
 stub_result_lost(void)
 {
-    return CUDA_ERROR_DEVICE_UNAVAILABLE;
+    return (CUresult)atomic_load(&lost_result);
+}
+
+/* Only what tells the program something about its own work gets through. */
+void
+stub_result_lost_as(CUresult result)
+{
+    if (result == CUDA_ERROR_LAUNCH_TIMEOUT)
+        atomic_store(&lost_result, (int)result);
 }
 
 CUresult

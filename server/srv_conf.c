@@ -61,6 +61,11 @@ static const struct conf_option options[] = {
     NUMBER("max-attachments", max_attachments, 65536,
            "client processes at a time (default 1024)"),
     NUMBER("max-sessions", max_sessions, 65536, "sessions at a time (default 1024)"),
+    NUMBER("work-limit", work_limit_s, 1000000,
+           "seconds after which work that does not end, while another session waits\n"
+           "                               for the card, is ended (default 60)"),
+    NUMBER("work-limit-offline", work_limit_offline_s, 1000000,
+           "the same for offline sessions (default 10)"),
 };
 
 static void
@@ -190,7 +195,9 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
     *conf = (struct srv_conf){.listen = "[::]:7481",
                               .driver = "softgpu",
                               .max_attachments = 1024,
-                              .max_sessions = 1024};
+                              .max_sessions = 1024,
+                              .work_limit_s = 60,
+                              .work_limit_offline_s = 10};
     if (gethostname(conf->name, sizeof(conf->name) - 1) < 0)
         gp_str_copy(conf->name, sizeof(conf->name), "server");
     for (int i = 1; i < argc; i++) {

@@ -34,6 +34,8 @@ struct srv_conf {
     uint32_t cards;            /* software cards; 0 = the driver's default */
     uint32_t max_attachments;  /* workers of the whole server */
     uint32_t max_sessions;
+    /* Seconds that work may go on while another session waits for the card. */
+    uint32_t work_limit_s, work_limit_offline_s;
 };
 
 /* Read the command line.  0: go on.  1: --help or --version was answered.

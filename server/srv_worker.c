@@ -121,6 +121,8 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
         .cuda_version = client->cuda_version,
         .shm = client->shm,
         .offline = s->claims.offline,
+        .work_limit_s = s->claims.offline ? w->srv->conf.work_limit_offline_s
+                                          : w->srv->conf.work_limit_s,
         .rdma = client->rdma,
     };
 

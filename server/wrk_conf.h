@@ -60,6 +60,7 @@ struct wrk_conf {
     uint32_t shm;          /* 1: go on over shared memory */
     uint32_t rdma;         /* 1: offer RDMA */
     uint32_t cuda_version; /* newest API the client's stub speaks, for the log */
+    uint32_t work_limit_s; /* of work that others wait for, for this session's class */
 };
 
 #endif

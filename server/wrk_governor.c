@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -39,6 +40,9 @@
  * long before it goes uncharged. */
 #define LAST_CHARGE_NS 5000000
 #define KINDS 512u
+/* The last words of an attachment that is ended have so long to leave. */
+#define LINGER_NS 100000000
+#define OVERDUE_STATUS 4
 /* How often a waiting reader looks. */
 #define WAIT_POLL_NS 20000
 /* The card has been idle for this long: the turn is given up. */
@@ -82,6 +86,7 @@ struct gov_slice {
     uint32_t n_unknown;    /* marks in flight with an unknown launch */
     unsigned stuck;        /* launches let through since the card last drained */
     uint64_t progress_ns;  /* when the oldest mark became the oldest */
+    uint64_t calm_ns;      /* when nobody else wanted the card, last */
     struct kind kinds[KINDS];
 
     /* Reader: launches behind the last mark.  While there are any, the thread does
@@ -497,6 +502,40 @@ wrk_governor_idle(struct wrk *w)
 /* --- the thread ----------------------------------------------------------------------
  */
 
+/* No call of the driver ends a kernel: it goes on until the process is gone, so the
+ * process goes.  The supervisor gives the turn back when it has reaped us. */
+static _Noreturn void
+end_overdue(struct wrk *w)
+{
+    char words[160];
+    int len = snprintf(words, sizeof(words),
+                       "work did not end within %u s while another session waited for "
+                       "the card",
+                       w->priv->conf.work_limit_s);
+    struct wire_event_lost lost = {.result = CUDA_ERROR_LAUNCH_TIMEOUT,
+                                   .len = (uint32_t)len};
+    struct timespec linger = {.tv_nsec = LINGER_NS};
+
+    gp_log_warn("governor", "%s: the attachment ends", words);
+    /* Whoever holds this lock may be stuck behind a client that reads nothing. */
+    if (pthread_mutex_trylock(&w->priv->send_lock) == 0) {
+        pthread_mutex_unlock(&w->priv->send_lock);
+        wrk_event(w, WIRE_EVENT_LOST, &lost, sizeof(lost), words, lost.len);
+    }
+    nanosleep(&linger, NULL);
+    _exit(OVERDUE_STATUS);
+}
+
+/* How long the turn could be claimed by another and the oldest work has not ended. */
+static bool
+overdue(const struct gov_slice *s, uint32_t limit_s)
+{
+    uint64_t now = gp_now_ns();
+
+    return s->head != s->tail && contended(s) && limit_s &&
+           now - gp_max(s->progress_ns, s->calm_ns) >= limit_s * GP_NS_PER_S;
+}
+
 /* One look at a slice; returns after how long to look again, 0: nothing to see. */
 static uint64_t
 tick(struct wrk *w, struct gov_slice *s)
@@ -504,6 +543,10 @@ tick(struct wrk *w, struct gov_slice *s)
     if (!s->running)
         return 0;
     reap(w, s);
+    if (!contended(s))
+        s->calm_ns = gp_now_ns();
+    if (overdue(s, w->priv->conf.work_limit_s))
+        end_overdue(w);
     if (s->head == s->tail && !atomic_load(&s->unmarked) &&
         gp_now_ns() - s->quiet_ns >= IDLE_NS) {
         give_up_turn(s);
