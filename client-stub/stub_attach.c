@@ -230,7 +230,8 @@ attach_transport(const Gpupool__AttachReply *reply, enum attach_wish wish, bool 
     return r;
 }
 
-/* What to offer besides the socket: shared memory on this host, RDMA where a device is. */
+/* What to offer besides the socket: shared memory on this host, RDMA where a device is.
+ */
 static const char *
 attach_extra(enum attach_wish wish, bool local)
 {

@@ -7,6 +7,7 @@
  */
 #include "stub_flush.h"
 
+#include "gp_base.h"
 #include "stub_link.h"
 #include "stub_thread.h"
 #include "xport.h"
@@ -16,7 +17,10 @@
 #include <time.h>
 
 #define FLUSH_TICK_NS 50000
-#define FLUSH_IDLE_TICKS 100 /* looks without any frame before it sleeps for good */
+/* While the program's own waits empty the buffer, every look only takes time from it.
+ */
+#define FLUSH_TICK_MAX_NS 400000
+#define FLUSH_IDLE_TICKS 25 /* looks without any frame before it sleeps for good */
 
 bool stub_flush_always;
 _Atomic uint32_t stub_flush_asleep;
@@ -65,24 +69,39 @@ flush_doze(void)
     atomic_store_explicit(&stub_flush_asleep, 0, memory_order_relaxed);
 }
 
+/* What one look finds: stale frames leave; an idle buffer lets it sleep; one that the
+ * program empties by itself lets it look less often. */
+static void
+flush_step(struct flush_look now, struct flush_look last, uint32_t *idle, long *tick_ns)
+{
+    bool flushed = now.flushes != last.flushes;
+
+    *idle = now.queued == 0 && !flushed ? *idle + 1 : 0;
+    if (now.queued && !flushed && last.queued) {
+        flush_send();
+        *tick_ns = FLUSH_TICK_NS;
+    } else if (flushed) {
+        *tick_ns = gp_min(2 * *tick_ns, (long)FLUSH_TICK_MAX_NS);
+    } else if (*idle > FLUSH_IDLE_TICKS) {
+        flush_doze();
+        *tick_ns = FLUSH_TICK_NS;
+    }
+}
+
 static void
 flush_run(void *arg)
 {
-    struct timespec tick = {.tv_nsec = FLUSH_TICK_NS};
     struct flush_look last = {0};
+    long tick_ns = FLUSH_TICK_NS;
     uint32_t idle = 0;
 
     prctl(PR_SET_TIMERSLACK, 5000UL, 0, 0, 0);
     while (stub_link_ready() || atomic_load(&stub_link.phase) == STUB_LINKED) {
         struct flush_look now = flush_look_now();
 
-        idle = now.queued == 0 && now.flushes == last.flushes ? idle + 1 : 0;
-        if (now.queued && now.flushes == last.flushes && last.queued)
-            flush_send();
-        else if (idle > FLUSH_IDLE_TICKS)
-            flush_doze();
+        flush_step(now, last, &idle, &tick_ns);
         last = now;
-        nanosleep(&tick, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = tick_ns}, NULL);
     }
 }
 

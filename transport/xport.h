@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One connection between a client process and its worker: frames and bulk payloads, both
- * ways, in order.  TCP, shared memory and RDMA stand behind the same calls.
+ * One connection between a client process and its worker: frames and bulk payloads,
+ * both ways, in order.  TCP, shared memory and RDMA stand behind the same calls.
  *
- * A frame is opaque but for its first four bytes: a little-endian u32 with the length of
- * the whole frame, a multiple of 8, at least 8 and at most the limit given at creation.
- * A bulk payload is raw bytes of a length that the two ends agree on through the frame in
- * front of it; it is not framed, so whoever receives such a frame must take the payload
- * next.
+ * A frame is opaque but for its first four bytes: a little-endian u32 with the length
+ * of the whole frame, a multiple of 8, at least 8 and at most the limit given at
+ * creation. A bulk payload is raw bytes of a length that the two ends agree on through
+ * the frame in front of it; it is not framed, so whoever receives such a frame must
+ * take the payload next.
  *
  * Threads: one sender at a time and one receiver at a time; the two may be different
  * threads.  xport_abort() may be called from anywhere.  Errors are sticky: after the
@@ -32,7 +32,8 @@ struct xport_conn;
 /* What a transport implements; see xport_tcp.c for the plainest one. */
 struct xport_ops {
     const char *name; /* "tcp", "shm", "rdma" */
-    /* Make @n contiguous bytes available at tx.pos, sending what is there if need be. */
+    /* Make @n contiguous bytes available at tx.pos, sending what is there if need be.
+     */
     int (*reserve)(struct xport_conn *conn, size_t n);
     int (*flush)(struct xport_conn *conn, const void *bulk, size_t len);
     /* More bytes into the receive buffer: up to the whole of the next frame.  -EAGAIN:
@@ -45,9 +46,9 @@ struct xport_ops {
 };
 
 struct xport_stats {
-    uint64_t tx_bytes, rx_bytes;   /* frames and payloads */
-    uint64_t tx_writes, rx_reads;  /* system calls (or doorbells) */
-    uint64_t rx_spun, rx_slept;    /* waits that ended while spinning, or after sleeping */
+    uint64_t tx_bytes, rx_bytes;  /* frames and payloads */
+    uint64_t tx_writes, rx_reads; /* system calls (or doorbells) */
+    uint64_t rx_spun, rx_slept; /* waits that ended while spinning, or after sleeping */
 };
 
 /* The part every transport shares; its first fields are the hot path of the sender. */
@@ -69,7 +70,8 @@ struct xport_conn {
 /* --- sending --- */
 
 /* Contiguous, 8-aligned space for a frame of @n bytes (a multiple of 8, <= frame_max);
- * NULL when the connection is dead.  Nothing is sent by it unless the buffer is full. */
+ * NULL when the connection is dead.  Nothing is sent by it unless the buffer is full.
+ */
 static inline void *
 xport_reserve(struct xport_conn *conn, size_t n)
 {
@@ -102,10 +104,10 @@ int xport_send_bulk(struct xport_conn *conn, const void *buf, size_t len);
 
 /* --- receiving --- */
 
-/* The next whole frame; *ret_frame stays valid until the next receive call.  -EAGAIN: none
- * until @deadline_ns (0: do not wait, GP_FOREVER).  -EPROTO: a length no frame may have.
- * -ECONNRESET: the other end is gone.  Spins shortly before it sleeps when that has paid
- * on this connection. */
+/* The next whole frame; *ret_frame stays valid until the next receive call.  -EAGAIN:
+ * none until @deadline_ns (0: do not wait, GP_FOREVER).  -EPROTO: a length no frame may
+ * have. -ECONNRESET: the other end is gone.  Spins shortly before it sleeps when that
+ * has paid on this connection. */
 int xport_recv(struct xport_conn *conn, const void **ret_frame, uint32_t *ret_size,
                uint64_t deadline_ns);
 
@@ -123,7 +125,8 @@ xport_buffered(const struct xport_conn *conn)
 
 /* A connection over the connected stream socket @fd, which it owns from then on (made
  * blocking).  @frame_max <= XPORT_FRAME_LIMIT. */
-int xport_tcp_new(int fd, uint32_t frame_max, struct xport_conn **ret, struct gp_err *err);
+int xport_tcp_new(int fd, uint32_t frame_max, struct xport_conn **ret,
+                  struct gp_err *err);
 
 /* Shared memory between two processes of one host, over the connected Unix socket
  * @sock_fd (owned from then on): the worker offers, the client accepts.  Whether both
@@ -149,13 +152,16 @@ int xport_rdma_listen(const char *host, struct xport_rdma_listener **ret,
 void xport_rdma_listener_free(struct xport_rdma_listener *listener);
 int xport_rdma_accept(struct xport_rdma_listener *listener, int ctl_fd,
                       const uint8_t cookie[XPORT_RDMA_COOKIE], uint32_t frame_max,
-                      uint64_t deadline_ns, struct xport_conn **ret, struct gp_err *err);
+                      uint64_t deadline_ns, struct xport_conn **ret,
+                      struct gp_err *err);
 int xport_rdma_connect(int ctl_fd, const char *host, unsigned port,
                        const uint8_t cookie[XPORT_RDMA_COOKIE], uint32_t frame_max,
-                       uint64_t deadline_ns, struct xport_conn **ret, struct gp_err *err);
+                       uint64_t deadline_ns, struct xport_conn **ret,
+                       struct gp_err *err);
 
 /* Payloads will come from or go to this range, and its owner calls xport_unpin() before
- * it goes away: RDMA may keep it registered.  Nothing for other transports.  Any thread. */
+ * it goes away: RDMA may keep it registered.  Nothing for other transports.  Any
+ * thread. */
 void xport_pin(struct xport_conn *conn, const void *addr, size_t len);
 void xport_unpin(struct xport_conn *conn, const void *addr);
 

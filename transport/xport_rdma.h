@@ -3,10 +3,11 @@
  * Frames and payloads over a reliable connected queue pair.  Private to transport/; the
  * calls for others are in xport.h.
  *
- * Each side has a ring that the other writes with RDMA WRITE.  Where the device can, the
- * write carries an immediate that says how many bytes arrived; where it cannot (iWARP), a
- * small SEND follows.  The reader returns credits by writing two counters into the memory
- * of the writer, so a receive is always posted and the ring never overrun.
+ * Each side has a ring that the other writes with RDMA WRITE.  Where the device can,
+ * the write carries an immediate that says how many bytes arrived; where it cannot
+ * (iWARP), a small SEND follows.  The reader returns credits by writing two counters
+ * into the memory of the writer, so a receive is always posted and the ring never
+ * overrun.
  *
  * A large payload is offered, not sent: the ring carries its address and key, the
  * receiver fetches it with RDMA READ straight into its own memory and then writes the
@@ -29,15 +30,15 @@
 #include <pthread.h>
 
 #define RDMA_RING_SIZE (256u << 10)
-/* Receives posted, and so writes that may be under way.  A write carries up to a quarter
- * of the ring, so this matters only for many small ones. */
+/* Receives posted, and so writes that may be under way.  A write carries up to a
+ * quarter of the ring, so this matters only for many small ones. */
 #define RDMA_RECV_DEPTH 256
 #define RDMA_SEND_DEPTH 128
 #define RDMA_SIGNAL_EVERY 16 /* one completion for so many sends */
 #define RDMA_INLINE 220      /* asked for; iWARP gives less */
 #define RDMA_COOKIE_SIZE 16
-/* Payloads from here on are fetched by the receiver; below, a copy through the ring costs
- * less than a registration and a round trip. */
+/* Payloads from here on are fetched by the receiver; below, a copy through the ring
+ * costs less than a registration and a round trip. */
 #define RDMA_OFFER_MIN (64u << 10)
 
 /* Kinds of what is written into the ring; in the top bits of the immediate. */
@@ -72,8 +73,9 @@ struct rdma_region {
     struct rdma_credit out;    /* what we write into the peer's: source of that write */
     uint64_t notes[RDMA_RECV_DEPTH]; /* iWARP: targets of the SENDs */
     uint64_t note_out[RDMA_SEND_DEPTH];
-    uint8_t ring[RDMA_RING_SIZE];  /* written by the peer */
-    uint8_t stage[RDMA_RING_SIZE]; /* what we write into the peer's ring, same offsets */
+    uint8_t ring[RDMA_RING_SIZE]; /* written by the peer */
+    uint8_t
+        stage[RDMA_RING_SIZE]; /* what we write into the peer's ring, same offsets */
 };
 
 /* In the private data of request and answer; IB leaves 56 bytes of a request. */
@@ -91,7 +93,8 @@ struct rdma_mr {
     size_t len;
     struct ibv_mr *mr;
 };
-/* Pinned ranges that a connection keeps registered; more are registered per transfer. */
+/* Pinned ranges that a connection keeps registered; more are registered per transfer.
+ */
 #define RDMA_PINNED_MAX 64
 
 /* What arrived and is not consumed: runs of stream bytes and offers, in order. */
@@ -114,7 +117,8 @@ struct rdma_conn {
     uint32_t inline_max;
     bool has_imm;
 
-    pthread_mutex_t send_lock; /* posting: sender, and receiver for credits and fetches */
+    pthread_mutex_t
+        send_lock; /* posting: sender, and receiver for credits and fetches */
     uint64_t posted, completed;
 
     /* sender */
@@ -143,8 +147,8 @@ extern const struct xport_stream_io xport_rdma_io;
 
 /* --- xport_rdma_qp.c --- */
 
-/* Post one work request; its wr_id and signalling are set here.  Waits for a place in the
- * send queue.  wr->wr_id is what rdma_conn.completed reaches when it is done. */
+/* Post one work request; its wr_id and signalling are set here.  Waits for a place in
+ * the send queue.  wr->wr_id is what rdma_conn.completed reaches when it is done. */
 int rdma_post(struct rdma_conn *rdma, struct ibv_send_wr *wr, bool signal);
 /* Take completions of sends; -EIO with the queue pair in error. */
 int rdma_reap_sends(struct rdma_conn *rdma);
@@ -170,8 +174,8 @@ int rdma_fetch_bulk(struct rdma_conn *rdma, void *buf, size_t len, size_t *ret_n
 
 /* --- xport_rdma_mr.c --- */
 
-/* A registration that covers the range: a pinned one, or a new one that *ret_temp tells to
- * give back with rdma_mr_put().  NULL: it cannot be registered. */
+/* A registration that covers the range: a pinned one, or a new one that *ret_temp tells
+ * to give back with rdma_mr_put().  NULL: it cannot be registered. */
 struct ibv_mr *rdma_mr_get(struct rdma_conn *rdma, const void *addr, size_t len,
                            bool *ret_temp);
 void rdma_mr_put(struct rdma_conn *rdma, struct ibv_mr *mr, bool temp);

@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* One READ; several are under way at once so that the link does not idle between them. */
+/* One READ; several are under way at once so that the link does not idle between them.
+ */
 #define FETCH_CHUNK (256u << 10)
 
 static int
@@ -45,8 +46,8 @@ rdma_offer_bulk(struct rdma_conn *rdma, const void *data, size_t len)
 }
 
 static int
-read_remote(struct rdma_conn *rdma, const struct rdma_offer *offer, uint64_t at, void *buf,
-            size_t len, uint32_t lkey)
+read_remote(struct rdma_conn *rdma, const struct rdma_offer *offer, uint64_t at,
+            void *buf, size_t len, uint32_t lkey)
 {
     uint64_t last = 0;
 
@@ -97,7 +98,8 @@ read_bounced(struct rdma_conn *rdma, const struct rdma_offer *offer, uint64_t at
 }
 
 static int
-fetch_range(struct rdma_conn *rdma, const struct rdma_offer *offer, void *buf, size_t len)
+fetch_range(struct rdma_conn *rdma, const struct rdma_offer *offer, void *buf,
+            size_t len)
 {
     struct ibv_mr *mr;
     bool temp;

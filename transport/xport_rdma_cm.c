@@ -65,8 +65,8 @@ expect(struct rdma_conn *rdma, enum rdma_cm_event_type type, uint64_t deadline_n
 /* --- resources --- */
 
 /* What was sent must have left before the queue pair goes: an empty write at the end of
- * the send queue tells.  Gives up when the peer does not take it.  Not on iWARP, where an
- * empty write is not answered (seen with siw): there the last words may be lost. */
+ * the send queue tells.  Gives up when the peer does not take it.  Not on iWARP, where
+ * an empty write is not answered (seen with siw): there the last words may be lost. */
 static void
 drain(struct rdma_conn *rdma)
 {
@@ -151,7 +151,8 @@ conn_alloc(const struct xport_verbs *v, uint32_t frame_max, struct rdma_conn **r
     rdma->v = v;
     pthread_mutex_init(&rdma->send_lock, NULL);
     pthread_mutex_init(&rdma->mr_lock, NULL);
-    r = xport_stream_init(&rdma->stream, &xport_rdma_ops, &xport_rdma_io, frame_max, err);
+    r = xport_stream_init(&rdma->stream, &xport_rdma_ops, &xport_rdma_io, frame_max,
+                          err);
     p = mmap(NULL, sizeof(*rdma->region), PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     rdma->region = p == MAP_FAILED ? NULL : p;
@@ -228,7 +229,8 @@ make_resources(struct rdma_conn *rdma, struct gp_err *err)
 }
 
 static void
-hello_fill(const struct rdma_conn *rdma, const uint8_t *cookie, struct rdma_hello *hello)
+hello_fill(const struct rdma_conn *rdma, const uint8_t *cookie,
+           struct rdma_hello *hello)
 {
     *hello = (struct rdma_hello){.region = (uintptr_t)rdma->region,
                                  .rkey = rdma->region_mr->rkey,
@@ -353,8 +355,8 @@ xport_rdma_connect(int ctl_fd, const char *host, unsigned port,
 /* --- the worker's side --- */
 
 int
-xport_rdma_listen(const char *host, struct xport_rdma_listener **ret, unsigned *ret_port,
-                  struct gp_err *err)
+xport_rdma_listen(const char *host, struct xport_rdma_listener **ret,
+                  unsigned *ret_port, struct gp_err *err)
 {
     const struct xport_verbs *v = xport_verbs_get(err);
     struct xport_rdma_listener *l;
@@ -417,8 +419,9 @@ server_accept(struct rdma_conn *rdma, uint64_t deadline_ns, struct gp_err *err)
 
 /* One connection request with the right cookie; strangers are turned away. */
 static int
-await_request(struct xport_rdma_listener *l, const uint8_t *cookie, uint64_t deadline_ns,
-              struct rdma_cm_id **ret_id, struct rdma_hello *ret_hello, struct gp_err *err)
+await_request(struct xport_rdma_listener *l, const uint8_t *cookie,
+              uint64_t deadline_ns, struct rdma_cm_id **ret_id,
+              struct rdma_hello *ret_hello, struct gp_err *err)
 {
     for (;;) {
         struct rdma_cm_event *event;

@@ -2,10 +2,10 @@
 /*
  * Which memory is registered.
  *
- * Only memory whose owner promised to say when it goes (xport_pin(), xport_unpin(): pinned
- * host memory, the worker's slots) stays registered: nothing tells a library that an
- * application unmapped its pages, and a stale registration would read whatever lies there
- * now.  Other memory is registered for one transfer.
+ * Only memory whose owner promised to say when it goes (xport_pin(), xport_unpin():
+ * pinned host memory, the worker's slots) stays registered: nothing tells a library
+ * that an application unmapped its pages, and a stale registration would read whatever
+ * lies there now.  Other memory is registered for one transfer.
  */
 #include "xport_rdma.h"
 

@@ -81,7 +81,8 @@ rdma_post_recvs(struct rdma_conn *rdma, unsigned first, unsigned n)
     return 0;
 }
 
-/* Note one arrival; a peer that lies about lengths or ignores its credits is cut off. */
+/* Note one arrival; a peer that lies about lengths or ignores its credits is cut off.
+ */
 static int
 arrived(struct rdma_conn *rdma, const struct ibv_wc *wc)
 {
@@ -95,7 +96,8 @@ arrived(struct rdma_conn *rdma, const struct ibv_wc *wc)
     imm = wc->wc_flags & IBV_WC_WITH_IMM ? ntohl(wc->imm_data)
                                          : (uint32_t)rdma->region->notes[wc->wr_id];
     rdma->received += RDMA_IMM_LEN(imm);
-    if (rdma->received - rdma->tail > RDMA_RING_SIZE || rdma->seg_count == RDMA_RECV_DEPTH)
+    if (rdma->received - rdma->tail > RDMA_RING_SIZE ||
+        rdma->seg_count == RDMA_RECV_DEPTH)
         return -EPROTO;
     if (RDMA_IMM_KIND(imm) > RDMA_PAD || !RDMA_IMM_LEN(imm) ||
         (RDMA_IMM_KIND(imm) == RDMA_OFFER &&
@@ -142,7 +144,8 @@ rdma_credit(struct rdma_conn *rdma, bool now)
     };
     bool due = rdma->tail - rdma->credited_bytes >= RDMA_RING_SIZE / 4 ||
                out->writes - rdma->credited_writes >= RDMA_RECV_DEPTH / 4;
-    bool any = rdma->tail != rdma->credited_bytes || out->writes != rdma->credited_writes;
+    bool any =
+        rdma->tail != rdma->credited_bytes || out->writes != rdma->credited_writes;
 
     if (!due && !(now && (any || out->done != rdma->served)))
         return 0;
@@ -155,7 +158,8 @@ rdma_credit(struct rdma_conn *rdma, bool now)
 static int
 note_ring(struct rdma_conn *rdma, uint32_t imm)
 {
-    /* As many notes as sends may be under way, so none is overwritten before it left. */
+    /* As many notes as sends may be under way, so none is overwritten before it left.
+     */
     uint64_t *note = &rdma->region->note_out[rdma->writes % RDMA_SEND_DEPTH];
     struct ibv_sge sge = {(uintptr_t)note, sizeof(*note), rdma->region_mr->lkey};
     struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
@@ -165,7 +169,8 @@ note_ring(struct rdma_conn *rdma, uint32_t imm)
 }
 
 int
-rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *data, size_t len)
+rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *data,
+                size_t len)
 {
     size_t at = rdma->head % RDMA_RING_SIZE;
     struct ibv_sge sge = {(uintptr_t)data, (uint32_t)len, rdma->region_mr->lkey};

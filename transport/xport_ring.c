@@ -17,7 +17,8 @@ futex(uint32_t *word, int op, uint32_t val, const struct timespec *timeout)
 }
 
 /* Index and flag are written and read in sequentially consistent order throughout: here
- * index, then flag; the sleeper flag, then index (xport_ring_wait_*).  So one sees the other. */
+ * index, then flag; the sleeper flag, then index (xport_ring_wait_*).  So one sees the
+ * other. */
 static void
 wake(uint32_t *word)
 {
@@ -97,7 +98,8 @@ sleep_on(uint32_t *word, uint64_t deadline_ns)
     if (deadline_ns != GP_FOREVER) {
         uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
 
-        ts = (struct timespec){(time_t)(left / GP_NS_PER_S), (long)(left % GP_NS_PER_S)};
+        ts =
+            (struct timespec){(time_t)(left / GP_NS_PER_S), (long)(left % GP_NS_PER_S)};
         timeout = &ts;
     }
     if (futex(word, FUTEX_WAIT, 1, timeout) < 0 && errno == ETIMEDOUT)

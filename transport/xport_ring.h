@@ -20,10 +20,10 @@
 
 /* In shared memory; a cache line each for what the two sides write. */
 struct xport_ring_shared {
-    uint64_t head; /* bytes produced; written by the producer */
+    uint64_t head;        /* bytes produced; written by the producer */
     uint32_t room_wanted; /* futex: the producer sleeps until there is room */
     uint8_t pad0[52];
-    uint64_t tail; /* bytes consumed; written by the consumer */
+    uint64_t tail;        /* bytes consumed; written by the consumer */
     uint32_t data_wanted; /* futex: the consumer sleeps until there is data */
     uint8_t pad1[52];
 };
@@ -37,7 +37,8 @@ struct xport_ring {
 };
 
 /* Copy in what fits and publish it; -EPROTO: the other side broke the rules. */
-int xport_ring_put(struct xport_ring *ring, const void *data, size_t len, size_t *ret_n);
+int xport_ring_put(struct xport_ring *ring, const void *data, size_t len,
+                   size_t *ret_n);
 
 /* Copy out what is there; *ret_n may be 0. */
 int xport_ring_get(struct xport_ring *ring, void *buf, size_t len, size_t *ret_n);

@@ -225,7 +225,8 @@ recv_fd(int sock_fd, uint64_t deadline_ns)
     int fd;
 
     while (recvmsg(sock_fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1) {
-        int r = errno == EAGAIN ? gp_net_wait(sock_fd, POLLIN, deadline_ns) : -ECONNRESET;
+        int r =
+            errno == EAGAIN ? gp_net_wait(sock_fd, POLLIN, deadline_ns) : -ECONNRESET;
 
         if (r < 0)
             return r;
@@ -248,7 +249,8 @@ xport_shm_offer(int sock_fd, uint32_t frame_max, struct xport_conn **ret,
 
     if (fd < 0 || ftruncate(fd, sizeof(struct shm_map)) < 0 ||
         fcntl(fd, F_ADD_SEALS, seals) < 0)
-        return gp_err_set(err, -errno, "memfd for the shared ring: %s", strerror(errno));
+        return gp_err_set(err, -errno, "memfd for the shared ring: %s",
+                          strerror(errno));
     r = send_fd(sock_fd, fd);
     if (r < 0)
         return gp_err_set(err, r, "handing over the shared ring: %s", strerror(-r));
@@ -267,6 +269,7 @@ xport_shm_accept(int sock_fd, uint32_t frame_max, uint64_t deadline_ns,
     seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || !(seals & F_SEAL_SHRINK) ||
         lseek(fd, 0, SEEK_END) != sizeof(struct shm_map))
-        return gp_err_set(err, -EPROTO, "the shared ring is not the sealed file it must be");
+        return gp_err_set(err, -EPROTO,
+                          "the shared ring is not the sealed file it must be");
     return conn_new(sock_fd, fd, 0, frame_max, ret, err);
 }

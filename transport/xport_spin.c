@@ -21,6 +21,15 @@ lost(struct xport_spin *spin)
     return false;
 }
 
+void
+xport_spin_won(struct xport_spin *spin)
+{
+    if (gp_now_ns() - spin->last_ns > XPORT_SPIN_GAP_NS)
+        lost(spin);
+    else
+        spin->backoff = 0;
+}
+
 bool
 xport_spin_begin(struct xport_spin *spin)
 {

@@ -4,9 +4,9 @@
  *
  * Waking a sleeping thread costs 10-40 us on an idle virtual machine, a spin of a few
  * microseconds nothing, as long as a core is free for it.  On a shared core every spin
- * delays the very peer it waits for.  So: spin while spinning pays, back off by doubling
- * the number of waits that do not try it when it does not, and take a pause in our own
- * progress (somebody else ran here) as proof that the core is wanted.
+ * delays the very peer it waits for.  So: spin while spinning pays, back off by
+ * doubling the number of waits that do not try it when it does not, and take a pause in
+ * our own progress (somebody else ran here) as proof that the core is wanted.
  *
  * Storage is the caller's, zero-initialised; the receiving thread only.
  */
@@ -15,12 +15,13 @@
 
 #include "gp_base.h"
 
-/* As long as a sleep and wake-up would cost, the classical bound: never worse than twice
- * the best choice. */
+/* As long as a sleep and wake-up would cost, the classical bound: never worse than
+ * twice the best choice. */
 #define XPORT_SPIN_NS 40000
-/* A gap between two looks at the clock that only a switch to another thread explains. */
-#define XPORT_SPIN_GAP_NS 8000
-#define XPORT_SPIN_SKIP_MAX 4096u/* waits between two trials when it never pays */
+/* A gap between two looks at the clock that only a switch to another thread explains.
+ */
+#define XPORT_SPIN_GAP_NS 2500
+#define XPORT_SPIN_SKIP_MAX 4096u /* waits between two trials when it never pays */
 
 struct xport_spin {
     uint32_t skip;     /* waits still to go without spinning */
@@ -35,11 +36,8 @@ bool xport_spin_begin(struct xport_spin *spin);
 /* Nothing there yet: whether to look again at once. */
 bool xport_spin_again(struct xport_spin *spin);
 
-/* The awaited came while spinning. */
-static inline void
-xport_spin_won(struct xport_spin *spin)
-{
-    spin->backoff = 0;
-}
+/* The awaited came while spinning: proof that it pays, unless it came because we were
+ * switched away for who sent it, which sleeping would have done sooner. */
+void xport_spin_won(struct xport_spin *spin);
 
 #endif

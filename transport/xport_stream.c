@@ -13,7 +13,8 @@
 
 int
 xport_stream_init(struct xport_stream *stream, const struct xport_ops *ops,
-                  const struct xport_stream_io *io, uint32_t frame_max, struct gp_err *err)
+                  const struct xport_stream_io *io, uint32_t frame_max,
+                  struct gp_err *err)
 {
     struct xport_conn *conn = &stream->conn;
 
@@ -78,8 +79,8 @@ to_start(struct xport_stream *stream)
 void
 xport_stream_release(struct xport_conn *conn)
 {
-    /* Frames are multiples of 8, but payloads are not: realign after an odd one.  Empty is
-     * the chance to go back to the start, where the cache is warm. */
+    /* Frames are multiples of 8, but payloads are not: realign after an odd one.  Empty
+     * is the chance to go back to the start, where the cache is warm. */
     if (conn->rx.pos == conn->rx.end || ((uintptr_t)conn->rx.pos & 7))
         to_start(xport_stream_of(conn));
 }

@@ -3,11 +3,11 @@
  * A connection over any ordered byte stream: the buffers and waits that TCP and shared
  * memory have in common.  Private to transport/.
  *
- * The send buffer is filled by the application threads and leaves in one write; a payload
- * rides in the same gathered write.  The receive buffer takes what is there, at most
- * 64 KiB a time: little enough that a payload mostly goes straight to its place.  What
- * comes from shared memory is copied before it is looked at, so a peer that scribbles
- * over it later changes nothing.
+ * The send buffer is filled by the application threads and leaves in one write; a
+ * payload rides in the same gathered write.  The receive buffer takes what is there, at
+ * most 64 KiB a time: little enough that a payload mostly goes straight to its place.
+ * What comes from shared memory is copied before it is looked at, so a peer that
+ * scribbles over it later changes nothing.
  */
 #ifndef XPORT_STREAM_H
 #define XPORT_STREAM_H
@@ -25,9 +25,11 @@ struct xport_stream_io {
     int (*read)(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n);
     /* Sleep until there may be something to read; -ETIMEDOUT. */
     int (*wait)(struct xport_stream *stream, uint64_t deadline_ns);
-    /* Like read, but sleeps for as long as the link lives; NULL when sleeping and reading
-     * are two steps anyway.  One system call instead of three where it counts. */
-    int (*read_asleep)(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n);
+    /* Like read, but sleeps for as long as the link lives; NULL when sleeping and
+     * reading are two steps anyway.  One system call instead of three where it counts.
+     */
+    int (*read_asleep)(struct xport_stream *stream, void *buf, size_t len,
+                       size_t *ret_n);
 };
 
 struct xport_stream {
@@ -44,8 +46,8 @@ xport_stream_of(struct xport_conn *conn)
     return container_of(conn, struct xport_stream, conn);
 }
 
-/* Buffers for @stream (zeroed, storage is the caller's).  @ops holds the three functions
- * below and the transport's own abort and free. */
+/* Buffers for @stream (zeroed, storage is the caller's).  @ops holds the three
+ * functions below and the transport's own abort and free. */
 int xport_stream_init(struct xport_stream *stream, const struct xport_ops *ops,
                       const struct xport_stream_io *io, uint32_t frame_max,
                       struct gp_err *err);

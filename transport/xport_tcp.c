@@ -33,7 +33,9 @@ tcp_write(struct xport_stream *stream, struct iovec *iov, size_t n_iov)
 
     while (n_iov) {
         struct msghdr msg = {.msg_iov = iov, .msg_iovlen = n_iov};
-        ssize_t n = sendmsg(conn->fd, &msg, MSG_NOSIGNAL);
+        ssize_t n = n_iov == 1
+                        ? send(conn->fd, iov->iov_base, iov->iov_len, MSG_NOSIGNAL)
+                        : sendmsg(conn->fd, &msg, MSG_NOSIGNAL);
 
         conn->stats.tx_writes++;
         if (n < 0 && errno != EINTR)

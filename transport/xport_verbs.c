@@ -17,24 +17,28 @@ static struct {
 } verbs;
 static pthread_once_t verbs_once = PTHREAD_ONCE_INIT;
 
-#define IBV(member, symbol) {offsetof(struct xport_verbs, member), symbol}
+#define IBV(member, symbol)                                                            \
+    {                                                                                  \
+        offsetof(struct xport_verbs, member), symbol                                   \
+    }
 static const struct symbol {
     size_t offset;
     const char *name;
-} ibverbs_symbols[] = {
-    IBV(alloc_pd, "ibv_alloc_pd"),
-    IBV(dealloc_pd, "ibv_dealloc_pd"),
-    IBV(reg_mr, "ibv_reg_mr_iova2"),
-    IBV(dereg_mr, "ibv_dereg_mr"),
-    IBV(create_comp_channel, "ibv_create_comp_channel"),
-    IBV(destroy_comp_channel, "ibv_destroy_comp_channel"),
-    IBV(create_cq, "ibv_create_cq"),
-    IBV(destroy_cq, "ibv_destroy_cq"),
-    IBV(get_cq_event, "ibv_get_cq_event"),
-    IBV(ack_cq_events, "ibv_ack_cq_events"),
-    IBV(query_device, "ibv_query_device"),
-    IBV(wc_status_str, "ibv_wc_status_str"),
-    IBV(fork_init, "ibv_fork_init"),
+} ibverbs_symbols[] =
+    {
+        IBV(alloc_pd, "ibv_alloc_pd"),
+        IBV(dealloc_pd, "ibv_dealloc_pd"),
+        IBV(reg_mr, "ibv_reg_mr_iova2"),
+        IBV(dereg_mr, "ibv_dereg_mr"),
+        IBV(create_comp_channel, "ibv_create_comp_channel"),
+        IBV(destroy_comp_channel, "ibv_destroy_comp_channel"),
+        IBV(create_cq, "ibv_create_cq"),
+        IBV(destroy_cq, "ibv_destroy_cq"),
+        IBV(get_cq_event, "ibv_get_cq_event"),
+        IBV(ack_cq_events, "ibv_ack_cq_events"),
+        IBV(query_device, "ibv_query_device"),
+        IBV(wc_status_str, "ibv_wc_status_str"),
+        IBV(fork_init, "ibv_fork_init"),
 },
   rdmacm_symbols[] = {
       IBV(create_event_channel, "rdma_create_event_channel"),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libibverbs and librdmacm, loaded when somebody wants RDMA and not before: neither the
- * stub nor the worker depends on them.  What the headers define as inline functions (post,
- * poll, notify) needs no symbol.
+ * stub nor the worker depends on them.  What the headers define as inline functions
+ * (post, poll, notify) needs no symbol.
  *
  * One table per process, made once, any thread.  Private to transport/.
  */
@@ -40,8 +40,8 @@ struct xport_verbs {
     int (*destroy_id)(struct rdma_cm_id *id);
     int (*bind_addr)(struct rdma_cm_id *id, struct sockaddr *addr);
     int (*listen)(struct rdma_cm_id *id, int backlog);
-    int (*resolve_addr)(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst,
-                        int timeout_ms);
+    int (*resolve_addr)(struct rdma_cm_id *id, struct sockaddr *src,
+                        struct sockaddr *dst, int timeout_ms);
     int (*resolve_route)(struct rdma_cm_id *id, int timeout_ms);
     int (*create_qp)(struct rdma_cm_id *id, struct ibv_pd *pd,
                      struct ibv_qp_init_attr *attr);
