@@ -9,6 +9,7 @@
 #include "wire_format.h"
 
 #include <errno.h>
+#include <pthread.h>
 
 #define STACK_FIRST 4   /* entries of a thread's first stack; most use one */
 #define STACK_MAX 65536 /* a program that pushes in a loop without popping */
@@ -131,6 +132,31 @@ ctx_update_top(void)
     stub_tls.ctx_index = stub_tls.ctx ? stub_tls.ctx->index : 0;
 }
 
+static pthread_key_t stack_key;
+static pthread_once_t stack_once = PTHREAD_ONCE_INIT;
+
+/* A thread ends.  A runtime's own destructors may still ask for the current context,
+ * so the first round only asks for a second one, which comes after theirs. */
+static void
+ctx_stack_end(void *round)
+{
+    static char second;
+
+    if (round != &second && pthread_setspecific(stack_key, &second) == 0)
+        return;
+    while (stub_tls.depth)
+        stub_ctx_pop();
+    free(stub_tls.stack);
+    stub_tls.stack = NULL;
+    stub_tls.cap = 0;
+}
+
+static void
+ctx_stack_key(void)
+{
+    pthread_key_create(&stack_key, ctx_stack_end);
+}
+
 static int
 ctx_stack_grow(void)
 {
@@ -138,6 +164,9 @@ ctx_stack_grow(void)
     struct stub_ctx **grown;
 
     if (cap > STACK_MAX)
+        return -ENOMEM;
+    pthread_once(&stack_once, ctx_stack_key);
+    if (pthread_setspecific(stack_key, &stub_tls) != 0)
         return -ENOMEM;
     grown = realloc(stub_tls.stack, cap * sizeof(struct stub_ctx *));
     if (!grown)
