@@ -121,11 +121,14 @@ try_call(const struct negative_call *call, const struct negative *n, CUcontext c
 static unsigned
 run_kind(enum negative_kind kind, CUcontext ctx, CUevent event)
 {
+    /* Kept to the end: a call may rightly have pinned it. */
+    static void *kept[NEGATIVE_KINDS];
     void *scratch = calloc(1, NEGATIVE_SCRATCH);
     unsigned taken = 0;
 
     if (!scratch)
         exit(1);
+    kept[kind] = scratch;
     for (unsigned i = 0; i < negative_call_count; i++) {
         const struct negative_call *call = &negative_calls[i];
         struct negative n = {.kind = kind,
@@ -138,7 +141,6 @@ run_kind(enum negative_kind kind, CUcontext ctx, CUevent event)
             continue;
         taken += try_call(call, &n, ctx);
     }
-    /* Not freed: a call may rightly have pinned it. */
     return taken;
 }
 
