@@ -40,6 +40,9 @@
  * long before it goes uncharged. */
 #define LAST_CHARGE_NS 5000000
 #define KINDS 512u
+/* A kind that was marked less often counts as unknown: the same kernel takes a
+ * microsecond with one argument and a second with another. */
+#define TRUST_MARKS 3u
 /* The last words of an attachment that is ended have so long to leave. */
 #define LINGER_NS 100000000
 #define OVERDUE_STATUS 4
@@ -65,6 +68,7 @@ struct mark {
 struct kind {
     _Atomic uint64_t key;
     _Atomic uint64_t ewma_ns;
+    _Atomic uint32_t seen; /* marks that it was learned from */
 };
 
 struct gov_slice {
@@ -134,7 +138,8 @@ predict(struct gov_slice *s, uint64_t key)
 {
     struct kind *kind = kind_of(s, key);
 
-    if (atomic_load_explicit(&kind->key, memory_order_relaxed) != key)
+    if (atomic_load_explicit(&kind->key, memory_order_relaxed) != key ||
+        atomic_load_explicit(&kind->seen, memory_order_relaxed) < TRUST_MARKS)
         return 0;
     return atomic_load_explicit(&kind->ewma_ns, memory_order_relaxed);
 }
@@ -143,10 +148,17 @@ static void
 learn(struct gov_slice *s, uint64_t key, uint64_t ns)
 {
     struct kind *kind = kind_of(s, key);
-    uint64_t before = predict(s, key);
+    uint64_t before = atomic_load_explicit(&kind->ewma_ns, memory_order_relaxed);
+    uint32_t seen = atomic_load_explicit(&kind->seen, memory_order_relaxed);
 
-    ns = before ? (before * 7 + ns) / 8 : ns;
+    if (atomic_load_explicit(&kind->key, memory_order_relaxed) != key)
+        seen = 0;
+    /* Too short a prediction lets a queue build up, too long a one does not. */
+    if (seen)
+        ns = ns > before ? (before + ns) / 2 : (before * 7 + ns) / 8;
     atomic_store_explicit(&kind->ewma_ns, gp_max(ns, UINT64_C(1)),
+                          memory_order_relaxed);
+    atomic_store_explicit(&kind->seen, gp_min(seen + 1, TRUST_MARKS),
                           memory_order_relaxed);
     atomic_store_explicit(&kind->key, key, memory_order_relaxed);
 }

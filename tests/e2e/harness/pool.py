@@ -95,12 +95,12 @@ class Pool:
         if sig == signal.SIGKILL:
             self.case.wait_for(lambda: self._gone(pid), f"{pid} survives SIGKILL")
 
-    def restart(self, pid):
-        """Kill -9 and start the same command line again; the new process id.
+    def restart(self, pid, *more):
+        """Kill -9 and start the same command line again, with @more; the new process id.
 
         It listens where it listened before, as a service with a fixed port does.
         """
-        args = self._with_fixed_port(proc.command_line(pid))
+        args = [*self._with_fixed_port(proc.command_line(pid)), *more]
         env = proc.environment(pid)
         folder = os.readlink(f"/proc/{pid}/cwd")
         self.kill(pid)

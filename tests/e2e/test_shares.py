@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session's share of the card's time, whatever its processes try.
+
+The load (bench/shares.c) notes by the card's own clock when its kernels ran.  What a
+session had is the union over all its processes; limits are checked with room for what
+one kernel overruns, never against how fast this machine is.
+"""
+
+import array
+import time
+
+from harness.cudash import SUCCESS
+
+MIB = 1 << 20
+LAUNCH_TIMEOUT = 702
+SECONDS = 2.0
+POINTS = 0.06  # of the card: what a window of two seconds can be off
+
+
+class Load:
+    def __init__(self, case, session, number, *options):
+        self.case = case
+        self.out = case.folder / f"load-{number}"
+        self.process = case.spawn([case.build / "bench" / "shares", f"--out={self.out}",
+                                   *options], env=session.env)
+        case.equal(self.process.stdout.readline(), "ready\n", "the load's first line")
+
+    def go(self, begin, end):
+        self.process.stdin.write(f"{begin} {end}\n")
+        self.process.stdin.flush()
+
+    def intervals(self):
+        self.case.equal(self.process.wait(self.case.patience * 3), 0, "status of a load")
+        pairs = array.array("Q", self.out.read_bytes())
+        return zip(pairs[0::2], pairs[1::2])
+
+
+def part_of_card(intervals, begin, end):
+    covered, reached = 0, begin
+    for start, stop in sorted(intervals):
+        start, stop = max(start, reached), min(stop, end)
+        if stop > start:
+            covered += stop - start
+            reached = stop
+    return covered / (end - begin)
+
+
+def run_together(case, *groups):
+    """Groups of loads, a group is a session; the part of the card that each had."""
+    begin = time.time_ns() + 100_000_000
+    end = begin + int(SECONDS * 1e9)
+    for load in (load for group in groups for load in group):
+        load.go(begin, end)
+    return [part_of_card((pair for load in group for pair in load.intervals()),
+                         begin + 300_000_000, end) for group in groups]
+
+
+def held_to(case, core, *loads, slack=POINTS):
+    """One fixed-share session, alone on the card: no load gets it beyond its cap."""
+    pool = case.pool()
+    session = pool.session(core=core, memory="512MiB", options=("--policy", "fs"))
+    part, = run_together(case, [Load(case, session, number, *options)
+                                for number, options in enumerate(loads)])
+    case.check(part <= core / 100 + slack, f"{part * 100:.1f} % of the card, not {core} %")
+    case.check(part > core / 400, f"only {part * 100:.1f} % of {core} %")
+
+
+def test_more_processes_get_no_more_of_the_card(case):
+    held_to(case, 30, *[("--kernel-us=500",)] * 4)
+
+
+def test_many_streams_get_no_more_of_the_card(case):
+    held_to(case, 30, ("--kernel-us=500", "--streams=8"))
+
+
+def test_graphs_get_no_more_of_the_card(case):
+    held_to(case, 30, ("--kernel-us=300,700", "--graph=1", "--depth=4"))
+
+
+def test_short_and_long_kernels_in_turn_get_no_more_of_the_card(case):
+    held_to(case, 30, ("--kernel-us=50,20000,400,5000",))
+
+
+def test_huge_kernels_get_no_more_of_the_card(case):
+    held_to(case, 20, ("--kernel-us=150000", "--depth=8"), slack=0.12)
+
+
+def test_two_sessions_share_as_promised(case):
+    pool = case.pool()
+    few = pool.session(core=20, memory="64MiB", options=("--policy", "fs"))
+    many = pool.session(core=60, memory="64MiB", options=("--policy", "fs"))
+    parts = run_together(case, [Load(case, few, 0, "--kernel-us=500")],
+                         [Load(case, many, 1, "--kernel-us=500")])
+    case.check(parts[0] <= 0.20 + POINTS, f"{parts[0] * 100:.1f} % instead of 20 %")
+    case.check(parts[1] <= 0.60 + POINTS, f"{parts[1] * 100:.1f} % instead of 60 %")
+    case.check(parts[1] > 1.8 * parts[0], f"{parts}: one to three was promised")
+
+
+def test_burst_share_uses_what_is_idle(case):
+    pool = case.pool()
+    session = pool.session(core=20, memory="64MiB", options=("--policy", "bs"))
+    part, = run_together(case, [Load(case, session, 0, "--kernel-us=2000")])
+    case.check(part > 0.45, f"{part * 100:.1f} % of an idle card")
+
+
+def test_core_limit_caps_a_burst(case):
+    pool = case.pool()
+    session = pool.session(core=20, memory="64MiB",
+                           options=("--policy", "bs", "--core-limit", 40))
+    part, = run_together(case, [Load(case, session, 0, "--kernel-us=500")])
+    case.check(0.1 < part <= 0.40 + POINTS, f"{part * 100:.1f} % under a limit of 40 %")
+
+
+def test_online_preempts_offline(case):
+    pool = case.pool()
+    online = pool.session(core=20, memory="64MiB", options=("--policy", "bs"))
+    offline = pool.session(core=20, memory="64MiB",
+                           options=("--policy", "bs", "--class", "offline"))
+    parts = run_together(case, [Load(case, online, 0, "--kernel-us=2000")],
+                         [Load(case, offline, 1, "--kernel-us=2000")])
+    case.check(parts[0] > 5 * parts[1], f"online and offline had {parts}")
+
+
+def test_policies_have_short_names(case):
+    pool = case.pool()
+    for short, name in (("fs", "fixed-share"), ("bs", "burst-share"), ("be", "best-effort")):
+        session = pool.session(core=20, memory="64MiB", options=("--policy", short))
+        case.equal([s["policy"] for s in pool.sessions()], [name], f"policy {short}")
+        session.close()
+        case.wait_for(lambda: not pool.sessions(), "the session is closed")
+
+
+def spinner(case, pool, **options):
+    """A process whose kernel never ends, running; its worker."""
+    before = set(pool.workers())
+    shell = pool.session(core=40, memory="64MiB", **options).cudash().begin()
+    shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
+    slot = shell.ok("alloc", MIB)
+    shell.ok("poke", slot, 0, 7)
+    shell.ok("launch", "spin", 1, 32, slot, 7)
+    worker, = set(pool.workers()) - before
+    return shell, worker
+
+
+def bumper(case, pool):
+    """A process that does one finite kernel when told to."""
+    shell = pool.session(core=40, memory="64MiB").cudash().begin()
+    shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
+    slot = shell.ok("alloc", MIB)
+    shell.ok("poke", slot, 0, 0)
+    return shell, slot
+
+
+def test_killed_worker_gives_the_turn_back_in_the_middle_of_a_kernel(case):
+    pool = case.pool()
+    other, slot = bumper(case, pool)
+    _, worker = spinner(case, pool)
+    other.ok("launch", "bump", 1, 32, slot, 1)
+    other.send("sync")
+    pool.kill(worker)
+    case.equal(other.answer(("sync",))[0], SUCCESS, "sync of the neighbour")
+    case.equal(other.ok("peek", slot, 0), 1, "what the neighbour's kernel did")
+
+
+def test_kernel_that_never_ends_is_ended_when_others_wait(case):
+    pool = case.pool()
+    server = pool.restart(pool.pid("gpupool-server"), "--work-limit", "1")
+    case.wait_for(lambda: [s["state"] for s in pool.status()["servers"]] == ["alive"],
+                  "the restarted server is back in the pool")
+    other, slot = bumper(case, pool)
+    culprit, worker = spinner(case, pool)
+    other.ok("launch", "bump", 1, 32, slot, 1)
+    case.equal(other("sync")[0], SUCCESS, "sync of the neighbour")
+    case.equal(culprit("sync")[0], LAUNCH_TIMEOUT, "sync of the culprit")
+    case.equal(culprit("alloc", MIB)[0], LAUNCH_TIMEOUT, "its later calls")
+    case.wait_for(lambda: worker not in pool.workers(), "its worker is gone")
+    case.check(server in pool.pids("gpupool-server"), "the server goes on")
+
+
+def test_what_was_used_is_reported(case):
+    pool = case.pool()
+    session = pool.session(core=50, memory="64MiB")
+    shell = session.cudash().begin()
+    shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
+    slot = shell.ok("alloc", 8 * MIB)
+    shell.ok("poke", slot, 0, 0)
+    for _ in range(5):
+        shell.ok("launch", "bump", 1, 32, slot, 1)
+    shell.ok("sync")
+    shell.ok("free", slot)
+
+    def used():
+        return pool.sessions()[0]["slices"][0]
+
+    case.wait_for(lambda: used()["launches"] == 5, "five launches are reported")
+    case.check(used()["gpu_ns"] > 0, "card time is charged")
+    case.check(used()["high_bytes"] >= 8 * MIB, "the high-water mark stays")
+    case.check(used()["moved_bytes"] >= 4, "moved bytes are counted")
+    case.equal(used()["used_bytes"], 0, "bytes in use")
