@@ -123,12 +123,11 @@ run_kind(enum negative_kind kind, CUcontext ctx, CUevent event)
 {
     /* Kept to the end: a call may rightly have pinned it. */
     static void *kept[NEGATIVE_KINDS];
-    void *scratch = calloc(1, NEGATIVE_SCRATCH);
+    void *scratch = kept[kind] = calloc(1, NEGATIVE_SCRATCH);
     unsigned taken = 0;
 
-    if (!scratch)
+    if (!kept[kind])
         exit(1);
-    kept[kind] = scratch;
     for (unsigned i = 0; i < negative_call_count; i++) {
         const struct negative_call *call = &negative_calls[i];
         struct negative n = {.kind = kind,
