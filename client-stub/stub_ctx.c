@@ -132,6 +132,22 @@ ctx_update_top(void)
     stub_tls.ctx_index = stub_tls.ctx ? stub_tls.ctx->index : 0;
 }
 
+/* The oldest versions, and weak, as in stub_thread.c: a program that has not loaded the
+ * threads of an old C library has one thread, and that one's stack ends with it. */
+#if !defined(GP_SANITIZED)
+#if defined(__x86_64__)
+__asm__(".symver pthread_key_create,pthread_key_create@GLIBC_2.2.5");
+__asm__(".symver pthread_setspecific,pthread_setspecific@GLIBC_2.2.5");
+#elif defined(__aarch64__)
+__asm__(".symver pthread_key_create,pthread_key_create@GLIBC_2.17");
+__asm__(".symver pthread_setspecific,pthread_setspecific@GLIBC_2.17");
+#endif
+extern int pthread_key_create(pthread_key_t *key, void (*end)(void *))
+    __attribute__((weak));
+extern int pthread_setspecific(pthread_key_t key, const void *value)
+    __attribute__((weak));
+#endif
+
 static pthread_key_t stack_key;
 static pthread_once_t stack_once = PTHREAD_ONCE_INIT;
 
@@ -157,6 +173,18 @@ ctx_stack_key(void)
     pthread_key_create(&stack_key, ctx_stack_end);
 }
 
+/* Have ctx_stack_end() called when this thread ends. */
+static int
+ctx_stack_watch(void)
+{
+#if !defined(GP_SANITIZED)
+    if (!pthread_key_create || !pthread_setspecific)
+        return 0;
+#endif
+    pthread_once(&stack_once, ctx_stack_key);
+    return -pthread_setspecific(stack_key, &stub_tls);
+}
+
 static int
 ctx_stack_grow(void)
 {
@@ -165,8 +193,7 @@ ctx_stack_grow(void)
 
     if (cap > STACK_MAX)
         return -ENOMEM;
-    pthread_once(&stack_once, ctx_stack_key);
-    if (pthread_setspecific(stack_key, &stub_tls) != 0)
+    if (ctx_stack_watch() < 0)
         return -ENOMEM;
     grown = realloc(stub_tls.stack, cap * sizeof(struct stub_ctx *));
     if (!grown)
