@@ -8,7 +8,7 @@ $(eval $(call helper_program,bench/delay_proxy,bench/delay_proxy.c bench/bench.c
     bench tests/programs proto $(O)/gen))
 
 BENCH_PROGRAMS := $(O)/bench/fast $(O)/bench/step $(O)/bench/delay_proxy $(O)/bench/place \
-    $(O)/bench/shares
+    $(O)/bench/shares $(O)/tests/programs/cudash
 
 .PHONY: bench
 bench: all $(BENCH_PROGRAMS)

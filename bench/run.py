@@ -20,6 +20,7 @@ import tempfile
 from pathlib import Path
 
 import plot
+import shares
 
 # key: (words, limit, True when less is better).  None: reported, no aim.
 RATIOS = {
@@ -53,6 +54,7 @@ AIMS.update({
     "place_spread_p99_us": ("a slow placement (99 %), spread, us", 1000, True),
     "sync_trips_per_step": ("round trips in a training-like step (its own: 2)", 2.2, True),
 })
+AIMS.update(shares.AIMS)
 LATENCIES = ("sync_call", "launch_sync", "launch10_sync", "alloc_free", "h2d_4k", "d2h_4k")
 DELAYS = {"0": 0, "100us": 50, "1ms": 500, "10ms": 5000}  # one way, microseconds
 
@@ -207,6 +209,13 @@ class Bench:
         found["sync_trips_per_step"] = (found["step_ms_10ms"] - found["step_ms_0"]) / 10.0
         return found
 
+    def shares(self):
+        """What sessions get of a card under each policy; on software cards."""
+        found = shares.measure(self)
+        self.down()
+        self.up()
+        return found
+
     def place(self):
         """The scheduler's decision and booking, on a pool of 100,000 cards."""
         rounds = []
@@ -283,7 +292,7 @@ def draw(values, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build")
-    parser.add_argument("--only", default="", help="fast, attach, rate, step, split, place, or a key of fast")
+    parser.add_argument("--only", default="", help="fast, attach, rate, step, split, place, shares, or a key of fast")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--links", default="tcp,shm", type=lambda text: text.split(","),
                         help="transports to measure (default: tcp,shm)")
@@ -298,7 +307,7 @@ def main():
     try:
         bench.up()
         parts = {"attach": bench.attach, "rate": bench.rate, "step": bench.step,
-                 "split": bench.split, "place": bench.place}
+                 "split": bench.split, "place": bench.place, "shares": bench.shares}
         wanted = [parts[args.only]] if args.only in parts else [bench.fast]
         if args.only == "":
             wanted = [bench.fast, *parts.values()]

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -108,6 +109,7 @@ struct wrk_governor {
     pthread_cond_t wake;
     pthread_t thread;
     uint32_t n;
+    bool off; /* GPUPOOL_GOVERNOR=off in the server's environment: for measuring */
     struct gov_slice slices[TICKET_SLICES_MAX];
 };
 
@@ -444,7 +446,7 @@ wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key, struct wrk_ch
     s = &g->slices[c->slice];
     c->tight = s->capped || shared(s);
     c->predicted_ns = predict(s, key);
-    if (likely(joins_group(s, c, ctx_index)))
+    if (likely(joins_group(s, c, ctx_index)) || unlikely(g->off))
         return;
     pthread_mutex_lock(&g->lock);
     began = gp_now_ns();
@@ -480,8 +482,8 @@ wrk_governor_launched(struct wrk *w, const struct wrk_charge *c)
     struct wrk_governor *g = w->priv->governor;
     struct gov_slice *s = &g->slices[c->slice];
     struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
-    bool first = !add_unmarked(s, c);
-    bool full = c->tight &&
+    bool first = !g->off && !add_unmarked(s, c);
+    bool full = !g->off && c->tight &&
                 (s->unmarked_unknown || s->unmarked_ns + c->predicted_ns > GROUP_NS);
 
     atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_LAUNCHES][c->slice], 1,
@@ -731,6 +733,7 @@ wrk_governor_new(struct wrk *w, struct wrk_governor **ret, struct gp_err *err)
     if (!g)
         return gp_err_set(err, -ENOMEM, "no memory for the governor");
     g->w = w;
+    g->off = getenv("GPUPOOL_GOVERNOR") && !strcmp(getenv("GPUPOOL_GOVERNOR"), "off");
     g->n = w->priv->conf.n_slices;
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->wake, NULL);
