@@ -305,6 +305,16 @@ gov_card_leave_pid(struct gov_card *card, int32_t pid, uint64_t now_ns)
 
 /* --- asking and running --- */
 
+/* The earliest start tag of somebody who comes back now. */
+static uint64_t
+late_start(const struct gov_card *card, const struct gov_tenant *t, uint64_t now)
+{
+    uint64_t nap = now - t->idle_ns;
+    uint64_t back = nap < GOV_NAP_NS ? nap * 100000 / t->weight : 0;
+
+    return card->vclock - gp_min(back, card->vclock);
+}
+
 static void
 want(struct gov_card *card, int seat, uint64_t now)
 {
@@ -317,7 +327,7 @@ want(struct gov_card *card, int seat, uint64_t now)
         /* Back from doing nothing: what it did not use meanwhile is not saved up. */
         refill(t, now);
         t->woke = now - t->idle_ns >= GOV_SLEPT_NS;
-        t->vtime = gp_max(t->vtime, card->vclock);
+        t->vtime = gp_max(t->vtime, late_start(card, t, now));
         t->wanted_ns = now;
     }
     t->wanting++;

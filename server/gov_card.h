@@ -40,6 +40,9 @@
 #define GOV_WAKE_QUANTUM_NS 500000
 /* It has done nothing for at least so long. */
 #define GOV_SLEPT_NS 2000000
+/* Who paused for less than this catches up on what it did not get meanwhile, which is
+ * no more than as much service; its queue ran dry, it did not go. */
+#define GOV_NAP_NS 10000000
 /* A bucket holds what this much time fills.  Long enough that a tenant that waited for
  * the kernels of others loses nothing... */
 #define GOV_BUCKET_NS 250000000
