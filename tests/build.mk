@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What shows that it is true: programs, end-to-end tests, the demo.
 include tests/programs/build.mk
+include tests/clients/build.mk
 include proto/control.mk
 
 $(eval $(call helper_program,tests/e2e/mkticket,tests/e2e/mkticket.c,$(CTL_INCS),,$(CTL_LIBS),$(CTL_LDLIBS)))

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+# Programs that nobody adapted, from PyPI, on slices of the pool.
+
+.PHONY: test-clients
+#:   make test-clients          clients from PyPI on software cards (ONLY=pattern); what
+#:                              cannot be installed is skipped; see docs/clients.md
+test-clients: all
+	@$(PYTHON) -B tests/clients/run.py --build $(O) --only '$(ONLY)'

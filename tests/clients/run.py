@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`make test-clients`: clients that nobody adapted, through `gpupool run`.
+
+Each client is a program beside this file (see client.py for what it prints) and a
+list of packages in requirements/.  They are installed into one virtual environment,
+BUILD/clients-venv or $GPUPOOL_CLIENTS_VENV, and kept; a client whose packages cannot
+be had is skipped by name.  Each runs on a slice of one software card.
+
+Prints one line PASS, FAIL or SKIP for each check, then `N passed, N failed, N skipped`;
+the exit status is 0 only if none failed.  What a client said is in
+BUILD/clients-logs/NAME.log.
+"""
+
+import argparse
+import fnmatch
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+MEMORY = 1 << 30
+LIMIT_S = 300
+
+
+class Client:
+    """A program, what it is called, and what it needs around it.
+
+    @card: the environment of `gpupool up`: which card is simulated.
+    @packages: the name of a list in requirements/, the program's own by default;
+    empty: the system's Python and the toolkit.
+    """
+
+    def __init__(self, name, program, env=None, driver="softgpu", card=None, packages=None):
+        self.name = name
+        self.program = HERE / f"{program}.py"
+        self.env = env or {}
+        self.driver = driver
+        self.card = card or {}
+        self.packages = program if packages is None else packages
+
+    def requirements(self):
+        return HERE / "requirements" / f"{self.packages}.txt" if self.packages else None
+
+
+CUPY_PTX = {"CUPY_COMPILE_WITH_PTX": "1"}
+CLIENTS = [
+    Client("pynvml", "management"),
+    Client("cuda-bindings", "bindings"),
+    Client("numba-cuda", "jit_numba"),
+    Client("cupy", "arrays_cupy", {**CUPY_PTX, "CUPY_ACCELERATORS": ""}),
+    # The wheel's CUB kernels carry PTX for this card alone.
+    Client("cupy-cub", "arrays_cupy", CUPY_PTX, card={"SOFTGPU_CC": "12.0"}),
+    Client("tinygrad", "tensors_tinygrad", {"DEV": "CUDA"}),
+]
+
+
+class Tally:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def line(self, verdict, name, words=""):
+        print(f"{verdict} {name}" + (f": {words}" if words else ""), flush=True)
+        if verdict == "PASS":
+            self.passed += 1
+        elif verdict == "FAIL":
+            self.failed += 1
+        else:
+            self.skipped += 1
+
+
+class Environment:
+    """The virtual environment; installs each list of packages once."""
+
+    def __init__(self, build):
+        self.folder = Path(os.environ.get("GPUPOOL_CLIENTS_VENV") or build / "clients-venv")
+        self.python = self.folder / "bin" / "python"
+
+    def lacks(self, requirements):
+        """Install the packages; words when that cannot be done."""
+        stamp = self.folder / f"{requirements.stem}.installed"
+        wanted = requirements.read_text()
+        if stamp.exists() and stamp.read_text() == wanted:
+            return None
+        if not self.python.exists():
+            done = _quiet([sys.executable, "-m", "venv", self.folder])
+            if done.returncode != 0:
+                return f"no virtual environment ({_last_line(done.stdout)})"
+        done = _quiet([self.python, "-m", "pip", "install", "--quiet", "--retries", "1",
+                       "--disable-pip-version-check", "-r", requirements])
+        if done.returncode != 0:
+            return f"packages cannot be installed ({_last_line(done.stdout)})"
+        stamp.write_text(wanted)
+        return None
+
+
+def _quiet(command):
+    return subprocess.run([str(word) for word in command], text=True, errors="replace",
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def _last_line(text):
+    lines = [line for line in text.strip().split("\n") if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR")]
+    return (errors or lines or ["no words"])[-1][:200]
+
+
+class Pool:
+    """`gpupool up` in a folder of its own, for as long as the block lasts."""
+
+    def __init__(self, build, driver, card):
+        self.gpupool = build / "bin" / "gpupool"
+        self.folder = tempfile.TemporaryDirectory(prefix="gpupool-clients.")
+        self.env = {key: value for key, value in os.environ.items()
+                    if not key.startswith(("GPUPOOL_", "SOFTGPU_"))}
+        self.env["XDG_RUNTIME_DIR"] = self.folder.name
+        self.driver = driver
+        self.card = card
+
+    def __enter__(self):
+        done = self._command(["up", "--servers", "1", "--cards", "1",
+                              "--driver", self.driver], self.card)
+        if done.returncode != 0:
+            self.folder.cleanup()
+            raise RuntimeError(f"gpupool up: {_last_line(done.stdout)}")
+        return self
+
+    def __exit__(self, *_):
+        self._command(["down"], {})
+        self.folder.cleanup()
+
+    def _command(self, words, env):
+        return subprocess.run([str(self.gpupool), *words], env={**self.env, **env}, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def logs(self):
+        return "".join(path.read_text(errors="replace")
+                       for path in sorted(Path(self.folder.name).rglob("*.log")))
+
+    def run(self, python, client, log):
+        """Run @client on a slice to its end; its lines, its exit status."""
+        env = {**self.env, **client.env, "PYTHONDONTWRITEBYTECODE": "1",
+               "CLIENT_MEMORY_BYTES": str(MEMORY), "HOME": self.folder.name,
+               "XDG_CACHE_HOME": self.folder.name, "CUPY_CACHE_DIR": self.folder.name}
+        command = [self.gpupool, "run", "--core", "50", "--memory", str(MEMORY), "--",
+                   python, client.program]
+        with open(log, "w", encoding="utf-8") as errors:
+            child = subprocess.Popen([str(word) for word in command], env=env, text=True,
+                                     errors="replace", stdout=subprocess.PIPE,
+                                     stderr=errors, start_new_session=True)
+            try:
+                out, _ = child.communicate(timeout=LIMIT_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+                out, _ = child.communicate()
+                out += f"\nended after {LIMIT_S} s\n"
+            errors.write("\n--- its output\n" + out + "\n--- the pool's logs\n" + self.logs())
+        return out.split("\n"), child.returncode
+
+
+def judge(tally, client, lines, status, log):
+    """One line for each check that the client had planned."""
+    planned, seen, version = [], {}, ""
+    for line in lines:
+        word, _, rest = line.partition(" ")
+        name, _, words = rest.partition(": ")
+        if word == "plan":
+            planned = rest.split()
+        elif word == "version":
+            version = rest
+        elif word in ("ok", "bad", "skip"):
+            seen[name] = (word, words)
+    print(f"--- {client.name}: {version or 'did not start'}", flush=True)
+    if not planned:
+        return tally.line("FAIL", client.name, f"exit status {status}, see {log}")
+    for name in planned:
+        word, words = seen.get(name, ("bad", f"not reached, exit status {status}, see {log}"))
+        verdict = {"ok": "PASS", "bad": "FAIL", "skip": "SKIP"}[word]
+        tally.line(verdict, f"{client.name}.{name}", words)
+    if status != 0 and all(word != "bad" for word, _ in seen.values()) and \
+            len(seen) == len(planned):
+        tally.line("FAIL", f"{client.name}.exit", f"exit status {status}, see {log}")
+    return None
+
+
+def run_client(build, environment, client, tally):
+    python = Path(sys.executable)
+    if client.requirements():
+        lacking = environment.lacks(client.requirements())
+        if lacking:
+            return tally.line("SKIP", client.name, lacking)
+        python = environment.python
+    log = build / "clients-logs" / f"{client.name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with Pool(build, client.driver, client.card) as pool:
+        lines, status = pool.run(python, client, log)
+    return judge(tally, client, lines, status, log)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--build", type=Path, required=True)
+    parser.add_argument("--only", default="", help="clients whose name matches")
+    args = parser.parse_args()
+
+    build = args.build.resolve()
+    pattern = args.only if "*" in args.only else f"*{args.only}*"
+    tally = Tally()
+    environment = Environment(build)
+    for client in CLIENTS:
+        if fnmatch.fnmatch(client.name, pattern):
+            run_client(build, environment, client, tally)
+    print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
+    sys.exit(1 if tally.failed else 0)
+
+
+if __name__ == "__main__":
+    main()
