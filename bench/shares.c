@@ -132,7 +132,8 @@ load_open(struct load *load, int argc, char **argv)
     for (unsigned s = 0; s < load->n_streams; s++) {
         CU(cuStreamCreate(&load->streams[s], CU_STREAM_NON_BLOCKING));
         for (unsigned i = 0; i < load->depth; i++)
-            CU(cuEventCreate(&load->done[s * load->depth + i], CU_EVENT_DISABLE_TIMING));
+            CU(cuEventCreate(&load->done[s * load->depth + i],
+                             CU_EVENT_DISABLE_TIMING));
     }
     if (load->graph)
         make_graph(load);

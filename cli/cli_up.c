@@ -268,8 +268,8 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
     CLEANUP_FREE char *bin = cli_path_bin("gpupool-server");
     CLEANUP_FREE char *local =
         gp_str_printf("unix:%s/local-%u.sock", up->folder, index);
-    CLEANUP_FREE char *address = gp_str_printf(
-        strchr(up->listen, ':') ? "[%s]:0" : "%s:0", up->listen);
+    CLEANUP_FREE char *address =
+        gp_str_printf(strchr(up->listen, ':') ? "[%s]:0" : "%s:0", up->listen);
     char name[32], cards[16], env[64];
     const char *argv[20] = {
         bin,           "--listen",         address,        "--name",       name,

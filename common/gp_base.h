@@ -18,23 +18,23 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define GP_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define GP_EXPORT __attribute__((visibility("default")))
-#define GP_ALIGN_UP(x, a) (((x) + ((a) - 1)) & ~((__typeof__(x))(a) - 1))
+#define GP_ALIGN_UP(x, a) (((x) + ((a)-1)) & ~((__typeof__(x))(a)-1))
 
-#define container_of(ptr, type, member)                                                  \
-    ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member)                                                \
+    ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /* The operands' names are unique per use, so that the macros nest without shadowing. */
 #define GP_JOIN_(a, b) a##b
 #define GP_JOIN(a, b) GP_JOIN_(a, b)
-#define GP_PICK_(x, op, y, vx, vy)                                                       \
-    ({                                                                                   \
-        __typeof__(x) vx = (x);                                                          \
-        __typeof__(y) vy = (y);                                                          \
-        vx op vy ? vx : vy;                                                              \
+#define GP_PICK_(x, op, y, vx, vy)                                                     \
+    ({                                                                                 \
+        __typeof__(x) vx = (x);                                                        \
+        __typeof__(y) vy = (y);                                                        \
+        vx op vy ? vx : vy;                                                            \
     })
-#define gp_min(x, y)                                                                     \
+#define gp_min(x, y)                                                                   \
     GP_PICK_(x, <, y, GP_JOIN(gp_x_, __COUNTER__), GP_JOIN(gp_y_, __COUNTER__))
-#define gp_max(x, y)                                                                     \
+#define gp_max(x, y)                                                                   \
     GP_PICK_(x, >, y, GP_JOIN(gp_x_, __COUNTER__), GP_JOIN(gp_y_, __COUNTER__))
 
 /* *res = a op b; false, and *res unspecified, on overflow. */
@@ -60,25 +60,25 @@ gp_closep(int *fd)
 #define CLEANUP_FD CLEANUP(gp_closep)
 
 /* DEFINE_CLEANUP(struct x, x_free) makes x_freep() for CLEANUP(x_freep). */
-#define DEFINE_CLEANUP(type, fn)                                                         \
-    static inline void fn##p(type **p)                                                   \
-    {                                                                                    \
-        if (*p)                                                                          \
-            fn(*p);                                                                      \
+#define DEFINE_CLEANUP(type, fn)                                                       \
+    static inline void fn##p(type **p)                                                 \
+    {                                                                                  \
+        if (*p)                                                                        \
+            fn(*p);                                                                    \
     }
 
 /* Hand ownership on: yields the value and leaves NULL or -1 behind. */
-#define TAKE_PTR(p)                                                                      \
-    ({                                                                                   \
-        __typeof__(p) gp_taken_ = (p);                                                   \
-        (p) = NULL;                                                                      \
-        gp_taken_;                                                                       \
+#define TAKE_PTR(p)                                                                    \
+    ({                                                                                 \
+        __typeof__(p) gp_taken_ = (p);                                                 \
+        (p) = NULL;                                                                    \
+        gp_taken_;                                                                     \
     })
-#define TAKE_FD(fd)                                                                      \
-    ({                                                                                   \
-        int gp_taken_ = (fd);                                                            \
-        (fd) = -1;                                                                       \
-        gp_taken_;                                                                       \
+#define TAKE_FD(fd)                                                                    \
+    ({                                                                                 \
+        int gp_taken_ = (fd);                                                          \
+        (fd) = -1;                                                                     \
+        gp_taken_;                                                                     \
     })
 
 #endif

@@ -3,8 +3,8 @@
  * Words for an error.  Functions return -errno; the one that decides the error writes
  * the words here, its callers only put context in front.
  *
- * Owned by the caller, usually on the stack, one thread at a time.  Every function takes
- * NULL for "no words wanted".  Zero-initialise before use.
+ * Owned by the caller, usually on the stack, one thread at a time.  Every function
+ * takes NULL for "no words wanted".  Zero-initialise before use.
  */
 #ifndef GP_ERR_H
 #define GP_ERR_H

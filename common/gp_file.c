@@ -41,7 +41,8 @@ read_all(int fd, size_t max, char **ret, size_t *ret_len)
 }
 
 int
-gp_file_read(const char *path, size_t max, char **ret, size_t *ret_len, struct gp_err *err)
+gp_file_read(const char *path, size_t max, char **ret, size_t *ret_len,
+             struct gp_err *err)
 {
     CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
     int r;

@@ -7,7 +7,7 @@
 
 struct gp_err;
 
-/* Read all of @path into a malloc'ed, NUL-terminated buffer.  -EFBIG past @max bytes. */
+/* All of @path in a malloc'ed, NUL-terminated buffer.  -EFBIG past @max bytes. */
 int gp_file_read(const char *path, size_t max, char **ret, size_t *ret_len,
                  struct gp_err *err);
 

@@ -17,7 +17,7 @@ uint64_t gp_hash_bytes(const struct gp_hash_key *key, const void *data, size_t l
 /* A key from getrandom(2), made once per process. */
 const struct gp_hash_key *gp_hash_process_key(void);
 
-/* For numbers that nobody hostile chooses: a fast 64-bit mixer (splitmix64's finaliser). */
+/* For numbers that nobody hostile chooses: a fast mixer (splitmix64's finaliser). */
 static inline uint64_t
 gp_hash_u64(uint64_t x)
 {

@@ -44,7 +44,8 @@ rule_parse(const char *s, size_t len)
 {
     const char *colon = memchr(s, ':', len);
     size_t area_len = colon ? (size_t)(colon - s) : 0;
-    int level = colon ? level_parse(colon + 1, len - area_len - 1) : level_parse(s, len);
+    int level =
+        colon ? level_parse(colon + 1, len - area_len - 1) : level_parse(s, len);
     struct log_rule *rule;
 
     if (level < 0)

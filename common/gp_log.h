@@ -6,8 +6,8 @@
  *   GPUPOOL_LOG_FILE=/path              append there instead of stderr
  *
  * Any thread, after gp_log_init(); lines are written with one write(2), so lines of
- * several processes do not mix.  Never writes to stdout.  Modules in common/, proto/ and
- * transport/ log at debug only; the top level of a daemon logs what happened, once.
+ * several processes do not mix.  Never writes to stdout.  Modules in common/, proto/
+ * and transport/ log at debug only; the top level of a daemon logs what happened, once.
  */
 #ifndef GP_LOG_H
 #define GP_LOG_H
@@ -34,10 +34,10 @@ bool gp_log_on(const char *area, enum gp_log_level level);
 void gp_log_write(const char *area, enum gp_log_level level, const char *fmt, ...)
     GP_PRINTF(3, 4);
 
-#define gp_log_at(area, level, ...)                                                      \
-    do {                                                                                 \
-        if (gp_log_on(area, level))                                                      \
-            gp_log_write(area, level, __VA_ARGS__);                                      \
+#define gp_log_at(area, level, ...)                                                    \
+    do {                                                                               \
+        if (gp_log_on(area, level))                                                    \
+            gp_log_write(area, level, __VA_ARGS__);                                    \
     } while (0)
 #define gp_log_error(area, ...) gp_log_at(area, GP_LOG_ERROR, __VA_ARGS__)
 #define gp_log_warn(area, ...) gp_log_at(area, GP_LOG_WARN, __VA_ARGS__)

@@ -141,7 +141,8 @@ on_signal(struct gp_loop_fd *src, uint32_t revents)
 
 int
 gp_loop_signals(struct gp_loop *loop, const int *signals,
-                void (*cb)(struct gp_loop *, int, void *), void *arg, struct gp_err *err)
+                void (*cb)(struct gp_loop *, int, void *), void *arg,
+                struct gp_err *err)
 {
     sigset_t set;
 
@@ -177,7 +178,8 @@ gp_loop_run(struct gp_loop *loop)
     loop->stopped = false;
     while (!loop->stopped) {
         uint64_t deadline = loop->timers ? loop->timers->deadline_ns : GP_FOREVER;
-        int n = epoll_wait(loop->epoll_fd, loop->batch, LOOP_BATCH, gp_poll_ms(deadline));
+        int n =
+            epoll_wait(loop->epoll_fd, loop->batch, LOOP_BATCH, gp_poll_ms(deadline));
 
         if (n < 0 && errno != EINTR)
             return -errno;

@@ -4,8 +4,8 @@
  *
  * One loop per thread; nothing here is thread-safe.  Sources are the caller's storage
  * (embedded in its objects); a source must be removed before its storage goes away, and
- * may be removed in any callback, its own included.  Not used by the stub or the worker's
- * hot path.
+ * may be removed in any callback, its own included.  Not used by the stub or the
+ * worker's hot path.
  */
 #ifndef GP_LOOP_H
 #define GP_LOOP_H
@@ -35,8 +35,8 @@ int gp_loop_new(struct gp_loop **ret, struct gp_err *err);
 void gp_loop_free(struct gp_loop *loop); /* NULL is a no-op */
 DEFINE_CLEANUP(struct gp_loop, gp_loop_free)
 
-int gp_loop_fd_add(struct gp_loop *loop, struct gp_loop_fd *src, int fd, uint32_t events,
-                   void (*cb)(struct gp_loop_fd *, uint32_t));
+int gp_loop_fd_add(struct gp_loop *loop, struct gp_loop_fd *src, int fd,
+                   uint32_t events, void (*cb)(struct gp_loop_fd *, uint32_t));
 int gp_loop_fd_set(struct gp_loop_fd *src, uint32_t events);
 void gp_loop_fd_del(struct gp_loop_fd *src); /* not added: a no-op */
 

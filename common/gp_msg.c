@@ -16,7 +16,8 @@
 #define MSG_HEAD 4 /* bytes of the length in front */
 
 int
-gp_msg_send(int fd, const void *data, size_t len, uint64_t deadline_ns, struct gp_err *err)
+gp_msg_send(int fd, const void *data, size_t len, uint64_t deadline_ns,
+            struct gp_err *err)
 {
     uint32_t head = htole32((uint32_t)len);
     struct iovec iov[2] = {{&head, sizeof(head)}, {(void *)(uintptr_t)data, len}};
@@ -82,8 +83,8 @@ gp_msg_recv(int fd, size_t max, uint64_t deadline_ns, void **ret, size_t *ret_le
         return r;
     len = le32toh(len);
     if (len > max)
-        return gp_err_set(err, -EMSGSIZE, "a message of %u bytes, over the limit of %zu",
-                          len, max);
+        return gp_err_set(err, -EMSGSIZE,
+                          "a message of %u bytes, over the limit of %zu", len, max);
     buf = malloc((size_t)len + 1);
     if (!buf)
         return gp_err_set(err, -ENOMEM, "out of memory");
@@ -189,7 +190,8 @@ on_ready(struct gp_loop_fd *src, uint32_t revents)
         fail(conn, r);
         return;
     }
-    n = recv(src->fd, conn->in + conn->in_len, conn->in_cap - conn->in_len, MSG_DONTWAIT);
+    n = recv(src->fd, conn->in + conn->in_len, conn->in_cap - conn->in_len,
+             MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
@@ -244,7 +246,7 @@ gp_msg_conn_send(struct gp_msg_conn *conn, const void *data, size_t len)
     memcpy(conn->out + conn->out_len, &head, MSG_HEAD);
     memcpy(conn->out + conn->out_len + MSG_HEAD, data, len);
     conn->out_len += len + MSG_HEAD;
-    /* A broken link shows as EPOLLHUP in the loop: on_close is never called from here. */
+    /* A broken link shows as EPOLLHUP in the loop: on_close is not called here. */
     r = flush_out(conn);
     return r == -EPIPE || r == -ECONNRESET ? 0 : r;
 }

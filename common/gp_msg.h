@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control messages on a stream socket: a little-endian u32 length, then that many bytes.
+ * Control messages on a stream socket: a little-endian u32 length, then its bytes.
  *
  * Two ways to use it.  Blocking with a deadline: gp_msg_send(), gp_msg_recv() on any
- * socket (the attach handshake, the command line).  On an event loop: struct gp_msg_conn,
- * loop thread only.  What the bytes mean is the caller's business (protobuf).
+ * socket (the attach handshake, the command line).  On an event loop: struct
+ * gp_msg_conn, loop thread only.  What the bytes mean is the caller's business
+ * (protobuf).
  */
 #ifndef GP_MSG_H
 #define GP_MSG_H
@@ -29,14 +30,14 @@ int gp_msg_recv(int fd, size_t max, uint64_t deadline_ns, void **ret, size_t *re
  * socket (which it owns from then on), gp_msg_conn_fini() it.
  *
  * on_msg: one whole message; may send, may close, may fini the connection and free it.
- * on_close: the link ended (@code: -errno, 0 for an orderly end); called once, the owner
- * then calls fini.  Not called by gp_msg_conn_fini().
+ * on_close: the link ended (@code: -errno, 0 for an orderly end); called once, the
+ * owner then calls fini.  Not called by gp_msg_conn_fini().
  */
 struct gp_msg_conn {
     struct gp_loop *loop;
     struct gp_loop_fd src;
     size_t max_msg;   /* longer ones end the connection */
-    size_t max_queue; /* unsent bytes after which the connection ends: a reader too slow */
+    size_t max_queue; /* more unsent bytes end it too: a reader too slow */
     void (*on_msg)(struct gp_msg_conn *conn, const void *data, size_t len);
     void (*on_close)(struct gp_msg_conn *conn, int code);
     uint8_t *in;

@@ -99,8 +99,9 @@ unix_addr(const char *text, struct sockaddr_un *ret_sa, struct gp_err *err)
         return 0;
     *ret_sa = (struct sockaddr_un){.sun_family = AF_UNIX};
     if (!text[5] || !gp_str_copy(ret_sa->sun_path, sizeof(ret_sa->sun_path), text + 5))
-        return gp_err_set(err, -EINVAL, "'%s': a path of 1..%zu bytes must follow unix:",
-                          text, sizeof(ret_sa->sun_path) - 1);
+        return gp_err_set(err, -EINVAL,
+                          "'%s': a path of 1..%zu bytes must follow unix:", text,
+                          sizeof(ret_sa->sun_path) - 1);
     return 1;
 }
 
@@ -124,7 +125,8 @@ unix_listen(const struct sockaddr_un *sa, int backlog)
         return -errno;
     if (probe == -ECONNREFUSED)
         unlink(sa->sun_path);
-    if (bind(fd, (const struct sockaddr *)sa, sizeof(*sa)) < 0 || listen(fd, backlog) < 0)
+    if (bind(fd, (const struct sockaddr *)sa, sizeof(*sa)) < 0 ||
+        listen(fd, backlog) < 0)
         return -errno;
     return TAKE_FD(fd);
 }
@@ -144,7 +146,8 @@ tcp_listen(const char *text, unsigned dflt_port, int backlog, struct gp_err *err
             if ((ai->ai_family == AF_INET6) == (pass == 0))
                 fd = listen_on(ai, backlog);
     freeaddrinfo(list);
-    return fd < 0 ? gp_err_set(err, fd, "cannot listen on %s: %s", text, strerror(-fd)) : fd;
+    return fd < 0 ? gp_err_set(err, fd, "cannot listen on %s: %s", text, strerror(-fd))
+                  : fd;
 }
 
 int
@@ -207,7 +210,8 @@ connect_to(const struct addrinfo *ai, uint64_t deadline_ns)
 }
 
 static int
-tcp_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns, struct gp_err *err)
+tcp_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns,
+            struct gp_err *err)
 {
     struct addrinfo *list;
     int r, fd = -EHOSTUNREACH;
@@ -223,8 +227,8 @@ tcp_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns, struct g
 }
 
 int
-gp_net_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns, bool blocking,
-               int *ret_fd, struct gp_err *err)
+gp_net_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns,
+               bool blocking, int *ret_fd, struct gp_err *err)
 {
     struct sockaddr_un sa;
     int r = unix_addr(text, &sa, err);

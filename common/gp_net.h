@@ -27,8 +27,9 @@ struct gp_net_addr {
 int gp_net_parse(const char *text, unsigned dflt_port, struct gp_net_addr *ret,
                  struct gp_err *err);
 
-/* A non-blocking listening socket.  Port 0 picks one; gp_net_port() tells which.  A Unix
- * socket that a dead process left behind at the path is replaced, a live one is not. */
+/* A non-blocking listening socket.  Port 0 picks one; gp_net_port() tells which.  A
+ * Unix socket that a dead process left behind at the path is replaced, a live one is
+ * not. */
 int gp_net_listen(const char *text, unsigned dflt_port, int backlog, int *ret_fd,
                   struct gp_err *err);
 
@@ -38,12 +39,12 @@ int gp_net_listen(const char *text, unsigned dflt_port, int backlog, int *ret_fd
 int gp_net_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns,
                    bool blocking, int *ret_fd, struct gp_err *err);
 
-/* Accept one connection: non-blocking, close-on-exec, TCP_NODELAY.  -EAGAIN: none waits. */
+/* Accept one connection: non-blocking, close-on-exec, no delay.  -EAGAIN: none. */
 int gp_net_accept(int listen_fd, int *ret_fd);
 
 unsigned gp_net_port(int fd); /* local port, 0 when unknown */
 
-/* "address:port" of the other (or own) end, "?" when unknown; @buf >= GP_NET_NAME_MAX. */
+/* "address:port" of the other (or own) end, "?" if unknown; @buf >= GP_NET_NAME_MAX. */
 const char *gp_net_peer_name(int fd, char *buf, size_t size);
 const char *gp_net_own_name(int fd, char *buf, size_t size);
 

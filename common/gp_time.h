@@ -13,8 +13,8 @@
 uint64_t gp_now_ns(void);  /* CLOCK_MONOTONIC */
 uint64_t gp_wall_ns(void); /* CLOCK_REALTIME, since the epoch */
 
-/* Milliseconds for poll(2) until @deadline_ns (monotonic): -1 for GP_FOREVER, rounded up
- * so that a wait never ends before its deadline. */
+/* Milliseconds for poll(2) until @deadline_ns (monotonic): -1 for GP_FOREVER, rounded
+ * up so that a wait never ends before its deadline. */
 int gp_poll_ms(uint64_t deadline_ns);
 
 #endif

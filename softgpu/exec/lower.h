@@ -126,17 +126,15 @@ int32_t sg_prog_texref_index(const struct sg_prog *prog, const struct ptx_var *v
 uint32_t sg_prog_func_index(const struct sg_prog *prog, const struct ptx_func *func);
 const struct ptx_module *sg_prog_module(const struct sg_prog *prog);
 
+/* clang-format off */
 #define LOWER_FNS(X)                                                                   \
-    X(addcc)                                                                           \
-    X(madcc)                                                                           \
-    X(shift16)                                                                         \
-    X(mov) X(setp) X(set) X(slct) X(lop3) X(bfi) X(cvt) X(cvt_pack) X(cvta)            \
-        X(isspacep) X(ld) X(st) X(atom) X(nothing) X(fence) X(bra) X(brx) X(call)      \
-            X(ret) X(exit) X(trap) X(bar) X(bar_warp) X(nanosleep) X(shfl) X(vote)     \
-                X(activemask) X(match) X(redux) X(elect) X(selp) X(logic_pred) X(mma)  \
-                    X(wmma_move) X(ldmatrix) X(movmatrix) X(cp_async) X(cp_mbar)       \
-                        X(mbarrier) X(video) X(video_simd) X(vmad) X(texture) X(txq)   \
-                            X(surface)
+    X(addcc) X(madcc) X(shift16) X(mov) X(setp) X(set) X(slct) X(lop3) X(bfi) X(cvt)   \
+    X(cvt_pack) X(cvta) X(isspacep) X(ld) X(st) X(atom) X(nothing) X(fence) X(bra)     \
+    X(brx) X(call) X(ret) X(exit) X(trap) X(bar) X(bar_warp) X(nanosleep) X(shfl)      \
+    X(vote) X(activemask) X(match) X(redux) X(elect) X(selp) X(logic_pred) X(mma)      \
+    X(wmma_move) X(ldmatrix) X(movmatrix) X(cp_async) X(cp_mbar) X(mbarrier) X(video)  \
+    X(video_simd) X(vmad) X(texture) X(txq) X(surface)
+/* clang-format on */
 #define X(name) lower_fn lower_##name;
 LOWER_FNS(X)
 #undef X

@@ -88,7 +88,8 @@ base64url_refuses_second_spellings(void **state)
 static void
 siphash_gives_the_published_value(void **state)
 {
-    struct gp_hash_key key = {{UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)}};
+    struct gp_hash_key key = {
+        {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)}};
     uint8_t msg[15];
 
     for (uint8_t i = 0; i < sizeof(msg); i++)
@@ -102,7 +103,7 @@ addresses_are_taken_apart(void **state)
     static const struct {
         const char *text, *host, *port;
     } good[] = {
-        {"host:7", "host", "7"},   {"[::1]:80", "::1", "80"}, {":90", "", "90"},
+        {"host:7", "host", "7"},       {"[::1]:80", "::1", "80"},   {":90", "", "90"},
         {"10.0.0.1", "10.0.0.1", "5"}, {"fe80::1", "fe80::1", "5"},
     };
     struct gp_net_addr addr;
