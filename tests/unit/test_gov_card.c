@@ -431,6 +431,76 @@ late_comer_gets_no_back_pay(void **state)
 }
 
 static void
+waking_service_waits_for_a_kernel_not_a_quantum(void **state)
+{
+    struct sim sim;
+    struct sim_worker *service;
+
+    sim_new(&sim);
+    sim_add(&sim, 1, share(GOV_BURST_SHARE, 50), 500 * US, 500 * US, 0);
+    service = sim_add(&sim, 2, share(GOV_BURST_SHARE, 50), MS, MS, 20 * MS);
+    sim_run(&sim, 100 * MS);
+    service->wait_max = 0;
+    sim_run(&sim, 2 * S);
+    assert_true(service->wait_max <= 1200 * US); /* a quantum is 4 ms */
+    sim_free(&sim);
+}
+
+static void
+idle_session_saves_up_little(void **state)
+{
+    struct sim sim;
+    struct sim_worker *w;
+
+    sim_new(&sim);
+    w = sim_add(&sim, 1, share(GOV_FIXED_SHARE, 50), MS, MS, 0);
+    w->state = THINKING;
+    w->at = sim.now + S;
+    sim_run(&sim, S);
+    part(&sim, 0, 1);
+    sim_run(&sim, 100 * MS);
+    assert_true(part(&sim, 0, 100 * MS) < 58); /* 50, 5 ms saved up, a kernel */
+    sim_free(&sim);
+}
+
+/* The start tag of a session of 60 % that comes back @nap after its last kernel, against
+ * that of the one of 30 % that runs meanwhile; negative: it is due first. */
+static int64_t
+lag_after(uint64_t nap)
+{
+    struct sim sim;
+    struct sim_worker *a, *b;
+    uint64_t until;
+    int64_t lag;
+
+    sim_new(&sim);
+    a = sim_add(&sim, 1, share(GOV_BURST_SHARE, 60), MS, MS, 0);
+    b = sim_add(&sim, 2, share(GOV_BURST_SHARE, 30), MS, MS, 0);
+    assert_true(gov_card_ask(sim.card, b->seat, sim.now, &until));
+    sim.now += 9 * MS;
+    gov_card_report(sim.card, b->seat, 9 * MS, sim.now);
+    gov_card_drained(sim.card, b->seat, sim.now);
+    assert_true(gov_card_ask(sim.card, a->seat, sim.now, &until));
+    assert_false(gov_card_ask(sim.card, b->seat, sim.now, &until));
+    sim.now += MS;
+    gov_card_report(sim.card, a->seat, MS, sim.now);
+    gov_card_drained(sim.card, a->seat, sim.now);
+    assert_true(gov_card_ask(sim.card, b->seat, sim.now, &until));
+    sim.now += nap;
+    gov_card_ask(sim.card, a->seat, sim.now, &until);
+    lag = (int64_t)(sim.card->tenants[0].vtime - sim.card->tenants[1].vtime);
+    sim_free(&sim);
+    return lag;
+}
+
+static void
+queue_that_ran_dry_for_a_moment_catches_up(void **state)
+{
+    assert_int_equal(lag_after(6 * MS), -10 * (int64_t)MS); /* 6 ms at 60 % */
+    assert_int_equal(lag_after(20 * MS), 0);
+}
+
+static void
 time_is_conserved_whatever_happens(void **state)
 {
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -523,6 +593,9 @@ main(void)
         cmocka_unit_test(overrun_is_repaid_exactly),
         cmocka_unit_test(killed_worker_gives_the_turn_back),
         cmocka_unit_test(late_comer_gets_no_back_pay),
+        cmocka_unit_test(waking_service_waits_for_a_kernel_not_a_quantum),
+        cmocka_unit_test(idle_session_saves_up_little),
+        cmocka_unit_test(queue_that_ran_dry_for_a_moment_catches_up),
         cmocka_unit_test(time_is_conserved_whatever_happens),
         cmocka_unit_test(nobody_starves_and_the_card_never_idles_while_wanted),
         cmocka_unit_test(full_card_refuses_a_seat),
