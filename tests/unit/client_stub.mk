@@ -19,5 +19,10 @@ $(eval $(call unit_test,test_stub_validity,tests/unit/test_stub_validity.c,\
     $(UT_STUB_INCS),,,$$(UT_STUB_LINK)))
 endif
 
+# The one file that VALIDITY=no changes, in front of the others of an ordinary build.
+$(eval $(call unit_test,test_stub_no_validity,\
+    tests/unit/test_stub_no_validity.c client-stub/stub_table.c,$(UT_STUB_INCS),\
+    -DSTUB_NO_VALIDITY,cudastub wire transport common,-lprotobuf-c))
+
 # Threads, host functions and a fork against a whole pool (tests/e2e/test_stub_stress.py).
 $(eval $(call driver_program,tests/programs/stress,tests/programs/stress.c,,))
