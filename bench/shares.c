@@ -226,5 +226,6 @@ main(int argc, char **argv)
     bench_say("launches", (double)load.launches);
     if (out)
         load_write(&load, out);
+    free(load.done);
     return 0;
 }

@@ -9,10 +9,11 @@ one kernel overruns, never against how fast this machine is.
 import array
 import time
 
-from harness.cudash import SUCCESS
+from harness.cudash import OUT_OF_MEMORY, SUCCESS
 
 MIB = 1 << 20
 LAUNCH_TIMEOUT = 702
+NOT_SUPPORTED = 801
 SECONDS = 2.0
 POINTS = 0.06  # of the card: what a window of two seconds can be off
 
@@ -175,6 +176,18 @@ def test_kernel_that_never_ends_is_ended_when_others_wait(case):
     case.equal(culprit("alloc", MIB)[0], LAUNCH_TIMEOUT, "its later calls")
     case.wait_for(lambda: worker not in pool.workers(), "its worker is gone")
     case.check(server in pool.pids("gpupool-server"), "the server goes on")
+
+
+def test_memory_limit_is_the_same_for_every_allocating_call(case):
+    pool = case.pool()
+    lines = pool.run(case.programs / "limits", memory="64MiB").out.splitlines()
+    case.equal(len(lines), 6, "allocating calls that were tried")
+    for name, *numbers in map(str.split, lines):
+        numbers = [int(number) for number in numbers]
+        if name == "cuMemAllocManaged" and numbers[1] == NOT_SUPPORTED:
+            continue  # not carried: it fails at once and gives nothing
+        case.equal(numbers, [64 * MIB, OUT_OF_MEMORY, 0, 64 * MIB],
+                   f"{name}: bytes had, refusal, free at the end, free afterwards")
 
 
 def test_what_was_used_is_reported(case):
