@@ -88,26 +88,82 @@ mem_try(struct wrk *w, const struct mem_want *m, uint64_t answer[2])
     return r;
 }
 
-/* Frees that wait for the card, see below. */
+/*
+ * A driver waits for the context before it frees, and what it waits for may wait for
+ * a frame that the reader has not read.  So a free of a busy context is done by a
+ * waiter thread; the bytes are given back when it is done.
+ */
+struct free_job {
+    struct wrk_job job;
+    CUdeviceptr ptr;
+    struct wrk_quota_held held;
+    unsigned epoch;         /* of contexts: a later one took the memory with it */
+    uint64_t number;        /* counted from 1 */
+    struct free_job *later; /* of those that wait */
+};
+
+/* Those that wait, oldest first. */
 static pthread_mutex_t frees_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t frees_done = PTHREAD_COND_INITIALIZER;
-static unsigned frees_pending;
+static struct free_job *frees_first;
+static struct free_job **frees_last = &frees_first;
+static uint64_t frees_number;
 
-static bool
-frees_are_pending(void)
+/* The number of the newest free that waits, 0 when none does. */
+static uint64_t
+frees_pending(void)
 {
-    bool some;
+    uint64_t number;
 
     pthread_mutex_lock(&frees_lock);
-    some = frees_pending > 0;
+    number = frees_first ? frees_number : 0;
     pthread_mutex_unlock(&frees_lock);
-    return some;
+    return number;
+}
+
+/* Until the frees up to that number are done.  For a job: those were queued before
+ * it, so waiter threads have them.  Later ones may be behind it and are not waited
+ * for. */
+static void
+frees_wait(uint64_t number)
+{
+    pthread_mutex_lock(&frees_lock);
+    while (frees_first && frees_first->number <= number)
+        pthread_cond_wait(&frees_done, &frees_lock);
+    pthread_mutex_unlock(&frees_lock);
+}
+
+static void
+frees_add(struct free_job *f)
+{
+    pthread_mutex_lock(&frees_lock);
+    f->number = ++frees_number;
+    f->later = NULL;
+    *frees_last = f;
+    frees_last = &f->later;
+    pthread_mutex_unlock(&frees_lock);
+}
+
+static void
+frees_remove(struct free_job *f)
+{
+    struct free_job **at;
+
+    pthread_mutex_lock(&frees_lock);
+    for (at = &frees_first; *at != f; at = &(*at)->later)
+        ;
+    *at = f->later;
+    if (!*at)
+        frees_last = at;
+    pthread_cond_broadcast(&frees_done);
+    pthread_mutex_unlock(&frees_lock);
 }
 
 struct alloc_job {
     struct wrk_job job;
     struct mem_want want;
-    uint32_t size; /* of the answer */
+    uint32_t size;  /* of the answer */
+    uint64_t frees; /* to wait for */
 };
 
 static void
@@ -117,10 +173,7 @@ alloc_job_run(struct wrk *w, struct wrk_job *job)
     uint64_t answer[2] = {0};
     CUresult r;
 
-    pthread_mutex_lock(&frees_lock);
-    while (frees_pending)
-        pthread_cond_wait(&frees_done, &frees_lock);
-    pthread_mutex_unlock(&frees_lock);
+    frees_wait(alloc->frees);
     r = mem_try(w, &alloc->want, answer);
     wrk_answer(w, &job->req, r, answer, r == CUDA_SUCCESS ? alloc->size : 0);
     free(alloc);
@@ -133,22 +186,23 @@ mem_alloc(struct wrk *w, struct wrk_reply *rep, struct mem_want *m)
 {
     struct alloc_job *alloc;
     uint64_t answer[2] = {0};
+    uint64_t frees;
     CUresult r;
 
     if (!wrk_ctx_current(w))
         return CUDA_ERROR_INVALID_CONTEXT;
     m->ctx_index = w->ctx_index;
     m->slice = wrk_ctx_slice(w, w->ctx_index);
+    frees = frees_pending();
     r = mem_try(w, m, answer);
     memcpy(rep->body, answer, rep->size);
-    if (r != CUDA_ERROR_OUT_OF_MEMORY || !(rep->req->flags & WIRE_F_REPLY) ||
-        !frees_are_pending())
+    if (r != CUDA_ERROR_OUT_OF_MEMORY || !(rep->req->flags & WIRE_F_REPLY) || !frees)
         return r;
     alloc = malloc(sizeof(*alloc));
     if (!alloc)
         return r;
-    *alloc =
-        (struct alloc_job){.job.run = alloc_job_run, .want = *m, .size = rep->size};
+    *alloc = (struct alloc_job){
+        .job.run = alloc_job_run, .want = *m, .size = rep->size, .frees = frees};
     if (!wrk_wait_job(w, rep, &alloc->job))
         free(alloc);
     return CUDA_SUCCESS;
@@ -220,18 +274,6 @@ h_cuMemAllocFromPoolAsync(struct wrk *w,
 /* --- freeing
  * ---------------------------------------------------------------------------- */
 
-/*
- * A driver waits for the context before it frees, and what it waits for may wait for
- * a frame that the reader has not read.  So a free of a busy context is done by a
- * waiter thread; the bytes are given back when it is done.
- */
-struct free_job {
-    struct wrk_job job;
-    CUdeviceptr ptr;
-    struct wrk_quota_held held;
-    unsigned epoch; /* of contexts: a later one may have taken the memory with it */
-};
-
 /* The driver has (or has not) freed it: so does the book. */
 static void
 mem_freed(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held, CUresult r)
@@ -265,10 +307,7 @@ free_job_run(struct wrk *w, struct wrk_job *job)
     } else {
         mem_freed(w, f->ptr, &f->held, r);
     }
-    pthread_mutex_lock(&frees_lock);
-    frees_pending--;
-    pthread_cond_broadcast(&frees_done);
-    pthread_mutex_unlock(&frees_lock);
+    frees_remove(f);
     if (job->req.flags & WIRE_F_REPLY)
         wrk_answer(w, &job->req, r, NULL, 0);
     else if (r != CUDA_SUCCESS)
@@ -286,11 +325,11 @@ free_later(struct wrk *w, struct wrk_reply *rep, CUdeviceptr ptr,
         return mem_free(w, ptr, held);
     *f = (struct free_job){
         .job.run = free_job_run, .ptr = ptr, .held = *held, .epoch = wrk_ctx_epoch()};
-    pthread_mutex_lock(&frees_lock);
-    frees_pending++;
-    pthread_mutex_unlock(&frees_lock);
-    if (!wrk_wait_job(w, rep, &f->job))
-        free(f); /* the attachment ends */
+    frees_add(f);
+    if (!wrk_wait_job(w, rep, &f->job)) { /* the attachment ends */
+        frees_remove(f);
+        free(f);
+    }
     return CUDA_SUCCESS;
 }
 
@@ -322,27 +361,65 @@ h_cuMemFreeAsync(struct wrk *w, const struct wire_args_cuMemFreeAsync *a,
 /* --- asking
  * ------------------------------------------------------------------------------- */
 
+/* Any thread with a context of that slice current. */
+static CUresult
+mem_info(struct wrk *w, uint32_t slice, struct wire_cuMemGetInfo_v2_rep *ret)
+{
+    size_t card_free = 0;
+    size_t card_total = 0;
+    uint64_t limit, used;
+    CUresult r = WRK_CALL(w, cuMemGetInfo_v2, &card_free, &card_total);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    limit = wrk_quota_limit(w->priv->quota, slice);
+    used = wrk_quota_used(w->priv->quota, slice);
+    ret->total = limit;
+    ret->free = gp_min(used < limit ? limit - used : 0, (uint64_t)card_free);
+    return CUDA_SUCCESS;
+}
+
+struct info_job {
+    struct wrk_job job;
+    uint32_t slice;
+    uint64_t frees; /* to wait for */
+};
+
+static void
+info_job_run(struct wrk *w, struct wrk_job *job)
+{
+    struct info_job *info = container_of(job, struct info_job, job);
+    struct wire_cuMemGetInfo_v2_rep body = {0};
+    CUresult r;
+
+    frees_wait(info->frees);
+    r = mem_info(w, info->slice, &body);
+    wrk_answer(w, &job->req, r, &body, r == CUDA_SUCCESS ? sizeof(body) : 0);
+    free(info);
+}
+
+/* What was freed is free: frees that wait for the card are waited for. */
 CUresult
 h_cuMemGetInfo_v2(struct wrk *w, const struct wire_args_cuMemGetInfo_v2 *a,
                   struct wrk_reply *rep)
 {
-    struct wire_cuMemGetInfo_v2_rep *body = rep->body;
-    size_t card_free = 0;
-    size_t card_total = 0;
-    uint64_t limit, used;
+    struct info_job *info;
+    uint64_t frees;
     uint32_t slice;
-    CUresult r = WRK_CALL(w, cuMemGetInfo_v2, &card_free, &card_total);
 
     (void)a;
-    if (r != CUDA_SUCCESS)
-        return r;
     if (!wrk_ctx_current(w))
         return CUDA_ERROR_INVALID_CONTEXT;
     slice = wrk_ctx_slice(w, w->ctx_index);
-    limit = wrk_quota_limit(w->priv->quota, slice);
-    used = wrk_quota_used(w->priv->quota, slice);
-    body->total = limit;
-    body->free = gp_min(used < limit ? limit - used : 0, (uint64_t)card_free);
+    frees = frees_pending();
+    if (!frees)
+        return mem_info(w, slice, rep->body);
+    info = malloc(sizeof(*info));
+    if (!info)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *info = (struct info_job){.job.run = info_job_run, .slice = slice, .frees = frees};
+    if (!wrk_wait_job(w, rep, &info->job))
+        free(info);
     return CUDA_SUCCESS;
 }
 

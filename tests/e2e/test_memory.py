@@ -69,3 +69,13 @@ def test_sessions_do_not_see_each_other(case):
     one.ok("poke", 0, 0, 1234)
     two.ok("poke", 0, 0, 5678)
     case.equal((one.ok("peek", 0, 0), two.ok("peek", 0, 0)), (1234, 5678), "contents")
+
+
+def test_freed_memory_is_free_though_the_card_is_busy(case):
+    pool = case.pool()
+    shell = pool.session(core=50, memory="64MiB").cudash().begin()
+    shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
+    busy, other = shell.ok("alloc", MIB), shell.ok("alloc", 8 * MIB)
+    shell.ok("flood", busy, 20000)
+    shell.ok("free", other)
+    case.equal(shell.ok("info"), [63 * MIB, 64 * MIB], "cuMemGetInfo after cuMemFree")
