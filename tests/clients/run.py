@@ -55,6 +55,7 @@ CLIENTS = [
     # The wheel's CUB kernels carry PTX for this card alone.
     Client("cupy-cub", "arrays_cupy", CUPY_PTX, card={"SOFTGPU_CC": "12.0"}),
     Client("tinygrad", "tensors_tinygrad", {"DEV": "CUDA"}),
+    Client("toolkit", "toolkit_null", driver="null", packages=""),
 ]
 
 
