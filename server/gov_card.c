@@ -217,7 +217,8 @@ overtakes(const struct gov_card *card, const struct gov_tenant *other,
 {
     if (other->offline != t->offline)
         return !other->offline;
-    return now - card->turn_ns >= (other->woke ? GOV_WAKE_QUANTUM_NS : GOV_QUANTUM_NS) &&
+    return now - card->turn_ns >=
+               (other->woke ? GOV_WAKE_QUANTUM_NS : GOV_QUANTUM_NS) &&
            other->vtime < t->vtime;
 }
 

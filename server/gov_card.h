@@ -79,7 +79,7 @@ struct gov_tenant {
     uint64_t idle_ns;   /* neither: since when */
     uint32_t woke;      /* came back from idleness and has not run since */
     uint32_t pad;
-    uint64_t busy_ns;   /* measured by its workers, not charged yet */
+    uint64_t busy_ns; /* measured by its workers, not charged yet */
     /* For people: */
     uint64_t charged_ns, waited_ns, turns;
 };
@@ -98,8 +98,8 @@ struct gov_card {
     uint32_t contended;   /* somebody other than the holder wants the card */
     uint32_t n_tenants;
     uint32_t pad;
-    uint64_t turn_ns;     /* when the turn, or its current quantum, began */
-    uint64_t vclock;      /* start tag of the last turn: where late comers begin */
+    uint64_t turn_ns; /* when the turn, or its current quantum, began */
+    uint64_t vclock;  /* start tag of the last turn: where late comers begin */
     struct gov_tenant tenants[GOV_TENANTS_MAX];
     struct gov_seat seats[GOV_SEATS_MAX];
 };

@@ -59,9 +59,9 @@ take_array(struct piece *piece)
 static CUresult
 take_physical(struct piece *piece)
 {
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE,
-                                             .id = the_device}};
+    CUmemAllocationProp prop = {
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = the_device}};
 
     return cuMemCreate(&piece->handle, PIECE, &prop, 0);
 }

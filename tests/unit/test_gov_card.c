@@ -22,9 +22,9 @@ struct sim_worker {
     uint64_t kernel_min, kernel_max;
     uint64_t think; /* pause after a kernel, 0: the next one is ready at once */
     enum { READY, WAITING, RUNNING, THINKING, GONE } state;
-    uint64_t at;        /* when the state ends by itself */
-    uint64_t begun;     /* RUNNING */
-    uint64_t ran;       /* card time used */
+    uint64_t at;    /* when the state ends by itself */
+    uint64_t begun; /* RUNNING */
+    uint64_t ran;   /* card time used */
     uint64_t wait_from, wait_max;
 };
 
@@ -389,7 +389,8 @@ overrun_is_repaid_exactly(void **state)
 {
     struct sim sim;
 
-    /* A kernel a hundred times the bucket: shares hold over a long time all the same. */
+    /* A kernel a hundred times the bucket: shares hold over a long time all the same.
+     */
     sim_new(&sim);
     sim_add(&sim, 1, share(GOV_FIXED_SHARE, 10), 2 * S, 2 * S, 0);
     sim_run(&sim, 400 * S);
@@ -463,8 +464,8 @@ idle_session_saves_up_little(void **state)
     sim_free(&sim);
 }
 
-/* The start tag of a session of 60 % that comes back @nap after its last kernel, against
- * that of the one of 30 % that runs meanwhile; negative: it is due first. */
+/* The start tag of a session of 60 % that comes back @nap after its last kernel,
+ * against that of the one of 30 % that runs meanwhile; negative: it is due first. */
 static int64_t
 lag_after(uint64_t nap)
 {
@@ -518,9 +519,11 @@ time_is_conserved_whatever_happens(void **state)
 
             if (pick < 5 && sim.n < ARRAY_SIZE(sim.w))
                 sim_add(&sim, 1 + rnd(&sim, 12), sh, 1 + rnd(&sim, 100 * US),
-                        200 * US + rnd(&sim, 20 * MS), rnd(&sim, 2) * rnd(&sim, 30 * MS));
+                        200 * US + rnd(&sim, 20 * MS),
+                        rnd(&sim, 2) * rnd(&sim, 30 * MS));
             else if (pick < 7 && sim.n)
-                gov_card_reshare(sim.card, sim.w[rnd(&sim, sim.n)].session, &sh, sim.now);
+                gov_card_reshare(sim.card, sim.w[rnd(&sim, sim.n)].session, &sh,
+                                 sim.now);
             else if (pick < 9 && sim.n) {
                 struct sim_worker *w = &sim.w[rnd(&sim, sim.n)];
 
