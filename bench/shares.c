@@ -108,7 +108,7 @@ load_open(struct load *load, int argc, char **argv)
     load->depth = (unsigned)bench_option(argc, argv, "--depth", 16);
     load->n_streams = (unsigned)bench_option(argc, argv, "--streams", 1);
     load->graph = (unsigned)bench_option(argc, argv, "--graph", 0);
-    if (load->n_streams < 1 || load->n_streams > STREAMS_MAX || load->depth < 1) {
+    if (load->n_streams < 1 || load->n_streams > STREAMS_MAX || load->depth < 2) {
         errno = EINVAL;
         bench_die("--streams, --depth");
     }
@@ -139,22 +139,27 @@ load_open(struct load *load, int argc, char **argv)
         make_graph(load);
 }
 
-/* The next launch; waits while @depth of its stream are out. */
+/* The next launch.  Every half depth of a stream, as at the end of a training step, the
+ * half before is waited for. */
 static void
 load_step(struct load *load)
 {
     unsigned s = (unsigned)(load->launches % load->n_streams);
     uint64_t turn = load->launches / load->n_streams;
-    CUevent done = load->done[s * load->depth + turn % load->depth];
+    unsigned half = load->depth / 2;
+    bool step_ends = turn % half == 0;
 
-    if (turn >= load->depth)
-        CU(cuEventSynchronize(done));
+    if (step_ends && turn >= half)
+        CU(cuEventSynchronize(
+            load->done[s * load->depth + (turn - half) % load->depth]));
     if (load->graph)
         CU(cuGraphLaunch(load->graph_exec, load->streams[s]));
     else
         launch_kernel(load, load->streams[s],
                       load->lengths[load->launches % load->n_lengths]);
-    CU(cuEventRecord(done, load->streams[s]));
+    if (step_ends)
+        CU(cuEventRecord(load->done[s * load->depth + turn % load->depth],
+                         load->streams[s]));
     load->launches++;
 }
 

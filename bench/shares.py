@@ -19,12 +19,12 @@ OVERHEAD_ROUNDS = 5
 SETTLE = 0.5  # seconds after the common begin that are not looked at
 LOADS = {
     "us20": ("--kernel-us=20", "--spin=1", "--depth=512"),
-    "us500": ("--kernel-us=500",),
+    "us500": ("--kernel-us=500", "--depth=64"),
     "ms2": ("--kernel-us=2000",),
     "ms20": ("--kernel-us=20000", "--depth=4"),
     "mixed": ("--kernel-us=20,500,2000,100,20000,5000",),
     "grid": ("--kernel-us=300", "--grid=24", "--spin=1", "--depth=4"),
-    "streams": ("--kernel-us=500", "--streams=4", "--depth=8"),
+    "streams": ("--kernel-us=500", "--streams=4", "--depth=16"),
     "graph": ("--kernel-us=500,100,1000", "--graph=1", "--depth=4"),
 }
 # name: policy, percents, loads (one each, or one for all), seconds
@@ -129,21 +129,30 @@ def alone(bench, load):
     return fractions(bench, [(100, "be", LOADS[load])], 1.3)[0]
 
 
-def share_case(bench, name):
-    """Its shares and their mean error.  What one makes alone is taken before and
-    after, because the machine may do other things."""
+def share_case(bench, name, whole):
+    """What each of its sessions covered.  What the loads cover alone is taken before and
+    after; the best of the whole run is kept in @whole, because whatever else the machine
+    does can only lessen it."""
     policy, cores, loads, seconds = CASES[name]
     loads = list(itertools.islice(itertools.cycle(loads), len(cores)))
-    before = {load: alone(bench, load) for load in set(loads)}
+    for load in set(loads):
+        whole[load] = max(whole.get(load, 0), alone(bench, load))
     found = fractions(bench, [(core, policy, LOADS[load])
                               for core, load in zip(cores, loads)], seconds)
-    whole = {load: (before[load] + alone(bench, load)) / 2 for load in set(loads)}
-    shares = [part / whole[load] for part, load in zip(found, loads)]
+    for load in set(loads):
+        whole[load] = max(whole[load], alone(bench, load))
+    progress(f"{name}: covered {' '.join(f'{part * 100:.1f}' for part in found)} %, "
+             f"alone {' '.join(f'{whole[load] * 100:.1f}' for load in set(loads))} %")
+    return [(load, part) for load, part in zip(loads, found)]
+
+
+def judge(name, found, whole):
+    """The shares of a case, and their mean error in points."""
+    policy, cores, _, _ = CASES[name]
+    shares = [part / whole[load] for load, part in found]
     errors = [abs(share - aim) * 100
               for share, aim in zip(shares, promised(policy, cores))]
-    progress(f"{name}: {' '.join(f'{share * 100:.1f}' for share in shares)} % (covered: "
-             f"{' '.join(f'{part * 100:.1f}' for part in found)}; alone: "
-             f"{' '.join(f'{before[load] * 100:.1f} {whole[load] * 100:.1f}' for load in whole)})")
+    progress(f"{name}: {' '.join(f'{share * 100:.1f}' for share in shares)} %")
     return shares, statistics.mean(errors)
 
 
@@ -238,14 +247,14 @@ def measure(bench, only=""):
 
 
 def measure_all(bench, only):
-    errors, indexes, values = [], [], {}
-    for name, (policy, cores, _, _) in CASES.items():
-        if not name.startswith(only):
-            continue
-        shares, error = share_case(bench, name)
+    errors, indexes, values, whole = [], [], {}, {}
+    found = {name: share_case(bench, name, whole)
+             for name in CASES if name.startswith(only)}
+    for name, parts in found.items():
+        shares, error = judge(name, parts, whole)
         values[f"share_error_points_{name}"] = error
         errors.append(error)
-        if len(set(cores)) == 1:
+        if len(set(CASES[name][1])) == 1:
             indexes.append(jain(shares))
     if errors:
         values["share_error_points"] = statistics.mean(errors)
