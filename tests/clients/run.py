@@ -29,6 +29,8 @@ LIMIT_S = 300
 class Client:
     """A program, what it is called, and what it needs around it.
 
+    @env: {libraries} in a value is the folder of the packages' shared libraries.
+
     @card: the environment of `gpupool up`: which card is simulated.
     @packages: the name of a list in requirements/, the program's own by default;
     empty: the system's Python and the toolkit.
@@ -46,6 +48,8 @@ class Client:
         return HERE / "requirements" / f"{self.packages}.txt" if self.packages else None
 
 
+# It looks for NVRTC as a shared library of the system.
+NVRTC_WHEEL = {"LD_LIBRARY_PATH": "{libraries}"}
 CUPY_PTX = {"CUPY_COMPILE_WITH_PTX": "1"}
 CLIENTS = [
     Client("pynvml", "management"),
@@ -54,7 +58,8 @@ CLIENTS = [
     Client("cupy", "arrays_cupy", {**CUPY_PTX, "CUPY_ACCELERATORS": ""}),
     # The wheel's CUB kernels carry PTX for this card alone.
     Client("cupy-cub", "arrays_cupy", CUPY_PTX, card={"SOFTGPU_CC": "12.0"}),
-    Client("tinygrad", "tensors_tinygrad", {"DEV": "CUDA"}),
+    Client("tinygrad", "tensors_tinygrad", {**NVRTC_WHEEL, "DEV": "CUDA"}),
+    Client("tinygrad-ptx", "tensors_tinygrad", {**NVRTC_WHEEL, "DEV": "CUDA:PTX"}),
     Client("toolkit", "toolkit_null", driver="null", packages=""),
 ]
 
@@ -79,6 +84,10 @@ class Environment:
     def __init__(self, build):
         self.folder = Path(os.environ.get("GPUPOOL_CLIENTS_VENV") or build / "clients-venv")
         self.python = self.folder / "bin" / "python"
+
+    def libraries(self):
+        folders = self.folder.glob("lib/python*/site-packages/nvidia/*/lib")
+        return ":".join(str(folder) for folder in folders)
 
     def lacks(self, requirements):
         """Install the packages; words when that cannot be done."""
@@ -141,9 +150,11 @@ class Pool:
         return "".join(path.read_text(errors="replace")
                        for path in sorted(Path(self.folder.name).rglob("*.log")))
 
-    def run(self, python, client, log):
+    def run(self, python, client, libraries, log):
         """Run @client on a slice to its end; its lines, its exit status."""
-        env = {**self.env, **client.env, "PYTHONDONTWRITEBYTECODE": "1",
+        words = {key: value.replace("{libraries}", libraries)
+                 for key, value in client.env.items()}
+        env = {**self.env, **words, "PYTHONDONTWRITEBYTECODE": "1",
                "CLIENT_MEMORY_BYTES": str(MEMORY), "HOME": self.folder.name,
                "XDG_CACHE_HOME": self.folder.name, "CUPY_CACHE_DIR": self.folder.name}
         command = [self.gpupool, "run", "--core", "50", "--memory", str(MEMORY), "--",
@@ -197,7 +208,7 @@ def run_client(build, environment, client, tally):
     log = build / "clients-logs" / f"{client.name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with Pool(build, client.driver, client.card) as pool:
-        lines, status = pool.run(python, client, log)
+        lines, status = pool.run(python, client, environment.libraries(), log)
     return judge(tally, client, lines, status, log)
 
 
