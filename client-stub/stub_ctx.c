@@ -149,6 +149,7 @@ extern int pthread_setspecific(pthread_key_t key, const void *value)
 #endif
 
 static pthread_key_t stack_key;
+static bool stack_key_made; /* a program may use up all keys there are */
 static pthread_once_t stack_once = PTHREAD_ONCE_INIT;
 
 /* A thread ends.  A runtime's own destructors may still ask for the current context,
@@ -170,10 +171,11 @@ ctx_stack_end(void *round)
 static void
 ctx_stack_key(void)
 {
-    pthread_key_create(&stack_key, ctx_stack_end);
+    stack_key_made = pthread_key_create(&stack_key, ctx_stack_end) == 0;
 }
 
-/* Have ctx_stack_end() called when this thread ends. */
+/* Have ctx_stack_end() called when this thread ends.  Without a key the thread leaves
+ * its stack behind, which is no reason to refuse it a context. */
 static int
 ctx_stack_watch(void)
 {
@@ -182,7 +184,7 @@ ctx_stack_watch(void)
         return 0;
 #endif
     pthread_once(&stack_once, ctx_stack_key);
-    return -pthread_setspecific(stack_key, &stub_tls);
+    return stack_key_made ? -pthread_setspecific(stack_key, &stub_tls) : 0;
 }
 
 static int
