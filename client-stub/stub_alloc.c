@@ -6,6 +6,7 @@
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
+#include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "wire_api.h"
@@ -122,12 +123,46 @@ stub_m_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes
     return alloc_finish(STUB_MEMORY_DEVICE, dptr, rep.dptr, size, 0);
 }
 
+/* The server's address has to be free here too; where it is not, there is no managed
+ * memory to be had. */
+static CUresult
+alloc_share(CUdeviceptr *dptr, uint64_t addr, uint64_t size, unsigned int flags)
+{
+    CUresult r = alloc_finish(STUB_MEMORY_MANAGED, dptr, addr, size, flags);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = stub_managed_add(addr, 0, size, true);
+    if (r != CUDA_SUCCESS)
+        stub_m_cuMemFree_v2(addr);
+    return r;
+}
+
 CUresult
 stub_m_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 {
-    /* Host code may touch managed memory without any call, and the pages are on the
-     * server: refused until the client can follow such accesses. */
-    return stub_unsupported(WIRE_CALL_cuMemAllocManaged);
+    struct wire_cuMemAllocManaged_req *req;
+    struct stub_call c;
+    uint64_t addr = 0;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!dptr || bytesize == 0 ||
+        (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_call_begin(&c, WIRE_CALL_cuMemAllocManaged, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    memset(req, 0, sizeof(*req));
+    req->bytesize = bytesize;
+    req->flags = flags;
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS)
+        addr = ((const struct wire_cuMemAllocManaged_rep *)c.reply)->dptr;
+    stub_call_end(&c);
+    return r == CUDA_SUCCESS ? alloc_share(dptr, addr, bytesize, flags) : r;
 }
 
 /* Interior pointers and unknown ones are the driver's to judge. */
@@ -138,6 +173,10 @@ stub_m_cuMemFree_v2(CUdeviceptr dptr)
 
     if (r != CUDA_SUCCESS || !dptr)
         return r;
+    if (stub_memory_remove(dptr, STUB_MEMORY_MANAGED, NULL)) {
+        stub_managed_drop(dptr);
+        return alloc_free(dptr, false);
+    }
     return alloc_free(dptr, !stub_memory_remove(dptr, STUB_MEMORY_DEVICE, NULL));
 }
 

@@ -12,6 +12,7 @@
 #include "gp_log.h"
 #include "stub_flush.h"
 #include "stub_link.h"
+#include "stub_managed.h"
 #include "stub_tls.h"
 #include "stub_wait.h"
 #include "wire_format.h"
@@ -72,6 +73,8 @@ stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
 {
     if (unlikely(!stub_link_ready()))
         return stub_link_refusal();
+    if (stub_managed_is_on())
+        stub_managed_before(call);
     return call_claim(c, call, body_size);
 }
 
@@ -210,6 +213,8 @@ stub_call_end(struct stub_call *c)
     free(c->heap);
     c->heap = NULL;
     c->reply = NULL;
+    if (stub_managed_is_on())
+        stub_managed_after(c->call, c->result);
 }
 
 CUresult

@@ -12,6 +12,7 @@
 
 #include "cuda_api.h"
 #include "stub_call.h"
+#include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "stub_stream.h"
@@ -38,6 +39,8 @@ copy_to_device(uint16_t number, uint64_t dst, const void *src, uint64_t n,
     struct stub_call c;
     CUresult r;
 
+    if (stub_managed_is_on() && stub_managed_touches(dst, n))
+        stub_managed_work(stream);
     r = stub_call_begin(&c, number,
                         (uint32_t)sizeof(*req) + (small ? wire_align((uint32_t)n) : 0));
     if (r != CUDA_SUCCESS)
@@ -67,6 +70,8 @@ copy_to_host(uint16_t number, void *dst, uint64_t src, uint64_t n, uint64_t stre
     static_assert(sizeof(struct wire_cuMemcpyDtoH_v2_req) ==
                       sizeof(struct wire_cuMemcpyDtoHAsync_v2_req),
                   "one writer for both");
+    if (stub_managed_is_on() && stub_managed_touches(src, n))
+        stub_managed_work(stream);
     r = stub_call_begin(&c, number, sizeof(struct wire_cuMemcpyDtoH_v2_req));
     if (r != CUDA_SUCCESS)
         return r;
@@ -88,6 +93,9 @@ copy_to_host(uint16_t number, void *dst, uint64_t src, uint64_t n, uint64_t stre
     if (r == CUDA_SUCCESS)
         stub_stream_idle(&c, stream);
     stub_call_end(&c);
+    if (r == CUDA_SUCCESS && number == WIRE_CALL_cuMemcpyDtoH_v2 &&
+        stub_managed_is_on())
+        stub_managed_waited(stream); /* a blocking copy is a wait */
     return r;
 }
 
@@ -115,20 +123,44 @@ stub_copy_inside(uint64_t addr, uint64_t n)
             return CUDA_ERROR_INVALID_VALUE;                                           \
     } while (0)
 
+/* Memory that the card may have changed meanwhile is right only on the server. */
+static CUdeviceptr
+copy_alias(const void *host)
+{
+    return stub_managed_pending() ? stub_managed_device((uintptr_t)host) : 0;
+}
+
 CUresult
 stub_m_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount,
                        bool per_thread)
 {
+    CUdeviceptr alias;
+    CUresult r;
+
     COPY_ENTER(srcHost, ByteCount);
-    return copy_to_device(WIRE_CALL_cuMemcpyHtoD_v2, dstDevice, srcHost, ByteCount,
-                          stub_stream_id(NULL, per_thread));
+    alias = copy_alias(srcHost);
+    if (alias)
+        return per_thread ? cuMemcpyDtoD_v2_ptds(dstDevice, alias, ByteCount)
+                          : cuMemcpyDtoD_v2(dstDevice, alias, ByteCount);
+    r = copy_to_device(WIRE_CALL_cuMemcpyHtoD_v2, dstDevice, srcHost, ByteCount,
+                       stub_stream_id(NULL, per_thread));
+    if (r == CUDA_SUCCESS && stub_managed_touches(dstDevice, ByteCount))
+        r = stub_managed_settle();
+    return r;
 }
 
 CUresult
 stub_m_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
                             size_t ByteCount, CUstream hStream, bool per_thread)
 {
+    CUdeviceptr alias;
+
     COPY_ENTER(srcHost, ByteCount);
+    alias = copy_alias(srcHost);
+    if (alias)
+        return per_thread
+                   ? cuMemcpyDtoDAsync_v2_ptsz(dstDevice, alias, ByteCount, hStream)
+                   : cuMemcpyDtoDAsync_v2(dstDevice, alias, ByteCount, hStream);
     return copy_to_device(WIRE_CALL_cuMemcpyHtoDAsync_v2, dstDevice, srcHost, ByteCount,
                           stub_stream_id(hStream, per_thread));
 }
@@ -180,8 +212,13 @@ copy_any(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream, bool per_t
 CUresult
 stub_m_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, bool per_thread)
 {
+    CUresult r;
+
     COPY_ENTER(dst && src, ByteCount);
-    return copy_any(dst, src, ByteCount, NULL, per_thread, false);
+    r = copy_any(dst, src, ByteCount, NULL, per_thread, false);
+    if (r == CUDA_SUCCESS && stub_managed_touches(dst, ByteCount))
+        r = stub_managed_settle();
+    return r;
 }
 
 CUresult

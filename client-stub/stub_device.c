@@ -131,11 +131,31 @@ stub_device_get(CUdevice dev)
     return dev >= 0 && (uint32_t)dev < stub_device_count ? &stub_devices[dev] : NULL;
 }
 
+/* What a card can do with the memory of its own host while both use it: the program's
+ * host is another one, whose memory follows at the points docs/managed.md names. */
+static bool
+device_attr_is_near(int attribute)
+{
+    switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
+    case CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST:
+    case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
+    case CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED:
+        return true;
+    default:
+        return false;
+    }
+}
+
 int
 stub_device_attr(const struct stub_device *dev, int attribute)
 {
     size_t i = (size_t)attribute - 1;
 
+    if (device_attr_is_near(attribute))
+        return 0;
     return attribute > 0 && i < dev->info->n_attributes ? dev->info->attributes[i] : 0;
 }
 

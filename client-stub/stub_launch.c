@@ -9,6 +9,7 @@
 #include "stub_args.h"
 #include "stub_call.h"
 #include "stub_func.h"
+#include "stub_managed.h"
 #include "stub_manual.h"
 #include "wire_api.h"
 
@@ -25,6 +26,8 @@ launch_plain(uint16_t number, const struct wire_cuLaunchKernel_req *head,
 
     static_assert(sizeof(struct wire_cuLaunchCooperativeKernel_req) == sizeof(*req),
                   "one writer for both");
+    if (stub_managed_is_on())
+        stub_managed_work(head->hStream);
     r = stub_call_begin(&c, number, (uint32_t)sizeof(*req) + wire_align(args->len));
     if (unlikely(r != CUDA_SUCCESS))
         return r;
@@ -123,6 +126,8 @@ stub_m_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kerne
     size = wire_cuLaunchKernelEx_req_size(&head);
     if (!size)
         return CUDA_ERROR_INVALID_VALUE;
+    if (stub_managed_is_on())
+        stub_managed_work((uintptr_t)copy.hStream);
     r = stub_call_begin(&c, WIRE_CALL_cuLaunchKernelEx, size);
     if (r != CUDA_SUCCESS)
         return r;

@@ -5,6 +5,7 @@
 #include "gp_base.h"
 #include "gp_log.h"
 #include "stub_ctx.h"
+#include "stub_managed.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -95,6 +96,8 @@ stub_memory_drop_ctx(uint64_t ctx_unique)
 
     while ((m = (struct stub_memory *)stub_range_remove_if(&memory, memory_of_ctx,
                                                            &ctx_unique))) {
+        if (m->kind == STUB_MEMORY_MANAGED || m->kind == STUB_MEMORY_HOST)
+            stub_managed_drop(m->range.start);
         if (m->kind == STUB_MEMORY_HOST)
             munmap((void *)(uintptr_t)m->range.start, m->mapped);
         free(m);
@@ -172,4 +175,41 @@ stub_memory_reserve(uint64_t start, uint64_t size)
             pos += RESERVE_BLOCK;
         }
     }
+}
+
+/* ---- opening ----------------------------------------------------------------------
+ */
+
+#define PAGE_SIZE UINT64_C(4096)
+
+static bool
+memory_is_held(uint64_t start, uint64_t end)
+{
+    struct stub_range held;
+
+    for (uint64_t pos = start; pos < end; pos = held.start + held.size)
+        if (!stub_range_find(&reserved, pos, &held, sizeof(held)))
+            return false;
+    return true;
+}
+
+bool
+stub_memory_open(uint64_t start, uint64_t size)
+{
+    uint64_t first = start & ~(PAGE_SIZE - 1),
+             end = GP_ALIGN_UP(start + size, PAGE_SIZE);
+
+    return memory_is_held(first, end) &&
+           mprotect((void *)(uintptr_t)first, end - first, PROT_READ | PROT_WRITE) == 0;
+}
+
+void
+stub_memory_close(uint64_t start, uint64_t size)
+{
+    uint64_t first = GP_ALIGN_UP(start, PAGE_SIZE),
+             end = (start + size) & ~(PAGE_SIZE - 1);
+
+    if (first < end)
+        mmap((void *)(uintptr_t)first, end - first, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }

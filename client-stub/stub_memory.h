@@ -52,6 +52,13 @@ void stub_memory_drop_ctx(uint64_t ctx_unique);
  * is taken already stays as it is. */
 void stub_memory_reserve(uint64_t start, uint64_t size);
 
+/* Make the reserved pages of [start, start + size) ordinary memory: for a range that
+ * exists on both sides.  False: they are not ours to open. */
+bool stub_memory_open(uint64_t start, uint64_t size);
+
+/* Back to being reserved, but for pages at the ends that lie only partly inside. */
+void stub_memory_close(uint64_t start, uint64_t size);
+
 /* Is this an address on the server?  True for every device range we know. */
 bool stub_memory_is_device(uint64_t addr);
 

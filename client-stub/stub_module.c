@@ -10,9 +10,12 @@
 #include "gp_image.h"
 #include "gp_log.h"
 #include "stub_call.h"
+#include "stub_ctx.h"
 #include "stub_handle.h"
 #include "stub_jit.h"
+#include "stub_managed.h"
 #include "stub_manual.h"
+#include "stub_memory.h"
 #include "stub_result.h"
 #include "wire_api.h"
 
@@ -291,6 +294,65 @@ stub_m_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit
     }
     *library = (CUlibrary)(uintptr_t)handle;
     return CUDA_SUCCESS;
+}
+
+/* The variable exists here too from now on, with its initial value. */
+static CUresult
+managed_take(CUdeviceptr dptr, size_t bytes)
+{
+    struct stub_memory m;
+    CUresult r;
+
+    if (stub_memory_find(dptr, &m))
+        return CUDA_SUCCESS; /* asked for before */
+    stub_memory_reserve(dptr, bytes);
+    if (stub_memory_add(STUB_MEMORY_MANAGED, dptr, bytes, CU_MEM_ATTACH_GLOBAL, 0) < 0)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = stub_managed_add(dptr, 0, bytes, false);
+    if (r != CUDA_SUCCESS)
+        stub_memory_remove(dptr, STUB_MEMORY_MANAGED, NULL);
+    return r;
+}
+
+static CUresult
+managed_get(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+    CUdeviceptr addr;
+    size_t size;
+    CUresult r = stub_g_cuLibraryGetManaged(&addr, &size, library, name);
+
+    if (r == CUDA_SUCCESS)
+        r = managed_take(addr, size);
+    if (r == CUDA_SUCCESS && dptr)
+        *dptr = addr;
+    if (r == CUDA_SUCCESS && bytes)
+        *bytes = size;
+    return r;
+}
+
+/* Runtimes ask at their start, before any context; the variable's value is on a card,
+ * so the primary context of the first one comes to life with it and stays. */
+CUresult
+stub_m_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+                           const char *name)
+{
+    CUcontext ctx;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!name || (!dptr && !bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (stub_tls.ctx && atomic_load(&stub_tls.ctx->alive))
+        return managed_get(dptr, bytes, library, name);
+    r = stub_m_cuDevicePrimaryCtxRetain(&ctx, stub_tls.ctx ? stub_tls.ctx->dev : 0);
+    if (r == CUDA_SUCCESS)
+        r = stub_m_cuCtxPushCurrent_v2(ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = managed_get(dptr, bytes, library, name);
+    stub_m_cuCtxPopCurrent_v2(NULL);
+    return r;
 }
 
 CUresult

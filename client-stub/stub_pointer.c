@@ -60,7 +60,7 @@ pointer_known(void *data, CUpointer_attribute attribute, uint64_t ptr,
         pointer_put_u64(data, ptr);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        if (!host)
+        if (!host && m->kind != STUB_MEMORY_MANAGED)
             return CUDA_ERROR_INVALID_VALUE;
         pointer_put_u64(data, ptr);
         return CUDA_SUCCESS;

@@ -7,6 +7,7 @@
 #include "stub_ctx.h"
 #include "stub_gen.h"
 #include "stub_link.h"
+#include "stub_managed.h"
 #include "stub_manual.h"
 #include "wire_api.h"
 
@@ -101,8 +102,11 @@ stub_m_cuStreamSynchronize(CUstream hStream, bool per_thread)
         return r;
     if (stub_gen_stream(hStream, per_thread, &stream))
         return CUDA_ERROR_INVALID_HANDLE;
-    if (stream_is_idle(stream))
+    if (stream_is_idle(stream)) {
+        if (stub_managed_is_on())
+            stub_managed_waited(stream);
         return CUDA_SUCCESS;
+    }
     r = stub_call_begin(&c, WIRE_CALL_cuStreamSynchronize, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;
@@ -110,5 +114,7 @@ stub_m_cuStreamSynchronize(CUstream hStream, bool per_thread)
     req->hStream = stream;
     r = stub_call_wait(&c);
     stub_call_end(&c);
+    if (r == CUDA_SUCCESS && stub_managed_is_on())
+        stub_managed_waited(stream);
     return r;
 }

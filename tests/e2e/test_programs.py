@@ -39,6 +39,13 @@ def test_every_driver_feature_works_remotely_as_on_the_driver_itself(case):
     case.equal(remote.status, 0, "exit status of the remote run")
 
 
+def test_managed_memory_follows_the_turns_of_host_and_card(case):
+    local = case.run([case.programs / "managed"], env=local_driver(case))
+    remote = case.pool().run(case.programs / "managed", core=50, memory="1GiB", status=None)
+    case.equal(remote.out, local.out, "managed: remote against local")
+    case.equal((remote.status, remote.err), (0, ""), "status and words of the remote run")
+
+
 def test_threads_share_a_context_without_loss_or_deadlock(case):
     env = local_driver(case)
     case.contains(case.run([case.programs / "threads", 3], env=env).out, ": ok\n",

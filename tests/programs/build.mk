@@ -40,6 +40,8 @@ $(foreach name,$(DEMO_NAMES),$(eval $(call driver_program,tests/programs/$(name)
 
 $(eval $(call driver_program,tests/programs/features,\
     tests/programs/features.c tests/programs/prog.c,,features.ptx))
+$(eval $(call driver_program,tests/programs/managed,\
+    tests/programs/managed.c tests/programs/prog.c,,features.ptx))
 $(eval $(call driver_program,tests/programs/threads,\
     tests/programs/threads.c tests/programs/prog.c,,spin.ptx))
 $(eval $(call driver_program,tests/programs/graphs,tests/programs/graphs.c,,))

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that host and card both use: managed memory and mapped host memory.
+ *
+ * Every such range exists twice, here and on the server, and changes travel at the
+ * points where CUDA's contract for devices without concurrent access makes them
+ * visible: what the host changed goes up before the next work of the card, what the
+ * card changed comes down after the program has waited for it (docs/managed.md).
+ *
+ * Programs without such memory pay one branch on stub_managed_on per call.  Any thread.
+ */
+#ifndef STUB_MANAGED_H
+#define STUB_MANAGED_H
+
+#include "cuda_abi.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* There was a range at some time. */
+extern _Atomic bool stub_managed_on;
+
+/* What a wait was for, besides a stream's id. */
+#define STUB_MANAGED_ALL UINT64_MAX        /* the whole context */
+#define STUB_MANAGED_SOME (UINT64_MAX - 1) /* who knows */
+
+/*
+ * [dev, dev + size) on the server is the range at @host here; @host 0: at the same
+ * address, in memory that is made for it.  @fresh: the server's content is nothing and
+ * becomes zeros; otherwise it is brought down.  Needs a current context.
+ */
+CUresult stub_managed_add(uint64_t dev, uint64_t host, uint64_t size, bool fresh);
+
+/* The range that begins at @host here is no more.  False: there was none. */
+bool stub_managed_drop(uint64_t host);
+
+/* The server's address of @host, which lies in a range; 0 if it does not. */
+uint64_t stub_managed_device(uint64_t host);
+
+/* Does the range of the server [dev, dev + size) touch one of ours? */
+bool stub_managed_touches(uint64_t dev, uint64_t size);
+
+/* Work for the card goes into @stream (STUB_MANAGED_SOME: into several) next. */
+void stub_managed_work(uint64_t stream);
+
+/* The program has waited for @stream, successfully. */
+void stub_managed_waited(uint64_t stream);
+
+/* May the card have changed shared memory since the last wait? */
+bool stub_managed_pending(void);
+
+/* The host is about to use, or must see, what the card did: wait for all of it. */
+CUresult stub_managed_settle(void);
+
+/* Call @number is about to be made; it has been made, with a wait. */
+void stub_managed_before(uint16_t number);
+void stub_managed_after(uint16_t number, CUresult result);
+
+static inline bool
+stub_managed_is_on(void)
+{
+    return __builtin_expect(
+        atomic_load_explicit(&stub_managed_on, memory_order_relaxed), false);
+}
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The two copies of a range, and what moves between them; see stub_managed_range.h. */
+#include "stub_managed_range.h"
+
+#include "gp_base.h"
+#include "stub_manual.h"
+#include "stub_memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define RANGE_PAGE 4096u
+/* Where both sides may write at a time, no more than this is taken for one change. */
+#define RANGE_GRAIN 64u
+#define RANGE_CHUNK (UINT64_C(4) << 20)
+
+static void *
+range_pages(uint64_t size)
+{
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* A page at the end may be a neighbour's too: it stays, so it may hold old bytes. */
+static bool
+range_open(struct managed_range *range)
+{
+    if (!stub_memory_open(range->dev, range->size))
+        return false;
+    range->host = (uint8_t *)(uintptr_t)range->dev;
+    for (uint64_t at = 0; at < range->size;) {
+        uint64_t page = RANGE_PAGE - (range->dev + at) % RANGE_PAGE;
+        uint64_t n = gp_min(page, range->size - at);
+
+        if (n < RANGE_PAGE)
+            memset(range->host + at, 0, n);
+        at += n == RANGE_PAGE ? (range->size - at) / RANGE_PAGE * RANGE_PAGE : n;
+    }
+    return true;
+}
+
+struct managed_range *
+managed_range_new(uint64_t dev, uint8_t *host, uint64_t size)
+{
+    struct managed_range *range = calloc(1, sizeof(*range));
+
+    if (!range)
+        return NULL;
+    *range = (struct managed_range){
+        .dev = dev,
+        .size = size,
+        .host = host,
+        .shadow = range_pages(size),
+        .own = !host,
+        .eager = host != NULL,
+    };
+    if (!range->shadow || (!host && !range_open(range))) {
+        if (range->shadow)
+            munmap(range->shadow, size);
+        free(range);
+        return NULL;
+    }
+    return range;
+}
+
+void
+managed_range_free(struct managed_range *range)
+{
+    if (range->own)
+        stub_memory_close(range->dev, range->size);
+    munmap(range->shadow, range->size);
+    free(range);
+}
+
+/* ---- up -------------------------------------------------------------------------- */
+
+/* The first byte at or behind @at of a grain that the host changed, or the end. */
+static uint64_t
+range_next_change(const struct managed_range *range, uint64_t at, uint64_t grain,
+                  bool changed)
+{
+    while (at < range->size) {
+        uint64_t n = gp_min(grain - at % grain, range->size - at);
+
+        if ((memcmp(range->host + at, range->shadow + at, n) != 0) == changed)
+            break;
+        at += n;
+    }
+    return at;
+}
+
+static CUresult
+range_send(struct managed_range *range, uint64_t at, uint64_t n, CUstream stream)
+{
+    /* From the shadow, which no thread of the program writes meanwhile. */
+    memcpy(range->shadow + at, range->host + at, n);
+    return stub_m_cuMemcpyHtoDAsync_v2(range->dev + at, range->shadow + at, n, stream,
+                                       false);
+}
+
+CUresult
+managed_range_up(struct managed_range *range, CUstream stream, bool *sent)
+{
+    uint64_t grain = range->eager ? RANGE_GRAIN : RANGE_PAGE;
+    CUresult r = CUDA_SUCCESS;
+    uint64_t at = 0, end;
+
+    while (r == CUDA_SUCCESS &&
+           (at = range_next_change(range, at, RANGE_PAGE, true)) < range->size) {
+        at = range_next_change(range, at, grain, true);
+        end = range_next_change(range, at, grain, false);
+        end = gp_min(end, at + RANGE_CHUNK);
+        r = range_send(range, at, end - at, stream);
+        *sent = true;
+        at = end;
+    }
+    return r;
+}
+
+/* ---- down ------------------------------------------------------------------------ */
+
+/* The card changed something in these @n bytes, of which it has @got. */
+static void
+range_merge(struct managed_range *range, uint64_t at, const uint8_t *got, uint64_t n)
+{
+    uint8_t *host = range->host + at, *shadow = range->shadow + at;
+
+    if (memcmp(host, shadow, n) == 0) {
+        memcpy(host, got, n);
+    } else {
+        for (uint64_t i = 0; i < n; i++)
+            if (host[i] == shadow[i] && got[i] != shadow[i])
+                host[i] = got[i];
+    }
+    memcpy(shadow, got, n);
+}
+
+static void
+range_take(struct managed_range *range, uint64_t at, const uint8_t *got, uint64_t n)
+{
+    for (uint64_t i = 0; i < n;) {
+        uint64_t part = gp_min((uint64_t)RANGE_PAGE, n - i);
+
+        if (memcmp(range->shadow + at + i, got + i, part) != 0)
+            range_merge(range, at + i, got + i, part);
+        i += part;
+    }
+}
+
+CUresult
+managed_range_down(struct managed_range *range, CUstream stream)
+{
+    uint64_t room = gp_min(range->size, RANGE_CHUNK);
+    CLEANUP_FREE uint8_t *got = malloc(room);
+    CUresult r = got ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+
+    for (uint64_t at = 0, n; r == CUDA_SUCCESS && at < range->size; at += n) {
+        n = gp_min(room, range->size - at);
+        r = stub_m_cuMemcpyDtoHAsync_v2(got, range->dev + at, n, stream, false);
+        if (r == CUDA_SUCCESS)
+            range_take(range, at, got, n);
+    }
+    return r;
+}
