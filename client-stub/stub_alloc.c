@@ -138,12 +138,47 @@ alloc_share(CUdeviceptr *dptr, uint64_t addr, uint64_t size, unsigned int flags)
     return r;
 }
 
-CUresult
-stub_m_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
+/* Ask the server for managed memory, which every card of the session reaches. */
+static CUresult
+alloc_managed(uint64_t *ret, uint64_t size, unsigned int flags)
 {
     struct wire_cuMemAllocManaged_req *req;
     struct stub_call c;
-    uint64_t addr = 0;
+    CUresult r = stub_call_begin(&c, WIRE_CALL_cuMemAllocManaged, sizeof(*req));
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    memset(req, 0, sizeof(*req));
+    req->bytesize = size;
+    req->flags = flags;
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS)
+        *ret = ((const struct wire_cuMemAllocManaged_rep *)c.reply)->dptr;
+    stub_call_end(&c);
+    return r;
+}
+
+CUresult
+stub_alloc_mapped(CUdeviceptr *dptr, void *host, uint64_t size)
+{
+    uint64_t addr;
+    CUresult r = alloc_managed(&addr, size, CU_MEM_ATTACH_GLOBAL);
+
+    if (r == CUDA_SUCCESS)
+        r = alloc_finish(STUB_MEMORY_DEVICE, dptr, addr, size, 0);
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = stub_managed_add(addr, (uintptr_t)host, size, true);
+    if (r != CUDA_SUCCESS)
+        stub_m_cuMemFree_v2(addr);
+    return r;
+}
+
+CUresult
+stub_m_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
+{
+    uint64_t addr;
     CUresult r = stub_enter();
 
     if (r != CUDA_SUCCESS)
@@ -151,17 +186,7 @@ stub_m_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
     if (!dptr || bytesize == 0 ||
         (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
         return CUDA_ERROR_INVALID_VALUE;
-    r = stub_call_begin(&c, WIRE_CALL_cuMemAllocManaged, sizeof(*req));
-    if (r != CUDA_SUCCESS)
-        return r;
-    req = c.body;
-    memset(req, 0, sizeof(*req));
-    req->bytesize = bytesize;
-    req->flags = flags;
-    r = stub_call_wait(&c);
-    if (r == CUDA_SUCCESS)
-        addr = ((const struct wire_cuMemAllocManaged_rep *)c.reply)->dptr;
-    stub_call_end(&c);
+    r = alloc_managed(&addr, bytesize, flags);
     return r == CUDA_SUCCESS ? alloc_share(dptr, addr, bytesize, flags) : r;
 }
 

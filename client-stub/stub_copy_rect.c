@@ -9,6 +9,7 @@
  * in the place of the host side; offsets of that side are already applied.
  */
 #include "stub_call.h"
+#include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "wire_api.h"
@@ -239,7 +240,7 @@ rect_to_host(const struct rect *rect, const struct rect_call *call)
 }
 
 static CUresult
-rect_run(const struct rect *rect, const struct rect_call *call)
+rect_move(const struct rect *rect, const struct rect_call *call)
 {
     if (rect->rows == 0 || rect->width == 0)
         return CUDA_SUCCESS;
@@ -254,6 +255,30 @@ rect_run(const struct rect *rect, const struct rect_call *call)
     if (rect->dst.base)
         return rect_to_host(rect, call);
     return rect_send(rect, call, NULL, 0);
+}
+
+static bool
+rect_blocks(uint16_t number)
+{
+    return number == WIRE_CALL_cuMemcpy2D_v2 ||
+           number == WIRE_CALL_cuMemcpy2DUnaligned_v2 ||
+           number == WIRE_CALL_cuMemcpy3D_v2 || number == WIRE_CALL_cuMemcpy3DPeer;
+}
+
+/* With memory that host and card share, the host's side must be the latest before, and
+ * after a blocking copy the host sees what it did. */
+static CUresult
+rect_run(const struct rect *rect, const struct rect_call *call)
+{
+    CUresult r = CUDA_SUCCESS;
+
+    if (rect->src.base && stub_managed_pending())
+        r = stub_managed_settle();
+    if (r == CUDA_SUCCESS)
+        r = rect_move(rect, call);
+    if (r == CUDA_SUCCESS && rect_blocks(call->number))
+        r = stub_managed_settle();
+    return r;
 }
 
 /* ---- the shapes

@@ -4,11 +4,12 @@
  *
  * It is not pinned for any card, since the card is elsewhere; being in the registry
  * makes copies to and from it asynchronous where CUDA promises that.  The server cannot
- * reach it, so there is no device pointer to it: asking for one is refused, not
- * answered with an address that faults later.
+ * reach it: asking for a device pointer gives it a second copy there, which follows at
+ * launches and waits (stub_managed.h).
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
+#include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "stub_result.h"
@@ -62,6 +63,19 @@ stub_m_cuMemAllocHost_v2(void **pp, size_t bytesize)
     return stub_m_cuMemHostAlloc(pp, bytesize, 0);
 }
 
+/* The copy on the server, if there is one, goes first. */
+static void
+host_unmap(void *p)
+{
+    CUdeviceptr dev = stub_managed_device((uintptr_t)p);
+
+    if (dev) {
+        stub_managed_settle();
+        stub_managed_drop((uintptr_t)p);
+        stub_m_cuMemFree_v2(dev);
+    }
+}
+
 /* Copies that still use the memory hold its pages through the kernel or have finished:
  * every send from it is over when the sending call returns. */
 CUresult
@@ -74,6 +88,7 @@ stub_m_cuMemFreeHost(void *p)
         return r;
     if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_HOST, &m))
         return CUDA_ERROR_INVALID_VALUE;
+    host_unmap(p);
     munmap(p, m.mapped);
     return CUDA_SUCCESS;
 }
@@ -107,6 +122,7 @@ stub_m_cuMemHostUnregister(void *p)
         return CUDA_ERROR_INVALID_VALUE;
     if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_REGISTERED, NULL))
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    host_unmap(p);
     return CUDA_SUCCESS;
 }
 
@@ -135,11 +151,18 @@ CUresult
 stub_m_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
 {
     struct stub_memory m;
+    CUdeviceptr base;
     CUresult r = stub_enter();
 
     if (r != CUDA_SUCCESS)
         return r;
     if (!pdptr || Flags || !host_find(p, &m))
         return CUDA_ERROR_INVALID_VALUE;
-    return stub_unsupported(WIRE_CALL_cuMemHostGetDevicePointer_v2);
+    *pdptr = stub_managed_device((uintptr_t)p);
+    if (*pdptr)
+        return CUDA_SUCCESS;
+    r = stub_alloc_mapped(&base, (void *)(uintptr_t)m.range.start, m.range.size);
+    if (r == CUDA_SUCCESS)
+        *pdptr = base + ((uintptr_t)p - m.range.start);
+    return r;
 }

@@ -241,14 +241,14 @@ stub_managed_add(uint64_t dev, uint64_t host, uint64_t size, bool fresh)
 }
 
 bool
-stub_managed_drop(uint64_t host)
+stub_managed_drop(uint64_t addr)
 {
     struct managed_range **at = &managed.ranges, *range;
 
     if (!stub_managed_is_on())
         return false;
     stub_lock_take(&managed.lock);
-    while (*at && (uintptr_t)(*at)->host != host)
+    while (*at && (uintptr_t)(*at)->host != addr && (*at)->dev != addr)
         at = &(*at)->next;
     range = *at;
     if (range) {

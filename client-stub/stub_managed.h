@@ -32,11 +32,15 @@ extern _Atomic bool stub_managed_on;
  */
 CUresult stub_managed_add(uint64_t dev, uint64_t host, uint64_t size, bool fresh);
 
-/* The range that begins at @host here is no more.  False: there was none. */
-bool stub_managed_drop(uint64_t host);
+/* The range that begins at @addr, here or there, is no more.  False: there was none. */
+bool stub_managed_drop(uint64_t addr);
 
 /* The server's address of @host, which lies in a range; 0 if it does not. */
 uint64_t stub_managed_device(uint64_t host);
+
+/* Memory on the server for @size bytes of the host at @host (stub_alloc.c); given back
+ * by cuMemFree of its address, after stub_managed_drop(). */
+CUresult stub_alloc_mapped(CUdeviceptr *dptr, void *host, uint64_t size);
 
 /* Does the range of the server [dev, dev + size) touch one of ours? */
 bool stub_managed_touches(uint64_t dev, uint64_t size);

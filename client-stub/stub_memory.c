@@ -96,8 +96,7 @@ stub_memory_drop_ctx(uint64_t ctx_unique)
 
     while ((m = (struct stub_memory *)stub_range_remove_if(&memory, memory_of_ctx,
                                                            &ctx_unique))) {
-        if (m->kind == STUB_MEMORY_MANAGED || m->kind == STUB_MEMORY_HOST)
-            stub_managed_drop(m->range.start);
+        stub_managed_drop(m->range.start);
         if (m->kind == STUB_MEMORY_HOST)
             munmap((void *)(uintptr_t)m->range.start, m->mapped);
         free(m);

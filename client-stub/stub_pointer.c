@@ -11,6 +11,7 @@
 #include "stub_ctx.h"
 #include "stub_device.h"
 #include "stub_gen.h"
+#include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "wire_api.h"
@@ -46,6 +47,7 @@ pointer_known(void *data, CUpointer_attribute attribute, uint64_t ptr,
               const struct stub_memory *m)
 {
     bool host = m->kind == STUB_MEMORY_HOST || m->kind == STUB_MEMORY_REGISTERED;
+    uint64_t dev;
 
     switch ((int)attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -55,9 +57,10 @@ pointer_known(void *data, CUpointer_attribute attribute, uint64_t ptr,
         pointer_put_u32(data, host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        if (host)
+        dev = host ? stub_managed_device(ptr) : ptr;
+        if (!dev)
             return CUDA_ERROR_INVALID_VALUE;
-        pointer_put_u64(data, ptr);
+        pointer_put_u64(data, dev);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         if (!host && m->kind != STUB_MEMORY_MANAGED)

@@ -73,6 +73,16 @@ def test_runtime_features_work_with_both_runtimes(case):
         case.equal(done.status, 0, f"exit status of features{suffix}")
 
 
+def test_managed_variables_of_both_runtimes_live_on_both_sides(case):
+    pool = None
+    for suffix in ("-static", "-shared"):
+        foreign(case, suffix)
+        pool = pool or case.pool()
+        done = pool.run(case.programs / f"managed{suffix}", status=None)
+        wrong = [line for line in done.out.split("\n") if line and not line.endswith(": ok")]
+        case.equal((wrong, done.status), ([], 0), f"managed{suffix}: lines that are not ok")
+
+
 def test_programs_with_static_runtime_run_unrebuilt(case):
     foreign(case, "-static")
     compare(case, "-static")

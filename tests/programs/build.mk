@@ -71,6 +71,15 @@ $(O)/tests/programs/$(1)-$(2): tests/programs/cudart/rt_$(1).cu tests/programs/k
 	$$(Q)$(NVCC) $(DEMO_NVCC) -cudart $(2) -o $$@ $$< $(O)/tests/programs/nv-util.o
 TEST_PROGRAMS += $(O)/tests/programs/$(1)-$(2)
 endef
+define managed_program
+$(O)/tests/programs/managed-$(1): tests/programs/cudart/rt_managed.cu
+	$$(call say,NVCC,$$@)
+	$$(Q)mkdir -p $$(@D)
+	$$(Q)$(NVCC) $(DEMO_NVCC) -cudart $(1) -o $$@ $$<
+TEST_PROGRAMS += $(O)/tests/programs/managed-$(1)
+endef
+$(foreach kind,static shared,$(eval $(call managed_program,$(kind))))
+
 $(foreach name,$(DEMO_NAMES) features,$(foreach kind,static shared,\
     $(eval $(call runtime_program,$(name),$(kind)))))
 endif

@@ -213,10 +213,45 @@ check_what_it_is(struct prog *prog)
     return wrong;
 }
 
+static size_t
+check_mapped_at(struct prog *prog, uint32_t *host)
+{
+    CUdeviceptr data, later;
+    size_t wrong = 0;
+
+    fill(host);
+    TRY(cuMemHostGetDevicePointer_v2(&data, host, 0));
+    TRY(cuMemHostGetDevicePointer_v2(&later, host + 4, 0));
+    TRY(scale(prog, data, NULL));
+    TRY(cuCtxSynchronize());
+    wrong += count_wrong(host, 1) + (later != data + 16);
+    host[9] = 50;
+    TRY(scale(prog, data, NULL));
+    TRY(cuStreamSynchronize(NULL));
+    wrong += (host[9] != 50u * 3) + (host[8] != 9u * 2 * 2);
+    return wrong;
+}
+
+static size_t
+check_mapped(struct prog *prog)
+{
+    static uint32_t own[VALUES];
+    size_t wrong = 0;
+    void *host;
+
+    TRY(cuMemHostAlloc(&host, VALUES * 4, CU_MEMHOSTALLOC_DEVICEMAP));
+    wrong += check_mapped_at(prog, host);
+    TRY(cuMemFreeHost(host));
+    TRY(cuMemHostRegister(own, sizeof(own), CU_MEMHOSTREGISTER_DEVICEMAP));
+    wrong += check_mapped_at(prog, own);
+    TRY(cuMemHostUnregister(own));
+    return wrong;
+}
+
 static const struct promise promises[] = {
     {"turns", check_turns},           {"events", check_events},
     {"copies", check_copies},         {"used again", check_used_again},
-    {"what it is", check_what_it_is},
+    {"what it is", check_what_it_is}, {"mapped", check_mapped},
 };
 
 int
