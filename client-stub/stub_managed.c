@@ -39,12 +39,14 @@ static struct {
     struct stub_lock lock;
     struct managed_range *ranges;
     struct managed_stream *streams;
-    uint64_t home;     /* handle of the context of the last range */
-    uint64_t work;     /* the one stream that has unfinished work, SOME, STREAM_NONE */
-    uint32_t work_ctx; /* index of its context */
+    uint64_t home; /* handle of the context of the last range */
+    /* The one stream that has unfinished work, SOME, or STREAM_NONE; read without the
+     * lock by copies, whose program orders them against other threads itself. */
+    _Atomic uint64_t work;
+    uint32_t work_ctx; /* index of its context, 0 = of several */
     bool host_turn;
-    bool eager; /* some range, or all */
-    bool attached;
+    _Atomic bool eager; /* some range, or all */
+    _Atomic bool attached;
 } managed = {.work = STREAM_NONE};
 
 static __thread bool managed_busy;
@@ -230,7 +232,8 @@ stub_managed_add(uint64_t dev, uint64_t host, uint64_t size, bool fresh)
         range->next = managed.ranges;
         managed.ranges = range;
         managed.host_turn = true;
-        managed.eager |= range->eager;
+        if (range->eager)
+            managed.eager = true;
         managed.home = stub_tls.ctx ? stub_tls.ctx->handle : 0;
         atomic_store(&stub_managed_on, true);
     } else if (range) {
