@@ -15,7 +15,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define RESOLVE_MS 2000
+/* An address is usually resolved in a millisecond; now and then the neighbour's answer
+ * is lost (seen about once in twenty on a veth pair), and asking again is what helps.
+ */
+#define RESOLVE_MS 300
+#define RESOLVE_TRIES 5
 #define DRAIN_NS (500 * GP_NS_PER_MS)
 
 struct xport_rdma_listener {
@@ -283,6 +287,21 @@ resolve_name(const char *host, unsigned port, struct addrinfo **ret, struct gp_e
 /* --- the client's side --- */
 
 static int
+client_resolve(struct rdma_conn *rdma, struct sockaddr *dst, uint64_t deadline_ns,
+               struct gp_err *err)
+{
+    int r = -ETIMEDOUT;
+
+    for (int i = 0; i < RESOLVE_TRIES && r < 0; i++) {
+        if (rdma->v->resolve_addr(rdma->id, NULL, dst, RESOLVE_MS))
+            return gp_err_set(err, -errno, "no RDMA port on the way there: %s",
+                              strerror(errno));
+        r = expect(rdma, RDMA_CM_EVENT_ADDR_RESOLVED, deadline_ns, NULL, err);
+    }
+    return r;
+}
+
+static int
 client_route(struct rdma_conn *rdma, struct sockaddr *dst, uint64_t deadline_ns,
              struct gp_err *err)
 {
@@ -292,10 +311,7 @@ client_route(struct rdma_conn *rdma, struct sockaddr *dst, uint64_t deadline_ns,
     if (!rdma->cm_channel ||
         rdma->v->create_id(rdma->cm_channel, &rdma->id, NULL, RDMA_PS_TCP))
         return gp_err_set(err, -errno, "no RDMA device: %s", strerror(errno));
-    if (rdma->v->resolve_addr(rdma->id, NULL, dst, RESOLVE_MS))
-        return gp_err_set(err, -errno, "no RDMA port on the way there: %s",
-                          strerror(errno));
-    r = expect(rdma, RDMA_CM_EVENT_ADDR_RESOLVED, deadline_ns, NULL, err);
+    r = client_resolve(rdma, dst, deadline_ns, err);
     if (r < 0)
         return r;
     if (rdma->v->resolve_route(rdma->id, RESOLVE_MS))
