@@ -217,11 +217,14 @@ wait_lead(struct stub_call *c, bool (*ready)(void))
 }
 
 /* Sleep until the state changes, or for the length of a nap, which is not interrupted
- * for a lead to take.  Under wait, which is released. */
+ * for a lead to take.  Under wait, which is released.  The answer may arrive meanwhile,
+ * wait_finish() needs no lock: DONE must stay. */
 static void
 wait_sleep(struct stub_call *c, const struct timespec *nap)
 {
-    wait_set_state(c, STUB_CALL_PENDING);
+    uint32_t called = STUB_CALL_CALLED;
+
+    atomic_compare_exchange_strong(&c->state, &called, STUB_CALL_PENDING);
     c->sleeps = !nap;
     stub_lock_release(&stub_link.wait);
     stub_futex_wait(&c->state, STUB_CALL_PENDING, nap);
