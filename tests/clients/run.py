@@ -15,15 +15,14 @@ BUILD/clients-logs/NAME.log.
 import argparse
 import fnmatch
 import os
-import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
+
+from pool import Pool, Tally, last_line
 
 HERE = Path(__file__).resolve().parent
 MEMORY = 1 << 30
-LIMIT_S = 300
 
 
 class Client:
@@ -64,20 +63,6 @@ CLIENTS = [
 ]
 
 
-class Tally:
-    def __init__(self):
-        self.passed = self.failed = self.skipped = 0
-
-    def line(self, verdict, name, words=""):
-        print(f"{verdict} {name}" + (f": {words}" if words else ""), flush=True)
-        if verdict == "PASS":
-            self.passed += 1
-        elif verdict == "FAIL":
-            self.failed += 1
-        else:
-            self.skipped += 1
-
-
 class Environment:
     """The virtual environment; installs each list of packages once."""
 
@@ -98,11 +83,11 @@ class Environment:
         if not self.python.exists():
             done = _quiet([sys.executable, "-m", "venv", self.folder])
             if done.returncode != 0:
-                return f"no virtual environment ({_last_line(done.stdout)})"
+                return f"no virtual environment ({last_line(done.stdout)})"
         done = _quiet([self.python, "-m", "pip", "install", "--quiet", "--retries", "1",
                        "--disable-pip-version-check", "-r", requirements])
         if done.returncode != 0:
-            return f"packages cannot be installed ({_last_line(done.stdout)})"
+            return f"packages cannot be installed ({last_line(done.stdout)})"
         stamp.write_text(wanted)
         return None
 
@@ -110,67 +95,6 @@ class Environment:
 def _quiet(command):
     return subprocess.run([str(word) for word in command], text=True, errors="replace",
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-
-
-def _last_line(text):
-    lines = [line for line in text.strip().split("\n") if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR")]
-    return (errors or lines or ["no words"])[-1][:200]
-
-
-class Pool:
-    """`gpupool up` in a folder of its own, for as long as the block lasts."""
-
-    def __init__(self, build, driver, card):
-        self.gpupool = build / "bin" / "gpupool"
-        self.folder = tempfile.TemporaryDirectory(prefix="gpupool-clients.")
-        self.env = {key: value for key, value in os.environ.items()
-                    if not key.startswith(("GPUPOOL_", "SOFTGPU_"))}
-        self.env["XDG_RUNTIME_DIR"] = self.folder.name
-        self.driver = driver
-        self.card = card
-
-    def __enter__(self):
-        done = self._command(["up", "--servers", "1", "--cards", "1",
-                              "--driver", self.driver], self.card)
-        if done.returncode != 0:
-            self.folder.cleanup()
-            raise RuntimeError(f"gpupool up: {_last_line(done.stdout)}")
-        return self
-
-    def __exit__(self, *_):
-        self._command(["down"], {})
-        self.folder.cleanup()
-
-    def _command(self, words, env):
-        return subprocess.run([str(self.gpupool), *words], env={**self.env, **env}, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-
-    def logs(self):
-        return "".join(path.read_text(errors="replace")
-                       for path in sorted(Path(self.folder.name).rglob("*.log")))
-
-    def run(self, python, client, libraries, log):
-        """Run @client on a slice to its end; its lines, its exit status."""
-        words = {key: value.replace("{libraries}", libraries)
-                 for key, value in client.env.items()}
-        env = {**self.env, **words, "PYTHONDONTWRITEBYTECODE": "1",
-               "CLIENT_MEMORY_BYTES": str(MEMORY), "HOME": self.folder.name,
-               "XDG_CACHE_HOME": self.folder.name, "CUPY_CACHE_DIR": self.folder.name}
-        command = [self.gpupool, "run", "--core", "50", "--memory", str(MEMORY), "--",
-                   python, client.program]
-        with open(log, "w", encoding="utf-8") as errors:
-            child = subprocess.Popen([str(word) for word in command], env=env, text=True,
-                                     errors="replace", stdout=subprocess.PIPE,
-                                     stderr=errors, start_new_session=True)
-            try:
-                out, _ = child.communicate(timeout=LIMIT_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(child.pid, signal.SIGKILL)
-                out, _ = child.communicate()
-                out += f"\nended after {LIMIT_S} s\n"
-            errors.write("\n--- its output\n" + out + "\n--- the pool's logs\n" + self.logs())
-        return out.split("\n"), child.returncode
 
 
 def judge(tally, client, lines, status, log):
@@ -207,8 +131,14 @@ def run_client(build, environment, client, tally):
         python = environment.python
     log = build / "clients-logs" / f"{client.name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
+    words = {key: value.replace("{libraries}", environment.libraries())
+             for key, value in client.env.items()}
     with Pool(build, client.driver, client.card) as pool:
-        lines, status = pool.run(python, client, environment.libraries(), log)
+        home = pool.folder.name
+        lines, status = pool.run([python, client.program], {
+            **words, "PYTHONDONTWRITEBYTECODE": "1", "CLIENT_MEMORY_BYTES": str(MEMORY),
+            "HOME": home, "XDG_CACHE_HOME": home, "CUPY_CACHE_DIR": home,
+        }, log, memory=MEMORY)
     return judge(tally, client, lines, status, log)
 
 

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pool of its own for programs from elsewhere, and the count of their checks.
+
+Used by `make test-clients` and `make test-gpu`; the end-to-end tests have a harness
+that looks more closely (tests/e2e/harness).
+"""
+
+import os
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+
+class Tally:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def line(self, verdict, name, words=""):
+        print(f"{verdict} {name}" + (f": {words}" if words else ""), flush=True)
+        if verdict == "PASS":
+            self.passed += 1
+        elif verdict == "FAIL":
+            self.failed += 1
+        else:
+            self.skipped += 1
+
+
+def last_line(text):
+    lines = [line for line in text.strip().split("\n") if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR")]
+    return (errors or lines or ["no words"])[-1][:200]
+
+
+class Pool:
+    """`gpupool up` in a folder of its own, for as long as the block lasts."""
+
+    def __init__(self, build, driver, card):
+        self.gpupool = build / "bin" / "gpupool"
+        self.folder = tempfile.TemporaryDirectory(prefix="gpupool-clients.")
+        self.env = {key: value for key, value in os.environ.items()
+                    if not key.startswith(("GPUPOOL_", "SOFTGPU_"))}
+        self.env["XDG_RUNTIME_DIR"] = self.folder.name
+        self.driver = driver
+        self.card = card
+
+    def __enter__(self):
+        done = self._command(["up", "--servers", "1", "--cards", "1",
+                              "--driver", self.driver], self.card)
+        if done.returncode != 0:
+            self.folder.cleanup()
+            raise RuntimeError(f"gpupool up: {last_line(done.stdout)}")
+        return self
+
+    def __exit__(self, *_):
+        self._command(["down"], {})
+        self.folder.cleanup()
+
+    def _command(self, words, env):
+        return subprocess.run([str(self.gpupool), *words], env={**self.env, **env}, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def logs(self):
+        return "".join(path.read_text(errors="replace")
+                       for path in sorted(Path(self.folder.name).rglob("*.log")))
+
+    def run(self, command, env, log, core=50, memory=1 << 30, limit_s=300):
+        """Run @command on a slice to its end; its lines, its exit status."""
+        words = [self.gpupool, "run", "--core", core, "--memory", memory, "--", *command]
+        lines, status = run_bounded(words, {**self.env, **env}, log, limit_s)
+        with open(log, "a", encoding="utf-8") as file:
+            file.write("\n--- the pool's logs\n" + self.logs())
+        return lines, status
+
+
+def run_bounded(command, env, log, limit_s):
+    """Run @command to its end or for @limit_s; its lines, its exit status.
+
+    @log gets what it said on standard error, then its output.
+    """
+    with open(log, "w", encoding="utf-8") as errors:
+        child = subprocess.Popen([str(word) for word in command], env=env, text=True,
+                                 errors="replace", stdout=subprocess.PIPE,
+                                 stderr=errors, start_new_session=True)
+        try:
+            out, _ = child.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            out, _ = child.communicate()
+            out += f"\nended after {limit_s} s\n"
+        errors.write("\n--- its output\n" + out)
+    return out.split("\n"), child.returncode
