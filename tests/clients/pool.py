@@ -35,7 +35,7 @@ def last_line(text):
 class Pool:
     """`gpupool up` in a folder of its own, for as long as the block lasts."""
 
-    def __init__(self, build, driver, card):
+    def __init__(self, build, driver, card, cards=1):
         self.gpupool = build / "bin" / "gpupool"
         self.folder = tempfile.TemporaryDirectory(prefix="gpupool-clients.")
         self.env = {key: value for key, value in os.environ.items()
@@ -43,9 +43,10 @@ class Pool:
         self.env["XDG_RUNTIME_DIR"] = self.folder.name
         self.driver = driver
         self.card = card
+        self.cards = cards
 
     def __enter__(self):
-        done = self._command(["up", "--servers", "1", "--cards", "1",
+        done = self._command(["up", "--servers", "1", "--cards", str(self.cards),
                               "--driver", self.driver], self.card)
         if done.returncode != 0:
             self.folder.cleanup()
