@@ -62,13 +62,26 @@ sg_mem_forget(struct sg_cta *cta)
     __atomic_store_n(&cta->reader.seen, now, __ATOMIC_RELEASE);
 }
 
+/* Whether a load ends within the aligned word that the range ends in.  A card has the
+ * rest of that word, and string functions that go word by word read it. */
+static bool
+reads_last_word(const struct sg_tlb *t, uint64_t addr, uint32_t size)
+{
+    uint64_t end = (t->lo + t->len + SG_READ_ALIGN - 1) & ~(SG_READ_ALIGN - 1ull);
+
+    return addr - t->lo < t->len && size <= end - addr;
+}
+
 static void *
 resolve_global(struct sg_cta *cta, uint64_t addr, uint32_t size, enum sg_access access)
 {
     struct sg_tlb *t = &cta->tlb[SG_N_TLB - 1];
 
     if (unlikely(t->len < size || addr - t->lo > t->len - size)) {
-        if (!sg_mem_fill(cta, t, addr) || t->len < size || addr - t->lo > t->len - size)
+        if (!sg_mem_fill(cta, t, addr))
+            return NULL;
+        if ((t->len < size || addr - t->lo > t->len - size) &&
+            (access == SG_ACCESS_WRITE || !reads_last_word(t, addr, size)))
             return NULL;
     }
     if (unlikely(access == SG_ACCESS_WRITE && (t->flags & SG_RANGE_READ_ONLY)))

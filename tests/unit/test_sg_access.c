@@ -100,6 +100,30 @@ bounds_are_exact_to_the_byte(void **state)
     }
 }
 
+/* As strlen() of GCC's newlib reads a string of three bytes. */
+static void
+loads_may_run_to_the_end_of_the_last_aligned_block(void **state)
+{
+    static const char load[] = BODY("", "ld.global.u64 %rd6, [%rd5];\n");
+    static const char store[] = BODY("", "st.global.u64 [%rd5], %rd4;\n");
+    struct ut_sgx u;
+    uint64_t buf;
+
+    (void)state;
+    ut_sgx_open(&u, load);
+    buf = (uintptr_t)ut_sgx_buf(&u, 3);
+    assert_int_equal(access_at(&u, buf, 0, 0, 1), 0);
+    assert_int_equal(access_at(&u, buf, 0, 0, 32), 0);
+    assert_int_equal(access_at(&u, buf, 0, 8, 1), 700);
+    buf = (uintptr_t)ut_sgx_buf(&u, 32 * 8 - 5);
+    assert_int_equal(access_at(&u, buf, 8, 0, 32), 0);
+    ut_sgx_close(&u);
+    ut_sgx_open(&u, store);
+    buf = (uintptr_t)ut_sgx_buf(&u, 3);
+    assert_int_equal(access_at(&u, buf, 0, 0, 1), 700);
+    ut_sgx_close(&u);
+}
+
 static void
 the_faulting_thread_is_named(void **state)
 {
@@ -341,6 +365,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bounds_are_exact_to_the_byte),
+        cmocka_unit_test(loads_may_run_to_the_end_of_the_last_aligned_block),
         cmocka_unit_test(the_faulting_thread_is_named),
         cmocka_unit_test(lanes_may_use_different_allocations),
         cmocka_unit_test(read_only_ranges_refuse_stores),
