@@ -5,13 +5,15 @@
  * The map is generated (stub_gpa_map.h): every variant of every name, with the version
  * that introduced it.  The newest one not newer than what was asked for wins; a program
  * built for per-thread default streams gets the _ptsz/_ptds form where there is one.
- * What gpupool does not carry is not found, so that runtimes report a call that
- * needs a newer driver instead of failing in the middle of one.
+ * Calls that are always refused are found too: a driver of this version has every name,
+ * libraries give up when one is absent that they would never call, and the refusal says
+ * more than "needs a newer driver".
  */
 #include "gp_base.h"
 #include "stub_gpa_map.h"
 #include "stub_manual.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 /* The first entry of @name in the sorted map, or NULL. */
@@ -59,8 +61,8 @@ gpa_find(const char *name, int version, uint64_t flags, void **ret)
     }
     if (!best)
         return CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
-    *ret = best->carried ? best->fn : NULL;
-    return *ret ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    *ret = best->fn;
+    return CU_GET_PROC_ADDRESS_SUCCESS;
 }
 
 CUresult

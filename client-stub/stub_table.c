@@ -12,6 +12,7 @@
 #include "gp_str.h"
 #include "stub_manual.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -44,6 +45,22 @@ table_is_left_out(const char *id)
     return false;
 }
 #endif
+
+CUresult
+stub_table_unserved(const struct stub_table *table)
+{
+    static atomic_uint said;
+    unsigned int bit = 0;
+
+    while (bit < ARRAY_SIZE(tables) && tables[bit] != table)
+        bit++;
+    if (!(atomic_fetch_or(&said, 1u << bit) & 1u << bit))
+        gp_log_error("stub",
+                     "the program's CUDA runtime called a private function of table "
+                     "\"%s\" that this libcuda.so.1 does not have: the runtime is newer",
+                     table->name);
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
 
 CUresult
 stub_m_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)

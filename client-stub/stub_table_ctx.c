@@ -26,13 +26,20 @@ check_mode(void)
     return 0;
 }
 
+static CUresult
+check_unserved(void)
+{
+    return stub_table_unserved(&stub_table_ctxchk);
+}
+
 static const struct {
     uintptr_t size;
-    void (*unused_1)(void);
+    CUresult (*unused_1)(void);
     CUresult (*wrapped)(CUcontext, uint32_t *, CUcontext *);
     uint32_t (*mode)(void);
 } check_words = {
     .size = sizeof(check_words),
+    .unused_1 = check_unserved,
     .wrapped = check_wrapped,
     .mode = check_mode,
 };
@@ -62,14 +69,22 @@ ctx_unique_id(CUcontext handle, uint64_t *id)
     return CUDA_SUCCESS;
 }
 
+static CUresult
+ctx_unserved(void)
+{
+    return stub_table_unserved(&stub_table_ctx);
+}
+
 static const struct {
     uintptr_t size;
-    void (*unused_1[3])(void);
+    CUresult (*unused_1[3])(void);
     CUresult (*unique_id)(CUcontext, uint64_t *);
-    void (*unused_5[CTX_WORDS - 5])(void);
+    CUresult (*unused_5[CTX_WORDS - 5])(void);
 } ctx_words = {
     .size = sizeof(ctx_words),
+    .unused_1 = {ctx_unserved, ctx_unserved, ctx_unserved},
     .unique_id = ctx_unique_id,
+    .unused_5 = {[0 ... CTX_WORDS - 6] = ctx_unserved},
 };
 
 static_assert(sizeof(ctx_words) == CTX_WORDS * 8, "read as an array");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The runtime's own interface: slot 2 tells a device's primary context without touching
- * it; slots 6 and 7 are how runtime 11.8 loads and unloads its fat binaries.
+ * it; slots 6 and 7 are how runtime 11.8 loads and unloads its fat binaries; through slot
+ * 12 runtimes from 13.2 on have the driver's compilers loaded before anything else.
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
@@ -40,19 +41,37 @@ cudart_unloaded_fatbin(const void *wrapper)
 {
 }
 
+/* The compilers are the server's, and are there. */
+static CUresult
+cudart_load_compilers(void)
+{
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+cudart_unserved(void)
+{
+    return stub_table_unserved(&stub_table_cudart);
+}
+
 static const struct {
     uintptr_t size;
-    void (*unused_1)(void);
+    CUresult (*unused_1)(void);
     CUresult (*primary_ctx)(CUcontext *, CUdevice);
-    void (*unused_3[3])(void);
+    CUresult (*unused_3[3])(void);
     CUresult (*load)(CUmodule *, const void *, uintptr_t, uintptr_t, uintptr_t);
     void (*unloaded)(const void *);
-    void (*unused_8[CUDART_WORDS - 8])(void);
+    CUresult (*unused_8[CUDART_WORDS - 9])(void);
+    CUresult (*load_compilers)(void);
 } words = {
     .size = sizeof(words),
+    .unused_1 = cudart_unserved,
     .primary_ctx = cudart_primary_ctx,
+    .unused_3 = {cudart_unserved, cudart_unserved, cudart_unserved},
     .load = cudart_load_fatbin,
     .unloaded = cudart_unloaded_fatbin,
+    .unused_8 = {cudart_unserved, cudart_unserved, cudart_unserved, cudart_unserved},
+    .load_compilers = cudart_load_compilers,
 };
 
 static_assert(sizeof(words) == CUDART_WORDS * 8, "the runtime reads it as an array");

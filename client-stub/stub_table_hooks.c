@@ -31,15 +31,23 @@ hooks_domain_flags(uint32_t **flags, size_t *count)
     *count = sizeof(domain_flags) / sizeof(domain_flags[0]);
 }
 
+static CUresult
+hooks_unserved(void)
+{
+    return stub_table_unserved(&stub_table_hooks);
+}
+
 static const struct {
     uintptr_t size;
-    void (*unused_1)(void);
+    CUresult (*unused_1)(void);
     void (*api_flags)(uint32_t **, size_t *);
-    void (*unused_3[3])(void);
+    CUresult (*unused_3[3])(void);
     void (*domain_flags)(uint32_t **, size_t *);
 } words = {
     .size = sizeof(words),
+    .unused_1 = hooks_unserved,
     .api_flags = hooks_api_flags,
+    .unused_3 = {hooks_unserved, hooks_unserved, hooks_unserved},
     .domain_flags = hooks_domain_flags,
 };
 

@@ -32,12 +32,19 @@ module_each_function(CUcontext ctx, CUmodule mod, module_visit *visit, void *use
     return n;
 }
 
+static CUresult
+module_unserved(void)
+{
+    return stub_table_unserved(&stub_table_module);
+}
+
 static const struct {
     uintptr_t size;
-    void (*unused_1[6])(void);
+    CUresult (*unused_1[6])(void);
     uint64_t (*each_function)(CUcontext, CUmodule, module_visit *, void *);
 } words = {
     .size = sizeof(words),
+    .unused_1 = {[0 ... 5] = module_unserved},
     .each_function = module_each_function,
 };
 

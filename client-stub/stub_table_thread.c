@@ -18,12 +18,19 @@ thread_current_ctx(CUcontext *out)
     return CUDA_SUCCESS;
 }
 
+static CUresult
+thread_unserved(void)
+{
+    return stub_table_unserved(&stub_table_thread);
+}
+
 static const struct {
     uintptr_t size;
-    void (*unused_1)(void);
+    CUresult (*unused_1)(void);
     CUresult (*current_ctx)(CUcontext *);
 } words = {
     .size = sizeof(words),
+    .unused_1 = thread_unserved,
     .current_ctx = thread_current_ctx,
 };
 

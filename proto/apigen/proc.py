@@ -4,30 +4,29 @@
 from __future__ import annotations
 
 from .emit import Output, Text
-from .model import Api, Call
+from .model import Api
 
 
-def entries(api: Api) -> list[tuple[str, int, bool, str, Call]]:
-    """(stem, since, per thread, exported name, call), sorted for a binary search."""
+def entries(api: Api) -> list[tuple[str, int, bool, str]]:
+    """(stem, since, per thread, exported name), sorted for a binary search."""
     rows = []
     for c in api.calls:
         if c.internal:
             continue
-        rows.append((c.stem, c.since, False, c.name, c))
+        rows.append((c.stem, c.since, False, c.name))
         if c.twin:
-            rows.append((c.stem, c.twin_since, True, f"{c.name}_{c.twin}", c))
+            rows.append((c.stem, c.twin_since, True, f"{c.name}_{c.twin}"))
     return sorted(rows, key=lambda r: (r[0], r[2], r[1]))
 
 
 def emit(out: Output, api: Api) -> None:
     """stub_gpa_map.[ch] and the version script."""
     h, t = Text(), Text()
-    h("#include <stdbool.h>", "#include <stdint.h>", "")
+    h("#include <stdint.h>", "")
     h("/* One exported function under the name that cuGetProcAddress is asked for. */")
     h("struct stub_gpa {", "    const char *name; /* without suffix */")
     h("    int version;      /* of the interface that brought it */")
     h("    uint8_t flags;    /* 2: takes the per-thread default stream; else 0 */")
-    h("    bool carried;     /* false: known, and always refused */")
     h("    void *fn;", "};", "")
     h("/* Sorted by name, flags, version. */")
     h(
@@ -36,13 +35,12 @@ def emit(out: Output, api: Api) -> None:
     )
     t('#include "stub_gpa_map.h"', '#include "cuda_api.h"', '#include "gp_base.h"', "")
     t("const struct stub_gpa stub_gpa_table[] = {")
-    for stem, since, per_thread, name, c in entries(api):
-        carried = "false" if c.refused or c.uncarried else "true"
+    for stem, since, per_thread, name in entries(api):
         flags = 2 if per_thread else 0
-        t(f'    {{"{stem}", {since}, {flags}, {carried}, (void *){name}}},')
+        t(f'    {{"{stem}", {since}, {flags}, (void *){name}}},')
     t("};", "", "const unsigned stub_gpa_count = ARRAY_SIZE(stub_gpa_table);")
     out.c_file("stub_gpa_map.h", "Functions by name and version.", h)
     out.c_file("stub_gpa_map.c", "Functions by name and version.", t)
-    names = sorted(name for _, _, _, name, _ in entries(api))
+    names = sorted(name for _, _, _, name in entries(api))
     script = "{\n  global:\n" + "".join(f"    {n};\n" for n in names)
     out.plain("libcuda.map", script + "  local:\n    *;\n};\n")

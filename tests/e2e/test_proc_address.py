@@ -45,19 +45,17 @@ class Lookup:
 
 def test_every_lookup_of_a_runtime_means_the_right_function(case):
     lookup = Lookup(case)
-    wrong, carried = [], 0
+    wrong, found = [], 0
     for line in (case.data / "proc-lookups.txt").read_text().splitlines():
         if line.startswith("#"):
             continue
         name, version, flags, symbol = line.split()
         result, address, _ = lookup(name, int(version), int(flags))
-        if result == NOT_FOUND and address is None:
-            continue  # refused calls may be withheld: the runtime then says so itself
-        carried += 1
+        found += 1
         if (result, address) != (SUCCESS, lookup.export(symbol)):
             wrong.append(line)
-    case.equal(wrong, [], "lookups that give another function")
-    case.check(carried > 300, f"only {carried} of the runtime's lookups are answered")
+    case.equal(wrong, [], "lookups that give another function, or none")
+    case.check(found > 300, f"the list has only {found} lookups")
 
 
 def test_unknown_name_is_told_from_one_that_is_too_new(case):
