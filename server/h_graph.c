@@ -10,9 +10,9 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
+#include "wrk_graphmem.h"
 #include "wrk_host.h"
 #include "wrk_params.h"
-#include "wrk_quota.h"
 #include "wrk_struct.h"
 
 #include <string.h>
@@ -222,8 +222,7 @@ h_cuGraphExecHostNodeSetParams(struct wrk *w,
 /* --- memory
  * --------------------------------------------------------------------------- */
 
-/* Charged from now until the context ends: a graph keeps the address for its life, and
- * may allocate behind it at every launch. */
+/* It costs the session something once it is executable: wrk_graphmem.h. */
 CUresult
 h_cuGraphAddMemAllocNode(struct wrk *w,
                          const struct wire_args_cuGraphAddMemAllocNode *a,
@@ -231,30 +230,14 @@ h_cuGraphAddMemAllocNode(struct wrk *w,
 {
     struct wire_cuGraphAddMemAllocNode_rep *body = rep->body;
     CUDA_MEM_ALLOC_NODE_PARAMS *p = a->nodeParams;
-    uint32_t slice = (uint32_t)p->poolProps.location.id;
-    struct wrk_quota *q = w->priv->quota;
     CUgraphNode node = NULL;
-    CUresult r;
+    CUresult r = wrk_graphmem_node(w, &p->poolProps, p->bytesize);
 
-    if (p->poolProps.location.type == CU_MEM_LOCATION_TYPE_INVALID)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (p->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return CUDA_ERROR_NOT_SUPPORTED; /* the server's own memory */
-    if (slice >= w->priv->cards.n)
-        return CUDA_ERROR_INVALID_DEVICE;
-    if (!wrk_quota_take(q, slice, p->bytesize))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    r = WRK_CALL(w, cuGraphAddMemAllocNode, &node, a->hGraph, a->dependencies,
-                 a->numDependencies, p);
-    if (r == CUDA_SUCCESS &&
-        wrk_quota_note(q, a->phGraphNode_id, slice, w->ctx_index, p->bytesize) < 0) {
-        WRK_CALL(w, cuGraphDestroyNode, node);
-        r = CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    if (r != CUDA_SUCCESS) {
-        wrk_quota_give(q, slice, p->bytesize);
+    if (r == CUDA_SUCCESS)
+        r = WRK_CALL(w, cuGraphAddMemAllocNode, &node, a->hGraph, a->dependencies,
+                     a->numDependencies, p);
+    if (r != CUDA_SUCCESS)
         return r;
-    }
     wrk_handle_put(w, WIRE_KIND_GRAPHNODE, a->phGraphNode_id, node);
     p->accessDescs = NULL;
     memcpy(body->nodeParams, p, sizeof(*p));

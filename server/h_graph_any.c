@@ -11,9 +11,9 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
+#include "wrk_graphmem.h"
 #include "wrk_host.h"
 #include "wrk_params.h"
-#include "wrk_quota.h"
 #include "wrk_struct.h"
 
 #include <string.h>
@@ -154,28 +154,6 @@ any_open(struct wrk *w, struct any_node *n, const uint8_t *params, uint32_t para
     }
 }
 
-/* A memory node holds what it asks for until its context ends; see h_graph.c. */
-static CUresult
-any_charge(struct wrk *w, const CUgraphNodeParams *p, uint64_t id)
-{
-    uint32_t slice = (uint32_t)p->alloc.poolProps.location.id;
-
-    if (p->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-        return CUDA_SUCCESS;
-    if (p->alloc.poolProps.location.type == CU_MEM_LOCATION_TYPE_INVALID)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (p->alloc.poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return CUDA_ERROR_NOT_SUPPORTED; /* the server's own memory */
-    if (slice >= w->priv->cards.n)
-        return CUDA_ERROR_INVALID_DEVICE;
-    if (!wrk_quota_take(w->priv->quota, slice, p->alloc.bytesize))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    if (wrk_quota_note(w->priv->quota, id, slice, w->ctx_index, p->alloc.bytesize) == 0)
-        return CUDA_SUCCESS;
-    wrk_quota_give(w->priv->quota, slice, p->alloc.bytesize);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-}
-
 /* What the driver filled in: an address, or the bodies of a conditional node. */
 static void
 any_answer(struct wrk *w, struct wrk_reply *rep,
@@ -212,14 +190,11 @@ h_cuGraphAddNode_v2(struct wrk *w, const struct wire_args_cuGraphAddNode_v2 *a,
     CUresult r =
         any_open(w, &n, a->params, a->params_len, a->tail, a->tail_len, a->token);
 
+    if (r == CUDA_SUCCESS && n.params.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+        r = wrk_graphmem_node(w, &n.params.alloc.poolProps, n.params.alloc.bytesize);
     if (r == CUDA_SUCCESS)
-        r = any_charge(w, &n.params, a->phGraphNode_id);
-    if (r == CUDA_SUCCESS) {
         r = WRK_CALL(w, cuGraphAddNode_v2, &node, a->hGraph, a->dependencies,
                      a->dependencyData, a->numDependencies, &n.params);
-        if (r != CUDA_SUCCESS)
-            wrk_quota_drop(w->priv->quota, a->phGraphNode_id);
-    }
     if (r != CUDA_SUCCESS) {
         any_undo(&n);
         return r;

@@ -84,18 +84,3 @@ h_cuLaunchCooperativeKernel(struct wrk *w,
     config.numAttrs = 1;
     return launch_config(w, &config, a->f, a->params, a->params_len);
 }
-
-CUresult
-h_cuGraphLaunch(struct wrk *w, const struct wire_args_cuGraphLaunch *a,
-                struct wrk_reply *rep)
-{
-    struct wrk_charge charge;
-    CUresult r;
-
-    (void)rep;
-    wrk_governor_acquire(w, a->hStream, wrk_governor_key(a->hGraph, NULL, NULL),
-                         &charge);
-    r = WRK_CALL(w, cuGraphLaunch, a->hGraph, a->hStream);
-    wrk_governor_launched(w, &charge);
-    return r;
-}

@@ -9,7 +9,9 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
+#include "wrk_bulk.h"
 #include "wrk_ctx.h"
+#include "wrk_graphmem.h"
 #include "wrk_quota.h"
 #include "wrk_wait.h"
 
@@ -247,15 +249,34 @@ h_cuMemAllocPitch_v2(struct wrk *w, const struct wire_args_cuMemAllocPitch_v2 *a
                                         .element = a->ElementSizeBytes});
 }
 
+/* In a capture this makes a node, which has an address and costs nothing yet
+ * (wrk_graphmem.h). */
+static CUresult
+mem_alloc_in_order(struct wrk *w, struct wrk_reply *rep, struct mem_want *m)
+{
+    CUmemPoolProps props = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE,
+                                         .id = (int)wrk_ctx_slice(w, w->ctx_index)}};
+    CUdeviceptr ptr = 0;
+    CUresult r;
+
+    if (wrk_bulk_capturing(w, m->stream) == CUDA_SUCCESS)
+        return mem_alloc(w, rep, m);
+    r = wrk_graphmem_node(w, &props, m->size);
+    if (r == CUDA_SUCCESS)
+        r = mem_driver(w, m, &ptr, NULL);
+    memcpy(rep->body, &ptr, sizeof(ptr));
+    return r;
+}
+
 CUresult
 h_cuMemAllocAsync(struct wrk *w, const struct wire_args_cuMemAllocAsync *a,
                   struct wrk_reply *rep)
 {
-    return mem_alloc(w, rep,
-                     &(struct mem_want){.kind = MEM_ASYNC,
-                                        .charge = a->bytesize,
-                                        .size = a->bytesize,
-                                        .stream = a->hStream});
+    return mem_alloc_in_order(w, rep,
+                              &(struct mem_want){.kind = MEM_ASYNC,
+                                                 .charge = a->bytesize,
+                                                 .size = a->bytesize,
+                                                 .stream = a->hStream});
 }
 
 CUresult
@@ -263,12 +284,12 @@ h_cuMemAllocFromPoolAsync(struct wrk *w,
                           const struct wire_args_cuMemAllocFromPoolAsync *a,
                           struct wrk_reply *rep)
 {
-    return mem_alloc(w, rep,
-                     &(struct mem_want){.kind = MEM_POOL,
-                                        .charge = a->bytesize,
-                                        .size = a->bytesize,
-                                        .pool = a->pool,
-                                        .stream = a->hStream});
+    return mem_alloc_in_order(w, rep,
+                              &(struct mem_want){.kind = MEM_POOL,
+                                                 .charge = a->bytesize,
+                                                 .size = a->bytesize,
+                                                 .pool = a->pool,
+                                                 .stream = a->hStream});
 }
 
 /* --- freeing
@@ -278,12 +299,14 @@ h_cuMemAllocFromPoolAsync(struct wrk *w,
 static void
 mem_freed(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held, CUresult r)
 {
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS) {
+        wrk_graphmem_freed(ptr);
         wrk_quota_give(w->priv->quota, held->slice, held->bytes);
-    else if (wrk_quota_note(w->priv->quota, ptr, held->slice, held->ctx, held->bytes) <
-             0)
+    } else if (held->bytes && wrk_quota_note(w->priv->quota, ptr, held->slice,
+                                             held->ctx, held->bytes) < 0) {
         gp_log_error("quota", "%llu bytes are lost to the session's account",
                      (unsigned long long)held->bytes);
+    }
 }
 
 static CUresult
@@ -339,8 +362,9 @@ h_cuMemFree_v2(struct wrk *w, const struct wire_args_cuMemFree_v2 *a,
 {
     struct wrk_quota_held held;
 
+    /* The book has no entry for an address that a graph's node allocated. */
     if (!wrk_quota_detach(w->priv->quota, a->dptr, &held))
-        return WRK_CALL(w, cuMemFree_v2, a->dptr);
+        held = (struct wrk_quota_held){.ctx = w->ctx_index};
     if (wrk_wait_idle(w, NULL) == CUDA_ERROR_NOT_READY)
         return free_later(w, rep, a->dptr, &held);
     return mem_free(w, a->dptr, &held);
@@ -350,11 +374,15 @@ CUresult
 h_cuMemFreeAsync(struct wrk *w, const struct wire_args_cuMemFreeAsync *a,
                  struct wrk_reply *rep)
 {
+    /* A node of a graph frees when the graph runs: wrk_graphmem.h. */
+    bool captured = wrk_bulk_capturing(w, a->hStream) != CUDA_SUCCESS;
     CUresult r = WRK_CALL(w, cuMemFreeAsync, a->dptr, a->hStream);
 
     (void)rep;
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS && !captured) {
+        wrk_graphmem_freed(a->dptr);
         wrk_quota_drop(w->priv->quota, a->dptr);
+    }
     return r;
 }
 

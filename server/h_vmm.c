@@ -18,27 +18,37 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Pieces, and mappings, that a client may have.  An allocator that grows in steps of
- * 2 MiB fills an 80 GiB card with 40,960. */
+/* Pieces, references, and mappings, that a client may have.  An allocator that grows in
+ * steps of 2 MiB fills an 80 GiB card with 40,960. */
 #define PIECES_MAX 65536u
 
 struct piece {
-    uint64_t handle; /* the driver's; 0: free */
     uint64_t bytes;
     uint32_t slice;
-    uint32_t refs;
+    uint32_t refs; /* names */
     uint32_t maps;
+    uint32_t next_free; /* index + 1, of a slot without references and mappings */
+};
+
+/* A reference.  A driver may give the same handle for all references to a piece, or
+ * another one when the first is gone: what a handle stands for is only known from the
+ * call that gave it. */
+struct name {
+    uint64_t handle;
+    uint32_t piece;
 };
 
 struct mapping {
     uint64_t at;
     uint64_t len;
-    uint64_t handle;
+    uint32_t piece;
 };
 
 static pthread_mutex_t book = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
 static struct piece *pieces;
-static uint32_t n_pieces, cap_pieces;
+static uint32_t n_pieces, cap_pieces, first_free;
+static struct name *names;
+static uint32_t n_names, cap_names;
 static struct mapping *mappings;
 static uint32_t n_mappings, cap_mappings;
 
@@ -61,36 +71,69 @@ room(void *array, uint32_t n, uint32_t *cap, size_t size)
     return true;
 }
 
-static struct piece *
-piece_find(uint64_t handle)
+/* The last name of that handle, NULL when nobody gave it. */
+static struct name *
+name_find(uint64_t handle)
 {
-    for (uint32_t i = 0; i < n_pieces; i++) {
-        if (pieces[i].handle == handle)
-            return &pieces[i];
+    for (uint32_t i = n_names; i--;) {
+        if (names[i].handle == handle)
+            return &names[i];
     }
     return NULL;
 }
 
+/* One reference more to a piece; false, and nothing entered, when there are too many.
+ */
+static bool
+name_add(uint64_t handle, uint32_t piece)
+{
+    if (!room(&names, n_names, &cap_names, sizeof(*names)))
+        return false;
+    names[n_names++] = (struct name){.handle = handle, .piece = piece};
+    pieces[piece].refs++;
+    return true;
+}
+
 /* One reference or mapping fewer: the last one gives the bytes back. */
 static void
-piece_settle(struct wrk *w, struct piece *p)
+piece_settle(struct wrk *w, uint32_t piece)
 {
+    struct piece *p = &pieces[piece];
+
     if (p->refs || p->maps)
         return;
     wrk_quota_give(w->priv->quota, p->slice, p->bytes);
-    *p = pieces[--n_pieces];
+    *p = (struct piece){.next_free = first_free};
+    first_free = piece + 1;
+}
+
+static void
+name_del(struct wrk *w, struct name *name)
+{
+    uint32_t piece = name->piece;
+
+    *name = names[--n_names];
+    pieces[piece].refs--;
+    piece_settle(w, piece);
 }
 
 static bool
 piece_add(uint64_t handle, uint64_t bytes, uint32_t slice)
 {
+    struct piece p = {.bytes = bytes, .slice = slice};
+    uint32_t at;
     bool ok;
 
     pthread_mutex_lock(&book);
-    ok = room(&pieces, n_pieces, &cap_pieces, sizeof(*pieces));
-    if (ok)
-        pieces[n_pieces++] =
-            (struct piece){.handle = handle, .bytes = bytes, .slice = slice, .refs = 1};
+    ok = (first_free || room(&pieces, n_pieces, &cap_pieces, sizeof(*pieces))) &&
+         room(&names, n_names, &cap_names, sizeof(*names));
+    if (ok) {
+        at = first_free ? first_free - 1 : n_pieces++;
+        if (first_free)
+            first_free = pieces[at].next_free;
+        pieces[at] = p;
+        name_add(handle, at);
+    }
     pthread_mutex_unlock(&book);
     return ok;
 }
@@ -124,6 +167,24 @@ h_cuMemCreate(struct wrk *w, const struct wire_args_cuMemCreate *a,
     return CUDA_SUCCESS;
 }
 
+/* The piece that is mapped at @addr becomes known by one more name; false: there are
+ * too many.  What another process made is counted there. */
+static bool
+mapping_retain(uint64_t addr, uint64_t handle)
+{
+    bool ok = true;
+
+    pthread_mutex_lock(&book);
+    for (uint32_t i = 0; i < n_mappings; i++) {
+        if (addr < mappings[i].at || addr - mappings[i].at >= mappings[i].len)
+            continue;
+        ok = name_add(handle, mappings[i].piece);
+        break;
+    }
+    pthread_mutex_unlock(&book);
+    return ok;
+}
+
 CUresult
 h_cuMemRetainAllocationHandle(struct wrk *w,
                               const struct wire_args_cuMemRetainAllocationHandle *a,
@@ -131,16 +192,14 @@ h_cuMemRetainAllocationHandle(struct wrk *w,
 {
     CUmemGenericAllocationHandle handle = 0;
     CUresult r = WRK_CALL(w, cuMemRetainAllocationHandle, &handle, a->addr);
-    struct piece *p;
 
     (void)rep;
     if (r != CUDA_SUCCESS)
         return r;
-    pthread_mutex_lock(&book);
-    p = piece_find(handle);
-    if (p)
-        p->refs++;
-    pthread_mutex_unlock(&book);
+    if (!mapping_retain((uintptr_t)a->addr, handle)) {
+        WRK_CALL(w, cuMemRelease, handle);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     wrk_handle_put(w, WIRE_KIND_MEMHANDLE, a->handle_id, (void *)(uintptr_t)handle);
     return CUDA_SUCCESS;
 }
@@ -150,18 +209,16 @@ h_cuMemRelease(struct wrk *w, const struct wire_args_cuMemRelease *a,
                struct wrk_reply *rep)
 {
     CUresult r = WRK_CALL(w, cuMemRelease, a->handle);
-    struct piece *p;
+    struct name *name;
 
     (void)rep;
     if (r != CUDA_SUCCESS)
         return r;
     wrk_handle_del(w, WIRE_KIND_MEMHANDLE, a->handle_id);
     pthread_mutex_lock(&book);
-    p = piece_find(a->handle);
-    if (p && p->refs) {
-        p->refs--;
-        piece_settle(w, p);
-    }
+    name = name_find(a->handle);
+    if (name)
+        name_del(w, name);
     pthread_mutex_unlock(&book);
     return CUDA_SUCCESS;
 }
@@ -170,16 +227,16 @@ h_cuMemRelease(struct wrk *w, const struct wire_args_cuMemRelease *a,
 static bool
 mapping_add(uint64_t at, uint64_t len, uint64_t handle)
 {
-    struct piece *p;
+    const struct name *name;
     bool ok;
 
     pthread_mutex_lock(&book);
-    p = piece_find(handle);
+    name = name_find(handle);
     ok = room(&mappings, n_mappings, &cap_mappings, sizeof(*mappings));
-    if (ok && p) {
-        p->maps++;
+    if (ok && name) {
+        pieces[name->piece].maps++;
         mappings[n_mappings++] =
-            (struct mapping){.at = at, .len = len, .handle = handle};
+            (struct mapping){.at = at, .len = len, .piece = name->piece};
     }
     pthread_mutex_unlock(&book);
     return ok;
@@ -209,18 +266,14 @@ unmap(struct wrk *w, CUdeviceptr ptr, size_t size)
     pthread_mutex_lock(&book);
     for (uint32_t i = 0; i < n_mappings;) {
         const struct mapping m = mappings[i];
-        struct piece *p;
 
         if (m.at < ptr || m.at - ptr >= size) {
             i++;
             continue;
         }
         mappings[i] = mappings[--n_mappings];
-        p = piece_find(m.handle);
-        if (p && p->maps) {
-            p->maps--;
-            piece_settle(w, p);
-        }
+        pieces[m.piece].maps--;
+        piece_settle(w, m.piece);
     }
     pthread_mutex_unlock(&book);
     return CUDA_SUCCESS;

@@ -181,13 +181,42 @@ def test_kernel_that_never_ends_is_ended_when_others_wait(case):
 def test_memory_limit_is_the_same_for_every_allocating_call(case):
     pool = case.pool()
     lines = pool.run(case.programs / "limits", memory="64MiB").out.splitlines()
-    case.equal(len(lines), 6, "allocating calls that were tried")
-    for name, *numbers in map(str.split, lines):
-        numbers = [int(number) for number in numbers]
+    words = [line.split() for line in lines]
+    coarse = {name: [int(word) for word in rest] for name, *rest in words
+              if rest[0] != "exact"}
+    exact = {name: [int(word) for word in rest[1:]] for name, *rest in words
+             if rest[0] == "exact"}
+    case.equal(len(coarse), 11, "allocating calls that were tried")
+    for name, numbers in coarse.items():
         if name == "cuMemAllocManaged" and numbers[1] == NOT_SUPPORTED:
-            continue  # not carried: it fails at once and gives nothing
+            continue  # this driver has none: it fails at once and gives nothing
         case.equal(numbers, [64 * MIB, OUT_OF_MEMORY, 0, 64 * MIB],
                    f"{name}: bytes had, refusal, free at the end, free afterwards")
+        asked, charged, refusal, left = exact[name]
+        case.equal((charged, refusal, left), (asked, OUT_OF_MEMORY, asked - 1),
+                   f"{name} of {asked} bytes: counted, refused with a byte too few, left")
+
+
+def test_memory_with_several_owners_counts_once_and_as_long_as_it_lives(case):
+    pool = case.pool()
+    result = pool.run(case.programs / "counted", memory="64MiB", status=None)
+    case.equal((result.status, result.out), (0, ""), "what was counted")
+
+
+def test_memory_shared_between_processes_counts_once(case):
+    pool = case.pool()
+    session = pool.session(core=50, memory="64MiB")
+    owner, guest = session.cudash().begin(), session.cudash().begin()
+    slot = owner.ok("alloc", 40 * MIB)
+    owner.ok("poke", slot, 0, 4711)
+    shared = guest.ok("import", owner.ok("export", slot))
+    case.equal(guest.ok("peek", shared, 0), 4711, "the same memory")
+    for name, shell in (("owner", owner), ("guest", guest)):
+        case.equal(shell.ok("info"), [24 * MIB, 64 * MIB], f"what the {name} sees")
+    case.wait_for(lambda: pool.sessions()[0]["slices"][0]["used_bytes"] == 40 * MIB,
+                  "the pool sees it once")
+    case.equal(guest("alloc", 24 * MIB + 1)[0], OUT_OF_MEMORY, "a byte beyond the limit")
+    guest.ok("alloc", 24 * MIB)
 
 
 def test_what_was_used_is_reported(case):

@@ -48,6 +48,8 @@ $(eval $(call driver_program,tests/programs/graphs,tests/programs/graphs.c,,))
 $(eval $(call driver_program,tests/programs/cudash,tests/programs/cudash.c,,))
 $(eval $(call driver_program,tests/programs/limits,\
     tests/programs/limits.c tests/programs/prog.c,,))
+$(eval $(call driver_program,tests/programs/counted,\
+    tests/programs/counted.c tests/programs/prog.c,,))
 TEST_PROGRAMS += $(DEMO_PTX)/spin.ptx
 
 # The same kernels as ordinary runtime-API programs, where there is an nvcc.

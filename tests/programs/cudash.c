@@ -244,6 +244,39 @@ do_flood(struct cudash *sh, char **args)
     printf("%d %llu\n", (int)result, done);
 }
 
+/* export SLOT: a name for the allocation that other processes can import */
+static void
+do_export(struct cudash *sh, char **args)
+{
+    CUipcMemHandle handle;
+    CUresult result = cuIpcGetMemHandle(&handle, *memory_slot(sh, args[0]));
+
+    printf("%d ", (int)result);
+    for (size_t i = 0; result == CUDA_SUCCESS && i < sizeof(handle); i++)
+        printf("%s%02x", i ? "" : "h", ((unsigned char *)&handle)[i]);
+    printf("\n");
+}
+
+/* import NAME: a slot */
+static void
+do_import(struct cudash *sh, char **args)
+{
+    CUipcMemHandle handle;
+    CUdeviceptr memory = 0;
+    CUresult result;
+
+    for (size_t i = 0; i < sizeof(handle); i++) {
+        unsigned byte = 0;
+
+        sscanf(args[0] + 1 + 2 * i, "%2x", &byte);
+        ((unsigned char *)&handle)[i] = (unsigned char)byte;
+    }
+    result = cuIpcOpenMemHandle_v2(&memory, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    if (result == CUDA_SUCCESS && sh->n_memory < SLOTS)
+        sh->memory[sh->n_memory++] = memory;
+    printf("%d %zu\n", (int)result, sh->n_memory - 1);
+}
+
 static void
 do_sync(struct cudash *sh, char **args)
 {
@@ -271,6 +304,8 @@ static const struct cudash_command commands[] = {
     {"stream", 0, do_stream},
     {"launch", 5, do_launch},
     {"flood", 2, do_flood},
+    {"export", 1, do_export},
+    {"import", 1, do_import},
     {"sync", 0, do_sync},
 };
 /* clang-format on */

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executable graphs: made, launched, destroyed.  The memory that their nodes will
+ * allocate is the session's from the first to the last (wrk_graphmem.h).
+ */
+#include "drv.h"
+#include "gp_base.h"
+#include "wire_api.h"
+#include "wrk.h"
+#include "wrk_args.h"
+#include "wrk_governor.h"
+#include "wrk_graphmem.h"
+#include "wrk_struct.h"
+
+#include <string.h>
+
+/* The cap of the description. */
+#define LOG_MAX 16384u
+
+/* The driver has answered: the graph is executable, or its memory is given back. */
+static CUresult
+exec_settle(struct wrk *w, struct wrk_graphmem *mem, CUresult r, uint64_t id,
+            CUgraphExec exec)
+{
+    wrk_graphmem_settle(w, mem, r == CUDA_SUCCESS ? exec : NULL);
+    if (r == CUDA_SUCCESS)
+        wrk_handle_put(w, WIRE_KIND_GRAPHEXEC, id, exec);
+    return r;
+}
+
+CUresult
+h_cuGraphInstantiateWithFlags(struct wrk *w,
+                              const struct wire_args_cuGraphInstantiateWithFlags *a,
+                              struct wrk_reply *rep)
+{
+    struct wrk_graphmem *mem;
+    CUgraphExec exec = NULL;
+    CUresult r = wrk_graphmem_take(w, a->hGraph, &mem);
+
+    (void)rep;
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = WRK_CALL(w, cuGraphInstantiateWithFlags, &exec, a->hGraph, a->flags);
+    return exec_settle(w, mem, r, a->phGraphExec_id, exec);
+}
+
+CUresult
+h_cuGraphInstantiateWithParams(struct wrk *w,
+                               const struct wire_args_cuGraphInstantiateWithParams *a,
+                               struct wrk_reply *rep)
+{
+    struct wire_cuGraphInstantiateWithParams_rep *body = rep->body;
+    CUDA_GRAPH_INSTANTIATE_PARAMS *params = a->instantiateParams;
+    struct wrk_graphmem *mem;
+    CUgraphExec exec = NULL;
+    CUresult r = wrk_graphmem_take(w, a->hGraph, &mem);
+
+    if (r == CUDA_SUCCESS) {
+        r = WRK_CALL(w, cuGraphInstantiateWithParams, &exec, a->hGraph, params);
+        r = exec_settle(w, mem, r, a->phGraphExec_id, exec);
+    }
+    wrk_fix_out_CUDA_GRAPH_INSTANTIATE_PARAMS(w, params);
+    memcpy(body->instantiateParams, params, sizeof(*params));
+    return r;
+}
+
+CUresult
+h_cuGraphInstantiate_v2(struct wrk *w, const struct wire_args_cuGraphInstantiate_v2 *a,
+                        struct wrk_reply *rep)
+{
+    struct wire_cuGraphInstantiate_v2_rep fixed = {0};
+    struct wire_cuGraphInstantiate_v2_rep_room room;
+    uint32_t log_size = (uint32_t)gp_min((uint64_t)a->bufferSize, (uint64_t)LOG_MAX);
+    CLEANUP_FREE char *log = calloc(1, log_size + 1);
+    struct wrk_graphmem *mem;
+    CUgraphNode culprit = NULL;
+    CUgraphExec exec = NULL;
+    CUresult r = log ? wrk_graphmem_take(w, a->hGraph, &mem) : CUDA_ERROR_OUT_OF_MEMORY;
+    void *body;
+
+    if (r == CUDA_SUCCESS) {
+        r = WRK_CALL(w, cuGraphInstantiate_v2, &exec, a->hGraph, &culprit,
+                     log_size ? log : NULL, log_size);
+        r = exec_settle(w, mem, r, a->phGraphExec_id, exec);
+    }
+    fixed.phErrorNode = wrk_handle_name(w, WIRE_KIND_GRAPHNODE, culprit);
+    fixed.logBuffer_n = log ? log_size : 0;
+    rep->taken = true;
+    body = wrk_reply_reserve(w, rep->req, wire_cuGraphInstantiate_v2_rep_size(&fixed));
+    if (!body)
+        return r;
+    memcpy(body, &fixed, sizeof(fixed));
+    wire_cuGraphInstantiate_v2_rep_place(&room, body);
+    if (room.logBuffer)
+        memcpy(room.logBuffer, log, log_size);
+    wrk_reply_send(w, rep->req, r);
+    return r;
+}
+
+CUresult
+h_cuGraphExecDestroy(struct wrk *w, const struct wire_args_cuGraphExecDestroy *a,
+                     struct wrk_reply *rep)
+{
+    CUresult r = WRK_CALL(w, cuGraphExecDestroy, a->hGraphExec);
+
+    (void)rep;
+    wrk_handle_del(w, WIRE_KIND_GRAPHEXEC, a->hGraphExec_id);
+    if (r == CUDA_SUCCESS)
+        wrk_graphmem_destroyed(w, a->hGraphExec);
+    return r;
+}
+
+CUresult
+h_cuGraphLaunch(struct wrk *w, const struct wire_args_cuGraphLaunch *a,
+                struct wrk_reply *rep)
+{
+    struct wrk_charge charge;
+    CUresult r;
+
+    (void)rep;
+    wrk_governor_acquire(w, a->hStream, wrk_governor_key(a->hGraph, NULL, NULL),
+                         &charge);
+    r = WRK_CALL(w, cuGraphLaunch, a->hGraph, a->hStream);
+    wrk_governor_launched(w, &charge);
+    if (r == CUDA_SUCCESS)
+        wrk_graphmem_launched(w, a->hGraph);
+    return r;
+}
