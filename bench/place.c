@@ -102,7 +102,7 @@ decide(struct bench *b, enum sched_placement placement, bool timed)
 
     for (uint32_t i = 0; !r && i < d->n_slices; i++)
         r = sched_pool_take(b->pool, d->slices[i].card, d->slices[i].core,
-                            d->slices[i].memory);
+                            d->slices[i].memory, d->slices[i].in_space);
     if (timed)
         b->ns[b->decided++] =
             (uint32_t)gp_min(gp_now_ns() - start, (uint64_t)UINT32_MAX);

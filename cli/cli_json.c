@@ -107,15 +107,16 @@ session_json(const Gpupool__Ctl__CtlSessionStatus *s)
 
     for (size_t i = 0; i < s->n_slices; i++)
         json_array_append_new(slices, slice_json(s, i));
-    return json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o}",
-                     "name", s->session, "id", (json_int_t)s->session_id, "state",
-                     cli_session_state(s), "owner", s->owner, "program", s->program,
-                     "policy", ticket_policy_name((enum ticket_policy)s->policy),
-                     "class", cli_session_class(s), "attachments",
-                     (json_int_t)s->attachments, "max_attachments",
-                     (json_int_t)s->max_attachments, "lease_left_ms",
-                     (json_int_t)s->lease_left_ms, "opened_unix",
-                     (json_int_t)s->opened_unix, "slices", slices);
+    return json_pack(
+        "{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o}", "name",
+        s->session, "id", (json_int_t)s->session_id, "state", cli_session_state(s),
+        "owner", s->owner, "program", s->program, "policy",
+        ticket_policy_name((enum ticket_policy)s->policy), "class",
+        cli_session_class(s), "spatial",
+        ticket_spatial_name((enum ticket_spatial)s->spatial), "attachments",
+        (json_int_t)s->attachments, "max_attachments", (json_int_t)s->max_attachments,
+        "lease_left_ms", (json_int_t)s->lease_left_ms, "opened_unix",
+        (json_int_t)s->opened_unix, "slices", slices);
 }
 
 int

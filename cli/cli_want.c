@@ -66,6 +66,17 @@ session_class(struct cli_want *want, const char *arg, struct gp_err *err)
 }
 
 static int
+spatial(struct cli_want *want, const char *arg, struct gp_err *err)
+{
+    enum ticket_spatial value;
+
+    if (ticket_spatial_parse(arg, &value) < 0)
+        return gp_err_set(err, -EINVAL, "--spatial %s: off, sm or mps is wanted", arg);
+    want->open.spatial = (Gpupool__Ctl__CtlSpatial)value;
+    return 0;
+}
+
+static int
 policy(struct cli_want *want, const char *arg, struct gp_err *err)
 {
     enum ticket_policy value;
@@ -119,6 +130,8 @@ cli_want_option(struct cli_want *want, int opt, const char *arg, struct gp_err *
         return placement(want, arg, err);
     case CLI_WANT_CLASS:
         return session_class(want, arg, err);
+    case CLI_WANT_SPATIAL:
+        return spatial(want, arg, err);
     case CLI_WANT_CARD:
         return card(want, arg, err);
     case CLI_WANT_SERVER:

@@ -30,6 +30,7 @@ struct cli_want {
     "  --policy P          fixed-share (fs), burst-share (bs) or best-effort (be)\n"   \
     "  --class C           online, or offline: only while no online one wants the "    \
     "card\n"                                                                           \
+    "  --spatial S         off, sm: on multiprocessors of its own, or mps (off)\n"     \
     "  --placement P       binpack or spread, instead of the scheduler's own\n"        \
     "  --server NAME       only on this server\n"                                      \
     "  --card GPU-UUID     only on this card\n"                                        \
@@ -47,6 +48,7 @@ enum {
     CLI_WANT_CORE_LIMIT,
     CLI_WANT_POLICY,
     CLI_WANT_CLASS,
+    CLI_WANT_SPATIAL,
     CLI_WANT_PLACEMENT,
     CLI_WANT_SERVER,
     CLI_WANT_CARD,
@@ -63,6 +65,7 @@ enum {
         {"core-limit", required_argument, NULL, CLI_WANT_CORE_LIMIT},                  \
         {"policy", required_argument, NULL, CLI_WANT_POLICY},                          \
         {"class", required_argument, NULL, CLI_WANT_CLASS},                            \
+        {"spatial", required_argument, NULL, CLI_WANT_SPATIAL},                        \
         {"placement", required_argument, NULL, CLI_WANT_PLACEMENT},                    \
         {"server", required_argument, NULL, CLI_WANT_SERVER},                          \
         {"card", required_argument, NULL, CLI_WANT_CARD},                              \

@@ -55,10 +55,11 @@ stub_table_unserved(const struct stub_table *table)
     while (bit < ARRAY_SIZE(tables) && tables[bit] != table)
         bit++;
     if (!(atomic_fetch_or(&said, 1u << bit) & 1u << bit))
-        gp_log_error("stub",
-                     "the program's CUDA runtime called a private function of table "
-                     "\"%s\" that this libcuda.so.1 does not have: the runtime is newer",
-                     table->name);
+        gp_log_error(
+            "stub",
+            "the program's CUDA runtime called a private function of table "
+            "\"%s\" that this libcuda.so.1 does not have: the runtime is newer",
+            table->name);
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 

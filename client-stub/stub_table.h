@@ -19,8 +19,8 @@ struct stub_table {
     const void *words;
 };
 
-/* What stands in every slot that nothing is known to call: says so, once per @table, and
- * refuses.  A runtime that is newer than this stub gets an error, not a crash. */
+/* What stands in every slot that nothing is known to call: says so, once per @table,
+ * and refuses.  A runtime that is newer than this stub gets an error, not a crash. */
 CUresult stub_table_unserved(const struct stub_table *table);
 
 extern const struct stub_table stub_table_cudart;  /* stub_table_cudart.c */

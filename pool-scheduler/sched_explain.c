@@ -11,7 +11,7 @@
 
 /* What was in the way, counted over the pool. */
 struct obstacles {
-    unsigned cards, core, memory, slots, closed, unwanted, fit;
+    unsigned cards, core, memory, slots, shared, closed, unwanted, fit;
     uint32_t most_core;
     uint64_t most_memory;
 };
@@ -58,6 +58,7 @@ enum obstacle {
     SLOTS = 4,
     CORE = 8,
     MEMORY = 16, /* with CORE, when both are in the way: one trip tells all */
+    SHARED = 32,
 };
 
 static unsigned
@@ -69,6 +70,8 @@ card_obstacles(const struct sched_card *card, const struct sched_request *req)
         return CLOSED;
     if (card->slices >= CTL_SLICES_PER_CARD_MAX)
         return SLOTS;
+    if (!sched_card_shares(card, req->in_space))
+        return SHARED;
     return (sched_card_free_core(card) < req->core ? CORE : 0) |
            (sched_card_free_memory(card) < req->memory ? MEMORY : 0);
 }
@@ -81,9 +84,10 @@ count_obstacles(struct obstacles *sum, const struct sched_card *card, unsigned f
     sum->unwanted += found == UNWANTED;
     sum->closed += found == CLOSED;
     sum->slots += found == SLOTS;
+    sum->shared += found == SHARED;
     sum->core += !!(found & CORE);
     sum->memory += !!(found & MEMORY);
-    if (found & (UNWANTED | CLOSED | SLOTS))
+    if (found & (UNWANTED | CLOSED | SLOTS | SHARED))
         return;
     sum->most_core = gp_max(sum->most_core, sched_card_free_core(card));
     sum->most_memory = gp_max(sum->most_memory, sched_card_free_memory(card));
@@ -120,6 +124,12 @@ card_words(const struct sched_card *card, const struct sched_request *req,
     else if (found == SLOTS)
         snprintf(words, size, "slices: it has %u, the most a card can carry",
                  card->slices);
+    else if (found == SHARED)
+        snprintf(words, size,
+                 card->in_space ? "sharing: its sessions have multiprocessors of their "
+                                  "own (--spatial)"
+                                : "sharing: its sessions take turns on all "
+                                  "multiprocessors (no --spatial)");
     else if (found)
         shortage_words(card, req, found, words, size);
     else
@@ -156,6 +166,9 @@ summarise_obstacles(const struct sched_request *req, const struct obstacles *sum
     if (sum->slots)
         summary_add(why, size, "%u carry %d slices already, the most allowed",
                     sum->slots, CTL_SLICES_PER_CARD_MAX);
+    if (sum->shared)
+        summary_add(why, size, "%u are shared in %s", sum->shared,
+                    req->in_space ? "time, not in space" : "space, not in time");
     if (sum->closed)
         summary_add(why, size, "%u are on servers that are not available", sum->closed);
     if (sum->unwanted)

@@ -36,6 +36,7 @@ ticket_make(const struct sched *sched, const struct sched_session *session,
     gp_str_copy(c.owner, sizeof(c.owner), session->owner->name);
     c.policy = session->policy;
     c.offline = session->offline;
+    c.spatial = session->spatial;
     c.max_attachments = session->max_attachments;
     c.not_before = now - CLOCK_SKEW_S;
     /* A lease that ends is announced to the server; the ticket's own end matters when
@@ -115,6 +116,9 @@ check_strings(const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err)
     if ((unsigned)msg->session_class > GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE)
         return gp_err_set(err, -EINVAL, "unknown class %u",
                           (unsigned)msg->session_class);
+    if ((unsigned)msg->spatial > TICKET_SPATIAL_MPS)
+        return gp_err_set(err, -EINVAL, "unknown spatial share %u",
+                          (unsigned)msg->spatial);
     if ((unsigned)msg->placement > SCHED_SPREAD)
         return gp_err_set(err, -EINVAL, "unknown placement %u",
                           (unsigned)msg->placement);
@@ -132,6 +136,7 @@ read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
     if (r < 0)
         return r;
     open->req.policy = (enum ticket_policy)msg->policy;
+    open->req.in_space = msg->spatial != GPUPOOL__CTL__CTL_SPATIAL__CTL_SPATIAL_OFF;
     open->req.placement =
         msg->placement ? (enum sched_placement)msg->placement : config->placement;
     open->req.server = *msg->server ? msg->server : NULL;
@@ -146,6 +151,7 @@ read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
     open->spec.program = msg->program;
     open->spec.policy = open->req.policy;
     open->spec.offline = msg->session_class == GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE;
+    open->spec.spatial = (enum ticket_spatial)msg->spatial;
     open->spec.core_limit = open->req.core_limit;
     open->spec.max_attachments =
         msg->max_attachments ? msg->max_attachments : config->max_attachments;

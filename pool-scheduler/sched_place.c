@@ -18,6 +18,7 @@ decide(struct sched_decision *d, const struct sched_request *req,
 
     slice->card = card;
     slice->core = req->core;
+    slice->in_space = req->in_space;
     slice->memory = req->whole ? card->facts.memory : req->memory;
 }
 
@@ -26,7 +27,8 @@ decide(struct sched_decision *d, const struct sched_request *req,
 static bool
 card_fits(const struct sched_card *card, const struct sched_request *req)
 {
-    return card->bucket >= req->core && sched_card_free_memory(card) >= req->memory &&
+    return card->bucket >= req->core && sched_card_shares(card, req->in_space) &&
+           sched_card_free_memory(card) >= req->memory &&
            (!req->has_uuid || !memcmp(card->facts.uuid, req->uuid, TICKET_UUID_SIZE)) &&
            (!req->server || !strcmp(card->server->name, req->server));
 }
@@ -39,7 +41,8 @@ find_binpack(const struct sched_pool *pool, const struct sched_request *req)
     for (unsigned core = req->core; core <= 100; core++) {
         struct sched_node *node;
 
-        node = sched_tree_at_least(&pool->by_fit[core], req->memory, 0);
+        node = sched_tree_at_least(&pool->by_fit[SCHED_FIT(req->in_space, core)],
+                                   req->memory, 0);
         if (node)
             return card_of(node);
     }
@@ -50,7 +53,8 @@ static struct sched_card *
 find_spread(const struct sched_pool *pool, const struct sched_request *req)
 {
     for (unsigned core = 100; core >= req->core; core--) {
-        struct sched_node *node = sched_tree_last(&pool->by_fit[core]);
+        struct sched_node *node =
+            sched_tree_last(&pool->by_fit[SCHED_FIT(req->in_space, core)]);
 
         if (node && node->key[0] >= req->memory)
             return card_of(node);

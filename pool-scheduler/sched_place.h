@@ -27,6 +27,7 @@ struct sched_slice {
     struct sched_card *card;
     uint32_t core;
     uint64_t memory;
+    bool in_space;
 };
 
 struct sched_decision {

@@ -57,11 +57,17 @@ card_givable(const struct sched_card *card)
            card->slices < CTL_SLICES_PER_CARD_MAX;
 }
 
+static struct sched_tree *
+card_tree(struct sched_pool *pool, const struct sched_card *card)
+{
+    return &pool->by_fit[SCHED_FIT(card->in_space, card->bucket)];
+}
+
 static void
 card_unindex(struct sched_pool *pool, struct sched_card *card)
 {
     if (card->bucket)
-        sched_tree_remove(&pool->by_fit[card->bucket], &card->by_fit);
+        sched_tree_remove(card_tree(pool, card), &card->by_fit);
     card->bucket = 0;
 }
 
@@ -75,7 +81,7 @@ card_index(struct sched_pool *pool, struct sched_card *card)
     if (!card_givable(card))
         return;
     card->bucket = sched_card_free_core(card);
-    sched_tree_insert(&pool->by_fit[card->bucket], &card->by_fit,
+    sched_tree_insert(card_tree(pool, card), &card->by_fit,
                       sched_card_free_memory(card), low | card->serial);
 }
 
@@ -364,14 +370,16 @@ sched_pool_cards_absent(struct sched_pool *pool, struct sched_server *server)
 
 int
 sched_pool_take(struct sched_pool *pool, struct sched_card *card, uint32_t core,
-                uint64_t memory)
+                uint64_t memory, bool in_space)
 {
-    if (!core || core > sched_card_free_core(card) ||
-        memory > sched_card_free_memory(card) ||
+    if (!core || !sched_card_shares(card, in_space) ||
+        core > sched_card_free_core(card) || memory > sched_card_free_memory(card) ||
         card->slices >= CTL_SLICES_PER_CARD_MAX)
         return -ENOSPC;
+    card_unindex(pool, card); /* its tree is about to change */
     card->core_given += core;
     card->memory_given += memory;
+    card->in_space = in_space;
     card->slices++;
     card_changed(pool, card);
     return 0;
@@ -382,8 +390,10 @@ sched_pool_give(struct sched_pool *pool, struct sched_card *card, uint32_t core,
                 uint64_t memory)
 {
     assert(card->slices && card->core_given >= core && card->memory_given >= memory);
+    card_unindex(pool, card);
     card->core_given -= core;
     card->memory_given -= memory;
     card->slices--;
+    card->in_space &= card->slices != 0;
     card_changed(pool, card);
 }

@@ -8,12 +8,12 @@
  * nor remembers (sched_store.h), and knows nothing of sessions but their sums.
  *
  * The index, which holds only what may be given now:
- *   cards    one tree per number of free core percent (1..100), ordered by free
- *            memory; among cards that nobody uses, by what is left on their server
- *   servers  for n = 1..16, one list per free core of the n-th freest card: the
- *            servers in lists c..100 have n cards with c percent free
- * Both move with every change of a card, at a cost that grows with the cards of
- * one server only, which is why those are capped.
+ *   cards    one tree per number of free core percent (1..100) and kind of sharing,
+ *            ordered by free memory; among cards that nobody uses, by what is left on
+ * their server servers  for n = 1..16, one list per free core of the n-th freest card:
+ * the servers in lists c..100 have n cards with c percent free Both move with every
+ * change of a card, at a cost that grows with the cards of one server only, which is
+ * why those are capped.
  */
 #ifndef SCHED_POOL_H
 #define SCHED_POOL_H
@@ -49,13 +49,14 @@ struct sched_card {
     bool present;    /* in the server's last registration */
 
     uint32_t core_given, slices; /* what sessions hold */
+    bool in_space;               /* in parts of the card, not in turns on all of it */
     uint64_t memory_given;
 
     uint64_t used_bytes; /* as last reported */
     uint32_t busy_percent;
 
     struct sched_node by_uuid, by_fit;
-    unsigned bucket; /* index tree the card is in; 0: none */
+    unsigned bucket; /* its free core in the index; 0: not in it */
 };
 
 struct sched_server {
@@ -86,13 +87,18 @@ struct sched_server {
     struct sched_server *next;
 };
 
+/* The tree of cards with so much free core, shared in space or in time.  A card that
+ * nobody uses has 100 free and is neither. */
+#define SCHED_FIT(in_space, core) ((in_space) && (core) < 100 ? 100 + (core) : (core))
+#define SCHED_FITS 200
+
 struct sched_pool {
     struct sched_server *servers; /* in order of first registration */
     struct sched_server **servers_tail;
     unsigned n_servers, n_cards;
     uint32_t next_serial;
     struct sched_tree by_uuid;
-    struct sched_tree by_fit[101];                    /* [free core]; 0 unused */
+    struct sched_tree by_fit[SCHED_FITS];
     struct sched_link by_nth[TICKET_SLICES_MAX][101]; /* [n - 1][free core] */
 };
 
@@ -139,9 +145,17 @@ sched_card_free_memory(const struct sched_card *card)
     return card->facts.memory - card->memory_given;
 }
 
+/* May the next session of that kind come to @card?  One that has multiprocessors of
+ * its own and one that runs anywhere would each take from the other. */
+static inline bool
+sched_card_shares(const struct sched_card *card, bool in_space)
+{
+    return !card->slices || card->in_space == in_space;
+}
+
 /* Give a part of @card away.  -ENOSPC when that is not there: never overcommits. */
 int sched_pool_take(struct sched_pool *pool, struct sched_card *card, uint32_t core,
-                    uint64_t memory);
+                    uint64_t memory, bool in_space);
 void sched_pool_give(struct sched_pool *pool, struct sched_card *card, uint32_t core,
                      uint64_t memory);
 

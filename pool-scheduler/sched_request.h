@@ -30,6 +30,7 @@ struct sched_request {
     bool whole;      /* the card is not shared */
     uint64_t memory; /* of each card; whole: at least */
     uint32_t core_limit;
+    bool in_space; /* multiprocessors of its own: beside sessions of that kind only */
     enum ticket_policy policy;
     enum sched_placement placement;
     bool has_uuid; /* only this card */

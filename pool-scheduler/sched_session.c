@@ -115,7 +115,8 @@ slices_take(struct sched_sessions *set, struct sched_session *session,
 {
     for (uint32_t i = 0; i < decision->n_slices; i++) {
         const struct sched_slice *slice = &decision->slices[i];
-        int r = sched_pool_take(set->pool, slice->card, slice->core, slice->memory);
+        int r = sched_pool_take(set->pool, slice->card, slice->core, slice->memory,
+                                slice->in_space);
 
         if (r < 0) {
             slices_give(set, session);
@@ -142,6 +143,7 @@ session_fill(struct sched_sessions *set, struct sched_session *session,
     copy_printable(session->program, sizeof(session->program), spec->program);
     session->policy = spec->policy;
     session->offline = spec->offline;
+    session->spatial = spec->spatial;
     session->core_limit = spec->core_limit;
     session->max_attachments = spec->max_attachments;
     session->lease_ms = spec->lease_ms;

@@ -45,6 +45,7 @@ struct sched_session {
     char program[CTL_WORD_MAX];
     enum ticket_policy policy;
     bool offline;
+    enum ticket_spatial spatial;
     uint32_t core_limit, max_attachments, lease_ms;
     uint64_t opened_unix;
     struct sched_slice slices[TICKET_SLICES_MAX];
@@ -93,6 +94,7 @@ struct sched_session_spec {
     const char *owner, *program;
     enum ticket_policy policy;
     bool offline;
+    enum ticket_spatial spatial;
     uint32_t core_limit, max_attachments, lease_ms;
     uint64_t opened_unix;
 };

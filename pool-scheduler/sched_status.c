@@ -174,6 +174,7 @@ add_session(struct arena *a, const struct sched_session *s, uint64_t now)
     msg->policy = (Gpupool__Ctl__CtlPolicy)s->policy;
     msg->session_class = s->offline ? GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE
                                     : GPUPOOL__CTL__CTL_CLASS__CTL_ONLINE;
+    msg->spatial = (Gpupool__Ctl__CtlSpatial)s->spatial;
     msg->attachments = s->attachments;
     msg->max_attachments = s->max_attachments;
     msg->lease_left_ms = s->closing || s->lease_end_ns < now

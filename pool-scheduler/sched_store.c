@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
 
 static const char SCHEMA[] =
     "CREATE TABLE server (name TEXT PRIMARY KEY, endpoint TEXT NOT NULL, local TEXT "
@@ -30,12 +30,19 @@ static const char SCHEMA[] =
     " lease_key BLOB NOT NULL, owner TEXT NOT NULL, program TEXT NOT NULL,"
     " policy INTEGER NOT NULL, core_limit INTEGER NOT NULL,"
     " max_attachments INTEGER NOT NULL, lease_ms INTEGER NOT NULL,"
-    " opened INTEGER NOT NULL, offline INTEGER NOT NULL) STRICT;"
+    " opened INTEGER NOT NULL, offline INTEGER NOT NULL,"
+    " spatial INTEGER NOT NULL DEFAULT 0) STRICT;"
     "CREATE TABLE slice (session INTEGER NOT NULL REFERENCES session(id)"
     " ON DELETE CASCADE, pos INTEGER NOT NULL, card BLOB NOT NULL,"
     " core INTEGER NOT NULL, memory INTEGER NOT NULL,"
     " PRIMARY KEY (session, pos)) STRICT;"
-    "PRAGMA user_version = 1;";
+    "PRAGMA user_version = 2;";
+
+/* [n]: from version n to the next. */
+static const char *const UPGRADES[SCHEMA_VERSION] = {
+    [1] = "ALTER TABLE session ADD COLUMN spatial INTEGER NOT NULL DEFAULT 0;"
+          "PRAGMA user_version = 2;",
+};
 
 enum stmt {
     ST_BEGIN,
@@ -69,7 +76,7 @@ static const char *const SQL[N_STMTS] = {
     [ST_PUT_CARD] =
         "INSERT OR REPLACE INTO card VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [ST_PUT_SESSION] =
-        "INSERT INTO session VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        "INSERT INTO session VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     [ST_PUT_SLICE] = "INSERT INTO slice VALUES (?1, ?2, ?3, ?4, ?5)",
     [ST_DEL_SESSION] = "DELETE FROM session WHERE id = ?1",
     [ST_LOAD_SERVERS] = "SELECT name, endpoint, version, driver, driver_version, drain,"
@@ -78,7 +85,7 @@ static const char *const SQL[N_STMTS] = {
                       " FROM card ORDER BY server, idx",
     [ST_LOAD_SESSIONS] =
         "SELECT id, lease_key, owner, program, policy, core_limit,"
-        " max_attachments, lease_ms, opened, offline FROM session ORDER BY id",
+        " max_attachments, lease_ms, opened, offline, spatial FROM session ORDER BY id",
     [ST_LOAD_SLICES] = "SELECT card, core, memory FROM slice WHERE session = ?1"
                        " ORDER BY pos",
     [ST_LAST_ID] = "SELECT seq FROM sqlite_sequence WHERE name = 'session'",
@@ -206,9 +213,15 @@ schema_check(struct sched_store *store, const char *path, struct gp_err *err)
                           "%s: written by a newer gpupool-scheduler (state version %d, "
                           "this one knows %d)",
                           path, version, SCHEMA_VERSION);
-    if (version)
-        return 0;
-    return exec_sql(store, SCHEMA, err);
+    if (!version)
+        return exec_sql(store, SCHEMA, err);
+    while (version < SCHEMA_VERSION) {
+        int r = exec_sql(store, UPGRADES[version++], err);
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
 }
 
 static int
@@ -377,6 +390,7 @@ put_session_row(struct sched_store *store, const struct sched_session *s,
     bind_u64(st, 8, s->lease_ms);
     bind_u64(st, 9, s->opened_unix);
     bind_u64(st, 10, s->offline);
+    bind_u64(st, 11, s->spatial);
     return stmt_run(store, ST_PUT_SESSION, err);
 }
 
@@ -483,6 +497,7 @@ struct load {
     struct sched_sessions *sessions;
     uint64_t now_ns;
     struct sched_decision decision; /* slices of the session being loaded */
+    bool in_space;
 };
 
 static int
@@ -500,6 +515,7 @@ load_slice(sqlite3_stmt *st, void *arg, struct gp_err *err)
         return gp_err_set(err, -EBADMSG, "state: a slice of an unknown card");
     slice->core = column_u32(st, 1);
     slice->memory = column_u64(st, 2);
+    slice->in_space = load->in_space;
     load->decision.n_slices++;
     return 0;
 }
@@ -525,6 +541,8 @@ load_session(sqlite3_stmt *st, void *arg, struct gp_err *err)
     spec.lease_ms = column_u32(st, 7);
     spec.opened_unix = column_u64(st, 8);
     spec.offline = column_u32(st, 9);
+    spec.spatial = (enum ticket_spatial)column_u32(st, 10);
+    load->in_space = spec.spatial != TICKET_SPATIAL_OFF;
     load->decision.n_slices = 0;
     bind_u64(stmt_get(load->store, ST_LOAD_SLICES), 1, spec.id);
     r = each_row(load->store, ST_LOAD_SLICES, load_slice, load, err);

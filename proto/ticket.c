@@ -39,6 +39,29 @@ ticket_policy_parse(const char *name, enum ticket_policy *ret_policy)
     return -EINVAL;
 }
 
+static const char *const spatials[] = {
+    [TICKET_SPATIAL_OFF] = "off",
+    [TICKET_SPATIAL_SM] = "sm",
+    [TICKET_SPATIAL_MPS] = "mps",
+};
+
+const char *
+ticket_spatial_name(enum ticket_spatial spatial)
+{
+    return (unsigned)spatial < ARRAY_SIZE(spatials) ? spatials[spatial] : "unknown";
+}
+
+int
+ticket_spatial_parse(const char *name, enum ticket_spatial *ret_spatial)
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(spatials); i++)
+        if (!strcmp(name, spatials[i])) {
+            *ret_spatial = (enum ticket_spatial)i;
+            return 0;
+        }
+    return -EINVAL;
+}
+
 void
 ticket_uuid_format(const uint8_t uuid[TICKET_UUID_SIZE], char text[TICKET_UUID_TEXT])
 {
@@ -110,6 +133,9 @@ claims_check(const struct ticket_claims *c, struct gp_err *err)
         return gp_err_set(err, -EINVAL, "no server name");
     if ((unsigned)c->policy >= ARRAY_SIZE(policies))
         return gp_err_set(err, -EINVAL, "unknown policy %u", (unsigned)c->policy);
+    if ((unsigned)c->spatial >= ARRAY_SIZE(spatials))
+        return gp_err_set(err, -EINVAL, "unknown spatial share %u",
+                          (unsigned)c->spatial);
     if (!c->n_slices || c->n_slices > TICKET_SLICES_MAX)
         return gp_err_set(err, -EINVAL, "%u slices, 1 to %d allowed", c->n_slices,
                           TICKET_SLICES_MAX);
@@ -169,6 +195,7 @@ claims_pack(const struct ticket_claims *c, const char *key_id, uint8_t **ret,
     msg.policy = (Gpupool__Ctl__CtlPolicy)c->policy;
     msg.session_class = c->offline ? GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE
                                    : GPUPOOL__CTL__CTL_CLASS__CTL_ONLINE;
+    msg.spatial = (Gpupool__Ctl__CtlSpatial)c->spatial;
     msg.owner = (char *)c->owner;
     msg.not_before = c->not_before;
     msg.expires = c->expires;
@@ -278,6 +305,7 @@ claims_from_message(const Gpupool__Ctl__TicketClaims *msg, struct ticket_claims 
     if ((unsigned)msg->session_class > GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE)
         return -EBADMSG;
     c->offline = msg->session_class == GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE;
+    c->spatial = (enum ticket_spatial)msg->spatial;
     c->not_before = msg->not_before;
     c->expires = msg->expires;
     c->max_attachments = msg->max_attachments;

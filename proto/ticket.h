@@ -38,6 +38,13 @@ enum ticket_policy {
     TICKET_BEST_EFFORT = 2, /* equal parts */
 };
 
+/* Where a session's kernels run on its cards. */
+enum ticket_spatial {
+    TICKET_SPATIAL_OFF = 0, /* anywhere; sessions take turns */
+    TICKET_SPATIAL_SM = 1,  /* on a group of multiprocessors (a green context) */
+    TICKET_SPATIAL_MPS = 2, /* on so many, by the driver's multi-process service */
+};
+
 struct ticket_slice {
     uint8_t card_uuid[TICKET_UUID_SIZE];
     uint32_t core;       /* percent of the card, 1..100 */
@@ -52,6 +59,7 @@ struct ticket_claims {
     struct ticket_slice slices[TICKET_SLICES_MAX];
     uint32_t n_slices; /* 1..TICKET_SLICES_MAX; slice i is device i of the client */
     enum ticket_policy policy;
+    enum ticket_spatial spatial;
     bool offline; /* runs only while no online session wants the card */
     char owner[TICKET_OWNER_MAX];
     uint64_t not_before; /* Unix seconds, inclusive */
@@ -88,6 +96,9 @@ int ticket_peek(const char *text, struct ticket_claims *ret_claims, struct gp_er
 const char *ticket_policy_name(enum ticket_policy policy); /* "fixed-share", ... */
 /* Long and short names (fs, bs, be).  -EINVAL without words when unknown. */
 int ticket_policy_parse(const char *name, enum ticket_policy *ret_policy);
+
+const char *ticket_spatial_name(enum ticket_spatial spatial); /* "off", "sm", "mps" */
+int ticket_spatial_parse(const char *name, enum ticket_spatial *ret_spatial);
 
 /* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" and its NUL. */
 #define TICKET_UUID_TEXT 41

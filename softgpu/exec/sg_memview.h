@@ -38,8 +38,8 @@ struct sg_memview;
 #define SG_WIN_SIZE 0x1000000ull /* 16 MiB usable in each */
 
 #define SG_RANGE_READ_ONLY 1u
-/* Loads may run to the end of the aligned block of this size that a range ends in, as on
- * a card; never beyond the page, so registered host memory keeps to itself. */
+/* Loads may run to the end of the aligned block of this size that a range ends in, as
+ * on a card; never beyond the page, so registered host memory keeps to itself. */
 #define SG_READ_ALIGN 16u
 
 struct sg_range {

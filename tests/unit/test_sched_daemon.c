@@ -37,6 +37,7 @@ ticket_of_a_grant_is_good_for_its_server(void **state)
                      0);
     open.policy = GPUPOOL__CTL__CTL_POLICY__CTL_BURST_SHARE;
     open.core_limit = 60;
+    open.spatial = GPUPOOL__CTL__CTL_SPATIAL__CTL_SPATIAL_SM;
     grant = ut_sched_granted(client, open);
     assert_int_equal(grant->grant->n_tickets, 1);
     assert_string_equal(grant->grant->tickets[0]->server, "node-a");
@@ -48,6 +49,7 @@ ticket_of_a_grant_is_good_for_its_server(void **state)
     assert_int_equal(c.policy, TICKET_BURST_SHARE);
     assert_int_equal(c.slices[0].core, 30);
     assert_int_equal(c.slices[0].core_limit, 60);
+    assert_int_equal(c.spatial, TICKET_SPATIAL_SM);
     assert_true(c.slices[0].memory == GIB);
     assert_int_equal(c.max_attachments, 8);
     assert_in_range(c.expires, now + 60, now + 120);

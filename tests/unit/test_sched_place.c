@@ -64,7 +64,7 @@ take(struct sched_pool *pool, const struct sched_decision *d)
 {
     for (uint32_t i = 0; i < d->n_slices; i++)
         assert_int_equal(sched_pool_take(pool, d->slices[i].card, d->slices[i].core,
-                                         d->slices[i].memory),
+                                         d->slices[i].memory, d->slices[i].in_space),
                          0);
 }
 
@@ -74,6 +74,49 @@ give(struct sched_pool *pool, const struct sched_decision *d)
     for (uint32_t i = 0; i < d->n_slices; i++)
         sched_pool_give(pool, d->slices[i].card, d->slices[i].core,
                         d->slices[i].memory);
+}
+
+/* The card of a session that wants @core and, or not, multiprocessors of its own. */
+static struct sched_card *
+place_one(struct sched_pool *pool, uint32_t core, bool in_space,
+          enum sched_placement placement)
+{
+    struct sched_request req = request(core, GIB, 1, placement);
+    struct sched_decision d;
+
+    req.in_space = in_space;
+    if (sched_place(pool, &req, &d) < 0)
+        return NULL;
+    take(pool, &d);
+    return d.slices[0].card;
+}
+
+static void
+cards_are_shared_in_time_or_in_space(void **state)
+{
+    for (unsigned placement = SCHED_BINPACK; placement <= SCHED_SPREAD; placement++) {
+        CLEANUP(sched_pool_freep) struct sched_pool *pool = sched_pool_new();
+        struct sched_card *time, *space;
+        struct sched_reasons reasons;
+        struct sched_request req;
+
+        add_server(pool, "a", 2, 8 * GIB);
+        time = place_one(pool, 30, false, placement);
+        space = place_one(pool, 30, true, placement);
+        assert_true(time && space && time != space);
+        assert_ptr_equal(place_one(pool, 30, true, placement), space);
+        assert_ptr_equal(place_one(pool, 30, false, placement), time);
+        assert_null(place_one(pool, 50, true, placement));
+        assert_null(place_one(pool, 50, false, placement));
+        assert_int_equal(sched_pool_take(pool, time, 10, 1, true), -ENOSPC);
+        req = request(30, GIB, 2, placement);
+        sched_place_explain(pool, &req, NULL, &reasons);
+        assert_non_null(strstr(reasons.summary, "1 are shared in space, not in time"));
+        /* A card that nobody uses can be either. */
+        sched_pool_give(pool, space, 30, GIB);
+        sched_pool_give(pool, space, 30, GIB);
+        assert_ptr_equal(place_one(pool, 100, false, placement), space);
+    }
 }
 
 /* ------------------------------------------------------------------- rules -- */
@@ -270,7 +313,7 @@ reasons_name_every_limit_of_every_card(void **state)
     struct sched_request req = request(50, 8 * GIB, 0, SCHED_BINPACK);
     struct sched_reasons reasons;
 
-    assert_int_equal(sched_pool_take(pool, s->cards[0], 60, 3 * GIB), 0);
+    assert_int_equal(sched_pool_take(pool, s->cards[0], 60, 3 * GIB, false), 0);
     sched_place_explain(pool, &req, NULL, &reasons);
     assert_int_equal(reasons.n, 2);
     assert_string_equal(
@@ -327,7 +370,7 @@ card_known_twice_is_refused(void **state)
 
     assert_int_equal(sched_pool_card_put(pool, b, &facts, &card, &err), -EEXIST);
     assert_non_null(strstr(err.msg, "server a as well"));
-    assert_int_equal(sched_pool_take(pool, a->cards[0], 10, 1), 0);
+    assert_int_equal(sched_pool_take(pool, a->cards[0], 10, 1, false), 0);
     a->alive = false;
     sched_pool_server_update(pool, a);
     assert_int_equal(sched_pool_card_put(pool, b, &facts, &card, &err), -EEXIST);
@@ -350,7 +393,7 @@ forgotten_server_leaves_nothing_behind(void **state)
     struct sched_decision d;
 
     assert_int_equal(sched_pool_server_remove(pool, b), -EBUSY);
-    assert_int_equal(sched_pool_take(pool, b->cards[0], 10, 1), 0);
+    assert_int_equal(sched_pool_take(pool, b->cards[0], 10, 1, false), 0);
     b->alive = false;
     sched_pool_server_update(pool, b);
     assert_int_equal(sched_pool_server_remove(pool, b), -EBUSY);
@@ -377,6 +420,7 @@ fits_somewhere(const struct sched_pool *pool, const struct sched_request *req)
 
         for (unsigned i = 0; sched_server_open(s) && i < s->n_cards; i++)
             n += s->cards[i]->present && s->cards[i]->slices < 16 &&
+                 (!s->cards[i]->slices || s->cards[i]->in_space == req->in_space) &&
                  sched_card_free_core(s->cards[i]) >= req->core &&
                  sched_card_free_memory(s->cards[i]) >= req->memory;
         if (n >= req->cards)
@@ -396,6 +440,7 @@ check_decision(const struct sched_request *req, const struct sched_decision *d)
         assert_true(sched_server_open(slice->card->server));
         assert_int_equal(slice->core, req->core);
         assert_true(slice->memory >= req->memory);
+        assert_true(!slice->card->slices || slice->card->in_space == req->in_space);
         if (req->whole)
             assert_true(!slice->card->slices &&
                         slice->memory == slice->card->facts.memory);
@@ -478,6 +523,7 @@ random_pools_are_never_overcommitted(void **state)
         for (int step = 0; step < 1000; step++) {
             struct sched_request req = random_request();
 
+            req.in_space = !roll(3);
             if (!roll(20))
                 shake(pool);
             if (n == LIVE_MAX || (n && !roll(3))) {
@@ -536,6 +582,7 @@ main(void)
         cmocka_unit_test(empty_pool_says_that_it_is_empty),
         cmocka_unit_test(card_known_twice_is_refused),
         cmocka_unit_test(forgotten_server_leaves_nothing_behind),
+        cmocka_unit_test(cards_are_shared_in_time_or_in_space),
         cmocka_unit_test(random_pools_are_never_overcommitted),
         cmocka_unit_test(same_question_gets_same_answer),
     };
