@@ -56,9 +56,10 @@ card_json(const Gpupool__Ctl__CtlCardStatus *status)
     char cc[24];
 
     snprintf(cc, sizeof(cc), "%u.%u", card->cc_major, card->cc_minor);
-    return json_pack("{s:o, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "uuid",
-                     uuid_json(&card->uuid), "index", (json_int_t)card->index, "name",
-                     card->name, "memory_bytes", (json_int_t)card->memory_bytes,
+    return json_pack("{s:o, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}",
+                     "uuid", uuid_json(&card->uuid), "index", (json_int_t)card->index,
+                     "name", card->name, "memory_bytes", (json_int_t)card->memory_bytes,
+                     "memory_reserved_bytes", (json_int_t)card->reserved_bytes,
                      "memory_given_bytes", (json_int_t)status->memory_given,
                      "memory_used_bytes", (json_int_t)card->used_bytes,
                      "core_given_percent", (json_int_t)status->core_given,

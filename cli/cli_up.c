@@ -36,6 +36,8 @@ static const char UP_HELP[] =
     "  --servers N      so many servers (1)\n"
     "  --cards N        software cards of each server (1)\n"
     "  --memory SIZE    memory of each software card (4GiB)\n"
+    "  --memory-scaling X\n"
+    "                   part of each card's memory for sessions (1)\n"
     "  --driver D       softgpu, null, cuda, or the path of a libcuda.so.1\n"
     "                   (cuda where there is an NVIDIA driver and no option asks\n"
     "                   for software cards, else softgpu)\n"
@@ -56,6 +58,7 @@ enum {
     OPT_SERVERS = 256,
     OPT_CARDS,
     OPT_MEMORY,
+    OPT_SCALING,
     OPT_DRIVER,
     OPT_LISTEN,
     OPT_PLACEMENT,
@@ -68,6 +71,7 @@ static const struct option UP_OPTIONS[] = {
     {"servers", required_argument, NULL, OPT_SERVERS},
     {"cards", required_argument, NULL, OPT_CARDS},
     {"memory", required_argument, NULL, OPT_MEMORY},
+    {"memory-scaling", required_argument, NULL, OPT_SCALING},
     {"driver", required_argument, NULL, OPT_DRIVER},
     {"listen", required_argument, NULL, OPT_LISTEN},
     {"placement", required_argument, NULL, OPT_PLACEMENT},
@@ -79,7 +83,7 @@ static const struct option UP_OPTIONS[] = {
 
 struct up {
     uint32_t servers, cards;
-    const char *memory, *driver, *listen, *placement, *heartbeat, *lease;
+    const char *memory, *scaling, *driver, *listen, *placement, *heartbeat, *lease;
     char *folder; /* pool.d: everything of this pool */
     char *token_file;
     int lock;
@@ -125,6 +129,9 @@ up_option(struct up *up, int opt, struct gp_err *err)
         return count("cards", optarg, CTL_SERVER_CARDS_MAX, &up->cards, err);
     case OPT_MEMORY:
         return memory_option(up, err);
+    case OPT_SCALING:
+        up->scaling = optarg;
+        return 0;
     case OPT_DRIVER:
         up->driver = optarg;
         return 0;
@@ -295,6 +302,10 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
         argv[n++] = cards;
         argv[n++] = "--memory";
         argv[n++] = up->memory;
+    }
+    if (up->scaling) {
+        argv[n++] = "--memory-scaling";
+        argv[n++] = up->scaling;
     }
     return start(up, name, argv, env, err);
 }

@@ -210,6 +210,7 @@ facts_from_message(const Gpupool__Ctl__CtlCard *msg, struct sched_card_facts *fa
     memcpy(facts->uuid, msg->uuid.data, TICKET_UUID_SIZE);
     gp_str_copy(facts->name, sizeof(facts->name), msg->name);
     facts->memory = msg->memory_bytes;
+    facts->reserved = msg->reserved_bytes;
     facts->sms = msg->sms;
     facts->cc_major = msg->cc_major;
     facts->cc_minor = msg->cc_minor;

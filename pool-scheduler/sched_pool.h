@@ -34,6 +34,7 @@ struct sched_card_facts {
     uint8_t uuid[TICKET_UUID_SIZE];
     char name[CTL_NAME_MAX];
     uint64_t memory;
+    uint64_t reserved; /* kept back by the server, for people */
     uint32_t sms, cc_major, cc_minor, index;
 };
 

@@ -124,6 +124,7 @@ add_card(struct arena *a, const struct sched_card *card)
     facts->index = card->facts.index;
     facts->used_bytes = card->used_bytes;
     facts->busy_percent = card->busy_percent;
+    facts->reserved_bytes = card->facts.reserved;
     gpupool__ctl__ctl_card_status__init(msg);
     msg->card = facts;
     msg->core_given = card->core_given;

@@ -58,6 +58,9 @@ static const struct conf_option options[] = {
     TEXT("ready-file", ready_file, "FILE", "write the address here once listening"),
     NUMBER("cards", cards, 64, "software cards to have (drivers softgpu and null)"),
     TEXT("memory", memory, "SIZE", "memory of each software card, such as 4GiB"),
+    TEXT("memory-scaling", memory_scaling, "X[,X...]",
+         "part of each card's memory for sessions, such as 0.5, or one number per\n"
+         "                               card; the rest is kept back (default 1)"),
     NUMBER("max-attachments", max_attachments, 65536,
            "client processes at a time (default 1024)"),
     NUMBER("max-sessions", max_sessions, 65536, "sessions at a time (default 1024)"),
@@ -88,6 +91,9 @@ conf_help(void)
 static int
 conf_set(struct srv_conf *conf, const char *name, const char *value, struct gp_err *err)
 {
+    /* As other systems' configuration calls it. */
+    if (strcmp(name, "deviceMemoryScaling") == 0)
+        name = "memory-scaling";
     /* A second address, beside the one on the network. */
     if (strcmp(name, "listen") == 0 && strncmp(value, "unix:/", 6) == 0)
         name = "local";
@@ -187,6 +193,49 @@ conf_argument(struct srv_conf *conf, int argc, char **argv, int *i, struct gp_er
     return conf_set(conf, name, value, err);
 }
 
+/* The next number of the list at *text; false: there is none above 0 and up to 1. */
+static bool
+scaling_next(const char **text, double *ret)
+{
+    char *end;
+
+    *ret = strtod(*text, &end);
+    if (end == *text || !(*ret > 0 && *ret <= 1) || (*end && *end != ','))
+        return false;
+    *text = *end ? end + 1 : end;
+    return true;
+}
+
+static int
+scaling_check(const struct srv_conf *conf, struct gp_err *err)
+{
+    const char *text = conf->memory_scaling;
+    double scaling;
+
+    if (!*text)
+        return 0;
+    do {
+        if (!scaling_next(&text, &scaling))
+            return gp_err_set(err, -EINVAL,
+                              "--memory-scaling %s: numbers above 0 and up to 1 are "
+                              "expected, with commas between",
+                              conf->memory_scaling);
+    } while (*text);
+    return 0;
+}
+
+uint64_t
+srv_conf_scaled(const struct srv_conf *conf, uint32_t index, uint64_t memory)
+{
+    const char *text = conf->memory_scaling;
+    double scaling = 1;
+
+    for (uint32_t i = 0; i <= index && *text; i++)
+        if (!scaling_next(&text, &scaling))
+            break;
+    return scaling < 1 ? (uint64_t)((double)memory * scaling) : memory;
+}
+
 int
 srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
 {
@@ -213,5 +262,5 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
         if (r < 0)
             return r;
     }
-    return 0;
+    return scaling_check(conf, err);
 }

@@ -31,6 +31,7 @@ struct srv_conf {
     char metrics_listen[288];
     char ready_file[PATH_MAX]; /* gets "host:port\n" once clients can attach */
     char memory[32];           /* of a software card; "" = the driver's default */
+    char memory_scaling[256];  /* "0.5" or "1,0.5,...": see srv_conf_scaled() */
     uint32_t cards;            /* software cards; 0 = the driver's default */
     uint32_t max_attachments;  /* workers of the whole server */
     uint32_t max_sessions;
@@ -41,5 +42,9 @@ struct srv_conf {
 /* Read the command line.  0: go on.  1: --help or --version was answered.
  * -EINVAL with words otherwise. */
 int srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err);
+
+/* How much of the @memory of card @index sessions may have: the part that
+ * --memory-scaling says, the last number of its list standing for all further cards. */
+uint64_t srv_conf_scaled(const struct srv_conf *conf, uint32_t index, uint64_t memory);
 
 #endif

@@ -57,6 +57,8 @@ parse_card(struct srv_inventory *inv, const char *line)
         at == 0 || ticket_uuid_parse(uuid, c->uuid) < 0)
         return -EINVAL;
     gp_str_copy(c->name, sizeof(c->name), line + at);
+    c->reserved = c->memory - srv_conf_scaled(&inv->srv->conf, c->index, c->memory);
+    c->memory -= c->reserved;
     inv->n_cards++;
     return 0;
 }
@@ -153,9 +155,11 @@ probe_finish(struct srv_inventory *inv)
         char uuid[TICKET_UUID_TEXT];
 
         ticket_uuid_format(inv->cards[i].uuid, uuid);
-        gp_log_info("server", "card %u: %s, %" PRIu64 " MiB, %u multiprocessors, %s",
+        gp_log_info("server",
+                    "card %u: %s, %" PRIu64 " MiB (%" PRIu64
+                    " MiB kept back), %u multiprocessors, %s",
                     inv->cards[i].index, inv->cards[i].name, inv->cards[i].memory >> 20,
-                    inv->cards[i].sms, uuid);
+                    inv->cards[i].reserved >> 20, inv->cards[i].sms, uuid);
     }
     inv->done(inv->srv, r);
     inv->done = NULL;

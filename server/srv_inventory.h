@@ -27,7 +27,8 @@ struct srv_inventory;
 struct srv_card {
     uint8_t uuid[TICKET_UUID_SIZE];
     char name[128];
-    uint64_t memory;
+    uint64_t memory;   /* what sessions may use together */
+    uint64_t reserved; /* kept back by --memory-scaling */
     uint32_t sms;
     uint32_t cc_major;
     uint32_t cc_minor;

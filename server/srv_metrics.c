@@ -39,7 +39,7 @@ put_head(FILE *out, const char *name, const char *type, const char *help)
 static void
 put_cards(FILE *out, const struct srv *srv)
 {
-    put_head(out, "card_memory_bytes", "gauge", "Memory of a card.");
+    put_head(out, "card_memory_bytes", "gauge", "Memory of a card for sessions.");
     for (uint32_t i = 0; i < srv_inventory_count(srv->inventory); i++) {
         const struct srv_card *card = srv_inventory_card(srv->inventory, i);
         char uuid[TICKET_UUID_TEXT];
@@ -47,6 +47,22 @@ put_cards(FILE *out, const struct srv *srv)
         ticket_uuid_format(card->uuid, uuid);
         fprintf(out, "gpupool_server_card_memory_bytes{card=\"%s\"} %" PRIu64 "\n",
                 uuid, card->memory);
+    }
+}
+
+static void
+put_reserved(FILE *out, const struct srv *srv)
+{
+    put_head(out, "card_memory_reserved_bytes", "gauge",
+             "Memory of a card kept back from sessions.");
+    for (uint32_t i = 0; i < srv_inventory_count(srv->inventory); i++) {
+        const struct srv_card *card = srv_inventory_card(srv->inventory, i);
+        char uuid[TICKET_UUID_TEXT];
+
+        ticket_uuid_format(card->uuid, uuid);
+        fprintf(out,
+                "gpupool_server_card_memory_reserved_bytes{card=\"%s\"} %" PRIu64 "\n",
+                uuid, card->reserved);
     }
 }
 
@@ -126,6 +142,7 @@ put_all(FILE *out, const struct srv *srv)
     put_head(out, "registered", "gauge", "1 while the scheduler knows this server.");
     fprintf(out, "gpupool_server_registered %d\n", srv_register_connected(srv->reg));
     put_cards(out, srv);
+    put_reserved(out, srv);
     put_sessions(out, srv);
 }
 

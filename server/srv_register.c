@@ -117,6 +117,7 @@ report_cards(struct report *rep, const struct srv *srv)
         c->uuid.len = TICKET_UUID_SIZE;
         c->name = (char *)(uintptr_t)card->name;
         c->memory_bytes = card->memory;
+        c->reserved_bytes = card->reserved;
         c->sms = card->sms;
         c->cc_major = card->cc_major;
         c->cc_minor = card->cc_minor;

@@ -71,6 +71,20 @@ check_cards(struct srv *srv, const struct ticket_claims *claims, struct gp_err *
     return 0;
 }
 
+/* What the card keeps back, no ticket can give: one of before a restart, say. */
+static void
+session_claim(struct srv_session *s, const struct ticket_claims *claims)
+{
+    s->claims = *claims;
+    for (uint32_t i = 0; i < claims->n_slices; i++) {
+        struct ticket_slice *slice = &s->claims.slices[i];
+        const struct srv_card *card =
+            srv_inventory_find(s->srv->inventory, slice->card_uuid);
+
+        slice->memory = gp_min(slice->memory, card->memory);
+    }
+}
+
 static int
 session_new(struct srv *srv, const struct ticket_claims *claims,
             struct srv_session **ret, struct gp_err *err)
@@ -89,7 +103,7 @@ session_new(struct srv *srv, const struct ticket_claims *claims,
         return gp_err_set(err, -ENOMEM, "no memory for session %s", claims->session);
     s->srv = srv;
     s->segment_fd = -1;
-    s->claims = *claims;
+    session_claim(s, claims);
     s->next = srv->sessions;
     srv->sessions = s;
     srv->n_sessions++;
@@ -114,7 +128,7 @@ session_renew(struct srv_session *s, const struct ticket_claims *claims)
                    TICKET_UUID_SIZE) != 0)
             return;
     }
-    s->claims = *claims;
+    session_claim(s, claims);
     s->segment->policy = claims->policy;
     for (uint32_t i = 0; i < claims->n_slices; i++) {
         struct gov_card *card =
@@ -125,7 +139,7 @@ session_renew(struct srv_session *s, const struct ticket_claims *claims)
                                   .offline = claims->offline};
         uint32_t seq;
 
-        s->segment->slices[i] = claims->slices[i];
+        s->segment->slices[i] = s->claims.slices[i];
         seq = gov_wake_lock(card);
         gov_card_reshare(card, claims->session_id, &share, gp_now_ns());
         gov_wake_unlock(card, seq);

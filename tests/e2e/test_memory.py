@@ -79,3 +79,29 @@ def test_freed_memory_is_free_though_the_card_is_busy(case):
     shell.ok("flood", busy, 20000)
     shell.ok("free", other)
     case.equal(shell.ok("info"), [63 * MIB, 64 * MIB], "cuMemGetInfo after cuMemFree")
+
+
+def test_memory_that_the_server_keeps_back_is_nobodys(case):
+    pool = case.pool()
+    before, = pool.status()["servers"][0]["cards"]
+    whole = before["memory_bytes"]
+    pool.restart(pool.pid("gpupool-server"), "--memory-scaling", "0.25")
+    case.wait_for(lambda: [s["state"] for s in pool.status()["servers"]] == ["alive"],
+                  "the restarted server is back in the pool")
+    card, = pool.status()["servers"][0]["cards"]
+    case.equal((card["memory_bytes"], card["memory_reserved_bytes"]),
+               (whole // 4, whole - whole // 4), "memory for sessions, kept back")
+    shell = pool.session(core=100, memory=None).cudash().begin()
+    case.equal(shell.ok("total"), whole // 4, "cuDeviceTotalMem of the whole card")
+    case.equal(shell.ok("info"), [whole // 4, whole // 4], "cuMemGetInfo")
+    case.equal(shell("alloc", whole // 4 + 1)[0], OUT_OF_MEMORY, "a byte kept back")
+    shell.ok("alloc", whole // 4)
+
+
+def test_no_session_is_placed_on_memory_kept_back(case):
+    pool = case.pool(options=("--memory-scaling", "0.25"))
+    whole = 4 << 30
+    refused = pool.run("true", core=30, memory=whole // 4 + 1, status=None)
+    case.check(refused.status != 0, "a session got memory that is kept back")
+    case.contains(refused.err, "lack memory", "why")
+    pool.run("true", core=30, memory=whole // 4)

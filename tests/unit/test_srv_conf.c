@@ -46,6 +46,27 @@ flags_are_read_in_both_forms(void **state)
 }
 
 static void
+memory_is_kept_back_per_card(void **state)
+{
+    const char *one[] = {"--memory-scaling=0.5", NULL};
+    const char *list[] = {"--deviceMemoryScaling", "1,0.25", NULL};
+    const char *none[] = {NULL};
+    struct srv_conf conf;
+    struct gp_err err;
+
+    (void)state;
+    assert_int_equal(parse(&conf, &err, none), 0);
+    assert_int_equal(srv_conf_scaled(&conf, 0, 1001), 1001);
+    assert_int_equal(parse(&conf, &err, one), 0);
+    assert_int_equal(srv_conf_scaled(&conf, 0, 1000), 500);
+    assert_int_equal(srv_conf_scaled(&conf, 7, 1000), 500);
+    assert_int_equal(parse(&conf, &err, list), 0);
+    assert_int_equal(srv_conf_scaled(&conf, 0, 1001), 1001);
+    assert_int_equal(srv_conf_scaled(&conf, 1, 1000), 250);
+    assert_int_equal(srv_conf_scaled(&conf, 2, 1000), 250);
+}
+
+static void
 wrong_flags_are_refused_in_words(void **state)
 {
     static const struct {
@@ -57,6 +78,9 @@ wrong_flags_are_refused_in_words(void **state)
         {{"--listen", NULL, NULL}, "needs a value"},
         {{"--cards", "0", NULL}, "a number from 1 to 64"},
         {{"--cards", "x", NULL}, "a number from 1 to 64"},
+        {{"--memory-scaling=0", NULL, NULL}, "above 0 and up to 1"},
+        {{"--memory-scaling=1.5", NULL, NULL}, "above 0 and up to 1"},
+        {{"--memory-scaling=0.5;1", NULL, NULL}, "above 0 and up to 1"},
         {{"--max-attachments=-1", NULL, NULL}, "a number from 1"},
         {{"--config", "/nonexistent/file", NULL}, "/nonexistent/file"},
     };
@@ -101,6 +125,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flags_are_read_in_both_forms),
+        cmocka_unit_test(memory_is_kept_back_per_card),
         cmocka_unit_test(wrong_flags_are_refused_in_words),
         cmocka_unit_test(file_gives_the_same_as_flags_and_names_its_bad_line),
     };
