@@ -25,8 +25,9 @@
 /* ---- messages ------------------------------------------------------------------ */
 
 static int
-attach_send_request(int fd, const struct stub_session *session, const char *extra,
-                    uint64_t deadline, struct gp_err *err)
+attach_send_request(int fd, const struct stub_server *server,
+                    const struct stub_attach *at, const char *extra, uint64_t deadline,
+                    struct gp_err *err)
 {
     Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
     CLEANUP_FREE uint8_t *bytes = NULL;
@@ -37,12 +38,15 @@ attach_send_request(int fd, const struct stub_session *session, const char *extr
     gethostname(host, sizeof(host) - 1);
     req.wire_major = WIRE_MAJOR;
     req.wire_minor = WIRE_MINOR;
-    req.ticket = (char *)session->ticket;
+    req.ticket = (char *)server->ticket;
     req.client_version = (char *)GPUPOOL_VERSION;
     req.pid = (uint32_t)getpid();
     req.hostname = host;
     req.program = program_invocation_short_name;
     req.cuda_version = CUDA_VERSION;
+    req.links = at->links;
+    req.link = at->link;
+    req.device_base = at->device_base;
     req.transports = transports;
     req.n_transports = extra ? 2 : 1;
     len = gpupool__attach_request__get_packed_size(&req);
@@ -107,7 +111,7 @@ attach_wish(enum attach_wish *ret, struct gp_err *err)
 
 /* The socket of the handshake, and whether it is a local one. */
 static int
-attach_connect(const struct stub_session *session, enum attach_wish wish,
+attach_connect(const struct stub_server *server, enum attach_wish wish,
                uint64_t deadline, struct stub_attach *at, bool *ret_local, int *ret_fd,
                struct gp_err *err)
 {
@@ -115,15 +119,15 @@ attach_connect(const struct stub_session *session, enum attach_wish wish,
     int r;
 
     *ret_local = false;
-    if (wish == WISH_SHM && !session->local)
+    if (wish == WISH_SHM && !server->local)
         return gp_err_set(err, -ENOENT,
                           "GPUPOOL_TRANSPORT=shm, but the session names no "
                           "server on this host");
-    if ((wish == WISH_AUTO || wish == WISH_SHM) && session->local) {
-        r = gp_net_connect(session->local, STUB_SERVER_PORT, deadline, true, ret_fd,
+    if ((wish == WISH_AUTO || wish == WISH_SHM) && server->local) {
+        r = gp_net_connect(server->local, STUB_SERVER_PORT, deadline, true, ret_fd,
                            &why);
         if (r >= 0) {
-            at->address = session->local;
+            at->address = server->local;
             *ret_local = true;
             return 0;
         }
@@ -131,8 +135,8 @@ attach_connect(const struct stub_session *session, enum attach_wish wish,
             return gp_err_set(err, r, "%s", gp_err_msg(&why, r));
         gp_log_info("stub", "not local: %s", gp_err_msg(&why, r));
     }
-    at->address = session->server;
-    return gp_net_connect(session->server, STUB_SERVER_PORT, deadline, true, ret_fd,
+    at->address = server->address;
+    return gp_net_connect(server->address, STUB_SERVER_PORT, deadline, true, ret_fd,
                           err);
 }
 
@@ -249,16 +253,16 @@ attach_extra(enum attach_wish wish, bool local)
 }
 
 static int
-attach_talk(const struct stub_session *session, enum attach_wish wish,
-            uint64_t deadline, struct stub_attach *at, Gpupool__AttachReply **ret,
-            struct gp_err *err)
+attach_talk(const struct stub_server *server, enum attach_wish wish, uint64_t deadline,
+            struct stub_attach *at, Gpupool__AttachReply **ret, struct gp_err *err)
 {
     CLEANUP_FD int fd = -1;
     bool local;
-    int r = attach_connect(session, wish, deadline, at, &local, &fd, err);
+    int r = attach_connect(server, wish, deadline, at, &local, &fd, err);
 
     if (r >= 0)
-        r = attach_send_request(fd, session, attach_extra(wish, local), deadline, err);
+        r = attach_send_request(fd, server, at, attach_extra(wish, local), deadline,
+                                err);
     if (r >= 0)
         r = attach_recv_reply(fd, deadline, ret, err);
     if (r < 0)
@@ -288,7 +292,7 @@ attach_patience(void)
 }
 
 int
-stub_attach(const struct stub_session *session, struct stub_attach *ret,
+stub_attach(const struct stub_server *server, struct stub_attach *ret,
             struct gp_err *err)
 {
     uint64_t deadline = gp_now_ns() + attach_patience();
@@ -297,7 +301,7 @@ stub_attach(const struct stub_session *session, struct stub_attach *ret,
     int r = attach_wish(&wish, err);
 
     if (r >= 0)
-        r = attach_talk(session, wish, deadline, ret, &reply, err);
+        r = attach_talk(server, wish, deadline, ret, &reply, err);
     if (r < 0) {
         gpupool__attach_reply__free_unpacked(reply, NULL);
         return r;

@@ -6,28 +6,36 @@
  *   GPUPOOL_TRANSPORT=auto|tcp|shm
  *
  * auto takes shared memory where the server is on this host and both want it, else the
- * socket of the handshake.  Used once, by stub_link.c.
+ * socket of the handshake.  Used once per server, by stub_link.c.
  */
 #ifndef STUB_ATTACH_H
 #define STUB_ATTACH_H
 
+#include <stdint.h>
+
 struct Gpupool__AttachReply;
 struct gp_err;
-struct stub_session;
+struct stub_server;
 struct xport_conn;
 
 /* All of it must be done within this time. */
 #define STUB_ATTACH_SECONDS 5
 
 struct stub_attach {
+    /* What to say: which of how many links this is, and how many devices the ones
+     * before it have. */
+    uint32_t links;
+    uint32_t link;
+    uint32_t device_base;
+    /* What came of it. */
     const struct Gpupool__AttachReply *reply; /* kept for ever */
     struct xport_conn *conn;
-    const char *address; /* which of the session's addresses answered */
+    const char *address; /* which of the server's addresses answered */
     int status;          /* enum AttachStatus when the server refused */
 };
 
 /* -errno: no server, a refusal, or nonsense; nothing is owned then. */
-int stub_attach(const struct stub_session *session, struct stub_attach *ret,
+int stub_attach(const struct stub_server *server, struct stub_attach *at,
                 struct gp_err *err);
 
 #endif

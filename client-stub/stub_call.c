@@ -34,33 +34,36 @@ call_req(struct stub_call *c)
 CUresult
 stub_enter(void)
 {
-    return stub_link_ready() ? CUDA_SUCCESS : stub_link_refusal();
+    const struct stub_link *link = stub_link_here();
+
+    return stub_link_ready(link) ? CUDA_SUCCESS : stub_link_refusal(link);
 }
 
 static CUresult
-call_lost(void)
+call_lost(struct stub_link *link)
 {
-    stub_lock_release(&stub_link.send);
-    return stub_link_lose("cannot send");
+    stub_lock_release(&link->send);
+    return stub_link_lose(link, "cannot send");
 }
 
 static inline CUresult
 call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
 {
     uint32_t size = (uint32_t)sizeof(struct wire_req) + body_size;
+    struct stub_link *link = c->link;
     struct wire_req *req;
 
     if (unlikely(body_size > WIRE_FRAME_MAX - sizeof(struct wire_req)))
         return CUDA_ERROR_INVALID_VALUE;
-    stub_lock_take(&stub_link.send);
-    req = xport_reserve(stub_link.conn, size);
+    stub_lock_take(&link->send);
+    req = xport_reserve(link->conn, size);
     if (unlikely(!req))
-        return call_lost();
+        return call_lost(link);
     req->size = size;
     req->call = call;
     req->flags = 0;
-    req->seq = atomic_load_explicit(&stub_link.seq, memory_order_relaxed) + 1;
-    atomic_store_explicit(&stub_link.seq, req->seq, memory_order_relaxed);
+    req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
+    atomic_store_explicit(&link->seq, req->seq, memory_order_relaxed);
     req->ctx = stub_tls.ctx_index;
     c->body = req + 1;
     c->frame_size = size;
@@ -71,48 +74,52 @@ call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
 CUresult
 stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
 {
-    if (unlikely(!stub_link_ready()))
-        return stub_link_refusal();
+    c->link = stub_link_here();
+    if (unlikely(!stub_link_ready(c->link)))
+        return stub_link_refusal(c->link);
     if (stub_managed_is_on())
         stub_managed_before(call);
     return call_claim(c, call, body_size);
 }
 
 CUresult
-stub_call_begin_early(struct stub_call *c, uint16_t call, uint32_t body_size)
+stub_call_begin_on(struct stub_call *c, struct stub_link *link, uint16_t call,
+                   uint32_t body_size)
 {
-    if (!stub_link_ready() && atomic_load(&stub_link.phase) != STUB_LINKED)
-        return stub_link_refusal();
+    c->link = link;
+    if (!stub_link_ready(c->link) && atomic_load(&c->link->phase) != STUB_LINKED)
+        return stub_link_refusal(c->link);
     return call_claim(c, call, body_size);
 }
 
 /* Nothing waits in the send buffer any more.  Under send. */
 static void
-call_flushed(void)
+call_flushed(struct stub_link *link)
 {
-    uint32_t n = atomic_load_explicit(&stub_link.flushes, memory_order_relaxed);
+    uint32_t n = atomic_load_explicit(&link->flushes, memory_order_relaxed);
 
-    atomic_store_explicit(&stub_link.queued, 0, memory_order_relaxed);
-    atomic_store_explicit(&stub_link.flushes, n + 1, memory_order_relaxed);
+    atomic_store_explicit(&link->queued, 0, memory_order_relaxed);
+    atomic_store_explicit(&link->flushes, n + 1, memory_order_relaxed);
 }
 
 CUresult
 stub_call_post(struct stub_call *c)
 {
-    uint32_t queued = atomic_load_explicit(&stub_link.queued, memory_order_relaxed);
+    struct stub_link *link = c->link;
+    uint32_t queued = atomic_load_explicit(&link->queued, memory_order_relaxed);
 
-    xport_commit(stub_link.conn, c->frame_size);
+    xport_commit(link->conn, c->frame_size);
     if (unlikely(queued + c->frame_size >= SEND_HIGH || stub_flush_always)) {
-        if (xport_flush(stub_link.conn) < 0)
-            return call_lost();
-        call_flushed();
+        if (xport_flush(link->conn) < 0)
+            return call_lost(link);
+        call_flushed(link);
     } else {
-        atomic_store_explicit(&stub_link.queued, queued + c->frame_size,
+        atomic_store_explicit(&link->queued, queued + c->frame_size,
                               memory_order_relaxed);
     }
-    stub_lock_release(&stub_link.send);
+    stub_lock_release(&link->send);
     if (unlikely(queued == 0))
-        stub_flush_arm();
+        stub_flush_arm(link);
     return CUDA_SUCCESS;
 }
 
@@ -122,17 +129,18 @@ stub_call_post(struct stub_call *c)
 static CUresult
 call_send(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
+    struct stub_link *link = c->link;
     int r = 0;
 
-    xport_commit(stub_link.conn, c->frame_size);
+    xport_commit(link->conn, c->frame_size);
     if (n == 0)
-        r = xport_flush(stub_link.conn);
+        r = xport_flush(link->conn);
     for (size_t i = 0; i < n && r >= 0; i++)
-        r = xport_send_bulk(stub_link.conn, pieces[i].iov_base, pieces[i].iov_len);
+        r = xport_send_bulk(link->conn, pieces[i].iov_base, pieces[i].iov_len);
     if (unlikely(r < 0))
-        return call_lost();
-    call_flushed();
-    stub_lock_release(&stub_link.send);
+        return call_lost(link);
+    call_flushed(link);
+    stub_lock_release(&link->send);
     return CUDA_SUCCESS;
 }
 
@@ -201,6 +209,15 @@ stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len, uint32_t rep_s
 }
 
 CUresult
+stub_call_ask(struct stub_call *c)
+{
+    CUresult r = stub_call_wait(c);
+
+    stub_call_end(c);
+    return r;
+}
+
+CUresult
 stub_call_post_now(struct stub_call *c)
 {
     return call_send(c, NULL, 0);
@@ -223,5 +240,5 @@ stub_call_bad(uint16_t call)
     char why[64];
 
     snprintf(why, sizeof(why), "malformed answer to call 0x%04x", call);
-    return stub_link_lose(why);
+    return stub_link_lose(stub_link_here(), why);
 }

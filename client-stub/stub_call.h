@@ -16,6 +16,7 @@
 
 #include "cuda_abi.h"
 #include "gp_base.h"
+#include "wire_format.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -23,6 +24,8 @@
 
 /* Replies up to this size are kept in the call itself when another thread read them. */
 #define STUB_CALL_INLINE 128
+
+struct stub_link;
 
 struct stub_call {
     void *body;           /* request body behind the frame header, 8-aligned */
@@ -32,6 +35,7 @@ struct stub_call {
     uint64_t bulk_len;
 
     /* private to stub_call.c and stub_wait.c */
+    struct stub_link *link;
     uint32_t frame_size;
     uint32_t seq;
     _Atomic uint32_t state; /* futex word, enum stub_call_state */
@@ -54,8 +58,10 @@ struct stub_call {
  * claiming when cuInit was not called, in a forked child, or when the link is dead. */
 CUresult stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size);
 
-/* The same for calls that are made before cuInit, once attached. */
-CUresult stub_call_begin_early(struct stub_call *c, uint16_t call, uint32_t body_size);
+/* The same for a call to a link of choice, which may come before cuInit, once attached.
+ */
+CUresult stub_call_begin_on(struct stub_call *c, struct stub_link *link, uint16_t call,
+                            uint32_t body_size);
 
 /* Send without asking for an answer.  Never blocks unless the send buffer is full. */
 CUresult stub_call_post(struct stub_call *c);
@@ -82,6 +88,10 @@ CUresult stub_call_post_pieces(struct stub_call *c, const struct iovec *pieces,
  * lacks WIRE_F_BULK and the bytes lie in the reply. */
 CUresult stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len,
                              uint32_t rep_size);
+
+/* Send a call that normally is posted, and wait for the verdict: for arguments that the
+ * stub cannot vouch for, so that the program hears of it from this very call. */
+CUresult stub_call_ask(struct stub_call *c);
 
 /* Send without asking for an answer, and do not wait for company. */
 CUresult stub_call_post_now(struct stub_call *c);
@@ -120,6 +130,22 @@ stub_stream_id(CUstream stream, bool per_thread)
         return (uintptr_t)stream;
     return stub_stream_slow(stream, per_thread);
 }
+
+/* The same for a stream that must exist: anything else is the program's mistake. */
+static inline CUresult
+stub_stream_get(CUstream stream, bool per_thread, uint64_t *ret_id)
+{
+    uint64_t id = stub_stream_id(stream, per_thread);
+
+    *ret_id = id;
+    if (likely(id <= 2 || stub_handle_ok(WIRE_KIND_STREAM, id)))
+        return CUDA_SUCCESS;
+    return id == UINT64_MAX ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Exported functions do more than call their bodies: there is a trace to print, or the
+ * session has several servers. */
+extern bool stub_slow;
 
 /* GPUPOOL_TRACE=1: one whole line on stderr per call, printed by the generated
  * wrappers from their argument tables. */

@@ -6,6 +6,7 @@
 #include "stub_cls.h"
 #include "stub_device.h"
 #include "stub_handle.h"
+#include "stub_link.h"
 #include "wire_format.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 #define STACK_FIRST 4   /* entries of a thread's first stack; most use one */
 #define STACK_MAX 65536 /* a program that pushes in a loop without popping */
 
-__thread struct stub_tls stub_tls;
+__thread struct stub_tls stub_tls = {.link = stub_links};
 
 static struct stub_ctx primaries[STUB_DEVICES_MAX];
 static _Atomic uint64_t next_unique = 1;
@@ -45,27 +46,66 @@ ctx_setup(struct stub_ctx *ctx, uint64_t handle, CUdevice dev)
     stub_handle_set_data(WIRE_KIND_CTX, handle, ctx);
 }
 
-/* Indices of primary contexts follow the server's ordinals, so those of devices hidden
+/* Stands for "no context" where calls of a thread go to a certain server. */
+static struct stub_ctx nowhere[STUB_LINKS_MAX];
+
+static void
+ctx_nowhere_init(void)
+{
+    for (uint32_t i = 0; i < STUB_LINKS_MAX; i++) {
+        nowhere[i].handle = i;
+        nowhere[i].refs = 1; /* never freed */
+    }
+}
+
+/* Indices of primary contexts follow the servers' ordinals, so those of devices hidden
  * by CUDA_VISIBLE_DEVICES stay unused. */
 int
 stub_ctx_init(void)
 {
-    uint32_t highest = 0;
+    struct stub_device d;
 
-    for (uint32_t i = 0; i < stub_device_count; i++)
-        highest = gp_max(highest, stub_devices[i].wire);
-    for (uint32_t wire = 0; wire <= highest; wire++) {
-        CUdevice dev = stub_device_from_wire((int)wire);
-        uint64_t handle = stub_handle_new_at(WIRE_KIND_CTX, 1 + wire);
+    ctx_nowhere_init();
+    for (uint32_t nth = 0; stub_device_nth(nth, &d); nth++) {
+        uint64_t handle = stub_handle_new_at(WIRE_KIND_CTX, d.link->number, 1 + nth);
 
         if (!handle)
             return -ENOMEM;
-        if (stub_device_get(dev)) {
-            primaries[dev].primary = true;
-            ctx_setup(&primaries[dev], handle, dev);
-        }
+        for (uint32_t dev = 0; dev < stub_device_count; dev++)
+            if (stub_devices[dev].info == d.info) {
+                primaries[dev].primary = true;
+                ctx_setup(&primaries[dev], handle, (CUdevice)dev);
+            }
     }
     return 0;
+}
+
+struct ctx_search {
+    uint32_t link;
+    uint32_t index; /* the one to be preferred */
+    struct stub_ctx *found;
+};
+
+static void
+ctx_if_better(uint64_t handle, void *data, void *user)
+{
+    struct stub_ctx *ctx = data;
+    struct ctx_search *search = user;
+
+    if (!ctx || wire_handle_link(handle) != search->link || !atomic_load(&ctx->alive))
+        return;
+    if (ctx->index == search->index || !search->found ||
+        (ctx->primary && search->found->index != search->index))
+        search->found = ctx;
+}
+
+struct stub_ctx *
+stub_ctx_on(uint32_t link, uint32_t index)
+{
+    struct ctx_search search = {.link = link, .index = index};
+
+    stub_handle_each(WIRE_KIND_CTX, ctx_if_better, &search);
+    return search.found ? search.found : &nowhere[link];
 }
 
 struct stub_ctx *
@@ -78,7 +118,8 @@ struct stub_ctx *
 stub_ctx_new(CUdevice dev, unsigned int flags)
 {
     struct stub_ctx *ctx = calloc(1, sizeof(*ctx));
-    uint64_t handle = ctx ? stub_handle_new(WIRE_KIND_CTX) : 0;
+    uint64_t handle =
+        ctx ? stub_handle_new_on(stub_devices[dev].link->number, WIRE_KIND_CTX) : 0;
 
     if (!handle) {
         free(ctx);
@@ -128,8 +169,11 @@ stub_ctx_resolve(CUcontext handle, struct stub_ctx **ret)
 static void
 ctx_update_top(void)
 {
-    stub_tls.ctx = stub_tls.depth ? stub_tls.stack[stub_tls.depth - 1] : NULL;
-    stub_tls.ctx_index = stub_tls.ctx ? stub_tls.ctx->index : 0;
+    struct stub_ctx *ctx = stub_tls.depth ? stub_tls.stack[stub_tls.depth - 1] : NULL;
+
+    stub_tls.ctx = ctx;
+    stub_tls.ctx_index = ctx ? ctx->index : 0;
+    stub_tls.link = &stub_links[ctx ? wire_handle_link(ctx->handle) : 0];
 }
 
 /* The oldest versions, and weak, as in stub_thread.c: a program that has not loaded the

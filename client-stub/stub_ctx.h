@@ -63,6 +63,10 @@ CUcontext stub_ctx_pop(void);
 /* Replace the top; NULL pops it. */
 int stub_ctx_set(struct stub_ctx *ctx);
 
+/* A living context of @link: the one with @index if there is, else a primary one before
+ * others; or, to be pushed only, one that frames show as none. */
+struct stub_ctx *stub_ctx_on(uint32_t link, uint32_t index);
+
 static inline CUcontext
 stub_ctx_handle(const struct stub_ctx *ctx)
 {

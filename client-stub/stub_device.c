@@ -22,15 +22,29 @@ uint32_t stub_device_count;
 
 /* ---- the table ---------------------------------------------------------------- */
 
+bool
+stub_device_nth(uint32_t nth, struct stub_device *ret)
+{
+    for (uint32_t i = 0; i < stub_links_n; i++) {
+        struct stub_link *link = &stub_links[i];
+
+        if (nth < link->attach->n_devices) {
+            *ret = (struct stub_device){link->attach->devices[nth], link, nth};
+            return true;
+        }
+        nth -= (uint32_t)link->attach->n_devices;
+    }
+    return false;
+}
+
 static void
-device_add(uint32_t wire)
+device_add(const struct stub_device *device)
 {
     for (uint32_t i = 0; i < stub_device_count; i++)
-        if (stub_devices[i].wire == wire)
+        if (stub_devices[i].info == device->info)
             return;
-    if (wire < stub_link.attach->n_devices && stub_device_count < STUB_DEVICES_MAX)
-        stub_devices[stub_device_count++] =
-            (struct stub_device){stub_link.attach->devices[wire], wire};
+    if (stub_device_count < STUB_DEVICES_MAX)
+        stub_devices[stub_device_count++] = *device;
 }
 
 /* GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, as nvidia-smi prints it. */
@@ -46,81 +60,85 @@ device_uuid_text(const struct Gpupool__AttachDevice *info, char text[48])
 }
 
 /* The device that one word of CUDA_VISIBLE_DEVICES names: an ordinal, or an unambiguous
- * beginning of a UUID.  -1 when there is none. */
-static int
-device_named(const char *word, size_t len, const uint32_t *order, uint32_t count)
+ * beginning of a UUID.  NULL when there is none. */
+static const struct stub_device *
+device_named(const char *word, size_t len, const struct stub_device *all,
+             uint32_t count)
 {
-    int found = -1;
+    const struct stub_device *found = NULL;
     char text[48], *end;
     long n = strtol(word, &end, 10);
 
     if (len && end == word + len)
-        return n >= 0 && n < (long)count ? (int)order[n] : -1;
+        return n >= 0 && n < (long)count ? &all[n] : NULL;
     if (len < 5 || strncasecmp(word, "GPU-", 4) != 0)
-        return -1;
-    for (size_t i = 0; i < stub_link.attach->n_devices; i++) {
-        device_uuid_text(stub_link.attach->devices[i], text);
+        return NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        device_uuid_text(all[i].info, text);
         if (len <= strlen(text) && strncasecmp(word, text, len) == 0) {
-            if (found >= 0)
-                return -1;
-            found = (int)i;
+            if (found)
+                return NULL;
+            found = &all[i];
         }
     }
     return found;
 }
 
-/* The number that sorts devices by their place on the bus. */
+/* The number that sorts devices by their place on the bus; those of different servers
+ * by their servers' order first, or equal machines would mix. */
 static uint64_t
-device_bus_place(uint32_t wire)
+device_bus_place(const struct stub_device *d)
 {
-    struct stub_device d = {stub_link.attach->devices[wire], wire};
-
-    return (uint64_t)stub_device_attr(&d, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) << 32 |
-           (uint64_t)(stub_device_attr(&d, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) & 0xffff)
+    return (uint64_t)d->link->number << 48 |
+           (uint64_t)(stub_device_attr(d, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) & 0xffff)
+               << 32 |
+           (uint64_t)(stub_device_attr(d, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) & 0xffff)
                << 16 |
-           (uint64_t)(stub_device_attr(&d, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) & 0xffff);
+           (uint64_t)(stub_device_attr(d, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) & 0xffff);
 }
 
 /* Which device is called 0, 1...: as the session lists its slices, or by their place on
  * the bus.  An insertion sort: there are few. */
-static void
-device_order(uint32_t order[STUB_DEVICES_MAX], uint32_t n, bool by_bus)
+static uint32_t
+device_order(struct stub_device all[STUB_DEVICES_MAX], bool by_bus)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t at = i;
+    struct stub_device d;
+    uint32_t n;
 
-        for (; by_bus && at && device_bus_place(order[at - 1]) > device_bus_place(i);
+    for (n = 0; n < STUB_DEVICES_MAX && stub_device_nth(n, &d); n++) {
+        uint32_t at = n;
+
+        for (; by_bus && at && device_bus_place(&all[at - 1]) > device_bus_place(&d);
              at--)
-            order[at] = order[at - 1];
-        order[at] = i;
+            all[at] = all[at - 1];
+        all[at] = d;
     }
+    return n;
 }
 
 /* As the real driver does: the list ends at the first word that names nothing. */
 void
 stub_device_init(const char *visible, bool by_bus)
 {
-    uint32_t order[STUB_DEVICES_MAX];
-    uint32_t n =
-        (uint32_t)gp_min(stub_link.attach->n_devices, (size_t)STUB_DEVICES_MAX);
+    struct stub_device all[STUB_DEVICES_MAX];
+    uint32_t n = device_order(all, by_bus);
 
-    device_order(order, n, by_bus);
     stub_device_count = 0;
     if (!visible) {
         for (uint32_t i = 0; i < n; i++)
-            device_add(order[i]);
+            device_add(&all[i]);
         return;
     }
     while (*visible) {
         size_t len = strcspn(visible, ",");
         const char *word = visible + strspn(visible, " \t");
-        int wire = -1;
+        const struct stub_device *named = NULL;
 
         if (word < visible + len)
-            wire = device_named(word, len - (size_t)(word - visible), order, n);
-        if (wire < 0)
+            named = device_named(word, len - (size_t)(word - visible), all, n);
+        if (!named)
             return;
-        device_add((uint32_t)wire);
+        device_add(named);
         visible += len + (visible[len] == ',');
     }
 }
@@ -173,7 +191,8 @@ CUdevice
 stub_device_from_wire(int wire)
 {
     for (uint32_t i = 0; i < stub_device_count; i++)
-        if ((int)stub_devices[i].wire == wire)
+        if (stub_devices[i].link == stub_link_here() &&
+            (int)stub_devices[i].wire == wire)
             return (CUdevice)i;
     return wire < 0 ? wire : CU_DEVICE_INVALID;
 }
@@ -184,7 +203,7 @@ stub_device_from_wire(int wire)
 static CUresult
 device_query(CUdevice dev, const void *out, const struct stub_device **ret)
 {
-    CUresult r = stub_enter();
+    CUresult r = stub_link_enter_any();
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -197,7 +216,7 @@ device_query(CUdevice dev, const void *out, const struct stub_device **ret)
 CUresult
 stub_m_cuDeviceGetCount(int *count)
 {
-    CUresult r = stub_enter();
+    CUresult r = stub_link_enter_any();
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -386,7 +405,8 @@ stub_m_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
     if (r == CUDA_SUCCESS)
         r = device_query(peerDev, canAccessPeer, &peer);
     if (r == CUDA_SUCCESS)
-        *canAccessPeer = d != peer && peer->wire < d->info->n_can_access_peer &&
+        *canAccessPeer = d != peer && d->link == peer->link &&
+                         peer->wire < d->info->n_can_access_peer &&
                          d->info->can_access_peer[peer->wire];
     return r;
 }

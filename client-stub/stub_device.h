@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The devices of the attachment, as the snapshot told them and CUDA_VISIBLE_DEVICES
+ * The devices of the session, as the snapshots told them and CUDA_VISIBLE_DEVICES
  * orders them.
  *
  * Filled once at cuInit, constant afterwards; any thread.  An ordinal is what the
- * application says, `wire` what the server calls the same device.
+ * application says, `wire` what the server of `link` calls the same device.
  */
 #ifndef STUB_DEVICE_H
 #define STUB_DEVICE_H
@@ -14,19 +14,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STUB_DEVICES_MAX 64 /* the server caps a session far below */
+#define STUB_DEVICES_MAX 64 /* the servers cap a session far below */
 
 struct Gpupool__AttachDevice;
 
+struct stub_link;
+
 struct stub_device {
     const struct Gpupool__AttachDevice *info;
+    struct stub_link *link;
     uint32_t wire; /* ordinal on the server */
 };
 
 extern struct stub_device stub_devices[STUB_DEVICES_MAX];
 extern uint32_t stub_device_count;
 
-/* Fill the table from the snapshot and the value of CUDA_VISIBLE_DEVICES (NULL: all).
+/* Every device of the session: one server's after the other's.  False: no such one. */
+bool stub_device_nth(uint32_t nth, struct stub_device *ret);
+
+/* Fill the table from the snapshots and the value of CUDA_VISIBLE_DEVICES (NULL: all).
  * @by_bus: CUDA_DEVICE_ORDER=PCI_BUS_ID, else the session's own order. */
 void stub_device_init(const char *visible, bool by_bus);
 
@@ -39,7 +45,8 @@ int stub_device_attr(const struct stub_device *dev, int attribute);
 /* The server's ordinal of @dev, or a number that no device has. */
 int stub_device_wire(CUdevice dev);
 
-/* The application's ordinal of the server's @wire, or CU_DEVICE_INVALID. */
+/* The application's ordinal of what the server of the current link calls @wire, or
+ * CU_DEVICE_INVALID. */
 CUdevice stub_device_from_wire(int wire);
 
 #endif

@@ -28,14 +28,14 @@ event_output(const void *body, uint32_t size)
 }
 
 static const char *
-event_host_func(const void *body, uint32_t size)
+event_host_func(struct stub_link *link, const void *body, uint32_t size)
 {
     struct wire_event_host_func ev;
 
     if (size < sizeof(ev))
         return "short host-function event";
     memcpy(&ev, body, sizeof(ev));
-    return stub_hostfn_due(&ev);
+    return stub_hostfn_due(link, &ev);
 }
 
 static const char *
@@ -55,13 +55,13 @@ event_lost(const void *body, uint32_t size)
 }
 
 const char *
-stub_event_take(const struct wire_rep *event)
+stub_event_take(struct stub_link *link, const struct wire_rep *event)
 {
     uint32_t size = event->size - (uint32_t)sizeof(*event);
 
     switch (event->call) {
     case WIRE_EVENT_HOST_FUNC:
-        return event_host_func(event + 1, size);
+        return event_host_func(link, event + 1, size);
     case WIRE_EVENT_OUTPUT:
         return event_output(event + 1, size);
     case WIRE_EVENT_CREDIT:

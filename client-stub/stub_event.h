@@ -8,9 +8,10 @@
 #ifndef STUB_EVENT_H
 #define STUB_EVENT_H
 
+struct stub_link;
 struct wire_rep;
 
 /* NULL, or why the link must end. */
-const char *stub_event_take(const struct wire_rep *event);
+const char *stub_event_take(struct stub_link *link, const struct wire_rep *event);
 
 #endif

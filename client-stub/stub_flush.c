@@ -23,7 +23,6 @@
 #define FLUSH_IDLE_TICKS 25 /* looks without any frame before it sleeps for good */
 
 bool stub_flush_always;
-_Atomic uint32_t stub_flush_asleep;
 
 struct flush_look {
     uint32_t flushes;
@@ -31,59 +30,60 @@ struct flush_look {
 };
 
 static struct flush_look
-flush_look_now(void)
+flush_look_now(const struct stub_link *link)
 {
     return (struct flush_look){
-        .flushes = atomic_load_explicit(&stub_link.flushes, memory_order_relaxed),
-        .queued = atomic_load_explicit(&stub_link.queued, memory_order_seq_cst),
+        .flushes = atomic_load_explicit(&link->flushes, memory_order_relaxed),
+        .queued = atomic_load_explicit(&link->queued, memory_order_seq_cst),
     };
 }
 
 static void
-flush_send(void)
+flush_send(struct stub_link *link)
 {
     int r;
 
-    stub_lock_take(&stub_link.send);
-    r = xport_flush(stub_link.conn);
+    stub_lock_take(&link->send);
+    r = xport_flush(link->conn);
     if (r == 0) {
-        uint32_t n = atomic_load_explicit(&stub_link.flushes, memory_order_relaxed);
+        uint32_t n = atomic_load_explicit(&link->flushes, memory_order_relaxed);
 
-        atomic_store_explicit(&stub_link.queued, 0, memory_order_relaxed);
-        atomic_store_explicit(&stub_link.flushes, n + 1, memory_order_relaxed);
+        atomic_store_explicit(&link->queued, 0, memory_order_relaxed);
+        atomic_store_explicit(&link->flushes, n + 1, memory_order_relaxed);
     }
-    stub_lock_release(&stub_link.send);
+    stub_lock_release(&link->send);
     if (r < 0)
-        stub_link_lose("cannot send");
+        stub_link_lose(link, "cannot send");
 }
 
 /* Sleep until a frame enters the empty buffer.  The store and the look behind it pair
  * with post's store of `queued` and its look at `asleep`: one of the two sees the
  * other. */
 static void
-flush_doze(void)
+flush_doze(struct stub_link *link)
 {
-    atomic_store_explicit(&stub_flush_asleep, 1, memory_order_seq_cst);
-    if (flush_look_now().queued == 0)
-        stub_futex_wait(&stub_flush_asleep, 1, NULL);
-    atomic_store_explicit(&stub_flush_asleep, 0, memory_order_relaxed);
+    atomic_store_explicit(&link->flush_asleep, 1, memory_order_seq_cst);
+    if (flush_look_now(link).queued == 0)
+        stub_futex_wait(&link->flush_asleep, 1, NULL);
+    atomic_store_explicit(&link->flush_asleep, 0, memory_order_relaxed);
 }
 
 /* What one look finds: stale frames leave; an idle buffer lets it sleep; one that the
  * program empties by itself lets it look less often. */
 static void
-flush_step(struct flush_look now, struct flush_look last, uint32_t *idle, long *tick_ns)
+flush_step(struct stub_link *link, struct flush_look now, struct flush_look last,
+           uint32_t *idle, long *tick_ns)
 {
     bool flushed = now.flushes != last.flushes;
 
     *idle = now.queued == 0 && !flushed ? *idle + 1 : 0;
     if (now.queued && !flushed && last.queued) {
-        flush_send();
+        flush_send(link);
         *tick_ns = FLUSH_TICK_NS;
     } else if (flushed) {
         *tick_ns = gp_min(2 * *tick_ns, (long)FLUSH_TICK_MAX_NS);
     } else if (*idle > FLUSH_IDLE_TICKS) {
-        flush_doze();
+        flush_doze(link);
         *tick_ns = FLUSH_TICK_NS;
     }
 }
@@ -91,31 +91,32 @@ flush_step(struct flush_look now, struct flush_look last, uint32_t *idle, long *
 static void
 flush_run(void *arg)
 {
+    struct stub_link *link = arg;
     struct flush_look last = {0};
     long tick_ns = FLUSH_TICK_NS;
     uint32_t idle = 0;
 
     prctl(PR_SET_TIMERSLACK, 5000UL, 0, 0, 0);
-    while (stub_link_ready() || atomic_load(&stub_link.phase) == STUB_LINKED) {
-        struct flush_look now = flush_look_now();
+    while (stub_link_ready(link) || atomic_load(&link->phase) == STUB_LINKED) {
+        struct flush_look now = flush_look_now(link);
 
-        flush_step(now, last, &idle, &tick_ns);
+        flush_step(link, now, last, &idle, &tick_ns);
         last = now;
         nanosleep(&(struct timespec){.tv_nsec = tick_ns}, NULL);
     }
 }
 
 void
-stub_flush_wake(void)
+stub_flush_wake(struct stub_link *link)
 {
-    atomic_store(&stub_flush_asleep, 0);
-    stub_futex_wake(&stub_flush_asleep, 1);
+    atomic_store(&link->flush_asleep, 0);
+    stub_futex_wake(&link->flush_asleep, 1);
 }
 
 int
-stub_flush_start(void)
+stub_flush_start(struct stub_link *link)
 {
-    int r = stub_thread_start("gpupool-flush", flush_run, NULL);
+    int r = stub_thread_start("gpupool-flush", flush_run, link);
 
     if (r < 0)
         stub_flush_always = true;

@@ -2,12 +2,15 @@
 /*
  * The card must not starve: frames that nobody's answer pushes out leave soon anyway.
  *
- * One thread of the stub looks every 50 us or so while there is traffic, and sends what
- * has waited since its last look.  It sleeps for good when nothing happens; the first
- * frame after that wakes it, which is the only system call it ever costs a caller.
+ * One thread of the stub per link looks every 50 us or so while there is traffic, and
+ * sends what has waited since its last look.  It sleeps for good when nothing happens;
+ * the first frame after that wakes it, which is the only system call it ever costs a
+ * caller.
  */
 #ifndef STUB_FLUSH_H
 #define STUB_FLUSH_H
+
+#include "stub_link.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,21 +19,19 @@
 /* CUDA_LAUNCH_BLOCKING and single-core debugging: every frame leaves at once. */
 extern bool stub_flush_always;
 
-extern _Atomic uint32_t stub_flush_asleep;
+/* Start the thread of @link, once, after attaching.  -errno when there can be none;
+ * then every frame leaves at once. */
+int stub_flush_start(struct stub_link *link);
 
-/* Start the thread, once, after attaching.  -errno when there can be none; then every
- * frame leaves at once. */
-int stub_flush_start(void);
-
-void stub_flush_wake(void);
+void stub_flush_wake(struct stub_link *link);
 
 /* The first frame entered an empty buffer. */
 static inline void
-stub_flush_arm(void)
+stub_flush_arm(struct stub_link *link)
 {
     if (__builtin_expect(
-            atomic_load_explicit(&stub_flush_asleep, memory_order_seq_cst) != 0, 0))
-        stub_flush_wake();
+            atomic_load_explicit(&link->flush_asleep, memory_order_seq_cst) != 0, 0))
+        stub_flush_wake(link);
 }
 
 #endif

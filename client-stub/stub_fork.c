@@ -13,31 +13,34 @@
  * children free to attach for themselves.  Programs that load their data in forked
  * children rely on it. */
 static void
-fork_forget(void)
+fork_forget(struct stub_link *link)
 {
-    stub_link.conn = NULL;
-    stub_link.attach = NULL;
-    stub_link.leading = false;
-    stub_link.waiting = NULL;
-    atomic_store(&stub_link.send.word, 0);
-    atomic_store(&stub_link.wait.word, 0);
-    atomic_store(&stub_link.seq, 0);
-    atomic_store(&stub_link.queued, 0);
-    atomic_store(&stub_link.phase, STUB_COLD);
+    link->conn = NULL;
+    link->attach = NULL;
+    link->leading = false;
+    link->waiting = NULL;
+    atomic_store(&link->send.word, 0);
+    atomic_store(&link->wait.word, 0);
+    atomic_store(&link->seq, 0);
+    atomic_store(&link->queued, 0);
+    atomic_store(&link->phase, STUB_COLD);
 }
 
 static void
 fork_in_child(void)
 {
-    uint32_t phase = atomic_load(&stub_link.phase);
+    for (uint32_t i = 0; i < stub_links_n; i++) {
+        struct stub_link *link = &stub_links[i];
+        uint32_t phase = atomic_load(&link->phase);
 
-    if (phase == STUB_COLD || phase == STUB_FAILED || phase == STUB_FORKED)
-        return;
-    close(stub_link.conn->fd);
-    if (phase == STUB_LINKED)
-        fork_forget();
-    else
-        atomic_store(&stub_link.phase, STUB_FORKED);
+        if (phase == STUB_COLD || phase == STUB_FAILED || phase == STUB_FORKED)
+            continue;
+        close(link->conn->fd);
+        if (phase == STUB_LINKED)
+            fork_forget(link);
+        else
+            atomic_store(&link->phase, STUB_FORKED);
+    }
 }
 
 int

@@ -8,6 +8,7 @@
 #include "stub_handle.h"
 
 #include "stub_call.h"
+#include "stub_link.h"
 #include "stub_lock.h"
 #include "wire_format.h"
 
@@ -22,8 +23,9 @@
 
 struct handle_slot {
     _Atomic(void *) data;
-    _Atomic uint32_t live; /* generation + 1, 0 = free */
+    _Atomic uint32_t live; /* link << 16 | generation + 1, 0 = free */
     uint32_t gen;          /* of the next handle minted here */
+    uint32_t ctx;          /* current when it was minted */
     uint32_t next_free;    /* list of freed indices, under the lock */
 };
 
@@ -37,6 +39,19 @@ struct handle_kind {
 };
 
 static struct handle_kind *_Atomic kinds[HANDLE_KINDS];
+
+/* What `live` says of a handle, and back. */
+static uint32_t
+handle_live(uint64_t handle)
+{
+    return wire_handle_link(handle) << 16 | (wire_handle_gen(handle) + 1);
+}
+
+static uint64_t
+handle_of_live(uint32_t kind, uint32_t live, uint32_t index)
+{
+    return wire_handle_make(kind, (live & 0xffff) - 1, index) | live >> 16;
+}
 
 /* The table of a kind, created on first use. */
 static struct handle_kind *
@@ -82,8 +97,8 @@ handle_find(uint32_t kind, uint64_t handle)
         return NULL;
     k = atomic_load_explicit(&kinds[kind], memory_order_acquire);
     slot = k ? handle_slot_at(k, wire_handle_index(handle)) : NULL;
-    if (!slot || atomic_load_explicit(&slot->live, memory_order_acquire) !=
-                     wire_handle_gen(handle) + 1)
+    if (!slot ||
+        atomic_load_explicit(&slot->live, memory_order_acquire) != handle_live(handle))
         return NULL;
     return slot;
 }
@@ -126,17 +141,24 @@ handle_index_take(struct handle_kind *k)
 }
 
 static uint64_t
-handle_publish(struct handle_slot *slot, uint32_t kind, uint32_t index)
+handle_publish(struct handle_slot *slot, uint32_t kind, uint32_t link, uint32_t index)
 {
-    uint32_t gen = slot->gen & 0xff;
+    uint64_t handle = wire_handle_make(kind, slot->gen & 0xff, index) | link;
 
+    slot->ctx = stub_tls.ctx_index;
     atomic_store_explicit(&slot->data, NULL, memory_order_relaxed);
-    atomic_store_explicit(&slot->live, gen + 1, memory_order_release);
-    return wire_handle_make(kind, gen, index);
+    atomic_store_explicit(&slot->live, handle_live(handle), memory_order_release);
+    return handle;
 }
 
 uint64_t
 stub_handle_new(uint32_t kind)
+{
+    return stub_handle_new_on(stub_link_here()->number, kind);
+}
+
+uint64_t
+stub_handle_new_on(uint32_t link, uint32_t kind)
 {
     struct handle_kind *k = handle_kind_get(kind);
     uint64_t handle = 0;
@@ -147,13 +169,13 @@ stub_handle_new(uint32_t kind)
     stub_lock_take(&k->lock);
     index = handle_index_take(k);
     if (index != NO_INDEX)
-        handle = handle_publish(handle_slot_at(k, index), kind, index);
+        handle = handle_publish(handle_slot_at(k, index), kind, link, index);
     stub_lock_release(&k->lock);
     return handle;
 }
 
 uint64_t
-stub_handle_new_at(uint32_t kind, uint32_t index)
+stub_handle_new_at(uint32_t kind, uint32_t link, uint32_t index)
 {
     struct handle_kind *k = handle_kind_get(kind);
     struct handle_slot *slot;
@@ -168,7 +190,7 @@ stub_handle_new_at(uint32_t kind, uint32_t index)
     slot = handle_slot_at(k, index);
     if (slot && k->high > index &&
         !atomic_load_explicit(&slot->live, memory_order_relaxed))
-        handle = handle_publish(slot, kind, index);
+        handle = handle_publish(slot, kind, link, index);
     stub_lock_release(&k->lock);
     return handle;
 }
@@ -178,7 +200,7 @@ stub_handle_ok(uint32_t kind, uint64_t handle)
 {
     /* What the worker minted, only the worker can check. */
     if (wire_handle_is(handle, kind) && wire_handle_index(handle) >= WIRE_INDEX_SERVER)
-        return true;
+        return wire_handle_link(handle) < stub_links_n;
     return handle_find(kind, handle) != NULL;
 }
 
@@ -227,6 +249,14 @@ stub_handle_data(uint32_t kind, uint64_t handle)
     return slot ? atomic_load_explicit(&slot->data, memory_order_acquire) : NULL;
 }
 
+uint32_t
+stub_handle_ctx(uint32_t kind, uint64_t handle)
+{
+    struct handle_slot *slot = handle_find(kind, handle);
+
+    return slot ? slot->ctx : 0;
+}
+
 void
 stub_handle_set_data(uint32_t kind, uint64_t handle, void *data)
 {
@@ -255,7 +285,7 @@ stub_handle_each(uint32_t kind, void (*fn)(uint64_t handle, void *data, void *us
 
         live = atomic_load_explicit(&slot->live, memory_order_acquire);
         if (live)
-            fn(wire_handle_make(kind, live - 1, i),
+            fn(handle_of_live(kind, live, i),
                atomic_load_explicit(&slot->data, memory_order_acquire), user);
     }
 }

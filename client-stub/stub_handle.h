@@ -15,9 +15,15 @@
 /* The worker refuses ids past this index (wrk_handle.h), so we do not mint them. */
 #define STUB_HANDLE_MAX (1u << 20)
 
-/* Mint the handle with exactly this index (primary contexts: 1 + ordinal).  Returns 0
- * if it is taken. */
-uint64_t stub_handle_new_at(uint32_t kind, uint32_t index);
+/* Mint a handle of an object on @link; stub_handle_new() takes the current link. */
+uint64_t stub_handle_new_on(uint32_t link, uint32_t kind);
+
+/* Mint the handle with exactly this index (primary contexts).  Returns 0 if it is
+ * taken. */
+uint64_t stub_handle_new_at(uint32_t kind, uint32_t link, uint32_t index);
+
+/* Index of the context that was current when a live handle was minted; 0 = none. */
+uint32_t stub_handle_ctx(uint32_t kind, uint64_t handle);
 
 /* What the stub remembers about a live handle; NULL for unknown handles too. */
 void *stub_handle_data(uint32_t kind, uint64_t handle);

@@ -18,6 +18,7 @@
 struct hostfn {
     struct hostfn *next;
     uint64_t token;
+    uint32_t link;
     CUhostFn fn;
     CUstreamCallback callback;
     CUstream stream;
@@ -32,16 +33,21 @@ struct due {
     struct wire_event_host_func event;
 };
 
+/* The functions of one link, whose frames say when they are due, have a thread. */
+struct hostfns {
+    struct stub_link *link;
+    struct due *first, **last;
+    bool started;
+    _Atomic uint32_t due_count;    /* read without the lock */
+    _Atomic uint32_t outstanding;  /* functions registered: futex word */
+    struct stub_call waiting_call; /* the thread's, for stub_wait_events() */
+};
+
 static struct stub_lock lock; /* of all below */
 static struct hostfn *buckets[BUCKETS];
 static uint32_t count;
 static uint64_t next_token;
-static struct due *due_first, **due_last = &due_first;
-static bool started;
-
-static _Atomic uint32_t due_count;    /* read without the lock */
-static _Atomic uint32_t outstanding;  /* functions registered: futex word */
-static struct stub_call waiting_call; /* the thread's, for stub_wait_events() */
+static struct hostfns of_link[STUB_LINKS_MAX];
 
 /* ---- the table ------------------------------------------------------------------- */
 
@@ -61,9 +67,9 @@ hostfn_drop(struct hostfn **at)
     struct hostfn *f = *at;
 
     *at = f->next;
+    atomic_fetch_sub(&of_link[f->link].outstanding, 1);
     free(f);
     count--;
-    atomic_fetch_sub(&outstanding, 1);
 }
 
 bool
@@ -97,23 +103,25 @@ stub_hostfn_forget(uint64_t token)
  */
 
 static bool
-hostfn_ready(void)
+hostfn_ready(const struct stub_call *waiting)
 {
-    return atomic_load_explicit(&due_count, memory_order_acquire) != 0;
+    const struct hostfns *fns = container_of(waiting, struct hostfns, waiting_call);
+
+    return atomic_load_explicit(&fns->due_count, memory_order_acquire) != 0;
 }
 
 static struct due *
-hostfn_take(void)
+hostfn_take(struct hostfns *fns)
 {
     struct due *d;
 
     stub_lock_take(&lock);
-    d = due_first;
+    d = fns->first;
     if (d) {
-        due_first = d->next;
-        if (!due_first)
-            due_last = &due_first;
-        atomic_fetch_sub(&due_count, 1);
+        fns->first = d->next;
+        if (!fns->first)
+            fns->last = &fns->first;
+        atomic_fetch_sub(&fns->due_count, 1);
     }
     stub_lock_release(&lock);
     return d;
@@ -121,12 +129,13 @@ hostfn_take(void)
 
 /* The stream goes on only when the worker hears that the function has returned. */
 static void
-hostfn_say_done(const struct wire_event_host_func *event)
+hostfn_say_done(struct stub_link *link, const struct wire_event_host_func *event)
 {
     struct wire_gp_host_done_req *req;
     struct stub_call c;
 
-    if (stub_call_begin(&c, WIRE_CALL_gp_host_done, sizeof(*req)) != CUDA_SUCCESS)
+    if (stub_call_begin_on(&c, link, WIRE_CALL_gp_host_done, sizeof(*req)) !=
+        CUDA_SUCCESS)
         return;
     req = c.body;
     *req = (struct wire_gp_host_done_req){.ticket = event->ticket};
@@ -141,33 +150,38 @@ hostfn_run(const struct due *d)
     else
         d->what.fn(d->what.user);
     if (d->event.ticket)
-        hostfn_say_done(&d->event);
+        hostfn_say_done(&stub_links[d->what.link], &d->event);
 }
 
 static void
 hostfn_thread(void *arg)
 {
+    struct hostfns *fns = arg;
     struct due *d;
 
+    fns->waiting_call.link = fns->link;
     for (;;) {
-        while ((d = hostfn_take())) {
+        while ((d = hostfn_take(fns))) {
             hostfn_run(d);
             free(d);
         }
-        if (atomic_load(&outstanding) == 0)
-            stub_futex_wait(&outstanding, 0, NULL);
-        else if (!stub_wait_events(&waiting_call, hostfn_ready))
+        if (atomic_load(&fns->outstanding) == 0)
+            stub_futex_wait(&fns->outstanding, 0, NULL);
+        else if (!stub_wait_events(&fns->waiting_call, hostfn_ready))
             return;
     }
 }
 
 /* Under the lock. */
 static bool
-hostfn_start(void)
+hostfn_start(struct hostfns *fns, struct stub_link *link)
 {
-    if (!started)
-        started = stub_thread_start("gpupool-hostfn", hostfn_thread, NULL) == 0;
-    return started;
+    if (!fns->started) {
+        fns->link = link;
+        fns->last = &fns->first;
+        fns->started = stub_thread_start("gpupool-hostfn", hostfn_thread, fns) == 0;
+    }
+    return fns->started;
 }
 
 uint64_t
@@ -175,19 +189,27 @@ stub_hostfn_add(CUhostFn fn, CUstreamCallback callback, CUstream stream, void *u
                 bool keep)
 {
     struct hostfn *f = malloc(sizeof(*f));
+    struct stub_link *link = stub_link_here();
+    struct hostfns *fns = &of_link[link->number];
     uint64_t token = 0;
 
     if (!f)
         return 0;
     stub_lock_take(&lock);
-    if (count < STUB_HOSTFN_MAX && hostfn_start()) {
+    if (count < STUB_HOSTFN_MAX && hostfn_start(fns, link)) {
         token = ++next_token;
-        *f = (struct hostfn){
-            buckets[token % BUCKETS], token, fn, callback, stream, user, keep};
+        *f = (struct hostfn){.next = buckets[token % BUCKETS],
+                             .token = token,
+                             .link = link->number,
+                             .fn = fn,
+                             .callback = callback,
+                             .stream = stream,
+                             .user = user,
+                             .keep = keep};
         buckets[token % BUCKETS] = f;
         count++;
-        if (atomic_fetch_add(&outstanding, 1) == 0)
-            stub_futex_wake(&outstanding, 1);
+        if (atomic_fetch_add(&fns->outstanding, 1) == 0)
+            stub_futex_wake(&fns->outstanding, 1);
     }
     stub_lock_release(&lock);
     if (!token)
@@ -196,8 +218,9 @@ stub_hostfn_add(CUhostFn fn, CUstreamCallback callback, CUstream stream, void *u
 }
 
 const char *
-stub_hostfn_due(const struct wire_event_host_func *event)
+stub_hostfn_due(struct stub_link *link, const struct wire_event_host_func *event)
 {
+    struct hostfns *fns = &of_link[link->number];
     struct due *d = calloc(1, sizeof(*d));
     struct hostfn **at;
     bool known;
@@ -207,12 +230,12 @@ stub_hostfn_due(const struct wire_event_host_func *event)
     d->event = *event;
     stub_lock_take(&lock);
     at = hostfn_slot(event->token);
-    known = *at != NULL;
+    known = *at && (*at)->link == link->number;
     if (known) {
         d->what = **at;
-        *due_last = d;
-        due_last = &d->next;
-        atomic_fetch_add(&due_count, 1);
+        *fns->last = d;
+        fns->last = &d->next;
+        atomic_fetch_add(&fns->due_count, 1);
         if (event->once && !(*at)->keep)
             hostfn_drop(at);
     }
@@ -221,7 +244,7 @@ stub_hostfn_due(const struct wire_event_host_func *event)
         free(d);
         return "a host function is due that was never given";
     }
-    stub_wait_poke(&waiting_call);
+    stub_wait_poke(&fns->waiting_call);
     return NULL;
 }
 
@@ -232,10 +255,12 @@ CUresult
 stub_m_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, bool per_thread)
 {
     struct wire_cuLaunchHostFunc_req *req;
-    uint64_t stream = stub_stream_id(hStream, per_thread), token;
+    uint64_t stream, token;
     struct stub_call c;
     CUresult r = stub_enter();
 
+    if (r == CUDA_SUCCESS)
+        r = stub_stream_get(hStream, per_thread, &stream);
     if (r != CUDA_SUCCESS)
         return r;
     if (!fn)
@@ -258,10 +283,12 @@ stub_m_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *us
                            unsigned int flags, bool per_thread)
 {
     struct wire_cuStreamAddCallback_req *req;
-    uint64_t stream = stub_stream_id(hStream, per_thread), token;
+    uint64_t stream, token;
     struct stub_call c;
     CUresult r = stub_enter();
 
+    if (r == CUDA_SUCCESS)
+        r = stub_stream_get(hStream, per_thread, &stream);
     if (r != CUDA_SUCCESS)
         return r;
     if (!callback || flags)

@@ -2,9 +2,9 @@
 /*
  * Functions of the application that run in stream order, in this process.
  *
- * One thread of the stub runs them all, in the order in which the worker says they are
- * due; it exists from the first registration on.  While functions are outstanding it
- * also reads the connection when no other thread does.
+ * One thread of the stub per link runs them all, in the order in which the worker says
+ * they are due; it exists from the first registration on.  While functions are
+ * outstanding it also reads the connection when no other thread does.
  */
 #ifndef STUB_HOSTFN_H
 #define STUB_HOSTFN_H
@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct stub_link;
 struct wire_event_host_func;
 
 /* More host functions than this in flight are refused; a server that holds them back
@@ -32,6 +33,7 @@ void stub_hostfn_forget(uint64_t token);
 bool stub_hostfn_find(uint64_t token, CUhostFn *fn, void **user);
 
 /* The worker says that one is due.  NULL, or why the link must end. */
-const char *stub_hostfn_due(const struct wire_event_host_func *event);
+const char *stub_hostfn_due(struct stub_link *link,
+                            const struct wire_event_host_func *event);
 
 #endif

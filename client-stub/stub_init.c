@@ -29,7 +29,8 @@ init_from_snapshot(void)
     if (stub_ctx_init() < 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
     stub_func_init();
-    stub_flush_start(); /* without the thread every frame leaves at once */
+    for (uint32_t i = 0; i < stub_links_n; i++)
+        stub_flush_start(&stub_links[i]); /* without it every frame leaves at once */
     stub_link_set_ready();
     return CUDA_SUCCESS;
 }
@@ -43,7 +44,7 @@ stub_m_cuInit(unsigned int Flags)
 
     if (Flags)
         return CUDA_ERROR_INVALID_VALUE;
-    if (stub_link_ready())
+    if (stub_link_enter_any() == CUDA_SUCCESS)
         return CUDA_SUCCESS;
     r = stub_link_open();
     if (r != CUDA_SUCCESS)
@@ -63,15 +64,15 @@ stub_m_cuInit(unsigned int Flags)
 CUresult
 stub_m_cuDriverGetVersion(int *driverVersion)
 {
-    uint32_t phase = atomic_load(&stub_link.phase);
+    uint32_t phase = atomic_load(&stub_links[0].phase);
 
     if (!driverVersion)
         return CUDA_ERROR_INVALID_VALUE;
     *driverVersion = CUDA_VERSION;
     if (phase == STUB_COLD && stub_link_open() != CUDA_SUCCESS)
         return CUDA_SUCCESS;
-    if (phase != STUB_FORKED && phase != STUB_GONE && stub_link.attach)
-        *driverVersion = (int)stub_link.attach->driver_version;
+    if (phase != STUB_FORKED && phase != STUB_GONE && stub_links[0].attach)
+        *driverVersion = stub_link_driver_version();
     return CUDA_SUCCESS;
 }
 

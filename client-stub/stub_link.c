@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaching to the pool server, and noticing that the attachment is gone.
+ * Attaching to the pool servers, and noticing that an attachment is gone.
  *
  * stub_link_open() runs once, under its own lock; whoever comes meanwhile waits for its
  * outcome.
@@ -11,6 +11,7 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "stub_attach.h"
+#include "stub_call.h"
 #include "stub_fork.h"
 #include "stub_result.h"
 #include "stub_session.h"
@@ -21,7 +22,8 @@
 #include <stdio.h>
 #include <string.h>
 
-struct stub_link stub_link;
+struct stub_link stub_links[STUB_LINKS_MAX];
+uint32_t stub_links_n = 1;
 
 static struct stub_lock open_lock;
 
@@ -59,37 +61,79 @@ link_remedy(int err)
     }
 }
 
+/* All links share the fate of their session's beginning. */
+static void
+link_set_phases(enum stub_phase phase)
+{
+    for (uint32_t i = 0; i < stub_links_n; i++)
+        atomic_store_explicit(&stub_links[i].phase, phase, memory_order_release);
+}
+
 static void
 link_fail(CUresult result)
 {
-    atomic_store(&stub_link.failure, (int32_t)result);
-    atomic_store_explicit(&stub_link.phase, STUB_FAILED, memory_order_release);
+    for (uint32_t i = 0; i < stub_links_n; i++)
+        atomic_store(&stub_links[i].failure, (int32_t)result);
+    link_set_phases(STUB_FAILED);
+}
+
+/* Attach to one server; the devices of the ones before it are known. */
+static int
+link_attach(struct stub_link *link, const struct stub_server *server, uint32_t *devices,
+            struct stub_attach *at, struct gp_err *err)
+{
+    int r;
+
+    *at = (struct stub_attach){
+        .links = stub_links_n, .link = link->number, .device_base = *devices};
+    r = stub_attach(server, at, err);
+    if (r < 0)
+        return r;
+    link->attach = at->reply;
+    link->conn = at->conn;
+    link->device_base = *devices;
+    *devices += (uint32_t)gp_min(link->attach->n_devices, (size_t)UINT16_MAX);
+    gp_log_info("stub", "attached to %s over %s as %s, driver %s %u, %zu device(s)",
+                at->address, xport_name(at->conn), link->attach->attachment,
+                link->attach->driver, link->attach->driver_version,
+                link->attach->n_devices);
+    return 0;
+}
+
+static void
+link_detach_all(void)
+{
+    for (uint32_t i = 0; i < stub_links_n; i++) {
+        xport_free(stub_links[i].conn);
+        stub_links[i].conn = NULL;
+    }
 }
 
 static void
 link_open_locked(void)
 {
     struct stub_session session = {0};
+    const char *address = NULL;
     struct stub_attach at = {0};
     struct gp_err err = {0};
+    uint32_t devices = 0;
     int r = stub_session_read(&session, &err);
 
-    if (r >= 0)
-        r = stub_attach(&session, &at, &err);
-    stub_link.attach = at.reply;
-    stub_link.conn = at.conn;
+    stub_links_n = gp_max(session.n_servers, 1u);
+    for (uint32_t i = 0; r >= 0 && i < session.n_servers; i++) {
+        stub_links[i].number = i;
+        address = session.servers[i].address;
+        r = link_attach(&stub_links[i], &session.servers[i], &devices, &at, &err);
+    }
+    if (r >= 0 && stub_fork_watch() < 0)
+        r = gp_err_set(&err, -ENOMEM, "out of memory");
     if (r < 0) {
-        link_complain(session.server, gp_err_msg(&err, r), link_remedy(r));
+        link_complain(address, gp_err_msg(&err, r), link_remedy(r));
+        link_detach_all();
         link_fail(at.status ? stub_result_refused(at.status) : stub_result_attach(r));
-    } else if (stub_fork_watch() < 0) {
-        link_complain(session.server, "out of memory", "free some");
-        link_fail(CUDA_ERROR_OUT_OF_MEMORY);
     } else {
-        gp_log_info("stub", "attached to %s over %s as %s, driver %s %u, %zu device(s)",
-                    at.address, xport_name(at.conn), stub_link.attach->attachment,
-                    stub_link.attach->driver, stub_link.attach->driver_version,
-                    stub_link.attach->n_devices);
-        atomic_store_explicit(&stub_link.phase, STUB_LINKED, memory_order_release);
+        stub_slow |= stub_links_n > 1;
+        link_set_phases(STUB_LINKED);
     }
     stub_session_fini(&session);
 }
@@ -97,55 +141,79 @@ link_open_locked(void)
 CUresult
 stub_link_open(void)
 {
-    uint32_t phase = atomic_load_explicit(&stub_link.phase, memory_order_acquire);
+    _Atomic uint32_t *first = &stub_links[0].phase;
+    uint32_t phase = atomic_load_explicit(first, memory_order_acquire);
 
     if (phase == STUB_COLD) {
         stub_lock_take(&open_lock);
-        if (atomic_load(&stub_link.phase) == STUB_COLD)
+        if (atomic_load(first) == STUB_COLD)
             link_open_locked();
         stub_lock_release(&open_lock);
-        phase = atomic_load(&stub_link.phase);
+        phase = atomic_load(first);
     }
     return phase == STUB_LINKED || phase == STUB_READY ? CUDA_SUCCESS
-                                                       : stub_link_refusal();
+                                                       : stub_link_refusal(stub_links);
 }
 
 void
 stub_link_set_ready(void)
 {
-    uint32_t linked = STUB_LINKED;
+    for (uint32_t i = 0; i < stub_links_n; i++) {
+        uint32_t linked = STUB_LINKED;
 
-    atomic_compare_exchange_strong(&stub_link.phase, &linked, STUB_READY);
+        atomic_compare_exchange_strong(&stub_links[i].phase, &linked, STUB_READY);
+    }
 }
 
 CUresult
-stub_link_lose(const char *why)
+stub_link_lose(struct stub_link *link, const char *why)
 {
     CUresult result = stub_result_lost();
-    uint32_t phase = atomic_load(&stub_link.phase);
+    uint32_t phase = atomic_load(&link->phase);
 
-    atomic_store(&stub_link.failure, (int32_t)result);
+    atomic_store(&link->failure, (int32_t)result);
     while ((phase == STUB_READY || phase == STUB_LINKED) &&
-           !atomic_compare_exchange_weak(&stub_link.phase, &phase, STUB_LOST))
+           !atomic_compare_exchange_weak(&link->phase, &phase, STUB_LOST))
         ;
     if (phase == STUB_READY || phase == STUB_LINKED) {
-        gp_log_error("stub", "session %s is lost: %s", stub_link.attach->session, why);
-        xport_abort(stub_link.conn);
+        gp_log_error("stub", "session %s is lost%s%s: %s", link->attach->session,
+                     stub_links_n > 1 ? " as " : "",
+                     stub_links_n > 1 ? link->attach->attachment : "", why);
+        xport_abort(link->conn);
     }
-    stub_wait_abort(result);
+    stub_wait_abort(link, result);
     return result;
 }
 
 CUresult
-stub_link_refusal(void)
+stub_link_refusal(const struct stub_link *link)
 {
-    switch (atomic_load_explicit(&stub_link.phase, memory_order_acquire)) {
+    switch (atomic_load_explicit(&link->phase, memory_order_acquire)) {
     case STUB_FAILED:
     case STUB_LOST:
-        return (CUresult)atomic_load(&stub_link.failure);
+        return (CUresult)atomic_load(&link->failure);
     case STUB_GONE:
         return CUDA_ERROR_DEINITIALIZED;
     default:
         return CUDA_ERROR_NOT_INITIALIZED;
     }
+}
+
+CUresult
+stub_link_enter_any(void)
+{
+    for (uint32_t i = 0; i < stub_links_n; i++)
+        if (stub_link_ready(&stub_links[i]))
+            return CUDA_SUCCESS;
+    return stub_link_refusal(stub_links);
+}
+
+int
+stub_link_driver_version(void)
+{
+    uint32_t version = stub_links[0].attach->driver_version;
+
+    for (uint32_t i = 1; i < stub_links_n; i++)
+        version = gp_min(version, stub_links[i].attach->driver_version);
+    return (int)version;
 }

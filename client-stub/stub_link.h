@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one attachment of this process: its phase, its connection, its snapshot.
+ * The attachments of this process, one per server of its session: phase, connection,
+ * snapshot.
  *
- * There is one struct stub_link, made ready by the first call that needs a server and
- * never torn down: runtimes call into the driver from their own exit handlers, after
- * ours would have run.  A link that died stays dead.  `send` guards everything about
- * writing, `wait` everything about reading; send is taken before wait, never after.
- * What a CUDA call means is not known here.
+ * Most sessions have one server.  All links are made ready together, by the first call
+ * that needs a server, and never torn down: runtimes call into the driver from their
+ * own exit handlers, after ours would have run.  A link that died stays dead; the
+ * others go on.  `send` guards everything about writing, `wait` everything about
+ * reading; send is taken before wait, never after, and nobody holds locks of two links.
+ *
+ * A call goes to the link of the thread's current context, stub_link_here(); what makes
+ * that the right one for arguments of another server is stub_detour.h.  What a CUDA
+ * call means is not known here.
  */
 #ifndef STUB_LINK_H
 #define STUB_LINK_H
 
 #include "cuda_abi.h"
 #include "stub_lock.h"
+#include "stub_tls.h"
+#include "wire_format.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -32,25 +39,35 @@ enum stub_phase {
     STUB_GONE,   /* the library's destructor ran */
 };
 
+/* As many as a handle can tell apart, and as a session can have cards. */
+#define STUB_LINKS_MAX WIRE_LINKS_MAX
+
 struct stub_link {
+    uint32_t number;      /* in stub_links, and in the handles of its objects */
+    uint32_t device_base; /* devices of the links before it */
     _Atomic uint32_t phase;
     _Atomic int32_t failure; /* what calls return in FAILED and LOST */
     struct xport_conn *conn;
     const struct Gpupool__AttachReply *attach;
 
     struct stub_lock send;
-    _Atomic uint32_t seq;     /* of the last frame; written under send */
-    _Atomic uint32_t queued;  /* bytes in the send buffer; written under send */
-    _Atomic uint32_t flushes; /* how often it was emptied; written under send */
+    _Atomic uint32_t seq;          /* of the last frame; written under send */
+    _Atomic uint32_t queued;       /* bytes in the send buffer; written under send */
+    _Atomic uint32_t flushes;      /* how often it was emptied; written under send */
+    _Atomic uint32_t flush_asleep; /* stub_flush.h */
 
     struct stub_lock wait;
     bool leading;              /* somebody reads the connection */
     struct stub_call *waiting; /* calls without their answer yet */
 };
 
-extern struct stub_link stub_link;
+extern struct stub_link stub_links[STUB_LINKS_MAX];
 
-/* Attach if nobody has yet.  On failure one line on stderr, once per process. */
+/* How many of them the session has; 1 until it is known. */
+extern uint32_t stub_links_n;
+
+/* Attach to every server if nobody has yet.  On failure one line on stderr, once per
+ * process. */
 CUresult stub_link_open(void);
 
 /* After cuInit: calls may be made. */
@@ -58,15 +75,28 @@ void stub_link_set_ready(void);
 
 /* The link is dead: remember it, and release every waiting call with an error.
  * @why goes to the log, once.  Takes wait; the caller may hold send. */
-CUresult stub_link_lose(const char *why);
+CUresult stub_link_lose(struct stub_link *link, const char *why);
 
 /* What a call returns when the phase is not READY. */
-CUresult stub_link_refusal(void);
+CUresult stub_link_refusal(const struct stub_link *link);
+
+/* What all servers' drivers can: the oldest version among them. */
+int stub_link_driver_version(void);
+
+/* May the process make calls to some server?  For what concerns none in particular. */
+CUresult stub_link_enter_any(void);
+
+/* The link of the calling thread's current context; without one, the first. */
+static inline struct stub_link *
+stub_link_here(void)
+{
+    return stub_tls.link;
+}
 
 static inline bool
-stub_link_ready(void)
+stub_link_ready(const struct stub_link *link)
 {
-    return likely(atomic_load_explicit(&stub_link.phase, memory_order_acquire) ==
+    return likely(atomic_load_explicit(&link->phase, memory_order_acquire) ==
                   STUB_READY);
 }
 

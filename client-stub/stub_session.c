@@ -29,13 +29,44 @@ session_line(char **text)
     return line;
 }
 
-static void
-session_take(const char **field, const char *line, const char *key)
+/* The value of @line when it begins with @key; NULL: another line, or an empty value.
+ */
+static const char *
+session_value(const char *line, const char *key)
 {
     size_t n = strlen(key);
 
-    if (!*field && strncmp(line, key, n) == 0 && line[n] == ' ' && line[n + 1])
-        *field = line + n + 1;
+    return strncmp(line, key, n) == 0 && line[n] == ' ' && line[n + 1] ? line + n + 1
+                                                                       : NULL;
+}
+
+static void
+session_take(const char **field, const char *line, const char *key)
+{
+    const char *value = session_value(line, key);
+
+    if (!*field && value)
+        *field = value;
+}
+
+/* What follows a server's line is that server's, up to the next one. */
+static int
+session_line_take(struct stub_session *s, const char *line, struct gp_err *err)
+{
+    const char *address = session_value(line, "server");
+
+    session_take(&s->name, line, "session");
+    if (address) {
+        if (s->n_servers == WIRE_LINKS_MAX)
+            return gp_err_set(err, -E2BIG, "a session has at most %u servers",
+                              WIRE_LINKS_MAX);
+        s->servers[s->n_servers++].address = address;
+    }
+    if (s->n_servers) {
+        session_take(&s->servers[s->n_servers - 1].local, line, "local");
+        session_take(&s->servers[s->n_servers - 1].ticket, line, "ticket");
+    }
+    return 0;
 }
 
 static int
@@ -43,18 +74,20 @@ session_parse(struct stub_session *s, const char *path, struct gp_err *err)
 {
     char *rest = s->text;
     char *line = session_line(&rest);
+    int r = 0;
 
     if (!line || strcmp(line, SESSION_MAGIC) != 0)
         return gp_err_set(err, -EINVAL, "%s is not a gpupool session file", path);
-    while ((line = session_line(&rest))) {
-        session_take(&s->name, line, "session");
-        session_take(&s->server, line, "server");
-        session_take(&s->local, line, "local");
-        session_take(&s->ticket, line, "ticket");
-    }
-    if (!s->server || !s->ticket)
-        return gp_err_set(err, -EINVAL, "%s names no %s", path,
-                          s->server ? "ticket" : "server");
+    while (r == 0 && (line = session_line(&rest)))
+        r = session_line_take(s, line, err);
+    if (r < 0)
+        return r;
+    if (!s->n_servers)
+        return gp_err_set(err, -EINVAL, "%s names no server", path);
+    for (uint32_t i = 0; i < s->n_servers; i++)
+        if (!s->servers[i].ticket)
+            return gp_err_set(err, -EINVAL, "%s names no ticket for %s", path,
+                              s->servers[i].address);
     return 0;
 }
 
@@ -78,14 +111,15 @@ stub_session_read(struct stub_session *ret, struct gp_err *err)
         *ret = s;
         return 0;
     }
-    s.server = getenv("GPUPOOL_SERVER");
-    s.ticket = getenv("GPUPOOL_TICKET");
-    if (!s.server || !*s.server)
+    s.n_servers = 1;
+    s.servers[0].address = getenv("GPUPOOL_SERVER");
+    s.servers[0].ticket = getenv("GPUPOOL_TICKET");
+    if (!s.servers[0].address || !*s.servers[0].address)
         return gp_err_set(
             err, -ENOENT,
             "no session: GPUPOOL_SESSION_FILE and GPUPOOL_SERVER are unset");
-    if (!s.ticket)
-        s.ticket = "";
+    if (!s.servers[0].ticket)
+        s.servers[0].ticket = "";
     *ret = s;
     return 0;
 }

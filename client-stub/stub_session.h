@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the server is and what opens its door: read from the environment.
+ * Where the session's servers are and what opens their doors: read from the
+ * environment.
  *
  *   GPUPOOL_SESSION_FILE=path            written and renewed by `gpupool run`
  *   GPUPOOL_SERVER=host:port, GPUPOOL_TICKET=text
@@ -12,18 +13,27 @@
 
 struct gp_err;
 
+#include "wire_format.h"
+
+#include <stdint.h>
+
 #define STUB_SERVER_PORT 7481 /* when the address names none */
 
-struct stub_session {
-    char *text; /* the file's bytes; the others point into it or into the environment */
-    const char *name;
-    const char *server;
+struct stub_server {
+    const char *address;
     const char *local; /* "unix:/path" of the same server, NULL when none is known */
     const char *ticket;
 };
 
+struct stub_session {
+    char *text; /* the file's bytes; the others point into it or into the environment */
+    const char *name;
+    struct stub_server servers[WIRE_LINKS_MAX]; /* in the order of their devices */
+    uint32_t n_servers;
+};
+
 /* -ENOENT: the environment names no server, or the file is not there.  -EINVAL: the
- * file is not a session file. */
+ * file is not a session file.  -E2BIG: more than WIRE_LINKS_MAX servers. */
 int stub_session_read(struct stub_session *ret, struct gp_err *err);
 void stub_session_fini(struct stub_session *session);
 

@@ -29,11 +29,13 @@ so_loaded(void)
 {
     gp_log_init("libcuda", GP_LOG_ERROR);
     stub_tracing = so_env_is_set("GPUPOOL_TRACE");
+    stub_slow = stub_tracing;
     stub_flush_always = so_env_is_set("CUDA_LAUNCH_BLOCKING");
 }
 
 __attribute__((destructor)) static void
 so_gone(void)
 {
-    atomic_store(&stub_link.phase, STUB_GONE);
+    for (uint32_t i = 0; i < stub_links_n; i++)
+        atomic_store(&stub_links[i].phase, STUB_GONE);
 }

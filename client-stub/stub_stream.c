@@ -87,7 +87,7 @@ stream_is_idle(uint64_t stream)
     return stub_tls.idle_ctx && stub_tls.idle_ctx == stub_tls.ctx_index &&
            stub_tls.idle_stream == stream &&
            stub_tls.idle_seq ==
-               atomic_load_explicit(&stub_link.seq, memory_order_relaxed);
+               atomic_load_explicit(&stub_link_here()->seq, memory_order_relaxed);
 }
 
 CUresult

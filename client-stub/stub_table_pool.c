@@ -15,8 +15,10 @@ pool_open(uint32_t *ret_cards, int *ret_driver_version)
 
     if (r != CUDA_SUCCESS)
         return r;
-    *ret_cards = (uint32_t)stub_link.attach->n_devices;
-    *ret_driver_version = (int)stub_link.attach->driver_version;
+    *ret_cards = 0;
+    for (uint32_t i = 0; i < stub_links_n; i++)
+        *ret_cards += (uint32_t)stub_links[i].attach->n_devices;
+    *ret_driver_version = stub_link_driver_version();
     return CUDA_SUCCESS;
 }
 
@@ -28,9 +30,8 @@ pool_card(uint32_t index, struct stub_pool_card *ret)
 
     if (r != CUDA_SUCCESS)
         return r;
-    if (index >= stub_link.attach->n_devices)
+    if (!stub_device_nth(index, &dev))
         return CUDA_ERROR_INVALID_DEVICE;
-    dev = (struct stub_device){stub_link.attach->devices[index], index};
     *ret = (struct stub_pool_card){
         .name = dev.info->name,
         .pci_bus_id = dev.info->pci_bus_id,
@@ -60,15 +61,18 @@ pool_memory(uint32_t index, uint64_t *ret_limit, uint64_t *ret_used)
 {
     struct wire_gp_card_info_rep_view rep = {0};
     struct wire_gp_card_info_req *req;
+    struct stub_device dev;
     struct stub_call c;
     CUresult r = stub_link_open();
 
+    if (r == CUDA_SUCCESS && !stub_device_nth(index, &dev))
+        r = CUDA_ERROR_INVALID_DEVICE;
     if (r == CUDA_SUCCESS)
-        r = stub_call_begin_early(&c, WIRE_CALL_gp_card_info, sizeof(*req));
+        r = stub_call_begin_on(&c, dev.link, WIRE_CALL_gp_card_info, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;
     req = c.body;
-    *req = (struct wire_gp_card_info_req){.slice = index};
+    *req = (struct wire_gp_card_info_req){.slice = dev.wire};
     r = stub_call_wait(&c);
     if (r == CUDA_SUCCESS &&
         !wire_gp_card_info_rep_open(&rep, c.reply, c.reply_size, 0))

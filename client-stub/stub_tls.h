@@ -9,19 +9,24 @@
 #ifndef STUB_TLS_H
 #define STUB_TLS_H
 
+#include "stub_range.h"
+
 #include <stdint.h>
 
 struct stub_ctx;
+struct stub_link;
 struct stub_own_stream;
 
 struct stub_tls {
     uint32_t ctx_index;   /* of the current context, 0 = none: goes into every frame */
     uint32_t depth;       /* contexts on the stack */
     struct stub_ctx *ctx; /* stack[depth - 1], or NULL */
+    struct stub_link *link;  /* of ctx; without a context, the first */
     struct stub_ctx **stack; /* each entry holds a reference */
     uint32_t cap;
     uint32_t capture_mode;           /* cuThreadExchangeStreamCaptureMode */
     struct stub_own_stream *streams; /* the thread's default streams, per context */
+    struct stub_range block;         /* of server addresses, the one seen last */
     /* The last frame this thread waited for left this stream with nothing to do. */
     uint64_t idle_stream;
     uint32_t idle_seq;

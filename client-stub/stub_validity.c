@@ -292,7 +292,7 @@ validity_check(uint32_t version, uint64_t seconds, uint8_t out[16])
 
     if (r != CUDA_SUCCESS)
         return r;
-    facts.driver_version = stub_link.attach->driver_version;
+    facts.driver_version = (uint32_t)stub_link_driver_version();
     for (size_t i = 0; i < facts.n_devices; i++) {
         const struct stub_device *d = &stub_devices[i];
 

@@ -26,16 +26,16 @@ wait_set_state(struct stub_call *c, enum stub_call_state state)
     atomic_store_explicit(&c->state, state, memory_order_release);
 }
 
-/* ---- the list of waiting calls, under stub_link.wait ---------------------- */
+/* ---- the list of waiting calls, under link->wait ------------------------- */
 
 static void
 wait_link(struct stub_call *c)
 {
     c->prev = NULL;
-    c->next = stub_link.waiting;
+    c->next = c->link->waiting;
     if (c->next)
         c->next->prev = c;
-    stub_link.waiting = c;
+    c->link->waiting = c;
 }
 
 static void
@@ -44,15 +44,15 @@ wait_unlink(struct stub_call *c)
     if (c->prev)
         c->prev->next = c->next;
     else
-        stub_link.waiting = c->next;
+        c->link->waiting = c->next;
     if (c->next)
         c->next->prev = c->prev;
 }
 
 static struct stub_call *
-wait_find(uint32_t seq)
+wait_find(const struct stub_link *link, uint32_t seq)
 {
-    struct stub_call *c = stub_link.waiting;
+    struct stub_call *c = link->waiting;
 
     while (c && (c->events || c->seq != seq))
         c = c->next;
@@ -81,9 +81,9 @@ wait_enter(struct stub_call *c, bool events)
     c->bulk_len = 0;
     c->result = CUDA_SUCCESS;
     wait_set_state(c, STUB_CALL_PENDING);
-    stub_lock_take(&stub_link.wait);
+    stub_lock_take(&c->link->wait);
     wait_link(c);
-    stub_lock_release(&stub_link.wait);
+    stub_lock_release(&c->link->wait);
 }
 
 void
@@ -95,10 +95,10 @@ stub_wait_enter(struct stub_call *c)
 void
 stub_wait_cancel(struct stub_call *c)
 {
-    stub_lock_take(&stub_link.wait);
+    stub_lock_take(&c->link->wait);
     if (wait_state(c) != STUB_CALL_DONE)
         wait_unlink(c);
-    stub_lock_release(&stub_link.wait);
+    stub_lock_release(&c->link->wait);
 }
 
 /* ---- reading ---------------------------------------------------------------- */
@@ -119,7 +119,7 @@ wait_take_bulk(struct stub_call *c, const struct wire_rep *rep)
     c->bulk_len = len;
     if (!c->dst)
         c->dst = malloc(len ? len : 1);
-    return c->dst && (len == 0 || xport_recv_bulk(stub_link.conn, c->dst, len) == 0);
+    return c->dst && (len == 0 || xport_recv_bulk(c->link->conn, c->dst, len) == 0);
 }
 
 /* Keep an answer beyond the life of the transport's buffer. */
@@ -175,17 +175,18 @@ static const char *
 wait_take_frame(const struct wire_rep *rep, uint32_t size, struct stub_call *mine,
                 enum wait_what *ret_what)
 {
+    struct stub_link *link = mine->link;
     struct stub_call *c;
 
     if (size < sizeof(*rep) || rep->size != size)
         return "bad frame from the server";
     if (rep->flags & WIRE_F_EVENT)
-        return stub_event_take(rep);
-    stub_lock_take(&stub_link.wait);
-    c = wait_find(rep->seq);
+        return stub_event_take(link, rep);
+    stub_lock_take(&link->wait);
+    c = wait_find(link, rep->seq);
     if (c)
         wait_unlink(c);
-    stub_lock_release(&stub_link.wait);
+    stub_lock_release(&link->wait);
     if (!c)
         return "answer to a call that was not made";
     *ret_what = c == mine ? WAIT_MINE : WAIT_OTHERS;
@@ -196,24 +197,24 @@ wait_take_frame(const struct wire_rep *rep, uint32_t size, struct stub_call *min
  * until @ready says so, or until it has served another thread, which will read for
  * itself from then on.  The lead stays with @c. */
 static void
-wait_lead(struct stub_call *c, bool (*ready)(void))
+wait_lead(struct stub_call *c, bool (*ready)(const struct stub_call *c))
 {
     const char *why = NULL;
     bool mine = false, served = false;
 
     c->leads = true;
-    while (!mine && !why && !(ready && (served || ready()))) {
+    while (!mine && !why && !(ready && (served || ready(c)))) {
         enum wait_what what = WAIT_EVENT;
         const void *frame;
         uint32_t size;
-        int r = xport_recv(stub_link.conn, &frame, &size, GP_FOREVER);
+        int r = xport_recv(c->link->conn, &frame, &size, GP_FOREVER);
 
         why = r < 0 ? "connection closed" : wait_take_frame(frame, size, c, &what);
         mine = what == WAIT_MINE;
         served = what == WAIT_OTHERS;
     }
     if (why)
-        c->result = stub_link_lose(why);
+        c->result = stub_link_lose(c->link, why);
 }
 
 /* Sleep until the state changes, or for the length of a nap, which is not interrupted
@@ -226,7 +227,7 @@ wait_sleep(struct stub_call *c, const struct timespec *nap)
 
     atomic_compare_exchange_strong(&c->state, &called, STUB_CALL_PENDING);
     c->sleeps = !nap;
-    stub_lock_release(&stub_link.wait);
+    stub_lock_release(&c->link->wait);
     stub_futex_wait(&c->state, STUB_CALL_PENDING, nap);
 }
 
@@ -234,14 +235,14 @@ CUresult
 stub_wait_for(struct stub_call *c)
 {
     for (;;) {
-        stub_lock_take(&stub_link.wait);
+        stub_lock_take(&c->link->wait);
         if (wait_state(c) == STUB_CALL_DONE) {
-            stub_lock_release(&stub_link.wait);
+            stub_lock_release(&c->link->wait);
             return c->result;
         }
-        if (!stub_link.leading) {
-            stub_link.leading = true;
-            stub_lock_release(&stub_link.wait);
+        if (!c->link->leading) {
+            c->link->leading = true;
+            stub_lock_release(&c->link->wait);
             wait_lead(c, NULL);
             return c->result;
         }
@@ -251,32 +252,32 @@ stub_wait_for(struct stub_call *c)
 
 /* The thread that runs host functions reads only when nobody else does. */
 bool
-stub_wait_events(struct stub_call *c, bool (*ready)(void))
+stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c))
 {
     static const struct timespec nap = {.tv_nsec = 100000};
     bool rested = false;
 
     wait_enter(c, true);
     for (;;) {
-        stub_lock_take(&stub_link.wait);
+        stub_lock_take(&c->link->wait);
         if (wait_state(c) == STUB_CALL_DONE) {
-            stub_lock_release(&stub_link.wait);
+            stub_lock_release(&c->link->wait);
             return false;
         }
-        if (ready()) {
+        if (ready(c)) {
             wait_unlink(c);
-            stub_lock_release(&stub_link.wait);
+            stub_lock_release(&c->link->wait);
             return true;
         }
-        if (stub_link.leading || !rested) {
+        if (c->link->leading || !rested) {
             /* Another thread reads, or has just done so and will again: a program
              * that waits in a loop should not find this thread in its way. */
-            rested = !stub_link.leading;
+            rested = !c->link->leading;
             wait_sleep(c, rested ? &nap : NULL);
             continue;
         }
-        stub_link.leading = true;
-        stub_lock_release(&stub_link.wait);
+        c->link->leading = true;
+        stub_lock_release(&c->link->wait);
         wait_lead(c, ready);
         stub_wait_leave(c);
         rested = false;
@@ -286,23 +287,23 @@ stub_wait_events(struct stub_call *c, bool (*ready)(void))
 void
 stub_wait_poke(struct stub_call *c)
 {
-    stub_lock_take(&stub_link.wait);
+    stub_lock_take(&c->link->wait);
     if (wait_state(c) == STUB_CALL_PENDING) {
         wait_set_state(c, STUB_CALL_CALLED);
         stub_futex_wake(&c->state, 1);
     }
-    stub_lock_release(&stub_link.wait);
+    stub_lock_release(&c->link->wait);
 }
 
 /* Who should read next: a waiter that sleeps (one that is still sending may be blocked
  * there until somebody reads, and will look for a leader itself when it is done), and
  * one with an answer to come rather than the one that waits for events. */
 static struct stub_call *
-wait_next_leader(void)
+wait_next_leader(const struct stub_link *link)
 {
     struct stub_call *events = NULL;
 
-    for (struct stub_call *c = stub_link.waiting; c; c = c->next) {
+    for (struct stub_call *c = link->waiting; c; c = c->next) {
         if (c->sleeps && !c->events)
             return c;
         if (c->sleeps)
@@ -319,26 +320,26 @@ stub_wait_leave(struct stub_call *c)
     if (!c->leads)
         return;
     c->leads = false;
-    stub_lock_take(&stub_link.wait);
-    stub_link.leading = false;
-    next = wait_next_leader();
+    stub_lock_take(&c->link->wait);
+    c->link->leading = false;
+    next = wait_next_leader(c->link);
     if (next) {
         next->sleeps = false;
         wait_set_state(next, STUB_CALL_CALLED);
         stub_futex_wake(&next->state, 1);
     }
-    stub_lock_release(&stub_link.wait);
+    stub_lock_release(&c->link->wait);
 }
 
 void
-stub_wait_abort(CUresult result)
+stub_wait_abort(struct stub_link *link, CUresult result)
 {
     struct stub_call *c;
 
-    stub_lock_take(&stub_link.wait);
-    while ((c = stub_link.waiting)) {
+    stub_lock_take(&link->wait);
+    while ((c = link->waiting)) {
         wait_unlink(c);
         wait_finish(c, result);
     }
-    stub_lock_release(&stub_link.wait);
+    stub_lock_release(&link->wait);
 }

@@ -5,7 +5,8 @@
  * At most one thread leads, that is, reads.  It deposits the answers of other calls
  * and wakes their threads; when its own answer is in, it keeps the reading end until
  * stub_call_end(), because the answer lies in the transport's buffer, and then hands
- * the lead to another waiter.  No thread exists only to read.
+ * the lead to another waiter.  No thread exists only to read.  Each link has a lead of
+ * its own; c->link, set before the call comes here, says which.
  */
 #ifndef STUB_WAIT_H
 #define STUB_WAIT_H
@@ -15,6 +16,7 @@
 #include <stdbool.h>
 
 struct stub_call;
+struct stub_link;
 
 enum stub_call_state {
     STUB_CALL_PENDING,
@@ -37,12 +39,12 @@ void stub_wait_leave(struct stub_call *c);
 /* Wait, with a call that is never sent, until @ready() (called often, under a lock)
  * says that an event came; read the connection meanwhile if nobody else does.  False:
  * the link is dead. */
-bool stub_wait_events(struct stub_call *c, bool (*ready)(void));
+bool stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c));
 
 /* Make stub_wait_events() look at @ready() again.  @c stays valid for ever. */
 void stub_wait_poke(struct stub_call *c);
 
-/* Release every waiter with @result; the link is dead. */
-void stub_wait_abort(CUresult result);
+/* Release every waiter of @link with @result; the link is dead. */
+void stub_wait_abort(struct stub_link *link, CUresult result);
 
 #endif

@@ -117,14 +117,17 @@ static_assert(sizeof(struct wire_event_lost) == 8, "wire layout");
  *     bits 40-45 kind     enum wire_kind
  *     bits 32-39 gen      changes when an index is used again
  *     bits 4-31  index    1 .. 2^28 - 1
+ *     bits 0-3   link     which of the client's attachments it belongs to
  *
  * The client mints indexes below WIRE_INDEX_SERVER.  The worker mints the rest,
  * for objects that the driver made by itself and only a query reveals: nodes of
- * a captured graph, a default memory pool, the function of a kernel.
+ * a captured graph, a default memory pool, the function of a kernel.  Attached to
+ * several servers, a client tells each its link, and keeps indexes apart itself.
  */
 #define WIRE_HANDLE_MARK (UINT64_C(1) << 46)
 #define WIRE_INDEX_MAX ((1u << 28) - 1)
 #define WIRE_INDEX_SERVER (1u << 27)
+#define WIRE_LINKS_MAX 16u
 
 enum wire_kind {
     WIRE_KIND_NONE = 0,
@@ -182,19 +185,27 @@ wire_handle_index(uint64_t h)
     return (uint32_t)h >> 4;
 }
 
+static inline uint32_t
+wire_handle_link(uint64_t h)
+{
+    return (uint32_t)h & (WIRE_LINKS_MAX - 1);
+}
+
 /* Is @h shaped like a handle of @kind?  Whether it lives, only its table knows. */
 static inline bool
 wire_handle_is(uint64_t h, enum wire_kind kind)
 {
-    return h >> 40 == (WIRE_HANDLE_MARK >> 40 | (uint64_t)kind) && (h & 0xf) == 0 &&
+    return h >> 40 == (WIRE_HANDLE_MARK >> 40 | (uint64_t)kind) &&
            wire_handle_index(h) != 0;
 }
 
-/* The primary context of device @dev has a fixed index, so that it needs no call. */
+/* The primary context of a device has a fixed handle, so that it needs no call.
+ * @nth counts over all links: the device_base of the attach request and the ordinal on
+ * the server. */
 static inline uint64_t
-wire_primary_ctx(uint32_t dev)
+wire_primary_ctx(uint32_t link, uint32_t nth)
 {
-    return wire_handle_make(WIRE_KIND_CTX, 0, 1 + dev);
+    return wire_handle_make(WIRE_KIND_CTX, 0, 1 + nth) | link;
 }
 
 /* Round a length inside a frame up to WIRE_ALIGN; @n is at most WIRE_FRAME_MAX. */

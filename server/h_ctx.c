@@ -10,12 +10,19 @@
 #include "wrk_governor.h"
 #include "wrk_wait.h"
 
+/* Its id, which follows from the device. */
+static uint64_t
+primary_id(const struct wrk *w, CUdevice dev)
+{
+    return wire_primary_ctx(w->handles.link, w->priv->conf.device_base + (uint32_t)dev);
+}
+
 CUresult
 h_cuDevicePrimaryCtxRetain(struct wrk *w,
                            const struct wire_args_cuDevicePrimaryCtxRetain *a,
                            struct wrk_reply *rep)
 {
-    uint64_t id = wire_primary_ctx((uint32_t)a->dev);
+    uint64_t id = primary_id(w, a->dev);
     CUcontext ctx = NULL;
     CUresult r;
 
@@ -32,7 +39,7 @@ h_cuDevicePrimaryCtxRetain(struct wrk *w,
 static void
 primary_gone(struct wrk *w, CUdevice dev)
 {
-    uint64_t id = wire_primary_ctx((uint32_t)dev);
+    uint64_t id = primary_id(w, dev);
     unsigned flags = 0;
     int active = 0;
 
@@ -51,7 +58,7 @@ h_cuDevicePrimaryCtxRelease_v2(struct wrk *w,
     CUresult r;
 
     (void)rep;
-    wrk_governor_forget(w, 1 + (uint32_t)a->dev);
+    wrk_governor_forget(w, wire_handle_index(primary_id(w, a->dev)));
     r = WRK_CALL(w, cuDevicePrimaryCtxRelease_v2, a->dev);
     if (r == CUDA_SUCCESS)
         primary_gone(w, a->dev);
@@ -63,11 +70,11 @@ h_cuDevicePrimaryCtxReset_v2(struct wrk *w,
                              const struct wire_args_cuDevicePrimaryCtxReset_v2 *a,
                              struct wrk_reply *rep)
 {
-    uint64_t id = wire_primary_ctx((uint32_t)a->dev);
+    uint64_t id = primary_id(w, a->dev);
     CUresult r;
 
     (void)rep;
-    wrk_governor_forget(w, 1 + (uint32_t)a->dev);
+    wrk_governor_forget(w, wire_handle_index(primary_id(w, a->dev)));
     r = WRK_CALL(w, cuDevicePrimaryCtxReset_v2, a->dev);
     if (r == CUDA_SUCCESS && wrk_handles_find(&w->handles, WIRE_KIND_CTX, id))
         wrk_ctx_gone(w, id);

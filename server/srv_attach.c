@@ -133,6 +133,9 @@ attach_request(struct srv_attach *a, const Gpupool__AttachRequest *req)
     struct srv_worker_client client = {.wire_minor = req->wire_minor,
                                        .cuda_version = req->cuda_version,
                                        .pid = req->pid,
+                                       .links = req->links,
+                                       .link = req->link,
+                                       .device_base = req->device_base,
                                        .program = program,
                                        .hostname = hostname};
     struct srv_session *session = NULL;
@@ -150,6 +153,12 @@ attach_request(struct srv_attach *a, const Gpupool__AttachRequest *req)
     if (r < 0) {
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
                       "bytes follow the attach request before it was answered");
+        return;
+    }
+    if (req->links > WIRE_LINKS_MAX || req->link >= gp_max(req->links, 1u) ||
+        req->device_base > WIRE_LINKS_MAX * TICKET_SLICES_MAX) {
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
+                      "the client numbers its servers in a way that cannot be");
         return;
     }
     r = attach_session(a, req, &session, &err);

@@ -124,6 +124,9 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
         .work_limit_s = s->claims.offline ? w->srv->conf.work_limit_offline_s
                                           : w->srv->conf.work_limit_s,
         .rdma = client->rdma,
+        .links = client->links,
+        .link = client->link,
+        .device_base = client->device_base,
     };
 
     gp_str_copy(conf.driver, sizeof(conf.driver), w->srv->conf.driver);

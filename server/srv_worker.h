@@ -43,6 +43,7 @@ struct srv_worker_client {
     uint32_t pid;
     bool shm;  /* it is on this host and can use shared memory */
     bool rdma; /* it has an RDMA device */
+    uint32_t links, link, device_base; /* as in wrk_conf.h */
     const char *program;
     const char *hostname;
 };

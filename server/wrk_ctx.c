@@ -75,7 +75,8 @@ forget_kind(struct wrk *w, enum wire_kind kind, uint32_t ctx_index)
 
             if (slot->obj && slot->user == ctx_index)
                 wrk_handle_del(w, kind,
-                               wire_handle_make(kind, slot->gen, base[side] + i));
+                               wire_handle_make(kind, slot->gen, base[side] + i) |
+                                   w->handles.link);
         }
     }
 }

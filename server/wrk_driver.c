@@ -95,3 +95,14 @@ wrk_driver_symbol(const char *name)
 {
     return the_library ? dlsym(the_library, name) : NULL;
 }
+
+void
+wrk_driver_place(uint32_t links, uint32_t link)
+{
+    char slot[16];
+
+    if (links < 2)
+        return;
+    snprintf(slot, sizeof(slot), "%u", link + 1);
+    setenv("SOFTGPU_ADDRESS_SLOT", slot, 1);
+}

@@ -117,7 +117,8 @@ wrk_handles_put(struct wrk_handles *t, unsigned kind, uint64_t id, void *obj)
     struct wrk_handle_array *a = &t->client[kind];
     int r;
 
-    if (!obj || kind >= WIRE_KIND_COUNT || !wire_handle_is(id, (enum wire_kind)kind))
+    if (!obj || kind >= WIRE_KIND_COUNT || !wire_handle_is(id, (enum wire_kind)kind) ||
+        wire_handle_link(id) != t->link)
         return -EINVAL;
     if (index >= WIRE_INDEX_SERVER) {
         index -= WIRE_INDEX_SERVER;
@@ -130,7 +131,8 @@ wrk_handles_put(struct wrk_handles *t, unsigned kind, uint64_t id, void *obj)
         return r;
     if (a->slots[index].obj) {
         uint64_t old = wire_handle_make((enum wire_kind)kind, a->slots[index].gen,
-                                        wire_handle_index(id));
+                                        wire_handle_index(id)) |
+                       t->link;
 
         if (old == id)
             return -EEXIST;
@@ -174,7 +176,8 @@ wrk_handles_name(struct wrk_handles *t, unsigned kind, void *obj, uint64_t *ret_
         i = (i + 1) % WRK_HANDLE_MAX;
     while (i < a->cap && a->slots[i].obj);
     id = wire_handle_make((enum wire_kind)kind, i < a->cap ? a->slots[i].gen + 1 : 0,
-                          WIRE_INDEX_SERVER + i);
+                          WIRE_INDEX_SERVER + i) |
+         t->link;
     r = wrk_handles_put(t, kind, id, obj);
     if (r < 0)
         return r;

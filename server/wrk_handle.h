@@ -52,6 +52,7 @@ struct wrk_handles {
     struct wrk_handle_rev *rev;       /* open addressing, linear probing */
     uint32_t rev_cap;                 /* power of two, or 0 */
     uint32_t rev_count;
+    uint32_t link; /* what ids say in their low bits: the client's number of us */
 };
 
 /* The entry of @id, or NULL: malformed, of another kind, stale, or never put. */
@@ -65,7 +66,8 @@ wrk_handles_find(const struct wrk_handles *t, unsigned kind, uint64_t id)
         index -= WIRE_INDEX_SERVER;
         a = &t->server[kind];
     }
-    if (unlikely(!wire_handle_is(id, (enum wire_kind)kind) || index >= a->cap))
+    if (unlikely(!wire_handle_is(id, (enum wire_kind)kind) || index >= a->cap ||
+                 wire_handle_link(id) != t->link))
         return NULL;
     if (unlikely(!a->slots[index].obj || a->slots[index].gen != wire_handle_gen(id)))
         return NULL;

@@ -95,6 +95,7 @@ start_driver(struct wrk *w, struct gp_err *err)
     /* Between fork and the call above nobody would have told us. */
     if ((uint32_t)getppid() != p->conf.supervisor_pid)
         return gp_err_set(err, -ESRCH, "the supervisor is gone");
+    wrk_driver_place(p->conf.links, p->conf.link);
     result = the_driver.cuInit(0);
     if (result != CUDA_SUCCESS)
         return gp_err_set(err, -ENODEV, "the driver (%s) does not start: error %d",
@@ -242,6 +243,7 @@ worker_main(void)
     prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
     prctl(PR_SET_NAME, p->conf.attachment, 0, 0, 0);
     block_signals();
+    w->handles.link = p->conf.link;
     r = map_segment(&p->segment, &err);
     if (r == 0)
         r = start_driver(w, &err);

@@ -181,6 +181,8 @@ sg_conf_read(struct sg_conf *ret_conf, struct gp_err *err)
     if (!r)
         r = conf_uint("SOFTGPU_SMS", 1, SG_MAX_SMS, &conf.sms, err);
     if (!r)
+        r = conf_uint("SOFTGPU_ADDRESS_SLOT", 0, SG_SLOTS, &conf.slot, err);
+    if (!r)
         r = conf_size("SOFTGPU_MEMORY", &conf.memory, err);
     if (!r)
         r = conf_profile(&conf, err);

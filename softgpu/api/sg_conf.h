@@ -24,6 +24,9 @@ enum {
     SG_MAX_SMS = 128,
     SG_NAME_MAX = 96,
     SG_INSTANCE_MAX = 64,
+    /* Processes that must not use the same addresses for different memory (a program
+     * on the cards of several hosts) take a part of every arena each. */
+    SG_SLOTS = 16,
 };
 
 /* The figures that follow from the compute capability. */
@@ -47,6 +50,7 @@ struct sg_conf {
     char instance[SG_INSTANCE_MAX];
     unsigned n_visible;
     unsigned visible[SG_MAX_CARDS]; /* card index of each ordinal */
+    unsigned slot; /* SOFTGPU_ADDRESS_SLOT: 1 .. SG_SLOTS, 0 = all addresses */
 };
 
 int sg_conf_read(struct sg_conf *ret_conf, struct gp_err *err);

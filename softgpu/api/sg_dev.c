@@ -33,11 +33,23 @@ sg_dev_get(CUdevice ordinal)
     return ordinal >= 0 && (unsigned)ordinal < n_devs ? &devs[ordinal] : NULL;
 }
 
+static unsigned address_slot;
+
+void
+sg_dev_slot(uint64_t *base, uint64_t *size)
+{
+    if (!address_slot)
+        return;
+    *size /= SG_SLOTS;
+    *base += (address_slot - 1) * *size;
+}
+
 static int
 dev_init(struct sg_dev *dev, const struct sg_conf *conf, unsigned ordinal,
          struct gp_err *err)
 {
     unsigned card = conf->visible[ordinal];
+    uint64_t base = SG_ARENA_BASE + card * SG_ARENA_SIZE, size = SG_ARENA_SIZE;
     int r;
 
     *dev = (struct sg_dev){.ordinal = (int)ordinal, .profile = conf->profile};
@@ -51,7 +63,8 @@ dev_init(struct sg_dev *dev, const struct sg_conf *conf, unsigned ordinal,
     sg_conf_pci(conf, card, &dev->pci_domain, &dev->pci_bus, &dev->pci_device);
     /* By card and not by ordinal, so that one card's addresses are the same in
      * processes that see different subsets. */
-    r = sg_va_init(&dev->va, SG_ARENA_BASE + card * SG_ARENA_SIZE, SG_ARENA_SIZE);
+    sg_dev_slot(&base, &size);
+    r = sg_va_init(&dev->va, base, size);
     if (r < 0)
         return r;
     dev->primary_handle = sg_handle_new(SG_KIND_CTX, NULL);
@@ -66,6 +79,7 @@ sg_dev_init(const struct sg_conf *conf, struct gp_err *err)
 
     if (!conf->n_visible)
         return gp_err_set(err, -ENODEV, "no card is configured or visible");
+    address_slot = conf->slot;
     while (n < conf->n_visible && r == 0)
         r = dev_init(&devs[n], conf, n, err), n++;
     n_devs = n;
@@ -320,5 +334,5 @@ SG_CALL(cuGetExportTable, const void **ppExportTable, const CUuuid *pExportTable
     if (!ppExportTable || !pExportTableId)
         return CUDA_ERROR_INVALID_VALUE;
     *ppExportTable = NULL;
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return CUDA_ERROR_NOT_FOUND;
 }

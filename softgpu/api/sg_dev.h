@@ -39,6 +39,9 @@ struct sg_sm;
 #define SG_MANAGED_BASE (SG_VMM_BASE + SG_VMM_SIZE)
 #define SG_MANAGED_SIZE SG_ARENA_SIZE
 
+/* Narrow an arena to the part that this process may use (SOFTGPU_ADDRESS_SLOT). */
+void sg_dev_slot(uint64_t *base, uint64_t *size);
+
 struct sg_dev {
     int ordinal;
     const struct sg_profile *profile;

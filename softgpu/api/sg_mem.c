@@ -558,6 +558,7 @@ arena_map(uint64_t base, uint64_t size)
 int
 sg_mem_init(void)
 {
+    uint64_t base = SG_MANAGED_BASE, size = SG_MANAGED_SIZE;
     int r;
 
     for (unsigned i = 0; i < sg_dev_count(); i++) {
@@ -567,6 +568,7 @@ sg_mem_init(void)
         if (r < 0)
             return r;
     }
-    r = arena_map(SG_MANAGED_BASE, SG_MANAGED_SIZE);
-    return r < 0 ? r : sg_va_init(&managed_va, SG_MANAGED_BASE, SG_MANAGED_SIZE);
+    sg_dev_slot(&base, &size);
+    r = arena_map(base, size);
+    return r < 0 ? r : sg_va_init(&managed_va, base, size);
 }

@@ -51,7 +51,10 @@ static struct reservation *reservations;
 static int
 va_ready(void)
 {
-    return vmm_va.free ? 0 : sg_va_init(&vmm_va, SG_VMM_BASE, SG_VMM_SIZE);
+    uint64_t base = SG_VMM_BASE, size = SG_VMM_SIZE;
+
+    sg_dev_slot(&base, &size);
+    return vmm_va.free ? 0 : sg_va_init(&vmm_va, base, size);
 }
 
 static int

@@ -14,7 +14,7 @@ static int key_a, key_b, dtor_calls;
 static int
 attach(void **state)
 {
-    if (!stub_link.attach)
+    if (!stub_links[0].attach)
         ut_stub_attach(NULL);
     return 0;
 }

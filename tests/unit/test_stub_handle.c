@@ -83,6 +83,25 @@ handles_of_the_worker_pass_by_shape(void **state)
     assert_null(stub_handle_data(WIRE_KIND_GRAPHNODE, h));
 }
 
+/* One table for all servers: an index is used once, and a handle of one server's object
+ * is no handle of another's. */
+static void
+handles_tell_their_server(void **state)
+{
+    uint64_t a = stub_handle_new_on(0, WIRE_KIND_EVENT);
+    uint64_t b = stub_handle_new_on(5, WIRE_KIND_EVENT);
+
+    assert_int_equal(wire_handle_link(a), 0);
+    assert_int_equal(wire_handle_link(b), 5);
+    assert_int_not_equal(wire_handle_index(a), wire_handle_index(b));
+    assert_true(stub_handle_ok(WIRE_KIND_EVENT, b));
+    assert_false(stub_handle_ok(WIRE_KIND_EVENT, b ^ 1));
+    assert_false(stub_handle_ok(WIRE_KIND_EVENT, a | 5));
+    stub_handle_del(WIRE_KIND_EVENT, b);
+    assert_false(stub_handle_ok(WIRE_KIND_EVENT, b));
+    stub_handle_del(WIRE_KIND_EVENT, a);
+}
+
 static void
 table_ends_at_the_workers_cap(void **state)
 {
@@ -146,6 +165,7 @@ main(void)
         cmocka_unit_test(deleting_twice_changes_nothing),
         cmocka_unit_test(data_of_a_deleted_handle_is_dropped_once),
         cmocka_unit_test(handles_of_the_worker_pass_by_shape),
+        cmocka_unit_test(handles_tell_their_server),
         cmocka_unit_test(table_ends_at_the_workers_cap),
         cmocka_unit_test(threads_never_share_a_live_handle),
     };

@@ -51,12 +51,46 @@ session_file_names_server_and_ticket(void **state)
     struct gp_err err = {0};
 
     write_file("gpupool-session 1\nsession s7\nfuture thing\nserver [::1]:7481\n"
-               "server other:1\nticket abc.def\n");
+               "ticket abc.def\nticket another\n");
     assert_int_equal(stub_session_read(&s, &err), 0);
     assert_string_equal(s.name, "s7");
-    assert_string_equal(s.server, "[::1]:7481");
-    assert_string_equal(s.ticket, "abc.def");
+    assert_int_equal(s.n_servers, 1);
+    assert_string_equal(s.servers[0].address, "[::1]:7481");
+    assert_string_equal(s.servers[0].ticket, "abc.def");
+    assert_null(s.servers[0].local);
     stub_session_fini(&s);
+}
+
+static void
+session_file_names_several_servers_in_order(void **state)
+{
+    struct stub_session s;
+    struct gp_err err = {0};
+
+    write_file("gpupool-session 1\nsession s7\nserver a:1\nlocal unix:/a\nticket ta\n"
+               "server b:2\nticket tb\n");
+    assert_int_equal(stub_session_read(&s, &err), 0);
+    assert_int_equal(s.n_servers, 2);
+    assert_string_equal(s.servers[0].local, "unix:/a");
+    assert_string_equal(s.servers[1].address, "b:2");
+    assert_null(s.servers[1].local);
+    assert_string_equal(s.servers[1].ticket, "tb");
+    stub_session_fini(&s);
+}
+
+static void
+more_servers_than_a_handle_can_name_are_refused(void **state)
+{
+    char text[2048] = "gpupool-session 1\n";
+    struct stub_session s;
+    struct gp_err err = {0};
+
+    for (unsigned i = 0; i <= WIRE_LINKS_MAX; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text),
+                 "server h%u:1\nticket t\n", i);
+    write_file(text);
+    assert_int_equal(stub_session_read(&s, &err), -E2BIG);
+    assert_non_null(strstr(err.msg, "at most 16 servers"));
 }
 
 static void
@@ -73,7 +107,10 @@ broken_session_file_is_refused_in_words(void **state)
     assert_non_null(strstr(err.msg, "names no server"));
     write_file("gpupool-session 1\nserver a:1\nticket \n");
     assert_int_equal(stub_session_read(&s, &err), -EINVAL);
-    assert_non_null(strstr(err.msg, "names no ticket"));
+    assert_non_null(strstr(err.msg, "names no ticket for a:1"));
+    write_file("gpupool-session 1\nserver a:1\nticket t\nserver b:2\n");
+    assert_int_equal(stub_session_read(&s, &err), -EINVAL);
+    assert_non_null(strstr(err.msg, "names no ticket for b:2"));
     setenv("GPUPOOL_SESSION_FILE", "/nonexistent/session", 1);
     assert_int_equal(stub_session_read(&s, &err), -ENOENT);
     assert_non_null(strstr(err.msg, "/nonexistent/session"));
@@ -91,8 +128,8 @@ environment_serves_where_there_is_no_file(void **state)
     setenv("GPUPOOL_SERVER", "host:99", 1);
     setenv("GPUPOOL_TICKET", "tt", 1);
     assert_int_equal(stub_session_read(&s, &err), 0);
-    assert_string_equal(s.server, "host:99");
-    assert_string_equal(s.ticket, "tt");
+    assert_string_equal(s.servers[0].address, "host:99");
+    assert_string_equal(s.servers[0].ticket, "tt");
     stub_session_fini(&s);
 }
 
@@ -102,6 +139,10 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(session_file_names_server_and_ticket, fresh,
                                         clean),
+        cmocka_unit_test_setup_teardown(session_file_names_several_servers_in_order,
+                                        fresh, clean),
+        cmocka_unit_test_setup_teardown(more_servers_than_a_handle_can_name_are_refused,
+                                        fresh, clean),
         cmocka_unit_test_setup_teardown(broken_session_file_is_refused_in_words, fresh,
                                         clean),
         cmocka_unit_test_setup_teardown(environment_serves_where_there_is_no_file,

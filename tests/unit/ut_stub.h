@@ -39,8 +39,8 @@ ut_stub_attach(const char *visible)
     ut_reply.driver_version = 13000;
     ut_reply.n_devices = 2;
     ut_reply.devices = ut_card_list;
-    stub_link.attach = &ut_reply;
-    atomic_store(&stub_link.phase, STUB_READY);
+    stub_links[0].attach = &ut_reply;
+    atomic_store(&stub_links[0].phase, STUB_READY);
     stub_device_init(visible, false);
     assert_int_equal(stub_ctx_init(), 0);
 }
