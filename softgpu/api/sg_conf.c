@@ -171,7 +171,8 @@ conf_visible(struct sg_conf *conf)
 int
 sg_conf_read(struct sg_conf *ret_conf, struct gp_err *err)
 {
-    struct sg_conf conf = {.n_cards = 2, .memory = UINT64_C(4) << 30, .sms = 2};
+    struct sg_conf conf = {
+        .n_cards = 2, .memory = UINT64_C(4) << 30, .sms = 2, .percentage = 100};
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     int r;
 
@@ -182,6 +183,9 @@ sg_conf_read(struct sg_conf *ret_conf, struct gp_err *err)
         r = conf_uint("SOFTGPU_SMS", 1, SG_MAX_SMS, &conf.sms, err);
     if (!r)
         r = conf_uint("SOFTGPU_ADDRESS_SLOT", 0, SG_SLOTS, &conf.slot, err);
+    if (!r)
+        r = conf_uint("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", 1, 100, &conf.percentage,
+                      err);
     if (!r)
         r = conf_size("SOFTGPU_MEMORY", &conf.memory, err);
     if (!r)

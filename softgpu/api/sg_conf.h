@@ -45,6 +45,7 @@ struct sg_conf {
     unsigned n_cards;
     uint64_t memory; /* bytes per card */
     unsigned sms;
+    unsigned percentage; /* of them, that this process may use */
     const struct sg_profile *profile;
     char name[SG_NAME_MAX];
     char instance[SG_INSTANCE_MAX];

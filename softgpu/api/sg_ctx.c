@@ -12,6 +12,7 @@
 #include "sg_core.h"
 #include "sg_dev.h"
 #include "sg_event.h"
+#include "sg_green.h"
 #include "sg_handle.h"
 #include "sg_mem.h"
 #include "sg_module.h"
@@ -209,10 +210,12 @@ list_remove(struct sg_ctx *ctx)
 void
 sg_ctx_destroy(struct sg_ctx *ctx)
 {
-    if (ctx->primary)
+    if (ctx->primary) {
+        sg_green_ctx_gone(ctx->handle);
         sg_handle_set(ctx->handle, NULL);
-    else
+    } else {
         sg_handle_drop(ctx->handle);
+    }
     ctx->dead = true;
     list_remove(ctx);
     sg_output_flush(ctx);

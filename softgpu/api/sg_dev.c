@@ -57,7 +57,7 @@ dev_init(struct sg_dev *dev, const struct sg_conf *conf, unsigned ordinal,
     if (r < 0)
         return gp_err_wrap(err, r, "card %u", card);
     dev->memory = sg_card_memory(dev->card);
-    dev->sms = sg_card_sms(dev->card);
+    dev->sms = (sg_card_sms(dev->card) * conf->percentage + 99) / 100;
     memcpy(dev->name, conf->name, sizeof(dev->name));
     sg_conf_uuid(conf, card, dev->uuid);
     sg_conf_pci(conf, card, &dev->pci_domain, &dev->pci_bus, &dev->pci_device);

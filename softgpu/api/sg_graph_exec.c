@@ -15,6 +15,7 @@
 #include "sg_dev.h"
 #include "sg_event.h"
 #include "sg_graph.h"
+#include "sg_green.h"
 #include "sg_handle.h"
 #include "sg_hostfn.h"
 #include "sg_launch.h"
@@ -181,6 +182,7 @@ node_op(struct sg_graph_node *node, struct sg_stream *stream, struct sg_op **ret
 {
     const struct sg_node_data *d = &node->data;
     struct sg_ctx *ctx = d->ctx ? sg_handle_get(SG_KIND_CTX, d->ctx) : stream->ctx;
+    unsigned sm_first, n_sms;
 
     if (!ctx)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -190,8 +192,9 @@ node_op(struct sg_graph_node *node, struct sg_stream *stream, struct sg_op **ret
         return empty_op(ctx, ret_op);
     switch ((int)d->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-        return sg_launch_op(ctx, &d->kernel.req, d->kernel.params, stream->sm_first,
-                            stream->n_sms, ret_op);
+        sg_green_part(stream, &sm_first, &n_sms);
+        return sg_launch_op(ctx, &d->kernel.req, d->kernel.params, sm_first, n_sms,
+                            ret_op);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         return copy_op(ctx, d, ret_op);
     case CU_GRAPH_NODE_TYPE_MEMSET:

@@ -3,9 +3,12 @@
  * Green contexts: a part of the primary context's multiprocessors.
  *
  * A resource says how many multiprocessors, and in its internal bytes which: the
- * first of them.  A green context is a handle to such a part; the context made
- * from it is the device's primary one, and its streams run on the part only.
+ * first of them.  A green context is a handle to such a part.  The context made from
+ * it is the device's primary one under another handle: memory and modules are the
+ * same, but what a thread puts into streams while that handle is its current one, and
+ * the streams it makes, run on the part only.
  */
+#include "sg_green.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
@@ -37,10 +40,59 @@ struct desc {
 struct green {
     uint64_t handle;
     struct sg_dev *dev;
-    uint64_t ctx; /* handle of the primary context it holds */
+    uint64_t ctx;   /* handle of the primary context it holds */
+    uint64_t alias; /* the same with the part's multiprocessors; 0: not asked for */
+    struct green *next;
     unsigned first, count;
     uint64_t id;
 };
+
+static struct green *greens; /* all that live */
+
+/* The green context whose handle for the primary context this is, or NULL. */
+static struct green *
+green_of_alias(uint64_t alias)
+{
+    struct green *g = greens;
+
+    while (g && (!alias || g->alias != alias))
+        g = g->next;
+    return g;
+}
+
+void
+sg_green_part(const struct sg_stream *stream, unsigned *ret_first, unsigned *ret_n)
+{
+    const struct green *g = NULL;
+
+    if (greens && stream->kind != SG_STREAM_NORMAL)
+        g = green_of_alias(sg_ctx_current_handle());
+    *ret_first = g ? g->first : stream->sm_first;
+    *ret_n = g ? g->count : stream->n_sms;
+}
+
+void
+sg_green_confine(struct sg_stream *stream)
+{
+    const struct green *g = green_of_alias(sg_ctx_current_handle());
+
+    if (!g)
+        return;
+    stream->green = g->handle;
+    stream->sm_first = g->first;
+    stream->n_sms = g->count;
+}
+
+void
+sg_green_ctx_gone(uint64_t ctx)
+{
+    for (struct green *g = greens; g; g = g->next) {
+        if (g->ctx != ctx || !g->alias)
+            continue;
+        sg_handle_drop(g->alias);
+        g->alias = 0;
+    }
+}
 
 static void
 make_resource(CUdevResource *res, int device, unsigned first, unsigned count)
@@ -92,6 +144,7 @@ SG_CALL(cuDeviceGetDevResource, CUdevice device, CUdevResource *resource,
 SG_CALL(cuCtxGetDevResource, CUcontext hCtx, CUdevResource *resource,
         CUdevResourceType type)
 {
+    const struct green *g;
     struct sg_ctx *ctx;
     CUresult rc = sg_enter_init();
 
@@ -104,7 +157,9 @@ SG_CALL(cuCtxGetDevResource, CUcontext hCtx, CUdevResource *resource,
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     if (type != CU_DEV_RESOURCE_TYPE_SM)
         return sg_leave(CUDA_ERROR_INVALID_RESOURCE_TYPE);
-    make_resource(resource, ctx->dev->ordinal, ctx->sm_first, ctx->n_sms);
+    g = green_of_alias((uintptr_t)hCtx);
+    make_resource(resource, ctx->dev->ordinal, g ? g->first : ctx->sm_first,
+                  g ? g->count : ctx->n_sms);
     return sg_leave(CUDA_SUCCESS);
 }
 
@@ -215,6 +270,8 @@ SG_CALL(cuGreenCtxCreate, CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice de
     }
     g->ctx = ctx->handle;
     g->id = ++last_id;
+    g->next = greens;
+    greens = g;
     *phCtx = (CUgreenCtx)(uintptr_t)g->handle;
     return sg_leave(CUDA_SUCCESS);
 }
@@ -236,7 +293,7 @@ enter_green(CUgreenCtx handle, struct green **ret_green, struct sg_ctx **ret_ctx
 SG_CALL(cuGreenCtxDestroy, CUgreenCtx hCtx)
 {
     CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev);
-    struct green *g;
+    struct green *g, **at;
     CUresult rc = sg_enter_init();
     CUdevice dev;
 
@@ -246,6 +303,11 @@ SG_CALL(cuGreenCtxDestroy, CUgreenCtx hCtx)
     if (!g)
         return sg_leave(CUDA_ERROR_INVALID_HANDLE);
     sg_handle_drop(g->handle);
+    if (g->alias)
+        sg_handle_drop(g->alias);
+    for (at = &greens; *at != g; at = &(*at)->next)
+        ;
+    *at = g->next;
     dev = g->dev->ordinal;
     free(g);
     sg_unlock();
@@ -262,7 +324,11 @@ SG_CALL(cuCtxFromGreenCtx, CUcontext *pContext, CUgreenCtx hCtx)
         return rc;
     if (!pContext)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    *pContext = (CUcontext)(uintptr_t)ctx->handle;
+    if (!g->alias)
+        g->alias = sg_handle_new(SG_KIND_CTX, ctx);
+    if (!g->alias)
+        return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    *pContext = (CUcontext)(uintptr_t)g->alias;
     return sg_leave(CUDA_SUCCESS);
 }
 

@@ -9,6 +9,7 @@
 #include "sg_ctx.h"
 #include "sg_dev.h"
 #include "sg_graph.h"
+#include "sg_green.h"
 #include "sg_module.h"
 #include "sg_output.h"
 #include "sg_sm.h"
@@ -140,7 +141,7 @@ check_shape(const struct sg_dev *dev, const struct sg_launch_req *req)
 }
 
 static CUresult
-check_limits(struct sg_func *func, const struct sg_launch_req *req)
+check_limits(struct sg_func *func, const struct sg_launch_req *req, unsigned n_sms)
 {
     const struct sg_dev *dev = func->module->ctx->dev;
     const struct sg_kernel *k = func->kernel;
@@ -161,14 +162,13 @@ check_limits(struct sg_func *func, const struct sg_launch_req *req)
     if (!req->cooperative)
         return CUDA_SUCCESS;
     blocks = gp_max(1, sg_occupancy(dev, k, threads, req->shared));
-    if ((uint64_t)req->grid[0] * req->grid[1] * req->grid[2] >
-        (uint64_t)blocks * dev->sms)
+    if ((uint64_t)req->grid[0] * req->grid[1] * req->grid[2] > (uint64_t)blocks * n_sms)
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
     return CUDA_SUCCESS;
 }
 
 CUresult
-sg_launch_check(struct sg_ctx *ctx, const struct sg_launch_req *req,
+sg_launch_check(struct sg_ctx *ctx, const struct sg_launch_req *req, unsigned n_sms,
                 struct sg_func **ret_func)
 {
     struct sg_func *func;
@@ -188,7 +188,7 @@ sg_launch_check(struct sg_ctx *ctx, const struct sg_launch_req *req,
     }
     if (func->module->ctx != ctx)
         return CUDA_ERROR_INVALID_HANDLE;
-    rc = check_limits(func, req);
+    rc = check_limits(func, req, n_sms);
     if (rc == CUDA_SUCCESS)
         *ret_func = func;
     return rc;
@@ -303,6 +303,7 @@ launch(struct sg_launch_req *req, CUstream hstream, void **params, void **extra)
     struct sg_func *func;
     struct sg_ctx *ctx;
     struct sg_op *op;
+    unsigned sm_first, n_sms;
     CUresult rc = sg_enter(&ctx);
 
     if (rc != CUDA_SUCCESS)
@@ -310,7 +311,8 @@ launch(struct sg_launch_req *req, CUstream hstream, void **params, void **extra)
     rc = sg_stream_get(ctx, hstream, &stream);
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
-    rc = sg_launch_check(stream->ctx, req, &func);
+    sg_green_part(stream, &sm_first, &n_sms);
+    rc = sg_launch_check(stream->ctx, req, n_sms, &func);
     if (rc == CUDA_SUCCESS)
         rc = sg_params_copy(func->kernel, params, extra, &buf);
     if (rc == CUDA_SUCCESS) /* the lock was dropped meanwhile */
@@ -321,7 +323,7 @@ launch(struct sg_launch_req *req, CUstream hstream, void **params, void **extra)
         return sg_leave(capture_launch(stream, req, TAKE_PTR(buf)));
     rc = sg_capture_check_legacy_stream(stream);
     if (rc == CUDA_SUCCESS)
-        rc = sg_launch_op(stream->ctx, req, buf, stream->sm_first, stream->n_sms, &op);
+        rc = sg_launch_op(stream->ctx, req, buf, sm_first, n_sms, &op);
     if (rc == CUDA_SUCCESS)
         rc = sg_stream_enqueue(stream, op, NULL);
     return sg_leave(rc);

@@ -43,7 +43,7 @@ CUresult sg_params_copy(const struct sg_kernel *kernel, void **params, void **ex
 
 /* Checks everything that a launch can be refused for; may drop the lock. */
 CUresult sg_launch_check(struct sg_ctx *ctx, const struct sg_launch_req *req,
-                         struct sg_func **ret_func);
+                         unsigned n_sms, struct sg_func **ret_func);
 /* An operation that runs it; copies @params (sg_params_copy's layout). */
 CUresult sg_launch_op(struct sg_ctx *ctx, const struct sg_launch_req *req,
                       const void *params, unsigned sm_first, unsigned n_sms,

@@ -5,6 +5,7 @@
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
+#include "sg_green.h"
 #include "sg_handle.h"
 #include "sg_op.h"
 #include "sg_output.h"
@@ -25,9 +26,11 @@ SG_CALL(cuStreamCreateWithPriority, CUstream *phStream, unsigned int flags,
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     priority = gp_max(-5, gp_min(priority, 0)); /* clamped, as documented */
     rc = sg_stream_new(ctx, SG_STREAM_NORMAL, flags, priority, &stream);
-    if (rc == CUDA_SUCCESS)
-        *phStream = (CUstream)(uintptr_t)stream->handle;
-    return sg_leave(rc);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
+    sg_green_confine(stream);
+    *phStream = (CUstream)(uintptr_t)stream->handle;
+    return sg_leave(CUDA_SUCCESS);
 }
 
 SG_CALL(cuStreamCreate, CUstream *phStream, unsigned int Flags)

@@ -267,8 +267,8 @@ a_green_context_has_a_part_of_the_card(void **state)
     unsigned n = 2;
     CUdevResourceDesc desc;
     CUgreenCtx green;
-    CUcontext ctx;
-    CUstream s;
+    CUcontext ctx, now;
+    CUstream s, own;
     CUfunction fn;
     CUmodule mod;
     CUdeviceptr p;
@@ -296,8 +296,22 @@ a_green_context_has_a_part_of_the_card(void **state)
         ok(cuMemcpyDtoH_v2(&sm, p, 4));
         assert_int_equal(sm, 1);
     }
+    /* Streams of the context made from it, and its default stream, are its own. */
+    ok(cuCtxGetDevResource(ctx, &rest, CU_DEV_RESOURCE_TYPE_SM));
+    assert_int_equal(rest.sm.smCount, 1);
+    ok(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < 40; i++) {
+        ok(cuLaunchKernel(fn, 1, 1, 1, 1, 1, 1, 0, i % 2 ? own : NULL, args, NULL));
+        ok(cuCtxSynchronize());
+        ok(cuMemcpyDtoH_v2(&sm, p, 4));
+        assert_int_equal(sm, 1);
+    }
+    ok(cuCtxGetCurrent(&now));
+    assert_ptr_equal(now, ctx);
+    fails(cuCtxDestroy_v2(ctx), CUDA_ERROR_INVALID_CONTEXT);
     ok(cuCtxPopCurrent_v2(NULL));
     ok(cuGreenCtxDestroy(green));
+    fails(cuCtxSetCurrent(ctx), CUDA_ERROR_INVALID_CONTEXT);
     fails(cuGreenCtxDestroy(green), CUDA_ERROR_INVALID_HANDLE);
 }
 
