@@ -104,6 +104,7 @@ act_d2h_4k(struct fast *fast)
 static void
 measure_latency(struct fast *fast, const char *name, void (*act)(struct fast *))
 {
+    long calls = bench_option(fast->argc, fast->argv, "--calls", SYNC_CALLS);
     struct bench_times raw = {0}, call = {0};
     char key[64];
 
@@ -112,13 +113,13 @@ measure_latency(struct fast *fast, const char *name, void (*act)(struct fast *))
     for (int i = 0; i < 200; i++)
         act(fast);
     for (int slice = 0; slice < 30; slice++) {
-        for (int i = 0; i < SYNC_CALLS / 30; i++) {
+        for (long i = 0; i < calls / 30; i++) {
             uint64_t start = bench_now_ns();
 
             act_raw(fast);
             bench_times_add(&raw, bench_now_ns() - start);
         }
-        for (int i = 0; i < SYNC_CALLS / 30; i++) {
+        for (long i = 0; i < calls / 30; i++) {
             uint64_t start = bench_now_ns();
 
             act(fast);

@@ -8,11 +8,14 @@
 #include "stub_flush.h"
 
 #include "gp_base.h"
+#include "gp_time.h"
 #include "stub_link.h"
 #include "stub_thread.h"
 #include "xport.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -21,6 +24,7 @@
  */
 #define FLUSH_TICK_MAX_NS 400000
 #define FLUSH_IDLE_TICKS 25 /* looks without any frame before it sleeps for good */
+#define FLUSH_LOOK_NS (100 * GP_NS_PER_MS) /* how late a dead worker is noticed */
 
 bool stub_flush_always;
 
@@ -56,6 +60,23 @@ flush_send(struct stub_link *link)
         stub_link_lose(link, "cannot send");
 }
 
+/* Until somebody wakes us or the worker hangs up; the latter once. */
+static void
+doze_wait(struct stub_link *link)
+{
+    struct pollfd fds[] = {
+        {.fd = link->doze_fd, .events = POLLIN},
+        {.fd = link->hung_up ? -1 : link->conn->fd, .events = POLLRDHUP},
+    };
+    uint64_t count;
+
+    if (poll(fds, ARRAY_SIZE(fds), -1) <= 0)
+        return;
+    if ((fds[0].revents & POLLIN) && read(link->doze_fd, &count, sizeof(count)) < 0)
+        return;
+    link->hung_up = link->hung_up || fds[1].revents;
+}
+
 /* Sleep until a frame enters the empty buffer.  The store and the look behind it pair
  * with post's store of `queued` and its look at `asleep`: one of the two sees the
  * other. */
@@ -64,8 +85,9 @@ flush_doze(struct stub_link *link)
 {
     atomic_store_explicit(&link->flush_asleep, 1, memory_order_seq_cst);
     if (flush_look_now(link).queued == 0)
-        stub_futex_wait(&link->flush_asleep, 1, NULL);
+        doze_wait(link);
     atomic_store_explicit(&link->flush_asleep, 0, memory_order_relaxed);
+    xport_look(link->conn);
 }
 
 /* What one look finds: stale frames leave; an idle buffer lets it sleep; one that the
@@ -93,15 +115,21 @@ flush_run(void *arg)
 {
     struct stub_link *link = arg;
     struct flush_look last = {0};
-    long tick_ns = FLUSH_TICK_NS;
+    long tick_ns = FLUSH_TICK_NS, since_look = 0;
     uint32_t idle = 0;
 
     prctl(PR_SET_TIMERSLACK, 5000UL, 0, 0, 0);
+    xport_watch(link->conn);
     while (stub_link_ready(link) || atomic_load(&link->phase) == STUB_LINKED) {
         struct flush_look now = flush_look_now(link);
 
         flush_step(link, now, last, &idle, &tick_ns);
         last = now;
+        since_look += tick_ns;
+        if (since_look > (long)FLUSH_LOOK_NS) {
+            xport_look(link->conn);
+            since_look = 0;
+        }
         nanosleep(&(struct timespec){.tv_nsec = tick_ns}, NULL);
     }
 }
@@ -109,15 +137,21 @@ flush_run(void *arg)
 void
 stub_flush_wake(struct stub_link *link)
 {
+    static const uint64_t one = 1;
+
     atomic_store(&link->flush_asleep, 0);
-    stub_futex_wake(&link->flush_asleep, 1);
+    if (write(link->doze_fd, &one, sizeof(one)) < 0)
+        stub_flush_always = true; /* cannot be: the counter is nowhere near its end */
 }
 
 int
 stub_flush_start(struct stub_link *link)
 {
-    int r = stub_thread_start("gpupool-flush", flush_run, link);
+    int r;
 
+    link->doze_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    r = link->doze_fd < 0 ? -errno
+                          : stub_thread_start("gpupool-flush", flush_run, link);
     if (r < 0)
         stub_flush_always = true;
     return r;

@@ -93,6 +93,20 @@ xport_recv_bulk(struct xport_conn *conn, void *buf, size_t len)
 }
 
 void
+xport_watch(struct xport_conn *conn)
+{
+    if (conn->ops->watch)
+        conn->ops->watch(conn);
+}
+
+void
+xport_look(struct xport_conn *conn)
+{
+    if (conn->ops->look)
+        conn->ops->look(conn);
+}
+
+void
 xport_abort(struct xport_conn *conn)
 {
     fail(conn, -ECONNABORTED);

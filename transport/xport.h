@@ -43,6 +43,8 @@ struct xport_ops {
     void (*release)(struct xport_conn *conn); /* the reader is done up to rx.pos */
     void (*abort)(struct xport_conn *conn);
     void (*free)(struct xport_conn *conn);
+    void (*watch)(struct xport_conn *conn); /* may be NULL, like look */
+    void (*look)(struct xport_conn *conn);
 };
 
 struct xport_stats {
@@ -164,6 +166,13 @@ int xport_rdma_connect(int ctl_fd, const char *host, unsigned port,
  * thread. */
 void xport_pin(struct xport_conn *conn, const void *addr, size_t len);
 void xport_unpin(struct xport_conn *conn, const void *addr);
+
+/* The death of a peer does not wake who sleeps on shared memory.  A thread that calls
+ * xport_look() ten times a second, or whenever the socket hangs up, says so once with
+ * xport_watch(): then sleepers need no timers of their own.  Both any thread, nothing
+ * for other transports. */
+void xport_watch(struct xport_conn *conn);
+void xport_look(struct xport_conn *conn);
 
 /* Break the link: calls in progress on any thread return an error soon.  Async-signal
  * unsafe, thread-safe, idempotent. */

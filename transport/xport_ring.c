@@ -89,13 +89,17 @@ xport_ring_get(struct xport_ring *ring, void *buf, size_t len, size_t *ret_n)
     return 0;
 }
 
+/* Who closes sets the flag, then clears the word and wakes; here the word was set
+ * before the flag is read: one sees the other. */
 static int
-sleep_on(uint32_t *word, uint64_t deadline_ns)
+sleep_on(const struct xport_ring *ring, uint32_t *word, uint64_t deadline_ns)
 {
     struct timespec ts, *timeout = NULL;
-    uint64_t now = gp_now_ns();
 
+    if (atomic_load(ring->closed))
+        return 0;
     if (deadline_ns != GP_FOREVER) {
+        uint64_t now = gp_now_ns();
         uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
 
         ts =
@@ -118,7 +122,13 @@ xport_ring_wait_room(struct xport_ring *ring, uint64_t deadline_ns)
         return -EPROTO;
     if (used <= XPORT_RING_SIZE / 2)
         return 0;
-    return sleep_on(&ring->shared->room_wanted, deadline_ns);
+    return sleep_on(ring, &ring->shared->room_wanted, deadline_ns);
+}
+
+bool
+xport_ring_empty(const struct xport_ring *ring)
+{
+    return used_by_consumer(ring) == 0;
 }
 
 int
@@ -127,14 +137,14 @@ xport_ring_wait_data(struct xport_ring *ring, uint64_t deadline_ns)
     __atomic_store_n(&ring->shared->data_wanted, 1, __ATOMIC_SEQ_CST);
     if (used_by_consumer(ring))
         return 0;
-    return sleep_on(&ring->shared->data_wanted, deadline_ns);
+    return sleep_on(ring, &ring->shared->data_wanted, deadline_ns);
 }
 
 void
 xport_ring_kick(struct xport_ring *ring)
 {
-    __atomic_store_n(&ring->shared->room_wanted, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&ring->shared->data_wanted, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&ring->shared->room_wanted, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&ring->shared->data_wanted, 0, __ATOMIC_SEQ_CST);
     futex(&ring->shared->room_wanted, FUTEX_WAKE, INT32_MAX, NULL);
     futex(&ring->shared->data_wanted, FUTEX_WAKE, INT32_MAX, NULL);
 }

@@ -13,6 +13,7 @@
 #include "gp_base.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 
 /* Small enough that a ring and what is copied to and from it stay in a core's L2, large
  * enough that producer and consumer do not take turns too often (measured). */
@@ -32,8 +33,9 @@ static_assert(sizeof(struct xport_ring_shared) == 128, "shared layout");
 /* One side's view. */
 struct xport_ring {
     struct xport_ring_shared *shared;
-    uint8_t *bytes; /* XPORT_RING_SIZE */
-    uint64_t index; /* our own: head of the producer, tail of the consumer */
+    uint8_t *bytes;            /* XPORT_RING_SIZE */
+    uint64_t index;            /* our own: head of the producer, tail of the consumer */
+    const atomic_bool *closed; /* set before xport_ring_kick(): do not sleep any more */
 };
 
 /* Copy in what fits and publish it; -EPROTO: the other side broke the rules. */
@@ -43,8 +45,11 @@ int xport_ring_put(struct xport_ring *ring, const void *data, size_t len,
 /* Copy out what is there; *ret_n may be 0. */
 int xport_ring_get(struct xport_ring *ring, void *buf, size_t len, size_t *ret_n);
 
-/* Sleep until there is room (data), the deadline passes, or somebody calls
- * xport_ring_kick(); spurious returns happen.  -ETIMEDOUT. */
+/* Nothing to get?  (A broken index counts as something: getting it tells.) */
+bool xport_ring_empty(const struct xport_ring *ring);
+
+/* Sleep until there is room (data), the deadline passes, or the ring is closed and
+ * kicked; spurious returns happen.  -ETIMEDOUT. */
 int xport_ring_wait_room(struct xport_ring *ring, uint64_t deadline_ns);
 int xport_ring_wait_data(struct xport_ring *ring, uint64_t deadline_ns);
 

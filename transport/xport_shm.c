@@ -13,11 +13,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-/* A sleeper looks at the socket this often: how late the death of a peer is noticed. */
+/* A sleeper looks at the socket this often, unless somebody watches it for everybody:
+ * how late the death of a peer is noticed.  A timer for each sleep costs more than the
+ * rest of it. */
 #define SHM_LIVENESS_NS (100 * GP_NS_PER_MS)
 
 struct shm_map {
@@ -30,6 +33,8 @@ struct shm_conn {
     struct xport_stream stream;
     struct shm_map *map;
     struct xport_ring tx, rx;
+    atomic_bool watched; /* xport_look() is called often enough */
+    atomic_bool closed;  /* by us, or the peer was found to be gone */
 };
 
 static struct shm_conn *
@@ -52,6 +57,14 @@ liveness(struct xport_conn *conn)
     return 0;
 }
 
+static uint64_t
+next_look(const struct shm_conn *shm)
+{
+    return atomic_load_explicit(&shm->watched, memory_order_relaxed)
+               ? GP_FOREVER
+               : gp_now_ns() + SHM_LIVENESS_NS;
+}
+
 static int
 write_piece(struct shm_conn *shm, const void *data, size_t len, size_t *ret_n)
 {
@@ -59,7 +72,9 @@ write_piece(struct shm_conn *shm, const void *data, size_t len, size_t *ret_n)
 
     if (r < 0 || *ret_n)
         return r;
-    r = xport_ring_wait_room(&shm->tx, gp_now_ns() + SHM_LIVENESS_NS);
+    if (atomic_load_explicit(&shm->closed, memory_order_relaxed))
+        return -ECONNRESET;
+    r = xport_ring_wait_room(&shm->tx, next_look(shm));
     return r == -ETIMEDOUT ? liveness(&shm->stream.conn) : r;
 }
 
@@ -92,19 +107,55 @@ shm_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
     return r < 0 ? r : *ret_n ? 0 : -EAGAIN;
 }
 
+/* The peer is gone, or we have closed.  What it sent before is still to be read: only
+ * an empty ring ends. */
+static int
+closed_wait(struct shm_conn *shm)
+{
+    int r = __atomic_load_n(&shm->stream.conn.error, __ATOMIC_RELAXED);
+
+    if (r < 0)
+        return r;
+    return xport_ring_empty(&shm->rx) ? -ECONNRESET : 0;
+}
+
 static int
 shm_wait(struct xport_stream *stream, uint64_t deadline_ns)
 {
-    uint64_t look = gp_min(deadline_ns, gp_now_ns() + SHM_LIVENESS_NS);
-    int r = xport_ring_wait_data(&shm_of(stream)->rx, look);
+    struct shm_conn *shm = shm_of(stream);
+    uint64_t look = gp_min(deadline_ns, next_look(shm));
+    int r = xport_ring_wait_data(&shm->rx, look);
 
-    if (r != -ETIMEDOUT)
-        return r < 0 ? r : __atomic_load_n(&stream->conn.error, __ATOMIC_RELAXED);
-    r = liveness(&stream->conn);
-    /* What a peer sent before it died is still to be read: only an empty ring ends. */
-    if (r < 0 && xport_ring_wait_data(&shm_of(stream)->rx, 0) != -ETIMEDOUT)
-        return 0;
-    return r < 0 ? r : look == deadline_ns ? -ETIMEDOUT : 0;
+    if (r < 0 && r != -ETIMEDOUT)
+        return r;
+    if (r == -ETIMEDOUT && liveness(&stream->conn) < 0)
+        atomic_store(&shm->closed, true);
+    if (atomic_load_explicit(&shm->closed, memory_order_relaxed))
+        return closed_wait(shm);
+    return r == -ETIMEDOUT && look == deadline_ns ? r : 0;
+}
+
+static void
+shm_close(struct shm_conn *shm)
+{
+    atomic_store(&shm->closed, true);
+    xport_ring_kick(&shm->tx);
+    xport_ring_kick(&shm->rx);
+}
+
+static void
+shm_watch(struct xport_conn *conn)
+{
+    struct shm_conn *shm = shm_of(xport_stream_of(conn));
+
+    atomic_store_explicit(&shm->watched, true, memory_order_relaxed);
+}
+
+static void
+shm_look(struct xport_conn *conn)
+{
+    if (liveness(conn) < 0)
+        shm_close(shm_of(xport_stream_of(conn)));
 }
 
 static void
@@ -113,8 +164,8 @@ shm_abort(struct xport_conn *conn)
     struct shm_conn *shm = shm_of(xport_stream_of(conn));
 
     shutdown(conn->fd, SHUT_RDWR);
-    xport_ring_kick(&shm->tx);
-    xport_ring_kick(&shm->rx);
+    if (shm->map)
+        shm_close(shm);
 }
 
 static void
@@ -141,6 +192,8 @@ static const struct xport_ops shm_ops = {
     .release = xport_stream_release,
     .abort = shm_abort,
     .free = shm_free,
+    .watch = shm_watch,
+    .look = shm_look,
 };
 
 static const struct xport_stream_io shm_io = {
@@ -178,8 +231,10 @@ conn_new(int sock_fd, int memfd, int side, uint32_t frame_max, struct xport_conn
         shm_free(&shm->stream.conn);
         return r;
     }
-    shm->tx = (struct xport_ring){&shm->map->ring[side], shm->map->bytes[side], 0};
-    shm->rx = (struct xport_ring){&shm->map->ring[!side], shm->map->bytes[!side], 0};
+    shm->tx = (struct xport_ring){&shm->map->ring[side], shm->map->bytes[side], 0,
+                                  &shm->closed};
+    shm->rx = (struct xport_ring){&shm->map->ring[!side], shm->map->bytes[!side], 0,
+                                  &shm->closed};
     fcntl(sock_fd, F_SETFL, fcntl(sock_fd, F_GETFL) | O_NONBLOCK);
     shm->stream.conn.fd = sock_fd; /* from here on it is ours */
     *ret = &shm->stream.conn;

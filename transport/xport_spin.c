@@ -3,6 +3,8 @@
 
 #include "gp_time.h"
 
+#include <sched.h>
+
 static inline void
 relax(void)
 {
@@ -13,9 +15,20 @@ relax(void)
 #endif
 }
 
+/* With one core to run on, whom we wait for can only run when we do not. */
+static bool
+one_core_only(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1;
+}
+
 static bool
 lost(struct xport_spin *spin)
 {
+    if (one_core_only())
+        spin->backoff = XPORT_SPIN_SKIP_MAX;
     spin->backoff = gp_min(spin->backoff ? 2 * spin->backoff : 4u, XPORT_SPIN_SKIP_MAX);
     spin->skip = spin->backoff;
     return false;
@@ -30,16 +43,11 @@ xport_spin_won(struct xport_spin *spin)
         spin->backoff = 0;
 }
 
-bool
+void
 xport_spin_begin(struct xport_spin *spin)
 {
-    if (spin->skip) {
-        spin->skip--;
-        return false;
-    }
     spin->last_ns = gp_now_ns();
     spin->until_ns = spin->last_ns + XPORT_SPIN_NS;
-    return true;
 }
 
 bool

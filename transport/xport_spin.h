@@ -30,8 +30,14 @@ struct xport_spin {
     uint64_t last_ns;
 };
 
-/* A wait begins: whether to spin at all. */
-bool xport_spin_begin(struct xport_spin *spin);
+/* A wait begins: whether to do so without spinning. */
+static inline bool
+xport_spin_skips(struct xport_spin *spin)
+{
+    return spin->skip && spin->skip--;
+}
+
+void xport_spin_begin(struct xport_spin *spin);
 
 /* Nothing there yet: whether to look again at once. */
 bool xport_spin_again(struct xport_spin *spin);

@@ -91,6 +91,7 @@ read_spinning(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
 {
     int r;
 
+    xport_spin_begin(&stream->spin);
     do
         r = stream->io->read(stream, buf, len, ret_n);
     while (r == -EAGAIN && xport_spin_again(&stream->spin));
@@ -122,19 +123,21 @@ read_sleeping(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n,
     return r;
 }
 
-/* Until something was read: first spinning when that has paid, then asleep. */
+/* Until something was read: first spinning when that has paid, then asleep.  A first
+ * look that costs no system call says nothing about spinning: we may have been switched
+ * away for who sent it. */
 static int
 read_wait(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n,
           uint64_t deadline_ns)
 {
     int r = -EAGAIN;
 
-    if (!deadline_ns)
-        return stream->io->read(stream, buf, len, ret_n);
-    if (xport_spin_begin(&stream->spin))
-        r = read_spinning(stream, buf, len, ret_n);
-    else if (!stream->io->read_asleep)
+    if (!deadline_ns || !stream->io->read_asleep)
         r = stream->io->read(stream, buf, len, ret_n);
+    if (!deadline_ns || r != -EAGAIN)
+        return r;
+    if (!xport_spin_skips(&stream->spin))
+        r = read_spinning(stream, buf, len, ret_n);
     return r == -EAGAIN ? read_sleeping(stream, buf, len, ret_n, deadline_ns) : r;
 }
 

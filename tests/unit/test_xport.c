@@ -380,7 +380,8 @@ ring_index_out_of_bounds_is_an_error(void **state)
 {
     struct xport_ring_shared shared = {0};
     CLEANUP_FREE uint8_t *bytes = calloc(1, XPORT_RING_SIZE);
-    struct xport_ring ring = {&shared, bytes, 0};
+    atomic_bool closed = false;
+    struct xport_ring ring = {&shared, bytes, 0, &closed};
     uint8_t buf[16];
     size_t n;
 
