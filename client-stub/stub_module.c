@@ -197,7 +197,7 @@ stub_m_cuModuleLoad(CUmodule *module, const char *fname)
 /* ---- libraries
  * ------------------------------------------------------------------------- */
 
-/* A library's own options; values are plain numbers. */
+/* A library's own options; values are plain numbers, or NULL when none has one. */
 struct library_options {
     const CUlibraryOption *options;
     void *const *values;
@@ -230,7 +230,7 @@ library_send(const struct image *image, struct stub_jit *jit,
     stub_jit_put(jit, room.jitOptions, room.jit_values);
     for (uint32_t i = 0; i < lib->n; i++) {
         room.libraryOptions[i] = (int32_t)lib->options[i];
-        room.library_values[i] = (uintptr_t)lib->values[i];
+        room.library_values[i] = lib->values ? (uintptr_t)lib->values[i] : 0;
     }
     if (image->n_parts)
         memcpy(room.parts, image->len, image->n_parts * sizeof(image->len[0]));
@@ -249,13 +249,14 @@ static CUresult
 library_take_options(struct library_options *ret, uint32_t n,
                      const CUlibraryOption *options, void *const *values)
 {
-    if (n && (!options || !values))
+    if ((n && !options) || n > 64)
         return CUDA_ERROR_INVALID_VALUE;
-    if (n > 64)
-        return CUDA_ERROR_INVALID_VALUE;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         if (options[i] == CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE)
             return stub_unsupported(WIRE_CALL_cuLibraryLoadData);
+        if (options[i] != CU_LIBRARY_BINARY_IS_PRESERVED && !values)
+            return CUDA_ERROR_INVALID_VALUE;
+    }
     *ret = (struct library_options){options, values, n};
     return CUDA_SUCCESS;
 }

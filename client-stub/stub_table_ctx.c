@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two small tables about contexts.  The checks: is a context wrapped into another one
- * (never, here).  The tools' view: slot 4 gives a number unique to the context, which
- * libraries key their caches with.
+ * (never, here).  The tools' view: slot 4 gives a number unique to the context, slot 51
+ * the stream that a handle stands for and slot 39 a number unique to it; libraries key
+ * their caches with them.
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
@@ -12,6 +13,8 @@
 
 #define CHECK_WORDS 4
 #define CTX_WORDS 93
+#define CTX_STREAM_NUMBER 39
+#define CTX_STREAM 51
 
 static CUresult
 check_wrapped(CUcontext ctx, uint32_t *is_wrapped, CUcontext *inner)
@@ -69,22 +72,65 @@ ctx_unique_id(CUcontext handle, uint64_t *id)
     return CUDA_SUCCESS;
 }
 
+/* The stream that @stream stands for; @per_thread: 0 is the thread's own default one.
+ */
+static CUresult
+ctx_stream(CUcontext ctx, CUstream stream, CUstream *out, uint32_t per_thread)
+{
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!stream)
+        stream = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+    *out = stream;
+    return CUDA_SUCCESS;
+}
+
+/* A number that no other stream of this process has or will have.  Libraries ask for it
+ * at every operation, so it is not the server's: handles are not given out twice. */
+static CUresult
+ctx_stream_number(CUcontext handle, CUstream stream, uint64_t *out)
+{
+    struct stub_ctx *ctx;
+    CUresult r = stub_enter();
+
+    if (r == CUDA_SUCCESS)
+        r = stub_ctx_resolve(handle, &ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = (uintptr_t)stream;
+    if (stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+        *out |= ctx->unique << 2;
+    return CUDA_SUCCESS;
+}
+
 static CUresult
 ctx_unserved(void)
 {
     return stub_table_unserved(&stub_table_ctx);
 }
 
+typedef CUresult ctx_slot(void);
+
 static const struct {
     uintptr_t size;
-    CUresult (*unused_1[3])(void);
+    ctx_slot *unused_1[3];
     CUresult (*unique_id)(CUcontext, uint64_t *);
-    CUresult (*unused_5[CTX_WORDS - 5])(void);
+    ctx_slot *unused_5[CTX_STREAM_NUMBER - 5];
+    CUresult (*stream_number)(CUcontext, CUstream, uint64_t *);
+    ctx_slot *unused_40[CTX_STREAM - CTX_STREAM_NUMBER - 1];
+    CUresult (*stream)(CUcontext, CUstream, CUstream *, uint32_t);
+    ctx_slot *unused_52[CTX_WORDS - CTX_STREAM - 1];
 } ctx_words = {
     .size = sizeof(ctx_words),
-    .unused_1 = {ctx_unserved, ctx_unserved, ctx_unserved},
+    .unused_1 = {[0 ... 2] = ctx_unserved},
     .unique_id = ctx_unique_id,
-    .unused_5 = {[0 ... CTX_WORDS - 6] = ctx_unserved},
+    .unused_5 = {[0 ... CTX_STREAM_NUMBER - 6] = ctx_unserved},
+    .stream_number = ctx_stream_number,
+    .unused_40 = {[0 ... CTX_STREAM - CTX_STREAM_NUMBER - 2] = ctx_unserved},
+    .stream = ctx_stream,
+    .unused_52 = {[0 ... CTX_WORDS - CTX_STREAM - 2] = ctx_unserved},
 };
 
 static_assert(sizeof(ctx_words) == CTX_WORDS * 8, "read as an array");

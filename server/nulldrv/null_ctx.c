@@ -196,11 +196,28 @@ cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
     return CUDA_SUCCESS;
 }
 
+/* No stream is confined to a part of the card. */
 CUresult
-cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
+cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
 {
     (void)hStream;
-    *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
+    *phCtx = NULL;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuStreamGetPriority(CUstream hStream, int *priority)
+{
+    (void)hStream;
+    *priority = 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuStreamGetFlags(CUstream hStream, unsigned int *flags)
+{
+    (void)hStream;
+    *flags = CU_STREAM_DEFAULT;
     return CUDA_SUCCESS;
 }
 

@@ -33,15 +33,19 @@ class Client:
     @card: the environment of `gpupool up`: which card is simulated.
     @packages: the name of a list in requirements/, the program's own by default;
     empty: the system's Python and the toolkit.
+
+    @module: run by a Python that has it, $GPUPOOL_GPU_PYTHON: too large to fetch here.
     """
 
-    def __init__(self, name, program, env=None, driver="softgpu", card=None, packages=None):
+    def __init__(self, name, program, env=None, driver="softgpu", card=None, packages=None,
+                 module=""):
         self.name = name
         self.program = HERE / f"{program}.py"
         self.env = env or {}
         self.driver = driver
         self.card = card or {}
         self.packages = program if packages is None else packages
+        self.module = module
 
     def requirements(self):
         return HERE / "requirements" / f"{self.packages}.txt" if self.packages else None
@@ -60,6 +64,13 @@ CLIENTS = [
     Client("tinygrad", "tensors_tinygrad", {**NVRTC_WHEEL, "DEV": "CUDA"}),
     Client("tinygrad-ptx", "tensors_tinygrad", {**NVRTC_WHEEL, "DEV": "CUDA:PTX"}),
     Client("toolkit", "toolkit_null", driver="null", packages=""),
+    # Machine code for real cards: on the null driver every call must be carried.
+    Client("pytorch", "../gpu/torch_tensors", driver="null", packages="", module="torch"),
+    Client("pytorch-gpt", "../gpu/torch_training", driver="null", packages="",
+           module="torch"),
+    Client("pytorch-libraries", "../gpu/libraries", driver="null", packages="",
+           module="torch"),
+    Client("pytorch-nccl", "../gpu/ranks_nccl", driver="null", packages="", module="torch"),
 ]
 
 
@@ -107,6 +118,8 @@ def judge(tally, client, lines, status, log):
             planned = rest.split()
         elif word == "version":
             version = rest
+        elif word == "saw":  # what it saw is compared by `make test-gpu`
+            seen[name] = ("ok", "")
         elif word in ("ok", "bad", "skip"):
             seen[name] = (word, words)
     print(f"--- {client.name}: {version or 'did not start'}", flush=True)
@@ -122,9 +135,20 @@ def judge(tally, client, lines, status, log):
     return None
 
 
+def python_with(module):
+    """A Python that has @module, or None."""
+    python = os.environ.get("GPUPOOL_GPU_PYTHON", sys.executable)
+    return python if _quiet([python, "-c", f"import {module}"]).returncode == 0 else None
+
+
 def run_client(build, environment, client, tally):
     python = Path(sys.executable)
-    if client.requirements():
+    if client.module:
+        python = python_with(client.module)
+        if not python:
+            return tally.line("SKIP", client.name,
+                              f"no Python with {client.module} (GPUPOOL_GPU_PYTHON)")
+    elif client.requirements():
         lacking = environment.lacks(client.requirements())
         if lacking:
             return tally.line("SKIP", client.name, lacking)

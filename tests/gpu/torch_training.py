@@ -75,8 +75,7 @@ def gradients_of_one_step():
 def ten_steps():
     model, optimiser = learner()
     losses = [step(model, optimiser, *text()).clone() for _ in range(10)]
-    assert losses[-1] < losses[0], losses
-    return [*losses, *model.parameters()]
+    return [losses[-1] < losses[0], *losses, *model.parameters()]
 
 
 @observe
@@ -104,8 +103,7 @@ def ten_steps_by_graph():
     for _ in range(10):
         graph.replay()
         losses.append(loss.clone())
-    assert losses[-1] < losses[0], losses
-    return [*losses, *model.parameters()]
+    return [losses[-1] < losses[0], *losses, *model.parameters()]
 
 
 @observe
@@ -117,8 +115,7 @@ def ten_steps_compiled():
     model, optimiser = learner()
     fast = torch.compile(model)
     losses = [step(fast, optimiser, *text()).clone() for _ in range(10)]
-    assert losses[-1] < losses[0], losses
-    return [*losses, *model.parameters()]
+    return [losses[-1] < losses[0], *losses, *model.parameters()]
 
 
 @observe
