@@ -187,6 +187,8 @@ sg_conf_read(struct sg_conf *ret_conf, struct gp_err *err)
         r = conf_uint("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", 1, 100, &conf.percentage,
                       err);
     if (!r)
+        r = conf_uint("SOFTGPU_EXACT", 0, 1, &conf.exact, err);
+    if (!r)
         r = conf_size("SOFTGPU_MEMORY", &conf.memory, err);
     if (!r)
         r = conf_profile(&conf, err);

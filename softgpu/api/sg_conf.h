@@ -51,6 +51,7 @@ struct sg_conf {
     char instance[SG_INSTANCE_MAX];
     unsigned n_visible;
     unsigned visible[SG_MAX_CARDS]; /* card index of each ordinal */
+    unsigned exact; /* SOFTGPU_EXACT: allocations end at their last byte */
     unsigned slot; /* SOFTGPU_ADDRESS_SLOT: 1 .. SG_SLOTS, 0 = all addresses */
 };
 

@@ -48,6 +48,7 @@ struct sg_dev {
     struct sg_card *card;
     uint64_t memory;
     unsigned sms;
+    bool exact; /* allocations end at their last byte */
     char name[SG_NAME_MAX];
     uint8_t uuid[16];
     int pci_domain, pci_bus, pci_device;

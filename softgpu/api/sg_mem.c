@@ -24,6 +24,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* cuMemAlloc promises 256; what cards do is twice that. */
+#define CARD_STEP 512u
+
 static struct sg_alloc **table; /* sorted by base */
 static size_t n_allocs, cap_allocs;
 static struct sg_va managed_va;
@@ -147,6 +150,16 @@ is_visible(const struct sg_ctx *ctx, const struct sg_alloc *alloc)
     return ctx == alloc->ctx || is_peer(ctx, alloc->ctx);
 }
 
+/* A card hands out memory in steps, and programs exist that read a little past the end
+ * of what they asked for.  What lies there is nobody's and zero. */
+static uint64_t
+reachable_size(const struct sg_ctx *ctx, const struct sg_alloc *alloc)
+{
+    bool ours = alloc->kind != SG_MEM_HOST && alloc->kind != SG_MEM_REGISTERED;
+
+    return ours && !ctx->dev->exact ? GP_ALIGN_UP(alloc->size, CARD_STEP) : alloc->size;
+}
+
 static CUresult
 show(struct sg_ctx *ctx, const struct sg_alloc *alloc)
 {
@@ -157,7 +170,7 @@ show(struct sg_ctx *ctx, const struct sg_alloc *alloc)
 
     if (!ctx->view || !is_visible(ctx, alloc))
         return CUDA_SUCCESS;
-    r = sg_memview_add(ctx->view, alloc->base, alloc->size,
+    r = sg_memview_add(ctx->view, alloc->base, reachable_size(ctx, alloc),
                        read_only ? SG_RANGE_READ_ONLY : 0);
     return r == -EEXIST ? CUDA_SUCCESS : sg_result(r);
 }

@@ -237,6 +237,8 @@ SG_CALL(cuMemFreeAsync, CUdeviceptr dptr, CUstream hStream)
 
         return sg_leave(sg_capture_add(stream, &data, NULL));
     }
+    if (!dptr)
+        return sg_leave(CUDA_SUCCESS);
     alloc = sg_mem_find(dptr);
     if (!alloc || alloc->base != dptr || alloc->internal ||
         alloc->kind != SG_MEM_DEVICE)

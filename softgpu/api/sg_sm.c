@@ -102,7 +102,7 @@ run_result(const struct sg_run *run)
 
     if (fault->code == SG_FAULT_NONE)
         return CUDA_SUCCESS;
-    gp_log_warn(
+    gp_log_error(
         "softgpu",
         "kernel %s: %s (error %d) at line %u, address 0x%llx, block (%u,%u,%u), "
         "thread (%u,%u,%u)",

@@ -144,6 +144,21 @@ role_uuid(void)
     return 0;
 }
 
+/* Stores behind 64 bytes and says whether that was a fault. */
+static int
+role_past(void)
+{
+    struct ut_sg sg;
+    CUdeviceptr p;
+    char c;
+
+    ut_sg_open(&sg, 0);
+    if (cuMemAlloc_v2(&p, 64) || ut_sg_run(sg.store, 1, 1, 0, p + 64, 1))
+        return 2;
+    c = cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS ? 'f' : 'y';
+    return write(1, &c, 1) != 1;
+}
+
 static int
 play(int argc, char **argv)
 {
@@ -157,6 +172,8 @@ play(int argc, char **argv)
         return role_spin();
     if (!strcmp(argv[1], "work"))
         return role_work();
+    if (!strcmp(argv[1], "past"))
+        return role_past();
     return role_uuid();
 }
 
@@ -497,6 +514,22 @@ hidden_cards_are_not_counted(void **state)
 }
 
 static void
+exact_cards_end_allocations_at_their_last_byte(void **state)
+{
+    struct peer peer = peer_start("past", NULL);
+
+    assert_int_equal(peer_hear(&peer), 'y');
+    peer_end(&peer, 0);
+    setenv("SOFTGPU_EXACT", "1", 1);
+    setenv("GPUPOOL_LOG", "*:none", 1);
+    peer = peer_start("past", NULL);
+    assert_int_equal(peer_hear(&peer), 'f');
+    peer_end(&peer, 0);
+    unsetenv("GPUPOOL_LOG");
+    unsetenv("SOFTGPU_EXACT");
+}
+
+static void
 a_forked_child_is_refused(void **state)
 {
     int status;
@@ -534,6 +567,7 @@ main(int argc, char **argv)
         T(cards_are_the_same_in_every_process),
         T(other_instances_have_other_memory),
         T(hidden_cards_are_not_counted),
+        T(exact_cards_end_allocations_at_their_last_byte),
         T(a_forked_child_is_refused),
     };
     int rc;

@@ -337,7 +337,9 @@ an_illegal_address_sticks_to_the_context(void **state)
     CUcontext fresh;
 
     ok(cuMemAlloc_v2(&p, 64));
-    ok(ut_sg_run(sg.wild, 1, 1, 0, p + 64, 1)); /* one word behind the end */
+    ok(ut_sg_run(sg.wild, 1, 1, 0, p + 64, 1)); /* behind the end, but on the card */
+    ok(cuStreamSynchronize(0));
+    ok(ut_sg_run(sg.wild, 1, 1, 0, p + 512, 1)); /* nobody's */
     fails(cuStreamSynchronize(0), CUDA_ERROR_ILLEGAL_ADDRESS);
     fails(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
     fails(cuMemAlloc_v2(&p, 4), CUDA_ERROR_ILLEGAL_ADDRESS);

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the suites share: verdicts by kind, packages, many short programs on one pool."""
+
+import collections
+import concurrent.futures
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "clients"))
+
+from pool import Pool, run_bounded  # noqa: E402,F401
+
+
+GCC_PACKAGE = "gcc-12-source"
+GCC_FILES = ["*/gcc/testsuite/gcc.c-torture/execute/*", "*/libgomp/testsuite/*",
+             "*/libgomp/*.h", "*/include/gomp-constants.h"]
+# A toolkit's assembler in the PATH would refuse what GCC asks it to verify.
+PLAIN = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+
+
+class Missing(Exception):
+    """The suite cannot be had on this machine; the words say what is missing."""
+
+
+class Result:
+    """One test: PASS, FAIL or NA, and why it is not PASS."""
+
+    def __init__(self, name, verdict, why=""):
+        self.name, self.verdict, self.why = name, verdict, why
+
+
+class Report:
+    """Results of one suite: a line for each in a file, counts by kind at the end."""
+
+    def __init__(self, build, suite):
+        folder = build / "suites"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.suite = suite
+        self.path = folder / f"{suite}.txt"
+        self.file = open(self.path, "w", encoding="utf-8")
+        self.counts = collections.Counter()
+        self.kinds = collections.Counter()
+
+    def add(self, result):
+        words = f": {result.why}" if result.why else ""
+        self.file.write(f"{result.verdict} {result.name}{words}\n")
+        self.file.flush()
+        self.counts[result.verdict] += 1
+        if result.verdict == "NA":
+            self.kinds[result.why] += 1
+        if result.verdict == "FAIL":
+            print(f"FAIL {self.suite} {result.name}{words}", flush=True)
+
+    def close(self):
+        self.file.close()
+        print(f"--- {self.suite}: {self.counts['PASS']} passed, {self.counts['FAIL']} failed, "
+              f"{self.counts['NA']} not applicable ({self.path})")
+        for why, n in self.kinds.most_common():
+            print(f"      {n:5} {why}")
+        return self.counts["FAIL"]
+
+
+def need_tool(name, package):
+    path = shutil.which(name)
+    if not path:
+        raise Missing(f"{name} is not installed (package {package})")
+    return path
+
+
+def gcc_source(build):
+    """The tests of the compiler and of its OpenMP library, from Debian's source."""
+    folder = build / "suites" / GCC_PACKAGE
+    if (folder / "done").exists():
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    quiet(["apt-get", "download", GCC_PACKAGE], folder, "the package cannot be downloaded")
+    deb = next(folder.glob("*.deb"))
+    quiet(["dpkg-deb", "-x", deb, folder / "deb"], folder, "the package cannot be unpacked")
+    tar = next((folder / "deb").rglob("gcc-*.tar.*"))
+    quiet(["tar", "-xf", tar, "--strip-components=1", "--wildcards", *GCC_FILES], folder,
+          "the archive cannot be unpacked")
+    shutil.rmtree(folder / "deb")
+    deb.unlink()
+    (folder / "done").touch()
+    return folder
+
+
+def options(text):
+    """The flags that a test of GCC's asks for on every target."""
+    words = []
+    for flags, targets in re.findall(
+            r"dg-(?:additional-)?options\s+\"([^\"]*)\"\s*(\{[^}]*\})?", text):
+        if not targets:
+            words += [flag for flag in flags.split() if not flag.startswith("-m")]
+    return words
+
+
+def quiet(command, cwd, words, env=None):
+    done = subprocess.run([str(word) for word in command], cwd=cwd, text=True, env=env,
+                          errors="replace", stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        last = (done.stdout.strip().split("\n") or [""])[-1][:200]
+        raise Missing(f"{words} ({last})")
+    return done.stdout
+
+
+def attempt(command, cwd, env, limit_s):
+    """Exit status (None: it ran out of time) and what the command said."""
+    try:
+        done = subprocess.run([str(word) for word in command], cwd=cwd, env=env, text=True,
+                              errors="replace", stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return None, ""
+    return done.returncode, done.stdout
+
+
+def run_all(tests, one, report):
+    """one(test) for each, as many at a time as there are cores; reports in order."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as executor:
+        for result in executor.map(one, tests):
+            report.add(result)
