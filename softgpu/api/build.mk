@@ -4,8 +4,9 @@
 SG_API_SRCS := $(addprefix softgpu/api/, \
     sg_array.c sg_attr.c sg_capture.c sg_card.c sg_code.c sg_conf.c sg_copy.c \
     sg_copy_api.c sg_core.c sg_ctx.c sg_ctx_api.c sg_dev.c sg_error.c sg_event.c \
-    sg_func_api.c sg_graph.c sg_graph_api.c sg_graph_build.c sg_graph_exec.c \
-    sg_graph_nodes.c sg_graph_params.c sg_handle.c sg_hostfn.c sg_ipc.c \
+    sg_func_api.c sg_graph.c sg_graph_api.c sg_graph_build.c sg_graph_cond.c \
+    sg_graph_exec.c sg_graph_mem.c sg_graph_nodes.c sg_graph_params.c sg_graph_run.c \
+    sg_handle.c sg_hostfn.c sg_ipc.c \
     sg_ipc_event.c sg_green.c sg_jit.c sg_launch.c sg_legacy.c sg_library.c \
     sg_link.c sg_managed.c sg_mem.c sg_mem_api.c sg_memset_api.c sg_misc.c \
     sg_module.c sg_module_api.c sg_occupancy.c sg_op.c sg_output.c sg_peer.c \

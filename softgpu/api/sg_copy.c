@@ -14,6 +14,7 @@
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_graph.h"
+#include "sg_graph_mem.h"
 #include "sg_handle.h"
 #include "sg_mem.h"
 #include "sg_op.h"
@@ -50,9 +51,11 @@ struct side {
     size_t x, y, z, lod, pitch, height;
 };
 
-/* All bytes of @box rows from @addr on lie in live allocations. */
+/* All bytes of @box rows from @addr on lie in live allocations, or in memory that a
+ * graph will have when it runs. */
 static bool
-side_is_mapped(uint64_t addr, size_t pitch, size_t slice, const struct sg_box *box)
+side_is_mapped(uint64_t addr, size_t pitch, size_t slice, bool planned,
+               const struct sg_box *box)
 {
     uint64_t rows, slices, span;
 
@@ -60,7 +63,7 @@ side_is_mapped(uint64_t addr, size_t pitch, size_t slice, const struct sg_box *b
         !gp_mul_ok(slice, box->depth - 1, &slices) || !gp_add_ok(rows, slices, &span) ||
         !gp_add_ok(span, box->width, &span))
         return false;
-    return sg_mem_holds(addr, span);
+    return sg_mem_holds(addr, span) || (planned && sg_graph_mem_plans(addr, span));
 }
 
 static CUresult
@@ -82,7 +85,7 @@ resolve_array(const struct side *s, const struct sg_box *box, char **ret_p,
 }
 
 static CUresult
-resolve_side(const struct side *s, const struct sg_box *box, char **ret_p,
+resolve_side(const struct side *s, bool planned, const struct sg_box *box, char **ret_p,
              size_t *ret_pitch, size_t *ret_slice, bool *ret_pageable)
 {
     size_t pitch = s->pitch, rows = s->height, slice;
@@ -105,7 +108,7 @@ resolve_side(const struct side *s, const struct sg_box *box, char **ret_p,
     if ((box->height > 1 || box->depth > 1) && s->x + box->width > pitch)
         return CUDA_ERROR_INVALID_VALUE;
     addr = s->addr + s->z * slice + s->y * pitch + s->x;
-    if (!side_is_mapped(addr, pitch, slice, box)) {
+    if (!side_is_mapped(addr, pitch, slice, planned, box)) {
         if (s->type == CU_MEMORYTYPE_DEVICE || sg_mem_find(s->addr))
             return CUDA_ERROR_INVALID_VALUE;
         *ret_pageable = true;
@@ -117,7 +120,7 @@ resolve_side(const struct side *s, const struct sg_box *box, char **ret_p,
 }
 
 CUresult
-sg_copy_resolve(const CUDA_MEMCPY3D *d, struct sg_box *box)
+sg_copy_resolve(const CUDA_MEMCPY3D *d, bool planned, struct sg_box *box)
 {
     bool src_host = d->srcMemoryType == CU_MEMORYTYPE_HOST;
     bool dst_host = d->dstMemoryType == CU_MEMORYTYPE_HOST;
@@ -144,12 +147,12 @@ sg_copy_resolve(const CUDA_MEMCPY3D *d, struct sg_box *box)
     box->depth = d->Depth;
     if (!box->width || !box->height || !box->depth)
         return CUDA_SUCCESS; /* nothing to do, whatever the pointers are */
-    rc = resolve_side(&src, box, &from, &box->src_pitch, &box->src_slice,
+    rc = resolve_side(&src, planned, box, &from, &box->src_pitch, &box->src_slice,
                       &box->src_pageable);
     if (rc != CUDA_SUCCESS)
         return rc;
     box->src = from;
-    return resolve_side(&dst, box, &box->dst, &box->dst_pitch, &box->dst_slice,
+    return resolve_side(&dst, planned, box, &box->dst, &box->dst_pitch, &box->dst_slice,
                         &box->dst_pageable);
 }
 
@@ -290,7 +293,7 @@ sg_copy_enqueue(struct sg_stream *stream, const CUDA_MEMCPY3D *desc, bool sync)
 {
     struct sg_box box;
     struct sg_op *op;
-    CUresult rc = sg_copy_resolve(desc, &box);
+    CUresult rc = sg_copy_resolve(desc, stream->capture != NULL, &box);
     size_t bytes;
 
     if (rc != CUDA_SUCCESS)
@@ -325,7 +328,7 @@ sg_copy_enqueue(struct sg_stream *stream, const CUDA_MEMCPY3D *desc, bool sync)
 /* ----------------------------------------------------------------------- fills */
 
 CUresult
-sg_fill_check(const CUDA_MEMSET_NODE_PARAMS *set)
+sg_fill_check(const CUDA_MEMSET_NODE_PARAMS *set, bool planned)
 {
     uint64_t row, span;
 
@@ -338,7 +341,10 @@ sg_fill_check(const CUDA_MEMSET_NODE_PARAMS *set)
         !gp_mul_ok(set->height > 1 ? set->pitch : 0, set->height - 1, &span) ||
         !gp_add_ok(span, row, &span))
         return CUDA_ERROR_INVALID_VALUE;
-    return sg_mem_holds(set->dst, span) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return sg_mem_holds(set->dst, span) ||
+                   (planned && sg_graph_mem_plans(set->dst, span))
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
 static void
@@ -413,7 +419,7 @@ CUresult
 sg_fill_enqueue(struct sg_stream *stream, const CUDA_MEMSET_NODE_PARAMS *set, bool sync)
 {
     struct sg_op *op;
-    CUresult rc = sg_fill_check(set);
+    CUresult rc = sg_fill_check(set, stream->capture != NULL);
 
     if (rc != CUDA_SUCCESS)
         return rc;

@@ -26,10 +26,12 @@ struct sg_box {
     bool src_pageable, dst_pageable;
 };
 
-/* Checks a description and resolves it. */
-CUresult sg_copy_resolve(const CUDA_MEMCPY3D *desc, struct sg_box *ret_box);
+/* Checks a description and resolves it.  @planned: memory of a graph counts, although
+ * it is only there while the graph runs. */
+CUresult sg_copy_resolve(const CUDA_MEMCPY3D *desc, bool planned,
+                         struct sg_box *ret_box);
 /* A fill: @set->elementSize is 1, 2 or 4. */
-CUresult sg_fill_check(const CUDA_MEMSET_NODE_PARAMS *set);
+CUresult sg_fill_check(const CUDA_MEMSET_NODE_PARAMS *set, bool planned);
 
 CUresult sg_copy_op(struct sg_ctx *ctx, const struct sg_box *box,
                     struct sg_op **ret_op);

@@ -61,7 +61,8 @@ struct sg_dev {
     unsigned primary_flags;
     struct sg_pool *default_pool, *current_pool;
     struct sg_pool *graph_pool;
-    uint64_t used_by_us; /* bytes this process was charged */
+    uint64_t used_by_us;                  /* bytes this process was charged */
+    uint64_t graph_used, graph_used_high; /* of those, by graphs' allocation nodes */
 };
 
 /* -ENODEV: the configuration shows no card. */

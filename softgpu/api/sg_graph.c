@@ -7,8 +7,9 @@
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
+#include "sg_graph_cond.h"
+#include "sg_graph_mem.h"
 #include "sg_handle.h"
-#include "sg_mem.h"
 #include "sg_module.h"
 #include "sg_userobj.h"
 
@@ -20,6 +21,8 @@ sg_graph_node_data(struct sg_graph_node *node)
 {
     return &node->data;
 }
+
+static uint64_t last_id; /* of a node; lock held */
 
 /* ------------------------------------------------------------------- node data */
 
@@ -62,8 +65,10 @@ sg_node_data_copy(const struct sg_node_data *from, struct sg_node_data *to)
                from->memops.n * sizeof(*to->memops.ops));
         return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-        to->alloc.moved = true; /* the original gives the addresses back */
+        sg_graph_mem_ref(to->alloc.mem);
         return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+        return sg_cond_copy(from, to);
     default:
         return CUDA_SUCCESS;
     }
@@ -83,18 +88,31 @@ sg_node_data_fini(struct sg_node_data *data)
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
         free(data->memops.ops);
         break;
-    case CU_GRAPH_NODE_TYPE_MEM_ALLOC: {
-        struct sg_dev *dev = sg_dev_get(data->alloc.props.location.id);
-
-        /* Memory that is still in use keeps its addresses for good. */
-        if (dev && data->alloc.dptr && !data->alloc.moved &&
-            !sg_mem_find(data->alloc.dptr))
-            sg_mem_unreserve(dev, data->alloc.dptr, data->alloc.size);
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+        sg_graph_mem_unref(data->alloc.mem);
         break;
-    }
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+        sg_cond_fini(data);
+        break;
     }
     memset(data, 0, sizeof(*data));
     data->type = CU_GRAPH_NODE_TYPE_EMPTY;
+}
+
+struct sg_graph *const *
+sg_node_graphs(const struct sg_node_data *data, unsigned *ret_n)
+{
+    switch ((int)data->type) {
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        *ret_n = data->child != NULL;
+        return &data->child;
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+        *ret_n = data->cond.bodies ? data->cond.n : 0;
+        return data->cond.bodies;
+    default:
+        *ret_n = 0;
+        return NULL;
+    }
 }
 
 /* ---------------------------------------------------------------------- graphs */
@@ -103,7 +121,17 @@ CUresult
 sg_graph_new(struct sg_graph **ret_graph)
 {
     *ret_graph = calloc(1, sizeof(**ret_graph));
-    return *ret_graph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!*ret_graph)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    (*ret_graph)->refs = 1;
+    return CUDA_SUCCESS;
+}
+
+struct sg_graph *
+sg_graph_ref(struct sg_graph *graph)
+{
+    graph->refs++;
+    return graph;
 }
 
 static void
@@ -121,9 +149,15 @@ sg_graph_free(struct sg_graph *graph)
     if (!graph)
         return;
     sg_handle_drop(graph->handle);
+    graph->handle = 0;
+    if (--graph->refs)
+        return;
     for (size_t i = 0; i < graph->n_nodes; i++)
         node_free(graph->nodes[i]);
     sg_userobj_release_all(graph);
+    for (size_t i = 0; i < graph->n_conds; i++)
+        sg_cond_unref(graph->conds[i]);
+    free(graph->conds);
     free(graph->nodes);
     free(graph);
 }
@@ -150,22 +184,67 @@ reserve_address(struct sg_node_data *data)
 {
     struct sg_dev *dev = sg_dev_get(data->alloc.props.location.id);
 
-    if (data->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC || data->alloc.dptr)
+    if (data->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC || data->alloc.mem)
         return CUDA_SUCCESS;
-    data->alloc.dptr = dev ? sg_mem_reserve(dev, data->alloc.size) : 0;
-    return data->alloc.dptr ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    return dev ? sg_graph_mem_new(dev, data->alloc.size, &data->alloc.mem)
+               : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Levels of graphs below @graph, counting only as far as is allowed anyway. */
+static unsigned
+height(const struct sg_graph *graph)
+{
+    unsigned n, most = 0;
+
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        struct sg_graph *const *sub = sg_node_graphs(&graph->nodes[i]->data, &n);
+
+        for (unsigned k = 0; k < n; k++)
+            most = gp_max(most, height(sub[k]) + 1);
+    }
+    return most;
+}
+
+static void
+set_levels(struct sg_graph *graph, unsigned level)
+{
+    unsigned n;
+
+    graph->level = level;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        struct sg_graph *const *sub = sg_node_graphs(&graph->nodes[i]->data, &n);
+
+        for (unsigned k = 0; k < n; k++)
+            set_levels(sub[k], level + 1);
+    }
+}
+
+/* Every walk over graphs in graphs recurses: here is where depth is bounded. */
+static CUresult
+place_inner(const struct sg_graph *graph, const struct sg_node_data *data)
+{
+    unsigned n;
+    struct sg_graph *const *sub = sg_node_graphs(data, &n);
+
+    for (unsigned k = 0; k < n; k++) {
+        if (graph->level + 1 + height(sub[k]) > SG_GRAPH_DEPTH)
+            return CUDA_ERROR_NOT_SUPPORTED;
+        set_levels(sub[k], graph->level + 1);
+    }
+    return CUDA_SUCCESS;
 }
 
 CUresult
 sg_graph_add(struct sg_graph *graph, struct sg_graph_node *const *deps, size_t n_deps,
              struct sg_node_data *data, struct sg_graph_node **ret_node)
 {
-    static uint64_t last_id;
     struct sg_graph_node *node = calloc(1, sizeof(*node));
     CUresult rc = CUDA_ERROR_OUT_OF_MEMORY;
 
     if (node && room_for_node(graph) == CUDA_SUCCESS)
         rc = reserve_address(data);
+    if (rc == CUDA_SUCCESS)
+        rc = place_inner(graph, data);
     if (rc == CUDA_SUCCESS) {
         node->deps = malloc((n_deps + 1) * sizeof(*node->deps));
         node->handle = sg_handle_new(SG_KIND_NODE, node);
@@ -220,6 +299,91 @@ sg_graph_remove(struct sg_graph_node *node)
     }
     graph->n_nodes = n;
     node_free(node);
+}
+
+void
+sg_graph_adopt(struct sg_graph *graph)
+{
+    graph->child = true;
+    graph->refs--;
+}
+
+bool
+sg_graph_contains(const struct sg_graph *graph, const struct sg_graph *inside)
+{
+    unsigned n;
+
+    if (graph == inside)
+        return true;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        struct sg_graph *const *sub = sg_node_graphs(&graph->nodes[i]->data, &n);
+
+        for (unsigned k = 0; k < n; k++)
+            if (sg_graph_contains(sub[k], inside))
+                return true;
+    }
+    return false;
+}
+
+void
+sg_graph_renumber(struct sg_graph *graph)
+{
+    unsigned n;
+
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        struct sg_graph *const *sub = sg_node_graphs(&graph->nodes[i]->data, &n);
+
+        graph->nodes[i]->id = ++last_id;
+        for (unsigned k = 0; k < n; k++)
+            sg_graph_renumber(sub[k]);
+    }
+}
+
+void
+sg_graph_take_ids(struct sg_graph *graph, const struct sg_graph *from)
+{
+    unsigned n, n_from;
+
+    for (size_t i = 0; i < gp_min(graph->n_nodes, from->n_nodes); i++) {
+        struct sg_graph *const *to = sg_node_graphs(&graph->nodes[i]->data, &n);
+        struct sg_graph *const *sub = sg_node_graphs(&from->nodes[i]->data, &n_from);
+
+        graph->nodes[i]->id = from->nodes[i]->id;
+        for (unsigned k = 0; k < gp_min(n, n_from); k++)
+            sg_graph_take_ids(to[k], sub[k]);
+    }
+}
+
+struct sg_graph_node *
+sg_graph_find_id(struct sg_graph *graph, uint64_t id)
+{
+    struct sg_graph_node *found = NULL;
+    unsigned n;
+
+    for (size_t i = 0; i < graph->n_nodes && !found; i++) {
+        struct sg_graph *const *sub = sg_node_graphs(&graph->nodes[i]->data, &n);
+
+        if (graph->nodes[i]->id == id)
+            return graph->nodes[i];
+        for (unsigned k = 0; k < n && !found; k++)
+            found = sg_graph_find_id(sub[k], id);
+    }
+    return found;
+}
+
+bool
+sg_graph_is_clonable(const struct sg_graph *graph)
+{
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const struct sg_node_data *d = &graph->nodes[i]->data;
+
+        if (d->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+            d->type == CU_GRAPH_NODE_TYPE_MEM_FREE ||
+            d->type == CU_GRAPH_NODE_TYPE_CONDITIONAL ||
+            (d->type == CU_GRAPH_NODE_TYPE_GRAPH && !sg_graph_is_clonable(d->child)))
+            return false;
+    }
+    return true;
 }
 
 CUresult

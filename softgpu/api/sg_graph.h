@@ -19,8 +19,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct sg_cond;
 struct sg_ctx;
 struct sg_graph;
+struct sg_graph_mem;
 struct sg_graph_node;
 struct sg_stream;
 
@@ -48,9 +50,15 @@ struct sg_node_data {
         struct {
             CUmemPoolProps props;
             uint64_t size;
-            CUdeviceptr dptr;
-            bool moved; /* its address belongs to another copy of the node */
+            struct sg_graph_mem *mem; /* reference */
         } alloc;
+        struct {
+            struct sg_cond *cond; /* reference */
+            CUgraphConditionalNodeType type;
+            unsigned n;
+            struct sg_graph **bodies; /* owned */
+            CUgraph *handles;         /* owned; of the bodies, NULL in instances */
+        } cond;
         CUdeviceptr free_ptr;
     };
 };
@@ -78,11 +86,27 @@ struct sg_graph {
     size_t n_nodes, cap_nodes;
     struct sg_user_ref *users;
     size_t n_users;
-    bool child; /* owned by a node: may not be destroyed on its own */
+    struct sg_cond **conds; /* references: conditions made for this graph */
+    size_t n_conds;
+    bool child;     /* owned by a node: may not be destroyed on its own */
+    unsigned level; /* graphs around it */
+    unsigned refs;
 };
 
+enum {
+    /* Graphs in graphs, as children or bodies: the depth that walks may recurse. */
+    SG_GRAPH_DEPTH = 64,
+};
+
+/* The graphs inside a node: a child, bodies, or none. */
+struct sg_graph *const *sg_node_graphs(const struct sg_node_data *data,
+                                       unsigned *ret_n);
+
 CUresult sg_graph_new(struct sg_graph **ret_graph);
-void sg_graph_free(struct sg_graph *graph); /* NULL is a no-op */
+/* Launches whose conditional nodes are still to be decided hold on to it. */
+struct sg_graph *sg_graph_ref(struct sg_graph *graph);
+/* Drops the handle, and with the last reference everything; NULL is a no-op. */
+void sg_graph_free(struct sg_graph *graph);
 /* Takes over what @data owns, also on failure. */
 CUresult sg_graph_add(struct sg_graph *graph, struct sg_graph_node *const *deps,
                       size_t n_deps, struct sg_node_data *data,
@@ -93,6 +117,19 @@ CUresult sg_graph_clone(const struct sg_graph *graph, struct sg_graph **ret_grap
  * CUDA_ERROR_INVALID_VALUE: a cycle. */
 CUresult sg_graph_order(const struct sg_graph *graph,
                         struct sg_graph_node ***ret_order);
+
+/* Makes @graph the property of a node that holds a reference of its own. */
+void sg_graph_adopt(struct sg_graph *graph);
+/* @graph is @inside or somewhere in it. */
+bool sg_graph_contains(const struct sg_graph *graph, const struct sg_graph *inside);
+/* Nodes get identities of their own: a copy that is changed for itself. */
+void sg_graph_renumber(struct sg_graph *graph);
+/* The same identities in the same places, as far as the shapes agree. */
+void sg_graph_take_ids(struct sg_graph *graph, const struct sg_graph *from);
+/* The node that @node was copied to or from, at any depth; or NULL. */
+struct sg_graph_node *sg_graph_find_id(struct sg_graph *graph, uint64_t id);
+/* No memory or conditional nodes, here and in child graphs. */
+bool sg_graph_is_clonable(const struct sg_graph *graph);
 
 /* A deep copy of what a node holds. */
 CUresult sg_node_data_copy(const struct sg_node_data *from, struct sg_node_data *to);

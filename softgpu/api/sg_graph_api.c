@@ -86,10 +86,8 @@ SG_CALL(cuGraphClone, CUgraph *phGraphClone, CUgraph originalGraph)
         return rc;
     if (!phGraphClone)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        if (graph->nodes[i]->data.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
-            graph->nodes[i]->data.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
-            return sg_leave(CUDA_ERROR_NOT_SUPPORTED); /* as documented */
+    if (!sg_graph_is_clonable(graph))
+        return sg_leave(CUDA_ERROR_NOT_SUPPORTED); /* as documented */
     rc = sg_graph_clone(graph, &copy);
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
@@ -413,7 +411,9 @@ SG_CALL(cuGraphNodeSetEnabled, CUgraphExec hGraphExec, CUgraphNode hNode,
     if (rc != CUDA_SUCCESS)
         return rc;
     exec = SG_OBJ(sg_graph_exec, SG_KIND_EXEC, hGraphExec);
-    node = exec ? sg_graph_exec_find(exec, node) : NULL;
+    node = exec && sg_graph_exec_own(exec) == CUDA_SUCCESS
+               ? sg_graph_exec_find(exec, node)
+               : NULL;
     if (!node || (node->data.type != CU_GRAPH_NODE_TYPE_KERNEL &&
                   node->data.type != CU_GRAPH_NODE_TYPE_MEMCPY &&
                   node->data.type != CU_GRAPH_NODE_TYPE_MEMSET))

@@ -4,12 +4,14 @@
  */
 #include "sg_graph_build.h"
 
+#include "sg_capture.h"
 #include "sg_copy.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
 #include "sg_event.h"
 #include "sg_graph.h"
+#include "sg_graph_cond.h"
 #include "sg_handle.h"
 #include "sg_hostfn.h"
 #include "sg_module.h"
@@ -68,7 +70,7 @@ sg_build_copy(const CUDA_MEMCPY3D *p, CUcontext hctx, struct sg_node_data *data)
     CUresult rc = p ? pick_ctx(hctx, &ctx) : CUDA_ERROR_INVALID_VALUE;
 
     if (rc == CUDA_SUCCESS)
-        rc = sg_copy_resolve(p, &box);
+        rc = sg_copy_resolve(p, true, &box);
     if (rc != CUDA_SUCCESS)
         return rc;
     memset(data, 0, sizeof(*data));
@@ -86,7 +88,7 @@ sg_build_fill(const CUDA_MEMSET_NODE_PARAMS *p, CUcontext hctx,
     CUresult rc = p ? pick_ctx(hctx, &ctx) : CUDA_ERROR_INVALID_VALUE;
 
     if (rc == CUDA_SUCCESS)
-        rc = sg_fill_check(p);
+        rc = sg_fill_check(p, true);
     if (rc != CUDA_SUCCESS)
         return rc;
     memset(data, 0, sizeof(*data));
@@ -112,12 +114,32 @@ CUresult
 sg_build_child(CUgraph handle, struct sg_node_data *data)
 {
     struct sg_graph *graph = SG_OBJ(sg_graph, SG_KIND_GRAPH, handle);
+    CUresult rc;
 
     if (!graph)
         return CUDA_ERROR_INVALID_VALUE;
+    if (!sg_graph_is_clonable(graph))
+        return CUDA_ERROR_NOT_SUPPORTED; /* as documented */
     memset(data, 0, sizeof(*data));
     data->type = CU_GRAPH_NODE_TYPE_GRAPH;
-    return sg_graph_clone(graph, &data->child);
+    rc = sg_graph_clone(graph, &data->child);
+    if (rc == CUDA_SUCCESS)
+        sg_graph_renumber(data->child);
+    return rc;
+}
+
+/* The graph itself becomes the child: memory and conditional nodes may come along. */
+static CUresult
+build_moved_child(CUgraph handle, struct sg_node_data *data)
+{
+    struct sg_graph *graph = SG_OBJ(sg_graph, SG_KIND_GRAPH, handle);
+
+    if (!graph || graph->child || sg_capture_uses(graph))
+        return CUDA_ERROR_INVALID_VALUE;
+    memset(data, 0, sizeof(*data));
+    data->type = CU_GRAPH_NODE_TYPE_GRAPH;
+    data->child = sg_graph_ref(graph);
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -216,7 +238,9 @@ sg_build_any(const CUgraphNodeParams *p, const struct sg_node_data *old,
         return sg_build_host(&(CUDA_HOST_NODE_PARAMS){p->host.fn, p->host.userData},
                              data);
     case CU_GRAPH_NODE_TYPE_GRAPH:
-        return sg_build_child(p->graph.graph, data);
+        return p->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE
+                   ? build_moved_child(p->graph.graph, data)
+                   : sg_build_child(p->graph.graph, data);
     case CU_GRAPH_NODE_TYPE_EMPTY:
         return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
@@ -230,6 +254,8 @@ sg_build_any(const CUgraphNodeParams *p, const struct sg_node_data *old,
         return sg_build_alloc((const CUDA_MEM_ALLOC_NODE_PARAMS *)&p->alloc, data);
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
         return sg_build_free(p->free.dptr, data);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+        return sg_cond_build(&p->conditional, data);
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
     }

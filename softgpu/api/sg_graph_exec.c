@@ -1,350 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instantiating, updating and launching graphs.
- *
- * A launch turns every node into an operation, all behind one head operation of
- * the stream and before one tail.  All of them are made before the first is
- * submitted, so a launch that fails for want of memory has done nothing.
+ * Instantiating, updating and launching graphs: the calls.
  */
 #include "sg_graph_exec.h"
 
 #include "sg_capture.h"
-#include "sg_copy.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
-#include "sg_dev.h"
-#include "sg_event.h"
 #include "sg_graph.h"
-#include "sg_green.h"
+#include "sg_graph_cond.h"
+#include "sg_graph_run.h"
 #include "sg_handle.h"
-#include "sg_hostfn.h"
-#include "sg_launch.h"
-#include "sg_mem.h"
 #include "sg_op.h"
 #include "sg_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    /* Child graphs in child graphs: recursion depth of copying and launching. */
-    MAX_DEPTH = 64,
-};
-
-static const struct sg_op_class empty_class = {
-    .name = "graph-empty",
-    .lane = SG_LANE_INLINE,
-    .always = true,
-};
-
-/* The operations of one launch, in an order that respects the edges. */
-struct batch {
-    struct sg_op **ops;
-    size_t n, cap;
-    struct sg_stream *stream;
-};
-
-static CUresult
-batch_push(struct batch *b, struct sg_op *op)
-{
-    struct sg_op **p;
-
-    if (b->n == b->cap) {
-        b->cap = b->cap ? b->cap * 2 : 64;
-        p = realloc(b->ops, b->cap * sizeof(*p));
-        if (!p) {
-            sg_op_unref(op);
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        }
-        b->ops = p;
-    }
-    b->ops[b->n++] = op;
-    return CUDA_SUCCESS;
-}
-
-static CUresult
-empty_op(struct sg_ctx *ctx, struct sg_op **ret_op)
-{
-    struct sg_op *op = calloc(1, sizeof(*op));
-
-    if (!op)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(op, &empty_class, ctx);
-    *ret_op = op;
-    return CUDA_SUCCESS;
-}
-
-static CUresult
-copy_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_op)
-{
-    struct sg_box box;
-    CUresult rc = sg_copy_resolve(&data->copy, &box);
-
-    return rc == CUDA_SUCCESS ? sg_copy_op(ctx, &box, ret_op) : rc;
-}
-
-static CUresult
-fill_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_op)
-{
-    CUresult rc = sg_fill_check(&data->set);
-
-    return rc == CUDA_SUCCESS ? sg_fill_op(ctx, &data->set, ret_op) : rc;
-}
-
-/* A record is seen by waits and queries that come after the launch. */
-static CUresult
-record_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_op)
-{
-    struct sg_event *event = sg_handle_get(SG_KIND_EVENT, data->event);
-    CUresult rc;
-
-    if (!event)
-        return CUDA_ERROR_INVALID_HANDLE;
-    rc = empty_op(ctx, ret_op);
-    if (rc == CUDA_SUCCESS) {
-        sg_op_unref(event->record);
-        event->record = sg_op_ref(*ret_op);
-    }
-    return rc;
-}
-
-static CUresult
-wait_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_op)
-{
-    struct sg_event *event = sg_handle_get(SG_KIND_EVENT, data->event);
-    CUresult rc;
-
-    if (!event)
-        return CUDA_ERROR_INVALID_HANDLE;
-    rc = empty_op(ctx, ret_op);
-    if (rc == CUDA_SUCCESS && sg_op_after(*ret_op, event->record) < 0) {
-        sg_op_unref(*ret_op);
-        rc = CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    return rc;
-}
-
-struct mem_op {
-    struct sg_op op; /* first */
-    CUdeviceptr dptr;
-    uint64_t size;
-    struct sg_dev *dev; /* NULL: frees */
-};
-
-static CUresult
-mem_run(struct sg_op *op)
-{
-    struct mem_op *m = container_of(op, struct mem_op, op);
-    struct sg_alloc *alloc;
-    CUresult rc = CUDA_SUCCESS;
-
-    sg_lock();
-    if (m->dev) {
-        rc = sg_mem_new_reserved(m->dev, m->dptr, m->size, &alloc);
-    } else {
-        alloc = sg_mem_find(m->dptr);
-        if (alloc && alloc->base == m->dptr && !alloc->internal && !alloc->pool)
-            sg_mem_free(alloc);
-        else
-            rc = CUDA_ERROR_INVALID_VALUE;
-    }
-    sg_unlock();
-    return rc;
-}
-
-static const struct sg_op_class mem_class = {
-    .name = "graph-memory",
-    .lane = SG_LANE_COPY,
-    .run = mem_run,
-};
-
-static CUresult
-mem_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_op)
-{
-    struct mem_op *m = calloc(1, sizeof(*m));
-
-    if (!m)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(&m->op, &mem_class, ctx);
-    if (data->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
-        m->dev = sg_dev_get(data->alloc.props.location.id);
-        m->dptr = data->alloc.dptr;
-        m->size = data->alloc.size;
-    } else {
-        m->dptr = data->free_ptr;
-    }
-    *ret_op = &m->op;
-    return CUDA_SUCCESS;
-}
-
-static CUresult
-node_op(struct sg_graph_node *node, struct sg_stream *stream, struct sg_op **ret_op)
-{
-    const struct sg_node_data *d = &node->data;
-    struct sg_ctx *ctx = d->ctx ? sg_handle_get(SG_KIND_CTX, d->ctx) : stream->ctx;
-    unsigned sm_first, n_sms;
-
-    if (!ctx)
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    if (ctx->error != CUDA_SUCCESS)
-        return ctx->error;
-    if (!node->enabled)
-        return empty_op(ctx, ret_op);
-    switch ((int)d->type) {
-    case CU_GRAPH_NODE_TYPE_KERNEL:
-        sg_green_part(stream, &sm_first, &n_sms);
-        return sg_launch_op(ctx, &d->kernel.req, d->kernel.params, sm_first, n_sms,
-                            ret_op);
-    case CU_GRAPH_NODE_TYPE_MEMCPY:
-        return copy_op(ctx, d, ret_op);
-    case CU_GRAPH_NODE_TYPE_MEMSET:
-        return fill_op(ctx, d, ret_op);
-    case CU_GRAPH_NODE_TYPE_HOST:
-        return sg_hostfn_op(ctx, d->host.fn, d->host.arg, ret_op);
-    case CU_GRAPH_NODE_TYPE_EMPTY:
-        return empty_op(ctx, ret_op);
-    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-        return record_op(ctx, d, ret_op);
-    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-        return wait_op(ctx, d, ret_op);
-    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-        return sg_memops_op(ctx, d->memops.n, d->memops.ops, ret_op);
-    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-    case CU_GRAPH_NODE_TYPE_MEM_FREE:
-        return mem_op(ctx, d, ret_op);
-    default:
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
-}
-
-static CUresult batch_graph(struct batch *b, struct sg_graph *graph,
-                            struct sg_op *entry, unsigned depth,
-                            struct sg_op **ret_exit);
-
-/* @begins[i], @ends[i]: what node i is waited for by, first and last operation. */
-static CUresult
-batch_node(struct batch *b, struct sg_graph_node *node, struct sg_op *entry,
-           struct sg_op **ends, unsigned depth)
-{
-    struct sg_op *op;
-    CUresult rc;
-    int r = 0;
-
-    if (node->data.type == CU_GRAPH_NODE_TYPE_GRAPH && node->enabled)
-        rc = empty_op(b->stream->ctx, &op);
-    else
-        rc = node_op(node, b->stream, &op);
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!op->has_priority)
-        op->priority = b->stream->priority;
-    rc = batch_push(b, op);
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!node->n_deps)
-        r = sg_op_after(op, entry);
-    for (size_t i = 0; i < node->n_deps && r == 0; i++)
-        r = sg_op_after(op, ends[node->deps[i]->index]);
-    if (r < 0)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    ends[node->index] = op;
-    if (node->data.type == CU_GRAPH_NODE_TYPE_GRAPH && node->enabled)
-        return batch_graph(b, node->data.child, op, depth + 1, &ends[node->index]);
-    return CUDA_SUCCESS;
-}
-
-/* Everything of @graph behind @entry and before *ret_exit. */
-static CUresult
-batch_graph(struct batch *b, struct sg_graph *graph, struct sg_op *entry,
-            unsigned depth, struct sg_op **ret_exit)
-{
-    CLEANUP_FREE struct sg_op **ends = calloc(graph->n_nodes + 1, sizeof(*ends));
-    CLEANUP_FREE struct sg_graph_node **order = NULL;
-    struct sg_op *tail;
-    CUresult rc;
-
-    if (!ends)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    if (depth > MAX_DEPTH)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    rc = sg_graph_order(graph, &order);
-    for (size_t i = 0; i < graph->n_nodes && rc == CUDA_SUCCESS; i++)
-        rc = batch_node(b, order[i], entry, ends, depth);
-    if (rc == CUDA_SUCCESS)
-        rc = empty_op(b->stream->ctx, &tail);
-    if (rc == CUDA_SUCCESS)
-        rc = batch_push(b, tail);
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        if (sg_op_after(tail, ends[i]) < 0)
-            return CUDA_ERROR_OUT_OF_MEMORY;
-    if (!graph->n_nodes && sg_op_after(tail, entry) < 0)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *ret_exit = tail;
-    return CUDA_SUCCESS;
-}
-
-static CUresult
-launch(struct sg_graph_exec *exec, struct sg_stream *stream)
-{
-    struct batch b = {.stream = stream};
-    struct sg_op *head, *tail = NULL;
-    CUresult rc = empty_op(stream->ctx, &head);
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    rc = batch_graph(&b, exec->graph, head, 0, &tail);
-    if (rc == CUDA_SUCCESS) {
-        sg_op_ref(head);
-        rc = sg_stream_enqueue(stream, head, exec->last);
-    }
-    if (rc != CUDA_SUCCESS) {
-        sg_op_unref(head); /* with its edges everything else goes */
-        for (size_t i = 0; i < b.n; i++)
-            sg_op_unref(b.ops[i]);
-        free(b.ops);
-        return rc;
-    }
-    sg_op_unref(exec->last);
-    exec->last = sg_op_ref(tail);
-    for (size_t i = 0; i < b.n; i++) {
-        if (b.ops[i] == tail)
-            rc = sg_stream_enqueue(stream, sg_op_ref(tail), NULL);
-        else
-            sg_op_submit(b.ops[i]);
-        sg_op_unref(b.ops[i]);
-    }
-    sg_op_unref(head);
-    free(b.ops);
-    return rc;
-}
-
 struct sg_graph_node *
 sg_graph_exec_find(struct sg_graph_exec *exec, const struct sg_graph_node *node)
 {
-    struct sg_graph *graph = exec->graph;
+    return sg_graph_find_id(exec->graph, node->id);
+}
 
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        if (graph->nodes[i]->id == node->id)
-            return graph->nodes[i];
-    return NULL;
+CUresult
+sg_graph_exec_own(struct sg_graph_exec *exec)
+{
+    struct sg_graph *copy;
+    CUresult rc;
+
+    if (exec->graph->refs == 1)
+        return CUDA_SUCCESS;
+    rc = sg_graph_clone(exec->graph, &copy);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    sg_graph_free(exec->graph);
+    exec->graph = copy;
+    return CUDA_SUCCESS;
 }
 
 /* ------------------------------------------------------------------- instances */
 
-static CUresult
-check_nodes(const struct sg_graph *graph, unsigned depth,
-            struct sg_graph_node **ret_bad)
+static bool
+may_be_in_body(CUgraphNodeType type)
 {
-    CUresult rc = CUDA_SUCCESS;
+    return type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_EMPTY ||
+           type == CU_GRAPH_NODE_TYPE_GRAPH || type == CU_GRAPH_NODE_TYPE_MEMSET ||
+           type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
+}
 
-    if (depth > MAX_DEPTH)
-        return CUDA_ERROR_NOT_SUPPORTED;
+/* All inner graphs can be ordered, and bodies hold nothing but what they may. */
+static CUresult
+check_nodes(const struct sg_graph *graph, bool in_body, struct sg_graph_node **ret_bad)
+{
+    CLEANUP_FREE struct sg_graph_node **order = NULL;
+    CUresult rc = sg_graph_order(graph, &order);
+    unsigned n;
+
     for (size_t i = 0; i < graph->n_nodes && rc == CUDA_SUCCESS; i++) {
+        const struct sg_node_data *d = &graph->nodes[i]->data;
+        struct sg_graph *const *sub = sg_node_graphs(d, &n);
+
         *ret_bad = graph->nodes[i];
-        if (graph->nodes[i]->data.type == CU_GRAPH_NODE_TYPE_GRAPH)
-            rc = check_nodes(graph->nodes[i]->data.child, depth + 1, ret_bad);
+        if (in_body && !may_be_in_body(d->type))
+            rc = CUDA_ERROR_NOT_SUPPORTED;
+        for (unsigned k = 0; k < n && rc == CUDA_SUCCESS; k++)
+            rc = check_nodes(
+                sub[k], in_body || d->type == CU_GRAPH_NODE_TYPE_CONDITIONAL, ret_bad);
     }
     return rc;
 }
@@ -353,20 +75,21 @@ static CUresult
 instantiate(struct sg_graph *graph, uint64_t flags, struct sg_graph_exec **ret_exec,
             struct sg_graph_node **ret_bad)
 {
-    CLEANUP_FREE struct sg_graph_node **order = NULL;
     struct sg_graph_exec *exec;
     CUresult rc;
 
     *ret_bad = NULL;
+    if (graph->child && graph->level) /* a node's own: goes with its graph */
+        return CUDA_ERROR_INVALID_VALUE;
     if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
         return CUDA_ERROR_NOT_SUPPORTED;
     if (flags & ~(uint64_t)(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
                             CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
                             CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY))
         return CUDA_ERROR_INVALID_VALUE;
-    rc = sg_graph_order(graph, &order);
+    rc = check_nodes(graph, false, ret_bad);
     if (rc == CUDA_SUCCESS)
-        rc = check_nodes(graph, 0, ret_bad);
+        rc = sg_cond_check_used(graph);
     if (rc != CUDA_SUCCESS)
         return rc;
     exec = calloc(1, sizeof(*exec));
@@ -454,6 +177,7 @@ SG_CALL(cuGraphInstantiateWithParams, CUgraphExec *phGraphExec, CUgraph hGraph,
         rc == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
         : rc == CUDA_ERROR_NOT_SUPPORTED
             ? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
+        : sg_cond_check_used(graph) ? CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED
         : rc == CUDA_ERROR_INVALID_VALUE ? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE
                                          : CUDA_GRAPH_INSTANTIATE_ERROR;
     return sg_leave(rc);
@@ -497,22 +221,6 @@ SG_CALL(cuGraphExecGetFlags, CUgraphExec hGraphExec, cuuint64_t *flags)
     return sg_leave(CUDA_SUCCESS);
 }
 
-/* Memory that the last launch allocated and nobody freed. */
-static void
-auto_free(struct sg_graph *graph)
-{
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        const struct sg_node_data *d = &graph->nodes[i]->data;
-        struct sg_alloc *alloc;
-
-        if (d->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-            continue;
-        alloc = sg_mem_find(d->alloc.dptr);
-        if (alloc && alloc->base == d->alloc.dptr)
-            sg_mem_free(alloc);
-    }
-}
-
 SG_CALL(cuGraphLaunch, CUgraphExec hGraphExec, CUstream hStream)
 {
     struct sg_graph_exec *exec;
@@ -535,12 +243,8 @@ SG_CALL(cuGraphLaunch, CUgraphExec hGraphExec, CUstream hStream)
         return sg_leave(rc == CUDA_SUCCESS ? sg_capture_add(stream, &data, NULL) : rc);
     }
     rc = sg_capture_check_legacy_stream(stream);
-    if (rc == CUDA_SUCCESS &&
-        (exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) &&
-        sg_op_is_done(exec->last))
-        auto_free(exec->graph);
     if (rc == CUDA_SUCCESS)
-        rc = launch(exec, stream);
+        rc = sg_graph_run(exec, stream);
     return sg_leave(rc);
 }
 
@@ -562,31 +266,66 @@ SG_CALL(cuGraphUpload, CUgraphExec hGraphExec, CUstream hStream)
 
 /* ---------------------------------------------------------------------- updates */
 
+static CUgraphExecUpdateResult same_shape(const struct sg_graph *a,
+                                          const struct sg_graph *b,
+                                          struct sg_graph_node **ret_at);
+
+/* What may not change between two versions of a node. */
 static CUgraphExecUpdateResult
-same_shape(const struct sg_graph *a, const struct sg_graph *b, size_t *ret_at)
+same_node(const struct sg_node_data *x, const struct sg_node_data *y,
+          struct sg_graph_node **ret_at)
 {
-    *ret_at = 0;
+    CUgraphExecUpdateResult result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+    struct sg_graph *const *in_x, *const *in_y;
+    unsigned n, n_y;
+
+    if (x->type != y->type)
+        return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+    if (x->type == CU_GRAPH_NODE_TYPE_KERNEL && x->ctx != y->ctx)
+        return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
+    if (x->type == CU_GRAPH_NODE_TYPE_MEMCPY &&
+        (x->copy.srcMemoryType != y->copy.srcMemoryType ||
+         x->copy.dstMemoryType != y->copy.dstMemoryType))
+        return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+    if (x->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && x->alloc.mem != y->alloc.mem)
+        return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+    in_x = sg_node_graphs(x, &n);
+    in_y = sg_node_graphs(y, &n_y);
+    if (x->type == CU_GRAPH_NODE_TYPE_CONDITIONAL && !sg_cond_same(x, y))
+        return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+    for (unsigned k = 0; k < n && result == CU_GRAPH_EXEC_UPDATE_SUCCESS; k++)
+        result = same_shape(in_x[k], in_y[k], ret_at);
+    return result;
+}
+
+/* *ret_at: a node of @b that differs; NULL when the number of nodes does. */
+static CUgraphExecUpdateResult
+same_shape(const struct sg_graph *a, const struct sg_graph *b,
+           struct sg_graph_node **ret_at)
+{
+    CUgraphExecUpdateResult result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+
+    *ret_at = NULL;
     if (a->n_nodes != b->n_nodes)
         return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
     for (size_t i = 0; i < a->n_nodes; i++) {
         a->nodes[i]->index = i;
         b->nodes[i]->index = i;
     }
-    for (size_t i = 0; i < a->n_nodes; i++) {
+    for (size_t i = 0; i < a->n_nodes && result == CU_GRAPH_EXEC_UPDATE_SUCCESS; i++) {
         const struct sg_graph_node *x = a->nodes[i], *y = b->nodes[i];
+        struct sg_graph_node *inner = NULL;
 
-        *ret_at = i;
-        if (x->data.type != y->data.type)
-            return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
         if (x->n_deps != y->n_deps)
-            return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-        for (size_t d = 0; d < x->n_deps; d++)
+            result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+        for (size_t d = 0; !result && d < x->n_deps; d++)
             if (x->deps[d]->index != y->deps[d]->index)
-                return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-        if (x->data.type == CU_GRAPH_NODE_TYPE_KERNEL && x->data.ctx != y->data.ctx)
-            return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
+                result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+        if (!result)
+            result = same_node(&x->data, &y->data, &inner);
+        *ret_at = inner ? inner : b->nodes[i];
     }
-    return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+    return result;
 }
 
 SG_CALL(cuGraphExecUpdate_v2, CUgraphExec hGraphExec, CUgraph hGraph,
@@ -594,7 +333,7 @@ SG_CALL(cuGraphExecUpdate_v2, CUgraphExec hGraphExec, CUgraph hGraph,
 {
     struct sg_graph *graph, *copy;
     struct sg_graph_exec *exec;
-    size_t at;
+    struct sg_graph_node *at;
     CUresult rc = enter_exec(hGraphExec, &exec);
 
     if (rc != CUDA_SUCCESS)
@@ -605,17 +344,15 @@ SG_CALL(cuGraphExecUpdate_v2, CUgraphExec hGraphExec, CUgraph hGraph,
     memset(resultInfo, 0, sizeof(*resultInfo));
     resultInfo->result = same_shape(exec->graph, graph, &at);
     if (resultInfo->result != CU_GRAPH_EXEC_UPDATE_SUCCESS) {
-        if (at < graph->n_nodes)
-            resultInfo->errorNode = (CUgraphNode)(uintptr_t)graph->nodes[at]->handle;
+        resultInfo->errorNode = at ? (CUgraphNode)(uintptr_t)at->handle : NULL;
         return sg_leave(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
     }
     rc = sg_graph_clone(graph, &copy);
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
-    for (size_t i = 0; i < copy->n_nodes; i++) { /* handles of nodes keep working */
-        copy->nodes[i]->id = exec->graph->nodes[i]->id;
+    sg_graph_take_ids(copy, exec->graph); /* handles of nodes keep working */
+    for (size_t i = 0; i < copy->n_nodes; i++)
         copy->nodes[i]->enabled = exec->graph->nodes[i]->enabled;
-    }
     sg_graph_free(exec->graph);
     exec->graph = copy;
     return sg_leave(CUDA_SUCCESS);

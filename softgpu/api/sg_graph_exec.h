@@ -26,5 +26,7 @@ struct sg_graph_exec {
 /* The copy of @node inside the instance, NULL when it has none. */
 struct sg_graph_node *sg_graph_exec_find(struct sg_graph_exec *exec,
                                          const struct sg_graph_node *node);
+/* Before a change: launches that are still being made keep the old version. */
+CUresult sg_graph_exec_own(struct sg_graph_exec *exec);
 
 #endif

@@ -11,6 +11,7 @@
 #include "sg_event.h"
 #include "sg_graph.h"
 #include "sg_graph_exec.h"
+#include "sg_graph_mem.h"
 #include "sg_handle.h"
 #include "sg_hostfn.h"
 #include "sg_mem.h"
@@ -44,7 +45,7 @@ resolve_deps(struct sg_graph *graph, const CUgraphNode *deps, size_t n,
     return CUDA_SUCCESS;
 }
 
-/* What all the add calls share: @rc is what building @data came to.  Unlocks. */
+/* What all the add calls share: @rc is what building @data came to. */
 static CUresult
 add_node(CUresult rc, CUgraph hgraph, const CUgraphNode *deps, size_t n_deps,
          struct sg_node_data *data, CUgraphNode *ret_handle,
@@ -54,13 +55,16 @@ add_node(CUresult rc, CUgraph hgraph, const CUgraphNode *deps, size_t n_deps,
     struct sg_graph *graph = SG_OBJ(sg_graph, SG_KIND_GRAPH, hgraph);
     struct sg_graph_node *node;
 
-    if (rc == CUDA_SUCCESS && (!graph || !ret_handle))
+    if (rc == CUDA_SUCCESS &&
+        (!graph || !ret_handle ||
+         (data->type == CU_GRAPH_NODE_TYPE_GRAPH && /* moved into itself */
+          sg_graph_contains(data->child, graph))))
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)
         rc = resolve_deps(graph, deps, n_deps, &nodes);
     if (rc != CUDA_SUCCESS) {
         sg_node_data_fini(data);
-        return sg_leave(rc);
+        return rc;
     }
     rc = sg_graph_add(graph, nodes, n_deps, data, &node);
     if (rc == CUDA_SUCCESS) {
@@ -68,7 +72,7 @@ add_node(CUresult rc, CUgraph hgraph, const CUgraphNode *deps, size_t n_deps,
         if (ret_node)
             *ret_node = node;
     }
-    return sg_leave(rc);
+    return rc;
 }
 
 /* An empty one, so that add_node() may always end it. */
@@ -87,8 +91,10 @@ add_node(CUresult rc, CUgraph hgraph, const CUgraphNode *deps, size_t n_deps,
                                                                                        \
     if (rc != CUDA_SUCCESS)                                                            \
         return rc;                                                                     \
-    return add_node(build, hGraph, dependencies, numDependencies, &data, phGraphNode,  \
-                    NULL)
+    if (sg_handle_kind((uintptr_t)hGraph) != SG_KIND_GRAPH)                            \
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);                                     \
+    return sg_leave(add_node(build, hGraph, dependencies, numDependencies, &data,      \
+                             phGraphNode, NULL))
 
 SG_CALL(cuGraphAddKernelNode_v2, ADD_ARGS, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
@@ -160,8 +166,21 @@ SG_CALL(cuGraphAddMemAllocNode, ADD_ARGS, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams
     rc = nodeParams ? sg_build_alloc(nodeParams, &data) : CUDA_ERROR_INVALID_VALUE;
     rc = add_node(rc, hGraph, dependencies, numDependencies, &data, phGraphNode, &node);
     if (rc == CUDA_SUCCESS)
-        nodeParams->dptr = node->data.alloc.dptr;
-    return rc;
+        nodeParams->dptr = sg_graph_mem_base(node->data.alloc.mem);
+    return sg_leave(rc);
+}
+
+/* What the caller learns of a new node through its own structure. */
+static void
+tell(struct sg_graph_node *node, CUgraphNodeParams *p)
+{
+    if (p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+        p->alloc.dptr = sg_graph_mem_base(node->data.alloc.mem);
+    if (p->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+        p->conditional.phGraph_out = node->data.cond.handles;
+    if (p->type == CU_GRAPH_NODE_TYPE_GRAPH &&
+        p->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE)
+        sg_graph_adopt(node->data.child);
 }
 
 SG_CALL(cuGraphAddNode_v2, CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -179,9 +198,9 @@ SG_CALL(cuGraphAddNode_v2, CUgraphNode *phGraphNode, CUgraph hGraph,
         if (dependencyData[i].type || dependencyData[i].from_port)
             rc = CUDA_ERROR_NOT_SUPPORTED;
     rc = add_node(rc, hGraph, dependencies, numDependencies, &data, phGraphNode, &node);
-    if (rc == CUDA_SUCCESS && nodeParams->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-        nodeParams->alloc.dptr = node->data.alloc.dptr;
-    return rc;
+    if (rc == CUDA_SUCCESS)
+        tell(node, nodeParams);
+    return sg_leave(rc);
 }
 
 SG_CALL(cuGraphAddNode, CUgraphNode *phGraphNode, CUgraph hGraph,

@@ -8,6 +8,7 @@
 #include "sg_ctx.h"
 #include "sg_graph.h"
 #include "sg_graph_exec.h"
+#include "sg_graph_mem.h"
 #include "sg_handle.h"
 #include "sg_module.h"
 
@@ -203,7 +204,7 @@ SG_CALL(cuGraphMemAllocNodeGetParams, CUgraphNode hNode,
     *params_out = (CUDA_MEM_ALLOC_NODE_PARAMS){
         .poolProps = node->data.alloc.props,
         .bytesize = node->data.alloc.size,
-        .dptr = node->data.alloc.dptr,
+        .dptr = sg_graph_mem_base(node->data.alloc.mem),
     };
     return sg_leave(CUDA_SUCCESS);
 }
@@ -231,7 +232,9 @@ target(CUgraphExec hexec, bool in_exec, CUgraphNode hnode)
     if (!node || !in_exec)
         return node;
     exec = SG_OBJ(sg_graph_exec, SG_KIND_EXEC, hexec);
-    return exec ? sg_graph_exec_find(exec, node) : NULL;
+    if (!exec || sg_graph_exec_own(exec) != CUDA_SUCCESS)
+        return NULL;
+    return sg_graph_exec_find(exec, node);
 }
 
 static CUresult
@@ -258,6 +261,8 @@ replace(CUresult rc, CUgraphExec hexec, bool in_exec, CUgraphNode hnode,
     if (!node) /* building dropped the lock, and somebody took the node away */
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS) {
+        if (data->type == CU_GRAPH_NODE_TYPE_GRAPH)
+            sg_graph_take_ids(data->child, node->data.child);
         sg_node_data_fini(&node->data);
         node->data = *data;
     } else {
@@ -392,12 +397,14 @@ SG_CALL(cuGraphExecBatchMemOpNodeSetParams, CUgraphExec hGraphExec, CUgraphNode 
         sg_build_memops(nodeParams, &data));
 }
 
-/* Allocation nodes cannot change: their address is already known. */
+/* Allocation nodes cannot change: their address is already known; nor can conditional
+ * nodes, only what is in their bodies. */
 static CUresult
 set_any(CUgraphExec hexec, bool in_exec, CUgraphNode hNode, const CUgraphNodeParams *p)
 {
     if (!p || p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
-        p->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+        p->type == CU_GRAPH_NODE_TYPE_MEM_FREE ||
+        p->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
         return p ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
     SET(hexec, in_exec, p->type, sg_build_any(p, &node->data, &data));
 }

@@ -14,6 +14,7 @@
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
+#include "sg_graph_mem.h"
 #include "sg_ipc.h"
 
 #include "sg_memview.h"
@@ -382,23 +383,19 @@ sg_mem_unreserve(struct sg_dev *dev, uint64_t base, uint64_t size)
 
 CUresult
 sg_mem_new_reserved(struct sg_dev *dev, uint64_t base, uint64_t size,
-                    struct sg_alloc **ret_alloc)
+                    struct sg_graph_mem *graph, struct sg_alloc **ret_alloc)
 {
-    struct sg_alloc *alloc;
+    struct sg_alloc *alloc = alloc_new(SG_MEM_DEVICE, NULL, dev, size);
 
-    if (sg_mem_find(base))
-        return CUDA_ERROR_INVALID_VALUE;
-    alloc = alloc_new(SG_MEM_DEVICE, NULL, dev, size);
-    if (!alloc)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    if (sg_card_charge(dev->card, size) < 0) {
+    if (!alloc || sg_card_charge(dev->card, size) < 0) {
         free(alloc);
+        sg_graph_mem_gone(graph);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     dev->used_by_us += size;
     alloc->base = base;
     alloc->span = span_of(size);
-    alloc->keep_va = true;
+    alloc->graph = graph;
     return alloc_publish(alloc, ret_alloc);
 }
 
@@ -495,7 +492,7 @@ give_back(struct sg_alloc *alloc)
     case SG_MEM_MANAGED:
         sg_card_uncharge(alloc->dev->card, alloc->size);
         alloc->dev->used_by_us -= alloc->size;
-        if (alloc->span && !alloc->keep_va)
+        if (alloc->span && !alloc->graph)
             sg_va_give(alloc->kind == SG_MEM_MANAGED ? &managed_va : &alloc->dev->va,
                        alloc->base, alloc->span);
         break;
@@ -528,6 +525,8 @@ sg_mem_free(struct sg_alloc *alloc)
         }
     }
     give_back(alloc);
+    if (alloc->graph)
+        sg_graph_mem_gone(alloc->graph);
     free(alloc);
 }
 

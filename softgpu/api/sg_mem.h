@@ -21,6 +21,7 @@
 
 struct sg_ctx;
 struct sg_dev;
+struct sg_graph_mem;
 struct sg_pool;
 struct sg_phys;
 
@@ -44,9 +45,9 @@ struct sg_alloc {
     struct sg_pool *pool; /* NULL: not from a pool */
     struct sg_phys *phys; /* SG_MEM_MAPPED */
     uint64_t phys_offset;
-    unsigned access; /* SG_MEM_MAPPED: CUmemAccess_flags of the device */
-    bool keep_va;    /* the addresses are somebody else's: graph nodes */
-    bool internal;   /* storage of arrays, globals, heap: not freed by address */
+    unsigned access;            /* SG_MEM_MAPPED: CUmemAccess_flags of the device */
+    struct sg_graph_mem *graph; /* reference; whose addresses these are, or NULL */
+    bool internal; /* storage of arrays, globals, heap: not freed by address */
     bool sync_memops;
     bool read_only;
     bool read_mostly;
@@ -73,11 +74,12 @@ CUresult sg_mem_new_managed(struct sg_ctx *ctx, uint64_t size, unsigned flags,
 CUresult sg_mem_new_foreign(struct sg_ctx *ctx, struct sg_dev *dev, uint64_t base,
                             uint64_t size, enum sg_mem_kind kind,
                             struct sg_alloc **ret_alloc);
-/* Addresses now, memory later, any number of times: graph allocation nodes. */
+/* Addresses now, memory later, any number of times: graph allocation nodes, whose
+ * @graph is told when the memory goes, also when it could not be made. */
 uint64_t sg_mem_reserve(struct sg_dev *dev, uint64_t size);
 void sg_mem_unreserve(struct sg_dev *dev, uint64_t base, uint64_t size);
 CUresult sg_mem_new_reserved(struct sg_dev *dev, uint64_t base, uint64_t size,
-                             struct sg_alloc **ret_alloc);
+                             struct sg_graph_mem *graph, struct sg_alloc **ret_alloc);
 void sg_mem_free(struct sg_alloc *alloc); /* NULL is a no-op */
 
 /* The live allocation that holds @addr, or NULL. */

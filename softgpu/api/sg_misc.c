@@ -96,7 +96,7 @@ SG_CALL(cuMemcpyBatchAsync_ptsz, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *s
                               failIdx, hStream);
 }
 
-/* -------------------------------------------------------------- graph memory */
+/* ------------------------------------------------------------------- atomics */
 
 static CUresult
 enter_device(CUdevice dev)
@@ -109,41 +109,6 @@ enter_device(CUdevice dev)
 }
 
 /* Graphs keep no memory between launches: there is nothing to trim or count. */
-SG_CALL(cuDeviceGraphMemTrim, CUdevice device)
-{
-    CUresult rc = enter_device(device);
-
-    return rc == CUDA_SUCCESS ? sg_leave(rc) : rc;
-}
-
-SG_CALL(cuDeviceGetGraphMemAttribute, CUdevice device, CUgraphMem_attribute attr,
-        void *value)
-{
-    CUresult rc = enter_device(device);
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!value || (unsigned)attr > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    memset(value, 0, sizeof(cuuint64_t));
-    return sg_leave(CUDA_SUCCESS);
-}
-
-SG_CALL(cuDeviceSetGraphMemAttribute, CUdevice device, CUgraphMem_attribute attr,
-        void *value)
-{
-    cuuint64_t v;
-    CUresult rc = enter_device(device);
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!value || (attr != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH &&
-                   attr != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH))
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    memcpy(&v, value, sizeof(v)); /* high-water marks can only be reset */
-    return sg_leave(v ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
-}
-
 /* ------------------------------------------------------------------- atomics */
 
 /* Host and devices share one memory and its atomics. */

@@ -10,6 +10,7 @@
 
 #include "sg_core.h"
 #include "sg_ctx.h"
+#include "sg_graph_cond.h"
 #include "sg_mem.h"
 #include "sg_va.h"
 
@@ -265,6 +266,7 @@ sg_output_hooks(struct sg_ctx *ctx, struct sg_hooks *ret_hooks)
         .assert_failed = hook_assert,
         .heap_alloc = hook_heap_alloc,
         .heap_free = hook_heap_free,
+        .set_condition = sg_cond_hook,
     };
 }
 

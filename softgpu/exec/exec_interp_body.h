@@ -403,6 +403,7 @@ L_FN:
     OUT_OP(VPRINTF, sg_op_vprintf)
     OUT_OP(MALLOC, sg_op_malloc)
     OUT_OP(FREE, sg_op_free)
+    OUT_OP(SETCOND, sg_op_setcond)
     OUT_OP(ASSERTFAIL, sg_op_assertfail)
 
 L_ACTIVEMASK : {

@@ -427,6 +427,21 @@ sg_op_free(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
     return SG_STOP_NONE;
 }
 
+enum sg_stop
+sg_op_setcond(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+              uint32_t m)
+{
+    const struct sg_hooks *hooks = cta->launch->hooks;
+
+    SG_FOR_LANES(i, m)
+    {
+        if (hooks && hooks->set_condition)
+            hooks->set_condition(hooks->user, sg_reg_d(warp, op->a)[i],
+                                 sg_reg_w(warp, op->b)[i]);
+    }
+    return SG_STOP_NONE;
+}
+
 static bool
 assert_line(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
             unsigned lane, char *text, size_t size, int *ret_len)

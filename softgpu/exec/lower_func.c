@@ -509,6 +509,19 @@ call_load_rets(struct lower *l, const struct call_parts *p)
 }
 
 static int32_t
+builtin_word(struct lower *l, const struct call_parts *p, uint32_t i)
+{
+    struct lo_addr at = {.space = SG_MEM_LOCAL,
+                         .frame = true,
+                         .base = SG_NOREG,
+                         .imm = l->local_bytes + sg_call_param_offset(p->proto, i)};
+    int32_t d = lo_temp(l, SG_W);
+
+    lo_load(l, &at, PTX_W_b32, d, 0);
+    return d;
+}
+
+static int32_t
 builtin_arg(struct lower *l, const struct call_parts *p, uint32_t i)
 {
     struct lo_addr at = {.space = SG_MEM_LOCAL,
@@ -546,6 +559,13 @@ call_builtin(struct lower *l, const struct call_parts *p)
     } else if (strcmp(name, "free") == 0 && n == 1) {
         a = builtin_arg(l, p, 0);
         lo_emit(l, SG_OP_FREE)->a = a;
+    } else if (strcmp(name, "cudaGraphSetConditional") == 0 && n == 2) {
+        struct sg_ir *ir;
+        a = builtin_arg(l, p, 0);
+        b = builtin_word(l, p, 1);
+        ir = lo_emit(l, SG_OP_SETCOND);
+        ir->a = a;
+        ir->b = b;
     } else if (strcmp(name, "__assertfail") == 0 && n >= 4) {
         /* message, file, line, function */
         struct sg_ir *ir = lo_emit(l, SG_OP_ASSERTFAIL);

@@ -178,6 +178,8 @@ struct sg_hooks {
     /* Device malloc: an address in the memory view, or 0. */
     uint64_t (*heap_alloc)(void *user, uint64_t size);
     void (*heap_free)(void *user, uint64_t addr);
+    /* cudaGraphSetConditional: the value of a condition, by its handle. */
+    void (*set_condition)(void *user, uint64_t handle, uint32_t value);
 };
 
 struct sg_launch {

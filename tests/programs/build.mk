@@ -44,7 +44,8 @@ $(eval $(call driver_program,tests/programs/managed,\
     tests/programs/managed.c tests/programs/prog.c,,features.ptx))
 $(eval $(call driver_program,tests/programs/threads,\
     tests/programs/threads.c tests/programs/prog.c,,spin.ptx))
-$(eval $(call driver_program,tests/programs/graphs,tests/programs/graphs.c,,))
+$(foreach name,graphs conditions,$(eval $(call driver_program,tests/programs/$(name),\
+    tests/programs/$(name).c,,)))
 $(eval $(call driver_program,tests/programs/cudash,tests/programs/cudash.c,,))
 $(eval $(call driver_program,tests/programs/limits,\
     tests/programs/limits.c tests/programs/prog.c,,))

@@ -6,31 +6,9 @@
  * Prints one line per part; exit status 0 when all are right.  Knows CUDA and nothing
  * of gpupool, so that it runs against a driver as well.
  */
-#include "cuda_api.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "parts.h"
 
 #define N 64u
-
-#define TRY(call)                                                                      \
-    do {                                                                               \
-        CUresult r_ = (call);                                                          \
-        if (r_ != CUDA_SUCCESS) {                                                      \
-            printf("%s:%d: %s: error %d\n", __func__, __LINE__, #call, (int)r_);       \
-            return 1;                                                                  \
-        }                                                                              \
-    } while (0)
-
-#define SAME(a, b)                                                                     \
-    do {                                                                               \
-        long long a_ = (long long)(a), b_ = (long long)(b);                            \
-        if (a_ != b_) {                                                                \
-            printf("%s:%d: %s is %lld, not %lld\n", __func__, __LINE__, #a, a_, b_);   \
-            return 1;                                                                  \
-        }                                                                              \
-    } while (0)
 
 /* add(out, v): out[i] += v, one element per thread of one block. */
 static const char ptx[] = ".version 7.0\n"
@@ -335,10 +313,7 @@ start(void)
 int
 main(void)
 {
-    static const struct {
-        const char *name;
-        int (*run)(void);
-    } parts[] = {
+    static const struct part parts[] = {
         {"kernels and their parameters", kernels_and_their_parameters},
         {"host functions", host_functions_run_once_per_launch},
         {"nodes of any kind", nodes_of_any_kind},
@@ -346,15 +321,6 @@ main(void)
         {"shape and clone", shape_of_a_graph_and_its_clone},
         {"captures", capture_tells_where_it_is},
     };
-    int wrong = 0;
 
-    if (start())
-        return 1;
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        int bad = parts[i].run();
-
-        printf("%s: %s\n", parts[i].name, bad ? "WRONG" : "ok");
-        wrong |= bad;
-    }
-    return wrong;
+    return start() ? 1 : parts_run(parts, sizeof(parts) / sizeof(parts[0]));
 }

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launching graphs.
+ *
+ * A launch turns every node into an operation, all behind one head operation of
+ * the stream and before one tail.  All of them are made before the first is
+ * submitted, so a launch that fails for want of memory has done nothing.
+ *
+ * A conditional node is two operations: one that decides, and the end that others
+ * wait for.  Deciding makes the operations of the chosen body and puts the end
+ * behind them, and behind one more decision if the node is a loop.
+ */
+#include "sg_graph_run.h"
+
+#include "sg_copy.h"
+#include "sg_core.h"
+#include "sg_ctx.h"
+#include "sg_event.h"
+#include "sg_graph.h"
+#include "sg_graph_cond.h"
+#include "sg_graph_exec.h"
+#include "sg_graph_mem.h"
+#include "sg_green.h"
+#include "sg_handle.h"
+#include "sg_hostfn.h"
+#include "sg_launch.h"
+#include "sg_op.h"
+#include "sg_stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct sg_op_class empty_class = {
+    .name = "graph-empty",
+    .lane = SG_LANE_INLINE,
+    .always = true,
+};
+
+/* The operations of one launch, in an order that respects the edges. */
+struct batch {
+    struct sg_op **ops;
+    size_t n, cap;
+    struct sg_stream *stream;
+    struct sg_graph *root; /* of the instance */
+    bool again;            /* memory that was not given back is used again */
+    struct sg_graph_mem **taken;
+    size_t n_taken;
+};
+
+static CUresult
+batch_push(struct batch *b, struct sg_op *op)
+{
+    struct sg_op **p;
+
+    if (b->n == b->cap) {
+        b->cap = b->cap ? b->cap * 2 : 64;
+        p = realloc(b->ops, b->cap * sizeof(*p));
+        if (!p) {
+            sg_op_unref(op);
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        b->ops = p;
+    }
+    b->ops[b->n++] = op;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+empty_op(struct sg_ctx *ctx, struct sg_op **ret_op)
+{
+    struct sg_op *op = calloc(1, sizeof(*op));
+
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    sg_op_init(op, &empty_class, ctx);
+    *ret_op = op;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+copy_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_op)
+{
+    struct sg_box box;
+    CUresult rc = sg_copy_resolve(&data->copy, false, &box);
+
+    return rc == CUDA_SUCCESS ? sg_copy_op(ctx, &box, ret_op) : rc;
+}
+
+static CUresult
+fill_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_op)
+{
+    CUresult rc = sg_fill_check(&data->set, false);
+
+    return rc == CUDA_SUCCESS ? sg_fill_op(ctx, &data->set, ret_op) : rc;
+}
+
+/* A record is seen by waits and queries that come after the launch. */
+static CUresult
+record_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_op)
+{
+    struct sg_event *event = sg_handle_get(SG_KIND_EVENT, data->event);
+    CUresult rc;
+
+    if (!event)
+        return CUDA_ERROR_INVALID_HANDLE;
+    rc = empty_op(ctx, ret_op);
+    if (rc == CUDA_SUCCESS) {
+        sg_op_unref(event->record);
+        event->record = sg_op_ref(*ret_op);
+    }
+    return rc;
+}
+
+static CUresult
+wait_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_op)
+{
+    struct sg_event *event = sg_handle_get(SG_KIND_EVENT, data->event);
+    CUresult rc;
+
+    if (!event)
+        return CUDA_ERROR_INVALID_HANDLE;
+    rc = empty_op(ctx, ret_op);
+    if (rc == CUDA_SUCCESS && sg_op_after(*ret_op, event->record) < 0) {
+        sg_op_unref(*ret_op);
+        rc = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return rc;
+}
+
+static CUresult
+free_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_op)
+{
+    struct sg_graph_mem *mem = sg_graph_mem_find(data->free_ptr);
+
+    return mem ? sg_graph_mem_give_op(ctx, mem, ret_op) : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult
+node_op(struct sg_graph_node *node, struct sg_stream *stream, struct sg_op **ret_op)
+{
+    const struct sg_node_data *d = &node->data;
+    struct sg_ctx *ctx = d->ctx ? sg_handle_get(SG_KIND_CTX, d->ctx) : stream->ctx;
+    unsigned sm_first, n_sms;
+
+    if (!ctx)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (ctx->error != CUDA_SUCCESS)
+        return ctx->error;
+    if (!node->enabled)
+        return empty_op(ctx, ret_op);
+    switch ((int)d->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        sg_green_part(stream, &sm_first, &n_sms);
+        return sg_launch_op(ctx, &d->kernel.req, d->kernel.params, sm_first, n_sms,
+                            ret_op);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        return copy_op(ctx, d, ret_op);
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        return fill_op(ctx, d, ret_op);
+    case CU_GRAPH_NODE_TYPE_HOST:
+        return sg_hostfn_op(ctx, d->host.fn, d->host.arg, ret_op);
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+        return empty_op(ctx, ret_op);
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+        return record_op(ctx, d, ret_op);
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+        return wait_op(ctx, d, ret_op);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return sg_memops_op(ctx, d->memops.n, d->memops.ops, ret_op);
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC: /* taken before the first node was made */
+        return empty_op(ctx, ret_op);
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+        return free_op(ctx, d, ret_op);
+    default:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
+
+static CUresult batch_graph(struct batch *b, struct sg_graph *graph,
+                            struct sg_op *entry, unsigned depth,
+                            struct sg_op **ret_exit);
+
+/* ----------------------------------------------------------- conditional nodes */
+
+struct decision {
+    struct sg_op op;       /* first */
+    struct sg_op *end;     /* reference */
+    struct sg_graph *root; /* reference: @data is inside */
+    const struct sg_node_data *data;
+    struct sg_stream *stream; /* reference */
+    unsigned depth;
+};
+
+static CUresult decide(struct sg_op *op);
+
+static void
+decision_fini(struct sg_op *op)
+{
+    struct decision *d = container_of(op, struct decision, op);
+
+    sg_op_unref(d->end);
+    sg_graph_free(d->root);
+    sg_stream_unref(d->stream);
+}
+
+static const struct sg_op_class decision_class = {
+    .name = "graph-condition",
+    .lane = SG_LANE_COPY, /* making a body takes a while */
+    .run = decide,
+    .fini = decision_fini,
+};
+
+/* @end: what waits for the node, NULL if it is still to be made. */
+static CUresult
+decision_op(struct batch *b, const struct sg_node_data *data, unsigned depth,
+            struct sg_op *end, struct sg_op **ret_op)
+{
+    struct sg_ctx *ctx = sg_handle_get(SG_KIND_CTX, data->ctx);
+    struct decision *d;
+
+    if (!ctx)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    d = calloc(1, sizeof(*d));
+    if (!d)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    sg_op_init(&d->op, &decision_class, ctx);
+    d->end = sg_op_ref(end);
+    d->root = sg_graph_ref(b->root);
+    d->data = data;
+    d->stream = sg_stream_ref(b->stream);
+    d->depth = depth;
+    *ret_op = &d->op;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+decision_end(struct batch *b, struct sg_op *op, struct sg_op **ret_end)
+{
+    struct decision *d = container_of(op, struct decision, op);
+    struct sg_op *end;
+    CUresult rc = empty_op(op->ctx, &end);
+
+    if (rc == CUDA_SUCCESS)
+        rc = batch_push(b, end);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (sg_op_after(end, op) < 0)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    d->end = sg_op_ref(end);
+    *ret_end = end;
+    return CUDA_SUCCESS;
+}
+
+static void
+batch_submit(struct batch *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        sg_op_submit(b->ops[i]);
+        sg_op_unref(b->ops[i]);
+    }
+    free(b->ops);
+}
+
+/* Nothing was submitted: every operation goes, with its edges. */
+static void
+batch_drop(struct batch *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        sg_op_unref(b->ops[i]);
+    free(b->ops);
+}
+
+/* The operations of @body, all before the node's end. */
+static CUresult
+body_batch(struct decision *d, struct sg_graph *body, struct batch *b)
+{
+    struct sg_op *head, *last = NULL, *again;
+    CUresult rc = empty_op(d->op.ctx, &head);
+
+    if (rc == CUDA_SUCCESS)
+        rc = batch_push(b, head);
+    if (rc == CUDA_SUCCESS)
+        rc = batch_graph(b, body, head, d->depth + 1, &last);
+    if (rc == CUDA_SUCCESS && d->data->cond.type == CU_GRAPH_COND_TYPE_WHILE) {
+        rc = decision_op(b, d->data, d->depth, d->end, &again);
+        if (rc == CUDA_SUCCESS)
+            rc = batch_push(b, again);
+        if (rc == CUDA_SUCCESS && sg_op_after(again, last) < 0)
+            rc = CUDA_ERROR_OUT_OF_MEMORY;
+        last = again;
+    }
+    if (rc == CUDA_SUCCESS && sg_op_after(d->end, last) < 0)
+        rc = CUDA_ERROR_OUT_OF_MEMORY;
+    return rc;
+}
+
+/* The end waits for this operation too, so it cannot run before the body is there. */
+static CUresult
+decide(struct sg_op *op)
+{
+    struct decision *d = container_of(op, struct decision, op);
+    struct batch b = {.stream = d->stream, .root = d->root};
+    struct sg_graph *body;
+    CUresult rc = CUDA_SUCCESS;
+
+    sg_lock();
+    body = sg_cond_choose(d->data);
+    if (body) {
+        rc = body_batch(d, body, &b);
+        if (rc == CUDA_SUCCESS)
+            batch_submit(&b);
+        else
+            batch_drop(&b);
+    }
+    sg_unlock();
+    return rc;
+}
+
+/* ------------------------------------------------------------------ whole graphs */
+
+/* Puts @op behind what its node depends on. */
+static CUresult
+batch_place(struct batch *b, const struct sg_graph_node *node, struct sg_op *entry,
+            struct sg_op *const *ends, struct sg_op *op)
+{
+    CUresult rc;
+    int r = 0;
+
+    if (!op->has_priority)
+        op->priority = b->stream->priority;
+    rc = batch_push(b, op);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!node->n_deps)
+        r = sg_op_after(op, entry);
+    for (size_t i = 0; i < node->n_deps && r == 0; i++)
+        r = sg_op_after(op, ends[node->deps[i]->index]);
+    return r < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+/* ends[i]: what those wait for that come after node i. */
+static CUresult
+batch_node(struct batch *b, struct sg_graph_node *node, struct sg_op *entry,
+           struct sg_op **ends, unsigned depth)
+{
+    struct sg_op *op;
+    CUresult rc;
+
+    if (node->data.type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+        rc = decision_op(b, &node->data, depth, NULL, &op);
+    else if (node->data.type == CU_GRAPH_NODE_TYPE_GRAPH && node->enabled)
+        rc = empty_op(b->stream->ctx, &op);
+    else
+        rc = node_op(node, b->stream, &op);
+    if (rc == CUDA_SUCCESS)
+        rc = batch_place(b, node, entry, ends, op);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    ends[node->index] = op;
+    if (node->data.type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+        return decision_end(b, op, &ends[node->index]);
+    if (node->data.type == CU_GRAPH_NODE_TYPE_GRAPH && node->enabled)
+        return batch_graph(b, node->data.child, op, depth + 1, &ends[node->index]);
+    return CUDA_SUCCESS;
+}
+
+/* Everything of @graph behind @entry and before *ret_exit. */
+static CUresult
+batch_graph(struct batch *b, struct sg_graph *graph, struct sg_op *entry,
+            unsigned depth, struct sg_op **ret_exit)
+{
+    CLEANUP_FREE struct sg_op **ends = calloc(graph->n_nodes + 1, sizeof(*ends));
+    CLEANUP_FREE struct sg_graph_node **order = NULL;
+    struct sg_op *tail;
+    CUresult rc;
+
+    if (!ends)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    rc = sg_graph_order(graph, &order);
+    for (size_t i = 0; i < graph->n_nodes && rc == CUDA_SUCCESS; i++)
+        rc = batch_node(b, order[i], entry, ends, depth);
+    if (rc == CUDA_SUCCESS)
+        rc = empty_op(b->stream->ctx, &tail);
+    if (rc == CUDA_SUCCESS)
+        rc = batch_push(b, tail);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        if (sg_op_after(tail, ends[i]) < 0)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!graph->n_nodes && sg_op_after(tail, entry) < 0)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *ret_exit = tail;
+    return CUDA_SUCCESS;
+}
+
+/* --------------------------------------------------------------------- a launch */
+
+struct head_op {
+    struct sg_op op;       /* first */
+    struct sg_graph *root; /* reference */
+};
+
+/* Behind everything before: an earlier launch may still decide by the values. */
+static CUresult
+head_run(struct sg_op *op)
+{
+    sg_cond_reset(container_of(op, struct head_op, op)->root);
+    return CUDA_SUCCESS;
+}
+
+static void
+head_fini(struct sg_op *op)
+{
+    sg_graph_free(container_of(op, struct head_op, op)->root);
+}
+
+static const struct sg_op_class head_class = {
+    .name = "graph-begin",
+    .lane = SG_LANE_INLINE,
+    .always = true,
+    .run = head_run,
+    .fini = head_fini,
+};
+
+static CUresult
+head_new(struct sg_ctx *ctx, struct sg_graph *root, struct sg_op **ret_op)
+{
+    struct head_op *h = calloc(1, sizeof(*h));
+
+    if (!h)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    sg_op_init(&h->op, &head_class, ctx);
+    h->root = sg_graph_ref(root);
+    *ret_op = &h->op;
+    return CUDA_SUCCESS;
+}
+
+/* The memory that allocation nodes promise; given back if the launch fails. */
+static CUresult
+take_memory(struct batch *b, const struct sg_graph *graph)
+{
+    CUresult rc = CUDA_SUCCESS;
+    bool taken;
+
+    for (size_t i = 0; i < graph->n_nodes && rc == CUDA_SUCCESS; i++) {
+        const struct sg_node_data *d = &graph->nodes[i]->data;
+        struct sg_graph_mem **p;
+
+        if (d->type == CU_GRAPH_NODE_TYPE_GRAPH)
+            rc = take_memory(b, d->child);
+        if (d->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+            continue;
+        p = realloc(b->taken, (b->n_taken + 1) * sizeof(*p));
+        if (!p)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        b->taken = p;
+        rc = sg_graph_mem_take(d->alloc.mem, b->again, &taken);
+        if (taken)
+            b->taken[b->n_taken++] = sg_graph_mem_ref(d->alloc.mem);
+    }
+    return rc;
+}
+
+static void
+release_memory(struct batch *b, bool give)
+{
+    for (size_t i = 0; i < b->n_taken; i++) {
+        if (give)
+            sg_graph_mem_give(b->taken[i]);
+        sg_graph_mem_unref(b->taken[i]);
+    }
+    free(b->taken);
+}
+
+/* Every operation between a head and *ret_tail, none submitted. */
+static CUresult
+prepare(struct batch *b, struct sg_op **ret_head, struct sg_op **ret_tail)
+{
+    CUresult rc = take_memory(b, b->root);
+
+    if (rc == CUDA_SUCCESS)
+        rc = head_new(b->stream->ctx, b->root, ret_head);
+    if (rc == CUDA_SUCCESS)
+        rc = batch_push(b, *ret_head);
+    return rc == CUDA_SUCCESS ? batch_graph(b, b->root, *ret_head, 0, ret_tail) : rc;
+}
+
+CUresult
+sg_graph_run(struct sg_graph_exec *exec, struct sg_stream *stream)
+{
+    struct batch b = {
+        .stream = stream,
+        .root = exec->graph,
+        .again = exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
+    };
+    struct sg_op *head = NULL, *tail = NULL;
+    CUresult rc = prepare(&b, &head, &tail);
+
+    if (rc == CUDA_SUCCESS)
+        rc = sg_stream_enqueue(stream, sg_op_ref(head), exec->last);
+    release_memory(&b, rc != CUDA_SUCCESS);
+    if (rc != CUDA_SUCCESS) {
+        batch_drop(&b);
+        return rc;
+    }
+    sg_op_unref(exec->last);
+    exec->last = sg_op_ref(tail);
+    for (size_t i = 0; i < b.n; i++) {
+        if (b.ops[i] == tail)
+            rc = sg_stream_enqueue(stream, sg_op_ref(tail), NULL);
+        else if (b.ops[i] != head)
+            sg_op_submit(b.ops[i]);
+        sg_op_unref(b.ops[i]);
+    }
+    free(b.ops);
+    return rc;
+}

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One program per family of calls: the same results and errors remotely as on the driver."""
+
+
+def same_remotely_and_locally(case, name, **pool_options):
+    program = case.programs / name
+    driver = case.need_file(case.build / "lib" / "libsoftgpu.so", "libsoftgpu.so is not built")
+    (case.folder / "local").mkdir()
+    (case.folder / "local" / "libcuda.so.1").symlink_to(driver)
+    local = case.run([program], status=None,
+                     env={"LD_LIBRARY_PATH": str(case.folder / "local"), "SOFTGPU_INSTANCE": name})
+    pool = case.pool(**pool_options)
+    remote = pool.run(program, status=None)
+    case.equal(remote.out, local.out, "what the program prints")
+    case.equal(remote.status, local.status, "exit status")
+    case.equal(local.status, 0, "exit status of the program on the driver itself")
+
+
+def test_graphs_that_decide_and_hold_memory(case):
+    same_remotely_and_locally(case, "conditions")

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs that look at one family of calls, part by part.
+ *
+ * Every part prints one line, and a wrong answer one more with its place; nothing
+ * printed differs from machine to machine, so a remote run can be compared with one on
+ * the driver itself.  The programs know CUDA and nothing of gpupool.
+ */
+#ifndef PROGRAMS_PARTS_H
+#define PROGRAMS_PARTS_H
+
+#include "cuda_api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* In a part: give up when the call fails. */
+#define TRY(call) CODE(call, CUDA_SUCCESS)
+
+/* In a part: give up when the call answers anything but @code. */
+#define CODE(call, code)                                                               \
+    do {                                                                               \
+        int r_ = (int)(call);                                                          \
+        if (r_ != (int)(code)) {                                                       \
+            printf("%s:%d: %s: %d\n", __func__, __LINE__, #call, r_);                  \
+            return 1;                                                                  \
+        }                                                                              \
+    } while (0)
+
+#define SAME(a, b)                                                                     \
+    do {                                                                               \
+        long long a_ = (long long)(a), b_ = (long long)(b);                            \
+        if (a_ != b_) {                                                                \
+            printf("%s:%d: %s is %lld, not %lld\n", __func__, __LINE__, #a, a_, b_);   \
+            return 1;                                                                  \
+        }                                                                              \
+    } while (0)
+
+struct part {
+    const char *name;
+    int (*run)(void);
+};
+
+/* main()'s value. */
+static inline int
+parts_run(const struct part *parts, size_t n)
+{
+    int wrong = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        int bad = parts[i].run();
+
+        printf("%s: %s\n", parts[i].name, bad ? "WRONG" : "ok");
+        fflush(stdout);
+        wrong |= bad;
+    }
+    return wrong;
+}
+
+#endif
