@@ -32,7 +32,7 @@ struct wrk_reply;
 #define WRK_SLOTS_UP_MAX 96
 #define WRK_SLOTS_DOWN 4
 
-int wrk_bulk_new(struct wrk *w, struct wrk_bulk **ret);
+int wrk_bulk_new(struct wrk_bulk **ret);
 void wrk_bulk_free(struct wrk_bulk *b); /* NULL is a no-op */
 
 /* One piece of a payload and where it goes or comes from: what the different
@@ -48,6 +48,12 @@ struct wrk_copy {
     uint64_t base;   /* for start(): a device address */
     const void *arg; /* for start() */
 };
+
+/* How much of the copy goes in one piece at @offset, at most @most bytes. */
+uint64_t wrk_copy_piece(const struct wrk_copy *copy, uint64_t offset, uint64_t most);
+
+/* Count what moves between a client and the card of its context. */
+void wrk_copy_moved(struct wrk *w, uint32_t ctx_index, uint64_t bytes);
 
 /* Receive the payload of @rep and copy it up.  Returns when the last piece has
  * been received and started; everything is received even after an error. */

@@ -121,7 +121,7 @@ start_objects(struct wrk *w, struct gp_err *err)
     if (r == 0)
         r = wrk_waits_new(w, &p->waits);
     if (r == 0)
-        r = wrk_bulk_new(w, &p->bulk);
+        r = wrk_bulk_new(&p->bulk);
     if (r == 0)
         r = wrk_hosts_new(w, &p->hosts);
     if (r)

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_slot.h"
+
+#include "drv.h"
+#include "gp_log.h"
+#include "wrk_call.h"
+#include "wrk_evpool.h"
+
+#include <sys/mman.h>
+
+#define HOSTREGISTER_PORTABLE 0x1u
+
+bool
+wrk_slot_ready(struct wrk *w, struct wrk_slot *slot, size_t size)
+{
+    if (!slot->mem) {
+        void *mem = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+        if (mem == MAP_FAILED)
+            return false;
+        slot->mem = mem;
+    }
+    if (!slot->pinned) {
+        CUresult r =
+            WRK_CALL(w, cuMemHostRegister_v2, slot->mem, size, HOSTREGISTER_PORTABLE);
+
+        if (r != CUDA_SUCCESS && r != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+            gp_log_debug("bulk", "a slot stays pageable (%d)", (int)r);
+        slot->pinned = true; /* as far as it goes: not to be asked for again */
+    }
+    return true;
+}
+
+CUresult
+wrk_slot_mark(struct wrk *w, struct wrk_slot *slot, uint32_t ctx_index, CUstream stream)
+{
+    CUevent event = wrk_evpool_get(w, ctx_index);
+    CUresult r;
+
+    slot->ctx_index = ctx_index;
+    if (!event)
+        return WRK_CALL(w, cuStreamSynchronize, stream);
+    r = WRK_CALL(w, cuEventRecord, event, stream);
+    if (r == CUDA_SUCCESS) {
+        slot->event = event;
+        return r;
+    }
+    wrk_evpool_put(w, ctx_index, event);
+    WRK_CALL(w, cuStreamSynchronize, stream);
+    return r;
+}
+
+bool
+wrk_slot_idle(struct wrk *w, struct wrk_slot *slot)
+{
+    if (slot->event && WRK_CALL(w, cuEventQuery, slot->event) == CUDA_ERROR_NOT_READY)
+        return false;
+    wrk_slot_unmark(w, slot);
+    return true;
+}
+
+void
+wrk_slot_wait(struct wrk *w, struct wrk_slot *slot)
+{
+    if (slot->event)
+        WRK_CALL(w, cuEventSynchronize, slot->event);
+    wrk_slot_unmark(w, slot);
+}
+
+void
+wrk_slot_unmark(struct wrk *w, struct wrk_slot *slot)
+{
+    if (slot->event)
+        wrk_evpool_put(w, slot->ctx_index, slot->event);
+    slot->event = NULL;
+}
+
+void
+wrk_slot_forget(struct wrk_slot *slot, uint32_t ctx_index)
+{
+    if (slot->ctx_index == ctx_index)
+        slot->event = NULL;
+    slot->pinned = false;
+}

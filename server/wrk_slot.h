@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A slot: pinned memory of the worker that one copy between connection and card uses at
+ * a time.
+ *
+ * The memory is ours and only registered with the driver, because what a driver
+ * allocates dies with a context; where it cannot be registered it still works.  It is
+ * made at first use and kept: fresh memory per transfer would cost more than the copy.
+ * A slot belongs to whoever its owner's rules say; nothing here locks.
+ */
+#ifndef WRK_SLOT_H
+#define WRK_SLOT_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct wrk;
+
+struct wrk_slot {
+    uint8_t *mem;
+    atomic_bool pinned; /* registered since the last context died */
+    CUevent event;      /* of the copy in flight, NULL: free */
+    uint32_t ctx_index; /* whose pool the event goes back to */
+};
+
+/* Have memory of @size bytes, the same at every call; false: there is none. */
+bool wrk_slot_ready(struct wrk *w, struct wrk_slot *slot, size_t size);
+
+/* A copy that uses the slot was started in @stream of the context @ctx_index, which is
+ * current: busy until it is done.  What kept that from being marked, or CUDA_SUCCESS;
+ * then the copy has been waited for. */
+CUresult wrk_slot_mark(struct wrk *w, struct wrk_slot *slot, uint32_t ctx_index,
+                       CUstream stream);
+
+/* Is the copy that used it done?  An error counts as done: the stream is dead. */
+bool wrk_slot_idle(struct wrk *w, struct wrk_slot *slot);
+
+/* Wait for it, in the driver. */
+void wrk_slot_wait(struct wrk *w, struct wrk_slot *slot);
+
+/* The event is not needed any more. */
+void wrk_slot_unmark(struct wrk *w, struct wrk_slot *slot);
+
+/* The context is gone, and its events with it. */
+void wrk_slot_forget(struct wrk_slot *slot, uint32_t ctx_index);
+
+#endif
