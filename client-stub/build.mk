@@ -43,8 +43,9 @@ $(O)/lib/libcuda.so: $(O)/lib/libcuda.so.1
 ALL += $(O)/lib/libcuda.so
 
 # libnvidia-ml.so.1: finds the other library by name, like everybody.
+NVML_SRCS := $(addprefix client-stub/nvml/nvml_,card.c system.c find.c what.c use.c refused.c)
 NVML_LINK := -Wl,--version-script=client-stub/nvml/nvml.map -Wl,-z,nodelete \
     -Wl,-Bsymbolic
 $(O)/lib/libnvidia-ml.so.1: client-stub/nvml/nvml.map
-$(eval $(call shared_lib,libnvidia-ml.so.1,client-stub/nvml/nvml.c client-stub/nvml/nvml_card.c,\
+$(eval $(call shared_lib,libnvidia-ml.so.1,$(NVML_SRCS),\
     client-stub/nvml client-stub proto common $(O)/gen,,,$(NVML_LINK)))

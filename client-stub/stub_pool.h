@@ -33,6 +33,15 @@ struct stub_pool_card {
     int32_t memory_bus_bits;
 };
 
+/* Of the whole session on a slice. */
+struct stub_pool_use {
+    uint64_t gpu_ns; /* card time charged since the session began there */
+    uint64_t now_ns; /* the server's clock, whose zero means nothing */
+    uint32_t n;      /* processes that hold memory */
+    uint32_t pids[256];
+    uint64_t bytes[256];
+};
+
 struct stub_pool_table {
     uint64_t size; /* in bytes */
     /* Attach; the number of slices and the driver's version. */
@@ -40,6 +49,9 @@ struct stub_pool_table {
     CUresult (*card)(uint32_t index, struct stub_pool_card *ret);
     /* Bytes in use on a slice by the whole session. */
     CUresult (*memory)(uint32_t index, uint64_t *ret_limit, uint64_t *ret_used);
+    CUresult (*use)(uint32_t index, struct stub_pool_use *ret);
+    /* Can one slice's kernels reach the other's memory? */
+    CUresult (*peers)(uint32_t index, uint32_t other, int *ret_can);
 };
 
 #endif

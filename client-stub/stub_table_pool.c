@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Our own table: slices for the management library; see stub_pool.h. */
 #include "attach.pb-c.h"
+#include "gp_base.h"
 #include "stub_call.h"
 #include "stub_device.h"
 #include "stub_link.h"
 #include "stub_pool.h"
 #include "stub_table.h"
 #include "wire_api.h"
+
+#include <string.h>
 
 static CUresult
 pool_open(uint32_t *ret_cards, int *ret_driver_version)
@@ -85,11 +88,66 @@ pool_memory(uint32_t index, uint64_t *ret_limit, uint64_t *ret_used)
     return r;
 }
 
+static void
+pool_take_use(struct stub_pool_use *ret, const struct wire_gp_card_use_rep_view *rep)
+{
+    *ret = (struct stub_pool_use){.gpu_ns = rep->f->gpu_ns, .now_ns = rep->f->now_ns};
+    ret->n = gp_min(gp_min(rep->f->n_pids, rep->f->n_bytes),
+                    (uint32_t)ARRAY_SIZE(ret->pids));
+    memcpy(ret->pids, rep->pids, ret->n * sizeof(ret->pids[0]));
+    memcpy(ret->bytes, rep->bytes, ret->n * sizeof(ret->bytes[0]));
+}
+
+static CUresult
+pool_use(uint32_t index, struct stub_pool_use *ret)
+{
+    struct wire_gp_card_use_rep_view rep = {0};
+    struct wire_gp_card_use_req *req;
+    struct stub_device dev;
+    struct stub_call c;
+    CUresult r = stub_link_open();
+
+    if (r == CUDA_SUCCESS && !stub_device_nth(index, &dev))
+        r = CUDA_ERROR_INVALID_DEVICE;
+    if (r == CUDA_SUCCESS)
+        r = stub_call_begin_on(&c, dev.link, WIRE_CALL_gp_card_use, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    *req = (struct wire_gp_card_use_req){.slice = dev.wire};
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS &&
+        !wire_gp_card_use_rep_open(&rep, c.reply, c.reply_size, c.reply_flags))
+        r = stub_call_bad(WIRE_CALL_gp_card_use);
+    if (r == CUDA_SUCCESS)
+        pool_take_use(ret, &rep);
+    stub_call_end(&c);
+    return r;
+}
+
+/* Cards of different servers never reach each other's memory. */
+static CUresult
+pool_peers(uint32_t index, uint32_t other, int *ret_can)
+{
+    struct stub_device a, b;
+    CUresult r = stub_link_open();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!stub_device_nth(index, &a) || !stub_device_nth(other, &b))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *ret_can = a.link == b.link && index != other &&
+               b.wire < a.info->n_can_access_peer && a.info->can_access_peer[b.wire];
+    return CUDA_SUCCESS;
+}
+
 static const struct stub_pool_table words = {
     .size = sizeof(words),
     .open = pool_open,
     .card = pool_card,
     .memory = pool_memory,
+    .use = pool_use,
+    .peers = pool_peers,
 };
 
 const struct stub_table stub_table_pool = {

@@ -208,8 +208,9 @@ srv_session_sit(struct srv_session *s, uint32_t *ret_seat, struct gp_err *err)
 }
 
 void
-srv_session_seat_pid(struct srv_session *s, uint32_t seat, int pid)
+srv_session_seat_pid(struct srv_session *s, uint32_t seat, int pid, uint32_t client_pid)
 {
+    atomic_store(&s->segment->seats[seat].client_pid, client_pid);
     atomic_store(&s->segment->seats[seat].pid, (uint32_t)pid);
 }
 

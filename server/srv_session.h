@@ -44,7 +44,8 @@ struct srv_session *srv_session_find(struct srv *srv, uint64_t id);
 
 /* Take a seat for a new worker.  -EDQUOT: the session has all it may have. */
 int srv_session_sit(struct srv_session *s, uint32_t *ret_seat, struct gp_err *err);
-void srv_session_seat_pid(struct srv_session *s, uint32_t seat, int pid);
+void srv_session_seat_pid(struct srv_session *s, uint32_t seat, int pid,
+                          uint32_t client_pid);
 /* The worker is gone: what it used is free again, its GPU time is remembered. */
 void srv_session_leave(struct srv_session *s, uint32_t seat);
 

@@ -206,7 +206,7 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
              ++session->next_attachment);
     r = worker_spawn(w, client, fd, err);
     if (r == 0) {
-        srv_session_seat_pid(session, w->seat, w->pid);
+        srv_session_seat_pid(session, w->seat, w->pid, client->pid);
         /* EPOLLIN stays out: the bytes are the worker's. */
         r = gp_loop_fd_add(srv->loop, &w->client, fd, EPOLLRDHUP, on_client);
         if (r < 0)

@@ -38,7 +38,7 @@ enum wrk_spent {
 
 struct wrk_seat {
     _Atomic uint32_t pid; /* 0: free */
-    uint32_t pad;
+    _Atomic uint32_t client_pid; /* as the client itself knows it */
     _Atomic uint64_t used[TICKET_SLICES_MAX]; /* bytes, now */
     _Atomic uint64_t spent[WRK_SPENT_KINDS][TICKET_SLICES_MAX];
 };

@@ -2,7 +2,7 @@
 /*
  * As much of NVML's binary interface as we answer: numbers and layouts.
  *
- * A function that is not here is not exported; clients treat that as an older library.
+ * The functions that are not answered need none: nvml_refused.c.
  */
 #ifndef NVML_ABI_H
 #define NVML_ABI_H
@@ -47,6 +47,53 @@ struct nvml_pci_info_v2 {
     unsigned int domain, bus, device;
     unsigned int device_id, subsystem_id;
     unsigned int reserved[4];
+};
+
+struct nvml_pci_info_ext {
+    unsigned int version; /* size | 1 << 24 */
+    unsigned int domain, bus, device;
+    unsigned int device_id, subsystem_id;
+    unsigned int base_class, sub_class;
+    char bus_id[32];
+};
+
+struct nvml_utilization {
+    unsigned int gpu, memory; /* percent */
+};
+
+struct nvml_process_v1 {
+    unsigned int pid;
+    unsigned long long bytes;
+};
+
+#define NVML_NO_INSTANCE 0xffffffffu
+
+struct nvml_process {
+    unsigned int pid;
+    unsigned long long bytes;
+    unsigned int gpu_instance, compute_instance;
+};
+
+struct nvml_field_value {
+    unsigned int field, scope;
+    long long timestamp, latency_usec;
+    unsigned int value_type;
+    int result;
+    unsigned long long value;
+};
+
+#define NVML_ARCH_UNKNOWN 0xffffffffu
+
+enum nvml_p2p {
+    NVML_P2P_READ = 0,
+    NVML_P2P_WRITE = 1,
+    NVML_P2P_STATUS_OK = 0,
+    NVML_P2P_STATUS_NOT_SUPPORTED = 5,
+};
+
+enum nvml_topology {
+    NVML_TOPOLOGY_INTERNAL = 0,
+    NVML_TOPOLOGY_SYSTEM = 50,
 };
 
 enum nvml_clock {

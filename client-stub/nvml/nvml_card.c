@@ -26,6 +26,7 @@ static const struct stub_pool_table *pool;
 static struct nvml_device devices[NVML_CARDS_MAX];
 static uint32_t n_devices;
 static int driver_version;
+static struct nvml_sample samples[NVML_CARDS_MAX]; /* under the lock */
 static _Atomic uint32_t opens; /* how often nvmlInit was called and not undone */
 
 static int
@@ -176,4 +177,43 @@ nvml_card_memory(struct nvml_device *device, uint64_t *ret_limit, uint64_t *ret_
     if (r != NVML_SUCCESS)
         return r;
     return card_result(pool->memory(device->index, ret_limit, ret_used));
+}
+
+int
+nvml_card_query(struct nvml_device *device, const void *out)
+{
+    int r = nvml_card_check(device);
+
+    return r == NVML_SUCCESS && !out ? NVML_ERROR_INVALID_ARGUMENT : r;
+}
+
+int
+nvml_card_use(struct nvml_device *device, struct stub_pool_use *ret)
+{
+    return card_result(pool->use(device->index, ret));
+}
+
+int
+nvml_card_peers(struct nvml_device *device, struct nvml_device *other, int *ret_can)
+{
+    return card_result(pool->peers(device->index, other->index, ret_can));
+}
+
+struct nvml_sample
+nvml_card_sample(struct nvml_device *device)
+{
+    struct nvml_sample sample;
+
+    stub_lock_take(&lock);
+    sample = samples[device->index];
+    stub_lock_release(&lock);
+    return sample;
+}
+
+void
+nvml_card_set_sample(struct nvml_device *device, const struct nvml_sample *sample)
+{
+    stub_lock_take(&lock);
+    samples[device->index] = *sample;
+    stub_lock_release(&lock);
 }

@@ -35,6 +35,25 @@ struct nvml_device *nvml_card_at(uint32_t index); /* NULL past the end */
 /* Is this one of our handles, and the library initialised?  An enum nvml_result. */
 int nvml_card_check(struct nvml_device *device);
 
+/* The same, and is there a place for the result? */
+int nvml_card_query(struct nvml_device *device, const void *out);
+
+/* What the whole session does on the card, and each of its processes; asks the server.
+ */
+int nvml_card_use(struct nvml_device *device, struct stub_pool_use *ret);
+
+/* Whether the two cards' kernels reach each other's memory. */
+int nvml_card_peers(struct nvml_device *device, struct nvml_device *other,
+                    int *ret_can);
+
+/* How busy the card was when it was last asked; now_ns 0: it never was. */
+struct nvml_sample {
+    uint64_t now_ns, gpu_ns;
+    unsigned int percent;
+};
+struct nvml_sample nvml_card_sample(struct nvml_device *device);
+void nvml_card_set_sample(struct nvml_device *device, const struct nvml_sample *sample);
+
 /* Bytes in use, the whole session's; asks the server. */
 int nvml_card_memory(struct nvml_device *device, uint64_t *ret_limit,
                      uint64_t *ret_used);

@@ -6,6 +6,10 @@
 
 #include "nvml_abi.h"
 
+#include "gp_base.h"
+
+#define NVML_EXPORT GP_EXPORT int
+
 int nvmlInitWithFlags(unsigned int flags);
 int nvmlInit_v2(void);
 int nvmlInit(void);
@@ -36,18 +40,48 @@ int nvmlDeviceGetPciInfo_v2(struct nvml_device *device, struct nvml_pci_info_v2 
 int nvmlDeviceGetMemoryInfo(struct nvml_device *device, struct nvml_memory *memory);
 int nvmlDeviceGetMemoryInfo_v2(struct nvml_device *device,
                                struct nvml_memory_v2 *memory);
-int nvmlDeviceGetUtilizationRates(struct nvml_device *device, void *a, void *b,
-                                  void *c);
-int nvmlDeviceGetTemperature(struct nvml_device *device, void *a, void *b, void *c);
-int nvmlDeviceGetPowerUsage(struct nvml_device *device, void *a, void *b, void *c);
-int nvmlDeviceGetFanSpeed(struct nvml_device *device, void *a, void *b, void *c);
-int nvmlDeviceGetMigMode(struct nvml_device *device, void *a, void *b, void *c);
-int nvmlDeviceGetNvLinkState(struct nvml_device *device, void *a, void *b, void *c);
-int nvmlDeviceGetComputeRunningProcesses(struct nvml_device *device, void *a, void *b,
-                                         void *c);
-int nvmlDeviceGetComputeRunningProcesses_v2(struct nvml_device *device, void *a,
-                                            void *b, void *c);
-int nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *device, void *a,
-                                            void *b, void *c);
+int nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int length);
+int nvmlUnitGetCount(unsigned int *count);
+int nvmlGetExcludedDeviceCount(unsigned int *count);
+int nvmlDeviceGetPciInfo(struct nvml_device *device, struct nvml_pci_info_v2 *pci);
+int nvmlDeviceGetPciInfoExt(struct nvml_device *device, struct nvml_pci_info_ext *pci);
+int nvmlDeviceGetArchitecture(struct nvml_device *device, unsigned int *arch);
+int nvmlDeviceGetBrand(struct nvml_device *device, unsigned int *brand);
+int nvmlDeviceGetComputeMode(struct nvml_device *device, unsigned int *mode);
+int nvmlDeviceGetDisplayMode(struct nvml_device *device, unsigned int *display);
+int nvmlDeviceGetDisplayActive(struct nvml_device *device, unsigned int *active);
+int nvmlDeviceGetMultiGpuBoard(struct nvml_device *device, unsigned int *multi);
+int nvmlDeviceIsMigDeviceHandle(struct nvml_device *device, unsigned int *is_mig);
+int nvmlDeviceGetMaxMigDeviceCount(struct nvml_device *device, unsigned int *count);
+int nvmlDeviceGetFieldValues(struct nvml_device *device, int count,
+                             struct nvml_field_value *values);
+int nvmlDeviceGetP2PStatus(struct nvml_device *device, struct nvml_device *other,
+                           int what, int *status);
+int nvmlDeviceGetTopologyCommonAncestor(struct nvml_device *device,
+                                        struct nvml_device *other, unsigned int *level);
+int nvmlDeviceGetUtilizationRates(struct nvml_device *device,
+                                  struct nvml_utilization *utilization);
+int nvmlDeviceGetComputeRunningProcesses(struct nvml_device *device,
+                                         unsigned int *count,
+                                         struct nvml_process_v1 *infos);
+int nvmlDeviceGetComputeRunningProcesses_v2(struct nvml_device *device,
+                                            unsigned int *count,
+                                            struct nvml_process *infos);
+int nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *device,
+                                            unsigned int *count,
+                                            struct nvml_process *infos);
+int nvmlDeviceGetGraphicsRunningProcesses(struct nvml_device *device,
+                                          unsigned int *count, void *infos);
+int nvmlDeviceGetGraphicsRunningProcesses_v2(struct nvml_device *device,
+                                             unsigned int *count, void *infos);
+int nvmlDeviceGetGraphicsRunningProcesses_v3(struct nvml_device *device,
+                                             unsigned int *count, void *infos);
+int nvmlDeviceGetMPSComputeRunningProcesses(struct nvml_device *device,
+                                            unsigned int *count, void *infos);
+int nvmlDeviceGetMPSComputeRunningProcesses_v2(struct nvml_device *device,
+                                               unsigned int *count, void *infos);
+int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct nvml_device *device,
+                                               unsigned int *count, void *infos);
+int nvmlDeviceGetAccountingMode(struct nvml_device *device, unsigned int *mode);
 
 #endif

@@ -21,6 +21,13 @@ def child():
                cuda.cuCtxSetCurrent(context),
                cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(1000000))]
     print("child", results, memory(handle), flush=True)
+    held, room = (ctypes.c_ulonglong * 64)(), ctypes.c_uint(0)
+    short = nvml.nvmlDeviceGetComputeRunningProcesses(handle, ctypes.byref(room), held)
+    full = nvml.nvmlDeviceGetComputeRunningProcesses(handle, ctypes.byref(room), held)
+    print("processes", short, full, room.value, held[0] == os.getpid(), held[1], flush=True)
+    rates = (ctypes.c_uint * 2)(7, 7)
+    print("rates", nvml.nvmlDeviceGetUtilizationRates(handle, rates), *rates, flush=True)
+    print("refused", nvml.nvmlDeviceGetPowerUsage(handle, rates), flush=True)
     os._exit(0)
 
 

@@ -20,6 +20,9 @@ def test_management_library_shows_the_slice(case):
     case.equal(lines["memory"], str([limit, limit, 0]), "total, free, used")
     case.equal(lines["child"], f"[0, 0, 0, 0] {[limit, limit - 1000000, 1000000]}",
                "a forked child that uses the card")
+    case.equal(lines["processes"], "7 0 1 True 1000000", "no room, then the child itself")
+    case.equal(lines["rates"], "0 0 0", "an idle slice")
+    case.equal(lines["refused"], "3", "what nobody here can know")
     case.equal(lines["stranger"], "2", "a handle that is none")
     case.equal(lines["shutdown"], "0 1", "shutdown, and once too often")
 
