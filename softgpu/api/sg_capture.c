@@ -545,6 +545,9 @@ SG_CALL(cuStreamGetCaptureInfo, CUstream hStream, CUstreamCaptureStatus *capture
                                      NULL);
 }
 
+/* A count past this was never set. */
+#define MAX_DEPENDENCIES (1u << 20)
+
 SG_CALL(cuStreamUpdateCaptureDependencies_v2, CUstream hStream,
         CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
         size_t numDependencies, unsigned int flags)
@@ -555,6 +558,8 @@ SG_CALL(cuStreamUpdateCaptureDependencies_v2, CUstream hStream,
 
     if (rc != CUDA_SUCCESS)
         return rc;
+    if (numDependencies > MAX_DEPENDENCIES)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
     if (!stream->capture)
         return sg_leave(CUDA_ERROR_ILLEGAL_STATE);
     if (stream->capture->invalid)

@@ -29,6 +29,8 @@ enum {
     /* Smaller copies on an idle stream are done by the caller: waking a copy
      * thread costs more. */
     MAX_INLINE = 64 << 10,
+    /* No pointer of any kind lies past the user's half of the address space. */
+    USER_BITS = 47,
 };
 
 struct copy_op {
@@ -103,7 +105,7 @@ resolve_side(const struct side *s, bool planned, const struct sg_box *box, char 
         pitch = s->x + box->width;
     if (!rows)
         rows = s->y + box->height;
-    if (!gp_mul_ok(pitch, rows, &slice) || !s->addr)
+    if (!gp_mul_ok(pitch, rows, &slice) || !s->addr || s->addr >> USER_BITS)
         return CUDA_ERROR_INVALID_VALUE;
     if ((box->height > 1 || box->depth > 1) && s->x + box->width > pitch)
         return CUDA_ERROR_INVALID_VALUE;

@@ -278,6 +278,13 @@ struct end {
     size_t x;
 };
 
+static bool
+end_ok(const struct end *end)
+{
+    return end->type != CU_MEMORYTYPE_ARRAY ||
+           sg_handle_kind((uintptr_t)end->array) == SG_KIND_ARRAY;
+}
+
 static CUresult
 copy_row(struct end dst, struct end src, size_t len, CUstream hstream, bool sync)
 {
@@ -288,6 +295,11 @@ copy_row(struct end dst, struct end src, size_t len, CUstream hstream, bool sync
     d.dstXInBytes = dst.x;
     d.srcArray = src.array;
     d.srcXInBytes = src.x;
+    if (!end_ok(&dst) || !end_ok(&src)) {
+        CUresult rc = sg_enter_init();
+
+        return rc == CUDA_SUCCESS ? sg_leave(CUDA_ERROR_INVALID_HANDLE) : rc;
+    }
     return copy(&d, hstream, sync);
 }
 

@@ -186,14 +186,14 @@ SG_CALL(cuEventRecordWithFlags, CUevent hEvent, CUstream hStream, unsigned int f
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
     event = SG_OBJ(sg_event, SG_KIND_EVENT, hEvent);
     if (!event)
         return sg_leave(CUDA_ERROR_INVALID_HANDLE);
     rc = sg_stream_get(ctx, hStream, &stream);
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
+    if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
     if (stream->ctx != event->ctx)
         return sg_leave(CUDA_ERROR_INVALID_HANDLE);
     if (stream->capture)
@@ -286,14 +286,14 @@ SG_CALL(cuStreamWaitEvent, CUstream hStream, CUevent hEvent, unsigned int Flags)
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
     event = SG_OBJ(sg_event, SG_KIND_EVENT, hEvent);
     if (!event)
         return sg_leave(CUDA_ERROR_INVALID_HANDLE);
     rc = sg_stream_get(ctx, hStream, &stream);
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
+    if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
     if (stream->capture || event->capture_id)
         rc = sg_capture_event_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL);
     else

@@ -193,7 +193,9 @@ SG_CALL(cuGraphAddNode_v2, CUgraphNode *phGraphNode, CUgraph hGraph,
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    rc = nodeParams ? sg_build_any(nodeParams, NULL, &data) : CUDA_ERROR_INVALID_VALUE;
+    if (!nodeParams || sg_handle_kind((uintptr_t)hGraph) != SG_KIND_GRAPH)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    rc = sg_build_any(nodeParams, NULL, &data);
     for (size_t i = 0; dependencyData && i < numDependencies; i++)
         if (dependencyData[i].type || dependencyData[i].from_port)
             rc = CUDA_ERROR_NOT_SUPPORTED;

@@ -150,11 +150,11 @@ SG_CALL(cuCtxGetDevResource, CUcontext hCtx, CUdevResource *resource,
 
     if (rc != CUDA_SUCCESS)
         return rc;
+    if (!resource)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
     ctx = SG_OBJ(sg_ctx, SG_KIND_CTX, hCtx);
     if (!ctx)
         return sg_leave(CUDA_ERROR_INVALID_CONTEXT);
-    if (!resource)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
     if (type != CU_DEV_RESOURCE_TYPE_SM)
         return sg_leave(CUDA_ERROR_INVALID_RESOURCE_TYPE);
     g = green_of_alias((uintptr_t)hCtx);
@@ -410,7 +410,9 @@ over_streams(uint64_t ctx_handle, uint64_t green, CUevent hevent, bool record)
     struct sg_event *event = SG_OBJ(sg_event, SG_KIND_EVENT, hevent);
     CUresult rc = CUDA_SUCCESS;
 
-    if (!ctx || !event)
+    if (!ctx)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!event)
         return CUDA_ERROR_INVALID_HANDLE;
     if (event->capture_id)
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;

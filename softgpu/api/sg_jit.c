@@ -18,13 +18,16 @@ size_value(void *value)
     return (size_t)(unsigned)(uintptr_t)value; /* an unsigned int by contract */
 }
 
+/* More than there are kinds of options is a number that was never set. */
+#define MAX_OPTIONS 64u
+
 CUresult
 sg_jit_log_begin(struct sg_jit_log *log, unsigned n, const CUjit_option *options,
                  void **values)
 {
     memset(log, 0, sizeof(*log));
     log->start_ns = gp_now_ns();
-    if (n && (!options || !values))
+    if (n > MAX_OPTIONS || (n && (!options || !values)))
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < n; i++) {
         switch ((int)options[i]) {

@@ -172,10 +172,10 @@ sg_launch_check(struct sg_ctx *ctx, const struct sg_launch_req *req, unsigned n_
                 struct sg_func **ret_func)
 {
     struct sg_func *func;
-    CUresult rc = check_shape(ctx->dev, req);
+    CUresult rc = sg_func_get(ctx, req->func, &func);
 
     if (rc == CUDA_SUCCESS)
-        rc = sg_func_get(ctx, req->func, &func);
+        rc = check_shape(ctx->dev, req);
     if (rc != CUDA_SUCCESS)
         return rc;
     if (!func->ready) {

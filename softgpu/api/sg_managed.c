@@ -116,7 +116,8 @@ SG_CALL(cuMemAdvise, CUdeviceptr devPtr, size_t count, CUmem_advise advice,
 }
 
 static CUresult
-prefetch(CUdeviceptr ptr, size_t count, const CUmemLocation *loc, CUstream hstream)
+prefetch(CUdeviceptr ptr, size_t count, const CUmemLocation *loc, unsigned flags,
+         CUstream hstream)
 {
     struct sg_stream *stream;
     struct sg_alloc *alloc;
@@ -129,7 +130,7 @@ prefetch(CUdeviceptr ptr, size_t count, const CUmemLocation *loc, CUstream hstre
     if (rc == CUDA_SUCCESS)
         rc = sg_stream_check_no_capture(stream);
     if (rc == CUDA_SUCCESS)
-        rc = check_location(loc);
+        rc = flags ? CUDA_ERROR_INVALID_VALUE : check_location(loc);
     if (rc == CUDA_SUCCESS)
         rc = find_range(ptr, count, &alloc);
     if (rc == CUDA_SUCCESS)
@@ -140,8 +141,7 @@ prefetch(CUdeviceptr ptr, size_t count, const CUmemLocation *loc, CUstream hstre
 SG_CALL(cuMemPrefetchAsync_v2, CUdeviceptr devPtr, size_t count, CUmemLocation location,
         unsigned int flags, CUstream hStream)
 {
-    return flags ? CUDA_ERROR_INVALID_VALUE
-                 : prefetch(devPtr, count, &location, hStream);
+    return prefetch(devPtr, count, &location, flags, hStream);
 }
 
 SG_CALL(cuMemPrefetchAsync, CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
@@ -149,7 +149,7 @@ SG_CALL(cuMemPrefetchAsync, CUdeviceptr devPtr, size_t count, CUdevice dstDevice
 {
     CUmemLocation loc = location_of(dstDevice);
 
-    return prefetch(devPtr, count, &loc, hStream);
+    return prefetch(devPtr, count, &loc, 0, hStream);
 }
 
 SG_CALL(cuMemPrefetchAsync_ptsz, CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
@@ -157,7 +157,7 @@ SG_CALL(cuMemPrefetchAsync_ptsz, CUdeviceptr devPtr, size_t count, CUdevice dstD
 {
     CUmemLocation loc = location_of(dstDevice);
 
-    return prefetch(devPtr, count, &loc, SG_PTSZ(hStream));
+    return prefetch(devPtr, count, &loc, 0, SG_PTSZ(hStream));
 }
 
 static int

@@ -31,10 +31,10 @@ SG_CALL(cuDeviceGetP2PAttribute, int *value, CUdevice_P2PAttribute attrib,
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!sg_dev_get(srcDevice) || !sg_dev_get(dstDevice) || srcDevice == dstDevice)
-        return sg_leave(CUDA_ERROR_INVALID_DEVICE);
     if (!value)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    if (!sg_dev_get(srcDevice) || !sg_dev_get(dstDevice) || srcDevice == dstDevice)
+        return sg_leave(CUDA_ERROR_INVALID_DEVICE);
     switch ((int)attrib) {
     case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
         *value = 0;
@@ -66,11 +66,11 @@ SG_CALL(cuCtxEnablePeerAccess, CUcontext peerContext, unsigned int Flags)
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (Flags)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
     peer = SG_OBJ(sg_ctx, SG_KIND_CTX, peerContext);
     if (!peer || peer == ctx)
         return sg_leave(CUDA_ERROR_INVALID_CONTEXT);
+    if (Flags)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
     if (peer->dev == ctx->dev)
         return sg_leave(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
     if (peer_index(ctx, peer) >= 0)

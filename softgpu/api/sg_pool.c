@@ -501,7 +501,9 @@ SG_CALL(cuMemGetMemPool, CUmemoryPool *pool, CUmemLocation *location,
 SG_CALL(cuMemSetMemPool, CUmemLocation *location, CUmemAllocationType type,
         CUmemoryPool pool)
 {
-    CUresult rc = check_location(location, type);
+    CUresult rc = sg_handle_kind((uintptr_t)pool) == SG_KIND_POOL
+                      ? check_location(location, type)
+                      : CUDA_ERROR_INVALID_VALUE;
 
     return rc == CUDA_SUCCESS ? cuDeviceSetMemPool(location->id, pool) : rc;
 }
