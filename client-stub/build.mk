@@ -3,7 +3,7 @@
 
 STUB_SRCS := $(addprefix client-stub/,stub_alloc.c stub_args.c stub_attach.c stub_call.c stub_capture.c stub_cls.c stub_copy.c stub_copy_array.c stub_copy_rect.c \
     stub_ctx.c stub_ctx_calls.c stub_device.c stub_error.c stub_event.c stub_flush.c \
-    stub_fork.c stub_func.c stub_gpa.c stub_graph.c stub_graph_any.c stub_graph_kernel.c \
+    stub_fork.c stub_func.c stub_gpa.c stub_graph.c stub_graph_any.c stub_graph_dot.c stub_graph_kernel.c \
     stub_graph_node.c stub_logs.c stub_handle.c stub_host.c stub_hostfn.c \
     stub_init.c stub_intern.c stub_jit.c stub_linker.c stub_managed.c stub_managed_range.c stub_launch.c stub_launch_old.c stub_link.c stub_memory.c \
     stub_module.c stub_occupancy.c stub_pointer.c stub_primary.c stub_range.c stub_result.c \

@@ -44,11 +44,7 @@ alloc_free(CUdeviceptr dptr, bool wait)
         return r;
     req = c.body;
     req->dptr = dptr;
-    if (!wait)
-        return stub_call_post(&c);
-    r = stub_call_wait(&c);
-    stub_call_end(&c);
-    return r;
+    return wait ? stub_call_ask(&c) : stub_call_post(&c);
 }
 
 /* An address that cannot be entered would be a leak: give it back. */
@@ -214,11 +210,13 @@ alloc_async(uint16_t number, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool po
 {
     struct wire_cuMemAllocFromPoolAsync_req *pooled;
     struct wire_cuMemAllocAsync_req *plain;
-    uint64_t stream = stub_stream_id(hStream, per_thread), addr = 0;
+    uint64_t stream, addr = 0;
     bool from_pool = number == WIRE_CALL_cuMemAllocFromPoolAsync;
     struct stub_call c;
     CUresult r = stub_enter();
 
+    if (r == CUDA_SUCCESS)
+        r = stub_stream_get(hStream, per_thread, &stream);
     if (r != CUDA_SUCCESS)
         return r;
     if (!dptr)
@@ -269,16 +267,22 @@ CUresult
 stub_m_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, bool per_thread)
 {
     struct wire_cuMemFreeAsync_req *req;
-    uint64_t stream = stub_stream_id(hStream, per_thread);
     struct stub_call c;
-    CUresult r = stub_call_begin(&c, WIRE_CALL_cuMemFreeAsync, sizeof(*req));
+    uint64_t stream;
+    bool ours;
+    CUresult r = stub_enter();
 
+    if (r == CUDA_SUCCESS)
+        r = stub_stream_get(hStream, per_thread, &stream);
+    if (r != CUDA_SUCCESS)
+        return r;
+    ours = stub_memory_remove(dptr, STUB_MEMORY_DEVICE, NULL);
+    r = stub_call_begin(&c, WIRE_CALL_cuMemFreeAsync, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;
     req = c.body;
     memset(req, 0, sizeof(*req));
     req->dptr = dptr;
     req->hStream = stream;
-    stub_memory_remove(dptr, STUB_MEMORY_DEVICE, NULL);
-    return stub_call_post(&c);
+    return ours ? stub_call_post(&c) : stub_call_ask(&c);
 }

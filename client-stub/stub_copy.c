@@ -105,18 +105,21 @@ stub_copy_inside(uint64_t addr, uint64_t n)
 {
     struct stub_memory m;
 
-    return stub_memory_find(addr, &m) && n <= m.range.size &&
-           addr - m.range.start <= m.range.size - n;
+    return stub_memory_find(addr, &m) &&
+           (m.kind == STUB_MEMORY_DEVICE || m.kind == STUB_MEMORY_MANAGED) &&
+           n <= m.range.size && addr - m.range.start <= m.range.size - n;
 }
 
 /* ---- the calls
  * -------------------------------------------------------------------------- */
 
 /* What every copy checks first; an empty one is done. */
-#define COPY_ENTER(host, n)                                                            \
+#define COPY_ENTER(host, n, stream, per_thread, ret_stream)                            \
     do {                                                                               \
         CUresult enter_ = stub_enter();                                                \
                                                                                        \
+        if (enter_ == CUDA_SUCCESS)                                                    \
+            enter_ = stub_stream_get(stream, per_thread, ret_stream);                  \
         if (enter_ != CUDA_SUCCESS || (n) == 0)                                        \
             return enter_;                                                             \
         if (!(host))                                                                   \
@@ -134,16 +137,17 @@ CUresult
 stub_m_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount,
                        bool per_thread)
 {
+    uint64_t stream;
     CUdeviceptr alias;
     CUresult r;
 
-    COPY_ENTER(srcHost, ByteCount);
+    COPY_ENTER(srcHost, ByteCount, NULL, per_thread, &stream);
     alias = copy_alias(srcHost);
     if (alias)
         return per_thread ? cuMemcpyDtoD_v2_ptds(dstDevice, alias, ByteCount)
                           : cuMemcpyDtoD_v2(dstDevice, alias, ByteCount);
     r = copy_to_device(WIRE_CALL_cuMemcpyHtoD_v2, dstDevice, srcHost, ByteCount,
-                       stub_stream_id(NULL, per_thread));
+                       stream);
     if (r == CUDA_SUCCESS && stub_managed_touches(dstDevice, ByteCount))
         r = stub_managed_settle();
     return r;
@@ -153,34 +157,39 @@ CUresult
 stub_m_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
                             size_t ByteCount, CUstream hStream, bool per_thread)
 {
+    uint64_t stream;
     CUdeviceptr alias;
 
-    COPY_ENTER(srcHost, ByteCount);
+    COPY_ENTER(srcHost, ByteCount, hStream, per_thread, &stream);
     alias = copy_alias(srcHost);
     if (alias)
         return per_thread
                    ? cuMemcpyDtoDAsync_v2_ptsz(dstDevice, alias, ByteCount, hStream)
                    : cuMemcpyDtoDAsync_v2(dstDevice, alias, ByteCount, hStream);
     return copy_to_device(WIRE_CALL_cuMemcpyHtoDAsync_v2, dstDevice, srcHost, ByteCount,
-                          stub_stream_id(hStream, per_thread));
+                          stream);
 }
 
 CUresult
 stub_m_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                        bool per_thread)
 {
-    COPY_ENTER(dstHost, ByteCount);
+    uint64_t stream;
+
+    COPY_ENTER(dstHost, ByteCount, NULL, per_thread, &stream);
     return copy_to_host(WIRE_CALL_cuMemcpyDtoH_v2, dstHost, srcDevice, ByteCount,
-                        stub_stream_id(NULL, per_thread));
+                        stream);
 }
 
 CUresult
 stub_m_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                             CUstream hStream, bool per_thread)
 {
-    COPY_ENTER(dstHost, ByteCount);
+    uint64_t stream;
+
+    COPY_ENTER(dstHost, ByteCount, hStream, per_thread, &stream);
     return copy_to_host(WIRE_CALL_cuMemcpyDtoHAsync_v2, dstHost, srcDevice, ByteCount,
-                        stub_stream_id(hStream, per_thread));
+                        stream);
 }
 
 /* Bare addresses: which copy it is, they say themselves.  Host to host is done here,
@@ -209,12 +218,20 @@ copy_any(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream, bool per_t
     return r;
 }
 
+/* No pointer of any kind lies past the user's half of the address space. */
+static bool
+copy_is_any(CUdeviceptr dst, CUdeviceptr src)
+{
+    return dst && src && dst >> 47 == 0 && src >> 47 == 0;
+}
+
 CUresult
 stub_m_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, bool per_thread)
 {
+    uint64_t stream;
     CUresult r;
 
-    COPY_ENTER(dst && src, ByteCount);
+    COPY_ENTER(copy_is_any(dst, src), ByteCount, NULL, per_thread, &stream);
     r = copy_any(dst, src, ByteCount, NULL, per_thread, false);
     if (r == CUDA_SUCCESS && stub_managed_touches(dst, ByteCount))
         r = stub_managed_settle();
@@ -225,12 +242,17 @@ CUresult
 stub_m_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
                      CUstream hStream, bool per_thread)
 {
-    COPY_ENTER(dst && src, ByteCount);
+    uint64_t stream;
+
+    COPY_ENTER(copy_is_any(dst, src), ByteCount, hStream, per_thread, &stream);
     return copy_any(dst, src, ByteCount, hStream, per_thread, true);
 }
 
 /* ---- batches: each element is a copy of its own
  * ------------------------------------------ */
+
+/* A count past this is a number that was never set. */
+#define BATCH_MAX (1u << 20)
 
 static CUresult
 copy_batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
@@ -238,12 +260,18 @@ copy_batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes
 {
     CUresult r = stub_enter();
 
-    if (r == CUDA_SUCCESS && (!dsts || !srcs || !sizes || !count))
+    /* A batch has no order inside, so a default stream will not do. */
+    if (r == CUDA_SUCCESS && (!dsts || !srcs || !sizes || !count || count > BATCH_MAX ||
+                              stream <= CU_STREAM_PER_THREAD))
         r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS && !stub_handle_ok(WIRE_KIND_STREAM, (uintptr_t)stream))
+        r = CUDA_ERROR_INVALID_HANDLE;
     if (r != CUDA_SUCCESS && fail)
         *fail = SIZE_MAX;
     for (size_t i = 0; r == CUDA_SUCCESS && i < count; i++) {
-        r = stub_m_cuMemcpyAsync(dsts[i], srcs[i], sizes[i], stream, per_thread);
+        r = sizes[i]
+                ? stub_m_cuMemcpyAsync(dsts[i], srcs[i], sizes[i], stream, per_thread)
+                : CUDA_ERROR_INVALID_VALUE;
         if (r != CUDA_SUCCESS && fail)
             *fail = i;
     }

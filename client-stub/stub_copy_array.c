@@ -19,14 +19,26 @@ static_assert(sizeof(struct wire_cuMemcpyAtoH_v2_req) ==
                   sizeof(struct wire_cuMemcpyAtoHAsync_v2_req),
               "one writer for both");
 
+/* What every copy checks first. */
+static CUresult
+array_enter(CUarray array, CUstream hStream, bool per_thread, uint64_t *ret_stream)
+{
+    CUresult r = stub_enter();
+
+    if (r == CUDA_SUCCESS && !stub_handle_ok(WIRE_KIND_ARRAY, (uintptr_t)array))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    return r == CUDA_SUCCESS ? stub_stream_get(hStream, per_thread, ret_stream) : r;
+}
+
 static CUresult
 array_from_host(uint16_t number, CUarray dst, size_t offset, const void *src, size_t n,
-                uint64_t stream)
+                CUstream hStream, bool per_thread)
 {
     bool small = n <= ARRAY_INLINE;
     struct wire_cuMemcpyHtoA_v2_req *req;
     struct stub_call c;
-    CUresult r = stub_enter();
+    uint64_t stream;
+    CUresult r = array_enter(dst, hStream, per_thread, &stream);
 
     if (r != CUDA_SUCCESS || n == 0)
         return r;
@@ -51,12 +63,13 @@ array_from_host(uint16_t number, CUarray dst, size_t offset, const void *src, si
 
 static CUresult
 array_to_host(uint16_t number, void *dst, CUarray src, size_t offset, size_t n,
-              uint64_t stream)
+              CUstream hStream, bool per_thread)
 {
     struct wire_cuMemcpyAtoH_v2_rep_view rep = {0};
     struct wire_cuMemcpyAtoH_v2_req *req;
     struct stub_call c;
-    CUresult r = stub_enter();
+    uint64_t stream;
+    CUresult r = array_enter(src, hStream, per_thread, &stream);
 
     if (r != CUDA_SUCCESS || n == 0)
         return r;
@@ -89,7 +102,7 @@ stub_m_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,
                        size_t ByteCount, bool per_thread)
 {
     return array_from_host(WIRE_CALL_cuMemcpyHtoA_v2, dstArray, dstOffset, srcHost,
-                           ByteCount, stub_stream_id(NULL, per_thread));
+                           ByteCount, NULL, per_thread);
 }
 
 CUresult
@@ -97,7 +110,7 @@ stub_m_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcH
                             size_t ByteCount, CUstream hStream, bool per_thread)
 {
     return array_from_host(WIRE_CALL_cuMemcpyHtoAAsync_v2, dstArray, dstOffset, srcHost,
-                           ByteCount, stub_stream_id(hStream, per_thread));
+                           ByteCount, hStream, per_thread);
 }
 
 CUresult
@@ -105,7 +118,7 @@ stub_m_cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
                        size_t ByteCount, bool per_thread)
 {
     return array_to_host(WIRE_CALL_cuMemcpyAtoH_v2, dstHost, srcArray, srcOffset,
-                         ByteCount, stub_stream_id(NULL, per_thread));
+                         ByteCount, NULL, per_thread);
 }
 
 CUresult
@@ -113,7 +126,7 @@ stub_m_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
                             size_t ByteCount, CUstream hStream, bool per_thread)
 {
     return array_to_host(WIRE_CALL_cuMemcpyAtoHAsync_v2, dstHost, srcArray, srcOffset,
-                         ByteCount, stub_stream_id(hStream, per_thread));
+                         ByteCount, hStream, per_thread);
 }
 
 /* ---- batches ------------------------------------------------------------------------

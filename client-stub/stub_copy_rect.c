@@ -291,6 +291,8 @@ rect_3d(uint16_t number, const CUDA_MEMCPY3D *copy, CUstream stream, bool per_th
     struct rect_call call = {number, &rect.copy, sizeof(rect.copy), 0};
     CUresult r = stub_enter();
 
+    if (r == CUDA_SUCCESS)
+        r = stub_stream_get(stream, per_thread, &call.stream);
     if (r != CUDA_SUCCESS)
         return r;
     if (!copy)
@@ -298,7 +300,6 @@ rect_3d(uint16_t number, const CUDA_MEMCPY3D *copy, CUstream stream, bool per_th
     r = rect_open(&rect, copy);
     if (r != CUDA_SUCCESS)
         return r;
-    call.stream = stub_stream_id(stream, per_thread);
     return rect_run(&rect, &call);
 }
 
@@ -357,6 +358,8 @@ rect_2d(uint16_t number, const CUDA_MEMCPY2D *copy, CUstream stream, bool per_th
     struct rect_call call = {number, &flat, sizeof(flat), 0};
     CUresult r = stub_enter();
 
+    if (r == CUDA_SUCCESS)
+        r = stub_stream_get(stream, per_thread, &call.stream);
     if (r != CUDA_SUCCESS)
         return r;
     if (!copy)
@@ -366,7 +369,6 @@ rect_2d(uint16_t number, const CUDA_MEMCPY2D *copy, CUstream stream, bool per_th
     if (r != CUDA_SUCCESS)
         return r;
     rect_narrow(&flat, &rect.copy);
-    call.stream = stub_stream_id(stream, per_thread);
     return rect_run(&rect, &call);
 }
 
@@ -403,17 +405,32 @@ stub_m_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream, bool per
     return rect_3d(WIRE_CALL_cuMemcpy3DAsync_v2, pCopy, hStream, per_thread);
 }
 
+/* Both memories say in which context they are. */
+static CUresult
+rect_peer(uint16_t number, const CUDA_MEMCPY3D_PEER *copy, CUstream stream,
+          bool per_thread)
+{
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!copy)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!stub_handle_ok(WIRE_KIND_CTX, (uintptr_t)copy->srcContext) ||
+        !stub_handle_ok(WIRE_KIND_CTX, (uintptr_t)copy->dstContext))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return rect_3d(number, (const CUDA_MEMCPY3D *)copy, stream, per_thread);
+}
+
 CUresult
 stub_m_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy, bool per_thread)
 {
-    return rect_3d(WIRE_CALL_cuMemcpy3DPeer, (const CUDA_MEMCPY3D *)pCopy, NULL,
-                   per_thread);
+    return rect_peer(WIRE_CALL_cuMemcpy3DPeer, pCopy, NULL, per_thread);
 }
 
 CUresult
 stub_m_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream,
                            bool per_thread)
 {
-    return rect_3d(WIRE_CALL_cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D *)pCopy, hStream,
-                   per_thread);
+    return rect_peer(WIRE_CALL_cuMemcpy3DPeerAsync, pCopy, hStream, per_thread);
 }

@@ -193,13 +193,14 @@ stub_m_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
 
     if (r != CUDA_SUCCESS)
         return r;
+    if (ctxCreateParams && ctxCreateParams->numExecAffinityParams)
+        return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+    if (ctxCreateParams && ctxCreateParams->cigParams)
+        return stub_unsupported(WIRE_CALL_cuCtxCreate_v4);
     if (!pctx)
         return CUDA_ERROR_INVALID_VALUE;
     if (!stub_device_get(dev))
         return CUDA_ERROR_INVALID_DEVICE;
-    if (ctxCreateParams &&
-        (ctxCreateParams->numExecAffinityParams || ctxCreateParams->cigParams))
-        return stub_unsupported(WIRE_CALL_cuCtxCreate_v4);
     ctx = stub_ctx_new(dev, flags);
     if (!ctx)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -229,6 +230,8 @@ stub_m_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int num
         .numExecAffinityParams = numParams,
     };
 
+    if (numParams < 0 || (numParams && !paramsArray))
+        return CUDA_ERROR_INVALID_VALUE;
     return stub_m_cuCtxCreate_v4(pctx, &params, flags, dev);
 }
 

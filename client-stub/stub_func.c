@@ -211,8 +211,6 @@ stub_func_lookup(uint32_t kind, uint64_t owner, const char *name, uint64_t *ret)
 
     if (strlen(name) >= 32768)
         return CUDA_ERROR_NOT_FOUND; /* longer than any name the wire carries */
-    if (!stub_handle_ok(kind, owner))
-        return CUDA_ERROR_INVALID_HANDLE;
     /* A module that the worker minted has no entry here to keep a list with. */
     if (wire_handle_index(owner) >= WIRE_INDEX_SERVER)
         return func_lookup_locked(kind, &once, owner, name, ret);
@@ -298,6 +296,8 @@ stub_m_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 
     if (r != CUDA_SUCCESS)
         return r;
+    if (!stub_handle_ok(WIRE_KIND_MODULE, (uintptr_t)hmod))
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!hfunc || !name)
         return CUDA_ERROR_INVALID_VALUE;
     r = stub_func_lookup(WIRE_KIND_MODULE, (uintptr_t)hmod, name, &handle);
@@ -314,6 +314,8 @@ stub_m_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name
 
     if (r != CUDA_SUCCESS)
         return r;
+    if (!stub_handle_ok(WIRE_KIND_LIBRARY, (uintptr_t)library))
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!pKernel || !name)
         return CUDA_ERROR_INVALID_VALUE;
     r = stub_func_lookup(WIRE_KIND_LIBRARY, (uintptr_t)library, name, &handle);
@@ -330,10 +332,24 @@ stub_m_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 
     if (r != CUDA_SUCCESS)
         return r;
-    if (!pFunc)
-        return CUDA_ERROR_INVALID_VALUE;
     if (!stub_handle_ok(WIRE_KIND_FUNC, (uintptr_t)kernel))
         return CUDA_ERROR_INVALID_HANDLE;
+    if (!pFunc)
+        return CUDA_ERROR_INVALID_VALUE;
     *pFunc = (CUfunction)(uintptr_t)kernel;
     return CUDA_SUCCESS;
+}
+
+/* Functions that host and card call by one address need both on one machine, and the
+ * devices say that they have none (stub_device.c). */
+CUresult
+stub_m_cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
+{
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!stub_handle_ok(WIRE_KIND_LIBRARY, (uintptr_t)library))
+        return CUDA_ERROR_INVALID_HANDLE;
+    return fptr && symbol ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
 }

@@ -84,7 +84,7 @@ stub_m_cuMemFreeHost(void *p)
     struct stub_memory m;
     CUresult r = stub_enter();
 
-    if (r != CUDA_SUCCESS || !p)
+    if (r != CUDA_SUCCESS)
         return r;
     if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_HOST, &m))
         return CUDA_ERROR_INVALID_VALUE;
@@ -118,8 +118,6 @@ stub_m_cuMemHostUnregister(void *p)
 
     if (r != CUDA_SUCCESS)
         return r;
-    if (!p)
-        return CUDA_ERROR_INVALID_VALUE;
     if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_REGISTERED, NULL))
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     host_unmap(p);

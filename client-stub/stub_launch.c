@@ -45,16 +45,19 @@ stub_m_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY
                       void **kernelParams, void **extra, bool per_thread)
 {
     struct stub_args args;
+    uint64_t stream;
     CUresult r = stub_enter();
 
     if (likely(r == CUDA_SUCCESS))
         r = stub_args_open(&args, f, kernelParams, extra);
+    if (likely(r == CUDA_SUCCESS))
+        r = stub_stream_get(hStream, per_thread, &stream);
     if (unlikely(r != CUDA_SUCCESS))
         return r;
     return launch_plain(WIRE_CALL_cuLaunchKernel,
                         &(struct wire_cuLaunchKernel_req){
                             .f = (uintptr_t)f,
-                            .hStream = stub_stream_id(hStream, per_thread),
+                            .hStream = stream,
                             .gridDimX = gridDimX,
                             .gridDimY = gridDimY,
                             .gridDimZ = gridDimZ,
@@ -75,16 +78,19 @@ stub_m_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
                                  CUstream hStream, void **kernelParams, bool per_thread)
 {
     struct stub_args args;
+    uint64_t stream;
     CUresult r = stub_enter();
 
     if (r == CUDA_SUCCESS)
         r = stub_args_open(&args, f, kernelParams, NULL);
+    if (r == CUDA_SUCCESS)
+        r = stub_stream_get(hStream, per_thread, &stream);
     if (r != CUDA_SUCCESS)
         return r;
     return launch_plain(WIRE_CALL_cuLaunchCooperativeKernel,
                         &(struct wire_cuLaunchKernel_req){
                             .f = (uintptr_t)f,
-                            .hStream = stub_stream_id(hStream, per_thread),
+                            .hStream = stream,
                             .gridDimX = gridDimX,
                             .gridDimY = gridDimY,
                             .gridDimZ = gridDimZ,
@@ -108,6 +114,7 @@ stub_m_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kerne
     struct stub_args args;
     struct stub_call c;
     CUlaunchConfig copy;
+    uint64_t stream;
     uint32_t size;
     CUresult r = stub_enter();
 
@@ -116,10 +123,12 @@ stub_m_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kerne
     if (!config || (config->numAttrs && !config->attrs))
         return CUDA_ERROR_INVALID_VALUE;
     r = stub_args_open(&args, f, kernelParams, extra);
+    if (r == CUDA_SUCCESS)
+        r = stub_stream_get(config->hStream, per_thread, &stream);
     if (r != CUDA_SUCCESS)
         return r;
     copy = *config;
-    copy.hStream = (CUstream)(uintptr_t)stub_stream_id(config->hStream, per_thread);
+    copy.hStream = (CUstream)(uintptr_t)stream;
     copy.attrs = NULL;
     memcpy(head.config, &copy, sizeof(copy));
     head.params_len = args.len;
@@ -127,7 +136,7 @@ stub_m_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kerne
     if (!size)
         return CUDA_ERROR_INVALID_VALUE;
     if (stub_managed_is_on())
-        stub_managed_work((uintptr_t)copy.hStream);
+        stub_managed_work(stream);
     r = stub_call_begin(&c, WIRE_CALL_cuLaunchKernelEx, size);
     if (r != CUDA_SUCCESS)
         return r;

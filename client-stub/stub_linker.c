@@ -125,10 +125,10 @@ stub_m_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size
 
     if (r != CUDA_SUCCESS)
         return r;
-    if (!data || !size)
-        return CUDA_ERROR_INVALID_VALUE;
     if (!stub_handle_ok(WIRE_KIND_LINK, head.state))
         return CUDA_ERROR_INVALID_HANDLE;
+    if (!data || !size)
+        return CUDA_ERROR_INVALID_VALUE;
     r = stub_jit_open(&jit, numOptions, options, optionValues);
     if (r != CUDA_SUCCESS)
         return r;

@@ -115,6 +115,16 @@ stub_memory_is_device(uint64_t addr)
     return stub_range_find(&reserved, addr, &m.range, sizeof(m.range));
 }
 
+/* Blocks are never given up, so the last one seen holds for ever. */
+bool
+stub_memory_is_plausible(uint64_t addr)
+{
+    struct stub_range *last = &stub_tls.block;
+
+    return addr - last->start < last->size ||
+           stub_range_find(&reserved, addr, last, sizeof(*last));
+}
+
 /* ---- reservation ---------------------------------------------------------------- */
 
 /* Keep others out of [start, start + size); false when somebody is there. */

@@ -59,6 +59,10 @@ bool stub_memory_open(uint64_t start, uint64_t size);
 /* Back to being reserved, but for pages at the ends that lie only partly inside. */
 void stub_memory_close(uint64_t start, uint64_t size);
 
+/* Does @addr lie where the server hands out addresses?  A freed one does as well; one
+ * that does not is certainly wrong. */
+bool stub_memory_is_plausible(uint64_t addr);
+
 /* Is this an address on the server?  True for every device range we know. */
 bool stub_memory_is_device(uint64_t addr);
 

@@ -197,10 +197,12 @@ stub_m_cuModuleLoad(CUmodule *module, const char *fname)
 /* ---- libraries
  * ------------------------------------------------------------------------- */
 
-/* A library's own options; values are plain numbers, or NULL when none has one. */
+#define LIBRARY_OPTIONS 64 /* the wire's cap; there are fewer kinds */
+
+/* A library's own options; values are plain numbers, 0 where there is none. */
 struct library_options {
-    const CUlibraryOption *options;
-    void *const *values;
+    int32_t option[LIBRARY_OPTIONS];
+    uint64_t value[LIBRARY_OPTIONS];
     uint32_t n;
 };
 
@@ -228,9 +230,9 @@ library_send(const struct image *image, struct stub_jit *jit,
     memcpy(c.body, &head, sizeof(head));
     wire_cuLibraryLoadData_req_place(&room, c.body, true);
     stub_jit_put(jit, room.jitOptions, room.jit_values);
-    for (uint32_t i = 0; i < lib->n; i++) {
-        room.libraryOptions[i] = (int32_t)lib->options[i];
-        room.library_values[i] = lib->values ? (uintptr_t)lib->values[i] : 0;
+    if (lib->n) {
+        memcpy(room.libraryOptions, lib->option, lib->n * sizeof(lib->option[0]));
+        memcpy(room.library_values, lib->value, lib->n * sizeof(lib->value[0]));
     }
     if (image->n_parts)
         memcpy(room.parts, image->len, image->n_parts * sizeof(image->len[0]));
@@ -243,21 +245,22 @@ library_send(const struct image *image, struct stub_jit *jit,
     return r;
 }
 
-/* The one library option that is a pointer (and not a number) names host-side callbacks
- * that no remote driver could use. */
+/* The one library option that is a pointer (and not a number) names functions of the
+ * host for cards that can call them, which none of a session can: it is left out. */
 static CUresult
 library_take_options(struct library_options *ret, uint32_t n,
                      const CUlibraryOption *options, void *const *values)
 {
-    if ((n && !options) || n > 64)
+    if (n > LIBRARY_OPTIONS || (n && !options))
         return CUDA_ERROR_INVALID_VALUE;
     for (uint32_t i = 0; i < n; i++) {
         if (options[i] == CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE)
-            return stub_unsupported(WIRE_CALL_cuLibraryLoadData);
+            continue;
         if (options[i] != CU_LIBRARY_BINARY_IS_PRESERVED && !values)
             return CUDA_ERROR_INVALID_VALUE;
+        ret->option[ret->n] = (int32_t)options[i];
+        ret->value[ret->n++] = values ? (uintptr_t)values[i] : 0;
     }
-    *ret = (struct library_options){options, values, n};
     return CUDA_SUCCESS;
 }
 
@@ -342,6 +345,8 @@ stub_m_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
 
     if (r != CUDA_SUCCESS)
         return r;
+    if (!stub_handle_ok(WIRE_KIND_LIBRARY, (uintptr_t)library))
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!name || (!dptr && !bytes))
         return CUDA_ERROR_INVALID_VALUE;
     if (stub_tls.ctx && atomic_load(&stub_tls.ctx->alive))

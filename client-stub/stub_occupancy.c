@@ -66,6 +66,8 @@ stub_m_cuOccupancyMaxPotentialBlockSizeWithFlags(
         r = stub_ctx_resolve(NULL, &ctx);
     if (r != CUDA_SUCCESS)
         return r;
+    if (!stub_handle_ok(WIRE_KIND_FUNC, (uintptr_t)func))
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!minGridSize || !blockSize)
         return CUDA_ERROR_INVALID_VALUE;
     dev = stub_device_get(ctx->dev);

@@ -240,7 +240,7 @@ h_cuMemAllocPitch_v2(struct wrk *w, const struct wire_args_cuMemAllocPitch_v2 *a
     uint64_t bytes;
 
     if (!gp_mul_ok((uint64_t)a->WidthInBytes, (uint64_t)a->Height, &bytes))
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return CUDA_ERROR_INVALID_VALUE;
     return mem_alloc(w, rep,
                      &(struct mem_want){.kind = MEM_PITCH,
                                         .charge = bytes,

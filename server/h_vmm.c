@@ -149,7 +149,9 @@ h_cuMemCreate(struct wrk *w, const struct wire_args_cuMemCreate *a,
     (void)rep;
     /* Memory of the host would be the server's. */
     if (a->prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return a->prop->location.type == CU_MEM_LOCATION_TYPE_INVALID
+                   ? CUDA_ERROR_INVALID_VALUE
+                   : CUDA_ERROR_NOT_SUPPORTED;
     if (slice >= w->priv->cards.n)
         return CUDA_ERROR_INVALID_DEVICE;
     if (!wrk_quota_take(w->priv->quota, slice, a->size))

@@ -24,26 +24,33 @@ HEADER = r"""
 enum negative_kind {
     NEGATIVE_ZERO,    /* every pointer NULL, every handle and number 0, lengths 4 */
     NEGATIVE_NULL,    /* the same, pointers good */
-    NEGATIVE_STALE,   /* handles that were good once, pointers good, numbers 1 */
-    NEGATIVE_FOREIGN, /* live handles of another kind, pointers good, numbers 1 */
-    NEGATIVE_HUGE,    /* the largest counts and numbers, handles 0, pointers good */
+    NEGATIVE_STALE,   /* handles and addresses that were good once, numbers 1 */
+    NEGATIVE_FOREIGN, /* live handles of another kind, addresses of the host, numbers 1 */
+    NEGATIVE_HUGE,    /* the largest counts, numbers and addresses, handles 0 */
     NEGATIVE_KINDS,
 };
 
 struct negative {
     enum negative_kind kind;
     void *scratch;     /* zeroed, writable, NEGATIVE_SCRATCH bytes */
+    uint64_t freed;    /* an address that was device memory */
     uint64_t foreign;  /* a live handle */
     enum wire_kind foreign_kind;
+    void *(*find)(const char *name); /* the function of that name, or NULL; used where
+                                        NEGATIVE_FIND is defined */
 };
 
 #define NEGATIVE_SCRATCH (1u << 20)
+
+/* What a call returns that the library at hand does not have: no CUresult. */
+#define NEGATIVE_ABSENT ((CUresult)-1)
 
 struct negative_call {
     const char *name;
     CUresult (*call)(const struct negative *n);
     bool needs_pointer; /* NULL outputs must be refused */
     bool needs_handle;  /* a handle that is none must be refused */
+    bool posted;        /* a client need not wait for the verdict */
 };
 
 extern const struct negative_call negative_calls[];
@@ -63,6 +70,21 @@ negative_handle(const struct negative *n, enum wire_kind kind)
     if (n->kind == NEGATIVE_FOREIGN)
         return n->foreign_kind == kind ? wire_handle_make(kind, 0xee, 0x7fff) : n->foreign;
     return 0;
+}
+
+static inline uint64_t
+negative_address(const struct negative *n)
+{
+    switch (n->kind) {
+    case NEGATIVE_STALE:
+        return n->freed;
+    case NEGATIVE_FOREIGN:
+        return (uintptr_t)n->scratch;
+    case NEGATIVE_HUGE:
+        return UINT64_MAX & ~UINT64_C(0xff);
+    default:
+        return 0;
+    }
 }
 
 static inline uint64_t
@@ -119,7 +141,7 @@ def _argument(call: Call, p: Param) -> str:
     if word == "device":
         return "n->kind == NEGATIVE_ZERO ? 0 : 9999"
     if word in ("devptr", "devptr32"):
-        return "0"
+        return f"({ct})negative_address(n)"
     if word in ("asynccb", "logscb"):
         return "NULL"
     number = "negative_length" if _is_length(call, p) else "negative_number"
@@ -146,11 +168,24 @@ def _needs_handle(call: Call) -> bool:
     )
 
 
+def _posted(call: Call) -> bool:
+    return call.reply == "none" or call.client == "manual"
+
+
 def emit(out: Output, codecs: Codecs) -> None:
     """negative_calls.[ch]"""
     h, t = Text(), Text()
     h(HEADER.strip("\n"))
     t('#include "negative_calls.h"', '#include "cuda_api.h"', "")
+    t(
+        "/* A library that lacks some of the names is asked for each by name. */",
+        "#ifdef NEGATIVE_FIND",
+        "#define NEGATIVE_FN(n, name) ((__typeof__(&name))(uintptr_t)(n)->find(#name))",
+        "#else",
+        "#define NEGATIVE_FN(n, name) (&name)",
+        "#endif",
+        "",
+    )
     t("static void", "negative_callback(void)", "{", "}", "")
     calls = [c for c in codecs.api.calls if not c.internal and not c.outside]
     rows = []
@@ -158,8 +193,9 @@ def emit(out: Output, codecs: Codecs) -> None:
         for name in [c.name] + ([f"{c.name}_{c.twin}"] if c.twin else []):
             args = ", ".join(_argument(c, p) for p in c.args)
             t("static CUresult", f"n_{name}(const struct negative *n)", "{")
-            t(f"    return {name}({args});", "}", "")
-            flags = f"{str(_needs_pointer(c)).lower()}, {str(_needs_handle(c)).lower()}"
+            t(f"    __typeof__(&{name}) fn = NEGATIVE_FN(n, {name});", "")
+            t(f"    return fn ? fn({args}) : NEGATIVE_ABSENT;", "}", "")
+            flags = ", ".join(str(f(c)).lower() for f in (_needs_pointer, _needs_handle, _posted))
             rows.append(f'    {{"{name}", n_{name}, {flags}}},')
     t("const struct negative_call negative_calls[] = {", *rows, "};")
     t("const unsigned negative_call_count =")

@@ -58,6 +58,9 @@ class StubBody:
                 self.arg.check_handle(t, p)
         for p in c.args:
             if not p.client:
+                self.arg.check_device(t, p)
+        for p in c.args:
+            if not p.client:
                 self.arg.check(t, p)
                 self.arg.struct_checks(t, p)
         self._lengths(t)
@@ -181,7 +184,14 @@ class StubBody:
         return [p for p in self.call.args if p.life == "del" and is_handle(p.type)]
 
     def _post(self, t: Text) -> None:
-        t("    ret = stub_call_post(&call);")
+        """Without an answer, unless an argument is such that nobody should wait for it."""
+        doubts = [d for p in self.call.args for d in self.arg.doubts(p)]
+        if doubts:
+            test = " ||\n        ".join(doubts)
+            t(f"    ret = {test}", "              ? stub_call_ask(&call)")
+            t("              : stub_call_post(&call);")
+        else:
+            t("    ret = stub_call_post(&call);")
         self._finish(t)
 
     def _finish(self, t: Text) -> None:
@@ -316,6 +326,7 @@ HELPERS = r"""
 #include "cuda_abi.h"
 #include "stub_call.h"
 #include "stub_device.h"
+#include "stub_memory.h"
 #include "stub_result.h"
 #include "wire_codec.h"
 #include "wire_result.h"
@@ -332,16 +343,17 @@ CUresult stub_call_bad(uint16_t call);
 
 /* Handles that the worker minted are unknown here: their shape has to do. */
 static inline bool
-stub_gen_shape(enum wire_kind kind, uint64_t id)
-{
-    return wire_handle_is(id, kind);
-}
-
-static inline bool
 stub_gen_handle(enum wire_kind kind, uint64_t id)
 {
     return wire_handle_is(id, kind) &&
            (wire_handle_index(id) >= WIRE_INDEX_SERVER || stub_handle_ok(kind, id));
+}
+
+/* More elements than a frame carries.  A count past any use was never set. */
+static inline CUresult
+stub_gen_too_many(uint16_t call, uint64_t count)
+{
+    return count > 1u << 20 ? CUDA_ERROR_INVALID_VALUE : stub_unsupported(call);
 }
 
 /* The stream's id on the wire; true when there is none. */

@@ -57,6 +57,17 @@ class StubArg:
         if p.dir == "in" and is_handle(p.type):
             self._check_handle(t, p)
 
+    def check_device(self, t: Text, p: Param) -> None:
+        """Negative ones have meanings of their own; beside an address, that is looked at
+        first."""
+        if p.dir != "in" or p.type.word != "device":
+            return
+        if all(q.type.word != "devptr" for q in self.call.args):
+            t(
+                f"    if ({p.name} >= 0 && !stub_device_get({p.name}))",
+                "        return CUDA_ERROR_INVALID_DEVICE;",
+            )
+
     def check(self, t: Text, p: Param) -> None:
         """Refuse what the driver would refuse, while it can still be said."""
         word = p.type.word
@@ -73,6 +84,18 @@ class StubArg:
                 f"    if (!{p.name}_size)",
                 "        return CUDA_ERROR_INVALID_VALUE;",
             )
+
+    def doubts(self, p: Param) -> list[str]:
+        """Tests for arguments that are wrong, or that only the driver can judge."""
+        if p.client or p.dir != "in":
+            return []
+        if p.type.word == "devptr":
+            return [f"!stub_memory_is_plausible({p.name})"]
+        if p.type.word == "array" and not p.optional:
+            return [f"!({self.count(p)})"]
+        if p.life == "del" and p.type.word in ("texobj", "surfobj"):
+            return ["true"]  # the driver's own value, which the stub does not know
+        return []
 
     def _check_flags(self, t: Text, p: Param) -> None:
         """Nobody would hear of it otherwise: the call has no answer."""
@@ -102,7 +125,7 @@ class StubArg:
             )
         t(
             f"    if ({count} > {limit})",
-            f"        return stub_unsupported(WIRE_CALL_{self.call.name});",
+            f"        return stub_gen_too_many(WIRE_CALL_{self.call.name}, {count});",
         )
 
     def _check_handle(self, t: Text, p: Param) -> None:
@@ -115,7 +138,6 @@ class StubArg:
             t(f"    {name}_id = {self.id_of(p)};")
         elif p.type.word == "ctx":
             # A context may be left out where the current one is meant.
-            test = f"!stub_gen_shape({kind}, {self.id_of(p)})"
             if self.call.reply != "none":
                 test = f"{name} && {test}"
         elif p.optional:
@@ -287,6 +309,8 @@ class StubArg:
             elif is_handle(p.type) and word not in INTEGER_HANDLES:
                 value = f"({value_type(p.type)})(uintptr_t){v}"
             t(f"        {guard}*{name} = {value};")
+            if word == "devptr":
+                t(f"        {guard}stub_memory_reserve(*{name}, 1);")
         elif word == "sized":
             t(f"        stub_gen_store({name}, {name}_size, {v});")
         elif word == "struct":
