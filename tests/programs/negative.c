@@ -9,6 +9,7 @@
 #include "cuda_api.h"
 #include "negative_calls.h"
 
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -101,8 +102,9 @@ refused(const struct negative_call *call, const struct negative *n, CUcontext ct
                (int)n->kind, (int)r, (int)later);
         exit(1);
     }
-    if (listing)
-        printf("%s %d: %d %d\n", call->name, (int)n->kind, (int)r, (int)later);
+    if (listing && r != NEGATIVE_ABSENT)
+        printf("%s %d: %d %d%s\n", call->name, (int)n->kind, (int)r, (int)later,
+               call->posted ? " posted" : "");
     return r != CUDA_SUCCESS || later != CUDA_SUCCESS;
 }
 
@@ -118,8 +120,16 @@ try_call(const struct negative_call *call, const struct negative *n, CUcontext c
     return 1;
 }
 
+/* The names that the driver at hand exports; a software card has fewer than a client.
+ */
+static void *
+find(const char *name)
+{
+    return dlsym(RTLD_DEFAULT, name);
+}
+
 static unsigned
-run_kind(enum negative_kind kind, CUcontext ctx, CUevent event)
+run_kind(enum negative_kind kind, CUcontext ctx, CUevent event, CUdeviceptr freed)
 {
     /* Kept to the end: a call may rightly have pinned it. */
     static void *kept[NEGATIVE_KINDS];
@@ -132,8 +142,10 @@ run_kind(enum negative_kind kind, CUcontext ctx, CUevent event)
         const struct negative_call *call = &negative_calls[i];
         struct negative n = {.kind = kind,
                              .scratch = scratch,
+                             .freed = freed,
                              .foreign = (uintptr_t)event,
-                             .foreign_kind = WIRE_KIND_EVENT};
+                             .foreign_kind = WIRE_KIND_EVENT,
+                             .find = find};
 
         memset(scratch, 0, NEGATIVE_SCRATCH);
         if (left_out(call->name))
@@ -166,6 +178,7 @@ main(int argc, char **argv)
 {
     CUevent event = NULL;
     CUcontext ctx = NULL;
+    CUdeviceptr freed = 0;
     unsigned taken = 0;
 
     listing = argc > 1 && strcmp(argv[1], "list") == 0;
@@ -177,8 +190,10 @@ main(int argc, char **argv)
     must(cuInit(0), "cuInit");
     must(cuCtxCreate_v2(&ctx, 0, 0), "cuCtxCreate");
     must(cuEventCreate(&event, 0), "cuEventCreate");
+    must(cuMemAlloc_v2(&freed, 1 << 20), "cuMemAlloc");
+    must(cuMemFree_v2(freed), "cuMemFree");
     for (int kind = 0; kind < NEGATIVE_KINDS; kind++)
-        taken += run_kind((enum negative_kind)kind, ctx, event);
+        taken += run_kind((enum negative_kind)kind, ctx, event, freed);
     device_still_works(ctx);
     printf("%u calls, %u took wrong arguments\n", negative_call_count, taken);
     return taken ? 1 : 0;

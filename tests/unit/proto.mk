@@ -9,5 +9,7 @@ $(eval $(call unit_test,test_gen_hostile,tests/unit/test_gen_hostile.c $(GEN_TES
     $(GEN_NEGATIVE_SRCS),$(GEN_LOOP_INCS),,genloop cudastub wire common,-lprotobuf-c))
 
 # Wrong arguments for every call, against a whole pool.
-$(eval $(call driver_program,tests/programs/negative,tests/programs/negative.c \
-    $(GEN_NEGATIVE_SRCS),common,))
+$(eval $(call helper_program,tests/programs/negative,tests/programs/negative.c \
+    $(GEN_NEGATIVE_SRCS),common proto $(O)/gen,-DNEGATIVE_FIND,,-L$(dir $(TEST_LINK)) -lcuda))
+$(O)/tests/programs/negative: $(TEST_LINK)
+TEST_PROGRAMS += $(O)/tests/programs/negative
