@@ -35,7 +35,6 @@ struct due {
 
 /* The functions of one link, whose frames say when they are due, have a thread. */
 struct hostfns {
-    struct stub_link *link;
     struct due *first, **last;
     bool started;
     _Atomic uint32_t due_count;    /* read without the lock */
@@ -159,7 +158,6 @@ hostfn_thread(void *arg)
     struct hostfns *fns = arg;
     struct due *d;
 
-    fns->waiting_call.link = fns->link;
     for (;;) {
         while ((d = hostfn_take(fns))) {
             hostfn_run(d);
@@ -177,8 +175,9 @@ static bool
 hostfn_start(struct hostfns *fns, struct stub_link *link)
 {
     if (!fns->started) {
-        fns->link = link;
         fns->last = &fns->first;
+        /* Whoever finds a function due pokes it, perhaps before the thread has run. */
+        fns->waiting_call.link = link;
         fns->started = stub_thread_start("gpupool-hostfn", hostfn_thread, fns) == 0;
     }
     return fns->started;
