@@ -8,7 +8,8 @@
  * end to card memory.  After "ready" a line with the two ends of the run (nanoseconds
  * of CLOCK_REALTIME) is read; at the end the intervals go to --out as pairs of 64-bit
  * numbers.  With --period-us it is a service instead: one kernel per period, each
- * waited for, and its latencies are what is printed.
+ * waited for, and its latencies are what is printed.  With --shared, blocks need so
+ * much shared memory that a multiprocessor holds few of them at a time.
  */
 #include "bench.h"
 
@@ -35,7 +36,7 @@ struct load {
     CUfunction kernel;
     CUdeviceptr taken, slots;
     uint64_t lengths[LENGTHS_MAX]; /* ns */
-    unsigned n_lengths, grid, spin, n_streams, depth, graph;
+    unsigned n_lengths, grid, spin, n_streams, depth, graph, shared;
     CUstream streams[STREAMS_MAX];
     CUevent *done; /* ring of @depth per stream */
     CUgraphExec graph_exec;
@@ -78,8 +79,8 @@ launch_kernel(struct load *load, CUstream stream, uint64_t ns)
     unsigned room = SLOTS;
     void *params[] = {&load->taken, &load->slots, &room, &load->spin, &ns};
 
-    CU(cuLaunchKernel(load->kernel, load->grid, 1, 1, 32, 1, 1, 0, stream, params,
-                      NULL));
+    CU(cuLaunchKernel(load->kernel, load->grid, 1, 1, 32, 1, 1, load->shared, stream,
+                      params, NULL));
 }
 
 static void
@@ -108,6 +109,7 @@ load_open(struct load *load, int argc, char **argv)
     load->depth = (unsigned)bench_option(argc, argv, "--depth", 16);
     load->n_streams = (unsigned)bench_option(argc, argv, "--streams", 1);
     load->graph = (unsigned)bench_option(argc, argv, "--graph", 0);
+    load->shared = (unsigned)bench_option(argc, argv, "--shared", 0);
     if (load->n_streams < 1 || load->n_streams > STREAMS_MAX || load->depth < 2) {
         errno = EINVAL;
         bench_die("--streams, --depth");
@@ -123,6 +125,8 @@ load_open(struct load *load, int argc, char **argv)
     CU(cuCtxCreate(&context, 0, device));
     CU(cuModuleLoadData(&module, busy_ptx));
     CU(cuModuleGetFunction(&load->kernel, module, "busy"));
+    CU(cuFuncSetAttribute(load->kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                          (int)load->shared));
     CU(cuMemAlloc(&load->taken, 256));
     CU(cuMemsetD32(load->taken, 0, 64));
     CU(cuMemAlloc(&load->slots, SLOTS * 2 * sizeof(uint64_t)));

@@ -6,7 +6,7 @@
 
 #define FOR_EACH_TENANT(card, t)                                                       \
     for (struct gov_tenant *t = (card)->tenants;                                       \
-         t < (card)->tenants + GOV_TENANTS_MAX; t++)                                   \
+         t < (card)->tenants + (card)->tenants_end; t++)                               \
         if (t->session)
 
 int
@@ -50,12 +50,6 @@ tenant_of(struct gov_card *card, int seat)
     return &card->tenants[card->seats[seat].tenant];
 }
 
-static bool
-holds(const struct gov_card *card, const struct gov_tenant *t)
-{
-    return card->holder == index_of(card, t) + 1;
-}
-
 static void
 changed(struct gov_card *card)
 {
@@ -83,6 +77,92 @@ reweigh(struct gov_card *card)
     t->weight = t->policy == GOV_BEST_EFFORT ? gp_max(each, 10u) : t->core * 1000;
 }
 
+/* Whether two tenants cannot be on the card at the same time. */
+static bool
+conflict(const struct gov_tenant *a, const struct gov_tenant *b)
+{
+    return a != b && (!a->in_space || !b->in_space || (a->units & b->units));
+}
+
+static void
+count_rivals(struct gov_card *card)
+{
+    FOR_EACH_TENANT(card, t)
+    {
+        uint32_t rivals = 0;
+
+        FOR_EACH_TENANT(card, other)
+        rivals += conflict(t, other);
+        __atomic_store_n(&t->rivals, rivals, __ATOMIC_RELAXED);
+    }
+}
+
+/* How much of its pieces' time a tenant is promised, percent. */
+static uint32_t
+time_promised(uint32_t core, unsigned n, unsigned units)
+{
+    return core * units / n;
+}
+
+/* The same of a piece of the card, all its tenants together, at its fullest of the @n
+ * pieces from @first on. */
+static uint32_t
+units_load(struct gov_card *card, unsigned first, unsigned n, unsigned units)
+{
+    uint32_t most = 0;
+
+    for (unsigned i = first; i < first + n; i++) {
+        uint32_t load = 0;
+
+        FOR_EACH_TENANT(card, t)
+        load += t->units >> i & 1
+                    ? time_promised(t->core, (unsigned)__builtin_popcountll(t->units),
+                                    units)
+                    : 0;
+        most = gp_max(most, load);
+    }
+    return most;
+}
+
+/* Pieces side by side for @core percent, where least is promised: as few as can hold
+ * it, more where those are taken.  When nothing is left, all of them. */
+static uint64_t
+choose_units(struct gov_card *card, uint32_t core, unsigned units)
+{
+    for (unsigned n = gp_max((core * units + 99) / 100, 1u); n < units; n++) {
+        uint32_t load, least = UINT32_MAX;
+        unsigned best = 0;
+
+        for (unsigned first = 0; first + n <= units; first++) {
+            load = units_load(card, first, n, units);
+            if (load < least)
+                best = first;
+            least = gp_min(least, load);
+        }
+        if (least + time_promised(core, n, units) <= 100)
+            return ((UINT64_C(1) << n) - 1) << best;
+    }
+    return units < 64 ? (UINT64_C(1) << units) - 1 : UINT64_MAX;
+}
+
+/* Where the tenant runs; for as long as it is here, as its contexts are made so. */
+static void
+set_part(struct gov_card *card, struct gov_tenant *t, const struct gov_share *share)
+{
+    uint32_t core = gp_min(gp_max(share->core, 1u), 100u);
+    unsigned units = gp_min(share->units, (unsigned)GOV_UNITS_MAX);
+
+    t->in_space = share->in_space;
+    t->part = 1000;
+    if (!share->in_space)
+        return;
+    t->part = core * 10;
+    if (!units)
+        return;
+    t->units = choose_units(card, core, units);
+    t->part = (uint32_t)__builtin_popcountll(t->units) * 1000 / units;
+}
+
 static uint32_t
 ceiling_of(const struct gov_share *share)
 {
@@ -99,6 +179,8 @@ set_share(struct gov_tenant *t, const struct gov_share *share)
     t->policy = share->policy;
     t->core = gp_min(gp_max(share->core, 1u), 100u);
     t->ceiling = gp_max(ceiling_of(share), 1u);
+    if (t->part <= t->ceiling * 10)
+        t->ceiling = 100; /* it cannot get beyond: no bucket is needed */
     t->offline = share->offline;
 }
 
@@ -142,6 +224,7 @@ settle(struct gov_tenant *t, uint64_t now)
 
     t->since_ns += charge;
     t->busy_ns -= charge;
+    charge = charge * t->part / 1000;
     refill(t, now);
     t->tokens_ns -= (int64_t)charge;
     t->vtime += charge * 100000 / t->weight;
@@ -156,7 +239,43 @@ waits(const struct gov_tenant *t)
     return t->wanting && !t->running;
 }
 
-/* Who would go next among those who wait and may; NULL: nobody.  *ret_until: the
+/* Is @a due before @b? */
+static bool
+precedes(const struct gov_tenant *a, const struct gov_tenant *b)
+{
+    return a->offline != b->offline ? !a->offline : a->vtime < b->vtime;
+}
+
+/* Has somebody the turn beside whom @t cannot run?  With @due_only: somebody whom @t
+ * does not precede, so who will not soon give way to it. */
+static bool
+blocked(struct gov_card *card, const struct gov_tenant *t, bool due_only)
+{
+    if (!card->holders)
+        return false;
+    FOR_EACH_TENANT(card, h)
+    {
+        if (h->holding && conflict(h, t) && !(due_only && precedes(t, h)))
+            return true;
+    }
+    return false;
+}
+
+/* Does somebody who is due before @t, and will soon run, want what @t would run on? */
+static bool
+preceded(struct gov_card *card, const struct gov_tenant *t, uint64_t now,
+         uint64_t *ret_until)
+{
+    FOR_EACH_TENANT(card, w)
+    {
+        if (waits(w) && !w->holding && conflict(w, t) && precedes(w, t) &&
+            within_ceiling(w, now, ret_until) && !blocked(card, w, true))
+            return true;
+    }
+    return false;
+}
+
+/* Who gets a turn next among those who wait and may; NULL: nobody.  *ret_until: the
  * earliest time at which that could change by itself. */
 static struct gov_tenant *
 next_tenant(struct gov_card *card, uint64_t now, uint64_t *ret_until)
@@ -165,11 +284,11 @@ next_tenant(struct gov_card *card, uint64_t now, uint64_t *ret_until)
 
     FOR_EACH_TENANT(card, t)
     {
-        if (!waits(t) || holds(card, t) || !within_ceiling(t, now, ret_until))
+        if (!waits(t) || t->holding || !within_ceiling(t, now, ret_until) ||
+            (best && !precedes(t, best)) || blocked(card, t, false) ||
+            preceded(card, t, now, ret_until))
             continue;
-        if (!best || t->offline < best->offline ||
-            (t->offline == best->offline && t->vtime < best->vtime))
-            best = t;
+        best = t;
     }
     return best;
 }
@@ -177,49 +296,74 @@ next_tenant(struct gov_card *card, uint64_t now, uint64_t *ret_until)
 static void
 note_contention(struct gov_card *card)
 {
-    uint32_t contended = 0;
-
     FOR_EACH_TENANT(card, t)
-    contended |= waits(t) && !holds(card, t);
-    __atomic_store_n(&card->contended, contended, __ATOMIC_RELEASE);
+    {
+        uint32_t contended = 0;
+
+        FOR_EACH_TENANT(card, w)
+        contended |= waits(w) && !w->holding && conflict(t, w);
+        __atomic_store_n(&t->contended, contended, __ATOMIC_RELEASE);
+    }
 }
 
 static void
 take_turn(struct gov_card *card, struct gov_tenant *t, uint64_t now)
 {
-    card->holder = index_of(card, t) + 1;
-    card->turn_ns = now;
+    t->holding = 1;
+    card->holders++;
+    t->turn_ns = now;
     card->vclock = gp_max(card->vclock, t->vtime);
     t->turns++;
     changed(card);
 }
 
-/* The holder has nothing on the card: pass the turn to who is due, itself included. */
 static void
-pass_turn(struct gov_card *card, uint64_t now)
+end_turn(struct gov_card *card, struct gov_tenant *t)
 {
-    uint64_t until = UINT64_MAX;
+    card->holders -= t->holding;
+    t->holding = 0;
+}
+
+/* Give turns to all who are due and fit beside those who have one. */
+static void
+give_turns(struct gov_card *card, uint64_t now, uint64_t *ret_until)
+{
     struct gov_tenant *next;
 
-    card->holder = 0;
-    next = next_tenant(card, now, &until);
-    if (next)
+    while ((next = next_tenant(card, now, ret_until)))
         take_turn(card, next, now);
-    else
-        changed(card);
     note_contention(card);
 }
 
-/* Whether @other should have the card rather than the holder @t go on. */
-static bool
-overtakes(const struct gov_card *card, const struct gov_tenant *other,
-          const struct gov_tenant *t, uint64_t now)
+/* @t has nothing on the card: the turn passes to who is due, itself included. */
+static void
+pass_turn(struct gov_card *card, struct gov_tenant *t, uint64_t now)
 {
-    if (other->offline != t->offline)
-        return !other->offline;
-    return now - card->turn_ns >=
-               (other->woke ? GOV_WAKE_QUANTUM_NS : GOV_QUANTUM_NS) &&
-           other->vtime < t->vtime;
+    uint64_t until = UINT64_MAX;
+
+    end_turn(card, t);
+    changed(card);
+    give_turns(card, now, &until);
+}
+
+/* Who should have the card rather than @t, which has it, go on?  NULL: nobody. */
+static struct gov_tenant *
+overtaker(struct gov_card *card, const struct gov_tenant *t, uint64_t now)
+{
+    uint64_t until = UINT64_MAX, ran = now - t->turn_ns;
+    struct gov_tenant *best = NULL;
+
+    FOR_EACH_TENANT(card, w)
+    {
+        if (waits(w) && !w->holding && conflict(w, t) &&
+            within_ceiling(w, now, &until) && (!best || precedes(w, best)))
+            best = w;
+    }
+    if (!best || !precedes(best, t))
+        return NULL;
+    if (best->offline != t->offline)
+        return best;
+    return ran >= (best->woke ? GOV_WAKE_QUANTUM_NS : GOV_QUANTUM_NS) ? best : NULL;
 }
 
 /* --- seats --- */
@@ -252,12 +396,15 @@ gov_card_join(struct gov_card *card, uint64_t session, int32_t pid,
     if (!t || seat == GOV_SEATS_MAX)
         return -ENOSPC;
     if (!t->session) {
+        card->tenants_end = gp_max(card->tenants_end, index_of(card, t) + 1);
         *t = (struct gov_tenant){
             .session = session, .filled_ns = now_ns, .idle_ns = now_ns};
         card->n_tenants++;
+        set_part(card, t, share);
         set_share(t, share);
         t->vtime = card->vclock;
         reweigh(card);
+        count_rivals(card);
     }
     t->seats++;
     card->seats[seat] = (struct gov_seat){.pid = pid, .tenant = index_of(card, t)};
@@ -289,11 +436,14 @@ gov_card_leave(struct gov_card *card, int seat, uint64_t now_ns)
     card->seats[seat] = (struct gov_seat){0};
     if (--t->seats)
         return;
-    if (holds(card, t))
-        pass_turn(card, now_ns);
+    if (t->holding)
+        pass_turn(card, t, now_ns);
     *t = (struct gov_tenant){0};
     card->n_tenants--;
+    while (card->tenants_end && !card->tenants[card->tenants_end - 1].session)
+        card->tenants_end--;
     reweigh(card);
+    count_rivals(card);
 }
 
 void
@@ -353,29 +503,25 @@ run(struct gov_card *card, int seat, uint64_t now)
 
 /* A turn whose owner does not begin (its worker is being killed, say) is taken back. */
 static void
-drop_stale_turn(struct gov_card *card, uint64_t now)
+drop_stale_turns(struct gov_card *card, uint64_t now)
 {
-    const struct gov_tenant *t = card->holder ? &card->tenants[card->holder - 1] : NULL;
-
-    if (t && !t->running && now - card->turn_ns > GOV_GRANT_NS)
-        card->holder = 0;
+    FOR_EACH_TENANT(card, t)
+    {
+        if (t->holding && !t->running && now - t->turn_ns > GOV_GRANT_NS)
+            end_turn(card, t);
+    }
 }
 
 bool
 gov_card_ask(struct gov_card *card, int seat, uint64_t now_ns, uint64_t *ret_until_ns)
 {
-    struct gov_tenant *t = tenant_of(card, seat), *next;
+    struct gov_tenant *t = tenant_of(card, seat);
 
     *ret_until_ns = UINT64_MAX;
     want(card, seat, now_ns);
-    drop_stale_turn(card, now_ns);
-    if (!card->holder) {
-        next = next_tenant(card, now_ns, ret_until_ns);
-        if (next)
-            take_turn(card, next, now_ns);
-    }
-    note_contention(card);
-    if (!holds(card, t)) {
+    drop_stale_turns(card, now_ns);
+    give_turns(card, now_ns, ret_until_ns);
+    if (!t->holding) {
         within_ceiling(t, now_ns, ret_until_ns);
         *ret_until_ns = gp_min(*ret_until_ns, now_ns + GOV_GRANT_NS);
         return false;
@@ -399,24 +545,21 @@ gov_card_unask(struct gov_card *card, int seat, uint64_t now_ns)
     t->wanting--;
     note_contention(card);
     /* A turn that was given but not begun must not be kept from others. */
-    if (holds(card, t) && !t->wanting && !t->running && card->contended)
-        pass_turn(card, now_ns);
+    if (t->holding && !t->wanting && !t->running && t->contended)
+        pass_turn(card, t, now_ns);
 }
 
 bool
 gov_card_keep(struct gov_card *card, int seat, uint64_t now_ns)
 {
-    struct gov_tenant *t = tenant_of(card, seat), *other;
+    struct gov_tenant *t = tenant_of(card, seat);
     uint64_t until = UINT64_MAX;
 
     settle(t, now_ns);
-    if (!within_ceiling(t, now_ns, &until))
+    if (!within_ceiling(t, now_ns, &until) || overtaker(card, t, now_ns))
         return false;
-    other = next_tenant(card, now_ns, &until);
-    if (other && overtakes(card, other, t, now_ns))
-        return false;
-    if (now_ns - card->turn_ns >= GOV_QUANTUM_NS) {
-        card->turn_ns = now_ns; /* still its turn: another quantum, no drain */
+    if (now_ns - t->turn_ns >= GOV_QUANTUM_NS) {
+        t->turn_ns = now_ns; /* still its turn: another quantum, no drain */
         card->vclock = gp_max(card->vclock, t->vtime);
     }
     return true;
@@ -444,6 +587,6 @@ gov_card_drained(struct gov_card *card, int seat, uint64_t now_ns)
     settle(t, now_ns);
     t->wanted_ns = now_ns; /* if it is wanting */
     t->idle_ns = now_ns;   /* if not */
-    if (holds(card, t))
-        pass_turn(card, now_ns);
+    if (t->holding)
+        pass_turn(card, t, now_ns);
 }

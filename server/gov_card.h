@@ -8,6 +8,10 @@
  * charged is time in which nobody else ran, and shares hold whatever the hardware does
  * between processes.  A lone tenant never drains.
  *
+ * Tenants with multiprocessors of their own (in_space) have their turns at the same
+ * time as long as they share none; a part of the card is charged as that part.  Where
+ * parts were rounded up and overlap, turns are taken, and ceilings do the rest.
+ *
  *   floor    start-time fair queueing: among those who want the card, the one whose
  *            service divided by its weight is least goes next
  *   ceiling  a token bucket of card time; what a kernel overran is debt, repaid in full
@@ -27,7 +31,9 @@
 
 #include <pthread.h>
 
-#define GOV_MAGIC 0x67637231u /* "gcr1" */
+#define GOV_MAGIC 0x67637232u /* "gcr2" */
+/* A mask's bits; the cards of today have at most half as many. */
+#define GOV_UNITS_MAX 64
 /* The scheduler places at most 16 sessions on a card by default, 32 when told to. */
 #define GOV_TENANTS_MAX 64
 #define GOV_SEATS_MAX 1024 /* workers: as many as attachments on one server */
@@ -59,6 +65,9 @@ struct gov_share {
     uint32_t core;       /* percent, 1..100 */
     uint32_t core_limit; /* burst-share: ceiling when above @core, else none */
     bool offline;
+    bool in_space;  /* on a part of the card's multiprocessors */
+    uint32_t units; /* pieces that the card can be cut into, at most GOV_UNITS_MAX; 0:
+                       not known which ones it gets, somebody else sees to that */
 };
 
 /* Shared memory: fixed width, no pointers. */
@@ -77,9 +86,15 @@ struct gov_tenant {
     uint64_t since_ns;  /* running: up to when the time that passed is charged */
     uint64_t wanted_ns; /* wanting and not running: since when */
     uint64_t idle_ns;   /* neither: since when */
+    uint64_t turn_ns;   /* when its turn, or the current quantum of it, began */
+    uint64_t busy_ns;   /* measured by its workers, not charged yet */
+    uint64_t units;     /* in_space: the pieces of the card that are its own */
+    uint32_t in_space;
+    uint32_t part;      /* thousandths of the card that it can fill */
     uint32_t woke;      /* came back from idleness and has not run since */
-    uint32_t pad;
-    uint64_t busy_ns; /* measured by its workers, not charged yet */
+    uint32_t holding;   /* it has the turn */
+    uint32_t rivals;    /* other tenants that cannot run beside it */
+    uint32_t contended; /* one of them wants to */
     /* For people: */
     uint64_t charged_ns, waited_ns, turns;
 };
@@ -94,12 +109,11 @@ struct gov_card {
     uint32_t magic;
     uint32_t seq; /* futex: changes whenever somebody who waits should look again */
     pthread_mutex_t lock; /* robust, process-shared */
-    uint32_t holder;      /* tenant index + 1 whose turn it is, 0: nobody's */
-    uint32_t contended;   /* somebody other than the holder wants the card */
+    uint32_t holders;     /* tenants that have the turn */
     uint32_t n_tenants;
+    uint32_t tenants_end; /* no tenant from here on */
     uint32_t pad;
-    uint64_t turn_ns; /* when the turn, or its current quantum, began */
-    uint64_t vclock;  /* start tag of the last turn: where late comers begin */
+    uint64_t vclock; /* start tag of the last turn: where late comers begin */
     struct gov_tenant tenants[GOV_TENANTS_MAX];
     struct gov_seat seats[GOV_SEATS_MAX];
 };
@@ -116,7 +130,14 @@ void gov_card_unlock(struct gov_card *card);
 int gov_card_join(struct gov_card *card, uint64_t session, int32_t pid,
                   const struct gov_share *share, uint64_t now_ns);
 
-/* Change the share of a session that is here. */
+/* The tenant of a seat; readable without the lock where it says so. */
+static inline const struct gov_tenant *
+gov_card_tenant(const struct gov_card *card, int seat)
+{
+    return &card->tenants[card->seats[seat].tenant];
+}
+
+/* Change the share of a session that is here; its part of the card stays. */
 void gov_card_reshare(struct gov_card *card, uint64_t session,
                       const struct gov_share *share, uint64_t now_ns);
 

@@ -8,28 +8,23 @@
 #include "wrk_args.h"
 #include "wrk_ctx.h"
 #include "wrk_governor.h"
+#include "wrk_spatial.h"
 #include "wrk_wait.h"
-
-/* Its id, which follows from the device. */
-static uint64_t
-primary_id(const struct wrk *w, CUdevice dev)
-{
-    return wire_primary_ctx(w->handles.link, w->priv->conf.device_base + (uint32_t)dev);
-}
 
 CUresult
 h_cuDevicePrimaryCtxRetain(struct wrk *w,
                            const struct wire_args_cuDevicePrimaryCtxRetain *a,
                            struct wrk_reply *rep)
 {
-    uint64_t id = primary_id(w, a->dev);
+    uint64_t id = wrk_ctx_primary_id(w, a->dev);
     CUcontext ctx = NULL;
     CUresult r;
 
     (void)rep;
     if (a->dev < 0 || (uint32_t)a->dev >= w->priv->cards.n)
         return CUDA_ERROR_INVALID_DEVICE;
-    r = WRK_CALL(w, cuDevicePrimaryCtxRetain, &ctx, a->dev);
+    r = w->priv->spatial ? wrk_spatial_retain(w, a->dev, &ctx)
+                         : WRK_CALL(w, cuDevicePrimaryCtxRetain, &ctx, a->dev);
     if (r == CUDA_SUCCESS && !wrk_handles_find(&w->handles, WIRE_KIND_CTX, id))
         wrk_ctx_put(w, id, ctx, a->dev);
     return r;
@@ -39,7 +34,7 @@ h_cuDevicePrimaryCtxRetain(struct wrk *w,
 static void
 primary_gone(struct wrk *w, CUdevice dev)
 {
-    uint64_t id = primary_id(w, dev);
+    uint64_t id = wrk_ctx_primary_id(w, dev);
     unsigned flags = 0;
     int active = 0;
 
@@ -50,6 +45,19 @@ primary_gone(struct wrk *w, CUdevice dev)
         wrk_ctx_gone(w, id);
 }
 
+/* The driver's primary context stays as long as other contexts are made from it; the
+ * client's goes. */
+static CUresult
+primary_release_spatial(struct wrk *w, CUdevice dev, bool all)
+{
+    bool gone;
+    CUresult r = wrk_spatial_release(w, dev, all, &gone);
+
+    if (gone)
+        wrk_ctx_gone(w, wrk_ctx_primary_id(w, dev));
+    return r;
+}
+
 CUresult
 h_cuDevicePrimaryCtxRelease_v2(struct wrk *w,
                                const struct wire_args_cuDevicePrimaryCtxRelease_v2 *a,
@@ -58,7 +66,9 @@ h_cuDevicePrimaryCtxRelease_v2(struct wrk *w,
     CUresult r;
 
     (void)rep;
-    wrk_governor_forget(w, wire_handle_index(primary_id(w, a->dev)));
+    wrk_governor_forget(w, wrk_ctx_primary(w, a->dev));
+    if (w->priv->spatial)
+        return primary_release_spatial(w, a->dev, false);
     r = WRK_CALL(w, cuDevicePrimaryCtxRelease_v2, a->dev);
     if (r == CUDA_SUCCESS)
         primary_gone(w, a->dev);
@@ -70,11 +80,13 @@ h_cuDevicePrimaryCtxReset_v2(struct wrk *w,
                              const struct wire_args_cuDevicePrimaryCtxReset_v2 *a,
                              struct wrk_reply *rep)
 {
-    uint64_t id = primary_id(w, a->dev);
+    uint64_t id = wrk_ctx_primary_id(w, a->dev);
     CUresult r;
 
     (void)rep;
-    wrk_governor_forget(w, wire_handle_index(primary_id(w, a->dev)));
+    wrk_governor_forget(w, wrk_ctx_primary(w, a->dev));
+    if (w->priv->spatial)
+        return primary_release_spatial(w, a->dev, true);
     r = WRK_CALL(w, cuDevicePrimaryCtxReset_v2, a->dev);
     if (r == CUDA_SUCCESS && wrk_handles_find(&w->handles, WIRE_KIND_CTX, id))
         wrk_ctx_gone(w, id);
@@ -89,8 +101,11 @@ h_cuCtxCreate_v4(struct wrk *w, const struct wire_args_cuCtxCreate_v4 *a,
     CUresult r;
 
     (void)rep;
+    if (w->priv->spatial)
+        r = a->ctxCreateParams ? CUDA_ERROR_NOT_SUPPORTED
+                               : wrk_spatial_create(w, a->dev, &ctx);
     /* An older driver has the older forms, which can do the plain case. */
-    if (w->drv->cuCtxCreate_v4)
+    else if (w->drv->cuCtxCreate_v4)
         r = w->drv->cuCtxCreate_v4(
             &ctx, (CUctxCreateParams *)(uintptr_t)a->ctxCreateParams, a->flags, a->dev);
     else if (!a->ctxCreateParams)
@@ -113,7 +128,8 @@ h_cuCtxDestroy_v2(struct wrk *w, const struct wire_args_cuCtxDestroy_v2 *a,
 
     (void)rep;
     wrk_governor_forget(w, wire_handle_index(a->ctx_id));
-    r = WRK_CALL(w, cuCtxDestroy_v2, a->ctx);
+    r = w->priv->spatial ? wrk_spatial_destroy(w, a->ctx, wire_handle_index(a->ctx_id))
+                         : WRK_CALL(w, cuCtxDestroy_v2, a->ctx);
     if (r == CUDA_SUCCESS)
         wrk_ctx_gone(w, a->ctx_id);
     return r;

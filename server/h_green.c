@@ -13,9 +13,13 @@ h_cuGreenCtxCreate(struct wrk *w, const struct wire_args_cuGreenCtxCreate *a,
                    struct wrk_reply *rep)
 {
     CUgreenCtx green = NULL;
-    CUresult r = WRK_CALL(w, cuGreenCtxCreate, &green, a->desc, a->dev, a->flags);
+    CUresult r;
 
     (void)rep;
+    /* Nor may a session leave the part that it has. */
+    if (w->priv->spatial)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    r = WRK_CALL(w, cuGreenCtxCreate, &green, a->desc, a->dev, a->flags);
     if (r == CUDA_SUCCESS)
         wrk_handle_put(w, WIRE_KIND_GREENCTX, a->phCtx_id, green);
     return r;

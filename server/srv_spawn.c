@@ -82,6 +82,10 @@ env_init(struct spawn_env *env, const struct srv_spawn *what)
         env_set(env, "CUDA_VISIBLE_DEVICES", what->visible);
         env_set(env, "SOFTGPU_VISIBLE", what->visible);
     }
+    if (what->sm_percent) {
+        snprintf(number, sizeof(number), "%u", what->sm_percent);
+        env_set(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", number);
+    }
     return env->failed ? -ENOMEM : 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "gp_base.h"
 
+#include <stdint.h>
 #include <sys/types.h>
 
 struct gp_err;
@@ -22,6 +23,7 @@ struct srv_spawn {
     unsigned n_fds;
     int stdout_fd;       /* -1: /dev/null */
     const char *visible; /* cards the driver shows, or NULL for all */
+    uint32_t sm_percent; /* of their multiprocessors, for the process; 0: all */
 };
 
 /* Start it in a process group of its own; it is killed when this thread ends. */

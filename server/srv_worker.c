@@ -120,6 +120,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
         .wire_minor = client->wire_minor,
         .cuda_version = client->cuda_version,
         .shm = client->shm,
+        .spatial = s->claims.spatial,
         .offline = s->claims.offline,
         .work_limit_s = s->claims.offline ? w->srv->conf.work_limit_offline_s
                                           : w->srv->conf.work_limit_s,
@@ -135,9 +136,13 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
     gp_str_copy(conf.attachment, sizeof(conf.attachment), w->name);
     gp_str_copy(conf.program, sizeof(conf.program), client->program);
     memcpy(conf.slices, s->claims.slices, sizeof(conf.slices));
-    for (uint32_t i = 0; i < conf.n_slices; i++)
-        conf.facts[i] =
-            srv_inventory_find(w->srv->inventory, conf.slices[i].card_uuid)->facts;
+    for (uint32_t i = 0; i < conf.n_slices; i++) {
+        const struct srv_card *card =
+            srv_inventory_find(w->srv->inventory, conf.slices[i].card_uuid);
+
+        conf.facts[i] = card->facts;
+        conf.card_sms[i] = card->sms;
+    }
     if (fd < 0 || gp_file_write_all(fd, &conf, sizeof(conf)) < 0)
         return gp_err_set(err, -ENOMEM, "configuration of the worker: %s",
                           strerror(errno));
@@ -160,7 +165,11 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
                               .fds = fds,
                               .n_fds = 3 + w->session->claims.n_slices,
                               .stdout_fd = -1,
-                              .visible = visible};
+                              .visible = visible,
+                              .sm_percent =
+                                  w->session->claims.spatial == TICKET_SPATIAL_MPS
+                                      ? w->session->claims.slices[0].core
+                                      : 0};
     int r = conf_file(w, client, &conf, err);
 
     if (r < 0)

@@ -26,6 +26,7 @@ struct wrk_governor;
 struct wrk_hosts;
 struct wrk_quota;
 struct wrk_segment;
+struct wrk_spatial;
 struct wrk_waits;
 struct xport_conn;
 
@@ -34,6 +35,7 @@ struct wrk_priv {
     struct wrk_segment *segment;
     struct wrk_cards cards;
     struct wrk_quota *quota;
+    struct wrk_spatial *spatial; /* NULL: the session shares in time */
     struct wrk_governor *governor;
     struct wrk_waits *waits;
     struct wrk_bulk *bulk;

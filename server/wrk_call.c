@@ -9,6 +9,7 @@
 #include "wrk.h"
 #include "wrk_ctx.h"
 #include "wrk_governor.h"
+#include "wrk_spatial.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -115,6 +116,8 @@ wrk_handle_name(struct wrk *w, unsigned kind, void *obj)
 
     if (!obj || (kind == WIRE_KIND_STREAM && (uintptr_t)obj <= 2))
         return (uintptr_t)obj;
+    if (kind == WIRE_KIND_CTX)
+        obj = wrk_spatial_named(w, obj);
     r = wrk_handles_name(&w->handles, kind, obj, &id);
     if (unlikely(r < 0))
         handle_trouble(w, kind, r);

@@ -53,9 +53,11 @@ struct wrk_conf {
     char user[64];                       /* become this user, or "" */
     struct ticket_slice slices[TICKET_SLICES_MAX];
     struct wrk_facts facts[TICKET_SLICES_MAX];
+    uint32_t card_sms[TICKET_SLICES_MAX]; /* multiprocessors, of the whole card */
     uint32_t n_slices;
     uint32_t policy;       /* enum ticket_policy */
     uint32_t wire_minor;   /* the client's */
+    uint32_t spatial;      /* enum ticket_spatial */
     uint32_t offline;      /* 1: runs only while no online session wants the card */
     uint32_t shm;          /* 1: go on over shared memory */
     uint32_t rdma;         /* 1: offer RDMA */

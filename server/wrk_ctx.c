@@ -51,6 +51,19 @@ wrk_ctx_slice(struct wrk *w, uint32_t index)
     return slot ? slot->user : 0;
 }
 
+uint64_t
+wrk_ctx_primary_id(const struct wrk *w, CUdevice device)
+{
+    return wire_primary_ctx(w->handles.link,
+                            w->priv->conf.device_base + (uint32_t)device);
+}
+
+uint32_t
+wrk_ctx_primary(const struct wrk *w, CUdevice device)
+{
+    return wire_handle_index(wrk_ctx_primary_id(w, device));
+}
+
 void
 wrk_ctx_put(struct wrk *w, uint64_t id, CUcontext ctx, CUdevice device)
 {
@@ -62,8 +75,10 @@ wrk_ctx_put(struct wrk *w, uint64_t id, CUcontext ctx, CUdevice device)
         slot->user = (uint32_t)device;
 }
 
+/* Call @fn for, or with NULL forget, every object of that kind in the context. */
 static void
-forget_kind(struct wrk *w, enum wire_kind kind, uint32_t ctx_index)
+each_of_kind(struct wrk *w, enum wire_kind kind, uint32_t ctx_index,
+             void (*fn)(struct wrk *w, enum wire_kind kind, void *obj))
 {
     struct wrk_handle_array *arrays[] = {&w->handles.client[kind],
                                          &w->handles.server[kind]};
@@ -73,7 +88,11 @@ forget_kind(struct wrk *w, enum wire_kind kind, uint32_t ctx_index)
         for (uint32_t i = 0; i < arrays[side]->cap; i++) {
             const struct wrk_handle_slot *slot = &arrays[side]->slots[i];
 
-            if (slot->obj && slot->user == ctx_index)
+            if (!slot->obj || slot->user != ctx_index)
+                continue;
+            if (fn)
+                fn(w, kind, slot->obj);
+            else
                 wrk_handle_del(w, kind,
                                wire_handle_make(kind, slot->gen, base[side] + i) |
                                    w->handles.link);
@@ -87,7 +106,7 @@ wrk_ctx_gone(struct wrk *w, uint64_t id)
     uint32_t index = wire_handle_index(id);
 
     for (unsigned i = 0; i < ARRAY_SIZE(ctx_kinds); i++)
-        forget_kind(w, ctx_kinds[i], index);
+        each_of_kind(w, ctx_kinds[i], index, NULL);
     wrk_quota_drop_ctx(w->priv->quota, index);
     wrk_bulk_forget(w, index);
     wrk_handle_del(w, WIRE_KIND_CTX, id);
@@ -96,6 +115,14 @@ wrk_ctx_gone(struct wrk *w, uint64_t id)
         WRK_CALL(w, cuCtxSetCurrent, NULL);
         w->ctx_index = 0;
     }
+}
+
+void
+wrk_ctx_objects(struct wrk *w, uint32_t index,
+                void (*fn)(struct wrk *w, enum wire_kind kind, void *obj))
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(ctx_kinds); i++)
+        each_of_kind(w, ctx_kinds[i], index, fn);
 }
 
 unsigned

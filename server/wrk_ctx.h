@@ -10,6 +10,7 @@
 #define WRK_CTX_H
 
 #include "cuda_abi.h"
+#include "wire_format.h"
 
 #include <stdint.h>
 
@@ -24,12 +25,20 @@ CUcontext wrk_ctx_current(struct wrk *w);
 /* The slice (= device ordinal) of context @index; 0 when it is unknown. */
 uint32_t wrk_ctx_slice(struct wrk *w, uint32_t index);
 
+/* The id of the primary context of @device, and its index. */
+uint64_t wrk_ctx_primary_id(const struct wrk *w, CUdevice device);
+uint32_t wrk_ctx_primary(const struct wrk *w, CUdevice device);
+
 /* Enter a new context of @device under @id. */
 void wrk_ctx_put(struct wrk *w, uint64_t id, CUcontext ctx, CUdevice device);
 
 /* The context is gone with all that was in it: forget its objects, give back
  * its memory. */
 void wrk_ctx_gone(struct wrk *w, uint64_t id);
+
+/* All objects that live and die with context @index. */
+void wrk_ctx_objects(struct wrk *w, uint32_t index,
+                     void (*fn)(struct wrk *w, enum wire_kind kind, void *obj));
 
 /* Counts contexts that have died; any thread. */
 unsigned wrk_ctx_epoch(void);

@@ -8,7 +8,9 @@
 #include "wrk.h"
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
+#include "wrk_predict.h"
 #include "wrk_segment.h"
+#include "wrk_spatial.h"
 #include "wrk_wait.h"
 
 #include <errno.h>
@@ -40,10 +42,6 @@
 /* At the end of an attachment or a context, what was launched last is waited for so
  * long before it goes uncharged. */
 #define LAST_CHARGE_NS 5000000
-#define KINDS 512u
-/* A kind that was marked less often counts as unknown: the same kernel takes a
- * microsecond with one argument and a second with another. */
-#define TRUST_MARKS 3u
 /* The last words of an attachment that is ended have so long to leave. */
 #define LINGER_NS 100000000
 #define OVERDUE_STATUS 4
@@ -64,18 +62,10 @@ struct mark {
     bool unknown;      /* a launch without a prediction is among them */
 };
 
-/* How long launches of a kind took, of late.  A later kind takes the place of one
- * with the same hash, which then counts as unknown. */
-struct kind {
-    _Atomic uint64_t key;
-    _Atomic uint64_t ewma_ns;
-    _Atomic uint32_t seen; /* marks that it was learned from */
-};
-
 struct gov_slice {
     struct gov_card *card;
+    const struct gov_tenant *tenant; /* the session, as the card knows it */
     int seat;
-    bool capped; /* a ceiling below the whole card */
     bool running;
 
     /* A stretch of work without a gap: from a base event to the last mark done. */
@@ -92,7 +82,7 @@ struct gov_slice {
     unsigned stuck;        /* launches let through since the card last drained */
     uint64_t progress_ns;  /* when the oldest mark became the oldest */
     uint64_t calm_ns;      /* when nobody else wanted the card, last */
-    struct kind kinds[KINDS];
+    struct wrk_predict predict;
 
     /* Reader: launches behind the last mark.  While there are any, the thread does
      * not give the turn up, so the reader's short way needs no lock. */
@@ -116,53 +106,21 @@ struct wrk_governor {
 static bool
 contended(const struct gov_slice *s)
 {
-    return __atomic_load_n(&s->card->contended, __ATOMIC_ACQUIRE) != 0;
+    return __atomic_load_n(&s->tenant->contended, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Others have a seat at the card, if only to sleep: when one wakes up it shall not
- * find a long queue. */
+/* Others have a seat at the same multiprocessors, if only to sleep: when one wakes up
+ * it shall not find a long queue. */
 static bool
 shared(const struct gov_slice *s)
 {
-    return __atomic_load_n(&s->card->n_tenants, __ATOMIC_RELAXED) > 1;
+    return __atomic_load_n(&s->tenant->rivals, __ATOMIC_RELAXED) != 0;
 }
 
-/* --- predictions ------------------------------------------------------------------ */
-
-static struct kind *
-kind_of(struct gov_slice *s, uint64_t key)
+static bool
+capped(const struct gov_slice *s)
 {
-    return &s->kinds[(key * 0x9e3779b97f4a7c15u >> 32) % KINDS];
-}
-
-static uint64_t
-predict(struct gov_slice *s, uint64_t key)
-{
-    struct kind *kind = kind_of(s, key);
-
-    if (atomic_load_explicit(&kind->key, memory_order_relaxed) != key ||
-        atomic_load_explicit(&kind->seen, memory_order_relaxed) < TRUST_MARKS)
-        return 0;
-    return atomic_load_explicit(&kind->ewma_ns, memory_order_relaxed);
-}
-
-static void
-learn(struct gov_slice *s, uint64_t key, uint64_t ns)
-{
-    struct kind *kind = kind_of(s, key);
-    uint64_t before = atomic_load_explicit(&kind->ewma_ns, memory_order_relaxed);
-    uint32_t seen = atomic_load_explicit(&kind->seen, memory_order_relaxed);
-
-    if (atomic_load_explicit(&kind->key, memory_order_relaxed) != key)
-        seen = 0;
-    /* Too short a prediction lets a queue build up, too long a one does not. */
-    if (seen)
-        ns = ns > before ? (before + ns) / 2 : (before * 7 + ns) / 8;
-    atomic_store_explicit(&kind->ewma_ns, gp_max(ns, UINT64_C(1)),
-                          memory_order_relaxed);
-    atomic_store_explicit(&kind->seen, gp_min(seen + 1, TRUST_MARKS),
-                          memory_order_relaxed);
-    atomic_store_explicit(&kind->key, key, memory_order_relaxed);
+    return __atomic_load_n(&s->tenant->ceiling, __ATOMIC_RELAXED) < 100;
 }
 
 /* --- marks ---------------------------------------------------------------------- */
@@ -190,8 +148,9 @@ charge(struct wrk *w, struct gov_slice *s, uint64_t ns)
     seq = gov_wake_lock(s->card);
     gov_card_report(s->card, s->seat, ns, gp_now_ns());
     gov_wake_unlock(s->card, seq);
-    atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_GPU_NS][index], ns,
-                              memory_order_relaxed);
+    /* A part of the card counts as a part, as the arbiter does it. */
+    atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_GPU_NS][index],
+                              ns * s->tenant->part / 1000, memory_order_relaxed);
 }
 
 static void
@@ -224,7 +183,7 @@ reap_one(struct wrk *w, struct gov_slice *s)
     if (add)
         charge(w, s, add);
     if (m->key)
-        learn(s, m->key, add / m->launches);
+        wrk_predict_learn(&s->predict, m->key, add / m->launches);
     drop_oldest(s);
     wrk_evpool_put_timed(w, m->ctx_index, m->event);
     return true;
@@ -444,8 +403,8 @@ wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key, struct wrk_ch
     c->key = key;
     c->slice = wrk_ctx_slice(w, ctx_index);
     s = &g->slices[c->slice];
-    c->tight = s->capped || shared(s);
-    c->predicted_ns = predict(s, key);
+    c->tight = capped(s) || shared(s);
+    c->predicted_ns = wrk_predict_ns(&s->predict, key);
     if (likely(joins_group(s, c, ctx_index)) || unlikely(g->off))
         return;
     pthread_mutex_lock(&g->lock);
@@ -566,7 +525,7 @@ tick(struct wrk *w, struct gov_slice *s)
         give_up_turn(s);
         return 0;
     }
-    return s->capped || contended(s) ? TICK_TIGHT_NS : TICK_LOOSE_NS;
+    return capped(s) || contended(s) ? TICK_TIGHT_NS : TICK_LOOSE_NS;
 }
 
 static void *
@@ -694,34 +653,40 @@ wrk_governor_stream_gone(struct wrk *w, const void *stream)
 }
 
 static int
-slice_join(struct wrk *w, struct gov_slice *s, uint32_t i, struct gp_err *err)
+slice_map(struct gov_slice *s, uint32_t i, struct gp_err *err)
 {
-    const struct ticket_slice *slice = &w->priv->conf.slices[i];
-    struct gov_share share = {.policy = (enum gov_policy)w->priv->conf.policy,
-                              .core = slice->core,
-                              .core_limit = slice->core_limit,
-                              .offline = w->priv->conf.offline != 0};
     int fd = WRK_FD_CARDS + (int)i;
-    struct gov_card *card =
-        mmap(NULL, sizeof(*card), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-    if (card == MAP_FAILED)
+    s->card = mmap(NULL, sizeof(*s->card), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (s->card == MAP_FAILED)
         return gp_err_set(err, -errno, "memory of the arbiter: %s", strerror(errno));
     close(fd);
-    if (card->magic != GOV_MAGIC)
+    if (s->card->magic != GOV_MAGIC)
         return gp_err_set(err, -EINVAL, "memory of the arbiter: another build's");
-    s->card = card;
-    s->capped = share.policy == GOV_FIXED_SHARE
-                    ? share.core < 100
-                    : share.policy == GOV_BURST_SHARE &&
-                          share.core_limit > share.core && share.core_limit < 100;
-    gov_card_lock(card);
-    s->seat =
-        gov_card_join(card, w->priv->conf.session_id, getpid(), &share, gp_now_ns());
-    gov_card_unlock(card);
+    return 0;
+}
+
+static int
+slice_join(struct wrk *w, struct gov_slice *s, uint32_t i, struct gp_err *err)
+{
+    const struct wrk_conf *conf = &w->priv->conf;
+    struct gov_share share = {.policy = (enum gov_policy)conf->policy,
+                              .core = conf->slices[i].core,
+                              .core_limit = conf->slices[i].core_limit,
+                              .offline = conf->offline != 0,
+                              .in_space = conf->spatial != TICKET_SPATIAL_OFF,
+                              .units = wrk_spatial_units(w->priv->spatial, i)};
+    int r = slice_map(s, i, err);
+
+    if (r < 0)
+        return r;
+    gov_card_lock(s->card);
+    s->seat = gov_card_join(s->card, conf->session_id, getpid(), &share, gp_now_ns());
+    gov_card_unlock(s->card);
     if (s->seat < 0)
         return gp_err_set(err, s->seat, "card %u has no room for another worker", i);
-    return 0;
+    s->tenant = gov_card_tenant(s->card, s->seat);
+    return wrk_spatial_confine(w, i, s->tenant->units, err);
 }
 
 int

@@ -34,6 +34,7 @@
 #include "wrk_quota.h"
 #include "wrk_sandbox.h"
 #include "wrk_segment.h"
+#include "wrk_spatial.h"
 #include "wrk_wait.h"
 #include "xport.h"
 
@@ -126,7 +127,8 @@ start_objects(struct wrk *w, struct gp_err *err)
         r = wrk_hosts_new(w, &p->hosts);
     if (r)
         return gp_err_set(err, r, "no memory for the worker's objects");
-    return wrk_governor_new(w, &p->governor, err);
+    r = wrk_spatial_new(w, &p->spatial, err);
+    return r < 0 ? r : wrk_governor_new(w, &p->governor, err);
 }
 
 /* The reader has been behind for a while: the driver's queue is full, a stream holds

@@ -231,6 +231,18 @@ wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx)
     pthread_mutex_unlock(&q->lock);
 }
 
+void
+wrk_quota_each(struct wrk_quota *q, uint32_t ctx, void (*fn)(void *arg, uint64_t key),
+               void *arg)
+{
+    pthread_mutex_lock(&q->lock);
+    for (uint32_t i = 0; i < q->cap; i++) {
+        if (q->entries[i].key && q->entries[i].ctx == ctx)
+            fn(arg, q->entries[i].key);
+    }
+    pthread_mutex_unlock(&q->lock);
+}
+
 bool
 wrk_quota_find(struct wrk_quota *q, uint64_t key, uint64_t *ret_bytes)
 {

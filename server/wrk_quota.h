@@ -48,6 +48,10 @@ bool wrk_quota_detach(struct wrk_quota *q, uint64_t key, struct wrk_quota_held *
 /* The context died with all it held. */
 void wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx);
 
+/* Call @fn for every key of that context; it must not come back here. */
+void wrk_quota_each(struct wrk_quota *q, uint32_t ctx,
+                    void (*fn)(void *arg, uint64_t key), void *arg);
+
 /* Which bytes a key was noted with; false when it is not known. */
 bool wrk_quota_find(struct wrk_quota *q, uint64_t key, uint64_t *ret_bytes);
 

@@ -52,7 +52,7 @@ struct sg_conf {
     unsigned n_visible;
     unsigned visible[SG_MAX_CARDS]; /* card index of each ordinal */
     unsigned exact; /* SOFTGPU_EXACT: allocations end at their last byte */
-    unsigned slot; /* SOFTGPU_ADDRESS_SLOT: 1 .. SG_SLOTS, 0 = all addresses */
+    unsigned slot;  /* SOFTGPU_ADDRESS_SLOT: 1 .. SG_SLOTS, 0 = all addresses */
 };
 
 int sg_conf_read(struct sg_conf *ret_conf, struct gp_err *err);

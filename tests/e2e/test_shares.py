@@ -30,8 +30,14 @@ class Load:
         self.process.stdin.write(f"{begin} {end}\n")
         self.process.stdin.flush()
 
+    def finish(self):
+        """What it printed at its end, by name."""
+        text = self.process.communicate(timeout=self.case.patience * 3)[0]
+        self.case.equal(self.process.returncode, 0, "status of a load")
+        return {name: float(value) for name, value in map(str.split, text.splitlines())}
+
     def intervals(self):
-        self.case.equal(self.process.wait(self.case.patience * 3), 0, "status of a load")
+        self.finish()
         pairs = array.array("Q", self.out.read_bytes())
         return zip(pairs[0::2], pairs[1::2])
 
@@ -120,6 +126,72 @@ def test_online_preempts_offline(case):
     parts = run_together(case, [Load(case, online, 0, "--kernel-us=2000")],
                          [Load(case, offline, 1, "--kernel-us=2000")])
     case.check(parts[0] > 5 * parts[1], f"online and offline had {parts}")
+
+
+# One block of these fills a multiprocessor; a launch fills four of them.
+WIDE = ("--kernel-us=2000", "--grid=4", "--shared=90000", "--depth=8")
+
+
+def blocks_done(case, *sessions):
+    """Blocks that a wide load in each of the sessions gets done, all at once."""
+    loads = [Load(case, session, number, *WIDE) for number, session in enumerate(sessions)]
+    begin = time.time_ns() + 100_000_000
+    for load in loads:
+        load.go(begin, begin + int(SECONDS * 1e9))
+    return [load.finish()["blocks"] for load in loads]
+
+
+def in_space(pool, core, mode="sm", policy="fs"):
+    return pool.session(core=core, memory="64MiB",
+                        options=("--policy", policy, "--spatial", mode))
+
+
+def test_half_of_the_multiprocessors_is_half_the_speed_and_disturbs_nobody(case):
+    pool = case.pool(env={"SOFTGPU_SMS": "4"})
+    session = pool.session(core=100, memory="64MiB", options=("--policy", "be"))
+    whole, = blocks_done(case, session)
+    session.close()
+    case.wait_for(lambda: not pool.sessions(), "the session is closed")
+    one, two = in_space(pool, 50), in_space(pool, 50)
+    alone, = blocks_done(case, one)
+    case.check(0.4 < alone / whole < 0.6, f"{alone} blocks on half, {whole} on all")
+    for done in blocks_done(case, one, two):
+        case.check(done > 0.85 * alone, f"{done} blocks beside another, {alone} alone")
+    sms = one.cudash().begin().ok("attribute", 16)
+    case.equal(sms, 2, "multiprocessors that the program sees")
+
+
+def test_parts_and_turns_do_not_share_a_card(case):
+    pool = case.pool()
+    one = in_space(pool, 50)
+    refused = pool.run("true", core=30, status=None)
+    case.check(refused.status != 0, "a session that takes turns came to a card in parts")
+    case.contains(refused.err, "shared in space", "why")
+    one.close()
+    case.wait_for(lambda: not pool.sessions(), "the session is closed")
+    pool.run("true", core=30)
+
+
+def test_part_that_cannot_be_cut_out_is_held_in_time(case):
+    pool = case.pool(env={"SOFTGPU_SMS": "2"})
+    session = in_space(pool, 30)  # one of two multiprocessors, for 60 % of the time
+    part, = run_together(case, [Load(case, session, 0, "--kernel-us=500")])
+    case.check(0.3 < part <= 0.6 + POINTS, f"{part * 100:.1f} % of the time, not 60 %")
+    used = pool.sessions()[0]["slices"][0]["gpu_ns"] / 1e9 / (SECONDS + 0.1)
+    case.check(used < 0.3 + POINTS, f"{used * 100:.1f} % of the card charged")
+
+
+def test_session_stays_on_its_multiprocessors_whatever_contexts_it_makes(case):
+    pool = case.pool(env={"SOFTGPU_SMS": "4"})
+    result = in_space(pool, 50).run(case.programs / "confined", status=None)
+    case.equal((result.status, result.out), (0, ""), "what the program found")
+
+
+def test_percentage_of_the_multi_process_service_confines(case):
+    pool = case.pool(env={"SOFTGPU_SMS": "4"})
+    session = in_space(pool, 50, "mps")
+    case.equal(session.cudash().begin().ok("attribute", 16), 2, "multiprocessors shown")
+    case.equal([s["spatial"] for s in pool.sessions()], ["mps"], "what the pool shows")
 
 
 def test_policies_have_short_names(case):

@@ -51,6 +51,8 @@ $(eval $(call driver_program,tests/programs/limits,\
     tests/programs/limits.c tests/programs/prog.c,,))
 $(eval $(call driver_program,tests/programs/counted,\
     tests/programs/counted.c tests/programs/prog.c,,))
+$(eval $(call driver_program,tests/programs/confined,\
+    tests/programs/confined.c tests/programs/prog.c,,where.ptx))
 TEST_PROGRAMS += $(DEMO_PTX)/spin.ptx
 
 # The same kernels as ordinary runtime-API programs, where there is an nvcc.

@@ -203,7 +203,8 @@ loops(void)
     TRY(cuGraphExecDestroy(exec));
 
     /* A second loop inside the first one's body. */
-    TRY(cuGraphConditionalHandleCreate(&inner, g, ctx, 1, CU_GRAPH_COND_ASSIGN_DEFAULT));
+    TRY(cuGraphConditionalHandleCreate(&inner, g, ctx, 1,
+                                       CU_GRAPH_COND_ASSIGN_DEFAULT));
     TRY(choose_node(&n[4], body, NULL, inner, 0));
     TRY(cond_node(&n[5], body, &n[4], inner, CU_GRAPH_COND_TYPE_IF, 1, &nested));
     TRY(add_node(&n[4], nested, NULL, 100000));
@@ -344,8 +345,8 @@ static int
 memory_that_stays(void)
 {
     CUDA_MEM_ALLOC_NODE_PARAMS m = {.bytesize = 4096};
-    CUDA_MEMSET_NODE_PARAMS fill = {.elementSize = 4, .value = 5, .width = 8,
-                                    .height = 1};
+    CUDA_MEMSET_NODE_PARAMS fill = {
+        .elementSize = 4, .value = 5, .width = 8, .height = 1};
     cuuint64_t used = 1, high = 0;
     CUgraphNode n[2];
     CUgraphExec exec, again;

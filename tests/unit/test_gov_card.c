@@ -79,12 +79,19 @@ sim_add(struct sim *sim, uint64_t session, struct gov_share sh, uint64_t kmin,
     return w;
 }
 
+/* Nobody else is on the card, unless both have multiprocessors of their own. */
 static void
 no_other_session_runs(const struct sim *sim, const struct sim_worker *self)
 {
-    for (unsigned i = 0; i < sim->n; i++)
-        if (sim->w[i].state == RUNNING && sim->w[i].session != self->session)
+    const struct gov_tenant *a = gov_card_tenant(sim->card, self->seat);
+
+    for (unsigned i = 0; i < sim->n; i++) {
+        const struct gov_tenant *b = gov_card_tenant(sim->card, sim->w[i].seat);
+
+        if (sim->w[i].state == RUNNING && sim->w[i].session != self->session &&
+            (!a->in_space || !b->in_space || (a->units & b->units)))
             fail_msg("two sessions on the card at %lu", (unsigned long)sim->now);
+    }
 }
 
 static void
@@ -501,6 +508,92 @@ queue_that_ran_dry_for_a_moment_catches_up(void **state)
     assert_int_equal(lag_after(20 * MS), 0);
 }
 
+static struct gov_share
+space(enum gov_policy policy, uint32_t core, uint32_t units)
+{
+    return (struct gov_share){
+        .policy = policy, .core = core, .in_space = true, .units = units};
+}
+
+static void
+parts_of_the_card_run_at_the_same_time(void **state)
+{
+    static const uint32_t cores[] = {25, 25, 50};
+    struct sim sim;
+
+    sim_new(&sim);
+    for (unsigned i = 0; i < ARRAY_SIZE(cores); i++)
+        sim_add(&sim, i + 1, space(GOV_FIXED_SHARE, cores[i], 16), 20 * US, 20 * MS, 0);
+    sim_run(&sim, 10 * S);
+    for (unsigned i = 0; i < ARRAY_SIZE(cores); i++) {
+        const struct gov_tenant *t = gov_card_tenant(sim.card, sim.w[i].seat);
+
+        /* All of its part's time, but for the kernel under way. */
+        expect_near(part(&sim, i, 10 * S), 100, 0.3);
+        assert_int_equal(t->rivals, 0);
+        assert_int_equal(__builtin_popcountll(t->units) * 100 / 16, cores[i]);
+        /* A part is charged as a part. */
+        expect_near((double)t->charged_ns / (10.0 * 1e9), cores[i] / 100.0, 0.01);
+    }
+    sim_free(&sim);
+}
+
+static void
+parts_that_cannot_be_cut_out_exactly_are_held_in_time(void **state)
+{
+    struct sim sim;
+
+    /* Two pieces: 30 % is one of them for 60 % of the time, or both for 30 %. */
+    sim_new(&sim);
+    for (uint64_t i = 1; i <= 3; i++)
+        sim_add(&sim, i, space(GOV_FIXED_SHARE, 30, 2), 100 * US, 2 * MS, 0);
+    sim_run(&sim, 4 * S);
+    for (unsigned i = 0; i < 3; i++)
+        part(&sim, i, 1);
+    sim_run(&sim, 40 * S);
+    for (unsigned i = 0; i < 3; i++) {
+        const struct gov_tenant *t = gov_card_tenant(sim.card, sim.w[i].seat);
+
+        expect_near(part(&sim, i, 40 * S) * t->part / 1000, 30, 1.5);
+    }
+    sim_free(&sim);
+}
+
+static void
+session_without_a_part_is_not_starved_by_those_that_have_one(void **state)
+{
+    struct sim sim;
+
+    sim_new(&sim);
+    sim_add(&sim, 1, space(GOV_BURST_SHARE, 25, 4), MS, MS, 0);
+    sim_add(&sim, 2, space(GOV_BURST_SHARE, 25, 4), MS, 3 * MS, 0);
+    sim_add(&sim, 3, share(GOV_BURST_SHARE, 50), MS, 2 * MS, 0);
+    sim_run(&sim, 4 * S);
+    for (unsigned i = 0; i < 3; i++)
+        part(&sim, i, 1);
+    sim_run(&sim, 20 * S);
+    for (unsigned i = 0; i < 3; i++)
+        assert_true(part(&sim, i, 20 * S) > 25);
+    sim_free(&sim);
+}
+
+static void
+offline_beside_a_part_waits_for_it_alone(void **state)
+{
+    struct gov_share off = space(GOV_BURST_SHARE, 50, 2);
+    struct sim sim;
+
+    off.offline = true;
+    sim_new(&sim);
+    sim_add(&sim, 1, space(GOV_BURST_SHARE, 50, 2), MS, MS, 0);
+    sim_add(&sim, 2, off, MS, MS, 0); /* on the other half */
+    sim_add(&sim, 3, off, MS, MS, 0); /* on either */
+    sim_run(&sim, 10 * S);
+    assert_true(part(&sim, 0, 10 * S) > 99);
+    assert_true(part(&sim, 1, 10 * S) > 45);
+    sim_free(&sim);
+}
+
 static void
 time_is_conserved_whatever_happens(void **state)
 {
@@ -514,6 +607,8 @@ time_is_conserved_whatever_happens(void **state)
             struct gov_share sh = {.policy = (enum gov_policy)rnd(&sim, 3),
                                    .core = 1 + (uint32_t)rnd(&sim, 100),
                                    .core_limit = (uint32_t)rnd(&sim, 101),
+                                   .in_space = rnd(&sim, 2),
+                                   .units = 8,
                                    .offline = !rnd(&sim, 4)};
             uint64_t pick = rnd(&sim, 10);
 
@@ -543,8 +638,8 @@ time_is_conserved_whatever_happens(void **state)
             charged += sim.card->tenants[i].charged_ns;
         /* All are gone, nothing is held, and nobody was on the card twice. */
         assert_int_equal(charged, 0);
-        assert_int_equal(sim.card->holder, 0);
-        assert_int_equal(sim.card->contended, 0);
+        assert_int_equal(sim.card->holders, 0);
+        assert_int_equal(sim.card->n_tenants, 0);
         assert_true(sim.busy <= 6 * S);
         assert_true(ran > 0);
         sim_free(&sim);
@@ -599,6 +694,10 @@ main(void)
         cmocka_unit_test(waking_service_waits_for_a_kernel_not_a_quantum),
         cmocka_unit_test(idle_session_saves_up_little),
         cmocka_unit_test(queue_that_ran_dry_for_a_moment_catches_up),
+        cmocka_unit_test(parts_of_the_card_run_at_the_same_time),
+        cmocka_unit_test(parts_that_cannot_be_cut_out_exactly_are_held_in_time),
+        cmocka_unit_test(session_without_a_part_is_not_starved_by_those_that_have_one),
+        cmocka_unit_test(offline_beside_a_part_waits_for_it_alone),
         cmocka_unit_test(time_is_conserved_whatever_happens),
         cmocka_unit_test(nobody_starves_and_the_card_never_idles_while_wanted),
         cmocka_unit_test(full_card_refuses_a_seat),
