@@ -27,7 +27,7 @@ $(eval $(call program,gpupool-worker,$(WRK_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS)
 # Everything succeeds at once: what is left is our own cost.
 NULL_SRCS := server/nulldrv/null_device.c server/nulldrv/null_ctx.c \
     server/nulldrv/null_mem.c server/nulldrv/null_code.c server/nulldrv/null_graph.c \
-    server/nulldrv/null_more.c
+    server/nulldrv/null_more.c server/nulldrv/null_pool.c
 
 $(eval $(call shared_lib,libnulldrv.so,$(NULL_SRCS),server/nulldrv common proto $(O)/gen,\
     -fvisibility=default,common,-Xlinker --version-script=server/nulldrv/null.map))

@@ -247,6 +247,13 @@ cuEventRecord(CUevent hEvent, CUstream hStream)
 }
 
 CUresult
+cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
+{
+    (void)flags;
+    return cuEventRecord(hEvent, hStream);
+}
+
+CUresult
 cuEventQuery(CUevent hEvent)
 {
     (void)hEvent;
