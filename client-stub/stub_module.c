@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules and libraries: finding out where an image ends, and sending it.
+ * Modules and libraries: the calls that load code and ask what is in it.
  *
- * The bytes go from where they are, in as many pieces as a linked wrapper names; the
- * server's driver chooses what suits its card.
+ * Images are sent as stub_image.h says; the server's driver chooses what suits its
+ * card.
  */
 #include "gp_err.h"
 #include "gp_file.h"
@@ -12,111 +12,50 @@
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_handle.h"
+#include "stub_image.h"
 #include "stub_jit.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "stub_result.h"
 #include "wire_api.h"
+#include "wire_result.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/uio.h>
-
-#define IMAGE_PIECES 64 /* the wire's cap */
-
-/* An image in pieces; lengths beside it as the wire wants them. */
-struct image {
-    struct iovec piece[IMAGE_PIECES];
-    uint64_t len[IMAGE_PIECES];
-    uint32_t n_pieces;
-    uint32_t n_parts; /* pieces of a linked wrapper, 0 for a plain image */
-    uint64_t total;
-};
-
-static int
-image_add(struct image *image, const void *data, struct gp_err *err)
-{
-    struct gp_image one;
-    int r = gp_image_measure(data, GP_IMAGE_UNBOUNDED, &one, err);
-
-    if (r < 0)
-        return r;
-    if (one.len == 0)
-        return gp_err_set(err, -EINVAL, "empty image");
-    image->piece[image->n_pieces] =
-        (struct iovec){(void *)(uintptr_t)one.data, one.len};
-    image->len[image->n_pieces++] = one.len;
-    image->total += one.len;
-    return 0;
-}
-
-/* A device-linked program names each unit's own image too.  With more of them than a
- * frame may list, the linked image alone is sent: it is complete by itself, the others
- * only allow linking again. */
-static int
-image_add_wrapped(struct image *image, const void *data, struct gp_err *err)
-{
-    struct gp_image_wrapper wrapper;
-    int r = gp_image_unwrap(data, &wrapper, err);
-
-    if (r >= 0)
-        r = image_add(image, wrapper.image.data, err);
-    if (r < 0 || wrapper.version < 2 || wrapper.n_parts >= IMAGE_PIECES)
-        return r;
-    for (size_t i = 0; i < wrapper.n_parts && r >= 0; i++)
-        r = image_add(image, wrapper.parts[i], err);
-    image->n_parts = wrapper.n_parts ? image->n_pieces : 0;
-    return r;
-}
-
-static CUresult
-image_open(struct image *image, const void *data)
-{
-    struct gp_err err = {0};
-    struct gp_image whole;
-    int r;
-
-    image->n_pieces = image->n_parts = 0;
-    image->total = 0;
-    r = gp_image_measure(data, GP_IMAGE_UNBOUNDED, &whole, &err);
-    if (r >= 0)
-        r = whole.kind == GP_IMAGE_WRAPPER ? image_add_wrapped(image, data, &err)
-                                           : image_add(image, data, &err);
-    if (r < 0) {
-        gp_log_warn("stub", "device code: %s", gp_err_msg(&err, r));
-        return CUDA_ERROR_INVALID_IMAGE;
-    }
-    return CUDA_SUCCESS;
-}
 
 /* ---- modules
  * -------------------------------------------------------------------------- */
 
+/* The image itself, or with @ref its name. */
 static CUresult
-module_send(const struct image *image, struct stub_jit *jit, uint64_t handle)
+module_send(const struct stub_image *image, const struct wire_image_ref *ref,
+            struct stub_jit *jit, uint64_t handle)
 {
     struct wire_cuModuleLoadDataEx_req head = {
         .module = handle,
         .numOptions = jit->n,
         .n_parts = image->n_parts,
         .given = jit->n ? WIRE_GIVEN_cuModuleLoadDataEx_options : 0,
-        .image_len = image->total,
+        .image_len = ref ? sizeof(*ref) : image->total,
     };
     struct wire_cuModuleLoadDataEx_req_room room;
     struct wire_cuModuleLoadDataEx_rep_view rep = {0};
     struct stub_call c;
     CUresult r = stub_call_begin(&c, WIRE_CALL_cuModuleLoadDataEx,
-                                 wire_cuModuleLoadDataEx_req_size(&head, true));
+                                 wire_cuModuleLoadDataEx_req_size(&head, !ref));
 
     if (r != CUDA_SUCCESS)
         return r;
     memcpy(c.body, &head, sizeof(head));
-    wire_cuModuleLoadDataEx_req_place(&room, c.body, true);
+    wire_cuModuleLoadDataEx_req_place(&room, c.body, !ref);
     stub_jit_put(jit, room.options, room.values);
     if (image->n_parts)
         memcpy(room.parts, image->len, image->n_parts * sizeof(image->len[0]));
-    r = stub_call_wait_pieces(&c, image->piece, image->n_pieces);
+    if (ref)
+        memcpy(room.image, ref, sizeof(*ref));
+    r = ref ? stub_call_wait(&c)
+            : stub_call_wait_pieces(&c, image->piece, image->n_pieces);
     if (c.reply_size &&
         wire_cuModuleLoadDataEx_rep_open(&rep, c.reply, c.reply_size, c.reply_flags))
         stub_jit_take(jit, rep.f->wall_time, rep.info_log, rep.f->info_log_len,
@@ -125,12 +64,24 @@ module_send(const struct image *image, struct stub_jit *jit, uint64_t handle)
     return r;
 }
 
+/* By its name if that may do, else as it is. */
+static CUresult
+module_load(const struct stub_image *image, struct stub_jit *jit, uint64_t handle)
+{
+    struct wire_image_ref ref;
+    CUresult r = WIRE_RESULT_WANT_IMAGE;
+
+    if (stub_image_name(image, &ref))
+        r = module_send(image, &ref, jit, handle);
+    return r == WIRE_RESULT_WANT_IMAGE ? module_send(image, NULL, jit, handle) : r;
+}
+
 CUresult
 stub_m_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
                           CUjit_option *options, void **optionValues)
 {
     struct stub_jit jit;
-    struct image img;
+    struct stub_image img;
     uint64_t handle;
     CUresult r = stub_enter();
 
@@ -140,13 +91,13 @@ stub_m_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numO
         return CUDA_ERROR_INVALID_VALUE;
     r = stub_jit_open(&jit, numOptions, options, optionValues);
     if (r == CUDA_SUCCESS)
-        r = image_open(&img, image);
+        r = stub_image_open(&img, image);
     if (r != CUDA_SUCCESS)
         return r;
     handle = stub_handle_new(WIRE_KIND_MODULE);
     if (!handle)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    r = module_send(&img, &jit, handle);
+    r = module_load(&img, &jit, handle);
     if (r != CUDA_SUCCESS) {
         stub_handle_del(WIRE_KIND_MODULE, handle);
         return r;
@@ -207,8 +158,8 @@ struct library_options {
 };
 
 static CUresult
-library_send(const struct image *image, struct stub_jit *jit,
-             const struct library_options *lib, uint64_t handle)
+library_send(const struct stub_image *image, const struct wire_image_ref *ref,
+             struct stub_jit *jit, const struct library_options *lib, uint64_t handle)
 {
     struct wire_cuLibraryLoadData_req head = {
         .library = handle,
@@ -217,18 +168,18 @@ library_send(const struct image *image, struct stub_jit *jit,
         .n_parts = image->n_parts,
         .given = (jit->n ? WIRE_GIVEN_cuLibraryLoadData_jitOptions : 0) |
                  (lib->n ? WIRE_GIVEN_cuLibraryLoadData_libraryOptions : 0),
-        .image_len = image->total,
+        .image_len = ref ? sizeof(*ref) : image->total,
     };
     struct wire_cuLibraryLoadData_req_room room;
     struct wire_cuLibraryLoadData_rep_view rep = {0};
     struct stub_call c;
     CUresult r = stub_call_begin(&c, WIRE_CALL_cuLibraryLoadData,
-                                 wire_cuLibraryLoadData_req_size(&head, true));
+                                 wire_cuLibraryLoadData_req_size(&head, !ref));
 
     if (r != CUDA_SUCCESS)
         return r;
     memcpy(c.body, &head, sizeof(head));
-    wire_cuLibraryLoadData_req_place(&room, c.body, true);
+    wire_cuLibraryLoadData_req_place(&room, c.body, !ref);
     stub_jit_put(jit, room.jitOptions, room.jit_values);
     if (lib->n) {
         memcpy(room.libraryOptions, lib->option, lib->n * sizeof(lib->option[0]));
@@ -236,13 +187,29 @@ library_send(const struct image *image, struct stub_jit *jit,
     }
     if (image->n_parts)
         memcpy(room.parts, image->len, image->n_parts * sizeof(image->len[0]));
-    r = stub_call_wait_pieces(&c, image->piece, image->n_pieces);
+    if (ref)
+        memcpy(room.image, ref, sizeof(*ref));
+    r = ref ? stub_call_wait(&c)
+            : stub_call_wait_pieces(&c, image->piece, image->n_pieces);
     if (c.reply_size &&
         wire_cuLibraryLoadData_rep_open(&rep, c.reply, c.reply_size, c.reply_flags))
         stub_jit_take(jit, rep.f->wall_time, rep.info_log, rep.f->info_log_len,
                       rep.error_log, rep.f->error_log_len);
     stub_call_end(&c);
     return r;
+}
+
+static CUresult
+library_load(const struct stub_image *image, struct stub_jit *jit,
+             const struct library_options *lib, uint64_t handle)
+{
+    struct wire_image_ref ref;
+    CUresult r = WIRE_RESULT_WANT_IMAGE;
+
+    if (stub_image_name(image, &ref))
+        r = library_send(image, &ref, jit, lib, handle);
+    return r == WIRE_RESULT_WANT_IMAGE ? library_send(image, NULL, jit, lib, handle)
+                                       : r;
 }
 
 /* The one library option that is a pointer (and not a number) names functions of the
@@ -272,7 +239,7 @@ stub_m_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit
 {
     struct library_options lib = {0};
     struct stub_jit jit;
-    struct image img;
+    struct stub_image img;
     uint64_t handle;
     CUresult r = stub_enter();
 
@@ -285,13 +252,13 @@ stub_m_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit
         r = library_take_options(&lib, numLibraryOptions, libraryOptions,
                                  libraryOptionValues);
     if (r == CUDA_SUCCESS)
-        r = image_open(&img, code);
+        r = stub_image_open(&img, code);
     if (r != CUDA_SUCCESS)
         return r;
     handle = stub_handle_new(WIRE_KIND_LIBRARY);
     if (!handle)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    r = library_send(&img, &jit, &lib, handle);
+    r = library_load(&img, &jit, &lib, handle);
     if (r != CUDA_SUCCESS) {
         stub_handle_del(WIRE_KIND_LIBRARY, handle);
         return r;

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a driver answers to a handle that is none: the same on both ends, so that it
- * makes no difference which of them notices.  Pure function, any thread.
+ * Results that both ends must agree on: what a driver answers to a handle that is none,
+ * so that it makes no difference which of them notices, and what no driver answers.
+ * Pure function, any thread.
  */
 #ifndef WIRE_RESULT_H
 #define WIRE_RESULT_H
 
 #include "cuda_abi_result.h"
 #include "wire_format.h"
+
+/* Not a driver's: the image that a load call named is not here (wire_image.h). */
+#define WIRE_RESULT_WANT_IMAGE ((CUresult)0x67700001)
 
 static inline CUresult
 wire_handle_error(enum wire_kind kind)

@@ -195,6 +195,8 @@ h_cuModuleLoadDataEx(struct wrk *w, const struct wire_args_cuModuleLoadDataEx *a
     if (r == CUDA_SUCCESS)
         wrk_handle_put(w, WIRE_KIND_MODULE, a->module_id, module);
     jit_reply(w, rep, &jit, r);
+    if (r == CUDA_SUCCESS)
+        wrk_image_keep(&image, a->parts, a->n_parts);
     return r;
 }
 
@@ -241,6 +243,8 @@ h_cuLibraryLoadData(struct wrk *w, const struct wire_args_cuLibraryLoadData *a,
     if (r == CUDA_SUCCESS)
         wrk_handle_put(w, WIRE_KIND_LIBRARY, a->library_id, library);
     jit_reply(w, rep, &jit, r);
+    if (r == CUDA_SUCCESS)
+        wrk_image_keep(&image, a->parts, a->n_parts);
     return r;
 }
 

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 struct srv_attach;
+struct srv_images;
 struct srv_inventory;
 struct srv_metrics;
 struct srv_register;
@@ -51,7 +52,9 @@ struct srv {
     struct srv_inventory *inventory;
     struct srv_register *reg;
     struct srv_metrics *metrics;
-    char endpoint[288]; /* where clients attach, as told to the scheduler */
+    struct srv_images *images;
+    uint64_t image_bytes; /* they may hold; 0: none are kept */
+    char endpoint[288];   /* where clients attach, as told to the scheduler */
 
     struct srv_attach *pending; /* newest first */
     unsigned n_pending;

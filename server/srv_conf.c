@@ -61,6 +61,8 @@ static const struct conf_option options[] = {
     TEXT("memory-scaling", memory_scaling, "X[,X...]",
          "part of each card's memory for sessions, such as 0.5, or one number per\n"
          "                               card; the rest is kept back (default 1)"),
+    TEXT("image-cache", image_cache, "SIZE",
+         "memory for code images that clients need not send again (default 1GiB; off)"),
     NUMBER("max-attachments", max_attachments, 65536,
            "client processes at a time (default 1024)"),
     NUMBER("max-sessions", max_sessions, 65536, "sessions at a time (default 1024)"),

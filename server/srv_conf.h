@@ -30,6 +30,7 @@ struct srv_conf {
     char worker_user[64];
     char metrics_listen[288];
     char ready_file[PATH_MAX]; /* gets "host:port\n" once clients can attach */
+    char image_cache[32];      /* size, "0" or "off": none */
     char memory[32];           /* of a software card; "" = the driver's default */
     char memory_scaling[256];  /* "0.5" or "1,0.5,...": see srv_conf_scaled() */
     uint32_t cards;            /* software cards; 0 = the driver's default */

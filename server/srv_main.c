@@ -15,9 +15,11 @@
 #include "gp_file.h"
 #include "gp_log.h"
 #include "gp_net.h"
+#include "gp_size.h"
 #include "gp_str.h"
 #include "gp_time.h"
 #include "srv_attach.h"
+#include "srv_images.h"
 #include "srv_inventory.h"
 #include "srv_metrics.h"
 #include "srv_register.h"
@@ -234,6 +236,19 @@ load_key(struct srv *srv, struct gp_err *err)
     return 0;
 }
 
+static int
+start_images(struct srv *srv, struct gp_err *err)
+{
+    const char *text = srv->conf.image_cache;
+
+    srv->image_bytes = SRV_IMAGES_BYTES;
+    if (strcmp(text, "off") == 0)
+        srv->image_bytes = 0;
+    else if (*text && gp_size_parse(text, &srv->image_bytes) < 0)
+        return gp_err_set(err, -EINVAL, "--image-cache %s: a size, or off", text);
+    return srv_images_new(srv->image_bytes, &srv->images);
+}
+
 /* Two descriptors for each attachment and session; the usual soft limit of 1024 is
  * there for programs that use select(). */
 static void
@@ -260,6 +275,8 @@ serve(struct srv *srv, struct gp_err *err)
     if (r == 0)
         r = load_key(srv, err);
     if (r == 0)
+        r = start_images(srv, err);
+    if (r == 0)
         r = srv_inventory_start(srv, on_inventory, &srv->inventory, err);
     return r < 0 ? r : gp_loop_run(srv->loop);
 }
@@ -275,6 +292,7 @@ srv_fini(struct srv *srv)
     srv_worker_free_all(srv);
     while (srv->sessions)
         srv_session_free(srv->sessions);
+    srv_images_free(srv->images);
     srv_inventory_free(srv->inventory);
     ticket_key_free(srv->key);
     if (srv->listen_src.fd > 0)

@@ -6,6 +6,7 @@
 #include "gp_net.h"
 #include "gp_time.h"
 #include "srv.h"
+#include "srv_images.h"
 #include "srv_inventory.h"
 #include "srv_register.h"
 #include "srv_session.h"
@@ -129,6 +130,34 @@ put_sessions(FILE *out, const struct srv *srv)
 }
 
 static void
+put_image_value(FILE *out, const char *name, const char *type, const char *help,
+                uint64_t value)
+{
+    put_head(out, name, type, help);
+    fprintf(out, "gpupool_server_%s %" PRIu64 "\n", name, value);
+}
+
+static void
+put_images(FILE *out, const struct srv *srv)
+{
+    const struct srv_images_stats *s = srv_images_stats(srv->images);
+
+    put_image_value(out, "image_cache_hits_total", "counter",
+                    "Code images that were here and not sent.", s->hits);
+    put_image_value(out, "image_cache_misses_total", "counter",
+                    "Code images that were not here.", s->misses);
+    put_image_value(out, "image_cache_refused_total", "counter",
+                    "Wrong proofs of possession, and files that may not be kept.",
+                    s->refused);
+    put_image_value(out, "image_cache_evicted_total", "counter",
+                    "Code images that went for younger ones.", s->evicted);
+    put_image_value(out, "image_cache_saved_bytes_total", "counter",
+                    "Bytes that clients did not send.", s->saved);
+    put_image_value(out, "image_cache_bytes", "gauge", "Bytes held.", s->bytes);
+    put_image_value(out, "image_cache_images", "gauge", "Code images held.", s->count);
+}
+
+static void
 put_all(FILE *out, const struct srv *srv)
 {
     put_head(out, "sessions", "gauge", "Sessions known here.");
@@ -141,6 +170,7 @@ put_all(FILE *out, const struct srv *srv)
     fprintf(out, "gpupool_server_refused_total %" PRIu64 "\n", srv->refused_total);
     put_head(out, "registered", "gauge", "1 while the scheduler knows this server.");
     fprintf(out, "gpupool_server_registered %d\n", srv_register_connected(srv->reg));
+    put_images(out, srv);
     put_cards(out, srv);
     put_reserved(out, srv);
     put_sessions(out, srv);

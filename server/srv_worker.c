@@ -9,6 +9,7 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "srv.h"
+#include "srv_ask.h"
 #include "srv_inventory.h"
 #include "srv_session.h"
 #include "srv_spawn.h"
@@ -20,6 +21,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 
 static void
@@ -33,6 +35,7 @@ worker_free(struct srv_worker *w)
     w->srv->n_workers--;
     gp_loop_timer_del(&w->kill_timer);
     gp_loop_fd_del(&w->client);
+    srv_ask_finish(w);
     if (w->client.fd >= 0)
         close(w->client.fd);
     free(w);
@@ -128,6 +131,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
         .links = client->links,
         .link = client->link,
         .device_base = client->device_base,
+        .images = w->srv->image_bytes != 0,
     };
 
     gp_str_copy(conf.driver, sizeof(conf.driver), w->srv->conf.driver);
@@ -135,6 +139,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
     gp_str_copy(conf.session, sizeof(conf.session), s->claims.session);
     gp_str_copy(conf.attachment, sizeof(conf.attachment), w->name);
     gp_str_copy(conf.program, sizeof(conf.program), client->program);
+    memcpy(conf.image_nonce, w->image_nonce, sizeof(conf.image_nonce));
     memcpy(conf.slices, s->claims.slices, sizeof(conf.slices));
     for (uint32_t i = 0; i < conf.n_slices; i++) {
         const struct srv_card *card =
@@ -159,11 +164,12 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     const char *argv[] = {"gpupool-worker", w->name, NULL};
     char visible[TICKET_SLICES_MAX * TICKET_UUID_TEXT];
     CLEANUP_FD int conf = -1;
-    int fds[3 + TICKET_SLICES_MAX];
+    CLEANUP_FD int ask = -1;
+    int fds[WRK_FD_CARDS - 3 + TICKET_SLICES_MAX];
     struct srv_spawn spawn = {.conf = &w->srv->conf,
                               .argv = argv,
                               .fds = fds,
-                              .n_fds = 3 + w->session->claims.n_slices,
+                              .n_fds = WRK_FD_CARDS - 3 + w->session->claims.n_slices,
                               .stdout_fd = -1,
                               .visible = visible,
                               .sm_percent =
@@ -172,12 +178,15 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
                                       : 0};
     int r = conf_file(w, client, &conf, err);
 
+    if (r == 0)
+        r = srv_ask_open(w, &ask, err);
     if (r < 0)
         return r;
     visible_cards(w->srv, w->session, visible, sizeof(visible));
     fds[WRK_FD_CONN - 3] = fd;
     fds[WRK_FD_CONF - 3] = conf;
     fds[WRK_FD_SEGMENT - 3] = w->session->segment_fd;
+    fds[WRK_FD_ASK - 3] = ask;
     for (uint32_t i = 0; i < w->session->claims.n_slices; i++)
         fds[WRK_FD_CARDS - 3 + i] =
             srv_inventory_find(w->srv->inventory,
@@ -203,7 +212,10 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
     w->srv = srv;
     w->session = session;
     w->client.fd = -1;
-    r = srv_session_sit(session, &w->seat, err);
+    w->ask.fd = -1;
+    r = getrandom(w->image_nonce, sizeof(w->image_nonce), 0) == sizeof(w->image_nonce)
+            ? srv_session_sit(session, &w->seat, err)
+            : gp_err_set(err, -EIO, "no random bytes");
     if (r < 0) {
         free(w);
         return r;

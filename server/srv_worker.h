@@ -13,6 +13,7 @@
 
 #include "gp_base.h"
 #include "gp_loop.h"
+#include "wire_image.h"
 #include "wrk_conf.h"
 
 #include <stdbool.h>
@@ -30,7 +31,9 @@ struct srv_worker {
     uint32_t seat;
     pid_t pid;
     char name[WRK_ATTACHMENT_MAX];
-    struct gp_loop_fd client; /* our descriptor of its socket */
+    struct gp_loop_fd client;              /* our descriptor of its socket */
+    struct gp_loop_fd ask;                 /* our end of what it asks, -1: closed */
+    uint8_t image_nonce[WIRE_IMAGE_NONCE]; /* what proofs of this attachment hold */
     struct gp_loop_timer kill_timer;
     bool ending;
     const char *why; /* it is ending; static words */

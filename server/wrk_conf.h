@@ -12,6 +12,7 @@
 #define WRK_CONF_H
 
 #include "ticket.h"
+#include "wire_image.h"
 
 #include <limits.h>
 #include <stdint.h>
@@ -22,7 +23,8 @@
 #define WRK_FD_CONN 3    /* the client's socket, right behind the AttachRequest */
 #define WRK_FD_CONF 4    /* struct wrk_conf */
 #define WRK_FD_SEGMENT 5 /* struct wrk_segment of the session */
-#define WRK_FD_CARDS 6   /* struct gov_card of slice 0, of slice 1... */
+#define WRK_FD_ASK 6     /* to the supervisor: wrk_ask.h */
+#define WRK_FD_CARDS 7   /* struct gov_card of slice 0, of slice 1... */
 
 /* Session name, ".c", number. */
 #define WRK_ATTACHMENT_MAX (TICKET_NAME_MAX + 16)
@@ -65,6 +67,8 @@ struct wrk_conf {
     uint32_t link;         /* which of them we are, below WIRE_LINKS_MAX */
     uint32_t device_base;  /* devices of those before us */
     uint32_t cuda_version; /* newest API the client's stub speaks, for the log */
+    uint32_t images;       /* 1: the supervisor keeps images by content */
+    uint8_t image_nonce[WIRE_IMAGE_NONCE];
     uint32_t work_limit_s; /* of work that others wait for, for this session's class */
 };
 

@@ -4,10 +4,39 @@
 #include "gp_err.h"
 #include "gp_image.h"
 #include "gp_log.h"
+#include "wire_result.h"
+#include "wrk.h"
 #include "wrk_bulk.h"
-#include "wrk_call.h"
+#include "wrk_images.h"
 
 #include <string.h>
+#include <sys/mman.h>
+
+/* What the client named last and is to send now; 0: nothing. */
+static uint64_t wanted_len;
+
+/* ---- bytes ------------------------------------------------------------------------
+ */
+
+/* Straight into a file that can be handed on as it is. */
+static bool
+map_new(struct wrk_image *image, uint64_t len)
+{
+    void *bytes;
+    int fd = wrk_images_file(len);
+
+    if (fd < 0)
+        return false;
+    bytes = mmap(NULL, len + 1, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (bytes == MAP_FAILED) {
+        close(fd);
+        return false;
+    }
+    image->bytes = bytes;
+    image->file = fd;
+    image->mapped = true;
+    return true;
+}
 
 static CUresult
 receive(struct wrk *w, struct wrk_reply *rep, struct wrk_image *image,
@@ -15,9 +44,13 @@ receive(struct wrk *w, struct wrk_reply *rep, struct wrk_image *image,
 {
     if (len == 0 || len > WRK_IMAGE_MAX)
         return CUDA_ERROR_INVALID_IMAGE;
-    image->bytes = malloc(len + 1);
+    image->wanted = wanted_len == len && !inside && map_new(image, len);
+    wanted_len = 0;
+    if (!image->bytes)
+        image->bytes = malloc(len + 1);
     if (!image->bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    image->len = len;
     image->bytes[len] = 0; /* the end of a PTX text */
     if (inside)
         memcpy(image->bytes, inside, len);
@@ -25,6 +58,66 @@ receive(struct wrk *w, struct wrk_reply *rep, struct wrk_image *image,
         return CUDA_ERROR_INVALID_IMAGE;
     return CUDA_SUCCESS;
 }
+
+/* Another session's worker brought it: it may have been taken over, and lie. */
+static bool
+is_named(const struct wrk_image *image, const struct wire_image_ref *ref,
+         const unsigned long long *parts, uint32_t n_parts)
+{
+    struct iovec pieces[WRK_IMAGE_PIECES] = {{image->bytes, image->len}};
+    struct wire_image_id id;
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < n_parts; i++) {
+        if (parts[i] > image->len - at)
+            return false;
+        pieces[i] = (struct iovec){image->bytes + at, parts[i]};
+        at += parts[i];
+    }
+    wire_image_identify(pieces, n_parts ? n_parts : 1, &id);
+    return wire_image_same(id.name, ref->name);
+}
+
+static CUresult
+find(struct wrk *w, struct wrk_image *image, const struct wire_image_ref *ref,
+     const unsigned long long *parts, uint32_t n_parts)
+{
+    bool own = false;
+    void *bytes;
+    int fd;
+
+    if (ref->len < WIRE_IMAGE_NAMED_MIN || ref->len > WRK_IMAGE_MAX ||
+        n_parts > WRK_IMAGE_PIECES)
+        return CUDA_ERROR_INVALID_IMAGE;
+    wanted_len = ref->len;
+    fd = wrk_images_find(w, ref, &own);
+    if (fd < 0)
+        return WIRE_RESULT_WANT_IMAGE;
+    bytes = mmap(NULL, ref->len + 1, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (bytes == MAP_FAILED)
+        return WIRE_RESULT_WANT_IMAGE;
+    image->bytes = bytes;
+    image->file = -1;
+    image->mapped = true;
+    image->len = ref->len;
+    if (image->bytes[ref->len] != 0 || (!own && !is_named(image, ref, parts, n_parts)))
+        return WIRE_RESULT_WANT_IMAGE;
+    wanted_len = 0;
+    return CUDA_SUCCESS;
+}
+
+static bool
+is_ref(struct wrk *w, const uint8_t *inside, uint64_t len, struct wire_image_ref *ret)
+{
+    if (!inside || len != sizeof(*ret) || !w->priv->conf.images)
+        return false;
+    memcpy(ret, inside, sizeof(*ret));
+    return ret->magic == WIRE_IMAGE_REF_MAGIC;
+}
+
+/* ---- what the driver gets ---------------------------------------------------------
+ */
 
 /* One image must fill its bytes and must not be a wrapper: that is pointers. */
 static CUresult
@@ -50,7 +143,7 @@ wrap(struct wrk_image *image, uint64_t len, const unsigned long long *parts,
 {
     uint64_t at = 0;
 
-    if (n_parts >= ARRAY_SIZE(image->parts))
+    if (n_parts > WRK_IMAGE_PIECES)
         return CUDA_ERROR_INVALID_IMAGE;
     for (uint32_t i = 0; i < n_parts; i++) {
         CUresult r;
@@ -79,18 +172,41 @@ wrk_image_take(struct wrk *w, struct wrk_reply *rep, struct wrk_image *image,
                const uint8_t *inside, uint64_t len, const unsigned long long *parts,
                uint32_t n_parts)
 {
-    CUresult r = receive(w, rep, image, inside, len);
+    struct wire_image_ref ref;
+    CUresult r;
 
+    if (is_ref(w, inside, len, &ref))
+        r = find(w, image, &ref, parts, n_parts);
+    else
+        r = receive(w, rep, image, inside, len);
     if (r != CUDA_SUCCESS)
         return r;
     if (n_parts)
-        return wrap(image, len, parts, n_parts);
+        return wrap(image, image->len, parts, n_parts);
     image->code = image->bytes;
-    return check_one(image->bytes, len);
+    return check_one(image->bytes, image->len);
+}
+
+void
+wrk_image_keep(struct wrk_image *image, const unsigned long long *parts,
+               uint32_t n_parts)
+{
+    if (!image->wanted)
+        return;
+    /* A file that is mapped for writing cannot be sealed. */
+    munmap(TAKE_PTR(image->bytes), image->len + 1);
+    image->mapped = image->wanted = false;
+    wrk_images_keep(image->file, image->len, parts, n_parts);
 }
 
 void
 wrk_image_fini(struct wrk_image *image)
 {
-    free(image->bytes);
+    if (!image->mapped) {
+        free(image->bytes);
+        return;
+    }
+    munmap(image->bytes, image->len + 1);
+    if (image->file >= 0)
+        close(image->file);
 }

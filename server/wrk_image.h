@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device code image as it arrived: received, measured, put together for the
- * driver.
+ * A device code image as it arrived: received or found here by its name, measured, put
+ * together for the driver.
  *
  * A driver is given a bare pointer and finds the end itself, so what the client
- * sent must really end where it said.  Alive for one call; drivers copy.
+ * sent must really end where it said.  Alive for one call; drivers copy.  Reader only.
  */
 #ifndef WRK_IMAGE_H
 #define WRK_IMAGE_H
 
 #include "cuda_abi.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct wrk;
@@ -20,22 +21,34 @@ struct wrk_reply;
  * 700 MiB; a client can make a worker hold this much for the time of a call. */
 #define WRK_IMAGE_MAX (UINT64_C(1) << 30)
 
+/* Pieces of a linked program: the wire's cap. */
+#define WRK_IMAGE_PIECES 64
+
 struct wrk_image {
     const void *code; /* for the driver */
-    uint8_t *bytes;
+    uint8_t *bytes;   /* malloc'ed, or of @file if @mapped */
+    uint64_t len;
+    bool mapped;
+    bool wanted; /* the supervisor shall keep it */
+    int file;    /* with @mapped */
     struct {
         uint32_t magic, version;
         const void *data;
         const void *const *parts;
     } wrapper;
-    const void *parts[66];
+    const void *parts[WRK_IMAGE_PIECES + 2];
 };
 
-/* Receive the @len bytes of @rep's payload (or take @inside), the pieces of a
- * linked program if @n_parts > 0.  CUDA_ERROR_INVALID_IMAGE: not what it says. */
+/* Receive the @len bytes of @rep's payload (or take @inside, or what that names), the
+ * pieces of a linked program if @n_parts > 0.  CUDA_ERROR_INVALID_IMAGE: not what it
+ * says.  WIRE_RESULT_WANT_IMAGE: named, and not here. */
 CUresult wrk_image_take(struct wrk *w, struct wrk_reply *rep, struct wrk_image *image,
                         const uint8_t *inside, uint64_t len,
                         const unsigned long long *parts, uint32_t n_parts);
+
+/* A driver has loaded it: keep it for the next process, if its client named it. */
+void wrk_image_keep(struct wrk_image *image, const unsigned long long *parts,
+                    uint32_t n_parts);
 void wrk_image_fini(struct wrk_image *image);
 
 #endif

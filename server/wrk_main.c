@@ -27,6 +27,7 @@
 #include "wrk_driver.h"
 #include "wrk_governor.h"
 #include "wrk_host.h"
+#include "wrk_images.h"
 #include "wrk_link.h"
 #include "wrk_loop.h"
 #include "wrk_output.h"
@@ -255,6 +256,7 @@ serve(struct wrk *w, struct gp_err *err)
     r = wrk_loop_run(w);
     wrk_hosts_cancel(p->hosts);
     wrk_governor_finish(w);
+    wrk_images_finish();
     gp_log_debug("worker", "%u frames, %llu bytes in, %llu bytes out",
                  atomic_load(&p->seq), (unsigned long long)p->conn->stats.rx_bytes,
                  (unsigned long long)p->conn->stats.tx_bytes);

@@ -6,3 +6,8 @@ $(eval $(call unit_test,test_wrk_quota,tests/unit/test_wrk_quota.c server/wrk_qu
     server common proto tests/unit,,common,))
 $(eval $(call unit_test,test_srv_conf,tests/unit/test_srv_conf.c server/srv_conf.c,\
     server common tests/unit,,common,))
+$(eval $(call unit_test,test_srv_images,tests/unit/test_srv_images.c server/srv_images.c,\
+    server common proto tests/unit,,wire common,-lprotobuf-c))
+$(eval $(call unit_test,test_wrk_image,tests/unit/test_wrk_image.c server/wrk_image.c \
+    server/wrk_images.c server/wrk_ask.c,server common proto tests/unit,,wire common,\
+    -lprotobuf-c))

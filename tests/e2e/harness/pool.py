@@ -134,7 +134,9 @@ class Pool:
         return not proc.is_alive(pid)
 
     def files(self, pid):
-        return proc.open_files(pid)
+        """What it holds open; cached code images, which are meant to stay, left out."""
+        return {fd: name for fd, name in proc.open_files(pid).items()
+                if "memfd:gpupool-image" not in name}
 
     def log(self):
         """Everything the pool's daemons wrote so far."""

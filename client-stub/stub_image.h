@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device code of the application: where an image ends, and what it is called.
+ *
+ * The bytes are sent from where they are, in as many pieces as a linked wrapper names,
+ * unless their name is enough because the server's host has had them before.  Alive for
+ * one call, on its stack; any thread.
+ */
+#ifndef STUB_IMAGE_H
+#define STUB_IMAGE_H
+
+#include "cuda_abi.h"
+#include "wire_image.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#define STUB_IMAGE_PIECES 64 /* the wire's cap */
+
+/* An image in pieces; lengths beside it as the wire wants them. */
+struct stub_image {
+    struct iovec piece[STUB_IMAGE_PIECES];
+    uint64_t len[STUB_IMAGE_PIECES];
+    uint32_t n_pieces;
+    uint32_t n_parts; /* pieces of a linked wrapper, 0 for a plain image */
+    uint64_t total;
+};
+
+/* Find the pieces of what @data points to. */
+CUresult stub_image_open(struct stub_image *image, const void *data);
+
+/* Its name, if that is worth sending first: where bytes cost more than hashing them,
+ * which is never so for memory that both ends share. */
+bool stub_image_name(const struct stub_image *image, struct wire_image_ref *ret);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_ask.h"
+
+#include "gp_err.h"
+#include "gp_log.h"
+#include "srv.h"
+#include "srv_images.h"
+#include "srv_session.h"
+#include "srv_worker.h"
+#include "wrk_ask.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+static int
+answer_image(struct srv_worker *w, const struct wrk_ask *ask)
+{
+    struct wrk_ask reply = {.kind = WRK_ASK_IMAGE};
+    bool own = false;
+    int fd = srv_images_find(w->srv->images, ask->name, ask->secret, w->image_nonce,
+                             w->session->claims.session_id, &own);
+
+    reply.own = own;
+    return wrk_ask_send(w->ask.fd, &reply, fd, MSG_DONTWAIT);
+}
+
+/* @fd is ours. */
+static int
+answer(struct srv_worker *w, const struct wrk_ask *ask, int fd)
+{
+    struct wire_image_id id;
+
+    if (ask->kind == WRK_ASK_KEEP && fd >= 0) {
+        memcpy(id.name, ask->name, sizeof(id.name));
+        memcpy(id.secret, ask->secret, sizeof(id.secret));
+        srv_images_keep(w->srv->images, &id, fd, w->session->claims.session_id);
+        return 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    return ask->kind == WRK_ASK_IMAGE && fd < 0 ? answer_image(w, ask) : -EPROTO;
+}
+
+static int
+ask_next(struct srv_worker *w)
+{
+    struct wrk_ask ask;
+    int fd;
+    int r = wrk_ask_recv(w->ask.fd, &ask, &fd, MSG_DONTWAIT);
+
+    return r < 0 ? r : answer(w, &ask, fd);
+}
+
+static void
+ask_close(struct srv_worker *w)
+{
+    gp_loop_fd_del(&w->ask);
+    close(w->ask.fd);
+    w->ask.fd = -1;
+}
+
+void
+srv_ask_finish(struct srv_worker *w)
+{
+    if (w->ask.fd < 0)
+        return;
+    while (ask_next(w) == 0)
+        ;
+    ask_close(w);
+}
+
+static void
+on_ask(struct gp_loop_fd *src, uint32_t revents)
+{
+    struct srv_worker *w = container_of(src, struct srv_worker, ask);
+    int r = ask_next(w);
+
+    (void)revents;
+    if (r == 0 || r == -EAGAIN)
+        return;
+    if (r != -ECONNRESET)
+        gp_log_warn("server", "%s: its worker asks what no worker asks (%s)", w->name,
+                    strerror(-r));
+    ask_close(w);
+}
+
+int
+srv_ask_open(struct srv_worker *w, int *ret_fd, struct gp_err *err)
+{
+    int pair[2];
+    int r;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return gp_err_set(err, -errno, "socket pair of a worker: %s", strerror(errno));
+    r = gp_loop_fd_add(w->srv->loop, &w->ask, pair[0], EPOLLIN, on_ask);
+    if (r < 0) {
+        close(pair[0]);
+        close(pair[1]);
+        w->ask.fd = -1;
+        return gp_err_set(err, r, "socket pair of a worker");
+    }
+    *ret_fd = pair[1];
+    return 0;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_images.h"
+
+#include "gp_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* What makes mapping it safe: it can neither change nor shrink below anybody. */
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
+
+struct image {
+    struct image *prev, *next; /* a ring through the head: next is younger */
+    struct wire_image_id id;
+    uint64_t size; /* of the file */
+    uint64_t session;
+    int fd;
+};
+
+struct srv_images {
+    struct image head;
+    uint64_t limit;
+    struct srv_images_stats stats;
+};
+
+int
+srv_images_new(uint64_t limit, struct srv_images **ret)
+{
+    struct srv_images *images = calloc(1, sizeof(*images));
+
+    if (!images)
+        return -ENOMEM;
+    images->head.prev = images->head.next = &images->head;
+    images->limit = limit;
+    *ret = images;
+    return 0;
+}
+
+static void
+ring_out(struct image *image)
+{
+    image->prev->next = image->next;
+    image->next->prev = image->prev;
+}
+
+static void
+ring_in_youngest(struct srv_images *images, struct image *image)
+{
+    image->prev = images->head.prev;
+    image->next = &images->head;
+    image->prev->next = image;
+    image->next->prev = image;
+}
+
+static void
+image_drop(struct srv_images *images, struct image *image)
+{
+    ring_out(image);
+    images->stats.count--;
+    images->stats.bytes -= image->size;
+    close(image->fd);
+    free(image);
+}
+
+void
+srv_images_free(struct srv_images *images)
+{
+    if (!images)
+        return;
+    while (images->head.next != &images->head)
+        image_drop(images, images->head.next);
+    free(images);
+}
+
+/* The youngest of that name before @before, or of all with NULL.  There are two only
+ * if a worker was taken over and lied. */
+static struct image *
+image_named(struct srv_images *images, const uint8_t name[GP_BLAKE3_SIZE],
+            const struct image *before)
+{
+    struct image *i = before ? before->prev : images->head.prev;
+
+    while (i != &images->head && memcmp(i->id.name, name, GP_BLAKE3_SIZE) != 0)
+        i = i->prev;
+    return i == &images->head ? NULL : i;
+}
+
+static bool
+proof_holds(const struct image *image, const uint8_t proof[GP_BLAKE3_SIZE],
+            const uint8_t nonce[WIRE_IMAGE_NONCE])
+{
+    uint8_t right[GP_BLAKE3_SIZE];
+
+    wire_image_prove(image->id.secret, nonce, right);
+    return wire_image_same(right, proof);
+}
+
+int
+srv_images_find(struct srv_images *images, const uint8_t name[GP_BLAKE3_SIZE],
+                const uint8_t proof[GP_BLAKE3_SIZE],
+                const uint8_t nonce[WIRE_IMAGE_NONCE], uint64_t session, bool *ret_own)
+{
+    struct image *image = image_named(images, name, NULL);
+    bool named = image != NULL;
+
+    while (image && !proof_holds(image, proof, nonce))
+        image = image_named(images, name, image);
+    if (!image) {
+        images->stats.misses++;
+        images->stats.refused += named;
+        return -1;
+    }
+    ring_out(image);
+    ring_in_youngest(images, image);
+    images->stats.hits++;
+    images->stats.saved += image->size - 1;
+    *ret_own = image->session == session;
+    return image->fd;
+}
+
+/* The size of a file that may be kept, else 0. */
+static uint64_t
+file_size(const struct srv_images *images, int fd)
+{
+    struct stat st;
+
+    if (fcntl(fd, F_GET_SEALS) != SEALS || fstat(fd, &st) < 0)
+        return 0;
+    if ((uint64_t)st.st_size <= WIRE_IMAGE_NAMED_MIN ||
+        (uint64_t)st.st_size > images->limit)
+        return 0;
+    return (uint64_t)st.st_size;
+}
+
+static void
+make_room(struct srv_images *images, uint64_t size)
+{
+    while (images->stats.count >= SRV_IMAGES_MAX ||
+           images->stats.bytes > images->limit - size) {
+        image_drop(images, images->head.next);
+        images->stats.evicted++;
+    }
+}
+
+/* The same content again replaces the older one: if that was a lie, whoever found it
+ * out sends the truth. */
+static void
+drop_same(struct srv_images *images, const struct wire_image_id *id)
+{
+    struct image *image = image_named(images, id->name, NULL);
+
+    while (image && memcmp(&image->id, id, sizeof(*id)) != 0)
+        image = image_named(images, id->name, image);
+    if (image)
+        image_drop(images, image);
+}
+
+void
+srv_images_keep(struct srv_images *images, const struct wire_image_id *id, int fd,
+                uint64_t session)
+{
+    uint64_t size = file_size(images, fd);
+    struct image *image = size ? malloc(sizeof(*image)) : NULL;
+
+    if (!image) {
+        images->stats.refused += !size;
+        close(fd);
+        return;
+    }
+    drop_same(images, id);
+    make_room(images, size);
+    *image = (struct image){.id = *id, .size = size, .session = session, .fd = fd};
+    ring_in_youngest(images, image);
+    images->stats.count++;
+    images->stats.bytes += size;
+}
+
+const struct srv_images_stats *
+srv_images_stats(const struct srv_images *images)
+{
+    return &images->stats;
+}

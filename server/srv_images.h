@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device code images that this host has seen, so that the next process need not send
+ * them: sealed memory files by the name of their content, the least recently used one
+ * going first.
+ *
+ * Shared by all sessions.  A worker gets one only with a proof, tied to its attachment,
+ * that its client has the content (wire_image.h), and one that another session brought
+ * it hashes before use: so a session can neither read, nor replace, nor look for what
+ * it does not have itself.  That somebody else has the same content can be learned from
+ * how fast a load is; an operator who minds that turns the cache off.
+ *
+ * Everything lives in this process and in memory files: whoever is killed leaves
+ * nothing half done.  Owned by the supervisor, event-loop thread only.
+ */
+#ifndef SRV_IMAGES_H
+#define SRV_IMAGES_H
+
+#include "gp_base.h"
+#include "wire_image.h"
+
+struct srv_images;
+
+/* A descriptor each; a framework loads some hundred images of this size. */
+#define SRV_IMAGES_MAX 1024
+
+/* Without --image-cache. */
+#define SRV_IMAGES_BYTES (UINT64_C(1) << 30)
+
+struct srv_images_stats {
+    uint64_t hits, misses, refused, evicted; /* refused: a wrong proof, a bad file */
+    uint64_t saved;                          /* bytes that were not sent */
+    uint64_t bytes;                          /* held now */
+    uint32_t count;
+};
+
+/* At most @limit bytes, 0: none at all. */
+int srv_images_new(uint64_t limit, struct srv_images **ret);
+void srv_images_free(struct srv_images *images); /* NULL is a no-op */
+
+/* The image called @name, for whoever proves with @nonce to have it; *ret_own: session
+ * @session brought it.  The descriptor stays ours; -1: there is none. */
+int srv_images_find(struct srv_images *images, const uint8_t name[GP_BLAKE3_SIZE],
+                    const uint8_t proof[GP_BLAKE3_SIZE],
+                    const uint8_t nonce[WIRE_IMAGE_NONCE], uint64_t session,
+                    bool *ret_own);
+
+/* Take @fd over, a sealed memory file with the image and a NUL, brought by @session. */
+void srv_images_keep(struct srv_images *images, const struct wire_image_id *id, int fd,
+                     uint64_t session);
+
+const struct srv_images_stats *srv_images_stats(const struct srv_images *images);
+
+#endif

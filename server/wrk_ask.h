@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a worker and the supervisor say to each other while the worker serves: one
+ * message of fixed size a time, over a SOCK_SEQPACKET pair, with a descriptor where the
+ * kind says so.
+ *
+ * Both binaries come from one build.  The supervisor believes nothing of it: a worker
+ * may have been taken over by its client.
+ */
+#ifndef WRK_ASK_H
+#define WRK_ASK_H
+
+#include "wire_image.h"
+
+#include <stdint.h>
+
+enum wrk_ask_kind {
+    /* Worker: is the image of name and proof here?  Answered with the same kind; a
+     * descriptor comes along if it is, and @own says that this session brought it. */
+    WRK_ASK_IMAGE = 1,
+    /* Worker, with a descriptor: keep this image.  Not answered. */
+    WRK_ASK_KEEP = 2,
+};
+
+struct wrk_ask {
+    uint32_t kind;
+    uint32_t own;
+    uint8_t name[GP_BLAKE3_SIZE];
+    uint8_t secret[GP_BLAKE3_SIZE]; /* KEEP: the secret; IMAGE: the proof */
+};
+
+/* Send @ask, and @fd with it unless it is -1; @flags of sendmsg().  0 or -errno. */
+int wrk_ask_send(int sock, const struct wrk_ask *ask, int fd, int flags);
+
+/* Receive one; *ret_fd is -1 or the caller's.  -EAGAIN, -ECONNRESET, -EPROTO. */
+int wrk_ask_recv(int sock, struct wrk_ask *ret, int *ret_fd, int flags);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker's end of the images that the supervisor keeps (srv_images.h).
+ *
+ * Asking is the reader's, and takes as long as the supervisor's loop needs to come by.
+ * What was received goes to a thread of its own to be hashed, sealed and handed over:
+ * the client's next call does not wait for that.
+ */
+#ifndef WRK_IMAGES_H
+#define WRK_IMAGES_H
+
+#include "wire_image.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wrk;
+
+/* Images that wait to be handed over; one more than this is not kept. */
+#define WRK_IMAGES_PENDING 16
+#define WRK_IMAGES_PENDING_BYTES (UINT64_C(512) << 20)
+
+/* An empty memory file for @len bytes, to be given to wrk_images_keep(); -1. */
+int wrk_images_file(uint64_t len);
+
+/* The file of the image that @ref names, the caller's: @ref->len bytes and a NUL, which
+ * nobody can change.  @ret_own: what it holds is known to be what its name says.  -1:
+ * not here, not as it should be, or the proof is wrong. */
+int wrk_images_find(struct wrk *w, const struct wire_image_ref *ref, bool *ret_own);
+
+/* Hand over @fd, which is not mapped anywhere, with an image of @len bytes in @n pieces
+ * that end where @pieces says (none: one piece). */
+void wrk_images_keep(int fd, uint64_t len, const unsigned long long *pieces,
+                     uint32_t n);
+
+/* Before the process ends: what waits has been handed over. */
+void wrk_images_finish(void);
+
+#endif

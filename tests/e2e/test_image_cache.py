@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Code images are sent to a host once: the next process sends their name."""
+
+import random
+import re
+import urllib.request
+
+MIB = 1 << 20
+TCP = {"GPUPOOL_TRANSPORT": "tcp"}
+
+
+def big_image(case, seed=1, size=8 * MIB):
+    """A PTX text of about @size bytes that runs and does not compress away."""
+    ptx = (case.build / "tests" / "ptx" / "vecadd.ptx").read_bytes()
+    noise = random.Random(seed).randbytes(size // 2).hex().encode()
+    lines = b"".join(b"// " + noise[at:at + 4000] + b"\n"
+                     for at in range(0, len(noise), 4000))
+    path = case.folder / f"image-{seed}.ptx"
+    path.write_bytes(ptx + b"\n" + lines)
+    return path
+
+
+class Host:
+    """A pool whose server tells its metrics."""
+
+    def __init__(self, case, *options):
+        self.case = case
+        self.pool = case.pool()
+        server = self.pool.pid("gpupool-server")
+        self.pool.restart(server, "--metrics-listen", "127.0.0.1:0", *options)
+        port = []
+
+        def told():
+            port[:] = re.findall(r"metrics on port (\d+)", self.pool.log())
+            return port
+        case.wait_for(told, "the server tells its metrics port")
+        self.url = f"http://127.0.0.1:{port[-1]}/metrics"
+
+    def metric(self, name):
+        text = urllib.request.urlopen(self.url, timeout=self.case.patience).read().decode()
+        found = re.search(rf"^gpupool_server_{name} (\S+)$", text, re.M)
+        self.case.check(found, f"no {name} in the metrics")
+        return float(found[1])
+
+    def cache(self):
+        return tuple(int(self.metric(f"image_cache_{name}")) for name in
+                     ("hits_total", "misses_total", "images", "saved_bytes_total"))
+
+    def load(self, path, env=None):
+        """Load it in a process and session of its own; the CUresult."""
+        session = self.pool.session()
+        shell = session.cudash({**TCP, **(env or {})}).begin()
+        result = shell("load", path)[0]
+        shell.close()
+        session.close()
+        return result
+
+    def wait_kept(self, count):
+        self.case.wait_for(lambda: self.cache()[2] == count, f"{count} images are kept")
+
+
+def test_second_process_sends_the_name_only(case):
+    host = Host(case)
+    image = big_image(case)
+    case.equal(host.load(image), 0, "first load")
+    host.wait_kept(1)
+    case.equal(host.cache(), (0, 1, 1, 0), "hits, misses, images, bytes saved")
+    case.equal(host.load(image), 0, "second load")
+    size = image.stat().st_size
+    case.equal(host.cache(), (1, 1, 1, size), "hits, misses, images, bytes saved")
+    case.equal(host.metric("image_cache_bytes"), size + 1, "bytes held")
+
+
+def test_killed_worker_leaves_the_cache_whole(case):
+    host = Host(case)
+    image = big_image(case)
+    for seed in range(2, 5):
+        session = host.pool.session()
+        shell = session.cudash(TCP).begin()
+        shell.send("load", big_image(case, seed))
+        host.pool.kill(host.pool.workers()[0])
+        shell.answer()  # an error, unless the load was faster
+        shell.close()
+        session.close()
+    case.equal(host.load(image), 0, "a load afterwards")
+    case.wait_for(lambda: host.cache()[2] >= 1, "the image is kept")
+    case.equal(host.load(image), 0, "the same again")
+    case.equal(host.cache()[0], 1, "hits")
+
+
+def test_cache_stays_within_its_bytes(case):
+    host = Host(case, "--image-cache", "3MiB")
+    for seed in range(1, 5):
+        case.equal(host.load(big_image(case, seed, MIB)), 0, "load")
+        case.wait_for(lambda: host.cache()[2] + host.metric("image_cache_evicted_total") == seed,
+                      "the image is kept")
+    case.check(host.metric("image_cache_bytes") <= 3 * MIB, "the cache holds more than 3 MiB")
+    case.equal(host.metric("image_cache_evicted_total"), 2, "images that went")
+    case.equal(host.load(big_image(case, 9, 4 * MIB)), 0, "one that is too large to keep")
+    case.equal(host.cache()[2], 2, "images")
+
+
+def test_cache_that_is_off_is_not_asked(case):
+    host = Host(case, "--image-cache", "off")
+    image = big_image(case)
+    for _ in range(2):
+        case.equal(host.load(image), 0, "load")
+    case.equal(host.cache(), (0, 0, 0, 0), "hits, misses, images, bytes saved")
+
+
+def test_broken_image_is_not_kept(case):
+    host = Host(case)
+    image = big_image(case)
+    image.write_bytes(b".version 7.0\n.target sm_70\nnonsense!\n" + image.read_bytes())
+    case.check(host.load(image) != 0, "a broken image was loaded")
+    case.check(host.load(image) != 0, "a broken image was loaded")
+    case.equal(host.cache(), (0, 2, 0, 0), "hits, misses, images, bytes saved")

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Images kept by content: who gets one, which go first, what is not taken. */
+#include "ut.h"
+
+#include "srv_images.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
+#define SIZE (WIRE_IMAGE_NAMED_MIN + 1) /* of a file: the image and its NUL */
+
+static const uint8_t nonce[WIRE_IMAGE_NONCE] = "one attachment";
+static const uint8_t other_nonce[WIRE_IMAGE_NONCE] = "another attachment";
+
+static struct wire_image_id
+id_of(uint8_t number)
+{
+    struct wire_image_id id;
+
+    memset(id.name, number, sizeof(id.name));
+    memset(id.secret, 100 + number, sizeof(id.secret));
+    return id;
+}
+
+static int
+file_new(off_t size, int seals)
+{
+    int fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, size), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+    return fd;
+}
+
+static void
+keep(struct srv_images *images, uint8_t number, uint64_t session)
+{
+    struct wire_image_id id = id_of(number);
+
+    srv_images_keep(images, &id, file_new(SIZE, SEALS), session);
+}
+
+static int
+find(struct srv_images *images, uint8_t number, const uint8_t *with, bool *own)
+{
+    struct wire_image_id id = id_of(number);
+    uint8_t proof[GP_BLAKE3_SIZE];
+
+    wire_image_prove(id.secret, with, proof);
+    return srv_images_find(images, id.name, proof, nonce, 7, own);
+}
+
+static void
+image_is_found_by_who_proves_to_have_it(void **state)
+{
+    struct srv_images *images = NULL;
+    bool own = true;
+
+    assert_int_equal(srv_images_new(10 * SIZE, &images), 0);
+    assert_int_equal(find(images, 1, nonce, &own), -1);
+    keep(images, 1, 8);
+    assert_true(find(images, 1, nonce, &own) >= 0);
+    assert_false(own);
+    keep(images, 2, 7);
+    assert_true(find(images, 2, nonce, &own) >= 0);
+    assert_true(own);
+    assert_int_equal(srv_images_stats(images)->hits, 2);
+    assert_int_equal(srv_images_stats(images)->misses, 1);
+    assert_int_equal(srv_images_stats(images)->saved, 2 * (SIZE - 1));
+    srv_images_free(images);
+}
+
+/* The name travels and may leak; a proof may be overheard on another attachment. */
+static void
+name_alone_or_a_proof_of_another_attachment_opens_nothing(void **state)
+{
+    struct srv_images *images = NULL;
+    struct wire_image_id id = id_of(1);
+    bool own;
+
+    assert_int_equal(srv_images_new(10 * SIZE, &images), 0);
+    keep(images, 1, 7);
+    assert_int_equal(srv_images_find(images, id.name, id.name, nonce, 7, &own), -1);
+    assert_int_equal(srv_images_find(images, id.name, id.secret, nonce, 7, &own), -1);
+    assert_int_equal(find(images, 1, other_nonce, &own), -1);
+    assert_int_equal(srv_images_stats(images)->refused, 3);
+    assert_int_equal(srv_images_stats(images)->hits, 0);
+    srv_images_free(images);
+}
+
+static void
+least_recently_used_goes_first_and_the_bound_holds(void **state)
+{
+    struct srv_images *images = NULL;
+    bool own;
+
+    assert_int_equal(srv_images_new(3 * SIZE + 5, &images), 0);
+    for (uint8_t i = 1; i <= 3; i++)
+        keep(images, i, 7);
+    assert_true(find(images, 1, nonce, &own) >= 0);
+    keep(images, 4, 7);
+    assert_int_equal(srv_images_stats(images)->bytes, 3 * SIZE);
+    assert_int_equal(srv_images_stats(images)->evicted, 1);
+    assert_int_equal(find(images, 2, nonce, &own), -1);
+    assert_true(find(images, 1, nonce, &own) >= 0);
+    assert_true(find(images, 3, nonce, &own) >= 0);
+    assert_true(find(images, 4, nonce, &own) >= 0);
+    srv_images_free(images);
+}
+
+static void
+number_of_images_is_bounded_too(void **state)
+{
+    struct srv_images *images = NULL;
+    uint8_t wide[4];
+
+    assert_int_equal(srv_images_new(UINT64_MAX / 2, &images), 0);
+    for (uint32_t i = 0; i < SRV_IMAGES_MAX + 3; i++) {
+        struct wire_image_id id = {.name = {0}};
+
+        memcpy(wide, &i, sizeof(wide));
+        memcpy(id.name, wide, sizeof(wide));
+        srv_images_keep(images, &id, file_new(SIZE, SEALS), 7);
+    }
+    assert_int_equal(srv_images_stats(images)->count, SRV_IMAGES_MAX);
+    assert_int_equal(srv_images_stats(images)->evicted, 3);
+    srv_images_free(images);
+}
+
+/* A file that its sender could still change or cut would be everybody's trouble. */
+static void
+file_that_could_change_is_not_kept(void **state)
+{
+    static const int too_few[] = {0, F_SEAL_WRITE, SEALS & ~F_SEAL_SHRINK,
+                                  SEALS & ~F_SEAL_WRITE, SEALS & ~F_SEAL_SEAL};
+    struct srv_images *images = NULL;
+    struct wire_image_id id = id_of(1);
+    bool own;
+
+    assert_int_equal(srv_images_new(10 * SIZE, &images), 0);
+    for (size_t i = 0; i < ARRAY_SIZE(too_few); i++)
+        srv_images_keep(images, &id, file_new(SIZE, too_few[i]), 7);
+    srv_images_keep(images, &id, file_new(11 * SIZE, SEALS), 7);
+    srv_images_keep(images, &id, file_new(SIZE - 1, SEALS), 7);
+    srv_images_keep(images, &id, open("/dev/null", O_RDONLY | O_CLOEXEC), 7);
+    assert_int_equal(srv_images_stats(images)->count, 0);
+    assert_int_equal(srv_images_stats(images)->refused, ARRAY_SIZE(too_few) + 3);
+    assert_int_equal(find(images, 1, nonce, &own), -1);
+    srv_images_free(images);
+}
+
+/* Who found out that an image is not what its name says brings the true one. */
+static void
+same_content_again_replaces_the_older_one(void **state)
+{
+    struct srv_images *images = NULL;
+    struct wire_image_id liar = id_of(1);
+    struct stat st;
+    bool own;
+
+    assert_int_equal(srv_images_new(10 * SIZE, &images), 0);
+    keep(images, 1, 8);
+    srv_images_keep(images, &(struct wire_image_id){.name = {9}}, file_new(SIZE, SEALS),
+                    7);
+    /* Another with that name, under a secret that is not its content's. */
+    memset(liar.secret, 0, sizeof(liar.secret));
+    srv_images_keep(images, &liar, file_new(2 * SIZE, SEALS), 9);
+    assert_int_equal(fstat(find(images, 1, nonce, &own), &st), 0);
+    assert_int_equal(st.st_size, SIZE);
+    assert_false(own);
+    keep(images, 1, 7);
+    assert_int_equal(srv_images_stats(images)->count, 3);
+    assert_true(find(images, 1, nonce, &own) >= 0);
+    assert_true(own);
+    srv_images_free(images);
+}
+
+static void
+cache_of_no_bytes_keeps_nothing(void **state)
+{
+    struct srv_images *images = NULL;
+    bool own;
+
+    assert_int_equal(srv_images_new(0, &images), 0);
+    keep(images, 1, 7);
+    assert_int_equal(find(images, 1, nonce, &own), -1);
+    assert_int_equal(srv_images_stats(images)->bytes, 0);
+    srv_images_free(images);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(image_is_found_by_who_proves_to_have_it),
+        cmocka_unit_test(name_alone_or_a_proof_of_another_attachment_opens_nothing),
+        cmocka_unit_test(least_recently_used_goes_first_and_the_bound_holds),
+        cmocka_unit_test(number_of_images_is_bounded_too),
+        cmocka_unit_test(file_that_could_change_is_not_kept),
+        cmocka_unit_test(same_content_again_replaces_the_older_one),
+        cmocka_unit_test(cache_of_no_bytes_keeps_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Images that are named instead of sent, with a supervisor played by the test. */
+#include "ut.h"
+
+#include "gp_image.h"
+#include "wire_result.h"
+#include "wrk.h"
+#include "wrk_ask.h"
+#include "wrk_bulk.h"
+#include "wrk_image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
+#define LEN (100u * 1024)
+
+static char ptx[LEN + 1];
+static struct wrk_priv priv = {.conf.images = 1};
+static struct wrk worker = {.priv = &priv};
+static int supervisor = -1;
+
+/* What the link would deliver as payload. */
+int
+wrk_bulk_take(struct wrk *w, struct wrk_reply *rep, void *buf)
+{
+    memcpy(buf, ptx, rep->bulk);
+    rep->bulk = 0;
+    return 0;
+}
+
+static int
+set_up(void **state)
+{
+    int pair[2];
+
+    memset(ptx, ' ', LEN);
+    memcpy(ptx, ".version 7.0\n.target sm_70\n//", 29);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) < 0 ||
+        dup2(pair[1], WRK_FD_ASK) < 0)
+        return -1;
+    close(pair[1]);
+    supervisor = fcntl(pair[0], F_DUPFD_CLOEXEC, 50);
+    close(pair[0]);
+    return supervisor < 0;
+}
+
+static struct wire_image_ref
+ref_of(const char *bytes)
+{
+    struct iovec piece = {(void *)(uintptr_t)bytes, LEN};
+    struct wire_image_ref ref = {.magic = WIRE_IMAGE_REF_MAGIC, .len = LEN};
+    struct wire_image_id id;
+
+    wire_image_identify(&piece, 1, &id);
+    memcpy(ref.name, id.name, sizeof(ref.name));
+    return ref;
+}
+
+/* The answer is put into the socket before it is asked for. */
+static void
+supervisor_answers(const char *bytes, uint32_t own, int seals)
+{
+    struct wrk_ask answer = {.kind = WRK_ASK_IMAGE, .own = own};
+    int fd = -1;
+
+    if (bytes) {
+        fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        assert_int_equal(write(fd, bytes, LEN + 1), LEN + 1);
+        assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+    }
+    assert_int_equal(wrk_ask_send(supervisor, &answer, fd, 0), 0);
+    if (fd >= 0)
+        close(fd);
+}
+
+static CUresult
+take(const struct wire_image_ref *ref, struct wrk_image *image)
+{
+    struct wrk_reply rep = {0};
+    struct wrk_ask asked;
+    int fd;
+    CUresult r = wrk_image_take(&worker, &rep, image, (const uint8_t *)ref,
+                                sizeof(*ref), NULL, 0);
+
+    assert_int_equal(wrk_ask_recv(supervisor, &asked, &fd, MSG_DONTWAIT), 0);
+    assert_int_equal(asked.kind, WRK_ASK_IMAGE);
+    assert_memory_equal(asked.name, ref->name, sizeof(asked.name));
+    return r;
+}
+
+static void
+named_image_is_taken_from_the_host(void **state)
+{
+    struct wire_image_ref ref = ref_of(ptx);
+    struct wrk_image image = {0};
+
+    supervisor_answers(ptx, 0, SEALS);
+    assert_int_equal(take(&ref, &image), CUDA_SUCCESS);
+    assert_memory_equal(image.code, ptx, LEN + 1);
+    wrk_image_fini(&image);
+}
+
+/* Another session's worker was taken over and put something else under the name. */
+static void
+image_that_is_not_what_its_name_says_is_refused(void **state)
+{
+    struct wire_image_ref ref = ref_of(ptx);
+    struct wrk_image image = {0};
+    char *false_one = strdup(ptx);
+
+    assert_non_null(false_one);
+    false_one[LEN - 1] = 'x';
+    supervisor_answers(false_one, 0, SEALS);
+    assert_int_equal(take(&ref, &image), WIRE_RESULT_WANT_IMAGE);
+    wrk_image_fini(&image);
+    free(false_one);
+}
+
+static void
+file_that_could_change_is_not_mapped(void **state)
+{
+    struct wire_image_ref ref = ref_of(ptx);
+    struct wrk_image image = {0};
+
+    supervisor_answers(ptx, 1, F_SEAL_WRITE);
+    assert_int_equal(take(&ref, &image), WIRE_RESULT_WANT_IMAGE);
+    ref.len = LEN - 8;
+    supervisor_answers(ptx, 1, SEALS);
+    assert_int_equal(take(&ref, &image), WIRE_RESULT_WANT_IMAGE);
+    wrk_image_fini(&image);
+}
+
+/* The worker computes the name of what it hands over: a client's word is not taken. */
+static void
+image_that_was_wanted_is_handed_over_under_its_true_name(void **state)
+{
+    struct wire_image_ref ref = ref_of(ptx), lie = ref;
+    struct wrk_image none = {0}, image = {0};
+    struct wrk_reply rep = {.bulk = LEN};
+    struct wrk_ask kept;
+    char *bytes;
+    int fd;
+
+    lie.name[0] ^= 1;
+    supervisor_answers(NULL, 0, 0);
+    assert_int_equal(take(&lie, &none), WIRE_RESULT_WANT_IMAGE);
+    wrk_image_fini(&none);
+    assert_int_equal(wrk_image_take(&worker, &rep, &image, NULL, LEN, NULL, 0), 0);
+    assert_memory_equal(image.code, ptx, LEN + 1);
+    wrk_image_keep(&image, NULL, 0);
+    wrk_image_fini(&image);
+    assert_int_equal(wrk_ask_recv(supervisor, &kept, &fd, 0), 0);
+    assert_int_equal(kept.kind, WRK_ASK_KEEP);
+    assert_memory_equal(kept.name, ref.name, sizeof(kept.name));
+    assert_int_equal(fcntl(fd, F_GET_SEALS), SEALS);
+    bytes = mmap(NULL, LEN + 1, PROT_READ, MAP_PRIVATE, fd, 0);
+    assert_memory_equal(bytes, ptx, LEN + 1);
+    munmap(bytes, LEN + 1);
+    close(fd);
+}
+
+static void
+image_that_nobody_named_is_not_handed_over(void **state)
+{
+    struct wrk_image image = {0};
+    struct wrk_reply rep = {.bulk = LEN};
+    struct wrk_ask kept;
+    int fd;
+
+    assert_int_equal(wrk_image_take(&worker, &rep, &image, NULL, LEN, NULL, 0), 0);
+    assert_false(image.wanted);
+    wrk_image_keep(&image, NULL, 0);
+    wrk_image_fini(&image);
+    assert_int_equal(wrk_ask_recv(supervisor, &kept, &fd, MSG_DONTWAIT), -EAGAIN);
+}
+
+static void
+name_of_an_impossible_length_is_no_image(void **state)
+{
+    static const uint64_t lengths[] = {0, WIRE_IMAGE_NAMED_MIN - 1, WRK_IMAGE_MAX + 1,
+                                       UINT64_MAX};
+    struct wrk_reply rep = {0};
+
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+        struct wire_image_ref ref = ref_of(ptx);
+        struct wrk_image image = {0};
+
+        ref.len = lengths[i];
+        assert_int_equal(wrk_image_take(&worker, &rep, &image, (const uint8_t *)&ref,
+                                        sizeof(ref), NULL, 0),
+                         CUDA_ERROR_INVALID_IMAGE);
+        wrk_image_fini(&image);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(named_image_is_taken_from_the_host),
+        cmocka_unit_test(image_that_is_not_what_its_name_says_is_refused),
+        cmocka_unit_test(file_that_could_change_is_not_mapped),
+        cmocka_unit_test(image_that_was_wanted_is_handed_over_under_its_true_name),
+        cmocka_unit_test(image_that_nobody_named_is_not_handed_over),
+        cmocka_unit_test(name_of_an_impossible_length_is_no_image),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
