@@ -3,12 +3,15 @@
  * A longer network: runs a program whose connection to the pool server takes a
  * fixed time each way.
  *
- *     gpupool run ... -- delay_proxy ONE_WAY_US PROGRAM ARGS...
+ *     gpupool run ... -- delay_proxy ONE_WAY_US [--rate=MB/S] [--window=KIB] PROGRAM...
  *
  * The server and the ticket are taken from the session that `gpupool run` opened;
  * the program is pointed at the proxy instead.  Every byte leaves ONE_WAY_US after
- * it came in, so bandwidth is not limited and order is kept.  One thread, one
- * poll loop; the proxy ends with the program and passes on its exit status.
+ * it came in; order is kept.  --rate limits each direction, all connections together,
+ * as a line does.  --window is how much of each connection may be under way, counted
+ * until its acknowledgement would be back: what limits one connection on a long line.
+ * One thread, one poll loop; the proxy ends with the program and passes on its exit
+ * status.
  */
 #include "bench.h"
 
@@ -27,6 +30,10 @@
 
 #define LINKS_MAX 32
 #define CHUNK (256u * 1024u)
+/* With a rate: as much is read ahead as the line takes in this time. */
+#define QUEUE_NS 5000000u
+/* And kernels take little, so that a full line is felt at its ends. */
+#define SOCKET_BUFFER (64 * 1024)
 /* More than a 10 ms round trip of anything loopback can carry. */
 #define IN_FLIGHT_MAX (128u * 1024u * 1024u)
 
@@ -40,7 +47,8 @@ struct chunk {
 /* One direction of one connection: bytes read from @from, due later at @to. */
 struct lane {
     int from, to;
-    struct chunk *first, **last;
+    struct chunk *first, **last;   /* due later */
+    struct chunk *unacked, **tail; /* sent, their acknowledgement due later */
     size_t in_flight;
     int ended; /* nothing more will come from @from */
     int shut;  /* and @to was told so */
@@ -55,6 +63,9 @@ struct proxy {
     struct sockaddr_storage target;
     socklen_t target_size;
     uint64_t delay_ns;
+    double ns_per_byte; /* 0: no limit */
+    size_t window;
+    uint64_t free_ns[2]; /* when each direction of the line is free again */
     struct link links[LINKS_MAX];
     size_t n_links;
     pid_t child;
@@ -65,16 +76,30 @@ lane_init(struct lane *lane, int from, int to)
 {
     *lane = (struct lane){.from = from, .to = to};
     lane->last = &lane->first;
+    lane->tail = &lane->unacked;
 }
 
 static void
-prepare_socket(int fd)
+prepare_socket(const struct proxy *proxy, int fd)
 {
-    int one = 1;
+    int one = 1, small = SOCKET_BUFFER;
+
+    if (proxy->ns_per_byte > 0)
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
         bench_die("O_NONBLOCK");
+}
+
+/* Before connecting or listening, when it still counts. */
+static void
+small_receive_buffer(const struct proxy *proxy, int fd)
+{
+    int small = SOCKET_BUFFER;
+
+    if (proxy->ns_per_byte > 0 || proxy->window < IN_FLIGHT_MAX)
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 }
 
 static void
@@ -91,32 +116,51 @@ proxy_accept(struct proxy *proxy)
         return;
     }
     server = socket(proxy->target.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    small_receive_buffer(proxy, server);
     if (server < 0 ||
         connect(server, (struct sockaddr *)&proxy->target, proxy->target_size) < 0)
         bench_die("delay proxy: connect");
-    prepare_socket(client);
-    prepare_socket(server);
+    prepare_socket(proxy, client);
+    prepare_socket(proxy, server);
     lane_init(&link->lane[0], client, server);
     lane_init(&link->lane[1], server, client);
     proxy->n_links++;
 }
 
-static void
-lane_read(struct lane *lane, uint64_t delay_ns)
+/* The end of @size bytes' way over the line in that direction. */
+static uint64_t
+line_takes(struct proxy *proxy, int direction, size_t size)
 {
-    struct chunk *chunk = malloc(sizeof(*chunk) + CHUNK);
+    uint64_t now = bench_now_ns();
+    uint64_t *free_ns = &proxy->free_ns[direction];
+
+    *free_ns = (*free_ns > now ? *free_ns : now) +
+               (uint64_t)((double)size * proxy->ns_per_byte);
+    return *free_ns + proxy->delay_ns;
+}
+
+static void
+lane_read(struct proxy *proxy, struct lane *lane, int direction)
+{
+    size_t most = proxy->window - lane->in_flight;
+    struct chunk *chunk;
     ssize_t size;
 
+    if (most > CHUNK)
+        most = CHUNK;
+    if (proxy->ns_per_byte > 0 && most > SOCKET_BUFFER)
+        most = SOCKET_BUFFER;
+    chunk = malloc(sizeof(*chunk) + most);
     if (!chunk)
         bench_die("delay proxy: malloc");
-    size = read(lane->from, chunk->data, CHUNK);
+    size = read(lane->from, chunk->data, most);
     if (size <= 0) {
         lane->ended = size == 0 || (errno != EAGAIN && errno != EINTR);
         free(chunk);
         return;
     }
     chunk->next = NULL;
-    chunk->due_ns = bench_now_ns() + delay_ns;
+    chunk->due_ns = line_takes(proxy, direction, (size_t)size);
     chunk->size = (size_t)size;
     chunk->sent = 0;
     *lane->last = chunk;
@@ -124,9 +168,25 @@ lane_read(struct lane *lane, uint64_t delay_ns)
     lane->in_flight += chunk->size;
 }
 
+/* Acknowledgements that are back make room in the window. */
 static void
-lane_write(struct lane *lane, uint64_t now)
+lane_acked(struct lane *lane, uint64_t now)
 {
+    while (lane->unacked && lane->unacked->due_ns <= now) {
+        struct chunk *chunk = lane->unacked;
+
+        lane->unacked = chunk->next;
+        if (!lane->unacked)
+            lane->tail = &lane->unacked;
+        lane->in_flight -= chunk->size;
+        free(chunk);
+    }
+}
+
+static void
+lane_write(struct lane *lane, uint64_t now, uint64_t delay_ns)
+{
+    lane_acked(lane, now);
     while (lane->first && lane->first->due_ns <= now) {
         struct chunk *chunk = lane->first;
         ssize_t done = send(lane->to, chunk->data + chunk->sent,
@@ -140,8 +200,10 @@ lane_write(struct lane *lane, uint64_t now)
         lane->first = chunk->next;
         if (!lane->first)
             lane->last = &lane->first;
-        lane->in_flight -= chunk->size;
-        free(chunk);
+        chunk->next = NULL;
+        chunk->due_ns = now + delay_ns;
+        *lane->tail = chunk;
+        lane->tail = &chunk->next;
     }
     if (lane->ended && !lane->first && !lane->shut) {
         shutdown(lane->to, SHUT_WR);
@@ -154,12 +216,30 @@ lane_write(struct lane *lane, uint64_t now)
 static short
 lane_events(const struct lane *lane, uint64_t now, uint64_t *wake_ns)
 {
+    if (lane->unacked && lane->unacked->due_ns < *wake_ns)
+        *wake_ns = lane->unacked->due_ns;
     if (!lane->first)
         return 0;
     if (lane->first->due_ns <= now)
         return POLLOUT;
     if (lane->first->due_ns < *wake_ns)
         *wake_ns = lane->first->due_ns;
+    return 0;
+}
+
+/* Whether more may be read; if the line is busy, when. */
+static int
+lane_takes(const struct proxy *proxy, const struct lane *lane, int direction,
+           uint64_t now, uint64_t *wake_ns)
+{
+    uint64_t free_ns = proxy->free_ns[direction];
+
+    if (lane->ended || lane->in_flight >= proxy->window)
+        return 0;
+    if (free_ns <= now + QUEUE_NS)
+        return 1;
+    if (free_ns - QUEUE_NS < *wake_ns)
+        *wake_ns = free_ns - QUEUE_NS;
     return 0;
 }
 
@@ -179,10 +259,11 @@ proxy_round(struct proxy *proxy)
         struct lane *out = &proxy->links[i / 2].lane[1 - i % 2];
         short events = lane_events(out, now, &wake);
 
-        if (!in->ended && in->in_flight < IN_FLIGHT_MAX)
+        if (lane_takes(proxy, in, (int)(i % 2), now, &wake))
             events |= POLLIN;
         polls[2 + i] = (struct pollfd){.fd = events ? in->from : -1, .events = events};
     }
+    wake = wake > now ? wake : now;
     timeout.tv_sec = (time_t)((wake - now) / 1000000000u);
     timeout.tv_nsec = (long)((wake - now) % 1000000000u);
     if (ppoll(polls, 2 + 2 * links, &timeout, NULL) < 0 && errno != EINTR)
@@ -192,9 +273,10 @@ proxy_round(struct proxy *proxy)
     for (size_t i = 0; i < 2 * links; i++) {
         struct lane *in = &proxy->links[i / 2].lane[i % 2];
 
-        if (polls[2 + i].revents & (POLLIN | POLLHUP | POLLERR) && !in->ended)
-            lane_read(in, proxy->delay_ns);
-        lane_write(in, now);
+        if (polls[2 + i].revents & (POLLIN | POLLHUP | POLLERR) && !in->ended &&
+            in->in_flight < proxy->window)
+            lane_read(proxy, in, (int)(i % 2));
+        lane_write(in, now, proxy->delay_ns);
     }
     if (polls[0].revents)
         proxy_accept(proxy);
@@ -263,6 +345,7 @@ proxy_listen(struct proxy *proxy)
 
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    small_receive_buffer(proxy, proxy->listener);
     if (proxy->listener < 0 ||
         bind(proxy->listener, (struct sockaddr *)&address, size) < 0 ||
         listen(proxy->listener, 16) < 0 ||
@@ -293,20 +376,39 @@ proxy_start(struct proxy *proxy, char **program)
     }
 }
 
+/* Options between the delay and the program; what follows them. */
+static char **
+proxy_options(struct proxy *proxy, char **args)
+{
+    proxy->window = IN_FLIGHT_MAX;
+    for (; *args && strncmp(*args, "--", 2) == 0; args++) {
+        if (strncmp(*args, "--rate=", 7) == 0)
+            proxy->ns_per_byte = 1e3 / strtod(*args + 7, NULL);
+        else if (strncmp(*args, "--window=", 9) == 0)
+            proxy->window = strtoul(*args + 9, NULL, 10) * 1024;
+        else
+            break;
+    }
+    return args;
+}
+
 int
 main(int argc, char **argv)
 {
     static struct proxy proxy;
+    char **program;
     int status = 0;
 
-    if (argc < 3) {
-        fprintf(stderr, "usage: delay_proxy ONE_WAY_US PROGRAM [ARGS]\n");
+    program = argc < 3 ? NULL : proxy_options(&proxy, argv + 2);
+    if (!program || !*program || proxy.window == 0 || !(proxy.ns_per_byte >= 0)) {
+        fprintf(stderr, "usage: delay_proxy ONE_WAY_US [--rate=MB/S] [--window=KIB] "
+                        "PROGRAM [ARGS]\n");
         return 2;
     }
     proxy.delay_ns = strtoull(argv[1], NULL, 10) * 1000u;
     proxy_take_session(&proxy);
     proxy_listen(&proxy);
-    proxy_start(&proxy, argv + 2);
+    proxy_start(&proxy, program);
     while (waitpid(proxy.child, &status, WNOHANG) == 0)
         proxy_round(&proxy);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

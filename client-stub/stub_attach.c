@@ -47,6 +47,7 @@ attach_send_request(int fd, const struct stub_server *server,
     req.links = at->links;
     req.link = at->link;
     req.device_base = at->device_base;
+    req.payloads = at->payloads;
     req.transports = transports;
     req.n_transports = extra ? 2 : 1;
     len = gpupool__attach_request__get_packed_size(&req);
@@ -252,6 +253,42 @@ attach_extra(enum attach_wish wish, bool local)
     return NULL;
 }
 
+/* GPUPOOL_COMPRESS, as the request wants it. */
+static int
+attach_payloads(uint32_t *ret, struct gp_err *err)
+{
+    const char *text = getenv("GPUPOOL_COMPRESS");
+    uint32_t wish;
+
+    if (!text || !*text || strcmp(text, "auto") == 0)
+        wish = 1 + XPORT_PACK_AUTO;
+    else if (strcmp(text, "off") == 0)
+        wish = 1 + XPORT_PACK_NEVER;
+    else if (strcmp(text, "always") == 0)
+        wish = 1 + XPORT_PACK_ALWAYS;
+    else
+        return gp_err_set(err, -EINVAL, "GPUPOOL_COMPRESS=%s: auto, off or always",
+                          text);
+    if (wish > 1 + XPORT_PACK_NEVER && !xport_pack_usable()) {
+        gp_log_info("stub", "no compression: there is no libzstd.so.1");
+        wish = 1 + XPORT_PACK_NEVER;
+    }
+    *ret = wish;
+    return 0;
+}
+
+/* What the answer settles on for payloads. */
+static int
+attach_blocks(const Gpupool__AttachReply *reply, const struct stub_attach *at,
+              struct gp_err *err)
+{
+    if (reply->payloads > at->payloads)
+        return gp_err_set(err, -EPROTO, "the server wants payloads as nobody asked");
+    if (reply->payloads == 0 || strcmp(xport_name(at->conn), "tcp") != 0)
+        return 0;
+    return xport_blocks_start(at->conn, (enum xport_pack)(reply->payloads - 1), err);
+}
+
 static int
 attach_talk(const struct stub_server *server, enum attach_wish wish, uint64_t deadline,
             struct stub_attach *at, Gpupool__AttachReply **ret, struct gp_err *err)
@@ -276,7 +313,12 @@ attach_talk(const struct stub_server *server, enum attach_wish wish, uint64_t de
     r = attach_check_reply(*ret, err);
     if (r < 0)
         return r;
-    return attach_transport(*ret, wish, local, deadline, &fd, &at->conn, err);
+    r = attach_transport(*ret, wish, local, deadline, &fd, &at->conn, err);
+    if (r >= 0)
+        r = attach_blocks(*ret, at, err);
+    if (r < 0)
+        xport_free(TAKE_PTR(at->conn));
+    return r;
 }
 
 /* How long an unreachable server may keep the program waiting. */
@@ -300,6 +342,8 @@ stub_attach(const struct stub_server *server, struct stub_attach *ret,
     enum attach_wish wish = WISH_AUTO;
     int r = attach_wish(&wish, err);
 
+    if (r >= 0)
+        r = attach_payloads(&ret->payloads, err);
     if (r >= 0)
         r = attach_talk(server, wish, deadline, ret, &reply, err);
     if (r < 0) {

@@ -3,7 +3,8 @@
  * The attach handshake: find the server, show the ticket, get the snapshot, agree on a
  * transport.
  *
- *   GPUPOOL_TRANSPORT=auto|tcp|shm
+ *   GPUPOOL_TRANSPORT=auto|tcp|shm|rdma
+ *   GPUPOOL_COMPRESS=auto|off|always
  *
  * auto takes shared memory where the server is on this host and both want it, else the
  * socket of the handshake.  Used once per server, by stub_link.c.
@@ -27,6 +28,7 @@ struct stub_attach {
     uint32_t links;
     uint32_t link;
     uint32_t device_base;
+    uint32_t payloads; /* set here, as attach.proto says */
     /* What came of it. */
     const struct Gpupool__AttachReply *reply; /* kept for ever */
     struct xport_conn *conn;

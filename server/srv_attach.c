@@ -136,6 +136,7 @@ attach_request(struct srv_attach *a, const Gpupool__AttachRequest *req)
                                        .links = req->links,
                                        .link = req->link,
                                        .device_base = req->device_base,
+                                       .payloads = req->payloads,
                                        .program = program,
                                        .hostname = hostname};
     struct srv_session *session = NULL;

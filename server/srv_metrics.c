@@ -94,6 +94,11 @@ put_spent(FILE *out, const struct srv *srv)
                                "Time that launches waited for the governor.", 1e9},
         [WRK_SPENT_MOVED] = {"session_moved_bytes_total",
                              "Bytes copied to and from clients.", 1},
+        [WRK_SPENT_PACKED] = {"session_compressed_bytes_total",
+                              "Bytes of payloads that travelled compressed, before.",
+                              1},
+        [WRK_SPENT_PACKED_WIRE] = {"session_compressed_wire_bytes_total",
+                                   "What was left of them on the wire.", 1},
     };
 
     for (unsigned k = 0; k < WRK_SPENT_KINDS; k++) {

@@ -131,6 +131,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
         .links = client->links,
         .link = client->link,
         .device_base = client->device_base,
+        .payloads = client->payloads,
         .images = w->srv->image_bytes != 0,
     };
 

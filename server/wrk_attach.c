@@ -132,6 +132,7 @@ wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_e
     reply->msg.frame_max = WIRE_FRAME_MAX;
     reply->msg.inline_max = INLINE_MAX;
     reply->msg.bulk_slot_size = WRK_SLOT_SIZE;
+    reply->msg.payloads = link->payloads;
     if (conf->images) {
         reply->msg.image_nonce.data = conf->image_nonce;
         reply->msg.image_nonce.len = sizeof(conf->image_nonce);

@@ -51,6 +51,9 @@ wrk_link_prepare(struct wrk_link *link, const struct wrk_conf *conf, int fd)
     struct gp_err err = {0};
     int r;
 
+    link->payloads = gp_min(conf->payloads, 1u + XPORT_PACK_ALWAYS);
+    if (link->payloads > 1 + XPORT_PACK_NEVER && !xport_pack_usable())
+        link->payloads = 1 + XPORT_PACK_NEVER;
     if (conf->shm) {
         link->offer = "shm";
     } else if (conf->rdma) {
@@ -103,15 +106,25 @@ open_rdma(struct wrk_link *link, int fd, struct xport_conn **ret, struct gp_err 
     return r < 0 ? r : xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
 }
 
-int
-wrk_link_open(struct wrk_link *link, int fd, struct xport_conn **ret,
-              struct gp_err *err)
+static int
+open_conn(struct wrk_link *link, int fd, struct xport_conn **ret, struct gp_err *err)
 {
     if (!link->offer)
         return xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
     if (link->listener)
         return open_rdma(link, fd, ret, err);
     return xport_shm_offer(fd, WIRE_FRAME_MAX, ret, err);
+}
+
+int
+wrk_link_open(struct wrk_link *link, int fd, struct xport_conn **ret,
+              struct gp_err *err)
+{
+    int r = open_conn(link, fd, ret, err);
+
+    if (r < 0 || link->payloads == 0 || strcmp(xport_name(*ret), "tcp") != 0)
+        return r;
+    return xport_blocks_start(*ret, (enum xport_pack)(link->payloads - 1), err);
 }
 
 void

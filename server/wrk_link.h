@@ -22,6 +22,7 @@ struct wrk_link {
     uint8_t parameters[384]; /* packed AttachRdma */
     size_t parameters_len;
     char refusal[256]; /* why not what the client asked for */
+    uint32_t payloads; /* what is offered, as attach.proto says */
     struct xport_rdma_listener *listener;
     uint8_t cookie[XPORT_RDMA_COOKIE];
 };

@@ -250,6 +250,10 @@ serve(struct wrk *w, struct gp_err *err)
     wrk_link_fini(&link);
     if (r < 0)
         return r;
+    if (p->conn->blocks)
+        xport_blocks_count(
+            p->conn, &p->segment->seats[p->conf.seat].spent[WRK_SPENT_PACKED][0],
+            &p->segment->seats[p->conf.seat].spent[WRK_SPENT_PACKED_WIRE][0]);
     wrk_output_start(w);
     if (pthread_create(&thread, NULL, signal_main, w) != 0)
         return gp_err_set(err, -EAGAIN, "no thread for signals");

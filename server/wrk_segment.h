@@ -33,6 +33,9 @@ enum wrk_spent {
     WRK_SPENT_LAUNCHES, /* kernels and graphs */
     WRK_SPENT_WAIT_NS,  /* time that launches waited for the governor */
     WRK_SPENT_MOVED,    /* bytes copied to and from the client */
+    /* Of the session, on its first slice. */
+    WRK_SPENT_PACKED,      /* bytes that were compressed to travel */
+    WRK_SPENT_PACKED_WIRE, /* what was left of them */
     WRK_SPENT_KINDS,
 };
 

@@ -2,6 +2,8 @@
 /* What all transports share: framing, sticky errors. */
 #include "xport.h"
 
+#include "xport_block.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -40,7 +42,8 @@ xport_send_bulk(struct xport_conn *conn, const void *buf, size_t len)
 
     if (r < 0)
         return r;
-    r = conn->ops->flush(conn, buf, len);
+    r = conn->blocks ? xport_blocks_send(conn, buf, len)
+                     : conn->ops->flush(conn, buf, len);
     return r < 0 ? fail(conn, r) : 0;
 }
 
@@ -54,6 +57,8 @@ xport_recv(struct xport_conn *conn, const void **ret_frame, uint32_t *ret_size,
 
     if (r < 0)
         return r;
+    if (conn->blocks && !xport_blocks_done(conn->blocks))
+        return fail(conn, -EPROTO); /* a block longer than its payload */
     conn->ops->release(conn);
     for (;;) {
         have = (size_t)(conn->rx.end - conn->rx.pos);
@@ -77,18 +82,26 @@ xport_recv(struct xport_conn *conn, const void **ret_frame, uint32_t *ret_size,
 }
 
 int
-xport_recv_bulk(struct xport_conn *conn, void *buf, size_t len)
+xport_recv_plain(struct xport_conn *conn, void *buf, size_t len)
 {
     size_t have = gp_min((size_t)(conn->rx.end - conn->rx.pos), len);
-    int r = error_of(conn);
 
-    if (r < 0)
-        return r;
     memcpy(buf, conn->rx.pos, have);
     conn->rx.pos += have;
     if (have == len)
         return 0;
-    r = conn->ops->recv_bulk(conn, (uint8_t *)buf + have, len - have);
+    return conn->ops->recv_bulk(conn, (uint8_t *)buf + have, len - have);
+}
+
+int
+xport_recv_bulk(struct xport_conn *conn, void *buf, size_t len)
+{
+    int r = error_of(conn);
+
+    if (r < 0)
+        return r;
+    r = conn->blocks ? xport_blocks_recv(conn, buf, len)
+                     : xport_recv_plain(conn, buf, len);
     return r < 0 ? fail(conn, r) : 0;
 }
 
@@ -116,6 +129,8 @@ xport_abort(struct xport_conn *conn)
 void
 xport_free(struct xport_conn *conn)
 {
-    if (conn)
-        conn->ops->free(conn);
+    if (!conn)
+        return;
+    xport_blocks_free(conn->blocks);
+    conn->ops->free(conn);
 }

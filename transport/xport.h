@@ -20,9 +20,11 @@
 
 #include "gp_base.h"
 
+#include <stdatomic.h>
 #include <sys/uio.h>
 
 struct gp_err;
+struct xport_blocks;
 struct xport_conn;
 
 #define XPORT_FRAME_MIN 8
@@ -62,7 +64,8 @@ struct xport_conn {
     int error; /* sticky, -errno; written by whoever sees it first */
     const struct xport_ops *ops;
     uint32_t frame_max;
-    int fd; /* the socket behind it; its end is the peer's end */
+    int fd;                      /* the socket behind it; its end is the peer's end */
+    struct xport_blocks *blocks; /* how payloads travel; NULL: as they are */
     struct {
         uint8_t *pos, *end; /* received, not yet consumed */
     } rx;
@@ -122,6 +125,27 @@ xport_buffered(const struct xport_conn *conn)
 {
     return conn->rx.pos != conn->rx.end;
 }
+
+/* --- payloads in blocks --- */
+
+enum xport_pack {
+    XPORT_PACK_NEVER,
+    XPORT_PACK_AUTO,   /* where it is faster, as measured */
+    XPORT_PACK_ALWAYS, /* wherever it makes less */
+};
+
+/* Can this process compress at all? */
+bool xport_pack_usable(void);
+
+/* From now on payloads of the TCP connection @conn travel in blocks, both ways, and
+ * @pack says when this end compresses one; the other end does the same call.  What was
+ * agreed before; nothing of a payload is under way.  -ENOENT: no libzstd. */
+int xport_blocks_start(struct xport_conn *conn, enum xport_pack pack,
+                       struct gp_err *err);
+
+/* Count there what was compressed, of both directions: bytes before and after. */
+void xport_blocks_count(struct xport_conn *conn, _Atomic uint64_t *raw,
+                        _Atomic uint64_t *wire);
 
 /* --- life --- */
 

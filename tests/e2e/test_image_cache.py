@@ -2,8 +2,8 @@
 """Code images are sent to a host once: the next process sends their name."""
 
 import random
-import re
-import urllib.request
+
+from harness import Host
 
 MIB = 1 << 20
 TCP = {"GPUPOOL_TRANSPORT": "tcp"}
@@ -20,27 +20,8 @@ def big_image(case, seed=1, size=8 * MIB):
     return path
 
 
-class Host:
-    """A pool whose server tells its metrics."""
-
-    def __init__(self, case, *options):
-        self.case = case
-        self.pool = case.pool()
-        server = self.pool.pid("gpupool-server")
-        self.pool.restart(server, "--metrics-listen", "127.0.0.1:0", *options)
-        port = []
-
-        def told():
-            port[:] = re.findall(r"metrics on port (\d+)", self.pool.log())
-            return port
-        case.wait_for(told, "the server tells its metrics port")
-        self.url = f"http://127.0.0.1:{port[-1]}/metrics"
-
-    def metric(self, name):
-        text = urllib.request.urlopen(self.url, timeout=self.case.patience).read().decode()
-        found = re.search(rf"^gpupool_server_{name} (\S+)$", text, re.M)
-        self.case.check(found, f"no {name} in the metrics")
-        return float(found[1])
+class Cache(Host):
+    """A host, and what its image cache says of itself."""
 
     def cache(self):
         return tuple(int(self.metric(f"image_cache_{name}")) for name in
@@ -60,7 +41,7 @@ class Host:
 
 
 def test_second_process_sends_the_name_only(case):
-    host = Host(case)
+    host = Cache(case)
     image = big_image(case)
     case.equal(host.load(image), 0, "first load")
     host.wait_kept(1)
@@ -72,7 +53,7 @@ def test_second_process_sends_the_name_only(case):
 
 
 def test_killed_worker_leaves_the_cache_whole(case):
-    host = Host(case)
+    host = Cache(case)
     image = big_image(case)
     for seed in range(2, 5):
         session = host.pool.session()
@@ -89,7 +70,7 @@ def test_killed_worker_leaves_the_cache_whole(case):
 
 
 def test_cache_stays_within_its_bytes(case):
-    host = Host(case, "--image-cache", "3MiB")
+    host = Cache(case, "--image-cache", "3MiB")
     for seed in range(1, 5):
         case.equal(host.load(big_image(case, seed, MIB)), 0, "load")
         case.wait_for(lambda: host.cache()[2] + host.metric("image_cache_evicted_total") == seed,
@@ -101,7 +82,7 @@ def test_cache_stays_within_its_bytes(case):
 
 
 def test_cache_that_is_off_is_not_asked(case):
-    host = Host(case, "--image-cache", "off")
+    host = Cache(case, "--image-cache", "off")
     image = big_image(case)
     for _ in range(2):
         case.equal(host.load(image), 0, "load")
@@ -109,7 +90,7 @@ def test_cache_that_is_off_is_not_asked(case):
 
 
 def test_broken_image_is_not_kept(case):
-    host = Host(case)
+    host = Cache(case)
     image = big_image(case)
     image.write_bytes(b".version 7.0\n.target sm_70\nnonsense!\n" + image.read_bytes())
     case.check(host.load(image) != 0, "a broken image was loaded")

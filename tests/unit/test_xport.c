@@ -19,7 +19,7 @@
 
 #define FRAME_MAX 4096u
 
-enum kind { TCP, SHM, RDMA };
+enum kind { TCP, SHM, RDMA, PACKED /* TCP, all that can be compressed */ };
 
 struct link {
     struct xport_conn *client, *worker;
@@ -89,11 +89,16 @@ link_make(struct link *link, enum kind kind)
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
     link->raw_fd = fd[0];
-    if (kind == TCP) {
+    if (kind == TCP || kind == PACKED) {
         assert_int_equal(xport_tcp_new(fd[0], FRAME_MAX, &link->client, NULL), 0);
         assert_int_equal(xport_tcp_new(fd[1], FRAME_MAX, &link->worker, NULL), 0);
-        return;
     }
+    if (kind == PACKED) {
+        assert_int_equal(xport_blocks_start(link->client, XPORT_PACK_ALWAYS, NULL), 0);
+        assert_int_equal(xport_blocks_start(link->worker, XPORT_PACK_ALWAYS, NULL), 0);
+    }
+    if (kind == TCP || kind == PACKED)
+        return;
     if (kind == RDMA) {
         link_make_rdma(link, fd);
         return;
@@ -487,6 +492,10 @@ address_without_rdma_is_named(void **state)
     {                                                                                  \
         name(TCP);                                                                     \
     }                                                                                  \
+    static void name##_packed(void **state)                                            \
+    {                                                                                  \
+        name(PACKED);                                                                  \
+    }                                                                                  \
     static void name##_shm(void **state)                                               \
     {                                                                                  \
         name(SHM);                                                                     \
@@ -501,8 +510,8 @@ address_without_rdma_is_named(void **state)
         name(RDMA);                                                                    \
     }
 #define EACH(name)                                                                     \
-    cmocka_unit_test(name##_tcp), cmocka_unit_test(name##_shm),                        \
-        cmocka_unit_test(name##_rdma)
+    cmocka_unit_test(name##_tcp), cmocka_unit_test(name##_packed),                     \
+        cmocka_unit_test(name##_shm), cmocka_unit_test(name##_rdma)
 
 OVER_EACH(frames_arrive_in_order_and_aligned)
 OVER_EACH(nothing_leaves_before_a_flush)

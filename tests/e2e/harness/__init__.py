@@ -4,7 +4,8 @@
 from . import cudash
 from .case import Case, Failed, Skipped
 from .cudash import Cudash
+from .host import Host
 from .pool import Pool, Session
 from .proc import Result
 
-__all__ = ["Case", "Cudash", "Failed", "Pool", "Result", "Session", "Skipped", "cudash"]
+__all__ = ["Case", "Cudash", "Failed", "Host", "Pool", "Result", "Session", "Skipped", "cudash"]

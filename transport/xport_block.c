@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "xport_block.h"
+
+#include "gp_err.h"
+#include "xport_zstd.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Below this a payload goes as it is, and is not measured: the look would cost more. */
+#define PLAIN_MAX (32u * 1024)
+
+/* How much to send before looking at the link again: little at first, because what the
+ * peer's queue takes says nothing, more and more while it is fast. */
+#define RUN_MIN (256u * 1024)
+#define RUN_MAX (16u << 20)
+
+/* Blocks between two trials when none pays: a fraction of a percent of the time. */
+#define BACKOFF_MAX 256u
+
+#define LEVEL 1
+
+/* Until one was packed: what level 1 does on one core, ns a byte. */
+#define PACK_NS_GUESS 1.5
+
+/* Packing must win by this, because the other end has its part of the work too. */
+#define WIN 0.9
+
+#define KIND_SHIFT 30
+#define WIRE_MASK ((1u << KIND_SHIFT) - 1)
+
+/* ---- life -------------------------------------------------------------------------
+ */
+
+void
+xport_blocks_free(struct xport_blocks *b)
+{
+    if (!b)
+        return;
+    if (b->tx.cctx)
+        b->zstd->cctx_free(b->tx.cctx);
+    if (b->rx.dctx)
+        b->zstd->dctx_free(b->rx.dctx);
+    free(b->tx.out);
+    free(b->rx.in);
+    free(b->rx.out);
+    free(b);
+}
+
+int
+xport_blocks_start(struct xport_conn *conn, enum xport_pack pack, struct gp_err *err)
+{
+    struct xport_blocks *b = calloc(1, sizeof(*b));
+
+    if (!b)
+        return gp_err_set(err, -ENOMEM, "out of memory");
+    b->pack = pack;
+    b->zstd = xport_zstd_get();
+    b->tx.pack_ns = PACK_NS_GUESS;
+    b->count_raw = &b->own_counts[0];
+    b->count_wire = &b->own_counts[1];
+    if (pack != XPORT_PACK_NEVER && !b->zstd) {
+        free(b);
+        return gp_err_set(err, -ENOENT, "no libzstd.so.1 here");
+    }
+    conn->blocks = b;
+    return 0;
+}
+
+void
+xport_blocks_count(struct xport_conn *conn, _Atomic uint64_t *raw,
+                   _Atomic uint64_t *wire)
+{
+    conn->blocks->count_raw = raw;
+    conn->blocks->count_wire = wire;
+}
+
+static void
+count(struct xport_blocks *b, uint32_t raw, uint32_t wire)
+{
+    atomic_fetch_add_explicit(b->count_raw, raw, memory_order_relaxed);
+    atomic_fetch_add_explicit(b->count_wire, wire, memory_order_relaxed);
+}
+
+/* ---- sending ----------------------------------------------------------------------
+ */
+
+static int
+send_block(struct xport_conn *conn, enum xport_block_kind kind, uint32_t raw,
+           const void *bytes, uint32_t wire)
+{
+    struct xport_block *head = xport_reserve(conn, sizeof(*head));
+    struct xport_rate *link = &conn->blocks->tx.link;
+    bool measure = wire >= PLAIN_MAX || kind != XPORT_BLOCK_RAW;
+    int r;
+
+    if (!head)
+        return -ECONNRESET;
+    *head =
+        (struct xport_block){.raw = raw, .wire = wire | (uint32_t)kind << KIND_SHIFT};
+    xport_commit(conn, sizeof(*head));
+    if (measure)
+        xport_rate_begin(link, &conn->fd, 1);
+    r = conn->ops->flush(conn, bytes, wire);
+    if (measure)
+        xport_rate_end(link, &conn->fd, 1, wire);
+    return r;
+}
+
+/* The length of what comes out, 0 if that is no less or there is no memory. */
+static uint32_t
+pack(struct xport_blocks *b, const uint8_t *bytes, uint32_t len)
+{
+    size_t n;
+
+    if (!b->tx.cctx)
+        b->tx.cctx = b->zstd->cctx_new();
+    if (!b->tx.out)
+        b->tx.out = malloc(XPORT_BLOCK_BOUND);
+    if (!b->tx.cctx || !b->tx.out)
+        return 0;
+    n = b->zstd->compress(b->tx.cctx, b->tx.out, XPORT_BLOCK_BOUND, bytes, len, LEVEL);
+    return b->zstd->is_error(n) || n >= len ? 0 : (uint32_t)n;
+}
+
+/* Sending goes on in the kernel while the next block is packed, but not for nothing:
+ * both want the processor. */
+static double
+side_by_side(double pack_ns, double send_ns)
+{
+    return gp_max(pack_ns, send_ns) + gp_min(pack_ns, send_ns) / 4;
+}
+
+/* Pack and see whether it is the faster way; 0: it is not. */
+static uint32_t
+try_pack(struct xport_blocks *b, const uint8_t *bytes, uint32_t len)
+{
+    uint64_t start = gp_now_ns();
+    uint32_t n = pack(b, bytes, len);
+    double cost = xport_rate_cost(&b->tx.link);
+    double took = (double)(gp_now_ns() - start);
+
+    if (b->pack == XPORT_PACK_ALWAYS)
+        return n;
+    b->tx.pack_ns += (took / len - b->tx.pack_ns) / 8;
+    if (n && side_by_side(took, n * cost) < WIN * cost * len) {
+        b->tx.backoff = 0;
+        return n;
+    }
+    b->tx.backoff = gp_min(2 * b->tx.backoff + 1, BACKOFF_MAX);
+    b->tx.skip = b->tx.backoff;
+    return 0;
+}
+
+/* How many bytes to send as they are; 0: try to pack a block. */
+static uint64_t
+raw_run(struct xport_blocks *b, uint64_t len)
+{
+    double cost = xport_rate_cost(&b->tx.link);
+
+    if (b->pack == XPORT_PACK_ALWAYS)
+        return 0;
+    if (b->pack == XPORT_PACK_NEVER)
+        return XPORT_BLOCK_RAW_MAX;
+    if (len < PLAIN_MAX)
+        return len;
+    if (cost == 0)
+        return RUN_MIN;
+    if (WIN * cost <= b->tx.pack_ns) {
+        /* It was slow to pack once; that may have been somebody else's load. */
+        b->tx.pack_ns += (PACK_NS_GUESS - b->tx.pack_ns) / 64;
+        b->tx.run = gp_min(gp_max(2 * b->tx.run, RUN_MIN), RUN_MAX);
+        return b->tx.run;
+    }
+    b->tx.run = 0;
+    return (uint64_t)b->tx.skip * XPORT_BLOCK_PACKED;
+}
+
+int
+xport_blocks_send(struct xport_conn *conn, const uint8_t *buf, size_t len)
+{
+    struct xport_blocks *b = conn->blocks;
+    int r = len ? 0 : conn->ops->flush(conn, NULL, 0);
+
+    while (len && r == 0) {
+        uint64_t n = raw_run(b, len);
+        uint32_t raw, packed = 0;
+
+        raw = (uint32_t)gp_min(n ? n : XPORT_BLOCK_PACKED, (uint64_t)len);
+        if (n)
+            b->tx.skip -= gp_min(b->tx.skip, raw / XPORT_BLOCK_PACKED + 1);
+        else
+            packed = try_pack(b, buf, raw);
+        if (packed) {
+            count(b, raw, packed);
+            r = send_block(conn, XPORT_BLOCK_ZSTD, raw, b->tx.out, packed);
+        } else {
+            r = send_block(conn, XPORT_BLOCK_RAW, raw, buf, raw);
+        }
+        buf += raw;
+        len -= raw;
+    }
+    return r;
+}
+
+/* ---- receiving --------------------------------------------------------------------
+ */
+
+/* The next block begins: raw bytes are counted, packed ones taken. */
+static int
+recv_head(struct xport_conn *conn, struct xport_block *head)
+{
+    struct xport_blocks *b = conn->blocks;
+    enum xport_block_kind kind;
+    int r = xport_recv_plain(conn, head, sizeof(*head));
+
+    if (r < 0)
+        return r;
+    kind = head->wire >> KIND_SHIFT;
+    head->wire &= WIRE_MASK;
+    if (head->raw == 0)
+        return -EPROTO;
+    if (kind == XPORT_BLOCK_RAW) {
+        b->rx.raw = head->raw;
+        return head->wire == head->raw ? 0 : -EPROTO;
+    }
+    if (kind != XPORT_BLOCK_ZSTD || !b->zstd || b->pack == XPORT_PACK_NEVER ||
+        head->raw > XPORT_BLOCK_PACKED || head->wire == 0 ||
+        head->wire > XPORT_BLOCK_BOUND)
+        return -EPROTO;
+    if (!b->rx.in)
+        b->rx.in = malloc(XPORT_BLOCK_BOUND);
+    if (!b->rx.dctx)
+        b->rx.dctx = b->zstd->dctx_new();
+    if (!b->rx.in || !b->rx.dctx)
+        return -ENOMEM;
+    r = xport_recv_plain(conn, b->rx.in, head->wire);
+    return r < 0 ? r : 1;
+}
+
+static int
+unpack(struct xport_blocks *b, const struct xport_block *head, void *to)
+{
+    size_t n = b->zstd->decompress(b->rx.dctx, to, head->raw, b->rx.in, head->wire);
+
+    count(b, head->raw, head->wire);
+    return n == head->raw ? 0 : -EPROTO; /* an error is a number beyond all lengths */
+}
+
+/* Straight to its place if all of it is wanted there. */
+static int
+recv_block(struct xport_conn *conn, uint8_t *buf, size_t len, size_t *ret_n)
+{
+    struct xport_blocks *b = conn->blocks;
+    struct xport_block head;
+    int r = recv_head(conn, &head);
+
+    *ret_n = 0;
+    if (r <= 0)
+        return r;
+    if (head.raw <= len) {
+        *ret_n = head.raw;
+        return unpack(b, &head, buf);
+    }
+    if (!b->rx.out)
+        b->rx.out = malloc(XPORT_BLOCK_PACKED);
+    if (!b->rx.out)
+        return -ENOMEM;
+    r = unpack(b, &head, b->rx.out);
+    b->rx.pos = 0;
+    b->rx.end = r == 0 ? head.raw : 0;
+    return r;
+}
+
+int
+xport_blocks_recv(struct xport_conn *conn, uint8_t *buf, size_t len)
+{
+    struct xport_blocks *b = conn->blocks;
+
+    while (len) {
+        size_t n;
+        int r = 0;
+
+        if (b->rx.pos < b->rx.end) {
+            n = gp_min((size_t)(b->rx.end - b->rx.pos), len);
+            memcpy(buf, b->rx.out + b->rx.pos, n);
+            b->rx.pos += (uint32_t)n;
+        } else if (b->rx.raw) {
+            n = gp_min((size_t)b->rx.raw, len);
+            r = xport_recv_plain(conn, buf, n);
+            b->rx.raw -= (uint32_t)n;
+        } else {
+            r = recv_block(conn, buf, len, &n);
+        }
+        if (r < 0)
+            return r;
+        buf += n;
+        len -= n;
+    }
+    return 0;
+}

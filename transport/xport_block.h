@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Payloads in blocks: as they are, or compressed where that is faster.  Private to
+ * transport/; what the ends agree on is in xport.h.
+ *
+ * Before each block stands its header.  A raw block is as long as the sender likes; a
+ * packed one is at most XPORT_BLOCK_PACKED bytes when unpacked, is unpacked into memory
+ * of exactly the length that its header says, and refused if it is not that long: a
+ * peer can make us hold two such blocks and no more.  Blocks end where payloads do.
+ *
+ * Whether packing pays is found out block by block: the time to pack one and send what
+ * comes out, against the time the link takes for it as it is.  While it does not pay,
+ * trials become rare; where even packing to nothing would be slower than the link,
+ * there are none.
+ *
+ * The sending half belongs to the sender, the receiving half to the receiver.
+ */
+#ifndef XPORT_BLOCK_H
+#define XPORT_BLOCK_H
+
+#include "xport.h"
+#include "xport_rate.h"
+
+#include <stdatomic.h>
+
+#define XPORT_BLOCK_PACKED (128u * 1024)
+
+/* What zstd may make of that at worst. */
+#define XPORT_BLOCK_BOUND (XPORT_BLOCK_PACKED + XPORT_BLOCK_PACKED / 256 + 64)
+
+/* Longer ones are several. */
+#define XPORT_BLOCK_RAW_MAX (1u << 29)
+
+enum xport_block_kind {
+    XPORT_BLOCK_RAW,
+    XPORT_BLOCK_ZSTD,
+};
+
+struct xport_block {
+    uint32_t raw;  /* bytes of payload in it, never 0 */
+    uint32_t wire; /* bytes that follow, of which the top two bits are the kind */
+};
+
+struct xport_blocks {
+    enum xport_pack pack;
+    const struct xport_zstd *zstd;
+    _Atomic uint64_t own_counts[2];
+    _Atomic uint64_t *count_raw, *count_wire; /* of packed blocks, both ways */
+
+    struct {
+        void *cctx;
+        uint8_t *out;
+        struct xport_rate link;
+        double pack_ns; /* a byte, packing; fading mean */
+        uint32_t skip;  /* blocks until the next trial */
+        uint32_t backoff;
+        uint32_t run; /* bytes to send at a time on a link too fast for packing */
+    } tx;
+    struct {
+        void *dctx;
+        uint8_t *in;       /* one block as it came */
+        uint8_t *out;      /* one block unpacked, when it is not wanted whole */
+        uint32_t pos, end; /* what of it has not been taken */
+        uint32_t raw;      /* bytes to come of a raw block */
+    } rx;
+};
+
+/* What comes next on the connection, without a look at blocks. */
+int xport_recv_plain(struct xport_conn *conn, void *buf, size_t len);
+
+int xport_blocks_send(struct xport_conn *conn, const uint8_t *buf, size_t len);
+int xport_blocks_recv(struct xport_conn *conn, uint8_t *buf, size_t len);
+
+/* Nothing of a block is left over: only then can a frame follow. */
+static inline bool
+xport_blocks_done(const struct xport_blocks *b)
+{
+    return b->rx.raw == 0 && b->rx.pos == b->rx.end;
+}
+
+void xport_blocks_free(struct xport_blocks *b); /* NULL is a no-op */
+
+#endif
