@@ -9,6 +9,7 @@
 #include "sg_ctx.h"
 #include "sg_handle.h"
 #include "sg_mem.h"
+#include "sg_texdesc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,36 +35,15 @@ struct sg_mipmap {
 static struct sg_array *arrays; /* lock held */
 static struct sg_mipmap *mipmaps;
 
-static unsigned
-format_bytes(CUarray_format format)
-{
-    switch ((int)format) {
-    case CU_AD_FORMAT_UNSIGNED_INT8:
-    case CU_AD_FORMAT_SIGNED_INT8:
-        return 1;
-    case CU_AD_FORMAT_UNSIGNED_INT16:
-    case CU_AD_FORMAT_SIGNED_INT16:
-    case CU_AD_FORMAT_HALF:
-        return 2;
-    case CU_AD_FORMAT_UNSIGNED_INT32:
-    case CU_AD_FORMAT_SIGNED_INT32:
-    case CU_AD_FORMAT_FLOAT:
-        return 4;
-    default:
-        return 0;
-    }
-}
-
 /* Fills in everything but the storage; *ret_size is what it takes. */
 static CUresult
 array_shape(const CUDA_ARRAY3D_DESCRIPTOR *d, struct sg_array *a, uint64_t *ret_size)
 {
-    unsigned bytes = format_bytes(d->Format);
+    unsigned element = sg_texdesc_texel(d->Format, d->NumChannels);
 
-    if (!bytes)
+    if (!sg_texdesc_knows(d->Format))
         return CUDA_ERROR_NOT_SUPPORTED;
-    if ((d->NumChannels != 1 && d->NumChannels != 2 && d->NumChannels != 4) ||
-        !d->Width || d->Width > MAX_EXTENT || d->Height > MAX_EXTENT ||
+    if (!element || !d->Width || d->Width > MAX_EXTENT || d->Height > MAX_EXTENT ||
         d->Depth > MAX_EXTENT || d->Flags & ~(unsigned)ARRAY_FLAGS)
         return CUDA_ERROR_INVALID_VALUE;
     if (!d->Height && d->Depth && !(d->Flags & CUDA_ARRAY3D_LAYERED))
@@ -73,7 +53,7 @@ array_shape(const CUDA_ARRAY3D_DESCRIPTOR *d, struct sg_array *a, uint64_t *ret_
         return CUDA_ERROR_INVALID_VALUE;
     memset(a, 0, sizeof(*a));
     a->desc = *d;
-    a->element = bytes * d->NumChannels;
+    a->element = element;
     a->width = d->Width * a->element;
     a->height = gp_max(d->Height, (size_t)1);
     a->depth = gp_max(d->Depth, (size_t)1);

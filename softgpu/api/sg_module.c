@@ -10,6 +10,7 @@
 #include "sg_dev.h"
 #include "sg_handle.h"
 #include "sg_mem.h"
+#include "sg_texref.h"
 
 #include "gp_err.h"
 #include "gp_log.h"
@@ -133,6 +134,7 @@ sg_module_unload(struct sg_module *mod)
     if (*p)
         *p = mod->next;
     sg_handle_drop(mod->handle);
+    sg_texref_detach_module(mod);
     /* Freeing drops the lock: a context that is destroyed meanwhile must not
      * free the same allocations. */
     for (uint32_t i = 0; mod->globals && i < sg_prog_n_globals(prog); i++)

@@ -75,7 +75,7 @@ reads_last_word(const struct sg_tlb *t, uint64_t addr, uint32_t size)
 static void *
 resolve_global(struct sg_cta *cta, uint64_t addr, uint32_t size, enum sg_access access)
 {
-    struct sg_tlb *t = &cta->tlb[SG_N_TLB - 1];
+    struct sg_tlb *t = &cta->tlb[SG_TLB_ANY];
 
     if (unlikely(t->len < size || addr - t->lo > t->len - size)) {
         if (!sg_mem_fill(cta, t, addr))

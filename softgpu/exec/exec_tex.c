@@ -12,6 +12,20 @@
 #include <math.h>
 #include <string.h>
 
+/* Sampling goes by coordinates that are inside: the whole of it has to be live. */
+static bool
+tex_is_mapped(struct sg_cta *cta, const struct sg_tex *tex, bool write)
+{
+    struct sg_tlb *t = &cta->tlb[SG_TLB_TEX];
+
+    if (tex->len > t->len || tex->lo - t->lo > t->len - tex->len) {
+        if (!sg_mem_fill(cta, t, tex->lo) || tex->len > t->len ||
+            tex->lo - t->lo > t->len - tex->len)
+            return false;
+    }
+    return !write || !(t->flags & SG_RANGE_READ_ONLY);
+}
+
 static const struct sg_tex *
 lane_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
          unsigned lane)
@@ -19,9 +33,16 @@ lane_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
     uint64_t handle = sg_reg_d(warp, op->a)[lane];
     const struct sg_tex *tex = sg_tex_find(handle);
 
-    if (!tex)
+    if (!tex) {
         sg_fault_set(cta, warp, lane, SG_FAULT_ILLEGAL_ADDRESS, handle,
                      "texture or surface handle is not alive");
+        return NULL;
+    }
+    if (!tex_is_mapped(cta, tex, op->code == SG_OP_SUST)) {
+        sg_fault_set(cta, warp, lane, SG_FAULT_ILLEGAL_ADDRESS, tex->lo,
+                     "memory of a texture or surface is not there");
+        return NULL;
+    }
     return tex;
 }
 

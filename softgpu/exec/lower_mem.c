@@ -264,7 +264,7 @@ fill_access(struct lower *l, struct sg_ir *ir, const struct lo_addr *addr,
     ir->a = addr->frame || addr->param ? SG_NOREG : addr->base;
     ir->imm = addr->imm;
     ir->x = align ? align : ptx_type_size(type) - 1;
-    ir->n = (uint16_t)(l->n_sites++ % (SG_N_TLB - 1));
+    ir->n = (uint16_t)(l->n_sites++ % SG_TLB_SITES);
 }
 
 void

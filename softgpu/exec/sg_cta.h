@@ -15,7 +15,12 @@
 #include "sg_unit.h"
 
 #define SG_N_BARRIERS 16
-#define SG_N_TLB 16
+/* Cached ranges of a CTA: one per load or store, dealt out in turn, and two for what
+ * has no place of its own. */
+#define SG_TLB_SITES 15
+#define SG_TLB_ANY 15
+#define SG_TLB_TEX 16
+#define SG_N_TLB 17
 #define SG_FAIR_BACK_EDGES 64 /* then the longest waiting fragment runs */
 #define SG_WARP_QUANTUM 16    /* times that: then the next warp runs */
 

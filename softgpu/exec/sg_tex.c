@@ -51,6 +51,30 @@ description_valid(const struct sg_tex *t)
     return true;
 }
 
+/* The bytes from the first texel of any level to the last. */
+static bool
+measure(struct sg_tex *t)
+{
+    uint64_t lo = UINT64_MAX, hi = 0;
+
+    for (uint32_t i = 0; i < t->n_levels; i++) {
+        const struct sg_tex_level *l = &t->level[i];
+        uint64_t rows, slices, end;
+
+        if (!gp_mul_ok(l->pitch, (uint64_t)l->height - 1, &rows) ||
+            !gp_mul_ok(l->slice, (uint64_t)l->depth - 1, &slices) ||
+            !gp_add_ok(l->base, rows, &end) || !gp_add_ok(end, slices, &end) ||
+            !gp_add_ok(end, (uint64_t)l->width * format_bytes(t->format) * t->channels,
+                       &end))
+            return false;
+        lo = gp_min(lo, l->base);
+        hi = gp_max(hi, end);
+    }
+    t->lo = lo;
+    t->len = hi - lo;
+    return true;
+}
+
 static struct slot *
 slot_take(uint32_t *ret_index)
 {
@@ -70,15 +94,16 @@ slot_take(uint32_t *ret_index)
 int
 sg_tex_register(const struct sg_tex *tex, uint64_t *ret_handle)
 {
+    struct sg_tex t = *tex;
     struct slot *s;
     uint32_t index;
 
-    if (!description_valid(tex))
+    if (!description_valid(&t) || !measure(&t))
         return -EINVAL;
     pthread_mutex_lock(&lock);
     s = slot_take(&index);
     if (s) {
-        s->tex = *tex;
+        s->tex = t;
         *ret_handle = ++s->uses << INDEX_BITS | (index + 1);
         __atomic_store_n(&s->handle, *ret_handle, __ATOMIC_RELEASE);
     }
@@ -185,6 +210,13 @@ channel_float(const struct sg_tex *t, uint32_t raw)
     }
 }
 
+/* The sRGB transfer curve, backwards. */
+static float
+linear(float v)
+{
+    return v <= 0.04045f ? v / 12.92f : powf((v + 0.055f) / 1.055f, 2.4f);
+}
+
 static bool
 is_float(const struct sg_tex *t)
 {
@@ -209,7 +241,9 @@ texel(const struct sg_tex *t, const struct sg_tex_level *l, const int64_t at[3],
     for (unsigned c = 0; c < 4; c++) {
         uint32_t raw = c < t->channels ? channel_raw(t, p, c) : 0;
         if (is_float(t))
-            ret[c] = lane_bits32(c < t->channels ? channel_float(t, raw) : c == 3);
+            ret[c] = lane_bits32(c >= t->channels   ? c == 3
+                                 : t->srgb && c < 3 ? linear(channel_float(t, raw))
+                                                    : channel_float(t, raw));
         else
             ret[c] = c < t->channels ? raw : c == 3;
     }

@@ -4,8 +4,9 @@
  *
  * softgpu/api describes memory once and gets a handle, which is the value of a
  * CUtexObject or CUsurfObject, or what sg_inst_bind_texref() binds a reference to.  One
- * table per process; any thread.  The memory described must stay readable until
- * sg_tex_unregister(), and no kernel that uses the handle may run any more by then.
+ * table per process; any thread.  Every access is checked against the ranges that the
+ * kernel may touch: memory that is freed under a texture is a fault.  No kernel that
+ * uses a handle may run any more when it is unregistered.
  */
 #ifndef SG_TEX_H
 #define SG_TEX_H
@@ -49,8 +50,10 @@ struct sg_tex {
     enum sg_tex_address address[3];
     float border[4];
     float lod_bias, lod_min, lod_max;
+    bool srgb; /* the first three of four 8-bit channels, when read as floats */
     uint32_t n_levels;
     struct sg_tex_level level[SG_TEX_LEVELS];
+    uint64_t lo, len; /* all bytes of all levels: by sg_tex_register() */
 };
 
 /* -ENOSPC: SG_TEX_MAX are live; -EINVAL: a description that makes no sense. */

@@ -18,3 +18,7 @@ def same_remotely_and_locally(case, name, **pool_options):
 
 def test_graphs_that_decide_and_hold_memory(case):
     same_remotely_and_locally(case, "conditions")
+
+
+def test_textures_and_surfaces(case):
+    same_remotely_and_locally(case, "textures")

@@ -89,13 +89,14 @@ model_sample(const float *data, int mode, bool linear, float x, float y)
 static void
 address_modes_and_filters_follow_the_model(void **state)
 {
-    float data[W * H], *u, *v, *o;
+    float *data, *u, *v, *o;
     struct ut_sgx s;
 
     (void)state;
+    ut_sgx_open(&s, sample);
+    data = ut_sgx_buf(&s, W * H * sizeof(*data));
     for (int i = 0; i < W * H; i++)
         data[i] = (float)(i * i % 29) - 7.0f;
-    ut_sgx_open(&s, sample);
     u = ut_sgx_buf(&s, 4096);
     v = ut_sgx_buf(&s, 4096);
     o = ut_sgx_buf(&s, 4096);
@@ -137,6 +138,40 @@ address_modes_and_filters_follow_the_model(void **state)
 }
 
 static void
+memory_that_the_kernel_may_not_touch_is_a_fault(void **state)
+{
+    static float strange[W * H];
+    struct sg_tex t = texture(strange);
+    uint64_t handle;
+    struct ut_sgx s;
+    float *in;
+
+    (void)state;
+    ut_sgx_open(&s, sample);
+    in = ut_sgx_buf(&s, 4096);
+    for (unsigned i = 1; i < 4; i++)
+        ut_sgx_param(&s, i, (uintptr_t)in);
+    ut_sgx_shape(&s, 1, 32);
+    assert_int_equal(sg_tex_register(&t, &handle), 0);
+    ut_sgx_param(&s, 0, handle);
+    assert_int_equal(ut_sgx_run(&s), SG_CTA_FAULT);
+    assert_int_equal(s.launch.fault.code, SG_FAULT_ILLEGAL_ADDRESS);
+    sg_tex_unregister(handle);
+    /* The last texel one byte behind the end. */
+    t.level[0].base = (uintptr_t)in + 4096 - W * H * 4 + 1;
+    assert_int_equal(sg_tex_register(&t, &handle), 0);
+    ut_sgx_param(&s, 0, handle);
+    assert_int_equal(ut_sgx_run(&s), SG_CTA_FAULT);
+    sg_tex_unregister(handle);
+    t.level[0].base--;
+    assert_int_equal(sg_tex_register(&t, &handle), 0);
+    ut_sgx_param(&s, 0, handle);
+    assert_int_equal(ut_sgx_run(&s), SG_CTA_DONE);
+    sg_tex_unregister(handle);
+    ut_sgx_close(&s);
+}
+
+static void
 formats_are_read_as_floats_or_integers(void **state)
 {
     static const char fetch[] = UT_SGX_HEAD
@@ -154,14 +189,18 @@ formats_are_read_as_floats_or_integers(void **state)
                        .dims = 1,
                        .n_levels = 1,
                        .address = {SG_TEX_CLAMP, SG_TEX_CLAMP, SG_TEX_CLAMP},
-                       .level = {{(uintptr_t)bytes, 4, 1, 1, 8, 8}}};
+                       .level = {{0, 4, 1, 1, 8, 8}}};
     uint64_t handle;
     struct ut_sgx s;
     uint32_t *o;
+    void *texels;
     float f;
 
     (void)state;
     ut_sgx_open(&s, fetch);
+    texels = ut_sgx_buf(&s, sizeof(bytes));
+    memcpy(texels, bytes, sizeof(bytes));
+    t.level[0].base = (uintptr_t)texels;
     o = ut_sgx_buf(&s, 32 * 32);
     ut_sgx_param(&s, 1, (uintptr_t)o);
     for (int k = 0; k < 4; k++) {
@@ -274,6 +313,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(address_modes_and_filters_follow_the_model),
+        cmocka_unit_test(memory_that_the_kernel_may_not_touch_is_a_fault),
         cmocka_unit_test(formats_are_read_as_floats_or_integers),
         cmocka_unit_test(surfaces_trap_clamp_or_read_zero),
         cmocka_unit_test(senseless_descriptions_are_refused),
