@@ -28,17 +28,18 @@ CUDA = {"openacc_cuda": "the toolkit's headers", "openacc_cublas": "cuBLAS",
 
 
 def holds(selector):
-    """A selector of the tests: names, `!`, `&&`, `||` and braces."""
-    words = re.findall(r"!|&&|\|\||[{}]|[^\s{}!&|]+", selector)
-    python = {"!": " not ", "&&": " and ", "||": " or ", "{": "(", "}": ")"}
-    text, last_name = "", False
-    for word in words:
-        name = word not in python
-        if last_name and (name or word in "!{"):
-            text += " or "
-        text += python.get(word) or str(word in TRUE)
-        last_name = name or word == "}"
-    return bool(eval(text or "True", {"__builtins__": {}}))  # True, False, not, and, or
+    """A selector of the tests: names of which one must hold, or `!`, `&&` and `||`."""
+    words = re.findall(r"&&|\|\||!|[^\s{}!&|]+", selector)
+    either, all_so_far, negate = False, True, False
+    for i, word in enumerate(words):
+        if word == "!":
+            negate = True
+        elif word == "||" or (word != "&&" and i and words[i - 1] not in ("&&", "||", "!")):
+            either, all_so_far = either or all_so_far, True
+        if word not in ("!", "&&", "||"):
+            all_so_far = all_so_far and (word in TRUE) != negate
+            negate = False
+    return either or all_so_far
 
 
 class Test:
@@ -59,8 +60,7 @@ class Test:
         do = re.search(r"dg-do\s+\"?(\w+)\"?\s*(?:\{\s*target\s+(.*)\}\s*\})?", self.text)
         if do and do[1] != "run":
             return "compiles only"
-        if do and do[2] and not holds(do[2].rstrip("} ")if do[2].count("{") <
-                                      do[2].count("}") else do[2]):
+        if do and do[2] and not holds(do[2]):
             return "is for another device"
         for lacks in re.findall(r"dg-require-effective-target\s+(\S+)", self.text):
             if lacks in CUDA:
@@ -96,7 +96,7 @@ class Runner:
         if status != 0:
             found = re.search(r"(?:error|unresolved symbol):? ([^\n]{1,70})", said)
             return Result(name, "NA", f"does not compile: {found[1] if found else status}")
-        env = {**self.pool.env, **PLAIN, **test.env}
+        env = {**self.pool.env, **PLAIN, "OMP_TARGET_OFFLOAD": "MANDATORY", **test.env}
         if acc:
             env["ACC_DEVICE_TYPE"] = "nvidia"
         status, said = attempt([self.pool.gpupool, "run", "--core", "50", "--memory", "1GiB",

@@ -24,6 +24,16 @@ BUILTIN_FLAGS = ("-fno-tree-dse -fno-tree-loop-distribute-patterns -fno-tracer "
 NOT_NVPTX = ("alloca", "indirect_jumps", "label_values", "mmap", "nonlocal_goto",
              "return_address", "signal", "trampolines", "untyped_assembly", "unwrapped",
              "dfp", "fileio")
+# What a card could not do either.
+COUNTS = "wants printf to count characters; a card's counts arguments"
+EMPTY = "the compiler's call with an empty structure is no valid PTX (ptxas refuses it too)"
+NOT_ON_A_CARD = {
+    "pr78622.c": COUNTS, "printf-1.c": COUNTS, "printf-chk-1.c": COUNTS,
+    "vprintf-1.c": COUNTS, "vprintf-chk-1.c": COUNTS,
+    "pr23324.c": EMPTY, "zero-struct-2.c": EMPTY,
+    "pr28982b.c": "needs more local memory than the 512 KiB of a thread",
+    "builtins/sprintf.c": "hands the host compiler's va_list to the card's C library",
+}
 # What the compilers say when they cannot, and what that means.
 REFUSALS = [
     (r"sorry, unimplemented: target cannot support (label values|alloca|nonlocal goto)",
@@ -51,15 +61,20 @@ class Torture:
         self.env = {**pool.env, **PLAIN}
 
     def one(self, source):
-        name = f"{source.relative_to(self.folder)} {self.level}"
+        test = str(source.relative_to(self.folder))
+        name = f"{test} {self.level}"
         text = source.read_text(encoding="latin-1")
-        why = not_for_nvptx(text)
+        extra = source.with_suffix(".x")
+        extra = extra.read_text(encoding="latin-1") if extra.exists() else ""
+        why = NOT_ON_A_CARD.get(test) or not_for_nvptx(text)
+        if "*-flto*" in extra:
+            why = "GCC skips it with link-time optimisation"
         if why:
             return Result(name, "NA", why)
         stem = "-".join(source.relative_to(self.folder).with_suffix("").parts)
         program = self.work / f"{stem}.exe"
         parts = [source]
-        flags = options(text)
+        flags = options(text) + re.findall(r"^set additional_flags (-f\S+)", extra, re.M)
         if source.parent.name == "builtins":
             parts += [source.with_name(f"{source.stem}-lib.c"), source.parent / "lib/main.c"]
             flags += BUILTIN_FLAGS

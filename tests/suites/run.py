@@ -15,7 +15,7 @@ from pathlib import Path
 
 from suite import Missing
 
-SUITES = ["nvptx_torture", "libgomp", "numba_cuda", "tinygrad_cuda"]
+SUITES = ["nvptx_torture", "libgomp", "numba_tests", "tinygrad_tests"]
 
 
 def main():

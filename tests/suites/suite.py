@@ -122,8 +122,28 @@ def attempt(command, cwd, env, limit_s):
     return done.returncode, done.stdout
 
 
+class Venv:
+    """A virtual environment BUILD/suites/venv-NAME with packages from PyPI, kept."""
+
+    def __init__(self, build, name, packages):
+        self.folder = build / "suites" / f"venv-{name}"
+        self.python = self.folder / "bin" / "python"
+        stamp = self.folder / "installed"
+        if stamp.exists() and stamp.read_text() == "\n".join(packages):
+            return
+        quiet([sys.executable, "-m", "venv", self.folder], build, "no virtual environment")
+        quiet([self.python, "-m", "pip", "install", "--quiet", "--retries", "1",
+               "--disable-pip-version-check", *packages], build,
+              "packages cannot be installed")
+        stamp.write_text("\n".join(packages))
+
+
 def run_all(tests, one, report):
-    """one(test) for each, as many at a time as there are cores; reports in order."""
+    """one(test) for each, as many at a time as there are cores; reports in order.
+
+    one() gives a result or a list of them.
+    """
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as executor:
-        for result in executor.map(one, tests):
-            report.add(result)
+        for results in executor.map(one, tests):
+            for result in results if isinstance(results, list) else [results]:
+                report.add(result)
