@@ -48,6 +48,9 @@ sg_jit_log_begin(struct sg_jit_log *log, unsigned n, const CUjit_option *options
             log->error_size = size_value(values[i]);
             log->error_slot = &values[i];
             break;
+        case CU_JIT_MAX_REGISTERS:
+            log->max_regs = (unsigned)size_value(values[i]);
+            break;
         default:
             if ((unsigned)options[i] >= CU_JIT_NUM_OPTIONS)
                 return CUDA_ERROR_INVALID_VALUE;

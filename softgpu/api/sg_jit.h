@@ -16,6 +16,7 @@
 struct sg_jit_log {
     char *info, *error;
     size_t info_size, error_size;
+    unsigned max_regs; /* 0 = not limited */
     /* Where the filled sizes and the time go: the value slots themselves. */
     void **info_slot, **error_slot, **time_slot;
     unsigned long long start_ns;

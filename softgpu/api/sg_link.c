@@ -7,6 +7,7 @@
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
+#include "sg_devrt.h"
 #include "sg_handle.h"
 #include "sg_jit.h"
 #include "sg_module.h"
@@ -25,6 +26,9 @@
 #include <string.h>
 
 #define LINK_MAGIC "// softgpu-linked "
+#define REGS_MAGIC "// softgpu-registers "
+/* Libraries hold machine code; only what sg_devrt.h has of them exists here. */
+#define AR_MAGIC "!<arch>\n"
 #define PART_MAGIC "// softgpu-part "
 
 /* ------------------------------------------------------------------- the image */
@@ -62,15 +66,28 @@ free_modules(struct ptx_module **mods, size_t n)
     free(mods);
 }
 
+/* CU_JIT_MAX_REGISTERS: as .maxnreg of every kernel that gives no lower one. */
+static void
+limit_registers(struct ptx_module *mod, uint64_t regs)
+{
+    for (uint32_t i = 0; regs && i < mod->n_funcs; i++) {
+        struct ptx_func *f = (struct ptx_func *)(uintptr_t)mod->funcs[i];
+        if (f->is_entry && (!f->maxnreg || f->maxnreg > regs))
+            f->maxnreg = (uint32_t)gp_min(regs, 255u);
+    }
+}
+
 int
 sg_link_parse(const char *text, size_t len, struct ptx_module **ret, struct gp_err *err)
 {
     struct ptx_module **mods;
-    uint64_t n, part;
+    uint64_t n, regs, part;
     size_t pos = 0;
     int r;
 
     r = header_line(text, len, &pos, LINK_MAGIC, &n);
+    if (r == 0)
+        r = header_line(text, len, &pos, REGS_MAGIC, &regs);
     if (r < 0 || !n || n > PTX_LINK_MAX_INPUTS)
         return gp_err_set(err, -EINVAL, "a linked image with a broken header");
     mods = calloc(n, sizeof(*mods));
@@ -91,38 +108,50 @@ sg_link_parse(const char *text, size_t len, struct ptx_module **ret, struct gp_e
         free(mods);
     else
         free_modules(mods, n);
+    if (r == 0)
+        limit_registers(*ret, regs);
     return r;
 }
 
-int
-sg_link_make(char *const *texts, const size_t *lens, size_t n, char **ret_image,
-             size_t *ret_len, struct gp_err *err)
+static size_t
+add_part(char *image, size_t at, size_t cap, const char *text, size_t len)
 {
+    at += (size_t)snprintf(image + at, cap - at, PART_MAGIC "%zu\n", len);
+    memcpy(image + at, text, len);
+    return at + len;
+}
+
+int
+sg_link_make(char *const *texts, const size_t *lens, size_t n, unsigned max_regs,
+             char **ret_image, size_t *ret_len, struct gp_err *err)
+{
+    const char *rt = sg_devrt_text(texts, lens, n);
+    size_t rt_len = rt ? strlen(rt) : 0, cap = 192 + rt_len, len, parts = rt != NULL;
+    CLEANUP_FREE char *image = NULL;
     struct ptx_module *linked;
-    size_t cap = 64, len;
-    char *image;
     int r;
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        parts += lens[i] != 0; /* a library leaves nothing */
         if (!gp_add_ok(cap, lens[i] + 64, &cap))
             return -E2BIG;
+    }
     image = malloc(cap);
     if (!image)
         return -ENOMEM;
-    len = (size_t)snprintf(image, cap, LINK_MAGIC "%zu\n", n);
-    for (size_t i = 0; i < n; i++) {
-        len += (size_t)snprintf(image + len, cap - len, PART_MAGIC "%zu\n", lens[i]);
-        memcpy(image + len, texts[i], lens[i]);
-        len += lens[i];
-    }
+    len = (size_t)snprintf(image, cap, LINK_MAGIC "%zu\n" REGS_MAGIC "%u\n", parts,
+                           max_regs);
+    for (size_t i = 0; i < n; i++)
+        if (lens[i])
+            len = add_part(image, len, cap, texts[i], lens[i]);
+    if (rt)
+        len = add_part(image, len, cap, rt, rt_len);
     image[len] = '\0';
     r = sg_link_parse(image, len, &linked, err); /* the errors belong here */
-    if (r < 0) {
-        free(image);
+    if (r < 0)
         return r;
-    }
     ptx_module_free(linked);
-    *ret_image = image;
+    *ret_image = TAKE_PTR(image);
     *ret_len = len;
     return 0;
 }
@@ -191,9 +220,15 @@ input_text(unsigned sm, CUjitInputType type, const void *data, size_t size,
     struct ptx_module *mod;
     int r;
 
+    if (type == CU_JIT_INPUT_LIBRARY && size >= strlen(AR_MAGIC) &&
+        !memcmp(data, AR_MAGIC, strlen(AR_MAGIC))) {
+        *ret_text = strdup(""); /* what is missed then is named by the link */
+        *ret_len = 0;
+        return *ret_text ? 0 : -ENOMEM;
+    }
     if (type != CU_JIT_INPUT_PTX && type != CU_JIT_INPUT_FATBINARY)
         return gp_err_set(err, -ENOEXEC,
-                          "machine code, objects and libraries cannot be "
+                          "machine code and objects cannot be "
                           "linked by a software GPU: give it PTX");
     r = sg_image_ptx(data, size, sm, ret_text, ret_len, err);
     if (r < 0)
@@ -316,7 +351,8 @@ SG_CALL(cuLinkComplete, CUlinkState state, void **cubinOut, size_t *sizeOut)
     link->lens = NULL;
     link->n = 0;
     sg_unlock();
-    r = sg_link_make(inputs.texts, inputs.lens, inputs.n, &image, &len, &err);
+    r = sg_link_make(inputs.texts, inputs.lens, inputs.n, inputs.log.max_regs, &image,
+                     &len, &err);
     inputs_free(&inputs);
     rc = enter_link(state, &link);
     if (rc != CUDA_SUCCESS) {

@@ -272,7 +272,8 @@ sg_func_attribute(const struct sg_dev *dev, const struct sg_kernel *kernel,
         *ret = (int)kernel->local_bytes;
         break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
-        *ret = (int)gp_max(1u, gp_min(kernel->regs, 255u));
+        *ret = (int)gp_max(
+            1u, gp_min(kernel->regs, kernel->max_regs ? kernel->max_regs : 255u));
         break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION: /* of the image: CUB picks its code by it */
         *ret = (int)code->ast->sm;

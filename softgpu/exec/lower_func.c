@@ -141,13 +141,27 @@ call_split(const struct ptx_insn *insn)
     return p;
 }
 
+/* Results that another module believes the function to have, as linkers let it: their
+ * place behind the call's own area, where nobody writes. */
+#define MAX_SURPLUS 1
+#define SURPLUS_BYTES 64u
+
+static uint32_t
+surplus_offset(const struct ptx_func *proto, uint32_t i)
+{
+    return GP_ALIGN_UP(sg_call_bytes(proto), 16u) +
+           (i > proto->n_rets ? i - proto->n_rets : 0) * SURPLUS_BYTES;
+}
+
 static void
 map_variable(struct lower *l, const struct ptx_var *var, const struct ptx_var *param,
              uint32_t off)
 {
     uint32_t *at = &l->var_off[var->id];
 
-    if (var->size > param->size) { /* a store to its end would leave the frame */
+    if (var->size >
+        (var == param ? SURPLUS_BYTES
+                      : param->size)) { /* a store to its end would leave the frame */
         lo_fail(l, -EINVAL, "argument %s is larger than the parameter",
                 var->name ? var->name->name : "_");
         return;
@@ -177,12 +191,14 @@ map_call_variables(struct lower *l, const struct ptx_insn *insn)
             map_variable(l, o->var, p.proto->params[i],
                          l->local_bytes + sg_call_param_offset(p.proto, i));
     }
-    for (uint32_t i = 0; p.rets && i < p.rets->n && i < p.proto->n_rets; i++) {
+    for (uint32_t i = 0; p.rets && i < p.rets->n; i++) {
         const struct ptx_opd *o = &p.rets->sub[i];
+        bool surplus = i >= p.proto->n_rets;
         if (o->kind == PTX_OPD_VAR && o->var->space == PTX_SPACE_PARAM &&
             o->var->func == l->func && o->var->id < l->func->n_vars)
-            map_variable(l, o->var, p.proto->rets[i],
-                         l->local_bytes + sg_call_ret_offset(p.proto, i));
+            map_variable(l, o->var, surplus ? o->var : p.proto->rets[i],
+                         l->local_bytes + (surplus ? surplus_offset(p.proto, i)
+                                                   : sg_call_ret_offset(p.proto, i)));
     }
 }
 
@@ -495,7 +511,7 @@ call_store_args(struct lower *l, const struct call_parts *p)
 static void
 call_load_rets(struct lower *l, const struct call_parts *p)
 {
-    for (uint32_t i = 0; p->rets && i < p->rets->n; i++) {
+    for (uint32_t i = 0; p->rets && i < gp_min(p->rets->n, p->proto->n_rets); i++) {
         const struct ptx_opd *o = &p->rets->sub[i];
         const struct ptx_var *ret = p->proto->rets[i];
         struct lo_addr at = {.space = SG_MEM_LOCAL,
@@ -583,15 +599,17 @@ lower_call(struct lower *l, const struct ptx_insn *insn)
 {
     struct call_parts p = call_split(insn);
     const struct ptx_func *callee;
+    size_t n_rets = p.rets ? p.rets->n : 0;
     struct sg_ir *ir;
     int32_t index;
 
     if (!p.target || !p.proto || (p.args ? p.args->n : 0) != p.proto->n_params ||
-        (p.rets ? p.rets->n : 0) != p.proto->n_rets) {
+        n_rets < p.proto->n_rets || n_rets > p.proto->n_rets + MAX_SURPLUS) {
         lo_fail(l, -EINVAL, "call: arguments do not fit the function");
         return;
     }
-    l->ir->out_bytes = gp_max(l->ir->out_bytes, sg_call_bytes(p.proto));
+    l->ir->out_bytes =
+        gp_max(l->ir->out_bytes, surplus_offset(p.proto, (uint32_t)n_rets));
     call_store_args(l, &p);
     if (p.target->kind == PTX_OPD_FUNC) {
         callee = p.target->func;

@@ -64,8 +64,7 @@ compatible(const struct ptx_binding *a, const struct ptx_binding *b)
         return false;
     if (a->kind == PTX_BIND_FUNC)
         return a->func->is_entry == b->func->is_entry &&
-               a->func->n_params == b->func->n_params &&
-               a->func->n_rets == b->func->n_rets;
+               a->func->n_params == b->func->n_params;
     if (a->var->space != b->var->space)
         return false;
     return a->var->size == b->var->size || !a->var->size || !b->var->size ||

@@ -7,7 +7,7 @@ an nvidia device as libgomp's own test driver does.
 
 import re
 
-from suite import Missing, Pool, Report, Result, PLAIN, attempt, gcc_source, need_tool, \
+from suite import Missing, Pool, Report, Result, PLAIN, SLICE, attempt, gcc_source, need_tool, \
     options, run_all
 
 TESTS = "libgomp/testsuite"
@@ -99,8 +99,7 @@ class Runner:
         env = {**self.pool.env, **PLAIN, "OMP_TARGET_OFFLOAD": "MANDATORY", **test.env}
         if acc:
             env["ACC_DEVICE_TYPE"] = "nvidia"
-        status, said = attempt([self.pool.gpupool, "run", "--core", "50", "--memory", "1GiB",
-                                "--", program], source.parent, env, LIMIT_S)
+        status, said = attempt([self.pool.gpupool, "run", *SLICE, "--", program], source.parent, env, LIMIT_S)
         program.unlink()
         if (status == 0) != test.should_fail and status is not None:
             return Result(name, "PASS")

@@ -7,7 +7,7 @@ Each module is a process of its own on a slice of its own, as one fault ends a c
 import os
 import re
 
-from suite import HERE, Missing, Pool, Report, Result, Venv, run_all, run_bounded
+from suite import HERE, Missing, Pool, Report, Result, SLICE, Venv, run_all, run_bounded
 
 PACKAGES = ["numba", "numba-cuda", "cuda-bindings==13.0.*", "nvidia-cuda-nvrtc==13.0.*",
             "nvidia-cuda-runtime==13.0.*", "nvidia-nvvm==13.0.*", "numpy", "cffi", "psutil",
@@ -36,7 +36,7 @@ class Runner:
 
     def modules(self, only):
         lines, _ = run_bounded(
-            [self.pool.gpupool, "run", "--core", "50", "--memory", "1GiB", "--",
+            [self.pool.gpupool, "run", *SLICE, "--",
              self.venv.python, "-m", "numba.runtests", "-l", TESTS], self.env(),
             self.logs / "list.log", LIMIT_S)
         names = {line.rsplit(".", 2)[0] for line in lines if line.startswith(TESTS)}
@@ -44,7 +44,7 @@ class Runner:
 
     def one(self, module):
         lines, status = run_bounded(
-            [self.pool.gpupool, "run", "--core", "50", "--memory", "2GiB", "--",
+            [self.pool.gpupool, "run", *SLICE, "--",
              self.venv.python, "-W", "ignore", HERE / "unittest_lines.py", module],
             self.env(), self.logs / f"{module}.log", LIMIT_S)
         results = []

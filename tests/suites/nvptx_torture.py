@@ -10,7 +10,7 @@ at that, or at long double, do not fit a card.
 
 import re
 
-from suite import Missing, Pool, Report, Result, PLAIN, attempt, gcc_source, need_tool, \
+from suite import Missing, Pool, Report, Result, PLAIN, SLICE, attempt, gcc_source, need_tool, \
     options, run_all
 
 TESTS = "gcc/testsuite/gcc.c-torture/execute"
@@ -56,7 +56,7 @@ class Torture:
         self.level = level
         self.work = build / "suites" / f"torture{level}"
         self.work.mkdir(parents=True, exist_ok=True)
-        self.run_words = [pool.gpupool, "run", "--core", "50", "--memory", "1GiB", "--",
+        self.run_words = [pool.gpupool, "run", *SLICE, "--",
                           need_tool("nvptx-none-run", "nvptx-tools")]
         self.env = {**pool.env, **PLAIN}
 

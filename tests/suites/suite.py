@@ -23,6 +23,11 @@ GCC_FILES = ["*/gcc/testsuite/gcc.c-torture/execute/*", "*/libgomp/testsuite/*",
 PLAIN = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
 
 
+# Small, so that a slice whose program has just ended does not stand in the way of the
+# next; the card is idle most of the time, so a slice may use more than its share.
+SLICE = ["--core", "10", "--policy", "burst-share", "--memory", "512MiB"]
+
+
 class Missing(Exception):
     """The suite cannot be had on this machine; the words say what is missing."""
 

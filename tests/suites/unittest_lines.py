@@ -58,5 +58,6 @@ class Lines(unittest.TestResult):
         super().stopTest(test)
 
 
-warnings.simplefilter("ignore")
-unittest.defaultTestLoader.loadTestsFromNames(sys.argv[1:]).run(Lines())
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    unittest.defaultTestLoader.loadTestsFromNames(sys.argv[1:]).run(Lines())

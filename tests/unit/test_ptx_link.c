@@ -232,11 +232,28 @@ highest_version_and_target_are_the_result(void **state)
     assert_int_equal(ptx_link(odd, 0, &mod, NULL), -EINVAL);
 }
 
+/* C's void and a linker's view of it: numba declares a result that C does not give. */
+static void
+a_result_that_nobody_gives_is_no_error(void **state)
+{
+    struct ptx_module *mod =
+        link_two(".extern .func (.param .b64 r) f(.param .b32 a);\n",
+                 ".visible .func f(.param .b32 a)\n{\nret;\n}\n");
+
+    assert_int_equal(mod->n_funcs, 1);
+    assert_int_equal(mod->funcs[0]->n_rets, 0);
+    ptx_module_free(mod);
+    refuse_two(".extern .func f(.param .b32 a, .param .b32 b);\n",
+               ".visible .func f(.param .b32 a)\n{\nret;\n}\n", -EINVAL,
+               "declared differently");
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(extern_function_meets_its_definition),
+        cmocka_unit_test(a_result_that_nobody_gives_is_no_error),
         cmocka_unit_test(extern_variable_meets_its_definition),
         cmocka_unit_test(locals_of_one_name_stay_apart),
         cmocka_unit_test(strong_beats_weak_and_the_first_weak_stays),

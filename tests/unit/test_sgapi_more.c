@@ -260,6 +260,57 @@ two_texts_are_linked(void **state)
     fails(cuLinkDestroy(link), CUDA_ERROR_INVALID_HANDLE);
 }
 
+/* As numba links: the grid's barrier comes with the toolkit's library, which is named
+ * but holds machine code. */
+static void
+linked_kernels_synchronise_their_grid(void **state)
+{
+    static char kernel[] = PTX_HEAD
+        ".extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 s);\n"
+        ".extern .func (.param .b32 r) cudaCGSynchronize(.param .b64 h, "
+        ".param .b32 f);\n"
+        ".visible .entry k(.param .u64 p)\n{\n"
+        ".reg .u64 %d<4>; .reg .u32 %r<8>;\n"
+        "{ .param .b32 s; .param .b64 h; st.param.b32 [s], 1;\n"
+        "call (h), cudaCGGetIntrinsicHandle, (s); ld.param.b64 %d1, [h]; }\n"
+        "ld.param.u64 %d0, [p]; red.global.add.u32 [%d0], 1;\n"
+        "{ .param .b64 h; .param .b32 f; .param .b32 e; st.param.b64 [h], %d1;\n"
+        "st.param.b32 [f], 0; call (e), cudaCGSynchronize, (h, f);\n"
+        "ld.param.b32 %r1, [e]; }\n"
+        "ld.volatile.global.u32 %r2, [%d0]; add.u32 %r2, %r2, %r1;\n"
+        "mov.u32 %r3, %ctaid.x; mad.wide.u32 %d2, %r3, 4, %d0;\n"
+        "st.global.u32 [%d2+4], %r2; ret;\n}\n";
+    CUjit_option opt = CU_JIT_MAX_REGISTERS;
+    void *limit = (void *)(uintptr_t)2, *image;
+    unsigned v[5] = {0};
+    CUlinkState link;
+    CUmodule mod;
+    CUfunction fn;
+    CUdeviceptr p;
+    int regs;
+    void *args[] = {&p};
+    size_t size;
+
+    ok(cuLinkCreate_v2(1, &opt, &limit, &link));
+    ok(cuLinkAddData_v2(link, CU_JIT_INPUT_LIBRARY, (void *)(uintptr_t) "!<arch>\n", 8,
+                        "library", 0, 0, 0));
+    ok(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, kernel, sizeof(kernel), "k", 0, 0, 0));
+    ok(cuLinkComplete(link, &image, &size));
+    ok(cuModuleLoadData(&mod, image));
+    ok(cuLinkDestroy(link));
+    ok(cuModuleGetFunction(&fn, mod, "k"));
+    ok(cuFuncGetAttribute(&regs, CU_FUNC_ATTRIBUTE_NUM_REGS, fn));
+    assert_in_range(regs, 1, 2);
+    ok(cuMemAlloc_v2(&p, sizeof(v)));
+    ok(cuMemsetD8_v2(p, 0, sizeof(v)));
+    ok(cuLaunchCooperativeKernel(fn, 4, 1, 1, 32, 1, 1, 0, NULL, args));
+    ok(cuMemcpyDtoH_v2(v, p, sizeof(v)));
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(v[i], 128);
+    ok(cuMemFree_v2(p));
+    ok(cuModuleUnload(mod));
+}
+
 static void
 a_green_context_has_a_part_of_the_card(void **state)
 {
@@ -426,6 +477,7 @@ main(void)
         T(mipmap_levels_halve),
         T(pools_have_a_maximum),
         T(two_texts_are_linked),
+        T(linked_kernels_synchronise_their_grid),
         T(a_green_context_has_a_part_of_the_card),
         T(device_printf_reaches_the_host_at_synchronisation),
         T(textures_read_arrays),
