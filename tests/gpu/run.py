@@ -21,6 +21,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from datetime import date
 from pathlib import Path
@@ -46,17 +47,15 @@ THEIRS = ("torch_tensors", "torch_training", "torch_errors", "ranks_nccl", "libr
 class Driver:
     """The driver under comparison: a libcuda.so.1, and the folder it is found in."""
 
-    def __init__(self, path, folder):
+    def __init__(self, path):
         self.path = path
         self.real = path.name != "libsoftgpu.so"
         self.slice = REAL_SLICE if self.real else SOFT_SLICE
         self.environment = {}
         if path.name != "libcuda.so.1":
-            folder.mkdir(parents=True, exist_ok=True)
-            link = folder / "libcuda.so.1"
-            link.unlink(missing_ok=True)
-            link.symlink_to(path)
-            self.environment = {"LD_LIBRARY_PATH": str(folder)}
+            self.folder = tempfile.TemporaryDirectory(prefix="gpupool-driver.")
+            (Path(self.folder.name) / "libcuda.so.1").symlink_to(path)
+            self.environment = {"LD_LIBRARY_PATH": self.folder.name}
 
     def cards(self):
         """How many cards it shows, and its version; (0, words) when it shows none."""
@@ -75,13 +74,13 @@ class Driver:
 def find_driver(words, build):
     """The driver named by the user, or the one of this machine; None without one."""
     if words == "softgpu":
-        return Driver(build / "lib" / "libsoftgpu.so", build / "gpu-driver")
+        return Driver(build / "lib" / "libsoftgpu.so")
     if words:
-        return Driver(Path(words).resolve(), build / "gpu-driver")
+        return Driver(Path(words).resolve())
     for place in DRIVER_PLACES:
         path = Path(place) / "libcuda.so.1"
         if path.exists():
-            return Driver(path, build / "gpu-driver")
+            return Driver(path)
     return None
 
 
