@@ -59,23 +59,33 @@ pool_card(uint32_t index, struct stub_pool_card *ret)
     return CUDA_SUCCESS;
 }
 
+/* Begin a question about slice @index to its server; *ret_wire is its number there. */
+static CUresult
+pool_ask(struct stub_call *c, uint32_t index, uint16_t call, uint32_t size,
+         uint32_t *ret_wire)
+{
+    struct stub_device dev;
+    CUresult r = stub_link_open();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!stub_device_nth(index, &dev))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *ret_wire = dev.wire;
+    return stub_call_begin_on(c, dev.link, call, size);
+}
+
 static CUresult
 pool_memory(uint32_t index, uint64_t *ret_limit, uint64_t *ret_used)
 {
     struct wire_gp_card_info_rep_view rep = {0};
-    struct wire_gp_card_info_req *req;
-    struct stub_device dev;
+    struct wire_gp_card_info_req req = {0};
     struct stub_call c;
-    CUresult r = stub_link_open();
+    CUresult r = pool_ask(&c, index, WIRE_CALL_gp_card_info, sizeof(req), &req.slice);
 
-    if (r == CUDA_SUCCESS && !stub_device_nth(index, &dev))
-        r = CUDA_ERROR_INVALID_DEVICE;
-    if (r == CUDA_SUCCESS)
-        r = stub_call_begin_on(&c, dev.link, WIRE_CALL_gp_card_info, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;
-    req = c.body;
-    *req = (struct wire_gp_card_info_req){.slice = dev.wire};
+    memcpy(c.body, &req, sizeof(req));
     r = stub_call_wait(&c);
     if (r == CUDA_SUCCESS &&
         !wire_gp_card_info_rep_open(&rep, c.reply, c.reply_size, 0))
@@ -102,19 +112,13 @@ static CUresult
 pool_use(uint32_t index, struct stub_pool_use *ret)
 {
     struct wire_gp_card_use_rep_view rep = {0};
-    struct wire_gp_card_use_req *req;
-    struct stub_device dev;
+    struct wire_gp_card_use_req req = {0};
     struct stub_call c;
-    CUresult r = stub_link_open();
+    CUresult r = pool_ask(&c, index, WIRE_CALL_gp_card_use, sizeof(req), &req.slice);
 
-    if (r == CUDA_SUCCESS && !stub_device_nth(index, &dev))
-        r = CUDA_ERROR_INVALID_DEVICE;
-    if (r == CUDA_SUCCESS)
-        r = stub_call_begin_on(&c, dev.link, WIRE_CALL_gp_card_use, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;
-    req = c.body;
-    *req = (struct wire_gp_card_use_req){.slice = dev.wire};
+    memcpy(c.body, &req, sizeof(req));
     r = stub_call_wait(&c);
     if (r == CUDA_SUCCESS &&
         !wire_gp_card_use_rep_open(&rep, c.reply, c.reply_size, c.reply_flags))
