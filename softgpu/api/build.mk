@@ -11,7 +11,7 @@ SG_API_SRCS := $(addprefix softgpu/api/, \
     sg_link.c sg_managed.c sg_mem.c sg_mem_api.c sg_memset_api.c sg_misc.c \
     sg_module.c sg_module_api.c sg_occupancy.c sg_op.c sg_output.c sg_peer.c \
     sg_pointer.c sg_pool.c sg_primary.c sg_proc.c sg_proc_api.c sg_ptsz.c sg_sm.c \
-    sg_stream.c sg_stream_api.c sg_texdesc.c sg_texobj.c sg_texref.c sg_userobj.c sg_va.c sg_vmm.c)
+    sg_stream.c sg_stream_api.c sg_tensormap.c sg_texdesc.c sg_texobj.c sg_texref.c sg_userobj.c sg_va.c sg_vmm.c)
 SG_API_INCS := softgpu/api softgpu/exec softgpu/ptx proto common
 SG_API_LDLIBS := -lzstd -llz4 -lm -ldl -lrt \
     -Wl,-Bsymbolic \
