@@ -22,7 +22,8 @@ alloc_enter(enum stub_memory_kind kind, uint64_t addr, uint64_t size,
     struct stub_memory stale;
     int r;
 
-    stub_memory_reserve(addr, size);
+    if (!stub_memory_reserve(addr, size))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     r = stub_memory_add(kind, addr, size, flags, 0);
     /* Freed behind our back (a pool, a context's end on the server): the server's word
      * about who owns an address counts. */

@@ -86,10 +86,15 @@ CUresult
 stub_call_begin_on(struct stub_call *c, struct stub_link *link, uint16_t call,
                    uint32_t body_size)
 {
+    CUresult r;
+
     c->link = link;
     if (!stub_link_ready(c->link) && atomic_load(&c->link->phase) != STUB_LINKED)
         return stub_link_refusal(c->link);
-    return call_claim(c, call, body_size);
+    r = call_claim(c, call, body_size);
+    if (r == CUDA_SUCCESS && link != stub_link_here())
+        call_req(c)->ctx = 0; /* ours is another server's */
+    return r;
 }
 
 /* Nothing waits in the send buffer any more.  Under send. */

@@ -3,10 +3,15 @@
 #ifndef STUB_COPY_H
 #define STUB_COPY_H
 
+#include "cuda_abi.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Is all of [addr, addr + n) inside one device allocation of ours? */
 bool stub_copy_inside(uint64_t addr, uint64_t n);
+
+/* A rectangle as a box of depth one. */
+void stub_rect_widen(CUDA_MEMCPY3D *to, const CUDA_MEMCPY2D *from);
 
 #endif

@@ -9,6 +9,7 @@
  * in the place of the host side; offsets of that side are already applied.
  */
 #include "stub_call.h"
+#include "stub_copy.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
@@ -304,8 +305,8 @@ rect_3d(uint16_t number, const CUDA_MEMCPY3D *copy, CUstream stream, bool per_th
 }
 
 /* The 2D description as a box of depth one, and back with the host side stripped. */
-static void
-rect_widen(CUDA_MEMCPY3D *to, const CUDA_MEMCPY2D *from)
+void
+stub_rect_widen(CUDA_MEMCPY3D *to, const CUDA_MEMCPY2D *from)
 {
     *to = (CUDA_MEMCPY3D){
         .srcXInBytes = from->srcXInBytes,
@@ -364,7 +365,7 @@ rect_2d(uint16_t number, const CUDA_MEMCPY2D *copy, CUstream stream, bool per_th
         return r;
     if (!copy)
         return CUDA_ERROR_INVALID_VALUE;
-    rect_widen(&wide, copy);
+    stub_rect_widen(&wide, copy);
     r = rect_open(&rect, &wide);
     if (r != CUDA_SUCCESS)
         return r;

@@ -20,14 +20,14 @@ __thread struct stub_tls stub_tls = {.link = stub_links};
 static struct stub_ctx primaries[STUB_DEVICES_MAX];
 static _Atomic uint64_t next_unique = 1;
 
-static void
-ctx_ref(struct stub_ctx *ctx)
+void
+stub_ctx_ref(struct stub_ctx *ctx)
 {
     atomic_fetch_add_explicit(&ctx->refs, 1, memory_order_relaxed);
 }
 
-static void
-ctx_unref(struct stub_ctx *ctx)
+void
+stub_ctx_unref(struct stub_ctx *ctx)
 {
     if (atomic_fetch_sub_explicit(&ctx->refs, 1, memory_order_acq_rel) != 1)
         return;
@@ -142,7 +142,7 @@ stub_ctx_end(struct stub_ctx *ctx)
         return;
     }
     stub_handle_del(WIRE_KIND_CTX, ctx->handle);
-    ctx_unref(ctx);
+    stub_ctx_unref(ctx);
 }
 
 struct stub_ctx *
@@ -254,7 +254,7 @@ stub_ctx_push(struct stub_ctx *ctx)
 {
     if (stub_tls.depth == stub_tls.cap && ctx_stack_grow() < 0)
         return -ENOMEM;
-    ctx_ref(ctx);
+    stub_ctx_ref(ctx);
     stub_tls.stack[stub_tls.depth++] = ctx;
     ctx_update_top();
     return 0;
@@ -270,7 +270,7 @@ stub_ctx_pop(void)
         return NULL;
     stub_tls.depth--;
     ctx_update_top();
-    ctx_unref(ctx);
+    stub_ctx_unref(ctx);
     return handle;
 }
 
@@ -287,9 +287,9 @@ stub_ctx_set(struct stub_ctx *ctx)
     }
     if (!old)
         return stub_ctx_push(ctx);
-    ctx_ref(ctx);
+    stub_ctx_ref(ctx);
     stub_tls.stack[stub_tls.depth - 1] = ctx;
     ctx_update_top();
-    ctx_unref(old);
+    stub_ctx_unref(old);
     return 0;
 }

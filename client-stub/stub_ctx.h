@@ -57,6 +57,10 @@ struct stub_ctx *stub_ctx_get(CUcontext handle);
  * calls that take a context.  CUDA_ERROR_INVALID_CONTEXT otherwise. */
 CUresult stub_ctx_resolve(CUcontext handle, struct stub_ctx **ret);
 
+/* Keep @ctx, dead or alive, in memory. */
+void stub_ctx_ref(struct stub_ctx *ctx);
+void stub_ctx_unref(struct stub_ctx *ctx);
+
 /* Of the calling thread.  push: -ENOMEM.  pop: NULL when the stack is empty. */
 int stub_ctx_push(struct stub_ctx *ctx);
 CUcontext stub_ctx_pop(void);

@@ -22,7 +22,7 @@
 CUresult
 stub_m_cuCtxGetCurrent(CUcontext *pctx)
 {
-    CUresult r = stub_enter();
+    CUresult r = stub_link_enter_any();
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -36,7 +36,7 @@ stub_m_cuCtxGetCurrent(CUcontext *pctx)
 CUresult
 stub_m_cuCtxSetCurrent(CUcontext ctx)
 {
-    CUresult r = stub_enter();
+    CUresult r = stub_link_enter_any();
     struct stub_ctx *c = ctx ? stub_ctx_get(ctx) : NULL;
 
     if (r != CUDA_SUCCESS)
@@ -49,7 +49,7 @@ stub_m_cuCtxSetCurrent(CUcontext ctx)
 CUresult
 stub_m_cuCtxPushCurrent_v2(CUcontext ctx)
 {
-    CUresult r = stub_enter();
+    CUresult r = stub_link_enter_any();
     struct stub_ctx *c = stub_ctx_get(ctx);
 
     if (r != CUDA_SUCCESS)
@@ -62,7 +62,7 @@ stub_m_cuCtxPushCurrent_v2(CUcontext ctx)
 CUresult
 stub_m_cuCtxPopCurrent_v2(CUcontext *pctx)
 {
-    CUresult r = stub_enter();
+    CUresult r = stub_link_enter_any();
     CUcontext old;
 
     if (r != CUDA_SUCCESS)
@@ -169,7 +169,8 @@ ctx_create_call(struct stub_ctx *ctx, const CUctxCreateParams *params,
 {
     struct wire_cuCtxCreate_v4_req *req;
     struct stub_call c;
-    CUresult r = stub_call_begin(&c, WIRE_CALL_cuCtxCreate_v4, sizeof(*req));
+    CUresult r = stub_call_begin_on(&c, stub_devices[ctx->dev].link,
+                                    WIRE_CALL_cuCtxCreate_v4, sizeof(*req));
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -189,7 +190,7 @@ stub_m_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
                       unsigned int flags, CUdevice dev)
 {
     struct stub_ctx *ctx;
-    CUresult r = stub_enter();
+    CUresult r = stub_link_enter_any();
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -242,13 +243,14 @@ stub_m_cuCtxDestroy_v2(CUcontext ctx)
     struct wire_cuCtxDestroy_v2_req *req;
     struct stub_ctx *c = stub_ctx_get(ctx);
     struct stub_call call;
-    CUresult r = stub_enter();
+    CUresult r = stub_link_enter_any();
 
     if (r != CUDA_SUCCESS)
         return r;
     if (!c || c->primary)
         return CUDA_ERROR_INVALID_CONTEXT;
-    r = stub_call_begin(&call, WIRE_CALL_cuCtxDestroy_v2, sizeof(*req));
+    r = stub_call_begin_on(&call, stub_devices[c->dev].link, WIRE_CALL_cuCtxDestroy_v2,
+                           sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;
     req = call.body;

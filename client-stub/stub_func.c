@@ -5,7 +5,9 @@
 #include "gp_base.h"
 #include "stub_call.h"
 #include "stub_handle.h"
+#include "stub_link.h"
 #include "stub_manual.h"
+#include "stub_replica.h"
 #include "wire_api.h"
 
 #include <string.h>
@@ -283,6 +285,29 @@ stub_func_get(CUfunction handle, struct stub_func **ret)
     if (!stub_handle_ok(WIRE_KIND_FUNC, h))
         return CUDA_ERROR_INVALID_HANDLE;
     return func_get_foreign(h, ret);
+}
+
+bool
+stub_func_is_everywhere(uint64_t handle)
+{
+    const struct stub_func *func = stub_handle_data(WIRE_KIND_FUNC, handle);
+
+    return func && wire_handle_is(func->owner, WIRE_KIND_LIBRARY);
+}
+
+uint64_t
+stub_replica_func(uint64_t handle)
+{
+    const struct stub_func *func = stub_handle_data(WIRE_KIND_FUNC, handle);
+    uint64_t library, found;
+
+    if (!func || wire_handle_link(handle) == stub_link_here()->number)
+        return handle;
+    library = stub_replica_library(func->owner);
+    if (library == func->owner || stub_func_lookup(WIRE_KIND_LIBRARY, library,
+                                                   func->name, &found) != CUDA_SUCCESS)
+        return handle;
+    return found;
 }
 
 /* ---- the calls

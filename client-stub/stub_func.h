@@ -52,6 +52,9 @@ CUresult stub_func_get(CUfunction handle, struct stub_func **ret);
 CUresult stub_func_lookup(uint32_t kind, uint64_t owner, const char *name,
                           uint64_t *ret);
 
+/* Is it a kernel of a library, which the program may use with every card? */
+bool stub_func_is_everywhere(uint64_t handle);
+
 /* Have the tables free what belongs to handles.  Once, at cuInit. */
 void stub_func_init(void);
 

@@ -58,6 +58,8 @@ struct stub_link {
     int doze_fd;                   /* eventfd that ends the flusher's sleep */
     bool hung_up;                  /* the worker is gone; the flusher's */
 
+    _Atomic int32_t relay_error; /* stub_relay.h */
+
     struct stub_lock wait;
     bool leading;              /* somebody reads the connection */
     struct stub_call *waiting; /* calls without their answer yet */

@@ -5,6 +5,7 @@
 #include "gp_base.h"
 #include "gp_log.h"
 #include "stub_ctx.h"
+#include "stub_link.h"
 #include "stub_managed.h"
 
 #include <errno.h>
@@ -17,8 +18,14 @@
 #define RESERVE_BLOCK (UINT64_C(2) << 20)
 #define USER_SPACE_END (UINT64_C(1) << 47)
 
+/* A block that some server hands out. */
+struct memory_block {
+    struct stub_range range;
+    uint32_t link;
+};
+
 static struct stub_ranges memory;
-static struct stub_ranges reserved;
+static struct stub_ranges reserved; /* struct memory_block */
 static _Atomic uint64_t next_id = 1;
 
 /* ---- the registry ------------------------------------------------------------- */
@@ -151,39 +158,66 @@ reserve_hold(uint64_t start, uint64_t size)
 static bool
 reserve_map(uint64_t start, uint64_t size)
 {
-    struct stub_range *range;
+    struct memory_block *block;
 
     if (!reserve_hold(start, size))
         return false;
-    range = malloc(sizeof(*range));
-    if (!range)
+    block = malloc(sizeof(*block));
+    if (!block)
         return true; /* held, only not known as such */
-    *range = (struct stub_range){start, size};
-    if (stub_range_add(&reserved, range) < 0)
-        free(range);
+    *block = (struct memory_block){{start, size}, stub_link_here()->number};
+    if (stub_range_add(&reserved, &block->range) < 0)
+        free(block);
     return true;
 }
 
-void
+bool
 stub_memory_reserve(uint64_t start, uint64_t size)
 {
     uint64_t pos = start & ~(RESERVE_BLOCK - 1), end;
-    struct stub_range held;
+    struct memory_block held;
 
     if (!gp_add_ok(start, size, &end) || end > USER_SPACE_END)
-        return; /* beyond what any host pointer can be */
+        return true; /* beyond what any host pointer can be */
     end = GP_ALIGN_UP(end, RESERVE_BLOCK);
     while (pos < end) {
-        if (stub_range_find(&reserved, pos, &held, sizeof(held)))
-            pos = held.start + held.size;
-        else if (reserve_map(pos, end - pos))
-            return;
-        else {
+        if (stub_range_find(&reserved, pos, &held, sizeof(held))) {
+            if (held.link != stub_link_here()->number) {
+                gp_log_error("stub",
+                             "servers %u and %u of the session both hand out address "
+                             "%" PRIx64 ": use one of them at a time",
+                             held.link, stub_link_here()->number, pos);
+                return false;
+            }
+            pos = held.range.start + held.range.size;
+        } else if (reserve_map(pos, end - pos)) {
+            return true;
+        } else {
             if (!reserve_map(pos, RESERVE_BLOCK))
                 gp_log_debug("stub", "server address %" PRIx64 " is in use here", pos);
             pos += RESERVE_BLOCK;
         }
     }
+    return true;
+}
+
+bool
+stub_memory_where(uint64_t addr, uint32_t *ret_link, uint32_t *ret_ctx)
+{
+    struct memory_block block;
+    struct stub_memory m;
+
+    *ret_ctx = 0;
+    *ret_link = 0;
+    if (stub_memory_find(addr, &m)) {
+        *ret_link = wire_handle_link(m.ctx);
+        *ret_ctx = wire_handle_index(m.ctx);
+        return m.kind == STUB_MEMORY_DEVICE || m.kind == STUB_MEMORY_MANAGED;
+    }
+    if (!stub_range_find(&reserved, addr, &block, sizeof(block)))
+        return false;
+    *ret_link = block.link;
+    return true;
 }
 
 /* ---- opening ----------------------------------------------------------------------

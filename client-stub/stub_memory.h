@@ -48,9 +48,15 @@ bool stub_memory_remove(uint64_t start, enum stub_memory_kind kind,
 /* A context ended: its device memory is gone, its host memory is given back. */
 void stub_memory_drop_ctx(uint64_t ctx_unique);
 
-/* Keep the application's own mappings out of [start, start + size).  Best effort: what
- * is taken already stays as it is. */
-void stub_memory_reserve(uint64_t start, uint64_t size);
+/* Keep the application's own mappings out of [start, start + size), which the server of
+ * the current link uses.  Best effort: what is taken already stays as it is.  False:
+ * another server of the session uses those addresses, so that nobody could tell whose
+ * memory they are. */
+bool stub_memory_reserve(uint64_t start, uint64_t size);
+
+/* Whose the memory at @addr is: number of the link, index of the context that allocated
+ * it or 0.  False: nothing that a server has handed out. */
+bool stub_memory_where(uint64_t addr, uint32_t *ret_link, uint32_t *ret_ctx);
 
 /* Make the reserved pages of [start, start + size) ordinary memory: for a range that
  * exists on both sides.  False: they are not ours to open. */

@@ -17,6 +17,7 @@
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
+#include "stub_replica.h"
 #include "stub_result.h"
 #include "wire_api.h"
 #include "wire_result.h"
@@ -231,6 +232,20 @@ library_take_options(struct library_options *ret, uint32_t n,
     return CUDA_SUCCESS;
 }
 
+/* For the other servers of the session.  A program that does not promise to keep its
+ * image gets it copied; of a linked one the first piece is complete by itself. */
+static void
+library_keep(uint64_t handle, const void *code, const struct stub_image *image,
+             const struct library_options *lib)
+{
+    bool kept = false;
+
+    for (uint32_t i = 0; i < lib->n; i++)
+        kept |= lib->option[i] == CU_LIBRARY_BINARY_IS_PRESERVED && lib->value[i];
+    stub_replica_keep(handle, code, kept ? NULL : image->piece[0].iov_base,
+                      image->len[0]);
+}
+
 CUresult
 stub_m_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
                          void **jitOptionsValues, unsigned int numJitOptions,
@@ -263,6 +278,7 @@ stub_m_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit
         stub_handle_del(WIRE_KIND_LIBRARY, handle);
         return r;
     }
+    library_keep(handle, code, &img, &lib);
     *library = (CUlibrary)(uintptr_t)handle;
     return CUDA_SUCCESS;
 }

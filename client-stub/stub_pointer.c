@@ -90,6 +90,16 @@ pointer_known(void *data, CUpointer_attribute attribute, uint64_t ptr,
     }
 }
 
+/* The server numbers devices its own way. */
+static void
+pointer_put_answer(void *data, CUpointer_attribute attribute, uint32_t size,
+                   uint64_t value)
+{
+    if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+        value = (uint32_t)stub_device_from_wire((int32_t)value);
+    stub_gen_store(data, size, value);
+}
+
 static CUresult
 pointer_ask(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
@@ -111,7 +121,7 @@ pointer_ask(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
     r = stub_call_wait(&c);
     if (r == CUDA_SUCCESS) {
         if (wire_cuPointerGetAttribute_rep_open(&rep, c.reply, c.reply_size, 0))
-            stub_gen_store(data, size, rep.f->data);
+            pointer_put_answer(data, attribute, size, rep.f->data);
         else
             r = stub_call_bad(WIRE_CALL_cuPointerGetAttribute);
     }

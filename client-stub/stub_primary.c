@@ -9,6 +9,7 @@
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_device.h"
+#include "stub_link.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "wire_api.h"
@@ -18,7 +19,7 @@
 static CUresult
 primary_find(CUdevice dev, struct stub_ctx **ret)
 {
-    CUresult r = stub_enter();
+    CUresult r = stub_link_enter_any();
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -37,7 +38,7 @@ primary_call(uint16_t number, CUdevice dev)
         sizeof(struct wire_cuDevicePrimaryCtxRelease_v2_req) == sizeof(*req) &&
             sizeof(struct wire_cuDevicePrimaryCtxReset_v2_req) == sizeof(*req),
         "the three say nothing but the device");
-    r = stub_call_begin(&c, number, sizeof(*req));
+    r = stub_call_begin_on(&c, stub_devices[dev].link, number, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;
     req = c.body;

@@ -86,6 +86,7 @@ class Call:
     uncarried: str = ""
     outside: bool = False  # not among the names of the toolkit's library
     internal: bool = False
+    links: str = ""  # which server of several: "" by arguments, here, cross
     twin: str = ""  # ptsz or ptds
     twin_since: int = 0
     twin_as: str = ""

@@ -112,6 +112,8 @@ class CallReader:
             c.no_context = True
         elif word == "outputs" and rest == ["on-error"]:
             c.on_error = True
+        elif word == "links" and rest in (["here"], ["cross"]):
+            c.links = rest[0]
         elif word in ("client", "server"):
             self._side(word, rest[0])
         elif word == "why":

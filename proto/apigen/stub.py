@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from . import alias, trace
+from . import alias, route, trace
 from .codec import Codecs
 from .ctypes_ import declare, is_handle, kind_of, prototype
 from .emit import Output, Text
@@ -14,9 +14,12 @@ INCLUDES = (
     "cuda_api.h",
     "gp_base.h",
     "stub_call.h",
+    "stub_detour.h",
     "stub_device.h",
     "stub_gen.h",
     "stub_manual.h",
+    "stub_relay.h",
+    "stub_replica.h",
     "wire_api.h",
     "wire_tables.h",
 )
@@ -234,24 +237,45 @@ def declare_cast(p: Param) -> str:
 
 
 def emit_export(t: Text, codecs: Codecs, call: Call, twin: bool) -> None:
-    """One exported function; tracing has a path of its own, so that it costs a test."""
+    """One exported function; what is rare has a path of its own, so that it costs a test."""
     name = f"{call.name}_{call.twin}" if twin else call.name
     body = _body_call(codecs, call, twin)
     t(
         "__attribute__((cold, noinline)) static CUresult",
-        prototype(call, f"traced_{name}"),
+        prototype(call, f"slow_{name}"),
+        "{",
     )
-    t("{", f"    CUresult ret = {body};")
+    if _goes_somewhere(codecs, call):
+        t("    struct stub_route route = STUB_ROUTE_HERE;", "    struct stub_detour detour;")
+    t("    CUresult ret;", "")
+    route.emit_call(t, codecs.api, codecs.abi, call, body, _cross_call(call, twin))
+    if call.reply == "wait":
+        t("    ret = stub_relay_verdict(stub_link_here(), ret);")
+    t("    if (stub_tracing) {")
     trace.emit_use(t, call)
-    t("    return ret;", "}", "")
+    t("    }", "    return ret;", "}", "")
     t(
         "GP_EXPORT CUresult",
         prototype(call, name),
         "{",
-        "    if (unlikely(stub_tracing))",
+        "    if (unlikely(stub_slow))",
     )
-    t(f"        return traced_{name}({', '.join(names(call.args))});")
+    t(f"        return slow_{name}({', '.join(names(call.args))});")
     t(f"    return {body};", "}", "")
+
+
+def _cross_call(call: Call, twin: bool) -> str:
+    """Asks whether the call is between servers, and makes it then."""
+    args = ["&ret"] + names(call.args)
+    if twin and call.twin_as:
+        return f"stub_x_{call.twin_as}({', '.join(args + ['NULL', 'true'])})"
+    if twin_extra(call):
+        args.append("true" if twin else "false")
+    return f"stub_x_{call.name}({', '.join(args)})"
+
+
+def _goes_somewhere(codecs: Codecs, call: Call) -> bool:
+    return route.needs_route(codecs.api, codecs.abi, call)
 
 
 def _body_call(codecs: Codecs, call: Call, twin: bool) -> str:
@@ -281,6 +305,13 @@ def emit_weak(t: Text, codecs: Codecs, call: Call) -> None:
     t(f"    return {body};", "}", "")
 
 
+def emit_weak_cross(t: Text, call: Call) -> None:
+    """Where nobody has written it, arguments are taken for one server's."""
+    t("__attribute__((weak)) bool")
+    head = route.cross_prototype(call, twin_extra(call)).removeprefix("bool ")
+    t(head, "{", "    return false;", "}", "")
+
+
 def emit_family(out: Output, codecs: Codecs, family: str) -> None:
     """stub_<family>.c"""
     t = Text()
@@ -293,6 +324,8 @@ def emit_family(out: Output, codecs: Codecs, family: str) -> None:
             alias.emit(t, codecs, c)
         elif c.on_wire:
             StubBody(codecs, c).emit(t)
+        if c.links == "cross":
+            emit_weak_cross(t, c)
     for c in calls:
         emit_export(t, codecs, c, twin=False)
         if c.twin:
@@ -317,6 +350,9 @@ def emit_headers(out: Output, codecs: Codecs) -> None:
                 name = f"stub_g_{c.name}"
                 manual(f"CUresult {prototype(c, name, twin_extra(c))};")
             manual(f"CUresult {prototype(c, 'stub_m_' + c.name, twin_extra(c))};")
+        if c.links == "cross":
+            manual("/* False: its arguments are of one server. */")
+            manual(route.cross_prototype(c, twin_extra(c)) + ";")
     out.c_file("cuda_api.h", "Every function of the driver API.", api)
     about = "Bodies by hand (stub_m_), and the generated ones they may use (stub_g_)."
     out.c_file("stub_manual.h", about, manual)

@@ -49,6 +49,8 @@ $(foreach name,graphs conditions textures,$(eval $(call driver_program,tests/pro
 $(eval $(call driver_program,tests/programs/cudash,tests/programs/cudash.c,,))
 $(eval $(call driver_program,tests/programs/limits,\
     tests/programs/limits.c tests/programs/prog.c,,))
+$(eval $(call driver_program,tests/programs/cards,\
+    tests/programs/cards.c tests/programs/prog.c,,))
 $(eval $(call driver_program,tests/programs/counted,\
     tests/programs/counted.c tests/programs/prog.c,,))
 $(eval $(call driver_program,tests/programs/confined,\

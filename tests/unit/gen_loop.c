@@ -5,12 +5,16 @@
 #include "gen_loop.h"
 
 #include "stub_call.h"
+#include "stub_detour.h"
 #include "stub_device.h"
 #include "stub_gen.h"
 #include "stub_manual.h"
+#include "stub_relay.h"
+#include "stub_replica.h"
 #include "wire_result.h"
 #include "wrk_call.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +24,7 @@
 #define THREAD_STREAM ((void *)0x7777)
 
 struct gen_loop loop;
-bool stub_tracing;
+bool stub_tracing, stub_slow;
 
 static struct wrk worker;
 static uint64_t frame[(sizeof(struct wire_req) + WIRE_FRAME_MAX) / 8];
@@ -42,7 +46,7 @@ gen_loop_reset(void)
     memset(&worker, 0, sizeof(worker));
     memset(handles, 0, sizeof(handles));
     minted = named = 0;
-    stub_tracing = false;
+    stub_tracing = stub_slow = false;
     worker.drv = &loop.drv;
 }
 
@@ -321,6 +325,68 @@ stub_intern(const char *name)
     return kept;
 }
 
+/* ---- one server --------------------------------------------------------------------
+ */
+
+struct stub_link stub_links[STUB_LINKS_MAX];
+uint32_t stub_links_n = 1;
+__thread struct stub_tls stub_tls = {.link = stub_links};
+
+void
+stub_route_handle(struct stub_route *route, uint32_t kind, uint64_t handle)
+{
+    (void)route, (void)kind, (void)handle;
+}
+
+void
+stub_route_device(struct stub_route *route, CUdevice dev)
+{
+    (void)route, (void)dev;
+}
+
+void
+stub_route_address(struct stub_route *route, uint64_t addr)
+{
+    (void)route, (void)addr;
+}
+
+void
+stub_route_func(struct stub_route *route, uint64_t func)
+{
+    (void)route, (void)func;
+}
+
+void
+stub_detour_begin(struct stub_detour *detour, const struct stub_route *route)
+{
+    detour->away = route->link > 0;
+}
+
+void
+stub_detour_end(struct stub_detour *detour)
+{
+    assert(!detour->away);
+}
+
+uint64_t
+stub_replica_library(uint64_t library)
+{
+    return library;
+}
+
+uint64_t
+stub_replica_func(uint64_t func)
+{
+    return func;
+}
+
+CUresult
+stub_relay_verdict(struct stub_link *link, CUresult r)
+{
+    (void)link;
+    return r;
+}
+
 /* Devices are numbered from the other end on the wire. */
 int
 stub_device_wire(CUdevice dev)
@@ -349,7 +415,8 @@ stub_memory_is_plausible(uint64_t addr)
     return addr != 0;
 }
 
-void
+bool
 stub_memory_reserve(uint64_t start, uint64_t size)
 {
+    return size != 0;
 }

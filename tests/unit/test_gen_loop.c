@@ -616,7 +616,7 @@ trace_names_arguments_values_and_result(void **state)
     char expected[200];
 
     loop.drv.cuStreamCreate = drv_stream_create;
-    stub_tracing = true;
+    stub_tracing = stub_slow = true;
     assert_int_equal(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
     snprintf(
         expected, sizeof(expected),

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stub_relay.h"
+
+#include "cuda_api.h"
+#include "gp_base.h"
+#include "stub_call.h"
+#include "stub_ctx.h"
+#include "stub_link.h"
+#include "stub_lock.h"
+#include "stub_move.h"
+#include "stub_thread.h"
+
+#include <stdlib.h>
+
+/* Threads that stay for the next piece. */
+#define RELAY_IDLE_MAX 4u
+
+struct relay {
+    struct relay *next;
+    struct stub_mark mark;
+    bool moves;
+    struct stub_move move;
+    struct stub_gate gate;
+};
+
+static struct {
+    struct stub_lock lock;
+    struct relay *first, **last;
+    uint32_t pieces;         /* queued or running */
+    uint32_t idle;           /* threads that wait for one */
+    _Atomic uint32_t queued; /* futex word: counts pieces ever queued */
+} relays;
+
+/* Contexts may be destroyed meanwhile, but not forgotten. */
+static void
+relay_each_ctx(struct relay *relay, void (*fn)(struct stub_ctx *ctx))
+{
+    fn(relay->mark.ctx);
+    fn(relay->gate.ctx);
+    if (relay->moves) {
+        fn(relay->move.dst_ctx);
+        fn(relay->move.src_ctx);
+    }
+}
+
+static void
+relay_free(struct relay *relay)
+{
+    relay_each_ctx(relay, stub_ctx_unref);
+    free(relay);
+}
+
+static void
+relay_run(struct relay *relay)
+{
+    CUresult r = stub_mark_wait(&relay->mark);
+    CUresult none = CUDA_SUCCESS;
+    struct stub_link *link = &stub_links[wire_handle_link(relay->gate.ctx->handle)];
+
+    if (r == CUDA_SUCCESS && relay->moves)
+        r = stub_move_now(&relay->move);
+    if (r != CUDA_SUCCESS)
+        atomic_compare_exchange_strong(&link->relay_error, &none, r);
+    stub_gate_open(&relay->gate);
+}
+
+/* Under the lock. */
+static struct relay *
+relay_take(void)
+{
+    struct relay *relay = relays.first;
+
+    if (!relay)
+        return NULL;
+    relays.first = relay->next;
+    if (!relays.first)
+        relays.last = &relays.first;
+    return relay;
+}
+
+static void
+relay_thread(void *arg)
+{
+    struct relay *relay = arg;
+    uint32_t seen;
+
+    for (;;) {
+        if (relay) {
+            relay_run(relay);
+            relay_free(relay);
+        }
+        stub_lock_take(&relays.lock);
+        if (relay)
+            relays.pieces--;
+        relay = relay_take();
+        seen = atomic_load(&relays.queued);
+        if (!relay && relays.idle >= RELAY_IDLE_MAX) {
+            stub_lock_release(&relays.lock);
+            return;
+        }
+        if (!relay)
+            relays.idle++;
+        stub_lock_release(&relays.lock);
+        if (relay)
+            continue;
+        stub_futex_wait(&relays.queued, seen, NULL);
+        stub_lock_take(&relays.lock);
+        relays.idle--;
+        stub_lock_release(&relays.lock);
+    }
+}
+
+/* A thread that is idle takes it, else one is made: a piece must not wait for another,
+ * which may wait for it. */
+static CUresult
+relay_queue(struct relay *relay)
+{
+    bool wake;
+
+    stub_lock_take(&relays.lock);
+    if (!relays.last)
+        relays.last = &relays.first;
+    if (relays.pieces >= STUB_RELAYS_MAX) {
+        stub_lock_release(&relays.lock);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    relays.pieces++;
+    wake = relays.idle > 0 && !relays.first;
+    if (wake) {
+        *relays.last = relay;
+        relays.last = &relay->next;
+        atomic_fetch_add(&relays.queued, 1);
+    }
+    stub_lock_release(&relays.lock);
+    if (wake) {
+        stub_futex_wake(&relays.queued, 1);
+        return CUDA_SUCCESS;
+    }
+    if (stub_thread_start("gpupool-relay", relay_thread, relay) == 0)
+        return CUDA_SUCCESS;
+    stub_lock_take(&relays.lock);
+    relays.pieces--;
+    stub_lock_release(&relays.lock);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult
+stub_relay(const struct stub_mark *mark, const struct stub_move *move,
+           const struct stub_gate *gate)
+{
+    struct relay *relay = calloc(1, sizeof(*relay));
+    CUresult r = relay ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+
+    if (relay) {
+        *relay = (struct relay){.mark = *mark, .moves = move != NULL, .gate = *gate};
+        if (move)
+            relay->move = *move;
+        relay_each_ctx(relay, stub_ctx_ref);
+        r = relay_queue(relay);
+        if (r != CUDA_SUCCESS)
+            relay_free(relay);
+    }
+    if (r != CUDA_SUCCESS)
+        stub_gate_open(gate); /* nothing waits for ever */
+    return r;
+}
+
+CUresult
+stub_relay_verdict(struct stub_link *link, CUresult r)
+{
+    if (r != CUDA_SUCCESS || !atomic_load(&link->relay_error))
+        return r;
+    return (CUresult)atomic_exchange(&link->relay_error, CUDA_SUCCESS);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every card of the session at work, together: what `make test` runs on the cards of
+ * one machine and on those of several servers, and compares.
+ *
+ * Prints the same on any set of cards of one number.  One thread; CUDA's own threads
+ * call the host functions.
+ */
+#include "prog.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CARDS_MAX 16
+#define WORDS (700u * 1024u + 13u) /* several pieces of any transfer, and a rest */
+#define BYTES ((size_t)WORDS * 4)
+#define WIDTH 1000u /* bytes of a row of the rectangle */
+#define PITCH 1536u
+#define ROWS 300u
+#define RINGS 3u
+
+static const char ptx[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .global .align 4 .u32 factor = 3;\n"
+    /* p[i] = i * factor + seed */
+    ".visible .entry fill(.param .u64 p, .param .u32 n, .param .u32 seed)\n{\n"
+    " .reg .pred %q; .reg .b32 %r<8>; .reg .b64 %d<6>;\n"
+    " ld.param.u64 %d1, [p]; ld.param.u32 %r1, [n]; ld.param.u32 %r2, [seed];\n"
+    " mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ntid.x; mov.u32 %r5, %tid.x;\n"
+    " mad.lo.u32 %r6, %r3, %r4, %r5;\n setp.ge.u32 %q, %r6, %r1;\n @%q bra done;\n"
+    " mov.u64 %d2, factor; ld.global.u32 %r7, [%d2];\n mad.lo.u32 %r7, %r6, %r7, %r2;\n"
+    " mul.wide.u32 %d3, %r6, 4; add.u64 %d4, %d1, %d3; st.global.u32 [%d4], %r7;\n"
+    "done:\n ret;\n}\n"
+    /* p[i] = p[i] * 5 + add */
+    ".visible .entry step(.param .u64 p, .param .u32 n, .param .u32 add)\n{\n"
+    " .reg .pred %q; .reg .b32 %r<8>; .reg .b64 %d<6>;\n"
+    " ld.param.u64 %d1, [p]; ld.param.u32 %r1, [n]; ld.param.u32 %r2, [add];\n"
+    " mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ntid.x; mov.u32 %r5, %tid.x;\n"
+    " mad.lo.u32 %r6, %r3, %r4, %r5;\n setp.ge.u32 %q, %r6, %r1;\n @%q bra done;\n"
+    " mul.wide.u32 %d3, %r6, 4; add.u64 %d4, %d1, %d3; ld.global.u32 %r7, [%d4];\n"
+    " mad.lo.u32 %r7, %r7, 5, %r2; st.global.u32 [%d4], %r7;\n"
+    "done:\n ret;\n}\n";
+
+struct card {
+    CUdevice dev;
+    CUcontext ctx;
+    CUstream stream;
+    CUevent event;
+    CUdeviceptr a, b;
+};
+
+static struct card cards[CARDS_MAX];
+static unsigned n_cards;
+static CUlibrary library;
+static CUkernel fill, step;
+static uint32_t *host;
+static atomic_uint called;
+
+static uint32_t
+sum(const void *data, size_t bytes)
+{
+    const unsigned char *p = data;
+    uint32_t h = 2166136261u;
+
+    for (size_t i = 0; i < bytes; i++)
+        h = (h ^ p[i]) * 16777619u;
+    return h;
+}
+
+static uint32_t
+sum_of(CUdeviceptr from, size_t bytes)
+{
+    CU(cuMemcpyDtoH(host, from, bytes));
+    return sum(host, bytes);
+}
+
+static void
+launch(CUkernel kernel, CUdeviceptr p, unsigned n, unsigned value, CUstream stream)
+{
+    void *params[] = {&p, &n, &value};
+
+    CU(cuLaunchKernel((CUfunction)kernel, (n + 255) / 256, 1, 1, 256, 1, 1, 0, stream,
+                      params, NULL));
+}
+
+static void
+open_cards(void)
+{
+    int n;
+
+    CU(cuInit(0));
+    CU(cuDeviceGetCount(&n));
+    n_cards = n > CARDS_MAX ? CARDS_MAX : (unsigned)n;
+    CU(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
+    CU(cuLibraryGetKernel(&fill, library, "fill"));
+    CU(cuLibraryGetKernel(&step, library, "step"));
+    for (unsigned i = 0; i < n_cards; i++) {
+        struct card *c = &cards[i];
+
+        CU(cuDeviceGet(&c->dev, (int)i));
+        CU(cuDevicePrimaryCtxRetain(&c->ctx, c->dev));
+        CU(cuCtxSetCurrent(c->ctx));
+        CU(cuStreamCreate(&c->stream, CU_STREAM_NON_BLOCKING));
+        CU(cuEventCreate(&c->event, CU_EVENT_DISABLE_TIMING));
+        CU(cuMemAlloc(&c->a, BYTES));
+        CU(cuMemAlloc(&c->b, BYTES));
+        launch(fill, c->a, WORDS, i * 1000, NULL);
+    }
+    printf("%u cards\n", n_cards);
+}
+
+static void
+check_places(void)
+{
+    for (unsigned i = 0; i < n_cards; i++) {
+        struct card *c = &cards[i];
+        CUcontext ctx, of;
+        CUdevice dev;
+        int ordinal;
+        size_t size;
+        CUdeviceptr base, global;
+
+        /* Asked from the next card's context. */
+        CU(cuCtxSetCurrent(cards[(i + 1) % n_cards].ctx));
+        CU(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, c->b));
+        CU(cuPointerGetAttribute(&of, CU_POINTER_ATTRIBUTE_CONTEXT, c->b));
+        CU(cuStreamGetCtx(c->stream, &ctx));
+        CU(cuMemGetAddressRange(&base, &size, c->b + 100));
+        CU(cuCtxGetDevice(&dev));
+        printf("card %u: pointer %d, %s, %s, %s, current %d\n", i, ordinal,
+               of == c->ctx ? "its context" : "another context",
+               ctx == c->ctx ? "its stream" : "another stream",
+               base == c->b && size == BYTES ? "its range" : "another range", dev);
+        CU(cuCtxSetCurrent(c->ctx));
+        CU(cuLibraryGetGlobal(&global, &size, library, "factor"));
+        CU(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                 global));
+        printf("card %u: variable on card %d, %zu bytes, filled %08x\n", i, ordinal,
+               size, sum_of(c->a, BYTES));
+    }
+}
+
+enum { PEER, PEER_ASYNC, DTOD, DTOD_ASYNC, ANY, ANY_ASYNC, RECTANGLE, WAYS };
+
+static void
+copy(unsigned way, struct card *to, struct card *from)
+{
+    CUDA_MEMCPY2D rect = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = from->a,
+                          .srcPitch = PITCH,
+                          .srcXInBytes = 8,
+                          .srcY = 2,
+                          .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                          .dstDevice = to->b,
+                          .dstPitch = PITCH + 64,
+                          .WidthInBytes = WIDTH,
+                          .Height = ROWS};
+
+    switch (way) {
+    case PEER:
+        CU(cuMemcpyPeer(to->b, to->ctx, from->a, from->ctx, BYTES));
+        break;
+    case PEER_ASYNC:
+        CU(cuMemcpyPeerAsync(to->b, to->ctx, from->a, from->ctx, BYTES, to->stream));
+        break;
+    case DTOD:
+        CU(cuMemcpyDtoD(to->b, from->a, BYTES));
+        break;
+    case DTOD_ASYNC:
+        CU(cuMemcpyDtoDAsync(to->b, from->a, BYTES, to->stream));
+        break;
+    case ANY:
+        CU(cuMemcpy(to->b, from->a, BYTES));
+        break;
+    case ANY_ASYNC:
+        CU(cuMemcpyAsync(to->b, from->a, BYTES, to->stream));
+        break;
+    default:
+        CU(cuMemcpy2DAsync(&rect, to->stream));
+    }
+}
+
+static void
+copy_all_pairs(void)
+{
+    static const char *const names[] = {"peer", "peer async", "dtod",     "dtod async",
+                                        "any",  "any async",  "rectangle"};
+
+    for (unsigned way = 0; way < WAYS; way++)
+        for (unsigned i = 0; i < n_cards; i++)
+            for (unsigned j = 0; j < n_cards; j++) {
+                struct card *to = &cards[j];
+
+                CU(cuCtxSetCurrent(to->ctx));
+                CU(cuMemsetD8(to->b, 0xee, BYTES));
+                CU(cuCtxSynchronize());
+                copy(way, to, &cards[i]);
+                if (way == PEER || way == DTOD || way == ANY)
+                    CU(cuCtxSynchronize()); /* they may return early */
+                /* In the order of its stream. */
+                launch(step, to->b, 64, j, to->stream);
+                CU(cuStreamSynchronize(to->stream));
+                CU(cuCtxSynchronize());
+                printf("%s %u->%u: %08x\n", names[way], i, j, sum_of(to->b, BYTES));
+            }
+}
+
+/* Card by card, each after the one before it, without the host in between. */
+static void
+run_ring(void)
+{
+    struct card *last = &cards[n_cards - 1];
+
+    CU(cuCtxSetCurrent(cards[0].ctx));
+    launch(fill, cards[0].b, WORDS, 7, cards[0].stream);
+    CU(cuEventRecord(cards[0].event, cards[0].stream));
+    for (unsigned k = 1; k < n_cards * RINGS; k++) {
+        struct card *from = &cards[(k - 1) % n_cards], *to = &cards[k % n_cards];
+
+        CU(cuCtxSetCurrent(to->ctx));
+        CU(cuStreamWaitEvent(to->stream, from->event, 0));
+        CU(cuMemcpyPeerAsync(to->b, to->ctx, from->b, from->ctx, BYTES, to->stream));
+        launch(step, to->b, WORDS, k, to->stream);
+        CU(cuEventRecord(to->event, to->stream));
+    }
+    CU(cuEventSynchronize(last->event));
+    printf("ring: %08x\n", sum_of(last->b, BYTES));
+}
+
+/* The stream of the source side: what follows there must see the copy done, too. */
+static void
+push_in_order(void)
+{
+    for (unsigned i = 0; i < n_cards; i++) {
+        struct card *from = &cards[i], *to = &cards[(i + 1) % n_cards];
+
+        CU(cuCtxSetCurrent(from->ctx));
+        launch(fill, from->b, WORDS, 100 + i, from->stream);
+        CU(cuMemcpyPeerAsync(to->a, to->ctx, from->b, from->ctx, BYTES, from->stream));
+        launch(fill, from->b, WORDS, 0, from->stream); /* must not be what arrives */
+        CU(cuEventRecord(from->event, from->stream));
+        CU(cuCtxSetCurrent(to->ctx));
+        CU(cuStreamWaitEvent(to->stream, from->event, 0));
+        launch(step, to->a, WORDS, 1, to->stream);
+        CU(cuStreamSynchronize(to->stream));
+        printf("push %u: %08x\n", i, sum_of(to->a, BYTES));
+    }
+}
+
+static void
+on_host(void *user)
+{
+    atomic_fetch_add(&called, (unsigned)(uintptr_t)user);
+}
+
+static void
+call_host(void)
+{
+    for (unsigned i = 0; i < n_cards; i++)
+        CU(cuLaunchHostFunc(cards[i].stream, on_host, (void *)(uintptr_t)(1u << i)));
+    for (unsigned i = 0; i < n_cards; i++)
+        CU(cuStreamSynchronize(cards[i].stream));
+    printf("host functions: %x\n", atomic_load(&called));
+}
+
+/* From any context. */
+static void
+close_cards(void)
+{
+    CU(cuCtxSetCurrent(cards[0].ctx));
+    for (unsigned i = 0; i < n_cards; i++) {
+        CU(cuEventDestroy(cards[i].event));
+        CU(cuStreamDestroy(cards[i].stream));
+        CU(cuMemFree(cards[i].a));
+        CU(cuMemFree(cards[i].b));
+    }
+    CU(cuLibraryUnload(library));
+    for (unsigned i = 0; i < n_cards; i++)
+        CU(cuDevicePrimaryCtxRelease(cards[i].dev));
+    CU(cuCtxSetCurrent(NULL));
+}
+
+int
+main(void)
+{
+    host = malloc(BYTES);
+    if (!host)
+        return 2;
+    open_cards();
+    check_places();
+    copy_all_pairs();
+    run_ring();
+    push_in_order();
+    call_host();
+    close_cards();
+    free(host);
+    puts("cards: ok");
+    return 0;
+}
