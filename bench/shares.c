@@ -8,8 +8,9 @@
  * end to card memory.  After "ready" a line with the two ends of the run (nanoseconds
  * of CLOCK_REALTIME) is read; at the end the intervals go to --out as pairs of 64-bit
  * numbers.  With --period-us it is a service instead: one kernel per period, each
- * waited for, and its latencies are what is printed.  With --shared, blocks need so
- * much shared memory that a multiprocessor holds few of them at a time.
+ * waited for, and its latencies are what is printed.  With --copy-kib it copies so much
+ * at a time to the card (--copy-down: and back) and prints how much.  With --shared,
+ * blocks need so much shared memory that a multiprocessor holds few of them at a time.
  */
 #include "bench.h"
 
@@ -189,6 +190,27 @@ load_write(struct load *load, const char *path)
     bench_say("blocks", taken);
 }
 
+/* Copies to the card, one after the other; with @down back as well. */
+static void
+copy_on(uint64_t end, size_t bytes, bool down)
+{
+    char *host = bench_memory(bytes);
+    double moved = 0;
+    CUdeviceptr at;
+
+    CU(cuMemAlloc(&at, bytes));
+    while (real_ns() < end) {
+        CU(cuMemcpyHtoD(at, host, bytes));
+        moved += (double)bytes;
+        if (!down)
+            continue;
+        CU(cuMemcpyDtoH(host, at, bytes));
+        moved += (double)bytes;
+    }
+    bench_say("copied_bytes", moved);
+    CU(cuMemFree(at));
+}
+
 static void
 serve(struct load *load, uint64_t begin, uint64_t end, uint64_t period)
 {
@@ -213,6 +235,7 @@ main(int argc, char **argv)
 {
     const char *out = option_text(argc, argv, "--out");
     uint64_t period = (uint64_t)bench_option(argc, argv, "--period-us", 0) * 1000;
+    size_t copy = (size_t)bench_option(argc, argv, "--copy-kib", 0) << 10;
     struct load load = {0};
     uint64_t begin, end;
 
@@ -229,6 +252,8 @@ main(int argc, char **argv)
     sleep_until(begin);
     if (period)
         serve(&load, begin, end, period);
+    if (copy)
+        copy_on(end, copy, bench_option(argc, argv, "--copy-down", 0) != 0);
     while (!period && real_ns() < end)
         load_step(&load);
     CU(cuCtxSynchronize());

@@ -95,6 +95,17 @@ struct gov_tenant {
     uint32_t holding;   /* it has the turn */
     uint32_t rivals;    /* other tenants that cannot run beside it */
     uint32_t contended; /* one of them wants to */
+    /* Copies (gov_copy.h): */
+    uint64_t copy_bytes;     /* so far */
+    uint64_t copy_vtime;     /* the same over weight, never far behind others */
+    uint64_t copy_ns;        /* when it copied last */
+    uint64_t copy_from_ns;   /* the pause, or the time without one, began */
+    uint64_t copy_until_ns;  /* pausing until then; 0: not */
+    uint64_t copy_off_ns;    /* no pause before then: the last were of no use */
+    uint64_t copy_for_bytes; /* of the tenant it pauses for, at copy_from_ns */
+    uint64_t copy_for_rate;  /* of it, bytes per ms, before the pause */
+    uint32_t copy_for;       /* its index */
+    uint32_t copy_useless;   /* pauses in a row that were of no use */
     /* For people: */
     uint64_t charged_ns, waited_ns, turns;
 };

@@ -4,9 +4,9 @@
 #include "drv.h"
 #include "wrk.h"
 #include "wrk_bulk_down.h"
+#include "wrk_copygate.h"
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
-#include "wrk_segment.h"
 #include "wrk_slot.h"
 #include "wrk_wait.h"
 #include "xport.h"
@@ -96,13 +96,26 @@ piece_up(struct wrk *w, const struct wrk_copy *copy, uint64_t offset, uint64_t l
 }
 
 void
-wrk_copy_moved(struct wrk *w, uint32_t ctx_index, uint64_t bytes)
+wrk_copy_moved(struct wrk *w, uint32_t slice, uint64_t bytes)
 {
-    struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
-    uint32_t slice = wrk_ctx_slice(w, ctx_index);
+    uint64_t until = wrk_copygate_take(w, slice, bytes);
 
-    atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_MOVED][slice], bytes,
-                              memory_order_relaxed);
+    if (unlikely(until))
+        wrk_copygate_wait(w, slice, until);
+}
+
+/* The same on the reader: nobody's answer waits with it. */
+static void
+moves_up(struct wrk *w, uint64_t bytes)
+{
+    uint32_t slice = wrk_ctx_slice(w, w->ctx_index);
+    uint64_t until = wrk_copygate_take(w, slice, bytes);
+
+    if (likely(!until))
+        return;
+    wrk_flush(w);
+    wrk_wait_hand_over(w);
+    wrk_copygate_wait(w, slice, until);
 }
 
 CUresult
@@ -113,10 +126,10 @@ wrk_bulk_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
 
     if (rep->bulk != copy->len)
         return CUDA_ERROR_INVALID_VALUE;
-    wrk_copy_moved(w, w->ctx_index, copy->len);
     while (offset < copy->len) {
         uint64_t len = wrk_copy_piece(copy, offset, PIECE_UP);
 
+        moves_up(w, len);
         if (piece_up(w, copy, offset, len, &result) < 0)
             break; /* dispatch drains what is left; a dead link shows in the loop */
         offset += len;
@@ -134,10 +147,10 @@ wrk_bulk_up_inline(struct wrk *w, const struct wrk_copy *copy, const void *data)
     /* The slot, and not the frame, because the card may read it after we return. */
     if (copy->len > WRK_SLOT_SIZE)
         return CUDA_ERROR_INVALID_VALUE;
+    moves_up(w, copy->len);
     slot = slot_up(w);
     if (!slot)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    wrk_copy_moved(w, w->ctx_index, copy->len);
     if (copy->len)
         memcpy(slot->mem, data, copy->len);
     r = copy->start(w, copy, slot->mem, 0, copy->len);
@@ -209,6 +222,5 @@ CUresult
 wrk_bulk_down(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
               size_t arg_size)
 {
-    wrk_copy_moved(w, w->ctx_index, copy->len);
     return wrk_down(w, w->priv->bulk->down, rep, copy, arg_size);
 }

@@ -52,8 +52,9 @@ struct wrk_copy {
 /* How much of the copy goes in one piece at @offset, at most @most bytes. */
 uint64_t wrk_copy_piece(const struct wrk_copy *copy, uint64_t offset, uint64_t most);
 
-/* Count what moves between a client and the card of its context. */
-void wrk_copy_moved(struct wrk *w, uint32_t ctx_index, uint64_t bytes);
+/* Before each piece that moves between a client and the card of a slice: counted,
+ * and the session may have to wait for others that copy (gov_copy.h). */
+void wrk_copy_moved(struct wrk *w, uint32_t slice, uint64_t bytes);
 
 /* Receive the payload of @rep and copy it up.  Returns when the last piece has
  * been received and started; everything is received even after an error. */

@@ -47,6 +47,7 @@ struct wrk_down {
 struct down_job {
     struct wrk_job job;
     struct wrk_down *owner;
+    uint32_t slice;
     struct wrk_copy copy;
     CUevent ready; /* behind the work before it; NULL: ask the stream itself */
     uint8_t arg[];
@@ -61,7 +62,7 @@ struct down {
     const struct wire_req *req;
     struct wrk_slot *slots; /* WRK_SLOTS_DOWN of them */
     CUstream stream;
-    uint32_t ctx_index;
+    uint32_t ctx_index, slice;
     uint64_t started, sent;
     unsigned head, tail; /* slots: started and not sent */
     uint64_t lens[WRK_SLOTS_DOWN];
@@ -87,6 +88,7 @@ down_start(struct down *d)
     if (!wrk_slot_ready(d->w, slot, WRK_SLOT_SIZE))
         return CUDA_ERROR_OUT_OF_MEMORY;
     d->lens[at] = wrk_copy_piece(d->copy, d->started, PIECE_DOWN);
+    wrk_copy_moved(d->w, d->slice, d->lens[at]);
     r = down_copy(d, slot, d->started, d->lens[at]);
     if (r == CUDA_SUCCESS)
         r = wrk_slot_mark(d->w, slot, d->ctx_index, d->stream);
@@ -231,7 +233,8 @@ down_after(struct wrk *w, struct down_job *down)
                      .copy = &down->copy,
                      .req = &down->job.req,
                      .slots = b->later,
-                     .ctx_index = down->job.ctx_index};
+                     .ctx_index = down->job.ctx_index,
+                     .slice = down->slice};
     CUresult r;
 
     if (down->ready) {
@@ -270,7 +273,8 @@ down_now(struct wrk *w, struct wrk_down *b, struct wrk_reply *rep,
                      .req = rep->req,
                      .slots = b->now,
                      .stream = copy->stream,
-                     .ctx_index = w->ctx_index};
+                     .ctx_index = w->ctx_index,
+                     .slice = wrk_ctx_slice(w, w->ctx_index)};
     CUresult r = down_run(&d);
 
     rep->taken = r == CUDA_SUCCESS;
@@ -285,7 +289,10 @@ down_later(struct wrk *w, struct wrk_down *b, struct wrk_reply *rep,
 
     if (!down)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *down = (struct down_job){.job.run = down_job_run, .owner = b, .copy = *copy};
+    *down = (struct down_job){.job.run = down_job_run,
+                              .owner = b,
+                              .copy = *copy,
+                              .slice = wrk_ctx_slice(w, w->ctx_index)};
     if (arg_size) {
         memcpy(down->arg, copy->arg, arg_size);
         down->copy.arg = down->arg;

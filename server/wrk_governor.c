@@ -652,6 +652,17 @@ wrk_governor_stream_gone(struct wrk *w, const void *stream)
     }
 }
 
+bool
+wrk_governor_seat(struct wrk *w, uint32_t slice, struct gov_card **ret_card,
+                  int *ret_seat)
+{
+    struct wrk_governor *g = w->priv->governor;
+
+    *ret_card = g->slices[slice].card;
+    *ret_seat = g->slices[slice].seat;
+    return !g->off;
+}
+
 static int
 slice_map(struct gov_slice *s, uint32_t i, struct gp_err *err)
 {

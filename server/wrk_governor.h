@@ -28,6 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct gov_card;
 struct wrk;
 struct wrk_governor;
 
@@ -54,6 +55,10 @@ wrk_governor_key(const void *what, const unsigned *grid, const unsigned *block)
 
 /* Join the arbiters whose memory files are the descriptors from WRK_FD_CARDS on. */
 int wrk_governor_new(struct wrk *w, struct wrk_governor **ret, struct gp_err *err);
+
+/* The session's place at the card of a slice; false: the governor is off. */
+bool wrk_governor_seat(struct wrk *w, uint32_t slice, struct gov_card **ret_card,
+                       int *ret_seat);
 
 /* May wait: for the turn, for credit, for what is in flight. */
 void wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key,

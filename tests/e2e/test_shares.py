@@ -194,6 +194,25 @@ def test_percentage_of_the_multi_process_service_confines(case):
     case.equal([s["spatial"] for s in pool.sessions()], ["mps"], "what the pool shows")
 
 
+def test_session_that_floods_copies_leaves_a_neighbour_its_part(case):
+    pool = case.pool()
+    flood = pool.session(core=50, memory="256MiB", options=("--policy", "bs"))
+    calm = pool.session(core=50, memory="256MiB", options=("--policy", "bs"))
+    copies = "--copy-kib=16384", "--copy-down=1"
+    loads = [Load(case, session, number, *copies)
+             for number, session in enumerate([flood] * 5 + [calm])]
+    begin = time.time_ns() + 100_000_000
+    for load in loads:
+        load.go(begin, begin + int(SECONDS * 1e9))
+    *many, one = [load.finish()["copied_bytes"] for load in loads]
+    part = one / (one + sum(many))
+    # One of six connections: a sixth, were they not governed.
+    case.check(part > 0.27, f"one process of a half got {part * 100:.1f} %, "
+               f"five of the other half the rest")
+    used = [s["slices"][0]["moved_bytes"] for s in pool.sessions()]
+    case.check(min(used) > 0, f"bytes moved by each session: {used}")
+
+
 def test_policies_have_short_names(case):
     pool = case.pool()
     for short, name in (("fs", "fixed-share"), ("bs", "burst-share"), ("be", "best-effort")):

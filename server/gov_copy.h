@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may copy on: bytes between clients and a card, per session.
+ *
+ * What limits copies is not known here: the card's link, the network, the host's
+ * processors.  So nothing is rationed while nobody else copies.  When several sessions
+ * do, each is counted in bytes over its weight (gov_card.h), and one that is ahead of
+ * another by a bucket pauses, at most for as long as the other would need for its
+ * part.  If the other is no faster meanwhile, then it is its client that is slow and
+ * not the pool, and for a while nobody waits for it.  So a slow neighbour costs a few
+ * percent, and a session that another's many connections had crowded out gets its part.
+ *
+ * Part of the arbiter: in the memory that all workers of a card share, lock held, the
+ * time an argument.  All processes of a session pause together.
+ */
+#ifndef GOV_COPY_H
+#define GOV_COPY_H
+
+#include "gov_card.h"
+
+/* How far one may be ahead: a few pieces of each of its processes. */
+#define GOV_COPY_AHEAD (UINT64_C(4) << 20)
+/* Who has not copied for so long, copies no more. */
+#define GOV_COPY_IDLE_NS 100000000
+/* A pause is not planned shorter than this: what is in flight has to drain first, and
+ * on a busy host the other has to get a processor... */
+#define GOV_COPY_PAUSE_MIN_NS 8000000
+/* ...and not longer: answers wait behind some. */
+#define GOV_COPY_PAUSE_MAX_NS 50000000
+/* After so many pauses in a row that were of no use there are none for a while, which
+ * doubles so many times. */
+#define GOV_COPY_USELESS 4
+#define GOV_COPY_OFF_NS 100000000
+#define GOV_COPY_OFF_DOUBLINGS 4
+
+/* The worker is about to copy @bytes: returns the time until which it has to wait
+ * first, at most; earlier when gov_copy_caught_up(). */
+uint64_t gov_copy_take(struct gov_card *card, int seat, uint64_t bytes,
+                       uint64_t now_ns);
+
+/* Whether those who were waited for have had their part by now. */
+bool gov_copy_caught_up(struct gov_card *card, int seat, uint64_t now_ns);
+
+#endif
