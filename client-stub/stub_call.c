@@ -236,7 +236,7 @@ stub_call_end(struct stub_call *c)
     c->heap = NULL;
     c->reply = NULL;
     if (stub_managed_is_on())
-        stub_managed_after(c->call, c->result);
+        c->result = stub_managed_after(c->call, c->result);
 }
 
 CUresult

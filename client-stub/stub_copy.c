@@ -95,7 +95,7 @@ copy_to_host(uint16_t number, void *dst, uint64_t src, uint64_t n, uint64_t stre
     stub_call_end(&c);
     if (r == CUDA_SUCCESS && number == WIRE_CALL_cuMemcpyDtoH_v2 &&
         stub_managed_is_on())
-        stub_managed_waited(stream); /* a blocking copy is a wait */
+        r = stub_managed_waited(stream); /* a blocking copy is a wait */
     return r;
 }
 

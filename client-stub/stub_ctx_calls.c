@@ -256,6 +256,8 @@ stub_m_cuCtxDestroy_v2(CUcontext ctx)
     req = call.body;
     memset(req, 0, sizeof(*req));
     req->ctx = c->handle;
+    /* Other threads' waits leave its memory alone from here on. */
+    atomic_store(&c->alive, false);
     r = stub_call_wait(&call);
     stub_call_end(&call);
     stub_memory_drop_ctx(atomic_load(&c->unique));

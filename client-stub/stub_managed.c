@@ -39,7 +39,7 @@ static struct {
     struct stub_lock lock;
     struct managed_range *ranges;
     struct managed_stream *streams;
-    uint64_t home; /* handle of the context of the last range */
+    CUresult failed; /* of a move that no wait has told the program of yet */
     /* The one stream that has unfinished work, SOME, or STREAM_NONE; read without the
      * lock by copies, whose program orders them against other threads itself. */
     _Atomic uint64_t work;
@@ -54,6 +54,20 @@ static __thread bool managed_busy;
 /* ---- where moves run
  * ------------------------------------------------------------------- */
 
+/* The context of some range, NULL when there is none left: a context that ends takes
+ * its ranges with it, in a moment. */
+static struct stub_ctx *
+managed_home(void)
+{
+    for (struct managed_range *m = managed.ranges; m; m = m->next) {
+        struct stub_ctx *ctx = stub_ctx_get((CUcontext)(uintptr_t)m->ctx);
+
+        if (ctx && atomic_load(&ctx->alive))
+            return ctx;
+    }
+    return NULL;
+}
+
 /* A wait for an event needs no context, the moves behind it do. */
 static bool
 managed_enter(bool *pushed)
@@ -65,7 +79,7 @@ managed_enter(bool *pushed)
         return false;
     stub_lock_take(&managed.lock);
     if (!stub_tls.ctx) {
-        ctx = managed.home ? stub_ctx_get((CUcontext)(uintptr_t)managed.home) : NULL;
+        ctx = managed_home();
         *pushed = ctx && stub_ctx_push(ctx) == 0;
     }
     managed_busy = true;
@@ -110,11 +124,23 @@ managed_stream(CUstream *ret)
 /* ---- moves, under the lock
  * ------------------------------------------------------------- */
 
+/* The host or the card goes on with old bytes; the next wait says so. */
 static void
 managed_failed(const char *what, CUresult r)
 {
     gp_log_warn("stub", "shared memory could not be %s the server: error %d", what,
                 (int)r);
+    if (managed.failed == CUDA_SUCCESS)
+        managed.failed = r;
+}
+
+/* What another thread's context took with it when it ended is no failure. */
+static bool
+managed_is_gone(const struct managed_range *m)
+{
+    const struct stub_ctx *ctx = stub_ctx_get((CUcontext)(uintptr_t)m->ctx);
+
+    return !ctx || !atomic_load(&ctx->alive);
 }
 
 static void
@@ -122,10 +148,14 @@ managed_up(bool all)
 {
     CUstream stream;
     bool sent = false;
-    CUresult r = managed_stream(&stream);
+    CUresult r;
+
+    if (!managed.ranges)
+        return;
+    r = managed_stream(&stream);
 
     for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS; m = m->next)
-        if (all || m->eager || managed.attached)
+        if ((all || m->eager || managed.attached) && !managed_is_gone(m))
             r = managed_range_up(m, stream, &sent);
     if (sent && r == CUDA_SUCCESS)
         r = stub_m_cuStreamSynchronize(stream, false);
@@ -137,10 +167,14 @@ static void
 managed_down(void)
 {
     CUstream stream;
-    CUresult r = managed_stream(&stream);
+    CUresult r;
 
+    if (!managed.ranges)
+        return;
+    r = managed_stream(&stream);
     for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS; m = m->next)
-        r = managed_range_down(m, stream);
+        if (!managed_is_gone(m))
+            r = managed_range_down(m, stream);
     if (r != CUDA_SUCCESS)
         managed_failed("brought from", r);
 }
@@ -170,22 +204,26 @@ stub_managed_work(uint64_t stream)
 }
 
 /* Unless all of the work is known to be done, the next wait looks again. */
-void
+CUresult
 stub_managed_waited(uint64_t stream)
 {
+    CUresult r;
     bool pushed;
 
     if (!managed_enter(&pushed))
-        return;
+        return CUDA_SUCCESS;
     if (managed.work != STREAM_NONE) {
         managed_down();
-        if (managed.work_ctx == stub_tls.ctx_index &&
+        if (managed.failed == CUDA_SUCCESS && managed.work_ctx == stub_tls.ctx_index &&
             (stream == STUB_MANAGED_ALL ||
              (stream == managed.work && stream != STUB_MANAGED_SOME)))
             managed.work = STREAM_NONE;
     }
     managed.host_turn = true;
+    r = managed.failed;
+    managed.failed = CUDA_SUCCESS;
     managed_leave(pushed);
+    return r;
 }
 
 bool
@@ -227,6 +265,8 @@ stub_managed_add(uint64_t dev, uint64_t host, uint64_t size, bool fresh)
     if (!managed_enter(&pushed))
         return CUDA_ERROR_NOT_INITIALIZED;
     range = managed_range_new(dev, (uint8_t *)(uintptr_t)host, size);
+    if (range)
+        range->ctx = stub_tls.ctx ? stub_tls.ctx->handle : 0;
     r = range ? managed_begin(range, fresh) : CUDA_ERROR_OUT_OF_MEMORY;
     if (r == CUDA_SUCCESS) {
         range->next = managed.ranges;
@@ -234,7 +274,6 @@ stub_managed_add(uint64_t dev, uint64_t host, uint64_t size, bool fresh)
         managed.host_turn = true;
         if (range->eager)
             managed.eager = true;
-        managed.home = stub_tls.ctx ? stub_tls.ctx->handle : 0;
         atomic_store(&stub_managed_on, true);
     } else if (range) {
         managed_range_free(range);
@@ -350,22 +389,20 @@ stub_managed_before(uint16_t number)
     }
 }
 
-void
+CUresult
 stub_managed_after(uint16_t number, CUresult result)
 {
     if (managed_busy || result != CUDA_SUCCESS)
-        return;
+        return result;
     switch (number) {
     case WIRE_CALL_cuCtxSynchronize:
     case WIRE_CALL_cuCtxSynchronize_v2:
-        stub_managed_waited(STUB_MANAGED_ALL);
-        break;
+        return stub_managed_waited(STUB_MANAGED_ALL);
     case WIRE_CALL_cuEventSynchronize:
     case WIRE_CALL_cuEventQuery:
     case WIRE_CALL_cuStreamQuery:
-        stub_managed_waited(STUB_MANAGED_SOME);
-        break;
+        return stub_managed_waited(STUB_MANAGED_SOME);
     default:
-        break;
+        return result;
     }
 }

@@ -48,8 +48,9 @@ bool stub_managed_touches(uint64_t dev, uint64_t size);
 /* Work for the card goes into @stream (STUB_MANAGED_SOME: into several) next. */
 void stub_managed_work(uint64_t stream);
 
-/* The program has waited for @stream, successfully. */
-void stub_managed_waited(uint64_t stream);
+/* The program has waited for @stream, successfully.  Anything but CUDA_SUCCESS: memory
+ * could not be moved, now or since the last wait, and the waiting call returns that. */
+CUresult stub_managed_waited(uint64_t stream);
 
 /* May the card have changed shared memory since the last wait? */
 bool stub_managed_pending(void);
@@ -57,9 +58,10 @@ bool stub_managed_pending(void);
 /* The host is about to use, or must see, what the card did: wait for all of it. */
 CUresult stub_managed_settle(void);
 
-/* Call @number is about to be made; it has been made, with a wait. */
+/* Call @number is about to be made; it has been made, with a wait, and has the result
+ * that is returned. */
 void stub_managed_before(uint16_t number);
-void stub_managed_after(uint16_t number, CUresult result);
+CUresult stub_managed_after(uint16_t number, CUresult result);
 
 static inline bool
 stub_managed_is_on(void)

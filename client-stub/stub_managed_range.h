@@ -18,6 +18,7 @@
 struct managed_range {
     struct managed_range *next;
     uint64_t dev;
+    uint64_t ctx; /* handle of the context that it ends with */
     uint64_t size;
     uint8_t *host;
     uint8_t *shadow;

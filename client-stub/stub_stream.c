@@ -102,11 +102,8 @@ stub_m_cuStreamSynchronize(CUstream hStream, bool per_thread)
         return r;
     if (stub_gen_stream(hStream, per_thread, &stream))
         return CUDA_ERROR_INVALID_HANDLE;
-    if (stream_is_idle(stream)) {
-        if (stub_managed_is_on())
-            stub_managed_waited(stream);
-        return CUDA_SUCCESS;
-    }
+    if (stream_is_idle(stream))
+        return stub_managed_is_on() ? stub_managed_waited(stream) : CUDA_SUCCESS;
     r = stub_call_begin(&c, WIRE_CALL_cuStreamSynchronize, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;
@@ -114,7 +111,5 @@ stub_m_cuStreamSynchronize(CUstream hStream, bool per_thread)
     req->hStream = stream;
     r = stub_call_wait(&c);
     stub_call_end(&c);
-    if (r == CUDA_SUCCESS && stub_managed_is_on())
-        stub_managed_waited(stream);
-    return r;
+    return r == CUDA_SUCCESS && stub_managed_is_on() ? stub_managed_waited(stream) : r;
 }

@@ -228,6 +228,8 @@ class StubBody:
                 self.arg.load(t, p)
             t("    }")
         t("    stub_call_end(&call);")
+        if not self.new:
+            t("    if (ret == CUDA_SUCCESS)", "        ret = call.result;")
         self._finish(t)
 
 

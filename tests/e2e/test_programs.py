@@ -46,6 +46,15 @@ def test_managed_memory_follows_the_turns_of_host_and_card(case):
     case.equal((remote.status, remote.err), (0, ""), "status and words of the remote run")
 
 
+def test_managed_memory_that_cannot_be_moved_fails_the_wait(case):
+    if case.sanitizer:
+        case.skip(f"the address space of a program built with -fsanitize={case.sanitizer} "
+                  "has no limit")
+    done = case.pool().run(case.programs / "managed_limit")
+    case.equal(done.out, "wait without room: 2, byte 0\nnext wait: 0, byte 0x5a\n",
+               "the error of the wait, and what the next one brings")
+
+
 def test_threads_share_a_context_without_loss_or_deadlock(case):
     env = local_driver(case)
     case.contains(case.run([case.programs / "threads", 3], env=env).out, ": ok\n",

@@ -42,6 +42,7 @@ $(eval $(call driver_program,tests/programs/features,\
     tests/programs/features.c tests/programs/prog.c,,features.ptx))
 $(eval $(call driver_program,tests/programs/managed,\
     tests/programs/managed.c tests/programs/prog.c,,features.ptx))
+$(eval $(call driver_program,tests/programs/managed_limit,tests/programs/managed_limit.c,,))
 $(eval $(call driver_program,tests/programs/threads,\
     tests/programs/threads.c tests/programs/prog.c,,spin.ptx))
 $(foreach name,graphs conditions textures,$(eval $(call driver_program,tests/programs/$(name),\

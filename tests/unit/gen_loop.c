@@ -269,7 +269,8 @@ stub_call_wait(struct stub_call *c)
 
     c->reply = answer;
     c->reply_size = ok ? answer_size : 0;
-    return ok ? answer_result : CUDA_ERROR_UNKNOWN;
+    c->result = ok ? answer_result : CUDA_ERROR_UNKNOWN;
+    return c->result;
 }
 
 CUresult
