@@ -7,11 +7,15 @@
  * built for per-thread default streams gets the _ptsz/_ptds form where there is one.
  * Calls that are always refused are found too: a driver of this version has every name,
  * libraries give up when one is absent that they would never call, and the refusal says
- * more than "needs a newer driver".
+ * more than "needs a newer driver".  What the server's driver lacks is not found: so
+ * the first lookup attaches, as cuDriverGetVersion does, where there is a session.
  */
+#include "attach.pb-c.h"
 #include "gp_base.h"
 #include "stub_gpa_map.h"
+#include "stub_link.h"
 #include "stub_manual.h"
+#include "stub_session.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -46,19 +50,41 @@ gpa_better(const struct stub_gpa *e, const struct stub_gpa *best, uint64_t want)
     return e->version > best->version;
 }
 
+/* Does some server of the session lack what @e stands for?  A server of another version
+ * has another list. */
+static bool
+gpa_is_missing(const struct stub_gpa *e)
+{
+    for (uint32_t i = 0; i < stub_links_n && e->call; i++) {
+        const Gpupool__AttachReply *reply = stub_links[i].attach;
+
+        for (size_t k = 0; reply && k < reply->n_missing_calls; k++)
+            if (reply->missing_calls[k] == e->call)
+                return true;
+    }
+    return false;
+}
+
 static CUdriverProcAddressQueryResult
 gpa_find(const char *name, int version, uint64_t flags, void **ret)
 {
     uint64_t want = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     const struct stub_gpa *first = gpa_first(name), *best = NULL;
     const struct stub_gpa *end = stub_gpa_table + stub_gpa_count;
+    bool missing = false;
 
     if (!first)
         return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     for (const struct stub_gpa *e = first; e < end && strcmp(e->name, name) == 0; e++) {
-        if (e->version <= version && (!e->flags || want) && gpa_better(e, best, want))
+        if (e->version > version || (e->flags && !want) || !gpa_better(e, best, want))
+            continue;
+        if (gpa_is_missing(e))
+            missing = true;
+        else
             best = e;
     }
+    if (!best && missing)
+        return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     if (!best)
         return CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
     *ret = best->fn;
@@ -78,6 +104,8 @@ stub_m_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
     if (flags & ~(cuuint64_t)(CU_GET_PROC_ADDRESS_LEGACY_STREAM |
                               CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))
         return CUDA_ERROR_INVALID_VALUE;
+    if (atomic_load(&stub_links[0].phase) == STUB_COLD && stub_session_named())
+        stub_link_open();
     status = gpa_find(symbol, cudaVersion, flags, pfn);
     if (symbolStatus)
         *symbolStatus = status;

@@ -91,6 +91,12 @@ session_parse(struct stub_session *s, const char *path, struct gp_err *err)
     return 0;
 }
 
+bool
+stub_session_named(void)
+{
+    return getenv("GPUPOOL_SESSION_FILE") || getenv("GPUPOOL_SERVER");
+}
+
 int
 stub_session_read(struct stub_session *ret, struct gp_err *err)
 {

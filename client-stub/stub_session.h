@@ -15,6 +15,7 @@ struct gp_err;
 
 #include "wire_format.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define STUB_SERVER_PORT 7481 /* when the address names none */
@@ -31,6 +32,9 @@ struct stub_session {
     struct stub_server servers[WIRE_LINKS_MAX]; /* in the order of their devices */
     uint32_t n_servers;
 };
+
+/* Does the environment name a session at all? */
+bool stub_session_named(void);
 
 /* -ENOENT: the environment names no server, or the file is not there.  -EINVAL: the
  * file is not a session file.  -E2BIG: more than WIRE_LINKS_MAX servers. */

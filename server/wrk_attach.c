@@ -2,6 +2,7 @@
 #include "wrk_attach.h"
 
 #include "attach.pb-c.h"
+#include "drv.h"
 #include "gp_err.h"
 #include "gp_msg.h"
 #include "gp_time.h"
@@ -19,6 +20,9 @@
  * a second read. */
 #define INLINE_MAX (64u * 1024)
 
+/* More calls than there are. */
+#define MISSING_MAX 1024u
+
 /* The arrays that the message points to. */
 struct reply {
     Gpupool__AttachReply msg;
@@ -27,6 +31,7 @@ struct reply {
     Gpupool__AttachTransport *transports[1];
     char *refusals[1];
     Gpupool__AttachDevice *device_ptrs[TICKET_SLICES_MAX];
+    uint32_t missing[MISSING_MAX];
     protobuf_c_boolean ok[TICKET_SLICES_MAX][WRK_ATTRIBUTES];
     protobuf_c_boolean peer[TICKET_SLICES_MAX][TICKET_SLICES_MAX];
 };
@@ -129,6 +134,10 @@ wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_e
     reply->msg.devices = reply->device_ptrs;
     reply->msg.n_devices = conf->n_slices;
     fill_transports(reply, link);
+    reply->msg.missing_calls = reply->missing;
+    reply->msg.n_missing_calls = gp_min(
+        drv_missing(w->drv, w->priv->cards.driver_version, reply->missing, MISSING_MAX),
+        MISSING_MAX);
     reply->msg.frame_max = WIRE_FRAME_MAX;
     reply->msg.inline_max = INLINE_MAX;
     reply->msg.bulk_slot_size = WRK_SLOT_SIZE;

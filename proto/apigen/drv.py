@@ -11,7 +11,7 @@ from .model import Api
 def emit(out: Output, api: Api) -> None:
     """drv.[ch]"""
     h, t = Text(), Text()
-    h('#include "cuda_abi.h"', "")
+    h('#include "cuda_abi.h"', "", "#include <stdint.h>", "")
     h("/* NULL where the driver has no such function. */", "struct drv {")
     calls = [c for c in api.calls if not c.internal and not c.outside]
     for c in calls:
@@ -21,18 +21,28 @@ def emit(out: Output, api: Api) -> None:
     h("/* Fill @drv with what @find knows; returns how many functions were found. */")
     h("unsigned drv_load(struct drv *drv, void *(*find)(void *arg, const char *name),")
     h("                  void *arg);", "")
+    h(
+        "/* Numbers of the calls that a driver of @version lacks and that nothing stands in",
+        " * for, in rising order; returns how many there are, of which @cap are stored. */",
+        "unsigned drv_missing(const struct drv *drv, int version, uint32_t *ret,",
+        "                     unsigned cap);",
+        "",
+    )
     t('#include "drv.h"', '#include "gp_base.h"', "", "#include <string.h>", "")
     t(
         "static const struct {",
         "    const char *name;",
         "    size_t offset;",
+        "    uint16_t number; /* 0: no frame names it */",
+        "    int since;       /* a driver of this version has it, or it is missed */",
         "} names[] = {",
     )
-    t(
-        *(f'    {{"{c.name}", offsetof(struct drv, {c.name})}},' for c in calls),
-        "};",
-        "",
-    )
+    for c in calls:
+        number = f"0x{c.number:04x}" if c.on_wire else "0"
+        # Written by hand, the worker may do without the driver's own function.
+        since = c.since if c.server == "manual" else 0
+        t(f'    {{"{c.name}", offsetof(struct drv, {c.name}), {number}, {since}}},')
+    t("};", "")
     t(
         "unsigned",
         "drv_load(struct drv *drv, void *(*find)(void *arg, const char *name), void *arg)",
@@ -41,6 +51,25 @@ def emit(out: Output, api: Api) -> None:
     t("    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {")
     t("        void *fn = find(arg, names[i].name);", "")
     t("        memcpy((char *)drv + names[i].offset, &fn, sizeof(fn));")
-    t("        found += fn != NULL;", "    }", "    return found;", "}")
+    t("        found += fn != NULL;", "    }", "    return found;", "}", "")
+    t(
+        "unsigned",
+        "drv_missing(const struct drv *drv, int version, uint32_t *ret, unsigned cap)",
+        "{",
+        "    unsigned n = 0;",
+        "",
+        "    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {",
+        "        void *fn;",
+        "",
+        "        memcpy(&fn, (const char *)drv + names[i].offset, sizeof(fn));",
+        "        if (fn || !names[i].number || (names[i].since && names[i].since <= version))",
+        "            continue;",
+        "        if (n < cap)",
+        "            ret[n] = names[i].number;",
+        "        n++;",
+        "    }",
+        "    return n;",
+        "}",
+    )
     out.c_file("drv.h", "A driver's functions.", h)
     out.c_file("drv.c", "A driver's functions, found by name.", t)

@@ -7,15 +7,18 @@ from .emit import Output, Text
 from .model import Api
 
 
-def entries(api: Api) -> list[tuple[str, int, bool, str]]:
-    """(stem, since, per thread, exported name), sorted for a binary search."""
+def entries(api: Api) -> list[tuple[str, int, bool, str, int]]:
+    """(stem, since, per thread, exported name, number of the call that the server makes),
+    sorted for a binary search."""
     rows = []
     for c in api.calls:
         if c.internal:
             continue
-        rows.append((c.stem, c.since, False, c.name))
+        made = api.call(c.alias) if c.alias else c
+        number = made.number if made.on_wire else 0
+        rows.append((c.stem, c.since, False, c.name, number))
         if c.twin:
-            rows.append((c.stem, c.twin_since, True, f"{c.name}_{c.twin}"))
+            rows.append((c.stem, c.twin_since, True, f"{c.name}_{c.twin}", number))
     return sorted(rows, key=lambda r: (r[0], r[2], r[1]))
 
 
@@ -27,6 +30,7 @@ def emit(out: Output, api: Api) -> None:
     h("struct stub_gpa {", "    const char *name; /* without suffix */")
     h("    int version;      /* of the interface that brought it */")
     h("    uint8_t flags;    /* 2: takes the per-thread default stream; else 0 */")
+    h("    uint16_t call;    /* what the server's driver must have, 0: nothing */")
     h("    void *fn;", "};", "")
     h("/* Sorted by name, flags, version. */")
     h(
@@ -35,12 +39,12 @@ def emit(out: Output, api: Api) -> None:
     )
     t('#include "stub_gpa_map.h"', '#include "cuda_api.h"', '#include "gp_base.h"', "")
     t("const struct stub_gpa stub_gpa_table[] = {")
-    for stem, since, per_thread, name in entries(api):
+    for stem, since, per_thread, name, number in entries(api):
         flags = 2 if per_thread else 0
-        t(f'    {{"{stem}", {since}, {flags}, (void *){name}}},')
+        t(f'    {{"{stem}", {since}, {flags}, 0x{number:04x}, (void *){name}}},')
     t("};", "", "const unsigned stub_gpa_count = ARRAY_SIZE(stub_gpa_table);")
     out.c_file("stub_gpa_map.h", "Functions by name and version.", h)
     out.c_file("stub_gpa_map.c", "Functions by name and version.", t)
-    names = sorted(name for _, _, _, name in entries(api))
+    names = sorted(row[3] for row in entries(api))
     script = "{\n  global:\n" + "".join(f"    {n};\n" for n in names)
     out.plain("libcuda.map", script + "  local:\n    *;\n};\n")

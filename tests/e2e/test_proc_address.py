@@ -101,3 +101,32 @@ def test_status_pointer_may_be_null(case):
     fn = ctypes.c_void_p(1)
     result = lookup.call(b"cuInit", ctypes.byref(fn), 13000, 0, None)
     case.equal((result, fn.value), (SUCCESS, lookup.export("cuInit")), "without status")
+
+
+ASKED = (
+    "cuMemAlloc_v2", "cuStreamCreate", "cuEventRecord", "cuStreamGetPriority",
+    "cuTensorMapEncodeTiled", "cuLogsCurrent", "cuStreamGetDevResource",
+    "cuMemRangeGetAttribute", "cuGraphAddMemsetNode", "cuCtxGetExecAffinity",
+    "cuTexRefSetFormat", "cuSurfRefSetArray", "cuKernelGetParamCount",
+)
+ASK = """
+import ctypes, sys
+lib = ctypes.CDLL("libcuda.so.1")
+for name in sys.argv[1:]:
+    fn = ctypes.c_void_p(1)
+    stem = name[:-3] if name.endswith("_v2") else name
+    r = lib.cuGetProcAddress_v2(stem.encode(), ctypes.byref(fn), 14000, ctypes.c_uint64(0), None)
+    print(name, r, fn.value is not None)
+"""
+
+
+def test_what_the_servers_driver_lacks_is_not_found(case):
+    if case.sanitizer:
+        case.skip(f"a library built with -fsanitize={case.sanitizer} is not loaded here")
+    driver = ctypes.CDLL(str(case.build / "lib" / "libnulldrv.so"))
+    has = {name: hasattr(driver, name) for name in ASKED}
+    case.equal(set(has.values()), {True, False}, "the null driver has some and lacks some")
+    done = case.pool(driver="null").run("python3", "-c", ASK, *ASKED)
+    got = {line.split()[0]: line.split()[1:] for line in done.out.splitlines()}
+    want = {name: ["0", "True"] if there else ["500", "False"] for name, there in has.items()}
+    case.equal(got, want, "result of each lookup and whether there is a function")

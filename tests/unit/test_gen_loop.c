@@ -343,30 +343,29 @@ array_behind_a_structure_goes_along(void **state)
 }
 
 static CUresult
-drv_instantiate(CUgraphExec *exec, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS *p)
+drv_update(CUgraphExec exec, CUgraph g, CUgraphExecUpdateResultInfo *info)
 {
-    if (p->hUploadStream != OBJ(8))
+    if (exec != OBJ(8))
         return CUDA_ERROR_INVALID_VALUE;
-    p->result_out = CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;
-    p->hErrNode_out = OBJ(9);
-    *exec = OBJ(10);
-    return CUDA_ERROR_NOT_PERMITTED;
+    info->result = CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+    info->errorNode = OBJ(9);
+    return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }
 
 static void
 outputs_of_a_failed_call_arrive_where_they_are_promised(void **state)
 {
     CUgraph g = (CUgraph)(uintptr_t)gen_loop_handle(WIRE_KIND_GRAPH, OBJ(2));
-    CUDA_GRAPH_INSTANTIATE_PARAMS p = {0};
-    CUgraphExec exec = NULL;
+    CUgraphExec exec =
+        (CUgraphExec)(uintptr_t)gen_loop_handle(WIRE_KIND_GRAPHEXEC, OBJ(8));
+    CUgraphExecUpdateResultInfo info = {0};
 
-    loop.drv.cuGraphInstantiateWithParams = drv_instantiate;
-    p.hUploadStream = (CUstream)(uintptr_t)gen_loop_handle(WIRE_KIND_STREAM, OBJ(8));
-    assert_int_equal(cuGraphInstantiateWithParams(&exec, g, &p),
-                     CUDA_ERROR_NOT_PERMITTED);
-    assert_int_equal(p.result_out, CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
-    assert_true(wire_handle_is((uintptr_t)p.hErrNode_out, WIRE_KIND_GRAPHNODE));
-    assert_ptr_equal(exec, NULL);
+    loop.drv.cuGraphExecUpdate_v2 = drv_update;
+    assert_int_equal(cuGraphExecUpdate_v2(exec, g, &info),
+                     CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    assert_int_equal(info.result, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED);
+    assert_true(wire_handle_is((uintptr_t)info.errorNode, WIRE_KIND_GRAPHNODE));
+    assert_ptr_equal(info.errorFromNode, NULL);
 }
 
 /* ---- values, texts, devices
@@ -418,30 +417,24 @@ attribute_value_has_the_size_its_number_says(void **state)
 }
 
 static CUresult
-drv_instantiate_log(CUgraphExec *exec, CUgraph g, CUgraphNode *node, char *log,
-                    size_t size)
+drv_logs(CUlogIterator *iterator, char *buffer, size_t *size, unsigned int flags)
 {
-    if (log && size)
-        strncpy(log, "node 3 cannot", size);
-    return CUDA_ERROR_INVALID_VALUE;
+    strncpy(buffer, "node 3 cannot", *size);
+    return CUDA_SUCCESS;
 }
 
 static void
 text_is_cut_to_the_callers_room_and_ended(void **state)
 {
-    CUgraph g = (CUgraph)(uintptr_t)gen_loop_handle(WIRE_KIND_GRAPH, OBJ(2));
-    CUgraphExec exec = NULL;
     char log[32], small[6];
+    size_t size = sizeof(log);
 
-    loop.drv.cuGraphInstantiate_v2 = drv_instantiate_log;
-    assert_int_equal(cuGraphInstantiate_v2(&exec, g, NULL, log, sizeof(log)),
-                     CUDA_ERROR_INVALID_VALUE);
+    loop.drv.cuLogsDumpToMemory = drv_logs;
+    assert_int_equal(cuLogsDumpToMemory(NULL, log, &size, 0), CUDA_SUCCESS);
     assert_string_equal(log, "node 3 cannot");
-    assert_int_equal(cuGraphInstantiate_v2(&exec, g, NULL, small, sizeof(small)),
-                     CUDA_ERROR_INVALID_VALUE);
+    size = sizeof(small);
+    assert_int_equal(cuLogsDumpToMemory(NULL, small, &size, 0), CUDA_SUCCESS);
     assert_string_equal(small, "node ");
-    assert_int_equal(cuGraphInstantiate_v2(&exec, g, NULL, NULL, 0),
-                     CUDA_ERROR_INVALID_VALUE);
 }
 
 static CUresult
