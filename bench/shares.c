@@ -9,8 +9,9 @@
  * of CLOCK_REALTIME) is read; at the end the intervals go to --out as pairs of 64-bit
  * numbers.  With --period-us it is a service instead: one kernel per period, each
  * waited for, and its latencies are what is printed.  With --copy-kib it copies so much
- * at a time to the card (--copy-down: and back) and prints how much.  With --shared,
- * blocks need so much shared memory that a multiprocessor holds few of them at a time.
+ * at a time to the card (--copy-down: and back) and prints how much; with
+ * --fill-kib it fills and copies on the card.  With --shared, blocks need so much
+ * shared memory that a multiprocessor holds few of them at a time.
  */
 #include "bench.h"
 
@@ -211,6 +212,24 @@ copy_on(uint64_t end, size_t bytes, bool down)
     CU(cuMemFree(at));
 }
 
+/* Fills of so many bytes and copies of them on the card, a few ahead of it. */
+static void
+fill_on(struct load *load, uint64_t end, size_t bytes)
+{
+    CUdeviceptr at;
+
+    CU(cuMemAlloc(&at, 2 * bytes));
+    while (real_ns() < end) {
+        for (unsigned i = 0; i < load->depth / 2; i++) {
+            CU(cuMemsetD8Async(at, (unsigned char)i, bytes, load->streams[0]));
+            CU(cuMemcpyDtoDAsync(at + bytes, at, bytes, load->streams[0]));
+            load->launches += 2;
+        }
+        CU(cuStreamSynchronize(load->streams[0]));
+    }
+    CU(cuMemFree(at));
+}
+
 static void
 serve(struct load *load, uint64_t begin, uint64_t end, uint64_t period)
 {
@@ -236,6 +255,7 @@ main(int argc, char **argv)
     const char *out = option_text(argc, argv, "--out");
     uint64_t period = (uint64_t)bench_option(argc, argv, "--period-us", 0) * 1000;
     size_t copy = (size_t)bench_option(argc, argv, "--copy-kib", 0) << 10;
+    size_t fill = (size_t)bench_option(argc, argv, "--fill-kib", 0) << 10;
     struct load load = {0};
     uint64_t begin, end;
 
@@ -254,6 +274,8 @@ main(int argc, char **argv)
         serve(&load, begin, end, period);
     if (copy)
         copy_on(end, copy, bench_option(argc, argv, "--copy-down", 0) != 0);
+    if (fill)
+        fill_on(&load, end, fill);
     while (!period && real_ns() < end)
         load_step(&load);
     CU(cuCtxSynchronize());

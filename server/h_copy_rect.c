@@ -12,6 +12,8 @@
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_bulk.h"
+#include "wrk_charged.h"
+#include "wrk_governor.h"
 
 #include <string.h>
 
@@ -199,6 +201,19 @@ rect_stream(const struct rect *rect, struct wrk_copy *copy)
 }
 
 static CUresult
+rect_on_card(struct wrk *w, const struct rect *rect, CUstream stream)
+{
+    const CUDA_MEMCPY3D_PEER *p = &rect->copy;
+    struct wrk_charge charge;
+    CUresult r;
+
+    wrk_charged_begin(w, &charge, stream, p->WidthInBytes * p->Height * p->Depth);
+    r = rect_issue(w, rect->shape, p, stream);
+    wrk_governor_launched(w, &charge);
+    return r;
+}
+
+static CUresult
 rect_run(struct wrk *w, struct wrk_reply *rep, struct rect *rect, CUstream stream,
          const uint8_t *inside)
 {
@@ -213,7 +228,7 @@ rect_run(struct wrk *w, struct wrk_reply *rep, struct rect *rect, CUstream strea
         rect->copy.dstMemoryType == CU_MEMORYTYPE_UNIFIED)
         return CUDA_ERROR_INVALID_VALUE;
     if (!up && !down)
-        return rect_issue(w, rect->shape, &rect->copy, stream);
+        return rect_on_card(w, rect, stream);
     if (!rect_stream(rect, &copy))
         return CUDA_ERROR_INVALID_VALUE;
     r = wrk_bulk_capturing(w, stream);

@@ -44,6 +44,7 @@ struct wrk_priv {
     _Atomic uint32_t seq;     /* of the last frame; written by the reader */
     atomic_bool waiting;      /* the reader sleeps until a frame comes */
     _Atomic uint32_t drained; /* times that the reader had nothing to execute */
+    bool captures;            /* the client has captured a stream at least once */
     bool unflushed;           /* the reader has committed answers */
     const char *bad;          /* why the attachment ends, or NULL */
     atomic_bool stopping;     /* any thread */

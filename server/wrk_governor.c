@@ -6,6 +6,7 @@
 #include "gp_log.h"
 #include "gp_time.h"
 #include "wrk.h"
+#include "wrk_bulk.h"
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
 #include "wrk_predict.h"
@@ -399,6 +400,10 @@ wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key, struct wrk_ch
     uint32_t ctx_index = w->ctx_index;
     uint64_t began;
 
+    c->skip =
+        unlikely(w->priv->captures) && wrk_bulk_capturing(w, stream) != CUDA_SUCCESS;
+    if (c->skip)
+        return;
     c->stream = stream;
     c->key = key;
     c->slice = wrk_ctx_slice(w, ctx_index);
@@ -439,12 +444,16 @@ void
 wrk_governor_launched(struct wrk *w, const struct wrk_charge *c)
 {
     struct wrk_governor *g = w->priv->governor;
-    struct gov_slice *s = &g->slices[c->slice];
     struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
-    bool first = !g->off && !add_unmarked(s, c);
-    bool full = !g->off && c->tight &&
-                (s->unmarked_unknown || s->unmarked_ns + c->predicted_ns > GROUP_NS);
+    struct gov_slice *s;
+    bool first, full;
 
+    if (unlikely(c->skip))
+        return;
+    s = &g->slices[c->slice];
+    first = !g->off && !add_unmarked(s, c);
+    full = !g->off && c->tight &&
+           (s->unmarked_unknown || s->unmarked_ns + c->predicted_ns > GROUP_NS);
     atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_LAUNCHES][c->slice], 1,
                               memory_order_relaxed);
     if (likely(!first && !full))

@@ -24,6 +24,7 @@
 #include "wrk_async.h"
 #include "wrk_attach.h"
 #include "wrk_bulk.h"
+#include "wrk_charged.h"
 #include "wrk_driver.h"
 #include "wrk_governor.h"
 #include "wrk_host.h"
@@ -108,6 +109,7 @@ start_driver(struct wrk *w, struct gp_err *err)
     if (result != CUDA_SUCCESS)
         return gp_err_set(err, -ENODEV, "the driver (%s) does not start: error %d",
                           p->conf.driver, (int)result);
+    wrk_charged_prefer(w, &the_driver);
     wrk_async_prefer(&the_driver);
     return wrk_cards_read(&the_driver, &p->conf, &p->cards, err);
 }

@@ -88,6 +88,19 @@ def test_short_and_long_kernels_in_turn_get_no_more_of_the_card(case):
     held_to(case, 30, ("--kernel-us=50,20000,400,5000",))
 
 
+def test_copies_and_fills_on_the_card_are_charged(case):
+    pool = case.pool()
+    session = pool.session(core=30, memory="512MiB", options=("--policy", "fs"))
+    load = Load(case, session, 0, "--fill-kib=4096", "--depth=4")
+    begin = time.time_ns() + 100_000_000
+    load.go(begin, begin + int(SECONDS * 1e9))
+    found = load.finish()
+    case.wait_for(lambda: pool.sessions()[0]["slices"][0]["launches"] >= found["launches"],
+                  "the launches are reported")
+    used = pool.sessions()[0]["slices"][0]["gpu_ns"] / 1e9 / SECONDS
+    case.check(0.05 < used < 0.3 + 2 * POINTS, f"{used * 100:.1f} % of the card, not 30 %")
+
+
 def test_huge_kernels_get_no_more_of_the_card(case):
     held_to(case, 20, ("--kernel-us=150000", "--depth=8"), slack=0.12)
 
