@@ -43,6 +43,8 @@ static const char UP_HELP[] =
     "                   for software cards, else softgpu)\n"
     "  --listen HOST    address of the servers (127.0.0.1): one that other machines\n"
     "                   reach, or that of an RDMA port\n"
+    "  --rdma A         RDMA ports that the servers offer: auto, off or addresses\n"
+    "  --gpudirect R    how RDMA reaches the cards: auto, dmabuf, peermem, off\n"
     "  --placement P    binpack (default) or spread\n"
     "  --heartbeat-ms N, --lease-ms N\n"
     "                   passed to the scheduler\n"
@@ -61,6 +63,8 @@ enum {
     OPT_SCALING,
     OPT_DRIVER,
     OPT_LISTEN,
+    OPT_RDMA,
+    OPT_GPUDIRECT,
     OPT_PLACEMENT,
     OPT_HEARTBEAT,
     OPT_LEASE,
@@ -74,6 +78,8 @@ static const struct option UP_OPTIONS[] = {
     {"memory-scaling", required_argument, NULL, OPT_SCALING},
     {"driver", required_argument, NULL, OPT_DRIVER},
     {"listen", required_argument, NULL, OPT_LISTEN},
+    {"rdma", required_argument, NULL, OPT_RDMA},
+    {"gpudirect", required_argument, NULL, OPT_GPUDIRECT},
     {"placement", required_argument, NULL, OPT_PLACEMENT},
     {"heartbeat-ms", required_argument, NULL, OPT_HEARTBEAT},
     {"lease-ms", required_argument, NULL, OPT_LEASE},
@@ -83,6 +89,7 @@ static const struct option UP_OPTIONS[] = {
 
 struct up {
     uint32_t servers, cards;
+    const char *rdma, *gpudirect;
     const char *memory, *scaling, *driver, *listen, *placement, *heartbeat, *lease;
     char *folder; /* pool.d: everything of this pool */
     char *token_file;
@@ -137,6 +144,12 @@ up_option(struct up *up, int opt, struct gp_err *err)
         return 0;
     case OPT_LISTEN:
         up->listen = optarg;
+        return 0;
+    case OPT_RDMA:
+        up->rdma = optarg;
+        return 0;
+    case OPT_GPUDIRECT:
+        up->gpudirect = optarg;
         return 0;
     case OPT_PLACEMENT:
         up->placement = optarg;
@@ -278,7 +291,7 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
     CLEANUP_FREE char *address =
         gp_str_printf(strchr(up->listen, ':') ? "[%s]:0" : "%s:0", up->listen);
     char name[32], cards[16], env[64];
-    const char *argv[20] = {
+    const char *argv[28] = {
         bin,           "--listen",         address,        "--name",       name,
         "--scheduler", up->pool.scheduler, "--token-file", up->token_file, "--driver",
         up->driver,
@@ -302,6 +315,14 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
         argv[n++] = cards;
         argv[n++] = "--memory";
         argv[n++] = up->memory;
+    }
+    if (up->rdma) {
+        argv[n++] = "--rdma";
+        argv[n++] = up->rdma;
+    }
+    if (up->gpudirect) {
+        argv[n++] = "--gpudirect";
+        argv[n++] = up->gpudirect;
     }
     if (up->scaling) {
         argv[n++] = "--memory-scaling";

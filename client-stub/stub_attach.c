@@ -19,8 +19,8 @@
 #include <string.h>
 
 #define ATTACH_REPLY_MAX (1024u * 1024u)
-/* After this TCP must do; the server waits a little longer. */
-#define ATTACH_RDMA_NS (2 * GP_NS_PER_S)
+/* After this TCP must do, unless nothing but RDMA will. */
+#define ATTACH_RDMA_NS (5 * GP_NS_PER_S)
 
 /* ---- messages ------------------------------------------------------------------ */
 
@@ -165,18 +165,34 @@ attach_send_choice(int fd, const char *transport, const char *why, uint64_t dead
                        err);
 }
 
-/* Connect to the worker's RDMA port; the words of @err say why not. */
+/* The ports of the offer; how many. */
+static size_t
+attach_ports(const Gpupool__AttachRdma *rdma,
+             struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < rdma->n_ports && n < XPORT_RDMA_PORTS_MAX; i++, n++) {
+        ports[n] = (struct xport_rdma_port){.port = rdma->ports[i]->port};
+        gp_str_copy(ports[n].host, sizeof(ports[n].host), rdma->ports[i]->host);
+    }
+    return n;
+}
+
+/* Connect to one of the worker's RDMA ports; the words of @err say why not. */
 static int
-attach_rdma(const Gpupool__AttachTransport *offer, int fd, struct xport_conn **ret,
-            struct gp_err *err)
+attach_rdma(const Gpupool__AttachTransport *offer, int fd, uint64_t deadline,
+            struct xport_conn **ret, struct gp_err *err)
 {
     Gpupool__AttachRdma *rdma = gpupool__attach_rdma__unpack(
         NULL, offer->parameters.len, offer->parameters.data);
+    struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX];
+    size_t n = rdma ? attach_ports(rdma, ports) : 0;
     int r;
 
-    if (rdma && rdma->cookie.len == XPORT_RDMA_COOKIE)
-        r = xport_rdma_connect(fd, rdma->host, rdma->port, rdma->cookie.data,
-                               WIRE_FRAME_MAX, gp_now_ns() + ATTACH_RDMA_NS, ret, err);
+    if (n && rdma->cookie.len == XPORT_RDMA_COOKIE)
+        r = xport_rdma_connect(fd, ports, n, rdma->cookie.data, WIRE_FRAME_MAX,
+                               deadline, ret, err);
     else
         r = gp_err_set(err, -EPROTO, "the server's RDMA offer is malformed");
     if (rdma)
@@ -190,12 +206,14 @@ attach_settle_rdma(const Gpupool__AttachTransport *offer, enum attach_wish wish,
                    uint64_t deadline, int fd, struct xport_conn **ret,
                    struct gp_err *err)
 {
+    uint64_t until =
+        wish == WISH_RDMA ? deadline : gp_min(deadline, gp_now_ns() + ATTACH_RDMA_NS);
     struct gp_err why = {0};
     int r = attach_send_choice(fd, "rdma", "", deadline, err);
 
     if (r < 0)
         return r;
-    r = attach_rdma(offer, fd, ret, &why);
+    r = attach_rdma(offer, fd, until, ret, &why);
     if (r >= 0)
         return r;
     if (wish == WISH_RDMA)

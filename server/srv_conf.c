@@ -54,6 +54,11 @@ static const struct conf_option options[] = {
          "public key that tickets are checked with (default: as registered)"),
     TEXT("worker", worker, "PATH", "the worker program (default: beside this one)"),
     TEXT("worker-user", worker_user, "USER", "workers become this user (needs root)"),
+    TEXT(
+        "rdma", rdma, "auto|off|ADDRESS[,...]",
+        "RDMA ports to offer: all, none, or those with these addresses (default auto)"),
+    TEXT("gpudirect", gpudirect, "auto|dmabuf|peermem|off",
+         "how RDMA adapters reach the cards' memory themselves (default auto)"),
     TEXT("metrics-listen", metrics_listen, "HOST:PORT", "serve Prometheus /metrics"),
     TEXT("ready-file", ready_file, "FILE", "write the address here once listening"),
     NUMBER("cards", cards, 64, "software cards to have (drivers softgpu and null)"),
@@ -209,6 +214,18 @@ scaling_next(const char **text, double *ret)
 }
 
 static int
+gpudirect_check(const struct srv_conf *conf, struct gp_err *err)
+{
+    static const char *const words[] = {"auto", "dmabuf", "peermem", "off"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+        if (strcmp(conf->gpudirect, words[i]) == 0)
+            return 0;
+    return gp_err_set(err, -EINVAL, "--gpudirect %s: auto, dmabuf, peermem or off",
+                      conf->gpudirect);
+}
+
+static int
 scaling_check(const struct srv_conf *conf, struct gp_err *err)
 {
     const char *text = conf->memory_scaling;
@@ -245,6 +262,8 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
 
     *conf = (struct srv_conf){.listen = "[::]:7481",
                               .driver = "softgpu",
+                              .rdma = "auto",
+                              .gpudirect = "auto",
                               .max_attachments = 1024,
                               .max_sessions = 1024,
                               .work_limit_s = 60,
@@ -264,5 +283,6 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
         if (r < 0)
             return r;
     }
-    return scaling_check(conf, err);
+    r = gpudirect_check(conf, err);
+    return r < 0 ? r : scaling_check(conf, err);
 }

@@ -139,6 +139,8 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
     gp_str_copy(conf.user, sizeof(conf.user), w->srv->conf.worker_user);
     gp_str_copy(conf.session, sizeof(conf.session), s->claims.session);
     gp_str_copy(conf.attachment, sizeof(conf.attachment), w->name);
+    gp_str_copy(conf.rdma_at, sizeof(conf.rdma_at), w->srv->conf.rdma);
+    gp_str_copy(conf.gpudirect, sizeof(conf.gpudirect), w->srv->conf.gpudirect);
     gp_str_copy(conf.program, sizeof(conf.program), client->program);
     memcpy(conf.image_nonce, w->image_nonce, sizeof(conf.image_nonce));
     memcpy(conf.slices, s->claims.slices, sizeof(conf.slices));

@@ -64,6 +64,8 @@ struct wrk_conf {
     uint32_t shm;          /* 1: go on over shared memory */
     uint32_t rdma;         /* 1: offer RDMA */
     uint32_t payloads;     /* as attach.proto says, not checked */
+    char rdma_at[256];     /* where: "auto", or addresses with commas between */
+    char gpudirect[16];    /* "auto", "dmabuf", "peermem", "off" */
     uint32_t links;        /* servers that the client attaches to for this session */
     uint32_t link;         /* which of them we are, below WIRE_LINKS_MAX */
     uint32_t device_base;  /* devices of those before us */

@@ -17,32 +17,96 @@
 
 #define CHOICE_MAX 1024
 #define CHOICE_NS (5 * GP_NS_PER_S)
-/* Longer than the client tries, so that it is the client that gives up first. */
-#define RDMA_NS (3 * GP_NS_PER_S)
+/* It is the client that gives up, and says so or leaves. */
+#define RDMA_NS (60 * GP_NS_PER_S)
 
-static int
-listen_rdma(struct wrk_link *link, int fd, struct gp_err *err)
+/* The addresses that the operator named. */
+static size_t
+named_ports(const char *list, struct xport_rdma_port *ports)
 {
-    Gpupool__AttachRdma msg = GPUPOOL__ATTACH_RDMA__INIT;
+    size_t n = 0;
+
+    while (*list && n < XPORT_RDMA_PORTS_MAX) {
+        size_t len = strcspn(list, ",");
+
+        ports[n] = (struct xport_rdma_port){.port = 0};
+        if (len && len < sizeof(ports[n].host))
+            memcpy(ports[n++].host, list, len);
+        list += len + (list[len] == ',');
+    }
+    return n;
+}
+
+/* The port that the client reached already comes first: that way is known to exist. */
+static void
+put_first(struct xport_rdma_port *ports, size_t n, int fd)
+{
     char name[GP_NET_NAME_MAX];
     struct gp_net_addr addr;
-    unsigned port = 0;
-    int r = gp_net_parse(gp_net_own_name(fd, name, sizeof(name)), 0, &addr, err);
 
-    if (r == 0)
-        r = xport_rdma_listen(addr.host, &link->listener, &port, err);
+    if (gp_net_parse(gp_net_own_name(fd, name, sizeof(name)), 0, &addr, NULL) < 0)
+        return;
+    for (size_t i = 1; i < n; i++) {
+        struct xport_rdma_port port = ports[i];
+
+        if (strcmp(port.host, addr.host) != 0)
+            continue;
+        memmove(&ports[1], &ports[0], i * sizeof(port));
+        ports[0] = port;
+        return;
+    }
+}
+
+/* What the client needs to come to one of those ports that listen. */
+static int
+pack_offer(struct wrk_link *link, struct xport_rdma_port *ports, size_t n,
+           struct gp_err *err)
+{
+    Gpupool__AttachRdmaPort port[XPORT_RDMA_PORTS_MAX];
+    Gpupool__AttachRdmaPort *pointers[XPORT_RDMA_PORTS_MAX];
+    Gpupool__AttachRdma msg = GPUPOOL__ATTACH_RDMA__INIT;
+
+    for (size_t i = 0; i < n; i++) {
+        Gpupool__AttachRdmaPort *p = &port[msg.n_ports];
+
+        if (!ports[i].port)
+            continue;
+        gpupool__attach_rdma_port__init(p);
+        p->host = ports[i].host;
+        p->port = ports[i].port;
+        pointers[msg.n_ports++] = p;
+    }
+    msg.ports = pointers;
+    msg.host = pointers[0]->host;
+    msg.port = pointers[0]->port;
+    msg.cookie.data = link->cookie;
+    msg.cookie.len = sizeof(link->cookie);
+    if (gpupool__attach_rdma__get_packed_size(&msg) > sizeof(link->parameters))
+        return gp_err_set(err, -EMSGSIZE, "addresses too long");
+    link->parameters_len = gpupool__attach_rdma__pack(&msg, link->parameters);
+    return 0;
+}
+
+static int
+listen_rdma(struct wrk_link *link, const struct wrk_conf *conf, int fd,
+            struct gp_err *err)
+{
+    struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX];
+    bool all = strcmp(conf->rdma_at, "auto") == 0;
+    size_t n = all ? xport_rdma_ports(ports, err) : named_ports(conf->rdma_at, ports);
+    int r;
+
+    if (!n)
+        return err->code ? err->code
+                         : gp_err_set(err, -EINVAL, "--rdma names no address");
+    if (all)
+        put_first(ports, n, fd);
+    r = xport_rdma_listen(ports, n, &link->listener, err);
     if (r < 0)
         return r;
     if (getrandom(link->cookie, sizeof(link->cookie), 0) != sizeof(link->cookie))
         return gp_err_set(err, -EIO, "no random bytes for the cookie");
-    msg.host = addr.host;
-    msg.port = port;
-    msg.cookie.data = link->cookie;
-    msg.cookie.len = sizeof(link->cookie);
-    if (gpupool__attach_rdma__get_packed_size(&msg) > sizeof(link->parameters))
-        return gp_err_set(err, -EMSGSIZE, "address too long");
-    link->parameters_len = gpupool__attach_rdma__pack(&msg, link->parameters);
-    return 0;
+    return pack_offer(link, ports, n, err);
 }
 
 void
@@ -57,7 +121,7 @@ wrk_link_prepare(struct wrk_link *link, const struct wrk_conf *conf, int fd)
     if (conf->shm) {
         link->offer = "shm";
     } else if (conf->rdma) {
-        r = listen_rdma(link, fd, &err);
+        r = listen_rdma(link, conf, fd, &err);
         if (r == 0)
             link->offer = "rdma";
         else

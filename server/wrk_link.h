@@ -3,8 +3,9 @@
  * Which transport an attachment goes on with, after a handshake over a plain socket.
  *
  *   Unix socket, client can shm     the rings follow the reply, no question asked
- *   TCP, client has RDMA            the worker listens on the address the client
- * reached it at; the client says whether it could connect otherwise the socket itself
+ *   TCP, client has RDMA            the worker listens at its RDMA ports; the client
+ *                                   takes the one that suits it and says so, or why not
+ *   otherwise                       the socket itself
  *
  * Main thread, while the attachment is set up; prepared before the sandbox closes.
  */
@@ -18,8 +19,8 @@ struct gp_err;
 struct wrk_conf;
 
 struct wrk_link {
-    const char *offer;       /* "shm", "rdma", or NULL: nothing but the socket */
-    uint8_t parameters[384]; /* packed AttachRdma */
+    const char *offer;        /* "shm", "rdma", or NULL: nothing but the socket */
+    uint8_t parameters[1536]; /* packed AttachRdma */
     size_t parameters_len;
     char refusal[256]; /* why not what the client asked for */
     uint32_t payloads; /* what is offered, as attach.proto says */

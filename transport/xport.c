@@ -105,6 +105,90 @@ xport_recv_bulk(struct xport_conn *conn, void *buf, size_t len)
     return r < 0 ? fail(conn, r) : 0;
 }
 
+int
+xport_send_bulk_start(struct xport_conn *conn, const void *buf, size_t len,
+                      uint64_t *ret_ticket)
+{
+    int r = error_of(conn);
+
+    *ret_ticket = 0;
+    if (r < 0)
+        return r;
+    if (!conn->ops->send_start)
+        return xport_send_bulk(conn, buf, len);
+    r = conn->ops->send_start(conn, buf, len, ret_ticket);
+    return r < 0 ? fail(conn, r) : 0;
+}
+
+int
+xport_send_bulk_wait(struct xport_conn *conn, uint64_t ticket)
+{
+    int r = error_of(conn);
+
+    if (r < 0 || !ticket)
+        return r;
+    r = conn->ops->send_wait(conn, ticket);
+    return r < 0 ? fail(conn, r) : 0;
+}
+
+int
+xport_send_bulk_direct(struct xport_conn *conn, uint64_t addr, size_t len,
+                       uint64_t *ret_ticket)
+{
+    int r = error_of(conn);
+
+    if (r < 0)
+        return r;
+    if (!conn->ops->send_direct)
+        return -EOPNOTSUPP;
+    r = conn->ops->send_direct(conn, addr, len, ret_ticket);
+    return r < 0 ? fail(conn, r) : 0;
+}
+
+int
+xport_recv_bulk_start(struct xport_conn *conn, void *buf, size_t len,
+                      uint64_t *ret_ticket)
+{
+    size_t have = gp_min((size_t)(conn->rx.end - conn->rx.pos), len);
+    int r = error_of(conn);
+
+    *ret_ticket = 0;
+    if (r < 0)
+        return r;
+    if (!conn->ops->recv_start)
+        return xport_recv_bulk(conn, buf, len);
+    memcpy(buf, conn->rx.pos, have);
+    conn->rx.pos += have;
+    if (have == len)
+        return 0;
+    r = conn->ops->recv_start(conn, (uint8_t *)buf + have, len - have, ret_ticket);
+    return r < 0 ? fail(conn, r) : 0;
+}
+
+int
+xport_recv_bulk_wait(struct xport_conn *conn, uint64_t ticket)
+{
+    int r = error_of(conn);
+
+    if (r < 0 || !ticket)
+        return r;
+    r = conn->ops->recv_wait(conn, ticket);
+    return r < 0 ? fail(conn, r) : 0;
+}
+
+int
+xport_recv_bulk_direct(struct xport_conn *conn, uint64_t addr, size_t len,
+                       size_t *ret_n)
+{
+    int r = error_of(conn);
+
+    *ret_n = 0;
+    if (r < 0 || !conn->ops->recv_direct)
+        return r;
+    r = conn->ops->recv_direct(conn, addr, len, ret_n);
+    return r < 0 ? fail(conn, r) : 0;
+}
+
 void
 xport_watch(struct xport_conn *conn)
 {

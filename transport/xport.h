@@ -42,6 +42,18 @@ struct xport_ops {
      * nothing there and @deadline_ns (gp_now_ns clock; 0: do not wait) has passed. */
     int (*fill)(struct xport_conn *conn, uint64_t deadline_ns);
     int (*recv_bulk)(struct xport_conn *conn, void *buf, size_t len);
+    /* Several payloads (pieces) under way; NULL where they go one by one anyway. */
+    int (*send_start)(struct xport_conn *conn, const void *bulk, size_t len,
+                      uint64_t *ret_ticket);
+    int (*send_wait)(struct xport_conn *conn, uint64_t ticket);
+    int (*recv_start)(struct xport_conn *conn, void *buf, size_t len,
+                      uint64_t *ret_ticket);
+    int (*recv_wait)(struct xport_conn *conn, uint64_t ticket);
+    /* From and to windows; NULL where there are none. */
+    int (*send_direct)(struct xport_conn *conn, uint64_t addr, size_t len,
+                       uint64_t *ret_ticket);
+    int (*recv_direct)(struct xport_conn *conn, uint64_t addr, size_t len,
+                       size_t *ret_n);
     void (*release)(struct xport_conn *conn); /* the reader is done up to rx.pos */
     void (*abort)(struct xport_conn *conn);
     void (*free)(struct xport_conn *conn);
@@ -107,6 +119,13 @@ int xport_flush(struct xport_conn *conn);
  * piece of the same payload. */
 int xport_send_bulk(struct xport_conn *conn, const void *buf, size_t len);
 
+/* The same, but @buf is in use until xport_send_bulk_wait() has returned for the ticket
+ * (0: not any more).  Pieces end in the order they were started; up to 16 are useful.
+ */
+int xport_send_bulk_start(struct xport_conn *conn, const void *buf, size_t len,
+                          uint64_t *ret_ticket);
+int xport_send_bulk_wait(struct xport_conn *conn, uint64_t ticket);
+
 /* --- receiving --- */
 
 /* The next whole frame; *ret_frame stays valid until the next receive call.  -EAGAIN:
@@ -118,6 +137,13 @@ int xport_recv(struct xport_conn *conn, const void **ret_frame, uint32_t *ret_si
 
 /* @len payload bytes straight into @buf; waits for as long as the link lives. */
 int xport_recv_bulk(struct xport_conn *conn, void *buf, size_t len);
+
+/* The same, but the bytes are all there only when xport_recv_bulk_wait() has returned
+ * for the ticket (0: they are).  The next piece may be started before; no frame may be
+ * received before. */
+int xport_recv_bulk_start(struct xport_conn *conn, void *buf, size_t len,
+                          uint64_t *ret_ticket);
+int xport_recv_bulk_wait(struct xport_conn *conn, uint64_t ticket);
 
 /* Whether xport_recv() would find a byte without asking the kernel. */
 static inline bool
@@ -163,24 +189,52 @@ int xport_shm_accept(int sock_fd, uint32_t frame_max, uint64_t deadline_ns,
                      struct xport_conn **ret, struct gp_err *err);
 
 /*
- * RDMA: the worker listens on one of its addresses, tells the client port and cookie on
- * the control connection @ctl_fd, and accepts the one connection that shows the cookie.
+ * RDMA: the worker listens at its ports, tells the client where and a cookie on the
+ * control connection @ctl_fd, and accepts the one connection that shows the cookie.
  * The control socket is owned from then on; its end is the peer's end.  -EOPNOTSUPP: no
  * verbs library here; the words of any failure say why TCP must do.  Accepting uses the
  * listener up; free it all the same.
  */
 #define XPORT_RDMA_COOKIE 16
+/* Ports of one host that are looked at: more than any machine has adapters. */
+#define XPORT_RDMA_PORTS_MAX 16
+
+/* An address of an RDMA port, as numbers and dots (or colons). */
+struct xport_rdma_port {
+    char host[46];
+    char device[32]; /* "mlx5_0"; empty: not known here */
+    unsigned prefix; /* bits that the subnet has in common; 0: not known */
+    unsigned port;   /* where something listens */
+};
+
 /* Whether this host has an RDMA device and the libraries for it; words when not. */
 int xport_rdma_usable(struct gp_err *err);
+
+/* This host's own ports, without loopback and link-local addresses; how many.  0 with
+ * words: none. */
+size_t xport_rdma_ports(struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX],
+                        struct gp_err *err);
+
+/* The @n ports of a server into the order in which a host with those @n_own ports
+ * should try them: those on a subnet of its own first, else as they were.  How many
+ * those are.
+ */
+size_t xport_rdma_rank(struct xport_rdma_port *ports, size_t n,
+                       const struct xport_rdma_port *own, size_t n_own);
+
 struct xport_rdma_listener;
-int xport_rdma_listen(const char *host, struct xport_rdma_listener **ret,
-                      unsigned *ret_port, struct gp_err *err);
+/* Listen at @n addresses; each that can be listened at gets its port number, the others
+ * 0.  -ENODEV: none can. */
+int xport_rdma_listen(struct xport_rdma_port *ports, size_t n,
+                      struct xport_rdma_listener **ret, struct gp_err *err);
 void xport_rdma_listener_free(struct xport_rdma_listener *listener);
 int xport_rdma_accept(struct xport_rdma_listener *listener, int ctl_fd,
                       const uint8_t cookie[XPORT_RDMA_COOKIE], uint32_t frame_max,
                       uint64_t deadline_ns, struct xport_conn **ret,
                       struct gp_err *err);
-int xport_rdma_connect(int ctl_fd, const char *host, unsigned port,
+/* To the first of the server's @n ports that can be reached; they are put into order.
+ */
+int xport_rdma_connect(int ctl_fd, struct xport_rdma_port *ports, size_t n,
                        const uint8_t cookie[XPORT_RDMA_COOKIE], uint32_t frame_max,
                        uint64_t deadline_ns, struct xport_conn **ret,
                        struct gp_err *err);
@@ -197,6 +251,26 @@ void xport_unpin(struct xport_conn *conn, const void *addr);
  * for other transports. */
 void xport_watch(struct xport_conn *conn);
 void xport_look(struct xport_conn *conn);
+
+/*
+ * Windows: memory of a card that the RDMA adapter reaches by itself, at the card's own
+ * addresses.  With @dmabuf_fd (borrowed) that is what is registered, else the address.
+ * A window must not go while a transfer uses it.  Any thread.
+ */
+int xport_window_add(struct xport_conn *conn, uint64_t addr, size_t len, int dmabuf_fd,
+                     struct gp_err *err);
+void xport_window_remove(struct xport_conn *conn, uint64_t addr);
+/* Whether the adapter takes dma-bufs at all. */
+int xport_window_probe(struct xport_conn *conn, struct gp_err *err);
+
+/* Of the payload that comes next, as many of @len bytes as can go straight into a
+ * window; waits until they are there.  0: they must be received the usual way (a piece
+ * of it, then this may be asked again). */
+int xport_recv_bulk_direct(struct xport_conn *conn, uint64_t addr, size_t len,
+                           size_t *ret_n);
+/* A payload straight from a window; xport_send_bulk_wait() as ever. */
+int xport_send_bulk_direct(struct xport_conn *conn, uint64_t addr, size_t len,
+                           uint64_t *ret_ticket);
 
 /* Break the link: calls in progress on any thread return an error soon.  Async-signal
  * unsafe, thread-safe, idempotent. */

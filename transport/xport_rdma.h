@@ -12,17 +12,21 @@
  * A large payload is offered, not sent: the ring carries its address and key, the
  * receiver fetches it with RDMA READ straight into its own memory and then writes the
  * number of payloads done beside the credits.  Memory that cannot be registered goes
- * through the ring.
+ * through the ring, and so does what is too small for a registration to pay.
  *
- *   xport_rdma_cm.c    addresses, connection, teardown
- *   xport_rdma_qp.c    posting, completions, credits
- *   xport_rdma_io.c    the byte stream for xport_stream.c, waiting
- *   xport_rdma_bulk.c  offers and fetches
- *   xport_rdma_mr.c    which memory is registered
+ *   xport_rdma_port.c   this host's ports, and which one to take
+ *   xport_rdma_cm.c     connecting, accepting
+ *   xport_rdma_conn.c   a connection's resources, its end
+ *   xport_rdma_qp.c     posting, completions, credits
+ *   xport_rdma_io.c     the byte stream for xport_stream.c, waiting
+ *   xport_rdma_bulk.c   offers and fetches
+ *   xport_rdma_mr.c     which memory is registered
+ *   xport_guard.c       noticing that registered memory was unmapped
  */
 #ifndef XPORT_RDMA_H
 #define XPORT_RDMA_H
 
+#include "xport_guard.h"
 #include "xport_stream.h"
 #include "xport_verbs.h"
 
@@ -35,11 +39,24 @@
 #define RDMA_RECV_DEPTH 256
 #define RDMA_SEND_DEPTH 128
 #define RDMA_SIGNAL_EVERY 16 /* one completion for so many sends */
+#define RDMA_POST_BATCH 16   /* receives posted again at a time */
 #define RDMA_INLINE 220      /* asked for; iWARP gives less */
 #define RDMA_COOKIE_SIZE 16
-/* Payloads from here on are fetched by the receiver; below, a copy through the ring
- * costs less than a registration and a round trip. */
+/* A wait spins for as long as sleeping and waking through a completion channel costs.
+ * A look at a queue is some memory accesses, so what takes longer than the gap between
+ * two looks was a switch to another thread. */
+#define RDMA_SPIN_NS 100000
+#define RDMA_SPIN_GAP_NS 25000
+/* Payloads from here on are offered if their memory is registered already; below, a
+ * copy through the ring costs less than the round trip. */
 #define RDMA_OFFER_MIN (64u << 10)
+/* From here on a registration pays for itself (docs/performance.md). */
+#define RDMA_REGISTER_MIN (256u << 10)
+/* One READ; so many are under way at once, so that the link does not idle between. */
+#define RDMA_READ_CHUNK (1u << 20)
+#define RDMA_READS_MAX 16
+/* Offers that the receiver has not fetched yet. */
+#define RDMA_OFFERS_MAX 16
 
 /* Kinds of what is written into the ring; in the top bits of the immediate. */
 enum rdma_kind {
@@ -67,16 +84,18 @@ struct rdma_credit {
 };
 static_assert(sizeof(struct rdma_credit) == 64, "wire layout");
 
-/* One registered region per side. */
+/* The memory of one side.  The peer's key covers the front part only. */
 struct rdma_region {
     struct rdma_credit credit; /* written by the peer */
-    struct rdma_credit out;    /* what we write into the peer's: source of that write */
+    uint8_t ring[RDMA_RING_SIZE];
+    uint64_t echo[8]; /* target of the READ that looks whether the peer is there */
+    /* From here on the peer reaches nothing. */
+    struct rdma_credit out; /* what we write into the peer's: source of that write */
     uint64_t notes[RDMA_RECV_DEPTH]; /* iWARP: targets of the SENDs */
     uint64_t note_out[RDMA_SEND_DEPTH];
-    uint8_t ring[RDMA_RING_SIZE]; /* written by the peer */
-    uint8_t
-        stage[RDMA_RING_SIZE]; /* what we write into the peer's ring, same offsets */
+    uint8_t stage[RDMA_RING_SIZE]; /* what goes into the peer's ring, same offsets */
 };
+#define RDMA_REGION_SHARED offsetof(struct rdma_region, out)
 
 /* In the private data of request and answer; IB leaves 56 bytes of a request. */
 struct rdma_hello {
@@ -88,19 +107,50 @@ struct rdma_hello {
 static_assert(sizeof(struct rdma_hello) == 32, "wire layout");
 #define RDMA_MAGIC 0x31727067u /* gpr1 */
 
+/*
+ * A registration.  Pinned: the owner of the memory promised to say when it goes.
+ * Window: memory of a card.  Else it was made for a transfer and kept because the
+ * memory is watched, or lives as long as its one transfer.
+ */
+enum rdma_mr_kind { RDMA_MR_PINNED, RDMA_MR_WINDOW, RDMA_MR_CACHED, RDMA_MR_ONCE };
+
 struct rdma_mr {
     uintptr_t addr;
     size_t len;
-    struct ibv_mr *mr;
+    struct ibv_mr *mr; /* NULL: pinned, not needed yet */
+    enum rdma_mr_kind kind;
+    bool source;              /* the peer may READ it; else it is a target of ours */
+    bool gone;                /* out of the table, freed with the last transfer */
+    unsigned users;           /* transfers under way */
+    uint64_t used;            /* for the oldest to go first */
+    struct xport_guard guard; /* cached */
+    struct rdma_mr *next;
 };
-/* Pinned ranges that a connection keeps registered; more are registered per transfer.
- */
-#define RDMA_PINNED_MAX 64
+/* What a connection keeps registered besides pinned memory and windows.  Entries: a
+ * program copies from few places again and again (a training loop has under ten).
+ * Bytes: registered memory is locked memory, which others want too. */
+#define RDMA_CACHED_MAX 64
+#define RDMA_CACHED_BYTES (UINT64_C(4) << 30)
+/* Pinned ranges and windows: bounded like the cache; more are handled per transfer. */
+#define RDMA_PINNED_MAX 1024
 
 /* What arrived and is not consumed: runs of stream bytes and offers, in order. */
 struct rdma_segment {
     enum rdma_kind kind;
     uint32_t len;
+};
+
+/* A payload offered and not yet fetched by the peer. */
+struct rdma_lent {
+    uint64_t number; /* of the offer */
+    struct rdma_mr *mr;
+};
+
+/* READs of one offer (or a part of one) that are under way. */
+struct rdma_fetch {
+    uint64_t last;      /* wr_id of the last one */
+    struct rdma_mr *mr; /* the target, let go when done */
+    bool whole;         /* the offer ends here: the peer is told */
 };
 
 struct rdma_conn {
@@ -109,10 +159,10 @@ struct rdma_conn {
     struct rdma_event_channel *cm_channel;
     struct rdma_cm_id *id;
     struct ibv_pd *pd;
-    struct ibv_comp_channel *channel; /* of recv_cq */
+    struct ibv_comp_channel *channel; /* of both queues; the receiver sleeps on it */
     struct ibv_cq *send_cq, *recv_cq;
     struct rdma_region *region;
-    struct ibv_mr *region_mr;
+    struct ibv_mr *shared_mr, *local_mr; /* the front part; all of it */
     struct rdma_hello peer;
     uint32_t inline_max;
     bool has_imm;
@@ -123,17 +173,26 @@ struct rdma_conn {
 
     /* sender */
     uint64_t head, writes, offers;
+    struct rdma_lent lent[RDMA_OFFERS_MAX];
+    unsigned lent_first, lent_count;
     /* receiver */
     uint64_t tail, received;
     uint64_t credited_bytes, credited_writes, served;
-    unsigned unarmed_events;
+    unsigned unposted, unposted_first; /* receives taken and not posted again */
+    unsigned recv_events, send_events; /* taken from the channel, not acknowledged */
     struct rdma_segment segments[RDMA_RECV_DEPTH];
     unsigned seg_first, seg_count;
-    uint64_t offer_at; /* bytes fetched of the offer that stands in front */
+    uint64_t offer_at; /* bytes asked for of the offer that stands in front */
+    struct rdma_fetch fetches[RDMA_READS_MAX];
+    unsigned fetch_first, fetch_count;
+    uint64_t fetched; /* fetches begun; the ticket of the newest */
+    uint64_t probed;  /* wr_id of the last look whether the peer is there */
+    uint8_t *bounce;  /* RDMA_READ_CHUNK bytes, made when needed */
 
     pthread_mutex_t mr_lock;
-    struct rdma_mr pinned[RDMA_PINNED_MAX];
-    unsigned n_pinned;
+    struct rdma_mr *mrs;
+    unsigned n_pinned, n_cached;
+    uint64_t cached_bytes, mr_clock;
 };
 
 static inline struct rdma_conn *
@@ -155,30 +214,66 @@ int rdma_reap_sends(struct rdma_conn *rdma);
 /* Take what arrived into segments; 0 or -errno. */
 int rdma_reap_recvs(struct rdma_conn *rdma);
 int rdma_post_recvs(struct rdma_conn *rdma, unsigned first, unsigned n);
-/* Write credits and done counter to the peer if enough has gathered, or @now. */
+/* Write credits to the peer if enough has gathered; @now: if payloads are done. */
 int rdma_credit(struct rdma_conn *rdma, bool now);
 /* Write @len staged bytes at the current head, as @kind. */
 int rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *data,
                     size_t len);
 
+/* READ a word of the peer's memory: when that is completed, everything written before
+ * has reached the peer. */
+int rdma_echo(struct rdma_conn *rdma, uint64_t *ret_id);
+
 /* --- xport_rdma_io.c --- */
+
 /* Room for one piece at the head: at most @want, a quarter of the ring, and no wrap. */
 int rdma_ring_room(struct rdma_conn *rdma, size_t want, size_t *ret_room);
 int rdma_wait_counter(struct rdma_conn *rdma, const uint64_t *word, uint64_t at_least);
-int rdma_wait_arrival(struct rdma_conn *rdma, uint64_t deadline_ns);
+/* Copy out stream bytes that stand in front. */
+size_t rdma_take_data(struct rdma_conn *rdma, uint8_t *buf, size_t len);
+void rdma_segment_done(struct rdma_conn *rdma);
+/* Receiver: sleep until something arrived, or a fetch ended if some are under way. */
+int rdma_sleep(struct rdma_conn *rdma, uint64_t deadline_ns);
 int rdma_liveness(struct rdma_conn *rdma);
 
 /* --- xport_rdma_bulk.c --- */
-int rdma_offer_bulk(struct rdma_conn *rdma, const void *data, size_t len);
-int rdma_fetch_bulk(struct rdma_conn *rdma, void *buf, size_t len, size_t *ret_n);
+
+/* Offer the range; -EAGAIN: send it through the ring.  The ticket is what the peer's
+ * count of payloads done will reach. */
+int rdma_offer_start(struct rdma_conn *rdma, const void *data, size_t len,
+                     uint64_t *ret_ticket);
+/* The same for a window; -ENOENT: there is none that covers the range. */
+int rdma_offer_window(struct rdma_conn *rdma, uint64_t addr, size_t len,
+                      uint64_t *ret_ticket);
+int rdma_offer_wait(struct rdma_conn *rdma, uint64_t ticket);
+int rdma_fetch_start(struct rdma_conn *rdma, void *buf, size_t len,
+                     uint64_t *ret_ticket);
+int rdma_fetch_wait(struct rdma_conn *rdma, uint64_t ticket);
+int rdma_recv_bulk(struct xport_conn *conn, void *buf, size_t len);
+/* Of an offer in front, up to @len bytes into the window at @addr; 0 bytes when what is
+ * in front is no offer. */
+int rdma_recv_direct(struct xport_conn *conn, uint64_t addr, size_t len, size_t *ret_n);
+/* Tell the peer of fetches that ended; 1: some did. */
+int rdma_fetch_settle(struct rdma_conn *rdma);
+void rdma_bulk_fini(struct rdma_conn *rdma);
 
 /* --- xport_rdma_mr.c --- */
 
-/* A registration that covers the range: a pinned one, or a new one that *ret_temp tells
- * to give back with rdma_mr_put().  NULL: it cannot be registered. */
-struct ibv_mr *rdma_mr_get(struct rdma_conn *rdma, const void *addr, size_t len,
-                           bool *ret_temp);
-void rdma_mr_put(struct rdma_conn *rdma, struct ibv_mr *mr, bool temp);
+/* A registration that covers the range, to be given back with rdma_mr_put().  NULL: it
+ * cannot be registered, or that would not pay. */
+struct rdma_mr *rdma_mr_get(struct rdma_conn *rdma, const void *addr, size_t len,
+                            bool source);
+struct rdma_mr *rdma_mr_window(struct rdma_conn *rdma, uint64_t addr, size_t len);
+void rdma_mr_ref(struct rdma_conn *rdma, struct rdma_mr *m);
+void rdma_mr_put(struct rdma_conn *rdma, struct rdma_mr *m);
 void rdma_mr_fini(struct rdma_conn *rdma);
+
+/* --- xport_rdma_conn.c --- */
+
+void rdma_conn_free(struct xport_conn *conn);
+/* Without queue pair; the id is the caller's to fill in. */
+int rdma_conn_new(const struct xport_verbs *v, uint32_t frame_max,
+                  struct rdma_conn **ret, struct gp_err *err);
+int rdma_conn_resources(struct rdma_conn *rdma, struct gp_err *err);
 
 #endif

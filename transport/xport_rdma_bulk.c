@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large payloads: the sender offers an address, the receiver fetches it. */
+/*
+ * Large payloads: the sender offers an address, the receiver fetches it.
+ *
+ * Both sides may have several under way.  The sender learns from a counter which of its
+ * offers are done; the receiver keeps its READs in order and counts an offer as done
+ * when the last READ of it is.
+ */
 #include "xport_rdma.h"
 
+#include "gp_time.h"
+
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* One READ; several are under way at once so that the link does not idle between them.
+/* How long to look for the end of a READ before sleeping. */
+#define FETCH_SPIN_NS 20000
+
+/* --- sender ------------------------------------------------------------------------
  */
-#define FETCH_CHUNK (256u << 10)
 
 static int
 write_offer(struct rdma_conn *rdma, const struct rdma_offer *offer)
@@ -24,119 +35,323 @@ write_offer(struct rdma_conn *rdma, const struct rdma_offer *offer)
     return r < 0 ? r : rdma_write_ring(rdma, RDMA_OFFER, offer, sizeof(*offer));
 }
 
-/* -EAGAIN: the memory cannot be registered, send it through the ring. */
-int
-rdma_offer_bulk(struct rdma_conn *rdma, const void *data, size_t len)
+/* Give the registrations of offers up to that number back. */
+static void
+lent_settle(struct rdma_conn *rdma, uint64_t number)
 {
-    struct rdma_offer offer = {.addr = (uintptr_t)data, .len = len};
-    bool temp;
-    struct ibv_mr *mr = rdma_mr_get(rdma, data, len, &temp);
-    int r;
+    while (rdma->lent_count && rdma->lent[rdma->lent_first].number <= number) {
+        rdma_mr_put(rdma, rdma->lent[rdma->lent_first].mr);
+        rdma->lent_first = (rdma->lent_first + 1) % RDMA_OFFERS_MAX;
+        rdma->lent_count--;
+    }
+}
 
-    if (!mr)
-        return -EAGAIN;
-    offer.rkey = mr->rkey;
-    r = write_offer(rdma, &offer);
+int
+rdma_offer_wait(struct rdma_conn *rdma, uint64_t ticket)
+{
+    int r = rdma_wait_counter(rdma, &rdma->region->credit.done, ticket);
+
     if (!r)
-        r = rdma_wait_counter(rdma, &rdma->region->credit.done, ++rdma->offers);
-    rdma_mr_put(rdma, mr, temp);
-    if (!r)
-        rdma->stream.conn.stats.tx_bytes += len;
+        lent_settle(rdma, ticket);
     return r;
 }
 
+/* Takes @m over. */
 static int
-read_remote(struct rdma_conn *rdma, const struct rdma_offer *offer, uint64_t at,
-            void *buf, size_t len, uint32_t lkey)
+offer_lend(struct rdma_conn *rdma, struct rdma_mr *m, uint64_t addr, size_t len,
+           uint64_t *ret_ticket)
 {
-    uint64_t last = 0;
-
-    for (size_t done = 0; done < len;) {
-        size_t n = gp_min(len - done, (size_t)FETCH_CHUNK);
-        struct ibv_sge sge = {(uintptr_t)buf + done, (uint32_t)n, lkey};
-        struct ibv_send_wr wr = {
-            .sg_list = &sge,
-            .num_sge = 1,
-            .opcode = IBV_WR_RDMA_READ,
-            .wr.rdma = {offer->addr + at + done, offer->rkey},
-        };
-        int r = rdma_post(rdma, &wr, true);
-
-        if (r < 0)
-            return r;
-        last = wr.wr_id;
-        done += n;
-    }
-    return rdma_wait_counter(rdma, &rdma->completed, last);
-}
-
-/* Into memory that cannot be registered: by way of a buffer that can. */
-static int
-read_bounced(struct rdma_conn *rdma, const struct rdma_offer *offer, uint64_t at,
-             uint8_t *buf, size_t len)
-{
-    CLEANUP_FREE uint8_t *bounce = aligned_alloc(4096, FETCH_CHUNK);
-    struct ibv_mr *mr;
+    struct rdma_offer offer = {.addr = addr, .len = len, .rkey = m->mr->rkey};
+    unsigned at;
     int r = 0;
 
-    if (!bounce)
-        return -ENOMEM;
-    mr = rdma->v->reg_mr(rdma->pd, bounce, FETCH_CHUNK, (uintptr_t)bounce,
-                         IBV_ACCESS_LOCAL_WRITE);
-    if (!mr)
-        return -ENOMEM;
-    for (size_t done = 0; done < len && !r;) {
-        size_t n = gp_min(len - done, (size_t)FETCH_CHUNK);
-
-        r = read_remote(rdma, offer, at + done, bounce, n, mr->lkey);
-        if (!r)
-            memcpy(buf + done, bounce, n);
-        done += n;
+    if (rdma->lent_count == RDMA_OFFERS_MAX)
+        r = rdma_offer_wait(rdma, rdma->lent[rdma->lent_first].number);
+    if (!r)
+        r = write_offer(rdma, &offer);
+    if (r < 0) {
+        rdma_mr_put(rdma, m);
+        return r;
     }
-    rdma->v->dereg_mr(mr);
-    return r;
+    at = (rdma->lent_first + rdma->lent_count++) % RDMA_OFFERS_MAX;
+    rdma->lent[at] = (struct rdma_lent){++rdma->offers, m};
+    rdma->stream.conn.stats.tx_bytes += len;
+    *ret_ticket = rdma->offers;
+    return 0;
+}
+
+int
+rdma_offer_start(struct rdma_conn *rdma, const void *data, size_t len,
+                 uint64_t *ret_ticket)
+{
+    struct rdma_mr *m = rdma_mr_get(rdma, data, len, true);
+
+    return m ? offer_lend(rdma, m, (uintptr_t)data, len, ret_ticket) : -EAGAIN;
+}
+
+int
+rdma_offer_window(struct rdma_conn *rdma, uint64_t addr, size_t len,
+                  uint64_t *ret_ticket)
+{
+    struct rdma_mr *m = rdma_mr_window(rdma, addr, len);
+
+    return m ? offer_lend(rdma, m, addr, len, ret_ticket) : -ENOENT;
+}
+
+/* --- receiver ----------------------------------------------------------------------
+ */
+
+int
+rdma_fetch_settle(struct rdma_conn *rdma)
+{
+    uint64_t completed;
+    int n = 0, r;
+
+    if (!rdma->fetch_count)
+        return 0;
+    r = rdma_reap_sends(rdma);
+    if (r < 0)
+        return r;
+    completed = __atomic_load_n(&rdma->completed, __ATOMIC_ACQUIRE);
+    while (rdma->fetch_count && rdma->fetches[rdma->fetch_first].last <= completed) {
+        struct rdma_fetch *f = &rdma->fetches[rdma->fetch_first];
+
+        rdma_mr_put(rdma, f->mr);
+        rdma->region->out.done += f->whole;
+        rdma->fetch_first = (rdma->fetch_first + 1) % RDMA_READS_MAX;
+        rdma->fetch_count--;
+        n = 1;
+    }
+    r = rdma->region->out.done != rdma->served ? rdma_credit(rdma, true) : 0;
+    return r < 0 ? r : n;
+}
+
+int
+rdma_fetch_wait(struct rdma_conn *rdma, uint64_t ticket)
+{
+    uint64_t begun = gp_now_ns();
+    int r = rdma_fetch_settle(rdma);
+
+    while (r >= 0 && rdma->fetched - rdma->fetch_count < ticket) {
+        if (r == 0 && gp_now_ns() - begun > FETCH_SPIN_NS) {
+            r = rdma_sleep(rdma, GP_FOREVER);
+            if (r < 0)
+                return r;
+        }
+        r = rdma_fetch_settle(rdma);
+    }
+    return gp_min(r, 0);
 }
 
 static int
-fetch_range(struct rdma_conn *rdma, const struct rdma_offer *offer, void *buf,
-            size_t len)
+post_read(struct rdma_conn *rdma, const struct rdma_offer *offer, uint64_t at,
+          void *buf, size_t len, uint32_t lkey, uint64_t *ret_id)
 {
-    struct ibv_mr *mr;
-    bool temp;
+    struct ibv_sge sge = {(uintptr_t)buf, (uint32_t)len, lkey};
+    struct ibv_send_wr wr = {
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = IBV_WR_RDMA_READ,
+        .wr.rdma = {offer->addr + at, offer->rkey},
+    };
+    int r = rdma_post(rdma, &wr, true);
+
+    *ret_id = wr.wr_id;
+    return r;
+}
+
+/* The offer in front is asked for to its end: the next may come. */
+static void
+offer_pass(struct rdma_conn *rdma)
+{
+    rdma->offer_at = 0;
+    rdma->tail += sizeof(struct rdma_offer);
+    rdma_segment_done(rdma);
+}
+
+/* One READ of the offer in front into @buf, which @m covers. */
+static int
+fetch_chunk(struct rdma_conn *rdma, const struct rdma_offer *offer, struct rdma_mr *m,
+            void *buf, size_t len)
+{
+    struct rdma_fetch *f;
+    uint64_t id = 0;
+    int r = 0;
+
+    if (rdma->fetch_count == RDMA_READS_MAX)
+        r = rdma_fetch_wait(rdma, rdma->fetched - RDMA_READS_MAX + 1);
+    if (!r)
+        r = post_read(rdma, offer, rdma->offer_at, buf, len, m->mr->lkey, &id);
+    if (r < 0)
+        return r;
+    rdma_mr_ref(rdma, m);
+    rdma->offer_at += len;
+    f = &rdma->fetches[(rdma->fetch_first + rdma->fetch_count++) % RDMA_READS_MAX];
+    *f = (struct rdma_fetch){id, m, rdma->offer_at == offer->len};
+    rdma->fetched++;
+    return 0;
+}
+
+/* Into memory that cannot be registered, or is not worth it: by way of a buffer. */
+static int
+fetch_bounced(struct rdma_conn *rdma, const struct rdma_offer *offer, uint8_t *buf,
+              size_t len)
+{
+    struct rdma_mr *m;
+    int r = 0;
+
+    if (!rdma->bounce) {
+        rdma->bounce = aligned_alloc(4096, RDMA_READ_CHUNK);
+        if (!rdma->bounce)
+            return -ENOMEM;
+        xport_pin(&rdma->stream.conn, rdma->bounce, RDMA_READ_CHUNK);
+    }
+    m = rdma_mr_get(rdma, rdma->bounce, RDMA_READ_CHUNK, false);
+    if (!m)
+        return -ENOMEM;
+    for (size_t done = 0; done < len && !r;) {
+        size_t n = gp_min(len - done, (size_t)RDMA_READ_CHUNK);
+
+        r = fetch_chunk(rdma, offer, m, rdma->bounce, n);
+        if (!r)
+            r = rdma_fetch_wait(rdma, rdma->fetched);
+        if (!r)
+            memcpy(buf + done, rdma->bounce, n);
+        done += n;
+    }
+    rdma_mr_put(rdma, m);
+    return r;
+}
+
+/* As much of the offer in front as there is and fits.  *m: the registration of all of
+ * @buf, looked for when it is NULL. */
+static int
+fetch_front(struct rdma_conn *rdma, uint8_t *buf, size_t len, struct rdma_mr **m,
+            size_t *ret_n)
+{
+    size_t at = rdma->tail % RDMA_RING_SIZE;
+    struct rdma_offer offer;
+    int r = 0;
+
+    if (at > RDMA_RING_SIZE - sizeof(offer))
+        return -EPROTO;
+    /* Read anew for each piece: a peer that changes it only misleads itself. */
+    memcpy(&offer, rdma->region->ring + at, sizeof(offer));
+    if (offer.len <= rdma->offer_at)
+        return -EPROTO;
+    *ret_n = gp_min(len, (size_t)(offer.len - rdma->offer_at));
+    if (!*m)
+        *m = rdma_mr_get(rdma, buf, len, false);
+    if (!*m)
+        r = fetch_bounced(rdma, &offer, buf, *ret_n);
+    for (size_t done = 0; *m && done < *ret_n && !r;) {
+        size_t n = gp_min(*ret_n - done, (size_t)RDMA_READ_CHUNK);
+
+        r = fetch_chunk(rdma, &offer, *m, buf + done, n);
+        done += n;
+    }
+    if (!r && rdma->offer_at == offer.len)
+        offer_pass(rdma);
+    return r;
+}
+
+/* Bytes that are in the ring, or READs for an offer; sleeps until there is either. */
+static int
+fetch_some(struct rdma_conn *rdma, uint8_t *buf, size_t len, struct rdma_mr **m,
+           size_t *ret_n)
+{
+    struct xport_spin *spin = &rdma->stream.spin;
+    bool spins = !xport_spin_skips(spin);
     int r;
 
-    mr = rdma_mr_get(rdma, buf, len, &temp);
-    if (!mr)
-        return read_bounced(rdma, offer, rdma->offer_at, buf, len);
-    r = read_remote(rdma, offer, rdma->offer_at, buf, len, mr->lkey);
-    rdma_mr_put(rdma, mr, temp);
+    if (spins)
+        xport_spin_begin(spin);
+    for (;;) {
+        r = rdma_reap_recvs(rdma);
+        if (r < 0 && r != -EAGAIN)
+            return r;
+        *ret_n = rdma_take_data(rdma, buf, len);
+        if (*ret_n)
+            return rdma_credit(rdma, false);
+        if (rdma->seg_count)
+            return fetch_front(rdma, buf, len, m, ret_n);
+        r = rdma_fetch_settle(rdma);
+        if (r < 0)
+            return r;
+        spins = spins && xport_spin_again(spin);
+        if (!spins && r == 0)
+            r = rdma_sleep(rdma, GP_FOREVER);
+        if (r < 0)
+            return r;
+    }
+}
+
+int
+rdma_fetch_start(struct rdma_conn *rdma, void *buf, size_t len, uint64_t *ret_ticket)
+{
+    struct rdma_mr *m = NULL;
+    uint8_t *p = buf;
+    int r = 0;
+
+    rdma->stream.conn.stats.rx_bytes += len;
+    while (len && !r) {
+        size_t n = 0;
+
+        r = fetch_some(rdma, p, len, &m, &n);
+        p += n;
+        len -= n;
+    }
+    rdma_mr_put(rdma, m);
+    *ret_ticket = rdma->fetched;
     return r;
 }
 
 int
-rdma_fetch_bulk(struct rdma_conn *rdma, void *buf, size_t len, size_t *ret_n)
+rdma_recv_bulk(struct xport_conn *conn, void *buf, size_t len)
 {
-    struct rdma_offer offer;
-    int r;
+    struct rdma_conn *rdma = rdma_of(conn);
+    uint64_t ticket;
+    int r = rdma_fetch_start(rdma, buf, len, &ticket);
 
-    if (rdma->tail % RDMA_RING_SIZE > RDMA_RING_SIZE - sizeof(offer))
-        return -EPROTO;
-    /* Read anew for each piece: a peer that changes it only misleads itself. */
-    memcpy(&offer, rdma->region->ring + rdma->tail % RDMA_RING_SIZE, sizeof(offer));
-    if (offer.len <= rdma->offer_at)
-        return -EPROTO;
-    len = gp_min(len, (size_t)(offer.len - rdma->offer_at));
-    r = fetch_range(rdma, &offer, buf, len);
-    if (r < 0)
-        return r;
-    *ret_n = len;
-    rdma->offer_at += len;
-    if (rdma->offer_at < offer.len)
+    return r < 0 ? r : rdma_fetch_wait(rdma, ticket);
+}
+
+int
+rdma_recv_direct(struct xport_conn *conn, uint64_t addr, size_t len, size_t *ret_n)
+{
+    struct rdma_conn *rdma = rdma_of(conn);
+    struct rdma_mr *m;
+    int r = 0;
+
+    *ret_n = 0;
+    if (xport_buffered(conn))
         return 0;
-    rdma->offer_at = 0;
-    rdma->tail += sizeof(offer);
-    rdma->seg_first = (rdma->seg_first + 1) % RDMA_RECV_DEPTH;
-    rdma->seg_count--;
-    rdma->region->out.done++;
-    return rdma_credit(rdma, true);
+    while (!r && !rdma->seg_count) {
+        r = rdma_reap_recvs(rdma);
+        if (r == -EAGAIN)
+            r = rdma_sleep(rdma, GP_FOREVER);
+    }
+    if (r < 0 || rdma->segments[rdma->seg_first].kind != RDMA_OFFER)
+        return r;
+    m = rdma_mr_window(rdma, addr, len);
+    if (!m)
+        return -ENOENT;
+    r = fetch_front(rdma, (uint8_t *)(uintptr_t)addr, len, &m, ret_n);
+    if (!r)
+        r = rdma_fetch_wait(rdma, rdma->fetched);
+    conn->stats.rx_bytes += *ret_n;
+    rdma_mr_put(rdma, m);
+    return r;
+}
+
+void
+rdma_bulk_fini(struct rdma_conn *rdma)
+{
+    lent_settle(rdma, UINT64_MAX);
+    while (rdma->fetch_count) {
+        rdma_mr_put(rdma, rdma->fetches[rdma->fetch_first].mr);
+        rdma->fetch_first = (rdma->fetch_first + 1) % RDMA_READS_MAX;
+        rdma->fetch_count--;
+    }
+    free(rdma->bounce);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses, connection and teardown, all through librdmacm: no hand-made GIDs. */
+/* Connecting and accepting, all through librdmacm: no hand-made GIDs. */
 #include "xport_rdma.h"
 
 #include "gp_err.h"
@@ -13,45 +13,60 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* An address is usually resolved in a millisecond; now and then the neighbour's answer
  * is lost (seen about once in twenty on a veth pair), and asking again is what helps.
  */
 #define RESOLVE_MS 300
 #define RESOLVE_TRIES 5
-#define DRAIN_NS (500 * GP_NS_PER_MS)
+/* How long a port of the server may take when there are others to try. */
+#define PORT_NS (1500 * GP_NS_PER_MS)
+/* 4.096 us * 2^17 = 0.5 s until a packet is sent again, six times: a way that is closed
+ * is noticed in seconds.  (Seven, the most, is for ever with Soft-RoCE.) */
+#define ACK_TIMEOUT 17
+#define ACK_RETRIES 6
 
 struct xport_rdma_listener {
     const struct xport_verbs *v;
     struct rdma_event_channel *channel;
-    struct rdma_cm_id *id;
-    uint8_t cookie[RDMA_COOKIE_SIZE];
+    struct rdma_cm_id *ids[XPORT_RDMA_PORTS_MAX];
+    size_t n;
 };
 
 /* --- events --- */
 
+/* The worker's @ctl_fd ends the wait when the client says something there instead, or
+ * leaves; the client itself has none to look at (-1). */
 static int
-next_event(const struct xport_verbs *v, struct rdma_event_channel *channel,
+next_event(const struct xport_verbs *v, struct rdma_event_channel *channel, int ctl_fd,
            uint64_t deadline_ns, struct rdma_cm_event **ret)
 {
-    int r = gp_net_wait(channel->fd, POLLIN, deadline_ns);
+    struct pollfd p[] = {{.fd = channel->fd, .events = POLLIN},
+                         {.fd = ctl_fd, .events = POLLIN | POLLRDHUP}};
+    int n;
 
-    if (r < 0)
-        return r;
+    do
+        n = poll(p, ARRAY_SIZE(p), gp_poll_ms(deadline_ns));
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    if (n == 0)
+        return -ETIMEDOUT;
+    if (!p[0].revents)
+        return -ECANCELED;
     return v->get_cm_event(channel, ret) ? -errno : 0;
 }
 
 /* Wait for exactly @type; anything else is an error with words. */
 static int
-expect(struct rdma_conn *rdma, enum rdma_cm_event_type type, uint64_t deadline_ns,
-       struct rdma_hello *ret_hello, struct gp_err *err)
+expect(struct rdma_conn *rdma, enum rdma_cm_event_type type, int ctl_fd,
+       uint64_t deadline_ns, struct rdma_hello *ret_hello, struct gp_err *err)
 {
     struct rdma_cm_event *event;
     enum rdma_cm_event_type got;
     int r, status;
 
-    r = next_event(rdma->v, rdma->cm_channel, deadline_ns, &event);
+    r = next_event(rdma->v, rdma->cm_channel, ctl_fd, deadline_ns, &event);
     if (r < 0)
         return gp_err_set(err, r, "no %s: %s", rdma->v->event_str(type), strerror(-r));
     got = event->event;
@@ -66,178 +81,12 @@ expect(struct rdma_conn *rdma, enum rdma_cm_event_type type, uint64_t deadline_n
                       rdma->v->event_str(got), rdma->v->event_str(type), status);
 }
 
-/* --- resources --- */
-
-/* What was sent must have left before the queue pair goes: an empty write at the end of
- * the send queue tells.  Gives up when the peer does not take it.  Not on iWARP, where
- * an empty write is not answered (seen with siw): there the last words may be lost. */
-static void
-drain(struct rdma_conn *rdma)
-{
-    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE,
-                             .wr.rdma = {rdma->peer.region, rdma->peer.rkey}};
-    uint64_t deadline = gp_now_ns() + DRAIN_NS;
-
-    if (!rdma->has_imm || rdma->stream.conn.error || rdma_post(rdma, &wr, true) < 0)
-        return;
-    while (rdma_reap_sends(rdma) == 0 && rdma->completed < wr.wr_id &&
-           gp_now_ns() < deadline)
-        nanosleep(&(struct timespec){0, 10000}, NULL);
-}
-
-static void
-rdma_free(struct xport_conn *conn)
-{
-    struct rdma_conn *rdma = rdma_of(conn);
-    const struct xport_verbs *v = rdma->v;
-
-    if (conn->fd >= 0)
-        drain(rdma);
-    if (rdma->id && rdma->id->qp)
-        v->disconnect(rdma->id);
-    rdma_mr_fini(rdma);
-    if (rdma->id && rdma->id->qp)
-        v->destroy_qp(rdma->id);
-    if (rdma->recv_cq) {
-        v->ack_cq_events(rdma->recv_cq, rdma->unarmed_events);
-        v->destroy_cq(rdma->recv_cq);
-    }
-    if (rdma->send_cq)
-        v->destroy_cq(rdma->send_cq);
-    if (rdma->channel)
-        v->destroy_comp_channel(rdma->channel);
-    if (rdma->region_mr)
-        v->dereg_mr(rdma->region_mr);
-    if (rdma->pd)
-        v->dealloc_pd(rdma->pd);
-    if (rdma->id)
-        v->destroy_id(rdma->id);
-    if (rdma->cm_channel)
-        v->destroy_event_channel(rdma->cm_channel);
-    if (rdma->region)
-        munmap(rdma->region, sizeof(*rdma->region));
-    if (conn->fd >= 0)
-        close(conn->fd);
-    pthread_mutex_destroy(&rdma->send_lock);
-    pthread_mutex_destroy(&rdma->mr_lock);
-    xport_stream_fini(&rdma->stream);
-    free(rdma);
-}
-
-static void
-rdma_abort(struct xport_conn *conn)
-{
-    /* Sleepers poll this socket too. */
-    shutdown(conn->fd, SHUT_RDWR);
-}
-
-const struct xport_ops xport_rdma_ops = {
-    .name = "rdma",
-    .reserve = xport_stream_reserve,
-    .flush = xport_stream_flush,
-    .fill = xport_stream_fill,
-    .recv_bulk = xport_stream_recv_bulk,
-    .release = xport_stream_release,
-    .abort = rdma_abort,
-    .free = rdma_free,
-};
-
-static int
-conn_alloc(const struct xport_verbs *v, uint32_t frame_max, struct rdma_conn **ret,
-           struct gp_err *err)
-{
-    struct rdma_conn *rdma = calloc(1, sizeof(*rdma));
-    void *p;
-    int r;
-
-    if (!rdma)
-        return gp_err_set(err, -ENOMEM, "out of memory");
-    rdma->v = v;
-    pthread_mutex_init(&rdma->send_lock, NULL);
-    pthread_mutex_init(&rdma->mr_lock, NULL);
-    r = xport_stream_init(&rdma->stream, &xport_rdma_ops, &xport_rdma_io, frame_max,
-                          err);
-    p = mmap(NULL, sizeof(*rdma->region), PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    rdma->region = p == MAP_FAILED ? NULL : p;
-    if (!r && !rdma->region)
-        r = gp_err_set(err, -ENOMEM, "out of memory");
-    if (r < 0) {
-        rdma_free(&rdma->stream.conn);
-        return r;
-    }
-    *ret = rdma;
-    return 0;
-}
-
-static int
-make_queues(struct rdma_conn *rdma)
-{
-    struct ibv_context *ctx = rdma->id->verbs;
-    const struct xport_verbs *v = rdma->v;
-
-    rdma->pd = v->alloc_pd(ctx);
-    rdma->channel = v->create_comp_channel(ctx);
-    if (!rdma->pd || !rdma->channel)
-        return -errno;
-    fcntl(rdma->channel->fd, F_SETFL, fcntl(rdma->channel->fd, F_GETFL) | O_NONBLOCK);
-    rdma->send_cq = v->create_cq(ctx, RDMA_SEND_DEPTH, NULL, NULL, 0);
-    rdma->recv_cq = v->create_cq(ctx, RDMA_RECV_DEPTH, NULL, rdma->channel, 0);
-    if (!rdma->send_cq || !rdma->recv_cq)
-        return -errno;
-    rdma->region_mr = v->reg_mr(rdma->pd, rdma->region, sizeof(*rdma->region),
-                                (uintptr_t)rdma->region,
-                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    return rdma->region_mr ? 0 : -errno;
-}
-
-static int
-make_qp(struct rdma_conn *rdma)
-{
-    /* What iWARP's software device gives at most, when the first size is refused. */
-    static const uint32_t inline_sizes[] = {RDMA_INLINE, 80, 0};
-    int r = -EINVAL;
-
-    for (size_t i = 0; i < ARRAY_SIZE(inline_sizes) && r < 0; i++) {
-        struct ibv_qp_init_attr attr = {
-            .send_cq = rdma->send_cq,
-            .recv_cq = rdma->recv_cq,
-            .qp_type = IBV_QPT_RC,
-            .cap = {.max_send_wr = RDMA_SEND_DEPTH,
-                    .max_recv_wr = RDMA_RECV_DEPTH,
-                    .max_send_sge = 1,
-                    .max_recv_sge = 1,
-                    .max_inline_data = inline_sizes[i]},
-        };
-
-        r = rdma->v->create_qp(rdma->id, rdma->pd, &attr) ? -errno : 0;
-        rdma->inline_max = gp_min(inline_sizes[i], attr.cap.max_inline_data);
-    }
-    return r;
-}
-
-static int
-make_resources(struct rdma_conn *rdma, struct gp_err *err)
-{
-    int r = make_queues(rdma);
-
-    if (!r)
-        r = make_qp(rdma);
-    if (!r)
-        r = rdma_post_recvs(rdma, 0, RDMA_RECV_DEPTH);
-    rdma->has_imm = rdma->id->verbs->device->transport_type == IBV_TRANSPORT_IB;
-    if (r < 0)
-        return gp_err_set(err, r, "queue pair on %s: %s (locked memory limit?)",
-                          rdma->id->verbs->device->name, strerror(-r));
-    return 0;
-}
-
 static void
 hello_fill(const struct rdma_conn *rdma, const uint8_t *cookie,
            struct rdma_hello *hello)
 {
     *hello = (struct rdma_hello){.region = (uintptr_t)rdma->region,
-                                 .rkey = rdma->region_mr->rkey,
+                                 .rkey = rdma->shared_mr->rkey,
                                  .magic = RDMA_MAGIC};
     if (cookie)
         memcpy(hello->cookie, cookie, sizeof(hello->cookie));
@@ -255,9 +104,19 @@ conn_param(const struct rdma_conn *rdma, const struct rdma_hello *hello,
         .private_data_len = sizeof(*hello),
         .responder_resources = (uint8_t)gp_min(attr.max_qp_rd_atom, 16),
         .initiator_depth = (uint8_t)gp_min(attr.max_qp_init_rd_atom, 16),
-        .retry_count = 7,
+        .retry_count = ACK_RETRIES,
         .rnr_retry_count = 7,
     };
+}
+
+/* Where the kernel knows how; else its own, longer time holds. */
+static void
+hurry(const struct xport_verbs *v, struct rdma_cm_id *id)
+{
+    uint8_t timeout = ACK_TIMEOUT;
+
+    v->set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
+                  sizeof(timeout));
 }
 
 /* The control socket becomes the connection's: its end is the peer's end. */
@@ -273,10 +132,10 @@ adopt(struct rdma_conn *rdma, int ctl_fd, struct xport_conn **ret)
 }
 
 static int
-resolve_name(const char *host, unsigned port, struct addrinfo **ret, struct gp_err *err)
+resolve(const char *host, unsigned port, struct addrinfo **ret, struct gp_err *err)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    char text[8];
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
+    char text[12];
     int r;
 
     snprintf(text, sizeof(text), "%u", port);
@@ -296,7 +155,7 @@ client_resolve(struct rdma_conn *rdma, struct sockaddr *dst, uint64_t deadline_n
         if (rdma->v->resolve_addr(rdma->id, NULL, dst, RESOLVE_MS))
             return gp_err_set(err, -errno, "no RDMA port on the way there: %s",
                               strerror(errno));
-        r = expect(rdma, RDMA_CM_EVENT_ADDR_RESOLVED, deadline_ns, NULL, err);
+        r = expect(rdma, RDMA_CM_EVENT_ADDR_RESOLVED, -1, deadline_ns, NULL, err);
     }
     return r;
 }
@@ -314,9 +173,10 @@ client_route(struct rdma_conn *rdma, struct sockaddr *dst, uint64_t deadline_ns,
     r = client_resolve(rdma, dst, deadline_ns, err);
     if (r < 0)
         return r;
+    hurry(rdma->v, rdma->id);
     if (rdma->v->resolve_route(rdma->id, RESOLVE_MS))
         return gp_err_set(err, -errno, "no RDMA route: %s", strerror(errno));
-    return expect(rdma, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline_ns, NULL, err);
+    return expect(rdma, RDMA_CM_EVENT_ROUTE_RESOLVED, -1, deadline_ns, NULL, err);
 }
 
 static int
@@ -325,7 +185,7 @@ client_connect(struct rdma_conn *rdma, const uint8_t *cookie, uint64_t deadline_
 {
     struct rdma_conn_param param;
     struct rdma_hello hello;
-    int r = make_resources(rdma, err);
+    int r = rdma_conn_resources(rdma, err);
 
     if (r < 0)
         return r;
@@ -333,74 +193,118 @@ client_connect(struct rdma_conn *rdma, const uint8_t *cookie, uint64_t deadline_
     conn_param(rdma, &hello, &param);
     if (rdma->v->connect(rdma->id, &param))
         return gp_err_set(err, -errno, "rdma_connect: %s", strerror(errno));
-    r = expect(rdma, RDMA_CM_EVENT_ESTABLISHED, deadline_ns, &rdma->peer, err);
+    r = expect(rdma, RDMA_CM_EVENT_ESTABLISHED, -1, deadline_ns, &rdma->peer, err);
     if (!r && rdma->peer.magic != RDMA_MAGIC)
         r = gp_err_set(err, -EPROTO, "the peer speaks another protocol");
     return r;
 }
 
-int
-xport_rdma_connect(int ctl_fd, const char *host, unsigned port,
-                   const uint8_t cookie[XPORT_RDMA_COOKIE], uint32_t frame_max,
-                   uint64_t deadline_ns, struct xport_conn **ret, struct gp_err *err)
+static int
+connect_port(const struct xport_verbs *v, const struct xport_rdma_port *port,
+             const uint8_t *cookie, uint32_t frame_max, uint64_t deadline_ns,
+             struct rdma_conn **ret, struct gp_err *err)
 {
-    const struct xport_verbs *v = xport_verbs_get(err);
     struct addrinfo *list = NULL;
     struct rdma_conn *rdma;
-    int r;
+    int r = resolve(port->host, port->port, &list, err);
 
-    if (!v)
-        return -EOPNOTSUPP;
-    r = resolve_name(host, port, &list, err);
     if (r < 0)
         return r;
-    r = conn_alloc(v, frame_max, &rdma, err);
+    r = rdma_conn_new(v, frame_max, &rdma, err);
     if (!r) {
         r = client_route(rdma, list->ai_addr, deadline_ns, err);
         if (!r)
             r = client_connect(rdma, cookie, deadline_ns, err);
         if (r < 0)
-            rdma_free(&rdma->stream.conn);
+            rdma_conn_free(&rdma->stream.conn);
         else
-            adopt(rdma, ctl_fd, ret);
+            *ret = rdma;
     }
     freeaddrinfo(list);
-    return r < 0 ? gp_err_wrap(err, r, "rdma to %s", host) : 0;
+    return r < 0 ? gp_err_wrap(err, r, "rdma to %s", port->host) : 0;
+}
+
+int
+xport_rdma_connect(int ctl_fd, struct xport_rdma_port *ports, size_t n,
+                   const uint8_t cookie[XPORT_RDMA_COOKIE], uint32_t frame_max,
+                   uint64_t deadline_ns, struct xport_conn **ret, struct gp_err *err)
+{
+    const struct xport_verbs *v = xport_verbs_get(err);
+    struct xport_rdma_port own[XPORT_RDMA_PORTS_MAX];
+    struct rdma_conn *rdma = NULL;
+    int r = -EHOSTUNREACH;
+
+    if (!v)
+        return -EOPNOTSUPP;
+    gp_err_set(err, r, "the server names no RDMA port");
+    xport_rdma_rank(ports, n, own, xport_rdma_ports(own, NULL));
+    for (size_t i = 0; i < n && !rdma && gp_now_ns() < deadline_ns; i++)
+        r = connect_port(v, &ports[i], cookie, frame_max,
+                         i + 1 == n ? deadline_ns
+                                    : gp_min(deadline_ns, gp_now_ns() + PORT_NS),
+                         &rdma, err);
+    if (rdma)
+        adopt(rdma, ctl_fd, ret);
+    return r;
 }
 
 /* --- the worker's side --- */
 
+/* An id that listens at the address, or NULL. */
+static struct rdma_cm_id *
+listen_at(struct xport_rdma_listener *l, struct xport_rdma_port *port)
+{
+    struct addrinfo *list;
+    struct rdma_cm_id *id = NULL;
+
+    port->port = 0;
+    if (resolve(port->host, 0, &list, NULL) < 0)
+        return NULL;
+    if (l->v->create_id(l->channel, &id, NULL, RDMA_PS_TCP))
+        id = NULL;
+    if (id &&
+        (l->v->bind_addr(id, list->ai_addr) || !id->verbs || l->v->listen(id, 4))) {
+        l->v->destroy_id(id);
+        id = NULL;
+    }
+    freeaddrinfo(list);
+    if (id)
+        port->port = ntohs(l->v->get_src_port(id));
+    return id;
+}
+
+static void
+listener_close(struct xport_rdma_listener *l)
+{
+    while (l->n)
+        l->v->destroy_id(l->ids[--l->n]);
+}
+
 int
-xport_rdma_listen(const char *host, struct xport_rdma_listener **ret,
-                  unsigned *ret_port, struct gp_err *err)
+xport_rdma_listen(struct xport_rdma_port *ports, size_t n,
+                  struct xport_rdma_listener **ret, struct gp_err *err)
 {
     const struct xport_verbs *v = xport_verbs_get(err);
     struct xport_rdma_listener *l;
-    struct addrinfo *list;
-    int r;
 
     if (!v)
         return -EOPNOTSUPP;
-    r = resolve_name(host, 0, &list, err);
-    if (r < 0)
-        return r;
     l = calloc(1, sizeof(*l));
-    if (!l) {
-        freeaddrinfo(list);
+    if (!l)
         return gp_err_set(err, -ENOMEM, "out of memory");
-    }
     l->v = v;
     l->channel = v->create_event_channel();
-    if (!l->channel || v->create_id(l->channel, &l->id, NULL, RDMA_PS_TCP) ||
-        v->bind_addr(l->id, list->ai_addr) || !l->id->verbs || v->listen(l->id, 4)) {
-        r = gp_err_set(err, -ENODEV, "no RDMA port has the address %s", host);
-        xport_rdma_listener_free(l);
-        l = NULL;
+    for (size_t i = 0; l->channel && i < n && l->n < XPORT_RDMA_PORTS_MAX; i++) {
+        struct rdma_cm_id *id = listen_at(l, &ports[i]);
+
+        if (id)
+            l->ids[l->n++] = id;
     }
-    freeaddrinfo(list);
-    if (r < 0)
-        return r;
-    *ret_port = ntohs(v->get_src_port(l->id));
+    if (!l->n) {
+        xport_rdma_listener_free(l);
+        return gp_err_set(err, -ENODEV, "no RDMA port has the address %s",
+                          n ? ports[0].host : "(none)");
+    }
     *ret = l;
     return 0;
 }
@@ -410,39 +314,40 @@ xport_rdma_listener_free(struct xport_rdma_listener *l)
 {
     if (!l)
         return;
-    if (l->id)
-        l->v->destroy_id(l->id);
+    listener_close(l);
     if (l->channel)
         l->v->destroy_event_channel(l->channel);
     free(l);
 }
 
 static int
-server_accept(struct rdma_conn *rdma, uint64_t deadline_ns, struct gp_err *err)
+server_accept(struct rdma_conn *rdma, int ctl_fd, uint64_t deadline_ns,
+              struct gp_err *err)
 {
     struct rdma_conn_param param;
     struct rdma_hello hello;
-    int r = make_resources(rdma, err);
+    int r = rdma_conn_resources(rdma, err);
 
     if (r < 0)
         return r;
+    hurry(rdma->v, rdma->id);
     hello_fill(rdma, NULL, &hello);
     conn_param(rdma, &hello, &param);
     if (rdma->v->accept(rdma->id, &param))
         return gp_err_set(err, -errno, "rdma_accept: %s", strerror(errno));
-    return expect(rdma, RDMA_CM_EVENT_ESTABLISHED, deadline_ns, NULL, err);
+    return expect(rdma, RDMA_CM_EVENT_ESTABLISHED, ctl_fd, deadline_ns, NULL, err);
 }
 
 /* One connection request with the right cookie; strangers are turned away. */
 static int
-await_request(struct xport_rdma_listener *l, const uint8_t *cookie,
+await_request(struct xport_rdma_listener *l, int ctl_fd, const uint8_t *cookie,
               uint64_t deadline_ns, struct rdma_cm_id **ret_id,
               struct rdma_hello *ret_hello, struct gp_err *err)
 {
     for (;;) {
         struct rdma_cm_event *event;
         bool right = false;
-        int r = next_event(l->v, l->channel, deadline_ns, &event);
+        int r = next_event(l->v, l->channel, ctl_fd, deadline_ns, &event);
 
         if (r < 0)
             return gp_err_set(err, r, "no RDMA connection came: %s", strerror(-r));
@@ -473,21 +378,21 @@ xport_rdma_accept(struct xport_rdma_listener *l, int ctl_fd,
     struct rdma_conn *rdma;
     int r;
 
-    r = conn_alloc(l->v, frame_max, &rdma, err);
+    r = rdma_conn_new(l->v, frame_max, &rdma, err);
     if (r < 0)
         return r;
-    r = await_request(l, cookie, deadline_ns, &rdma->id, &rdma->peer, err);
+    r = await_request(l, ctl_fd, cookie, deadline_ns, &rdma->id, &rdma->peer, err);
     if (!r) {
         /* The request arrives on the listener's channel; from here the connection has
          * that channel to itself, the listener its end. */
         rdma->cm_channel = TAKE_PTR(l->channel);
-        l->v->destroy_id(TAKE_PTR(l->id));
-        r = server_accept(rdma, deadline_ns, err);
+        listener_close(l);
+        r = server_accept(rdma, ctl_fd, deadline_ns, err);
     } else {
         rdma->id = NULL;
     }
     if (r < 0) {
-        rdma_free(&rdma->stream.conn);
+        rdma_conn_free(&rdma->stream.conn);
         return gp_err_wrap(err, r, "rdma");
     }
     adopt(rdma, ctl_fd, ret);

@@ -9,12 +9,18 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
-/* Counters come by RDMA WRITE, which wakes nobody: look, then nap, longer each time. */
-#define NAP_MIN_NS 5000
+/* Counters come by RDMA WRITE, which wakes nobody: look, then nap for a small part of
+ * the time waited so far, so that what is slept too long stays a small part as well. */
+#define NAP_MIN_NS 2000
 #define NAP_MAX_NS 200000
+#define NAP_PART 16
 /* How often a napping side looks whether the peer is alive. */
 #define LIVENESS_NS (100 * GP_NS_PER_MS)
+/* How often a sleeping side looks whether the way to the peer is open. */
+#define PROBE_NS (2 * GP_NS_PER_S)
+#define EVENTS_AT_ONCE 64 /* acknowledged together: that takes a lock */
 
 int
 rdma_liveness(struct rdma_conn *rdma)
@@ -37,20 +43,19 @@ rdma_liveness(struct rdma_conn *rdma)
 int
 rdma_wait_counter(struct rdma_conn *rdma, const uint64_t *word, uint64_t at_least)
 {
-    uint64_t nap = NAP_MIN_NS, begun = gp_now_ns(), look = begun + LIVENESS_NS;
+    uint64_t begun = gp_now_ns(), look = begun + LIVENESS_NS;
 
     while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < at_least) {
-        uint64_t now = gp_now_ns();
+        uint64_t now = gp_now_ns(), waited = now - begun;
+        uint64_t nap = gp_min(waited / NAP_PART + NAP_MIN_NS, (uint64_t)NAP_MAX_NS);
         int r = now > look ? rdma_liveness(rdma) : rdma_reap_sends(rdma);
 
         if (r < 0)
             return r;
         if (now > look)
             look = now + LIVENESS_NS;
-        if (now - begun > XPORT_SPIN_NS) {
+        if (waited > RDMA_SPIN_NS)
             nanosleep(&(struct timespec){0, (long)nap}, NULL);
-            nap = gp_min(2 * nap, (uint64_t)NAP_MAX_NS);
-        }
     }
     return 0;
 }
@@ -90,32 +95,107 @@ write_data(struct rdma_conn *rdma, const uint8_t *data, size_t len)
     return 0;
 }
 
+/* A payload: offered if that pays, else through the ring.  *ret_ticket 0: it left. */
 static int
-io_write(struct xport_stream *stream, struct iovec *iov, size_t n_iov)
+write_bulk(struct rdma_conn *rdma, const void *data, size_t len, uint64_t *ret_ticket)
 {
-    struct rdma_conn *rdma = container_of(stream, struct rdma_conn, stream);
-    int r = 0;
+    int r = -EAGAIN;
 
-    for (size_t i = 0; i < n_iov && !r; i++) {
-        r = -EAGAIN;
-        if (iov[i].iov_len >= RDMA_OFFER_MIN && iov[i].iov_base != stream->tx_buf)
-            r = rdma_offer_bulk(rdma, iov[i].iov_base, iov[i].iov_len);
-        if (r == -EAGAIN)
-            r = write_data(rdma, iov[i].iov_base, iov[i].iov_len);
-    }
-    return r;
+    *ret_ticket = 0;
+    if (len >= RDMA_OFFER_MIN)
+        r = rdma_offer_start(rdma, data, len, ret_ticket);
+    return r == -EAGAIN ? write_data(rdma, data, len) : r;
+}
+
+/* What waits in the send buffer, and a payload behind it. */
+static int
+write_all(struct rdma_conn *rdma, const void *bulk, size_t len, uint64_t *ret_ticket)
+{
+    struct xport_conn *conn = &rdma->stream.conn;
+    size_t pending = xport_pending(conn);
+    int r;
+
+    conn->tx.pos = conn->tx.base;
+    r = write_data(rdma, conn->tx.base, pending);
+    return r < 0 || !len ? r : write_bulk(rdma, bulk, len, ret_ticket);
+}
+
+static int
+rdma_send_direct(struct xport_conn *conn, uint64_t addr, size_t len,
+                 uint64_t *ret_ticket)
+{
+    int r = write_all(rdma_of(conn), NULL, 0, ret_ticket);
+
+    return r < 0 ? r : rdma_offer_window(rdma_of(conn), addr, len, ret_ticket);
+}
+
+static int
+rdma_send_start(struct xport_conn *conn, const void *bulk, size_t len,
+                uint64_t *ret_ticket)
+{
+    return write_all(rdma_of(conn), bulk, len, ret_ticket);
+}
+
+static int
+rdma_send_wait(struct xport_conn *conn, uint64_t ticket)
+{
+    return rdma_offer_wait(rdma_of(conn), ticket);
+}
+
+static int
+rdma_flush(struct xport_conn *conn, const void *bulk, size_t len)
+{
+    uint64_t ticket = 0;
+    int r = write_all(rdma_of(conn), bulk, len, &ticket);
+
+    return r < 0 || !ticket ? r : rdma_offer_wait(rdma_of(conn), ticket);
+}
+
+static int
+rdma_recv_start(struct xport_conn *conn, void *buf, size_t len, uint64_t *ret_ticket)
+{
+    return rdma_fetch_start(rdma_of(conn), buf, len, ret_ticket);
+}
+
+static int
+rdma_recv_wait(struct xport_conn *conn, uint64_t ticket)
+{
+    return rdma_fetch_wait(rdma_of(conn), ticket);
 }
 
 static void
-segment_done(struct rdma_conn *rdma)
+rdma_abort(struct xport_conn *conn)
+{
+    /* Sleepers poll this socket too. */
+    shutdown(conn->fd, SHUT_RDWR);
+}
+
+const struct xport_ops xport_rdma_ops = {
+    .name = "rdma",
+    .reserve = xport_stream_reserve,
+    .flush = rdma_flush,
+    .fill = xport_stream_fill,
+    .recv_bulk = rdma_recv_bulk,
+    .send_start = rdma_send_start,
+    .send_wait = rdma_send_wait,
+    .recv_start = rdma_recv_start,
+    .recv_wait = rdma_recv_wait,
+    .send_direct = rdma_send_direct,
+    .recv_direct = rdma_recv_direct,
+    .release = xport_stream_release,
+    .abort = rdma_abort,
+    .free = rdma_conn_free,
+};
+
+void
+rdma_segment_done(struct rdma_conn *rdma)
 {
     rdma->seg_first = (rdma->seg_first + 1) % RDMA_RECV_DEPTH;
     rdma->seg_count--;
 }
 
-/* Copy out stream bytes that stand in front. */
-static size_t
-take_data(struct rdma_conn *rdma, uint8_t *buf, size_t len)
+size_t
+rdma_take_data(struct rdma_conn *rdma, uint8_t *buf, size_t len)
 {
     size_t total = 0;
 
@@ -128,7 +208,7 @@ take_data(struct rdma_conn *rdma, uint8_t *buf, size_t len)
             break;
         if (seg->kind == RDMA_PAD) {
             rdma->tail += seg->len;
-            segment_done(rdma);
+            rdma_segment_done(rdma);
             continue;
         }
         memcpy(buf + total, rdma->region->ring + at, n);
@@ -137,7 +217,7 @@ take_data(struct rdma_conn *rdma, uint8_t *buf, size_t len)
         total += n;
         len -= n;
         if (!seg->len)
-            segment_done(rdma);
+            rdma_segment_done(rdma);
     }
     return total;
 }
@@ -151,67 +231,91 @@ io_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
     stream->conn.stats.rx_reads++;
     if (r < 0 && r != -EAGAIN)
         return r;
-    *ret_n = take_data(rdma, buf, len);
-    if (!*ret_n && rdma->seg_count) {
-        /* Only a payload is offered, so only whoever takes one may meet an offer. */
-        uint8_t *p = buf, *rx = stream->rx_buf;
-
-        r = p >= rx && p < rx + stream->rx_cap ? -EPROTO
-                                               : rdma_fetch_bulk(rdma, p, len, ret_n);
-    } else {
-        r = rdma_credit(rdma, false);
-    }
+    *ret_n = rdma_take_data(rdma, buf, len);
+    /* Only a payload is offered, and whoever waits for a frame wants none. */
+    r = !*ret_n && rdma->seg_count ? -EPROTO : rdma_credit(rdma, false);
     return r < 0 ? r : *ret_n ? 0 : -EAGAIN;
 }
 
+static void
+take_event(struct rdma_conn *rdma)
+{
+    struct ibv_cq *cq;
+    void *cookie;
+    unsigned *n;
+
+    if (rdma->v->get_cq_event(rdma->channel, &cq, &cookie))
+        return;
+    n = cq == rdma->recv_cq ? &rdma->recv_events : &rdma->send_events;
+    if (++*n < EVENTS_AT_ONCE)
+        return;
+    rdma->v->ack_cq_events(cq, *n);
+    *n = 0;
+}
+
+/* Nothing happened for a while: is the way to the peer still open?  The control socket
+ * may take another one, so a small READ has to come back; a way that is closed ends it
+ * with an error when its retries are used up. */
+static int
+probe(struct rdma_conn *rdma)
+{
+    int r = rdma_liveness(rdma);
+
+    if (r < 0 || __atomic_load_n(&rdma->completed, __ATOMIC_RELAXED) < rdma->probed)
+        return r;
+    return rdma_echo(rdma, &rdma->probed);
+}
+
 /* Asleep on: completions, the control socket (the peer's end), cm events. */
-int
-rdma_wait_arrival(struct rdma_conn *rdma, uint64_t deadline_ns)
+static int
+wait_arrival(struct rdma_conn *rdma, uint64_t deadline_ns)
 {
     struct pollfd p[] = {{.fd = rdma->channel->fd, .events = POLLIN},
                          {.fd = rdma->stream.conn.fd, .events = POLLIN | POLLRDHUP},
                          {.fd = rdma->cm_channel->fd, .events = POLLIN}};
-    struct ibv_cq *cq;
-    void *cookie;
-    int n;
+    uint64_t look = gp_min(deadline_ns, gp_now_ns() + PROBE_NS);
+    int n = poll(p, ARRAY_SIZE(p), gp_poll_ms(look));
 
-    n = poll(p, ARRAY_SIZE(p), gp_poll_ms(deadline_ns));
     if (n == 0)
-        return -ETIMEDOUT;
-    if (p[0].revents && !rdma->v->get_cq_event(rdma->channel, &cq, &cookie) &&
-        ++rdma->unarmed_events == 64) {
-        rdma->v->ack_cq_events(rdma->recv_cq, rdma->unarmed_events);
-        rdma->unarmed_events = 0;
-    }
+        return look == deadline_ns ? -ETIMEDOUT : probe(rdma);
+    if (p[0].revents)
+        take_event(rdma);
     /* The queue pair's own end (disconnect, device removed) or the socket's. */
     if (p[1].revents || p[2].revents)
         return rdma_liveness(rdma) < 0 || p[2].revents ? -ECONNRESET : 0;
     return 0;
 }
 
-static int
-io_wait(struct xport_stream *stream, uint64_t deadline_ns)
+int
+rdma_sleep(struct rdma_conn *rdma, uint64_t deadline_ns)
 {
-    struct rdma_conn *rdma = container_of(stream, struct rdma_conn, stream);
-    int r = rdma_credit(rdma, true);
+    int r;
 
-    if (r < 0)
-        return r;
-    if (ibv_req_notify_cq(rdma->recv_cq, 0))
+    if (ibv_req_notify_cq(rdma->recv_cq, 0) ||
+        (rdma->fetch_count && ibv_req_notify_cq(rdma->send_cq, 0)))
         return -EIO;
     /* What arrived between the last look and the arming raises no event. */
     r = rdma_reap_recvs(rdma);
-    if (r != -EAGAIN)
-        return r;
-    r = rdma_wait_arrival(rdma, deadline_ns);
+    if (r == -EAGAIN) {
+        r = rdma_fetch_settle(rdma);
+        if (r > 0)
+            return 0;
+        if (r == 0)
+            r = wait_arrival(rdma, deadline_ns);
+    }
     /* What the peer sent before it left is still to be read. */
     if (r == -ECONNRESET && rdma_reap_recvs(rdma) == 0)
         return 0;
     return r;
 }
 
+static int
+io_wait(struct xport_stream *stream, uint64_t deadline_ns)
+{
+    return rdma_sleep(container_of(stream, struct rdma_conn, stream), deadline_ns);
+}
+
 const struct xport_stream_io xport_rdma_io = {
-    .write = io_write,
     .read = io_read,
     .wait = io_wait,
 };

@@ -5,6 +5,10 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
+
+/* How long to let the queue pair work when its send queue is full. */
+#define POST_NAP_NS 10000
 
 static int
 send_done(struct rdma_conn *rdma, const struct ibv_wc *wc)
@@ -43,26 +47,42 @@ rdma_reap_sends(struct rdma_conn *rdma)
     return r;
 }
 
-int
-rdma_post(struct rdma_conn *rdma, struct ibv_send_wr *wr, bool signal)
+/* Room in the send queue.  Under the lock, which is let go while there is none: the
+ * other thread may have to post what the peer waits for. */
+static int
+post_room(struct rdma_conn *rdma)
 {
-    struct ibv_send_wr *bad;
     int r = 0;
 
-    pthread_mutex_lock(&rdma->send_lock);
     while (!r && rdma->posted - rdma->completed >= RDMA_SEND_DEPTH - 1) {
         r = reap_locked(rdma);
         if (!r)
             r = __atomic_load_n(&rdma->stream.conn.error, __ATOMIC_RELAXED);
+        if (!r && rdma->posted - rdma->completed >= RDMA_SEND_DEPTH - 1) {
+            pthread_mutex_unlock(&rdma->send_lock);
+            nanosleep(&(struct timespec){0, POST_NAP_NS}, NULL);
+            pthread_mutex_lock(&rdma->send_lock);
+        }
     }
+    return r;
+}
+
+int
+rdma_post(struct rdma_conn *rdma, struct ibv_send_wr *wr, bool signal)
+{
+    struct ibv_send_wr *bad;
+    int r;
+
+    pthread_mutex_lock(&rdma->send_lock);
+    r = post_room(rdma);
     if (!r) {
         wr->wr_id = ++rdma->posted;
         if (signal || rdma->posted % RDMA_SIGNAL_EVERY == 0)
             wr->send_flags |= IBV_SEND_SIGNALED;
         r = -ibv_post_send(rdma->id->qp, wr, &bad);
+        rdma->stream.conn.stats.tx_writes++;
     }
     pthread_mutex_unlock(&rdma->send_lock);
-    rdma->stream.conn.stats.tx_writes++;
     return r;
 }
 
@@ -72,7 +92,7 @@ rdma_post_recvs(struct rdma_conn *rdma, unsigned first, unsigned n)
     for (unsigned i = 0; i < n; i++) {
         unsigned slot = (first + i) % RDMA_RECV_DEPTH;
         struct ibv_sge sge = {(uintptr_t)&rdma->region->notes[slot], sizeof(uint64_t),
-                              rdma->region_mr->lkey};
+                              rdma->local_mr->lkey};
         struct ibv_recv_wr wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1}, *bad;
 
         if (ibv_post_recv(rdma->id->qp, &wr, &bad))
@@ -96,16 +116,40 @@ arrived(struct rdma_conn *rdma, const struct ibv_wc *wc)
     imm = wc->wc_flags & IBV_WC_WITH_IMM ? ntohl(wc->imm_data)
                                          : (uint32_t)rdma->region->notes[wc->wr_id];
     rdma->received += RDMA_IMM_LEN(imm);
-    if (rdma->received - rdma->tail > RDMA_RING_SIZE ||
-        rdma->seg_count == RDMA_RECV_DEPTH)
+    if (rdma->received - rdma->tail > RDMA_RING_SIZE)
         return -EPROTO;
     if (RDMA_IMM_KIND(imm) > RDMA_PAD || !RDMA_IMM_LEN(imm) ||
         (RDMA_IMM_KIND(imm) == RDMA_OFFER &&
          RDMA_IMM_LEN(imm) != sizeof(struct rdma_offer)))
         return -EPROTO;
+    /* Bytes behind bytes are one run, so that a reader that falls behind has few. */
+    seg = &rdma->segments[(rdma->seg_first + rdma->seg_count - 1) % RDMA_RECV_DEPTH];
+    if (rdma->seg_count && RDMA_IMM_KIND(imm) == RDMA_DATA && seg->kind == RDMA_DATA) {
+        seg->len += RDMA_IMM_LEN(imm);
+        return 0;
+    }
+    if (rdma->seg_count == RDMA_RECV_DEPTH)
+        return -EPROTO;
     seg = &rdma->segments[(rdma->seg_first + rdma->seg_count++) % RDMA_RECV_DEPTH];
     *seg = (struct rdma_segment){RDMA_IMM_KIND(imm), RDMA_IMM_LEN(imm)};
     return 0;
+}
+
+/* Receives complete in the order they were posted, so those taken are a run. */
+static int
+post_again(struct rdma_conn *rdma, unsigned first, unsigned n)
+{
+    int r;
+
+    if (!rdma->unposted)
+        rdma->unposted_first = first;
+    rdma->unposted += n;
+    if (rdma->unposted < RDMA_POST_BATCH)
+        return 0;
+    r = rdma_post_recvs(rdma, rdma->unposted_first, rdma->unposted);
+    rdma->region->out.writes += rdma->unposted;
+    rdma->unposted = 0;
+    return r;
 }
 
 int
@@ -124,16 +168,14 @@ rdma_reap_recvs(struct rdma_conn *rdma)
     }
     if (!n)
         return -EAGAIN;
-    rdma->region->out.writes += (unsigned)n;
-    /* Receives complete in the order they were posted, so these slots come next. */
-    return rdma_post_recvs(rdma, (unsigned)wc[0].wr_id, (unsigned)n);
+    return post_again(rdma, (unsigned)wc[0].wr_id, (unsigned)n);
 }
 
 int
 rdma_credit(struct rdma_conn *rdma, bool now)
 {
     struct rdma_credit *out = &rdma->region->out;
-    struct ibv_sge sge = {(uintptr_t)out, sizeof(*out), rdma->region_mr->lkey};
+    struct ibv_sge sge = {(uintptr_t)out, sizeof(*out), rdma->local_mr->lkey};
     struct ibv_send_wr wr = {
         .sg_list = &sge,
         .num_sge = 1,
@@ -144,10 +186,10 @@ rdma_credit(struct rdma_conn *rdma, bool now)
     };
     bool due = rdma->tail - rdma->credited_bytes >= RDMA_RING_SIZE / 4 ||
                out->writes - rdma->credited_writes >= RDMA_RECV_DEPTH / 4;
-    bool any =
-        rdma->tail != rdma->credited_bytes || out->writes != rdma->credited_writes;
 
-    if (!due && !(now && (any || out->done != rdma->served)))
+    /* What is left below a quarter never stops the peer: it writes a quarter at most.
+     */
+    if (!due && !(now && out->done != rdma->served))
         return 0;
     out->bytes = rdma->credited_bytes = rdma->tail;
     rdma->credited_writes = out->writes;
@@ -161,7 +203,7 @@ note_ring(struct rdma_conn *rdma, uint32_t imm)
     /* As many notes as sends may be under way, so none is overwritten before it left.
      */
     uint64_t *note = &rdma->region->note_out[rdma->writes % RDMA_SEND_DEPTH];
-    struct ibv_sge sge = {(uintptr_t)note, sizeof(*note), rdma->region_mr->lkey};
+    struct ibv_sge sge = {(uintptr_t)note, sizeof(*note), rdma->local_mr->lkey};
     struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
 
     *note = imm;
@@ -173,7 +215,7 @@ rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *data,
                 size_t len)
 {
     size_t at = rdma->head % RDMA_RING_SIZE;
-    struct ibv_sge sge = {(uintptr_t)data, (uint32_t)len, rdma->region_mr->lkey};
+    struct ibv_sge sge = {(uintptr_t)data, (uint32_t)len, rdma->local_mr->lkey};
     struct ibv_send_wr wr = {
         .sg_list = &sge,
         .num_sge = 1,
@@ -196,5 +238,20 @@ rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *data,
     rdma->head += len;
     rdma->writes++;
     rdma->stream.conn.stats.tx_bytes += len;
+    return r;
+}
+
+int
+rdma_echo(struct rdma_conn *rdma, uint64_t *ret_id)
+{
+    struct ibv_sge sge = {(uintptr_t)rdma->region->echo, sizeof(uint64_t),
+                          rdma->shared_mr->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_RDMA_READ,
+                             .wr.rdma = {rdma->peer.region, rdma->peer.rkey}};
+    int r = rdma_post(rdma, &wr, true);
+
+    *ret_id = wr.wr_id;
     return r;
 }

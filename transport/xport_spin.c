@@ -24,6 +24,12 @@ one_core_only(void)
     return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1;
 }
 
+static uint64_t
+gap_of(const struct xport_spin *spin)
+{
+    return spin->gap_ns ? spin->gap_ns : XPORT_SPIN_GAP_NS;
+}
+
 static bool
 lost(struct xport_spin *spin)
 {
@@ -37,7 +43,7 @@ lost(struct xport_spin *spin)
 void
 xport_spin_won(struct xport_spin *spin)
 {
-    if (gp_now_ns() - spin->last_ns > XPORT_SPIN_GAP_NS)
+    if (gp_now_ns() - spin->last_ns > gap_of(spin))
         lost(spin);
     else
         spin->backoff = 0;
@@ -47,7 +53,7 @@ void
 xport_spin_begin(struct xport_spin *spin)
 {
     spin->last_ns = gp_now_ns();
-    spin->until_ns = spin->last_ns + XPORT_SPIN_NS;
+    spin->until_ns = spin->last_ns + (spin->spin_ns ? spin->spin_ns : XPORT_SPIN_NS);
 }
 
 bool
@@ -55,7 +61,7 @@ xport_spin_again(struct xport_spin *spin)
 {
     uint64_t now = gp_now_ns();
 
-    if (now >= spin->until_ns || now - spin->last_ns > XPORT_SPIN_GAP_NS)
+    if (now >= spin->until_ns || now - spin->last_ns > gap_of(spin))
         return lost(spin);
     spin->last_ns = now;
     relax();

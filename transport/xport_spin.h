@@ -28,6 +28,7 @@ struct xport_spin {
     uint32_t backoff;  /* how many to skip after the next failure */
     uint64_t until_ns; /* end of the current spin, 0: not begun */
     uint64_t last_ns;
+    uint32_t spin_ns, gap_ns; /* of this transport; 0: the values above */
 };
 
 /* A wait begins: whether to do so without spinning. */

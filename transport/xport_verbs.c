@@ -59,6 +59,7 @@ static const struct symbol {
       IBV(ack_cm_event, "rdma_ack_cm_event"),
       IBV(event_str, "rdma_event_str"),
       IBV(get_src_port, "rdma_get_src_port"),
+      IBV(set_option, "rdma_set_option"),
 };
 
 static bool
@@ -89,6 +90,9 @@ load_both(void)
     verbs.usable =
         load("libibverbs.so.1", ibverbs_symbols, ARRAY_SIZE(ibverbs_symbols)) &&
         load("librdmacm.so.1", rdmacm_symbols, ARRAY_SIZE(rdmacm_symbols));
+    if (verbs.usable) /* newer than the rest; who has not got it has no dma-bufs */
+        *(void **)&verbs.table.reg_dmabuf_mr = dlsym(
+            dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD), "ibv_reg_dmabuf_mr");
     /* A no-op on kernels that copy pinned pages on fork, a safeguard on older ones. */
     if (verbs.usable)
         verbs.table.fork_init();

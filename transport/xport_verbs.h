@@ -21,6 +21,8 @@ struct xport_verbs {
     int (*dealloc_pd)(struct ibv_pd *pd);
     struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
                              unsigned access);
+    struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t len,
+                                    uint64_t iova, int fd, int access); /* or NULL */
     int (*dereg_mr)(struct ibv_mr *mr);
     struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *ctx);
     int (*destroy_comp_channel)(struct ibv_comp_channel *ch);
@@ -54,6 +56,8 @@ struct xport_verbs {
     int (*ack_cm_event)(struct rdma_cm_event *event);
     const char *(*event_str)(enum rdma_cm_event_type type);
     __be16 (*get_src_port)(struct rdma_cm_id *id);
+    int (*set_option)(struct rdma_cm_id *id, int level, int name, void *value,
+                      size_t len);
 };
 
 /* The table, or NULL with words: which library or symbol is missing. */

@@ -18,7 +18,7 @@ def test_attaches_over_rdma_and_says_so(case):
 
 
 def test_server_without_a_port_says_why_it_stays_with_tcp(case):
-    pool = rdma_pool(case, options=["--listen", "127.0.0.1"])
+    pool = rdma_pool(case, options=["--rdma", "127.0.0.1"])
     result = pool.run(case.programs / "vecadd", status=None)
     case.contains(result.err, "does not offer RDMA", "what went wrong")
     case.contains(result.err, "no RDMA port has the address 127.0.0.1", "the reason")

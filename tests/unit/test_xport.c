@@ -5,7 +5,7 @@
  * RDMA needs a device: GPUPOOL_TEST_RDMA=address names one of its ports, else its cases
  * are skipped (`make test-rdma` runs them in a guest with Soft-RoCE).
  */
-#include "ut.h"
+#include "ut_rdma.h"
 
 #include "gp_err.h"
 #include "gp_time.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define FRAME_MAX 4096u
+#define FRAME_MAX UT_FRAME_MAX
 
 enum kind { TCP, SHM, RDMA, PACKED /* TCP, all that can be compressed */ };
 
@@ -30,56 +30,6 @@ static uint64_t
 soon(void)
 {
     return gp_now_ns() + 10 * GP_NS_PER_S;
-}
-
-/* --- RDMA: both ends of the connection set up each other, so in two threads --- */
-
-struct rdma_side {
-    int fd;
-    unsigned port;
-    struct xport_rdma_listener *listener;
-    struct xport_conn *conn;
-    struct gp_err err;
-    int r;
-};
-
-static const uint8_t cookie[XPORT_RDMA_COOKIE] = "a one-time word";
-
-static void *
-rdma_acceptor(void *arg)
-{
-    struct rdma_side *s = arg;
-
-    s->r = xport_rdma_accept(s->listener, s->fd, cookie, FRAME_MAX, soon(), &s->conn,
-                             &s->err);
-    return NULL;
-}
-
-static const char *
-rdma_addr(void)
-{
-    return getenv("GPUPOOL_TEST_RDMA");
-}
-
-static void
-link_make_rdma(struct link *link, const int fd[2])
-{
-    struct rdma_side worker = {.fd = fd[1]};
-    struct gp_err err = {0};
-    pthread_t thread;
-    int r;
-
-    r = xport_rdma_listen(rdma_addr(), &worker.listener, &worker.port, &err);
-    if (r < 0)
-        fail_msg("%s", err.msg);
-    pthread_create(&thread, NULL, rdma_acceptor, &worker);
-    r = xport_rdma_connect(fd[0], rdma_addr(), worker.port, cookie, FRAME_MAX, soon(),
-                           &link->client, &err);
-    pthread_join(thread, NULL);
-    if (r < 0 || worker.r < 0)
-        fail_msg("client: %s; worker: %s", err.msg, worker.err.msg);
-    xport_rdma_listener_free(worker.listener);
-    link->worker = worker.conn;
 }
 
 static void
@@ -100,7 +50,7 @@ link_make(struct link *link, enum kind kind)
     if (kind == TCP || kind == PACKED)
         return;
     if (kind == RDMA) {
-        link_make_rdma(link, fd);
+        ut_rdma_pair(ut_rdma_addr(), fd, &link->client, &link->worker);
         return;
     }
     assert_int_equal(xport_shm_offer(fd[1], FRAME_MAX, &link->worker, NULL), 0);
@@ -443,44 +393,12 @@ pinned_memory_moves_like_any_other(enum kind kind)
 }
 
 static void
-stranger_with_the_wrong_word_is_turned_away(void **state)
-{
-    uint8_t wrong[XPORT_RDMA_COOKIE] = "another word...";
-    struct rdma_side worker = {0};
-    struct xport_conn *conn;
-    pthread_t thread;
-    int fd[2];
-
-    if (!rdma_addr()) {
-        print_message("skip: no RDMA device; `make test-rdma` has a guest with one\n");
-        skip();
-    }
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
-    worker.fd = fd[1];
-    assert_int_equal(
-        xport_rdma_listen(rdma_addr(), &worker.listener, &worker.port, NULL), 0);
-    pthread_create(&thread, NULL, rdma_acceptor, &worker);
-    assert_int_equal(xport_rdma_connect(fd[0], rdma_addr(), worker.port, wrong,
-                                        FRAME_MAX, soon(), &conn, NULL),
-                     -ECONNREFUSED);
-    /* The right one still gets in afterwards. */
-    assert_int_equal(xport_rdma_connect(fd[0], rdma_addr(), worker.port, cookie,
-                                        FRAME_MAX, soon(), &conn, NULL),
-                     0);
-    pthread_join(thread, NULL);
-    assert_int_equal(worker.r, 0);
-    xport_free(conn);
-    xport_free(worker.conn);
-    xport_rdma_listener_free(worker.listener);
-}
-
-static void
 address_without_rdma_is_named(void **state)
 {
     struct xport_rdma_listener *l;
     struct gp_err err = {0};
-    unsigned port;
-    int r = xport_rdma_listen("127.0.0.1", &l, &port, &err);
+    struct xport_rdma_port port = {.host = "127.0.0.1"};
+    int r = xport_rdma_listen(&port, 1, &l, &err);
 
     assert_true(r < 0);
     assert_true(r == -EOPNOTSUPP ? strstr(err.msg, "no RDMA: ") != NULL
@@ -502,11 +420,7 @@ address_without_rdma_is_named(void **state)
     }                                                                                  \
     static void name##_rdma(void **state)                                              \
     {                                                                                  \
-        if (!rdma_addr()) {                                                            \
-            print_message(                                                             \
-                "skip: no RDMA device; `make test-rdma` has a guest with one\n");      \
-            skip();                                                                    \
-        }                                                                              \
+        UT_NEEDS_RDMA();                                                               \
         name(RDMA);                                                                    \
     }
 #define EACH(name)                                                                     \
@@ -538,7 +452,6 @@ main(void)
         EACH(writer_blocked_on_a_full_link_ends_with_the_peer),
         EACH(oversize_frame_is_refused_by_the_sender),
         EACH(pinned_memory_moves_like_any_other),
-        cmocka_unit_test(stranger_with_the_wrong_word_is_turned_away),
         cmocka_unit_test(address_without_rdma_is_named),
         cmocka_unit_test(ring_index_out_of_bounds_is_an_error),
         cmocka_unit_test(unsealed_file_is_refused),

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connected pair over RDMA in one process, for the tests of transport/.
+ *
+ * It needs a device: GPUPOOL_TEST_RDMA=address names one of its ports (`make test-rdma`
+ * has a guest with Soft-RoCE), else the cases skip themselves.
+ */
+#ifndef UT_RDMA_H
+#define UT_RDMA_H
+
+#include "ut.h"
+
+#include "gp_err.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "xport.h"
+
+#include <pthread.h>
+#include <sys/socket.h>
+
+#define UT_FRAME_MAX 4096u
+
+/* Both ends of the connection set up each other, so in two threads. */
+struct ut_rdma_side {
+    int fd;
+    struct xport_rdma_port port;
+    struct xport_rdma_listener *listener;
+    struct xport_conn *conn;
+    struct gp_err err;
+    int r;
+};
+
+static const uint8_t ut_rdma_cookie[XPORT_RDMA_COOKIE] = "a one-time word";
+
+static inline uint64_t
+ut_soon(void)
+{
+    return gp_now_ns() + 20 * GP_NS_PER_S;
+}
+
+static inline const char *
+ut_rdma_addr(void)
+{
+    return getenv("GPUPOOL_TEST_RDMA");
+}
+
+#define UT_NEEDS_RDMA()                                                                \
+    do {                                                                               \
+        if (!ut_rdma_addr()) {                                                         \
+            print_message(                                                             \
+                "skip: no RDMA device; `make test-rdma` has a guest with one\n");      \
+            skip();                                                                    \
+        }                                                                              \
+    } while (0)
+
+static void *
+ut_rdma_acceptor(void *arg)
+{
+    struct ut_rdma_side *s = arg;
+
+    s->r = xport_rdma_accept(s->listener, s->fd, ut_rdma_cookie, UT_FRAME_MAX,
+                             ut_soon(), &s->conn, &s->err);
+    return NULL;
+}
+
+static inline void
+ut_rdma_listen(struct ut_rdma_side *side, const char *host)
+{
+    struct gp_err err = {0};
+
+    gp_str_copy(side->port.host, sizeof(side->port.host), host);
+    if (xport_rdma_listen(&side->port, 1, &side->listener, &err) < 0)
+        fail_msg("%s", err.msg);
+}
+
+static inline void
+ut_rdma_pair(const char *host, const int fd[2], struct xport_conn **client,
+             struct xport_conn **worker)
+{
+    struct ut_rdma_side side = {.fd = fd[1]};
+    struct gp_err err = {0};
+    pthread_t thread;
+    int r;
+
+    ut_rdma_listen(&side, host);
+    pthread_create(&thread, NULL, ut_rdma_acceptor, &side);
+    r = xport_rdma_connect(fd[0], &side.port, 1, ut_rdma_cookie, UT_FRAME_MAX,
+                           ut_soon(), client, &err);
+    pthread_join(thread, NULL);
+    if (r < 0 || side.r < 0)
+        fail_msg("client: %s; worker: %s", err.msg, side.err.msg);
+    xport_rdma_listener_free(side.listener);
+    *worker = side.conn;
+}
+
+#endif
