@@ -70,6 +70,12 @@ to_bf16(double v, enum rounding how)
     return (uint16_t)round_to(v, 7, -126, 127, how, 0x7fff);
 }
 
+uint32_t
+sg_round_narrow(double v, int mant, int emin)
+{
+    return round_to(v, mant, emin, 127, RN, 0);
+}
+
 uint16_t
 sg_f64_to_f16(double v)
 {
@@ -118,6 +124,24 @@ DEF(f64_tf32_rna)
     if ((u & 0x7f800000u) == 0x7f800000u)
         return u;
     return (u + 0x1000u) & ~0x1fffu;
+}
+
+DEF(f64_tf32_rn)
+{
+    uint32_t u = lane_bits32(lane_nan32((float)lane_double(a)));
+
+    (void)b, (void)c;
+    if ((u & 0x7f800000u) == 0x7f800000u)
+        return u;
+    return (u + 0xfffu + (u >> 13 & 1)) & ~0x1fffu;
+}
+
+DEF(f64_tf32_rz)
+{
+    uint32_t u = lane_bits32(lane_nan32((float)lane_double(a)));
+
+    (void)b, (void)c;
+    return (u & 0x7fffffffu) > 0x7f800000u ? u : u & ~0x1fffu;
 }
 
 /* x * y + z with one rounding to odd: whoever rounds it further rounds once. */

@@ -133,7 +133,7 @@ const struct ptx_module *sg_prog_module(const struct sg_prog *prog);
     X(brx) X(call) X(ret) X(exit) X(trap) X(bar) X(bar_warp) X(nanosleep) X(shfl)      \
     X(vote) X(activemask) X(match) X(redux) X(elect) X(selp) X(logic_pred) X(mma)      \
     X(wmma_move) X(ldmatrix) X(movmatrix) X(cp_async) X(cp_mbar) X(mbarrier) X(video)  \
-    X(video_simd) X(vmad) X(texture) X(txq) X(surface)
+    X(video_simd) X(cvt_narrow) X(vmad) X(texture) X(txq) X(surface)
 /* clang-format on */
 #define X(name) lower_fn lower_##name;
 LOWER_FNS(X)

@@ -165,6 +165,16 @@ float_to_int(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned
     deliver(l, &insn->opds[0], to, narrow_int(l, &insn->opds[0], to, v));
 }
 
+/* What .satfinite does first; 0 where the type has no such form. */
+static enum sg_fn_id
+clamp_fn(unsigned to)
+{
+    return to == PTX_W_f16    ? SG_FN_f64_clamp_f16
+           : to == PTX_W_bf16 ? SG_FN_f64_clamp_bf16
+           : to == PTX_W_tf32 ? SG_FN_f64_clamp_tf32
+                              : 0;
+}
+
 /* f64 to any float type, one rounding. */
 static int32_t
 from_f64(struct lower *l, const struct ptx_insn *insn, unsigned to, int32_t v)
@@ -175,6 +185,8 @@ from_f64(struct lower *l, const struct ptx_insn *insn, unsigned to, int32_t v)
                                         SG_FN_f64_f32_rp};
     enum mode mode = rounding(insn);
 
+    if (lo_has(insn, PTX_W_satfinite))
+        v = lo_call_fn(l, clamp_fn(to), NONE, v, NONE, NONE);
     switch (to) {
     case PTX_W_f16:
         return lo_call_fn(l, f16[mode], NONE, v, NONE, NONE);
@@ -184,7 +196,11 @@ from_f64(struct lower *l, const struct ptx_insn *insn, unsigned to, int32_t v)
         return lo_call_fn(l, mode == M_RZ ? SG_FN_f64_bf16_rz : SG_FN_f64_bf16_rn, NONE,
                           v, NONE, NONE);
     case PTX_W_tf32:
-        return lo_call_fn(l, SG_FN_f64_tf32_rna, NONE, v, NONE, NONE);
+        return lo_call_fn(l,
+                          lo_has(insn, PTX_W_rna) ? SG_FN_f64_tf32_rna
+                          : mode == M_RZ          ? SG_FN_f64_tf32_rz
+                                                  : SG_FN_f64_tf32_rn,
+                          NONE, v, NONE, NONE);
     case PTX_W_f32:
         if (mode == M_RN)
             return lo_op(l, SG_OP_CVT_F32_F64, NONE, v, NONE, NONE);
@@ -283,8 +299,8 @@ lower_cvt(struct lower *l, const struct ptx_insn *insn)
         lo_fail(l, -EINVAL, "cvt: operands");
         return;
     }
-    if (lo_has(insn, PTX_W_satfinite)) {
-        lo_fail(l, -ENOSYS, "cvt.satfinite is not carried");
+    if (lo_has(insn, PTX_W_satfinite) && (!lo_type_float(from) || !clamp_fn(to))) {
+        lo_fail(l, -EINVAL, "cvt.satfinite is for floats narrower than f32");
         return;
     }
     v = source(l, &insn->opds[1], from);
@@ -305,8 +321,8 @@ lower_cvt_pack(struct lower *l, const struct ptx_insn *insn)
     unsigned to = lo_type(insn, 0) == PTX_W_f16x2 ? PTX_W_f16 : PTX_W_bf16;
     int32_t half[2];
 
-    if (insn->n_opds != 3 || lo_has(insn, PTX_W_satfinite)) {
-        lo_fail(l, -ENOSYS, "this cvt is not carried");
+    if (insn->n_opds != 3) {
+        lo_fail(l, -EINVAL, "cvt: operands");
         return;
     }
     for (int k = 0; k < 2; k++) {

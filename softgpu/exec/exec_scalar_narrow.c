@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Floats of 8, 6 and 4 bits, one lane at a time; see exec_scalar.h.
+ *
+ * A code is a sign, an exponent and a mantissa as in IEEE 754, but only e5m2 has
+ * infinities; e4m3 has one NaN of each sign, the formats of 6 and 4 bits have none.
+ * Conversions to them saturate, as PTX has no others.  ue8m0 is a power of two.
+ */
+#include "exec_lane.h"
+#include "exec_scalar.h"
+
+#include <math.h>
+
+#define DEF(name) uint64_t sg_fn_##name(uint64_t a, uint64_t b, uint64_t c)
+
+struct narrow {
+    uint8_t bits, mant;
+    int8_t emin;
+    uint8_t max;   /* code of the largest finite value */
+    uint8_t nan;   /* code that a NaN becomes */
+    uint8_t n_nan; /* codes above this are NaN; max: there are none */
+    uint8_t inf;   /* code of infinity, or 0 */
+};
+
+static const struct narrow e4m3 = {8, 3, -6, 0x7e, 0x7f, 0x7e, 0};
+static const struct narrow e5m2 = {8, 2, -14, 0x7b, 0x7f, 0x7c, 0x7c};
+static const struct narrow e2m3 = {6, 3, 0, 0x1f, 0x1f, 0x1f, 0};
+static const struct narrow e3m2 = {6, 2, -2, 0x1f, 0x1f, 0x1f, 0};
+static const struct narrow e2m1 = {4, 1, 0, 0x07, 0x07, 0x07, 0};
+
+static double
+decode(const struct narrow *f, uint64_t raw)
+{
+    unsigned sign = raw >> (f->bits - 1) & 1, code = raw & ((1u << (f->bits - 1)) - 1);
+    unsigned exp = code >> f->mant, mant = code & ((1u << f->mant) - 1);
+    double v;
+
+    if (f->inf && code == f->inf)
+        v = (double)INFINITY;
+    else if (code > f->n_nan)
+        v = (double)NAN;
+    else if (exp == 0)
+        v = ldexp(mant, f->emin - f->mant);
+    else
+        v = ldexp(mant | 1u << f->mant, f->emin + (int)exp - 1 - f->mant);
+    return sign ? -v : v;
+}
+
+static uint64_t
+encode(const struct narrow *f, double v)
+{
+    uint32_t r, code;
+
+    if (v != v)
+        return f->nan;
+    r = sg_round_narrow(v, f->mant, f->emin);
+    code = r & 0x7fff;
+    return (code > f->max ? f->max : code) | (uint64_t)(r >> 15) << (f->bits - 1);
+}
+
+#define CODEC(name)                                                                    \
+    DEF(name##_f64)                                                                    \
+    {                                                                                  \
+        (void)b, (void)c;                                                              \
+        return lane_bits64(decode(&name, a));                                          \
+    }                                                                                  \
+    DEF(f64_##name)                                                                    \
+    {                                                                                  \
+        (void)b, (void)c;                                                              \
+        return encode(&name, lane_double(a));                                          \
+    }
+CODEC(e4m3)
+CODEC(e5m2)
+CODEC(e2m3)
+CODEC(e3m2)
+CODEC(e2m1)
+
+/* 2^(code - 127); the sign does not count. */
+DEF(ue8m0_f64)
+{
+    (void)b, (void)c;
+    a &= 0xff;
+    return lane_bits64(a == 0xff ? (double)NAN : ldexp(1.0, (int)a - 127));
+}
+
+static uint64_t
+to_ue8m0(uint64_t a, bool up, bool saturate)
+{
+    double v = fabs(lane_double(a)), m;
+    int e;
+
+    if (v != v)
+        return 0xff;
+    if (v > 0x1p127 && (v == (double)INFINITY || up))
+        return saturate ? 0xfe : 0xff;
+    if (v <= 0x1p-127)
+        return 0;
+    m = frexp(v, &e); /* v = m * 2^e, m in [0.5, 1) */
+    return (uint64_t)(e - 1 + 127 + (up && m > 0.5));
+}
+
+#define UE8M0(name, up, saturate)                                                      \
+    DEF(name)                                                                          \
+    {                                                                                  \
+        (void)b, (void)c;                                                              \
+        return to_ue8m0(a, up, saturate);                                              \
+    }
+UE8M0(f64_ue8m0_rz, false, false)
+UE8M0(f64_ue8m0_rp, true, false)
+UE8M0(f64_ue8m0_rz_sat, false, true)
+UE8M0(f64_ue8m0_rp_sat, true, true)
+
+/* What .satfinite does before rounding to a format whose largest value this is: every
+ * value that would round beyond it becomes it. */
+#define CLAMP(name, max)                                                               \
+    DEF(name)                                                                          \
+    {                                                                                  \
+        double v = lane_double(a);                                                     \
+        (void)b, (void)c;                                                              \
+        return lane_bits64(v > (max) ? (max) : v < -(max) ? -(max) : v);               \
+    }
+CLAMP(f64_clamp_f16, 65504.0)
+CLAMP(f64_clamp_bf16, 0x1.fep127)
+CLAMP(f64_clamp_tf32, 0x1.ffcp127)
