@@ -380,6 +380,7 @@ L_FN:
     OUT_OP(ATOM_W, sg_op_atom)
     OUT_OP(ATOM_D, sg_op_atom)
     OUT_OP(ATOM_H, sg_op_atom)
+    OUT_OP(ATOM_Q, sg_op_atom_q)
     OUT_OP(ISSPACE, sg_op_isspace)
     OUT_OP(MMA, sg_op_mma)
     OUT_OP(WMMA_LD, sg_op_wmma_ld)

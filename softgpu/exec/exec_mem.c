@@ -317,8 +317,10 @@ sg_op_atom(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
     SG_FOR_LANES(i, m)
     {
         uint64_t b = reg_read(warp, wide, op->b, i), c = reg_read(warp, wide, op->c, i);
-        void *p = sg_mem_resolve(cta, warp, i, a[i] + (uint64_t)op->imm, size, size - 1,
-                                 op->x, SG_ACCESS_WRITE);
+        void *p =
+            sg_mem_resolve(cta, warp, i, a[i] + (uint64_t)op->imm, size,
+                           gp_max(size - 1, op->x >> SG_ATOM_ALIGN_SHIFT),
+                           op->x & ((1u << SG_ATOM_ALIGN_SHIFT) - 1), SG_ACCESS_WRITE);
         if (!p)
             return SG_STOP_FAULT;
         b = atom_apply(op, p, b, c);

@@ -106,6 +106,15 @@ void lo_load(struct lower *l, const struct lo_addr *addr, unsigned type, int32_t
 void lo_store(struct lower *l, const struct lo_addr *addr, unsigned type, int32_t v,
               uint32_t align);
 
+int lo_atom_kind(const struct ptx_insn *insn, unsigned type); /* 255: there is none */
+/* After a load: what its ordering words ask for. */
+void lo_order(struct lower *l, const struct ptx_insn *insn);
+
+/* lower_matrix.c: operations with a list of registers.  The list is collected in
+ * @proto before the operation exists. */
+bool lo_list_init(struct lower *l, struct sg_ir *proto, uint32_t n);
+struct sg_ir *lo_emit_list(struct lower *l, enum sg_opcode code, struct sg_ir *proto);
+
 /* lower_func.c */
 int lower_function(const struct sg_prog *prog, struct unit_builder *ub,
                    const struct ptx_func *func, struct sg_ir_func *ir,
@@ -133,7 +142,7 @@ const struct ptx_module *sg_prog_module(const struct sg_prog *prog);
     X(brx) X(call) X(ret) X(exit) X(trap) X(bar) X(bar_warp) X(nanosleep) X(shfl)      \
     X(vote) X(activemask) X(match) X(redux) X(elect) X(selp) X(logic_pred) X(mma)      \
     X(wmma_move) X(ldmatrix) X(movmatrix) X(cp_async) X(cp_mbar) X(mbarrier) X(video)  \
-    X(video_simd) X(cvt_narrow) X(vmad) X(texture) X(txq) X(surface)
+    X(video_simd) X(cvt_narrow) X(mov128) X(move128) X(atom128) X(atom_vector) X(vmad) X(texture) X(txq) X(surface)
 /* clang-format on */
 #define X(name) lower_fn lower_##name;
 LOWER_FNS(X)

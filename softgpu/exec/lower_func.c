@@ -75,6 +75,8 @@ map_registers(struct lower *l)
     for (uint32_t i = 0; i < f->n_regs; i++) {
         const struct ptx_reg *reg = &f->regs[i];
         l->reg_map[i] = lo_variable(l, lo_type_class(reg->type));
+        if (ptx_type_size(reg->type) == 16) /* its high half */
+            lo_variable(l, SG_D);
         for (unsigned c = 1; c < reg->vec; c++)
             lo_variable(l, lo_type_class(reg->type));
     }

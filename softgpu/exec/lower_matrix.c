@@ -109,9 +109,8 @@ opd_count(const struct ptx_opd *o)
     return o->kind == PTX_OPD_VEC ? o->n : 1;
 }
 
-/* Emit with a list that was collected before the operation existed. */
-static struct sg_ir *
-emit_list(struct lower *l, enum sg_opcode code, struct sg_ir *proto)
+struct sg_ir *
+lo_emit_list(struct lower *l, enum sg_opcode code, struct sg_ir *proto)
 {
     struct sg_ir *ir = lo_emit(l, code);
 
@@ -122,8 +121,8 @@ emit_list(struct lower *l, enum sg_opcode code, struct sg_ir *proto)
     return ir;
 }
 
-static bool
-list_init(struct lower *l, struct sg_ir *proto, uint32_t n)
+bool
+lo_list_init(struct lower *l, struct sg_ir *proto, uint32_t n)
 {
     *proto = (struct sg_ir){0};
     if (n == 0 || n > 128) {
@@ -192,7 +191,7 @@ lower_mma(struct lower *l, const struct ptx_insn *insn)
         total += c;
         imm |= (uint64_t)type[i] << (4 * i) | (uint64_t)c << (16 + 6 * i);
     }
-    if (!list_init(l, &proto, total))
+    if (!lo_list_init(l, &proto, total))
         return;
     for (int i = 0; i < 4; i++)
         list_add(l, &proto, &insn->opds[i], type[i], i == 0);
@@ -202,7 +201,7 @@ lower_mma(struct lower *l, const struct ptx_insn *insn)
         imm |= (uint64_t)SG_MAT_SATFINITE << SG_MAT_FLAGS_SHIFT;
     if (lo_has(insn, PTX_W_xor))
         imm |= (uint64_t)SG_MAT_XOR << SG_MAT_FLAGS_SHIFT;
-    ir = emit_list(l, SG_OP_MMA, &proto);
+    ir = lo_emit_list(l, SG_OP_MMA, &proto);
     ir->imm = (int64_t)imm;
     ir->x = shape;
 }
@@ -250,12 +249,12 @@ lower_wmma_move(struct lower *l, const struct ptx_insn *insn)
     a = flat_address(l, where, lo_space(insn), &space);
     b = insn->n_opds > 2 ? lo_src(l, &insn->opds[2], PTX_W_u32)
                          : lo_const(l, SG_W, col ? rows : cols);
-    if (!list_init(l, &proto, opd_count(regs)))
+    if (!lo_list_init(l, &proto, opd_count(regs)))
         return;
     list_add(l, &proto, regs, type, !store);
     flags |=
         (col ? SG_MAT_COL : 0) | (is_a ? SG_MAT_IS_A : 0) | (is_b ? SG_MAT_IS_B : 0);
-    ir = emit_list(l, store ? SG_OP_WMMA_ST : SG_OP_WMMA_LD, &proto);
+    ir = lo_emit_list(l, store ? SG_OP_WMMA_ST : SG_OP_WMMA_LD, &proto);
     ir->a = a;
     ir->b = b;
     ir->n = (uint16_t)space;
@@ -281,10 +280,10 @@ lower_ldmatrix(struct lower *l, const struct ptx_insn *insn)
     if (!lo_address(l, &insn->opds[store ? 0 : 1], lo_space(insn), 16, &addr))
         return;
     base = lo_address_d(l, &addr);
-    if (!list_init(l, &proto, n))
+    if (!lo_list_init(l, &proto, n))
         return;
     list_add(l, &proto, regs, SG_MAT_F32, !store);
-    ir = emit_list(l, store ? SG_OP_STMATRIX : SG_OP_LDMATRIX, &proto);
+    ir = lo_emit_list(l, store ? SG_OP_STMATRIX : SG_OP_LDMATRIX, &proto);
     ir->a = base;
     ir->x = addr.space;
     ir->imm = addr.imm;

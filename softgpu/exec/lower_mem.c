@@ -334,7 +334,14 @@ poll_for(struct lower *l, const struct ptx_insn *insn)
         lo_emit(l, SG_OP_POLL)->guard = SG_NOREG;
 }
 
-/* Elements and how often: .v4.b32, or one .b128 as two halves. */
+void
+lo_order(struct lower *l, const struct ptx_insn *insn)
+{
+    fence_for(l, insn);
+    poll_for(l, insn);
+}
+
+/* Elements and how often: .v4.b32. */
 static bool
 vector_operands(struct lower *l, const struct ptx_insn *insn, const struct ptx_opd *o,
                 const struct ptx_opd **ret_list, unsigned *ret_n)
@@ -376,8 +383,7 @@ lower_ld(struct lower *l, const struct ptx_insn *insn)
         if (lo_type_signed(type) && size < 4 && register_size(l, &elems[i]) == 2)
             lo_op(l, SG_OP_ZX16, d[i], d[i], SG_NOREG, SG_NOREG);
     }
-    fence_for(l, insn);
-    poll_for(l, insn);
+    lo_order(l, insn);
 }
 
 void
@@ -403,8 +409,8 @@ lower_st(struct lower *l, const struct ptx_insn *insn)
 
 /* ------------------------------------------------------------------- atomics */
 
-static int
-atom_kind(const struct ptx_insn *insn, unsigned type)
+int
+lo_atom_kind(const struct ptx_insn *insn, unsigned type)
 {
     static const struct {
         uint16_t word;
@@ -452,13 +458,12 @@ lower_atom(struct lower *l, const struct ptx_insn *insn)
 {
     bool red = insn->op == PTX_W_red;
     unsigned type = lo_type(insn, 0), size = ptx_type_size(type), at = red ? 0 : 1;
-    int kind = atom_kind(insn, type);
+    int kind = lo_atom_kind(insn, type);
     struct lo_addr addr;
     struct sg_ir *ir;
     int32_t base, b, c = SG_NOREG, d = SG_NOREG;
 
-    if (kind == 255 || insn->n_opds < at + 2 || lo_has(insn, PTX_W_v2) ||
-        lo_has(insn, PTX_W_v4) || lo_has(insn, PTX_W_v8)) {
+    if (kind == 255 || insn->n_opds < at + 2) {
         lo_fail(l, -ENOSYS, "atomic form is not carried");
         return;
     }

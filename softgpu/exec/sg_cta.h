@@ -194,7 +194,7 @@ enum sg_stop sg_fault_set(struct sg_cta *cta, struct sg_warp *warp, unsigned lan
 /* Operations that run out of line: registers by offset from the running frame. */
 typedef enum sg_stop sg_op_fn(struct sg_cta *cta, struct sg_warp *warp,
                               const struct sg_op *op, uint32_t m);
-sg_op_fn sg_op_atom, sg_op_isspace, sg_op_shfl, sg_op_vote, sg_op_match, sg_op_redux,
+sg_op_fn sg_op_atom, sg_op_atom_q, sg_op_isspace, sg_op_shfl, sg_op_vote, sg_op_match, sg_op_redux,
     sg_op_elect, sg_op_bar_warp, sg_op_sreg, sg_op_vprintf, sg_op_malloc, sg_op_free,
     sg_op_setcond, sg_op_assertfail, sg_op_frame, sg_op_trap, sg_op_mma, sg_op_wmma_ld,
     sg_op_wmma_st, sg_op_ldmatrix, sg_op_stmatrix, sg_op_movmatrix, sg_op_cpasync,
@@ -283,6 +283,9 @@ enum sg_sreg {
     SG_SREG_ZERO,
     SG_SREG_ONE,
 };
+
+/* Operation ATOM_*: x = space | mask of address bits that must be zero. */
+#define SG_ATOM_ALIGN_SHIFT 8
 
 enum sg_atom {
     SG_ATOM_ADD,
