@@ -2,11 +2,18 @@
 #include "wrk_output.h"
 
 #include "gp_base.h"
+#include "gp_log.h"
 #include "wrk.h"
 #include "wrk_driver.h"
 
-#include <stddef.h>
-#include <stdint.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 /* Text of one event; longer text comes in several. */
 #define PIECE_MAX (32u * 1024)
@@ -19,11 +26,8 @@ struct output_hook {
 };
 
 static void
-on_text(void *user, CUcontext ctx, int fd, const char *text, size_t len)
+send_text(struct wrk *w, int fd, const char *text, size_t len)
 {
-    struct wrk *w = user;
-
-    (void)ctx;
     while (len) {
         uint32_t n = (uint32_t)gp_min(len, (size_t)PIECE_MAX);
         struct wire_event_output event = {.fd = (uint32_t)fd, .len = n};
@@ -34,8 +38,15 @@ on_text(void *user, CUcontext ctx, int fd, const char *text, size_t len)
     }
 }
 
-bool
-wrk_output_start(struct wrk *w)
+static void
+on_text(void *user, CUcontext ctx, int fd, const char *text, size_t len)
+{
+    (void)ctx;
+    send_text(user, fd, text, len);
+}
+
+static bool
+hook_driver(struct wrk *w)
 {
     struct output_hook hook;
     void *symbol = wrk_driver_symbol("sg_set_output_hook");
@@ -45,4 +56,90 @@ wrk_output_start(struct wrk *w)
     hook.set = (__typeof__(hook.set))(uintptr_t)symbol;
     hook.set(on_text, w);
     return true;
+}
+
+/* ---- drivers without a hook --------------------------------------------------------
+ */
+
+static ssize_t
+on_stdout(void *w, const char *text, size_t len)
+{
+    send_text(w, STDOUT_FILENO, text, len);
+    return (ssize_t)len;
+}
+
+static ssize_t
+on_stderr(void *w, const char *text, size_t len)
+{
+    send_text(w, STDERR_FILENO, text, len);
+    return (ssize_t)len;
+}
+
+/* The C library's own streams are variables, which the driver reads when it prints.
+ * Unbuffered: nobody can say when a driver flushes, if at all. */
+static bool
+take_stream(FILE **stream, struct wrk *w, cookie_write_function_t *write)
+{
+    FILE *ours = fopencookie(w, "w", (cookie_io_functions_t){.write = write});
+
+    if (!ours)
+        return false;
+    setvbuf(ours, NULL, _IONBF, 0);
+    *stream = ours;
+    return true;
+}
+
+struct pump {
+    struct wrk *w;
+    int fd;
+};
+
+static void *
+pump_main(void *arg)
+{
+    struct pump pump = *(struct pump *)arg;
+    char text[4096];
+    ssize_t n;
+
+    free(arg);
+    while ((n = read(pump.fd, text, sizeof(text))) > 0 || (n < 0 && errno == EINTR))
+        if (n > 0)
+            send_text(pump.w, STDOUT_FILENO, text, (size_t)n);
+    close(pump.fd);
+    return NULL;
+}
+
+static bool
+pump_start(struct wrk *w)
+{
+    struct pump *pump = malloc(sizeof(*pump));
+    pthread_t thread;
+    int ends[2];
+    bool ok;
+
+    if (!pump || pipe2(ends, O_CLOEXEC) < 0) {
+        free(pump);
+        return false;
+    }
+    *pump = (struct pump){w, ends[0]};
+    ok = dup2(ends[1], STDOUT_FILENO) >= 0 &&
+         pthread_create(&thread, NULL, pump_main, pump) == 0;
+    close(ends[1]);
+    if (ok) {
+        pthread_detach(thread);
+    } else {
+        close(ends[0]);
+        free(pump);
+    }
+    return ok;
+}
+
+void
+wrk_output_start(struct wrk *w)
+{
+    if (hook_driver(w))
+        return;
+    if (!take_stream(&stdout, w, on_stdout) || !take_stream(&stderr, w, on_stderr) ||
+        !pump_start(w))
+        gp_log_warn("worker", "what kernels print is lost: %s", strerror(errno));
 }

@@ -2,18 +2,19 @@
 /*
  * What kernels print: from the driver to the client's own stdout and stderr.
  *
- * softgpu hands the text to a hook when the host synchronises, on the thread that
- * does; it leaves as an event, in front of that thread's answer.  Other drivers print
- * to the worker's stdout, which is /dev/null.
+ * Drivers print when the host synchronises, on the thread that does; the text leaves as
+ * an event, in front of that thread's answer.  softgpu hands it to a hook.  Other drivers
+ * print to the stdout and stderr of the C library, which lead here; what one writes past
+ * them, to the descriptor of stdout, comes by way of a pipe and may arrive a little after
+ * the answer.  The worker itself prints nothing: its log goes to descriptor 2.
  */
 #ifndef WRK_OUTPUT_H
 #define WRK_OUTPUT_H
 
-#include <stdbool.h>
-
 struct wrk;
 
-/* After the driver is open, before the first frame.  False: it has no hook. */
-bool wrk_output_start(struct wrk *w);
+/* After the driver is open, before the first frame.  A worker that cannot do it goes on
+ * without: what kernels print is lost, and the log says so. */
+void wrk_output_start(struct wrk *w);
 
 #endif

@@ -42,3 +42,18 @@ def test_printf_of_a_kernel_reaches_the_clients_stdout(case):
         done = case.run([case.programs / "cudash"], stdin=stdin, env=session.env)
     case.equal(done.out.count("printed 4711!\n"), 6, f"lines printed by six threads:\n{done}")
     case.check("printed" not in pool.log(), "the server's log has the client's words")
+
+
+def test_what_a_driver_prints_itself_reaches_the_client(case):
+    """A driver without our hook prints to its own stdout and stderr, like NVIDIA's."""
+    if case.sanitizer:
+        case.skip("the C library's streams are the sanitizer's there")
+    pool = case.pool(driver="null", env={"NULLDRV_SAYS": "printed 4711"})
+    commands = case.folder / "commands"
+    commands.write_text("init\ndevice 0\ncontext\n" + "sync\n" * 200)
+    with open(commands, encoding="utf-8") as stdin:
+        done = case.run([case.programs / "cudash"], stdin=stdin, env=pool.session().env)
+    case.equal(done.out.count("stdout: printed 4711\n"), 200, "lines on stdout")
+    case.equal(done.err.count("stderr: printed 4711\n"), 200, "lines on stderr")
+    case.contains(done.out, "descriptor: printed 4711\n", "what went past the C library")
+    case.check("printed" not in pool.log(), "the server's log has the client's words")
