@@ -12,11 +12,13 @@
  */
 #include "attach.pb-c.h"
 #include "gp_base.h"
+#include "gp_log.h"
 #include "stub_gpa_map.h"
 #include "stub_link.h"
 #include "stub_manual.h"
 #include "stub_session.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -65,6 +67,21 @@ gpa_is_missing(const struct stub_gpa *e)
     return false;
 }
 
+/* Runtimes give up with few words when the driver is older than they are. */
+static void
+gpa_note_version(int wanted)
+{
+    static atomic_bool said;
+    int has = stub_links[0].attach ? (int)stub_link_driver_version() : CUDA_VERSION;
+
+    if (wanted <= has || wanted / 1000 == has / 1000 || atomic_exchange(&said, true))
+        return;
+    gp_log_error("stub",
+                 "the program asks for CUDA %d.%d, the server's driver speaks %d.%d: "
+                 "a newer driver is needed there, or an older CUDA here",
+                 wanted / 1000, wanted % 1000 / 10, has / 1000, has % 1000 / 10);
+}
+
 static CUdriverProcAddressQueryResult
 gpa_find(const char *name, int version, uint64_t flags, void **ret)
 {
@@ -106,6 +123,7 @@ stub_m_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
         return CUDA_ERROR_INVALID_VALUE;
     if (atomic_load(&stub_links[0].phase) == STUB_COLD && stub_session_named())
         stub_link_open();
+    gpa_note_version(cudaVersion);
     status = gpa_find(symbol, cudaVersion, flags, pfn);
     if (symbolStatus)
         *symbolStatus = status;

@@ -192,6 +192,13 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
                  "gpupool version on both",
                  req->wire_major, WIRE_MAJOR);
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_WRONG_VERSION, words);
+    } else if (req->wire_minor > WIRE_MINOR) {
+        snprintf(
+            words, sizeof(words),
+            "the client speaks protocol %u.%u, this server %u.%u: a server must not "
+            "be older than its clients",
+            req->wire_major, req->wire_minor, WIRE_MAJOR, WIRE_MINOR);
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_WRONG_VERSION, words);
     } else if (a->srv->stopping) {
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_DRAINING,
                       "this server is shutting down");

@@ -65,7 +65,7 @@ wrk_driver_open(const char *name, struct drv *drv, struct gp_err *err)
 {
     char path[PATH_MAX];
     void *lib;
-    int r = 0;
+    int r = 0, version = 0;
 
     if (strcmp(name, "softgpu") == 0)
         r = own_library("libsoftgpu.so", path, sizeof(path), err);
@@ -86,6 +86,14 @@ wrk_driver_open(const char *name, struct drv *drv, struct gp_err *err)
     drv_load(drv, find_symbol, lib);
     if (!drv->cuInit || !drv->cuDeviceGetCount)
         return gp_err_set(err, -ELIBBAD, "%s is no CUDA driver: it lacks cuInit", path);
+    if (drv->cuDriverGetVersion && drv->cuDriverGetVersion(&version) == CUDA_SUCCESS)
+        drv_limit(drv, version);
+    /* A client has no other way to know how many bytes a kernel takes. */
+    if (!drv->cuFuncGetParamInfo)
+        return gp_err_set(err, -ELIBBAD,
+                          "%s speaks CUDA %d.%d: 12.4 is the oldest that tells the "
+                          "parameters of a kernel",
+                          path, version / 1000, version % 1000 / 10);
     the_library = lib;
     return 0;
 }

@@ -22,26 +22,32 @@ def emit(out: Output, api: Api) -> None:
     h("unsigned drv_load(struct drv *drv, void *(*find)(void *arg, const char *name),")
     h("                  void *arg);", "")
     h(
+        "/* Forget the functions that came after @version of the interface. */",
+        "void drv_limit(struct drv *drv, int version);",
+        "",
+    )
+    h(
         "/* Numbers of the calls that a driver of @version lacks and that nothing stands in",
         " * for, in rising order; returns how many there are, of which @cap are stored. */",
         "unsigned drv_missing(const struct drv *drv, int version, uint32_t *ret,",
         "                     unsigned cap);",
         "",
     )
-    t('#include "drv.h"', '#include "gp_base.h"', "", "#include <string.h>", "")
+    t('#include "drv.h"', '#include "gp_base.h"', "", "#include <stdbool.h>", "#include <string.h>", "")
     t(
         "static const struct {",
         "    const char *name;",
         "    size_t offset;",
         "    uint16_t number; /* 0: no frame names it */",
-        "    int since;       /* a driver of this version has it, or it is missed */",
+        "    int since;",
+        "    bool stands_in; /* the worker's own code may do without it */",
         "} names[] = {",
     )
     for c in calls:
         number = f"0x{c.number:04x}" if c.on_wire else "0"
-        # Written by hand, the worker may do without the driver's own function.
-        since = c.since if c.server == "manual" else 0
-        t(f'    {{"{c.name}", offsetof(struct drv, {c.name}), {number}, {since}}},')
+        by_hand = str(c.server == "manual").lower()
+        t(f'    {{"{c.name}", offsetof(struct drv, {c.name}), {number}, {c.since},')
+        t(f"     {by_hand}}},")
     t("};", "")
     t(
         "unsigned",
@@ -53,6 +59,16 @@ def emit(out: Output, api: Api) -> None:
     t("        memcpy((char *)drv + names[i].offset, &fn, sizeof(fn));")
     t("        found += fn != NULL;", "    }", "    return found;", "}", "")
     t(
+        "void",
+        "drv_limit(struct drv *drv, int version)",
+        "{",
+        "    for (size_t i = 0; i < ARRAY_SIZE(names); i++)",
+        "        if (names[i].since > version)",
+        "            memset((char *)drv + names[i].offset, 0, sizeof(void *));",
+        "}",
+        "",
+    )
+    t(
         "unsigned",
         "drv_missing(const struct drv *drv, int version, uint32_t *ret, unsigned cap)",
         "{",
@@ -62,7 +78,8 @@ def emit(out: Output, api: Api) -> None:
         "        void *fn;",
         "",
         "        memcpy(&fn, (const char *)drv + names[i].offset, sizeof(fn));",
-        "        if (fn || !names[i].number || (names[i].since && names[i].since <= version))",
+        "        if (fn || !names[i].number ||",
+        "            (names[i].stands_in && names[i].since <= version))",
         "            continue;",
         "        if (n < cap)",
         "            ret[n] = names[i].number;",

@@ -5,6 +5,7 @@
  */
 #include "sg_conf.h"
 
+#include "cuda_abi.h"
 #include "gp_err.h"
 
 #include <errno.h>
@@ -38,6 +39,16 @@ conf_uint(const char *name, unsigned lo, unsigned hi, unsigned *val, struct gp_e
                           name, s, lo, hi);
     *val = (unsigned)v;
     return 0;
+}
+
+int
+sg_conf_cuda_version(void)
+{
+    unsigned version = CUDA_VERSION;
+
+    return conf_uint("SOFTGPU_CUDA_VERSION", 12000, CUDA_VERSION, &version, NULL) < 0
+               ? CUDA_VERSION
+               : (int)version;
 }
 
 static int

@@ -55,6 +55,10 @@ struct sg_conf {
     unsigned slot;  /* SOFTGPU_ADDRESS_SLOT: 1 .. SG_SLOTS, 0 = all addresses */
 };
 
+/* SOFTGPU_CUDA_VERSION: the interface that cuDriverGetVersion names, 12000 to 13000 and
+ * 13000 by default.  All functions are there whatever it says. */
+int sg_conf_cuda_version(void);
+
 int sg_conf_read(struct sg_conf *ret_conf, struct gp_err *err);
 
 /* A UUID that is the same in every process of this host for one card, and

@@ -128,7 +128,7 @@ SG_CALL(cuDriverGetVersion, int *driverVersion)
 {
     if (!driverVersion)
         return CUDA_ERROR_INVALID_VALUE;
-    *driverVersion = CUDA_VERSION;
+    *driverVersion = sg_conf_cuda_version();
     return CUDA_SUCCESS;
 }
 

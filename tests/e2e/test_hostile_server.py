@@ -35,8 +35,8 @@ def varint(value):
     return bytes(out)
 
 
-def attach_request(ticket, major=1):
-    body = b"".join([field(1, major), field(3, ticket.encode()), field(5, 1234),
+def attach_request(ticket, major=1, minor=0):
+    body = b"".join([field(1, major), field(2, minor), field(3, ticket.encode()), field(5, 1234),
                      field(6, b"test"), field(7, b"raw\n\x1b[31mclient")])
     return struct.pack("<I", len(body)) + body
 
