@@ -2,6 +2,7 @@
 /*
  * Linear copies between host memory and arrays, and batches of boxes.
  */
+#include "cuda_api.h"
 #include "stub_call.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
@@ -140,49 +141,83 @@ struct array_side {
     CUarray *array;
 };
 
+/* Bytes of the element that lengths count: of the array that takes part, which only
+ * the server knows; without one, bytes are counted. */
 static CUresult
-array_take_operand(const struct array_side *to, const CUmemcpy3DOperand *from)
+array_element(const CUmemcpy3DOperand *from, size_t *element)
 {
+    static const uint8_t sizes[64] = {
+        [CU_AD_FORMAT_UNSIGNED_INT8] = 1,  [CU_AD_FORMAT_SIGNED_INT8] = 1,
+        [CU_AD_FORMAT_UNSIGNED_INT16] = 2, [CU_AD_FORMAT_SIGNED_INT16] = 2,
+        [CU_AD_FORMAT_UNSIGNED_INT32] = 4, [CU_AD_FORMAT_SIGNED_INT32] = 4,
+        [CU_AD_FORMAT_HALF] = 2,           [CU_AD_FORMAT_FLOAT] = 4,
+    };
+    CUDA_ARRAY3D_DESCRIPTOR d;
+    unsigned size;
+    CUresult r;
+
+    if (from->type != CU_MEMCPY_OPERAND_TYPE_ARRAY)
+        return CUDA_SUCCESS;
+    r = cuArray3DGetDescriptor_v2(&d, from->op.array.array);
+    if (r != CUDA_SUCCESS)
+        return r;
+    size = (unsigned)d.Format;
+    size = size >= CU_AD_FORMAT_UNORM_INT8X1 && size <= CU_AD_FORMAT_SNORM_INT16X4
+               ? 1 + ((size - CU_AD_FORMAT_UNORM_INT8X1) / 3) % 2
+           : size < sizeof(sizes) ? sizes[size]
+                                  : 0;
+    if (!size)
+        return stub_unsupported(WIRE_CALL_cuMemcpy3DBatchAsync_v2);
+    *element = size * (size_t)d.NumChannels;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+array_take_operand(const struct array_side *to, const CUmemcpy3DOperand *from,
+                   size_t element)
+{
+    bool fits;
+
     if (from->type == CU_MEMCPY_OPERAND_TYPE_POINTER) {
         *to->type = CU_MEMORYTYPE_UNIFIED;
         *to->device = from->op.ptr.ptr;
-        *to->pitch = from->op.ptr.rowLength;
+        fits = gp_mul_ok(from->op.ptr.rowLength, element, to->pitch);
         *to->height = from->op.ptr.layerHeight;
-        return CUDA_SUCCESS;
+        return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
     if (from->type != CU_MEMCPY_OPERAND_TYPE_ARRAY)
         return CUDA_ERROR_INVALID_VALUE;
     *to->type = CU_MEMORYTYPE_ARRAY;
     *to->array = from->op.array.array;
-    *to->x = from->op.array.offset.x;
+    fits = gp_mul_ok(from->op.array.offset.x, element, to->x);
     *to->y = from->op.array.offset.y;
     *to->z = from->op.array.offset.z;
-    return CUDA_SUCCESS;
+    return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult
 array_batch_one(const CUDA_MEMCPY3D_BATCH_OP *op, CUstream stream, bool per_thread)
 {
-    CUDA_MEMCPY3D c = {
-        .WidthInBytes = op->extent.width,
-        .Height = op->extent.height,
-        .Depth = op->extent.depth,
-    };
+    CUDA_MEMCPY3D c = {.Height = op->extent.height, .Depth = op->extent.depth};
     struct array_side src = {&c.srcXInBytes, &c.srcY,      &c.srcZ,
                              &c.srcPitch,    &c.srcHeight, &c.srcMemoryType,
                              &c.srcDevice,   &c.srcArray};
     struct array_side dst = {&c.dstXInBytes, &c.dstY,      &c.dstZ,
                              &c.dstPitch,    &c.dstHeight, &c.dstMemoryType,
                              &c.dstDevice,   &c.dstArray};
-    CUresult r;
+    size_t element = 1;
+    CUresult r = array_element(&op->src, &element);
 
-    /* Widths and offsets count elements of the array; between two pointers, bytes. */
-    if (op->src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY ||
-        op->dst.type == CU_MEMCPY_OPERAND_TYPE_ARRAY)
-        return stub_unsupported(WIRE_CALL_cuMemcpy3DBatchAsync_v2);
-    r = array_take_operand(&src, &op->src);
     if (r == CUDA_SUCCESS)
-        r = array_take_operand(&dst, &op->dst);
+        r = array_element(&op->dst, &element);
+    if (r == CUDA_SUCCESS && !gp_mul_ok(op->extent.width, element, &c.WidthInBytes))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS && (!c.WidthInBytes || !c.Height || !c.Depth))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        r = array_take_operand(&src, &op->src, element);
+    if (r == CUDA_SUCCESS)
+        r = array_take_operand(&dst, &op->dst, element);
     return r == CUDA_SUCCESS ? stub_m_cuMemcpy3DAsync_v2(&c, stream, per_thread) : r;
 }
 

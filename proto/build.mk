@@ -5,6 +5,7 @@
 #   GEN_STUB_SRCS   exported functions, lookup map   (client-stub, proto, common)
 #   GEN_WRK_SRCS    dispatch                         (server, proto, common)
 #   GEN_DRV_SRCS    table of a driver's functions    (proto, common)
+#   GEN_OLD_SRCS    first forms of calls, for a driver (proto)
 #   GEN_NEGATIVE_SRCS   wrong arguments for every call, for tests
 #   $(O)/gen/libcuda.map   version script of libcuda.so.1
 # and the static library `wire`: names and formats for traces, messages of the
@@ -24,6 +25,7 @@ GEN_STUB_SRCS := $(patsubst %,$(O)/gen/stub_%.c,$(API_FAMILIES)) $(O)/gen/stub_g
 GEN_WRK_SRCS := $(patsubst %,$(O)/gen/wrk_%.c,$(API_FAMILIES)) \
     $(O)/gen/wrk_internal.c $(O)/gen/wrk_dispatch.c $(O)/gen/wrk_struct.c
 GEN_DRV_SRCS := $(O)/gen/drv.c
+GEN_OLD_SRCS := $(O)/gen/driver_old.c
 GEN_TEST_SRCS := $(O)/gen/test_codec_calls.c
 GEN_NEGATIVE_SRCS := $(O)/gen/negative_calls.c
 GEN_STAMP := $(O)/gen/.stamp
@@ -33,7 +35,7 @@ $(GEN_STAMP): $(API_FILES) $(APIGEN_FILES) $(ABI_FILES) proto/wire.lock
 	$(Q)mkdir -p $(@D)
 	$(Q)$(APIGEN) generate --out $(@D)
 	$(Q)touch $@
-$(GEN_STUB_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS) $(GEN_TEST_SRCS) $(GEN_NEGATIVE_SRCS) \
+$(GEN_STUB_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS) $(GEN_OLD_SRCS) $(GEN_TEST_SRCS) $(GEN_NEGATIVE_SRCS) \
 $(O)/gen/wire_tables.c $(O)/gen/libcuda.map: $(GEN_STAMP) ;
 
 $(O)/gen/attach.pb-c.h: proto/attach.proto

@@ -22,7 +22,7 @@ if __package__ in (None, ""):
 
 # pylint: disable=wrong-import-position
 from apigen import abi as abi_reader
-from apigen import codec, coverage, declare, dispatch, drv, gentest, lock, negative
+from apigen import alias, codec, coverage, declare, dispatch, drv, gentest, lock, negative
 from apigen import parse, proc, stub, trace
 from apigen.emit import Output
 from apigen.model import ApiError
@@ -41,6 +41,7 @@ def make(out: Output) -> codec.Codecs:
     stub.emit(out, codecs)
     proc.emit(out, api)
     drv.emit(out, api)
+    alias.emit_driver(out, codecs)
     dispatch.emit(out, codecs)
     gentest.emit(out, codecs)
     declare.emit(out, codecs)

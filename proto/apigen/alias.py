@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from .codec import Codecs
 from .ctypes_ import c_type, prototype, value_type
-from .emit import Text
+from .emit import Output, Text
 from .model import ApiError, Call, Param
 
 NARROW = {("devptr32", "devptr"), ("u32", "size")}
@@ -98,3 +98,38 @@ def _pass_struct(
         types = {f.name: f.type for f in codecs.abi.struct(old.type.name).fields}
         after += [f"    {old.name}->{f} = ({types[f]}){wide}.{f};" for f in fields]
     return f"&{wide}"
+
+
+def _narrows(codecs: Codecs, call: Call) -> bool:
+    """Whether an argument has other bytes than in the newer form."""
+    target = codecs.api.call(call.alias)
+    return any(
+        (old.type.word, new.type.word) in NARROW or _is_struct_pair(codecs, old, new)
+        for old, new in zip(call.args, target.args)
+    )
+
+
+def emit_driver(out: Output, codecs: Codecs) -> None:
+    """The first forms, with 32-bit addresses, for a driver that has the newer ones."""
+    t = Text()
+    t('#include "cuda_abi.h"', "")
+    calls = [
+        c
+        for c in codecs.api.calls
+        if c.alias and c.family != "interop" and _narrows(codecs, c)
+    ]
+    for target in sorted({c.alias for c in calls}):
+        t(prototype(codecs.api.call(target), f"CUresult {target}") + ";")
+    t("")
+    for c in calls:
+        emit(t, codecs, c)
+        t(
+            prototype(c, f"CUresult {c.name}") + ";",
+            '__attribute__((visibility("default"))) CUresult',
+            prototype(c, c.name),
+            "{",
+            f"    return b_{c.name}({', '.join(p.name for p in c.args)});",
+            "}",
+            "",
+        )
+    out.c_file("driver_old.c", "First forms of calls, in terms of the newer.", t)

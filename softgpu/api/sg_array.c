@@ -259,6 +259,24 @@ SG_CALL(cuArrayGetMemoryRequirements,
     return sg_leave(CUDA_SUCCESS);
 }
 
+/* No format here has planes, and no array is sparse. */
+SG_CALL(cuArrayGetPlane, CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx)
+{
+    struct sg_array *a;
+    CUresult rc = enter_array(hArray, pPlaneArray, &a);
+
+    return rc == CUDA_SUCCESS ? sg_leave(CUDA_ERROR_INVALID_VALUE) : rc;
+}
+
+SG_CALL(cuArrayGetSparseProperties, CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties,
+        CUarray array)
+{
+    struct sg_array *a;
+    CUresult rc = enter_array(array, sparseProperties, &a);
+
+    return rc == CUDA_SUCCESS ? sg_leave(CUDA_ERROR_INVALID_VALUE) : rc;
+}
+
 /* -------------------------------------------------------------- mipmapped arrays */
 
 static size_t
@@ -385,6 +403,32 @@ SG_CALL(cuMipmappedArrayGetLevel, CUarray *pLevelArray,
     if (!pLevelArray || level >= m->n_levels)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     *pLevelArray = (CUarray)(uintptr_t)m->levels[level].handle;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuMipmappedArrayGetSparseProperties,
+        CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap)
+{
+    struct sg_mipmap *m;
+    CUresult rc = enter_mipmap(mipmap, &m);
+
+    return rc == CUDA_SUCCESS ? sg_leave(CUDA_ERROR_INVALID_VALUE) : rc;
+}
+
+SG_CALL(cuMipmappedArrayGetMemoryRequirements,
+        CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap,
+        CUdevice device)
+{
+    struct sg_mipmap *m;
+    CUresult rc = enter_mipmap(mipmap, &m);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!memoryRequirements)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    memset(memoryRequirements, 0, sizeof(*memoryRequirements));
+    memoryRequirements->size = m->alloc->size;
+    memoryRequirements->alignment = 512;
     return sg_leave(CUDA_SUCCESS);
 }
 

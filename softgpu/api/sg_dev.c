@@ -33,6 +33,15 @@ sg_dev_get(CUdevice ordinal)
     return ordinal >= 0 && (unsigned)ordinal < n_devs ? &devs[ordinal] : NULL;
 }
 
+struct sg_dev *
+sg_dev_by_uuid(const uint8_t uuid[16])
+{
+    for (unsigned i = 0; i < n_devs; i++)
+        if (!memcmp(devs[i].uuid, uuid, sizeof(devs[i].uuid)))
+            return &devs[i];
+    return NULL;
+}
+
 static unsigned address_slot;
 
 void

@@ -69,6 +69,7 @@ struct sg_dev {
 int sg_dev_init(const struct sg_conf *conf, struct gp_err *err);
 unsigned sg_dev_count(void);
 struct sg_dev *sg_dev_get(CUdevice ordinal); /* NULL: no such device */
+struct sg_dev *sg_dev_by_uuid(const uint8_t uuid[16]);
 
 /* Value of one CUdevice_attribute; CUDA_ERROR_INVALID_VALUE beyond the last. */
 CUresult sg_dev_attr(const struct sg_dev *dev, int attr, int *ret_value);

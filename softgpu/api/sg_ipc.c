@@ -85,51 +85,49 @@ sg_ipc_unexport(struct sg_alloc *alloc)
 }
 
 static struct sg_alloc *
-exportable(CUdeviceptr dptr)
+exportable(CUdeviceptr dptr, bool pool)
 {
     struct sg_alloc *alloc = sg_mem_find(dptr);
 
-    return alloc && alloc->kind == SG_MEM_DEVICE && alloc->ctx && !alloc->internal
-               ? alloc
-               : NULL;
+    if (!alloc || alloc->kind != SG_MEM_DEVICE || alloc->internal || alloc->graph)
+        return NULL;
+    return (pool ? alloc->pool != NULL : alloc->ctx != NULL) ? alloc : NULL;
 }
 
-SG_CALL(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
+CUresult
+sg_ipc_export(CUdeviceptr dptr, bool pool, void *ret_handle)
 {
     struct ipc_handle h = {.magic = IPC_MAGIC};
-    struct sg_alloc *alloc;
-    struct sg_ctx *ctx;
-    CUresult rc = sg_enter(&ctx);
+    struct sg_alloc *alloc = exportable(dptr, pool);
 
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    alloc = exportable(dptr);
-    if (!pHandle || !alloc)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    if (!alloc)
+        return CUDA_ERROR_INVALID_VALUE;
     if (alloc->fd < 0) {
         sg_ctx_synchronize_all(); /* drops the lock */
-        alloc = exportable(dptr);
+        alloc = exportable(dptr, pool);
         if (!alloc)
-            return sg_leave(CUDA_ERROR_INVALID_VALUE);
+            return CUDA_ERROR_INVALID_VALUE;
         if (alloc->fd < 0 && move_to_file(alloc) < 0)
-            return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
+            return CUDA_ERROR_OUT_OF_MEMORY;
     }
     memcpy(h.uuid, alloc->dev->uuid, sizeof(h.uuid));
     h.id = alloc->id;
     h.size = alloc->size;
     h.slot = sg_card_slot(alloc->dev->card);
-    memset(pHandle, 0, sizeof(*pHandle));
-    memcpy(pHandle, &h, sizeof(h));
-    return sg_leave(CUDA_SUCCESS);
+    memset(ret_handle, 0, sizeof(CUipcMemHandle));
+    memcpy(ret_handle, &h, sizeof(h));
+    return CUDA_SUCCESS;
 }
 
-static struct sg_dev *
-device_by_uuid(const uint8_t uuid[16])
+SG_CALL(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
-    for (unsigned i = 0; i < sg_dev_count(); i++)
-        if (!memcmp(sg_dev_get((CUdevice)i)->uuid, uuid, 16))
-            return sg_dev_get((CUdevice)i);
-    return NULL;
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    return sg_leave(pHandle ? sg_ipc_export(dptr, false, pHandle)
+                            : CUDA_ERROR_INVALID_VALUE);
 }
 
 /* The handle came from anywhere: the file itself is what is believed. */
@@ -183,39 +181,49 @@ map_export(struct sg_ctx *ctx, struct sg_dev *dev, const struct ipc_handle *h, i
     return CUDA_SUCCESS;
 }
 
-SG_CALL(cuIpcOpenMemHandle_v2, CUdeviceptr *pdptr, CUipcMemHandle handle,
-        unsigned int Flags)
+CUresult
+sg_ipc_open(struct sg_ctx *ctx, const void *handle, CUdeviceptr *ret_dptr)
 {
     struct ipc_handle h;
     struct sg_alloc *alloc;
     struct sg_dev *dev;
-    struct sg_ctx *ctx;
-    CUresult rc = sg_enter(&ctx);
+    CUresult rc;
     int fd;
 
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    memcpy(&h, &handle, sizeof(h));
-    if (!pdptr || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || h.magic != IPC_MAGIC)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    dev = device_by_uuid(h.uuid);
+    memcpy(&h, handle, sizeof(h));
+    if (h.magic != IPC_MAGIC)
+        return CUDA_ERROR_INVALID_VALUE;
+    dev = sg_dev_by_uuid(h.uuid);
     if (!dev)
-        return sg_leave(CUDA_ERROR_INVALID_DEVICE);
+        return CUDA_ERROR_INVALID_DEVICE;
     if (h.slot == sg_card_slot(dev->card)) /* our own */
-        return sg_leave(CUDA_ERROR_INVALID_CONTEXT);
+        return CUDA_ERROR_INVALID_CONTEXT;
     alloc = sg_mem_find_ipc(ctx, h.slot, h.id);
     if (alloc) {
         alloc->n_ipc_opens++;
-        *pdptr = alloc->base;
-        return sg_leave(CUDA_SUCCESS);
+        *ret_dptr = alloc->base;
+        return CUDA_SUCCESS;
     }
     fd = open_export(dev, &h);
     if (fd < 0)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+        return CUDA_ERROR_INVALID_VALUE;
     rc = map_export(ctx, dev, &h, fd, &alloc);
     if (rc == CUDA_SUCCESS)
-        *pdptr = alloc->base;
-    return sg_leave(rc);
+        *ret_dptr = alloc->base;
+    return rc;
+}
+
+SG_CALL(cuIpcOpenMemHandle_v2, CUdeviceptr *pdptr, CUipcMemHandle handle,
+        unsigned int Flags)
+{
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    return sg_leave(pdptr && Flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+                        ? sg_ipc_open(ctx, &handle, pdptr)
+                        : CUDA_ERROR_INVALID_VALUE);
 }
 
 SG_CALL(cuIpcOpenMemHandle, CUdeviceptr *pdptr, CUipcMemHandle handle,
@@ -233,7 +241,7 @@ SG_CALL(cuIpcCloseMemHandle, CUdeviceptr dptr)
     if (rc != CUDA_SUCCESS)
         return rc;
     alloc = sg_mem_find(dptr);
-    if (!alloc || alloc->kind != SG_MEM_IPC || alloc->base != dptr)
+    if (!alloc || alloc->kind != SG_MEM_IPC || alloc->base != dptr || alloc->pool)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     if (--alloc->n_ipc_opens)
         return sg_leave(CUDA_SUCCESS);

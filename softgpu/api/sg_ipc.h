@@ -11,9 +11,18 @@
 #ifndef SG_IPC_H
 #define SG_IPC_H
 
+#include "cuda_abi.h"
 #include "gp_base.h"
 
+#include <stdbool.h>
+
 struct sg_alloc;
+struct sg_ctx;
+
+/* A handle that another process can open: CUipcMemHandle, and what memory pools hand
+ * over.  @pool: memory of an exportable pool, else of a context.  May drop the lock. */
+CUresult sg_ipc_export(CUdeviceptr dptr, bool pool, void *ret_handle);
+CUresult sg_ipc_open(struct sg_ctx *ctx, const void *handle, CUdeviceptr *ret_dptr);
 
 /* The exporter frees the memory. */
 void sg_ipc_unexport(struct sg_alloc *alloc);

@@ -4,6 +4,8 @@
  * write at any time.  Advice and prefetching move nothing; what was advised is
  * remembered, because it can be asked back.
  */
+#include "sg_managed.h"
+
 #include "sg_capture.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
@@ -113,6 +115,21 @@ SG_CALL(cuMemAdvise, CUdeviceptr devPtr, size_t count, CUmem_advise advice,
         CUdevice device)
 {
     return cuMemAdvise_v2(devPtr, count, advice, location_of(device));
+}
+
+CUresult
+sg_managed_check(CUdeviceptr ptr, size_t count, const CUmemLocation *loc)
+{
+    struct sg_alloc *alloc;
+    CUresult rc = loc ? check_location(loc) : CUDA_SUCCESS;
+
+    return rc == CUDA_SUCCESS ? find_range(ptr, count, &alloc) : rc;
+}
+
+void
+sg_managed_prefetched(CUdeviceptr ptr, const CUmemLocation *loc)
+{
+    sg_mem_find(ptr)->last_prefetch = *loc;
 }
 
 static CUresult

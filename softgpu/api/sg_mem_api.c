@@ -83,7 +83,8 @@ SG_CALL(cuMemFree_v2, CUdeviceptr dptr)
     for (int tries = 0; tries < 2; tries++) {
         alloc = sg_mem_find(dptr);
         if (!alloc || alloc->base != dptr || alloc->internal ||
-            (alloc->kind != SG_MEM_DEVICE && alloc->kind != SG_MEM_MANAGED))
+            (alloc->kind != SG_MEM_DEVICE && alloc->kind != SG_MEM_MANAGED &&
+             !(alloc->kind == SG_MEM_IPC && alloc->pool)))
             return sg_leave(CUDA_ERROR_INVALID_VALUE);
         if (tries == 0)
             wait_for_users(alloc); /* drops the lock: look it up again */

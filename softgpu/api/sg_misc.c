@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small calls that belong to no object of their own: profiler switches, batches
- * of copies, graph memory figures, atomic capabilities.
+ * Small calls that belong to no object of their own: profiler switches, atomic
+ * capabilities.
  */
-#include "sg_copy.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
-#include "sg_stream.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
-    /* Copies of one batch call; beyond it somebody passed garbage. */
-    MAX_BATCH = 1 << 20,
     MAX_OPERATIONS = 64,
 };
 
@@ -34,66 +32,47 @@ SG_CALL(cuProfilerStop, void)
     return rc == CUDA_SUCCESS ? sg_leave(rc) : rc;
 }
 
-/* --------------------------------------------------------------- batched copies */
+/* ---------------------------------------------------------------- driver's log */
 
-static CUresult
-batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
-      CUstream hstream)
+/* What goes wrong is said in the log that GPUPOOL_LOG names; this one stays empty. */
+SG_CALL(cuLogsCurrent, CUlogIterator *iterator_out, unsigned int flags)
 {
-    struct sg_stream *stream;
-    struct sg_ctx *ctx;
-    CUresult rc = sg_enter(&ctx);
+    CUresult rc = sg_enter_init();
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    /* A batch has no order inside and may not go to a default stream. */
-    if (!dsts || !srcs || !sizes || !count || count > MAX_BATCH || !hstream ||
-        hstream == CU_STREAM_LEGACY || hstream == CU_STREAM_PER_THREAD)
+    if (!iterator_out || flags)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    rc = sg_stream_get(ctx, hstream, &stream);
-    if (rc == CUDA_SUCCESS)
-        rc = sg_stream_check_no_capture(stream);
-    for (size_t i = 0; i < count && rc == CUDA_SUCCESS; i++) {
-        CUDA_MEMCPY3D d = sg_copy_linear(
-            CU_MEMORYTYPE_UNIFIED, (void *)(uintptr_t)dsts[i], CU_MEMORYTYPE_UNIFIED,
-            (const void *)(uintptr_t)srcs[i], sizes[i]);
-
-        rc = sizes[i] ? sg_copy_enqueue(stream, &d, false) : CUDA_ERROR_INVALID_VALUE;
-        if (rc == CUDA_SUCCESS) /* pageable copies drop the lock */
-            rc = sg_stream_get(ctx, hstream, &stream);
-    }
-    return sg_leave(rc);
+    *iterator_out = 0;
+    return sg_leave(CUDA_SUCCESS);
 }
 
-SG_CALL(cuMemcpyBatchAsync_v2, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
-        size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
-        CUstream hStream)
+SG_CALL(cuLogsDumpToFile, CUlogIterator *iterator, const char *pathToFile,
+        unsigned int flags)
 {
-    return batch(dsts, srcs, sizes, count, hStream);
+    CUresult rc = sg_enter_init();
+    CLEANUP_FD int fd = -1;
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!pathToFile || flags)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    fd = open(pathToFile, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return sg_leave(fd < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
 }
 
-SG_CALL(cuMemcpyBatchAsync_v2_ptsz, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
-        size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
-        CUstream hStream)
+SG_CALL(cuLogsDumpToMemory, CUlogIterator *iterator, char *buffer, size_t *size,
+        unsigned int flags)
 {
-    return batch(dsts, srcs, sizes, count, hStream);
-}
+    CUresult rc = sg_enter_init();
 
-SG_CALL(cuMemcpyBatchAsync, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
-        size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
-        size_t *failIdx, CUstream hStream)
-{
-    if (failIdx)
-        *failIdx = SIZE_MAX;
-    return batch(dsts, srcs, sizes, count, hStream);
-}
-
-SG_CALL(cuMemcpyBatchAsync_ptsz, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
-        size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
-        size_t *failIdx, CUstream hStream)
-{
-    return cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs,
-                              failIdx, hStream);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!buffer || !size || !*size || flags)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    *buffer = '\0';
+    *size = 0;
+    return sg_leave(CUDA_SUCCESS);
 }
 
 /* ------------------------------------------------------------------- atomics */
@@ -107,9 +86,6 @@ enter_device(CUdevice dev)
         return rc;
     return sg_dev_get(dev) ? CUDA_SUCCESS : sg_leave(CUDA_ERROR_INVALID_DEVICE);
 }
-
-/* Graphs keep no memory between launches: there is nothing to trim or count. */
-/* ------------------------------------------------------------------- atomics */
 
 /* Host and devices share one memory and its atomics. */
 static CUresult

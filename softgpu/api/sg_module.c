@@ -141,8 +141,10 @@ sg_module_unload(struct sg_module *mod)
         if (mod->globals[i])
             mod->globals[i]->ctx = NULL;
     for (uint32_t i = 0; mod->funcs && i < sg_prog_n_kernels(prog); i++) {
-        if (mod->funcs[i])
+        if (mod->funcs[i]) {
             sg_handle_drop(mod->funcs[i]->handle);
+            free(mod->funcs[i]->old);
+        }
         free(mod->funcs[i]);
     }
     for (uint32_t i = 0; mod->globals && i < sg_prog_n_globals(prog); i++)

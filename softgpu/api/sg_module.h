@@ -50,7 +50,8 @@ struct sg_func {
     struct sg_module *module;
     const struct sg_kernel *kernel;
     struct sg_func_attrs attrs;
-    bool ready; /* lowered */
+    bool ready;                /* lowered */
+    struct sg_old_launch *old; /* owned: the first launch interface (sg_launch_old.c) */
 };
 
 struct sg_module {

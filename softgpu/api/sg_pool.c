@@ -31,7 +31,7 @@ struct sg_pool {
     uint64_t used, used_high;
     int reuse[3];    /* CU_MEMPOOL_ATTR_REUSE_*, in their order */
     unsigned access; /* bit per ordinal that may use its memory */
-    bool is_default;
+    bool is_default, imported;
 };
 
 static void
@@ -88,6 +88,52 @@ current_pool(struct sg_dev *dev)
     return dev->current_pool ? dev->current_pool : sg_pool_default(dev);
 }
 
+bool
+sg_pool_is_exportable(const struct sg_pool *pool)
+{
+    return pool->props.handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+           !pool->imported;
+}
+
+bool
+sg_pool_is_imported(const struct sg_pool *pool)
+{
+    return pool->imported;
+}
+
+struct sg_dev *
+sg_pool_device(const struct sg_pool *pool)
+{
+    return pool->dev;
+}
+
+CUresult
+sg_pool_import(struct sg_dev *dev, struct sg_pool **ret_pool)
+{
+    CUmemPoolProps props = {
+        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        .location = {CU_MEM_LOCATION_TYPE_DEVICE, dev->ordinal},
+    };
+    CUresult rc = pool_new(dev, &props, ret_pool);
+
+    if (rc == CUDA_SUCCESS)
+        (*ret_pool)->imported = true;
+    return rc;
+}
+
+/* A pointer that is imported again is the same memory, opened once more. */
+void
+sg_pool_take_import(struct sg_pool *pool, struct sg_alloc *alloc)
+{
+    if (alloc->pool)
+        return;
+    alloc->pool = pool;
+    pool->refs++;
+    pool->used += alloc->size;
+    pool->used_high = gp_max(pool->used_high, pool->used);
+}
+
 CUresult
 sg_pool_alloc(struct sg_pool *pool, uint64_t size, struct sg_alloc **ret_alloc)
 {
@@ -95,6 +141,8 @@ sg_pool_alloc(struct sg_pool *pool, uint64_t size, struct sg_alloc **ret_alloc)
     uint64_t total;
     CUresult rc;
 
+    if (pool->imported)
+        return CUDA_ERROR_INVALID_VALUE;
     if (!gp_add_ok(pool->used, size, &total) ||
         (pool->props.maxSize && total > pool->props.maxSize))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -121,6 +169,8 @@ sg_pool_free(struct sg_alloc *alloc)
 {
     struct sg_pool *pool = alloc->pool;
 
+    if (alloc->kind == SG_MEM_IPC && --alloc->n_ipc_opens)
+        return;
     pool->used -= alloc->size;
     sg_mem_free(alloc);
     pool_unref(pool);
@@ -222,6 +272,7 @@ SG_CALL(cuMemFreeAsync, CUdeviceptr dptr, CUstream hStream)
     struct sg_alloc *alloc;
     struct sg_ctx *ctx;
     struct free_op *f;
+    struct sg_op *op;
     CUresult rc = sg_enter(&ctx);
 
     if (rc != CUDA_SUCCESS)
@@ -242,8 +293,12 @@ SG_CALL(cuMemFreeAsync, CUdeviceptr dptr, CUstream hStream)
         return sg_leave(CUDA_SUCCESS);
     alloc = sg_mem_find(dptr);
     if (!alloc || alloc->base != dptr || alloc->internal ||
-        alloc->kind != SG_MEM_DEVICE)
+        (alloc->kind != SG_MEM_DEVICE && !(alloc->kind == SG_MEM_IPC && alloc->pool)))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    if (alloc->graph) { /* the graph may be launched again before this is done */
+        rc = sg_graph_mem_give_op(stream->ctx, alloc->graph, &op);
+        return sg_leave(rc == CUDA_SUCCESS ? sg_stream_enqueue(stream, op, NULL) : rc);
+    }
     f = calloc(1, sizeof(*f));
     if (!f)
         return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
@@ -277,7 +332,8 @@ SG_CALL(cuMemPoolCreate, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
     if (!pool || !poolProps || poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     if (poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-        poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+        (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
+         poolProps->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
         return sg_leave(CUDA_ERROR_NOT_SUPPORTED);
     dev = sg_dev_get(poolProps->location.id);
     if (!dev)

@@ -28,6 +28,13 @@ uint64_t sg_pool_handle(const struct sg_pool *pool); /* 0 for NULL */
 /* Memory that is usable now. */
 CUresult sg_pool_alloc(struct sg_pool *pool, uint64_t size,
                        struct sg_alloc **ret_alloc);
+/* Pools of other processes (sg_pool_share.c): their memory comes from there alone. */
+bool sg_pool_is_exportable(const struct sg_pool *pool);
+bool sg_pool_is_imported(const struct sg_pool *pool);
+struct sg_dev *sg_pool_device(const struct sg_pool *pool);
+CUresult sg_pool_import(struct sg_dev *dev, struct sg_pool **ret_pool);
+void sg_pool_take_import(struct sg_pool *pool, struct sg_alloc *alloc);
+
 /* At once; the caller knows that nothing uses it any more.  May drop the lock. */
 void sg_pool_free(struct sg_alloc *alloc);
 

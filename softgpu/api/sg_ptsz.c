@@ -49,6 +49,21 @@ FORWARD(cuStreamWriteValue64_v2,
 FORWARD(cuStreamBatchMemOp_v2,
         (CUstream s, unsigned n, CUstreamBatchMemOpParams *ops, unsigned flags),
         (S(s), n, ops, flags))
+FORWARD(cuStreamWaitValue32,
+        (CUstream s, CUdeviceptr addr, cuuint32_t value, unsigned flags),
+        (S(s), addr, value, flags))
+FORWARD(cuStreamWaitValue64,
+        (CUstream s, CUdeviceptr addr, cuuint64_t value, unsigned flags),
+        (S(s), addr, value, flags))
+FORWARD(cuStreamWriteValue32,
+        (CUstream s, CUdeviceptr addr, cuuint32_t value, unsigned flags),
+        (S(s), addr, value, flags))
+FORWARD(cuStreamWriteValue64,
+        (CUstream s, CUdeviceptr addr, cuuint64_t value, unsigned flags),
+        (S(s), addr, value, flags))
+FORWARD(cuStreamBatchMemOp,
+        (CUstream s, unsigned n, CUstreamBatchMemOpParams *ops, unsigned flags),
+        (S(s), n, ops, flags))
 FORWARD(cuStreamGetPriority, (CUstream s, int *priority), (S(s), priority))
 FORWARD(cuStreamGetFlags, (CUstream s, unsigned *flags), (S(s), flags))
 FORWARD(cuStreamGetId, (CUstream s, unsigned long long *id), (S(s), id))

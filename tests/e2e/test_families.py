@@ -22,3 +22,7 @@ def test_graphs_that_decide_and_hold_memory(case):
 
 def test_textures_and_surfaces(case):
     same_remotely_and_locally(case, "textures")
+
+
+def test_calls_that_few_programs_make(case):
+    same_remotely_and_locally(case, "rarecalls")

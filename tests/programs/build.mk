@@ -45,7 +45,7 @@ $(eval $(call driver_program,tests/programs/managed,\
 $(eval $(call driver_program,tests/programs/managed_limit,tests/programs/managed_limit.c,,))
 $(eval $(call driver_program,tests/programs/threads,\
     tests/programs/threads.c tests/programs/prog.c,,spin.ptx))
-$(foreach name,graphs conditions textures,$(eval $(call driver_program,tests/programs/$(name),\
+$(foreach name,graphs conditions textures rarecalls,$(eval $(call driver_program,tests/programs/$(name),\
     tests/programs/$(name).c,,)))
 $(eval $(call driver_program,tests/programs/cudash,tests/programs/cudash.c,,))
 $(eval $(call driver_program,tests/programs/limits,\

@@ -9,6 +9,7 @@
 #include "ut_sgapi.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,6 +135,38 @@ role_share(void)
     return cuMemcpyDtoH_v2(&v, p, 4) || v != 6;
 }
 
+/* What a process says of a pool that it shares. */
+struct pool_offer {
+    int fd;
+    CUmemPoolPtrExportData pointer;
+};
+
+/* Shares a pool and a word of it that is 5, and says whether it became 6. */
+static int
+role_pool(void)
+{
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    struct pool_offer offer;
+    CUmemoryPool pool;
+    CUdeviceptr p;
+    struct ut_sg sg;
+    unsigned v = 5;
+
+    ut_sg_open(&sg, 0);
+    if (cuMemPoolCreate(&pool, &props) || cuMemAllocFromPoolAsync(&p, 4096, pool, 0) ||
+        cuMemcpyHtoD_v2(p, &v, 4) ||
+        cuMemPoolExportToShareableHandle(&offer.fd, pool,
+                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) ||
+        cuMemPoolExportPointer(&offer.pointer, p) ||
+        write(1, &offer, sizeof(offer)) != sizeof(offer))
+        return 2;
+    wait_for_end();
+    return cuMemcpyDtoH_v2(&v, p, 4) || v != 6 || cuMemFreeAsync(p, 0) ||
+           cuCtxSynchronize();
+}
+
 static int
 role_uuid(void)
 {
@@ -168,6 +201,8 @@ play(int argc, char **argv)
         return role_event();
     if (!strcmp(argv[1], "share"))
         return role_share();
+    if (!strcmp(argv[1], "pool"))
+        return role_pool();
     if (!strcmp(argv[1], "spin"))
         return role_spin();
     if (!strcmp(argv[1], "work"))
@@ -404,6 +439,53 @@ memory_is_shared_between_processes(void **state)
 }
 
 static void
+pools_are_shared_between_processes(void **state)
+{
+    CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    struct peer peer = peer_start("pool", NULL);
+    struct pool_offer offer;
+    CUmemoryPool pool, own;
+    CUdeviceptr p, again;
+    char path[64];
+    unsigned v = 0;
+    int fd, status, null;
+
+    (void)state;
+    assert_int_equal(read(peer.from, &offer, sizeof(offer)), sizeof(offer));
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)peer.pid, offer.fd);
+    fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    ok(cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)fd, type, 0));
+    close(fd);
+    null = open("/dev/null", O_RDONLY);
+    fails(cuMemPoolImportFromShareableHandle(&own, (void *)(intptr_t)null, type, 0),
+          CUDA_ERROR_INVALID_VALUE);
+    close(null);
+    ok(cuDeviceGetDefaultMemPool(&own, 0));
+    fails(cuMemPoolImportPointer(&p, own, &offer.pointer), CUDA_ERROR_INVALID_VALUE);
+    fails(cuMemPoolExportToShareableHandle(&fd, own, type, 0),
+          CUDA_ERROR_INVALID_VALUE);
+    fails(cuMemAllocFromPoolAsync(&p, 64, pool, 0), CUDA_ERROR_INVALID_VALUE);
+    ok(cuMemPoolImportPointer(&p, pool, &offer.pointer));
+    ok(cuMemPoolImportPointer(&again, pool, &offer.pointer));
+    assert_int_equal(p, again);
+    ok(cuMemcpyDtoH_v2(&v, p, 4));
+    assert_int_equal(v, 5);
+    ok(ut_sg_run(sg.add_one, 1, 1, 0, p, 1));
+    fails(cuIpcCloseMemHandle(p), CUDA_ERROR_INVALID_VALUE);
+    ok(cuMemFreeAsync(p, 0));
+    ok(cuMemFreeAsync(again, 0));
+    ok(cuCtxSynchronize());
+    fails(cuMemcpyDtoH_v2(&v, p, 4), CUDA_ERROR_INVALID_VALUE);
+    ok(cuMemPoolDestroy(pool));
+    close(peer.to);
+    close(peer.from);
+    assert_int_equal(waitpid(peer.pid, &status, 0), peer.pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(count_exports(), 0);
+}
+
+static void
 events_order_work_of_two_processes(void **state)
 {
     struct peer peer = peer_start("event", NULL);
@@ -562,6 +644,7 @@ main(int argc, char **argv)
         T(busy_processes_share_fairly),
         T(processes_killed_at_any_moment_leave_the_card_whole),
         T(memory_is_shared_between_processes),
+        T(pools_are_shared_between_processes),
         T(events_order_work_of_two_processes),
         T(exports_of_a_killed_process_go_away),
         T(cards_are_the_same_in_every_process),

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Batches: many copies or hints in one call.
+ *
+ * A batch has no order inside and may not go to a default stream.  What is checked is
+ * checked before the first element has an effect, as far as that can be.
+ */
+#include "sg_array.h"
+#include "sg_copy.h"
+#include "sg_core.h"
+#include "sg_ctx.h"
+#include "sg_handle.h"
+#include "sg_managed.h"
+#include "sg_stream.h"
+
+#include <string.h>
+
+enum {
+    /* Elements of one call; beyond it somebody passed garbage. */
+    MAX_BATCH = 1 << 20,
+};
+
+static bool
+is_default(CUstream hstream)
+{
+    return !hstream || hstream == CU_STREAM_LEGACY || hstream == CU_STREAM_PER_THREAD;
+}
+
+/* ----------------------------------------------------------------------- copies */
+
+static CUresult
+batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+      CUstream hstream)
+{
+    struct sg_stream *stream;
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!dsts || !srcs || !sizes || !count || count > MAX_BATCH || is_default(hstream))
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    rc = sg_stream_get(ctx, hstream, &stream);
+    if (rc == CUDA_SUCCESS)
+        rc = sg_stream_check_no_capture(stream);
+    for (size_t i = 0; i < count && rc == CUDA_SUCCESS; i++) {
+        CUDA_MEMCPY3D d = sg_copy_linear(
+            CU_MEMORYTYPE_UNIFIED, (void *)(uintptr_t)dsts[i], CU_MEMORYTYPE_UNIFIED,
+            (const void *)(uintptr_t)srcs[i], sizes[i]);
+
+        rc = sizes[i] ? sg_copy_enqueue(stream, &d, false) : CUDA_ERROR_INVALID_VALUE;
+        if (rc == CUDA_SUCCESS) /* pageable copies drop the lock */
+            rc = sg_stream_get(ctx, hstream, &stream);
+    }
+    return sg_leave(rc);
+}
+
+SG_CALL(cuMemcpyBatchAsync_v2, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+        size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
+        CUstream hStream)
+{
+    return batch(dsts, srcs, sizes, count, hStream);
+}
+
+SG_CALL(cuMemcpyBatchAsync_v2_ptsz, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+        size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
+        CUstream hStream)
+{
+    return batch(dsts, srcs, sizes, count, hStream);
+}
+
+SG_CALL(cuMemcpyBatchAsync, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+        size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
+        size_t *failIdx, CUstream hStream)
+{
+    if (failIdx)
+        *failIdx = SIZE_MAX;
+    return batch(dsts, srcs, sizes, count, hStream);
+}
+
+SG_CALL(cuMemcpyBatchAsync_ptsz, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+        size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
+        size_t *failIdx, CUstream hStream)
+{
+    return cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs,
+                              failIdx, hStream);
+}
+
+/* ------------------------------------------------------------------- 3D copies */
+
+/* One side as the fields of a 3D copy. */
+struct side {
+    CUmemorytype *type;
+    CUdeviceptr *device;
+    CUarray *array;
+    size_t *x, *y, *z, *pitch, *height;
+};
+
+/* Bytes of an array's element; 1 for a pointer, 0 for neither. */
+static size_t
+element_of(const CUmemcpy3DOperand *o)
+{
+    const struct sg_array *a;
+
+    if (o->type == CU_MEMCPY_OPERAND_TYPE_POINTER)
+        return 1;
+    if (o->type != CU_MEMCPY_OPERAND_TYPE_ARRAY)
+        return 0;
+    a = SG_OBJ(sg_array, SG_KIND_ARRAY, o->op.array.array);
+    return a ? a->element : 0;
+}
+
+/* Lengths count elements of the array that takes part; without one, bytes. */
+static CUresult
+take_operand(const CUmemcpy3DOperand *o, size_t element, const struct side *to)
+{
+    if (o->type == CU_MEMCPY_OPERAND_TYPE_POINTER) {
+        *to->type = CU_MEMORYTYPE_UNIFIED;
+        *to->device = o->op.ptr.ptr;
+        *to->height = o->op.ptr.layerHeight;
+        return gp_mul_ok(o->op.ptr.rowLength, element, to->pitch)
+                   ? CUDA_SUCCESS
+                   : CUDA_ERROR_INVALID_VALUE;
+    }
+    *to->type = CU_MEMORYTYPE_ARRAY;
+    *to->array = o->op.array.array;
+    *to->y = o->op.array.offset.y;
+    *to->z = o->op.array.offset.z;
+    return gp_mul_ok(o->op.array.offset.x, element, to->x) ? CUDA_SUCCESS
+                                                           : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult
+describe(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *d)
+{
+    struct side src = {&d->srcMemoryType, &d->srcDevice, &d->srcArray, &d->srcXInBytes,
+                       &d->srcY,          &d->srcZ,      &d->srcPitch, &d->srcHeight};
+    struct side dst = {&d->dstMemoryType, &d->dstDevice, &d->dstArray, &d->dstXInBytes,
+                       &d->dstY,          &d->dstZ,      &d->dstPitch, &d->dstHeight};
+    size_t element = gp_max(element_of(&op->src), element_of(&op->dst));
+    CUresult rc;
+
+    memset(d, 0, sizeof(*d));
+    d->Height = op->extent.height;
+    d->Depth = op->extent.depth;
+    if (!element_of(&op->src) || !element_of(&op->dst) || !op->extent.width ||
+        !d->Height || !d->Depth ||
+        !gp_mul_ok(op->extent.width, element, &d->WidthInBytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    rc = take_operand(&op->src, element, &src);
+    return rc == CUDA_SUCCESS ? take_operand(&op->dst, element, &dst) : rc;
+}
+
+static CUresult
+batch_3d(size_t n, const CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags,
+         CUstream hstream, size_t *ret_failed)
+{
+    struct sg_stream *stream;
+    CUDA_MEMCPY3D d;
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter(&ctx);
+
+    *ret_failed = SIZE_MAX;
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!n || n > MAX_BATCH || !ops || flags || is_default(hstream))
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    rc = sg_stream_get(ctx, hstream, &stream);
+    if (rc == CUDA_SUCCESS)
+        rc = sg_stream_check_no_capture(stream);
+    for (size_t i = 0; i < n && rc == CUDA_SUCCESS; i++) {
+        rc = describe(&ops[i], &d);
+        if (rc == CUDA_SUCCESS)
+            rc = sg_copy_enqueue(stream, &d, false);
+        if (rc != CUDA_SUCCESS)
+            *ret_failed = i;
+        else /* pageable copies drop the lock */
+            rc = sg_stream_get(ctx, hstream, &stream);
+    }
+    return sg_leave(rc);
+}
+
+SG_CALL(cuMemcpy3DBatchAsync_v2, size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
+        unsigned long long flags, CUstream hStream)
+{
+    size_t failed;
+
+    return batch_3d(numOps, opList, flags, hStream, &failed);
+}
+
+SG_CALL(cuMemcpy3DBatchAsync_v2_ptsz, size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
+        unsigned long long flags, CUstream hStream)
+{
+    return cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream);
+}
+
+SG_CALL(cuMemcpy3DBatchAsync, size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
+        size_t *failIdx, unsigned long long flags, CUstream hStream)
+{
+    size_t failed;
+    CUresult rc = batch_3d(numOps, opList, flags, hStream, &failed);
+
+    if (failIdx && rc != CUDA_SUCCESS)
+        *failIdx = failed;
+    return rc;
+}
+
+SG_CALL(cuMemcpy3DBatchAsync_ptsz, size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
+        size_t *failIdx, unsigned long long flags, CUstream hStream)
+{
+    return cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream);
+}
+
+/* ------------------------------------------------------------------------ hints */
+
+struct ranges {
+    const CUdeviceptr *ptrs;
+    const size_t *sizes;
+    size_t n;
+    const CUmemLocation *locs; /* NULL: nothing is prefetched */
+    const size_t *idxs;        /* from which range on each location holds */
+    size_t n_locs;
+};
+
+/* The location of range @i, at or behind location *at. */
+static const CUmemLocation *
+location_of(const struct ranges *r, size_t i, size_t *at)
+{
+    while (*at + 1 < r->n_locs && r->idxs[*at + 1] <= i)
+        ++*at;
+    return r->locs ? &r->locs[*at] : NULL;
+}
+
+static CUresult
+check_ranges(const struct ranges *r)
+{
+    CUresult rc = CUDA_SUCCESS;
+    size_t at = 0;
+
+    if (!r->n || r->n > MAX_BATCH || !r->ptrs || !r->sizes)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t k = 0; k < r->n_locs; k++)
+        if (r->idxs[k] >= r->n || (k ? r->idxs[k] <= r->idxs[k - 1] : r->idxs[0] != 0))
+            return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < r->n && rc == CUDA_SUCCESS; i++)
+        rc = sg_managed_check(r->ptrs[i], r->sizes[i], location_of(r, i, &at));
+    return rc;
+}
+
+/* Pages never move and their content may as well stay: both hints only say where
+ * the memory is to be found next. */
+static CUresult
+hint(const struct ranges *r, unsigned long long flags, CUstream hstream)
+{
+    struct sg_stream *stream;
+    struct sg_ctx *ctx;
+    size_t at = 0;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = flags || is_default(hstream) ? CUDA_ERROR_INVALID_VALUE
+                                      : sg_stream_get(ctx, hstream, &stream);
+    if (rc == CUDA_SUCCESS)
+        rc = sg_stream_check_no_capture(stream);
+    if (rc == CUDA_SUCCESS)
+        rc = check_ranges(r);
+    for (size_t i = 0; r->locs && rc == CUDA_SUCCESS && i < r->n; i++)
+        sg_managed_prefetched(r->ptrs[i], location_of(r, i, &at));
+    return sg_leave(rc);
+}
+
+static CUresult
+hint_with_locations(const CUdeviceptr *ptrs, const size_t *sizes, size_t n,
+                    const CUmemLocation *locs, const size_t *idxs, size_t n_locs,
+                    unsigned long long flags, CUstream hstream)
+{
+    struct ranges r = {ptrs, sizes, n, locs, idxs, n_locs};
+
+    if (!locs || !idxs || !n_locs || n_locs > n)
+        return CUDA_ERROR_INVALID_VALUE;
+    return hint(&r, flags, hstream);
+}
+
+#define HINT(name)                                                                     \
+    SG_CALL(name, CUdeviceptr *dptrs, size_t *sizes, size_t count,                     \
+            CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs,                      \
+            size_t numPrefetchLocs, unsigned long long flags, CUstream hStream)        \
+    {                                                                                  \
+        return hint_with_locations(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, \
+                                   numPrefetchLocs, flags, hStream);                   \
+    }
+
+HINT(cuMemPrefetchBatchAsync)
+HINT(cuMemPrefetchBatchAsync_ptsz)
+HINT(cuMemDiscardAndPrefetchBatchAsync)
+HINT(cuMemDiscardAndPrefetchBatchAsync_ptsz)
+
+SG_CALL(cuMemDiscardBatchAsync, CUdeviceptr *dptrs, size_t *sizes, size_t count,
+        unsigned long long flags, CUstream hStream)
+{
+    struct ranges r = {.ptrs = dptrs, .sizes = sizes, .n = count};
+
+    return hint(&r, flags, hStream);
+}
+
+SG_CALL(cuMemDiscardBatchAsync_ptsz, CUdeviceptr *dptrs, size_t *sizes, size_t count,
+        unsigned long long flags, CUstream hStream)
+{
+    return cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream);
+}
