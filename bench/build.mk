@@ -4,11 +4,12 @@
 $(eval $(call driver_program,bench/fast,bench/fast.c bench/bench.c bench/raw_link.c bench/raw_ring.c,bench,vecadd.ptx))
 $(eval $(call driver_program,bench/step,bench/step.c bench/bench.c,bench,vecadd.ptx))
 $(eval $(call driver_program,bench/transfer,bench/transfer.c bench/bench.c,bench))
+$(eval $(call driver_program,bench/image,bench/image.c bench/bench.c,bench,vecadd.ptx))
 $(eval $(call driver_program,bench/shares,bench/shares.c bench/bench.c,bench common,busy.ptx))
 $(eval $(call helper_program,bench/delay_proxy,bench/delay_proxy.c bench/bench.c,\
     bench tests/programs proto $(O)/gen))
 
-BENCH_PROGRAMS := $(O)/bench/fast $(O)/bench/step $(O)/bench/transfer $(O)/bench/delay_proxy $(O)/bench/place \
+BENCH_PROGRAMS := $(O)/bench/fast $(O)/bench/step $(O)/bench/transfer $(O)/bench/image $(O)/bench/delay_proxy $(O)/bench/place \
     $(O)/bench/shares $(O)/tests/programs/cudash
 
 .PHONY: bench

@@ -19,6 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import links
 import plot
 import shares
 
@@ -52,9 +53,12 @@ AIMS.update({
     "place_binpack_p99_us": ("a slow placement (99 %), binpack, us", 1000, True),
     "place_spread_per_s": ("placements per second, 100,000 cards, spread", 5e4, False),
     "place_spread_p99_us": ("a slow placement (99 %), spread, us", 1000, True),
+    "step_part_of_limit_1ms": ("step at 1 ms / (compute + own syncs x 1 ms x 1.1)", 1, True),
     "sync_trips_per_step": ("round trips in a training-like step (its own: 2)", 2.2, True),
 })
+AIMS.update(links.AIMS)
 AIMS.update(shares.AIMS)
+OWN_SYNCS = 2  # of the step: it reads a result, and waits once
 LATENCIES = ("sync_call", "launch_sync", "launch10_sync", "alloc_free", "h2d_4k", "d2h_4k")
 DELAYS = {"0": 0, "100us": 50, "1ms": 500, "10ms": 5000}  # one way, microseconds
 
@@ -207,6 +211,8 @@ class Bench:
                 proxy, one_way, self.build / "bench" / "step",
                 f"--steps={self.args.steps}")["step_ms"]
         found["sync_trips_per_step"] = (found["step_ms_10ms"] - found["step_ms_0"]) / 10.0
+        found["step_limit_ms_1ms"] = found["step_ms_0"] + OWN_SYNCS * 1.0 * 1.1
+        found["step_part_of_limit_1ms"] = found["step_ms_1ms"] / found["step_limit_ms_1ms"]
         return found
 
     def shares(self):
@@ -215,6 +221,10 @@ class Bench:
         self.down()
         self.up()
         return found
+
+    def links(self):
+        """Compression, further connections and images by name, behind the proxy."""
+        return links.measure(self, progress)
 
     def place(self):
         """The scheduler's decision and booking, on a pool of 100,000 cards."""
@@ -273,6 +283,24 @@ def print_table(values):
                   f"{values[key]:12.4g}")
 
 
+def draw_parts(values, folder):
+    """What has an aim of its own beside the ratios of one link."""
+    def rows(*keys):
+        return [(AIMS[key][0], values.get(key), *AIMS[key][1:]) for key in keys]
+
+    plot.bars(folder / "bench-async.svg", "One asynchronous call, ns",
+              rows("async_call_ns", "async_client_cpu_ns", "async_worker_cpu_ns"),
+              unit=" ns", limit_words="one core; dashed: the aim")
+    plot.bars(folder / "bench-rate.svg", "Asynchronous calls per second, one attachment",
+              rows("async_calls_per_s"), limit_words="one core; dashed: the aim")
+    plot.bars(folder / "bench-attach.svg", "Attach to the end of the first kernel",
+              [("remote, ms", values.get("attach_remote_ms"), None, True),
+               ("the driver itself, ms", values.get("attach_driver_ms"), None, True),
+               *rows("attach_ms")], unit=" ms", limit_words="dashed: the aim")
+    plot.bars(folder / "bench-links.svg", "Links that are not loopback: with / without",
+              rows(*links.AIMS), limit_words="median of the pairs; dashed: the aim")
+
+
 def draw(values, folder):
     words = "one core, median of the rounds; dashed: the aim"
     for link in ("tcp", "shm"):
@@ -292,7 +320,8 @@ def draw(values, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build")
-    parser.add_argument("--only", default="", help="fast, attach, rate, step, split, place, shares, or a key of fast")
+    parser.add_argument("--only", default="", help="fast (with rate, split, attach, step), one of those, "
+                        "links, place, shares, or a key of fast")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--links", default="tcp,shm", type=lambda text: text.split(","),
                         help="transports to measure (default: tcp,shm)")
@@ -307,8 +336,11 @@ def main():
     try:
         bench.up()
         parts = {"attach": bench.attach, "rate": bench.rate, "step": bench.step,
-                 "split": bench.split, "place": bench.place, "shares": bench.shares}
+                 "split": bench.split, "links": bench.links, "place": bench.place,
+                 "shares": bench.shares}
         wanted = [parts[args.only]] if args.only in parts else [bench.fast]
+        if args.only == "fast":
+            wanted += [parts[name] for name in ("rate", "split", "attach", "step")]
         if args.only == "":
             wanted = [bench.fast, *parts.values()]
         for part in wanted:
@@ -320,6 +352,7 @@ def main():
     path.write_text(json.dumps({key: round(value, 6) for key, value in values.items()},
                                indent=1, sort_keys=True) + "\n")
     draw(values, bench.build)
+    draw_parts(values, bench.build)
     print_table(values)
     print(f"\nwritten: {path}")
     return 0

@@ -10,7 +10,7 @@ STUB_SRCS := $(addprefix client-stub/,stub_alloc.c stub_args.c stub_attach.c stu
     stub_session.c stub_side.c stub_stream.c stub_table.c stub_table_ctx.c stub_table_cudart.c \
     stub_table_hooks.c stub_table_module.c stub_table_pool.c stub_table_storage.c stub_table_thread.c \
     stub_thread.c stub_trace.c stub_vmm.c stub_wait.c)
-STUB_SRCS += client-stub/stub_image.c
+STUB_SRCS += client-stub/stub_image.c client-stub/stub_lanes.c
 STUB_CFLAGS := -ftls-model=initial-exec
 ifeq ($(VALIDITY),no)
 STUB_CFLAGS += -DSTUB_NO_VALIDITY

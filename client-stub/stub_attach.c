@@ -10,6 +10,7 @@
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "stub_lanes.h"
 #include "stub_session.h"
 #include "wire_format.h"
 #include "xport.h"
@@ -277,6 +278,10 @@ attach_payloads(uint32_t *ret, struct gp_err *err)
 {
     const char *text = getenv("GPUPOOL_COMPRESS");
     uint32_t wish;
+
+    if (stub_lanes_settings() < 0)
+        return gp_err_set(err, -EINVAL, "GPUPOOL_CONNECTIONS=%s: auto, or 1 to %d",
+                          getenv("GPUPOOL_CONNECTIONS"), 1 + XPORT_LANES_MAX);
 
     if (!text || !*text || strcmp(text, "auto") == 0)
         wish = 1 + XPORT_PACK_AUTO;

@@ -11,6 +11,7 @@
 
 #include "gp_log.h"
 #include "stub_flush.h"
+#include "stub_lanes.h"
 #include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_tls.h"
@@ -135,17 +136,22 @@ static CUresult
 call_send(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
     struct stub_link *link = c->link;
+    uint64_t moved = 0;
     int r = 0;
 
     xport_commit(link->conn, c->frame_size);
     if (n == 0)
         r = xport_flush(link->conn);
-    for (size_t i = 0; i < n && r >= 0; i++)
+    for (size_t i = 0; i < n && r >= 0; i++) {
         r = xport_send_bulk(link->conn, pieces[i].iov_base, pieces[i].iov_len);
+        moved += pieces[i].iov_len;
+    }
     if (unlikely(r < 0))
         return call_lost(link);
     call_flushed(link);
     stub_lock_release(&link->send);
+    if (moved)
+        stub_lanes_moved(link, moved);
     return CUDA_SUCCESS;
 }
 
@@ -207,10 +213,14 @@ stub_call_wait_bulk(struct stub_call *c, const void *data, uint64_t len)
 CUresult
 stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len, uint32_t rep_size)
 {
+    CUresult r;
+
     c->dst = dst;
     c->dst_len = len;
     c->bulk_at = rep_size - (uint32_t)sizeof(uint64_t);
-    return call_send_and_wait(c, NULL, 0);
+    r = call_send_and_wait(c, NULL, 0);
+    stub_lanes_moved(c->link, len);
+    return r;
 }
 
 CUresult

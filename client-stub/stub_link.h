@@ -59,6 +59,8 @@ struct stub_link {
     bool hung_up;                  /* the worker is gone; the flusher's */
 
     _Atomic int32_t relay_error; /* stub_relay.h */
+    _Atomic uint64_t moved;      /* bytes of payloads, until lanes are settled */
+    _Atomic bool lanes_settled;  /* stub_lanes.h: nothing more to decide */
 
     struct stub_lock wait;
     bool leading;              /* somebody reads the connection */

@@ -22,7 +22,7 @@ WRK_SRCS := server/wrk_main.c server/wrk_link.c server/wrk_loop.c server/wrk_cal
     server/h_graph_exec.c server/wrk_graphmem.c \
     server/h_array.c server/h_card.c server/h_link.c server/h_green.c server/wrk_jit.c
 
-WRK_SRCS += server/wrk_images.c server/wrk_ask.c
+WRK_SRCS += server/wrk_images.c server/wrk_ask.c server/wrk_lanes.c
 
 $(eval $(call program,gpupool-worker,$(WRK_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS),\
     $(SERVER_INCS),,wire ctl transport common,$(CTL_LDLIBS) -lseccomp -ldl))

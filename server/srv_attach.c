@@ -175,6 +175,29 @@ attach_request(struct srv_attach *a, const Gpupool__AttachRequest *req)
     srv_changed(srv);
 }
 
+/* A further connection of an attachment: its worker's from now on. */
+static void
+attach_lane(struct srv_attach *a, const Gpupool__AttachRequest *req)
+{
+    Gpupool__AttachReply reply = GPUPOOL__ATTACH_REPLY__INIT;
+    uint8_t buf[REPLY_MAX];
+    int r = gp_msg_conn_take_fd(&a->conn, &a->fd);
+
+    if (r == 0)
+        r = req->lane_cookie.len == WRK_LANE_COOKIE
+                ? srv_worker_lane(a->srv, req->lane_cookie.data, req->lane_index, a->fd)
+                : -EINVAL;
+    if (r < 0) {
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
+                      "this is no connection that an attachment may still make");
+        return;
+    }
+    reply.status = GPUPOOL__ATTACH_STATUS__ATTACH_OK;
+    gp_msg_send(a->fd, buf, gpupool__attach_reply__pack(&reply, buf), gp_now_ns(),
+                NULL);
+    attach_free(a); /* the worker has its own descriptor */
+}
+
 static void
 on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
 {
@@ -202,6 +225,8 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
     } else if (a->srv->stopping) {
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_DRAINING,
                       "this server is shutting down");
+    } else if (req->lane_cookie.len) {
+        attach_lane(a, req);
     } else {
         attach_request(a, req);
     }

@@ -13,6 +13,8 @@
 #include "srv_inventory.h"
 #include "srv_session.h"
 #include "srv_spawn.h"
+#include "wrk_ask.h"
+#include "xport.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +24,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 static void
@@ -142,6 +145,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
     gp_str_copy(conf.rdma_at, sizeof(conf.rdma_at), w->srv->conf.rdma);
     gp_str_copy(conf.gpudirect, sizeof(conf.gpudirect), w->srv->conf.gpudirect);
     gp_str_copy(conf.program, sizeof(conf.program), client->program);
+    memcpy(conf.lane_cookie, w->lane_cookie, sizeof(conf.lane_cookie));
     memcpy(conf.image_nonce, w->image_nonce, sizeof(conf.image_nonce));
     memcpy(conf.slices, s->claims.slices, sizeof(conf.slices));
     for (uint32_t i = 0; i < conf.n_slices; i++) {
@@ -198,6 +202,16 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     return srv_spawn(&spawn, &w->pid, err);
 }
 
+static int
+worker_secrets(struct srv_worker *w, struct gp_err *err)
+{
+    if (getrandom(w->image_nonce, sizeof(w->image_nonce), 0) ==
+            sizeof(w->image_nonce) &&
+        getrandom(w->lane_cookie, sizeof(w->lane_cookie), 0) == sizeof(w->lane_cookie))
+        return 0;
+    return gp_err_set(err, -EIO, "no random bytes");
+}
+
 int
 srv_worker_start(struct srv *srv, struct srv_session *session,
                  const struct srv_worker_client *client, int fd, struct gp_err *err)
@@ -216,9 +230,9 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
     w->session = session;
     w->client.fd = -1;
     w->ask.fd = -1;
-    r = getrandom(w->image_nonce, sizeof(w->image_nonce), 0) == sizeof(w->image_nonce)
-            ? srv_session_sit(session, &w->seat, err)
-            : gp_err_set(err, -EIO, "no random bytes");
+    r = worker_secrets(w, err);
+    if (r == 0)
+        r = srv_session_sit(session, &w->seat, err);
     if (r < 0) {
         free(w);
         return r;
@@ -245,6 +259,36 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
     gp_log_info("server", "%s: attached, worker %d, program %s (pid %u on %s)", w->name,
                 (int)w->pid, client->program, client->pid, client->hostname);
     return 0;
+}
+
+/* In a time that does not tell where they differ. */
+static bool
+cookie_is(const uint8_t *a, const uint8_t *b)
+{
+    unsigned differ = 0;
+
+    for (unsigned i = 0; i < WRK_LANE_COOKIE; i++)
+        differ |= a[i] ^ b[i];
+    return differ == 0;
+}
+
+int
+srv_worker_lane(struct srv *srv, const uint8_t cookie[WRK_LANE_COOKIE], uint32_t index,
+                int fd)
+{
+    struct wrk_ask ask = {.kind = WRK_ASK_LANE, .own = index};
+    struct srv_worker *w = srv->workers;
+    int r;
+
+    while (w && !cookie_is(w->lane_cookie, cookie))
+        w = w->next;
+    if (!w || w->ending || w->ask.fd < 0 || index >= XPORT_LANES_MAX ||
+        (w->lanes_seen & 1u << index))
+        return -ENOENT;
+    r = wrk_ask_send(w->ask.fd, &ask, fd, MSG_DONTWAIT);
+    if (r == 0)
+        w->lanes_seen |= 1u << index;
+    return r;
 }
 
 void

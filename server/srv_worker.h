@@ -35,6 +35,8 @@ struct srv_worker {
     struct gp_loop_fd ask;                 /* our end of what it asks, -1: closed */
     uint8_t image_nonce[WIRE_IMAGE_NONCE]; /* what proofs of this attachment hold */
     struct gp_loop_timer kill_timer;
+    uint8_t lane_cookie[WRK_LANE_COOKIE];
+    uint32_t lanes_seen; /* a bit for each that has come */
     bool ending;
     const char *why; /* it is ending; static words */
 };
@@ -57,6 +59,11 @@ struct srv_worker_client {
 int srv_worker_start(struct srv *srv, struct srv_session *session,
                      const struct srv_worker_client *client, int fd,
                      struct gp_err *err);
+
+/* Hand @fd, connection @index of the attachment whose cookie this is, to its worker; it
+ * stays the caller's too.  -ENOENT: no such attachment, or it has that one already. */
+int srv_worker_lane(struct srv *srv, const uint8_t cookie[WRK_LANE_COOKIE],
+                    uint32_t index, int fd);
 
 /* Ask it to end; it is killed after SRV_GRACE_MS.  @why: static words. */
 void srv_worker_end(struct srv_worker *w, const char *why);

@@ -20,6 +20,8 @@ enum wrk_ask_kind {
     WRK_ASK_IMAGE = 1,
     /* Worker, with a descriptor: keep this image.  Not answered. */
     WRK_ASK_KEEP = 2,
+    /* Supervisor, with a descriptor: connection number @own of the client. */
+    WRK_ASK_LANE = 3,
 };
 
 struct wrk_ask {

@@ -10,6 +10,7 @@
 #include "wrk.h"
 #include "wrk_bulk.h"
 #include "wrk_link.h"
+#include "xport.h"
 
 #include <errno.h>
 #include <string.h>
@@ -142,6 +143,11 @@ wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_e
     reply->msg.inline_max = INLINE_MAX;
     reply->msg.bulk_slot_size = WRK_SLOT_SIZE;
     reply->msg.payloads = link->payloads;
+    if (link->payloads) {
+        reply->msg.lane_cookie.data = conf->lane_cookie;
+        reply->msg.lane_cookie.len = sizeof(conf->lane_cookie);
+        reply->msg.lanes_max = link->offer ? 0 : XPORT_LANES_MAX;
+    }
     if (conf->images) {
         reply->msg.image_nonce.data = conf->image_nonce;
         reply->msg.image_nonce.len = sizeof(conf->image_nonce);

@@ -7,18 +7,14 @@
 #include "wrk_ask.h"
 #include "wrk_conf.h"
 #include "wrk_image.h"
+#include "wrk_lanes.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
-
-/* A supervisor that takes longer is in trouble: go on without it. */
-#define ANSWER_S 2
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 
@@ -41,9 +37,6 @@ static struct {
 } keep = {.lock = PTHREAD_MUTEX_INITIALIZER,
           .more = PTHREAD_COND_INITIALIZER,
           .done = PTHREAD_COND_INITIALIZER};
-
-/* Reader only: the supervisor has not answered once. */
-static bool asking_failed;
 
 int
 wrk_images_file(uint64_t len)
@@ -71,22 +64,19 @@ file_ok(int fd, uint64_t len)
 int
 wrk_images_find(struct wrk *w, const struct wire_image_ref *ref, bool *ret_own)
 {
-    struct timeval patience = {.tv_sec = ANSWER_S};
     struct wrk_ask ask = {.kind = WRK_ASK_IMAGE};
     CLEANUP_FD int fd = -1;
     int r;
 
-    if (asking_failed || !w->priv->conf.images)
+    if (!w->priv->conf.images)
         return -1;
     memcpy(ask.name, ref->name, sizeof(ask.name));
     memcpy(ask.secret, ref->proof, sizeof(ask.secret));
-    setsockopt(WRK_FD_ASK, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     r = wrk_ask_send(WRK_FD_ASK, &ask, -1, 0);
     if (r == 0)
-        r = wrk_ask_recv(WRK_FD_ASK, &ask, &fd, 0);
+        r = wrk_lanes_answer(&ask, &fd);
     if (r < 0 || ask.kind != WRK_ASK_IMAGE) {
         gp_log_warn("image", "the supervisor does not answer: %s", strerror(-r));
-        asking_failed = true; /* a late answer would be taken for another's */
         return -1;
     }
     if (fd < 0 || !file_ok(fd, ref->len))

@@ -40,8 +40,8 @@ enum wrk_spent {
 };
 
 struct wrk_seat {
-    _Atomic uint32_t pid; /* 0: free */
-    _Atomic uint32_t client_pid; /* as the client itself knows it */
+    _Atomic uint32_t pid;                     /* 0: free */
+    _Atomic uint32_t client_pid;              /* as the client itself knows it */
     _Atomic uint64_t used[TICKET_SLICES_MAX]; /* bytes, now */
     _Atomic uint64_t spent[WRK_SPENT_KINDS][TICKET_SLICES_MAX];
 };

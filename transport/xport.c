@@ -3,6 +3,7 @@
 #include "xport.h"
 
 #include "xport_block.h"
+#include "xport_lanes.h"
 
 #include <errno.h>
 #include <string.h>
@@ -206,8 +207,12 @@ xport_look(struct xport_conn *conn)
 void
 xport_abort(struct xport_conn *conn)
 {
+    struct xport_lanes *lanes = conn->blocks ? atomic_load(&conn->blocks->lanes) : NULL;
+
     fail(conn, -ECONNABORTED);
     conn->ops->abort(conn);
+    if (lanes)
+        xport_lanes_abort(lanes);
 }
 
 void

@@ -173,6 +173,17 @@ int xport_blocks_start(struct xport_conn *conn, enum xport_pack pack,
 void xport_blocks_count(struct xport_conn *conn, _Atomic uint64_t *raw,
                         _Atomic uint64_t *wire);
 
+/*
+ * More connections for long lines.  Each end adds its sockets of the same connections
+ * in the same order, which it owns from then on, and takes stripes at once; it sends
+ * some when xport_lanes_use() says that the other end has added its own, and when
+ * measuring says that it is faster.  Only with blocks, and once.
+ */
+#define XPORT_LANES_MAX 8
+int xport_lanes_add(struct xport_conn *conn, const int *fds, unsigned n,
+                    struct gp_err *err);
+void xport_lanes_use(struct xport_conn *conn);
+
 /* --- life --- */
 
 /* A connection over the connected stream socket @fd, which it owns from then on (made

@@ -2,6 +2,7 @@
 #include "xport_block.h"
 
 #include "gp_err.h"
+#include "xport_lanes.h"
 #include "xport_zstd.h"
 
 #include <errno.h>
@@ -41,6 +42,7 @@ xport_blocks_free(struct xport_blocks *b)
         b->zstd->cctx_free(b->tx.cctx);
     if (b->rx.dctx)
         b->zstd->dctx_free(b->rx.dctx);
+    xport_lanes_free(atomic_load(&b->lanes));
     free(b->tx.out);
     free(b->rx.in);
     free(b->rx.out);
@@ -91,7 +93,8 @@ send_block(struct xport_conn *conn, enum xport_block_kind kind, uint32_t raw,
 {
     struct xport_block *head = xport_reserve(conn, sizeof(*head));
     struct xport_rate *link = &conn->blocks->tx.link;
-    bool measure = wire >= PLAIN_MAX || kind != XPORT_BLOCK_RAW;
+    bool striped = kind == XPORT_BLOCK_STRIPED;
+    bool measure = !striped && (wire >= PLAIN_MAX || kind != XPORT_BLOCK_RAW);
     int r;
 
     if (!head)
@@ -101,9 +104,11 @@ send_block(struct xport_conn *conn, enum xport_block_kind kind, uint32_t raw,
     xport_commit(conn, sizeof(*head));
     if (measure)
         xport_rate_begin(link, &conn->fd, 1);
-    r = conn->ops->flush(conn, bytes, wire);
+    r = conn->ops->flush(conn, bytes, striped ? 0 : wire);
     if (measure)
         xport_rate_end(link, &conn->fd, 1, wire);
+    if (r == 0 && striped)
+        r = xport_lanes_send(atomic_load(&conn->blocks->lanes), bytes, raw);
     return r;
 }
 
@@ -131,6 +136,15 @@ side_by_side(double pack_ns, double send_ns)
     return gp_max(pack_ns, send_ns) + gp_min(pack_ns, send_ns) / 4;
 }
 
+/* What a byte costs as it is, the way it would go now. */
+static double
+raw_cost(struct xport_blocks *b)
+{
+    struct xport_lanes *lanes = atomic_load_explicit(&b->lanes, memory_order_acquire);
+
+    return xport_rate_cost(lanes && lanes->use ? &lanes->rate : &b->tx.link);
+}
+
 /* Pack and see whether it is the faster way; 0: it is not. */
 static uint32_t
 try_pack(struct xport_blocks *b, const uint8_t *bytes, uint32_t len)
@@ -143,7 +157,7 @@ try_pack(struct xport_blocks *b, const uint8_t *bytes, uint32_t len)
     if (b->pack == XPORT_PACK_ALWAYS)
         return n;
     b->tx.pack_ns += (took / len - b->tx.pack_ns) / 8;
-    if (n && side_by_side(took, n * cost) < WIN * cost * len) {
+    if (n && side_by_side(took, n * cost) < WIN * raw_cost(b) * len) {
         b->tx.backoff = 0;
         return n;
     }
@@ -156,7 +170,7 @@ try_pack(struct xport_blocks *b, const uint8_t *bytes, uint32_t len)
 static uint64_t
 raw_run(struct xport_blocks *b, uint64_t len)
 {
-    double cost = xport_rate_cost(&b->tx.link);
+    double cost = raw_cost(b);
 
     if (b->pack == XPORT_PACK_ALWAYS)
         return 0;
@@ -176,6 +190,20 @@ raw_run(struct xport_blocks *b, uint64_t len)
     return (uint64_t)b->tx.skip * XPORT_BLOCK_PACKED;
 }
 
+/* Send a run as it is, over the lanes if there are any and they are faster.  *len
+ * becomes less where only a part of it is to go that way. */
+static int
+send_raw(struct xport_conn *conn, const uint8_t *bytes, uint32_t *len)
+{
+    struct xport_blocks *b = conn->blocks;
+    struct xport_lanes *lanes = atomic_load_explicit(&b->lanes, memory_order_acquire);
+    bool striped =
+        lanes && *len >= XPORT_STRIPED_MIN && xport_lanes_pay(lanes, &b->tx.link, len);
+
+    return send_block(conn, striped ? XPORT_BLOCK_STRIPED : XPORT_BLOCK_RAW, *len,
+                      bytes, *len);
+}
+
 int
 xport_blocks_send(struct xport_conn *conn, const uint8_t *buf, size_t len)
 {
@@ -187,15 +215,15 @@ xport_blocks_send(struct xport_conn *conn, const uint8_t *buf, size_t len)
         uint32_t raw, packed = 0;
 
         raw = (uint32_t)gp_min(n ? n : XPORT_BLOCK_PACKED, (uint64_t)len);
-        if (n)
-            b->tx.skip -= gp_min(b->tx.skip, raw / XPORT_BLOCK_PACKED + 1);
-        else
+        if (!n)
             packed = try_pack(b, buf, raw);
         if (packed) {
             count(b, raw, packed);
             r = send_block(conn, XPORT_BLOCK_ZSTD, raw, b->tx.out, packed);
         } else {
-            r = send_block(conn, XPORT_BLOCK_RAW, raw, buf, raw);
+            r = send_raw(conn, buf, &raw);
+            if (n)
+                b->tx.skip -= gp_min(b->tx.skip, raw / XPORT_BLOCK_PACKED + 1);
         }
         buf += raw;
         len -= raw;
@@ -220,8 +248,12 @@ recv_head(struct xport_conn *conn, struct xport_block *head)
     head->wire &= WIRE_MASK;
     if (head->raw == 0)
         return -EPROTO;
-    if (kind == XPORT_BLOCK_RAW) {
+    b->rx.striped = kind == XPORT_BLOCK_STRIPED;
+    if (kind == XPORT_BLOCK_RAW || b->rx.striped) {
         b->rx.raw = head->raw;
+        b->rx.at = 0;
+        if (b->rx.striped && !atomic_load_explicit(&b->lanes, memory_order_acquire))
+            return -EPROTO;
         return head->wire == head->raw ? 0 : -EPROTO;
     }
     if (kind != XPORT_BLOCK_ZSTD || !b->zstd || b->pack == XPORT_PACK_NEVER ||
@@ -272,6 +304,18 @@ recv_block(struct xport_conn *conn, uint8_t *buf, size_t len, size_t *ret_n)
     return r;
 }
 
+static int
+recv_raw(struct xport_conn *conn, uint8_t *buf, size_t len)
+{
+    struct xport_blocks *b = conn->blocks;
+    uint32_t at = b->rx.at;
+
+    if (!b->rx.striped)
+        return xport_recv_plain(conn, buf, len);
+    b->rx.at += (uint32_t)len;
+    return xport_lanes_recv(atomic_load(&b->lanes), at, buf, len);
+}
+
 int
 xport_blocks_recv(struct xport_conn *conn, uint8_t *buf, size_t len)
 {
@@ -287,7 +331,7 @@ xport_blocks_recv(struct xport_conn *conn, uint8_t *buf, size_t len)
             b->rx.pos += (uint32_t)n;
         } else if (b->rx.raw) {
             n = gp_min((size_t)b->rx.raw, len);
-            r = xport_recv_plain(conn, buf, n);
+            r = recv_raw(conn, buf, n);
             b->rx.raw -= (uint32_t)n;
         } else {
             r = recv_block(conn, buf, len, &n);

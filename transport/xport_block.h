@@ -34,6 +34,7 @@
 enum xport_block_kind {
     XPORT_BLOCK_RAW,
     XPORT_BLOCK_ZSTD,
+    XPORT_BLOCK_STRIPED, /* its bytes come over the lanes (xport_lanes.h) */
 };
 
 struct xport_block {
@@ -44,6 +45,7 @@ struct xport_block {
 struct xport_blocks {
     enum xport_pack pack;
     const struct xport_zstd *zstd;
+    struct xport_lanes *_Atomic lanes; /* NULL: none */
     _Atomic uint64_t own_counts[2];
     _Atomic uint64_t *count_raw, *count_wire; /* of packed blocks, both ways */
 
@@ -61,7 +63,9 @@ struct xport_blocks {
         uint8_t *in;       /* one block as it came */
         uint8_t *out;      /* one block unpacked, when it is not wanted whole */
         uint32_t pos, end; /* what of it has not been taken */
-        uint32_t raw;      /* bytes to come of a raw block */
+        uint32_t raw;      /* bytes to come of a raw or striped block */
+        uint32_t at;       /* how many of a striped one have come */
+        bool striped;
     } rx;
 };
 

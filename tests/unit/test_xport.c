@@ -19,7 +19,13 @@
 
 #define FRAME_MAX UT_FRAME_MAX
 
-enum kind { TCP, SHM, RDMA, PACKED /* TCP, all that can be compressed */ };
+enum kind {
+    TCP,
+    SHM,
+    RDMA,
+    PACKED /* TCP, all that can be compressed */,
+    LANES /* TCP, payloads in stripes */
+};
 
 struct link {
     struct xport_conn *client, *worker;
@@ -33,13 +39,31 @@ soon(void)
 }
 
 static void
+lanes_make(struct link *link)
+{
+    int mine[3], theirs[3], pair[2];
+
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+        mine[i] = pair[0];
+        theirs[i] = pair[1];
+    }
+    assert_int_equal(xport_blocks_start(link->client, XPORT_PACK_NEVER, NULL), 0);
+    assert_int_equal(xport_blocks_start(link->worker, XPORT_PACK_NEVER, NULL), 0);
+    assert_int_equal(xport_lanes_add(link->client, mine, 3, NULL), 0);
+    assert_int_equal(xport_lanes_add(link->worker, theirs, 3, NULL), 0);
+    xport_lanes_use(link->client);
+    xport_lanes_use(link->worker);
+}
+
+static void
 link_make(struct link *link, enum kind kind)
 {
     int fd[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
     link->raw_fd = fd[0];
-    if (kind == TCP || kind == PACKED) {
+    if (kind == TCP || kind == PACKED || kind == LANES) {
         assert_int_equal(xport_tcp_new(fd[0], FRAME_MAX, &link->client, NULL), 0);
         assert_int_equal(xport_tcp_new(fd[1], FRAME_MAX, &link->worker, NULL), 0);
     }
@@ -47,7 +71,9 @@ link_make(struct link *link, enum kind kind)
         assert_int_equal(xport_blocks_start(link->client, XPORT_PACK_ALWAYS, NULL), 0);
         assert_int_equal(xport_blocks_start(link->worker, XPORT_PACK_ALWAYS, NULL), 0);
     }
-    if (kind == TCP || kind == PACKED)
+    if (kind == LANES)
+        lanes_make(link);
+    if (kind == TCP || kind == PACKED || kind == LANES)
         return;
     if (kind == RDMA) {
         ut_rdma_pair(ut_rdma_addr(), fd, &link->client, &link->worker);
@@ -414,6 +440,10 @@ address_without_rdma_is_named(void **state)
     {                                                                                  \
         name(PACKED);                                                                  \
     }                                                                                  \
+    static void name##_lanes(void **state)                                             \
+    {                                                                                  \
+        name(LANES);                                                                   \
+    }                                                                                  \
     static void name##_shm(void **state)                                               \
     {                                                                                  \
         name(SHM);                                                                     \
@@ -425,7 +455,8 @@ address_without_rdma_is_named(void **state)
     }
 #define EACH(name)                                                                     \
     cmocka_unit_test(name##_tcp), cmocka_unit_test(name##_packed),                     \
-        cmocka_unit_test(name##_shm), cmocka_unit_test(name##_rdma)
+        cmocka_unit_test(name##_lanes), cmocka_unit_test(name##_shm),                  \
+        cmocka_unit_test(name##_rdma)
 
 OVER_EACH(frames_arrive_in_order_and_aligned)
 OVER_EACH(nothing_leaves_before_a_flush)

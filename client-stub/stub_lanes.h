@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * More connections to a server that is far away, for bulk data.
+ *
+ *   GPUPOOL_CONNECTIONS=auto|N
+ *
+ * auto: once a link has moved some MiB, a thread of our own measures its round trip;
+ * where that is long it makes more connections and lets the transport find out whether
+ * they are faster.  N: that many in all (1: no more), without measuring first.
+ */
+#ifndef STUB_LANES_H
+#define STUB_LANES_H
+
+#include <stdint.h>
+
+struct stub_link;
+
+/* A payload has gone over the link, either way.  Any thread, no lock held. */
+void stub_lanes_moved(struct stub_link *link, uint64_t bytes);
+
+/* Read GPUPOOL_CONNECTIONS; -EINVAL: it says nothing that it may. */
+int stub_lanes_settings(void);
+
+#endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "xport_lanes.h"
+
+#include "gp_err.h"
+#include "xport_block.h"
+#include "xport_stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#define KEEPALIVE_S 10
+
+/* How much to send each way before they are compared, and until it is done again. */
+#define TRIAL (4u << 20)
+#define TRIAL_RUN (1u << 20)
+#define AGAIN (UINT64_C(256) << 20)
+
+/* The lanes must be so much faster: one connection costs less. */
+#define GAIN 1.1
+
+/* ---- moving -----------------------------------------------------------------------
+ */
+
+/* One lane's part of a run: positions count its own bytes. */
+struct share {
+    uint64_t pos, end;
+};
+
+/* How many of a run's first @at bytes lane @i of @n carries. */
+static uint64_t
+share_before(uint64_t at, unsigned i, unsigned n)
+{
+    uint64_t round = (uint64_t)n * XPORT_STRIPE;
+    uint64_t rest = at % round, before = (uint64_t)i * XPORT_STRIPE;
+    uint64_t part = rest > before ? gp_min(rest - before, (uint64_t)XPORT_STRIPE) : 0;
+
+    return at / round * XPORT_STRIPE + part;
+}
+
+/* Where in the run byte @pos of lane @i's share lies. */
+static uint64_t
+share_place(uint64_t pos, unsigned i, unsigned n)
+{
+    return (pos / XPORT_STRIPE * n + i) * XPORT_STRIPE + pos % XPORT_STRIPE;
+}
+
+static ssize_t
+lane_move(int fd, uint8_t *bytes, size_t len, bool out)
+{
+    ssize_t n = out ? send(fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL)
+                    : recv(fd, bytes, len, MSG_DONTWAIT);
+
+    if (n > 0)
+        return n;
+    if (n == 0)
+        return -ECONNRESET;
+    if (errno == EAGAIN || errno == EINTR)
+        return 0;
+    return errno == EPIPE ? -ECONNRESET : -errno;
+}
+
+/* As much of one lane's share as goes now. */
+static int
+share_move(const struct xport_lanes *lanes, unsigned i, struct share *share,
+           uint64_t at, uint8_t *buf, bool out)
+{
+    while (share->pos < share->end) {
+        size_t len =
+            gp_min(share->end - share->pos, XPORT_STRIPE - share->pos % XPORT_STRIPE);
+        uint64_t place = share_place(share->pos, i, lanes->n) - at;
+        ssize_t n = lane_move(lanes->fd[i], buf + place, len, out);
+
+        if (n <= 0)
+            return (int)n;
+        share->pos += (uint64_t)n;
+    }
+    return 0;
+}
+
+/* Sleep until a lane that is not done goes on. */
+static int
+shares_wait(const struct xport_lanes *lanes, const struct share *shares, bool out)
+{
+    struct pollfd fds[XPORT_LANES_MAX];
+
+    for (unsigned i = 0; i < lanes->n; i++)
+        fds[i] =
+            (struct pollfd){.fd = shares[i].pos < shares[i].end ? lanes->fd[i] : -1,
+                            .events = out ? POLLOUT : POLLIN};
+    return poll(fds, lanes->n, -1) < 0 && errno != EINTR ? -errno : 0;
+}
+
+static int
+move(const struct xport_lanes *lanes, uint64_t at, uint8_t *buf, uint64_t len, bool out)
+{
+    struct share shares[XPORT_LANES_MAX];
+    bool done = false;
+    int r = 0;
+
+    for (unsigned i = 0; i < lanes->n; i++)
+        shares[i] = (struct share){share_before(at, i, lanes->n),
+                                   share_before(at + len, i, lanes->n)};
+    while (!done && r == 0) {
+        done = true;
+        for (unsigned i = 0; i < lanes->n && r == 0; i++) {
+            r = share_move(lanes, i, &shares[i], at, buf, out);
+            done = done && shares[i].pos == shares[i].end;
+        }
+        if (r == 0 && !done)
+            r = shares_wait(lanes, shares, out);
+    }
+    return r;
+}
+
+int
+xport_lanes_send(struct xport_lanes *lanes, const uint8_t *buf, uint64_t len)
+{
+    int r;
+
+    xport_rate_begin(&lanes->rate, lanes->fd, lanes->n);
+    r = move(lanes, 0, (uint8_t *)(uintptr_t)buf, len, true);
+    xport_rate_end(&lanes->rate, lanes->fd, lanes->n, len);
+    return r;
+}
+
+int
+xport_lanes_recv(struct xport_lanes *lanes, uint64_t at, uint8_t *buf, uint64_t len)
+{
+    return move(lanes, at, buf, len, false);
+}
+
+/* ---- whether it pays ---------------------------------------------------------------
+ */
+
+bool
+xport_lanes_pay(struct xport_lanes *lanes, const struct xport_rate *main, uint32_t *len)
+{
+    double one = xport_rate_cost(main), all = xport_rate_cost(&lanes->rate);
+
+    if (!atomic_load_explicit(&lanes->send, memory_order_acquire))
+        return false;
+    if (lanes->until) {
+        lanes->until -= gp_min(lanes->until, (uint64_t)*len);
+        return lanes->use;
+    }
+    /* A trial: so many bytes one way, then so many the other, then the verdict. */
+    *len = gp_min(*len, TRIAL_RUN);
+    lanes->compared += *len;
+    if (lanes->compared <= TRIAL)
+        return true;
+    if (lanes->compared <= 2 * TRIAL)
+        return false;
+    lanes->compared = 0;
+    lanes->until = AGAIN;
+    lanes->use = all > 0 && one > GAIN * all;
+    return lanes->use;
+}
+
+/* ---- life --------------------------------------------------------------------------
+ */
+
+int
+xport_lanes_add(struct xport_conn *conn, const int *fds, unsigned n, struct gp_err *err)
+{
+    struct xport_lanes *lanes;
+
+    if (!conn->blocks || conn->blocks->lanes || n == 0 || n > XPORT_LANES_MAX)
+        return gp_err_set(err, -EINVAL, "no place for %u more connections", n);
+    lanes = calloc(1, sizeof(*lanes));
+    if (!lanes)
+        return gp_err_set(err, -ENOMEM, "out of memory");
+    lanes->n = n;
+    for (unsigned i = 0; i < n; i++) {
+        lanes->fd[i] = fds[i];
+        fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) & ~O_NONBLOCK);
+        xport_keepalive(fds[i], KEEPALIVE_S);
+    }
+    atomic_store_explicit(&conn->blocks->lanes, lanes, memory_order_release);
+    return 0;
+}
+
+void
+xport_lanes_use(struct xport_conn *conn)
+{
+    struct xport_lanes *lanes = atomic_load(&conn->blocks->lanes);
+
+    atomic_store_explicit(&lanes->send, true, memory_order_release);
+}
+
+void
+xport_lanes_abort(struct xport_lanes *lanes)
+{
+    for (unsigned i = 0; i < lanes->n; i++)
+        shutdown(lanes->fd[i], SHUT_RDWR);
+}
+
+void
+xport_lanes_free(struct xport_lanes *lanes)
+{
+    if (!lanes)
+        return;
+    for (unsigned i = 0; i < lanes->n; i++)
+        close(lanes->fd[i]);
+    free(lanes);
+}
