@@ -10,6 +10,7 @@ of the rounds is reported.
 """
 
 import argparse
+import ctypes
 import json
 import os
 import shutil
@@ -72,6 +73,8 @@ class Bench:
         self.env = {key: value for key, value in os.environ.items()
                     if not key.startswith("GPUPOOL_")}
         self.env["XDG_RUNTIME_DIR"] = str(self.folder)
+        self.driver = args.driver  # of the shares
+        self.had = {}  # card time of sessions that ended, ns
 
     def has_link(self, link):
         """Whether clients really get @link here; says so when not."""
@@ -80,6 +83,10 @@ class Bench:
             return True
         progress(f"{link}: left out, the stub fell back to TCP")
         return False
+
+    def another(self):
+        """A second pool beside this one, in a folder of its own."""
+        return Bench(self.args)
 
     def call(self, *args, env=None, core=None):
         """Run a command on @core (the bench's own unless given); its output."""
@@ -216,8 +223,14 @@ class Bench:
         return found
 
     def shares(self):
-        """What sessions get of a card under each policy; on software cards."""
-        found = shares.measure(self)
+        """What sessions get of a card under each policy."""
+        why = no_cards(self.driver)
+        progress(f"shares: on driver {self.driver}" + (f": not run, {why}" if why else ""))
+        if self.driver == "softgpu":
+            progress("shares: not run on a real driver: name one with --driver")
+        if why:
+            return {}
+        found = shares.measure(self, self.args.case)
         self.down()
         self.up()
         return found
@@ -233,6 +246,21 @@ class Bench:
             progress(f"place: round {number + 1} of {self.args.rounds}")
             rounds.append(parse(self.call(self.build / "bench" / "place")))
         return median_of(rounds)
+
+
+def no_cards(driver):
+    """Why nothing can be measured on that driver; None when it can."""
+    if "/" not in driver:
+        return None
+    try:
+        library = ctypes.CDLL(driver)
+        count = ctypes.c_int()
+        status = library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count))
+    except (OSError, AttributeError) as error:
+        return f"it does not load: {error}"
+    if status:
+        return f"it does not start: error {status}"
+    return None if count.value else "it shows no card"
 
 
 def parse(text):
@@ -327,6 +355,11 @@ def main():
                         help="transports to measure (default: tcp,shm)")
     parser.add_argument("--calls", type=int, default=3000000)
     parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--driver", default="softgpu", metavar="PATH",
+                        help="driver that the shares are measured on, such as the "
+                        "libcuda.so.1 of a real card (default: softgpu)")
+    parser.add_argument("--case", default="",
+                        help="of the shares: those whose names begin so")
     parser.add_argument("--core", type=int, default=0, help="-1: pin nothing")
     parser.add_argument("--timeout", type=float, default=300)
     args = parser.parse_args()

@@ -1,22 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """What sessions really get of a card, beside what they were promised.
 
-Real workers on a software card.  The kernels of bench/shares.c stay on the card for a
-given time, mostly asleep, and note from when to when by the card's clock.  A share is
-the union of a session's intervals over the window, divided by the same of a lone
-session on the whole card: what it makes, relative to what it makes alone.  So neither
-the governor's own books nor the load of the machine enter.
+Real workers on a software card, or on the driver that --driver names.  The kernels of
+bench/shares.c stay on the card for a given time, mostly asleep, and note from when to
+when by the card's clock.  What a session had is the time from its kernels' begins to
+their ends, with the gaps of up to GAP_NS between two of them in which nobody else ran:
+the card is the session's then, however long its host needs for the next launch.  A share
+is that over the window, divided by the same of a lone session on the whole card.  So the
+governor's own books do not enter; they are compared with it at the end.
 """
 
 import array
 import itertools
+import math
 import os
+import re
 import statistics
 import subprocess
 import time
 
-OVERHEAD_ROUNDS = 5
+OVERHEAD_PAIRS = 16
+OVERHEAD_SECONDS = 1.5
+COST_LAUNCHES = 500_000
 SETTLE = 0.5  # seconds after the common begin that are not looked at
+GAP_NS = 300_000  # far below a turn (4 ms), above what a host needs for a launch
+# Of a two-sided 95 % interval, by degrees of freedom.
+STUDENT = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31,
+           9: 2.26, 10: 2.23, 11: 2.20, 15: 2.13, 20: 2.09, 30: 2.04}
 LOADS = {
     "us20": ("--kernel-us=20", "--spin=1", "--depth=512"),
     "us500": ("--kernel-us=500", "--depth=64"),
@@ -44,13 +54,25 @@ CASES = {
     "streams_one": ("be", (30, 30), ("streams", "us500"), 3),
     "graph": ("fs", (30, 60), ("graph",), 3),
 }
+WIDE = ("--kernel-us=2000", "--grid=4", "--shared=90000", "--depth=8")
+WIDE_SMS = 4  # multiprocessors that one launch of that load fills
+COPIES = ("--copy-kib=16384", "--copy-down=1")
 AIMS = {
     "share_error_points": ("error of a share, mean of all cases, points", 2, True),
     **{f"share_error_points_{name}": (f"  of {name}", None, True) for name in CASES},
     "jain_index": ("Jain's index of equal sessions, least", 0.99, False),
+    "charged_error_percent": ("card time charged beside card time had, percent", None, True),
     "governor_overhead": ("governor, lone session, percent of its work", 1.5, True),
+    "governor_overhead_ci": ("  half of its 95 % confidence interval", None, True),
+    "governor_launch_ns": ("governor, processor time per launch, ns", None, True),
+    "governor_launch_ns_ci": ("  half of its 95 % confidence interval", None, True),
     "burst_fallback_ms": ("claimed floor is back after, ms", None, True),
     "neighbour_p99_ratio": ("p99 of a service beside a batch / alone", None, True),
+    "space_error_points": ("half of the multiprocessors, error of its speed", None, True),
+    "space_neighbour_percent": ("  its speed beside the other half / alone", None, False),
+    "copy_neighbour_percent": ("copies of 1 process beside 5 of an equal session", None,
+                               False),
+    "copy_neighbour_percent_off": ("  the same without the governor", None, False),
     "memory_limit_error_bytes": ("bytes allowed beyond or short of the limit", 0, True),
 }
 
@@ -58,16 +80,18 @@ AIMS = {
 class Runner:
     """One session: `gpupool run` of the load, until its common begin and after."""
 
-    def __init__(self, bench, number, core, policy, options, memory="64MiB", cls=None):
+    def __init__(self, bench, number, core, policy, options, more=(), memory="64MiB"):
         self.out = bench.folder / f"shares-{number}"
         command = [bench.gpupool, "run", "--core", core, "--policy", policy,
-                   "--memory", memory, *(("--class", cls) if cls else ()), "--",
+                   "--memory", memory, *more, "--", "sh", "-c",
+                   'sed -n "s/^session //p" "$GPUPOOL_SESSION_FILE"; exec "$@"', "sh",
                    bench.build / "bench" / "shares", f"--out={self.out}", *options]
         self.process = subprocess.Popen([str(word) for word in command], env=bench.env,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True)
 
     def ready(self):
+        self.session = self.process.stdout.readline().strip()
         line = self.process.stdout.readline()
         if line != "ready\n":
             raise SystemExit(f"bench: a session did not begin: {line}")
@@ -98,22 +122,47 @@ def union_ns(intervals, begin, end):
     return covered
 
 
-def run_together(bench, sessions, seconds, delays=()):
-    """Run (core, policy, options, ...) at once; begin, end, and their results."""
-    runners = [Runner(bench, number, *session) for number, session in enumerate(sessions)]
+def without_gaps(all_intervals):
+    """The sorted intervals of each session, short gaps that are nobody else's filled."""
+    events = sorted((start, stop, who) for who, intervals in enumerate(all_intervals)
+                    for start, stop in intervals)
+    filled = [[] for _ in all_intervals]
+    last, reached = None, 0
+    for start, stop, who in events:
+        if who == last and reached < start <= reached + GAP_NS:
+            start = reached
+        filled[who].append((start, stop))
+        if stop >= reached or who != last:
+            last, reached = who, max(stop, reached)
+    return filled
+
+
+def start_together(runners, seconds, delays=()):
+    """The common begin, and the end."""
     for runner in runners:
         runner.ready()
     begin = time.time_ns() + 50_000_000
     end = begin + int(seconds * 1e9)
     for runner, delay in itertools.zip_longest(runners, delays, fillvalue=0):
         runner.go(begin + delay * 1e9, end)
-    return begin, end, [runner.finish() for runner in runners]
+    return begin, end
+
+
+def run_together(bench, sessions, seconds, delays=()):
+    """Run (core, policy, options, ...) at once; begin, end, and their results."""
+    runners = [Runner(bench, number, *session) for number, session in enumerate(sessions)]
+    begin, end = start_together(runners, seconds, delays)
+    results = [runner.finish() for runner in runners]
+    bench.had.update((runner.session, union_ns(intervals, 0, 1 << 63)) for runner, intervals
+                     in zip(runners, without_gaps([found for _, found in results])))
+    return begin, end, results
 
 
 def fractions(bench, sessions, seconds):
     begin, end, results = run_together(bench, sessions, seconds)
     begin += int(SETTLE * 1e9)
-    return [union_ns(intervals, begin, end) / (end - begin) for _, intervals in results]
+    return [union_ns(intervals, begin, end) / (end - begin)
+            for intervals in without_gaps([intervals for _, intervals in results])]
 
 
 def promised(policy, cores):
@@ -181,25 +230,146 @@ def neighbour(bench):
     return beside["p99_us"] / lone["p99_us"]
 
 
+def mean_and_ci(values):
+    """The mean, and half of its 95 % confidence interval."""
+    free = max(key for key in STUDENT if key <= max(len(values) - 1, 1))
+    return (statistics.mean(values),
+            STUDENT[free] * statistics.stdev(values) / math.sqrt(len(values)))
+
+
 def overhead(bench):
-    """A lone session with the whole card, with the governor and without, in turn: the
-    part of its work that is missing, percent."""
-    found = {"on": [], "off": []}
-    for _ in range(OVERHEAD_ROUNDS):
-        for mode, parts in found.items():
-            restart(bench, mode)
-            parts.append(alone(bench, "us500"))
-    restart(bench, "on")
-    lost = 1 - statistics.median(found["on"]) / statistics.median(found["off"])
-    progress(f"covered {statistics.median(found['on']) * 100:.2f} % with the governor, "
-             f"{statistics.median(found['off']) * 100:.2f} % without")
-    return max(lost, 0) * 100
+    """A lone session with the whole card on two pools at the same time, with the governor
+    and without: the part of the work that is missing in each such pair, percent.  Signed,
+    as noise is; whatever else the host does meets both."""
+    off = bench.another()
+    lost = []
+    try:
+        restart(off, "off")
+        restart(bench, "on")
+        for number in range(OVERHEAD_PAIRS):
+            pools = (bench, off) if number % 2 else (off, bench)
+            runners = [Runner(pool, 0, 100, "be", LOADS["us500"]) for pool in pools]
+            start_together(runners, OVERHEAD_SECONDS)
+            done = {pool: runner.finish()[0]["launches"]
+                    for pool, runner in zip(pools, runners)}
+            lost.append(100 * (1 - done[bench] / done[off]))
+    finally:
+        off.close()
+    mean, half = mean_and_ci(lost)
+    progress(f"governor: {mean:+.2f} % of the work, 95 % within {half:.2f}")
+    return mean, half
 
 
-def restart(bench, governor):
+def launch_cost(bench):
+    """What the governor costs a worker per launch: its processor time on a card that takes
+    none, with it and without, in turn."""
+    off = bench.another()
+    costs = []
+    try:
+        for number in range(OVERHEAD_PAIRS):
+            spent = {}
+            for pool in (bench, off) if number % 2 else (off, bench):
+                pool.down()
+                pool.env["GPUPOOL_GOVERNOR"] = "off" if pool is off else "on"
+                pool.up("null", core=-1)
+                before = pool.workers_cpu_s()
+                pool.run(pool.build / "bench" / "fast", "--only=async_calls_per_s",
+                         f"--async-calls={COST_LAUNCHES}")
+                spent[pool] = pool.workers_cpu_s() - before
+            costs.append((spent[bench] - spent[off]) * 1e9 / COST_LAUNCHES)
+    finally:
+        off.close()
+    mean, half = mean_and_ci(costs)
+    progress(f"governor: {mean:+.1f} ns per launch, 95 % within {half:.1f}")
+    return mean, half
+
+
+def restart(bench, governor, **env):
     bench.down()
-    bench.env["GPUPOOL_GOVERNOR"] = governor
-    bench.up("softgpu", core=-1)
+    bench.env.update({"GPUPOOL_GOVERNOR": governor, "GPUPOOL_LOG": "governor:debug",
+                      **{key: str(value) for key, value in env.items()}})
+    bench.up(bench.driver, core=-1)
+
+
+def blocks(bench, *sessions):
+    """Blocks of the wide load that each of the sessions got done."""
+    return [values["blocks"] for values, _ in run_together(bench, sessions, 2)[2]]
+
+
+def space(bench):
+    """Two sessions with half of the multiprocessors each: the speed of one beside that
+    of the whole card, and beside its own while the other is idle."""
+    if bench.driver == "softgpu":
+        restart(bench, "on", SOFTGPU_SMS=WIDE_SMS)
+    half = (50, "fs", WIDE, ("--spatial", "sm"))
+    whole, = blocks(bench, (100, "be", WIDE))
+    alone, = blocks(bench, half)
+    both = blocks(bench, half, half)
+    bench.env.pop("SOFTGPU_SMS", None)
+    restart(bench, "on")
+    return {"space_error_points": abs(50 - 100 * alone / whole),
+            "space_neighbour_percent": 100 * min(both) / alone}
+
+
+class Joined:
+    """A session held open for several processes."""
+
+    def __init__(self, bench, core):
+        self.process = subprocess.Popen(
+            [str(bench.gpupool), "run", "--core", str(core), "--policy", "bs", "--memory",
+             "256MiB", "--", "sh", "-c",
+             'echo "$GPUPOOL_SESSION_FILE"; echo "$LD_LIBRARY_PATH"; exec cat'],
+            env=bench.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.env = {**bench.env,
+                    "GPUPOOL_SESSION_FILE": self.process.stdout.readline().strip(),
+                    "LD_LIBRARY_PATH": self.process.stdout.readline().strip()}
+
+    def start(self, program, *options):
+        process = subprocess.Popen([str(program), *options], env=self.env, text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process.stdout.readline()
+        return process
+
+    def close(self):
+        self.process.communicate()
+
+
+def copies_part(bench):
+    """Of all bytes copied, what one process had beside five of an equal session."""
+    flood, calm = Joined(bench, 50), Joined(bench, 50)
+    processes = [session.start(bench.build / "bench" / "shares", *COPIES)
+                 for session in [flood] * 5 + [calm]]
+    begin = time.time_ns() + 50_000_000
+    for process in processes:
+        process.stdin.write(f"{begin} {begin + 2_000_000_000}\n")
+        process.stdin.flush()
+    moved = [float(dict(map(str.split, process.communicate()[0].splitlines()))
+                   ["copied_bytes"]) for process in processes]
+    flood.close()
+    calm.close()
+    return 100 * moved[-1] / sum(moved)
+
+
+def copies(bench):
+    found = {}
+    for governor, key in (("off", "copy_neighbour_percent_off"),
+                          ("on", "copy_neighbour_percent")):
+        restart(bench, governor)
+        found[key] = statistics.median(copies_part(bench) for _ in range(3))
+    return found
+
+
+def charged(bench):
+    """What the workers charged each session, beside what it had, percent of the latter.
+    The workers say so in the log when their clients are gone."""
+    said = {}
+    for path in bench.folder.rglob("*.log"):
+        for session, ms in re.findall(r" (s\d+)\.c\d+ .* ([\d.]+) ms of the card charged",
+                                      path.read_text(errors="replace")):
+            said[session] = said.get(session, 0) + float(ms) * 1e6
+    errors = [abs(said[session] - had) / had for session, had in bench.had.items()
+              if had > 1e8 and session in said]
+    return 100 * statistics.mean(errors) if errors else None
 
 
 def memory_error(bench):
@@ -231,7 +401,7 @@ def memory_error(bench):
 def measure(bench, only=""):
     """All of it, or the cases whose names begin with @only.
 
-    Everything runs at a higher priority where that is allowed: the card is software, and
+    Everything runs at a higher priority where that is allowed: where the card is software,
     what the card loses to other processes of the machine nobody has had.
     """
     before = os.getpriority(os.PRIO_PROCESS, 0)
@@ -246,7 +416,7 @@ def measure(bench, only=""):
         os.setpriority(os.PRIO_PROCESS, 0, before)
 
 
-def measure_all(bench, only):
+def measure_cases(bench, only):
     errors, indexes, values, whole = [], [], {}, {}
     found = {name: share_case(bench, name, whole)
              for name in CASES if name.startswith(only)}
@@ -258,13 +428,24 @@ def measure_all(bench, only):
             indexes.append(jain(shares))
     if errors:
         values["share_error_points"] = statistics.mean(errors)
+        values["charged_error_percent"] = charged(bench)
     if indexes:
         values["jain_index"] = min(indexes)
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def measure_all(bench, only):
+    values = measure_cases(bench, only)
     for key, part in (("burst_fallback_ms", fallback), ("neighbour_p99_ratio", neighbour),
-                      ("governor_overhead", overhead),
                       ("memory_limit_error_bytes", memory_error)):
         if key.startswith(only):
             values[key] = part(bench)
+    for key, part in (("governor_overhead", overhead), ("governor_launch_ns", launch_cost)):
+        if key.startswith(only):
+            values[key], values[f"{key}_ci"] = part(bench)
+    for key, part in (("space", space), ("copy", copies)):
+        if key.startswith(only):
+            values.update(part(bench))
     return values
 
 

@@ -127,78 +127,86 @@ put_label(FILE *f, const char *name, const char *value)
     fputc('"', f);
 }
 
+/* A field of what was reported of each slice, summed over a session. */
 struct session_metric {
     const char *name, *type;
-    double (*value)(const struct sched_session *session);
+    size_t offset; /* in struct sched_use, of a 64-bit number */
+    double unit;
 };
 
 static double
-session_gpu_seconds(const struct sched_session *session)
+session_sum(const struct sched_session *session, const struct session_metric *m)
 {
     double sum = 0;
 
-    for (uint32_t i = 0; i < session->n_slices; i++)
-        sum += (double)session->use[i].gpu_ns / (double)GP_NS_PER_S;
+    for (uint32_t i = 0; i < session->n_slices; i++) {
+        uint64_t value;
+
+        memcpy(&value, (const char *)&session->use[i] + m->offset, sizeof(value));
+        sum += (double)value / m->unit;
+    }
     return sum;
 }
 
-static double
-session_wait_seconds(const struct sched_session *session)
+static void
+put_session_line(FILE *f, const char *name, const struct sched_session *s, double value)
 {
-    double sum = 0;
-
-    for (uint32_t i = 0; i < session->n_slices; i++)
-        sum += (double)session->use[i].wait_ns / (double)GP_NS_PER_S;
-    return sum;
+    fprintf(f, "%s{session=\"%s\",", name, s->name);
+    put_label(f, "owner", s->owner->name);
+    fprintf(f, "} %.9g\n", value);
 }
 
-static double
-session_launches(const struct sched_session *session)
+/* What a session has of its cards lately, in percent of one. */
+static void
+put_shares(FILE *f, const struct sched *sched)
 {
-    double sum = 0;
+    static const char name[] = "gpupool_session_share_percent";
+    const struct sched_session *s = NULL;
 
-    for (uint32_t i = 0; i < session->n_slices; i++)
-        sum += (double)session->use[i].launches;
-    return sum;
+    fprintf(f, "# TYPE %s gauge\n", name);
+    while ((s = sched_sessions_next(&sched->sessions, s))) {
+        double sum = 0;
+
+        for (uint32_t i = 0; i < s->n_slices; i++)
+            sum += s->use[i].share_permille / 10.0;
+        put_session_line(f, name, s, sum);
+    }
 }
 
-static double
-session_memory_used(const struct sched_session *session)
+static void
+put_attachments(FILE *f, const struct sched *sched)
 {
-    double sum = 0;
+    static const char name[] = "gpupool_session_attachments";
+    const struct sched_session *s = NULL;
 
-    for (uint32_t i = 0; i < session->n_slices; i++)
-        sum += (double)session->use[i].used_bytes;
-    return sum;
-}
-
-static double
-session_attachments(const struct sched_session *session)
-{
-    return session->attachments;
+    fprintf(f, "# TYPE %s gauge\n", name);
+    while ((s = sched_sessions_next(&sched->sessions, s)))
+        put_session_line(f, name, s, s->attachments);
 }
 
 static void
 put_sessions(FILE *f, const struct sched *sched)
 {
+#define USE(field) offsetof(struct sched_use, field)
     static const struct session_metric metrics[] = {
-        {"gpupool_session_gpu_seconds_total", "counter", session_gpu_seconds},
-        {"gpupool_session_wait_seconds_total", "counter", session_wait_seconds},
-        {"gpupool_session_launches_total", "counter", session_launches},
-        {"gpupool_session_memory_used_bytes", "gauge", session_memory_used},
-        {"gpupool_session_attachments", "gauge", session_attachments},
+        {"gpupool_session_gpu_seconds_total", "counter", USE(gpu_ns), 1e9},
+        {"gpupool_session_wait_seconds_total", "counter", USE(wait_ns), 1e9},
+        {"gpupool_session_launches_total", "counter", USE(launches), 1},
+        {"gpupool_session_moved_bytes_total", "counter", USE(moved_bytes), 1},
+        {"gpupool_session_memory_used_bytes", "gauge", USE(used_bytes), 1},
+        {"gpupool_session_memory_high_bytes", "gauge", USE(high_bytes), 1},
     };
+#undef USE
 
     for (size_t m = 0; m < ARRAY_SIZE(metrics); m++) {
         const struct sched_session *s = NULL;
 
         fprintf(f, "# TYPE %s %s\n", metrics[m].name, metrics[m].type);
-        while ((s = sched_sessions_next(&sched->sessions, s))) {
-            fprintf(f, "%s{session=\"%s\",", metrics[m].name, s->name);
-            put_label(f, "owner", s->owner->name);
-            fprintf(f, "} %.9g\n", metrics[m].value(s));
-        }
+        while ((s = sched_sessions_next(&sched->sessions, s)))
+            put_session_line(f, metrics[m].name, s, session_sum(s, &metrics[m]));
     }
+    put_shares(f, sched);
+    put_attachments(f, sched);
 }
 
 /* -------------------------------------------------- names of old dashboards -- */

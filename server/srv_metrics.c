@@ -124,6 +124,13 @@ put_sessions(FILE *out, const struct srv *srv)
             put_slice(out, s, i, "session_memory_used_bytes",
                       (double)srv_session_used(s, i));
     }
+    put_head(out, "session_memory_high_bytes", "gauge",
+             "Most memory a session ever had at a time.");
+    for (s = srv->sessions; s; s = s->next) {
+        for (uint32_t i = 0; i < s->claims.n_slices; i++)
+            put_slice(out, s, i, "session_memory_high_bytes",
+                      (double)srv_session_high(s, i));
+    }
     put_head(out, "session_memory_limit_bytes", "gauge",
              "Memory a session may allocate.");
     for (s = srv->sessions; s; s = s->next) {

@@ -8,6 +8,7 @@ one kernel overruns, never against how fast this machine is.
 
 import array
 import time
+import urllib.request
 
 from harness.cudash import OUT_OF_MEMORY, SUCCESS
 
@@ -343,3 +344,77 @@ def test_what_was_used_is_reported(case):
     case.check(used()["high_bytes"] >= 8 * MIB, "the high-water mark stays")
     case.check(used()["moved_bytes"] >= 4, "moved bytes are counted")
     case.equal(used()["used_bytes"], 0, "bytes in use")
+
+
+def metric_of(text, name, **labels):
+    """The value of the one line of that metric with those labels."""
+    wanted = [f'{label}="{value}"' for label, value in labels.items()]
+    found = [line for line in text.splitlines() if line.startswith(name + "{")
+             and all(words in line for words in wanted)]
+    return float(found[0].rsplit(" ", 1)[1]) if len(found) == 1 else None
+
+
+def test_what_was_used_is_visible_in_top_and_in_the_metrics(case):
+    pool = case.pool()
+    port = case.free_port()
+    pool.restart(pool.pid("gpupool-scheduler"), "--metrics-listen", f"127.0.0.1:{port}")
+    case.wait_for(lambda: [s["state"] for s in pool.status()["servers"]] == ["alive"],
+                  "the server is back in the pool")
+    session = pool.session(core=40, memory="64MiB",
+                           options=("--policy", "fs", "--owner", "ada@desk"))
+    shell = session.cudash().begin()
+    slot = shell.ok("alloc", 8 * MIB)
+    shell.ok("free", shell.ok("alloc", 24 * MIB))
+    shell.ok("poke", slot, 0, 0)
+    part, = run_together(case, [Load(case, session, 0, "--kernel-us=500")])
+    case.check(part > 0.1, f"the load had {part * 100:.1f} %")
+
+    def page(path):
+        url = f"http://127.0.0.1:{port}/{path}"
+        return urllib.request.urlopen(url, timeout=case.patience).read().decode()
+
+    def value(name, **labels):
+        return metric_of(page("metrics"), f"gpupool_session_{name}", **labels) or 0
+
+    name = pool.sessions()[0]["name"]
+    of = {"session": name, "owner": "ada@desk"}
+    case.wait_for(lambda: value("memory_used_bytes", **of) == 8 * MIB, "memory in use")
+    case.equal(value("memory_high_bytes", **of), 32 * MIB, "the high-water mark")
+    for counter in ("gpu_seconds_total", "wait_seconds_total", "launches_total",
+                    "moved_bytes_total"):
+        case.check(value(counter, **of) > 0, f"{counter} is not counted")
+
+    # The names that dashboards of other systems read, with their units.
+    pod = {"container_name": "sh", "namespace": "gpupool", "node": "desk", "pod_name": name}
+    for metric, label, one, wanted in (
+            ("container_gpu_memory_total", "gpu_memory", "gpu0", 8),
+            ("container_gpu_utilization", "gpu", "gpu0", None),
+            ("container_request_gpu_memory", "req_of_gpu_memory", None, 64),
+            ("container_request_gpu_utilization", "req_of_gpu", None, 0.4)):
+        for which in filter(None, (one, "total")):
+            found = metric_of(page("metric"), metric, **{**pod, label: which})
+            case.check(found is not None and wanted in (None, found),
+                       f"{metric} {label}={which}: {found}, not {wanted}")
+
+    head, row = pool.cli("top", "--count", 1).out.splitlines()
+    for column in ("SHARE", "GPU TIME", "WAITED", "LAUNCHES", "MOVED", "USED", "HIGH"):
+        case.contains(head, column, "columns of top")
+    for words in (name, "40 %", " 8 MiB", "32 MiB", "64 MiB", "ada@desk"):
+        case.contains(row, words, "what top says")
+    used = pool.sessions()[0]["slices"][0]
+    for key in ("share_percent", "gpu_ns", "wait_ns", "launches", "moved_bytes"):
+        case.check(key in used, f"no {key} in status --json")
+
+
+def test_share_of_now_is_shown_while_a_session_works(case):
+    pool = case.pool()
+    session = pool.session(core=30, memory="64MiB", options=("--policy", "fs"))
+    load = Load(case, session, 0, "--kernel-us=500")
+    begin = time.time_ns()
+    load.go(begin, begin + int(6e9))
+    share = case.wait_for(lambda: pool.sessions()[0]["slices"][0]["share_percent"],
+                          "a share of now")
+    case.check(2 < share < 30 + 100 * POINTS, f"{share} % shown of 30 % promised")
+    load.process.kill()
+    case.wait_for(lambda: not pool.sessions()[0]["slices"][0]["share_percent"],
+                  "nothing is shown any more")

@@ -346,28 +346,47 @@ an_endless_kernel_elsewhere_does_not_stop_us(void **state)
     peer_end(&peer, SIGKILL);
 }
 
-static void
-busy_processes_share_fairly(void **state)
+/* Pieces that one busy process does while another does @pieces. */
+static int
+pieces_beside(int pieces)
 {
     struct peer a = peer_start("work", NULL), b = peer_start("work", NULL);
-    int na = 0, nb = 0;
+    int n = 0;
 
     peer_hear(&a); /* both have started */
     peer_hear(&b);
-    while (na < 60) { /* while a does 60 pieces, b does a fair part */
+    for (int i = 0; i < pieces; i++)
         peer_hear(&a);
-        na++;
-    }
     kill(b.pid, SIGSTOP);
     waitpid(b.pid, NULL, WUNTRACED);
     peer_end(&a, SIGKILL);
     kill(b.pid, SIGKILL);
     waitpid(b.pid, NULL, 0);
     for (char c; read(b.from, &c, 1) == 1;)
-        nb++;
+        n++;
     close(b.to);
     close(b.from);
-    assert_in_range(nb, 12, 300); /* the host's own scheduler adds noise */
+    return n;
+}
+
+static int
+by_size(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* The host's own scheduler may favour either for a whole round, on a busy machine by
+ * any factor; but not always the same one. */
+static void
+busy_processes_share_fairly(void **state)
+{
+    enum { ROUNDS = 9, PIECES = 30 };
+    int done[ROUNDS];
+
+    for (int i = 0; i < ROUNDS; i++)
+        done[i] = pieces_beside(PIECES);
+    qsort(done, ROUNDS, sizeof(*done), by_size);
+    assert_in_range(done[ROUNDS / 2], PIECES / 4, PIECES * 4);
 }
 
 static void
