@@ -232,6 +232,13 @@ stub_call_ask(struct stub_call *c)
     return r;
 }
 
+uint32_t
+stub_call_land(struct stub_call *c)
+{
+    call_req(c)->flags |= WIRE_F_LAND;
+    return call_req(c)->seq;
+}
+
 CUresult
 stub_call_post_now(struct stub_call *c)
 {

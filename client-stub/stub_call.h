@@ -93,6 +93,9 @@ CUresult stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len,
  * stub cannot vouch for, so that the program hears of it from this very call. */
 CUresult stub_call_ask(struct stub_call *c);
 
+/* Mark the call WIRE_F_LAND (stub_land.h) before stub_call_post(); its number. */
+uint32_t stub_call_land(struct stub_call *c);
+
 /* Send without asking for an answer, and do not wait for company. */
 CUresult stub_call_post_now(struct stub_call *c);
 

@@ -6,6 +6,8 @@
  * Captures begin and end only by calls of this process, so while it has begun none, no
  * stream is capturing and nobody needs to be asked.
  */
+#include "stub_capture.h"
+
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_gen.h"
@@ -109,6 +111,12 @@ stub_m_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
     r = stub_call_wait(&c);
     stub_call_end(&c);
     return capture_begun(r);
+}
+
+bool
+stub_capture_any(void)
+{
+    return atomic_load_explicit(&captures, memory_order_relaxed) != 0;
 }
 
 /* A capture that went wrong is over too, unless it was not ours to end. */

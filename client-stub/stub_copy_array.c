@@ -4,6 +4,7 @@
  */
 #include "cuda_api.h"
 #include "stub_call.h"
+#include "stub_land.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "wire_api.h"
@@ -45,6 +46,7 @@ array_from_host(uint16_t number, CUarray dst, size_t offset, const void *src, si
         return r;
     if (!src)
         return CUDA_ERROR_INVALID_VALUE;
+    stub_land_wait(src, n);
     r = stub_call_begin(&c, number,
                         (uint32_t)sizeof(*req) + (small ? wire_align((uint32_t)n) : 0));
     if (r != CUDA_SUCCESS)

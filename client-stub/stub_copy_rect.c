@@ -10,6 +10,8 @@
  */
 #include "stub_call.h"
 #include "stub_copy.h"
+#include "stub_land.h"
+#include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
@@ -107,6 +109,13 @@ rect_row(const struct rect *rect, const struct rect_host *host, uint64_t i)
     return host->base + i / height * host->slice + i % height * host->pitch;
 }
 
+/* From the first byte to the last; there is at least one row. */
+static uint64_t
+rect_extent(const struct rect *rect, const struct rect_host *host)
+{
+    return (uint64_t)(rect_row(rect, host, rect->rows - 1) - host->base) + rect->width;
+}
+
 /* Do the rows follow each other at one distance? */
 static bool
 rect_is_span(const struct rect *rect, const struct rect_host *host)
@@ -181,6 +190,7 @@ rect_from_host(const struct rect *rect, const struct rect_call *call)
     CLEANUP_FREE char *packed = NULL;
     uint64_t total;
 
+    stub_land_wait(rect->src.base, rect_extent(rect, &rect->src));
     if (rect_is_span(rect, &rect->src) && SPAN_WORTH(rect->width, rect->src.pitch))
         return rect_send(rect, call, rect->src.base, rect->src.pitch);
     if (!gp_mul_ok(rect->rows, rect->width, &total))
@@ -240,12 +250,138 @@ rect_to_host(const struct rect *rect, const struct rect_call *call)
     return r;
 }
 
+static bool
+rect_blocks(uint16_t number)
+{
+    return number == WIRE_CALL_cuMemcpy2D_v2 ||
+           number == WIRE_CALL_cuMemcpy2DUnaligned_v2 ||
+           number == WIRE_CALL_cuMemcpy3D_v2 || number == WIRE_CALL_cuMemcpy3DPeer;
+}
+
+/* ---- landing: nobody waits
+ * ---------------------------------------------------------------- */
+
+static void
+rect_narrow(CUDA_MEMCPY2D *to, const CUDA_MEMCPY3D *from)
+{
+    *to = (CUDA_MEMCPY2D){
+        .srcXInBytes = from->srcXInBytes,
+        .srcY = from->srcY,
+        .srcMemoryType = from->srcMemoryType,
+        .srcDevice = from->srcDevice,
+        .srcArray = from->srcArray,
+        .srcPitch = from->srcPitch,
+        .dstXInBytes = from->dstXInBytes,
+        .dstY = from->dstY,
+        .dstMemoryType = from->dstMemoryType,
+        .dstDevice = from->dstDevice,
+        .dstArray = from->dstArray,
+        .dstPitch = from->dstPitch,
+        .WidthInBytes = from->WidthInBytes,
+        .Height = from->Height,
+    };
+}
+
+/* Do the bytes come from one allocation of ours?  Then only a fault of the context can
+ * keep them from coming. */
+static bool
+rect_source_inside(const struct rect *rect)
+{
+    const CUDA_MEMCPY3D *c = &rect->copy;
+    uint64_t row, end;
+
+    if (c->srcMemoryType != CU_MEMORYTYPE_DEVICE || c->srcPitch < rect->width ||
+        (c->Depth > 1 && c->srcHeight < c->Height))
+        return false;
+    return gp_mul_ok(c->srcZ + c->Depth - 1, c->srcHeight, &row) &&
+           gp_add_ok(row, c->srcY + c->Height - 1, &row) &&
+           gp_mul_ok(row, c->srcPitch, &end) &&
+           gp_add_ok(end, c->srcXInBytes + rect->width, &end) &&
+           stub_copy_inside(c->srcDevice, end);
+}
+
+static bool
+rect_may_land(const struct rect *rect, const struct rect_call *call)
+{
+    return !rect_blocks(call->number) && rect_source_inside(rect) &&
+           (call->stream == 0 || stub_handle_ok(WIRE_KIND_STREAM, call->stream)) &&
+           stub_land_possible(stub_link_here(), rect->dst.base,
+                              rect_extent(rect, &rect->dst));
+}
+
+/* A part of one layer, @part->copy, that goes to @place as a copy of its own. */
+static CUresult
+rect_land_part(const struct rect *part, const struct rect_call *whole,
+               const struct stub_land_place *place)
+{
+    struct rect_tail tail = {
+        .stream = whole->stream, .pitch = part->width, .rows = part->rows};
+    struct rect_call call = *whole;
+    struct stub_land *land = stub_land_claim(stub_link_here(), place);
+    CUDA_MEMCPY2D flat;
+    struct stub_call c;
+    CUresult r;
+
+    if (!land)
+        return stub_link_refusal(stub_link_here());
+    call.image = &part->copy;
+    if (call.image_size == sizeof(flat)) {
+        rect_narrow(&flat, &part->copy);
+        call.image = &flat;
+    }
+    r = rect_begin(&c, &call, &tail);
+    if (r != CUDA_SUCCESS) {
+        stub_land_drop(land);
+        return r;
+    }
+    return stub_land_post(&c, land);
+}
+
+/* As many rows at a time as fit, or a part of a row that alone does not. */
+static CUresult
+rect_land(const struct rect *rect, const struct rect_call *call)
+{
+    uint64_t width = gp_min(rect->width, (uint64_t)WIRE_LAND_LARGE);
+    uint64_t most = width < rect->width ? 1 : WIRE_LAND_LARGE / width;
+    uint64_t height = rect->copy.Height;
+    CUresult r = CUDA_SUCCESS;
+
+    for (uint64_t row = 0, x = 0; row < rect->rows && r == CUDA_SUCCESS;) {
+        struct rect part = *rect;
+        uint64_t n = gp_min(most, height - row % height);
+
+        part.rows = n;
+        part.width = gp_min(width, rect->width - x);
+        part.copy.srcXInBytes += x;
+        part.copy.srcY += row % height;
+        part.copy.srcZ += row / height;
+        part.copy.WidthInBytes = part.width;
+        part.copy.Height = n;
+        part.copy.Depth = 1;
+        r = rect_land_part(
+            &part, call,
+            &(struct stub_land_place){(uint8_t *)rect_row(rect, &rect->dst, row) + x,
+                                      part.width, rect->dst.pitch, n});
+        x += part.width;
+        if (x == rect->width) {
+            x = 0;
+            row += n;
+        }
+    }
+    return r;
+}
+
+/* ---- which way
+ * ------------------------------------------------------------------------ */
+
 static CUresult
 rect_move(const struct rect *rect, const struct rect_call *call)
 {
     if (rect->rows == 0 || rect->width == 0)
         return CUDA_SUCCESS;
     if (rect->src.base && rect->dst.base) {
+        stub_land_wait(rect->src.base, rect_extent(rect, &rect->src));
+        stub_land_wait(rect->dst.base, rect_extent(rect, &rect->dst));
         for (uint64_t i = 0; i < rect->rows; i++)
             memmove(rect_row(rect, &rect->dst, i), rect_row(rect, &rect->src, i),
                     rect->width);
@@ -253,17 +389,11 @@ rect_move(const struct rect *rect, const struct rect_call *call)
     }
     if (rect->src.base)
         return rect_from_host(rect, call);
+    if (rect->dst.base && rect_may_land(rect, call))
+        return rect_land(rect, call);
     if (rect->dst.base)
         return rect_to_host(rect, call);
     return rect_send(rect, call, NULL, 0);
-}
-
-static bool
-rect_blocks(uint16_t number)
-{
-    return number == WIRE_CALL_cuMemcpy2D_v2 ||
-           number == WIRE_CALL_cuMemcpy2DUnaligned_v2 ||
-           number == WIRE_CALL_cuMemcpy3D_v2 || number == WIRE_CALL_cuMemcpy3DPeer;
 }
 
 /* With memory that host and card share, the host's side must be the latest before, and
@@ -326,27 +456,6 @@ stub_rect_widen(CUDA_MEMCPY3D *to, const CUDA_MEMCPY2D *from)
         .WidthInBytes = from->WidthInBytes,
         .Height = from->Height,
         .Depth = 1,
-    };
-}
-
-static void
-rect_narrow(CUDA_MEMCPY2D *to, const CUDA_MEMCPY3D *from)
-{
-    *to = (CUDA_MEMCPY2D){
-        .srcXInBytes = from->srcXInBytes,
-        .srcY = from->srcY,
-        .srcMemoryType = from->srcMemoryType,
-        .srcDevice = from->srcDevice,
-        .srcArray = from->srcArray,
-        .srcPitch = from->srcPitch,
-        .dstXInBytes = from->dstXInBytes,
-        .dstY = from->dstY,
-        .dstMemoryType = from->dstMemoryType,
-        .dstDevice = from->dstDevice,
-        .dstArray = from->dstArray,
-        .dstPitch = from->dstPitch,
-        .WidthInBytes = from->WidthInBytes,
-        .Height = from->Height,
     };
 }
 

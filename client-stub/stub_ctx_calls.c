@@ -8,6 +8,7 @@
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_device.h"
+#include "stub_land.h"
 #include "stub_link.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
@@ -249,6 +250,7 @@ stub_m_cuCtxDestroy_v2(CUcontext ctx)
         return r;
     if (!c || c->primary)
         return CUDA_ERROR_INVALID_CONTEXT;
+    stub_land_wait_all();
     r = stub_call_begin_on(&call, stub_devices[c->dev].link, WIRE_CALL_cuCtxDestroy_v2,
                            sizeof(*req));
     if (r != CUDA_SUCCESS)

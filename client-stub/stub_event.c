@@ -5,6 +5,7 @@
 
 #include "gp_log.h"
 #include "stub_hostfn.h"
+#include "stub_land.h"
 #include "stub_result.h"
 #include "wire_format.h"
 
@@ -66,6 +67,8 @@ stub_event_take(struct stub_link *link, const struct wire_rep *event)
         return event_output(event + 1, size);
     case WIRE_EVENT_CREDIT:
         return NULL;
+    case WIRE_EVENT_LANDED:
+        return stub_land_take(link, event);
     case WIRE_EVENT_LOST:
         return event_lost(event + 1, size);
     default:

@@ -9,6 +9,7 @@
 
 #include "gp_base.h"
 #include "gp_time.h"
+#include "stub_land.h"
 #include "stub_link.h"
 #include "stub_thread.h"
 #include "xport.h"
@@ -31,6 +32,7 @@ bool stub_flush_always;
 struct flush_look {
     uint32_t flushes;
     uint32_t queued;
+    uint32_t landing;
 };
 
 static struct flush_look
@@ -39,6 +41,7 @@ flush_look_now(const struct stub_link *link)
     return (struct flush_look){
         .flushes = atomic_load_explicit(&link->flushes, memory_order_relaxed),
         .queued = atomic_load_explicit(&link->queued, memory_order_seq_cst),
+        .landing = atomic_load_explicit(&link->landing, memory_order_relaxed),
     };
 }
 
@@ -97,9 +100,13 @@ flush_step(struct stub_link *link, struct flush_look now, struct flush_look last
            uint32_t *idle, long *tick_ns)
 {
     bool flushed = now.flushes != last.flushes;
+    bool stale = now.queued && !flushed && last.queued;
 
+    /* Before a flush in any case: the worker may not read until somebody reads here. */
+    if (now.landing && (last.landing || stale))
+        stub_land_nudge(link);
     *idle = now.queued == 0 && !flushed ? *idle + 1 : 0;
-    if (now.queued && !flushed && last.queued) {
+    if (stale) {
         flush_send(link);
         *tick_ns = FLUSH_TICK_NS;
     } else if (flushed) {

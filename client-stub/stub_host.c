@@ -9,6 +9,7 @@
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
+#include "stub_land.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
@@ -76,8 +77,8 @@ host_unmap(void *p)
     }
 }
 
-/* Copies that still use the memory hold its pages through the kernel or have finished:
- * every send from it is over when the sending call returns. */
+/* Every send from the memory is over when the sending call returns; what is still to
+ * land in it is waited for. */
 CUresult
 stub_m_cuMemFreeHost(void *p)
 {
@@ -88,6 +89,7 @@ stub_m_cuMemFreeHost(void *p)
         return r;
     if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_HOST, &m))
         return CUDA_ERROR_INVALID_VALUE;
+    stub_land_wait(p, m.range.size);
     host_unmap(p);
     munmap(p, m.mapped);
     return CUDA_SUCCESS;
@@ -114,12 +116,14 @@ stub_m_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 CUresult
 stub_m_cuMemHostUnregister(void *p)
 {
+    struct stub_memory m;
     CUresult r = stub_enter();
 
     if (r != CUDA_SUCCESS)
         return r;
-    if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_REGISTERED, NULL))
+    if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_REGISTERED, &m))
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    stub_land_wait(p, m.range.size);
     host_unmap(p);
     return CUDA_SUCCESS;
 }
@@ -159,6 +163,7 @@ stub_m_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Fl
     *pdptr = stub_managed_device((uintptr_t)p);
     if (*pdptr)
         return CUDA_SUCCESS;
+    stub_land_wait((void *)(uintptr_t)m.range.start, m.range.size);
     r = stub_alloc_mapped(&base, (void *)(uintptr_t)m.range.start, m.range.size);
     if (r == CUDA_SUCCESS)
         *pdptr = base + ((uintptr_t)p - m.range.start);

@@ -165,7 +165,7 @@ hostfn_thread(void *arg)
         }
         if (atomic_load(&fns->outstanding) == 0)
             stub_futex_wait(&fns->outstanding, 0, NULL);
-        else if (!stub_wait_events(&fns->waiting_call, hostfn_ready))
+        else if (!stub_wait_events(&fns->waiting_call, hostfn_ready, true))
             return;
     }
 }

@@ -9,6 +9,7 @@
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_device.h"
+#include "stub_land.h"
 #include "stub_link.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
@@ -38,6 +39,8 @@ primary_call(uint16_t number, CUdevice dev)
         sizeof(struct wire_cuDevicePrimaryCtxRelease_v2_req) == sizeof(*req) &&
             sizeof(struct wire_cuDevicePrimaryCtxReset_v2_req) == sizeof(*req),
         "the three say nothing but the device");
+    if (number != WIRE_CALL_cuDevicePrimaryCtxRetain)
+        stub_land_wait_all(); /* the context may end, and its host memory with it */
     r = stub_call_begin_on(&c, stub_devices[dev].link, number, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;

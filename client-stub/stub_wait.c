@@ -250,51 +250,6 @@ stub_wait_for(struct stub_call *c)
     }
 }
 
-/* The thread that runs host functions reads only when nobody else does. */
-bool
-stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c))
-{
-    static const struct timespec nap = {.tv_nsec = 100000};
-    bool rested = false;
-
-    wait_enter(c, true);
-    for (;;) {
-        stub_lock_take(&c->link->wait);
-        if (wait_state(c) == STUB_CALL_DONE) {
-            stub_lock_release(&c->link->wait);
-            return false;
-        }
-        if (ready(c)) {
-            wait_unlink(c);
-            stub_lock_release(&c->link->wait);
-            return true;
-        }
-        if (c->link->leading || !rested) {
-            /* Another thread reads, or has just done so and will again: a program
-             * that waits in a loop should not find this thread in its way. */
-            rested = !c->link->leading;
-            wait_sleep(c, rested ? &nap : NULL);
-            continue;
-        }
-        c->link->leading = true;
-        stub_lock_release(&c->link->wait);
-        wait_lead(c, ready);
-        stub_wait_leave(c);
-        rested = false;
-    }
-}
-
-void
-stub_wait_poke(struct stub_call *c)
-{
-    stub_lock_take(&c->link->wait);
-    if (wait_state(c) == STUB_CALL_PENDING) {
-        wait_set_state(c, STUB_CALL_CALLED);
-        stub_futex_wake(&c->state, 1);
-    }
-    stub_lock_release(&c->link->wait);
-}
-
 /* Who should read next: a waiter that sleeps (one that is still sending may be blocked
  * there until somebody reads, and will look for a leader itself when it is done), and
  * one with an answer to come rather than the one that waits for events. */
@@ -312,22 +267,78 @@ wait_next_leader(const struct stub_link *link)
     return events;
 }
 
-void
-stub_wait_leave(struct stub_call *c)
+/* Nobody reads: have somebody.  Under wait. */
+static void
+wait_call_next(struct stub_link *link)
 {
-    struct stub_call *next;
+    struct stub_call *next = wait_next_leader(link);
 
-    if (!c->leads)
-        return;
-    c->leads = false;
-    stub_lock_take(&c->link->wait);
-    c->link->leading = false;
-    next = wait_next_leader(c->link);
     if (next) {
         next->sleeps = false;
         wait_set_state(next, STUB_CALL_CALLED);
         stub_futex_wake(&next->state, 1);
     }
+}
+
+/* The thread that runs host functions reads only when nobody else does. */
+bool
+stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c),
+                 bool rest)
+{
+    static const struct timespec nap = {.tv_nsec = 100000};
+    bool rested = !rest;
+
+    wait_enter(c, true);
+    for (;;) {
+        stub_lock_take(&c->link->wait);
+        if (wait_state(c) == STUB_CALL_DONE) {
+            stub_lock_release(&c->link->wait);
+            return false;
+        }
+        if (ready(c)) {
+            wait_unlink(c);
+            if (!c->link->leading) /* it may have been called to do so */
+                wait_call_next(c->link);
+            stub_lock_release(&c->link->wait);
+            return true;
+        }
+        if (c->link->leading || !rested) {
+            /* Another thread reads, or has just done so and will again: a program
+             * that waits in a loop should not find this thread in its way. */
+            bool sleep = c->link->leading;
+
+            rested = !sleep || !rest;
+            wait_sleep(c, sleep ? NULL : &nap);
+            continue;
+        }
+        c->link->leading = true;
+        stub_lock_release(&c->link->wait);
+        wait_lead(c, ready);
+        stub_wait_leave(c);
+        rested = !rest;
+    }
+}
+
+void
+stub_wait_poke(struct stub_call *c)
+{
+    stub_lock_take(&c->link->wait);
+    if (wait_state(c) == STUB_CALL_PENDING) {
+        wait_set_state(c, STUB_CALL_CALLED);
+        stub_futex_wake(&c->state, 1);
+    }
+    stub_lock_release(&c->link->wait);
+}
+
+void
+stub_wait_leave(struct stub_call *c)
+{
+    if (!c->leads)
+        return;
+    c->leads = false;
+    stub_lock_take(&c->link->wait);
+    c->link->leading = false;
+    wait_call_next(c->link);
     stub_lock_release(&c->link->wait);
 }
 

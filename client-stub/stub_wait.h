@@ -37,9 +37,10 @@ void stub_wait_cancel(struct stub_call *c);
 void stub_wait_leave(struct stub_call *c);
 
 /* Wait, with a call that is never sent, until @ready() (called often, under a lock)
- * says that an event came; read the connection meanwhile if nobody else does.  False:
- * the link is dead. */
-bool stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c));
+ * says that an event came; read the connection meanwhile if nobody else does.  @rest:
+ * let others begin to, for the caller is in no hurry.  False: the link is dead. */
+bool stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c),
+                      bool rest);
 
 /* Make stub_wait_events() look at @ready() again.  @c stays valid for ever. */
 void stub_wait_poke(struct stub_call *c);

@@ -44,6 +44,9 @@
     0x0004u                  /* from the worker, unasked: call is an enum wire_event   \
                               */
 #define WIRE_F_ERROR 0x0008u /* answer: result failed, so that no body follows */
+#define WIRE_F_LAND                                                                    \
+    0x0010u /* request: a copy to the host that nobody waits for; instead of an answer \
+               its bytes come as WIRE_EVENT_LANDED, whatever becomes of it */
 
 /* Client to worker. */
 struct wire_req {
@@ -74,6 +77,7 @@ enum wire_event {
     WIRE_EVENT_OUTPUT = 0xf002,    /* struct wire_event_output, then its bytes */
     WIRE_EVENT_CREDIT = 0xf003,    /* struct wire_event_credit */
     WIRE_EVENT_LOST = 0xf004,      /* struct wire_event_lost, then its words */
+    WIRE_EVENT_LANDED = 0xf005,    /* struct wire_event_landed, then its bytes */
 };
 
 /* A host function, stream callback or user-object destructor is due. */
@@ -103,6 +107,29 @@ struct wire_event_lost {
     uint32_t len;   /* words for the user follow */
 };
 
+/*
+ * The bytes of a copy with WIRE_F_LAND, in stream order and in front of every word of
+ * the worker that says that its stream got so far.  They stand in the frame, or follow
+ * it with WIRE_F_BULK.
+ */
+struct wire_event_landed {
+    uint32_t seq;   /* of the request */
+    int32_t result; /* a CUresult; unless it is 0, len is */
+    uint64_t len;
+};
+
+/*
+ * How many such copies may be under way: so much memory the worker keeps for them.  A
+ * longer copy goes as several.  The client counts, and waits; one that does not is cut
+ * off.
+ */
+#define WIRE_LAND_SMALL (64u * 1024)   /* up to here a copy is small */
+#define WIRE_LAND_LARGE (1024u * 1024) /* the largest */
+#define WIRE_LAND_SMALLS 256u          /* 16 MiB */
+#define WIRE_LAND_LARGES 64u           /* 64 MiB */
+#define WIRE_LAND_INLINE (16u * 1024)  /* up to here it comes inside the frame */
+
+static_assert(sizeof(struct wire_event_landed) == 16, "wire layout");
 static_assert(sizeof(struct wire_event_host_func) == 32, "wire layout");
 static_assert(sizeof(struct wire_event_output) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_credit) == 8, "wire layout");

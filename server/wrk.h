@@ -24,6 +24,7 @@ struct gp_err;
 struct wrk_bulk;
 struct wrk_governor;
 struct wrk_hosts;
+struct wrk_lands;
 struct wrk_quota;
 struct wrk_segment;
 struct wrk_spatial;
@@ -39,6 +40,7 @@ struct wrk_priv {
     struct wrk_governor *governor;
     struct wrk_waits *waits;
     struct wrk_bulk *bulk;
+    struct wrk_lands *lands;
     struct wrk_hosts *hosts;
     struct xport_conn *conn;
     _Atomic uint32_t seq;     /* of the last frame; written by the reader */

@@ -25,6 +25,9 @@
 #define MISSING_MAX 1024u
 
 /* The arrays that the message points to. */
+/* "land": asynchronous copies down need not be waited for (WIRE_F_LAND). */
+static const char *const capabilities[] = {"land"};
+
 struct reply {
     Gpupool__AttachReply msg;
     Gpupool__AttachDevice devices[TICKET_SLICES_MAX];
@@ -152,6 +155,8 @@ wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_e
         reply->msg.image_nonce.data = conf->image_nonce;
         reply->msg.image_nonce.len = sizeof(conf->image_nonce);
     }
+    reply->msg.capabilities = (char **)(uintptr_t)capabilities;
+    reply->msg.n_capabilities = ARRAY_SIZE(capabilities);
     return send_reply(&reply->msg, fd, err);
 }
 

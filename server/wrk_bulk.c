@@ -7,6 +7,7 @@
 #include "wrk_copygate.h"
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
+#include "wrk_land.h"
 #include "wrk_slot.h"
 #include "wrk_wait.h"
 #include "xport.h"
@@ -106,7 +107,7 @@ wrk_copy_moved(struct wrk *w, uint32_t slice, uint64_t bytes)
 
 /* The same on the reader: nobody's answer waits with it. */
 static void
-moves_up(struct wrk *w, uint64_t bytes)
+reader_moves(struct wrk *w, uint64_t bytes)
 {
     uint32_t slice = wrk_ctx_slice(w, w->ctx_index);
     uint64_t until = wrk_copygate_take(w, slice, bytes);
@@ -129,7 +130,7 @@ wrk_bulk_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
     while (offset < copy->len) {
         uint64_t len = wrk_copy_piece(copy, offset, PIECE_UP);
 
-        moves_up(w, len);
+        reader_moves(w, len);
         if (piece_up(w, copy, offset, len, &result) < 0)
             break; /* dispatch drains what is left; a dead link shows in the loop */
         offset += len;
@@ -147,7 +148,7 @@ wrk_bulk_up_inline(struct wrk *w, const struct wrk_copy *copy, const void *data)
     /* The slot, and not the frame, because the card may read it after we return. */
     if (copy->len > WRK_SLOT_SIZE)
         return CUDA_ERROR_INVALID_VALUE;
-    moves_up(w, copy->len);
+    reader_moves(w, copy->len);
     slot = slot_up(w);
     if (!slot)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -222,5 +223,9 @@ CUresult
 wrk_bulk_down(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
               size_t arg_size)
 {
+    if (rep->req->flags & WIRE_F_LAND) {
+        reader_moves(w, copy->len);
+        return wrk_land(w, rep, copy);
+    }
     return wrk_down(w, w->priv->bulk->down, rep, copy, arg_size);
 }

@@ -7,6 +7,7 @@
 #include "wrk.h"
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
+#include "wrk_land.h"
 #include "wrk_slot.h"
 #include "wrk_wait.h"
 #include "xport.h"
@@ -202,6 +203,7 @@ down_run(struct down *d)
     if (r != CUDA_SUCCESS)
         return r;
     pthread_mutex_lock(&p->send_lock);
+    wrk_land_gate(d->w);
     if (down_send_header(d) == 0)
         down_rest(d);
     xport_flush(p->conn);

@@ -9,6 +9,7 @@
 #include "wrk.h"
 #include "wrk_ctx.h"
 #include "wrk_governor.h"
+#include "wrk_land.h"
 #include "wrk_spatial.h"
 #include "xport.h"
 
@@ -143,6 +144,7 @@ wrk_reply_reserve(struct wrk *w, const struct wire_req *req, uint32_t size)
     struct wire_rep *rep;
 
     pthread_mutex_lock(&p->send_lock);
+    wrk_land_gate(w);
     rep = xport_reserve(p->conn, total);
     if (unlikely(!rep)) {
         pthread_mutex_unlock(&p->send_lock);
@@ -216,6 +218,7 @@ wrk_answer(struct wrk *w, const struct wire_req *req, CUresult result, const voi
     struct wire_rep *rep;
 
     pthread_mutex_lock(&p->send_lock);
+    wrk_land_gate(w);
     rep = xport_reserve(p->conn, total);
     if (rep) {
         *rep = (struct wire_rep){.size = total,

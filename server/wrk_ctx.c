@@ -4,6 +4,7 @@
 #include "drv.h"
 #include "wrk.h"
 #include "wrk_bulk.h"
+#include "wrk_land.h"
 #include "wrk_quota.h"
 
 #include <stdatomic.h>
@@ -108,6 +109,7 @@ wrk_ctx_gone(struct wrk *w, uint64_t id)
     for (unsigned i = 0; i < ARRAY_SIZE(ctx_kinds); i++)
         each_of_kind(w, ctx_kinds[i], index, NULL);
     wrk_quota_drop_ctx(w->priv->quota, index);
+    wrk_land_forget(w, index);
     wrk_bulk_forget(w, index);
     wrk_handle_del(w, WIRE_KIND_CTX, id);
     atomic_fetch_add(&contexts_gone, 1);

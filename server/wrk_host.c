@@ -3,6 +3,7 @@
 
 #include "wire_format.h"
 #include "wrk.h"
+#include "wrk_land.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -140,7 +141,10 @@ host_call(struct wrk_host *host, CUresult status)
     if (waits && !host_enter(hosts, &wait))
         return;
     event.ticket = wait.ticket;
-    wrk_event(host->w, WIRE_EVENT_HOST_FUNC, &event, sizeof(event), NULL, 0);
+    if (wrk_land_pending(host->w))
+        wrk_land_then_event(host->w, &event);
+    else
+        wrk_event(host->w, WIRE_EVENT_HOST_FUNC, &event, sizeof(event), NULL, 0);
     if (waits)
         host_await(hosts, &wait);
     if (host->kind != WRK_HOST_GRAPH)

@@ -5,6 +5,7 @@
 #include "gp_time.h"
 #include "wrk.h"
 #include "wrk_governor.h"
+#include "wrk_land.h"
 #include "wrk_wait.h"
 #include "xport.h"
 
@@ -20,8 +21,10 @@ frame_ok(struct wrk *w, const struct wire_req *req, uint32_t size)
     if (req->seq != atomic_load_explicit(&w->priv->seq, memory_order_relaxed) + 1)
         return wrk_frame_bad(w, req, "out of order");
     atomic_store_explicit(&w->priv->seq, req->seq, memory_order_relaxed);
-    if (req->flags & ~(WIRE_F_BULK | WIRE_F_REPLY))
+    if (req->flags & ~(WIRE_F_BULK | WIRE_F_REPLY | WIRE_F_LAND))
         return wrk_frame_bad(w, req, "unknown flags");
+    if ((req->flags & WIRE_F_LAND) && req->flags != WIRE_F_LAND)
+        return wrk_frame_bad(w, req, "flags that exclude each other");
     return true;
 }
 
@@ -41,7 +44,7 @@ next_frame(struct wrk *w, const void **frame, uint32_t *size)
         wrk_flush(w);
         wrk_governor_idle(w);
     }
-    if (wrk_wait_pending(w))
+    if (wrk_wait_pending(w) || wrk_land_fresh(w))
         return xport_recv(conn, frame, size, 0);
     atomic_store_explicit(&w->priv->waiting, true, memory_order_relaxed);
     r = xport_recv(conn, frame, size, GP_FOREVER);
@@ -62,6 +65,22 @@ loop_end(struct wrk *w, int r)
     return r == -ECONNRESET ? 0 : r;
 }
 
+/* False: the attachment ends. */
+static bool
+run_frame(struct wrk *w, const void *frame, uint32_t size)
+{
+    struct wire_req req; /* receiving a payload invalidates the frame */
+
+    if (!frame_ok(w, frame, size))
+        return false;
+    memcpy(&req, frame, sizeof(req));
+    if (!wrk_dispatch(w, frame, size) || w->priv->bad)
+        return false;
+    if (unlikely(req.flags & WIRE_F_LAND))
+        wrk_land_end(w, &req);
+    return true;
+}
+
 int
 wrk_loop_run(struct wrk *w)
 {
@@ -72,12 +91,13 @@ wrk_loop_run(struct wrk *w)
 
         if (r == -EAGAIN) {
             wrk_wait_poll(w);
+            if (wrk_land_fresh(w))
+                wrk_land_poll(w);
             continue;
         }
         if (r < 0)
             return loop_end(w, r);
-        if (!frame_ok(w, frame, size) || !wrk_dispatch(w, frame, size) ||
-            w->priv->bad) {
+        if (!run_frame(w, frame, size)) {
             wrk_flush(w);
             return -EPROTO;
         }

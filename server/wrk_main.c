@@ -29,6 +29,7 @@
 #include "wrk_governor.h"
 #include "wrk_host.h"
 #include "wrk_images.h"
+#include "wrk_land.h"
 #include "wrk_link.h"
 #include "wrk_loop.h"
 #include "wrk_output.h"
@@ -126,6 +127,8 @@ start_objects(struct wrk *w, struct gp_err *err)
         r = wrk_waits_new(w, &p->waits);
     if (r == 0)
         r = wrk_bulk_new(&p->bulk);
+    if (r == 0)
+        r = wrk_lands_new(&p->lands);
     if (r == 0)
         r = wrk_hosts_new(w, &p->hosts);
     if (r)

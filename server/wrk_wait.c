@@ -134,6 +134,18 @@ wrk_wait_job(struct wrk *w, struct wrk_reply *rep, struct wrk_job *job)
     return false;
 }
 
+bool
+wrk_wait_background(struct wrk *w, struct wrk_job *job)
+{
+    return job_queue(w->priv->waits, job);
+}
+
+bool
+wrk_wait_one_core(const struct wrk *w)
+{
+    return w->priv->waits->cpus < 2;
+}
+
 int
 wrk_waits_new(struct wrk *w, struct wrk_waits **ret)
 {
@@ -301,7 +313,7 @@ wait_add(struct wrk *w, struct wrk_reply *rep, struct wrk_wait *wait)
     wait->next = waits->spinning;
     waits->spinning = wait;
     /* On a single core a spin only delays whom we wait for. */
-    if (waits->cpus < 2)
+    if (wrk_wait_one_core(w))
         wrk_wait_hand_over(w);
 }
 

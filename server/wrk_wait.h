@@ -52,6 +52,12 @@ void wrk_waits_free(struct wrk_waits *waits);
  * @rep.  False when there are too many: the attachment ends. */
 bool wrk_wait_job(struct wrk *w, struct wrk_reply *rep, struct wrk_job *job);
 
+/* The same for work that answers nobody; @job->ctx is set.  False: it cannot be. */
+bool wrk_wait_background(struct wrk *w, struct wrk_job *job);
+
+/* Spinning would only keep those from running whom we wait for. */
+bool wrk_wait_one_core(const struct wrk *w);
+
 /* Answer @rep when the work that is now in @stream, or in the current context, or
  * before @event, is done.  What is returned is for the dispatch: if rep->taken,
  * the answer comes later. */

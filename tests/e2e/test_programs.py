@@ -55,6 +55,16 @@ def test_managed_memory_that_cannot_be_moved_fails_the_wait(case):
                "the error of the wait, and what the next one brings")
 
 
+def test_asynchronous_copies_to_the_host_hold_nobody_and_arrive_in_order(case):
+    local = case.run([case.programs / "landing"], env=local_driver(case))
+    pool = case.pool()
+    for link in ("tcp", "shm"):
+        remote = pool.run(case.programs / "landing", core=50, memory="1GiB", status=None,
+                          env={"GPUPOOL_TRANSPORT": link})
+        case.equal(remote.out, local.out, f"landing over {link}: remote against local")
+        case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
+
+
 def test_threads_share_a_context_without_loss_or_deadlock(case):
     env = local_driver(case)
     case.contains(case.run([case.programs / "threads", 3], env=env).out, ": ok\n",

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_land.h"
+
+#include "drv.h"
+#include "gp_time.h"
+#include "wrk.h"
+#include "wrk_bulk.h"
+#include "wrk_ctx.h"
+#include "wrk_slot.h"
+#include "wrk_wait.h"
+#include "xport.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+/* How long the reader looks itself, as in wrk_wait.c: handing over costs that much. */
+#define FRESH_NS 40000
+
+/* Streams that one look finds busy; with more, the rest is left for the next look. */
+#define BUSY_STREAMS 16
+
+struct land {
+    struct land *next; /* under way, in the order of the frames; or free */
+    struct wrk_slot slot;
+    CUstream stream;
+    CUcontext ctx;
+    uint64_t len;
+    uint32_t seq;
+    CUresult result; /* once over */
+    bool over;       /* will not be asked for again: result says */
+    bool watched;    /* a waiter thread sleeps on its event */
+    bool sent;       /* as well, so the watcher gives it back */
+    bool large;
+};
+
+/* Sends host functions' events when the driver's thread cannot. */
+struct courier_note {
+    struct courier_note *next;
+    struct wire_event_host_func event;
+};
+
+struct wrk_lands {
+    struct land *first, **last;
+    struct land *free[2]; /* small, large */
+    uint64_t fresh_until; /* 0: waiter threads look */
+    uint32_t accepted;    /* seq of the last frame that a copy was started for */
+    _Atomic uint32_t count;
+    struct land small[WIRE_LAND_SMALLS], large[WIRE_LAND_LARGES];
+
+    pthread_mutex_t courier_lock;
+    pthread_cond_t courier_more;
+    struct courier_note *notes, **notes_last;
+    bool courier_started;
+};
+
+/* --- sending, under the lock ------------------------------------------------------ */
+
+/* The event frame; true: its bytes went along. */
+static bool
+send_frame(struct wrk *w, uint32_t seq, CUresult result, const void *bytes,
+           uint64_t len)
+{
+    struct wrk_priv *p = w->priv;
+    bool inside = len <= WIRE_LAND_INLINE;
+    uint32_t body = (uint32_t)sizeof(struct wire_event_landed) +
+                    (inside ? wire_align((uint32_t)len) : 0);
+    struct wire_rep *rep = xport_reserve(p->conn, sizeof(*rep) + body);
+    struct wire_event_landed *event;
+
+    if (!rep)
+        return true;
+    *rep = (struct wire_rep){.size = (uint32_t)sizeof(*rep) + body,
+                             .call = WIRE_EVENT_LANDED,
+                             .flags = WIRE_F_EVENT | (inside ? 0 : WIRE_F_BULK)};
+    event = (struct wire_event_landed *)(rep + 1);
+    *event = (struct wire_event_landed){seq, (int32_t)result, len};
+    if (inside && len) {
+        memset((uint8_t *)rep + rep->size - WIRE_ALIGN, 0, WIRE_ALIGN);
+        memcpy(event + 1, bytes, len);
+    }
+    xport_commit(p->conn, rep->size);
+    return inside;
+}
+
+static void
+land_give_back(struct wrk *w, struct land *land)
+{
+    struct wrk_lands *lands = w->priv->lands;
+
+    wrk_slot_unmark(w, &land->slot);
+    land->next = lands->free[land->large];
+    lands->free[land->large] = land;
+}
+
+static void
+land_send(struct wrk *w, struct land *land)
+{
+    uint64_t len = land->result == CUDA_SUCCESS ? land->len : 0;
+
+    if (!send_frame(w, land->seq, land->result, land->slot.mem, len))
+        xport_send_bulk(w->priv->conn, land->slot.mem, len);
+    land->sent = true;
+    if (!land->watched)
+        land_give_back(w, land);
+    atomic_fetch_sub(&w->priv->lands->count, 1);
+}
+
+static bool
+land_is_over(struct wrk *w, struct land *land)
+{
+    if (!land->over && land->slot.event) {
+        land->result = WRK_CALL(w, cuEventQuery, land->slot.event);
+        if (land->result == CUDA_ERROR_NOT_READY)
+            return false;
+    }
+    land->over = true;
+    return true;
+}
+
+/* Copies of one stream leave in order: one that is not over holds up what follows, even
+ * if that is found to be over a moment later. */
+struct busy {
+    CUstream streams[BUSY_STREAMS];
+    unsigned n;
+};
+
+static bool
+busy_has(const struct busy *busy, CUstream stream)
+{
+    for (unsigned i = 0; i < busy->n; i++)
+        if (busy->streams[i] == stream)
+            return true;
+    return false;
+}
+
+void
+wrk_land_gate(struct wrk *w)
+{
+    struct wrk_lands *lands = w->priv->lands;
+    struct land **at = &lands->first, *land;
+    struct busy busy = {.n = 0};
+
+    if (likely(atomic_load_explicit(&lands->count, memory_order_relaxed) == 0))
+        return;
+    while ((land = *at) && busy.n < BUSY_STREAMS) {
+        if (busy_has(&busy, land->stream)) {
+            at = &land->next;
+        } else if (!land_is_over(w, land)) {
+            busy.streams[busy.n++] = land->stream;
+            at = &land->next;
+        } else {
+            *at = land->next;
+            if (!*at)
+                lands->last = at;
+            land_send(w, land);
+        }
+    }
+}
+
+/* --- starting ----------------------------------------------------------------------
+ */
+
+static struct land *
+land_take(struct wrk *w, uint64_t len)
+{
+    struct wrk_lands *lands = w->priv->lands;
+    bool large = len > WIRE_LAND_SMALL;
+    struct land *land = lands->free[large];
+
+    if (!land ||
+        !wrk_slot_ready(w, &land->slot, large ? WIRE_LAND_LARGE : WIRE_LAND_SMALL))
+        return NULL;
+    lands->free[large] = land->next;
+    return land;
+}
+
+static void
+land_append(struct wrk_lands *lands, struct land *land)
+{
+    land->next = NULL;
+    *lands->last = land;
+    lands->last = &land->next;
+    atomic_fetch_add(&lands->count, 1);
+    lands->fresh_until = gp_now_ns() + FRESH_NS;
+}
+
+CUresult
+wrk_land(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
+{
+    struct wrk_priv *p = w->priv;
+    struct land *land;
+    CUresult r;
+
+    if (copy->len > WIRE_LAND_LARGE)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&p->send_lock);
+    land = land_take(w, copy->len);
+    pthread_mutex_unlock(&p->send_lock);
+    if (!land) {
+        wrk_frame_bad(w, rep->req, "more copies to the host under way than agreed");
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    r = copy->start(w, copy, land->slot.mem, 0, copy->len);
+    if (r == CUDA_SUCCESS)
+        r = wrk_slot_mark(w, &land->slot, w->ctx_index, copy->stream);
+    land->stream = copy->stream;
+    land->ctx = wrk_ctx_current(w);
+    land->len = copy->len;
+    land->seq = rep->req->seq;
+    land->result = r;
+    land->over = r != CUDA_SUCCESS;
+    land->watched = land->sent = false;
+    pthread_mutex_lock(&p->send_lock);
+    land_append(p->lands, land);
+    wrk_land_gate(w);
+    pthread_mutex_unlock(&p->send_lock);
+    p->unflushed = true;
+    p->lands->accepted = rep->req->seq;
+    return r;
+}
+
+void
+wrk_land_end(struct wrk *w, const struct wire_req *req)
+{
+    struct wrk_priv *p = w->priv;
+
+    if (p->lands->accepted == req->seq)
+        return;
+    pthread_mutex_lock(&p->send_lock);
+    send_frame(w, req->seq, CUDA_ERROR_UNKNOWN, NULL, 0);
+    pthread_mutex_unlock(&p->send_lock);
+    p->unflushed = true;
+}
+
+/* --- looking ------------------------------------------------------------------------
+ */
+
+bool
+wrk_land_pending(const struct wrk *w)
+{
+    return atomic_load(&w->priv->lands->count) != 0;
+}
+
+bool
+wrk_land_fresh(const struct wrk *w)
+{
+    const struct wrk_lands *lands = w->priv->lands;
+
+    return lands->fresh_until &&
+           atomic_load_explicit(&lands->count, memory_order_relaxed) != 0;
+}
+
+/* A waiter thread and what it waits for. */
+struct land_watch {
+    struct wrk_job job;
+    struct land *land;
+    CUcontext ctx;
+    CUevent event;
+};
+
+/* The first of a stream, if nobody watches it; under the lock. */
+static struct land *
+unwatched(struct wrk_lands *lands)
+{
+    struct busy seen = {.n = 0};
+
+    for (struct land *l = lands->first; l && seen.n < BUSY_STREAMS; l = l->next) {
+        if (busy_has(&seen, l->stream))
+            continue;
+        if (!l->watched && !l->over && l->slot.event)
+            return l;
+        seen.streams[seen.n++] = l->stream;
+    }
+    return NULL;
+}
+
+/* Take the next to watch; under the lock. */
+static bool
+watch_next(struct wrk_lands *lands, struct land_watch *watch)
+{
+    struct land *land = unwatched(lands);
+
+    watch->land = land;
+    if (!land)
+        return false;
+    land->watched = true;
+    watch->ctx = land->ctx;
+    watch->event = land->slot.event;
+    return true;
+}
+
+/* It is over: send what has landed, and go on with another. */
+static bool
+watch_done(struct wrk *w, struct land_watch *watch)
+{
+    struct wrk_priv *p = w->priv;
+    bool more;
+
+    pthread_mutex_lock(&p->send_lock);
+    watch->land->watched = false;
+    if (watch->land->sent)
+        land_give_back(w, watch->land);
+    wrk_land_gate(w);
+    xport_flush(p->conn);
+    more = !atomic_load(&p->stopping) && watch_next(p->lands, watch);
+    pthread_mutex_unlock(&p->send_lock);
+    return more;
+}
+
+static void
+watch_run(struct wrk *w, struct wrk_job *job)
+{
+    struct land_watch *watch = container_of(job, struct land_watch, job);
+
+    do {
+        wrk_ctx_enter(w, watch->ctx);
+        WRK_CALL(w, cuEventSynchronize, watch->event);
+    } while (watch_done(w, watch));
+    free(watch);
+}
+
+/* Under the lock.  False: all are watched, or no watcher can be had; then the next
+ * frame's copy tries again. */
+static bool
+watch_start(struct wrk *w)
+{
+    struct land_watch *watch = calloc(1, sizeof(*watch));
+
+    if (!watch || !watch_next(w->priv->lands, watch)) {
+        free(watch);
+        return false;
+    }
+    watch->job.run = watch_run;
+    watch->job.ctx = watch->ctx;
+    if (wrk_wait_background(w, &watch->job))
+        return true;
+    watch->land->watched = false;
+    free(watch);
+    return false;
+}
+
+void
+wrk_land_poll(struct wrk *w)
+{
+    struct wrk_priv *p = w->priv;
+    struct wrk_lands *lands = p->lands;
+
+    pthread_mutex_lock(&p->send_lock);
+    wrk_land_gate(w);
+    if (gp_now_ns() >= lands->fresh_until || wrk_wait_one_core(w)) {
+        lands->fresh_until = 0;
+        while (watch_start(w))
+            ;
+    }
+    pthread_mutex_unlock(&p->send_lock);
+    p->unflushed = true;
+    wrk_flush(w);
+}
+
+/* --- host functions ------------------------------------------------------------------
+ */
+
+static void *
+courier_main(void *arg)
+{
+    struct wrk *w = arg;
+    struct wrk_lands *lands = w->priv->lands;
+
+    for (;;) {
+        struct courier_note *note;
+
+        pthread_mutex_lock(&lands->courier_lock);
+        while (!lands->notes)
+            pthread_cond_wait(&lands->courier_more, &lands->courier_lock);
+        note = lands->notes;
+        lands->notes = note->next;
+        if (!lands->notes)
+            lands->notes_last = &lands->notes;
+        pthread_mutex_unlock(&lands->courier_lock);
+        pthread_mutex_lock(&w->priv->send_lock);
+        wrk_land_gate(w);
+        pthread_mutex_unlock(&w->priv->send_lock);
+        wrk_event(w, WIRE_EVENT_HOST_FUNC, &note->event, sizeof(note->event), NULL, 0);
+        free(note);
+    }
+    return NULL;
+}
+
+static bool
+courier_start(struct wrk *w)
+{
+    struct wrk_lands *lands = w->priv->lands;
+    pthread_t thread;
+
+    if (!lands->courier_started &&
+        pthread_create(&thread, NULL, courier_main, w) == 0) {
+        pthread_detach(thread);
+        lands->courier_started = true;
+    }
+    return lands->courier_started;
+}
+
+void
+wrk_land_then_event(struct wrk *w, const struct wire_event_host_func *event)
+{
+    struct wrk_lands *lands = w->priv->lands;
+    struct courier_note *note = malloc(sizeof(*note));
+    bool started;
+
+    pthread_mutex_lock(&lands->courier_lock);
+    started = note && courier_start(w);
+    if (started) {
+        *note = (struct courier_note){.event = *event};
+        *lands->notes_last = note;
+        lands->notes_last = &note->next;
+        pthread_cond_signal(&lands->courier_more);
+    }
+    pthread_mutex_unlock(&lands->courier_lock);
+    if (!started) {
+        free(note);
+        wrk_stop(w); /* out of order it must not go, and unsent it would hang */
+    }
+}
+
+/* --- life
+ * ----------------------------------------------------------------------------- */
+
+void
+wrk_land_forget(struct wrk *w, uint32_t ctx_index)
+{
+    struct wrk_priv *p = w->priv;
+    struct wrk_lands *lands = p->lands;
+
+    pthread_mutex_lock(&p->send_lock);
+    for (struct land *l = lands->first; l; l = l->next) {
+        if (l->slot.ctx_index == ctx_index && !l->over) {
+            l->over = true;
+            l->result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        }
+    }
+    for (unsigned i = 0; i < WIRE_LAND_SMALLS; i++)
+        wrk_slot_forget(&lands->small[i].slot, ctx_index);
+    for (unsigned i = 0; i < WIRE_LAND_LARGES; i++)
+        wrk_slot_forget(&lands->large[i].slot, ctx_index);
+    wrk_land_gate(w);
+    pthread_mutex_unlock(&p->send_lock);
+    p->unflushed = true;
+}
+
+static void
+fill_free(struct land **list, struct land *lands, unsigned n, bool large)
+{
+    while (n--) {
+        lands[n].large = large;
+        lands[n].next = *list;
+        *list = &lands[n];
+    }
+}
+
+int
+wrk_lands_new(struct wrk_lands **ret)
+{
+    struct wrk_lands *lands = calloc(1, sizeof(*lands));
+
+    if (!lands)
+        return -ENOMEM;
+    lands->last = &lands->first;
+    lands->notes_last = &lands->notes;
+    fill_free(&lands->free[false], lands->small, WIRE_LAND_SMALLS, false);
+    fill_free(&lands->free[true], lands->large, WIRE_LAND_LARGES, true);
+    pthread_mutex_init(&lands->courier_lock, NULL);
+    pthread_cond_init(&lands->courier_more, NULL);
+    *ret = lands;
+    return 0;
+}
