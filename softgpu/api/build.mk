@@ -2,7 +2,7 @@
 # The software GPU as a CUDA driver library: libsoftgpu.so, and the same file
 # under the name that programs linked with -lcuda look for.
 SG_API_SRCS := $(addprefix softgpu/api/, \
-    sg_array.c sg_attr.c sg_batch.c sg_capture.c sg_card.c sg_code.c sg_conf.c sg_copy.c \
+    sg_array.c sg_attr.c sg_batch.c sg_capture.c sg_card.c sg_card_tidy.c sg_code.c sg_conf.c sg_copy.c \
     sg_copy_api.c sg_core.c sg_ctx.c sg_ctx_api.c sg_dev.c sg_devrt.c sg_error.c sg_event.c \
     sg_func_api.c sg_graph.c sg_graph_api.c sg_graph_build.c sg_graph_cond.c \
     sg_graph_exec.c sg_graph_mem.c sg_graph_nodes.c sg_graph_params.c sg_graph_run.c \

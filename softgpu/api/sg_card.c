@@ -348,6 +348,27 @@ segment_join(struct sg_card *card, const struct sg_conf *conf, struct gp_err *er
     return 0;
 }
 
+static void
+segment_close(struct sg_card *card)
+{
+    if (card->head)
+        munmap(card->head, sizeof(*card->head));
+    card->head = NULL;
+    if (card->fd >= 0)
+        close(card->fd);
+    card->fd = -1;
+}
+
+/* The file is still the one that others find under its name. */
+static bool
+segment_is_named(const struct sg_card *card)
+{
+    struct stat ours, named;
+
+    return fstat(card->fd, &ours) == 0 && stat(card->path, &named) == 0 &&
+           ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
+}
+
 int
 sg_card_open(const struct sg_conf *conf, unsigned index, struct sg_card **ret_card,
              struct gp_err *err)
@@ -366,13 +387,16 @@ sg_card_open(const struct sg_conf *conf, unsigned index, struct sg_card **ret_ca
         return -ENOMEM;
     card->fd = -1;
     memcpy(card->path, path, sizeof(card->path));
-    r = segment_open(card, path, err);
-    if (r < 0)
-        goto fail;
-    if (fcntl(card->fd, F_SETLKW, &fl) < 0) {
-        r = gp_err_set(err, -errno, "%s: lock: %s", path, strerror(errno));
-        goto fail;
-    }
+    do {
+        segment_close(card);
+        r = segment_open(card, path, err);
+        if (r < 0)
+            goto fail;
+        if (fcntl(card->fd, F_SETLKW, &fl) < 0) {
+            r = gp_err_set(err, -errno, "%s: lock: %s", path, strerror(errno));
+            goto fail;
+        }
+    } while (!segment_is_named(card)); /* removed meanwhile: make a new one */
     r = segment_join(card, conf, err);
     fl.l_type = F_UNLCK;
     fcntl(card->fd, F_SETLK, &fl);
@@ -392,11 +416,14 @@ sg_card_close(struct sg_card *card)
 {
     if (!card)
         return;
-    if (card->head)
-        munmap(card->head, sizeof(*card->head));
-    if (card->fd >= 0)
-        close(card->fd);
+    segment_close(card);
     free(card);
+}
+
+void
+sg_card_leave(struct sg_card *card)
+{
+    sg_card_unlink_if_last(card->fd, card->path);
 }
 
 uint64_t

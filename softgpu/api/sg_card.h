@@ -31,6 +31,13 @@ struct sg_conf;
 int sg_card_open(const struct sg_conf *conf, unsigned index, struct sg_card **ret_card,
                  struct gp_err *err);
 void sg_card_close(struct sg_card *card); /* NULL is a no-op */
+/* The process ends: the card's file goes with its last user. */
+void sg_card_leave(struct sg_card *card);
+
+/* sg_card_tidy.c.  Tidying opens and closes files of cards, which would drop the locks
+ * of those that this process has open: only before the first. */
+void sg_card_tidy(void);
+void sg_card_unlink_if_last(int fd, const char *path);
 
 uint64_t sg_card_memory(const struct sg_card *card);
 unsigned sg_card_sms(const struct sg_card *card);

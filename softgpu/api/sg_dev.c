@@ -90,6 +90,7 @@ sg_dev_init(const struct sg_conf *conf, struct gp_err *err)
     if (!conf->n_visible)
         return gp_err_set(err, -ENODEV, "no card is configured or visible");
     address_slot = conf->slot;
+    sg_card_tidy();
     while (n < conf->n_visible && r == 0)
         r = dev_init(&devs[n], conf, n, err), n++;
     n_devs = n;
@@ -107,6 +108,14 @@ sg_dev_init(const struct sg_conf *conf, struct gp_err *err)
         n_devs = 0;
     }
     return r;
+}
+
+/* Threads may still run kernels: nothing is taken down, names are removed. */
+__attribute__((destructor)) static void
+leave_cards(void)
+{
+    for (unsigned i = 0; i < n_devs; i++)
+        sg_card_leave(devs[i].card);
 }
 
 static CUresult

@@ -415,16 +415,22 @@ processes_killed_at_any_moment_leave_the_card_whole(void **state)
 }
 
 static int
-count_exports(void)
+count_files(const char *part)
 {
     DIR *d = opendir(getenv("SOFTGPU_DIR"));
     struct dirent *e;
     int n = 0;
 
     while ((e = readdir(d)))
-        n += strstr(e->d_name, "-ipc") != NULL;
+        n += strstr(e->d_name, part) != NULL;
     closedir(d);
     return n;
+}
+
+static int
+count_exports(void)
+{
+    return count_files("-ipc");
 }
 
 static void
@@ -596,6 +602,35 @@ other_instances_have_other_memory(void **state)
 }
 
 static void
+files_of_cards_go_with_their_last_user(void **state)
+{
+    struct peer first, second;
+
+    setenv("SOFTGPU_INSTANCE", "gone", 1);
+    first = peer_start("hold", "1000");
+    assert_int_equal(peer_hear(&first), 'y');
+    second = peer_start("hold", "1000");
+    assert_int_equal(peer_hear(&second), 'y');
+    assert_int_equal(count_files("-gone-card"), 2);
+    peer_end(&first, 0);
+    assert_int_equal(count_files("-gone-card"), 2); /* in use */
+    peer_end(&second, 0);
+    assert_int_equal(count_files("-gone-card"), 0);
+    /* Who is killed leaves them to whoever starts next, on whichever cards. */
+    first = peer_start("share", NULL);
+    assert_int_equal(peer_hear(&first) != 0, 1);
+    assert_int_equal(count_files("-gone-card0-ipc"), 1);
+    peer_end(&first, SIGKILL);
+    assert_int_equal(count_files("-gone-card"), 3);
+    setenv("SOFTGPU_INSTANCE", "next", 1);
+    second = peer_start("hold", "1000");
+    assert_int_equal(peer_hear(&second), 'y');
+    assert_int_equal(count_files("-gone-card"), 0);
+    peer_end(&second, 0);
+    unsetenv("SOFTGPU_INSTANCE");
+}
+
+static void
 hidden_cards_are_not_counted(void **state)
 {
     struct peer peer;
@@ -668,6 +703,7 @@ main(int argc, char **argv)
         T(exports_of_a_killed_process_go_away),
         T(cards_are_the_same_in_every_process),
         T(other_instances_have_other_memory),
+        T(files_of_cards_go_with_their_last_user),
         T(hidden_cards_are_not_counted),
         T(exact_cards_end_allocations_at_their_last_byte),
         T(a_forked_child_is_refused),
