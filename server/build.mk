@@ -27,10 +27,19 @@ WRK_SRCS += server/wrk_images.c server/wrk_ask.c server/wrk_lanes.c
 $(eval $(call program,gpupool-worker,$(WRK_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS),\
     $(SERVER_INCS),,wire ctl transport common,$(CTL_LDLIBS) -lseccomp -ldl))
 
-# Everything succeeds at once: what is left is our own cost.
+# Everything succeeds at once: what is left is our own cost.  What it does not have it
+# refuses, but for some old families (and drivers' logs) that it lacks altogether, as an
+# older driver would: runtimes do not start when a name is absent that they may need.
+NULL_REFUSED := $(O)/gen/null_refused.c
+$(NULL_REFUSED): $(wildcard proto/api/*.api)
+	$(call say,AWK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)awk '/^call 0x/ && $$3 ~ /^cu/ && $$3 !~ /^cu(TexRef|SurfRef|Logs)/ { \
+	    print "int " $$3 "(void);"; \
+	    print "__attribute__((weak)) int " $$3 "(void) { return 801; }" }' $^ >$@
 NULL_SRCS := server/nulldrv/null_device.c server/nulldrv/null_ctx.c \
     server/nulldrv/null_mem.c server/nulldrv/null_code.c server/nulldrv/null_graph.c \
-    server/nulldrv/null_more.c server/nulldrv/null_pool.c
+    server/nulldrv/null_more.c server/nulldrv/null_pool.c $(NULL_REFUSED)
 
 $(eval $(call shared_lib,libnulldrv.so,$(NULL_SRCS),server/nulldrv common proto $(O)/gen,\
     -fvisibility=default,common,-Xlinker --version-script=server/nulldrv/null.map))

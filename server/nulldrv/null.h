@@ -5,8 +5,8 @@
  * For measuring what gpupool itself costs: with it behind the server, every
  * nanosecond is ours.  Memory is real (host) memory and copies really copy, so
  * bulk figures are honest; kernels do not run.  It is not a software GPU, checks
- * no handles, and has only what the measurements and tests need: other names are
- * not exported.
+ * no handles, and has only what the measurements and tests need: it refuses other
+ * calls (CUDA_ERROR_NOT_SUPPORTED) and lacks some (server/build.mk).
  */
 #ifndef NULL_H
 #define NULL_H

@@ -169,6 +169,13 @@ cuLibraryUnload(CUlibrary library)
 }
 
 CUresult
+cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
+{
+    *pMod = (CUmodule)library;
+    return CUDA_SUCCESS;
+}
+
+CUresult
 cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
 {
     *pKernel = (CUkernel)kernel_new((const struct image *)library, name);
