@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables that runtimes and libraries ask a driver for: no slot of them may be NULL,
+because a newer runtime calls slots that older ones leave alone."""
+
+import ctypes
+
+CUDART = "6bd5fb6c5bf4e74a8987d93912fd9df9"
+TABLES = {
+    CUDART: 13,
+    "a094798c2e742e7493f20800200c0a66": 7,
+    "42d85a8123f6cb478298f6e78a3aecdc": 3,
+    "263e88607cd2614392f6bbd5006dfa7e": 4,
+    "21318c60971432488ca641ff7324c8f2": 93,
+    "6e163fbeb958444d835ce182aff1991e": 8,
+}
+LOAD_COMPILERS = 12
+NOT_SUPPORTED = 801
+
+
+def words_of(case, table, least):
+    if case.sanitizer:
+        case.skip(f"a library built with -fsanitize={case.sanitizer} is not loaded here")
+    library = ctypes.CDLL(str(case.need_file(case.build / "lib" / "libcuda.so.1",
+                                             "libcuda.so.1 is not built")))
+    found = ctypes.POINTER(ctypes.c_uint64)()
+    name = (ctypes.c_ubyte * 16)(*bytes.fromhex(table))
+    result = library.cuGetExportTable(ctypes.byref(found), name)
+    case.equal(result, 0, f"cuGetExportTable of {table}")
+    size = found[0] // 8
+    case.check(least <= size < 1000, f"{table} says that it has {size} words")
+    return library, [found[i] for i in range(size)]
+
+
+def test_no_slot_is_null(case):
+    for table, least in TABLES.items():
+        _, words = words_of(case, table, least)
+        empty = [i for i, word in enumerate(words) if word == 0]
+        case.equal(empty, [], f"empty slots of {table}")
+
+
+def test_runtime_13_2_may_load_its_compilers(case):
+    _, words = words_of(case, CUDART, LOAD_COMPILERS + 1)
+    load = ctypes.CFUNCTYPE(ctypes.c_int)(words[LOAD_COMPILERS])
+    case.equal(load(), 0, "loading compilers")
+
+
+def test_slot_that_nobody_knows_refuses(case):
+    _, words = words_of(case, CUDART, 13)
+    unknown = ctypes.CFUNCTYPE(ctypes.c_int)(words[8])
+    case.equal(unknown(), NOT_SUPPORTED, "a slot without a meaning here")
