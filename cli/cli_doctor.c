@@ -3,10 +3,12 @@
  * gpupool doctor: why does it not work here?
  *
  * One line per thing looked at, with the remedy below it when it is bad.  It looks at
- * everything even after a failure, takes nothing from the pool and changes nothing.
+ * everything even after a failure; without a program to run it takes nothing from the
+ * pool and changes nothing.
  */
 #include "cli.h"
 #include "cli_ctl.h"
+#include "cli_doctor_program.h"
 #include "cli_json.h"
 #include "ctl_limits.h"
 #include "gp_err.h"
@@ -21,6 +23,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <limits.h>
 #include <link.h>
 #include <stdarg.h>
@@ -32,17 +35,23 @@
 #define REACH_NS (2 * GP_NS_PER_S)
 
 static const char HELP[] =
-    "Usage: gpupool doctor [OPTION...]\n"
+    "Usage: gpupool doctor [OPTION...] [-- PROGRAM [ARGUMENT...]]\n"
     "Look for reasons why a program would not get a GPU here, and say what to do.\n"
+    "With PROGRAM, run it as `gpupool run` would, whose options are taken too, and "
+    "list\n"
+    "every call that gpupool refused and every call that failed, with reason and "
+    "remedy.\n"
     "\n"
+    "  --json              the findings as JSON; a program's stdout goes to stderr\n"
     "  --scheduler H:P     else GPUPOOL_SCHEDULER, else the pool of `gpupool up`\n"
     "  --token-file FILE   else GPUPOOL_TOKEN_FILE: the pool's client token\n"
     "\n"
-    "Exit status: 0 nothing is wrong, 1 something is.\n";
+    "Exit status: 0 nothing is wrong, 1 something is (or the program failed).\n";
 
 struct doctor {
     const char *scheduler, *token_file;
     unsigned failures, warnings;
+    json_t *findings; /* NULL: they are printed */
 };
 
 enum finding {
@@ -55,26 +64,37 @@ static void GP_PRINTF(3, 4)
     say(struct doctor *d, enum finding finding, const char *fmt, ...)
 {
     static const char *const words[] = {"ok  ", "warn", "FAIL"};
+    static const char *const names[] = {"ok", "warning", "failure"};
+    char text[1024];
     va_list ap;
 
     d->failures += finding == BAD;
     d->warnings += finding == WARN;
-    printf("%s  ", words[finding]);
     va_start(ap, fmt);
-    vprintf(fmt, ap);
+    vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    putchar('\n');
+    if (d->findings)
+        json_array_append_new(d->findings, json_pack("{s:s, s:s}", "finding",
+                                                     names[finding], "text", text));
+    else
+        printf("%s  %s\n", words[finding], text);
 }
 
-static void GP_PRINTF(1, 2) remedy(const char *fmt, ...)
+/* What to do about the last finding. */
+static void GP_PRINTF(2, 3) remedy(struct doctor *d, const char *fmt, ...)
 {
+    char text[1024];
     va_list ap;
 
-    fputs("        ", stdout);
     va_start(ap, fmt);
-    vprintf(fmt, ap);
+    vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    putchar('\n');
+    if (d->findings)
+        json_object_set_new(
+            json_array_get(d->findings, json_array_size(d->findings) - 1), "remedy",
+            json_string(text));
+    else
+        printf("        %s\n", text);
 }
 
 /* ----------------------------------------------------------------- library -- */
@@ -120,7 +140,8 @@ check_library(struct doctor *d)
 
     if (!ours) {
         say(d, BAD, "library: no libcuda.so.1 of gpupool beside this command");
-        remedy("it is looked for in ../lib/gpupool and ../lib; build or install again");
+        remedy(d,
+               "it is looked for in ../lib/gpupool and ../lib; build or install again");
         return;
     }
     say(d, GOOD, "library: %s (`gpupool run` puts its folder first)", ours);
@@ -145,11 +166,11 @@ check_ticket(struct doctor *d, const char *text)
 
     if (ticket_peek(text, &c, &err) < 0) {
         say(d, BAD, "ticket: %s", err.msg);
-        remedy("start the program with `gpupool run`, which gets a ticket");
+        remedy(d, "start the program with `gpupool run`, which gets a ticket");
     } else if (now >= c.expires) {
         say(d, BAD, "ticket: session %s expired %" PRIu64 " s ago", c.session,
             now - c.expires);
-        remedy("is its `gpupool run` still there, and does it reach the scheduler?");
+        remedy(d, "is its `gpupool run` still there, and does it reach the scheduler?");
     } else {
         say(d, GOOD, "ticket: session %s of %s on server %s, valid for %" PRIu64 " s",
             c.session, c.owner, c.server, c.expires - now);
@@ -167,12 +188,13 @@ check_session_file(struct doctor *d, const char *path)
 
     if (gp_file_read(path, 64 * 1024, &text, &len, &err) < 0) {
         say(d, BAD, "session file: %s", err.msg);
-        remedy("its session has ended; unset GPUPOOL_SESSION_FILE, use `gpupool run`");
+        remedy(d,
+               "its session has ended; unset GPUPOOL_SESSION_FILE, use `gpupool run`");
         return;
     }
     if (!stat(path, &st) && st.st_mode & (S_IRWXG | S_IRWXO)) {
         say(d, WARN, "session file: others may read %s, and use the session", path);
-        remedy("chmod 600 %s", path);
+        remedy(d, "chmod 600 %s", path);
     }
     for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         if (strncmp(line, "ticket ", 7) != 0)
@@ -182,7 +204,7 @@ check_session_file(struct doctor *d, const char *path)
         return;
     }
     say(d, BAD, "session file: %s holds no ticket", path);
-    remedy("it is written by `gpupool run`; see gpupool-session(5)");
+    remedy(d, "it is written by `gpupool run`; see gpupool-session(5)");
 }
 
 static void
@@ -211,7 +233,8 @@ check_endpoint(struct doctor *d, const Gpupool__Ctl__CtlServerStatus *server)
     if (gp_net_connect(server->endpoint, CTL_DEFAULT_PORT + 1, start + REACH_NS, true,
                        &fd, &err) < 0) {
         say(d, BAD, "server %s: %s", server->server, err.msg);
-        remedy("clients attach at %s: a firewall between, or the wrong "
+        remedy(d,
+               "clients attach at %s: a firewall between, or the wrong "
                "gpupool-server --advertise?",
                server->endpoint);
         return;
@@ -227,7 +250,8 @@ check_server(struct doctor *d, const Gpupool__Ctl__CtlServerStatus *server)
     if (server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DEAD) {
         say(d, WARN, "server %s: not connected to the scheduler for %.0f s",
             server->server, server->silent_ms / 1000.0);
-        remedy("is gpupool-server running at %s?  Its log says more", server->endpoint);
+        remedy(d, "is gpupool-server running at %s?  Its log says more",
+               server->endpoint);
         return;
     }
     if (server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DRAINING)
@@ -262,7 +286,7 @@ check_room(struct doctor *d, const Gpupool__Ctl__CtlStatusReply *status)
             (double)memory / (1024.0 * 1024 * 1024));
     else {
         say(d, WARN, "room: no card has core left");
-        remedy("`gpupool status` says who holds it");
+        remedy(d, "`gpupool status` says who holds it");
     }
 }
 
@@ -282,8 +306,8 @@ check_pool(struct doctor *d)
         r = cli_ctl_status(d->scheduler, token, &reply, &err);
     if (r < 0) {
         say(d, BAD, "scheduler: %s", gp_err_msg(&err, r));
-        remedy("start one (`gpupool up`), or give the right address in "
-               "GPUPOOL_SCHEDULER or --scheduler");
+        remedy(d, "start one (`gpupool up`), or give the right address in "
+                  "GPUPOOL_SCHEDULER or --scheduler");
         return;
     }
     say(d, GOOD, "scheduler: %s answers in %.1f ms, key %s", address,
@@ -293,7 +317,7 @@ check_pool(struct doctor *d)
             GPUPOOL_VERSION);
     if (!reply->status->n_servers) {
         say(d, BAD, "servers: none has registered");
-        remedy("start gpupool-server --scheduler %s on a host with cards", address);
+        remedy(d, "start gpupool-server --scheduler %s on a host with cards", address);
         return;
     }
     for (size_t i = 0; i < reply->status->n_servers; i++)
@@ -314,7 +338,7 @@ check_transport(struct doctor *d)
         strcmp(want, "rdma")) {
         say(d, BAD, "transport: GPUPOOL_TRANSPORT=%s is none of auto, tcp, shm, rdma",
             want);
-        remedy("unset GPUPOOL_TRANSPORT");
+        remedy(d, "unset GPUPOOL_TRANSPORT");
         return;
     }
     say(d, GOOD, "transport: %s; this host has %s", want,
@@ -322,35 +346,211 @@ check_transport(struct doctor *d)
                                               : "RDMA devices (/sys/class/infiniband)");
 }
 
-int
-cli_doctor(int argc, char **argv)
+/* ----------------------------------------------------------------- program -- */
+
+static void
+say_call(struct doctor *d, const struct cli_program_call *call)
 {
-    enum { OPT_SCHEDULER = 256, OPT_TOKEN, OPT_HELP };
+    const char *times = call->count == 1 ? "once" : "times";
+    char count[16] = "";
+
+    if (call->count != 1)
+        snprintf(count, sizeof(count), "%u ", call->count);
+    say(d, WARN, "%s: %s %s (%d) %s%s%s%s", call->refused ? "refused" : "call",
+        call->call, call->result, call->code, count, times, call->reason ? ": " : "",
+        call->reason ? call->reason : "");
+    if (call->remedy)
+        remedy(d, "%s", call->remedy);
+    if (d->findings)
+        json_object_update_new(
+            json_array_get(d->findings, json_array_size(d->findings) - 1),
+            json_pack("{s:s, s:s, s:i, s:i, s:b}", "call", call->call, "result",
+                      call->result, "code", call->code, "count", (int)call->count,
+                      "refused", (int)call->refused));
+}
+
+static void
+check_calls(struct doctor *d, const struct cli_program *program, int status)
+{
+    CLEANUP_FREE struct cli_program_call *calls = NULL;
+    size_t n;
+
+    calls = cli_program_calls(program, &n);
+    if (!cli_program_processes(program)) {
+        say(d, WARN, "program: it never loaded gpupool's libcuda.so.1");
+        remedy(d,
+               "is it statically linked, setuid, or of another machine type?  Does it "
+               "set LD_LIBRARY_PATH?");
+    } else if (!n) {
+        say(d, GOOD, "program: no CUDA call was refused, none failed");
+    }
+    for (size_t i = 0; i < n; i++)
+        say_call(d, &calls[i]);
+    if (status)
+        say(d, BAD, "program: exit status %d", status);
+    else
+        say(d, GOOD, "program: exit status 0");
+}
+
+/* Its stdout is not ours to print JSON between. */
+static int
+run_beside(struct doctor *d, int argc, char **argv)
+{
+    CLEANUP_FD int out = -1;
+    int status;
+
+    fflush(stdout);
+    if (d->findings) {
+        out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+        if (out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+            return CLI_FAILED;
+    }
+    status = cli_run(argc, argv);
+    if (d->findings)
+        dup2(out, STDOUT_FILENO);
+    return status;
+}
+
+static void
+check_program(struct doctor *d, int argc, char **argv)
+{
+    struct cli_program program = {.fd = -1};
+    struct gp_err err = {0};
+    int r = cli_program_open(&program, &err);
+
+    if (r < 0)
+        say(d, BAD, "program: %s", gp_err_msg(&err, r));
+    else
+        check_calls(d, &program, run_beside(d, argc, argv));
+    cli_program_close(&program);
+}
+
+/* -------------------------------------------------------------------- command -- */
+
+struct command {
+    bool json, help;
+    int run_argc; /* 0: no program */
+    char **run_argv;
+};
+
+/* Does @argv[*i] give the option @name?  Its value then, and *i moves over it. */
+static const char *
+option_value(const char *name, int argc, char **argv, int *i)
+{
+    size_t len = strlen(name);
+
+    if (strncmp(argv[*i], name, len) != 0)
+        return NULL;
+    if (argv[*i][len] == '=')
+        return argv[*i] + len + 1;
+    return argv[*i][len] == '\0' && *i + 1 < argc ? argv[++*i] : NULL;
+}
+
+/* With a program, what is not ours is `gpupool run`'s, and where the pool is, both's.
+ */
+static void
+split(struct doctor *d, struct command *c, int argc, char **argv, int end)
+{
+    c->run_argv[c->run_argc++] = (char *)(uintptr_t) "run";
+    for (int i = 1; i < end; i++) {
+        int first = i;
+        const char *value;
+
+        if (!strcmp(argv[i], "--json")) {
+            c->json = true;
+            continue;
+        }
+        if (!strcmp(argv[i], "--help")) {
+            c->help = true;
+            continue;
+        }
+        value = option_value("--scheduler", end, argv, &i);
+        if (value)
+            d->scheduler = value;
+        else if ((value = option_value("--token-file", end, argv, &i)))
+            d->token_file = value;
+        for (int k = first; k <= i; k++)
+            c->run_argv[c->run_argc++] = argv[k];
+    }
+    for (int i = end; i < argc; i++)
+        c->run_argv[c->run_argc++] = argv[i];
+}
+
+static int
+parse(struct doctor *d, struct command *c, int argc, char **argv)
+{
+    enum { OPT_SCHEDULER = 256, OPT_TOKEN, OPT_JSON, OPT_HELP };
     static const struct option options[] = {
         {"scheduler", required_argument, NULL, OPT_SCHEDULER},
         {"token-file", required_argument, NULL, OPT_TOKEN},
+        {"json", no_argument, NULL, OPT_JSON},
         {"help", no_argument, NULL, OPT_HELP},
         {NULL, 0, NULL, 0},
     };
-    struct doctor d = {0};
-    int opt;
+    int opt, end = 1;
 
+    while (end < argc && strcmp(argv[end], "--"))
+        end++;
+    if (end + 1 < argc) {
+        split(d, c, argc, argv, end);
+        return CLI_OK;
+    }
     while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (opt == OPT_SCHEDULER)
-            d.scheduler = optarg;
+            d->scheduler = optarg;
         else if (opt == OPT_TOKEN)
-            d.token_file = optarg;
-        else if (opt == OPT_HELP) {
-            fputs(HELP, stdout);
-            return CLI_OK;
-        } else
+            d->token_file = optarg;
+        else if (opt == OPT_JSON)
+            c->json = true;
+        else if (opt == OPT_HELP)
+            c->help = true;
+        else
             return CLI_USAGE;
     }
-    printf("gpupool %s\n", GPUPOOL_VERSION);
+    return CLI_OK;
+}
+
+static void
+print_json(struct doctor *d)
+{
+    json_t *root = json_pack("{s:s, s:i, s:i, s:O}", "version", GPUPOOL_VERSION,
+                             "failures", (int)d->failures, "warnings", (int)d->warnings,
+                             "findings", d->findings);
+
+    json_dumpf(root, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(root);
+}
+
+int
+cli_doctor(int argc, char **argv)
+{
+    CLEANUP_FREE char **run_argv = calloc((size_t)argc + 2, sizeof(*run_argv));
+    struct command c = {.run_argv = run_argv};
+    struct doctor d = {0};
+
+    if (!run_argv)
+        return cli_fail(CLI_FAILED, "doctor: out of memory");
+    if (parse(&d, &c, argc, argv))
+        return CLI_USAGE;
+    if (c.help) {
+        fputs(HELP, stdout);
+        return CLI_OK;
+    }
+    if (c.json)
+        d.findings = json_array();
+    else
+        printf("gpupool %s\n", GPUPOOL_VERSION);
     check_library(&d);
     check_pool(&d);
     check_session(&d);
     check_transport(&d);
-    printf("%u problems, %u warnings\n", d.failures, d.warnings);
+    if (c.run_argc)
+        check_program(&d, c.run_argc, c.run_argv);
+    if (c.json)
+        print_json(&d);
+    else
+        printf("%u problems, %u warnings\n", d.failures, d.warnings);
+    json_decref(d.findings);
     return d.failures ? CLI_FAILED : CLI_OK;
 }

@@ -154,7 +154,7 @@ extern bool stub_slow;
 
 /* GPUPOOL_TRACE=1: one whole line on stderr per call, printed by the generated
  * wrappers from their argument tables. */
-extern bool stub_tracing;
+extern bool stub_tracing, stub_reporting;
 void stub_trace(const char *fmt, ...) GP_PRINTF(1, 2);
 
 #endif

@@ -11,6 +11,7 @@
 #include "stub_call.h"
 #include "stub_flush.h"
 #include "stub_link.h"
+#include "stub_report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +28,13 @@ so_env_is_set(const char *name)
 __attribute__((constructor)) static void
 so_loaded(void)
 {
+    const char *report = getenv("GPUPOOL_REPORT");
+
     gp_log_init("libcuda", GP_LOG_ERROR);
     stub_tracing = so_env_is_set("GPUPOOL_TRACE");
-    stub_slow = stub_tracing;
+    if (report && *report)
+        stub_reporting = stub_report_open(report);
+    stub_slow = stub_tracing || stub_reporting;
     stub_flush_always = so_env_is_set("CUDA_LAUNCH_BLOCKING");
 }
 

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <sys/syscall.h>
 
-bool stub_tracing, stub_slow;
+bool stub_tracing, stub_reporting, stub_slow;
 
 /* One write(2) per line: threads and processes do not mix within one. */
 void

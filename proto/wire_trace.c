@@ -53,8 +53,8 @@ wire_result_name(CUresult result)
     return wire_enum_name(wire_result_names, (int64_t)result);
 }
 
-const char *
-wire_call_name(uint16_t number)
+const struct wire_trace_call *
+wire_call_find(uint16_t number)
 {
     unsigned low = 0, high = wire_trace_call_count;
 
@@ -62,13 +62,21 @@ wire_call_name(uint16_t number)
         unsigned mid = low + (high - low) / 2;
 
         if (wire_trace_calls[mid]->number == number)
-            return wire_trace_calls[mid]->name;
+            return wire_trace_calls[mid];
         if (wire_trace_calls[mid]->number < number)
             low = mid + 1;
         else
             high = mid;
     }
     return NULL;
+}
+
+const char *
+wire_call_name(uint16_t number)
+{
+    const struct wire_trace_call *call = wire_call_find(number);
+
+    return call ? call->name : NULL;
 }
 
 static void

@@ -60,6 +60,7 @@ struct wire_trace_call {
     uint16_t number;
     uint16_t count;
     const struct wire_trace_arg *args;
+    const char *refusal; /* why it is always refused, or NULL */
 };
 
 /* Generated: every call, sorted by number; the names of CUresult. */
@@ -70,6 +71,7 @@ extern const struct wire_trace_enum *const wire_result_names;
 /* NULL when no call has that number, or no result that value. */
 const char *wire_call_name(uint16_t number);
 const char *wire_result_name(CUresult result);
+const struct wire_trace_call *wire_call_find(uint16_t number);
 const char *wire_enum_name(const struct wire_trace_enum *names, int64_t value);
 
 /* `cuX(a=1, b=CU_Y) = CUDA_SUCCESS` into @buf, cut to @size and always ended.  @args

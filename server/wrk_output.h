@@ -3,10 +3,11 @@
  * What kernels print: from the driver to the client's own stdout and stderr.
  *
  * Drivers print when the host synchronises, on the thread that does; the text leaves as
- * an event, in front of that thread's answer.  softgpu hands it to a hook.  Other drivers
- * print to the stdout and stderr of the C library, which lead here; what one writes past
- * them, to the descriptor of stdout, comes by way of a pipe and may arrive a little after
- * the answer.  The worker itself prints nothing: its log goes to descriptor 2.
+ * an event, in front of that thread's answer.  softgpu hands it to a hook.  Other
+ * drivers print to the stdout and stderr of the C library, which lead here; what one
+ * writes past them, to the descriptor of stdout, comes by way of a pipe and may arrive
+ * a little after the answer.  The worker itself prints nothing: its log goes to
+ * descriptor 2.
  */
 #ifndef WRK_OUTPUT_H
 #define WRK_OUTPUT_H

@@ -18,6 +18,7 @@ INCLUDES = (
     "stub_device.h",
     "stub_gen.h",
     "stub_manual.h",
+    "stub_report.h",
     "stub_relay.h",
     "stub_replica.h",
     "wire_api.h",
@@ -250,9 +251,12 @@ def emit_export(t: Text, codecs: Codecs, call: Call, twin: bool) -> None:
     if _goes_somewhere(codecs, call):
         t("    struct stub_route route = STUB_ROUTE_HERE;", "    struct stub_detour detour;")
     t("    CUresult ret;", "")
+    t("    if (stub_reporting)", "        stub_report_enter();")
     route.emit_call(t, codecs.api, codecs.abi, call, body, _cross_call(call, twin))
     if call.reply == "wait":
         t("    ret = stub_relay_verdict(stub_link_here(), ret);")
+    t("    if (stub_reporting)")
+    t(f"        stub_report_leave(WIRE_CALL_{call.name}, ret);")
     t("    if (stub_tracing) {")
     trace.emit_use(t, call)
     t("    }", "    return ret;", "}", "")

@@ -93,7 +93,10 @@ def _call_table(t: Text, abi: Abi, call: Call) -> None:
         t("};")
     args = f"args_{call.name}" if call.args else "NULL"
     t(f"const struct wire_trace_call wire_trace_{call.name} = {{")
-    t(f'    "{call.name}", {call.number:#06x}, {len(call.args)}, {args}', "};", "")
+    why = call.refused or call.uncarried
+    refusal = f'"{why}"' if why else "NULL"
+    t(f'    "{call.name}", {call.number:#06x}, {len(call.args)}, {args},')
+    t(f"    {refusal}", "};", "")
 
 
 def emit(out: Output, api: Api, abi: Abi) -> None:

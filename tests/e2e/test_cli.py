@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: help, version, up and down, status, doctor."""
 
+import json
+
 SUBCOMMANDS = ("up", "down", "run", "status", "servers", "sessions", "doctor", "version")
 
 
@@ -59,6 +61,52 @@ def test_doctor_is_content_with_a_good_pool_and_names_what_is_missing(case):
     done = pool.cli("doctor", status=None)
     case.check(done.status not in (0, None), "doctor is content without a pool")
     case.contains((done.out + done.err).lower(), "scheduler", "what is missing")
+
+
+def test_doctor_lists_what_a_program_met(case):
+    pool = case.pool()
+    done = pool.cli("doctor", "--core", 30, "--memory", "64MiB", "--",
+                    case.programs / "features")
+    case.contains(done.out, "features: graph: ok\n", "the program's own output")
+    case.contains(done.out, "warn  call: cuDeviceGet CUDA_ERROR_INVALID_DEVICE (101) once: "
+                  "the session has no such device\n        it has as many as slices",
+                  "a call that failed, with reason and remedy")
+    case.check("refused:" not in done.out, f"a call was refused:\n{done.out}")
+    done = pool.cli("doctor", "--", case.programs / "vecadd", 2)
+    case.contains(done.out, "ok    program: no CUDA call was refused, none failed\n", "vecadd")
+    done = pool.cli("doctor", "--", "sh", "-c", "exit 7", status=1)
+    case.contains(done.out, "FAIL  program: exit status 7\n", "a program that fails")
+    case.contains(done.out, "it never loaded gpupool's libcuda.so.1", "a program without CUDA")
+
+
+def test_doctor_lists_refused_calls_as_json(case):
+    pool = case.pool()
+    done = pool.cli("doctor", "--json", "--",
+                    case.build / "tests" / "programs" / "negative")
+    findings = json.loads(done.out)["findings"]
+    refused = {f["call"]: f for f in findings if f.get("refused")}
+    listed = [line.split("`")[1] for line in
+              (case.data.parents[1] / "docs" / "api-coverage.md").read_text()
+              .partition("## Refused")[2].partition("## Local")[0].splitlines()
+              if line.startswith("| `")]
+    base = {name.removesuffix("_ptsz") for name in listed}
+    case.equal(set(refused), base, "refused calls, as docs/api-coverage.md has them")
+    for call, finding in refused.items():
+        case.equal((finding["code"], finding["finding"]), (801, "warning"), call)
+        case.check(finding["remedy"], f"{call}: no remedy")
+    failed = [f for f in findings if f.get("code") == 400]
+    case.check(len(failed) > 50, f"only {len(failed)} calls with an invalid handle")
+    case.contains(done.err, "637 calls, 0 took wrong arguments", "the program's own output")
+
+
+def test_doctor_knows_what_a_killed_program_met(case):
+    if case.sanitizer:
+        case.skip(f"a library built with -fsanitize={case.sanitizer} is not loaded here")
+    words = ("import ctypes, os; lib = ctypes.CDLL('libcuda.so.1');"
+             "lib.cuInit(7); lib.cuInit(8); os.kill(os.getpid(), 9)")
+    done = case.pool().cli("doctor", "--", "python3", "-c", words, status=1)
+    case.contains(done.out, "call: cuInit CUDA_ERROR_INVALID_VALUE (1) 2 times", "the calls")
+    case.contains(done.out, "FAIL  program: exit status 137\n", "how it ended")
 
 
 def test_second_up_and_second_down_say_what_is(case):

@@ -11,6 +11,7 @@
 #include "stub_manual.h"
 #include "stub_relay.h"
 #include "stub_replica.h"
+#include "stub_report.h"
 #include "wire_result.h"
 #include "wrk_call.h"
 
@@ -24,7 +25,7 @@
 #define THREAD_STREAM ((void *)0x7777)
 
 struct gen_loop loop;
-bool stub_tracing, stub_slow;
+bool stub_tracing, stub_reporting, stub_slow;
 
 static struct wrk worker;
 static uint64_t frame[(sizeof(struct wire_req) + WIRE_FRAME_MAX) / 8];
@@ -420,4 +421,14 @@ bool
 stub_memory_reserve(uint64_t start, uint64_t size)
 {
     return size != 0;
+}
+
+void
+stub_report_enter(void)
+{
+}
+
+void
+stub_report_leave(uint16_t call, CUresult result)
+{
 }

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a program met under `gpupool doctor -- PROGRAM`: the calls that were refused or
+ * failed, with reason and remedy.
+ *
+ * The counters are in memory that the program's processes share (proto/wire_report.h),
+ * found by them in GPUPOOL_REPORT.  One thread.
+ */
+#ifndef CLI_DOCTOR_PROGRAM_H
+#define CLI_DOCTOR_PROGRAM_H
+
+#include "gp_base.h"
+
+#include <stdbool.h>
+
+struct gp_err;
+struct wire_report;
+
+struct cli_program {
+    int fd;
+    struct wire_report *report;
+};
+
+/* One call that failed with one result. */
+struct cli_program_call {
+    const char *call;
+    const char *result; /* CUDA_ERROR_... */
+    int code;
+    unsigned count;
+    bool refused; /* gpupool carries it never, whatever the arguments */
+    const char *reason, *remedy;
+};
+
+/* Make the memory and name it in the environment. */
+int cli_program_open(struct cli_program *program, struct gp_err *err);
+void cli_program_close(struct cli_program *program);
+
+/* Processes that loaded the client library. */
+unsigned cli_program_processes(const struct cli_program *program);
+
+/* Every entry, refused calls first, then by how often; malloc'ed, NULL when there is
+ * none or no memory. */
+struct cli_program_call *cli_program_calls(const struct cli_program *program,
+                                           size_t *ret_n);
+
+#endif

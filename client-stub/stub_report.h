@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls that returned an error, counted for `gpupool doctor -- PROGRAM`
+ * (proto/wire_report.h), which names its file in GPUPOOL_REPORT.  Any thread.
+ */
+#ifndef STUB_REPORT_H
+#define STUB_REPORT_H
+
+#include "cuda_abi.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* When the library is loaded; true when there is somebody to report to. */
+bool stub_report_open(const char *path);
+
+/* Around every exported call: the calls that a call makes itself are nobody's mistake.
+ */
+void stub_report_enter(void);
+void stub_report_leave(uint16_t call, CUresult result);
+
+#endif
