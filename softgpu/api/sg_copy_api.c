@@ -21,7 +21,7 @@ copy(const CUDA_MEMCPY3D *desc, CUstream hstream, bool sync)
 {
     struct sg_stream *stream;
     struct sg_ctx *ctx;
-    CUresult rc = sg_enter(&ctx);
+    CUresult rc = sg_enter_work(&ctx);
 
     if (rc != CUDA_SUCCESS)
         return rc;

@@ -46,7 +46,9 @@ int sg_thread_start(void *(*fn)(void *), void *arg);
 CUresult sg_enter_init(void);                      /* after cuInit, no context needed */
 CUresult sg_enter(struct sg_ctx **ret_ctx);        /* current, no sticky error */
 CUresult sg_enter_broken(struct sg_ctx **ret_ctx); /* current, error allowed */
-CUresult sg_leave(CUresult rc);                    /* unlocks, returns @rc */
+/* Like sg_enter(), for calls that queue work: waits while the card's queue is full. */
+CUresult sg_enter_work(struct sg_ctx **ret_ctx);
+CUresult sg_leave(CUresult rc); /* unlocks, returns @rc */
 
 /* -errno of the lower layers as the driver's code. */
 CUresult sg_result(int r);

@@ -182,7 +182,7 @@ SG_CALL(cuEventRecordWithFlags, CUevent hEvent, CUstream hStream, unsigned int f
     struct sg_stream *stream;
     struct sg_event *event;
     struct sg_ctx *ctx;
-    CUresult rc = sg_enter(&ctx);
+    CUresult rc = sg_enter_work(&ctx);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -282,7 +282,7 @@ SG_CALL(cuStreamWaitEvent, CUstream hStream, CUevent hEvent, unsigned int Flags)
     struct sg_stream *stream;
     struct sg_event *event;
     struct sg_ctx *ctx;
-    CUresult rc = sg_enter(&ctx);
+    CUresult rc = sg_enter_work(&ctx);
 
     if (rc != CUDA_SUCCESS)
         return rc;

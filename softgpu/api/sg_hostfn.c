@@ -77,7 +77,7 @@ static CUresult
 enter_stream(CUstream handle, struct sg_stream **ret_stream)
 {
     struct sg_ctx *ctx;
-    CUresult rc = sg_enter(&ctx);
+    CUresult rc = sg_enter_work(&ctx);
 
     if (rc != CUDA_SUCCESS)
         return rc;

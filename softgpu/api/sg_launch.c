@@ -304,7 +304,7 @@ launch(struct sg_launch_req *req, CUstream hstream, void **params, void **extra)
     struct sg_ctx *ctx;
     struct sg_op *op;
     unsigned sm_first, n_sms;
-    CUresult rc = sg_enter(&ctx);
+    CUresult rc = sg_enter_work(&ctx);
 
     if (rc != CUDA_SUCCESS)
         return rc;

@@ -15,7 +15,7 @@ fill(CUdeviceptr dst, size_t pitch, unsigned value, unsigned size, size_t width,
     CUDA_MEMSET_NODE_PARAMS set = {dst, pitch, value, size, width, height};
     struct sg_stream *stream;
     struct sg_ctx *ctx;
-    CUresult rc = sg_enter(&ctx);
+    CUresult rc = sg_enter_work(&ctx);
 
     if (rc != CUDA_SUCCESS)
         return rc;

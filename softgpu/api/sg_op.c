@@ -45,6 +45,9 @@ static struct lane poll_lane = {
 static struct sg_op *ready_head, **ready_tail = &ready_head;
 static bool draining;
 
+/* Operations of all contexts that were submitted and are not done. */
+static unsigned n_pending;
+
 static void dispatch(struct sg_op *op);
 
 void
@@ -130,6 +133,7 @@ sg_op_submit(struct sg_op *op)
 {
     sg_op_ref(op);
     op->ctx->n_ops++;
+    n_pending++;
     op->state = SG_OP_WAITING;
     if (op->n_deps == 0) {
         ready_push(op);
@@ -165,9 +169,23 @@ sg_op_finish(struct sg_op *op, CUresult result)
     if (op->stream)
         sg_stream_op_done(op->stream, op);
     op->ctx->n_ops--;
+    n_pending--;
     sg_op_unref(op);
     sg_wake_all();
     ready_drain();
+}
+
+CUresult
+sg_enter_work(struct sg_ctx **ret_ctx)
+{
+    CUresult rc = sg_enter(ret_ctx);
+
+    while (rc == CUDA_SUCCESS && n_pending >= SG_OPS_MAX) {
+        sg_wait();
+        sg_leave(CUDA_SUCCESS);
+        rc = sg_enter(ret_ctx); /* another one, or none, may be current by now */
+    }
+    return rc;
 }
 
 void

@@ -23,6 +23,10 @@ struct sg_ctx;
 struct sg_op;
 struct sg_stream;
 
+/* The queue of a card is finite: whoever would queue more waits.  A real one holds
+ * about a thousand launches for each stream; this many take some 20 MiB. */
+#define SG_OPS_MAX 32768u
+
 enum sg_lane {
     SG_LANE_INLINE, /* run() with the lock held, at once: bookkeeping only */
     SG_LANE_COPY,   /* run() without the lock, on one of the two copy threads */

@@ -8,7 +8,7 @@ from harness import proc
 
 MIB = 1 << 20
 CALLS = 1500000
-# Fixed buffers, the driver's own queue and a page-locked ring; not 1.5 million calls.
+# Fixed buffers, the driver's own queue, and 96 MiB of page-locked slots at most.
 BOUND = 192 * MIB
 
 
@@ -35,6 +35,72 @@ def test_flood_of_launches_behind_a_stuck_kernel_stays_bounded(case):
                f"the worker grew from {before / MIB:.0f} to {worker_now / MIB:.0f} MiB")
     pool.kill(shell.process.pid)
     case.wait_for(lambda: not pool.workers(), "the worker is gone")
+
+
+TCP = {"GPUPOOL_TRANSPORT": "tcp"}
+SHM = {"GPUPOOL_TRANSPORT": "shm"}
+
+
+def queued_until_it_waits(case, pool, client, worker):
+    """{pid: bytes that it grew by} once the flood goes no further."""
+    before = {pid: proc.memory_bytes(pid) for pid in (client, worker)}
+    peak = dict.fromkeys(before, 0)
+
+    def look():
+        for pid, least in before.items():
+            peak[pid] = max(peak[pid], proc.memory_bytes(pid) - least)
+        return max(peak.values()) > BOUND
+
+    case.wait_for(lambda: look() or idle(client), "the flood waits", patience=case.patience * 3)
+    look()
+    case.check(proc.is_alive(client) and proc.is_alive(worker), "the flood ended")
+    return peak
+
+
+def floods(case, kind, *ways):
+    """Queue behind a stuck kernel, in each of the ways (threads, environment): each ends
+    in waiting, and nobody has grown."""
+    if case.sanitizer:
+        case.skip("sanitizers keep shadow memory of everything")
+    pool = case.pool()
+    for threads, env in ways:
+        session = pool.session(core=100, memory="64MiB")
+        client = case.spawn([case.programs / "flood", kind, str(threads)],
+                            env={**session.env, **env})
+        case.equal(client.stdout.readline().strip(), "queueing", "the flood begins")
+        worker, = pool.workers()
+        peak = queued_until_it_waits(case, pool, client.pid, worker)
+        words = (f"{kind}, {threads} thread(s), {env}: client +{peak[client.pid] / MIB:.1f} "
+                 f"MiB, worker +{peak[worker] / MIB:.1f} MiB")
+        print(words)
+        case.check(max(peak.values()) <= BOUND, f"unbounded: {words}")
+        pool.kill(client.pid)
+        case.wait_for(lambda: not pool.workers(), "the worker is gone")
+        session.close()
+
+
+def test_floods_of_launches_stay_bounded(case):
+    floods(case, "launches", (1, SHM), (4, TCP))
+
+
+def test_floods_of_small_copies_stay_bounded(case):
+    floods(case, "small", (1, TCP), (4, SHM))
+
+
+def test_floods_of_bulk_copies_stay_bounded(case):
+    floods(case, "bulk", (1, TCP), (4, SHM), (4, {**TCP, "GPUPOOL_COMPRESS": "always"}))
+
+
+def test_floods_of_fills_stay_bounded(case):
+    floods(case, "fills", (1, SHM), (4, TCP))
+
+
+def test_floods_of_copies_on_the_card_stay_bounded(case):
+    floods(case, "copies", (1, SHM), (4, TCP))
+
+
+def test_floods_of_events_stay_bounded(case):
+    floods(case, "events", (1, TCP), (4, SHM))
 
 
 def answered(shell):

@@ -93,3 +93,5 @@ $(foreach kind,static shared,$(eval $(call managed_program,$(kind))))
 $(foreach name,$(DEMO_NAMES) features,$(foreach kind,static shared,\
     $(eval $(call runtime_program,$(name),$(kind)))))
 endif
+$(eval $(call driver_program,tests/programs/flood,\
+    tests/programs/flood.c tests/programs/prog.c,,spin.ptx))
