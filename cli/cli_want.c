@@ -120,6 +120,9 @@ cli_want_option(struct cli_want *want, int opt, const char *arg, struct gp_err *
         return memory(want, arg, err);
     case CLI_WANT_CARDS:
         return number("cards", arg, &want->open.cards, err);
+    case CLI_WANT_SPAN:
+        want->open.span = true;
+        return 0;
     case CLI_WANT_CORE_LIMIT:
         return number("core-limit", arg, &want->open.core_limit, err);
     case CLI_WANT_PROCESSES:

@@ -26,6 +26,7 @@ struct cli_want {
     "(100)\n"                                                                          \
     "  --memory SIZE       of each card, like 512MiB or 4G; needed below 100 %\n"      \
     "  --cards N           so many slices on as many cards of one server (1)\n"        \
+    "  --span              of several servers, when no single one has them all\n"      \
     "  --core-limit N      may use up to N % while the card is idle\n"                 \
     "  --policy P          fixed-share (fs), burst-share (bs) or best-effort (be)\n"   \
     "  --class C           online, or offline: only while no online one wants the "    \
@@ -45,6 +46,7 @@ enum {
     CLI_WANT_CORE = CLI_WANT_FIRST,
     CLI_WANT_MEMORY,
     CLI_WANT_CARDS,
+    CLI_WANT_SPAN,
     CLI_WANT_CORE_LIMIT,
     CLI_WANT_POLICY,
     CLI_WANT_CLASS,
@@ -62,6 +64,7 @@ enum {
     {"core", required_argument, NULL, CLI_WANT_CORE},                                  \
         {"memory", required_argument, NULL, CLI_WANT_MEMORY},                          \
         {"cards", required_argument, NULL, CLI_WANT_CARDS},                            \
+        {"span", no_argument, NULL, CLI_WANT_SPAN},                                    \
         {"core-limit", required_argument, NULL, CLI_WANT_CORE_LIMIT},                  \
         {"policy", required_argument, NULL, CLI_WANT_POLICY},                          \
         {"class", required_argument, NULL, CLI_WANT_CLASS},                            \

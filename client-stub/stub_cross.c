@@ -7,6 +7,7 @@
  * then the call goes its usual way there (stub_detour.h).
  */
 #include "stub_cross.h"
+#include "attach.pb-c.h"
 #include "cuda_api.h"
 #include "stub_call.h"
 #include "stub_ctx.h"
@@ -88,6 +89,15 @@ cross_route_stream(struct stub_detour *detour, CUstream stream)
     stub_detour_begin(detour, &route);
 }
 
+/* Does another session use the card as well, or may ours use only a part of its time?
+ * Then work that waits on the card for another server holds up others, who may hold up
+ * that server's, and is charged as if it were busy; so the host waits instead. */
+static bool
+cross_shares(const struct stub_ctx *ctx)
+{
+    return stub_devices[ctx->dev].info->core_percent < 100;
+}
+
 /* At the server of @stream: its next work comes after @move. */
 static CUresult
 cross_copy_here(const struct stub_move *move, CUstream stream)
@@ -98,6 +108,10 @@ cross_copy_here(const struct stub_move *move, CUstream stream)
 
     if (r == CUDA_SUCCESS)
         r = stub_mark_set(stream, NULL, &mark);
+    if (r == CUDA_SUCCESS && cross_shares(stub_tls.ctx)) {
+        r = stub_mark_wait(&mark);
+        return r == CUDA_SUCCESS ? stub_move_now(move) : r;
+    }
     if (r == CUDA_SUCCESS)
         r = stub_gate_close(stream, &gate);
     return r == CUDA_SUCCESS ? stub_relay(&mark, move, &gate) : r;
@@ -309,6 +323,8 @@ cross_wait_event(CUstream stream, CUevent event)
 
     if (r == CUDA_SUCCESS)
         r = cross_event_mark(event, &mark);
+    if (r == CUDA_SUCCESS && cross_shares(stub_tls.ctx))
+        return stub_mark_wait(&mark);
     if (r == CUDA_SUCCESS)
         r = stub_gate_close(stream, &gate);
     return r == CUDA_SUCCESS ? stub_relay(&mark, NULL, &gate) : r;

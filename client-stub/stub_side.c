@@ -160,8 +160,24 @@ stub_mark_wait(const struct stub_mark *mark)
 /* ---- gates ------------------------------------------------------------------------
  */
 
-/* The words of the current context; made outside of the lock, because that takes a
- * round trip.  Two threads may make them, one set stays. */
+/* Fresh words, which are zero before anybody may wait for one. */
+static CUdeviceptr
+gate_words_new(void)
+{
+    CUstream stream = stub_side_stream();
+    CUdeviceptr words;
+
+    if (!stream || cuMemAlloc_v2(&words, STUB_GATES * sizeof(uint32_t)) != CUDA_SUCCESS)
+        return 0;
+    if (cuMemsetD32Async(words, 0, STUB_GATES, stream) != CUDA_SUCCESS ||
+        cuStreamSynchronize(stream) != CUDA_SUCCESS)
+        return 0;
+    stub_side_stream_put(stream);
+    return words;
+}
+
+/* The words of the current context; made outside of the lock, because that takes round
+ * trips.  Two threads may make them, one set stays. */
 static CUdeviceptr
 gate_words(void)
 {
@@ -175,9 +191,8 @@ gate_words(void)
     stub_lock_release(&lock);
     if (words || !s)
         return words;
-    if (cuMemAlloc_v2(&mine, STUB_GATES * sizeof(uint32_t)) != CUDA_SUCCESS)
-        return 0;
-    if (cuMemsetD32_v2(mine, 0, STUB_GATES) != CUDA_SUCCESS)
+    mine = gate_words_new();
+    if (!mine)
         return 0;
     stub_lock_take(&lock);
     words = s->gates ? s->gates : mine;

@@ -26,15 +26,15 @@
 
 /* Tell the server.  False: it is not connected, and cleans up when it is back. */
 static bool
-notify_server(struct sched_session *session, const char *words)
+notify_server(const struct sched_part *part, const char *words)
 {
     Gpupool__Ctl__CtlReply notice = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlCloseSession close = GPUPOOL__CTL__CTL_CLOSE_SESSION__INIT;
-    struct sched_server *server = sched_session_server(session);
+    struct sched_server *server = part->server;
 
     if (!server->conn)
         return false;
-    close.session_id = session->id;
+    close.session_id = part->session->id;
     close.words = (char *)words;
     notice.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_CLOSE_SESSION;
     notice.close_session = &close;
@@ -42,11 +42,20 @@ notify_server(struct sched_session *session, const char *words)
     return true;
 }
 
+/* What of a closing session was on a server is gone; with the last of its servers, so
+ * is the session. */
 void
-sched_session_gone(struct sched *sched, struct sched_session *session)
+sched_session_gone(struct sched *sched, struct sched_part *part)
 {
-    gp_log_info("session", "%s: gone from server %s", session->name,
-                sched_session_server(session)->name);
+    struct sched_session *session = part->session;
+
+    if (!part->gone)
+        gp_log_info("session", "%s: gone from server %s", session->name,
+                    part->server->name);
+    part->gone = true;
+    for (uint32_t i = 0; i < session->n_parts; i++)
+        if (!session->parts[i].gone)
+            return;
     sched_conn_unhold(session);
     sched_conn_closed(session);
     sched_session_free(&sched->sessions, session);
@@ -55,6 +64,8 @@ sched_session_gone(struct sched *sched, struct sched_session *session)
 void
 sched_session_end(struct sched *sched, struct sched_session *session, const char *words)
 {
+    bool told[TICKET_SLICES_MAX];
+    uint32_t n = session->n_parts;
     struct gp_err err = {0};
 
     if (session->closing)
@@ -68,8 +79,12 @@ sched_session_end(struct sched *sched, struct sched_session *session, const char
     sched->counters.closed++;
     sched_conn_unhold(session);
     sched_session_closing(&sched->sessions, session);
-    if (!notify_server(session, words))
-        sched_session_gone(sched, session);
+    for (uint32_t i = 0; i < n; i++)
+        told[i] = notify_server(&session->parts[i], words);
+    /* The last of them takes the session with it. */
+    for (uint32_t i = 0; i < n; i++)
+        if (!told[i])
+            sched_session_gone(sched, &session->parts[i]);
 }
 
 /* Its sessions keep their slices and leases: it may come back and still run them. Only
@@ -78,14 +93,14 @@ sched_session_end(struct sched *sched, struct sched_session *session, const char
 static void
 forget_closing(struct sched *sched, const struct sched_server *server)
 {
-    struct sched_session *session, *next;
+    struct sched_part *part, *next;
 
-    session = sched_sessions_next_on(&sched->sessions, server, NULL);
-    for (; session; session = next) {
-        next = sched_sessions_next_on(&sched->sessions, server, session);
-        sched_session_unused(session);
-        if (session->closing)
-            sched_session_gone(sched, session);
+    part = sched_sessions_next_on(&sched->sessions, server, NULL);
+    for (; part; part = next) {
+        next = sched_sessions_next_on(&sched->sessions, server, part);
+        sched_session_unused(part);
+        if (part->session->closing)
+            sched_session_gone(sched, part);
     }
 }
 

@@ -85,12 +85,13 @@ int sched_init(struct sched *sched, const struct sched_config *config,
 int sched_run(struct sched *sched); /* until SIGTERM or SIGINT */
 void sched_fini(struct sched *sched);
 
-/* End a session: tell its server, answer its holder's close when the workers are gone.
+/* End a session: tell its servers, answer its holder's close when the workers are gone.
  * @words say why.  The session may be freed when this returns. */
 void sched_session_end(struct sched *sched, struct sched_session *session,
                        const char *words);
-/* Its workers are gone: give everything back. */
-void sched_session_gone(struct sched *sched, struct sched_session *session);
+/* The workers of @part are gone; when it was the last one, everything is given back and
+ * the session freed. */
+void sched_session_gone(struct sched *sched, struct sched_part *part);
 /* @server has lost its connection. */
 void sched_server_lost(struct sched *sched, struct sched_server *server,
                        const char *words);

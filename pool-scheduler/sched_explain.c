@@ -194,8 +194,12 @@ summarise(const struct sched_request *req, const struct obstacles *sum,
     summarise_obstacles(req, sum, why, sizeof(why));
     if (sum->fit)
         snprintf(summary, size,
-                 "no server has %u cards that fit, %u cards of the pool would%s%s",
-                 req->cards, sum->fit, why[0] ? "; of the others " : "", why);
+                 "no server has %u cards that fit, %u cards of the pool would%s%s%s",
+                 req->cards, sum->fit,
+                 sum->fit >= req->cards && !req->span
+                     ? " (--span takes several servers)"
+                     : "",
+                 why[0] ? "; of the others " : "", why);
     else
         snprintf(summary, size, "none of %u cards fits: %s", sum->cards, why);
 }

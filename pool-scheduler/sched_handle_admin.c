@@ -37,10 +37,10 @@ sched_handle_status(struct sched_conn *conn, uint32_t id,
 static uint32_t
 sessions_on(const struct sched *sched, const struct sched_server *server)
 {
-    const struct sched_session *s = NULL;
+    const struct sched_part *part = NULL;
     uint32_t n = 0;
 
-    while ((s = sched_sessions_next_on(&sched->sessions, server, s)))
+    while ((part = sched_sessions_next_on(&sched->sessions, server, part)))
         n++;
     return n;
 }

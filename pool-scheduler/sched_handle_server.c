@@ -53,7 +53,7 @@ take_card_values(struct sched *sched, struct sched_server *server,
 }
 
 static void
-take_slice_use(struct sched_session *session, const Gpupool__Ctl__CtlSliceUse *msg)
+take_slice_use(struct sched_part *part, const Gpupool__Ctl__CtlSliceUse *msg)
 {
     struct sched_use use = {
         .used_bytes = msg->used_bytes,
@@ -64,19 +64,19 @@ take_slice_use(struct sched_session *session, const Gpupool__Ctl__CtlSliceUse *m
         .launches = msg->launches,
     };
 
-    for (uint32_t i = 0; i < session->n_slices; i++)
+    for (uint32_t i = part->first; i < part->first + part->n_slices; i++)
         if (msg->card_uuid.len == TICKET_UUID_SIZE &&
-            !memcmp(msg->card_uuid.data, session->slices[i].card->facts.uuid,
+            !memcmp(msg->card_uuid.data, part->session->slices[i].card->facts.uuid,
                     TICKET_UUID_SIZE))
-            sched_session_used(session, i, &use, gp_now_ns());
+            sched_session_used(part->session, i, &use, gp_now_ns());
 }
 
 static void
-take_session_use(struct sched_session *session, const Gpupool__Ctl__CtlSessionUse *use)
+take_session_use(struct sched_part *part, const Gpupool__Ctl__CtlSessionUse *use)
 {
-    session->attachments = use->attachments;
+    part->attachments = use->attachments;
     for (size_t i = 0; i < use->n_slices && i < TICKET_SLICES_MAX; i++)
-        take_slice_use(session, use->slices[i]);
+        take_slice_use(part, use->slices[i]);
 }
 
 /* Sessions of @server that this report did not name have no workers there. */
@@ -84,16 +84,16 @@ static void
 sweep_unreported(struct sched *sched, const struct sched_server *server,
                  uint64_t serial)
 {
-    struct sched_session *session, *next;
+    struct sched_part *part, *next;
 
-    session = sched_sessions_next_on(&sched->sessions, server, NULL);
-    for (; session; session = next) {
-        next = sched_sessions_next_on(&sched->sessions, server, session);
-        if (session->report_serial == serial)
+    part = sched_sessions_next_on(&sched->sessions, server, NULL);
+    for (; part; part = next) {
+        next = sched_sessions_next_on(&sched->sessions, server, part);
+        if (part->report_serial == serial)
             continue;
-        sched_session_unused(session);
-        if (session->closing)
-            sched_session_gone(sched, session);
+        sched_session_unused(part);
+        if (part->session->closing)
+            sched_session_gone(sched, part);
     }
 }
 
@@ -108,16 +108,18 @@ take_sessions(struct sched *sched, struct sched_server *server,
     unwanted->n = 0;
     for (size_t i = 0; i < n && i < CTL_SERVER_SESSIONS_MAX; i++) {
         struct sched_session *s;
+        struct sched_part *part;
 
         s = sched_sessions_find(&sched->sessions, uses[i]->session_id);
-        if (s && sched_session_server(s) == server) {
-            s->report_serial = serial;
-            take_session_use(s, uses[i]);
+        part = s ? sched_session_part(s, server) : NULL;
+        if (part && !part->gone) {
+            part->report_serial = serial;
+            take_session_use(part, uses[i]);
         } else {
             unknown = true;
-            s = NULL;
+            part = NULL;
         }
-        if (!s || s->closing)
+        if (!part || s->closing)
             unwanted->ids[unwanted->n++] = uses[i]->session_id;
     }
     sweep_unreported(sched, server, serial);

@@ -23,16 +23,17 @@
 /* ----------------------------------------------------------------- tickets -- */
 
 static int
-ticket_make(const struct sched *sched, const struct sched_session *session,
-            char **ret_text, struct gp_err *err)
+ticket_make(const struct sched *sched, const struct sched_part *part, char **ret_text,
+            struct gp_err *err)
 {
+    const struct sched_session *session = part->session;
     struct ticket_claims c = {0};
     uint64_t now = gp_wall_ns() / GP_NS_PER_S;
     uint64_t left = session->lease_end_ns - gp_min(session->lease_end_ns, gp_now_ns());
 
     c.session_id = session->id;
     gp_str_copy(c.session, sizeof(c.session), session->name);
-    gp_str_copy(c.server, sizeof(c.server), sched_session_server(session)->name);
+    gp_str_copy(c.server, sizeof(c.server), part->server->name);
     gp_str_copy(c.owner, sizeof(c.owner), session->owner->name);
     c.policy = session->policy;
     c.offline = session->offline;
@@ -42,9 +43,9 @@ ticket_make(const struct sched *sched, const struct sched_session *session,
     /* A lease that ends is announced to the server; the ticket's own end matters when
      * the scheduler is away, and must not come before the lease's. */
     c.expires = now + left / GP_NS_PER_S + CLOCK_SKEW_S;
-    c.n_slices = session->n_slices;
-    for (uint32_t i = 0; i < session->n_slices; i++) {
-        const struct sched_slice *slice = &session->slices[i];
+    c.n_slices = part->n_slices;
+    for (uint32_t i = 0; i < part->n_slices; i++) {
+        const struct sched_slice *slice = &session->slices[part->first + i];
 
         memcpy(c.slices[i].card_uuid, slice->card->facts.uuid, TICKET_UUID_SIZE);
         c.slices[i].core = slice->core;
@@ -54,17 +55,52 @@ ticket_make(const struct sched *sched, const struct sched_session *session,
     return ticket_sign(sched->key, &c, ret_text, err);
 }
 
+/* One per server of a session, and the list that a message points to. */
+struct grant_tickets {
+    Gpupool__Ctl__CtlTicket ticket[TICKET_SLICES_MAX], *list[TICKET_SLICES_MAX];
+    char *text[TICKET_SLICES_MAX];
+    uint32_t n;
+};
+
+static void
+grant_tickets_fini(struct grant_tickets *tickets)
+{
+    for (uint32_t i = 0; i < tickets->n; i++)
+        free(tickets->text[i]);
+}
+
+static int
+grant_tickets_make(const struct sched *sched, const struct sched_session *session,
+                   struct grant_tickets *tickets, struct gp_err *err)
+{
+    for (uint32_t i = 0; i < session->n_parts; i++) {
+        const struct sched_server *server = session->parts[i].server;
+        Gpupool__Ctl__CtlTicket *ticket = &tickets->ticket[i];
+        int r = ticket_make(sched, &session->parts[i], &tickets->text[i], err);
+
+        if (r < 0)
+            return r;
+        tickets->n++;
+        gpupool__ctl__ctl_ticket__init(ticket);
+        ticket->server = (char *)server->name;
+        ticket->endpoint = (char *)server->endpoint;
+        ticket->text = tickets->text[i];
+        ticket->local = (char *)server->local;
+        tickets->list[i] = ticket;
+    }
+    return 0;
+}
+
 /* Answer with everything a client needs to run under @session. */
 static void
 reply_grant(struct sched_conn *conn, uint32_t id, const struct sched_session *session)
 {
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlGrant grant = GPUPOOL__CTL__CTL_GRANT__INIT;
-    Gpupool__Ctl__CtlTicket ticket = GPUPOOL__CTL__CTL_TICKET__INIT, *tickets = &ticket;
+    CLEANUP(grant_tickets_fini) struct grant_tickets tickets = {.n = 0};
     struct sched_status_slices slices;
-    CLEANUP_FREE char *text = NULL;
     struct gp_err err = {0};
-    int r = ticket_make(conn->sched, session, &text, &err);
+    int r = grant_tickets_make(conn->sched, session, &tickets, &err);
 
     if (r < 0) {
         gp_log_error("session", "%s: no ticket: %s", session->name,
@@ -73,10 +109,6 @@ reply_grant(struct sched_conn *conn, uint32_t id, const struct sched_session *se
                           "the scheduler cannot sign a ticket, its log says why", NULL);
         return;
     }
-    ticket.server = sched_session_server(session)->name;
-    ticket.endpoint = sched_session_server(session)->endpoint;
-    ticket.text = text;
-    ticket.local = sched_session_server(session)->local;
     sched_status_slices(&slices, session);
     grant.session_id = session->id;
     grant.session = (char *)session->name;
@@ -85,8 +117,8 @@ reply_grant(struct sched_conn *conn, uint32_t id, const struct sched_session *se
     grant.lease_ms = session->lease_ms;
     grant.slices = slices.list;
     grant.n_slices = session->n_slices;
-    grant.tickets = &tickets;
-    grant.n_tickets = 1;
+    grant.tickets = tickets.list;
+    grant.n_tickets = tickets.n;
     reply.id = id;
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_GRANT;
     reply.grant = &grant;
@@ -140,6 +172,7 @@ read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
     open->req.placement =
         msg->placement ? (enum sched_placement)msg->placement : config->placement;
     open->req.server = *msg->server ? msg->server : NULL;
+    open->req.span = msg->span;
     open->req.has_uuid = msg->card_uuid.len;
     if (open->req.has_uuid)
         memcpy(open->req.uuid, msg->card_uuid.data, TICKET_UUID_SIZE);
@@ -285,10 +318,10 @@ sched_handle_open(struct sched_conn *conn, uint32_t id,
     sched->counters.opened++;
     if (msg->hold)
         sched_conn_hold(conn, session);
-    gp_log_info("session", "%s: opened for %s on server %s, %u x %u %%, %s",
-                session->name, session->owner->name,
-                sched_session_server(session)->name, session->n_slices, open.req.core,
-                ticket_policy_name(session->policy));
+    gp_log_info("session", "%s: opened for %s on server %s%s, %u x %u %%, %s",
+                session->name, session->owner->name, session->parts[0].server->name,
+                session->n_parts > 1 ? " and others" : "", session->n_slices,
+                open.req.core, ticket_policy_name(session->policy));
     reply_grant(conn, id, session);
 }
 

@@ -181,7 +181,7 @@ put_attachments(FILE *f, const struct sched *sched)
 
     fprintf(f, "# TYPE %s gauge\n", name);
     while ((s = sched_sessions_next(&sched->sessions, s)))
-        put_session_line(f, name, s, s->attachments);
+        put_session_line(f, name, s, sched_session_attachments(s));
 }
 
 static void

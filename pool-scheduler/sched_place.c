@@ -143,6 +143,60 @@ place_several(const struct sched_pool *pool, const struct sched_request *req,
     return -ENOSPC;
 }
 
+/* ------------------------------------------------- cards of several servers -- */
+
+static bool
+decided_on(const struct sched_decision *d, const struct sched_server *server)
+{
+    for (uint32_t i = 0; i < d->n_slices; i++)
+        if (d->slices[i].card->server == server)
+            return true;
+    return false;
+}
+
+/* @part->cards cards of one more server. */
+static int
+place_part(const struct sched_pool *pool, const struct sched_request *part,
+           struct sched_decision *ret)
+{
+    size_t at = offsetof(struct sched_server, nth[part->cards - 1].link);
+    struct sched_decision some;
+
+    for (unsigned core = 100; core >= part->core; core--) {
+        const struct sched_link *head = &pool->by_nth[part->cards - 1][core];
+
+        for (const struct sched_link *link = head->next; link != head;
+             link = link->next) {
+            const struct sched_server *server = (const void *)((const char *)link - at);
+
+            if (decided_on(ret, server) || place_on_server(server, part, &some) < 0)
+                continue;
+            for (uint32_t i = 0; i < some.n_slices; i++)
+                ret->slices[ret->n_slices++] = some.slices[i];
+            return 0;
+        }
+    }
+    return -ENOSPC;
+}
+
+/* As few servers as it takes, because between them copies go over the network: the
+ * one with most cards that fit, and so on. */
+static int
+place_across(const struct sched_pool *pool, const struct sched_request *req,
+             struct sched_decision *ret)
+{
+    struct sched_request part = *req;
+
+    ret->n_slices = 0;
+    part.cards = req->cards - 1; /* no server has all */
+    while (part.cards && ret->n_slices < req->cards) {
+        part.cards = gp_min(part.cards, req->cards - ret->n_slices);
+        if (place_part(pool, &part, ret) < 0)
+            part.cards--;
+    }
+    return ret->n_slices == req->cards ? 0 : -ENOSPC;
+}
+
 int
 sched_place(const struct sched_pool *pool, const struct sched_request *req,
             struct sched_decision *ret)
@@ -158,8 +212,11 @@ sched_place(const struct sched_pool *pool, const struct sched_request *req,
 
         return server ? place_on_server(server, req, ret) : -ENOSPC;
     }
-    if (req->cards > 1)
-        return place_several(pool, req, ret);
+    if (req->cards > 1) {
+        int r = place_several(pool, req, ret);
+
+        return r < 0 && req->span ? place_across(pool, req, ret) : r;
+    }
     card = req->placement == SCHED_SPREAD ? find_spread(pool, req)
                                           : find_binpack(pool, req);
     if (!card)

@@ -7,9 +7,9 @@
  * The caller takes what was decided (sched_pool_take()).
  *
  * One card: O(100 log cards) through the pool's index.  Several cards, which all
- * come from one server: servers that have as many cards with enough core, of which the
- * first with enough memory ends the search; only where core is plenty and memory is
- * not does that look at many servers.
+ * come from one server unless the request allows more (`span`): servers that have as
+ * many cards with enough core, of which the first with enough memory ends the search;
+ * only where core is plenty and memory is not does that look at many servers.
  *
  *   binpack  the card with the least free core that fits, then the least free
  *            memory, then the fullest server

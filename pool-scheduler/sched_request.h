@@ -36,6 +36,7 @@ struct sched_request {
     bool has_uuid; /* only this card */
     uint8_t uuid[TICKET_UUID_SIZE];
     const char *server; /* only this server, or NULL; the caller's string */
+    bool span;          /* several servers, when no single one has all cards */
 };
 
 /* Apply the rules: @core, @memory, @cards, @core_limit as a user gives them (0 = not

@@ -127,6 +127,44 @@ slices_take(struct sched_sessions *set, struct sched_session *session,
     return 0;
 }
 
+/* Servers in the order in which the slices name them. */
+static void
+parts_make(struct sched_sessions *set, struct sched_session *session)
+{
+    for (uint32_t i = 0; i < session->n_slices; i++) {
+        struct sched_server *server = session->slices[i].card->server;
+        struct sched_part *part = sched_session_part(session, server);
+
+        if (!part) {
+            part = &session->parts[session->n_parts++];
+            *part =
+                (struct sched_part){.session = session, .server = server, .first = i};
+            sched_tree_insert(&set->by_server, &part->by_server, server->serial,
+                              session->id);
+        }
+        part->n_slices++;
+    }
+}
+
+struct sched_part *
+sched_session_part(struct sched_session *session, const struct sched_server *server)
+{
+    for (uint32_t i = 0; i < session->n_parts; i++)
+        if (session->parts[i].server == server)
+            return &session->parts[i];
+    return NULL;
+}
+
+uint32_t
+sched_session_attachments(const struct sched_session *session)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < session->n_parts; i++)
+        most = gp_max(most, session->parts[i].attachments);
+    return most;
+}
+
 static int
 session_fill(struct sched_sessions *set, struct sched_session *session,
              const struct sched_session_spec *spec)
@@ -172,8 +210,7 @@ sched_sessions_add(struct sched_sessions *set, const struct sched_session_spec *
     }
     set->next_id = gp_max(set->next_id, session->id + 1);
     sched_tree_insert(&set->by_id, &session->by_id, session->id, 0);
-    sched_tree_insert(&set->by_server, &session->by_server,
-                      sched_session_server(session)->serial, session->id);
+    parts_make(set, session);
     session->lease_end_ns = now_ns + session->lease_ms * GP_NS_PER_MS;
     sched_tree_insert(&set->by_lease, &session->by_lease, session->lease_end_ns,
                       session->id);
@@ -187,7 +224,8 @@ sched_session_free(struct sched_sessions *set, struct sched_session *session)
     if (!session->closing)
         sched_tree_remove(&set->by_lease, &session->by_lease);
     sched_tree_remove(&set->by_id, &session->by_id);
-    sched_tree_remove(&set->by_server, &session->by_server);
+    for (uint32_t i = 0; i < session->n_parts; i++)
+        sched_tree_remove(&set->by_server, &session->parts[i].by_server);
     slices_give(set, session);
     owner_unref(set, session->owner);
     explicit_bzero(session->lease_key, sizeof(session->lease_key));
@@ -212,17 +250,17 @@ sched_sessions_next(const struct sched_sessions *set, const struct sched_session
     return node ? container_of(node, struct sched_session, by_id) : NULL;
 }
 
-struct sched_session *
+struct sched_part *
 sched_sessions_next_on(const struct sched_sessions *set,
                        const struct sched_server *server,
-                       const struct sched_session *after)
+                       const struct sched_part *after)
 {
     struct sched_node *node;
 
-    node =
-        sched_tree_at_least(&set->by_server, server->serial, after ? after->id + 1 : 0);
+    node = sched_tree_at_least(&set->by_server, server->serial,
+                               after ? after->session->id + 1 : 0);
     return node && node->key[0] == server->serial
-               ? container_of(node, struct sched_session, by_server)
+               ? container_of(node, struct sched_part, by_server)
                : NULL;
 }
 
@@ -254,10 +292,12 @@ sched_session_used(struct sched_session *session, uint32_t i,
 }
 
 void
-sched_session_unused(struct sched_session *session)
+sched_session_unused(struct sched_part *part)
 {
-    session->attachments = 0;
-    for (uint32_t i = 0; i < session->n_slices; i++) {
+    struct sched_session *session = part->session;
+
+    part->attachments = 0;
+    for (uint32_t i = part->first; i < part->first + part->n_slices; i++) {
         session->use[i].used_bytes = 0;
         session->use[i].share_permille = 0;
         session->use[i].sample_ns = 0;

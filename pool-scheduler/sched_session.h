@@ -7,8 +7,8 @@
  * loop thread only.  It keeps no state on disk (sched_store.h) and sends nothing.
  *
  * States: open -> closing -> gone.  A closing session has no lease and no ticket
- * any more, but its server has not yet said that its workers are gone, so what it
- * held cannot be given to another.
+ * any more, but some server of it has not yet said that its workers are gone, so what
+ * it held cannot be given to another.
  */
 #ifndef SCHED_SESSION_H
 #define SCHED_SESSION_H
@@ -37,6 +37,18 @@ struct sched_use {
     uint64_t sample_ns, sample_gpu_ns;
 };
 
+/* What of a session is on one server: slices that stand together in its list. */
+struct sched_part {
+    struct sched_session *session;
+    struct sched_server *server;
+    uint32_t first, n_slices;
+    /* As last reported; nothing is in use when the server is not connected. */
+    uint32_t attachments;
+    uint64_t report_serial; /* of the report that named it last */
+    bool gone;              /* closing, and the server has no workers of it */
+    struct sched_node by_server;
+};
+
 struct sched_session {
     uint64_t id;
     char name[CTL_NAME_MAX]; /* "s<id>" */
@@ -55,10 +67,9 @@ struct sched_session {
     uint64_t lease_end_ns; /* gp_now_ns() clock */
     struct sched_node by_lease;
 
-    /* As last reported; nothing is in use when the server is not connected. */
-    uint32_t attachments;
+    struct sched_part parts[TICKET_SLICES_MAX];
+    uint32_t n_parts;
     struct sched_use use[TICKET_SLICES_MAX];
-    uint64_t report_serial; /* of the report that named it last */
 
     /* The connection whose end ends the session soon, and its list; sched_conn.c's. */
     struct sched_conn *holder;
@@ -68,15 +79,15 @@ struct sched_session {
     uint32_t closer_request;
     struct sched_session *closing_next, **closing_link;
 
-    struct sched_node by_id, by_server;
+    struct sched_node by_id;
 };
 
-/* All slices of a session are on one server. */
-static inline struct sched_server *
-sched_session_server(const struct sched_session *session)
-{
-    return session->slices[0].card->server;
-}
+/* What of it is on @server; NULL: nothing. */
+struct sched_part *sched_session_part(struct sched_session *session,
+                                      const struct sched_server *server);
+
+/* Processes that use it: each attaches to all of its servers. */
+uint32_t sched_session_attachments(const struct sched_session *session);
 
 struct sched_sessions {
     struct sched_pool *pool;
@@ -111,16 +122,17 @@ struct sched_session *sched_sessions_find(const struct sched_sessions *set,
                                           uint64_t id);
 struct sched_session *sched_sessions_next(const struct sched_sessions *set,
                                           const struct sched_session *after);
-/* The sessions of one server, closing ones included, in order of their numbers. */
-struct sched_session *sched_sessions_next_on(const struct sched_sessions *set,
-                                             const struct sched_server *server,
-                                             const struct sched_session *after);
+/* What sessions have on one server, closing ones included, in order of their numbers.
+ */
+struct sched_part *sched_sessions_next_on(const struct sched_sessions *set,
+                                          const struct sched_server *server,
+                                          const struct sched_part *after);
 unsigned sched_sessions_of_owner(const struct sched_sessions *set, const char *owner);
 
 /* Its server reports what slice @i uses, or says nothing of it any more. */
 void sched_session_used(struct sched_session *session, uint32_t i,
                         const struct sched_use *use, uint64_t now_ns);
-void sched_session_unused(struct sched_session *session);
+void sched_session_unused(struct sched_part *part);
 
 /* Move the end of the lease.  Only while open. */
 void sched_session_lease(struct sched_sessions *set, struct sched_session *session,

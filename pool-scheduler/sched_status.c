@@ -176,14 +176,15 @@ add_session(struct arena *a, const struct sched_session *s, uint64_t now)
     msg->session_class = s->offline ? GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE
                                     : GPUPOOL__CTL__CTL_CLASS__CTL_ONLINE;
     msg->spatial = (Gpupool__Ctl__CtlSpatial)s->spatial;
-    msg->attachments = s->attachments;
+    msg->attachments = sched_session_attachments(s);
     msg->max_attachments = s->max_attachments;
     msg->lease_left_ms = s->closing || s->lease_end_ns < now
                              ? 0
                              : (uint32_t)gp_min((s->lease_end_ns - now) / GP_NS_PER_MS,
                                                 (uint64_t)UINT32_MAX);
     msg->opened_unix = s->opened_unix;
-    msg->server_dead = !sched_session_server(s)->alive;
+    for (uint32_t i = 0; i < s->n_parts; i++)
+        msg->server_dead |= !s->parts[i].server->alive;
     msg->slices = &a->slice_list[a->n_slices];
     msg->use = &a->use_list[a->n_slices];
     msg->n_slices = msg->n_use = s->n_slices;

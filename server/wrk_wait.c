@@ -47,6 +47,7 @@ struct wrk_waits {
     pthread_cond_t more;
     struct wrk_job *first, **last; /* queue of jobs */
     unsigned n_jobs;               /* queued or running */
+    unsigned n_queued;
     unsigned n_threads, n_idle;
     bool ending;
     pthread_t threads[WRK_WAITERS_MAX];
@@ -73,6 +74,7 @@ waiter_main(void *arg)
         waits->first = job->next;
         if (!waits->first)
             waits->last = &waits->first;
+        waits->n_queued--;
         pthread_mutex_unlock(&waits->lock);
         wrk_ctx_enter(waits->w, job->ctx);
         job->run(waits->w, job);
@@ -111,7 +113,10 @@ job_queue(struct wrk_waits *waits, struct wrk_job *job)
         *waits->last = job;
         waits->last = &job->next;
         waits->n_jobs++;
-        if (waits->n_idle == 0 && waits->n_threads < WRK_WAITERS_MAX)
+        waits->n_queued++;
+        /* A thread that was woken for another job and has not got there counts as
+         * idle: a job behind it would wait for that other one's end. */
+        if (waits->n_queued > waits->n_idle && waits->n_threads < WRK_WAITERS_MAX)
             waiter_start(waits);
         ok = waits->n_threads > 0;
         pthread_cond_signal(&waits->more);

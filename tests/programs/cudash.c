@@ -84,6 +84,19 @@ do_name(struct cudash *sh, char **args)
 }
 
 static void
+do_uuid(struct cudash *sh, char **args)
+{
+    CUuuid uuid = {{0}};
+    CUresult result = cuDeviceGetUuid_v2(&uuid, sh->device);
+
+    printf("%d GPU-", (int)result);
+    for (int i = 0; i < 16; i++)
+        printf("%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+               (unsigned char)uuid.bytes[i]);
+    printf("\n");
+}
+
+static void
 do_total(struct cudash *sh, char **args)
 {
     size_t bytes = 0;
@@ -115,6 +128,17 @@ static void
 do_context(struct cudash *sh, char **args)
 {
     printf("%d\n", (int)cuCtxCreate(&sh->context, 0, sh->device));
+}
+
+/* primary N: make the primary context of device N current */
+static void
+do_primary(struct cudash *sh, char **args)
+{
+    CUresult result = cuDevicePrimaryCtxRetain(&sh->context, (int)number(args[0]));
+
+    if (result == CUDA_SUCCESS)
+        result = cuCtxSetCurrent(sh->context);
+    printf("%d\n", (int)result);
 }
 
 static void
@@ -289,10 +313,12 @@ static const struct cudash_command commands[] = {
     {"count", 0, do_count},
     {"device", 1, do_device},
     {"name", 0, do_name},
+    {"uuid", 0, do_uuid},
     {"total", 0, do_total},
     {"attribute", 1, do_attribute},
     {"version", 0, do_version},
     {"context", 0, do_context},
+    {"primary", 1, do_primary},
     {"destroy", 0, do_destroy},
     {"info", 0, do_info},
     {"alloc", 1, do_alloc},

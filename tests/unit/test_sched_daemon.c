@@ -163,6 +163,115 @@ closed_session_keeps_its_place_until_the_server_is_done(void **state)
     close(other);
 }
 
+/* Two cards, one on each of two servers. */
+static Gpupool__Ctl__CtlOpen
+wish_that_spans(void)
+{
+    Gpupool__Ctl__CtlOpen open = ut_sched_wish(100, 0);
+
+    open.cards = 2;
+    open.core = 200;
+    open.span = true;
+    return open;
+}
+
+static void
+session_on_two_servers_has_a_ticket_for_each(void **state)
+{
+    struct world *w = *state;
+    int a = ut_sched_join(w, "node-a", 1), b = ut_sched_join(w, "other-node", 1),
+        client = ut_sched_dial(w);
+    Gpupool__Ctl__CtlOpen open = wish_that_spans();
+    const Gpupool__Ctl__CtlGrant *grant;
+    struct ticket_claims c;
+    reply_t *reply;
+
+    open.span = false;
+    ut_sched_refused(ut_sched_open(client, &open), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
+                     "--span takes several servers");
+    open.span = true;
+    reply = ut_sched_granted(client, open);
+    grant = reply->grant;
+    assert_int_equal(grant->n_tickets, 2);
+    assert_int_equal(grant->n_slices, 2);
+    assert_string_not_equal(grant->tickets[0]->server, grant->tickets[1]->server);
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(grant->slices[i]->server, grant->tickets[i]->server);
+        assert_int_equal(ticket_peek(grant->tickets[i]->text, &c, NULL), 0);
+        assert_string_equal(c.server, grant->tickets[i]->server);
+        assert_int_equal(c.n_slices, 1);
+        assert_memory_equal(c.slices[0].card_uuid, grant->slices[i]->card_uuid.data,
+                            TICKET_UUID_SIZE);
+    }
+    ut_sched_drop(reply);
+    close(a);
+    close(b);
+    close(client);
+}
+
+static void
+session_on_two_servers_is_gone_when_both_have_ended_it(void **state)
+{
+    struct world *w = *state;
+    int a = ut_sched_join(w, "node-a", 1), b = ut_sched_join(w, "other-node", 1),
+        client = ut_sched_dial(w), other = ut_sched_dial(w);
+    reply_t *grant = ut_sched_granted(client, wish_that_spans()), *reply;
+    Gpupool__Ctl__CtlOpen open = wish_that_spans();
+    uint64_t id = grant->grant->session_id;
+
+    ut_sched_drop(ut_sched_report(a, id));
+    ut_sched_drop(ut_sched_report(b, id));
+    ut_sched_post_close(client, grant->grant);
+    ut_sched_await_notice(a, id);
+    ut_sched_await_notice(b, id);
+    ut_sched_drop(ut_sched_report(a, 0));
+    ut_sched_refused(ut_sched_open(other, &open), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
+                     "core");
+    ut_sched_drop(ut_sched_report(b, 0));
+    reply = ut_sched_hear(client);
+    assert_non_null(reply);
+    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_CLOSED);
+    ut_sched_drop(reply);
+    ut_sched_drop(ut_sched_granted(other, open));
+    ut_sched_drop(grant);
+    close(a);
+    close(b);
+    close(client);
+    close(other);
+}
+
+/* One that dies keeps its part until the lease ends; closing waits for the other only.
+ */
+static void
+dead_server_does_not_hold_up_the_end_of_a_session(void **state)
+{
+    struct world *w = *state;
+    int a = ut_sched_join(w, "node-a", 1), b = ut_sched_join(w, "other-node", 1),
+        client = ut_sched_dial(w);
+    reply_t *grant = ut_sched_granted(client, wish_that_spans()), *reply;
+    uint64_t id = grant->grant->session_id;
+
+    ut_sched_drop(ut_sched_report(b, id));
+    close(a);
+    do { /* until the scheduler has noticed */
+        reply = ut_sched_status(client);
+        if (reply->status->sessions[0]->server_dead)
+            break;
+        ut_sched_drop(reply);
+    } while (true);
+    ut_sched_drop(reply);
+    ut_sched_post_close(client, grant->grant);
+    ut_sched_await_notice(b, id);
+    ut_sched_drop(ut_sched_report(b, 0));
+    reply = ut_sched_hear(client);
+    assert_non_null(reply);
+    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_CLOSED);
+    ut_sched_drop(reply);
+    ut_sched_drop(grant);
+    close(b);
+    close(client);
+}
+
 static void
 lease_that_is_not_renewed_ends(void **state)
 {
@@ -324,6 +433,9 @@ main(void)
         PROMISE(killed_scheduler_comes_back_with_its_sessions),
         PROMISE(unknown_running_session_is_ended_before_its_card_is_given),
         PROMISE(closed_session_keeps_its_place_until_the_server_is_done),
+        PROMISE(session_on_two_servers_has_a_ticket_for_each),
+        PROMISE(session_on_two_servers_is_gone_when_both_have_ended_it),
+        PROMISE(dead_server_does_not_hold_up_the_end_of_a_session),
         PROMISE(lease_that_is_not_renewed_ends),
         PROMISE(held_session_ends_soon_after_its_client),
         PROMISE(held_session_survives_a_new_connection),

@@ -119,6 +119,40 @@ cards_are_shared_in_time_or_in_space(void **state)
     }
 }
 
+/* As few servers as it takes, never two parts on one, and only when it is allowed. */
+static void
+spanning_takes_the_fewest_servers(void **state)
+{
+    struct sched_pool *pool = sched_pool_new();
+    struct sched_request req = request(100, 0, 7, SCHED_BINPACK);
+    struct sched_decision d;
+
+    add_server(pool, "a", 2, GIB);
+    add_server(pool, "b", 4, GIB);
+    add_server(pool, "c", 3, GIB);
+    assert_int_equal(sched_place(pool, &req, &d), -ENOSPC);
+    req.span = true;
+    assert_int_equal(sched_place(pool, &req, &d), 0);
+    assert_int_equal(d.n_slices, 7);
+    for (unsigned i = 0; i < 7; i++) {
+        assert_string_equal(d.slices[i].card->server->name, i < 4 ? "b" : "c");
+        for (unsigned j = 0; j < i; j++)
+            assert_ptr_not_equal(d.slices[i].card, d.slices[j].card);
+    }
+    req.cards = 4; /* one server has them: no need to */
+    assert_int_equal(sched_place(pool, &req, &d), 0);
+    for (unsigned i = 0; i < 4; i++)
+        assert_string_equal(d.slices[i].card->server->name, "b");
+    req.cards = 10;
+    assert_int_equal(sched_place(pool, &req, &d), -ENOSPC);
+    req.cards = 9;
+    assert_int_equal(sched_place(pool, &req, &d), 0);
+    req.server = "b"; /* a server that is named is the only one */
+    req.cards = 5;
+    assert_int_equal(sched_place(pool, &req, &d), -ENOSPC);
+    sched_pool_free(pool);
+}
+
 /* ------------------------------------------------------------------- rules -- */
 
 static void
@@ -584,6 +618,7 @@ main(void)
         cmocka_unit_test(forgotten_server_leaves_nothing_behind),
         cmocka_unit_test(cards_are_shared_in_time_or_in_space),
         cmocka_unit_test(random_pools_are_never_overcommitted),
+        cmocka_unit_test(spanning_takes_the_fewest_servers),
         cmocka_unit_test(same_question_gets_same_answer),
     };
 

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One session on several servers: what a program sees, and what happens when one dies."""
+
+import signal
+
+LOST = (46, 205, 802, 803)  # what calls return when their server is gone
+SPAN = {"core": 50, "memory": "100MiB", "options": ["--cards", 4, "--span"]}
+WHOLE = {"core": 400, "memory": None, "options": ["--span"]}
+POOL = {"servers": 2, "cards": 2, "options": ["--memory", "512MiB"]}
+
+
+def on_one_machine(case):
+    """What the program prints on four cards of the driver itself."""
+    folder = case.folder / "driver"
+    folder.mkdir()
+    (folder / "libcuda.so.1").symlink_to(case.build / "lib" / "libsoftgpu.so")
+    return case.run([case.programs / "cards"],
+                    env={"LD_LIBRARY_PATH": str(folder), "SOFTGPU_CARDS": "4",
+                         "SOFTGPU_MEMORY": "512MiB"})
+
+
+def compare(case, transports, slices):
+    local = on_one_machine(case)
+    case.contains(local.out, "cards: ok", "on the driver itself")
+    pool = case.pool(**POOL)
+    for transport in transports:
+        remote = pool.run(case.programs / "cards", status=None,
+                          env={"GPUPOOL_TRANSPORT": transport}, **slices)
+        case.equal(remote.out, local.out, f"two servers against one machine, {transport}")
+        case.equal((remote.status, remote.err), (0, ""), "status and words")
+
+
+def test_cards_of_two_servers_work_like_cards_of_one_machine(case):
+    compare(case, ("auto", "tcp"), SPAN)
+
+
+def test_whole_cards_of_two_servers_wait_for_each_other_without_the_host(case):
+    compare(case, ("auto", "tcp"), WHOLE)
+
+
+def test_session_spans_servers_only_when_asked_to(case):
+    pool = case.pool(**POOL)
+    alone = pool.run("true", status=3, **{**SPAN, "options": ["--cards", 4]})
+    case.contains(alone.err, "no server has 4 cards that fit", "words of the refusal")
+    case.contains(alone.err, "--span", "the refusal names the way out")
+    pair = pool.run("sh", "-c", "grep -c ^ticket $GPUPOOL_SESSION_FILE",
+                    **{**SPAN, "options": ["--cards", 2, "--span"]})
+    case.equal(pair.out, "1\n", "tickets of a session that fits on one server")
+    four = pool.run("sh", "-c", "grep -c ^ticket $GPUPOOL_SESSION_FILE", **SPAN)
+    case.equal(four.out, "2\n", "tickets of a session on two servers")
+
+
+def test_limits_hold_on_every_server(case):
+    shell = case.pool(**POOL).session(**SPAN).cudash()
+    shell.ok("init")
+    case.equal(shell.ok("count"), 4, "cards of the session")
+    for card in range(4):
+        shell.ok("primary", card)
+        case.equal(shell.ok("info")[1], 100 << 20, f"memory of card {card}")
+        case.equal(shell("alloc", (100 << 20) + 1)[0], 2, f"more than that on card {card}")
+        shell.ok("alloc", 50 << 20)
+    case.equal(shell.close(), 0, "exit status")
+
+
+def test_visible_devices_choose_and_order_cards_of_all_servers(case):
+    session = case.pool(**POOL).session(**SPAN)
+    everything = session.cudash()
+    everything.ok("init")
+    uuids = []
+    for card in range(4):
+        everything.ok("device", card)
+        uuids.append(everything.ok("uuid"))
+    case.equal(len(set(uuids)), 4, "different UUIDs")
+    for visible, wanted in (("3,0", [3, 0]), ("2", [2]), ("1,7,2", [1]), ("", []),
+                            (f"{uuids[2]},{uuids[1]}", [2, 1]),
+                            (uuids[3][:12], [3])):
+        shell = session.cudash(env={"CUDA_VISIBLE_DEVICES": visible})
+        if not wanted:
+            case.equal(shell("init")[0], 100, "no device is visible")
+            continue
+        shell.ok("init")
+        case.equal(shell.ok("count"), len(wanted), f"cards of {visible}")
+        for ordinal, card in enumerate(wanted):
+            shell.ok("device", ordinal)
+            case.equal(shell.ok("uuid"), uuids[card], f"{visible}: card {ordinal}")
+            shell.ok("primary", ordinal)
+            shell.ok("alloc", 1 << 20)
+        case.equal(shell.close(), 0, "exit status")
+
+
+def test_dead_server_takes_only_its_own_contexts(case):
+    pool = case.pool(**POOL)
+    session = pool.session(**SPAN)
+    shell = session.cudash()
+    shell.ok("init")
+    for card in range(4):  # allocation N is on card N
+        shell.ok("primary", card)
+        shell.ok("alloc", 4096)
+        shell.ok("poke", card, 0, 1000 + card)
+    dead, alive = pool.pids("gpupool-server")
+    place = next(s for s in pool.status()["servers"] if s["pid"] == dead)["endpoint"]
+    order = [line.split()[1] for line in open(session.file, encoding="utf-8")
+             if line.startswith("server ")]
+    gone, left = ((0, 1), (2, 3)) if order[0] == place else ((2, 3), (0, 1))
+    pool.kill(dead, signal.SIGKILL)
+    for card in gone:
+        case.wait_for(lambda card=card: shell("peek", card, 0)[0] != 0, "the loss shows")
+        case.check(shell("peek", card, 0)[0] in LOST, "an error of a lost server")
+    for card in left:
+        case.equal(shell.ok("peek", card, 0), 1000 + card, f"memory of card {card}")
+        shell.ok("primary", card)
+        shell.ok("alloc", 1 << 20)
+        shell.ok("sync")
+    case.check(shell("primary", gone[0])[0] in (0, *LOST), "the dead one's context")
+    case.check(shell("alloc", 4096)[0] in LOST, "nothing is allocated there")
+    shell.ok("primary", left[1])
+    case.equal(shell.ok("peek", left[0], 0), 1000 + left[0], "from another context")
+    case.equal(shell.close(), 0, "exit status")
