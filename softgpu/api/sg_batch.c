@@ -259,12 +259,12 @@ hint(const struct ranges *r, unsigned long long flags, CUstream hstream)
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    rc = flags || is_default(hstream) ? CUDA_ERROR_INVALID_VALUE
-                                      : sg_stream_get(ctx, hstream, &stream);
+    rc = is_default(hstream) ? CUDA_ERROR_INVALID_VALUE
+                             : sg_stream_get(ctx, hstream, &stream);
     if (rc == CUDA_SUCCESS)
         rc = sg_stream_check_no_capture(stream);
     if (rc == CUDA_SUCCESS)
-        rc = check_ranges(r);
+        rc = flags ? CUDA_ERROR_INVALID_VALUE : check_ranges(r);
     for (size_t i = 0; r->locs && rc == CUDA_SUCCESS && i < r->n; i++)
         sg_managed_prefetched(r->ptrs[i], location_of(r, i, &at));
     return sg_leave(rc);
@@ -278,7 +278,7 @@ hint_with_locations(const CUdeviceptr *ptrs, const size_t *sizes, size_t n,
     struct ranges r = {ptrs, sizes, n, locs, idxs, n_locs};
 
     if (!locs || !idxs || !n_locs || n_locs > n)
-        return CUDA_ERROR_INVALID_VALUE;
+        r = (struct ranges){0}; /* refused once the stream is known to be good */
     return hint(&r, flags, hstream);
 }
 

@@ -225,7 +225,9 @@ SG_CALL(cuTexRefDestroy, CUtexref hTexRef)
     if (rc != CUDA_SUCCESS)
         return rc;
     r = SG_OBJ(texref, SG_KIND_TEXREF, hTexRef);
-    if (!r || r->module) /* a module's own goes with it */
+    if (!r)
+        return sg_leave(CUDA_ERROR_INVALID_HANDLE);
+    if (r->module) /* a module's own goes with it */
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     ref_free(r);
     return sg_leave(CUDA_SUCCESS);
