@@ -99,6 +99,12 @@ mbar_apply(unsigned kind, uint64_t *word, uint64_t arg, uint64_t tx)
     return old;
 }
 
+void
+sg_mbar_complete(uint64_t *word, uint64_t bytes)
+{
+    mbar_apply(SG_MBAR_COMPLETE_TX, word, 0, bytes);
+}
+
 enum sg_stop
 sg_op_mbar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
 {

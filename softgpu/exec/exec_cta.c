@@ -14,6 +14,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool
+cluster_fits(const struct sg_launch *launch)
+{
+    uint64_t n = 1;
+
+    for (int k = 0; k < 3; k++) {
+        uint32_t c = launch->cluster[k];
+        if (c == 0 || c > SG_MAX_CLUSTER || launch->grid[k] % c)
+            return false;
+        n *= c;
+    }
+    return n <= SG_MAX_CLUSTER;
+}
+
 int
 sg_launch_init(struct sg_launch *launch, struct gp_err *err)
 {
@@ -31,6 +45,12 @@ sg_launch_init(struct sg_launch *launch, struct gp_err *err)
         return gp_err_set(err, -EINVAL, "grid is too large");
     if (launch->block[0] > 1024 || launch->block[1] > 1024 || launch->block[2] > 64)
         return gp_err_set(err, -EINVAL, "block is too large");
+    if (launch->cluster[0] && !cluster_fits(launch))
+        return gp_err_set(
+            err, -EINVAL,
+            "a cluster of %u x %u x %u blocks does not divide the grid or "
+            "has more than %u",
+            launch->cluster[0], launch->cluster[1], launch->cluster[2], SG_MAX_CLUSTER);
     threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
     ctas = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
     shared = (uint64_t)unit->static_shared + launch->dyn_shared;
@@ -210,6 +230,7 @@ warp_start(struct sg_cta *cta, struct sg_warp *warp, const struct sg_launch *lau
             cta->tid_tables + ((size_t)warp->index * 3 + (size_t)k) * SG_LANES;
     warp->born = left >= SG_LANES ? UINT32_MAX : (1u << left) - 1;
     warp->live = warp->born;
+    warp->cluster_parity = UINT32_MAX;
     warp->n_frags = 1;
     warp->frags[0] =
         (struct sg_frag){.mask = warp->live, .pc = func->entry, .state = SG_FRAG_RUN};
@@ -253,6 +274,9 @@ sg_cta_start(struct sg_cta *cta, struct sg_launch *launch, uint64_t index,
     cta->live_threads = launch->threads;
     cta->n_warps = launch->warps;
     cta->cur_warp = 0;
+    cta->cluster = NULL;
+    cta->cluster_rank = 0;
+    cta->alone = (struct sg_cluster){.n = 1, .ctas = {cta}, .pending = launch->threads};
     cta->rng = launch->seed ? launch->seed * 0x9e3779b97f4a7c15ull + index + 1 : 0;
     cta->end = SG_CTA_YIELD;
     memset(cta->bars, 0, sizeof(cta->bars));

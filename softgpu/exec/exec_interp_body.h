@@ -298,6 +298,8 @@ L_BRC : {
     OUT_OP(BAR, sg_op_bar)
     OUT_OP(BAR_RED_POPC, sg_op_bar)
     OUT_OP(BAR_WARP, sg_op_bar_warp)
+    OUT_OP(CLUSTER_ARRIVE, sg_op_cluster_arrive)
+    OUT_OP(CLUSTER_WAIT, sg_op_cluster_wait)
     OUT(YIELD, sg_op_yield(cta, warp))
 
 L_POLL:
@@ -389,6 +391,8 @@ L_FN:
     OUT_OP(STMATRIX, sg_op_stmatrix)
     OUT_OP(MOVMATRIX, sg_op_movmatrix)
     OUT_OP(CPASYNC, sg_op_cpasync)
+    OUT_OP(BULK, sg_op_bulk)
+    OUT_OP(BULK_TENSOR, sg_op_bulk_tensor)
     OUT_OP(MBAR, sg_op_mbar)
     OUT_OP(TEX, sg_op_tex)
     OUT_OP(TXQ, sg_op_txq)

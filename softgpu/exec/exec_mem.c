@@ -15,6 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Generic addresses of shared memory: one's own, then that of each member. */
+#define CLUSTER_WINDOW ((SG_MAX_CLUSTER + 1ull) << SG_CLUSTER_SHIFT)
+
 enum sg_stop
 sg_fault_set(struct sg_cta *cta, struct sg_warp *warp, unsigned lane,
              enum sg_fault_code code, uint64_t addr, const char *what)
@@ -96,10 +99,9 @@ resolve_window(struct sg_cta *cta, struct sg_warp *warp, unsigned lane, uint64_t
     uint64_t limit;
     uint8_t *base;
 
-    if (space == SG_MEM_SHARED) {
-        base = cta->shared;
-        limit = cta->shared_bytes;
-    } else if (space == SG_MEM_LOCAL) {
+    if (space == SG_MEM_SHARED)
+        return sg_cluster_shared(cta, addr, size);
+    if (space == SG_MEM_LOCAL) {
         base =
             cta->local + ((uint64_t)warp->index * SG_LANES + lane) * cta->local_stride;
         limit = cta->local_stride;
@@ -146,7 +148,7 @@ sg_mem_resolve(struct sg_cta *cta, struct sg_warp *warp, unsigned lane, uint64_t
     }
     if (space == SG_MEM_GENERIC) {
         to = SG_MEM_GLOBAL;
-        if (addr - SG_WIN_SHARED < SG_WIN_SIZE)
+        if (addr - SG_WIN_SHARED < CLUSTER_WINDOW)
             to = SG_MEM_SHARED, at = addr - SG_WIN_SHARED;
         else if (addr - SG_WIN_LOCAL < SG_WIN_SIZE)
             to = SG_MEM_LOCAL, at = addr - SG_WIN_LOCAL;
@@ -175,6 +177,9 @@ sg_op_isspace(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
         switch (op->n) {
         case SG_MEM_SHARED:
             in = a[i] - SG_WIN_SHARED < SG_WIN_SIZE;
+            break;
+        case SG_MEM_CLUSTER:
+            in = a[i] - SG_WIN_SHARED < CLUSTER_WINDOW;
             break;
         case SG_MEM_LOCAL:
             in = a[i] - SG_WIN_LOCAL < SG_WIN_SIZE;

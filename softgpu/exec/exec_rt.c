@@ -82,8 +82,10 @@ sreg_uniform(const struct sg_cta *cta, const struct sg_warp *warp, unsigned id)
         return SG_RESERVED_SHARED;
     case SG_SREG_ONE:
         return 1;
-    default:
+    case SG_SREG_ZERO:
         return 0;
+    default:
+        return sg_cluster_sreg(cta, id);
     }
 }
 

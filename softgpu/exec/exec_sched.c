@@ -319,6 +319,7 @@ sg_op_exit(struct sg_cta *cta, struct sg_warp *warp, uint32_t m)
 {
     warp->live &= ~m;
     cta->live_threads -= (uint32_t)__builtin_popcount(m);
+    sg_cluster_exit(cta, warp, m);
     frag_remove(warp, 0);
     members_look_again(warp);
     barriers_check(cta);

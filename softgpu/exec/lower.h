@@ -113,6 +113,9 @@ void lo_order(struct lower *l, const struct ptx_insn *insn);
 /* lower_matrix.c: operations with a list of registers.  The list is collected in
  * @proto before the operation exists. */
 bool lo_list_init(struct lower *l, struct sg_ir *proto, uint32_t n);
+/* One operation on the mbarrier at @where; @kind: enum sg_mbar. */
+void lo_mbar(struct lower *l, const struct ptx_opd *where, unsigned space,
+             unsigned kind, int32_t d, int32_t e, int32_t b, int32_t c);
 struct sg_ir *lo_emit_list(struct lower *l, enum sg_opcode code, struct sg_ir *proto);
 
 /* lower_func.c */
@@ -142,7 +145,7 @@ const struct ptx_module *sg_prog_module(const struct sg_prog *prog);
     X(brx) X(call) X(ret) X(exit) X(trap) X(bar) X(bar_warp) X(nanosleep) X(shfl)      \
     X(vote) X(activemask) X(match) X(redux) X(elect) X(selp) X(logic_pred) X(mma)      \
     X(wmma_move) X(ldmatrix) X(movmatrix) X(cp_async) X(cp_mbar) X(mbarrier) X(video)  \
-    X(video_simd) X(cvt_narrow) X(mov128) X(move128) X(atom128) X(atom_vector) X(vmad) X(texture) X(txq) X(surface)
+    X(video_simd) X(cvt_narrow) X(mapa) X(getctarank) X(cluster_barrier) X(bulk) X(bulk_tensor) X(st_async) X(createpolicy) X(mov128) X(move128) X(atom128) X(atom_vector) X(vmad) X(texture) X(txq) X(surface)
 /* clang-format on */
 #define X(name) lower_fn lower_##name;
 LOWER_FNS(X)

@@ -336,9 +336,9 @@ lower_cp_async(struct lower *l, const struct ptx_insn *insn)
 
 /* ------------------------------------------------------------------ mbarrier */
 
-static void
-emit_mbar(struct lower *l, const struct ptx_opd *where, unsigned space, unsigned kind,
-          int32_t d, int32_t e, int32_t b, int32_t c)
+void
+lo_mbar(struct lower *l, const struct ptx_opd *where, unsigned space, unsigned kind,
+        int32_t d, int32_t e, int32_t b, int32_t c)
 {
     struct lo_addr addr;
     struct sg_ir *ir;
@@ -367,8 +367,8 @@ lower_cp_mbar(struct lower *l, const struct ptx_insn *insn)
         return;
     }
     if (lo_has(insn, PTX_W_noinc))
-        emit_mbar(l, &insn->opds[0], lo_space(insn), SG_MBAR_ARRIVE, SG_NOREG, SG_NOREG,
-                  lo_const(l, SG_D, 1), SG_NOREG);
+        lo_mbar(l, &insn->opds[0], lo_space(insn), SG_MBAR_ARRIVE, SG_NOREG, SG_NOREG,
+                lo_const(l, SG_D, 1), SG_NOREG);
 }
 
 static void
@@ -386,8 +386,8 @@ mbar_wait(struct lower *l, const struct ptx_insn *insn)
                : lo_src(l, &insn->opds[2], PTX_W_b64);
     if (lo_has(insn, PTX_W_try_wait))
         kind |= 0x100;
-    emit_mbar(l, &insn->opds[1], lo_space(insn), kind, SG_NOREG,
-              lo_dst_pred(l, &insn->opds[0]), b, SG_NOREG);
+    lo_mbar(l, &insn->opds[1], lo_space(insn), kind, SG_NOREG,
+            lo_dst_pred(l, &insn->opds[0]), b, SG_NOREG);
 }
 
 static void
@@ -410,8 +410,8 @@ mbar_arrive(struct lower *l, const struct ptx_insn *insn)
         else
             b = v;
     }
-    emit_mbar(l, &insn->opds[at], lo_space(insn), drop ? SG_MBAR_DROP : SG_MBAR_ARRIVE,
-              d, SG_NOREG, b, c);
+    lo_mbar(l, &insn->opds[at], lo_space(insn), drop ? SG_MBAR_DROP : SG_MBAR_ARRIVE, d,
+            SG_NOREG, b, c);
 }
 
 void
@@ -438,14 +438,13 @@ lower_mbarrier(struct lower *l, const struct ptx_insn *insn)
     if (insn->n_opds > 1)
         v = lo_widen(l, lo_src(l, &insn->opds[1], PTX_W_u32), SG_D, false);
     if (lo_has(insn, PTX_W_init))
-        emit_mbar(l, &insn->opds[0], lo_space(insn), SG_MBAR_INIT, SG_NOREG, SG_NOREG,
-                  v, SG_NOREG);
+        lo_mbar(l, &insn->opds[0], lo_space(insn), SG_MBAR_INIT, SG_NOREG, SG_NOREG, v,
+                SG_NOREG);
     else if (lo_has(insn, PTX_W_inval))
-        emit_mbar(l, &insn->opds[0], lo_space(insn), SG_MBAR_INVAL, SG_NOREG, SG_NOREG,
-                  SG_NOREG, SG_NOREG);
+        lo_mbar(l, &insn->opds[0], lo_space(insn), SG_MBAR_INVAL, SG_NOREG, SG_NOREG,
+                SG_NOREG, SG_NOREG);
     else
-        emit_mbar(l, &insn->opds[0], lo_space(insn),
-                  lo_has(insn, PTX_W_expect_tx) ? SG_MBAR_EXPECT_TX
-                                                : SG_MBAR_COMPLETE_TX,
-                  SG_NOREG, SG_NOREG, SG_NOREG, v);
+        lo_mbar(l, &insn->opds[0], lo_space(insn),
+                lo_has(insn, PTX_W_expect_tx) ? SG_MBAR_EXPECT_TX : SG_MBAR_COMPLETE_TX,
+                SG_NOREG, SG_NOREG, SG_NOREG, v);
 }

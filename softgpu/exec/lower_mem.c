@@ -544,7 +544,9 @@ lower_isspacep(struct lower *l, const struct ptx_insn *insn)
     ir = lo_emit(l, SG_OP_ISSPACE);
     ir->d = d;
     ir->a = a;
-    ir->n = (uint16_t)(space == PTX_W_param ? SG_MEM_PARAM : (int)space_of(space));
+    ir->n = (uint16_t)(space == PTX_W_param                  ? SG_MEM_PARAM
+                       : lo_has(insn, PTX_W_shared__cluster) ? SG_MEM_CLUSTER
+                                                             : (int)space_of(space));
 }
 
 void

@@ -333,13 +333,12 @@ static const struct {
     {PTX_SREG_reserved_smem_offset_begin, 0, 0, SG_SREG_RESERVED},
     {PTX_SREG_reserved_smem_offset_end, 0, 0, SG_SREG_RESERVED_END},
     {PTX_SREG_reserved_smem_offset_cap, 0, 0, SG_SREG_RESERVED_CAP},
-    /* without clusters every CTA is a cluster of its own */
-    {PTX_SREG_clusterid, 1, 0, SG_SREG_CTAID_X},
-    {PTX_SREG_nclusterid, 1, 0, SG_SREG_NCTAID_X},
-    {PTX_SREG_cluster_ctaid, 2, 0, SG_SREG_ZERO},
-    {PTX_SREG_cluster_nctaid, 2, 0, SG_SREG_ONE},
-    {PTX_SREG_cluster_ctarank, 0, 0, SG_SREG_ZERO},
-    {PTX_SREG_cluster_nctarank, 0, 0, SG_SREG_ONE},
+    {PTX_SREG_clusterid, 1, 0, SG_SREG_CLUSTERID_X},
+    {PTX_SREG_nclusterid, 1, 0, SG_SREG_NCLUSTERID_X},
+    {PTX_SREG_cluster_ctaid, 1, 0, SG_SREG_CLUSTER_CTAID_X},
+    {PTX_SREG_cluster_nctaid, 1, 0, SG_SREG_CLUSTER_NCTAID_X},
+    {PTX_SREG_cluster_ctarank, 0, 0, SG_SREG_CLUSTER_CTARANK},
+    {PTX_SREG_cluster_nctarank, 0, 0, SG_SREG_CLUSTER_NCTARANK},
 };
 
 static int32_t

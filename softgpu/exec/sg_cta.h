@@ -24,6 +24,16 @@
 #define SG_FAIR_BACK_EDGES 64 /* then the longest waiting fragment runs */
 #define SG_WARP_QUANTUM 16    /* times that: then the next warp runs */
 
+/* Shared memory of the members of a cluster lies 16 MiB apart in the shared window. */
+#define SG_CLUSTER_SHIFT 24
+
+struct sg_cluster {
+    uint32_t n;
+    struct sg_cta *ctas[SG_MAX_CLUSTER]; /* by rank */
+    uint32_t pending; /* threads alive that have not arrived in this phase */
+    bool phase;
+};
+
 enum sg_frag_state {
     SG_FRAG_RUN,
     SG_FRAG_BAR,  /* waits at barrier `bar` */
@@ -69,8 +79,9 @@ struct sg_warp {
     bool polled;    /* has read memory that others write since the last budget */
     bool want_fair; /* the next pick takes the longest waiting fragment */
     bool yielded;
-    uint32_t consts_of; /* cta->fill_serial its constants are from */
-    uint32_t *tid[3];   /* [SG_LANES] each */
+    uint32_t consts_of;      /* cta->fill_serial its constants are from */
+    uint32_t *tid[3];        /* [SG_LANES] each */
+    uint32_t cluster_parity; /* by lane: the phase it last arrived in */
 };
 
 struct sg_barrier {
@@ -119,6 +130,9 @@ struct sg_cta {
     uint64_t seq;
     uint64_t rng;
     enum sg_cta_state end;
+    struct sg_cluster *cluster; /* or NULL */
+    struct sg_cluster alone;    /* what it is then */
+    uint32_t cluster_rank;
     void *matrix; /* scratch of matrix operations, made on first use */
 };
 
@@ -175,6 +189,7 @@ enum sg_mem_space {
     SG_MEM_GENERIC,
     SG_MEM_CONST,
     SG_MEM_PARAM,
+    SG_MEM_CLUSTER, /* isspacep alone: shared memory of any member */
 };
 enum sg_access { SG_ACCESS_READ, SG_ACCESS_WRITE };
 
@@ -194,11 +209,26 @@ enum sg_stop sg_fault_set(struct sg_cta *cta, struct sg_warp *warp, unsigned lan
 /* Operations that run out of line: registers by offset from the running frame. */
 typedef enum sg_stop sg_op_fn(struct sg_cta *cta, struct sg_warp *warp,
                               const struct sg_op *op, uint32_t m);
-sg_op_fn sg_op_atom, sg_op_atom_q, sg_op_isspace, sg_op_shfl, sg_op_vote, sg_op_match, sg_op_redux,
-    sg_op_elect, sg_op_bar_warp, sg_op_sreg, sg_op_vprintf, sg_op_malloc, sg_op_free,
-    sg_op_setcond, sg_op_assertfail, sg_op_frame, sg_op_trap, sg_op_mma, sg_op_wmma_ld,
-    sg_op_wmma_st, sg_op_ldmatrix, sg_op_stmatrix, sg_op_movmatrix, sg_op_cpasync,
-    sg_op_mbar, sg_op_tex, sg_op_txq, sg_op_surf;
+sg_op_fn sg_op_atom, sg_op_atom_q, sg_op_isspace, sg_op_shfl, sg_op_vote, sg_op_match,
+    sg_op_redux, sg_op_elect, sg_op_bar_warp, sg_op_sreg, sg_op_vprintf, sg_op_malloc,
+    sg_op_free, sg_op_setcond, sg_op_assertfail, sg_op_frame, sg_op_trap, sg_op_mma,
+    sg_op_wmma_ld, sg_op_wmma_st, sg_op_ldmatrix, sg_op_stmatrix, sg_op_movmatrix,
+    sg_op_cpasync, sg_op_mbar, sg_op_tex, sg_op_txq, sg_op_surf, sg_op_cluster_arrive,
+    sg_op_cluster_wait, sg_op_bulk, sg_op_bulk_tensor;
+
+/* exec_cluster.c */
+uint8_t *sg_cluster_shared(struct sg_cta *cta, uint64_t at, uint32_t size);
+uint32_t sg_cluster_sreg(const struct sg_cta *cta, unsigned id);
+void sg_cluster_exit(struct sg_cta *cta, struct sg_warp *warp, uint32_t m);
+
+/* exec_async.c: bytes have come that the mbarrier at @word waits for. */
+void sg_mbar_complete(uint64_t *word, uint64_t bytes);
+
+/* BULK, BULK_TENSOR: n */
+#define SG_BULK_TO_GLOBAL 1u
+#define SG_BULK_FROM_SHARED 2u
+#define SG_BULK_MBAR 4u
+#define SG_BULK_MULTICAST 8u
 
 static inline uint32_t *
 sg_reg_w(const struct sg_warp *warp, uint32_t off)
@@ -280,6 +310,13 @@ enum sg_sreg {
     SG_SREG_RESERVED_1,
     SG_SREG_RESERVED_END,
     SG_SREG_RESERVED_CAP,
+    SG_SREG_CLUSTERID_X,
+    SG_SREG_NCLUSTERID_X = SG_SREG_CLUSTERID_X + 3,
+    SG_SREG_CLUSTER_CTAID_X = SG_SREG_NCLUSTERID_X + 3,
+    SG_SREG_CLUSTER_NCTAID_X = SG_SREG_CLUSTER_CTAID_X + 3,
+    SG_SREG_CLUSTER_CTARANK = SG_SREG_CLUSTER_NCTAID_X + 3,
+    SG_SREG_CLUSTER_NCTARANK,
+    SG_SREG_IS_CLUSTER,
     SG_SREG_ZERO,
     SG_SREG_ONE,
 };

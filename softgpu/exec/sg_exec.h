@@ -61,7 +61,10 @@ struct sg_kernel {
     uint32_t maxntid[3]; /* 0 = not given */
     uint32_t reqntid[3]; /* 0 = not given */
     uint32_t min_ctas_per_sm;
-    uint32_t max_regs; /* .maxnreg, 0 = not given */
+    uint32_t max_regs;      /* .maxnreg, 0 = not given */
+    uint32_t reqcluster[3]; /* 0 = not given */
+    uint32_t max_cluster_rank;
+    bool explicit_cluster;
 
     uint32_t static_shared;
     uint32_t local_bytes; /* per thread, without dynamic stack */
@@ -188,6 +191,7 @@ struct sg_launch {
     const struct sg_kernel *kernel; /* prepared */
     uint32_t grid[3];
     uint32_t block[3];
+    uint32_t cluster[3]; /* in CTAs; 0, 0, 0: none */
     uint32_t dyn_shared;
     uint32_t stack_bytes; /* context stack limit; used if uses_dyn_stack */
     bool cooperative;
@@ -234,6 +238,19 @@ DEFINE_CLEANUP(struct sg_cta, sg_cta_free)
  * CTAs must be started in increasing order.  -ENOMEM only. */
 int sg_cta_start(struct sg_cta *cta, struct sg_launch *launch, uint64_t index,
                  uint32_t smid);
+
+/* Clusters.  A cluster's CTAs are started first, each in an object of its own, then
+ * joined in order of rank, then run in turns on one thread (YIELD and STALLED both mean
+ * the next one's turn).  No object may be started again before all have ended and the
+ * cluster is freed. */
+#define SG_MAX_CLUSTER 16
+struct sg_cluster;
+/* The index of the CTA of this rank in cluster @number of the grid. */
+uint64_t sg_cluster_member(const struct sg_launch *launch, uint64_t number,
+                           uint32_t rank);
+int sg_cluster_join(struct sg_cta *const *ctas, uint32_t n,
+                    struct sg_cluster **ret_cluster);
+void sg_cluster_free(struct sg_cluster *cluster); /* NULL is a no-op */
 
 /* Run until done or about @budget warp instructions are executed (checked at
  * back edges, barriers and exits). */

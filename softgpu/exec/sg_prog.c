@@ -182,8 +182,11 @@ kernel_init(struct sg_prog *prog, struct kernel *k, const struct ptx_func *ast,
         .param_bytes = ast->param_bytes,
         .min_ctas_per_sm = ast->minnctapersm,
         .max_regs = ast->maxnreg,
+        .max_cluster_rank = ast->maxclusterrank,
+        .explicit_cluster = ast->explicit_cluster,
     };
     memcpy(k->pub.maxntid, ast->maxntid, sizeof(k->pub.maxntid));
+    memcpy(k->pub.reqcluster, ast->reqnctapercluster, sizeof(k->pub.reqcluster));
     memcpy(k->pub.reqntid, ast->reqntid, sizeof(k->pub.reqntid));
     return 0;
 }
