@@ -22,6 +22,7 @@
 
 struct gp_err;
 struct wrk_bulk;
+struct wrk_direct;
 struct wrk_governor;
 struct wrk_hosts;
 struct wrk_lands;
@@ -41,6 +42,7 @@ struct wrk_priv {
     struct wrk_waits *waits;
     struct wrk_bulk *bulk;
     struct wrk_lands *lands;
+    struct wrk_direct *direct;
     struct wrk_hosts *hosts;
     struct xport_conn *conn;
     _Atomic uint32_t seq;     /* of the last frame; written by the reader */

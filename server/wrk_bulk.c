@@ -6,6 +6,7 @@
 #include "wrk_bulk_down.h"
 #include "wrk_copygate.h"
 #include "wrk_ctx.h"
+#include "wrk_direct.h"
 #include "wrk_evpool.h"
 #include "wrk_land.h"
 #include "wrk_slot.h"
@@ -125,11 +126,23 @@ wrk_bulk_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
     CUresult result = CUDA_SUCCESS;
     uint64_t offset = 0;
 
+    bool direct;
+
     if (rep->bulk != copy->len)
         return CUDA_ERROR_INVALID_VALUE;
+    direct =
+        wrk_direct_can(w, copy, 0) && wrk_wait_idle(w, copy->stream) == CUDA_SUCCESS;
     while (offset < copy->len) {
         uint64_t len = wrk_copy_piece(copy, offset, PIECE_UP);
 
+        if (direct && !xport_received(w->priv->conn)) {
+            if (result == CUDA_SUCCESS)
+                result = wrk_direct_up(w, copy, offset, reader_moves, &len);
+            rep->bulk -= len;
+            break; /* what it left after an error is drained */
+        }
+        if (direct)
+            len = gp_min(len, xport_received(w->priv->conn));
         reader_moves(w, len);
         if (piece_up(w, copy, offset, len, &result) < 0)
             break; /* dispatch drains what is left; a dead link shows in the loop */
@@ -192,6 +205,7 @@ wrk_bulk_forget(struct wrk *w, uint32_t ctx_index)
     for (unsigned i = 0; i < b->n_up; i++)
         wrk_slot_forget(&b->up[i], ctx_index);
     wrk_down_forget(b->down, ctx_index);
+    wrk_direct_forget(w->priv->direct);
     wrk_evpool_forget(ctx_index);
 }
 

@@ -6,6 +6,7 @@
 #include "gp_time.h"
 #include "wrk.h"
 #include "wrk_ctx.h"
+#include "wrk_direct.h"
 #include "wrk_evpool.h"
 #include "wrk_land.h"
 #include "wrk_slot.h"
@@ -166,6 +167,26 @@ down_send_header(struct down *d)
     return 0;
 }
 
+static void
+down_broke(struct down *d, CUresult r)
+{
+    gp_log_error("call", "copy to the client failed half way with %d", (int)r);
+    wrk_stop(d->w);
+}
+
+/* The first piece has arrived in its slot; the rest goes where the client takes it. */
+static void
+down_rest_direct(struct down *d)
+{
+    struct xport_conn *conn = d->w->priv->conn;
+    struct wrk_direct_side side = {d->stream, d->ctx_index, d->slice};
+    CUresult r = CUDA_SUCCESS;
+
+    if (xport_send_bulk(conn, d->slots[0].mem, d->lens[0]) == 0 &&
+        wrk_direct_down(d->w, d->copy, d->lens[0], &side, &r) == 0 && r != CUDA_SUCCESS)
+        down_broke(d, r);
+}
+
 /* Pieces after the first.  The answer has begun: an error now can only end the
  * link, for the length has been promised and false bytes must not be delivered. */
 static void
@@ -173,6 +194,10 @@ down_rest(struct down *d)
 {
     struct xport_conn *conn = d->w->priv->conn;
 
+    if (d->copy->len > PIECE_DOWN && wrk_direct_can(d->w, d->copy, PIECE_DOWN)) {
+        down_rest_direct(d);
+        return;
+    }
     while (d->sent < d->copy->len) {
         unsigned at = d->tail % WRK_SLOTS_DOWN;
         CUresult r = CUDA_SUCCESS;
@@ -187,8 +212,7 @@ down_rest(struct down *d)
         if (r == CUDA_SUCCESS && d->head != d->tail)
             r = down_wait(d);
         if (r != CUDA_SUCCESS) {
-            gp_log_error("call", "copy to the client failed half way with %d", (int)r);
-            wrk_stop(d->w);
+            down_broke(d, r);
             return;
         }
     }

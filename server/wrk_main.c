@@ -25,6 +25,7 @@
 #include "wrk_attach.h"
 #include "wrk_bulk.h"
 #include "wrk_charged.h"
+#include "wrk_direct.h"
 #include "wrk_driver.h"
 #include "wrk_governor.h"
 #include "wrk_host.h"
@@ -252,6 +253,8 @@ serve(struct wrk *w, struct gp_err *err)
         r = wrk_attach_reply(w, &link, WRK_FD_CONN, err);
     if (r == 0)
         r = wrk_link_open(&link, WRK_FD_CONN, &p->conn, err);
+    if (r == 0)
+        r = wrk_direct_new(p->conn, &p->direct);
     wrk_link_fini(&link);
     if (r < 0)
         return r;

@@ -3,6 +3,7 @@
 
 #include "drv.h"
 #include "gp_log.h"
+#include "gp_time.h"
 #include "wrk_call.h"
 #include "wrk_evpool.h"
 
@@ -66,6 +67,22 @@ wrk_slot_wait(struct wrk *w, struct wrk_slot *slot)
     if (slot->event)
         WRK_CALL(w, cuEventSynchronize, slot->event);
     wrk_slot_unmark(w, slot);
+}
+
+CUresult
+wrk_slot_result(struct wrk *w, struct wrk_slot *slot, uint64_t spin_until_ns)
+{
+    CUresult r = CUDA_SUCCESS;
+
+    if (slot->event) {
+        do
+            r = WRK_CALL(w, cuEventQuery, slot->event);
+        while (r == CUDA_ERROR_NOT_READY && gp_now_ns() < spin_until_ns);
+        if (r == CUDA_ERROR_NOT_READY)
+            r = WRK_CALL(w, cuEventSynchronize, slot->event);
+    }
+    wrk_slot_unmark(w, slot);
+    return r;
 }
 
 void

@@ -43,6 +43,10 @@ bool wrk_slot_idle(struct wrk *w, struct wrk_slot *slot);
 /* Wait for it, in the driver. */
 void wrk_slot_wait(struct wrk *w, struct wrk_slot *slot);
 
+/* Wait for it, asking until @spin_until_ns and sleeping from then on; what the copy
+ * came to. */
+CUresult wrk_slot_result(struct wrk *w, struct wrk_slot *slot, uint64_t spin_until_ns);
+
 /* The event is not needed any more. */
 void wrk_slot_unmark(struct wrk *w, struct wrk_slot *slot);
 

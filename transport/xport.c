@@ -106,6 +106,49 @@ xport_recv_bulk(struct xport_conn *conn, void *buf, size_t len)
     return r < 0 ? fail(conn, r) : 0;
 }
 
+bool
+xport_window(struct xport_conn *conn, struct iovec ret[2])
+{
+    if (!conn->ops->window)
+        return false;
+    conn->ops->window(conn, ret);
+    return true;
+}
+
+int
+xport_peek_bulk(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
+                size_t *ret_n)
+{
+    int r = error_of(conn);
+
+    if (r == 0)
+        r = conn->ops->peek_bulk(conn, ahead, len, ret, ret_n);
+    return r < 0 ? fail(conn, r) : 0;
+}
+
+void
+xport_drop_bulk(struct xport_conn *conn, size_t n)
+{
+    conn->ops->drop_bulk(conn, n);
+}
+
+int
+xport_room_bulk(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
+                size_t *ret_n)
+{
+    int r = xport_flush(conn);
+
+    if (r == 0)
+        r = conn->ops->room_bulk(conn, ahead, len, ret, ret_n);
+    return r < 0 ? fail(conn, r) : 0;
+}
+
+void
+xport_push_bulk(struct xport_conn *conn, size_t n)
+{
+    conn->ops->push_bulk(conn, n);
+}
+
 int
 xport_send_bulk_start(struct xport_conn *conn, const void *buf, size_t len,
                       uint64_t *ret_ticket)

@@ -57,6 +57,14 @@ struct xport_ops {
     void (*release)(struct xport_conn *conn); /* the reader is done up to rx.pos */
     void (*abort)(struct xport_conn *conn);
     void (*free)(struct xport_conn *conn);
+    /* Where payloads pass through memory that both ends see; NULL elsewhere. */
+    void (*window)(struct xport_conn *conn, struct iovec ret[2]);
+    int (*peek_bulk)(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
+                     size_t *ret_n);
+    void (*drop_bulk)(struct xport_conn *conn, size_t n);
+    int (*room_bulk)(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
+                     size_t *ret_n);
+    void (*push_bulk)(struct xport_conn *conn, size_t n);
     void (*watch)(struct xport_conn *conn); /* may be NULL, like look */
     void (*look)(struct xport_conn *conn);
 };
@@ -151,6 +159,35 @@ xport_buffered(const struct xport_conn *conn)
 {
     return conn->rx.pos != conn->rx.end;
 }
+
+/* --- payloads where they lie --- */
+
+/*
+ * Over shared memory a payload can be read, or made, where it passes, without a copy to
+ * or from memory of one's own.  False: not over this connection.  @ret: the memory that
+ * payloads come from, and that they go to; the same for the life of the connection.
+ */
+bool xport_window(struct xport_conn *conn, struct iovec ret[2]);
+
+/* Payload bytes that were received before their turn: xport_recv_bulk() takes them. */
+static inline size_t
+xport_received(const struct xport_conn *conn)
+{
+    return (size_t)(conn->rx.end - conn->rx.pos);
+}
+
+/* The payload's bytes from @ahead on, as many as lie there together, at most @len.  The
+ * peer may still change them.  With @ahead 0 it waits for some; otherwise *ret_n may be
+ * 0.  xport_drop_bulk(): the first @n are done with.  Not while xport_received(). */
+int xport_peek_bulk(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
+                    size_t *ret_n);
+void xport_drop_bulk(struct xport_conn *conn, size_t n);
+
+/* The same for sending: room for bytes of the payload, from @ahead on after those that
+ * xport_push_bulk() has sent.  What was committed before is flushed first. */
+int xport_room_bulk(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
+                    size_t *ret_n);
+void xport_push_bulk(struct xport_conn *conn, size_t n);
 
 /* --- payloads in blocks --- */
 

@@ -47,45 +47,94 @@ used_by_consumer(const struct xport_ring *ring)
 }
 
 int
-xport_ring_put(struct xport_ring *ring, const void *data, size_t len, size_t *ret_n)
+xport_ring_room(const struct xport_ring *ring, size_t ahead, size_t len, uint8_t **ret,
+                size_t *ret_n)
 {
     int64_t used = used_by_producer(ring);
-    size_t at = ring->index % XPORT_RING_SIZE, first;
+    size_t at = (ring->index + ahead) % XPORT_RING_SIZE;
 
-    if (used < 0)
+    if (used < 0 || (size_t)used + ahead > XPORT_RING_SIZE)
         return -EPROTO;
-    len = gp_min(len, (size_t)(XPORT_RING_SIZE - used));
-    first = gp_min(len, XPORT_RING_SIZE - at);
-    memcpy(ring->bytes + at, data, first);
-    memcpy(ring->bytes, (const uint8_t *)data + first, len - first);
-    ring->index += len;
+    len = gp_min(len, XPORT_RING_SIZE - (size_t)used - ahead);
+    *ret = ring->bytes + at;
+    *ret_n = gp_min(len, XPORT_RING_SIZE - at);
+    return 0;
+}
+
+void
+xport_ring_push(struct xport_ring *ring, size_t n)
+{
+    ring->index += n;
     __atomic_store_n(&ring->shared->head, ring->index, __ATOMIC_SEQ_CST);
-    if (len)
-        wake(&ring->shared->data_wanted);
-    *ret_n = len;
+    wake(&ring->shared->data_wanted);
+}
+
+int
+xport_ring_peek(const struct xport_ring *ring, size_t ahead, size_t len, uint8_t **ret,
+                size_t *ret_n)
+{
+    int64_t used = used_by_consumer(ring);
+    size_t at = (ring->index + ahead) % XPORT_RING_SIZE;
+
+    if (used < 0 || (size_t)used < ahead)
+        return -EPROTO;
+    len = gp_min(len, (size_t)used - ahead);
+    *ret = ring->bytes + at;
+    *ret_n = gp_min(len, XPORT_RING_SIZE - at);
+    return 0;
+}
+
+/* Waking the producer for every few bytes would make the two take turns: wait until
+ * half of the ring is free. */
+void
+xport_ring_drop(struct xport_ring *ring, size_t n)
+{
+    int64_t used = used_by_consumer(ring);
+
+    ring->index += n;
+    __atomic_store_n(&ring->shared->tail, ring->index, __ATOMIC_SEQ_CST);
+    if (used - (int64_t)n <= (int64_t)XPORT_RING_SIZE / 2)
+        wake(&ring->shared->room_wanted);
+}
+
+int
+xport_ring_put(struct xport_ring *ring, const void *data, size_t len, size_t *ret_n)
+{
+    size_t done = 0, n = 0;
+    uint8_t *to;
+    int r;
+
+    /* Twice, because room may begin at the end and go on at the start. */
+    for (int i = 0; i < 2; i++) {
+        r = xport_ring_room(ring, done, len - done, &to, &n);
+        if (r < 0)
+            return r;
+        memcpy(to, (const uint8_t *)data + done, n);
+        done += n;
+    }
+    if (done)
+        xport_ring_push(ring, done);
+    *ret_n = done;
     return 0;
 }
 
 int
 xport_ring_get(struct xport_ring *ring, void *buf, size_t len, size_t *ret_n)
 {
-    int64_t used = used_by_consumer(ring);
-    size_t at = ring->index % XPORT_RING_SIZE, first;
+    size_t done = 0, n = 0;
+    uint8_t *from;
+    int r;
 
-    if (used < 0)
-        return -EPROTO;
-    *ret_n = len = gp_min(len, (size_t)used);
-    if (!len)
-        return 0;
-    first = gp_min(len, XPORT_RING_SIZE - at);
-    memcpy(buf, ring->bytes + at, first);
-    memcpy((uint8_t *)buf + first, ring->bytes, len - first);
-    ring->index += len;
-    __atomic_store_n(&ring->shared->tail, ring->index, __ATOMIC_SEQ_CST);
-    /* Waking the producer for every few bytes would make the two take turns: wait until
-     * half of the ring is free. */
-    if ((size_t)used - len <= XPORT_RING_SIZE / 2)
-        wake(&ring->shared->room_wanted);
+    for (int i = 0; i < 2; i++) {
+        r = xport_ring_peek(ring, done, len - done, &from, &n);
+        if (r < 0)
+            return r;
+        memcpy((uint8_t *)buf + done, from, n);
+        done += n;
+    }
+    if (done)
+        xport_ring_drop(ring, done);
+    *ret_n = done;
     return 0;
 }
 

@@ -45,6 +45,16 @@ int xport_ring_put(struct xport_ring *ring, const void *data, size_t len,
 /* Copy out what is there; *ret_n may be 0. */
 int xport_ring_get(struct xport_ring *ring, void *buf, size_t len, size_t *ret_n);
 
+/* Where the bytes lie, @ahead bytes after the next one to get (put), as far as they are
+ * there (there is room) without a break, at most @len; *ret_n may be 0.  They are the
+ * other side's until xport_ring_push(), ours until xport_ring_drop(). */
+int xport_ring_peek(const struct xport_ring *ring, size_t ahead, size_t len,
+                    uint8_t **ret, size_t *ret_n);
+int xport_ring_room(const struct xport_ring *ring, size_t ahead, size_t len,
+                    uint8_t **ret, size_t *ret_n);
+void xport_ring_drop(struct xport_ring *ring, size_t n);
+void xport_ring_push(struct xport_ring *ring, size_t n);
+
 /* Nothing to get?  (A broken index counts as something: getting it tells.) */
 bool xport_ring_empty(const struct xport_ring *ring);
 

@@ -66,16 +66,22 @@ next_look(const struct shm_conn *shm)
 }
 
 static int
-write_piece(struct shm_conn *shm, const void *data, size_t len, size_t *ret_n)
+room_wait(struct shm_conn *shm)
 {
-    int r = xport_ring_put(&shm->tx, data, len, ret_n);
+    int r;
 
-    if (r < 0 || *ret_n)
-        return r;
     if (atomic_load_explicit(&shm->closed, memory_order_relaxed))
         return -ECONNRESET;
     r = xport_ring_wait_room(&shm->tx, next_look(shm));
     return r == -ETIMEDOUT ? liveness(&shm->stream.conn) : r;
+}
+
+static int
+write_piece(struct shm_conn *shm, const void *data, size_t len, size_t *ret_n)
+{
+    int r = xport_ring_put(&shm->tx, data, len, ret_n);
+
+    return r < 0 || *ret_n ? r : room_wait(shm);
 }
 
 static int
@@ -183,6 +189,74 @@ shm_free(struct xport_conn *conn)
     free(shm);
 }
 
+static void
+shm_window(struct xport_conn *conn, struct iovec ret[2])
+{
+    struct shm_conn *shm = shm_of(xport_stream_of(conn));
+
+    ret[0] = (struct iovec){shm->rx.bytes, XPORT_RING_SIZE};
+    ret[1] = (struct iovec){shm->tx.bytes, XPORT_RING_SIZE};
+}
+
+static int
+shm_peek_bulk(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
+              size_t *ret_n)
+{
+    struct xport_stream *stream = xport_stream_of(conn);
+    uint8_t *at;
+    int r;
+
+    for (;;) {
+        r = xport_ring_peek(&shm_of(stream)->rx, ahead, len, &at, ret_n);
+        if (r == 0 && *ret_n == 0 && ahead == 0)
+            r = shm_wait(stream, GP_FOREVER);
+        else
+            break;
+        if (r < 0)
+            return r;
+    }
+    *ret = at;
+    return r;
+}
+
+static void
+shm_drop_bulk(struct xport_conn *conn, size_t n)
+{
+    conn->stats.rx_bytes += n;
+    xport_ring_drop(&shm_of(xport_stream_of(conn))->rx, n);
+}
+
+static int
+shm_room_bulk(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
+              size_t *ret_n)
+{
+    struct shm_conn *shm = shm_of(xport_stream_of(conn));
+    uint8_t *at;
+    int r;
+
+    for (;;) {
+        r = xport_ring_room(&shm->tx, ahead, len, &at, ret_n);
+        if (r == 0 && *ret_n == 0 && ahead == 0)
+            r = room_wait(shm);
+        else
+            break;
+        if (r == 0)
+            r = __atomic_load_n(&conn->error, __ATOMIC_RELAXED);
+        if (r < 0)
+            return r;
+    }
+    *ret = at;
+    return r;
+}
+
+static void
+shm_push_bulk(struct xport_conn *conn, size_t n)
+{
+    conn->stats.tx_writes++;
+    conn->stats.tx_bytes += n;
+    xport_ring_push(&shm_of(xport_stream_of(conn))->tx, n);
+}
+
 static const struct xport_ops shm_ops = {
     .name = "shm",
     .reserve = xport_stream_reserve,
@@ -192,6 +266,11 @@ static const struct xport_ops shm_ops = {
     .release = xport_stream_release,
     .abort = shm_abort,
     .free = shm_free,
+    .window = shm_window,
+    .peek_bulk = shm_peek_bulk,
+    .drop_bulk = shm_drop_bulk,
+    .room_bulk = shm_room_bulk,
+    .push_bulk = shm_push_bulk,
     .watch = shm_watch,
     .look = shm_look,
 };

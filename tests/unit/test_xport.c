@@ -8,14 +8,18 @@
 #include "ut_rdma.h"
 
 #include "gp_err.h"
+#include "gp_net.h"
 #include "gp_time.h"
 #include "xport.h"
 #include "xport_ring.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define FRAME_MAX UT_FRAME_MAX
 
@@ -418,6 +422,161 @@ pinned_memory_moves_like_any_other(enum kind kind)
     free(to);
 }
 
+/* Two pieces at a time, looked at where they lie; the first bytes may have come with
+ * the frame. */
+static void
+peek_payload(struct xport_conn *conn, uint8_t *to, size_t len)
+{
+    size_t early = gp_min(xport_received(conn), len), at = early, ahead = 0, n;
+    void *from;
+
+    assert_int_equal(xport_recv_bulk(conn, to, early), 0);
+    while (at < len) {
+        assert_int_equal(
+            xport_peek_bulk(conn, ahead, gp_min(len - at, 100001ul), &from, &n), 0);
+        memcpy(to + at, from, n);
+        at += n;
+        ahead += n;
+        if (ahead > 200000 || n == 0 || at == len) {
+            xport_drop_bulk(conn, ahead);
+            ahead = 0;
+        }
+    }
+}
+
+static void
+payloads_can_be_read_where_they_lie(void **state)
+{
+    size_t len = 3 * 1024 * 1024 + 5;
+    uint8_t *data = malloc(len), *back = malloc(len);
+    struct bulk_job job = {.data = data, .len = len, .rounds = 3};
+    struct iovec window[2];
+    struct link link;
+    pthread_t thread;
+
+    for (size_t i = 0; i < len; i++)
+        data[i] = (uint8_t)(i * 131 + (i >> 11));
+    link_make(&link, SHM);
+    assert_true(xport_window(link.worker, window));
+    job.conn = link.client;
+    pthread_create(&thread, NULL, bulk_sender, &job);
+    for (int i = 0; i < job.rounds; i++) {
+        expect_frame(link.worker, 32, (uint8_t)i);
+        memset(back, 0, len);
+        peek_payload(link.worker, back, len);
+        assert_memory_equal(back, data, len);
+    }
+    expect_frame(link.worker, 8, 0);
+    pthread_join(thread, NULL);
+    link_end(&link);
+    free(data);
+    free(back);
+}
+
+/* Sends the payload of @job by making it where the other end takes it. */
+static void *
+room_sender(void *arg)
+{
+    struct bulk_job *job = arg;
+
+    for (int i = 0; i < job->rounds; i++) {
+        send_frame(job->conn, 32, (uint8_t)i);
+        for (size_t at = 0, ahead = 0, n; at < job->len;) {
+            void *to;
+
+            assert_int_equal(xport_room_bulk(job->conn, ahead,
+                                             gp_min(job->len - at, 70001ul), &to, &n),
+                             0);
+            memcpy(to, job->data + at, n);
+            at += n;
+            ahead += n;
+            if (ahead > 140000 || n == 0 || at == job->len) {
+                xport_push_bulk(job->conn, ahead);
+                ahead = 0;
+            }
+        }
+    }
+    send_frame(job->conn, 8, 0);
+    assert_int_equal(xport_flush(job->conn), 0);
+    return NULL;
+}
+
+static void
+payloads_can_be_made_where_they_go(void **state)
+{
+    size_t len = 3 * 1024 * 1024 + 5;
+    uint8_t *data = malloc(len), *back = malloc(len);
+    struct bulk_job job = {.data = data, .len = len, .rounds = 3};
+    struct link link;
+    pthread_t thread;
+
+    for (size_t i = 0; i < len; i++)
+        data[i] = (uint8_t)(i * 37 + (i >> 9));
+    link_make(&link, SHM);
+    job.conn = link.worker;
+    pthread_create(&thread, NULL, room_sender, &job);
+    for (int i = 0; i < job.rounds; i++) {
+        expect_frame(link.client, 32, (uint8_t)i);
+        assert_int_equal(xport_recv_bulk(link.client, back, len), 0);
+        assert_memory_equal(back, data, len);
+    }
+    expect_frame(link.client, 8, 0);
+    pthread_join(thread, NULL);
+    link_end(&link);
+    free(data);
+    free(back);
+}
+
+static void *
+answer_every_second(void *arg)
+{
+    struct xport_conn *conn = arg;
+    const void *frame;
+    uint32_t size;
+
+    for (int i = 0; xport_recv(conn, &frame, &size, soon()) == 0; i++) {
+        if (i % 2 == 0)
+            continue;
+        send_frame(conn, 16, 9);
+        assert_int_equal(xport_flush(conn), 0);
+    }
+    return NULL;
+}
+
+/* With Nagle's algorithm the second of two small writes waits until the first is
+ * acknowledged, which the other end puts off for 40 ms: a hundred of them are 4 s. */
+static void
+small_writes_do_not_wait_for_acknowledgements(void **state)
+{
+    int listener, fd[2];
+    char name[32];
+    struct link link;
+    pthread_t thread;
+    uint64_t start;
+
+    assert_int_equal(gp_net_listen("127.0.0.1:0", 0, 1, &listener, NULL), 0);
+    snprintf(name, sizeof(name), "127.0.0.1:%u", gp_net_port(listener));
+    assert_int_equal(gp_net_connect(name, 0, soon(), true, &fd[0], NULL), 0);
+    assert_int_equal(gp_net_wait(listener, POLLIN, soon()), 0);
+    assert_int_equal(gp_net_accept(listener, &fd[1]), 0);
+    assert_int_equal(xport_tcp_new(fd[0], FRAME_MAX, &link.client, NULL), 0);
+    assert_int_equal(xport_tcp_new(fd[1], FRAME_MAX, &link.worker, NULL), 0);
+    pthread_create(&thread, NULL, answer_every_second, link.worker);
+    start = gp_now_ns();
+    for (int i = 0; i < 100; i++) {
+        for (int j = 0; j < 2; j++) {
+            send_frame(link.client, 64, (uint8_t)i);
+            assert_int_equal(xport_flush(link.client), 0);
+        }
+        expect_frame(link.client, 16, 9);
+    }
+    assert_true(gp_now_ns() - start < 2 * GP_NS_PER_S);
+    xport_abort(link.client);
+    pthread_join(thread, NULL);
+    close(listener);
+    link_end(&link);
+}
+
 static void
 address_without_rdma_is_named(void **state)
 {
@@ -486,6 +645,9 @@ main(void)
         cmocka_unit_test(address_without_rdma_is_named),
         cmocka_unit_test(ring_index_out_of_bounds_is_an_error),
         cmocka_unit_test(unsealed_file_is_refused),
+        cmocka_unit_test(payloads_can_be_read_where_they_lie),
+        cmocka_unit_test(payloads_can_be_made_where_they_go),
+        cmocka_unit_test(small_writes_do_not_wait_for_acknowledgements),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
