@@ -3,13 +3,14 @@
  * A session that keeps a card busy and notes when it really ran; bench/shares.py starts
  * several and compares.
  *
- * Kernels of given lengths in turn, in one stream or several, one by one or as graphs,
- * a few ahead of the card.  Each thread block writes the card's clock at its begin and
- * end to card memory.  After "ready" a line with the two ends of the run (nanoseconds
- * of CLOCK_REALTIME) is read; at the end the intervals go to --out as pairs of 64-bit
- * numbers.  With --period-us it is a service instead: one kernel per period, each
- * waited for, and its latencies are what is printed.  With --copy-kib it copies so much
- * at a time to the card (--copy-down: and back) and prints how much; with
+ * Kernels of given lengths in turn, in one stream or several, from one thread or
+ * several, one by one or as graphs, a few ahead of the card.  Each thread block writes
+ * the card's clock at its begin and end to card memory.  After "ready" a line with the
+ * two ends of the run (nanoseconds of CLOCK_REALTIME) is read; at the end the intervals
+ * go to --out as pairs of 64-bit numbers.  With --period-us it is a service instead:
+ * one kernel per period, each waited for, and its latencies are what is printed.  With
+ * --copy-kib it copies so much at a time to the card (--copy-down: and back) and prints
+ * how much; with
  * --fill-kib it fills and copies on the card.  With --shared, blocks need so much
  * shared memory that a multiprocessor holds few of them at a time.
  */
@@ -19,6 +20,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,6 +28,7 @@
 #define STREAMS_MAX 16
 #define LENGTHS_MAX 8
 #define GRAPH_NODES 8
+#define THREADS_MAX 64u
 
 extern const char busy_ptx[];
 __asm__(".pushsection .rodata\n"
@@ -44,6 +47,8 @@ struct load {
     CUgraphExec graph_exec;
     uint64_t launches;
     int64_t ahead; /* of the card's clock */
+    CUcontext context;
+    uint64_t end; /* of a thread's run */
 };
 
 static const char *
@@ -100,10 +105,23 @@ make_graph(struct load *load)
 }
 
 static void
+load_streams(struct load *load)
+{
+    load->done = calloc((size_t)load->depth * STREAMS_MAX, sizeof(*load->done));
+    if (!load->done)
+        bench_die("memory");
+    for (unsigned s = 0; s < load->n_streams; s++) {
+        CU(cuStreamCreate(&load->streams[s], CU_STREAM_NON_BLOCKING));
+        for (unsigned i = 0; i < load->depth; i++)
+            CU(cuEventCreate(&load->done[s * load->depth + i],
+                             CU_EVENT_DISABLE_TIMING));
+    }
+}
+
+static void
 load_open(struct load *load, int argc, char **argv)
 {
     const char *text = option_text(argc, argv, "--kernel-us");
-    CUcontext context;
     CUmodule module;
     CUdevice device;
 
@@ -125,7 +143,7 @@ load_open(struct load *load, int argc, char **argv)
 
     CU(cuInit(0));
     CU(cuDeviceGet(&device, 0));
-    CU(cuCtxCreate(&context, 0, device));
+    CU(cuCtxCreate(&load->context, 0, device));
     CU(cuModuleLoadData(&module, busy_ptx));
     CU(cuModuleGetFunction(&load->kernel, module, "busy"));
     CU(cuFuncSetAttribute(load->kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -133,15 +151,7 @@ load_open(struct load *load, int argc, char **argv)
     CU(cuMemAlloc(&load->taken, 256));
     CU(cuMemsetD32(load->taken, 0, 64));
     CU(cuMemAlloc(&load->slots, SLOTS * 2 * sizeof(uint64_t)));
-    load->done = calloc((size_t)load->depth * STREAMS_MAX, sizeof(*load->done));
-    if (!load->done)
-        bench_die("memory");
-    for (unsigned s = 0; s < load->n_streams; s++) {
-        CU(cuStreamCreate(&load->streams[s], CU_STREAM_NON_BLOCKING));
-        for (unsigned i = 0; i < load->depth; i++)
-            CU(cuEventCreate(&load->done[s * load->depth + i],
-                             CU_EVENT_DISABLE_TIMING));
-    }
+    load_streams(load);
     if (load->graph)
         make_graph(load);
 }
@@ -255,6 +265,38 @@ fill_on(struct load *load, uint64_t end, size_t bytes)
     CU(cuMemFree(at));
 }
 
+/* The same load in a thread and in streams of its own. */
+static void *
+thread_main(void *arg)
+{
+    struct load *load = arg;
+
+    CU(cuCtxSetCurrent(load->context));
+    while (real_ns() < load->end)
+        load_step(load);
+    CU(cuCtxSynchronize());
+    return NULL;
+}
+
+static void
+run_threads(const struct load *first, unsigned n, uint64_t end)
+{
+    struct load loads[THREADS_MAX];
+    pthread_t threads[THREADS_MAX];
+
+    for (unsigned i = 0; i < n; i++) {
+        loads[i] = *first;
+        loads[i].end = end;
+        load_streams(&loads[i]);
+        if (pthread_create(&threads[i], NULL, thread_main, &loads[i]) != 0)
+            bench_die("thread");
+    }
+    for (unsigned i = 0; i < n; i++) {
+        pthread_join(threads[i], NULL);
+        free(loads[i].done);
+    }
+}
+
 static void
 serve(struct load *load, uint64_t begin, uint64_t end, uint64_t period)
 {
@@ -280,6 +322,7 @@ main(int argc, char **argv)
     const char *out = option_text(argc, argv, "--out");
     uint64_t period = (uint64_t)bench_option(argc, argv, "--period-us", 0) * 1000;
     size_t copy = (size_t)bench_option(argc, argv, "--copy-kib", 0) << 10;
+    unsigned threads = (unsigned)bench_option(argc, argv, "--threads", 1);
     size_t fill = (size_t)bench_option(argc, argv, "--fill-kib", 0) << 10;
     struct load load = {0};
     uint64_t begin, end;
@@ -300,6 +343,8 @@ main(int argc, char **argv)
         serve(&load, begin, end, period);
     if (copy)
         copy_on(end, copy, bench_option(argc, argv, "--copy-down", 0) != 0);
+    if (threads > 1)
+        run_threads(&load, gp_min(threads, THREADS_MAX), end);
     if (fill)
         fill_on(&load, end, fill);
     while (!period && real_ns() < end)

@@ -7,7 +7,7 @@
 #define FOR_EACH_TENANT(card, t)                                                       \
     for (struct gov_tenant *t = (card)->tenants;                                       \
          t < (card)->tenants + (card)->tenants_end; t++)                               \
-        if (t->session)
+        if (t->seats)
 
 int
 gov_card_init(struct gov_card *card)
@@ -239,6 +239,28 @@ waits(const struct gov_tenant *t)
     return t->wanting && !t->running;
 }
 
+/* Its queue ran dry a moment ago. */
+static bool
+naps(const struct gov_tenant *t, uint64_t now)
+{
+    return t->turns && !t->wanting && !t->running && now - t->idle_ns < GOV_NAP_NS;
+}
+
+/* The clock goes on with a tenant that begins to run, but not past one that only naps:
+ * what that is behind is not forgotten because somebody used the pause. */
+static void
+advance_clock(struct gov_card *card, const struct gov_tenant *t, uint64_t now)
+{
+    uint64_t start = t->vtime;
+
+    FOR_EACH_TENANT(card, u)
+    {
+        if (naps(u, now) && u->vtime < start)
+            start = u->vtime;
+    }
+    card->vclock = gp_max(card->vclock, start);
+}
+
 /* Is @a due before @b? */
 static bool
 precedes(const struct gov_tenant *a, const struct gov_tenant *b)
@@ -275,6 +297,32 @@ preceded(struct gov_card *card, const struct gov_tenant *t, uint64_t now,
     return false;
 }
 
+/* Card time that @t has had beyond @u, as @t's weight counts it. */
+static uint64_t
+ahead_of(const struct gov_tenant *t, const struct gov_tenant *u)
+{
+    return t->vtime > u->vtime ? (t->vtime - u->vtime) / 100000 * t->weight : 0;
+}
+
+/* Does @t owe so much to somebody whose queue ran dry just now that it has to wait
+ * whether that one comes back?  For an eighth of the debt. */
+static bool
+held_for_napper(struct gov_card *card, const struct gov_tenant *t, uint64_t now,
+                uint64_t *ret_until)
+{
+    FOR_EACH_TENANT(card, u)
+    {
+        uint64_t owed = ahead_of(t, u), wait = gp_min(owed / 8, GOV_HELD_MAX_NS);
+
+        if (owed < GOV_AHEAD_NS || !u->turns || u->wanting || u->running ||
+            u->offline != t->offline || !conflict(u, t) || now - u->idle_ns >= wait)
+            continue;
+        *ret_until = gp_min(*ret_until, u->idle_ns + wait);
+        return true;
+    }
+    return false;
+}
+
 /* Who gets a turn next among those who wait and may; NULL: nobody.  *ret_until: the
  * earliest time at which that could change by itself. */
 static struct gov_tenant *
@@ -286,7 +334,8 @@ next_tenant(struct gov_card *card, uint64_t now, uint64_t *ret_until)
     {
         if (!waits(t) || t->holding || !within_ceiling(t, now, ret_until) ||
             (best && !precedes(t, best)) || blocked(card, t, false) ||
-            preceded(card, t, now, ret_until))
+            preceded(card, t, now, ret_until) ||
+            held_for_napper(card, t, now, ret_until))
             continue;
         best = t;
     }
@@ -312,7 +361,7 @@ take_turn(struct gov_card *card, struct gov_tenant *t, uint64_t now)
     t->holding = 1;
     card->holders++;
     t->turn_ns = now;
-    card->vclock = gp_max(card->vclock, t->vtime);
+    advance_clock(card, t, now);
     t->turns++;
     changed(card);
 }
@@ -368,20 +417,31 @@ overtaker(struct gov_card *card, const struct gov_tenant *t, uint64_t now)
 
 /* --- seats --- */
 
+/* The session's place, or the first that nobody has; else that of a session which is
+ * gone with debt, the least of those. */
 static struct gov_tenant *
 find_tenant(struct gov_card *card, uint64_t session)
 {
-    struct gov_tenant *empty = NULL;
+    struct gov_tenant *best = NULL;
 
     for (unsigned i = 0; i < GOV_TENANTS_MAX; i++) {
         struct gov_tenant *t = &card->tenants[i];
 
         if (t->session == session)
             return t;
-        if (!t->session && !empty)
-            empty = t;
+        if (t->seats || (best && !best->session))
+            continue;
+        if (!best || !t->session || t->tokens_ns > best->tokens_ns)
+            best = t;
     }
-    return empty;
+    return best;
+}
+
+/* Whether a session that goes must not begin anew when it comes back. */
+static bool
+in_debt(const struct gov_card *card, const struct gov_tenant *t)
+{
+    return t->tokens_ns < 0 || t->vtime > card->vclock;
 }
 
 int
@@ -395,18 +455,20 @@ gov_card_join(struct gov_card *card, uint64_t session, int32_t pid,
         seat++;
     if (!t || seat == GOV_SEATS_MAX)
         return -ENOSPC;
-    if (!t->session) {
+    if (t->session != session)
+        *t = (struct gov_tenant){.session = session,
+                                 .filled_ns = now_ns,
+                                 .idle_ns = now_ns,
+                                 .vtime = card->vclock};
+    if (!t->seats++) {
         card->tenants_end = gp_max(card->tenants_end, index_of(card, t) + 1);
-        *t = (struct gov_tenant){
-            .session = session, .filled_ns = now_ns, .idle_ns = now_ns};
         card->n_tenants++;
+        t->units = 0;
         set_part(card, t, share);
         set_share(t, share);
-        t->vtime = card->vclock;
         reweigh(card);
         count_rivals(card);
     }
-    t->seats++;
     card->seats[seat] = (struct gov_seat){.pid = pid, .tenant = index_of(card, t)};
     return seat;
 }
@@ -432,13 +494,20 @@ gov_card_leave(struct gov_card *card, int seat, uint64_t now_ns)
     struct gov_tenant *t = tenant_of(card, seat);
 
     gov_card_unask(card, seat, now_ns);
+    /* What it had on the card was its own, whether measured or not. */
+    if (card->seats[seat].running && now_ns > t->since_ns)
+        t->busy_ns = now_ns - t->since_ns;
     gov_card_drained(card, seat, now_ns);
     card->seats[seat] = (struct gov_seat){0};
-    if (--t->seats)
+    if (t->seats > 1) {
+        t->seats--;
         return;
+    }
     if (t->holding)
         pass_turn(card, t, now_ns);
-    *t = (struct gov_tenant){0};
+    t->seats = 0;
+    if (!in_debt(card, t))
+        *t = (struct gov_tenant){0};
     card->n_tenants--;
     while (card->tenants_end && !card->tenants[card->tenants_end - 1].session)
         card->tenants_end--;
@@ -477,6 +546,9 @@ want(struct gov_card *card, int seat, uint64_t now)
     if (!t->wanting && !t->running) {
         /* Back from doing nothing: what it did not use meanwhile is not saved up. */
         refill(t, now);
+        FOR_EACH_TENANT(card, h)
+        if (h->holding) /* it began while this one only napped, maybe */
+            advance_clock(card, h, now);
         t->woke = now - t->idle_ns >= GOV_SLEPT_NS;
         t->vtime = gp_max(t->vtime, late_start(card, t, now));
         t->wanted_ns = now;
@@ -560,7 +632,7 @@ gov_card_keep(struct gov_card *card, int seat, uint64_t now_ns)
         return false;
     if (now_ns - t->turn_ns >= GOV_QUANTUM_NS) {
         t->turn_ns = now_ns; /* still its turn: another quantum, no drain */
-        card->vclock = gp_max(card->vclock, t->vtime);
+        advance_clock(card, t, now_ns);
     }
     return true;
 }

@@ -20,7 +20,8 @@
  * Lives in memory shared by the workers of a card and the supervisor.  Every function
  * but the lock's own wants the lock held and gets the time as an argument: nothing here
  * reads a clock or sleeps, so tests run it against a clock of their own.  A worker that
- * died is taken out by gov_card_leave(), by whoever notices.
+ * died is taken out by gov_card_leave(), by whoever notices.  Debt outlives the last
+ * worker of a session, so that starting again does not pay it.
  *
  * Not here: measuring (wrk_governor.c), memory (wrk_quota.c).
  */
@@ -49,6 +50,11 @@
 /* Who paused for less than this catches up on what it did not get meanwhile, which is
  * no more than as much service; its queue ran dry, it did not go. */
 #define GOV_NAP_NS 10000000
+/* Who has had so much more card time than another does not get the card as soon as
+ * that one pauses, but after an eighth of the debt, and not later than this: it may not
+ * give the card back for long. */
+#define GOV_AHEAD_NS UINT64_C(80000000)
+#define GOV_HELD_MAX_NS UINT64_C(250000000)
 /* A bucket holds what this much time fills.  Long enough that a tenant that waited for
  * the kernels of others loses nothing... */
 #define GOV_BUCKET_NS 250000000
@@ -76,7 +82,7 @@ struct gov_tenant {
     uint32_t policy;
     uint32_t core, ceiling;
     uint32_t offline;
-    uint32_t seats;     /* workers that joined */
+    uint32_t seats;     /* workers that joined; 0: gone, and what it owes is kept */
     uint32_t wanting;   /* of them, those that ask for the card */
     uint32_t running;   /* of them, those that have work on it */
     uint32_t weight;    /* thousandths of a percent */

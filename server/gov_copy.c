@@ -7,7 +7,7 @@
 #define FOR_EACH_OTHER(card, self, t)                                                  \
     for (struct gov_tenant *t = (card)->tenants;                                       \
          t < (card)->tenants + (card)->tenants_end; t++)                               \
-        if (t->session && t != (self))
+        if (t->seats && t != (self))
 
 static bool
 copies(const struct gov_tenant *t, uint64_t now)
@@ -78,7 +78,7 @@ end_pause(struct gov_card *card, struct gov_tenant *t, uint64_t now)
     uint64_t wanted = GOV_COPY_AHEAD * other->weight / gp_max(t->weight, 1u);
 
     t->copy_until_ns = 0;
-    if (!other->session)
+    if (!other->seats)
         return;
     /* Of use: the other moved much, as it would with the link to itself, and more than
      * before. */
@@ -126,6 +126,6 @@ gov_copy_caught_up(struct gov_card *card, int seat, uint64_t now_ns)
     const struct gov_tenant *t = &card->tenants[card->seats[seat].tenant];
     const struct gov_tenant *other = &card->tenants[t->copy_for];
 
-    return now_ns >= t->copy_until_ns || !other->session || !copies(other, now_ns) ||
+    return now_ns >= t->copy_until_ns || !other->seats || !copies(other, now_ns) ||
            other->copy_vtime >= t->copy_vtime;
 }

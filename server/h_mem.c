@@ -301,7 +301,8 @@ mem_freed(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held, CUr
 {
     if (r == CUDA_SUCCESS) {
         wrk_graphmem_freed(ptr);
-        wrk_quota_give(w->priv->quota, held->slice, held->bytes);
+        if (held->bytes) /* none: a graph's node allocated it */
+            wrk_quota_give(w->priv->quota, held->slice, held->bytes);
     } else if (held->bytes && wrk_quota_note(w->priv->quota, ptr, held->slice,
                                              held->ctx, held->bytes) < 0) {
         gp_log_error("quota", "%llu bytes are lost to the session's account",
@@ -325,7 +326,8 @@ free_job_run(struct wrk *w, struct wrk_job *job)
     CUresult r = WRK_CALL(w, cuMemFree_v2, f->ptr);
 
     if (r != CUDA_SUCCESS && wrk_ctx_epoch() != f->epoch) {
-        wrk_quota_give(w->priv->quota, f->held.slice, f->held.bytes);
+        if (f->held.bytes)
+            wrk_quota_give(w->priv->quota, f->held.slice, f->held.bytes);
         r = CUDA_SUCCESS;
     } else {
         mem_freed(w, f->ptr, &f->held, r);

@@ -224,6 +224,7 @@ srv_session_leave(struct srv_session *s, uint32_t seat)
             atomic_fetch_add(&s->segment->past[k][i],
                              atomic_exchange(&seat_of->spent[k][i], 0));
         atomic_store(&seat_of->used[i], 0);
+        atomic_store(&seat_of->pieces[i], 0);
     }
     atomic_store(&seat_of->pid, 0);
     s->n_workers--;

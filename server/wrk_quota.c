@@ -8,6 +8,11 @@
 #include <string.h>
 
 #define FIRST_CAP 256u
+/* A byte costs a card 512 of them, and this process an entry: so a session has as many
+ * allocations as pages of this size, and some more.  What frameworks keep allocated on
+ * a whole card are some ten thousand. */
+#define PIECE_BYTES 4096u
+#define PIECES_MIN 16384u
 
 struct quota_entry {
     uint64_t key; /* 0: free */
@@ -135,8 +140,10 @@ wrk_quota_take(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 
     memory_lock(q->seg);
     used = wrk_segment_used(q->seg, slice);
-    ok = used <= limit && bytes <= limit - used;
+    ok = used <= limit && bytes <= limit - used &&
+         wrk_segment_pieces(q->seg, slice) < PIECES_MIN + limit / PIECE_BYTES;
     if (ok) {
+        atomic_fetch_add_explicit(&q->seat->pieces[slice], 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&q->seat->used[slice], bytes, memory_order_relaxed);
         if (used + bytes > atomic_load(&q->seg->high[slice]))
             atomic_store(&q->seg->high[slice], used + bytes);
@@ -150,6 +157,7 @@ void
 wrk_quota_give(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 {
     atomic_fetch_sub_explicit(&q->seat->used[slice], bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&q->seat->pieces[slice], 1, memory_order_relaxed);
 }
 
 static int

@@ -26,7 +26,9 @@ int wrk_quota_new(struct wrk_segment *seg, uint32_t seat, struct wrk_quota **ret
 void wrk_quota_free(struct wrk_quota *q); /* NULL is a no-op; the seat is not cleared */
 DEFINE_CLEANUP(struct wrk_quota, wrk_quota_free)
 
-/* Count @bytes on slice @slice; false, and nothing counted, past the limit. */
+/* Count @bytes on slice @slice as one allocation, which one give() ends; false, and
+ * nothing counted, past the limit of bytes, or past that of allocations, which only
+ * millions of tiny ones reach. */
 bool wrk_quota_take(struct wrk_quota *q, uint32_t slice, uint64_t bytes);
 void wrk_quota_give(struct wrk_quota *q, uint32_t slice, uint64_t bytes);
 

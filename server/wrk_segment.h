@@ -21,7 +21,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define WRK_SEGMENT_MAGIC 0x67707332u /* "gps2" */
+#define WRK_SEGMENT_MAGIC 0x67707333u /* "gps3" */
 
 /* Attachments of one session on one server.  A data loader forks a few dozen
  * processes; each needs a worker process here, so more would only hurt. */
@@ -40,9 +40,10 @@ enum wrk_spent {
 };
 
 struct wrk_seat {
-    _Atomic uint32_t pid;                     /* 0: free */
-    _Atomic uint32_t client_pid;              /* as the client itself knows it */
-    _Atomic uint64_t used[TICKET_SLICES_MAX]; /* bytes, now */
+    _Atomic uint32_t pid;                       /* 0: free */
+    _Atomic uint32_t client_pid;                /* as the client itself knows it */
+    _Atomic uint64_t used[TICKET_SLICES_MAX];   /* bytes, now */
+    _Atomic uint64_t pieces[TICKET_SLICES_MAX]; /* allocations, now */
     _Atomic uint64_t spent[WRK_SPENT_KINDS][TICKET_SLICES_MAX];
 };
 
@@ -69,6 +70,18 @@ wrk_segment_used(struct wrk_segment *seg, uint32_t i)
 
     for (unsigned s = 0; s < high; s++)
         sum += atomic_load_explicit(&seg->seats[s].used[i], memory_order_relaxed);
+    return sum;
+}
+
+/* How many allocations the session has on slice @i. */
+static inline uint64_t
+wrk_segment_pieces(struct wrk_segment *seg, uint32_t i)
+{
+    uint32_t high = gp_min(atomic_load(&seg->seats_high), (uint32_t)WRK_SEATS_MAX);
+    uint64_t sum = 0;
+
+    for (unsigned s = 0; s < high; s++)
+        sum += atomic_load_explicit(&seg->seats[s].pieces[i], memory_order_relaxed);
     return sum;
 }
 

@@ -6,84 +6,8 @@ import random
 import socket
 import struct
 
-PING = 0xe003
-MALLOC = 0x080b
-STREAM_CREATE = 0x0c01
-COPY_UP = 0x0a23
-REPLY = 2
-BULK = 1
-
-
-def where(session):
-    host, _, port = session.field("server").rpartition(":")
-    return host, int(port)
-
-
-def field(number, value):
-    """One field of a protobuf message: a number or bytes."""
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
-
-
-def varint(value):
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7f | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def attach_request(ticket, major=1, minor=0):
-    body = b"".join([field(1, major), field(2, minor), field(3, ticket.encode()), field(5, 1234),
-                     field(6, b"test"), field(7, b"raw\n\x1b[31mclient")])
-    return struct.pack("<I", len(body)) + body
-
-
-class Raw:
-    """A client by hand: attaches, sends frames, reads answers."""
-
-    def __init__(self, case, session, ticket=None):
-        self.case = case
-        self.seq = 0
-        self.sock = socket.create_connection(where(session), timeout=case.patience)
-        self.sock.sendall(attach_request(ticket or session.field("ticket")))
-        size = struct.unpack("<I", self.take(4))[0]
-        reply = self.take(size)
-        case.check(not reply.startswith(b"\x08"), f"the attachment was refused: {reply!r}")
-
-    def take(self, size):
-        data = b""
-        while len(data) < size:
-            part = self.sock.recv(size - len(data))
-            if not part:
-                self.case.fail(f"the server closed after {len(data)} of {size} bytes")
-            data += part
-        return data
-
-    def frame(self, call, body=b"", flags=REPLY, seq=None, size=None, ctx=0):
-        self.seq = self.seq + 1 if seq is None else seq
-        head = struct.pack("<IHHII", 16 + len(body) if size is None else size, call, flags,
-                           self.seq, ctx)
-        return head + body
-
-    def ping(self, value=7):
-        self.sock.sendall(self.frame(PING, struct.pack("<Q", value)))
-        size, call, _, seq, result = struct.unpack("<IHHIi", self.take(16))
-        echo = struct.unpack("<Q", self.take(size - 16))[0]
-        self.case.equal((call, seq, result, echo), (PING, self.seq, 0, value), "ping")
-
-    def ends(self, words):
-        """The server lets go of this connection."""
-        try:
-            while self.sock.recv(65536):
-                pass
-        except ConnectionError:
-            pass
-        except TimeoutError:
-            self.case.fail(f"the attachment goes on after {words}")
-        self.sock.close()
+from harness.raw import (BULK, COPY_UP, MALLOC, PING, REPLY, STREAM_CREATE, Raw,
+                         attach_request, where)
 
 
 def broken(case, pool, session, words, *log):

@@ -58,6 +58,8 @@ $(eval $(call driver_program,tests/programs/counted,\
     tests/programs/counted.c tests/programs/prog.c,,))
 $(eval $(call driver_program,tests/programs/confined,\
     tests/programs/confined.c tests/programs/prog.c,,where.ptx))
+$(eval $(call driver_program,tests/programs/tiny,\
+    tests/programs/tiny.c tests/programs/prog.c,,))
 TEST_PROGRAMS += $(DEMO_PTX)/spin.ptx
 
 # The same kernels as ordinary runtime-API programs, where there is an nvcc.

@@ -423,6 +423,67 @@ killed_worker_gives_the_turn_back(void **state)
     sim_free(&sim);
 }
 
+/* One kernel per process, each in a process of its own, for a session of 10 %. */
+static void
+starting_again_pays_no_debt(void **state)
+{
+    struct gov_share sh = share(GOV_FIXED_SHARE, 10);
+    struct sim sim;
+    uint64_t ran = 0, until;
+
+    sim_new(&sim);
+    while (sim.now < 105 * S) {
+        int seat = gov_card_join(sim.card, 1, 4711, &sh, sim.now);
+
+        while (!gov_card_ask(sim.card, seat, sim.now, &until))
+            sim.now = gp_min(until, sim.now + 50 * MS);
+        sim.now += 500 * MS;
+        ran += 500 * MS;
+        gov_card_leave_pid(sim.card, 4711, sim.now); /* killed: nothing was reported */
+    }
+    expect_near((double)ran / 1e9, 10, 1);
+    assert_int_equal(sim.card->n_tenants, 0);
+    sim_free(&sim);
+}
+
+/* Long kernels beside a queue that runs dry for a moment after each of its own. */
+static void
+pauses_of_a_neighbour_pay_no_debt(void **state)
+{
+    struct sim sim;
+
+    sim_new(&sim);
+    sim_add(&sim, 1, share(GOV_BURST_SHARE, 50), 2 * MS, 2 * MS, 500 * US);
+    sim_add(&sim, 2, share(GOV_BURST_SHARE, 10), S, S, 0);
+    sim_run(&sim, 20 * S);
+    part(&sim, 0, 1);
+    part(&sim, 1, 1);
+    sim_run(&sim, 60 * S);
+    assert_true(part(&sim, 0, 60 * S) > 60); /* five sixths, less its pauses */
+    assert_true(part(&sim, 1, 60 * S) < 25);
+    sim_free(&sim);
+}
+
+static void
+debt_of_the_gone_is_forgotten_when_there_is_no_room(void **state)
+{
+    struct gov_share sh = share(GOV_FIXED_SHARE, 10);
+    struct sim sim;
+    uint64_t until;
+
+    sim_new(&sim);
+    for (uint64_t id = 1; id <= 3 * GOV_TENANTS_MAX; id++) {
+        int seat = gov_card_join(sim.card, id, 4711, &sh, sim.now);
+
+        assert_true(seat >= 0);
+        while (!gov_card_ask(sim.card, seat, sim.now, &until))
+            sim.now = until;
+        sim.now += 100 * MS;
+        gov_card_leave(sim.card, seat, sim.now);
+    }
+    sim_free(&sim);
+}
+
 static void
 late_comer_gets_no_back_pay(void **state)
 {
@@ -504,7 +565,8 @@ lag_after(uint64_t nap)
 static void
 queue_that_ran_dry_for_a_moment_catches_up(void **state)
 {
-    assert_int_equal(lag_after(6 * MS), -10 * (int64_t)MS); /* 6 ms at 60 % */
+    /* 9 ms at 30 % against 1 ms at 60 %: what it is behind is not forgotten. */
+    assert_in_range(-lag_after(6 * MS), 28 * MS, 29 * MS);
     assert_int_equal(lag_after(20 * MS), 0);
 }
 
@@ -599,7 +661,7 @@ time_is_conserved_whatever_happens(void **state)
 {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct sim sim;
-        uint64_t charged = 0, ran = 0;
+        uint64_t ran = 0;
 
         sim_new(&sim);
         sim.rng = seed * 7919;
@@ -634,10 +696,12 @@ time_is_conserved_whatever_happens(void **state)
             if (sim.w[i].state != GONE)
                 gov_card_leave(sim.card, sim.w[i].seat, sim.now);
         }
-        for (unsigned i = 0; i < GOV_TENANTS_MAX; i++)
-            charged += sim.card->tenants[i].charged_ns;
-        /* All are gone, nothing is held, and nobody was on the card twice. */
-        assert_int_equal(charged, 0);
+        /* All are gone, nothing is held but debt, and nobody was on the card twice. */
+        for (unsigned i = 0; i < GOV_TENANTS_MAX; i++) {
+            const struct gov_tenant *t = &sim.card->tenants[i];
+
+            assert_true(!t->seats && !t->running && !t->wanting && !t->holding);
+        }
         assert_int_equal(sim.card->holders, 0);
         assert_int_equal(sim.card->n_tenants, 0);
         assert_true(sim.busy <= 6 * S);
@@ -690,6 +754,9 @@ main(void)
         cmocka_unit_test(many_workers_of_a_session_get_what_one_would),
         cmocka_unit_test(overrun_is_repaid_exactly),
         cmocka_unit_test(killed_worker_gives_the_turn_back),
+        cmocka_unit_test(starting_again_pays_no_debt),
+        cmocka_unit_test(pauses_of_a_neighbour_pay_no_debt),
+        cmocka_unit_test(debt_of_the_gone_is_forgotten_when_there_is_no_room),
         cmocka_unit_test(late_comer_gets_no_back_pay),
         cmocka_unit_test(waking_service_waits_for_a_kernel_not_a_quantum),
         cmocka_unit_test(idle_session_saves_up_little),

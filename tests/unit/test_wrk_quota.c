@@ -69,6 +69,28 @@ limit_is_exact_to_the_byte(void **state)
 }
 
 static void
+tiny_allocations_are_limited_in_number(void **state)
+{
+    struct wrk_segment *seg = segment_new(2);
+    struct wrk_quota *a = quota_new(seg, 0);
+    struct wrk_quota *b = quota_new(seg, 1);
+    uint64_t most = 16384 + 4096;
+
+    (void)state;
+    seg->slices[0].memory = 4096 * 4096;
+    for (uint64_t i = 0; i < most; i++)
+        assert_true(wrk_quota_take(i % 2 ? a : b, 0, 1));
+    assert_false(wrk_quota_take(a, 0, 1));
+    assert_int_equal(wrk_quota_used(a, 0), most);
+    wrk_quota_give(b, 0, 1);
+    assert_true(wrk_quota_take(a, 0, 1));
+    assert_false(wrk_quota_take(b, 0, 1));
+    wrk_quota_free(a);
+    wrk_quota_free(b);
+    munmap(seg, sizeof(*seg));
+}
+
+static void
 free_gives_back_what_was_taken_and_only_once(void **state)
 {
     struct wrk_segment *seg = segment_new(1);
@@ -181,6 +203,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiny_allocations_are_limited_in_number),
         cmocka_unit_test(limit_is_exact_to_the_byte),
         cmocka_unit_test(free_gives_back_what_was_taken_and_only_once),
         cmocka_unit_test(context_takes_its_memory_with_it),
