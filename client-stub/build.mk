@@ -7,7 +7,7 @@ STUB_SRCS := $(addprefix client-stub/,stub_alloc.c stub_args.c stub_attach.c stu
     stub_graph_node.c stub_logs.c stub_handle.c stub_host.c stub_hostfn.c \
     stub_init.c stub_intern.c stub_jit.c stub_land.c stub_linker.c stub_managed.c stub_managed_range.c stub_launch.c stub_launch_old.c stub_link.c stub_memory.c \
     stub_module.c stub_move.c stub_occupancy.c stub_pointer.c stub_primary.c stub_range.c stub_relay.c stub_replica.c stub_report.c stub_result.c \
-    stub_session.c stub_side.c stub_stream.c stub_table.c stub_table_ctx.c stub_table_cudart.c \
+    stub_session.c stub_side.c stub_stage.c stub_stream.c stub_table.c stub_table_ctx.c stub_table_cudart.c \
     stub_table_hooks.c stub_table_module.c stub_table_pool.c stub_table_storage.c stub_table_thread.c \
     stub_thread.c stub_trace.c stub_vmm.c stub_wait.c)
 STUB_SRCS += client-stub/stub_image.c client-stub/stub_lanes.c

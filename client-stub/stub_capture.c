@@ -14,6 +14,7 @@
 #include "stub_handle.h"
 #include "stub_lock.h"
 #include "stub_manual.h"
+#include "stub_stage.h"
 #include "wire_api.h"
 
 #include <string.h>
@@ -35,13 +36,13 @@ stub_m_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 
 /* Captures begun and not ended.  One whose stream was destroyed stays counted: then the
  * worker is asked, which is only slower. */
-static _Atomic uint32_t captures;
+_Atomic uint32_t stub_captures;
 
 static CUresult
 capture_begun(CUresult r)
 {
     if (r == CUDA_SUCCESS)
-        atomic_fetch_add(&captures, 1);
+        atomic_fetch_add(&stub_captures, 1);
     return r;
 }
 
@@ -116,19 +117,19 @@ stub_m_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
 bool
 stub_capture_any(void)
 {
-    return atomic_load_explicit(&captures, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&stub_captures, memory_order_relaxed) != 0;
 }
 
 /* A capture that went wrong is over too, unless it was not ours to end. */
 static void
 capture_ended(CUresult r)
 {
-    uint32_t n = atomic_load(&captures);
+    uint32_t n = atomic_load(&stub_captures);
 
     if (r != CUDA_SUCCESS && r != CUDA_ERROR_STREAM_CAPTURE_INVALIDATED &&
         r != CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
         return;
-    while (n && !atomic_compare_exchange_weak(&captures, &n, n - 1))
+    while (n && !atomic_compare_exchange_weak(&stub_captures, &n, n - 1))
         ;
 }
 
@@ -189,7 +190,7 @@ stub_m_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatu
 
     if (r != CUDA_SUCCESS)
         return r;
-    if (atomic_load_explicit(&captures, memory_order_relaxed) == 0) {
+    if (atomic_load_explicit(&stub_captures, memory_order_relaxed) == 0) {
         *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
         return CUDA_SUCCESS;
     }
@@ -254,7 +255,7 @@ stub_m_cuStreamGetCaptureInfo_v3(CUstream hStream,
 
     if (r != CUDA_SUCCESS)
         return r;
-    if (atomic_load_explicit(&captures, memory_order_relaxed) == 0) {
+    if (atomic_load_explicit(&stub_captures, memory_order_relaxed) == 0) {
         *captureStatus_out = CU_STREAM_CAPTURE_STATUS_NONE;
         return CUDA_SUCCESS;
     }

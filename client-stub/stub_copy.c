@@ -18,6 +18,7 @@
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
+#include "stub_stage.h"
 #include "stub_stream.h"
 #include "wire_api.h"
 
@@ -167,6 +168,19 @@ stub_copy_inside(uint64_t addr, uint64_t n)
             return CUDA_ERROR_INVALID_VALUE;                                           \
     } while (0)
 
+/* A copy into a capture becomes a node, and that is all. */
+#define COPY_CAPTURED(dst, dst_host, src, src_host, n)                                 \
+    do {                                                                               \
+        if (unlikely(atomic_load_explicit(&stub_captures, memory_order_relaxed))) {    \
+            CUDA_MEMCPY3D copy_ = stub_stage_linear(dst, dst_host, src, src_host, n);  \
+            CUresult asked_;                                                           \
+                                                                                       \
+            if (stub_stage_captures(hStream, per_thread, &copy_, &asked_))             \
+                return asked_ ? asked_                                                 \
+                              : stub_stage_capture(hStream, per_thread, &copy_);       \
+        }                                                                              \
+    } while (0)
+
 /* Memory that the card may have changed meanwhile is right only on the server. */
 static CUdeviceptr
 copy_alias(const void *host)
@@ -202,6 +216,7 @@ stub_m_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
     CUdeviceptr alias;
 
     COPY_ENTER(srcHost, ByteCount, hStream, per_thread, &stream);
+    COPY_CAPTURED(dstDevice, false, (uintptr_t)srcHost, true, ByteCount);
     alias = copy_alias(srcHost);
     if (alias)
         return per_thread
@@ -229,6 +244,7 @@ stub_m_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCou
     uint64_t stream;
 
     COPY_ENTER(dstHost, ByteCount, hStream, per_thread, &stream);
+    COPY_CAPTURED((uintptr_t)dstHost, true, srcDevice, false, ByteCount);
     if (copy_may_land(dstHost, srcDevice, ByteCount, stream))
         return copy_land(dstHost, srcDevice, ByteCount, stream);
     return copy_to_host(WIRE_CALL_cuMemcpyDtoHAsync_v2, dstHost, srcDevice, ByteCount,

@@ -15,6 +15,7 @@
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
+#include "stub_stage.h"
 #include "wire_api.h"
 
 #include <string.h>
@@ -497,9 +498,28 @@ stub_m_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy, bool per_thread)
     return rect_2d(WIRE_CALL_cuMemcpy2DUnaligned_v2, pCopy, NULL, per_thread);
 }
 
+/* What is captured becomes a node; false: it is not. */
+static bool
+rect_captured(const CUDA_MEMCPY3D *copy, CUstream stream, bool per_thread, CUresult *r)
+{
+    if (!copy || likely(!atomic_load_explicit(&stub_captures, memory_order_relaxed)) ||
+        !stub_stage_captures(stream, per_thread, copy, r))
+        return false;
+    if (*r == CUDA_SUCCESS)
+        *r = stub_stage_capture(stream, per_thread, copy);
+    return true;
+}
+
 CUresult
 stub_m_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream, bool per_thread)
 {
+    CUDA_MEMCPY3D wide;
+    CUresult r;
+
+    if (pCopy)
+        stub_rect_widen(&wide, pCopy);
+    if (rect_captured(pCopy ? &wide : NULL, hStream, per_thread, &r))
+        return r;
     return rect_2d(WIRE_CALL_cuMemcpy2DAsync_v2, pCopy, hStream, per_thread);
 }
 
@@ -512,6 +532,10 @@ stub_m_cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy, bool per_thread)
 CUresult
 stub_m_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream, bool per_thread)
 {
+    CUresult r;
+
+    if (rect_captured(pCopy, hStream, per_thread, &r))
+        return r;
     return rect_3d(WIRE_CALL_cuMemcpy3DAsync_v2, pCopy, hStream, per_thread);
 }
 

@@ -25,8 +25,8 @@ void *stub_graph_keep(uint64_t id, const void *bytes, size_t size);
 void **stub_graph_keep_params(uint64_t id, CUfunction func, const uint8_t *bytes,
                               uint32_t len);
 
-/* A node that may touch the client's own memory cannot run on the server.  True when
- * @p is such a copy. */
+/* True when @p touches the client's own memory: such a copy is staged (stub_stage.h).
+ */
 bool stub_graph_copy_is_local(const CUDA_MEMCPY3D *p);
 
 /* Remember which host function a node has; cuGraphHostNodeGetParams wants it back. */

@@ -11,6 +11,7 @@
 #include "stub_graph.h"
 #include "stub_hostfn.h"
 #include "stub_manual.h"
+#include "stub_stage.h"
 #include "wire_api.h"
 
 #include <string.h>
@@ -96,9 +97,7 @@ any_open(struct any *any, const CUgraphNodeParams *params, uint16_t call)
     case CU_GRAPH_NODE_TYPE_KERNEL:
         return any_kernel(any);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-        return stub_graph_copy_is_local(&params->memcpy.copyParams)
-                   ? stub_unsupported(call)
-                   : CUDA_SUCCESS;
+        return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_HOST:
         return any_host(any);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
@@ -116,6 +115,23 @@ any_open(struct any *any, const CUgraphNodeParams *params, uint16_t call)
     default:
         return CUDA_SUCCESS;
     }
+}
+
+/* A copy that touches memory of this process has a way of its own. */
+static bool
+any_is_staged(const CUgraphNodeParams *p)
+{
+    return p && p->type == CU_GRAPH_NODE_TYPE_MEMCPY &&
+           stub_graph_copy_is_local(&p->memcpy.copyParams);
+}
+
+static bool
+any_edges_are_plain(const CUgraphEdgeData *edges, size_t n)
+{
+    for (size_t i = 0; edges && i < n; i++)
+        if (edges[i].type || edges[i].from_port || edges[i].to_port)
+            return false;
+    return true;
 }
 
 static void
@@ -207,6 +223,12 @@ stub_m_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 
     if (!phGraphNode || (numDependencies && !dependencies))
         return CUDA_ERROR_INVALID_VALUE;
+    if (any_is_staged(nodeParams))
+        return any_edges_are_plain(dependencyData, numDependencies)
+                   ? stub_stage_add(phGraphNode, hGraph, dependencies, numDependencies,
+                                    &nodeParams->memcpy.copyParams,
+                                    nodeParams->memcpy.copyCtx)
+                   : stub_unsupported(WIRE_CALL_cuGraphAddNode_v2);
     r = any_open(&any, nodeParams, WIRE_CALL_cuGraphAddNode_v2);
     if (r != CUDA_SUCCESS)
         return r;
@@ -247,7 +269,12 @@ stub_m_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
     struct wire_cuGraphNodeSetParams_req_room room;
     struct stub_call c;
     struct any any;
-    CUresult r = any_open(&any, nodeParams, WIRE_CALL_cuGraphNodeSetParams);
+    CUresult r;
+
+    if (any_is_staged(nodeParams))
+        return stub_stage_set(NULL, hNode, &nodeParams->memcpy.copyParams,
+                              nodeParams->memcpy.copyCtx);
+    r = any_open(&any, nodeParams, WIRE_CALL_cuGraphNodeSetParams);
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -281,7 +308,12 @@ stub_m_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
     struct wire_cuGraphExecNodeSetParams_req_room room;
     struct stub_call c;
     struct any any;
-    CUresult r = any_open(&any, nodeParams, WIRE_CALL_cuGraphExecNodeSetParams);
+    CUresult r;
+
+    if (any_is_staged(nodeParams))
+        return stub_stage_set(hGraphExec, hNode, &nodeParams->memcpy.copyParams,
+                              nodeParams->memcpy.copyCtx);
+    r = any_open(&any, nodeParams, WIRE_CALL_cuGraphExecNodeSetParams);
 
     if (r != CUDA_SUCCESS)
         return r;

@@ -2,14 +2,15 @@
 /*
  * Nodes of graphs that hold copies, host functions or memory.
  *
- * A copy that touches the client's own memory would have to be staged at every launch
- * of the graph; it is refused when the node is made, never silently dropped.
+ * A copy that touches the client's own memory is staged at every launch of the graph
+ * (stub_stage.h).
  */
 #include "stub_call.h"
 #include "stub_gen.h"
 #include "stub_graph.h"
 #include "stub_hostfn.h"
 #include "stub_manual.h"
+#include "stub_stage.h"
 #include "wire_api.h"
 
 #include <string.h>
@@ -18,15 +19,11 @@
  * --------------------------------------------------------------------------- */
 
 static CUresult
-copy_check(const CUDA_MEMCPY3D *p, uint16_t call)
+copy_check(const CUDA_MEMCPY3D *p)
 {
     CUresult r = stub_enter();
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!p)
-        return CUDA_ERROR_INVALID_VALUE;
-    return stub_graph_copy_is_local(p) ? stub_unsupported(call) : CUDA_SUCCESS;
+    return r == CUDA_SUCCESS && !p ? CUDA_ERROR_INVALID_VALUE : r;
 }
 
 CUresult
@@ -40,12 +37,15 @@ stub_m_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
     struct wire_cuGraphAddMemcpyNode_req_room room;
     struct stub_call c;
     uint32_t size;
-    CUresult r = copy_check(copyParams, WIRE_CALL_cuGraphAddMemcpyNode);
+    CUresult r = copy_check(copyParams);
 
     if (r != CUDA_SUCCESS)
         return r;
     if (!phGraphNode || (numDependencies && !dependencies))
         return CUDA_ERROR_INVALID_VALUE;
+    if (stub_graph_copy_is_local(copyParams))
+        return stub_stage_add(phGraphNode, hGraph, dependencies, numDependencies,
+                              copyParams, ctx);
     memcpy(head.copyParams, copyParams, sizeof(*copyParams));
     size = wire_cuGraphAddMemcpyNode_req_size(&head);
     if (!size)
@@ -74,8 +74,10 @@ stub_m_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodePa
 {
     struct wire_cuGraphMemcpyNodeSetParams_req *req;
     struct stub_call c;
-    CUresult r = copy_check(nodeParams, WIRE_CALL_cuGraphMemcpyNodeSetParams);
+    CUresult r = copy_check(nodeParams);
 
+    if (r == CUDA_SUCCESS && stub_graph_copy_is_local(nodeParams))
+        return stub_stage_set(NULL, hNode, nodeParams, NULL);
     if (r == CUDA_SUCCESS)
         r = stub_call_begin(&c, WIRE_CALL_cuGraphMemcpyNodeSetParams, sizeof(*req));
     if (r != CUDA_SUCCESS)
@@ -95,8 +97,10 @@ stub_m_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 {
     struct wire_cuGraphExecMemcpyNodeSetParams_req *req;
     struct stub_call c;
-    CUresult r = copy_check(copyParams, WIRE_CALL_cuGraphExecMemcpyNodeSetParams);
+    CUresult r = copy_check(copyParams);
 
+    if (r == CUDA_SUCCESS && stub_graph_copy_is_local(copyParams))
+        return stub_stage_set(hGraphExec, hNode, copyParams, ctx);
     if (r == CUDA_SUCCESS)
         r = stub_call_begin(&c, WIRE_CALL_cuGraphExecMemcpyNodeSetParams, sizeof(*req));
     if (r != CUDA_SUCCESS)

@@ -19,7 +19,7 @@ WRK_SRCS := server/wrk_main.c server/wrk_link.c server/wrk_loop.c server/wrk_cal
     server/gov_card.c     server/wrk_driver.c server/wrk_output.c server/wrk_cards.c server/wrk_probe.c server/wrk_attach.c \
     server/wrk_sandbox.c server/h_ctx.c server/h_sync.c server/h_mem.c server/h_vmm.c server/h_copy.c \
     server/h_copy_rect.c     server/h_launch.c server/h_module.c server/h_graph.c server/h_graph_any.c \
-    server/h_graph_exec.c server/wrk_graphmem.c \
+    server/h_graph_exec.c server/wrk_graphmem.c server/h_stage.c server/wrk_stage.c \
     server/h_array.c server/h_card.c server/h_link.c server/h_green.c server/wrk_jit.c
 
 WRK_SRCS += server/wrk_images.c server/wrk_ask.c server/wrk_lanes.c

@@ -26,3 +26,7 @@ def test_textures_and_surfaces(case):
 
 def test_calls_that_few_programs_make(case):
     same_remotely_and_locally(case, "rarecalls")
+
+
+def test_graphs_that_copy_from_and_to_the_program(case):
+    same_remotely_and_locally(case, "graphcopies")
