@@ -28,14 +28,16 @@ enum negative_kind {
     NEGATIVE_FOREIGN, /* live handles of another kind, addresses of the host, numbers 1 */
     NEGATIVE_HUGE,    /* the largest counts, numbers and addresses, handles 0 */
     NEGATIVE_KINDS,
+    NEGATIVE_NONE = NEGATIVE_KINDS, /* nothing wrong: live handles, numbers 1 */
 };
 
 struct negative {
     enum negative_kind kind;
     void *scratch;     /* zeroed, writable, NEGATIVE_SCRATCH bytes */
-    uint64_t freed;    /* an address that was device memory */
+    uint64_t freed;    /* an address that was device memory (with NONE: that is) */
     uint64_t foreign;  /* a live handle */
     enum wire_kind foreign_kind;
+    const uint64_t *live; /* with NONE: a handle of each kind, or 0 */
     void *(*find)(const char *name); /* the function of that name, or NULL; used where
                                         NEGATIVE_FIND is defined */
 };
@@ -51,6 +53,7 @@ struct negative_call {
     bool needs_pointer; /* NULL outputs must be refused */
     bool needs_handle;  /* a handle that is none must be refused */
     bool posted;        /* a client need not wait for the verdict */
+    bool unanswered;    /* a worker may not even give one */
 };
 
 extern const struct negative_call negative_calls[];
@@ -65,6 +68,8 @@ negative_pointer(const struct negative *n)
 static inline uint64_t
 negative_handle(const struct negative *n, enum wire_kind kind)
 {
+    if (n->kind == NEGATIVE_NONE)
+        return n->live[kind];
     if (n->kind == NEGATIVE_STALE)
         return wire_handle_make(kind, 0xee, 0x7fff);
     if (n->kind == NEGATIVE_FOREIGN)
@@ -77,6 +82,7 @@ negative_address(const struct negative *n)
 {
     switch (n->kind) {
     case NEGATIVE_STALE:
+    case NEGATIVE_NONE:
         return n->freed;
     case NEGATIVE_FOREIGN:
         return (uintptr_t)n->scratch;
@@ -92,7 +98,14 @@ negative_number(const struct negative *n)
 {
     if (n->kind == NEGATIVE_HUGE)
         return UINT64_MAX;
-    return n->kind == NEGATIVE_STALE || n->kind == NEGATIVE_FOREIGN;
+    return n->kind == NEGATIVE_STALE || n->kind == NEGATIVE_FOREIGN ||
+           n->kind == NEGATIVE_NONE;
+}
+
+static inline int
+negative_device(const struct negative *n)
+{
+    return n->kind == NEGATIVE_ZERO || n->kind == NEGATIVE_NONE ? 0 : 9999;
 }
 
 /* A length of bytes that the call may read or write. */
@@ -139,7 +152,7 @@ def _argument(call: Call, p: Param) -> str:
     if ct.endswith("*"):
         return f"({ct})negative_pointer(n)"
     if word == "device":
-        return "n->kind == NEGATIVE_ZERO ? 0 : 9999"
+        return "negative_device(n)"
     if word in ("devptr", "devptr32"):
         return f"({ct})negative_address(n)"
     if word in ("asynccb", "logscb"):
@@ -172,6 +185,10 @@ def _posted(call: Call) -> bool:
     return call.reply == "none" or call.client == "manual"
 
 
+def _unanswered(call: Call) -> bool:
+    return call.on_wire and call.reply == "none"
+
+
 def emit(out: Output, codecs: Codecs) -> None:
     """negative_calls.[ch]"""
     h, t = Text(), Text()
@@ -195,7 +212,7 @@ def emit(out: Output, codecs: Codecs) -> None:
             t("static CUresult", f"n_{name}(const struct negative *n)", "{")
             t(f"    __typeof__(&{name}) fn = NEGATIVE_FN(n, {name});", "")
             t(f"    return fn ? fn({args}) : NEGATIVE_ABSENT;", "}", "")
-            flags = ", ".join(str(f(c)).lower() for f in (_needs_pointer, _needs_handle, _posted))
+            flags = ", ".join(str(f(c)).lower() for f in (_needs_pointer, _needs_handle, _posted, _unanswered))
             rows.append(f'    {{"{name}", n_{name}, {flags}}},')
     t("const struct negative_call negative_calls[] = {", *rows, "};")
     t("const unsigned negative_call_count =")

@@ -65,6 +65,17 @@ def test_asynchronous_copies_to_the_host_hold_nobody_and_arrive_in_order(case):
         case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
 
 
+def test_spinning_kernel_never_keeps_its_waker_out(case):
+    """The same on a card of one's own, and over each transport."""
+    plain = case.run([case.programs / "wakers"], env=local_driver(case)).out
+    case.contains(plain, ": ok\n", "wakers on a software card of its own")
+    session = case.pool().session(core=100)  # a spinning kernel spends its share
+    for env in ({"GPUPOOL_TRANSPORT": "shm"}, {"GPUPOOL_TRANSPORT": "tcp"},
+                {"GPUPOOL_TRANSPORT": "tcp", "GPUPOOL_COMPRESS": "always"},
+                {"GPUPOOL_TRANSPORT": "tcp", "GPUPOOL_CONNECTIONS": "5"}):
+        case.equal(session.run(case.programs / "wakers", env=env).out, plain, f"wakers, {env}")
+
+
 def test_threads_share_a_context_without_loss_or_deadlock(case):
     env = local_driver(case)
     case.contains(case.run([case.programs / "threads", 3], env=env).out, ": ok\n",

@@ -13,3 +13,22 @@ $(eval $(call helper_program,tests/programs/negative,tests/programs/negative.c \
     $(GEN_NEGATIVE_SRCS),common proto $(O)/gen,-DNEGATIVE_FIND,,-L$(dir $(TEST_LINK)) -lcuda))
 $(O)/tests/programs/negative: $(TEST_LINK)
 TEST_PROGRAMS += $(O)/tests/programs/negative
+
+# Failing calls that need no answer, one by one.  The driver that fails them is found by
+# its path; "softgpu" in it says that cards are counted as softgpu counts them.
+$(eval $(call helper_program,tests/programs/deferred,tests/programs/deferred.c \
+    tests/faultdrv/stem.c $(GEN_NEGATIVE_SRCS),tests/faultdrv common proto $(O)/gen,,,\
+    -L$(dir $(TEST_LINK)) -lcuda))
+$(O)/tests/programs/deferred: $(TEST_LINK)
+TEST_PROGRAMS += $(O)/tests/programs/deferred
+
+ifeq ($(shell uname -m),x86_64)
+FAULTDRV := $(O)/tests/softgpu-fault/libfaultdrv.so
+$(FAULTDRV): tests/faultdrv/faultdrv.c tests/faultdrv/stem.c tests/faultdrv/faultdrv.h \
+    tests/faultdrv/names.awk tests/data/driver-names.txt
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)awk -f tests/faultdrv/names.awk tests/data/driver-names.txt >$(@D)/names.s
+	$(Q)$(CC) $(BASE_CFLAGS) -Itests/faultdrv -shared -o $@ $(filter %.c,$^) $(@D)/names.s
+TEST_PROGRAMS += $(FAULTDRV)
+endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A CUDA driver that fails one call when it is told to, and else is the driver behind
+ * it (FAULTDRV_REAL names its library): what a test needs to see where an error ends
+ * up.
+ *
+ * The test tells it through a file that both map (FAULTDRV_CONTROL).  x86-64 only.
+ */
+#ifndef FAULTDRV_H
+#define FAULTDRV_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define FAULTDRV_NAME 64
+
+struct faultdrv {
+    /* Set last by the test, cleared by the driver: the next call of the function
+     * fails, whichever of its versions (_v2, Async, _ptsz...) it is. */
+    atomic_uint armed;
+    int32_t result;
+    char stem[FAULTDRV_NAME]; /* of the name, as faultdrv_stem() makes it */
+};
+
+/* The part of a call's name that its versions share, in place. */
+void faultdrv_stem(char *name);
+
+#endif
