@@ -276,10 +276,20 @@ sg_cta_start(struct sg_cta *cta, struct sg_launch *launch, uint64_t index,
     cta->cur_warp = 0;
     cta->cluster = NULL;
     cta->cluster_rank = 0;
-    cta->alone = (struct sg_cluster){.n = 1, .ctas = {cta}, .pending = launch->threads};
+    cta->alone.n = 1;
+    cta->alone.ctas[0] = cta;
+    cta->alone.pending = launch->threads;
+    cta->alone.phase = false;
     cta->rng = launch->seed ? launch->seed * 0x9e3779b97f4a7c15ull + index + 1 : 0;
     cta->end = SG_CTA_YIELD;
-    memset(cta->bars, 0, sizeof(cta->bars));
+    if (cta->bars_used)
+        memset(cta->bars, 0, sizeof(cta->bars));
+    cta->bars_used = 0;
+    for (int k = 0; k < 3; k++) {
+        cta->dims[k] = launch->block[k];
+        cta->dims[3 + k] = cta->ctaid[k];
+        cta->dims[6 + k] = launch->grid[k];
+    }
     if (warps_ensure(cta, launch->warps) < 0 || memory_ensure(cta, launch) < 0 ||
         tids_ensure(cta, launch) < 0)
         return -ENOMEM;

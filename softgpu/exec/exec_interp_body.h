@@ -339,7 +339,24 @@ L_FN:
     run_fn(op, wb, db, pb, m);
     NEXT;
 
-    OUT_OP(SREG_W, sg_op_sreg)
+    /* %tid, and what is the same for every thread of the block */
+L_SREG_W : {
+    if (likely(op->n <= SG_SREG_TID_Z)) {
+        const u32 *ra = (const u32 *)__builtin_assume_aligned(warp->tid[op->n], 64);
+        WARP_LOOP1(u32, u32, a)
+        NEXT;
+    }
+    if (likely(op->n <= SG_SREG_NCTAID_Z)) {
+        const u32 val = cta->dims[op->n - SG_SREG_NTID_X];
+        LANE_LOOP(u32, (void)0, val)
+        NEXT;
+    }
+    SAVE();
+    stop = sg_op_sreg(cta, warp, op, m);
+    if (likely(stop == SG_STOP_NONE))
+        NEXT;
+    goto stopped;
+}
     OUT_OP(SREG_D, sg_op_sreg)
     OUT_OP(FRAME_W, sg_op_frame)
     OUT_OP(FRAME_D, sg_op_frame)

@@ -266,8 +266,8 @@ barrier_complete(const struct sg_cta *cta, const struct sg_barrier *bar)
 static void
 barriers_check(struct sg_cta *cta)
 {
-    for (uint32_t id = 0; id < SG_N_BARRIERS; id++)
-        if (barrier_complete(cta, &cta->bars[id]))
+    for (uint32_t left = cta->bars_used, id; left; left &= left - 1)
+        if (id = (uint32_t)__builtin_ctz(left), barrier_complete(cta, &cta->bars[id]))
             barrier_release(cta, id);
 }
 
@@ -284,6 +284,7 @@ sg_op_bar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint
         return sg_fault_set(cta, warp, lane, SG_FAULT_ILLEGAL_INSTRUCTION, id,
                             "barrier number out of range");
     bar = &cta->bars[id];
+    cta->bars_used |= 1u << id;
     bar->in_use = true;
     bar->expected = count;
     bar->arrived += (uint32_t)__builtin_popcount(m);
@@ -320,6 +321,11 @@ sg_op_exit(struct sg_cta *cta, struct sg_warp *warp, uint32_t m)
     warp->live &= ~m;
     cta->live_threads -= (uint32_t)__builtin_popcount(m);
     sg_cluster_exit(cta, warp, m);
+    if (warp->n_frags == 1) { /* nobody of the warp is left */
+        warp->n_frags = 0;
+        barriers_check(cta);
+        return SG_STOP_DONE;
+    }
     frag_remove(warp, 0);
     members_look_again(warp);
     barriers_check(cta);
