@@ -156,6 +156,9 @@ sg_dev_attr(const struct sg_dev *dev, int attr, int *ret_value)
     case ATTR(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN):
         *ret_value = prof->shared_optin;
         break;
+    case ATTR(CLUSTER_LAUNCH):
+        *ret_value = prof->major >= 9;
+        break;
     case ATTR(SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO):
         *ret_value = prof->fp64_ratio;
         break;

@@ -52,6 +52,8 @@ sg_build_kernel(const CUDA_KERNEL_NODE_PARAMS *p, const struct sg_node_data *old
     };
     if (old) {
         data->kernel.req.cooperative = old->kernel.req.cooperative;
+        memcpy(data->kernel.req.cluster, old->kernel.req.cluster,
+               sizeof(data->kernel.req.cluster));
         data->kernel.req.priority = old->kernel.req.priority;
         data->kernel.req.has_priority = old->kernel.req.has_priority;
     }

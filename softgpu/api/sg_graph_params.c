@@ -441,6 +441,10 @@ SG_CALL(cuGraphKernelNodeGetAttribute, CUgraphNode hNode, CUkernelNodeAttrID att
         value_out->priority = req->priority;
         break;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+        value_out->clusterDim.x = req->cluster[0];
+        value_out->clusterDim.y = req->cluster[1];
+        value_out->clusterDim.z = req->cluster[2];
+        break;
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
         break;
     default:
@@ -470,9 +474,9 @@ SG_CALL(cuGraphKernelNodeSetAttribute, CUgraphNode hNode, CUkernelNodeAttrID att
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
         break; /* a cache hint */
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-        if (value->clusterDim.x > 1 || value->clusterDim.y > 1 ||
-            value->clusterDim.z > 1)
-            return sg_leave(CUDA_ERROR_INVALID_CLUSTER_SIZE);
+        req->cluster[0] = value->clusterDim.x;
+        req->cluster[1] = value->clusterDim.y;
+        req->cluster[2] = value->clusterDim.z;
         break;
     default:
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
@@ -491,6 +495,8 @@ SG_CALL(cuGraphKernelNodeCopyAttributes, CUgraphNode dst, CUgraphNode src)
     if (!to || to->data.type != CU_GRAPH_NODE_TYPE_KERNEL)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     to->data.kernel.req.cooperative = from->data.kernel.req.cooperative;
+    memcpy(to->data.kernel.req.cluster, from->data.kernel.req.cluster,
+           sizeof(to->data.kernel.req.cluster));
     to->data.kernel.req.priority = from->data.kernel.req.priority;
     to->data.kernel.req.has_priority = from->data.kernel.req.has_priority;
     return sg_leave(CUDA_SUCCESS);

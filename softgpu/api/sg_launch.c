@@ -140,13 +140,51 @@ check_shape(const struct sg_dev *dev, const struct sg_launch_req *req)
                : CUDA_SUCCESS;
 }
 
+unsigned
+sg_launch_max_cluster(const struct sg_dev *dev, const struct sg_func *func)
+{
+    unsigned most = func->attrs.non_portable_cluster ? SG_MAX_CLUSTER : 8;
+
+    if (dev->profile->major < 9)
+        return 1;
+    if (func->kernel->max_cluster_rank)
+        most = gp_min(most, func->kernel->max_cluster_rank);
+    return most;
+}
+
+CUresult
+sg_launch_cluster(const struct sg_dev *dev, const struct sg_func *func,
+                  const struct sg_launch_req *req, unsigned ret[3])
+{
+    const unsigned *fixed = func->kernel->reqcluster;
+    uint64_t blocks = 1;
+
+    if (!fixed[0])
+        fixed = func->attrs.cluster;
+    for (int i = 0; i < 3; i++) {
+        unsigned asked = req->cluster[0] ? gp_max(req->cluster[i], 1u) : 0;
+
+        ret[i] = fixed[0] ? gp_max(fixed[i], 1u) : gp_max(asked, 1u);
+        if (asked && asked != ret[i])
+            return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+        if (req->grid[i] % ret[i] || !gp_mul_ok(blocks, ret[i], &blocks))
+            return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    }
+    if (func->kernel->explicit_cluster && !req->cluster[0] && !fixed[0])
+        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    return blocks > sg_launch_max_cluster(dev, func) ? CUDA_ERROR_INVALID_CLUSTER_SIZE
+                                                     : CUDA_SUCCESS;
+}
+
 static CUresult
 check_limits(struct sg_func *func, const struct sg_launch_req *req, unsigned n_sms)
 {
     const struct sg_dev *dev = func->module->ctx->dev;
     const struct sg_kernel *k = func->kernel;
     unsigned threads = req->block[0] * req->block[1] * req->block[2];
+    unsigned cluster[3];
     int limit = 0, blocks;
+    CUresult rc;
 
     sg_func_attribute(dev, k, func->module->code, &func->attrs,
                       CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &limit);
@@ -159,6 +197,9 @@ check_limits(struct sg_func *func, const struct sg_launch_req *req, unsigned n_s
                       CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit);
     if (req->shared > (unsigned)limit)
         return CUDA_ERROR_INVALID_VALUE;
+    rc = sg_launch_cluster(dev, func, req, cluster);
+    if (rc != CUDA_SUCCESS)
+        return rc;
     if (!req->cooperative)
         return CUDA_SUCCESS;
     blocks = gp_max(1, sg_occupancy(dev, k, threads, req->shared));
@@ -215,14 +256,22 @@ fill_launch(struct sg_run *run, struct sg_ctx *ctx, const struct sg_func *func,
 {
     static uint64_t last_grid;
     struct gp_err err = {0};
+    unsigned shape[3];
+    CUresult rc = sg_launch_cluster(ctx->dev, func, req, shape);
     int r;
 
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    run->cluster = shape[0] * shape[1] * shape[2];
+    if (run->cluster == 1) /* what every kernel runs in that does not ask */
+        memset(shape, 0, sizeof(shape));
     sg_output_hooks(ctx, &run->hooks);
     run->launch = (struct sg_launch){
         .inst = func->module->inst,
         .kernel = func->kernel,
         .grid = {req->grid[0], req->grid[1], req->grid[2]},
         .block = {req->block[0], req->block[1], req->block[2]},
+        .cluster = {shape[0], shape[1], shape[2]},
         .dyn_shared = req->shared,
         .stack_bytes = (uint32_t)ctx->limits[CU_LIMIT_STACK_SIZE],
         .cooperative = req->cooperative,
@@ -374,11 +423,14 @@ take_attribute(struct sg_launch_req *req, const CUlaunchAttribute *attr)
         req->has_priority = true;
         return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
-        if (attr->value.clusterDim.x <= 1 && attr->value.clusterDim.y <= 1 &&
-            attr->value.clusterDim.z <= 1)
-            return CUDA_SUCCESS;
-        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+        req->cluster[0] = attr->value.clusterDim.x;
+        req->cluster[1] = attr->value.clusterDim.y;
+        req->cluster[2] = attr->value.clusterDim.z;
+        return req->cluster[0] && req->cluster[1] && req->cluster[2]
+                   ? CUDA_SUCCESS
+                   : CUDA_ERROR_INVALID_VALUE;
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION: /* the least will do */
+        return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
     case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
     case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:

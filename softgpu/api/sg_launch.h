@@ -24,6 +24,7 @@ struct sg_stream;
 struct sg_launch_req {
     CUfunction func; /* as it was handed in */
     unsigned grid[3], block[3];
+    unsigned cluster[3]; /* in blocks; 0, 0, 0: as the kernel says */
     unsigned shared;
     bool cooperative;
     int priority;
@@ -34,6 +35,12 @@ struct sg_launch_req {
  * not even one fits. */
 int sg_occupancy(const struct sg_dev *dev, const struct sg_kernel *kernel,
                  unsigned threads, uint64_t dyn_shared);
+
+/* The shape of the clusters that @req will have, 1, 1, 1 for none; checks it. */
+CUresult sg_launch_cluster(const struct sg_dev *dev, const struct sg_func *func,
+                           const struct sg_launch_req *req, unsigned ret[3]);
+/* Blocks of the largest cluster that @func may be launched with. */
+unsigned sg_launch_max_cluster(const struct sg_dev *dev, const struct sg_func *func);
 
 /* The size of a kernel's parameter buffer, without what only alignment adds. */
 size_t sg_params_size(const struct sg_kernel *kernel);

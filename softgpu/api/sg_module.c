@@ -297,11 +297,17 @@ sg_func_attribute(const struct sg_dev *dev, const struct sg_kernel *kernel,
         *ret = attrs->cluster_policy;
         break;
     case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
+        *ret = 0;
+        break;
     case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+        *ret = kernel->explicit_cluster;
+        break;
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-        *ret = 0;
+        attr -= CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH;
+        *ret = kernel->reqcluster[0] ? (int)gp_max(kernel->reqcluster[attr], 1u)
+                                     : (int)attrs->cluster[attr];
         break;
     default:
         return CUDA_ERROR_INVALID_VALUE;
@@ -324,6 +330,16 @@ sg_func_set_attribute(const struct sg_dev *dev, const struct sg_kernel *kernel,
         if (value < -1 || value > 100)
             return CUDA_ERROR_INVALID_VALUE;
         attrs->carveout = value;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+        if (kernel->reqcluster[0])
+            return CUDA_ERROR_NOT_PERMITTED;
+        if (value < 0 || value > SG_MAX_CLUSTER)
+            return CUDA_ERROR_INVALID_VALUE;
+        attrs->cluster[attr - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] =
+            (unsigned)value;
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
         attrs->non_portable_cluster = value != 0;

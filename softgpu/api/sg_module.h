@@ -42,6 +42,7 @@ struct sg_func_attrs {
     int carveout;
     int non_portable_cluster;
     int cluster_policy;
+    unsigned cluster[3]; /* 0: not given */
     CUfunc_cache cache;
 };
 

@@ -130,7 +130,6 @@ SG_CALL(cuOccupancyAvailableDynamicSMemPerBlock, size_t *dynamicSmemSize,
     return sg_leave(CUDA_SUCCESS);
 }
 
-/* No thread block clusters on these cards: a cluster of one block is all. */
 SG_CALL(cuOccupancyMaxPotentialClusterSize, int *clusterSize, CUfunction func,
         const CUlaunchConfig *config)
 {
@@ -141,8 +140,31 @@ SG_CALL(cuOccupancyMaxPotentialClusterSize, int *clusterSize, CUfunction func,
         return rc;
     if (!clusterSize || !config)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    *clusterSize = 1;
+    *clusterSize = (int)sg_launch_max_cluster(f->module->ctx->dev, f);
     return sg_leave(CUDA_SUCCESS);
+}
+
+/* The blocks of the cluster that @config asks for. */
+static CUresult
+cluster_of(const struct sg_func *f, const CUlaunchConfig *config, unsigned *ret)
+{
+    struct sg_launch_req req = {
+        .grid = {config->gridDimX, config->gridDimY, config->gridDimZ}};
+    unsigned shape[3];
+    CUresult rc;
+
+    for (unsigned i = 0; config->attrs && i < gp_min(config->numAttrs, 64u); i++) {
+        const CUlaunchAttribute *a = &config->attrs[i];
+
+        if (a->id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+            continue;
+        req.cluster[0] = a->value.clusterDim.x;
+        req.cluster[1] = a->value.clusterDim.y;
+        req.cluster[2] = a->value.clusterDim.z;
+    }
+    rc = sg_launch_cluster(f->module->ctx->dev, f, &req, shape);
+    *ret = rc == CUDA_SUCCESS ? shape[0] * shape[1] * shape[2] : 1;
+    return rc;
 }
 
 SG_CALL(cuOccupancyMaxActiveClusters, int *numClusters, CUfunction func,
@@ -151,26 +173,21 @@ SG_CALL(cuOccupancyMaxActiveClusters, int *numClusters, CUfunction func,
     const struct sg_dev *dev;
     struct sg_func *f;
     CUresult rc = enter_func(func, &f);
+    unsigned blocks;
     uint64_t threads;
 
     if (rc != CUDA_SUCCESS)
         return rc;
     if (!numClusters || !config)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    for (unsigned i = 0; config->attrs && i < gp_min(config->numAttrs, 64u); i++) {
-        const CUlaunchAttribute *a = &config->attrs[i];
-
-        if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
-            (uint64_t)a->value.clusterDim.x * a->value.clusterDim.y *
-                    a->value.clusterDim.z >
-                1)
-            return sg_leave(CUDA_ERROR_INVALID_CLUSTER_SIZE);
-    }
+    rc = cluster_of(f, config, &blocks);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     dev = f->module->ctx->dev;
     threads = (uint64_t)config->blockDimX * config->blockDimY * config->blockDimZ;
     *numClusters =
         sg_occupancy(dev, f->kernel, (unsigned)gp_min(threads, (uint64_t)2048),
                      config->sharedMemBytes) *
-        (int)dev->sms;
+        (int)dev->sms / (int)blocks;
     return sg_leave(CUDA_SUCCESS);
 }

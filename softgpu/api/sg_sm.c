@@ -39,9 +39,18 @@ enum {
     STALL_NS = 20 * 1000,
 };
 
+/* The blocks of a cluster that is resident.  Those that have ended wait here for the
+ * others, who may still look into their shared memory. */
+struct gang {
+    struct sg_cluster *cluster;
+    struct sg_cta *ended[SG_MAX_CLUSTER];
+    unsigned n_ended, n;
+};
+
 struct resident {
     struct sg_cta *cta;
     struct sg_run *run;
+    struct gang *gang; /* NULL: no cluster */
     bool stalled;
 };
 
@@ -146,18 +155,20 @@ pick_run(struct sm_thread *t, const struct sg_run *other_than)
 {
     for (struct sg_run *run = t->sm->runs; run; run = run->next)
         if (run != other_than && !run->cancel && runs_here(run, t->smid) &&
+            t->n_slots + run->cluster <= MAX_RESIDENT &&
             count_resident(t, run) < run->max_resident)
             return run;
     return NULL;
 }
 
-/* Lock held.  Takes the next block of @run; it is counted as active. */
+/* Lock held.  Takes the next block or cluster of @run; it is counted as active. */
 static uint64_t
 take_cta(struct sg_sm *sm, struct sg_run *run)
 {
-    uint64_t index = run->next_cta++;
+    uint64_t index = run->next_cta;
 
-    run->n_active++;
+    run->next_cta += run->cluster;
+    run->n_active += run->cluster;
     if (run->next_cta == run->launch.n_ctas) {
         list_remove(&sm->runs, run);
         run->next = sm->busy;
@@ -167,12 +178,12 @@ take_cta(struct sg_sm *sm, struct sg_run *run)
 }
 
 static void
-cta_ended(struct sg_sm *sm, struct sg_run *run, bool stop_all)
+ctas_ended(struct sg_sm *sm, struct sg_run *run, unsigned n, bool stop_all)
 {
     sg_lock();
     if (stop_all)
         run_set_cancel(run);
-    run->n_active--;
+    run->n_active -= n;
     run_check_done(sm, run);
     sg_unlock();
 }
@@ -210,41 +221,131 @@ token_share(struct sm_thread *t)
 /* ------------------------------------------------------------------ residency */
 
 static void
+cta_put(struct sm_thread *t, const struct sg_launch *launch, struct sg_cta *cta)
+{
+    if ((uint64_t)launch->local_stride * launch->threads > KEEP_LOCAL ||
+        t->n_spare == MAX_RESIDENT)
+        sg_cta_free(cta);
+    else
+        t->spare[t->n_spare++] = cta;
+}
+
+static void
+gang_end(struct sm_thread *t, const struct sg_launch *launch, struct gang *gang)
+{
+    sg_cluster_free(gang->cluster);
+    for (unsigned i = 0; i < gang->n_ended; i++)
+        cta_put(t, launch, gang->ended[i]);
+    free(gang);
+}
+
+static void
 slot_drop(struct sm_thread *t, unsigned i)
 {
     const struct sg_launch *launch = &t->slots[i].run->launch;
+    struct gang *gang = t->slots[i].gang;
 
-    if ((uint64_t)launch->local_stride * launch->threads > KEEP_LOCAL)
-        sg_cta_free(t->slots[i].cta);
-    else
-        t->spare[t->n_spare++] = t->slots[i].cta;
+    if (!gang) {
+        cta_put(t, launch, t->slots[i].cta);
+    } else {
+        gang->ended[gang->n_ended++] = t->slots[i].cta;
+        if (gang->n_ended == gang->n)
+            gang_end(t, launch, gang);
+    }
     t->slots[i] = t->slots[--t->n_slots];
     if (t->turn >= t->n_slots)
         t->turn = 0;
 }
 
-/* No lock.  Makes block @index of @run resident. */
-static void
-slot_add(struct sm_thread *t, struct sg_run *run, uint64_t index)
+static struct sg_cta *
+cta_take(struct sm_thread *t)
 {
     struct sg_cta *cta = NULL;
 
     if (t->n_spare)
-        cta = t->spare[--t->n_spare];
-    else if (sg_cta_new(&cta) < 0)
-        cta = NULL;
-    if (!cta || sg_cta_start(cta, &run->launch, index, t->smid) < 0) {
-        if (cta)
-            t->spare[t->n_spare++] = cta;
-        sg_lock();
-        if (run->launch.fault.code == SG_FAULT_NONE)
-            run->launch.fault.code = SG_FAULT_LAUNCH_FAILED;
-        sg_unlock();
-        cta_ended(t->sm, run, true);
+        return t->spare[--t->n_spare];
+    return sg_cta_new(&cta) < 0 ? NULL : cta;
+}
+
+static struct sg_cta *
+cta_begin(struct sm_thread *t, struct sg_run *run, uint64_t index)
+{
+    struct sg_cta *cta = cta_take(t);
+
+    if (cta && sg_cta_start(cta, &run->launch, index, t->smid) == 0)
+        return cta;
+    if (cta)
+        cta_put(t, &run->launch, cta);
+    return NULL;
+}
+
+/* The launch cannot go on: blocks that were taken end without having run. */
+static void
+give_up(struct sm_thread *t, struct sg_run *run)
+{
+    sg_lock();
+    if (run->launch.fault.code == SG_FAULT_NONE)
+        run->launch.fault.code = SG_FAULT_LAUNCH_FAILED;
+    sg_unlock();
+    ctas_ended(t->sm, run, run->cluster, true);
+}
+
+/* All blocks of the cluster that begins with the @index'th block taken. */
+static struct gang *
+gang_begin(struct sm_thread *t, struct sg_run *run, uint64_t index)
+{
+    struct gang *gang = calloc(1, sizeof(*gang));
+    bool ok = gang != NULL;
+
+    for (unsigned i = 0; ok && i < run->cluster; i++) {
+        uint64_t member =
+            sg_cluster_member(&run->launch, index / run->cluster, (uint32_t)i);
+
+        gang->ended[i] = cta_begin(t, run, member);
+        ok = gang->ended[i] != NULL;
+        gang->n_ended += ok;
+    }
+    if (ok && sg_cluster_join(gang->ended, run->cluster, &gang->cluster) == 0) {
+        gang->n = run->cluster;
+        return gang;
+    }
+    if (gang)
+        gang_end(t, &run->launch, gang);
+    return NULL;
+}
+
+static void
+gang_add(struct sm_thread *t, struct sg_run *run, uint64_t index)
+{
+    struct gang *gang = gang_begin(t, run, index);
+
+    if (!gang) {
+        give_up(t, run);
         return;
     }
     t->turn = t->n_slots;
-    t->slots[t->n_slots++] = (struct resident){cta, run, false};
+    for (unsigned i = 0; i < gang->n; i++)
+        t->slots[t->n_slots++] = (struct resident){gang->ended[i], run, gang, false};
+    gang->n_ended = 0;
+}
+
+/* No lock.  Makes what was taken of @run resident. */
+static void
+slot_add(struct sm_thread *t, struct sg_run *run, uint64_t index)
+{
+    struct sg_cta *cta;
+
+    if (run->cluster > 1) {
+        gang_add(t, run, index);
+        return;
+    }
+    cta = cta_begin(t, run, index);
+    if (!cta) {
+        give_up(t, run);
+        return;
+    }
+    t->turn = t->n_slots;
+    t->slots[t->n_slots++] = (struct resident){cta, run, NULL, false};
 }
 
 /* Another block beside the resident ones?  Cooperative launches take their
@@ -257,7 +358,7 @@ admit_more(struct sm_thread *t, bool all_stalled, bool turn_used_up)
     struct sg_run *run = NULL;
     uint64_t index = 0;
 
-    if (t->n_slots >= MAX_RESIDENT)
+    if (t->n_slots + mine->cluster > MAX_RESIDENT)
         return;
     if (!mine->launch.cooperative && !all_stalled && !turn_used_up)
         return;
@@ -323,7 +424,7 @@ run_turn(struct sm_thread *t, bool *ret_used_up)
     case SG_CTA_CANCELLED:
     case SG_CTA_FAULT:
         slot_drop(t, t->turn);
-        cta_ended(t->sm, run, state == SG_CTA_FAULT);
+        ctas_ended(t->sm, run, 1, state == SG_CTA_FAULT);
         return false;
     }
     for (unsigned i = 0; i < t->n_slots; i++)

@@ -32,6 +32,7 @@ struct sg_run {
     uint64_t workspace; /* device address, 0 if none */
     unsigned sm_first, n_sms;
     unsigned max_resident; /* blocks that one multiprocessor may hold */
+    unsigned cluster; /* blocks of a cluster, which start and end together; 1: none */
     int cancel;
     uint64_t next_cta, n_active;
     struct sg_run *next;

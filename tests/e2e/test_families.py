@@ -2,14 +2,15 @@
 """One program per family of calls: the same results and errors remotely as on the driver."""
 
 
-def same_remotely_and_locally(case, name, **pool_options):
+def same_remotely_and_locally(case, name, env=None):
     program = case.programs / name
     driver = case.need_file(case.build / "lib" / "libsoftgpu.so", "libsoftgpu.so is not built")
     (case.folder / "local").mkdir()
     (case.folder / "local" / "libcuda.so.1").symlink_to(driver)
     local = case.run([program], status=None,
-                     env={"LD_LIBRARY_PATH": str(case.folder / "local"), "SOFTGPU_INSTANCE": name})
-    pool = case.pool(**pool_options)
+                     env={"LD_LIBRARY_PATH": str(case.folder / "local"),
+                          "SOFTGPU_INSTANCE": name, **(env or {})})
+    pool = case.pool(env=env)
     remote = pool.run(program, status=None)
     case.equal(remote.out, local.out, "what the program prints")
     case.equal(remote.status, local.status, "exit status")
@@ -30,3 +31,11 @@ def test_calls_that_few_programs_make(case):
 
 def test_graphs_that_copy_from_and_to_the_program(case):
     same_remotely_and_locally(case, "graphcopies")
+
+
+def test_clusters_of_blocks_on_a_card_that_has_them(case):
+    same_remotely_and_locally(case, "clusters", env={"SOFTGPU_CC": "9.0"})
+
+
+def test_clusters_of_blocks_on_a_card_that_has_none(case):
+    same_remotely_and_locally(case, "clusters")
