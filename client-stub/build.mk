@@ -31,7 +31,8 @@ STUB_LINK := -Wl,--whole-archive $(O)/static/libcudastub.a -Wl,--no-whole-archiv
 STUB_SO_SRCS := client-stub/stub_so.c
 ifeq ($(SAN),)
 STUB_SO_SRCS += client-stub/stub_glibc.c
-STUB_LINK += -Wl,--wrap=dlopen,--wrap=dlsym,--wrap=dlerror,--wrap=pthread_once
+STUB_LINK += -Wl,--wrap=dlopen,--wrap=dlsym,--wrap=dlerror,--wrap=pthread_once \
+    -Wl,--wrap=pthread_create,--wrap=pthread_sigmask,--wrap=fstat
 endif
 
 $(O)/lib/libcuda.so.1: $(O)/static/libcudastub.a $(call static_path,wire transport common) \

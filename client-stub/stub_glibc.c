@@ -9,8 +9,13 @@
  */
 #include "stub_lock.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 #define OLDEST "GLIBC_2.2.5"
@@ -18,9 +23,14 @@
 #define OLDEST "GLIBC_2.17"
 #endif
 
+typedef void *thread_start(void *arg);
+
+extern int oldest_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+                                 thread_start *start, void *arg) __attribute__((weak));
 extern void *oldest_dlopen(const char *file, int mode) __attribute__((weak));
 extern void *oldest_dlsym(void *handle, const char *name) __attribute__((weak));
 extern char *oldest_dlerror(void) __attribute__((weak));
+__asm__(".symver oldest_pthread_create,pthread_create@" OLDEST);
 __asm__(".symver oldest_dlopen,dlopen@" OLDEST);
 __asm__(".symver oldest_dlsym,dlsym@" OLDEST);
 __asm__(".symver oldest_dlerror,dlerror@" OLDEST);
@@ -29,6 +39,10 @@ void *__wrap_dlopen(const char *file, int mode);
 void *__wrap_dlsym(void *handle, const char *name);
 char *__wrap_dlerror(void);
 int __wrap_pthread_once(pthread_once_t *once, void (*init)(void));
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+                          thread_start *start, void *arg);
+int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *old);
+int __wrap_fstat(int fd, struct stat *st);
 
 void *
 __wrap_dlopen(const char *file, int mode)
@@ -60,4 +74,27 @@ __wrap_pthread_once(pthread_once_t *once, void (*init)(void))
     *once = PTHREAD_ONCE_INIT + 1;
     stub_lock_release(&lock);
     return 0;
+}
+
+/* ENOSYS: the program has not loaded the C library's threads. */
+int
+__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+                      thread_start *start, void *arg)
+{
+    return oldest_pthread_create ? oldest_pthread_create(thread, attr, start, arg)
+                                 : ENOSYS;
+}
+
+/* Per thread on Linux, and in every version of the C library. */
+int
+__wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+    return sigprocmask(how, set, old) == 0 ? 0 : errno;
+}
+
+/* An old C library has it under another name. */
+int
+__wrap_fstat(int fd, struct stat *st)
+{
+    return (int)syscall(SYS_fstat, fd, st);
 }

@@ -8,19 +8,6 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-/* The oldest version of the symbol, so that the library loads on C libraries that keep
- * threads in a library of their own; weak, because a program may not have loaded that.
- */
-#if !defined(GP_SANITIZED)
-#if defined(__x86_64__)
-__asm__(".symver pthread_create,pthread_create@GLIBC_2.2.5");
-#elif defined(__aarch64__)
-__asm__(".symver pthread_create,pthread_create@GLIBC_2.17");
-#endif
-extern int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-                          void *(*start)(void *), void *arg) __attribute__((weak));
-#endif
-
 struct thread_start {
     const char *name;
     void (*fn)(void *arg);
@@ -49,21 +36,14 @@ stub_thread_start(const char *name, void (*fn)(void *arg), void *arg)
 
     if (!start)
         return -ENOMEM;
-#if !defined(GP_SANITIZED)
-    if (!pthread_create) {
-        free(start);
-        return -ENOSYS;
-    }
-#endif
     *start = (struct thread_start){name, fn, arg};
     sigfillset(&all);
-    /* Per thread on Linux, and in every version of the C library. */
-    sigprocmask(SIG_SETMASK, &all, &old);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     r = pthread_create(&thread, &attr, thread_main, start);
     pthread_attr_destroy(&attr);
-    sigprocmask(SIG_SETMASK, &old, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (r)
         free(start);
     return -r;
