@@ -140,6 +140,7 @@ node_free(struct sg_graph_node *node)
     sg_handle_drop(node->handle);
     sg_node_data_fini(&node->data);
     free(node->deps);
+    free(node->edges);
     free(node);
 }
 
@@ -247,8 +248,9 @@ sg_graph_add(struct sg_graph *graph, struct sg_graph_node *const *deps, size_t n
         rc = place_inner(graph, data);
     if (rc == CUDA_SUCCESS) {
         node->deps = malloc((n_deps + 1) * sizeof(*node->deps));
+        node->edges = calloc(n_deps + 1, sizeof(*node->edges));
         node->handle = sg_handle_new(SG_KIND_NODE, node);
-        if (!node->deps || !node->handle)
+        if (!node->deps || !node->edges || !node->handle)
             rc = CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (rc != CUDA_SUCCESS) {
@@ -256,6 +258,7 @@ sg_graph_add(struct sg_graph *graph, struct sg_graph_node *const *deps, size_t n
         if (node) {
             sg_handle_drop(node->handle);
             free(node->deps);
+            free(node->edges);
         }
         free(node);
         return rc;
@@ -274,14 +277,46 @@ sg_graph_add(struct sg_graph *graph, struct sg_graph_node *const *deps, size_t n
     return CUDA_SUCCESS;
 }
 
-static void
-drop_dep(struct sg_graph_node *node, const struct sg_graph_node *dep)
+/* Programmatic edges lead from one kernel to another, ports from a kernel. */
+CUresult
+sg_graph_check_edge(const struct sg_graph_node *from, const struct sg_graph_node *to,
+                    const CUgraphEdgeData *edge)
+{
+    static const CUgraphEdgeData plain;
+    bool from_kernel = from->data.type == CU_GRAPH_NODE_TYPE_KERNEL;
+    bool to_kernel = to->data.type == CU_GRAPH_NODE_TYPE_KERNEL;
+
+    if (memcmp(edge->reserved, plain.reserved, sizeof(plain.reserved)) != 0 ||
+        edge->to_port || edge->type > CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC ||
+        edge->from_port > CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER ||
+        (edge->from_port && !from_kernel) ||
+        (edge->type && (!from_kernel || !to_kernel || !edge->from_port)))
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+sg_graph_set_edges(struct sg_graph_node *node, const CUgraphEdgeData *edges)
+{
+    CUresult rc = CUDA_SUCCESS;
+
+    for (size_t i = 0; i < node->n_deps && rc == CUDA_SUCCESS; i++)
+        rc = sg_graph_check_edge(node->deps[i], node, &edges[i]);
+    if (rc == CUDA_SUCCESS && node->n_deps)
+        memcpy(node->edges, edges, node->n_deps * sizeof(*edges));
+    return rc;
+}
+
+void
+sg_graph_drop_dep(struct sg_graph_node *node, const struct sg_graph_node *dep)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < node->n_deps; i++)
-        if (node->deps[i] != dep)
+        if (node->deps[i] != dep) {
+            node->edges[n] = node->edges[i];
             node->deps[n++] = node->deps[i];
+        }
     node->n_deps = n;
 }
 
@@ -294,7 +329,7 @@ sg_graph_remove(struct sg_graph_node *node)
     for (size_t i = 0; i < graph->n_nodes; i++) {
         if (graph->nodes[i] == node)
             continue;
-        drop_dep(graph->nodes[i], node);
+        sg_graph_drop_dep(graph->nodes[i], node);
         graph->nodes[n++] = graph->nodes[i];
     }
     graph->n_nodes = n;
@@ -407,6 +442,7 @@ sg_graph_clone(const struct sg_graph *graph, struct sg_graph **ret_graph)
             break;
         node->id = from->id;
         node->enabled = from->enabled;
+        memcpy(node->edges, from->edges, from->n_deps * sizeof(*from->edges));
     }
     if (rc == CUDA_SUCCESS)
         rc = sg_userobj_share(graph, copy);

@@ -68,6 +68,7 @@ struct sg_graph_node {
     struct sg_graph *graph;
     struct sg_node_data data;
     struct sg_graph_node **deps; /* what it comes after */
+    CUgraphEdgeData *edges;      /* one for each; remembered, and all are waited for */
     size_t n_deps, cap_deps;
     struct sg_graph_node *clone_of; /* only compared, never followed */
     uint64_t id;  /* of the node it was first made as, over all clones */
@@ -111,6 +112,12 @@ void sg_graph_free(struct sg_graph *graph);
 CUresult sg_graph_add(struct sg_graph *graph, struct sg_graph_node *const *deps,
                       size_t n_deps, struct sg_node_data *data,
                       struct sg_graph_node **ret_node);
+/* The edges of a node that was just added, if they are not the ordinary ones. */
+CUresult sg_graph_set_edges(struct sg_graph_node *node, const CUgraphEdgeData *edges);
+CUresult sg_graph_check_edge(const struct sg_graph_node *from,
+                             const struct sg_graph_node *to,
+                             const CUgraphEdgeData *edge);
+void sg_graph_drop_dep(struct sg_graph_node *node, const struct sg_graph_node *dep);
 void sg_graph_remove(struct sg_graph_node *node);
 CUresult sg_graph_clone(const struct sg_graph *graph, struct sg_graph **ret_graph);
 /* Positions of all nodes in an order that respects the edges; to be freed.

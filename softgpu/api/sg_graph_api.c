@@ -203,17 +203,36 @@ SG_CALL(cuGraphGetRootNodes, CUgraph hGraph, CUgraphNode *rootNodes,
     return list_nodes(hGraph, rootNodes, numRootNodes, true);
 }
 
+/* The data of edges beside their nodes.  Who does not ask for it must not overlook
+ * that an edge is no ordinary one. */
+struct edges {
+    CUgraphEdgeData *out;
+    size_t room, n;
+    bool lossy;
+};
+
 static void
-clear_edges(CUgraphEdgeData *edges, size_t n)
+edges_put(struct edges *e, const CUgraphEdgeData *data)
 {
-    if (edges)
-        memset(edges, 0, n * sizeof(*edges)); /* all edges are ordinary ones */
+    static const CUgraphEdgeData plain;
+
+    if (e->out && e->n < e->room)
+        e->out[e->n] = *data;
+    e->n++;
+    e->lossy |= !e->out && memcmp(data, &plain, sizeof(plain)) != 0;
+}
+
+static CUresult
+edges_end(const struct edges *e, bool asked)
+{
+    return asked && e->lossy ? CUDA_ERROR_LOSSY_QUERY : CUDA_SUCCESS;
 }
 
 SG_CALL(cuGraphNodeGetDependencies_v2, CUgraphNode hNode, CUgraphNode *dependencies,
         CUgraphEdgeData *edgeData, size_t *numDependencies)
 {
     struct lister l = {.out = dependencies};
+    struct edges e = {.out = dependencies ? edgeData : NULL};
     struct sg_graph_node *node;
     CUresult rc = enter_node(hNode, &node);
 
@@ -221,12 +240,13 @@ SG_CALL(cuGraphNodeGetDependencies_v2, CUgraphNode hNode, CUgraphNode *dependenc
         return rc;
     if (!numDependencies)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    l.room = *numDependencies;
-    for (size_t i = 0; i < node->n_deps; i++)
+    l.room = e.room = *numDependencies;
+    for (size_t i = 0; i < node->n_deps; i++) {
         list_put(&l, node->deps[i]);
+        edges_put(&e, &node->edges[i]);
+    }
     list_end(&l, numDependencies);
-    clear_edges(dependencies ? edgeData : NULL, *numDependencies);
-    return sg_leave(CUDA_SUCCESS);
+    return sg_leave(edges_end(&e, dependencies != NULL));
 }
 
 SG_CALL(cuGraphNodeGetDependencies, CUgraphNode hNode, CUgraphNode *dependencies,
@@ -235,19 +255,21 @@ SG_CALL(cuGraphNodeGetDependencies, CUgraphNode hNode, CUgraphNode *dependencies
     return cuGraphNodeGetDependencies_v2(hNode, dependencies, NULL, numDependencies);
 }
 
-static bool
-depends_on(const struct sg_graph_node *node, const struct sg_graph_node *dep)
+/* The edge from @dep to @node, or NULL. */
+static const CUgraphEdgeData *
+edge_of(const struct sg_graph_node *node, const struct sg_graph_node *dep)
 {
     for (size_t i = 0; i < node->n_deps; i++)
         if (node->deps[i] == dep)
-            return true;
-    return false;
+            return &node->edges[i];
+    return NULL;
 }
 
 SG_CALL(cuGraphNodeGetDependentNodes_v2, CUgraphNode hNode, CUgraphNode *dependentNodes,
         CUgraphEdgeData *edgeData, size_t *numDependentNodes)
 {
     struct lister l = {.out = dependentNodes};
+    struct edges e = {.out = dependentNodes ? edgeData : NULL};
     struct sg_graph_node *node;
     CUresult rc = enter_node(hNode, &node);
 
@@ -255,13 +277,17 @@ SG_CALL(cuGraphNodeGetDependentNodes_v2, CUgraphNode hNode, CUgraphNode *depende
         return rc;
     if (!numDependentNodes)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    l.room = *numDependentNodes;
-    for (size_t i = 0; i < node->graph->n_nodes; i++)
-        if (depends_on(node->graph->nodes[i], node))
-            list_put(&l, node->graph->nodes[i]);
+    l.room = e.room = *numDependentNodes;
+    for (size_t i = 0; i < node->graph->n_nodes; i++) {
+        const CUgraphEdgeData *edge = edge_of(node->graph->nodes[i], node);
+
+        if (!edge)
+            continue;
+        list_put(&l, node->graph->nodes[i]);
+        edges_put(&e, edge);
+    }
     list_end(&l, numDependentNodes);
-    clear_edges(dependentNodes ? edgeData : NULL, *numDependentNodes);
-    return sg_leave(CUDA_SUCCESS);
+    return sg_leave(edges_end(&e, dependentNodes != NULL));
 }
 
 SG_CALL(cuGraphNodeGetDependentNodes, CUgraphNode hNode, CUgraphNode *dependentNodes,
@@ -275,6 +301,7 @@ SG_CALL(cuGraphGetEdges_v2, CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
         CUgraphEdgeData *edgeData, size_t *numEdges)
 {
     struct lister heads = {.out = from}, tails = {.out = to};
+    struct edges e = {.out = from ? edgeData : NULL};
     struct sg_graph *graph;
     CUresult rc = enter_graph(hGraph, &graph);
 
@@ -282,17 +309,17 @@ SG_CALL(cuGraphGetEdges_v2, CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
         return rc;
     if (!numEdges || !from != !to)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    heads.room = tails.room = *numEdges;
+    heads.room = tails.room = e.room = *numEdges;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         for (size_t d = 0; d < graph->nodes[i]->n_deps; d++) {
             list_put(&heads, graph->nodes[i]->deps[d]);
             list_put(&tails, graph->nodes[i]);
+            edges_put(&e, &graph->nodes[i]->edges[d]);
         }
     }
     list_end(&heads, numEdges);
     list_end(&tails, numEdges);
-    clear_edges(from ? edgeData : NULL, *numEdges);
-    return sg_leave(CUDA_SUCCESS);
+    return sg_leave(edges_end(&e, from != NULL));
 }
 
 SG_CALL(cuGraphGetEdges, CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
@@ -315,29 +342,28 @@ edge_ends(struct sg_graph *graph, CUgraphNode from, CUgraphNode to,
     return CUDA_SUCCESS;
 }
 
-static bool
-edges_are_plain(const CUgraphEdgeData *data, size_t n)
-{
-    for (size_t i = 0; data && i < n; i++)
-        if (data[i].from_port || data[i].to_port || data[i].type)
-            return false;
-    return true;
-}
-
 static CUresult
-edge_add(struct sg_graph_node *from, struct sg_graph_node *to)
+edge_add(struct sg_graph_node *from, struct sg_graph_node *to,
+         const CUgraphEdgeData *edge)
 {
-    struct sg_graph_node **p;
+    size_t cap = (to->cap_deps + 1) * 2;
+    struct sg_graph_node **deps;
+    CUgraphEdgeData *edges;
 
-    if (depends_on(to, from))
+    if (edge_of(to, from) || sg_graph_check_edge(from, to, edge) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_VALUE;
     if (to->n_deps == to->cap_deps) {
-        p = realloc(to->deps, (to->cap_deps + 1) * 2 * sizeof(*p));
-        if (!p)
+        edges = realloc(to->edges, cap * sizeof(*edges));
+        if (!edges)
             return CUDA_ERROR_OUT_OF_MEMORY;
-        to->deps = p;
-        to->cap_deps = (to->cap_deps + 1) * 2;
+        to->edges = edges;
+        deps = realloc(to->deps, cap * sizeof(struct sg_graph_node *));
+        if (!deps)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        to->deps = deps;
+        to->cap_deps = cap;
     }
+    to->edges[to->n_deps] = *edge;
     to->deps[to->n_deps++] = from;
     return CUDA_SUCCESS;
 }
@@ -345,6 +371,7 @@ edge_add(struct sg_graph_node *from, struct sg_graph_node *to)
 SG_CALL(cuGraphAddDependencies_v2, CUgraph hGraph, const CUgraphNode *from,
         const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
 {
+    static const CUgraphEdgeData plain;
     struct sg_graph_node *a, *b;
     struct sg_graph *graph;
     CUresult rc = enter_graph(hGraph, &graph);
@@ -353,12 +380,10 @@ SG_CALL(cuGraphAddDependencies_v2, CUgraph hGraph, const CUgraphNode *from,
         return rc;
     if (numDependencies && (!from || !to))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    if (!edges_are_plain(edgeData, numDependencies))
-        return sg_leave(CUDA_ERROR_NOT_SUPPORTED);
     for (size_t i = 0; i < numDependencies && rc == CUDA_SUCCESS; i++) {
         rc = edge_ends(graph, from[i], to[i], &a, &b);
         if (rc == CUDA_SUCCESS)
-            rc = edge_add(a, b);
+            rc = edge_add(a, b, edgeData ? &edgeData[i] : &plain);
     }
     return sg_leave(rc);
 }
@@ -372,6 +397,7 @@ SG_CALL(cuGraphAddDependencies, CUgraph hGraph, const CUgraphNode *from,
 SG_CALL(cuGraphRemoveDependencies_v2, CUgraph hGraph, const CUgraphNode *from,
         const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
 {
+    static const CUgraphEdgeData plain;
     struct sg_graph_node *a, *b;
     struct sg_graph *graph;
     CUresult rc = enter_graph(hGraph, &graph);
@@ -381,16 +407,14 @@ SG_CALL(cuGraphRemoveDependencies_v2, CUgraph hGraph, const CUgraphNode *from,
     if (numDependencies && (!from || !to))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     for (size_t i = 0; i < numDependencies && rc == CUDA_SUCCESS; i++) {
-        size_t n = 0;
+        const CUgraphEdgeData *edge;
 
         rc = edge_ends(graph, from[i], to[i], &a, &b);
-        if (rc == CUDA_SUCCESS && !depends_on(b, a))
+        edge = rc == CUDA_SUCCESS ? edge_of(b, a) : NULL;
+        if (!edge || memcmp(edge, edgeData ? &edgeData[i] : &plain, sizeof(plain)))
             rc = CUDA_ERROR_INVALID_VALUE;
-        for (size_t d = 0; rc == CUDA_SUCCESS && d < b->n_deps; d++)
-            if (b->deps[d] != a)
-                b->deps[n++] = b->deps[d];
-        if (rc == CUDA_SUCCESS)
-            b->n_deps = n;
+        else
+            sg_graph_drop_dep(b, a);
     }
     return sg_leave(rc);
 }

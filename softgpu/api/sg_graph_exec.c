@@ -319,7 +319,8 @@ same_shape(const struct sg_graph *a, const struct sg_graph *b,
         if (x->n_deps != y->n_deps)
             result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
         for (size_t d = 0; !result && d < x->n_deps; d++)
-            if (x->deps[d]->index != y->deps[d]->index)
+            if (x->deps[d]->index != y->deps[d]->index ||
+                memcmp(&x->edges[d], &y->edges[d], sizeof(x->edges[d])) != 0)
                 result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
         if (!result)
             result = same_node(&x->data, &y->data, &inner);

@@ -196,10 +196,12 @@ SG_CALL(cuGraphAddNode_v2, CUgraphNode *phGraphNode, CUgraph hGraph,
     if (!nodeParams || sg_handle_kind((uintptr_t)hGraph) != SG_KIND_GRAPH)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     rc = sg_build_any(nodeParams, NULL, &data);
-    for (size_t i = 0; dependencyData && i < numDependencies; i++)
-        if (dependencyData[i].type || dependencyData[i].from_port)
-            rc = CUDA_ERROR_NOT_SUPPORTED;
     rc = add_node(rc, hGraph, dependencies, numDependencies, &data, phGraphNode, &node);
+    if (rc == CUDA_SUCCESS && dependencyData) {
+        rc = sg_graph_set_edges(node, dependencyData);
+        if (rc != CUDA_SUCCESS)
+            sg_graph_remove(node);
+    }
     if (rc == CUDA_SUCCESS)
         tell(node, nodeParams);
     return sg_leave(rc);

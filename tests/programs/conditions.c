@@ -425,6 +425,51 @@ whole_updates(void)
     return 0;
 }
 
+/* Edges that say more than "after". */
+static int
+programmatic_edges(void)
+{
+    CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
+    CUgraphEdgeData edge = {.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+                            .type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC},
+                    told[2], odd = {.from_port = 7};
+    CUgraphNode n[3], from[2], to[2];
+    uint32_t five = 5;
+    void *params[] = {&out, &five};
+    CUgraphExec exec;
+    size_t count = 2;
+    CUgraph g;
+
+    p.kernel.func = add;
+    p.kernel.gridDimX = p.kernel.gridDimY = p.kernel.gridDimZ = 1;
+    p.kernel.blockDimX = p.kernel.blockDimY = p.kernel.blockDimZ = 1;
+    p.kernel.kernelParams = params;
+    TRY(cuGraphCreate(&g, 0));
+    TRY(add_node(&n[0], g, NULL, 1));
+    CODE(cuGraphAddNode_v2(&n[1], g, n, &odd, 1, &p), CUDA_ERROR_INVALID_VALUE);
+    TRY(cuGraphAddNode_v2(&n[1], g, n, &edge, 1, &p));
+    TRY(cuGraphGetEdges_v2(g, from, to, told, &count));
+    SAME(count, 1);
+    SAME(memcmp(told, &edge, sizeof(edge)), 0);
+    CODE(cuGraphGetEdges(g, from, to, &count), CUDA_ERROR_LOSSY_QUERY);
+    count = 2;
+    CODE(cuGraphNodeGetDependencies(n[1], from, &count), CUDA_ERROR_LOSSY_QUERY);
+    count = 2;
+    TRY(cuGraphNodeGetDependentNodes_v2(n[0], to, told, &count));
+    SAME(told[0].type, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);
+    CODE(cuGraphRemoveDependencies_v2(g, n, n + 1, NULL, 1), CUDA_ERROR_INVALID_VALUE);
+    TRY(cuGraphRemoveDependencies_v2(g, n, n + 1, &edge, 1));
+    TRY(cuGraphAddDependencies_v2(g, n, n + 1, &edge, 1));
+    TRY(cuGraphAddEmptyNode(&n[2], g, NULL, 0));
+    CODE(cuGraphAddDependencies_v2(g, n + 2, n + 1, &edge, 1),
+         CUDA_ERROR_INVALID_VALUE); /* not from a kernel */
+    TRY(cuGraphInstantiateWithFlags(&exec, g, 0));
+    SAME(launch_from_zero(exec), 6);
+    TRY(cuGraphExecDestroy(exec));
+    TRY(cuGraphDestroy(g));
+    return 0;
+}
+
 /* A graph that becomes the child itself, memory and all. */
 static int
 moved_children(void)
@@ -484,6 +529,7 @@ main(void)
         {"memory that stays", memory_that_stays},
         {"whole updates", whole_updates},
         {"moved children", moved_children},
+        {"programmatic edges", programmatic_edges},
     };
 
     return start() ? 1 : parts_run(parts, sizeof(parts) / sizeof(parts[0]));
