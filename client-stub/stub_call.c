@@ -10,6 +10,7 @@
 #include "stub_call.h"
 
 #include "gp_log.h"
+#include "stub_capture.h"
 #include "stub_flush.h"
 #include "stub_lanes.h"
 #include "stub_link.h"
@@ -62,7 +63,7 @@ call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
         return call_lost(link);
     req->size = size;
     req->call = call;
-    req->flags = 0;
+    req->flags = stub_capture_any() ? stub_capture_flags() : 0;
     req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
     atomic_store_explicit(&link->seq, req->seq, memory_order_relaxed);
     req->ctx = stub_tls.ctx_index;

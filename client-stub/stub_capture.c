@@ -38,12 +38,62 @@ stub_m_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
  * worker is asked, which is only slower. */
 _Atomic uint32_t stub_captures;
 
+/* Whose they are.  More at a time are not told apart, and keep every thread from what
+ * is unsafe. */
+#define CAPTURES_MAX 64
+
+static struct {
+    struct stub_lock lock;
+    struct {
+        const struct stub_tls *thread;
+        uint64_t stream;
+        CUstreamCaptureMode mode;
+    } list[CAPTURES_MAX];
+    uint32_t n;
+    uint32_t others; /* that found no room */
+} capturing;
+
 static CUresult
-capture_begun(CUresult r)
+capture_begun(CUresult r, uint64_t stream, CUstreamCaptureMode mode)
 {
-    if (r == CUDA_SUCCESS)
-        atomic_fetch_add(&stub_captures, 1);
+    if (r != CUDA_SUCCESS)
+        return r;
+    stub_lock_take(&capturing.lock);
+    if (capturing.n < CAPTURES_MAX) {
+        capturing.list[capturing.n].thread = &stub_tls;
+        capturing.list[capturing.n].stream = stream;
+        capturing.list[capturing.n++].mode = mode;
+    } else {
+        capturing.others++;
+    }
+    atomic_fetch_add(&stub_captures, 1);
+    stub_lock_release(&capturing.lock);
     return r;
+}
+
+/* The rule of cuThreadExchangeStreamCaptureMode: a relaxed thread is kept from nothing;
+ * a relaxed capture keeps nobody; where the capture or the thread is thread-local, only
+ * the thread that captures is kept. */
+uint16_t
+stub_capture_flags(void)
+{
+    CUstreamCaptureMode mine = (CUstreamCaptureMode)stub_tls.capture_mode;
+    bool kept = false;
+
+    if (mine == CU_STREAM_CAPTURE_MODE_RELAXED)
+        return WIRE_F_RELAXED;
+    stub_lock_take(&capturing.lock);
+    kept = capturing.others != 0;
+    for (uint32_t i = 0; i < capturing.n && !kept; i++) {
+        CUstreamCaptureMode mode = capturing.list[i].mode;
+
+        if (mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+            kept = capturing.list[i].thread == &stub_tls ||
+                   (mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                    mine == CU_STREAM_CAPTURE_MODE_GLOBAL);
+    }
+    stub_lock_release(&capturing.lock);
+    return kept ? 0 : WIRE_F_RELAXED;
 }
 
 CUresult
@@ -65,7 +115,7 @@ stub_m_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode,
                                                      .mode = (int32_t)mode};
     r = stub_call_wait(&c);
     stub_call_end(&c);
-    return capture_begun(r);
+    return capture_begun(r, stream, mode);
 }
 
 CUresult
@@ -111,26 +161,28 @@ stub_m_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
                numDependencies * sizeof(*dependencyData));
     r = stub_call_wait(&c);
     stub_call_end(&c);
-    return capture_begun(r);
-}
-
-bool
-stub_capture_any(void)
-{
-    return atomic_load_explicit(&stub_captures, memory_order_relaxed) != 0;
+    return capture_begun(r, head.hStream, mode);
 }
 
 /* A capture that went wrong is over too, unless it was not ours to end. */
 static void
-capture_ended(CUresult r)
+capture_ended(CUresult r, uint64_t stream)
 {
-    uint32_t n = atomic_load(&stub_captures);
+    uint32_t i = 0;
 
     if (r != CUDA_SUCCESS && r != CUDA_ERROR_STREAM_CAPTURE_INVALIDATED &&
         r != CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
         return;
-    while (n && !atomic_compare_exchange_weak(&stub_captures, &n, n - 1))
-        ;
+    stub_lock_take(&capturing.lock);
+    while (i < capturing.n && capturing.list[i].stream != stream)
+        i++;
+    if (i < capturing.n)
+        capturing.list[i] = capturing.list[--capturing.n];
+    else if (capturing.others)
+        capturing.others--;
+    if (atomic_load(&stub_captures))
+        atomic_fetch_sub(&stub_captures, 1);
+    stub_lock_release(&capturing.lock);
 }
 
 CUresult
@@ -152,7 +204,7 @@ stub_m_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, bool per_thread)
     req = c.body;
     req->hStream = stream;
     r = stub_call_wait(&c);
-    capture_ended(r);
+    capture_ended(r, stream);
     if (r == CUDA_SUCCESS &&
         !wire_cuStreamEndCapture_rep_open(&rep, c.reply, c.reply_size, 0))
         r = stub_call_bad(WIRE_CALL_cuStreamEndCapture);

@@ -1,11 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the program captures streams at present (stub_capture.c).  Any thread. */
+/*
+ * Whether the program captures streams at present, and whose captures they are
+ * (stub_capture.c).  Any thread.
+ */
 #ifndef STUB_CAPTURE_H
 #define STUB_CAPTURE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+extern _Atomic uint32_t stub_captures;
 
 /* Captures were begun and not ended; no lock. */
-bool stub_capture_any(void);
+static inline bool
+stub_capture_any(void)
+{
+    return __builtin_expect(
+        atomic_load_explicit(&stub_captures, memory_order_relaxed) != 0, false);
+}
+
+/* WIRE_F_RELAXED when no capture keeps this thread from calls that are unsafe during
+ * one, by its own mode and those of the captures. */
+uint16_t stub_capture_flags(void);
 
 #endif

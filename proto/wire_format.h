@@ -48,6 +48,10 @@
     0x0010u /* request: a copy to the host that nobody waits for; instead of an answer \
                its bytes come as WIRE_EVENT_LANDED, whatever becomes of it */
 
+/* Request: the driver may not refuse the call because a stream is being captured.  All
+ * captures are one thread's there; the client knows whose they are. */
+#define WIRE_F_RELAXED 0x0100u
+
 /* Client to worker. */
 struct wire_req {
     uint32_t size;  /* whole frame without bulk; multiple of WIRE_ALIGN */

@@ -91,50 +91,38 @@ h_cuLinkAddData_v2(struct wrk *w, const struct wire_args_cuLinkAddData_v2 *a,
                     jit.values);
 }
 
-/* Logs go out with a failing result too: they say why.  The image follows the frame. */
+/* Logs go out with a failing result too: they say why.  An image that fits into no
+ * frame follows it. */
 static void
 complete_reply(struct wrk *w, struct wrk_reply *rep, const struct wrk_jit *jit,
                CUresult result, const void *image, size_t size)
 {
-    struct wire_cuLinkComplete_rep fixed = {0};
+    struct wire_cuLinkComplete_rep fixed = {.cubin_len = size};
     struct wire_cuLinkComplete_rep_room room;
+    bool bulk = size > WIRE_FRAME_MAX / 4;
+    struct wrk_priv *p = w->priv;
     void *body;
 
     if (!(rep->req->flags & WIRE_F_REPLY))
         return;
     fixed.info_log_len = wrk_jit_log_len(jit, jit->info_log, jit->info_at);
     fixed.error_log_len = wrk_jit_log_len(jit, jit->error_log, jit->error_at);
-    fixed.cubin_len = size;
     rep->taken = true;
-    body = wrk_reply_reserve(w, rep->req, wire_cuLinkComplete_rep_size(&fixed, false));
+    body = wrk_reply_reserve(w, rep->req, wire_cuLinkComplete_rep_size(&fixed, bulk));
     if (!body)
         return;
     memcpy(body, &fixed, sizeof(fixed));
-    wire_cuLinkComplete_rep_place(&room, body, false);
+    wire_cuLinkComplete_rep_place(&room, body, bulk);
     if (fixed.info_log_len)
         memcpy(room.info_log, jit->info_log, fixed.info_log_len);
     if (fixed.error_log_len)
         memcpy(room.error_log, jit->error_log, fixed.error_log_len);
-    if (room.cubin)
-        memcpy(room.cubin, image, size);
-    wrk_reply_send(w, rep->req, result);
-}
-
-/* The same with an image that fits into no frame: the length is then the last field, so
- * that logs stay behind. */
-static void
-complete_reply_bulk(struct wrk *w, struct wrk_reply *rep, const void *image,
-                    size_t size)
-{
-    struct wire_cuLinkComplete_rep fixed = {.cubin_len = size};
-    struct wrk_priv *p = w->priv;
-    void *body;
-
-    rep->taken = true;
-    body = wrk_reply_reserve(w, rep->req, sizeof(fixed));
-    if (!body)
+    if (!bulk) {
+        if (room.cubin)
+            memcpy(room.cubin, image, size);
+        wrk_reply_send(w, rep->req, result);
         return;
-    memcpy(body, &fixed, sizeof(fixed));
+    }
     p->reserved->flags |= WIRE_F_BULK;
     xport_commit(p->conn, p->reserved_size);
     if (xport_send_bulk(p->conn, image, size) < 0)
@@ -154,10 +142,7 @@ h_cuLinkComplete(struct wrk *w, const struct wire_args_cuLinkComplete *a,
     if (!link)
         return CUDA_ERROR_INVALID_HANDLE;
     r = WRK_CALL(w, cuLinkComplete, link->state, &image, &size);
-    if (r == CUDA_SUCCESS && size > WIRE_FRAME_MAX / 4)
-        complete_reply_bulk(w, rep, image, size);
-    else
-        complete_reply(w, rep, &link->jit, r, image, r == CUDA_SUCCESS ? size : 0);
+    complete_reply(w, rep, &link->jit, r, image, r == CUDA_SUCCESS ? size : 0);
     return r;
 }
 

@@ -3,6 +3,7 @@
  * Around every call: context, deferred error, answer.  See wrk_call.h.
  */
 #include "wrk_call.h"
+#include "drv.h"
 #include "wire_result.h"
 
 #include "gp_log.h"
@@ -18,6 +19,17 @@
 
 #define DRAIN_PIECE (64u * 1024)
 
+static void
+call_relax(struct wrk *w, bool relaxed)
+{
+    CUstreamCaptureMode mode =
+        relaxed ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+    if (w->drv->cuThreadExchangeStreamCaptureMode)
+        w->drv->cuThreadExchangeStreamCaptureMode(&mode);
+    w->relaxed = relaxed;
+}
+
 CUresult
 wrk_call_enter(struct wrk *w, const struct wire_req *req, unsigned flags)
 {
@@ -27,6 +39,8 @@ wrk_call_enter(struct wrk *w, const struct wire_req *req, unsigned flags)
         !(flags & WRK_CALL_ALWAYS)) {
         return atomic_exchange(&w->deferred, CUDA_SUCCESS);
     }
+    if (unlikely(((req->flags & WIRE_F_RELAXED) != 0) != w->relaxed))
+        call_relax(w, !w->relaxed);
     if (likely(req->ctx == w->ctx_index) || (flags & WRK_CALL_NO_CTX))
         return CUDA_SUCCESS;
     return wrk_ctx_use(w, req->ctx);

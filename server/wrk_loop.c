@@ -21,7 +21,7 @@ frame_ok(struct wrk *w, const struct wire_req *req, uint32_t size)
     if (req->seq != atomic_load_explicit(&w->priv->seq, memory_order_relaxed) + 1)
         return wrk_frame_bad(w, req, "out of order");
     atomic_store_explicit(&w->priv->seq, req->seq, memory_order_relaxed);
-    if (req->flags & ~(WIRE_F_BULK | WIRE_F_REPLY | WIRE_F_LAND))
+    if (req->flags & ~(WIRE_F_BULK | WIRE_F_REPLY | WIRE_F_LAND | WIRE_F_RELAXED))
         return wrk_frame_bad(w, req, "unknown flags");
     if ((req->flags & WIRE_F_LAND) && req->flags != WIRE_F_LAND)
         return wrk_frame_bad(w, req, "flags that exclude each other");

@@ -242,6 +242,12 @@ sg_capture_event_wait(struct sg_stream *stream, struct sg_event *event, bool ext
 
 /* ---------------------------------------------------------------- forbidden calls */
 
+void
+sg_capture_invalidate(struct sg_stream *stream)
+{
+    stream->capture->invalid = true;
+}
+
 CUresult
 sg_capture_check_legacy_stream(struct sg_stream *stream)
 {

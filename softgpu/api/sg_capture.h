@@ -33,6 +33,10 @@ bool sg_capture_uses(const struct sg_graph *graph);
 /* The stream goes away in the middle of a capture. */
 void sg_capture_abandon(struct sg_stream *stream);
 
+/* A call that is not allowed while @stream captures was made: nothing good can come of
+ * the capture any more. */
+void sg_capture_invalidate(struct sg_stream *stream);
+
 /* CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, and the capture is invalid, when work put
  * into @stream would order itself behind a capturing stream: only the legacy
  * stream does that, with every blocking stream. */

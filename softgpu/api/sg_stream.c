@@ -278,9 +278,10 @@ sg_stream_synchronize(struct sg_stream *stream)
 }
 
 CUresult
-sg_stream_check_no_capture(const struct sg_stream *stream)
+sg_stream_check_no_capture(struct sg_stream *stream)
 {
-    if (stream->capture)
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    return CUDA_SUCCESS;
+    if (!stream->capture)
+        return CUDA_SUCCESS;
+    sg_capture_invalidate(stream);
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }

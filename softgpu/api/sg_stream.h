@@ -76,6 +76,6 @@ void sg_stream_op_done(struct sg_stream *stream, struct sg_op *op);
 CUresult sg_stream_synchronize(struct sg_stream *stream);
 
 /* Streams that are part of a capture may not be waited for or queried. */
-CUresult sg_stream_check_no_capture(const struct sg_stream *stream);
+CUresult sg_stream_check_no_capture(struct sg_stream *stream);
 
 #endif

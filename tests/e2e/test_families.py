@@ -39,3 +39,11 @@ def test_clusters_of_blocks_on_a_card_that_has_them(case):
 
 def test_clusters_of_blocks_on_a_card_that_has_none(case):
     same_remotely_and_locally(case, "clusters")
+
+
+def test_kernels_that_fail_and_what_still_works(case):
+    same_remotely_and_locally(case, "faults")
+
+
+def test_contexts_streams_captures_and_host_functions_of_threads(case):
+    same_remotely_and_locally(case, "order")

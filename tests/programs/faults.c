@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels that fail: which call tells it, and what still works afterwards.
+ */
+#include "parts.h"
+
+#include <semaphore.h>
+
+static const char ptx[] = ".version 7.0\n"
+                          ".target sm_70\n"
+                          ".address_size 64\n"
+                          ".visible .entry wild(.param .u64 at)\n"
+                          "{\n"
+                          "    .reg .b64 %rd<2>;\n"
+                          "    .reg .b32 %r<2>;\n"
+                          "    ld.param.u64 %rd1, [at];\n"
+                          "    mov.u32 %r1, 7;\n"
+                          "    st.global.u32 [%rd1], %r1;\n"
+                          "    ret;\n"
+                          "}\n"
+                          ".visible .entry stop()\n"
+                          "{\n"
+                          "    trap;\n"
+                          "    ret;\n"
+                          "}\n";
+
+struct bench {
+    CUcontext ctx;
+    CUmodule mod;
+    CUfunction wild, stop;
+    CUdeviceptr mem;
+};
+
+static int
+begin(struct bench *b)
+{
+    TRY(cuCtxCreate_v2(&b->ctx, 0, 0));
+    TRY(cuModuleLoadData(&b->mod, ptx));
+    TRY(cuModuleGetFunction(&b->wild, b->mod, "wild"));
+    TRY(cuModuleGetFunction(&b->stop, b->mod, "stop"));
+    TRY(cuMemAlloc_v2(&b->mem, 4096));
+    return 0;
+}
+
+static CUresult
+launch(CUfunction f, CUdeviceptr at, CUstream stream)
+{
+    void *params[] = {&at};
+
+    return cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL);
+}
+
+/* The context works: a kernel's store comes back. */
+static int
+works(const struct bench *b)
+{
+    unsigned int got = 0;
+
+    TRY(launch(b->wild, b->mem, NULL));
+    TRY(cuMemcpyDtoH_v2(&got, b->mem, 4));
+    SAME(got, 7);
+    return 0;
+}
+
+/* Everything of a context that has failed gives the same error. */
+static int
+is_dead(const struct bench *b, CUresult error)
+{
+    unsigned int word = 0;
+    CUdeviceptr more;
+    CUmodule mod;
+    size_t n, total;
+
+    CODE(cuCtxSynchronize(), error);
+    CODE(cuMemAlloc_v2(&more, 64), error);
+    CODE(cuMemcpyDtoH_v2(&word, b->mem, 4), error);
+    CODE(cuStreamSynchronize(NULL), error);
+    CODE(cuModuleLoadData(&mod, ptx), error);
+    CODE(cuMemGetInfo_v2(&n, &total), error);
+    CODE(cuCtxSynchronize(), error);
+    return 0;
+}
+
+static int
+address_that_is_none(void)
+{
+    struct bench b, fresh;
+
+    if (begin(&b) || works(&b))
+        return 1;
+    TRY(launch(b.wild, 16, NULL));
+    if (is_dead(&b, CUDA_ERROR_ILLEGAL_ADDRESS))
+        return 1;
+    TRY(cuCtxDestroy_v2(b.ctx));
+    if (begin(&fresh) || works(&fresh))
+        return 1;
+    TRY(cuCtxDestroy_v2(fresh.ctx));
+    return 0;
+}
+
+static int
+kernel_that_traps(void)
+{
+    struct bench b;
+
+    if (begin(&b))
+        return 1;
+    TRY(cuLaunchKernel(b.stop, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    if (is_dead(&b, CUDA_ERROR_LAUNCH_FAILED))
+        return 1;
+    TRY(cuCtxDestroy_v2(b.ctx));
+    return 0;
+}
+
+static void
+wait_for(void *gate)
+{
+    sem_wait(gate);
+}
+
+static int
+told_by_the_wait_for_an_event(void)
+{
+    struct bench b;
+    CUstream stream;
+    CUevent event;
+    sem_t gate;
+
+    if (begin(&b))
+        return 1;
+    TRY(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    TRY(cuEventCreate(&event, 0));
+    sem_init(&gate, 0, 0);
+    TRY(cuLaunchHostFunc(stream, wait_for, &gate));
+    TRY(launch(b.wild, 16, stream));
+    TRY(cuEventRecord(event, stream));
+    sem_post(&gate);
+    CODE(cuEventSynchronize(event), CUDA_ERROR_ILLEGAL_ADDRESS);
+    CODE(cuEventQuery(event), CUDA_ERROR_ILLEGAL_ADDRESS);
+    CODE(cuStreamQuery(stream), CUDA_ERROR_ILLEGAL_ADDRESS);
+    TRY(cuCtxDestroy_v2(b.ctx));
+    return 0;
+}
+
+static int
+other_contexts_live_on(void)
+{
+    struct bench good, bad;
+
+    if (begin(&good) || begin(&bad))
+        return 1;
+    TRY(launch(bad.wild, 16, NULL));
+    CODE(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    TRY(cuCtxSetCurrent(good.ctx));
+    if (works(&good))
+        return 1;
+    TRY(cuCtxDestroy_v2(bad.ctx));
+    if (works(&good))
+        return 1;
+    TRY(cuCtxDestroy_v2(good.ctx));
+    return 0;
+}
+
+static int
+primary_context_is_reset(void)
+{
+    CUcontext ctx;
+    CUdeviceptr mem;
+    CUfunction f;
+    CUmodule mod;
+
+    TRY(cuDevicePrimaryCtxRetain(&ctx, 0));
+    TRY(cuCtxSetCurrent(ctx));
+    TRY(cuModuleLoadData(&mod, ptx));
+    TRY(cuModuleGetFunction(&f, mod, "wild"));
+    TRY(launch(f, 16, NULL));
+    CODE(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    TRY(cuDevicePrimaryCtxReset_v2(0));
+    TRY(cuDevicePrimaryCtxRetain(&ctx, 0));
+    TRY(cuCtxSetCurrent(ctx));
+    TRY(cuMemAlloc_v2(&mem, 64));
+    TRY(cuMemsetD8_v2(mem, 1, 64));
+    TRY(cuCtxSynchronize());
+    TRY(cuMemFree_v2(mem));
+    TRY(cuDevicePrimaryCtxRelease_v2(0));
+    return 0;
+}
+
+int
+main(void)
+{
+    static const struct part parts[] = {
+        {"address that is none", address_that_is_none},
+        {"kernel that traps", kernel_that_traps},
+        {"told by the wait for an event", told_by_the_wait_for_an_event},
+        {"other contexts live on", other_contexts_live_on},
+        {"primary context is reset", primary_context_is_reset},
+    };
+
+    if (cuInit(0) != CUDA_SUCCESS)
+        return 1;
+    return parts_run(parts, sizeof(parts) / sizeof(parts[0]));
+}

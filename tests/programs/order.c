@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What belongs to a thread (current contexts, default streams, capture modes), and what
+ * runs in which order: streams that block each other, host functions, destructors.
+ */
+#include "parts.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+static CUcontext ctx;
+
+/* Run @fn on a thread of its own; its value. */
+static int
+elsewhere(int (*fn)(void))
+{
+    pthread_t thread;
+    void *result;
+
+    if (pthread_create(&thread, NULL, (void *(*)(void *))(uintptr_t)fn, NULL) ||
+        pthread_join(thread, &result))
+        return 1;
+    return (int)(intptr_t)result;
+}
+
+/* ---- contexts ----------------------------------------------------------------------
+ */
+
+static int
+begins_without_context(void)
+{
+    CUcontext now = (CUcontext)1, other;
+    CUdeviceptr mem;
+
+    TRY(cuCtxGetCurrent(&now));
+    CODE(now != NULL, 0);
+    CODE(cuMemAlloc_v2(&mem, 64), CUDA_ERROR_INVALID_CONTEXT);
+    CODE(cuCtxPopCurrent_v2(&now), CUDA_ERROR_INVALID_CONTEXT);
+    TRY(cuCtxCreate_v2(&other, 0, 0));
+    TRY(cuCtxPushCurrent_v2(ctx));
+    TRY(cuMemAlloc_v2(&mem, 64));
+    TRY(cuMemFree_v2(mem));
+    TRY(cuCtxPopCurrent_v2(&now));
+    CODE(now != ctx, 0);
+    TRY(cuCtxGetCurrent(&now));
+    CODE(now != other, 0);
+    TRY(cuCtxDestroy_v2(other));
+    TRY(cuCtxGetCurrent(&now));
+    CODE(now != NULL, 0);
+    return 0;
+}
+
+static int
+contexts(void)
+{
+    CUcontext now;
+
+    if (elsewhere(begins_without_context))
+        return 1;
+    TRY(cuCtxGetCurrent(&now));
+    CODE(now != ctx, 0);
+    CODE(cuCtxDestroy_v2((CUcontext)(uintptr_t)0x410000ff0000),
+         CUDA_ERROR_INVALID_CONTEXT);
+    return 0;
+}
+
+/* ---- streams that wait for each other -----------------------------------------------
+ */
+
+struct gate {
+    sem_t open;
+};
+
+static void
+gate_wait(void *arg)
+{
+    struct gate *gate = arg;
+
+    sem_wait(&gate->open);
+}
+
+static int
+default_streams(void)
+{
+    CUstream blocking, free_one;
+    struct gate gate;
+    CUevent event;
+
+    sem_init(&gate.open, 0, 0);
+    TRY(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    TRY(cuStreamCreate(&free_one, CU_STREAM_NON_BLOCKING));
+    TRY(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    TRY(cuLaunchHostFunc(blocking, gate_wait, &gate));
+    /* The legacy stream waits for blocking streams, and they for it. */
+    TRY(cuEventRecord(event, CU_STREAM_LEGACY));
+    CODE(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    CODE(cuStreamQuery(blocking), CUDA_ERROR_NOT_READY);
+    TRY(cuStreamQuery(free_one));
+    sem_post(&gate.open);
+    TRY(cuEventSynchronize(event));
+    TRY(cuStreamQuery(blocking));
+    /* The legacy stream is not held up by one that does not block. */
+    TRY(cuLaunchHostFunc(free_one, gate_wait, &gate));
+    TRY(cuEventRecord(event, CU_STREAM_LEGACY));
+    TRY(cuEventSynchronize(event));
+    CODE(cuStreamQuery(free_one), CUDA_ERROR_NOT_READY);
+    sem_post(&gate.open);
+    TRY(cuStreamSynchronize(free_one));
+    TRY(cuEventDestroy_v2(event));
+    TRY(cuStreamDestroy_v2(blocking));
+    TRY(cuStreamDestroy_v2(free_one));
+    sem_destroy(&gate.open);
+    return 0;
+}
+
+static int
+own_stream_is_idle(void)
+{
+    CUdeviceptr mem;
+
+    TRY(cuCtxSetCurrent(ctx));
+    TRY(cuMemAlloc_v2(&mem, 64));
+    TRY(cuMemsetD8Async(mem, 3, 64, CU_STREAM_PER_THREAD));
+    TRY(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    TRY(cuStreamQuery_ptsz(NULL));
+    TRY(cuMemFreeAsync(mem, CU_STREAM_PER_THREAD) == CUDA_SUCCESS ? CUDA_SUCCESS
+                                                                  : cuMemFree_v2(mem));
+    return 0;
+}
+
+static int
+threads_have_streams_of_their_own(void)
+{
+    struct gate gate;
+
+    sem_init(&gate.open, 0, 0);
+    TRY(cuLaunchHostFunc(CU_STREAM_PER_THREAD, gate_wait, &gate));
+    CODE(cuStreamQuery(CU_STREAM_PER_THREAD), CUDA_ERROR_NOT_READY);
+    CODE(cuStreamQuery_ptsz(NULL), CUDA_ERROR_NOT_READY);
+    if (elsewhere(own_stream_is_idle)) {
+        sem_post(&gate.open);
+        return 1;
+    }
+    CODE(cuStreamQuery(CU_STREAM_PER_THREAD), CUDA_ERROR_NOT_READY);
+    sem_post(&gate.open);
+    TRY(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    TRY(cuStreamQuery(CU_STREAM_PER_THREAD));
+    sem_destroy(&gate.open);
+    return 0;
+}
+
+/* ---- host functions
+ * ------------------------------------------------------------------ */
+
+static struct {
+    pthread_t thread;
+    unsigned int n;
+    int order[8];
+    CUresult status;
+    CUstream stream;
+} seen;
+
+static void
+note(void *arg)
+{
+    seen.thread = pthread_self();
+    seen.order[seen.n++ % 8] = (int)(intptr_t)arg;
+}
+
+static void
+called_back(CUstream stream, CUresult status, void *arg)
+{
+    seen.stream = stream;
+    seen.status = status;
+    note(arg);
+}
+
+static int
+host_functions(void)
+{
+    CUstream stream;
+    CUdeviceptr mem;
+    unsigned char byte = 0;
+
+    memset(&seen, 0, sizeof(seen));
+    TRY(cuMemAlloc_v2(&mem, 1 << 20));
+    TRY(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    TRY(cuMemsetD8Async(mem, 0x21, 1 << 20, stream));
+    TRY(cuLaunchHostFunc(stream, note, (void *)1));
+    TRY(cuStreamAddCallback(stream, called_back, (void *)2, 0));
+    TRY(cuLaunchHostFunc(stream, note, (void *)3));
+    TRY(cuMemcpyDtoHAsync_v2(&byte, mem, 1, stream));
+    TRY(cuStreamSynchronize(stream));
+    SAME(seen.n, 3);
+    SAME(seen.order[0] * 100 + seen.order[1] * 10 + seen.order[2], 123);
+    SAME(seen.status, CUDA_SUCCESS);
+    CODE(seen.stream != stream, 0);
+    CODE(pthread_equal(seen.thread, pthread_self()), 0);
+    SAME(byte, 0x21);
+    TRY(cuStreamDestroy_v2(stream));
+    TRY(cuMemFree_v2(mem));
+    return 0;
+}
+
+static sem_t destroyed;
+
+static void
+destroy(void *arg)
+{
+    note(arg);
+    sem_post(&destroyed);
+}
+
+static int
+destructors(void)
+{
+    CUuserObject object;
+    CUgraph graph;
+
+    memset(&seen, 0, sizeof(seen));
+    sem_init(&destroyed, 0, 0);
+    TRY(cuGraphCreate(&graph, 0));
+    TRY(cuUserObjectCreate(&object, (void *)9, destroy, 1,
+                           CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+    TRY(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+    TRY(cuCtxSynchronize());
+    SAME(seen.n, 0);
+    TRY(cuGraphDestroy(graph));
+    sem_wait(&destroyed);
+    SAME(seen.n, 1);
+    SAME(seen.order[0], 9);
+    CODE(pthread_equal(seen.thread, pthread_self()), 0);
+    sem_destroy(&destroyed);
+    return 0;
+}
+
+/* ---- capture
+ * -------------------------------------------------------------------------- */
+
+static CUresult while_captured;
+
+static int
+allocate_elsewhere(void)
+{
+    CUdeviceptr mem = 0;
+
+    TRY(cuCtxSetCurrent(ctx));
+    while_captured = cuMemAlloc_v2(&mem, 64);
+    if (while_captured == CUDA_SUCCESS)
+        TRY(cuMemFree_v2(mem));
+    return 0;
+}
+
+static int
+mode_elsewhere(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+    TRY(cuThreadExchangeStreamCaptureMode(&mode));
+    SAME(mode, CU_STREAM_CAPTURE_MODE_GLOBAL); /* every thread begins with it */
+    return 0;
+}
+
+/* What an allocation of this thread and one of another give while @mode captures. */
+static int
+capture(CUstreamCaptureMode mode, CUresult here, CUresult there)
+{
+    CUstreamCaptureStatus status;
+    CUstream stream;
+    CUgraph graph = NULL;
+    CUdeviceptr mem = 0;
+    CUresult mine, end;
+
+    TRY(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    TRY(cuStreamBeginCapture_v2(stream, mode));
+    TRY(cuStreamIsCapturing(stream, &status));
+    SAME(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    CODE(cuStreamQuery(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    end = cuStreamEndCapture(stream, &graph);
+    CODE(end, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    TRY(cuStreamBeginCapture_v2(stream, mode));
+    if (elsewhere(allocate_elsewhere))
+        return 1;
+    SAME(while_captured, there);
+    mine = cuMemAlloc_v2(&mem, 64);
+    end = cuStreamEndCapture(stream, &graph);
+    SAME(mine, here);
+    printf("end of the capture: %d\n", (int)end);
+    if (mem)
+        TRY(cuMemFree_v2(mem));
+    if (end == CUDA_SUCCESS)
+        TRY(cuGraphDestroy(graph));
+    TRY(cuStreamDestroy_v2(stream));
+    return 0;
+}
+
+static int
+capture_modes(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+
+    TRY(cuThreadExchangeStreamCaptureMode(&mode));
+    SAME(mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    if (elsewhere(mode_elsewhere))
+        return 1;
+    TRY(cuThreadExchangeStreamCaptureMode(&mode));
+    SAME(mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    return 0;
+}
+
+static int
+captures_and_other_threads(void)
+{
+    if (capture(CU_STREAM_CAPTURE_MODE_GLOBAL, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED))
+        return 1;
+    if (capture(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+                CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_SUCCESS))
+        return 1;
+    return capture(CU_STREAM_CAPTURE_MODE_RELAXED, CUDA_SUCCESS, CUDA_SUCCESS);
+}
+
+/* What allocators do that grow while their own thread captures. */
+static int
+relaxed_for_a_moment(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUdeviceptr mem, more;
+    CUstream stream;
+    CUgraph graph;
+    size_t nodes = 0;
+
+    TRY(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    TRY(cuMemAlloc_v2(&mem, 64));
+    TRY(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    TRY(cuMemsetD8Async(mem, 1, 64, stream));
+    TRY(cuThreadExchangeStreamCaptureMode(&mode));
+    TRY(cuMemAlloc_v2(&more, 1 << 20));
+    TRY(cuThreadExchangeStreamCaptureMode(&mode));
+    TRY(cuMemsetD8Async(more, 2, 64, stream));
+    TRY(cuStreamEndCapture(stream, &graph));
+    TRY(cuGraphGetNodes(graph, NULL, &nodes));
+    SAME(nodes, 2);
+    TRY(cuGraphDestroy(graph));
+    TRY(cuMemFree_v2(mem));
+    TRY(cuMemFree_v2(more));
+    TRY(cuStreamDestroy_v2(stream));
+    return 0;
+}
+
+int
+main(void)
+{
+    static const struct part parts[] = {
+        {"contexts are a thread's", contexts},
+        {"default streams", default_streams},
+        {"threads have streams of their own", threads_have_streams_of_their_own},
+        {"host functions", host_functions},
+        {"destructors", destructors},
+        {"capture modes are a thread's", capture_modes},
+        {"captures and other threads", captures_and_other_threads},
+        {"relaxed for a moment", relaxed_for_a_moment},
+    };
+
+    if (cuInit(0) != CUDA_SUCCESS || cuCtxCreate_v2(&ctx, 0, 0) != CUDA_SUCCESS)
+        return 1;
+    return parts_run(parts, sizeof(parts) / sizeof(parts[0]));
+}
