@@ -11,6 +11,7 @@
 #include "bench.h"
 #include "raw_link.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #define MIB (1024ul * 1024ul)
@@ -177,6 +178,51 @@ measure_async_rate(struct fast *fast)
     bench_say("async_client_cpu_ns", (double)(bench_cpu_ns() - cpu) / (double)calls);
 }
 
+struct issuer {
+    struct fast *fast;
+    pthread_t thread;
+    long calls;
+};
+
+static void *
+issue(void *argument)
+{
+    struct issuer *issuer = argument;
+
+    CU(cuCtxSetCurrent(issuer->fast->context));
+    for (long i = 0; i < issuer->calls; i++)
+        launch(issuer->fast);
+    return NULL;
+}
+
+/* Several threads fill the one queue: what they take from each other shows in the sum.
+ */
+static void
+measure_async_threads(struct fast *fast)
+{
+    static const unsigned counts[] = {1, 4};
+    long calls = bench_option(fast->argc, fast->argv, "--async-calls", 2000000);
+
+    if (!bench_wants(fast->argc, fast->argv, "threads_per_s"))
+        return;
+    for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+        struct issuer issuers[4];
+        uint64_t start = bench_now_ns();
+        char key[64];
+
+        for (unsigned i = 0; i < counts[c]; i++) {
+            issuers[i] = (struct issuer){.fast = fast, .calls = calls / counts[c]};
+            if (pthread_create(&issuers[i].thread, NULL, issue, &issuers[i]) != 0)
+                bench_die("pthread_create");
+        }
+        for (unsigned i = 0; i < counts[c]; i++)
+            pthread_join(issuers[i].thread, NULL);
+        CU(cuCtxSynchronize());
+        snprintf(key, sizeof(key), "threads_per_s_%u", counts[c]);
+        bench_say(key, (double)calls * 1e9 / (double)(bench_now_ns() - start));
+    }
+}
+
 struct bulk {
     char *host;
     CUdeviceptr device;
@@ -323,6 +369,7 @@ main(int argc, char **argv)
     measure_latency(&fast, "d2h_4k", act_d2h_4k);
     measure_async_call(&fast);
     measure_async_rate(&fast);
+    measure_async_threads(&fast);
     measure_bulk(&fast);
     raw_link_close(&fast.raw);
     CU(cuMemFree(fast.memory));

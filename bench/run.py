@@ -49,6 +49,8 @@ AIMS.update({
     "async_calls_per_s": ("asynchronous calls per second", 5e6, False),
     "async_client_cpu_ns": ("client processor time per asynchronous call, ns", None, True),
     "async_worker_cpu_ns": ("worker processor time per asynchronous call, ns", None, True),
+    "threads_per_s_1": ("asynchronous calls per second from one thread", None, False),
+    "threads_per_s_4": ("asynchronous calls per second from four threads", None, False),
     "attach_ms": ("attach to first kernel beyond the driver's own, ms", 20, True),
     "place_binpack_per_s": ("placements per second, 100,000 cards, binpack", 5e4, False),
     "place_binpack_p99_us": ("a slow placement (99 %), binpack, us", 1000, True),

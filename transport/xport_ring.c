@@ -104,14 +104,14 @@ xport_ring_put(struct xport_ring *ring, const void *data, size_t len, size_t *re
     uint8_t *to;
     int r;
 
-    /* Twice, because room may begin at the end and go on at the start. */
-    for (int i = 0; i < 2; i++) {
+    /* Again only when room ended at the end and may go on at the start. */
+    do {
         r = xport_ring_room(ring, done, len - done, &to, &n);
         if (r < 0)
             return r;
         memcpy(to, (const uint8_t *)data + done, n);
         done += n;
-    }
+    } while (n && done < len && (ring->index + done) % XPORT_RING_SIZE == 0);
     if (done)
         xport_ring_push(ring, done);
     *ret_n = done;
@@ -125,13 +125,13 @@ xport_ring_get(struct xport_ring *ring, void *buf, size_t len, size_t *ret_n)
     uint8_t *from;
     int r;
 
-    for (int i = 0; i < 2; i++) {
+    do {
         r = xport_ring_peek(ring, done, len - done, &from, &n);
         if (r < 0)
             return r;
         memcpy((uint8_t *)buf + done, from, n);
         done += n;
-    }
+    } while (n && done < len && (ring->index + done) % XPORT_RING_SIZE == 0);
     if (done)
         xport_ring_drop(ring, done);
     *ret_n = done;
