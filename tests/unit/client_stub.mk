@@ -24,5 +24,9 @@ $(eval $(call unit_test,test_stub_no_validity,\
     tests/unit/test_stub_no_validity.c client-stub/stub_table.c,$(UT_STUB_INCS),\
     -DSTUB_NO_VALIDITY,cudastub wire transport common,-lprotobuf-c))
 
+# With the insides of one file, which stands in front of the others.
+$(eval $(call unit_test,test_stub_wait,tests/unit/test_stub_wait.c,$(UT_STUB_INCS),,\
+    cudastub wire transport common,-lprotobuf-c))
+
 # Threads, host functions and a fork against a whole pool (tests/e2e/test_stub_stress.py).
 $(eval $(call driver_program,tests/programs/stress,tests/programs/stress.c,,))

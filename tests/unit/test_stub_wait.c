@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sleepers: the answer may come at the one moment when nobody holds the lock. */
+#include "ut.h"
+
+#include "stub_wait.c"
+
+#include <unistd.h>
+
+static struct stub_link ut_link;
+
+/* A call that stub_wait_for() has found pending, with the lock held as there. */
+static void
+found_pending(struct stub_call *c, enum stub_call_state state)
+{
+    memset(c, 0, sizeof(*c));
+    c->link = &ut_link;
+    c->result = CUDA_ERROR_NOT_FOUND;
+    stub_lock_take(&ut_link.wait);
+    wait_set_state(c, state);
+}
+
+/* Another thread reads the answer between the look and the sleep: it takes no lock. */
+static void
+answer_that_comes_before_the_sleep_is_not_forgotten(void **state)
+{
+    struct stub_call c;
+
+    alarm(10); /* the sleep has no end otherwise */
+    found_pending(&c, STUB_CALL_DONE);
+    wait_sleep(&c, NULL);
+    assert_int_equal(wait_state(&c), STUB_CALL_DONE);
+    ut_link.leading = true; /* so that it would sleep again, were it not done */
+    assert_int_equal(stub_wait_for(&c), CUDA_ERROR_NOT_FOUND);
+    alarm(0);
+}
+
+/* Who is called to lead and finds a leader goes back to sleep: the call is used up. */
+static void
+call_to_lead_is_used_up_by_the_sleep(void **state)
+{
+    const struct timespec nap = {.tv_nsec = 1000};
+    struct stub_call c;
+
+    found_pending(&c, STUB_CALL_CALLED);
+    wait_sleep(&c, &nap);
+    assert_int_equal(wait_state(&c), STUB_CALL_PENDING);
+    assert_false(c.sleeps); /* a nap is not interrupted for a lead to take */
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answer_that_comes_before_the_sleep_is_not_forgotten),
+        cmocka_unit_test(call_to_lead_is_used_up_by_the_sleep),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
