@@ -151,8 +151,6 @@ sg_build_event(CUevent handle, CUgraphNodeType type, struct sg_node_data *data)
 
     if (!event)
         return CUDA_ERROR_INVALID_VALUE;
-    if (event->flags & CU_EVENT_INTERPROCESS) /* its counters are not a node's */
-        return CUDA_ERROR_NOT_SUPPORTED;
     memset(data, 0, sizeof(*data));
     data->type = type;
     data->ctx = event->ctx->handle;

@@ -23,6 +23,7 @@
 #include "sg_green.h"
 #include "sg_handle.h"
 #include "sg_hostfn.h"
+#include "sg_ipc_event.h"
 #include "sg_launch.h"
 #include "sg_op.h"
 #include "sg_stream.h"
@@ -103,6 +104,8 @@ record_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **re
 
     if (!event)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (event->ipc)
+        return sg_ipc_event_record_op(event, ctx, ret_op);
     rc = empty_op(ctx, ret_op);
     if (rc == CUDA_SUCCESS) {
         sg_op_unref(event->record);
@@ -119,6 +122,8 @@ wait_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_
 
     if (!event)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (event->ipc)
+        return sg_ipc_event_wait_op(event, ctx, ret_op);
     rc = empty_op(ctx, ret_op);
     if (rc == CUDA_SUCCESS && sg_op_after(*ret_op, event->record) < 0) {
         sg_op_unref(*ret_op);

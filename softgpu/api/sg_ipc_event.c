@@ -133,6 +133,14 @@ record_run(struct sg_op *op)
     return CUDA_SUCCESS;
 }
 
+/* A record that was announced and will not run must not be waited for. */
+static void
+record_fini(struct sg_op *op)
+{
+    record_run(op);
+    ipc_op_fini(op);
+}
+
 static CUresult
 wait_run(struct sg_op *op)
 {
@@ -152,7 +160,7 @@ static const struct sg_op_class record_class = {
     .lane = SG_LANE_INLINE,
     .always = true,
     .run = record_run,
-    .fini = ipc_op_fini,
+    .fini = record_fini,
 };
 
 static const struct sg_op_class wait_class = {
@@ -178,16 +186,27 @@ ipc_op_new(const struct sg_op_class *class, struct sg_ctx *ctx,
 }
 
 CUresult
-sg_ipc_event_record(struct sg_event *event, struct sg_stream *stream)
+sg_ipc_event_record_op(struct sg_event *event, struct sg_ctx *ctx,
+                       struct sg_op **ret_op)
 {
     struct shared *map = event->ipc->map;
-    struct ipc_op *o = ipc_op_new(&record_class, stream->ctx, event->ipc, 0);
+    struct ipc_op *o = ipc_op_new(&record_class, ctx, event->ipc, 0);
 
     if (!o)
         return CUDA_ERROR_OUT_OF_MEMORY;
     atomic_store(&map->recorder, sg_card_slot(event->ipc->dev->card));
     o->target = atomic_fetch_add(&map->recorded, 1) + 1;
-    return sg_stream_enqueue(stream, &o->op, NULL);
+    *ret_op = &o->op;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+sg_ipc_event_record(struct sg_event *event, struct sg_stream *stream)
+{
+    struct sg_op *op;
+    CUresult rc = sg_ipc_event_record_op(event, stream->ctx, &op);
+
+    return rc == CUDA_SUCCESS ? sg_stream_enqueue(stream, op, NULL) : rc;
 }
 
 bool
@@ -199,15 +218,26 @@ sg_ipc_event_is_done(const struct sg_event *event)
 }
 
 CUresult
+sg_ipc_event_wait_op(struct sg_event *event, struct sg_ctx *ctx, struct sg_op **ret_op)
+{
+    struct ipc_op *o = ipc_op_new(&wait_class, ctx, event->ipc,
+                                  atomic_load(&event->ipc->map->recorded));
+
+    if (o)
+        *ret_op = &o->op;
+    return o ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult
 sg_ipc_event_wait(struct sg_stream *stream, struct sg_event *event)
 {
-    struct ipc_op *o;
+    struct sg_op *op;
+    CUresult rc;
 
     if (sg_ipc_event_is_done(event))
         return CUDA_SUCCESS;
-    o = ipc_op_new(&wait_class, stream->ctx, event->ipc,
-                   atomic_load(&event->ipc->map->recorded));
-    return o ? sg_stream_enqueue(stream, &o->op, NULL) : CUDA_ERROR_OUT_OF_MEMORY;
+    rc = sg_ipc_event_wait_op(event, stream->ctx, &op);
+    return rc == CUDA_SUCCESS ? sg_stream_enqueue(stream, op, NULL) : rc;
 }
 
 CUresult

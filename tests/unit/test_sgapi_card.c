@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,9 +94,30 @@ role_work(void)
     }
 }
 
+/* Records, or with @wait waits, as the only node of a graph that is launched. */
+static CUresult
+event_in_graph(CUevent event, bool wait, CUstream stream)
+{
+    CUgraphNode node;
+    CUgraphExec exec;
+    CUgraph graph;
+    CUresult r = cuGraphCreate(&graph, 0);
+
+    if (r == CUDA_SUCCESS)
+        r = wait ? cuGraphAddEventWaitNode(&node, graph, NULL, 0, event)
+                 : cuGraphAddEventRecordNode(&node, graph, NULL, 0, event);
+    if (r == CUDA_SUCCESS)
+        r = cuGraphInstantiateWithFlags(&exec, graph, 0);
+    if (r == CUDA_SUCCESS)
+        r = cuGraphLaunch(exec, stream);
+    if (r == CUDA_SUCCESS)
+        r = cuGraphExecDestroy(exec);
+    return r == CUDA_SUCCESS ? cuGraphDestroy(graph) : r;
+}
+
 /* Shares an event that is recorded behind a kernel which only input lets end. */
 static int
-role_event(void)
+role_event(bool graph)
 {
     struct ut_sg sg;
     CUipcEventHandle handle;
@@ -108,7 +130,8 @@ role_event(void)
         cuMemAllocManaged(&p, 8, CU_MEM_ATTACH_GLOBAL))
         return 2;
     memset((void *)(uintptr_t)p, 0, 8);
-    if (ut_sg_run(sg.spin, 1, 1, 0, p, 0) || cuEventRecord(event, 0) ||
+    if (ut_sg_run(sg.spin, 1, 1, 0, p, 0) ||
+        (graph ? event_in_graph(event, false, 0) : cuEventRecord(event, 0)) ||
         write(1, &handle, sizeof(handle)) != sizeof(handle))
         return 2;
     wait_for_end();
@@ -198,7 +221,9 @@ play(int argc, char **argv)
     if (!strcmp(argv[1], "hold"))
         return role_hold(strtoull(argv[2], NULL, 10));
     if (!strcmp(argv[1], "event"))
-        return role_event();
+        return role_event(false);
+    if (!strcmp(argv[1], "graphevent"))
+        return role_event(true);
     if (!strcmp(argv[1], "share"))
         return role_share();
     if (!strcmp(argv[1], "pool"))
@@ -547,6 +572,31 @@ events_order_work_of_two_processes(void **state)
 }
 
 static void
+graphs_record_and_wait_for_shared_events(void **state)
+{
+    struct peer peer = peer_start("graphevent", NULL);
+    CUipcEventHandle handle;
+    CUevent event;
+    CUstream s;
+    int status;
+
+    (void)state;
+    assert_int_equal(read(peer.from, &handle, sizeof(handle)), sizeof(handle));
+    ok(cuIpcOpenEventHandle(&event, handle));
+    fails(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    ok(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    ok(event_in_graph(event, true, s));
+    fails(cuStreamQuery(s), CUDA_ERROR_NOT_READY);
+    close(peer.to); /* lets it go on */
+    ok(cuStreamSynchronize(s));
+    ok(cuEventQuery(event));
+    waitpid(peer.pid, &status, 0);
+    assert_int_equal(status, 0);
+    close(peer.from);
+    ok(cuEventDestroy_v2(event));
+}
+
+static void
 exports_of_a_killed_process_go_away(void **state)
 {
     struct peer peer = peer_start("share", NULL);
@@ -700,6 +750,7 @@ main(int argc, char **argv)
         T(memory_is_shared_between_processes),
         T(pools_are_shared_between_processes),
         T(events_order_work_of_two_processes),
+        T(graphs_record_and_wait_for_shared_events),
         T(exports_of_a_killed_process_go_away),
         T(cards_are_the_same_in_every_process),
         T(other_instances_have_other_memory),
