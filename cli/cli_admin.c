@@ -2,6 +2,7 @@
 /* gpupool explain, drain, close: single questions and orders to the scheduler. */
 #include "cli.h"
 #include "cli_ctl.h"
+#include "cli_transport.h"
 #include "cli_want.h"
 #include "gp_err.h"
 #include "gp_str.h"
@@ -45,6 +46,34 @@ explain_answer(int r, const Gpupool__Ctl__CtlReply *reply, const struct gp_err *
     return CLI_OK;
 }
 
+static bool
+explain_chose(const Gpupool__Ctl__CtlGrant *grant, const char *server)
+{
+    for (size_t i = 0; i < grant->n_reasons; i++)
+        if (strcmp(grant->reasons[i]->server, server) == 0 &&
+            strncmp(grant->reasons[i]->words, "chosen", 6) == 0)
+            return true;
+    return false;
+}
+
+/* What programs would go over, to each server of the placement. */
+static void
+explain_transports(struct cli_ctl *ctl, const Gpupool__Ctl__CtlGrant *grant)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlStatus body = GPUPOOL__CTL__CTL_STATUS__INIT;
+    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS;
+    req.status = &body;
+    if (cli_ctl_call(ctl, &req, CLI_DEADLINE_NS, &reply, NULL) < 0 ||
+        reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_STATUS)
+        return;
+    for (size_t i = 0; i < reply->status->n_servers; i++)
+        if (explain_chose(grant, reply->status->servers[i]->server))
+            cli_transport_explain(reply->status->servers[i]);
+}
+
 static int
 explain_ask(struct cli_want *want)
 {
@@ -59,7 +88,10 @@ explain_ask(struct cli_want *want)
     req.open = &want->open;
     if (!r)
         r = cli_ctl_call(&ctl, &req, CLI_DEADLINE_NS, &reply, &err);
-    return explain_answer(r, reply, &err);
+    r = explain_answer(r, reply, &err);
+    if (r == CLI_OK)
+        explain_transports(&ctl, reply->grant);
+    return r;
 }
 
 int

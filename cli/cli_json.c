@@ -75,12 +75,13 @@ server_json(const Gpupool__Ctl__CtlServerStatus *server)
 
     for (size_t i = 0; i < server->n_cards; i++)
         json_array_append_new(cards, card_json(server->cards[i]));
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o}", "name", server->server,
-        "endpoint", server->endpoint, "state", cli_server_state(server->state),
-        "version", server->version, "driver", server->driver, "driver_version",
-        (json_int_t)server->driver_version, "silent_ms", (json_int_t)server->silent_ms,
-        "pid", (json_int_t)server->pid, "cards", cards);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o}", "name",
+                     server->server, "rdma", server->rdma, "endpoint", server->endpoint,
+                     "state", cli_server_state(server->state), "version",
+                     server->version, "driver", server->driver, "driver_version",
+                     (json_int_t)server->driver_version, "silent_ms",
+                     (json_int_t)server->silent_ms, "pid", (json_int_t)server->pid,
+                     "cards", cards);
 }
 
 static json_t *
@@ -109,15 +110,15 @@ session_json(const Gpupool__Ctl__CtlSessionStatus *s)
     for (size_t i = 0; i < s->n_slices; i++)
         json_array_append_new(slices, slice_json(s, i));
     return json_pack(
-        "{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o}", "name",
-        s->session, "id", (json_int_t)s->session_id, "state", cli_session_state(s),
-        "owner", s->owner, "program", s->program, "policy",
+        "{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o}",
+        "name", s->session, "id", (json_int_t)s->session_id, "state",
+        cli_session_state(s), "owner", s->owner, "program", s->program, "policy",
         ticket_policy_name((enum ticket_policy)s->policy), "class",
         cli_session_class(s), "spatial",
-        ticket_spatial_name((enum ticket_spatial)s->spatial), "attachments",
-        (json_int_t)s->attachments, "max_attachments", (json_int_t)s->max_attachments,
-        "lease_left_ms", (json_int_t)s->lease_left_ms, "opened_unix",
-        (json_int_t)s->opened_unix, "slices", slices);
+        ticket_spatial_name((enum ticket_spatial)s->spatial), "links", s->links,
+        "attachments", (json_int_t)s->attachments, "max_attachments",
+        (json_int_t)s->max_attachments, "lease_left_ms", (json_int_t)s->lease_left_ms,
+        "opened_unix", (json_int_t)s->opened_unix, "slices", slices);
 }
 
 int

@@ -82,6 +82,7 @@ rows_of_card(struct cli_table *t, const Gpupool__Ctl__CtlStatusReply *status,
             cli_table_add(t, "%s", ticket_policy_name((enum ticket_policy)s->policy));
             cli_table_add(t, "%s", cli_session_state(s));
             cli_table_add(t, "%u", s->attachments);
+            cli_table_add(t, "%s", s->links);
             cli_table_add(t, "%s", s->owner);
             cli_table_add(t, "%s", s->program);
         }
@@ -104,6 +105,7 @@ row_of_card(struct cli_table *t, const Gpupool__Ctl__CtlServerStatus *server,
     cli_table_add(t, "%s", server->driver);
     cli_table_add(t, "%s", cli_server_state(server->state));
     cli_table_add(t, "%s", "");
+    cli_table_add(t, "%s", *server->rdma ? "tcp, rdma" : "tcp");
     cli_table_add(t, "%s", server->endpoint);
     cli_table_add(t, "%s", c->card->name);
 }
@@ -112,8 +114,8 @@ static int
 print_status(const Gpupool__Ctl__CtlStatusReply *status)
 {
     static const char *const heads[] = {
-        "SERVER",        ">CARD", "SLICES", ">CORE",          ">MEMORY",     ">USED",
-        "POLICY/DRIVER", "STATE", ">PROCS", "OWNER/ENDPOINT", "PROGRAM/CARD"};
+        "SERVER",        ">CARD", "SLICES", ">CORE", ">MEMORY",        ">USED",
+        "POLICY/DRIVER", "STATE", ">PROCS", "LINKS", "OWNER/ENDPOINT", "PROGRAM/CARD"};
     CLEANUP(cli_table_fini) struct cli_table t;
 
     cli_table_init(&t, heads, ARRAY_SIZE(heads));

@@ -10,11 +10,13 @@
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_land.h"
+#include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "stub_result.h"
 #include "wire_api.h"
+#include "xport.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -33,6 +35,23 @@ host_enter(void)
     CUresult r = stub_enter();
 
     return r == CUDA_SUCCESS ? stub_ctx_resolve(NULL, &ctx) : r;
+}
+
+/* RDMA may keep it registered: we say when it goes. */
+static void
+host_pin(const void *p, size_t size)
+{
+    for (uint32_t i = 0; i < stub_links_n; i++)
+        if (stub_links[i].conn)
+            xport_pin(stub_links[i].conn, p, size);
+}
+
+static void
+host_unpin(const void *p)
+{
+    for (uint32_t i = 0; i < stub_links_n; i++)
+        if (stub_links[i].conn)
+            xport_unpin(stub_links[i].conn, p);
 }
 
 CUresult
@@ -54,6 +73,7 @@ stub_m_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
         munmap(p, size);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    host_pin(p, bytesize);
     *pp = p;
     return CUDA_SUCCESS;
 }
@@ -91,6 +111,7 @@ stub_m_cuMemFreeHost(void *p)
         return CUDA_ERROR_INVALID_VALUE;
     stub_land_wait(p, m.range.size);
     host_unmap(p);
+    host_unpin(p);
     munmap(p, m.mapped);
     return CUDA_SUCCESS;
 }
@@ -110,6 +131,8 @@ stub_m_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
     e = stub_memory_add(STUB_MEMORY_REGISTERED, (uintptr_t)p, bytesize, Flags, 0);
     if (e == -EEXIST)
         return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    if (e == 0)
+        host_pin(p, bytesize);
     return stub_result_errno(e);
 }
 
@@ -125,6 +148,7 @@ stub_m_cuMemHostUnregister(void *p)
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     stub_land_wait(p, m.range.size);
     host_unmap(p);
+    host_unpin(p);
     return CUDA_SUCCESS;
 }
 

@@ -75,6 +75,7 @@ static void
 take_session_use(struct sched_part *part, const Gpupool__Ctl__CtlSessionUse *use)
 {
     part->attachments = use->attachments;
+    gp_str_copy(part->links, sizeof(part->links), use->links);
     for (size_t i = 0; i < use->n_slices && i < TICKET_SLICES_MAX; i++)
         take_slice_use(part, use->slices[i]);
 }
@@ -286,6 +287,7 @@ fill_server(struct sched_server *server, struct sched_conn *conn,
 {
     set_endpoint(server, conn, msg->endpoint);
     gp_str_copy(server->local, sizeof(server->local), msg->local);
+    gp_str_copy(server->rdma, sizeof(server->rdma), msg->rdma);
     gp_str_copy(server->version, sizeof(server->version), msg->version);
     gp_str_copy(server->driver, sizeof(server->driver), msg->driver);
     server->driver_version = msg->driver_version;

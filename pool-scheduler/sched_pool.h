@@ -64,6 +64,7 @@ struct sched_server {
     char name[CTL_NAME_MAX];
     char endpoint[CTL_ENDPOINT_MAX];
     char local[CTL_WORD_MAX]; /* "unix:/path" for clients on its host, or empty */
+    char rdma[CTL_RDMA_MAX];  /* addresses of its RDMA ports; not kept over restarts */
     char version[CTL_WORD_MAX], driver[CTL_WORD_MAX];
     uint32_t driver_version, pid;
     uint64_t instance;

@@ -297,6 +297,7 @@ sched_session_unused(struct sched_part *part)
     struct sched_session *session = part->session;
 
     part->attachments = 0;
+    part->links[0] = 0;
     for (uint32_t i = part->first; i < part->first + part->n_slices; i++) {
         session->use[i].used_bytes = 0;
         session->use[i].share_permille = 0;

@@ -44,7 +44,8 @@ struct sched_part {
     uint32_t first, n_slices;
     /* As last reported; nothing is in use when the server is not connected. */
     uint32_t attachments;
-    uint64_t report_serial; /* of the report that named it last */
+    char links[CTL_WORD_MAX]; /* what they go over, in words */
+    uint64_t report_serial;   /* of the report that named it last */
     bool gone;              /* closing, and the server has no workers of it */
     struct sched_node by_server;
 };

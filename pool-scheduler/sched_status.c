@@ -142,6 +142,8 @@ add_server(struct arena *a, const struct sched_server *server, uint64_t now)
     gpupool__ctl__ctl_server_status__init(msg);
     msg->server = (char *)server->name;
     msg->endpoint = (char *)server->endpoint;
+    msg->local = (char *)server->local;
+    msg->rdma = (char *)server->rdma;
     msg->version = (char *)server->version;
     msg->driver = (char *)server->driver;
     msg->driver_version = server->driver_version;
@@ -177,6 +179,8 @@ add_session(struct arena *a, const struct sched_session *s, uint64_t now)
                                     : GPUPOOL__CTL__CTL_CLASS__CTL_ONLINE;
     msg->spatial = (Gpupool__Ctl__CtlSpatial)s->spatial;
     msg->attachments = sched_session_attachments(s);
+    /* Of the first server: a process attaches to each. */
+    msg->links = (char *)s->parts[0].links;
     msg->max_attachments = s->max_attachments;
     msg->lease_left_ms = s->closing || s->lease_end_ns < now
                              ? 0

@@ -19,6 +19,7 @@
 #define CTL_NAME_MAX 64 /* names of servers, sessions; with the NUL */
 #define CTL_OWNER_MAX 128
 #define CTL_ENDPOINT_MAX 288 /* a DNS name (253), brackets, port */
+#define CTL_RDMA_MAX 768     /* sixteen addresses with commas between */
 #define CTL_WORD_MAX 128     /* version, driver, program, card name */
 #define CTL_TOKEN_MAX 256
 #define CTL_LEASE_KEY_SIZE 16

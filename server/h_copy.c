@@ -76,7 +76,8 @@ h_cuMemcpyHtoD_v2(struct wrk *w, const struct wire_args_cuMemcpyHtoD_v2 *a,
                    &(struct wrk_copy){.start = up_device,
                                       .len = a->ByteCount,
                                       .stream = a->hStream,
-                                      .base = a->dstDevice},
+                                      .base = a->dstDevice,
+                                      .plain = true},
                    a->srcHost);
 }
 
@@ -88,7 +89,8 @@ h_cuMemcpyHtoDAsync_v2(struct wrk *w, const struct wire_args_cuMemcpyHtoDAsync_v
                    &(struct wrk_copy){.start = up_device,
                                       .len = a->ByteCount,
                                       .stream = a->hStream,
-                                      .base = a->dstDevice},
+                                      .base = a->dstDevice,
+                                      .plain = true},
                    a->srcHost);
 }
 
@@ -100,7 +102,8 @@ h_cuMemcpyDtoH_v2(struct wrk *w, const struct wire_args_cuMemcpyDtoH_v2 *a,
                      &(struct wrk_copy){.start = down_device,
                                         .len = a->ByteCount,
                                         .stream = a->hStream,
-                                        .base = a->srcDevice});
+                                        .base = a->srcDevice,
+                                        .plain = true});
 }
 
 CUresult
@@ -111,7 +114,8 @@ h_cuMemcpyDtoHAsync_v2(struct wrk *w, const struct wire_args_cuMemcpyDtoHAsync_v
                      &(struct wrk_copy){.start = down_device,
                                         .len = a->ByteCount,
                                         .stream = a->hStream,
-                                        .base = a->srcDevice});
+                                        .base = a->srcDevice,
+                                        .plain = true});
 }
 
 CUresult

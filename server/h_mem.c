@@ -14,6 +14,7 @@
 #include "wrk_graphmem.h"
 #include "wrk_quota.h"
 #include "wrk_wait.h"
+#include "wrk_window.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -85,6 +86,8 @@ mem_try(struct wrk *w, const struct mem_want *m, uint64_t answer[2])
     }
     if (r != CUDA_SUCCESS)
         wrk_quota_give(q, m->slice, m->charge);
+    else if (m->kind == MEM_PLAIN)
+        wrk_windows_know(w->priv->windows, ptr, m->size, m->ctx_index);
     answer[0] = ptr;
     answer[1] = pitch;
     return r;
@@ -313,8 +316,10 @@ mem_freed(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held, CUr
 static CUresult
 mem_free(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held)
 {
-    CUresult r = WRK_CALL(w, cuMemFree_v2, ptr);
+    CUresult r;
 
+    wrk_windows_forget(w->priv->windows, ptr);
+    r = WRK_CALL(w, cuMemFree_v2, ptr);
     mem_freed(w, ptr, held, r);
     return r;
 }
@@ -323,8 +328,10 @@ static void
 free_job_run(struct wrk *w, struct wrk_job *job)
 {
     struct free_job *f = container_of(job, struct free_job, job);
-    CUresult r = WRK_CALL(w, cuMemFree_v2, f->ptr);
+    CUresult r;
 
+    wrk_windows_forget(w->priv->windows, f->ptr);
+    r = WRK_CALL(w, cuMemFree_v2, f->ptr);
     if (r != CUDA_SUCCESS && wrk_ctx_epoch() != f->epoch) {
         if (f->held.bytes)
             wrk_quota_give(w->priv->quota, f->held.slice, f->held.bytes);
@@ -367,7 +374,8 @@ h_cuMemFree_v2(struct wrk *w, const struct wire_args_cuMemFree_v2 *a,
     /* The book has no entry for an address that a graph's node allocated. */
     if (!wrk_quota_detach(w->priv->quota, a->dptr, &held))
         held = (struct wrk_quota_held){.ctx = w->ctx_index};
-    if (wrk_wait_idle(w, NULL) == CUDA_ERROR_NOT_READY)
+    if (wrk_wait_idle(w, NULL) == CUDA_ERROR_NOT_READY ||
+        wrk_windows_busy(w->priv->windows, a->dptr))
         return free_later(w, rep, a->dptr, &held);
     return mem_free(w, a->dptr, &held);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "srv_inventory.h"
 
+#include "ctl_limits.h"
 #include "gov_card.h"
 #include "gp_err.h"
 #include "gp_log.h"
@@ -35,6 +36,7 @@ struct srv_inventory {
     bool reaped;
     int status;
     uint32_t driver_version;
+    char rdma[CTL_RDMA_MAX];
     struct srv_card cards[SRV_CARDS_MAX];
     uint32_t n_cards;
 };
@@ -84,6 +86,21 @@ parse_facts(struct srv_inventory *inv, const char *line)
     return 0;
 }
 
+/* "rdma ADDRESS": a port, which counts if it is to be offered. */
+static void
+parse_rdma(struct srv_inventory *inv, const char *address)
+{
+    const char *wanted = inv->srv->conf.rdma, *found = strstr(wanted, address);
+    size_t at = strlen(inv->rdma), n = strlen(address);
+
+    while (found &&
+           ((found > wanted && found[-1] != ',') || (found[n] && found[n] != ',')))
+        found = strstr(found + 1, address);
+    if (strcmp(wanted, "auto") == 0 || found)
+        snprintf(inv->rdma + at, sizeof(inv->rdma) - at, "%s%s", at ? "," : "",
+                 address);
+}
+
 static int
 parse(struct srv_inventory *inv)
 {
@@ -97,6 +114,8 @@ parse(struct srv_inventory *inv)
             r = parse_card(inv, line);
         else if (strncmp(line, "facts ", 6) == 0)
             r = parse_facts(inv, line);
+        else if (strncmp(line, "rdma ", 5) == 0)
+            parse_rdma(inv, line + 5);
         else if (sscanf(line, "driver %" SCNu32, &inv->driver_version) != 1 && *line)
             r = -EINVAL;
         if (r < 0) {
@@ -292,6 +311,12 @@ srv_inventory_find(const struct srv_inventory *inv,
             return &inv->cards[i];
     }
     return NULL;
+}
+
+const char *
+srv_inventory_rdma(const struct srv_inventory *inv)
+{
+    return inv->rdma;
 }
 
 uint32_t

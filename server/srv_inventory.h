@@ -51,6 +51,8 @@ uint32_t srv_inventory_count(const struct srv_inventory *inv);
 const struct srv_card *srv_inventory_card(const struct srv_inventory *inv, uint32_t i);
 const struct srv_card *srv_inventory_find(const struct srv_inventory *inv,
                                           const uint8_t uuid[TICKET_UUID_SIZE]);
+/* Addresses of the RDMA ports that are offered, with commas between. */
+const char *srv_inventory_rdma(const struct srv_inventory *inv);
 uint32_t srv_inventory_driver_version(const struct srv_inventory *inv);
 
 #endif

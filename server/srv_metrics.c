@@ -170,12 +170,31 @@ put_images(FILE *out, const struct srv *srv)
 }
 
 static void
+put_links(FILE *out, const struct srv *srv)
+{
+    put_head(out, "links", "gauge",
+             "Attachments by transport, and how RDMA reaches the cards' memory.");
+    for (uint32_t t = 1; t < WRK_TRANSPORTS; t++)
+        for (uint32_t rung = 0; rung < WRK_RUNGS; rung++) {
+            unsigned n = 0;
+
+            for (const struct srv_session *s = srv->sessions; s; s = s->next)
+                n += srv_session_links_of(s, t, rung);
+            if (n || rung == WRK_RUNG_NONE)
+                fprintf(out,
+                        "gpupool_server_links{transport=\"%s\",gpudirect=\"%s\"} %u\n",
+                        wrk_transport_name(t), wrk_rung_name(rung), n);
+        }
+}
+
+static void
 put_all(FILE *out, const struct srv *srv)
 {
     put_head(out, "sessions", "gauge", "Sessions known here.");
     fprintf(out, "gpupool_server_sessions %u\n", srv->n_sessions);
     put_head(out, "attachments", "gauge", "Client processes being served.");
     fprintf(out, "gpupool_server_attachments %u\n", srv->n_workers);
+    put_links(out, srv);
     put_head(out, "attached_total", "counter", "Client processes served so far.");
     fprintf(out, "gpupool_server_attached_total %" PRIu64 "\n", srv->attached_total);
     put_head(out, "refused_total", "counter", "Connections refused so far.");

@@ -75,6 +75,7 @@ struct report {
     Gpupool__Ctl__CtlCard **card_ptrs;
     Gpupool__Ctl__CtlSessionUse *sessions;
     Gpupool__Ctl__CtlSessionUse **session_ptrs;
+    char (*links)[SRV_LINKS_MAX];
     Gpupool__Ctl__CtlSliceUse *slices;
     Gpupool__Ctl__CtlSliceUse **slice_ptrs;
     size_t n_cards, n_sessions;
@@ -87,6 +88,7 @@ report_fini(struct report *rep)
     free(rep->card_ptrs);
     free(rep->sessions);
     free(rep->session_ptrs);
+    free(rep->links);
     free(rep->slices);
     free(rep->slice_ptrs);
 }
@@ -136,6 +138,8 @@ report_session(struct report *rep, size_t at, const struct srv_session *s)
     gpupool__ctl__ctl_session_use__init(use);
     use->session_id = s->claims.session_id;
     use->attachments = s->n_workers;
+    srv_session_links(s, rep->links[at]);
+    use->links = rep->links[at];
     use->n_slices = s->claims.n_slices;
     use->slices = &rep->slice_ptrs[base];
     for (uint32_t i = 0; i < s->claims.n_slices; i++) {
@@ -178,10 +182,11 @@ report_init(struct report *rep, const struct srv *srv)
     rep->card_ptrs = calloc(rep->n_cards + 1, sizeof(*rep->card_ptrs));
     rep->sessions = calloc(n + 1, sizeof(*rep->sessions));
     rep->session_ptrs = calloc(n + 1, sizeof(*rep->session_ptrs));
+    rep->links = calloc(n + 1, sizeof(*rep->links));
     rep->slices = calloc((n + 1) * TICKET_SLICES_MAX, sizeof(*rep->slices));
     rep->slice_ptrs = calloc((n + 1) * TICKET_SLICES_MAX, sizeof(*rep->slice_ptrs));
     if (!rep->cards || !rep->card_ptrs || !rep->sessions || !rep->session_ptrs ||
-        !rep->slices || !rep->slice_ptrs)
+        !rep->links || !rep->slices || !rep->slice_ptrs)
         return -ENOMEM;
     report_cards(rep, srv);
     for (const struct srv_session *s = srv->sessions; s && at < n; s = s->next) {
@@ -222,6 +227,7 @@ send_register(struct srv_register *reg)
     body.server = srv->conf.name;
     body.endpoint = srv->endpoint;
     body.local = srv->conf.local;
+    body.rdma = (char *)(uintptr_t)srv_inventory_rdma(srv->inventory);
     body.version = (char *)(uintptr_t)GPUPOOL_VERSION;
     body.driver = srv->conf.driver;
     body.driver_version = srv_inventory_driver_version(srv->inventory);

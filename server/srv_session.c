@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -302,6 +303,39 @@ uint64_t
 srv_session_spent(const struct srv_session *s, enum wrk_spent kind, uint32_t slice)
 {
     return wrk_segment_spent(s->segment, kind, slice);
+}
+
+unsigned
+srv_session_links_of(const struct srv_session *s, uint32_t transport, uint32_t rung)
+{
+    struct wrk_segment *seg = s->segment;
+    uint32_t high = gp_min(atomic_load(&seg->seats_high), (uint32_t)WRK_SEATS_MAX);
+    unsigned n = 0;
+
+    for (uint32_t i = 0; i < high; i++)
+        n += atomic_load(&seg->seats[i].pid) &&
+             atomic_load(&seg->seats[i].transport) == transport &&
+             atomic_load(&seg->seats[i].rung) == rung;
+    return n;
+}
+
+void
+srv_session_links(const struct srv_session *s, char text[SRV_LINKS_MAX])
+{
+    size_t at = 0;
+
+    text[0] = 0;
+    for (uint32_t t = WRK_TRANSPORTS - 1; t; t--)
+        for (uint32_t rung = 0; rung < WRK_RUNGS; rung++) {
+            unsigned n = srv_session_links_of(s, t, rung);
+
+            if (!n || at >= SRV_LINKS_MAX)
+                continue;
+            at += (size_t)snprintf(text + at, SRV_LINKS_MAX - at, "%s%u %s%s%s%s",
+                                   at ? ", " : "", n, wrk_transport_name(t),
+                                   rung ? " (" : "", wrk_rung_name(rung),
+                                   rung ? ")" : "");
+        }
 }
 
 uint64_t

@@ -62,6 +62,14 @@ void srv_session_expire(struct srv *srv);
 void srv_session_free(struct srv_session *s); /* takes it out of srv->sessions */
 
 uint64_t srv_session_used(const struct srv_session *s, uint32_t slice);
+/* So many attachments go over @transport (enum wrk_transport) with @rung (enum
+ * wrk_rung). */
+unsigned srv_session_links_of(const struct srv_session *s, uint32_t transport,
+                              uint32_t rung);
+/* What its attachments go over: "2 rdma (mapped), 1 tcp". */
+#define SRV_LINKS_MAX 128
+void srv_session_links(const struct srv_session *s, char text[SRV_LINKS_MAX]);
+
 uint64_t srv_session_high(const struct srv_session *s, uint32_t slice);
 uint64_t srv_session_spent(const struct srv_session *s, enum wrk_spent kind,
                            uint32_t slice);

@@ -30,6 +30,7 @@ struct wrk_quota;
 struct wrk_segment;
 struct wrk_spatial;
 struct wrk_waits;
+struct wrk_windows;
 struct xport_conn;
 
 struct wrk_priv {
@@ -43,6 +44,7 @@ struct wrk_priv {
     struct wrk_bulk *bulk;
     struct wrk_lands *lands;
     struct wrk_direct *direct;
+    struct wrk_windows *windows; /* NULL: the link is no RDMA */
     struct wrk_hosts *hosts;
     struct xport_conn *conn;
     _Atomic uint32_t seq;     /* of the last frame; written by the reader */

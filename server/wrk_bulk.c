@@ -11,11 +11,19 @@
 #include "wrk_land.h"
 #include "wrk_slot.h"
 #include "wrk_wait.h"
+#include "wrk_window.h"
 #include "xport.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+
+/* Pieces on their way in at a time, where the link can: enough that it does not idle
+ * while one is handed to the card. */
+#define PIECES_AHEAD 4
+
+/* One transfer into a window: how long the session's turn to copy is, at least. */
+#define PIECE_WINDOW (8u << 20)
 
 /* Small enough to stay in the second-level cache between the socket and the copy
  * (measured: 1.2-2.5x on loopback), large enough for a copy engine. */
@@ -40,7 +48,7 @@ slot_up(struct wrk *w)
     for (unsigned i = 0; i < b->n_up; i++) {
         unsigned at = (b->last + i) % b->n_up;
 
-        if (wrk_slot_idle(w, &b->up[at]) &&
+        if (!b->up[at].taken && wrk_slot_idle(w, &b->up[at]) &&
             wrk_slot_ready(w, &b->up[at], WRK_SLOT_SIZE)) {
             b->last = at;
             return &b->up[at];
@@ -76,27 +84,6 @@ wrk_copy_piece(const struct wrk_copy *copy, uint64_t offset, uint64_t most)
 /* --- up ----------------------------------------------------------------------------
  */
 
-static int
-piece_up(struct wrk *w, const struct wrk_copy *copy, uint64_t offset, uint64_t len,
-         CUresult *result)
-{
-    struct wrk_slot *slot = slot_up(w);
-    int r;
-
-    if (!slot) {
-        if (*result == CUDA_SUCCESS)
-            *result = CUDA_ERROR_OUT_OF_MEMORY;
-        return -ENOMEM;
-    }
-    r = xport_recv_bulk(w->priv->conn, slot->mem, len);
-    if (r < 0 || *result != CUDA_SUCCESS)
-        return r;
-    *result = copy->start(w, copy, slot->mem, offset, len);
-    if (*result == CUDA_SUCCESS)
-        wrk_slot_mark(w, slot, w->ctx_index, copy->stream);
-    return 0;
-}
-
 void
 wrk_copy_moved(struct wrk *w, uint32_t slice, uint64_t bytes)
 {
@@ -120,36 +107,130 @@ reader_moves(struct wrk *w, uint64_t bytes)
     wrk_copygate_wait(w, slice, until);
 }
 
+/* Pieces of one copy that are on their way into slots. */
+struct up {
+    struct wrk *w;
+    const struct wrk_copy *copy;
+    struct up_piece {
+        struct wrk_slot *slot;
+        uint64_t ticket, offset, len;
+    } piece[PIECES_AHEAD];
+    unsigned first, count;
+    CUresult result;
+};
+
+/* The oldest piece: wait until it is there, and hand it to the card. */
+static int
+up_finish(struct up *up)
+{
+    struct up_piece *p = &up->piece[up->first];
+    int r = xport_recv_bulk_wait(up->w->priv->conn, p->ticket);
+
+    p->slot->taken = false;
+    up->first = (up->first + 1) % PIECES_AHEAD;
+    up->count--;
+    if (r < 0 || up->result != CUDA_SUCCESS)
+        return r;
+    up->result = up->copy->start(up->w, up->copy, p->slot->mem, p->offset, p->len);
+    if (up->result == CUDA_SUCCESS)
+        wrk_slot_mark(up->w, p->slot, up->w->ctx_index, up->copy->stream);
+    return 0;
+}
+
+static int
+up_begin(struct up *up, uint64_t offset, uint64_t len)
+{
+    struct up_piece *p = &up->piece[(up->first + up->count) % PIECES_AHEAD];
+    struct wrk_slot *slot = slot_up(up->w);
+    int r;
+
+    if (!slot) {
+        if (up->result == CUDA_SUCCESS)
+            up->result = CUDA_ERROR_OUT_OF_MEMORY;
+        return -ENOMEM;
+    }
+    *p = (struct up_piece){slot, 0, offset, len};
+    r = xport_recv_bulk_start(up->w->priv->conn, slot->mem, len, &p->ticket);
+    if (r < 0)
+        return r;
+    slot->taken = true;
+    up->count++;
+    /* Where pieces come one by one it is there already. */
+    return p->ticket && up->count < PIECES_AHEAD ? 0 : up_finish(up);
+}
+
+/* Straight into the card's memory, as far as there are windows: only when nothing that
+ * was called before could still use it.  What was received; *more: it may be tried
+ * again behind the next piece. */
+static uint64_t
+up_window(struct up *up, uint64_t offset, bool *more)
+{
+    struct wrk *w = up->w;
+    struct wrk_windows *ws = w->priv->windows;
+    uint32_t slice = wrk_ctx_slice(w, w->ctx_index);
+    uint64_t begun = offset, len = up->copy->len;
+    struct wrk_window *window;
+    uint64_t n;
+
+    while (
+        (n = wrk_window_take(ws, up->copy->base + offset,
+                             gp_min(len - offset, (uint64_t)PIECE_WINDOW), &window))) {
+        size_t got = 0;
+
+        if (wrk_windows_writable(ws, slice))
+            xport_recv_bulk_direct(w->priv->conn, up->copy->base + offset, n, &got);
+        wrk_window_put(ws, window);
+        offset += got;
+        if (!got) {
+            *more = false;
+            break;
+        }
+        reader_moves(w, got);
+    }
+    if (offset != begun && up->result == CUDA_SUCCESS)
+        up->result = wrk_windows_flush(ws, slice);
+    return offset - begun;
+}
+
 CUresult
 wrk_bulk_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
 {
-    CUresult result = CUDA_SUCCESS;
+    struct up up = {.w = w, .copy = copy, .result = CUDA_SUCCESS};
+    bool windows = copy->plain && w->priv->windows;
+    bool direct = wrk_direct_can(w, copy, 0);
     uint64_t offset = 0;
-
-    bool direct;
+    int r = 0;
 
     if (rep->bulk != copy->len)
         return CUDA_ERROR_INVALID_VALUE;
-    direct =
-        wrk_direct_can(w, copy, 0) && wrk_wait_idle(w, copy->stream) == CUDA_SUCCESS;
-    while (offset < copy->len) {
-        uint64_t len = wrk_copy_piece(copy, offset, PIECE_UP);
+    if ((direct || windows) && wrk_wait_idle(w, copy->stream) != CUDA_SUCCESS)
+        direct = windows = false;
+    while (offset < copy->len && r == 0) {
+        uint64_t len = windows ? up_window(&up, offset, &windows) : 0;
 
         if (direct && !xport_received(w->priv->conn)) {
-            if (result == CUDA_SUCCESS)
-                result = wrk_direct_up(w, copy, offset, reader_moves, &len);
+            if (up.result == CUDA_SUCCESS)
+                up.result = wrk_direct_up(w, copy, offset, reader_moves, &len);
             rep->bulk -= len;
             break; /* what it left after an error is drained */
         }
-        if (direct)
-            len = gp_min(len, xport_received(w->priv->conn));
-        reader_moves(w, len);
-        if (piece_up(w, copy, offset, len, &result) < 0)
-            break; /* dispatch drains what is left; a dead link shows in the loop */
+        if (!len) {
+            len = wrk_copy_piece(copy, offset, PIECE_UP);
+            if (direct)
+                len = gp_min(len, xport_received(w->priv->conn));
+            reader_moves(w, len);
+            r = up_begin(&up, offset, len);
+            if (r < 0)
+                break; /* dispatch drains what is left; a dead link shows in the loop */
+            if (windows && up.count)
+                r = up_finish(&up); /* what a window takes comes behind it */
+        }
         offset += len;
         rep->bulk -= len;
     }
-    return result;
+    while (up.count)
+        up_finish(&up);
+    return up.result;
 }
 
 CUresult

@@ -46,6 +46,7 @@ struct wrk_copy {
     uint64_t grain; /* pieces are multiples of it (a row), or 0; <= WRK_SLOT_SIZE */
     CUstream stream;
     uint64_t base;   /* for start(): a device address */
+    bool plain;      /* bytes from that address on: a window may serve it */
     const void *arg; /* for start() */
 };
 

@@ -11,6 +11,7 @@
 #include "wrk_land.h"
 #include "wrk_slot.h"
 #include "wrk_wait.h"
+#include "wrk_window.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -19,6 +20,10 @@
 #include <string.h>
 
 #define PIECE_DOWN (512u * 1024)
+/* One offer of a window: how long the session's turn to copy is, at least. */
+#define PIECE_WINDOW (8u << 20)
+/* Offers of windows that the client may be fetching at a time. */
+#define WINDOWS_AHEAD 2
 
 /* Transfers up to this size are done by the reader itself when the stream is idle:
  * handing over costs more than they take. */
@@ -89,6 +94,9 @@ down_start(struct down *d)
 
     if (!wrk_slot_ready(d->w, slot, WRK_SLOT_SIZE))
         return CUDA_ERROR_OUT_OF_MEMORY;
+    /* What left from it before may still be on its way. */
+    xport_send_bulk_wait(d->w->priv->conn, slot->ticket);
+    slot->ticket = 0;
     d->lens[at] = wrk_copy_piece(d->copy, d->started, PIECE_DOWN);
     wrk_copy_moved(d->w, d->slice, d->lens[at]);
     r = down_copy(d, slot, d->started, d->lens[at]);
@@ -205,7 +213,8 @@ down_rest(struct down *d)
         if (d->started < d->copy->len && d->head - d->tail < 2)
             r = down_start(d);
         if (r == CUDA_SUCCESS &&
-            xport_send_bulk(conn, d->slots[at].mem, d->lens[at]) < 0)
+            xport_send_bulk_start(conn, d->slots[at].mem, d->lens[at],
+                                  &d->slots[at].ticket) < 0)
             return;
         d->sent += d->lens[at];
         d->tail++;
@@ -218,18 +227,101 @@ down_rest(struct down *d)
     }
 }
 
+/* The slots are the next copy's when they are empty again. */
+static void
+down_settle(struct down *d)
+{
+    for (unsigned i = 0; i < WRK_SLOTS_DOWN; i++) {
+        xport_send_bulk_wait(d->w->priv->conn, d->slots[i].ticket);
+        d->slots[i].ticket = 0;
+    }
+}
+
+/* Straight from the card's memory, as far as there are windows.  The work before the
+ * copy is done, so this needs no stream.  The first window is @window. */
+static void
+down_windows(struct down *d, struct wrk_window *window, uint64_t len)
+{
+    struct wrk_windows *ws = d->w->priv->windows;
+    struct xport_conn *conn = d->w->priv->conn;
+    struct {
+        struct wrk_window *window;
+        uint64_t ticket;
+    } lent[WINDOWS_AHEAD] = {{0}};
+    unsigned n = 0;
+    int r = 0;
+
+    while (len && r == 0) {
+        unsigned at = n++ % WINDOWS_AHEAD;
+
+        if (lent[at].window) {
+            xport_send_bulk_wait(conn, lent[at].ticket);
+            wrk_window_put(ws, lent[at].window);
+        }
+        lent[at].window = window;
+        lent[at].ticket = 0;
+        wrk_copy_moved(d->w, d->slice, len);
+        r = xport_send_bulk_direct(conn, d->copy->base + d->sent, len,
+                                   &lent[at].ticket);
+        d->sent += len;
+        len = wrk_window_take(ws, d->copy->base + d->sent,
+                              gp_min(d->copy->len - d->sent, (uint64_t)PIECE_WINDOW),
+                              &window);
+    }
+    if (len)
+        wrk_window_put(ws, window);
+    for (unsigned i = 0; i < WINDOWS_AHEAD; i++, n++) {
+        unsigned at = n % WINDOWS_AHEAD;
+
+        if (!lent[at].window)
+            continue;
+        xport_send_bulk_wait(conn, lent[at].ticket);
+        wrk_window_put(ws, lent[at].window);
+    }
+    d->started = d->sent;
+}
+
+/* The piece in front of what no window covers. */
+static void
+down_slots(struct down *d)
+{
+    CUresult r =
+        d->sent < d->copy->len && d->head == d->tail ? down_start(d) : CUDA_SUCCESS;
+
+    if (r == CUDA_SUCCESS && d->head != d->tail)
+        r = down_wait(d);
+    if (r == CUDA_SUCCESS) {
+        down_rest(d);
+        return;
+    }
+    down_broke(d, r);
+}
+
 static CUresult
 down_run(struct down *d)
 {
     struct wrk_priv *p = d->w->priv;
-    CUresult r = down_begin(d);
+    struct wrk_window *window = NULL;
+    uint64_t first = 0;
+    CUresult r = CUDA_SUCCESS;
 
+    if (d->copy->plain)
+        first = wrk_window_take(p->windows, d->copy->base,
+                                gp_min(d->copy->len, (uint64_t)PIECE_WINDOW), &window);
+    if (!first)
+        r = down_begin(d);
     if (r != CUDA_SUCCESS)
         return r;
     pthread_mutex_lock(&p->send_lock);
     wrk_land_gate(d->w);
-    if (down_send_header(d) == 0)
-        down_rest(d);
+    r = down_send_header(d) == 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+    if (r == CUDA_SUCCESS && first)
+        down_windows(d, window, first);
+    else if (first)
+        wrk_window_put(p->windows, window);
+    if (r == CUDA_SUCCESS && d->sent < d->copy->len)
+        down_slots(d);
+    down_settle(d);
     xport_flush(p->conn);
     pthread_mutex_unlock(&p->send_lock);
     return CUDA_SUCCESS;

@@ -6,6 +6,7 @@
 #include "wrk_bulk.h"
 #include "wrk_land.h"
 #include "wrk_quota.h"
+#include "wrk_window.h"
 
 #include <stdatomic.h>
 
@@ -111,6 +112,7 @@ wrk_ctx_gone(struct wrk *w, uint64_t id)
     wrk_quota_drop_ctx(w->priv->quota, index);
     wrk_land_forget(w, index);
     wrk_bulk_forget(w, index);
+    wrk_windows_forget_ctx(w->priv->windows, index);
     wrk_handle_del(w, WIRE_KIND_CTX, id);
     atomic_fetch_add(&contexts_gone, 1);
     if (w->ctx_index == index) {

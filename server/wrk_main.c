@@ -40,6 +40,7 @@
 #include "wrk_segment.h"
 #include "wrk_spatial.h"
 #include "wrk_wait.h"
+#include "wrk_window.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -237,6 +238,18 @@ reader_short_slice(void)
         syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
+/* For `gpupool status`. */
+static void
+note_transport(struct wrk *w)
+{
+    struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
+
+    atomic_store(&seat->rung, WRK_RUNG_NONE);
+    for (uint32_t i = 1; i < WRK_TRANSPORTS; i++)
+        if (strcmp(xport_name(w->priv->conn), wrk_transport_name(i)) == 0)
+            atomic_store(&seat->transport, i);
+}
+
 static int
 serve(struct wrk *w, struct gp_err *err)
 {
@@ -258,6 +271,8 @@ serve(struct wrk *w, struct gp_err *err)
     wrk_link_fini(&link);
     if (r < 0)
         return r;
+    note_transport(w);
+    wrk_windows_new(w, p->conf.gpudirect, &p->windows);
     if (p->conn->blocks)
         xport_blocks_count(
             p->conn, &p->segment->seats[p->conf.seat].spent[WRK_SPENT_PACKED][0],

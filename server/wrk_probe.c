@@ -6,6 +6,7 @@
 #include "wrk_cards.h"
 #include "wrk_driver.h"
 #include "wrk_sandbox.h"
+#include "xport.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -44,6 +45,16 @@ probe_card(const struct drv *drv, int index, struct gp_err *err)
     return 0;
 }
 
+static void
+probe_rdma(void)
+{
+    struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX];
+    size_t n = xport_rdma_ports(ports, NULL);
+
+    for (size_t i = 0; i < n; i++)
+        printf("rdma %s\n", ports[i].host);
+}
+
 int
 wrk_probe(const char *driver, const char *user, struct gp_err *err)
 {
@@ -66,6 +77,7 @@ wrk_probe(const char *driver, const char *user, struct gp_err *err)
         return gp_err_set(err, -ENODEV, "driver %s does not start (error %d)", driver,
                           (int)result);
     printf("driver %d\n", version);
+    probe_rdma();
     for (int i = 0; i < count && r == 0; i++)
         r = probe_card(&drv, i, err);
     return fflush(stdout) == 0 ? r : -errno;

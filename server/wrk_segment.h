@@ -39,9 +39,48 @@ enum wrk_spent {
     WRK_SPENT_KINDS,
 };
 
+/* What an attachment goes over. */
+enum wrk_transport {
+    WRK_TRANSPORT_NONE,
+    WRK_TRANSPORT_TCP,
+    WRK_TRANSPORT_SHM,
+    WRK_TRANSPORT_RDMA,
+    WRK_TRANSPORTS,
+};
+
+/* How an RDMA adapter gets at the cards' memory: wrk_window.h. */
+enum wrk_rung {
+    WRK_RUNG_NONE, /* not asked for yet, or no RDMA */
+    WRK_RUNG_SLOTS,
+    WRK_RUNG_DMABUF,
+    WRK_RUNG_PEERMEM,
+    WRK_RUNG_MAPPED,
+    WRK_RUNGS,
+};
+
+/* As xport_name() says. */
+static inline const char *
+wrk_transport_name(uint32_t transport)
+{
+    static const char *const names[WRK_TRANSPORTS] = {"", "tcp", "shm", "rdma"};
+
+    return transport < WRK_TRANSPORTS ? names[transport] : "";
+}
+
+static inline const char *
+wrk_rung_name(uint32_t rung)
+{
+    static const char *const names[WRK_RUNGS] = {"", "slots", "dmabuf", "peermem",
+                                                 "mapped"};
+
+    return rung < WRK_RUNGS ? names[rung] : "";
+}
+
 struct wrk_seat {
     _Atomic uint32_t pid;                       /* 0: free */
     _Atomic uint32_t client_pid;                /* as the client itself knows it */
+    _Atomic uint32_t transport;                 /* enum wrk_transport */
+    _Atomic uint32_t rung;                      /* enum wrk_rung (wrk_window.h) */
     _Atomic uint64_t used[TICKET_SLICES_MAX];   /* bytes, now */
     _Atomic uint64_t pieces[TICKET_SLICES_MAX]; /* allocations, now */
     _Atomic uint64_t spent[WRK_SPENT_KINDS][TICKET_SLICES_MAX];

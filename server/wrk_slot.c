@@ -4,8 +4,9 @@
 #include "drv.h"
 #include "gp_log.h"
 #include "gp_time.h"
-#include "wrk_call.h"
+#include "wrk.h"
 #include "wrk_evpool.h"
+#include "xport.h"
 
 #include <sys/mman.h>
 
@@ -21,6 +22,7 @@ wrk_slot_ready(struct wrk *w, struct wrk_slot *slot, size_t size)
         if (mem == MAP_FAILED)
             return false;
         slot->mem = mem;
+        xport_pin(w->priv->conn, mem, size);
     }
     if (!slot->pinned) {
         CUresult r =

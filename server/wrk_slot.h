@@ -26,6 +26,8 @@ struct wrk_slot {
     atomic_bool pinned; /* registered since the last context died */
     CUevent event;      /* of the copy in flight, NULL: free */
     uint32_t ctx_index; /* whose pool the event goes back to */
+    bool taken;         /* bytes from the link are on their way into it */
+    uint64_t ticket;    /* bytes to the link are on their way out of it, or 0 */
 };
 
 /* Have memory of @size bytes, the same at every call; false: there is none. */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What only a network card can show: run by tests/rdma/run.sh in a guest that has one."""
 
+import json
 import os
 import signal
 
@@ -24,13 +25,68 @@ def test_server_without_a_port_says_why_it_stays_with_tcp(case):
     case.contains(result.err, "no RDMA port has the address 127.0.0.1", "the reason")
 
 
-def test_attaches_a_hundred_times(case):
+def resources(case):
+    """What the kernel holds of verbs objects, by kind: {"qp": 1, "mr": 0...}."""
+    words = case.run(["rdma", "-j", "resource", "show"]).out
+    found = {}
+    for device in json.loads(words):
+        for kind, count in device.items():
+            if kind not in ("ifindex", "ifname"):
+                found[kind] = found.get(kind, 0) + count
+    return found
+
+
+def test_attaches_a_hundred_times_and_leaves_nothing(case):
+    before = resources(case)
     pool = rdma_pool(case, driver="null")
     session = pool.session()
     for _ in range(100):
         shell = session.cudash().begin()
         case.equal(shell.close(), 0, "exit status of cudash")
     case.wait_for(lambda: not pool.workers(), "workers outlive their clients")
+    case.wait_for(lambda: resources(case) == before, "verbs objects are left behind")
+
+
+def links(pool):
+    return [session["links"] for session in pool.sessions()]
+
+
+def copies_over(case, rung, gpudirect):
+    """All kinds of copies with that rung of the ladder, which status shows."""
+    pool = rdma_pool(case, options=["--gpudirect", gpudirect],
+                     env={"GPUPOOL_LOG": "worker:info"})
+    pool.run(case.programs / "copies")
+    shell = pool.session().cudash().begin()
+    shell.ok("alloc", 1 << 20)
+    result = pool.spawn(case.programs / "copies", core=30)
+    case.wait_for(lambda: any(f"rdma ({rung})" in words for words in links(pool)),
+                  "status does not show how RDMA reaches the card")
+    case.equal(result.wait(case.patience), 0, "exit status of copies")
+    return pool
+
+
+def test_copies_go_straight_to_the_cards_memory(case):
+    pool = copies_over(case, "mapped", gpudirect="auto")
+    case.contains(pool.log(), "not dmabuf: ", "why not the rung above")
+
+
+def test_copies_go_through_slots_where_no_adapter_reaches_the_card(case):
+    pool = copies_over(case, "slots", gpudirect="dmabuf")
+    case.contains(pool.log(), "registers no dma-buf", "the reason")
+
+
+def test_explain_says_what_would_be_taken_and_why_not_the_others(case):
+    pool = rdma_pool(case)
+    case.contains(pool.cli("explain").out, "not tcp: GPUPOOL_TRANSPORT=rdma",
+                  "the transports not wished for")
+    words = pool.cli("explain", env={"GPUPOOL_TRANSPORT": "auto"}).out
+    case.contains(words, "shared memory, by way of ", "a server on this host")
+    case.contains(words, "not rdma: shm is faster", "the other")
+    pool.stop()
+    pool = rdma_pool(case, options=["--rdma", "off"])
+    words = pool.cli("explain").out
+    case.contains(words, "not rdma: the server offers no RDMA port", "the reason")
+    case.contains(words, "none: programs will find no GPU", "the end of it")
 
 
 def test_killed_worker_ends_its_client_at_once(case):

@@ -56,6 +56,8 @@ $(eval $(call driver_program,tests/programs/cards,\
     tests/programs/cards.c tests/programs/prog.c,,))
 $(eval $(call driver_program,tests/programs/counted,\
     tests/programs/counted.c tests/programs/prog.c,,))
+$(eval $(call driver_program,tests/programs/copies,\
+    tests/programs/copies.c tests/programs/prog.c,,))
 $(eval $(call driver_program,tests/programs/confined,\
     tests/programs/confined.c tests/programs/prog.c,,where.ptx))
 $(eval $(call driver_program,tests/programs/tiny,\

@@ -11,3 +11,5 @@ $(eval $(call unit_test,test_srv_images,tests/unit/test_srv_images.c server/srv_
 $(eval $(call unit_test,test_wrk_image,tests/unit/test_wrk_image.c server/wrk_image.c \
     server/wrk_images.c server/wrk_ask.c,server common proto tests/unit,,wire common,\
     -lprotobuf-c))
+$(eval $(call unit_test,test_wrk_window,tests/unit/test_wrk_window.c server/wrk_window.c,\
+    $(SERVER_INCS) tests/unit,,common,))

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Windows: pieces of the cards' memory that an RDMA adapter reaches by itself, so that
+ * a copy touches neither a slot nor the processor.
+ *
+ * How an adapter gets at a card's memory is a ladder; the first rung that holds is
+ * taken for the whole attachment (enum wrk_rung of wrk_segment.h):
+ *
+ *   dmabuf    the driver hands out a dma-buf of the range, the adapter maps that
+ *   peermem   the adapter registers the card's address, with the help of a kernel
+ * module; where that memory is ordinary memory of this process it is called "mapped"
+ *   slots     neither: copies go through pinned memory (wrk_slot.h)
+ *
+ * Windows are pieces of allocations, not whole ones: what can be mapped at a time is
+ * little on many cards.  Only memory from cuMemAlloc has them, because only of that we
+ * know for certain when it goes.  Any thread; made after the link is open, freed never.
+ */
+#ifndef WRK_WINDOW_H
+#define WRK_WINDOW_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wrk;
+struct wrk_window;
+struct wrk_windows;
+
+/* One window, at a multiple of its size: a few large copies use few of them. */
+#define WRK_WINDOW_SIZE (UINT64_C(64) << 20)
+/* As many as some cards can map at a time (256 MiB) would be 4; one that cannot be
+ * opened takes the place of the oldest, so more only costs registrations. */
+#define WRK_WINDOWS_MAX 32
+/* Copies below this are not worth a round trip of their own. */
+#define WRK_WINDOW_MIN (64u << 10)
+/* Allocations that are remembered; of more, the copies go through slots. */
+#define WRK_WINDOW_ALLOCS_MAX 65536
+
+/* @allowed: "auto", "dmabuf", "peermem", "off".  -EOPNOTSUPP: the link is no RDMA. */
+int wrk_windows_new(struct wrk *w, const char *allowed, struct wrk_windows **ret);
+void wrk_windows_free(struct wrk_windows *ws); /* NULL is a no-op */
+
+/* All of the following do nothing, and say no, for NULL. */
+
+/* cuMemAlloc gave this range to the context. */
+void wrk_windows_know(struct wrk_windows *ws, uint64_t addr, uint64_t size,
+                      uint32_t ctx_index);
+/* Is a transfer under way there?  Then forgetting it waits. */
+bool wrk_windows_busy(struct wrk_windows *ws, uint64_t addr);
+/* The allocation is about to be freed: its windows close. */
+void wrk_windows_forget(struct wrk_windows *ws, uint64_t addr);
+/* The context died with all it held. */
+void wrk_windows_forget_ctx(struct wrk_windows *ws, uint32_t ctx_index);
+
+/* How many of the @len bytes from @addr a window covers, which stays open until
+ * wrk_window_put(); 0: use a slot.  A context of the card is current. */
+uint64_t wrk_window_take(struct wrk_windows *ws, uint64_t addr, uint64_t len,
+                         struct wrk_window **ret);
+void wrk_window_put(struct wrk_windows *ws, struct wrk_window *window);
+
+/* May the adapter write to the card of that slice, so that the card will see it? */
+bool wrk_windows_writable(struct wrk_windows *ws, uint32_t slice);
+/* The adapter has written: the card sees it when this returns. */
+CUresult wrk_windows_flush(struct wrk_windows *ws, uint32_t slice);
+
+#endif
