@@ -3,6 +3,8 @@
 
 import json
 import os
+import pathlib
+import shutil
 import signal
 
 
@@ -10,6 +12,27 @@ def rdma_pool(case, **options):
     if os.environ.get("E2E_TRANSPORT") != "rdma":
         case.skip("no RDMA port here (make test-rdma makes one in a virtual machine)")
     return case.pool(**options)
+
+
+def test_runs_in_a_guest_of_its_own(case):
+    """All the others of this file, and the transport's unit tests, as part of the suite
+    where that costs seconds: `make test-rdma` runs more, and emulates if need be."""
+    if os.environ.get("E2E_TRANSPORT") == "rdma":
+        case.skip("this is the guest")
+    for tool in ("qemu-system-x86_64", "busybox", "rdma", "kmod"):
+        if not shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin:/sbin"):
+            case.skip(f"{tool} is not installed (see tests/rdma/rdma-vm --help)")
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        case.skip("no /dev/kvm: an emulated guest takes too long (make test-rdma)")
+    cache = os.environ.get("RDMA_VM_DIR") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "rdma-vm")
+    if not os.path.exists(os.path.join(cache, "kernel-6.1")):
+        case.skip("no kernel for a guest yet (make test-rdma fetches one)")
+    script = pathlib.Path(__file__).parent.parent / "rdma" / "run.sh"
+    done = case.run([script, "--short", case.build], status=None, timeout=110)
+    if done.status == 125:
+        case.skip("no guest under /dev/kvm: " + (done.err.strip().splitlines() or ["?"])[-1])
+    case.equal(done.status, 0, f"the tests in the guest:\n{done}\nexit status")
 
 
 def test_attaches_over_rdma_and_says_so(case):
