@@ -280,6 +280,44 @@ measure_copies(struct fast *fast, const struct bulk *bulk, const char *kind)
     say_bulk("d2h", kind, bulk->size, &down);
 }
 
+/* Copies of 64 MiB without the raw link between them, and what they cost this process:
+ * for links whose own limit is measured by another program. */
+static void
+measure_copy_cost(struct fast *fast)
+{
+    enum { REPEATS = 4, SIZE = 64 * MIB };
+    struct bench_times up = {0}, down = {0};
+    char *host;
+    CUdeviceptr device;
+    uint64_t cpu = 0;
+
+    if (!bench_wants(fast->argc, fast->argv, "copy_cost"))
+        return;
+    host = bench_memory(SIZE);
+    CU(cuMemAlloc(&device, SIZE));
+    for (int i = 0; i <= REPEATS; i++) {
+        uint64_t at[3];
+
+        if (i == 1)
+            cpu = bench_cpu_ns();
+        at[0] = bench_now_ns();
+        CU(cuMemcpyHtoD(device, host, SIZE));
+        CU(cuCtxSynchronize());
+        at[1] = bench_now_ns();
+        CU(cuMemcpyDtoH(host, device, SIZE));
+        at[2] = bench_now_ns();
+        if (i == 0)
+            continue; /* registrations, slots, fresh pages */
+        bench_times_add(&up, at[1] - at[0]);
+        bench_times_add(&down, at[2] - at[1]);
+    }
+    bench_say("client_cpu_s_per_gib",
+              (double)(bench_cpu_ns() - cpu) / 1e9 / (2.0 * REPEATS * SIZE) * 1024 * MIB);
+    say_bulk("h2d", "", SIZE, &up);
+    say_bulk("d2h", "", SIZE, &down);
+    CU(cuMemFree(device));
+}
+
 static void
 measure_bulk(struct fast *fast)
 {
@@ -371,6 +409,7 @@ main(int argc, char **argv)
     measure_async_rate(&fast);
     measure_async_threads(&fast);
     measure_bulk(&fast);
+    measure_copy_cost(&fast);
     raw_link_close(&fast.raw);
     CU(cuMemFree(fast.memory));
     CU(cuModuleUnload(fast.module));

@@ -60,6 +60,14 @@ AIMS.update({
     "sync_trips_per_step": ("round trips in a training-like step (its own: 2)", 2.2, True),
 })
 AIMS.update(links.AIMS)
+AIMS.update({
+    "sync_call_ratio_rdma": ("synchronous call / polled ib_send_lat round trip, rdma", 1.3,
+                             True),
+    "h2d_64mib_ratio_rdma": ("64 MiB up / ib_write_bw, rdma", 0.9, False),
+    "d2h_64mib_ratio_rdma": ("64 MiB down / ib_write_bw, rdma", 0.9, False),
+    "cpu_per_gib_ratio_rdma": ("processor time per GiB, rdma / tcp of the same guest", None,
+                               True),
+})
 AIMS.update(shares.AIMS)
 OWN_SYNCS = 2  # of the step: it reads a result, and waits once
 LATENCIES = ("sync_call", "launch_sync", "launch10_sync", "alloc_free", "h2d_4k", "d2h_4k")
@@ -241,6 +249,26 @@ class Bench:
         """Compression, further connections and images by name, behind the proxy."""
         return links.measure(self, progress)
 
+    def rdma(self):
+        """Over RDMA and TCP in a guest, beside perftest; every ratio within a round."""
+        script = Path(__file__).parent / "rdma.sh"
+        machine = Path(__file__).parent.parent / "tests" / "rdma" / "rdma-vm"
+        if not shutil.which("ib_send_lat") or not shutil.which("qemu-system-x86_64"):
+            progress("rdma: left out, it needs perftest and what tests/rdma/rdma-vm lists")
+            return {}
+        progress(f"rdma: {self.args.rounds} rounds in a guest")
+        done = subprocess.run([machine, "--timeout", "1500", "--", script, self.build,
+                               str(self.args.rounds)], env=self.env, text=True,
+                              stdout=subprocess.PIPE)
+        if done.returncode != 0:
+            raise SystemExit(f"bench: the guest ended with {done.returncode}")
+        columns = {}
+        for line in done.stdout.splitlines():
+            words = line.split()
+            if len(words) == 2:
+                columns.setdefault(words[0], []).append(float(words[1]))
+        return rdma_ratios(columns)
+
     def place(self):
         """The scheduler's decision and booking, on a pool of 100,000 cards."""
         rounds = []
@@ -292,6 +320,26 @@ def with_ratios(values, link):
                 found[f"{direction}{kind}_{size}mib_ratio_{link}"] = ratio
                 if size == 256:
                     found[f"{direction}{kind}_ratio_{link}"] = ratio
+    return found
+
+
+def rdma_ratios(columns):
+    """Medians of what a guest measured, and of the ratios within each round."""
+    def ratio(value, raw):
+        return statistics.median(value(a, b) for a, b in zip(*raw))
+
+    moved = 5 * 2 * 64 / 1024  # GiB of a round: one warm-up and four repeats, both ways
+    found = {key: statistics.median(values) for key, values in columns.items()}
+    found["sync_call_ratio_rdma"] = ratio(
+        lambda ours, raw: ours / raw, (columns["rdma_sync_call_us"], columns["rdma_raw_us"]))
+    for way in ("h2d", "d2h"):
+        found[f"{way}_64mib_ratio_rdma"] = ratio(
+            lambda ours, raw: ours * 1e9 / (raw * 2 ** 20),
+            (columns[f"rdma_{way}_64mib_gbps"], columns["rdma_raw_mib_s"]))
+    for link in ("rdma", "tcp"):
+        found[f"{link}_cpu_s_per_gib"] = (found[f"{link}_client_cpu_s_per_gib"]
+                                          + found[f"{link}_worker_cpu_s"] / moved)
+    found["cpu_per_gib_ratio_rdma"] = found["rdma_cpu_s_per_gib"] / found["tcp_cpu_s_per_gib"]
     return found
 
 
@@ -371,7 +419,7 @@ def main():
     try:
         bench.up()
         parts = {"attach": bench.attach, "rate": bench.rate, "step": bench.step,
-                 "split": bench.split, "links": bench.links, "place": bench.place,
+                 "split": bench.split, "links": bench.links, "place": bench.place, "rdma": bench.rdma,
                  "shares": bench.shares}
         wanted = [parts[args.only]] if args.only in parts else [bench.fast]
         if args.only == "fast":
