@@ -99,9 +99,9 @@ uint32_t stub_call_land(struct stub_call *c);
 /* Send without asking for an answer, and do not wait for company. */
 CUresult stub_call_post_now(struct stub_call *c);
 
-/* After every wait: the reply becomes invalid and the next waiter may read.  A call that
- * succeeded has failed after all when c->result says so then: what goes with the wait
- * could not be done (stub_managed.h). */
+/* After every wait: the reply becomes invalid and the next waiter may read.  A call
+ * that succeeded has failed after all when c->result says so then: what goes with the
+ * wait could not be done (stub_managed.h). */
 void stub_call_end(struct stub_call *c);
 
 /* May calls be made from here?  The check that stub_call_begin() makes, for calls that

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stub_move.h"
 
+#include "attach.pb-c.h"
 #include "cuda_api.h"
 #include "gp_base.h"
 #include "gp_log.h"
+#include "stub_call.h"
 #include "stub_ctx.h"
+#include "stub_link.h"
 #include "stub_side.h"
-#include "wire_format.h"
+#include "wire_api.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* What passes through this process at a time: enough to keep a fast link busy. */
 #define BOUNCE_SIZE (UINT64_C(4) << 20)
@@ -152,12 +156,147 @@ move_through_here(const struct stub_move *move)
     return r;
 }
 
-/* ---- */
+/* ---- from server to server --------------------------------------------------------
+ */
+
+enum move_way { WAY_UNKNOWN, WAY_DIRECT, WAY_HERE };
+
+/* By number of the source's link, of the destination's. */
+static _Atomic uint8_t ways[STUB_LINKS_MAX][STUB_LINKS_MAX];
+static struct stub_lock ways_lock;
+static _Atomic uint64_t next_xfer = 1;
+
+/* Have the source's server connect to the destination's. */
+static CUresult
+way_open(struct stub_link *from, const struct stub_link *to)
+{
+    const ProtobufCBinaryData *cookie = &to->attach->peer_cookie;
+    struct wire_gp_peer_open_req *req;
+    struct stub_call c;
+    CUresult r;
+
+    if (cookie->len != WIRE_PEER_COOKIE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    r = stub_call_begin_on(&c, from, WIRE_CALL_gp_peer_open, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    memset(req, 0, sizeof(*req));
+    req->link = to->number;
+    memcpy(&req->cookie0, cookie->data, sizeof(uint64_t));
+    memcpy(&req->cookie1, cookie->data + sizeof(uint64_t), sizeof(uint64_t));
+    return stub_call_ask(&c);
+}
+
+/* For finding out whether a fault is the connection's. */
+static bool
+way_is_forbidden(void)
+{
+    const char *env = getenv("GPUPOOL_PEER_COPIES");
+
+    return env && strcmp(env, "client") == 0;
+}
+
+static void
+way_lost(const struct stub_link *from, const struct stub_link *to)
+{
+    if (atomic_exchange(&ways[from->number][to->number], WAY_HERE) != WAY_HERE)
+        gp_log_warn("stub",
+                    "copies from server %u to server %u pass through this program: %s",
+                    from->number, to->number,
+                    way_is_forbidden() ? "GPUPOOL_PEER_COPIES=client"
+                                       : "the one cannot reach the other");
+}
+
+static bool
+way_is_direct(struct stub_link *from, const struct stub_link *to)
+{
+    _Atomic uint8_t *way = &ways[from->number][to->number];
+
+    if (atomic_load(way) == WAY_UNKNOWN) {
+        stub_lock_take(&ways_lock);
+        if (atomic_load(way) == WAY_UNKNOWN) {
+            if (!way_is_forbidden() && way_open(from, to) == CUDA_SUCCESS) {
+                gp_log_info("stub", "copies from server %u to server %u go directly",
+                            from->number, to->number);
+                atomic_store(way, WAY_DIRECT);
+            } else {
+                way_lost(from, to);
+            }
+        }
+        stub_lock_release(&ways_lock);
+    }
+    return atomic_load(way) == WAY_DIRECT;
+}
+
+/* Both halves say the same, but for what is theirs. */
+static void
+direct_fill(struct wire_gp_peer_send_req *req, const struct stub_move *m,
+            const struct stub_link *other, uint64_t xfer, bool send)
+{
+    static_assert(sizeof(struct wire_gp_peer_send_req) ==
+                          sizeof(struct wire_gp_peer_recv_req) &&
+                      offsetof(struct wire_gp_peer_send_req, src) ==
+                          offsetof(struct wire_gp_peer_recv_req, dst),
+                  "one writer for both");
+    memset(req, 0, sizeof(*req));
+    req->link = other->number;
+    req->xfer = xfer;
+    req->src = send ? m->src : m->dst;
+    req->width = m->width;
+    req->rows = m->rows;
+    req->slices = m->slices;
+    req->pitch = send ? m->src_pitch : m->dst_pitch;
+    req->slice = send ? m->src_slice : m->dst_slice;
+}
+
+static CUresult
+direct_half(const struct stub_move *m, const struct stub_link *other, uint64_t xfer,
+            bool send)
+{
+    struct stub_call c;
+    CUresult r;
+
+    if (!stub_side_push(send ? m->src_ctx : m->dst_ctx))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    r = stub_call_begin(&c, send ? WIRE_CALL_gp_peer_send : WIRE_CALL_gp_peer_recv,
+                        sizeof(struct wire_gp_peer_send_req));
+    if (r == CUDA_SUCCESS) {
+        direct_fill(c.body, m, other, xfer, send);
+        r = send ? stub_call_post_now(&c) : stub_call_ask(&c);
+    }
+    stub_side_pop();
+    return r;
+}
+
+/* False: it has to be done another way.  What the cards say is final. */
+static bool
+move_direct(const struct stub_move *move, CUresult *ret)
+{
+    struct stub_link *from = &stub_links[wire_handle_link(move->src_ctx->handle)];
+    struct stub_link *to = &stub_links[wire_handle_link(move->dst_ctx->handle)];
+    uint64_t xfer = atomic_fetch_add(&next_xfer, 1);
+
+    if (!way_is_direct(from, to))
+        return false;
+    *ret = direct_half(move, to, xfer, true);
+    if (*ret == CUDA_SUCCESS)
+        *ret = direct_half(move, from, xfer, false);
+    if (*ret != CUDA_ERROR_SYSTEM_NOT_READY)
+        return true;
+    way_lost(from, to);
+    return false;
+}
 
 CUresult
 stub_move_now(const struct stub_move *move)
 {
-    if (!move->width || !move->rows || !move->slices)
+    struct stub_move m = *move;
+    CUresult r;
+
+    if (!m.width || !m.rows || !m.slices)
         return CUDA_SUCCESS;
-    return move_through_here(move);
+    if (m.rows == 1)
+        m.src_pitch = m.dst_pitch = m.width;
+    return move_direct(&m, &r) ? r : move_through_here(&m);
 }

@@ -43,6 +43,11 @@ ticket_make(const struct sched *sched, const struct sched_part *part, char **ret
     /* A lease that ends is announced to the server; the ticket's own end matters when
      * the scheduler is away, and must not come before the lease's. */
     c.expires = now + left / GP_NS_PER_S + CLOCK_SKEW_S;
+    c.n_peers = session->n_parts > 1 ? session->n_parts : 0;
+    for (uint32_t i = 0; i < c.n_peers; i++)
+        if (!gp_str_copy(c.peers[i], sizeof(c.peers[i]),
+                         session->parts[i].server->endpoint))
+            c.peers[i][0] = '\0'; /* copies with it go through the client */
     c.n_slices = part->n_slices;
     for (uint32_t i = 0; i < part->n_slices; i++) {
         const struct sched_slice *slice = &session->slices[part->first + i];

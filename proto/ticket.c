@@ -139,6 +139,9 @@ claims_check(const struct ticket_claims *c, struct gp_err *err)
     if (!c->n_slices || c->n_slices > TICKET_SLICES_MAX)
         return gp_err_set(err, -EINVAL, "%u slices, 1 to %d allowed", c->n_slices,
                           TICKET_SLICES_MAX);
+    if (c->n_peers > TICKET_SLICES_MAX)
+        return gp_err_set(err, -EINVAL, "%u servers, at most %d", c->n_peers,
+                          TICKET_SLICES_MAX);
     if (c->expires <= c->not_before)
         return gp_err_set(err, -EINVAL, "expires before it becomes valid");
     if (!c->max_attachments)
@@ -184,9 +187,14 @@ claims_pack(const struct ticket_claims *c, const char *key_id, uint8_t **ret,
 {
     Gpupool__Ctl__TicketClaims msg = GPUPOOL__CTL__TICKET_CLAIMS__INIT;
     Gpupool__Ctl__TicketSlice msgs[TICKET_SLICES_MAX], *list[TICKET_SLICES_MAX];
+    char *peers[TICKET_SLICES_MAX];
     uint8_t *bytes;
 
     slices_to_message(c, msgs, list);
+    for (uint32_t i = 0; i < c->n_peers; i++)
+        peers[i] = (char *)c->peers[i];
+    msg.peers = peers;
+    msg.n_peers = c->n_peers;
     msg.session_id = c->session_id;
     msg.session = (char *)c->session;
     msg.server = (char *)c->server;
@@ -290,7 +298,7 @@ slice_from_message(const Gpupool__Ctl__TicketSlice *msg, struct ticket_slice *sl
 static int
 claims_from_message(const Gpupool__Ctl__TicketClaims *msg, struct ticket_claims *c)
 {
-    if (msg->n_slices > TICKET_SLICES_MAX ||
+    if (msg->n_slices > TICKET_SLICES_MAX || msg->n_peers > TICKET_SLICES_MAX ||
         !gp_str_copy(c->session, sizeof(c->session), msg->session) ||
         !gp_str_copy(c->server, sizeof(c->server), msg->server) ||
         !gp_str_copy(c->owner, sizeof(c->owner), msg->owner) ||
@@ -299,6 +307,10 @@ claims_from_message(const Gpupool__Ctl__TicketClaims *msg, struct ticket_claims 
     for (size_t i = 0; i < msg->n_slices; i++)
         if (slice_from_message(msg->slices[i], &c->slices[i]) < 0)
             return -EBADMSG;
+    for (size_t i = 0; i < msg->n_peers; i++)
+        if (!gp_str_copy(c->peers[i], sizeof(c->peers[i]), msg->peers[i]))
+            return -EBADMSG;
+    c->n_peers = (uint32_t)msg->n_peers;
     c->session_id = msg->session_id;
     c->n_slices = (uint32_t)msg->n_slices;
     c->policy = (enum ticket_policy)msg->policy;

@@ -31,6 +31,7 @@ struct ticket_key; /* ticket_key.h */
 #define TICKET_OWNER_MAX 128 /* user@host, with the NUL */
 #define TICKET_KEY_ID_MAX 20 /* 16 hex digits, with the NUL */
 #define TICKET_UUID_SIZE 16
+#define TICKET_PEER_MAX 96 /* host:port, with the NUL; a longer one is left empty */
 
 enum ticket_policy {
     TICKET_FIXED_SHARE = 0, /* cap, even when the card is idle */
@@ -66,6 +67,10 @@ struct ticket_claims {
     uint64_t expires;    /* Unix seconds, exclusive */
     uint32_t max_attachments;
     char key_id[TICKET_KEY_ID_MAX]; /* set by ticket_sign */
+    /* Addresses of the session's servers, this one too; none when it is the only one.
+     */
+    char peers[TICKET_SLICES_MAX][TICKET_PEER_MAX];
+    uint32_t n_peers;
 };
 
 /* Sign @claims; *ret_text is the caller's, free().

@@ -159,6 +159,7 @@ static_assert(sizeof(struct wire_event_lost) == 8, "wire layout");
 #define WIRE_INDEX_MAX ((1u << 28) - 1)
 #define WIRE_INDEX_SERVER (1u << 27)
 #define WIRE_LINKS_MAX 16u
+#define WIRE_PEER_COOKIE 16u /* bytes; see attach.proto */
 
 enum wire_kind {
     WIRE_KIND_NONE = 0,

@@ -7,7 +7,7 @@ SERVER_INCS := server common proto transport $(O)/gen
 SRV_SRCS := server/srv_main.c server/srv_conf.c server/srv_attach.c server/srv_session.c \
     server/srv_worker.c server/srv_spawn.c server/srv_inventory.c server/srv_register.c \
     server/srv_metrics.c server/srv_images.c \
-    server/srv_ask.c server/wrk_ask.c server/gov_card.c
+    server/srv_ask.c server/srv_peer.c server/wrk_ask.c server/gov_card.c
 
 $(eval $(call program,gpupool-server,$(SRV_SRCS),$(SERVER_INCS),,wire $(CTL_LIBS),\
     $(CTL_LDLIBS) -lmicrohttpd))
@@ -22,7 +22,7 @@ WRK_SRCS := server/wrk_main.c server/wrk_link.c server/wrk_loop.c server/wrk_cal
     server/h_graph_exec.c server/wrk_graphmem.c server/h_stage.c server/wrk_stage.c \
     server/h_array.c server/h_card.c server/h_link.c server/h_green.c server/wrk_jit.c
 
-WRK_SRCS += server/wrk_images.c server/wrk_ask.c server/wrk_lanes.c
+WRK_SRCS += server/wrk_images.c server/wrk_ask.c server/wrk_lanes.c server/wrk_peer.c server/wrk_peer_copy.c
 
 $(eval $(call program,gpupool-worker,$(WRK_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS),\
     $(SERVER_INCS),,wire ctl transport common,$(CTL_LDLIBS) -lseccomp -ldl))

@@ -5,6 +5,7 @@
 #include "gp_log.h"
 #include "srv.h"
 #include "srv_images.h"
+#include "srv_peer.h"
 #include "srv_session.h"
 #include "srv_worker.h"
 #include "wrk_ask.h"
@@ -40,6 +41,8 @@ answer(struct srv_worker *w, const struct wrk_ask *ask, int fd)
     }
     if (fd >= 0)
         close(fd);
+    if (ask->kind == WRK_ASK_PEER && fd < 0)
+        return srv_peer_dial(w, ask);
     return ask->kind == WRK_ASK_IMAGE && fd < 0 ? answer_image(w, ask) : -EPROTO;
 }
 

@@ -198,6 +198,29 @@ attach_lane(struct srv_attach *a, const Gpupool__AttachRequest *req)
     attach_free(a); /* the worker has its own descriptor */
 }
 
+/* A connection for copies from another server of the session. */
+static void
+attach_peer(struct srv_attach *a, const Gpupool__AttachRequest *req)
+{
+    Gpupool__AttachReply reply = GPUPOOL__ATTACH_REPLY__INIT;
+    uint8_t buf[REPLY_MAX];
+    int r = gp_msg_conn_take_fd(&a->conn, &a->fd);
+
+    if (r == 0)
+        r = req->peer_cookie.len == WIRE_PEER_COOKIE
+                ? srv_worker_peer(a->srv, req->peer_cookie.data, req->link, a->fd)
+                : -EINVAL;
+    if (r < 0) {
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
+                      "this is no server that an attachment waits for");
+        return;
+    }
+    reply.status = GPUPOOL__ATTACH_STATUS__ATTACH_OK;
+    gp_msg_send(a->fd, buf, gpupool__attach_reply__pack(&reply, buf), gp_now_ns(),
+                NULL);
+    attach_free(a); /* the worker has its own descriptor */
+}
+
 static void
 on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
 {
@@ -227,6 +250,8 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
                       "this server is shutting down");
     } else if (req->lane_cookie.len) {
         attach_lane(a, req);
+    } else if (req->peer_cookie.len) {
+        attach_peer(a, req);
     } else {
         attach_request(a, req);
     }

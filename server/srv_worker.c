@@ -146,6 +146,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
     gp_str_copy(conf.gpudirect, sizeof(conf.gpudirect), w->srv->conf.gpudirect);
     gp_str_copy(conf.program, sizeof(conf.program), client->program);
     memcpy(conf.lane_cookie, w->lane_cookie, sizeof(conf.lane_cookie));
+    memcpy(conf.peer_cookie, w->peer_cookie, sizeof(conf.peer_cookie));
     memcpy(conf.image_nonce, w->image_nonce, sizeof(conf.image_nonce));
     memcpy(conf.slices, s->claims.slices, sizeof(conf.slices));
     for (uint32_t i = 0; i < conf.n_slices; i++) {
@@ -207,7 +208,9 @@ worker_secrets(struct srv_worker *w, struct gp_err *err)
 {
     if (getrandom(w->image_nonce, sizeof(w->image_nonce), 0) ==
             sizeof(w->image_nonce) &&
-        getrandom(w->lane_cookie, sizeof(w->lane_cookie), 0) == sizeof(w->lane_cookie))
+        getrandom(w->lane_cookie, sizeof(w->lane_cookie), 0) ==
+            sizeof(w->lane_cookie) &&
+        getrandom(w->peer_cookie, sizeof(w->peer_cookie), 0) == sizeof(w->peer_cookie))
         return 0;
     return gp_err_set(err, -EIO, "no random bytes");
 }
@@ -230,6 +233,7 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
     w->session = session;
     w->client.fd = -1;
     w->ask.fd = -1;
+    w->link = client->link;
     r = worker_secrets(w, err);
     if (r == 0)
         r = srv_session_sit(session, &w->seat, err);
@@ -263,11 +267,11 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
 
 /* In a time that does not tell where they differ. */
 static bool
-cookie_is(const uint8_t *a, const uint8_t *b)
+cookie_is(const uint8_t *a, const uint8_t *b, unsigned size)
 {
     unsigned differ = 0;
 
-    for (unsigned i = 0; i < WRK_LANE_COOKIE; i++)
+    for (unsigned i = 0; i < size; i++)
         differ |= a[i] ^ b[i];
     return differ == 0;
 }
@@ -280,7 +284,7 @@ srv_worker_lane(struct srv *srv, const uint8_t cookie[WRK_LANE_COOKIE], uint32_t
     struct srv_worker *w = srv->workers;
     int r;
 
-    while (w && !cookie_is(w->lane_cookie, cookie))
+    while (w && !cookie_is(w->lane_cookie, cookie, WRK_LANE_COOKIE))
         w = w->next;
     if (!w || w->ending || w->ask.fd < 0 || index >= XPORT_LANES_MAX ||
         (w->lanes_seen & 1u << index))
@@ -288,6 +292,25 @@ srv_worker_lane(struct srv *srv, const uint8_t cookie[WRK_LANE_COOKIE], uint32_t
     r = wrk_ask_send(w->ask.fd, &ask, fd, MSG_DONTWAIT);
     if (r == 0)
         w->lanes_seen |= 1u << index;
+    return r;
+}
+
+int
+srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE], uint32_t link,
+                int fd)
+{
+    struct wrk_ask ask = {.kind = WRK_ASK_PEER_IN, .own = link};
+    struct srv_worker *w = srv->workers;
+    int r;
+
+    while (w && !cookie_is(w->peer_cookie, cookie, WIRE_PEER_COOKIE))
+        w = w->next;
+    if (!w || w->ending || w->ask.fd < 0 || link >= WIRE_LINKS_MAX ||
+        (w->peers_seen & 1u << link))
+        return -ENOENT;
+    r = wrk_ask_send(w->ask.fd, &ask, fd, MSG_DONTWAIT);
+    if (r == 0)
+        w->peers_seen |= 1u << link;
     return r;
 }
 

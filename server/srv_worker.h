@@ -37,6 +37,10 @@ struct srv_worker {
     struct gp_loop_timer kill_timer;
     uint8_t lane_cookie[WRK_LANE_COOKIE];
     uint32_t lanes_seen; /* a bit for each that has come */
+    uint8_t peer_cookie[WIRE_PEER_COOKIE];
+    uint32_t link;       /* which of the client's servers we are */
+    uint32_t peers_seen; /* a bit for each server that has connected */
+    uint32_t peers_dialled;
     bool ending;
     const char *why; /* it is ending; static words */
 };
@@ -59,6 +63,11 @@ struct srv_worker_client {
 int srv_worker_start(struct srv *srv, struct srv_session *session,
                      const struct srv_worker_client *client, int fd,
                      struct gp_err *err);
+
+/* @fd comes from server number @link of a session: hand it to the worker with that
+ * @cookie.  -ENOENT: there is none, or it has that one already. */
+int srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE],
+                    uint32_t link, int fd);
 
 /* Hand @fd, connection @index of the attachment whose cookie this is, to its worker; it
  * stays the caller's too.  -ENOENT: no such attachment, or it has that one already. */

@@ -22,6 +22,13 @@ enum wrk_ask_kind {
     WRK_ASK_KEEP = 2,
     /* Supervisor, with a descriptor: connection number @own of the client. */
     WRK_ASK_LANE = 3,
+    /* Worker: connect me to server number @own of the session, whose worker's cookie is
+     * in @secret.  Answered with the same kind, and a descriptor if that was possible.
+     */
+    WRK_ASK_PEER = 4,
+    /* Supervisor, with a descriptor: server number @own of the session has connected.
+     */
+    WRK_ASK_PEER_IN = 5,
 };
 
 struct wrk_ask {

@@ -138,6 +138,10 @@ wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_e
     reply->msg.devices = reply->device_ptrs;
     reply->msg.n_devices = conf->n_slices;
     fill_transports(reply, link);
+    if (conf->links > 1) {
+        reply->msg.peer_cookie.data = conf->peer_cookie;
+        reply->msg.peer_cookie.len = sizeof(conf->peer_cookie);
+    }
     reply->msg.missing_calls = reply->missing;
     reply->msg.n_missing_calls = gp_min(
         drv_missing(w->drv, w->priv->cards.driver_version, reply->missing, MISSING_MAX),

@@ -12,6 +12,7 @@
 #define WRK_CONF_H
 
 #include "ticket.h"
+#include "wire_format.h"
 #include "wire_image.h"
 
 #include <limits.h>
@@ -60,18 +61,19 @@ struct wrk_conf {
     struct wrk_facts facts[TICKET_SLICES_MAX];
     uint32_t card_sms[TICKET_SLICES_MAX]; /* multiprocessors, of the whole card */
     uint32_t n_slices;
-    uint32_t policy;       /* enum ticket_policy */
-    uint32_t wire_minor;   /* the client's */
-    uint32_t spatial;      /* enum ticket_spatial */
-    uint32_t offline;      /* 1: runs only while no online session wants the card */
-    uint32_t shm;          /* 1: go on over shared memory */
-    uint32_t rdma;         /* 1: offer RDMA */
-    uint32_t payloads;     /* as attach.proto says, not checked */
-    char rdma_at[256];     /* where: "auto", or addresses with commas between */
-    char gpudirect[16];    /* "auto", "dmabuf", "peermem", "off" */
-    uint32_t links;        /* servers that the client attaches to for this session */
-    uint32_t link;         /* which of them we are, below WIRE_LINKS_MAX */
-    uint32_t device_base;  /* devices of those before us */
+    uint32_t policy;      /* enum ticket_policy */
+    uint32_t wire_minor;  /* the client's */
+    uint32_t spatial;     /* enum ticket_spatial */
+    uint32_t offline;     /* 1: runs only while no online session wants the card */
+    uint32_t shm;         /* 1: go on over shared memory */
+    uint32_t rdma;        /* 1: offer RDMA */
+    uint32_t payloads;    /* as attach.proto says, not checked */
+    char rdma_at[256];    /* where: "auto", or addresses with commas between */
+    char gpudirect[16];   /* "auto", "dmabuf", "peermem", "off" */
+    uint32_t links;       /* servers that the client attaches to for this session */
+    uint32_t link;        /* which of them we are, below WIRE_LINKS_MAX */
+    uint32_t device_base; /* devices of those before us */
+    uint8_t peer_cookie[WIRE_PEER_COOKIE];
     uint32_t cuda_version; /* newest API the client's stub speaks, for the log */
     uint32_t images;       /* 1: the supervisor keeps images by content */
     uint8_t image_nonce[WIRE_IMAGE_NONCE];

@@ -8,9 +8,11 @@
 #include "wrk_args.h"
 #include "wrk_ask.h"
 #include "wrk_conf.h"
+#include "wrk_peer.h"
 #include "xport.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -45,6 +47,10 @@ next(struct wrk_ask *ret, int *ret_fd)
         r = wrk_ask_recv(WRK_FD_ASK, ret, ret_fd, 0);
         lanes.failed = r < 0; /* a late answer would be taken for another's */
     }
+    if (r == 0 && ret->kind == WRK_ASK_PEER_IN) {
+        wrk_peer_arrived(ret->own, *ret_fd);
+        return -EINPROGRESS;
+    }
     if (r < 0 || ret->kind != WRK_ASK_LANE)
         return r;
     keep_lane(ret->own, *ret_fd);
@@ -60,6 +66,17 @@ wrk_lanes_answer(struct wrk_ask *ret, int *ret_fd)
         r = next(ret, ret_fd);
     while (r == -EINPROGRESS);
     return r;
+}
+
+void
+wrk_lanes_collect(void)
+{
+    struct wrk_ask ask;
+    struct pollfd pending = {.fd = WRK_FD_ASK, .events = POLLIN};
+    int fd;
+
+    while (poll(&pending, 1, 0) == 1 && next(&ask, &fd) == -EINPROGRESS)
+        ;
 }
 
 static bool

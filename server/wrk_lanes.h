@@ -13,4 +13,7 @@ struct wrk_ask;
  * answer, and is not to be asked again. */
 int wrk_lanes_answer(struct wrk_ask *ret, int *ret_fd);
 
+/* Take what has come without being asked for. */
+void wrk_lanes_collect(void);
+
 #endif

@@ -19,15 +19,18 @@ def on_one_machine(case):
                          "SOFTGPU_MEMORY": "512MiB"})
 
 
-def compare(case, transports, slices):
+def compare(case, transports, slices, env=None, words="go directly"):
     local = on_one_machine(case)
     case.contains(local.out, "cards: ok", "on the driver itself")
     pool = case.pool(**POOL)
     for transport in transports:
         remote = pool.run(case.programs / "cards", status=None,
-                          env={"GPUPOOL_TRANSPORT": transport}, **slices)
+                          env={"GPUPOOL_TRANSPORT": transport,
+                               "GPUPOOL_LOG": "stub:info", **(env or {})}, **slices)
         case.equal(remote.out, local.out, f"two servers against one machine, {transport}")
-        case.equal((remote.status, remote.err), (0, ""), "status and words")
+        case.equal(remote.status, 0, "exit status")
+        for way in ("server 0 to server 1", "server 1 to server 0"):
+            case.equal(remote.err.count(f"copies from {way} {words}"), 1, "way of copies")
 
 
 def test_cards_of_two_servers_work_like_cards_of_one_machine(case):
@@ -36,6 +39,11 @@ def test_cards_of_two_servers_work_like_cards_of_one_machine(case):
 
 def test_whole_cards_of_two_servers_wait_for_each_other_without_the_host(case):
     compare(case, ("auto", "tcp"), WHOLE)
+
+
+def test_copies_pass_through_the_client_where_servers_do_not_reach_each_other(case):
+    compare(case, ("auto",), SPAN, {"GPUPOOL_PEER_COPIES": "client"},
+            "pass through this program")
 
 
 def test_session_spans_servers_only_when_asked_to(case):

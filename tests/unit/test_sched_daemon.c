@@ -200,6 +200,8 @@ session_on_two_servers_has_a_ticket_for_each(void **state)
         assert_int_equal(ticket_peek(grant->tickets[i]->text, &c, NULL), 0);
         assert_string_equal(c.server, grant->tickets[i]->server);
         assert_int_equal(c.n_slices, 1);
+        assert_int_equal(c.n_peers, 2); /* and may connect to the other one */
+        assert_string_equal(c.peers[1 - i], grant->tickets[1 - i]->endpoint);
         assert_memory_equal(c.slices[0].card_uuid, grant->slices[i]->card_uuid.data,
                             TICKET_UUID_SIZE);
     }

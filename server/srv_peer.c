@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_peer.h"
+
+#include "attach.pb-c.h"
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_msg.h"
+#include "gp_net.h"
+#include "gp_time.h"
+#include "srv_session.h"
+#include "srv_worker.h"
+#include "wire_format.h"
+#include "wrk_ask.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* The worker waits, and gives up a little later. */
+#define DIAL_NS (1500 * GP_NS_PER_MS)
+#define PEER_PORT 7481 /* when the address names none */
+#define REPLY_MAX 4096
+
+/* What the thread needs: nothing of it is the event loop's. */
+struct dial {
+    int ask; /* our end of the worker's socket pair, a duplicate */
+    uint32_t peer, own;
+    char address[TICKET_PEER_MAX];
+    char name[WRK_ATTACHMENT_MAX];
+    uint8_t cookie[WIRE_PEER_COOKIE];
+};
+
+/* Introduce ourselves, and hear whether we are expected. */
+static int
+dial_introduce(const struct dial *d, int fd, uint64_t deadline, struct gp_err *err)
+{
+    Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
+    Gpupool__AttachReply *reply;
+    CLEANUP_FREE void *bytes = NULL;
+    uint8_t buf[256];
+    size_t len;
+    int r;
+
+    req.wire_major = WIRE_MAJOR;
+    req.wire_minor = WIRE_MINOR;
+    req.link = d->own;
+    req.peer_cookie.data = (uint8_t *)(uintptr_t)d->cookie;
+    req.peer_cookie.len = sizeof(d->cookie);
+    r = gp_msg_send(fd, buf, gpupool__attach_request__pack(&req, buf), deadline, err);
+    if (r == 0)
+        r = gp_msg_recv(fd, REPLY_MAX, deadline, &bytes, &len, err);
+    if (r < 0)
+        return r;
+    reply = gpupool__attach_reply__unpack(NULL, len, bytes);
+    if (!reply || reply->status != GPUPOOL__ATTACH_STATUS__ATTACH_OK)
+        r = gp_err_set(err, -EACCES, "refused: %s",
+                       reply ? reply->message : "nonsense");
+    if (reply)
+        gpupool__attach_reply__free_unpacked(reply, NULL);
+    return r;
+}
+
+static void *
+dial_main(void *arg)
+{
+    CLEANUP_FREE struct dial *d = arg;
+    struct wrk_ask answer = {.kind = WRK_ASK_PEER, .own = d->peer};
+    uint64_t deadline = gp_now_ns() + DIAL_NS;
+    struct gp_err err = {0};
+    CLEANUP_FD int fd = -1;
+    int r = gp_net_connect(d->address, PEER_PORT, deadline, true, &fd, &err);
+
+    if (r == 0)
+        r = dial_introduce(d, fd, deadline, &err);
+    if (r < 0)
+        gp_log_warn("server", "%s: no connection to server %s of its session: %s",
+                    d->name, d->address, gp_err_msg(&err, r));
+    wrk_ask_send(d->ask, &answer, r < 0 ? -1 : fd, MSG_DONTWAIT);
+    close(d->ask);
+    return NULL;
+}
+
+static int
+dial_start(struct dial *d)
+{
+    pthread_attr_t attr;
+    sigset_t all, old;
+    pthread_t thread;
+    int r;
+
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    r = pthread_create(&thread, &attr, dial_main, d);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return -r;
+}
+
+int
+srv_peer_dial(struct srv_worker *w, const struct wrk_ask *ask)
+{
+    const struct ticket_claims *claims = &w->session->claims;
+    struct wrk_ask no = {.kind = WRK_ASK_PEER, .own = ask->own};
+    struct dial *d;
+
+    if (ask->own >= claims->n_peers || (w->peers_dialled & 1u << ask->own))
+        return -EPROTO;
+    w->peers_dialled |= 1u << ask->own;
+    d = calloc(1, sizeof(*d));
+    if (d) {
+        d->peer = ask->own;
+        d->own = w->link;
+        memcpy(d->address, claims->peers[ask->own], sizeof(d->address));
+        memcpy(d->name, w->name, sizeof(d->name));
+        memcpy(d->cookie, ask->secret, sizeof(d->cookie));
+        d->ask = d->address[0] ? fcntl(w->ask.fd, F_DUPFD_CLOEXEC, 0) : -1;
+    }
+    if (d && d->ask >= 0 && dial_start(d) == 0)
+        return 0;
+    if (d && d->ask >= 0)
+        close(d->ask);
+    free(d);
+    return wrk_ask_send(w->ask.fd, &no, -1, MSG_DONTWAIT);
+}
