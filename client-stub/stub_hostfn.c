@@ -126,13 +126,17 @@ hostfn_take(struct hostfns *fns)
     return d;
 }
 
-/* The stream goes on only when the worker hears that the function has returned. */
+/* The stream goes on only when the worker hears that the function has returned.
+ * Whoever takes the answer that tells of it takes the lock after us: what the function
+ * did is seen there without a detour through the worker. */
 static void
 hostfn_say_done(struct stub_link *link, const struct wire_event_host_func *event)
 {
     struct wire_gp_host_done_req *req;
     struct stub_call c;
 
+    stub_lock_take(&link->wait);
+    stub_lock_release(&link->wait);
     if (stub_call_begin_on(&c, link, WIRE_CALL_gp_host_done, sizeof(*req)) !=
         CUDA_SUCCESS)
         return;

@@ -40,7 +40,7 @@ OURS = ("vecadd", "matmul", "reduce", "histogram", "mandelbrot", "pipeline", "fe
         "managed")
 # The same kernels as runtime-API programs, where an nvcc has built them.
 KINDS = ("", "-static", "-shared")
-OTHERS = ("threads", "graphs")
+OTHERS = ("threads", "graphs", "landing")
 THEIRS = ("torch_tensors", "torch_training", "torch_errors", "ranks_nccl", "libraries")
 
 
