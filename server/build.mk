@@ -14,7 +14,7 @@ $(eval $(call program,gpupool-server,$(SRV_SRCS),$(SERVER_INCS),,wire $(CTL_LIBS
 
 WRK_SRCS := server/wrk_main.c server/wrk_link.c server/wrk_loop.c server/wrk_call.c server/wrk_handle.c \
     server/wrk_ctx.c server/wrk_wait.c server/wrk_evpool.c server/wrk_bulk.c server/wrk_bulk_down.c server/wrk_slot.c server/wrk_direct.c server/wrk_land.c server/wrk_window.c \
-    server/wrk_image.c server/wrk_host.c server/wrk_quota.c server/wrk_release.c server/wrk_async.c server/wrk_governor.c server/wrk_predict.c \
+    server/wrk_image.c server/wrk_host.c server/wrk_quota.c server/wrk_release.c server/wrk_async.c server/wrk_governor.c server/wrk_meter.c server/wrk_predict.c \
     server/wrk_spatial.c server/wrk_copygate.c server/wrk_charged.c server/gov_copy.c \
     server/gov_card.c     server/wrk_driver.c server/wrk_output.c server/wrk_cards.c server/wrk_probe.c server/wrk_attach.c \
     server/wrk_sandbox.c server/h_ctx.c server/h_sync.c server/h_mem.c server/h_vmm.c server/h_copy.c \

@@ -8,7 +8,7 @@
 #include "wrk.h"
 #include "wrk_bulk.h"
 #include "wrk_ctx.h"
-#include "wrk_evpool.h"
+#include "wrk_meter.h"
 #include "wrk_predict.h"
 #include "wrk_segment.h"
 #include "wrk_spatial.h"
@@ -23,9 +23,6 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* Marks in flight per slice; with all of them out, launches go unmarked until one
- * is done. */
-#define MARKS 256u
 /* Launches that share one mark while nobody waits for the card. */
 #define LOOSE_LAUNCHES 16u
 /* Card time kept in flight while others are on the card or a ceiling holds: giving the
@@ -54,44 +51,16 @@
 #define TICK_TIGHT_NS 200000
 #define TICK_LOOSE_NS 1000000
 
-struct mark {
-    CUevent event;
-    uint64_t key;          /* of its launches, 0: of several kinds */
-    uint64_t predicted_ns; /* all of them together */
-    uint32_t ctx_index;
-    uint32_t launches; /* that it stands for */
-    bool unknown;      /* a launch without a prediction is among them */
-};
-
 struct gov_slice {
     struct gov_card *card;
     const struct gov_tenant *tenant; /* the session, as the card knows it */
     int seat;
     bool running;
 
-    /* A stretch of work without a gap: from a base event to the last mark done. */
-    CUevent base;
-    uint32_t base_ctx;
-    uint64_t base_ns;  /* our clock, for marks of another context */
-    uint64_t busy_ns;  /* of this stretch, reported so far */
-    uint64_t quiet_ns; /* since when nothing is in flight */
-
-    struct mark marks[MARKS];
-    uint32_t head, tail;   /* marks[tail % MARKS] is the oldest in flight */
-    uint64_t in_flight_ns; /* predicted for the marks in flight */
-    uint32_t n_unknown;    /* marks in flight with an unknown launch */
-    unsigned stuck;        /* launches let through since the card last drained */
-    uint64_t progress_ns;  /* when the oldest mark became the oldest */
-    uint64_t calm_ns;      /* when nobody else wanted the card, last */
+    struct wrk_meter meter;
+    unsigned stuck;   /* launches let through since the card last drained */
+    uint64_t calm_ns; /* when nobody else wanted the card, last */
     struct wrk_predict predict;
-
-    /* Reader: launches behind the last mark.  While there are any, the thread does
-     * not give the turn up, so the reader's short way needs no lock. */
-    atomic_uint unmarked;
-    CUstream stream; /* where they are */
-    uint32_t ctx_index;
-    uint64_t unmarked_ns, unmarked_key; /* as in struct mark */
-    bool unmarked_unknown;
 };
 
 struct wrk_governor {
@@ -124,20 +93,7 @@ capped(const struct gov_slice *s)
     return __atomic_load_n(&s->tenant->ceiling, __ATOMIC_RELAXED) < 100;
 }
 
-/* --- marks ---------------------------------------------------------------------- */
-
-/* Card time from the base to this event, which is done. */
-static uint64_t
-mark_elapsed(struct wrk *w, const struct gov_slice *s, const struct mark *m)
-{
-    float ms = 0;
-
-    if (s->base && m->ctx_index == s->base_ctx && w->drv->cuEventElapsedTime_v2 &&
-        w->drv->cuEventElapsedTime_v2(&ms, s->base, m->event) == CUDA_SUCCESS &&
-        ms >= 0)
-        return (uint64_t)((double)ms * 1e6);
-    return gp_now_ns() - s->base_ns;
-}
+/* --- charging ------------------------------------------------------------------- */
 
 static void
 charge(struct wrk *w, struct gov_slice *s, uint64_t ns)
@@ -154,94 +110,19 @@ charge(struct wrk *w, struct gov_slice *s, uint64_t ns)
                               ns * s->tenant->part / 1000, memory_order_relaxed);
 }
 
-static void
-drop_oldest(struct gov_slice *s)
-{
-    const struct mark *m = &s->marks[s->tail++ % MARKS];
-
-    s->in_flight_ns -= m->predicted_ns;
-    s->n_unknown -= m->unknown;
-    s->progress_ns = gp_now_ns();
-    if (s->head != s->tail)
-        return;
-    s->quiet_ns = s->progress_ns;
-    s->stuck = 0;
-}
-
-/* Take in the oldest mark if it is done. */
-static bool
-reap_one(struct wrk *w, struct gov_slice *s)
-{
-    struct mark *m = &s->marks[s->tail % MARKS];
-    uint64_t elapsed, add;
-
-    if (s->head == s->tail ||
-        WRK_CALL(w, cuEventQuery, m->event) == CUDA_ERROR_NOT_READY)
-        return false;
-    elapsed = mark_elapsed(w, s, m);
-    add = elapsed > s->busy_ns ? elapsed - s->busy_ns : 0;
-    s->busy_ns = gp_max(s->busy_ns, elapsed);
-    if (add)
-        charge(w, s, add);
-    if (m->key)
-        wrk_predict_learn(&s->predict, m->key, add / m->launches);
-    drop_oldest(s);
-    wrk_evpool_put_timed(w, m->ctx_index, m->event);
-    return true;
-}
-
+/* Take in the marks that are done. */
 static void
 reap(struct wrk *w, struct gov_slice *s)
 {
-    while (reap_one(w, s))
-        ;
-}
+    struct wrk_meter_done done;
 
-/* A mark behind the unmarked launches; lock held, reader thread. */
-static void
-put_mark(struct wrk *w, struct gov_slice *s)
-{
-    unsigned n = atomic_load_explicit(&s->unmarked, memory_order_relaxed);
-    CUevent event;
-
-    if (!n || s->head - s->tail == MARKS)
-        return;
-    if (w->ctx_index != s->ctx_index && wrk_ctx_use(w, s->ctx_index) != CUDA_SUCCESS)
-        return;
-    event = wrk_evpool_get_timed(w, s->ctx_index);
-    if (!event)
-        return;
-    if (WRK_CALL(w, cuEventRecord, event, s->stream) != CUDA_SUCCESS) {
-        wrk_evpool_put_timed(w, s->ctx_index, event);
-        atomic_store(&s->unmarked, 0);
-        return;
-    }
-    if (s->head == s->tail)
-        s->progress_ns = gp_now_ns();
-    s->marks[s->head++ % MARKS] = (struct mark){.event = event,
-                                                .key = s->unmarked_key,
-                                                .predicted_ns = s->unmarked_ns,
-                                                .ctx_index = s->ctx_index,
-                                                .launches = n,
-                                                .unknown = s->unmarked_unknown};
-    s->in_flight_ns += s->unmarked_ns;
-    s->n_unknown += s->unmarked_unknown;
-    atomic_store(&s->unmarked, 0);
-}
-
-/* A new stretch begins with the launch that is about to be made in @stream. */
-static void
-begin_stretch(struct wrk *w, struct gov_slice *s, CUstream stream)
-{
-    if (s->base)
-        wrk_evpool_put_timed(w, s->base_ctx, s->base);
-    s->base_ctx = w->ctx_index;
-    s->base = wrk_evpool_get_timed(w, w->ctx_index);
-    s->base_ns = gp_now_ns();
-    s->busy_ns = 0;
-    if (s->base && WRK_CALL(w, cuEventRecord, s->base, stream) != CUDA_SUCCESS) {
-        wrk_evpool_put_timed(w, s->base_ctx, s->base);
-        s->base = NULL;
+    while (wrk_meter_take(w, &s->meter, &done)) {
+        if (done.ns)
+            charge(w, s, done.ns);
+        if (done.key)
+            wrk_predict_learn(&s->predict, done.key, done.ns / done.launches);
+        if (wrk_meter_idle(&s->meter))
+            s->stuck = 0;
     }
 }
 
@@ -292,32 +173,23 @@ get_turn(struct wrk *w, struct gov_slice *s)
     }
 }
 
-/* Card time that is probably still in flight: of the oldest mark, only what is left. */
-static uint64_t
-ahead_ns(const struct gov_slice *s)
-{
-    uint64_t passed = gp_now_ns() - s->progress_ns;
-
-    if (s->head == s->tail)
-        return 0;
-    return s->in_flight_ns - gp_min(passed, s->marks[s->tail % MARKS].predicted_ns);
-}
-
 /* Whether the launch may follow what is in flight at once. */
 static bool
 fits_behind(const struct gov_slice *s, uint64_t predicted_ns)
 {
-    if (s->head == s->tail)
+    if (wrk_meter_idle(&s->meter))
         return true;
-    return predicted_ns && !s->n_unknown && ahead_ns(s) < TIGHT_NS;
+    return predicted_ns && !s->meter.n_unknown &&
+           wrk_meter_ahead_ns(&s->meter) < TIGHT_NS;
 }
 
 static uint64_t
 stuck_ns(const struct gov_slice *s)
 {
-    uint64_t least = s->n_unknown ? STUCK_UNKNOWN_NS : STUCK_NS;
+    uint64_t least = s->meter.n_unknown ? STUCK_UNKNOWN_NS : STUCK_NS;
 
-    return (least << gp_min(s->stuck, (unsigned)STUCK_DOUBLINGS)) + 2 * s->in_flight_ns;
+    return (least << gp_min(s->stuck, (unsigned)STUCK_DOUBLINGS)) +
+           2 * s->meter.in_flight_ns;
 }
 
 /* Wait until the launch fits behind what is in flight, or with @all until nothing is,
@@ -329,7 +201,7 @@ wait_in_flight(struct wrk *w, struct gov_slice *s, uint64_t predicted_ns, bool a
     uint64_t until = gp_now_ns() + stuck_ns(s);
 
     reap(w, s);
-    if (s->head == s->tail || (!all && fits_behind(s, predicted_ns)))
+    if (wrk_meter_idle(&s->meter) || (!all && fits_behind(s, predicted_ns)))
         return;
     wrk_flush(w);
     wrk_wait_hand_over(w);
@@ -344,7 +216,7 @@ wait_in_flight(struct wrk *w, struct gov_slice *s, uint64_t predicted_ns, bool a
         nanosleep(&pause, NULL);
         pthread_mutex_lock(&g->lock);
         reap(w, s);
-    } while (s->head != s->tail && (all || !fits_behind(s, predicted_ns)));
+    } while (!wrk_meter_idle(&s->meter) && (all || !fits_behind(s, predicted_ns)));
 }
 
 static bool
@@ -361,34 +233,34 @@ keep_turn(struct gov_slice *s)
 static void
 acquire_locked(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
 {
-    put_mark(w, s);
+    wrk_meter_mark(w, &s->meter);
     reap(w, s);
     if (s->running && c->tight) {
         wait_in_flight(w, s, c->predicted_ns, false);
         if (!keep_turn(s)) {
             wait_in_flight(w, s, 0, true);
             /* Stuck with work in flight: the launch goes through, once. */
-            if (s->head == s->tail)
+            if (wrk_meter_idle(&s->meter))
                 give_up_turn(s);
         }
     }
     if (!s->running)
         get_turn(w, s);
-    if (s->head == s->tail)
-        begin_stretch(w, s, c->stream);
+    if (wrk_meter_idle(&s->meter))
+        wrk_meter_begin(w, &s->meter, c->stream);
 }
 
 /* May the launch share the next mark with those before it? */
 static bool
 joins_group(const struct gov_slice *s, const struct wrk_charge *c, uint32_t ctx_index)
 {
-    unsigned n = atomic_load_explicit(&s->unmarked, memory_order_relaxed);
+    unsigned n = atomic_load_explicit(&s->meter.unmarked, memory_order_relaxed);
 
-    if (!n || n >= LOOSE_LAUNCHES || c->stream != s->stream ||
-        ctx_index != s->ctx_index)
+    if (!n || n >= LOOSE_LAUNCHES || c->stream != s->meter.stream ||
+        ctx_index != s->meter.ctx_index)
         return false;
-    return !c->tight || (c->predicted_ns && !s->unmarked_unknown &&
-                         s->unmarked_ns + c->predicted_ns <= GROUP_NS);
+    return !c->tight || (c->predicted_ns && !s->meter.unmarked_unknown &&
+                         s->meter.unmarked_ns + c->predicted_ns <= GROUP_NS);
 }
 
 void
@@ -419,25 +291,9 @@ wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key, struct wrk_ch
                               gp_now_ns() - began, memory_order_relaxed);
     if (w->ctx_index != ctx_index)
         wrk_ctx_use(w, ctx_index);
-    s->stream = stream;
-    s->ctx_index = ctx_index;
+    s->meter.stream = stream;
+    s->meter.ctx_index = ctx_index;
     pthread_mutex_unlock(&g->lock);
-}
-
-/* Add the launch to those without a mark; false: there were none. */
-static bool
-add_unmarked(struct gov_slice *s, const struct wrk_charge *c)
-{
-    if (atomic_load_explicit(&s->unmarked, memory_order_relaxed) == 0) {
-        s->unmarked_key = c->key;
-        s->unmarked_ns = 0;
-        s->unmarked_unknown = false;
-    } else if (s->unmarked_key != c->key) {
-        s->unmarked_key = 0;
-    }
-    s->unmarked_ns += c->predicted_ns;
-    s->unmarked_unknown |= !c->predicted_ns;
-    return atomic_fetch_add_explicit(&s->unmarked, 1, memory_order_relaxed) != 0;
 }
 
 void
@@ -451,16 +307,17 @@ wrk_governor_launched(struct wrk *w, const struct wrk_charge *c)
     if (unlikely(c->skip))
         return;
     s = &g->slices[c->slice];
-    first = !g->off && !add_unmarked(s, c);
+    first = !g->off && !wrk_meter_add(&s->meter, c->key, c->predicted_ns);
     full = !g->off && c->tight &&
-           (s->unmarked_unknown || s->unmarked_ns + c->predicted_ns > GROUP_NS);
+           (s->meter.unmarked_unknown ||
+            s->meter.unmarked_ns + c->predicted_ns > GROUP_NS);
     atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_LAUNCHES][c->slice], 1,
                               memory_order_relaxed);
     if (likely(!first && !full))
         return;
     pthread_mutex_lock(&g->lock);
     if (full)
-        put_mark(w, s);
+        wrk_meter_mark(w, &s->meter);
     pthread_cond_signal(&g->wake);
     pthread_mutex_unlock(&g->lock);
 }
@@ -473,10 +330,10 @@ wrk_governor_idle(struct wrk *w)
     for (uint32_t i = 0; i < g->n; i++) {
         struct gov_slice *s = &g->slices[i];
 
-        if (likely(!atomic_load_explicit(&s->unmarked, memory_order_relaxed)))
+        if (likely(!atomic_load_explicit(&s->meter.unmarked, memory_order_relaxed)))
             continue;
         pthread_mutex_lock(&g->lock);
-        put_mark(w, s);
+        wrk_meter_mark(w, &s->meter);
         pthread_mutex_unlock(&g->lock);
     }
 }
@@ -514,8 +371,8 @@ overdue(const struct gov_slice *s, uint32_t limit_s)
 {
     uint64_t now = gp_now_ns();
 
-    return s->head != s->tail && contended(s) && limit_s &&
-           now - gp_max(s->progress_ns, s->calm_ns) >= limit_s * GP_NS_PER_S;
+    return !wrk_meter_idle(&s->meter) && contended(s) && limit_s &&
+           now - gp_max(s->meter.progress_ns, s->calm_ns) >= limit_s * GP_NS_PER_S;
 }
 
 /* One look at a slice; returns after how long to look again, 0: nothing to see. */
@@ -529,8 +386,8 @@ tick(struct wrk *w, struct gov_slice *s)
         s->calm_ns = gp_now_ns();
     if (overdue(s, w->priv->conf.work_limit_s))
         end_overdue(w);
-    if (s->head == s->tail && !atomic_load(&s->unmarked) &&
-        gp_now_ns() - s->quiet_ns >= IDLE_NS) {
+    if (wrk_meter_idle(&s->meter) && !atomic_load(&s->meter.unmarked) &&
+        gp_now_ns() - s->meter.quiet_ns >= IDLE_NS) {
         give_up_turn(s);
         return 0;
     }
@@ -575,9 +432,9 @@ take_in(struct wrk *w, struct gov_slice *s)
     struct wrk_governor *g = w->priv->governor;
     uint64_t until = gp_now_ns() + LAST_CHARGE_NS;
 
-    put_mark(w, s);
+    wrk_meter_mark(w, &s->meter);
     reap(w, s);
-    while (s->head != s->tail && gp_now_ns() < until) {
+    while (!wrk_meter_idle(&s->meter) && gp_now_ns() < until) {
         struct timespec pause = {.tv_nsec = WAIT_POLL_NS};
 
         pthread_mutex_unlock(&g->lock);
@@ -620,27 +477,9 @@ wrk_governor_forget(struct wrk *w, uint32_t ctx_index)
     pthread_mutex_lock(&g->lock);
     for (uint32_t i = 0; i < g->n; i++) {
         struct gov_slice *s = &g->slices[i];
-        uint32_t kept;
 
         take_in(w, s);
-        kept = s->tail;
-        for (uint32_t at = s->tail; at != s->head; at++) {
-            const struct mark *m = &s->marks[at % MARKS];
-
-            if (m->ctx_index == ctx_index) {
-                s->in_flight_ns -= m->predicted_ns;
-                s->n_unknown -= m->unknown;
-            } else {
-                s->marks[kept++ % MARKS] = *m;
-            }
-        }
-        s->head = kept;
-        if (s->head == s->tail)
-            s->quiet_ns = gp_now_ns();
-        if (s->base && s->base_ctx == ctx_index)
-            s->base = NULL;
-        if (s->ctx_index == ctx_index)
-            atomic_store(&s->unmarked, 0);
+        wrk_meter_forget(&s->meter, ctx_index);
     }
     pthread_mutex_unlock(&g->lock);
 }
@@ -653,10 +492,10 @@ wrk_governor_stream_gone(struct wrk *w, const void *stream)
     for (uint32_t i = 0; i < g->n; i++) {
         struct gov_slice *s = &g->slices[i];
 
-        if (s->stream != stream || !atomic_load(&s->unmarked))
+        if (s->meter.stream != stream || !atomic_load(&s->meter.unmarked))
             continue;
         pthread_mutex_lock(&g->lock);
-        atomic_store(&s->unmarked, 0);
+        atomic_store(&s->meter.unmarked, 0);
         pthread_mutex_unlock(&g->lock);
     }
 }
