@@ -37,6 +37,7 @@ main(int argc, char **argv)
         for (size_t i = 0; i < n; i++)
             CU(cuMemFree(all[i]));
         printf("%zu %d %zu %zu\n", n, (int)result, left, free_now());
+        fflush(stdout);
     }
     free(all);
     return 0;
