@@ -11,6 +11,7 @@
 #include "stub_graph.h"
 #include "stub_hostfn.h"
 #include "stub_manual.h"
+#include "stub_replica.h"
 #include "stub_stage.h"
 #include "wire_api.h"
 
@@ -46,11 +47,16 @@ static CUresult
 any_kernel(struct any *any)
 {
     CUDA_KERNEL_NODE_PARAMS_v3 *p = &any->params.kernel;
-    CUfunction f = p->func ? p->func : (CUfunction)p->kern;
+    CUfunction named = p->func ? p->func : (CUfunction)p->kern;
+    CUfunction f = (CUfunction)(uintptr_t)stub_replica_func((uintptr_t)named);
     CUresult r = f ? stub_args_open(&any->args, f, p->kernelParams, p->extra)
                    : CUDA_ERROR_INVALID_VALUE;
 
     any->packed = r == CUDA_SUCCESS;
+    if (p->func)
+        p->func = f;
+    else
+        p->kern = (CUkernel)f;
     p->kernelParams = NULL;
     p->extra = NULL;
     return r;

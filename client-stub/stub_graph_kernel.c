@@ -7,6 +7,7 @@
 #include "stub_func.h"
 #include "stub_graph.h"
 #include "stub_manual.h"
+#include "stub_replica.h"
 #include "wire_api.h"
 
 #include <string.h>
@@ -24,13 +25,20 @@ node_open(const CUDA_KERNEL_NODE_PARAMS *p, struct stub_args *args, void *image)
 {
     CUDA_KERNEL_NODE_PARAMS copy;
     CUresult r = stub_enter();
+    CUfunction f;
 
     if (r != CUDA_SUCCESS)
         return r;
     if (!p || !node_func(p))
         return CUDA_ERROR_INVALID_VALUE;
-    r = stub_args_open(args, node_func(p), p->kernelParams, p->extra);
+    /* A kernel of a library may be used in the graph of any server. */
+    f = (CUfunction)(uintptr_t)stub_replica_func((uintptr_t)node_func(p));
+    r = stub_args_open(args, f, p->kernelParams, p->extra);
     copy = *p;
+    if (p->func)
+        copy.func = f;
+    else
+        copy.kern = (CUkernel)f;
     copy.kernelParams = NULL;
     copy.extra = NULL;
     memcpy(image, &copy, sizeof(copy));

@@ -249,6 +249,39 @@ push_in_order(void)
     }
 }
 
+/* A graph of each card, with the kernel of the one library. */
+static void
+run_graphs(void)
+{
+    for (unsigned i = 0; i < n_cards; i++) {
+        struct card *c = &cards[i];
+        unsigned n = WORDS, seed = 5 + i;
+        void *params[] = {&c->b, &n, &seed};
+        CUDA_KERNEL_NODE_PARAMS p = {.func = (CUfunction)fill,
+                                     .gridDimX = (WORDS + 255) / 256,
+                                     .gridDimY = 1,
+                                     .gridDimZ = 1,
+                                     .blockDimX = 256,
+                                     .blockDimY = 1,
+                                     .blockDimZ = 1,
+                                     .kernelParams = params};
+        CUgraph graph;
+        CUgraphNode node;
+        CUgraphExec exec;
+
+        CU(cuCtxSetCurrent(c->ctx));
+        CU(cuGraphCreate(&graph, 0));
+        CU(cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &p));
+        CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+        CU(cuCtxSetCurrent(cards[0].ctx));
+        CU(cuGraphLaunch(exec, c->stream));
+        CU(cuStreamSynchronize(c->stream));
+        printf("graph %u: %08x\n", i, sum_of(c->b, BYTES));
+        CU(cuGraphExecDestroy(exec));
+        CU(cuGraphDestroy(graph));
+    }
+}
+
 static void
 on_host(void *user)
 {
@@ -293,6 +326,7 @@ main(void)
     copy_all_pairs();
     run_ring();
     push_in_order();
+    run_graphs();
     call_host();
     close_cards();
     free(host);
