@@ -46,7 +46,7 @@ struct sched_part {
     uint32_t attachments;
     char links[CTL_WORD_MAX]; /* what they go over, in words */
     uint64_t report_serial;   /* of the report that named it last */
-    bool gone;              /* closing, and the server has no workers of it */
+    bool gone;                /* closing, and the server has no workers of it */
     struct sched_node by_server;
 };
 

@@ -2,6 +2,8 @@
 """The main job: programs that know nothing of gpupool give the same answers on a
 remote slice as on the driver itself."""
 
+import os
+
 NAMES = ("vecadd", "matmul", "reduce", "histogram", "mandelbrot", "pipeline")
 
 
@@ -74,6 +76,14 @@ def test_spinning_kernel_never_keeps_its_waker_out(case):
                 {"GPUPOOL_TRANSPORT": "tcp", "GPUPOOL_COMPRESS": "always"},
                 {"GPUPOOL_TRANSPORT": "tcp", "GPUPOOL_CONNECTIONS": "5"}):
         case.equal(session.run(case.programs / "wakers", env=env).out, plain, f"wakers, {env}")
+
+
+def test_large_copies_keep_every_byte_whatever_lies_under_them(case):
+    local = case.run([case.programs / "copies"], env=local_driver(case))
+    pool = case.pool()
+    for transport in ("tcp", "shm"):
+        env = {} if "E2E_TRANSPORT" in os.environ else {"GPUPOOL_TRANSPORT": transport}
+        case.equal(pool.run(case.programs / "copies", env=env).out, local.out, transport)
 
 
 def test_threads_share_a_context_without_loss_or_deadlock(case):

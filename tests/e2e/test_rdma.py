@@ -78,10 +78,7 @@ def copies_over(case, rung, gpudirect):
     """All kinds of copies with that rung of the ladder, which status shows."""
     pool = rdma_pool(case, options=["--gpudirect", gpudirect],
                      env={"GPUPOOL_LOG": "worker:info"})
-    pool.run(case.programs / "copies")
-    shell = pool.session().cudash().begin()
-    shell.ok("alloc", 1 << 20)
-    result = pool.spawn(case.programs / "copies", core=30)
+    result = pool.spawn(case.programs / "copies")
     case.wait_for(lambda: any(f"rdma ({rung})" in words for words in links(pool)),
                   "status does not show how RDMA reaches the card")
     case.equal(result.wait(case.patience), 0, "exit status of copies")
