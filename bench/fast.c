@@ -311,8 +311,8 @@ measure_copy_cost(struct fast *fast)
         bench_times_add(&up, at[1] - at[0]);
         bench_times_add(&down, at[2] - at[1]);
     }
-    bench_say("client_cpu_s_per_gib",
-              (double)(bench_cpu_ns() - cpu) / 1e9 / (2.0 * REPEATS * SIZE) * 1024 * MIB);
+    bench_say("client_cpu_s_per_gib", (double)(bench_cpu_ns() - cpu) / 1e9 /
+                                          (2.0 * REPEATS * SIZE) * 1024 * MIB);
     say_bulk("h2d", "", SIZE, &up);
     say_bulk("d2h", "", SIZE, &down);
     CU(cuMemFree(device));
