@@ -61,13 +61,6 @@ static CUcontext ctx;
 static CUfunction around, pairs;
 static CUdeviceptr out;
 
-/* The error of a call that may come with the next one that waits. */
-static CUresult
-settled(CUresult r)
-{
-    return r != CUDA_SUCCESS ? r : cuCtxSynchronize();
-}
-
 static CUlaunchConfig
 config(unsigned grid, CUlaunchAttribute *attr, unsigned cluster)
 {

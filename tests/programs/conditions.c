@@ -71,13 +71,6 @@ word(CUdeviceptr p, uint32_t *ret)
     return cuStreamSynchronize(stream) || cuMemcpyDtoH_v2(ret, p, sizeof(*ret));
 }
 
-/* The error of a call that may come with the next one that waits. */
-static CUresult
-settled(CUresult r)
-{
-    return r != CUDA_SUCCESS ? r : cuStreamSynchronize(stream);
-}
-
 /* Launch from 0 and return what the word is then; -1 on an error. */
 static long
 launch_from_zero(CUgraphExec exec)

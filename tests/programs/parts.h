@@ -37,6 +37,13 @@
         }                                                                              \
     } while (0)
 
+/* The error of a call that may come with the next one that waits. */
+static inline CUresult
+settled(CUresult r)
+{
+    return r != CUDA_SUCCESS ? r : cuCtxSynchronize();
+}
+
 struct part {
     const char *name;
     int (*run)(void);

@@ -39,13 +39,6 @@ static CUcontext ctx;
 static CUmodule module;
 static CUstream stream;
 
-/* The error of a call that may come with the next one that waits. */
-static CUresult
-settled(CUresult r)
-{
-    return r != CUDA_SUCCESS ? r : cuStreamSynchronize(stream);
-}
-
 static int
 batches_of_copies(void)
 {
