@@ -14,10 +14,14 @@
 /* How much to send before looking at the link again: little at first, because what the
  * peer's queue takes says nothing, more and more while it is fast. */
 #define RUN_MIN (256u * 1024)
-#define RUN_MAX (16u << 20)
+#define RUN_MAX (1u << 20)
+/* A link that takes a byte in less is fast: both ends' work would eat what is won. */
+#define SLOW_NS 3.0
+/* After so many packed blocks the link is measured again. */
+#define MEASURE_AGAIN 128u
 
 /* Blocks between two trials when none pays: a fraction of a percent of the time. */
-#define BACKOFF_MAX 256u
+#define BACKOFF_MAX 64u
 
 #define LEVEL 1
 
@@ -94,7 +98,8 @@ send_block(struct xport_conn *conn, enum xport_block_kind kind, uint32_t raw,
     struct xport_block *head = xport_reserve(conn, sizeof(*head));
     struct xport_rate *link = &conn->blocks->tx.link;
     bool striped = kind == XPORT_BLOCK_STRIPED;
-    bool measure = !striped && (wire >= PLAIN_MAX || kind != XPORT_BLOCK_RAW);
+    /* Not packed ones: they are so small that the calls count and not the link. */
+    bool measure = kind == XPORT_BLOCK_RAW && wire >= PLAIN_MAX;
     int r;
 
     if (!head)
@@ -142,7 +147,7 @@ raw_cost(struct xport_blocks *b)
 {
     struct xport_lanes *lanes = atomic_load_explicit(&b->lanes, memory_order_acquire);
 
-    return xport_rate_cost(lanes && lanes->use ? &lanes->rate : &b->tx.link);
+    return xport_rate_best(lanes && lanes->use ? &lanes->rate : &b->tx.link);
 }
 
 /* Pack and see whether it is the faster way; 0: it is not. */
@@ -151,7 +156,7 @@ try_pack(struct xport_blocks *b, const uint8_t *bytes, uint32_t len)
 {
     uint64_t start = gp_now_ns();
     uint32_t n = pack(b, bytes, len);
-    double cost = xport_rate_cost(&b->tx.link);
+    double cost = xport_rate_best(&b->tx.link);
     double took = (double)(gp_now_ns() - start);
 
     if (b->pack == XPORT_PACK_ALWAYS)
@@ -180,13 +185,17 @@ raw_run(struct xport_blocks *b, uint64_t len)
         return len;
     if (cost == 0)
         return RUN_MIN;
-    if (WIN * cost <= b->tx.pack_ns) {
+    if (WIN * cost <= gp_max(b->tx.pack_ns, SLOW_NS)) {
         /* It was slow to pack once; that may have been somebody else's load. */
         b->tx.pack_ns += (PACK_NS_GUESS - b->tx.pack_ns) / 64;
         b->tx.run = gp_min(gp_max(2 * b->tx.run, RUN_MIN), RUN_MAX);
         return b->tx.run;
     }
     b->tx.run = 0;
+    if (b->tx.packed >= MEASURE_AGAIN) {
+        b->tx.packed = 0;
+        return RUN_MIN;
+    }
     return (uint64_t)b->tx.skip * XPORT_BLOCK_PACKED;
 }
 
@@ -219,6 +228,7 @@ xport_blocks_send(struct xport_conn *conn, const uint8_t *buf, size_t len)
             packed = try_pack(b, buf, raw);
         if (packed) {
             count(b, raw, packed);
+            b->tx.packed++;
             r = send_block(conn, XPORT_BLOCK_ZSTD, raw, b->tx.out, packed);
         } else {
             r = send_raw(conn, buf, &raw);

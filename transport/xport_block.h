@@ -56,7 +56,8 @@ struct xport_blocks {
         double pack_ns; /* a byte, packing; fading mean */
         uint32_t skip;  /* blocks until the next trial */
         uint32_t backoff;
-        uint32_t run; /* bytes to send at a time on a link too fast for packing */
+        uint32_t packed; /* blocks since the link was measured */
+        uint32_t run;    /* bytes to send at a time on a link too fast for packing */
     } tx;
     struct {
         void *dctx;

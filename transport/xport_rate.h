@@ -16,6 +16,9 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 
+/* How many measurements the best is taken of. */
+#define XPORT_RATE_BEST 8
+
 /* Of sending: a change of the link shows after about this. */
 #define XPORT_RATE_NS (50 * GP_NS_PER_MS)
 
@@ -23,6 +26,8 @@ struct xport_rate {
     double bytes, ns;
     uint64_t began_ns;
     int64_t began_queue;
+    double recent[XPORT_RATE_BEST]; /* ns a byte; 0: not measured yet */
+    unsigned next;
 };
 
 static inline int64_t
@@ -51,9 +56,15 @@ static inline void
 xport_rate_end(struct xport_rate *rate, const int *fds, unsigned n, uint64_t len)
 {
     int64_t taken = (int64_t)len + rate->began_queue - xport_rate_queue(fds, n);
+    double ns = (double)(gp_now_ns() - rate->began_ns);
 
-    rate->bytes += (double)gp_max(taken, INT64_C(0));
-    rate->ns += (double)(gp_now_ns() - rate->began_ns);
+    taken = gp_max(taken, INT64_C(1));
+    /* What an idle connection takes goes into the peer's buffers, which says nothing.
+     */
+    if (rate->began_queue > 0)
+        rate->recent[rate->next++ % XPORT_RATE_BEST] = ns / (double)taken;
+    rate->bytes += (double)taken;
+    rate->ns += ns;
     if (rate->ns > XPORT_RATE_NS) {
         rate->bytes /= 2;
         rate->ns /= 2;
@@ -65,6 +76,18 @@ static inline double
 xport_rate_cost(const struct xport_rate *rate)
 {
     return rate->bytes > 0 ? rate->ns / rate->bytes : 0;
+}
+
+/* The least that a byte took lately; 0 until there are enough measurements.  On a slow
+ * link all are slow; on a fast one some are, because the processor went to others. */
+static inline double
+xport_rate_best(const struct xport_rate *rate)
+{
+    double best = rate->recent[0];
+
+    for (unsigned i = 1; i < XPORT_RATE_BEST; i++)
+        best = gp_min(best, rate->recent[i]);
+    return best;
 }
 
 #endif

@@ -52,6 +52,9 @@ $(O)/fuzz/fuzz_dispatch: $(O)/fuzz/obj/fuzz_dispatch/dispatch.o
 $(eval $(call fuzz_target,fuzz_dispatch,tests/unit/gen_loop.c,client-stub server common \
     proto tests/unit $(O)/gen))
 
+# Payloads in blocks.
+$(eval $(call fuzz_target,fuzz_block,$(TRANSPORT_SRCS) $(COMMON_SRCS),transport common,-ldl -lpthread))
+
 # Every word of the language, for the mutations.
 $(O)/fuzz/ptx.dict: softgpu/ptx/ptx_words.h
 	$(Q)mkdir -p $(@D)

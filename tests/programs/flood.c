@@ -99,7 +99,7 @@ block_the_card(void)
 int
 main(int argc, char **argv)
 {
-    int n_threads = argc == 3 ? atoi(argv[2]) : 0;
+    int n_threads = argc == 3 ? (int)strtol(argv[2], NULL, 10) : 0;
     void (*act)(void) = NULL;
     pthread_t thread;
 

@@ -14,7 +14,7 @@ PROG_EMBED(graphframe_ptx, "spin.ptx");
 int
 main(int argc, char **argv)
 {
-    int launches = argc > 1 ? atoi(argv[1]) : 1;
+    int launches = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 1;
     CUstream stream;
     CUgraphExec exec;
     CUfunction bump;
