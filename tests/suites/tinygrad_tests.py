@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tinygrad's own tests of tensors and kernels, with its CUDA and its PTX back end.
+
+The last source archive on PyPI that carries them is 0.12.0's, and it lacks the helpers
+that some of them import: those are not applicable.  PyTorch, which many compare with,
+is not installed; tests that want it are not applicable either.
+"""
+
+import os
+
+from suite import HERE, Missing, Pool, Report, Result, SLICE, Venv, quiet, run_all, \
+    run_bounded
+
+VERSION = "0.12.0"
+PACKAGES = [f"tinygrad=={VERSION}", "nvidia-cuda-nvrtc==13.0.*",
+            "nvidia-cuda-runtime==13.0.*", "numpy"]
+MODULES = ["test_arange", "test_assign", "test_const_folding", "test_edgecases",
+           "test_fusion_op", "test_jit", "test_kernel_cache", "test_memory_planner",
+           "test_method_cache", "test_opt_gemm", "test_pickle", "test_randomness",
+           "test_renderer_failures", "test_setitem", "test_softmax_fusion",
+           "test_stunning", "test_subbuffer", "test_symbolic_jit", "test_symbolic_ops",
+           "test_tensor_variable", "test_tiny", "test_to_numpy", "test_zero_copy"]
+BACKENDS = ["CUDA", "CUDA:PTX"]
+LIMIT_S = 900
+
+
+def sources(build, venv):
+    folder = build / "suites" / f"tinygrad-{VERSION}"
+    if not (folder / "test").exists():
+        quiet([venv.python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary",
+               ":all:", f"tinygrad=={VERSION}"], build / "suites",
+              "the source archive cannot be downloaded")
+        quiet(["tar", "-xf", f"tinygrad-{VERSION}.tar.gz"], build / "suites",
+              "the source archive cannot be unpacked")
+    return folder
+
+
+class Runner:
+    def __init__(self, build, pool, venv, folder):
+        self.pool, self.venv, self.folder = pool, venv, folder
+        self.logs = build / "suites" / "tinygrad"
+        self.logs.mkdir(parents=True, exist_ok=True)
+        # It looks for shared libraries in folders of the system, or at these.
+        packages = venv.folder.glob("lib/python*/site-packages/nvidia/*/lib/*")
+        self.paths = {"CUDA_PATH": str(build / "lib" / "libcuda.so.1")}
+        for path in packages:
+            if path.name.startswith("libnvrtc.so"):
+                self.paths["NVRTC_PATH"] = str(path)
+                self.paths["LD_LIBRARY_PATH"] = str(path.parent)
+
+    def one(self, task):
+        module, backend = task
+        home = self.pool.folder.name
+        env = {**self.pool.env, "PYTHONPATH": str(self.folder / "test"), "HOME": home,
+               "XDG_CACHE_HOME": home, **self.paths,
+               "PYTHONDONTWRITEBYTECODE": "1", "CACHELEVEL": "0", "CUDA": "1",
+               "CUDA_PTX": "1" if backend == "CUDA:PTX" else "0"}
+        lines, status = run_bounded(
+            [self.pool.gpupool, "run", *SLICE, "--", self.venv.python, "-W", "ignore",
+             HERE / "unittest_lines.py", module], env,
+            self.logs / f"{module}-{backend}.log", LIMIT_S)
+        results = []
+        for line in lines:
+            if line.startswith("@"):
+                verdict, name, why = (line[1:].split("\t") + [""])[:3]
+                if verdict == "FAIL" and "ModuleNotFoundError" in why or \
+                        "No module named" in why:
+                    verdict, why = "NA", "imports what the archive or the environment lacks"
+                results.append(Result(f"{backend} {name}", verdict, why))
+        if not results or status is None or status < 0:
+            results.append(Result(f"{backend} {module}", "FAIL", f"exit status {status}"))
+        return results
+
+
+def run(build, only):
+    venv = Venv(build, "tinygrad", PACKAGES)
+    folder = sources(build, venv)
+    tasks = [(module, backend) for backend in BACKENDS for module in MODULES
+             if only in module]
+    if not tasks:
+        raise Missing("no such test")
+    report = Report(build, "tinygrad")
+    with Pool(build, "softgpu", {"SOFTGPU_SMS": str(os.cpu_count())}) as pool:
+        run_all(tasks, Runner(build, pool, venv, folder).one, report)
+    return report.close()
