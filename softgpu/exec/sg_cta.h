@@ -123,8 +123,8 @@ struct sg_cta {
     uint64_t filled_grid;
     bool all_slept;
     struct sg_barrier bars[SG_N_BARRIERS];
-    uint32_t bars_used; /* by number: not all zero */
-    uint32_t dims[9];   /* %ntid, %ctaid, %nctaid */
+    uint32_t bars_used;   /* by number: not all zero */
+    uint32_t dims[9];     /* %ntid, %ctaid, %nctaid */
     uint32_t *tid_tables; /* [warps][3][SG_LANES] */
     uint32_t tid_block[3], tid_cap;
 

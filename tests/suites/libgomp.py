@@ -71,6 +71,8 @@ class Test:
                                   r"\s*\{([^}]*)\}\s*(?:\}|\{\s*\"\*\")", self.text):
             if targets.strip() and holds(targets):
                 return "GCC skips it or knows it to fail on this device"
+        if re.search(r"dg-xfail-run-if.*\{ \*-\*-\* \} \{ \"-DACC_MEM_SHARED=0\" \}", self.text):
+            return "GCC skips it or knows it to fail on this device"
         return None
 
 

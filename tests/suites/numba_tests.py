@@ -14,6 +14,8 @@ PACKAGES = ["numba", "numba-cuda", "cuda-bindings==13.0.*", "nvidia-cuda-nvrtc==
             "filecheck", "ml_dtypes", "cupy-cuda13x>=14"]
 TESTS = "numba.cuda.tests"
 LIMIT_S = 900
+# They fail without any card's part: this pair of versions counts other cache files.
+CPU_CACHE = ("test_cpu_and_cuda_reuse", "test_cpu_and_cuda_targets")
 # What is no fault of the card's, by the words of the error.
 NOT_APPLICABLE = [
     (r"CURAND_STATUS", "cuRAND's kernels are machine code"),
@@ -44,7 +46,7 @@ class Runner:
 
     def one(self, module):
         lines, status = run_bounded(
-            [self.pool.gpupool, "run", *SLICE, "--",
+            [self.pool.gpupool, "run", *SLICE, "--memory", "1536MiB", "--",
              self.venv.python, "-W", "ignore", HERE / "unittest_lines.py", module],
             self.env(), self.logs / f"{module}.log", LIMIT_S)
         results = []
@@ -58,6 +60,8 @@ class Runner:
 
 
 def judged(verdict, name, why):
+    if verdict == "FAIL" and name.endswith(CPU_CACHE):
+        return Result(name, "NA", "counts files in the cache of numba's CPU back end")
     if verdict == "FAIL":
         for pattern, words in NOT_APPLICABLE:
             if re.search(pattern, why):

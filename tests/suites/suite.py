@@ -100,7 +100,7 @@ def options(text):
     """The flags that a test of GCC's asks for on every target."""
     words = []
     for flags, targets in re.findall(
-            r"dg-(?:additional-)?options\s+\"([^\"]*)\"\s*(\{[^}]*\})?", text):
+            r"dg-(?:additional-)?options\s+(?:\{\s*)?\"([^\"]*)\"\s*(\{[^}]*\})?", text):
         if not targets:
             words += [flag for flag in flags.split() if not flag.startswith("-m")]
     return words

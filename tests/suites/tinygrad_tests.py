@@ -35,18 +35,36 @@ def sources(build, venv):
     return folder
 
 
+def link(at, to):
+    at.unlink(missing_ok=True)
+    at.symlink_to(to)
+
+
+def judged(verdict, name, why):
+    if verdict == "FAIL":
+        if "Failed to import" in why or "No module named" in why:
+            return Result(name, "NA", "imports what the archive or the environment lacks")
+        if "URLError" in why:
+            return Result(name, "NA", "downloads data")
+    return Result(name, verdict, why)
+
+
 class Runner:
     def __init__(self, build, pool, venv, folder):
         self.pool, self.venv, self.folder = pool, venv, folder
         self.logs = build / "suites" / "tinygrad"
         self.logs.mkdir(parents=True, exist_ok=True)
-        # It looks for shared libraries in folders of the system, or at these.
-        packages = venv.folder.glob("lib/python*/site-packages/nvidia/*/lib/*")
-        self.paths = {"CUDA_PATH": str(build / "lib" / "libcuda.so.1")}
-        for path in packages:
-            if path.name.startswith("libnvrtc.so"):
-                self.paths["NVRTC_PATH"] = str(path)
-                self.paths["LD_LIBRARY_PATH"] = str(path.parent)
+        # It looks for the driver and for headers in one folder, elsewhere for NVRTC.
+        root = build / "suites" / "tinygrad" / "cuda"
+        root.mkdir(exist_ok=True)
+        self.paths = {"CUDA_PATH": str(root)}
+        link(root / "libcuda.so.1", build / "lib" / "libcuda.so.1")
+        for path in venv.folder.glob("lib/python*/site-packages/nvidia/*/*"):
+            if path.name == "include" and (path / "cuda_fp16.h").exists():
+                link(root / "include", path)
+            for library in path.glob("libnvrtc.so*"):
+                self.paths["NVRTC_PATH"] = str(library)
+                self.paths["LD_LIBRARY_PATH"] = str(path)
 
     def one(self, task):
         module, backend = task
@@ -63,10 +81,7 @@ class Runner:
         for line in lines:
             if line.startswith("@"):
                 verdict, name, why = (line[1:].split("\t") + [""])[:3]
-                if verdict == "FAIL" and "ModuleNotFoundError" in why or \
-                        "No module named" in why:
-                    verdict, why = "NA", "imports what the archive or the environment lacks"
-                results.append(Result(f"{backend} {name}", verdict, why))
+                results.append(judged(verdict, f"{backend} {name}", why))
         if not results or status is None or status < 0:
             results.append(Result(f"{backend} {module}", "FAIL", f"exit status {status}"))
         return results
