@@ -14,6 +14,8 @@ PACKAGES = ["numba", "numba-cuda", "cuda-bindings==13.0.*", "nvidia-cuda-nvrtc==
             "filecheck", "ml_dtypes", "cupy-cuda13x>=14"]
 TESTS = "numba.cuda.tests"
 LIMIT_S = 900
+# One example fills 1.8 GB.
+MEMORY = ["--memory", "3GiB"]
 # They fail without any card's part: this pair of versions counts other cache files.
 CPU_CACHE = ("test_cpu_and_cuda_reuse", "test_cpu_and_cuda_targets")
 # What is no fault of the card's, by the words of the error.
@@ -46,7 +48,7 @@ class Runner:
 
     def one(self, module):
         lines, status = run_bounded(
-            [self.pool.gpupool, "run", *SLICE, "--memory", "1536MiB", "--",
+            [self.pool.gpupool, "run", *SLICE, *MEMORY, "--",
              self.venv.python, "-W", "ignore", HERE / "unittest_lines.py", module],
             self.env(), self.logs / f"{module}.log", LIMIT_S)
         results = []
@@ -72,7 +74,7 @@ def judged(verdict, name, why):
 def run(build, only):
     venv = Venv(build, "numba", PACKAGES)
     report = Report(build, "numba-cuda")
-    card = {"SOFTGPU_SMS": str(os.cpu_count())}
+    card = {"SOFTGPU_SMS": str(os.cpu_count()), "SOFTGPU_MEMORY": "8GiB"}
     with Pool(build, "softgpu", card) as pool:
         runner = Runner(build, pool, venv)
         modules = runner.modules(only)
