@@ -6,6 +6,7 @@
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
+#include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
@@ -183,6 +184,9 @@ stub_m_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
     if (!dptr || bytesize == 0 ||
         (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
         return CUDA_ERROR_INVALID_VALUE;
+    /* Its turns are kept per process, not per server: docs/servers.md. */
+    if (stub_links_n > 1)
+        return stub_unsupported(WIRE_CALL_cuMemAllocManaged);
     r = alloc_managed(&addr, bytesize, flags);
     return r == CUDA_SUCCESS ? alloc_share(dptr, addr, bytesize, flags) : r;
 }

@@ -19,4 +19,4 @@
                                                                                        \
         return r == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : r;                       \
     }
-#include "nvml_names.h"
+#include "nvml_names.inc"
