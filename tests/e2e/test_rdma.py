@@ -8,9 +8,13 @@ import shutil
 import signal
 
 
-def rdma_pool(case, **options):
+def need_port(case):
     if os.environ.get("E2E_TRANSPORT") != "rdma":
         case.skip("no RDMA port here (make test-rdma makes one in a virtual machine)")
+
+
+def rdma_pool(case, **options):
+    need_port(case)
     return case.pool(**options)
 
 
@@ -60,6 +64,7 @@ def resources(case):
 
 
 def test_attaches_a_hundred_times_and_leaves_nothing(case):
+    need_port(case)
     before = resources(case)
     pool = rdma_pool(case, driver="null")
     session = pool.session()

@@ -4,6 +4,6 @@
 .PHONY: test-gpu
 #:   make test-gpu              with an NVIDIA card: programs on the driver itself against
 #:                              the same on a slice (ONLY=pattern, DRIVER=PATH|softgpu);
-#:                              writes docs/results/gpu.md
-test-gpu: all $(TEST_PROGRAMS)
+#:                              writes docs/results/gpu.md; then the shares on that driver
+test-gpu: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS)
 	@$(PYTHON) -B tests/gpu/run.py --build $(O) --only '$(ONLY)' --driver '$(DRIVER)'

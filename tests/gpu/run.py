@@ -221,6 +221,17 @@ def write_results(path, report, version):
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def measure_shares(build, driver, report):
+    """bench/shares.py on this driver: how well parts of a real card hold."""
+    done = subprocess.run([sys.executable, "-B", ROOT / "bench" / "run.py", "--build", build,
+                           "--only", "shares", "--driver", driver.path], text=True,
+                          stdout=subprocess.PIPE)
+    print(done.stdout, flush=True)
+    if done.returncode != 0:
+        return report.line("FAIL", "shares", f"the measurement ended with {done.returncode}")
+    return report.line("PASS", "shares", "figures are in bench.json of the build folder")
+
+
 def compare_all(comparison, pattern, pool):
     for name in (*OTHERS, *(name + kind for kind in KINDS for name in OURS)):
         if fnmatch.fnmatch(name, pattern):
@@ -249,7 +260,8 @@ def main():
     driver = find_driver(args.driver, build)
     cards, words = driver.cards() if driver else (0, "this machine has no libcuda.so.1")
     if cards == 0:
-        print(f"SKIP test-gpu: {words}; it was not run\n0 passed, 0 failed, 1 skipped")
+        print(f"SKIP test-gpu: {words}; it was not run\n"
+              "SKIP shares: not run on a real driver\n0 passed, 0 failed, 2 skipped")
         return 0
     report = Report()
     comparison = Comparison(build, driver, python, cards, report)
@@ -257,6 +269,8 @@ def main():
     with Pool(build, str(driver.path) if driver.real else "softgpu",
               {}, cards=cards) as pool:
         compare_all(comparison, pattern, pool)
+    if driver.real and not args.only:
+        measure_shares(build, driver, report)
     if driver.real:
         write_results(args.results, report, words)
         print(f"written: {args.results}")

@@ -165,10 +165,12 @@ drv_get_nodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
     return CUDA_SUCCESS;
 }
 
+static CUgraphNode destroyed;
+
 static CUresult
-drv_node_type(CUgraphNode hNode, CUgraphNodeType *type)
+drv_destroy_node(CUgraphNode hNode)
 {
-    *type = hNode == OBJ(21) ? CU_GRAPH_NODE_TYPE_MEMSET : CU_GRAPH_NODE_TYPE_EMPTY;
+    destroyed = hNode;
     return CUDA_SUCCESS;
 }
 
@@ -177,19 +179,18 @@ nodes_that_the_driver_made_get_names_that_work(void **state)
 {
     CUgraph g = (CUgraph)(uintptr_t)gen_loop_handle(WIRE_KIND_GRAPH, OBJ(2));
     CUgraphNode nodes[5] = {0};
-    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_KERNEL;
     size_t n = 0;
 
     loop.drv.cuGraphGetNodes = drv_get_nodes;
-    loop.drv.cuGraphNodeGetType = drv_node_type;
+    loop.drv.cuGraphDestroyNode = drv_destroy_node;
     assert_int_equal(cuGraphGetNodes(g, NULL, &n), CUDA_SUCCESS);
     assert_int_equal(n, 3);
     n = 5;
     assert_int_equal(cuGraphGetNodes(g, nodes, &n), CUDA_SUCCESS);
     assert_int_equal(n, 3);
     assert_ptr_equal(nodes[3], NULL);
-    assert_int_equal(cuGraphNodeGetType(nodes[1], &type), CUDA_SUCCESS);
-    assert_int_equal(type, CU_GRAPH_NODE_TYPE_MEMSET);
+    assert_int_equal(cuGraphDestroyNode(nodes[1]), CUDA_SUCCESS);
+    assert_ptr_equal(destroyed, OBJ(21));
 }
 
 static struct {
