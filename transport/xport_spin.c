@@ -3,8 +3,6 @@
 
 #include "gp_time.h"
 
-#include <sched.h>
-
 static inline void
 relax(void)
 {
@@ -13,15 +11,6 @@ relax(void)
 #elif defined(__aarch64__)
     __asm__ volatile("yield");
 #endif
-}
-
-/* With one core to run on, whom we wait for can only run when we do not. */
-static bool
-one_core_only(void)
-{
-    cpu_set_t set;
-
-    return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1;
 }
 
 static uint64_t
@@ -33,8 +22,6 @@ gap_of(const struct xport_spin *spin)
 static bool
 lost(struct xport_spin *spin)
 {
-    if (one_core_only())
-        spin->backoff = XPORT_SPIN_SKIP_MAX;
     spin->backoff = gp_min(spin->backoff ? 2 * spin->backoff : 4u, XPORT_SPIN_SKIP_MAX);
     spin->skip = spin->backoff;
     return false;
