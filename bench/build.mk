@@ -9,8 +9,8 @@ $(eval $(call driver_program,bench/shares,bench/shares.c bench/bench.c,bench com
 $(eval $(call helper_program,bench/delay_proxy,bench/delay_proxy.c bench/bench.c,\
     bench tests/programs proto $(O)/gen))
 
-BENCH_PROGRAMS := $(O)/bench/fast $(O)/bench/step $(O)/bench/transfer $(O)/bench/image $(O)/bench/delay_proxy $(O)/bench/place \
-    $(O)/bench/shares $(O)/tests/programs/cudash
+BENCH_PROGRAMS := $(addprefix $(O)/bench/,fast step transfer image delay_proxy place shares) \
+    $(O)/tests/programs/cudash
 
 .PHONY: bench
 bench: all $(BENCH_PROGRAMS)

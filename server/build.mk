@@ -12,17 +12,15 @@ SRV_SRCS := server/srv_main.c server/srv_conf.c server/srv_attach.c server/srv_s
 $(eval $(call program,gpupool-server,$(SRV_SRCS),$(SERVER_INCS),,wire $(CTL_LIBS),\
     $(CTL_LDLIBS) -lmicrohttpd))
 
-WRK_SRCS := server/wrk_main.c server/wrk_link.c server/wrk_loop.c server/wrk_call.c server/wrk_handle.c \
-    server/wrk_ctx.c server/wrk_wait.c server/wrk_evpool.c server/wrk_bulk.c server/wrk_bulk_down.c server/wrk_slot.c server/wrk_direct.c server/wrk_land.c server/wrk_window.c \
-    server/wrk_image.c server/wrk_host.c server/wrk_quota.c server/wrk_release.c server/wrk_async.c server/wrk_governor.c server/wrk_meter.c server/wrk_predict.c \
-    server/wrk_spatial.c server/wrk_copygate.c server/wrk_charged.c server/gov_copy.c \
-    server/gov_card.c     server/wrk_driver.c server/wrk_output.c server/wrk_cards.c server/wrk_probe.c server/wrk_attach.c \
-    server/wrk_sandbox.c server/h_ctx.c server/h_sync.c server/h_mem.c server/h_vmm.c server/h_copy.c \
-    server/h_copy_rect.c     server/h_launch.c server/h_module.c server/h_graph.c server/h_graph_any.c \
-    server/h_graph_exec.c server/wrk_graphmem.c server/h_stage.c server/wrk_stage.c \
-    server/h_array.c server/h_card.c server/h_link.c server/h_green.c server/wrk_jit.c
-
-WRK_SRCS += server/wrk_images.c server/wrk_ask.c server/wrk_lanes.c server/wrk_peer.c server/wrk_peer_copy.c
+# The worker: wrk_ its own workings, h_ the calls written by hand.
+WRK_OWN_SRCS := $(addprefix server/wrk_,ask.c async.c attach.c bulk.c bulk_down.c call.c \
+    cards.c charged.c copygate.c ctx.c direct.c driver.c evpool.c governor.c graphmem.c \
+    handle.c host.c image.c images.c jit.c land.c lanes.c link.c loop.c main.c meter.c \
+    output.c peer.c peer_copy.c predict.c probe.c quota.c release.c sandbox.c slot.c \
+    spatial.c stage.c wait.c window.c)
+WRK_CALL_SRCS := $(addprefix server/h_,array.c card.c copy.c copy_rect.c ctx.c graph.c \
+    graph_any.c graph_exec.c green.c launch.c link.c mem.c module.c stage.c sync.c vmm.c)
+WRK_SRCS := $(WRK_OWN_SRCS) $(WRK_CALL_SRCS) server/gov_copy.c server/gov_card.c
 
 $(eval $(call program,gpupool-worker,$(WRK_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS),\
     $(SERVER_INCS),,wire ctl transport common,$(CTL_LDLIBS) -lseccomp -ldl))
