@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # libcuda.so.1: the driver that a program sees.  Its only dynamic dependency is libc.
 
-STUB_SRCS := $(addprefix client-stub/,stub_alloc.c stub_args.c stub_attach.c stub_call.c stub_capture.c stub_cls.c stub_copy.c stub_copy_array.c stub_copy_rect.c stub_cross.c stub_cross_peer.c stub_cross_rect.c \
-    stub_ctx.c stub_ctx_calls.c stub_detour.c stub_device.c stub_error.c stub_event.c stub_flush.c \
-    stub_fork.c stub_func.c stub_gpa.c stub_graph.c stub_graph_any.c stub_graph_dot.c stub_graph_kernel.c \
-    stub_graph_node.c stub_logs.c stub_handle.c stub_host.c stub_hostfn.c \
-    stub_init.c stub_intern.c stub_jit.c stub_land.c stub_linker.c stub_managed.c stub_managed_range.c stub_launch.c stub_launch_old.c stub_link.c stub_memory.c \
-    stub_module.c stub_move.c stub_occupancy.c stub_pointer.c stub_primary.c stub_range.c stub_relay.c stub_replica.c stub_report.c stub_result.c \
-    stub_session.c stub_side.c stub_stage.c stub_stream.c stub_table.c stub_table_ctx.c stub_table_cudart.c \
-    stub_table_hooks.c stub_table_module.c stub_table_pool.c stub_table_storage.c stub_table_thread.c \
-    stub_thread.c stub_trace.c stub_vmm.c stub_wait.c)
-STUB_SRCS += client-stub/stub_image.c client-stub/stub_lanes.c
+STUB_SRCS := $(addprefix client-stub/stub_,alloc.c args.c attach.c call.c capture.c cls.c \
+    copy.c copy_array.c copy_rect.c cross.c cross_peer.c cross_rect.c ctx.c ctx_calls.c \
+    detour.c device.c error.c event.c flush.c fork.c func.c gpa.c graph.c graph_any.c \
+    graph_dot.c graph_kernel.c graph_node.c handle.c host.c hostfn.c image.c init.c \
+    intern.c jit.c land.c lanes.c launch.c launch_old.c link.c linker.c logs.c managed.c \
+    managed_range.c memory.c module.c move.c occupancy.c pointer.c primary.c range.c \
+    relay.c replica.c report.c result.c session.c side.c stage.c stream.c table.c \
+    table_ctx.c table_cudart.c table_hooks.c table_module.c table_pool.c table_storage.c \
+    table_thread.c thread.c trace.c vmm.c wait.c)
 STUB_CFLAGS := -ftls-model=initial-exec
 ifeq ($(VALIDITY),no)
 STUB_CFLAGS += -DSTUB_NO_VALIDITY
