@@ -10,6 +10,7 @@
 #include "attach.pb-c.h"
 #include "gp_err.h"
 #include "gp_log.h"
+#include "gp_net.h"
 #include "stub_attach.h"
 #include "stub_call.h"
 #include "stub_fork.h"
@@ -91,6 +92,8 @@ link_attach(struct stub_link *link, const struct stub_server *server, uint32_t *
         return r;
     link->attach = at->reply;
     link->conn = at->conn;
+    /* A worker that does not read, because its card is stuck, must learn of our death. */
+    gp_net_reset_on_close(link->conn->fd, true);
     link->device_base = *devices;
     *devices += (uint32_t)gp_min(link->attach->n_devices, (size_t)UINT16_MAX);
     gp_log_info("stub", "attached to %s over %s as %s, driver %s %u, %zu device(s)",

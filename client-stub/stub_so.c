@@ -8,10 +8,12 @@
  * server.
  */
 #include "gp_log.h"
+#include "gp_net.h"
 #include "stub_call.h"
 #include "stub_flush.h"
 #include "stub_link.h"
 #include "stub_report.h"
+#include "xport.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +43,10 @@ so_loaded(void)
 __attribute__((destructor)) static void
 so_gone(void)
 {
-    for (uint32_t i = 0; i < stub_links_n; i++)
+    for (uint32_t i = 0; i < stub_links_n; i++) {
+        /* An orderly end: what was said last still arrives. */
+        if (stub_links[i].conn)
+            gp_net_reset_on_close(stub_links[i].conn->fd, false);
         atomic_store(&stub_links[i].phase, STUB_GONE);
+    }
 }

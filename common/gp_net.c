@@ -312,3 +312,11 @@ gp_net_port(int fd)
         return ntohs(((struct sockaddr_in6 *)&sa)->sin6_port);
     return sa.ss_family == AF_INET ? ntohs(((struct sockaddr_in *)&sa)->sin_port) : 0;
 }
+
+void
+gp_net_reset_on_close(int fd, bool on)
+{
+    struct linger linger = {.l_onoff = on};
+
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+}

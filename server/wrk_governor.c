@@ -31,12 +31,13 @@
 /* Short kernels share a mark for so much card time. */
 #define GROUP_NS 200000
 /* A launch may be what the work in flight waits for: it is let through when that took
- * longer than twice the prediction and this, the latter doubled each time until the
- * card drains, so that long kernels cannot keep a turn that is over. */
+ * longer than twice the prediction and this, the latter doubled from the second time on
+ * until the card drains.  Not more: a program that holds a stream back and queues behind
+ * it pays this at every launch. */
 #define STUCK_NS 50000000
 /* The same when something in flight has no prediction. */
 #define STUCK_UNKNOWN_NS 500000000
-#define STUCK_DOUBLINGS 8
+#define STUCK_DOUBLINGS 1
 /* At the end of an attachment or a context, what was launched last is waited for so
  * long before it goes uncharged. */
 #define LAST_CHARGE_NS 5000000
