@@ -92,7 +92,8 @@ link_attach(struct stub_link *link, const struct stub_server *server, uint32_t *
         return r;
     link->attach = at->reply;
     link->conn = at->conn;
-    /* A worker that does not read, because its card is stuck, must learn of our death. */
+    /* A worker that does not read, because its card is stuck, must learn of our death.
+     */
     gp_net_reset_on_close(link->conn->fd, true);
     link->device_base = *devices;
     *devices += (uint32_t)gp_min(link->attach->n_devices, (size_t)UINT16_MAX);

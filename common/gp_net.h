@@ -48,8 +48,8 @@ unsigned gp_net_port(int fd); /* local port, 0 when unknown */
 const char *gp_net_peer_name(int fd, char *buf, size_t size);
 const char *gp_net_own_name(int fd, char *buf, size_t size);
 
-/* Whether closing a TCP socket, as by the process's death, throws away what was not sent
- * and tells the peer at once, which otherwise learns it behind the last byte. */
+/* Whether closing a TCP socket, as by the process's death, throws away what was not
+ * sent and tells the peer at once, which otherwise learns it behind the last byte. */
 void gp_net_reset_on_close(int fd, bool on);
 
 /* Wait until @fd is ready for @events (poll(2)); 0, -ETIMEDOUT or -errno. */

@@ -32,8 +32,8 @@
 #define GROUP_NS 200000
 /* A launch may be what the work in flight waits for: it is let through when that took
  * longer than twice the prediction and this, the latter doubled from the second time on
- * until the card drains.  Not more: a program that holds a stream back and queues behind
- * it pays this at every launch. */
+ * until the card drains.  Not more: a program that holds a stream back and queues
+ * behind it pays this at every launch. */
 #define STUCK_NS 50000000
 /* The same when something in flight has no prediction. */
 #define STUCK_UNKNOWN_NS 500000000
