@@ -1,22 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 # libcuda.so.1: the driver that a program sees.  Its only dynamic dependency is libc.
 
-STUB_SRCS := $(addprefix client-stub/stub_,alloc.c args.c attach.c call.c capture.c cls.c \
-    copy.c copy_array.c copy_rect.c cross.c cross_peer.c cross_rect.c ctx.c ctx_calls.c \
-    detour.c device.c error.c event.c flush.c fork.c func.c gpa.c graph.c graph_any.c \
-    graph_dot.c graph_kernel.c graph_node.c handle.c host.c hostfn.c image.c init.c \
-    intern.c jit.c land.c lanes.c launch.c launch_old.c link.c linker.c logs.c managed.c \
-    managed_range.c memory.c module.c move.c occupancy.c pointer.c primary.c range.c \
-    relay.c replica.c report.c result.c session.c side.c stage.c stream.c table.c \
-    table_ctx.c table_cudart.c table_hooks.c table_module.c table_pool.c table_storage.c \
-    table_thread.c thread.c trace.c vmm.c wait.c)
+STUB_SRCS := \
+    $(addprefix client-stub/card/stub_,cls.c ctx.c ctx_calls.c device.c primary.c) \
+    $(addprefix client-stub/code/stub_,args.c func.c image.c jit.c launch.c launch_old.c \
+        linker.c module.c occupancy.c) \
+    $(addprefix client-stub/core/stub_,attach.c call.c error.c event.c flush.c fork.c \
+        handle.c init.c intern.c lanes.c link.c logs.c report.c result.c session.c thread.c \
+        trace.c wait.c) \
+    $(addprefix client-stub/memory/stub_,alloc.c copy.c copy_array.c copy_rect.c host.c \
+        land.c managed.c managed_range.c memory.c pointer.c range.c stage.c vmm.c) \
+    $(addprefix client-stub/order/stub_,capture.c graph.c graph_any.c graph_dot.c \
+        graph_kernel.c graph_node.c hostfn.c stream.c) \
+    $(addprefix client-stub/servers/stub_,cross.c cross_peer.c cross_rect.c detour.c \
+        move.c relay.c replica.c side.c) \
+    $(addprefix client-stub/tables/stub_,gpa.c table.c table_ctx.c table_cudart.c \
+        table_hooks.c table_module.c table_pool.c table_storage.c table_thread.c)
 STUB_CFLAGS := -ftls-model=initial-exec
 ifeq ($(VALIDITY),no)
 STUB_CFLAGS += -DSTUB_NO_VALIDITY
 else
-STUB_SRCS += client-stub/stub_validity.c
+STUB_SRCS += client-stub/tables/stub_validity.c
 endif
-STUB_INCS := client-stub proto transport common $(O)/gen
+STUB_DIRS := $(addprefix client-stub/,card code core memory order servers tables)
+STUB_INCS := $(STUB_DIRS) proto transport common $(O)/gen
 
 # Whole, so that unit tests link the same objects that the library is made of.
 $(eval $(call static_lib,cudastub,$(STUB_SRCS) $(GEN_STUB_SRCS),$(STUB_INCS),$(STUB_CFLAGS)))
@@ -27,9 +34,9 @@ STUB_LINK := -Wl,--whole-archive $(O)/static/libcudastub.a -Wl,--no-whole-archiv
     -Wl,-z,nodelete -Wl,-Bsymbolic
 
 # Sanitizers bring their own versions of these.
-STUB_SO_SRCS := client-stub/stub_so.c
+STUB_SO_SRCS := client-stub/core/stub_so.c
 ifeq ($(SAN),)
-STUB_SO_SRCS += client-stub/stub_glibc.c
+STUB_SO_SRCS += client-stub/core/stub_glibc.c
 STUB_LINK += -Wl,--wrap=dlopen,--wrap=dlsym,--wrap=dlerror,--wrap=pthread_once \
     -Wl,--wrap=pthread_create,--wrap=pthread_sigmask,--wrap=fstat
 endif
@@ -49,4 +56,4 @@ NVML_LINK := -Wl,--version-script=client-stub/nvml/nvml.map -Wl,-z,nodelete \
     -Wl,-Bsymbolic
 $(O)/lib/libnvidia-ml.so.1: client-stub/nvml/nvml.map
 $(eval $(call shared_lib,libnvidia-ml.so.1,$(NVML_SRCS),\
-    client-stub/nvml client-stub proto common $(O)/gen,,,$(NVML_LINK)))
+    client-stub/nvml $(STUB_DIRS) proto common $(O)/gen,,,$(NVML_LINK)))

@@ -2,25 +2,31 @@
 # The pool server: supervisor, worker, null driver.
 include proto/control.mk
 
-SERVER_INCS := server common proto transport $(O)/gen
+SERVER_DIRS := $(addprefix server/,calls data shares supervisor worker)
+SERVER_INCS := $(SERVER_DIRS) common proto transport $(O)/gen
 
-SRV_SRCS := server/srv_main.c server/srv_conf.c server/srv_attach.c server/srv_session.c \
-    server/srv_worker.c server/srv_spawn.c server/srv_inventory.c server/srv_register.c \
-    server/srv_metrics.c server/srv_images.c \
-    server/srv_ask.c server/srv_peer.c server/wrk_ask.c server/gov_card.c
+SRV_SRCS := \
+    server/shares/gov_card.c \
+    $(addprefix server/supervisor/srv_,ask.c attach.c conf.c images.c inventory.c main.c \
+        metrics.c peer.c register.c session.c spawn.c worker.c) \
+    server/worker/wrk_ask.c
 
 $(eval $(call program,gpupool-server,$(SRV_SRCS),$(SERVER_INCS),,wire $(CTL_LIBS),\
     $(CTL_LDLIBS) -lmicrohttpd))
 
 # The worker: wrk_ its own workings, h_ the calls written by hand.
-WRK_OWN_SRCS := $(addprefix server/wrk_,ask.c async.c attach.c bulk.c bulk_down.c call.c \
-    cards.c charged.c copygate.c ctx.c direct.c driver.c evpool.c governor.c graphmem.c \
-    handle.c host.c image.c images.c jit.c land.c lanes.c link.c loop.c main.c meter.c \
-    output.c peer.c peer_copy.c predict.c probe.c quota.c release.c sandbox.c slot.c \
-    spatial.c stage.c wait.c window.c)
-WRK_CALL_SRCS := $(addprefix server/h_,array.c card.c copy.c copy_rect.c ctx.c graph.c \
-    graph_any.c graph_exec.c green.c launch.c link.c mem.c module.c stage.c sync.c vmm.c)
-WRK_SRCS := $(WRK_OWN_SRCS) $(WRK_CALL_SRCS) server/gov_copy.c server/gov_card.c
+WRK_SRCS := \
+    $(addprefix server/calls/h_,array.c card.c copy.c copy_rect.c ctx.c graph.c \
+        graph_any.c graph_exec.c green.c launch.c link.c mem.c module.c stage.c sync.c \
+        vmm.c) \
+    $(addprefix server/data/wrk_,bulk.c bulk_down.c direct.c image.c images.c land.c \
+        peer.c peer_copy.c slot.c stage.c window.c) \
+    $(addprefix server/shares/gov_,card.c copy.c) \
+    $(addprefix server/shares/wrk_,charged.c copygate.c governor.c graphmem.c meter.c \
+        predict.c quota.c spatial.c) \
+    $(addprefix server/worker/wrk_,ask.c async.c attach.c call.c cards.c ctx.c driver.c \
+        evpool.c handle.c host.c jit.c lanes.c link.c loop.c main.c output.c probe.c \
+        release.c sandbox.c wait.c)
 
 $(eval $(call program,gpupool-worker,$(WRK_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS),\
     $(SERVER_INCS),,wire ctl transport common,$(CTL_LDLIBS) -lseccomp -ldl))

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # The software GPU as a CUDA driver library: libsoftgpu.so, and the same file
 # under the name that programs linked with -lcuda look for.
-SG_API_SRCS := $(addprefix softgpu/api/, \
-    sg_array.c sg_attr.c sg_batch.c sg_capture.c sg_card.c sg_card_tidy.c sg_code.c sg_conf.c sg_copy.c \
-    sg_copy_api.c sg_core.c sg_ctx.c sg_ctx_api.c sg_dev.c sg_devrt.c sg_error.c sg_event.c \
-    sg_func_api.c sg_graph.c sg_graph_api.c sg_graph_build.c sg_graph_cond.c \
-    sg_graph_exec.c sg_graph_mem.c sg_graph_nodes.c sg_graph_params.c sg_graph_run.c \
-    sg_handle.c sg_hostfn.c sg_ipc.c \
-    sg_ipc_event.c sg_green.c sg_jit.c sg_launch.c sg_launch_old.c sg_legacy.c sg_library.c \
-    sg_link.c sg_managed.c sg_mem.c sg_mem_api.c sg_memset_api.c sg_misc.c \
-    sg_module.c sg_module_api.c sg_occupancy.c sg_op.c sg_output.c sg_peer.c \
-    sg_pointer.c sg_pool.c sg_pool_share.c sg_primary.c sg_proc.c sg_proc_api.c sg_ptsz.c sg_refused.c sg_sm.c \
-    sg_stream.c sg_stream_api.c sg_tensormap.c sg_texdesc.c sg_texobj.c sg_texref.c sg_userobj.c sg_va.c sg_vmm.c)
-SG_API_INCS := softgpu/api softgpu/exec softgpu/ptx proto common
+SG_API_SRCS := \
+    $(addprefix softgpu/api/card/sg_,attr.c card.c card_tidy.c ctx.c ctx_api.c dev.c \
+        green.c peer.c primary.c sm.c) \
+    $(addprefix softgpu/api/code/sg_,code.c devrt.c func_api.c jit.c launch.c \
+        launch_old.c library.c link.c module.c module_api.c occupancy.c output.c) \
+    $(addprefix softgpu/api/core/sg_,conf.c core.c error.c handle.c legacy.c misc.c op.c \
+        proc.c proc_api.c ptsz.c refused.c userobj.c) \
+    $(addprefix softgpu/api/graph/sg_,graph.c graph_api.c graph_build.c graph_cond.c \
+        graph_exec.c graph_mem.c graph_nodes.c graph_params.c graph_run.c) \
+    $(addprefix softgpu/api/memory/sg_,array.c batch.c copy.c copy_api.c ipc.c managed.c \
+        mem.c mem_api.c memset_api.c pointer.c pool.c pool_share.c tensormap.c texdesc.c \
+        texobj.c texref.c va.c vmm.c) \
+    $(addprefix softgpu/api/order/sg_,capture.c event.c hostfn.c ipc_event.c stream.c \
+        stream_api.c)
+SG_API_DIRS := $(addprefix softgpu/api/,card code core graph memory order)
+SG_API_INCS := $(SG_API_DIRS) softgpu/exec softgpu/ptx proto common
 SG_API_LDLIBS := -lzstd -llz4 -lm -ldl -lrt \
     -Wl,-Bsymbolic \
     -Wl,--version-script=softgpu/api/libsoftgpu.map

@@ -49,7 +49,7 @@ $(O)/fuzz/obj/fuzz_dispatch/dispatch.o: $(GEN_WRK_SRCS) $(GEN_TEST_SRCS) | $(GEN
 	    -Itests/unit -I$(O)/gen -c -o $(@D)/$$(basename $$c .c).part.o $$c || exit 1; done
 	$(Q)$(LD) -r -o $@ $(@D)/*.part.o
 $(O)/fuzz/fuzz_dispatch: $(O)/fuzz/obj/fuzz_dispatch/dispatch.o
-$(eval $(call fuzz_target,fuzz_dispatch,tests/unit/gen_loop.c,client-stub server common \
+$(eval $(call fuzz_target,fuzz_dispatch,tests/unit/gen_loop.c,$(STUB_DIRS) $(SERVER_DIRS) common \
     proto tests/unit $(O)/gen))
 
 # Payloads in blocks.

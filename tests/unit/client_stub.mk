@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The client stub's parts, without a server.  Linked whole, because generated bodies are
 # weak and a hand-written one must win.
-UT_STUB_INCS := client-stub common proto transport tests/unit $(O)/gen
+UT_STUB_INCS := $(STUB_DIRS) common proto transport tests/unit $(O)/gen
 UT_STUB_LINK := -Wl,--whole-archive $(O)/static/libcudastub.a -Wl,--no-whole-archive \
     -Wl,--start-group $(call static_path,wire transport common) -Wl,--end-group -lprotobuf-c
 
@@ -21,7 +21,7 @@ endif
 
 # The one file that VALIDITY=no changes, in front of the others of an ordinary build.
 $(eval $(call unit_test,test_stub_no_validity,\
-    tests/unit/test_stub_no_validity.c client-stub/stub_table.c,$(UT_STUB_INCS),\
+    tests/unit/test_stub_no_validity.c client-stub/tables/stub_table.c,$(UT_STUB_INCS),\
     -DSTUB_NO_VALIDITY,cudastub wire transport common,-lprotobuf-c))
 
 # With the insides of one file, which stands in front of the others.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 $(eval $(call unit_test,test_codec,tests/unit/test_codec.c $(GEN_TEST_SRCS),common proto tests/unit $(O)/gen,,common,))
 # Both ends of the generated code; the archive gives its stubs, the runtime is faked.
-GEN_LOOP_INCS := client-stub server common proto tests/unit $(O)/gen
+GEN_LOOP_INCS := $(STUB_DIRS) $(SERVER_DIRS) common proto tests/unit $(O)/gen
 $(eval $(call static_lib,genloop,tests/unit/gen_loop.c $(GEN_WRK_SRCS),$(GEN_LOOP_INCS)))
 $(eval $(call unit_test,test_gen_loop,tests/unit/test_gen_loop.c,$(GEN_LOOP_INCS),,\
     genloop cudastub wire common,-lprotobuf-c))
