@@ -36,7 +36,7 @@ test-tsan:
 #:   make test-rdma             the same over RDMA, in a virtual machine (ONLY=pattern);
 #:                              needs what tests/rdma/rdma-vm --help lists
 test-rdma: all unit-tests test-programs
-	@tests/rdma/run.sh $(O) '$(ONLY)'
+	@SAN='$(SAN)' tests/rdma/run.sh $(O) '$(ONLY)'
 
 lint:
 	@$(PYTHON) tests/lint/lint.py

@@ -10,7 +10,8 @@ SG_API_SRCS := \
         proc.c proc_api.c ptsz.c refused.c userobj.c) \
     $(addprefix softgpu/api/graph/sg_,graph.c graph_api.c graph_build.c graph_cond.c \
         graph_exec.c graph_mem.c graph_nodes.c graph_params.c graph_run.c) \
-    $(addprefix softgpu/api/memory/sg_,array.c batch.c copy.c copy_api.c ipc.c managed.c \
+    $(addprefix softgpu/api/memory/sg_,array.c batch.c copy.c copy_api.c dmabuf.c ipc.c \
+        managed.c \
         mem.c mem_api.c memset_api.c pointer.c pool.c pool_share.c tensormap.c texdesc.c \
         texobj.c texref.c va.c vmm.c) \
     $(addprefix softgpu/api/order/sg_,capture.c event.c hostfn.c ipc_event.c stream.c \

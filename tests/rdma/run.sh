@@ -6,7 +6,10 @@
 # Ends with `N passed, N failed, N skipped` (of the end-to-end tests).
 #
 # --short: for `make test`.  Unit tests over Soft-RoCE and the tests that are about RDMA,
-# under hardware virtualisation or not at all (125).
+# under hardware virtualisation or not at all (125); ACCEL=tcg emulates all the same.
+#
+# SAN=...: what BUILD was made with.  Without PATTERN: all the unit tests, and of the
+# end-to-end tests those that are about RDMA, because both the guest and they are slow.
 set -eu
 short=
 if [ "${1-}" = --short ]; then
@@ -16,34 +19,48 @@ fi
 build=$(cd "$1" && pwd)
 pattern=${2-}
 here=$(cd "$(dirname "$0")" && pwd)
+sanitizer=${SAN-}
 cd "$here/../.."
+
+# An emulated processor is slow: limits stretch, also those inside the programs.
+slowness=8 memory=2048
+[ -z "$sanitizer" ] || slowness=24 memory=6144
 
 units="for t in test_xport test_xport_rdma; do $build/tests/unit/\$t || exit 1; done"
 over_rxe="export GPUPOOL_TEST_RDMA=\$RDMA_VM_ADDR GPUPOOL_TEST_RDMA6=fd00:77::1; $units"
 over_siw="export GPUPOOL_TEST_RDMA=\$RDMA_VM_SIW_ADDR; $units"
 
-# e2e SLOWNESS PATTERN OPTION...: in a guest with two ports and a wire between them.
+# guest OPTION...: a machine for the unit tests, which connect a port to itself.
+guest() {
+    "$here/rdma-vm" --timeout $((75 * slowness)) --memory $memory "$@"
+}
+
+# e2e PATTERN OPTION...: in a guest with two ports and a wire between them.
 e2e() {
-    slowness=$1 only=$2
-    shift 2
-    "$here/rdma-vm" "$@" --net pair --timeout 3000 --rw "$build" -- sh -c "
+    only=$1
+    shift
+    "$here/rdma-vm" "$@" --net pair --timeout 3000 --memory $memory --rw "$build" -- sh -c "
         E2E_LISTEN=\$RDMA_VM_ADDR2 E2E_TRANSPORT=rdma python3 -B tests/run.py \
-            --build $build --slowness $slowness --only '$only' --e2e"
+            --build $build --sanitizer '$sanitizer' --slowness $slowness \
+            --only '$only' --e2e"
 }
 
 if [ -n "$short" ]; then
-    "$here/rdma-vm" --accel kvm --timeout 300 -- sh -c "$over_rxe"
-    e2e 2 'rdma.*' --accel kvm
+    accel=${ACCEL:-kvm}
+    [ "$accel" = tcg ] || slowness=2
+    guest --accel "$accel" -- sh -c "$over_rxe"
+    e2e 'rdma.*' --accel "$accel"
     exit
 fi
-# The unit tests connect a port to itself, which the plain layout allows.
 if [ -z "$pattern" ]; then
-    "$here/rdma-vm" --timeout 300 -- sh -c "$over_rxe"
+    guest -- sh -c "$over_rxe"
     if command -v gcc-12 make >/dev/null; then
-        "$here/rdma-vm" --siw --timeout 600 -- sh -c "$over_siw"
+        guest --siw -- sh -c "$over_siw"
     else
         echo "skipped: iWARP (gcc-12 and make build its module)"
     fi
+    # Only the newer kernel makes dma-bufs of memory, as real cards do.
+    guest --kernel 6.12 -- sh -c "$over_rxe && exec $build/tests/unit/test_sgapi_more"
+    [ -z "$sanitizer" ] || pattern='rdma.*'
 fi
-# An emulated processor is slow: limits stretch, also those inside the programs.
-e2e 8 "${pattern:-*}"
+e2e "${pattern:-*}"

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static struct ut_sg sg;
@@ -466,6 +467,53 @@ textures_read_arrays(void **state)
     ok(cuModuleUnload(mod));
 }
 
+/* As a network card would: through the dma-buf, while the program goes on as before. */
+static void
+dmabuf_is_the_cards_memory(void **state)
+{
+    enum { PAGE = 4096, SIZE = 4 * PAGE };
+    size_t before, after, total;
+    CUipcMemHandle handle;
+    int supported, fd = -1;
+    unsigned word = 0, *map;
+    CUdeviceptr p;
+
+    ok(cuMemGetInfo_v2(&before, &total));
+    ok(cuMemAlloc_v2(&p, SIZE));
+    ok(cuMemsetD32_v2(p, 0x1234, SIZE / 4));
+    fails(cuMemGetHandleForAddressRange(&fd, p, PAGE + 1, 1, 0),
+          CUDA_ERROR_INVALID_VALUE);
+    fails(cuMemGetHandleForAddressRange(&fd, p, PAGE, 2, 0), CUDA_ERROR_INVALID_VALUE);
+    ok(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0));
+    if (!supported) {
+        fails(cuMemGetHandleForAddressRange(&fd, p, PAGE, 1, 0),
+              CUDA_ERROR_NOT_SUPPORTED);
+        ok(cuMemFree_v2(p));
+        print_message("skip: this kernel makes no dma-bufs (/dev/udmabuf)\n");
+        skip();
+    }
+    fails(cuMemGetHandleForAddressRange(&fd, p, SIZE + PAGE, 1, 0),
+          CUDA_ERROR_INVALID_VALUE);
+    ok(cuMemGetHandleForAddressRange(&fd, p + PAGE, 2 * PAGE, 1, 0));
+    map = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(map, MAP_FAILED);
+    assert_int_equal(map[PAGE / 4], 0x1234);
+    map[1] = 0x5678;
+    ok(cuMemcpyDtoH_v2(&word, p + PAGE + 4, 4));
+    assert_int_equal(word, 0x5678);
+    ok(ut_sg_run(sg.store, 1, 1, 0, p + PAGE + 8, 0x9abc));
+    ok(cuCtxSynchronize());
+    assert_int_equal(map[2], 0x9abc);
+    fails(cuIpcGetMemHandle(&handle, p), CUDA_ERROR_NOT_SUPPORTED);
+    ok(cuMemFree_v2(p));
+    ok(cuMemGetInfo_v2(&after, &total));
+    assert_int_equal(before, after);
+    /* Whoever still has it writes into memory that is nobody else's. */
+    map[2] = 1;
+    munmap(map, 2 * PAGE);
+    close(fd);
+}
+
 int
 main(void)
 {
@@ -481,6 +529,7 @@ main(void)
         T(a_green_context_has_a_part_of_the_card),
         T(device_printf_reaches_the_host_at_synchronisation),
         T(textures_read_arrays),
+        T(dmabuf_is_the_cards_memory),
     };
     int rc;
 

@@ -14,8 +14,11 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/udmabuf.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 
 #define MIB (1024u * 1024u)
@@ -420,12 +423,32 @@ windows_are_filled_and_read_in_place(void **state)
     munmap(card, MIB);
 }
 
+/* A dma-buf of one page; -1 where the kernel makes none of a process's memory. */
+static int
+page_as_dmabuf(void)
+{
+    struct udmabuf_create create = {.flags = UDMABUF_FLAGS_CLOEXEC, .size = 4096};
+    int device = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), memfd, fd;
+
+    if (device < 0)
+        return -1;
+    memfd = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(memfd, 4096), 0);
+    assert_int_equal(fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    create.memfd = (uint32_t)memfd;
+    fd = ioctl(device, UDMABUF_CREATE, &create);
+    assert_true(fd >= 0);
+    close(memfd);
+    close(device);
+    return fd;
+}
+
 static void
 dmabuf_that_cannot_be_registered_is_refused_with_words(void **state)
 {
+    int dmabuf = page_as_dmabuf(), r;
     struct gp_err err = {0};
     struct pair pair;
-    int r;
 
     UT_NEEDS_RDMA();
     pair_open(&pair, ut_rdma_addr());
@@ -434,6 +457,13 @@ dmabuf_that_cannot_be_registered_is_refused_with_words(void **state)
         assert_true(strstr(err.msg, "dma-buf"));
     assert_true(xport_window_add(pair.worker, 0x1000, 4096, fileno(stdin), &err) < 0);
     assert_true(strstr(err.msg, "window"));
+    if (dmabuf < 0) {
+        print_message("no /dev/udmabuf: tried without a dma-buf\n");
+    } else {
+        /* The probe has told the truth. */
+        assert_int_equal(xport_window_add(pair.worker, 0x1000, 4096, dmabuf, NULL), r);
+        close(dmabuf);
+    }
     pair_close(&pair);
 }
 

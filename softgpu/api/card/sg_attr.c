@@ -10,6 +10,7 @@
 #include "sg_dev.h"
 
 #include "sg_core.h"
+#include "sg_dmabuf.h"
 
 #define ATTR(name) CU_DEVICE_ATTRIBUTE_##name
 
@@ -97,6 +98,9 @@ static const int fixed[CU_DEVICE_ATTRIBUTE_MAX] = {
     [ATTR(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)] = 1,
     [ATTR(MAX_ACCESS_POLICY_WINDOW_SIZE)] = 128 << 20,
     [ATTR(RESERVED_SHARED_MEMORY_PER_BLOCK)] = 1024,
+    /* It is ordinary memory, coherent for whoever writes there. */
+    [ATTR(GPU_DIRECT_RDMA_WRITES_ORDERING)] =
+        CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES,
     [ATTR(READ_ONLY_HOST_REGISTER_SUPPORTED)] = 1,
     [ATTR(MEMORY_POOLS_SUPPORTED)] = 1,
     [ATTR(CAN_USE_64_BIT_STREAM_MEM_OPS)] = 1,
@@ -161,6 +165,9 @@ sg_dev_attr(const struct sg_dev *dev, int attr, int *ret_value)
         break;
     case ATTR(SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO):
         *ret_value = prof->fp64_ratio;
+        break;
+    case ATTR(DMA_BUF_SUPPORTED):
+        *ret_value = sg_dmabuf_usable();
         break;
     case ATTR(MULTI_GPU_BOARD_GROUP_ID):
         *ret_value = dev->ordinal;

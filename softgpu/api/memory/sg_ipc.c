@@ -40,13 +40,9 @@ page_round(uint64_t size)
     return (size + page - 1) & ~(page - 1);
 }
 
-/* Moves the pages of @alloc into a new file at the same addresses.  Nothing may
- * be running on them. */
 static int
 move_to_file(struct sg_alloc *alloc)
 {
-    uint64_t len = page_round(alloc->size);
-    void *base = (void *)(uintptr_t)alloc->base, *copy;
     char path[SG_CARD_PATH_MAX];
     int fd, r;
 
@@ -55,24 +51,12 @@ move_to_file(struct sg_alloc *alloc)
     fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
-    /* All of it now: a full file system is an error here, not a signal later. */
-    r = -posix_fallocate(fd, 0, (off_t)len);
-    copy = r == 0 ? mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
-                  : MAP_FAILED;
-    if (copy == MAP_FAILED) {
+    r = sg_mem_move_to(alloc, fd);
+    if (r < 0) {
         unlink(path);
         close(fd);
-        return r ? r : -ENOMEM;
     }
-    memcpy(copy, base, alloc->size);
-    if (mremap(copy, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, base) == MAP_FAILED) {
-        munmap(copy, len);
-        unlink(path);
-        close(fd);
-        return -ENOMEM;
-    }
-    alloc->fd = fd;
-    return 0;
+    return r;
 }
 
 void
@@ -110,6 +94,8 @@ sg_ipc_export(CUdeviceptr dptr, bool pool, void *ret_handle)
         if (alloc->fd < 0 && move_to_file(alloc) < 0)
             return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    if (alloc->dmabuf)
+        return CUDA_ERROR_NOT_SUPPORTED;
     memcpy(h.uuid, alloc->dev->uuid, sizeof(h.uuid));
     h.id = alloc->id;
     h.size = alloc->size;

@@ -20,6 +20,7 @@
 #include "sg_memview.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -467,6 +468,29 @@ sg_mem_new_foreign(struct sg_ctx *ctx, struct sg_dev *dev, uint64_t base, uint64
     if (kind == SG_MEM_IPC)
         alloc->span = span_of(size); /* of the card's arena */
     return alloc_publish(alloc, ret_alloc);
+}
+
+int
+sg_mem_move_to(struct sg_alloc *alloc, int fd)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t len = (alloc->size + page - 1) & ~(page - 1);
+    void *base = (void *)(uintptr_t)alloc->base, *copy;
+    /* All of it now: a full file system is an error here, not a signal later. */
+    int r = -posix_fallocate(fd, 0, (off_t)len);
+
+    if (r < 0)
+        return r;
+    copy = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (copy == MAP_FAILED)
+        return -ENOMEM;
+    memcpy(copy, base, alloc->size);
+    if (mremap(copy, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, base) == MAP_FAILED) {
+        munmap(copy, len);
+        return -ENOMEM;
+    }
+    alloc->fd = fd;
+    return 0;
 }
 
 /* The pages of [base, base + span) are private and zero again. */

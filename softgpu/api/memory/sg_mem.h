@@ -53,7 +53,8 @@ struct sg_alloc {
     bool read_mostly;
     CUmemLocation preferred, last_prefetch;
     unsigned accessed_by; /* bit per ordinal */
-    int fd;               /* shared with other processes, or -1 */
+    int fd;               /* the pages are in this file, or -1 */
+    bool dmabuf;          /* which has no name: others have dma-bufs of it */
     unsigned n_ipc_opens; /* SG_MEM_IPC */
     uint32_t ipc_slot;
     uint64_t ipc_id;
@@ -74,6 +75,9 @@ CUresult sg_mem_new_managed(struct sg_ctx *ctx, uint64_t size, unsigned flags,
 CUresult sg_mem_new_foreign(struct sg_ctx *ctx, struct sg_dev *dev, uint64_t base,
                             uint64_t size, enum sg_mem_kind kind,
                             struct sg_alloc **ret_alloc);
+/* Moves the pages into the file @fd, whole and at the same addresses; alloc->fd is @fd
+ * then.  Nothing may be running on them.  Lock held. */
+int sg_mem_move_to(struct sg_alloc *alloc, int fd);
 /* Addresses now, memory later, any number of times: graph allocation nodes, whose
  * @graph is told when the memory goes, also when it could not be made. */
 uint64_t sg_mem_reserve(struct sg_dev *dev, uint64_t size);

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sg_dmabuf.h"
+
+#include "sg_core.h"
+#include "sg_ctx.h"
+#include "sg_mem.h"
+
+#include "gp_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/udmabuf.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define DEVICE "/dev/udmabuf"
+
+static struct {
+    pthread_once_t once;
+    int fd; /* -1: not here, or not for us */
+} udmabuf = {PTHREAD_ONCE_INIT, -1};
+
+static void
+udmabuf_open(void)
+{
+    udmabuf.fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+    if (udmabuf.fd < 0)
+        gp_log_info("softgpu", "no dma-bufs of device memory: %s: %s", DEVICE,
+                    strerror(errno));
+}
+
+bool
+sg_dmabuf_usable(void)
+{
+    pthread_once(&udmabuf.once, udmabuf_open);
+    return udmabuf.fd >= 0;
+}
+
+/* Never smaller again: what a dma-buf is made of must stay. */
+static int
+move_to_memfd(struct sg_alloc *alloc)
+{
+    CLEANUP_FD int fd = memfd_create("softgpu-dmabuf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int r;
+
+    if (fd < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
+        return -errno;
+    r = sg_mem_move_to(alloc, fd);
+    if (r < 0)
+        return r;
+    alloc->dmabuf = true;
+    TAKE_FD(fd); /* it is the allocation's now */
+    return 0;
+}
+
+static struct sg_alloc *
+exportable(CUdeviceptr dptr, size_t size)
+{
+    struct sg_alloc *alloc = sg_mem_find(dptr);
+
+    if (!alloc || alloc->kind != SG_MEM_DEVICE || alloc->internal || alloc->graph ||
+        alloc->pool || size > alloc->size || dptr - alloc->base > alloc->size - size)
+        return NULL;
+    return alloc;
+}
+
+/* May drop the lock. */
+static CUresult
+export_range(CUdeviceptr dptr, size_t size, int *ret_fd)
+{
+    struct sg_alloc *alloc = exportable(dptr, size);
+    struct udmabuf_create create = {.flags = UDMABUF_FLAGS_CLOEXEC, .size = size};
+    int fd;
+
+    if (alloc && alloc->fd < 0) {
+        sg_ctx_synchronize_all(); /* drops the lock */
+        alloc = exportable(dptr, size);
+    }
+    if (!alloc)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (alloc->fd < 0 && move_to_memfd(alloc) < 0)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!alloc->dmabuf) /* a file that others have opened by its name */
+        return CUDA_ERROR_NOT_SUPPORTED;
+    create.memfd = (uint32_t)alloc->fd;
+    create.offset = dptr - alloc->base;
+    fd = ioctl(udmabuf.fd, UDMABUF_CREATE, &create);
+    if (fd < 0) {
+        gp_log_info("softgpu", "%s: %zu bytes: %s", DEVICE, size, strerror(errno));
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    *ret_fd = fd;
+    return CUDA_SUCCESS;
+}
+
+SG_CALL(cuMemGetHandleForAddressRange, void *handle, CUdeviceptr dptr, size_t size,
+        CUmemRangeHandleType handleType, unsigned long long flags)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!handle || !size || (dptr | size) & (page - 1) ||
+        handleType != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    /* There is no bus whose mapping a flag could ask for. */
+    if (flags || !sg_dmabuf_usable())
+        return sg_leave(CUDA_ERROR_NOT_SUPPORTED);
+    return sg_leave(export_range(dptr, size, handle));
+}
