@@ -8,6 +8,7 @@ import socket
 import struct
 
 from harness import proc
+from harness.raw import where
 
 PROGRAMS = ("vecadd", "matmul", "pipeline", "histogram", "threads")
 FIVE = {"GPUPOOL_TRANSPORT": "tcp", "GPUPOOL_CONNECTIONS": "5"}
@@ -104,37 +105,37 @@ def status_of(reply):
     return reply[1] if reply[:1] == b"\x08" else OK
 
 
-def join(case, port, cookie, index):
-    with socket.create_connection(("127.0.0.1", port), timeout=case.patience) as stranger:
+def join(case, server, cookie, index):
+    with socket.create_connection(server, timeout=case.patience) as stranger:
         return status_of(ask(stranger, field(1, 1) + field(14, cookie) + field(15, index)))
 
 
 def test_stranger_without_the_cookie_gets_no_connection(case):
     session = case.pool().session()
     shell = session.cudash({"GPUPOOL_TRANSPORT": "tcp"}).begin()
-    port = port_of(session)
+    server = where(session)
     for cookie in (bytes(16), os.urandom(16), os.urandom(15), os.urandom(17), b"x" * 100):
         for index in (0, 1, 8, 1 << 31):
-            case.equal(join(case, port, cookie, index), BAD_REQUEST, "status")
+            case.equal(join(case, server, cookie, index), BAD_REQUEST, "status")
     shell.ok("sync")
 
 
 def test_each_connection_can_be_made_once(case):
     session = case.pool().session()
-    port = port_of(session)
-    with socket.create_connection(("127.0.0.1", port), timeout=case.patience) as client:
+    server = where(session)
+    with socket.create_connection(server, timeout=case.patience) as client:
         reply = ask(client, field(1, 1) + field(3, session.field("ticket").encode()) +
                     field(13, 1))
         case.equal(status_of(reply), OK, "status of the attachment")
         cookie = re.search(rb"\xa2\x01\x10(.{16})\xa8\x01\x08", reply, re.S)
         case.check(cookie, f"no cookie for 8 connections in {reply!r}")
         for index in range(8):
-            case.equal(join(case, port, cookie[1], index), OK, f"connection {index}")
+            case.equal(join(case, server, cookie[1], index), OK, f"connection {index}")
         for index in (*range(9), 31, 32, 33):
-            case.equal(join(case, port, cookie[1], index), BAD_REQUEST,
+            case.equal(join(case, server, cookie[1], index), BAD_REQUEST,
                        f"connection {index}, once more or too many")
     case.wait_for(lambda: not session.pool.workers(), "the worker is gone")
-    case.equal(join(case, port, cookie[1], 0), BAD_REQUEST, "a cookie without attachment")
+    case.equal(join(case, server, cookie[1], 0), BAD_REQUEST, "a cookie without attachment")
 
 
 def test_word_that_is_no_number_of_connections_is_named(case):
