@@ -39,7 +39,7 @@ guest() {
 e2e() {
     only=$1
     shift
-    "$here/rdma-vm" "$@" --net pair --timeout 3000 --memory $memory --rw "$build" -- sh -c "
+    "$here/rdma-vm" "$@" --net pair --timeout 7200 --memory $memory --rw "$build" -- sh -c "
         E2E_LISTEN=\$RDMA_VM_ADDR2 E2E_TRANSPORT=rdma python3 -B tests/run.py \
             --build $build --sanitizer '$sanitizer' --slowness $slowness \
             --only '$only' --e2e"
