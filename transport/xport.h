@@ -84,7 +84,8 @@ struct xport_conn {
     int error; /* sticky, -errno; written by whoever sees it first */
     const struct xport_ops *ops;
     uint32_t frame_max;
-    int fd;                      /* the socket behind it; its end is the peer's end */
+    uint32_t piece; /* how much of a payload best comes at a time; 0: no matter */
+    int fd;         /* the socket behind it; its end is the peer's end */
     struct xport_blocks *blocks; /* how payloads travel; NULL: as they are */
     struct {
         uint8_t *pos, *end; /* received, not yet consumed */

@@ -17,7 +17,12 @@
  * merely held up by a long kernel, since a closed window counts as no progress.) */
 #define KEEPALIVE_S 10
 
-#define LOCAL_BUFFER (256 * 1024)
+/* Within a host: little that waits to be sent, and always room for it on the other
+ * side, so that what is under way is in a cache when it is copied out
+ * (docs/performance.md has what other sizes did). */
+#define LOCAL_SEND (96 * 1024)
+#define LOCAL_RECEIVE (512 * 1024)
+#define LOCAL_PIECE (128 * 1024)
 
 void
 xport_keepalive(int fd, int seconds)
@@ -137,15 +142,15 @@ same_host(int fd)
                   sizeof(struct in6_addr)) == 0;
 }
 
-/* Within a host there is no line to keep full, and what is under way stays in a cache
- * when it is little (measured: docs/performance.md). */
+/* There is no line to keep full. */
 static void
-small_buffers(int fd)
+stay_local(struct xport_conn *conn, int fd)
 {
-    int size = LOCAL_BUFFER;
+    int send = LOCAL_SEND, receive = LOCAL_RECEIVE;
 
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send));
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive));
+    conn->piece = LOCAL_PIECE;
 }
 
 int
@@ -165,7 +170,7 @@ xport_tcp_new(int fd, uint32_t frame_max, struct xport_conn **ret, struct gp_err
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     xport_keepalive(fd, KEEPALIVE_S);
     if (same_host(fd))
-        small_buffers(fd);
+        stay_local(&stream->conn, fd);
     stream->conn.fd = fd; /* from here on it is ours */
     *ret = &stream->conn;
     return 0;

@@ -71,6 +71,7 @@ struct down {
     CUstream stream;
     uint32_t ctx_index, slice;
     uint64_t started, sent;
+    uint64_t piece;      /* bytes of one */
     unsigned head, tail; /* slots: started and not sent */
     uint64_t lens[WRK_SLOTS_DOWN];
 };
@@ -97,7 +98,7 @@ down_start(struct down *d)
     /* What left from it before may still be on its way. */
     xport_send_bulk_wait(d->w->priv->conn, slot->ticket);
     slot->ticket = 0;
-    d->lens[at] = wrk_copy_piece(d->copy, d->started, PIECE_DOWN);
+    d->lens[at] = wrk_copy_piece(d->copy, d->started, d->piece);
     wrk_copy_moved(d->w, d->slice, d->lens[at]);
     r = down_copy(d, slot, d->started, d->lens[at]);
     if (r == CUDA_SUCCESS)
@@ -146,7 +147,7 @@ down_begin(struct down *d)
     uint64_t tail = gp_max(copy->grain, UINT64_C(1));
     CUresult r = CUDA_SUCCESS;
 
-    if (copy->len > PIECE_DOWN) {
+    if (copy->len > d->piece) {
         if (!wrk_slot_ready(d->w, probe, WRK_SLOT_SIZE))
             return CUDA_ERROR_OUT_OF_MEMORY;
         r = down_copy(d, probe, copy->len - tail, tail);
@@ -202,7 +203,7 @@ down_rest(struct down *d)
 {
     struct xport_conn *conn = d->w->priv->conn;
 
-    if (d->copy->len > PIECE_DOWN && wrk_direct_can(d->w, d->copy, PIECE_DOWN)) {
+    if (d->copy->len > d->piece && wrk_direct_can(d->w, d->copy, d->piece)) {
         down_rest_direct(d);
         return;
     }
@@ -305,6 +306,7 @@ down_run(struct down *d)
     uint64_t first = 0;
     CUresult r = CUDA_SUCCESS;
 
+    d->piece = p->conn->piece ? p->conn->piece : PIECE_DOWN;
     if (d->copy->plain)
         first = wrk_window_take(p->windows, d->copy->base,
                                 gp_min(d->copy->len, (uint64_t)PIECE_WINDOW), &window);
