@@ -70,19 +70,35 @@ stub_image_open(struct stub_image *image, const void *data)
 /* ---- names ------------------------------------------------------------------------
  */
 
-bool
-stub_image_name(const struct stub_image *image, struct wire_image_ref *ret)
+static bool
+name_pieces(const struct iovec *pieces, size_t n, uint64_t total,
+            struct wire_image_ref *ret)
 {
     const struct stub_link *link = stub_link_here();
     const ProtobufCBinaryData *nonce = &link->attach->image_nonce;
     struct wire_image_id id;
 
-    if (image->total < WIRE_IMAGE_NAMED_MIN || nonce->len != WIRE_IMAGE_NONCE ||
+    if (total < WIRE_IMAGE_NAMED_MIN || nonce->len != WIRE_IMAGE_NONCE ||
         strcmp(xport_name(link->conn), "tcp") != 0)
         return false;
-    wire_image_identify(image->piece, image->n_pieces, &id);
-    *ret = (struct wire_image_ref){.magic = WIRE_IMAGE_REF_MAGIC, .len = image->total};
+    wire_image_identify(pieces, n, &id);
+    *ret = (struct wire_image_ref){.magic = WIRE_IMAGE_REF_MAGIC, .len = total};
     memcpy(ret->name, id.name, sizeof(ret->name));
     wire_image_prove(id.secret, nonce->data, ret->proof);
     return true;
+}
+
+bool
+stub_image_name(const struct stub_image *image, struct wire_image_ref *ret)
+{
+    return name_pieces(image->piece, image->n_pieces, image->total, ret);
+}
+
+bool
+stub_image_name_input(const void *data, uint64_t size, struct wire_image_ref *ret)
+{
+    struct iovec piece = {(void *)(uintptr_t)data, size};
+
+    return stub_link_can(stub_link_here(), "link-images") &&
+           name_pieces(&piece, 1, size, ret);
 }

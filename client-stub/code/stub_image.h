@@ -34,4 +34,7 @@ CUresult stub_image_open(struct stub_image *image, const void *data);
  * which is never so for memory that both ends share. */
 bool stub_image_name(const struct stub_image *image, struct wire_image_ref *ret);
 
+/* The same for what a linker is given. */
+bool stub_image_name_input(const void *data, uint64_t size, struct wire_image_ref *ret);
+
 #endif

@@ -9,10 +9,12 @@
 #include "gp_log.h"
 #include "stub_call.h"
 #include "stub_handle.h"
+#include "stub_image.h"
 #include "stub_jit.h"
 #include "stub_manual.h"
 #include "stub_result.h"
 #include "wire_api.h"
+#include "wire_result.h"
 
 #include <string.h>
 
@@ -104,48 +106,72 @@ stub_m_cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options,
     return CUDA_SUCCESS;
 }
 
+struct linker_input {
+    CUlinkState state;
+    CUjitInputType type;
+    const void *data;
+    uint64_t size;
+    const char *name;
+};
+
+/* The input itself, or with @ref its name. */
+static CUresult
+linker_send(const struct linker_input *in, const struct wire_image_ref *ref,
+            const struct stub_jit *jit)
+{
+    struct wire_cuLinkAddData_v2_req head = {
+        .state = (uintptr_t)in->state,
+        .type = (int32_t)in->type,
+        .numOptions = jit->n,
+        .name_len = in->name ? (uint32_t)strnlen(in->name, 32767) + 1 : 0,
+        .given = (in->name ? WIRE_GIVEN_cuLinkAddData_v2_name : 0) |
+                 (jit->n ? WIRE_GIVEN_cuLinkAddData_v2_options : 0),
+        .size = ref ? sizeof(*ref) : in->size,
+    };
+    struct wire_cuLinkAddData_v2_req_room room;
+    struct stub_call c;
+    CUresult r = stub_call_begin(&c, WIRE_CALL_cuLinkAddData_v2,
+                                 wire_cuLinkAddData_v2_req_size(&head, !ref));
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    memcpy(c.body, &head, sizeof(head));
+    wire_cuLinkAddData_v2_req_place(&room, c.body, !ref);
+    stub_jit_put(jit, room.options, room.values);
+    if (in->name) {
+        memcpy(room.name, in->name, head.name_len - 1);
+        room.name[head.name_len - 1] = '\0';
+    }
+    if (ref)
+        memcpy(room.data, ref, sizeof(*ref));
+    r = ref ? stub_call_wait(&c) : stub_call_wait_bulk(&c, in->data, in->size);
+    stub_call_end(&c);
+    return r;
+}
+
 CUresult
 stub_m_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
                         const char *name, unsigned int numOptions,
                         CUjit_option *options, void **optionValues)
 {
-    struct wire_cuLinkAddData_v2_req head = {
-        .state = (uintptr_t)state,
-        .type = (int32_t)type,
-        .numOptions = numOptions,
-        .name_len = name ? (uint32_t)strnlen(name, 32767) + 1 : 0,
-        .given = (name ? WIRE_GIVEN_cuLinkAddData_v2_name : 0) |
-                 (numOptions ? WIRE_GIVEN_cuLinkAddData_v2_options : 0),
-        .size = size,
-    };
-    struct wire_cuLinkAddData_v2_req_room room;
+    struct linker_input in = {state, type, data, size, name};
+    struct wire_image_ref ref;
     struct stub_jit jit;
-    struct stub_call c;
     CUresult r = stub_enter();
 
     if (r != CUDA_SUCCESS)
         return r;
-    if (!stub_handle_ok(WIRE_KIND_LINK, head.state))
+    if (!stub_handle_ok(WIRE_KIND_LINK, (uintptr_t)state))
         return CUDA_ERROR_INVALID_HANDLE;
     if (!data || !size)
         return CUDA_ERROR_INVALID_VALUE;
     r = stub_jit_open(&jit, numOptions, options, optionValues);
     if (r != CUDA_SUCCESS)
         return r;
-    r = stub_call_begin(&c, WIRE_CALL_cuLinkAddData_v2,
-                        wire_cuLinkAddData_v2_req_size(&head, true));
-    if (r != CUDA_SUCCESS)
-        return r;
-    memcpy(c.body, &head, sizeof(head));
-    wire_cuLinkAddData_v2_req_place(&room, c.body, true);
-    stub_jit_put(&jit, room.options, room.values);
-    if (name) {
-        memcpy(room.name, name, head.name_len - 1);
-        room.name[head.name_len - 1] = '\0';
-    }
-    r = stub_call_wait_bulk(&c, data, size);
-    stub_call_end(&c);
-    return r;
+    r = WIRE_RESULT_WANT_IMAGE;
+    if (stub_image_name_input(data, size, &ref))
+        r = linker_send(&in, &ref, &jit);
+    return r == WIRE_RESULT_WANT_IMAGE ? linker_send(&in, NULL, &jit) : r;
 }
 
 CUresult

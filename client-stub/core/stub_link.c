@@ -212,6 +212,15 @@ stub_link_enter_any(void)
     return stub_link_refusal(stub_links);
 }
 
+bool
+stub_link_can(const struct stub_link *link, const char *capability)
+{
+    for (size_t i = 0; i < link->attach->n_capabilities; i++)
+        if (strcmp(link->attach->capabilities[i], capability) == 0)
+            return true;
+    return false;
+}
+
 int
 stub_link_driver_version(void)
 {

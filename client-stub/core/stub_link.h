@@ -87,6 +87,9 @@ CUresult stub_link_lose(struct stub_link *link, const char *why);
 /* What a call returns when the phase is not READY. */
 CUresult stub_link_refusal(const struct stub_link *link);
 
+/* Did the worker say, attaching, that it has this of its own? */
+bool stub_link_can(const struct stub_link *link, const char *capability);
+
 /* What all servers' drivers can: the oldest version among them. */
 int stub_link_driver_version(void);
 

@@ -2,7 +2,6 @@
 /* Copies to pinned host memory that nobody waits for; see stub_land.h. */
 #include "stub_land.h"
 
-#include "attach.pb-c.h"
 #include "gp_base.h"
 #include "stub_call.h"
 #include "stub_capture.h"
@@ -135,15 +134,6 @@ lands_exist(struct stub_link *link)
     return lands != NULL;
 }
 
-static bool
-link_can(const struct stub_link *link)
-{
-    for (size_t i = 0; i < link->attach->n_capabilities; i++)
-        if (strcmp(link->attach->capabilities[i], "land") == 0)
-            return true;
-    return false;
-}
-
 /* Memory that host and card share moves at waits of its own making: copies there keep
  * to the way that waits. */
 bool
@@ -155,8 +145,8 @@ stub_land_possible(struct stub_link *link, const void *dst, uint64_t span)
            stub_memory_find((uintptr_t)dst, &m) &&
            (m.kind == STUB_MEMORY_HOST || m.kind == STUB_MEMORY_REGISTERED) &&
            span <= m.range.size &&
-           (uintptr_t)dst - m.range.start <= m.range.size - span && link_can(link) &&
-           lands_exist(link);
+           (uintptr_t)dst - m.range.start <= m.range.size - span &&
+           stub_link_can(link, "land") && lands_exist(link);
 }
 
 /* ---- waiting ------------------------------------------------------------------------

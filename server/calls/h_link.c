@@ -6,11 +6,10 @@
  */
 #include "drv.h"
 #include "gp_base.h"
-#include "gp_image.h"
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
-#include "wrk_bulk.h"
+#include "wrk_image.h"
 #include "wrk_jit.h"
 #include "xport.h"
 
@@ -56,39 +55,24 @@ h_cuLinkCreate_v2(struct wrk *w, const struct wire_args_cuLinkCreate_v2 *a,
     return r;
 }
 
-/* The input, from the frame or from behind it.  The caller frees *ret_owned. */
-static CUresult
-input_take(struct wrk *w, const struct wire_args_cuLinkAddData_v2 *a,
-           struct wrk_reply *rep, const void **ret, void **ret_owned)
-{
-    *ret = a->data;
-    if (!rep->bulk)
-        return CUDA_SUCCESS;
-    if (rep->bulk > GP_IMAGE_MAX_BYTES)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *ret_owned = malloc(rep->bulk);
-    if (!*ret_owned)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *ret = *ret_owned;
-    return wrk_bulk_take(w, rep, *ret_owned) < 0 ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
-}
-
 CUresult
 h_cuLinkAddData_v2(struct wrk *w, const struct wire_args_cuLinkAddData_v2 *a,
                    struct wrk_reply *rep)
 {
+    CLEANUP(wrk_image_fini) struct wrk_image input = {0};
     CLEANUP(wrk_jit_fini) struct wrk_jit jit;
-    CLEANUP_FREE void *owned = NULL;
-    const void *data = NULL;
     CUresult r = wrk_jit_init(&jit, a->numOptions, a->options, a->values);
 
     if (r == CUDA_SUCCESS)
-        r = input_take(w, a, rep, &data, &owned);
+        r = wrk_image_take_input(w, rep, &input, a->data, a->size);
     if (r != CUDA_SUCCESS || !a->state)
         return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_HANDLE;
-    return WRK_CALL(w, cuLinkAddData_v2, link_of(a->state)->state, a->type,
-                    (void *)(uintptr_t)data, a->size, a->name, jit.n, jit.options,
-                    jit.values);
+    r = WRK_CALL(w, cuLinkAddData_v2, link_of(a->state)->state, a->type,
+                 (void *)(uintptr_t)input.code, input.len, a->name, jit.n, jit.options,
+                 jit.values);
+    if (r == CUDA_SUCCESS)
+        wrk_image_keep(&input, NULL, 0);
+    return r;
 }
 
 /* Logs go out with a failing result too: they say why.  An image that fits into no

@@ -167,18 +167,34 @@ wrap(struct wrk_image *image, uint64_t len, const unsigned long long *parts,
     return CUDA_SUCCESS;
 }
 
+static CUresult
+take(struct wrk *w, struct wrk_reply *rep, struct wrk_image *image,
+     const uint8_t *inside, uint64_t len, const unsigned long long *parts,
+     uint32_t n_parts)
+{
+    struct wire_image_ref ref;
+
+    return is_ref(w, inside, len, &ref) ? find(w, image, &ref, parts, n_parts)
+                                        : receive(w, rep, image, inside, len);
+}
+
+CUresult
+wrk_image_take_input(struct wrk *w, struct wrk_reply *rep, struct wrk_image *image,
+                     const uint8_t *inside, uint64_t len)
+{
+    CUresult r = take(w, rep, image, inside, len, NULL, 0);
+
+    image->code = image->bytes;
+    return r;
+}
+
 CUresult
 wrk_image_take(struct wrk *w, struct wrk_reply *rep, struct wrk_image *image,
                const uint8_t *inside, uint64_t len, const unsigned long long *parts,
                uint32_t n_parts)
 {
-    struct wire_image_ref ref;
-    CUresult r;
+    CUresult r = take(w, rep, image, inside, len, parts, n_parts);
 
-    if (is_ref(w, inside, len, &ref))
-        r = find(w, image, &ref, parts, n_parts);
-    else
-        r = receive(w, rep, image, inside, len);
     if (r != CUDA_SUCCESS)
         return r;
     if (n_parts)

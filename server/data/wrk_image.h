@@ -46,6 +46,12 @@ CUresult wrk_image_take(struct wrk *w, struct wrk_reply *rep, struct wrk_image *
                         const uint8_t *inside, uint64_t len,
                         const unsigned long long *parts, uint32_t n_parts);
 
+/* The same for a linker's input, which may be anything that a linker takes: whoever
+ * hands it over gives its length too. */
+CUresult wrk_image_take_input(struct wrk *w, struct wrk_reply *rep,
+                              struct wrk_image *image, const uint8_t *inside,
+                              uint64_t len);
+
 /* A driver has loaded it: keep it for the next process, if its client named it. */
 void wrk_image_keep(struct wrk_image *image, const unsigned long long *parts,
                     uint32_t n_parts);

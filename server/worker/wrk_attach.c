@@ -25,8 +25,9 @@
 #define MISSING_MAX 1024u
 
 /* The arrays that the message points to. */
-/* "land": asynchronous copies down need not be waited for (WIRE_F_LAND). */
-static const char *const capabilities[] = {"land"};
+/* "land": asynchronous copies down need not be waited for (WIRE_F_LAND).
+ * "link-images": what a linker is given may be named like an image (wire_image.h). */
+static const char *const capabilities[] = {"land", "link-images"};
 
 struct reply {
     Gpupool__AttachReply msg;

@@ -36,6 +36,15 @@ class Cache(Host):
         session.close()
         return result
 
+    def link(self, path):
+        """The same as a linker's only input."""
+        session = self.pool.session()
+        shell = session.cudash(TCP).begin()
+        result = shell("link", path)
+        shell.close()
+        session.close()
+        return result
+
     def wait_kept(self, count):
         self.case.wait_for(lambda: self.cache()[2] == count, f"{count} images are kept")
 
@@ -96,3 +105,15 @@ def test_broken_image_is_not_kept(case):
     case.check(host.load(image) != 0, "a broken image was loaded")
     case.check(host.load(image) != 0, "a broken image was loaded")
     case.equal(host.cache(), (0, 2, 0, 0), "hits, misses, images, bytes saved")
+
+
+def test_what_a_linker_is_given_is_sent_once(case):
+    host = Cache(case)
+    image = big_image(case)
+    size = image.stat().st_size + 1  # a PTX input has its NUL counted
+    case.equal(host.link(image), [0, "-"], "first process")
+    host.wait_kept(2)  # the input, and what came out
+    case.equal(host.link(image), [0, "-"], "second process")
+    hits, misses, images, saved = host.cache()
+    case.equal((hits, misses, images), (2, 2, 2), "hits, misses, images")
+    case.check(saved >= size, f"only {saved} of {size} bytes were saved")

@@ -222,6 +222,34 @@ do_unload(struct cudash *sh, char **args)
     printf("%d\n", (int)cuModuleUnload(sh->module));
 }
 
+/* link FILE: a linker's only input, and what comes out of it as the module; the call
+ * that failed first, and its result */
+static void
+do_link(struct cudash *sh, char **args)
+{
+    const char *failed = "cuLinkCreate";
+    CUlinkState state = NULL;
+    void *image = NULL;
+    size_t size = 0;
+    CUresult result = cuLinkCreate(0, NULL, NULL, &state);
+
+    if (result == CUDA_SUCCESS) {
+        failed = "cuLinkAddFile";
+        result = cuLinkAddFile(state, CU_JIT_INPUT_PTX, args[0], 0, NULL, NULL);
+    }
+    if (result == CUDA_SUCCESS) {
+        failed = "cuLinkComplete";
+        result = cuLinkComplete(state, &image, &size);
+    }
+    if (result == CUDA_SUCCESS) {
+        failed = "cuModuleLoadData";
+        result = cuModuleLoadData(&sh->module, image);
+    }
+    if (state)
+        cuLinkDestroy(state);
+    printf("%d %s\n", (int)result, result == CUDA_SUCCESS ? "-" : failed);
+}
+
 static void
 do_stream(struct cudash *sh, char **args)
 {
@@ -326,6 +354,7 @@ static const struct cudash_command commands[] = {
     {"poke", 3, do_poke},
     {"peek", 2, do_peek},
     {"load", 1, do_load},
+    {"link", 1, do_link},
     {"unload", 0, do_unload},
     {"stream", 0, do_stream},
     {"launch", 5, do_launch},
