@@ -8,8 +8,10 @@ $(eval $(call driver_program,bench/image,bench/image.c bench/bench.c,bench,vecad
 $(eval $(call driver_program,bench/shares,bench/shares.c bench/bench.c,bench common,busy.ptx))
 $(eval $(call helper_program,bench/delay_proxy,bench/delay_proxy.c bench/bench.c,\
     bench tests/programs proto $(O)/gen))
+$(eval $(call helper_program,bench/payload,bench/payload.c bench/bench.c,\
+    bench tests/programs proto $(O)/gen transport common,,transport common))
 
-BENCH_PROGRAMS := $(addprefix $(O)/bench/,fast step transfer image delay_proxy place shares) \
+BENCH_PROGRAMS := $(addprefix $(O)/bench/,fast step transfer image delay_proxy payload place shares) \
     $(O)/tests/programs/cudash
 
 .PHONY: bench

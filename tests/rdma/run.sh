@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh [--short] BUILD [PATTERN]: the tests that need a verbs stack, in a guest that
 # has one.  Without PATTERN: the transport's unit tests over Soft-RoCE (IPv4 and IPv6)
-# and, where its module can be built, over iWARP; then every end-to-end test over RDMA.
+# and, where its module can be built, over iWARP, with the end-to-end tests that are
+# about RDMA; then every end-to-end test over Soft-RoCE.
 # Ends with `N passed, N failed, N skipped` (of the end-to-end tests).
 #
 # --short: for `make test`.  Unit tests over Soft-RoCE and the tests that are about RDMA,
-# under hardware virtualisation or not at all (125); ACCEL=tcg emulates all the same.
+# where a guest is fast, or not at all (125).
+#
+# ACCEL=kvm|tcg|uml: how the guest runs.  Otherwise: KVM, or User Mode Linux where that has
+# been built (tests/rdma/rdma-vm --accel uml --prepare, once), or, if not --short, emulated.
 #
 # SAN=...: what BUILD was made with.  Without PATTERN: all the unit tests, and of the
 # end-to-end tests those that are about RDMA, because both the guest and they are slow.
@@ -22,9 +26,17 @@ here=$(cd "$(dirname "$0")" && pwd)
 sanitizer=${SAN-}
 cd "$here/../.."
 
-# An emulated processor is slow: limits stretch, also those inside the programs.
-slowness=8 memory=2048
-[ -z "$sanitizer" ] || slowness=24 memory=6144
+accel=${ACCEL-} memory=2048
+if [ -n "$sanitizer" ]; then
+    # Shadow memory needs more addresses than User Mode Linux gives.
+    accel=${accel:-auto} memory=6144
+elif [ -z "$accel" ]; then
+    accel=fast
+    [ -n "$short" ] || "$here/rdma-vm" --accel fast --prepare 2>/dev/null || accel=auto
+fi
+# Limits stretch, also those inside the programs; the guest knows what it is.
+slowness="case \$RDMA_VM_ACCEL in kvm) s=2 ;; uml) s=4 ;; *) s=8 ;; esac"
+[ -z "$sanitizer" ] || slowness="$slowness; s=\$((s * 3))"
 
 units="for t in test_xport test_xport_rdma; do $build/tests/unit/\$t || exit 1; done"
 over_rxe="export GPUPOOL_TEST_RDMA=\$RDMA_VM_ADDR GPUPOOL_TEST_RDMA6=fd00:77::1; $units"
@@ -32,35 +44,41 @@ over_siw="export GPUPOOL_TEST_RDMA=\$RDMA_VM_SIW_ADDR; $units"
 
 # guest OPTION...: a machine for the unit tests, which connect a port to itself.
 guest() {
-    "$here/rdma-vm" --timeout $((75 * slowness)) --memory $memory "$@"
+    "$here/rdma-vm" --accel "$accel" --timeout 1800 --memory $memory "$@"
 }
 
-# e2e PATTERN OPTION...: in a guest with two ports and a wire between them.
+# e2e ADDRESS PATTERN OPTION...: the server listens at ADDRESS, on that port only.
 e2e() {
-    only=$1
-    shift
-    "$here/rdma-vm" "$@" --net pair --timeout 7200 --memory $memory --rw "$build" -- sh -c "
-        E2E_LISTEN=\$RDMA_VM_ADDR2 E2E_TRANSPORT=rdma python3 -B tests/run.py \
-            --build $build --sanitizer '$sanitizer' --slowness $slowness \
+    address=$1 only=$2
+    shift 2
+    "$here/rdma-vm" --accel "$accel" "$@" --timeout 7200 --memory $memory --rw "$build" \
+        -- sh -c "$slowness; E2E_LISTEN=$address E2E_TRANSPORT=rdma python3 -B tests/run.py \
+            --build $build --sanitizer '$sanitizer' --slowness \$s \
             --only '$only' --e2e"
 }
 
+# over_a_wire PATTERN OPTION...: in a guest with two ports and a wire between them.
+over_a_wire() {
+    only=$1
+    shift
+    e2e "\$RDMA_VM_ADDR2" "$only" --net pair "$@"
+}
+
 if [ -n "$short" ]; then
-    accel=${ACCEL:-kvm}
-    [ "$accel" = tcg ] || slowness=2
-    guest --accel "$accel" -- sh -c "$over_rxe"
-    e2e 'rdma.*' --accel "$accel"
+    guest -- sh -c "$over_rxe"
+    over_a_wire 'rdma.*'
     exit
 fi
 if [ -z "$pattern" ]; then
     guest -- sh -c "$over_rxe"
     if command -v gcc-12 make >/dev/null; then
         guest --siw -- sh -c "$over_siw"
+        e2e "\$RDMA_VM_SIW_ADDR" 'rdma.*' --siw
     else
         echo "skipped: iWARP (gcc-12 and make build its module)"
     fi
-    # Only the newer kernel makes dma-bufs of memory, as real cards do.
-    guest --kernel 6.12 -- sh -c "$over_rxe && exec $build/tests/unit/test_sgapi_more"
+    # Debian's newer kernel makes dma-bufs of memory, as real cards do.
+    accel=auto guest --kernel 6.12 -- sh -c "$over_rxe && exec $build/tests/unit/test_sgapi_more"
     [ -z "$sanitizer" ] || pattern='rdma.*'
 fi
-e2e "${pattern:-*}"
+over_a_wire "${pattern:-*}"

@@ -14,9 +14,12 @@
 #include "gp_err.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static struct sg_dev devs[SG_MAX_CARDS];
 static unsigned n_devs;
@@ -42,6 +45,40 @@ sg_dev_by_uuid(const uint8_t uuid[16])
     return NULL;
 }
 
+#ifdef __SANITIZE_THREAD__ /* leaves room only here, below where libraries land */
+static const struct sg_arenas wide = {UINT64_C(0x7e8000000000), UINT64_C(16) << 30};
+#else
+static const struct sg_arenas wide = {UINT64_C(0x200000000000), UINT64_C(1) << 40};
+#endif
+/* For processes with 39 bits of addresses, as on some ARM kernels and User Mode Linux.
+ */
+static const struct sg_arenas narrow = {UINT64_C(0x2000000000), UINT64_C(8) << 30};
+
+static pthread_once_t arenas_once = PTHREAD_ONCE_INIT;
+static const struct sg_arenas *arenas = &wide;
+
+static void
+arenas_choose(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint64_t last = wide.base + SG_ARENAS * wide.size - page;
+    void *p =
+        mmap((void *)(uintptr_t)last, page, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+
+    if (p == MAP_FAILED && errno == ENOMEM)
+        arenas = &narrow;
+    if (p != MAP_FAILED)
+        munmap(p, page);
+}
+
+const struct sg_arenas *
+sg_dev_arenas(void)
+{
+    pthread_once(&arenas_once, arenas_choose);
+    return arenas;
+}
+
 static unsigned address_slot;
 
 void
@@ -58,7 +95,7 @@ dev_init(struct sg_dev *dev, const struct sg_conf *conf, unsigned ordinal,
          struct gp_err *err)
 {
     unsigned card = conf->visible[ordinal];
-    uint64_t base = SG_ARENA_BASE + card * SG_ARENA_SIZE, size = SG_ARENA_SIZE;
+    uint64_t base = SG_ARENA(card), size = SG_ARENA_SIZE;
     int r;
 
     *dev = (struct sg_dev){

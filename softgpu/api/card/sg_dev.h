@@ -23,20 +23,22 @@ struct sg_ctx;
 struct sg_pool;
 struct sg_sm;
 
-/* Device addresses are host addresses in this region: far from where the kernel
- * puts anything by itself, the same in every process. */
-#ifdef __SANITIZE_THREAD__ /* leaves room only here, below where libraries land */
-#define SG_ARENA_BASE UINT64_C(0x7e8000000000)
-#define SG_ARENA_SIZE (UINT64_C(16) << 30)
-#else
-#define SG_ARENA_BASE UINT64_C(0x200000000000)
-#define SG_ARENA_SIZE (UINT64_C(1) << 40)
-#endif
-/* Behind the cards' arenas: reserved addresses (cuMemAddressReserve), then
- * managed memory. */
-#define SG_VMM_BASE (SG_ARENA_BASE + SG_MAX_CARDS * SG_ARENA_SIZE)
+/* Device addresses are host addresses in arenas far from where the kernel puts
+ * anything by itself, the same in every process: one for each card, two for reserved
+ * addresses (cuMemAddressReserve), one for managed memory. */
+struct sg_arenas {
+    uint64_t base, size; /* of the first; of each */
+};
+#define SG_ARENAS (SG_MAX_CARDS + 3)
+
+/* Those of this machine.  Any thread. */
+const struct sg_arenas *sg_dev_arenas(void);
+
+#define SG_ARENA_SIZE (sg_dev_arenas()->size)
+#define SG_ARENA(i) (sg_dev_arenas()->base + (i)*SG_ARENA_SIZE)
+#define SG_VMM_BASE SG_ARENA(SG_MAX_CARDS)
 #define SG_VMM_SIZE (SG_ARENA_SIZE * 2)
-#define SG_MANAGED_BASE (SG_VMM_BASE + SG_VMM_SIZE)
+#define SG_MANAGED_BASE SG_ARENA(SG_MAX_CARDS + 2)
 #define SG_MANAGED_SIZE SG_ARENA_SIZE
 
 /* Narrow an arena to the part that this process may use (SOFTGPU_ADDRESS_SLOT). */

@@ -30,7 +30,8 @@ class Pool:
             self.env.setdefault("GPUPOOL_TRANSPORT", os.environ["E2E_TRANSPORT"])
             self.env.setdefault("GPUPOOL_ATTACH_SECONDS", "60")  # an emulated machine
         if "E2E_LISTEN" in os.environ:
-            options = ["--listen", os.environ["E2E_LISTEN"], *options]
+            address = os.environ["E2E_LISTEN"]
+            options = ["--listen", address, "--rdma", address, *options]
         self.gpupool = case.build / "bin" / "gpupool"
         case.run([self.gpupool, "up", "--servers", servers, "--cards", cards,
                   "--driver", driver, *options], env=self.env)
