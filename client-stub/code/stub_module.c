@@ -285,7 +285,7 @@ stub_m_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit
 
 /* The variable exists here too from now on, with its initial value. */
 static CUresult
-managed_take(CUdeviceptr dptr, size_t bytes)
+managed_take(CUdeviceptr dptr, size_t bytes, CUlibrary library, const char *name)
 {
     struct stub_memory m;
     CUresult r;
@@ -295,7 +295,7 @@ managed_take(CUdeviceptr dptr, size_t bytes)
     stub_memory_reserve(dptr, bytes);
     if (stub_memory_add(STUB_MEMORY_MANAGED, dptr, bytes, CU_MEM_ATTACH_GLOBAL, 0) < 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    r = stub_managed_add(dptr, 0, bytes, false);
+    r = stub_managed_add_variable(dptr, bytes, library, name);
     if (r != CUDA_SUCCESS)
         stub_memory_remove(dptr, STUB_MEMORY_MANAGED, NULL);
     return r;
@@ -309,7 +309,7 @@ managed_get(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *nam
     CUresult r = stub_g_cuLibraryGetManaged(&addr, &size, library, name);
 
     if (r == CUDA_SUCCESS)
-        r = managed_take(addr, size);
+        r = managed_take(addr, size, library, name);
     if (r == CUDA_SUCCESS && dptr)
         *dptr = addr;
     if (r == CUDA_SUCCESS && bytes)
@@ -342,6 +342,18 @@ stub_m_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
     r = managed_get(dptr, bytes, library, name);
     stub_m_cuCtxPopCurrent_v2(NULL);
     return r;
+}
+
+CUresult
+stub_m_cuLibraryUnload(CUlibrary library)
+{
+    uint64_t at;
+
+    while (library && (at = stub_managed_variable(library))) {
+        stub_memory_remove(at, STUB_MEMORY_MANAGED, NULL);
+        stub_managed_drop(at);
+    }
+    return stub_g_cuLibraryUnload(library);
 }
 
 CUresult

@@ -27,6 +27,7 @@ struct stub_tls {
     uint32_t capture_mode;           /* cuThreadExchangeStreamCaptureMode */
     struct stub_own_stream *streams; /* the thread's default streams, per context */
     struct stub_range block;         /* of server addresses, the one seen last */
+    uint32_t stay;   /* calls go to `link`, whatever their arguments say */
     uint32_t nested; /* exported calls that this thread is in (stub_report.h) */
     /* The last frame this thread waited for left this stream with nothing to do. */
     uint64_t idle_stream;

@@ -6,7 +6,6 @@
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
-#include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
@@ -126,11 +125,12 @@ stub_m_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes
 static CUresult
 alloc_share(CUdeviceptr *dptr, uint64_t addr, uint64_t size, unsigned int flags)
 {
-    CUresult r = alloc_finish(STUB_MEMORY_MANAGED, dptr, addr, size, flags);
+    CUresult r = alloc_finish(STUB_MEMORY_MANAGED, dptr, addr, size,
+                              flags | STUB_MEMORY_EVERYWHERE);
 
     if (r != CUDA_SUCCESS)
         return r;
-    r = stub_managed_add(addr, 0, size, true);
+    r = stub_managed_add(addr, 0, size);
     if (r != CUDA_SUCCESS)
         stub_m_cuMemFree_v2(addr);
     return r;
@@ -164,10 +164,10 @@ stub_alloc_mapped(CUdeviceptr *dptr, void *host, uint64_t size)
     CUresult r = alloc_managed(&addr, size, CU_MEM_ATTACH_GLOBAL);
 
     if (r == CUDA_SUCCESS)
-        r = alloc_finish(STUB_MEMORY_DEVICE, dptr, addr, size, 0);
+        r = alloc_finish(STUB_MEMORY_DEVICE, dptr, addr, size, STUB_MEMORY_EVERYWHERE);
     if (r != CUDA_SUCCESS)
         return r;
-    r = stub_managed_add(addr, (uintptr_t)host, size, true);
+    r = stub_managed_add(addr, (uintptr_t)host, size);
     if (r != CUDA_SUCCESS)
         stub_m_cuMemFree_v2(addr);
     return r;
@@ -184,9 +184,6 @@ stub_m_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
     if (!dptr || bytesize == 0 ||
         (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
         return CUDA_ERROR_INVALID_VALUE;
-    /* Its turns are kept per process, not per server: docs/servers.md. */
-    if (stub_links_n > 1)
-        return stub_unsupported(WIRE_CALL_cuMemAllocManaged);
     r = alloc_managed(&addr, bytesize, flags);
     return r == CUDA_SUCCESS ? alloc_share(dptr, addr, bytesize, flags) : r;
 }

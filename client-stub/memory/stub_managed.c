@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose turn it is with shared memory, and the calls that change turns.
+ * Whose turn it is with shared memory, and what is moved when it changes.
  *
- * After a wait it is the host's turn: it may write, so the next work of the card finds
+ * After a wait it is the host's turn: it may write, so the next work of a card finds
  * out what to send.  Further work needs no look, because the host leaves managed
  * memory alone while the card works; mapped memory, and everything once the program
  * has attached memory to streams, is looked at every time.
+ *
+ * Each server of the session has its own turns and its own copy of the memory, made when
+ * its cards first work.  The host's copy is the middle: what one server's card did comes
+ * down at a wait for it, and goes up before the next work at another.
  *
  * The moves use a stream of their own per context, so that they neither wait for the
  * program's streams nor get into a capture.  One lock covers everything; a move makes
@@ -19,11 +23,14 @@
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_lock.h"
+#include "stub_managed_mirror.h"
 #include "stub_managed_range.h"
 #include "stub_manual.h"
-#include "wire_api.h"
+#include "stub_replica.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define STREAM_NONE (UINT64_MAX - 2)
 
@@ -33,6 +40,15 @@ struct managed_stream {
     CUstream stream;
 };
 
+/* What the cards of one server have been doing. */
+struct managed_turn {
+    /* The one stream that has unfinished work, SOME, or STREAM_NONE; read without the
+     * lock by copies, whose program orders them against other threads itself. */
+    _Atomic uint64_t work;
+    uint32_t work_ctx; /* index of its context, 0 = of several */
+    bool look;         /* the host may have changed something since it last got all */
+};
+
 _Atomic bool stub_managed_on;
 
 static struct {
@@ -40,32 +56,35 @@ static struct {
     struct managed_range *ranges;
     struct managed_stream *streams;
     CUresult failed; /* of a move that no wait has told the program of yet */
-    /* The one stream that has unfinished work, SOME, or STREAM_NONE; read without the
-     * lock by copies, whose program orders them against other threads itself. */
-    _Atomic uint64_t work;
-    uint32_t work_ctx; /* index of its context, 0 = of several */
-    bool host_turn;
+    struct managed_turn turn[STUB_LINKS_MAX];
     _Atomic bool eager; /* some range, or all */
     _Atomic bool attached;
-} managed = {.work = STREAM_NONE};
+} managed = {.turn = {[0 ... STUB_LINKS_MAX - 1] = {.work = STREAM_NONE}}};
 
 static __thread bool managed_busy;
 
 /* ---- where moves run
  * ------------------------------------------------------------------- */
 
-/* The context of some range, NULL when there is none left: a context that ends takes
- * its ranges with it, in a moment. */
-static struct stub_ctx *
-managed_home(void)
+static struct managed_turn *
+managed_turn(void)
 {
-    for (struct managed_range *m = managed.ranges; m; m = m->next) {
-        struct stub_ctx *ctx = stub_ctx_get((CUcontext)(uintptr_t)m->ctx);
+    return &managed.turn[stub_link_here()->number];
+}
 
-        if (ctx && atomic_load(&ctx->alive))
-            return ctx;
-    }
-    return NULL;
+/* Calls made until managed_calm() are not the program's. */
+static void
+managed_stir(void)
+{
+    managed_busy = true;
+    stub_tls.stay++;
+}
+
+static void
+managed_calm(void)
+{
+    stub_tls.stay--;
+    managed_busy = false;
 }
 
 /* A wait for an event needs no context, the moves behind it do. */
@@ -78,18 +97,18 @@ managed_enter(bool *pushed)
     if (managed_busy || stub_enter() != CUDA_SUCCESS)
         return false;
     stub_lock_take(&managed.lock);
-    if (!stub_tls.ctx) {
-        ctx = managed_home();
-        *pushed = ctx && stub_ctx_push(ctx) == 0;
+    if (!stub_tls.ctx_index) {
+        ctx = stub_ctx_on(stub_link_here()->number, 0);
+        *pushed = atomic_load(&ctx->alive) && stub_ctx_push(ctx) == 0;
     }
-    managed_busy = true;
+    managed_stir();
     return true;
 }
 
 static void
 managed_leave(bool pushed)
 {
-    managed_busy = false;
+    managed_calm();
     if (pushed)
         stub_ctx_pop();
     stub_lock_release(&managed.lock);
@@ -101,7 +120,7 @@ managed_stream(CUstream *ret)
     struct managed_stream *s = managed.streams;
     CUresult r;
 
-    if (!stub_tls.ctx)
+    if (!stub_tls.ctx_index)
         return CUDA_ERROR_INVALID_CONTEXT;
     while (s && s->ctx_unique != atomic_load(&stub_tls.ctx->unique))
         s = s->next;
@@ -143,8 +162,37 @@ managed_is_gone(const struct managed_range *m)
     return !ctx || !atomic_load(&ctx->alive);
 }
 
+/* A copy of it at this server: true when there is one. */
+static bool
+managed_join(struct managed_range *m, CUstream stream)
+{
+    struct managed_copy *copy = &m->copy[stub_link_here()->number];
+    CUresult r = CUDA_SUCCESS;
+    CUdeviceptr dev = m->copy[m->home].dev;
+    size_t size;
+
+    if (copy->dev)
+        return true;
+    if (m->library)
+        r = stub_g_cuLibraryGetManaged(
+            &dev, &size,
+            (CUlibrary)(uintptr_t)stub_replica_library((uintptr_t)m->library), m->name);
+    else
+        r = managed_mirror_open(dev, m->size);
+    if (r == CUDA_SUCCESS)
+        r = managed_range_join(m, dev, stream);
+    if (r != CUDA_SUCCESS && !copy->refused)
+        gp_log_warn("stub",
+                    "server %u has no place for %" PRIu64 " bytes of shared memory at "
+                    "%" PRIx64 ", its cards cannot reach them: error %d",
+                    stub_link_here()->number, m->size, (uint64_t)dev, (int)r);
+    copy->refused = r != CUDA_SUCCESS;
+    return r == CUDA_SUCCESS;
+}
+
+/* @all: the host may have written anywhere.  @fine: the cards are at work. */
 static void
-managed_up(bool all)
+managed_up(bool all, bool fine)
 {
     CUstream stream;
     bool sent = false;
@@ -155,8 +203,9 @@ managed_up(bool all)
     r = managed_stream(&stream);
 
     for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS; m = m->next)
-        if ((all || m->eager || managed.attached) && !managed_is_gone(m))
-            r = managed_range_up(m, stream, &sent);
+        if ((all || m->eager || managed.attached) && !managed_is_gone(m) &&
+            managed_join(m, stream))
+            r = managed_range_up(m, fine, stream, &sent);
     if (sent && r == CUDA_SUCCESS)
         r = stub_m_cuStreamSynchronize(stream, false);
     if (r != CUDA_SUCCESS)
@@ -166,6 +215,7 @@ managed_up(bool all)
 static void
 managed_down(void)
 {
+    uint32_t here = stub_link_here()->number;
     CUstream stream;
     CUresult r;
 
@@ -173,7 +223,7 @@ managed_down(void)
         return;
     r = managed_stream(&stream);
     for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS; m = m->next)
-        if (!managed_is_gone(m))
+        if (m->copy[here].dev && !managed_is_gone(m))
             r = managed_range_down(m, stream);
     if (r != CUDA_SUCCESS)
         managed_failed("brought from", r);
@@ -185,25 +235,60 @@ managed_down(void)
 void
 stub_managed_work(uint64_t stream)
 {
+    struct managed_turn *t = managed_turn();
     bool pushed;
 
     if (!managed_enter(&pushed))
         return;
-    if (managed.host_turn || managed.eager)
-        managed_up(managed.host_turn);
-    managed.host_turn = false;
-    if (managed.work == STREAM_NONE) {
-        managed.work = stream;
-        managed.work_ctx = stub_tls.ctx_index;
-    } else if (managed.work != stream || managed.work_ctx != stub_tls.ctx_index) {
-        managed.work = STUB_MANAGED_SOME;
-        if (managed.work_ctx != stub_tls.ctx_index)
-            managed.work_ctx = 0;
+    if (t->look || managed.eager)
+        managed_up(t->look, false);
+    t->look = false;
+    if (t->work == STREAM_NONE) {
+        t->work = stream;
+        t->work_ctx = stub_tls.ctx_index;
+    } else if (t->work != stream || t->work_ctx != stub_tls.ctx_index) {
+        t->work = STUB_MANAGED_SOME;
+        if (t->work_ctx != stub_tls.ctx_index)
+            t->work_ctx = 0;
     }
     managed_leave(pushed);
 }
 
+void
+stub_managed_carry(void)
+{
+    bool pushed;
+
+    if (!managed_enter(&pushed))
+        return;
+    managed_up(true, true);
+    managed_leave(pushed);
+}
+
+/* Every server's next work has to look what changed, by the host or another card. */
+static void
+managed_host_turn(void)
+{
+    for (uint32_t i = 0; i < stub_links_n; i++)
+        managed.turn[i].look = true;
+}
+
 /* Unless all of the work is known to be done, the next wait looks again. */
+static void
+managed_waited(uint64_t stream)
+{
+    struct managed_turn *t = managed_turn();
+
+    if (t->work != STREAM_NONE) {
+        managed_down();
+        if (managed.failed == CUDA_SUCCESS && t->work_ctx == stub_tls.ctx_index &&
+            (stream == STUB_MANAGED_ALL ||
+             (stream == t->work && stream != STUB_MANAGED_SOME)))
+            t->work = STREAM_NONE;
+    }
+    managed_host_turn();
+}
+
 CUresult
 stub_managed_waited(uint64_t stream)
 {
@@ -212,24 +297,50 @@ stub_managed_waited(uint64_t stream)
 
     if (!managed_enter(&pushed))
         return CUDA_SUCCESS;
-    if (managed.work != STREAM_NONE) {
-        managed_down();
-        if (managed.failed == CUDA_SUCCESS && managed.work_ctx == stub_tls.ctx_index &&
-            (stream == STUB_MANAGED_ALL ||
-             (stream == managed.work && stream != STUB_MANAGED_SOME)))
-            managed.work = STREAM_NONE;
-    }
-    managed.host_turn = true;
+    managed_waited(stream);
     r = managed.failed;
     managed.failed = CUDA_SUCCESS;
     managed_leave(pushed);
     return r;
 }
 
+/* A failure is told by the next wait of the program. */
+void
+stub_managed_host_begin(struct stub_link *link)
+{
+    bool pushed;
+
+    if (stub_ctx_push(stub_ctx_on(link->number, 0)) < 0)
+        return;
+    if (managed_enter(&pushed)) {
+        managed_waited(STUB_MANAGED_SOME);
+        managed_leave(pushed);
+    }
+    stub_ctx_pop();
+}
+
+void
+stub_managed_host_end(struct stub_link *link)
+{
+    if (stub_ctx_push(stub_ctx_on(link->number, 0)) < 0)
+        return;
+    stub_managed_carry();
+    stub_ctx_pop();
+}
+
 bool
 stub_managed_pending(void)
 {
-    return stub_managed_is_on() && !managed_busy && managed.work != STREAM_NONE;
+    return stub_managed_is_on() && !managed_busy && managed_turn()->work != STREAM_NONE;
+}
+
+void
+stub_managed_attached(void)
+{
+    if (managed_busy)
+        return;
+    managed.attached = true;
+    managed.eager = true;
 }
 
 CUresult
@@ -243,20 +354,41 @@ stub_managed_settle(void)
 
 /* Fresh memory of the server begins as what the host sees: zeros. */
 static CUresult
-managed_begin(struct managed_range *range, bool fresh)
+managed_begin(struct managed_range *range)
 {
+    uint64_t dev = range->copy[range->home].dev;
     CUstream stream;
     CUresult r = managed_stream(&stream);
 
-    if (r == CUDA_SUCCESS && !fresh)
+    if (r == CUDA_SUCCESS && range->library)
         return managed_range_down(range, stream);
     if (r == CUDA_SUCCESS)
-        r = cuMemsetD8Async(range->dev, 0, range->size, stream);
+        r = cuMemsetD8Async(dev, 0, range->size, stream);
     return r == CUDA_SUCCESS ? stub_m_cuStreamSynchronize(stream, false) : r;
 }
 
+static CUresult
+managed_add(struct managed_range *range)
+{
+    CUresult r;
+
+    range->ctx = stub_tls.ctx ? stub_tls.ctx->handle : 0;
+    r = managed_begin(range);
+    if (r != CUDA_SUCCESS) {
+        managed_range_free(range);
+        return r;
+    }
+    range->next = managed.ranges;
+    managed.ranges = range;
+    managed_host_turn();
+    if (range->eager)
+        managed.eager = true;
+    atomic_store(&stub_managed_on, true);
+    return CUDA_SUCCESS;
+}
+
 CUresult
-stub_managed_add(uint64_t dev, uint64_t host, uint64_t size, bool fresh)
+stub_managed_add(uint64_t dev, uint64_t host, uint64_t size)
 {
     struct managed_range *range;
     CUresult r;
@@ -265,45 +397,91 @@ stub_managed_add(uint64_t dev, uint64_t host, uint64_t size, bool fresh)
     if (!managed_enter(&pushed))
         return CUDA_ERROR_NOT_INITIALIZED;
     range = managed_range_new(dev, (uint8_t *)(uintptr_t)host, size);
-    if (range)
-        range->ctx = stub_tls.ctx ? stub_tls.ctx->handle : 0;
-    r = range ? managed_begin(range, fresh) : CUDA_ERROR_OUT_OF_MEMORY;
-    if (r == CUDA_SUCCESS) {
-        range->next = managed.ranges;
-        managed.ranges = range;
-        managed.host_turn = true;
-        if (range->eager)
-            managed.eager = true;
-        atomic_store(&stub_managed_on, true);
-    } else if (range) {
-        managed_range_free(range);
+    r = range ? managed_add(range) : CUDA_ERROR_OUT_OF_MEMORY;
+    managed_leave(pushed);
+    return r;
+}
+
+CUresult
+stub_managed_add_variable(uint64_t dev, uint64_t size, CUlibrary library,
+                          const char *name)
+{
+    struct managed_range *range;
+    CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+    bool pushed;
+
+    if (!managed_enter(&pushed))
+        return CUDA_ERROR_NOT_INITIALIZED;
+    range = managed_range_new(dev, NULL, size);
+    if (range) {
+        range->library = library;
+        range->name = strdup(name);
+        if (range->name)
+            r = managed_add(range);
+        else
+            managed_range_free(range);
     }
     managed_leave(pushed);
     return r;
 }
 
+static struct managed_range *
+managed_take(uint64_t addr)
+{
+    struct managed_range **at = &managed.ranges, *range;
+
+    while (*at && (uintptr_t)(*at)->host != addr && (*at)->copy[(*at)->home].dev != addr)
+        at = &(*at)->next;
+    range = *at;
+    if (range)
+        *at = range->next;
+    return range;
+}
+
+/* Its place at the other servers waits for the cards' work, which may wait for a host
+ * function, which may wait for the lock. */
 bool
 stub_managed_drop(uint64_t addr)
 {
-    struct managed_range **at = &managed.ranges, *range;
+    struct managed_piece *pieces = NULL;
+    struct managed_range *range;
 
     if (!stub_managed_is_on())
         return false;
     stub_lock_take(&managed.lock);
-    while (*at && (uintptr_t)(*at)->host != addr && (*at)->dev != addr)
-        at = &(*at)->next;
-    range = *at;
-    if (range) {
-        *at = range->next;
-        managed_range_free(range);
-    }
+    range = managed_take(addr);
+    for (uint32_t i = 0; range && !range->library && i < stub_links_n; i++)
+        if (i != range->home && range->copy[i].dev)
+            managed_mirror_leave(i, range->copy[i].dev, range->size, &pieces);
     stub_lock_release(&managed.lock);
-    return range != NULL;
+    if (!range)
+        return false;
+    managed_stir();
+    managed_mirror_close(pieces);
+    managed_calm();
+    managed_range_free(range);
+    return true;
+}
+
+uint64_t
+stub_managed_variable(CUlibrary library)
+{
+    uint64_t at = 0;
+
+    if (!stub_managed_is_on() || managed_busy)
+        return 0;
+    stub_lock_take(&managed.lock);
+    for (struct managed_range *m = managed.ranges; m && !at; m = m->next)
+        if (m->library == library)
+            at = m->copy[m->home].dev;
+    stub_lock_release(&managed.lock);
+    return at;
 }
 
 uint64_t
 stub_managed_device(uint64_t host)
 {
+    uint32_t here = stub_link_here()->number;
     uint64_t dev = 0;
 
     if (!stub_managed_is_on() || managed_busy)
@@ -311,7 +489,8 @@ stub_managed_device(uint64_t host)
     stub_lock_take(&managed.lock);
     for (struct managed_range *m = managed.ranges; m && !dev; m = m->next)
         if (host - (uintptr_t)m->host < m->size)
-            dev = m->dev + (host - (uintptr_t)m->host);
+            dev = m->copy[m->copy[here].dev ? here : m->home].dev +
+                  (host - (uintptr_t)m->host);
     stub_lock_release(&managed.lock);
     return dev;
 }
@@ -324,85 +503,11 @@ stub_managed_touches(uint64_t dev, uint64_t size)
     if (!stub_managed_is_on() || managed_busy)
         return false;
     stub_lock_take(&managed.lock);
-    for (struct managed_range *m = managed.ranges; m && !some; m = m->next)
-        some = dev - m->dev < m->size || m->dev - dev < size;
+    for (struct managed_range *m = managed.ranges; m && !some; m = m->next) {
+        uint64_t start = m->copy[m->home].dev;
+
+        some = dev - start < m->size || start - dev < size;
+    }
     stub_lock_release(&managed.lock);
     return some;
-}
-
-/* ---- calls in general
- * ------------------------------------------------------------------ */
-
-/* Launches and linear copies say themselves what they do.  Here is everything else
- * that reads or writes memory on the card. */
-static bool
-managed_is_work(uint16_t number)
-{
-    switch (number) {
-    case WIRE_CALL_cuGraphLaunch:
-    case WIRE_CALL_cuMemcpyDtoD_v2:
-    case WIRE_CALL_cuMemcpyDtoDAsync_v2:
-    case WIRE_CALL_cuMemcpyPeer:
-    case WIRE_CALL_cuMemcpyPeerAsync:
-    case WIRE_CALL_cuMemcpyAtoD_v2:
-    case WIRE_CALL_cuMemcpyDtoA_v2:
-    case WIRE_CALL_cuMemcpy2D_v2:
-    case WIRE_CALL_cuMemcpy2DAsync_v2:
-    case WIRE_CALL_cuMemcpy2DUnaligned_v2:
-    case WIRE_CALL_cuMemcpy3D_v2:
-    case WIRE_CALL_cuMemcpy3DAsync_v2:
-    case WIRE_CALL_cuMemcpy3DPeer:
-    case WIRE_CALL_cuMemcpy3DPeerAsync:
-    case WIRE_CALL_cuMemsetD8_v2:
-    case WIRE_CALL_cuMemsetD8Async:
-    case WIRE_CALL_cuMemsetD16_v2:
-    case WIRE_CALL_cuMemsetD16Async:
-    case WIRE_CALL_cuMemsetD32_v2:
-    case WIRE_CALL_cuMemsetD32Async:
-    case WIRE_CALL_cuMemsetD2D8_v2:
-    case WIRE_CALL_cuMemsetD2D8Async:
-    case WIRE_CALL_cuMemsetD2D16_v2:
-    case WIRE_CALL_cuMemsetD2D16Async:
-    case WIRE_CALL_cuMemsetD2D32_v2:
-    case WIRE_CALL_cuMemsetD2D32Async:
-    case WIRE_CALL_cuStreamWriteValue32_v2:
-    case WIRE_CALL_cuStreamWriteValue64_v2:
-    case WIRE_CALL_cuStreamWaitValue32_v2:
-    case WIRE_CALL_cuStreamWaitValue64_v2:
-    case WIRE_CALL_cuStreamBatchMemOp_v2:
-        return true;
-    default:
-        return false;
-    }
-}
-
-void
-stub_managed_before(uint16_t number)
-{
-    if (managed_busy)
-        return;
-    if (managed_is_work(number)) {
-        stub_managed_work(STUB_MANAGED_SOME);
-    } else if (number == WIRE_CALL_cuStreamAttachMemAsync) {
-        managed.attached = true;
-        managed.eager = true;
-    }
-}
-
-CUresult
-stub_managed_after(uint16_t number, CUresult result)
-{
-    if (managed_busy || result != CUDA_SUCCESS)
-        return result;
-    switch (number) {
-    case WIRE_CALL_cuCtxSynchronize:
-    case WIRE_CALL_cuCtxSynchronize_v2:
-        return stub_managed_waited(STUB_MANAGED_ALL);
-    case WIRE_CALL_cuEventSynchronize:
-    case WIRE_CALL_cuEventQuery:
-    case WIRE_CALL_cuStreamQuery:
-        return stub_managed_waited(STUB_MANAGED_SOME);
-    default:
-        return result;
-    }
 }

@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct stub_link;
+
 /* There was a range at some time. */
 extern _Atomic bool stub_managed_on;
 
@@ -26,16 +28,24 @@ extern _Atomic bool stub_managed_on;
 #define STUB_MANAGED_SOME (UINT64_MAX - 1) /* who knows */
 
 /*
- * [dev, dev + size) on the server is the range at @host here; @host 0: at the same
- * address, in memory that is made for it.  @fresh: the server's content is nothing and
- * becomes zeros; otherwise it is brought down.  Needs a current context.
+ * [dev, dev + size) on the current link's server is the range at @host here; @host 0: at
+ * the same address, in memory that is made for it.  Its content becomes zeros.  Needs a
+ * current context.
  */
-CUresult stub_managed_add(uint64_t dev, uint64_t host, uint64_t size, bool fresh);
+CUresult stub_managed_add(uint64_t dev, uint64_t host, uint64_t size);
+
+/* The same for a variable of @library, whose content is brought down. */
+CUresult stub_managed_add_variable(uint64_t dev, uint64_t size, CUlibrary library,
+                                   const char *name);
 
 /* The range that begins at @addr, here or there, is no more.  False: there was none. */
 bool stub_managed_drop(uint64_t addr);
 
-/* The server's address of @host, which lies in a range; 0 if it does not. */
+/* Where a range of @library begins; 0: it has none (any more). */
+uint64_t stub_managed_variable(CUlibrary library);
+
+/* The address of @host, which lies in a range, at the current link's server, or where it
+ * was allocated; 0 if it does not. */
 uint64_t stub_managed_device(uint64_t host);
 
 /* Memory on the server for @size bytes of the host at @host (stub_alloc.c); given back
@@ -45,15 +55,28 @@ CUresult stub_alloc_mapped(CUdeviceptr *dptr, void *host, uint64_t size);
 /* Does the range of the server [dev, dev + size) touch one of ours? */
 bool stub_managed_touches(uint64_t dev, uint64_t size);
 
-/* Work for the card goes into @stream (STUB_MANAGED_SOME: into several) next. */
+/* Work for the card goes into @stream (STUB_MANAGED_SOME: into several) next.  Here and
+ * below: of the current link. */
 void stub_managed_work(uint64_t stream);
+
+/* Bring up what the host has, while the cards may be at work: for work that waits for
+ * it, and for calls that will only name such memory. */
+void stub_managed_carry(void);
 
 /* The program has waited for @stream, successfully.  Anything but CUDA_SUCCESS: memory
  * could not be moved, now or since the last wait, and the waiting call returns that. */
 CUresult stub_managed_waited(uint64_t stream);
 
+/* Around a function of the host in a stream of @link, which sees what the work before it
+ * did, and whose changes the work behind it sees. */
+void stub_managed_host_begin(struct stub_link *link);
+void stub_managed_host_end(struct stub_link *link);
+
 /* May the card have changed shared memory since the last wait? */
 bool stub_managed_pending(void);
+
+/* The program has attached memory to a stream, and may write other memory meanwhile. */
+void stub_managed_attached(void);
 
 /* The host is about to use, or must see, what the card did: wait for all of it. */
 CUresult stub_managed_settle(void);

@@ -2,6 +2,7 @@
 /* The two copies of a range, and what moves between them; see stub_managed_range.h. */
 #include "stub_managed_range.h"
 
+#include "cuda_api.h"
 #include "gp_base.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
@@ -28,11 +29,13 @@ range_pages(uint64_t size)
 static bool
 range_open(struct managed_range *range)
 {
-    if (!stub_memory_open(range->dev, range->size))
+    uint64_t dev = range->copy[range->home].dev;
+
+    if (!stub_memory_open(dev, range->size))
         return false;
-    range->host = (uint8_t *)(uintptr_t)range->dev;
+    range->host = (uint8_t *)(uintptr_t)dev;
     for (uint64_t at = 0; at < range->size;) {
-        uint64_t page = RANGE_PAGE - (range->dev + at) % RANGE_PAGE;
+        uint64_t page = RANGE_PAGE - (dev + at) % RANGE_PAGE;
         uint64_t n = gp_min(page, range->size - at);
 
         if (n < RANGE_PAGE)
@@ -40,6 +43,12 @@ range_open(struct managed_range *range)
         at += n == RANGE_PAGE ? (range->size - at) / RANGE_PAGE * RANGE_PAGE : n;
     }
     return true;
+}
+
+static struct managed_copy *
+range_here(struct managed_range *range)
+{
+    return &range->copy[stub_link_here()->number];
 }
 
 struct managed_range *
@@ -50,17 +59,15 @@ managed_range_new(uint64_t dev, uint8_t *host, uint64_t size)
     if (!range)
         return NULL;
     *range = (struct managed_range){
-        .dev = dev,
         .size = size,
         .host = host,
-        .shadow = range_pages(size),
-        .own = !host,
+        .home = stub_link_here()->number,
         .eager = host != NULL,
     };
-    if (!range->shadow || (!host && !range_open(range))) {
-        if (range->shadow)
-            munmap(range->shadow, size);
-        free(range);
+    *range_here(range) = (struct managed_copy){.dev = dev, .shadow = range_pages(size)};
+    range->own = !host && range_here(range)->shadow && range_open(range);
+    if (!range_here(range)->shadow || (!host && !range->own)) {
+        managed_range_free(range);
         return NULL;
     }
     return range;
@@ -70,9 +77,32 @@ void
 managed_range_free(struct managed_range *range)
 {
     if (range->own)
-        stub_memory_close(range->dev, range->size);
-    munmap(range->shadow, range->size);
+        stub_memory_close(range->copy[range->home].dev, range->size);
+    for (uint32_t i = 0; i < STUB_LINKS_MAX; i++)
+        if (range->copy[i].shadow)
+            munmap(range->copy[i].shadow, range->size);
+    free(range->name);
     free(range);
+}
+
+CUresult
+managed_range_join(struct managed_range *range, uint64_t dev, CUstream stream)
+{
+    struct managed_copy *copy = range_here(range);
+    uint8_t *shadow = range_pages(range->size);
+    CUresult r;
+
+    if (!shadow)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = cuMemsetD8Async(dev, 0, range->size, stream);
+    if (r == CUDA_SUCCESS)
+        r = stub_m_cuStreamSynchronize(stream, false);
+    if (r != CUDA_SUCCESS) {
+        munmap(shadow, range->size);
+        return r;
+    }
+    *copy = (struct managed_copy){.dev = dev, .shadow = shadow};
+    return CUDA_SUCCESS;
 }
 
 /* ---- up -------------------------------------------------------------------------- */
@@ -82,10 +112,12 @@ static uint64_t
 range_next_change(const struct managed_range *range, uint64_t at, uint64_t grain,
                   bool changed)
 {
+    const uint8_t *shadow = range->copy[stub_link_here()->number].shadow;
+
     while (at < range->size) {
         uint64_t n = gp_min(grain - at % grain, range->size - at);
 
-        if ((memcmp(range->host + at, range->shadow + at, n) != 0) == changed)
+        if ((memcmp(range->host + at, shadow + at, n) != 0) == changed)
             break;
         at += n;
     }
@@ -95,16 +127,18 @@ range_next_change(const struct managed_range *range, uint64_t at, uint64_t grain
 static CUresult
 range_send(struct managed_range *range, uint64_t at, uint64_t n, CUstream stream)
 {
+    const struct managed_copy *copy = range_here(range);
+
     /* From the shadow, which no thread of the program writes meanwhile. */
-    memcpy(range->shadow + at, range->host + at, n);
-    return stub_m_cuMemcpyHtoDAsync_v2(range->dev + at, range->shadow + at, n, stream,
+    memcpy(copy->shadow + at, range->host + at, n);
+    return stub_m_cuMemcpyHtoDAsync_v2(copy->dev + at, copy->shadow + at, n, stream,
                                        false);
 }
 
 CUresult
-managed_range_up(struct managed_range *range, CUstream stream, bool *sent)
+managed_range_up(struct managed_range *range, bool fine, CUstream stream, bool *sent)
 {
-    uint64_t grain = range->eager ? RANGE_GRAIN : RANGE_PAGE;
+    uint64_t grain = fine || range->eager ? RANGE_GRAIN : RANGE_PAGE;
     CUresult r = CUDA_SUCCESS;
     uint64_t at = 0, end;
 
@@ -126,7 +160,7 @@ managed_range_up(struct managed_range *range, CUstream stream, bool *sent)
 static void
 range_merge(struct managed_range *range, uint64_t at, const uint8_t *got, uint64_t n)
 {
-    uint8_t *host = range->host + at, *shadow = range->shadow + at;
+    uint8_t *host = range->host + at, *shadow = range_here(range)->shadow + at;
 
     if (memcmp(host, shadow, n) == 0) {
         memcpy(host, got, n);
@@ -141,10 +175,12 @@ range_merge(struct managed_range *range, uint64_t at, const uint8_t *got, uint64
 static void
 range_take(struct managed_range *range, uint64_t at, const uint8_t *got, uint64_t n)
 {
+    const uint8_t *shadow = range_here(range)->shadow;
+
     for (uint64_t i = 0; i < n;) {
         uint64_t part = gp_min((uint64_t)RANGE_PAGE, n - i);
 
-        if (memcmp(range->shadow + at + i, got + i, part) != 0)
+        if (memcmp(shadow + at + i, got + i, part) != 0)
             range_merge(range, at + i, got + i, part);
         i += part;
     }
@@ -159,7 +195,8 @@ managed_range_down(struct managed_range *range, CUstream stream)
 
     for (uint64_t at = 0, n; r == CUDA_SUCCESS && at < range->size; at += n) {
         n = gp_min(room, range->size - at);
-        r = stub_m_cuMemcpyDtoHAsync_v2(got, range->dev + at, n, stream, false);
+        r = stub_m_cuMemcpyDtoHAsync_v2(got, range_here(range)->dev + at, n, stream,
+                                        false);
         if (r == CUDA_SUCCESS)
             range_take(range, at, got, n);
     }

@@ -1,37 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One range of shared memory and the moves between its two copies (internal to
+ * One range of shared memory and the moves between its copies (internal to
  * stub_managed.c).
  *
- * The shadow is what host and card last agreed on.  The host's changes are where its
- * memory differs from the shadow, the card's are where the downloaded bytes do; a
- * byte that both changed is the host's.  Locked by stub_managed.c.
+ * There is one copy here and one at each server whose cards have used it.  A copy's
+ * shadow is what host and card last agreed on.  The host's changes are where its memory
+ * differs from the shadow, the card's are where the downloaded bytes do; a byte that
+ * both changed is the host's.  What one server's card changed is by that a change of
+ * the host's to all others.  Locked by stub_managed.c.
  */
 #ifndef STUB_MANAGED_RANGE_H
 #define STUB_MANAGED_RANGE_H
 
 #include "cuda_abi.h"
+#include "stub_link.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
+/* At one server. */
+struct managed_copy {
+    uint64_t dev; /* 0: it has none yet */
+    uint8_t *shadow;
+    bool refused; /* could not be made; the log has said so */
+};
+
 struct managed_range {
     struct managed_range *next;
-    uint64_t dev;
     uint64_t ctx; /* handle of the context that it ends with */
     uint64_t size;
     uint8_t *host;
-    uint8_t *shadow;
-    bool own;   /* the host's pages were made for it */
-    bool eager; /* the host may write while the card works */
+    uint32_t home; /* the link whose server allocated it */
+    bool own;      /* the host's pages were made for it */
+    bool eager;    /* the host may write while the card works */
+    /* A variable of a library, which has an address of its own at each server. */
+    CUlibrary library;
+    char *name;
+    struct managed_copy copy[STUB_LINKS_MAX];
 };
 
-/* @host NULL: pages at the server's address.  NULL: no memory or no such place. */
+/* Its copy at the current link's server is at @dev.  @host NULL: pages at that address.
+ * NULL: no memory or no such place. */
 struct managed_range *managed_range_new(uint64_t dev, uint8_t *host, uint64_t size);
 void managed_range_free(struct managed_range *range);
 
-/* Queue the upload of what the host changed into @stream; *@sent when there was any. */
-CUresult managed_range_up(struct managed_range *range, CUstream stream, bool *sent);
+/* A further copy, full of zeros at @dev of the current link's server. */
+CUresult managed_range_join(struct managed_range *range, uint64_t dev, CUstream stream);
+
+/* Queue the upload of what the host changed into @stream; *@sent when there was any.
+ * @fine: take no more than needed for one change, because the card works.  The copy is
+ * the one at the current link's server, here and below. */
+CUresult managed_range_up(struct managed_range *range, bool fine, CUstream stream,
+                          bool *sent);
 
 /* Fetch everything by way of @stream and take over what the card changed. */
 CUresult managed_range_down(struct managed_range *range, CUstream stream);

@@ -202,7 +202,24 @@ stub_memory_reserve(uint64_t start, uint64_t size)
 }
 
 bool
+stub_memory_is_everywhere(uint64_t addr)
+{
+    struct stub_memory m;
+
+    return stub_memory_find(addr, &m) &&
+           (m.kind == STUB_MEMORY_DEVICE || m.kind == STUB_MEMORY_MANAGED) &&
+           (m.flags & STUB_MEMORY_EVERYWHERE);
+}
+
+bool
 stub_memory_where(uint64_t addr, uint32_t *ret_link, uint32_t *ret_ctx)
+{
+    return !stub_memory_is_everywhere(addr) &&
+           stub_memory_owner(addr, ret_link, ret_ctx);
+}
+
+bool
+stub_memory_owner(uint64_t addr, uint32_t *ret_link, uint32_t *ret_ctx)
 {
     struct memory_block block;
     struct stub_memory m;

@@ -20,6 +20,10 @@ enum stub_memory_kind {
     STUB_MEMORY_REGISTERED, /* cuMemHostRegister: the application's */
 };
 
+/* A flag of our own: every server of the session has, or can have, this memory at this
+ * address (stub_managed.h). */
+#define STUB_MEMORY_EVERYWHERE (1u << 30)
+
 struct stub_memory {
     struct stub_range range;
     enum stub_memory_kind kind;
@@ -54,9 +58,18 @@ void stub_memory_drop_ctx(uint64_t ctx_unique);
  * memory they are. */
 bool stub_memory_reserve(uint64_t start, uint64_t size);
 
+/* cuMemAddressReserve at the current link's server, without reserving here (stub_vmm.c).
+ */
+CUresult stub_vmm_reserve(CUdeviceptr *ptr, size_t size, size_t alignment,
+                          CUdeviceptr addr, unsigned long long flags);
+
 /* Whose the memory at @addr is: number of the link, index of the context that allocated
  * it or 0.  False: nothing that a server has handed out. */
+bool stub_memory_owner(uint64_t addr, uint32_t *ret_link, uint32_t *ret_ctx);
+
+/* The same for whoever wants the bytes: false for memory that is everywhere, too. */
 bool stub_memory_where(uint64_t addr, uint32_t *ret_link, uint32_t *ret_ctx);
+bool stub_memory_is_everywhere(uint64_t addr);
 
 /* Make the reserved pages of [start, start + size) ordinary memory: for a range that
  * exists on both sides.  False: they are not ours to open. */

@@ -11,8 +11,8 @@
 #include <string.h>
 
 CUresult
-stub_m_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
-                           CUdeviceptr addr, unsigned long long flags)
+stub_vmm_reserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
+                 unsigned long long flags)
 {
     struct wire_cuMemAddressReserve_req *req;
     struct wire_cuMemAddressReserve_rep_view rep = {0};
@@ -36,6 +36,15 @@ stub_m_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
     if (r == CUDA_SUCCESS)
         *ptr = rep.f->ptr;
     stub_call_end(&c);
+    return r;
+}
+
+CUresult
+stub_m_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
+                           CUdeviceptr addr, unsigned long long flags)
+{
+    CUresult r = stub_vmm_reserve(ptr, size, alignment, addr, flags);
+
     if (r == CUDA_SUCCESS)
         stub_memory_reserve(*ptr, size);
     return r;

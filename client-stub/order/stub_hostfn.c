@@ -6,6 +6,7 @@
 #include "stub_call.h"
 #include "stub_link.h"
 #include "stub_lock.h"
+#include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_thread.h"
 #include "stub_wait.h"
@@ -148,10 +149,16 @@ hostfn_say_done(struct stub_link *link, const struct wire_event_host_func *event
 static void
 hostfn_run(const struct due *d)
 {
+    bool shares = d->event.ticket && stub_managed_is_on();
+
+    if (shares)
+        stub_managed_host_begin(&stub_links[d->what.link]);
     if (d->what.callback)
         d->what.callback(d->what.stream, (CUresult)d->event.status, d->what.user);
     else
         d->what.fn(d->what.user);
+    if (shares)
+        stub_managed_host_end(&stub_links[d->what.link]);
     if (d->event.ticket)
         hostfn_say_done(&stub_links[d->what.link], &d->event);
 }

@@ -161,6 +161,33 @@ stub_cross_copy_now(const struct stub_move *move)
     return r == CUDA_SUCCESS ? stub_move_now(move) : r;
 }
 
+/* ---- aside ------------------------------------------------------------------------
+ */
+
+/* A copy at one server in the order of another one's stream: the host waits for what is
+ * in the stream, then for the copy. */
+static bool
+cross_aside(CUresult *ret, const struct stub_move *move, CUstream stream,
+            bool per_thread)
+{
+    struct stub_ctx *at = move->dst_ctx ? move->dst_ctx : move->src_ctx;
+
+    if (!at || cross_link(at) == cross_stream_link(stream))
+        return false;
+    *ret = cross_not_captured(stream, per_thread);
+    if (*ret == CUDA_SUCCESS)
+        *ret =
+            per_thread ? cuStreamSynchronize_ptsz(stream) : cuStreamSynchronize(stream);
+    if (*ret == CUDA_SUCCESS && move->named)
+        *ret = cuMemcpyPeer(move->dst, stub_ctx_handle(move->dst_ctx), move->src,
+                            stub_ctx_handle(move->src_ctx), move->width);
+    else if (*ret == CUDA_SUCCESS)
+        *ret = cuMemcpyDtoD_v2(move->dst, move->src, move->width);
+    if (*ret == CUDA_SUCCESS)
+        *ret = cross_settle(at);
+    return true;
+}
+
 /* ---- linear copies ----------------------------------------------------------------
  */
 
@@ -183,7 +210,7 @@ stub_x_cuMemcpyDtoDAsync_v2(CUresult *ret, CUdeviceptr dstDevice, CUdeviceptr sr
     struct stub_move move;
 
     if (!cross_pair(&move, dstDevice, srcDevice, ByteCount))
-        return false;
+        return cross_aside(ret, &move, hStream, per_thread);
     *ret = stub_cross_copy_async(&move, hStream, per_thread);
     return true;
 }
@@ -238,7 +265,7 @@ bool
 stub_x_cuMemcpyAsync(CUresult *ret, CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
                      CUstream hStream, bool per_thread)
 {
-    if (stub_cross_owner(dst) && stub_cross_owner(src))
+    if (stub_memory_is_device(dst) && stub_memory_is_device(src))
         return stub_x_cuMemcpyDtoDAsync_v2(ret, dst, src, ByteCount, hStream,
                                            per_thread);
     if (!cross_host(ret, dst, hStream, per_thread) &&
@@ -259,16 +286,23 @@ cross_peers(struct stub_move *move, CUdeviceptr dst, CUcontext dst_ctx, CUdevice
 {
     struct stub_ctx *to = stub_ctx_get(dst_ctx), *from = stub_ctx_get(src_ctx);
 
-    if (!to || !from || cross_link(to) == cross_link(from))
-        return false;
     *move = (struct stub_move){.dst_ctx = to,
                                .src_ctx = from,
+                               .named = true,
                                .dst = dst,
                                .src = src,
                                .width = n,
                                .rows = 1,
                                .slices = 1};
-    return true;
+    return to && from && cross_link(to) != cross_link(from);
+}
+
+/* Memory that is everywhere has no server for the contexts to differ in: the other side's
+ * decides. */
+static bool
+cross_peers_share(const struct stub_move *move)
+{
+    return stub_memory_is_everywhere(move->dst) || stub_memory_is_everywhere(move->src);
 }
 
 bool
@@ -279,6 +313,10 @@ stub_x_cuMemcpyPeer(CUresult *ret, CUdeviceptr dstDevice, CUcontext dstContext,
 
     if (!cross_peers(&move, dstDevice, dstContext, srcDevice, srcContext, ByteCount))
         return false;
+    if (cross_peers_share(&move)) {
+        *ret = cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
+        return true;
+    }
     *ret = stub_cross_copy_now(&move);
     return true;
 }
@@ -291,7 +329,14 @@ stub_x_cuMemcpyPeerAsync(CUresult *ret, CUdeviceptr dstDevice, CUcontext dstCont
     struct stub_move move;
 
     if (!cross_peers(&move, dstDevice, dstContext, srcDevice, srcContext, ByteCount))
-        return false;
+        return move.dst_ctx && move.src_ctx &&
+               cross_aside(ret, &move, hStream, per_thread);
+    if (cross_peers_share(&move)) {
+        *ret = per_thread ? cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount,
+                                                      hStream)
+                          : cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
+        return true;
+    }
     *ret = stub_cross_copy_async(&move, hStream, per_thread);
     return true;
 }

@@ -54,12 +54,21 @@ stub_route_func(struct stub_route *route, uint64_t func)
         stub_route_handle(route, WIRE_KIND_FUNC, func);
 }
 
+void
+stub_route_owner(struct stub_route *route, uint64_t addr)
+{
+    uint32_t link, ctx;
+
+    if (route->link < 0 && stub_memory_owner(addr, &link, &ctx))
+        route_settle(route, link, ctx);
+}
+
 /* A context that cannot be pushed leaves the thread where it is: the server there does
  * not know the arguments, and says so. */
 void
 stub_detour_begin(struct stub_detour *detour, const struct stub_route *route)
 {
-    detour->away = route->link >= 0 &&
+    detour->away = route->link >= 0 && !stub_tls.stay &&
                    (uint32_t)route->link != stub_link_here()->number &&
                    stub_ctx_push(stub_ctx_on((uint32_t)route->link, route->ctx)) == 0;
 }

@@ -32,7 +32,9 @@ struct stub_route {
 /* Each leaves a route that is settled alone. */
 void stub_route_handle(struct stub_route *route, uint32_t kind, uint64_t handle);
 void stub_route_device(struct stub_route *route, CUdevice dev);
+/* Memory that every server has tells nothing, but to calls that ask about it. */
 void stub_route_address(struct stub_route *route, uint64_t addr);
+void stub_route_owner(struct stub_route *route, uint64_t addr);
 /* Functions of a library are on every server and tell nothing. */
 void stub_route_func(struct stub_route *route, uint64_t func);
 

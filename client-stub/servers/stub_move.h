@@ -11,6 +11,7 @@
 
 #include "cuda_abi.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct stub_ctx;
@@ -18,6 +19,7 @@ struct stub_ctx;
 /* @slices boxes of @rows rows of @width bytes. */
 struct stub_move {
     struct stub_ctx *dst_ctx, *src_ctx;
+    bool named; /* the program said which contexts (stub_cross.c) */
     CUdeviceptr dst, src;
     uint64_t width, rows, slices;
     uint64_t dst_pitch, src_pitch; /* from a row to the next */

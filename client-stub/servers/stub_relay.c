@@ -7,6 +7,7 @@
 #include "stub_ctx.h"
 #include "stub_link.h"
 #include "stub_lock.h"
+#include "stub_managed.h"
 #include "stub_move.h"
 #include "stub_thread.h"
 
@@ -50,6 +51,16 @@ relay_free(struct relay *relay)
     free(relay);
 }
 
+/* What waits behind the gate sees what the wait for the mark brought down. */
+static void
+relay_carry(const struct stub_gate *gate)
+{
+    if (!stub_managed_is_on() || !stub_side_push(gate->ctx))
+        return;
+    stub_managed_carry();
+    stub_side_pop();
+}
+
 static void
 relay_run(struct relay *relay)
 {
@@ -61,6 +72,7 @@ relay_run(struct relay *relay)
         r = stub_move_now(&relay->move);
     if (r != CUDA_SUCCESS)
         atomic_compare_exchange_strong(&link->relay_error, &none, r);
+    relay_carry(&relay->gate);
     stub_gate_open(&relay->gate);
 }
 

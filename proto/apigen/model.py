@@ -87,6 +87,7 @@ class Call:
     outside: bool = False  # not among the names of the toolkit's library
     internal: bool = False
     links: str = ""  # which server of several: "" by arguments, here, cross
+    home: bool = False  # managed memory, which is everywhere, is its owner's
     twin: str = ""  # ptsz or ptds
     twin_since: int = 0
     twin_as: str = ""

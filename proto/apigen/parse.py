@@ -112,8 +112,9 @@ class CallReader:
             c.no_context = True
         elif word == "outputs" and rest == ["on-error"]:
             c.on_error = True
-        elif word == "links" and rest in (["here"], ["cross"]):
-            c.links = rest[0]
+        elif word == "links" and rest and set(rest) < {"here", "home", "cross"}:
+            c.home = "home" in rest
+            c.links = rest[0] if rest[0] != "home" else ""
         elif word in ("client", "server"):
             self._side(word, rest[0])
         elif word == "why":

@@ -50,9 +50,10 @@ def _struct_devices(api: Api, abi: Abi, p: Param) -> list[str]:
 def _places(api: Api, abi: Abi, call: Call) -> list[str]:
     """Addresses, devices, and the functions of modules."""
     lines = []
+    what = "owner" if call.home else "address"
     for p in call.args:
         if p.dir == "in" and p.type.word == "devptr":
-            lines.append(f"stub_route_address(&route, {p.name});")
+            lines.append(f"stub_route_{what}(&route, {p.name});")
     for p in call.args:
         if p.dir == "in" and p.type.word == "device":
             lines.append(f"stub_route_device(&route, {p.name});")

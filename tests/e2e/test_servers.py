@@ -9,12 +9,14 @@ WHOLE = {"core": 400, "memory": None, "options": ["--span"]}
 POOL = {"servers": 2, "cards": 2, "options": ["--memory", "512MiB"]}
 
 
-def on_one_machine(case):
+def on_one_machine(case, name="cards"):
     """What the program prints on four cards of the driver itself."""
     folder = case.folder / "driver"
-    folder.mkdir()
-    (folder / "libcuda.so.1").symlink_to(case.build / "lib" / "libsoftgpu.so")
-    return case.run([case.programs / "cards"],
+    folder.mkdir(exist_ok=True)
+    link = folder / "libcuda.so.1"
+    if not link.exists():
+        link.symlink_to(case.build / "lib" / "libsoftgpu.so")
+    return case.run([case.programs / name],
                     env={"LD_LIBRARY_PATH": str(folder), "SOFTGPU_CARDS": "4",
                          "SOFTGPU_MEMORY": "512MiB"})
 
@@ -44,6 +46,49 @@ def test_whole_cards_of_two_servers_wait_for_each_other_without_the_host(case):
 def test_copies_pass_through_the_client_where_servers_do_not_reach_each_other(case):
     compare(case, ("auto",), SPAN, {"GPUPOOL_PEER_COPIES": "client"},
             "pass through this program")
+
+
+def shared(case, pool, slices, env=None):
+    local = on_one_machine(case, "sharedcards")
+    case.contains(local.out, "shared cards: ok", "on the driver itself")
+    done = pool.run(case.programs / "sharedcards", status=None, env=env, **slices)
+    case.equal((done.out, done.err), (local.out, ""), "in a session against one machine")
+    case.equal(done.status, 0, "exit status")
+
+
+def test_managed_memory_follows_the_cards_of_one_server(case):
+    shared(case, case.pool(servers=1, cards=4, options=POOL["options"]),
+           {**SPAN, "options": ["--cards", 4]})
+
+
+def test_managed_memory_follows_the_cards_of_several_servers(case):
+    shared(case, case.pool(**POOL), SPAN)
+
+
+def test_managed_memory_follows_whole_cards_of_several_servers(case):
+    shared(case, case.pool(**POOL), WHOLE, {"GPUPOOL_TRANSPORT": "tcp"})
+
+
+def test_card_without_room_for_managed_memory_of_another_works_on(case):
+    session = case.pool(**POOL).session(core=50, memory="8MiB",
+                                        options=["--cards", 4, "--span"])
+    shell = session.cudash(env={"GPUPOOL_LOG": "stub:warn"})
+    shell.ok("init")
+    shell.ok("primary", 2)
+    shell.ok("alloc", 7 << 20)
+    shell.ok("primary", 0)
+    shell.ok("managed", 4 << 20)
+    shell.ok("poke", 1, 8, 77)
+    shell.ok("primary", 2)
+    case.check(shell("poke", 1, 8, 78)[0] != 0, "what has no place there is out of reach")
+    shell.ok("poke", 0, 4, 79)
+    case.equal(shell.ok("peek", 0, 4), 79, "the card's own memory")
+    shell.ok("free", 0)
+    shell.ok("poke", 1, 8, 80)  # there is room now
+    shell.ok("sync")
+    shell.ok("primary", 0)
+    case.equal(shell.ok("peek", 1, 8), 80, "what one server's card wrote, at the other")
+    case.equal(shell.close(), 0, "exit status")
 
 
 def test_session_spans_servers_only_when_asked_to(case):

@@ -157,19 +157,32 @@ do_info(struct cudash *sh, char **args)
 }
 
 static void
-do_alloc(struct cudash *sh, char **args)
+allocate(struct cudash *sh, uint64_t size, bool managed)
 {
     CUdeviceptr memory = 0;
     CUresult result = CUDA_ERROR_INVALID_VALUE;
 
     if (sh->n_memory < SLOTS)
-        result = cuMemAlloc(&memory, number(args[0]));
+        result = managed ? cuMemAllocManaged(&memory, size, CU_MEM_ATTACH_GLOBAL)
+                         : cuMemAlloc(&memory, size);
     if (result != CUDA_SUCCESS) {
         printf("%d\n", (int)result);
         return;
     }
     sh->memory[sh->n_memory] = memory;
     printf("%d %zu\n", (int)result, sh->n_memory++);
+}
+
+static void
+do_alloc(struct cudash *sh, char **args)
+{
+    allocate(sh, number(args[0]), false);
+}
+
+static void
+do_managed(struct cudash *sh, char **args)
+{
+    allocate(sh, number(args[0]), true);
 }
 
 static void
@@ -350,6 +363,7 @@ static const struct cudash_command commands[] = {
     {"destroy", 0, do_destroy},
     {"info", 0, do_info},
     {"alloc", 1, do_alloc},
+    {"managed", 1, do_managed},
     {"free", 1, do_free},
     {"poke", 3, do_poke},
     {"peek", 2, do_peek},

@@ -7,6 +7,7 @@
 #include "sg_dev.h"
 #include "sg_handle.h"
 #include "sg_jit.h"
+#include "sg_mem.h"
 #include "sg_module.h"
 
 #include "gp_err.h"
@@ -24,9 +25,11 @@ library_new(struct sg_code *code, struct sg_library **ret_lib)
     if (!lib)
         return CUDA_ERROR_OUT_OF_MEMORY;
     lib->kernels = calloc(sg_prog_n_kernels(code->prog) + 1, sizeof(*lib->kernels));
+    lib->managed = calloc(sg_prog_n_globals(code->prog) + 1, sizeof(struct sg_alloc *));
     lib->handle = sg_handle_new(SG_KIND_LIBRARY, lib);
-    if (!lib->kernels || !lib->handle) {
+    if (!lib->kernels || !lib->managed || !lib->handle) {
         sg_handle_drop(lib->handle);
+        free(lib->managed);
         free(lib->kernels);
         free(lib);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -148,9 +151,12 @@ SG_CALL(cuLibraryUnload, CUlibrary library)
         p = &(*p)->next;
     if (*p)
         *p = lib->next;
+    for (uint32_t i = 0; i < sg_prog_n_globals(lib->code->prog); i++)
+        sg_mem_free(lib->managed[i]);
     for (uint32_t i = 0; i < sg_prog_n_kernels(lib->code->prog); i++)
         free(lib->kernels[i]);
     sg_code_unref(lib->code);
+    free(lib->managed);
     free(lib->kernels);
     free(lib);
     return sg_leave(CUDA_SUCCESS);

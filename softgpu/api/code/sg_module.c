@@ -33,6 +33,34 @@ global_alloc(struct sg_ctx *ctx, const struct sg_global *g, struct sg_alloc **re
     return rc;
 }
 
+/* A managed variable of a library is one, whatever card its kernels run on, and lives as
+ * long as the library. */
+static struct sg_alloc **
+global_shared(const struct sg_module *mod, uint32_t i)
+{
+    const struct sg_global *g = sg_prog_global(mod->code->prog, i);
+
+    return mod->library && g->managed ? &mod->library->managed[i] : NULL;
+}
+
+static CUresult
+global_place(struct sg_module *mod, uint32_t i)
+{
+    const struct sg_global *g = sg_prog_global(mod->code->prog, i);
+    struct sg_alloc **shared = global_shared(mod, i);
+    CUresult rc = CUDA_SUCCESS;
+
+    if (!shared)
+        return global_alloc(mod->ctx, g, &mod->globals[i]);
+    if (!*shared) {
+        rc = global_alloc(mod->ctx, g, shared);
+        if (rc == CUDA_SUCCESS)
+            (*shared)->ctx = NULL;
+    }
+    mod->globals[i] = *shared;
+    return rc;
+}
+
 static CUresult
 globals_alloc(struct sg_module *mod, uint64_t *addrs)
 {
@@ -46,7 +74,7 @@ globals_alloc(struct sg_module *mod, uint64_t *addrs)
             gp_log_error("softgpu", "loading a module: %s is defined nowhere", g->name);
             return CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
         }
-        rc = global_alloc(mod->ctx, g, &mod->globals[i]);
+        rc = global_place(mod, i);
         if (rc == CUDA_SUCCESS)
             addrs[i] = mod->globals[i]->base;
     }
@@ -63,6 +91,8 @@ globals_init(struct sg_module *mod)
     for (uint32_t i = 0; i < n; i++) {
         if (!sg_prog_global(mod->code->prog, i)->has_init)
             continue; /* fresh pages are zero */
+        if (global_shared(mod, i) && mod->library->managed_ready)
+            continue;
         r = sg_inst_init_global(mod->inst, i, (void *)(uintptr_t)mod->globals[i]->base,
                                 &err);
         if (r < 0) {
@@ -70,6 +100,8 @@ globals_init(struct sg_module *mod)
             return sg_result(r);
         }
     }
+    if (mod->library)
+        mod->library->managed_ready = true;
     return CUDA_SUCCESS;
 }
 
@@ -137,9 +169,12 @@ sg_module_unload(struct sg_module *mod)
     sg_texref_detach_module(mod);
     /* Freeing drops the lock: a context that is destroyed meanwhile must not
      * free the same allocations. */
-    for (uint32_t i = 0; mod->globals && i < sg_prog_n_globals(prog); i++)
+    for (uint32_t i = 0; mod->globals && i < sg_prog_n_globals(prog); i++) {
+        if (global_shared(mod, i))
+            mod->globals[i] = NULL;
         if (mod->globals[i])
             mod->globals[i]->ctx = NULL;
+    }
     for (uint32_t i = 0; mod->funcs && i < sg_prog_n_kernels(prog); i++) {
         if (mod->funcs[i]) {
             sg_handle_drop(mod->funcs[i]->handle);

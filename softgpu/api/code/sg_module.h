@@ -62,7 +62,7 @@ struct sg_module {
     struct sg_code *code;
     struct sg_library *library; /* NULL: loaded by cuModuleLoad* */
     struct sg_inst *inst;
-    struct sg_alloc **globals; /* [sg_prog_n_globals()] */
+    struct sg_alloc **globals; /* [sg_prog_n_globals()]; managed ones of a library: its */
     struct sg_func **funcs;    /* [sg_prog_n_kernels()], made on demand */
 };
 
@@ -78,6 +78,8 @@ struct sg_library {
     struct sg_library *next;
     struct sg_code *code;
     struct sg_lib_kernel **kernels; /* made on demand */
+    struct sg_alloc **managed;      /* [sg_prog_n_globals()]: of all its modules */
+    bool managed_ready;             /* and initialised */
 };
 
 /* No lock: compiling takes time.  @len: GP_IMAGE_UNBOUNDED for a caller's bare

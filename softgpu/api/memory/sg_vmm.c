@@ -41,6 +41,7 @@ struct sg_phys {
 struct reservation {
     struct reservation *next;
     uint64_t base, size;
+    bool foreign; /* outside of the arena */
 };
 
 static struct sg_va vmm_va;
@@ -72,6 +73,43 @@ is_granular(uint64_t v)
     return v % VMM_GRANULE == 0;
 }
 
+static void
+give_range(const struct reservation *r)
+{
+    if (!r->foreign)
+        sg_va_give(&vmm_va, r->base, r->size);
+}
+
+/* Outside of the arena whatever is free in the process can be had. */
+static bool
+place_at(struct reservation *r, uint64_t hint)
+{
+    r->base = hint;
+    r->foreign = hint < vmm_va.base || hint - vmm_va.base >= vmm_va.size;
+    if (!r->foreign && sg_va_take_at(&vmm_va, hint, r->size) < 0)
+        return false;
+    if (hold_range(hint, r->size, MAP_FIXED_NOREPLACE) == 0)
+        return true;
+    give_range(r);
+    return false;
+}
+
+/* A hint is one: another place is fine. */
+static int
+place_range(struct reservation *r, uint64_t hint, uint64_t alignment)
+{
+    if (hint && hint % alignment == 0 && place_at(r, hint))
+        return 0;
+    r->foreign = false;
+    r->base = sg_va_take(&vmm_va, r->size, alignment);
+    if (!r->base)
+        return -ENOMEM;
+    if (hold_range(r->base, r->size, MAP_FIXED_NOREPLACE) == 0)
+        return 0;
+    give_range(r);
+    return -ENOMEM;
+}
+
 SG_CALL(cuMemAddressReserve, CUdeviceptr *ptr, size_t size, size_t alignment,
         CUdeviceptr addr, unsigned long long flags)
 {
@@ -87,16 +125,8 @@ SG_CALL(cuMemAddressReserve, CUdeviceptr *ptr, size_t size, size_t alignment,
         free(r);
         return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
     }
-    alignment = gp_max(alignment, (size_t)VMM_GRANULE);
-    /* The hint is one: another place is fine. */
-    if (addr && addr % alignment == 0 && sg_va_take_at(&vmm_va, addr, size) == 0)
-        r->base = addr;
-    else
-        r->base = sg_va_take(&vmm_va, size, alignment);
     r->size = size;
-    if (!r->base || hold_range(r->base, size, MAP_FIXED_NOREPLACE) < 0) {
-        if (r->base)
-            sg_va_give(&vmm_va, r->base, size);
+    if (place_range(r, addr, gp_max(alignment, (size_t)VMM_GRANULE)) < 0) {
         free(r);
         return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
     }
@@ -142,7 +172,7 @@ SG_CALL(cuMemAddressFree, CUdeviceptr ptr, size_t size)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     *p = r->next;
     munmap((void *)(uintptr_t)r->base, r->size);
-    sg_va_give(&vmm_va, r->base, r->size);
+    give_range(r);
     free(r);
     return sg_leave(CUDA_SUCCESS);
 }
