@@ -13,6 +13,7 @@
 #include "cuda_names.h"
 #include "util.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #define SLOTS 4096
