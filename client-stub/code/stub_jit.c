@@ -63,15 +63,28 @@ jit_take_log(const struct stub_jit *jit, CUjit_option buffer, CUjit_option size,
 }
 
 void
-stub_jit_take(const struct stub_jit *jit, float wall_time, const uint8_t *info,
-              uint32_t info_len, const uint8_t *error, uint32_t error_len)
+stub_jit_take_logs(const struct stub_jit *jit, const uint8_t *info, uint32_t info_len,
+                   const uint8_t *error, uint32_t error_len)
 {
-    int t = jit_find(jit, CU_JIT_WALL_TIME);
-
     jit_take_log(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info,
                  info_len);
     jit_take_log(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
                  error, error_len);
+}
+
+void
+stub_jit_take_time(const struct stub_jit *jit, float wall_time)
+{
+    int t = jit_find(jit, CU_JIT_WALL_TIME);
+
     if (t >= 0)
         memcpy(&jit->values[t], &wall_time, sizeof(wall_time));
+}
+
+void
+stub_jit_take(const struct stub_jit *jit, float wall_time, const uint8_t *info,
+              uint32_t info_len, const uint8_t *error, uint32_t error_len)
+{
+    stub_jit_take_logs(jit, info, info_len, error, error_len);
+    stub_jit_take_time(jit, wall_time);
 }

@@ -29,4 +29,9 @@ void stub_jit_put(const struct stub_jit *jit, int32_t *options, uint64_t *values
 void stub_jit_take(const struct stub_jit *jit, float wall_time, const uint8_t *info,
                    uint32_t info_len, const uint8_t *error, uint32_t error_len);
 
+/* Its parts, for calls that are told them one by one. */
+void stub_jit_take_logs(const struct stub_jit *jit, const uint8_t *info,
+                        uint32_t info_len, const uint8_t *error, uint32_t error_len);
+void stub_jit_take_time(const struct stub_jit *jit, float wall_time);
+
 #endif

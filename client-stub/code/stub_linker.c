@@ -149,6 +149,32 @@ linker_send(const struct linker_input *in, const struct wire_image_ref *ref,
     return r;
 }
 
+/* Into the caller's buffers, what the driver has said; with @logs the texts too. */
+static void
+linker_take_notes(CUlinkState state, bool logs)
+{
+    const struct linker *linker = stub_handle_data(WIRE_KIND_LINK, (uintptr_t)state);
+    struct wire_gp_link_notes_rep_view rep = {0};
+    struct wire_gp_link_notes_req *req;
+    struct stub_call c;
+    struct stub_jit jit;
+
+    if (!linker || !linker->n ||
+        stub_call_begin(&c, WIRE_CALL_gp_link_notes, sizeof(*req)) != CUDA_SUCCESS)
+        return;
+    req = c.body;
+    req->state = (uintptr_t)state;
+    jit = (struct stub_jit){linker->n, linker->options, linker->values};
+    if (stub_call_wait(&c) == CUDA_SUCCESS &&
+        wire_gp_link_notes_rep_open(&rep, c.reply, c.reply_size, c.reply_flags)) {
+        stub_jit_take_time(&jit, rep.f->wall_time);
+        if (logs)
+            stub_jit_take_logs(&jit, rep.info_log, rep.f->info_log_len, rep.error_log,
+                               rep.f->error_log_len);
+    }
+    stub_call_end(&c);
+}
+
 CUresult
 stub_m_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
                         const char *name, unsigned int numOptions,
@@ -171,7 +197,11 @@ stub_m_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size
     r = WIRE_RESULT_WANT_IMAGE;
     if (stub_image_name_input(data, size, &ref))
         r = linker_send(&in, &ref, &jit);
-    return r == WIRE_RESULT_WANT_IMAGE ? linker_send(&in, NULL, &jit) : r;
+    if (r == WIRE_RESULT_WANT_IMAGE)
+        r = linker_send(&in, NULL, &jit);
+    if (r != CUDA_SUCCESS)
+        linker_take_notes(state, true);
+    return r;
 }
 
 CUresult
@@ -228,8 +258,8 @@ stub_m_cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
                                           c.reply_flags & WIRE_F_BULK))
             r = stub_call_bad(WIRE_CALL_cuLinkComplete);
         else
-            stub_jit_take(&jit, 0, rep.info_log, rep.f->info_log_len, rep.error_log,
-                          rep.f->error_log_len);
+            stub_jit_take_logs(&jit, rep.info_log, rep.f->info_log_len, rep.error_log,
+                               rep.f->error_log_len);
     }
     if (r == CUDA_SUCCESS && rep.f && !c.dst && rep.f->cubin_len) {
         c.dst = malloc(rep.f->cubin_len);
@@ -248,6 +278,7 @@ stub_m_cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
         free(c.dst);
     }
     stub_call_end(&c);
+    linker_take_notes(state, false);
     return r;
 }
 

@@ -200,7 +200,8 @@ stub_m_cuMemFree_v2(CUdeviceptr dptr)
         stub_managed_drop(dptr);
         return alloc_free(dptr, false);
     }
-    return alloc_free(dptr, !stub_memory_remove(dptr, STUB_MEMORY_DEVICE, NULL));
+    return alloc_free(dptr, !stub_memory_remove(dptr, STUB_MEMORY_DEVICE, NULL) ||
+                                atomic_load(&stub_memory_exported));
 }
 
 /* ---- stream-ordered

@@ -13,6 +13,8 @@
 #include "cuda_abi.h"
 #include "stub_range.h"
 
+#include <stdatomic.h>
+
 enum stub_memory_kind {
     STUB_MEMORY_DEVICE,     /* cuMemAlloc and the like */
     STUB_MEMORY_MANAGED,    /* cuMemAllocManaged */
@@ -34,6 +36,9 @@ struct stub_memory {
     uint64_t id;     /* CU_POINTER_ATTRIBUTE_BUFFER_ID: never used twice */
     uint64_t mapped; /* bytes to unmap, STUB_MEMORY_HOST only */
 };
+
+/* The process has given memory a name for others (cuIpcGetMemHandle). */
+extern _Atomic bool stub_memory_exported;
 
 /* Enter a range under the current context.  -EEXIST: overlaps another one.  -ENOMEM. */
 int stub_memory_add(enum stub_memory_kind kind, uint64_t start, uint64_t size,

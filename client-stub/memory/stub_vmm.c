@@ -66,6 +66,15 @@ stub_m_cuMemAddressFree(CUdeviceptr ptr, size_t size)
     return r;
 }
 
+_Atomic bool stub_memory_exported;
+
+CUresult
+stub_m_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
+{
+    atomic_store(&stub_memory_exported, true);
+    return stub_g_cuIpcGetMemHandle(pHandle, dptr);
+}
+
 /* The size of what was opened is the owner's knowledge; the driver tells it. */
 CUresult
 stub_m_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,

@@ -113,3 +113,15 @@ stub_m_cuStreamSynchronize(CUstream hStream, bool per_thread)
     stub_call_end(&c);
     return r == CUDA_SUCCESS && stub_managed_is_on() ? stub_managed_waited(stream) : r;
 }
+
+CUresult
+stub_m_cuEventCreate(CUevent *phEvent, unsigned int Flags)
+{
+    unsigned known =
+        CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+    bool untimed = Flags & CU_EVENT_DISABLE_TIMING;
+
+    if (Flags & ~known || (Flags & CU_EVENT_INTERPROCESS && !untimed))
+        return stub_enter() == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : stub_enter();
+    return stub_g_cuEventCreate(phEvent, Flags);
+}

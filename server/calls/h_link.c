@@ -115,6 +115,37 @@ complete_reply(struct wrk *w, struct wrk_reply *rep, const struct wrk_jit *jit,
 }
 
 CUresult
+h_gp_link_notes(struct wrk *w, const struct wire_args_gp_link_notes *a,
+                struct wrk_reply *rep)
+{
+    struct wire_gp_link_notes_rep fixed = {0};
+    struct wire_gp_link_notes_rep_room room;
+    const struct link *link = link_of(a->state);
+    const struct wrk_jit *jit;
+    void *body;
+
+    if (!link)
+        return CUDA_ERROR_INVALID_HANDLE;
+    jit = &link->jit;
+    fixed.info_log_len = wrk_jit_log_len(jit, jit->info_log, jit->info_at);
+    fixed.error_log_len = wrk_jit_log_len(jit, jit->error_log, jit->error_at);
+    if (jit->wall_at != WRK_JIT_OPTIONS_MAX)
+        memcpy(&fixed.wall_time, &jit->values[jit->wall_at], sizeof(fixed.wall_time));
+    rep->taken = true;
+    body = wrk_reply_reserve(w, rep->req, wire_gp_link_notes_rep_size(&fixed));
+    if (!body)
+        return CUDA_SUCCESS;
+    memcpy(body, &fixed, sizeof(fixed));
+    wire_gp_link_notes_rep_place(&room, body);
+    if (fixed.info_log_len)
+        memcpy(room.info_log, jit->info_log, fixed.info_log_len);
+    if (fixed.error_log_len)
+        memcpy(room.error_log, jit->error_log, fixed.error_log_len);
+    wrk_reply_send(w, rep->req, CUDA_SUCCESS);
+    return CUDA_SUCCESS;
+}
+
+CUresult
 h_cuLinkComplete(struct wrk *w, const struct wire_args_cuLinkComplete *a,
                  struct wrk_reply *rep)
 {

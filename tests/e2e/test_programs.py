@@ -48,6 +48,25 @@ def test_managed_memory_follows_the_turns_of_host_and_card(case):
     case.equal((remote.status, remote.err), (0, ""), "status and words of the remote run")
 
 
+def test_linking_gives_the_same_results_logs_and_errors(case):
+    local = case.run([case.programs / "linking"], env=local_driver(case))
+    case.contains(local.out, "linking: ok", "on the driver itself")
+    remote = case.pool().run(case.programs / "linking", core=50, status=None)
+    case.equal(remote.out, local.out, "linking: remote against local")
+    case.equal((remote.status, remote.err), (0, ""), "status and words of the remote run")
+
+
+def test_processes_of_a_session_share_memory_and_events_as_on_the_driver_itself(case):
+    local = case.run([case.programs / "ipc"], env=local_driver(case))
+    case.contains(local.out, "ipc: ok", "on the driver itself")
+    pool = case.pool()
+    for link in ("tcp", "shm"):
+        remote = pool.run(case.programs / "ipc", core=50, memory="400MiB", status=None,
+                          env={"GPUPOOL_TRANSPORT": link})
+        case.equal(remote.out, local.out, f"ipc over {link}: remote against local")
+        case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
+
+
 def test_managed_memory_that_cannot_be_moved_fails_the_wait(case):
     if case.sanitizer:
         case.skip(f"the address space of a program built with -fsanitize={case.sanitizer} "
