@@ -272,12 +272,12 @@ move_pages_in(uint8_t *p, size_t len)
 static void
 transfers_see_the_memory_that_is_there_now(void **state)
 {
+    UT_NEEDS_RDMA(); /* before anything is allocated */
     static void (*const changes[])(uint8_t *, size_t) = {unmap_and_map_again, map_over,
                                                          drop_pages, move_pages_in};
     uint8_t *to = malloc(MIB);
     struct pair pair;
 
-    UT_NEEDS_RDMA();
     pair_open(&pair, ut_rdma_addr());
     for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
         uint8_t *p = pages_at(NULL, MIB, 1);
@@ -298,10 +298,10 @@ transfers_see_the_memory_that_is_there_now(void **state)
 static void
 targets_see_the_memory_that_is_there_now(void **state)
 {
+    UT_NEEDS_RDMA(); /* before anything is allocated */
     uint8_t *from = malloc(MIB), *p = pages_at(NULL, MIB, 0);
     struct pair pair;
 
-    UT_NEEDS_RDMA();
     memset(from, 7, MIB);
     pair_open(&pair, ut_rdma_addr());
     move(&pair, from, p, MIB);
@@ -317,12 +317,12 @@ targets_see_the_memory_that_is_there_now(void **state)
 static void
 registrations_are_kept_only_where_memory_can_be_watched(void **state)
 {
+    UT_NEEDS_RDMA(); /* before anything is allocated */
     uint8_t *from = pages_at(NULL, MIB, 3), *to = malloc(MIB);
     FILE *file = tmpfile();
     struct pair pair;
     uint8_t *mapped;
 
-    UT_NEEDS_RDMA();
     assert_int_equal(ftruncate(fileno(file), MIB), 0);
     mapped = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
     memset(mapped, 4, MIB);
@@ -342,11 +342,11 @@ registrations_are_kept_only_where_memory_can_be_watched(void **state)
 static void
 cache_of_registrations_is_bounded(void **state)
 {
+    UT_NEEDS_RDMA(); /* before anything is allocated */
     size_t len = RDMA_REGISTER_MIN;
     uint8_t *to = malloc(len);
     struct pair pair;
 
-    UT_NEEDS_RDMA();
     pair_open(&pair, ut_rdma_addr());
     for (unsigned i = 0; i < RDMA_CACHED_MAX + 8; i++) {
         uint8_t *p = pages_at(NULL, len, (uint8_t)i);
@@ -362,12 +362,12 @@ cache_of_registrations_is_bounded(void **state)
 static void
 pieces_go_side_by_side(void **state)
 {
+    UT_NEEDS_RDMA(); /* before anything is allocated */
     enum { PIECES = 24, PIECE = 512 * 1024 };
     uint8_t *from = malloc(PIECES * PIECE), *to = calloc(PIECES, PIECE);
     uint64_t sent[PIECES], got[PIECES];
     struct pair pair;
 
-    UT_NEEDS_RDMA();
     for (size_t i = 0; i < PIECES * PIECE; i++)
         from[i] = (uint8_t)(i * 7 + (i >> 13));
     pair_open(&pair, ut_rdma_addr());
@@ -392,12 +392,12 @@ pieces_go_side_by_side(void **state)
 static void
 windows_are_filled_and_read_in_place(void **state)
 {
+    UT_NEEDS_RDMA(); /* before anything is allocated */
     uint8_t *host = pages_at(NULL, MIB, 9), *card = pages_at(NULL, MIB, 0);
     uint64_t addr = (uintptr_t)card, ticket;
     struct pair pair;
     size_t n;
 
-    UT_NEEDS_RDMA();
     pair_open(&pair, ut_rdma_addr());
     assert_int_equal(xport_window_add(pair.worker, addr, MIB, -1, NULL), 0);
     assert_int_equal(xport_send_bulk_start(pair.client, host, MIB, &ticket), 0);
@@ -510,6 +510,7 @@ key_of_the_ring_reaches_nothing_behind_it(void **state)
 static void
 key_of_a_payload_dies_with_the_transfer(void **state)
 {
+    UT_NEEDS_RDMA(); /* before anything is allocated */
     /* Through a file: not kept, so the key is gone when the transfer is. */
     FILE *file = tmpfile();
     uint8_t *to = malloc(MIB), *from;
@@ -517,7 +518,6 @@ key_of_a_payload_dies_with_the_transfer(void **state)
     struct rdma_conn *worker;
     struct rdma_offer offer;
 
-    UT_NEEDS_RDMA();
     assert_int_equal(ftruncate(fileno(file), MIB), 0);
     from = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
     pair_open(&pair, ut_rdma_addr());
@@ -708,11 +708,11 @@ open_files(void)
 static void
 connections_leave_no_descriptor(void **state)
 {
+    UT_NEEDS_RDMA(); /* before anything is allocated */
     uint8_t *p = pages_at(NULL, MIB, 1), *to = malloc(MIB);
     struct pair pair;
     unsigned before;
 
-    UT_NEEDS_RDMA();
     pair_open(&pair, ut_rdma_addr()); /* what the libraries keep for ever */
     move(&pair, p, to, MIB);
     pair_close(&pair);
