@@ -233,10 +233,11 @@ settle(struct gov_tenant *t, uint64_t now)
 
 /* --- turns --- */
 
+/* Running without the turn is what began too late (gov_card_intrude()). */
 static bool
 waits(const struct gov_tenant *t)
 {
-    return t->wanting && !t->running;
+    return t->wanting && !(t->running && t->holding);
 }
 
 /* Its queue ran dry a moment ago. */
@@ -621,6 +622,18 @@ gov_card_unask(struct gov_card *card, int seat, uint64_t now_ns)
         pass_turn(card, t, now_ns);
 }
 
+void
+gov_card_intrude(struct gov_card *card, int seat, uint64_t since_ns, uint64_t now_ns)
+{
+    struct gov_tenant *t = tenant_of(card, seat);
+    bool first = !t->running;
+
+    refill(t, now_ns); /* what came before, as of one that did nothing */
+    run(card, seat, now_ns);
+    if (first)
+        t->since_ns = gp_min(since_ns, now_ns);
+}
+
 bool
 gov_card_keep(struct gov_card *card, int seat, uint64_t now_ns)
 {
@@ -628,7 +641,7 @@ gov_card_keep(struct gov_card *card, int seat, uint64_t now_ns)
     uint64_t until = UINT64_MAX;
 
     settle(t, now_ns);
-    if (!within_ceiling(t, now_ns, &until) || overtaker(card, t, now_ns))
+    if (!t->holding || !within_ceiling(t, now_ns, &until) || overtaker(card, t, now_ns))
         return false;
     if (now_ns - t->turn_ns >= GOV_QUANTUM_NS) {
         t->turn_ns = now_ns; /* still its turn: another quantum, no drain */
@@ -653,10 +666,11 @@ gov_card_drained(struct gov_card *card, int seat, uint64_t now_ns)
 
     if (!card->seats[seat].running)
         return;
+    if (t->running == 1)
+        settle(t, now_ns); /* as of one that runs: its bucket filled all the while */
     card->seats[seat].running = 0;
     if (--t->running)
         return;
-    settle(t, now_ns);
     t->wanted_ns = now_ns; /* if it is wanting */
     t->idle_ns = now_ns;   /* if not */
     if (t->holding)

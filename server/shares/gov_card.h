@@ -171,6 +171,12 @@ bool gov_card_ask(struct gov_card *card, int seat, uint64_t now_ns,
 /* The worker has given up waiting. */
 void gov_card_unask(struct gov_card *card, int seat, uint64_t now_ns);
 
+/* What the worker submitted in an earlier turn, and what could not begin then, has been
+ * on the card since @since_ns, whoever has the turn: the seat counts as running, is
+ * charged, and keeps no turn with it. */
+void gov_card_intrude(struct gov_card *card, int seat, uint64_t since_ns,
+                      uint64_t now_ns);
+
 /* A running worker wants to submit more: true while its tenant may go on.  False:
  * submit nothing, let the card drain, call gov_card_drained(), ask again. */
 bool gov_card_keep(struct gov_card *card, int seat, uint64_t now_ns);

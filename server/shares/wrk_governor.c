@@ -30,14 +30,24 @@
 #define TIGHT_NS 2000000
 /* Short kernels share a mark for so much card time. */
 #define GROUP_NS 200000
-/* A launch may be what the work in flight waits for: it is let through when that took
- * longer than twice the prediction and this, the latter doubled from the second time on
- * until the card drains.  Not more: a program that holds a stream back and queues
- * behind it pays this at every launch. */
+/* A launch may be what the work in flight waits for, or come before a call that is: it
+ * is let through when that took longer than twice the prediction and this, and so many
+ * after it, fewer while another waits.  When the card has gone on meanwhile it was only
+ * long: the next time takes twice as long, until the card drains. */
 #define STUCK_NS 50000000
 /* The same when something in flight has no prediction. */
 #define STUCK_UNKNOWN_NS 500000000
-#define STUCK_DOUBLINGS 1
+#define STUCK_DOUBLINGS 5
+#define STUCK_LAUNCHES 16u
+#define STUCK_LAUNCHES_CONTENDED 4u
+/* Nothing in flight has begun for so long: the card is not what it waits for. */
+#define HELD_NS 2000000
+/* So much of it is submitted without a wait; it may begin in another's turn.  Less
+ * while one waits. */
+#define HELD_MOST_NS 100000000
+#define HELD_MOST_UNKNOWN 64u
+#define HELD_CONTENDED_NS 20000000
+#define HELD_CONTENDED_UNKNOWN 8u
 /* At the end of an attachment or a context, what was launched last is waited for so
  * long before it goes uncharged. */
 #define LAST_CHARGE_NS 5000000
@@ -57,10 +67,13 @@ struct gov_slice {
     const struct gov_tenant *tenant; /* the session, as the card knows it */
     int seat;
     bool running;
+    bool intruding; /* running since something began out of turn */
 
     struct wrk_meter meter;
-    unsigned stuck;   /* launches let through since the card last drained */
-    uint64_t calm_ns; /* when nobody else wanted the card, last */
+    unsigned stuck;      /* how often since the card last drained */
+    unsigned stuck_left; /* launches let through with it, still */
+    uint32_t stuck_at;   /* the oldest mark then */
+    uint64_t calm_ns;    /* when nobody else wanted the card, last */
     struct wrk_predict predict;
 };
 
@@ -96,6 +109,16 @@ capped(const struct gov_slice *s)
 
 /* --- charging ------------------------------------------------------------------- */
 
+/* It has begun, and the turn was given up or lost meanwhile. */
+static void
+intrude(struct gov_slice *s, uint64_t ns)
+{
+    uint64_t now = gp_now_ns();
+
+    gov_card_intrude(s->card, s->seat, now - ns, now);
+    s->running = s->intruding = true;
+}
+
 static void
 charge(struct wrk *w, struct gov_slice *s, uint64_t ns)
 {
@@ -104,6 +127,8 @@ charge(struct wrk *w, struct gov_slice *s, uint64_t ns)
     uint32_t seq;
 
     seq = gov_wake_lock(s->card);
+    if (!s->running)
+        intrude(s, ns);
     gov_card_report(s->card, s->seat, ns, gp_now_ns());
     gov_wake_unlock(s->card, seq);
     /* A part of the card counts as a part, as the arbiter does it. */
@@ -123,7 +148,7 @@ reap(struct wrk *w, struct gov_slice *s)
         if (done.key)
             wrk_predict_learn(&s->predict, done.key, done.ns / done.launches);
         if (wrk_meter_idle(&s->meter))
-            s->stuck = 0;
+            s->stuck = s->stuck_left = 0;
     }
 }
 
@@ -134,9 +159,11 @@ give_up_turn(struct gov_slice *s)
 {
     uint32_t seq = gov_wake_lock(s->card);
 
+    if (s->intruding)
+        gov_card_unask(s->card, s->seat, gp_now_ns());
     gov_card_drained(s->card, s->seat, gp_now_ns());
     gov_wake_unlock(s->card, seq);
-    s->running = false;
+    s->running = s->intruding = false;
 }
 
 /* Sleep until the arbiter's word changes or @until passes, a stop included. */
@@ -158,13 +185,15 @@ get_turn(struct wrk *w, struct gov_slice *s)
     while (!atomic_load(&w->priv->stopping)) {
         uint32_t before = gov_wake_lock(s->card);
         uint64_t until = 0;
-        uint32_t seq;
+        bool got = gov_card_ask(s->card, s->seat, gp_now_ns(), &until);
+        uint32_t seq = s->card->seq; /* what the answer was given at */
 
-        s->running = gov_card_ask(s->card, s->seat, gp_now_ns(), &until);
-        seq = s->card->seq; /* what the answer was given at */
         gov_wake_unlock(s->card, before);
-        if (s->running)
+        if (got) {
+            s->running = true;
+            s->intruding = false;
             return;
+        }
         pthread_mutex_unlock(&g->lock);
         /* Nobody's answer waits with this launch. */
         wrk_flush(w);
@@ -176,48 +205,100 @@ get_turn(struct wrk *w, struct gov_slice *s)
 
 /* Whether the launch may follow what is in flight at once. */
 static bool
-fits_behind(const struct gov_slice *s, uint64_t predicted_ns)
+fits_behind(struct wrk *w, struct gov_slice *s, uint64_t predicted_ns)
 {
     if (wrk_meter_idle(&s->meter))
         return true;
     return predicted_ns && !s->meter.n_unknown &&
-           wrk_meter_ahead_ns(&s->meter) < TIGHT_NS;
+           wrk_meter_ahead_ns(w, &s->meter) < TIGHT_NS;
+}
+
+/* What is in flight waits for something that is not the card. */
+static bool
+held(struct wrk *w, struct gov_slice *s)
+{
+    return wrk_meter_held(w, &s->meter) &&
+           gp_now_ns() - s->meter.progress_ns >= HELD_NS;
+}
+
+/* Whether the launch may join what is held. */
+static bool
+fits_held(const struct gov_slice *s, uint64_t predicted_ns)
+{
+    bool others = contended(s);
+
+    return s->meter.in_flight_ns + predicted_ns <=
+               (others ? HELD_CONTENDED_NS : HELD_MOST_NS) &&
+           s->meter.n_unknown < (others ? HELD_CONTENDED_UNKNOWN : HELD_MOST_UNKNOWN);
+}
+
+/* Whether the launch need not wait: nothing is in flight that it could delay, or
+ * nothing that a wait would end. */
+static bool
+may_follow(struct wrk *w, struct gov_slice *s, uint64_t predicted_ns, bool all)
+{
+    if (all ? wrk_meter_idle(&s->meter) : fits_behind(w, s, predicted_ns))
+        return true;
+    return held(w, s) && (all || fits_held(s, predicted_ns));
 }
 
 static uint64_t
-stuck_ns(const struct gov_slice *s)
+stuck_ns(struct wrk *w, struct gov_slice *s)
 {
     uint64_t least = s->meter.n_unknown ? STUCK_UNKNOWN_NS : STUCK_NS;
 
+    if (held(w, s))
+        return STUCK_NS;
     return (least << gp_min(s->stuck, (unsigned)STUCK_DOUBLINGS)) +
            2 * s->meter.in_flight_ns;
 }
 
-/* Wait until the launch fits behind what is in flight, or with @all until nothing is,
- * or for so long that the work in flight may be waiting for us. */
+/* It was found to be stuck, and nothing has ended since. */
+static bool
+still_stuck(struct gov_slice *s)
+{
+    if (!s->stuck_left || s->stuck_at != s->meter.tail)
+        return false;
+    s->stuck_left--;
+    return true;
+}
+
+static void
+note_stuck(struct wrk *w, struct gov_slice *s)
+{
+    if (held(w, s))
+        return;
+    s->stuck++;
+    s->stuck_at = s->meter.tail;
+    s->stuck_left = contended(s) ? STUCK_LAUNCHES_CONTENDED : STUCK_LAUNCHES;
+}
+
+/* Wait until the launch may follow what is in flight, or with @all until nothing is on
+ * the card, or for so long that the work in flight may be waiting for us. */
 static void
 wait_in_flight(struct wrk *w, struct gov_slice *s, uint64_t predicted_ns, bool all)
 {
     struct wrk_governor *g = w->priv->governor;
-    uint64_t until = gp_now_ns() + stuck_ns(s);
+    uint64_t until;
 
     reap(w, s);
-    if (wrk_meter_idle(&s->meter) || (!all && fits_behind(s, predicted_ns)))
+    if (may_follow(w, s, predicted_ns, all) || still_stuck(s))
         return;
+    until = gp_now_ns() + stuck_ns(w, s);
     wrk_flush(w);
     wrk_wait_hand_over(w);
     do {
         struct timespec pause = {.tv_nsec = WAIT_POLL_NS};
 
         if (gp_now_ns() >= until || atomic_load(&w->priv->stopping)) {
-            s->stuck++;
+            note_stuck(w, s);
             return;
         }
         pthread_mutex_unlock(&g->lock);
         nanosleep(&pause, NULL);
         pthread_mutex_lock(&g->lock);
         reap(w, s);
-    } while (!wrk_meter_idle(&s->meter) && (all || !fits_behind(s, predicted_ns)));
+    } while (!may_follow(w, s, predicted_ns, all));
 }
 
 static bool
@@ -236,19 +317,16 @@ acquire_locked(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
 {
     wrk_meter_mark(w, &s->meter);
     reap(w, s);
-    if (s->running && c->tight) {
+    if (c->tight)
         wait_in_flight(w, s, c->predicted_ns, false);
-        if (!keep_turn(s)) {
-            wait_in_flight(w, s, 0, true);
-            /* Stuck with work in flight: the launch goes through, once. */
-            if (wrk_meter_idle(&s->meter))
-                give_up_turn(s);
-        }
+    if (s->running && c->tight && !keep_turn(s)) {
+        wait_in_flight(w, s, 0, true);
+        /* Stuck with work on the card: the launch goes through, once. */
+        if (wrk_meter_idle(&s->meter) || held(w, s))
+            give_up_turn(s);
     }
-    if (!s->running)
+    if (!s->running || s->intruding)
         get_turn(w, s);
-    if (wrk_meter_idle(&s->meter))
-        wrk_meter_begin(w, &s->meter, c->stream);
 }
 
 /* May the launch share the next mark with those before it? */
@@ -292,8 +370,7 @@ wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key, struct wrk_ch
                               gp_now_ns() - began, memory_order_relaxed);
     if (w->ctx_index != ctx_index)
         wrk_ctx_use(w, ctx_index);
-    s->meter.stream = stream;
-    s->meter.ctx_index = ctx_index;
+    wrk_meter_begin(w, &s->meter, stream, c->tight);
     pthread_mutex_unlock(&g->lock);
 }
 
@@ -366,25 +443,66 @@ end_overdue(struct wrk *w)
     _exit(OVERDUE_STATUS);
 }
 
-/* How long the turn could be claimed by another and the oldest work has not ended. */
+/* Somebody else wants the card, or has it while we are on it. */
+static bool
+claimed(const struct gov_slice *s)
+{
+    return contended(s) ||
+           (s->intruding && __atomic_load_n(&s->card->holders, __ATOMIC_RELAXED));
+}
+
+/* How long that has been so and the work on the card has not ended. */
 static bool
 overdue(const struct gov_slice *s, uint32_t limit_s)
 {
     uint64_t now = gp_now_ns();
 
-    return !wrk_meter_idle(&s->meter) && contended(s) && limit_s &&
+    return !wrk_meter_idle(&s->meter) && claimed(s) && limit_s &&
            now - gp_max(s->meter.progress_ns, s->calm_ns) >= limit_s * GP_NS_PER_S;
+}
+
+/* What is in flight had not begun when the turn was given up. */
+static uint64_t
+tick_held(struct wrk *w, struct gov_slice *s)
+{
+    uint32_t seq;
+
+    if (!wrk_meter_idle(&s->meter) && !wrk_meter_held(w, &s->meter)) {
+        seq = gov_wake_lock(s->card);
+        intrude(s, 0);
+        gov_wake_unlock(s->card, seq);
+    }
+    return TICK_TIGHT_NS;
+}
+
+/* What began out of turn shall have one: others give way to it as to who waits. */
+static void
+ask_late(struct gov_slice *s)
+{
+    uint32_t seq = gov_wake_lock(s->card);
+    uint64_t until;
+
+    s->intruding = !gov_card_ask(s->card, s->seat, gp_now_ns(), &until);
+    gov_wake_unlock(s->card, seq);
 }
 
 /* One look at a slice; returns after how long to look again, 0: nothing to see. */
 static uint64_t
 tick(struct wrk *w, struct gov_slice *s)
 {
-    if (!s->running)
+    if (!s->running && wrk_meter_idle(&s->meter))
         return 0;
     reap(w, s);
-    if (!contended(s))
+    if (!s->running)
+        return tick_held(w, s);
+    if (s->intruding)
+        ask_late(s);
+    if (!claimed(s))
         s->calm_ns = gp_now_ns();
+    if (!atomic_load(&s->meter.unmarked) && held(w, s)) {
+        give_up_turn(s);
+        return TICK_TIGHT_NS;
+    }
     if (overdue(s, w->priv->conf.work_limit_s))
         end_overdue(w);
     if (wrk_meter_idle(&s->meter) && !atomic_load(&s->meter.unmarked) &&
@@ -496,7 +614,7 @@ wrk_governor_stream_gone(struct wrk *w, const void *stream)
         if (s->meter.stream != stream || !atomic_load(&s->meter.unmarked))
             continue;
         pthread_mutex_lock(&g->lock);
-        atomic_store(&s->meter.unmarked, 0);
+        wrk_meter_drop_unmarked(w, &s->meter);
         pthread_mutex_unlock(&g->lock);
     }
 }

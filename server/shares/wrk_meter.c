@@ -22,6 +22,22 @@ wrk_meter_add(struct wrk_meter *m, uint64_t key, uint64_t predicted_ns)
     return atomic_fetch_add_explicit(&m->unmarked, 1, memory_order_relaxed) != 0;
 }
 
+static void
+drop_begin(struct wrk *w, struct wrk_meter *m)
+{
+    if (m->unmarked_begin)
+        wrk_evpool_put_timed(w, m->ctx_index, m->unmarked_begin);
+    m->unmarked_begin = NULL;
+    m->unmarked_begun = true;
+}
+
+void
+wrk_meter_drop_unmarked(struct wrk *w, struct wrk_meter *m)
+{
+    drop_begin(w, m);
+    atomic_store(&m->unmarked, 0);
+}
+
 void
 wrk_meter_mark(struct wrk *w, struct wrk_meter *m)
 {
@@ -37,92 +53,188 @@ wrk_meter_mark(struct wrk *w, struct wrk_meter *m)
         return;
     if (WRK_CALL(w, cuEventRecord, event, m->stream) != CUDA_SUCCESS) {
         wrk_evpool_put_timed(w, m->ctx_index, event);
-        atomic_store(&m->unmarked, 0);
+        wrk_meter_drop_unmarked(w, m);
         return;
     }
     if (wrk_meter_idle(m))
         m->progress_ns = gp_now_ns();
     m->marks[m->head++ % WRK_METER_MARKS] =
-        (struct wrk_meter_mark){.event = event,
+        (struct wrk_meter_mark){.begin = m->unmarked_begin,
+                                .event = event,
+                                .stream = m->stream,
                                 .key = m->unmarked_key,
                                 .predicted_ns = m->unmarked_ns,
                                 .ctx_index = m->ctx_index,
                                 .launches = n,
-                                .unknown = m->unmarked_unknown};
+                                .unknown = m->unmarked_unknown,
+                                .begun = m->unmarked_begun};
     m->in_flight_ns += m->unmarked_ns;
     m->n_unknown += m->unmarked_unknown;
+    m->unmarked_begin = NULL;
     atomic_store(&m->unmarked, 0);
 }
 
-/* Card time from the base to this event, which is done. */
+/* Card time from the base to @event of @mark, which has passed; @unknown if they cannot
+ * be compared. */
 static uint64_t
-mark_elapsed(struct wrk *w, const struct wrk_meter *m,
-             const struct wrk_meter_mark *mark)
+elapsed_ns(struct wrk *w, const struct wrk_meter *m, const struct wrk_meter_mark *mark,
+           CUevent event, uint64_t unknown)
 {
     float ms = 0;
 
     if (m->base && mark->ctx_index == m->base_ctx && w->drv->cuEventElapsedTime_v2 &&
-        w->drv->cuEventElapsedTime_v2(&ms, m->base, mark->event) == CUDA_SUCCESS &&
-        ms >= 0)
+        w->drv->cuEventElapsedTime_v2(&ms, m->base, event) == CUDA_SUCCESS && ms >= 0)
         return (uint64_t)((double)ms * 1e6);
-    return gp_now_ns() - m->base_ns;
+    return unknown;
 }
 
-static void
-drop_oldest(struct wrk_meter *m)
+static struct wrk_meter_mark *
+mark_at(struct wrk_meter *m, uint32_t at)
 {
-    const struct wrk_meter_mark *mark = &m->marks[m->tail++ % WRK_METER_MARKS];
+    return &m->marks[at % WRK_METER_MARKS];
+}
 
-    m->in_flight_ns -= mark->predicted_ns;
-    m->n_unknown -= mark->unknown;
+static bool
+passed(struct wrk *w, CUevent event)
+{
+    return WRK_CALL(w, cuEventQuery, event) != CUDA_ERROR_NOT_READY;
+}
+
+static bool
+mark_begun(struct wrk *w, struct wrk_meter *m, struct wrk_meter_mark *mark)
+{
+    CUevent begin = mark->begin ? mark->begin : m->base;
+
+    if (likely(mark->begun))
+        return true;
+    mark->begun = !begin || passed(w, begin);
+    if (mark->begun)
+        m->progress_ns = gp_now_ns();
+    return mark->begun;
+}
+
+/* The oldest mark that is done.  One that has begun holds up all behind it, as far as
+ * anybody asks; others hold up their stream.  False: there is none. */
+static bool
+find_done(struct wrk *w, struct wrk_meter *m, uint32_t *ret_at)
+{
+    for (uint32_t at = m->tail; at != m->head; at++) {
+        struct wrk_meter_mark *mark = mark_at(m, at);
+
+        if (at != m->tail && mark->stream == mark_at(m, at - 1)->stream)
+            continue;
+        if (passed(w, mark->event)) {
+            *ret_at = at;
+            return true;
+        }
+        if (mark_begun(w, m, mark))
+            return false;
+    }
+    return false;
+}
+
+/* The marks before @at move up into its place. */
+static void
+drop_mark(struct wrk_meter *m, uint32_t at)
+{
+    m->in_flight_ns -= mark_at(m, at)->predicted_ns;
+    m->n_unknown -= mark_at(m, at)->unknown;
+    for (; at != m->tail; at--)
+        *mark_at(m, at) = *mark_at(m, at - 1);
+    m->tail++;
     m->progress_ns = gp_now_ns();
     if (wrk_meter_idle(m))
         m->quiet_ns = m->progress_ns;
 }
 
+static void
+put_events(struct wrk *w, const struct wrk_meter_mark *mark)
+{
+    if (mark->begin)
+        wrk_evpool_put_timed(w, mark->ctx_index, mark->begin);
+    wrk_evpool_put_timed(w, mark->ctx_index, mark->event);
+}
+
 bool
 wrk_meter_take(struct wrk *w, struct wrk_meter *m, struct wrk_meter_done *ret)
 {
-    struct wrk_meter_mark *mark = &m->marks[m->tail % WRK_METER_MARKS];
-    uint64_t elapsed;
+    struct wrk_meter_mark mark;
+    uint64_t from, to;
+    uint32_t at;
 
-    if (wrk_meter_idle(m) ||
-        WRK_CALL(w, cuEventQuery, mark->event) == CUDA_ERROR_NOT_READY)
+    if (wrk_meter_idle(m) || !find_done(w, m, &at))
         return false;
-    elapsed = mark_elapsed(w, m, mark);
-    *ret = (struct wrk_meter_done){.ns = elapsed - gp_min(elapsed, m->busy_ns),
-                                   .key = mark->key,
-                                   .launches = mark->launches};
-    m->busy_ns = gp_max(m->busy_ns, elapsed);
-    drop_oldest(m);
-    wrk_evpool_put_timed(w, mark->ctx_index, mark->event);
+    mark = *mark_at(m, at);
+    to = elapsed_ns(w, m, &mark, mark.event, gp_now_ns() - m->base_ns);
+    from = mark.begin ? elapsed_ns(w, m, &mark, mark.begin, 0) : 0;
+    from = gp_max(from, m->busy_ns);
+    *ret = (struct wrk_meter_done){
+        .ns = to - gp_min(to, from), .key = mark.key, .launches = mark.launches};
+    m->busy_ns = gp_max(m->busy_ns, to);
+    drop_mark(m, at);
+    put_events(w, &mark);
     return true;
 }
 
-void
-wrk_meter_begin(struct wrk *w, struct wrk_meter *m, CUstream stream)
+/* An event in front of what comes next in @stream; NULL when there is none. */
+static CUevent
+record(struct wrk *w, CUstream stream)
+{
+    CUevent event = wrk_evpool_get_timed(w, w->ctx_index);
+
+    if (!event || WRK_CALL(w, cuEventRecord, event, stream) == CUDA_SUCCESS)
+        return event;
+    wrk_evpool_put_timed(w, w->ctx_index, event);
+    return NULL;
+}
+
+static void
+new_stretch(struct wrk *w, struct wrk_meter *m, CUstream stream)
 {
     if (m->base)
         wrk_evpool_put_timed(w, m->base_ctx, m->base);
     m->base_ctx = w->ctx_index;
-    m->base = wrk_evpool_get_timed(w, w->ctx_index);
     m->base_ns = gp_now_ns();
     m->busy_ns = 0;
-    if (m->base && WRK_CALL(w, cuEventRecord, m->base, stream) != CUDA_SUCCESS) {
-        wrk_evpool_put_timed(w, m->base_ctx, m->base);
-        m->base = NULL;
-    }
+    m->base = record(w, stream);
+}
+
+void
+wrk_meter_begin(struct wrk *w, struct wrk_meter *m, CUstream stream, bool exact)
+{
+    bool new = wrk_meter_idle(m);
+
+    drop_begin(w, m);
+    if (new)
+        new_stretch(w, m, stream);
+    else if (exact || mark_at(m, m->head - 1)->stream != stream)
+        m->unmarked_begin = record(w, stream);
+    /* With all marks out there may be launches before this one. */
+    m->unmarked_begun =
+        atomic_load(&m->unmarked) || !(new ? m->base : m->unmarked_begin);
+    m->stream = stream;
+    m->ctx_index = w->ctx_index;
+}
+
+bool
+wrk_meter_held(struct wrk *w, struct wrk_meter *m)
+{
+    for (uint32_t at = m->tail; at != m->head; at++)
+        if (mark_begun(w, m, mark_at(m, at)))
+            return false;
+    return !wrk_meter_idle(m);
 }
 
 uint64_t
-wrk_meter_ahead_ns(const struct wrk_meter *m)
+wrk_meter_ahead_ns(struct wrk *w, struct wrk_meter *m)
 {
-    uint64_t passed = gp_now_ns() - m->progress_ns;
+    struct wrk_meter_mark *oldest = mark_at(m, m->tail);
+    uint64_t since;
 
     if (wrk_meter_idle(m))
         return 0;
-    return m->in_flight_ns -
-           gp_min(passed, m->marks[m->tail % WRK_METER_MARKS].predicted_ns);
+    since = mark_begun(w, m, oldest) ? gp_now_ns() - m->progress_ns : 0;
+    return m->in_flight_ns - gp_min(since, oldest->predicted_ns);
 }
 
 void
@@ -131,13 +243,13 @@ wrk_meter_forget(struct wrk_meter *m, uint32_t ctx_index)
     uint32_t kept = m->tail;
 
     for (uint32_t at = m->tail; at != m->head; at++) {
-        const struct wrk_meter_mark *mark = &m->marks[at % WRK_METER_MARKS];
+        const struct wrk_meter_mark *mark = mark_at(m, at);
 
         if (mark->ctx_index == ctx_index) {
             m->in_flight_ns -= mark->predicted_ns;
             m->n_unknown -= mark->unknown;
         } else {
-            m->marks[kept++ % WRK_METER_MARKS] = *mark;
+            *mark_at(m, kept++) = *mark;
         }
     }
     m->head = kept;
@@ -145,6 +257,8 @@ wrk_meter_forget(struct wrk_meter *m, uint32_t ctx_index)
         m->quiet_ns = gp_now_ns();
     if (m->base && m->base_ctx == ctx_index)
         m->base = NULL;
-    if (m->ctx_index == ctx_index)
+    if (m->ctx_index == ctx_index) {
+        m->unmarked_begin = NULL;
         atomic_store(&m->unmarked, 0);
+    }
 }

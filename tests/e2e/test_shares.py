@@ -291,6 +291,33 @@ def test_kernel_that_never_ends_is_ended_when_others_wait(case):
     case.check(server in pool.pids("gpupool-server"), "the server goes on")
 
 
+def test_held_work_holds_nobody_and_waits_for_nothing(case):
+    """Kernels behind a host function that has not returned are not on the card."""
+    pool, launches = case.pool(), 40
+    other, slot = bumper(case, pool)
+    holder = pool.session(core=30, memory="64MiB", options=("--policy", "fs"))
+    program = case.spawn([case.programs / "held", str(launches)], env=holder.env)
+    case.equal(program.stdout.readline(), "queued\n", "the launches behind a held stream")
+    began = time.monotonic_ns()
+    for _ in range(10):
+        other.ok("launch", "bump", 1, 32, slot, 1)
+        other.ok("sync")
+    case.equal(other.ok("peek", slot, 0), 10, "what the neighbour did meanwhile")
+
+    def used():
+        return {s["name"]: s["slices"][0] for s in pool.sessions()}["s2"]
+
+    case.wait_for(lambda: used()["launches"] > launches, "the launches are reported")
+    held = time.monotonic_ns() - began
+    out = program.communicate("\n", timeout=case.patience)[0]
+    case.equal((program.returncode, out),
+               (0, f"held: {launches} kernels behind a host function: ok\n"), "its end")
+    case.wait_for(lambda: used()["gpu_ns"] > 0, "its card time is reported")
+    case.check(used()["gpu_ns"] < held / 2, f"{used()['gpu_ns']} ns charged, held {held} ns")
+    # A grace of 50 ms each is what they would have waited.
+    case.check(used()["wait_ns"] < launches * 25e6, f"waited {used()['wait_ns']} ns")
+
+
 def test_memory_limit_is_the_same_for_every_allocating_call(case):
     pool = case.pool()
     lines = pool.run(case.programs / "limits", memory="64MiB").out.splitlines()

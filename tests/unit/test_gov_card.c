@@ -405,6 +405,69 @@ overrun_is_repaid_exactly(void **state)
     sim_free(&sim);
 }
 
+/* What was submitted in one turn and could not begin then runs in another's. */
+static void
+work_that_begins_out_of_turn_is_charged_and_repaid(void **state)
+{
+    struct gov_share sh = share(GOV_FIXED_SHARE, 20);
+    struct gov_card *card;
+    struct sim sim;
+    uint64_t until;
+    int late, other;
+
+    sim_new(&sim);
+    card = sim.card;
+    late = gov_card_join(card, 1, 1, &sh, sim.now);
+    other = gov_card_join(card, 2, 2, &sh, sim.now);
+    sim.now += S;
+    assert_true(gov_card_ask(card, other, sim.now, &until));
+    gov_card_intrude(card, late, sim.now, sim.now);
+    sim.now += MS;
+    /* It ends nobody's turn, and gives none. */
+    assert_true(gov_card_keep(card, other, sim.now));
+    assert_false(gov_card_keep(card, late, sim.now));
+    gov_card_report(card, other, MS, sim.now);
+    gov_card_drained(card, other, sim.now);
+    sim.now += 99 * MS;
+    gov_card_report(card, late, 100 * MS, sim.now);
+    gov_card_drained(card, late, sim.now);
+    assert_int_equal(gov_card_tenant(card, late)->charged_ns, 100 * MS);
+    assert_true(gov_card_ask(card, other, sim.now, &until));
+    gov_card_drained(card, other, sim.now);
+    /* 100 ms are worth 500 ms of a fifth; 100 have passed, and a little was saved up.
+     */
+    while (!gov_card_ask(card, late, sim.now, &until))
+        sim.now = until;
+    expect_near((double)(sim.now - 6 * S) / 1e6, 490, 11);
+    sim_free(&sim);
+}
+
+static void
+worker_that_intrudes_may_get_the_turn_meanwhile(void **state)
+{
+    struct gov_share sh = share(GOV_BURST_SHARE, 50);
+    struct gov_card *card;
+    struct sim sim;
+    uint64_t until;
+    int late, other;
+
+    sim_new(&sim);
+    card = sim.card;
+    late = gov_card_join(card, 1, 1, &sh, sim.now);
+    other = gov_card_join(card, 2, 2, &sh, sim.now);
+    assert_true(gov_card_ask(card, other, sim.now, &until));
+    gov_card_intrude(card, late, sim.now, sim.now);
+    assert_false(gov_card_ask(card, late, sim.now, &until));
+    assert_int_equal(gov_card_tenant(card, other)->contended, 1);
+    sim.now += GOV_QUANTUM_NS;
+    gov_card_report(card, other, GOV_QUANTUM_NS, sim.now);
+    assert_false(gov_card_keep(card, other, sim.now));
+    gov_card_drained(card, other, sim.now);
+    assert_true(gov_card_ask(card, late, sim.now, &until));
+    assert_true(gov_card_keep(card, late, sim.now));
+    sim_free(&sim);
+}
+
 static void
 killed_worker_gives_the_turn_back(void **state)
 {
@@ -753,6 +816,8 @@ main(void)
         cmocka_unit_test(offline_runs_only_in_the_gaps_of_online),
         cmocka_unit_test(many_workers_of_a_session_get_what_one_would),
         cmocka_unit_test(overrun_is_repaid_exactly),
+        cmocka_unit_test(work_that_begins_out_of_turn_is_charged_and_repaid),
+        cmocka_unit_test(worker_that_intrudes_may_get_the_turn_meanwhile),
         cmocka_unit_test(killed_worker_gives_the_turn_back),
         cmocka_unit_test(starting_again_pays_no_debt),
         cmocka_unit_test(pauses_of_a_neighbour_pay_no_debt),
