@@ -9,6 +9,7 @@
 
 struct stub_cls_entry {
     struct stub_cls_entry *next; /* constant once published */
+    atomic_uint changes;         /* odd while one is being made */
     _Atomic(void *) key;         /* NULL: unused */
     _Atomic(void *) value;
     stub_cls_dtor *dtor;
@@ -22,6 +23,16 @@ cls_find(struct stub_ctx *ctx, const void *key)
     while (e && atomic_load_explicit(&e->key, memory_order_acquire) != key)
         e = e->next;
     return e;
+}
+
+/* Under the lock.  A reader who saw anything of it sees that @changes is another. */
+static void
+cls_change(struct stub_cls_entry *e, void *key, void *value)
+{
+    atomic_fetch_add_explicit(&e->changes, 1, memory_order_relaxed);
+    atomic_store_explicit(&e->value, value, memory_order_release);
+    atomic_store_explicit(&e->key, key, memory_order_release);
+    atomic_fetch_add_explicit(&e->changes, 1, memory_order_release);
 }
 
 static struct stub_cls_entry *
@@ -52,8 +63,7 @@ stub_cls_put(struct stub_ctx *ctx, void *key, void *value, stub_cls_dtor *dtor)
         e = cls_add(ctx);
     if (e) {
         e->dtor = dtor;
-        atomic_store_explicit(&e->value, value, memory_order_relaxed);
-        atomic_store_explicit(&e->key, key, memory_order_release);
+        cls_change(e, key, value);
     }
     stub_lock_release(&ctx->lock);
     return e ? 0 : -ENOMEM;
@@ -69,24 +79,41 @@ stub_cls_del(struct stub_ctx *ctx, const void *key)
     stub_lock_take(&ctx->lock);
     e = cls_find(ctx, key);
     if (e)
-        atomic_store_explicit(&e->key, NULL, memory_order_release);
+        cls_change(e, NULL, NULL);
     stub_lock_release(&ctx->lock);
     return e ? 0 : -ENOENT;
 }
 
-/* The key is looked at twice: between the two the entry may have been removed and given
- * to another key, and then the value was not ours. */
+static int
+cls_get_locked(struct stub_ctx *ctx, const void *key, void **ret)
+{
+    struct stub_cls_entry *e;
+
+    stub_lock_take(&ctx->lock);
+    e = cls_find(ctx, key);
+    if (e)
+        *ret = atomic_load_explicit(&e->value, memory_order_relaxed);
+    stub_lock_release(&ctx->lock);
+    return e ? 0 : -ENOENT;
+}
+
+/* Between the key and the value the entry may have been given to another key, and back:
+ * whoever finds it changed meanwhile looks again, and waits for who changes it. */
 int
 stub_cls_get(struct stub_ctx *ctx, const void *key, void **ret)
 {
     struct stub_cls_entry *e = key ? cls_find(ctx, key) : NULL;
-    void *value;
+    unsigned changes;
+    void *found, *value;
 
     if (!e)
         return -ENOENT;
+    changes = atomic_load_explicit(&e->changes, memory_order_acquire);
+    found = atomic_load_explicit(&e->key, memory_order_acquire);
     value = atomic_load_explicit(&e->value, memory_order_acquire);
-    if (atomic_load_explicit(&e->key, memory_order_relaxed) != key)
-        return -ENOENT;
+    if (unlikely(found != key || changes % 2 ||
+                 atomic_load_explicit(&e->changes, memory_order_relaxed) != changes))
+        return cls_get_locked(ctx, key, ret);
     *ret = value;
     return 0;
 }
@@ -105,7 +132,7 @@ stub_cls_drop_all(struct stub_ctx *ctx)
         key = atomic_load_explicit(&e->key, memory_order_relaxed);
         value = atomic_load_explicit(&e->value, memory_order_relaxed);
         dtor = e->dtor;
-        atomic_store_explicit(&e->key, NULL, memory_order_release);
+        cls_change(e, NULL, NULL);
         stub_lock_release(&ctx->lock);
         if (key && dtor)
             dtor(stub_ctx_handle(ctx), key, value);
