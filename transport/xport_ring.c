@@ -9,6 +9,18 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+/* What one thread sends happens before what another then receives: the answer came from
+ * a peer who had seen it.  The thread sanitizer knows that of sockets; of two rings it
+ * knows what it is told, by way of the word that the rings of a connection share. */
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#define SENT(ring) __tsan_release((void *)(uintptr_t)(ring)->closed)
+#define RECEIVED(ring) __tsan_acquire((void *)(uintptr_t)(ring)->closed)
+#else
+#define SENT(ring) ((void)0)
+#define RECEIVED(ring) ((void)0)
+#endif
+
 /* The memory is shared between processes, so these are not FUTEX_PRIVATE. */
 static long
 futex(uint32_t *word, int op, uint32_t val, const struct timespec *timeout)
@@ -43,6 +55,7 @@ used_by_consumer(const struct xport_ring *ring)
     uint64_t head = __atomic_load_n(&ring->shared->head, __ATOMIC_SEQ_CST);
     uint64_t used = head - ring->index;
 
+    RECEIVED(ring);
     return used > XPORT_RING_SIZE ? -1 : (int64_t)used;
 }
 
@@ -65,6 +78,7 @@ void
 xport_ring_push(struct xport_ring *ring, size_t n)
 {
     ring->index += n;
+    SENT(ring);
     __atomic_store_n(&ring->shared->head, ring->index, __ATOMIC_SEQ_CST);
     wake(&ring->shared->data_wanted);
 }
