@@ -134,24 +134,31 @@ stub_memory_is_plausible(uint64_t addr)
 
 /* ---- reservation ---------------------------------------------------------------- */
 
+/* The thread sanitizer ends a program that maps outside of its own ranges, of which the
+ * highest begins here; nothing of the application lies outside either. */
+static bool
+reservable(uint64_t start)
+{
+#if defined(__SANITIZE_THREAD__)
+    return start >= UINT64_C(0x7e8000000000);
+#else
+    return true;
+#endif
+}
+
 /* Keep others out of [start, start + size); false when somebody is there. */
 static bool
 reserve_hold(uint64_t start, uint64_t size)
 {
-#if defined(__SANITIZE_THREAD__)
-    /* The sanitizer ends a program that maps outside of its own ranges; nothing of the
-     * application lies there either. */
-    return true;
-#else
-    void *want = (void *)(uintptr_t)start;
-    void *at =
-        mmap(want, size, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    void *want = (void *)(uintptr_t)start, *at;
 
+    if (!reservable(start))
+        return true;
+    at = mmap(want, size, PROT_NONE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (at != MAP_FAILED && at != want)
         munmap(at, size); /* a kernel that takes the address for a hint */
     return at == want;
-#endif
 }
 
 /* True when [start, start + size) is ours now. */
