@@ -171,7 +171,7 @@ copies_out_of_a_buffer_that_is_being_filled_wait(struct landing *l)
 
     CU(cuMemAlloc(&twin, BIG));
     for (int i = 0; i < 4; i++) {
-        CU(cuMemsetD8(twin, 0, BIG));
+        CU(cuMemsetD8Async(twin, 0, BIG, l->stream));
         copy_down(l, BIG);
         CU(cuMemcpyHtoDAsync(twin, l->pinned, BIG, l->stream));
         CU(cuStreamSynchronize(l->stream));

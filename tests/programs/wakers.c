@@ -133,6 +133,7 @@ main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
         wrong += play(&scene, ways[i]);
     CU(cuMemFree(memory));
+    free(scene.bulk);
     prog_end(&prog);
     return util_report("wakers", wrong, "%zu ways to wake a spinning kernel",
                        sizeof(ways) / sizeof(ways[0]));
