@@ -26,6 +26,7 @@ static struct stub_lock lists_lock; /* creation of lists */
 /* Both replies that carry a layout look the same. */
 struct func_reply {
     const struct wire_cuModuleGetFunction_rep *f;
+    const int32_t *attrs;
     const uint64_t *params;
 };
 
@@ -42,6 +43,7 @@ func_reply_open(const struct stub_call *c, struct func_reply *ret)
     if (!wire_cuModuleGetFunction_rep_open(&view, c->reply, c->reply_size, 0))
         return false;
     ret->f = view.f;
+    ret->attrs = view.attrs;
     ret->params = view.params;
     return true;
 }
@@ -77,6 +79,9 @@ func_new(const struct func_reply *reply, uint64_t handle, uint64_t owner,
     func->owner = owner;
     func->param_bytes = reply->f->param_bytes;
     func->n_params = reply->f->n_params;
+    if (reply->f->n_attrs > CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
+        func->max_threads =
+            (uint32_t)gp_max(reply->attrs[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK], 0);
     func->name = strdup(name ? name : "");
     if (!func->name || !func_take_params(func, reply)) {
         free(func->name);

@@ -38,6 +38,7 @@ struct stub_func {
     uint64_t owner; /* module or library handle */
     uint32_t param_bytes;
     uint32_t n_params;
+    uint32_t max_threads;      /* of a block; 0: the server did not say */
     struct stub_func_old *old; /* NULL until used */
     struct stub_func *next;    /* in the owner's list */
     char *name;

@@ -15,6 +15,20 @@
 
 #include <string.h>
 
+/* What a driver refuses at once by the shape alone: an empty grid or block, and more
+ * threads than the kernel can have, by its registers or its launch bounds. */
+static inline CUresult
+launch_check(const struct stub_func *func, const uint32_t *grid, const uint32_t *block)
+{
+    uint64_t threads = (uint64_t)block[0] * block[1];
+
+    if (unlikely(!grid[0] || !grid[1] || !grid[2] || !threads || !block[2] ||
+                 (func->max_threads && (threads > func->max_threads ||
+                                        threads * block[2] > func->max_threads))))
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
 /* cuLaunchKernel and cuLaunchCooperativeKernel have the same frame. */
 static CUresult
 launch_plain(uint16_t number, const struct wire_cuLaunchKernel_req *head,
@@ -26,6 +40,11 @@ launch_plain(uint16_t number, const struct wire_cuLaunchKernel_req *head,
 
     static_assert(sizeof(struct wire_cuLaunchCooperativeKernel_req) == sizeof(*req),
                   "one writer for both");
+    r = launch_check(args->func,
+                     (uint32_t[]){head->gridDimX, head->gridDimY, head->gridDimZ},
+                     (uint32_t[]){head->blockDimX, head->blockDimY, head->blockDimZ});
+    if (unlikely(r != CUDA_SUCCESS))
+        return r;
     if (stub_managed_is_on())
         stub_managed_work(head->hStream);
     r = stub_call_begin(&c, number, (uint32_t)sizeof(*req) + wire_align(args->len));
@@ -123,6 +142,11 @@ stub_m_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kerne
     if (!config || (config->numAttrs && !config->attrs))
         return CUDA_ERROR_INVALID_VALUE;
     r = stub_args_open(&args, f, kernelParams, extra);
+    if (r == CUDA_SUCCESS)
+        r = launch_check(
+            args.func,
+            (uint32_t[]){config->gridDimX, config->gridDimY, config->gridDimZ},
+            (uint32_t[]){config->blockDimX, config->blockDimY, config->blockDimZ});
     if (r == CUDA_SUCCESS)
         r = stub_stream_get(config->hStream, per_thread, &stream);
     if (r != CUDA_SUCCESS)

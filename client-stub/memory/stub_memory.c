@@ -122,12 +122,16 @@ stub_memory_is_device(uint64_t addr)
     return stub_range_find(&reserved, addr, &m.range, sizeof(m.range));
 }
 
-/* Blocks are never given up, so the last one seen holds for ever. */
+/* Blocks are never given up, so the last one seen holds for ever.  A fill of memory
+ * that the host has too is waited for (stub_managed_after()), so it has to have an
+ * answer. */
 bool
 stub_memory_is_plausible(uint64_t addr)
 {
     struct stub_range *last = &stub_tls.block;
 
+    if (stub_managed_is_on() && stub_managed_touches(addr, 1))
+        return false;
     return addr - last->start < last->size ||
            stub_range_find(&reserved, addr, last, sizeof(*last));
 }

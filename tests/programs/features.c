@@ -195,6 +195,34 @@ check_dynamic_shared(struct prog *prog)
     return wrong;
 }
 
+/* What the shape alone forbids is refused by the launch itself, and leaves nothing. */
+static size_t
+check_launch_refused(struct prog *prog)
+{
+    CUfunction func = prog_kernel(prog, "feature_bounded");
+    CUlaunchConfig config = {1, 1, 1, 1, 1, 65, 0, NULL, NULL, 0};
+    CUdeviceptr data;
+    size_t wrong = 0;
+    int most = 0;
+
+    TRY(cuMemAlloc(&data, 4));
+    void *params[] = {&data};
+    TRY(cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, func));
+    wrong += most != 64;
+    wrong += cuLaunchKernel(func, 1, 1, 1, 65, 1, 1, 0, NULL, params, NULL) !=
+             CUDA_ERROR_INVALID_VALUE;
+    wrong += cuLaunchKernel(func, 1, 1, 1, 65536, 65536, 1, 0, NULL, params, NULL) !=
+             CUDA_ERROR_INVALID_VALUE;
+    wrong += cuLaunchKernel(func, 1, 0, 1, 32, 1, 1, 0, NULL, params, NULL) !=
+             CUDA_ERROR_INVALID_VALUE;
+    wrong += cuLaunchKernelEx(&config, func, params, NULL) != CUDA_ERROR_INVALID_VALUE;
+    TRY(cuCtxSynchronize());
+    TRY(cuLaunchKernel(func, 1, 1, 1, 8, 4, 2, 0, NULL, params, NULL));
+    TRY(cuCtxSynchronize());
+    TRY(cuMemFree(data));
+    return wrong;
+}
+
 static size_t
 check_function_attributes(struct prog *prog)
 {
@@ -468,6 +496,7 @@ static const struct feature features[] = {
     {"parameters", check_parameters},
     {"parameter buffer", check_parameter_buffer},
     {"dynamic shared memory", check_dynamic_shared},
+    {"launch refused", check_launch_refused},
     {"function attributes", check_function_attributes},
     {"copies and sets", check_copies_and_sets},
     {"2D copy", check_copy_2d},

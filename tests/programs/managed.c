@@ -229,6 +229,11 @@ check_mapped_at(struct prog *prog, uint32_t *host)
     TRY(scale(prog, data, NULL));
     TRY(cuStreamSynchronize(NULL));
     wrong += (host[9] != 50u * 3) + (host[8] != 9u * 2 * 2);
+    /* a fill of memory that is the host's too is done when the call returns */
+    TRY(cuMemsetD8(data, 0xab, 64));
+    wrong += (host[0] != 0xabababab) + (host[15] != 0xabababab);
+    TRY(cuMemsetD2D32_v2(data, 32, 7, 2, 2));
+    wrong += (host[0] != 7) + (host[2] != 0xabababab) + (host[9] != 7);
     return wrong;
 }
 

@@ -41,6 +41,12 @@ feature_params(unsigned char a, double b, unsigned short c, struct feature_mixed
     out[6] = (unsigned long long)(e * 8);
 }
 
+extern "C" __global__ void __attribute__((launch_bounds(64)))
+feature_bounded(unsigned *data)
+{
+    data[0] = 1;
+}
+
 extern __shared__ unsigned feature_dynamic[];
 
 /* Reverses each block's part through dynamic shared memory. */
