@@ -231,6 +231,8 @@ warp_start(struct sg_cta *cta, struct sg_warp *warp, const struct sg_launch *lau
     warp->born = left >= SG_LANES ? UINT32_MAX : (1u << left) - 1;
     warp->live = warp->born;
     warp->cluster_parity = UINT32_MAX;
+    warp->takes = false;
+    memset(warp->taken, 0, sizeof(warp->taken));
     warp->n_frags = 1;
     warp->frags[0] =
         (struct sg_frag){.mask = warp->live, .pc = func->entry, .state = SG_FRAG_RUN};

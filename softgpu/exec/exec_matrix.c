@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix operations of a warp: mma.sync, wmma, ldmatrix, stmatrix, movmatrix.
+ * Matrix operations of a warp: mma.sync and wmma.
  *
  * mma's fragment layout is architectural and one formula for all shapes: with g =
  * lane/4 and t = lane%4, register r of A holds row g + 8*(r&1) and E consecutive
@@ -16,6 +16,7 @@
 #include "exec_scalar.h"
 #include "sg_cta.h"
 
+#include <math.h>
 #include <string.h>
 
 #define MAX_DIM 32
@@ -24,9 +25,11 @@
 struct mat {
     unsigned m, n, k;
     unsigned type[SG_MAT_OPERANDS]; /* d a b c */
+    unsigned bits[SG_MAT_OPERANDS];
     unsigned count[SG_MAT_OPERANDS];
     unsigned flags;
     const uint32_t *list[SG_MAT_OPERANDS];
+    const uint32_t *more; /* metadata, scales */
 };
 
 /* Room for one warp's matrices; floats and integers as what holds them exactly. */
@@ -35,47 +38,27 @@ struct work {
     int64_t ia[MAX_DIM * MAX_K], ib[MAX_DIM * MAX_K];
 };
 
-static unsigned
-type_bits(unsigned type)
+unsigned
+sg_mat_bits(unsigned type)
 {
     static const uint8_t bits[] = {
         [SG_MAT_F16] = 16, [SG_MAT_BF16] = 16, [SG_MAT_TF32] = 32, [SG_MAT_F32] = 32,
         [SG_MAT_F64] = 64, [SG_MAT_S8] = 8,    [SG_MAT_U8] = 8,    [SG_MAT_S4] = 4,
         [SG_MAT_U4] = 4,   [SG_MAT_B1] = 1,    [SG_MAT_S32] = 32,  [SG_MAT_E4M3] = 8,
-        [SG_MAT_E5M2] = 8,
+        [SG_MAT_E5M2] = 8, [SG_MAT_E3M2] = 8,  [SG_MAT_E2M3] = 8,  [SG_MAT_E2M1] = 8,
     };
 
     return bits[type];
 }
 
-static bool
-type_is_float(unsigned type)
+bool
+sg_mat_is_float(unsigned type)
 {
-    return type <= SG_MAT_F64 || type == SG_MAT_E4M3 || type == SG_MAT_E5M2;
+    return type <= SG_MAT_F64 || type >= SG_MAT_E4M3;
 }
 
-static double
-fp8_value(uint64_t raw, bool e5m2)
-{
-    unsigned mant_bits = e5m2 ? 2 : 3, bias = e5m2 ? 15 : 7;
-    unsigned exp = raw >> mant_bits & (e5m2 ? 31 : 15);
-    unsigned mant = raw & ((1u << mant_bits) - 1);
-    double v;
-
-    if (e5m2 && exp == 31)
-        v = mant ? __builtin_nan("") : __builtin_inf();
-    else if (!e5m2 && exp == 15 && mant == 7)
-        v = __builtin_nan("");
-    else if (exp == 0)
-        v = __builtin_ldexp((double)mant, 1 - (int)bias - (int)mant_bits);
-    else
-        v = __builtin_ldexp((double)(mant | 1u << mant_bits),
-                            (int)exp - (int)bias - (int)mant_bits);
-    return raw & 0x80 ? -v : v;
-}
-
-static double
-to_double(uint64_t raw, unsigned type)
+double
+sg_mat_double(uint64_t raw, unsigned type)
 {
     switch (type) {
     case SG_MAT_F16:
@@ -87,16 +70,22 @@ to_double(uint64_t raw, unsigned type)
     case SG_MAT_F32:
         return (double)lane_float((uint32_t)raw);
     case SG_MAT_E4M3:
-        return fp8_value(raw, false);
+        return lane_double(sg_fn_e4m3_f64(raw, 0, 0));
     case SG_MAT_E5M2:
-        return fp8_value(raw, true);
+        return lane_double(sg_fn_e5m2_f64(raw, 0, 0));
+    case SG_MAT_E3M2:
+        return lane_double(sg_fn_e3m2_f64(raw, 0, 0));
+    case SG_MAT_E2M3:
+        return lane_double(sg_fn_e2m3_f64(raw, 0, 0));
+    case SG_MAT_E2M1:
+        return lane_double(sg_fn_e2m1_f64(raw, 0, 0));
     default:
         return lane_double(raw);
     }
 }
 
-static int64_t
-to_int(uint64_t raw, unsigned type)
+int64_t
+sg_mat_int(uint64_t raw, unsigned type)
 {
     switch (type) {
     case SG_MAT_S8:
@@ -110,8 +99,8 @@ to_int(uint64_t raw, unsigned type)
     }
 }
 
-static uint64_t
-from_double(double v, unsigned type)
+uint64_t
+sg_mat_from_double(double v, unsigned type)
 {
     switch (type) {
     case SG_MAT_F16:
@@ -123,6 +112,29 @@ from_double(double v, unsigned type)
     default:
         return lane_bits32(lane_nan32((float)v));
     }
+}
+
+/*
+ * A row keeps two of four elements, of 32 bits one of two, of 4 bits two pairs of four.
+ * Four bits of metadata say which, for one such group each: a register has those of
+ * four groups of row g in its low half and of row g + 8 in its high half, where g is
+ * the lane's quad; the groups go on in the next lane of the quad.
+ */
+unsigned
+sg_mat_sparse_place(const uint32_t *meta, unsigned selector, unsigned bits, unsigned k,
+                    unsigned row, unsigned at)
+{
+    unsigned stored = bits == 32 ? 1 : bits == 4 ? 4 : 2; /* of a group */
+    unsigned group = at / stored, i = at % stored;
+    unsigned lanes = k / (2 * stored) / 4; /* of a quad that bring metadata */
+    unsigned lane = row % 8 * 4 + (selector * lanes + group / 4) % 4;
+    unsigned nibble = meta[lane] >> (row / 8 * 16 + group % 4 * 4) & 15;
+
+    if (bits == 32)
+        return group * 2 + (nibble >> 1 & 1);
+    if (bits == 4)
+        return group * 8 + (nibble >> (i / 2 * 2) & 3) * 2 + i % 2;
+    return group * 4 + (nibble >> (i * 2) & 3);
 }
 
 static void
@@ -137,17 +149,21 @@ mat_unpack(const struct sg_cta *cta, const struct sg_op *op, struct mat *mat)
     mat->flags = (unsigned)(p >> SG_MAT_FLAGS_SHIFT);
     for (int i = 0; i < SG_MAT_OPERANDS; i++) {
         mat->type[i] = p >> (4 * i) & 15;
+        mat->bits[i] = mat->type[i] == SG_MAT_E2M1 && (mat->flags & SG_MAT_PACKED)
+                           ? 4
+                           : sg_mat_bits(mat->type[i]);
         mat->count[i] = p >> (16 + 6 * i) & 63;
         mat->list[i] = list;
         list += mat->count[i];
     }
+    mat->more = list;
 }
 
 static uint64_t
 reg_raw(const struct sg_warp *warp, const struct mat *mat, int operand, unsigned r,
         unsigned lane)
 {
-    if (type_bits(mat->type[operand]) == 64)
+    if (mat->bits[operand] == 64)
         return sg_reg_d(warp, mat->list[operand][r])[lane];
     return sg_reg_w(warp, mat->list[operand][r])[lane];
 }
@@ -168,12 +184,34 @@ per_reg(unsigned bits)
 }
 
 static void
-put(struct work *w, bool is_a, unsigned at, uint64_t raw, unsigned type)
+put(struct work *w, const struct mat *mat, int operand, unsigned at, uint64_t raw)
 {
-    if (type_is_float(type))
-        (is_a ? w->fa : w->fb)[at] = to_double(raw, type);
+    unsigned type = mat->type[operand];
+    bool is_a = operand == SG_MAT_A;
+
+    if (type == SG_MAT_E2M1 && mat->bits[operand] == 8)
+        raw = raw >> 2 & 15; /* two bits of nothing on either side */
+    if (sg_mat_is_float(type))
+        (is_a ? w->fa : w->fb)[at] = sg_mat_double(raw, type);
     else
-        (is_a ? w->ia : w->ib)[at] = to_int(raw, type);
+        (is_a ? w->ia : w->ib)[at] = sg_mat_int(raw, type);
+}
+
+/* What is not stored of a sparse matrix is zero. */
+static void
+clear_a(struct work *w, const struct mat *mat)
+{
+    memset(w->fa, 0, mat->m * mat->k * sizeof(w->fa[0]));
+    memset(w->ia, 0, mat->m * mat->k * sizeof(w->ia[0]));
+}
+
+static unsigned
+sparse_column(const struct sg_warp *warp, const struct mat *mat, unsigned row,
+              unsigned at)
+{
+    return sg_mat_sparse_place(sg_reg_w(warp, mat->more[0]),
+                               mat->flags >> SG_MAT_SELECTOR_SHIFT & 3,
+                               mat->bits[SG_MAT_A], mat->k, row, at);
 }
 
 /* Gather A (row-major m x k) and B (stored n x k) from the fragments. */
@@ -181,8 +219,11 @@ static void
 gather(const struct sg_warp *warp, const struct mat *mat, struct work *w)
 {
     for (int operand = SG_MAT_A; operand <= SG_MAT_B; operand++) {
-        unsigned type = mat->type[operand], bits = type_bits(type), e = per_reg(bits);
+        unsigned bits = mat->bits[operand], e = per_reg(bits);
         unsigned per_lane = mat->count[operand] * e;
+        bool sparse = operand == SG_MAT_A && (mat->flags & SG_MAT_SPARSE);
+        if (sparse)
+            clear_a(w, mat);
         for (unsigned lane = 0; lane < SG_LANES; lane++) {
             unsigned g = lane / 4, t = lane % 4;
             for (unsigned i = 0; i < per_lane; i++) {
@@ -196,9 +237,11 @@ gather(const struct sg_warp *warp, const struct mat *mat, struct work *w)
                     bool a16 = operand == SG_MAT_A && mat->m == 16;
                     row = g + (a16 ? 8 * (r & 1) : 0);
                     kk = t * e + (a16 ? r / 2 : r) * 4 * e + j;
+                    if (sparse)
+                        kk = sparse_column(warp, mat, row, kk);
                     at = row * mat->k + kk;
                 }
-                put(w, operand == SG_MAT_A, at, raw, type);
+                put(w, mat, operand, at, raw);
             }
         }
     }
@@ -209,7 +252,7 @@ static void
 acc_place(const struct mat *mat, int operand, unsigned lane, unsigned i,
           unsigned *ret_row, unsigned *ret_col)
 {
-    unsigned per_lane = mat->count[operand] * per_reg(type_bits(mat->type[operand]));
+    unsigned per_lane = mat->count[operand] * per_reg(mat->bits[operand]);
 
     if (mat->flags & SG_MAT_WMMA) {
         unsigned at = (lane * per_lane + i) % (mat->m * mat->n);
@@ -221,10 +264,64 @@ acc_place(const struct mat *mat, int operand, unsigned lane, unsigned i,
     }
 }
 
+/* Scale number @i of a row of A or a column of B: the lanes of a quad share the work,
+ * and the instruction says which of them and from which byte on. */
 static double
-dot_float(const struct work *w, const struct mat *mat, unsigned row, unsigned col,
-          double c)
+scale_of(const struct sg_warp *warp, const struct mat *mat, int operand, unsigned row,
+         unsigned i)
 {
+    const uint32_t *list = mat->more + (mat->flags & SG_MAT_SPARSE ? 1 : 0) +
+                           (operand == SG_MAT_B ? 3 : 0);
+    unsigned byte = sg_reg_w(warp, list[1])[0] & 3, t = sg_reg_w(warp, list[2])[0] & 3;
+    unsigned lane = row % 8 * 4 + (operand == SG_MAT_B ? t : (t * 2 + row / 8) % 4);
+    uint32_t raw = sg_reg_w(warp, list[0])[lane] >> ((byte + i) % 4 * 8) & 0xff;
+
+    if (mat->flags & SG_MAT_UE4M3)
+        return lane_double(sg_fn_e4m3_f64(raw & 0x7f, 0, 0));
+    return lane_double(sg_fn_ue8m0_f64(raw, 0, 0));
+}
+
+static double
+dot_scaled(const struct sg_warp *warp, const struct work *w, const struct mat *mat,
+           unsigned row, unsigned col, double c)
+{
+    unsigned scales = mat->flags >> SG_MAT_SCALES_SHIFT & 7, block = mat->k / scales;
+
+    for (unsigned i = 0; i < scales; i++) {
+        double sum = 0;
+        for (unsigned k = i * block; k < (i + 1) * block; k++)
+            sum += w->fa[row * mat->k + k] * w->fb[col * mat->k + k];
+        c += sum * scale_of(warp, mat, SG_MAT_A, row, i) *
+             scale_of(warp, mat, SG_MAT_B, col, i);
+    }
+    return c;
+}
+
+/* f64 is a chain of fma in the rounding asked for. */
+static double
+dot_f64(const struct work *w, const struct mat *mat, unsigned row, unsigned col,
+        double c)
+{
+    static sg_fn *const directed[] = {NULL, sg_fn_fma_f64_rz, sg_fn_fma_f64_rm,
+                                      sg_fn_fma_f64_rp};
+    sg_fn *fn = directed[mat->flags >> SG_MAT_ROUND_SHIFT & 3];
+
+    for (unsigned k = 0; k < mat->k; k++) {
+        double a = w->fa[row * mat->k + k], b = w->fb[col * mat->k + k];
+        c = fn ? lane_double(fn(lane_bits64(a), lane_bits64(b), lane_bits64(c)))
+               : fma(a, b, c);
+    }
+    return c;
+}
+
+static double
+dot_float(const struct sg_warp *warp, const struct work *w, const struct mat *mat,
+          unsigned row, unsigned col, double c)
+{
+    if (mat->flags >> SG_MAT_SCALES_SHIFT & 7)
+        return dot_scaled(warp, w, mat, row, col, c);
+    if (mat->type[SG_MAT_D] == SG_MAT_F64)
+        return dot_f64(w, mat, row, col, c);
     for (unsigned k = 0; k < mat->k; k++)
         c += w->fa[row * mat->k + k] * w->fb[col * mat->k + k];
     return c;
@@ -246,9 +343,9 @@ dot_int(const struct work *w, const struct mat *mat, unsigned row, unsigned col,
 static void
 multiply(struct sg_warp *warp, const struct mat *mat, const struct work *w)
 {
-    unsigned dbits = type_bits(mat->type[SG_MAT_D]), de = per_reg(dbits);
-    unsigned cbits = type_bits(mat->type[SG_MAT_C]), ce = per_reg(cbits);
-    bool is_float = type_is_float(mat->type[SG_MAT_A]);
+    unsigned dbits = mat->bits[SG_MAT_D], de = per_reg(dbits);
+    unsigned cbits = mat->bits[SG_MAT_C], ce = per_reg(cbits);
+    bool is_float = sg_mat_is_float(mat->type[SG_MAT_A]);
     uint64_t out[SG_LANES][16];
 
     for (unsigned lane = 0; lane < SG_LANES; lane++) {
@@ -260,11 +357,11 @@ multiply(struct sg_warp *warp, const struct mat *mat, const struct work *w)
             unsigned row, col;
             acc_place(mat, SG_MAT_D, lane, i, &row, &col);
             if (is_float)
-                r = from_double(
-                    dot_float(w, mat, row, col, to_double(c, mat->type[SG_MAT_C])),
-                    mat->type[SG_MAT_D]);
+                r = sg_mat_from_double(dot_float(warp, w, mat, row, col,
+                                                 sg_mat_double(c, mat->type[SG_MAT_C])),
+                                       mat->type[SG_MAT_D]);
             else
-                r = dot_int(w, mat, row, col, to_int(c, mat->type[SG_MAT_C]));
+                r = dot_int(w, mat, row, col, sg_mat_int(c, mat->type[SG_MAT_C]));
             out[lane][i / de] |= r << (i % de * dbits % 64);
         }
     }
@@ -278,9 +375,8 @@ multiply(struct sg_warp *warp, const struct mat *mat, const struct work *w)
     }
 }
 
-/* All lanes of the warp take part, whoever is absent is undefined behaviour. */
-static enum sg_stop
-whole_warp(struct sg_cta *cta, struct sg_warp *warp, uint32_t *m)
+enum sg_stop
+sg_mat_whole_warp(struct sg_cta *cta, struct sg_warp *warp, uint32_t *m)
 {
     uint32_t all[SG_LANES];
 
@@ -291,7 +387,7 @@ whole_warp(struct sg_cta *cta, struct sg_warp *warp, uint32_t *m)
 enum sg_stop
 sg_op_mma(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
 {
-    enum sg_stop stop = whole_warp(cta, warp, &m);
+    enum sg_stop stop = sg_mat_whole_warp(cta, warp, &m);
     struct work *w;
     struct mat mat;
 
@@ -307,6 +403,94 @@ sg_op_mma(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint
     mat_unpack(cta, op, &mat);
     gather(warp, &mat, w);
     multiply(warp, &mat, w);
+    return SG_STOP_NONE;
+}
+
+/* ---------------------------------------------- m8n8k4 of halves: four at a time */
+
+/* Lanes q*4 .. q*4+3 and those 16 above make product number q.  Of the eight, number
+ * @who has row or column @who of A and B in row- and column-major order; else every
+ * register element is another row. */
+static unsigned
+quad_lane(unsigned quad, unsigned who)
+{
+    return quad * 4 + who % 4 + (who >= 4 ? 16 : 0);
+}
+
+static double
+quad_element(const struct sg_warp *warp, const struct mat *mat, int operand,
+             unsigned quad, unsigned row, unsigned k, bool lane_is_row)
+{
+    unsigned lane =
+        lane_is_row ? quad_lane(quad, row) : quad_lane(quad, k + (row >= 4 ? 4 : 0));
+    unsigned i = lane_is_row ? k : row % 4;
+
+    return sg_mat_double(
+        element_bits(reg_raw(warp, mat, operand, i / 2, lane), 16, i % 2), SG_MAT_F16);
+}
+
+/* Row and column of accumulator element @i of lane number @who. */
+static void
+quad_place(const struct mat *mat, int operand, unsigned who, unsigned i,
+           unsigned *ret_row, unsigned *ret_col)
+{
+    if (mat->type[operand] == SG_MAT_F16) {
+        *ret_row = who;
+        *ret_col = i;
+    } else {
+        *ret_row = (who & 1) + (i & 2) + (who & 4);
+        *ret_col = (i & 4) + (who & 2) + (i & 1);
+    }
+}
+
+static void
+quad_multiply(struct sg_warp *warp, const struct mat *mat, unsigned quad)
+{
+    bool a_row = !(mat->flags & SG_MAT_A_COL), b_col = mat->flags & SG_MAT_B_COL;
+    unsigned row, col;
+    double acc[8][8];
+
+    for (unsigned who = 0; who < 8; who++) {
+        for (unsigned i = 0; i < 8; i++) {
+            unsigned e = mat->type[SG_MAT_C] == SG_MAT_F16 ? 2 : 1;
+            uint64_t raw = reg_raw(warp, mat, SG_MAT_C, i / e, quad_lane(quad, who));
+            quad_place(mat, SG_MAT_C, who, i, &row, &col);
+            acc[row][col] =
+                sg_mat_double(element_bits(raw, 32 / e, i % e), mat->type[SG_MAT_C]);
+        }
+    }
+    for (row = 0; row < 8; row++)
+        for (col = 0; col < 8; col++)
+            for (unsigned k = 0; k < 4; k++)
+                acc[row][col] +=
+                    quad_element(warp, mat, SG_MAT_A, quad, row, k, a_row) *
+                    quad_element(warp, mat, SG_MAT_B, quad, col, k, b_col);
+    for (unsigned who = 0; who < 8; who++) {
+        uint32_t out[8] = {0};
+        unsigned e = mat->type[SG_MAT_D] == SG_MAT_F16 ? 2 : 1;
+        for (unsigned i = 0; i < 8; i++) {
+            quad_place(mat, SG_MAT_D, who, i, &row, &col);
+            out[i / e] |=
+                (uint32_t)sg_mat_from_double(acc[row][col], mat->type[SG_MAT_D])
+                << (i % e * 16);
+        }
+        for (unsigned r = 0; r < mat->count[SG_MAT_D]; r++)
+            sg_reg_w(warp, mat->list[SG_MAT_D][r])[quad_lane(quad, who)] = out[r];
+    }
+}
+
+enum sg_stop
+sg_op_mma_quads(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+                uint32_t m)
+{
+    enum sg_stop stop = sg_mat_whole_warp(cta, warp, &m);
+    struct mat mat;
+
+    if (stop != SG_STOP_NONE)
+        return stop;
+    mat_unpack(cta, op, &mat);
+    for (unsigned quad = 0; quad < 4; quad++)
+        quad_multiply(warp, &mat, quad);
     return SG_STOP_NONE;
 }
 
@@ -356,7 +540,7 @@ static enum sg_stop
 wmma_move(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m,
           bool store)
 {
-    enum sg_stop stop = whole_warp(cta, warp, &m);
+    enum sg_stop stop = sg_mat_whole_warp(cta, warp, &m);
     unsigned rows, cols, bits, bytes, e, per_lane, lane0;
     uint64_t base, out;
     uint32_t stride;
@@ -366,7 +550,7 @@ wmma_move(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint
         return stop;
     mat_unpack(cta, op, &mat);
     wmma_dims(&mat, &rows, &cols);
-    bits = type_bits(mat.type[SG_MAT_D]);
+    bits = mat.bits[SG_MAT_D];
     bytes = bits / 8 ? bits / 8 : 1;
     e = per_reg(bits);
     per_lane = mat.count[SG_MAT_D] * e;
@@ -418,101 +602,4 @@ sg_op_wmma_st(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
               uint32_t m)
 {
     return wmma_move(cta, warp, op, m, true);
-}
-
-/* ------------------------------------------------------------ 8x8 matrices of b16 */
-
-/* Element (row, col) of the 8x8 matrix that lane holds at position j of its word. */
-static void
-m8n8_place(bool trans, unsigned lane, unsigned j, unsigned *ret_row, unsigned *ret_col)
-{
-    unsigned row = lane / 4, col = lane % 4 * 2 + j;
-
-    *ret_row = trans ? col : row;
-    *ret_col = trans ? row : col;
-}
-
-enum sg_stop
-sg_op_ldmatrix(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
-               uint32_t m)
-{
-    enum sg_stop stop = whole_warp(cta, warp, &m);
-    unsigned n = op->n & 0xff;
-    bool trans = op->n >> 8;
-    const uint32_t *list = cta->unit->lists + op->f;
-    uint16_t data[4][8][8];
-
-    if (stop != SG_STOP_NONE)
-        return stop;
-    for (unsigned i = 0; i < n * 8; i++) {
-        uint64_t addr = sg_reg_d(warp, op->a)[i] + (uint64_t)op->imm;
-        const void *p =
-            sg_mem_resolve(cta, warp, i, addr, 16, 15, op->x, SG_ACCESS_READ);
-        if (!p)
-            return SG_STOP_FAULT;
-        memcpy(data[i / 8][i % 8], p, 16);
-    }
-    for (unsigned k = 0; k < n; k++) {
-        for (unsigned lane = 0; lane < SG_LANES; lane++) {
-            uint32_t v = 0;
-            for (unsigned j = 0; j < 2; j++) {
-                unsigned row, col;
-                m8n8_place(trans, lane, j, &row, &col);
-                v |= (uint32_t)data[k][row][col] << (16 * j);
-            }
-            sg_reg_w(warp, list[k])[lane] = v;
-        }
-    }
-    return SG_STOP_NONE;
-}
-
-enum sg_stop
-sg_op_stmatrix(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
-               uint32_t m)
-{
-    enum sg_stop stop = whole_warp(cta, warp, &m);
-    unsigned n = op->n & 0xff;
-    bool trans = op->n >> 8;
-    const uint32_t *list = cta->unit->lists + op->f;
-    uint16_t data[4][8][8];
-
-    if (stop != SG_STOP_NONE)
-        return stop;
-    for (unsigned k = 0; k < n; k++) {
-        for (unsigned lane = 0; lane < SG_LANES; lane++) {
-            for (unsigned j = 0; j < 2; j++) {
-                unsigned row, col;
-                m8n8_place(trans, lane, j, &row, &col);
-                data[k][row][col] =
-                    (uint16_t)(sg_reg_w(warp, list[k])[lane] >> (16 * j));
-            }
-        }
-    }
-    for (unsigned i = 0; i < n * 8; i++) {
-        uint64_t addr = sg_reg_d(warp, op->a)[i] + (uint64_t)op->imm;
-        void *p = sg_mem_resolve(cta, warp, i, addr, 16, 15, op->x, SG_ACCESS_WRITE);
-        if (!p)
-            return SG_STOP_FAULT;
-        memcpy(p, data[i / 8][i % 8], 16);
-    }
-    return SG_STOP_NONE;
-}
-
-enum sg_stop
-sg_op_movmatrix(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
-                uint32_t m)
-{
-    enum sg_stop stop = whole_warp(cta, warp, &m);
-    uint16_t data[8][8];
-
-    if (stop != SG_STOP_NONE)
-        return stop;
-    for (unsigned lane = 0; lane < SG_LANES; lane++)
-        for (unsigned j = 0; j < 2; j++)
-            data[lane / 4][lane % 4 * 2 + j] =
-                (uint16_t)(sg_reg_w(warp, op->a)[lane] >> (16 * j));
-    for (unsigned lane = 0; lane < SG_LANES; lane++)
-        sg_reg_w(warp, op->d)[lane] = data[lane % 4 * 2][lane / 4] |
-                                      (uint32_t)data[lane % 4 * 2 + 1][lane / 4] << 16;
-    return SG_STOP_NONE;
 }

@@ -285,21 +285,21 @@ atom_next64(enum sg_atom what, uint64_t old, uint64_t b, uint64_t c)
         old = cur;                                                                     \
     } while (0)
 
-static uint64_t
-atom_apply(const struct sg_op *op, void *p, uint64_t b, uint64_t c)
+uint64_t
+sg_atom_do(enum sg_atom what, uint32_t size, void *p, uint64_t b, uint64_t c)
 {
     uint64_t old;
 
-    if (op->code == SG_OP_ATOM_D) {
-        if (op->n == SG_ATOM_ADD)
+    if (size == 8) {
+        if (what == SG_ATOM_ADD)
             return __atomic_fetch_add((uint64_t *)p, b, __ATOMIC_SEQ_CST);
-        ATOM_RMW(uint64_t, atom_next64(op->n, cur, b, c));
-    } else if (op->code == SG_OP_ATOM_H) {
-        ATOM_RMW(uint16_t, atom_next32(op->n, cur, (uint32_t)b, (uint32_t)c));
+        ATOM_RMW(uint64_t, atom_next64(what, cur, b, c));
+    } else if (size == 2) {
+        ATOM_RMW(uint16_t, atom_next32(what, cur, (uint32_t)b, (uint32_t)c));
     } else {
-        if (op->n == SG_ATOM_ADD)
+        if (what == SG_ATOM_ADD)
             return __atomic_fetch_add((uint32_t *)p, (uint32_t)b, __ATOMIC_SEQ_CST);
-        ATOM_RMW(uint32_t, atom_next32(op->n, cur, (uint32_t)b, (uint32_t)c));
+        ATOM_RMW(uint32_t, atom_next32(what, cur, (uint32_t)b, (uint32_t)c));
     }
     return old;
 }
@@ -328,7 +328,7 @@ sg_op_atom(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
                            op->x & ((1u << SG_ATOM_ALIGN_SHIFT) - 1), SG_ACCESS_WRITE);
         if (!p)
             return SG_STOP_FAULT;
-        b = atom_apply(op, p, b, c);
+        b = sg_atom_do(op->n, size, p, b, c);
         if (op->d == SG_OFF_NONE)
             continue;
         if (wide)

@@ -489,3 +489,41 @@ sg_op_assertfail(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *o
     return sg_fault_set(cta, warp, (unsigned)__builtin_ctz(m), SG_FAULT_ASSERT, 0,
                         "device assertion failed");
 }
+
+/* ---------------------------------------------------------------- memory on the stack
+ */
+
+/* Where the stack of lane @i begins: local memory grows from both ends. */
+static uint64_t
+stack_top(const struct sg_cta *cta, const struct sg_warp *warp, unsigned i)
+{
+    return cta->local_stride - warp->taken[i];
+}
+
+/* alloca, stacksave, stackrestore; what a function took is given back as it returns. */
+enum sg_stop
+sg_op_stack(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+            uint32_t m)
+{
+    const struct sg_unit_func *func = &cta->unit->funcs[warp->frags[0].func];
+    uint64_t used =
+        (uint64_t)warp->frags[0].local + func->local_bytes + func->out_bytes;
+
+    SG_FOR_LANES(i, m)
+    {
+        uint64_t v = op->n == SG_STACK_SAVE ? 0 : sg_reg_d(warp, op->a)[i];
+        uint64_t top = stack_top(cta, warp, i);
+        if (op->n == SG_STACK_ALLOCA)
+            v = v > top ? 0 : (top - v) & ~((uint64_t)op->x - 1);
+        else if (op->n == SG_STACK_SAVE)
+            v = top;
+        if (v < used || v > cta->local_stride)
+            return sg_fault_set(cta, warp, i, SG_FAULT_HW_STACK, v,
+                                "alloca: the thread's stack is used up");
+        warp->taken[i] = (uint32_t)(cta->local_stride - v);
+        warp->takes |= warp->taken[i] != 0;
+        if (op->d != SG_OFF_NONE)
+            sg_reg_d(warp, op->d)[i] = v;
+    }
+    return SG_STOP_NONE;
+}

@@ -33,6 +33,13 @@ extern const struct sg_fn_info sg_fns[SG_N_FNS];
 /* Half-precision atomics; what: enum sg_atom. */
 uint64_t sg_atom_half(unsigned what, uint64_t old, uint64_t b);
 
+/* What a half outside of a tensor reads as, if its map asks for a NaN. */
+#define SG_OOB_NAN 0x7fffu
+
+/* Flags of the functions that round with random bits. */
+#define SG_RS_SATFINITE 1u
+#define SG_RS_RELU 2u
+
 /* Conversions shared with other files.  One rounding, to nearest even. */
 uint16_t sg_f64_to_f16(double v);
 uint16_t sg_f64_to_bf16(double v);

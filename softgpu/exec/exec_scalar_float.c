@@ -334,3 +334,14 @@ FROM_INT(rn, FE_TONEAREST)
 FROM_INT(rz, FE_TOWARDZERO)
 FROM_INT(rm, FE_DOWNWARD)
 FROM_INT(rp, FE_UPWARD)
+
+/* Rounded to odd: whoever rounds further to fewer bits, in any direction, rounds once.
+ */
+static uint64_t
+odd(double towards_zero, bool exact)
+{
+    return lane_bits64(towards_zero) | !exact;
+}
+UNI(s64_f64_odd,
+    odd(s64_to_f64_rz((int64_t)a), (int64_t)s64_to_f64_rz((int64_t)a) == (int64_t)a))
+UNI(u64_f64_odd, odd(u64_to_f64_rz(a), (uint64_t)u64_to_f64_rz(a) == a))

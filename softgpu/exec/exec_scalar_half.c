@@ -114,6 +114,8 @@ UNI(f64_f16_rm, to_f16(lane_double(a), RM))
 UNI(f64_f16_rp, to_f16(lane_double(a), RP))
 UNI(f64_bf16_rn, to_bf16(lane_double(a), RN))
 UNI(f64_bf16_rz, to_bf16(lane_double(a), RZ))
+UNI(f64_bf16_rm, to_bf16(lane_double(a), RM))
+UNI(f64_bf16_rp, to_bf16(lane_double(a), RP))
 
 /* tf32: an f32 whose low 13 mantissa bits are zero, ties away from zero. */
 DEF(f64_tf32_rna)
@@ -299,6 +301,58 @@ PAIR(relu, half_relu)
 UNI(neg_b16, (a ^ 0x8000u) & 0xffffu)
 UNI(neg_b16x2, (uint32_t)a ^ 0x80008000u)
 UNI(abs_b16x2, (uint32_t)a & 0x7fff7fffu)
+
+/* The sign is the product's, the magnitude the smaller or greater one.  @inf: above it
+ * are the NaNs. */
+static uint32_t
+pair_xorsign(sg_fn *fn, uint64_t a, uint64_t b, uint32_t inf)
+{
+    uint32_t r = (uint32_t)fn(a & 0x7fff7fffu, b & 0x7fff7fffu, 0);
+    uint32_t sign = (uint32_t)(a ^ b) & 0x80008000u;
+
+    if ((r & 0x7fffu) > inf)
+        sign &= 0xffff0000u;
+    if ((r >> 16 & 0x7fffu) > inf)
+        sign &= 0xffffu;
+    return r | sign;
+}
+
+#define XORSIGN(what, type, inf)                                                       \
+    DEF(what##_xorsign_##type)                                                         \
+    {                                                                                  \
+        (void)c;                                                                       \
+        return pair_xorsign(sg_fn_##what##_##type, a, b, inf);                         \
+    }
+XORSIGN(min, f16x2, 0x7c00)
+XORSIGN(max, f16x2, 0x7c00)
+XORSIGN(min_nan, f16x2, 0x7c00)
+XORSIGN(max_nan, f16x2, 0x7c00)
+XORSIGN(min, bf16x2, 0x7f80)
+XORSIGN(max, bf16x2, 0x7f80)
+XORSIGN(min_nan, bf16x2, 0x7f80)
+XORSIGN(max_nan, bf16x2, 0x7f80)
+
+/* Halves whose a or b is what a tensor copy puts outside of its tensor become 0. */
+static uint32_t
+fma_oob(sg_fn *fn, uint64_t a, uint64_t b, uint64_t c)
+{
+    uint32_t r = (uint32_t)fn(a, b, c);
+
+    for (int k = 0; k < 32; k += 16)
+        if ((a >> k & 0xffff) == SG_OOB_NAN || (b >> k & 0xffff) == SG_OOB_NAN)
+            r &= ~(0xffffu << k);
+    return r;
+}
+
+DEF(fma_oob_f16x2)
+{
+    return fma_oob(sg_fn_fma_f16x2, a, b, c);
+}
+
+DEF(fma_oob_bf16x2)
+{
+    return fma_oob(sg_fn_fma_bf16x2, a, b, c);
+}
 
 DEF(ftz_f16x2)
 {

@@ -394,19 +394,33 @@ warp_grow_depth(struct sg_warp *warp, uint32_t depth)
     return 0;
 }
 
+/* Local memory that alloca took from its end, at most, of these lanes. */
+static uint32_t
+most_taken(const struct sg_warp *warp, uint32_t m)
+{
+    uint32_t most = 0;
+
+    if (!warp->takes)
+        return 0;
+    SG_FOR_LANES(i, m)
+    most = gp_max(most, warp->taken[i]);
+    return most;
+}
+
 enum sg_stop
 sg_op_call(struct sg_cta *cta, struct sg_warp *warp, uint32_t func, uint32_t m)
 {
     const struct sg_unit_func *callee = &cta->unit->funcs[func];
     struct sg_frag *run = &warp->frags[0];
     const struct sg_unit_func *caller = &cta->unit->funcs[run->func];
-    struct sg_ret ret = {run->pc + 1, {0}, run->local, run->func};
+    struct sg_ret ret = {run->pc + 1, {0}, run->local, run->func, 0};
     uint64_t local = (uint64_t)run->local + caller->local_bytes;
     uint32_t lane = (uint32_t)__builtin_ctz(m);
 
     memcpy(ret.base, run->base, sizeof(ret.base));
     if (warp_grow_depth(warp, run->depth) < 0 ||
-        local + callee->local_bytes + callee->out_bytes > cta->local_stride)
+        local + callee->local_bytes + callee->out_bytes + most_taken(warp, m) >
+            cta->local_stride)
         return sg_fault_set(cta, warp, lane, SG_FAULT_HW_STACK, local,
                             "call: the thread's stack is used up");
     for (int c = 0; c < SG_N_CLASSES; c++) {
@@ -417,7 +431,10 @@ sg_op_call(struct sg_cta *cta, struct sg_warp *warp, uint32_t func, uint32_t m)
                                 "call: registers are used up");
     }
     SG_FOR_LANES(i, m)
-    warp->rets[(size_t)run->depth * SG_LANES + i] = ret;
+    {
+        ret.taken = warp->taken[i];
+        warp->rets[(size_t)run->depth * SG_LANES + i] = ret;
+    }
     run->depth++;
     run->local = (uint32_t)local;
     run->func = func;
@@ -456,12 +473,16 @@ sg_op_ret(struct sg_cta *cta, struct sg_warp *warp, uint32_t m)
     if (run->depth == 0)
         return sg_op_exit(cta, warp, m);
     rets = warp->rets + (size_t)(run->depth - 1) * SG_LANES;
+    if (warp->takes)
+        SG_FOR_LANES(i, m)
+    warp->taken[i] = rets[i].taken;
     while (left) {
         const struct sg_ret *to = &rets[__builtin_ctz(left)];
         struct sg_frag *f = run;
         uint32_t same = 0;
         SG_FOR_LANES(i, left)
-        same |= (uint32_t)(memcmp(&rets[i], to, sizeof(*to)) == 0) << i;
+        same |= (uint32_t)(memcmp(&rets[i], to, offsetof(struct sg_ret, taken)) == 0)
+                << i;
         left &= ~same;
         if (left) {
             f = &warp->frags[warp->n_frags++];

@@ -38,7 +38,7 @@ lane_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
                      "texture or surface handle is not alive");
         return NULL;
     }
-    if (!tex_is_mapped(cta, tex, op->code == SG_OP_SUST)) {
+    if (!tex_is_mapped(cta, tex, op->code == SG_OP_SUST || op->code == SG_OP_SURED)) {
         sg_fault_set(cta, warp, lane, SG_FAULT_ILLEGAL_ADDRESS, tex->lo,
                      "memory of a texture or surface is not there");
         return NULL;
@@ -67,6 +67,17 @@ grad_lod(const struct sg_tex *tex, const float *grad, unsigned n)
     return best > 0 ? 0.5f * log2f(best) : 0;
 }
 
+/* The texture as the module's sampler reads it. */
+static void
+apply_sampler(struct sg_tex *tex, uint64_t sampler)
+{
+    tex->linear = sampler & TEX_SAMPLER_LINEAR;
+    tex->normalized = tex->normalized && !(sampler & TEX_SAMPLER_TEXELS);
+    for (int k = 0; k < 3; k++)
+        tex->address[k] =
+            (enum sg_tex_address)(sampler >> (TEX_SAMPLER_ADDRESS_SHIFT + 2 * k) & 3);
+}
+
 enum sg_stop
 sg_op_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
 {
@@ -80,6 +91,7 @@ sg_op_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint
                                  .gather = f.gather,
                                  .want_float = f.float_result};
         const uint32_t *in = src;
+        struct sg_tex own;
         float grad[6] = {0};
         uint32_t out[4];
         if (!tex)
@@ -92,11 +104,18 @@ sg_op_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint
             q.texel[k] = (int32_t)v;
         }
         if (f.lod == TEX_LEVEL) {
-            q.lod = lane_float(sg_reg_w(warp, *in)[i]);
+            q.lod = lane_float(sg_reg_w(warp, *in++)[i]);
         } else if (f.lod == TEX_GRAD) {
             for (unsigned k = 0; k < 2 * f.coords; k++)
                 grad[k] = lane_float(sg_reg_w(warp, *in++)[i]);
             q.lod = grad_lod(tex, grad, f.coords);
+        }
+        for (unsigned k = 0; f.offset && k < f.coords; k++)
+            q.offset[k] = (int32_t)sg_reg_w(warp, *in++)[i];
+        if (op->imm) {
+            own = *tex;
+            apply_sampler(&own, (uint64_t)op->imm);
+            tex = &own;
         }
         sg_tex_sample(tex, &q, out);
         for (int c = 0; c < 4; c++)
@@ -105,48 +124,62 @@ sg_op_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint
     return SG_STOP_NONE;
 }
 
+static uint32_t
+query(const struct sg_tex *tex, unsigned what, uint32_t level)
+{
+    const struct sg_tex_level *l = &tex->level[gp_min(level, tex->n_levels - 1)];
+
+    switch (what) {
+    case TXQ_WIDTH:
+        return l->width;
+    case TXQ_HEIGHT:
+        return tex->dims > 1 ? l->height : 0;
+    case TXQ_DEPTH:
+        return tex->dims > 2 && !tex->layered ? l->depth : 0;
+    case TXQ_ARRAY:
+        return tex->layered ? l->depth : 0;
+    case TXQ_LEVELS:
+        return tex->n_levels;
+    case TXQ_IS_TEXTURE:
+        return !tex->surface;
+    case TXQ_IS_SURFACE:
+        return tex->surface;
+    default:
+        return tex->normalized;
+    }
+}
+
 enum sg_stop
 sg_op_txq(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
 {
     SG_FOR_LANES(i, m)
     {
-        const struct sg_tex *tex = lane_tex(cta, warp, op, i);
-        const struct sg_tex_level *l;
-        uint32_t v;
-        if (!tex)
+        uint32_t level = op->b == SG_OFF_NONE ? 0 : sg_reg_w(warp, op->b)[i];
+        const struct sg_tex *tex = op->n < TXQ_IS_TEXTURE
+                                       ? lane_tex(cta, warp, op, i)
+                                       : sg_tex_find(sg_reg_d(warp, op->a)[i]);
+        if (!tex && op->n < TXQ_IS_TEXTURE)
             return SG_STOP_FAULT;
-        l = &tex->level[0];
-        switch (op->n) {
-        case TXQ_WIDTH:
-            v = l->width;
-            break;
-        case TXQ_HEIGHT:
-            v = tex->dims > 1 ? l->height : 0;
-            break;
-        case TXQ_DEPTH:
-            v = tex->dims > 2 && !tex->layered ? l->depth : 0;
-            break;
-        case TXQ_ARRAY:
-            v = tex->layered ? l->depth : 0;
-            break;
-        case TXQ_LEVELS:
-            v = tex->n_levels;
-            break;
-        default:
-            v = tex->normalized;
-            break;
-        }
-        sg_reg_w(warp, op->d)[i] = v;
+        sg_reg_w(warp, op->d)[i] = tex ? query(tex, op->n, level) : 0;
     }
     return SG_STOP_NONE;
+}
+
+static unsigned
+format_bytes(const struct sg_tex *tex)
+{
+    static const uint8_t bytes[] = {1, 2, 4, 1, 2, 4, 2, 4};
+
+    return bytes[tex->format];
 }
 
 /* The bytes that a surface access of one lane means; *ret NULL: outside, ignored. */
 static enum sg_stop
 surf_place(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
-           unsigned lane, const uint32_t *src, uint8_t **ret)
+           unsigned lane, const uint32_t *src, const struct sg_tex **ret_tex,
+           uint8_t **ret)
 {
-    const struct surf_form f = surf_unpack(op->x);
+    struct surf_form f = surf_unpack(op->x);
     const struct sg_tex *tex = lane_tex(cta, warp, op, lane);
     int64_t c[3] = {0}, layer = 0, size[3], bytes;
     const struct sg_tex_level *l;
@@ -158,8 +191,9 @@ surf_place(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
     if (!tex->surface)
         return sg_fault_set(cta, warp, lane, SG_FAULT_ILLEGAL_ADDRESS, 0,
                             "surface access through a texture");
+    *ret_tex = tex;
     l = &tex->level[0];
-    bytes = (int64_t)tex->channels * (int64_t[]){1, 2, 4, 1, 2, 4, 2, 4}[tex->format];
+    bytes = (int64_t)tex->channels * format_bytes(tex);
     size[0] = (int64_t)l->width * bytes;
     size[1] = l->height;
     size[2] = l->depth;
@@ -169,6 +203,11 @@ surf_place(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
         c[k] = (int32_t)sg_reg_w(warp, *src++)[lane];
     if (f.layered)
         c[2] = layer;
+    if (f.formatted) {
+        c[0] *= bytes;
+        f.bytes = (unsigned)bytes;
+        f.elem = format_bytes(tex);
+    }
     for (int k = 0; k < 3; k++) {
         int64_t last = size[k] - (k == 0 ? (int64_t)f.bytes : 1);
         if (c[k] >= 0 && c[k] <= last)
@@ -190,6 +229,41 @@ surf_place(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
     return SG_STOP_NONE;
 }
 
+/* A 32-bit value as a channel of the surface keeps it: integers are clamped. */
+static uint32_t
+channel_value(const struct sg_tex *tex, uint32_t v)
+{
+    int32_t i = (int32_t)v;
+
+    switch (tex->format) {
+    case SG_TEX_U8:
+        return v > 0xff ? 0xff : v;
+    case SG_TEX_U16:
+        return v > 0xffff ? 0xffff : v;
+    case SG_TEX_S8:
+        return (uint32_t)(i > INT8_MAX ? INT8_MAX : i < INT8_MIN ? INT8_MIN : i);
+    case SG_TEX_S16:
+        return (uint32_t)(i > INT16_MAX ? INT16_MAX : i < INT16_MIN ? INT16_MIN : i);
+    case SG_TEX_F16:
+        return sg_f64_to_f16((double)lane_float(v));
+    default:
+        return v;
+    }
+}
+
+/* sust.p: one 32-bit value for each channel, as many as there are. */
+static void
+store_formatted(const struct sg_warp *warp, const struct sg_tex *tex,
+                const uint32_t *list, unsigned n, unsigned lane, uint8_t *p)
+{
+    unsigned size = format_bytes(tex);
+
+    for (unsigned k = 0; k < n && k < tex->channels; k++) {
+        uint32_t v = channel_value(tex, sg_reg_w(warp, list[k])[lane]);
+        memcpy(p + (size_t)k * size, &v, size);
+    }
+}
+
 enum sg_stop
 sg_op_surf(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
 {
@@ -200,10 +274,16 @@ sg_op_surf(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
 
     SG_FOR_LANES(i, m)
     {
+        const struct sg_tex *tex;
         uint8_t *p;
-        enum sg_stop stop = surf_place(cta, warp, op, i, list + n, &p);
+        enum sg_stop stop = surf_place(cta, warp, op, i, list + n, &tex, &p);
         if (stop != SG_STOP_NONE)
             return stop;
+        if (f.formatted) {
+            if (p)
+                store_formatted(warp, tex, list, n, i, p);
+            continue;
+        }
         for (unsigned k = 0; k < n; k++) {
             uint64_t v = 0;
             if (store && f.elem == 8)
@@ -221,6 +301,34 @@ sg_op_surf(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
             else
                 sg_reg_w(warp, list[k])[i] = (uint32_t)v;
         }
+    }
+    return SG_STOP_NONE;
+}
+
+enum sg_stop
+sg_op_sured(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+            uint32_t m)
+{
+    const struct surf_form f = surf_unpack(op->x);
+    const uint32_t *list = cta->unit->lists + op->f;
+
+    SG_FOR_LANES(i, m)
+    {
+        const struct sg_tex *tex;
+        unsigned kind = (unsigned)op->imm & 0xff;
+        uint64_t v =
+            f.elem == 8 ? sg_reg_d(warp, list[0])[i] : sg_reg_w(warp, list[0])[i];
+        uint8_t *p;
+        enum sg_stop stop = surf_place(cta, warp, op, i, list + 1, &tex, &p);
+        if (stop != SG_STOP_NONE)
+            return stop;
+        if (f.formatted && (format_bytes(tex) != 4 || tex->format == SG_TEX_F32))
+            return sg_fault_set(cta, warp, i, SG_FAULT_ILLEGAL_INSTRUCTION, 0,
+                                "sured.p of a surface that is not of 32-bit integers");
+        if (f.formatted && tex->format == SG_TEX_S32)
+            kind = (unsigned)op->imm >> 8;
+        if (p)
+            sg_atom_do((enum sg_atom)kind, f.elem, p, v, 0);
     }
     return SG_STOP_NONE;
 }

@@ -2,8 +2,10 @@
 /*
  * How texture and surface operations are described between lowering and executor.
  *
- * TEX: list = 4 results, then layer, coordinates, level or derivatives (all 32 bit).
- * SULD, SUST: list = the elements, then layer and coordinates.
+ * TEX: list = 4 results, then layer, coordinates, level or derivatives, offsets in
+ * texels (all 32 bit); imm: the sampler, if it is not the texture's own.
+ * SULD, SUST, SURED: list = the elements, then layer and coordinates; SURED's imm: enum
+ * sg_atom for unsigned types, or for signed ones << 8.
  */
 #ifndef EXEC_TEX_H
 #define EXEC_TEX_H
@@ -12,21 +14,36 @@
 #include <stdint.h>
 
 enum { TEX_BASE, TEX_LEVEL, TEX_GRAD };
-enum { TXQ_WIDTH, TXQ_HEIGHT, TXQ_DEPTH, TXQ_ARRAY, TXQ_LEVELS, TXQ_NORMALIZED };
+enum {
+    TXQ_WIDTH,
+    TXQ_HEIGHT,
+    TXQ_DEPTH,
+    TXQ_ARRAY,
+    TXQ_LEVELS,
+    TXQ_NORMALIZED,
+    TXQ_IS_TEXTURE, /* istypep: no handle is a fault */
+    TXQ_IS_SURFACE,
+};
 enum { SURF_TRAP, SURF_CLAMP, SURF_ZERO };
 
 struct tex_form {
     unsigned coords, lod;
-    bool layered, float_coords, float_result;
+    bool layered, float_coords, float_result, offset;
     int gather; /* -1: no tld4 */
 };
+
+/* A sampler of the module's own (texmode_independent). */
+#define TEX_SAMPLER 1u
+#define TEX_SAMPLER_LINEAR 2u
+#define TEX_SAMPLER_TEXELS 4u       /* coordinates count texels */
+#define TEX_SAMPLER_ADDRESS_SHIFT 4 /* enum sg_tex_address, two bits each */
 
 static inline uint32_t
 tex_pack(const struct tex_form *f)
 {
     return f->coords | f->lod << 2 | (uint32_t)f->layered << 4 |
            (uint32_t)f->float_coords << 5 | (uint32_t)f->float_result << 6 |
-           (uint32_t)(f->gather + 1) << 7;
+           (uint32_t)(f->gather + 1) << 7 | (uint32_t)f->offset << 10;
 }
 
 static inline struct tex_form
@@ -37,19 +54,21 @@ tex_unpack(uint32_t x)
                              .layered = x >> 4 & 1,
                              .float_coords = x >> 5 & 1,
                              .float_result = x >> 6 & 1,
-                             .gather = (int)(x >> 7) - 1};
+                             .offset = x >> 10 & 1,
+                             .gather = (int)(x >> 7 & 7) - 1};
 }
 
 struct surf_form {
     unsigned coords, mode, elem, bytes;
     bool layered;
+    bool formatted; /* x counts texels, values are 32 bits each */
 };
 
 static inline uint32_t
 surf_pack(const struct surf_form *f)
 {
     return f->coords | f->mode << 2 | (uint32_t)f->layered << 4 | f->elem << 5 |
-           f->bytes << 10;
+           f->bytes << 10 | (uint32_t)f->formatted << 18;
 }
 
 static inline struct surf_form
@@ -59,7 +78,8 @@ surf_unpack(uint32_t x)
                               .mode = x >> 2 & 3,
                               .layered = x >> 4 & 1,
                               .elem = x >> 5 & 31,
-                              .bytes = x >> 10 & 255};
+                              .bytes = x >> 10 & 255,
+                              .formatted = x >> 18 & 1};
 }
 
 #endif

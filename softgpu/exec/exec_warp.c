@@ -154,8 +154,21 @@ sg_op_match(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
 }
 
 static uint32_t
+redux_float(unsigned what, uint32_t x, uint32_t y)
+{
+    sg_fn *fn = what & SG_REDUX_NAN
+                    ? (what & SG_REDUX_MAX ? sg_fn_max_nan_f32 : sg_fn_min_nan_f32)
+                    : (what & SG_REDUX_MAX ? sg_fn_max_f32 : sg_fn_min_f32);
+    uint32_t mask = what & SG_REDUX_ABS ? 0x7fffffffu : UINT32_MAX;
+
+    return (uint32_t)fn(x & mask, y & mask, 0);
+}
+
+static uint32_t
 redux_step(unsigned what, uint32_t x, uint32_t y)
 {
+    if (what & SG_REDUX_FLOAT)
+        return redux_float(what, x, y);
     switch (what) {
     case SG_ATOM_ADD:
         return x + y;
@@ -193,7 +206,8 @@ sg_op_redux(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
         bool first = true;
         SG_FOR_LANES(j, group)
         {
-            r = first ? a[j] : redux_step(op->n, r, a[j]);
+            bool alone = first && !(op->n & SG_REDUX_FLOAT);
+            r = alone ? a[j] : redux_step(op->n, first ? a[j] : r, a[j]);
             first = false;
         }
         result[i] = r;

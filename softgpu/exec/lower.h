@@ -110,12 +110,17 @@ int lo_atom_kind(const struct ptx_insn *insn, unsigned type); /* 255: there is n
 /* After a load: what its ordering words ask for. */
 void lo_order(struct lower *l, const struct ptx_insn *insn);
 
+/* lower_alu.c: one half of @v, of a type with one or two halves, as f32 */
+int32_t lo_half_as_f32(struct lower *l, int32_t v, unsigned type, bool high);
+
 /* lower_matrix.c: operations with a list of registers.  The list is collected in
  * @proto before the operation exists. */
 bool lo_list_init(struct lower *l, struct sg_ir *proto, uint32_t n);
 /* One operation on the mbarrier at @where; @kind: enum sg_mbar. */
 void lo_mbar(struct lower *l, const struct ptx_opd *where, unsigned space,
              unsigned kind, int32_t d, int32_t e, int32_t b, int32_t c);
+/* enum sg_mat_type of a type word, or -1. */
+int lo_mat_type(unsigned word);
 struct sg_ir *lo_emit_list(struct lower *l, enum sg_opcode code, struct sg_ir *proto);
 
 /* lower_func.c */
@@ -129,6 +134,7 @@ void ub_all_functions(struct unit_builder *ub); /* an indirect call: all are cal
 void ub_calls(struct unit_builder *ub, const struct ptx_func *from, int32_t callee);
 int ub_shared(struct unit_builder *ub, const struct ptx_var *var, uint32_t *ret_off,
               bool *ret_dynamic);
+void ub_stack(struct unit_builder *ub);    /* some function takes stack as it runs */
 void ub_reserved(struct unit_builder *ub); /* the kernel uses reserved shared memory */
 uint32_t ub_table(struct unit_builder *ub, uint32_t label);
 
@@ -144,8 +150,13 @@ const struct ptx_module *sg_prog_module(const struct sg_prog *prog);
     X(cvt_pack) X(cvta) X(isspacep) X(ld) X(st) X(atom) X(nothing) X(fence) X(bra)     \
     X(brx) X(call) X(ret) X(exit) X(trap) X(bar) X(bar_warp) X(nanosleep) X(shfl)      \
     X(vote) X(activemask) X(match) X(redux) X(elect) X(selp) X(logic_pred) X(mma)      \
-    X(wmma_move) X(ldmatrix) X(movmatrix) X(cp_async) X(cp_mbar) X(mbarrier) X(video)  \
-    X(video_simd) X(cvt_narrow) X(mapa) X(getctarank) X(cluster_barrier) X(bulk) X(bulk_tensor) X(st_async) X(createpolicy) X(mov128) X(move128) X(atom128) X(atom_vector) X(vmad) X(texture) X(txq) X(surface)
+    X(wmma_move) X(ldmatrix) X(movmatrix) X(cp_async) X(cp_mbar) X(mbarrier)           \
+    X(video) X(video_simd) X(cvt_narrow) X(mapa) X(getctarank) X(cluster_barrier)      \
+    X(bulk) X(bulk_tensor) X(st_async) X(createpolicy) X(mov128) X(f32x2) X(mixed)     \
+    X(minmax3) X(cvt_rs) X(cvt_integers) X(st_bulk) X(red_async) X(mma_quads)          \
+    X(wgmma) X(tmap_replace) X(tmap_copy) X(cancel) X(cancel_query) X(istypep)         \
+    X(stack) X(move128) X(atom128) X(atom_vector) X(vmad) X(texture) X(txq)            \
+    X(surface)
 /* clang-format on */
 #define X(name) lower_fn lower_##name;
 LOWER_FNS(X)

@@ -383,8 +383,8 @@ comparison(const struct ptx_insn *insn)
 }
 
 /* Halves are compared as the f32 they are exactly. */
-static int32_t
-half_as_f32(struct lower *l, int32_t v, unsigned type, bool high)
+int32_t
+lo_half_as_f32(struct lower *l, int32_t v, unsigned type, bool high)
 {
     if (high)
         v = lo_op(l, SG_OP_HI16, NONE, v, NONE, NONE);
@@ -410,8 +410,8 @@ compare(struct lower *l, unsigned type, int cmp, int32_t d, int32_t a, int32_t b
     int code;
 
     if (is_half(type)) {
-        a = half_as_f32(l, a, type, high);
-        b = half_as_f32(l, b, type, high);
+        a = lo_half_as_f32(l, a, type, high);
+        b = lo_half_as_f32(l, b, type, high);
         code = SG_OP_SETP_EQ_F32 + cmp;
     } else if (type == PTX_W_f32) {
         if (ftz) {

@@ -181,6 +181,8 @@ from_f64(struct lower *l, const struct ptx_insn *insn, unsigned to, int32_t v)
 {
     static const enum sg_fn_id f16[] = {SG_FN_f64_f16_rn, SG_FN_f64_f16_rz,
                                         SG_FN_f64_f16_rm, SG_FN_f64_f16_rp};
+    static const enum sg_fn_id bf16[] = {SG_FN_f64_bf16_rn, SG_FN_f64_bf16_rz,
+                                         SG_FN_f64_bf16_rm, SG_FN_f64_bf16_rp};
     static const enum sg_fn_id f32[] = {SG_N_FNS, SG_FN_f64_f32_rz, SG_FN_f64_f32_rm,
                                         SG_FN_f64_f32_rp};
     enum mode mode = rounding(insn);
@@ -191,10 +193,7 @@ from_f64(struct lower *l, const struct ptx_insn *insn, unsigned to, int32_t v)
     case PTX_W_f16:
         return lo_call_fn(l, f16[mode], NONE, v, NONE, NONE);
     case PTX_W_bf16:
-        if (mode > M_RZ)
-            lo_fail(l, -ENOSYS, "cvt to bf16 with this rounding is not carried");
-        return lo_call_fn(l, mode == M_RZ ? SG_FN_f64_bf16_rz : SG_FN_f64_bf16_rn, NONE,
-                          v, NONE, NONE);
+        return lo_call_fn(l, bf16[mode], NONE, v, NONE, NONE);
     case PTX_W_tf32:
         return lo_call_fn(l,
                           lo_has(insn, PTX_W_rna) ? SG_FN_f64_tf32_rna
@@ -234,9 +233,10 @@ int_to_float(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned
         if (to == PTX_W_f32) {
             v = lo_call_fn(l, (sgn ? f32s : f32u)[mode], NONE, v, NONE, NONE);
         } else {
-            /* halves: integers that f64 rounds are far beyond the largest f16; for
-             * bf16 rounding towards zero first keeps the sticky bits out of the tie */
-            v = lo_call_fn(l, (sgn ? f64s : f64u)[to == PTX_W_f64 ? mode : M_RN], NONE,
+            /* halves: what f64 cannot hold goes to its odd neighbour, so that only the
+             * second rounding counts */
+            enum sg_fn_id odd = sgn ? SG_FN_s64_f64_odd : SG_FN_u64_f64_odd;
+            v = lo_call_fn(l, to == PTX_W_f64 ? (sgn ? f64s : f64u)[mode] : odd, NONE,
                            v, NONE, NONE);
             v = from_f64(l, insn, to, v);
         }
@@ -333,4 +333,45 @@ lower_cvt_pack(struct lower *l, const struct ptx_insn *insn)
     }
     lo_op(l, SG_OP_PACK32, lo_dst(l, &insn->opds[0], PTX_W_b32), half[1], half[0],
           NONE);
+}
+
+/* cvt.pack d, a, b{, c}: two integers, saturated, below the low bits of c. */
+void
+lower_cvt_integers(struct lower *l, const struct ptx_insn *insn)
+{
+    static const struct {
+        uint16_t word;
+        uint8_t bits;
+        bool sgn;
+    } types[] = {
+        {PTX_W_s16, 16, true}, {PTX_W_u16, 16, false}, {PTX_W_s8, 8, true},
+        {PTX_W_u8, 8, false},  {PTX_W_s4, 4, true},    {PTX_W_u4, 4, false},
+        {PTX_W_s2, 2, true},   {PTX_W_u2, 2, false},
+    };
+    bool more = lo_type(insn, 2) != 0;
+    unsigned bits = 0, i = 0;
+    int32_t r = NONE;
+
+    while (i + 1 < ARRAY_SIZE(types) && types[i].word != lo_type(insn, 0))
+        i++;
+    bits = types[i].bits;
+    if (insn->n_opds != (more ? 4u : 3u)) {
+        lo_fail(l, -EINVAL, "cvt.pack: operands");
+        return;
+    }
+    if (more)
+        r = lo_src(l, &insn->opds[3], PTX_W_b32);
+    for (unsigned k = 1; k <= 2; k++) {
+        int64_t top = (INT64_C(1) << (bits - types[i].sgn)) - 1;
+        int32_t v = lo_src(l, &insn->opds[k], PTX_W_s32);
+        v = lo_op(l, SG_OP_MAX_S32, NONE, v,
+                  lo_const(l, SG_W, (uint32_t)(types[i].sgn ? -top - 1 : 0)), NONE);
+        v = lo_op(l, SG_OP_MIN_S32, NONE, v, lo_const(l, SG_W, (uint32_t)top), NONE);
+        v = lo_op(l, SG_OP_AND_W, NONE, v,
+                  lo_const(l, SG_W, (uint32_t)((UINT64_C(1) << bits) - 1)), NONE);
+        if (r != NONE)
+            r = lo_op(l, SG_OP_SHL_W, NONE, r, lo_const(l, SG_W, bits), NONE);
+        r = r == NONE ? v : lo_op(l, SG_OP_OR_W, NONE, r, v, NONE);
+    }
+    lo_op(l, SG_OP_MOV_W, lo_dst(l, &insn->opds[0], PTX_W_b32), r, NONE, NONE);
 }

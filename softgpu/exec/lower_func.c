@@ -225,6 +225,7 @@ blocks(const struct ptx_insn *insn)
     case PTX_W_mbarrier:
     case PTX_W_mma:
     case PTX_W_wmma:
+    case PTX_W_wgmma:
     case PTX_W_ldmatrix:
     case PTX_W_stmatrix:
         return true;

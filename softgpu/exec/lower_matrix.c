@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int
-mat_type(unsigned word)
+int
+lo_mat_type(unsigned word)
 {
     switch (word) {
     case PTX_W_f16:
@@ -40,6 +40,12 @@ mat_type(unsigned word)
         return SG_MAT_E4M3;
     case PTX_W_e5m2:
         return SG_MAT_E5M2;
+    case PTX_W_e3m2:
+        return SG_MAT_E3M2;
+    case PTX_W_e2m3:
+        return SG_MAT_E2M3;
+    case PTX_W_e2m1:
+        return SG_MAT_E2M1;
     default:
         return -1;
     }
@@ -70,22 +76,15 @@ mat_shape(const struct ptx_insn *insn)
     return 0;
 }
 
-static unsigned
-type_bits(int type)
-{
-    static const uint8_t bits[] = {16, 16, 32, 32, 64, 8, 8, 4, 4, 1, 32, 8, 8};
-
-    return bits[type];
-}
-
-/* Registers of a fragment: wmma f16 inputs are held twice. */
+/* Registers of a fragment: wmma f16 inputs are held twice, of narrow shapes four times.
+ */
 static bool
-count_fits(unsigned rows, unsigned cols, int type, uint32_t n)
+count_fits(unsigned rows, unsigned cols, unsigned elem_bits, uint32_t n)
 {
-    uint32_t bits = rows * cols * type_bits(type),
-             per_reg = type_bits(type) == 64 ? 64 : 32;
+    uint32_t bits = rows * cols * elem_bits, per_reg = elem_bits == 64 ? 64 : 32;
+    uint32_t have = n * per_reg * SG_LANES;
 
-    return n * per_reg * SG_LANES == bits || n * per_reg * SG_LANES == 2 * bits;
+    return have == bits || have == 2 * bits || have == 4 * bits;
 }
 
 /* The elements of { } (or one register), as vregs appended to the list. */
@@ -96,7 +95,7 @@ list_add(struct lower *l, struct sg_ir *ir, const struct ptx_opd *o, int type, b
     const struct ptx_opd *e = o->kind == PTX_OPD_VEC ? o->sub : o;
     uint32_t n = o->kind == PTX_OPD_VEC ? o->n : 1;
 
-    ir->wide_list = type == SG_MAT_F64;
+    ir->wide_list |= type == SG_MAT_F64;
     for (uint32_t i = 0; i < n && !l->failed; i++)
         ir->list[ir->n_list++] = dst ? lo_dst(l, &e[i], word) : lo_src(l, &e[i], word);
     if (dst)
@@ -125,7 +124,7 @@ bool
 lo_list_init(struct lower *l, struct sg_ir *proto, uint32_t n)
 {
     *proto = (struct sg_ir){0};
-    if (n == 0 || n > 128) {
+    if (n == 0 || n > SG_LIST_MAX) {
         lo_fail(l, -EINVAL, "matrix operand of %u registers", n);
         return false;
     }
@@ -135,7 +134,8 @@ lo_list_init(struct lower *l, struct sg_ir *proto, uint32_t n)
     return proto->list != NULL;
 }
 
-/* Types of d a b c from the modifiers: two (d c, inputs f16) or four. */
+/* Types of d a b c from the modifiers: two (d c, inputs f16), or four, and then that of
+ * the scales if there are any. */
 static bool
 mma_types(struct lower *l, const struct ptx_insn *insn, int type[4])
 {
@@ -144,12 +144,12 @@ mma_types(struct lower *l, const struct ptx_insn *insn, int type[4])
     for (; n < 4 && lo_type(insn, n); n++)
         w[n] = lo_type(insn, n);
     if (n == 2) {
-        type[SG_MAT_D] = mat_type(w[0]);
-        type[SG_MAT_C] = mat_type(w[1]);
+        type[SG_MAT_D] = lo_mat_type(w[0]);
+        type[SG_MAT_C] = lo_mat_type(w[1]);
         type[SG_MAT_A] = type[SG_MAT_B] = SG_MAT_F16;
     } else if (n == 4) {
         for (int i = 0; i < 4; i++)
-            type[i] = mat_type(w[i]);
+            type[i] = lo_mat_type(w[i]);
     } else {
         lo_fail(l, -EINVAL, "matrix operation needs two or four types");
         return false;
@@ -162,48 +162,147 @@ mma_types(struct lower *l, const struct ptx_insn *insn, int type[4])
     return true;
 }
 
+static bool
+is_sparse(const struct ptx_insn *insn)
+{
+    return lo_has(insn, PTX_W_sp) || lo_has(insn, PTX_W_sp__ordered_metadata);
+}
+
+static uint64_t
+mma_flags(const struct ptx_insn *insn)
+{
+    bool four = lo_has(insn, PTX_W_kind__mxf4) || lo_has(insn, PTX_W_kind__mxf4nvf4);
+    uint64_t scales = !lo_has(insn, PTX_W_block_scale)    ? 0
+                      : lo_has(insn, PTX_W_scale_vec__4X) ? 4
+                      : four                              ? 2
+                                                          : 1;
+    uint64_t round = lo_has(insn, PTX_W_rz)   ? 1
+                     : lo_has(insn, PTX_W_rm) ? 2
+                     : lo_has(insn, PTX_W_rp) ? 3
+                                              : 0;
+
+    return (insn->op == PTX_W_wmma ? SG_MAT_WMMA : 0) |
+           (lo_has(insn, PTX_W_satfinite) ? SG_MAT_SATFINITE : 0) |
+           (lo_has(insn, PTX_W_xor) ? SG_MAT_XOR : 0) |
+           (is_sparse(insn) ? SG_MAT_SPARSE : 0) | (four ? SG_MAT_PACKED : 0) |
+           scales << SG_MAT_SCALES_SHIFT | round << SG_MAT_ROUND_SHIFT |
+           (lo_type(insn, 4) == PTX_W_ue4m3 ? SG_MAT_UE4M3 : 0);
+}
+
+/* scale, {byte, thread} for a and then for b, from operand @at on. */
+static void
+scales_add(struct lower *l, struct sg_ir *proto, const struct ptx_insn *insn,
+           unsigned at)
+{
+    for (unsigned i = 0; i < 2 && !l->failed; i++) {
+        const struct ptx_opd *o = &insn->opds[at + 2 * i], *ids = o + 1;
+        if (ids->kind != PTX_OPD_VEC || ids->n != 2) {
+            lo_fail(l, -EINVAL, "mma: scales come with {byte, thread}");
+            return;
+        }
+        if (o->kind == PTX_OPD_VEC)
+            o = o->sub;
+        proto->list[proto->n_list++] = lo_src(l, o, PTX_W_b32);
+        for (int k = 0; k < 2; k++)
+            proto->list[proto->n_list++] = lo_src(l, &ids->sub[k], PTX_W_u16);
+    }
+}
+
+/* The four matrices: counts and types into @imm, registers into @proto. */
+static bool
+mma_matrices(struct lower *l, const struct ptx_insn *insn, uint32_t shape,
+             struct sg_ir *proto, uint64_t *imm)
+{
+    unsigned m = shape & 0xff, n = shape >> 8 & 0xff, k = shape >> 16, more = 8;
+    const unsigned rows[4] = {m, m, n, m}, cols[4] = {n, k, k, n};
+    bool packed = *imm >> SG_MAT_FLAGS_SHIFT & SG_MAT_PACKED;
+    uint32_t total = 0;
+    int type[4];
+
+    if (!mma_types(l, insn, type))
+        return false;
+    for (int i = 0; i < 4; i++) {
+        uint32_t c = opd_count(&insn->opds[i]);
+        unsigned bits =
+            packed && type[i] == SG_MAT_E2M1 ? 4 : sg_mat_bits((unsigned)type[i]);
+        unsigned stored = i == SG_MAT_A && is_sparse(insn) ? cols[i] / 2 : cols[i];
+        if (c > 63 || !count_fits(rows[i], stored, bits, c)) {
+            lo_fail(l, -EINVAL, "mma: operand %d has %u registers", i, c);
+            return false;
+        }
+        total += c;
+        *imm |= (uint64_t)type[i] << (4 * i) | (uint64_t)c << (16 + 6 * i);
+    }
+    if (!lo_list_init(l, proto, total + more))
+        return false;
+    for (int i = 0; i < 4; i++)
+        list_add(l, proto, &insn->opds[i], type[i], i == 0);
+    return !l->failed;
+}
+
 void
 lower_mma(struct lower *l, const struct ptx_insn *insn)
 {
-    bool wmma = insn->op == PTX_W_wmma;
-    uint32_t shape = mat_shape(insn), total = 0;
-    unsigned m = shape & 0xff, n = shape >> 8 & 0xff, k = shape >> 16;
-    const unsigned rows[4] = {m, m, n, m}, cols[4] = {n, k, k, n};
-    struct sg_ir proto, *ir;
-    int type[4];
-    uint64_t imm = 0;
+    bool sparse = is_sparse(insn), scaled = lo_has(insn, PTX_W_block_scale);
+    unsigned want = 4 + (sparse ? 2 : 0) + (scaled ? 4 : 0);
+    uint32_t shape = mat_shape(insn);
+    uint64_t imm = mma_flags(insn) << SG_MAT_FLAGS_SHIFT;
+    struct sg_ir proto = {0}, *ir;
 
-    if (insn->n_opds != 4 || !shape || !mma_types(l, insn, type)) {
+    if (insn->n_opds != want || !shape ||
+        (sparse && (insn->opds[5].kind != PTX_OPD_INT || insn->opds[5].imm > 3))) {
         lo_fail(l, -EINVAL, "mma: operands");
         return;
     }
-    if (!wmma && (lo_has(insn, PTX_W_sp) ||
-                  (shape == (8 | 8 << 8 | 4 << 16) && type[SG_MAT_A] != SG_MAT_F64))) {
-        lo_fail(l, -ENOSYS, "this mma shape is not carried");
+    if (!mma_matrices(l, insn, shape, &proto, &imm)) {
+        free(proto.list);
         return;
     }
-    for (int i = 0; i < 4; i++) {
-        uint32_t c = opd_count(&insn->opds[i]);
-        if (!count_fits(rows[i], cols[i], type[i], c)) {
-            lo_fail(l, -EINVAL, "mma: operand %d has %u registers", i, c);
-            return;
-        }
-        total += c;
-        imm |= (uint64_t)type[i] << (4 * i) | (uint64_t)c << (16 + 6 * i);
+    if (sparse) {
+        imm |= insn->opds[5].imm << (SG_MAT_FLAGS_SHIFT + SG_MAT_SELECTOR_SHIFT);
+        proto.list[proto.n_list++] = lo_src(l, &insn->opds[4], PTX_W_b32);
     }
-    if (!lo_list_init(l, &proto, total))
-        return;
-    for (int i = 0; i < 4; i++)
-        list_add(l, &proto, &insn->opds[i], type[i], i == 0);
-    if (wmma)
-        imm |= (uint64_t)SG_MAT_WMMA << SG_MAT_FLAGS_SHIFT;
-    if (lo_has(insn, PTX_W_satfinite))
-        imm |= (uint64_t)SG_MAT_SATFINITE << SG_MAT_FLAGS_SHIFT;
-    if (lo_has(insn, PTX_W_xor))
-        imm |= (uint64_t)SG_MAT_XOR << SG_MAT_FLAGS_SHIFT;
+    if (scaled)
+        scales_add(l, &proto, insn, sparse ? 6 : 4);
     ir = lo_emit_list(l, SG_OP_MMA, &proto);
     ir->imm = (int64_t)imm;
     ir->x = shape;
+}
+
+/* m8n8k4 of halves: four products at once. */
+void
+lower_mma_quads(struct lower *l, const struct ptx_insn *insn)
+{
+    static const uint8_t counts[2] = {4, 8}; /* accumulators of f16, f32 */
+    struct sg_ir proto, *ir;
+    uint64_t flags = 0;
+    unsigned order = 0;
+    int type[4];
+
+    if (insn->n_opds != 4 || !mma_types(l, insn, type) ||
+        opd_count(&insn->opds[0]) != counts[type[0] == SG_MAT_F32] ||
+        opd_count(&insn->opds[3]) != counts[type[3] == SG_MAT_F32] ||
+        opd_count(&insn->opds[1]) != 2 || opd_count(&insn->opds[2]) != 2) {
+        lo_fail(l, -EINVAL, "mma: operands");
+        return;
+    }
+    for (unsigned i = 0; i < insn->n_mods; i++) {
+        unsigned w = insn->mods[i];
+        if (w != PTX_W_row && w != PTX_W_col)
+            continue;
+        if (w == PTX_W_col)
+            flags |= order ? SG_MAT_B_COL : SG_MAT_A_COL;
+        order++;
+    }
+    if (!lo_list_init(l, &proto, 20))
+        return;
+    for (int i = 0; i < 4; i++)
+        list_add(l, &proto, &insn->opds[i], type[i], i == 0);
+    ir = lo_emit_list(l, SG_OP_MMA_QUADS, &proto);
+    ir->imm = (int64_t)(flags << SG_MAT_FLAGS_SHIFT);
+    for (int i = 0; i < 4; i++)
+        ir->imm |= (int64_t)type[i] << (4 * i) | (int64_t)opd_count(&insn->opds[i])
+                                                     << (16 + 6 * i);
 }
 
 /* An address as one 64-bit register with its displacement added. */
@@ -233,7 +332,7 @@ lower_wmma_move(struct lower *l, const struct ptx_insn *insn)
     uint32_t shape = mat_shape(insn);
     unsigned m = shape & 0xff, n = shape >> 8 & 0xff, k = shape >> 16;
     unsigned rows = is_b ? k : m, cols = is_a ? k : n;
-    int type = mat_type(lo_type(insn, 0));
+    int type = lo_mat_type(lo_type(insn, 0));
     const struct ptx_opd *regs = &insn->opds[store ? 1 : 0];
     const struct ptx_opd *where = &insn->opds[store ? 0 : 1];
     enum sg_mem_space space = SG_MEM_GENERIC;
@@ -242,7 +341,7 @@ lower_wmma_move(struct lower *l, const struct ptx_insn *insn)
     uint64_t flags = SG_MAT_WMMA;
 
     if (insn->n_opds < 2 || !shape || type < 0 ||
-        !count_fits(rows, cols, type, opd_count(regs))) {
+        !count_fits(rows, cols, sg_mat_bits((unsigned)type), opd_count(regs))) {
         lo_fail(l, -ENOSYS, "this wmma form is not carried");
         return;
     }
@@ -269,25 +368,33 @@ lower_ldmatrix(struct lower *l, const struct ptx_insn *insn)
     bool store = insn->op == PTX_W_stmatrix;
     const struct ptx_opd *regs = &insn->opds[store ? 1 : 0];
     unsigned n = lo_has(insn, PTX_W_x4) ? 4 : lo_has(insn, PTX_W_x2) ? 2 : 1;
+    enum sg_ldm_shape shape = lo_has(insn, PTX_W_m16n16)  ? SG_LDM_M16N16
+                              : lo_has(insn, PTX_W_m8n16) ? SG_LDM_M8N16
+                              : lo_has(insn, PTX_W_m16n8) ? SG_LDM_M16N8
+                                                          : SG_LDM_HALVES;
+    unsigned each = shape == SG_LDM_M16N16 ? 2 : 1; /* registers of a matrix */
     struct sg_ir proto, *ir;
     struct lo_addr addr;
     int32_t base;
 
-    if (insn->n_opds != 2 || opd_count(regs) != n) {
+    if (insn->n_opds != 2 || opd_count(regs) != n * each) {
         lo_fail(l, -EINVAL, "ldmatrix: operands");
         return;
     }
     if (!lo_address(l, &insn->opds[store ? 0 : 1], lo_space(insn), 16, &addr))
         return;
     base = lo_address_d(l, &addr);
-    if (!lo_list_init(l, &proto, n))
+    if (!lo_list_init(l, &proto, n * each))
         return;
     list_add(l, &proto, regs, SG_MAT_F32, !store);
     ir = lo_emit_list(l, store ? SG_OP_STMATRIX : SG_OP_LDMATRIX, &proto);
     ir->a = base;
     ir->x = addr.space;
     ir->imm = addr.imm;
-    ir->n = (uint16_t)(n | (lo_has(insn, PTX_W_trans) ? 0x100 : 0));
+    ir->n = (uint16_t)(n | (lo_has(insn, PTX_W_trans) ? SG_LDM_TRANS : 0) |
+                       (unsigned)shape << SG_LDM_SHAPE_SHIFT |
+                       (lo_has(insn, PTX_W_b6x16_p32) ? SG_LDM_SIX : 0) |
+                       (lo_has(insn, PTX_W_b4x16_p64) ? SG_LDM_FOUR : 0));
 }
 
 void

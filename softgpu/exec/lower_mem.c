@@ -392,6 +392,7 @@ lower_st(struct lower *l, const struct ptx_insn *insn)
     unsigned type = lo_type(insn, 0), size = ptx_type_size(type), n;
     const struct ptx_opd *elems;
     struct lo_addr addr;
+    uint32_t align = 0;
 
     if (insn->n_opds < 2 || !vector_operands(l, insn, &insn->opds[1], &elems, &n) ||
         !lo_address(l, &insn->opds[0], lo_space(insn), (uint64_t)size * n, &addr)) {
@@ -399,9 +400,12 @@ lower_st(struct lower *l, const struct ptx_insn *insn)
         return;
     }
     fence_for(l, insn);
-    for (unsigned i = 0; i < n && !l->failed; i++) {
-        lo_store(l, &addr, type, lo_src(l, &elems[i], type), i == 0 ? size * n - 1 : 0);
-        addr.imm += size;
+    align = size * n - 1;
+    for (unsigned i = 0; i < n && !l->failed; i++, addr.imm += size) {
+        if (elems[i].kind == PTX_OPD_SINK) /* stays as it is */
+            continue;
+        lo_store(l, &addr, type, lo_src(l, &elems[i], type), align);
+        align = 0;
     }
     if (lo_has(insn, PTX_W_sc))
         fence_for(l, insn);
@@ -554,4 +558,32 @@ lower_fence(struct lower *l, const struct ptx_insn *insn)
 {
     (void)insn;
     lo_emit(l, SG_OP_FENCE)->guard = SG_NOREG;
+}
+
+/* stacksave d; stackrestore a; alloca d, bytes{, alignment} */
+void
+lower_stack(struct lower *l, const struct ptx_insn *insn)
+{
+    bool take = insn->op == PTX_W_alloca, restore = insn->op == PTX_W_stackrestore;
+    unsigned type = lo_type(insn, 0);
+    uint64_t align = take && insn->n_opds == 3 ? insn->opds[2].imm : 8;
+    int32_t a = SG_NOREG, d = SG_NOREG;
+    struct sg_ir *ir;
+
+    if (insn->n_opds < (take ? 2u : 1u) ||
+        (take && insn->n_opds == 3 && insn->opds[2].kind != PTX_OPD_INT) ||
+        align == 0 || (align & (align - 1)) || align > 1u << 23) {
+        lo_fail(l, -EINVAL, "alloca: operands");
+        return;
+    }
+    ub_stack(l->ub);
+    if (take || restore)
+        a = lo_widen(l, lo_src(l, &insn->opds[take ? 1 : 0], type), SG_D, false);
+    if (!restore)
+        d = lo_dst(l, &insn->opds[0], PTX_W_u64);
+    ir = lo_emit(l, SG_OP_STACK);
+    ir->d = d;
+    ir->a = a;
+    ir->n = take ? SG_STACK_ALLOCA : restore ? SG_STACK_RESTORE : SG_STACK_SAVE;
+    ir->x = (uint32_t)align;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lowering cvt to and from floats of 8, 6 and 4 bits, two to a register, and redux
- * over floats.
+ * Lowering cvt to and from floats of 8, 6 and 4 bits, two to a register, and cvt.rs,
+ * which rounds by random bits that the kernel brings.
  *
- * All of them go through f64, which holds every value of both sides exactly.
+ * All but cvt.rs go through f64, which holds every value of both sides exactly.
  */
 #include "gp_err.h"
 #include "lower.h"
@@ -93,4 +93,67 @@ lower_cvt_narrow(struct lower *l, const struct ptx_insn *insn)
     d = lo_dst(l, &insn->opds[0], PTX_W_b32);
     v[1] = lo_op(l, SG_OP_SHL_W, NONE, v[1], lo_const(l, SG_W, to->bits), NONE);
     lo_op(l, SG_OP_OR_W, d, v[0], v[1], NONE);
+}
+
+/* The random bits of source @k of @n, counted from the lowest place of the result. */
+static int32_t
+random_bits(struct lower *l, int32_t rbits, unsigned k, unsigned n, unsigned bits)
+{
+    int32_t low, high;
+
+    if (bits != 4) /* a half for each, or for two */
+        return lo_op(l, SG_OP_SHR_U32, NONE, rbits,
+                     lo_const(l, SG_W, k >= n / 2 ? 16 : 0), NONE);
+    /* a byte of each half makes sixteen */
+    rbits =
+        lo_op(l, SG_OP_SHR_U32, NONE, rbits, lo_const(l, SG_W, k >= 2 ? 8 : 0), NONE);
+    low = lo_op(l, SG_OP_ZX8, NONE, rbits, NONE, NONE);
+    high = lo_op(l, SG_OP_SHR_U32, NONE, rbits, lo_const(l, SG_W, 8), NONE);
+    high = lo_op(l, SG_OP_AND_W, NONE, high, lo_const(l, SG_W, 0xff00), NONE);
+    return lo_op(l, SG_OP_OR_W, NONE, high, low, NONE);
+}
+
+/* cvt.rs d, a, b, rbits and cvt.rs d, {a, b, e, f}, rbits: the first is the highest. */
+void
+lower_cvt_rs(struct lower *l, const struct ptx_insn *insn)
+{
+    static const struct {
+        uint16_t word;
+        uint8_t n, bits, place;
+        uint16_t fn;
+    } forms[] = {
+        {PTX_W_f16x2, 2, 16, 16, SG_FN_rs_f16},
+        {PTX_W_bf16x2, 2, 16, 16, SG_FN_rs_bf16},
+        {PTX_W_e4m3x4, 4, 8, 8, SG_FN_rs_e4m3},
+        {PTX_W_e5m2x4, 4, 8, 8, SG_FN_rs_e5m2},
+        {PTX_W_e2m3x4, 4, 6, 8, SG_FN_rs_e2m3},
+        {PTX_W_e3m2x4, 4, 6, 8, SG_FN_rs_e3m2},
+        {PTX_W_e2m1x4, 4, 4, 4, SG_FN_rs_e2m1},
+    };
+    unsigned i = 0, n, flags;
+    const struct ptx_opd *from = &insn->opds[1];
+    int32_t rbits, r = NONE;
+
+    while (i + 1 < ARRAY_SIZE(forms) && forms[i].word != lo_type(insn, 0))
+        i++;
+    n = forms[i].n;
+    if (insn->n_opds != (n == 2 ? 4u : 3u) ||
+        (n == 4 && (from->kind != PTX_OPD_VEC || from->n != 4))) {
+        lo_fail(l, -EINVAL, "cvt.rs: operands");
+        return;
+    }
+    flags = (lo_has(insn, PTX_W_satfinite) ? SG_RS_SATFINITE : 0) |
+            (lo_has(insn, PTX_W_relu) ? SG_RS_RELU : 0);
+    rbits = lo_src(l, &insn->opds[insn->n_opds - 1], PTX_W_b32);
+    for (unsigned k = 0; k < n; k++) {
+        const struct ptx_opd *o = n == 2 ? &insn->opds[1 + k] : &from->sub[k];
+        int32_t v =
+            lo_call_fn(l, (enum sg_fn_id)forms[i].fn, NONE, lo_src(l, o, PTX_W_f32),
+                       random_bits(l, rbits, n - 1 - k, n, forms[i].bits),
+                       lo_const(l, SG_W, flags));
+        if (r != NONE)
+            r = lo_op(l, SG_OP_SHL_W, NONE, r, lo_const(l, SG_W, forms[i].place), NONE);
+        r = r == NONE ? v : lo_op(l, SG_OP_OR_W, NONE, r, v, NONE);
+    }
+    lo_op(l, SG_OP_MOV_W, lo_dst(l, &insn->opds[0], PTX_W_b32), r, NONE, NONE);
 }

@@ -333,6 +333,7 @@ static const struct {
     {PTX_SREG_reserved_smem_offset_begin, 0, 0, SG_SREG_RESERVED},
     {PTX_SREG_reserved_smem_offset_end, 0, 0, SG_SREG_RESERVED_END},
     {PTX_SREG_reserved_smem_offset_cap, 0, 0, SG_SREG_RESERVED_CAP},
+    {PTX_SREG_is_explicit_cluster, 0, 0, SG_SREG_IS_CLUSTER},
     {PTX_SREG_clusterid, 1, 0, SG_SREG_CLUSTERID_X},
     {PTX_SREG_nclusterid, 1, 0, SG_SREG_NCLUSTERID_X},
     {PTX_SREG_cluster_ctaid, 1, 0, SG_SREG_CLUSTER_CTAID_X},
@@ -354,6 +355,9 @@ sreg_read(struct lower *l, const struct ptx_opd *opd)
         id = opd->imm == 1   ? SG_SREG_ENVREG1
              : opd->imm == 2 ? SG_SREG_ENVREG2
                              : SG_SREG_ZERO;
+    } else if (opd->reg == PTX_SREG_pm || opd->reg == PTX_SREG_pm_64 ||
+               opd->reg == PTX_SREG_current_graph_exec) {
+        return lo_const(l, SG_W, 0); /* no monitor counts, no graph launched us */
     } else if (opd->reg == PTX_SREG_reserved_smem_offset) {
         id = opd->imm == 1 ? SG_SREG_RESERVED_1 : SG_SREG_RESERVED;
     } else if (comp == 3) {
@@ -526,6 +530,9 @@ lo_src_pred(struct lower *l, const struct ptx_opd *opd)
         l->ir->code[l->ir->n_code - 1].d = v;
         return v;
     }
+    if (opd->kind == PTX_OPD_SREG)
+        return lo_op(l, SG_OP_SETP_NE_W, SG_NOREG, sreg_read(l, opd),
+                     lo_const(l, SG_W, 0), SG_NOREG);
     v = lo_reg(l, opd);
     if (v == SG_NOREG || lo_class(l, v) != SG_P) {
         lo_fail(l, -EINVAL, "expected a predicate");

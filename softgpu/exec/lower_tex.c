@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lowering textures and surfaces: tex, tld4, txq, suq, suld.b, sust.b.
+ * Lowering textures and surfaces: tex, tld4, txq, suq, istypep, suld, sust, sured.
  */
 #include "exec_tex.h"
 #include "gp_err.h"
 #include "lower.h"
+#include "sg_tex.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MAX_LIST 24
 
@@ -100,66 +102,191 @@ geometry(const struct ptx_insn *insn, unsigned *ret_coords, bool *ret_layered)
                                                                       : 3;
 }
 
+/* What the initialiser of a sampler says, as op.imm has it; later fields come first in
+ * the list. */
+static uint64_t
+sampler_bits(const struct ptx_var *var)
+{
+    static const struct {
+        const char *word;
+        enum sg_tex_address mode;
+    } modes[] = {
+        {"wrap", SG_TEX_WRAP},
+        {"mirror", SG_TEX_MIRROR},
+        {"clamp_ogl", SG_TEX_CLAMP},
+        {"clamp_to_edge", SG_TEX_CLAMP},
+        {"clamp_to_border", SG_TEX_BORDER},
+    };
+    uint64_t bits = TEX_SAMPLER;
+
+    for (unsigned axis = 0; axis < 3; axis++)
+        bits |= (uint64_t)SG_TEX_CLAMP << (TEX_SAMPLER_ADDRESS_SHIFT + 2 * axis);
+    for (const struct ptx_field *f = var->fields; f; f = f->next) {
+        const char *name = f->name->name, *word = f->word ? f->word->name : "";
+        unsigned axis = (unsigned)(name[f->name->len - 1] - '0');
+        if (strncmp(name, "filter_mode", 11) == 0 && strncmp(word, "linear", 6) == 0)
+            bits |= TEX_SAMPLER_LINEAR;
+        if (strncmp(name, "force_unnormalized", 18) == 0 && f->number)
+            bits |= TEX_SAMPLER_TEXELS;
+        if (strncmp(name, "addr_mode_", 10) != 0 || axis > 2)
+            continue;
+        for (size_t i = 0; i < ARRAY_SIZE(modes); i++)
+            if (f->word && f->word->len == strlen(modes[i].word) &&
+                memcmp(word, modes[i].word, f->word->len) == 0) {
+                bits &= ~(3ull << (TEX_SAMPLER_ADDRESS_SHIFT + 2 * axis));
+                bits |= (uint64_t)modes[i].mode
+                        << (TEX_SAMPLER_ADDRESS_SHIFT + 2 * axis);
+            }
+    }
+    return bits;
+}
+
+/* [texture, {..}] or [texture, sampler, {..}]; returns the coordinates. */
+static const struct ptx_opd *
+texture_operand(struct lower *l, const struct ptx_opd *where, uint64_t *ret_sampler)
+{
+    const struct ptx_opd *s;
+
+    *ret_sampler = 0;
+    if (where->n == 2)
+        return &where->sub[1];
+    s = &where->sub[1];
+    if (s->kind == PTX_OPD_VAR && s->var->type == PTX_W_samplerref)
+        *ret_sampler = sampler_bits(s->var);
+    else
+        lo_fail(l, -ENOSYS,
+                "a sampler that is no variable of the module is not carried");
+    return &where->sub[2];
+}
+
+/* Where the four values go: registers as they are, or two of two halves each. */
+static void
+texture_results(struct lower *l, const struct ptx_opd *dst, bool halves,
+                struct list *list)
+{
+    for (int c = 0; c < 4; c++)
+        list_add(l, list,
+                 halves ? lo_temp(l, SG_W) : lo_dst(l, &dst->sub[c], PTX_W_b32));
+    list->n_dst = list->n;
+}
+
+static void
+texture_finish(struct lower *l, const struct ptx_opd *dst,
+               const struct ptx_opd *present, bool halves, const int32_t v[4])
+{
+    struct sg_ir *ir;
+    int32_t p;
+
+    for (int k = 0; halves && k < 2; k++) {
+        int32_t h[2];
+        for (int i = 0; i < 2; i++)
+            h[i] = lo_call_fn(
+                l, SG_FN_f64_f16_rn, SG_NOREG,
+                lo_op(l, SG_OP_CVT_F64_F32, SG_NOREG, v[2 * k + i], SG_NOREG, SG_NOREG),
+                SG_NOREG, SG_NOREG);
+        lo_op(l, SG_OP_PACK32, lo_dst(l, &dst->sub[k], PTX_W_b32), h[0], h[1],
+              SG_NOREG);
+    }
+    if (!present)
+        return;
+    p = lo_dst_pred(l, present); /* all of every texture is there */
+    ir = lo_emit(l, SG_OP_PSET);
+    ir->d = p;
+    ir->n = 1;
+}
+
+static int
+gather_of(const struct ptx_insn *insn)
+{
+    if (insn->op != PTX_W_tld4)
+        return -1;
+    return lo_has(insn, PTX_W_r)   ? 0
+           : lo_has(insn, PTX_W_g) ? 1
+           : lo_has(insn, PTX_W_b) ? 2
+                                   : 3;
+}
+
+/* Behind the address: level or derivatives, then offsets. */
+static void
+texture_more(struct lower *l, const struct ptx_insn *insn, struct tex_form *f,
+             struct list *list)
+{
+    unsigned at = 2, need = f->lod == TEX_GRAD ? 2 : f->lod == TEX_LEVEL ? 1 : 0;
+
+    if (insn->n_opds < at + need) {
+        lo_fail(l, -EINVAL, "tex: no level of detail");
+        return;
+    }
+    for (unsigned i = 0; i < need; i++)
+        list_sources(l, list, &insn->opds[at++], f->lod == TEX_GRAD ? f->coords : 1);
+    if (at < insn->n_opds && insn->opds[at].kind == PTX_OPD_VEC) {
+        f->offset = true;
+        list_sources(l, list, &insn->opds[at++], f->coords);
+    }
+    if (at < insn->n_opds)
+        lo_fail(l, -ENOSYS, "comparing depths is not carried");
+}
+
 void
 lower_texture(struct lower *l, const struct ptx_insn *insn)
 {
-    bool tld4 = insn->op == PTX_W_tld4;
-    const struct ptx_opd *dst = &insn->opds[0], *where = &insn->opds[1];
-    struct tex_form f = {.gather = -1};
+    bool halves = lo_type(insn, 0) == PTX_W_f16x2;
+    const struct ptx_opd *dst = &insn->opds[0], *where = &insn->opds[1],
+                         *present = NULL;
+    struct tex_form f = {.gather = gather_of(insn)};
+    const struct ptx_opd *coords;
     struct list list = {0};
+    uint64_t sampler;
     struct sg_ir *ir;
     int32_t handle;
 
-    if (insn->n_opds < 2 || dst->kind != PTX_OPD_VEC || dst->n != 4 ||
-        where->kind != PTX_OPD_TEXADDR || where->n != 2) {
+    if (insn->n_opds >= 2 && dst->kind == PTX_OPD_PAIR) {
+        present = &dst->sub[1];
+        dst = &dst->sub[0];
+    }
+    if (insn->n_opds < 2 || dst->kind != PTX_OPD_VEC || dst->n != (halves ? 2 : 4) ||
+        where->kind != PTX_OPD_TEXADDR || (where->n != 2 && where->n != 3)) {
         lo_fail(l, -ENOSYS, "this texture form is not carried");
         return;
     }
     geometry(insn, &f.coords, &f.layered);
-    f.float_result = lo_type(insn, 0) == PTX_W_f32;
+    f.float_result = halves || lo_type(insn, 0) == PTX_W_f32;
     f.float_coords = lo_type(insn, 1) == PTX_W_f32;
-    if (tld4)
-        f.gather = lo_has(insn, PTX_W_r)   ? 0
-                   : lo_has(insn, PTX_W_g) ? 1
-                   : lo_has(insn, PTX_W_b) ? 2
-                                           : 3;
     f.lod = lo_has(insn, PTX_W_level)  ? TEX_LEVEL
             : lo_has(insn, PTX_W_grad) ? TEX_GRAD
                                        : TEX_BASE;
     handle = handle_of(l, &where->sub[0]);
-    for (int c = 0; c < 4; c++)
-        list_add(l, &list, lo_dst(l, &dst->sub[c], PTX_W_b32));
-    list.n_dst = list.n;
-    list_sources(l, &list, &where->sub[1], f.coords + f.layered);
-    if (f.lod != TEX_BASE && insn->n_opds < (f.lod == TEX_GRAD ? 4u : 3u))
-        lo_fail(l, -EINVAL, "tex: no level of detail");
-    else if (f.lod == TEX_LEVEL)
-        list_sources(l, &list, &insn->opds[2], 1);
-    else if (f.lod == TEX_GRAD) {
-        list_sources(l, &list, &insn->opds[2], f.coords);
-        list_sources(l, &list, &insn->opds[3], f.coords);
-    }
+    coords = texture_operand(l, where, &sampler);
+    texture_results(l, dst, halves, &list);
+    list_sources(l, &list, coords, f.coords + f.layered);
+    texture_more(l, insn, &f, &list);
     ir = list_emit(l, SG_OP_TEX, &list);
     if (!ir)
         return;
     ir->a = handle;
     ir->x = tex_pack(&f);
+    ir->imm = (int64_t)sampler;
+    texture_finish(l, dst, present, halves, list.v);
 }
 
 void
 lower_txq(struct lower *l, const struct ptx_insn *insn)
 {
-    int32_t a, d;
+    bool level = lo_has(insn, PTX_W_level);
+    int32_t a, b = SG_NOREG, d;
     struct sg_ir *ir;
 
-    if (insn->n_opds != 2) {
+    if (insn->n_opds != (level ? 3u : 2u)) {
         lo_fail(l, -ENOSYS, "this query is not carried");
         return;
     }
     a = handle_of(l, &insn->opds[1]);
+    if (level)
+        b = lo_src(l, &insn->opds[2], PTX_W_b32);
     d = lo_dst(l, &insn->opds[0], PTX_W_b32);
     ir = lo_emit(l, SG_OP_TXQ);
     ir->a = a;
+    ir->b = b;
     ir->d = d;
     ir->n = lo_has(insn, PTX_W_width)               ? TXQ_WIDTH
             : lo_has(insn, PTX_W_height)            ? TXQ_HEIGHT
@@ -169,20 +296,55 @@ lower_txq(struct lower *l, const struct ptx_insn *insn)
                                                     : TXQ_NORMALIZED;
 }
 
+/* istypep p, handle: nothing is a sampler by its number. */
+void
+lower_istypep(struct lower *l, const struct ptx_insn *insn)
+{
+    int32_t a, v;
+    struct sg_ir *ir;
+
+    if (insn->n_opds != 2) {
+        lo_fail(l, -EINVAL, "istypep: operands");
+        return;
+    }
+    a = lo_src(l, &insn->opds[1], PTX_W_b64);
+    v = lo_temp(l, SG_W);
+    ir = lo_emit(l, SG_OP_TXQ);
+    ir->a = a;
+    ir->d = v;
+    ir->n = lo_type(insn, 0) == PTX_W_surfref ? TXQ_IS_SURFACE : TXQ_IS_TEXTURE;
+    if (lo_type(insn, 0) == PTX_W_samplerref)
+        v = lo_const(l, SG_W, 0);
+    lo_op(l, SG_OP_SETP_NE_W, lo_dst_pred(l, &insn->opds[0]), v, lo_const(l, SG_W, 0),
+          SG_NOREG);
+}
+
+static int
+sured_kind(struct lower *l, const struct ptx_insn *insn, unsigned type)
+{
+    int kind = lo_atom_kind(insn, type);
+
+    if (kind == 255)
+        lo_fail(l, -ENOSYS, "this surface reduction is not carried");
+    return kind;
+}
+
 void
 lower_surface(struct lower *l, const struct ptx_insn *insn)
 {
-    bool store = insn->op == PTX_W_sust;
-    const struct ptx_opd *data = &insn->opds[store ? 1 : 0];
-    const struct ptx_opd *where = &insn->opds[store ? 0 : 1];
+    bool load = insn->op == PTX_W_suld, sured = insn->op == PTX_W_sured;
+    const struct ptx_opd *data = &insn->opds[load ? 0 : 1];
+    const struct ptx_opd *where = &insn->opds[load ? 1 : 0];
     const struct ptx_opd *e = data->kind == PTX_OPD_VEC ? data->sub : data;
     unsigned type = lo_type(insn, 0), n = data->kind == PTX_OPD_VEC ? data->n : 1;
-    struct surf_form f = {.elem = ptx_type_size(type)};
+    struct surf_form f = {.elem = ptx_type_size(type),
+                          .formatted = lo_has(insn, PTX_W_p)};
     struct list list = {.wide = f.elem == 8};
     struct sg_ir *ir;
     int32_t handle;
 
-    if (insn->n_opds != 2 || n > 4 || where->kind != PTX_OPD_TEXADDR || where->n != 2) {
+    if (insn->n_opds != 2 || n > 4 || (sured && n != 1) ||
+        where->kind != PTX_OPD_TEXADDR || where->n != 2) {
         lo_fail(l, -ENOSYS, "this surface form is not carried");
         return;
     }
@@ -193,13 +355,16 @@ lower_surface(struct lower *l, const struct ptx_insn *insn)
                                         : SURF_TRAP;
     handle = handle_of(l, &where->sub[0]);
     for (unsigned i = 0; i < n; i++)
-        list_add(l, &list, store ? lo_src(l, &e[i], type) : lo_dst(l, &e[i], type));
-    list.n_dst = store ? 0 : list.n;
+        list_add(l, &list, load ? lo_dst(l, &e[i], type) : lo_src(l, &e[i], type));
+    list.n_dst = load ? list.n : 0;
     list.n_wide = list.n;
     list_sources(l, &list, &where->sub[1], f.coords + f.layered);
-    ir = list_emit(l, store ? SG_OP_SUST : SG_OP_SULD, &list);
+    ir = list_emit(l, sured ? SG_OP_SURED : load ? SG_OP_SULD : SG_OP_SUST, &list);
     if (!ir)
         return;
     ir->a = handle;
     ir->x = surf_pack(&f);
+    if (sured)
+        ir->imm = sured_kind(l, insn, type) |
+                  sured_kind(l, insn, f.formatted ? PTX_W_s32 : type) << 8;
 }

@@ -141,6 +141,12 @@ operate(struct lower *l, int32_t a, int32_t b)
     case PTX_W_vabsdiff2:
     case PTX_W_vabsdiff4:
         return op1(l, SG_OP_ABS_S64, op2(l, SG_OP_SUB_U64, a, b));
+    case PTX_W_vavrg2:
+    case PTX_W_vavrg4: /* up by one half, but not what is below zero */
+        a = op2(l, SG_OP_ADD_U64, a, b);
+        b = op2(l, SG_OP_ADD_U64, const_d(l, 1),
+                op2(l, SG_OP_SHR_S64, a, const_w(l, 63)));
+        return op2(l, SG_OP_SHR_S64, op2(l, SG_OP_ADD_U64, a, b), const_w(l, 1));
     case PTX_W_vmin:
     case PTX_W_vmin2:
     case PTX_W_vmin4:
@@ -320,7 +326,8 @@ lower_video_simd(struct lower *l, const struct ptx_insn *insn)
     }
     ln.count = insn->op == PTX_W_vadd4 || insn->op == PTX_W_vsub4 ||
                        insn->op == PTX_W_vabsdiff4 || insn->op == PTX_W_vmin4 ||
-                       insn->op == PTX_W_vmax4 || insn->op == PTX_W_vset4
+                       insn->op == PTX_W_vmax4 || insn->op == PTX_W_vset4 ||
+                       insn->op == PTX_W_vavrg4
                    ? 4
                    : 2;
     ln.bits = 32 / ln.count;

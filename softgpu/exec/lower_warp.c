@@ -180,6 +180,13 @@ lower_redux(struct lower *l, const struct ptx_insn *insn)
     ir->d = d;
     ir->a = a;
     ir->b = b;
+    if (lo_type(insn, 0) == PTX_W_f32) {
+        ir->n =
+            (uint16_t)(SG_REDUX_FLOAT | (lo_has(insn, PTX_W_max) ? SG_REDUX_MAX : 0) |
+                       (lo_has(insn, PTX_W_NaN) ? SG_REDUX_NAN : 0) |
+                       (lo_has(insn, PTX_W_abs) ? SG_REDUX_ABS : 0));
+        return;
+    }
     ir->n = lo_has(insn, PTX_W_add)   ? SG_ATOM_ADD
             : lo_has(insn, PTX_W_min) ? (sgn ? SG_ATOM_MIN_S : SG_ATOM_MIN_U)
             : lo_has(insn, PTX_W_max) ? (sgn ? SG_ATOM_MAX_S : SG_ATOM_MAX_U)

@@ -107,7 +107,7 @@ struct alloc {
 
 /* Reads and writes of one operation. */
 struct operands {
-    int32_t reads[8 + 128], writes[2 + 128];
+    int32_t reads[8 + SG_LIST_MAX], writes[2 + SG_LIST_MAX];
     unsigned n_reads, n_writes;
     bool kills;
 };

@@ -63,6 +63,7 @@ struct sg_ret {
     uint32_t base[SG_N_CLASSES];
     uint32_t local;
     uint32_t func;
+    uint32_t taken; /* of this lane; not a part of what fragments are told apart by */
 };
 
 struct sg_warp {
@@ -79,9 +80,11 @@ struct sg_warp {
     bool polled;    /* has read memory that others write since the last budget */
     bool want_fair; /* the next pick takes the longest waiting fragment */
     bool yielded;
-    uint32_t consts_of;      /* cta->fill_serial its constants are from */
-    uint32_t *tid[3];        /* [SG_LANES] each */
-    uint32_t cluster_parity; /* by lane: the phase it last arrived in */
+    uint32_t consts_of;       /* cta->fill_serial its constants are from */
+    uint32_t *tid[3];         /* [SG_LANES] each */
+    uint32_t cluster_parity;  /* by lane: the phase it last arrived in */
+    bool takes;               /* some lane has taken local memory from the top */
+    uint32_t taken[SG_LANES]; /* bytes of it (alloca) */
 };
 
 struct sg_barrier {
@@ -213,10 +216,15 @@ typedef enum sg_stop sg_op_fn(struct sg_cta *cta, struct sg_warp *warp,
                               const struct sg_op *op, uint32_t m);
 sg_op_fn sg_op_atom, sg_op_atom_q, sg_op_isspace, sg_op_shfl, sg_op_vote, sg_op_match,
     sg_op_redux, sg_op_elect, sg_op_bar_warp, sg_op_sreg, sg_op_vprintf, sg_op_malloc,
-    sg_op_free, sg_op_setcond, sg_op_assertfail, sg_op_frame, sg_op_trap, sg_op_mma,
-    sg_op_wmma_ld, sg_op_wmma_st, sg_op_ldmatrix, sg_op_stmatrix, sg_op_movmatrix,
-    sg_op_cpasync, sg_op_mbar, sg_op_tex, sg_op_txq, sg_op_surf, sg_op_cluster_arrive,
-    sg_op_cluster_wait, sg_op_bulk, sg_op_bulk_tensor;
+    sg_op_free, sg_op_setcond, sg_op_assertfail, sg_op_frame, sg_op_stack, sg_op_trap,
+    sg_op_mma, sg_op_mma_quads, sg_op_wgmma, sg_op_wmma_ld, sg_op_wmma_st,
+    sg_op_ldmatrix, sg_op_stmatrix, sg_op_movmatrix, sg_op_cpasync, sg_op_mbar,
+    sg_op_tex, sg_op_txq, sg_op_surf, sg_op_sured, sg_op_cluster_arrive,
+    sg_op_cluster_wait, sg_op_bulk, sg_op_bulk_tensor, sg_op_tmap_replace;
+
+/* exec_matrix.c: wait until @m is all lanes of the warp; who never comes is undefined
+ * behaviour. */
+enum sg_stop sg_mat_whole_warp(struct sg_cta *cta, struct sg_warp *warp, uint32_t *m);
 
 /* exec_cluster.c */
 uint8_t *sg_cluster_shared(struct sg_cta *cta, uint64_t at, uint32_t size);
@@ -226,11 +234,27 @@ void sg_cluster_exit(struct sg_cta *cta, struct sg_warp *warp, uint32_t m);
 /* exec_async.c: bytes have come that the mbarrier at @word waits for. */
 void sg_mbar_complete(uint64_t *word, uint64_t bytes);
 
-/* BULK, BULK_TENSOR: n */
+/* BULK, BULK_TENSOR: n; a reduction's imm: enum sg_atom | size << 8, of tensors the
+ * enum sg_bulk_reduce; BULK_TENSOR's x: rank | enum sg_bulk_mode << 4 */
 #define SG_BULK_TO_GLOBAL 1u
 #define SG_BULK_FROM_SHARED 2u
 #define SG_BULK_MBAR 4u
 #define SG_BULK_MULTICAST 8u
+#define SG_BULK_ZERO 16u /* st.bulk: zeros, from nowhere */
+#define SG_BULK_REDUCE 32u
+#define SG_BULK_BYTES 64u /* only the bytes of each 16 that the mask says */
+
+enum sg_bulk_mode { SG_BULK_TILE, SG_BULK_IM2COL, SG_BULK_ROWS };
+enum sg_bulk_reduce {
+    SG_BULK_ADD,
+    SG_BULK_MIN,
+    SG_BULK_MAX,
+    SG_BULK_INC,
+    SG_BULK_DEC,
+    SG_BULK_AND,
+    SG_BULK_OR,
+    SG_BULK_XOR,
+};
 
 static inline uint32_t *
 sg_reg_w(const struct sg_warp *warp, uint32_t off)
@@ -355,6 +379,15 @@ enum sg_atom {
     SG_ATOM_MAX_BF16X2,
 };
 
+/* One atomic operation on the @size bytes (2, 4, 8) at @p; what was there. */
+uint64_t sg_atom_do(enum sg_atom what, uint32_t size, void *p, uint64_t b, uint64_t c);
+
+/* REDUX over f32: n has these bits, else it is an enum sg_atom. */
+#define SG_REDUX_FLOAT 0x100u
+#define SG_REDUX_MAX 0x200u
+#define SG_REDUX_NAN 0x400u
+#define SG_REDUX_ABS 0x800u
+
 enum sg_mbar {
     SG_MBAR_INIT,
     SG_MBAR_INVAL,
@@ -365,6 +398,7 @@ enum sg_mbar {
     SG_MBAR_WAIT_STATE,
     SG_MBAR_WAIT_PARITY,
 };
+enum sg_stack { SG_STACK_SAVE, SG_STACK_RESTORE, SG_STACK_ALLOCA };
 enum sg_shfl { SG_SHFL_UP, SG_SHFL_DOWN, SG_SHFL_BFLY, SG_SHFL_IDX };
 enum sg_vote { SG_VOTE_ALL, SG_VOTE_ANY, SG_VOTE_UNI };
 

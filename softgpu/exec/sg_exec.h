@@ -69,7 +69,8 @@ struct sg_kernel {
     uint32_t static_shared;
     uint32_t local_bytes; /* per thread, without dynamic stack */
     uint32_t regs;        /* 32-bit registers per thread, for occupancy */
-    bool uses_dyn_stack;  /* recursion or indirect calls: adds sg_launch.stack_bytes */
+    bool uses_dyn_stack;  /* recursion, indirect calls, alloca: adds
+                             sg_launch.stack_bytes */
     bool uses_grid_sync;
 };
 

@@ -59,16 +59,18 @@ struct sg_vreg {
 };
 
 #define SG_NOREG (-1)
+/* Longest list of registers: a warpgroup's accumulator, twice, and a few. */
+#define SG_LIST_MAX 264
 
 struct sg_ir {
     uint16_t code; /* enum sg_opcode */
     uint16_t n;    /* operation's own: sub-operation, count */
     uint8_t guard_neg;
-    bool wide_list;             /* its registers are 64 bits wide */
-    uint8_t wide_first;         /* or only so many of them, the first */
-    uint8_t n_list, n_list_dst; /* list: results first, then sources */
-    int32_t guard;              /* P register or SG_NOREG */
-    int32_t d, e;               /* results */
+    bool wide_list;              /* its registers are 64 bits wide */
+    uint8_t wide_first;          /* or only so many of them, the first */
+    uint16_t n_list, n_list_dst; /* list: results first, then sources */
+    int32_t guard;               /* P register or SG_NOREG */
+    int32_t d, e;                /* results */
     int32_t a, b, c, f;
     uint32_t x; /* operation's own: label, flags, offset */
     uint32_t line;

@@ -117,6 +117,17 @@ word_find(const char *s, size_t len)
 
 #define GROUP_OPTIONAL 0x80
 #define ANY_MEM 0xffff
+#define ANY_M64 0xfffe
+
+static uint16_t
+mod_find(const char *s, size_t len)
+{
+    if (len == 4 && memcmp(s, "%mem", 4) == 0)
+        return ANY_MEM;
+    if (len == 4 && memcmp(s, "%m64", 4) == 0)
+        return ANY_M64;
+    return (uint16_t)word_find(s, len);
+}
 
 static void
 row_parse_mods(struct isa_row *row)
@@ -132,9 +143,7 @@ row_parse_mods(struct isa_row *row)
         while (*s && *s != ' ') {
             size_t len = strcspn(s, " |");
             if (row->n_mod < ISA_MAX_MODS) {
-                row->mod[row->n_mod] = len == 4 && memcmp(s, "%mem", 4) == 0
-                                           ? ANY_MEM
-                                           : (uint16_t)word_find(s, len);
+                row->mod[row->n_mod] = mod_find(s, len);
                 row->group[row->n_mod++] = group;
             }
             s += len;
@@ -192,7 +201,9 @@ row_take(const struct isa_row *row, unsigned w, uint32_t taken)
         unsigned g = row->group[i] & ~(unsigned)GROUP_OPTIONAL;
         if (row->mod[i] == ANY_MEM && is_memory_word(w))
             mem = (int)g;
-        else if (row->mod[i] == w && !(taken >> g & 1))
+        else if (!(taken >> g & 1) &&
+                 (row->mod[i] == w || (row->mod[i] == ANY_M64 && PTX_W_m64n8k8 <= w &&
+                                       w <= PTX_W_m64n256k256)))
             return (int)g;
     }
     return mem;
@@ -226,16 +237,38 @@ row_fits(const struct isa_row *row, const struct ptx_insn *insn)
     return true;
 }
 
+/* Whether the row takes as many operands; lowering functions look themselves. */
+static bool
+row_counts(const struct isa_row *row, const struct ptx_insn *insn)
+{
+    const char *sig;
+    int n = 1;
+
+    if (row->kind == ISA_DO)
+        return true;
+    sig = row->kind == ISA_FN || row->kind == ISA_FNH ? sg_fns[row->code].sig + 1
+                                                      : sg_op_sig(row->code) + 2;
+    for (int k = 0; k < 3; k++)
+        n += sig[k] != '-';
+    return n == insn->n_opds;
+}
+
 const struct isa_row *
 isa_find(const struct ptx_insn *insn)
 {
+    const struct isa_row *almost = NULL;
+
     pthread_once(&once, table_parse);
     if (insn->op >= PTX_W_COUNT)
         return NULL;
-    for (unsigned i = first_row[insn->op]; i; i = next_row[i - 1])
-        if (row_fits(&rows[i - 1], insn))
+    for (unsigned i = first_row[insn->op]; i; i = next_row[i - 1]) {
+        if (!row_fits(&rows[i - 1], insn))
+            continue;
+        if (row_counts(&rows[i - 1], insn))
             return &rows[i - 1];
-    return NULL;
+        almost = almost ? almost : &rows[i - 1];
+    }
+    return almost;
 }
 
 bool

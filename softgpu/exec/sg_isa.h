@@ -26,7 +26,7 @@ enum isa_kind {
 };
 
 #define ISA_MAX_MODS 40
-#define ISA_MAX_TYPES 4
+#define ISA_MAX_TYPES 5
 
 struct isa_row {
     uint16_t op; /* PTX_W_* */
@@ -42,7 +42,8 @@ struct isa_row {
     uint8_t n_types;
 };
 
-/* The first row that fits, or NULL. */
+/* The first row that fits and takes as many operands, else the first that fits; or
+ * NULL. */
 const struct isa_row *isa_find(const struct ptx_insn *insn);
 /* Whether the opcode has any row at all. */
 bool isa_has(unsigned op);

@@ -356,9 +356,11 @@ sample_level(const struct sg_tex *t, const struct sg_tex_query *q, uint32_t leve
     for (unsigned k = 0; k < a.n; k++)
         if (t->normalized || t->cube)
             u[k] *= (float)a.size[k];
+    for (unsigned k = 0; k < 3; k++)
+        u[k] += (float)q->offset[k];
     if (q->by_texel) {
         for (int k = 0; k < 3; k++)
-            i[k] = q->texel[k];
+            i[k] = (int64_t)q->texel[k] + q->offset[k];
     } else if ((t->linear && is_float(t)) || q->gather >= 0) {
         sample_linear(t, l, &a, u, q->gather, ret);
         return;

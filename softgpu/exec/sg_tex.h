@@ -66,7 +66,8 @@ const struct sg_tex *sg_tex_find(uint64_t handle);
  * @layer for layered ones.  Results as bits: floats, or integers as they are stored. */
 struct sg_tex_query {
     float coord[3];
-    int32_t texel[3]; /* used instead when by_texel */
+    int32_t texel[3];  /* used instead when by_texel */
+    int32_t offset[3]; /* in texels, added to either */
     bool by_texel;
     int32_t layer;
     float lod;

@@ -25,6 +25,21 @@ enum sg_tmap_mode {
     SG_TMAP_IM2COL_W128, /* the same, 128 columns at a time */
 };
 
+/* What tensormap.replace replaces. */
+enum sg_tmap_field {
+    SG_TMAP_SET_ADDRESS,
+    SG_TMAP_SET_RANK,
+    SG_TMAP_SET_BOX,
+    SG_TMAP_SET_DIM,
+    SG_TMAP_SET_STRIDE,
+    SG_TMAP_SET_STEP,
+    SG_TMAP_SET_TYPE,
+    SG_TMAP_SET_INTERLEAVE,
+    SG_TMAP_SET_SWIZZLE,
+    SG_TMAP_SET_FILL,
+    SG_TMAP_SET_ATOM,
+};
+
 /* Little endian; dimension 0 is the innermost. */
 struct sg_tmap {
     uint32_t magic;

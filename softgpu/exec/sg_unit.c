@@ -41,6 +41,7 @@ struct unit_builder {
     uint32_t *tables; /* label ids of the function being lowered, then op indexes */
     uint32_t n_tables, cap_tables;
     bool failed, reserved;
+    bool dyn_stack; /* alloca: takes from the context's stack */
 };
 
 static int
@@ -132,6 +133,12 @@ void
 ub_reserved(struct unit_builder *ub)
 {
     ub->reserved = true;
+}
+
+void
+ub_stack(struct unit_builder *ub)
+{
+    ub->dyn_stack = true;
 }
 
 uint32_t
@@ -315,6 +322,7 @@ size_local(struct unit_builder *ub, struct sg_unit *unit, struct gp_err *err)
     if (!state || !memo)
         return -ENOMEM;
     need = local_need(ub, 0, state, memo, &unit->uses_dyn_stack, 0);
+    unit->uses_dyn_stack |= ub->dyn_stack;
     if (need > max)
         return gp_err_set(err, -E2BIG, "kernel needs %llu bytes of local memory of %u",
                           (unsigned long long)need, max);

@@ -165,7 +165,7 @@ select_comp(const struct ptx_name *name, struct ptx_opd *opd)
     const char *text = name->sym.name;
     uint32_t n = name->sym.len - 1;
 
-    if ((*text != 'b' && *text != 'h') || (n != 2 && n != 4))
+    if ((*text != 'b' && *text != 'h') || n < 2 || n > 4)
         return false;
     opd->imm = 0;
     for (uint32_t i = 1; i <= n; i++) {

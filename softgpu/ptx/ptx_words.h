@@ -35,6 +35,21 @@
     X(u2, "u2", 0) X(s2, "s2", 0)                                                      \
     X(texref, "texref", 8) X(samplerref, "samplerref", 8) X(surfref, "surfref", 8)
 
+/* Shapes of warpgroup matrices: in this order, by n and then by k. */
+#define PTX_M64_(X, n)                                                                 \
+    X(m64n##n##k8, "m64n" #n "k8") X(m64n##n##k16, "m64n" #n "k16")                    \
+    X(m64n##n##k32, "m64n" #n "k32") X(m64n##n##k64, "m64n" #n "k64")                  \
+    X(m64n##n##k256, "m64n" #n "k256")
+#define PTX_M64_SHAPES_(X)                                                             \
+    PTX_M64_(X, 8) PTX_M64_(X, 16) PTX_M64_(X, 24) PTX_M64_(X, 32) PTX_M64_(X, 40)     \
+    PTX_M64_(X, 48) PTX_M64_(X, 56) PTX_M64_(X, 64) PTX_M64_(X, 72) PTX_M64_(X, 80)    \
+    PTX_M64_(X, 88) PTX_M64_(X, 96) PTX_M64_(X, 104) PTX_M64_(X, 112)                  \
+    PTX_M64_(X, 120) PTX_M64_(X, 128) PTX_M64_(X, 136) PTX_M64_(X, 144)                \
+    PTX_M64_(X, 152) PTX_M64_(X, 160) PTX_M64_(X, 168) PTX_M64_(X, 176)                \
+    PTX_M64_(X, 184) PTX_M64_(X, 192) PTX_M64_(X, 200) PTX_M64_(X, 208)                \
+    PTX_M64_(X, 216) PTX_M64_(X, 224) PTX_M64_(X, 232) PTX_M64_(X, 240)                \
+    PTX_M64_(X, 248) PTX_M64_(X, 256)
+
 /* X(enumerator, text): state spaces, also as modifiers. */
 #define PTX_SPACE_WORDS(X)                                                             \
     X(reg, "reg") X(sreg, "sreg") X(const, "const") X(global, "global")                \
@@ -92,7 +107,7 @@
     X(rni, "rni") X(rzi, "rzi") X(rmi, "rmi") X(rpi, "rpi") X(ftz, "ftz")              \
     X(sat, "sat") X(satfinite, "satfinite") X(relu, "relu") X(approx, "approx")        \
     X(full, "full") X(oob, "oob") X(NaN, "NaN") X(xorsign, "xorsign")                  \
-    X(scale, "scale") X(cc, "cc")                                                      \
+    X(scale, "scale") X(cc, "cc") X(pack, "pack") X(mask, "mask")                                                      \
     /* comparisons and tests */                                                        \
     X(eq, "eq") X(ne, "ne") X(lt, "lt") X(le, "le") X(gt, "gt") X(ge, "ge")            \
     X(ls, "ls") X(hs, "hs") X(equ, "equ") X(neu, "neu") X(ltu, "ltu") X(leu, "leu")    \
@@ -136,7 +151,10 @@
     X(try_wait, "try_wait") X(pending_count, "pending_count")                          \
     X(expect_tx, "expect_tx") X(complete_tx, "complete_tx") X(parity, "parity")        \
     X(phase, "phase") X(try_cancel, "try_cancel") X(query_cancel, "query_cancel")      \
-    X(is_canceled, "is_canceled") X(get_first_ctaid, "get_first_ctaid")                \
+    X(is_canceled, "is_canceled") X(get_first_ctaid, "get_first_ctaid")   \
+    X(get_first_ctaid__x, "get_first_ctaid::x")                                        \
+    X(get_first_ctaid__y, "get_first_ctaid::y")                                        \
+    X(get_first_ctaid__z, "get_first_ctaid::z")                \
     X(launch_dependents, "launch_dependents") X(async, "async")                        \
     X(async__barrier, "async::barrier")                                                \
     /* asynchronous copies */                                                          \
@@ -161,12 +179,13 @@
     X(load, "load") X(store, "store") X(a, "a") X(b, "b") X(c, "c") X(d, "d")          \
     X(row, "row") X(col, "col") X(trans, "trans") X(x1, "x1") X(x2, "x2") X(x4, "x4")  \
     X(x8, "x8") X(x16, "x16") X(x32, "x32") X(x64, "x64") X(x128, "x128")              \
-    X(m8n8, "m8n8") X(m16n16, "m16n16") X(m16n8, "m16n8") X(m8n16, "m8n16")            \
+    X(b8x16, "b8x16") X(m8n8, "m8n8") X(m16n16, "m16n16") X(m16n8, "m16n8") X(m8n16, "m8n16")            \
     X(m16n16k16, "m16n16k16") X(m8n32k16, "m8n32k16") X(m32n8k16, "m32n8k16")          \
     X(m16n16k8, "m16n16k8") X(m8n8k4, "m8n8k4") X(m8n8k16, "m8n8k16")                  \
     X(m8n8k32, "m8n8k32") X(m8n8k128, "m8n8k128") X(m16n8k4, "m16n8k4")                \
     X(m16n8k8, "m16n8k8") X(m16n8k16, "m16n8k16") X(m16n8k32, "m16n8k32")              \
     X(m16n8k64, "m16n8k64") X(m16n8k128, "m16n8k128") X(m16n8k256, "m16n8k256")        \
+    PTX_M64_SHAPES_(X)                                                                 \
     X(sp, "sp") X(sp__ordered_metadata, "sp::ordered_metadata")                        \
     X(block_scale, "block_scale") X(mma_async, "mma_async")                            \
     X(scale_vec__1X, "scale_vec::1X") X(scale_vec__2X, "scale_vec::2X")                \

@@ -8,7 +8,7 @@ $(foreach t,test_ptx_parse test_ptx_errors test_ptx_init test_ptx_link test_ptx_
 # Goldens: an independent reference for the instructions of softgpu/exec.
 UT_GOLDEN_INCS := common softgpu/ptx softgpu/exec tests/unit
 $(foreach t,test_sg_golden_int test_sg_golden_float test_sg_golden_cvt \
-    test_sg_golden_half test_sg_golden_narrow test_sg_golden_video,\
+    test_sg_golden_half test_sg_golden_narrow test_sg_golden_video test_sg_golden_mixed,\
     $(eval $(call unit_test,$(t),tests/unit/$(t).c tests/unit/ut_golden.c tests/unit/sg_ref.c,\
         $(UT_GOLDEN_INCS),-Wno-missing-field-initializers,sgexec ptx common,$(UT_PTX_LIBS) -lm)))
 

@@ -326,6 +326,66 @@ mbarriers_and_async_copies_complete(void **state)
     ut_sgx_close(&u);
 }
 
+/* Sixteen rows of bytes, of which row i has i * 16 + k at place k. */
+#define ROWS                                                                           \
+    FRAGS ".shared .align 16 .b8 s[512];\n"                                            \
+          "mov.u32 %r20, s; shl.b32 %r21, %r31, 4; add.u32 %r21, %r20, %r21;\n"        \
+          "ld.global.v4.b32 {%r1,%r2,%r3,%r4}, [%rd1];\n"                              \
+          "st.shared.v4.b32 [%r21], {%r1,%r2,%r3,%r4}; bar.warp.sync -1;\n"
+
+static void
+fill_rows(struct frags *f)
+{
+    for (int i = 0; i < 32; i++)
+        for (int k = 0; k < 16; k++)
+            ((uint8_t *)(f->a + i * 16))[k] = (uint8_t)(i * 16 + k);
+}
+
+static void
+matrices_of_bytes_are_loaded_and_stored(void **state)
+{
+    static const char load[] = ROWS
+        "ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8 {%r5,%r6,%r7,%r8}, [%r21];\n"
+        "st.global.v4.b32 [%rd4], {%r5,%r6,%r7,%r8};\n"
+        "ldmatrix.sync.aligned.m8n16.x2.shared.b8x16.b6x16_p32 {%r5,%r6}, [%r21];\n"
+        "ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b4x16_p64 {%r7}, [%r21];\n"
+        "st.global.v4.b32 [%rd4+16], {%r5,%r6,%r7,%r8}; ret;\n}\n";
+    static const char store[] =
+        ROWS "stmatrix.sync.aligned.m16n8.x2.trans.shared.b8 [%r21], {%r1,%r2};\n"
+             "bar.warp.sync -1; ld.shared.v4.b32 {%r5,%r6,%r7,%r8}, [%r21];\n"
+             "st.global.v4.b32 [%rd4], {%r5,%r6,%r7,%r8}; ret;\n}\n";
+    struct frags f;
+
+    (void)state;
+    frags_open(&f, load);
+    fill_rows(&f);
+    assert_int_equal(ut_sgx_run(&f.u), SG_CTA_DONE);
+    for (int lane = 0; lane < 32; lane++)
+        for (int j = 0; j < 4; j++) {
+            const uint8_t *o = (uint8_t *)(f.o + lane * 16);
+            const uint8_t *row = (uint8_t *)(f.a + lane / 4 * 16);
+            int col = lane % 4 * 4 + j;
+            for (int r = 0; r < 4; r++) /* two matrices, two registers each */
+                assert_int_equal(o[4 * r + j], (uint8_t)((col + r / 2 * 16) * 16 +
+                                                         lane / 4 + r % 2 * 8));
+            assert_int_equal(
+                o[16 + j],
+                (row[col * 6 / 8] | row[col * 6 / 8 + 1] << 8) >> (col * 6 % 8) & 63);
+            assert_int_equal(o[24 + j], row[col / 2] >> (col % 2 * 4) & 15);
+        }
+    ut_sgx_close(&f.u);
+    frags_open(&f, store);
+    fill_rows(&f);
+    assert_int_equal(ut_sgx_run(&f.u), SG_CTA_DONE);
+    for (int i = 0; i < 16; i++) /* column i % 8 of matrix i / 8 */
+        for (int row = 0; row < 16; row++) {
+            int lane = row % 8 * 4 + i % 8 / 2, j = i % 2 + row / 8 * 2;
+            assert_int_equal(((uint8_t *)(f.o + i * 16))[row],
+                             (uint8_t)(lane * 16 + i / 8 * 4 + j));
+        }
+    ut_sgx_close(&f.u);
+}
+
 int
 main(void)
 {
@@ -336,6 +396,7 @@ main(void)
         cmocka_unit_test(ldmatrix_delivers_rows_and_transposes),
         cmocka_unit_test(wmma_multiplies_through_memory),
         cmocka_unit_test(mbarriers_and_async_copies_complete),
+        cmocka_unit_test(matrices_of_bytes_are_loaded_and_stored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

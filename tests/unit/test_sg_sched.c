@@ -199,6 +199,53 @@ a_barrier_nobody_can_complete_is_reported(void **state)
     ut_sgx_close(&u);
 }
 
+/* Every lane takes as much as its number says, in a function that is called again and
+ * again: what it took is given back when it returns, or by stackrestore. */
+static void
+memory_taken_from_the_stack_is_given_back(void **state)
+{
+    static const char text[] = UT_SGX_HEAD
+        ".func (.param .b32 r) sum(.param .b32 n)\n{\n"
+        ".reg .pred %p<2>; .reg .b32 %r<8>; .reg .b64 %rd<8>;\n"
+        "ld.param.u32 %r1, [n]; cvt.u64.u32 %rd1, %r1; shl.b64 %rd1, %rd1, 2;\n"
+        "alloca.u64 %rd2, %rd1, 16; mov.u64 %rd3, %rd2; mov.u32 %r2, %r1;\n"
+        "FILL: st.local.u32 [%rd3], %r2; add.u64 %rd3, %rd3, 4; sub.u32 %r2, %r2, 1;\n"
+        "setp.ne.u32 %p1, %r2, 0; @%p1 bra FILL;\n"
+        "stacksave.u64 %rd4; mov.u64 %rd6, 64; alloca.u64 %rd5, %rd6;\n"
+        "st.local.u32 [%rd5+60], %r1; stackrestore.u64 %rd4;\n"
+        "alloca.u64 %rd7, %rd6; sub.u64 %rd7, %rd7, %rd5; cvt.u32.u64 %r4, %rd7;\n"
+        "and.b64 %rd6, %rd2, 15; cvt.u32.u64 %r5, %rd6; or.b32 %r2, %r4, %r5;\n"
+        "ADD: ld.local.u32 %r3, [%rd2]; add.u32 %r2, %r2, %r3; add.u64 %rd2, %rd2, 4;\n"
+        "sub.u32 %r1, %r1, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra ADD;\n"
+        "st.param.b32 [r], %r2; ret;\n}\n"
+        ".visible .entry k(.param .u64 a)\n{\n"
+        ".reg .pred %p<2>; .reg .b32 %r<8>; .reg .b64 %rd<4>;\n"
+        "mov.u32 %r4, %tid.x; add.u32 %r1, %r4, 1; mov.u32 %r3, 0; mov.u32 %r5, 0;\n"
+        "AGAIN: { .param .b32 a0; .param .b32 v0; st.param.b32 [a0], %r1; call.uni "
+        "(v0), "
+        "sum, (a0);\nld.param.b32 %r2, [v0]; }\n"
+        "add.u32 %r5, %r5, %r2; add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, 40;\n"
+        "@%p1 bra AGAIN; mov.u32 %r2, %r5;\n" OUT_ADDR
+        "st.global.u32 [%rd2], %r2; ret;\n}\n";
+    struct ut_sgx u;
+    uint32_t *out;
+
+    (void)state;
+    ut_sgx_open(&u, text);
+    assert_true(u.launch.kernel->uses_dyn_stack);
+    out = ut_sgx_buf(&u, 70 * 4);
+    ut_sgx_param(&u, 0, (uintptr_t)out);
+    ut_sgx_shape(&u, 1, 70);
+    u.launch.stack_bytes = 512;
+    assert_int_equal(ut_sgx_run(&u), SG_CTA_DONE);
+    for (unsigned i = 0; i < 70; i++)
+        assert_int_equal(out[i], 40 * (i + 1) * (i + 2) / 2);
+    u.launch.stack_bytes = 256;
+    assert_int_equal(ut_sgx_run(&u), SG_CTA_FAULT);
+    assert_int_equal(u.launch.fault.code, SG_FAULT_HW_STACK);
+    ut_sgx_close(&u);
+}
+
 /* fib by recursion, every lane to its own depth. */
 static void
 recursion_diverges_by_lane(void **state)
@@ -450,6 +497,7 @@ main(void)
         cmocka_unit_test(diverged_lanes_meet_at_a_barrier),
         cmocka_unit_test(barriers_count_arrivals_and_reduce),
         cmocka_unit_test(a_barrier_nobody_can_complete_is_reported),
+        cmocka_unit_test(memory_taken_from_the_stack_is_given_back),
         cmocka_unit_test(recursion_diverges_by_lane),
         cmocka_unit_test(indirect_calls_diverge_and_come_back),
         cmocka_unit_test(a_call_to_no_function_faults),
