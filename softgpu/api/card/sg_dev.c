@@ -12,6 +12,7 @@
 #include "sg_sm.h"
 
 #include "gp_err.h"
+#include "gp_log.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -383,12 +384,25 @@ SG_CALL(cuDeviceGetTexture1DLinearMaxWidth, size_t *maxWidthInElements,
     return sg_leave(CUDA_SUCCESS);
 }
 
+static void
+explain_tables(void)
+{
+    gp_log_init("softgpu", GP_LOG_ERROR); /* it may ask before cuInit() */
+    gp_log_error("softgpu",
+                 "the program's CUDA runtime asks for private tables of its driver, "
+                 "which this library has not: without them it may crash (with managed "
+                 "variables it does); run it on a slice, with `gpupool run`");
+}
+
 /* The private tables of a vendor's own runtime are answered in front of a pool
- * server, never here. */
+ * server, never here.  A runtime does not expect that and says nothing: we do. */
 SG_CALL(cuGetExportTable, const void **ppExportTable, const CUuuid *pExportTableId)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
     if (!ppExportTable || !pExportTableId)
         return CUDA_ERROR_INVALID_VALUE;
+    pthread_once(&once, explain_tables);
     *ppExportTable = NULL;
     return CUDA_ERROR_NOT_FOUND;
 }
