@@ -46,8 +46,10 @@ class Pool:
         self.cards = cards
 
     def __enter__(self):
+        memory = self.card.get("SOFTGPU_MEMORY")
         done = self._command(["up", "--servers", "1", "--cards", str(self.cards),
-                              "--driver", self.driver], self.card)
+                              "--driver", self.driver,
+                              *(["--memory", memory] if memory else [])], self.card)
         if done.returncode != 0:
             self.folder.cleanup()
             raise RuntimeError(f"gpupool up: {last_line(done.stdout)}")
