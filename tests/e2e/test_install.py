@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An installed tree works wherever it is unpacked."""
+"""An installed tree works wherever it is unpacked; so do the service files."""
+
+import json
+import os
+import re
+import shlex
+import shutil
 
 REPOSITORY_MAKE = ("make", "--no-print-directory", "-o", "all")
 
@@ -21,3 +27,72 @@ def test_installed_tree_runs_a_pool_of_its_own(case):
     finally:
         case.run([gpupool, "down"], env=env, status=None)
     case.check((tree / "usr/share/man/man1/gpupool.1").exists(), "no manual page")
+
+
+def flags_of_the_manual(case, variable):
+    """What deploy/README.md has an operator put into an environment file."""
+    text = (case.data.parents[1] / "deploy" / "README.md").read_text(encoding="utf-8")
+    return re.search(rf"{variable}=([^']*)'", text).group(1)
+
+
+def command_of(case, service, **values):
+    """ExecStart of a service file as systemd would run it, on this build."""
+    folder = case.data.parents[1] / "deploy" / "systemd"
+    text = (folder / f"gpupool-{service}.service").read_text(encoding="utf-8")
+    line = re.search(r"^ExecStart=(.*)$", text.replace("\\\n", " "), re.M).group(1)
+    for name, value in values.items():
+        line = line.replace("${%s}" % name, shlex.quote(str(value))).replace(f"${name}", value)
+    case.check("$" not in line, f"a variable that nobody sets: {line}")
+    program, *args = shlex.split(line)
+    return [case.build / program.removeprefix("/usr/"), *args]
+
+
+def test_services_start_as_the_manual_has_them(case):
+    (case.folder / "state").mkdir()
+    token = case.folder / "token"
+    token.write_text("a secret\n", encoding="utf-8")
+    ready = case.folder / "ready"
+    port = case.free_port()
+    scheduler = command_of(
+        case, "scheduler", STATE_DIRECTORY=str(case.folder / "state"),
+        CREDENTIALS_DIRECTORY=str(case.folder),
+        GPUPOOL_SCHEDULER_FLAGS=flags_of_the_manual(case, "GPUPOOL_SCHEDULER_FLAGS")
+        .replace("[::]:7480", f"127.0.0.1:{port}"))
+    server = command_of(
+        case, "server",
+        GPUPOOL_SERVER_FLAGS=flags_of_the_manual(case, "GPUPOOL_SERVER_FLAGS")
+        .replace("HOST:7480", f"127.0.0.1:{port}").replace("/etc/gpupool/token", str(token))
+        .replace("--driver cuda", "--driver softgpu"))
+    daemons = [case.spawn([*scheduler, "--ready-file", ready])]
+    case.wait_for(ready.exists, "the scheduler listens")
+    daemons.append(case.spawn([*server, "--listen", "127.0.0.1:0"]))
+    env = {"GPUPOOL_SCHEDULER": f"127.0.0.1:{port}"}
+
+    def states():
+        out = case.run([case.build / "bin" / "gpupool", "status", "--json"], env=env).out
+        return [entry["state"] for entry in json.loads(out)["servers"]]
+
+    case.wait_for(lambda: states() == ["alive"], "the server is in the pool")
+    for daemon in reversed(daemons):
+        daemon.terminate()
+        case.equal(daemon.wait(case.patience), 0, "the end of a daemon")
+
+
+def test_service_files_are_what_systemd_understands(case):
+    analyze = case.need_tool("systemd-analyze")
+    root = case.folder / "root"
+    units = root / "etc" / "systemd" / "system"
+    (root / "usr" / "bin").mkdir(parents=True)
+    units.mkdir(parents=True)
+    for name in ("scheduler", "server"):
+        shutil.copy(case.build / "bin" / f"gpupool-{name}", root / "usr" / "bin")
+        shutil.copy(case.data.parents[1] / "deploy" / "systemd" / f"gpupool-{name}.service",
+                    units)
+    for path in ("/usr/lib/systemd/system", "/lib/systemd/system"):
+        if os.path.isdir(path):  # targets that they name
+            shutil.copytree(path, root / "usr/lib/systemd/system", symlinks=True)
+            break
+    done = case.run([analyze, "verify", "--man=no", f"--root={root}",
+                     *sorted(units.iterdir())], status=None)
+    said = [line for line in done.err.splitlines() if "gpupool" in line]
+    case.equal((done.status, said), (0, []), "what systemd says of them")
