@@ -122,6 +122,55 @@ PAIR(max_s16x2, int16_t, x > y ? x : y)
 PAIR(min_relu_s16x2, int16_t, relu(x < y ? x : y))
 PAIR(max_relu_s16x2, int16_t, relu(x > y ? x : y))
 
+/* Lanes of 8 and 16 bits whose result is clamped or cut; @bits of each. */
+static int64_t
+lane_at(uint64_t v, int at, int bits, bool sgn)
+{
+    uint64_t x = v << (64 - bits - at);
+
+    return sgn ? (int64_t)x >> (64 - bits) : (int64_t)(x >> (64 - bits));
+}
+
+static int64_t
+lane_clamp(int64_t v, int bits, bool sgn)
+{
+    int64_t top = (INT64_C(1) << (bits - sgn)) - 1, low = sgn ? -top - 1 : 0;
+
+    return v > top ? top : v < low ? low : v;
+}
+
+#define LANES(name, bits, sgn, expr)                                                   \
+    F1(name)                                                                           \
+    {                                                                                  \
+        uint64_t r = 0;                                                                \
+        (void)c;                                                                       \
+        for (int at = 0; at < 32; at += (bits)) {                                      \
+            int64_t x = lane_at(a, at, bits, sgn), y = lane_at(b, at, bits, sgn);      \
+            (void)y;                                                                   \
+            r |= ((uint64_t)(expr) & ((UINT64_C(1) << (bits)) - 1)) << at;             \
+        }                                                                              \
+        return r;                                                                      \
+    }
+LANES(add_u8x4, 8, false, x + y)
+LANES(sub_u8x4, 8, false, x - y)
+LANES(sub_u16x2, 16, false, x - y)
+LANES(add_sat_u8x4, 8, false, lane_clamp(x + y, 8, false))
+LANES(add_sat_s8x4, 8, true, lane_clamp(x + y, 8, true))
+LANES(add_sat_u16x2, 16, false, lane_clamp(x + y, 16, false))
+LANES(add_sat_s16x2, 16, true, lane_clamp(x + y, 16, true))
+LANES(add_sat_u32, 32, false, lane_clamp(x + y, 32, false))
+LANES(sub_sat_u8x4, 8, false, lane_clamp(x - y, 8, false))
+LANES(sub_sat_s8x4, 8, true, lane_clamp(x - y, 8, true))
+LANES(sub_sat_u16x2, 16, false, lane_clamp(x - y, 16, false))
+LANES(sub_sat_s16x2, 16, true, lane_clamp(x - y, 16, true))
+LANES(sub_sat_u32, 32, false, lane_clamp(x - y, 32, false))
+LANES(min_u8x4, 8, false, x < y ? x : y)
+LANES(max_u8x4, 8, false, x > y ? x : y)
+LANES(min_s8x4, 8, true, x < y ? x : y)
+LANES(max_s8x4, 8, true, x > y ? x : y)
+LANES(neg_s8x4, 8, true, -x)
+LANES(neg_s16x2, 16, true, -x)
+
 /* ------------------------------------------------------------ shifts and fields */
 
 static uint64_t

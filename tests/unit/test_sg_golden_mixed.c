@@ -445,6 +445,100 @@ averages_of_lanes_round_away_from_zero(void **state)
     GOLDEN_RUN(list);
 }
 
+/* bits: of a lane, and 0x100 for a difference; is_signed, sat */
+static uint64_t
+want_lanes(const struct golden_arg *arg, uint64_t a, uint64_t b, uint64_t c)
+{
+    int bits = arg->bits & 0xff;
+    int64_t middle = 1ll << (bits - 1), all = 1ll << bits;
+    uint64_t r = 0;
+
+    for (int at = 0; at < 32; at += bits) {
+        int64_t x = (int64_t)(a >> at) & (all - 1), y = (int64_t)(b >> at) & (all - 1),
+                v;
+        if (arg->is_signed) {
+            x -= x >= middle ? all : 0;
+            y -= y >= middle ? all : 0;
+        }
+        v = arg->bits & 0x100 ? x - y : x + y;
+        if (arg->sat) {
+            int64_t low = arg->is_signed ? -middle : 0;
+            int64_t top = arg->is_signed ? middle - 1 : all - 1;
+            v = v < low ? low : v > top ? top : v;
+        }
+        r |= ((uint64_t)v & (uint64_t)(all - 1)) << at;
+    }
+    return r;
+}
+
+static uint64_t
+want_least(const struct golden_arg *arg, uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t r = 0;
+
+    for (int at = 0; at < 32; at += 8) {
+        int x = (int)(a >> at & 0xff), y = (int)(b >> at & 0xff);
+        int kx = arg->is_signed ? x ^ 0x80 : x, ky = arg->is_signed ? y ^ 0x80 : y;
+        bool first = arg->bits ? kx > ky : kx < ky;
+        r |= (uint64_t)(first ? x : y) << at;
+    }
+    return r;
+}
+
+static uint64_t
+want_negated(const struct golden_arg *arg, uint64_t a, uint64_t b, uint64_t c)
+{
+    return want_lanes(arg, 0, a, 0);
+}
+
+#define LANES(name, ...)                                                               \
+    {                                                                                  \
+        name " %d, %a, %b;", {32, 32, 32}, 32, want_lanes, {__VA_ARGS__}, .kind = 'i'  \
+    }
+#define LEAST(name, ...)                                                               \
+    {                                                                                  \
+        name " %d, %a, %b;", {32, 32, 32}, 32, want_least, {__VA_ARGS__}, .kind = 'i'  \
+    }
+
+static void
+lanes_of_bytes_and_halves(void **state)
+{
+    static const struct golden list[] = {
+        LANES("add.u8x4", .bits = 8),
+        LANES("sub.s8x4", .bits = 0x108),
+        LANES("sub.u16x2", .bits = 0x110),
+        LANES("add.sat.u8x4", .bits = 8, .sat = true),
+        LANES("add.sat.s8x4", .bits = 8, .sat = true, .is_signed = true),
+        LANES("sub.sat.u8x4", .bits = 0x108, .sat = true),
+        LANES("sub.sat.s8x4", .bits = 0x108, .sat = true, .is_signed = true),
+        LANES("add.sat.u16x2", .bits = 16, .sat = true),
+        LANES("sub.sat.s16x2", .bits = 0x110, .sat = true, .is_signed = true),
+        LANES("add.sat.s16x2", .bits = 16, .sat = true, .is_signed = true),
+        LANES("sub.sat.u16x2", .bits = 0x110, .sat = true),
+        LANES("add.sat.u32", .bits = 32, .sat = true),
+        LANES("sub.sat.u32", .bits = 0x120, .sat = true),
+        LEAST("min.u8x4", .bits = 0),
+        LEAST("max.u8x4", .bits = 1),
+        LEAST("min.s8x4", .bits = 0, .is_signed = true),
+        LEAST("max.s8x4", .bits = 1, .is_signed = true),
+        {"neg.s8x4 %d, %a;",
+         {32, 32, 32},
+         32,
+         want_negated,
+         {.bits = 0x108},
+         .kind = 'i'},
+        {"neg.s16x2 %d, %a;",
+         {32, 32, 32},
+         32,
+         want_negated,
+         {.bits = 0x110},
+         .kind = 'i'},
+    };
+
+    (void)state;
+    GOLDEN_RUN(list);
+}
+
 int
 main(void)
 {
@@ -455,6 +549,7 @@ main(void)
         cmocka_unit_test(conversions_by_chance_and_packed),
         cmocka_unit_test(wide_integers_round_once_to_bfloats),
         cmocka_unit_test(averages_of_lanes_round_away_from_zero),
+        cmocka_unit_test(lanes_of_bytes_and_halves),
         cmocka_unit_test(golden_lower_levels_agree),
     };
 

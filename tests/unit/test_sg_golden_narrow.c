@@ -152,6 +152,26 @@ to_halves(const struct golden_arg *arg, uint64_t a, uint64_t b, uint64_t c)
     return r;
 }
 
+/* All values are exact: a bfloat is the upper half of a float. */
+static uint64_t
+to_bfloats(const struct golden_arg *arg, uint64_t a, uint64_t b, uint64_t c)
+{
+    enum format f = arg->bits & 15;
+    uint64_t r = 0;
+
+    for (int k = 0; k < 2; k++) {
+        unsigned code =
+            (unsigned)(a >> ((f == E2M1 ? 4 : 8) * k)) & (2 * sign_bit(f) - 1);
+        unsigned mag = code & (sign_bit(f) - 1);
+        float v = f == E5M2 && mag == 0x7c ? INFINITY : (float)value_of(f, mag);
+        uint32_t word;
+        memcpy(&word, &v, 4);
+        word = isnan(v) ? 0x7fff : word >> 16 | (code & sign_bit(f) ? 0x8000 : 0);
+        r |= (uint64_t)word << (16 * k);
+    }
+    return r;
+}
+
 static uint64_t
 powers_to_bfloats(const struct golden_arg *arg, uint64_t a, uint64_t b, uint64_t c)
 {
@@ -194,6 +214,23 @@ powers_to_bfloats(const struct golden_arg *arg, uint64_t a, uint64_t b, uint64_t
         "cvt.rn.relu.f16x2." name " %d, %a;", {16, 16, 16}, 32, to_halves,             \
             {.bits = (f) | 16}, .kind = 'i'                                            \
     }
+
+#define WIDE(f, name)                                                                  \
+    {                                                                                  \
+        "cvt.rn.bf16x2." name " %d, %a;", {16, 16, 16}, 32, to_bfloats, {.bits = f},   \
+            .kind = 'i'                                                                \
+    }
+
+static void
+narrow_floats_widen_to_bfloats(void **state)
+{
+    static const struct golden list[] = {
+        WIDE(E4M3, "e4m3x2"), WIDE(E5M2, "e5m2x2"), WIDE(E2M3, "e2m3x2"),
+        WIDE(E3M2, "e3m2x2"), WIDE(E2M1, "e2m1x2"),
+    };
+
+    GOLDEN_RUN(list);
+}
 
 static void
 narrow_floats_round_to_nearest_and_saturate(void **state)
@@ -310,6 +347,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(narrow_floats_round_to_nearest_and_saturate),
+        cmocka_unit_test(narrow_floats_widen_to_bfloats),
         cmocka_unit_test(scales_are_powers_of_two),
         cmocka_unit_test(satfinite_gives_the_largest_value),
         cmocka_unit_test(golden_lower_levels_agree),
