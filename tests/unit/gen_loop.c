@@ -353,6 +353,12 @@ stub_route_address(struct stub_route *route, uint64_t addr)
 }
 
 void
+stub_route_owner(struct stub_route *route, uint64_t addr)
+{
+    (void)route, (void)addr;
+}
+
+void
 stub_route_func(struct stub_route *route, uint64_t func)
 {
     (void)route, (void)func;
