@@ -2,8 +2,11 @@
 """The command line: help, version, up and down, status, doctor."""
 
 import json
+import re
 
-SUBCOMMANDS = ("up", "down", "run", "status", "servers", "sessions", "doctor", "version")
+SUBCOMMANDS = ("up", "down", "run", "status", "servers", "sessions", "top", "explain", "drain",
+               "close", "doctor", "version")
+EVERYWHERE = {"--help", "--version"}
 
 
 def test_every_subcommand_explains_itself(case):
@@ -15,6 +18,35 @@ def test_every_subcommand_explains_itself(case):
             continue  # it takes no options
         text = case.run([gpupool, name, "--help"]).out
         case.check("usage" in text.lower(), f"gpupool {name} --help has no usage line:\n{text}")
+
+
+def options_of(text):
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", text)) - EVERYWHERE
+
+
+def options_of_page(case, page):
+    """Options that a manual page names; mdoc writes --cards as `Fl -cards`."""
+    text = (case.data.parents[1] / "docs" / "man" / page).read_text(encoding="utf-8")
+    return options_of(re.sub(r"\bFl -(?=[a-z])", "--", text))
+
+
+def test_manual_pages_name_every_option_and_no_other(case):
+    programs = case.build / "bin"
+    known = {}
+    for page, commands in (
+            ("gpupool.1", [("gpupool", name) for name in SUBCOMMANDS if name != "version"]),
+            ("gpupool-scheduler.8", [("gpupool-scheduler",)]),
+            ("gpupool-server.8", [("gpupool-server",)])):
+        known[page] = set().union(*(
+            options_of(case.run([programs / name, *args, "--help"]).out)
+            for name, *args in commands))
+        case.equal(sorted(known[page] - options_of_page(case, page)), [],
+                   f"options that {page} does not name")
+    # Pages speak of each other's programs, too.
+    everything = set().union(*known.values())
+    for page in known:
+        case.equal(sorted(options_of_page(case, page) - everything), [],
+                   f"options in {page} that no program has")
 
 
 def test_unknown_words_are_refused_with_a_hint(case):
