@@ -23,7 +23,7 @@ WRK_SRCS := \
         peer.c peer_copy.c slot.c stage.c window.c) \
     $(addprefix server/shares/gov_,card.c copy.c) \
     $(addprefix server/shares/wrk_,charged.c copygate.c governor.c graphmem.c meter.c \
-        predict.c quota.c spatial.c) \
+        piece.c predict.c quota.c spatial.c) \
     $(addprefix server/worker/wrk_,ask.c async.c attach.c call.c cards.c ctx.c driver.c \
         evpool.c handle.c host.c jit.c lanes.c link.c loop.c main.c output.c probe.c \
         release.c sandbox.c wait.c)
