@@ -10,7 +10,7 @@ STUB_SRCS := \
         trace.c wait.c) \
     $(addprefix client-stub/memory/stub_,alloc.c copy.c copy_array.c copy_rect.c host.c \
         land.c managed.c managed_calls.c managed_mirror.c managed_range.c memory.c pointer.c \
-        range.c stage.c vmm.c) \
+        range.c share.c stage.c vmm.c) \
     $(addprefix client-stub/order/stub_,capture.c graph.c graph_any.c graph_dot.c \
         graph_kernel.c graph_node.c hostfn.c stream.c) \
     $(addprefix client-stub/servers/stub_,cross.c cross_managed.c cross_peer.c cross_rect.c \

@@ -167,9 +167,8 @@ device_attr_is_near(int attribute)
     case CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
-    /* Descriptors of the server's processes are not the client's to pass on. */
-    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
+    /* Handles of a fabric name memory to machines that are not of the session. */
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
         return true;
     default:
         return false;
@@ -181,9 +180,14 @@ stub_device_attr(const struct stub_device *dev, int attribute)
 {
     size_t i = (size_t)attribute - 1;
 
+    int value;
+
     if (device_attr_is_near(attribute))
         return 0;
-    return attribute > 0 && i < dev->info->n_attributes ? dev->info->attributes[i] : 0;
+    value = attribute > 0 && i < dev->info->n_attributes ? dev->info->attributes[i] : 0;
+    if (attribute == CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES)
+        value &= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    return value;
 }
 
 int

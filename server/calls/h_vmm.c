@@ -28,6 +28,9 @@ h_cuMemCreate(struct wrk *w, const struct wire_args_cuMemCreate *a,
                    : CUDA_ERROR_NOT_SUPPORTED;
     if (slice >= w->priv->cards.n)
         return CUDA_ERROR_INVALID_DEVICE;
+    /* Such a handle would name it to machines that are not of the session. */
+    if (a->prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC)
+        return CUDA_ERROR_NOT_SUPPORTED;
     if (!wrk_quota_take(w->priv->quota, slice, a->size))
         return CUDA_ERROR_OUT_OF_MEMORY;
     r = WRK_CALL(w, cuMemCreate, &handle, a->size, a->prop, a->flags);

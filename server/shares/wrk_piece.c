@@ -3,15 +3,21 @@
 
 #include "wrk.h"
 #include "wrk_quota.h"
+#include "wrk_share.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 struct piece {
-    uint64_t bytes;
+    uint64_t bytes; /* taken from the quota: 0 of what another process made */
     uint32_t slice;
+    bool charged;
+    bool shared;
     uint32_t refs; /* names */
     uint32_t maps;
+    uint32_t fds; /* exports whose descriptors the client still has */
+    struct wrk_share share;
     uint32_t next_free; /* index + 1, of a slot without references and mappings */
 };
 
@@ -85,9 +91,12 @@ piece_settle(struct wrk *w, uint32_t piece)
 {
     struct piece *p = &pieces[piece];
 
-    if (p->refs || p->maps)
+    if (p->refs || p->maps || p->fds)
         return;
-    wrk_quota_give(w->priv->quota, p->slice, p->bytes);
+    if (p->charged)
+        wrk_quota_give(w->priv->quota, p->slice, p->bytes);
+    if (p->shared)
+        wrk_share_drop(&p->share);
     *p = (struct piece){.next_free = first_free};
     first_free = piece + 1;
 }
@@ -102,25 +111,37 @@ name_del(struct wrk *w, struct name *name)
     piece_settle(w, piece);
 }
 
+/* A piece with its first name; NULL, and nothing entered, when there are too many. */
+static struct piece *
+piece_new(uint64_t handle)
+{
+    uint32_t at;
+
+    if ((!first_free && !room(&pieces, n_pieces, &cap_pieces, sizeof(*pieces))) ||
+        !room(&names, n_names, &cap_names, sizeof(*names)))
+        return NULL;
+    at = first_free ? first_free - 1 : n_pieces++;
+    if (first_free)
+        first_free = pieces[at].next_free;
+    pieces[at] = (struct piece){0};
+    name_add(handle, at);
+    return &pieces[at];
+}
+
 bool
 wrk_piece_add(uint64_t handle, uint64_t bytes, uint32_t slice)
 {
-    struct piece p = {.bytes = bytes, .slice = slice};
-    uint32_t at;
-    bool ok;
+    struct piece *p;
 
     pthread_mutex_lock(&book);
-    ok = (first_free || room(&pieces, n_pieces, &cap_pieces, sizeof(*pieces))) &&
-         room(&names, n_names, &cap_names, sizeof(*names));
-    if (ok) {
-        at = first_free ? first_free - 1 : n_pieces++;
-        if (first_free)
-            first_free = pieces[at].next_free;
-        pieces[at] = p;
-        name_add(handle, at);
+    p = piece_new(handle);
+    if (p) {
+        p->bytes = bytes;
+        p->slice = slice;
+        p->charged = true;
     }
     pthread_mutex_unlock(&book);
-    return ok;
+    return p != NULL;
 }
 
 /* What another process made is counted there. */
@@ -187,4 +208,96 @@ wrk_piece_unmap(struct wrk *w, uint64_t ptr, uint64_t size)
         piece_settle(w, m.piece);
     }
     pthread_mutex_unlock(&book);
+}
+
+/* ---- what other processes may have as well ------------------------------------------
+ */
+
+/* The piece of that handle; what the driver made otherwise than as memory, a multicast
+ * object say, is entered now and costs nothing. */
+static struct piece *
+piece_of(uint64_t handle)
+{
+    const struct name *name = name_find(handle);
+
+    return name ? &pieces[name->piece] : piece_new(handle);
+}
+
+int
+wrk_piece_export(struct wrk *w, uint64_t handle, int fd, struct wrk_share *ret)
+{
+    struct piece *p;
+    int r = -ENOMEM;
+
+    pthread_mutex_lock(&book);
+    p = piece_of(handle);
+    if (p && p->shared) {
+        r = 0;
+    } else if (p) {
+        p->share = (struct wrk_share){
+            .kind = WRK_SHARE_MEMORY, .slice = p->slice, .bytes = p->bytes};
+        r = wrk_share_offer(w, &p->share, fd);
+        p->shared = r == 0;
+    }
+    if (r == 0) {
+        p->fds++;
+        *ret = p->share;
+    }
+    pthread_mutex_unlock(&book);
+    return r;
+}
+
+/* The piece that has that token; n_pieces: none. */
+static uint32_t
+piece_shared(const struct wrk_share *share)
+{
+    uint32_t i = 0;
+
+    while (i < n_pieces &&
+           !(pieces[i].shared && wrk_share_same(&pieces[i].share, share)))
+        i++;
+    return i;
+}
+
+bool
+wrk_piece_closed(struct wrk *w, const struct wrk_share *share)
+{
+    uint32_t at;
+    bool known;
+
+    pthread_mutex_lock(&book);
+    at = piece_shared(share);
+    known = at < n_pieces && pieces[at].fds;
+    if (known) {
+        pieces[at].fds--;
+        piece_settle(w, at);
+    }
+    pthread_mutex_unlock(&book);
+    return known;
+}
+
+bool
+wrk_piece_import(uint64_t handle, const struct wrk_share *share)
+{
+    struct piece *p;
+    uint32_t at;
+    bool ok;
+
+    pthread_mutex_lock(&book);
+    at = piece_shared(share);
+    if (at < n_pieces) {
+        ok = name_add(handle, at);
+        if (ok)
+            wrk_share_drop(share); /* held already */
+    } else {
+        p = piece_new(handle);
+        ok = p != NULL;
+        if (ok) {
+            p->slice = share->slice;
+            p->shared = true;
+            p->share = *share;
+        }
+    }
+    pthread_mutex_unlock(&book);
+    return ok;
 }

@@ -32,6 +32,21 @@ bool wrk_piece_retain(uint64_t addr, uint64_t handle);
 /* The driver has released @handle once. */
 void wrk_piece_release(struct wrk *w, uint64_t handle);
 
+/*
+ * Pieces that other processes of the session may have as well (wrk_share.h): the
+ * descriptor that the client got for one holds it like a reference, until the client
+ * says that it has been closed everywhere.
+ */
+struct wrk_share;
+
+/* @fd is the driver's descriptor for @handle and stays the caller's; *ret is what the
+ * client gets.  -EDQUOT and others of wrk_share_offer(). */
+int wrk_piece_export(struct wrk *w, uint64_t handle, int fd, struct wrk_share *ret);
+/* A descriptor that the client got is closed; false: it was not for memory. */
+bool wrk_piece_closed(struct wrk *w, const struct wrk_share *share);
+/* The driver gave @handle for @share, which has been fetched. */
+bool wrk_piece_import(uint64_t handle, const struct wrk_share *share);
+
 /* The driver has mapped @handle, and has taken whole mappings away. */
 bool wrk_piece_map(uint64_t at, uint64_t len, uint64_t handle);
 void wrk_piece_unmap(struct wrk *w, uint64_t at, uint64_t len);

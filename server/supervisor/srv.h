@@ -62,6 +62,7 @@ struct srv {
     unsigned n_sessions;
     struct srv_worker *workers;
     unsigned n_workers;
+    unsigned n_shares; /* of all sessions: srv_share.h */
 
     /* Sessions that are closed: their tickets are refused. */
     uint64_t closed_ids[SRV_CLOSED_IDS];

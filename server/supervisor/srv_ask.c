@@ -7,6 +7,7 @@
 #include "srv_images.h"
 #include "srv_peer.h"
 #include "srv_session.h"
+#include "srv_share.h"
 #include "srv_worker.h"
 #include "wrk_ask.h"
 
@@ -29,6 +30,29 @@ answer_image(struct srv_worker *w, const struct wrk_ask *ask)
 
 /* @fd is ours. */
 static int
+answer_share(struct srv_worker *w, const struct wrk_ask *ask, int fd)
+{
+    struct wrk_ask reply = *ask;
+    int r = srv_share_new(w->session, w->seat, &reply, fd);
+
+    if (r < 0) {
+        gp_log_warn("server", "%s: shares nothing more: %s", w->name, strerror(-r));
+        reply.own = 0;
+    }
+    return wrk_ask_send(w->ask.fd, &reply, -1, MSG_DONTWAIT);
+}
+
+static int
+answer_shared(struct srv_worker *w, const struct wrk_ask *ask)
+{
+    struct wrk_ask reply = *ask;
+    int fd = srv_share_find(w->session, w->seat, &reply);
+
+    return wrk_ask_send(w->ask.fd, &reply, fd, MSG_DONTWAIT);
+}
+
+/* @fd is ours. */
+static int
 answer(struct srv_worker *w, const struct wrk_ask *ask, int fd)
 {
     struct wire_image_id id;
@@ -39,11 +63,25 @@ answer(struct srv_worker *w, const struct wrk_ask *ask, int fd)
         srv_images_keep(w->srv->images, &id, fd, w->session->claims.session_id);
         return 0;
     }
-    if (fd >= 0)
+    if (ask->kind == WRK_ASK_SHARE && fd >= 0)
+        return answer_share(w, ask, fd);
+    if (fd >= 0) {
         close(fd);
-    if (ask->kind == WRK_ASK_PEER && fd < 0)
+        return -EPROTO;
+    }
+    switch (ask->kind) {
+    case WRK_ASK_PEER:
         return srv_peer_dial(w, ask);
-    return ask->kind == WRK_ASK_IMAGE && fd < 0 ? answer_image(w, ask) : -EPROTO;
+    case WRK_ASK_IMAGE:
+        return answer_image(w, ask);
+    case WRK_ASK_SHARED:
+        return answer_shared(w, ask);
+    case WRK_ASK_UNSHARE:
+        srv_share_drop(w->session, w->seat, ask);
+        return 0;
+    default:
+        return -EPROTO;
+    }
 }
 
 static int

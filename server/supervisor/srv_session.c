@@ -7,6 +7,7 @@
 #include "gp_time.h"
 #include "srv.h"
 #include "srv_inventory.h"
+#include "srv_share.h"
 #include "srv_worker.h"
 #include "wrk_segment.h"
 
@@ -286,6 +287,7 @@ srv_session_free(struct srv_session *s)
         at = &(*at)->next;
     *at = s->next;
     s->srv->n_sessions--;
+    srv_share_free_all(s);
     if (s->segment)
         munmap(s->segment, sizeof(*s->segment));
     if (s->segment_fd >= 0)

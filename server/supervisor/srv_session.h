@@ -21,6 +21,7 @@
 
 struct gp_err;
 struct srv;
+struct srv_share;
 
 struct srv_session {
     struct srv *srv;
@@ -31,6 +32,8 @@ struct srv_session {
     struct wrk_segment *segment;
     uint32_t n_workers;
     uint32_t next_attachment; /* the number in "s7.c2" */
+    struct srv_share *shares; /* srv_share.h */
+    uint32_t n_shares;
 };
 
 /* The session of these claims, made if it is not known yet.

@@ -12,6 +12,7 @@
 #include "srv_ask.h"
 #include "srv_inventory.h"
 #include "srv_session.h"
+#include "srv_share.h"
 #include "srv_spawn.h"
 #include "wrk_ask.h"
 #include "xport.h"
@@ -383,7 +384,9 @@ srv_worker_reaped(struct srv *srv, pid_t pid, int status)
     /* Our descriptor would keep the client's connection open. */
     shutdown(w->client.fd, SHUT_RDWR);
     session = w->session;
+    srv_ask_finish(w); /* what it said last is about what it held */
     srv_session_leave(session, w->seat);
+    srv_share_leave(session, w->seat);
     leave_cards(w);
     worker_free(w);
     srv_session_settle(session);

@@ -29,11 +29,31 @@ enum wrk_ask_kind {
     /* Supervisor, with a descriptor: server number @own of the session has connected.
      */
     WRK_ASK_PEER_IN = 5,
+    /* Worker, with a descriptor: keep this object (@own: enum wrk_share_kind) of @bytes
+     * on @slice for other workers of the session.  Answered with the same kind, and its
+     * token in @secret; @own is 0 if that was too many. */
+    WRK_ASK_SHARE = 6,
+    /* Worker: the object of kind @own whose token is in @secret.  Answered with the same
+     * kind, its @bytes and @slice, and a descriptor if there is one. */
+    WRK_ASK_SHARED = 7,
+    /* Worker: it holds that object once less.  Not answered. */
+    WRK_ASK_UNSHARE = 8,
 };
+
+enum wrk_share_kind {
+    WRK_SHARE_MEMORY = 1,
+    WRK_SHARE_POOL = 2,
+};
+
+/* Bytes of a token: enough that nobody guesses one. */
+#define WRK_SHARE_TOKEN 16
 
 struct wrk_ask {
     uint32_t kind;
     uint32_t own;
+    uint64_t bytes;
+    uint32_t slice;
+    uint32_t zero;
     uint8_t name[GP_BLAKE3_SIZE];
     uint8_t secret[GP_BLAKE3_SIZE]; /* KEEP: the secret; IMAGE: the proof */
 };

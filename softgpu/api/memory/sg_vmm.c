@@ -18,6 +18,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,6 +28,8 @@
 enum {
     VMM_GRANULE = 2 << 20, /* as on real cards */
 };
+
+#define PHYS_NAME "softgpu-memory-"
 
 struct sg_phys {
     uint64_t handle;
@@ -235,6 +238,39 @@ check_prop(const CUmemAllocationProp *prop)
     return CUDA_SUCCESS;
 }
 
+/* The name of the memory file says which card it is on: an importer has nothing else. */
+static int
+phys_file(const struct sg_dev *dev, uint64_t size)
+{
+    char name[64] = PHYS_NAME;
+    CLEANUP_FD int fd = -1;
+
+    for (unsigned i = 0; i < sizeof(dev->uuid); i++)
+        snprintf(name + strlen(PHYS_NAME) + 2 * i, 3, "%02x", dev->uuid[i]);
+    fd = memfd_create(name, MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
+        return -errno;
+    return TAKE_FD(fd);
+}
+
+/* NULL: it is no such file. */
+static struct sg_dev *
+phys_file_card(int fd)
+{
+    static const char start[] = "/memfd:" PHYS_NAME;
+    char link[32], target[128] = "";
+    uint8_t uuid[16];
+
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    if (readlink(link, target, sizeof(target) - 1) < 0 ||
+        strncmp(target, start, sizeof(start) - 1) != 0)
+        return NULL;
+    for (unsigned i = 0; i < sizeof(uuid); i++)
+        if (sscanf(target + sizeof(start) - 1 + 2 * i, "%2hhx", &uuid[i]) != 1)
+            return NULL;
+    return sg_dev_by_uuid(uuid);
+}
+
 SG_CALL(cuMemCreate, CUmemGenericAllocationHandle *handle, size_t size,
         const CUmemAllocationProp *prop, unsigned long long flags)
 {
@@ -248,13 +284,10 @@ SG_CALL(cuMemCreate, CUmemGenericAllocationHandle *handle, size_t size,
                                                          : check_prop(prop);
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
-    fd = memfd_create("softgpu", MFD_CLOEXEC);
+    fd = phys_file(sg_dev_get(prop->location.id), size);
     if (fd < 0)
-        return sg_leave(CUDA_ERROR_OPERATING_SYSTEM);
-    if (ftruncate(fd, (off_t)size) < 0) {
-        close(fd);
-        return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    }
+        return sg_leave(fd == -EMFILE || fd == -ENFILE ? CUDA_ERROR_OPERATING_SYSTEM
+                                                       : CUDA_ERROR_OUT_OF_MEMORY);
     rc = phys_new(sg_dev_get(prop->location.id), fd, size, prop, true, &phys);
     if (rc == CUDA_SUCCESS)
         *handle = phys->handle;
@@ -358,7 +391,6 @@ SG_CALL(cuMemExportToShareableHandle, void *shareableHandle,
     return sg_leave(CUDA_SUCCESS);
 }
 
-/* The descriptor says nothing about its card: mappings decide who sees it. */
 SG_CALL(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle *handle,
         void *osHandle, CUmemAllocationHandleType shHandleType)
 {
@@ -368,6 +400,7 @@ SG_CALL(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle *handle,
         .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
     };
     struct sg_phys *phys;
+    struct sg_dev *dev;
     struct stat st;
     CUresult rc = sg_enter_init();
     int fd;
@@ -379,10 +412,14 @@ SG_CALL(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle *handle,
         fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 ||
         !is_granular((uint64_t)st.st_size))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    dev = phys_file_card(fd);
+    if (!dev)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    prop.location.id = dev->ordinal;
     fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0)
         return sg_leave(CUDA_ERROR_OPERATING_SYSTEM);
-    rc = phys_new(sg_dev_get(0), fd, (uint64_t)st.st_size, &prop, false, &phys);
+    rc = phys_new(dev, fd, (uint64_t)st.st_size, &prop, false, &phys);
     if (rc == CUDA_SUCCESS)
         *handle = phys->handle;
     return sg_leave(rc);
