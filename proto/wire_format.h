@@ -82,6 +82,7 @@ enum wire_event {
     WIRE_EVENT_CREDIT = 0xf003,    /* struct wire_event_credit */
     WIRE_EVENT_LOST = 0xf004,      /* struct wire_event_lost, then its words */
     WIRE_EVENT_LANDED = 0xf005,    /* struct wire_event_landed, then its bytes */
+    WIRE_EVENT_CALLBACK = 0xf006,  /* struct wire_event_callback, then its words */
 };
 
 /* A host function, stream callback or user-object destructor is due. */
@@ -104,6 +105,17 @@ struct wire_event_credit {
     uint32_t done_seq;
     uint32_t zero;
 };
+
+/* A callback for what happens by itself: a line of the driver's log, a notification. */
+struct wire_event_callback {
+    uint64_t token; /* as the client registered it */
+    uint64_t value; /* of a notification: bytes over the budget */
+    uint32_t what;  /* CUlogLevel or CUasyncNotificationType */
+    uint32_t len;   /* a line of the log follows */
+};
+
+/* What a line of the log is cut at. */
+#define WIRE_LOG_LINE_MAX 4096u
 
 /* The session is over, and why. */
 struct wire_event_lost {
@@ -138,6 +150,7 @@ static_assert(sizeof(struct wire_event_host_func) == 32, "wire layout");
 static_assert(sizeof(struct wire_event_output) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_credit) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_lost) == 8, "wire layout");
+static_assert(sizeof(struct wire_event_callback) == 24, "wire layout");
 
 /*
  * Handles.  The application holds the u64 as its CUstream and so on and never

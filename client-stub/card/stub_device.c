@@ -179,7 +179,6 @@ int
 stub_device_attr(const struct stub_device *dev, int attribute)
 {
     size_t i = (size_t)attribute - 1;
-
     int value;
 
     if (device_attr_is_near(attribute))

@@ -40,6 +40,19 @@ event_host_func(struct stub_link *link, const void *body, uint32_t size)
 }
 
 static const char *
+event_callback(struct stub_link *link, const void *body, uint32_t size)
+{
+    struct wire_event_callback ev;
+
+    if (size < sizeof(ev))
+        return "short callback event";
+    memcpy(&ev, body, sizeof(ev));
+    if (ev.len > size - sizeof(ev) || ev.len > WIRE_LOG_LINE_MAX)
+        return "callback event longer than its frame";
+    return stub_hostfn_notice_due(link, &ev, (const char *)body + sizeof(ev));
+}
+
+static const char *
 event_lost(const void *body, uint32_t size)
 {
     struct wire_event_lost ev;
@@ -65,6 +78,8 @@ stub_event_take(struct stub_link *link, const struct wire_rep *event)
         return event_host_func(link, event + 1, size);
     case WIRE_EVENT_OUTPUT:
         return event_output(event + 1, size);
+    case WIRE_EVENT_CALLBACK:
+        return event_callback(link, event + 1, size);
     case WIRE_EVENT_CREDIT:
         return NULL;
     case WIRE_EVENT_LANDED:

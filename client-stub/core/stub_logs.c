@@ -38,15 +38,14 @@ stub_m_cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile,
     CUresult r;
     int fd;
 
-    if (!pathToFile)
+    if (!pathToFile || flags)
         return CUDA_ERROR_INVALID_VALUE;
-    r = cuLogsDumpToMemory(iterator, text, &size, flags);
-    if (r != CUDA_SUCCESS)
-        return r;
     fd = open(pathToFile, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0)
         return CUDA_ERROR_INVALID_VALUE;
-    r = file_append(fd, text, strnlen(text, gp_min(size, sizeof(text))));
+    r = cuLogsDumpToMemory(iterator, text, &size, flags);
+    if (r == CUDA_SUCCESS)
+        r = file_append(fd, text, strnlen(text, gp_min(size, sizeof(text))));
     close(fd);
     return r;
 }

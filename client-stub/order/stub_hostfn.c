@@ -13,6 +13,7 @@
 #include "wire_api.h"
 
 #include <string.h>
+#include <time.h>
 
 #define BUCKETS 256u
 
@@ -24,6 +25,7 @@ struct hostfn {
     CUstreamCallback callback;
     CUstream stream;
     void *user;
+    stub_notice_fn *notice; /* then @user is what it is called with */
     bool keep;
 };
 
@@ -32,12 +34,15 @@ struct due {
     struct due *next;
     struct hostfn what; /* a copy: forgetting it meanwhile does not matter */
     struct wire_event_host_func event;
+    struct wire_event_callback news; /* with what.notice */
+    char words[];
 };
 
 /* The functions of one link, whose frames say when they are due, have a thread. */
 struct hostfns {
     struct due *first, **last;
     bool started;
+    _Atomic uint64_t running;      /* token of the notice that runs, or 0 */
     _Atomic uint32_t due_count;    /* read without the lock */
     _Atomic uint32_t outstanding;  /* functions registered: futex word */
     struct stub_call waiting_call; /* the thread's, for stub_wait_events() */
@@ -146,11 +151,35 @@ hostfn_say_done(struct stub_link *link, const struct wire_event_host_func *event
     stub_call_post_now(&c);
 }
 
+/* True on the threads that run them. */
+static __thread bool is_runner;
+
+/* It may have been forgotten since it was due. */
 static void
-hostfn_run(const struct due *d)
+notice_run(struct hostfns *fns, struct due *d)
+{
+    bool known;
+
+    stub_lock_take(&lock);
+    known = *hostfn_slot(d->what.token) != NULL;
+    if (known)
+        atomic_store(&fns->running, d->what.token);
+    stub_lock_release(&lock);
+    if (!known)
+        return;
+    d->what.notice(d->what.token, d->what.user, &d->news, d->words);
+    atomic_store(&fns->running, 0);
+}
+
+static void
+hostfn_run(struct hostfns *fns, struct due *d)
 {
     bool shares = d->event.ticket && stub_managed_is_on();
 
+    if (d->what.notice) {
+        notice_run(fns, d);
+        return;
+    }
     if (shares)
         stub_managed_host_begin(&stub_links[d->what.link]);
     if (d->what.callback)
@@ -169,9 +198,10 @@ hostfn_thread(void *arg)
     struct hostfns *fns = arg;
     struct due *d;
 
+    is_runner = true;
     for (;;) {
         while ((d = hostfn_take(fns))) {
-            hostfn_run(d);
+            hostfn_run(fns, d);
             free(d);
         }
         if (atomic_load(&fns->outstanding) == 0)
@@ -194,9 +224,9 @@ hostfn_start(struct hostfns *fns, struct stub_link *link)
     return fns->started;
 }
 
-uint64_t
-stub_hostfn_add(CUhostFn fn, CUstreamCallback callback, CUstream stream, void *user,
-                bool keep)
+/* Enter a copy of @what, whose token and link are written; 0: no room. */
+static uint64_t
+hostfn_add(const struct hostfn *what)
 {
     struct hostfn *f = malloc(sizeof(*f));
     struct stub_link *link = stub_link_here();
@@ -208,14 +238,10 @@ stub_hostfn_add(CUhostFn fn, CUstreamCallback callback, CUstream stream, void *u
     stub_lock_take(&lock);
     if (count < STUB_HOSTFN_MAX && hostfn_start(fns, link)) {
         token = ++next_token;
-        *f = (struct hostfn){.next = buckets[token % BUCKETS],
-                             .token = token,
-                             .link = link->number,
-                             .fn = fn,
-                             .callback = callback,
-                             .stream = stream,
-                             .user = user,
-                             .keep = keep};
+        *f = *what;
+        f->next = buckets[token % BUCKETS];
+        f->token = token;
+        f->link = link->number;
         buckets[token % BUCKETS] = f;
         count++;
         if (atomic_fetch_add(&fns->outstanding, 1) == 0)
@@ -225,6 +251,97 @@ stub_hostfn_add(CUhostFn fn, CUstreamCallback callback, CUstream stream, void *u
     if (!token)
         free(f);
     return token;
+}
+
+uint64_t
+stub_hostfn_add(CUhostFn fn, CUstreamCallback callback, CUstream stream, void *user,
+                bool keep)
+{
+    const struct hostfn what = {
+        .fn = fn, .callback = callback, .stream = stream, .user = user, .keep = keep};
+
+    return hostfn_add(&what);
+}
+
+uint64_t
+stub_hostfn_add_notice(stub_notice_fn *run, void *what)
+{
+    const struct hostfn f = {.notice = run, .user = what, .keep = true};
+
+    return hostfn_add(&f);
+}
+
+void *
+stub_hostfn_notice(uint64_t token, stub_notice_fn *run)
+{
+    const struct hostfn *f;
+    void *what;
+
+    stub_lock_take(&lock);
+    f = *hostfn_slot(token);
+    what = f && f->notice == run ? f->user : NULL;
+    stub_lock_release(&lock);
+    return what;
+}
+
+void
+stub_hostfn_drop_notice(uint64_t token)
+{
+    static const struct timespec nap = {.tv_nsec = 50000};
+    struct hostfn **at;
+    struct hostfns *fns = NULL;
+    void *what = NULL;
+
+    stub_lock_take(&lock);
+    at = hostfn_slot(token);
+    if (*at) {
+        fns = &of_link[(*at)->link];
+        what = (*at)->user;
+        hostfn_drop(at);
+    }
+    stub_lock_release(&lock);
+    if (fns && is_runner && atomic_load(&fns->running) == token)
+        return; /* from inside: it is small, and its frame needs it */
+    while (fns && atomic_load(&fns->running) == token)
+        nanosleep(&nap, NULL);
+    free(what);
+}
+
+/* To the thread, behind what is due already.  Under the lock. */
+static void
+due_add(struct hostfns *fns, struct due *d)
+{
+    *fns->last = d;
+    fns->last = &d->next;
+    atomic_fetch_add(&fns->due_count, 1);
+}
+
+const char *
+stub_hostfn_notice_due(struct stub_link *link, const struct wire_event_callback *event,
+                       const char *words)
+{
+    struct hostfns *fns = &of_link[link->number];
+    struct due *d = calloc(1, sizeof(*d) + event->len + 1);
+    const struct hostfn *f;
+    bool known;
+
+    if (!d)
+        return "out of memory for a callback that is due";
+    d->news = *event;
+    memcpy(d->words, words, event->len);
+    stub_lock_take(&lock);
+    f = *hostfn_slot(event->token);
+    known = f && f->notice && f->link == link->number;
+    if (known) {
+        d->what = *f;
+        due_add(fns, d);
+    }
+    stub_lock_release(&lock);
+    if (known)
+        stub_wait_poke(&fns->waiting_call);
+    else
+        free(d);
+    return NULL;
 }
 
 const char *
@@ -240,12 +357,10 @@ stub_hostfn_due(struct stub_link *link, const struct wire_event_host_func *event
     d->event = *event;
     stub_lock_take(&lock);
     at = hostfn_slot(event->token);
-    known = *at && (*at)->link == link->number;
+    known = *at && (*at)->link == link->number && !(*at)->notice;
     if (known) {
         d->what = **at;
-        *fns->last = d;
-        fns->last = &d->next;
-        atomic_fetch_add(&fns->due_count, 1);
+        due_add(fns, d);
         if (event->once && !(*at)->keep)
             hostfn_drop(at);
     }

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 struct stub_link;
+struct wire_event_callback;
 struct wire_event_host_func;
 
 /* More host functions than this in flight are refused; a server that holds them back
@@ -31,6 +32,22 @@ void stub_hostfn_forget(uint64_t token);
 
 /* What a token stands for; false when unknown. */
 bool stub_hostfn_find(uint64_t token, CUhostFn *fn, void **user);
+
+/* What is to be run when an event of that token comes; @words, event->len of them and a
+ * zero, are the callee's to write into. */
+typedef void stub_notice_fn(uint64_t token, void *what,
+                            const struct wire_event_callback *event, char *words);
+
+/* Remember @what, from malloc(), which is the table's then; its token, 0: none. */
+uint64_t stub_hostfn_add_notice(stub_notice_fn *run, void *what);
+/* What was given for that token with that function; NULL: nothing. */
+void *stub_hostfn_notice(uint64_t token, stub_notice_fn *run);
+/* Forget and free it; nobody is in it then, unless that is the caller. */
+void stub_hostfn_drop_notice(uint64_t token);
+/* The event has come; a token that is gone is no mistake. */
+const char *stub_hostfn_notice_due(struct stub_link *link,
+                                   const struct wire_event_callback *event,
+                                   const char *words);
 
 /* The worker says that one is due.  NULL, or why the link must end. */
 const char *stub_hostfn_due(struct stub_link *link,

@@ -7,6 +7,7 @@
  */
 #include "drv.h"
 #include "gp_base.h"
+#include "h_notice.h"
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
@@ -91,10 +92,12 @@ gather_params(struct wrk *w, const CUDA_KERNEL_NODE_PARAMS *p, uint8_t *to)
 
     for (size_t i = 0; p->kernelParams; i++) {
         size_t offset = 0, size = 0;
-        CUresult r =
-            p->func ? WRK_CALL(w, cuFuncGetParamInfo, p->func, i, &offset, &size)
-                    : WRK_CALL(w, cuKernelGetParamInfo, p->kern, i, &offset, &size);
+        CUresult r;
 
+        h_notice_mute(); /* the last one is refused */
+        r = p->func ? WRK_CALL(w, cuFuncGetParamInfo, p->func, i, &offset, &size)
+                    : WRK_CALL(w, cuKernelGetParamInfo, p->kern, i, &offset, &size);
+        h_notice_unmute();
         if (r != CUDA_SUCCESS || offset > PARAM_BYTES_MAX ||
             size > PARAM_BYTES_MAX - offset)
             break;

@@ -6,6 +6,7 @@
 #include "drv.h"
 #include "gp_image.h"
 #include "gp_log.h"
+#include "h_notice.h"
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
@@ -34,6 +35,7 @@ struct func_info {
 static void
 info_attrs(struct wrk *w, CUfunction func, struct func_info *info)
 {
+    h_notice_mute();
     for (uint32_t i = 0; i < ATTRS_COUNT; i++) {
         int value = 0;
 
@@ -41,6 +43,7 @@ info_attrs(struct wrk *w, CUfunction func, struct func_info *info)
             CUDA_SUCCESS)
             info->attrs[i] = value;
     }
+    h_notice_unmute();
 }
 
 /* A driver before 12.4 cannot say; the client then finds out from the image. */
@@ -50,10 +53,13 @@ info_params(struct wrk *w, CUfunction func, bool kernel, struct func_info *info)
     for (uint32_t i = 0; i < PARAMS_MAX; i++) {
         size_t offset = 0;
         size_t size = 0;
-        CUresult r = kernel ? WRK_CALL(w, cuKernelGetParamInfo, (CUkernel)func, i,
-                                       &offset, &size)
-                            : WRK_CALL(w, cuFuncGetParamInfo, func, i, &offset, &size);
+        CUresult r;
 
+        h_notice_mute(); /* the last one is refused */
+        r = kernel
+                ? WRK_CALL(w, cuKernelGetParamInfo, (CUkernel)func, i, &offset, &size)
+                : WRK_CALL(w, cuFuncGetParamInfo, func, i, &offset, &size);
+        h_notice_unmute();
         if (r == CUDA_ERROR_INVALID_VALUE)
             break;
         if (r != CUDA_SUCCESS)

@@ -33,8 +33,8 @@ enum wrk_ask_kind {
      * on @slice for other workers of the session.  Answered with the same kind, and its
      * token in @secret; @own is 0 if that was too many. */
     WRK_ASK_SHARE = 6,
-    /* Worker: the object of kind @own whose token is in @secret.  Answered with the same
-     * kind, its @bytes and @slice, and a descriptor if there is one. */
+    /* Worker: the object of kind @own whose token is in @secret.  Answered with the
+     * same kind, its @bytes and @slice, and a descriptor if there is one. */
     WRK_ASK_SHARED = 7,
     /* Worker: it holds that object once less.  Not answered. */
     WRK_ASK_UNSHARE = 8,

@@ -3,10 +3,10 @@
 # under the name that programs linked with -lcuda look for.
 SG_API_SRCS := \
     $(addprefix softgpu/api/card/sg_,attr.c card.c card_tidy.c ctx.c ctx_api.c dev.c \
-        green.c peer.c primary.c sm.c) \
+        green.c notice.c peer.c primary.c sm.c) \
     $(addprefix softgpu/api/code/sg_,code.c devrt.c func_api.c jit.c launch.c \
         launch_old.c library.c link.c module.c module_api.c occupancy.c output.c) \
-    $(addprefix softgpu/api/core/sg_,conf.c core.c error.c handle.c legacy.c misc.c op.c \
+    $(addprefix softgpu/api/core/sg_,conf.c core.c error.c handle.c legacy.c logs.c misc.c op.c \
         proc.c proc_api.c ptsz.c refused.c userobj.c) \
     $(addprefix softgpu/api/graph/sg_,graph.c graph_api.c graph_build.c graph_cond.c \
         graph_exec.c graph_mem.c graph_nodes.c graph_params.c graph_run.c) \

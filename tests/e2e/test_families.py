@@ -45,5 +45,9 @@ def test_kernels_that_fail_and_what_still_works(case):
     same_remotely_and_locally(case, "faults")
 
 
+def test_lines_of_the_log_and_notifications_reach_the_programs_callbacks(case):
+    same_remotely_and_locally(case, "notices", env={"SOFTGPU_MEMORY_BUDGET": "64MiB"})
+
+
 def test_contexts_streams_captures_and_host_functions_of_threads(case):
     same_remotely_and_locally(case, "order")

@@ -99,8 +99,10 @@ dev_init(struct sg_dev *dev, const struct sg_conf *conf, unsigned ordinal,
     uint64_t base = SG_ARENA(card), size = SG_ARENA_SIZE;
     int r;
 
-    *dev = (struct sg_dev){
-        .ordinal = (int)ordinal, .profile = conf->profile, .exact = conf->exact};
+    *dev = (struct sg_dev){.ordinal = (int)ordinal,
+                           .profile = conf->profile,
+                           .exact = conf->exact,
+                           .budget = conf->budget};
     r = sg_card_open(conf, card, &dev->card, err);
     if (r < 0)
         return gp_err_wrap(err, r, "card %u", card);

@@ -63,7 +63,9 @@ struct sg_dev {
     unsigned primary_flags;
     struct sg_pool *default_pool, *current_pool;
     struct sg_pool *graph_pool;
-    uint64_t used_by_us;                  /* bytes this process was charged */
+    uint64_t used_by_us; /* bytes this process was charged (sg_notice.h) */
+    uint64_t budget;     /* of those; 0: none */
+    bool over_budget;
     uint64_t graph_used, graph_used_high; /* of those, by graphs' allocation nodes */
 };
 

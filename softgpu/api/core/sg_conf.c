@@ -202,6 +202,8 @@ sg_conf_read(struct sg_conf *ret_conf, struct gp_err *err)
     if (!r)
         r = conf_size("SOFTGPU_MEMORY", &conf.memory, err);
     if (!r)
+        r = conf_size("SOFTGPU_MEMORY_BUDGET", &conf.budget, err);
+    if (!r)
         r = conf_profile(&conf, err);
     if (!r)
         r = conf_instance(&conf, err);

@@ -44,6 +44,7 @@ struct sg_profile {
 struct sg_conf {
     unsigned n_cards;
     uint64_t memory; /* bytes per card */
+    uint64_t budget; /* bytes that a process is told about when it has more; 0: never */
     unsigned sms;
     unsigned percentage; /* of them, that this process may use */
     const struct sg_profile *profile;

@@ -7,6 +7,7 @@
 #include "sg_conf.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
+#include "sg_logs.h"
 
 #include "gp_err.h"
 #include "gp_log.h"
@@ -168,7 +169,10 @@ sg_enter(struct sg_ctx **ret_ctx)
 CUresult
 sg_leave(CUresult rc)
 {
-    sg_unlock();
+    if (unlikely(rc != CUDA_SUCCESS && rc != CUDA_ERROR_NOT_READY))
+        sg_logs_leave(rc);
+    else
+        sg_unlock();
     return rc;
 }
 

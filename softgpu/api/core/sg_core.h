@@ -48,7 +48,8 @@ CUresult sg_enter(struct sg_ctx **ret_ctx);        /* current, no sticky error *
 CUresult sg_enter_broken(struct sg_ctx **ret_ctx); /* current, error allowed */
 /* Like sg_enter(), for calls that queue work: waits while the card's queue is full. */
 CUresult sg_enter_work(struct sg_ctx **ret_ctx);
-CUresult sg_leave(CUresult rc); /* unlocks, returns @rc */
+/* Unlocks, returns @rc; an error gets a line in the log (sg_logs.h). */
+CUresult sg_leave(CUresult rc);
 
 /* -errno of the lower layers as the driver's code. */
 CUresult sg_result(int r);

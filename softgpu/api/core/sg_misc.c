@@ -7,10 +7,6 @@
 #include "sg_ctx.h"
 #include "sg_dev.h"
 
-#include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
-
 enum {
     MAX_OPERATIONS = 64,
 };
@@ -30,49 +26,6 @@ SG_CALL(cuProfilerStop, void)
     CUresult rc = sg_enter(&ctx);
 
     return rc == CUDA_SUCCESS ? sg_leave(rc) : rc;
-}
-
-/* ---------------------------------------------------------------- driver's log */
-
-/* What goes wrong is said in the log that GPUPOOL_LOG names; this one stays empty. */
-SG_CALL(cuLogsCurrent, CUlogIterator *iterator_out, unsigned int flags)
-{
-    CUresult rc = sg_enter_init();
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!iterator_out || flags)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    *iterator_out = 0;
-    return sg_leave(CUDA_SUCCESS);
-}
-
-SG_CALL(cuLogsDumpToFile, CUlogIterator *iterator, const char *pathToFile,
-        unsigned int flags)
-{
-    CUresult rc = sg_enter_init();
-    CLEANUP_FD int fd = -1;
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!pathToFile || flags)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    fd = open(pathToFile, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return sg_leave(fd < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
-}
-
-SG_CALL(cuLogsDumpToMemory, CUlogIterator *iterator, char *buffer, size_t *size,
-        unsigned int flags)
-{
-    CUresult rc = sg_enter_init();
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!buffer || !size || !*size || flags)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    *buffer = '\0';
-    *size = 0;
-    return sg_leave(CUDA_SUCCESS);
 }
 
 /* ------------------------------------------------------------------- atomics */

@@ -87,10 +87,6 @@ ABSENT(cuMulticastCreate, MULTICAST)
 ABSENT(cuMulticastGetGranularity, MULTICAST)
 ABSENT(cuMulticastUnbind, MULTICAST)
 
-#define LOGS "errors go to the log that GPUPOOL_LOG names"
-ABSENT(cuLogsRegisterCallback, LOGS)
-ABSENT(cuLogsUnregisterCallback, LOGS)
-
 ABSENT(cuMemMapArrayAsync, "there are no sparse arrays")
 ABSENT(cuMemMapArrayAsync_ptsz, "there are no sparse arrays")
 ABSENT(cuMemBatchDecompressAsync, "there is no decompression engine")
@@ -98,6 +94,4 @@ ABSENT(cuMemBatchDecompressAsync_ptsz, "there is no decompression engine")
 ABSENT(cuFlushGPUDirectRDMAWrites, "no network card writes into software cards")
 ABSENT(cuLaunchCooperativeKernelMultiDevice, "cards do not wait for each other's grids")
 ABSENT(cuDeviceGetLuid, "only another operating system has these")
-ABSENT(cuDeviceRegisterAsyncNotification, "the card never takes memory back")
-ABSENT(cuDeviceUnregisterAsyncNotification, "the card never takes memory back")
 ABSENT(cuProfilerInitialize, "drivers have none of this since 12.0")

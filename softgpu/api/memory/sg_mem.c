@@ -16,6 +16,7 @@
 #include "sg_dev.h"
 #include "sg_graph_mem.h"
 #include "sg_ipc.h"
+#include "sg_notice.h"
 
 #include "sg_memview.h"
 
@@ -336,7 +337,7 @@ new_charged(struct sg_alloc *alloc, struct sg_va *va, struct sg_alloc **ret_allo
         free(alloc);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    alloc->dev->used_by_us += alloc->size;
+    sg_notice_took(alloc->dev, alloc->size);
     if (!alloc_take_va(alloc, va)) {
         sg_mem_free(alloc);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -393,7 +394,7 @@ sg_mem_new_reserved(struct sg_dev *dev, uint64_t base, uint64_t size,
         sg_graph_mem_gone(graph);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    dev->used_by_us += size;
+    sg_notice_took(dev, size);
     alloc->base = base;
     alloc->span = span_of(size);
     alloc->graph = graph;
@@ -515,7 +516,7 @@ give_back(struct sg_alloc *alloc)
     case SG_MEM_DEVICE:
     case SG_MEM_MANAGED:
         sg_card_uncharge(alloc->dev->card, alloc->size);
-        alloc->dev->used_by_us -= alloc->size;
+        sg_notice_gave(alloc->dev, alloc->size);
         if (alloc->span && !alloc->graph)
             sg_va_give(alloc->kind == SG_MEM_MANAGED ? &managed_va : &alloc->dev->va,
                        alloc->base, alloc->span);

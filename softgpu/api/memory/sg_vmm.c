@@ -14,6 +14,7 @@
 #include "sg_dev.h"
 #include "sg_handle.h"
 #include "sg_mem.h"
+#include "sg_notice.h"
 #include "sg_va.h"
 
 #include <errno.h>
@@ -189,7 +190,7 @@ phys_check(struct sg_phys *phys)
         return;
     if (phys->charged) {
         sg_card_uncharge(phys->dev->card, phys->size);
-        phys->dev->used_by_us -= phys->size;
+        sg_notice_gave(phys->dev, phys->size);
     }
     close(phys->fd);
     free(phys);
@@ -218,7 +219,7 @@ phys_new(struct sg_dev *dev, int fd, uint64_t size, const CUmemAllocationProp *p
     phys->prop = *prop;
     phys->charged = charge;
     if (charge)
-        dev->used_by_us += size;
+        sg_notice_took(dev, size);
     *ret_phys = phys;
     return CUDA_SUCCESS;
 }
@@ -238,7 +239,8 @@ check_prop(const CUmemAllocationProp *prop)
     return CUDA_SUCCESS;
 }
 
-/* The name of the memory file says which card it is on: an importer has nothing else. */
+/* The name of the memory file says which card it is on: an importer has nothing else.
+ */
 static int
 phys_file(const struct sg_dev *dev, uint64_t size)
 {
