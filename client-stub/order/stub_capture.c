@@ -291,6 +291,19 @@ capture_keep(const struct wire_cuStreamGetCaptureInfo_v3_rep_view *rep)
     return CUDA_SUCCESS;
 }
 
+/* Who does not ask for the edges must not overlook that one is no ordinary one. */
+static bool
+edges_are_plain(uint32_t n)
+{
+    static const CUgraphEdgeData plain;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (memcmp(&arrays.edges[i], &plain, sizeof(plain)) != 0)
+            return false;
+    }
+    return true;
+}
+
 CUresult
 stub_m_cuStreamGetCaptureInfo_v3(CUstream hStream,
                                  CUstreamCaptureStatus *captureStatus_out,
@@ -324,6 +337,10 @@ stub_m_cuStreamGetCaptureInfo_v3(CUstream hStream,
         r = capture_keep(&rep);
     if (r == CUDA_SUCCESS) {
         *captureStatus_out = (CUstreamCaptureStatus)rep.f->captureStatus_out;
+        if (dependencies_out && !edgeData_out && !edges_are_plain(rep.f->n_edges))
+            r = CUDA_ERROR_LOSSY_QUERY;
+    }
+    if (r == CUDA_SUCCESS) {
         if (id_out)
             *id_out = rep.f->id_out;
         if (graph_out)

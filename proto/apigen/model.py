@@ -39,6 +39,7 @@ class Param:
     type: Type
     life: str = ""  # new, find, del
     max: int = 0
+    most: bool = False  # more than max is the program's mistake, not ours
     optional: bool = False
     nonconst: bool = False
     const: bool = False

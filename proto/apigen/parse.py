@@ -79,6 +79,8 @@ def parse_param(words: list[str], at: Place) -> Param:
             p.by_value = True
         elif word.startswith("max="):
             p.max = int(word[4:], 0)
+        elif word.startswith("most="):
+            p.max, p.most = int(word[5:], 0), True
         else:
             raise at.error(f"unknown word {word}")
     if p.type.word == "array" and not p.max:

@@ -123,10 +123,12 @@ class StubArg:
                 f"    if (!{p.name} && {count})",
                 "        return CUDA_ERROR_INVALID_VALUE;",
             )
-        t(
-            f"    if ({count} > {limit})",
-            f"        return stub_gen_too_many(WIRE_CALL_{self.call.name}, {count});",
+        answer = (
+            "CUDA_ERROR_INVALID_VALUE"
+            if p.most
+            else f"stub_gen_too_many(WIRE_CALL_{self.call.name}, {count})"
         )
+        t(f"    if ({count} > {limit})", f"        return {answer};")
 
     def _check_handle(self, t: Text, p: Param) -> None:
         name, kind = p.name, kind_of(p.type)

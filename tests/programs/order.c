@@ -349,6 +349,67 @@ relaxed_for_a_moment(void)
     return 0;
 }
 
+/* The edges that a captured node gets: what the capture was told, and no other. */
+static int
+edges_of_a_capture(void)
+{
+    static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+                              ".visible .entry nothing() { ret; }\n";
+    static const CUgraphEdgeData early = {
+        .from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+        .type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
+    CUgraphEdgeData edges[8], ordinary = {0};
+    const CUgraphEdgeData *now = NULL;
+    CUgraphNode first, from[8], to[8];
+    const CUgraphNode *deps;
+    CUstreamCaptureStatus status;
+    size_t n = 8;
+    CUDA_KERNEL_NODE_PARAMS params = {.gridDimX = 1,
+                                      .gridDimY = 1,
+                                      .gridDimZ = 1,
+                                      .blockDimX = 1,
+                                      .blockDimY = 1,
+                                      .blockDimZ = 1};
+    CUmodule module;
+    CUstream stream;
+    CUgraph graph, same;
+
+    TRY(cuModuleLoadData(&module, ptx));
+    TRY(cuModuleGetFunction(&params.func, module, "nothing"));
+    TRY(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    TRY(cuGraphCreate(&graph, 0));
+    TRY(cuGraphAddKernelNode_v2(&first, graph, NULL, 0, &params));
+    TRY(cuStreamBeginCaptureToGraph(stream, graph, &first, &early, 1,
+                                    CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CODE(cuStreamGetCaptureInfo_v2(stream, &status, NULL, &same, &deps, &n),
+         CUDA_ERROR_LOSSY_QUERY);
+    TRY(cuStreamGetCaptureInfo_v3(stream, &status, NULL, &same, &deps, &now, &n));
+    SAME(n, 1);
+    SAME(memcmp(&now[0], &early, sizeof(early)), 0);
+    TRY(cuLaunchKernel(params.func, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+    TRY(cuStreamGetCaptureInfo_v3(stream, &status, NULL, &same, &deps, &now, &n));
+    SAME(n, 1);
+    from[0] = deps[0];
+    TRY(cuStreamUpdateCaptureDependencies_v2(stream, from, &early, 1,
+                                             CU_STREAM_SET_CAPTURE_DEPENDENCIES));
+    from[0] = first;
+    TRY(cuStreamUpdateCaptureDependencies_v2(stream, from, &ordinary, 1,
+                                             CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
+    TRY(cuLaunchKernel(params.func, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+    TRY(cuStreamEndCapture(stream, &same));
+    n = 8;
+    TRY(cuGraphGetEdges_v2(graph, from, to, edges, &n));
+    SAME(n, 3);
+    for (size_t i = 0; i < n; i++)
+        printf("edge from the %s: type %d, port %d\n",
+               from[i] == first ? "first" : "second", edges[i].type,
+               edges[i].from_port);
+    TRY(cuGraphDestroy(graph));
+    TRY(cuStreamDestroy_v2(stream));
+    TRY(cuModuleUnload(module));
+    return 0;
+}
+
 int
 main(void)
 {
@@ -361,6 +422,7 @@ main(void)
         {"capture modes are a thread's", capture_modes},
         {"captures and other threads", captures_and_other_threads},
         {"relaxed for a moment", relaxed_for_a_moment},
+        {"edges of a capture", edges_of_a_capture},
     };
 
     if (cuInit(0) != CUDA_SUCCESS || cuCtxCreate_v2(&ctx, 0, 0) != CUDA_SUCCESS)

@@ -215,6 +215,10 @@ tensor_maps(void)
     CODE(TILED(CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, (char *)where + 8,
                CU_TENSOR_MAP_SWIZZLE_NONE),
          CUDA_ERROR_INVALID_VALUE);
+    for (cuuint32_t rank = 0; rank <= 12; rank += 6)
+        CODE(TILED(CU_TENSOR_MAP_DATA_TYPE_FLOAT32, rank, where,
+                   CU_TENSOR_MAP_SWIZZLE_NONE),
+             CUDA_ERROR_INVALID_VALUE);
     box[1] = 257;
     CODE(TILED(CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, where, CU_TENSOR_MAP_SWIZZLE_NONE),
          CUDA_ERROR_INVALID_VALUE);

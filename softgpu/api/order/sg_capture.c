@@ -34,50 +34,73 @@ static _Thread_local CUstreamCaptureMode thread_mode;
 
 /* ---------------------------------------------------------------- dependencies */
 
-static CUresult
-set_deps(uint64_t **deps, size_t *n, const uint64_t *from, size_t n_from)
+void
+sg_deps_clear(struct sg_deps *deps)
 {
-    uint64_t *p = malloc((n_from + 1) * sizeof(*p));
+    free(deps->nodes);
+    free(deps->edges);
+    *deps = (struct sg_deps){0};
+}
 
-    if (!p)
+/* Room for @n of them, and one more so that there is something for none. */
+static CUresult
+deps_room(struct sg_deps *deps, size_t n)
+{
+    uint64_t *nodes = realloc(deps->nodes, (n + 1) * sizeof(*nodes));
+    CUgraphEdgeData *edges;
+
+    if (!nodes)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (n_from)
-        memcpy(p, from, n_from * sizeof(*p));
-    free(*deps);
-    *deps = p;
-    *n = n_from;
+    deps->nodes = nodes;
+    edges = realloc(deps->edges, (n + 1) * sizeof(*edges));
+    if (!edges)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    deps->edges = edges;
     return CUDA_SUCCESS;
 }
 
+/* @more: NULL edges are ordinary ones.  One that is there already stays as it is. */
 static CUresult
-add_deps(struct sg_stream *stream, const uint64_t *more, size_t n_more)
+add_deps(struct sg_deps *deps, const struct sg_deps *more)
 {
-    uint64_t *p;
+    CUresult rc = deps_room(deps, deps->n + more->n);
 
-    p = realloc(stream->capture_deps,
-                (stream->n_capture_deps + n_more + 1) * sizeof(*p));
-    if (!p)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    stream->capture_deps = p;
-    for (size_t i = 0; i < n_more; i++) {
+    for (size_t i = 0; rc == CUDA_SUCCESS && i < more->n; i++) {
         size_t j = 0;
 
-        while (j < stream->n_capture_deps && p[j] != more[i])
+        while (j < deps->n && deps->nodes[j] != more->nodes[i])
             j++;
-        if (j == stream->n_capture_deps)
-            p[stream->n_capture_deps++] = more[i];
+        if (j < deps->n)
+            continue;
+        deps->nodes[deps->n] = more->nodes[i];
+        deps->edges[deps->n++] = more->edges ? more->edges[i] : (CUgraphEdgeData){0};
     }
-    return CUDA_SUCCESS;
+    return rc;
 }
 
-/* The nodes behind the handles; those that were destroyed are left out. */
+static CUresult
+set_deps(struct sg_deps *deps, const struct sg_deps *from)
+{
+    CUresult rc = deps_room(deps, from->n);
+
+    if (rc == CUDA_SUCCESS) {
+        deps->n = 0;
+        rc = add_deps(deps, from);
+    }
+    return rc;
+}
+
+/* The nodes behind the handles, and the edges from them; those that were destroyed are
+ * left out. */
 static size_t
-resolve_deps(const uint64_t *handles, size_t n, struct sg_graph_node **nodes)
+resolve_deps(const struct sg_deps *deps, struct sg_graph_node **nodes,
+             CUgraphEdgeData *edges)
 {
     size_t found = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        nodes[found] = sg_handle_get(SG_KIND_NODE, handles[i]);
+    for (size_t i = 0; i < deps->n; i++) {
+        nodes[found] = sg_handle_get(SG_KIND_NODE, deps->nodes[i]);
+        edges[found] = deps->edges[i];
         if (nodes[found])
             found++;
     }
@@ -88,9 +111,7 @@ static void
 leave_capture(struct sg_stream *stream)
 {
     stream->capture = NULL;
-    free(stream->capture_deps);
-    stream->capture_deps = NULL;
-    stream->n_capture_deps = 0;
+    sg_deps_clear(&stream->capture_deps);
 }
 
 /* Takes every stream and event out of @cap and frees it, not its graph. */
@@ -107,9 +128,7 @@ capture_end(struct sg_capture *cap)
             if (e->capture_id != cap->id)
                 continue;
             e->capture_id = 0;
-            free(e->capture_deps);
-            e->capture_deps = NULL;
-            e->n_capture_deps = 0;
+            sg_deps_clear(&e->capture_deps);
         }
     }
     while (*p != cap)
@@ -151,6 +170,7 @@ sg_capture_add(struct sg_stream *stream, struct sg_node_data *data,
 {
     struct sg_capture *cap = stream->capture;
     CLEANUP_FREE struct sg_graph_node **deps = NULL;
+    CLEANUP_FREE CUgraphEdgeData *edges = NULL;
     struct sg_graph_node *node;
     size_t n;
     CUresult rc;
@@ -159,15 +179,19 @@ sg_capture_add(struct sg_stream *stream, struct sg_node_data *data,
         sg_node_data_fini(data);
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     }
-    deps = calloc(stream->n_capture_deps + 1, sizeof(*deps));
-    if (!deps) {
+    deps = calloc(stream->capture_deps.n + 1, sizeof(*deps));
+    edges = calloc(stream->capture_deps.n + 1, sizeof(*edges));
+    if (!deps || !edges) {
         sg_node_data_fini(data);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    n = resolve_deps(stream->capture_deps, stream->n_capture_deps, deps);
+    n = resolve_deps(&stream->capture_deps, deps, edges);
     rc = sg_graph_add(cap->graph, deps, n, data, &node);
     if (rc == CUDA_SUCCESS)
-        rc = set_deps(&stream->capture_deps, &stream->n_capture_deps, &node->handle, 1);
+        rc = sg_graph_set_edges(node, edges);
+    if (rc == CUDA_SUCCESS)
+        rc = set_deps(&stream->capture_deps,
+                      &(struct sg_deps){.nodes = &node->handle, .n = 1});
     if (rc != CUDA_SUCCESS) {
         cap->invalid = true;
         return rc;
@@ -194,8 +218,7 @@ sg_capture_event_record(struct sg_stream *stream, struct sg_event *event, bool e
         return sg_capture_add(stream, &data, NULL);
     }
     event->capture_id = cap->id;
-    return set_deps(&event->capture_deps, &event->n_capture_deps, stream->capture_deps,
-                    stream->n_capture_deps);
+    return set_deps(&event->capture_deps, &stream->capture_deps);
 }
 
 static struct sg_capture *
@@ -237,7 +260,7 @@ sg_capture_event_wait(struct sg_stream *stream, struct sg_event *event, bool ext
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     }
     stream->capture = from; /* an uncaptured stream joins */
-    return add_deps(stream, event->capture_deps, event->n_capture_deps);
+    return add_deps(&stream->capture_deps, &event->capture_deps);
 }
 
 /* ---------------------------------------------------------------- forbidden calls */
@@ -360,6 +383,9 @@ SG_CALL(cuStreamBeginCaptureToGraph, CUstream hStream, CUgraph hGraph,
         const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
         size_t numDependencies, CUstreamCaptureMode mode)
 {
+    const struct sg_deps deps = {(uint64_t *)(uintptr_t)dependencies,
+                                 (CUgraphEdgeData *)(uintptr_t)dependencyData,
+                                 numDependencies};
     struct sg_stream *stream;
     struct sg_capture *cap;
     struct sg_graph *graph;
@@ -378,8 +404,7 @@ SG_CALL(cuStreamBeginCaptureToGraph, CUstream hStream, CUgraph hGraph,
     }
     rc = begin(stream, mode, graph, &cap);
     if (rc == CUDA_SUCCESS)
-        rc = add_deps(stream, (const uint64_t *)(const void *)dependencies,
-                      numDependencies);
+        rc = add_deps(&stream->capture_deps, &deps);
     return sg_leave(rc);
 }
 
@@ -406,9 +431,9 @@ all_joined(struct sg_capture *cap)
         return false;
     for (size_t i = 0; i < graph->n_nodes; i++)
         graph->nodes[i]->index = i;
-    for (size_t i = 0; i < cap->origin->n_capture_deps; i++) {
+    for (size_t i = 0; i < cap->origin->capture_deps.n; i++) {
         struct sg_graph_node *n =
-            sg_handle_get(SG_KIND_NODE, cap->origin->capture_deps[i]);
+            sg_handle_get(SG_KIND_NODE, cap->origin->capture_deps.nodes[i]);
 
         if (n)
             marked[n->index] = true;
@@ -416,9 +441,9 @@ all_joined(struct sg_capture *cap)
     mark_ancestors(graph, marked);
     for (struct sg_ctx *c = sg_ctx_list; c; c = c->next) {
         for (struct sg_stream *s = c->streams; s; s = s->next) {
-            for (size_t i = 0; s->capture == cap && i < s->n_capture_deps; i++) {
+            for (size_t i = 0; s->capture == cap && i < s->capture_deps.n; i++) {
                 struct sg_graph_node *n =
-                    sg_handle_get(SG_KIND_NODE, s->capture_deps[i]);
+                    sg_handle_get(SG_KIND_NODE, s->capture_deps.nodes[i]);
 
                 if (n && !marked[n->index])
                     return false;
@@ -499,6 +524,18 @@ SG_CALL(cuStreamIsCapturing, CUstream hStream, CUstreamCaptureStatus *captureSta
     return sg_leave(rc);
 }
 
+/* Who does not ask for the edges must not overlook that one is no ordinary one. */
+static bool
+edges_are_plain(const struct sg_deps *deps)
+{
+    static const CUgraphEdgeData plain;
+
+    for (size_t i = 0; i < deps->n; i++)
+        if (memcmp(&deps->edges[i], &plain, sizeof(plain)) != 0)
+            return false;
+    return true;
+}
+
 /* The arrays belong to the stream until its next call, as documented. */
 SG_CALL(cuStreamGetCaptureInfo_v3, CUstream hStream,
         CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
@@ -520,6 +557,8 @@ SG_CALL(cuStreamGetCaptureInfo_v3, CUstream hStream,
     cap = stream->capture;
     if (!cap || cap->invalid)
         return sg_leave(CUDA_SUCCESS);
+    if (dependencies_out && !edgeData_out && !edges_are_plain(&stream->capture_deps))
+        return sg_leave(CUDA_ERROR_LOSSY_QUERY);
     if (graph_out && !cap->graph->handle)
         cap->graph->handle = sg_handle_new(SG_KIND_GRAPH, cap->graph);
     if (id_out)
@@ -527,11 +566,12 @@ SG_CALL(cuStreamGetCaptureInfo_v3, CUstream hStream,
     if (graph_out)
         *graph_out = (CUgraph)(uintptr_t)cap->graph->handle;
     if (dependencies_out)
-        *dependencies_out = (const CUgraphNode *)(const void *)stream->capture_deps;
+        *dependencies_out =
+            (const CUgraphNode *)(const void *)stream->capture_deps.nodes;
     if (edgeData_out)
-        *edgeData_out = NULL;
+        *edgeData_out = stream->capture_deps.edges;
     if (numDependencies_out)
-        *numDependencies_out = stream->n_capture_deps;
+        *numDependencies_out = stream->capture_deps.n;
     return sg_leave(CUDA_SUCCESS);
 }
 
@@ -558,7 +598,9 @@ SG_CALL(cuStreamUpdateCaptureDependencies_v2, CUstream hStream,
         CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
         size_t numDependencies, unsigned int flags)
 {
-    const uint64_t *handles = (const uint64_t *)(const void *)dependencies;
+    const struct sg_deps deps = {(uint64_t *)(void *)dependencies,
+                                 (CUgraphEdgeData *)(uintptr_t)dependencyData,
+                                 numDependencies};
     struct sg_stream *stream;
     CUresult rc = enter_stream(hStream, &stream);
 
@@ -570,19 +612,19 @@ SG_CALL(cuStreamUpdateCaptureDependencies_v2, CUstream hStream,
         return sg_leave(CUDA_ERROR_ILLEGAL_STATE);
     if (stream->capture->invalid)
         return sg_leave(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    if ((numDependencies && !handles) || flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+    if ((numDependencies && !dependencies) ||
+        flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     for (size_t i = 0; i < numDependencies; i++) {
-        struct sg_graph_node *n = sg_handle_get(SG_KIND_NODE, handles[i]);
+        struct sg_graph_node *n = sg_handle_get(SG_KIND_NODE, deps.nodes[i]);
 
         if (!n || n->graph != stream->capture->graph)
             return sg_leave(CUDA_ERROR_INVALID_VALUE);
     }
     if (flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES)
-        rc = add_deps(stream, handles, numDependencies);
+        rc = add_deps(&stream->capture_deps, &deps);
     else
-        rc = set_deps(&stream->capture_deps, &stream->n_capture_deps, handles,
-                      numDependencies);
+        rc = set_deps(&stream->capture_deps, &deps);
     return sg_leave(rc);
 }
 

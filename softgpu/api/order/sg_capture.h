@@ -19,6 +19,15 @@ struct sg_graph_node;
 struct sg_node_data;
 struct sg_stream;
 
+/* What the next node comes behind: handles of nodes, and the edges from them. */
+struct sg_deps {
+    uint64_t *nodes;
+    CUgraphEdgeData *edges;
+    size_t n;
+};
+
+void sg_deps_clear(struct sg_deps *deps);
+
 /* Adds a node behind the stream's last ones.  Takes over what @data owns, also
  * on failure (then the capture is invalid). */
 CUresult sg_capture_add(struct sg_stream *stream, struct sg_node_data *data,

@@ -108,7 +108,7 @@ sg_event_destroy(struct sg_event *event)
     sg_handle_drop(event->handle);
     sg_op_unref(event->record);
     sg_ipc_event_unref(event->ipc);
-    free(event->capture_deps);
+    sg_deps_clear(&event->capture_deps);
     free(event);
 }
 

@@ -9,6 +9,7 @@
 
 #include "cuda_abi.h"
 #include "gp_base.h"
+#include "sg_capture.h"
 
 #include <stdint.h>
 
@@ -25,8 +26,7 @@ struct sg_event {
     struct sg_op *record; /* reference; NULL: never recorded */
     /* Recorded inside a stream capture: the nodes it stands for. */
     uint64_t capture_id;
-    uint64_t *capture_deps; /* handles of nodes */
-    size_t n_capture_deps;
+    struct sg_deps capture_deps;
     struct sg_ipc_event *ipc; /* shared with other processes; NULL: not yet */
 };
 

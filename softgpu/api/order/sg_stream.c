@@ -102,7 +102,7 @@ sg_stream_unref(struct sg_stream *stream)
     if (!stream || --stream->refs)
         return;
     sg_op_unref(stream->last);
-    free(stream->capture_deps);
+    sg_deps_clear(&stream->capture_deps);
     free(stream);
 }
 

@@ -14,6 +14,7 @@
 
 #include "cuda_abi.h"
 #include "gp_base.h"
+#include "sg_capture.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,8 +42,7 @@ struct sg_stream {
     uint64_t thread;            /* SG_STREAM_THREAD: whose */
     struct sg_op *last;         /* reference; NULL or not done */
     struct sg_capture *capture; /* NULL when not capturing */
-    uint64_t *capture_deps;     /* handles of nodes */
-    size_t n_capture_deps;
+    struct sg_deps capture_deps;
     CUsynchronizationPolicy sync_policy;
     CUaccessPolicyWindow window;
     CUlaunchMemSyncDomainMap domain_map;
