@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-$(eval $(call unit_test,test_codec,tests/unit/test_codec.c $(GEN_TEST_SRCS),common proto tests/unit $(O)/gen,,common,))
+$(eval $(call unit_test,test_codec,\
+    tests/unit/test_codec.c $(GEN_TEST_SRCS),common proto tests/unit $(O)/gen,,common,))
 # Both ends of the generated code; the archive gives its stubs, the runtime is faked.
 GEN_LOOP_INCS := $(STUB_DIRS) $(SERVER_DIRS) common proto tests/unit $(O)/gen
 $(eval $(call static_lib,genloop,tests/unit/gen_loop.c $(GEN_WRK_SRCS),$(GEN_LOOP_INCS)))

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-$(eval $(call unit_test,test_xport_rdma,tests/unit/test_xport_rdma.c,transport common tests/unit,,transport common,))
-$(eval $(call unit_test,test_xport,tests/unit/test_xport.c,transport common tests/unit,,transport common,))
-$(eval $(call unit_test,test_xport_block,tests/unit/test_xport_block.c,transport common tests/unit,,transport common,-ldl))
+$(eval $(call unit_test,test_xport_rdma,\
+    tests/unit/test_xport_rdma.c,transport common tests/unit,,transport common,))
+$(eval $(call unit_test,test_xport,\
+    tests/unit/test_xport.c,transport common tests/unit,,transport common,))
+$(eval $(call unit_test,test_xport_block,\
+    tests/unit/test_xport_block.c,transport common tests/unit,,transport common,-ldl))
