@@ -36,28 +36,13 @@ choose_shm(const Gpupool__Ctl__CtlServerStatus *server, struct choice *c)
         snprintf(c->over, sizeof(c->over), "shared memory, by way of %s", path);
 }
 
-static size_t
-server_ports(const char *list, struct xport_rdma_port *ports)
-{
-    size_t n = 0;
-
-    while (*list && n < XPORT_RDMA_PORTS_MAX) {
-        size_t len = strcspn(list, ",");
-
-        ports[n] = (struct xport_rdma_port){.port = 0};
-        if (len && len < sizeof(ports[n].host))
-            memcpy(ports[n++].host, list, len);
-        list += len + (list[len] == ',');
-    }
-    return n;
-}
-
 static void
 choose_rdma(const Gpupool__Ctl__CtlServerStatus *server, struct choice *c)
 {
     struct xport_rdma_port own[XPORT_RDMA_PORTS_MAX], ports[XPORT_RDMA_PORTS_MAX];
     struct gp_err err = {0};
-    size_t n_own = xport_rdma_ports(own, &err), n = server_ports(server->rdma, ports);
+    size_t n_own = xport_rdma_ports(own, &err),
+           n = xport_rdma_parse_ports(server->rdma, ports);
     size_t near = xport_rdma_rank(ports, n, own, n_own);
 
     if (!n)

@@ -264,6 +264,11 @@ int xport_rdma_usable(struct gp_err *err);
 size_t xport_rdma_ports(struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX],
                         struct gp_err *err);
 
+/* Addresses with commas between them, as a server is told and tells of its ports; how
+ * many. */
+size_t xport_rdma_parse_ports(const char *list,
+                              struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX]);
+
 /* The @n ports of a server into the order in which a host with those @n_own ports
  * should try them: those on a subnet of its own first, else as they were.  How many
  * those are.

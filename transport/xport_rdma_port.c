@@ -89,6 +89,23 @@ port_of(const struct xport_verbs *v, struct rdma_event_channel *channel,
 }
 
 size_t
+xport_rdma_parse_ports(const char *list,
+                       struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX])
+{
+    size_t n = 0;
+
+    while (*list && n < XPORT_RDMA_PORTS_MAX) {
+        size_t len = strcspn(list, ",");
+
+        ports[n] = (struct xport_rdma_port){.port = 0};
+        if (len && len < sizeof(ports[n].host))
+            memcpy(ports[n++].host, list, len);
+        list += len + (list[len] == ',');
+    }
+    return n;
+}
+
+size_t
 xport_rdma_ports(struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX], struct gp_err *err)
 {
     const struct xport_verbs *v;

@@ -175,21 +175,15 @@ attach_request(struct srv_attach *a, const Gpupool__AttachRequest *req)
     srv_changed(srv);
 }
 
-/* A further connection of an attachment: its worker's from now on. */
+/* A worker that was there already has the connection; @r < 0: none wanted it. */
 static void
-attach_lane(struct srv_attach *a, const Gpupool__AttachRequest *req)
+attach_passed(struct srv_attach *a, int r, const char *why_not)
 {
     Gpupool__AttachReply reply = GPUPOOL__ATTACH_REPLY__INIT;
     uint8_t buf[REPLY_MAX];
-    int r = gp_msg_conn_take_fd(&a->conn, &a->fd);
 
-    if (r == 0)
-        r = req->lane_cookie.len == WRK_LANE_COOKIE
-                ? srv_worker_lane(a->srv, req->lane_cookie.data, req->lane_index, a->fd)
-                : -EINVAL;
     if (r < 0) {
-        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
-                      "this is no connection that an attachment may still make");
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST, why_not);
         return;
     }
     reply.status = GPUPOOL__ATTACH_STATUS__ATTACH_OK;
@@ -198,27 +192,30 @@ attach_lane(struct srv_attach *a, const Gpupool__AttachRequest *req)
     attach_free(a); /* the worker has its own descriptor */
 }
 
+/* A further connection of an attachment: its worker's from now on. */
+static void
+attach_lane(struct srv_attach *a, const Gpupool__AttachRequest *req)
+{
+    int r = gp_msg_conn_take_fd(&a->conn, &a->fd);
+
+    if (r == 0)
+        r = req->lane_cookie.len == WRK_LANE_COOKIE
+                ? srv_worker_lane(a->srv, req->lane_cookie.data, req->lane_index, a->fd)
+                : -EINVAL;
+    attach_passed(a, r, "this is no connection that an attachment may still make");
+}
+
 /* A connection for copies from another server of the session. */
 static void
 attach_peer(struct srv_attach *a, const Gpupool__AttachRequest *req)
 {
-    Gpupool__AttachReply reply = GPUPOOL__ATTACH_REPLY__INIT;
-    uint8_t buf[REPLY_MAX];
     int r = gp_msg_conn_take_fd(&a->conn, &a->fd);
 
     if (r == 0)
         r = req->peer_cookie.len == WIRE_PEER_COOKIE
                 ? srv_worker_peer(a->srv, req->peer_cookie.data, req->link, a->fd)
                 : -EINVAL;
-    if (r < 0) {
-        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
-                      "this is no server that an attachment waits for");
-        return;
-    }
-    reply.status = GPUPOOL__ATTACH_STATUS__ATTACH_OK;
-    gp_msg_send(a->fd, buf, gpupool__attach_reply__pack(&reply, buf), gp_now_ns(),
-                NULL);
-    attach_free(a); /* the worker has its own descriptor */
+    attach_passed(a, r, "this is no server that an attachment waits for");
 }
 
 static void

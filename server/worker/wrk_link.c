@@ -20,23 +20,6 @@
 /* It is the client that gives up, and says so or leaves. */
 #define RDMA_NS (60 * GP_NS_PER_S)
 
-/* The addresses that the operator named. */
-static size_t
-named_ports(const char *list, struct xport_rdma_port *ports)
-{
-    size_t n = 0;
-
-    while (*list && n < XPORT_RDMA_PORTS_MAX) {
-        size_t len = strcspn(list, ",");
-
-        ports[n] = (struct xport_rdma_port){.port = 0};
-        if (len && len < sizeof(ports[n].host))
-            memcpy(ports[n++].host, list, len);
-        list += len + (list[len] == ',');
-    }
-    return n;
-}
-
 /* The port that the client reached already comes first: that way is known to exist. */
 static void
 put_first(struct xport_rdma_port *ports, size_t n, int fd)
@@ -93,7 +76,8 @@ listen_rdma(struct wrk_link *link, const struct wrk_conf *conf, int fd,
 {
     struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX];
     bool all = strcmp(conf->rdma_at, "auto") == 0;
-    size_t n = all ? xport_rdma_ports(ports, err) : named_ports(conf->rdma_at, ports);
+    size_t n = all ? xport_rdma_ports(ports, err)
+                   : xport_rdma_parse_ports(conf->rdma_at, ports);
     int r;
 
     if (!n)
