@@ -23,6 +23,8 @@ def test_runs_in_a_guest_of_its_own(case):
     where that costs seconds: `make test-rdma` runs more, and emulates if need be."""
     if os.environ.get("E2E_TRANSPORT") == "rdma":
         case.skip("this is the guest")
+    if case.sanitizer:
+        case.skip("a guest for sanitizers is emulated and slow (make test-rdma SAN=...)")
     for tool in ("busybox", "rdma", "kmod"):
         if not shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin:/sbin"):
             case.skip(f"{tool} is not installed (see tests/rdma/rdma-vm --help)")
