@@ -179,6 +179,7 @@ struct rdma_conn {
     uint64_t tail, received;
     uint64_t credited_bytes, credited_writes, served;
     unsigned unposted, unposted_first; /* receives taken and not posted again */
+    int recv_error;                    /* of what arrived last */
     unsigned recv_events, send_events; /* taken from the channel, not acknowledged */
     struct rdma_segment segments[RDMA_RECV_DEPTH];
     unsigned seg_first, seg_count;
@@ -211,7 +212,8 @@ extern const struct xport_stream_io xport_rdma_io;
 int rdma_post(struct rdma_conn *rdma, struct ibv_send_wr *wr, bool signal);
 /* Take completions of sends; -EIO with the queue pair in error. */
 int rdma_reap_sends(struct rdma_conn *rdma);
-/* Take what arrived into segments; 0 or -errno. */
+/* Take what arrived into segments; -EAGAIN: nothing; another error: nothing any more,
+ * but segments of before may still be there. */
 int rdma_reap_recvs(struct rdma_conn *rdma);
 int rdma_post_recvs(struct rdma_conn *rdma, unsigned first, unsigned n);
 /* Write credits to the peer if enough has gathered; @now: if payloads are done. */

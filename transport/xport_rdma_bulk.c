@@ -268,11 +268,11 @@ fetch_some(struct rdma_conn *rdma, uint8_t *buf, size_t len, struct rdma_mr **m,
         xport_spin_begin(spin);
     for (;;) {
         r = rdma_reap_recvs(rdma);
-        if (r < 0 && r != -EAGAIN)
-            return r;
         *ret_n = rdma_take_data(rdma, buf, len);
         if (*ret_n)
-            return rdma_credit(rdma, false);
+            return rdma->recv_error ? 0 : rdma_credit(rdma, false);
+        if (r < 0 && r != -EAGAIN)
+            return r;
         if (rdma->seg_count)
             return fetch_front(rdma, buf, len, m, ret_n);
         r = rdma_fetch_settle(rdma);

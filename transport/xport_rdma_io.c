@@ -14,8 +14,8 @@
 /* Counters come by RDMA WRITE, which wakes nobody: look, then nap for a small part of
  * the time waited so far, so that what is slept too long stays a small part as well. */
 #define NAP_MIN_NS 2000
-#define NAP_MAX_NS 200000
-#define NAP_PART 16
+#define NAP_MAX_NS (20 * GP_NS_PER_MS) /* waiting for a stuck card costs nothing */
+#define NAP_PART 64
 /* How often a napping side looks whether the peer is alive. */
 #define LIVENESS_NS (100 * GP_NS_PER_MS)
 /* How often a sleeping side looks whether the way to the peer is open. */
@@ -234,12 +234,14 @@ io_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
     for (unsigned i = 0; i < LOOKS && r == -EAGAIN; i++)
         r = rdma_reap_recvs(rdma);
     stream->conn.stats.rx_reads++;
+    *ret_n = rdma_take_data(rdma, buf, len);
+    if (*ret_n)
+        return rdma->recv_error ? 0 : rdma_credit(rdma, false);
     if (r < 0 && r != -EAGAIN)
         return r;
-    *ret_n = rdma_take_data(rdma, buf, len);
     /* Only a payload is offered, and whoever waits for a frame wants none. */
-    r = !*ret_n && rdma->seg_count ? -EPROTO : rdma_credit(rdma, false);
-    return r < 0 ? r : *ret_n ? 0 : -EAGAIN;
+    r = rdma->seg_count ? -EPROTO : rdma_credit(rdma, false);
+    return r < 0 ? r : -EAGAIN;
 }
 
 static void

@@ -156,15 +156,21 @@ int
 rdma_reap_recvs(struct rdma_conn *rdma)
 {
     struct ibv_wc wc[16];
-    int n = ibv_poll_cq(rdma->recv_cq, ARRAY_SIZE(wc), wc);
+    int n;
 
+    if (rdma->recv_error)
+        return rdma->recv_error;
+    n = ibv_poll_cq(rdma->recv_cq, ARRAY_SIZE(wc), wc);
     if (n < 0)
         return -EIO;
     for (int i = 0; i < n; i++) {
         int r = arrived(rdma, &wc[i]);
 
+        /* What arrived before the end is still to be read. */
         if (r < 0)
-            return r;
+            rdma->recv_error = r;
+        if (r < 0)
+            return i ? 0 : r;
     }
     if (!n)
         return -EAGAIN;

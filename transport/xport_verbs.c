@@ -13,6 +13,7 @@
 static struct {
     struct xport_verbs table;
     bool usable;
+    bool forked;   /* by a process that had loaded them */
     char why[160]; /* words when not */
 } verbs;
 static pthread_once_t verbs_once = PTHREAD_ONCE_INIT;
@@ -84,9 +85,18 @@ load(const char *library, const struct symbol *symbols, size_t n)
     return true;
 }
 
+/* The kernel takes a context's commands from the process that opened it, and librdmacm
+ * opens every adapter once: a child has none that it could use. */
+static void
+forked(void)
+{
+    verbs.forked = true;
+}
+
 static void
 load_both(void)
 {
+    pthread_atfork(NULL, NULL, forked);
     verbs.usable =
         load("libibverbs.so.1", ibverbs_symbols, ARRAY_SIZE(ibverbs_symbols)) &&
         load("librdmacm.so.1", rdmacm_symbols, ARRAY_SIZE(rdmacm_symbols));
@@ -118,6 +128,11 @@ xport_rdma_usable(struct gp_err *err)
 const struct xport_verbs *
 xport_verbs_get(struct gp_err *err)
 {
+    if (verbs.forked) {
+        gp_err_set(err, -EOPNOTSUPP,
+                   "no RDMA: this process was forked from one that uses it");
+        return NULL;
+    }
     pthread_once(&verbs_once, load_both);
     if (verbs.usable)
         return &verbs.table;

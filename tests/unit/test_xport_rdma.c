@@ -20,6 +20,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define MIB (1024u * 1024u)
 #define STRESS_FRAMES 20000
@@ -705,6 +707,49 @@ open_files(void)
     return n;
 }
 
+/* The receiver was away while words came and the end behind them: it reads both. */
+static void
+words_in_front_of_the_end_are_read(void **state)
+{
+    struct rdma_conn *client, *worker;
+    const void *frame;
+    struct pair pair;
+    uint32_t size;
+    uint64_t id;
+
+    UT_NEEDS_RDMA();
+    pair_open(&pair, ut_rdma_addr());
+    client = rdma_of(pair.client);
+    worker = rdma_of(pair.worker);
+    for (int i = 0; i < 3; i++)
+        put_frame(pair.client, 24, 7);
+    assert_int_equal(rdma_echo(client, &id), 0);
+    while (client->completed < id)
+        assert_int_equal(rdma_reap_sends(client), 0);
+    worker->v->disconnect(worker->id); /* its receives come back, behind the words */
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(xport_recv(pair.worker, &frame, &size, ut_soon()), 0);
+    assert_int_equal(xport_recv(pair.worker, &frame, &size, ut_soon()), -ECONNRESET);
+    pair_close(&pair);
+}
+
+static void
+forked_child_is_told_that_it_has_no_rdma(void **state)
+{
+    struct gp_err err = {0};
+    int status;
+    pid_t pid;
+
+    UT_NEEDS_RDMA();
+    assert_int_equal(xport_rdma_usable(&err), 0);
+    pid = fork();
+    if (pid == 0)
+        _exit(xport_rdma_usable(&err) < 0 && strstr(err.msg, "forked") ? 0 : 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(xport_rdma_usable(&err), 0);
+}
+
 static void
 connections_leave_no_descriptor(void **state)
 {
@@ -751,6 +796,8 @@ main(void)
         cmocka_unit_test(writer_that_ignores_its_credits_is_cut_off),
         cmocka_unit_test(queue_pair_in_error_ends_both_sides_in_seconds),
         cmocka_unit_test(flood_of_small_writes_never_finds_the_peer_not_ready),
+        cmocka_unit_test(words_in_front_of_the_end_are_read),
+        cmocka_unit_test(forked_child_is_told_that_it_has_no_rdma),
         cmocka_unit_test(connections_leave_no_descriptor),
     };
 
