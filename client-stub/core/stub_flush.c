@@ -50,7 +50,10 @@ flush_send(struct stub_link *link)
 {
     int r;
 
-    stub_lock_take(&link->send);
+    /* Whoever holds it sends, perhaps a payload that the worker takes only when
+     * somebody here has read what it is sending: then flush_step() must go on. */
+    if (!stub_lock_try(&link->send))
+        return;
     r = xport_flush(link->conn);
     if (r == 0) {
         uint32_t n = atomic_load_explicit(&link->flushes, memory_order_relaxed);

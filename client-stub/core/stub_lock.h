@@ -14,6 +14,7 @@
 
 #include <linux/futex.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -62,6 +63,15 @@ stub_lock_take(struct stub_lock *lock)
             &lock->word, &free, 1, memory_order_acquire, memory_order_relaxed)))
         return;
     stub_lock_slow(lock);
+}
+
+static inline bool
+stub_lock_try(struct stub_lock *lock)
+{
+    uint32_t free = 0;
+
+    return atomic_compare_exchange_strong_explicit(
+        &lock->word, &free, 1, memory_order_acquire, memory_order_relaxed);
 }
 
 static inline void
