@@ -40,7 +40,9 @@
 #define RDMA_SEND_DEPTH 128
 #define RDMA_SIGNAL_EVERY 16 /* one completion for so many sends */
 #define RDMA_POST_BATCH 16   /* receives posted again at a time */
-#define RDMA_INLINE 220      /* asked for; iWARP gives less */
+/* How often a napping side looks whether the peer is alive. */
+#define RDMA_LIVENESS_NS (100 * GP_NS_PER_MS)
+#define RDMA_INLINE 220 /* asked for; iWARP gives less */
 #define RDMA_COOKIE_SIZE 16
 /* A wait spins for as long as sleeping and waking through a completion channel costs.
  * A look at a queue is some memory accesses, so what takes longer than the gap between

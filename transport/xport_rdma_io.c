@@ -16,8 +16,6 @@
 #define NAP_MIN_NS 2000
 #define NAP_MAX_NS (20 * GP_NS_PER_MS) /* waiting for a stuck card costs nothing */
 #define NAP_PART 64
-/* How often a napping side looks whether the peer is alive. */
-#define LIVENESS_NS (100 * GP_NS_PER_MS)
 /* How often a sleeping side looks whether the way to the peer is open. */
 #define PROBE_NS (2 * GP_NS_PER_S)
 #define EVENTS_AT_ONCE 64 /* acknowledged together: that takes a lock */
@@ -46,7 +44,7 @@ rdma_liveness(struct rdma_conn *rdma)
 int
 rdma_wait_counter(struct rdma_conn *rdma, const uint64_t *word, uint64_t at_least)
 {
-    uint64_t begun = gp_now_ns(), look = begun + LIVENESS_NS;
+    uint64_t begun = gp_now_ns(), look = begun + RDMA_LIVENESS_NS;
 
     while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < at_least) {
         uint64_t now = gp_now_ns(), waited = now - begun;
@@ -56,7 +54,7 @@ rdma_wait_counter(struct rdma_conn *rdma, const uint64_t *word, uint64_t at_leas
         if (r < 0)
             return r;
         if (now > look)
-            look = now + LIVENESS_NS;
+            look = now + RDMA_LIVENESS_NS;
         if (waited > RDMA_SPIN_NS)
             nanosleep(&(struct timespec){0, (long)nap}, NULL);
     }

@@ -2,6 +2,7 @@
 #include "xport_rdma.h"
 
 #include "gp_log.h"
+#include "gp_time.h"
 
 #include <errno.h>
 #include <string.h>
@@ -48,10 +49,12 @@ rdma_reap_sends(struct rdma_conn *rdma)
 }
 
 /* Room in the send queue.  Under the lock, which is let go while there is none: the
- * other thread may have to post what the peer waits for. */
+ * other thread may have to post what the peer waits for.  Completions need not come
+ * from a connection that has ended (iWARP), so the peer is looked at as well. */
 static int
 post_room(struct rdma_conn *rdma)
 {
+    uint64_t now, look = 0;
     int r = 0;
 
     while (!r && rdma->posted - rdma->completed >= RDMA_SEND_DEPTH - 1) {
@@ -61,6 +64,11 @@ post_room(struct rdma_conn *rdma)
         if (!r && rdma->posted - rdma->completed >= RDMA_SEND_DEPTH - 1) {
             pthread_mutex_unlock(&rdma->send_lock);
             nanosleep(&(struct timespec){0, POST_NAP_NS}, NULL);
+            now = gp_now_ns();
+            if (look && now > look)
+                r = rdma_liveness(rdma);
+            if (!look || now > look)
+                look = now + RDMA_LIVENESS_NS;
             pthread_mutex_lock(&rdma->send_lock);
         }
     }
