@@ -9,11 +9,15 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 /* Longest string argument that is shown: a kernel's mangled name has more than it says.
  */
 #define TRACE_STRING_MAX 120
 #define TRACE_LINE_MAX 1024
+
+const char *(*wire_trace_func_name)(uint64_t handle);
 
 struct line {
     char *buf;
@@ -128,6 +132,16 @@ put_string(struct line *l, const char *s)
 }
 
 static void
+put_func(struct line *l, uint64_t handle)
+{
+    const char *name = wire_trace_func_name ? wire_trace_func_name(handle) : NULL;
+
+    put(l, "%#" PRIx64, handle);
+    if (name && *name)
+        put(l, " \"%.*s\"", TRACE_STRING_MAX, name);
+}
+
+static void
 put_value(struct line *l, const struct wire_trace_arg *arg, enum wire_trace_kind kind,
           uint64_t v)
 {
@@ -159,6 +173,9 @@ put_value(struct line *l, const struct wire_trace_arg *arg, enum wire_trace_kind
         return;
     case WIRE_TRACE_STRING:
         put_string(l, (const char *)(uintptr_t)v);
+        return;
+    case WIRE_TRACE_FUNC:
+        put_func(l, v);
         return;
     default:
         put(l, "%#" PRIx64, v);
@@ -200,6 +217,42 @@ pointee(enum wire_trace_kind kind, size_t *ret_size)
     }
 }
 
+/* The program's pointer may lead anywhere: the kernel looks for us. */
+static bool
+read_safely(uint64_t from, void *to, size_t size)
+{
+    const struct iovec own = {to, size};
+    const struct iovec its = {(void *)(uintptr_t)from, size};
+
+    return process_vm_readv(getpid(), &own, 1, &its, 1, 0) == (ssize_t)size;
+}
+
+/* Fields that are 0 are left out. */
+static void
+put_struct(struct line *l, const struct wire_trace_struct *s, uint64_t at)
+{
+    char image[WIRE_TRACE_STRUCT_MAX];
+    const char *comma = "";
+
+    if (s->size > sizeof(image) || !read_safely(at, image, s->size)) {
+        put(l, "%#" PRIx64, at);
+        return;
+    }
+    put(l, "{");
+    for (unsigned i = 0; i < s->count; i++) {
+        const struct wire_trace_field *f = &s->fields[i];
+        uint64_t v = 0;
+
+        memcpy(&v, image + f->offset, f->size);
+        if (!v)
+            continue;
+        put(l, "%s%s=", comma, f->value.name);
+        put_value(l, &f->value, f->value.kind, v);
+        comma = ", ";
+    }
+    put(l, "}");
+}
+
 static void
 put_arg(struct line *l, const struct wire_trace_arg *arg, uint64_t v, bool ok)
 {
@@ -208,6 +261,10 @@ put_arg(struct line *l, const struct wire_trace_arg *arg, uint64_t v, bool ok)
     enum wire_trace_kind kind = pointee(arg->kind, &size);
 
     put(l, "%s=", arg->name);
+    if (arg->fields && v && (ok || arg->kind == WIRE_TRACE_STRUCT)) {
+        put_struct(l, arg->fields, v);
+        return;
+    }
     if (!size) {
         put_value(l, arg, kind, v);
         return;

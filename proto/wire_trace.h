@@ -26,6 +26,8 @@ enum wire_trace_kind {
     WIRE_TRACE_FLAGS64,
     WIRE_TRACE_STRING,
     WIRE_TRACE_POINTER,
+    WIRE_TRACE_FUNC,   /* a kernel: its name too, if wire_trace_func_name knows it */
+    WIRE_TRACE_STRUCT, /* behind a pointer, if it can be read: fields that are not 0 */
     /* Behind a pointer, and read only when the call succeeded. */
     WIRE_TRACE_OUT_I32,
     WIRE_TRACE_OUT_U32,
@@ -36,6 +38,7 @@ enum wire_trace_kind {
     WIRE_TRACE_OUT_ENUM,
     WIRE_TRACE_OUT_FLAGS,
     WIRE_TRACE_OUT_FLAGS64,
+    WIRE_TRACE_OUT_STRUCT,
 };
 
 struct wire_trace_value {
@@ -53,7 +56,27 @@ struct wire_trace_arg {
     const char *name;
     enum wire_trace_kind kind;
     const struct wire_trace_enum *names; /* of an enumeration or of flags, or NULL */
+    const struct wire_trace_struct *fields;
 };
+
+/* One number in a structure; of structures within it, with a dot in its name. */
+struct wire_trace_field {
+    struct wire_trace_arg value;
+    uint16_t offset;
+    uint16_t size;
+};
+
+struct wire_trace_struct {
+    uint16_t size;
+    uint16_t count;
+    const struct wire_trace_field *fields;
+};
+
+/* The largest structure that is looked into. */
+#define WIRE_TRACE_STRUCT_MAX 512
+
+/* The name of a kernel for WIRE_TRACE_FUNC, or NULL; whoever knows sets it. */
+extern const char *(*wire_trace_func_name)(uint64_t handle);
 
 struct wire_trace_call {
     const char *name;

@@ -9,6 +9,7 @@
 #include "stub_manual.h"
 #include "stub_replica.h"
 #include "wire_api.h"
+#include "wire_trace.h"
 
 #include <string.h>
 
@@ -114,9 +115,20 @@ func_list_drop(void *data)
     free(list);
 }
 
+/* For traces: a function that another thread unloads meanwhile is the program's
+ * mistake, and its trace's. */
+static const char *
+func_name(uint64_t handle)
+{
+    const struct stub_func *func = stub_handle_data(WIRE_KIND_FUNC, handle);
+
+    return func ? func->name : NULL;
+}
+
 void
 stub_func_init(void)
 {
+    wire_trace_func_name = func_name;
     stub_handle_on_del(WIRE_KIND_FUNC, func_drop);
     stub_handle_on_del(WIRE_KIND_MODULE, func_list_drop);
     stub_handle_on_del(WIRE_KIND_LIBRARY, func_list_drop);

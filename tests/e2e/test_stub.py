@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the stub behaves inside a process: lazy, silent, traceable."""
 
+import re
+
 
 def test_stub_does_nothing_before_the_first_call(case):
     done = case.run([case.programs / "cudash"], env={
@@ -18,6 +20,20 @@ def test_trace_prints_every_call_on_stderr_only(case):
     for call in ("cuInit(", "cuMemAlloc_v2(", "cuModuleLoadData(", "cuLaunchKernel(",
                  "cuMemcpyDtoH_v2("):
         case.contains(traced.err, call, "the trace")
+
+
+def test_trace_prints_names_of_kernels_and_what_structures_hold(case):
+    pool = case.pool()
+    env = {"GPUPOOL_TRACE": "1"}
+    launch = pool.run(case.programs / "vecadd", env=env).err
+    case.check(re.search(r'cuLaunchKernel\(f=0x[0-9a-f]+ "vecadd", gridDimX=\d+, ', launch),
+               f"the kernel's name in the trace:\n{launch}")
+    memory = pool.run(case.programs / "shareable", env=env).err
+    case.contains(memory, "prop={type=CU_MEM_ALLOCATION_TYPE_PINNED, requestedHandleTypes="
+                  "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, location.type="
+                  "CU_MEM_LOCATION_TYPE_DEVICE}", "a structure that went in")
+    wrong = pool.run(case.build / "tests" / "programs" / "negative", env=env).err
+    case.check(max(map(len, wrong.splitlines())) < 2048, "no line is longer")
 
 
 def test_version_and_count_are_the_drivers_own(case):
