@@ -88,13 +88,13 @@ stub_managed_after(uint16_t number, CUresult result)
     case WIRE_CALL_cuEventQuery:
     case WIRE_CALL_cuStreamQuery:
         return stub_managed_waited(STUB_MANAGED_SOME);
-    case WIRE_CALL_cuMemsetD8_v2:
+    case WIRE_CALL_cuMemsetD8_v2: /* CUDA waits where the target is the host's too */
     case WIRE_CALL_cuMemsetD16_v2:
     case WIRE_CALL_cuMemsetD32_v2:
     case WIRE_CALL_cuMemsetD2D8_v2:
     case WIRE_CALL_cuMemsetD2D16_v2:
     case WIRE_CALL_cuMemsetD2D32_v2:
-        return stub_managed_settle(); /* CUDA waits where the target is the host's too */
+        return stub_managed_settle();
     default:
         return result;
     }
