@@ -3,8 +3,8 @@
  * Hints about managed memory, most of it for sessions with several servers.
  *
  * The driver of the server that allocated it knows its own cards only.  A hint that
- * names a card of another one, or comes in another one's stream, is checked here; what a
- * prefetch asks for is done: the memory is made at that server and brought up.
+ * names a card of another one, or comes in another one's stream, is checked here; what
+ * a prefetch asks for is done: the memory is made at that server and brought up.
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
@@ -89,7 +89,8 @@ hint_bring(uint32_t link)
     stub_ctx_pop();
 }
 
-/* ---- prefetches ------------------------------------------------------------------- */
+/* ---- prefetches -------------------------------------------------------------------
+ */
 
 static bool
 hint_prefetch(CUresult *ret, CUdeviceptr ptr, size_t count, const CUmemLocation *to,
@@ -126,13 +127,20 @@ stub_x_cuMemPrefetchAsync_v2(CUresult *ret, CUdeviceptr devPtr, size_t count,
     return hint_prefetch(ret, devPtr, count, &location, flags, hStream);
 }
 
-/* What can be judged here is judged at once, as a driver does. */
+/* What can be judged here is judged at once, as a driver does: the stream first. */
 static CUresult
-hint_verdict(CUdeviceptr ptr, size_t count, const CUmemLocation *to, unsigned flags)
+hint_verdict(CUdeviceptr ptr, size_t count, const CUmemLocation *to, unsigned flags,
+             CUstream stream, bool per_thread)
 {
     struct stub_memory m;
+    uint64_t id;
+    CUresult r = stub_enter();
 
-    return stub_memory_find(ptr, &m) ? hint_check(ptr, count, to, flags) : stub_enter();
+    if (r == CUDA_SUCCESS)
+        r = stub_stream_get(stream, per_thread, &id);
+    return r == CUDA_SUCCESS && stub_memory_find(ptr, &m)
+               ? hint_check(ptr, count, to, flags)
+               : r;
 }
 
 CUresult
@@ -140,7 +148,7 @@ stub_m_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
                           CUstream hStream, bool per_thread)
 {
     CUmemLocation to = hint_place(dstDevice);
-    CUresult r = hint_verdict(devPtr, count, &to, 0);
+    CUresult r = hint_verdict(devPtr, count, &to, 0, hStream, per_thread);
 
     return r == CUDA_SUCCESS ? stub_g_cuMemPrefetchAsync(devPtr, count, dstDevice,
                                                          hStream, per_thread)
@@ -151,14 +159,15 @@ CUresult
 stub_m_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
                              unsigned int flags, CUstream hStream, bool per_thread)
 {
-    CUresult r = hint_verdict(devPtr, count, &location, flags);
+    CUresult r = hint_verdict(devPtr, count, &location, flags, hStream, per_thread);
 
     return r == CUDA_SUCCESS ? stub_g_cuMemPrefetchAsync_v2(devPtr, count, location,
                                                             flags, hStream, per_thread)
                              : r;
 }
 
-/* ---- advice ----------------------------------------------------------------------- */
+/* ---- advice -----------------------------------------------------------------------
+ */
 
 static bool
 hint_advise(CUresult *ret, CUdeviceptr ptr, size_t count, CUmem_advise advice,
