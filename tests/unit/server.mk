@@ -8,6 +8,8 @@ $(eval $(call unit_test,test_srv_conf,tests/unit/test_srv_conf.c server/supervis
     $(SERVER_DIRS) common tests/unit,,common,))
 $(eval $(call unit_test,test_srv_images,tests/unit/test_srv_images.c server/supervisor/srv_images.c,\
     $(SERVER_DIRS) common proto tests/unit,,wire common,-lprotobuf-c))
+$(eval $(call unit_test,test_srv_share,tests/unit/test_srv_share.c server/supervisor/srv_share.c,\
+    $(SERVER_INCS) tests/unit,,wire common,-lprotobuf-c))
 $(eval $(call unit_test,test_wrk_image,tests/unit/test_wrk_image.c server/data/wrk_image.c \
     server/data/wrk_images.c server/worker/wrk_ask.c,$(SERVER_DIRS) common proto tests/unit,,wire common,\
     -lprotobuf-c))
