@@ -41,6 +41,10 @@ RATIOS = {
     "d2h_1mib_ratio": ("1 MiB down / raw (bimodal)", None, False),
     "h2d_pinned_ratio": ("256 MiB up, page-locked / raw", 0.95, False),
     "d2h_pinned_ratio": ("256 MiB down, page-locked / raw", 0.95, False),
+    "h2d_pinned_64mib_ratio": ("64 MiB up, page-locked / raw", 0.95, False),
+    "d2h_pinned_64mib_ratio": ("64 MiB down, page-locked / raw", 0.95, False),
+    "h2d_pinned_1mib_ratio": ("1 MiB up, page-locked / raw (bimodal)", None, False),
+    "d2h_pinned_1mib_ratio": ("1 MiB down, page-locked / raw (bimodal)", None, False),
 }
 AIMS = {f"{key}_{link}": (f"{words}, {link}", limit, less)
         for link in ("tcp", "shm") for key, (words, limit, less) in RATIOS.items()}
@@ -69,6 +73,14 @@ AIMS.update({
                                True),
 })
 AIMS.update(shares.AIMS)
+# What `ONLY=fast` must leave in bench.json, whatever the figures are; of each link, and
+# once.
+OF_LINKS = ("sync_call_ratio", "sync_split_ratio", "launch_sync_ratio", "launch10_sync_ratio",
+            "alloc_free_ratio", *(f"{way}{kind}{size}_ratio" for way in ("h2d", "d2h")
+                                  for kind in ("", "_pinned") for size in ("", "_64mib", "_1mib")))
+OF_ALL = ("async_call_ns", "async_calls_per_s", "async_client_cpu_ns", "async_worker_cpu_ns",
+          "attach_ms", "sync_trips_per_step", "step_ms_0", "step_ms_100us", "step_ms_1ms",
+          "step_ms_10ms")
 OWN_SYNCS = 2  # of the step: it reads a result, and waits once
 LATENCIES = ("sync_call", "launch_sync", "launch10_sync", "alloc_free", "h2d_4k", "d2h_4k")
 DELAYS = {"0": 0, "100us": 50, "1ms": 500, "10ms": 5000}  # one way, microseconds
@@ -343,6 +355,14 @@ def rdma_ratios(columns):
     return found
 
 
+def missing_of_fast(values, links):
+    """Names that should be among the values and are not; two cores need two."""
+    names = [*OF_ALL, *(f"{name}_{link}" for link in links for name in OF_LINKS)]
+    if len(os.sched_getaffinity(0)) < 2:
+        names = [name for name in names if not name.startswith("sync_split")]
+    return [name for name in names if name not in values]
+
+
 def progress(words):
     print(f"bench: {words}", file=sys.stderr, flush=True)
 
@@ -375,6 +395,9 @@ def draw_parts(values, folder):
               [("remote, ms", values.get("attach_remote_ms"), None, True),
                ("the driver itself, ms", values.get("attach_driver_ms"), None, True),
                *rows("attach_ms")], unit=" ms", limit_words="dashed: the aim")
+    plot.bars(folder / "bench-trips.svg", "Round trips in a training-like step",
+              rows("sync_trips_per_step", "step_part_of_limit_1ms"),
+              limit_words="two are the step's own; dashed: the aim")
     plot.bars(folder / "bench-links.svg", "Links that are not loopback: with / without",
               rows(*links.AIMS), limit_words="median of the pairs; dashed: the aim")
 
@@ -431,6 +454,7 @@ def main():
     finally:
         bench.close()
 
+    missing = missing_of_fast(values, args.links) if args.only in ("", "fast") else []
     path = bench.build / "bench.json"
     path.write_text(json.dumps({key: round(value, 6) for key, value in values.items()},
                                indent=1, sort_keys=True) + "\n")
@@ -438,7 +462,9 @@ def main():
     draw_parts(values, bench.build)
     print_table(values)
     print(f"\nwritten: {path}")
-    return 0
+    if missing:
+        print(f"not measured: {', '.join(missing)}")
+    return 1 if missing else 0
 
 
 if __name__ == "__main__":
