@@ -13,6 +13,9 @@
 /* Not a driver's: the image that a load call named is not here (wire_image.h). */
 #define WIRE_RESULT_WANT_IMAGE ((CUresult)0x67700001)
 
+/* Not a driver's: nothing has happened, the copy would have to wait; send the bytes. */
+#define WIRE_RESULT_SEND_BYTES ((CUresult)0x67700002)
+
 static inline CUresult
 wire_handle_error(enum wire_kind kind)
 {

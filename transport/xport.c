@@ -233,6 +233,18 @@ xport_recv_bulk_direct(struct xport_conn *conn, uint64_t addr, size_t len,
     return r < 0 ? fail(conn, r) : 0;
 }
 
+int
+xport_give_fd(struct xport_conn *conn, int fd)
+{
+    return conn->ops->give_fd ? conn->ops->give_fd(conn, fd) : -EOPNOTSUPP;
+}
+
+int
+xport_take_fd(struct xport_conn *conn)
+{
+    return conn->ops->take_fd ? conn->ops->take_fd(conn) : -EOPNOTSUPP;
+}
+
 void
 xport_watch(struct xport_conn *conn)
 {

@@ -65,7 +65,9 @@ struct xport_ops {
     int (*room_bulk)(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
                      size_t *ret_n);
     void (*push_bulk)(struct xport_conn *conn, size_t n);
-    void (*watch)(struct xport_conn *conn); /* may be NULL, like look */
+    int (*give_fd)(struct xport_conn *conn, int fd); /* NULL where there is no socket */
+    int (*take_fd)(struct xport_conn *conn);         /* that carries descriptors */
+    void (*watch)(struct xport_conn *conn);          /* may be NULL, like look */
     void (*look)(struct xport_conn *conn);
 };
 
@@ -189,6 +191,14 @@ void xport_drop_bulk(struct xport_conn *conn, size_t n);
 int xport_room_bulk(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
                     size_t *ret_n);
 void xport_push_bulk(struct xport_conn *conn, size_t n);
+
+/* --- descriptors --- */
+
+/* Hand @fd (borrowed) to the peer, which takes it when a frame says that it has come;
+ * in the order of handing over.  Only over shared memory, else -EOPNOTSUPP.  Taking
+ * never waits: the descriptor, or -errno. */
+int xport_give_fd(struct xport_conn *conn, int fd);
+int xport_take_fd(struct xport_conn *conn);
 
 /* --- payloads in blocks --- */
 

@@ -257,69 +257,6 @@ shm_push_bulk(struct xport_conn *conn, size_t n)
     xport_ring_push(&shm_of(xport_stream_of(conn))->tx, n);
 }
 
-static const struct xport_ops shm_ops = {
-    .name = "shm",
-    .reserve = xport_stream_reserve,
-    .flush = xport_stream_flush,
-    .fill = xport_stream_fill,
-    .recv_bulk = xport_stream_recv_bulk,
-    .release = xport_stream_release,
-    .abort = shm_abort,
-    .free = shm_free,
-    .window = shm_window,
-    .peek_bulk = shm_peek_bulk,
-    .drop_bulk = shm_drop_bulk,
-    .room_bulk = shm_room_bulk,
-    .push_bulk = shm_push_bulk,
-    .watch = shm_watch,
-    .look = shm_look,
-};
-
-static const struct xport_stream_io shm_io = {
-    .write = shm_write,
-    .read = shm_read,
-    .wait = shm_wait,
-};
-
-static int
-map_new(int memfd, struct shm_map **ret, struct gp_err *err)
-{
-    void *p = mmap(NULL, sizeof(struct shm_map), PROT_READ | PROT_WRITE,
-                   MAP_SHARED | MAP_POPULATE, memfd, 0);
-
-    if (p == MAP_FAILED)
-        return gp_err_set(err, -errno, "mapping the shared ring: %s", strerror(errno));
-    *ret = p;
-    return 0;
-}
-
-/* The connection over a mapped segment; @side 0: client, 1: worker. */
-static int
-conn_new(int sock_fd, int memfd, int side, uint32_t frame_max, struct xport_conn **ret,
-         struct gp_err *err)
-{
-    struct shm_conn *shm = calloc(1, sizeof(*shm));
-    int r;
-
-    if (!shm)
-        return gp_err_set(err, -ENOMEM, "out of memory");
-    r = xport_stream_init(&shm->stream, &shm_ops, &shm_io, frame_max, err);
-    if (!r)
-        r = map_new(memfd, &shm->map, err);
-    if (r < 0) {
-        shm_free(&shm->stream.conn);
-        return r;
-    }
-    shm->tx = (struct xport_ring){&shm->map->ring[side], shm->map->bytes[side], 0,
-                                  &shm->closed};
-    shm->rx = (struct xport_ring){&shm->map->ring[!side], shm->map->bytes[!side], 0,
-                                  &shm->closed};
-    fcntl(sock_fd, F_SETFL, fcntl(sock_fd, F_GETFL) | O_NONBLOCK);
-    shm->stream.conn.fd = sock_fd; /* from here on it is ours */
-    *ret = &shm->stream.conn;
-    return 0;
-}
-
 static int
 send_fd(int sock_fd, int fd)
 {
@@ -370,6 +307,83 @@ recv_fd(int sock_fd, uint64_t deadline_ns)
         return -EPROTO;
     memcpy(&fd, CMSG_DATA(c), sizeof(fd));
     return fd;
+}
+
+static int
+shm_give_fd(struct xport_conn *conn, int fd)
+{
+    return send_fd(conn->fd, fd);
+}
+
+static int
+shm_take_fd(struct xport_conn *conn)
+{
+    return recv_fd(conn->fd, 0);
+}
+
+static const struct xport_ops shm_ops = {
+    .name = "shm",
+    .reserve = xport_stream_reserve,
+    .flush = xport_stream_flush,
+    .fill = xport_stream_fill,
+    .recv_bulk = xport_stream_recv_bulk,
+    .release = xport_stream_release,
+    .abort = shm_abort,
+    .free = shm_free,
+    .window = shm_window,
+    .peek_bulk = shm_peek_bulk,
+    .drop_bulk = shm_drop_bulk,
+    .room_bulk = shm_room_bulk,
+    .push_bulk = shm_push_bulk,
+    .give_fd = shm_give_fd,
+    .take_fd = shm_take_fd,
+    .watch = shm_watch,
+    .look = shm_look,
+};
+
+static const struct xport_stream_io shm_io = {
+    .write = shm_write,
+    .read = shm_read,
+    .wait = shm_wait,
+};
+
+static int
+map_new(int memfd, struct shm_map **ret, struct gp_err *err)
+{
+    void *p = mmap(NULL, sizeof(struct shm_map), PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_POPULATE, memfd, 0);
+
+    if (p == MAP_FAILED)
+        return gp_err_set(err, -errno, "mapping the shared ring: %s", strerror(errno));
+    *ret = p;
+    return 0;
+}
+
+/* The connection over a mapped segment; @side 0: client, 1: worker. */
+static int
+conn_new(int sock_fd, int memfd, int side, uint32_t frame_max, struct xport_conn **ret,
+         struct gp_err *err)
+{
+    struct shm_conn *shm = calloc(1, sizeof(*shm));
+    int r;
+
+    if (!shm)
+        return gp_err_set(err, -ENOMEM, "out of memory");
+    r = xport_stream_init(&shm->stream, &shm_ops, &shm_io, frame_max, err);
+    if (!r)
+        r = map_new(memfd, &shm->map, err);
+    if (r < 0) {
+        shm_free(&shm->stream.conn);
+        return r;
+    }
+    shm->tx = (struct xport_ring){&shm->map->ring[side], shm->map->bytes[side], 0,
+                                  &shm->closed};
+    shm->rx = (struct xport_ring){&shm->map->ring[!side], shm->map->bytes[!side], 0,
+                                  &shm->closed};
+    fcntl(sock_fd, F_SETFL, fcntl(sock_fd, F_GETFL) | O_NONBLOCK);
+    shm->stream.conn.fd = sock_fd; /* from here on it is ours */
+    *ret = &shm->stream.conn;
+    return 0;
 }
 
 int

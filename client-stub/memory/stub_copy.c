@@ -18,9 +18,11 @@
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
+#include "stub_pinned.h"
 #include "stub_stage.h"
 #include "stub_stream.h"
 #include "wire_api.h"
+#include "wire_result.h"
 
 #include <string.h>
 
@@ -40,10 +42,18 @@ copy_to_device(uint16_t number, uint64_t dst, const void *src, uint64_t n,
 {
     struct wire_cuMemcpyHtoD_v2_req *req;
     bool small = n <= COPY_INLINE, sure = stub_copy_inside(dst, n);
+    struct stub_pinned_place place;
     struct stub_call c;
     CUresult r;
 
     stub_land_wait(src, n);
+    if (sure && stub_pinned_find(src, n, &place)) {
+        r = number == WIRE_CALL_cuMemcpyHtoD_v2
+                ? stub_pinned_copy(&place, dst, false, stream)
+                : stub_pinned_up(&place, dst, stream);
+        if (r != WIRE_RESULT_SEND_BYTES)
+            return r;
+    }
     if (stub_managed_is_on() && stub_managed_touches(dst, n))
         stub_managed_work(stream);
     r = stub_call_begin(&c, number,
@@ -230,9 +240,15 @@ CUresult
 stub_m_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                        bool per_thread)
 {
+    struct stub_pinned_place place;
     uint64_t stream;
 
     COPY_ENTER(dstHost, ByteCount, NULL, per_thread, &stream);
+    if (stub_copy_inside(srcDevice, ByteCount) &&
+        stub_pinned_find(dstHost, ByteCount, &place)) {
+        stub_land_wait(dstHost, ByteCount); /* older bytes must not come later */
+        return stub_pinned_copy(&place, srcDevice, true, stream);
+    }
     return copy_to_host(WIRE_CALL_cuMemcpyDtoH_v2, dstHost, srcDevice, ByteCount,
                         stream);
 }

@@ -3,9 +3,10 @@
  * Pinned host memory: plain memory of this process, remembered.
  *
  * It is not pinned for any card, since the card is elsewhere; being in the registry
- * makes copies to and from it asynchronous where CUDA promises that.  The server cannot
- * reach it: asking for a device pointer gives it a second copy there, which follows at
- * launches and waits (stub_managed.h).
+ * makes copies to and from it asynchronous where CUDA promises that.  Over shared memory
+ * the worker maps it as well (stub_pinned.h).  The card cannot reach it: asking for a
+ * device pointer gives it a second copy there, which follows at launches and waits
+ * (stub_managed.h).
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
@@ -14,6 +15,7 @@
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
+#include "stub_pinned.h"
 #include "stub_result.h"
 #include "wire_api.h"
 #include "xport.h"
@@ -58,6 +60,7 @@ CUresult
 stub_m_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 {
     CUresult r = host_enter();
+    uint32_t number = 0;
     size_t size;
     void *p;
 
@@ -66,11 +69,16 @@ stub_m_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
     if (!pp || bytesize == 0 || Flags & ~HOST_FLAGS || bytesize > SIZE_MAX / 2)
         return CUDA_ERROR_INVALID_VALUE;
     size = GP_ALIGN_UP(bytesize, 4096);
-    p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    p = bytesize < STUB_PINNED_MIN ? NULL : stub_pinned_new(size, &number);
+    if (!p)
+        p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                 0);
     if (p == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (stub_memory_add(STUB_MEMORY_HOST, (uintptr_t)p, bytesize, Flags, size) < 0) {
+    if (stub_memory_add_pinned((uintptr_t)p, bytesize, Flags, size, number) < 0) {
         munmap(p, size);
+        if (number)
+            stub_pinned_drop(stub_link_here()->number, number);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     host_pin(p, bytesize);
@@ -113,6 +121,8 @@ stub_m_cuMemFreeHost(void *p)
     host_unmap(p);
     host_unpin(p);
     munmap(p, m.mapped);
+    if (m.pinned)
+        stub_pinned_drop(m.pinned_link, m.pinned);
     return CUDA_SUCCESS;
 }
 

@@ -7,6 +7,7 @@
 #include "stub_ctx.h"
 #include "stub_link.h"
 #include "stub_managed.h"
+#include "stub_pinned.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -30,9 +31,9 @@ static _Atomic uint64_t next_id = 1;
 
 /* ---- the registry ------------------------------------------------------------- */
 
-int
-stub_memory_add(enum stub_memory_kind kind, uint64_t start, uint64_t size,
-                unsigned int flags, uint64_t mapped)
+static int
+memory_add(enum stub_memory_kind kind, uint64_t start, uint64_t size,
+           unsigned int flags, uint64_t mapped, uint32_t pinned)
 {
     struct stub_memory *m = calloc(1, sizeof(*m));
     const struct stub_ctx *ctx = stub_tls.ctx;
@@ -49,11 +50,27 @@ stub_memory_add(enum stub_memory_kind kind, uint64_t start, uint64_t size,
         .ctx_unique = ctx ? atomic_load(&ctx->unique) : 0,
         .id = atomic_fetch_add(&next_id, 1),
         .mapped = mapped,
+        .pinned = pinned,
+        .pinned_link = stub_link_here()->number,
     };
     r = stub_range_add(&memory, &m->range);
     if (r < 0)
         free(m);
     return r;
+}
+
+int
+stub_memory_add(enum stub_memory_kind kind, uint64_t start, uint64_t size,
+                unsigned int flags, uint64_t mapped)
+{
+    return memory_add(kind, start, size, flags, mapped, 0);
+}
+
+int
+stub_memory_add_pinned(uint64_t start, uint64_t size, unsigned int flags,
+                       uint64_t mapped, uint32_t number)
+{
+    return memory_add(STUB_MEMORY_HOST, start, size, flags, mapped, number);
 }
 
 bool
@@ -106,6 +123,8 @@ stub_memory_drop_ctx(uint64_t ctx_unique)
         stub_managed_drop(m->range.start);
         if (m->kind == STUB_MEMORY_HOST)
             munmap((void *)(uintptr_t)m->range.start, m->mapped);
+        if (m->pinned)
+            stub_pinned_drop(m->pinned_link, m->pinned);
         free(m);
     }
 }

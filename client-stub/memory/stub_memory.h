@@ -35,6 +35,8 @@ struct stub_memory {
     uint64_t ctx_unique;
     uint64_t id;     /* CU_POINTER_ATTRIBUTE_BUFFER_ID: never used twice */
     uint64_t mapped; /* bytes to unmap, STUB_MEMORY_HOST only */
+    uint32_t pinned; /* stub_pinned.h: its number, on... */
+    uint32_t pinned_link;
 };
 
 /* The process has given memory a name for others (cuIpcGetMemHandle). */
@@ -43,6 +45,10 @@ extern _Atomic bool stub_memory_exported;
 /* Enter a range under the current context.  -EEXIST: overlaps another one.  -ENOMEM. */
 int stub_memory_add(enum stub_memory_kind kind, uint64_t start, uint64_t size,
                     unsigned int flags, uint64_t mapped);
+
+/* The same for memory that a worker has mapped too: its number on the current link. */
+int stub_memory_add_pinned(uint64_t start, uint64_t size, unsigned int flags,
+                           uint64_t mapped, uint32_t number);
 
 /* What holds @addr; false: nothing we know. */
 bool stub_memory_find(uint64_t addr, struct stub_memory *ret);

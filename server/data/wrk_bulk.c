@@ -9,6 +9,7 @@
 #include "wrk_direct.h"
 #include "wrk_evpool.h"
 #include "wrk_land.h"
+#include "wrk_pinned.h"
 #include "wrk_slot.h"
 #include "wrk_wait.h"
 #include "wrk_window.h"
@@ -93,9 +94,9 @@ wrk_copy_moved(struct wrk *w, uint32_t slice, uint64_t bytes)
         wrk_copygate_wait(w, slice, until);
 }
 
-/* The same on the reader: nobody's answer waits with it. */
-static void
-reader_moves(struct wrk *w, uint64_t bytes)
+/* Nobody's answer waits with the reader. */
+void
+wrk_bulk_moves(struct wrk *w, uint64_t bytes)
 {
     uint32_t slice = wrk_ctx_slice(w, w->ctx_index);
     uint64_t until = wrk_copygate_take(w, slice, bytes);
@@ -185,7 +186,7 @@ up_window(struct up *up, uint64_t offset, bool *more)
             *more = false;
             break;
         }
-        reader_moves(w, got);
+        wrk_bulk_moves(w, got);
     }
     if (offset != begun && up->result == CUDA_SUCCESS)
         up->result = wrk_windows_flush(ws, slice);
@@ -210,7 +211,7 @@ wrk_bulk_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
 
         if (direct && !xport_received(w->priv->conn)) {
             if (up.result == CUDA_SUCCESS)
-                up.result = wrk_direct_up(w, copy, offset, reader_moves, &len);
+                up.result = wrk_direct_up(w, copy, offset, wrk_bulk_moves, &len);
             rep->bulk -= len;
             break; /* what it left after an error is drained */
         }
@@ -218,7 +219,7 @@ wrk_bulk_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
             len = wrk_copy_piece(copy, offset, PIECE_UP);
             if (direct)
                 len = gp_min(len, xport_received(w->priv->conn));
-            reader_moves(w, len);
+            wrk_bulk_moves(w, len);
             r = up_begin(&up, offset, len);
             if (r < 0)
                 break; /* dispatch drains what is left; a dead link shows in the loop */
@@ -242,7 +243,7 @@ wrk_bulk_up_inline(struct wrk *w, const struct wrk_copy *copy, const void *data)
     /* The slot, and not the frame, because the card may read it after we return. */
     if (copy->len > WRK_SLOT_SIZE)
         return CUDA_ERROR_INVALID_VALUE;
-    reader_moves(w, copy->len);
+    wrk_bulk_moves(w, copy->len);
     slot = slot_up(w);
     if (!slot)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -287,6 +288,7 @@ wrk_bulk_forget(struct wrk *w, uint32_t ctx_index)
         wrk_slot_forget(&b->up[i], ctx_index);
     wrk_down_forget(b->down, ctx_index);
     wrk_direct_forget(w->priv->direct);
+    wrk_pinned_forget(ctx_index);
     wrk_evpool_forget(ctx_index);
 }
 
@@ -319,7 +321,7 @@ wrk_bulk_down(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
               size_t arg_size)
 {
     if (rep->req->flags & WIRE_F_LAND) {
-        reader_moves(w, copy->len);
+        wrk_bulk_moves(w, copy->len);
         return wrk_land(w, rep, copy);
     }
     return wrk_down(w, w->priv->bulk->down, rep, copy, arg_size);

@@ -57,6 +57,9 @@ uint64_t wrk_copy_piece(const struct wrk_copy *copy, uint64_t offset, uint64_t m
  * and the session may have to wait for others that copy (gov_copy.h). */
 void wrk_copy_moved(struct wrk *w, uint32_t slice, uint64_t bytes);
 
+/* The same on the reader, for the current context. */
+void wrk_bulk_moves(struct wrk *w, uint64_t bytes);
+
 /* Receive the payload of @rep and copy it up.  Returns when the last piece has
  * been received and started; everything is received even after an error. */
 CUresult wrk_bulk_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy);

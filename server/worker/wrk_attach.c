@@ -26,8 +26,9 @@
 
 /* The arrays that the message points to. */
 /* "land": asynchronous copies down need not be waited for (WIRE_F_LAND).
+ * "pinned": page-locked memory can be shared (gp_pin).
  * "link-images": what a linker is given may be named like an image (wire_image.h). */
-static const char *const capabilities[] = {"land", "link-images"};
+static const char *const capabilities[] = {"land", "pinned", "link-images"};
 
 struct reply {
     Gpupool__AttachReply msg;

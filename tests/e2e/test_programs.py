@@ -86,6 +86,18 @@ def test_asynchronous_copies_to_the_host_hold_nobody_and_arrive_in_order(case):
         case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
 
 
+def test_page_locked_memory_keeps_order_and_content_shared_or_sent(case):
+    local = case.run([case.programs / "pinned", 1, "shared"], env=local_driver(case))
+    case.contains(local.out, "shared: 0\n", "pinned on the driver itself")
+    pool = case.pool()
+    for link, shared in (("tcp", 0), ("shm", 1)):
+        remote = pool.run(case.programs / "pinned", 1, "shared", core=50, memory="1GiB",
+                          status=None, env={"GPUPOOL_TRANSPORT": link})
+        case.equal(remote.out, local.out.replace("shared: 0", f"shared: {shared}"),
+                   f"pinned over {link}: remote against local")
+        case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
+
+
 def test_spinning_kernel_never_keeps_its_waker_out(case):
     """The same on a card of one's own, and over each transport."""
     plain = case.run([case.programs / "wakers"], env=local_driver(case)).out

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stub_pinned.h"
+
+#include "gp_base.h"
+#include "stub_call.h"
+#include "stub_capture.h"
+#include "stub_link.h"
+#include "stub_lock.h"
+#include "stub_managed.h"
+#include "stub_memory.h"
+#include "stub_stream.h"
+#include "wire_api.h"
+#include "xport.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define NUMBERS 256u /* the worker's cap */
+
+/* Copies below this ride in frames, which is as fast and is not waited for. */
+#define WORTH (64u * 1024)
+
+_Atomic uint32_t stub_pinned_count;
+
+/* Numbers in use, of each link; and descriptors go over in the order of the calls. */
+static struct stub_lock lock;
+static bool used[STUB_LINKS_MAX][NUMBERS];
+
+/* Nobody can take pages away from under the other. */
+static int
+file_new(size_t size)
+{
+    static const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    CLEANUP_FD int fd = memfd_create("gpupool-pinned", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd < 0 || ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0)
+        return -1;
+    return TAKE_FD(fd);
+}
+
+static bool
+pin_call(uint32_t id, uint64_t size)
+{
+    struct wire_gp_pin_rep_view rep = {0};
+    struct stub_call c;
+    bool taken;
+
+    if (stub_call_begin(&c, WIRE_CALL_gp_pin, sizeof(struct wire_gp_pin_req)) !=
+        CUDA_SUCCESS)
+        return false;
+    *(struct wire_gp_pin_req *)c.body =
+        (struct wire_gp_pin_req){.size = size, .id = id};
+    taken = stub_call_wait(&c) == CUDA_SUCCESS &&
+            wire_gp_pin_rep_open(&rep, c.reply, c.reply_size, 0) && rep.f->taken;
+    stub_call_end(&c);
+    return taken;
+}
+
+/* Under the lock; its number, or 0. */
+static uint32_t
+hand_over(struct stub_link *link, int fd, uint64_t size)
+{
+    bool *numbers = used[link->number];
+    uint32_t id = 0;
+
+    while (id < NUMBERS && numbers[id])
+        id++;
+    if (id == NUMBERS || xport_give_fd(link->conn, fd) < 0 || !pin_call(id, size))
+        return 0;
+    numbers[id] = true;
+    return id + 1;
+}
+
+void *
+stub_pinned_new(size_t size, uint32_t *ret_number)
+{
+    struct stub_link *link = stub_link_here();
+    CLEANUP_FD int fd = -1;
+    void *mem;
+
+    if (strcmp(xport_name(link->conn), "shm") != 0 || !stub_link_can(link, "pinned"))
+        return NULL;
+    fd = file_new(size);
+    if (fd < 0)
+        return NULL;
+    /* Page-locked memory is there from the start; and so the pages are ours to account
+     * for, not the worker's. */
+    mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    if (mem == MAP_FAILED)
+        return NULL;
+    stub_lock_take(&lock);
+    *ret_number = hand_over(link, fd, size);
+    stub_lock_release(&lock);
+    if (!*ret_number) {
+        munmap(mem, size);
+        return NULL;
+    }
+    atomic_fetch_add(&stub_pinned_count, 1);
+    return mem;
+}
+
+void
+stub_pinned_drop(uint32_t link, uint32_t number)
+{
+    struct stub_call c;
+
+    atomic_fetch_sub(&stub_pinned_count, 1);
+    stub_lock_take(&lock);
+    if (stub_call_begin_on(&c, &stub_links[link], WIRE_CALL_gp_unpin,
+                           sizeof(struct wire_gp_unpin_req)) == CUDA_SUCCESS) {
+        *(struct wire_gp_unpin_req *)c.body =
+            (struct wire_gp_unpin_req){.id = number - 1};
+        stub_call_post(&c);
+    }
+    used[link][number - 1] = false;
+    stub_lock_release(&lock);
+}
+
+/* Memory that host and card share moves at waits of its own making, and a capture wants
+ * nodes: both keep to the ways that send. */
+bool
+stub_pinned_look(const void *host, uint64_t n, struct stub_pinned_place *ret)
+{
+    struct stub_memory m;
+
+    if (n < WORTH || stub_managed_is_on() || stub_capture_any() ||
+        !stub_memory_find((uintptr_t)host, &m) || !m.pinned ||
+        m.pinned_link != stub_link_here()->number || n > m.range.size ||
+        (uintptr_t)host - m.range.start > m.range.size - n)
+        return false;
+    *ret = (struct stub_pinned_place){m.pinned - 1, (uintptr_t)host - m.range.start, n};
+    return true;
+}
+
+CUresult
+stub_pinned_up(const struct stub_pinned_place *place, CUdeviceptr dst, uint64_t stream)
+{
+    struct stub_call c;
+    CUresult r =
+        stub_call_begin(&c, WIRE_CALL_gp_pin_up, sizeof(struct wire_gp_pin_up_req));
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    *(struct wire_gp_pin_up_req *)c.body =
+        (struct wire_gp_pin_up_req){.dst = dst,
+                                    .offset = place->offset,
+                                    .n = place->n,
+                                    .id = place->id,
+                                    .hStream = stream};
+    return stub_call_post(&c);
+}
+
+CUresult
+stub_pinned_copy(const struct stub_pinned_place *place, CUdeviceptr device, bool down,
+                 uint64_t stream)
+{
+    struct stub_call c;
+    CUresult r =
+        stub_call_begin(&c, WIRE_CALL_gp_pin_copy, sizeof(struct wire_gp_pin_copy_req));
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    *(struct wire_gp_pin_copy_req *)c.body =
+        (struct wire_gp_pin_copy_req){.device = device,
+                                      .offset = place->offset,
+                                      .n = place->n,
+                                      .id = place->id,
+                                      .down = down,
+                                      .hStream = stream};
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS)
+        stub_stream_idle(&c, stream);
+    stub_call_end(&c);
+    return r;
+}
