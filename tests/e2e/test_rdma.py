@@ -101,6 +101,13 @@ def test_copies_go_through_slots_where_no_adapter_reaches_the_card(case):
     case.contains(pool.log(), "registers no dma-buf", "the reason")
 
 
+def test_programs_that_try_the_order_of_things_pass(case):
+    """Elsewhere each runs over the transports that every machine has."""
+    pool = rdma_pool(case)
+    for program in ("landing", "stress", "wakers"):
+        pool.run(case.programs / program, core=100, memory="1GiB")
+
+
 def test_explain_says_what_would_be_taken_and_why_not_the_others(case):
     pool = rdma_pool(case)
     case.contains(pool.cli("explain").out, "not tcp: GPUPOOL_TRANSPORT=rdma",
