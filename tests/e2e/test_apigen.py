@@ -215,3 +215,26 @@ def test_every_layout_and_value_is_the_toolkits(case):
     print(f"{counts[0]} sizes, {counts[1]} offsets, {len(ours) - sum(counts)} values")
     case.check(len(ours) > 1500, f"only {len(ours)} facts were compared")
     case.equal([l for l in ours if l not in set(theirs)], [], "facts that differ")
+
+
+def test_functions_of_an_older_toolkit_are_declared_as_there(case):
+    """E2E_OLD_CUDA names the include folder of a 12.x toolkit (its runtime's package from
+    PyPI has one): what it declares, we declare the same way."""
+    folder = os.environ.get("E2E_OLD_CUDA")
+    if not folder:
+        case.skip("E2E_OLD_CUDA names no include folder of CUDA 12.x")
+    header = (Path(folder) / "cuda.h").read_text()
+    generate(case, REPOSITORY / "proto", case.folder / "gen")
+    source = (case.folder / "gen" / "check_decl.c").read_text()
+    lines = re.findall(r"^(CUresult (cu\w+)\(.*?\);)$", source, flags=re.M | re.S)
+    there = set(re.findall(r"\bcu[A-Z]\w+", header))
+    kept = [line for line, name in lines if name in there]
+    unknown = set(re.findall(r"CUDAAPI (cu\w+)\(", header)) - {name for _, name in lines}
+    unknown = {name for name in unknown if f"{name}_v2" not in source}
+    case.equal(unknown, set(), "functions that we do not know")
+    case.check(len(kept) > 450, f"only {len(kept)} functions were compared")
+    print(f"{len(kept)} functions declared as we know them, after {folder}/cuda.h")
+    old = case.folder / "old.c"
+    old.write_text(source[:source.index("CUresult cu")] + "\n".join(kept) + "\n")
+    case.run([os.environ.get("CC", "gcc"), "-std=gnu11", "-Wno-deprecated-declarations",
+              f"-I{folder}", "-fsyntax-only", old])
