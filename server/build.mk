@@ -17,7 +17,7 @@ $(eval $(call program,gpupool-server,$(SRV_SRCS),$(SERVER_INCS),,wire $(CTL_LIBS
 # The worker: wrk_ its own workings, h_ the calls written by hand.
 WRK_SRCS := \
     $(addprefix server/calls/h_,array.c card.c copy.c copy_rect.c ctx.c graph.c \
-        graph_any.c graph_exec.c green.c launch.c link.c mem.c module.c notice.c pinned.c \
+        graph_any.c graph_exec.c green.c ipc.c launch.c link.c mem.c module.c notice.c pinned.c \
         share.c stage.c sync.c vmm.c) \
     $(addprefix server/data/wrk_,bulk.c bulk_down.c direct.c image.c images.c land.c \
         peer.c peer_copy.c pinned.c share.c slot.c stage.c window.c) \

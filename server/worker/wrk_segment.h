@@ -27,6 +27,10 @@
  * processes; each needs a worker process here, so more would only hurt. */
 #define WRK_SEATS_MAX 256
 
+/* Names for memory and events that a session's processes may have given each other and
+ * still use (h_ipc.c).  A process that exports a block a second is at it for a day. */
+#define WRK_EXPORTS_MAX 65536u
+
 /* What only ever grows. */
 enum wrk_spent {
     WRK_SPENT_GPU_NS,   /* card time charged */
@@ -98,6 +102,8 @@ struct wrk_segment {
     _Atomic uint64_t past[WRK_SPENT_KINDS][TICKET_SLICES_MAX];
     _Atomic uint64_t high[TICKET_SLICES_MAX]; /* most bytes ever used at a time */
     struct wrk_seat seats[WRK_SEATS_MAX];
+    _Atomic uint64_t n_exports; /* ever made */
+    _Atomic uint64_t exports[WRK_EXPORTS_MAX];
 };
 
 /* Bytes that the session uses on slice @i, summed over its attachments. */

@@ -67,6 +67,21 @@ def test_processes_of_a_session_share_memory_and_events_as_on_the_driver_itself(
         case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
 
 
+def test_handles_of_one_session_open_nothing_in_another(case):
+    pool = case.pool(servers=1, cards=1)
+    mine, other = (pool.session(core=30, memory="64MiB").cudash() for _ in range(2))
+    for shell in (mine, other):
+        shell.ok("init")
+        shell.ok("context")
+    mine.ok("alloc", 1 << 20)
+    handle = mine.ok("export", 0)
+    case.check(other("import", handle)[0] != 0, "a foreign handle opens nothing")
+    other.ok("alloc", 1 << 20)
+    other.ok("sync")
+    for shell in (mine, other):
+        case.equal(shell.close(), 0, "exit status")
+
+
 def test_managed_memory_that_cannot_be_moved_fails_the_wait(case):
     if case.sanitizer:
         case.skip(f"the address space of a program built with -fsanitize={case.sanitizer} "

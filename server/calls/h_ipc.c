@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory and events of one process in another one of the session.
+ *
+ * To the driver a handle is good for whoever knows or guesses it.  So what the workers
+ * of a session hand out is noted in their segment, and nothing else is opened.
+ */
+#include "drv.h"
+#include "gp_blake3.h"
+#include "wire_api.h"
+#include "wrk.h"
+#include "wrk_args.h"
+#include "wrk_segment.h"
+
+#include <string.h>
+
+static uint64_t
+handle_name(const void *handle, size_t size)
+{
+    uint8_t hash[GP_BLAKE3_SIZE];
+    uint64_t name;
+
+    gp_blake3(handle, size, hash);
+    memcpy(&name, hash, sizeof(name));
+    return name ? name : 1; /* 0 is a place that nobody took */
+}
+
+static bool
+handle_is_ours(struct wrk_segment *seg, uint64_t name)
+{
+    uint64_t n = gp_min(atomic_load(&seg->n_exports), (uint64_t)WRK_EXPORTS_MAX);
+
+    for (uint64_t i = 0; i < n; i++)
+        if (atomic_load_explicit(&seg->exports[i], memory_order_relaxed) == name)
+            return true;
+    return false;
+}
+
+/* The oldest one is forgotten for it, long after its memory has gone, if a session
+ * comes that far. */
+static void
+handle_note(struct wrk_segment *seg, const void *handle, size_t size)
+{
+    uint64_t name = handle_name(handle, size);
+
+    if (!handle_is_ours(seg, name))
+        atomic_store(
+            &seg->exports[atomic_fetch_add(&seg->n_exports, 1) % WRK_EXPORTS_MAX],
+            name);
+}
+
+/* Is the handle one that was handed out in the session? */
+static CUresult
+handle_check(struct wrk *w, const void *handle, size_t size)
+{
+    return handle_is_ours(w->priv->segment, handle_name(handle, size))
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult
+h_cuIpcGetMemHandle(struct wrk *w, const struct wire_args_cuIpcGetMemHandle *a,
+                    struct wrk_reply *rep)
+{
+    struct wire_cuIpcGetMemHandle_rep *out = rep->body;
+    CUipcMemHandle handle;
+    CUresult r = WRK_CALL(w, cuIpcGetMemHandle, &handle, a->dptr);
+
+    if (r == CUDA_SUCCESS) {
+        handle_note(w->priv->segment, &handle, sizeof(handle));
+        memcpy(out->pHandle, &handle, sizeof(handle));
+    }
+    return r;
+}
+
+CUresult
+h_cuIpcGetEventHandle(struct wrk *w, const struct wire_args_cuIpcGetEventHandle *a,
+                      struct wrk_reply *rep)
+{
+    struct wire_cuIpcGetEventHandle_rep *out = rep->body;
+    CUipcEventHandle handle;
+    CUresult r = WRK_CALL(w, cuIpcGetEventHandle, &handle, a->event);
+
+    if (r == CUDA_SUCCESS) {
+        handle_note(w->priv->segment, &handle, sizeof(handle));
+        memcpy(out->pHandle, &handle, sizeof(handle));
+    }
+    return r;
+}
+
+CUresult
+h_cuIpcOpenMemHandle_v2(struct wrk *w, const struct wire_args_cuIpcOpenMemHandle_v2 *a,
+                        struct wrk_reply *rep)
+{
+    struct wire_cuIpcOpenMemHandle_v2_rep *out = rep->body;
+    CUresult r = handle_check(w, a->handle, sizeof(*a->handle));
+    CUdeviceptr at;
+
+    if (r == CUDA_SUCCESS)
+        r = WRK_CALL(w, cuIpcOpenMemHandle_v2, &at, *a->handle, a->Flags);
+    if (r == CUDA_SUCCESS)
+        out->pdptr = at;
+    return r;
+}
+
+CUresult
+h_cuIpcOpenEventHandle(struct wrk *w, const struct wire_args_cuIpcOpenEventHandle *a,
+                       struct wrk_reply *rep)
+{
+    CUresult r = handle_check(w, a->handle, sizeof(*a->handle));
+    CUevent event;
+
+    (void)rep;
+    if (r == CUDA_SUCCESS)
+        r = WRK_CALL(w, cuIpcOpenEventHandle, &event, *a->handle);
+    if (r == CUDA_SUCCESS)
+        wrk_handle_put(w, WIRE_KIND_EVENT, a->phEvent_id, event);
+    return r;
+}
