@@ -6,6 +6,7 @@
 #include "sched_daemon.h"
 #include "ticket_key.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* One allocation that holds every message of a reply. */
@@ -16,6 +17,7 @@ struct arena {
     Gpupool__Ctl__CtlSessionStatus *sessions, **session_list;
     Gpupool__Ctl__CtlSlice *slices, **slice_list;
     Gpupool__Ctl__CtlSliceUse *uses, **use_list;
+    char **links; /* per session */
     size_t n_servers, n_cards, n_sessions, n_slices;
 };
 
@@ -82,6 +84,9 @@ arena_fini(struct arena *a)
     free(a->cards);
     free(a->card_list);
     free(a->facts);
+    for (size_t i = 0; a->links && i < a->n_sessions; i++)
+        free(a->links[i]);
+    free(a->links);
     free(a->sessions);
     free(a->session_list);
     free(a->slices);
@@ -104,7 +109,21 @@ arena_init(struct arena *a, const struct sched *sched)
            ARENA_NEW(a->facts, n_cards) && ARENA_NEW(a->sessions, n_sessions) &&
            ARENA_NEW(a->session_list, n_sessions) && ARENA_NEW(a->slices, n_slices) &&
            ARENA_NEW(a->slice_list, n_slices) && ARENA_NEW(a->uses, n_slices) &&
-           ARENA_NEW(a->use_list, n_slices);
+           ARENA_NEW(a->use_list, n_slices) && ARENA_NEW(a->links, n_sessions);
+}
+
+/* What the attachments go over: a process has one at each server.  NULL: no memory. */
+static char *
+links_text(const struct sched_session *s)
+{
+    size_t room = (size_t)s->n_parts * (CTL_WORD_MAX + 2), at = 0;
+    char *text = calloc(1, room + 1);
+
+    for (uint32_t i = 0; text && i < s->n_parts; i++)
+        if (s->parts[i].links[0])
+            at += (size_t)snprintf(text + at, room - at, "%s%s", at ? "; " : "",
+                                   s->parts[i].links);
+    return text;
 }
 
 static void
@@ -179,8 +198,9 @@ add_session(struct arena *a, const struct sched_session *s, uint64_t now)
                                     : GPUPOOL__CTL__CTL_CLASS__CTL_ONLINE;
     msg->spatial = (Gpupool__Ctl__CtlSpatial)s->spatial;
     msg->attachments = sched_session_attachments(s);
-    /* Of the first server: a process attaches to each. */
-    msg->links = (char *)s->parts[0].links;
+    a->links[a->n_sessions] = links_text(s);
+    if (a->links[a->n_sessions])
+        msg->links = a->links[a->n_sessions];
     msg->max_attachments = s->max_attachments;
     msg->lease_left_ms = s->closing || s->lease_end_ns < now
                              ? 0
