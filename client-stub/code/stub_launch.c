@@ -8,6 +8,8 @@
  */
 #include "stub_args.h"
 #include "stub_call.h"
+#include "stub_capture.h"
+#include "stub_flush.h"
 #include "stub_func.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
@@ -27,6 +29,18 @@ launch_check(const struct stub_func *func, const uint32_t *grid, const uint32_t 
                                         threads * block[2] > func->max_threads))))
         return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
+}
+
+bool stub_launch_blocking;
+
+/* With CUDA_LAUNCH_BLOCKING the launch is over when the call returns, and its errors are
+ * the call's; a capture has nothing to wait for. */
+static CUresult
+launch_end(CUresult r, uint64_t stream)
+{
+    if (likely(!stub_launch_blocking) || r != CUDA_SUCCESS || stub_capture_any())
+        return r;
+    return stub_m_cuStreamSynchronize((CUstream)(uintptr_t)stream, false);
 }
 
 /* cuLaunchKernel and cuLaunchCooperativeKernel have the same frame. */
@@ -53,7 +67,7 @@ launch_plain(uint16_t number, const struct wire_cuLaunchKernel_req *head,
     req = c.body;
     *req = *head;
     stub_args_put(args, (uint8_t *)(req + 1));
-    return stub_call_post(&c);
+    return launch_end(stub_call_post(&c), head->hStream);
 }
 
 CUresult
@@ -171,7 +185,7 @@ stub_m_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kerne
                config->numAttrs * sizeof(config->attrs[0]));
     if (room.params)
         stub_args_put(&args, room.params);
-    return stub_call_post(&c);
+    return launch_end(stub_call_post(&c), stream);
 }
 
 /* The interface was deprecated with one launch per device as its meaning. */

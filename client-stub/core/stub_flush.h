@@ -19,6 +19,9 @@
 /* CUDA_LAUNCH_BLOCKING and single-core debugging: every frame leaves at once. */
 extern bool stub_flush_always;
 
+/* Launches are waited for (stub_launch.c). */
+extern bool stub_launch_blocking;
+
 /* Start the thread of @link, once, after attaching.  -errno when there can be none;
  * then every frame leaves at once. */
 int stub_flush_start(struct stub_link *link);

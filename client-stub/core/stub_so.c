@@ -37,7 +37,8 @@ so_loaded(void)
     if (report && *report)
         stub_reporting = stub_report_open(report);
     stub_slow = stub_tracing || stub_reporting;
-    stub_flush_always = so_env_is_set("CUDA_LAUNCH_BLOCKING");
+    stub_launch_blocking = so_env_is_set("CUDA_LAUNCH_BLOCKING");
+    stub_flush_always = stub_launch_blocking;
 }
 
 __attribute__((destructor)) static void

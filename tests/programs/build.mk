@@ -58,7 +58,7 @@ $(eval $(call driver_program,tests/programs/limits,\
     tests/programs/limits.c tests/programs/prog.c,,))
 $(eval $(call driver_program,tests/programs/cards,\
     tests/programs/cards.c tests/programs/prog.c,,))
-$(foreach name,linking ipc,$(eval $(call driver_program,tests/programs/$(name),\
+$(foreach name,blocking linking ipc,$(eval $(call driver_program,tests/programs/$(name),\
     tests/programs/$(name).c tests/programs/prog.c,,)))
 $(eval $(call driver_program,tests/programs/sharedcards,\
     tests/programs/sharedcards.c tests/programs/prog.c,,))
