@@ -51,3 +51,7 @@ def test_lines_of_the_log_and_notifications_reach_the_programs_callbacks(case):
 
 def test_contexts_streams_captures_and_host_functions_of_threads(case):
     same_remotely_and_locally(case, "order")
+
+
+def test_pools_and_virtual_memory(case):
+    same_remotely_and_locally(case, "space")
