@@ -81,4 +81,15 @@ gp_closep(int *fd)
         gp_taken_;                                                                     \
     })
 
+/* In a loop that waits for another processor. */
+static inline void
+gp_cpu_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 #endif

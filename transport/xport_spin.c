@@ -3,16 +3,6 @@
 
 #include "gp_time.h"
 
-static inline void
-relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 static uint64_t
 gap_of(const struct xport_spin *spin)
 {
@@ -51,6 +41,6 @@ xport_spin_again(struct xport_spin *spin)
     if (now >= spin->until_ns || now - spin->last_ns > gap_of(spin))
         return lost(spin);
     spin->last_ns = now;
-    relax();
+    gp_cpu_relax();
     return true;
 }

@@ -48,7 +48,7 @@ stub_lock_slow(struct stub_lock *lock)
         if (atomic_compare_exchange_weak_explicit(
                 &lock->word, &free, 1, memory_order_acquire, memory_order_relaxed))
             return;
-        __builtin_ia32_pause();
+        gp_cpu_relax();
     }
     while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)
         stub_futex_wait(&lock->word, 2, NULL);
