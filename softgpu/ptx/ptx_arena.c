@@ -19,11 +19,14 @@ chunk_new(struct ptx_arena *arena, size_t size)
 {
     struct ptx_chunk *chunk;
 
+    if (arena->limit && size > arena->limit - gp_min(arena->total, arena->limit))
+        return NULL;
     /* calloc: a large piece is fresh pages, which nobody has to clear. */
     chunk = calloc(1, sizeof(*chunk) + size);
     if (!chunk)
         return NULL;
     chunk->size = size;
+    arena->total += size;
     chunk->next = arena->head;
     arena->head = chunk;
     return chunk;
@@ -99,6 +102,7 @@ ptx_arena_reset(struct ptx_arena *arena)
     while (keep->next) {
         struct ptx_chunk *next = keep->next->next;
 
+        arena->total -= keep->next->size;
         free(keep->next);
         keep->next = next;
     }
@@ -118,6 +122,7 @@ ptx_arena_fini(struct ptx_arena *arena)
         arena->head = next;
     }
     arena->cur = arena->end = NULL;
+    arena->total = 0;
 }
 
 void *

@@ -17,9 +17,11 @@ struct ptx_arena {
     struct ptx_chunk *head;
     uint8_t *cur;
     uint8_t *end;
+    size_t total; /* bytes of all pieces */
+    size_t limit; /* for them; 0: none */
 };
 
-/* Zeroed, aligned to 8.  NULL: no memory. */
+/* Zeroed, aligned to 8.  NULL: no memory, or the limit is reached. */
 void *ptx_arena_alloc(struct ptx_arena *arena, size_t size);
 /* A copy of @size bytes; a copy of nothing is not NULL. */
 void *ptx_arena_copy(struct ptx_arena *arena, const void *data, size_t size);

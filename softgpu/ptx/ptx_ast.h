@@ -26,14 +26,16 @@ struct ptx_module;
 /* Caps against hostile text.  The largest values met in 1,700 files of real
  * modules (GCC's nvptx libraries, CUDA samples, CUB) are in brackets. */
 #define PTX_MAX_TEXT ((size_t)1 << 30) /* bytes of text: positions fit 32 bits  */
-#define PTX_MAX_REGS (1u << 20)        /* registers of one function [49,000]    */
-#define PTX_MAX_DIMS 8                 /* array dimensions [3]                  */
-#define PTX_MAX_NEST 64                /* nested { } or ( ) [6]                 */
-#define PTX_MAX_OPERANDS 255           /* of one instruction [13]               */
-#define PTX_MAX_VECTOR 512             /* elements in { } or ( ) [128]          */
-#define PTX_MAX_MODIFIERS 32           /* of one instruction [11]               */
-#define PTX_MAX_PARAMS 4096            /* of one function [60]                  */
-#define PTX_MAX_WORDS 60000            /* words beyond ours in one module [0]   */
+#define PTX_MAX_MEMORY                                                                 \
+    ((size_t)2 << 30)           /* of the tree: text times 5, at worst times 16 */
+#define PTX_MAX_REGS (1u << 20) /* registers of one function [49,000]    */
+#define PTX_MAX_DIMS 8          /* array dimensions [3]                  */
+#define PTX_MAX_NEST 64         /* nested { } or ( ) [6]                 */
+#define PTX_MAX_OPERANDS 255    /* of one instruction [13]               */
+#define PTX_MAX_VECTOR 512      /* elements in { } or ( ) [128]          */
+#define PTX_MAX_MODIFIERS 32    /* of one instruction [11]               */
+#define PTX_MAX_PARAMS 4096     /* of one function [60]                  */
+#define PTX_MAX_WORDS 60000     /* words beyond ours in one module [0]   */
 #define PTX_MAX_VAR_BYTES ((uint64_t)1 << 40) /* one variable: a card's memory */
 #define PTX_MAX_INIT_BYTES                                                             \
     ((uint64_t)1 << 28)           /* initialised bytes of a module,                    \

@@ -27,7 +27,8 @@ int
 ptx_no_memory(struct ptx_parser *p)
 {
     return ptx_fail_at(p, p->lex.tok_line, p->lex.tok_col, -ENOMEM,
-                       "no memory for the module");
+                       "no memory for the module, which may take %zu bytes and has %zu",
+                       PTX_MAX_MEMORY, p->arena->total);
 }
 
 int
@@ -398,6 +399,7 @@ ptx_parse(const char *text, size_t len, struct ptx_module **ret, struct gp_err *
     memcpy(copy, text, len);
     copy[len] = 0;
 
+    mod->priv->arena.limit = PTX_MAX_MEMORY;
     p.mod = mod;
     p.arena = &mod->priv->arena;
     p.names = &mod->priv->names;

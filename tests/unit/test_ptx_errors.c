@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is refused, where and in which words; what hostile text can cost. */
+#include "ptx_arena.h"
 #include "ut_ptx.h"
 
 static void
@@ -232,6 +233,26 @@ text_cut_anywhere_is_survived(void **state)
     }
 }
 
+/* What a module may take is bounded, whatever its pieces' sizes. */
+static void
+an_arena_keeps_to_its_limit(void **state)
+{
+    for (size_t piece = 8; piece <= 1 << 19; piece *= 4) {
+        struct ptx_arena arena = {.limit = 1 << 20};
+        size_t got = 0;
+
+        while (ptx_arena_alloc(&arena, piece))
+            got += piece;
+        assert_in_range(got, 1 << 18, 1 << 20);
+        assert_in_range(arena.total, got, 1 << 20);
+        assert_null(ptx_arena_alloc(&arena, SIZE_MAX));
+        ptx_arena_reset(&arena);
+        assert_non_null(ptx_arena_alloc(&arena, 8));
+        ptx_arena_fini(&arena);
+        assert_int_equal(arena.total, 0);
+    }
+}
+
 int
 main(void)
 {
@@ -244,6 +265,7 @@ main(void)
         cmocka_unit_test(unknown_words_are_counted),
         cmocka_unit_test(huge_declarations_cost_nothing_or_are_refused),
         cmocka_unit_test(text_cut_anywhere_is_survived),
+        cmocka_unit_test(an_arena_keeps_to_its_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
