@@ -45,8 +45,8 @@ $(eval $(call fuzz_target,fuzz_exec,$(FUZZ_EXEC_SRCS),common softgpu/ptx softgpu
 $(O)/fuzz/obj/fuzz_dispatch/dispatch.o: $(GEN_WRK_SRCS) $(GEN_TEST_SRCS) | $(GEN_DEPS)
 	$(call say,FUZZCC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)for c in $^; do $(FUZZ_CC) $(FUZZ_CFLAGS) $(FUZZ_UB) -Iserver -Icommon -Iproto \
-	    -Itests/unit -I$(O)/gen -c -o $(@D)/$$(basename $$c .c).part.o $$c || exit 1; done
+	$(Q)for c in $^; do $(FUZZ_CC) $(FUZZ_CFLAGS) $(FUZZ_UB) $(addprefix -I,$(SERVER_DIRS)) \
+	    -Icommon -Iproto -Itests/unit -I$(O)/gen -c -o $(@D)/$$(basename $$c .c).part.o $$c || exit 1; done
 	$(Q)$(LD) -r -o $@ $(@D)/*.part.o
 $(O)/fuzz/fuzz_dispatch: $(O)/fuzz/obj/fuzz_dispatch/dispatch.o
 $(eval $(call fuzz_target,fuzz_dispatch,tests/unit/gen_loop.c,$(STUB_DIRS) $(SERVER_DIRS) common \

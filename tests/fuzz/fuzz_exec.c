@@ -6,6 +6,7 @@
 #include "ptx_ast.h"
 #include "sg_cta.h"
 #include "sg_exec.h"
+#include "sg_tmap.h"
 
 #include <string.h>
 
@@ -20,7 +21,9 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max); /* libFuzzer's 
 /* Pieces of work until the kernel is cancelled, and until it must have ended. */
 #define PIECES 20u
 #define PIECES_TO_END 20u
-#define PIECE 500u
+#define PIECE 250u
+#define CLUSTERS 2u
+#define MEMBERS 2u
 
 /* One build of the interpreter is enough to fuzz, and two minutes less to compile. */
 enum sg_stop
@@ -53,6 +56,21 @@ memory_new(struct sg_memview *view, size_t size)
     return memory;
 }
 
+/* A tensor map, which kernels may spoil: 16 x 16 halves of the first buffer. */
+static void
+map_init(struct sg_tmap *map, const void *tensor)
+{
+    *map = (struct sg_tmap){.magic = SG_TMAP_MAGIC,
+                            .mode = SG_TMAP_TILED,
+                            .type = 6,
+                            .rank = 2,
+                            .base = (uint64_t)(uintptr_t)tensor,
+                            .stride = {32},
+                            .last = {15, 15},
+                            .box = {8, 8, 1, 1, 1},
+                            .step = {1, 1, 1, 1, 1}};
+}
+
 static bool
 world_open(struct world *w, const struct sg_prog *prog)
 {
@@ -68,6 +86,7 @@ world_open(struct world *w, const struct sg_prog *prog)
         return false;
     for (int i = 0; i < 2; i++)
         w->bufs[i] = memory_new(w->view, BUFFER);
+    map_init(w->bufs[1], w->bufs[0]);
     for (; w->n_globals < n; w->n_globals++) {
         uint64_t size = sg_prog_global(prog, w->n_globals)->size;
 
@@ -101,23 +120,48 @@ params_new(const struct world *w, const struct sg_kernel *kernel)
 }
 
 static void
-run_cta(struct sg_launch *launch, int *cancel)
+run_members(struct sg_cta **ctas, struct sg_launch *launch, int *cancel)
 {
-    CLEANUP(sg_cta_freep) struct sg_cta *cta = NULL;
     enum sg_cta_state state = SG_CTA_YIELD;
-    unsigned n;
+    bool left = true;
 
-    if (sg_cta_new(&cta) < 0 || sg_cta_start(cta, launch, 0, 0) < 0)
-        return;
-    for (n = 0; state == SG_CTA_YIELD || state == SG_CTA_STALLED; n++) {
+    for (unsigned n = 0; left && state != SG_CTA_FAULT; n++) {
         if (n == PIECES)
             *cancel = 1;
         if (n == PIECES + PIECES_TO_END)
             __builtin_trap(); /* cancelled and still running */
-        state = sg_cta_run(cta, PIECE);
+        left = false;
+        for (unsigned i = 0; i < MEMBERS && state != SG_CTA_FAULT; i++) {
+            state = sg_cta_run(ctas[i], PIECE);
+            left |= state == SG_CTA_YIELD || state == SG_CTA_STALLED;
+        }
     }
     if (state == SG_CTA_FAULT && launch->fault.code == SG_FAULT_NONE)
         __builtin_trap(); /* a fault that says nothing */
+}
+
+/* One cluster, its members in turns, twice: the second time with launch constants that
+ * the first one left. */
+static void
+run_cluster(struct sg_launch *launch, int *cancel)
+{
+    struct sg_cta *ctas[MEMBERS] = {NULL};
+    struct sg_cluster *cluster = NULL;
+    bool ok = true;
+
+    for (unsigned i = 0; ok && i < MEMBERS; i++)
+        ok = sg_cta_new(&ctas[i]) == 0;
+    for (unsigned c = 0; ok && c < CLUSTERS && !launch->fault.code && !*cancel; c++) {
+        for (unsigned i = 0; ok && i < MEMBERS; i++)
+            ok = sg_cta_start(ctas[i], launch, sg_cluster_member(launch, c, i), 0) == 0;
+        ok = ok && sg_cluster_join(ctas, MEMBERS, &cluster) == 0;
+        if (ok)
+            run_members(ctas, launch, cancel);
+        sg_cluster_free(cluster);
+        cluster = NULL;
+    }
+    for (unsigned i = 0; i < MEMBERS; i++)
+        sg_cta_free(ctas[i]);
 }
 
 static void
@@ -130,8 +174,9 @@ run_kernel(const struct world *w, const struct sg_inst *inst,
     struct sg_launch launch = {
         .inst = inst,
         .kernel = kernel,
-        .grid = {1, 1, 1},
+        .grid = {CLUSTERS * MEMBERS, 1, 1},
         .block = {40, 1, 1},
+        .cluster = {MEMBERS, 1, 1},
         .dyn_shared = 64,
         .stack_bytes = 1024,
         .params = params,
@@ -147,13 +192,13 @@ run_kernel(const struct world *w, const struct sg_inst *inst,
             __builtin_trap(); /* a refusal without words */
         return;
     }
-    run_cta(&launch, &cancel);
+    run_cluster(&launch, &cancel);
 }
 
 static void
 run_module(const struct ptx_module *mod)
 {
-    static const struct sg_target target = {8, 6, 1024, 48 << 10, 64 << 10, 4096};
+    static const struct sg_target target = {9, 0, 1024, 48 << 10, 64 << 10, 4096};
     CLEANUP(sg_prog_freep) struct sg_prog *prog = NULL;
     CLEANUP(sg_inst_freep) struct sg_inst *inst = NULL;
     struct world w = {0};
