@@ -114,10 +114,10 @@ run_result(const struct sg_run *run)
     gp_log_error(
         "softgpu",
         "kernel %s: %s (error %d) at line %u, address 0x%llx, block (%u,%u,%u), "
-        "thread (%u,%u,%u)",
+        "thread (%u,%u,%u), lane %u",
         fault->kernel ? fault->kernel : "?", fault->what, (int)fault->code, fault->line,
         (unsigned long long)fault->address, fault->cta[0], fault->cta[1], fault->cta[2],
-        fault->thread[0], fault->thread[1], fault->thread[2]);
+        fault->thread[0], fault->thread[1], fault->thread[2], fault->lane);
     return (CUresult)fault->code;
 }
 
