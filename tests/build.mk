@@ -5,6 +5,7 @@ include tests/clients/build.mk
 include tests/gpu/build.mk
 include tests/suites/build.mk
 include tests/forms/build.mk
+include tests/aarch64/build.mk
 include proto/control.mk
 
 $(eval $(call helper_program,tests/e2e/mkticket,tests/e2e/mkticket.c,$(CTL_INCS),,$(CTL_LIBS),$(CTL_LDLIBS)))
