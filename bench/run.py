@@ -20,6 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import kernels
 import links
 import plot
 import shares
@@ -64,6 +65,7 @@ AIMS.update({
     "sync_trips_per_step": ("round trips in a training-like step (its own: 2)", 2.2, True),
 })
 AIMS.update(links.AIMS)
+AIMS.update(kernels.AIMS)
 AIMS.update({
     "sync_call_ratio_rdma": ("synchronous call / polled ib_send_lat round trip, rdma", 1.3,
                              True),
@@ -289,6 +291,11 @@ class Bench:
             rounds.append(parse(self.call(self.build / "bench" / "place")))
         return median_of(rounds)
 
+    def kernels(self):
+        """The software GPU's kernels beside gcc -O3, and on two cores beside one."""
+        return kernels.measure(str(self.build / "bench" / "softgpu-kernels"),
+                               self.args.rounds, progress, parse)
+
 
 def no_cards(driver):
     """Why nothing can be measured on that driver; None when it can."""
@@ -422,7 +429,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build")
     parser.add_argument("--only", default="", help="fast (with rate, split, attach, step), one of those, "
-                        "links, place, shares, or a key of fast")
+                        "links, place, shares, kernels, or a key of fast")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--links", default="tcp,shm", type=lambda text: text.split(","),
                         help="transports to measure (default: tcp,shm)")
@@ -443,6 +450,7 @@ def main():
         bench.up()
         parts = {"attach": bench.attach, "rate": bench.rate, "step": bench.step,
                  "split": bench.split, "links": bench.links, "place": bench.place, "rdma": bench.rdma,
+                 "kernels": bench.kernels,
                  "shares": bench.shares}
         wanted = [parts[args.only]] if args.only in parts else [bench.fast]
         if args.only == "fast":

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench/softgpu-kernels: the executor against gcc -O3 of the same per-thread C, on one
- * core, alternating, best of a few rounds of thread CPU time.
+ * bench/softgpu-kernels [KERNEL]: the executor against gcc -O3 of the same per-thread
+ * C, on one core, alternating, best of a few rounds of thread CPU time.
  *
  * Prints KEY VALUE lines for the runner and a table on standard error.  The results of
  * both sides are compared, so a fast wrong answer is no answer.
@@ -199,7 +199,7 @@ same_results(const struct bench *b, int k, size_t words)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
     static const char *const keys[] = {"fma", "saxpy", "matmul", "collatz",
                                        "mandelbrot"};
@@ -220,6 +220,8 @@ main(void)
     for (int k = 0; k < 5; k++) {
         double best_dev = 1e9, best_ref = 1e9;
         uint64_t insns = 0;
+        if (argc > 1 && strcmp(argv[1], keys[k]) != 0)
+            continue;
         for (int round = 0; round < ROUNDS; round++) {
             double ref, dev;
             size_t words;

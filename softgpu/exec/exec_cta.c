@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static uint64_t launches; /* so far: atomic; a launch's serial number */
+
 static bool
 cluster_fits(const struct sg_launch *launch)
 {
@@ -67,6 +69,7 @@ sg_launch_init(struct sg_launch *launch, struct gp_err *err)
         return gp_err_set(err, -EINVAL, "%llu bytes of local memory, at most %u",
                           (unsigned long long)local, target->max_local_per_thread);
     launch->unit = unit;
+    launch->serial = __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED);
     launch->n_ctas = ctas;
     launch->threads = (uint32_t)threads;
     launch->warps = (uint32_t)((threads + SG_LANES - 1) / SG_LANES);
@@ -241,8 +244,12 @@ warp_start(struct sg_cta *cta, struct sg_warp *warp, const struct sg_launch *lau
     if (warp->consts_of != cta->fill_serial) {
         const uint32_t base[SG_N_CLASSES] = {0};
         sg_warp_fill_consts(cta, warp, func, base, warp->live);
-        /* calls grow frames over nothing of function 0, whose constants stay */
-        warp->consts_of = cta->fill_serial;
+        /* calls grow frames over nothing of function 0, whose constants stay; the rest
+         * of them is there when READY has run */
+        if (func->body == func->entry)
+            warp->consts_of = cta->fill_serial;
+    } else {
+        warp->frags[0].pc = func->body;
     }
     return 0;
 }
@@ -253,12 +260,9 @@ sg_cta_start(struct sg_cta *cta, struct sg_launch *launch, uint64_t index,
 {
     const struct sg_unit *unit = launch->unit;
 
-    if (cta->filled_launch != launch || cta->filled_unit != unit ||
-        cta->filled_grid != launch->grid_id) {
+    if (cta->filled_launch != launch->serial) {
         cta->fill_serial++;
-        cta->filled_launch = launch;
-        cta->filled_unit = unit;
-        cta->filled_grid = launch->grid_id;
+        cta->filled_launch = launch->serial;
     }
     cta->launch = launch;
     cta->unit = unit;
@@ -414,11 +418,18 @@ run_until(struct sg_cta *cta)
 enum sg_cta_state
 sg_cta_run(struct sg_cta *cta, uint64_t budget)
 {
+    uint64_t seen;
+
     pthread_once(&interp_once, interp_init);
     if (cta->end != SG_CTA_YIELD && cta->end != SG_CTA_STALLED)
         return cta->end;
+    seen = cta->reader.seen;
     sg_memview_reader_enter(cta->launch->view, &cta->reader);
-    memset(cta->tlb, 0, sizeof(cta->tlb));
+    if (cta->tlb_launch != cta->launch->serial || cta->reader.seen != seen) {
+        /* what is cached of this view holds until something is removed from it */
+        memset(cta->tlb, 0, sizeof(cta->tlb));
+        cta->tlb_launch = cta->launch->serial;
+    }
     cta->limit =
         gp_add_ok(cta->executed, budget, &cta->limit) ? cta->limit : UINT64_MAX;
     cta->all_slept = false;

@@ -15,7 +15,7 @@
 #include "exec_lane.h"
 #include "sg_cta.h"
 
-#include "exec_lanes_mem.h"
+#include "exec_lanes_form.h"
 
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
@@ -27,6 +27,8 @@ typedef int64_t s64;
 typedef float f32;
 typedef double f64;
 
+#define BASE_uint32_t wb
+#define BASE_uint64_t db
 #define BASE_u32 wb
 #define BASE_s32 wb
 #define BASE_f32 wb
@@ -72,6 +74,50 @@ typedef double f64;
     L_##name : if (unlikely(!fn(cta, warp, op, areg,                                   \
                                 (const type *)(const void *)REG(in, op->b), m,         \
                                 ops))) goto fault;                                     \
+    NEXT;
+
+#define LOAD_INDEXED(name, type, fn)                                                   \
+    L_##name : if (unlikely(!fn(cta, warp, op, REG(u32, op->a), REG(u64, op->b),       \
+                                REG(type, op->d), m, ops))) goto fault;                \
+    NEXT;
+#define STORE_INDEXED(name, type, fn)                                                  \
+    L_##name : if (unlikely(!fn(cta, warp, op, REG(u32, op->a), REG(u64, op->b),       \
+                                REG(type, op->c), m, ops))) goto fault;                \
+    NEXT;
+
+#define RUN_FITS(AT, op)                                                               \
+    (shape_fits_##AT(cta, &warp->shapes[(op)[0].n], (op)) &&                           \
+     shape_fits_##AT(cta, &warp->shapes[(op)[1].n], (op) + 1))
+
+/* Shared memory at addresses of which a SHAPE knows how they lie; what does not fit it
+ * is done by the operation that asks. */
+#define SHAPED(sp, AT)                                                                 \
+    L_LD##sp##X2_FMA : if (likely(m == UINT32_MAX && RUN_FITS(AT, op)))                \
+    {                                                                                  \
+        sum_part sum[SUM_PARTS];                                                       \
+        uint32_t carried;                                                              \
+        sum_load(sum, REG(f32, op[2].c));                                              \
+        do {                                                                           \
+            for (int k = 0; k < 2; k++, op++)                                          \
+                shape_load_##AT(cta, &warp->shapes[op->n], op, REG(AT, op->a),         \
+                                REG(u32, op->d));                                      \
+            carried = op->d;                                                           \
+            sum_step(sum, REG(f32, op->d), REG(f32, op->a), REG(f32, op->b));          \
+            op++;                                                                      \
+        } while (op->code == SG_OP_LD##sp##X2_FMA && op[2].c == carried &&             \
+                 op[0].d != carried && op[1].d != carried && RUN_FITS(AT, op));        \
+        m = mask;                                                                      \
+        goto *labels[op->code];                                                        \
+    }                                                                                  \
+    L_LD##sp##X_32:                                                                    \
+    {                                                                                  \
+        const struct sg_shape *s = &warp->shapes[op->n];                               \
+        if (likely(m == UINT32_MAX && shape_fits_##AT(cta, s, op)))                    \
+            shape_load_##AT(cta, s, op, REG(AT, op->a), REG(u32, op->d));              \
+        else if (unlikely(!lanes_ld##sp##_32(cta, warp, op, REG(AT, op->a),            \
+                                             REG(u32, op->d), m, ops)))                \
+            goto fault;                                                                \
+    }                                                                                  \
     NEXT;
 
 #define PARAM(name, type, out)                                                         \
@@ -310,6 +356,12 @@ L_FENCE:
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     NEXT;
 
+    OUT_OP(SHAPE_W, sg_op_shape)
+    OUT_OP(SHAPE_D, sg_op_shape)
+L_READY:
+    warp->consts_of = cta->fill_serial;
+    NEXT;
+
 L_PAND : {
     uint32_t r = PRED(op->a) & PRED(op->b);
     PRED(op->d) = (PRED(op->d) & ~m) | (r & m);
@@ -384,6 +436,14 @@ L_SREG_W : {
     MEM_GROUP(T, REG(u64, op->a))
     MEM_GROUP(L, REG(u64, op->a))
     MEM_GROUP(A, REG(u64, op->a))
+
+    SHAPED(S, uint32_t)
+    SHAPED(T, uint64_t)
+
+    LOAD_INDEXED(LDGI_32, u32, lanes_ldGI_32)
+    LOAD_INDEXED(LDGI_64, u64, lanes_ldGI_64)
+    STORE_INDEXED(STGI_32, u32, lanes_stGI_32)
+    STORE_INDEXED(STGI_64, u64, lanes_stGI_64)
 
     FRAME_LD(LDF_U8, uint8_t, u32)
     FRAME_LD(LDF_S8, int8_t, s32)

@@ -2,9 +2,9 @@
 /*
  * Loads and stores of a whole warp: the fast paths.
  *
- * Included by exec_interp.c alone, compiled once per build of it.  By half warps: all
- * addresses consecutive, all equal, or a gather; each checked against the range in the
- * operation's cache slot.  Whatever does not fit goes lane by lane through
+ * Included by exec_interp_body.h alone, compiled once per build of it.  By half warps:
+ * all addresses consecutive, all equal, or a gather; each checked against the range in
+ * the operation's cache slot.  Whatever does not fit goes lane by lane through
  * sg_mem_resolve(), which also words the faults.  A half's addresses are dead once the
  * half is loaded, because the result may overwrite them.
  */

@@ -165,6 +165,35 @@ sg_mem_resolve(struct sg_cta *cta, struct sg_warp *warp, unsigned lane, uint64_t
 }
 
 enum sg_stop
+sg_op_shape(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+            uint32_t m)
+{
+    struct sg_shape *s = &warp->shapes[op->n];
+    uint64_t a[SG_LANES];
+
+    (void)cta;
+    *s = (struct sg_shape){.min = UINT64_MAX};
+    if (m != UINT32_MAX)
+        return SG_STOP_NONE;
+    for (int i = 0; i < SG_LANES; i++) {
+        a[i] = op->code == SG_OP_SHAPE_D ? sg_reg_d(warp, op->a)[i]
+                                         : sg_reg_w(warp, op->a)[i];
+        s->min = gp_min(s->min, a[i]);
+        s->max = gp_max(s->max, a[i]);
+        s->low |= a[i];
+    }
+    for (int h = 0; h < 2; h++) {
+        const uint64_t *half = a + 16 * h, stride = half[1] - half[0];
+        s->first[h] = half[0];
+        s->stride[h] = stride;
+        for (int i = 1; i < 16; i++)
+            if (half[i] - half[i - 1] != stride)
+                s->stride[h] = SG_STRIDE_NONE;
+    }
+    return SG_STOP_NONE;
+}
+
+enum sg_stop
 sg_op_isspace(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
               uint32_t m)
 {

@@ -105,15 +105,8 @@ struct alloc {
     uint32_t *first, *last; /* intervals, first > last: never */
 };
 
-/* Reads and writes of one operation. */
-struct operands {
-    int32_t reads[8 + SG_LIST_MAX], writes[2 + SG_LIST_MAX];
-    unsigned n_reads, n_writes;
-    bool kills;
-};
-
-static void
-operands_of(const struct sg_ir_func *f, const struct sg_ir *ir, struct operands *o)
+void
+sg_ir_operands(const struct sg_ir *ir, struct sg_operands *o)
 {
     const int32_t src[4] = {ir->a, ir->b, ir->c, ir->f};
 
@@ -134,7 +127,12 @@ operands_of(const struct sg_ir_func *f, const struct sg_ir *ir, struct operands 
             o->reads[o->n_reads++] = ir->list[k];
     }
     o->kills = ir->guard == SG_NOREG;
-    (void)f;
+}
+
+static bool
+lives_everywhere(const struct sg_vreg *reg)
+{
+    return reg->konst >= 0 || reg->kept;
 }
 
 static bool
@@ -201,14 +199,14 @@ find_globals(struct alloc *al)
     memset(al->global, 0xff, (f->n_vregs + 1u) * sizeof(*al->global));
     for (uint32_t b = 0; b < al->n_blocks; b++) {
         for (uint32_t i = al->blocks[b].start; i < al->blocks[b].end; i++) {
-            struct operands o;
-            operands_of(f, &f->code[i], &o);
+            struct sg_operands o;
+            sg_ir_operands(&f->code[i], &o);
             for (unsigned k = 0; k < o.n_reads + o.n_writes; k++) {
                 bool read = k < o.n_reads;
                 int32_t v = read ? o.reads[k] : o.writes[k - o.n_reads];
                 bool partial =
                     read ? !written[v] : !o.kills && !f->vregs[v].temp && !written[v];
-                if (al->global[v] < 0 && f->vregs[v].konst < 0 &&
+                if (al->global[v] < 0 && !lives_everywhere(&f->vregs[v]) &&
                     ((seen[v] != UINT32_MAX && seen[v] != b) || partial))
                     al->global[v] = (int32_t)al->n_global++;
                 seen[v] = b;
@@ -233,8 +231,8 @@ block_sets(struct alloc *al, uint32_t b)
     uint64_t *use = set_of(al->use, al, b), *def = set_of(al->def, al, b);
 
     for (uint32_t i = al->blocks[b].start; i < al->blocks[b].end; i++) {
-        struct operands o;
-        operands_of(al->f, &al->f->code[i], &o);
+        struct sg_operands o;
+        sg_ir_operands(&al->f->code[i], &o);
         for (unsigned k = 0; k < o.n_reads; k++) {
             int32_t g = al->global[o.reads[k]];
             if (g >= 0 && !(def[g / 64] >> (g % 64) & 1))
@@ -325,8 +323,8 @@ intervals(struct alloc *al)
         if (al->global[v] >= 0)
             vreg_of[al->global[v]] = (int32_t)v;
     for (uint32_t i = 0; i < f->n_code; i++) {
-        struct operands o;
-        operands_of(f, &f->code[i], &o);
+        struct sg_operands o;
+        sg_ir_operands(&f->code[i], &o);
         for (unsigned k = 0; k < o.n_reads; k++)
             touch(al, o.reads[k], i);
         for (unsigned k = 0; k < o.n_writes; k++)
@@ -391,7 +389,7 @@ scan(struct alloc *al, struct sg_frame_size *ret_size)
         pools[c] = (struct pool){space + (size_t)c * (f->n_vregs + 1u), 0, 0};
     for (uint32_t v = 0; v < f->n_vregs; v++) {
         struct sg_vreg *reg = &f->vregs[v];
-        if (reg->konst >= 0) { /* lives in the whole function */
+        if (lives_everywhere(reg)) {
             if (al->first[v] <= al->last[v])
                 reg->slot = (int32_t)pools[reg->cls].used++;
             continue;

@@ -66,6 +66,15 @@ struct sg_ret {
     uint32_t taken; /* of this lane; not a part of what fragments are told apart by */
 };
 
+/* How 32 addresses lie: the same distance between neighbours in each half, or not. */
+#define SG_N_SHAPES 8
+#define SG_STRIDE_NONE UINT64_MAX
+struct sg_shape {
+    uint64_t first[2], stride[2];
+    uint64_t min, max; /* of all; min > max: not all lanes live, nothing is known */
+    uint64_t low;      /* bits that are set in some address */
+};
+
 struct sg_warp {
     char *area[SG_N_CLASSES]; /* register file */
     uint32_t cap[SG_N_CLASSES];
@@ -80,9 +89,10 @@ struct sg_warp {
     bool polled;    /* has read memory that others write since the last budget */
     bool want_fair; /* the next pick takes the longest waiting fragment */
     bool yielded;
-    uint32_t consts_of;       /* cta->fill_serial its constants are from */
-    uint32_t *tid[3];         /* [SG_LANES] each */
-    uint32_t cluster_parity;  /* by lane: the phase it last arrived in */
+    uint32_t consts_of;                  /* cta->fill_serial its constants are from */
+    uint32_t *tid[3];                    /* [SG_LANES] each */
+    struct sg_shape shapes[SG_N_SHAPES]; /* of addresses that are launch constants */
+    uint32_t cluster_parity;             /* by lane: the phase it last arrived in */
     bool takes;               /* some lane has taken local memory from the top */
     uint32_t taken[SG_LANES]; /* bytes of it (alloca) */
 };
@@ -106,6 +116,7 @@ struct sg_cta {
     const uint64_t *generation;
     struct sg_memview_reader reader;
     struct sg_tlb tlb[SG_N_TLB];
+    uint64_t tlb_launch; /* serial of the launch that filled it */
 
     uint32_t ctaid[3];
     uint64_t index;
@@ -121,9 +132,7 @@ struct sg_cta {
     uint32_t cur_warp;
     uint32_t live_threads;
     uint32_t fill_serial;
-    const struct sg_launch *filled_launch; /* whose constants the warps hold */
-    const struct sg_unit *filled_unit;
-    uint64_t filled_grid;
+    uint64_t filled_launch; /* serial of whose constants the warps hold */
     bool all_slept;
     struct sg_barrier bars[SG_N_BARRIERS];
     uint32_t bars_used;   /* by number: not all zero */
@@ -214,10 +223,10 @@ enum sg_stop sg_fault_set(struct sg_cta *cta, struct sg_warp *warp, unsigned lan
 /* Operations that run out of line: registers by offset from the running frame. */
 typedef enum sg_stop sg_op_fn(struct sg_cta *cta, struct sg_warp *warp,
                               const struct sg_op *op, uint32_t m);
-sg_op_fn sg_op_atom, sg_op_atom_q, sg_op_isspace, sg_op_shfl, sg_op_vote, sg_op_match,
-    sg_op_redux, sg_op_elect, sg_op_bar_warp, sg_op_sreg, sg_op_vprintf, sg_op_malloc,
-    sg_op_free, sg_op_setcond, sg_op_assertfail, sg_op_frame, sg_op_stack, sg_op_trap,
-    sg_op_mma, sg_op_mma_quads, sg_op_wgmma, sg_op_wmma_ld, sg_op_wmma_st,
+sg_op_fn sg_op_shape, sg_op_atom, sg_op_atom_q, sg_op_isspace, sg_op_shfl, sg_op_vote,
+    sg_op_match, sg_op_redux, sg_op_elect, sg_op_bar_warp, sg_op_sreg, sg_op_vprintf,
+    sg_op_malloc, sg_op_free, sg_op_setcond, sg_op_assertfail, sg_op_frame, sg_op_stack,
+    sg_op_trap, sg_op_mma, sg_op_mma_quads, sg_op_wgmma, sg_op_wmma_ld, sg_op_wmma_st,
     sg_op_ldmatrix, sg_op_stmatrix, sg_op_movmatrix, sg_op_cpasync, sg_op_mbar,
     sg_op_tex, sg_op_txq, sg_op_surf, sg_op_sured, sg_op_cluster_arrive,
     sg_op_cluster_wait, sg_op_bulk, sg_op_bulk_tensor, sg_op_tmap_replace;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytecode in words, for people who debug the executor.
+ * Bytecode and IR in words, for people who debug the executor.
  *
- *     12  add_u32   w3 = w1 w2        ; line 40
+ *     12  ADD_U32   w3 = w1 w2        ; line 40
  *
- * w, d and p number the slots of the frame by class.
+ * In bytecode w, d and p number the slots of the frame by class, in IR virtual
+ * registers; there a constant is its value, and launch constants carry a '!'.
  */
 #include "exec_scalar.h"
 #include "gp_err.h"
@@ -83,6 +84,68 @@ dump_func(FILE *f, const struct sg_unit *unit, const struct sg_unit_func *func)
     }
     for (uint32_t i = func->entry; i < func->end; i++)
         dump_op(f, unit, i);
+}
+
+/* -------------------------------------------------------------------------- IR */
+
+static void
+print_reg(FILE *f, const struct sg_ir_func *func, int32_t v)
+{
+    static const char letters[] = {[SG_W] = 'w', [SG_D] = 'd', [SG_P] = 'p'};
+    const struct sg_vreg *reg = &func->vregs[v];
+
+    if (reg->konst >= 0 && func->consts[reg->konst].kind == SG_CONST_VALUE)
+        fprintf(f, " 0x%" PRIx64, func->consts[reg->konst].value);
+    else
+        fprintf(f, " %c%d%s", letters[reg->cls], v, reg->kept ? "!" : "");
+}
+
+static void
+print_ir(FILE *f, const struct sg_ir_func *func, const struct sg_ir *ir)
+{
+    const int32_t v[6] = {ir->d, ir->e, ir->a, ir->b, ir->c, ir->f};
+    bool results = ir->d != SG_NOREG || ir->e != SG_NOREG;
+
+    fprintf(f, "  %-14s", sg_op_name(ir->code));
+    for (int k = 0; k < 6; k++) {
+        if (v[k] != SG_NOREG)
+            print_reg(f, func, v[k]);
+        if (k == 1 && results)
+            fprintf(f, " =");
+    }
+    for (unsigned k = 0; k < ir->n_list; k++) {
+        fprintf(f, k == 0 ? " {" : k == ir->n_list_dst ? " <-" : "");
+        print_reg(f, func, ir->list[k]);
+    }
+    fprintf(f, "%s", ir->n_list ? " }" : "");
+    if (ir->guard != SG_NOREG) {
+        fprintf(f, " @%s", ir->guard_neg ? "!" : "");
+        print_reg(f, func, ir->guard);
+    }
+    if (ir->code == SG_OP_FN)
+        fprintf(f, " %s", sg_fns[ir->imm].name);
+    else if (ir->imm)
+        fprintf(f, " imm %" PRId64, ir->imm);
+    if (ir->n)
+        fprintf(f, " n %u", ir->n);
+    if (ir->x)
+        fprintf(f, " x %u", ir->x);
+    if (ir->y)
+        fprintf(f, " scale %u%s", ir->y & ~SG_INDEX_SIGNED,
+                ir->y & SG_INDEX_SIGNED ? " signed" : "");
+    fprintf(f, "  ; line %u\n", ir->line);
+}
+
+void
+sg_ir_print(const struct sg_ir_func *func, FILE *f)
+{
+    fprintf(f, "ir of %s: %u registers, %u constants\n",
+            func->ast ? func->ast->name->name : "?", func->n_vregs, func->n_consts);
+    for (uint32_t i = 0; i < func->n_code; i++) {
+        if (func->n_first && i == func->n_first)
+            fprintf(f, " body:\n");
+        print_ir(f, func, &func->code[i]);
+    }
 }
 
 int

@@ -212,6 +212,7 @@ struct sg_launch {
     uint32_t shared_bytes;
     uint32_t local_stride;
     const void *unit; /* executor's own */
+    uint64_t serial;  /* no other launch has it */
 
     /* result: the first fault wins */
     int fault_lock;

@@ -20,6 +20,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct gp_err;
 struct ptx_func;
@@ -29,7 +30,8 @@ enum sg_opcode {
 #define OP(name, sig) SG_OP_##name,
 #include "sg_ops.def"
 #undef OP
-    SG_N_OPS
+    SG_N_OPS,
+    SG_OP_FIRST_ALU = SG_OP_ADD_U32 /* from here on: results of the operands alone */
 };
 
 enum sg_class { SG_W, SG_D, SG_P, SG_N_CLASSES };
@@ -54,6 +56,8 @@ struct sg_const {
 struct sg_vreg {
     uint8_t cls;
     bool temp;     /* made by lowering, written and read within one instruction */
+    bool kept;     /* constant in a launch: its slot is nobody else's */
+    bool uniform;  /* kept, and the same in all lanes */
     int32_t konst; /* index of the constant it is, or -1 */
     int32_t slot;  /* after allocation, -1 = never used */
 };
@@ -73,6 +77,7 @@ struct sg_ir {
     int32_t d, e;                /* results */
     int32_t a, b, c, f;
     uint32_t x; /* operation's own: label, flags, offset */
+    uint32_t y; /* LDGI, STGI: the index's scale, SG_INDEX_SIGNED */
     uint32_t line;
     int64_t imm;
     int32_t *list;
@@ -82,6 +87,7 @@ struct sg_ir_func {
     const struct ptx_func *ast;
     struct sg_ir *code;
     uint32_t n_code, cap_code;
+    uint32_t n_first; /* operations before the body: once a warp and launch */
     struct sg_vreg *vregs;
     uint32_t n_vregs, cap_vregs;
     struct sg_const *consts;
@@ -102,6 +108,8 @@ struct sg_op {
     int64_t imm;
 };
 
+#define SG_INDEX_SIGNED 0x80000000u
+
 #define SG_LANES 32
 #define SG_SLOT_W (SG_LANES * 4)
 #define SG_SLOT_D (SG_LANES * 8)
@@ -121,9 +129,28 @@ typedef uint64_t sg_fn(uint64_t a, uint64_t b, uint64_t c);
 const char *sg_op_name(unsigned code);
 const char *sg_op_sig(unsigned code); /* "d e a b c f" classes; see sg_ops.def */
 
+/* Registers that an operation reads and writes. */
+struct sg_operands {
+    int32_t reads[8 + SG_LIST_MAX], writes[2 + SG_LIST_MAX];
+    unsigned n_reads, n_writes;
+    bool kills; /* writes every lane that runs */
+};
+void sg_ir_operands(const struct sg_ir *ir, struct sg_operands *ret);
+
+/* Whether the operation's result depends on its operands and the launch alone. */
+bool sg_ir_is_pure(const struct sg_ir *ir);
+/* Move what a launch fixes before the body (sg_hoist.c). */
+int sg_ir_hoist(struct sg_ir_func *func, struct gp_err *err);
+/* Then: memory operations that use it, and what has no use any more (sg_address.c). */
+int sg_ir_addresses(struct sg_ir_func *func, struct gp_err *err);
+
 /* Liveness and slots: fills vreg.slot, sg_const.off and *ret_size. */
 int sg_ir_allocate(struct sg_ir_func *func, struct sg_frame_size *ret_size,
                    struct gp_err *err);
+/* After the allocation (sg_verify.c): -EINVAL names what is wrong. */
+int sg_ir_verify(const struct sg_ir_func *func, struct gp_err *err);
+/* In words, with virtual registers (sg_dump.c). */
+void sg_ir_print(const struct sg_ir_func *func, FILE *f);
 void sg_ir_fini(struct sg_ir_func *func);
 int sg_ir_grow_hash(struct sg_ir_func *func);
 uint32_t sg_const_hash(unsigned cls, unsigned kind, uint32_t ref, uint64_t value);

@@ -162,40 +162,6 @@ offset_of(const struct sg_ir_func *f, int32_t v)
     return (uint32_t)f->vregs[v].slot * bytes[f->vregs[v].cls];
 }
 
-static bool
-class_fits(const struct sg_ir_func *f, int32_t v, char sig)
-{
-    static const char letters[] = {[SG_W] = 'W', [SG_D] = 'D', [SG_P] = 'P'};
-
-    return v == SG_NOREG || sig == '*' ||
-           (v >= 0 && (uint32_t)v < f->n_vregs && f->vregs[v].slot >= 0 &&
-            letters[f->vregs[v].cls] == sig);
-}
-
-/* The last line of defence: an operand of the wrong class would be an access outside
- * the register file. */
-static bool
-verify_op(const struct sg_ir_func *f, const struct sg_ir *ir)
-{
-    const char *sig = sg_op_sig(ir->code);
-    const int32_t v[6] = {ir->d, ir->e, ir->a, ir->b, ir->c, ir->f};
-
-    for (int k = 0; k < 6; k++)
-        if (!class_fits(f, v[k], sig[k]) || (v[k] != SG_NOREG && sig[k] == '-'))
-            return false;
-    if (ir->code == SG_OP_FN) {
-        const char *fsig = sg_fns[ir->imm].sig;
-        if (!class_fits(f, ir->d, fsig[0]) || !class_fits(f, ir->a, fsig[1]) ||
-            !class_fits(f, ir->b, fsig[2]) || !class_fits(f, ir->c, fsig[3]))
-            return false;
-    }
-    for (unsigned k = 0; k < ir->n_list; k++)
-        if (!class_fits(f, ir->list[k],
-                        ir->wide_list || k < ir->wide_first ? 'D' : 'W'))
-            return false;
-    return class_fits(f, ir->guard, 'P');
-}
-
 static void
 emit_op(struct sg_unit *unit, const struct sg_ir_func *f, const struct sg_ir *ir)
 {
@@ -228,15 +194,35 @@ emit_op(struct sg_unit *unit, const struct sg_ir_func *f, const struct sg_ir *ir
         for (unsigned k = 0; k < ir->n_list; k++)
             unit->lists[unit->n_lists++] = offset_of(f, ir->list[k]);
     }
+    if (ir->y)
+        op->f = ir->y;
     if (ir->code == SG_OP_FN)
         op->imm = (int64_t)(uintptr_t)sg_fns[ir->imm].fn;
     unit->lines[unit->n_ops++] = ir->line;
 }
 
+/* Two factors of a sum from shared memory and the multiply-add that takes them get one
+ * dispatch, the sum being there before the factors.  They stay where they are:
+ * jumps into the middle and the lines of faults are as before. */
+static void
+fuse_ops(struct sg_op *op, uint32_t n)
+{
+    for (uint32_t i = 0; i + 2 < n; i++, op++) {
+        if (op[0].code != op[1].code || op[2].code != SG_OP_FMA_F32 ||
+            op[2].c == op[0].d || op[2].c == op[1].d)
+            continue;
+        if (op->code == SG_OP_LDSX_32)
+            op->code = SG_OP_LDSX2_FMA;
+        else if (op->code == SG_OP_LDTX_32)
+            op->code = SG_OP_LDTX2_FMA;
+    }
+}
+
 /* Append one function; branch operands become operation indexes. */
 static int
-emit_function(struct sg_unit *unit, const struct sg_ir_func *f, uint32_t table_from,
-              uint32_t table_to, uint32_t *tables, struct gp_err *err)
+emit_function(struct sg_unit *unit, struct sg_unit_func *uf, const struct sg_ir_func *f,
+              uint32_t table_from, uint32_t table_to, uint32_t *tables,
+              struct gp_err *err)
 {
     CLEANUP_FREE uint32_t *at = malloc((f->n_labels + 1u) * sizeof(*at));
     uint32_t start = unit->n_ops;
@@ -245,17 +231,17 @@ emit_function(struct sg_unit *unit, const struct sg_ir_func *f, uint32_t table_f
         return -ENOMEM;
     memset(at, 0xff, (f->n_labels + 1u) * sizeof(*at));
     for (uint32_t i = 0; i < f->n_code; i++) {
-        if (!verify_op(f, &f->code[i]))
-            return gp_err_set(err, -EINVAL, "line %u: operands of %s have wrong types",
-                              f->code[i].line, sg_op_name(f->code[i].code));
         if (f->code[i].code == SG_OP_JOIN)
             at[f->code[i].x] = unit->n_ops;
+        if (i == f->n_first)
+            uf->body = unit->n_ops;
         emit_op(unit, f, &f->code[i]);
     }
     for (uint32_t i = start; i < unit->n_ops; i++)
         if ((unit->ops[i].code == SG_OP_BRA || unit->ops[i].code == SG_OP_BRC) &&
             (unit->ops[i].x = at[unit->ops[i].x]) == UINT32_MAX)
             return gp_err_set(err, -EINVAL, "a jump to a label that is nowhere");
+    fuse_ops(unit->ops + start, unit->n_ops - start);
     for (uint32_t i = table_from; i < table_to; i++)
         if ((tables[i] = at[tables[i]]) == UINT32_MAX)
             return gp_err_set(err, -EINVAL, "a jump to a label that is nowhere");
@@ -344,6 +330,7 @@ unit_finish(struct unit_builder *ub, struct sg_unit *unit, const uint32_t *table
                 lists += ub->funcs[i].ir.code[k].n_list;
     if (total > SG_MAX_UNIT_OPS)
         return gp_err_set(err, -E2BIG, "kernel and its callees are too long");
+    total += 1 + SG_N_SHAPES; /* READY and SHAPE */
     unit->ops = calloc(total + 1, sizeof(*unit->ops));
     unit->lines = calloc(total + 1, sizeof(*unit->lines));
     unit->lists = calloc(lists + 1, sizeof(*unit->lists));
@@ -368,10 +355,18 @@ unit_finish(struct unit_builder *ub, struct sg_unit *unit, const uint32_t *table
         uf->local_bytes = b->local_bytes;
         uf->out_bytes = b->ir.out_bytes;
         uf->entry = unit->n_ops;
-        r = sg_ir_allocate(&b->ir, &uf->frame, err);
+        r = i == 0 ? sg_ir_hoist(&b->ir, err) : 0;
+        if (r == 0 && i == 0)
+            r = sg_ir_addresses(&b->ir, err);
         if (r == 0)
-            r = emit_function(unit, &b->ir, table_at[i], table_at[i + 1], ub->tables,
-                              err);
+            r = sg_ir_allocate(&b->ir, &uf->frame, err);
+        if (r == 0)
+            r = sg_ir_verify(&b->ir, err);
+        if (r == 0 && getenv("SOFTGPU_IR")) /* for people who debug the executor */
+            sg_ir_print(&b->ir, stderr);
+        if (r == 0)
+            r = emit_function(unit, uf, &b->ir, table_at[i], table_at[i + 1],
+                              ub->tables, err);
         if (r == 0)
             r = take_consts(uf, &b->ir, dyn);
         if (r < 0)

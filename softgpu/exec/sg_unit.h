@@ -25,6 +25,7 @@ struct ptx_func;
 struct sg_unit_func {
     const struct ptx_func *ast;
     uint32_t entry, end; /* indexes into ops */
+    uint32_t body;       /* likewise: where later CTAs of a launch start */
     struct sg_frame_size frame;
     uint32_t local_bytes; /* parameters, results and .local variables; 16-aligned */
     uint32_t out_bytes;   /* behind them: arguments of the largest call */
