@@ -16,6 +16,9 @@
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+/* On the way of every call: such functions lie together.  After a switch between
+ * processes each page and each cache line of code costs, more than its instructions. */
+#define GP_HOT __attribute__((hot))
 #define GP_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define GP_EXPORT __attribute__((visibility("default")))
 #define GP_ALIGN_UP(x, a) (((x) + ((a)-1)) & ~((__typeof__(x))(a)-1))

@@ -25,7 +25,7 @@ error_of(const struct xport_conn *conn)
     return __atomic_load_n(&conn->error, __ATOMIC_RELAXED);
 }
 
-int
+GP_HOT int
 xport_flush(struct xport_conn *conn)
 {
     int r = error_of(conn);
@@ -34,6 +34,17 @@ xport_flush(struct xport_conn *conn)
         return r;
     r = conn->ops->flush(conn, NULL, 0);
     return r < 0 ? fail(conn, r) : 0;
+}
+
+GP_HOT int
+xport_flush_now(struct xport_conn *conn)
+{
+    int r = error_of(conn);
+
+    if (r < 0 || !xport_pending(conn))
+        return r;
+    r = conn->ops->flush_now(conn);
+    return r < 0 && r != -EAGAIN ? fail(conn, r) : r;
 }
 
 int
@@ -48,7 +59,7 @@ xport_send_bulk(struct xport_conn *conn, const void *buf, size_t len)
     return r < 0 ? fail(conn, r) : 0;
 }
 
-int
+GP_HOT int
 xport_recv(struct xport_conn *conn, const void **ret_frame, uint32_t *ret_size,
            uint64_t deadline_ns)
 {

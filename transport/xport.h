@@ -38,6 +38,7 @@ struct xport_ops {
      */
     int (*reserve)(struct xport_conn *conn, size_t n);
     int (*flush)(struct xport_conn *conn, const void *bulk, size_t len);
+    int (*flush_now)(struct xport_conn *conn); /* may be NULL */
     /* More bytes into the receive buffer: up to the whole of the next frame.  -EAGAIN:
      * nothing there and @deadline_ns (gp_now_ns clock; 0: do not wait) has passed. */
     int (*fill)(struct xport_conn *conn, uint64_t deadline_ns);
@@ -124,6 +125,17 @@ xport_pending(const struct xport_conn *conn)
 
 /* Everything committed leaves, in one write where the transport can. */
 int xport_flush(struct xport_conn *conn);
+
+/* What there is room for leaves: -EAGAIN when some still waits for a flush.  For those
+ * who must not wait, because it may be they whom the peer waits for.  Where
+ * xport_flushes_now() only. */
+int xport_flush_now(struct xport_conn *conn);
+
+static inline bool
+xport_flushes_now(const struct xport_conn *conn)
+{
+    return conn->ops->flush_now != NULL;
+}
 
 /* Everything committed and then @len payload bytes leave together, without a copy where
  * the transport can; returns when @buf may be reused.  May be called again for the next

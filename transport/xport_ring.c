@@ -22,7 +22,7 @@
 #endif
 
 /* The memory is shared between processes, so these are not FUTEX_PRIVATE. */
-static long
+static inline long
 futex(uint32_t *word, int op, uint32_t val, const struct timespec *timeout)
 {
     return syscall(SYS_futex, word, op, val, timeout, NULL, 0);
@@ -31,7 +31,7 @@ futex(uint32_t *word, int op, uint32_t val, const struct timespec *timeout)
 /* Index and flag are written and read in sequentially consistent order throughout: here
  * index, then flag; the sleeper flag, then index (xport_ring_wait_*).  So one sees the
  * other. */
-static void
+static inline void
 wake(uint32_t *word)
 {
     if (__atomic_load_n(word, __ATOMIC_SEQ_CST) &&
@@ -39,8 +39,26 @@ wake(uint32_t *word)
         futex(word, FUTEX_WAKE, 1, NULL);
 }
 
+/* A call or an answer is a few words: not worth a call to the C library. */
+#define WORDS_MAX 192
+
+static inline void
+copy(uint8_t *to, const uint8_t *from, size_t n)
+{
+    if (likely(n <= WORDS_MAX && n % 8 == 0)) {
+        for (size_t i = 0; i < n; i += 8) {
+            uint64_t word;
+
+            memcpy(&word, from + i, 8);
+            memcpy(to + i, &word, 8);
+        }
+        return;
+    }
+    memcpy(to, from, n);
+}
+
 /* Bytes in the ring as the producer sees them, or -1. */
-static int64_t
+static inline int64_t
 used_by_producer(const struct xport_ring *ring)
 {
     uint64_t tail = __atomic_load_n(&ring->shared->tail, __ATOMIC_SEQ_CST);
@@ -49,7 +67,7 @@ used_by_producer(const struct xport_ring *ring)
     return used > XPORT_RING_SIZE ? -1 : (int64_t)used;
 }
 
-static int64_t
+static inline int64_t
 used_by_consumer(const struct xport_ring *ring)
 {
     uint64_t head = __atomic_load_n(&ring->shared->head, __ATOMIC_SEQ_CST);
@@ -74,7 +92,7 @@ xport_ring_room(const struct xport_ring *ring, size_t ahead, size_t len, uint8_t
     return 0;
 }
 
-void
+GP_HOT void
 xport_ring_push(struct xport_ring *ring, size_t n)
 {
     ring->index += n;
@@ -100,61 +118,63 @@ xport_ring_peek(const struct xport_ring *ring, size_t ahead, size_t len, uint8_t
 
 /* Waking the producer for every few bytes would make the two take turns: wait until
  * half of the ring is free. */
-void
-xport_ring_drop(struct xport_ring *ring, size_t n)
+static inline void
+drop(struct xport_ring *ring, size_t used, size_t n)
 {
-    int64_t used = used_by_consumer(ring);
-
     ring->index += n;
     __atomic_store_n(&ring->shared->tail, ring->index, __ATOMIC_SEQ_CST);
-    if (used - (int64_t)n <= (int64_t)XPORT_RING_SIZE / 2)
+    if (used - n <= XPORT_RING_SIZE / 2)
         wake(&ring->shared->room_wanted);
 }
 
-int
+void
+xport_ring_drop(struct xport_ring *ring, size_t n)
+{
+    drop(ring, (size_t)gp_max(used_by_consumer(ring), (int64_t)n), n);
+}
+
+GP_HOT int
 xport_ring_put(struct xport_ring *ring, const void *data, size_t len, size_t *ret_n)
 {
-    size_t done = 0, n = 0;
-    uint8_t *to;
-    int r;
+    int64_t used = used_by_producer(ring);
+    size_t at = ring->index % XPORT_RING_SIZE, first;
 
-    /* Again only when room ended at the end and may go on at the start. */
-    do {
-        r = xport_ring_room(ring, done, len - done, &to, &n);
-        if (r < 0)
-            return r;
-        memcpy(to, (const uint8_t *)data + done, n);
-        done += n;
-    } while (n && done < len && (ring->index + done) % XPORT_RING_SIZE == 0);
-    if (done)
-        xport_ring_push(ring, done);
-    *ret_n = done;
+    if (unlikely(used < 0))
+        return -EPROTO;
+    len = gp_min(len, XPORT_RING_SIZE - (size_t)used);
+    first = gp_min(len, XPORT_RING_SIZE - at);
+    copy(ring->bytes + at, data, first);
+    if (unlikely(first < len))
+        memcpy(ring->bytes, (const uint8_t *)data + first, len - first);
+    if (len)
+        xport_ring_push(ring, len);
+    *ret_n = len;
     return 0;
 }
 
-int
+GP_HOT int
 xport_ring_get(struct xport_ring *ring, void *buf, size_t len, size_t *ret_n)
 {
-    size_t done = 0, n = 0;
-    uint8_t *from;
-    int r;
+    int64_t used = used_by_consumer(ring);
+    size_t at = ring->index % XPORT_RING_SIZE, first;
 
-    do {
-        r = xport_ring_peek(ring, done, len - done, &from, &n);
-        if (r < 0)
-            return r;
-        memcpy((uint8_t *)buf + done, from, n);
-        done += n;
-    } while (n && done < len && (ring->index + done) % XPORT_RING_SIZE == 0);
-    if (done)
-        xport_ring_drop(ring, done);
-    *ret_n = done;
+    if (unlikely(used < 0))
+        return -EPROTO;
+    len = gp_min(len, (size_t)used);
+    *ret_n = len;
+    if (!len)
+        return 0;
+    first = gp_min(len, XPORT_RING_SIZE - at);
+    copy(buf, ring->bytes + at, first);
+    if (unlikely(first < len))
+        memcpy((uint8_t *)buf + first, ring->bytes, len - first);
+    drop(ring, (size_t)used, len);
     return 0;
 }
 
 /* Who closes sets the flag, then clears the word and wakes; here the word was set
  * before the flag is read: one sees the other. */
-static int
+GP_HOT static int
 sleep_on(const struct xport_ring *ring, uint32_t *word, uint64_t deadline_ns)
 {
     struct timespec ts, *timeout = NULL;
@@ -194,7 +214,7 @@ xport_ring_empty(const struct xport_ring *ring)
     return used_by_consumer(ring) == 0;
 }
 
-int
+GP_HOT int
 xport_ring_wait_data(struct xport_ring *ring, uint64_t deadline_ns)
 {
     __atomic_store_n(&ring->shared->data_wanted, 1, __ATOMIC_SEQ_CST);

@@ -104,7 +104,44 @@ shm_write(struct xport_stream *stream, struct iovec *iov, size_t n_iov)
     return 0;
 }
 
-static int
+GP_HOT static int
+shm_flush_now(struct xport_conn *conn)
+{
+    struct xport_stream *stream = xport_stream_of(conn);
+    size_t n = 0;
+    int r = xport_ring_put(&shm_of(stream)->tx, conn->tx.base, xport_pending(conn), &n);
+
+    return unlikely(r < 0) ? r : xport_stream_gone(stream, n);
+}
+
+/* Calls and answers go in one piece nearly always. */
+GP_HOT static int
+shm_flush(struct xport_conn *conn, const void *bulk, size_t len)
+{
+    int r = len ? -EAGAIN : shm_flush_now(conn);
+
+    return r == -EAGAIN ? xport_stream_flush(conn, bulk, len) : r;
+}
+
+GP_HOT static int
+shm_fill(struct xport_conn *conn, uint64_t deadline_ns)
+{
+    struct xport_stream *stream = xport_stream_of(conn);
+    size_t n = 0;
+    int r;
+
+    xport_stream_make_room(stream);
+    r = xport_ring_get(&shm_of(stream)->rx, conn->rx.end, XPORT_STREAM_READ, &n);
+    conn->stats.rx_reads++;
+    if (r == 0 && !n)
+        r = xport_stream_read_later(stream, conn->rx.end, XPORT_STREAM_READ, &n,
+                                    deadline_ns);
+    conn->rx.end += n;
+    conn->stats.rx_bytes += n;
+    return r;
+}
+
+GP_HOT static int
 shm_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
 {
     int r = xport_ring_get(&shm_of(stream)->rx, buf, len, ret_n);
@@ -125,7 +162,7 @@ closed_wait(struct shm_conn *shm)
     return xport_ring_empty(&shm->rx) ? -ECONNRESET : 0;
 }
 
-static int
+GP_HOT static int
 shm_wait(struct xport_stream *stream, uint64_t deadline_ns)
 {
     struct shm_conn *shm = shm_of(stream);
@@ -324,8 +361,9 @@ shm_take_fd(struct xport_conn *conn)
 static const struct xport_ops shm_ops = {
     .name = "shm",
     .reserve = xport_stream_reserve,
-    .flush = xport_stream_flush,
-    .fill = xport_stream_fill,
+    .flush = shm_flush,
+    .flush_now = shm_flush_now,
+    .fill = shm_fill,
     .recv_bulk = xport_stream_recv_bulk,
     .release = xport_stream_release,
     .abort = shm_abort,

@@ -9,7 +9,6 @@
 
 /* Coalescing limit: beyond this a write costs no less per byte (measured). */
 #define TX_BUFFER (64u << 10)
-#define RX_READ (64u << 10)
 
 int
 xport_stream_init(struct xport_stream *stream, const struct xport_ops *ops,
@@ -25,7 +24,7 @@ xport_stream_init(struct xport_stream *stream, const struct xport_ops *ops,
     if (frame_max < XPORT_FRAME_MIN || frame_max > XPORT_FRAME_LIMIT || frame_max % 8)
         return gp_err_set(err, -EINVAL, "frame limit %u out of range", frame_max);
     stream->tx_cap = gp_max(frame_max, TX_BUFFER);
-    stream->rx_cap = frame_max + RX_READ;
+    stream->rx_cap = frame_max + XPORT_STREAM_READ;
     stream->tx_buf = aligned_alloc(64, GP_ALIGN_UP(stream->tx_cap, 64));
     stream->rx_buf = aligned_alloc(64, GP_ALIGN_UP(stream->rx_cap, 64));
     if (!stream->tx_buf || !stream->rx_buf)
@@ -43,7 +42,7 @@ xport_stream_fini(struct xport_stream *stream)
     free(stream->rx_buf);
 }
 
-int
+GP_HOT int
 xport_stream_flush(struct xport_conn *conn, const void *bulk, size_t len)
 {
     struct xport_stream *stream = xport_stream_of(conn);
@@ -56,6 +55,20 @@ xport_stream_flush(struct xport_conn *conn, const void *bulk, size_t len)
         iov[n++] = (struct iovec){(void *)(uintptr_t)bulk, len};
     conn->tx.pos = conn->tx.base;
     return stream->io->write(stream, iov, n);
+}
+
+GP_HOT int
+xport_stream_gone(struct xport_stream *stream, size_t n)
+{
+    struct xport_conn *conn = &stream->conn;
+    size_t left = xport_pending(conn) - n;
+
+    conn->stats.tx_writes++;
+    conn->stats.tx_bytes += n;
+    if (unlikely(left))
+        memmove(conn->tx.base, conn->tx.base + n, left);
+    conn->tx.pos = conn->tx.base + left;
+    return left ? -EAGAIN : 0;
 }
 
 int
@@ -76,25 +89,27 @@ to_start(struct xport_stream *stream)
     conn->rx.end = stream->rx_buf + have;
 }
 
-void
+GP_HOT void
 xport_stream_release(struct xport_conn *conn)
 {
     /* Frames are multiples of 8, but payloads are not: realign after an odd one.  Empty
      * is the chance to go back to the start, where the cache is warm. */
-    if (conn->rx.pos == conn->rx.end || ((uintptr_t)conn->rx.pos & 7))
+    if (likely(conn->rx.pos == conn->rx.end))
+        conn->rx.pos = conn->rx.end = xport_stream_of(conn)->rx_buf;
+    else if (unlikely((uintptr_t)conn->rx.pos & 7))
         to_start(xport_stream_of(conn));
 }
 
-/* Nothing there: look again and again while that has paid.  -EAGAIN: now sleep. */
+/* Nothing there at the first look: again and again while that has paid.  -EAGAIN: now
+ * sleep. */
 static int
 read_spinning(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
 {
-    int r;
+    int r = -EAGAIN;
 
     xport_spin_begin(&stream->spin);
-    do
+    while (r == -EAGAIN && xport_spin_again(&stream->spin))
         r = stream->io->read(stream, buf, len, ret_n);
-    while (r == -EAGAIN && xport_spin_again(&stream->spin));
     if (r != -EAGAIN) {
         xport_spin_won(&stream->spin);
         stream->conn.stats.rx_spun++;
@@ -102,7 +117,7 @@ read_spinning(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
     return r;
 }
 
-static int
+GP_HOT static int
 read_sleeping(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n,
               uint64_t deadline_ns)
 {
@@ -123,34 +138,57 @@ read_sleeping(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n,
     return r;
 }
 
-/* Until something was read: first spinning when that has paid, then asleep.  A first
- * look that costs no system call says nothing about spinning: we may have been switched
- * away for who sent it. */
-static int
-read_wait(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n,
-          uint64_t deadline_ns)
+GP_HOT int
+xport_stream_read_later(struct xport_stream *stream, void *buf, size_t len,
+                        size_t *ret_n, uint64_t deadline_ns)
 {
     int r = -EAGAIN;
 
-    if (!deadline_ns || !stream->io->read_asleep)
-        r = stream->io->read(stream, buf, len, ret_n);
-    if (!deadline_ns || r != -EAGAIN)
+    if (!deadline_ns)
         return r;
     if (!xport_spin_skips(&stream->spin))
         r = read_spinning(stream, buf, len, ret_n);
     return r == -EAGAIN ? read_sleeping(stream, buf, len, ret_n, deadline_ns) : r;
 }
 
-int
+/* Until something was read: first spinning when that has paid, then asleep.  What is
+ * there at the first look says nothing about spinning, and costs no look at the clock:
+ * we may have been switched away for who sent it. */
+GP_HOT static int
+read_wait(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n,
+          uint64_t deadline_ns)
+{
+    int r;
+
+    /* The first look is a system call: straight to sleep if no other is to follow. */
+    if (deadline_ns && stream->io->read_asleep && xport_spin_skips(&stream->spin))
+        return read_sleeping(stream, buf, len, ret_n, deadline_ns);
+    r = stream->io->read(stream, buf, len, ret_n);
+    if (!deadline_ns || r != -EAGAIN)
+        return r;
+    if (!stream->io->read_asleep)
+        return xport_stream_read_later(stream, buf, len, ret_n, deadline_ns);
+    r = read_spinning(stream, buf, len, ret_n);
+    return r == -EAGAIN ? read_sleeping(stream, buf, len, ret_n, deadline_ns) : r;
+}
+
+GP_HOT void
+xport_stream_make_room(struct xport_stream *stream)
+{
+    if (unlikely((size_t)(stream->rx_buf + stream->rx_cap - stream->conn.rx.end) <
+                 XPORT_STREAM_READ))
+        to_start(stream);
+}
+
+GP_HOT int
 xport_stream_fill(struct xport_conn *conn, uint64_t deadline_ns)
 {
     struct xport_stream *stream = xport_stream_of(conn);
     size_t n = 0;
     int r;
 
-    if ((size_t)(stream->rx_buf + stream->rx_cap - conn->rx.end) < RX_READ)
-        to_start(stream);
-    r = read_wait(stream, conn->rx.end, RX_READ, &n, deadline_ns);
+    xport_stream_make_room(stream);
+    r = read_wait(stream, conn->rx.end, XPORT_STREAM_READ, &n, deadline_ns);
     conn->rx.end += n;
     conn->stats.rx_bytes += n;
     return r;

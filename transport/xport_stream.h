@@ -56,8 +56,18 @@ void xport_stream_fini(struct xport_stream *stream);
 int xport_stream_reserve(struct xport_conn *conn, size_t n);
 int xport_stream_flush(struct xport_conn *conn, const void *bulk, size_t len);
 int xport_stream_fill(struct xport_conn *conn, uint64_t deadline_ns);
+
+/* For a transport's flush_now: the first @n bytes that waited have gone.  Its result. */
+int xport_stream_gone(struct xport_stream *stream, size_t n);
 int xport_stream_recv_bulk(struct xport_conn *conn, void *buf, size_t len);
 void xport_stream_release(struct xport_conn *conn);
+
+/* For a transport's own fill: room for XPORT_STREAM_READ bytes at rx.end, and the wait
+ * after a first look that found nothing. */
+#define XPORT_STREAM_READ (64u << 10)
+void xport_stream_make_room(struct xport_stream *stream);
+int xport_stream_read_later(struct xport_stream *stream, void *buf, size_t len,
+                            size_t *ret_n, uint64_t deadline_ns);
 
 /* Notice within about 2 * @seconds that the host behind a TCP socket is gone, though
  * nothing is sent.  Other sockets: nothing happens. */

@@ -35,7 +35,7 @@ xport_keepalive(int fd, int seconds)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
 }
 
-static int
+GP_HOT static int
 tcp_write(struct xport_stream *stream, struct iovec *iov, size_t n_iov)
 {
     struct xport_conn *conn = &stream->conn;
@@ -55,7 +55,18 @@ tcp_write(struct xport_stream *stream, struct iovec *iov, size_t n_iov)
     return 0;
 }
 
-static int
+GP_HOT static int
+tcp_flush_now(struct xport_conn *conn)
+{
+    ssize_t n =
+        send(conn->fd, conn->tx.base, xport_pending(conn), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+        return errno == EPIPE ? -ECONNRESET : -errno;
+    return xport_stream_gone(xport_stream_of(conn), (size_t)gp_max(n, (ssize_t)0));
+}
+
+GP_HOT static int
 read_with(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n, int flags)
 {
     ssize_t n = recv(stream->conn.fd, buf, len, flags);
@@ -69,13 +80,13 @@ read_with(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n, int
     return 0;
 }
 
-static int
+GP_HOT static int
 tcp_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
 {
     return read_with(stream, buf, len, ret_n, MSG_DONTWAIT);
 }
 
-static int
+GP_HOT static int
 tcp_read_asleep(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
 {
     return read_with(stream, buf, len, ret_n, 0);
@@ -108,6 +119,7 @@ static const struct xport_ops tcp_ops = {
     .name = "tcp",
     .reserve = xport_stream_reserve,
     .flush = xport_stream_flush,
+    .flush_now = tcp_flush_now,
     .fill = xport_stream_fill,
     .recv_bulk = xport_stream_recv_bulk,
     .release = xport_stream_release,
