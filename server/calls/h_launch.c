@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-CUresult
+GP_HOT CUresult
 h_cuLaunchKernel(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
                  struct wrk_reply *rep)
 {

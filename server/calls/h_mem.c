@@ -17,6 +17,7 @@
 #include "wrk_window.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* --- allocating ----------------------------------------------------------------------
@@ -113,13 +114,16 @@ static pthread_cond_t frees_done = PTHREAD_COND_INITIALIZER;
 static struct free_job *frees_first;
 static struct free_job **frees_last = &frees_first;
 static uint64_t frees_number;
+static atomic_uint frees_count; /* only the reader makes it more */
 
-/* The number of the newest free that waits, 0 when none does. */
+/* The number of the newest free that waits, 0 when none does.  The reader's. */
 static uint64_t
 frees_pending(void)
 {
     uint64_t number;
 
+    if (likely(atomic_load_explicit(&frees_count, memory_order_acquire) == 0))
+        return 0;
     pthread_mutex_lock(&frees_lock);
     number = frees_first ? frees_number : 0;
     pthread_mutex_unlock(&frees_lock);
@@ -146,6 +150,7 @@ frees_add(struct free_job *f)
     f->later = NULL;
     *frees_last = f;
     frees_last = &f->later;
+    atomic_fetch_add(&frees_count, 1);
     pthread_mutex_unlock(&frees_lock);
 }
 
@@ -160,6 +165,7 @@ frees_remove(struct free_job *f)
     *at = f->later;
     if (!*at)
         frees_last = at;
+    atomic_fetch_sub(&frees_count, 1);
     pthread_cond_broadcast(&frees_done);
     pthread_mutex_unlock(&frees_lock);
 }

@@ -242,7 +242,7 @@ wrk_land_pending(const struct wrk *w)
     return atomic_load(&w->priv->lands->count) != 0;
 }
 
-bool
+GP_HOT bool
 wrk_land_fresh(const struct wrk *w)
 {
     const struct wrk_lands *lands = w->priv->lands;

@@ -70,6 +70,7 @@ struct gov_slice {
     bool intruding; /* running since something began out of turn */
 
     struct wrk_meter meter;
+    uint64_t owed_ns;    /* measured, not reported yet */
     unsigned stuck;      /* how often since the card last drained */
     unsigned stuck_left; /* launches let through with it, still */
     uint32_t stuck_at;   /* the oldest mark then */
@@ -83,7 +84,8 @@ struct wrk_governor {
     pthread_cond_t wake;
     pthread_t thread;
     uint32_t n;
-    bool off; /* GPUPOOL_GOVERNOR=off in the server's environment: for measuring */
+    bool asleep; /* the thread, until it is woken; under the lock */
+    bool off;    /* GPUPOOL_GOVERNOR=off in the server's environment: for measuring */
     struct gov_slice slices[TICKET_SLICES_MAX];
 };
 
@@ -120,12 +122,16 @@ intrude(struct gov_slice *s, uint64_t ns)
 }
 
 static void
-charge(struct wrk *w, struct gov_slice *s, uint64_t ns)
+charge_owed(struct wrk *w, struct gov_slice *s)
 {
     uint32_t index = (uint32_t)(s - w->priv->governor->slices);
     struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
+    uint64_t ns = s->owed_ns;
     uint32_t seq;
 
+    if (!ns)
+        return;
+    s->owed_ns = 0;
     seq = gov_wake_lock(s->card);
     if (!s->running)
         intrude(s, ns);
@@ -136,8 +142,18 @@ charge(struct wrk *w, struct gov_slice *s, uint64_t ns)
                               ns * s->tenant->part / 1000, memory_order_relaxed);
 }
 
-/* Take in the marks that are done. */
+/* Nobody waits for what a session alone on its card reports: the thread does it. */
 static void
+charge(struct wrk *w, struct gov_slice *s, uint64_t ns)
+{
+    s->owed_ns += ns;
+    if (s->owed_ns >= TICK_LOOSE_NS || !s->running || s->intruding || capped(s) ||
+        shared(s))
+        charge_owed(w, s);
+}
+
+/* Take in the marks that are done. */
+GP_HOT static void
 reap(struct wrk *w, struct gov_slice *s)
 {
     struct wrk_meter_done done;
@@ -155,10 +171,12 @@ reap(struct wrk *w, struct gov_slice *s)
 /* --- the turn --------------------------------------------------------------------- */
 
 static void
-give_up_turn(struct gov_slice *s)
+give_up_turn(struct wrk *w, struct gov_slice *s)
 {
-    uint32_t seq = gov_wake_lock(s->card);
+    uint32_t seq;
 
+    charge_owed(w, s);
+    seq = gov_wake_lock(s->card);
     if (s->intruding)
         gov_card_unask(s->card, s->seat, gp_now_ns());
     gov_card_drained(s->card, s->seat, gp_now_ns());
@@ -311,10 +329,13 @@ keep_turn(struct gov_slice *s)
     return keep;
 }
 
-/* The long way to a launch: bring the books up to date, make sure of the turn. */
-static void
+/* The long way to a launch: bring the books up to date, make sure of the turn.  True:
+ * it may have taken long. */
+GP_HOT static bool
 acquire_locked(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
 {
+    bool slow = c->tight || !s->running || s->intruding;
+
     wrk_meter_mark(w, &s->meter);
     reap(w, s);
     if (c->tight)
@@ -323,14 +344,15 @@ acquire_locked(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
         wait_in_flight(w, s, 0, true);
         /* Stuck with work on the card: the launch goes through, once. */
         if (wrk_meter_idle(&s->meter) || held(w, s))
-            give_up_turn(s);
+            give_up_turn(w, s);
     }
     if (!s->running || s->intruding)
         get_turn(w, s);
+    return slow;
 }
 
 /* May the launch share the next mark with those before it? */
-static bool
+GP_HOT static bool
 joins_group(const struct gov_slice *s, const struct wrk_charge *c, uint32_t ctx_index)
 {
     unsigned n = atomic_load_explicit(&s->meter.unmarked, memory_order_relaxed);
@@ -342,14 +364,14 @@ joins_group(const struct gov_slice *s, const struct wrk_charge *c, uint32_t ctx_
                          s->meter.unmarked_ns + c->predicted_ns <= GROUP_NS);
 }
 
-void
+GP_HOT void
 wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key, struct wrk_charge *c)
 {
     struct wrk_governor *g = w->priv->governor;
     struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
     struct gov_slice *s;
     uint32_t ctx_index = w->ctx_index;
-    uint64_t began;
+    uint64_t began, now;
 
     c->skip =
         unlikely(w->priv->captures) && wrk_bulk_capturing(w, stream) != CUDA_SUCCESS;
@@ -361,25 +383,30 @@ wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key, struct wrk_ch
     s = &g->slices[c->slice];
     c->tight = capped(s) || shared(s);
     c->predicted_ns = wrk_predict_ns(&s->predict, key);
+    c->wake = false;
     if (likely(joins_group(s, c, ctx_index)) || unlikely(g->off))
         return;
     pthread_mutex_lock(&g->lock);
-    began = gp_now_ns();
-    acquire_locked(w, s, c);
-    atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_WAIT_NS][c->slice],
-                              gp_now_ns() - began, memory_order_relaxed);
+    began = now = gp_now_ns();
+    if (acquire_locked(w, s, c)) {
+        now = gp_now_ns();
+        atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_WAIT_NS][c->slice],
+                                  now - began, memory_order_relaxed);
+    }
     if (w->ctx_index != ctx_index)
         wrk_ctx_use(w, ctx_index);
-    wrk_meter_begin(w, &s->meter, stream, c->tight);
+    wrk_meter_begin(w, &s->meter, stream, c->tight, now);
+    c->wake = g->asleep;
     pthread_mutex_unlock(&g->lock);
 }
 
-void
+GP_HOT void
 wrk_governor_launched(struct wrk *w, const struct wrk_charge *c)
 {
     struct wrk_governor *g = w->priv->governor;
     struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
     struct gov_slice *s;
+    _Atomic uint64_t *launches;
     bool first, full;
 
     if (unlikely(c->skip))
@@ -389,9 +416,12 @@ wrk_governor_launched(struct wrk *w, const struct wrk_charge *c)
     full = !g->off && c->tight &&
            (s->meter.unmarked_unknown ||
             s->meter.unmarked_ns + c->predicted_ns > GROUP_NS);
-    atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_LAUNCHES][c->slice], 1,
-                              memory_order_relaxed);
-    if (likely(!first && !full))
+    launches = &seat->spent[WRK_SPENT_LAUNCHES][c->slice]; /* nobody else adds to it */
+    atomic_store_explicit(launches,
+                          atomic_load_explicit(launches, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    /* If the thread slept, acquire() has seen it under the lock. */
+    if (likely(!full && !(first && c->wake)))
         return;
     pthread_mutex_lock(&g->lock);
     if (full)
@@ -400,7 +430,7 @@ wrk_governor_launched(struct wrk *w, const struct wrk_charge *c)
     pthread_mutex_unlock(&g->lock);
 }
 
-void
+GP_HOT void
 wrk_governor_idle(struct wrk *w)
 {
     struct wrk_governor *g = w->priv->governor;
@@ -493,6 +523,7 @@ tick(struct wrk *w, struct gov_slice *s)
     if (!s->running && wrk_meter_idle(&s->meter))
         return 0;
     reap(w, s);
+    charge_owed(w, s);
     if (!s->running)
         return tick_held(w, s);
     if (s->intruding)
@@ -500,14 +531,14 @@ tick(struct wrk *w, struct gov_slice *s)
     if (!claimed(s))
         s->calm_ns = gp_now_ns();
     if (!atomic_load(&s->meter.unmarked) && held(w, s)) {
-        give_up_turn(s);
+        give_up_turn(w, s);
         return TICK_TIGHT_NS;
     }
     if (overdue(s, w->priv->conf.work_limit_s))
         end_overdue(w);
     if (wrk_meter_idle(&s->meter) && !atomic_load(&s->meter.unmarked) &&
         gp_now_ns() - s->meter.quiet_ns >= IDLE_NS) {
-        give_up_turn(s);
+        give_up_turn(w, s);
         return 0;
     }
     return capped(s) || contended(s) ? TICK_TIGHT_NS : TICK_LOOSE_NS;
@@ -534,7 +565,9 @@ governor_main(void *arg)
             nanosleep(&pause, NULL);
             pthread_mutex_lock(&g->lock);
         } else {
+            g->asleep = true;
             pthread_cond_wait(&g->wake, &g->lock);
+            g->asleep = false;
         }
     }
     pthread_mutex_unlock(&g->lock);
@@ -583,6 +616,7 @@ wrk_governor_finish(struct wrk *w)
     pthread_mutex_lock(&g->lock);
     for (uint32_t i = 0; i < g->n; i++) {
         take_in(w, &g->slices[i]);
+        charge_owed(w, &g->slices[i]);
         log_spent(w, i);
     }
     pthread_mutex_unlock(&g->lock);

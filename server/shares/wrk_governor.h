@@ -39,6 +39,7 @@ struct wrk_charge {
     uint64_t predicted_ns; /* 0: not known */
     uint32_t slice;
     bool skip;  /* it is captured, so it does not run */
+    bool wake;  /* the governor's thread sleeps until there is work */
     bool tight; /* others may want the card, or a ceiling holds */
 };
 

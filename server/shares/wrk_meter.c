@@ -7,10 +7,12 @@
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
 
-bool
+GP_HOT bool
 wrk_meter_add(struct wrk_meter *m, uint64_t key, uint64_t predicted_ns)
 {
-    if (atomic_load_explicit(&m->unmarked, memory_order_relaxed) == 0) {
+    unsigned n = atomic_load_explicit(&m->unmarked, memory_order_relaxed);
+
+    if (n == 0) {
         m->unmarked_key = key;
         m->unmarked_ns = 0;
         m->unmarked_unknown = false;
@@ -19,14 +21,39 @@ wrk_meter_add(struct wrk_meter *m, uint64_t key, uint64_t predicted_ns)
     }
     m->unmarked_ns += predicted_ns;
     m->unmarked_unknown |= !predicted_ns;
-    return atomic_fetch_add_explicit(&m->unmarked, 1, memory_order_relaxed) != 0;
+    atomic_store_explicit(&m->unmarked, n + 1, memory_order_relaxed);
+    return n != 0;
+}
+
+/* Marks come and go one at a time mostly: one event is kept at hand, so that the pool
+ * that all threads use is left alone. */
+GP_HOT static CUevent
+event_get(struct wrk *w, struct wrk_meter *m, uint32_t ctx_index)
+{
+    CUevent event = m->spare;
+
+    if (!event || m->spare_ctx != ctx_index)
+        return wrk_evpool_get_timed(w, ctx_index);
+    m->spare = NULL;
+    return event;
+}
+
+GP_HOT static void
+event_put(struct wrk *w, struct wrk_meter *m, uint32_t ctx_index, CUevent event)
+{
+    if (m->spare) {
+        wrk_evpool_put_timed(w, ctx_index, event);
+        return;
+    }
+    m->spare = event;
+    m->spare_ctx = ctx_index;
 }
 
 static void
 drop_begin(struct wrk *w, struct wrk_meter *m)
 {
     if (m->unmarked_begin)
-        wrk_evpool_put_timed(w, m->ctx_index, m->unmarked_begin);
+        event_put(w, m, m->ctx_index, m->unmarked_begin);
     m->unmarked_begin = NULL;
     m->unmarked_begun = true;
 }
@@ -38,7 +65,7 @@ wrk_meter_drop_unmarked(struct wrk *w, struct wrk_meter *m)
     atomic_store(&m->unmarked, 0);
 }
 
-void
+GP_HOT void
 wrk_meter_mark(struct wrk *w, struct wrk_meter *m)
 {
     unsigned n = atomic_load_explicit(&m->unmarked, memory_order_relaxed);
@@ -48,16 +75,16 @@ wrk_meter_mark(struct wrk *w, struct wrk_meter *m)
         return;
     if (w->ctx_index != m->ctx_index && wrk_ctx_use(w, m->ctx_index) != CUDA_SUCCESS)
         return;
-    event = wrk_evpool_get_timed(w, m->ctx_index);
+    event = event_get(w, m, m->ctx_index);
     if (!event)
         return;
     if (WRK_CALL(w, cuEventRecord, event, m->stream) != CUDA_SUCCESS) {
-        wrk_evpool_put_timed(w, m->ctx_index, event);
+        event_put(w, m, m->ctx_index, event);
         wrk_meter_drop_unmarked(w, m);
         return;
     }
     if (wrk_meter_idle(m))
-        m->progress_ns = gp_now_ns();
+        m->progress_ns = m->since_ns;
     m->marks[m->head++ % WRK_METER_MARKS] =
         (struct wrk_meter_mark){.begin = m->unmarked_begin,
                                 .event = event,
@@ -71,12 +98,14 @@ wrk_meter_mark(struct wrk *w, struct wrk_meter *m)
     m->in_flight_ns += m->unmarked_ns;
     m->n_unknown += m->unmarked_unknown;
     m->unmarked_begin = NULL;
-    atomic_store(&m->unmarked, 0);
+    atomic_store_explicit(&m->unmarked, 0, memory_order_release);
 }
+
+#define UNKNOWN_NS UINT64_MAX
 
 /* Card time from the base to @event of @mark, which has passed; @unknown if they cannot
  * be compared. */
-static uint64_t
+GP_HOT static uint64_t
 elapsed_ns(struct wrk *w, const struct wrk_meter *m, const struct wrk_meter_mark *mark,
            CUevent event, uint64_t unknown)
 {
@@ -115,7 +144,7 @@ mark_begun(struct wrk *w, struct wrk_meter *m, struct wrk_meter_mark *mark)
 
 /* The oldest mark that is done.  One that has begun holds up all behind it, as far as
  * anybody asks; others hold up their stream.  False: there is none. */
-static bool
+GP_HOT static bool
 find_done(struct wrk *w, struct wrk_meter *m, uint32_t *ret_at)
 {
     for (uint32_t at = m->tail; at != m->head; at++) {
@@ -134,7 +163,7 @@ find_done(struct wrk *w, struct wrk_meter *m, uint32_t *ret_at)
 }
 
 /* The marks before @at move up into its place. */
-static void
+GP_HOT static void
 drop_mark(struct wrk_meter *m, uint32_t at)
 {
     m->in_flight_ns -= mark_at(m, at)->predicted_ns;
@@ -148,14 +177,14 @@ drop_mark(struct wrk_meter *m, uint32_t at)
 }
 
 static void
-put_events(struct wrk *w, const struct wrk_meter_mark *mark)
+put_events(struct wrk *w, struct wrk_meter *m, const struct wrk_meter_mark *mark)
 {
     if (mark->begin)
-        wrk_evpool_put_timed(w, mark->ctx_index, mark->begin);
-    wrk_evpool_put_timed(w, mark->ctx_index, mark->event);
+        event_put(w, m, mark->ctx_index, mark->begin);
+    event_put(w, m, mark->ctx_index, mark->event);
 }
 
-bool
+GP_HOT bool
 wrk_meter_take(struct wrk *w, struct wrk_meter *m, struct wrk_meter_done *ret)
 {
     struct wrk_meter_mark mark;
@@ -165,50 +194,56 @@ wrk_meter_take(struct wrk *w, struct wrk_meter *m, struct wrk_meter_done *ret)
     if (wrk_meter_idle(m) || !find_done(w, m, &at))
         return false;
     mark = *mark_at(m, at);
-    to = elapsed_ns(w, m, &mark, mark.event, gp_now_ns() - m->base_ns);
+    to = elapsed_ns(w, m, &mark, mark.event, UNKNOWN_NS);
+    if (unlikely(to == UNKNOWN_NS))
+        to = gp_now_ns() - m->base_ns;
     from = mark.begin ? elapsed_ns(w, m, &mark, mark.begin, 0) : 0;
     from = gp_max(from, m->busy_ns);
     *ret = (struct wrk_meter_done){
         .ns = to - gp_min(to, from), .key = mark.key, .launches = mark.launches};
     m->busy_ns = gp_max(m->busy_ns, to);
     drop_mark(m, at);
-    put_events(w, &mark);
+    put_events(w, m, &mark);
     return true;
 }
 
 /* An event in front of what comes next in @stream; NULL when there is none. */
-static CUevent
-record(struct wrk *w, CUstream stream)
+GP_HOT static CUevent
+record(struct wrk *w, struct wrk_meter *m, CUstream stream)
 {
-    CUevent event = wrk_evpool_get_timed(w, w->ctx_index);
+    CUevent event = event_get(w, m, w->ctx_index);
 
     if (!event || WRK_CALL(w, cuEventRecord, event, stream) == CUDA_SUCCESS)
         return event;
-    wrk_evpool_put_timed(w, w->ctx_index, event);
+    event_put(w, m, w->ctx_index, event);
     return NULL;
 }
 
-static void
+GP_HOT static void
 new_stretch(struct wrk *w, struct wrk_meter *m, CUstream stream)
 {
+    /* Nobody compares with the last one any more. */
     if (m->base)
-        wrk_evpool_put_timed(w, m->base_ctx, m->base);
+        event_put(w, m, m->base_ctx, m->base);
     m->base_ctx = w->ctx_index;
-    m->base_ns = gp_now_ns();
+    m->base_ns = m->since_ns;
     m->busy_ns = 0;
-    m->base = record(w, stream);
+    m->base = record(w, m, stream);
+    m->quiet_ns = m->since_ns; /* the turn is not given up before the launch */
 }
 
-void
-wrk_meter_begin(struct wrk *w, struct wrk_meter *m, CUstream stream, bool exact)
+GP_HOT void
+wrk_meter_begin(struct wrk *w, struct wrk_meter *m, CUstream stream, bool exact,
+                uint64_t now)
 {
     bool new = wrk_meter_idle(m);
 
+    m->since_ns = now;
     drop_begin(w, m);
     if (new)
         new_stretch(w, m, stream);
     else if (exact || mark_at(m, m->head - 1)->stream != stream)
-        m->unmarked_begin = record(w, stream);
+        m->unmarked_begin = record(w, m, stream);
     /* With all marks out there may be launches before this one. */
     m->unmarked_begun =
         atomic_load(&m->unmarked) || !(new ? m->base : m->unmarked_begin);
@@ -257,6 +292,8 @@ wrk_meter_forget(struct wrk_meter *m, uint32_t ctx_index)
         m->quiet_ns = gp_now_ns();
     if (m->base && m->base_ctx == ctx_index)
         m->base = NULL;
+    if (m->spare_ctx == ctx_index)
+        m->spare = NULL;
     if (m->ctx_index == ctx_index) {
         m->unmarked_begin = NULL;
         atomic_store(&m->unmarked, 0);

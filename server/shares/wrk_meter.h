@@ -51,8 +51,11 @@ struct wrk_meter {
     uint64_t in_flight_ns; /* predicted for the marks in flight */
     uint32_t n_unknown;    /* marks in flight with an unknown launch */
     uint64_t progress_ns;  /* when a mark began or ended, last */
+    CUevent spare;         /* of marks that are done, for the next; of spare_ctx */
+    uint32_t spare_ctx;
 
-    atomic_uint unmarked; /* launches behind the last mark */
+    atomic_uint unmarked; /* launches behind the last mark; written by the reader */
+    uint64_t since_ns;    /* when the first of them was about to be made */
     CUstream stream;      /* where they are */
     uint32_t ctx_index;
     uint64_t unmarked_ns, unmarked_key; /* as in a mark */
@@ -89,7 +92,8 @@ bool wrk_meter_take(struct wrk *w, struct wrk_meter *m, struct wrk_meter_done *r
 /* A launch is about to be made in @stream that is the first behind the last mark; in a
  * new stretch if nothing is in flight.  Without @exact its begin is not asked for where
  * it probably is the end of the mark before. */
-void wrk_meter_begin(struct wrk *w, struct wrk_meter *m, CUstream stream, bool exact);
+void wrk_meter_begin(struct wrk *w, struct wrk_meter *m, CUstream stream, bool exact,
+                     uint64_t now);
 
 /* Something is in flight, and the card has come to none of it. */
 bool wrk_meter_held(struct wrk *w, struct wrk_meter *m);

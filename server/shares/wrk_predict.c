@@ -15,7 +15,7 @@ kind_of(struct wrk_predict *p, uint64_t key)
     return &p->kinds[(key * 0x9e3779b97f4a7c15u >> 32) % WRK_PREDICT_KINDS];
 }
 
-uint64_t
+GP_HOT uint64_t
 wrk_predict_ns(struct wrk_predict *p, uint64_t key)
 {
     struct wrk_predict_kind *kind = kind_of(p, key);
@@ -26,7 +26,7 @@ wrk_predict_ns(struct wrk_predict *p, uint64_t key)
     return atomic_load_explicit(&kind->ewma_ns, memory_order_relaxed);
 }
 
-void
+GP_HOT void
 wrk_predict_learn(struct wrk_predict *p, uint64_t key, uint64_t ns)
 {
     struct wrk_predict_kind *kind = kind_of(p, key);

@@ -12,6 +12,7 @@
 #include "wrk_governor.h"
 #include "wrk_land.h"
 #include "wrk_spatial.h"
+#include "wrk_wait.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -30,7 +31,7 @@ call_relax(struct wrk *w, bool relaxed)
     w->relaxed = relaxed;
 }
 
-CUresult
+GP_HOT CUresult
 wrk_call_enter(struct wrk *w, const struct wire_req *req, unsigned flags)
 {
     CUresult r = atomic_load_explicit(&w->deferred, memory_order_relaxed);
@@ -46,7 +47,7 @@ wrk_call_enter(struct wrk *w, const struct wire_req *req, unsigned flags)
     return wrk_ctx_use(w, req->ctx);
 }
 
-void
+GP_HOT void
 wrk_call_leave(struct wrk *w, const struct wire_req *req, CUresult result)
 {
     if (req->flags & WIRE_F_REPLY) {
@@ -80,7 +81,7 @@ wrk_frame_bad(struct wrk *w, const struct wire_req *req, const char *why)
     return false;
 }
 
-CUresult
+GP_HOT CUresult
 wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret)
 {
     const struct wrk_handle_slot *slot;
@@ -150,7 +151,7 @@ wrk_handle_del(struct wrk *w, unsigned kind, uint64_t id)
 
 /* --- answers ---------------------------------------------------------------- */
 
-void *
+GP_HOT void *
 wrk_reply_reserve(struct wrk *w, const struct wire_req *req, uint32_t size)
 {
     struct wrk_priv *p = w->priv;
@@ -171,7 +172,7 @@ wrk_reply_reserve(struct wrk *w, const struct wire_req *req, uint32_t size)
     return rep + 1;
 }
 
-void
+GP_HOT void
 wrk_reply_send(struct wrk *w, const struct wire_req *req, CUresult result)
 {
     struct wrk_priv *p = w->priv;
@@ -181,7 +182,10 @@ wrk_reply_send(struct wrk *w, const struct wire_req *req, CUresult result)
     if (result != CUDA_SUCCESS && p->reserved_size == sizeof(struct wire_rep))
         p->reserved->flags |= WIRE_F_ERROR;
     xport_commit(p->conn, p->reserved_size);
-    p->unflushed = true;
+    /* Whoever else is answered at once goes along; else now, with the lock at hand. */
+    p->unflushed = xport_buffered(p->conn) || wrk_wait_pending(w);
+    if (!p->unflushed)
+        xport_flush(p->conn);
     pthread_mutex_unlock(&p->send_lock);
 }
 
@@ -201,7 +205,7 @@ drain(struct wrk *w, uint64_t len)
     }
 }
 
-void
+GP_HOT void
 wrk_reply_finish(struct wrk *w, struct wrk_reply *rep, CUresult result)
 {
     void *body;
@@ -277,7 +281,7 @@ wrk_event(struct wrk *w, enum wire_event what, const void *body, uint32_t size,
     pthread_mutex_unlock(&p->send_lock);
 }
 
-void
+GP_HOT void
 wrk_flush(struct wrk *w)
 {
     struct wrk_priv *p = w->priv;

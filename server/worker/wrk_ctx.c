@@ -35,7 +35,7 @@ wrk_ctx_use(struct wrk *w, uint32_t index)
     return r;
 }
 
-CUcontext
+GP_HOT CUcontext
 wrk_ctx_current(struct wrk *w)
 {
     const struct wrk_handle_slot *slot =
@@ -44,7 +44,7 @@ wrk_ctx_current(struct wrk *w)
     return slot ? slot->obj : NULL;
 }
 
-uint32_t
+GP_HOT uint32_t
 wrk_ctx_slice(struct wrk *w, uint32_t index)
 {
     const struct wrk_handle_slot *slot =

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* The frame's place in the order; its length has been checked by the transport. */
-static bool
+GP_HOT static bool
 frame_ok(struct wrk *w, const struct wire_req *req, uint32_t size)
 {
     if (size < sizeof(*req))
@@ -29,7 +29,7 @@ frame_ok(struct wrk *w, const struct wire_req *req, uint32_t size)
 }
 
 /* The next frame, or -EAGAIN when the reader has waits to look after. */
-static int
+GP_HOT static int
 next_frame(struct wrk *w, const void **frame, uint32_t *size)
 {
     struct xport_conn *conn = w->priv->conn;
@@ -66,7 +66,7 @@ loop_end(struct wrk *w, int r)
 }
 
 /* False: the attachment ends. */
-static bool
+GP_HOT static bool
 run_frame(struct wrk *w, const void *frame, uint32_t size)
 {
     struct wire_req req; /* receiving a payload invalidates the frame */
@@ -81,7 +81,7 @@ run_frame(struct wrk *w, const void *frame, uint32_t size)
     return true;
 }
 
-int
+GP_HOT int
 wrk_loop_run(struct wrk *w)
 {
     for (;;) {

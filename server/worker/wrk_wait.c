@@ -211,7 +211,7 @@ is_capturing(struct wrk *w, CUstream stream)
 }
 
 /* A context is idle when its default stream and every stream made in it are. */
-static CUresult
+GP_HOT static CUresult
 ctx_query(struct wrk *w, uint32_t ctx_index)
 {
     const struct wrk_handle_array *streams = &w->handles.client[WIRE_KIND_STREAM];
@@ -348,7 +348,7 @@ wrk_wait_stream(struct wrk *w, struct wrk_reply *rep, CUstream stream)
     return CUDA_SUCCESS;
 }
 
-CUresult
+GP_HOT CUresult
 wrk_wait_ctx(struct wrk *w, struct wrk_reply *rep)
 {
     CUresult r = ctx_query(w, w->ctx_index);
@@ -393,7 +393,7 @@ wrk_wait_idle(struct wrk *w, CUstream stream)
     return ctx_query(w, w->ctx_index);
 }
 
-bool
+GP_HOT bool
 wrk_wait_pending(const struct wrk *w)
 {
     return w->priv->waits->spinning != NULL;
