@@ -44,7 +44,7 @@ launch_end(CUresult r, uint64_t stream)
 }
 
 /* cuLaunchKernel and cuLaunchCooperativeKernel have the same frame. */
-static CUresult
+GP_HOT static CUresult
 launch_plain(uint16_t number, const struct wire_cuLaunchKernel_req *head,
              const struct stub_args *args)
 {
@@ -70,7 +70,7 @@ launch_plain(uint16_t number, const struct wire_cuLaunchKernel_req *head,
     return launch_end(stub_call_post(&c), head->hStream);
 }
 
-CUresult
+GP_HOT CUresult
 stub_m_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
                       unsigned int gridDimZ, unsigned int blockDimX,
                       unsigned int blockDimY, unsigned int blockDimZ,

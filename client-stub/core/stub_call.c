@@ -20,6 +20,7 @@
 #include "wire_format.h"
 #include "xport.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <sys/uio.h>
 
@@ -33,7 +34,7 @@ call_req(struct stub_call *c)
     return (struct wire_req *)c->body - 1;
 }
 
-CUresult
+GP_HOT CUresult
 stub_enter(void)
 {
     const struct stub_link *link = stub_link_here();
@@ -48,7 +49,7 @@ call_lost(struct stub_link *link)
     return stub_link_lose(link, "cannot send");
 }
 
-static inline CUresult
+GP_HOT static inline CUresult
 call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
 {
     uint32_t size = (uint32_t)sizeof(struct wire_req) + body_size;
@@ -73,7 +74,7 @@ call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
     return CUDA_SUCCESS;
 }
 
-CUresult
+GP_HOT CUresult
 stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
 {
     c->link = stub_link_here();
@@ -109,7 +110,7 @@ call_flushed(struct stub_link *link)
     atomic_store_explicit(&link->flushes, n + 1, memory_order_relaxed);
 }
 
-CUresult
+GP_HOT CUresult
 stub_call_post(struct stub_call *c)
 {
     struct stub_link *link = c->link;
@@ -133,7 +134,7 @@ stub_call_post(struct stub_call *c)
 /* Send everything up to and with this frame, and its payload behind it.  Others wait
  * for the queue meanwhile: what follows in the one order cannot overtake the payload.
  */
-static CUresult
+GP_HOT static CUresult
 call_send(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
     struct stub_link *link = c->link;
@@ -156,7 +157,28 @@ call_send(struct stub_call *c, const struct iovec *pieces, size_t n)
     return CUDA_SUCCESS;
 }
 
-static CUresult
+/* Holding the lead: who reads must not wait for room, because what keeps the worker
+ * from making some may be that nobody reads. */
+GP_HOT static CUresult
+call_send_leading(struct stub_call *c)
+{
+    struct stub_link *link = c->link;
+    int r;
+
+    xport_commit(link->conn, c->frame_size);
+    r = xport_flush_now(link->conn);
+    if (unlikely(r == -EAGAIN)) {
+        stub_wait_step_back(c);
+        r = xport_flush(link->conn);
+    }
+    if (unlikely(r < 0))
+        return call_lost(link);
+    call_flushed(link);
+    stub_lock_release(&link->send);
+    return CUDA_SUCCESS;
+}
+
+GP_HOT static CUresult
 call_send_and_wait(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
     struct wire_req *req = call_req(c);
@@ -164,8 +186,8 @@ call_send_and_wait(struct stub_call *c, const struct iovec *pieces, size_t n)
 
     req->flags |= WIRE_F_REPLY;
     c->seq = req->seq;
-    stub_wait_enter(c);
-    r = call_send(c, pieces, n);
+    stub_wait_enter(c, n == 0 && xport_flushes_now(c->link->conn));
+    r = c->leads ? call_send_leading(c) : call_send(c, pieces, n);
     if (unlikely(r != CUDA_SUCCESS)) {
         stub_wait_cancel(c);
         return r;
@@ -173,7 +195,7 @@ call_send_and_wait(struct stub_call *c, const struct iovec *pieces, size_t n)
     return stub_wait_for(c);
 }
 
-CUresult
+GP_HOT CUresult
 stub_call_wait(struct stub_call *c)
 {
     c->dst_len = 0;
@@ -246,7 +268,7 @@ stub_call_post_now(struct stub_call *c)
     return call_send(c, NULL, 0);
 }
 
-void
+GP_HOT void
 stub_call_end(struct stub_call *c)
 {
     stub_wait_leave(c);

@@ -44,6 +44,8 @@ struct stub_call {
     uint16_t call;
     bool events; /* waits for events, has no answer of its own */
     bool leads;  /* holds the reading end until stub_call_end() */
+    bool apart;  /* leads without ever having been in link->waiting */
+    bool listed; /* in link->waiting, where other threads find it; under wait */
     bool sleeps; /* in stub_wait_for(), and not leading */
     void *dst;   /* where bulk bytes of the reply go */
     uint64_t dst_len;

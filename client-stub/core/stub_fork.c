@@ -17,8 +17,8 @@ fork_forget(struct stub_link *link)
 {
     link->conn = NULL;
     link->attach = NULL;
-    link->leading = false;
-    link->waiting = NULL;
+    atomic_store(&link->leading, false);
+    atomic_store(&link->waiting, NULL);
     atomic_store(&link->send.word, 0);
     atomic_store(&link->wait.word, 0);
     atomic_store(&link->seq, 0);

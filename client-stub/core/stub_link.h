@@ -64,8 +64,8 @@ struct stub_link {
     _Atomic bool lanes_settled;  /* stub_lanes.h: nothing more to decide */
 
     struct stub_lock wait;
-    bool leading;              /* somebody reads the connection */
-    struct stub_call *waiting; /* calls without their answer yet */
+    atomic_bool leading; /* somebody reads the connection, or is about to */
+    _Atomic(struct stub_call *) waiting; /* calls without their answer; under wait */
 };
 
 extern struct stub_link stub_links[STUB_LINKS_MAX];

@@ -26,16 +26,30 @@ wait_set_state(struct stub_call *c, enum stub_call_state state)
     atomic_store_explicit(&c->state, state, memory_order_release);
 }
 
+/* ---- the lead ---------------------------------------------------------------- */
+
+/* Taking it is one instruction, with or without the lock.  Who gives it up looks for
+ * waiters afterwards; who waits enters the list first, and tries under the lock: one of
+ * the two sees the other. */
+static bool
+lead_take(struct stub_link *link)
+{
+    bool led = false;
+
+    return atomic_compare_exchange_strong(&link->leading, &led, true);
+}
+
 /* ---- the list of waiting calls, under link->wait ------------------------- */
 
 static void
 wait_link(struct stub_call *c)
 {
     c->prev = NULL;
-    c->next = c->link->waiting;
+    c->next = atomic_load_explicit(&c->link->waiting, memory_order_relaxed);
     if (c->next)
         c->next->prev = c;
-    c->link->waiting = c;
+    c->listed = true;
+    atomic_store(&c->link->waiting, c);
 }
 
 static void
@@ -44,15 +58,16 @@ wait_unlink(struct stub_call *c)
     if (c->prev)
         c->prev->next = c->next;
     else
-        c->link->waiting = c->next;
+        atomic_store_explicit(&c->link->waiting, c->next, memory_order_relaxed);
     if (c->next)
         c->next->prev = c->prev;
+    c->listed = false;
 }
 
 static struct stub_call *
 wait_find(const struct stub_link *link, uint32_t seq)
 {
-    struct stub_call *c = link->waiting;
+    struct stub_call *c = atomic_load_explicit(&link->waiting, memory_order_relaxed);
 
     while (c && (c->events || c->seq != seq))
         c = c->next;
@@ -69,36 +84,56 @@ wait_finish(struct stub_call *c, CUresult result)
     stub_futex_wake(&c->state, 1);
 }
 
-static void
-wait_enter(struct stub_call *c, bool events)
+GP_HOT static void
+wait_clear(struct stub_call *c, bool events)
 {
     c->events = events;
     c->leads = false;
+    c->apart = false;
+    c->listed = false;
     c->sleeps = false;
     c->heap = NULL;
     c->reply = NULL;
     c->reply_size = 0;
     c->bulk_len = 0;
     c->result = CUDA_SUCCESS;
-    wait_set_state(c, STUB_CALL_PENDING);
+    atomic_store_explicit(&c->state, STUB_CALL_PENDING, memory_order_relaxed);
+}
+
+static void
+wait_enlist(struct stub_call *c)
+{
     stub_lock_take(&c->link->wait);
     wait_link(c);
     stub_lock_release(&c->link->wait);
 }
 
-void
-stub_wait_enter(struct stub_call *c)
+GP_HOT void
+stub_wait_enter(struct stub_call *c, bool may_lead)
 {
-    wait_enter(c, false);
+    wait_clear(c, false);
+    if (may_lead && likely(lead_take(c->link)))
+        c->leads = c->apart = true;
+    else
+        wait_enlist(c);
+}
+
+void
+stub_wait_step_back(struct stub_call *c)
+{
+    c->apart = false;
+    wait_enlist(c);
+    stub_wait_leave(c);
 }
 
 void
 stub_wait_cancel(struct stub_call *c)
 {
     stub_lock_take(&c->link->wait);
-    if (wait_state(c) != STUB_CALL_DONE)
+    if (c->listed)
         wait_unlink(c);
     stub_lock_release(&c->link->wait);
+    stub_wait_leave(c);
 }
 
 /* ---- reading ---------------------------------------------------------------- */
@@ -141,7 +176,7 @@ wait_deposit(struct stub_call *c, const struct wire_rep *rep)
 }
 
 /* The answer of @c, which is no longer in the list: nobody else will finish it. */
-static const char *
+GP_HOT static const char *
 wait_take_answer(struct stub_call *c, const struct wire_rep *rep, bool mine)
 {
     bool bulk = rep->flags & WIRE_F_BULK;
@@ -169,9 +204,27 @@ enum wait_what {
     WAIT_OTHERS, /* another call's, deposited */
 };
 
+/* The call that the answer is for, out of the list; @mine, the reader's, may never have
+ * been in it. */
+GP_HOT static struct stub_call *
+wait_claim(struct stub_call *mine, uint32_t seq)
+{
+    struct stub_link *link = mine->link;
+    struct stub_call *c;
+
+    if (likely(mine->apart && mine->seq == seq))
+        return mine;
+    stub_lock_take(&link->wait);
+    c = wait_find(link, seq);
+    if (c)
+        wait_unlink(c);
+    stub_lock_release(&link->wait);
+    return c;
+}
+
 /* One frame: an event, or an answer.  Returns why the link must end, NULL when all is
  * well. */
-static const char *
+GP_HOT static const char *
 wait_take_frame(const struct wire_rep *rep, uint32_t size, struct stub_call *mine,
                 enum wait_what *ret_what)
 {
@@ -182,11 +235,7 @@ wait_take_frame(const struct wire_rep *rep, uint32_t size, struct stub_call *min
         return "bad frame from the server";
     if (rep->flags & WIRE_F_EVENT)
         return stub_event_take(link, rep);
-    stub_lock_take(&link->wait);
-    c = wait_find(link, rep->seq);
-    if (c)
-        wait_unlink(c);
-    stub_lock_release(&link->wait);
+    c = wait_claim(mine, rep->seq);
     if (!c)
         return "answer to a call that was not made";
     *ret_what = c == mine ? WAIT_MINE : WAIT_OTHERS;
@@ -196,7 +245,7 @@ wait_take_frame(const struct wire_rep *rep, uint32_t size, struct stub_call *min
 /* Read until the answer of @c is in.  A call that waits for events has none: it reads
  * until @ready says so, or until it has served another thread, which will read for
  * itself from then on.  The lead stays with @c. */
-static void
+GP_HOT static void
 wait_lead(struct stub_call *c, bool (*ready)(const struct stub_call *c))
 {
     const char *why = NULL;
@@ -231,17 +280,20 @@ wait_sleep(struct stub_call *c, const struct timespec *nap)
     stub_futex_wait(&c->state, STUB_CALL_PENDING, nap);
 }
 
-CUresult
+GP_HOT CUresult
 stub_wait_for(struct stub_call *c)
 {
+    if (likely(c->leads)) {
+        wait_lead(c, NULL);
+        return c->result;
+    }
     for (;;) {
         stub_lock_take(&c->link->wait);
         if (wait_state(c) == STUB_CALL_DONE) {
             stub_lock_release(&c->link->wait);
             return c->result;
         }
-        if (!c->link->leading) {
-            c->link->leading = true;
+        if (lead_take(c->link)) {
             stub_lock_release(&c->link->wait);
             wait_lead(c, NULL);
             return c->result;
@@ -258,7 +310,9 @@ wait_next_leader(const struct stub_link *link)
 {
     struct stub_call *events = NULL;
 
-    for (struct stub_call *c = link->waiting; c; c = c->next) {
+    struct stub_call *c = atomic_load_explicit(&link->waiting, memory_order_relaxed);
+
+    for (; c; c = c->next) {
         if (c->sleeps && !c->events)
             return c;
         if (c->sleeps)
@@ -288,7 +342,8 @@ stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c),
     static const struct timespec nap = {.tv_nsec = 100000};
     bool rested = !rest;
 
-    wait_enter(c, true);
+    wait_clear(c, true);
+    wait_enlist(c);
     for (;;) {
         stub_lock_take(&c->link->wait);
         if (wait_state(c) == STUB_CALL_DONE) {
@@ -297,21 +352,20 @@ stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c),
         }
         if (ready(c)) {
             wait_unlink(c);
-            if (!c->link->leading) /* it may have been called to do so */
+            if (!atomic_load(&c->link->leading)) /* it may have been called to do so */
                 wait_call_next(c->link);
             stub_lock_release(&c->link->wait);
             return true;
         }
-        if (c->link->leading || !rested) {
+        if (!rested || !lead_take(c->link)) {
             /* Another thread reads, or has just done so and will again: a program
              * that waits in a loop should not find this thread in its way. */
-            bool sleep = c->link->leading;
+            bool sleep = rested || atomic_load(&c->link->leading);
 
             rested = !sleep || !rest;
             wait_sleep(c, sleep ? NULL : &nap);
             continue;
         }
-        c->link->leading = true;
         stub_lock_release(&c->link->wait);
         wait_lead(c, ready);
         stub_wait_leave(c);
@@ -330,15 +384,18 @@ stub_wait_poke(struct stub_call *c)
     stub_lock_release(&c->link->wait);
 }
 
-void
+GP_HOT void
 stub_wait_leave(struct stub_call *c)
 {
     if (!c->leads)
         return;
     c->leads = false;
+    atomic_store(&c->link->leading, false);
+    if (likely(!atomic_load(&c->link->waiting)))
+        return;
     stub_lock_take(&c->link->wait);
-    c->link->leading = false;
-    wait_call_next(c->link);
+    if (!atomic_load(&c->link->leading))
+        wait_call_next(c->link);
     stub_lock_release(&c->link->wait);
 }
 
@@ -348,7 +405,7 @@ stub_wait_abort(struct stub_link *link, CUresult result)
     struct stub_call *c;
 
     stub_lock_take(&link->wait);
-    while ((c = link->waiting)) {
+    while ((c = atomic_load_explicit(&link->waiting, memory_order_relaxed))) {
         wait_unlink(c);
         wait_finish(c, result);
     }

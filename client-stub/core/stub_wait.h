@@ -24,8 +24,12 @@ enum stub_call_state {
     STUB_CALL_DONE,
 };
 
-/* Before the frame can leave: its answer may be read by another thread at once. */
-void stub_wait_enter(struct stub_call *c);
+/* Before the frame can leave: its answer may be read by another thread at once.
+ * @may_lead: if nobody reads, take the lead at once (c->leads), so that no other thread
+ * needs to hear of the call.  Then the caller must not wait for anything but its answer
+ * until stub_wait_step_back(), after which it is a call among others. */
+void stub_wait_enter(struct stub_call *c, bool may_lead);
+void stub_wait_step_back(struct stub_call *c);
 
 /* Block until the answer is in; its result. */
 CUresult stub_wait_for(struct stub_call *c);

@@ -29,7 +29,7 @@ answer_that_comes_before_the_sleep_is_not_forgotten(void **state)
     found_pending(&c, STUB_CALL_DONE);
     wait_sleep(&c, NULL);
     assert_int_equal(wait_state(&c), STUB_CALL_DONE);
-    ut_link.leading = true; /* so that it would sleep again, were it not done */
+    atomic_store(&ut_link.leading, true); /* so that it would sleep again, were it not done */
     assert_int_equal(stub_wait_for(&c), CUDA_ERROR_NOT_FOUND);
     alarm(0);
 }
