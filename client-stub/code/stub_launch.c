@@ -33,8 +33,8 @@ launch_check(const struct stub_func *func, const uint32_t *grid, const uint32_t 
 
 bool stub_launch_blocking;
 
-/* With CUDA_LAUNCH_BLOCKING the launch is over when the call returns, and its errors are
- * the call's; a capture has nothing to wait for. */
+/* With CUDA_LAUNCH_BLOCKING the launch is over when the call returns, and its errors
+ * are the call's; a capture has nothing to wait for. */
 static CUresult
 launch_end(CUresult r, uint64_t stream)
 {

@@ -7,9 +7,9 @@
  * memory alone while the card works; mapped memory, and everything once the program
  * has attached memory to streams, is looked at every time.
  *
- * Each server of the session has its own turns and its own copy of the memory, made when
- * its cards first work.  The host's copy is the middle: what one server's card did comes
- * down at a wait for it, and goes up before the next work at another.
+ * Each server of the session has its own turns and its own copy of the memory, made
+ * when its cards first work.  The host's copy is the middle: what one server's card did
+ * comes down at a wait for it, and goes up before the next work at another.
  *
  * The moves use a stream of their own per context, so that they neither wait for the
  * program's streams nor get into a capture.  One lock covers everything; a move makes
@@ -430,7 +430,8 @@ managed_take(uint64_t addr)
 {
     struct managed_range **at = &managed.ranges, *range;
 
-    while (*at && (uintptr_t)(*at)->host != addr && (*at)->copy[(*at)->home].dev != addr)
+    while (*at && (uintptr_t)(*at)->host != addr &&
+           (*at)->copy[(*at)->home].dev != addr)
         at = &(*at)->next;
     range = *at;
     if (range)

@@ -28,9 +28,9 @@ extern _Atomic bool stub_managed_on;
 #define STUB_MANAGED_SOME (UINT64_MAX - 1) /* who knows */
 
 /*
- * [dev, dev + size) on the current link's server is the range at @host here; @host 0: at
- * the same address, in memory that is made for it.  Its content becomes zeros.  Needs a
- * current context.
+ * [dev, dev + size) on the current link's server is the range at @host here; @host 0:
+ * at the same address, in memory that is made for it.  Its content becomes zeros. Needs
+ * a current context.
  */
 CUresult stub_managed_add(uint64_t dev, uint64_t host, uint64_t size);
 
@@ -44,8 +44,8 @@ bool stub_managed_drop(uint64_t addr);
 /* Where a range of @library begins; 0: it has none (any more). */
 uint64_t stub_managed_variable(CUlibrary library);
 
-/* The address of @host, which lies in a range, at the current link's server, or where it
- * was allocated; 0 if it does not. */
+/* The address of @host, which lies in a range, at the current link's server, or where
+ * it was allocated; 0 if it does not. */
 uint64_t stub_managed_device(uint64_t host);
 
 /* Memory on the server for @size bytes of the host at @host (stub_alloc.c); given back
@@ -67,8 +67,8 @@ void stub_managed_carry(void);
  * could not be moved, now or since the last wait, and the waiting call returns that. */
 CUresult stub_managed_waited(uint64_t stream);
 
-/* Around a function of the host in a stream of @link, which sees what the work before it
- * did, and whose changes the work behind it sees. */
+/* Around a function of the host in a stream of @link, which sees what the work before
+ * it did, and whose changes the work behind it sees. */
 void stub_managed_host_begin(struct stub_link *link);
 void stub_managed_host_end(struct stub_link *link);
 

@@ -26,7 +26,8 @@ struct managed_piece {
 
 static struct managed_piece *pieces;
 
-/* ---- one piece -------------------------------------------------------------------- */
+/* ---- one piece --------------------------------------------------------------------
+ */
 
 static CUmemAllocationProp
 piece_kind(void)
@@ -128,7 +129,8 @@ managed_mirror_close(struct managed_piece *list)
     }
 }
 
-/* ---- what ranges lie in ----------------------------------------------------------- */
+/* ---- what ranges lie in -----------------------------------------------------------
+ */
 
 /* The piece that holds @at, or with @next the first one behind it. */
 static struct managed_piece *
@@ -185,7 +187,8 @@ managed_mirror_leave(uint32_t link, uint64_t dev, uint64_t size,
     struct managed_piece **at = &pieces, *p;
 
     while ((p = *at)) {
-        bool ours = p->link == link && p->start < dev + size && p->start + p->size > dev;
+        bool ours =
+            p->link == link && p->start < dev + size && p->start + p->size > dev;
 
         if (ours && p->users)
             p->users--;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where shared memory lies at a server that did not allocate it: at the same address, in
- * pieces of virtual memory made for it (internal to stub_managed.c).
+ * Where shared memory lies at a server that did not allocate it: at the same address,
+ * in pieces of virtual memory made for it (internal to stub_managed.c).
  *
  * A piece may hold several small ranges; it goes with the last of them.  Locked by
  * stub_managed.c.

@@ -69,7 +69,8 @@ void stub_memory_drop_ctx(uint64_t ctx_unique);
  * memory they are. */
 bool stub_memory_reserve(uint64_t start, uint64_t size);
 
-/* cuMemAddressReserve at the current link's server, without reserving here (stub_vmm.c).
+/* cuMemAddressReserve at the current link's server, without reserving here
+ * (stub_vmm.c).
  */
 CUresult stub_vmm_reserve(CUdeviceptr *ptr, size_t size, size_t alignment,
                           CUdeviceptr addr, unsigned long long flags);

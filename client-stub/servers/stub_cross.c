@@ -297,8 +297,8 @@ cross_peers(struct stub_move *move, CUdeviceptr dst, CUcontext dst_ctx, CUdevice
     return to && from && cross_link(to) != cross_link(from);
 }
 
-/* Memory that is everywhere has no server for the contexts to differ in: the other side's
- * decides. */
+/* Memory that is everywhere has no server for the contexts to differ in: the other
+ * side's decides. */
 static bool
 cross_peers_share(const struct stub_move *move)
 {
@@ -332,9 +332,9 @@ stub_x_cuMemcpyPeerAsync(CUresult *ret, CUdeviceptr dstDevice, CUcontext dstCont
         return move.dst_ctx && move.src_ctx &&
                cross_aside(ret, &move, hStream, per_thread);
     if (cross_peers_share(&move)) {
-        *ret = per_thread ? cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount,
-                                                      hStream)
-                          : cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
+        *ret = per_thread
+                   ? cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream)
+                   : cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
         return true;
     }
     *ret = stub_cross_copy_async(&move, hStream, per_thread);

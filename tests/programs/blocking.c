@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A good launch, a bad one, and a wait, on the card that the first argument names: whose
- * the error is, CUDA_LAUNCH_BLOCKING decides.  One thread.
+ * A good launch, a bad one, and a wait, on the card that the first argument names:
+ * whose the error is, CUDA_LAUNCH_BLOCKING decides.  One thread.
  */
 #include "prog.h"
 

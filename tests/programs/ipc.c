@@ -28,7 +28,8 @@ line(const char *what, CUresult r)
     printf("%s: %d\n", what, (int)r);
 }
 
-/* ---- turns ------------------------------------------------------------------------ */
+/* ---- turns ------------------------------------------------------------------------
+ */
 
 static void
 tell(const void *data, size_t n)
@@ -80,7 +81,8 @@ show(const char *what, CUdeviceptr p)
     printf("%s: %d, %08x %08x\n", what, (int)r, word[0], word[1]);
 }
 
-/* ---- the one that exports --------------------------------------------------------- */
+/* ---- the one that exports ---------------------------------------------------------
+ */
 
 static void
 export_memory(void)
@@ -94,7 +96,8 @@ export_memory(void)
     CU(cuCtxSynchronize());
     line("export", cuIpcGetMemHandle(&handle, p));
     line("export again", cuIpcGetMemHandle(&again, p));
-    printf("the same handle: %s\n", memcmp(&handle, &again, sizeof(handle)) ? "no" : "yes");
+    printf("the same handle: %s\n",
+           memcmp(&handle, &again, sizeof(handle)) ? "no" : "yes");
     r = cuIpcGetMemHandle(&inner, p + 4096);
     printf("an address inside: %d, %s\n", (int)r,
            r == CUDA_SUCCESS && !memcmp(&handle, &inner, sizeof(handle)) ? "the same"
@@ -129,7 +132,8 @@ export_wrong_things(void)
     line("export managed memory", cuIpcGetMemHandle(&handle, p));
     CU(cuMemFree(p));
     CU(cuMemHostAlloc(&host, 100, CU_MEMHOSTALLOC_DEVICEMAP));
-    line("export host memory", cuIpcGetMemHandle(&handle, (CUdeviceptr)(uintptr_t)host));
+    line("export host memory",
+         cuIpcGetMemHandle(&handle, (CUdeviceptr)(uintptr_t)host));
     CU(cuMemFreeHost(host));
     CU(cuDeviceGetDefaultMemPool(&pool, dev));
     CU(cuMemAllocAsync(&p, 4096, NULL));
@@ -147,8 +151,7 @@ export_event(void)
     CUevent event, plain, opened;
     CUdeviceptr p;
 
-    line("event without a wish",
-         cuEventCreate(&plain, CU_EVENT_INTERPROCESS));
+    line("event without a wish", cuEventCreate(&plain, CU_EVENT_INTERPROCESS));
     CU(cuEventCreate(&plain, CU_EVENT_DISABLE_TIMING));
     line("export a plain event", cuIpcGetEventHandle(&handle, plain));
     line("export no event", cuIpcGetEventHandle(&handle, NULL));
@@ -184,7 +187,8 @@ export_and_leave(void)
     CU(cuDevicePrimaryCtxRelease(dev));
 }
 
-/* ---- the one that imports --------------------------------------------------------- */
+/* ---- the one that imports ---------------------------------------------------------
+ */
 
 static void
 import_memory(void)

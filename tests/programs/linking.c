@@ -121,7 +121,8 @@ options_for(struct options *o, size_t room)
     option(o, CU_JIT_MAX_REGISTERS, (void *)32);
 }
 
-/* What is in a log, how long it is said to be, and that nothing behind it was written. */
+/* What is in a log, how long it is said to be, and that nothing behind it was written.
+ */
 static void
 tell_log(const char *what, const char *log, size_t room, char untouched, void *size)
 {
@@ -258,18 +259,18 @@ wrong_arguments(void)
     line("options without values", cuLinkCreate_v2(1, bad, NULL, &link));
     line("an unknown option", cuLinkCreate_v2(1, bad, value, &link));
     CU(cuLinkCreate_v2(0, NULL, NULL, &link));
-    line("no data", cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, NULL, 10, "x", 0, NULL,
-                                     NULL));
-    line("no bytes", cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, bad, 0, "x", 0, NULL,
-                                      NULL));
-    line("an unknown kind", cuLinkAddData_v2(link, (CUjitInputType)77, bad, 4, "x", 0,
-                                             NULL, NULL));
-    line("garbage as a cubin", cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, bad, 4, "x",
-                                                0, NULL, NULL));
+    line("no data",
+         cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, NULL, 10, "x", 0, NULL, NULL));
+    line("no bytes",
+         cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, bad, 0, "x", 0, NULL, NULL));
+    line("an unknown kind",
+         cuLinkAddData_v2(link, (CUjitInputType)77, bad, 4, "x", 0, NULL, NULL));
+    line("garbage as a cubin",
+         cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, bad, 4, "x", 0, NULL, NULL));
     line("no place for the image", cuLinkComplete(link, NULL, &size));
     CU(cuLinkDestroy(link));
-    line("no state", cuLinkAddData_v2(NULL, CU_JIT_INPUT_PTX, bad, 4, "x", 0, NULL,
-                                      NULL));
+    line("no state",
+         cuLinkAddData_v2(NULL, CU_JIT_INPUT_PTX, bad, 4, "x", 0, NULL, NULL));
     line("complete none", cuLinkComplete(NULL, &image, &size));
     line("destroy none", cuLinkDestroy(NULL));
     CU(cuLinkCreate_v2(0, NULL, NULL, &link));
@@ -293,10 +294,12 @@ load_with_options(void)
     tell_logs(&o, 512);
     CU(cuModuleUnload(module));
     options_for(&o, 512);
-    line("broken module", cuModuleLoadDataEx(&module, broken_ptx, o.n, o.kind, o.value));
+    line("broken module",
+         cuModuleLoadDataEx(&module, broken_ptx, o.n, o.kind, o.value));
     tell_logs(&o, 512);
     options_for(&o, 512);
-    line("unlinked module", cuModuleLoadDataEx(&module, kernel_ptx, o.n, o.kind, o.value));
+    line("unlinked module",
+         cuModuleLoadDataEx(&module, kernel_ptx, o.n, o.kind, o.value));
 }
 
 int

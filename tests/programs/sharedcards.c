@@ -343,8 +343,8 @@ on_host(void *user)
     p[1] = p[0] + (uint32_t)(uintptr_t)user;
 }
 
-/* A function of the host between two kernels: it sees what the first one did, the second
- * one sees what it did. */
+/* A function of the host between two kernels: it sees what the first one did, the
+ * second one sees what it did. */
 static void
 call_host(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory pools, virtual memory, occupancy and launch attributes: results and error codes,
- * printed one by one.
+ * Memory pools, virtual memory, occupancy and launch attributes: results and error
+ * codes, printed one by one.
  */
 #include "parts.h"
 
@@ -47,7 +47,8 @@ virtual_memory(void)
     CUdeviceptr at, there;
     size_t granule;
 
-    TRY(cuMemGetAllocationGranularity(&granule, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    TRY(cuMemGetAllocationGranularity(&granule, &prop,
+                                      CU_MEM_ALLOC_GRANULARITY_MINIMUM));
     printf("granularity %zu\n", granule);
     TRY(cuMemAddressReserve(&at, 8 * GRANULE, 0, 0, 0));
     TRY(cuMemCreate(&h, 2 * GRANULE, &prop, 0));
@@ -203,8 +204,8 @@ launches(void)
     bad |= launch_with("too many threads", NULL, 1, 2048);
     bad |= launch_with("no blocks", NULL, 0, 1);
     TRY(cuMemAlloc_v2(&p, 64));
-    say("cooperative call", settled(cuLaunchCooperativeKernel(put, 4, 1, 1, 1, 1, 1, 0,
-                                                              NULL, params)));
+    say("cooperative call",
+        settled(cuLaunchCooperativeKernel(put, 4, 1, 1, 1, 1, 1, 0, NULL, params)));
     say("too many for it", settled(cuLaunchCooperativeKernel(put, 1u << 20, 1, 1, 1, 1,
                                                              1, 0, NULL, params)));
     TRY(cuMemFree_v2(p));

@@ -33,8 +33,8 @@ global_alloc(struct sg_ctx *ctx, const struct sg_global *g, struct sg_alloc **re
     return rc;
 }
 
-/* A managed variable of a library is one, whatever card its kernels run on, and lives as
- * long as the library. */
+/* A managed variable of a library is one, whatever card its kernels run on, and lives
+ * as long as the library. */
 static struct sg_alloc **
 global_shared(const struct sg_module *mod, uint32_t i)
 {

@@ -62,8 +62,9 @@ struct sg_module {
     struct sg_code *code;
     struct sg_library *library; /* NULL: loaded by cuModuleLoad* */
     struct sg_inst *inst;
-    struct sg_alloc **globals; /* [sg_prog_n_globals()]; managed ones of a library: its */
-    struct sg_func **funcs;    /* [sg_prog_n_kernels()], made on demand */
+    struct sg_alloc *
+        *globals;           /* [sg_prog_n_globals()]; managed ones of a library: its */
+    struct sg_func **funcs; /* [sg_prog_n_kernels()], made on demand */
 };
 
 struct sg_lib_kernel {
