@@ -13,6 +13,7 @@
 #include "negative_calls.h"
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,6 +175,26 @@ launch(const char *name)
                : cuLaunchKernel(func, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL);
 }
 
+/* Managed memory, which the client knows to be none otherwise. */
+static CUresult
+prefetch(const char *name)
+{
+    CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    bool newer = strstr(name, "_v2") != NULL, own = strstr(name, "_ptsz") != NULL;
+    CUdeviceptr p;
+    CUresult r;
+
+    must(cuMemAllocManaged(&p, 4096, CU_MEM_ATTACH_GLOBAL), "cuMemAllocManaged");
+    if (newer)
+        r = own ? cuMemPrefetchAsync_v2_ptsz(p, 4096, here, 0, NULL)
+                : cuMemPrefetchAsync_v2(p, 4096, here, 0, NULL);
+    else
+        r = own ? cuMemPrefetchAsync_ptsz(p, 4096, 0, NULL)
+                : cuMemPrefetchAsync(p, 4096, 0, NULL);
+    cuMemFree_v2(p);
+    return r;
+}
+
 /* Calls whose right arguments a description of their types does not give. */
 static CUresult
 make_call(const struct negative_call *call, const struct negative *n)
@@ -182,6 +203,8 @@ make_call(const struct negative_call *call, const struct negative *n)
 
     if (strncmp(call->name, "cuLaunch", 8) == 0 && strstr(call->name, "Kernel"))
         return launch(call->name);
+    if (strncmp(call->name, "cuMemPrefetchAsync", 18) == 0)
+        return prefetch(call->name);
     if (strcmp(call->name, "cuStreamAddCallback") == 0)
         return cuStreamAddCallback(stream, called_back, NULL, 0);
     if (strcmp(call->name, "cuStreamAddCallback_ptsz") == 0)
