@@ -3,10 +3,10 @@
  * Pinned host memory: plain memory of this process, remembered.
  *
  * It is not pinned for any card, since the card is elsewhere; being in the registry
- * makes copies to and from it asynchronous where CUDA promises that.  Over shared memory
- * the worker maps it as well (stub_pinned.h).  The card cannot reach it: asking for a
- * device pointer gives it a second copy there, which follows at launches and waits
- * (stub_managed.h).
+ * makes copies to and from it asynchronous where CUDA promises that.  Over shared
+ * memory the worker maps it as well (stub_pinned.h).  The card cannot reach it: asking
+ * for a device pointer gives it a second copy there, which follows at launches and
+ * waits (stub_managed.h).
  */
 #include "stub_call.h"
 #include "stub_ctx.h"

@@ -44,11 +44,11 @@ $(eval $(call driver_program,tests/programs/managed,\
     tests/programs/managed.c tests/programs/prog.c,,features.ptx))
 $(eval $(call driver_program,tests/programs/managed_limit,tests/programs/managed_limit.c,,))
 $(eval $(call driver_program,tests/programs/landing,\
-    tests/programs/landing.c tests/programs/prog.c,,spin.ptx))
+    tests/programs/landing.c tests/programs/pages.c tests/programs/prog.c,,spin.ptx))
 $(eval $(call driver_program,tests/programs/held,\
     tests/programs/held.c tests/programs/prog.c,,spin.ptx))
 $(eval $(call driver_program,tests/programs/pinned,\
-    tests/programs/pinned.c tests/programs/prog.c,,spin.ptx))
+    tests/programs/pinned.c tests/programs/pages.c tests/programs/prog.c,,spin.ptx))
 $(eval $(call driver_program,tests/programs/threads,\
     tests/programs/threads.c tests/programs/prog.c,,spin.ptx))
 $(foreach name,graphs conditions textures rarecalls graphcopies clusters faults order \

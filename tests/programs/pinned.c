@@ -7,47 +7,15 @@
  * on this host has mapped too.  A stream is held by a kernel that spins until this
  * program overwrites its word.
  */
-#include "prog.h"
+#include "pages.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #define MIB (1024u * 1024u)
 #define BIG (20u * MIB + 12345u)
 #define MANY 300u
-#define THREADS 4u
 
 PROG_EMBED(pinned_ptx, "spin.ptx");
-
-struct pinned {
-    struct prog prog;
-    CUstream stream, other;
-    CUdeviceptr word; /* held while it is 7 */
-    CUdeviceptr data; /* BIG bytes */
-    uint8_t *want;    /* BIG bytes that tell every place */
-    uint8_t *host;    /* BIG bytes, page-locked */
-};
-
-static void
-hold(struct pinned *p)
-{
-    uint32_t seven = 7;
-    void *params[] = {&p->word, &seven};
-
-    CU(cuMemcpyHtoDAsync(p->word, &seven, sizeof(seven), p->other));
-    CU(cuStreamSynchronize(p->other));
-    CU(cuLaunchKernel(prog_kernel(&p->prog, "spin"), 1, 1, 1, 32, 1, 1, 0, p->stream,
-                      params, NULL));
-}
-
-static void
-let_go(struct pinned *p)
-{
-    static const uint32_t eight = 8;
-
-    CU(cuMemcpyHtoDAsync(p->word, &eight, sizeof(eight), p->other));
-    CU(cuStreamSynchronize(p->other));
-}
 
 /* What the card has there, fetched into memory that is not page-locked. */
 static size_t
@@ -63,7 +31,7 @@ card_differs(CUdeviceptr at, const uint8_t *want, size_t size)
 }
 
 static size_t
-blocking_copies_of_any_size_and_place(struct pinned *p)
+blocking_copies_of_any_size_and_place(struct pages *p)
 {
     static const size_t sizes[] = {1, 65535, 65536, 65537, MIB + 3, BIG - 100};
     static const size_t places[] = {0, 1, 99};
@@ -86,19 +54,19 @@ blocking_copies_of_any_size_and_place(struct pinned *p)
 }
 
 static size_t
-copies_up_keep_their_place_in_a_stream(struct pinned *p)
+copies_up_keep_their_place_in_a_stream(struct pages *p)
 {
     size_t wrong = 0, half = BIG / 2;
 
     for (int i = 0; i < 3; i++) {
         memcpy(p->host, p->want, BIG);
-        hold(p);
+        pages_hold(p, p->stream);
         CU(cuMemsetD8Async(p->data, 1, BIG, p->stream));
         CU(cuMemcpyHtoDAsync(p->data, p->host, BIG, p->stream));
         CU(cuMemsetD8Async(p->data + half, 2, 100, p->stream));
         CU(cuMemcpyHtoDAsync(p->data + half, p->host + half, 50, p->stream));
         wrong += cuStreamQuery(p->stream) != CUDA_ERROR_NOT_READY;
-        let_go(p);
+        pages_let_go(p);
         CU(cuStreamSynchronize(p->stream));
         wrong += card_differs(p->data, p->want, half + 50);
         CU(cuMemcpyDtoH(p->host, p->data + half, 200));
@@ -110,7 +78,7 @@ copies_up_keep_their_place_in_a_stream(struct pinned *p)
 
 /* Down without a wait, then up from there, then down to the same place with one. */
 static size_t
-all_ways_mixed_do_not_overtake(struct pinned *p)
+all_ways_mixed_do_not_overtake(struct pages *p)
 {
     CUdeviceptr twin;
     size_t wrong = 0;
@@ -132,7 +100,7 @@ all_ways_mixed_do_not_overtake(struct pinned *p)
 }
 
 static size_t
-many_come_and_go(struct pinned *p)
+many_come_and_go(struct pages *p)
 {
     static uint8_t *all[MANY];
     size_t wrong = 0, size = MIB / 4;
@@ -154,18 +122,11 @@ many_come_and_go(struct pinned *p)
     return wrong;
 }
 
-struct worker {
-    struct pinned *p;
-    unsigned number;
-    size_t wrong;
-    pthread_t thread;
-};
-
 static void *
 worker_main(void *argument)
 {
-    struct worker *worker = argument;
-    struct pinned *p = worker->p;
+    struct pages_worker *worker = argument;
+    struct pages *p = worker->pages;
     size_t size = 3 * MIB + worker->number, from = worker->number * 5 * MIB;
     CUstream stream;
 
@@ -192,26 +153,14 @@ worker_main(void *argument)
 }
 
 static size_t
-threads_do_not_mix_theirs_up(struct pinned *p)
+threads_do_not_mix_theirs_up(struct pages *p)
 {
-    struct worker workers[THREADS];
-    size_t wrong = 0;
-
-    for (unsigned i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){.p = p, .number = i};
-        if (pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]) != 0)
-            exit(2);
-    }
-    for (unsigned i = 0; i < THREADS; i++) {
-        pthread_join(workers[i].thread, NULL);
-        wrong += workers[i].wrong;
-    }
-    return wrong;
+    return pages_in_threads(p, worker_main);
 }
 
 /* A context takes its page-locked memory along; a new one starts afresh. */
 static size_t
-contexts_come_and_go(struct pinned *p)
+contexts_come_and_go(struct pages *p)
 {
     size_t wrong = 0;
 
@@ -235,10 +184,7 @@ contexts_come_and_go(struct pinned *p)
     return wrong;
 }
 
-static const struct {
-    const char *name;
-    size_t (*check)(struct pinned *p);
-} promises[] = {
+static const struct pages_promise promises[] = {
     {"any size and place", blocking_copies_of_any_size_and_place},
     {"place in a stream", copies_up_keep_their_place_in_a_stream},
     {"not overtaken", all_ways_mixed_do_not_overtake},
@@ -246,25 +192,6 @@ static const struct {
     {"threads", threads_do_not_mix_theirs_up},
     {"contexts", contexts_come_and_go},
 };
-
-static void
-pinned_begin(struct pinned *p, int argc, char **argv)
-{
-    uint64_t state = 1;
-
-    prog_begin(&p->prog, argc, argv, "pinned", pinned_ptx);
-    CU(cuStreamCreate(&p->stream, CU_STREAM_NON_BLOCKING));
-    CU(cuStreamCreate(&p->other, CU_STREAM_NON_BLOCKING));
-    CU(cuMemAlloc(&p->word, 4));
-    CU(cuMemAlloc(&p->data, BIG));
-    CU(cuMemHostAlloc((void **)&p->host, BIG, 0));
-    p->want = util_alloc(BIG, 1);
-    for (size_t i = 0; i + 4 <= BIG; i += 4) {
-        uint32_t value = util_random(&state);
-
-        memcpy(p->want + i, &value, 4);
-    }
-}
 
 /* Mappings of files that a server was handed. */
 static unsigned
@@ -284,22 +211,13 @@ shared_pieces(void)
 int
 main(int argc, char **argv)
 {
-    struct pinned p = {0};
-    int status = 0;
+    struct pages p;
+    int status;
 
-    pinned_begin(&p, argc, argv);
-    for (int round = 0; round < p.prog.rounds; round++)
-        for (size_t i = 0; i < sizeof(promises) / sizeof(promises[0]); i++)
-            status |=
-                util_report("pinned", promises[i].check(&p), "%s", promises[i].name);
+    pages_begin(&p, argc, argv, "pinned", pinned_ptx, BIG);
+    status = pages_check(&p, promises, sizeof(promises) / sizeof(promises[0]));
     if (argc > 2 && strcmp(argv[2], "shared") == 0)
         printf("shared: %u\n", shared_pieces());
-    free(p.want);
-    CU(cuMemFreeHost(p.host));
-    CU(cuMemFree(p.data));
-    CU(cuMemFree(p.word));
-    CU(cuStreamDestroy(p.stream));
-    CU(cuStreamDestroy(p.other));
-    prog_end(&p.prog);
+    pages_end(&p);
     return status;
 }
