@@ -24,6 +24,9 @@
 /* While the program's own waits empty the buffer, every look only takes time from it.
  */
 #define FLUSH_TICK_MAX_NS 400000
+/* While a sender is held up by a worker that takes nothing, there is work enough there.
+ */
+#define FLUSH_HELD_MAX_NS (10 * (long)GP_NS_PER_MS)
 #define FLUSH_IDLE_TICKS 25 /* looks without any frame before it sleeps for good */
 #define FLUSH_LOOK_NS (100 * GP_NS_PER_MS) /* how late a dead worker is noticed */
 
@@ -45,7 +48,8 @@ flush_look_now(const struct stub_link *link)
     };
 }
 
-static void
+/* False: somebody else is sending. */
+static bool
 flush_send(struct stub_link *link)
 {
     int r;
@@ -53,7 +57,7 @@ flush_send(struct stub_link *link)
     /* Whoever holds it sends, perhaps a payload that the worker takes only when
      * somebody here has read what it is sending: then flush_step() must go on. */
     if (!stub_lock_try(&link->send))
-        return;
+        return false;
     r = xport_flush(link->conn);
     if (r == 0) {
         uint32_t n = atomic_load_explicit(&link->flushes, memory_order_relaxed);
@@ -64,6 +68,7 @@ flush_send(struct stub_link *link)
     stub_lock_release(&link->send);
     if (r < 0)
         stub_link_lose(link, "cannot send");
+    return true;
 }
 
 /* Until somebody wakes us or the worker hangs up; the latter once. */
@@ -110,8 +115,9 @@ flush_step(struct stub_link *link, struct flush_look now, struct flush_look last
         stub_land_nudge(link);
     *idle = now.queued == 0 && !flushed ? *idle + 1 : 0;
     if (stale) {
-        flush_send(link);
-        *tick_ns = FLUSH_TICK_NS;
+        long held_max = now.landing ? (long)FLUSH_TICK_MAX_NS : FLUSH_HELD_MAX_NS;
+
+        *tick_ns = flush_send(link) ? FLUSH_TICK_NS : gp_min(2 * *tick_ns, held_max);
     } else if (flushed) {
         *tick_ns = gp_min(2 * *tick_ns, (long)FLUSH_TICK_MAX_NS);
     } else if (*idle > FLUSH_IDLE_TICKS) {
