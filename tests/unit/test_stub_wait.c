@@ -29,8 +29,10 @@ answer_that_comes_before_the_sleep_is_not_forgotten(void **state)
     found_pending(&c, STUB_CALL_DONE);
     wait_sleep(&c, NULL);
     assert_int_equal(wait_state(&c), STUB_CALL_DONE);
-    atomic_store(&ut_link.leading, true); /* so that it would sleep again, were it not done */
+    atomic_store(&ut_link.leading,
+                 true); /* so that it would sleep again, were it not done */
     assert_int_equal(stub_wait_for(&c), CUDA_ERROR_NOT_FOUND);
+    atomic_store(&ut_link.leading, false);
     alarm(0);
 }
 
@@ -47,12 +49,65 @@ call_to_lead_is_used_up_by_the_sleep(void **state)
     assert_false(c.sleeps); /* a nap is not interrupted for a lead to take */
 }
 
+static void
+lead_is_one_threads_and_needs_no_list(void **state)
+{
+    struct stub_call first = {.link = &ut_link}, second = {.link = &ut_link};
+
+    stub_wait_enter(&first, true);
+    assert_true(first.leads);
+    assert_null(atomic_load(&ut_link.waiting));
+    stub_wait_enter(&second, true);
+    assert_false(second.leads);
+    assert_ptr_equal(atomic_load(&ut_link.waiting), &second);
+    stub_wait_cancel(&second);
+    stub_wait_leave(&first);
+    assert_null(atomic_load(&ut_link.waiting));
+    assert_false(atomic_load(&ut_link.leading));
+}
+
+/* Who leads and would have to wait for room is a call like others from then on: a
+ * sleeper is called to read, and an answer finds it in the list. */
+static void
+who_steps_back_is_found_and_has_somebody_read(void **state)
+{
+    struct stub_call first = {.link = &ut_link, .seq = 7}, sleeper = {.link = &ut_link};
+
+    stub_wait_enter(&first, true);
+    stub_wait_enter(&sleeper, true);
+    sleeper.sleeps = true;
+    stub_wait_step_back(&first);
+    assert_false(first.leads);
+    assert_false(atomic_load(&ut_link.leading));
+    assert_int_equal(wait_state(&sleeper), STUB_CALL_CALLED);
+    assert_ptr_equal(wait_claim(&sleeper, 7), &first);
+    stub_wait_cancel(&sleeper);
+    assert_null(atomic_load(&ut_link.waiting));
+}
+
+/* Who gives up the lead looks for those who came meanwhile. */
+static void
+lead_that_ends_is_offered_to_a_sleeper(void **state)
+{
+    struct stub_call first = {.link = &ut_link}, sleeper = {.link = &ut_link};
+
+    stub_wait_enter(&first, true);
+    stub_wait_enter(&sleeper, false);
+    sleeper.sleeps = true;
+    stub_wait_leave(&first);
+    assert_int_equal(wait_state(&sleeper), STUB_CALL_CALLED);
+    stub_wait_cancel(&sleeper);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answer_that_comes_before_the_sleep_is_not_forgotten),
         cmocka_unit_test(call_to_lead_is_used_up_by_the_sleep),
+        cmocka_unit_test(lead_is_one_threads_and_needs_no_list),
+        cmocka_unit_test(who_steps_back_is_found_and_has_somebody_read),
+        cmocka_unit_test(lead_that_ends_is_offered_to_a_sleeper),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

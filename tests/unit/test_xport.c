@@ -156,6 +156,44 @@ nothing_leaves_before_a_flush(enum kind kind)
     link_end(&link);
 }
 
+/* Frames until a link that nobody reads is full; how many. */
+static unsigned
+send_until_full(struct xport_conn *conn)
+{
+    unsigned sent = 0;
+    int r = 0;
+
+    while (r == 0) {
+        send_frame(conn, 4096, (uint8_t)sent++);
+        r = xport_flush_now(conn);
+    }
+    assert_int_equal(r, -EAGAIN);
+    assert_true(xport_pending(conn) > 0);
+    return sent;
+}
+
+/* Were it to wait, this would never end: one thread has both ends. */
+static void
+flush_that_must_not_wait_leaves_the_rest_in_order(enum kind kind)
+{
+    unsigned sent, received = 0;
+    struct link link;
+
+    link_make(&link, kind);
+    if (!xport_flushes_now(link.client)) {
+        link_end(&link);
+        skip();
+    }
+    sent = send_until_full(link.client);
+    while (received < sent) {
+        if (xport_pending(link.client) && received % 4 == 0)
+            xport_flush_now(link.client);
+        expect_frame(link.worker, 4096, (uint8_t)received++);
+    }
+    assert_int_equal(xport_pending(link.client), 0);
+    link_end(&link);
+}
+
 struct bulk_job {
     struct xport_conn *conn;
     uint8_t *data;
@@ -619,6 +657,7 @@ address_without_rdma_is_named(void **state)
 
 OVER_EACH(frames_arrive_in_order_and_aligned)
 OVER_EACH(nothing_leaves_before_a_flush)
+OVER_EACH(flush_that_must_not_wait_leaves_the_rest_in_order)
 OVER_EACH(payloads_of_any_length_keep_their_bytes)
 OVER_EACH(ping_pong_goes_on_while_both_ends_sleep_and_wake)
 OVER_EACH(impossible_length_ends_the_connection_for_good)
@@ -634,6 +673,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         EACH(frames_arrive_in_order_and_aligned),
         EACH(nothing_leaves_before_a_flush),
+        EACH(flush_that_must_not_wait_leaves_the_rest_in_order),
         EACH(payloads_of_any_length_keep_their_bytes),
         EACH(ping_pong_goes_on_while_both_ends_sleep_and_wake),
         EACH(impossible_length_ends_the_connection_for_good),
