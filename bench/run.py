@@ -32,6 +32,7 @@ RATIOS = {
     "launch10_sync_ratio": ("10 launches + synchronise / raw", 1.3, True),
     "alloc_free_ratio": ("alloc + free / raw round trip", 1.2, True),
     "sync_split_ratio": ("synchronous call / raw blocking, 2 cores", 0.5, True),
+    "sync_busy_ratio": ("the same, both cores busy: no collapse", 1.1, True),
     "h2d_4k_ratio": ("4 KiB up (not waited for) / raw round trip", None, True),
     "d2h_4k_ratio": ("4 KiB down / raw round trip", None, True),
     "h2d_ratio": ("256 MiB up / raw", 0.95, False),
@@ -77,8 +78,9 @@ AIMS.update({
 AIMS.update(shares.AIMS)
 # What `ONLY=fast` must leave in bench.json, whatever the figures are; of each link, and
 # once.
-OF_LINKS = ("sync_call_ratio", "sync_split_ratio", "launch_sync_ratio", "launch10_sync_ratio",
-            "alloc_free_ratio", *(f"{way}{kind}{size}_ratio" for way in ("h2d", "d2h")
+OF_LINKS = ("sync_call_ratio", "sync_split_ratio", "sync_busy_ratio", "launch_sync_ratio",
+            "launch10_sync_ratio", "alloc_free_ratio",
+            *(f"{way}{kind}{size}_ratio" for way in ("h2d", "d2h")
                                   for kind in ("", "_pinned") for size in ("", "_64mib", "_1mib")))
 OF_ALL = ("async_call_ns", "async_calls_per_s", "async_client_cpu_ns", "async_worker_cpu_ns",
           "attach_ms", "sync_trips_per_step", "step_ms_0", "step_ms_100us", "step_ms_1ms",
@@ -199,16 +201,30 @@ class Bench:
             return {}
         self.down()
         self.up(core=1)
+        found = self.split_rounds("sync_split")
+        others = [subprocess.Popen([sys.executable, "-c", "while True: pass"],
+                                   preexec_fn=lambda core=core: os.sched_setaffinity(0, {core}))
+                  for core in (0, 1)]
+        try:
+            found.update(self.split_rounds("sync_busy"))
+        finally:
+            for other in others:
+                other.kill()
+                other.wait()
+        return found
+
+    def split_rounds(self, name):
+        """Client and raw link on core 0, their peers on core 1."""
         found = {}
         for link in filter(self.has_link, self.args.links):
             rounds = []
             for number in range(self.args.rounds):
-                progress(f"split, {link}: round {number + 1} of {self.args.rounds}")
+                progress(f"{name}, {link}: round {number + 1} of {self.args.rounds}")
                 rounds.append(self.fast_once("--core=0", "--peer-core=1", "--only=sync_call",
                                              link=link))
             for key, value in median_of(rounds).items():
                 if key.startswith(("sync_call", "shm_sync_call")):
-                    found[key.replace("sync_call", "sync_split")] = value
+                    found[key.replace("sync_call", name)] = value
         return found
 
     def attach(self):
@@ -366,7 +382,7 @@ def missing_of_fast(values, links):
     """Names that should be among the values and are not; two cores need two."""
     names = [*OF_ALL, *(f"{name}_{link}" for link in links for name in OF_LINKS)]
     if len(os.sched_getaffinity(0)) < 2:
-        names = [name for name in names if not name.startswith("sync_split")]
+        names = [name for name in names if not name.startswith(("sync_split", "sync_busy"))]
     return [name for name in names if name not in values]
 
 
