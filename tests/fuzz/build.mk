@@ -6,6 +6,8 @@ FUZZ_CC ?= clang
 FUZZ_SECONDS ?= 20
 FUZZ_CFLAGS := -std=gnu11 -O1 -g -D_GNU_SOURCE -fsanitize=fuzzer-no-link,address \
     -fno-omit-frame-pointer -w -DGPUPOOL_VERSION='"fuzz"'
+# What softgpu/exec/exec_wide.c asks for in one function; clang wants it for the file.
+FUZZ_CFLAGS += $(if $(filter x86_64,$(shell uname -m)),-mcx16)
 FUZZ_UB := -fsanitize=undefined -fno-sanitize-recover=undefined
 
 # fuzz_target NAME,SRCS,INCS,LDLIBS: everything is compiled anew, instrumented
