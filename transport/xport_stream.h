@@ -57,7 +57,8 @@ int xport_stream_reserve(struct xport_conn *conn, size_t n);
 int xport_stream_flush(struct xport_conn *conn, const void *bulk, size_t len);
 int xport_stream_fill(struct xport_conn *conn, uint64_t deadline_ns);
 
-/* For a transport's flush_now: the first @n bytes that waited have gone.  Its result. */
+/* For a transport's flush_now: the first @n bytes that waited have gone.  Its result.
+ */
 int xport_stream_gone(struct xport_stream *stream, size_t n);
 int xport_stream_recv_bulk(struct xport_conn *conn, void *buf, size_t len);
 void xport_stream_release(struct xport_conn *conn);
