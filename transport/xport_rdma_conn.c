@@ -13,8 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long the last words may take to arrive; a way that is closed is noticed before.
- */
+/* How long the last words may take to arrive. */
 #define DRAIN_NS (5 * GP_NS_PER_S)
 
 /* What was sent must have arrived before the queue pair goes: a READ behind it tells.
@@ -26,7 +25,8 @@ drain(struct rdma_conn *rdma)
 
     if (rdma->stream.conn.error || rdma_echo(rdma, &id) < 0)
         return;
-    while (rdma_reap_sends(rdma) == 0 && rdma->completed < id && gp_now_ns() < deadline)
+    /* Who has gone already reads nothing, and its adapter is asked for seconds. */
+    while (rdma_liveness(rdma) == 0 && rdma->completed < id && gp_now_ns() < deadline)
         nanosleep(&(struct timespec){0, 10000}, NULL);
 }
 
