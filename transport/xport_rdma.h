@@ -150,7 +150,7 @@ struct rdma_lent {
 
 /* READs of one offer (or a part of one) that are under way. */
 struct rdma_fetch {
-    uint64_t last;      /* wr_id of the last one */
+    uint64_t last;      /* number of the last one, among all READs */
     struct rdma_mr *mr; /* the target, let go when done */
     bool whole;         /* the offer ends here: the peer is told */
 };
@@ -171,7 +171,8 @@ struct rdma_conn {
 
     pthread_mutex_t
         send_lock; /* posting: sender, and receiver for credits and fetches */
-    uint64_t posted, completed;
+    uint64_t posted, completed; /* work requests */
+    uint64_t reads, reads_done; /* those of them that are READs */
 
     /* sender */
     uint64_t head, writes, offers;
@@ -189,8 +190,8 @@ struct rdma_conn {
     struct rdma_fetch fetches[RDMA_READS_MAX];
     unsigned fetch_first, fetch_count;
     uint64_t fetched; /* fetches begun; the ticket of the newest */
-    uint64_t probed;  /* wr_id of the last look whether the peer is there */
-    uint8_t *bounce;  /* RDMA_READ_CHUNK bytes, made when needed */
+    uint64_t probed; /* number of the READ that looked last whether the peer is there */
+    uint8_t *bounce; /* RDMA_READ_CHUNK bytes, made when needed */
 
     pthread_mutex_t mr_lock;
     struct rdma_mr *mrs;
@@ -210,8 +211,12 @@ extern const struct xport_stream_io xport_rdma_io;
 /* --- xport_rdma_qp.c --- */
 
 /* Post one work request; its wr_id and signalling are set here.  Waits for a place in
- * the send queue.  wr->wr_id is what rdma_conn.completed reaches when it is done. */
+ * the send queue. */
 int rdma_post(struct rdma_conn *rdma, struct ibv_send_wr *wr, bool signal);
+/* The same for a READ; rdma_conn.reads_done reaches its number when it is done.  Only
+ * the count of READs tells: on iWARP what was posted behind one may be done before. */
+int rdma_post_read(struct rdma_conn *rdma, struct ibv_send_wr *wr,
+                   uint64_t *ret_number);
 /* Take completions of sends; -EIO with the queue pair in error. */
 int rdma_reap_sends(struct rdma_conn *rdma);
 /* Take what arrived into segments; -EAGAIN: nothing; another error: nothing any more,
@@ -226,7 +231,7 @@ int rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *dat
 
 /* READ a word of the peer's memory: when that is completed, everything written before
  * has reached the peer. */
-int rdma_echo(struct rdma_conn *rdma, uint64_t *ret_id);
+int rdma_echo(struct rdma_conn *rdma, uint64_t *ret_number);
 
 /* --- xport_rdma_io.c --- */
 

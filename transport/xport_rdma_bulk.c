@@ -104,7 +104,7 @@ rdma_offer_window(struct rdma_conn *rdma, uint64_t addr, size_t len,
 int
 rdma_fetch_settle(struct rdma_conn *rdma)
 {
-    uint64_t completed;
+    uint64_t done;
     int n = 0, r;
 
     if (!rdma->fetch_count)
@@ -112,8 +112,8 @@ rdma_fetch_settle(struct rdma_conn *rdma)
     r = rdma_reap_sends(rdma);
     if (r < 0)
         return r;
-    completed = __atomic_load_n(&rdma->completed, __ATOMIC_ACQUIRE);
-    while (rdma->fetch_count && rdma->fetches[rdma->fetch_first].last <= completed) {
+    done = __atomic_load_n(&rdma->reads_done, __ATOMIC_ACQUIRE);
+    while (rdma->fetch_count && rdma->fetches[rdma->fetch_first].last <= done) {
         struct rdma_fetch *f = &rdma->fetches[rdma->fetch_first];
 
         rdma_mr_put(rdma, f->mr);
@@ -145,7 +145,7 @@ rdma_fetch_wait(struct rdma_conn *rdma, uint64_t ticket)
 
 static int
 post_read(struct rdma_conn *rdma, const struct rdma_offer *offer, uint64_t at,
-          void *buf, size_t len, uint32_t lkey, uint64_t *ret_id)
+          void *buf, size_t len, uint32_t lkey, uint64_t *ret_number)
 {
     struct ibv_sge sge = {(uintptr_t)buf, (uint32_t)len, lkey};
     struct ibv_send_wr wr = {
@@ -154,10 +154,8 @@ post_read(struct rdma_conn *rdma, const struct rdma_offer *offer, uint64_t at,
         .opcode = IBV_WR_RDMA_READ,
         .wr.rdma = {offer->addr + at, offer->rkey},
     };
-    int r = rdma_post(rdma, &wr, true);
 
-    *ret_id = wr.wr_id;
-    return r;
+    return rdma_post_read(rdma, &wr, ret_number);
 }
 
 /* The offer in front is asked for to its end: the next may come. */
@@ -175,19 +173,19 @@ fetch_chunk(struct rdma_conn *rdma, const struct rdma_offer *offer, struct rdma_
             void *buf, size_t len)
 {
     struct rdma_fetch *f;
-    uint64_t id = 0;
+    uint64_t number = 0;
     int r = 0;
 
     if (rdma->fetch_count == RDMA_READS_MAX)
         r = rdma_fetch_wait(rdma, rdma->fetched - RDMA_READS_MAX + 1);
     if (!r)
-        r = post_read(rdma, offer, rdma->offer_at, buf, len, m->mr->lkey, &id);
+        r = post_read(rdma, offer, rdma->offer_at, buf, len, m->mr->lkey, &number);
     if (r < 0)
         return r;
     rdma_mr_ref(rdma, m);
     rdma->offer_at += len;
     f = &rdma->fetches[(rdma->fetch_first + rdma->fetch_count++) % RDMA_READS_MAX];
-    *f = (struct rdma_fetch){id, m, rdma->offer_at == offer->len};
+    *f = (struct rdma_fetch){number, m, rdma->offer_at == offer->len};
     rdma->fetched++;
     return 0;
 }

@@ -21,12 +21,13 @@
 static void
 drain(struct rdma_conn *rdma)
 {
-    uint64_t deadline = gp_now_ns() + DRAIN_NS, id;
+    uint64_t deadline = gp_now_ns() + DRAIN_NS, number;
 
-    if (rdma->stream.conn.error || rdma_echo(rdma, &id) < 0)
+    if (rdma->stream.conn.error || rdma_echo(rdma, &number) < 0)
         return;
     /* Who has gone already reads nothing, and its adapter is asked for seconds. */
-    while (rdma_liveness(rdma) == 0 && rdma->completed < id && gp_now_ns() < deadline)
+    while (rdma_liveness(rdma) == 0 && rdma->reads_done < number &&
+           gp_now_ns() < deadline)
         nanosleep(&(struct timespec){0, 10000}, NULL);
 }
 

@@ -266,7 +266,7 @@ probe(struct rdma_conn *rdma)
 {
     int r = rdma_liveness(rdma);
 
-    if (r < 0 || __atomic_load_n(&rdma->completed, __ATOMIC_RELAXED) < rdma->probed)
+    if (r < 0 || __atomic_load_n(&rdma->reads_done, __ATOMIC_RELAXED) < rdma->probed)
         return r;
     return rdma_echo(rdma, &rdma->probed);
 }

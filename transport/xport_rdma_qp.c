@@ -18,8 +18,11 @@ send_done(struct rdma_conn *rdma, const struct ibv_wc *wc)
         gp_log_debug("xport", "rdma send: %s", rdma->v->wc_status_str(wc->status));
         return wc->status == IBV_WC_WR_FLUSH_ERR ? -ECONNRESET : -EIO;
     }
-    /* Sends complete in order: this one and all in front of it. */
-    __atomic_store_n(&rdma->completed, wc->wr_id, __ATOMIC_RELEASE);
+    /* The device has taken this one and all in front of it; READs among those may still
+     * be under way on iWARP, and are in order only among themselves. */
+    rdma->completed = gp_max(rdma->completed, wc->wr_id);
+    if (wc->opcode == IBV_WC_RDMA_READ)
+        __atomic_store_n(&rdma->reads_done, rdma->reads_done + 1, __ATOMIC_RELEASE);
     return 0;
 }
 
@@ -75,14 +78,12 @@ post_room(struct rdma_conn *rdma)
     return r;
 }
 
-int
-rdma_post(struct rdma_conn *rdma, struct ibv_send_wr *wr, bool signal)
+static int
+post_locked(struct rdma_conn *rdma, struct ibv_send_wr *wr, bool signal)
 {
     struct ibv_send_wr *bad;
-    int r;
+    int r = post_room(rdma);
 
-    pthread_mutex_lock(&rdma->send_lock);
-    r = post_room(rdma);
     if (!r) {
         wr->wr_id = ++rdma->posted;
         if (signal || rdma->posted % RDMA_SIGNAL_EVERY == 0)
@@ -90,6 +91,29 @@ rdma_post(struct rdma_conn *rdma, struct ibv_send_wr *wr, bool signal)
         r = -ibv_post_send(rdma->id->qp, wr, &bad);
         rdma->stream.conn.stats.tx_writes++;
     }
+    return r;
+}
+
+int
+rdma_post(struct rdma_conn *rdma, struct ibv_send_wr *wr, bool signal)
+{
+    int r;
+
+    pthread_mutex_lock(&rdma->send_lock);
+    r = post_locked(rdma, wr, signal);
+    pthread_mutex_unlock(&rdma->send_lock);
+    return r;
+}
+
+int
+rdma_post_read(struct rdma_conn *rdma, struct ibv_send_wr *wr, uint64_t *ret_number)
+{
+    int r;
+
+    pthread_mutex_lock(&rdma->send_lock);
+    r = post_locked(rdma, wr, true);
+    if (!r)
+        *ret_number = ++rdma->reads;
     pthread_mutex_unlock(&rdma->send_lock);
     return r;
 }
@@ -256,7 +280,7 @@ rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *data,
 }
 
 int
-rdma_echo(struct rdma_conn *rdma, uint64_t *ret_id)
+rdma_echo(struct rdma_conn *rdma, uint64_t *ret_number)
 {
     struct ibv_sge sge = {(uintptr_t)rdma->region->echo, sizeof(uint64_t),
                           rdma->shared_mr->lkey};
@@ -264,8 +288,6 @@ rdma_echo(struct rdma_conn *rdma, uint64_t *ret_id)
                              .num_sge = 1,
                              .opcode = IBV_WR_RDMA_READ,
                              .wr.rdma = {rdma->peer.region, rdma->peer.rkey}};
-    int r = rdma_post(rdma, &wr, true);
 
-    *ret_id = wr.wr_id;
-    return r;
+    return rdma_post_read(rdma, &wr, ret_number);
 }

@@ -391,6 +391,35 @@ pieces_go_side_by_side(void **state)
     free(to);
 }
 
+/* On iWARP a write behind a READ is done before it. */
+static void
+payload_is_there_when_said_whatever_was_sent_behind(void **state)
+{
+    UT_NEEDS_RDMA(); /* before anything is allocated */
+    uint8_t *from = malloc(8 * MIB), *to = malloc(8 * MIB);
+    uint64_t sent, got;
+    struct pair pair;
+
+    for (size_t i = 0; i < 8 * MIB; i++)
+        from[i] = (uint8_t)(i * 5 + (i >> 11));
+    pair_open(&pair, ut_rdma_addr());
+    for (int round = 0; round < 4; round++) {
+        memset(to, 0, 8 * MIB);
+        assert_int_equal(xport_send_bulk_start(pair.client, from, 8 * MIB, &sent), 0);
+        assert_int_equal(xport_recv_bulk_start(pair.worker, to, 8 * MIB, &got), 0);
+        for (int i = 0; i < 2 * RDMA_SIGNAL_EVERY; i++)
+            put_frame(pair.worker, 24, (uint8_t)i);
+        assert_int_equal(xport_recv_bulk_wait(pair.worker, got), 0);
+        assert_memory_equal(from, to, 8 * MIB);
+        assert_int_equal(xport_send_bulk_wait(pair.client, sent), 0);
+        for (int i = 0; i < 2 * RDMA_SIGNAL_EVERY; i++)
+            want_frame(pair.client, 24, (uint8_t)i);
+    }
+    pair_close(&pair);
+    free(from);
+    free(to);
+}
+
 static void
 windows_are_filled_and_read_in_place(void **state)
 {
@@ -715,7 +744,7 @@ words_in_front_of_the_end_are_read(void **state)
     const void *frame;
     struct pair pair;
     uint32_t size;
-    uint64_t id;
+    uint64_t number;
 
     UT_NEEDS_RDMA();
     pair_open(&pair, ut_rdma_addr());
@@ -723,8 +752,8 @@ words_in_front_of_the_end_are_read(void **state)
     worker = rdma_of(pair.worker);
     for (int i = 0; i < 3; i++)
         put_frame(pair.client, 24, 7);
-    assert_int_equal(rdma_echo(client, &id), 0);
-    while (client->completed < id)
+    assert_int_equal(rdma_echo(client, &number), 0);
+    while (client->reads_done < number)
         assert_int_equal(rdma_reap_sends(client), 0);
     worker->v->disconnect(worker->id); /* its receives come back, behind the words */
     for (int i = 0; i < 3; i++)
@@ -787,6 +816,7 @@ main(void)
         cmocka_unit_test(registrations_are_kept_only_where_memory_can_be_watched),
         cmocka_unit_test(cache_of_registrations_is_bounded),
         cmocka_unit_test(pieces_go_side_by_side),
+        cmocka_unit_test(payload_is_there_when_said_whatever_was_sent_behind),
         cmocka_unit_test(windows_are_filled_and_read_in_place),
         cmocka_unit_test(dmabuf_that_cannot_be_registered_is_refused_with_words),
         cmocka_unit_test(key_of_the_ring_reaches_nothing_behind_it),
