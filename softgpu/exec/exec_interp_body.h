@@ -341,6 +341,7 @@ L_BRC : {
     OUT(RET, sg_op_ret(cta, warp, m))
     OUT(EXIT, sg_op_exit(cta, warp, m))
     OUT_OP(TRAP, sg_op_trap)
+    OUT_OP(NO_SUCH, sg_op_no_such)
     OUT_OP(BAR, sg_op_bar)
     OUT_OP(BAR_RED_POPC, sg_op_bar)
     OUT_OP(BAR_WARP, sg_op_bar_warp)

@@ -78,6 +78,39 @@ apply_sampler(struct sg_tex *tex, uint64_t sampler)
             (enum sg_tex_address)(sampler >> (TEX_SAMPLER_ADDRESS_SHIFT + 2 * k) & 3);
 }
 
+/* The texture as the sampler of another one reads it. */
+static enum sg_stop
+borrow_sampler(struct sg_cta *cta, struct sg_warp *warp, unsigned lane, uint64_t handle,
+               struct sg_tex *tex)
+{
+    const struct sg_tex *other = sg_tex_find(handle);
+
+    if (!other || other->surface)
+        return sg_fault_set(cta, warp, lane, SG_FAULT_ILLEGAL_ADDRESS, handle,
+                            "sampler handle is not alive");
+    tex->linear = other->linear;
+    tex->mip_linear = other->mip_linear;
+    tex->normalized = other->normalized;
+    memcpy(tex->address, other->address, sizeof(tex->address));
+    memcpy(tex->border, other->border, sizeof(tex->border));
+    tex->lod_bias = other->lod_bias;
+    tex->lod_min = other->lod_min;
+    tex->lod_max = other->lod_max;
+    return SG_STOP_NONE;
+}
+
+enum sg_stop
+sg_op_no_such(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+              uint32_t m)
+{
+    unsigned lane = (unsigned)__builtin_ctz(m);
+
+    return sg_fault_set(
+        cta, warp, lane, SG_FAULT_ILLEGAL_ADDRESS, sg_reg_d(warp, op->a)[lane],
+        op->n == NO_SUCH_DEPTH ? "a depth is compared with a texture that has none"
+                               : "the address belongs to no multicast object");
+}
+
 enum sg_stop
 sg_op_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
 {
@@ -112,11 +145,16 @@ sg_op_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint
         }
         for (unsigned k = 0; f.offset && k < f.coords; k++)
             q.offset[k] = (int32_t)sg_reg_w(warp, *in++)[i];
-        if (op->imm) {
+        if (op->imm || op->b != SG_OFF_NONE) {
             own = *tex;
-            apply_sampler(&own, (uint64_t)op->imm);
             tex = &own;
         }
+        if (op->imm)
+            apply_sampler(&own, (uint64_t)op->imm);
+        else if (op->b != SG_OFF_NONE &&
+                 borrow_sampler(cta, warp, i, sg_reg_d(warp, op->b)[i], &own) !=
+                     SG_STOP_NONE)
+            return SG_STOP_FAULT;
         sg_tex_sample(tex, &q, out);
         for (int c = 0; c < 4; c++)
             sg_reg_w(warp, list[c])[i] = out[c];
@@ -127,6 +165,7 @@ sg_op_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint
 static uint32_t
 query(const struct sg_tex *tex, unsigned what, uint32_t level)
 {
+    static const uint8_t formats[] = {1, 2, 3, 8, 9, 10, 16, 32};
     const struct sg_tex_level *l = &tex->level[gp_min(level, tex->n_levels - 1)];
 
     switch (what) {
@@ -140,6 +179,21 @@ query(const struct sg_tex *tex, unsigned what, uint32_t level)
         return tex->layered ? l->depth : 0;
     case TXQ_LEVELS:
         return tex->n_levels;
+    case TXQ_FORMAT:
+        return formats[tex->format];
+    case TXQ_CHANNELS:
+        return tex->channels;
+    case TXQ_SAMPLES:
+        return 1;
+    case TXQ_FILTER:
+        return tex->linear;
+    case TXQ_ADDRESS_0:
+    case TXQ_ADDRESS_1:
+    case TXQ_ADDRESS_2:
+        return tex->address[what - TXQ_ADDRESS_0];
+    case TXQ_FORCE_TEXELS: /* a sampler of the module may; a texture's own says no */
+    case TXQ_LAYOUT:       /* surfaces are of arrays */
+        return 0;
     case TXQ_IS_TEXTURE:
         return !tex->surface;
     case TXQ_IS_SURFACE:

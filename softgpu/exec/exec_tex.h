@@ -3,7 +3,8 @@
  * How texture and surface operations are described between lowering and executor.
  *
  * TEX: list = 4 results, then layer, coordinates, level or derivatives, offsets in
- * texels (all 32 bit); imm: the sampler, if it is not the texture's own.
+ * texels (all 32 bit); imm: a sampler of the module, or b: the texture whose sampler
+ * is meant, if it is not the texture's own.
  * SULD, SUST, SURED: list = the elements, then layer and coordinates; SURED's imm: enum
  * sg_atom for unsigned types, or for signed ones << 8.
  */
@@ -21,6 +22,15 @@ enum {
     TXQ_ARRAY,
     TXQ_LEVELS,
     TXQ_NORMALIZED,
+    TXQ_FORMAT, /* as the driver API numbers formats, filters and address modes */
+    TXQ_CHANNELS,
+    TXQ_SAMPLES,
+    TXQ_FORCE_TEXELS,
+    TXQ_FILTER,
+    TXQ_ADDRESS_0,
+    TXQ_ADDRESS_1,
+    TXQ_ADDRESS_2,
+    TXQ_LAYOUT,     /* 1: rows one behind the other */
     TXQ_IS_TEXTURE, /* istypep: no handle is a fault */
     TXQ_IS_SURFACE,
 };
@@ -37,6 +47,9 @@ struct tex_form {
 #define TEX_SAMPLER_LINEAR 2u
 #define TEX_SAMPLER_TEXELS 4u       /* coordinates count texels */
 #define TEX_SAMPLER_ADDRESS_SHIFT 4 /* enum sg_tex_address, two bits each */
+
+/* What a form of the language means that no texture or address of ours allows. */
+enum { NO_SUCH_DEPTH, NO_SUCH_MULTICAST };
 
 static inline uint32_t
 tex_pack(const struct tex_form *f)

@@ -156,7 +156,7 @@ const struct ptx_module *sg_prog_module(const struct sg_prog *prog);
     X(minmax3) X(cvt_rs) X(cvt_integers) X(st_bulk) X(red_async) X(mma_quads)          \
     X(wgmma) X(tmap_replace) X(tmap_copy) X(cancel) X(cancel_query) X(istypep)         \
     X(stack) X(move128) X(atom128) X(atom_vector) X(vmad) X(texture) X(txq)            \
-    X(surface)
+    X(surface) X(multimem)
 /* clang-format on */
 #define X(name) lower_fn lower_##name;
 LOWER_FNS(X)

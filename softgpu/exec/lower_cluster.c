@@ -3,6 +3,7 @@
  * Lowering clusters, bulk copies and what is done to tensor maps.
  */
 #include "exec_bulk.h"
+#include "exec_tex.h"
 #include "gp_err.h"
 #include "lower.h"
 #include "sg_tmap.h"
@@ -466,6 +467,31 @@ lower_st_bulk(struct lower *l, const struct ptx_insn *insn)
     r[2] = lo_src(l, &insn->opds[1], PTX_W_u64);
     bulk_emit(l, SG_OP_BULK, r, SG_BULK_ARGS, SG_BULK_ZERO,
               lo_space(insn) == PTX_W_shared, 0);
+}
+
+/* Its addresses are those of multicast objects, and the driver API makes none: a kernel
+ * may contain it, and ends where it runs it. */
+void
+lower_multimem(struct lower *l, const struct ptx_insn *insn)
+{
+    const struct ptx_opd *at = NULL;
+    struct lo_addr addr;
+    struct sg_ir *ir;
+    int32_t reg;
+
+    for (uint32_t i = 0; i < insn->n_opds && !at; i++)
+        if (insn->opds[i].kind == PTX_OPD_ADDR)
+            at = &insn->opds[i];
+    if (!at) {
+        lo_fail(l, -EINVAL, "multimem: no address");
+        return;
+    }
+    if (!lo_address(l, at, PTX_W_global, 1, &addr))
+        return;
+    reg = lo_address_d(l, &addr);
+    ir = lo_emit(l, SG_OP_NO_SUCH);
+    ir->a = reg;
+    ir->n = NO_SUCH_MULTICAST;
 }
 
 /* A policy is a hint; any number does. */

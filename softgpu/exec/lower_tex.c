@@ -95,11 +95,13 @@ handle_of(struct lower *l, const struct ptx_opd *addr)
 static void
 geometry(const struct ptx_insn *insn, unsigned *ret_coords, bool *ret_layered)
 {
-    *ret_layered =
-        lo_has(insn, PTX_W_a1d) || lo_has(insn, PTX_W_a2d) || lo_has(insn, PTX_W_acube);
-    *ret_coords = lo_has(insn, PTX_W_1d) || lo_has(insn, PTX_W_a1d)   ? 1
-                  : lo_has(insn, PTX_W_2d) || lo_has(insn, PTX_W_a2d) ? 2
-                                                                      : 3;
+    bool samples = lo_has(insn, PTX_W_2dms) || lo_has(insn, PTX_W_a2dms);
+
+    *ret_layered = lo_has(insn, PTX_W_a1d) || lo_has(insn, PTX_W_a2d) ||
+                   lo_has(insn, PTX_W_acube) || lo_has(insn, PTX_W_a2dms);
+    *ret_coords = lo_has(insn, PTX_W_1d) || lo_has(insn, PTX_W_a1d)              ? 1
+                  : lo_has(insn, PTX_W_2d) || lo_has(insn, PTX_W_a2d) || samples ? 2
+                                                                                 : 3;
 }
 
 /* What the initialiser of a sampler says, as op.imm has it; later fields come first in
@@ -141,22 +143,47 @@ sampler_bits(const struct ptx_var *var)
     return bits;
 }
 
-/* [texture, {..}] or [texture, sampler, {..}]; returns the coordinates. */
+/* [texture, {..}] or [texture, sampler, {..}]; returns the coordinates.  The sampler is
+ * a variable of the module or, by its handle, the one of a texture. */
 static const struct ptx_opd *
-texture_operand(struct lower *l, const struct ptx_opd *where, uint64_t *ret_sampler)
+texture_operand(struct lower *l, const struct ptx_opd *where, uint64_t *ret_sampler,
+                int32_t *ret_other)
 {
     const struct ptx_opd *s;
 
     *ret_sampler = 0;
+    *ret_other = SG_NOREG;
     if (where->n == 2)
         return &where->sub[1];
     s = &where->sub[1];
     if (s->kind == PTX_OPD_VAR && s->var->type == PTX_W_samplerref)
         *ret_sampler = sampler_bits(s->var);
     else
-        lo_fail(l, -ENOSYS,
-                "a sampler that is no variable of the module is not carried");
+        *ret_other = lo_src(l, s, PTX_W_b64);
     return &where->sub[2];
+}
+
+/* Textures of several samples have the sample's number among their coordinates.  None
+ * of ours has more than one: it is left out. */
+static void
+texture_coords(struct lower *l, struct list *list, const struct ptx_insn *insn,
+               const struct ptx_opd *coords, const struct tex_form *f)
+{
+    struct ptx_opd without[3], v = {.kind = PTX_OPD_VEC, .sub = without};
+    uint32_t sample = f->layered ? 1 : 0;
+
+    if (!lo_has(insn, PTX_W_2dms) && !lo_has(insn, PTX_W_a2dms)) {
+        list_sources(l, list, coords, f->coords + f->layered);
+        return;
+    }
+    if (coords->kind != PTX_OPD_VEC || coords->n != 4) {
+        lo_fail(l, -EINVAL, "tex: four coordinates, one is the sample");
+        return;
+    }
+    for (uint32_t i = 0; i < coords->n; i++)
+        if (i != sample)
+            without[v.n++] = coords->sub[i];
+    list_sources(l, list, &v, f->coords + f->layered);
 }
 
 /* Where the four values go: registers as they are, or two of two halves each. */
@@ -206,11 +233,13 @@ gather_of(const struct ptx_insn *insn)
                                    : 3;
 }
 
-/* Behind the address: level or derivatives, then offsets. */
+/* Behind the address: level or derivatives, then offsets.  A depth to compare with can
+ * only end the kernel, when it gets there. */
 static void
 texture_more(struct lower *l, const struct ptx_insn *insn, struct tex_form *f,
-             struct list *list)
+             struct list *list, int32_t handle)
 {
+    struct sg_ir *ir;
     unsigned at = 2, need = f->lod == TEX_GRAD ? 2 : f->lod == TEX_LEVEL ? 1 : 0;
 
     if (insn->n_opds < at + need) {
@@ -223,8 +252,11 @@ texture_more(struct lower *l, const struct ptx_insn *insn, struct tex_form *f,
         f->offset = true;
         list_sources(l, list, &insn->opds[at++], f->coords);
     }
-    if (at < insn->n_opds)
-        lo_fail(l, -ENOSYS, "comparing depths is not carried");
+    if (at == insn->n_opds || l->failed)
+        return;
+    ir = lo_emit(l, SG_OP_NO_SUCH);
+    ir->a = handle;
+    ir->n = NO_SUCH_DEPTH;
 }
 
 void
@@ -238,7 +270,7 @@ lower_texture(struct lower *l, const struct ptx_insn *insn)
     struct list list = {0};
     uint64_t sampler;
     struct sg_ir *ir;
-    int32_t handle;
+    int32_t handle, other;
 
     if (insn->n_opds >= 2 && dst->kind == PTX_OPD_PAIR) {
         present = &dst->sub[1];
@@ -256,17 +288,69 @@ lower_texture(struct lower *l, const struct ptx_insn *insn)
             : lo_has(insn, PTX_W_grad) ? TEX_GRAD
                                        : TEX_BASE;
     handle = handle_of(l, &where->sub[0]);
-    coords = texture_operand(l, where, &sampler);
+    coords = texture_operand(l, where, &sampler, &other);
     texture_results(l, dst, halves, &list);
-    list_sources(l, &list, coords, f.coords + f.layered);
-    texture_more(l, insn, &f, &list);
+    texture_coords(l, &list, insn, coords, &f);
+    texture_more(l, insn, &f, &list, handle);
     ir = list_emit(l, SG_OP_TEX, &list);
     if (!ir)
         return;
     ir->a = handle;
+    ir->b = other;
     ir->x = tex_pack(&f);
     ir->imm = (int64_t)sampler;
     texture_finish(l, dst, present, halves, list.v);
+}
+
+static uint8_t
+query_of(const struct ptx_insn *insn)
+{
+    static const struct {
+        unsigned word;
+        uint8_t what;
+    } queries[] = {
+        {PTX_W_width, TXQ_WIDTH},
+        {PTX_W_height, TXQ_HEIGHT},
+        {PTX_W_depth, TXQ_DEPTH},
+        {PTX_W_array_size, TXQ_ARRAY},
+        {PTX_W_num_mipmap_levels, TXQ_LEVELS},
+        {PTX_W_channel_data_type, TXQ_FORMAT},
+        {PTX_W_channel_order, TXQ_CHANNELS},
+        {PTX_W_num_samples, TXQ_SAMPLES},
+        {PTX_W_force_unnormalized_coords, TXQ_FORCE_TEXELS},
+        {PTX_W_filter_mode, TXQ_FILTER},
+        {PTX_W_addr_mode_0, TXQ_ADDRESS_0},
+        {PTX_W_addr_mode_1, TXQ_ADDRESS_1},
+        {PTX_W_addr_mode_2, TXQ_ADDRESS_2},
+        {PTX_W_memory_layout, TXQ_LAYOUT},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(queries); i++)
+        if (lo_has(insn, queries[i].word))
+            return queries[i].what;
+    return TXQ_NORMALIZED;
+}
+
+/* What the initialiser of a module's sampler says. */
+static uint32_t
+sampler_query(const struct ptx_var *var, uint8_t what)
+{
+    uint64_t bits = sampler_bits(var);
+
+    switch (what) {
+    case TXQ_FORCE_TEXELS:
+        return !!(bits & TEX_SAMPLER_TEXELS);
+    case TXQ_FILTER:
+        return !!(bits & TEX_SAMPLER_LINEAR);
+    case TXQ_ADDRESS_0:
+    case TXQ_ADDRESS_1:
+    case TXQ_ADDRESS_2:
+        return (uint32_t)(bits >>
+                          (TEX_SAMPLER_ADDRESS_SHIFT + 2 * (what - TXQ_ADDRESS_0))) &
+               3;
+    default:
+        return 0;
+    }
 }
 
 void
@@ -280,6 +364,13 @@ lower_txq(struct lower *l, const struct ptx_insn *insn)
         lo_fail(l, -ENOSYS, "this query is not carried");
         return;
     }
+    if (insn->opds[1].kind == PTX_OPD_ADDR && insn->opds[1].base == PTX_OPD_VAR &&
+        insn->opds[1].var->type == PTX_W_samplerref) {
+        a = lo_const(l, SG_W, sampler_query(insn->opds[1].var, query_of(insn)));
+        lo_op(l, SG_OP_MOV_W, lo_dst(l, &insn->opds[0], PTX_W_b32), a, SG_NOREG,
+              SG_NOREG);
+        return;
+    }
     a = handle_of(l, &insn->opds[1]);
     if (level)
         b = lo_src(l, &insn->opds[2], PTX_W_b32);
@@ -288,12 +379,7 @@ lower_txq(struct lower *l, const struct ptx_insn *insn)
     ir->a = a;
     ir->b = b;
     ir->d = d;
-    ir->n = lo_has(insn, PTX_W_width)               ? TXQ_WIDTH
-            : lo_has(insn, PTX_W_height)            ? TXQ_HEIGHT
-            : lo_has(insn, PTX_W_depth)             ? TXQ_DEPTH
-            : lo_has(insn, PTX_W_array_size)        ? TXQ_ARRAY
-            : lo_has(insn, PTX_W_num_mipmap_levels) ? TXQ_LEVELS
-                                                    : TXQ_NORMALIZED;
+    ir->n = query_of(insn);
 }
 
 /* istypep p, handle: nothing is a sampler by its number. */

@@ -168,6 +168,7 @@
     X(multicast__cluster__all, "multicast::cluster::all")                              \
     X(mbarrier__complete_tx__bytes, "mbarrier::complete_tx::bytes")                    \
     X(mbarrier__arrive__one, "mbarrier::arrive::one") X(cp_mask, "cp_mask")            \
+    X(ld_reduce, "ld_reduce") X(acc__f16, "acc::f16") X(acc__f32, "acc::f32")          \
     X(reduce, "reduce") X(replace, "replace") X(cp_fenceproxy, "cp_fenceproxy")        \
     X(global_address, "global_address") X(rank, "rank") X(box_dim, "box_dim")          \
     X(global_dim, "global_dim") X(global_stride, "global_stride")                      \

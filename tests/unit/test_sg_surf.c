@@ -181,6 +181,168 @@ halves_levels_and_kinds_of_handles(void **state)
 }
 
 static void
+queries_answer_in_the_driver_apis_numbers(void **state)
+{
+    static const char text[] = KERNEL(
+        ".global .samplerref own = { addr_mode_0 = mirror, filter_mode = linear, "
+        "force_unnormalized_coords = 1 };\n",
+        "txq.channel_data_type.b32 %r4, [%rd1]; txq.channel_order.b32 %r5, [%rd1];\n"
+        "txq.num_samples.b32 %r6, [%rd1]; txq.filter_mode.b32 %r7, [%rd1];\n"
+        "st.global.v4.u32 [%rd2], {%r4,%r5,%r6,%r7};\n"
+        "txq.addr_mode_0.b32 %r4, [%rd1]; txq.addr_mode_1.b32 %r5, [%rd1];\n"
+        "txq.force_unnormalized_coords.b32 %r6, [own]; txq.filter_mode.b32 %r7, "
+        "[own];\n"
+        "shl.b32 %r6, %r6, 4; or.b32 %r6, %r6, %r7; txq.addr_mode_0.b32 %r7, [own];\n"
+        "st.global.v4.u32 [%rd2+16], {%r4,%r5,%r6,%r7};\n");
+    static const char surface[] = KERNEL(
+        "",
+        "suq.channel_data_type.b32 %r4, [%rd1]; suq.channel_order.b32 %r5, [%rd1];\n"
+        "suq.memory_layout.b32 %r6, [%rd1]; mov.u32 %r7, 77;\n"
+        "st.global.v4.u32 [%rd2], {%r4,%r5,%r6,%r7};\n");
+    static const uint32_t want[] = {
+        16, 2, 1, 1, SG_TEX_BORDER, SG_TEX_WRAP, 0x11, SG_TEX_MIRROR};
+    static const uint32_t formats[] = {1, 2, 3, 8, 9, 10, 16, 32}; /* CU_AD_FORMAT_* */
+    struct sg_tex tex = {.format = SG_TEX_F16,
+                         .channels = 2,
+                         .linear = true,
+                         .address = {SG_TEX_BORDER, SG_TEX_WRAP}};
+    struct run r;
+
+    (void)state;
+    run_open(&r, text, tex);
+    assert_int_equal(ut_sgx_run(&r.u), SG_CTA_DONE);
+    assert_memory_equal(r.out, want, sizeof(want));
+    run_close(&r);
+    for (unsigned f = SG_TEX_U8; f <= SG_TEX_F32; f++) {
+        uint32_t said[] = {formats[f], 4, 0, 77};
+        struct sg_tex surf = {
+            .format = (enum sg_tex_format)f, .channels = 4, .surface = true};
+        run_open(&r, surface, surf);
+        assert_int_equal(ut_sgx_run(&r.u), SG_CTA_DONE);
+        assert_memory_equal(r.out, said, sizeof(said));
+        run_close(&r);
+    }
+}
+
+/* The sampler of a second texture, whose memory is not looked at. */
+static void
+a_sampler_by_its_handle_rules(void **state)
+{
+    static const char text[] =
+        KERNEL("", "ld.param.u64 %rd5, [out]; ld.global.u64 %rd4, [%rd5]; bar.sync 0;\n"
+                   "add.f32 %f1, %f1, 0fC0000000;\n" /* x - 2 */
+                   "tex.2d.v4.f32.f32 {%f3,%f4,%f5,%f6}, [%rd1, %rd4, {%f1,%f2}];\n"
+                   "st.global.f32 [%rd2+4], %f3;\n");
+    struct sg_tex tex = {.format = SG_TEX_F32,
+                         .channels = 1,
+                         .linear = true,
+                         .address = {SG_TEX_CLAMP, SG_TEX_CLAMP}};
+    struct sg_tex other = {.format = SG_TEX_U8,
+                           .channels = 1,
+                           .dims = 1,
+                           .n_levels = 1,
+                           .border = {-5},
+                           .level = {{16, 1, 1, 1, 1, 1}},
+                           .address = {SG_TEX_BORDER, SG_TEX_CLAMP}};
+    uint64_t handle;
+    struct run r;
+
+    (void)state;
+    run_open(&r, text, tex);
+    assert_int_equal(sg_tex_register(&other, &handle), 0);
+    memcpy(r.out, &handle, sizeof(handle));
+    for (int i = 0; i < W * H; i++)
+        *texel(&r, i % W, i / W) = (float)(2 * i);
+    assert_int_equal(ut_sgx_run(&r.u), SG_CTA_DONE);
+    for (int i = 0; i < W * H; i++) {
+        int x = i % W - 2, y = i / W;
+        assert_true(as_float(r.out[i * 8 + 1]) == (x < 0 ? -5 : *texel(&r, x, y)));
+    }
+    sg_tex_unregister(handle);
+    memcpy(r.out, &handle, sizeof(handle));
+    assert_int_equal(ut_sgx_run(&r.u), SG_CTA_FAULT);
+    assert_non_null(strstr(r.u.launch.fault.what, "sampler handle is not alive"));
+    run_close(&r);
+}
+
+static void
+a_texture_has_one_sample_per_texel(void **state)
+{
+    static const char text[] =
+        KERNEL("", "mov.u32 %r4, 0; mov.u32 %r5, 99;\n"
+                   "tex.2dms.v4.f32.s32 {%f3,%f4,%f5,%f6}, [%rd1, {%r4,%r2,%r3,%r5}];\n"
+                   "st.global.f32 [%rd2], %f3;\n");
+    static const char layers[] = KERNEL(
+        "", "mov.u32 %r4, 1; mov.u32 %r5, 0;\n"
+            "tex.a2dms.v4.f32.s32 {%f3,%f4,%f5,%f6}, [%rd1, {%r4,%r5,%r2,%r3}];\n"
+            "st.global.f32 [%rd2], %f3;\n");
+    struct sg_tex tex = {
+        .format = SG_TEX_F32, .channels = 1, .address = {SG_TEX_CLAMP, SG_TEX_CLAMP}};
+    struct run r;
+
+    (void)state;
+    for (int layered = 0; layered < 2; layered++) {
+        run_open(&r, layered ? layers : text, tex);
+        if (layered) { /* the second layer begins a row below the first */
+            struct sg_tex two = tex;
+            sg_tex_unregister(r.handle);
+            two.dims = 2;
+            two.layered = true;
+            two.n_levels = 1;
+            two.level[0] =
+                (struct sg_tex_level){(uintptr_t)r.data, W, H - 1, 2, W * 16, W * 16};
+            assert_int_equal(sg_tex_register(&two, &r.handle), 0);
+            ut_sgx_param(&r.u, 0, r.handle);
+        }
+        for (int i = 0; i < W * H; i++)
+            *texel(&r, i % W, i / W) = (float)(3 * i);
+        assert_int_equal(ut_sgx_run(&r.u), SG_CTA_DONE);
+        for (int i = 0; i < W * H; i++) {
+            int y = layered ? clamped(i / W, H - 1) + 1 : i / W;
+            assert_true(as_float(r.out[i * 8]) == *texel(&r, i % W, y));
+        }
+        run_close(&r);
+    }
+}
+
+/* A kernel that holds them runs, as long as it does not get there. */
+static void
+what_no_driver_makes_ends_the_kernel_that_gets_there(void **state)
+{
+    static const struct {
+        const char *text, *words;
+    } cases[] = {
+        {KERNEL("", "setp.ge.u32 %p1, %r1, 8; @!%p1 bra DONE;\n"
+                    "tex.2d.v4.f32.f32 {%f3,%f4,%f5,%f6}, [%rd1, {%f1,%f2}], %f7;\n"
+                    "DONE: st.global.u32 [%rd2], %r1;\n"),
+         "a depth is compared with a texture that has none"},
+        {KERNEL("", "setp.ge.u32 %p1, %r1, 8; @!%p1 bra DONE;\n"
+                    "multimem.ld_reduce.relaxed.sys.global.add.v4.f32 "
+                    "{%f3,%f4,%f5,%f6}, [%rd2];\n"
+                    "multimem.st.global.u32 [%rd2+4], %r1;\n"
+                    "multimem.red.global.add.f32 [%rd2], %f3;\n"
+                    "DONE: st.global.u32 [%rd2], %r1;\n"),
+         "the address belongs to no multicast object"},
+    };
+    struct sg_tex tex = {.format = SG_TEX_F32, .channels = 1};
+    struct run r;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        run_open(&r, cases[i].text, tex);
+        ut_sgx_shape(&r.u, 1, 8);
+        assert_int_equal(ut_sgx_run(&r.u), SG_CTA_DONE);
+        assert_int_equal(r.out[7 * 8], 7);
+        ut_sgx_shape(&r.u, 1, W * H);
+        assert_int_equal(ut_sgx_run(&r.u), SG_CTA_FAULT);
+        assert_int_equal(r.u.launch.fault.code, SG_FAULT_ILLEGAL_ADDRESS);
+        assert_int_equal(r.u.launch.fault.thread[0], 8);
+        assert_non_null(strstr(r.u.launch.fault.what, cases[i].words));
+        run_close(&r);
+    }
+}
+
+static void
 formatted_stores_convert_and_clamp(void **state)
 {
     static const char text[] = KERNEL(
@@ -256,6 +418,10 @@ main(void)
         cmocka_unit_test(offsets_count_texels),
         cmocka_unit_test(a_sampler_of_the_module_rules),
         cmocka_unit_test(halves_levels_and_kinds_of_handles),
+        cmocka_unit_test(queries_answer_in_the_driver_apis_numbers),
+        cmocka_unit_test(a_sampler_by_its_handle_rules),
+        cmocka_unit_test(a_texture_has_one_sample_per_texel),
+        cmocka_unit_test(what_no_driver_makes_ends_the_kernel_that_gets_there),
         cmocka_unit_test(formatted_stores_convert_and_clamp),
         cmocka_unit_test(reductions_meet_in_a_surface),
     };
