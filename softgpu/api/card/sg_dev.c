@@ -392,8 +392,9 @@ explain_tables(void)
     gp_log_init("softgpu", GP_LOG_ERROR); /* it may ask before cuInit() */
     gp_log_error("softgpu",
                  "the program's CUDA runtime asks for private tables of its driver, "
-                 "which this library has not: without them it may crash (with managed "
-                 "variables it does); run it on a slice, with `gpupool run`");
+                 "which this library has not: its calls fail as without a driver, and "
+                 "its managed variables have no address; run it on a slice, with "
+                 "`gpupool run`");
 }
 
 /* The private tables of a vendor's own runtime are answered in front of a pool
