@@ -12,6 +12,11 @@ import tempfile
 from pathlib import Path
 
 
+# These programs run for an hour and more, on machines that may stand still meanwhile: a
+# session that nobody could renew in that time is not one whose owner is gone.
+PATIENT = ["--lease-ms", "600000", "--heartbeat-ms", "60000"]
+
+
 class Tally:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
@@ -48,7 +53,7 @@ class Pool:
     def __enter__(self):
         memory = self.card.get("SOFTGPU_MEMORY")
         done = self._command(["up", "--servers", "1", "--cards", str(self.cards),
-                              "--driver", self.driver,
+                              "--driver", self.driver, *PATIENT,
                               *(["--memory", memory] if memory else [])], self.card)
         if done.returncode != 0:
             self.folder.cleanup()

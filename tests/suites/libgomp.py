@@ -15,7 +15,7 @@ OPENMP = ["libgomp.c", "libgomp.c-c++-common"]
 OPENACC = ["libgomp.oacc-c", "libgomp.oacc-c-c++-common"]
 OFFLOAD = ["-foffload=nvptx-none", "-foffload-options=-lm"]
 ACC_FLAGS = ["-fopenacc", "-DACC_DEVICE_TYPE_nvidia=1", "-DACC_MEM_SHARED=0"]
-LIMIT_S = 120
+LIMIT_S = 300
 # What the card, the host and the compiler are, in the words of the tests.
 TRUE = {"offload_target_nvptx", "offload_device", "offload_device_nonshared_as",
         "offload_device_nvptx", "openacc_nvidia_accel_selected",

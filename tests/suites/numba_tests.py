@@ -13,7 +13,7 @@ PACKAGES = ["numba", "numba-cuda", "cuda-bindings==13.0.*", "nvidia-cuda-nvrtc==
             "nvidia-cuda-runtime==13.0.*", "nvidia-nvvm==13.0.*", "numpy", "cffi", "psutil",
             "filecheck", "ml_dtypes", "cupy-cuda13x>=14"]
 TESTS = "numba.cuda.tests"
-LIMIT_S = 900
+LIMIT_S = 2700
 # One example fills 1.8 GB.
 MEMORY = ["--memory", "3GiB"]
 # They fail without any card's part: this pair of versions counts other cache files.

@@ -15,7 +15,7 @@ from suite import Missing, Pool, Report, Result, PLAIN, SLICE, attempt, gcc_sour
 
 TESTS = "gcc/testsuite/gcc.c-torture/execute"
 LEVELS = ["-O0", "-O2"]
-LIMIT_S = 60
+LIMIT_S = 300
 # The host says how long a double is; on nvptx the longest has 64 bits.
 HOST_FLAGS = ["-mlong-double-64"]
 WRAP = "#pragma omp declare target\n#include \"{}\"\n#pragma omp end declare target\n"

@@ -21,7 +21,7 @@ MODULES = ["test_arange", "test_assign", "test_const_folding", "test_edgecases",
            "test_stunning", "test_subbuffer", "test_symbolic_jit", "test_symbolic_ops",
            "test_tensor_variable", "test_tiny", "test_to_numpy", "test_zero_copy"]
 BACKENDS = ["CUDA", "CUDA:PTX"]
-LIMIT_S = 900
+LIMIT_S = 2700
 
 
 def sources(build, venv):
