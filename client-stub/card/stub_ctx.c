@@ -7,6 +7,7 @@
 #include "stub_device.h"
 #include "stub_handle.h"
 #include "stub_link.h"
+#include "stub_sticky.h"
 #include "wire_format.h"
 
 #include <errno.h>
@@ -135,6 +136,7 @@ void
 stub_ctx_end(struct stub_ctx *ctx)
 {
     atomic_store(&ctx->alive, false);
+    stub_sticky_over(ctx);
     stub_cls_drop_all(ctx);
     if (ctx->primary) {
         /* A later life of it is another context to whoever keys things by number. */

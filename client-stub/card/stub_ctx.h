@@ -29,6 +29,7 @@ struct stub_ctx {
     CUdevice dev;
     bool primary;
     _Atomic bool alive;
+    _Atomic bool failed; /* stub_sticky.h */
     _Atomic uint32_t refs;
     _Atomic uint32_t flags;
     _Atomic uint64_t unique; /* cuCtxGetId: never used twice in a process */

@@ -11,6 +11,7 @@
 #include "stub_land.h"
 #include "stub_link.h"
 #include "stub_manual.h"
+#include "stub_sticky.h"
 #include "stub_memory.h"
 #include "stub_result.h"
 #include "wire_api.h"
@@ -151,6 +152,8 @@ stub_m_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
 
     if (r == CUDA_SUCCESS)
         r = stub_ctx_resolve(NULL, &c);
+    if (r == CUDA_SUCCESS)
+        r = stub_sticky_verdict();
     if (r != CUDA_SUCCESS)
         return r;
     if (leastPriority)

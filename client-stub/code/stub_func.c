@@ -7,6 +7,7 @@
 #include "stub_handle.h"
 #include "stub_link.h"
 #include "stub_manual.h"
+#include "stub_sticky.h"
 #include "stub_replica.h"
 #include "wire_api.h"
 #include "wire_trace.h"
@@ -336,6 +337,8 @@ stub_m_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
     uint64_t handle;
     CUresult r = stub_enter();
 
+    if (r == CUDA_SUCCESS)
+        r = stub_sticky_verdict();
     if (r != CUDA_SUCCESS)
         return r;
     if (!stub_handle_ok(WIRE_KIND_MODULE, (uintptr_t)hmod))

@@ -15,6 +15,7 @@
 #include "stub_lanes.h"
 #include "stub_link.h"
 #include "stub_managed.h"
+#include "stub_sticky.h"
 #include "stub_tls.h"
 #include "stub_wait.h"
 #include "wire_format.h"
@@ -110,12 +111,22 @@ call_flushed(struct stub_link *link)
     atomic_store_explicit(&link->flushes, n + 1, memory_order_relaxed);
 }
 
+/* Bytes that land have their own way of saying what became of them. */
+static bool
+call_may_be_asked(const struct stub_call *c)
+{
+    return !(((const struct wire_req *)c->body - 1)->flags & WIRE_F_LAND) &&
+           stub_sticky_asks(c->call);
+}
+
 GP_HOT CUresult
 stub_call_post(struct stub_call *c)
 {
     struct stub_link *link = c->link;
     uint32_t queued = atomic_load_explicit(&link->queued, memory_order_relaxed);
 
+    if (stub_sticky_any(link) && call_may_be_asked(c))
+        return stub_call_ask(c);
     xport_commit(link->conn, c->frame_size);
     if (unlikely(queued + c->frame_size >= SEND_HIGH || stub_flush_always)) {
         if (xport_flush(link->conn) < 0)
@@ -205,6 +216,12 @@ stub_call_wait(struct stub_call *c)
 CUresult
 stub_call_post_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
+    if (stub_sticky_any(c->link) && stub_sticky_asks(c->call)) {
+        CUresult r = stub_call_wait_pieces(c, pieces, n);
+
+        stub_call_end(c);
+        return r;
+    }
     call_req(c)->flags |= WIRE_F_BULK;
     return call_send(c, pieces, n);
 }
@@ -275,6 +292,8 @@ stub_call_end(struct stub_call *c)
     free(c->heap);
     c->heap = NULL;
     c->reply = NULL;
+    if (unlikely(c->result != CUDA_SUCCESS))
+        stub_sticky_note(c->link, c->result);
     if (stub_managed_is_on())
         c->result = stub_managed_after(c->call, c->result);
 }

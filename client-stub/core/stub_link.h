@@ -56,6 +56,7 @@ struct stub_link {
     _Atomic uint32_t flushes;      /* how often it was emptied; written under send */
     _Atomic uint32_t flush_asleep; /* stub_flush.h */
     _Atomic uint32_t landing;      /* copies under way that nobody waits for */
+    _Atomic uint32_t failed;       /* contexts with a sticky error: stub_sticky.h */
     int doze_fd;                   /* eventfd that ends the flusher's sleep */
     bool hung_up;                  /* the worker is gone; the flusher's */
 

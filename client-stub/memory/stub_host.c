@@ -17,6 +17,7 @@
 #include "stub_memory.h"
 #include "stub_pinned.h"
 #include "stub_result.h"
+#include "stub_sticky.h"
 #include "wire_api.h"
 #include "xport.h"
 
@@ -36,7 +37,17 @@ host_enter(void)
     struct stub_ctx *ctx;
     CUresult r = stub_enter();
 
-    return r == CUDA_SUCCESS ? stub_ctx_resolve(NULL, &ctx) : r;
+    if (r == CUDA_SUCCESS)
+        r = stub_ctx_resolve(NULL, &ctx);
+    return r == CUDA_SUCCESS ? stub_sticky_verdict() : r;
+}
+
+static CUresult
+host_enter_known(void)
+{
+    CUresult r = stub_enter();
+
+    return r == CUDA_SUCCESS ? stub_sticky_verdict() : r;
 }
 
 /* RDMA may keep it registered: we say when it goes. */
@@ -111,7 +122,7 @@ CUresult
 stub_m_cuMemFreeHost(void *p)
 {
     struct stub_memory m;
-    CUresult r = stub_enter();
+    CUresult r = host_enter_known();
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -150,7 +161,7 @@ CUresult
 stub_m_cuMemHostUnregister(void *p)
 {
     struct stub_memory m;
-    CUresult r = stub_enter();
+    CUresult r = host_enter_known();
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -173,7 +184,7 @@ CUresult
 stub_m_cuMemHostGetFlags(unsigned int *pFlags, void *p)
 {
     struct stub_memory m;
-    CUresult r = stub_enter();
+    CUresult r = host_enter_known();
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -188,7 +199,7 @@ stub_m_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Fl
 {
     struct stub_memory m;
     CUdeviceptr base;
-    CUresult r = stub_enter();
+    CUresult r = host_enter_known();
 
     if (r != CUDA_SUCCESS)
         return r;

@@ -10,6 +10,7 @@
 #include "stub_lock.h"
 #include "stub_managed.h"
 #include "stub_memory.h"
+#include "stub_sticky.h"
 #include "stub_thread.h"
 #include "stub_wait.h"
 #include "wire_format.h"
@@ -141,7 +142,7 @@ stub_land_possible(struct stub_link *link, const void *dst, uint64_t span)
 {
     struct stub_memory m;
 
-    return !stub_managed_is_on() && !stub_capture_any() &&
+    return !stub_managed_is_on() && !stub_capture_any() && !stub_sticky_any(link) &&
            stub_memory_find((uintptr_t)dst, &m) &&
            (m.kind == STUB_MEMORY_HOST || m.kind == STUB_MEMORY_REGISTERED) &&
            span <= m.range.size &&

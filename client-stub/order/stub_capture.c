@@ -15,6 +15,7 @@
 #include "stub_lock.h"
 #include "stub_manual.h"
 #include "stub_stage.h"
+#include "stub_sticky.h"
 #include "wire_api.h"
 
 #include <string.h>
@@ -242,7 +243,8 @@ stub_m_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatu
 
     if (r != CUDA_SUCCESS)
         return r;
-    if (atomic_load_explicit(&stub_captures, memory_order_relaxed) == 0) {
+    if (atomic_load_explicit(&stub_captures, memory_order_relaxed) == 0 &&
+        !stub_sticky_any(stub_link_here())) {
         *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
         return CUDA_SUCCESS;
     }

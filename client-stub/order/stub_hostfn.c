@@ -376,6 +376,16 @@ stub_hostfn_due(struct stub_link *link, const struct wire_event_host_func *event
 /* ---- the calls ----------------------------------------------------------------------
  */
 
+static CUresult
+hostfn_post(struct stub_call *c, uint64_t token)
+{
+    CUresult r = stub_call_post(c);
+
+    if (r != CUDA_SUCCESS)
+        stub_hostfn_forget(token);
+    return r;
+}
+
 CUresult
 stub_m_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, bool per_thread)
 {
@@ -400,7 +410,7 @@ stub_m_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, bool per_
     }
     req = c.body;
     *req = (struct wire_cuLaunchHostFunc_req){.hStream = stream, .token = token};
-    return stub_call_post(&c);
+    return hostfn_post(&c, token);
 }
 
 CUresult
@@ -428,5 +438,5 @@ stub_m_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *us
     }
     req = c.body;
     *req = (struct wire_cuStreamAddCallback_req){.hStream = stream, .token = token};
-    return stub_call_post(&c);
+    return hostfn_post(&c, token);
 }

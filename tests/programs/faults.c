@@ -186,6 +186,134 @@ primary_context_is_reset(void)
     return 0;
 }
 
+static void
+never(void *user)
+{
+    (void)user;
+}
+
+struct late {
+    struct bench b;
+    CUstream stream;
+    CUevent event, fresh;
+    CUgraph graph;
+    CUgraphExec exec;
+    void *pinned;
+    unsigned char pageable[64];
+};
+
+#define SAY(name, call) printf("  %s: %d\n", name, (int)(call))
+
+/* Calls that the program gets no value from: each is printed with its answer. */
+static void
+say_posted(struct late *l)
+{
+    SAY("launch", launch(l->b.wild, l->b.mem, NULL));
+    SAY("launch on a stream", launch(l->b.wild, l->b.mem, l->stream));
+    SAY("fill", cuMemsetD8_v2(l->b.mem, 1, 64));
+    SAY("fill on a stream", cuMemsetD32Async(l->b.mem, 1, 16, l->stream));
+    SAY("copy up", cuMemcpyHtoD_v2(l->b.mem, l->pageable, 64));
+    SAY("copy up on a stream",
+        cuMemcpyHtoDAsync_v2(l->b.mem, l->pageable, 64, l->stream));
+    SAY("copy up from pinned memory",
+        cuMemcpyHtoDAsync_v2(l->b.mem, l->pinned, 1u << 20, l->stream));
+    SAY("copy down to pinned memory",
+        cuMemcpyDtoHAsync_v2(l->pinned, l->b.mem, 64, l->stream));
+    SAY("copy on the card", cuMemcpyDtoDAsync_v2(l->b.mem, l->b.mem + 64, 64, NULL));
+    SAY("record", cuEventRecord(l->event, l->stream));
+    SAY("wait on the card", cuStreamWaitEvent(l->stream, l->event, 0));
+    SAY("host function", cuLaunchHostFunc(l->stream, never, NULL));
+    SAY("graph", cuGraphLaunch(l->exec, l->stream));
+    SAY("stream-ordered free", cuMemFreeAsync(l->b.mem, l->stream));
+    SAY("new stream", cuStreamCreate(&l->stream, CU_STREAM_NON_BLOCKING));
+    SAY("new event", cuEventCreate(&l->fresh, 0));
+    SAY("free", cuMemFree_v2(l->b.mem));
+    SAY("free of pinned memory", cuMemFreeHost(l->pinned));
+    SAY("end of a module", cuModuleUnload(l->b.mod));
+    SAY("end of an event", cuEventDestroy_v2(l->event));
+    SAY("end of a stream", cuStreamDestroy_v2(l->stream));
+}
+
+/* The same of calls that do give one, by the stub's own knowledge or the driver's. */
+static void
+say_answered(struct late *l)
+{
+    CUstreamCaptureStatus status;
+    CUdeviceptr ptr;
+    unsigned int flags;
+    int least, most;
+    void *host = NULL;
+    size_t n;
+
+    SAY("new pinned memory", cuMemHostAlloc(&host, 4096, 0));
+    SAY("flags of pinned memory", cuMemHostGetFlags(&flags, l->pinned));
+    SAY("its place on the card", cuMemHostGetDevicePointer_v2(&ptr, l->pinned, 0));
+    SAY("memory to be pinned", cuMemHostRegister_v2(l->pageable, 64, 0));
+    SAY("memory to be pinned no more", cuMemHostUnregister(l->pageable));
+    SAY("priorities", cuCtxGetStreamPriorityRange(&least, &most));
+    SAY("is it capturing", cuStreamIsCapturing(l->stream, &status));
+    SAY("flags of a stream", cuStreamGetFlags(l->stream, &flags));
+    SAY("a function", cuModuleGetFunction(&l->b.stop, l->b.mod, "stop"));
+    SAY("a limit", cuCtxGetLimit(&n, CU_LIMIT_STACK_SIZE));
+    SAY("a range", cuMemGetAddressRange_v2(&ptr, &n, l->b.mem));
+    SAY("managed memory", cuMemAllocManaged(&ptr, 4096, CU_MEM_ATTACH_GLOBAL));
+    SAY("stream-ordered memory", cuMemAllocAsync(&ptr, 4096, l->stream));
+    SAY("is it done", cuStreamQuery(l->stream));
+    SAY("a wait", cuStreamSynchronize(l->stream));
+}
+
+static int
+late_begin(struct late *l)
+{
+    CUgraphNode node;
+    CUDA_MEMSET_NODE_PARAMS fill = {
+        .value = 1, .elementSize = 1, .width = 64, .height = 1};
+
+    memset(l, 0, sizeof(*l));
+    if (begin(&l->b))
+        return 1;
+    TRY(cuMemFree_v2(l->b.mem));
+    TRY(cuMemAlloc_v2(&l->b.mem, 1u << 20));
+    fill.dst = l->b.mem;
+    TRY(cuMemHostAlloc(&l->pinned, 1u << 20, 0));
+    TRY(cuStreamCreate(&l->stream, CU_STREAM_NON_BLOCKING));
+    TRY(cuEventCreate(&l->event, 0));
+    TRY(cuGraphCreate(&l->graph, 0));
+    TRY(cuGraphAddMemsetNode(&node, l->graph, NULL, 0, &fill, l->b.ctx));
+    TRY(cuGraphInstantiateWithFlags(&l->exec, l->graph, 0));
+    return 0;
+}
+
+/* Once the error has been told, calls that nobody waits for tell it as well. */
+static int
+told_at_once_by_every_call(void)
+{
+    struct late l;
+
+    if (late_begin(&l))
+        return 1;
+    TRY(launch(l.b.wild, 16, NULL));
+    CODE(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    say_answered(&l);
+    say_posted(&l);
+    TRY(cuCtxDestroy_v2(l.b.ctx));
+    return 0;
+}
+
+/* And those of the next context do not. */
+static int
+forgotten_with_the_context(void)
+{
+    struct late l;
+
+    if (late_begin(&l))
+        return 1;
+    say_answered(&l);
+    say_posted(&l);
+    TRY(cuCtxDestroy_v2(l.b.ctx));
+    return 0;
+}
+
 int
 main(void)
 {
@@ -195,6 +323,8 @@ main(void)
         {"told by the wait for an event", told_by_the_wait_for_an_event},
         {"other contexts live on", other_contexts_live_on},
         {"primary context is reset", primary_context_is_reset},
+        {"told at once by every call", told_at_once_by_every_call},
+        {"forgotten with the context", forgotten_with_the_context},
     };
 
     if (cuInit(0) != CUDA_SUCCESS)

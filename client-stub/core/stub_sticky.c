@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See stub_sticky.h. */
+#include "stub_sticky.h"
+
+#include "cuda_api.h"
+#include "stub_ctx.h"
+#include "wire_api.h"
+
+/* The errors of which CUDA says that the process has to end, or at least the context:
+ * what the card or a kernel did, not what a call asked for. */
+static bool
+is_sticky(CUresult r)
+{
+    switch (r) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_CONTAINED:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+    case CUDA_ERROR_EXTERNAL_DEVICE:
+    case CUDA_ERROR_UNKNOWN:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static struct stub_link *
+link_of(const struct stub_ctx *ctx)
+{
+    return &stub_links[wire_handle_link(ctx->handle)];
+}
+
+/* Another thread may end the context meanwhile: it looks for `failed` after it has
+ * cleared `alive`, here it is the other way round, and one of the two takes it back. */
+void
+stub_sticky_note(struct stub_link *link, CUresult r)
+{
+    struct stub_ctx *ctx = stub_tls.ctx;
+
+    if (!is_sticky(r) || !ctx || link_of(ctx) != link || !atomic_load(&ctx->alive))
+        return;
+    if (!atomic_exchange(&ctx->failed, true))
+        atomic_fetch_add(&link->failed, 1);
+    if (!atomic_load(&ctx->alive))
+        stub_sticky_over(ctx);
+}
+
+void
+stub_sticky_over(struct stub_ctx *ctx)
+{
+    if (atomic_exchange(&ctx->failed, false))
+        atomic_fetch_sub(&link_of(ctx)->failed, 1);
+}
+
+/* Our own calls have no answer that would interest a program, but for the copies, and
+ * may be made where nobody may wait. */
+bool
+stub_sticky_asks(uint16_t call)
+{
+    return call < WIRE_CALL_gp_host_done || call == WIRE_CALL_gp_pin_up ||
+           call == WIRE_CALL_gp_pin_copy;
+}
+
+/* A question that a driver refuses in such a context, and that changes nothing. */
+CUresult
+stub_sticky_verdict(void)
+{
+    size_t free, total;
+    CUresult r;
+
+    if (!stub_sticky_any(stub_link_here()))
+        return CUDA_SUCCESS;
+    r = cuMemGetInfo_v2(&free, &total);
+    return is_sticky(r) ? r : CUDA_SUCCESS;
+}
