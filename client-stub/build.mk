@@ -12,7 +12,7 @@ STUB_SRCS := \
         land.c managed.c managed_calls.c managed_mirror.c managed_range.c memory.c pinned.c \
         pointer.c range.c share.c stage.c vmm.c) \
     $(addprefix client-stub/order/stub_,capture.c graph.c graph_any.c graph_dot.c \
-        graph_kernel.c graph_node.c hostfn.c notice.c stream.c) \
+        graph_kernel.c graph_node.c hostfn.c ipc_event.c notice.c stream.c) \
     $(addprefix client-stub/servers/stub_,cross.c cross_managed.c cross_peer.c cross_rect.c \
         detour.c move.c relay.c replica.c side.c) \
     $(addprefix client-stub/tables/stub_,gpa.c table.c table_ctx.c table_cudart.c \

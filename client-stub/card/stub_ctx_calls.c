@@ -11,9 +11,9 @@
 #include "stub_land.h"
 #include "stub_link.h"
 #include "stub_manual.h"
-#include "stub_sticky.h"
 #include "stub_memory.h"
 #include "stub_result.h"
+#include "stub_sticky.h"
 #include "wire_api.h"
 
 #include <string.h>

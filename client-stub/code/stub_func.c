@@ -7,8 +7,8 @@
 #include "stub_handle.h"
 #include "stub_link.h"
 #include "stub_manual.h"
-#include "stub_sticky.h"
 #include "stub_replica.h"
+#include "stub_sticky.h"
 #include "wire_api.h"
 #include "wire_trace.h"
 

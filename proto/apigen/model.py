@@ -46,6 +46,7 @@ class Param:
     client: bool = False  # never on the wire
     by_value: bool = False
     bulk: bool = False
+    shared: bool = False  # what becomes of it may interest another process
 
     @property
     def wire_only(self) -> bool:

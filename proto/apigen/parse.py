@@ -72,7 +72,7 @@ def parse_param(words: list[str], at: Place) -> Param:
         word = rest.pop(0)
         if word in ("new", "find", "del"):
             p.life = word
-        elif word in ("optional", "nonconst", "const", "client", "bulk"):
+        elif word in ("optional", "nonconst", "const", "client", "bulk", "shared"):
             setattr(p, word, True)
         elif word == "by" and rest[:1] == ["value"]:
             rest.pop(0)

@@ -17,6 +17,7 @@ INCLUDES = (
     "stub_detour.h",
     "stub_device.h",
     "stub_gen.h",
+    "stub_ipc_event.h",
     "stub_manual.h",
     "stub_report.h",
     "stub_relay.h",

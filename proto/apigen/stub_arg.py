@@ -91,6 +91,8 @@ class StubArg:
             return []
         if p.type.word == "devptr":
             return [f"!stub_memory_is_plausible({p.name})"]
+        if p.shared:
+            return [f"stub_ipc_event_is({p.name})"]
         if p.type.word == "array" and not p.optional:
             return [f"!({self.count(p)})"]
         if p.life == "del" and p.type.word in ("texobj", "surfobj"):

@@ -9,6 +9,8 @@
  */
 #include "prog.h"
 
+#include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,14 +146,6 @@ export_wrong_things(void)
     line("close nothing", cuIpcCloseMemHandle(0));
 }
 
-/* A record leaves with the next call that has an answer: over the network another
- * process that is told of it by other means may look too early (docs/families.md). */
-static void
-record_is_out(CUstream stream)
-{
-    (void)cuStreamQuery(stream);
-}
-
 static void
 export_event(void)
 {
@@ -171,7 +165,6 @@ export_event(void)
     for (int i = 0; i < 20; i++)
         CU(cuMemsetD8Async(p, (unsigned char)i, 64 << 20, NULL));
     line("record", cuEventRecord(event, NULL));
-    record_is_out(NULL);
     tell(&handle, sizeof(handle));
     pass(); /* it waits for the event, and records it */
     line("wait for the other's record", cuEventSynchronize(event));
@@ -268,7 +261,6 @@ import_event(void)
     for (int i = 0; i < 20; i++)
         CU(cuMemsetD8Async(p, (unsigned char)i, 64 << 20, stream));
     line("record it", cuEventRecord(event, stream));
-    record_is_out(stream);
     pass();
     line("wait for it without its maker", cuEventSynchronize(event));
     line("destroy it", cuEventDestroy(event));
@@ -294,10 +286,67 @@ import_from_an_end(void)
          cuIpcOpenMemHandle_v2(&p, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
 }
 
+/* ---- a record, told of at once ----------------------------------------------------
+ */
+
+static void
+wait_for_gate(void *gate)
+{
+    sem_wait(gate);
+}
+
+/* The child records and stands still, so that nothing it has not said goes on its way
+ * later; what comes before the record is not over until it stands up again. */
+static void
+record_and_stop(void)
+{
+    CUipcEventHandle handle;
+    CUstream stream;
+    CUevent event;
+    sem_t gate;
+    char byte;
+
+    sem_init(&gate, 0, 0);
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CU(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+    CU(cuIpcGetEventHandle(&handle, event));
+    tell(&handle, sizeof(handle));
+    hear(&byte, 1); /* it has the event */
+    CU(cuLaunchHostFunc(stream, wait_for_gate, &gate));
+    CU(cuEventRecord(event, stream));
+    raise(SIGSTOP);
+    sem_post(&gate);
+    hear(&byte, 1);
+    CU(cuEventDestroy(event));
+    CU(cuStreamDestroy(stream));
+}
+
+static void
+look_at_a_record(pid_t child)
+{
+    CUipcEventHandle handle;
+    CUevent event;
+    char byte = 0;
+    int status;
+
+    hear(&handle, sizeof(handle));
+    CU(cuIpcOpenEventHandle(&event, handle));
+    line("an event without a record", cuEventQuery(event));
+    tell(&byte, 1);
+    if (waitpid(child, &status, WUNTRACED) != child || !WIFSTOPPED(status))
+        exit(5);
+    line("the record of who stands still", cuEventQuery(event));
+    kill(child, SIGCONT);
+    line("wait for it", cuEventSynchronize(event));
+    CU(cuEventDestroy(event));
+    tell(&byte, 1);
+}
+
 static int
 import_all(void)
 {
     begin();
+    record_and_stop();
     import_memory();
     import_event();
     import_from_an_end();
@@ -321,6 +370,7 @@ main(void)
     if (pid == 0)
         return import_all();
     begin();
+    look_at_a_record(pid);
     export_memory();
     export_wrong_things();
     export_event();

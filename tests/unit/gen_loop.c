@@ -8,6 +8,8 @@
 #include "stub_detour.h"
 #include "stub_device.h"
 #include "stub_gen.h"
+#include "stub_handle.h"
+#include "stub_ipc_event.h"
 #include "stub_manual.h"
 #include "stub_relay.h"
 #include "stub_replica.h"
@@ -427,6 +429,16 @@ bool
 stub_memory_reserve(uint64_t start, uint64_t size)
 {
     return size != 0;
+}
+
+atomic_bool stub_ipc_events;
+
+void *
+stub_handle_data(uint32_t kind, uint64_t handle)
+{
+    (void)kind;
+    (void)handle;
+    return NULL;
 }
 
 void
