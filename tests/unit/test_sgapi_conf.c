@@ -52,6 +52,25 @@ role_fault(void)
     return 0;
 }
 
+/* A kernel that nobody ever lets go. */
+static int
+role_late(void)
+{
+    int limited = -1, first, then;
+    struct ut_sg sg;
+    CUdeviceptr p;
+
+    ut_sg_open(&sg, 0);
+    if (cuDeviceGetAttribute(&limited, CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT, 0) ||
+        cuMemAlloc_v2(&p, 512) || cuMemsetD8_v2(p, 0, 512) ||
+        ut_sg_run(sg.spin, 9, 64, 0, p, 0))
+        return 2;
+    first = (int)cuCtxSynchronize();
+    then = (int)cuMemsetD8_v2(p, 0, 512);
+    printf("limited %d, %d, then %d\n", limited, first, then);
+    return 0;
+}
+
 /* ------------------------------------------------------------------- its reader */
 
 /* Standard output and standard error of this program in @role, in @text. */
@@ -138,17 +157,35 @@ a_fault_is_logged_with_line_lane_and_address(void **state)
     assert_int_equal(lane, 0);
 }
 
+static void
+a_kernel_that_does_not_end_is_ended_by_the_time_limit(void **state)
+{
+    char text[2048];
+
+    (void)state;
+    setenv("SOFTGPU_TIME_LIMIT", "1", 1);
+    ask("late", text, sizeof(text));
+    unsetenv("SOFTGPU_TIME_LIMIT");
+    if (!strstr(text, "limited 1, 702, then 702") ||
+        !strstr(text, "ended after 1 s (SOFTGPU_TIME_LIMIT)"))
+        fail_msg("'%s'", text);
+    card_is("SOFTGPU_TIME_LIMIT", "-1", "none");
+}
+
 int
 main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_card_is_what_the_environment_says),
         cmocka_unit_test(a_fault_is_logged_with_line_lane_and_address),
+        cmocka_unit_test(a_kernel_that_does_not_end_is_ended_by_the_time_limit),
     };
     int rc;
 
     if (argc > 1)
-        return !strcmp(argv[1], "card") ? role_card() : role_fault();
+        return !strcmp(argv[1], "card")    ? role_card()
+               : !strcmp(argv[1], "fault") ? role_fault()
+                                           : role_late();
     ut_sg_cards("1", "64MiB", "2");
     rc = cmocka_run_group_tests(tests, NULL, NULL);
     ut_sg_cards_remove();

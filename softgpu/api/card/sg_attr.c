@@ -128,6 +128,9 @@ sg_dev_attr(const struct sg_dev *dev, int attr, int *ret_value)
     case ATTR(MULTIPROCESSOR_COUNT):
         *ret_value = (int)dev->sms;
         break;
+    case ATTR(KERNEL_EXEC_TIMEOUT):
+        *ret_value = dev->time_limit_ns != 0;
+        break;
     case ATTR(PCI_BUS_ID):
         *ret_value = dev->pci_bus;
         break;

@@ -13,6 +13,7 @@
 
 #include "gp_err.h"
 #include "gp_log.h"
+#include "gp_time.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -102,6 +103,7 @@ dev_init(struct sg_dev *dev, const struct sg_conf *conf, unsigned ordinal,
     *dev = (struct sg_dev){.ordinal = (int)ordinal,
                            .profile = conf->profile,
                            .exact = conf->exact,
+                           .time_limit_ns = conf->time_limit * GP_NS_PER_S,
                            .budget = conf->budget};
     r = sg_card_open(conf, card, &dev->card, err);
     if (r < 0)

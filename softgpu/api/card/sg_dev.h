@@ -50,7 +50,8 @@ struct sg_dev {
     struct sg_card *card;
     uint64_t memory;
     unsigned sms;
-    bool exact; /* allocations end at their last byte */
+    bool exact;             /* allocations end at their last byte */
+    uint64_t time_limit_ns; /* of a launch; 0: none */
     char name[SG_NAME_MAX];
     uint8_t uuid[16];
     int pci_domain, pci_bus, pci_device;

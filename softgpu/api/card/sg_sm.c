@@ -109,8 +109,12 @@ run_result(const struct sg_run *run)
 {
     const struct sg_fault *fault = &run->launch.fault;
 
+    if (fault->code == SG_FAULT_NONE && run->late)
+        gp_log_error("softgpu", "kernel %s: ended after %llu s (SOFTGPU_TIME_LIMIT)",
+                     run->launch.kernel->name,
+                     (unsigned long long)(run->dev->time_limit_ns / GP_NS_PER_S));
     if (fault->code == SG_FAULT_NONE)
-        return CUDA_SUCCESS;
+        return run->late ? CUDA_ERROR_LAUNCH_TIMEOUT : CUDA_SUCCESS;
     gp_log_error(
         "softgpu",
         "kernel %s: %s (error %d) at line %u, address 0x%llx, block (%u,%u,%u), "
@@ -167,6 +171,8 @@ take_cta(struct sg_sm *sm, struct sg_run *run)
 {
     uint64_t index = run->next_cta;
 
+    if (!index)
+        run->first_ns = gp_now_ns();
     run->next_cta += run->cluster;
     run->n_active += run->cluster;
     if (run->next_cta == run->launch.n_ctas) {
@@ -405,14 +411,31 @@ wait_for_work(struct sm_thread *t)
     slot_add(t, run, index);
 }
 
+/* Ends a launch that has run for longer than the card lets any run; as a driver does
+ * on a card that also draws a desktop. */
+static void
+limit_time(const struct sm_thread *t, struct sg_run *run)
+{
+    uint64_t limit = t->sm->dev->time_limit_ns;
+
+    if (!limit || gp_now_ns() - run->first_ns < limit)
+        return;
+    sg_lock();
+    run->late = run->late || !run->cancel;
+    run_set_cancel(run);
+    sg_unlock();
+}
+
 /* One turn of the current block; true when all resident blocks are stalled. */
 static bool
 run_turn(struct sm_thread *t, bool *ret_used_up)
 {
     struct resident *slot = &t->slots[t->turn];
     struct sg_run *run = slot->run;
-    enum sg_cta_state state = sg_cta_run(slot->cta, TURN);
+    enum sg_cta_state state;
 
+    limit_time(t, run);
+    state = sg_cta_run(slot->cta, TURN);
     *ret_used_up = state == SG_CTA_YIELD;
     slot->stalled = state == SG_CTA_STALLED;
     switch (state) {

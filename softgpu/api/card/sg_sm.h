@@ -34,7 +34,9 @@ struct sg_run {
     unsigned max_resident; /* blocks that one multiprocessor may hold */
     unsigned cluster; /* blocks of a cluster, which start and end together; 1: none */
     int cancel;
+    bool late; /* ended by the card's time limit */
     uint64_t next_cta, n_active;
+    uint64_t first_ns; /* when its first block began */
     struct sg_run *next;
 };
 

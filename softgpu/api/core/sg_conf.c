@@ -200,6 +200,9 @@ sg_conf_read(struct sg_conf *ret_conf, struct gp_err *err)
     if (!r)
         r = conf_uint("SOFTGPU_EXACT", 0, 1, &conf.exact, err);
     if (!r)
+        r = conf_uint("SOFTGPU_TIME_LIMIT", 0, SG_TIME_LIMIT_MAX, &conf.time_limit,
+                      err);
+    if (!r)
         r = conf_size("SOFTGPU_MEMORY", &conf.memory, err);
     if (!r)
         r = conf_size("SOFTGPU_MEMORY_BUDGET", &conf.budget, err);

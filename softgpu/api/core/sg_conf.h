@@ -24,6 +24,7 @@ enum {
     SG_MAX_SMS = 128,
     SG_NAME_MAX = 96,
     SG_INSTANCE_MAX = 64,
+    SG_TIME_LIMIT_MAX = 86400,
     /* Processes that must not use the same addresses for different memory (a program
      * on the cards of several hosts) take a part of every arena each. */
     SG_SLOTS = 16,
@@ -52,8 +53,9 @@ struct sg_conf {
     char instance[SG_INSTANCE_MAX];
     unsigned n_visible;
     unsigned visible[SG_MAX_CARDS]; /* card index of each ordinal */
-    unsigned exact; /* SOFTGPU_EXACT: allocations end at their last byte */
-    unsigned slot;  /* SOFTGPU_ADDRESS_SLOT: 1 .. SG_SLOTS, 0 = all addresses */
+    unsigned exact;      /* SOFTGPU_EXACT: allocations end at their last byte */
+    unsigned time_limit; /* SOFTGPU_TIME_LIMIT: seconds that a launch may run; 0: any */
+    unsigned slot;       /* SOFTGPU_ADDRESS_SLOT: 1 .. SG_SLOTS, 0 = all addresses */
 };
 
 /* SOFTGPU_CUDA_VERSION: the interface that cuDriverGetVersion names, 12000 to 13000 and
