@@ -1,6 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemons by hand, over IPv6, with a secret between them."""
 
+import socket
+
+
+def need_ipv6(case):
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError as error:
+        case.skip(f"this machine has no IPv6 loopback: {error.strerror}")
+
 
 def wait_ready(case, path):
     return case.wait_for(lambda: path.exists() and path.read_text().strip(),
@@ -29,6 +39,7 @@ def scheduler(case, token):
 
 
 def test_whole_path_works_over_ipv6(case):
+    need_ipv6(case)
     gpupool = case.build / "bin" / "gpupool"
     token = secret(case, "token", "a shared secret")
     address = scheduler(case, token)
@@ -44,6 +55,7 @@ def test_whole_path_works_over_ipv6(case):
 
 
 def test_server_with_the_wrong_secret_gets_no_session(case):
+    need_ipv6(case)
     gpupool = case.build / "bin" / "gpupool"
     address = scheduler(case, secret(case, "token", "a shared secret"))
     start(case, "gpupool-server", "--listen", "[::1]:0", "--name", "liar", "--scheduler",
