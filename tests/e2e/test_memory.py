@@ -55,7 +55,7 @@ def test_killed_process_gives_its_memory_back_within_a_second(case):
     case.equal(len(workers), 2, "workers")
     pool.kill(one.process.pid)
     case.wait_for(lambda: two("alloc", 60 * MIB)[0] == SUCCESS,
-                  "memory of a killed process is free again", patience=case.patience / 4)
+                  "memory of a killed process is free again", patience=case.patience / 12)
     case.wait_for(lambda: len(pool.workers()) == 1, "its worker is gone")
 
 

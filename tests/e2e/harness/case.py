@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 
 # How long a condition may take to come true.  Generous: it is no measurement,
 # and a machine that runs sanitizers beside other work is slow.
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Failed(Exception):
@@ -173,7 +173,7 @@ class Case:
         """SIGTERM first, so that a `gpupool run` closes its session."""
         running = [process for process in self._processes if process.poll() is None]
         proc.kill_all([process.pid for process in running], signal.SIGTERM)
-        end = time.monotonic() + self.patience / 10
+        end = time.monotonic() + self.patience / 20
         for process in running:
             try:
                 process.wait(max(0.0, end - time.monotonic()))
@@ -188,7 +188,7 @@ class Case:
     def _leftovers(self):
         """What outlives the pool had its time (one second is the promise for a
         worker whose client died; a loaded machine gets more)."""
-        end = time.monotonic() + self.patience / 4
+        end = time.monotonic() + self.patience / 6
         while True:
             proc.reap()
             alive = proc.descendants()
