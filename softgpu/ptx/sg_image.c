@@ -2,189 +2,22 @@
 #include "sg_image.h"
 
 #include "gp_err.h"
+#include "gp_fatbin.h"
 #include "gp_log.h"
 #include "ptx_ast.h"
 #include "ptx_link.h"
 
 #include <elf.h>
 #include <errno.h>
-#include <lz4.h>
 #include <stdio.h>
 #include <string.h>
-#include <zstd.h>
-
-/* Bits of an entry's flags. */
-#define FLAG_LZ4 0x2000u
-#define FLAG_ZSTD 0x8000u
-#define FLAG_ARCH 0x100000u
-#define FLAG_FAMILY 0x200000u
-
-/* Older toolkits wrote headers without the last fields; the unpacked size is
- * in the first 64 bytes. */
-#define ENTRY_HEAD_MIN 48
-#define ENTRY_HEAD_FULL 64
-
-/* ---- entries ---- */
-
-static uint16_t
-get16(const uint8_t *at)
-{
-    uint16_t v;
-
-    memcpy(&v, at, sizeof(v));
-    return v;
-}
-
-static uint32_t
-get32(const uint8_t *at)
-{
-    uint32_t v;
-
-    memcpy(&v, at, sizeof(v));
-    return v;
-}
-
-static uint64_t
-get64(const uint8_t *at)
-{
-    uint64_t v;
-
-    memcpy(&v, at, sizeof(v));
-    return v;
-}
-
-/* @head has at least ENTRY_HEAD_MIN bytes, @head_len of them are the header,
- * @body behind it are the payload; both lie inside the image. */
-static void
-read_entry(const uint8_t *head, uint32_t head_len, uint64_t body,
-           struct sg_image_entry *ret)
-{
-    uint32_t packed = get32(head + 16);
-    uint64_t flags = get64(head + 40);
-
-    *ret = (struct sg_image_entry){
-        .kind = get16(head),
-        .version_minor = get16(head + 24),
-        .version_major = get16(head + 26),
-        .sm = get32(head + 28),
-        .flags = flags,
-        .arch_specific = flags & FLAG_ARCH,
-        .family_specific = flags & FLAG_FAMILY,
-        .data = head + head_len,
-        .len = packed ? gp_min((uint64_t)packed, body) : body,
-        .raw_len = body,
-    };
-    if (flags & (FLAG_ZSTD | FLAG_LZ4)) {
-        ret->packing = flags & FLAG_ZSTD ? SG_PACKING_ZSTD : SG_PACKING_LZ4;
-        ret->raw_len = head_len >= ENTRY_HEAD_FULL ? get64(head + 56) : 0;
-    } else {
-        ret->len = body;
-    }
-}
-
-int
-sg_image_next(const void *fatbin, size_t len, size_t *pos, struct sg_image_entry *ret,
-              struct gp_err *err)
-{
-    const uint8_t *data = fatbin;
-    uint32_t head;
-    uint64_t body;
-    size_t left;
-
-    if (*pos == 0) {
-        if (len < 16 || get16(data + 6) > len)
-            return gp_err_set(err, -EINVAL, "fat binary is shorter than its header");
-        *pos = get16(data + 6);
-    }
-    left = len - *pos;
-    if (left == 0)
-        return 0;
-    if (left < ENTRY_HEAD_MIN)
-        return gp_err_set(err, -EINVAL, "fat binary ends inside an entry's header");
-    head = get32(data + *pos + 4);
-    body = get64(data + *pos + 8);
-    if (head < ENTRY_HEAD_MIN || head > left || body > left - head)
-        return gp_err_set(err, -EINVAL,
-                          "entry at %zu of a fat binary reaches beyond its end", *pos);
-    read_entry(data + *pos, head, body, ret);
-    *pos += head + (size_t)body;
-    return 1;
-}
-
-static const char *
-packing_name(enum sg_packing packing)
-{
-    return packing == SG_PACKING_ZSTD  ? "zstd"
-           : packing == SG_PACKING_LZ4 ? "LZ4"
-                                       : "plain";
-}
-
-/* Exactly entry->raw_len bytes to @to, or false. */
-static bool
-unpack_to(const struct sg_image_entry *entry, char *to)
-{
-    size_t n;
-
-    switch (entry->packing) {
-    case SG_PACKING_ZSTD:
-        n = ZSTD_decompress(to, entry->raw_len, entry->data, entry->len);
-        return !ZSTD_isError(n) && n == entry->raw_len;
-    case SG_PACKING_LZ4:
-        return LZ4_decompress_safe((const char *)entry->data, to, (int)entry->len,
-                                   (int)entry->raw_len) == (int)entry->raw_len;
-    default:
-        memcpy(to, entry->data, entry->raw_len);
-        return true;
-    }
-}
-
-int
-sg_image_unpack(const struct sg_image_entry *entry, char **ret, size_t *ret_len,
-                struct gp_err *err)
-{
-    CLEANUP_FREE char *text = NULL;
-
-    if (entry->raw_len > GP_IMAGE_MAX_PTX || entry->len > GP_IMAGE_MAX_PTX ||
-        entry->raw_len / SG_IMAGE_MAX_RATIO > entry->len)
-        return gp_err_set(
-            err, -E2BIG, "entry of %llu bytes claims to unpack to %llu (%s)",
-            (unsigned long long)entry->len, (unsigned long long)entry->raw_len,
-            packing_name(entry->packing));
-    text = malloc(entry->raw_len + 1);
-    if (!text)
-        return gp_err_set(err, -ENOMEM, "no memory for an image of %llu bytes",
-                          (unsigned long long)entry->raw_len);
-    if (!unpack_to(entry, text))
-        return gp_err_set(err, -EINVAL, "broken %s data in a fat binary",
-                          packing_name(entry->packing));
-    text[entry->raw_len] = 0;
-    *ret_len = strnlen(text, entry->raw_len); /* padded with NULs */
-    *ret = TAKE_PTR(text);
-    return 0;
-}
 
 /* ---- choosing ---- */
 
 static bool
-fits(const struct sg_image_entry *entry, unsigned sm)
+fits(const struct gp_fatbin_entry *entry, unsigned sm)
 {
-    if (entry->kind != SG_ENTRY_PTX)
-        return false;
-    if (entry->arch_specific)
-        return entry->sm == sm;
-    if (entry->family_specific)
-        return entry->sm / 10 == sm / 10 && entry->sm <= sm;
-    return entry->sm <= sm;
-}
-
-/* Higher wins; of two equal ones the one that asks for less. */
-static bool
-better(const struct sg_image_entry *a, const struct sg_image_entry *b)
-{
-    if (a->sm != b->sm)
-        return a->sm > b->sm;
-    return (b->arch_specific || b->family_specific) &&
-           !(a->arch_specific || a->family_specific);
+    return entry->kind == GP_FATBIN_PTX && gp_fatbin_fits(entry, sm);
 }
 
 /* What an image holds, in words: "machine code for sm_75, sm_86". */
@@ -195,7 +28,7 @@ struct inventory {
 };
 
 static void
-note(char list[160], const char *prefix, const struct sg_image_entry *entry)
+note(char list[160], const char *prefix, const struct gp_fatbin_entry *entry)
 {
     const char *suffix = entry->arch_specific ? "a" : entry->family_specific ? "f" : "";
     size_t used = strlen(list);
@@ -207,13 +40,13 @@ note(char list[160], const char *prefix, const struct sg_image_entry *entry)
 }
 
 static void
-take_stock(struct inventory *inv, const struct sg_image_entry *entry)
+take_stock(struct inventory *inv, const struct gp_fatbin_entry *entry)
 {
-    if (entry->kind == SG_ENTRY_ELF)
+    if (entry->kind == GP_FATBIN_ELF)
         note(inv->code, "sm_", entry);
-    else if (entry->kind == SG_ENTRY_PTX)
+    else if (entry->kind == GP_FATBIN_PTX)
         note(inv->ptx, "compute_", entry);
-    else if (entry->kind == SG_ENTRY_LTO)
+    else if (entry->kind == GP_FATBIN_LTO)
         inv->has_lto = true;
 }
 
@@ -240,22 +73,22 @@ no_ptx(const struct inventory *inv, unsigned sm, struct gp_err *err)
 }
 
 static int
-pick_entry(const struct gp_image *fatbin, unsigned sm, struct sg_image_entry *ret,
+pick_entry(const struct gp_image *fatbin, unsigned sm, struct gp_fatbin_entry *ret,
            struct gp_err *err)
 {
-    struct sg_image_entry entry;
+    struct gp_fatbin_entry entry;
     struct inventory inv = {0};
     unsigned n = 0;
     bool found = false;
     size_t pos = 0;
     int r;
 
-    while ((r = sg_image_next(fatbin->data, fatbin->len, &pos, &entry, err)) == 1) {
-        if (++n > SG_IMAGE_MAX_ENTRIES)
+    while ((r = gp_fatbin_next(fatbin->data, fatbin->len, &pos, &entry, err)) == 1) {
+        if (++n > GP_FATBIN_MAX_ENTRIES)
             return gp_err_set(err, -E2BIG, "fat binary with more than %d entries",
-                              SG_IMAGE_MAX_ENTRIES);
+                              GP_FATBIN_MAX_ENTRIES);
         take_stock(&inv, &entry);
-        if (fits(&entry, sm) && (!found || better(&entry, ret))) {
+        if (fits(&entry, sm) && (!found || gp_fatbin_better(&entry, ret))) {
             *ret = entry;
             found = true;
         }
@@ -269,10 +102,11 @@ static int
 refuse_elf(const struct gp_image *elf, unsigned sm, struct gp_err *err)
 {
     const uint8_t *data = elf->data;
-    uint32_t flags = get32(data + offsetof(Elf64_Ehdr, e_flags));
+    uint32_t flags;
     struct inventory inv = {0};
-    struct sg_image_entry entry = {.kind = SG_ENTRY_ELF};
+    struct gp_fatbin_entry entry = {.kind = GP_FATBIN_ELF};
 
+    memcpy(&flags, data + offsetof(Elf64_Ehdr, e_flags), sizeof(flags));
     /* the SM moved up by one byte with version 8 of the ABI */
     entry.sm = data[EI_ABIVERSION] >= 8 ? flags >> 8 & 0xff : flags & 0xff;
     take_stock(&inv, &entry);
@@ -293,10 +127,21 @@ text_copy(const struct gp_image *image, char **ret, size_t *ret_len, struct gp_e
 }
 
 static int
+unpack_text(const struct gp_fatbin_entry *entry, char **ret, size_t *ret_len,
+            struct gp_err *err)
+{
+    int r = gp_fatbin_unpack(entry, ret, ret_len, err);
+
+    if (r == 0)
+        *ret_len = strnlen(*ret, *ret_len); /* padded with NULs */
+    return r;
+}
+
+static int
 image_ptx(const struct gp_image *image, unsigned sm, char **ret, size_t *ret_len,
           struct gp_err *err)
 {
-    struct sg_image_entry entry;
+    struct gp_fatbin_entry entry;
     int r;
 
     switch (image->kind) {
@@ -306,7 +151,7 @@ image_ptx(const struct gp_image *image, unsigned sm, char **ret, size_t *ret_len
         return refuse_elf(image, sm, err);
     case GP_IMAGE_FATBIN:
         r = pick_entry(image, sm, &entry, err);
-        return r < 0 ? r : sg_image_unpack(&entry, ret, ret_len, err);
+        return r < 0 ? r : unpack_text(&entry, ret, ret_len, err);
     default:
         return gp_err_set(err, -EINVAL, "a wrapper of pointers is no image by itself");
     }
@@ -345,8 +190,8 @@ sg_image_ptx(const void *image, size_t bound, unsigned sm, char **ret, size_t *r
 static int
 check_target(const struct ptx_module *mod, unsigned sm, struct gp_err *err)
 {
-    struct sg_image_entry entry = {
-        .kind = SG_ENTRY_PTX,
+    struct gp_fatbin_entry entry = {
+        .kind = GP_FATBIN_PTX,
         .sm = mod->sm,
         .arch_specific = mod->target_flags & PTX_TARGET_ARCH,
         .family_specific = mod->target_flags & PTX_TARGET_FAMILY,

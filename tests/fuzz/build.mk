@@ -29,7 +29,7 @@ $(O)/fuzz/obj/$(1)/$(2:.c=.o): $(2) | $$(GEN_DEPS)
 -include $(O)/fuzz/obj/$(1)/$(2:.c=.d)
 endef
 
-FUZZ_PTX_SRCS := $(PTX_SRCS) $(COMMON_SRCS)
+FUZZ_PTX_SRCS := $(PTX_SRCS) $(COMMON_SRCS) $(FATBIN_SRCS)
 $(eval $(call fuzz_target,fuzz_ptx,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd -llz4))
 $(eval $(call fuzz_target,fuzz_image,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd -llz4))
 

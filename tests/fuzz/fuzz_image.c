@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Containers against hostile bytes: measuring, walking, unpacking, choosing. */
 #include "gp_err.h"
+#include "gp_fatbin.h"
 #include "gp_image.h"
 #include "ptx_ast.h"
 #include "sg_image.h"
@@ -10,14 +11,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void
 walk_entries(const struct gp_image *image)
 {
-    struct sg_image_entry entry;
+    struct gp_fatbin_entry entry;
     size_t pos = 0;
 
-    while (sg_image_next(image->data, image->len, &pos, &entry, NULL) == 1) {
+    while (gp_fatbin_next(image->data, image->len, &pos, &entry, NULL) == 1) {
         size_t len;
         char *text;
 
-        if (sg_image_unpack(&entry, &text, &len, NULL) == 0)
+        if (gp_fatbin_unpack(&entry, &text, &len, NULL) == 0)
             free(text);
     }
 }

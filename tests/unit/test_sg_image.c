@@ -2,6 +2,7 @@
 /* Images: where they end, which PTX suits a card, what broken ones get. */
 #include "ut_ptx.h"
 
+#include "gp_fatbin.h"
 #include "gp_image.h"
 #include "sg_image.h"
 
@@ -87,13 +88,13 @@ fat_ptx(struct fat *fat, unsigned sm, unsigned flags, const char *target)
         len = ZSTD_compress(packed, sizeof(packed), text, n, 3);
     else if (flags & FLAG_LZ4)
         len = (size_t)LZ4_compress_default(text, packed, (int)n, sizeof(packed));
-    fat_entry(fat, SG_ENTRY_PTX, sm, flags, packed, len, n);
+    fat_entry(fat, GP_FATBIN_PTX, sm, flags, packed, len, n);
 }
 
 static void
 fat_elf(struct fat *fat, unsigned sm)
 {
-    fat_entry(fat, SG_ENTRY_ELF, sm, 0,
+    fat_entry(fat, GP_FATBIN_ELF, sm, 0,
               "\x7f"
               "ELF....",
               8, 8);
@@ -199,7 +200,7 @@ machine_code_only_says_what_to_do(void **state)
     check_refused(fat.data, fat.len, 86, -ENOEXEC, "uninstall nvjitlink");
     check_refused(&elf, sizeof(elf), 86, -ENOEXEC, "only machine code for sm_120 and");
     fat_begin(&fat);
-    fat_entry(&fat, SG_ENTRY_LTO, 75, 0, "12345678", 8, 8);
+    fat_entry(&fat, GP_FATBIN_LTO, 75, 0, "12345678", 8, 8);
     fat_end(&fat);
     check_refused(fat.data, fat.len, 86, -ENOEXEC, "holds only LTO code");
 }
@@ -226,7 +227,7 @@ padded_text_in_an_entry_ends_at_its_nul(void **state)
 
     ptx_for(text, sizeof(text), "75");
     fat_begin(&fat);
-    fat_entry(&fat, SG_ENTRY_PTX, 75, 0, text, sizeof(text), sizeof(text));
+    fat_entry(&fat, GP_FATBIN_PTX, 75, 0, text, sizeof(text), sizeof(text));
     fat_end(&fat);
     assert_int_equal(sg_image_ptx(fat.data, fat.len, 86, &ptx, &len, NULL), 0);
     assert_int_equal(len, strlen(text));
@@ -240,17 +241,17 @@ bombs_and_lies_are_refused(void **state)
     struct fat fat;
 
     fat_begin(&fat);
-    fat_entry(&fat, SG_ENTRY_PTX, 75, FLAG_ZSTD, "12345678", 8, 1u << 29);
+    fat_entry(&fat, GP_FATBIN_PTX, 75, FLAG_ZSTD, "12345678", 8, 1u << 29);
     fat_end(&fat);
     check_refused(fat.data, fat.len, 86, -E2BIG,
                   "8 bytes claims to unpack to 536870912");
     fat_begin(&fat);
-    fat_entry(&fat, SG_ENTRY_PTX, 75, FLAG_LZ4, "\xff\xff\xff\xff\xff\xff\xff\xff", 8,
+    fat_entry(&fat, GP_FATBIN_PTX, 75, FLAG_LZ4, "\xff\xff\xff\xff\xff\xff\xff\xff", 8,
               800);
     fat_end(&fat);
     check_refused(fat.data, fat.len, 86, -EINVAL, "broken LZ4 data");
     fat_begin(&fat);
-    fat_entry(&fat, SG_ENTRY_PTX, 75, FLAG_ZSTD, "12345678", 8, 800);
+    fat_entry(&fat, GP_FATBIN_PTX, 75, FLAG_ZSTD, "12345678", 8, 800);
     fat_end(&fat);
     check_refused(fat.data, fat.len, 86, -EINVAL, "broken zstd data");
     fat.data[8] = 0xff; /* the header claims more than there is */
@@ -267,7 +268,7 @@ unpacked_size_must_be_what_was_claimed(void **state)
 
     for (int d = -1; d <= 1; d += 2) {
         fat_begin(&fat);
-        fat_entry(&fat, SG_ENTRY_PTX, 75, FLAG_ZSTD, packed, len, n + (size_t)d);
+        fat_entry(&fat, GP_FATBIN_PTX, 75, FLAG_ZSTD, packed, len, n + (size_t)d);
         fat_end(&fat);
         check_refused(fat.data, fat.len, 86, -EINVAL, "broken zstd data");
     }
