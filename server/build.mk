@@ -2,7 +2,7 @@
 # The pool server: supervisor, worker, null driver.
 include proto/control.mk
 
-SERVER_DIRS := $(addprefix server/,calls data shares supervisor worker)
+SERVER_DIRS := $(addprefix server/,calls data layouts shares supervisor worker)
 SERVER_INCS := $(SERVER_DIRS) common proto transport $(O)/gen
 
 SRV_SRCS := \
@@ -14,6 +14,10 @@ SRV_SRCS := \
 $(eval $(call program,gpupool-server,$(SRV_SRCS),$(SERVER_INCS),,wire $(CTL_LIBS),\
     $(CTL_LDLIBS) -lmicrohttpd))
 
+# Parameters of kernels, from images.  Users link -lzstd -llz4.
+LAYOUT_SRCS := $(addprefix server/layouts/wrk_,layout.c layout_elf.c layout_image.c \
+    layout_ptx.c)
+
 # The worker: wrk_ its own workings, h_ the calls written by hand.
 WRK_SRCS := \
     $(addprefix server/calls/h_,array.c card.c copy.c copy_rect.c ctx.c graph.c \
@@ -21,6 +25,7 @@ WRK_SRCS := \
         share.c stage.c sync.c vmm.c) \
     $(addprefix server/data/wrk_,bulk.c bulk_down.c direct.c image.c images.c land.c \
         peer.c peer_copy.c pinned.c share.c slot.c stage.c window.c) \
+    server/layouts/wrk_kernels.c $(LAYOUT_SRCS) \
     $(addprefix server/shares/gov_,card.c copy.c) \
     $(addprefix server/shares/wrk_,charged.c copygate.c governor.c graphmem.c meter.c \
         piece.c predict.c quota.c spatial.c) \
@@ -29,7 +34,7 @@ WRK_SRCS := \
         release.c sandbox.c wait.c)
 
 $(eval $(call program,gpupool-worker,$(WRK_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS),\
-    $(SERVER_INCS),,wire ctl transport common,$(CTL_LDLIBS) -lseccomp -ldl))
+    $(SERVER_INCS),,wire ctl transport common,$(CTL_LDLIBS) -lseccomp -lzstd -llz4 -ldl))
 
 # Everything succeeds at once: what is left is our own cost.  What it does not have it
 # refuses, but for some old families (and drivers' logs) that it lacks altogether, as an

@@ -53,14 +53,16 @@ gpa_better(const struct stub_gpa *e, const struct stub_gpa *best, uint64_t want)
 }
 
 /* Does some server of the session lack what @e stands for?  A server of another version
- * has another list. */
+ * has another list; what the stub answers by itself is as old as the drivers there. */
 static bool
 gpa_is_missing(const struct stub_gpa *e)
 {
-    for (uint32_t i = 0; i < stub_links_n && e->call; i++) {
+    for (uint32_t i = 0; i < stub_links_n; i++) {
         const Gpupool__AttachReply *reply = stub_links[i].attach;
 
-        for (size_t k = 0; reply && k < reply->n_missing_calls; k++)
+        if (reply && e->version > (int)reply->driver_version)
+            return true;
+        for (size_t k = 0; e->call && reply && k < reply->n_missing_calls; k++)
             if (reply->missing_calls[k] == e->call)
                 return true;
     }

@@ -8,6 +8,10 @@ from .emit import Output, Text
 from .model import Api
 
 
+# What every driver behind a server has (OLDEST_VERSION of the worker).
+OLDEST = 12000
+
+
 def emit(out: Output, api: Api) -> None:
     """drv.[ch]"""
     h, t = Text(), Text()
@@ -22,7 +26,8 @@ def emit(out: Output, api: Api) -> None:
     h("unsigned drv_load(struct drv *drv, void *(*find)(void *arg, const char *name),")
     h("                  void *arg);", "")
     h(
-        "/* Forget the functions that came after @version of the interface. */",
+        "/* Forget the functions that came after @version of the interface.  Where one is",
+        " * the second form of an older one that does the same, that one stands in. */",
         "void drv_limit(struct drv *drv, int version);",
         "",
     )
@@ -65,9 +70,12 @@ def emit(out: Output, api: Api) -> None:
         "    for (size_t i = 0; i < ARRAY_SIZE(names); i++)",
         "        if (names[i].since > version)",
         "            memset((char *)drv + names[i].offset, 0, sizeof(void *));",
-        "}",
-        "",
     )
+    for c in calls:
+        target = api.call(c.alias) if c.alias else None
+        if target and target.since > OLDEST:
+            t(f"    if (!drv->{target.name})", f"        drv->{target.name} = drv->{c.name};")
+    t("}", "")
     t(
         "unsigned",
         "drv_missing(const struct drv *drv, int version, uint32_t *ret, unsigned cap)",

@@ -13,6 +13,7 @@
 #include "wrk_args.h"
 #include "wrk_graphmem.h"
 #include "wrk_host.h"
+#include "wrk_kernels.h"
 #include "wrk_params.h"
 #include "wrk_struct.h"
 
@@ -83,28 +84,26 @@ h_cuGraphExecKernelNodeSetParams_v2(
                     &params);
 }
 
-/* One parameter after the other, each where the kernel has it; returns how far that
- * goes.  Nothing when the driver is too old to say where they are. */
-static uint32_t
-gather_params(struct wrk *w, const CUDA_KERNEL_NODE_PARAMS *p, uint8_t *to)
+/* One parameter after the other, each where the kernel has it; *ret is how far that
+ * goes. */
+static CUresult
+gather_params(struct wrk *w, const CUDA_KERNEL_NODE_PARAMS *p, uint8_t *to,
+              uint32_t *ret)
 {
-    uint32_t end = 0;
+    CLEANUP_FREE struct wrk_kernel_params *known = malloc(sizeof(*known));
+    CUresult r;
 
-    for (size_t i = 0; p->kernelParams; i++) {
-        size_t offset = 0, size = 0;
-        CUresult r;
-
-        h_notice_mute(); /* the last one is refused */
-        r = p->func ? WRK_CALL(w, cuFuncGetParamInfo, p->func, i, &offset, &size)
-                    : WRK_CALL(w, cuKernelGetParamInfo, p->kern, i, &offset, &size);
-        h_notice_unmute();
-        if (r != CUDA_SUCCESS || offset > PARAM_BYTES_MAX ||
-            size > PARAM_BYTES_MAX - offset)
-            break;
-        memcpy(to + offset, p->kernelParams[i], size);
-        end = gp_max(end, (uint32_t)(offset + size));
-    }
-    return end;
+    if (!known)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = wrk_kernels_params(w, p->func ? p->func : (CUfunction)p->kern, !p->func, known);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (known->bytes > PARAM_BYTES_MAX)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    for (uint32_t i = 0; i < known->n; i++)
+        memcpy(to + known->params[i].offset, p->kernelParams[i], known->params[i].size);
+    *ret = known->bytes;
+    return CUDA_SUCCESS;
 }
 
 /* The buffer form: a list of pairs. */
@@ -143,8 +142,12 @@ h_cuGraphKernelNodeGetParams_v2(struct wrk *w,
     r = WRK_CALL(w, cuGraphKernelNodeGetParams_v2, a->hNode, &params);
     if (r != CUDA_SUCCESS)
         return r;
-    fixed.params_len = params.kernelParams ? gather_params(w, &params, bytes)
-                                           : copy_extra(params.extra, bytes);
+    if (!params.kernelParams)
+        fixed.params_len = copy_extra(params.extra, bytes);
+    else
+        r = gather_params(w, &params, bytes, &fixed.params_len);
+    if (r != CUDA_SUCCESS)
+        return r;
     params.kernelParams = NULL;
     params.extra = NULL;
     wrk_fix_out_CUDA_KERNEL_NODE_PARAMS_v2(w, &params);

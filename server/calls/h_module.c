@@ -13,27 +13,20 @@
 #include "wrk_bulk.h"
 #include "wrk_image.h"
 #include "wrk_jit.h"
+#include "wrk_kernels.h"
 #include "wrk_release.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define PARAMS_MAX 4096u
+#include <sys/uio.h>
 
 /* --- kernels -------------------------------------------------------------------- */
 
 /* The attributes that ride along: 0 up to and with this one. */
 #define ATTRS_COUNT ((uint32_t)CU_FUNC_ATTRIBUTE_MAX)
 
-struct func_info {
-    uint32_t param_bytes;
-    uint32_t n_params;
-    int32_t attrs[ATTRS_COUNT];
-    uint64_t params[PARAMS_MAX];
-};
-
 static void
-info_attrs(struct wrk *w, CUfunction func, struct func_info *info)
+info_attrs(struct wrk *w, CUfunction func, int32_t attrs[ATTRS_COUNT])
 {
     h_notice_mute();
     for (uint32_t i = 0; i < ATTRS_COUNT; i++) {
@@ -41,33 +34,9 @@ info_attrs(struct wrk *w, CUfunction func, struct func_info *info)
 
         if (WRK_CALL(w, cuFuncGetAttribute, &value, (CUfunction_attribute)i, func) ==
             CUDA_SUCCESS)
-            info->attrs[i] = value;
+            attrs[i] = value;
     }
     h_notice_unmute();
-}
-
-/* A driver before 12.4 cannot say; the client then finds out from the image. */
-static CUresult
-info_params(struct wrk *w, CUfunction func, bool kernel, struct func_info *info)
-{
-    for (uint32_t i = 0; i < PARAMS_MAX; i++) {
-        size_t offset = 0;
-        size_t size = 0;
-        CUresult r;
-
-        h_notice_mute(); /* the last one is refused */
-        r = kernel
-                ? WRK_CALL(w, cuKernelGetParamInfo, (CUkernel)func, i, &offset, &size)
-                : WRK_CALL(w, cuFuncGetParamInfo, func, i, &offset, &size);
-        h_notice_unmute();
-        if (r == CUDA_ERROR_INVALID_VALUE)
-            break;
-        if (r != CUDA_SUCCESS)
-            return r;
-        info->params[info->n_params++] = (uint64_t)size << 32 | offset;
-        info->param_bytes = (uint32_t)gp_max((size_t)info->param_bytes, offset + size);
-    }
-    return CUDA_SUCCESS;
 }
 
 /* The three replies that carry it have one layout. */
@@ -77,36 +46,52 @@ static_assert(sizeof(struct wire_cuModuleGetFunction_rep) ==
                       sizeof(struct wire_gp_func_info_rep),
               "one layout for what is known about a function");
 
-static CUresult
-info_reply(struct wrk *w, struct wrk_reply *rep, CUfunction func, bool kernel)
+static void
+info_reply(struct wrk *w, struct wrk_reply *rep, CUfunction func,
+           const struct wrk_kernel_params *known)
 {
-    struct func_info *info = calloc(1, sizeof(*info));
-    struct wire_gp_func_info_rep fixed = {0};
+    struct wire_gp_func_info_rep fixed = {
+        .param_bytes = known->bytes,
+        .n_attrs = ATTRS_COUNT,
+        .n_params = known->n,
+    };
     struct wire_gp_func_info_rep_room room;
+    int32_t attrs[ATTRS_COUNT] = {0};
     void *body;
+
+    if (!(rep->req->flags & WIRE_F_REPLY))
+        return;
+    info_attrs(w, func, attrs);
+    body = wrk_reply_reserve(w, rep->req, wire_gp_func_info_rep_size(&fixed));
+    rep->taken = true;
+    if (!body)
+        return;
+    memcpy(body, &fixed, sizeof(fixed));
+    wire_gp_func_info_rep_place(&room, body);
+    memcpy(room.attrs, attrs, sizeof(attrs));
+    for (uint32_t i = 0; i < known->n; i++)
+        room.params[i] =
+            (uint64_t)known->params[i].size << 32 | known->params[i].offset;
+    wrk_reply_send(w, rep->req, CUDA_SUCCESS);
+}
+
+/* A function or kernel that the client may launch: what it must know for that.  One
+ * whose parameters nobody can tell it does not get. */
+static CUresult
+give_func(struct wrk *w, struct wrk_reply *rep, void *owner, const char *name,
+          uint64_t id, CUfunction func, bool kernel)
+{
+    CLEANUP_FREE struct wrk_kernel_params *known = malloc(sizeof(*known));
     CUresult r;
 
-    if (!info)
+    if (!known)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    info_attrs(w, func, info);
-    r = info_params(w, func, kernel, info);
-    if (r == CUDA_SUCCESS && (rep->req->flags & WIRE_F_REPLY)) {
-        fixed.param_bytes = info->param_bytes;
-        fixed.n_attrs = ATTRS_COUNT;
-        fixed.n_params = info->n_params;
-        body = wrk_reply_reserve(w, rep->req, wire_gp_func_info_rep_size(&fixed));
-        rep->taken = true;
-        if (body) {
-            memcpy(body, &fixed, sizeof(fixed));
-            wire_gp_func_info_rep_place(&room, body);
-            memcpy(room.attrs, info->attrs, ATTRS_COUNT * sizeof(int32_t));
-            if (info->n_params)
-                memcpy(room.params, info->params, info->n_params * sizeof(uint64_t));
-            wrk_reply_send(w, rep->req, CUDA_SUCCESS);
-        }
-    }
-    free(info);
-    return r;
+    r = wrk_kernels_named(w, owner, name, func, kernel, known);
+    if (r != CUDA_SUCCESS)
+        return r;
+    wrk_handle_put(w, WIRE_KIND_FUNC, id, func);
+    info_reply(w, rep, func, known);
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -116,10 +101,9 @@ h_cuModuleGetFunction(struct wrk *w, const struct wire_args_cuModuleGetFunction 
     CUfunction func = NULL;
     CUresult r = WRK_CALL(w, cuModuleGetFunction, &func, a->hmod, a->name);
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    wrk_handle_put(w, WIRE_KIND_FUNC, a->hfunc_id, func);
-    return info_reply(w, rep, func, false);
+    return r == CUDA_SUCCESS
+               ? give_func(w, rep, a->hmod, a->name, a->hfunc_id, func, false)
+               : r;
 }
 
 CUresult
@@ -129,17 +113,24 @@ h_cuLibraryGetKernel(struct wrk *w, const struct wire_args_cuLibraryGetKernel *a
     CUkernel kernel = NULL;
     CUresult r = WRK_CALL(w, cuLibraryGetKernel, &kernel, a->library, a->name);
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    wrk_handle_put(w, WIRE_KIND_FUNC, a->pKernel_id, kernel);
-    return info_reply(w, rep, (CUfunction)kernel, true);
+    return r == CUDA_SUCCESS ? give_func(w, rep, a->library, a->name, a->pKernel_id,
+                                         (CUfunction)kernel, true)
+                             : r;
 }
 
 CUresult
 h_gp_func_info(struct wrk *w, const struct wire_args_gp_func_info *a,
                struct wrk_reply *rep)
 {
-    return info_reply(w, rep, a->hfunc, false);
+    CLEANUP_FREE struct wrk_kernel_params *known = malloc(sizeof(*known));
+    CUresult r;
+
+    if (!known)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = wrk_kernels_params(w, a->hfunc, false, known);
+    if (r == CUDA_SUCCESS)
+        info_reply(w, rep, a->hfunc, known);
+    return r;
 }
 
 /* --- build options and logs ------------------------------------------------------- */
@@ -179,6 +170,16 @@ static_assert(sizeof(struct wire_cuModuleLoadDataEx_rep) ==
 /* --- loading ------------------------------------------------------------------------
  */
 
+static void
+keep_kernels(struct wrk *w, void *object, bool library, const struct wrk_image *image,
+             const unsigned long long *parts, uint32_t n_parts)
+{
+    struct iovec pieces[WRK_IMAGE_PIECES];
+    size_t n = wrk_image_pieces(image, parts, n_parts, pieces);
+
+    wrk_kernels_loaded(w, object, library, pieces, n);
+}
+
 CUresult
 h_cuModuleLoadDataEx(struct wrk *w, const struct wire_args_cuModuleLoadDataEx *a,
                      struct wrk_reply *rep)
@@ -198,8 +199,10 @@ h_cuModuleLoadDataEx(struct wrk *w, const struct wire_args_cuModuleLoadDataEx *a
                                        jit.values);
     else
         r = WRK_CALL(w, cuModuleLoadData, &module, image.code);
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS) {
         wrk_handle_put(w, WIRE_KIND_MODULE, a->module_id, module);
+        keep_kernels(w, module, false, &image, a->parts, a->n_parts);
+    }
     jit_reply(w, rep, &jit, r);
     if (r == CUDA_SUCCESS)
         wrk_image_keep(&image, a->parts, a->n_parts);
@@ -246,8 +249,10 @@ h_cuLibraryLoadData(struct wrk *w, const struct wire_args_cuLibraryLoadData *a,
         return r;
     r = WRK_CALL(w, cuLibraryLoadData, &library, image.code, jit.options, jit.values,
                  jit.n, options, values, a->numLibraryOptions);
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS) {
         wrk_handle_put(w, WIRE_KIND_LIBRARY, a->library_id, library);
+        keep_kernels(w, library, true, &image, a->parts, a->n_parts);
+    }
     jit_reply(w, rep, &jit, r);
     if (r == CUDA_SUCCESS)
         wrk_image_keep(&image, a->parts, a->n_parts);
@@ -268,6 +273,7 @@ h_cuModuleUnload(struct wrk *w, const struct wire_args_cuModuleUnload *a,
                  struct wrk_reply *rep)
 {
     wrk_handle_del(w, WIRE_KIND_MODULE, a->hmod_id);
+    wrk_kernels_unloaded(w, a->hmod);
     return wrk_release(w, rep, module_unload, a->hmod, 0);
 }
 
@@ -282,5 +288,6 @@ h_cuLibraryUnload(struct wrk *w, const struct wire_args_cuLibraryUnload *a,
                   struct wrk_reply *rep)
 {
     wrk_handle_del(w, WIRE_KIND_LIBRARY, a->library_id);
+    wrk_kernels_unloaded(w, a->library);
     return wrk_release(w, rep, library_unload, a->library, 0);
 }

@@ -11,6 +11,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 /* What the client named last and is to send now; 0: nothing. */
 static uint64_t wanted_len;
@@ -201,6 +202,23 @@ wrk_image_take(struct wrk *w, struct wrk_reply *rep, struct wrk_image *image,
         return wrap(image, image->len, parts, n_parts);
     image->code = image->bytes;
     return check_one(image->bytes, image->len);
+}
+
+size_t
+wrk_image_pieces(const struct wrk_image *image, const unsigned long long *parts,
+                 uint32_t n_parts, struct iovec *ret)
+{
+    uint64_t at = 0;
+
+    if (!n_parts) {
+        ret[0] = (struct iovec){image->bytes, image->len};
+        return 1;
+    }
+    for (uint32_t i = 0; i < n_parts; i++) {
+        ret[i] = (struct iovec){image->bytes + at, parts[i]};
+        at += parts[i];
+    }
+    return n_parts;
 }
 
 void

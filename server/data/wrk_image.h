@@ -12,8 +12,10 @@
 #include "cuda_abi.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+struct iovec;
 struct wrk;
 struct wrk_reply;
 
@@ -51,6 +53,11 @@ CUresult wrk_image_take(struct wrk *w, struct wrk_reply *rep, struct wrk_image *
 CUresult wrk_image_take_input(struct wrk *w, struct wrk_reply *rep,
                               struct wrk_image *image, const uint8_t *inside,
                               uint64_t len);
+
+/* The images in it, one or the @n_parts of a linked program, into
+ * @ret[WRK_IMAGE_PIECES]; returns how many.  Alive as long as @image. */
+size_t wrk_image_pieces(const struct wrk_image *image, const unsigned long long *parts,
+                        uint32_t n_parts, struct iovec *ret);
 
 /* A driver has loaded it: keep it for the next process, if its client named it. */
 void wrk_image_keep(struct wrk_image *image, const unsigned long long *parts,

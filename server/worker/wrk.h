@@ -25,6 +25,7 @@ struct wrk_bulk;
 struct wrk_direct;
 struct wrk_governor;
 struct wrk_hosts;
+struct wrk_kernels;
 struct wrk_lands;
 struct wrk_quota;
 struct wrk_segment;
@@ -46,6 +47,7 @@ struct wrk_priv {
     struct wrk_direct *direct;
     struct wrk_windows *windows; /* NULL: the link is no RDMA */
     struct wrk_hosts *hosts;
+    struct wrk_kernels *kernels; /* NULL: the driver tells, or nothing is loaded */
     struct xport_conn *conn;
     _Atomic uint32_t seq;     /* of the last frame; written by the reader */
     atomic_bool waiting;      /* the reader sleeps until a frame comes */

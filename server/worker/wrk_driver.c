@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define OLDEST_VERSION 12000
+
 static int
 own_library(const char *file, char *path, size_t size, struct gp_err *err)
 {
@@ -88,12 +90,11 @@ wrk_driver_open(const char *name, struct drv *drv, struct gp_err *err)
         return gp_err_set(err, -ELIBBAD, "%s is no CUDA driver: it lacks cuInit", path);
     if (drv->cuDriverGetVersion && drv->cuDriverGetVersion(&version) == CUDA_SUCCESS)
         drv_limit(drv, version);
-    /* A client has no other way to know how many bytes a kernel takes. */
-    if (!drv->cuFuncGetParamInfo)
-        return gp_err_set(err, -ELIBBAD,
-                          "%s speaks CUDA %d.%d: 12.4 is the oldest that tells the "
-                          "parameters of a kernel",
-                          path, version / 1000, version % 1000 / 10);
+    /* Libraries and their kernels, without which no runtime of 12.x starts. */
+    if (version < OLDEST_VERSION)
+        return gp_err_set(err, -ELIBBAD, "%s speaks CUDA %d.%d: %d.%d is the oldest",
+                          path, version / 1000, version % 1000 / 10,
+                          OLDEST_VERSION / 1000, OLDEST_VERSION % 1000 / 10);
     the_library = lib;
     return 0;
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,20 @@ send_text(struct wrk *w, int fd, const char *text, size_t len)
         text += n;
         len -= n;
     }
+}
+
+void
+wrk_output_say(struct wrk *w, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (n > 0)
+        send_text(w, STDERR_FILENO, text, gp_min((size_t)n, sizeof(text) - 1));
 }
 
 static void

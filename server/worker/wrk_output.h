@@ -18,4 +18,9 @@ struct wrk;
  * without: what kernels print is lost, and the log says so. */
 void wrk_output_start(struct wrk *w);
 
+/* A word of ours on the client's stderr, for what its user alone can mend; at most a
+ * few hundred characters.  Any thread. */
+void wrk_output_say(struct wrk *w, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
 #endif

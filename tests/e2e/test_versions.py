@@ -1,44 +1,105 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients and servers of different age: an older client always works, a newer one is told."""
 
+import re
 import socket
 import struct
 
 from test_hostile_server import attach_request, where
-from test_proc_address import ASK
+from test_programs import local_driver
 
-VERSIONS = (12040, 12050, 12060, 12080, 12090, 13000)
-# A call of each age, and one that every driver has.
-SINCE = {"cuMemAlloc_v2": 3020, "cuLibraryGetModule": 12000, "cuMemAdvise_v2": 12020,
-         "cuFuncGetParamInfo": 12040, "cuKernelGetLibrary": 12050, "cuStreamGetDevice": 12080,
-         "cuEventElapsedTime_v2": 12080}
+# The families' programs, and the version of the youngest function that each is linked with.
+PROGRAMS = {"vecadd": 12000, "reduce": 12000, "pipeline": 12000, "features": 12000,
+            "managed": 12000, "linking": 12000, "ipc": 12000, "textures": 12000,
+            "clusters": 12000, "graphcopies": 12000, "graphframe": 12000, "space": 12000,
+            "faults": 12000, "graphs": 12030, "conditions": 12030, "order": 12030}
 
 
-def test_driver_of_any_age_behind_the_server(case):
-    """A driver of 12.x or 13.x: programs run, its version is the program's, and what came
-    later is not found."""
-    for version in VERSIONS:
-        pool = case.pool(env={"SOFTGPU_CUDA_VERSION": str(version)})
-        shell = pool.session(core=30, memory="64MiB").cudash().begin()
-        case.equal(shell.ok("version"), version, "cuDriverGetVersion")
-        done = pool.run(case.programs / "vecadd", memory="64MiB")
-        case.contains(done.out, ": ok\n", f"vecadd with a driver of {version}")
-        if not case.sanitizer:
-            asked = pool.run("python3", "-c", ASK, *SINCE, memory="64MiB")
-            found = {line.split()[0]: line.split()[1] for line in asked.out.splitlines()}
-            case.equal(found, {name: "0" if since <= version else "500"
-                               for name, since in SINCE.items()},
-                       f"lookups with a driver of {version}")
+def of_age(version):
+    return {"SOFTGPU_CUDA_VERSION": str(version)}
+
+
+def same_on_a_driver_of(case, version, programs=PROGRAMS):
+    """What each program prints on a driver of @version is what it prints on a slice of it."""
+    pool = case.pool(env=of_age(version))
+    shell = pool.session(core=30, memory="64MiB").cudash().begin()
+    case.equal(shell.ok("version"), version, "cuDriverGetVersion")
+    for name in programs:
+        if PROGRAMS[name] > version:
+            continue
+        local = case.run([case.programs / name], status=None,
+                         env={**local_driver(case), **of_age(version), "SOFTGPU_INSTANCE": name})
+        remote = pool.run(case.programs / name, core=50, memory="1GiB", status=None)
+        case.equal(local.status, 0, f"{name} on a driver of {version} itself")
+        case.equal(remote.out, local.out, f"{name} on a driver of {version}: remote against local")
+        case.equal(remote.status, 0, f"{name} on a driver of {version}: exit status")
+    pool.stop()
+
+
+def test_programs_on_a_driver_of_12_0(case):
+    same_on_a_driver_of(case, 12000)
+
+
+def test_programs_on_a_driver_of_12_2(case):
+    same_on_a_driver_of(case, 12020)
+
+
+def test_programs_on_a_driver_of_12_3(case):
+    same_on_a_driver_of(case, 12030)
+
+
+def test_programs_on_drivers_that_tell_the_parameters_of_kernels(case):
+    for version in (12040, 12080):
+        same_on_a_driver_of(case, version, ("features", "linking", "graphs", "graphcopies"))
+
+
+# Every name and version that there is, with and without streams per thread.
+LOOK_UP = """
+import ctypes, sys
+lib = ctypes.CDLL("libcuda.so.1")
+look = lib.cuGetProcAddress_v2
+look.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int,
+                 ctypes.c_uint64, ctypes.POINTER(ctypes.c_int)]
+for line in open(sys.argv[1]):
+    name, version = line.split()
+    forms = {}
+    for suffix in (a + b for a in ("", "_v2", "_v3", "_v4") for b in ("", "_ptds", "_ptsz")):
+        if hasattr(lib, name + suffix):
+            fn = ctypes.cast(getattr(lib, name + suffix), ctypes.c_void_p).value
+            forms.setdefault(fn, name + suffix)
+    for flags in (0, 2):
+        fn, status = ctypes.c_void_p(), ctypes.c_int(-1)
+        r = look(name.encode(), ctypes.byref(fn), int(version), flags, ctypes.byref(status))
+        print(name, version, flags, r, status.value, forms.get(fn.value, "-"))
+"""
+
+
+def test_lookups_find_what_a_driver_of_that_age_has(case):
+    """Of every function in every version: the same form, or the same refusal."""
+    if case.sanitizer:
+        case.skip(f"a library built with -fsanitize={case.sanitizer} is not loaded here")
+    names = case.folder / "names"
+    known = re.findall(r"^PROC\((\w+), (\d+),", (case.data.parents[1] / "softgpu/api/core/sg_procs.def")
+                       .read_text(), re.MULTILINE)
+    names.write_text("".join(f"{name} {v}\n" for name, v in sorted(set(known))) +
+                     "cuNoSuchCall 13000\n")
+    for version in (12000, 12010, 12020, 12030, 12040, 12050, 12060, 12080, 12090, 13000):
+        local = case.run(["python3", "-c", LOOK_UP, names],
+                         env={**local_driver(case), **of_age(version)})
+        pool = case.pool(env=of_age(version))
+        remote = pool.run("python3", "-c", LOOK_UP, names, memory="64MiB")
+        differ = set(remote.out.splitlines()) ^ set(local.out.splitlines())
+        case.equal(sorted(differ), [], f"lookups with a driver of {version}")
+        case.check(" 500 1 -" in remote.out, f"nothing is unknown with a driver of {version}")
         pool.stop()
 
 
 def test_driver_that_is_too_old_is_refused_with_the_reason(case):
-    done = case.run([case.build / "bin" / "gpupool", "up"], status=None,
-                    env={"SOFTGPU_CUDA_VERSION": "12020"})
-    case.check(done.status not in (0, None), "a server started on a driver of 12.2")
+    done = case.run([case.build / "bin" / "gpupool", "up"], status=None, env=of_age(11080))
+    case.check(done.status not in (0, None), "a server started on a driver of 11.8")
     case.contains(done.out + done.err + "".join(
         path.read_text() for path in case.folder.rglob("*.log")),
-        "speaks CUDA 12.2: 12.4 is the oldest", "the reason")
+        "speaks CUDA 11.8: 12.0 is the oldest", "the reason")
 
 
 def test_runtime_that_is_newer_than_the_driver_is_told(case):

@@ -46,7 +46,7 @@ sg_conf_cuda_version(void)
 {
     unsigned version = CUDA_VERSION;
 
-    return conf_uint("SOFTGPU_CUDA_VERSION", 12000, CUDA_VERSION, &version, NULL) < 0
+    return conf_uint("SOFTGPU_CUDA_VERSION", 11000, CUDA_VERSION, &version, NULL) < 0
                ? CUDA_VERSION
                : (int)version;
 }

@@ -58,8 +58,9 @@ struct sg_conf {
     unsigned slot;       /* SOFTGPU_ADDRESS_SLOT: 1 .. SG_SLOTS, 0 = all addresses */
 };
 
-/* SOFTGPU_CUDA_VERSION: the interface that cuDriverGetVersion names, 12000 to 13000 and
- * 13000 by default.  All functions are there whatever it says. */
+/* SOFTGPU_CUDA_VERSION: the interface that cuDriverGetVersion names, 11000 to 13000 and
+ * 13000 by default.  cuGetProcAddress finds nothing that came later; the library
+ * exports all of it whatever it says. */
 int sg_conf_cuda_version(void);
 
 int sg_conf_read(struct sg_conf *ret_conf, struct gp_err *err);

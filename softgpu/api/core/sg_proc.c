@@ -3,6 +3,7 @@
  * cuGetProcAddress: from a plain name, an interface version and the default
  * stream wanted, to the newest function that existed then.
  */
+#include "sg_conf.h"
 #include "sg_core.h"
 
 #include <stddef.h>
@@ -29,14 +30,17 @@ static const struct proc procs[] = {
 #undef PROC
 };
 
-/* The newest variant not newer than @version; *ret_known: some variant exists. */
+/* The newest variant not newer than @version; *ret_known: some variant exists.  What is
+ * newer than this driver says to be does not exist. */
 static const struct proc *
 find(const char *name, int version, bool per_thread, bool *ret_known)
 {
     const struct proc *best = NULL;
+    int own = sg_conf_cuda_version();
 
     for (size_t i = 0; i < ARRAY_SIZE(procs); i++) {
-        if (procs[i].per_thread != per_thread || strcmp(procs[i].name, name))
+        if (procs[i].version > own || procs[i].per_thread != per_thread ||
+            strcmp(procs[i].name, name))
             continue;
         *ret_known = true;
         if (procs[i].version <= version && (!best || procs[i].version >= best->version))

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the parameters of a kernel lie: as the driver tells, and with a driver before
+ * 12.4, which does not, as the image told that the kernel came from.
+ *
+ * The images' kernels are kept with the module or library that was made of them, from
+ * wrk_kernels_loaded() until wrk_kernels_unloaded(); with a driver that tells itself
+ * nothing is kept.  Owners and functions are the driver's handles.  Reader only.
+ */
+#ifndef WRK_KERNELS_H
+#define WRK_KERNELS_H
+
+#include "cuda_abi.h"
+#include "wrk_layout.h"
+
+#include <stddef.h>
+
+struct iovec;
+struct wrk;
+struct wrk_kernels;
+
+/* What is known of a kernel's parameters. */
+struct wrk_kernel_params {
+    uint32_t n;
+    uint32_t bytes;
+    struct wrk_layout_param params[WRK_LAYOUT_PARAMS_MAX];
+};
+
+/* @owner (a CUmodule, or a CUlibrary with @library) was made of @pieces. */
+void wrk_kernels_loaded(struct wrk *w, void *owner, bool library,
+                        const struct iovec *pieces, size_t n);
+void wrk_kernels_unloaded(struct wrk *w, const void *owner);
+
+/* @func is the kernel @name of @owner: its parameters.  CUDA_ERROR_NOT_SUPPORTED:
+ * nobody can tell them, and the program has been told why, in words. */
+CUresult wrk_kernels_named(struct wrk *w, void *owner, const char *name,
+                           CUfunction func, bool kernel, struct wrk_kernel_params *ret);
+
+/* The same for a function (or with @kernel a CUkernel) that came without a name. */
+CUresult wrk_kernels_params(struct wrk *w, CUfunction func, bool kernel,
+                            struct wrk_kernel_params *ret);
+
+#endif

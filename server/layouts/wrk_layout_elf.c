@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels of machine code.
+ *
+ * Each has a section .nv.info.NAME of records: a form, an attribute, and either two
+ * bytes of value or a length and as many bytes.  One record tells a parameter's number,
+ * offset and size, in either of two shapes; another the bytes of all of them.
+ */
+#include "wrk_layout.h"
+
+#include "gp_err.h"
+
+#include <assert.h>
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INFO_PREFIX ".nv.info."
+
+enum {
+    FORM_BYTES = 4,         /* a length, and so many bytes */
+    ATTR_PARAM = 0x17,      /* the size in 14 bits */
+    ATTR_PARAM_WIDE = 0x45, /* for kernels with a parameter that is larger */
+    ATTR_PARAM_BYTES = 0x19,
+};
+
+struct record {
+    uint32_t index;
+    uint16_t ordinal;
+    uint16_t offset;
+    uint32_t size;
+};
+
+static_assert(sizeof(struct record) == 12, "a record of the image");
+
+struct reader {
+    const uint8_t *data;
+    size_t len;
+    const char *names; /* of sections */
+    size_t names_len;
+    struct wrk_layouts *all;
+
+    /* The kernel at hand. */
+    const char *why;
+    uint32_t n; /* one more than the highest number */
+    uint32_t bytes;
+    bool seen[WRK_LAYOUT_PARAMS_MAX];
+    struct wrk_layout_param params[WRK_LAYOUT_PARAMS_MAX];
+};
+
+/* ---- records ---- */
+
+static void
+give_up(struct reader *r, const char *why)
+{
+    if (!r->why)
+        r->why = why;
+}
+
+static void
+read_param(struct reader *r, const uint8_t *bytes, size_t len, bool wide)
+{
+    struct record rec;
+
+    if (len != sizeof(rec)) {
+        give_up(r, "a record of a parameter has another length");
+        return;
+    }
+    memcpy(&rec, bytes, sizeof(rec));
+    if (rec.ordinal >= WRK_LAYOUT_PARAMS_MAX) {
+        give_up(r, "more parameters than a launch can take");
+    } else if (r->seen[rec.ordinal]) {
+        give_up(r, "one parameter is told twice");
+    } else {
+        r->seen[rec.ordinal] = true;
+        r->params[rec.ordinal] = (struct wrk_layout_param){
+            rec.offset, wide ? rec.size & 0xffff : rec.size >> 18};
+        r->n = gp_max(r->n, rec.ordinal + 1u);
+    }
+}
+
+/* Every number once, and no more bytes than the kernel takes. */
+static void
+check(struct reader *r)
+{
+    uint32_t end = 0;
+
+    for (uint32_t i = 0; i < r->n; i++) {
+        if (!r->seen[i])
+            give_up(r, "the records leave a parameter out");
+        end = r->params[i].offset + r->params[i].size;
+    }
+    if (end > r->bytes)
+        give_up(r, "the records tell more bytes than the kernel takes");
+    if (r->bytes && !r->n)
+        give_up(r, "its machine code does not tell its parameters");
+}
+
+static int
+read_kernel(struct reader *r, const char *name, const uint8_t *at, size_t len,
+            struct gp_err *err)
+{
+    r->why = NULL;
+    r->n = r->bytes = 0;
+    while (len >= 4 && !r->why) {
+        uint8_t form = at[0], attr = at[1];
+        uint16_t value;
+        size_t step = 4;
+
+        memcpy(&value, at + 2, sizeof(value));
+        if (form == FORM_BYTES)
+            step += value;
+        if (step > len)
+            break;
+        if (form == FORM_BYTES && (attr == ATTR_PARAM || attr == ATTR_PARAM_WIDE))
+            read_param(r, at + 4, value, attr == ATTR_PARAM_WIDE);
+        else if (attr == ATTR_PARAM_BYTES)
+            r->bytes = value;
+        at += step;
+        len -= step;
+    }
+    if (len)
+        give_up(r, "its records end inside of one");
+    check(r);
+    memset(r->seen, 0, r->n * sizeof(r->seen[0]));
+    return wrk_layouts_add(r->all, name, strlen(name), r->params, r->n, r->why, err);
+}
+
+/* ---- sections ---- */
+
+static bool
+inside(const struct reader *r, uint64_t offset, uint64_t size)
+{
+    return offset <= r->len && size <= r->len - offset;
+}
+
+static void
+section(const struct reader *r, uint64_t table, uint64_t i, Elf64_Shdr *ret)
+{
+    memcpy(ret, r->data + table + i * sizeof(*ret), sizeof(*ret));
+}
+
+static int
+read_section(struct reader *r, const Elf64_Shdr *sh, struct gp_err *err)
+{
+    size_t prefix = strlen(INFO_PREFIX);
+    const char *name;
+
+    if (sh->sh_name >= r->names_len || sh->sh_type == SHT_NOBITS)
+        return 0;
+    name = r->names + sh->sh_name;
+    if (strncmp(name, INFO_PREFIX, prefix) != 0)
+        return 0;
+    if (!inside(r, sh->sh_offset, sh->sh_size))
+        return gp_err_set(err, -EINVAL, "a section of machine code reaches beyond it");
+    return read_kernel(r, name + prefix, r->data + sh->sh_offset, sh->sh_size, err);
+}
+
+/* More sections than the header has room for are counted in the first of them. */
+static int
+open_sections(struct reader *r, const Elf64_Ehdr *eh, uint64_t *ret_n,
+              struct gp_err *err)
+{
+    uint64_t n = eh->e_shnum, names = eh->e_shstrndx, bytes;
+    Elf64_Shdr sh;
+
+    if (eh->e_shentsize != sizeof(sh) || !inside(r, eh->e_shoff, sizeof(sh)))
+        return gp_err_set(err, -EINVAL, "machine code without a table of sections");
+    section(r, eh->e_shoff, 0, &sh);
+    if (n == 0)
+        n = sh.sh_size;
+    if (names == SHN_XINDEX)
+        names = sh.sh_link;
+    if (!gp_mul_ok(n, (uint64_t)sizeof(sh), &bytes) || !inside(r, eh->e_shoff, bytes) ||
+        names >= n)
+        return gp_err_set(err, -EINVAL, "a table of sections reaches beyond its image");
+    section(r, eh->e_shoff, names, &sh);
+    if (sh.sh_type == SHT_NOBITS || !inside(r, sh.sh_offset, sh.sh_size) ||
+        !sh.sh_size || r->data[sh.sh_offset + sh.sh_size - 1] != 0)
+        return gp_err_set(err, -EINVAL, "machine code whose sections have no names");
+    r->names = (const char *)r->data + sh.sh_offset;
+    r->names_len = sh.sh_size;
+    *ret_n = n;
+    return 0;
+}
+
+int
+wrk_layout_elf(const void *image, size_t len, struct wrk_layouts *all,
+               struct gp_err *err)
+{
+    CLEANUP_FREE struct reader *r = calloc(1, sizeof(*r));
+    Elf64_Ehdr eh;
+    Elf64_Shdr sh;
+    uint64_t n = 0;
+    int rc;
+
+    if (!r)
+        return gp_err_set(err, -ENOMEM, "no memory to read machine code");
+    if (len < sizeof(eh) || memcmp(image, ELFMAG, SELFMAG) != 0)
+        return gp_err_set(err, -EINVAL, "machine code is shorter than its header");
+    memcpy(&eh, image, sizeof(eh));
+    r->data = image;
+    r->len = len;
+    r->all = all;
+    rc = open_sections(r, &eh, &n, err);
+    for (uint64_t i = 0; rc == 0 && i < n; i++) {
+        section(r, eh.e_shoff, i, &sh);
+        rc = read_section(r, &sh, err);
+    }
+    return rc;
+}
