@@ -84,6 +84,32 @@ def forms():
     return list(seen)
 
 
+WORDS, LONGS = [*range(1, 12), *range(20, 24)], range(1, 10)
+# Every address is the wild one, every offset and number the near one.
+WILD = ("{{ {registers} .reg .b64 %own, %wild; .reg .b32 %near; "
+        "ld.param.u64 %wild, [wild]; ld.param.u32 %near, [near]; "
+        + " ".join(f"mov.u32 %r{i}, %near;" for i in WORDS)
+        + " ".join(f"mov.u64 %l{i}, %wild;" for i in LONGS)
+        + " ".join(f"setp.ne.u32 %p{i}, %near, 0; mov.u16 %h{i}, 3;" for i in range(1, 10))
+        + " mov.b128 %q1, {{%wild, %wild}}; mov.b128 %q2, %q1; {form}; ld.param.u64 %own, [out]; "
+        + " ".join(f"st.global.u32 [%own+{4 * i}], %r{i};" for i in WORDS)
+        + " ".join(f"st.global.u64 [%own+{96 + 8 * i}], %l{i};" for i in LONGS)
+        + " ret; }}\n")
+
+
+def wild(program, every):
+    """Runs one in @every form, with addresses of memory that is not the kernel's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [HERE / "wild.ptx"]
+        chosen = list(enumerate(forms()))[::every]
+        for number, batch in enumerate(batches(chosen)):
+            files.append(Path(folder) / f"wild{number}.ptx")
+            files[-1].write_text(".version 9.0\n.target sm_100a\n.address_size 64\n" + "".join(
+                f".visible .entry k{n}(.param .u64 wild, .param .u32 near, .param .u64 out) "
+                + WILD.format(registers=REGISTERS, form=form) for n, form in batch))
+        return subprocess.run([program, *files], check=False).returncode
+
+
 def module(chosen, architecture):
     yield f".version 9.0\n.target {architecture}\n.address_size 64\n"
     for number, form in chosen:
@@ -143,10 +169,14 @@ def explained():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--run", required=True, help="softgpu-run")
+    parser.add_argument("--run", help="softgpu-run")
+    parser.add_argument("--wild", help="run them with wild addresses in this program instead")
+    parser.add_argument("--every", type=int, default=1, help="one form in so many")
     parser.add_argument("--all", action="store_true",
                         help="count what ptxas accepts of all forms (minutes)")
     args = parser.parse_args()
+    if args.wild:
+        return wild(args.wild, args.every)
     ptxas = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
     if not ptxas:
         print("SKIP: no ptxas (of a CUDA toolkit)")
