@@ -48,13 +48,14 @@ guest() {
     "$here/rdma-vm" --accel "$accel" --timeout 1800 --memory $memory "$@"
 }
 
-# e2e ADDRESS PATTERN OPTION...: the server listens at ADDRESS, on that port only.
+# e2e ADDRESS PATTERN OPTION...: the server listens at ADDRESS, on that port only.  One
+# test at a time: there may be one processor, and one of them cuts the link.
 e2e() {
     address=$1 only=$2
     shift 2
     "$here/rdma-vm" --accel "$accel" "$@" --timeout 7200 --memory $memory --rw "$build" \
         -- sh -c "$slowness; E2E_LISTEN=$address E2E_TRANSPORT=rdma python3 -B tests/run.py \
-            --build $build --sanitizer '$sanitizer' --slowness \$s \
+            --build $build --sanitizer '$sanitizer' --slowness \$s --jobs 1 \
             --only '$only' --e2e"
 }
 
