@@ -3,13 +3,15 @@
  * Sending calls: the hot path of the application's threads.
  *
  * The arguments are written straight into the transport's send buffer, under the
- * queue's lock, which is what gives every call its place in the one order.  Frames
- * leave when a call wants an answer, when SEND_HIGH bytes wait, or when the flusher
- * finds them idle.
+ * queue's lock, which is what gives every call its place in the one order.  The lock is
+ * held for that, and for a write that cannot wait; not while a payload travels, nor
+ * while the worker is behind (stub_aside.h).  Frames leave when a call wants an answer,
+ * when SEND_HIGH bytes wait, or when the flusher finds them idle.
  */
 #include "stub_call.h"
 
 #include "gp_log.h"
+#include "stub_aside.h"
 #include "stub_capture.h"
 #include "stub_flush.h"
 #include "stub_lanes.h"
@@ -23,6 +25,8 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/uio.h>
 
 /* One write of this size costs the kernel about as much per byte as a larger one, and
@@ -50,6 +54,26 @@ call_lost(struct stub_link *link)
     return stub_link_lose(link, "cannot send");
 }
 
+/* Where the frame goes: into the connection's buffer, or beside it while another thread
+ * sends.  Under send. */
+GP_HOT static inline struct wire_req *
+call_room(struct stub_call *c, uint32_t size)
+{
+    struct stub_link *link = c->link;
+    struct wire_req *req;
+
+    c->aside = false;
+    if (unlikely(stub_aside_busy(&link->aside))) {
+        req = stub_aside_reserve(&link->aside, size);
+        if (req) {
+            c->aside = true;
+            return req;
+        }
+        stub_aside_wait(link);
+    }
+    return xport_reserve(link->conn, size);
+}
+
 GP_HOT static inline CUresult
 call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
 {
@@ -60,7 +84,7 @@ call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
     if (unlikely(body_size > WIRE_FRAME_MAX - sizeof(struct wire_req)))
         return CUDA_ERROR_INVALID_VALUE;
     stub_lock_take(&link->send);
-    req = xport_reserve(link->conn, size);
+    req = call_room(c, size);
     if (unlikely(!req))
         return call_lost(link);
     req->size = size;
@@ -119,6 +143,80 @@ call_may_be_asked(const struct stub_call *c)
            stub_sticky_asks(c->call);
 }
 
+/* What stub_aside_end() has moved into the empty buffer waits there, or leaves if it is
+ * enough for a write.  Under send, which is released. */
+static CUresult
+call_gathered(struct stub_link *link, uint32_t gathered)
+{
+    bool much = gathered >= SEND_HIGH || (gathered && stub_flush_always);
+
+    call_flushed(link);
+    if (much && xport_flush(link->conn) < 0)
+        return call_lost(link);
+    atomic_store_explicit(&link->queued, much ? 0 : gathered, memory_order_relaxed);
+    stub_lock_release(&link->send);
+    if (gathered && !much)
+        stub_flush_arm(link);
+    return CUDA_SUCCESS;
+}
+
+/* Send everything up to now, and the payload behind it, without keeping the queue from
+ * others.  Under send, which is released. */
+static CUresult
+call_send_apart(struct stub_link *link, const struct iovec *pieces, size_t n)
+{
+    int64_t gathered;
+    int r = 0;
+
+    stub_aside_begin(link);
+    if (n == 0)
+        r = xport_flush(link->conn);
+    for (size_t i = 0; i < n && r >= 0; i++)
+        r = xport_send_bulk(link->conn, pieces[i].iov_base, pieces[i].iov_len);
+    gathered = stub_aside_end(link);
+    if (unlikely(r < 0 || gathered < 0))
+        return call_lost(link);
+    return call_gathered(link, (uint32_t)gathered);
+}
+
+/* It wants more than a place in the order: the one beside is given back, for the next
+ * one there is in the connection's buffer. */
+static CUresult
+call_come_back(struct stub_call *c)
+{
+    CLEANUP_FREE struct wire_req *copy = malloc(c->frame_size);
+    struct stub_link *link = c->link;
+    struct wire_req *req;
+    uint32_t seq;
+
+    if (copy)
+        memcpy(copy, call_req(c), c->frame_size);
+    seq = atomic_load_explicit(&link->seq, memory_order_relaxed);
+    atomic_store_explicit(&link->seq, seq - 1, memory_order_relaxed);
+    if (!copy) {
+        stub_lock_release(&link->send);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    stub_aside_wait(link);
+    req = xport_reserve(link->conn, c->frame_size);
+    if (!req)
+        return call_lost(link);
+    memcpy(req, copy, c->frame_size);
+    req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
+    atomic_store_explicit(&link->seq, req->seq, memory_order_relaxed);
+    c->body = req + 1;
+    c->aside = false;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+call_post_aside(struct stub_call *c)
+{
+    stub_aside_commit(&c->link->aside, c->frame_size);
+    stub_lock_release(&c->link->send);
+    return CUDA_SUCCESS;
+}
+
 GP_HOT CUresult
 stub_call_post(struct stub_call *c)
 {
@@ -127,45 +225,33 @@ stub_call_post(struct stub_call *c)
 
     if (stub_sticky_any(link) && call_may_be_asked(c))
         return stub_call_ask(c);
+    if (unlikely(c->aside))
+        return call_post_aside(c);
     xport_commit(link->conn, c->frame_size);
-    if (unlikely(queued + c->frame_size >= SEND_HIGH || stub_flush_always)) {
-        if (xport_flush(link->conn) < 0)
-            return call_lost(link);
-        call_flushed(link);
-    } else {
-        atomic_store_explicit(&link->queued, queued + c->frame_size,
-                              memory_order_relaxed);
-    }
+    if (unlikely(queued + c->frame_size >= SEND_HIGH || stub_flush_always))
+        return call_send_apart(link, NULL, 0);
+    atomic_store_explicit(&link->queued, queued + c->frame_size, memory_order_relaxed);
     stub_lock_release(&link->send);
     if (unlikely(queued == 0))
         stub_flush_arm(link);
     return CUDA_SUCCESS;
 }
 
-/* Send everything up to and with this frame, and its payload behind it.  Others wait
- * for the queue meanwhile: what follows in the one order cannot overtake the payload.
- */
+/* Send everything up to and with this frame, and its payload behind it.  What follows
+ * in the one order cannot overtake the payload. */
 GP_HOT static CUresult
 call_send(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
-    struct stub_link *link = c->link;
     uint64_t moved = 0;
-    int r = 0;
+    CUresult r;
 
-    xport_commit(link->conn, c->frame_size);
-    if (n == 0)
-        r = xport_flush(link->conn);
-    for (size_t i = 0; i < n && r >= 0; i++) {
-        r = xport_send_bulk(link->conn, pieces[i].iov_base, pieces[i].iov_len);
+    xport_commit(c->link->conn, c->frame_size);
+    r = call_send_apart(c->link, pieces, n);
+    for (size_t i = 0; i < n; i++)
         moved += pieces[i].iov_len;
-    }
-    if (unlikely(r < 0))
-        return call_lost(link);
-    call_flushed(link);
-    stub_lock_release(&link->send);
-    if (moved)
-        stub_lanes_moved(link, moved);
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS && moved)
+        stub_lanes_moved(c->link, moved);
+    return r;
 }
 
 /* Holding the lead: who reads must not wait for room, because what keeps the worker
@@ -180,7 +266,7 @@ call_send_leading(struct stub_call *c)
     r = xport_flush_now(link->conn);
     if (unlikely(r == -EAGAIN)) {
         stub_wait_step_back(c);
-        r = xport_flush(link->conn);
+        return call_send_apart(link, NULL, 0);
     }
     if (unlikely(r < 0))
         return call_lost(link);
@@ -192,11 +278,15 @@ call_send_leading(struct stub_call *c)
 GP_HOT static CUresult
 call_send_and_wait(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
-    struct wire_req *req = call_req(c);
-    CUresult r;
+    CUresult r = c->aside ? call_come_back(c) : CUDA_SUCCESS;
 
-    req->flags |= WIRE_F_REPLY;
-    c->seq = req->seq;
+    if (unlikely(r != CUDA_SUCCESS)) {
+        stub_wait_enter(c, false);
+        stub_wait_cancel(c);
+        return r;
+    }
+    call_req(c)->flags |= WIRE_F_REPLY;
+    c->seq = call_req(c)->seq;
     stub_wait_enter(c, n == 0 && xport_flushes_now(c->link->conn));
     r = c->leads ? call_send_leading(c) : call_send(c, pieces, n);
     if (unlikely(r != CUDA_SUCCESS)) {
@@ -216,12 +306,16 @@ stub_call_wait(struct stub_call *c)
 CUresult
 stub_call_post_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
-    if (stub_sticky_any(c->link) && stub_sticky_asks(c->call)) {
-        CUresult r = stub_call_wait_pieces(c, pieces, n);
+    CUresult r;
 
+    if (stub_sticky_any(c->link) && stub_sticky_asks(c->call)) {
+        r = stub_call_wait_pieces(c, pieces, n);
         stub_call_end(c);
         return r;
     }
+    r = c->aside ? call_come_back(c) : CUDA_SUCCESS;
+    if (r != CUDA_SUCCESS)
+        return r;
     call_req(c)->flags |= WIRE_F_BULK;
     return call_send(c, pieces, n);
 }
@@ -282,7 +376,9 @@ stub_call_land(struct stub_call *c)
 CUresult
 stub_call_post_now(struct stub_call *c)
 {
-    return call_send(c, NULL, 0);
+    CUresult r = c->aside ? call_come_back(c) : CUDA_SUCCESS;
+
+    return r == CUDA_SUCCESS ? call_send(c, NULL, 0) : r;
 }
 
 GP_HOT void

@@ -42,6 +42,7 @@ struct stub_call {
     int32_t result;
     uint32_t bulk_at; /* where in the reply the u64 length of the bulk bytes lies */
     uint16_t call;
+    bool aside;  /* its frame waits beside a payload (stub_aside.h) */
     bool events; /* waits for events, has no answer of its own */
     bool leads;  /* holds the reading end until stub_call_end() */
     bool apart;  /* leads without ever having been in link->waiting */

@@ -58,6 +58,10 @@ flush_send(struct stub_link *link)
      * somebody here has read what it is sending: then flush_step() must go on. */
     if (!stub_lock_try(&link->send))
         return false;
+    if (stub_aside_busy(&link->aside)) {
+        stub_lock_release(&link->send);
+        return false;
+    }
     r = xport_flush(link->conn);
     if (r == 0) {
         uint32_t n = atomic_load_explicit(&link->flushes, memory_order_relaxed);

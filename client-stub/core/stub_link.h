@@ -17,6 +17,7 @@
 #define STUB_LINK_H
 
 #include "cuda_abi.h"
+#include "stub_aside.h"
 #include "stub_lock.h"
 #include "stub_tls.h"
 #include "wire_format.h"
@@ -51,6 +52,7 @@ struct stub_link {
     const struct Gpupool__AttachReply *attach;
 
     struct stub_lock send;
+    struct stub_aside aside;       /* what gathers while somebody sends; under send */
     _Atomic uint32_t seq;          /* of the last frame; written under send */
     _Atomic uint32_t queued;       /* bytes in the send buffer; written under send */
     _Atomic uint32_t flushes;      /* how often it was emptied; written under send */

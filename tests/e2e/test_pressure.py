@@ -2,6 +2,7 @@
 """A client that queues more than the card can do: it waits, nobody grows."""
 
 import select
+import signal
 import time
 
 from harness import proc
@@ -116,6 +117,27 @@ def idle(pid):
             return False
         time.sleep(0.05)
     return True
+
+
+def test_threads_post_while_the_payload_of_another_stands_still(case):
+    pool = case.pool()
+    for env in (TCP, SHM):
+        session = pool.session(core=100, memory="64MiB")
+        client = case.spawn([case.programs / "beside"], env={**session.env, **env})
+        case.equal(client.stdout.readline().strip(), "ready", "the program begins")
+        worker, = pool.workers()
+        pool.kill(worker, signal.SIGSTOP)
+        client.stdin.write("send\n")
+        case.wait_for(lambda: idle(client.pid), "the payload stands still")
+        client.stdin.write("post\n")
+        case.check(select.select([client.stdout], [], [], case.patience)[0],
+                   f"{env}: fills wait for the payload of another thread")
+        case.equal(client.stdout.readline().strip(), "posted", "the fills")
+        case.wait_for(lambda: idle(client.pid), "more than are taken wait")
+        pool.kill(worker, signal.SIGCONT)
+        case.equal(client.stdout.readline().strip(), "all there", "what arrived")
+        case.equal(client.wait(), 0, "its status")
+        session.close()
 
 
 def test_flood_is_carried_out_in_full(case):

@@ -108,6 +108,8 @@ $(foreach name,$(DEMO_NAMES) features,$(foreach kind,static shared,\
 endif
 $(eval $(call driver_program,tests/programs/flood,\
     tests/programs/flood.c tests/programs/prog.c,,spin.ptx))
+$(eval $(call driver_program,tests/programs/beside,\
+    tests/programs/beside.c tests/programs/prog.c,,spin.ptx))
 $(eval $(call driver_program,tests/programs/wakers,\
     tests/programs/wakers.c tests/programs/prog.c,,spin.ptx))
 $(eval $(call driver_program,tests/programs/graphframe,\
