@@ -6,6 +6,6 @@ TRANSPORT_SRCS := transport/xport.c transport/xport_spin.c transport/xport_strea
     transport/xport_rdma_cm.c transport/xport_rdma_conn.c transport/xport_rdma_qp.c \
     transport/xport_rdma_io.c transport/xport_rdma_bulk.c transport/xport_rdma_mr.c
 
-TRANSPORT_SRCS += transport/xport_lanes.c
+TRANSPORT_SRCS += transport/xport_lanes.c transport/xport_bell.c
 
 $(eval $(call static_lib,transport,$(TRANSPORT_SRCS),transport common))

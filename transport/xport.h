@@ -253,10 +253,11 @@ int xport_tcp_new(int fd, uint32_t frame_max, struct xport_conn **ret,
 
 /* Shared memory between two processes of one host, over the connected Unix socket
  * @sock_fd (owned from then on): the worker offers, the client accepts.  Whether both
- * will has been agreed in the handshake before. */
-int xport_shm_offer(int sock_fd, uint32_t frame_max, struct xport_conn **ret,
-                    struct gp_err *err);
-int xport_shm_accept(int sock_fd, uint32_t frame_max, uint64_t deadline_ns,
+ * will, and with @bells to sleep on (faster than without), has been agreed in the
+ * handshake before. */
+int xport_shm_offer(int sock_fd, bool bells, uint32_t frame_max,
+                    struct xport_conn **ret, struct gp_err *err);
+int xport_shm_accept(int sock_fd, bool bells, uint32_t frame_max, uint64_t deadline_ns,
                      struct xport_conn **ret, struct gp_err *err);
 
 /*

@@ -2,6 +2,7 @@
 #include "xport_ring.h"
 
 #include "gp_time.h"
+#include "xport_bell.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -32,10 +33,16 @@ futex(uint32_t *word, int op, uint32_t val, const struct timespec *timeout)
  * index, then flag; the sleeper flag, then index (xport_ring_wait_*).  So one sees the
  * other. */
 static inline void
-wake(uint32_t *word)
+wake(uint32_t *word, int bell)
 {
-    if (__atomic_load_n(word, __ATOMIC_SEQ_CST) &&
-        __atomic_exchange_n(word, 0, __ATOMIC_SEQ_CST))
+    uint32_t how;
+
+    if (!__atomic_load_n(word, __ATOMIC_SEQ_CST))
+        return;
+    how = __atomic_exchange_n(word, XPORT_RING_AWAKE, __ATOMIC_SEQ_CST);
+    if (how == XPORT_RING_ON_BELL && bell >= 0)
+        xport_bell_ring(bell);
+    else if (how != XPORT_RING_AWAKE)
         futex(word, FUTEX_WAKE, 1, NULL);
 }
 
@@ -98,7 +105,7 @@ xport_ring_push(struct xport_ring *ring, size_t n)
     ring->index += n;
     SENT(ring);
     __atomic_store_n(&ring->shared->head, ring->index, __ATOMIC_SEQ_CST);
-    wake(&ring->shared->data_wanted);
+    wake(&ring->shared->data_wanted, ring->bell);
 }
 
 int
@@ -124,7 +131,7 @@ drop(struct xport_ring *ring, size_t used, size_t n)
     ring->index += n;
     __atomic_store_n(&ring->shared->tail, ring->index, __ATOMIC_SEQ_CST);
     if (used - n <= XPORT_RING_SIZE / 2)
-        wake(&ring->shared->room_wanted);
+        wake(&ring->shared->room_wanted, -1);
 }
 
 void
@@ -199,7 +206,7 @@ xport_ring_wait_room(struct xport_ring *ring, uint64_t deadline_ns)
 {
     int64_t used;
 
-    __atomic_store_n(&ring->shared->room_wanted, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&ring->shared->room_wanted, XPORT_RING_ON_FUTEX, __ATOMIC_SEQ_CST);
     used = used_by_producer(ring);
     if (used < 0)
         return -EPROTO;
@@ -214,20 +221,35 @@ xport_ring_empty(const struct xport_ring *ring)
     return used_by_consumer(ring) == 0;
 }
 
+/* One that does not work is one that there is not. */
+GP_HOT static int
+sleep_on_bell(struct xport_ring *ring)
+{
+    if (!atomic_load(ring->closed) && unlikely(xport_bell_wait(ring->bell) < 0))
+        ring->bell = -1;
+    return 0;
+}
+
 GP_HOT int
 xport_ring_wait_data(struct xport_ring *ring, uint64_t deadline_ns)
 {
-    __atomic_store_n(&ring->shared->data_wanted, 1, __ATOMIC_SEQ_CST);
+    uint32_t *wanted = &ring->shared->data_wanted;
+    bool bell = ring->bell >= 0 && deadline_ns == GP_FOREVER;
+
+    __atomic_store_n(wanted, bell ? XPORT_RING_ON_BELL : XPORT_RING_ON_FUTEX,
+                     __ATOMIC_SEQ_CST);
     if (used_by_consumer(ring))
         return 0;
-    return sleep_on(ring, &ring->shared->data_wanted, deadline_ns);
+    return bell ? sleep_on_bell(ring) : sleep_on(ring, wanted, deadline_ns);
 }
 
 void
 xport_ring_kick(struct xport_ring *ring)
 {
-    __atomic_store_n(&ring->shared->room_wanted, 0, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&ring->shared->data_wanted, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&ring->shared->room_wanted, XPORT_RING_AWAKE, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&ring->shared->data_wanted, XPORT_RING_AWAKE, __ATOMIC_SEQ_CST);
     futex(&ring->shared->room_wanted, FUTEX_WAKE, INT32_MAX, NULL);
     futex(&ring->shared->data_wanted, FUTEX_WAKE, INT32_MAX, NULL);
+    if (ring->bell >= 0)
+        xport_bell_kick(ring->bell);
 }

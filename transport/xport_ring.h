@@ -19,13 +19,20 @@
  * enough that producer and consumer do not take turns too often (measured). */
 #define XPORT_RING_SIZE (512u << 10)
 
+enum xport_ring_sleep {
+    XPORT_RING_AWAKE,
+    XPORT_RING_ON_FUTEX, /* on the word that says so */
+    XPORT_RING_ON_BELL,
+};
+
 /* In shared memory; a cache line each for what the two sides write. */
 struct xport_ring_shared {
     uint64_t head;        /* bytes produced; written by the producer */
     uint32_t room_wanted; /* futex: the producer sleeps until there is room */
     uint8_t pad0[52];
     uint64_t tail;        /* bytes consumed; written by the consumer */
-    uint32_t data_wanted; /* futex: the consumer sleeps until there is data */
+    uint32_t data_wanted; /* enum xport_ring_sleep: the consumer sleeps until there is
+                             data */
     uint8_t pad1[52];
 };
 static_assert(sizeof(struct xport_ring_shared) == 128, "shared layout");
@@ -36,6 +43,7 @@ struct xport_ring {
     uint8_t *bytes;            /* XPORT_RING_SIZE */
     uint64_t index;            /* our own: head of the producer, tail of the consumer */
     const atomic_bool *closed; /* set before xport_ring_kick(): do not sleep any more */
+    int bell;                  /* the consumer's, borrowed; -1: none */
 };
 
 /* Copy in what fits and publish it; -EPROTO: the other side broke the rules. */

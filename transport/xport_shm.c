@@ -7,6 +7,7 @@
 #include "gp_err.h"
 #include "gp_net.h"
 #include "gp_time.h"
+#include "xport_bell.h"
 #include "xport_ring.h"
 #include "xport_stream.h"
 
@@ -33,6 +34,7 @@ struct shm_conn {
     struct xport_stream stream;
     struct shm_map *map;
     struct xport_ring tx, rx;
+    int bells[2];        /* of the two rings' consumers; -1: none */
     atomic_bool watched; /* xport_look() is called often enough */
     atomic_bool closed;  /* by us, or the peer was found to be gone */
 };
@@ -222,6 +224,9 @@ shm_free(struct xport_conn *conn)
     }
     if (shm->map)
         munmap(shm->map, sizeof(*shm->map));
+    for (size_t i = 0; i < ARRAY_SIZE(shm->bells); i++)
+        if (shm->bells[i] >= 0)
+            close(shm->bells[i]);
     xport_stream_fini(&shm->stream);
     free(shm);
 }
@@ -294,43 +299,64 @@ shm_push_bulk(struct xport_conn *conn, size_t n)
     xport_ring_push(&shm_of(xport_stream_of(conn))->tx, n);
 }
 
+/* A ring and its two bells. */
+#define SHM_FDS_MAX 3
+
+union fd_control {
+    char buf[CMSG_SPACE(SHM_FDS_MAX * sizeof(int))];
+    struct cmsghdr align;
+};
+
 static int
-send_fd(int sock_fd, int fd)
+send_fds(int sock_fd, const int *fds, size_t n)
 {
-    union {
-        char buf[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {{0}};
+    union fd_control control = {{0}};
     char byte = 'm';
     struct iovec iov = {&byte, 1};
     struct msghdr msg = {.msg_iov = &iov,
                          .msg_iovlen = 1,
                          .msg_control = &control,
-                         .msg_controllen = sizeof(control)};
+                         .msg_controllen = CMSG_SPACE(n * sizeof(int))};
     struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+    c->cmsg_len = CMSG_LEN(n * sizeof(int));
+    memcpy(CMSG_DATA(c), fds, n * sizeof(int));
     return sendmsg(sock_fd, &msg, MSG_NOSIGNAL) == 1 ? 0 : -errno;
 }
 
+/* Exactly @n of them; others that came are closed. */
 static int
-recv_fd(int sock_fd, uint64_t deadline_ns)
+take_fds(struct msghdr *msg, int *fds, size_t n)
 {
-    union {
-        char buf[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control;
+    struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+    int came[SHM_FDS_MAX + 1]; /* the space for an odd number has room for one more */
+    size_t n_came;
+
+    if (!c || c->cmsg_type != SCM_RIGHTS)
+        return -EPROTO;
+    n_came = gp_min((c->cmsg_len - CMSG_LEN(0)) / sizeof(int), ARRAY_SIZE(came));
+    memcpy(came, CMSG_DATA(c), n_came * sizeof(int));
+    if (n_came == n) {
+        memcpy(fds, came, n * sizeof(int));
+        return 0;
+    }
+    for (size_t i = 0; i < n_came; i++)
+        close(came[i]);
+    return -EPROTO;
+}
+
+static int
+recv_fds(int sock_fd, int *fds, size_t n, uint64_t deadline_ns)
+{
+    union fd_control control;
     char byte;
     struct iovec iov = {&byte, 1};
     struct msghdr msg = {.msg_iov = &iov,
                          .msg_iovlen = 1,
                          .msg_control = &control,
                          .msg_controllen = sizeof(control)};
-    struct cmsghdr *c;
-    int fd;
 
     while (recvmsg(sock_fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1) {
         int r =
@@ -339,23 +365,21 @@ recv_fd(int sock_fd, uint64_t deadline_ns)
         if (r < 0)
             return r;
     }
-    c = CMSG_FIRSTHDR(&msg);
-    if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof(int)))
-        return -EPROTO;
-    memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-    return fd;
+    return take_fds(&msg, fds, n);
 }
 
 static int
 shm_give_fd(struct xport_conn *conn, int fd)
 {
-    return send_fd(conn->fd, fd);
+    return send_fds(conn->fd, &fd, 1);
 }
 
 static int
 shm_take_fd(struct xport_conn *conn)
 {
-    return recv_fd(conn->fd, 0);
+    int fd, r = recv_fds(conn->fd, &fd, 1, 0);
+
+    return r < 0 ? r : fd;
 }
 
 static const struct xport_ops shm_ops = {
@@ -397,65 +421,91 @@ map_new(int memfd, struct shm_map **ret, struct gp_err *err)
     return 0;
 }
 
-/* The connection over a mapped segment; @side 0: client, 1: worker. */
+static struct xport_ring
+ring_of(const struct shm_conn *shm, int which)
+{
+    return (struct xport_ring){.shared = &shm->map->ring[which],
+                               .bytes = shm->map->bytes[which],
+                               .closed = &shm->closed,
+                               .bell = shm->bells[which]};
+}
+
+/* The connection over the segment and the bells of @fds, which may be -1; the latter
+ * are its own from then on.  @side 0: client, 1: worker. */
 static int
-conn_new(int sock_fd, int memfd, int side, uint32_t frame_max, struct xport_conn **ret,
-         struct gp_err *err)
+conn_new(int sock_fd, int fds[SHM_FDS_MAX], int side, uint32_t frame_max,
+         struct xport_conn **ret, struct gp_err *err)
 {
     struct shm_conn *shm = calloc(1, sizeof(*shm));
     int r;
 
     if (!shm)
         return gp_err_set(err, -ENOMEM, "out of memory");
+    shm->bells[0] = shm->bells[1] = -1;
     r = xport_stream_init(&shm->stream, &shm_ops, &shm_io, frame_max, err);
     if (!r)
-        r = map_new(memfd, &shm->map, err);
+        r = map_new(fds[0], &shm->map, err);
     if (r < 0) {
         shm_free(&shm->stream.conn);
         return r;
     }
-    shm->tx = (struct xport_ring){&shm->map->ring[side], shm->map->bytes[side], 0,
-                                  &shm->closed};
-    shm->rx = (struct xport_ring){&shm->map->ring[!side], shm->map->bytes[!side], 0,
-                                  &shm->closed};
+    shm->bells[0] = TAKE_FD(fds[1]);
+    shm->bells[1] = TAKE_FD(fds[2]);
+    shm->tx = ring_of(shm, side);
+    shm->rx = ring_of(shm, !side);
     fcntl(sock_fd, F_SETFL, fcntl(sock_fd, F_GETFL) | O_NONBLOCK);
     shm->stream.conn.fd = sock_fd; /* from here on it is ours */
     *ret = &shm->stream.conn;
     return 0;
 }
 
+static void
+fds_close(int (*fds)[SHM_FDS_MAX])
+{
+    for (size_t i = 0; i < SHM_FDS_MAX; i++)
+        if ((*fds)[i] >= 0)
+            close((*fds)[i]);
+}
+
 int
-xport_shm_offer(int sock_fd, uint32_t frame_max, struct xport_conn **ret,
+xport_shm_offer(int sock_fd, bool bells, uint32_t frame_max, struct xport_conn **ret,
                 struct gp_err *err)
 {
     /* Sealed: a peer that shrank the file would kill us with SIGBUS. */
     static const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-    CLEANUP_FD int fd = memfd_create("gpupool-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CLEANUP(fds_close) int fds[SHM_FDS_MAX] = {-1, -1, -1};
     int r;
 
-    if (fd < 0 || ftruncate(fd, sizeof(struct shm_map)) < 0 ||
-        fcntl(fd, F_ADD_SEALS, seals) < 0)
+    fds[0] = memfd_create("gpupool-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fds[0] < 0 || ftruncate(fds[0], sizeof(struct shm_map)) < 0 ||
+        fcntl(fds[0], F_ADD_SEALS, seals) < 0)
         return gp_err_set(err, -errno, "memfd for the shared ring: %s",
                           strerror(errno));
-    r = send_fd(sock_fd, fd);
+    for (size_t i = 1; bells && i < SHM_FDS_MAX; i++) {
+        fds[i] = xport_bell_new();
+        if (fds[i] < 0)
+            return gp_err_set(err, fds[i], "bells for the shared ring: %s",
+                              strerror(-fds[i]));
+    }
+    r = send_fds(sock_fd, fds, bells ? SHM_FDS_MAX : 1);
     if (r < 0)
         return gp_err_set(err, r, "handing over the shared ring: %s", strerror(-r));
-    return conn_new(sock_fd, fd, 1, frame_max, ret, err);
+    return conn_new(sock_fd, fds, 1, frame_max, ret, err);
 }
 
 int
-xport_shm_accept(int sock_fd, uint32_t frame_max, uint64_t deadline_ns,
+xport_shm_accept(int sock_fd, bool bells, uint32_t frame_max, uint64_t deadline_ns,
                  struct xport_conn **ret, struct gp_err *err)
 {
-    CLEANUP_FD int fd = recv_fd(sock_fd, deadline_ns);
-    int seals, r = fd;
+    CLEANUP(fds_close) int fds[SHM_FDS_MAX] = {-1, -1, -1};
+    int seals, r = recv_fds(sock_fd, fds, bells ? SHM_FDS_MAX : 1, deadline_ns);
 
-    if (fd < 0)
+    if (r < 0)
         return gp_err_set(err, r, "no shared ring arrived: %s", strerror(-r));
-    seals = fcntl(fd, F_GET_SEALS);
+    seals = fcntl(fds[0], F_GET_SEALS);
     if (seals < 0 || !(seals & F_SEAL_SHRINK) ||
-        lseek(fd, 0, SEEK_END) != sizeof(struct shm_map))
+        lseek(fds[0], 0, SEEK_END) != sizeof(struct shm_map))
         return gp_err_set(err, -EPROTO,
                           "the shared ring is not the sealed file it must be");
-    return conn_new(sock_fd, fd, 0, frame_max, ret, err);
+    return conn_new(sock_fd, fds, 0, frame_max, ret, err);
 }

@@ -33,7 +33,7 @@ attach_send_request(int fd, const struct stub_server *server,
     Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
     CLEANUP_FREE uint8_t *bytes = NULL;
     char host[256] = "";
-    char *transports[] = {(char *)"tcp", (char *)(uintptr_t)extra};
+    char *transports[] = {(char *)"tcp", (char *)(uintptr_t)extra, (char *)"bells"};
     size_t len;
 
     gethostname(host, sizeof(host) - 1);
@@ -50,7 +50,7 @@ attach_send_request(int fd, const struct stub_server *server,
     req.device_base = at->device_base;
     req.payloads = at->payloads;
     req.transports = transports;
-    req.n_transports = extra ? 2 : 1;
+    req.n_transports = !extra ? 1 : strcmp(extra, "shm") == 0 ? 3 : 2;
     len = gpupool__attach_request__get_packed_size(&req);
     bytes = malloc(len);
     if (!bytes)
@@ -247,7 +247,8 @@ attach_transport(const Gpupool__AttachReply *reply, enum attach_wish wish, bool 
     if (rdma)
         r = attach_settle_rdma(rdma, wish, deadline, *fd, ret, err);
     else
-        r = shm ? xport_shm_accept(*fd, WIRE_FRAME_MAX, deadline, ret, err)
+        r = shm ? xport_shm_accept(*fd, shm->parameters.len != 0, WIRE_FRAME_MAX,
+                                   deadline, ret, err)
                 : xport_tcp_new(*fd, WIRE_FRAME_MAX, ret, err);
     if (r >= 0)
         *fd = -1;

@@ -146,6 +146,7 @@ attach_request(struct srv_attach *a, const Gpupool__AttachRequest *req)
 
     for (size_t i = 0; i < req->n_transports; i++) {
         client.shm |= a->local && strcmp(req->transports[i], "shm") == 0;
+        client.bells |= strcmp(req->transports[i], "bells") == 0;
         client.rdma |= !a->local && strcmp(req->transports[i], "rdma") == 0;
     }
     clean_name(program, sizeof(program), req->program);

@@ -127,6 +127,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
         .wire_minor = client->wire_minor,
         .cuda_version = client->cuda_version,
         .shm = client->shm,
+        .bells = client->bells,
         .spatial = s->claims.spatial,
         .offline = s->claims.offline,
         .work_limit_s = s->claims.offline ? w->srv->conf.work_limit_offline_s

@@ -51,6 +51,7 @@ struct srv_worker_client {
     uint32_t cuda_version;
     uint32_t pid;
     bool shm;          /* it is on this host and can use shared memory */
+    bool bells;        /* it takes bells with that */
     bool rdma;         /* it has an RDMA device */
     uint32_t payloads; /* as attach.proto says, whatever it is */
     uint32_t links, link, device_base; /* as in wrk_conf.h */

@@ -66,6 +66,7 @@ struct wrk_conf {
     uint32_t spatial;     /* enum ticket_spatial */
     uint32_t offline;     /* 1: runs only while no online session wants the card */
     uint32_t shm;         /* 1: go on over shared memory */
+    uint32_t bells;       /* 1: the client takes bells with it */
     uint32_t rdma;        /* 1: offer RDMA */
     uint32_t payloads;    /* as attach.proto says, not checked */
     char rdma_at[256];    /* where: "auto", or addresses with commas between */

@@ -20,7 +20,8 @@ struct wrk_conf;
 
 struct wrk_link {
     const char *offer;        /* "shm", "rdma", or NULL: nothing but the socket */
-    uint8_t parameters[1536]; /* packed AttachRdma */
+    bool bells;               /* with shared memory */
+    uint8_t parameters[1536]; /* of the offer, as attach.proto says */
     size_t parameters_len;
     char refusal[256]; /* why not what the client asked for */
     uint32_t payloads; /* what is offered, as attach.proto says */

@@ -241,8 +241,8 @@ reader_short_slice(void)
         syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
-/* The C library has the kernel write down, after every switch of threads, which core the
- * thread is on (rseq(2)).  Whoever asks is answered without that too; the reader
+/* The C library has the kernel write down, after every switch of threads, which core
+ * the thread is on (rseq(2)).  Whoever asks is answered without that too; the reader
  * switches once or twice per call, and would pay each time. */
 static void
 reader_without_rseq(void)

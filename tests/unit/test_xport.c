@@ -11,6 +11,7 @@
 #include "gp_net.h"
 #include "gp_time.h"
 #include "xport.h"
+#include "xport_bell.h"
 #include "xport_ring.h"
 
 #include <errno.h>
@@ -26,6 +27,7 @@
 enum kind {
     TCP,
     SHM,
+    BELLS /* shared memory, with them */,
     RDMA,
     PACKED /* TCP, all that can be compressed */,
     LANES /* TCP, payloads in stripes */
@@ -83,9 +85,15 @@ link_make(struct link *link, enum kind kind)
         ut_rdma_pair(ut_rdma_addr(), fd, &link->client, &link->worker);
         return;
     }
-    assert_int_equal(xport_shm_offer(fd[1], FRAME_MAX, &link->worker, NULL), 0);
-    assert_int_equal(xport_shm_accept(fd[0], FRAME_MAX, soon(), &link->client, NULL),
-                     0);
+    assert_int_equal(
+        xport_shm_offer(fd[1], kind == BELLS, FRAME_MAX, &link->worker, NULL), 0);
+    assert_int_equal(
+        xport_shm_accept(fd[0], kind == BELLS, FRAME_MAX, soon(), &link->client, NULL),
+        0);
+    if (kind == BELLS) {
+        xport_watch(link->client);
+        xport_watch(link->worker);
+    }
 }
 
 static void
@@ -404,7 +412,7 @@ ring_index_out_of_bounds_is_an_error(void **state)
     struct xport_ring_shared shared = {0};
     CLEANUP_FREE uint8_t *bytes = calloc(1, XPORT_RING_SIZE);
     atomic_bool closed = false;
-    struct xport_ring ring = {&shared, bytes, 0, &closed};
+    struct xport_ring ring = {&shared, bytes, 0, &closed, -1};
     uint8_t buf[16];
     size_t n;
 
@@ -417,6 +425,79 @@ ring_index_out_of_bounds_is_an_error(void **state)
 }
 
 static void
+bells_wake_both_ends(void **state)
+{
+    struct link link;
+    pthread_t thread;
+    const void *frame;
+    uint32_t size;
+
+    link_make(&link, BELLS);
+    pthread_create(&thread, NULL, echo_thread, link.worker);
+    for (int i = 0; i < 3000; i++) {
+        send_frame(link.client, 64, (uint8_t)i);
+        assert_int_equal(xport_flush(link.client), 0);
+        assert_int_equal(xport_recv(link.client, &frame, &size, GP_FOREVER), 0);
+    }
+    xport_abort(link.worker);
+    pthread_join(thread, NULL);
+    assert_true(link.client->stats.rx_slept + link.worker->stats.rx_slept > 0);
+    link_end(&link);
+}
+
+static void
+look_ends_a_sleep_on_the_bell_of_a_dead_peer(void **state)
+{
+    struct link link;
+    pthread_t thread;
+
+    link_make(&link, BELLS);
+    pthread_create(&thread, NULL, echo_thread, link.worker);
+    xport_free(link.client);
+    link.client = NULL;
+    xport_look(link.worker);
+    pthread_join(thread, NULL);
+    link_end(&link);
+}
+
+static void *
+ring_thread(void *arg)
+{
+    xport_bell_ring(*(int *)arg);
+    return NULL;
+}
+
+static void
+kick_frees_who_rings_a_bell_that_the_peer_filled(void **state)
+{
+    uint64_t most = UINT64_MAX - 1;
+    int bell = xport_bell_new();
+    struct pollfd poll_fd = {.fd = bell, .events = POLLOUT};
+    pthread_t thread;
+
+    assert_true(bell >= 0);
+    assert_int_equal(write(bell, &most, sizeof(most)), sizeof(most));
+    assert_int_equal(poll(&poll_fd, 1, 0), 0);
+    pthread_create(&thread, NULL, ring_thread, &bell);
+    xport_bell_kick(bell);
+    pthread_join(thread, NULL);
+    assert_int_equal(xport_bell_wait(bell), 0);
+    close(bell);
+}
+
+static void
+what_is_no_bell_says_so(void **state)
+{
+    int fd[2];
+
+    assert_int_equal(pipe(fd), 0);
+    close(fd[1]);
+    assert_true(xport_bell_wait(-1) < 0);
+    assert_true(xport_bell_wait(fd[0]) < 0); /* its end */
+    close(fd[0]);
+}
+
+static void
 unsealed_file_is_refused(void **state)
 {
     struct gp_err err = {0};
@@ -425,7 +506,8 @@ unsealed_file_is_refused(void **state)
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
     assert_int_equal(send(fd[1], "x", 1, 0), 1);
-    assert_int_equal(xport_shm_accept(fd[0], FRAME_MAX, soon(), &conn, &err), -EPROTO);
+    assert_int_equal(xport_shm_accept(fd[0], false, FRAME_MAX, soon(), &conn, &err),
+                     -EPROTO);
     close(fd[0]);
     close(fd[1]);
 }
@@ -684,6 +766,10 @@ main(void)
         EACH(pinned_memory_moves_like_any_other),
         cmocka_unit_test(address_without_rdma_is_named),
         cmocka_unit_test(ring_index_out_of_bounds_is_an_error),
+        cmocka_unit_test(bells_wake_both_ends),
+        cmocka_unit_test(look_ends_a_sleep_on_the_bell_of_a_dead_peer),
+        cmocka_unit_test(kick_frees_who_rings_a_bell_that_the_peer_filled),
+        cmocka_unit_test(what_is_no_bell_says_so),
         cmocka_unit_test(unsealed_file_is_refused),
         cmocka_unit_test(payloads_can_be_read_where_they_lie),
         cmocka_unit_test(payloads_can_be_made_where_they_go),

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a consumer of a shared-memory ring sleeps on: an eventfd that both ends hold.
+ *
+ * A futex in memory that two processes share has the kernel look up the page behind the
+ * address, when sleeping and again when waking: a tenth of a microsecond per round trip
+ * that a descriptor does not cost.  Whoever has no bell, an older client say, sleeps on
+ * the futex.  Owned by the connection; any thread.  The peer may do with it what it
+ * likes: a wait can end early, and ringing one that the peer has filled up waits until
+ * xport_bell_kick().  Private to transport/.
+ */
+#ifndef XPORT_BELL_H
+#define XPORT_BELL_H
+
+/* A descriptor, or -errno. */
+int xport_bell_new(void);
+
+/* Until somebody has rung since the last wait; returns early now and then.  -errno: it
+ * is no bell (any more). */
+int xport_bell_wait(int bell);
+
+void xport_bell_ring(int bell);
+
+/* Wake who waits, and who rings a bell that the peer has filled up. */
+void xport_bell_kick(int bell);
+
+#endif
