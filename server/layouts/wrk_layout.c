@@ -108,6 +108,7 @@ merge(struct wrk_layout **into, struct wrk_layout *other)
         other = kept;
     } else if (!kept->why && !other->why && !same_params(kept, other)) {
         kept->why = "the image tells two kinds of parameters";
+        kept->n_params = kept->param_bytes = 0;
     }
     free(other);
 }

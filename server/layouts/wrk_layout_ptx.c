@@ -205,7 +205,7 @@ read_align(struct reader *r, struct param *p)
 {
     uint32_t n;
 
-    if (next(r) != TOKEN_WORD || !number(r, &n) || n > ALIGN_MAX || (n & (n - 1)))
+    if (next(r) != TOKEN_WORD || !number(r, &n) || !n || n > ALIGN_MAX || (n & (n - 1)))
         give_up(r, "an alignment that is no power of two");
     else if (!p->pointer && !p->unit)
         p->align = n;

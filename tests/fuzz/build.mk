@@ -33,6 +33,10 @@ FUZZ_PTX_SRCS := $(PTX_SRCS) $(COMMON_SRCS) $(FATBIN_SRCS)
 $(eval $(call fuzz_target,fuzz_ptx,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd -llz4))
 $(eval $(call fuzz_target,fuzz_image,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd -llz4))
 
+# What the worker reads of images for drivers that do not tell.
+$(eval $(call fuzz_target,fuzz_layout,$(LAYOUT_SRCS) $(COMMON_SRCS) $(FATBIN_SRCS),\
+    server/layouts common,-lzstd -llz4))
+
 # Control plane.
 CTL_FUZZ_SRCS := $(CTL_SRCS) $(COMMON_SRCS)
 $(eval $(call fuzz_target,fuzz_ticket,$(CTL_FUZZ_SRCS),$(CTL_INCS),$(CTL_LDLIBS)))

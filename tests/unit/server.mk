@@ -17,3 +17,5 @@ $(eval $(call unit_test,test_wrk_window,tests/unit/test_wrk_window.c server/data
     $(SERVER_INCS) tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_pinned,tests/unit/test_wrk_pinned.c server/data/wrk_pinned.c,\
     $(SERVER_INCS) tests/unit,,common,))
+$(eval $(call unit_test,test_wrk_layout,tests/unit/test_wrk_layout.c $(LAYOUT_SRCS),\
+    server/layouts common tests/unit,,common,-lzstd -llz4))

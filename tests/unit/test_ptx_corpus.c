@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PTX that others wrote: GCC's nvptx libraries, clang, nvcc where it is installed.
- * Everything must parse, and hold no word that we have no number for. */
+ * Everything must parse, and hold no word that we have no number for.  And the pool
+ * server, which reads nothing but the parameters of kernels, must find the same. */
 #include "ut_ptx.h"
+
+#include "wrk_layout.h"
 
 #include <fcntl.h>
 #include <glob.h>
@@ -51,6 +54,33 @@ check_words(const struct ptx_module *mod, const struct ptx_insn *insn,
     assert_true(known);
 }
 
+/* Cards of 10.0 and newer count a parameter's alignment as the parser does. */
+static void
+check_layouts(const struct ptx_module *mod, const char *text, size_t len)
+{
+    struct wrk_layouts all = {0};
+
+    assert_int_equal(wrk_layout_ptx(text, len, 100, &all, NULL), 0);
+    for (uint32_t f = 0; f < mod->n_funcs; f++) {
+        const struct ptx_func *func = mod->funcs[f];
+        const struct wrk_layout *l = wrk_layouts_find(&all, func->name->name);
+
+        if (!func->is_entry) {
+            assert_null(l);
+            continue;
+        }
+        assert_non_null(l);
+        assert_null(l->why);
+        assert_int_equal(l->n_params, func->n_params);
+        assert_int_equal(l->param_bytes, func->param_bytes);
+        for (uint32_t i = 0; i < func->n_params; i++) {
+            assert_int_equal(l->params[i].offset, func->params[i]->offset);
+            assert_int_equal(l->params[i].size, func->params[i]->size);
+        }
+    }
+    wrk_layouts_fini(&all);
+}
+
 static void
 check_text(const char *text, size_t len, const char *where, struct totals *totals)
 {
@@ -67,6 +97,7 @@ check_text(const char *text, size_t len, const char *where, struct totals *total
             check_words(mod, &func->insns[i], where);
         totals->insns += func->n_insns;
     }
+    check_layouts(mod, text, len);
     totals->modules++;
     ptx_module_free(mod);
 }
