@@ -2,115 +2,59 @@
 /*
  * Modules, libraries, kernels, launches.
  *
- * A kernel exists under every name.  Its parameters are those that a PTX text
- * declares for it, so that launches carry what they would carry to a real card;
- * of other images nothing is known, and no parameter is assumed: a client that
- * believed in one would read it from memory that is not there.
+ * A kernel exists under every name.  Its parameters are those that the image tells, so
+ * that launches carry what they would carry to a real card.  Of a kernel that no image
+ * tells of nothing is assumed: a client that believed in a parameter would read it from
+ * memory that is not there.
  */
+#include "gp_image.h"
 #include "null.h"
+#include "wrk_layout.h"
 
-#include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
-#define PARAMS_MAX 64
+#define CARD_SM 86 /* what the cards say they are */
 
 struct image {
-    char *ptx; /* NULL: not text */
+    struct wrk_layouts kernels;
 };
 
 struct kernel {
-    unsigned n_params;
-    size_t offset[PARAMS_MAX];
-    size_t size[PARAMS_MAX];
+    const struct wrk_layout *layout; /* NULL: not told; alive as long as the image */
 };
 
-/* ".b8", ".u64", ".f32": digits behind the letter, in bits. */
-static size_t
-type_size(const char *type)
-{
-    while (*type && (*type < '0' || *type > '9'))
-        type++;
-    return strtoul(type, NULL, 10) / 8;
-}
-
-/* One declaration: ".param .u64 name", ".param .align 8 .b8 name[24]". */
-static void
-add_param(struct kernel *k, const char *decl, const char *end, size_t *at)
-{
-    char text[256];
-    size_t align = 0;
-    size_t size = 0;
-    char *word, *rest = text;
-
-    snprintf(text, sizeof(text), "%.*s", (int)(end - decl), decl);
-    while ((word = strsep(&rest, " \t\n\r")) && k->n_params < PARAMS_MAX) {
-        if (strcmp(word, ".align") == 0)
-            align = rest ? strtoul(rest, NULL, 10) : 0;
-        else if (word[0] == '.' && strchr("bufs", word[1]) && word[1] &&
-                 word[2] >= '0' && word[2] <= '9')
-            size = type_size(word);
-        else if (strchr(word, '['))
-            size *= strtoul(strchr(word, '[') + 1, NULL, 10);
-    }
-    if (!size)
-        return;
-    if (!align)
-        align = size;
-    *at = GP_ALIGN_UP(*at, align);
-    k->offset[k->n_params] = *at;
-    k->size[k->n_params++] = size;
-    *at += size;
-}
-
-static const char *
-find_entry(const char *ptx, const char *name)
-{
-    size_t len = strlen(name);
-
-    for (const char *p = ptx; p && (p = strstr(p, ".entry")); p++) {
-        const char *n = p + 6;
-
-        while (*n == ' ' || *n == '\t' || *n == '\n')
-            n++;
-        if (strncmp(n, name, len) == 0 && !strchr("_$", n[len]) &&
-            (n[len] == '(' || n[len] == ' ' || n[len] == '\n'))
-            return strchr(n, '(');
-    }
-    return NULL;
-}
-
 static struct kernel *
-kernel_new(const struct image *image, const char *name)
+kernel_new(struct image *image, const char *name)
 {
     struct kernel *k = calloc(1, sizeof(*k));
-    const char *p = image->ptx ? find_entry(image->ptx, name) : NULL;
-    size_t at = 0;
 
-    if (!k)
-        return NULL;
-    if (!p)
-        return k;
-    for (p++; *p && *p != ')'; p += *p == ',') {
-        const char *end = p + strcspn(p, ",)");
-
-        add_param(k, p, end, &at);
-        p = end;
-    }
+    if (k)
+        k->layout = wrk_layouts_find(&image->kernels, name);
     return k;
+}
+
+static void
+read_kernels(struct image *image, const void *data)
+{
+    struct gp_image found;
+
+    if (gp_image_measure(data, GP_IMAGE_UNBOUNDED, &found, NULL) == 0)
+        wrk_layout_image(found.data, found.len, CARD_SM, &image->kernels, NULL);
 }
 
 static struct image *
 image_new(const void *data)
 {
     struct image *image = calloc(1, sizeof(*image));
-    uint32_t magic;
+    struct gp_image_wrapper wrapper = {0};
 
     if (!image)
         return NULL;
-    memcpy(&magic, data, sizeof(magic));
-    if (magic != 0x464c457fu && magic != 0xba55ed50u && magic != 0x466243b1u)
-        image->ptx = strdup(data);
+    if (gp_image_unwrap(data, &wrapper, NULL) == 0)
+        data = wrapper.image.data;
+    read_kernels(image, data);
+    for (size_t i = 0; i < wrapper.n_parts; i++)
+        read_kernels(image, wrapper.parts[i]);
     return image;
 }
 
@@ -134,7 +78,7 @@ cuModuleLoadData(CUmodule *module, const void *image)
 CUresult
 cuModuleUnload(CUmodule hmod)
 {
-    free(((struct image *)hmod)->ptx);
+    wrk_layouts_fini(&((struct image *)hmod)->kernels);
     free(hmod);
     return CUDA_SUCCESS;
 }
@@ -142,7 +86,7 @@ cuModuleUnload(CUmodule hmod)
 CUresult
 cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 {
-    *hfunc = (CUfunction)kernel_new((const struct image *)hmod, name);
+    *hfunc = (CUfunction)kernel_new((struct image *)hmod, name);
     return *hfunc ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -178,7 +122,7 @@ cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 CUresult
 cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
 {
-    *pKernel = (CUkernel)kernel_new((const struct image *)library, name);
+    *pKernel = (CUkernel)kernel_new((struct image *)library, name);
     return *pKernel ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -186,13 +130,13 @@ CUresult
 cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset,
                    size_t *paramSize)
 {
-    const struct kernel *k = (const struct kernel *)func;
+    const struct wrk_layout *l = ((const struct kernel *)func)->layout;
 
-    if (paramIndex >= k->n_params)
+    if (!l || paramIndex >= l->n_params)
         return CUDA_ERROR_INVALID_VALUE;
-    *paramOffset = k->offset[paramIndex];
+    *paramOffset = l->params[paramIndex].offset;
     if (paramSize)
-        *paramSize = k->size[paramIndex];
+        *paramSize = l->params[paramIndex].size;
     return CUDA_SUCCESS;
 }
 

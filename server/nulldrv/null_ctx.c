@@ -75,14 +75,20 @@ cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 }
 
 CUresult
-cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags,
-               CUdevice dev)
+cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
-    (void)ctxCreateParams;
     (void)flags;
     (void)dev;
     *pctx = current = null_handle();
     return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags,
+               CUdevice dev)
+{
+    (void)ctxCreateParams;
+    return cuCtxCreate_v2(pctx, flags, dev);
 }
 
 CUresult
@@ -289,6 +295,12 @@ cuEventSynchronize(CUevent hEvent)
 {
     (void)hEvent;
     return CUDA_SUCCESS;
+}
+
+CUresult
+cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+    return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
 }
 
 CUresult

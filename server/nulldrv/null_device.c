@@ -114,7 +114,7 @@ cuInit(unsigned int Flags)
 CUresult
 cuDriverGetVersion(int *driverVersion)
 {
-    *driverVersion = CUDA_VERSION;
+    *driverVersion = (int)env_number("NULLDRV_CUDA_VERSION", CUDA_VERSION);
     return CUDA_SUCCESS;
 }
 

@@ -8,6 +8,8 @@ import struct
 from test_hostile_server import attach_request, where
 from test_programs import local_driver
 
+NOT_SUPPORTED = 801
+
 # The families' programs, and the version of the youngest function that each is linked with.
 PROGRAMS = {"vecadd": 12000, "reduce": 12000, "pipeline": 12000, "features": 12000,
             "managed": 12000, "linking": 12000, "ipc": 12000, "textures": 12000,
@@ -51,6 +53,44 @@ def test_programs_on_a_driver_of_12_3(case):
 def test_programs_on_drivers_that_tell_the_parameters_of_kernels(case):
     for version in (12040, 12080):
         same_on_a_driver_of(case, version, ("features", "linking", "graphs", "graphcopies"))
+
+
+def fat_binary(kind, payload):
+    """One entry for the null driver's card, as it is."""
+    payload += bytes(-len(payload) % 8)
+    entry = struct.pack("<HHIQIIHHIIIQQQ", kind, 0x101, 64, len(payload), 0, 0, 0, 8, 86, 0, 0,
+                        0x11, 0, len(payload))
+    return struct.pack("<IHHQ", 0xba55ed50, 1, 16, len(entry) + len(payload)) + entry + payload
+
+
+def test_kernel_whose_parameters_nobody_tells_is_refused_in_words(case):
+    """The null driver has a kernel under every name; what it takes, only the image tells."""
+    ptx = (b".version 7.0\n.target sm_70\n.address_size 64\n"
+           b".entry plain(.param .u64 a) { ret; }\n.entry odd(.param .texref t) { ret; }\0")
+    images = {"lto": fat_binary(8, b"LTO code"), "text": ptx, "packed": fat_binary(1, ptx)}
+    for name, image in images.items():
+        (case.folder / name).write_bytes(image)
+    for version, known in ((12040, True), (12030, False)):
+        pool = case.pool(driver="null", env={"NULLDRV_CUDA_VERSION": str(version)})
+        shell = pool.session(core=30, memory="64MiB").cudash().begin()
+        case.equal(shell.ok("version"), version, "cuDriverGetVersion")
+        for name in ("text", "packed"):
+            shell.ok("load", case.folder / name)
+            shell.ok("function", "plain")
+            case.equal(shell("function", "odd")[0], 0 if known else NOT_SUPPORTED, name)
+            shell.ok("unload")
+        shell.ok("load", case.folder / "lto")
+        case.equal(shell("function", "k")[0], 0 if known else NOT_SUPPORTED, "of no known code")
+        shell.close()
+        words = (case.folder / "spawned.err").read_text()
+        for line in (
+            "gpupool: kernel odd cannot be launched: the server's driver speaks CUDA 12.3, and "
+            "only 12.4 and newer tell the parameters of a kernel; its image does not either: "
+            "a parameter of a type without a known size. ",
+            "gpupool: kernel k cannot be launched: ",
+            "it is in none of the parts that can be read. A newer driver there helps"):
+            case.equal(line in words, not known, f"{line!r} in what the user sees: {words}")
+        pool.stop()
 
 
 # Every name and version that there is, with and without streams per thread.

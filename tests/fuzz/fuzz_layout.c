@@ -10,7 +10,7 @@ static void
 check(struct wrk_layouts *all, int r, const struct gp_err *err)
 {
     if (r < 0 && !err->msg[0])
-        __builtin_trap(); /* a refusal without words */
+        __builtin_trap();      /* a refusal without words */
     wrk_layouts_find(all, ""); /* sorts them, and merges those of one name */
     for (size_t i = 0; i < all->n; i++) {
         const struct wrk_layout *l = all->all[i];

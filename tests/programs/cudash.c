@@ -230,6 +230,15 @@ do_load(struct cudash *sh, char **args)
     printf("%d\n", (int)cuModuleLoadData(&sh->module, image));
 }
 
+/* function NAME: of the module */
+static void
+do_function(struct cudash *sh, char **args)
+{
+    CUfunction f;
+
+    printf("%d\n", (int)cuModuleGetFunction(&f, sh->module, args[0]));
+}
+
 static void
 do_unload(struct cudash *sh, char **args)
 {
@@ -370,6 +379,7 @@ static const struct cudash_command commands[] = {
     {"peek", 2, do_peek},
     {"load", 1, do_load},
     {"link", 1, do_link},
+    {"function", 1, do_function},
     {"unload", 0, do_unload},
     {"stream", 0, do_stream},
     {"launch", 5, do_launch},
