@@ -132,11 +132,9 @@ def test_doctor_lists_refused_calls_as_json(case):
 
 
 def test_doctor_knows_what_a_killed_program_met(case):
-    if case.sanitizer:
-        case.skip(f"a library built with -fsanitize={case.sanitizer} is not loaded here")
     words = ("import ctypes, os; lib = ctypes.CDLL('libcuda.so.1');"
              "lib.cuInit(7); lib.cuInit(8); os.kill(os.getpid(), 9)")
-    done = case.pool().cli("doctor", "--", "python3", "-c", words, status=1)
+    done = case.pool().cli("doctor", "--", *case.interpreter(), "-c", words, status=1)
     case.contains(done.out, "call: cuInit CUDA_ERROR_INVALID_VALUE (1) 2 times", "the calls")
     case.contains(done.out, "FAIL  program: exit status 137\n", "how it ended")
 

@@ -15,7 +15,7 @@ class Seen:
     """What the client printed, line by line."""
 
     def __init__(self, session, env=None):
-        done = session.run("python3", CLIENT, env=env or {})
+        done = session.run(*session.pool.case.interpreter(), CLIENT, env=env or {})
         self.lines = dict(line.partition(" ")[::2] for line in done.out.splitlines())
 
     def list(self, word):

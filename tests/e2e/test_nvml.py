@@ -3,15 +3,12 @@
 
 import pathlib
 import re
-import sys
 
 
 def test_management_library_shows_the_slice(case):
-    if case.sanitizer:
-        case.skip("an interpreter without the sanitizer's runtime cannot load the library")
     program = pathlib.Path(__file__).with_name("nvml_client.py")
     # Its child could not use RDMA, which the parent has begun to use.
-    done = case.pool().run(sys.executable, program, memory="64MiB",
+    done = case.pool().run(*case.interpreter(), program, memory="64MiB",
                            env={"GPUPOOL_TRANSPORT": "auto"})
     lines = dict(line.split(" ", 1) for line in done.out.strip().split("\n"))
     limit = 64 << 20

@@ -116,18 +116,16 @@ for line in open(sys.argv[1]):
 
 def test_lookups_find_what_a_driver_of_that_age_has(case):
     """Of every function in every version: the same form, or the same refusal."""
-    if case.sanitizer:
-        case.skip(f"a library built with -fsanitize={case.sanitizer} is not loaded here")
     names = case.folder / "names"
     known = re.findall(r"^PROC\((\w+), (\d+),", (case.data.parents[1] / "softgpu/api/core/sg_procs.def")
                        .read_text(), re.MULTILINE)
     names.write_text("".join(f"{name} {v}\n" for name, v in sorted(set(known))) +
                      "cuNoSuchCall 13000\n")
     for version in (12000, 12010, 12020, 12030, 12040, 12050, 12060, 12080, 12090, 13000):
-        local = case.run(["python3", "-c", LOOK_UP, names],
+        local = case.run([*case.interpreter(), "-c", LOOK_UP, names],
                          env={**local_driver(case), **of_age(version)})
         pool = case.pool(env=of_age(version))
-        remote = pool.run("python3", "-c", LOOK_UP, names, memory="64MiB")
+        remote = pool.run(*case.interpreter(), "-c", LOOK_UP, names, memory="64MiB")
         differ = set(remote.out.splitlines()) ^ set(local.out.splitlines())
         case.equal(sorted(differ), [], f"lookups with a driver of {version}")
         case.check(" 500 1 -" in remote.out, f"nothing is unknown with a driver of {version}")

@@ -7,10 +7,12 @@ a sanitizer report of any process.
 """
 
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,6 +78,25 @@ class Case:
         if not found:
             self.skip(f"{name} is not installed")
         return found
+
+    def interpreter(self):
+        """The words that start a Python which can load the libraries built here: those
+        with a sanitizer need its runtime there first, which not every Python bears."""
+        if not self.sanitizer:
+            return [sys.executable]
+        needed = subprocess.run(["ldd", self.build / "bin" / "gpupool"], text=True,
+                                capture_output=True).stdout
+        runtimes = re.findall(r"=> (\S*/lib[at]san\.so\S*)", needed)
+        options = self.environment()["ASAN_OPTIONS"]
+        for python in (sys.executable, "/usr/bin/python3"):
+            # Its own leaks are none of ours; a child of fork() may start threads.
+            words = ["env", f"LD_PRELOAD={':'.join(runtimes)}", f"ASAN_OPTIONS={options}:"
+                     "detect_leaks=0", f"TSAN_OPTIONS={self.environment()['TSAN_OPTIONS']}:"
+                     "die_after_fork=0", python]
+            if runtimes and subprocess.run([*words, "-c", ""], env=self.environment(),
+                                           capture_output=True).returncode == 0:
+                return words
+        self.skip(f"no interpreter bears the runtime of -fsanitize={self.sanitizer}")
 
     def wait_for(self, condition, words, patience=None):
         """Poll until @condition() is true and return its value; fail in the end."""
