@@ -15,6 +15,7 @@
 
 #include <stddef.h>
 
+struct drv;
 struct iovec;
 struct wrk;
 struct wrk_kernels;
@@ -25,6 +26,10 @@ struct wrk_kernel_params {
     uint32_t bytes;
     struct wrk_layout_param params[WRK_LAYOUT_PARAMS_MAX];
 };
+
+/* Before the first call: functions of ours for what a driver before 12.4 lacks and the
+ * client's private tables need, the list of a module's functions. */
+void wrk_kernels_stand_in(struct wrk *w, struct drv *drv);
 
 /* @owner (a CUmodule, or a CUlibrary with @library) was made of @pieces. */
 void wrk_kernels_loaded(struct wrk *w, void *owner, bool library,

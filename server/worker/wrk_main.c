@@ -30,6 +30,7 @@
 #include "wrk_governor.h"
 #include "wrk_host.h"
 #include "wrk_images.h"
+#include "wrk_kernels.h"
 #include "wrk_land.h"
 #include "wrk_link.h"
 #include "wrk_loop.h"
@@ -117,6 +118,7 @@ start_driver(struct wrk *w, struct gp_err *err)
                           p->conf.driver, (int)result);
     wrk_charged_prefer(w, &the_driver);
     wrk_async_prefer(&the_driver);
+    wrk_kernels_stand_in(w, &the_driver);
     return wrk_cards_read(&the_driver, &p->conf, &p->cards, err);
 }
 

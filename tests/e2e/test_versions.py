@@ -93,6 +93,62 @@ def test_kernel_whose_parameters_nobody_tells_is_refused_in_words(case):
         pool.stop()
 
 
+# A library's way to a module's functions: a slot of a private table calls back for each.
+# Each is launched then: somebody must know the parameters of a handle without a name.
+KERNEL = """
+.entry {name}(.param .u8 skip, .param .u64 out, .param .u32 value)
+{{
+    .reg .u64 a; .reg .u32 v;
+    ld.param.u64 a, [out];
+    cvta.to.global.u64 a, a;
+    ld.param.u32 v, [value];
+    add.u32 v, v, {add};
+    st.global.u32 [a+{at}], v;
+    ret;
+}}
+"""
+LIST = """
+import ctypes, sys
+lib = ctypes.CDLL("libcuda.so.1")
+p, u64, size = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t
+ctx, mod, mem, table = p(), p(), u64(), ctypes.POINTER(u64)()
+ID = bytes.fromhex("6e163fbeb958444d835ce182aff1991e")
+
+def ok(result):
+    assert result == 0, result
+
+ok(lib.cuInit(0))
+ok(lib.cuCtxCreate_v2(ctypes.byref(ctx), 0, 0))
+ok(lib.cuModuleLoadData(ctypes.byref(mod), open(sys.argv[1], "rb").read()))
+ok(lib.cuMemAlloc_v2(ctypes.byref(mem), size(8)))
+ok(lib.cuGetExportTable(ctypes.byref(table), ID))
+found = []
+visit = ctypes.CFUNCTYPE(None, p, p, u64)(lambda user, fn, owner: found.append(fn))
+n = ctypes.CFUNCTYPE(u64, p, p, type(visit), p)(table[7])(ctx, mod, visit, None)
+args = (ctypes.c_uint8(9), mem, ctypes.c_uint32(20))
+pointers = (p * 3)(*(ctypes.cast(ctypes.byref(a), p) for a in args))
+for fn in found:
+    ok(lib.cuLaunchKernel(p(fn), 1, 1, 1, 1, 1, 1, 0, p(), pointers, None))
+out = (ctypes.c_uint32 * 2)()
+ok(lib.cuMemcpyDtoH_v2(out, mem, size(8)))
+print(n, len(found), list(out))
+"""
+
+
+def test_functions_of_a_module_are_listed_whatever_the_drivers_age(case):
+    if case.sanitizer:
+        case.skip(f"a library built with -fsanitize={case.sanitizer} is not loaded here")
+    ptx = case.folder / "ptx"
+    ptx.write_text(".version 7.0\n.target sm_70\n.address_size 64\n"
+                   ".func helper(.param .b32 x) { ret; }\n" +
+                   KERNEL.format(name="one", add=1, at=0) + KERNEL.format(name="two", add=2, at=4))
+    for version in (12000, 12020, 12030, 13000):
+        pool = case.pool(env=of_age(version))
+        done = pool.run("python3", "-c", LIST, ptx, memory="64MiB")
+        case.equal(done.out, "2 2 [21, 22]\n", f"with a driver of {version}")
+        pool.stop()
+
+
 # Every name and version that there is, with and without streams per thread.
 LOOK_UP = """
 import ctypes, sys
@@ -129,6 +185,46 @@ def test_lookups_find_what_a_driver_of_that_age_has(case):
         differ = set(remote.out.splitlines()) ^ set(local.out.splitlines())
         case.equal(sorted(differ), [], f"lookups with a driver of {version}")
         case.check(" 500 1 -" in remote.out, f"nothing is unknown with a driver of {version}")
+        pool.stop()
+
+
+# What a runtime of one version asks of a driver of another: each function as of its version.
+RUNTIME = """
+import ctypes, sys
+lib = ctypes.CDLL("libcuda.so.1")
+has, fn = ctypes.c_int(), ctypes.c_void_p()
+for name in sys.argv[2:]:
+    r = lib.cuGetProcAddress_v2(name.encode(), ctypes.byref(fn), int(sys.argv[1]),
+                                ctypes.c_uint64(0), None)
+    print(name, r)
+print(lib.cuDriverGetVersion(ctypes.byref(has)), has.value, lib.cuInit(0))
+"""
+AGES = {"cuMemAlloc": 3020, "cuLibraryLoadData": 12000, "cuStreamBeginCaptureToGraph": 12030,
+        "cuFuncGetParamInfo": 12040, "cuStreamGetDevice": 12080, "cuMemGetMemPool": 13000}
+
+
+def test_every_pair_of_runtime_and_driver_agrees_or_is_told(case):
+    """A runtime that is not newer finds all it knows; one of a newer minor version what the
+    driver has; one of a newer major version is told in words."""
+    if case.sanitizer:
+        case.skip(f"a library built with -fsanitize={case.sanitizer} is not loaded here")
+    for driver in (12000, 12020, 12040, 12080, 13000):
+        pool = case.pool(env=of_age(driver))
+        session = pool.session(core=30, memory="64MiB")
+        for runtime in (12000, 12030, 12040, 12080, 13000, 13010):
+            pair = f"runtime {runtime}, driver {driver}"
+            done = session.run("python3", "-c", RUNTIME, runtime, *AGES)
+            want = [f"{name} {0 if since <= min(runtime, driver) else 500}"
+                    for name, since in AGES.items()] + [f"0 {driver} 0"]
+            case.equal(done.out.splitlines(), want, pair)
+            told = (f"the program asks for CUDA {runtime // 1000}.{runtime % 1000 // 10}, the "
+                    f"server's driver speaks {driver // 1000}.{driver % 1000 // 10}: a newer driver "
+                    "is needed there, or an older CUDA here")
+            if runtime // 1000 > driver // 1000:
+                case.contains(done.err, told, pair)
+            else:
+                case.equal(done.err, "", pair)
+        session.close()
         pool.stop()
 
 
