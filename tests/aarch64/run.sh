@@ -72,6 +72,11 @@ arm_make()
     make --no-print-directory O="$arm" CC="$cc" AR=aarch64-linux-gnu-ar NVCC= "$@"
 }
 
+# Tests that start themselves again do it in the emulator (ut_exec_self()).
+export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu
+UT_EMULATOR=$(command -v qemu-aarch64-static)
+export UT_EMULATOR
+
 # emulated DRIVER-FOLDER PROGRAM ARG...
 emulated()
 {

@@ -301,13 +301,15 @@ lower_levels_agree(void **state)
     static const char *const levels[] = {"v2", "v3"};
 
     (void)state;
+#ifndef __x86_64__
+    skip(); /* there is one build */
+#endif
     for (size_t i = 0; i < ARRAY_SIZE(levels) && !getenv("SOFTGPU_ISA"); i++) {
         int status;
         pid_t pid = fork();
         if (pid == 0) {
             setenv("SOFTGPU_ISA", levels[i], 1);
-            execl("/proc/self/exe", "ir", (char *)NULL);
-            _exit(127);
+            ut_exec_self(NULL, NULL);
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_int_equal(status, 0);

@@ -253,8 +253,7 @@ peer_start(const char *role, const char *arg)
         dup2(out[1], 1);
         for (int fd = 3; fd < 64; fd++)
             close(fd);
-        execl("/proc/self/exe", "peer", role, arg, (char *)NULL);
-        _exit(127);
+        ut_exec_self(role, arg);
     }
     close(in[0]);
     close(out[1]);

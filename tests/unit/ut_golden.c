@@ -382,8 +382,7 @@ run_self_at(const char *level)
         dup2(null, 2);
         setenv("SOFTGPU_ISA", level, 1);
         setenv("GOLDEN_LEVEL", level, 1); /* it must not do the same again */
-        execl("/proc/self/exe", "golden", (char *)NULL);
-        _exit(126);
+        ut_exec_self(NULL, NULL);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -394,6 +393,9 @@ golden_lower_levels_agree(void **state)
 {
     static const char *const levels[] = {"v2", "v3"};
 
+#ifndef __x86_64__
+    skip(); /* there is one build */
+#endif
     if (getenv("GOLDEN_LEVEL"))
         return;
     for (size_t i = 0; i < ARRAY_SIZE(levels); i++) {
