@@ -244,6 +244,7 @@ SG_CALL(cuArrayDestroy, CUarray hArray)
     return sg_leave(a ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
+/* No format here has planes, no array is sparse or waits for its memory. */
 SG_CALL(cuArrayGetMemoryRequirements,
         CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array,
         CUdevice device)
@@ -251,15 +252,9 @@ SG_CALL(cuArrayGetMemoryRequirements,
     struct sg_array *a;
     CUresult rc = enter_array(array, memoryRequirements, &a);
 
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    memset(memoryRequirements, 0, sizeof(*memoryRequirements));
-    memoryRequirements->size = a->slice * a->depth;
-    memoryRequirements->alignment = 512;
-    return sg_leave(CUDA_SUCCESS);
+    return rc == CUDA_SUCCESS ? sg_leave(CUDA_ERROR_INVALID_VALUE) : rc;
 }
 
-/* No format here has planes, and no array is sparse. */
 SG_CALL(cuArrayGetPlane, CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx)
 {
     struct sg_array *a;
@@ -422,14 +417,7 @@ SG_CALL(cuMipmappedArrayGetMemoryRequirements,
     struct sg_mipmap *m;
     CUresult rc = enter_mipmap(mipmap, &m);
 
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!memoryRequirements)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    memset(memoryRequirements, 0, sizeof(*memoryRequirements));
-    memoryRequirements->size = m->alloc->size;
-    memoryRequirements->alignment = 512;
-    return sg_leave(CUDA_SUCCESS);
+    return rc == CUDA_SUCCESS ? sg_leave(CUDA_ERROR_INVALID_VALUE) : rc;
 }
 
 SG_CALL(cuMipmappedArrayDestroy, CUmipmappedArray hMipmappedArray)
