@@ -34,7 +34,8 @@ struct stub_ctx {
     _Atomic uint32_t flags;
     _Atomic uint64_t unique; /* cuCtxGetId: never used twice in a process */
     struct stub_lock lock;
-    uint32_t retains; /* of a primary context, under lock */
+    uint32_t retains;          /* of a primary context, under lock */
+    _Atomic uint32_t attached; /* by cuCtxAttach, beside its maker */
     _Atomic(struct stub_cls_entry *) cls;
 };
 

@@ -272,24 +272,33 @@ stub_m_cuCtxDestroy_v2(CUcontext ctx)
     return r;
 }
 
-/* The usage count of old: attaching was deprecated before contexts could be shared, so
- * the count never exceeds one and detaching destroys. */
+/* The usage count of old: made with one, destroyed with the last. */
 CUresult
 stub_m_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 {
     CUresult r = stub_m_cuCtxGetCurrent(pctx);
+    struct stub_ctx *c;
 
     if (r == CUDA_SUCCESS && flags)
         return CUDA_ERROR_INVALID_VALUE;
-    return r == CUDA_SUCCESS && !*pctx ? CUDA_ERROR_INVALID_CONTEXT : r;
+    if (r != CUDA_SUCCESS)
+        return r;
+    c = stub_ctx_get(*pctx);
+    if (!c)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    atomic_fetch_add(&c->attached, 1);
+    return CUDA_SUCCESS;
 }
 
 CUresult
 stub_m_cuCtxDetach(CUcontext ctx)
 {
     struct stub_ctx *c = stub_ctx_get(ctx);
+    uint32_t attached = c ? atomic_load(&c->attached) : 0;
 
-    if (c && c->primary)
-        return CUDA_SUCCESS;
-    return stub_m_cuCtxDestroy_v2(ctx);
+    while (attached > 0 &&
+           !atomic_compare_exchange_weak(&c->attached, &attached, attached - 1))
+        ;
+    return attached > 0 || (c && c->primary) ? CUDA_SUCCESS
+                                             : stub_m_cuCtxDestroy_v2(ctx);
 }

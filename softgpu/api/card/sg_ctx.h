@@ -28,6 +28,7 @@ struct sg_stream;
 struct sg_ctx {
     uint64_t handle;
     unsigned refs;
+    unsigned attached; /* by cuCtxAttach, beside its maker */
     struct sg_dev *dev;
     struct sg_ctx *next; /* all live contexts */
     bool primary, dead;

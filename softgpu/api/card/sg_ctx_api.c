@@ -90,6 +90,39 @@ SG_CALL(cuCtxDestroy, CUcontext hctx)
     return cuCtxDestroy_v2(hctx);
 }
 
+/* The usage count of old: made with one, destroyed with the last. */
+SG_CALL(cuCtxAttach, CUcontext *pctx, unsigned int flags)
+{
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!pctx || flags)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    ctx->attached++;
+    *pctx = (CUcontext)(uintptr_t)ctx->handle;
+    return sg_leave(CUDA_SUCCESS);
+}
+
+SG_CALL(cuCtxDetach, CUcontext hctx)
+{
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter_init();
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    ctx = SG_OBJ(sg_ctx, SG_KIND_CTX, hctx);
+    if (!ctx)
+        return sg_leave(CUDA_ERROR_INVALID_CONTEXT);
+    if (!ctx->primary && !ctx->attached) {
+        sg_leave(CUDA_SUCCESS);
+        return cuCtxDestroy_v2(hctx);
+    }
+    ctx->attached -= ctx->attached > 0;
+    return sg_leave(CUDA_SUCCESS);
+}
+
 SG_CALL(cuCtxPushCurrent_v2, CUcontext hctx)
 {
     CUresult rc = sg_enter_init();

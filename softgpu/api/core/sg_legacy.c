@@ -5,8 +5,6 @@
  * with 32-bit addresses or sizes are not carried.
  */
 #include "sg_core.h"
-#include "sg_ctx.h"
-#include "sg_handle.h"
 
 /* The name, its parameters, the name behind it, and the arguments. */
 #define ALIAS(name, params, target, args)                                              \
@@ -46,27 +44,3 @@ ALIAS(cuStreamWriteValue32,
 ALIAS(cuStreamWriteValue64,
       (CUstream s, CUdeviceptr addr, cuuint64_t value, unsigned flags),
       cuStreamWriteValue64_v2, (s, addr, value, flags))
-
-/* Contexts are not counted since version 4: one attachment is all there is. */
-SG_CALL(cuCtxAttach, CUcontext *pctx, unsigned int flags)
-{
-    struct sg_ctx *ctx;
-    CUresult rc = sg_enter(&ctx);
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!pctx || flags)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    *pctx = (CUcontext)(uintptr_t)ctx->handle;
-    return sg_leave(CUDA_SUCCESS);
-}
-
-SG_CALL(cuCtxDetach, CUcontext hctx)
-{
-    CUresult rc = sg_enter_init();
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    return sg_leave(SG_OBJ(sg_ctx, SG_KIND_CTX, hctx) ? CUDA_SUCCESS
-                                                      : CUDA_ERROR_INVALID_CONTEXT);
-}
