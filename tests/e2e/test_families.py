@@ -55,3 +55,11 @@ def test_contexts_streams_captures_and_host_functions_of_threads(case):
 
 def test_pools_and_virtual_memory(case):
     same_remotely_and_locally(case, "space")
+
+
+def test_rows_of_arrays_fills_and_what_memory_says(case):
+    same_remotely_and_locally(case, "moves")
+
+
+def test_what_contexts_functions_and_streams_say(case):
+    same_remotely_and_locally(case, "asked")
