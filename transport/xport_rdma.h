@@ -176,6 +176,8 @@ struct rdma_conn {
 
     /* sender */
     uint64_t head, writes, offers;
+    struct ibv_send_wr ring_wr; /* what all writes into the ring have in common */
+    struct ibv_sge ring_sge;
     struct rdma_lent lent[RDMA_OFFERS_MAX];
     unsigned lent_first, lent_count;
     /* receiver */
@@ -223,8 +225,21 @@ int rdma_reap_sends(struct rdma_conn *rdma);
  * but segments of before may still be there. */
 int rdma_reap_recvs(struct rdma_conn *rdma);
 int rdma_post_recvs(struct rdma_conn *rdma, unsigned first, unsigned n);
+int rdma_credit_write(struct rdma_conn *rdma);
 /* Write credits to the peer if enough has gathered; @now: if payloads are done. */
-int rdma_credit(struct rdma_conn *rdma, bool now);
+static inline int
+rdma_credit(struct rdma_conn *rdma, bool now)
+{
+    const struct rdma_credit *out = &rdma->region->out;
+    bool due = rdma->tail - rdma->credited_bytes >= RDMA_RING_SIZE / 4 ||
+               out->writes - rdma->credited_writes >= RDMA_RECV_DEPTH / 4;
+
+    /* What is left below a quarter never stops the peer: it writes a quarter at most.
+     */
+    if (likely(!due && !(now && out->done != rdma->served)))
+        return 0;
+    return rdma_credit_write(rdma);
+}
 /* Write @len staged bytes at the current head, as @kind. */
 int rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *data,
                     size_t len);
@@ -237,7 +252,16 @@ int rdma_echo(struct rdma_conn *rdma, uint64_t *ret_number);
 
 /* Room for one piece at the head: at most @want, a quarter of the ring, and no wrap. */
 int rdma_ring_room(struct rdma_conn *rdma, size_t want, size_t *ret_room);
-int rdma_wait_counter(struct rdma_conn *rdma, const uint64_t *word, uint64_t at_least);
+int rdma_wait_counter_slow(struct rdma_conn *rdma, const uint64_t *word,
+                           uint64_t at_least);
+/* Mostly it has been reached: then not even the clock is asked. */
+static inline int
+rdma_wait_counter(struct rdma_conn *rdma, const uint64_t *word, uint64_t at_least)
+{
+    if (likely(__atomic_load_n(word, __ATOMIC_ACQUIRE) >= at_least))
+        return 0;
+    return rdma_wait_counter_slow(rdma, word, at_least);
+}
 /* Copy out stream bytes that stand in front. */
 size_t rdma_take_data(struct rdma_conn *rdma, uint8_t *buf, size_t len);
 void rdma_segment_done(struct rdma_conn *rdma);

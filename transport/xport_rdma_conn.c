@@ -164,6 +164,13 @@ rdma_conn_resources(struct rdma_conn *rdma, struct gp_err *err)
         r = make_qp(rdma);
     if (!r)
         r = rdma_post_recvs(rdma, 0, RDMA_RECV_DEPTH);
+    if (!r) {
+        rdma->ring_sge.lkey = rdma->local_mr->lkey;
+        rdma->ring_wr.sg_list = &rdma->ring_sge;
+        rdma->ring_wr.num_sge = 1;
+        rdma->ring_wr.opcode =
+            rdma->has_imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+    }
     if (r < 0)
         return gp_err_set(err, r, "queue pair on %s: %s (locked memory limit?)",
                           rdma->id->verbs->device->name, strerror(-r));

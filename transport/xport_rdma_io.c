@@ -42,7 +42,7 @@ rdma_liveness(struct rdma_conn *rdma)
 }
 
 int
-rdma_wait_counter(struct rdma_conn *rdma, const uint64_t *word, uint64_t at_least)
+rdma_wait_counter_slow(struct rdma_conn *rdma, const uint64_t *word, uint64_t at_least)
 {
     uint64_t begun = gp_now_ns(), look = begun + RDMA_LIVENESS_NS;
 

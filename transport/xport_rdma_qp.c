@@ -51,6 +51,12 @@ rdma_reap_sends(struct rdma_conn *rdma)
     return r;
 }
 
+static bool
+queue_full(const struct rdma_conn *rdma)
+{
+    return rdma->posted - rdma->completed >= RDMA_SEND_DEPTH - 1;
+}
+
 /* Room in the send queue.  Under the lock, which is let go while there is none: the
  * other thread may have to post what the peer waits for.  Completions need not come
  * from a connection that has ended (iWARP), so the peer is looked at as well. */
@@ -60,11 +66,11 @@ post_room(struct rdma_conn *rdma)
     uint64_t now, look = 0;
     int r = 0;
 
-    while (!r && rdma->posted - rdma->completed >= RDMA_SEND_DEPTH - 1) {
+    while (!r && queue_full(rdma)) {
         r = reap_locked(rdma);
         if (!r)
             r = __atomic_load_n(&rdma->stream.conn.error, __ATOMIC_RELAXED);
-        if (!r && rdma->posted - rdma->completed >= RDMA_SEND_DEPTH - 1) {
+        if (!r && queue_full(rdma)) {
             pthread_mutex_unlock(&rdma->send_lock);
             nanosleep(&(struct timespec){0, POST_NAP_NS}, NULL);
             now = gp_now_ns();
@@ -82,7 +88,7 @@ static int
 post_locked(struct rdma_conn *rdma, struct ibv_send_wr *wr, bool signal)
 {
     struct ibv_send_wr *bad;
-    int r = post_room(rdma);
+    int r = unlikely(queue_full(rdma)) ? post_room(rdma) : 0;
 
     if (!r) {
         wr->wr_id = ++rdma->posted;
@@ -210,7 +216,7 @@ rdma_reap_recvs(struct rdma_conn *rdma)
 }
 
 int
-rdma_credit(struct rdma_conn *rdma, bool now)
+rdma_credit_write(struct rdma_conn *rdma)
 {
     struct rdma_credit *out = &rdma->region->out;
     struct ibv_sge sge = {(uintptr_t)out, sizeof(*out), rdma->local_mr->lkey};
@@ -222,13 +228,7 @@ rdma_credit(struct rdma_conn *rdma, bool now)
         .wr.rdma = {rdma->peer.region + offsetof(struct rdma_region, credit),
                     rdma->peer.rkey},
     };
-    bool due = rdma->tail - rdma->credited_bytes >= RDMA_RING_SIZE / 4 ||
-               out->writes - rdma->credited_writes >= RDMA_RECV_DEPTH / 4;
 
-    /* What is left below a quarter never stops the peer: it writes a quarter at most.
-     */
-    if (!due && !(now && out->done != rdma->served))
-        return 0;
     out->bytes = rdma->credited_bytes = rdma->tail;
     rdma->credited_writes = out->writes;
     rdma->served = out->done;
@@ -253,24 +253,23 @@ rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *data,
                 size_t len)
 {
     size_t at = rdma->head % RDMA_RING_SIZE;
-    struct ibv_sge sge = {(uintptr_t)data, (uint32_t)len, rdma->local_mr->lkey};
-    struct ibv_send_wr wr = {
-        .sg_list = &sge,
-        .num_sge = 1,
-        .opcode = rdma->has_imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
-        .wr.rdma = {rdma->peer.region + offsetof(struct rdma_region, ring) + at,
-                    rdma->peer.rkey},
-    };
+    struct ibv_send_wr *wr = &rdma->ring_wr;
     int r;
 
-    if (len <= rdma->inline_max) {
-        wr.send_flags = IBV_SEND_INLINE;
+    if (likely(len <= rdma->inline_max)) {
+        wr->send_flags = IBV_SEND_INLINE;
+        rdma->ring_sge.addr = (uintptr_t)data;
     } else {
+        wr->send_flags = 0;
         memcpy(rdma->region->stage + at, data, len);
-        sge.addr = (uintptr_t)rdma->region->stage + at;
+        rdma->ring_sge.addr = (uintptr_t)rdma->region->stage + at;
     }
-    wr.imm_data = htonl(RDMA_IMM(kind, (uint32_t)len));
-    r = rdma_post(rdma, &wr, false);
+    rdma->ring_sge.length = (uint32_t)len;
+    wr->wr.rdma.remote_addr =
+        rdma->peer.region + offsetof(struct rdma_region, ring) + at;
+    wr->wr.rdma.rkey = rdma->peer.rkey;
+    wr->imm_data = htonl(RDMA_IMM(kind, (uint32_t)len));
+    r = rdma_post(rdma, wr, false);
     if (!r && !rdma->has_imm)
         r = note_ring(rdma, RDMA_IMM(kind, (uint32_t)len));
     rdma->head += len;

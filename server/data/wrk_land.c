@@ -134,15 +134,13 @@ busy_has(const struct busy *busy, CUstream stream)
     return false;
 }
 
-void
-wrk_land_gate(struct wrk *w)
+static void
+send_landed(struct wrk *w)
 {
     struct wrk_lands *lands = w->priv->lands;
     struct land **at = &lands->first, *land;
     struct busy busy = {.n = 0};
 
-    if (likely(atomic_load_explicit(&lands->count, memory_order_relaxed) == 0))
-        return;
     while ((land = *at) && busy.n < BUSY_STREAMS) {
         if (busy_has(&busy, land->stream)) {
             at = &land->next;
@@ -156,6 +154,15 @@ wrk_land_gate(struct wrk *w)
             land_send(w, land);
         }
     }
+}
+
+void
+wrk_land_gate(struct wrk *w)
+{
+    const struct wrk_lands *lands = w->priv->lands;
+
+    if (unlikely(atomic_load_explicit(&lands->count, memory_order_relaxed) != 0))
+        send_landed(w);
 }
 
 /* --- starting ----------------------------------------------------------------------
