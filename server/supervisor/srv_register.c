@@ -236,7 +236,7 @@ send_register(struct srv_register *reg)
     body.n_cards = rep.n_cards;
     body.sessions = rep.session_ptrs;
     body.n_sessions = rep.n_sessions;
-    body.draining = srv->draining;
+    body.draining = srv->stopping;
     body.pid = (uint32_t)getpid();
     req.id = ID_REGISTER;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_REGISTER_SERVER;
@@ -258,7 +258,7 @@ send_report(struct srv_register *reg)
     body.n_cards = rep.n_cards;
     body.sessions = rep.session_ptrs;
     body.n_sessions = rep.n_sessions;
-    body.draining = reg->srv->draining;
+    body.draining = reg->srv->stopping;
     reg->next_id = reg->next_id == UINT32_MAX ? ID_REGISTER + 1 : reg->next_id + 1;
     req.id = reg->next_id;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_REPORT;
