@@ -90,6 +90,7 @@ def test_short_and_long_kernels_in_turn_get_no_more_of_the_card(case):
 
 
 def test_copies_and_fills_on_the_card_are_charged(case):
+    case.need_processors(2)
     pool = case.pool()
     session = pool.session(core=30, memory="512MiB", options=("--policy", "fs"))
     load = Load(case, session, 0, "--fill-kib=4096", "--depth=4")
@@ -133,6 +134,7 @@ def test_core_limit_caps_a_burst(case):
 
 
 def test_online_preempts_offline(case):
+    case.need_processors(2)
     pool = case.pool()
     online = pool.session(core=20, memory="64MiB", options=("--policy", "bs"))
     offline = pool.session(core=20, memory="64MiB",
@@ -161,6 +163,7 @@ def in_space(pool, core, mode="sm", policy="fs"):
 
 
 def test_half_of_the_multiprocessors_is_half_the_speed_and_disturbs_nobody(case):
+    case.need_processors(2)
     pool = case.pool(env={"SOFTGPU_SMS": "4"})
     session = pool.session(core=100, memory="64MiB", options=("--policy", "be"))
     whole, = blocks_done(case, session)
@@ -221,6 +224,7 @@ def copied_beside_a_flood(case, flood, calm):
 
 
 def test_session_that_floods_copies_leaves_a_neighbour_its_part(case):
+    case.need_processors(2)
     pool = case.pool()
     flood = pool.session(core=50, memory="256MiB", options=("--policy", "bs"))
     calm = pool.session(core=50, memory="256MiB", options=("--policy", "bs"))

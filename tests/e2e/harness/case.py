@@ -67,6 +67,14 @@ class Case:
     def skip(self, words):
         raise Skipped(words)
 
+    def need_processors(self, n):
+        """Skip where the software cards compute in turns with the programs that use them:
+        nobody's part of a card can be told there."""
+        have = len(os.sched_getaffinity(0))
+        if have < n:
+            self.skip(f"{have} processor for the software cards and the programs that use "
+                      f"them, {n} are needed to tell who had what part of a card")
+
     def need_file(self, path, words):
         """Skip unless @path exists; @words name what is missing."""
         if not Path(path).exists():
