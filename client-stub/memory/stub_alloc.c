@@ -6,6 +6,7 @@
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
+#include "stub_freed.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
@@ -46,6 +47,18 @@ alloc_free(CUdeviceptr dptr, bool wait)
     req = c.body;
     req->dptr = dptr;
     return wait ? stub_call_ask(&c) : stub_call_post(&c);
+}
+
+/* It is being freed.  False: not ours to know. */
+static bool
+alloc_forget(CUdeviceptr dptr)
+{
+    struct stub_memory m;
+
+    if (!stub_memory_remove(dptr, STUB_MEMORY_DEVICE, &m))
+        return false;
+    stub_freed_add(&m.range);
+    return true;
 }
 
 /* An address that cannot be entered would be a leak: give it back. */
@@ -200,8 +213,7 @@ stub_m_cuMemFree_v2(CUdeviceptr dptr)
         stub_managed_drop(dptr);
         return alloc_free(dptr, false);
     }
-    return alloc_free(dptr, !stub_memory_remove(dptr, STUB_MEMORY_DEVICE, NULL) ||
-                                atomic_load(&stub_memory_exported));
+    return alloc_free(dptr, !alloc_forget(dptr) || atomic_load(&stub_memory_exported));
 }
 
 /* ---- stream-ordered
@@ -279,7 +291,7 @@ stub_m_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, bool per_thread)
         r = stub_stream_get(hStream, per_thread, &stream);
     if (r != CUDA_SUCCESS)
         return r;
-    ours = stub_memory_remove(dptr, STUB_MEMORY_DEVICE, NULL);
+    ours = alloc_forget(dptr);
     r = stub_call_begin(&c, WIRE_CALL_cuMemFreeAsync, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;

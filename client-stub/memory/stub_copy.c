@@ -162,6 +162,23 @@ stub_copy_inside(uint64_t addr, uint64_t n)
            n <= m.range.size && addr - m.range.start <= m.range.size - n;
 }
 
+bool
+stub_copy_is_host(uint64_t addr, uint64_t n)
+{
+    struct stub_memory m;
+
+    return stub_memory_find(addr, &m) &&
+           (m.kind == STUB_MEMORY_HOST || m.kind == STUB_MEMORY_REGISTERED) &&
+           n <= m.range.size && addr - m.range.start <= m.range.size - n;
+}
+
+/* The address of pinned memory in place of a device's (stub_fill.c). */
+static inline bool
+copy_is_host(CUdeviceptr device, uint64_t n)
+{
+    return unlikely(stub_memory_may_be_host(device)) && stub_copy_is_host(device, n);
+}
+
 /* ---- the calls
  * -------------------------------------------------------------------------- */
 
@@ -191,6 +208,22 @@ stub_copy_inside(uint64_t addr, uint64_t n)
         }                                                                              \
     } while (0)
 
+/* After everything before it, as if the program did it. */
+static CUresult
+copy_on_host(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream,
+             bool per_thread)
+{
+    void *to = (void *)(uintptr_t)dst, *from = (void *)(uintptr_t)src;
+    CUresult r = stub_m_cuStreamSynchronize(stream, per_thread);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    stub_land_wait(from, n);
+    stub_land_wait(to, n);
+    memmove(to, from, n);
+    return CUDA_SUCCESS;
+}
+
 /* Memory that the card may have changed meanwhile is right only on the server. */
 static CUdeviceptr
 copy_alias(const void *host)
@@ -207,6 +240,8 @@ stub_m_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCo
     CUresult r;
 
     COPY_ENTER(srcHost, ByteCount, NULL, per_thread, &stream);
+    if (copy_is_host(dstDevice, ByteCount))
+        return copy_on_host(dstDevice, (uintptr_t)srcHost, ByteCount, NULL, per_thread);
     alias = copy_alias(srcHost);
     if (alias)
         return per_thread ? cuMemcpyDtoD_v2_ptds(dstDevice, alias, ByteCount)
@@ -227,6 +262,9 @@ stub_m_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
 
     COPY_ENTER(srcHost, ByteCount, hStream, per_thread, &stream);
     COPY_CAPTURED(dstDevice, false, (uintptr_t)srcHost, true, ByteCount);
+    if (copy_is_host(dstDevice, ByteCount))
+        return copy_on_host(dstDevice, (uintptr_t)srcHost, ByteCount, hStream,
+                            per_thread);
     alias = copy_alias(srcHost);
     if (alias)
         return per_thread
@@ -244,6 +282,8 @@ stub_m_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
     uint64_t stream;
 
     COPY_ENTER(dstHost, ByteCount, NULL, per_thread, &stream);
+    if (copy_is_host(srcDevice, ByteCount))
+        return copy_on_host((uintptr_t)dstHost, srcDevice, ByteCount, NULL, per_thread);
     if (stub_copy_inside(srcDevice, ByteCount) &&
         stub_pinned_find(dstHost, ByteCount, &place)) {
         stub_land_wait(dstHost, ByteCount); /* older bytes must not come later */
@@ -261,6 +301,9 @@ stub_m_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCou
 
     COPY_ENTER(dstHost, ByteCount, hStream, per_thread, &stream);
     COPY_CAPTURED((uintptr_t)dstHost, true, srcDevice, false, ByteCount);
+    if (copy_is_host(srcDevice, ByteCount))
+        return copy_on_host((uintptr_t)dstHost, srcDevice, ByteCount, hStream,
+                            per_thread);
     if (copy_may_land(dstHost, srcDevice, ByteCount, stream))
         return copy_land(dstHost, srcDevice, ByteCount, stream);
     return copy_to_host(WIRE_CALL_cuMemcpyDtoHAsync_v2, dstHost, srcDevice, ByteCount,
@@ -275,7 +318,6 @@ copy_any(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream, bool per_t
 {
     bool to = stub_memory_is_device(dst), from = stub_memory_is_device(src);
     void *host_dst = (void *)(uintptr_t)dst, *host_src = (void *)(uintptr_t)src;
-    CUresult r;
 
     if (to && from)
         return per_thread ? cuMemcpyDtoDAsync_v2_ptsz(dst, src, n, stream)
@@ -287,13 +329,7 @@ copy_any(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream, bool per_t
     if (from)
         return async ? stub_m_cuMemcpyDtoHAsync_v2(host_dst, src, n, stream, per_thread)
                      : stub_m_cuMemcpyDtoH_v2(host_dst, src, n, per_thread);
-    r = per_thread ? cuStreamSynchronize_ptsz(stream) : cuStreamSynchronize(stream);
-    if (r == CUDA_SUCCESS) {
-        stub_land_wait(host_src, n);
-        stub_land_wait(host_dst, n);
-        memmove(host_dst, host_src, n);
-    }
-    return r;
+    return copy_on_host(dst, src, n, stream, per_thread);
 }
 
 /* No pointer of any kind lies past the user's half of the address space. */

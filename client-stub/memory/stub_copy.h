@@ -11,6 +11,9 @@
 /* Is all of [addr, addr + n) inside one device allocation of ours? */
 bool stub_copy_inside(uint64_t addr, uint64_t n);
 
+/* Is it all inside one range of the host's pinned memory? */
+bool stub_copy_is_host(uint64_t addr, uint64_t n);
+
 /* A rectangle as a box of depth one. */
 void stub_rect_widen(CUDA_MEMCPY3D *to, const CUDA_MEMCPY2D *from);
 

@@ -5,6 +5,7 @@
 #include "gp_base.h"
 #include "gp_log.h"
 #include "stub_ctx.h"
+#include "stub_freed.h"
 #include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_pinned.h"
@@ -121,6 +122,8 @@ stub_memory_drop_ctx(uint64_t ctx_unique)
     while ((m = (struct stub_memory *)stub_range_remove_if(&memory, memory_of_ctx,
                                                            &ctx_unique))) {
         stub_managed_drop(m->range.start);
+        if (m->kind == STUB_MEMORY_DEVICE)
+            stub_freed_add(&m->range);
         if (m->kind == STUB_MEMORY_HOST)
             munmap((void *)(uintptr_t)m->range.start, m->mapped);
         if (m->pinned)
@@ -151,8 +154,10 @@ stub_memory_is_plausible(uint64_t addr)
 
     if (stub_managed_is_on() && stub_managed_touches(addr, 1))
         return false;
-    return addr - last->start < last->size ||
-           stub_range_find(&reserved, addr, last, sizeof(*last));
+    if (addr - last->start >= last->size &&
+        !stub_range_find(&reserved, addr, last, sizeof(*last)))
+        return false;
+    return !stub_freed_has(addr);
 }
 
 /* ---- reservation ---------------------------------------------------------------- */
@@ -207,6 +212,7 @@ stub_memory_reserve(uint64_t start, uint64_t size)
     uint64_t pos = start & ~(RESERVE_BLOCK - 1), end;
     struct memory_block held;
 
+    stub_freed_forget(start, size);
     if (!gp_add_ok(start, size, &end) || end > USER_SPACE_END)
         return true; /* beyond what any host pointer can be */
     end = GP_ALIGN_UP(end, RESERVE_BLOCK);

@@ -12,6 +12,7 @@
 
 #include "cuda_abi.h"
 #include "stub_range.h"
+#include "stub_tls.h"
 
 #include <stdatomic.h>
 
@@ -90,9 +91,16 @@ bool stub_memory_open(uint64_t start, uint64_t size);
 /* Back to being reserved, but for pages at the ends that lie only partly inside. */
 void stub_memory_close(uint64_t start, uint64_t size);
 
-/* Does @addr lie where the server hands out addresses?  A freed one does as well; one
- * that does not is certainly wrong. */
+/* Does @addr lie where the server hands out addresses, and not in what was freed there?
+ * One that does not is most likely wrong. */
 bool stub_memory_is_plausible(uint64_t addr);
+
+/* Quick, and most often false: worth a look whether @addr is the host's. */
+static inline bool
+stub_memory_may_be_host(uint64_t addr)
+{
+    return addr - stub_tls.block.start >= stub_tls.block.size;
+}
 
 /* Is this an address on the server?  True for every device range we know. */
 bool stub_memory_is_device(uint64_t addr);

@@ -4,6 +4,7 @@
  * another process.  The server decides the addresses; here they are kept free.
  */
 #include "stub_call.h"
+#include "stub_ctx.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "wire_api.h"
@@ -122,4 +123,27 @@ stub_m_cuIpcCloseMemHandle(CUdeviceptr dptr)
     r = stub_call_wait(&c);
     stub_call_end(&c);
     return r;
+}
+
+#define RANGE_PAGE 4096u /* of the host's: a descriptor is mapped there */
+
+/* A driver looks at the range before it says whether it has such descriptors. */
+CUresult
+stub_m_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
+                                     CUmemRangeHandleType handleType,
+                                     unsigned long long flags)
+{
+    struct stub_ctx *ctx;
+    CUresult r = stub_enter();
+
+    (void)flags;
+    if (r == CUDA_SUCCESS)
+        r = stub_ctx_resolve(NULL, &ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!handle || !size || (dptr | size) & (RANGE_PAGE - 1) ||
+        handleType != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD ||
+        !stub_memory_is_plausible(dptr))
+        return CUDA_ERROR_INVALID_VALUE;
+    return stub_unsupported(WIRE_CALL_cuMemGetHandleForAddressRange);
 }

@@ -52,7 +52,6 @@ struct negative_call {
     CUresult (*call)(const struct negative *n);
     bool needs_pointer; /* NULL outputs must be refused */
     bool needs_handle;  /* a handle that is none must be refused */
-    bool posted;        /* a client need not wait for the verdict */
     bool unanswered;    /* a worker may not even give one */
 };
 
@@ -181,10 +180,6 @@ def _needs_handle(call: Call) -> bool:
     )
 
 
-def _posted(call: Call) -> bool:
-    return call.reply == "none" or call.client == "manual"
-
-
 def _unanswered(call: Call) -> bool:
     return call.on_wire and call.reply == "none"
 
@@ -212,7 +207,7 @@ def emit(out: Output, codecs: Codecs) -> None:
             t("static CUresult", f"n_{name}(const struct negative *n)", "{")
             t(f"    __typeof__(&{name}) fn = NEGATIVE_FN(n, {name});", "")
             t(f"    return fn ? fn({args}) : NEGATIVE_ABSENT;", "}", "")
-            flags = ", ".join(str(f(c)).lower() for f in (_needs_pointer, _needs_handle, _posted, _unanswered))
+            flags = ", ".join(str(f(c)).lower() for f in (_needs_pointer, _needs_handle, _unanswered))
             rows.append(f'    {{"{name}", n_{name}, {flags}}},')
     t("const struct negative_call negative_calls[] = {", *rows, "};")
     t("const unsigned negative_call_count =")

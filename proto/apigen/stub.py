@@ -27,6 +27,10 @@ INCLUDES = (
 )
 
 
+# Objects of other interfaces: the calls that make them are refused.
+STRANGERS = ("gfxres", "extmem", "extsem")
+
+
 def names(args: list[Param]) -> list[str]:
     """What a caller passes on."""
     return [p.name for p in args]
@@ -285,12 +289,19 @@ def _goes_somewhere(codecs: Codecs, call: Call) -> bool:
     return route.needs_route(codecs.api, codecs.abi, call)
 
 
+def _takes_a_stranger(call: Call) -> bool:
+    """Is it about an object that no call here makes?"""
+    return any((p.type.elem or p.type).word in STRANGERS for p in call.args if p.dir == "in")
+
+
 def _body_call(codecs: Codecs, call: Call, twin: bool) -> str:
-    if call.refused or call.uncarried:
-        return f"stub_unsupported(WIRE_CALL_{call.name})"
+    if (call.refused or call.uncarried) and not by_hand(call):
+        refuse = "stub_gen_stranger" if _takes_a_stranger(call) else "stub_unsupported"
+        return f"{refuse}(WIRE_CALL_{call.name})"
     args = names(call.args)
     if twin and call.twin_as:
-        return f"b_{call.twin_as}({', '.join(args + ['NULL', 'true'])})"
+        prefix = "stub_m_" if by_hand(codecs.api.call(call.twin_as)) else "b_"
+        return f"{prefix}{call.twin_as}({', '.join(args + ['NULL', 'true'])})"
     if twin_extra(call):
         args.append("true" if twin else "false")
     prefix = "stub_m_" if by_hand(call) else "b_"
@@ -397,6 +408,14 @@ static inline CUresult
 stub_gen_too_many(uint16_t call, uint64_t count)
 {
     return count > 1u << 20 ? CUDA_ERROR_INVALID_VALUE : stub_unsupported(call);
+}
+
+/* The call is about an object that only refused calls make: there is none. */
+static inline CUresult
+stub_gen_stranger(uint16_t call)
+{
+    (void)stub_unsupported(call);
+    return CUDA_ERROR_INVALID_HANDLE;
 }
 
 /* The stream's id on the wire; true when there is none. */

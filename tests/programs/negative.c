@@ -103,8 +103,7 @@ refused(const struct negative_call *call, const struct negative *n, CUcontext ct
         exit(1);
     }
     if (listing && r != NEGATIVE_ABSENT)
-        printf("%s %d: %d %d%s\n", call->name, (int)n->kind, (int)r, (int)later,
-               call->posted ? " posted" : "");
+        printf("%s %d: %d %d\n", call->name, (int)n->kind, (int)r, (int)later);
     return r != CUDA_SUCCESS || later != CUDA_SUCCESS;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls that few programs make: batches, the first interface, tensor maps, questions
- * about arrays.
+ * about arrays, addresses of the host and of freed memory.
  */
 #include "parts.h"
 
@@ -261,6 +261,71 @@ questions_about_arrays(void)
     return 0;
 }
 
+/* One address space: memory that the driver pinned may be named where a device's is
+ * expected.  What the stream did before is there. */
+static int
+pinned_memory_named_as_a_device(void)
+{
+    static unsigned int plain[N];
+    CUdeviceptr card, at;
+    unsigned char *bytes;
+    unsigned int *host;
+
+    TRY(cuMemAlloc_v2(&card, N * 4));
+    TRY(cuMemHostAlloc((void **)&host, N * 4, 0));
+    at = (CUdeviceptr)(uintptr_t)host;
+    bytes = (unsigned char *)host;
+    TRY(cuMemsetD32_v2(card, 5, N));
+    TRY(cuMemcpyDtoHAsync_v2(host, card, N * 4, stream));
+    TRY(cuMemsetD8Async(at, 0x11, 16, stream));
+    TRY(cuMemsetD16Async(at + 16, 0x2233, 2, stream));
+    TRY(cuMemsetD32_v2(at + 20, 0x44556677, 1));
+    TRY(cuMemsetD2D8Async(at + 64, 32, 0x88, 4, 3, stream));
+    TRY(cuMemsetD2D32_v2(at + 256, 16, 0x99, 2, 2));
+    TRY(cuStreamSynchronize(stream));
+    SAME(host[0], 0x11111111);
+    SAME(host[4], 0x22332233);
+    SAME(host[5], 0x44556677);
+    SAME(host[6], 5);
+    SAME(bytes[64 + 64 + 3], 0x88);
+    SAME(bytes[64 + 64 + 4], 5);
+    SAME(host[64 + 5], 0x99);
+    SAME(host[64 + 6], 5);
+    TRY(cuMemcpyDtoDAsync_v2(card, at, N * 4, stream));
+    TRY(cuMemcpyDtoD_v2(at + 2048, card, 64));
+    TRY(cuMemcpyDtoH_v2(plain, at, N * 4));
+    SAME(plain[512], 0x11111111);
+    plain[0] = 0xabcd;
+    TRY(cuMemcpyHtoDAsync_v2(at + 4, plain, 4, stream));
+    TRY(cuStreamSynchronize(stream));
+    SAME(host[1], 0xabcd);
+    CODE(cuMemsetD8_v2(at + N * 4 - 8, 0, 16), CUDA_ERROR_INVALID_VALUE);
+    CODE(cuMemsetD32_v2(at + 2, 0, 1), CUDA_ERROR_INVALID_VALUE);
+    TRY(cuMemFreeHost(host));
+    TRY(cuMemFree_v2(card));
+    return 0;
+}
+
+/* What was freed is refused by the very call that uses it, until it is allocated. */
+static int
+freed_memory(void)
+{
+    CUdeviceptr card, again;
+
+    TRY(cuMemAlloc_v2(&card, 4096));
+    TRY(cuMemsetD8_v2(card, 1, 4096));
+    TRY(cuMemFree_v2(card));
+    CODE(cuMemsetD8_v2(card, 1, 1), CUDA_ERROR_INVALID_VALUE);
+    CODE(cuMemcpyDtoD_v2(card + 64, card, 1), CUDA_ERROR_INVALID_VALUE);
+    CODE(cuMemcpy(card + 64, card, 1), CUDA_ERROR_INVALID_VALUE);
+    TRY(cuMemAlloc_v2(&again, 4096));
+    TRY(cuMemsetD8_v2(again, 1, 4096));
+    TRY(cuMemcpyDtoD_v2(again + 64, again, 64));
+    TRY(cuCtxSynchronize());
+    TRY(cuMemFree_v2(again));
+    return 0;
+}
+
 static int
 start(void)
 {
@@ -282,6 +347,8 @@ main(void)
         {"first forms of calls", first_forms_of_calls},
         {"tensor maps", tensor_maps},
         {"questions about arrays", questions_about_arrays},
+        {"pinned memory named as a device's", pinned_memory_named_as_a_device},
+        {"freed memory", freed_memory},
     };
 
     return start() ? 1 : parts_run(parts, sizeof(parts) / sizeof(parts[0]));

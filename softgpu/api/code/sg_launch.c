@@ -409,6 +409,25 @@ SG_CALL(cuLaunchCooperativeKernel, CUfunction f, unsigned int gridDimX,
     return launch(&req, hStream, kernelParams, NULL);
 }
 
+/* One launch per device is all that the interface came to mean. */
+SG_CALL(cuLaunchCooperativeKernelMultiDevice, CUDA_LAUNCH_PARAMS *launchParamsList,
+        unsigned int numDevices, unsigned int flags)
+{
+    CUresult rc = CUDA_SUCCESS;
+
+    (void)flags;
+    if (!launchParamsList || !numDevices)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < numDevices && rc == CUDA_SUCCESS; i++) {
+        const CUDA_LAUNCH_PARAMS *p = &launchParamsList[i];
+
+        rc = cuLaunchCooperativeKernel(
+            p->function, p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX,
+            p->blockDimY, p->blockDimZ, p->sharedMemBytes, p->hStream, p->kernelParams);
+    }
+    return rc;
+}
+
 /* Attributes that only hint at placement or timing are accepted; one that would
  * change what the kernel sees and is not carried is refused. */
 static CUresult

@@ -111,7 +111,8 @@ resolve_side(const struct side *s, bool planned, const struct sg_box *box, char 
         return CUDA_ERROR_INVALID_VALUE;
     addr = s->addr + s->z * slice + s->y * pitch + s->x;
     if (!side_is_mapped(addr, pitch, slice, planned, box)) {
-        if (s->type == CU_MEMORYTYPE_DEVICE || sg_mem_find(s->addr))
+        if (s->type == CU_MEMORYTYPE_DEVICE || sg_mem_find(s->addr) ||
+            sg_mem_is_arena(s->addr))
             return CUDA_ERROR_INVALID_VALUE;
         *ret_pageable = true;
     }

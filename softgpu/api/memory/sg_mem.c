@@ -592,6 +592,21 @@ arena_map(uint64_t base, uint64_t size)
     return 0;
 }
 
+static bool
+va_covers(const struct sg_va *va, uint64_t addr)
+{
+    return addr - va->base < va->size;
+}
+
+bool
+sg_mem_is_arena(uint64_t addr)
+{
+    for (unsigned i = 0; i < sg_dev_count(); i++)
+        if (va_covers(&sg_dev_get((CUdevice)i)->va, addr))
+            return true;
+    return va_covers(&managed_va, addr);
+}
+
 int
 sg_mem_init(void)
 {

@@ -90,6 +90,8 @@ void sg_mem_free(struct sg_alloc *alloc); /* NULL is a no-op */
 struct sg_alloc *sg_mem_find(uint64_t addr);
 /* What @ctx has opened of another process's exports, or NULL. */
 struct sg_alloc *sg_mem_find_ipc(const struct sg_ctx *ctx, uint32_t slot, uint64_t id);
+/* Is @addr one that only cards hand out, whether something lives there or not? */
+bool sg_mem_is_arena(uint64_t addr);
 /* True when every byte lies in live allocations. */
 bool sg_mem_holds(uint64_t addr, uint64_t len);
 
