@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory and events of one process in another one of the session.
+ * Memory and events of one process in another one of the session, and pointers into
+ * pools that processes share.
  *
  * To the driver a handle is good for whoever knows or guesses it.  So what the workers
  * of a session hand out is noted in their segment, and nothing else is opened.
@@ -115,5 +116,38 @@ h_cuIpcOpenEventHandle(struct wrk *w, const struct wire_args_cuIpcOpenEventHandl
         r = WRK_CALL(w, cuIpcOpenEventHandle, &event, *a->handle);
     if (r == CUDA_SUCCESS)
         wrk_handle_put(w, WIRE_KIND_EVENT, a->phEvent_id, event);
+    return r;
+}
+
+CUresult
+h_cuMemPoolExportPointer(struct wrk *w,
+                         const struct wire_args_cuMemPoolExportPointer *a,
+                         struct wrk_reply *rep)
+{
+    struct wire_cuMemPoolExportPointer_rep *out = rep->body;
+    CUmemPoolPtrExportData data;
+    CUresult r = WRK_CALL(w, cuMemPoolExportPointer, &data, a->ptr);
+
+    if (r == CUDA_SUCCESS) {
+        handle_note(w->priv->segment, &data, sizeof(data));
+        memcpy(out->shareData_out, &data, sizeof(data));
+    }
+    return r;
+}
+
+CUresult
+h_cuMemPoolImportPointer(struct wrk *w,
+                         const struct wire_args_cuMemPoolImportPointer *a,
+                         struct wrk_reply *rep)
+{
+    struct wire_cuMemPoolImportPointer_rep *out = rep->body;
+    CUmemPoolPtrExportData data = *a->shareData;
+    CUresult r = handle_check(w, &data, sizeof(data));
+    CUdeviceptr at;
+
+    if (r == CUDA_SUCCESS)
+        r = WRK_CALL(w, cuMemPoolImportPointer, &at, a->pool, &data);
+    if (r == CUDA_SUCCESS)
+        out->ptr_out = at;
     return r;
 }

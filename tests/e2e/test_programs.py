@@ -69,16 +69,21 @@ def test_processes_of_a_session_share_memory_and_events_as_on_the_driver_itself(
 
 def test_handles_of_one_session_open_nothing_in_another(case):
     pool = case.pool(servers=1, cards=1)
-    mine, other = (pool.session(core=30, memory="64MiB").cudash() for _ in range(2))
-    for shell in (mine, other):
+    session = pool.session(core=30, memory="64MiB")
+    mine, sibling = session.cudash(), session.cudash()
+    other = pool.session(core=30, memory="64MiB").cudash()
+    for shell in (mine, sibling, other):
         shell.ok("init")
         shell.ok("context")
     mine.ok("alloc", 1 << 20)
-    handle = mine.ok("export", 0)
-    case.check(other("import", handle)[0] != 0, "a foreign handle opens nothing")
+    for export, opens, what in (("export 0", "import", "memory"),
+                                ("poolexport 65536", "poolimport", "memory of a pool")):
+        handle = mine.ok(*export.split())
+        sibling.ok(opens, handle)
+        case.check(other(opens, handle)[0] != 0, f"{what}: a foreign handle opens nothing")
     other.ok("alloc", 1 << 20)
     other.ok("sync")
-    for shell in (mine, other):
+    for shell in (mine, sibling, other):
         case.equal(shell.close(), 0, "exit status")
 
 

@@ -319,6 +319,35 @@ do_flood(struct cudash *sh, char **args)
     printf("%d %llu\n", (int)result, done);
 }
 
+static void
+print_name(CUresult result, const void *name, size_t size)
+{
+    printf("%d ", (int)result);
+    for (size_t i = 0; result == CUDA_SUCCESS && i < size; i++)
+        printf("%s%02x", i ? "" : "h", ((const unsigned char *)name)[i]);
+    printf("\n");
+}
+
+static void
+read_name(const char *text, void *name, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        unsigned byte = 0;
+
+        sscanf(text + 1 + 2 * i, "%2x", &byte);
+        ((unsigned char *)name)[i] = (unsigned char)byte;
+    }
+}
+
+/* The imported memory gets a slot, which is printed. */
+static void
+print_imported(struct cudash *sh, CUresult result, CUdeviceptr memory)
+{
+    if (result == CUDA_SUCCESS && sh->n_memory < SLOTS)
+        sh->memory[sh->n_memory++] = memory;
+    printf("%d %zu\n", (int)result, sh->n_memory - 1);
+}
+
 /* export SLOT: a name for the allocation that other processes can import */
 static void
 do_export(struct cudash *sh, char **args)
@@ -326,10 +355,7 @@ do_export(struct cudash *sh, char **args)
     CUipcMemHandle handle;
     CUresult result = cuIpcGetMemHandle(&handle, *memory_slot(sh, args[0]));
 
-    printf("%d ", (int)result);
-    for (size_t i = 0; result == CUDA_SUCCESS && i < sizeof(handle); i++)
-        printf("%s%02x", i ? "" : "h", ((unsigned char *)&handle)[i]);
-    printf("\n");
+    print_name(result, &handle, sizeof(handle));
 }
 
 /* import NAME: a slot */
@@ -340,16 +366,60 @@ do_import(struct cudash *sh, char **args)
     CUdeviceptr memory = 0;
     CUresult result;
 
-    for (size_t i = 0; i < sizeof(handle); i++) {
-        unsigned byte = 0;
-
-        sscanf(args[0] + 1 + 2 * i, "%2x", &byte);
-        ((unsigned char *)&handle)[i] = (unsigned char)byte;
-    }
+    read_name(args[0], &handle, sizeof(handle));
     result = cuIpcOpenMemHandle_v2(&memory, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
-    if (result == CUDA_SUCCESS && sh->n_memory < SLOTS)
-        sh->memory[sh->n_memory++] = memory;
-    printf("%d %zu\n", (int)result, sh->n_memory - 1);
+    print_imported(sh, result, memory);
+}
+
+static CUresult
+pool_new(CUmemoryPool *pool)
+{
+    const CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .handleTypes =
+                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                  .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+
+    return cuMemPoolCreate(pool, &props);
+}
+
+/* poolexport BYTES: memory of a pool that can be shared, and a name for it */
+static void
+do_poolexport(struct cudash *sh, char **args)
+{
+    CUmemPoolPtrExportData name;
+    CUmemoryPool pool;
+    CUdeviceptr memory;
+    CUresult result = pool_new(&pool);
+
+    if (result == CUDA_SUCCESS)
+        result = cuMemAllocFromPoolAsync(&memory, number(args[0]), pool, NULL);
+    if (result == CUDA_SUCCESS)
+        result = cuCtxSynchronize();
+    if (result == CUDA_SUCCESS)
+        result = cuMemPoolExportPointer(&name, memory);
+    print_name(result, &name, sizeof(name));
+}
+
+/* poolimport NAME: a slot, through a pool of this process's own that it imports */
+static void
+do_poolimport(struct cudash *sh, char **args)
+{
+    CUmemPoolPtrExportData name;
+    CUmemoryPool own, pool;
+    CUdeviceptr memory = 0;
+    int fd = -1;
+    CUresult result = pool_new(&own);
+
+    read_name(args[0], &name, sizeof(name));
+    if (result == CUDA_SUCCESS)
+        result = cuMemPoolExportToShareableHandle(
+            &fd, own, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    if (result == CUDA_SUCCESS)
+        result = cuMemPoolImportFromShareableHandle(
+            &pool, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    if (result == CUDA_SUCCESS)
+        result = cuMemPoolImportPointer(&memory, pool, &name);
+    print_imported(sh, result, memory);
 }
 
 static void
@@ -386,6 +456,8 @@ static const struct cudash_command commands[] = {
     {"flood", 2, do_flood},
     {"export", 1, do_export},
     {"import", 1, do_import},
+    {"poolexport", 1, do_poolexport},
+    {"poolimport", 1, do_poolimport},
     {"sync", 0, do_sync},
 };
 /* clang-format on */
