@@ -64,6 +64,9 @@ CLIENTS = [
     Client("tinygrad", "tensors_tinygrad", {**NVRTC_WHEEL, "DEV": "CUDA"}),
     Client("tinygrad-ptx", "tensors_tinygrad", {**NVRTC_WHEEL, "DEV": "CUDA:PTX"}),
     Client("toolkit", "toolkit_null", driver="null", packages=""),
+    # A driver that does not tell the parameters of kernels, as the runtime knows them.
+    Client("toolkit-12", "toolkit_null", {**NVRTC_WHEEL, "TOOLKIT": "12"}, driver="null",
+           card={"NULLDRV_CUDA_VERSION": "12010"}, packages="toolkit_12"),
     # Machine code for real cards: on the null driver every call must be carried.
     Client("pytorch", "../gpu/torch_tensors", driver="null", packages="", module="torch"),
     Client("pytorch-gpt", "../gpu/torch_training", driver="null", packages="",

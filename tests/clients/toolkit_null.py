@@ -2,18 +2,30 @@
 """The toolkit's libraries on the null driver: a handle and one operation each.
 
 Nothing is computed there, so nothing is compared: every call must be carried, and
-each library must say success.  Their machine code is looked at by no one.
+each library must say success.  Of their machine code only the parameters are read.
+TOOLKIT=12 takes the libraries of CUDA 12, for drivers older than the newest.
 """
 
 import ctypes
+import os
 from ctypes import byref, c_float, c_int, c_size_t, c_void_p
 
 from client import Skip, check, main
 
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
+# What each library of the toolkit is called.
+NAMES = {
+    "13": {"cudart": 13, "nvrtc": 13, "cublas": 13, "cufft": 12, "cudnn": 9, "curand": 10,
+           "cusparse": 12, "cusolver": 12},
+    "12": {"cudart": 12, "nvrtc": 12, "cublas": 12, "cufft": 11, "curand": 10,
+           "cusparse": 12, "cusolver": 11},
+}[os.environ.get("TOOLKIT", "13")]
 
 
-def library(name):
+def library(stem):
+    if stem not in NAMES:
+        raise Skip(f"{stem} is not among the packages")
+    name = f"lib{stem}.so.{NAMES[stem]}"
     try:
         return ctypes.CDLL(name)
     except OSError as error:
@@ -32,7 +44,7 @@ def on_card(runtime, size):
 
 
 def runtime_library():
-    return library("libcudart.so.13")
+    return library("cudart")
 
 
 @check
@@ -52,7 +64,7 @@ def runtime_copies_and_streams():
 
 @check
 def nvrtc_compiles():
-    nvrtc = library("libnvrtc.so.13")
+    nvrtc = library("nvrtc")
     program, size = c_void_p(), c_size_t()
     source = b'extern "C" __global__ void f(float *x) { x[threadIdx.x] += 1; }'
     done(nvrtc.nvrtcCreateProgram(byref(program), source, b"f.cu", 0, None, None),
@@ -65,7 +77,7 @@ def nvrtc_compiles():
 
 @check
 def cublas_multiplies():
-    blas, runtime = library("libcublas.so.13"), runtime_library()
+    blas, runtime = library("cublas"), runtime_library()
     handle = c_void_p()
     one = c_float(1)
     a, b, c = (on_card(runtime, 4 * 64 * 64) for _ in range(3))
@@ -79,7 +91,7 @@ def cublas_multiplies():
 
 @check
 def cufft_transforms():
-    fft, runtime = library("libcufft.so.12"), runtime_library()
+    fft, runtime = library("cufft"), runtime_library()
     plan = c_int()
     data = on_card(runtime, 8 * 1024)
     done(fft.cufftPlan1d(byref(plan), 1024, 0x29, 1), "cufftPlan1d")
@@ -90,7 +102,7 @@ def cufft_transforms():
 
 @check
 def cudnn_activates():
-    dnn, runtime = library("libcudnn.so.9"), runtime_library()
+    dnn, runtime = library("cudnn"), runtime_library()
     handle, tensor, activation = c_void_p(), c_void_p(), c_void_p()
     one, zero = c_float(1), c_float(0)
     data = on_card(runtime, 4 * 16 * 16)
@@ -110,7 +122,7 @@ def cudnn_activates():
 
 @check
 def curand_generates():
-    rand, runtime = library("libcurand.so.10"), runtime_library()
+    rand, runtime = library("curand"), runtime_library()
     generator = c_void_p()
     data = on_card(runtime, 4 * 1024)
     done(rand.curandCreateGenerator(byref(generator), 100), "curandCreateGenerator")
@@ -121,8 +133,8 @@ def curand_generates():
 @check
 def cusparse_and_cusolver_begin():
     for name, create, destroy in (
-            ("libcusparse.so.12", "cusparseCreate", "cusparseDestroy"),
-            ("libcusolver.so.12", "cusolverDnCreate", "cusolverDnDestroy")):
+            ("cusparse", "cusparseCreate", "cusparseDestroy"),
+            ("cusolver", "cusolverDnCreate", "cusolverDnDestroy")):
         maths, handle = library(name), c_void_p()
         done(getattr(maths, create)(byref(handle)), create)
         done(getattr(maths, destroy)(handle), destroy)
