@@ -158,6 +158,24 @@ int xport_send_bulk_wait(struct xport_conn *conn, uint64_t ticket);
 int xport_recv(struct xport_conn *conn, const void **ret_frame, uint32_t *ret_size,
                uint64_t deadline_ns);
 
+/* A frame of @size bytes behind the one received last, if so many bytes are here; it
+ * has been looked at by nobody, its own idea of its size included.  xport_take(): it
+ * was received, and stays valid like the one before it. */
+static inline const void *
+xport_ahead(const struct xport_conn *conn, uint32_t size)
+{
+    if ((size_t)(conn->rx.end - conn->rx.pos) < size ||
+        __atomic_load_n(&conn->error, __ATOMIC_RELAXED))
+        return NULL;
+    return conn->rx.pos;
+}
+
+static inline void
+xport_take(struct xport_conn *conn, uint32_t size)
+{
+    conn->rx.pos += size;
+}
+
 /* @len payload bytes straight into @buf; waits for as long as the link lives. */
 int xport_recv_bulk(struct xport_conn *conn, void *buf, size_t len);
 

@@ -9,10 +9,11 @@
 #define STUB_ARGS_H
 
 #include "cuda_abi.h"
+#include "gp_base.h"
+#include "stub_func.h"
 
 #include <stdint.h>
-
-struct stub_func;
+#include <string.h>
 
 struct stub_args {
     const struct stub_func *func;
@@ -21,12 +22,50 @@ struct stub_args {
     uint32_t len;       /* bytes in the frame */
 };
 
+/* The `extra` list of a launch. */
+CUresult stub_args_take_extra(struct stub_args *args, void **extra);
+
 /* Check the function and the shape of its arguments.  CUDA_ERROR_INVALID_HANDLE,
  * CUDA_ERROR_INVALID_VALUE. */
-CUresult stub_args_open(struct stub_args *args, CUfunction f, void **pointers,
-                        void **extra);
+static inline CUresult
+stub_args_open(struct stub_args *args, CUfunction f, void **pointers, void **extra)
+{
+    struct stub_func *func;
+    CUresult r = stub_func_get(f, &func);
+
+    if (unlikely(r != CUDA_SUCCESS))
+        return r;
+    args->func = func;
+    args->pointers = pointers;
+    args->packed = NULL;
+    args->len = func->param_bytes;
+    if (unlikely(extra != NULL))
+        return pointers ? CUDA_ERROR_INVALID_VALUE : stub_args_take_extra(args, extra);
+    return unlikely(func->n_params && !pointers) ? CUDA_ERROR_INVALID_VALUE
+                                                 : CUDA_SUCCESS;
+}
 
 /* Write args->len bytes at @to. */
-void stub_args_put(const struct stub_args *args, uint8_t *to);
+static inline void
+stub_args_put(const struct stub_args *args, uint8_t *to)
+{
+    const struct stub_param *param = args->func->params;
+    const struct stub_param *end = param + args->func->n_params;
+    void **from = args->pointers;
+
+    if (unlikely(!from)) {
+        if (args->packed)
+            memcpy(to, args->packed, args->len);
+        return;
+    }
+    for (; param < end; param++, from++) {
+        if (param->size == 8)
+            memcpy(to + param->offset, *from, 8);
+        else if (param->size == 4)
+            memcpy(to + param->offset, *from, 4);
+        else
+            memcpy(to + param->offset, *from, param->size);
+    }
+}
 
 #endif

@@ -22,6 +22,8 @@ struct func_list {
 
 static struct stub_lock lists_lock; /* creation of lists */
 
+_Atomic uint32_t stub_func_gone;
+
 /* ---- objects ------------------------------------------------------------------------
  */
 
@@ -98,6 +100,7 @@ func_drop(void *data)
 {
     struct stub_func *func = data;
 
+    atomic_fetch_add(&stub_func_gone, 1); /* before its memory is another's */
     free(func->old);
     free(func->name);
     free(func);
@@ -293,16 +296,19 @@ func_get_foreign(uint64_t handle, struct stub_func **ret)
 }
 
 CUresult
-stub_func_get(CUfunction handle, struct stub_func **ret)
+stub_func_find(CUfunction handle, struct stub_func **ret)
 {
+    uint32_t gone = atomic_load(&stub_func_gone);
     uint64_t h = (uintptr_t)handle;
 
     *ret = stub_handle_data(WIRE_KIND_FUNC, h);
-    if (likely(*ret))
-        return CUDA_SUCCESS;
-    if (!stub_handle_ok(WIRE_KIND_FUNC, h))
-        return CUDA_ERROR_INVALID_HANDLE;
-    return func_get_foreign(h, ret);
+    if (!*ret)
+        return stub_handle_ok(WIRE_KIND_FUNC, h) ? func_get_foreign(h, ret)
+                                                 : CUDA_ERROR_INVALID_HANDLE;
+    stub_tls.func = *ret;
+    stub_tls.func_handle = h;
+    stub_tls.func_gone = gone;
+    return CUDA_SUCCESS;
 }
 
 bool

@@ -13,7 +13,9 @@
 
 #include "cuda_abi.h"
 #include "stub_lock.h"
+#include "stub_tls.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -45,9 +47,24 @@ struct stub_func {
     struct stub_param params[];
 };
 
+/* How many kernels have been forgotten. */
+extern _Atomic uint32_t stub_func_gone;
+
+CUresult stub_func_find(CUfunction handle, struct stub_func **ret);
+
 /* The kernel behind a handle, asking the server for its layout if it came to us without
  * one (an enumeration, a graph node).  CUDA_ERROR_INVALID_HANDLE. */
-CUresult stub_func_get(CUfunction handle, struct stub_func **ret);
+static inline CUresult
+stub_func_get(CUfunction handle, struct stub_func **ret)
+{
+    *ret = stub_tls.func;
+    if (likely(stub_tls.func_handle == (uintptr_t)handle &&
+               stub_tls.func_gone ==
+                   atomic_load_explicit(&stub_func_gone, memory_order_acquire) &&
+               *ret))
+        return CUDA_SUCCESS;
+    return stub_func_find(handle, ret);
+}
 
 /* Get the function or kernel @name of @owner (@kind says which it is); its handle. */
 CUresult stub_func_lookup(uint32_t kind, uint64_t owner, const char *name,

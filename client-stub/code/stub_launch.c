@@ -43,31 +43,55 @@ launch_end(CUresult r, uint64_t stream)
     return stub_m_cuStreamSynchronize((CUstream)(uintptr_t)stream, false);
 }
 
-/* cuLaunchKernel and cuLaunchCooperativeKernel have the same frame. */
-GP_HOT static CUresult
-launch_plain(uint16_t number, const struct wire_cuLaunchKernel_req *head,
-             const struct stub_args *args)
+/* cuLaunchKernel and cuLaunchCooperativeKernel have the same frame.  Inlined so that
+ * this stays in registers. */
+struct launch {
+    uint16_t number;
+    bool per_thread;
+    uint32_t grid[3];
+    uint32_t block[3];
+    uint32_t shared;
+};
+
+__attribute__((always_inline)) static inline CUresult
+launch_plain(const struct launch *launch, CUfunction f, CUstream hStream, void **params,
+             void **extra)
 {
     struct wire_cuLaunchKernel_req *req;
+    struct stub_args args;
     struct stub_call c;
-    CUresult r;
+    uint64_t stream;
+    CUresult r = stub_enter();
 
     static_assert(sizeof(struct wire_cuLaunchCooperativeKernel_req) == sizeof(*req),
                   "one writer for both");
-    r = launch_check(args->func,
-                     (uint32_t[]){head->gridDimX, head->gridDimY, head->gridDimZ},
-                     (uint32_t[]){head->blockDimX, head->blockDimY, head->blockDimZ});
+    if (likely(r == CUDA_SUCCESS))
+        r = stub_args_open(&args, f, params, extra);
+    if (likely(r == CUDA_SUCCESS))
+        r = stub_stream_get(hStream, launch->per_thread, &stream);
+    if (likely(r == CUDA_SUCCESS))
+        r = launch_check(args.func, launch->grid, launch->block);
     if (unlikely(r != CUDA_SUCCESS))
         return r;
     if (stub_managed_is_on())
-        stub_managed_work(head->hStream);
-    r = stub_call_begin(&c, number, (uint32_t)sizeof(*req) + wire_align(args->len));
+        stub_managed_work(stream);
+    r = stub_call_begin(&c, launch->number,
+                        (uint32_t)sizeof(*req) + wire_align(args.len));
     if (unlikely(r != CUDA_SUCCESS))
         return r;
     req = c.body;
-    *req = *head;
-    stub_args_put(args, (uint8_t *)(req + 1));
-    return launch_end(stub_call_post(&c), head->hStream);
+    req->f = (uintptr_t)f;
+    req->hStream = stream;
+    req->gridDimX = launch->grid[0];
+    req->gridDimY = launch->grid[1];
+    req->gridDimZ = launch->grid[2];
+    req->blockDimX = launch->block[0];
+    req->blockDimY = launch->block[1];
+    req->blockDimZ = launch->block[2];
+    req->sharedMemBytes = launch->shared;
+    req->params_len = args.len;
+    stub_args_put(&args, (uint8_t *)(req + 1));
+    return launch_end(stub_call_post(&c), stream);
 }
 
 GP_HOT CUresult
@@ -77,30 +101,13 @@ stub_m_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY
                       unsigned int sharedMemBytes, CUstream hStream,
                       void **kernelParams, void **extra, bool per_thread)
 {
-    struct stub_args args;
-    uint64_t stream;
-    CUresult r = stub_enter();
+    const struct launch launch = {WIRE_CALL_cuLaunchKernel,
+                                  per_thread,
+                                  {gridDimX, gridDimY, gridDimZ},
+                                  {blockDimX, blockDimY, blockDimZ},
+                                  sharedMemBytes};
 
-    if (likely(r == CUDA_SUCCESS))
-        r = stub_args_open(&args, f, kernelParams, extra);
-    if (likely(r == CUDA_SUCCESS))
-        r = stub_stream_get(hStream, per_thread, &stream);
-    if (unlikely(r != CUDA_SUCCESS))
-        return r;
-    return launch_plain(WIRE_CALL_cuLaunchKernel,
-                        &(struct wire_cuLaunchKernel_req){
-                            .f = (uintptr_t)f,
-                            .hStream = stream,
-                            .gridDimX = gridDimX,
-                            .gridDimY = gridDimY,
-                            .gridDimZ = gridDimZ,
-                            .blockDimX = blockDimX,
-                            .blockDimY = blockDimY,
-                            .blockDimZ = blockDimZ,
-                            .sharedMemBytes = sharedMemBytes,
-                            .params_len = args.len,
-                        },
-                        &args);
+    return launch_plain(&launch, f, hStream, kernelParams, extra);
 }
 
 CUresult
@@ -110,30 +117,13 @@ stub_m_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
                                  unsigned int blockDimZ, unsigned int sharedMemBytes,
                                  CUstream hStream, void **kernelParams, bool per_thread)
 {
-    struct stub_args args;
-    uint64_t stream;
-    CUresult r = stub_enter();
+    const struct launch launch = {WIRE_CALL_cuLaunchCooperativeKernel,
+                                  per_thread,
+                                  {gridDimX, gridDimY, gridDimZ},
+                                  {blockDimX, blockDimY, blockDimZ},
+                                  sharedMemBytes};
 
-    if (r == CUDA_SUCCESS)
-        r = stub_args_open(&args, f, kernelParams, NULL);
-    if (r == CUDA_SUCCESS)
-        r = stub_stream_get(hStream, per_thread, &stream);
-    if (r != CUDA_SUCCESS)
-        return r;
-    return launch_plain(WIRE_CALL_cuLaunchCooperativeKernel,
-                        &(struct wire_cuLaunchKernel_req){
-                            .f = (uintptr_t)f,
-                            .hStream = stream,
-                            .gridDimX = gridDimX,
-                            .gridDimY = gridDimY,
-                            .gridDimZ = gridDimZ,
-                            .blockDimX = blockDimX,
-                            .blockDimY = blockDimY,
-                            .blockDimZ = blockDimZ,
-                            .sharedMemBytes = sharedMemBytes,
-                            .params_len = args.len,
-                        },
-                        &args);
+    return launch_plain(&launch, f, hStream, kernelParams, NULL);
 }
 
 /* The configuration crosses as it is, but for its stream and its attribute list, which

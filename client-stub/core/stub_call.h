@@ -134,7 +134,7 @@ uint64_t stub_stream_slow(CUstream stream, bool per_thread);
 static inline uint64_t
 stub_stream_id(CUstream stream, bool per_thread)
 {
-    if (likely((uintptr_t)stream > 2))
+    if (likely((uintptr_t)stream > 2 || (!stream && !per_thread)))
         return (uintptr_t)stream;
     return stub_stream_slow(stream, per_thread);
 }

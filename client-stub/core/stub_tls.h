@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct stub_ctx;
+struct stub_func;
 struct stub_link;
 struct stub_own_stream;
 
@@ -33,6 +34,10 @@ struct stub_tls {
     uint64_t idle_stream;
     uint32_t idle_seq;
     uint32_t idle_ctx; /* index, 0 = nothing known */
+    /* The kernel launched last, as long as stub_func_gone is func_gone. */
+    uint32_t func_gone;
+    uint64_t func_handle;
+    struct stub_func *func;
 };
 
 extern __thread struct stub_tls stub_tls __attribute__((tls_model("initial-exec")));

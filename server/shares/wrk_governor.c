@@ -380,6 +380,7 @@ wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key, struct wrk_ch
     c->stream = stream;
     c->key = key;
     c->slice = wrk_ctx_slice(w, ctx_index);
+    c->launches = &seat->spent[WRK_SPENT_LAUNCHES][c->slice];
     s = &g->slices[c->slice];
     c->tight = capped(s) || shared(s);
     c->predicted_ns = wrk_predict_ns(&s->predict, key);
@@ -400,34 +401,62 @@ wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key, struct wrk_ch
     pthread_mutex_unlock(&g->lock);
 }
 
-GP_HOT void
-wrk_governor_launched(struct wrk *w, const struct wrk_charge *c)
+GP_HOT unsigned
+wrk_governor_again(struct wrk *w, struct wrk_charge *c)
+{
+    const struct gov_slice *s;
+
+    if (likely(!w->priv->captures)) {
+        s = &w->priv->governor->slices[c->slice];
+        c->wake = false;
+        c->tight = capped(s) || shared(s);
+        if (likely(joins_group(s, c, w->ctx_index)))
+            return c->tight
+                       ? 1
+                       : LOOSE_LAUNCHES - atomic_load_explicit(&s->meter.unmarked,
+                                                               memory_order_relaxed);
+    }
+    wrk_governor_acquire(w, c->stream, c->key, c);
+    return 1;
+}
+
+/* A mark, or the governor's thread, may be due behind the launch. */
+GP_HOT static void
+launched_locked(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
 {
     struct wrk_governor *g = w->priv->governor;
-    struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
-    struct gov_slice *s;
-    _Atomic uint64_t *launches;
-    bool first, full;
+    bool full = c->tight && (s->meter.unmarked_unknown ||
+                             s->meter.unmarked_ns + c->predicted_ns > GROUP_NS);
 
-    if (unlikely(c->skip))
-        return;
-    s = &g->slices[c->slice];
-    first = !g->off && !wrk_meter_add(&s->meter, c->key, c->predicted_ns);
-    full = !g->off && c->tight &&
-           (s->meter.unmarked_unknown ||
-            s->meter.unmarked_ns + c->predicted_ns > GROUP_NS);
-    launches = &seat->spent[WRK_SPENT_LAUNCHES][c->slice]; /* nobody else adds to it */
-    atomic_store_explicit(launches,
-                          atomic_load_explicit(launches, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-    /* If the thread slept, acquire() has seen it under the lock. */
-    if (likely(!full && !(first && c->wake)))
+    if (!full && !c->wake)
         return;
     pthread_mutex_lock(&g->lock);
     if (full)
         wrk_meter_mark(w, &s->meter);
     pthread_cond_signal(&g->wake);
     pthread_mutex_unlock(&g->lock);
+}
+
+GP_HOT void
+wrk_governor_launched_n(struct wrk *w, const struct wrk_charge *c, unsigned n)
+{
+    struct wrk_governor *g = w->priv->governor;
+    struct gov_slice *s;
+    bool first;
+
+    if (unlikely(c->skip || !n))
+        return;
+    s = &g->slices[c->slice];
+    /* Nobody else adds to it. */
+    atomic_store_explicit(c->launches,
+                          atomic_load_explicit(c->launches, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+    if (unlikely(g->off))
+        return;
+    first = !wrk_meter_add(&s->meter, c->key, c->predicted_ns, n);
+    /* If the thread slept, acquire() has seen it under the lock. */
+    if (unlikely(c->tight || (first && c->wake)))
+        launched_locked(w, s, c);
 }
 
 GP_HOT void

@@ -25,6 +25,7 @@
 #include "gp_base.h"
 #include "gp_err.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -36,7 +37,8 @@ struct wrk_governor;
 struct wrk_charge {
     CUstream stream;
     uint64_t key;
-    uint64_t predicted_ns; /* 0: not known */
+    uint64_t predicted_ns;      /* 0: not known */
+    _Atomic uint64_t *launches; /* where they are counted */
     uint32_t slice;
     bool skip;  /* it is captured, so it does not run */
     bool wake;  /* the governor's thread sleeps until there is work */
@@ -65,7 +67,17 @@ bool wrk_governor_seat(struct wrk *w, uint32_t slice, struct gov_card **ret_card
 /* May wait: for the turn, for credit, for what is in flight. */
 void wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key,
                           struct wrk_charge *charge);
-void wrk_governor_launched(struct wrk *w, const struct wrk_charge *charge);
+/* The same for the same launch once more, right behind it; how many may be made before
+ * it is told of them. */
+unsigned wrk_governor_again(struct wrk *w, struct wrk_charge *charge);
+void wrk_governor_launched_n(struct wrk *w, const struct wrk_charge *charge,
+                             unsigned n);
+
+static inline void
+wrk_governor_launched(struct wrk *w, const struct wrk_charge *charge)
+{
+    wrk_governor_launched_n(w, charge, 1);
+}
 
 /* The reader has nothing to do: mark what is not marked yet. */
 void wrk_governor_idle(struct wrk *w);

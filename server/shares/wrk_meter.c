@@ -7,24 +7,6 @@
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
 
-GP_HOT bool
-wrk_meter_add(struct wrk_meter *m, uint64_t key, uint64_t predicted_ns)
-{
-    unsigned n = atomic_load_explicit(&m->unmarked, memory_order_relaxed);
-
-    if (n == 0) {
-        m->unmarked_key = key;
-        m->unmarked_ns = 0;
-        m->unmarked_unknown = false;
-    } else if (m->unmarked_key != key) {
-        m->unmarked_key = 0;
-    }
-    m->unmarked_ns += predicted_ns;
-    m->unmarked_unknown |= !predicted_ns;
-    atomic_store_explicit(&m->unmarked, n + 1, memory_order_relaxed);
-    return n != 0;
-}
-
 /* Marks come and go one at a time mostly: one event is kept at hand, so that the pool
  * that all threads use is left alone. */
 GP_HOT static CUevent

@@ -77,8 +77,24 @@ wrk_meter_idle(const struct wrk_meter *m)
     return m->head == m->tail;
 }
 
-/* One more launch, of kind @key; false: it is the first behind the last mark. */
-bool wrk_meter_add(struct wrk_meter *m, uint64_t key, uint64_t predicted_ns);
+/* @more launches of kind @key; false: the first behind the last mark. */
+static inline bool
+wrk_meter_add(struct wrk_meter *m, uint64_t key, uint64_t predicted_ns, unsigned more)
+{
+    unsigned n = atomic_load_explicit(&m->unmarked, memory_order_relaxed);
+
+    if (n == 0) {
+        m->unmarked_key = key;
+        m->unmarked_ns = 0;
+        m->unmarked_unknown = false;
+    } else if (m->unmarked_key != key) {
+        m->unmarked_key = 0;
+    }
+    m->unmarked_ns += more * predicted_ns;
+    m->unmarked_unknown |= !predicted_ns;
+    atomic_store_explicit(&m->unmarked, n + more, memory_order_relaxed);
+    return n != 0;
+}
 
 /* Put a mark behind the launches that have none, if there are any. */
 void wrk_meter_mark(struct wrk *w, struct wrk_meter *m);

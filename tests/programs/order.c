@@ -410,6 +410,95 @@ edges_of_a_capture(void)
     return 0;
 }
 
+/* ---- launches in a row
+ * ---------------------------------------------------------------
+ */
+
+/* Writes @value behind those that are there. */
+static const char append_ptx[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry append(.param .u64 list, .param .u32 value)\n"
+    "{\n"
+    "    .reg .u64 %list, %at;\n"
+    "    .reg .u32 %n, %value;\n"
+    "    ld.param.u64 %list, [list];\n"
+    "    ld.param.u32 %value, [value];\n"
+    "    ld.global.u32 %n, [%list];\n"
+    "    mul.wide.u32 %at, %n, 4;\n"
+    "    add.u64 %at, %at, %list;\n"
+    "    st.global.u32 [%at+4], %value;\n"
+    "    add.u32 %n, %n, 1;\n"
+    "    st.global.u32 [%list], %n;\n"
+    "    ret;\n"
+    "}\n";
+
+#define IN_A_ROW 100u
+
+static CUresult
+append(CUfunction function, CUdeviceptr list, unsigned value, unsigned shared)
+{
+    void *params[] = {&list, &value};
+
+    return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, shared, NULL, params, NULL);
+}
+
+static int
+list_is(CUdeviceptr list, unsigned n)
+{
+    unsigned got[4 * IN_A_ROW];
+
+    TRY(cuMemcpyDtoH_v2(got, list, sizeof(got)));
+    SAME(got[0], n);
+    for (unsigned i = 0; i < n; i++)
+        SAME(got[1 + i], i);
+    return 0;
+}
+
+static int
+launches_in_a_row(void)
+{
+    CUresult first = CUDA_SUCCESS;
+    CUfunction function;
+    CUdeviceptr list;
+    CUmodule module;
+
+    TRY(cuMemAlloc_v2(&list, 4 * IN_A_ROW * sizeof(unsigned)));
+    TRY(cuMemsetD8_v2(list, 0, 4 * IN_A_ROW * sizeof(unsigned)));
+    TRY(cuModuleLoadData(&module, append_ptx));
+    TRY(cuModuleGetFunction(&function, module, "append"));
+    for (unsigned i = 0; i < IN_A_ROW; i++)
+        TRY(append(function, list, i, 0));
+    if (list_is(list, IN_A_ROW))
+        return 1;
+    /* Each differs from its neighbour by more than a parameter. */
+    for (unsigned i = IN_A_ROW; i < 2 * IN_A_ROW; i++)
+        TRY(append(function, list, i, i % 2 * 16));
+    if (list_is(list, 2 * IN_A_ROW))
+        return 1;
+    /* What fails is heard of once, and what is behind it is done. */
+    for (unsigned i = 0; i < IN_A_ROW; i++) {
+        CUresult r = append(function, list, 0, 1u << 30);
+
+        first = first == CUDA_SUCCESS ? r : first;
+    }
+    for (unsigned i = 2 * IN_A_ROW; i < 3 * IN_A_ROW; i++)
+        TRY(append(function, list, i, 0));
+    CODE(settled(first), CUDA_ERROR_INVALID_VALUE);
+    if (list_is(list, 3 * IN_A_ROW))
+        return 1;
+    /* The function that was launched last is another module's next time. */
+    TRY(cuModuleUnload(module));
+    CODE(append(function, list, 0, 0), CUDA_ERROR_INVALID_HANDLE);
+    TRY(cuModuleLoadData(&module, append_ptx));
+    TRY(cuModuleGetFunction(&function, module, "append"));
+    TRY(append(function, list, 3 * IN_A_ROW, 0));
+    if (list_is(list, 3 * IN_A_ROW + 1))
+        return 1;
+    TRY(cuModuleUnload(module));
+    TRY(cuMemFree_v2(list));
+    return 0;
+}
+
 int
 main(void)
 {
@@ -423,6 +512,7 @@ main(void)
         {"captures and other threads", captures_and_other_threads},
         {"relaxed for a moment", relaxed_for_a_moment},
         {"edges of a capture", edges_of_a_capture},
+        {"launches in a row", launches_in_a_row},
     };
 
     if (cuInit(0) != CUDA_SUCCESS || cuCtxCreate_v2(&ctx, 0, 0) != CUDA_SUCCESS)
