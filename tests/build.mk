@@ -3,6 +3,7 @@
 include tests/programs/build.mk
 include tests/clients/build.mk
 include tests/gpu/build.mk
+include tests/container/build.mk
 include tests/suites/build.mk
 include tests/forms/build.mk
 include tests/aarch64/build.mk
