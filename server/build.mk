@@ -48,7 +48,8 @@ $(NULL_REFUSED): $(wildcard proto/api/*.api)
 	    print "__attribute__((weak)) int " $$3 "(void) { return 801; }" }' $^ >$@
 NULL_SRCS := server/nulldrv/null_device.c server/nulldrv/null_ctx.c \
     server/nulldrv/null_mem.c server/nulldrv/null_code.c server/nulldrv/null_graph.c \
-    server/nulldrv/null_more.c server/nulldrv/null_pool.c $(LAYOUT_SRCS) $(NULL_REFUSED)
+    server/nulldrv/null_more.c server/nulldrv/null_pool.c server/nulldrv/null_vmm.c \
+    $(LAYOUT_SRCS) $(NULL_REFUSED)
 
 $(eval $(call shared_lib,libnulldrv.so,$(NULL_SRCS),\
     server/nulldrv server/layouts common proto $(O)/gen,\

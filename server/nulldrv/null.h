@@ -14,6 +14,7 @@
 #include "cuda_api.h"
 #include "gp_base.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define NULL_CARDS_MAX 16
@@ -29,6 +30,9 @@ const struct null_card *null_cards(unsigned *ret_count);
 
 /* Ordinal of the context that is current on this thread, or -1. */
 int null_current_device(void);
+
+/* Is all of it mapped (null_vmm.c)? */
+bool null_vmm_holds(uint64_t ptr, uint64_t size);
 
 /* A handle nobody has had before; never followed, never freed. */
 void *null_handle(void);

@@ -113,7 +113,7 @@ arena_free(CUdeviceptr ptr)
     return r;
 }
 
-/* Everything in [ptr, ptr + size) belongs to one allocation. */
+/* Everything in [ptr, ptr + size) belongs to one allocation, or is mapped. */
 static bool
 in_arena(CUdeviceptr ptr, uint64_t size)
 {
@@ -129,7 +129,7 @@ in_arena(CUdeviceptr ptr, uint64_t size)
         ok = at - b->at <= b->size && size <= b->size - (at - b->at);
     }
     pthread_mutex_unlock(&lock);
-    return ok;
+    return ok || null_vmm_holds(ptr, size);
 }
 
 /* --- allocation --------------------------------------------------------------- */

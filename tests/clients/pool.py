@@ -40,7 +40,7 @@ def last_line(text):
 class Pool:
     """`gpupool up` in a folder of its own, for as long as the block lasts."""
 
-    def __init__(self, build, driver, card, cards=1):
+    def __init__(self, build, driver, card, cards=1, servers=1):
         self.gpupool = build / "bin" / "gpupool"
         self.folder = tempfile.TemporaryDirectory(prefix="gpupool-clients.")
         self.env = {key: value for key, value in os.environ.items()
@@ -49,10 +49,11 @@ class Pool:
         self.driver = driver
         self.card = card
         self.cards = cards
+        self.servers = servers
 
     def __enter__(self):
         memory = self.card.get("SOFTGPU_MEMORY")
-        done = self._command(["up", "--servers", "1", "--cards", str(self.cards),
+        done = self._command(["up", "--servers", str(self.servers), "--cards", str(self.cards),
                               "--driver", self.driver, *PATIENT,
                               *(["--memory", memory] if memory else [])], self.card)
         if done.returncode != 0:
@@ -73,8 +74,14 @@ class Pool:
                        for path in sorted(Path(self.folder.name).rglob("*.log")))
 
     def run(self, command, env, log, core=50, memory=1 << 30, limit_s=300):
-        """Run @command on a slice to its end; its lines, its exit status."""
-        words = [self.gpupool, "run", "--core", core, "--memory", memory, "--", *command]
+        """Run @command on a slice to its end; its lines, its exit status.
+
+        With several servers on a slice of every card of them.
+        """
+        words = [self.gpupool, "run", "--core", core, "--memory", memory]
+        if self.servers > 1:
+            words += ["--cards", self.servers * self.cards, "--span"]
+        words += ["--", *command]
         lines, status = run_bounded(words, {**self.env, **env}, log, limit_s)
         with open(log, "a", encoding="utf-8") as file:
             file.write("\n--- the pool's logs\n" + self.logs())

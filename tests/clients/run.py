@@ -34,11 +34,13 @@ class Client:
     @packages: the name of a list in requirements/, the program's own by default;
     empty: the system's Python and the toolkit.
 
+    @servers: of the pool, with a card each; the session has all of them.
+
     @module: run by a Python that has it, $GPUPOOL_GPU_PYTHON: too large to fetch here.
     """
 
     def __init__(self, name, program, env=None, driver="softgpu", card=None, packages=None,
-                 module=""):
+                 module="", servers=1):
         self.name = name
         self.program = HERE / f"{program}.py"
         self.env = env or {}
@@ -46,6 +48,7 @@ class Client:
         self.card = card or {}
         self.packages = program if packages is None else packages
         self.module = module
+        self.servers = servers
 
     def requirements(self):
         return HERE / "requirements" / f"{self.packages}.txt" if self.packages else None
@@ -56,6 +59,7 @@ NVRTC_WHEEL = {"LD_LIBRARY_PATH": "{libraries}"}
 CUPY_PTX = {"CUPY_COMPILE_WITH_PTX": "1"}
 CLIENTS = [
     Client("pynvml", "management"),
+    Client("pynvml-servers", "management_servers", packages="management", servers=2),
     Client("cuda-bindings", "bindings"),
     Client("numba-cuda", "jit_numba"),
     Client("cupy", "arrays_cupy", {**CUPY_PTX, "CUPY_ACCELERATORS": ""}),
@@ -69,6 +73,10 @@ CLIENTS = [
            card={"NULLDRV_CUDA_VERSION": "12010"}, packages="toolkit_12"),
     # Machine code for real cards: on the null driver every call must be carried.
     Client("pytorch", "../gpu/torch_tensors", driver="null", packages="", module="torch"),
+    # Its allocator on virtual memory, with handles that could be shared.
+    Client("pytorch-expandable", "../gpu/torch_tensors",
+           {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, driver="null",
+           packages="", module="torch"),
     Client("pytorch-gpt", "../gpu/torch_training", driver="null", packages="",
            module="torch"),
     Client("pytorch-libraries", "../gpu/libraries", driver="null", packages="",
@@ -160,10 +168,11 @@ def run_client(build, environment, client, tally):
     log.parent.mkdir(parents=True, exist_ok=True)
     words = {key: value.replace("{libraries}", environment.libraries())
              for key, value in client.env.items()}
-    with Pool(build, client.driver, client.card) as pool:
+    with Pool(build, client.driver, client.card, servers=client.servers) as pool:
         home = pool.folder.name
         lines, status = pool.run([python, client.program], {
             **words, "PYTHONDONTWRITEBYTECODE": "1", "CLIENT_MEMORY_BYTES": str(MEMORY),
+            "CLIENT_CARDS": str(client.servers),
             "HOME": home, "XDG_CACHE_HOME": home, "CUPY_CACHE_DIR": home,
         }, log, memory=MEMORY)
     return judge(tally, client, lines, status, log)
