@@ -63,3 +63,7 @@ def test_rows_of_arrays_fills_and_what_memory_says(case):
 
 def test_what_contexts_functions_and_streams_say(case):
     same_remotely_and_locally(case, "asked")
+
+
+def test_nodes_of_graphs_asked_and_changed(case):
+    same_remotely_and_locally(case, "nodes")
