@@ -72,8 +72,10 @@ arm_make()
     make --no-print-directory O="$arm" CC="$cc" AR=aarch64-linux-gnu-ar NVCC= "$@"
 }
 
-# Tests that start themselves again do it in the emulator (ut_exec_self()).
-export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu
+# Tests that start themselves again do it in the emulator (ut_exec_self()).  It keeps a
+# record of every page that a process reserves, so addresses have 39 bits, as on many a
+# 64-bit ARM machine: with more, a terabyte for each card becomes gigabytes of records.
+export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu QEMU_RESERVED_VA=0x8000000000
 UT_EMULATOR=$(command -v qemu-aarch64-static)
 export UT_EMULATOR
 

@@ -68,7 +68,8 @@ arenas_choose(void)
         mmap((void *)(uintptr_t)last, page, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 
-    if (p == MAP_FAILED && errno == ENOMEM)
+    /* Kernels before 4.17 and emulators take the address as a hint. */
+    if (p == MAP_FAILED ? errno == ENOMEM : p != (void *)(uintptr_t)last)
         arenas = &narrow;
     if (p != MAP_FAILED)
         munmap(p, page);
