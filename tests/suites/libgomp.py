@@ -16,6 +16,7 @@ OPENACC = ["libgomp.oacc-c", "libgomp.oacc-c-c++-common"]
 OFFLOAD = ["-foffload=nvptx-none", "-foffload-options=-lm"]
 ACC_FLAGS = ["-fopenacc", "-DACC_DEVICE_TYPE_nvidia=1", "-DACC_MEM_SHARED=0"]
 LIMIT_S = 300
+COMPILER_LIMIT_S = 1500
 # What the card, the host and the compiler are, in the words of the tests.
 TRUE = {"offload_target_nvptx", "offload_device", "offload_device_nonshared_as",
         "offload_device_nvptx", "openacc_nvidia_accel_selected",
@@ -94,7 +95,9 @@ class Runner:
                    *options(test.text), "-I", self.folder.parent,
                    "-I", self.folder.parents[1] / "include", "-I", source.parent,
                    *test.sources, "-o", program, "-lm"]
-        status, said = attempt(command, source.parent, PLAIN, LIMIT_S)
+        status, said = attempt(command, source.parent, PLAIN, COMPILER_LIMIT_S)
+        if status is None:
+            return Result(name, "FAIL", "the compiler ran out of time")
         if status != 0:
             found = re.search(r"(?:error|unresolved symbol):? ([^\n]{1,70})", said)
             return Result(name, "NA", f"does not compile: {found[1] if found else status}")

@@ -18,7 +18,8 @@ from pool import Pool, run_bounded  # noqa: E402,F401
 
 GCC_PACKAGE = "gcc-12-source"
 GCC_FILES = ["*/gcc/testsuite/gcc.c-torture/execute/*", "*/libgomp/testsuite/*",
-             "*/libgomp/*.h", "*/include/gomp-constants.h"]
+             "*/gcc/testsuite/c-c++-common/goacc/*", "*/libgomp/*.h",
+             "*/include/gomp-constants.h"]
 # A toolkit's assembler in the PATH would refuse what GCC asks it to verify.
 PLAIN = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
 
