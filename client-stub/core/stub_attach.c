@@ -270,6 +270,8 @@ attach_extra(enum attach_wish wish, bool local)
         return "rdma";
     if (wish == WISH_RDMA)
         gp_log_warn("stub", "%s", why.msg);
+    else
+        gp_log_info("stub", "%s", why.msg);
     return NULL;
 }
 

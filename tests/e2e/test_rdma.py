@@ -53,6 +53,33 @@ def test_server_without_a_port_says_why_it_stays_with_tcp(case):
     case.contains(result.err, "no RDMA port has the address 127.0.0.1", "the reason")
 
 
+def from_afar(case, session, **env):
+    """A program in the session that sees no way of this host to the server, and chooses
+    by itself; what its stub says."""
+    far = case.folder / "far.session"
+    lines = open(session.file, encoding="utf-8").readlines()
+    far.touch(mode=0o600)
+    far.write_text("".join(line for line in lines if not line.startswith("local ")))
+    return session.run(case.programs / "vecadd", env={
+        "GPUPOOL_SESSION_FILE": str(far), "GPUPOOL_TRANSPORT": "auto",
+        "GPUPOOL_LOG": "stub:info", **env}).err
+
+
+def test_left_to_itself_a_distant_client_takes_rdma(case):
+    words = from_afar(case, rdma_pool(case).session())
+    case.contains(words, "over rdma", "the stub's log")
+
+
+def test_without_the_libraries_tcp_is_taken_and_the_reason_said(case):
+    session = rdma_pool(case).session()
+    (case.folder / "libibverbs.so.1").write_text("not a library\n")
+    words = from_afar(case, session, LD_LIBRARY_PATH=":".join(
+        [session.env["LD_LIBRARY_PATH"], str(case.folder)]))
+    case.contains(words, "no RDMA: ", "what there is not")
+    case.contains(words, "libibverbs.so.1", "the reason")
+    case.contains(words, "over tcp", "what was taken")
+
+
 def resources(case):
     """What the kernel holds of verbs objects, by kind: {"qp": 1, "mr": 0...}."""
     words = case.run(["rdma", "-j", "resource", "show"]).out
