@@ -10,6 +10,7 @@
 #include "wrk_lanes.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -39,12 +40,14 @@ wrk_peer_in(uint32_t link)
     return link < WIRE_LINKS_MAX ? &in[link] : NULL;
 }
 
-/* A fresh connection, unless there is one. */
+/* A fresh connection, unless there is one.  The supervisor accepts without blocking; the
+ * threads that copy wait for what has not come yet. */
 static void
 peer_take(struct wrk_peer *peer, int fd)
 {
     struct timeval silence = {.tv_sec = SILENCE_S};
 
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence));
     pthread_mutex_lock(&peer->lock);

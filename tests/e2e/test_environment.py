@@ -16,6 +16,7 @@ class Seen:
 
     def __init__(self, session, env=None):
         done = session.run(*session.pool.case.interpreter(), CLIENT, env=env or {})
+        self.err = done.err
         self.lines = dict(line.partition(" ")[::2] for line in done.out.splitlines())
 
     def list(self, word):
@@ -50,6 +51,7 @@ def check_cards(case, shape):
         case.equal(seen.list("driver"), [uuids[i] for i in wanted], f"cards of {value!r}")
         case.equal(seen.list("management"), uuids, f"the library shows all for {value!r}")
         case.equal(seen.lines["work"], str([[0] * 5] * len(wanted)), f"work with {value!r}")
+        case.equal(seen.err.count("no MIG instances"), "MIG-" in value, f"words for {value!r}")
 
 
 def test_cards_of_one_server_are_chosen_and_ordered_by_the_environment(case):
