@@ -8,6 +8,7 @@
 #include "stub_device.h"
 
 #include "attach.pb-c.h"
+#include "gp_log.h"
 #include "stub_call.h"
 #include "stub_link.h"
 #include "stub_manual.h"
@@ -116,6 +117,17 @@ device_order(struct stub_device all[STUB_DEVICES_MAX], bool by_bus)
     return n;
 }
 
+/* A part of a card that a driver has cut off is not what sessions have. */
+static void
+device_missing(const char *word, size_t len)
+{
+    if (len >= 4 && strncasecmp(word, "MIG-", 4) == 0)
+        gp_log_error("stub",
+                     "CUDA_VISIBLE_DEVICES ends at %.*s: a session has slices of cards "
+                     "and no MIG instances; name cards by number or UUID",
+                     (int)gp_min(len, (size_t)96), word);
+}
+
 /* As the real driver does: the list ends at the first word that names nothing. */
 void
 stub_device_init(const char *visible, bool by_bus)
@@ -136,8 +148,10 @@ stub_device_init(const char *visible, bool by_bus)
 
         if (word < visible + len)
             named = device_named(word, len - (size_t)(word - visible), all, n);
-        if (!named)
+        if (!named) {
+            device_missing(word, strcspn(word, ","));
             return;
+        }
         device_add(named);
         visible += len + (visible[len] == ',');
     }
