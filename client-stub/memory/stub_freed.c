@@ -8,17 +8,54 @@ _Atomic uint32_t stub_freed_count;
 
 static struct stub_ranges freed;
 
+/* What was freed last, which is handed out again next mostly; size 0: none. */
+static struct stub_lock last_lock;
+static struct stub_range last;
+
+/* @with becomes the last; the one before it. */
+static struct stub_range
+last_replace(const struct stub_range *with)
+{
+    struct stub_range before;
+
+    stub_lock_take(&last_lock);
+    before = last;
+    last = *with;
+    stub_lock_release(&last_lock);
+    return before;
+}
+
+/* Does it overlap @where?  Then it goes, if it is to. */
+static bool
+last_overlaps(const struct stub_range *where, bool drop)
+{
+    bool overlaps;
+
+    stub_lock_take(&last_lock);
+    overlaps = last.size && where->start < last.start + last.size &&
+               last.start < where->start + where->size;
+    if (overlaps && drop)
+        last.size = 0;
+    stub_lock_release(&last_lock);
+    return overlaps;
+}
+
 void
 stub_freed_add(const struct stub_range *where)
 {
-    struct stub_range *range;
+    struct stub_range before, *range;
 
-    if (atomic_load(&stub_freed_count) >= STUB_FREED_MAX)
+    if (!where->size || atomic_load(&stub_freed_count) >= STUB_FREED_MAX)
         return;
+    before = last_replace(where);
+    if (!before.size) {
+        atomic_fetch_add(&stub_freed_count, 1);
+        return;
+    }
     range = malloc(sizeof(*range));
     if (!range)
         return;
-    *range = *where;
+    *range = before;
     if (stub_range_add(&freed, range) < 0)
         free(range);
     else
@@ -32,6 +69,10 @@ stub_freed_forget(uint64_t start, uint64_t size)
     struct stub_range where = {start, size}, found;
     struct stub_range *range;
 
+    if (atomic_load(&stub_freed_count) == 0)
+        return;
+    if (last_overlaps(&where, true))
+        atomic_fetch_sub(&stub_freed_count, 1);
     while (atomic_load(&stub_freed_count) != 0 &&
            stub_range_overlap(&freed, &where, &found, sizeof(found))) {
         range = stub_range_remove(&freed, found.start);
@@ -45,7 +86,8 @@ stub_freed_forget(uint64_t start, uint64_t size)
 bool
 stub_freed_find(uint64_t addr)
 {
-    struct stub_range range;
+    struct stub_range range = {addr, 1};
 
-    return stub_range_find(&freed, addr, &range, sizeof(range));
+    return last_overlaps(&range, false) ||
+           stub_range_find(&freed, addr, &range, sizeof(range));
 }

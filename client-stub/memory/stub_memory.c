@@ -36,7 +36,7 @@ static int
 memory_add(enum stub_memory_kind kind, uint64_t start, uint64_t size,
            unsigned int flags, uint64_t mapped, uint32_t pinned)
 {
-    struct stub_memory *m = calloc(1, sizeof(*m));
+    struct stub_memory *m = malloc(sizeof(*m));
     const struct stub_ctx *ctx = stub_tls.ctx;
     int r;
 
@@ -88,15 +88,19 @@ stub_memory_find_overlap(uint64_t start, uint64_t size, struct stub_memory *ret)
     return stub_range_overlap(&memory, &where, ret, sizeof(*ret));
 }
 
+static bool
+memory_of_kind(const struct stub_range *range, void *user)
+{
+    return ((const struct stub_memory *)range)->kind ==
+           *(const enum stub_memory_kind *)user;
+}
+
 bool
 stub_memory_remove(uint64_t start, enum stub_memory_kind kind, struct stub_memory *ret)
 {
-    struct stub_memory found, *m;
+    struct stub_memory *m =
+        (struct stub_memory *)stub_range_take(&memory, start, memory_of_kind, &kind);
 
-    if (!stub_memory_find(start, &found) || found.kind != kind ||
-        found.range.start != start)
-        return false;
-    m = (struct stub_memory *)stub_range_remove(&memory, start);
     if (!m)
         return false;
     if (ret)
@@ -206,6 +210,17 @@ reserve_map(uint64_t start, uint64_t size)
     return true;
 }
 
+/* Blocks are never given up, so the last one seen is held for ever; by whom, matters
+ * where there are several servers. */
+static bool
+reserved_by_last(uint64_t start, uint64_t size)
+{
+    const struct stub_range *last = &stub_tls.block;
+
+    return stub_links_n == 1 && size <= last->size &&
+           start - last->start <= last->size - size;
+}
+
 bool
 stub_memory_reserve(uint64_t start, uint64_t size)
 {
@@ -213,6 +228,8 @@ stub_memory_reserve(uint64_t start, uint64_t size)
     struct memory_block held;
 
     stub_freed_forget(start, size);
+    if (reserved_by_last(start, size))
+        return true;
     if (!gp_add_ok(start, size, &end) || end > USER_SPACE_END)
         return true; /* beyond what any host pointer can be */
     end = GP_ALIGN_UP(end, RESERVE_BLOCK);
@@ -225,6 +242,7 @@ stub_memory_reserve(uint64_t start, uint64_t size)
                              held.link, stub_link_here()->number, pos);
                 return false;
             }
+            stub_tls.block = held.range;
             pos = held.range.start + held.range.size;
         } else if (reserve_map(pos, end - pos)) {
             return true;

@@ -74,13 +74,14 @@ stub_range_find(struct stub_ranges *set, uint64_t addr, void *ret, size_t size)
 }
 
 struct stub_range *
-stub_range_remove(struct stub_ranges *set, uint64_t start)
+stub_range_take(struct stub_ranges *set, uint64_t start,
+                bool (*match)(const struct stub_range *range, void *user), void *user)
 {
     struct stub_range *found;
 
     stub_lock_take(&set->lock);
     found = range_lookup(set, start);
-    if (found && found->start != start)
+    if (found && (found->start != start || (match && !match(found, user))))
         found = NULL;
     if (found)
         tdelete(found, &set->root, range_compare);

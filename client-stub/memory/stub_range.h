@@ -36,8 +36,17 @@ bool stub_range_find(struct stub_ranges *set, uint64_t addr, void *ret, size_t s
 bool stub_range_overlap(struct stub_ranges *set, const struct stub_range *where,
                         void *ret, size_t size);
 
-/* Take out the entry that begins at @start; NULL if none does. */
-struct stub_range *stub_range_remove(struct stub_ranges *set, uint64_t start);
+/* Take out the entry that begins at @start, if @match (NULL: anything) says so; NULL if
+ * there is none. */
+struct stub_range *
+stub_range_take(struct stub_ranges *set, uint64_t start,
+                bool (*match)(const struct stub_range *range, void *user), void *user);
+
+static inline struct stub_range *
+stub_range_remove(struct stub_ranges *set, uint64_t start)
+{
+    return stub_range_take(set, start, NULL, NULL);
+}
 
 /* Take out some entry for which @match says so; NULL when there is none left. */
 struct stub_range *stub_range_remove_if(struct stub_ranges *set,

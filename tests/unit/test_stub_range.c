@@ -2,6 +2,7 @@
 /* Ranges, and the registry of memory on top of them. */
 #include "ut_stub.h"
 
+#include "stub_freed.h"
 #include "stub_memory.h"
 
 #include <errno.h>
@@ -41,6 +42,30 @@ overlapping_empty_and_wrapping_ranges_are_refused(void **state)
     assert_int_equal(stub_range_add(&set, &wraps), -EINVAL);
     assert_null(stub_range_remove(&set, 0x1800));
     assert_ptr_equal(stub_range_remove(&set, 0x1000), &a);
+}
+
+static void
+freed_addresses_are_known_until_they_are_handed_out_again(void **state)
+{
+    const struct stub_range a = {0x310000000000, 4096}, b = {0x310000010000, 4096};
+    uint32_t before = atomic_load(&stub_freed_count);
+
+    stub_freed_add(&a);
+    assert_true(stub_freed_has(a.start + 4095));
+    assert_false(stub_freed_has(a.start + 4096));
+    stub_freed_add(&b);
+    assert_true(stub_freed_has(a.start));
+    assert_true(stub_freed_has(b.start));
+    stub_freed_forget(b.start + 100, 1);
+    assert_false(stub_freed_has(b.start));
+    assert_true(stub_freed_has(a.start));
+    stub_freed_add(&b);
+    stub_freed_forget(a.start - 1, 2);
+    assert_false(stub_freed_has(a.start));
+    assert_true(stub_freed_has(b.start));
+    stub_freed_forget(a.start, b.start + b.size - a.start);
+    assert_false(stub_freed_has(b.start));
+    assert_int_equal(atomic_load(&stub_freed_count), before);
 }
 
 static void
@@ -116,6 +141,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(range_is_found_by_every_address_inside),
         cmocka_unit_test(overlapping_empty_and_wrapping_ranges_are_refused),
+        cmocka_unit_test(freed_addresses_are_known_until_they_are_handed_out_again),
         cmocka_unit_test(registry_tells_device_from_host),
 #if !defined(__SANITIZE_THREAD__) /* it forbids mapping at such addresses */
         cmocka_unit_test(reserved_addresses_are_kept_from_the_application),
