@@ -40,8 +40,8 @@ wrk_peer_in(uint32_t link)
     return link < WIRE_LINKS_MAX ? &in[link] : NULL;
 }
 
-/* A fresh connection, unless there is one.  The supervisor accepts without blocking; the
- * threads that copy wait for what has not come yet. */
+/* A fresh connection, unless there is one.  The supervisor accepts without blocking;
+ * the threads that copy wait for what has not come yet. */
 static void
 peer_take(struct wrk_peer *peer, int fd)
 {
