@@ -664,7 +664,8 @@ answer_every_second(void *arg)
 }
 
 /* With Nagle's algorithm the second of two small writes waits until the first is
- * acknowledged, which the other end puts off for 40 ms: a hundred of them are 4 s. */
+ * acknowledged, which the other end puts off for 40 ms, but for the first few.  A busy
+ * machine makes rounds slow too, but not each. */
 static void
 small_writes_do_not_wait_for_acknowledgements(void **state)
 {
@@ -672,7 +673,7 @@ small_writes_do_not_wait_for_acknowledgements(void **state)
     char name[32];
     struct link link;
     pthread_t thread;
-    uint64_t start;
+    int quick = 0;
 
     assert_int_equal(gp_net_listen("127.0.0.1:0", 0, 1, &listener, NULL), 0);
     snprintf(name, sizeof(name), "127.0.0.1:%u", gp_net_port(listener));
@@ -682,15 +683,17 @@ small_writes_do_not_wait_for_acknowledgements(void **state)
     assert_int_equal(xport_tcp_new(fd[0], FRAME_MAX, &link.client, NULL), 0);
     assert_int_equal(xport_tcp_new(fd[1], FRAME_MAX, &link.worker, NULL), 0);
     pthread_create(&thread, NULL, answer_every_second, link.worker);
-    start = gp_now_ns();
     for (int i = 0; i < 100; i++) {
+        uint64_t start = gp_now_ns();
+
         for (int j = 0; j < 2; j++) {
             send_frame(link.client, 64, (uint8_t)i);
             assert_int_equal(xport_flush(link.client), 0);
         }
         expect_frame(link.client, 16, 9);
+        quick += i >= 50 && gp_now_ns() - start < 30 * GP_NS_PER_MS;
     }
-    assert_true(gp_now_ns() - start < 2 * GP_NS_PER_S);
+    assert_true(quick >= 10);
     xport_abort(link.client);
     pthread_join(thread, NULL);
     close(listener);
