@@ -4,8 +4,8 @@
 
 Each client is a program beside this file (see client.py for what it prints) and a
 list of packages in requirements/.  They are installed into one virtual environment,
-BUILD/clients-venv or $GPUPOOL_CLIENTS_VENV, and kept; a client whose packages cannot
-be had is skipped by name.  Each runs on a slice of one software card.
+BUILD/clients-venv or $GPUPOOL_CLIENTS_VENV (some into one beside it), and kept; a
+client whose packages cannot be had is skipped by name.  Each runs on a slice of one software card.
 
 Prints one line PASS, FAIL or SKIP for each check, then `N passed, N failed, N skipped`;
 the exit status is 0 only if none failed.  What a client said is in
@@ -36,11 +36,14 @@ class Client:
 
     @servers: of the pool, with a card each; the session has all of them.
 
+    @apart: its packages have an environment of their own, where no other client takes
+    them for its own.
+
     @module: run by a Python that has it, $GPUPOOL_GPU_PYTHON: too large to fetch here.
     """
 
     def __init__(self, name, program, env=None, driver="softgpu", card=None, packages=None,
-                 module="", servers=1):
+                 module="", servers=1, apart=""):
         self.name = name
         self.program = HERE / f"{program}.py"
         self.env = env or {}
@@ -49,6 +52,7 @@ class Client:
         self.packages = program if packages is None else packages
         self.module = module
         self.servers = servers
+        self.apart = apart
 
     def requirements(self):
         return HERE / "requirements" / f"{self.packages}.txt" if self.packages else None
@@ -70,7 +74,7 @@ CLIENTS = [
     Client("toolkit", "toolkit_null", driver="null", packages=""),
     # A driver that does not tell the parameters of kernels, as the runtime knows them.
     Client("toolkit-12", "toolkit_null", {**NVRTC_WHEEL, "TOOLKIT": "12"}, driver="null",
-           card={"NULLDRV_CUDA_VERSION": "12010"}, packages="toolkit_12"),
+           card={"NULLDRV_CUDA_VERSION": "12010"}, packages="toolkit_12", apart="-12"),
     # Machine code for real cards: on the null driver every call must be carried.
     Client("pytorch", "../gpu/torch_tensors", driver="null", packages="", module="torch"),
     # Its allocator on virtual memory, with handles that could be shared.
@@ -86,10 +90,11 @@ CLIENTS = [
 
 
 class Environment:
-    """The virtual environment; installs each list of packages once."""
+    """A virtual environment; installs each list of packages once."""
 
-    def __init__(self, build):
-        self.folder = Path(os.environ.get("GPUPOOL_CLIENTS_VENV") or build / "clients-venv")
+    def __init__(self, build, apart=""):
+        folder = os.environ.get("GPUPOOL_CLIENTS_VENV") or build / "clients-venv"
+        self.folder = Path(f"{folder}{apart}")
         self.python = self.folder / "bin" / "python"
 
     def libraries(self):
@@ -187,10 +192,9 @@ def main():
     build = args.build.resolve()
     pattern = args.only if "*" in args.only else f"*{args.only}*"
     tally = Tally()
-    environment = Environment(build)
     for client in CLIENTS:
         if fnmatch.fnmatch(client.name, pattern):
-            run_client(build, environment, client, tally)
+            run_client(build, Environment(build, client.apart), client, tally)
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     sys.exit(1 if tally.failed else 0)
 
