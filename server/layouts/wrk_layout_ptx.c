@@ -10,6 +10,7 @@
 #include "wrk_layout.h"
 
 #include "gp_err.h"
+#include "gp_param.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ struct reader {
     const char *word; /* of the last token */
     size_t len;
     struct wrk_layouts *all;
-    uint64_t base; /* address of the first parameter */
+    unsigned sm;
 
     /* The entry at hand. */
     const char *why;
@@ -37,14 +38,6 @@ struct reader {
     uint32_t bytes;
     struct wrk_layout_param params[WRK_LAYOUT_PARAMS_MAX];
 };
-
-/* The address that alignment is counted with for the first parameter, on a card of
- * compute capability @sm. */
-static uint64_t
-param_base(unsigned sm)
-{
-    return sm < 70 ? 0x140 : sm < 90 ? 0x160 : sm < 100 ? 0x210 : 0;
-}
 
 /* ---- tokens ---- */
 
@@ -250,7 +243,7 @@ put_param(struct reader *r, const struct param *p)
 {
     uint64_t align = gp_max(gp_max(p->align, p->unit), 1u);
     uint64_t size = (uint64_t)p->unit * p->count;
-    uint64_t offset = GP_ALIGN_UP(r->base + r->bytes, align) - r->base;
+    uint64_t offset = gp_param_offset(r->bytes, align, r->sm);
 
     if (!p->unit || !p->named || !p->count) {
         give_up(r, "a parameter without a type, a name or a length");
@@ -325,7 +318,7 @@ wrk_layout_ptx(const char *text, size_t len, unsigned sm, struct wrk_layouts *al
     r->at = text;
     r->end = text + len;
     r->all = all;
-    r->base = param_base(sm);
+    r->sm = sm;
     while (rc == 0 && (token = next(r)) != TOKEN_END)
         if (token == TOKEN_WORD && is(r, ".entry"))
             rc = read_entry(r, err);

@@ -153,7 +153,8 @@ sg_mem_resolve(struct sg_cta *cta, struct sg_warp *warp, unsigned lane, uint64_t
         else if (addr - SG_WIN_LOCAL < SG_WIN_SIZE)
             to = SG_MEM_LOCAL, at = addr - SG_WIN_LOCAL;
         else if (addr - SG_WIN_PARAM < SG_WIN_SIZE && access == SG_ACCESS_READ)
-            to = SG_MEM_PARAM, at = addr - SG_WIN_PARAM;
+            to = SG_MEM_PARAM,
+            at = addr - sg_prog_param_window(cta->launch->kernel->prog);
     }
     if (to == SG_MEM_GLOBAL || to == SG_MEM_CONST)
         p = resolve_global(cta, at, size, access);

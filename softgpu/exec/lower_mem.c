@@ -195,7 +195,7 @@ lo_address_d(struct lower *l, const struct lo_addr *addr)
         return d;
     }
     if (addr->param)
-        return lo_const(l, SG_D, SG_WIN_PARAM);
+        return lo_const(l, SG_D, sg_prog_param_window(l->prog));
     return lo_widen(l, addr->base, SG_D, false);
 }
 

@@ -417,7 +417,8 @@ lo_symbol(struct lower *l, const struct ptx_opd *opd, enum sg_class cls)
         return l->ir->code[l->ir->n_code - 1].d;
     case PTX_SPACE_PARAM:
         if (l->is_kernel && var->offset + opd->imm <= l->func->param_bytes)
-            return lo_const(l, cls, SG_WIN_PARAM + var->offset + opd->imm);
+            return lo_const(l, cls,
+                            sg_prog_param_window(l->prog) + var->offset + opd->imm);
         if (!l->is_kernel && var->id < l->func->n_params &&
             l->func->params[var->id] == var) {
             ir = lo_emit(l, SG_OP_FRAME_D);

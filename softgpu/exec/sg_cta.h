@@ -193,6 +193,8 @@ void sg_warp_fill_consts(struct sg_cta *cta, struct sg_warp *warp,
 /* The value of a constant in this instance (sg_prog.c). */
 const struct sg_unit *sg_kernel_unit(const struct sg_kernel *kernel);
 const struct sg_target *sg_prog_target(const struct sg_prog *prog);
+/* The generic address of a kernel's first parameter (sg_prog.c). */
+uint64_t sg_prog_param_window(const struct sg_prog *prog);
 uint64_t sg_inst_const(const struct sg_inst *inst, const struct sg_const *c);
 
 /* exec_mem.c */

@@ -8,6 +8,7 @@
 #include "sg_exec.h"
 
 #include "gp_err.h"
+#include "gp_param.h"
 #include "lower.h"
 #include "ptx_ast.h"
 
@@ -61,6 +62,13 @@ const struct sg_target *
 sg_prog_target(const struct sg_prog *prog)
 {
     return &prog->target;
+}
+
+uint64_t
+sg_prog_param_window(const struct sg_prog *prog)
+{
+    return SG_WIN_PARAM +
+           gp_param_base(prog->target.cc_major * 10 + prog->target.cc_minor);
 }
 
 uint32_t

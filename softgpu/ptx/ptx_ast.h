@@ -343,6 +343,10 @@ ptx_word_is_type(unsigned word)
     return word > PTX_W_NONE && word <= PTX_W_TYPE_LAST;
 }
 
+/* Put the parameters of all kernels where a card of compute capability @sm has them. Up
+ * to then each has the offset that is a multiple of its alignment. */
+void ptx_module_place_params(struct ptx_module *mod, unsigned sm);
+
 /* The kernel parameter layout, as cuFuncGetParamInfo reports it. */
 struct ptx_param_info {
     uint32_t offset;

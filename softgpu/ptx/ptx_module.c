@@ -4,6 +4,8 @@
  */
 #include "ptx_parse.h"
 
+#include "gp_param.h"
+
 #include <string.h>
 
 struct ptx_module *
@@ -95,6 +97,28 @@ unsigned
 ptx_sreg_comps(unsigned sreg)
 {
     return sreg < PTX_SREG_COUNT ? sregs[sreg].comps : 0;
+}
+
+static void
+place_params(struct ptx_func *func, unsigned sm)
+{
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < func->n_params; i++) {
+        struct ptx_var *var = (struct ptx_var *)(uintptr_t)func->params[i];
+
+        var->offset = gp_param_offset(at, var->align, sm);
+        at = var->offset + var->size;
+    }
+    func->param_bytes = (uint32_t)at;
+}
+
+void
+ptx_module_place_params(struct ptx_module *mod, unsigned sm)
+{
+    for (uint32_t i = 0; i < mod->n_funcs; i++)
+        if (mod->funcs[i]->is_entry)
+            place_params((struct ptx_func *)(uintptr_t)mod->funcs[i], sm);
 }
 
 int

@@ -149,6 +149,74 @@ def test_functions_of_a_module_are_listed_whatever_the_drivers_age(case):
         pool.stop()
 
 
+# A program that packs parameters itself must know where the card has them; a kernel sees
+# whether the address of its own is aligned as it asked.
+WIDE = """
+import ctypes, sys
+lib = ctypes.CDLL("libcuda.so.1")
+p, u64, size = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t
+ctx, mod, fn, mem = p(), p(), p(), u64()
+
+def ok(result):
+    assert result == 0, result
+
+ok(lib.cuInit(0))
+ok(lib.cuCtxCreate_v2(ctypes.byref(ctx), 0, 0))
+ok(lib.cuModuleLoadData(ctypes.byref(mod), open(sys.argv[1], "rb").read()))
+ok(lib.cuModuleGetFunction(ctypes.byref(fn), mod, b"wide"))
+ok(lib.cuMemAlloc_v2(ctypes.byref(mem), size(16)))
+wide = (ctypes.c_uint64 * 16)(*range(100, 116))
+args = (ctypes.c_uint8(9), wide, mem)
+pointers = (p * 3)(*(ctypes.cast(ctypes.byref(a), p) for a in args))
+out = (ctypes.c_uint64 * 2)()
+ok(lib.cuLaunchKernel(fn, 1, 1, 1, 1, 1, 1, 0, p(), pointers, None))
+ok(lib.cuMemcpyDtoH_v2(out, mem, size(16)))
+print(list(out))
+at, bytes_ = int(sys.argv[2]), bytearray(int(sys.argv[2]) + 136)
+wide[3] = 33
+bytes_[at:] = bytes(wide) + bytes(mem)
+block = (ctypes.c_char * len(bytes_)).from_buffer(bytes_)
+length = size(len(bytes_))
+extra = (p * 5)(1, ctypes.addressof(block), 2, ctypes.addressof(length), 0)
+ok(lib.cuLaunchKernel(fn, 1, 1, 1, 1, 1, 1, 0, p(), None, extra))
+ok(lib.cuMemcpyDtoH_v2(out, mem, size(16)))
+print(list(out))
+"""
+
+
+def test_parameters_of_wide_alignment_lie_where_the_card_has_them(case):
+    if case.sanitizer:
+        case.skip(f"a library built with -fsanitize={case.sanitizer} is not loaded here")
+    ptx = case.folder / "ptx"
+    ptx.write_text("""
+.version 7.8
+.target sm_75
+.address_size 64
+.entry wide(.param .u8 skip, .param .align 64 .b8 bytes[128], .param .u64 out)
+{
+    .reg .u64 a, v, w;
+    ld.param.u64 a, [out];
+    cvta.to.global.u64 a, a;
+    mov.b64 v, bytes;
+    cvta.param.u64 v, v;
+    and.b64 w, v, 63;
+    ld.u64 v, [v+24];
+    st.global.u64 [a], v;
+    st.global.u64 [a+8], w;
+    ret;
+}
+""")
+    for version in (12020, 13000):
+        for card, at in (("7.5", 32), ("8.6", 32), ("9.0", 48), ("12.0", 64)):
+            env = {**of_age(version), "SOFTGPU_CC": card}
+            local = case.run(["python3", "-c", WIDE, ptx, at], env={**local_driver(case), **env})
+            case.equal(local.out, "[103, 0]\n[33, 0]\n", f"card {card}, {version} itself")
+            pool = case.pool(env=env)
+            remote = pool.run("python3", "-c", WIDE, ptx, at, memory="64MiB")
+            case.equal(remote.out, local.out, f"card {card} with a driver of {version}")
+            pool.stop()
+
+
 # Every name and version that there is, with and without streams per thread.
 LOOK_UP = """
 import ctypes, sys

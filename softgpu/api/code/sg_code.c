@@ -64,6 +64,7 @@ sg_code_compile(const struct sg_dev *dev, struct ptx_module *ast,
         ptx_module_free(ast);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    ptx_module_place_params(ast, target.cc_major * 10 + target.cc_minor);
     code->refs = 1;
     code->ast = ast;
     code->ptx_version = ast->version_major * 10 + ast->version_minor;
