@@ -23,15 +23,9 @@ ptx_for(char *text, size_t size, const char *target)
 static void
 fat_ptx(struct fat *fat, unsigned sm, unsigned flags, const char *target)
 {
-    char text[300], packed[600];
-    size_t n = ptx_for(text, sizeof(text), target), len = n;
+    char text[300];
 
-    memcpy(packed, text, n);
-    if (flags & FLAG_ZSTD)
-        len = ZSTD_compress(packed, sizeof(packed), text, n, 3);
-    else if (flags & FLAG_LZ4)
-        len = (size_t)LZ4_compress_default(text, packed, (int)n, sizeof(packed));
-    fat_entry(fat, GP_FATBIN_PTX, sm, flags, packed, len, n);
+    fat_add(fat, GP_FATBIN_PTX, sm, flags, text, ptx_for(text, sizeof(text), target));
 }
 
 static void

@@ -8,10 +8,8 @@
 #include "wrk_layout.h"
 
 #include <errno.h>
-#include <lz4.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <zstd.h>
 
 #define HEAD ".version 8.0\n.target sm_75\n.address_size 64\n"
 
@@ -392,41 +390,24 @@ machine_code_that_ends_or_lies_anywhere_is_read_without_harm(void **state)
 static void
 fat_text(struct fat *fat, unsigned sm, unsigned flags, const char *params)
 {
-    char text[400], packed[600];
-    size_t n =
-        (size_t)snprintf(text, sizeof(text), HEAD ".entry k(%s) { ret; }\n", params);
-    size_t len = n;
+    char text[400];
+    int n = snprintf(text, sizeof(text), HEAD ".entry k(%s) { ret; }\n", params);
 
-    memcpy(packed, text, n);
-    if (flags & FLAG_ZSTD)
-        len = ZSTD_compress(packed, sizeof(packed), text, n, 3);
-    else if (flags & FLAG_LZ4)
-        len = (size_t)LZ4_compress_default(text, packed, (int)n, sizeof(packed));
-    fat_entry(fat, GP_FATBIN_PTX, sm, flags, packed, len, n);
+    fat_add(fat, GP_FATBIN_PTX, sm, flags, text, (size_t)n);
 }
 
 /* A kernel "k" whose one parameter has @bytes. */
 static void
 fat_code(struct fat *fat, unsigned sm, unsigned flags, unsigned bytes)
 {
-    char packed[4096];
     struct ut_cubin c;
-    size_t len;
 
     ut_cubin_begin(&c);
     ut_cubin_kernel(&c, "k");
     ut_cubin_param(&c, 0, 0, bytes, false);
     ut_cubin_bytes(&c, bytes);
     ut_cubin_end(&c);
-    len = c.len;
-    assert_true(c.len <= sizeof(packed));
-    memcpy(packed, c.data, c.len);
-    if (flags & FLAG_ZSTD)
-        len = ZSTD_compress(packed, sizeof(packed), c.data, c.len, 3);
-    else if (flags & FLAG_LZ4)
-        len = (size_t)LZ4_compress_default((char *)c.data, packed, (int)c.len,
-                                           sizeof(packed));
-    fat_entry(fat, GP_FATBIN_ELF, sm, flags, packed, len, c.len);
+    fat_add(fat, GP_FATBIN_ELF, sm, flags, c.data, c.len);
 }
 
 static const char *

@@ -7,7 +7,9 @@
 
 #include "gp_fatbin.h"
 
+#include <lz4.h>
 #include <string.h>
+#include <zstd.h>
 
 #define FLAG_LZ4 0x2000u
 #define FLAG_ZSTD 0x8000u
@@ -64,6 +66,23 @@ fat_entry(struct fat *fat, unsigned kind, unsigned sm, unsigned flags,
     put(fat, head, sizeof(head));
     put(fat, packed, n);
     put(fat, zero, padded - n);
+}
+
+/* An entry of @n bytes, packed as @flags say. */
+static inline void
+fat_add(struct fat *fat, unsigned kind, unsigned sm, unsigned flags, const void *bytes,
+        size_t n)
+{
+    char packed[4096];
+    size_t len = n;
+
+    assert_true(n <= sizeof(packed) / 2);
+    memcpy(packed, bytes, n);
+    if (flags & FLAG_ZSTD)
+        len = ZSTD_compress(packed, sizeof(packed), bytes, n, 3);
+    else if (flags & FLAG_LZ4)
+        len = (size_t)LZ4_compress_default(bytes, packed, (int)n, sizeof(packed));
+    fat_entry(fat, kind, sm, flags, packed, len, n);
 }
 
 #endif
