@@ -5,7 +5,7 @@
 #   GEN_STUB_SRCS   exported functions, lookup map   (client-stub, proto, common)
 #   GEN_WRK_SRCS    dispatch                         (server, proto, common)
 #   GEN_DRV_SRCS    table of a driver's functions    (proto, common)
-#   GEN_OLD_SRCS    first forms of calls, for a driver (proto)
+#   GEN_OLD_SRCS    first forms of calls and those with streams per thread, for a driver
 #   GEN_NEGATIVE_SRCS   wrong arguments for every call, for tests
 #   $(O)/gen/libcuda.map   version script of libcuda.so.1
 # and the static library `wire`: names and formats for traces, messages of the
@@ -16,7 +16,7 @@ API_FAMILIES := entry device ctx module library func launch mem array copy memse
 API_FILES := $(API_FAMILIES:%=proto/api/%.api) proto/api/structs.api proto/api/internal.api
 APIGEN_FILES := $(addprefix proto/apigen/,__init__.py __main__.py abi.py alias.py codec.py \
     coverage.py ctypes_.py declare.py dispatch.py drv.py emit.py gentest.py lock.py \
-    model.py negative.py parse.py proc.py server_arg.py stub.py stub_arg.py trace.py)
+    model.py negative.py parse.py proc.py server_arg.py stub.py stub_arg.py trace.py twin.py)
 ABI_FILES := $(addprefix proto/,cuda_abi.h cuda_abi_attr.h cuda_abi_enum.h \
     cuda_abi_graph.h cuda_abi_result.h cuda_abi_struct.h cuda_abi_types.h)
 APIGEN := $(PYTHON) -B proto/apigen
@@ -25,7 +25,7 @@ GEN_STUB_SRCS := $(patsubst %,$(O)/gen/stub_%.c,$(API_FAMILIES)) $(O)/gen/stub_g
 GEN_WRK_SRCS := $(patsubst %,$(O)/gen/wrk_%.c,$(API_FAMILIES)) \
     $(O)/gen/wrk_internal.c $(O)/gen/wrk_dispatch.c $(O)/gen/wrk_struct.c
 GEN_DRV_SRCS := $(O)/gen/drv.c
-GEN_OLD_SRCS := $(O)/gen/driver_old.c
+GEN_OLD_SRCS := $(O)/gen/driver_old.c $(O)/gen/driver_streams.c
 GEN_TEST_SRCS := $(O)/gen/test_codec_calls.c
 GEN_NEGATIVE_SRCS := $(O)/gen/negative_calls.c
 GEN_STAMP := $(O)/gen/.stamp

@@ -23,7 +23,7 @@ if __package__ in (None, ""):
 # pylint: disable=wrong-import-position
 from apigen import abi as abi_reader
 from apigen import alias, codec, coverage, declare, dispatch, drv, gentest, lock, negative
-from apigen import parse, proc, stub, trace
+from apigen import parse, proc, stub, trace, twin
 from apigen.emit import Output
 from apigen.model import ApiError
 
@@ -42,6 +42,7 @@ def make(out: Output) -> codec.Codecs:
     proc.emit(out, api)
     drv.emit(out, api)
     alias.emit_driver(out, codecs)
+    twin.emit_driver(out, api)
     dispatch.emit(out, codecs)
     gentest.emit(out, codecs)
     declare.emit(out, codecs)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exported copies.  Every call becomes one description (sg_copy.h); the
- * _ptds and _ptsz variants differ in what the default stream is.
+ * The exported copies.  Every call becomes one description (sg_copy.h); the _ptds
+ * variants differ in what the default stream is.
  */
 #include "sg_copy.h"
 #include "sg_core.h"
@@ -60,12 +60,6 @@ linear(CUmemorytype dst_type, CUdeviceptr dst, CUmemorytype src_type, CUdevicept
     {                                                                                  \
         return linear(dst_type, (CUdeviceptr)(uintptr_t)dst, src_type,                 \
                       (CUdeviceptr)(uintptr_t)src, ByteCount, hStream, false);         \
-    }                                                                                  \
-    SG_CALL(name##_ptsz, dst_arg, src_arg, size_t ByteCount, CUstream hStream)         \
-    {                                                                                  \
-        return linear(dst_type, (CUdeviceptr)(uintptr_t)dst, src_type,                 \
-                      (CUdeviceptr)(uintptr_t)src, ByteCount, SG_PTSZ(hStream),        \
-                      false);                                                          \
     }
 
 LINEAR(cuMemcpy, cuMemcpy_ptds, CUdeviceptr dst, dst, UNIFIED, CUdeviceptr src, src,
@@ -186,11 +180,6 @@ SG_CALL(cuMemcpy2DAsync_v2, const CUDA_MEMCPY2D *pCopy, CUstream hStream)
     return copy_2d(pCopy, hStream, false);
 }
 
-SG_CALL(cuMemcpy2DAsync_v2_ptsz, const CUDA_MEMCPY2D *pCopy, CUstream hStream)
-{
-    return copy_2d(pCopy, SG_PTSZ(hStream), false);
-}
-
 SG_CALL(cuMemcpy3D_v2, const CUDA_MEMCPY3D *pCopy)
 {
     return copy_3d(pCopy, CU_STREAM_LEGACY, true);
@@ -206,11 +195,6 @@ SG_CALL(cuMemcpy3DAsync_v2, const CUDA_MEMCPY3D *pCopy, CUstream hStream)
     return copy_3d(pCopy, hStream, false);
 }
 
-SG_CALL(cuMemcpy3DAsync_v2_ptsz, const CUDA_MEMCPY3D *pCopy, CUstream hStream)
-{
-    return copy_3d(pCopy, SG_PTSZ(hStream), false);
-}
-
 SG_CALL(cuMemcpy3DPeer, const CUDA_MEMCPY3D_PEER *pCopy)
 {
     return copy_3d_peer(pCopy, CU_STREAM_LEGACY, true);
@@ -224,11 +208,6 @@ SG_CALL(cuMemcpy3DPeer_ptds, const CUDA_MEMCPY3D_PEER *pCopy)
 SG_CALL(cuMemcpy3DPeerAsync, const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
 {
     return copy_3d_peer(pCopy, hStream, false);
-}
-
-SG_CALL(cuMemcpy3DPeerAsync_ptsz, const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
-{
-    return copy_3d_peer(pCopy, SG_PTSZ(hStream), false);
 }
 
 static CUresult
@@ -260,13 +239,6 @@ SG_CALL(cuMemcpyPeerAsync, CUdeviceptr dstDevice, CUcontext dstContext,
 {
     return copy_peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
                      false);
-}
-
-SG_CALL(cuMemcpyPeerAsync_ptsz, CUdeviceptr dstDevice, CUcontext dstContext,
-        CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream)
-{
-    return copy_peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount,
-                     SG_PTSZ(hStream), false);
 }
 
 /* --------------------------------------------------------------- one-row arrays */
@@ -321,10 +293,6 @@ copy_row(struct end dst, struct end src, size_t len, CUstream hstream, bool sync
     SG_CALL(name, args, size_t ByteCount, CUstream hStream)                            \
     {                                                                                  \
         return copy_row(dst, src, ByteCount, hStream, false);                          \
-    }                                                                                  \
-    SG_CALL(name##_ptsz, args, size_t ByteCount, CUstream hStream)                     \
-    {                                                                                  \
-        return copy_row(dst, src, ByteCount, SG_PTSZ(hStream), false);                 \
     }
 
 #define ARGS(...) __VA_ARGS__

@@ -169,14 +169,6 @@ SG_CALL(cuMemPrefetchAsync, CUdeviceptr devPtr, size_t count, CUdevice dstDevice
     return prefetch(devPtr, count, &loc, 0, hStream);
 }
 
-SG_CALL(cuMemPrefetchAsync_ptsz, CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
-        CUstream hStream)
-{
-    CUmemLocation loc = location_of(dstDevice);
-
-    return prefetch(devPtr, count, &loc, 0, SG_PTSZ(hStream));
-}
-
 static int
 device_or_invalid(const CUmemLocation *loc)
 {

@@ -40,11 +40,6 @@ fill(CUdeviceptr dst, size_t pitch, unsigned value, unsigned size, size_t width,
     SG_CALL(name, CUdeviceptr dstDevice, type value, size_t N, CUstream hStream)       \
     {                                                                                  \
         return fill(dstDevice, 0, value, size, N, 1, hStream, false);                  \
-    }                                                                                  \
-    SG_CALL(name##_ptsz, CUdeviceptr dstDevice, type value, size_t N,                  \
-            CUstream hStream)                                                          \
-    {                                                                                  \
-        return fill(dstDevice, 0, value, size, N, 1, SG_PTSZ(hStream), false);         \
     }
 
 #define FILL_2D(name, thread_name, type, size)                                         \
@@ -66,12 +61,6 @@ fill(CUdeviceptr dst, size_t pitch, unsigned value, unsigned size, size_t width,
             size_t Height, CUstream hStream)                                           \
     {                                                                                  \
         return fill(dstDevice, dstPitch, value, size, Width, Height, hStream, false);  \
-    }                                                                                  \
-    SG_CALL(name##_ptsz, CUdeviceptr dstDevice, size_t dstPitch, type value,           \
-            size_t Width, size_t Height, CUstream hStream)                             \
-    {                                                                                  \
-        return fill(dstDevice, dstPitch, value, size, Width, Height, SG_PTSZ(hStream), \
-                    false);                                                            \
     }
 
 FILL_1D(cuMemsetD8_v2, cuMemsetD8_v2_ptds, unsigned char, 1)
