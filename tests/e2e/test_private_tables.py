@@ -14,7 +14,7 @@ TABLES = {
     "6e163fbeb958444d835ce182aff1991e": 8,
 }
 LOAD_COMPILERS = 12
-NOT_SUPPORTED = 801
+NOT_FOUND, NOT_SUPPORTED = 500, 801
 
 
 def words_of(case, table, least):
@@ -48,3 +48,16 @@ def test_slot_that_nobody_knows_refuses(case):
     _, words = words_of(case, CUDART, 13)
     unknown = ctypes.CFUNCTYPE(ctypes.c_int)(words[8])
     case.equal(unknown(), NOT_SUPPORTED, "a slot without a meaning here")
+
+
+def test_unknown_table_is_refused_and_named_in_the_log(case):
+    if case.sanitizer:
+        case.skip(f"a library built with -fsanitize={case.sanitizer} is not loaded here")
+    words = ("import ctypes; lib = ctypes.CDLL('libcuda.so.1'); at = ctypes.c_void_p(1);"
+             "name = (ctypes.c_ubyte * 16)(*range(16));"
+             "print(lib.cuGetExportTable(ctypes.byref(at), name), at.value)")
+    done = case.run([*case.interpreter(), "-c", words],
+                    env={"LD_LIBRARY_PATH": str(case.build / "lib"),
+                         "GPUPOOL_LOG": "stub:info"})
+    case.equal(done.out, f"{NOT_FOUND} None\n", "the answer, and no pointer")
+    case.contains(done.err, "table 000102030405060708090a0b0c0d0e0f is not served", "the log")
