@@ -76,15 +76,15 @@ mat_shape(const struct ptx_insn *insn)
     return 0;
 }
 
-/* Registers of a fragment: wmma f16 inputs are held twice, of narrow shapes four times.
- */
+/* Registers of a fragment: @input of wmma of f16 is held twice, of narrow shapes four
+ * times.  The executor relies on it: more would be read and written than there is. */
 static bool
-count_fits(unsigned rows, unsigned cols, unsigned elem_bits, uint32_t n)
+count_fits(unsigned rows, unsigned cols, unsigned elem_bits, uint32_t n, bool input)
 {
     uint32_t bits = rows * cols * elem_bits, per_reg = elem_bits == 64 ? 64 : 32;
     uint32_t have = n * per_reg * SG_LANES;
 
-    return have == bits || have == 2 * bits || have == 4 * bits;
+    return have == bits || (input && (have == 2 * bits || have == 4 * bits));
 }
 
 /* The elements of { } (or one register), as vregs appended to the list. */
@@ -226,7 +226,8 @@ mma_matrices(struct lower *l, const struct ptx_insn *insn, uint32_t shape,
         unsigned bits =
             packed && type[i] == SG_MAT_E2M1 ? 4 : sg_mat_bits((unsigned)type[i]);
         unsigned stored = i == SG_MAT_A && is_sparse(insn) ? cols[i] / 2 : cols[i];
-        if (c > 63 || !count_fits(rows[i], stored, bits, c)) {
+        bool input = insn->op == PTX_W_wmma && (i == SG_MAT_A || i == SG_MAT_B);
+        if (c > 63 || !count_fits(rows[i], stored, bits, c, input)) {
             lo_fail(l, -EINVAL, "mma: operand %d has %u registers", i, c);
             return false;
         }
@@ -341,7 +342,8 @@ lower_wmma_move(struct lower *l, const struct ptx_insn *insn)
     uint64_t flags = SG_MAT_WMMA;
 
     if (insn->n_opds < 2 || !shape || type < 0 ||
-        !count_fits(rows, cols, sg_mat_bits((unsigned)type), opd_count(regs))) {
+        !count_fits(rows, cols, sg_mat_bits((unsigned)type), opd_count(regs),
+                    is_a || is_b)) {
         lo_fail(l, -ENOSYS, "this wmma form is not carried");
         return;
     }

@@ -386,6 +386,35 @@ matrices_of_bytes_are_loaded_and_stored(void **state)
     ut_sgx_close(&f.u);
 }
 
+/* The executor takes as many registers as it is told: too many would be read, and
+ * written, outside of what there is. */
+static void
+matrices_of_other_sizes_than_the_shape_are_refused(void **state)
+{
+    static const char *const bad[] = {
+        "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r0,%r1,%r2,%r3},"
+        "{%r4,%r5,%r6,%r7},{%r8,%r9},{%r10,%r11};",
+        "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r0,%r1},"
+        "{%r4,%r5,%r6,%r7},{%r8,%r9},{%r10,%r11,%r12,%r13};",
+        "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r0,%r1},"
+        "{%r4,%r5,%r6,%r7,%r12,%r13,%r14,%r15},{%r8,%r9},{%r10,%r11};",
+        "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r0,%r1},"
+        "{%r4,%r5,%r6,%r7},{%r8,%r9,%r16,%r17},{%r10,%r11};",
+        "wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16 "
+        "{%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7},{%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7},"
+        "{%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7},{%r0,%r1,%r2,%r3};",
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char ptx[1024], words[256];
+
+        snprintf(ptx, sizeof(ptx), "%s%s%s", UT_SGX_HEAD ".visible .entry k(){" DECL,
+                 bad[i], "ret;}");
+        assert_true(ut_sgx_prepare_error(ptx, words, sizeof(words)) < 0);
+        assert_non_null(strstr(words, "registers"));
+    }
+}
+
 int
 main(void)
 {
@@ -397,6 +426,7 @@ main(void)
         cmocka_unit_test(wmma_multiplies_through_memory),
         cmocka_unit_test(mbarriers_and_async_copies_complete),
         cmocka_unit_test(matrices_of_bytes_are_loaded_and_stored),
+        cmocka_unit_test(matrices_of_other_sizes_than_the_shape_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
