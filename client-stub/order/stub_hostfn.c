@@ -42,9 +42,10 @@ struct due {
 struct hostfns {
     struct due *first, **last;
     bool started;
-    _Atomic uint64_t running;      /* token of the notice that runs, or 0 */
-    _Atomic uint32_t due_count;    /* read without the lock */
-    _Atomic uint32_t outstanding;  /* functions registered: futex word */
+    _Atomic uint64_t running;     /* token of the notice that runs, or 0 */
+    void *forgotten;              /* what it is called with, if it has dropped itself */
+    _Atomic uint32_t due_count;   /* read without the lock */
+    _Atomic uint32_t outstanding; /* functions registered: futex word */
     struct stub_call waiting_call; /* the thread's, for stub_wait_events() */
 };
 
@@ -158,6 +159,7 @@ static __thread bool is_runner;
 static void
 notice_run(struct hostfns *fns, struct due *d)
 {
+    void *forgotten;
     bool known;
 
     stub_lock_take(&lock);
@@ -168,7 +170,12 @@ notice_run(struct hostfns *fns, struct due *d)
     if (!known)
         return;
     d->what.notice(d->what.token, d->what.user, &d->news, d->words);
+    stub_lock_take(&lock);
+    forgotten = fns->forgotten;
+    fns->forgotten = NULL;
     atomic_store(&fns->running, 0);
+    stub_lock_release(&lock);
+    free(forgotten);
 }
 
 static void
@@ -299,9 +306,12 @@ stub_hostfn_drop_notice(uint64_t token)
         what = (*at)->user;
         hostfn_drop(at);
     }
+    if (fns && is_runner && atomic_load(&fns->running) == token) {
+        fns->forgotten = what; /* from inside: its frame needs it */
+        what = NULL;
+        fns = NULL;
+    }
     stub_lock_release(&lock);
-    if (fns && is_runner && atomic_load(&fns->running) == token)
-        return; /* from inside: it is small, and its frame needs it */
     while (fns && atomic_load(&fns->running) == token)
         nanosleep(&nap, NULL);
     free(what);

@@ -14,6 +14,7 @@ struct sg_notice {
     CUasyncCallback fn;
     void *data;
     unsigned running; /* threads that are in it */
+    bool left;        /* the last of them frees it */
 };
 
 /* One call of one callback, on a thread of its own. */
@@ -34,7 +35,8 @@ notice_main(void *arg)
     telling = true;
     n->fn(&job->info, n->data, (CUasyncCallbackHandle)(uintptr_t)n->handle);
     sg_lock();
-    n->running--;
+    if (--n->running == 0 && n->left)
+        free(n);
     sg_wake_all();
     sg_unlock();
     free(job);
@@ -133,8 +135,10 @@ SG_CALL(cuDeviceUnregisterAsyncNotification, CUdevice device,
         at = &(*at)->next;
     *at = n->next;
     sg_handle_drop(n->handle);
-    if (telling) /* from inside: its thread still needs it, and it is small */
+    if (telling && n->running) { /* perhaps from inside: its thread still needs it */
+        n->left = true;
         return sg_leave(CUDA_SUCCESS);
+    }
     while (n->running)
         sg_wait();
     free(n);

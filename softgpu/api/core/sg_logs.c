@@ -22,7 +22,8 @@ struct sg_log_callback {
     CUlogsCallback fn;
     void *data;
     unsigned running; /* threads that are in it */
-    bool gone;
+    bool gone;        /* somebody waits until they have left */
+    bool left;        /* the last of them frees it */
 };
 
 /* All under the lock. */
@@ -56,7 +57,9 @@ tell(struct sg_log_callback *cb, const char *line)
     snprintf(copy, sizeof(copy), "%s", line); /* the program may write into it */
     cb->fn(cb->data, CU_LOG_LEVEL_ERROR, copy, strlen(copy));
     sg_lock();
-    if (--cb->running == 0 && cb->gone)
+    if (--cb->running == 0 && cb->left)
+        free(cb);
+    else if (cb->running == 0 && cb->gone)
         sg_wake_all();
     sg_unlock();
 }
@@ -127,9 +130,11 @@ SG_CALL(cuLogsUnregisterCallback, CUlogsCallbackHandle callback)
         if (callbacks[i] == cb)
             callbacks[i] = NULL;
     sg_handle_drop(cb->handle);
-    cb->gone = true;
-    if (telling) /* from inside: its frame still needs it, and it is small */
+    if (telling && cb->running) { /* perhaps from inside: its frame still needs it */
+        cb->left = true;
         return sg_leave(CUDA_SUCCESS);
+    }
+    cb->gone = true;
     while (cb->running)
         sg_wait();
     free(cb);
