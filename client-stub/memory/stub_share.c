@@ -22,13 +22,37 @@
 
 /* The watched end of a pair. */
 struct share {
+    struct share *next, **at;
     struct stub_link *link;
     uint64_t token[2];
     int fd;
 };
 
-static struct stub_lock lock; /* of starting the thread */
+static struct stub_lock lock; /* of starting the thread, and of the list */
 static int watch_fd = -1;
+static struct share *shares; /* the kernel's list of them is not one that we can see */
+
+static void
+share_keep(struct share *share)
+{
+    stub_lock_take(&lock);
+    share->next = shares;
+    share->at = &shares;
+    if (shares)
+        shares->at = &share->next;
+    shares = share;
+    stub_lock_release(&lock);
+}
+
+static void
+share_forget(struct share *share)
+{
+    stub_lock_take(&lock);
+    *share->at = share->next;
+    if (share->next)
+        share->next->at = share->at;
+    stub_lock_release(&lock);
+}
 
 /* ---- the thread ---------------------------------------------------------------------
  */
@@ -60,6 +84,7 @@ share_thread(void *arg)
         if (epoll_wait(watch_fd, &event, 1, -1) != 1)
             continue;
         share = event.data.ptr;
+        share_forget(share);
         close(share->fd);
         share_say_closed(share);
         free(share);
@@ -99,10 +124,13 @@ share_watch(struct stub_link *link, const uint64_t token[2], int fd)
 
     if (r < 0)
         return r;
-    *share = (struct share){link, {token[0], token[1]}, fd};
+    *share = (struct share){.link = link, .token = {token[0], token[1]}, .fd = fd};
     event.data.ptr = share;
-    if (epoll_ctl(watch_fd, EPOLL_CTL_ADD, fd, &event) < 0)
+    share_keep(share);
+    if (epoll_ctl(watch_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+        share_forget(share);
         return -errno;
+    }
     (void)TAKE_FD(own);
     (void)TAKE_PTR(share);
     return 0;
