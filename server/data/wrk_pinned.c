@@ -24,6 +24,7 @@
 #define HOSTREGISTER_PORTABLE 0x1u
 
 struct pinned {
+    struct pinned *next; /* in kept */
     uint8_t *mem;
     uint64_t size;
     CUcontext ctx; /* it was registered with; NULL: that context is gone */
@@ -35,6 +36,7 @@ struct pinned {
 
 /* One process is one client. */
 static struct pinned *pieces[WRK_PINNED_MAX];
+static struct pinned *kept;    /* given back by the client, not by us */
 static _Atomic uint64_t bytes; /* mapped; a thread that waits for copies unmaps */
 
 int
@@ -160,24 +162,37 @@ pinned_idle(struct wrk *w, struct pinned *p)
     return true;
 }
 
+/* Until the process ends, and counted until then. */
+static void
+pinned_keep(struct pinned *p)
+{
+    p->next = kept;
+    kept = p;
+}
+
 void
 wrk_pinned_drop(struct wrk *w, uint32_t id)
 {
     struct pinned *p = id < WRK_PINNED_MAX ? TAKE_PTR(pieces[id]) : NULL;
     struct unpin_job *unpin;
 
-    if (!p || p->for_good)
-        return; /* the second: until the process ends, and counted until then */
+    if (!p)
+        return;
+    if (p->for_good) {
+        pinned_keep(p);
+        return;
+    }
     if (pinned_idle(w, p) && (!p->ctx || wrk_ctx_current(w))) {
         pinned_free(w, p);
         return;
     }
     unpin = calloc(1, sizeof(*unpin));
-    if (!unpin)
-        return;
-    *unpin = (struct unpin_job){.job.run = unpin_run, .job.ctx = p->ctx, .p = p};
-    if (!wrk_wait_background(w, &unpin->job))
+    if (unpin)
+        *unpin = (struct unpin_job){.job.run = unpin_run, .job.ctx = p->ctx, .p = p};
+    if (!unpin || !wrk_wait_background(w, &unpin->job)) {
         free(unpin);
+        pinned_keep(p);
+    }
 }
 
 /* ---- copies -----------------------------------------------------------------------
