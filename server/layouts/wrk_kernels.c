@@ -16,7 +16,8 @@
 struct owner {
     struct owner *next;
     void *object;
-    bool library;
+    bool library;       /* of no context */
+    uint32_t ctx_index; /* of a module */
     struct wrk_layouts layouts;
     struct gp_err why; /* not all of the image could be read */
 };
@@ -60,12 +61,12 @@ wrk_kernels_loaded(struct wrk *w, void *object, bool library,
         return;
     if (!p->kernels)
         p->kernels = calloc(1, sizeof(*p->kernels));
-    wrk_kernels_unloaded(w, object); /* it went with its context */
     owner = p->kernels ? calloc(1, sizeof(*owner)) : NULL;
     if (!owner)
         return;
     owner->object = object;
     owner->library = library;
+    owner->ctx_index = w->ctx_index;
     for (size_t i = 0; i < n; i++)
         wrk_layout_image(pieces[i].iov_base, pieces[i].iov_len, card_sm(w),
                          &owner->layouts, &owner->why);
@@ -75,20 +76,47 @@ wrk_kernels_loaded(struct wrk *w, void *object, bool library,
     p->kernels->first = owner;
 }
 
-void
-wrk_kernels_unloaded(struct wrk *w, const void *object)
+static void
+forget(struct wrk *w, bool (*is)(const struct owner *owner, const void *what),
+       const void *what)
 {
     struct owner **at, *owner;
 
     if (!w->priv->kernels)
         return;
-    for (at = &w->priv->kernels->first; (owner = *at); at = &owner->next) {
-        if (owner->object == object) {
+    at = &w->priv->kernels->first;
+    while ((owner = *at)) {
+        if (is(owner, what)) {
             *at = owner->next;
             owner_free(owner);
-            return;
+        } else {
+            at = &owner->next;
         }
     }
+}
+
+static bool
+is_object(const struct owner *owner, const void *object)
+{
+    return owner->object == object;
+}
+
+static bool
+is_in_ctx(const struct owner *owner, const void *index)
+{
+    return !owner->library && owner->ctx_index == *(const uint32_t *)index;
+}
+
+void
+wrk_kernels_unloaded(struct wrk *w, const void *object)
+{
+    forget(w, is_object, object);
+}
+
+void
+wrk_kernels_forget_ctx(struct wrk *w, uint32_t ctx_index)
+{
+    forget(w, is_in_ctx, &ctx_index);
 }
 
 /* The module of a library in this context has no image of its own. */

@@ -36,6 +36,9 @@ void wrk_kernels_loaded(struct wrk *w, void *owner, bool library,
                         const struct iovec *pieces, size_t n);
 void wrk_kernels_unloaded(struct wrk *w, const void *owner);
 
+/* A context is gone, and its modules with it. */
+void wrk_kernels_forget_ctx(struct wrk *w, uint32_t ctx_index);
+
 /* @func is the kernel @name of @owner: its parameters.  CUDA_ERROR_NOT_SUPPORTED:
  * nobody can tell them, and the program has been told why, in words. */
 CUresult wrk_kernels_named(struct wrk *w, void *owner, const char *name,

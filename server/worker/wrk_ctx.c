@@ -4,6 +4,7 @@
 #include "drv.h"
 #include "wrk.h"
 #include "wrk_bulk.h"
+#include "wrk_kernels.h"
 #include "wrk_land.h"
 #include "wrk_quota.h"
 #include "wrk_window.h"
@@ -112,6 +113,7 @@ wrk_ctx_gone(struct wrk *w, uint64_t id)
     wrk_quota_drop_ctx(w->priv->quota, index);
     wrk_land_forget(w, index);
     wrk_bulk_forget(w, index);
+    wrk_kernels_forget_ctx(w, index);
     wrk_windows_forget_ctx(w->priv->windows, index);
     wrk_handle_del(w, WIRE_KIND_CTX, id);
     atomic_fetch_add(&contexts_gone, 1);

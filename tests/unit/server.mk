@@ -19,3 +19,5 @@ $(eval $(call unit_test,test_wrk_pinned,tests/unit/test_wrk_pinned.c server/data
     $(SERVER_INCS) tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_layout,tests/unit/test_wrk_layout.c $(LAYOUT_SRCS),\
     server/layouts common tests/unit,,common,-lzstd -llz4))
+$(eval $(call unit_test,test_wrk_kernels,tests/unit/test_wrk_kernels.c server/layouts/wrk_kernels.c \
+    $(LAYOUT_SRCS),$(SERVER_INCS) tests/unit,,common,-lzstd -llz4))
