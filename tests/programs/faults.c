@@ -202,24 +202,28 @@ struct late {
     unsigned char pageable[64];
 };
 
+#define HALF ((size_t)1 << 20)
 #define SAY(name, call) printf("  %s: %d\n", name, (int)(call))
 
-/* Calls that the program gets no value from: each is printed with its answer. */
+/* Calls that the program gets no value from: each is printed with its answer.  The two
+ * streams work at a time, each with a half of the memory. */
 static void
 say_posted(struct late *l)
 {
-    SAY("launch", launch(l->b.wild, l->b.mem, NULL));
+    CUdeviceptr half = l->b.mem + HALF;
+
+    SAY("launch", launch(l->b.wild, half, NULL));
     SAY("launch on a stream", launch(l->b.wild, l->b.mem, l->stream));
-    SAY("fill", cuMemsetD8_v2(l->b.mem, 1, 64));
+    SAY("fill", cuMemsetD8_v2(half, 1, 64));
     SAY("fill on a stream", cuMemsetD32Async(l->b.mem, 1, 16, l->stream));
-    SAY("copy up", cuMemcpyHtoD_v2(l->b.mem, l->pageable, 64));
+    SAY("copy up", cuMemcpyHtoD_v2(half, l->pageable, 64));
     SAY("copy up on a stream",
         cuMemcpyHtoDAsync_v2(l->b.mem, l->pageable, 64, l->stream));
     SAY("copy up from pinned memory",
-        cuMemcpyHtoDAsync_v2(l->b.mem, l->pinned, 1u << 20, l->stream));
+        cuMemcpyHtoDAsync_v2(l->b.mem, l->pinned, HALF, l->stream));
     SAY("copy down to pinned memory",
         cuMemcpyDtoHAsync_v2(l->pinned, l->b.mem, 64, l->stream));
-    SAY("copy on the card", cuMemcpyDtoDAsync_v2(l->b.mem, l->b.mem + 64, 64, NULL));
+    SAY("copy on the card", cuMemcpyDtoDAsync_v2(half, half + 64, 64, NULL));
     SAY("record", cuEventRecord(l->event, l->stream));
     SAY("wait on the card", cuStreamWaitEvent(l->stream, l->event, 0));
     SAY("host function", cuLaunchHostFunc(l->stream, never, NULL));
@@ -273,9 +277,9 @@ late_begin(struct late *l)
     if (begin(&l->b))
         return 1;
     TRY(cuMemFree_v2(l->b.mem));
-    TRY(cuMemAlloc_v2(&l->b.mem, 1u << 20));
+    TRY(cuMemAlloc_v2(&l->b.mem, 2 * HALF));
     fill.dst = l->b.mem;
-    TRY(cuMemHostAlloc(&l->pinned, 1u << 20, 0));
+    TRY(cuMemHostAlloc(&l->pinned, HALF, 0));
     TRY(cuStreamCreate(&l->stream, CU_STREAM_NON_BLOCKING));
     TRY(cuEventCreate(&l->event, 0));
     TRY(cuGraphCreate(&l->graph, 0));
