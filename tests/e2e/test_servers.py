@@ -58,7 +58,7 @@ def test_copies_between_servers_move_no_bytes_through_the_program(case):
     moved = {}
     for way in ("direct", "client"):
         done = session.run(*case.interpreter(), PEER_CLIENT, env={
-            "GPUPOOL_TRANSPORT": "tcp",
+            "GPUPOOL_TRANSPORT": "tcp", "GPUPOOL_COMPRESS": "off",
             **({"GPUPOOL_PEER_COPIES": "client"} if way == "client" else {})})
         case.contains(done.out, "right\n", f"the bytes, {way}")
         moved[way] = int(done.out.split()[1])
