@@ -182,6 +182,26 @@ cuMemRelease(CUmemGenericAllocationHandle handle)
 }
 
 CUresult
+cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+{
+    uint64_t ptr = (uintptr_t)addr;
+    CUresult r = CUDA_ERROR_INVALID_VALUE;
+    const struct space *s;
+    struct piece *piece;
+
+    pthread_mutex_lock(&lock);
+    s = space_find(ptr, 1);
+    piece = s ? s->mapped[(ptr - s->base) / GRANULE] : NULL;
+    if (piece) {
+        piece->refs++;
+        *handle = (uintptr_t)piece;
+        r = CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+CUresult
 cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
                                        CUmemGenericAllocationHandle handle)
 {
@@ -238,5 +258,18 @@ cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
 {
     *flags = null_vmm_holds(ptr, 1) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
                                     : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    return CUDA_SUCCESS;
+}
+
+/* What is mapped has no name that the older interface between processes takes. */
+CUresult
+cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+    unsigned capable;
+
+    if (attribute != CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    capable = !null_vmm_holds(ptr, 1);
+    memcpy(data, &capable, sizeof(capable));
     return CUDA_SUCCESS;
 }
