@@ -107,10 +107,11 @@ remote()
     local folder status
 
     folder=$(mktemp -d "${TMPDIR:-/tmp}/gpupool-arm.XXXXXX")
+    XDG_RUNTIME_DIR=$folder "$build/bin/gpupool" up --servers 1 --cards 1 >"$arm/out" 2>&1
     XDG_RUNTIME_DIR=$folder "$build/bin/gpupool" run --core 30 --memory 1GiB -- \
         qemu-aarch64-static -L /usr/aarch64-linux-gnu \
         -E LD_LIBRARY_PATH="$arm/lib:$libs:$root/lib/aarch64-linux-gnu" \
-        "$arm/tests/programs/vecadd" 2 >"$arm/out" 2>&1
+        "$arm/tests/programs/vecadd" 2 >>"$arm/out" 2>&1
     status=$?
     XDG_RUNTIME_DIR=$folder "$build/bin/gpupool" down >/dev/null 2>&1
     rm -rf "$folder"

@@ -27,9 +27,10 @@ $(TEST_LINK): tests/data/driver-names.txt
 	$(Q)awk '/^cu/ { print "void " $$1 "(void); void " $$1 "(void) {}" }' $< | \
 	    $(CC) -x c -fPIC -fno-builtin -shared -Wl,-soname,libcuda.so.1 -o $@ -
 
-# driver_program PATH,SRCS,INCS,PTX: a program that sees CUDA and nothing else
+# driver_program PATH,SRCS,INCS,PTX: a program that sees CUDA and nothing else.  It
+# computes what it expects as the kernels do, which are not contracted either.
 define driver_program
-$(call helper_program,$(1),$(2) tests/programs/util.c,$(3) tests/programs proto $(O)/gen,-Wa$(comma)-I$(DEMO_PTX),,-L$(dir $(TEST_LINK)) -lcuda)
+$(call helper_program,$(1),$(2) tests/programs/util.c,$(3) tests/programs proto $(O)/gen,-Wa$(comma)-I$(DEMO_PTX) -ffp-contract=off,,-L$(dir $(TEST_LINK)) -lcuda)
 $(1:%=$(O)/%): $(TEST_LINK)
 $(call objs,$(subst /,_,$(1)),$(2)): $(addprefix $(DEMO_PTX)/,$(4))
 TEST_PROGRAMS += $(O)/$(1)
