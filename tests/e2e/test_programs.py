@@ -8,13 +8,14 @@ NAMES = ("vecadd", "matmul", "reduce", "histogram", "mandelbrot", "pipeline")
 
 
 def local_driver(case, name="libsoftgpu.so"):
-    """Environment in which libcuda.so.1 is the driver itself."""
+    """Environment in which libcuda.so.1 is the driver itself, on cards of its own: others
+    may be of another size."""
     folder = case.folder / "driver"
     folder.mkdir(exist_ok=True)
     link = folder / "libcuda.so.1"
     if not link.exists():
         link.symlink_to(case.build / "lib" / name)
-    return {"LD_LIBRARY_PATH": str(folder)}
+    return {"LD_LIBRARY_PATH": str(folder), "SOFTGPU_INSTANCE": case.folder.name}
 
 
 def compare(case, suffix=""):

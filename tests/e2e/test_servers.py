@@ -21,7 +21,7 @@ def on_one_machine(case, name="cards"):
         link.symlink_to(case.build / "lib" / "libsoftgpu.so")
     return case.run([case.programs / name],
                     env={"LD_LIBRARY_PATH": str(folder), "SOFTGPU_CARDS": "4",
-                         "SOFTGPU_MEMORY": "512MiB"})
+                         "SOFTGPU_MEMORY": "512MiB", "SOFTGPU_INSTANCE": case.folder.name})
 
 
 def compare(case, transports, slices, env=None, words="go directly"):

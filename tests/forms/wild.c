@@ -234,5 +234,6 @@ main(int argc, char **argv)
     }
     printf("%u runs, %u ended by a fault, %u kernels did what they must not\n", w.runs,
            w.faults, bad);
+    sg_memview_free(w.view);
     return bad != 0;
 }
