@@ -85,7 +85,8 @@ emulated()
     local path=$1:$arm/lib:$libs:$root/lib/aarch64-linux-gnu
 
     shift
-    qemu-aarch64-static -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH="$path" "$@"
+    timeout 600 qemu-aarch64-static -L /usr/aarch64-linux-gnu \
+        -E LD_LIBRARY_PATH="$path" "$@"
 }
 
 passed=0 failed=0
