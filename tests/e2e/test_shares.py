@@ -256,6 +256,7 @@ def spinner(case, pool, **options):
     slot = shell.ok("alloc", MIB)
     shell.ok("poke", slot, 0, 7)
     shell.ok("launch", "spin", 1, 32, slot, 7)
+    shell.ok("info")  # answered after the launch, which by itself may still be on its way
     worker, = set(pool.workers()) - before
     return shell, worker
 
