@@ -57,7 +57,7 @@ stub_cls_put(struct stub_ctx *ctx, void *key, void *value, stub_cls_dtor *dtor)
 
     if (!key)
         return -EINVAL;
-    stub_lock_take(&ctx->lock);
+    gp_lock_take(&ctx->lock);
     e = cls_find(ctx, key);
     if (!e)
         e = cls_add(ctx);
@@ -65,7 +65,7 @@ stub_cls_put(struct stub_ctx *ctx, void *key, void *value, stub_cls_dtor *dtor)
         e->dtor = dtor;
         cls_change(e, key, value);
     }
-    stub_lock_release(&ctx->lock);
+    gp_lock_release(&ctx->lock);
     return e ? 0 : -ENOMEM;
 }
 
@@ -76,11 +76,11 @@ stub_cls_del(struct stub_ctx *ctx, const void *key)
 
     if (!key)
         return -EINVAL;
-    stub_lock_take(&ctx->lock);
+    gp_lock_take(&ctx->lock);
     e = cls_find(ctx, key);
     if (e)
         cls_change(e, NULL, NULL);
-    stub_lock_release(&ctx->lock);
+    gp_lock_release(&ctx->lock);
     return e ? 0 : -ENOENT;
 }
 
@@ -89,11 +89,11 @@ cls_get_locked(struct stub_ctx *ctx, const void *key, void **ret)
 {
     struct stub_cls_entry *e;
 
-    stub_lock_take(&ctx->lock);
+    gp_lock_take(&ctx->lock);
     e = cls_find(ctx, key);
     if (e)
         *ret = atomic_load_explicit(&e->value, memory_order_relaxed);
-    stub_lock_release(&ctx->lock);
+    gp_lock_release(&ctx->lock);
     return e ? 0 : -ENOENT;
 }
 
@@ -128,12 +128,12 @@ stub_cls_drop_all(struct stub_ctx *ctx)
         stub_cls_dtor *dtor;
         void *key, *value;
 
-        stub_lock_take(&ctx->lock);
+        gp_lock_take(&ctx->lock);
         key = atomic_load_explicit(&e->key, memory_order_relaxed);
         value = atomic_load_explicit(&e->value, memory_order_relaxed);
         dtor = e->dtor;
         cls_change(e, NULL, NULL);
-        stub_lock_release(&ctx->lock);
+        gp_lock_release(&ctx->lock);
         if (key && dtor)
             dtor(stub_ctx_handle(ctx), key, value);
     }

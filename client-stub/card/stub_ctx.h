@@ -14,7 +14,7 @@
 #define STUB_CTX_H
 
 #include "cuda_abi.h"
-#include "stub_lock.h"
+#include "gp_lock.h"
 #include "stub_tls.h"
 
 #include <stdatomic.h>
@@ -33,7 +33,7 @@ struct stub_ctx {
     _Atomic uint32_t refs;
     _Atomic uint32_t flags;
     _Atomic uint64_t unique; /* cuCtxGetId: never used twice in a process */
-    struct stub_lock lock;
+    struct gp_lock lock;
     uint32_t retains;          /* of a primary context, under lock */
     _Atomic uint32_t attached; /* by cuCtxAttach, beside its maker */
     _Atomic(struct stub_cls_entry *) cls;

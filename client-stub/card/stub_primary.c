@@ -72,7 +72,7 @@ stub_m_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
         return r;
     if (!pctx)
         return CUDA_ERROR_INVALID_VALUE;
-    stub_lock_take(&ctx->lock);
+    gp_lock_take(&ctx->lock);
     if (ctx->retains == 0)
         r = primary_call(WIRE_CALL_cuDevicePrimaryCtxRetain, dev);
     if (r == CUDA_SUCCESS) {
@@ -80,7 +80,7 @@ stub_m_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
         atomic_store(&ctx->alive, true);
         *pctx = stub_ctx_handle(ctx);
     }
-    stub_lock_release(&ctx->lock);
+    gp_lock_release(&ctx->lock);
     return r;
 }
 
@@ -93,7 +93,7 @@ stub_m_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 
     if (r != CUDA_SUCCESS)
         return r;
-    stub_lock_take(&ctx->lock);
+    gp_lock_take(&ctx->lock);
     last = ctx->retains == 1;
     if (ctx->retains == 0)
         r = CUDA_ERROR_INVALID_CONTEXT;
@@ -103,7 +103,7 @@ stub_m_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
         atomic_store(&ctx->alive, false);
         r = primary_call(WIRE_CALL_cuDevicePrimaryCtxRelease_v2, dev);
     }
-    stub_lock_release(&ctx->lock);
+    gp_lock_release(&ctx->lock);
     if (last)
         primary_gone(ctx);
     return r;
@@ -118,11 +118,11 @@ stub_m_cuDevicePrimaryCtxReset_v2(CUdevice dev)
 
     if (r != CUDA_SUCCESS)
         return r;
-    stub_lock_take(&ctx->lock);
+    gp_lock_take(&ctx->lock);
     atomic_store(&ctx->alive, false);
     ctx->retains = 0;
     r = primary_call(WIRE_CALL_cuDevicePrimaryCtxReset_v2, dev);
-    stub_lock_release(&ctx->lock);
+    gp_lock_release(&ctx->lock);
     primary_gone(ctx);
     return r;
 }

@@ -16,11 +16,11 @@
 
 /* What a module or library handle owns. */
 struct func_list {
-    struct stub_lock lock;
+    struct gp_lock lock;
     struct stub_func *first;
 };
 
-static struct stub_lock lists_lock; /* creation of lists */
+static struct gp_lock lists_lock; /* creation of lists */
 
 _Atomic uint32_t stub_func_gone;
 
@@ -148,14 +148,14 @@ func_list_of(uint32_t kind, uint64_t owner)
 
     if (list)
         return list;
-    stub_lock_take(&lists_lock);
+    gp_lock_take(&lists_lock);
     list = stub_handle_data(kind, owner);
     if (!list) {
         list = calloc(1, sizeof(*list));
         if (list)
             stub_handle_set_data(kind, owner, list);
     }
-    stub_lock_release(&lists_lock);
+    gp_lock_release(&lists_lock);
     return list;
 }
 
@@ -240,9 +240,9 @@ stub_func_lookup(uint32_t kind, uint64_t owner, const char *name, uint64_t *ret)
     list = func_list_of(kind, owner);
     if (!list)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    stub_lock_take(&list->lock);
+    gp_lock_take(&list->lock);
     r = func_lookup_locked(kind, list, owner, name, ret);
-    stub_lock_release(&list->lock);
+    gp_lock_release(&list->lock);
     return r;
 }
 
@@ -250,7 +250,7 @@ stub_func_lookup(uint32_t kind, uint64_t owner, const char *name, uint64_t *ret)
  * -------------------------------------------- */
 
 /* Layouts of handles that the worker minted, which have no slot in our tables. */
-static struct stub_lock foreign_lock;
+static struct gp_lock foreign_lock;
 static struct stub_func *foreign;
 
 static CUresult
@@ -280,7 +280,7 @@ func_get_foreign(uint64_t handle, struct stub_func **ret)
     struct stub_func *func;
     CUresult r = CUDA_SUCCESS;
 
-    stub_lock_take(&foreign_lock);
+    gp_lock_take(&foreign_lock);
     for (func = foreign; func && func->handle != handle; func = func->next)
         ;
     if (!func) {
@@ -290,7 +290,7 @@ func_get_foreign(uint64_t handle, struct stub_func **ret)
             foreign = func;
         }
     }
-    stub_lock_release(&foreign_lock);
+    gp_lock_release(&foreign_lock);
     *ret = func;
     return r;
 }

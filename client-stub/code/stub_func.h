@@ -12,7 +12,7 @@
 #define STUB_FUNC_H
 
 #include "cuda_abi.h"
-#include "stub_lock.h"
+#include "gp_lock.h"
 #include "stub_tls.h"
 
 #include <stdatomic.h>

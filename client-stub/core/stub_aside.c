@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stub_aside.h"
 
+#include "gp_lock.h"
 #include "stub_link.h"
-#include "stub_lock.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ stub_aside_begin(struct stub_link *link)
     if (unlikely(!aside->room))
         aside->room = malloc(STUB_ASIDE_MAX);
     atomic_store_explicit(&aside->busy, 1, memory_order_relaxed);
-    stub_lock_release(&link->send);
+    gp_lock_release(&link->send);
 }
 
 /* Frame by frame: a connection promises room for a frame, not for many. */
@@ -47,10 +47,10 @@ stub_aside_end(struct stub_link *link)
 {
     int64_t r;
 
-    stub_lock_take(&link->send);
+    gp_lock_take(&link->send);
     r = aside_empty(link);
     if (atomic_exchange(&link->aside.busy, 0) == 2)
-        stub_futex_wake(&link->aside.busy, INT_MAX);
+        gp_futex_wake(&link->aside.busy, INT_MAX);
     return r;
 }
 
@@ -69,8 +69,8 @@ stub_aside_wait(struct stub_link *link)
 
     while (stub_aside_busy(aside)) {
         atomic_store_explicit(&aside->busy, 2, memory_order_relaxed);
-        stub_lock_release(&link->send);
-        stub_futex_wait(&aside->busy, 2, NULL);
-        stub_lock_take(&link->send);
+        gp_lock_release(&link->send);
+        gp_futex_wait(&aside->busy, 2, NULL);
+        gp_lock_take(&link->send);
     }
 }

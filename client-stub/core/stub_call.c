@@ -50,7 +50,7 @@ stub_enter(void)
 static CUresult
 call_lost(struct stub_link *link)
 {
-    stub_lock_release(&link->send);
+    gp_lock_release(&link->send);
     return stub_link_lose(link, "cannot send");
 }
 
@@ -83,7 +83,7 @@ call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
 
     if (unlikely(body_size > WIRE_FRAME_MAX - sizeof(struct wire_req)))
         return CUDA_ERROR_INVALID_VALUE;
-    stub_lock_take(&link->send);
+    gp_lock_take(&link->send);
     req = call_room(c, size);
     if (unlikely(!req))
         return call_lost(link);
@@ -154,7 +154,7 @@ call_gathered(struct stub_link *link, uint32_t gathered)
     if (much && xport_flush(link->conn) < 0)
         return call_lost(link);
     atomic_store_explicit(&link->queued, much ? 0 : gathered, memory_order_relaxed);
-    stub_lock_release(&link->send);
+    gp_lock_release(&link->send);
     if (gathered && !much)
         stub_flush_arm(link);
     return CUDA_SUCCESS;
@@ -194,7 +194,7 @@ call_come_back(struct stub_call *c)
     seq = atomic_load_explicit(&link->seq, memory_order_relaxed);
     atomic_store_explicit(&link->seq, seq - 1, memory_order_relaxed);
     if (!copy) {
-        stub_lock_release(&link->send);
+        gp_lock_release(&link->send);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     stub_aside_wait(link);
@@ -213,7 +213,7 @@ static CUresult
 call_post_aside(struct stub_call *c)
 {
     stub_aside_commit(&c->link->aside, c->frame_size);
-    stub_lock_release(&c->link->send);
+    gp_lock_release(&c->link->send);
     return CUDA_SUCCESS;
 }
 
@@ -231,7 +231,7 @@ stub_call_post(struct stub_call *c)
     if (unlikely(queued + c->frame_size >= SEND_HIGH || stub_flush_always))
         return call_send_apart(link, NULL, 0);
     atomic_store_explicit(&link->queued, queued + c->frame_size, memory_order_relaxed);
-    stub_lock_release(&link->send);
+    gp_lock_release(&link->send);
     if (unlikely(queued == 0))
         stub_flush_arm(link);
     return CUDA_SUCCESS;
@@ -271,7 +271,7 @@ call_send_leading(struct stub_call *c)
     if (unlikely(r < 0))
         return call_lost(link);
     call_flushed(link);
-    stub_lock_release(&link->send);
+    gp_lock_release(&link->send);
     return CUDA_SUCCESS;
 }
 

@@ -56,10 +56,10 @@ flush_send(struct stub_link *link)
 
     /* Whoever holds it sends, perhaps a payload that the worker takes only when
      * somebody here has read what it is sending: then flush_step() must go on. */
-    if (!stub_lock_try(&link->send))
+    if (!gp_lock_try(&link->send))
         return false;
     if (stub_aside_busy(&link->aside)) {
-        stub_lock_release(&link->send);
+        gp_lock_release(&link->send);
         return false;
     }
     r = xport_flush(link->conn);
@@ -69,7 +69,7 @@ flush_send(struct stub_link *link)
         atomic_store_explicit(&link->queued, 0, memory_order_relaxed);
         atomic_store_explicit(&link->flushes, n + 1, memory_order_relaxed);
     }
-    stub_lock_release(&link->send);
+    gp_lock_release(&link->send);
     if (r < 0)
         stub_link_lose(link, "cannot send");
     return true;

@@ -7,7 +7,7 @@
  * new C library still has.  Old ones keep them in libraries of their own: the
  * references are weak, and what is not there fails as if there were nothing to load.
  */
-#include "stub_lock.h"
+#include "gp_lock.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -66,13 +66,13 @@ __wrap_dlerror(void)
 int
 __wrap_pthread_once(pthread_once_t *once, void (*init)(void))
 {
-    static struct stub_lock lock;
+    static struct gp_lock lock;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     if (*once == PTHREAD_ONCE_INIT)
         init();
     *once = PTHREAD_ONCE_INIT + 1;
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     return 0;
 }
 

@@ -7,9 +7,9 @@
  */
 #include "stub_handle.h"
 
+#include "gp_lock.h"
 #include "stub_call.h"
 #include "stub_link.h"
-#include "stub_lock.h"
 #include "wire_format.h"
 
 #include <stdatomic.h>
@@ -30,7 +30,7 @@ struct handle_slot {
 };
 
 struct handle_kind {
-    struct stub_lock lock;
+    struct gp_lock lock;
     uint32_t high; /* first index never used; index 0 stays unused */
     uint32_t free; /* index + 1 of the first freed slot, 0 = none */
     uint32_t free_last;
@@ -166,11 +166,11 @@ stub_handle_new_on(uint32_t link, uint32_t kind)
 
     if (!k)
         return 0;
-    stub_lock_take(&k->lock);
+    gp_lock_take(&k->lock);
     index = handle_index_take(k);
     if (index != NO_INDEX)
         handle = handle_publish(handle_slot_at(k, index), kind, link, index);
-    stub_lock_release(&k->lock);
+    gp_lock_release(&k->lock);
     return handle;
 }
 
@@ -183,7 +183,7 @@ stub_handle_new_at(uint32_t kind, uint32_t link, uint32_t index)
 
     if (!k || index == 0)
         return 0;
-    stub_lock_take(&k->lock);
+    gp_lock_take(&k->lock);
     /* Indices below must exist too, or handle_index_take() would hand this one out. */
     while (k->high <= index && handle_slot_make(k, k->high))
         k->high++;
@@ -191,7 +191,7 @@ stub_handle_new_at(uint32_t kind, uint32_t link, uint32_t index)
     if (slot && k->high > index &&
         !atomic_load_explicit(&slot->live, memory_order_relaxed))
         handle = handle_publish(slot, kind, link, index);
-    stub_lock_release(&k->lock);
+    gp_lock_release(&k->lock);
     return handle;
 }
 
@@ -214,7 +214,7 @@ stub_handle_del(uint32_t kind, uint64_t handle)
 
     if (!k)
         return;
-    stub_lock_take(&k->lock);
+    gp_lock_take(&k->lock);
     slot = handle_find(kind, handle);
     if (slot) {
         data = atomic_exchange_explicit(&slot->data, NULL, memory_order_acq_rel);
@@ -227,7 +227,7 @@ stub_handle_del(uint32_t kind, uint64_t handle)
             k->free = index + 1;
         k->free_last = index + 1;
     }
-    stub_lock_release(&k->lock);
+    gp_lock_release(&k->lock);
     if (data && k->drop)
         k->drop(data);
 }
@@ -277,9 +277,9 @@ stub_handle_each(uint32_t kind, void (*fn)(uint64_t handle, void *data, void *us
 
     if (!k)
         return;
-    stub_lock_take(&k->lock);
+    gp_lock_take(&k->lock);
     high = k->high;
-    stub_lock_release(&k->lock);
+    gp_lock_release(&k->lock);
     for (uint32_t i = 1; i < high; i++) {
         struct handle_slot *slot = handle_slot_at(k, i);
 

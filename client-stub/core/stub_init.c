@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct stub_lock init_lock;
+static struct gp_lock init_lock;
 
 /* What the snapshot allows once there is one.  Under init_lock. */
 static CUresult
@@ -49,12 +49,12 @@ stub_m_cuInit(unsigned int Flags)
     r = stub_link_open();
     if (r != CUDA_SUCCESS)
         return r;
-    stub_lock_take(&init_lock);
+    gp_lock_take(&init_lock);
     if (!done)
         outcome = init_from_snapshot();
     done = true;
     r = outcome;
-    stub_lock_release(&init_lock);
+    gp_lock_release(&init_lock);
     return r;
 }
 

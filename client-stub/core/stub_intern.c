@@ -2,7 +2,7 @@
 /* Interned strings, in a hash table that grows. */
 #include "stub_intern.h"
 
-#include "stub_lock.h"
+#include "gp_lock.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct interned {
     char text[];
 };
 
-static struct stub_lock lock;
+static struct gp_lock lock;
 static struct interned **buckets;
 static size_t n_buckets; /* a power of two */
 static size_t n_strings;
@@ -76,7 +76,7 @@ stub_intern(const char *text)
     uint64_t hash = intern_hash(text, len);
     const char *found = NULL;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     if (n_strings >= n_buckets)
         intern_grow();
     for (struct interned *s = n_buckets ? buckets[hash & (n_buckets - 1)] : NULL; s;
@@ -85,6 +85,6 @@ stub_intern(const char *text)
             found = s->text;
     if (!found)
         found = n_buckets ? intern_add(text, len, hash) : "";
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     return found;
 }

@@ -26,7 +26,7 @@
 struct stub_link stub_links[STUB_LINKS_MAX];
 uint32_t stub_links_n = 1;
 
-static struct stub_lock open_lock;
+static struct gp_lock open_lock;
 
 /* ---- words for the user ----------------------------------------------------- */
 
@@ -149,10 +149,10 @@ stub_link_open(void)
     uint32_t phase = atomic_load_explicit(first, memory_order_acquire);
 
     if (phase == STUB_COLD) {
-        stub_lock_take(&open_lock);
+        gp_lock_take(&open_lock);
         if (atomic_load(first) == STUB_COLD)
             link_open_locked();
-        stub_lock_release(&open_lock);
+        gp_lock_release(&open_lock);
         phase = atomic_load(first);
     }
     return phase == STUB_LINKED || phase == STUB_READY ? CUDA_SUCCESS

@@ -17,8 +17,8 @@
 #define STUB_LINK_H
 
 #include "cuda_abi.h"
+#include "gp_lock.h"
 #include "stub_aside.h"
-#include "stub_lock.h"
 #include "stub_tls.h"
 #include "wire_format.h"
 
@@ -51,7 +51,7 @@ struct stub_link {
     struct xport_conn *conn;
     const struct Gpupool__AttachReply *attach;
 
-    struct stub_lock send;
+    struct gp_lock send;
     struct stub_aside aside;       /* what gathers while somebody sends; under send */
     _Atomic uint32_t seq;          /* of the last frame; written under send */
     _Atomic uint32_t queued;       /* bytes in the send buffer; written under send */
@@ -66,7 +66,7 @@ struct stub_link {
     _Atomic uint64_t moved;      /* bytes of payloads, until lanes are settled */
     _Atomic bool lanes_settled;  /* stub_lanes.h: nothing more to decide */
 
-    struct stub_lock wait;
+    struct gp_lock wait;
     atomic_bool leading; /* somebody reads the connection, or is about to */
     _Atomic(struct stub_call *) waiting; /* calls without their answer; under wait */
 };

@@ -81,7 +81,7 @@ wait_finish(struct stub_call *c, CUresult result)
 {
     c->result = result;
     wait_set_state(c, STUB_CALL_DONE);
-    stub_futex_wake(&c->state, 1);
+    gp_futex_wake(&c->state, 1);
 }
 
 GP_HOT static void
@@ -103,9 +103,9 @@ wait_clear(struct stub_call *c, bool events)
 static void
 wait_enlist(struct stub_call *c)
 {
-    stub_lock_take(&c->link->wait);
+    gp_lock_take(&c->link->wait);
     wait_link(c);
-    stub_lock_release(&c->link->wait);
+    gp_lock_release(&c->link->wait);
 }
 
 GP_HOT void
@@ -129,10 +129,10 @@ stub_wait_step_back(struct stub_call *c)
 void
 stub_wait_cancel(struct stub_call *c)
 {
-    stub_lock_take(&c->link->wait);
+    gp_lock_take(&c->link->wait);
     if (c->listed)
         wait_unlink(c);
-    stub_lock_release(&c->link->wait);
+    gp_lock_release(&c->link->wait);
     stub_wait_leave(c);
 }
 
@@ -214,11 +214,11 @@ wait_claim(struct stub_call *mine, uint32_t seq)
 
     if (likely(mine->apart && mine->seq == seq))
         return mine;
-    stub_lock_take(&link->wait);
+    gp_lock_take(&link->wait);
     c = wait_find(link, seq);
     if (c)
         wait_unlink(c);
-    stub_lock_release(&link->wait);
+    gp_lock_release(&link->wait);
     return c;
 }
 
@@ -276,8 +276,8 @@ wait_sleep(struct stub_call *c, const struct timespec *nap)
 
     atomic_compare_exchange_strong(&c->state, &called, STUB_CALL_PENDING);
     c->sleeps = !nap;
-    stub_lock_release(&c->link->wait);
-    stub_futex_wait(&c->state, STUB_CALL_PENDING, nap);
+    gp_lock_release(&c->link->wait);
+    gp_futex_wait(&c->state, STUB_CALL_PENDING, nap);
 }
 
 GP_HOT CUresult
@@ -288,13 +288,13 @@ stub_wait_for(struct stub_call *c)
         return c->result;
     }
     for (;;) {
-        stub_lock_take(&c->link->wait);
+        gp_lock_take(&c->link->wait);
         if (wait_state(c) == STUB_CALL_DONE) {
-            stub_lock_release(&c->link->wait);
+            gp_lock_release(&c->link->wait);
             return c->result;
         }
         if (lead_take(c->link)) {
-            stub_lock_release(&c->link->wait);
+            gp_lock_release(&c->link->wait);
             wait_lead(c, NULL);
             return c->result;
         }
@@ -330,7 +330,7 @@ wait_call_next(struct stub_link *link)
     if (next) {
         next->sleeps = false;
         wait_set_state(next, STUB_CALL_CALLED);
-        stub_futex_wake(&next->state, 1);
+        gp_futex_wake(&next->state, 1);
     }
 }
 
@@ -345,16 +345,16 @@ stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c),
     wait_clear(c, true);
     wait_enlist(c);
     for (;;) {
-        stub_lock_take(&c->link->wait);
+        gp_lock_take(&c->link->wait);
         if (wait_state(c) == STUB_CALL_DONE) {
-            stub_lock_release(&c->link->wait);
+            gp_lock_release(&c->link->wait);
             return false;
         }
         if (ready(c)) {
             wait_unlink(c);
             if (!atomic_load(&c->link->leading)) /* it may have been called to do so */
                 wait_call_next(c->link);
-            stub_lock_release(&c->link->wait);
+            gp_lock_release(&c->link->wait);
             return true;
         }
         if (!rested || !lead_take(c->link)) {
@@ -366,7 +366,7 @@ stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c),
             wait_sleep(c, sleep ? NULL : &nap);
             continue;
         }
-        stub_lock_release(&c->link->wait);
+        gp_lock_release(&c->link->wait);
         wait_lead(c, ready);
         stub_wait_leave(c);
         rested = !rest;
@@ -376,12 +376,12 @@ stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c),
 void
 stub_wait_poke(struct stub_call *c)
 {
-    stub_lock_take(&c->link->wait);
+    gp_lock_take(&c->link->wait);
     if (wait_state(c) == STUB_CALL_PENDING) {
         wait_set_state(c, STUB_CALL_CALLED);
-        stub_futex_wake(&c->state, 1);
+        gp_futex_wake(&c->state, 1);
     }
-    stub_lock_release(&c->link->wait);
+    gp_lock_release(&c->link->wait);
 }
 
 GP_HOT void
@@ -393,10 +393,10 @@ stub_wait_leave(struct stub_call *c)
     atomic_store(&c->link->leading, false);
     if (likely(!atomic_load(&c->link->waiting)))
         return;
-    stub_lock_take(&c->link->wait);
+    gp_lock_take(&c->link->wait);
     if (!atomic_load(&c->link->leading))
         wait_call_next(c->link);
-    stub_lock_release(&c->link->wait);
+    gp_lock_release(&c->link->wait);
 }
 
 void
@@ -404,10 +404,10 @@ stub_wait_abort(struct stub_link *link, CUresult result)
 {
     struct stub_call *c;
 
-    stub_lock_take(&link->wait);
+    gp_lock_take(&link->wait);
     while ((c = atomic_load_explicit(&link->waiting, memory_order_relaxed))) {
         wait_unlink(c);
         wait_finish(c, result);
     }
-    stub_lock_release(&link->wait);
+    gp_lock_release(&link->wait);
 }

@@ -9,7 +9,7 @@ _Atomic uint32_t stub_freed_count;
 static struct stub_ranges freed;
 
 /* What was freed last, which is handed out again next mostly; size 0: none. */
-static struct stub_lock last_lock;
+static struct gp_lock last_lock;
 static struct stub_range last;
 
 /* @with becomes the last; the one before it. */
@@ -18,10 +18,10 @@ last_replace(const struct stub_range *with)
 {
     struct stub_range before;
 
-    stub_lock_take(&last_lock);
+    gp_lock_take(&last_lock);
     before = last;
     last = *with;
-    stub_lock_release(&last_lock);
+    gp_lock_release(&last_lock);
     return before;
 }
 
@@ -31,12 +31,12 @@ last_overlaps(const struct stub_range *where, bool drop)
 {
     bool overlaps;
 
-    stub_lock_take(&last_lock);
+    gp_lock_take(&last_lock);
     overlaps = last.size && where->start < last.start + last.size &&
                last.start < where->start + where->size;
     if (overlaps && drop)
         last.size = 0;
-    stub_lock_release(&last_lock);
+    gp_lock_release(&last_lock);
     return overlaps;
 }
 

@@ -3,11 +3,11 @@
 #include "stub_land.h"
 
 #include "gp_base.h"
+#include "gp_lock.h"
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_flush.h"
 #include "stub_link.h"
-#include "stub_lock.h"
 #include "stub_managed.h"
 #include "stub_memory.h"
 #include "stub_sticky.h"
@@ -39,7 +39,7 @@ struct land_wait {
 
 /* Of one link; made at its first such copy and never freed. */
 struct lands {
-    struct stub_lock lock;
+    struct gp_lock lock;
     struct stub_land *first, **last;
     struct stub_land *free[2];
     struct land_wait *waits;
@@ -51,7 +51,7 @@ struct lands {
 
 _Atomic uint32_t stub_lands_under_way;
 
-static struct stub_lock make_lock;
+static struct gp_lock make_lock;
 static _Atomic(struct lands *) all[STUB_LINKS_MAX];
 
 static struct lands *
@@ -76,7 +76,7 @@ lands_thread(void *arg)
 
     for (;;) {
         while (atomic_load(&lands->called) == 0)
-            stub_futex_wait(&lands->called, 0, NULL);
+            gp_futex_wait(&lands->called, 0, NULL);
         if (!stub_wait_events(&lands->reader, lands_none, true))
             return;
         atomic_store(&lands->called, 0);
@@ -89,7 +89,7 @@ stub_land_nudge(struct stub_link *link)
     struct lands *lands = lands_of(link);
 
     if (lands && atomic_exchange(&lands->called, 1) == 0)
-        stub_futex_wake(&lands->called, 1);
+        gp_futex_wake(&lands->called, 1);
 }
 
 /* Under make_lock. */
@@ -127,11 +127,11 @@ lands_exist(struct stub_link *link)
 
     if (likely(lands != NULL))
         return true;
-    stub_lock_take(&make_lock);
+    gp_lock_take(&make_lock);
     lands = lands_of(link);
     if (!lands)
         lands = lands_new(link);
-    stub_lock_release(&make_lock);
+    gp_lock_release(&make_lock);
     return lands != NULL;
 }
 
@@ -188,17 +188,17 @@ wait_run(struct lands *lands, struct land_wait *wait)
     struct land_wait **at;
     bool alive;
 
-    stub_lock_take(&lands->lock);
+    gp_lock_take(&lands->lock);
     wait->met = wait_over(lands, wait);
     wait->next = lands->waits;
     lands->waits = wait;
-    stub_lock_release(&lands->lock);
+    gp_lock_release(&lands->lock);
     alive = wait->met || stub_wait_events(&wait->call, wait_ready, false);
-    stub_lock_take(&lands->lock);
+    gp_lock_take(&lands->lock);
     for (at = &lands->waits; *at != wait; at = &(*at)->next)
         ;
     *at = wait->next;
-    stub_lock_release(&lands->lock);
+    gp_lock_release(&lands->lock);
     return alive;
 }
 
@@ -224,11 +224,11 @@ land_take_free(struct lands *lands, bool large)
 {
     struct stub_land *land;
 
-    stub_lock_take(&lands->lock);
+    gp_lock_take(&lands->lock);
     land = lands->free[large];
     if (land)
         lands->free[large] = land->next;
-    stub_lock_release(&lands->lock);
+    gp_lock_release(&lands->lock);
     return land;
 }
 
@@ -255,10 +255,10 @@ stub_land_drop(struct stub_land *land)
 {
     struct lands *lands = lands_of(land->link);
 
-    stub_lock_take(&lands->lock);
+    gp_lock_take(&lands->lock);
     land->next = lands->free[land->large];
     lands->free[land->large] = land;
-    stub_lock_release(&lands->lock);
+    gp_lock_release(&lands->lock);
 }
 
 /* It is under way before the frame can leave: the bytes may come at once. */
@@ -271,10 +271,10 @@ stub_land_post(struct stub_call *c, struct stub_land *land)
 
     land->seq = stub_call_land(c);
     land->next = NULL;
-    stub_lock_take(&lands->lock);
+    gp_lock_take(&lands->lock);
     *lands->last = land;
     lands->last = &land->next;
-    stub_lock_release(&lands->lock);
+    gp_lock_release(&lands->lock);
     atomic_fetch_add(&stub_lands_under_way, 1);
     atomic_fetch_add(&link->landing, 1);
     r = stub_call_post(c);
@@ -291,11 +291,11 @@ land_find(struct lands *lands, uint32_t seq)
 {
     struct stub_land *land;
 
-    stub_lock_take(&lands->lock);
+    gp_lock_take(&lands->lock);
     land = lands->first;
     while (land && land->seq != seq)
         land = land->next;
-    stub_lock_release(&lands->lock);
+    gp_lock_release(&lands->lock);
     return land;
 }
 
@@ -326,7 +326,7 @@ land_over(struct lands *lands, struct stub_land *land)
 {
     struct stub_land **at;
 
-    stub_lock_take(&lands->lock);
+    gp_lock_take(&lands->lock);
     for (at = &lands->first; *at != land; at = &(*at)->next)
         ;
     *at = land->next;
@@ -340,7 +340,7 @@ land_over(struct lands *lands, struct stub_land *land)
             stub_wait_poke(&w->call);
         }
     }
-    stub_lock_release(&lands->lock);
+    gp_lock_release(&lands->lock);
 }
 
 const char *

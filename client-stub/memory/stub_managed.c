@@ -19,10 +19,10 @@
 
 #include "cuda_api.h"
 #include "gp_base.h"
+#include "gp_lock.h"
 #include "gp_log.h"
 #include "stub_call.h"
 #include "stub_ctx.h"
-#include "stub_lock.h"
 #include "stub_managed_mirror.h"
 #include "stub_managed_range.h"
 #include "stub_manual.h"
@@ -52,7 +52,7 @@ struct managed_turn {
 _Atomic bool stub_managed_on;
 
 static struct {
-    struct stub_lock lock;
+    struct gp_lock lock;
     struct managed_range *ranges;
     struct managed_stream *streams;
     CUresult failed; /* of a move that no wait has told the program of yet */
@@ -96,7 +96,7 @@ managed_enter(bool *pushed)
     *pushed = false;
     if (managed_busy || stub_enter() != CUDA_SUCCESS)
         return false;
-    stub_lock_take(&managed.lock);
+    gp_lock_take(&managed.lock);
     if (!stub_tls.ctx_index) {
         ctx = stub_ctx_on(stub_link_here()->number, 0);
         *pushed = atomic_load(&ctx->alive) && stub_ctx_push(ctx) == 0;
@@ -111,7 +111,7 @@ managed_leave(bool pushed)
     managed_calm();
     if (pushed)
         stub_ctx_pop();
-    stub_lock_release(&managed.lock);
+    gp_lock_release(&managed.lock);
 }
 
 static CUresult
@@ -449,12 +449,12 @@ stub_managed_drop(uint64_t addr)
 
     if (!stub_managed_is_on())
         return false;
-    stub_lock_take(&managed.lock);
+    gp_lock_take(&managed.lock);
     range = managed_take(addr);
     for (uint32_t i = 0; range && !range->library && i < stub_links_n; i++)
         if (i != range->home && range->copy[i].dev)
             managed_mirror_leave(i, range->copy[i].dev, range->size, &pieces);
-    stub_lock_release(&managed.lock);
+    gp_lock_release(&managed.lock);
     if (!range)
         return false;
     managed_stir();
@@ -471,11 +471,11 @@ stub_managed_variable(CUlibrary library)
 
     if (!stub_managed_is_on() || managed_busy)
         return 0;
-    stub_lock_take(&managed.lock);
+    gp_lock_take(&managed.lock);
     for (struct managed_range *m = managed.ranges; m && !at; m = m->next)
         if (m->library == library)
             at = m->copy[m->home].dev;
-    stub_lock_release(&managed.lock);
+    gp_lock_release(&managed.lock);
     return at;
 }
 
@@ -487,12 +487,12 @@ stub_managed_device(uint64_t host)
 
     if (!stub_managed_is_on() || managed_busy)
         return 0;
-    stub_lock_take(&managed.lock);
+    gp_lock_take(&managed.lock);
     for (struct managed_range *m = managed.ranges; m && !dev; m = m->next)
         if (host - (uintptr_t)m->host < m->size)
             dev = m->copy[m->copy[here].dev ? here : m->home].dev +
                   (host - (uintptr_t)m->host);
-    stub_lock_release(&managed.lock);
+    gp_lock_release(&managed.lock);
     return dev;
 }
 
@@ -503,12 +503,12 @@ stub_managed_touches(uint64_t dev, uint64_t size)
 
     if (!stub_managed_is_on() || managed_busy)
         return false;
-    stub_lock_take(&managed.lock);
+    gp_lock_take(&managed.lock);
     for (struct managed_range *m = managed.ranges; m && !some; m = m->next) {
         uint64_t start = m->copy[m->home].dev;
 
         some = dev - start < m->size || start - dev < size;
     }
-    stub_lock_release(&managed.lock);
+    gp_lock_release(&managed.lock);
     return some;
 }

@@ -2,10 +2,10 @@
 #include "stub_pinned.h"
 
 #include "gp_base.h"
+#include "gp_lock.h"
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_link.h"
-#include "stub_lock.h"
 #include "stub_managed.h"
 #include "stub_memory.h"
 #include "stub_stream.h"
@@ -24,7 +24,7 @@
 _Atomic uint32_t stub_pinned_count;
 
 /* Numbers in use, of each link; and descriptors go over in the order of the calls. */
-static struct stub_lock lock;
+static struct gp_lock lock;
 static bool used[STUB_LINKS_MAX][NUMBERS];
 
 /* Nobody can take pages away from under the other. */
@@ -89,9 +89,9 @@ stub_pinned_new(size_t size, uint32_t *ret_number)
     mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (mem == MAP_FAILED)
         return NULL;
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     *ret_number = hand_over(link, fd, size);
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     if (!*ret_number) {
         munmap(mem, size);
         return NULL;
@@ -106,7 +106,7 @@ stub_pinned_drop(uint32_t link, uint32_t number)
     struct stub_call c;
 
     atomic_fetch_sub(&stub_pinned_count, 1);
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     if (stub_call_begin_on(&c, &stub_links[link], WIRE_CALL_gp_unpin,
                            sizeof(struct wire_gp_unpin_req)) == CUDA_SUCCESS) {
         *(struct wire_gp_unpin_req *)c.body =
@@ -114,7 +114,7 @@ stub_pinned_drop(uint32_t link, uint32_t number)
         stub_call_post(&c);
     }
     used[link][number - 1] = false;
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
 }
 
 /* Memory that host and card share moves at waits of its own making, and a capture wants

@@ -41,13 +41,13 @@ stub_range_add(struct stub_ranges *set, struct stub_range *range)
 
     if (range->size == 0 || !gp_add_ok(range->start, range->size, &end))
         return -EINVAL;
-    stub_lock_take(&set->lock);
+    gp_lock_take(&set->lock);
     node = tsearch(range, &set->root, range_compare);
     if (!node)
         r = -ENOMEM;
     else if (*node != range)
         r = -EEXIST;
-    stub_lock_release(&set->lock);
+    gp_lock_release(&set->lock);
     return r;
 }
 
@@ -57,11 +57,11 @@ stub_range_overlap(struct stub_ranges *set, const struct stub_range *where, void
 {
     struct stub_range **node;
 
-    stub_lock_take(&set->lock);
+    gp_lock_take(&set->lock);
     node = tfind(where, &set->root, range_compare);
     if (node)
         memcpy(ret, *node, size);
-    stub_lock_release(&set->lock);
+    gp_lock_release(&set->lock);
     return node != NULL;
 }
 
@@ -79,19 +79,19 @@ stub_range_take(struct stub_ranges *set, uint64_t start,
 {
     struct stub_range *found;
 
-    stub_lock_take(&set->lock);
+    gp_lock_take(&set->lock);
     found = range_lookup(set, start);
     if (found && (found->start != start || (match && !match(found, user))))
         found = NULL;
     if (found)
         tdelete(found, &set->root, range_compare);
-    stub_lock_release(&set->lock);
+    gp_lock_release(&set->lock);
     return found;
 }
 
 /* twalk() hands no argument on, and twalk_r() is younger than the C libraries we load
  * on; so one walk at a time, through this. */
-static struct stub_lock walk_lock;
+static struct gp_lock walk_lock;
 static struct range_search {
     bool (*match)(const struct stub_range *range, void *user);
     void *user;
@@ -115,14 +115,14 @@ stub_range_remove_if(struct stub_ranges *set,
 {
     struct stub_range *found;
 
-    stub_lock_take(&set->lock);
-    stub_lock_take(&walk_lock);
+    gp_lock_take(&set->lock);
+    gp_lock_take(&walk_lock);
     search = (struct range_search){match, user, NULL};
     twalk(set->root, range_visit);
     found = search.found;
-    stub_lock_release(&walk_lock);
+    gp_lock_release(&walk_lock);
     if (found)
         tdelete(found, &set->root, range_compare);
-    stub_lock_release(&set->lock);
+    gp_lock_release(&set->lock);
     return found;
 }

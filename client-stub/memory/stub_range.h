@@ -10,7 +10,7 @@
 #ifndef STUB_RANGE_H
 #define STUB_RANGE_H
 
-#include "stub_lock.h"
+#include "gp_lock.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ struct stub_range {
 };
 
 struct stub_ranges {
-    struct stub_lock lock;
+    struct gp_lock lock;
     void *root;
 };
 

@@ -28,30 +28,30 @@ struct share {
     int fd;
 };
 
-static struct stub_lock lock; /* of starting the thread, and of the list */
+static struct gp_lock lock; /* of starting the thread, and of the list */
 static int watch_fd = -1;
 static struct share *shares; /* the kernel's list of them is not one that we can see */
 
 static void
 share_keep(struct share *share)
 {
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     share->next = shares;
     share->at = &shares;
     if (shares)
         shares->at = &share->next;
     shares = share;
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
 }
 
 static void
 share_forget(struct share *share)
 {
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     *share->at = share->next;
     if (share->next)
         share->next->at = share->at;
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
 }
 
 /* ---- the thread ---------------------------------------------------------------------
@@ -96,7 +96,7 @@ share_watch_start(void)
 {
     int r = 0;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     if (watch_fd < 0) {
         watch_fd = epoll_create1(EPOLL_CLOEXEC);
         r = watch_fd < 0 ? -errno
@@ -106,7 +106,7 @@ share_watch_start(void)
             watch_fd = -1;
         }
     }
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     return r;
 }
 

@@ -3,7 +3,7 @@
 #include "nvml_card.h"
 
 #include "gp_base.h"
-#include "stub_lock.h"
+#include "gp_lock.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ __asm__(".symver dlsym,dlsym@GLIBC_2.17");
 #endif
 #endif
 
-static struct stub_lock lock;
+static struct gp_lock lock;
 static const struct stub_pool_table *pool;
 static struct nvml_device devices[NVML_CARDS_MAX];
 static uint32_t n_devices;
@@ -108,12 +108,12 @@ nvml_card_open(void)
 {
     int r = NVML_SUCCESS;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     if (atomic_load(&opens) == 0)
         r = card_fill();
     if (r == NVML_SUCCESS)
         atomic_fetch_add(&opens, 1);
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     return r;
 }
 
@@ -122,12 +122,12 @@ nvml_card_close(void)
 {
     int r = NVML_ERROR_UNINITIALIZED;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     if (atomic_load(&opens)) {
         atomic_fetch_sub(&opens, 1);
         r = NVML_SUCCESS;
     }
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     return r;
 }
 
@@ -204,16 +204,16 @@ nvml_card_sample(struct nvml_device *device)
 {
     struct nvml_sample sample;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     sample = samples[device->index];
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     return sample;
 }
 
 void
 nvml_card_set_sample(struct nvml_device *device, const struct nvml_sample *sample)
 {
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     samples[device->index] = *sample;
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
 }

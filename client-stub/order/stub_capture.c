@@ -8,11 +8,11 @@
  */
 #include "stub_capture.h"
 
+#include "gp_lock.h"
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_gen.h"
 #include "stub_handle.h"
-#include "stub_lock.h"
 #include "stub_manual.h"
 #include "stub_stage.h"
 #include "stub_sticky.h"
@@ -44,7 +44,7 @@ _Atomic uint32_t stub_captures;
 #define CAPTURES_MAX 64
 
 static struct {
-    struct stub_lock lock;
+    struct gp_lock lock;
     struct {
         const struct stub_tls *thread;
         uint64_t stream;
@@ -59,7 +59,7 @@ capture_begun(CUresult r, uint64_t stream, CUstreamCaptureMode mode)
 {
     if (r != CUDA_SUCCESS)
         return r;
-    stub_lock_take(&capturing.lock);
+    gp_lock_take(&capturing.lock);
     if (capturing.n < CAPTURES_MAX) {
         capturing.list[capturing.n].thread = &stub_tls;
         capturing.list[capturing.n].stream = stream;
@@ -68,7 +68,7 @@ capture_begun(CUresult r, uint64_t stream, CUstreamCaptureMode mode)
         capturing.others++;
     }
     atomic_fetch_add(&stub_captures, 1);
-    stub_lock_release(&capturing.lock);
+    gp_lock_release(&capturing.lock);
     return r;
 }
 
@@ -83,7 +83,7 @@ stub_capture_flags(void)
 
     if (mine == CU_STREAM_CAPTURE_MODE_RELAXED)
         return WIRE_F_RELAXED;
-    stub_lock_take(&capturing.lock);
+    gp_lock_take(&capturing.lock);
     kept = capturing.others != 0;
     for (uint32_t i = 0; i < capturing.n && !kept; i++) {
         CUstreamCaptureMode mode = capturing.list[i].mode;
@@ -93,7 +93,7 @@ stub_capture_flags(void)
                    (mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
                     mine == CU_STREAM_CAPTURE_MODE_GLOBAL);
     }
-    stub_lock_release(&capturing.lock);
+    gp_lock_release(&capturing.lock);
     return kept ? 0 : WIRE_F_RELAXED;
 }
 
@@ -174,7 +174,7 @@ capture_ended(CUresult r, uint64_t stream)
     if (r != CUDA_SUCCESS && r != CUDA_ERROR_STREAM_CAPTURE_INVALIDATED &&
         r != CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
         return;
-    stub_lock_take(&capturing.lock);
+    gp_lock_take(&capturing.lock);
     while (i < capturing.n && capturing.list[i].stream != stream)
         i++;
     if (i < capturing.n)
@@ -183,7 +183,7 @@ capture_ended(CUresult r, uint64_t stream)
         capturing.others--;
     if (atomic_load(&stub_captures))
         atomic_fetch_sub(&stub_captures, 1);
-    stub_lock_release(&capturing.lock);
+    gp_lock_release(&capturing.lock);
 }
 
 CUresult

@@ -4,9 +4,9 @@
  */
 #include "stub_graph.h"
 
+#include "gp_lock.h"
 #include "stub_call.h"
 #include "stub_func.h"
-#include "stub_lock.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 
@@ -25,7 +25,7 @@ struct kept {
     _Alignas(16) uint8_t bytes[];
 };
 
-static struct stub_lock lock;
+static struct gp_lock lock;
 static struct kept *buckets[BUCKETS];
 
 /* Under the lock. */
@@ -46,7 +46,7 @@ kept_get(uint64_t id, bool host, const void *bytes, size_t size, size_t skip)
 {
     struct kept **at, *k;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     at = kept_slot(id, host);
     k = *at;
     if (!k || k->size != size || k->skip != skip ||
@@ -64,7 +64,7 @@ kept_get(uint64_t id, bool host, const void *bytes, size_t size, size_t skip)
         }
         k = fresh;
     }
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     return k;
 }
 
@@ -113,13 +113,13 @@ stub_m_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodePa
         return r;
     if (!nodeParams)
         return CUDA_ERROR_INVALID_VALUE;
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     k = *kept_slot((uintptr_t)hNode, true);
     if (k)
         memcpy(nodeParams, k->bytes, sizeof(*nodeParams));
     else
         r = CUDA_ERROR_INVALID_VALUE;
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     return r;
 }
 

@@ -2,10 +2,10 @@
 /* Host functions, stream callbacks, destructors of user objects; see stub_hostfn.h. */
 #include "stub_hostfn.h"
 
+#include "gp_lock.h"
 #include "gp_log.h"
 #include "stub_call.h"
 #include "stub_link.h"
-#include "stub_lock.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_thread.h"
@@ -49,7 +49,7 @@ struct hostfns {
     struct stub_call waiting_call; /* the thread's, for stub_wait_events() */
 };
 
-static struct stub_lock lock; /* of all below */
+static struct gp_lock lock; /* of all below */
 static struct hostfn *buckets[BUCKETS];
 static uint32_t count;
 static uint64_t next_token;
@@ -83,13 +83,13 @@ stub_hostfn_find(uint64_t token, CUhostFn *fn, void **user)
 {
     struct hostfn *f;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     f = *hostfn_slot(token);
     if (f) {
         *fn = f->fn;
         *user = f->user;
     }
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     return f != NULL;
 }
 
@@ -98,11 +98,11 @@ stub_hostfn_forget(uint64_t token)
 {
     struct hostfn **at;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     at = hostfn_slot(token);
     if (*at)
         hostfn_drop(at);
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
 }
 
 /* ---- the thread -------------------------------------------------------------------
@@ -121,7 +121,7 @@ hostfn_take(struct hostfns *fns)
 {
     struct due *d;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     d = fns->first;
     if (d) {
         fns->first = d->next;
@@ -129,7 +129,7 @@ hostfn_take(struct hostfns *fns)
             fns->last = &fns->first;
         atomic_fetch_sub(&fns->due_count, 1);
     }
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     return d;
 }
 
@@ -142,8 +142,8 @@ hostfn_say_done(struct stub_link *link, const struct wire_event_host_func *event
     struct wire_gp_host_done_req *req;
     struct stub_call c;
 
-    stub_lock_take(&link->wait);
-    stub_lock_release(&link->wait);
+    gp_lock_take(&link->wait);
+    gp_lock_release(&link->wait);
     if (stub_call_begin_on(&c, link, WIRE_CALL_gp_host_done, sizeof(*req)) !=
         CUDA_SUCCESS)
         return;
@@ -162,19 +162,19 @@ notice_run(struct hostfns *fns, struct due *d)
     void *forgotten;
     bool known;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     known = *hostfn_slot(d->what.token) != NULL;
     if (known)
         atomic_store(&fns->running, d->what.token);
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     if (!known)
         return;
     d->what.notice(d->what.token, d->what.user, &d->news, d->words);
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     forgotten = fns->forgotten;
     fns->forgotten = NULL;
     atomic_store(&fns->running, 0);
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     free(forgotten);
 }
 
@@ -212,7 +212,7 @@ hostfn_thread(void *arg)
             free(d);
         }
         if (atomic_load(&fns->outstanding) == 0)
-            stub_futex_wait(&fns->outstanding, 0, NULL);
+            gp_futex_wait(&fns->outstanding, 0, NULL);
         else if (!stub_wait_events(&fns->waiting_call, hostfn_ready, true))
             return;
     }
@@ -242,7 +242,7 @@ hostfn_add(const struct hostfn *what)
 
     if (!f)
         return 0;
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     if (count < STUB_HOSTFN_MAX && hostfn_start(fns, link)) {
         token = ++next_token;
         *f = *what;
@@ -252,9 +252,9 @@ hostfn_add(const struct hostfn *what)
         buckets[token % BUCKETS] = f;
         count++;
         if (atomic_fetch_add(&fns->outstanding, 1) == 0)
-            stub_futex_wake(&fns->outstanding, 1);
+            gp_futex_wake(&fns->outstanding, 1);
     }
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     if (!token)
         free(f);
     return token;
@@ -284,10 +284,10 @@ stub_hostfn_notice(uint64_t token, stub_notice_fn *run)
     const struct hostfn *f;
     void *what;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     f = *hostfn_slot(token);
     what = f && f->notice == run ? f->user : NULL;
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     return what;
 }
 
@@ -299,7 +299,7 @@ stub_hostfn_drop_notice(uint64_t token)
     struct hostfns *fns = NULL;
     void *what = NULL;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     at = hostfn_slot(token);
     if (*at) {
         fns = &of_link[(*at)->link];
@@ -311,7 +311,7 @@ stub_hostfn_drop_notice(uint64_t token)
         what = NULL;
         fns = NULL;
     }
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     while (fns && atomic_load(&fns->running) == token)
         nanosleep(&nap, NULL);
     free(what);
@@ -339,14 +339,14 @@ stub_hostfn_notice_due(struct stub_link *link, const struct wire_event_callback 
         return "out of memory for a callback that is due";
     d->news = *event;
     memcpy(d->words, words, event->len);
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     f = *hostfn_slot(event->token);
     known = f && f->notice && f->link == link->number;
     if (known) {
         d->what = *f;
         due_add(fns, d);
     }
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     if (known)
         stub_wait_poke(&fns->waiting_call);
     else
@@ -365,7 +365,7 @@ stub_hostfn_due(struct stub_link *link, const struct wire_event_host_func *event
     if (!d)
         return "out of memory for a host function that is due";
     d->event = *event;
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     at = hostfn_slot(event->token);
     known = *at && (*at)->link == link->number && !(*at)->notice;
     if (known) {
@@ -374,7 +374,7 @@ stub_hostfn_due(struct stub_link *link, const struct wire_event_host_func *event
         if (event->once && !(*at)->keep)
             hostfn_drop(at);
     }
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     if (!known) {
         free(d);
         return "a host function is due that was never given";

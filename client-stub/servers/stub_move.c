@@ -163,7 +163,7 @@ enum move_way { WAY_UNKNOWN, WAY_DIRECT, WAY_HERE };
 
 /* By number of the source's link, of the destination's. */
 static _Atomic uint8_t ways[STUB_LINKS_MAX][STUB_LINKS_MAX];
-static struct stub_lock ways_lock;
+static struct gp_lock ways_lock;
 static _Atomic uint64_t next_xfer = 1;
 
 /* Have the source's server connect to the destination's. */
@@ -214,7 +214,7 @@ way_is_direct(struct stub_link *from, const struct stub_link *to)
     _Atomic uint8_t *way = &ways[from->number][to->number];
 
     if (atomic_load(way) == WAY_UNKNOWN) {
-        stub_lock_take(&ways_lock);
+        gp_lock_take(&ways_lock);
         if (atomic_load(way) == WAY_UNKNOWN) {
             if (!way_is_forbidden() && way_open(from, to) == CUDA_SUCCESS) {
                 gp_log_info("stub", "copies from server %u to server %u go directly",
@@ -224,7 +224,7 @@ way_is_direct(struct stub_link *from, const struct stub_link *to)
                 way_lost(from, to);
             }
         }
-        stub_lock_release(&ways_lock);
+        gp_lock_release(&ways_lock);
     }
     return atomic_load(way) == WAY_DIRECT;
 }

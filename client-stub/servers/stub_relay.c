@@ -3,10 +3,10 @@
 
 #include "cuda_api.h"
 #include "gp_base.h"
+#include "gp_lock.h"
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_link.h"
-#include "stub_lock.h"
 #include "stub_managed.h"
 #include "stub_move.h"
 #include "stub_thread.h"
@@ -25,7 +25,7 @@ struct relay {
 };
 
 static struct {
-    struct stub_lock lock;
+    struct gp_lock lock;
     struct relay *first, **last;
     uint32_t pieces;         /* queued or running */
     uint32_t idle;           /* threads that wait for one */
@@ -101,24 +101,24 @@ relay_thread(void *arg)
             relay_run(relay);
             relay_free(relay);
         }
-        stub_lock_take(&relays.lock);
+        gp_lock_take(&relays.lock);
         if (relay)
             relays.pieces--;
         relay = relay_take();
         seen = atomic_load(&relays.queued);
         if (!relay && relays.idle >= RELAY_IDLE_MAX) {
-            stub_lock_release(&relays.lock);
+            gp_lock_release(&relays.lock);
             return;
         }
         if (!relay)
             relays.idle++;
-        stub_lock_release(&relays.lock);
+        gp_lock_release(&relays.lock);
         if (relay)
             continue;
-        stub_futex_wait(&relays.queued, seen, NULL);
-        stub_lock_take(&relays.lock);
+        gp_futex_wait(&relays.queued, seen, NULL);
+        gp_lock_take(&relays.lock);
         relays.idle--;
-        stub_lock_release(&relays.lock);
+        gp_lock_release(&relays.lock);
     }
 }
 
@@ -129,11 +129,11 @@ relay_queue(struct relay *relay)
 {
     bool wake;
 
-    stub_lock_take(&relays.lock);
+    gp_lock_take(&relays.lock);
     if (!relays.last)
         relays.last = &relays.first;
     if (relays.pieces >= STUB_RELAYS_MAX) {
-        stub_lock_release(&relays.lock);
+        gp_lock_release(&relays.lock);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     relays.pieces++;
@@ -143,16 +143,16 @@ relay_queue(struct relay *relay)
         relays.last = &relay->next;
         atomic_fetch_add(&relays.queued, 1);
     }
-    stub_lock_release(&relays.lock);
+    gp_lock_release(&relays.lock);
     if (wake) {
-        stub_futex_wake(&relays.queued, 1);
+        gp_futex_wake(&relays.queued, 1);
         return CUDA_SUCCESS;
     }
     if (stub_thread_start("gpupool-relay", relay_thread, relay) == 0)
         return CUDA_SUCCESS;
-    stub_lock_take(&relays.lock);
+    gp_lock_take(&relays.lock);
     relays.pieces--;
-    stub_lock_release(&relays.lock);
+    gp_lock_release(&relays.lock);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

@@ -2,10 +2,10 @@
 #include "stub_replica.h"
 
 #include "cuda_api.h"
+#include "gp_lock.h"
 #include "gp_log.h"
 #include "stub_call.h"
 #include "stub_link.h"
-#include "stub_lock.h"
 #include "stub_manual.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ struct replica {
     void *copy;
 };
 
-static struct stub_lock lock; /* held while a library is loaded again */
+static struct gp_lock lock; /* held while a library is loaded again */
 static struct replica *replicas;
 static __thread bool loading;
 
@@ -60,10 +60,10 @@ stub_replica_keep(uint64_t library, const void *code, const void *copy, uint64_t
     rep->code = copy ? rep->copy : code;
     if (!rep->code)
         return;
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     rep->next = replicas;
     replicas = TAKE_PTR(rep);
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
 }
 
 /* Under the lock.  Options of the compiler hold places for logs, which the program may
@@ -96,11 +96,11 @@ stub_replica_library(uint64_t library)
 
     if (wire_handle_link(library) == link)
         return library;
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     for (struct replica *rep = replicas; rep; rep = rep->next)
         if (rep->home == library)
             handle = replica_load(rep, link);
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     return handle;
 }
 
@@ -112,13 +112,13 @@ stub_x_cuLibraryUnload(CUresult *ret, CUlibrary library)
     struct replica **at = &replicas;
 
     (void)ret;
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     while (*at && (*at)->home != (uintptr_t)library)
         at = &(*at)->next;
     rep = *at;
     if (rep)
         *at = rep->next;
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     for (uint32_t i = 0; rep && i < stub_links_n; i++)
         if (rep->handle[i] && rep->handle[i] != rep->home)
             cuLibraryUnload((CUlibrary)(uintptr_t)rep->handle[i]);

@@ -2,8 +2,8 @@
 #include "stub_side.h"
 
 #include "cuda_api.h"
+#include "gp_lock.h"
 #include "stub_ctx.h"
-#include "stub_lock.h"
 
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ struct side {
     bool closed[STUB_GATES];
 };
 
-static struct stub_lock lock;
+static struct gp_lock lock;
 static struct side *sides;
 
 /* Of the current context.  Under the lock; NULL: out of memory. */
@@ -54,7 +54,7 @@ spare_take(bool event)
     void *handle = NULL;
     struct side *s;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     s = side_here();
     if (s)
         list = event ? &s->events : &s->streams;
@@ -63,7 +63,7 @@ spare_take(bool event)
         *list = spare->next;
         handle = spare->handle;
     }
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     free(spare);
     return handle;
 }
@@ -74,14 +74,14 @@ spare_put(void *handle, bool event)
     struct spare *spare = malloc(sizeof(*spare)), **list;
     struct side *s;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     s = spare ? side_here() : NULL;
     if (s) {
         list = event ? &s->events : &s->streams;
         *spare = (struct spare){*list, handle};
         *list = spare;
     }
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     if (!s)
         free(spare); /* the object stays with its context */
 }
@@ -184,20 +184,20 @@ gate_words(void)
     CUdeviceptr words = 0, mine;
     struct side *s;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     s = side_here();
     if (s)
         words = s->gates;
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     if (words || !s)
         return words;
     mine = gate_words_new();
     if (!mine)
         return 0;
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     words = s->gates ? s->gates : mine;
     s->gates = words;
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     if (words != mine)
         cuMemFree_v2(mine);
     return words;
@@ -211,7 +211,7 @@ gate_take(CUdeviceptr words, struct stub_gate *ret)
     bool found = false;
     struct side *s;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     s = side_here();
     for (uint32_t n = 0; s && n < STUB_GATES && !found; n++) {
         uint32_t i = (s->at + n) % STUB_GATES;
@@ -224,7 +224,7 @@ gate_take(CUdeviceptr words, struct stub_gate *ret)
         *ret = (struct stub_gate){stub_tls.ctx, words + i * sizeof(uint32_t),
                                   ++s->value[i]};
     }
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     return found;
 }
 
@@ -233,11 +233,11 @@ gate_give(const struct stub_gate *gate)
 {
     struct side *s;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     s = side_here();
     if (s && s->gates)
         s->closed[(gate->word - s->gates) / sizeof(uint32_t) % STUB_GATES] = false;
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
 }
 
 CUresult

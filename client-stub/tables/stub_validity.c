@@ -108,14 +108,14 @@ static const uint8_t *
 md2_table(void)
 {
     static uint8_t table[256];
-    static struct stub_lock lock;
+    static struct gp_lock lock;
     static bool ready;
 
-    stub_lock_take(&lock);
+    gp_lock_take(&lock);
     if (!ready)
         md2_table_compute(table);
     ready = true;
-    stub_lock_release(&lock);
+    gp_lock_release(&lock);
     return table;
 }
 

@@ -15,7 +15,7 @@ found_pending(struct stub_call *c, enum stub_call_state state)
     memset(c, 0, sizeof(*c));
     c->link = &ut_link;
     c->result = CUDA_ERROR_NOT_FOUND;
-    stub_lock_take(&ut_link.wait);
+    gp_lock_take(&ut_link.wait);
     wait_set_state(c, state);
 }
 
