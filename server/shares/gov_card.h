@@ -32,7 +32,7 @@
 
 #include <pthread.h>
 
-#define GOV_MAGIC 0x67637232u /* "gcr2" */
+#define GOV_MAGIC 0x67637233u /* "gcr3" */
 /* A mask's bits; the cards of today have at most half as many. */
 #define GOV_UNITS_MAX 64
 /* The scheduler places at most 16 sessions on a card by default, 32 when told to. */
@@ -80,7 +80,11 @@ struct gov_share {
 struct gov_tenant {
     uint64_t session; /* 0: free */
     uint32_t policy;
-    uint32_t core, ceiling;
+    uint32_t core;
+    /* What every launch looks at lies together. */
+    uint32_t ceiling;
+    uint32_t rivals;    /* other tenants that cannot run beside it */
+    uint32_t contended; /* one of them wants to */
     uint32_t offline;
     uint32_t seats;     /* workers that joined; 0: gone, and what it owes is kept */
     uint32_t wanting;   /* of them, those that ask for the card */
@@ -96,11 +100,9 @@ struct gov_tenant {
     uint64_t busy_ns;   /* measured by its workers, not charged yet */
     uint64_t units;     /* in_space: the pieces of the card that are its own */
     uint32_t in_space;
-    uint32_t part;      /* thousandths of the card that it can fill */
-    uint32_t woke;      /* came back from idleness and has not run since */
-    uint32_t holding;   /* it has the turn */
-    uint32_t rivals;    /* other tenants that cannot run beside it */
-    uint32_t contended; /* one of them wants to */
+    uint32_t part;    /* thousandths of the card that it can fill */
+    uint32_t woke;    /* came back from idleness and has not run since */
+    uint32_t holding; /* it has the turn */
     /* Copies (gov_copy.h): */
     uint64_t copy_bytes;     /* so far */
     uint64_t copy_vtime;     /* the same over weight, never far behind others */

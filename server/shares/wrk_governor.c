@@ -54,6 +54,8 @@
 /* The last words of an attachment that is ended have so long to leave. */
 #define LINGER_NS 100000000
 #define OVERDUE_STATUS 4
+/* How much is remembered of how long launches take, beside their predictions. */
+#define MEASURED_NS UINT64_C(1000000000)
 /* How often a waiting reader looks. */
 #define WAIT_POLL_NS 20000
 /* The card has been idle for this long: the turn is given up. */
@@ -63,14 +65,20 @@
 #define TICK_LOOSE_NS 1000000
 
 struct gov_slice {
+    /* A launch looks at this line and the meter's first; the flags are written under
+     * the lock. */
     struct gov_card *card;
     const struct gov_tenant *tenant; /* the session, as the card knows it */
+    _Atomic uint64_t *launches;      /* where they are counted; written by the reader */
     int seat;
-    bool running;
-    bool intruding; /* running since something began out of turn */
+    atomic_bool running;
+    atomic_bool intruding; /* running since something began out of turn */
 
     struct wrk_meter meter;
-    uint64_t owed_ns;    /* measured, not reported yet */
+    uint64_t owed_ns;     /* measured, not reported yet */
+    uint64_t believed_ns; /* of the meter's, charged already */
+    /* What was measured of launches, and what they had been predicted to take. */
+    uint64_t measured_ns, predicted_ns;
     unsigned stuck;      /* how often since the card last drained */
     unsigned stuck_left; /* launches let through with it, still */
     uint32_t stuck_at;   /* the oldest mark then */
@@ -147,9 +155,47 @@ static void
 charge(struct wrk *w, struct gov_slice *s, uint64_t ns)
 {
     s->owed_ns += ns;
-    if (s->owed_ns >= TICK_LOOSE_NS || !s->running || s->intruding || capped(s) ||
-        shared(s))
+    if (!s->running || s->intruding || capped(s) || shared(s))
         charge_owed(w, s);
+}
+
+/* Predictions are rather too long; their sum is put right by those that were measured.
+ */
+static uint64_t
+put_right(const struct gov_slice *s, uint64_t predicted_ns)
+{
+    if (!s->predicted_ns)
+        return predicted_ns;
+    return (uint64_t)((double)predicted_ns * (double)s->measured_ns /
+                      (double)s->predicted_ns);
+}
+
+static void
+note_measured(struct gov_slice *s, const struct wrk_meter_done *done)
+{
+    if (done->key)
+        wrk_predict_learn(&s->predict, done->key, done->ns / done->launches);
+    if (done->unknown || done->believed)
+        return;
+    s->measured_ns += done->ns;
+    s->predicted_ns += done->predicted_ns;
+    if (s->predicted_ns > MEASURED_NS) {
+        s->measured_ns /= 2;
+        s->predicted_ns /= 2;
+    }
+}
+
+/* Charge what ended without a mark. */
+static void
+reap_believed(struct wrk *w, struct gov_slice *s)
+{
+    uint64_t ns = atomic_load_explicit(&s->meter.believed_ns, memory_order_relaxed);
+
+    if (ns == s->believed_ns)
+        return;
+    charge(w, s, put_right(s, ns - s->believed_ns));
+    s->believed_ns = ns;
+    s->meter.quiet_ns = gp_now_ns();
 }
 
 /* Take in the marks that are done. */
@@ -158,11 +204,13 @@ reap(struct wrk *w, struct gov_slice *s)
 {
     struct wrk_meter_done done;
 
+    reap_believed(w, s);
     while (wrk_meter_take(w, &s->meter, &done)) {
+        if (done.believed)
+            done.ns = put_right(s, done.ns);
         if (done.ns)
             charge(w, s, done.ns);
-        if (done.key)
-            wrk_predict_learn(&s->predict, done.key, done.ns / done.launches);
+        note_measured(s, &done);
         if (wrk_meter_idle(&s->meter))
             s->stuck = s->stuck_left = 0;
     }
@@ -360,45 +408,75 @@ joins_group(const struct gov_slice *s, const struct wrk_charge *c, uint32_t ctx_
     if (!n || n >= LOOSE_LAUNCHES || c->stream != s->meter.stream ||
         ctx_index != s->meter.ctx_index)
         return false;
+    if (s->meter.unmarked_believed && (c->tight || !c->predicted_ns))
+        return false;
     return !c->tight || (c->predicted_ns && !s->meter.unmarked_unknown &&
                          s->meter.unmarked_ns + c->predicted_ns <= GROUP_NS);
+}
+
+/* The slice that the context is on. */
+GP_HOT static inline struct gov_slice *
+slice_of(struct wrk *w, uint32_t ctx_index)
+{
+    struct wrk_governor *g = w->priv->governor;
+
+    return &g->slices[likely(g->n == 1) ? 0 : wrk_ctx_slice(w, ctx_index)];
+}
+
+/* May the launch begin a group that needs no events?  While the session is alone, and
+ * for what is known. */
+GP_HOT static inline bool
+begins_believed(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
+{
+    return !c->tight && c->predicted_ns && s->running && !s->intruding &&
+           wrk_meter_believe(&s->meter, w->ctx_index, c->stream,
+                             atomic_load_explicit(&w->priv->seq, memory_order_relaxed));
+}
+
+/* The arbiter may have to be asked, and what the launch takes is to be measured. */
+__attribute__((noinline)) static void
+acquire_slowly(struct wrk *w, struct gov_slice *s, struct wrk_charge *c)
+{
+    struct wrk_governor *g = w->priv->governor;
+    struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
+    uint32_t index = (uint32_t)(s - g->slices);
+    uint32_t ctx_index = w->ctx_index;
+    uint64_t began, now;
+
+    pthread_mutex_lock(&g->lock);
+    began = now = gp_now_ns();
+    if (acquire_locked(w, s, c)) {
+        now = gp_now_ns();
+        atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_WAIT_NS][index], now - began,
+                                  memory_order_relaxed);
+    }
+    if (w->ctx_index != ctx_index)
+        wrk_ctx_use(w, ctx_index);
+    if (!begins_believed(w, s, c))
+        wrk_meter_begin(w, &s->meter, c->stream, c->tight, now);
+    c->wake = g->asleep;
+    pthread_mutex_unlock(&g->lock);
 }
 
 GP_HOT void
 wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key, struct wrk_charge *c)
 {
-    struct wrk_governor *g = w->priv->governor;
-    struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
     struct gov_slice *s;
-    uint32_t ctx_index = w->ctx_index;
-    uint64_t began, now;
 
     c->skip =
         unlikely(w->priv->captures) && wrk_bulk_capturing(w, stream) != CUDA_SUCCESS;
     if (c->skip)
         return;
+    s = slice_of(w, w->ctx_index);
     c->stream = stream;
     c->key = key;
-    c->slice = wrk_ctx_slice(w, ctx_index);
-    c->launches = &seat->spent[WRK_SPENT_LAUNCHES][c->slice];
-    s = &g->slices[c->slice];
+    c->slice = s;
     c->tight = capped(s) || shared(s);
     c->predicted_ns = wrk_predict_ns(&s->predict, key);
     c->wake = false;
-    if (likely(joins_group(s, c, ctx_index)) || unlikely(g->off))
-        return;
-    pthread_mutex_lock(&g->lock);
-    began = now = gp_now_ns();
-    if (acquire_locked(w, s, c)) {
-        now = gp_now_ns();
-        atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_WAIT_NS][c->slice],
-                                  now - began, memory_order_relaxed);
-    }
-    if (w->ctx_index != ctx_index)
-        wrk_ctx_use(w, ctx_index);
-    wrk_meter_begin(w, &s->meter, stream, c->tight, now);
-    c->wake = g->asleep;
-    pthread_mutex_unlock(&g->lock);
+    if (unlikely(!joins_group(s, c, w->ctx_index)) && !w->priv->governor->off &&
+        !begins_believed(w, s, c))
+        acquire_slowly(w, s, c);
 }
 
 GP_HOT unsigned
@@ -407,7 +485,7 @@ wrk_governor_again(struct wrk *w, struct wrk_charge *c)
     const struct gov_slice *s;
 
     if (likely(!w->priv->captures)) {
-        s = &w->priv->governor->slices[c->slice];
+        s = c->slice;
         c->wake = false;
         c->tight = capped(s) || shared(s);
         if (likely(joins_group(s, c, w->ctx_index)))
@@ -440,23 +518,40 @@ launched_locked(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
 GP_HOT void
 wrk_governor_launched_n(struct wrk *w, const struct wrk_charge *c, unsigned n)
 {
-    struct wrk_governor *g = w->priv->governor;
-    struct gov_slice *s;
+    struct gov_slice *s = c->slice;
     bool first;
 
     if (unlikely(c->skip || !n))
         return;
-    s = &g->slices[c->slice];
     /* Nobody else adds to it. */
-    atomic_store_explicit(c->launches,
-                          atomic_load_explicit(c->launches, memory_order_relaxed) + n,
+    atomic_store_explicit(s->launches,
+                          atomic_load_explicit(s->launches, memory_order_relaxed) + n,
                           memory_order_relaxed);
-    if (unlikely(g->off))
+    if (unlikely(w->priv->governor->off))
         return;
     first = !wrk_meter_add(&s->meter, c->key, c->predicted_ns, n);
     /* If the thread slept, acquire() has seen it under the lock. */
     if (unlikely(c->tight || (first && c->wake)))
         launched_locked(w, s, c);
+}
+
+/* Nothing else will mark what the last launches are behind.  If they were to go without
+ * events, they are late: who ends the wait that the reader still looks after itself
+ * tells that they have ended. */
+static void
+mark_idle(struct wrk *w, struct gov_slice *s)
+{
+    struct wrk_governor *g = w->priv->governor;
+
+    if (s->meter.unmarked_believed && wrk_wait_pending(w))
+        return;
+    pthread_mutex_lock(&g->lock);
+    if (s->meter.unmarked_believed)
+        reap(w, s); /* what is before them has ended */
+    wrk_meter_mark(w, &s->meter);
+    if (g->asleep)
+        pthread_cond_signal(&g->wake);
+    pthread_mutex_unlock(&g->lock);
 }
 
 GP_HOT void
@@ -467,12 +562,16 @@ wrk_governor_idle(struct wrk *w)
     for (uint32_t i = 0; i < g->n; i++) {
         struct gov_slice *s = &g->slices[i];
 
-        if (likely(!atomic_load_explicit(&s->meter.unmarked, memory_order_relaxed)))
-            continue;
-        pthread_mutex_lock(&g->lock);
-        wrk_meter_mark(w, &s->meter);
-        pthread_mutex_unlock(&g->lock);
+        if (unlikely(atomic_load_explicit(&s->meter.unmarked, memory_order_relaxed)))
+            mark_idle(w, s);
     }
+}
+
+GP_HOT void
+wrk_governor_calm(struct wrk *w)
+{
+    wrk_meter_calm(&slice_of(w, w->ctx_index)->meter, w->ctx_index,
+                   atomic_load_explicit(&w->priv->seq, memory_order_relaxed));
 }
 
 /* --- the thread ----------------------------------------------------------------------
@@ -727,17 +826,19 @@ slice_join(struct wrk *w, struct gov_slice *s, uint32_t i, struct gp_err *err)
     if (s->seat < 0)
         return gp_err_set(err, s->seat, "card %u has no room for another worker", i);
     s->tenant = gov_card_tenant(s->card, s->seat);
+    s->launches = &w->priv->segment->seats[conf->seat].spent[WRK_SPENT_LAUNCHES][i];
     return wrk_spatial_confine(w, i, s->tenant->units, err);
 }
 
 int
 wrk_governor_new(struct wrk *w, struct wrk_governor **ret, struct gp_err *err)
 {
-    struct wrk_governor *g = calloc(1, sizeof(*g));
+    struct wrk_governor *g = aligned_alloc(_Alignof(struct wrk_governor), sizeof(*g));
     int r = 0;
 
     if (!g)
         return gp_err_set(err, -ENOMEM, "no memory for the governor");
+    memset(g, 0, sizeof(*g));
     g->w = w;
     g->off = getenv("GPUPOOL_GOVERNOR") && !strcmp(getenv("GPUPOOL_GOVERNOR"), "off");
     g->n = w->priv->conf.n_slices;

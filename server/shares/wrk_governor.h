@@ -9,14 +9,15 @@
  * holds, and gives the turn up when the card has drained.
  *
  * A session alone on its card without a ceiling pays a compare and a load per
- * launch, and an event per sixteen.  How long a launch will take is known from the
- * last ones of its kind; unknown ones go one at a time.
+ * launch, and an event per sixteen; none where it waits after few (wrk_meter.h).  How
+ * long a launch will take is known from the last ones of its kind; unknown ones go one
+ * at a time.
  *
  * Watchdog: work that does not end while another session waits for the card is ended
  * with its attachment, CUDA_ERROR_LAUNCH_TIMEOUT.
  *
- * acquire(), launched(), idle() and forget() on the reader thread, which records
- * all events; a thread of the governor's own notices when they are done.
+ * acquire(), launched(), idle(), calm() and forget() on the reader thread, which
+ * records all events; a thread of the governor's own notices when they are done.
  */
 #ifndef WRK_GOVERNOR_H
 #define WRK_GOVERNOR_H
@@ -30,6 +31,7 @@
 #include <stdint.h>
 
 struct gov_card;
+struct gov_slice;
 struct wrk;
 struct wrk_governor;
 
@@ -37,9 +39,8 @@ struct wrk_governor;
 struct wrk_charge {
     CUstream stream;
     uint64_t key;
-    uint64_t predicted_ns;      /* 0: not known */
-    _Atomic uint64_t *launches; /* where they are counted */
-    uint32_t slice;
+    uint64_t predicted_ns; /* 0: not known */
+    struct gov_slice *slice;
     bool skip;  /* it is captured, so it does not run */
     bool wake;  /* the governor's thread sleeps until there is work */
     bool tight; /* others may want the card, or a ceiling holds */
@@ -81,6 +82,9 @@ wrk_governor_launched(struct wrk *w, const struct wrk_charge *charge)
 
 /* The reader has nothing to do: mark what is not marked yet. */
 void wrk_governor_idle(struct wrk *w);
+
+/* A wait found that nothing of the current context is left to do. */
+void wrk_governor_calm(struct wrk *w);
 
 /* The client is gone: charge what has been done. */
 void wrk_governor_finish(struct wrk *w);

@@ -7,6 +7,9 @@
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
 
+/* A mark that nobody looked at for so long tells nothing about its launches. */
+#define BELIEVED_LATE_NS 2000000
+
 /* Marks come and go one at a time mostly: one event is kept at hand, so that the pool
  * that all threads use is left alone. */
 GP_HOT static CUevent
@@ -47,10 +50,30 @@ wrk_meter_drop_unmarked(struct wrk *w, struct wrk_meter *m)
     atomic_store(&m->unmarked, 0);
 }
 
+/* Launches that were not meant to be marked: nothing tells when they began but that
+ * nothing stood in front of them, so what follows is timed from their end. */
+static void
+mark_believed(struct wrk *w, struct wrk_meter *m, struct wrk_meter_mark *mark)
+{
+    mark->begin = NULL;
+    mark->believed = mark->begun = true;
+    mark->since_ns = gp_now_ns();
+    m->since_ns = mark->since_ns;
+    if (!wrk_meter_idle(m))
+        return;
+    if (m->base)
+        event_put(w, m, m->base_ctx, m->base);
+    m->base = mark->event;
+    m->base_ctx = mark->ctx_index;
+    m->base_ns = mark->since_ns;
+    m->busy_ns = 0;
+}
+
 GP_HOT void
 wrk_meter_mark(struct wrk *w, struct wrk_meter *m)
 {
     unsigned n = atomic_load_explicit(&m->unmarked, memory_order_relaxed);
+    struct wrk_meter_mark *mark;
     CUevent event;
 
     if (!n || m->head - m->tail == WRK_METER_MARKS)
@@ -65,21 +88,25 @@ wrk_meter_mark(struct wrk *w, struct wrk_meter *m)
         wrk_meter_drop_unmarked(w, m);
         return;
     }
+    mark = &m->marks[m->head % WRK_METER_MARKS];
+    *mark = (struct wrk_meter_mark){.begin = m->unmarked_begin,
+                                    .event = event,
+                                    .stream = m->stream,
+                                    .key = m->unmarked_key,
+                                    .predicted_ns = m->unmarked_ns,
+                                    .ctx_index = m->ctx_index,
+                                    .launches = n,
+                                    .unknown = m->unmarked_unknown,
+                                    .begun = m->unmarked_begun};
+    if (m->unmarked_believed)
+        mark_believed(w, m, mark);
+    else
+        m->unmarked_begin = NULL;
     if (wrk_meter_idle(m))
         m->progress_ns = m->since_ns;
-    m->marks[m->head++ % WRK_METER_MARKS] =
-        (struct wrk_meter_mark){.begin = m->unmarked_begin,
-                                .event = event,
-                                .stream = m->stream,
-                                .key = m->unmarked_key,
-                                .predicted_ns = m->unmarked_ns,
-                                .ctx_index = m->ctx_index,
-                                .launches = n,
-                                .unknown = m->unmarked_unknown,
-                                .begun = m->unmarked_begun};
+    m->head++;
     m->in_flight_ns += m->unmarked_ns;
     m->n_unknown += m->unmarked_unknown;
-    m->unmarked_begin = NULL;
     atomic_store_explicit(&m->unmarked, 0, memory_order_release);
 }
 
@@ -148,11 +175,13 @@ find_done(struct wrk *w, struct wrk_meter *m, uint32_t *ret_at)
 GP_HOT static void
 drop_mark(struct wrk_meter *m, uint32_t at)
 {
+    uint32_t tail = atomic_load_explicit(&m->tail, memory_order_relaxed);
+
     m->in_flight_ns -= mark_at(m, at)->predicted_ns;
     m->n_unknown -= mark_at(m, at)->unknown;
-    for (; at != m->tail; at--)
+    for (; at != tail; at--)
         *mark_at(m, at) = *mark_at(m, at - 1);
-    m->tail++;
+    atomic_store_explicit(&m->tail, tail + 1, memory_order_relaxed);
     m->progress_ns = gp_now_ns();
     if (wrk_meter_idle(m))
         m->quiet_ns = m->progress_ns;
@@ -163,7 +192,19 @@ put_events(struct wrk *w, struct wrk_meter *m, const struct wrk_meter_mark *mark
 {
     if (mark->begin)
         event_put(w, m, mark->ctx_index, mark->begin);
-    event_put(w, m, mark->ctx_index, mark->event);
+    if (mark->event != m->base)
+        event_put(w, m, mark->ctx_index, mark->event);
+}
+
+/* A launch that took a second although its like took a microsecond shows even to those
+ * who look late. */
+static uint64_t
+believed_ns(const struct wrk_meter_mark *mark)
+{
+    uint64_t passed = gp_now_ns() - mark->since_ns;
+
+    return passed > BELIEVED_LATE_NS + 4 * mark->predicted_ns ? passed
+                                                              : mark->predicted_ns;
 }
 
 GP_HOT bool
@@ -176,13 +217,25 @@ wrk_meter_take(struct wrk *w, struct wrk_meter *m, struct wrk_meter_done *ret)
     if (wrk_meter_idle(m) || !find_done(w, m, &at))
         return false;
     mark = *mark_at(m, at);
+    *ret = (struct wrk_meter_done){.key = mark.key,
+                                   .predicted_ns = mark.predicted_ns,
+                                   .launches = mark.launches,
+                                   .unknown = mark.unknown,
+                                   .believed = mark.believed};
+    if (mark.believed) {
+        ret->ns = believed_ns(&mark);
+        ret->believed = ret->ns == mark.predicted_ns;
+        ret->key = 0;
+        drop_mark(m, at);
+        put_events(w, m, &mark);
+        return true;
+    }
     to = elapsed_ns(w, m, &mark, mark.event, UNKNOWN_NS);
     if (unlikely(to == UNKNOWN_NS))
         to = gp_now_ns() - m->base_ns;
     from = mark.begin ? elapsed_ns(w, m, &mark, mark.begin, 0) : 0;
     from = gp_max(from, m->busy_ns);
-    *ret = (struct wrk_meter_done){
-        .ns = to - gp_min(to, from), .key = mark.key, .launches = mark.launches};
+    ret->ns = to - gp_min(to, from);
     m->busy_ns = gp_max(m->busy_ns, to);
     drop_mark(m, at);
     put_events(w, m, &mark);
@@ -214,6 +267,15 @@ new_stretch(struct wrk *w, struct wrk_meter *m, CUstream stream)
     m->quiet_ns = m->since_ns; /* the turn is not given up before the launch */
 }
 
+/* After how many groups one is measured again: 1 to 32, so that no program can have its
+ * short launches measured and make long ones of the same kind. */
+static uint8_t
+believe_next(struct wrk_meter *m)
+{
+    m->chance = (m->chance ^ (uint32_t)m->since_ns) * 1664525u + 1013904223u;
+    return (uint8_t)(1 + (m->chance >> 27));
+}
+
 GP_HOT void
 wrk_meter_begin(struct wrk *w, struct wrk_meter *m, CUstream stream, bool exact,
                 uint64_t now)
@@ -221,6 +283,9 @@ wrk_meter_begin(struct wrk *w, struct wrk_meter *m, CUstream stream, bool exact,
     bool new = wrk_meter_idle(m);
 
     m->since_ns = now;
+    m->unmarked_believed = false;
+    if (!m->believe_left)
+        m->believe_left = believe_next(m);
     drop_begin(w, m);
     if (new)
         new_stretch(w, m, stream);

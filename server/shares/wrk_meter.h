@@ -8,6 +8,11 @@
  * Marks that are done are taken out with the card time that passed since the one
  * before.  A stretch is work without a gap, timed from an event at its begin.
  *
+ * Launches of known kinds right behind a wait that found nothing to wait for need no
+ * event if the wait behind them finds nothing either: they began at once and have
+ * ended, and their time is believed to be what it was before.  Some of them, which
+ * nobody can foresee, are measured, and the rest is charged in proportion.
+ *
  * The governor's, one per slice, under its lock: the reader records events, any thread
  * takes marks out.  Only what is not marked yet is the reader's without the lock; while
  * there is any, nobody else may take the card for idle.
@@ -29,6 +34,25 @@ struct wrk;
 #define WRK_METER_MARKS 256u
 
 struct wrk_meter {
+    /* What a launch looks at, in one cache line: the reader's without the lock, but for
+     * the tail.  Launches behind the last mark: */
+    _Alignas(64) atomic_uint unmarked;
+    uint32_t ctx_index;
+    CUstream stream;                    /* where they are */
+    uint64_t unmarked_ns, unmarked_key; /* as in a mark */
+    /* What launches that were never marked were predicted to take, so far. */
+    _Atomic uint64_t believed_ns;
+    /* The last wait that found nothing to wait for: which context, which frame. */
+    uint32_t calm_ctx, calm_seq;
+    uint32_t head;         /* marks[tail % WRK_METER_MARKS] is the oldest in flight */
+    _Atomic uint32_t tail; /* under the lock; the reader may look without */
+    bool unmarked_unknown, unmarked_begun, unmarked_believed;
+    uint8_t believe_left; /* groups until one is measured */
+
+    uint64_t since_ns; /* when the first unmarked launch was about to be made */
+    CUevent unmarked_begin;
+    uint32_t chance; /* which groups are measured */
+
     /* The stretch: from a base event to the last mark done. */
     CUevent base;
     uint32_t base_ctx;
@@ -42,39 +66,70 @@ struct wrk_meter {
         CUstream stream;
         uint64_t key;          /* of its launches, 0: of several kinds */
         uint64_t predicted_ns; /* all of them together */
+        uint64_t since_ns;     /* believed: when it was made */
         uint32_t ctx_index;
         uint32_t launches; /* that it stands for */
         bool unknown;      /* a launch without a prediction is among them */
         bool begun;        /* it has been seen on the card */
+        bool believed;     /* its launches were not meant to be marked */
     } marks[WRK_METER_MARKS];
-    uint32_t head, tail;   /* marks[tail % WRK_METER_MARKS] is the oldest in flight */
     uint64_t in_flight_ns; /* predicted for the marks in flight */
     uint32_t n_unknown;    /* marks in flight with an unknown launch */
     uint64_t progress_ns;  /* when a mark began or ended, last */
     CUevent spare;         /* of marks that are done, for the next; of spare_ctx */
     uint32_t spare_ctx;
-
-    atomic_uint unmarked; /* launches behind the last mark; written by the reader */
-    uint64_t since_ns;    /* when the first of them was about to be made */
-    CUstream stream;      /* where they are */
-    uint32_t ctx_index;
-    uint64_t unmarked_ns, unmarked_key; /* as in a mark */
-    CUevent unmarked_begin;
-    bool unmarked_unknown, unmarked_begun;
 };
 
 /* A mark that was taken out. */
 struct wrk_meter_done {
     uint64_t ns;  /* card time since the one before */
     uint64_t key; /* 0: of several kinds */
+    uint64_t predicted_ns;
     uint32_t launches;
+    bool unknown;  /* one of them had no prediction */
+    bool believed; /* @ns was not measured but predicted */
 };
 
 /* No mark is in flight. */
 static inline bool
 wrk_meter_idle(const struct wrk_meter *m)
 {
-    return m->head == m->tail;
+    return m->head == atomic_load_explicit(&m->tail, memory_order_relaxed);
+}
+
+/* After frame @seq a wait has found that nothing of the context is left to do.  Reader.
+ */
+static inline void
+wrk_meter_calm(struct wrk_meter *m, uint32_t ctx_index, uint32_t seq)
+{
+    m->calm_ctx = ctx_index;
+    m->calm_seq = seq;
+    if (!m->unmarked_believed || m->ctx_index != ctx_index ||
+        !atomic_load_explicit(&m->unmarked, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&m->believed_ns,
+                          atomic_load_explicit(&m->believed_ns, memory_order_relaxed) +
+                              m->unmarked_ns,
+                          memory_order_relaxed);
+    /* Who sees that nothing is unmarked sees what was believed. */
+    atomic_store_explicit(&m->unmarked, 0, memory_order_release);
+}
+
+/* May the launch in frame @seq, the first behind the last mark, do without events?
+ * Nothing stands in front of it, and it is none of those that are to be measured.  If
+ * so, it is as wrk_meter_begin() leaves it.  Reader, with or without the lock. */
+static inline bool
+wrk_meter_believe(struct wrk_meter *m, uint32_t ctx_index, CUstream stream,
+                  uint32_t seq)
+{
+    if (m->calm_seq + 1 != seq || m->calm_ctx != ctx_index || !wrk_meter_idle(m) ||
+        !m->believe_left || atomic_load_explicit(&m->unmarked, memory_order_relaxed))
+        return false;
+    m->believe_left--;
+    m->stream = stream;
+    m->ctx_index = ctx_index;
+    m->unmarked_believed = true;
+    return true;
 }
 
 /* @more launches of kind @key; false: the first behind the last mark. */

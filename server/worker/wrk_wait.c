@@ -7,6 +7,7 @@
 #include "wrk.h"
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
+#include "wrk_governor.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -230,6 +231,20 @@ ctx_query(struct wrk *w, uint32_t ctx_index)
     return r;
 }
 
+/* The same for the current context; if nothing is left to wait for, the call itself
+ * brings out an error of the context. */
+GP_HOT static CUresult
+ctx_end(struct wrk *w)
+{
+    CUresult r = ctx_query(w, w->ctx_index);
+
+    if (r == CUDA_SUCCESS)
+        r = WRK_CALL(w, cuCtxSynchronize);
+    if (likely(r == CUDA_SUCCESS))
+        wrk_governor_calm(w);
+    return r;
+}
+
 static CUresult
 wait_query(struct wrk *w, const struct wrk_wait *wait)
 {
@@ -242,12 +257,8 @@ wait_query(struct wrk *w, const struct wrk_wait *wait)
         if (r != CUDA_SUCCESS)
             return r;
     }
-    if (wait->what == WAIT_STREAM)
-        return WRK_CALL(w, cuStreamQuery, wait->stream);
-    r = ctx_query(w, wait->job.ctx_index);
-    /* Nothing is left to wait for; the call itself brings out an error of the
-     * context. */
-    return r == CUDA_SUCCESS ? WRK_CALL(w, cuCtxSynchronize) : r;
+    return wait->what == WAIT_STREAM ? WRK_CALL(w, cuStreamQuery, wait->stream)
+                                     : ctx_end(w);
 }
 
 static void
@@ -351,11 +362,9 @@ wrk_wait_stream(struct wrk *w, struct wrk_reply *rep, CUstream stream)
 GP_HOT CUresult
 wrk_wait_ctx(struct wrk *w, struct wrk_reply *rep)
 {
-    CUresult r = ctx_query(w, w->ctx_index);
+    CUresult r = ctx_end(w);
     struct wrk_wait *wait;
 
-    if (r == CUDA_SUCCESS)
-        return WRK_CALL(w, cuCtxSynchronize);
     if (r != CUDA_ERROR_NOT_READY || !(rep->req->flags & WIRE_F_REPLY))
         return r;
     wait = wait_new(w->priv->waits, rep->req, WAIT_CTX);

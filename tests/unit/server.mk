@@ -21,3 +21,5 @@ $(eval $(call unit_test,test_wrk_layout,tests/unit/test_wrk_layout.c $(LAYOUT_SR
     server/layouts common tests/unit,,common,-lzstd -llz4))
 $(eval $(call unit_test,test_wrk_kernels,tests/unit/test_wrk_kernels.c server/layouts/wrk_kernels.c \
     $(LAYOUT_SRCS),$(SERVER_INCS) tests/unit,,common,-lzstd -llz4))
+$(eval $(call unit_test,test_wrk_meter,tests/unit/test_wrk_meter.c server/shares/wrk_meter.c,\
+    $(SERVER_INCS) tests/unit,,common,))
