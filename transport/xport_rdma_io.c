@@ -22,6 +22,7 @@
 /* Looks at an empty queue, some memory accesses each, for one at the clock, which costs
  * as much and stands between what arrived and who waits for it. */
 #define LOOKS 8
+#define WORDS_MAX 192
 
 int
 rdma_liveness(struct rdma_conn *rdma)
@@ -61,12 +62,20 @@ rdma_wait_counter_slow(struct rdma_conn *rdma, const uint64_t *word, uint64_t at
     return 0;
 }
 
+/* How much goes at a time: at most a quarter of the ring, and no wrap. */
+static inline size_t
+ring_piece(const struct rdma_conn *rdma, size_t want)
+{
+    size_t to_end = RDMA_RING_SIZE - rdma->head % RDMA_RING_SIZE;
+
+    return gp_min(gp_min(want, to_end), (size_t)RDMA_RING_SIZE / 4);
+}
+
 int
 rdma_ring_room(struct rdma_conn *rdma, size_t want, size_t *ret_room)
 {
     const struct rdma_credit *credit = &rdma->region->credit;
-    size_t to_end = RDMA_RING_SIZE - rdma->head % RDMA_RING_SIZE;
-    size_t n = gp_min(gp_min(want, to_end), (size_t)RDMA_RING_SIZE / 4);
+    size_t n = ring_piece(rdma, want);
     int r = 0;
 
     if (rdma->head + n > RDMA_RING_SIZE)
@@ -143,13 +152,59 @@ rdma_send_wait(struct xport_conn *conn, uint64_t ticket)
     return rdma_offer_wait(rdma_of(conn), ticket);
 }
 
+/* Room for one piece at the head, as rdma_ring_room(), but without waiting for the
+ * peer: 0 when there is none. */
+GP_HOT static inline size_t
+ring_room_now(const struct rdma_conn *rdma, size_t want)
+{
+    const struct rdma_credit *credit = &rdma->region->credit;
+    uint64_t bytes = __atomic_load_n(&credit->bytes, __ATOMIC_ACQUIRE);
+    uint64_t writes = __atomic_load_n(&credit->writes, __ATOMIC_ACQUIRE);
+    size_t n = ring_piece(rdma, want);
+
+    if (unlikely(rdma->writes - writes + 1 >= RDMA_RECV_DEPTH))
+        return 0;
+    return likely(rdma->head - bytes + n <= RDMA_RING_SIZE) ? n : 0;
+}
+
+/* A place in the send queue may be waited for: the device empties that, whatever the
+ * peer does. */
+GP_HOT static int
+rdma_flush_now(struct xport_conn *conn)
+{
+    struct rdma_conn *rdma = rdma_of(conn);
+    size_t left = xport_pending(conn), n = ring_room_now(rdma, left);
+    const uint8_t *from = conn->tx.base;
+    int r = 0;
+
+    while (likely(left && n && !r)) {
+        r = rdma_write_ring(rdma, RDMA_DATA, from, n);
+        from += n;
+        left -= n;
+        n = left ? ring_room_now(rdma, left) : 0;
+    }
+    if (unlikely(left))
+        memmove(conn->tx.base, from, left);
+    conn->tx.pos = conn->tx.base + left;
+    return likely(!left) || r < 0 ? r : -EAGAIN;
+}
+
 static int
-rdma_flush(struct xport_conn *conn, const void *bulk, size_t len)
+flush_waiting(struct xport_conn *conn, const void *bulk, size_t len)
 {
     uint64_t ticket = 0;
     int r = write_all(rdma_of(conn), bulk, len, &ticket);
 
     return r < 0 || !ticket ? r : rdma_offer_wait(rdma_of(conn), ticket);
+}
+
+/* Calls and answers find room nearly always. */
+GP_HOT static int
+rdma_flush(struct xport_conn *conn, const void *bulk, size_t len)
+{
+    int r = len ? -EAGAIN : rdma_flush_now(conn);
+
+    return likely(r != -EAGAIN) ? r : flush_waiting(conn, bulk, len);
 }
 
 static int
@@ -171,31 +226,30 @@ rdma_abort(struct xport_conn *conn)
     shutdown(conn->fd, SHUT_RDWR);
 }
 
-const struct xport_ops xport_rdma_ops = {
-    .name = "rdma",
-    .reserve = xport_stream_reserve,
-    .flush = rdma_flush,
-    .fill = xport_stream_fill,
-    .recv_bulk = rdma_recv_bulk,
-    .send_start = rdma_send_start,
-    .send_wait = rdma_send_wait,
-    .recv_start = rdma_recv_start,
-    .recv_wait = rdma_recv_wait,
-    .send_direct = rdma_send_direct,
-    .recv_direct = rdma_recv_direct,
-    .release = xport_stream_release,
-    .abort = rdma_abort,
-    .free = rdma_conn_free,
-};
-
-void
+GP_HOT void
 rdma_segment_done(struct rdma_conn *rdma)
 {
     rdma->seg_first = (rdma->seg_first + 1) % RDMA_RECV_DEPTH;
     rdma->seg_count--;
 }
 
-size_t
+/* A call or an answer is a few words: not worth a call to the C library. */
+static inline void
+copy(uint8_t *to, const uint8_t *from, size_t n)
+{
+    uint64_t word;
+
+    if (unlikely(n > WORDS_MAX || n % 8)) {
+        memcpy(to, from, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i += sizeof(word)) {
+        memcpy(&word, from + i, sizeof(word));
+        memcpy(to + i, &word, sizeof(word));
+    }
+}
+
+GP_HOT size_t
 rdma_take_data(struct rdma_conn *rdma, uint8_t *buf, size_t len)
 {
     size_t total = 0;
@@ -212,7 +266,7 @@ rdma_take_data(struct rdma_conn *rdma, uint8_t *buf, size_t len)
             rdma_segment_done(rdma);
             continue;
         }
-        memcpy(buf + total, rdma->region->ring + at, n);
+        copy(buf + total, rdma->region->ring + at, n);
         rdma->tail += n;
         seg->len -= (uint32_t)n;
         total += n;
@@ -223,7 +277,7 @@ rdma_take_data(struct rdma_conn *rdma, uint8_t *buf, size_t len)
     return total;
 }
 
-static int
+GP_HOT static int
 io_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
 {
     struct rdma_conn *rdma = container_of(stream, struct rdma_conn, stream);
@@ -240,6 +294,23 @@ io_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
     /* Only a payload is offered, and whoever waits for a frame wants none. */
     r = rdma->seg_count ? -EPROTO : rdma_credit(rdma, false);
     return r < 0 ? r : -EAGAIN;
+}
+
+GP_HOT static int
+rdma_fill(struct xport_conn *conn, uint64_t deadline_ns)
+{
+    struct xport_stream *stream = xport_stream_of(conn);
+    size_t n = 0;
+    int r;
+
+    xport_stream_make_room(stream);
+    r = io_read(stream, conn->rx.end, XPORT_STREAM_READ, &n);
+    if (r == -EAGAIN)
+        r = xport_stream_read_later(stream, conn->rx.end, XPORT_STREAM_READ, &n,
+                                    deadline_ns);
+    conn->rx.end += n;
+    conn->stats.rx_bytes += n;
+    return r;
 }
 
 static void
@@ -323,4 +394,22 @@ io_wait(struct xport_stream *stream, uint64_t deadline_ns)
 const struct xport_stream_io xport_rdma_io = {
     .read = io_read,
     .wait = io_wait,
+};
+
+const struct xport_ops xport_rdma_ops = {
+    .name = "rdma",
+    .reserve = xport_stream_reserve,
+    .flush = rdma_flush,
+    .flush_now = rdma_flush_now,
+    .fill = rdma_fill,
+    .recv_bulk = rdma_recv_bulk,
+    .send_start = rdma_send_start,
+    .send_wait = rdma_send_wait,
+    .recv_start = rdma_recv_start,
+    .recv_wait = rdma_recv_wait,
+    .send_direct = rdma_send_direct,
+    .recv_direct = rdma_recv_direct,
+    .release = xport_stream_release,
+    .abort = rdma_abort,
+    .free = rdma_conn_free,
 };

@@ -84,7 +84,7 @@ post_room(struct rdma_conn *rdma)
     return r;
 }
 
-static int
+GP_HOT static int
 post_locked(struct rdma_conn *rdma, struct ibv_send_wr *wr, bool signal)
 {
     struct ibv_send_wr *bad;
@@ -100,7 +100,7 @@ post_locked(struct rdma_conn *rdma, struct ibv_send_wr *wr, bool signal)
     return r;
 }
 
-int
+GP_HOT int
 rdma_post(struct rdma_conn *rdma, struct ibv_send_wr *wr, bool signal)
 {
     int r;
@@ -141,7 +141,7 @@ rdma_post_recvs(struct rdma_conn *rdma, unsigned first, unsigned n)
 
 /* Note one arrival; a peer that lies about lengths or ignores its credits is cut off.
  */
-static int
+GP_HOT static int
 arrived(struct rdma_conn *rdma, const struct ibv_wc *wc)
 {
     uint32_t imm;
@@ -174,7 +174,7 @@ arrived(struct rdma_conn *rdma, const struct ibv_wc *wc)
 }
 
 /* Receives complete in the order they were posted, so those taken are a run. */
-static int
+GP_HOT static int
 post_again(struct rdma_conn *rdma, unsigned first, unsigned n)
 {
     int r;
@@ -190,7 +190,7 @@ post_again(struct rdma_conn *rdma, unsigned first, unsigned n)
     return r;
 }
 
-int
+GP_HOT int
 rdma_reap_recvs(struct rdma_conn *rdma)
 {
     struct ibv_wc wc[16];
@@ -248,7 +248,7 @@ note_ring(struct rdma_conn *rdma, uint32_t imm)
     return rdma_post(rdma, &wr, false);
 }
 
-int
+GP_HOT int
 rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *data,
                 size_t len)
 {
