@@ -45,19 +45,13 @@ stub_args_open(struct stub_args *args, CUfunction f, void **pointers, void **ext
                                                  : CUDA_SUCCESS;
 }
 
-/* Write args->len bytes at @to. */
+/* Write what the application points to, func->param_bytes of it, at @to. */
 static inline void
-stub_args_put(const struct stub_args *args, uint8_t *to)
+stub_args_gather(const struct stub_func *func, void **from, uint8_t *to)
 {
-    const struct stub_param *param = args->func->params;
-    const struct stub_param *end = param + args->func->n_params;
-    void **from = args->pointers;
+    const struct stub_param *param = func->params;
+    const struct stub_param *end = param + func->n_params;
 
-    if (unlikely(!from)) {
-        if (args->packed)
-            memcpy(to, args->packed, args->len);
-        return;
-    }
     for (; param < end; param++, from++) {
         if (param->size == 8)
             memcpy(to + param->offset, *from, 8);
@@ -66,6 +60,16 @@ stub_args_put(const struct stub_args *args, uint8_t *to)
         else
             memcpy(to + param->offset, *from, param->size);
     }
+}
+
+/* Write args->len bytes at @to. */
+static inline void
+stub_args_put(const struct stub_args *args, uint8_t *to)
+{
+    if (likely(args->pointers != NULL))
+        stub_args_gather(args->func, args->pointers, to);
+    else if (args->packed)
+        memcpy(to, args->packed, args->len);
 }
 
 #endif

@@ -52,18 +52,25 @@ extern _Atomic uint32_t stub_func_gone;
 
 CUresult stub_func_find(CUfunction handle, struct stub_func **ret);
 
+/* The kernel behind a handle if it is the one that this thread looked at last, or NULL.
+ */
+static inline struct stub_func *
+stub_func_known(CUfunction handle)
+{
+    if (likely(stub_tls.func_handle == (uintptr_t)handle &&
+               stub_tls.func_gone ==
+                   atomic_load_explicit(&stub_func_gone, memory_order_acquire)))
+        return stub_tls.func;
+    return NULL;
+}
+
 /* The kernel behind a handle, asking the server for its layout if it came to us without
  * one (an enumeration, a graph node).  CUDA_ERROR_INVALID_HANDLE. */
 static inline CUresult
 stub_func_get(CUfunction handle, struct stub_func **ret)
 {
-    *ret = stub_tls.func;
-    if (likely(stub_tls.func_handle == (uintptr_t)handle &&
-               stub_tls.func_gone ==
-                   atomic_load_explicit(&stub_func_gone, memory_order_acquire) &&
-               *ret))
-        return CUDA_SUCCESS;
-    return stub_func_find(handle, ret);
+    *ret = stub_func_known(handle);
+    return likely(*ret != NULL) ? CUDA_SUCCESS : stub_func_find(handle, ret);
 }
 
 /* Get the function or kernel @name of @owner (@kind says which it is); its handle. */

@@ -13,6 +13,7 @@
 #include "stub_func.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
+#include "stub_post.h"
 #include "wire_api.h"
 
 #include <string.h>
@@ -94,7 +95,7 @@ launch_plain(const struct launch *launch, CUfunction f, CUstream hStream, void *
     return launch_end(stub_call_post(&c), stream);
 }
 
-GP_HOT CUresult
+CUresult
 stub_m_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
                       unsigned int gridDimZ, unsigned int blockDimX,
                       unsigned int blockDimY, unsigned int blockDimZ,
@@ -108,6 +109,50 @@ stub_m_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY
                                   sharedMemBytes};
 
     return launch_plain(&launch, f, hStream, kernelParams, extra);
+}
+
+/* The same for most launches: the kernel is the one launched last and has pointers to
+ * parameters, the frame fits into the buffer, nobody captures.  What is not so, or
+ * wrong, goes the way above. */
+GP_HOT CUresult
+stub_q_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                      unsigned int gridDimZ, unsigned int blockDimX,
+                      unsigned int blockDimY, unsigned int blockDimZ,
+                      unsigned int sharedMemBytes, CUstream hStream,
+                      void **kernelParams, void **extra)
+{
+    const uint32_t grid[] = {gridDimX, gridDimY, gridDimZ};
+    const uint32_t block[] = {blockDimX, blockDimY, blockDimZ};
+    const struct stub_func *func = stub_func_known(f);
+    struct stub_link *link = stub_link_here();
+    struct wire_cuLaunchKernel_req *req = NULL;
+    uint32_t size = 0;
+
+    if (likely(func && kernelParams && !extra && !stub_launch_blocking) &&
+        (likely(!hStream) || ((uintptr_t)hStream > 2 &&
+                              stub_handle_ok(WIRE_KIND_STREAM, (uintptr_t)hStream))) &&
+        likely(launch_check(func, grid, block) == CUDA_SUCCESS)) {
+        size = (uint32_t)(sizeof(struct wire_req) + sizeof(*req)) +
+               wire_align(func->param_bytes);
+        req = stub_post_begin(link, WIRE_CALL_cuLaunchKernel, size);
+    }
+    if (unlikely(!req))
+        return stub_m_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX,
+                                     blockDimY, blockDimZ, sharedMemBytes, hStream,
+                                     kernelParams, extra, false);
+    req->f = (uintptr_t)f;
+    req->hStream = (uintptr_t)hStream;
+    req->gridDimX = gridDimX;
+    req->gridDimY = gridDimY;
+    req->gridDimZ = gridDimZ;
+    req->blockDimX = blockDimX;
+    req->blockDimY = blockDimY;
+    req->blockDimZ = blockDimZ;
+    req->sharedMemBytes = sharedMemBytes;
+    req->params_len = func->param_bytes;
+    stub_args_gather(func, kernelParams, (uint8_t *)(req + 1));
+    stub_post_end(link, size);
+    return CUDA_SUCCESS;
 }
 
 CUresult

@@ -6,7 +6,7 @@
  * queue's lock, which is what gives every call its place in the one order.  The lock is
  * held for that, and for a write that cannot wait; not while a payload travels, nor
  * while the worker is behind (stub_aside.h).  Frames leave when a call wants an answer,
- * when SEND_HIGH bytes wait, or when the flusher finds them idle.
+ * when STUB_SEND_HIGH bytes wait, or when the flusher finds them idle.
  */
 #include "stub_call.h"
 
@@ -17,6 +17,7 @@
 #include "stub_lanes.h"
 #include "stub_link.h"
 #include "stub_managed.h"
+#include "stub_post.h"
 #include "stub_sticky.h"
 #include "stub_tls.h"
 #include "stub_wait.h"
@@ -28,10 +29,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
-
-/* One write of this size costs the kernel about as much per byte as a larger one, and
- * the worker starts while we go on filling. */
-#define SEND_HIGH (32u * 1024u)
 
 static struct wire_req *
 call_req(struct stub_call *c)
@@ -148,7 +145,7 @@ call_may_be_asked(const struct stub_call *c)
 static CUresult
 call_gathered(struct stub_link *link, uint32_t gathered)
 {
-    bool much = gathered >= SEND_HIGH || (gathered && stub_flush_always);
+    bool much = gathered >= STUB_SEND_HIGH || (gathered && stub_flush_always);
 
     call_flushed(link);
     if (much && xport_flush(link->conn) < 0)
@@ -228,7 +225,7 @@ stub_call_post(struct stub_call *c)
     if (unlikely(c->aside))
         return call_post_aside(c);
     xport_commit(link->conn, c->frame_size);
-    if (unlikely(queued + c->frame_size >= SEND_HIGH || stub_flush_always))
+    if (unlikely(queued + c->frame_size >= STUB_SEND_HIGH || stub_flush_always))
         return call_send_apart(link, NULL, 0);
     atomic_store_explicit(&link->queued, queued + c->frame_size, memory_order_relaxed);
     gp_lock_release(&link->send);

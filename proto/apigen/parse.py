@@ -119,6 +119,7 @@ class CallReader:
             c.links = rest[0] if rest[0] != "home" else ""
         elif word in ("client", "server"):
             self._side(word, rest[0])
+            c.quick = c.quick or rest == ["manual", "quick"]
         elif word == "why":
             self._why(rest[0])
         elif word in ("refused", "uncarried", "via"):

@@ -272,6 +272,8 @@ def emit_export(t: Text, codecs: Codecs, call: Call, twin: bool) -> None:
         "    if (unlikely(stub_slow))",
     )
     t(f"        return slow_{name}({', '.join(names(call.args))});")
+    if call.quick and not twin:
+        body = f"stub_q_{call.name}({', '.join(names(call.args))})"
     t(f"    return {body};", "}", "")
 
 
@@ -321,6 +323,9 @@ def emit_weak(t: Text, codecs: Codecs, call: Call) -> None:
     t("__attribute__((weak)) CUresult")
     t(prototype(call, f"stub_m_{call.name}", twin_extra(call)), "{")
     t(f"    return {body};", "}", "")
+    if call.quick:
+        t("__attribute__((weak)) CUresult", prototype(call, f"stub_q_{call.name}"), "{")
+        t(f"    return {_body_call(codecs, call, False)};", "}", "")
 
 
 def emit_weak_cross(t: Text, call: Call) -> None:
@@ -368,11 +373,16 @@ def emit_headers(out: Output, codecs: Codecs) -> None:
                 name = f"stub_g_{c.name}"
                 manual(f"CUresult {prototype(c, name, twin_extra(c))};")
             manual(f"CUresult {prototype(c, 'stub_m_' + c.name, twin_extra(c))};")
+            if c.quick:
+                manual(f"CUresult {prototype(c, 'stub_q_' + c.name)};")
         if c.links == "cross":
             manual("/* False: its arguments are of one server. */")
             manual(route.cross_prototype(c, twin_extra(c)) + ";")
     out.c_file("cuda_api.h", "Every function of the driver API.", api)
-    about = "Bodies by hand (stub_m_), and the generated ones they may use (stub_g_)."
+    about = (
+        "Bodies by hand (stub_m_; stub_q_ is the one that is called while nothing is out of\n"
+        " * the ordinary), and the generated ones they may use (stub_g_)."
+    )
     out.c_file("stub_manual.h", about, manual)
 
 
