@@ -15,6 +15,10 @@
 
 #include <string.h>
 
+/* What comes before the parameters in a frame. */
+#define LAUNCH_HEAD                                                                    \
+    (uint32_t)(sizeof(struct wire_req) + sizeof(struct wire_cuLaunchKernel_req))
+
 GP_HOT static inline CUresult
 launch(struct wrk *w, const struct wire_args_cuLaunchKernel *a, struct wrk_params *p,
        const uint8_t *params)
@@ -40,17 +44,16 @@ same_head(const struct wire_req *a, const struct wire_req *b)
 /* Launches of one kernel often follow each other with nothing but other parameters.
  * What has been looked up and checked for the first holds for those that are here
  * already: only its like stands between, so nothing can have changed it. */
-GP_HOT static void
+GP_HOT __attribute__((noinline)) static void
 launch_again(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
-             const struct wire_req *first, struct wrk_charge *charge)
+             const struct wire_req *first, const struct wire_req *req,
+             struct wrk_charge *charge)
 {
-    const uint32_t head = sizeof(*first) + sizeof(struct wire_cuLaunchKernel_req);
-    const uint32_t size = head + wire_align(a->params_len);
-    const struct wire_req *req;
+    const uint32_t size = LAUNCH_HEAD + wire_align(a->params_len);
     unsigned left = 0, n = 0;
     struct wrk_params p;
 
-    while ((req = wrk_loop_ahead(w, first, size)) && same_head(req, first)) {
+    for (; req && same_head(req, first); req = wrk_loop_ahead(w, first, size)) {
         CUresult r;
 
         if (n == left) {
@@ -59,12 +62,22 @@ launch_again(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
             n = 0;
         }
         wrk_loop_take(w, size);
-        r = launch(w, a, &p, (const uint8_t *)req + head);
+        r = launch(w, a, &p, (const uint8_t *)req + LAUNCH_HEAD);
         if (unlikely(r != CUDA_SUCCESS))
             wrk_defer(w, req, r);
         n++;
     }
     wrk_governor_launched_n(w, charge, n);
+}
+
+/* The frame behind this one if it is as long and of the same call. */
+static inline const struct wire_req *
+launch_ahead(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
+             const struct wire_req *req)
+{
+    if (req->flags)
+        return NULL;
+    return wrk_loop_ahead(w, req, LAUNCH_HEAD + wire_align(a->params_len));
 }
 
 GP_HOT CUresult
@@ -73,6 +86,7 @@ h_cuLaunchKernel(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
 {
     const unsigned grid[] = {a->gridDimX, a->gridDimY, a->gridDimZ};
     const unsigned block[] = {a->blockDimX, a->blockDimY, a->blockDimZ};
+    const struct wire_req *next;
     struct wrk_charge charge;
     struct wrk_params p;
     CUresult r;
@@ -80,8 +94,8 @@ h_cuLaunchKernel(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
     wrk_governor_acquire(w, a->hStream, wrk_governor_key(a->f, grid, block), &charge);
     r = launch(w, a, &p, a->params);
     wrk_governor_launched(w, &charge);
-    if (r == CUDA_SUCCESS && !rep->req->flags)
-        launch_again(w, a, rep->req, &charge);
+    if (r == CUDA_SUCCESS && (next = launch_ahead(w, a, rep->req)))
+        launch_again(w, a, rep->req, next, &charge);
     return r;
 }
 

@@ -49,12 +49,21 @@ struct wrk_charge {
 /* What launches of a kind have in common, so that one tells how long the next takes:
  * the kernel and its shape, or the graph. */
 static inline uint64_t
+wrk_governor_mix(uint64_t key, unsigned grid, unsigned block)
+{
+    return (key ^ ((uint64_t)grid << 16 ^ block)) * 0x9e3779b97f4a7c15u;
+}
+
+static inline uint64_t
 wrk_governor_key(const void *what, const unsigned *grid, const unsigned *block)
 {
     uint64_t key = (uintptr_t)what;
 
-    for (int i = 0; grid && i < 3; i++)
-        key = (key ^ ((uint64_t)grid[i] << 16 ^ block[i])) * 0x9e3779b97f4a7c15u;
+    if (grid) {
+        key = wrk_governor_mix(key, grid[0], block[0]);
+        key = wrk_governor_mix(key, grid[1], block[1]);
+        key = wrk_governor_mix(key, grid[2], block[2]);
+    }
     return key ? key : 1;
 }
 
