@@ -39,7 +39,7 @@ class Dispatch:
     def emit(self, t: Text) -> None:
         """The function, opening first so that locals can use the view."""
         c = self.call
-        t(f"/* {c.name}: {c.where} */", "static bool")
+        t(f"/* {c.name}: {c.where} */", "GP_HOT static bool" if c.hot else "static bool")
         t(f"run_{c.name}(struct wrk *w, const struct wire_req *req,")
         t(f"    const struct {self.req.name}_view *v)", "{")
         t(f"    const struct {self.req.name}_view view = *v;")
@@ -81,7 +81,7 @@ class Dispatch:
     def _entry(self, t: Text) -> None:
         c = self.call
         t(
-            "bool",
+            "GP_HOT bool" if c.hot else "bool",
             f"wrk_d_{c.name}(struct wrk *w, const struct wire_req *req, size_t size)",
         )
         t("{", f"    struct {self.req.name}_view view;", "")
@@ -376,6 +376,18 @@ def _emit_family(out: Output, codecs: Codecs, family: str) -> None:
     out.c_file(f"wrk_{family}.c", f"Frames of the family {family}, decoded and run.", t)
 
 
+def _emit_switch(t: Text, name: str, calls: list[Call], otherwise: str) -> None:
+    """A function from a frame's number to what runs it."""
+    t(f"{name}(struct wrk *w, const struct wire_req *req, size_t size)", "{")
+    t("    switch (req->call) {")
+    for c in calls:
+        t(
+            f"    case WIRE_CALL_{c.name}:",
+            f"        return wrk_d_{c.name}(w, req, size);",
+        )
+    t("    default:", f"        return {otherwise};", "    }", "}", "")
+
+
 def emit(out: Output, codecs: Codecs) -> None:
     """Everything the worker compiles."""
     api: Api = codecs.api
@@ -383,26 +395,25 @@ def emit(out: Output, codecs: Codecs) -> None:
     gen(GEN_HEADER.strip("\n"), "")
     args('#include "wrk_call.h"', "")
     table('#include "wire_api.h"', '#include "wrk_call.h"', '#include "wrk_gen.h"', "")
-    table("uint64_t wrk_gen_arena[WRK_SCRATCH_SIZE / sizeof(uint64_t)];", "", "bool")
-    table("wrk_dispatch(struct wrk *w, const struct wire_req *req, size_t size)", "{")
-    table("    switch (req->call) {")
-    for c in api.calls:
-        if not c.on_wire:
-            continue
+    table("uint64_t wrk_gen_arena[WRK_SCRATCH_SIZE / sizeof(uint64_t)];", "")
+    calls = [c for c in api.calls if c.on_wire]
+    for c in calls:
         gen(
             f"bool wrk_d_{c.name}(struct wrk *w, const struct wire_req *req, size_t size);"
         )
-        table(
-            f"    case WIRE_CALL_{c.name}:",
-            f"        return wrk_d_{c.name}(w, req, size);",
-        )
         if c.server == "manual":
             args_struct(args, codecs, c)
-    table(
-        "    default:",
-        '        return wrk_frame_bad(w, req, "unknown call");',
-        "    }",
-        "}",
+    _emit_switch(
+        table,
+        "static bool\ndispatch_rest",
+        [c for c in calls if not c.hot],
+        'wrk_frame_bad(w, req, "unknown call")',
+    )
+    _emit_switch(
+        table,
+        "GP_HOT bool\nwrk_dispatch",
+        [c for c in calls if c.hot],
+        "dispatch_rest(w, req, size)",
     )
     emit_fixes(out, codecs)
     out.c_file("wrk_gen.h", "What the generated dispatch shares.", gen)

@@ -87,6 +87,7 @@ class Call:
     alias: str = ""
     refused: str = ""
     uncarried: str = ""
+    hot: bool = False  # its code lies with what every call runs
     outside: bool = False  # not among the names of the toolkit's library
     internal: bool = False
     links: str = ""  # which server of several: "" by arguments, here, cross

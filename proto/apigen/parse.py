@@ -126,7 +126,7 @@ class CallReader:
             setattr(c, word, rest[0])
         elif word == "as":
             c.alias = rest[0]
-        elif word in ("internal", "outside"):
+        elif word in ("internal", "outside", "hot"):
             setattr(c, word, True)
         else:
             raise self.at.error(f"unknown line {word}")

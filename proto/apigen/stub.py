@@ -59,7 +59,8 @@ class StubBody:
     def emit(self, t: Text) -> None:
         c = self.call
         hand = by_hand(c)
-        t(f"/* {c.name}: {c.where} */", "CUresult" if hand else "static CUresult")
+        heat = "GP_HOT " if c.hot else ""
+        t(f"/* {c.name}: {c.where} */", f"{heat}{'' if hand else 'static '}CUresult")
         t(prototype(c, f"{'stub_g_' if hand else 'b_'}{c.name}", twin_extra(c)), "{")
         self._locals(t)
         for p in c.args:
@@ -266,7 +267,7 @@ def emit_export(t: Text, codecs: Codecs, call: Call, twin: bool) -> None:
     trace.emit_use(t, call)
     t("    }", "    return ret;", "}", "")
     t(
-        "GP_EXPORT CUresult",
+        "GP_HOT GP_EXPORT CUresult" if call.hot else "GP_EXPORT CUresult",
         prototype(call, name),
         "{",
         "    if (unlikely(stub_slow))",

@@ -135,7 +135,7 @@ h_cuCtxDestroy_v2(struct wrk *w, const struct wire_args_cuCtxDestroy_v2 *a,
     return r;
 }
 
-CUresult
+GP_HOT CUresult
 h_cuCtxSynchronize(struct wrk *w, const struct wire_args_cuCtxSynchronize *a,
                    struct wrk_reply *rep)
 {

@@ -400,7 +400,7 @@ acquire_locked(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
 }
 
 /* May the launch share the next mark with those before it? */
-GP_HOT static bool
+GP_HOT static inline bool
 joins_group(const struct gov_slice *s, const struct wrk_charge *c, uint32_t ctx_index)
 {
     unsigned n = atomic_load_explicit(&s->meter.unmarked, memory_order_relaxed);

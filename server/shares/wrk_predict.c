@@ -3,33 +3,10 @@
 
 #include "gp_base.h"
 
-#include <stdatomic.h>
-
-/* A kind that was measured less often counts as unknown: the same kernel takes a
- * microsecond with one argument and a second with another. */
-#define TRUST_MARKS 3u
-
-static struct wrk_predict_kind *
-kind_of(struct wrk_predict *p, uint64_t key)
-{
-    return &p->kinds[(key * 0x9e3779b97f4a7c15u >> 32) % WRK_PREDICT_KINDS];
-}
-
-GP_HOT uint64_t
-wrk_predict_ns(struct wrk_predict *p, uint64_t key)
-{
-    struct wrk_predict_kind *kind = kind_of(p, key);
-
-    if (atomic_load_explicit(&kind->key, memory_order_relaxed) != key ||
-        atomic_load_explicit(&kind->seen, memory_order_relaxed) < TRUST_MARKS)
-        return 0;
-    return atomic_load_explicit(&kind->ewma_ns, memory_order_relaxed);
-}
-
 GP_HOT void
 wrk_predict_learn(struct wrk_predict *p, uint64_t key, uint64_t ns)
 {
-    struct wrk_predict_kind *kind = kind_of(p, key);
+    struct wrk_predict_kind *kind = wrk_predict_kind(p, key);
     uint64_t before = atomic_load_explicit(&kind->ewma_ns, memory_order_relaxed);
     uint32_t seen = atomic_load_explicit(&kind->seen, memory_order_relaxed);
 
@@ -40,7 +17,7 @@ wrk_predict_learn(struct wrk_predict *p, uint64_t key, uint64_t ns)
         ns = ns > before ? (before + ns) / 2 : (before * 7 + ns) / 8;
     atomic_store_explicit(&kind->ewma_ns, gp_max(ns, UINT64_C(1)),
                           memory_order_relaxed);
-    atomic_store_explicit(&kind->seen, gp_min(seen + 1, TRUST_MARKS),
+    atomic_store_explicit(&kind->seen, gp_min(seen + 1, WRK_PREDICT_MARKS),
                           memory_order_relaxed);
     atomic_store_explicit(&kind->key, key, memory_order_relaxed);
 }
