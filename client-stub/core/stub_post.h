@@ -42,7 +42,7 @@ stub_post_begin(struct stub_link *link, uint16_t call, uint32_t size)
         stub_capture_any() || stub_sticky_any(link) || unlikely(stub_flush_always))
         return NULL;
     gp_lock_take(&link->send);
-    req = (struct wire_req *)conn->tx.pos;
+    /* While somebody sends, nobody else looks at the buffer, lock or not. */
     if (unlikely(stub_aside_busy(&link->aside) ||
                  (size_t)(conn->tx.end - conn->tx.pos) < size ||
                  atomic_load_explicit(&link->queued, memory_order_relaxed) + size >=
@@ -50,6 +50,7 @@ stub_post_begin(struct stub_link *link, uint16_t call, uint32_t size)
         gp_lock_release(&link->send);
         return NULL;
     }
+    req = (struct wire_req *)conn->tx.pos;
     req->size = size;
     req->call = call;
     req->flags = 0;
