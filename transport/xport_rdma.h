@@ -4,10 +4,11 @@
  * calls for others are in xport.h.
  *
  * Each side has a ring that the other writes with RDMA WRITE.  Where the device can,
- * the write carries an immediate that says how many bytes arrived; where it cannot
+ * the write carries an immediate that says where bytes arrived; where it cannot
  * (iWARP), a small SEND follows.  The reader returns credits by writing two counters
  * into the memory of the writer, so a receive is always posted and the ring never
- * overrun.
+ * overrun.  While the reader looks at its memory all the time, short pieces come as
+ * records, without any of that.
  *
  * A large payload is offered, not sent: the ring carries its address and key, the
  * receiver fetches it with RDMA READ straight into its own memory and then writes the
@@ -18,6 +19,7 @@
  *   xport_rdma_cm.c     connecting, accepting
  *   xport_rdma_conn.c   a connection's resources, its end
  *   xport_rdma_qp.c     posting, completions, credits
+ *   xport_rdma_record.c short pieces that are found in memory
  *   xport_rdma_io.c     the byte stream for xport_stream.c, waiting
  *   xport_rdma_bulk.c   offers and fetches
  *   xport_rdma_mr.c     which memory is registered
@@ -26,6 +28,7 @@
 #ifndef XPORT_RDMA_H
 #define XPORT_RDMA_H
 
+#include "gp_lock.h"
 #include "xport_guard.h"
 #include "xport_stream.h"
 #include "xport_verbs.h"
@@ -60,15 +63,24 @@
 /* Offers that the receiver has not fetched yet. */
 #define RDMA_OFFERS_MAX 16
 
-/* Kinds of what is written into the ring; in the top bits of the immediate. */
+/* Kinds of what is written into the ring with a note of it. */
 enum rdma_kind {
     RDMA_DATA = 0,  /* bytes of the stream */
     RDMA_OFFER = 1, /* struct rdma_offer, in one piece */
     RDMA_PAD = 2,   /* nothing: the end of the ring was too short for an offer */
 };
-#define RDMA_IMM(kind, n) ((uint32_t)(kind) << 24 | (n))
-#define RDMA_IMM_KIND(imm) ((enum rdma_kind)((imm) >> 24))
-#define RDMA_IMM_LEN(imm) ((imm)&0xffffffu)
+/* The note: kind, and place in the ring.  The length comes with the completion, or, in
+ * a SEND, in the upper half. */
+#define RDMA_NOTE(kind, place) ((uint32_t)(kind) << 24 | (uint32_t)(place))
+#define RDMA_NOTE_KIND(note) ((enum rdma_kind)((note) >> 24 & 0xff))
+#define RDMA_NOTE_PLACE(note) ((note)&0xffffffu)
+
+/* A piece without a note (xport_rdma_record.c), 8-aligned: this word, @len bytes, sum.
+ * The mark tells it from what lay there before. */
+#define RDMA_RECORD_EXTRA 16u
+#define RDMA_RECORD_MAX (RDMA_INLINE / 8 * 8 - RDMA_RECORD_EXTRA)
+#define RDMA_RECORD_HEAD(at, len)                                                      \
+    ((uint64_t)((uint32_t)((at) >> 3) ^ 0x64636572u) << 32 | (uint32_t)(len))
 
 /* In the ring, 8-aligned like everything there. */
 struct rdma_offer {
@@ -82,7 +94,8 @@ struct rdma_credit {
     uint64_t bytes;  /* of ours that it consumed, since the start */
     uint64_t writes; /* likewise, receives that it posted again */
     uint64_t done;   /* payloads of ours that it fetched */
-    uint64_t pad[5];
+    uint64_t awake;  /* it looks for records */
+    uint64_t pad[4];
 };
 static_assert(sizeof(struct rdma_credit) == 64, "wire layout");
 
@@ -90,12 +103,17 @@ static_assert(sizeof(struct rdma_credit) == 64, "wire layout");
 struct rdma_region {
     struct rdma_credit credit; /* written by the peer */
     uint8_t ring[RDMA_RING_SIZE];
-    uint64_t echo[8]; /* target of the READ that looks whether the peer is there */
+    uint64_t echo[7]; /* targets of READs of single words (enum rdma_echo) */
+    uint64_t sent;    /* where the last record that we wrote ends; the peer READs it */
     /* From here on the peer reaches nothing. */
     struct rdma_credit out; /* what we write into the peer's: source of that write */
     uint64_t notes[RDMA_RECV_DEPTH]; /* iWARP: targets of the SENDs */
     uint64_t note_out[RDMA_SEND_DEPTH];
     uint8_t stage[RDMA_RING_SIZE]; /* what goes into the peer's ring, same offsets */
+};
+enum rdma_echo {
+    RDMA_ECHO_LIVENESS, /* of anything: is the peer there? */
+    RDMA_ECHO_SENT,     /* of sent */
 };
 #define RDMA_REGION_SHARED offsetof(struct rdma_region, out)
 
@@ -107,7 +125,7 @@ struct rdma_hello {
     uint32_t magic;
 };
 static_assert(sizeof(struct rdma_hello) == 32, "wire layout");
-#define RDMA_MAGIC 0x31727067u /* gpr1 */
+#define RDMA_MAGIC 0x32727067u /* gpr2 */
 
 /*
  * A registration.  Pinned: the owner of the memory promised to say when it goes.
@@ -138,6 +156,7 @@ struct rdma_mr {
 
 /* What arrived and is not consumed: runs of stream bytes and offers, in order. */
 struct rdma_segment {
+    uint64_t start; /* in the stream; records stand before it */
     enum rdma_kind kind;
     uint32_t len;
 };
@@ -169,13 +188,14 @@ struct rdma_conn {
     uint32_t inline_max;
     bool has_imm;
 
-    pthread_mutex_t
-        send_lock; /* posting: sender, and receiver for credits and fetches */
+    struct gp_lock send_lock;   /* posting: sender; receiver for credits and fetches */
     uint64_t posted, completed; /* work requests */
     uint64_t reads, reads_done; /* those of them that are READs */
 
     /* sender */
     uint64_t head, writes, offers;
+    uint64_t records_end; /* region->sent, but for a record that is being written */
+    uint32_t record_max;  /* bytes in one; 0: no records on this connection */
     struct ibv_send_wr ring_wr; /* what all writes into the ring have in common */
     struct ibv_sge ring_sge;
     struct rdma_lent lent[RDMA_OFFERS_MAX];
@@ -188,6 +208,11 @@ struct rdma_conn {
     unsigned recv_events, send_events; /* taken from the channel, not acknowledged */
     struct rdma_segment segments[RDMA_RECV_DEPTH];
     unsigned seg_first, seg_count;
+    uint8_t spill[RDMA_RECORD_MAX]; /* of a record that was not wanted whole */
+    unsigned spill_at, spill_end;
+    bool noted;        /* no record can be on its way: sleeping is safe */
+    unsigned unslept;  /* waits that ended without sleep, up to AWAKE_AFTER */
+    uint64_t slept;    /* stats.rx_slept then */
     uint64_t offer_at; /* bytes asked for of the offer that stands in front */
     struct rdma_fetch fetches[RDMA_READS_MAX];
     unsigned fetch_first, fetch_count;
@@ -244,9 +269,39 @@ rdma_credit(struct rdma_conn *rdma, bool now)
 int rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *data,
                     size_t len);
 
-/* READ a word of the peer's memory: when that is completed, everything written before
- * has reached the peer. */
-int rdma_echo(struct rdma_conn *rdma, uint64_t *ret_number);
+/* The same for a record; @place in the ring. */
+int rdma_write_plain(struct rdma_conn *rdma, size_t place, const void *data,
+                     size_t len);
+
+/* READ a word of the peer's struct rdma_region: when that is completed, everything
+ * written before has reached the peer. */
+int rdma_echo(struct rdma_conn *rdma, enum rdma_echo what, size_t offset,
+              uint64_t *ret_number);
+
+/* --- xport_rdma_record.c --- */
+
+/* Send @len bytes as a record, 8 bytes in front of and behind which are free to use;
+ * -EAGAIN: not this time. */
+int rdma_record_put(struct rdma_conn *rdma, uint8_t *data, size_t len);
+/* Has something at the tail the looks of a record? */
+static inline bool
+rdma_record_there(const struct rdma_conn *rdma)
+{
+    uint64_t at = GP_ALIGN_UP(rdma->tail, 8);
+    const uint8_t *p = rdma->region->ring + at % RDMA_RING_SIZE;
+    uint64_t head =
+        __atomic_load_n((const uint64_t *)(const void *)p, __ATOMIC_ACQUIRE);
+
+    return head >> 32 == RDMA_RECORD_HEAD(at, 0) >> 32;
+}
+/* Bytes of the record at the tail; 0: there is none. */
+size_t rdma_record_take(struct rdma_conn *rdma, uint8_t *buf, size_t len);
+/* Would that take anything? */
+bool rdma_record_whole(const struct rdma_conn *rdma);
+/* Something arrived and the peer sends no records: ask for them if sleep is rare. */
+int rdma_record_awake(struct rdma_conn *rdma);
+/* Before sleeping: no record will come any more.  1: one is coming. */
+int rdma_record_asleep(struct rdma_conn *rdma);
 
 /* --- xport_rdma_io.c --- */
 
@@ -262,11 +317,15 @@ rdma_wait_counter(struct rdma_conn *rdma, const uint64_t *word, uint64_t at_leas
         return 0;
     return rdma_wait_counter_slow(rdma, word, at_least);
 }
-/* Copy out stream bytes that stand in front. */
+/* Copy out stream bytes that stand in front; with 0, what is in front is an offer,
+ * nothing, or against the rules (recv_error). */
 size_t rdma_take_data(struct rdma_conn *rdma, uint8_t *buf, size_t len);
 void rdma_segment_done(struct rdma_conn *rdma);
-/* Receiver: sleep until something arrived, or a fetch ended if some are under way. */
+/* Receiver: sleep until something arrived, or a fetch ended if some are under way; then
+ * whatever arrived before has been taken. */
 int rdma_sleep(struct rdma_conn *rdma, uint64_t deadline_ns);
+/* Only until a fetch ended, though something may arrive. */
+int rdma_sleep_fetching(struct rdma_conn *rdma);
 int rdma_liveness(struct rdma_conn *rdma);
 
 /* --- xport_rdma_bulk.c --- */

@@ -134,7 +134,7 @@ rdma_fetch_wait(struct rdma_conn *rdma, uint64_t ticket)
 
     while (r >= 0 && rdma->fetched - rdma->fetch_count < ticket) {
         if (r == 0 && gp_now_ns() - begun > FETCH_SPIN_NS) {
-            r = rdma_sleep(rdma, GP_FOREVER);
+            r = rdma_sleep_fetching(rdma);
             if (r < 0)
                 return r;
         }
@@ -269,8 +269,8 @@ fetch_some(struct rdma_conn *rdma, uint8_t *buf, size_t len, struct rdma_mr **m,
         *ret_n = rdma_take_data(rdma, buf, len);
         if (*ret_n)
             return rdma->recv_error ? 0 : rdma_credit(rdma, false);
-        if (r < 0 && r != -EAGAIN)
-            return r;
+        if (rdma->recv_error || (r < 0 && r != -EAGAIN))
+            return rdma->recv_error ? rdma->recv_error : r;
         if (rdma->seg_count)
             return fetch_front(rdma, buf, len, m, ret_n);
         r = rdma_fetch_settle(rdma);
@@ -314,6 +314,15 @@ rdma_recv_bulk(struct xport_conn *conn, void *buf, size_t len)
     return r < 0 ? r : rdma_fetch_wait(rdma, ticket);
 }
 
+/* Stream bytes, which are not for a window. */
+static bool
+record_in_front(const struct rdma_conn *rdma)
+{
+    if (rdma->seg_count)
+        return rdma->segments[rdma->seg_first].start != rdma->tail;
+    return rdma->record_max && rdma_record_there(rdma);
+}
+
 int
 rdma_recv_direct(struct xport_conn *conn, uint64_t addr, size_t len, size_t *ret_n)
 {
@@ -322,14 +331,15 @@ rdma_recv_direct(struct xport_conn *conn, uint64_t addr, size_t len, size_t *ret
     int r = 0;
 
     *ret_n = 0;
-    if (xport_buffered(conn))
+    if (xport_buffered(conn) || rdma->spill_at != rdma->spill_end)
         return 0;
-    while (!r && !rdma->seg_count) {
+    while (!r && !rdma->seg_count && !record_in_front(rdma)) {
         r = rdma_reap_recvs(rdma);
         if (r == -EAGAIN)
             r = rdma_sleep(rdma, GP_FOREVER);
     }
-    if (r < 0 || rdma->segments[rdma->seg_first].kind != RDMA_OFFER)
+    if (r < 0 || !rdma->seg_count || record_in_front(rdma) ||
+        rdma->segments[rdma->seg_first].kind != RDMA_OFFER)
         return r;
     m = rdma_mr_window(rdma, addr, len);
     if (!m)

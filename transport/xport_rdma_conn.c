@@ -23,7 +23,7 @@ drain(struct rdma_conn *rdma)
 {
     uint64_t deadline = gp_now_ns() + DRAIN_NS, number;
 
-    if (rdma->stream.conn.error || rdma_echo(rdma, &number) < 0)
+    if (rdma->stream.conn.error || rdma_echo(rdma, RDMA_ECHO_LIVENESS, 0, &number) < 0)
         return;
     /* Who has gone already reads nothing, and its adapter is asked for seconds. */
     while (rdma_liveness(rdma) == 0 && rdma->reads_done < number &&
@@ -69,7 +69,6 @@ rdma_conn_free(struct xport_conn *conn)
         munmap(rdma->region, sizeof(*rdma->region));
     if (conn->fd >= 0)
         close(conn->fd);
-    pthread_mutex_destroy(&rdma->send_lock);
     pthread_mutex_destroy(&rdma->mr_lock);
     xport_stream_fini(&rdma->stream);
     free(rdma);
@@ -86,7 +85,6 @@ rdma_conn_new(const struct xport_verbs *v, uint32_t frame_max, struct rdma_conn 
     if (!rdma)
         return gp_err_set(err, -ENOMEM, "out of memory");
     rdma->v = v;
-    pthread_mutex_init(&rdma->send_lock, NULL);
     pthread_mutex_init(&rdma->mr_lock, NULL);
     r = xport_stream_init(&rdma->stream, &xport_rdma_ops, &xport_rdma_io, frame_max,
                           err);
@@ -168,8 +166,10 @@ rdma_conn_resources(struct rdma_conn *rdma, struct gp_err *err)
         rdma->ring_sge.lkey = rdma->local_mr->lkey;
         rdma->ring_wr.sg_list = &rdma->ring_sge;
         rdma->ring_wr.num_sge = 1;
-        rdma->ring_wr.opcode =
-            rdma->has_imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+        if (rdma->has_imm && rdma->inline_max > RDMA_RECORD_EXTRA)
+            rdma->record_max =
+                gp_min(rdma->inline_max - RDMA_RECORD_EXTRA, RDMA_RECORD_MAX);
+        rdma->noted = true;
     }
     if (r < 0)
         return gp_err_set(err, r, "queue pair on %s: %s (locked memory limit?)",

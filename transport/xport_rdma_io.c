@@ -22,6 +22,7 @@
 /* Looks at an empty queue, some memory accesses each, for one at the clock, which costs
  * as much and stands between what arrived and who waits for it. */
 #define LOOKS 8
+#define GLANCES 4 /* at the ring's memory for one at the queue, if records may come */
 #define WORDS_MAX 192
 
 int
@@ -173,10 +174,16 @@ GP_HOT static int
 rdma_flush_now(struct xport_conn *conn)
 {
     struct rdma_conn *rdma = rdma_of(conn);
-    size_t left = xport_pending(conn), n = ring_room_now(rdma, left);
+    size_t left = xport_pending(conn), n;
     const uint8_t *from = conn->tx.base;
-    int r = 0;
+    int r = rdma_record_put(rdma, conn->tx.base, left);
 
+    if (likely(r != -EAGAIN)) {
+        conn->tx.pos = conn->tx.base;
+        return r;
+    }
+    r = 0;
+    n = ring_room_now(rdma, left);
     while (likely(left && n && !r)) {
         r = rdma_write_ring(rdma, RDMA_DATA, from, n);
         from += n;
@@ -249,48 +256,87 @@ copy(uint8_t *to, const uint8_t *from, size_t n)
     }
 }
 
+/* Of the piece in front, which has a note. */
+GP_HOT static size_t
+take_noted(struct rdma_conn *rdma, uint8_t *buf, size_t len)
+{
+    struct rdma_segment *seg = &rdma->segments[rdma->seg_first];
+    size_t at = rdma->tail % RDMA_RING_SIZE;
+    size_t n = gp_min(gp_min(len, (size_t)seg->len), RDMA_RING_SIZE - at);
+
+    if (seg->kind == RDMA_OFFER)
+        return 0;
+    copy(buf, rdma->region->ring + at, n);
+    rdma->tail += n;
+    seg->start += n;
+    seg->len -= (uint32_t)n;
+    if (!seg->len)
+        rdma_segment_done(rdma);
+    return n;
+}
+
+/* A write has been placed when a later one is noted: in front of a piece with a note
+ * there are whole records or nothing. */
+GP_HOT static size_t
+take_front(struct rdma_conn *rdma, uint8_t *buf, size_t len)
+{
+    const struct rdma_segment *seg = &rdma->segments[rdma->seg_first];
+    bool spilled = rdma->spill_at != rdma->spill_end;
+    bool noted = rdma->seg_count && seg->start == rdma->tail && !spilled;
+    size_t n;
+
+    if (likely(!noted)) {
+        n = rdma_record_take(rdma, buf, len);
+        if (unlikely(!n && rdma->seg_count))
+            rdma->recv_error = -EPROTO;
+        return n;
+    }
+    if (likely(seg->kind != RDMA_PAD))
+        return take_noted(rdma, buf, len);
+    rdma->tail += seg->len;
+    rdma_segment_done(rdma);
+    return take_front(rdma, buf, len);
+}
+
 GP_HOT size_t
 rdma_take_data(struct rdma_conn *rdma, uint8_t *buf, size_t len)
 {
-    size_t total = 0;
+    size_t total = 0, n;
 
-    while (rdma->seg_count && len) {
-        struct rdma_segment *seg = &rdma->segments[rdma->seg_first];
-        size_t at = rdma->tail % RDMA_RING_SIZE;
-        size_t n = gp_min(gp_min(len, (size_t)seg->len), RDMA_RING_SIZE - at);
-
-        if (seg->kind == RDMA_OFFER)
-            break;
-        if (seg->kind == RDMA_PAD) {
-            rdma->tail += seg->len;
-            rdma_segment_done(rdma);
-            continue;
-        }
-        copy(buf + total, rdma->region->ring + at, n);
-        rdma->tail += n;
-        seg->len -= (uint32_t)n;
+    do {
+        n = take_front(rdma, buf + total, len - total);
         total += n;
-        len -= n;
-        if (!seg->len)
-            rdma_segment_done(rdma);
-    }
+    } while (n && total < len);
     return total;
+}
+
+/* -EAGAIN: nothing; 0: there may be something. */
+GP_HOT static int
+look(struct rdma_conn *rdma)
+{
+    int r = -EAGAIN;
+
+    for (unsigned i = 0; i < LOOKS && r == -EAGAIN; i++) {
+        for (unsigned j = 0; j < GLANCES && rdma->region->out.awake; j++)
+            if (rdma_record_there(rdma))
+                return 0;
+        r = rdma_reap_recvs(rdma);
+    }
+    return r;
 }
 
 GP_HOT static int
 io_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
 {
     struct rdma_conn *rdma = container_of(stream, struct rdma_conn, stream);
-    int r = -EAGAIN;
+    int r = look(rdma);
 
-    for (unsigned i = 0; i < LOOKS && r == -EAGAIN; i++)
-        r = rdma_reap_recvs(rdma);
     stream->conn.stats.rx_reads++;
     *ret_n = rdma_take_data(rdma, buf, len);
     if (*ret_n)
         return rdma->recv_error ? 0 : rdma_credit(rdma, false);
-    if (r < 0 && r != -EAGAIN)
-        return r;
+    if (rdma->recv_error || (r < 0 && r != -EAGAIN))
+        return rdma->recv_error ? rdma->recv_error : r;
     /* Only a payload is offered, and whoever waits for a frame wants none. */
     r = rdma->seg_count ? -EPROTO : rdma_credit(rdma, false);
     return r < 0 ? r : -EAGAIN;
@@ -300,6 +346,7 @@ GP_HOT static int
 rdma_fill(struct xport_conn *conn, uint64_t deadline_ns)
 {
     struct xport_stream *stream = xport_stream_of(conn);
+    struct rdma_conn *rdma = rdma_of(conn);
     size_t n = 0;
     int r;
 
@@ -310,6 +357,8 @@ rdma_fill(struct xport_conn *conn, uint64_t deadline_ns)
                                     deadline_ns);
     conn->rx.end += n;
     conn->stats.rx_bytes += n;
+    if (unlikely(!r && !rdma->region->out.awake))
+        r = rdma_record_awake(rdma);
     return r;
 }
 
@@ -339,7 +388,7 @@ probe(struct rdma_conn *rdma)
 
     if (r < 0 || __atomic_load_n(&rdma->reads_done, __ATOMIC_RELAXED) < rdma->probed)
         return r;
-    return rdma_echo(rdma, &rdma->probed);
+    return rdma_echo(rdma, RDMA_ECHO_LIVENESS, 0, &rdma->probed);
 }
 
 /* Asleep on: completions, the control socket (the peer's end), cm events. */
@@ -362,8 +411,8 @@ wait_arrival(struct rdma_conn *rdma, uint64_t deadline_ns)
     return 0;
 }
 
-int
-rdma_sleep(struct rdma_conn *rdma, uint64_t deadline_ns)
+static int
+sleep_noted(struct rdma_conn *rdma, uint64_t deadline_ns)
 {
     int r;
 
@@ -383,6 +432,25 @@ rdma_sleep(struct rdma_conn *rdma, uint64_t deadline_ns)
     if (r == -ECONNRESET && rdma_reap_recvs(rdma) == 0)
         return 0;
     return r;
+}
+
+int
+rdma_sleep(struct rdma_conn *rdma, uint64_t deadline_ns)
+{
+    int r = rdma_record_asleep(rdma);
+
+    /* The peer's last words are still to be read. */
+    if (r < 0 && (rdma_record_whole(rdma) || rdma_reap_recvs(rdma) == 0))
+        return 0;
+    if (r != 0)
+        return gp_min(r, 0);
+    return sleep_noted(rdma, deadline_ns);
+}
+
+int
+rdma_sleep_fetching(struct rdma_conn *rdma)
+{
+    return sleep_noted(rdma, GP_FOREVER);
 }
 
 static int

@@ -45,9 +45,9 @@ rdma_reap_sends(struct rdma_conn *rdma)
 {
     int r;
 
-    pthread_mutex_lock(&rdma->send_lock);
+    gp_lock_take(&rdma->send_lock);
     r = reap_locked(rdma);
-    pthread_mutex_unlock(&rdma->send_lock);
+    gp_lock_release(&rdma->send_lock);
     return r;
 }
 
@@ -71,14 +71,14 @@ post_room(struct rdma_conn *rdma)
         if (!r)
             r = __atomic_load_n(&rdma->stream.conn.error, __ATOMIC_RELAXED);
         if (!r && queue_full(rdma)) {
-            pthread_mutex_unlock(&rdma->send_lock);
+            gp_lock_release(&rdma->send_lock);
             nanosleep(&(struct timespec){0, POST_NAP_NS}, NULL);
             now = gp_now_ns();
             if (look && now > look)
                 r = rdma_liveness(rdma);
             if (!look || now > look)
                 look = now + RDMA_LIVENESS_NS;
-            pthread_mutex_lock(&rdma->send_lock);
+            gp_lock_take(&rdma->send_lock);
         }
     }
     return r;
@@ -105,9 +105,9 @@ rdma_post(struct rdma_conn *rdma, struct ibv_send_wr *wr, bool signal)
 {
     int r;
 
-    pthread_mutex_lock(&rdma->send_lock);
+    gp_lock_take(&rdma->send_lock);
     r = post_locked(rdma, wr, signal);
-    pthread_mutex_unlock(&rdma->send_lock);
+    gp_lock_release(&rdma->send_lock);
     return r;
 }
 
@@ -116,11 +116,11 @@ rdma_post_read(struct rdma_conn *rdma, struct ibv_send_wr *wr, uint64_t *ret_num
 {
     int r;
 
-    pthread_mutex_lock(&rdma->send_lock);
+    gp_lock_take(&rdma->send_lock);
     r = post_locked(rdma, wr, true);
     if (!r)
         *ret_number = ++rdma->reads;
-    pthread_mutex_unlock(&rdma->send_lock);
+    gp_lock_release(&rdma->send_lock);
     return r;
 }
 
@@ -144,32 +144,40 @@ rdma_post_recvs(struct rdma_conn *rdma, unsigned first, unsigned n)
 GP_HOT static int
 arrived(struct rdma_conn *rdma, const struct ibv_wc *wc)
 {
-    uint32_t imm;
+    uint64_t note, start;
+    uint32_t len, place;
     struct rdma_segment *seg;
 
     if (wc->status != IBV_WC_SUCCESS) {
         gp_log_debug("xport", "rdma receive: %s", rdma->v->wc_status_str(wc->status));
         return wc->status == IBV_WC_WR_FLUSH_ERR ? -ECONNRESET : -EIO;
     }
-    imm = wc->wc_flags & IBV_WC_WITH_IMM ? ntohl(wc->imm_data)
-                                         : (uint32_t)rdma->region->notes[wc->wr_id];
-    rdma->received += RDMA_IMM_LEN(imm);
-    if (rdma->received - rdma->tail > RDMA_RING_SIZE)
+    note = rdma->region->notes[wc->wr_id];
+    len = (uint32_t)(note >> 32);
+    if (likely(wc->wc_flags & IBV_WC_WITH_IMM)) {
+        note = ntohl(wc->imm_data);
+        len = wc->byte_len;
+    }
+    place = RDMA_NOTE_PLACE(note);
+    start = rdma->tail + (place - rdma->tail) % RDMA_RING_SIZE;
+    /* Between what came before and this piece there are records, or nothing. */
+    if (place >= RDMA_RING_SIZE || !len || len > RDMA_RING_SIZE - place ||
+        start < rdma->received || (start > rdma->received && !rdma->record_max) ||
+        start + len - rdma->tail > RDMA_RING_SIZE)
         return -EPROTO;
-    if (RDMA_IMM_KIND(imm) > RDMA_PAD || !RDMA_IMM_LEN(imm) ||
-        (RDMA_IMM_KIND(imm) == RDMA_OFFER &&
-         RDMA_IMM_LEN(imm) != sizeof(struct rdma_offer)))
+    if (RDMA_NOTE_KIND(note) > RDMA_PAD ||
+        (RDMA_NOTE_KIND(note) == RDMA_OFFER && len != sizeof(struct rdma_offer)))
         return -EPROTO;
     /* Bytes behind bytes are one run, so that a reader that falls behind has few. */
     seg = &rdma->segments[(rdma->seg_first + rdma->seg_count - 1) % RDMA_RECV_DEPTH];
-    if (rdma->seg_count && RDMA_IMM_KIND(imm) == RDMA_DATA && seg->kind == RDMA_DATA) {
-        seg->len += RDMA_IMM_LEN(imm);
-        return 0;
+    if (rdma->seg_count && RDMA_NOTE_KIND(note) == RDMA_DATA &&
+        seg->kind == RDMA_DATA && start == rdma->received) {
+        seg->len += len;
+    } else {
+        seg = &rdma->segments[(rdma->seg_first + rdma->seg_count++) % RDMA_RECV_DEPTH];
+        *seg = (struct rdma_segment){start, RDMA_NOTE_KIND(note), len};
     }
-    if (rdma->seg_count == RDMA_RECV_DEPTH)
-        return -EPROTO;
-    seg = &rdma->segments[(rdma->seg_first + rdma->seg_count++) % RDMA_RECV_DEPTH];
-    *seg = (struct rdma_segment){RDMA_IMM_KIND(imm), RDMA_IMM_LEN(imm)};
+    rdma->received = start + len;
     return 0;
 }
 
@@ -194,11 +202,13 @@ GP_HOT int
 rdma_reap_recvs(struct rdma_conn *rdma)
 {
     struct ibv_wc wc[16];
-    int n;
+    int n = gp_min((int)(RDMA_RECV_DEPTH - rdma->seg_count), (int)ARRAY_SIZE(wc));
 
     if (rdma->recv_error)
         return rdma->recv_error;
-    n = ibv_poll_cq(rdma->recv_cq, ARRAY_SIZE(wc), wc);
+    if (unlikely(!n))
+        return 0; /* what is there first: the peer has no more receives */
+    n = ibv_poll_cq(rdma->recv_cq, n, wc);
     if (n < 0)
         return -EIO;
     for (int i = 0; i < n; i++) {
@@ -236,7 +246,7 @@ rdma_credit_write(struct rdma_conn *rdma)
 }
 
 static int
-note_ring(struct rdma_conn *rdma, uint32_t imm)
+note_ring(struct rdma_conn *rdma, uint64_t content)
 {
     /* As many notes as sends may be under way, so none is overwritten before it left.
      */
@@ -244,7 +254,7 @@ note_ring(struct rdma_conn *rdma, uint32_t imm)
     struct ibv_sge sge = {(uintptr_t)note, sizeof(*note), rdma->local_mr->lkey};
     struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
 
-    *note = imm;
+    *note = content;
     return rdma_post(rdma, &wr, false);
 }
 
@@ -253,6 +263,7 @@ rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *data,
                 size_t len)
 {
     size_t at = rdma->head % RDMA_RING_SIZE;
+    uint32_t note = RDMA_NOTE(kind, at);
     struct ibv_send_wr *wr = &rdma->ring_wr;
     int r;
 
@@ -268,25 +279,42 @@ rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *data,
     wr->wr.rdma.remote_addr =
         rdma->peer.region + offsetof(struct rdma_region, ring) + at;
     wr->wr.rdma.rkey = rdma->peer.rkey;
-    wr->imm_data = htonl(RDMA_IMM(kind, (uint32_t)len));
+    wr->opcode = rdma->has_imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+    wr->imm_data = htonl(note);
     r = rdma_post(rdma, wr, false);
     if (!r && !rdma->has_imm)
-        r = note_ring(rdma, RDMA_IMM(kind, (uint32_t)len));
+        r = note_ring(rdma, (uint64_t)len << 32 | note);
     rdma->head += len;
     rdma->writes++;
     rdma->stream.conn.stats.tx_bytes += len;
     return r;
 }
 
-int
-rdma_echo(struct rdma_conn *rdma, uint64_t *ret_number)
+GP_HOT int
+rdma_write_plain(struct rdma_conn *rdma, size_t place, const void *data, size_t len)
 {
-    struct ibv_sge sge = {(uintptr_t)rdma->region->echo, sizeof(uint64_t),
+    struct ibv_send_wr *wr = &rdma->ring_wr;
+
+    wr->send_flags = IBV_SEND_INLINE;
+    wr->opcode = IBV_WR_RDMA_WRITE;
+    rdma->ring_sge.addr = (uintptr_t)data;
+    rdma->ring_sge.length = (uint32_t)len;
+    wr->wr.rdma.remote_addr =
+        rdma->peer.region + offsetof(struct rdma_region, ring) + place;
+    wr->wr.rdma.rkey = rdma->peer.rkey;
+    return rdma_post(rdma, wr, false);
+}
+
+int
+rdma_echo(struct rdma_conn *rdma, enum rdma_echo what, size_t offset,
+          uint64_t *ret_number)
+{
+    struct ibv_sge sge = {(uintptr_t)&rdma->region->echo[what], sizeof(uint64_t),
                           rdma->shared_mr->lkey};
     struct ibv_send_wr wr = {.sg_list = &sge,
                              .num_sge = 1,
                              .opcode = IBV_WR_RDMA_READ,
-                             .wr.rdma = {rdma->peer.region, rdma->peer.rkey}};
+                             .wr.rdma = {rdma->peer.region + offset, rdma->peer.rkey}};
 
     return rdma_post_read(rdma, &wr, ret_number);
 }
