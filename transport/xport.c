@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-static int
+static __attribute__((noinline, cold)) int
 fail(struct xport_conn *conn, int r)
 {
     int none = 0;
@@ -59,34 +59,43 @@ xport_send_bulk(struct xport_conn *conn, const void *buf, size_t len)
     return r < 0 ? fail(conn, r) : 0;
 }
 
+/* Is the next frame here, as a whole?  -EPROTO: a length that no frame may have. */
+static inline int
+frame_here(const struct xport_conn *conn, uint32_t *ret_size)
+{
+    size_t have = (size_t)(conn->rx.end - conn->rx.pos);
+    uint32_t size;
+
+    if (have < XPORT_FRAME_MIN)
+        return 0;
+    memcpy(&size, conn->rx.pos, sizeof(size));
+    if (unlikely(size < XPORT_FRAME_MIN || size > conn->frame_max || size % 8))
+        return -EPROTO;
+    *ret_size = size;
+    return have >= size;
+}
+
 GP_HOT int
 xport_recv(struct xport_conn *conn, const void **ret_frame, uint32_t *ret_size,
            uint64_t deadline_ns)
 {
-    uint32_t size = XPORT_FRAME_MIN;
-    size_t have;
+    uint32_t size;
     int r = error_of(conn);
 
-    if (r < 0)
+    if (unlikely(r < 0))
         return r;
-    if (conn->blocks && !xport_blocks_done(conn->blocks))
+    if (unlikely(conn->blocks) && !xport_blocks_done(conn->blocks))
         return fail(conn, -EPROTO); /* a block longer than its payload */
-    conn->ops->release(conn);
-    for (;;) {
-        have = (size_t)(conn->rx.end - conn->rx.pos);
-        if (have >= XPORT_FRAME_MIN) {
-            memcpy(&size, conn->rx.pos, sizeof(size));
-            if (size < XPORT_FRAME_MIN || size > conn->frame_max || size % 8)
-                return fail(conn, -EPROTO);
-            if (have >= size)
-                break;
-        }
+    /* Frames are multiples of 8, but payloads are not. */
+    if (unlikely((uintptr_t)conn->rx.pos & 7))
+        conn->ops->realign(conn);
+    while ((r = frame_here(conn, &size)) == 0) {
         r = conn->ops->fill(conn, deadline_ns);
-        if (r == -EAGAIN)
-            return r;
-        if (r < 0)
-            return fail(conn, r);
+        if (unlikely(r < 0))
+            return r == -EAGAIN ? r : fail(conn, r);
     }
+    if (unlikely(r < 0))
+        return fail(conn, r);
     *ret_frame = conn->rx.pos;
     *ret_size = size;
     conn->rx.pos += size;

@@ -55,7 +55,7 @@ struct xport_ops {
                        uint64_t *ret_ticket);
     int (*recv_direct)(struct xport_conn *conn, uint64_t addr, size_t len,
                        size_t *ret_n);
-    void (*release)(struct xport_conn *conn); /* the reader is done up to rx.pos */
+    void (*realign)(struct xport_conn *conn); /* rx.pos to a multiple of 8 */
     void (*abort)(struct xport_conn *conn);
     void (*free)(struct xport_conn *conn);
     /* Where payloads pass through memory that both ends see; NULL elsewhere. */

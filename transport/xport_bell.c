@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "xport_bell.h"
 
-#include "gp_base.h"
-
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -18,26 +15,6 @@ xport_bell_new(void)
     return fd < 0 ? -errno : fd;
 }
 
-/* Not read(2) and write(2) of the C library, where threads can be cancelled. */
-GP_HOT int
-xport_bell_wait(int bell)
-{
-    uint64_t count;
-    long r = syscall(SYS_read, bell, &count, sizeof(count));
-
-    if (likely(r == sizeof(count)) || (r < 0 && (errno == EINTR || errno == EAGAIN)))
-        return 0;
-    return -EBADF;
-}
-
-GP_HOT void
-xport_bell_ring(int bell)
-{
-    uint64_t one = 1;
-
-    (void)!syscall(SYS_write, bell, &one, sizeof(one));
-}
-
 /* Old kernels and emulators have no read that does not wait of a descriptor that does.
  * The connection is at its end, so neither side minds that its waits become short. */
 static void
@@ -47,7 +24,7 @@ empty_without_nowait(int bell)
     int flags = fcntl(bell, F_GETFL);
 
     if (flags >= 0 && fcntl(bell, F_SETFL, flags | O_NONBLOCK) == 0)
-        (void)!syscall(SYS_read, bell, &count, sizeof(count));
+        gp_syscall3(SYS_read, bell, (long)&count, sizeof(count));
 }
 
 void

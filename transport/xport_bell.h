@@ -12,14 +12,32 @@
 #ifndef XPORT_BELL_H
 #define XPORT_BELL_H
 
+#include "gp_base.h"
+#include "gp_syscall.h"
+
+#include <errno.h>
+
 /* A descriptor, or -errno. */
 int xport_bell_new(void);
 
 /* Until somebody has rung since the last wait; returns early now and then.  -errno: it
  * is no bell (any more). */
-int xport_bell_wait(int bell);
+static inline int
+xport_bell_wait(int bell)
+{
+    uint64_t count;
+    long r = gp_syscall3(SYS_read, bell, (long)&count, sizeof(count));
 
-void xport_bell_ring(int bell);
+    return likely(r == sizeof(count)) || r == -EINTR || r == -EAGAIN ? 0 : -EBADF;
+}
+
+static inline void
+xport_bell_ring(int bell)
+{
+    uint64_t one = 1;
+
+    gp_syscall3(SYS_write, bell, (long)&one, sizeof(one));
+}
 
 /* Wake who waits, and who rings a bell that the peer has filled up. */
 void xport_bell_kick(int bell);

@@ -477,7 +477,7 @@ const struct xport_ops xport_rdma_ops = {
     .recv_wait = rdma_recv_wait,
     .send_direct = rdma_send_direct,
     .recv_direct = rdma_recv_direct,
-    .release = xport_stream_release,
+    .realign = xport_stream_to_start,
     .abort = rdma_abort,
     .free = rdma_conn_free,
 };

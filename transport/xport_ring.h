@@ -11,9 +11,15 @@
 #define XPORT_RING_H
 
 #include "gp_base.h"
+#include "gp_syscall.h"
+#include "xport_bell.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
+#include <string.h>
+#include <time.h>
 
 /* Small enough that a ring and what is copied to and from it stay in a core's L2, large
  * enough that producer and consumer do not take turns too often (measured). */
@@ -46,12 +52,175 @@ struct xport_ring {
     int bell;                  /* the consumer's, borrowed; -1: none */
 };
 
-/* Copy in what fits and publish it; -EPROTO: the other side broke the rules. */
-int xport_ring_put(struct xport_ring *ring, const void *data, size_t len,
-                   size_t *ret_n);
+/* What one thread sends happens before what another then receives: the answer came from
+ * a peer who had seen it.  The thread sanitizer knows that of sockets; of two rings it
+ * knows what it is told, by way of the word that the rings of a connection share. */
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#define XPORT_RING_SENT(ring) __tsan_release((void *)(uintptr_t)(ring)->closed)
+#define XPORT_RING_RECEIVED(ring) __tsan_acquire((void *)(uintptr_t)(ring)->closed)
+#else
+#define XPORT_RING_SENT(ring) ((void)0)
+#define XPORT_RING_RECEIVED(ring) ((void)0)
+#endif
 
-/* Copy out what is there; *ret_n may be 0. */
-int xport_ring_get(struct xport_ring *ring, void *buf, size_t len, size_t *ret_n);
+/* --- calls and answers: on the way of each of them, so inline ------------------------
+ */
+
+/* The memory is shared between processes, so these are not FUTEX_PRIVATE. */
+static inline long
+xport_ring_futex(uint32_t *word, int op, uint32_t val, const struct timespec *timeout)
+{
+    return gp_syscall4(SYS_futex, (long)word, op, (long)val, (long)timeout);
+}
+
+/* Who sleeps on @word is woken.  No exchange: should its owner have slept anew since
+ * the first look, it is woken by this all the same, and looks again; for it always
+ * sleeps in the same way. */
+static inline void
+xport_ring_wake(uint32_t *word, int bell)
+{
+    uint32_t how = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+
+    if (!how)
+        return;
+    __atomic_store_n(word, XPORT_RING_AWAKE, __ATOMIC_RELAXED);
+    if (likely(how == XPORT_RING_ON_BELL && bell >= 0))
+        xport_bell_ring(bell);
+    else
+        xport_ring_futex(word, FUTEX_WAKE, 1, NULL);
+}
+
+/* Bytes in the ring as the producer sees them, or -1. */
+static inline int64_t
+xport_ring_used_by_producer(const struct xport_ring *ring)
+{
+    uint64_t tail = __atomic_load_n(&ring->shared->tail, __ATOMIC_SEQ_CST);
+    uint64_t used = ring->index - tail;
+
+    return used > XPORT_RING_SIZE ? -1 : (int64_t)used;
+}
+
+static inline int64_t
+xport_ring_used_by_consumer(const struct xport_ring *ring)
+{
+    uint64_t head = __atomic_load_n(&ring->shared->head, __ATOMIC_SEQ_CST);
+    uint64_t used = head - ring->index;
+
+    XPORT_RING_RECEIVED(ring);
+    return used > XPORT_RING_SIZE ? -1 : (int64_t)used;
+}
+
+/* The next @n bytes are the consumer's.  Index and flag are written and read in
+ * sequentially consistent order: here index, then flag; the sleeper flag, then index
+ * (xport_ring_wait_data).  So one sees the other. */
+static inline void
+xport_ring_push(struct xport_ring *ring, size_t n)
+{
+    ring->index += n;
+    XPORT_RING_SENT(ring);
+    __atomic_store_n(&ring->shared->head, ring->index, __ATOMIC_SEQ_CST);
+    xport_ring_wake(&ring->shared->data_wanted, ring->bell);
+}
+
+/* Back to the producer, who is woken when half of the ring is free: for every few bytes
+ * the two would take turns.  Nothing orders index and flag here, so once in a while
+ * they miss each other; therefore who waits for room looks again by himself. */
+static inline void
+xport_ring_drop_of(struct xport_ring *ring, size_t used, size_t n)
+{
+    ring->index += n;
+    __atomic_store_n(&ring->shared->tail, ring->index, __ATOMIC_RELEASE);
+    if (unlikely(__atomic_load_n(&ring->shared->room_wanted, __ATOMIC_RELAXED)) &&
+        used - n <= XPORT_RING_SIZE / 2)
+        xport_ring_wake(&ring->shared->room_wanted, -1);
+}
+
+/* A call or an answer is a few words: not worth a call to the C library. */
+#define XPORT_RING_WORDS_MAX 192
+
+/* Are @n bytes from (to) @at on few, whole words, and in one piece? */
+static inline bool
+xport_ring_is_small(size_t at, size_t n)
+{
+    return n <= XPORT_RING_WORDS_MAX && n % 8 == 0 && n <= XPORT_RING_SIZE - at;
+}
+
+static inline void
+xport_ring_copy_words(uint8_t *to, const uint8_t *from, size_t n)
+{
+    for (size_t i = 0; i < n; i += 8) {
+        uint64_t word;
+
+        memcpy(&word, from + i, 8);
+        memcpy(to + i, &word, 8);
+    }
+}
+
+/* Copies of any size and place; @len fits. */
+void xport_ring_copy_in(struct xport_ring *ring, size_t at, const void *data,
+                        size_t len);
+void xport_ring_copy_out(const struct xport_ring *ring, size_t at, void *buf,
+                         size_t len);
+
+/* Copy in what fits and publish it; how much.  -EPROTO: the other side broke the rules.
+ */
+static inline int64_t
+xport_ring_put(struct xport_ring *ring, const void *data, size_t len)
+{
+    int64_t used = xport_ring_used_by_producer(ring);
+    size_t at = ring->index % XPORT_RING_SIZE;
+
+    if (unlikely(used < 0))
+        return -EPROTO;
+    if (likely(xport_ring_is_small(at, len) && len <= XPORT_RING_SIZE - (size_t)used)) {
+        xport_ring_copy_words(ring->bytes + at, data, len);
+    } else {
+        len = gp_min(len, XPORT_RING_SIZE - (size_t)used);
+        xport_ring_copy_in(ring, at, data, len);
+    }
+    if (likely(len))
+        xport_ring_push(ring, len);
+    return (int64_t)len;
+}
+
+/* Copy out what is there, at most @len bytes; how much.  -EPROTO. */
+static inline int64_t
+xport_ring_get(struct xport_ring *ring, void *buf, size_t len)
+{
+    int64_t used = xport_ring_used_by_consumer(ring);
+    size_t at = ring->index % XPORT_RING_SIZE;
+
+    if (used <= 0)
+        return used < 0 ? -EPROTO : 0;
+    len = gp_min(len, (size_t)used);
+    if (likely(xport_ring_is_small(at, len)))
+        xport_ring_copy_words(buf, ring->bytes + at, len);
+    else
+        xport_ring_copy_out(ring, at, buf, len);
+    xport_ring_drop_of(ring, (size_t)used, len);
+    return (int64_t)len;
+}
+
+/* Say that the producer has to wake us, by the bell.  False: no need to sleep. */
+static inline bool
+xport_ring_before_bell(const struct xport_ring *ring)
+{
+    __atomic_store_n(&ring->shared->data_wanted, XPORT_RING_ON_BELL, __ATOMIC_SEQ_CST);
+    return xport_ring_used_by_consumer(ring) == 0 && !atomic_load(ring->closed);
+}
+
+/* Sleep on the bell, of a ring that has one, until there is data; may end early. */
+static inline void
+xport_ring_wait_bell(struct xport_ring *ring)
+{
+    if (xport_ring_before_bell(ring) && unlikely(xport_bell_wait(ring->bell) < 0))
+        ring->bell = -1; /* one that does not work is one that there is not */
+}
+
+/* --- the rest
+ * -------------------------------------------------------------------------
+ */
 
 /* Where the bytes lie, @ahead bytes after the next one to get (put), as far as they are
  * there (there is room) without a break, at most @len; *ret_n may be 0.  They are the
@@ -61,7 +230,6 @@ int xport_ring_peek(const struct xport_ring *ring, size_t ahead, size_t len,
 int xport_ring_room(const struct xport_ring *ring, size_t ahead, size_t len,
                     uint8_t **ret, size_t *ret_n);
 void xport_ring_drop(struct xport_ring *ring, size_t n);
-void xport_ring_push(struct xport_ring *ring, size_t n);
 
 /* Nothing to get?  (A broken index counts as something: getting it tells.) */
 bool xport_ring_empty(const struct xport_ring *ring);

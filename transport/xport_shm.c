@@ -23,6 +23,8 @@
  * how late the death of a peer is noticed.  A timer for each sleep costs more than the
  * rest of it. */
 #define SHM_LIVENESS_NS (100 * GP_NS_PER_MS)
+/* Who waits for room looks again after this time: see xport_ring_drop_of(). */
+#define SHM_ROOM_NS (10 * GP_NS_PER_MS)
 
 struct shm_map {
     struct xport_ring_shared ring[2]; /* client to worker, worker to client */
@@ -67,6 +69,7 @@ next_look(const struct shm_conn *shm)
                : gp_now_ns() + SHM_LIVENESS_NS;
 }
 
+/* Limited although somebody may watch: the consumer can miss that we sleep. */
 static int
 room_wait(struct shm_conn *shm)
 {
@@ -74,16 +77,17 @@ room_wait(struct shm_conn *shm)
 
     if (atomic_load_explicit(&shm->closed, memory_order_relaxed))
         return -ECONNRESET;
-    r = xport_ring_wait_room(&shm->tx, next_look(shm));
+    r = xport_ring_wait_room(&shm->tx, gp_now_ns() + SHM_ROOM_NS);
     return r == -ETIMEDOUT ? liveness(&shm->stream.conn) : r;
 }
 
 static int
 write_piece(struct shm_conn *shm, const void *data, size_t len, size_t *ret_n)
 {
-    int r = xport_ring_put(&shm->tx, data, len, ret_n);
+    int64_t n = xport_ring_put(&shm->tx, data, len);
 
-    return r < 0 || *ret_n ? r : room_wait(shm);
+    *ret_n = (size_t)gp_max(n, (int64_t)0);
+    return n < 0 ? (int)n : n ? 0 : room_wait(shm);
 }
 
 static int
@@ -106,50 +110,38 @@ shm_write(struct xport_stream *stream, struct iovec *iov, size_t n_iov)
     return 0;
 }
 
+GP_HOT static inline int
+flush_now(struct xport_conn *conn)
+{
+    struct xport_stream *stream = xport_stream_of(conn);
+    int64_t n = xport_ring_put(&shm_of(stream)->tx, conn->tx.base, xport_pending(conn));
+
+    return unlikely(n < 0) ? (int)n : xport_stream_gone(stream, (size_t)n);
+}
+
 GP_HOT static int
 shm_flush_now(struct xport_conn *conn)
 {
-    struct xport_stream *stream = xport_stream_of(conn);
-    size_t n = 0;
-    int r = xport_ring_put(&shm_of(stream)->tx, conn->tx.base, xport_pending(conn), &n);
-
-    return unlikely(r < 0) ? r : xport_stream_gone(stream, n);
+    return flush_now(conn);
 }
 
 /* Calls and answers go in one piece nearly always. */
 GP_HOT static int
 shm_flush(struct xport_conn *conn, const void *bulk, size_t len)
 {
-    int r = len ? -EAGAIN : shm_flush_now(conn);
+    int r = unlikely(len) ? -EAGAIN : flush_now(conn);
 
-    return r == -EAGAIN ? xport_stream_flush(conn, bulk, len) : r;
+    return unlikely(r == -EAGAIN) ? xport_stream_flush(conn, bulk, len) : r;
 }
 
-GP_HOT static int
-shm_fill(struct xport_conn *conn, uint64_t deadline_ns)
-{
-    struct xport_stream *stream = xport_stream_of(conn);
-    size_t n = 0;
-    int r;
-
-    xport_stream_make_room(stream);
-    r = xport_ring_get(&shm_of(stream)->rx, conn->rx.end, XPORT_STREAM_READ, &n);
-    conn->stats.rx_reads++;
-    if (r == 0 && !n)
-        r = xport_stream_read_later(stream, conn->rx.end, XPORT_STREAM_READ, &n,
-                                    deadline_ns);
-    conn->rx.end += n;
-    conn->stats.rx_bytes += n;
-    return r;
-}
-
-GP_HOT static int
+static int
 shm_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
 {
-    int r = xport_ring_get(&shm_of(stream)->rx, buf, len, ret_n);
+    int64_t n = xport_ring_get(&shm_of(stream)->rx, buf, len);
 
     stream->conn.stats.rx_reads++;
-    return r < 0 ? r : *ret_n ? 0 : -EAGAIN;
+    *ret_n = (size_t)gp_max(n, (int64_t)0);
+    return n > 0 ? 0 : n < 0 ? (int)n : -EAGAIN;
 }
 
 /* The peer is gone, or we have closed.  What it sent before is still to be read: only
@@ -164,7 +156,7 @@ closed_wait(struct shm_conn *shm)
     return xport_ring_empty(&shm->rx) ? -ECONNRESET : 0;
 }
 
-GP_HOT static int
+static int
 shm_wait(struct xport_stream *stream, uint64_t deadline_ns)
 {
     struct shm_conn *shm = shm_of(stream);
@@ -178,6 +170,54 @@ shm_wait(struct xport_stream *stream, uint64_t deadline_ns)
     if (atomic_load_explicit(&shm->closed, memory_order_relaxed))
         return closed_wait(shm);
     return r == -ETIMEDOUT && look == deadline_ns ? r : 0;
+}
+
+/* Nothing is there, and spinning does not pay.  Who is watched and has a bell needs
+ * neither the clock nor a look at the socket. */
+GP_HOT static int64_t
+get_asleep(struct shm_conn *shm, void *buf, size_t len)
+{
+    int64_t n = 0;
+
+    shm->stream.conn.stats.rx_slept++;
+    while (n == 0) {
+        int r = 0;
+
+        if (likely(shm->rx.bell >= 0 &&
+                   atomic_load_explicit(&shm->watched, memory_order_relaxed) &&
+                   !atomic_load_explicit(&shm->closed, memory_order_relaxed)))
+            xport_ring_wait_bell(&shm->rx);
+        else
+            r = shm_wait(&shm->stream, GP_FOREVER);
+        n = unlikely(r < 0) ? r : xport_ring_get(&shm->rx, buf, len);
+    }
+    return n;
+}
+
+GP_HOT static int
+shm_fill(struct xport_conn *conn, uint64_t deadline_ns)
+{
+    struct xport_stream *stream = xport_stream_of(conn);
+    struct shm_conn *shm = shm_of(stream);
+    int64_t n;
+
+    xport_stream_make_room(stream);
+    n = xport_ring_get(&shm->rx, conn->rx.end, XPORT_STREAM_READ);
+    conn->stats.rx_reads++;
+    if (n == 0 && deadline_ns == GP_FOREVER && xport_spin_skips(&stream->spin))
+        n = get_asleep(shm, conn->rx.end, XPORT_STREAM_READ);
+    if (unlikely(n == 0)) {
+        size_t got = 0;
+        int r = xport_stream_read_later(stream, conn->rx.end, XPORT_STREAM_READ, &got,
+                                        deadline_ns);
+
+        n = r < 0 ? r : (int64_t)got;
+    }
+    if (unlikely(n < 0))
+        return (int)n;
+    conn->rx.end += n;
+    conn->stats.rx_bytes += (uint64_t)n;
+    return 0;
 }
 
 static void
@@ -389,7 +429,7 @@ static const struct xport_ops shm_ops = {
     .flush_now = shm_flush_now,
     .fill = shm_fill,
     .recv_bulk = xport_stream_recv_bulk,
-    .release = xport_stream_release,
+    .realign = xport_stream_to_start,
     .abort = shm_abort,
     .free = shm_free,
     .window = shm_window,

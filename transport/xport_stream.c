@@ -59,18 +59,15 @@ xport_stream_flush(struct xport_conn *conn, const void *bulk, size_t len)
     return stream->io->write(stream, iov, n);
 }
 
-GP_HOT int
-xport_stream_gone(struct xport_stream *stream, size_t n)
+int
+xport_stream_keep(struct xport_stream *stream, size_t n)
 {
     struct xport_conn *conn = &stream->conn;
     size_t left = xport_pending(conn) - n;
 
-    conn->stats.tx_writes++;
-    conn->stats.tx_bytes += n;
-    if (unlikely(left))
-        memmove(conn->tx.base, conn->tx.base + n, left);
+    memmove(conn->tx.base, conn->tx.base + n, left);
     conn->tx.pos = conn->tx.base + left;
-    return left ? -EAGAIN : 0;
+    return -EAGAIN;
 }
 
 int
@@ -80,26 +77,15 @@ xport_stream_reserve(struct xport_conn *conn, size_t n)
     return n > conn->frame_max ? -EMSGSIZE : xport_flush(conn);
 }
 
-static void
-to_start(struct xport_stream *stream)
+void
+xport_stream_to_start(struct xport_conn *conn)
 {
-    struct xport_conn *conn = &stream->conn;
+    struct xport_stream *stream = xport_stream_of(conn);
     size_t have = (size_t)(conn->rx.end - conn->rx.pos);
 
     memmove(stream->rx_buf, conn->rx.pos, have);
     conn->rx.pos = stream->rx_buf;
     conn->rx.end = stream->rx_buf + have;
-}
-
-GP_HOT void
-xport_stream_release(struct xport_conn *conn)
-{
-    /* Frames are multiples of 8, but payloads are not: realign after an odd one.  Empty
-     * is the chance to go back to the start, where the cache is warm. */
-    if (likely(conn->rx.pos == conn->rx.end))
-        conn->rx.pos = conn->rx.end = xport_stream_of(conn)->rx_buf;
-    else if (unlikely((uintptr_t)conn->rx.pos & 7))
-        to_start(xport_stream_of(conn));
 }
 
 /* Nothing there at the first look: again and again while that has paid.  -EAGAIN: now
@@ -172,14 +158,6 @@ read_wait(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n,
         return xport_stream_read_later(stream, buf, len, ret_n, deadline_ns);
     r = read_spinning(stream, buf, len, ret_n);
     return r == -EAGAIN ? read_sleeping(stream, buf, len, ret_n, deadline_ns) : r;
-}
-
-GP_HOT void
-xport_stream_make_room(struct xport_stream *stream)
-{
-    if (unlikely((size_t)(stream->rx_buf + stream->rx_cap - stream->conn.rx.end) <
-                 XPORT_STREAM_READ))
-        to_start(stream);
 }
 
 GP_HOT int

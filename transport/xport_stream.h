@@ -46,8 +46,8 @@ xport_stream_of(struct xport_conn *conn)
     return container_of(conn, struct xport_stream, conn);
 }
 
-/* Buffers for @stream (zeroed, storage is the caller's).  @ops holds the three
- * functions below and the transport's own abort and free. */
+/* Buffers for @stream (zeroed, storage is the caller's).  @ops holds the functions
+ * below and the transport's own abort and free. */
 int xport_stream_init(struct xport_stream *stream, const struct xport_ops *ops,
                       const struct xport_stream_io *io, uint32_t frame_max,
                       struct gp_err *err);
@@ -57,16 +57,44 @@ int xport_stream_reserve(struct xport_conn *conn, size_t n);
 int xport_stream_flush(struct xport_conn *conn, const void *bulk, size_t len);
 int xport_stream_fill(struct xport_conn *conn, uint64_t deadline_ns);
 
-/* For a transport's flush_now: the first @n bytes that waited have gone.  Its result.
- */
-int xport_stream_gone(struct xport_stream *stream, size_t n);
 int xport_stream_recv_bulk(struct xport_conn *conn, void *buf, size_t len);
-void xport_stream_release(struct xport_conn *conn);
+
+/* For a transport's flush_now: the first @n bytes that waited have gone.  Its result:
+ * -EAGAIN when some still wait. */
+int xport_stream_keep(struct xport_stream *stream, size_t n);
+
+static inline int
+xport_stream_gone(struct xport_stream *stream, size_t n)
+{
+    struct xport_conn *conn = &stream->conn;
+
+    conn->stats.tx_writes++;
+    conn->stats.tx_bytes += n;
+    if (unlikely(n != xport_pending(conn)))
+        return xport_stream_keep(stream, n);
+    conn->tx.pos = conn->tx.base;
+    return 0;
+}
+
+/* What was received and not yet consumed moves to the buffer's start. */
+void xport_stream_to_start(struct xport_conn *conn);
 
 /* For a transport's own fill: room for XPORT_STREAM_READ bytes at rx.end, and the wait
- * after a first look that found nothing. */
+ * after a first look that found nothing.  Empty is the chance to go back to the start,
+ * where the cache is warm. */
 #define XPORT_STREAM_READ (64u << 10)
-void xport_stream_make_room(struct xport_stream *stream);
+static inline void
+xport_stream_make_room(struct xport_stream *stream)
+{
+    struct xport_conn *conn = &stream->conn;
+
+    if (likely(conn->rx.pos == conn->rx.end))
+        conn->rx.pos = conn->rx.end = stream->rx_buf;
+    else if (unlikely((size_t)(stream->rx_buf + stream->rx_cap - conn->rx.end) <
+                      XPORT_STREAM_READ))
+        xport_stream_to_start(conn);
+}
+
 int xport_stream_read_later(struct xport_stream *stream, void *buf, size_t len,
                             size_t *ret_n, uint64_t deadline_ns);
 

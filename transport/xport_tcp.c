@@ -122,7 +122,7 @@ static const struct xport_ops tcp_ops = {
     .flush_now = tcp_flush_now,
     .fill = xport_stream_fill,
     .recv_bulk = xport_stream_recv_bulk,
-    .release = xport_stream_release,
+    .realign = xport_stream_to_start,
     .abort = tcp_abort,
     .free = tcp_free,
 };
