@@ -19,6 +19,10 @@
 /* On the way of every call: such functions lie together.  After a switch between
  * processes each page and each cache line of code costs, more than its instructions. */
 #define GP_HOT __attribute__((hot))
+/* Parts of such a function that have a name of their own. */
+#define GP_INLINE inline __attribute__((always_inline))
+/* What such a function calls when something is amiss. */
+#define GP_COLD __attribute__((noinline, cold))
 #define GP_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define GP_EXPORT __attribute__((visibility("default")))
 #define GP_ALIGN_UP(x, a) (((x) + ((a)-1)) & ~((__typeof__(x))(a)-1))

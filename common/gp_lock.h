@@ -39,7 +39,7 @@ gp_futex_wake(_Atomic uint32_t *word, int count)
 
 /* The holder is inside a few dozen instructions or inside a write(2): spin for the
  * first, sleep for the second. */
-static __attribute__((noinline, cold, unused)) void
+static GP_COLD __attribute__((unused)) void
 gp_lock_slow(struct gp_lock *lock)
 {
     for (int i = 0; i < 64; i++) {

@@ -9,11 +9,13 @@
 #ifndef GP_SYSCALL_H
 #define GP_SYSCALL_H
 
+#include "gp_base.h"
+
 #include <sys/syscall.h>
 
 #if defined(__x86_64__)
 
-static inline long
+static GP_INLINE long
 gp_syscall4(long number, long a, long b, long c, long d)
 {
     register long r10 __asm__("r10") = d;
@@ -28,7 +30,7 @@ gp_syscall4(long number, long a, long b, long c, long d)
 
 #elif defined(__aarch64__)
 
-static inline long
+static GP_INLINE long
 gp_syscall4(long number, long a, long b, long c, long d)
 {
     register long x8 __asm__("x8") = number;
@@ -49,7 +51,7 @@ gp_syscall4(long number, long a, long b, long c, long d)
 #include <errno.h>
 #include <unistd.h>
 
-static inline long
+static GP_INLINE long
 gp_syscall4(long number, long a, long b, long c, long d)
 {
     long r = syscall(number, a, b, c, d);
@@ -59,7 +61,7 @@ gp_syscall4(long number, long a, long b, long c, long d)
 
 #endif
 
-static inline long
+static GP_INLINE long
 gp_syscall3(long number, long a, long b, long c)
 {
     return gp_syscall4(number, a, b, c, 0);

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-static __attribute__((noinline, cold)) int
+static GP_COLD int
 fail(struct xport_conn *conn, int r)
 {
     int none = 0;
@@ -60,7 +60,7 @@ xport_send_bulk(struct xport_conn *conn, const void *buf, size_t len)
 }
 
 /* Is the next frame here, as a whole?  -EPROTO: a length that no frame may have. */
-static inline int
+static GP_INLINE int
 frame_here(const struct xport_conn *conn, uint32_t *ret_size)
 {
     size_t have = (size_t)(conn->rx.end - conn->rx.pos);

@@ -22,7 +22,7 @@ int xport_bell_new(void);
 
 /* Until somebody has rung since the last wait; returns early now and then.  -errno: it
  * is no bell (any more). */
-static inline int
+static GP_INLINE int
 xport_bell_wait(int bell)
 {
     uint64_t count;
@@ -31,7 +31,7 @@ xport_bell_wait(int bell)
     return likely(r == sizeof(count)) || r == -EINTR || r == -EAGAIN ? 0 : -EBADF;
 }
 
-static inline void
+static GP_INLINE void
 xport_bell_ring(int bell)
 {
     uint64_t one = 1;

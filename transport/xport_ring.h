@@ -12,6 +12,7 @@
 
 #include "gp_base.h"
 #include "gp_syscall.h"
+#include "gp_words.h"
 #include "xport_bell.h"
 
 #include <assert.h>
@@ -68,7 +69,7 @@ struct xport_ring {
  */
 
 /* The memory is shared between processes, so these are not FUTEX_PRIVATE. */
-static inline long
+static GP_INLINE long
 xport_ring_futex(uint32_t *word, int op, uint32_t val, const struct timespec *timeout)
 {
     return gp_syscall4(SYS_futex, (long)word, op, (long)val, (long)timeout);
@@ -77,7 +78,7 @@ xport_ring_futex(uint32_t *word, int op, uint32_t val, const struct timespec *ti
 /* Who sleeps on @word is woken.  No exchange: should its owner have slept anew since
  * the first look, it is woken by this all the same, and looks again; for it always
  * sleeps in the same way. */
-static inline void
+static GP_INLINE void
 xport_ring_wake(uint32_t *word, int bell)
 {
     uint32_t how = __atomic_load_n(word, __ATOMIC_SEQ_CST);
@@ -92,7 +93,7 @@ xport_ring_wake(uint32_t *word, int bell)
 }
 
 /* Bytes in the ring as the producer sees them, or -1. */
-static inline int64_t
+static GP_INLINE int64_t
 xport_ring_used_by_producer(const struct xport_ring *ring)
 {
     uint64_t tail = __atomic_load_n(&ring->shared->tail, __ATOMIC_SEQ_CST);
@@ -101,7 +102,7 @@ xport_ring_used_by_producer(const struct xport_ring *ring)
     return used > XPORT_RING_SIZE ? -1 : (int64_t)used;
 }
 
-static inline int64_t
+static GP_INLINE int64_t
 xport_ring_used_by_consumer(const struct xport_ring *ring)
 {
     uint64_t head = __atomic_load_n(&ring->shared->head, __ATOMIC_SEQ_CST);
@@ -114,7 +115,7 @@ xport_ring_used_by_consumer(const struct xport_ring *ring)
 /* The next @n bytes are the consumer's.  Index and flag are written and read in
  * sequentially consistent order: here index, then flag; the sleeper flag, then index
  * (xport_ring_wait_data).  So one sees the other. */
-static inline void
+static GP_INLINE void
 xport_ring_push(struct xport_ring *ring, size_t n)
 {
     ring->index += n;
@@ -126,7 +127,7 @@ xport_ring_push(struct xport_ring *ring, size_t n)
 /* Back to the producer, who is woken when half of the ring is free: for every few bytes
  * the two would take turns.  Nothing orders index and flag here, so once in a while
  * they miss each other; therefore who waits for room looks again by himself. */
-static inline void
+static GP_INLINE void
 xport_ring_drop_of(struct xport_ring *ring, size_t used, size_t n)
 {
     ring->index += n;
@@ -136,25 +137,11 @@ xport_ring_drop_of(struct xport_ring *ring, size_t used, size_t n)
         xport_ring_wake(&ring->shared->room_wanted, -1);
 }
 
-/* A call or an answer is a few words: not worth a call to the C library. */
-#define XPORT_RING_WORDS_MAX 192
-
 /* Are @n bytes from (to) @at on few, whole words, and in one piece? */
-static inline bool
+static GP_INLINE bool
 xport_ring_is_small(size_t at, size_t n)
 {
-    return n <= XPORT_RING_WORDS_MAX && n % 8 == 0 && n <= XPORT_RING_SIZE - at;
-}
-
-static inline void
-xport_ring_copy_words(uint8_t *to, const uint8_t *from, size_t n)
-{
-    for (size_t i = 0; i < n; i += 8) {
-        uint64_t word;
-
-        memcpy(&word, from + i, 8);
-        memcpy(to + i, &word, 8);
-    }
+    return n <= GP_WORDS_MAX && n % 8 == 0 && n <= XPORT_RING_SIZE - at;
 }
 
 /* Copies of any size and place; @len fits. */
@@ -165,7 +152,7 @@ void xport_ring_copy_out(const struct xport_ring *ring, size_t at, void *buf,
 
 /* Copy in what fits and publish it; how much.  -EPROTO: the other side broke the rules.
  */
-static inline int64_t
+static GP_INLINE int64_t
 xport_ring_put(struct xport_ring *ring, const void *data, size_t len)
 {
     int64_t used = xport_ring_used_by_producer(ring);
@@ -174,7 +161,7 @@ xport_ring_put(struct xport_ring *ring, const void *data, size_t len)
     if (unlikely(used < 0))
         return -EPROTO;
     if (likely(xport_ring_is_small(at, len) && len <= XPORT_RING_SIZE - (size_t)used)) {
-        xport_ring_copy_words(ring->bytes + at, data, len);
+        gp_words_copy(ring->bytes + at, data, len);
     } else {
         len = gp_min(len, XPORT_RING_SIZE - (size_t)used);
         xport_ring_copy_in(ring, at, data, len);
@@ -185,7 +172,7 @@ xport_ring_put(struct xport_ring *ring, const void *data, size_t len)
 }
 
 /* Copy out what is there, at most @len bytes; how much.  -EPROTO. */
-static inline int64_t
+static GP_INLINE int64_t
 xport_ring_get(struct xport_ring *ring, void *buf, size_t len)
 {
     int64_t used = xport_ring_used_by_consumer(ring);
@@ -195,7 +182,7 @@ xport_ring_get(struct xport_ring *ring, void *buf, size_t len)
         return used < 0 ? -EPROTO : 0;
     len = gp_min(len, (size_t)used);
     if (likely(xport_ring_is_small(at, len)))
-        xport_ring_copy_words(buf, ring->bytes + at, len);
+        gp_words_copy(buf, ring->bytes + at, len);
     else
         xport_ring_copy_out(ring, at, buf, len);
     xport_ring_drop_of(ring, (size_t)used, len);
@@ -203,7 +190,7 @@ xport_ring_get(struct xport_ring *ring, void *buf, size_t len)
 }
 
 /* Say that the producer has to wake us, by the bell.  False: no need to sleep. */
-static inline bool
+static GP_INLINE bool
 xport_ring_before_bell(const struct xport_ring *ring)
 {
     __atomic_store_n(&ring->shared->data_wanted, XPORT_RING_ON_BELL, __ATOMIC_SEQ_CST);
@@ -211,7 +198,7 @@ xport_ring_before_bell(const struct xport_ring *ring)
 }
 
 /* Sleep on the bell, of a ring that has one, until there is data; may end early. */
-static inline void
+static GP_INLINE void
 xport_ring_wait_bell(struct xport_ring *ring)
 {
     if (xport_ring_before_bell(ring) && unlikely(xport_bell_wait(ring->bell) < 0))

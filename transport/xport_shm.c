@@ -110,7 +110,7 @@ shm_write(struct xport_stream *stream, struct iovec *iov, size_t n_iov)
     return 0;
 }
 
-GP_HOT static inline int
+static GP_INLINE int
 flush_now(struct xport_conn *conn)
 {
     struct xport_stream *stream = xport_stream_of(conn);
@@ -174,7 +174,7 @@ shm_wait(struct xport_stream *stream, uint64_t deadline_ns)
 
 /* Nothing is there, and spinning does not pay.  Who is watched and has a bell needs
  * neither the clock nor a look at the socket. */
-GP_HOT static int64_t
+static GP_INLINE int64_t
 get_asleep(struct shm_conn *shm, void *buf, size_t len)
 {
     int64_t n = 0;

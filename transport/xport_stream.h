@@ -63,7 +63,7 @@ int xport_stream_recv_bulk(struct xport_conn *conn, void *buf, size_t len);
  * -EAGAIN when some still wait. */
 int xport_stream_keep(struct xport_stream *stream, size_t n);
 
-static inline int
+static GP_INLINE int
 xport_stream_gone(struct xport_stream *stream, size_t n)
 {
     struct xport_conn *conn = &stream->conn;
@@ -83,7 +83,7 @@ void xport_stream_to_start(struct xport_conn *conn);
  * after a first look that found nothing.  Empty is the chance to go back to the start,
  * where the cache is warm. */
 #define XPORT_STREAM_READ (64u << 10)
-static inline void
+static GP_INLINE void
 xport_stream_make_room(struct xport_stream *stream)
 {
     struct xport_conn *conn = &stream->conn;

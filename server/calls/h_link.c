@@ -108,10 +108,10 @@ complete_reply(struct wrk *w, struct wrk_reply *rep, const struct wrk_jit *jit,
         return;
     }
     p->reserved->flags |= WIRE_F_BULK;
-    xport_commit(p->conn, p->reserved_size);
+    xport_commit(p->conn, p->reserved->size);
     if (xport_send_bulk(p->conn, image, size) < 0)
         wrk_stop(w);
-    pthread_mutex_unlock(&p->send_lock);
+    gp_lock_release(&p->send_lock);
 }
 
 CUresult

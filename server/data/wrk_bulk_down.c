@@ -314,7 +314,7 @@ down_run(struct down *d)
         r = down_begin(d);
     if (r != CUDA_SUCCESS)
         return r;
-    pthread_mutex_lock(&p->send_lock);
+    gp_lock_take(&p->send_lock);
     wrk_land_gate(d->w);
     r = down_send_header(d) == 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
     if (r == CUDA_SUCCESS && first)
@@ -325,7 +325,7 @@ down_run(struct down *d)
         down_slots(d);
     down_settle(d);
     xport_flush(p->conn);
-    pthread_mutex_unlock(&p->send_lock);
+    gp_lock_release(&p->send_lock);
     return CUDA_SUCCESS;
 }
 

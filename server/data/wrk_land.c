@@ -201,9 +201,9 @@ wrk_land(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
 
     if (copy->len > WIRE_LAND_LARGE)
         return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&p->send_lock);
+    gp_lock_take(&p->send_lock);
     land = land_take(w, copy->len);
-    pthread_mutex_unlock(&p->send_lock);
+    gp_lock_release(&p->send_lock);
     if (!land) {
         wrk_frame_bad(w, rep->req, "more copies to the host under way than agreed");
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -218,10 +218,10 @@ wrk_land(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
     land->result = r;
     land->over = r != CUDA_SUCCESS;
     land->watched = land->sent = false;
-    pthread_mutex_lock(&p->send_lock);
+    gp_lock_take(&p->send_lock);
     land_append(p->lands, land);
     wrk_land_gate(w);
-    pthread_mutex_unlock(&p->send_lock);
+    gp_lock_release(&p->send_lock);
     p->unflushed = true;
     p->lands->accepted = rep->req->seq;
     return r;
@@ -234,9 +234,9 @@ wrk_land_end(struct wrk *w, const struct wire_req *req)
 
     if (p->lands->accepted == req->seq)
         return;
-    pthread_mutex_lock(&p->send_lock);
+    gp_lock_take(&p->send_lock);
     send_frame(w, req->seq, CUDA_ERROR_UNKNOWN, NULL, 0);
-    pthread_mutex_unlock(&p->send_lock);
+    gp_lock_release(&p->send_lock);
     p->unflushed = true;
 }
 
@@ -304,14 +304,14 @@ watch_done(struct wrk *w, struct land_watch *watch)
     struct wrk_priv *p = w->priv;
     bool more;
 
-    pthread_mutex_lock(&p->send_lock);
+    gp_lock_take(&p->send_lock);
     watch->land->watched = false;
     if (watch->land->sent)
         land_give_back(w, watch->land);
     wrk_land_gate(w);
     xport_flush(p->conn);
     more = !atomic_load(&p->stopping) && watch_next(p->lands, watch);
-    pthread_mutex_unlock(&p->send_lock);
+    gp_lock_release(&p->send_lock);
     return more;
 }
 
@@ -353,14 +353,14 @@ wrk_land_poll(struct wrk *w)
     struct wrk_priv *p = w->priv;
     struct wrk_lands *lands = p->lands;
 
-    pthread_mutex_lock(&p->send_lock);
+    gp_lock_take(&p->send_lock);
     wrk_land_gate(w);
     if (gp_now_ns() >= lands->fresh_until || wrk_wait_one_core(w)) {
         lands->fresh_until = 0;
         while (watch_start(w))
             ;
     }
-    pthread_mutex_unlock(&p->send_lock);
+    gp_lock_release(&p->send_lock);
     p->unflushed = true;
     wrk_flush(w);
 }
@@ -385,9 +385,9 @@ courier_main(void *arg)
         if (!lands->notes)
             lands->notes_last = &lands->notes;
         pthread_mutex_unlock(&lands->courier_lock);
-        pthread_mutex_lock(&w->priv->send_lock);
+        gp_lock_take(&w->priv->send_lock);
         wrk_land_gate(w);
-        pthread_mutex_unlock(&w->priv->send_lock);
+        gp_lock_release(&w->priv->send_lock);
         wrk_event(w, WIRE_EVENT_HOST_FUNC, &note->event, sizeof(note->event), NULL, 0);
         free(note);
     }
@@ -439,7 +439,7 @@ wrk_land_forget(struct wrk *w, uint32_t ctx_index)
     struct wrk_priv *p = w->priv;
     struct wrk_lands *lands = p->lands;
 
-    pthread_mutex_lock(&p->send_lock);
+    gp_lock_take(&p->send_lock);
     for (struct land *l = lands->first; l; l = l->next) {
         if (l->slot.ctx_index == ctx_index && !l->over) {
             l->over = true;
@@ -451,7 +451,7 @@ wrk_land_forget(struct wrk *w, uint32_t ctx_index)
     for (unsigned i = 0; i < WIRE_LAND_LARGES; i++)
         wrk_slot_forget(&lands->large[i].slot, ctx_index);
     wrk_land_gate(w);
-    pthread_mutex_unlock(&p->send_lock);
+    gp_lock_release(&p->send_lock);
     p->unflushed = true;
 }
 

@@ -593,8 +593,8 @@ end_overdue(struct wrk *w)
 
     gp_log_warn("governor", "%s: the attachment ends", words);
     /* Whoever holds this lock may be stuck behind a client that reads nothing. */
-    if (pthread_mutex_trylock(&w->priv->send_lock) == 0) {
-        pthread_mutex_unlock(&w->priv->send_lock);
+    if (gp_lock_try(&w->priv->send_lock)) {
+        gp_lock_release(&w->priv->send_lock);
         wrk_event(w, WIRE_EVENT_LOST, &lost, sizeof(lost), words, lost.len);
     }
     nanosleep(&linger, NULL);

@@ -11,11 +11,12 @@
 #ifndef WRK_H
 #define WRK_H
 
+#include "gp_lock.h"
 #include "wrk_call.h"
 #include "wrk_cards.h"
 #include "wrk_conf.h"
 
-#include <pthread.h>
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,33 +36,33 @@ struct wrk_windows;
 struct xport_conn;
 
 struct wrk_priv {
+    /* What every frame touches, in one cache line. */
+    _Alignas(64) struct xport_conn *conn;
+    struct wrk_waits *waits;
+    struct wrk_lands *lands;
+    struct wrk_governor *governor;
+    struct wire_rep *reserved; /* between reserve and send, send_lock held */
+    const char *bad;           /* why the attachment ends, or NULL */
+    _Atomic uint32_t seq;      /* of the last frame; written by the reader */
+    _Atomic uint32_t drained;  /* times that the reader had nothing to execute */
+    struct gp_lock send_lock;  /* the sending half of the connection: any thread */
+    bool unflushed;            /* the reader has committed answers */
+    atomic_bool waiting;       /* the reader sleeps until a frame comes */
+    atomic_bool stopping;      /* any thread */
+    bool captures;             /* the client has captured a stream at least once */
+
     struct wrk_conf conf;
     struct wrk_segment *segment;
     struct wrk_cards cards;
     struct wrk_quota *quota;
     struct wrk_spatial *spatial; /* NULL: the session shares in time */
-    struct wrk_governor *governor;
-    struct wrk_waits *waits;
     struct wrk_bulk *bulk;
-    struct wrk_lands *lands;
     struct wrk_direct *direct;
     struct wrk_windows *windows; /* NULL: the link is no RDMA */
     struct wrk_hosts *hosts;
     struct wrk_kernels *kernels; /* NULL: the driver tells, or nothing is loaded */
-    struct xport_conn *conn;
-    _Atomic uint32_t seq;     /* of the last frame; written by the reader */
-    atomic_bool waiting;      /* the reader sleeps until a frame comes */
-    _Atomic uint32_t drained; /* times that the reader had nothing to execute */
-    bool captures;            /* the client has captured a stream at least once */
-    bool unflushed;           /* the reader has committed answers */
-    const char *bad;          /* why the attachment ends, or NULL */
-    atomic_bool stopping;     /* any thread */
-
-    /* The sending half of the connection: any thread. */
-    pthread_mutex_t send_lock;
-    struct wire_rep *reserved; /* between reserve and send, lock held */
-    uint32_t reserved_size;
 };
+static_assert(offsetof(struct wrk_priv, conf) == 64, "one cache line");
 
 /* Answer from any thread, header and body at once; flushed. */
 void wrk_answer(struct wrk *w, const struct wire_req *req, CUresult result,

@@ -7,6 +7,7 @@
 #include "wire_result.h"
 
 #include "gp_log.h"
+#include "gp_words.h"
 #include "wrk.h"
 #include "wrk_ctx.h"
 #include "wrk_governor.h"
@@ -151,42 +152,64 @@ wrk_handle_del(struct wrk *w, unsigned kind, uint64_t id)
 
 /* --- answers ---------------------------------------------------------------- */
 
-GP_HOT void *
-wrk_reply_reserve(struct wrk *w, const struct wire_req *req, uint32_t size)
+/* The body is the caller's to write, all @total less the header. */
+static GP_INLINE struct wire_rep *
+reply_reserve(struct wrk *w, const struct wire_req *req, uint32_t total)
 {
     struct wrk_priv *p = w->priv;
-    uint32_t total = (uint32_t)sizeof(struct wire_rep) + wire_align(size);
     struct wire_rep *rep;
 
-    pthread_mutex_lock(&p->send_lock);
+    gp_lock_take(&p->send_lock);
     wrk_land_gate(w);
     rep = xport_reserve(p->conn, total);
     if (unlikely(!rep)) {
-        pthread_mutex_unlock(&p->send_lock);
+        gp_lock_release(&p->send_lock);
         return NULL;
     }
     *rep = (struct wire_rep){.size = total, .call = req->call, .seq = req->seq};
-    memset(rep + 1, 0, total - sizeof(*rep));
     p->reserved = rep;
-    p->reserved_size = total;
+    return rep;
+}
+
+static GP_INLINE void
+reply_send(struct wrk *w, CUresult result)
+{
+    struct wrk_priv *p = w->priv;
+    uint32_t size = p->reserved->size;
+
+    p->reserved->result = (int32_t)result;
+    if (unlikely(result != CUDA_SUCCESS) && size == sizeof(struct wire_rep))
+        p->reserved->flags |= WIRE_F_ERROR;
+    xport_commit(p->conn, size);
+    /* Whoever else is answered at once goes along; else now, with the lock at hand. */
+    p->unflushed = xport_buffered(p->conn) || wrk_wait_pending(w);
+    if (likely(!p->unflushed))
+        xport_flush(p->conn);
+    gp_lock_release(&p->send_lock);
+}
+
+static uint32_t
+reply_size(uint32_t body)
+{
+    return (uint32_t)sizeof(struct wire_rep) + wire_align(body);
+}
+
+GP_HOT void *
+wrk_reply_reserve(struct wrk *w, const struct wire_req *req, uint32_t size)
+{
+    struct wire_rep *rep = reply_reserve(w, req, reply_size(size));
+
+    if (unlikely(!rep))
+        return NULL;
+    gp_words_clear(rep + 1, wire_align(size));
     return rep + 1;
 }
 
 GP_HOT void
 wrk_reply_send(struct wrk *w, const struct wire_req *req, CUresult result)
 {
-    struct wrk_priv *p = w->priv;
-
     (void)req;
-    p->reserved->result = (int32_t)result;
-    if (result != CUDA_SUCCESS && p->reserved_size == sizeof(struct wire_rep))
-        p->reserved->flags |= WIRE_F_ERROR;
-    xport_commit(p->conn, p->reserved_size);
-    /* Whoever else is answered at once goes along; else now, with the lock at hand. */
-    p->unflushed = xport_buffered(p->conn) || wrk_wait_pending(w);
-    if (!p->unflushed)
-        xport_flush(p->conn);
-    pthread_mutex_unlock(&p->send_lock);
+    reply_send(w, result);
 }
 
 /* Payload that the function did not take still stands in front of the next
@@ -208,23 +231,28 @@ drain(struct wrk *w, uint64_t len)
 GP_HOT void
 wrk_reply_finish(struct wrk *w, struct wrk_reply *rep, CUresult result)
 {
-    void *body;
+    bool bare = result != CUDA_SUCCESS && !rep->on_error;
+    uint32_t size = bare ? 0 : rep->size;
+    struct wire_rep *to;
 
     if (unlikely(rep->bulk))
         drain(w, rep->bulk);
-    if (rep->taken)
+    if (unlikely(rep->taken))
         return;
-    if (!(rep->req->flags & WIRE_F_REPLY) ||
-        (result != CUDA_SUCCESS && !rep->on_error)) {
+    if (!(rep->req->flags & WIRE_F_REPLY)) {
         wrk_call_leave(w, rep->req, result);
         return;
     }
-    body = wrk_reply_reserve(w, rep->req, rep->size);
-    if (!body)
+    to = reply_reserve(w, rep->req, reply_size(size));
+    if (unlikely(!to))
         return;
-    if (rep->size)
-        memcpy(body, rep->body, rep->size);
-    wrk_reply_send(w, rep->req, result);
+    if (unlikely(size % 8 || size > GP_WORDS_MAX)) {
+        memset(to + 1, 0, wire_align(size));
+        memcpy(to + 1, rep->body, size);
+    } else {
+        gp_words_copy(to + 1, rep->body, size);
+    }
+    reply_send(w, result);
 }
 
 void
@@ -235,7 +263,7 @@ wrk_answer(struct wrk *w, const struct wire_req *req, CUresult result, const voi
     uint32_t total = (uint32_t)sizeof(struct wire_rep) + wire_align(size);
     struct wire_rep *rep;
 
-    pthread_mutex_lock(&p->send_lock);
+    gp_lock_take(&p->send_lock);
     wrk_land_gate(w);
     rep = xport_reserve(p->conn, total);
     if (rep) {
@@ -251,7 +279,7 @@ wrk_answer(struct wrk *w, const struct wire_req *req, CUresult result, const voi
         xport_commit(p->conn, total);
         xport_flush(p->conn);
     }
-    pthread_mutex_unlock(&p->send_lock);
+    gp_lock_release(&p->send_lock);
 }
 
 void
@@ -263,7 +291,7 @@ wrk_event(struct wrk *w, enum wire_event what, const void *body, uint32_t size,
         (uint32_t)sizeof(struct wire_rep) + wire_align(size) + wire_align(more_size);
     struct wire_rep *rep;
 
-    pthread_mutex_lock(&p->send_lock);
+    gp_lock_take(&p->send_lock);
     rep = xport_reserve(p->conn, total);
     if (rep) {
         uint8_t *at = (uint8_t *)(rep + 1);
@@ -278,7 +306,7 @@ wrk_event(struct wrk *w, enum wire_event what, const void *body, uint32_t size,
         xport_commit(p->conn, total);
         xport_flush(p->conn);
     }
-    pthread_mutex_unlock(&p->send_lock);
+    gp_lock_release(&p->send_lock);
 }
 
 GP_HOT void
@@ -288,10 +316,10 @@ wrk_flush(struct wrk *w)
 
     if (!p->unflushed)
         return;
-    pthread_mutex_lock(&p->send_lock);
+    gp_lock_take(&p->send_lock);
     p->unflushed = false;
     xport_flush(p->conn);
-    pthread_mutex_unlock(&p->send_lock);
+    gp_lock_release(&p->send_lock);
 }
 
 void

@@ -39,11 +39,11 @@ struct wrk_priv;
 
 struct wrk {
     const struct drv *drv;
+    struct wrk_priv *priv;      /* everything else: wrk.h */
     uint32_t ctx_index;         /* context current on the reader thread, 0 = none */
     _Atomic(CUresult) deferred; /* first failing result of calls without reply */
     bool relaxed;               /* WIRE_F_RELAXED holds for the reader thread */
     struct wrk_handles handles;
-    struct wrk_priv *priv; /* everything else: wrk.h */
 };
 
 /* ---- generated, called by the loop --------------------------------------- */

@@ -126,10 +126,8 @@ static int
 start_objects(struct wrk *w, struct gp_err *err)
 {
     struct wrk_priv *p = w->priv;
-    int r = pthread_mutex_init(&p->send_lock, NULL);
+    int r = wrk_quota_new(p->segment, p->conf.seat, &p->quota);
 
-    if (r == 0)
-        r = wrk_quota_new(p->segment, p->conf.seat, &p->quota);
     if (r == 0)
         r = wrk_waits_new(w, &p->waits);
     if (r == 0)
@@ -197,8 +195,8 @@ signal_main(void *arg)
 
     wait_for_sigterm(w);
     gp_log_info("worker", "ended by the supervisor");
-    if (pthread_mutex_trylock(&w->priv->send_lock) == 0) {
-        pthread_mutex_unlock(&w->priv->send_lock);
+    if (gp_lock_try(&w->priv->send_lock)) {
+        gp_lock_release(&w->priv->send_lock);
         wrk_event(w, WIRE_EVENT_LOST, &lost, sizeof(lost), words, lost.len);
     }
     wrk_stop(w);
