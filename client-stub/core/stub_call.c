@@ -53,7 +53,7 @@ call_lost(struct stub_link *link)
 
 /* Where the frame goes: into the connection's buffer, or beside it while another thread
  * sends.  Under send. */
-GP_HOT static inline struct wire_req *
+static GP_INLINE struct wire_req *
 call_room(struct stub_call *c, uint32_t size)
 {
     struct stub_link *link = c->link;
@@ -71,7 +71,7 @@ call_room(struct stub_call *c, uint32_t size)
     return xport_reserve(link->conn, size);
 }
 
-GP_HOT static inline CUresult
+static GP_INLINE CUresult
 call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
 {
     uint32_t size = (uint32_t)sizeof(struct wire_req) + body_size;
@@ -236,7 +236,7 @@ stub_call_post(struct stub_call *c)
 
 /* Send everything up to and with this frame, and its payload behind it.  What follows
  * in the one order cannot overtake the payload. */
-GP_HOT static CUresult
+static CUresult
 call_send(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
     uint64_t moved = 0;
@@ -251,9 +251,19 @@ call_send(struct stub_call *c, const struct iovec *pieces, size_t n)
     return r;
 }
 
+/* There was no room for all of it. */
+static GP_COLD CUresult
+call_send_leading_later(struct stub_call *c, int r)
+{
+    if (r != -EAGAIN)
+        return call_lost(c->link);
+    stub_wait_step_back(c);
+    return call_send_apart(c->link, NULL, 0);
+}
+
 /* Holding the lead: who reads must not wait for room, because what keeps the worker
  * from making some may be that nobody reads. */
-GP_HOT static CUresult
+static GP_INLINE CUresult
 call_send_leading(struct stub_call *c)
 {
     struct stub_link *link = c->link;
@@ -261,36 +271,41 @@ call_send_leading(struct stub_call *c)
 
     xport_commit(link->conn, c->frame_size);
     r = xport_flush_now(link->conn);
-    if (unlikely(r == -EAGAIN)) {
-        stub_wait_step_back(c);
-        return call_send_apart(link, NULL, 0);
-    }
     if (unlikely(r < 0))
-        return call_lost(link);
+        return call_send_leading_later(c, r);
     call_flushed(link);
     gp_lock_release(&link->send);
     return CUDA_SUCCESS;
 }
 
-GP_HOT static CUresult
+static GP_COLD CUresult
+call_not_sent(struct stub_call *c, CUresult r)
+{
+    stub_wait_cancel(c);
+    return r;
+}
+
+static GP_INLINE CUresult
 call_send_and_wait(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
-    CUresult r = c->aside ? call_come_back(c) : CUDA_SUCCESS;
+    CUresult r = unlikely(c->aside) ? call_come_back(c) : CUDA_SUCCESS;
 
     if (unlikely(r != CUDA_SUCCESS)) {
         stub_wait_enter(c, false);
-        stub_wait_cancel(c);
-        return r;
+        return call_not_sent(c, r);
     }
     call_req(c)->flags |= WIRE_F_REPLY;
     c->seq = call_req(c)->seq;
     stub_wait_enter(c, n == 0 && xport_flushes_now(c->link->conn));
-    r = c->leads ? call_send_leading(c) : call_send(c, pieces, n);
-    if (unlikely(r != CUDA_SUCCESS)) {
-        stub_wait_cancel(c);
-        return r;
-    }
-    return stub_wait_for(c);
+    r = likely(c->leads) ? call_send_leading(c) : call_send(c, pieces, n);
+    return unlikely(r != CUDA_SUCCESS) ? call_not_sent(c, r) : stub_wait_for(c);
+}
+
+/* With a payload, or for one. */
+static CUresult
+call_send_and_wait_bulk(struct stub_call *c, const struct iovec *pieces, size_t n)
+{
+    return call_send_and_wait(c, pieces, n);
 }
 
 GP_HOT CUresult
@@ -322,7 +337,7 @@ stub_call_wait_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
     call_req(c)->flags |= WIRE_F_BULK;
     c->dst_len = 0;
-    return call_send_and_wait(c, pieces, n);
+    return call_send_and_wait_bulk(c, pieces, n);
 }
 
 CUresult
@@ -349,7 +364,7 @@ stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len, uint32_t rep_s
     c->dst = dst;
     c->dst_len = len;
     c->bulk_at = rep_size - (uint32_t)sizeof(uint64_t);
-    r = call_send_and_wait(c, NULL, 0);
+    r = call_send_and_wait_bulk(c, NULL, 0);
     stub_lanes_moved(c->link, len);
     return r;
 }
@@ -382,8 +397,8 @@ GP_HOT void
 stub_call_end(struct stub_call *c)
 {
     stub_wait_leave(c);
-    free(c->heap);
-    c->heap = NULL;
+    if (unlikely(c->heap != NULL))
+        free(TAKE_PTR(c->heap));
     c->reply = NULL;
     if (unlikely(c->result != CUDA_SUCCESS))
         stub_sticky_note(c->link, c->result);

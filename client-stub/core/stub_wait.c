@@ -84,7 +84,7 @@ wait_finish(struct stub_call *c, CUresult result)
     gp_futex_wake(&c->state, 1);
 }
 
-GP_HOT static void
+static GP_INLINE void
 wait_clear(struct stub_call *c, bool events)
 {
     c->events = events;
@@ -176,7 +176,7 @@ wait_deposit(struct stub_call *c, const struct wire_rep *rep)
 }
 
 /* The answer of @c, which is no longer in the list: nobody else will finish it. */
-GP_HOT static const char *
+static const char *
 wait_take_answer(struct stub_call *c, const struct wire_rep *rep, bool mine)
 {
     bool bulk = rep->flags & WIRE_F_BULK;
@@ -206,7 +206,7 @@ enum wait_what {
 
 /* The call that the answer is for, out of the list; @mine, the reader's, may never have
  * been in it. */
-GP_HOT static struct stub_call *
+static struct stub_call *
 wait_claim(struct stub_call *mine, uint32_t seq)
 {
     struct stub_link *link = mine->link;
@@ -224,7 +224,7 @@ wait_claim(struct stub_call *mine, uint32_t seq)
 
 /* One frame: an event, or an answer.  Returns why the link must end, NULL when all is
  * well. */
-GP_HOT static const char *
+static const char *
 wait_take_frame(const struct wire_rep *rep, uint32_t size, struct stub_call *mine,
                 enum wait_what *ret_what)
 {
@@ -242,24 +242,58 @@ wait_take_frame(const struct wire_rep *rep, uint32_t size, struct stub_call *min
     return wait_take_answer(c, rep, c == mine);
 }
 
-/* Read until the answer of @c is in.  A call that waits for events has none: it reads
- * until @ready says so, or until it has served another thread, which will read for
- * itself from then on.  The lead stays with @c. */
-GP_HOT static void
-wait_lead(struct stub_call *c, bool (*ready)(const struct stub_call *c))
+/* The usual case of wait_take_frame(): the reader's own answer, without a payload, to a
+ * call that no other thread knows of. */
+static GP_INLINE bool
+wait_take_own(struct stub_call *c, const struct wire_rep *rep, uint32_t size)
+{
+    if (unlikely(size < sizeof(*rep) || rep->size != size || rep->seq != c->seq ||
+                 !c->apart || (rep->flags & (WIRE_F_EVENT | WIRE_F_BULK))))
+        return false;
+    c->result = rep->result;
+    c->reply = rep + 1;
+    c->reply_size = size - (uint32_t)sizeof(*rep);
+    c->reply_flags = rep->flags;
+    return true;
+}
+
+/* Read until the answer of @c is in.  The lead stays with @c. */
+GP_HOT static CUresult
+wait_answer(struct stub_call *c)
+{
+    enum wait_what what = WAIT_EVENT;
+    const char *why = NULL;
+
+    while (what != WAIT_MINE && !why) {
+        const void *frame;
+        uint32_t size;
+        int r = xport_recv(c->link->conn, &frame, &size, GP_FOREVER);
+
+        if (likely(r == 0) && likely(wait_take_own(c, frame, size)))
+            return c->result;
+        why = r < 0 ? "connection closed" : wait_take_frame(frame, size, c, &what);
+    }
+    if (why)
+        c->result = stub_link_lose(c->link, why);
+    return c->result;
+}
+
+/* A call that waits for events has no answer: read until @ready says so, or until it
+ * has served another thread, which will read for itself from then on. */
+static void
+wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c))
 {
     const char *why = NULL;
-    bool mine = false, served = false;
+    bool served = false;
 
     c->leads = true;
-    while (!mine && !why && !(ready && (served || ready(c)))) {
+    while (!why && !(served || ready(c))) {
         enum wait_what what = WAIT_EVENT;
         const void *frame;
         uint32_t size;
         int r = xport_recv(c->link->conn, &frame, &size, GP_FOREVER);
 
         why = r < 0 ? "connection closed" : wait_take_frame(frame, size, c, &what);
-        mine = what == WAIT_MINE;
         served = what == WAIT_OTHERS;
     }
     if (why)
@@ -280,13 +314,9 @@ wait_sleep(struct stub_call *c, const struct timespec *nap)
     gp_futex_wait(&c->state, STUB_CALL_PENDING, nap);
 }
 
-GP_HOT CUresult
-stub_wait_for(struct stub_call *c)
+static CUresult
+wait_unled(struct stub_call *c)
 {
-    if (likely(c->leads)) {
-        wait_lead(c, NULL);
-        return c->result;
-    }
     for (;;) {
         gp_lock_take(&c->link->wait);
         if (wait_state(c) == STUB_CALL_DONE) {
@@ -295,11 +325,17 @@ stub_wait_for(struct stub_call *c)
         }
         if (lead_take(c->link)) {
             gp_lock_release(&c->link->wait);
-            wait_lead(c, NULL);
-            return c->result;
+            c->leads = true;
+            return wait_answer(c);
         }
         wait_sleep(c, NULL);
     }
+}
+
+GP_HOT CUresult
+stub_wait_for(struct stub_call *c)
+{
+    return likely(c->leads) ? wait_answer(c) : wait_unled(c);
 }
 
 /* Who should read next: a waiter that sleeps (one that is still sending may be blocked
@@ -367,7 +403,7 @@ stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c),
             continue;
         }
         gp_lock_release(&c->link->wait);
-        wait_lead(c, ready);
+        wait_events(c, ready);
         stub_wait_leave(c);
         rested = !rest;
     }
