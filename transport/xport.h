@@ -80,7 +80,7 @@ struct xport_stats {
 
 /* The part every transport shares; its first fields are the hot path of the sender. */
 struct xport_conn {
-    struct {
+    _Alignas(64) struct {
         uint8_t *pos, *end; /* room for the next frame */
         uint8_t *base;      /* first byte not sent yet */
     } tx;
@@ -90,6 +90,7 @@ struct xport_conn {
     uint32_t piece; /* how much of a payload best comes at a time; 0: no matter */
     int fd;         /* the socket behind it; its end is the peer's end */
     struct xport_blocks *blocks; /* how payloads travel; NULL: as they are */
+    /* The next cache line: the receiver's. */
     struct {
         uint8_t *pos, *end; /* received, not yet consumed */
     } rx;

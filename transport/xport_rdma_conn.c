@@ -78,7 +78,7 @@ int
 rdma_conn_new(const struct xport_verbs *v, uint32_t frame_max, struct rdma_conn **ret,
               struct gp_err *err)
 {
-    struct rdma_conn *rdma = calloc(1, sizeof(*rdma));
+    struct rdma_conn *rdma = xport_stream_alloc(sizeof(*rdma));
     void *p;
     int r;
 

@@ -34,11 +34,12 @@ struct shm_map {
 
 struct shm_conn {
     struct xport_stream stream;
-    struct shm_map *map;
-    struct xport_ring tx, rx;
-    int bells[2];        /* of the two rings' consumers; -1: none */
+    _Alignas(64) struct xport_ring rx;
     atomic_bool watched; /* xport_look() is called often enough */
     atomic_bool closed;  /* by us, or the peer was found to be gone */
+    _Alignas(64) struct xport_ring tx;
+    struct shm_map *map;
+    int bells[2]; /* of the two rings' consumers; -1: none */
 };
 
 static struct shm_conn *
@@ -476,7 +477,7 @@ static int
 conn_new(int sock_fd, int fds[SHM_FDS_MAX], int side, uint32_t frame_max,
          struct xport_conn **ret, struct gp_err *err)
 {
-    struct shm_conn *shm = calloc(1, sizeof(*shm));
+    struct shm_conn *shm = xport_stream_alloc(sizeof(*shm));
     int r;
 
     if (!shm)

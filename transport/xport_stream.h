@@ -15,6 +15,8 @@
 #include "xport.h"
 #include "xport_spin.h"
 
+#include <string.h>
+
 struct xport_stream;
 
 /* The byte stream itself. */
@@ -34,16 +36,27 @@ struct xport_stream_io {
 
 struct xport_stream {
     struct xport_conn conn;
-    const struct xport_stream_io *io;
+    const struct xport_stream_io *io; /* a cache line from here */
     struct xport_spin spin;
-    uint8_t *tx_buf, *rx_buf;
-    size_t tx_cap, rx_cap;
+    uint8_t *rx_buf;
+    size_t rx_cap, tx_cap;
+    uint8_t *tx_buf;
 };
 
 static inline struct xport_stream *
 xport_stream_of(struct xport_conn *conn)
 {
     return container_of(conn, struct xport_stream, conn);
+}
+
+/* Zeroed storage for what begins with a connection; free() gives it back. */
+static inline void *
+xport_stream_alloc(size_t size)
+{
+    size_t whole = GP_ALIGN_UP(size, _Alignof(struct xport_conn));
+    void *p = aligned_alloc(_Alignof(struct xport_conn), whole);
+
+    return p ? memset(p, 0, whole) : NULL;
 }
 
 /* Buffers for @stream (zeroed, storage is the caller's).  @ops holds the functions

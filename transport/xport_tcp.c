@@ -168,7 +168,7 @@ stay_local(struct xport_conn *conn, int fd)
 int
 xport_tcp_new(int fd, uint32_t frame_max, struct xport_conn **ret, struct gp_err *err)
 {
-    struct xport_stream *stream = calloc(1, sizeof(*stream));
+    struct xport_stream *stream = xport_stream_alloc(sizeof(*stream));
     int r;
 
     if (!stream)

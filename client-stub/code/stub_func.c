@@ -22,7 +22,7 @@ struct func_list {
 
 static struct gp_lock lists_lock; /* creation of lists */
 
-_Atomic uint32_t stub_func_gone;
+GP_HOT_DATA _Atomic uint32_t stub_func_gone;
 
 /* ---- objects ------------------------------------------------------------------------
  */

@@ -30,7 +30,7 @@
 #define FLUSH_IDLE_TICKS 25 /* looks without any frame before it sleeps for good */
 #define FLUSH_LOOK_NS (100 * GP_NS_PER_MS) /* how late a dead worker is noticed */
 
-bool stub_flush_always;
+GP_HOT_DATA bool stub_flush_always;
 
 struct flush_look {
     uint32_t flushes;

@@ -23,8 +23,8 @@
 #include <stdio.h>
 #include <string.h>
 
-struct stub_link stub_links[STUB_LINKS_MAX];
-uint32_t stub_links_n = 1;
+GP_HOT_DATA struct stub_link stub_links[STUB_LINKS_MAX];
+GP_HOT_DATA uint32_t stub_links_n = 1;
 
 static struct gp_lock open_lock;
 

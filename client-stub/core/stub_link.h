@@ -22,8 +22,10 @@
 #include "stub_tls.h"
 #include "wire_format.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct Gpupool__AttachReply;
@@ -44,32 +46,33 @@ enum stub_phase {
 #define STUB_LINKS_MAX WIRE_LINKS_MAX
 
 struct stub_link {
-    uint32_t number;      /* in stub_links, and in the handles of its objects */
-    uint32_t device_base; /* devices of the links before it */
+    /* What every call touches, in one cache line. */
+    _Alignas(64) struct xport_conn *conn;
+    _Atomic(struct stub_call *) waiting; /* calls without their answer; under wait */
     _Atomic uint32_t phase;
-    _Atomic int32_t failure; /* what calls return in FAILED and LOST */
-    struct xport_conn *conn;
-    const struct Gpupool__AttachReply *attach;
-
     struct gp_lock send;
-    struct stub_aside aside;       /* what gathers while somebody sends; under send */
-    _Atomic uint32_t seq;          /* of the last frame; written under send */
-    _Atomic uint32_t queued;       /* bytes in the send buffer; written under send */
-    _Atomic uint32_t flushes;      /* how often it was emptied; written under send */
+    _Atomic uint32_t seq;     /* of the last frame; written under send */
+    _Atomic uint32_t queued;  /* bytes in the send buffer; written under send */
+    _Atomic uint32_t flushes; /* how often it was emptied; written under send */
+    _Atomic uint32_t failed;  /* contexts with a sticky error: stub_sticky.h */
+    struct stub_aside aside;  /* what gathers while somebody sends; under send */
+    struct gp_lock wait;
+    atomic_bool leading; /* somebody reads the connection, or is about to */
+
+    uint32_t number;         /* in stub_links, and in the handles of its objects */
+    uint32_t device_base;    /* devices of the links before it */
+    _Atomic int32_t failure; /* what calls return in FAILED and LOST */
+    const struct Gpupool__AttachReply *attach;
     _Atomic uint32_t flush_asleep; /* stub_flush.h */
     _Atomic uint32_t landing;      /* copies under way that nobody waits for */
-    _Atomic uint32_t failed;       /* contexts with a sticky error: stub_sticky.h */
     int doze_fd;                   /* eventfd that ends the flusher's sleep */
     bool hung_up;                  /* the worker is gone; the flusher's */
 
     _Atomic int32_t relay_error; /* stub_relay.h */
     _Atomic uint64_t moved;      /* bytes of payloads, until lanes are settled */
     _Atomic bool lanes_settled;  /* stub_lanes.h: nothing more to decide */
-
-    struct gp_lock wait;
-    atomic_bool leading; /* somebody reads the connection, or is about to */
-    _Atomic(struct stub_call *) waiting; /* calls without their answer; under wait */
 };
+static_assert(offsetof(struct stub_link, number) == 64, "one cache line");
 
 extern struct stub_link stub_links[STUB_LINKS_MAX];
 

@@ -19,25 +19,27 @@ struct stub_link;
 struct stub_own_stream;
 
 struct stub_tls {
-    uint32_t ctx_index;   /* of the current context, 0 = none: goes into every frame */
-    uint32_t depth;       /* contexts on the stack */
+    /* What calls look at, in one cache line. */
+    _Alignas(
+        64) uint32_t ctx_index; /* of the current context, 0 = none: in every frame */
+    uint32_t func_gone;         /* stub_func_gone when func was found */
+    struct stub_link *link;     /* of ctx; without a context, the first */
+    uint64_t func_handle;       /* the kernel launched last */
+    struct stub_func *func;
     struct stub_ctx *ctx; /* stack[depth - 1], or NULL */
-    struct stub_link *link;  /* of ctx; without a context, the first */
-    struct stub_ctx **stack; /* each entry holds a reference */
-    uint32_t cap;
-    uint32_t capture_mode;           /* cuThreadExchangeStreamCaptureMode */
-    struct stub_own_stream *streams; /* the thread's default streams, per context */
-    struct stub_range block;         /* of server addresses, the one seen last */
-    uint32_t stay;   /* calls go to `link`, whatever their arguments say */
-    uint32_t nested; /* exported calls that this thread is in (stub_report.h) */
     /* The last frame this thread waited for left this stream with nothing to do. */
     uint64_t idle_stream;
     uint32_t idle_seq;
     uint32_t idle_ctx; /* index, 0 = nothing known */
-    /* The kernel launched last, as long as stub_func_gone is func_gone. */
-    uint32_t func_gone;
-    uint64_t func_handle;
-    struct stub_func *func;
+    uint32_t nested;   /* exported calls that this thread is in (stub_report.h) */
+    uint32_t stay;     /* calls go to `link`, whatever their arguments say */
+
+    uint32_t depth; /* contexts on the stack */
+    uint32_t cap;
+    struct stub_ctx **stack;         /* each entry holds a reference */
+    struct stub_own_stream *streams; /* the thread's default streams, per context */
+    struct stub_range block;         /* of server addresses, the one seen last */
+    uint32_t capture_mode;           /* cuThreadExchangeStreamCaptureMode */
 };
 
 extern __thread struct stub_tls stub_tls __attribute__((tls_model("initial-exec")));

@@ -13,7 +13,8 @@
 #include <stdio.h>
 #include <sys/syscall.h>
 
-bool stub_tracing, stub_reporting, stub_slow;
+GP_HOT_DATA bool stub_slow;
+bool stub_tracing, stub_reporting;
 
 /* One write(2) per line: threads and processes do not mix within one. */
 void

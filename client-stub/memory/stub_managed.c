@@ -49,7 +49,7 @@ struct managed_turn {
     bool look;         /* the host may have changed something since it last got all */
 };
 
-_Atomic bool stub_managed_on;
+GP_HOT_DATA _Atomic bool stub_managed_on;
 
 static struct {
     struct gp_lock lock;

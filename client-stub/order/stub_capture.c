@@ -37,7 +37,7 @@ stub_m_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 
 /* Captures begun and not ended.  One whose stream was destroyed stays counted: then the
  * worker is asked, which is only slower. */
-_Atomic uint32_t stub_captures;
+GP_HOT_DATA _Atomic uint32_t stub_captures;
 
 /* Whose they are.  More at a time are not told apart, and keep every thread from what
  * is unsafe. */
