@@ -355,6 +355,27 @@ wrk_gen_scratch(uint32_t *used, uint64_t size, void **ret)
 """
 
 
+INTERNAL_FIRST = 0xE000  # messages that are no function of the driver
+
+DISPATCH = r"""
+/* Pointers and no switch: one look, and nothing of it is code. */
+GP_HOT bool
+wrk_dispatch(struct wrk *w, const struct wire_req *req, size_t size)
+{
+    unsigned call = req->call;
+    dispatch run = NULL;
+
+    if (likely(call < ARRAY_SIZE(of_driver)))
+        run = of_driver[call];
+    else if (call >= INTERNAL_FIRST && call - INTERNAL_FIRST < ARRAY_SIZE(of_pool))
+        run = of_pool[call - INTERNAL_FIRST];
+    if (unlikely(!run))
+        return wrk_frame_bad(w, req, "unknown call");
+    return run(w, req, size);
+}
+"""
+
+
 def _emit_family(out: Output, codecs: Codecs, family: str) -> None:
     t = Text()
     t(*(f'#include "{i}"' for i in INCLUDES), "", "#include <string.h>", "")
@@ -376,45 +397,32 @@ def _emit_family(out: Output, codecs: Codecs, family: str) -> None:
     out.c_file(f"wrk_{family}.c", f"Frames of the family {family}, decoded and run.", t)
 
 
-def _emit_switch(t: Text, name: str, calls: list[Call], otherwise: str) -> None:
-    """A function from a frame's number to what runs it."""
-    t(f"{name}(struct wrk *w, const struct wire_req *req, size_t size)", "{")
-    t("    switch (req->call) {")
-    for c in calls:
-        t(
-            f"    case WIRE_CALL_{c.name}:",
-            f"        return wrk_d_{c.name}(w, req, size);",
-        )
-    t("    default:", f"        return {otherwise};", "    }", "}", "")
-
-
 def emit(out: Output, codecs: Codecs) -> None:
     """Everything the worker compiles."""
     api: Api = codecs.api
     gen, args, table = Text(), Text(), Text()
     gen(GEN_HEADER.strip("\n"), "")
     args('#include "wrk_call.h"', "")
-    table('#include "wire_api.h"', '#include "wrk_call.h"', '#include "wrk_gen.h"', "")
+    table('#include "gp_base.h"', '#include "wire_api.h"', '#include "wrk_call.h"')
+    table('#include "wrk_gen.h"', "")
     table("uint64_t wrk_gen_arena[WRK_SCRATCH_SIZE / sizeof(uint64_t)];", "")
-    calls = [c for c in api.calls if c.on_wire]
-    for c in calls:
+    for c in api.calls:
+        if not c.on_wire:
+            continue
         gen(
             f"bool wrk_d_{c.name}(struct wrk *w, const struct wire_req *req, size_t size);"
         )
         if c.server == "manual":
             args_struct(args, codecs, c)
-    _emit_switch(
-        table,
-        "static bool\ndispatch_rest",
-        [c for c in calls if not c.hot],
-        'wrk_frame_bad(w, req, "unknown call")',
-    )
-    _emit_switch(
-        table,
-        "GP_HOT bool\nwrk_dispatch",
-        [c for c in calls if c.hot],
-        "dispatch_rest(w, req, size)",
-    )
+    table("typedef bool (*dispatch)(struct wrk *w, const struct wire_req *req, size_t size);")
+    table("#define INTERNAL_FIRST 0x%x" % INTERNAL_FIRST, "")
+    for name, base, internal in (("of_driver", "", False),
+                                 ("of_pool", " - INTERNAL_FIRST", True)):
+        table(f"static const dispatch {name}[] = {{")
+        table(*(f"    [WIRE_CALL_{c.name}{base}] = wrk_d_{c.name}," for c in api.calls
+                if c.on_wire and (c.number >= INTERNAL_FIRST) == internal))
+        table("};", "")
+    table(DISPATCH.strip("\n"))
     emit_fixes(out, codecs)
     out.c_file("wrk_gen.h", "What the generated dispatch shares.", gen)
     out.c_file("wrk_args.h", "Arguments of calls that the worker has by hand.", args)

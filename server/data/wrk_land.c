@@ -156,7 +156,7 @@ send_landed(struct wrk *w)
     }
 }
 
-void
+GP_HOT void
 wrk_land_gate(struct wrk *w)
 {
     const struct wrk_lands *lands = w->priv->lands;
