@@ -19,8 +19,8 @@
 /* On the way of every call: such functions lie together.  After a switch between
  * processes each page and each cache line of code costs, more than its instructions. */
 #define GP_HOT __attribute__((hot))
-/* What every call reads or writes: in few cache lines and one page.  Not zeroed storage,
- * so what is large has no business here. */
+/* What every call reads or writes: in few cache lines and one page.  Not zeroed
+ * storage, so what is large has no business here. */
 #define GP_HOT_DATA __attribute__((section("gp_hot_data")))
 /* Parts of such a function that have a name of their own. */
 #define GP_INLINE inline __attribute__((always_inline))

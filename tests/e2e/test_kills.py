@@ -79,8 +79,6 @@ def test_restarted_server_serves_again(case):
     server = pool.pid("gpupool-server")
     pool.run(case.programs / "vecadd")
     pool.restart(server)
-    case.wait_for(lambda: [item["state"] for item in pool.status()["servers"]] == ["alive"],
-                  "the server is up again")
     pool.run(case.programs / "vecadd")
 
 

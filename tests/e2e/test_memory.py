@@ -86,8 +86,6 @@ def test_memory_that_the_server_keeps_back_is_nobodys(case):
     before, = pool.status()["servers"][0]["cards"]
     whole = before["memory_bytes"]
     pool.restart(pool.pid("gpupool-server"), "--memory-scaling", "0.25")
-    case.wait_for(lambda: [s["state"] for s in pool.status()["servers"]] == ["alive"],
-                  "the restarted server is back in the pool")
     card, = pool.status()["servers"][0]["cards"]
     case.equal((card["memory_bytes"], card["memory_reserved_bytes"]),
                (whole // 4, whole - whole // 4), "memory for sessions, kept back")

@@ -284,8 +284,6 @@ def test_killed_worker_gives_the_turn_back_in_the_middle_of_a_kernel(case):
 def test_kernel_that_never_ends_is_ended_when_others_wait(case):
     pool = case.pool()
     server = pool.restart(pool.pid("gpupool-server"), "--work-limit", "1")
-    case.wait_for(lambda: [s["state"] for s in pool.status()["servers"]] == ["alive"],
-                  "the restarted server is back in the pool")
     other, slot = bumper(case, pool)
     culprit, worker = spinner(case, pool)
     other.ok("launch", "bump", 1, 32, slot, 1)

@@ -115,7 +115,16 @@ class Pool:
         self.case._processes.append(process)
         if ready:
             self.case.wait_for(lambda: os.path.exists(ready), "the restarted daemon listens")
+        elif "--scheduler" in args:
+            self.case.wait_for(lambda: self._is_alive(process.pid),
+                               "the restarted server is back in the pool")
         return process.pid
+
+    def _is_alive(self, pid):
+        """Does the scheduler know this very process?  The one before it looks alive for a
+        moment after its end."""
+        return any(server["pid"] == pid and server["state"] == "alive"
+                   for server in self.status()["servers"])
 
     @staticmethod
     def _ready_file(args):
