@@ -8,7 +8,7 @@ STUB_SRCS := \
     $(addprefix client-stub/core/stub_,aside.c attach.c call.c error.c event.c flush.c fork.c \
         handle.c init.c intern.c lanes.c link.c logs.c report.c result.c session.c sticky.c thread.c \
         trace.c wait.c) \
-    $(addprefix client-stub/memory/stub_,alloc.c copy.c copy_array.c copy_rect.c fill.c freed.c host.c \
+    $(addprefix client-stub/memory/stub_,alloc.c copy.c copy_array.c copy_rect.c fill.c host.c \
         land.c managed.c managed_calls.c managed_mirror.c managed_range.c memory.c pinned.c \
         pointer.c range.c share.c stage.c vmm.c) \
     $(addprefix client-stub/order/stub_,capture.c graph.c graph_any.c graph_dot.c \

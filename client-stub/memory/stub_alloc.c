@@ -6,36 +6,15 @@
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
-#include "stub_freed.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "wire_api.h"
 
-#include <errno.h>
 #include <string.h>
 
-/* The server handed out @addr: enter it, before the application can use it. */
-static CUresult
-alloc_enter(enum stub_memory_kind kind, uint64_t addr, uint64_t size,
-            unsigned int flags)
-{
-    struct stub_memory stale;
-    int r;
-
-    if (!stub_memory_reserve(addr, size))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    r = stub_memory_add(kind, addr, size, flags, 0);
-    /* Freed behind our back (a pool, a context's end on the server): the server's word
-     * about who owns an address counts. */
-    while (r == -EEXIST && stub_memory_find_overlap(addr, size, &stale) &&
-           stub_memory_remove(stale.range.start, stale.kind, NULL))
-        r = stub_memory_add(kind, addr, size, flags, 0);
-    return r < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-}
-
 /* @wait: the address is not one of ours, so the driver's verdict is awaited. */
-static CUresult
+GP_HOT static CUresult
 alloc_free(CUdeviceptr dptr, bool wait)
 {
     struct wire_cuMemFree_v2_req *req;
@@ -49,26 +28,14 @@ alloc_free(CUdeviceptr dptr, bool wait)
     return wait ? stub_call_ask(&c) : stub_call_post(&c);
 }
 
-/* It is being freed.  False: not ours to know. */
-static bool
-alloc_forget(CUdeviceptr dptr)
-{
-    struct stub_memory m;
-
-    if (!stub_memory_remove(dptr, STUB_MEMORY_DEVICE, &m))
-        return false;
-    stub_freed_add(&m.range);
-    return true;
-}
-
 /* An address that cannot be entered would be a leak: give it back. */
-static CUresult
+GP_HOT static CUresult
 alloc_finish(enum stub_memory_kind kind, CUdeviceptr *dptr, uint64_t addr,
              uint64_t size, unsigned int flags)
 {
-    CUresult r = alloc_enter(kind, addr, size, flags);
+    CUresult r = stub_memory_handed_out(kind, addr, size, flags);
 
-    if (r != CUDA_SUCCESS) {
+    if (unlikely(r != CUDA_SUCCESS)) {
         alloc_free(addr, false);
         return r;
     }
@@ -76,7 +43,7 @@ alloc_finish(enum stub_memory_kind kind, CUdeviceptr *dptr, uint64_t addr,
     return CUDA_SUCCESS;
 }
 
-CUresult
+GP_HOT CUresult
 stub_m_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
     struct wire_cuMemAlloc_v2_req *req;
@@ -202,18 +169,21 @@ stub_m_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 }
 
 /* Interior pointers and unknown ones are the driver's to judge. */
-CUresult
+GP_HOT CUresult
 stub_m_cuMemFree_v2(CUdeviceptr dptr)
 {
+    enum stub_memory_kind kind;
     CUresult r = stub_enter();
 
-    if (r != CUDA_SUCCESS || !dptr)
+    if (unlikely(r != CUDA_SUCCESS || !dptr))
         return r;
-    if (stub_memory_remove(dptr, STUB_MEMORY_MANAGED, NULL)) {
+    if (unlikely(!stub_memory_freeing(dptr, true, &kind)))
+        return alloc_free(dptr, true);
+    if (unlikely(kind == STUB_MEMORY_MANAGED)) {
         stub_managed_drop(dptr);
         return alloc_free(dptr, false);
     }
-    return alloc_free(dptr, !alloc_forget(dptr) || atomic_load(&stub_memory_exported));
+    return alloc_free(dptr, atomic_load(&stub_memory_exported));
 }
 
 /* ---- stream-ordered
@@ -283,6 +253,7 @@ stub_m_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, bool per_thread)
 {
     struct wire_cuMemFreeAsync_req *req;
     struct stub_call c;
+    enum stub_memory_kind kind;
     uint64_t stream;
     bool ours;
     CUresult r = stub_enter();
@@ -291,7 +262,7 @@ stub_m_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, bool per_thread)
         r = stub_stream_get(hStream, per_thread, &stream);
     if (r != CUDA_SUCCESS)
         return r;
-    ours = alloc_forget(dptr);
+    ours = stub_memory_freeing(dptr, false, &kind);
     r = stub_call_begin(&c, WIRE_CALL_cuMemFreeAsync, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;

@@ -5,7 +5,6 @@
 #include "gp_base.h"
 #include "gp_log.h"
 #include "stub_ctx.h"
-#include "stub_freed.h"
 #include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_pinned.h"
@@ -22,41 +21,137 @@
 
 /* A block that some server hands out. */
 struct memory_block {
-    struct stub_range range;
+    struct stub_range_node node;
     uint32_t link;
 };
 
 static struct stub_ranges memory;
-static struct stub_ranges reserved; /* struct memory_block */
-static _Atomic uint64_t next_id = 1;
+static struct stub_ranges reserved;  /* struct memory_block */
+static uint64_t next_id = 1;         /* under the registry's lock */
+static _Atomic uint32_t freed_count; /* written under it */
+
+/* ---- the registry, under its lock --------------------------------------------- */
+
+GP_HOT static struct stub_memory *
+entry_at(uint64_t addr)
+{
+    const struct stub_range where = {addr, 1};
+
+    return (struct stub_memory *)stub_range_touching(&memory, &where);
+}
+
+/* The same, or the first behind it. */
+static struct stub_memory *
+entry_from(uint64_t addr)
+{
+    struct stub_memory *m = entry_at(addr);
+
+    return m ? m : (struct stub_memory *)stub_range_from(&memory, addr);
+}
+
+static bool
+is_live(const struct stub_memory *m)
+{
+    return m && m->kind != STUB_MEMORY_FREED;
+}
+
+GP_HOT static void
+freed_count_add(uint32_t n)
+{
+    uint32_t now = atomic_load_explicit(&freed_count, memory_order_relaxed);
+
+    atomic_store_explicit(&freed_count, now + n, memory_order_relaxed);
+}
+
+static void
+entry_drop(struct stub_memory *m)
+{
+    if (m->kind == STUB_MEMORY_FREED)
+        freed_count_add(-1u);
+    stub_range_remove(&memory, &m->node);
+    free(m);
+}
+
+/* It has come to its end: what was device memory stays known as such. */
+GP_HOT static void
+entry_end(struct stub_memory *m)
+{
+    if (m->kind != STUB_MEMORY_DEVICE ||
+        atomic_load_explicit(&freed_count, memory_order_relaxed) >= STUB_FREED_MAX) {
+        entry_drop(m);
+        return;
+    }
+    m->kind = STUB_MEMORY_FREED;
+    freed_count_add(1);
+}
+
+/* An entry for @where, over what was freed there, and with @over over all else; one
+ * that is there already is taken, which is the usual case.  -EEXIST, -ENOMEM. */
+GP_HOT static int
+entry_make(const struct stub_range *where, bool over, struct stub_memory **ret)
+{
+    struct stub_memory *m;
+
+    while ((m = (struct stub_memory *)stub_range_touching(&memory, where))) {
+        if (is_live(m) && !over)
+            return -EEXIST;
+        if (m->range.start != where->start || m->range.size != where->size) {
+            entry_drop(m);
+            continue;
+        }
+        if (!is_live(m))
+            freed_count_add(-1u);
+        *ret = m;
+        return 0;
+    }
+    m = malloc(sizeof(*m));
+    if (!m)
+        return -ENOMEM;
+    m->range = *where;
+    stub_range_insert(&memory, &m->node);
+    *ret = m;
+    return 0;
+}
+
+/* All but the range, under the current context. */
+GP_HOT static void
+entry_fill(struct stub_memory *m, enum stub_memory_kind kind, unsigned int flags)
+{
+    const struct stub_ctx *ctx = stub_tls.ctx;
+
+    m->kind = kind;
+    m->flags = flags;
+    m->dev = ctx ? ctx->dev : 0;
+    m->ctx = ctx ? ctx->handle : 0;
+    m->ctx_unique = ctx ? atomic_load(&ctx->unique) : 0;
+    m->id = next_id++;
+    m->mapped = 0;
+    m->pinned = 0;
+    m->pinned_link = stub_link_here()->number;
+}
 
 /* ---- the registry ------------------------------------------------------------- */
 
-static int
-memory_add(enum stub_memory_kind kind, uint64_t start, uint64_t size,
-           unsigned int flags, uint64_t mapped, uint32_t pinned)
+/* @extra: of memory of the host; NULL otherwise. */
+GP_HOT static int
+memory_add(enum stub_memory_kind kind, const struct stub_range *where,
+           unsigned int flags, bool over, const struct stub_memory *extra)
 {
-    struct stub_memory *m = malloc(sizeof(*m));
-    const struct stub_ctx *ctx = stub_tls.ctx;
+    struct stub_memory *m;
+    uint64_t end;
     int r;
 
-    if (!m)
-        return -ENOMEM;
-    *m = (struct stub_memory){
-        .range = {start, size},
-        .kind = kind,
-        .flags = flags,
-        .dev = ctx ? ctx->dev : 0,
-        .ctx = ctx ? ctx->handle : 0,
-        .ctx_unique = ctx ? atomic_load(&ctx->unique) : 0,
-        .id = atomic_fetch_add(&next_id, 1),
-        .mapped = mapped,
-        .pinned = pinned,
-        .pinned_link = stub_link_here()->number,
-    };
-    r = stub_range_add(&memory, &m->range);
-    if (r < 0)
-        free(m);
+    if (where->size == 0 || !gp_add_ok(where->start, where->size, &end))
+        return -EINVAL;
+    gp_lock_take(&memory.lock);
+    r = entry_make(where, over, &m);
+    if (likely(r == 0))
+        entry_fill(m, kind, flags);
+    if (r == 0 && extra) {
+        m->mapped = extra->mapped;
+        m->pinned = extra->pinned;
+    }
+    gp_lock_release(&memory.lock);
     return r;
 }
 
@@ -64,76 +159,137 @@ int
 stub_memory_add(enum stub_memory_kind kind, uint64_t start, uint64_t size,
                 unsigned int flags, uint64_t mapped)
 {
-    return memory_add(kind, start, size, flags, mapped, 0);
+    return memory_add(kind, &(struct stub_range){start, size}, flags, false,
+                      &(struct stub_memory){.mapped = mapped});
 }
 
 int
 stub_memory_add_pinned(uint64_t start, uint64_t size, unsigned int flags,
                        uint64_t mapped, uint32_t number)
 {
-    return memory_add(STUB_MEMORY_HOST, start, size, flags, mapped, number);
+    return memory_add(STUB_MEMORY_HOST, &(struct stub_range){start, size}, flags, false,
+                      &(struct stub_memory){.mapped = mapped, .pinned = number});
+}
+
+GP_HOT bool
+stub_memory_freeing(uint64_t addr, bool managed, enum stub_memory_kind *ret)
+{
+    struct stub_memory *m;
+    bool found;
+
+    gp_lock_take(&memory.lock);
+    m = entry_at(addr);
+    found =
+        m && m->range.start == addr &&
+        (m->kind == STUB_MEMORY_DEVICE || (managed && m->kind == STUB_MEMORY_MANAGED));
+    if (likely(found)) {
+        *ret = m->kind;
+        entry_end(m);
+    }
+    gp_lock_release(&memory.lock);
+    return found;
 }
 
 bool
 stub_memory_find(uint64_t addr, struct stub_memory *ret)
 {
-    return stub_range_find(&memory, addr, ret, sizeof(*ret));
-}
+    const struct stub_memory *m;
+    bool found;
 
-bool
-stub_memory_find_overlap(uint64_t start, uint64_t size, struct stub_memory *ret)
-{
-    struct stub_range where = {start, size};
-
-    return stub_range_overlap(&memory, &where, ret, sizeof(*ret));
-}
-
-static bool
-memory_of_kind(const struct stub_range *range, void *user)
-{
-    return ((const struct stub_memory *)range)->kind ==
-           *(const enum stub_memory_kind *)user;
+    gp_lock_take(&memory.lock);
+    m = entry_at(addr);
+    found = is_live(m);
+    if (found)
+        *ret = *m;
+    gp_lock_release(&memory.lock);
+    return found;
 }
 
 bool
 stub_memory_remove(uint64_t start, enum stub_memory_kind kind, struct stub_memory *ret)
 {
-    struct stub_memory *m =
-        (struct stub_memory *)stub_range_take(&memory, start, memory_of_kind, &kind);
+    struct stub_memory *m;
+    bool found;
 
-    if (!m)
-        return false;
-    if (ret)
+    gp_lock_take(&memory.lock);
+    m = entry_at(start);
+    found = m && m->range.start == start && m->kind == kind;
+    if (found && ret)
         *ret = *m;
-    free(m);
-    return true;
+    if (found)
+        entry_drop(m);
+    gp_lock_release(&memory.lock);
+    return found;
 }
 
+/* End the next entry at *@pos or behind it that goes with the context; what it was. */
 static bool
-memory_of_ctx(const struct stub_range *range, void *user)
+memory_end_of_ctx(uint64_t ctx_unique, uint64_t *pos, struct stub_memory *ret)
 {
-    const struct stub_memory *m = (const struct stub_memory *)range;
+    struct stub_memory *m;
 
-    return m->ctx_unique == *(const uint64_t *)user &&
-           m->kind != STUB_MEMORY_REGISTERED;
+    gp_lock_take(&memory.lock);
+    m = entry_from(*pos);
+    while (m && (m->ctx_unique != ctx_unique || !is_live(m) ||
+                 m->kind == STUB_MEMORY_REGISTERED))
+        m = entry_from(m->range.start + m->range.size);
+    if (m) {
+        *ret = *m;
+        *pos = m->range.start + m->range.size;
+        entry_end(m);
+    }
+    gp_lock_release(&memory.lock);
+    return m != NULL;
 }
 
 void
 stub_memory_drop_ctx(uint64_t ctx_unique)
 {
-    struct stub_memory *m;
+    struct stub_memory m;
+    uint64_t pos = 0;
 
-    while ((m = (struct stub_memory *)stub_range_remove_if(&memory, memory_of_ctx,
-                                                           &ctx_unique))) {
-        stub_managed_drop(m->range.start);
-        if (m->kind == STUB_MEMORY_DEVICE)
-            stub_freed_add(&m->range);
-        if (m->kind == STUB_MEMORY_HOST)
-            munmap((void *)(uintptr_t)m->range.start, m->mapped);
-        if (m->pinned)
-            stub_pinned_drop(m->pinned_link, m->pinned);
-        free(m);
+    while (memory_end_of_ctx(ctx_unique, &pos, &m)) {
+        stub_managed_drop(m.range.start);
+        if (m.kind == STUB_MEMORY_HOST)
+            munmap((void *)(uintptr_t)m.range.start, m.mapped);
+        if (m.pinned)
+            stub_pinned_drop(m.pinned_link, m.pinned);
     }
+}
+
+/* Whole entries go: an address too many only is not asked about. */
+static void
+memory_forget_freed(uint64_t start, uint64_t size)
+{
+    const struct stub_range where = {start, size};
+    struct stub_memory *m, *next;
+
+    if (atomic_load_explicit(&freed_count, memory_order_relaxed) == 0)
+        return;
+    gp_lock_take(&memory.lock);
+    for (m = entry_from(start); m; m = next) {
+        next = entry_from(m->range.start + m->range.size);
+        if (!stub_range_overlap(&m->range, &where))
+            break;
+        if (!is_live(m))
+            entry_drop(m);
+    }
+    gp_lock_release(&memory.lock);
+}
+
+bool
+stub_memory_is_freed(uint64_t addr)
+{
+    const struct stub_memory *m;
+    bool freed;
+
+    if (atomic_load_explicit(&freed_count, memory_order_relaxed) == 0)
+        return false;
+    gp_lock_take(&memory.lock);
+    m = entry_at(addr);
+    freed = m && !is_live(m);
+    gp_lock_release(&memory.lock);
+    return freed;
 }
 
 bool
@@ -161,7 +317,7 @@ stub_memory_is_plausible(uint64_t addr)
     if (addr - last->start >= last->size &&
         !stub_range_find(&reserved, addr, last, sizeof(*last)))
         return false;
-    return !stub_freed_has(addr);
+    return !stub_memory_is_freed(addr);
 }
 
 /* ---- reservation ---------------------------------------------------------------- */
@@ -204,15 +360,16 @@ reserve_map(uint64_t start, uint64_t size)
     block = malloc(sizeof(*block));
     if (!block)
         return true; /* held, only not known as such */
-    *block = (struct memory_block){{start, size}, stub_link_here()->number};
-    if (stub_range_add(&reserved, &block->range) < 0)
+    *block = (struct memory_block){.node.range = {start, size},
+                                   .link = stub_link_here()->number};
+    if (stub_range_add(&reserved, &block->node) < 0)
         free(block);
     return true;
 }
 
 /* Blocks are never given up, so the last one seen is held for ever; by whom, matters
  * where there are several servers. */
-static bool
+GP_HOT static bool
 reserved_by_last(uint64_t start, uint64_t size)
 {
     const struct stub_range *last = &stub_tls.block;
@@ -221,15 +378,12 @@ reserved_by_last(uint64_t start, uint64_t size)
            start - last->start <= last->size - size;
 }
 
-bool
-stub_memory_reserve(uint64_t start, uint64_t size)
+static bool
+reserve_blocks(uint64_t start, uint64_t size)
 {
     uint64_t pos = start & ~(RESERVE_BLOCK - 1), end;
     struct memory_block held;
 
-    stub_freed_forget(start, size);
-    if (reserved_by_last(start, size))
-        return true;
     if (!gp_add_ok(start, size, &end) || end > USER_SPACE_END)
         return true; /* beyond what any host pointer can be */
     end = GP_ALIGN_UP(end, RESERVE_BLOCK);
@@ -242,8 +396,8 @@ stub_memory_reserve(uint64_t start, uint64_t size)
                              held.link, stub_link_here()->number, pos);
                 return false;
             }
-            stub_tls.block = held.range;
-            pos = held.range.start + held.range.size;
+            stub_tls.block = held.node.range;
+            pos = held.node.range.start + held.node.range.size;
         } else if (reserve_map(pos, end - pos)) {
             return true;
         } else {
@@ -253,6 +407,33 @@ stub_memory_reserve(uint64_t start, uint64_t size)
         }
     }
     return true;
+}
+
+GP_HOT static bool
+reserve(uint64_t start, uint64_t size)
+{
+    return likely(reserved_by_last(start, size)) || reserve_blocks(start, size);
+}
+
+bool
+stub_memory_reserve(uint64_t start, uint64_t size)
+{
+    memory_forget_freed(start, size);
+    return reserve(start, size);
+}
+
+/* Freed behind our back (a pool, a context's end on the server): the server's word
+ * about who owns an address counts. */
+GP_HOT CUresult
+stub_memory_handed_out(enum stub_memory_kind kind, uint64_t addr, uint64_t size,
+                       unsigned int flags)
+{
+    const struct stub_range where = {addr, size};
+
+    if (unlikely(!reserve(addr, size)) ||
+        unlikely(memory_add(kind, &where, flags, true, NULL) < 0))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return CUDA_SUCCESS;
 }
 
 bool

@@ -5,7 +5,15 @@
  *
  * Device addresses are the server's own.  They are reserved here without access, so
  * that no host allocation of the application ever gets the same address, and host and
- * device pointers can be told apart by value.  Any thread.
+ * device pointers can be told apart by value.
+ *
+ * Addresses that were device memory and are none any more stay known until the server
+ * hands them out again.  A fill or a copy there is wrong, and a driver says so from
+ * that very call; here most such calls are sent without asking, and so the verdict on
+ * these is awaited (stub_memory_is_plausible()).  Not a proof of anything: what was
+ * freed behind our back is not known, and past STUB_FREED_MAX ranges nothing is kept.
+ *
+ * Any thread.
  */
 #ifndef STUB_MEMORY_H
 #define STUB_MEMORY_H
@@ -21,14 +29,21 @@ enum stub_memory_kind {
     STUB_MEMORY_MANAGED,    /* cuMemAllocManaged */
     STUB_MEMORY_HOST,       /* cuMemHostAlloc: ours, given back by cuMemFreeHost */
     STUB_MEMORY_REGISTERED, /* cuMemHostRegister: the application's */
+    STUB_MEMORY_FREED,      /* was one of the first: of the registry alone */
 };
+
+/* 6 MiB of entries; programs that hold more addresses than that back reuse them. */
+#define STUB_FREED_MAX 65536u
 
 /* A flag of our own: every server of the session has, or can have, this memory at this
  * address (stub_managed.h). */
 #define STUB_MEMORY_EVERYWHERE (1u << 30)
 
 struct stub_memory {
-    struct stub_range range;
+    union {
+        struct stub_range range;
+        struct stub_range_node node; /* the registry's */
+    };
     enum stub_memory_kind kind;
     unsigned int flags; /* as given at allocation */
     CUdevice dev;       /* of the context that allocated */
@@ -54,8 +69,16 @@ int stub_memory_add_pinned(uint64_t start, uint64_t size, unsigned int flags,
 /* What holds @addr; false: nothing we know. */
 bool stub_memory_find(uint64_t addr, struct stub_memory *ret);
 
-/* Some range that overlaps [start, start + size). */
-bool stub_memory_find_overlap(uint64_t start, uint64_t size, struct stub_memory *ret);
+/* The server of the current link handed out @addr: reserve it and enter it, over what
+ * was there.  CUDA_ERROR_OUT_OF_MEMORY: nobody could tell whose memory it is, or there
+ * is no room. */
+CUresult stub_memory_handed_out(enum stub_memory_kind kind, uint64_t addr,
+                                uint64_t size, unsigned int flags);
+
+/* Device memory (@managed: or managed memory) that begins at @addr is about to be
+ * freed; which of the two.  Before the server hears of it, which may hand the addresses
+ * out at once.  False: there is none. */
+bool stub_memory_freeing(uint64_t addr, bool managed, enum stub_memory_kind *ret);
 
 /* Forget the range that begins at @start; false if there is none of @kind. */
 bool stub_memory_remove(uint64_t start, enum stub_memory_kind kind,
@@ -94,6 +117,9 @@ void stub_memory_close(uint64_t start, uint64_t size);
 /* Does @addr lie where the server hands out addresses, and not in what was freed there?
  * One that does not is most likely wrong. */
 bool stub_memory_is_plausible(uint64_t addr);
+
+/* Is it in what was freed? */
+bool stub_memory_is_freed(uint64_t addr);
 
 /* Quick, and most often false: worth a look whether @addr is the host's. */
 static inline bool

@@ -1,128 +1,128 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The set is the C library's balanced tree, with "overlaps" as its equality.
+ * The set is a treap: ordered by address, and a heap by what a hash makes of the place
+ * of a node in memory, which keeps it about as deep as a balanced tree.
  */
 #include "stub_range.h"
 
 #include "gp_base.h"
+#include "gp_hash.h"
 
 #include <errno.h>
-#include <search.h>
 #include <string.h>
 
-static int
-range_compare(const void *a, const void *b)
+static uint64_t
+priority(const struct stub_range_node *node)
 {
-    const struct stub_range *x = a, *y = b;
-
-    if (x->start + x->size <= y->start)
-        return -1;
-    return y->start + y->size <= x->start;
+    return gp_hash_u64((uintptr_t)node);
 }
 
-static struct stub_range *
-range_lookup(struct stub_ranges *set, uint64_t addr)
+GP_HOT struct stub_range_node *
+stub_range_touching(const struct stub_ranges *set, const struct stub_range *where)
 {
-    struct stub_range key = {addr, 1};
-    struct stub_range **node;
+    struct stub_range_node *node = set->root;
 
-    if (addr == UINT64_MAX)
-        return NULL;
-    node = tfind(&key, &set->root, range_compare);
-    return node ? *node : NULL;
+    while (node && !stub_range_overlap(&node->range, where))
+        node = where->start < node->range.start ? node->left : node->right;
+    return node;
+}
+
+struct stub_range_node *
+stub_range_from(const struct stub_ranges *set, uint64_t addr)
+{
+    struct stub_range_node *node = set->root, *best = NULL;
+
+    while (node) {
+        if (node->range.start >= addr) {
+            best = node;
+            node = node->left;
+        } else {
+            node = node->right;
+        }
+    }
+    return best;
+}
+
+/* Cut a subtree into what begins below @start and what does not. */
+static void
+split(struct stub_range_node *node, uint64_t start, struct stub_range_node **low,
+      struct stub_range_node **high)
+{
+    while (node) {
+        if (node->range.start < start) {
+            *low = node;
+            low = &node->right;
+            node = node->right;
+        } else {
+            *high = node;
+            high = &node->left;
+            node = node->left;
+        }
+    }
+    *low = NULL;
+    *high = NULL;
+}
+
+void
+stub_range_insert(struct stub_ranges *set, struct stub_range_node *node)
+{
+    struct stub_range_node **at = &set->root;
+    uint64_t start = node->range.start, prio = priority(node);
+
+    while (*at && priority(*at) >= prio)
+        at = (*at)->range.start < start ? &(*at)->right : &(*at)->left;
+    split(*at, start, &node->left, &node->right);
+    *at = node;
+}
+
+void
+stub_range_remove(struct stub_ranges *set, struct stub_range_node *node)
+{
+    struct stub_range_node **at = &set->root, *low = node->left, *high = node->right;
+
+    while (*at != node)
+        at = (*at)->range.start < node->range.start ? &(*at)->right : &(*at)->left;
+    while (low && high) {
+        if (priority(low) >= priority(high)) {
+            *at = low;
+            at = &low->right;
+            low = low->right;
+        } else {
+            *at = high;
+            at = &high->left;
+            high = high->left;
+        }
+    }
+    *at = low ? low : high;
 }
 
 int
-stub_range_add(struct stub_ranges *set, struct stub_range *range)
+stub_range_add(struct stub_ranges *set, struct stub_range_node *node)
 {
-    struct stub_range **node;
     uint64_t end;
     int r = 0;
 
-    if (range->size == 0 || !gp_add_ok(range->start, range->size, &end))
+    if (node->range.size == 0 || !gp_add_ok(node->range.start, node->range.size, &end))
         return -EINVAL;
     gp_lock_take(&set->lock);
-    node = tsearch(range, &set->root, range_compare);
-    if (!node)
-        r = -ENOMEM;
-    else if (*node != range)
+    if (stub_range_touching(set, &node->range))
         r = -EEXIST;
+    else
+        stub_range_insert(set, node);
     gp_lock_release(&set->lock);
     return r;
 }
 
 bool
-stub_range_overlap(struct stub_ranges *set, const struct stub_range *where, void *ret,
-                   size_t size)
-{
-    struct stub_range **node;
-
-    gp_lock_take(&set->lock);
-    node = tfind(where, &set->root, range_compare);
-    if (node)
-        memcpy(ret, *node, size);
-    gp_lock_release(&set->lock);
-    return node != NULL;
-}
-
-bool
 stub_range_find(struct stub_ranges *set, uint64_t addr, void *ret, size_t size)
 {
-    struct stub_range where = {addr, 1};
-
-    return addr != UINT64_MAX && stub_range_overlap(set, &where, ret, size);
-}
-
-struct stub_range *
-stub_range_take(struct stub_ranges *set, uint64_t start,
-                bool (*match)(const struct stub_range *range, void *user), void *user)
-{
-    struct stub_range *found;
+    const struct stub_range where = {addr, 1};
+    const struct stub_range_node *node;
 
     gp_lock_take(&set->lock);
-    found = range_lookup(set, start);
-    if (found && (found->start != start || (match && !match(found, user))))
-        found = NULL;
-    if (found)
-        tdelete(found, &set->root, range_compare);
+    node = stub_range_touching(set, &where);
+    if (node)
+        memcpy(ret, node, size);
     gp_lock_release(&set->lock);
-    return found;
-}
-
-/* twalk() hands no argument on, and twalk_r() is younger than the C libraries we load
- * on; so one walk at a time, through this. */
-static struct gp_lock walk_lock;
-static struct range_search {
-    bool (*match)(const struct stub_range *range, void *user);
-    void *user;
-    struct stub_range *found;
-} search;
-
-static void
-range_visit(const void *node, VISIT which, int depth)
-{
-    struct stub_range *range = *(struct stub_range *const *)node;
-
-    if ((which == postorder || which == leaf) && !search.found &&
-        search.match(range, search.user))
-        search.found = range;
-}
-
-struct stub_range *
-stub_range_remove_if(struct stub_ranges *set,
-                     bool (*match)(const struct stub_range *range, void *user),
-                     void *user)
-{
-    struct stub_range *found;
-
-    gp_lock_take(&set->lock);
-    gp_lock_take(&walk_lock);
-    search = (struct range_search){match, user, NULL};
-    twalk(set->root, range_visit);
-    found = search.found;
-    gp_lock_release(&walk_lock);
-    if (found)
-        tdelete(found, &set->root, range_compare);
-    gp_lock_release(&set->lock);
-    return found;
+    return node != NULL;
 }
