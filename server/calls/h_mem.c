@@ -45,7 +45,7 @@ struct mem_want {
     uint32_t ctx_index;
 };
 
-static CUresult
+GP_HOT static CUresult
 mem_driver(struct wrk *w, const struct mem_want *m, CUdeviceptr *ptr, size_t *pitch)
 {
     switch (m->kind) {
@@ -65,9 +65,10 @@ mem_driver(struct wrk *w, const struct mem_want *m, CUdeviceptr *ptr, size_t *pi
 }
 
 /* Take, allocate, note; any thread with the context current. */
-static CUresult
+GP_HOT static CUresult
 mem_try(struct wrk *w, const struct mem_want *m, uint64_t answer[2])
 {
+    const struct wrk_quota_held held = {m->charge, m->slice, m->ctx_index};
     struct wrk_quota *q = w->priv->quota;
     CUdeviceptr ptr = 0;
     size_t pitch = 0;
@@ -76,18 +77,13 @@ mem_try(struct wrk *w, const struct mem_want *m, uint64_t answer[2])
     if (!wrk_quota_take(q, m->slice, m->charge))
         return CUDA_ERROR_OUT_OF_MEMORY;
     r = mem_driver(w, m, &ptr, &pitch);
-    if (r == CUDA_SUCCESS) {
-        /* An address that is still in the book was freed behind our back (with its
-         * pool, say): it is this allocation now. */
-        wrk_quota_drop(q, ptr);
-        if (wrk_quota_note(q, ptr, m->slice, m->ctx_index, m->charge) < 0) {
-            WRK_CALL(w, cuMemFree_v2, ptr);
-            r = CUDA_ERROR_OUT_OF_MEMORY;
-        }
+    if (r == CUDA_SUCCESS && wrk_quota_note_new(q, ptr, &held) < 0) {
+        WRK_CALL(w, cuMemFree_v2, ptr);
+        r = CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (r != CUDA_SUCCESS)
         wrk_quota_give(q, m->slice, m->charge);
-    else if (m->kind == MEM_PLAIN)
+    else if (m->kind == MEM_PLAIN && unlikely(w->priv->windows != NULL))
         wrk_windows_know(w->priv->windows, ptr, m->size, m->ctx_index);
     answer[0] = ptr;
     answer[1] = pitch;
@@ -117,7 +113,7 @@ static uint64_t frees_number;
 static atomic_uint frees_count; /* only the reader makes it more */
 
 /* The number of the newest free that waits, 0 when none does.  The reader's. */
-static uint64_t
+GP_HOT static uint64_t
 frees_pending(void)
 {
     uint64_t number;
@@ -186,13 +182,14 @@ alloc_job_run(struct wrk *w, struct wrk_job *job)
 
     frees_wait(alloc->frees);
     r = mem_try(w, &alloc->want, answer);
+    wrk_quota_unshare(w->priv->quota);
     wrk_answer(w, &job->req, r, answer, r == CUDA_SUCCESS ? alloc->size : 0);
     free(alloc);
 }
 
 /* Out of memory while frees of this client wait for the card: the call waits for
  * them, as it would have if they had been waited for. */
-static CUresult
+GP_HOT static CUresult
 mem_alloc(struct wrk *w, struct wrk_reply *rep, struct mem_want *m)
 {
     struct alloc_job *alloc;
@@ -206,7 +203,8 @@ mem_alloc(struct wrk *w, struct wrk_reply *rep, struct mem_want *m)
     m->slice = wrk_ctx_slice(w, w->ctx_index);
     frees = frees_pending();
     r = mem_try(w, m, answer);
-    memcpy(rep->body, answer, rep->size);
+    memcpy(rep->body, answer,
+           m->kind == MEM_PITCH ? sizeof(answer) : sizeof(answer[0]));
     if (r != CUDA_ERROR_OUT_OF_MEMORY || !(rep->req->flags & WIRE_F_REPLY) || !frees)
         return r;
     alloc = malloc(sizeof(*alloc));
@@ -214,12 +212,15 @@ mem_alloc(struct wrk *w, struct wrk_reply *rep, struct mem_want *m)
         return r;
     *alloc = (struct alloc_job){
         .job.run = alloc_job_run, .want = *m, .size = rep->size, .frees = frees};
-    if (!wrk_wait_job(w, rep, &alloc->job))
+    wrk_quota_share(w->priv->quota);
+    if (!wrk_wait_job(w, rep, &alloc->job)) {
+        wrk_quota_unshare(w->priv->quota);
         free(alloc);
+    }
     return CUDA_SUCCESS;
 }
 
-CUresult
+GP_HOT CUresult
 h_cuMemAlloc_v2(struct wrk *w, const struct wire_args_cuMemAlloc_v2 *a,
                 struct wrk_reply *rep)
 {
@@ -305,7 +306,7 @@ h_cuMemAllocFromPoolAsync(struct wrk *w,
  * ---------------------------------------------------------------------------- */
 
 /* The driver has (or has not) freed it: so does the book. */
-static void
+GP_HOT static void
 mem_freed(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held, CUresult r)
 {
     if (r == CUDA_SUCCESS) {
@@ -319,12 +320,13 @@ mem_freed(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held, CUr
     }
 }
 
-static CUresult
+GP_HOT static CUresult
 mem_free(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held)
 {
     CUresult r;
 
-    wrk_windows_forget(w->priv->windows, ptr);
+    if (unlikely(w->priv->windows != NULL))
+        wrk_windows_forget(w->priv->windows, ptr);
     r = WRK_CALL(w, cuMemFree_v2, ptr);
     mem_freed(w, ptr, held, r);
     return r;
@@ -345,6 +347,7 @@ free_job_run(struct wrk *w, struct wrk_job *job)
     } else {
         mem_freed(w, f->ptr, &f->held, r);
     }
+    wrk_quota_unshare(w->priv->quota);
     frees_remove(f);
     if (job->req.flags & WIRE_F_REPLY)
         wrk_answer(w, &job->req, r, NULL, 0);
@@ -364,14 +367,16 @@ free_later(struct wrk *w, struct wrk_reply *rep, CUdeviceptr ptr,
     *f = (struct free_job){
         .job.run = free_job_run, .ptr = ptr, .held = *held, .epoch = wrk_ctx_epoch()};
     frees_add(f);
+    wrk_quota_share(w->priv->quota);
     if (!wrk_wait_job(w, rep, &f->job)) { /* the attachment ends */
+        wrk_quota_unshare(w->priv->quota);
         frees_remove(f);
         free(f);
     }
     return CUDA_SUCCESS;
 }
 
-CUresult
+GP_HOT CUresult
 h_cuMemFree_v2(struct wrk *w, const struct wire_args_cuMemFree_v2 *a,
                struct wrk_reply *rep)
 {
@@ -381,7 +386,8 @@ h_cuMemFree_v2(struct wrk *w, const struct wire_args_cuMemFree_v2 *a,
     if (!wrk_quota_detach(w->priv->quota, a->dptr, &held))
         held = (struct wrk_quota_held){.ctx = w->ctx_index};
     if (wrk_wait_idle(w, NULL) == CUDA_ERROR_NOT_READY ||
-        wrk_windows_busy(w->priv->windows, a->dptr))
+        (unlikely(w->priv->windows != NULL) &&
+         wrk_windows_busy(w->priv->windows, a->dptr)))
         return free_later(w, rep, a->dptr, &held);
     return mem_free(w, a->dptr, &held);
 }

@@ -114,7 +114,10 @@ unmap_job_run(struct wrk *w, struct wrk_job *job)
 {
     struct unmap_job *u = container_of(job, struct unmap_job, job);
 
-    wrk_answer(w, &job->req, unmap(w, u->ptr, u->size), NULL, 0);
+    CUresult r = unmap(w, u->ptr, u->size);
+
+    wrk_quota_unshare(w->priv->quota);
+    wrk_answer(w, &job->req, r, NULL, 0);
     free(u);
 }
 
@@ -131,7 +134,10 @@ h_cuMemUnmap(struct wrk *w, const struct wire_args_cuMemUnmap *a, struct wrk_rep
     if (!u)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *u = (struct unmap_job){.job.run = unmap_job_run, .ptr = a->ptr, .size = a->size};
-    if (!wrk_wait_job(w, rep, &u->job))
+    wrk_quota_share(w->priv->quota);
+    if (!wrk_wait_job(w, rep, &u->job)) {
+        wrk_quota_unshare(w->priv->quota);
         free(u);
+    }
     return CUDA_SUCCESS;
 }

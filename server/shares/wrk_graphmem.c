@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* Child graphs in child graphs: nobody nests them deeper. */
@@ -32,6 +33,7 @@ struct wrk_graphmem {
 
 static pthread_mutex_t book = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
 static struct wrk_graphmem *graphs;
+static _Atomic uint32_t n_graphs; /* read without the lock, too */
 
 /* In the quota's book addresses stand for ordinary allocations; they are even. */
 static uint64_t
@@ -238,6 +240,7 @@ wrk_graphmem_settle(struct wrk *w, struct wrk_graphmem *m, CUgraphExec exec)
     pthread_mutex_lock(&book);
     m->next = graphs;
     graphs = m;
+    atomic_fetch_add(&n_graphs, 1);
     pthread_mutex_unlock(&book);
 }
 
@@ -253,9 +256,12 @@ freed_locked(CUdeviceptr ptr)
     }
 }
 
-void
+/* What is freed has been launched, and its graph is entered before it is. */
+GP_HOT void
 wrk_graphmem_freed(CUdeviceptr ptr)
 {
+    if (likely(!atomic_load(&n_graphs)))
+        return;
     pthread_mutex_lock(&book);
     freed_locked(ptr);
     pthread_mutex_unlock(&book);
@@ -303,8 +309,10 @@ wrk_graphmem_destroyed(struct wrk *w, CUgraphExec exec)
     for (at = &graphs; *at && (*at)->exec != exec; at = &(*at)->next)
         ;
     m = *at;
-    if (m)
+    if (m) {
         *at = m->next;
+        atomic_fetch_sub(&n_graphs, 1);
+    }
     pthread_mutex_unlock(&book);
     for (uint32_t i = 0; m && i < m->n_allocs; i++) {
         if (m->allocs[i].live)

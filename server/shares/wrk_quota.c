@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define FIRST_CAP 256u
@@ -23,20 +24,51 @@ struct quota_entry {
 
 struct wrk_quota {
     struct wrk_segment *seg;
-    struct wrk_seat *seat;
-    pthread_mutex_t lock;        /* of what follows */
+    struct wrk_seat *seat; /* its figures are written as what follows the lock is */
+    atomic_uint sharers;   /* jobs of other threads; only the reader makes it more */
+    uint32_t cap;          /* power of two */
     struct quota_entry *entries; /* open addressing, linear probing */
-    uint32_t cap;                /* power of two */
     uint32_t count;
+    pthread_mutex_t lock; /* of the book, while it has sharers */
 };
 
-static uint32_t
+/* Whether a lock was taken, for book_unlock(): without sharers it is the reader who
+ * asks, and nobody but the reader could change that. */
+GP_HOT static inline bool
+book_lock(struct wrk_quota *q)
+{
+    if (likely(atomic_load_explicit(&q->sharers, memory_order_acquire) == 0))
+        return false;
+    pthread_mutex_lock(&q->lock);
+    return true;
+}
+
+GP_HOT static inline void
+book_unlock(struct wrk_quota *q, bool locked)
+{
+    if (unlikely(locked))
+        pthread_mutex_unlock(&q->lock);
+}
+
+void
+wrk_quota_share(struct wrk_quota *q)
+{
+    atomic_fetch_add_explicit(&q->sharers, 1, memory_order_relaxed);
+}
+
+void
+wrk_quota_unshare(struct wrk_quota *q)
+{
+    atomic_fetch_sub_explicit(&q->sharers, 1, memory_order_release);
+}
+
+GP_HOT static uint32_t
 entry_home(const struct wrk_quota *q, uint64_t key)
 {
     return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (q->cap - 1);
 }
 
-static struct quota_entry *
+GP_HOT static struct quota_entry *
 entry_probe(const struct wrk_quota *q, uint64_t key)
 {
     uint32_t i = entry_home(q, key);
@@ -53,8 +85,6 @@ entries_grow(struct wrk_quota *q)
     uint32_t old_cap = q->cap;
     struct quota_entry *grown;
 
-    if (q->count < q->cap / 2)
-        return 0;
     if (q->cap > UINT32_MAX / 2 / sizeof(*grown))
         return -ENOMEM;
     grown = calloc((size_t)old_cap * 2, sizeof(*grown));
@@ -71,7 +101,7 @@ entries_grow(struct wrk_quota *q)
 }
 
 /* Take the entry out and move up what linear probing put behind it. */
-static void
+GP_HOT static void
 entry_remove(struct wrk_quota *q, struct quota_entry *e)
 {
     uint32_t mask = q->cap - 1;
@@ -131,49 +161,130 @@ memory_lock(struct wrk_segment *seg)
         pthread_mutex_consistent(&seg->memory_lock);
 }
 
-bool
-wrk_quota_take(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
+/* The seat's figures have one writer at a time, whoever has the book; others read. */
+GP_HOT static void
+seat_add(struct wrk_seat *seat, uint32_t slice, uint64_t pieces, uint64_t bytes)
+{
+    _Atomic uint64_t *n = &seat->pieces[slice], *used = &seat->used[slice];
+
+    atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + pieces,
+                          memory_order_relaxed);
+    atomic_store_explicit(used,
+                          atomic_load_explicit(used, memory_order_relaxed) + bytes,
+                          memory_order_relaxed);
+}
+
+GP_HOT static void
+high_raise(struct wrk_segment *seg, uint32_t slice, uint64_t used)
+{
+    uint64_t high = atomic_load_explicit(&seg->high[slice], memory_order_relaxed);
+
+    while (unlikely(used > high) &&
+           !atomic_compare_exchange_weak(&seg->high[slice], &high, used))
+        ;
+}
+
+GP_HOT static bool
+is_below(const struct wrk_quota *q, uint32_t slice, uint64_t used, uint64_t pieces,
+         uint64_t bytes)
 {
     uint64_t limit = q->seg->slices[slice].memory;
+
+    return used <= limit && bytes <= limit - used &&
+           pieces < PIECES_MIN + limit / PIECE_BYTES;
+}
+
+/* Others of the session may take as well. */
+static bool
+take_among_others(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
+{
+    struct wrk_segment *seg = q->seg;
     uint64_t used;
     bool ok;
 
-    memory_lock(q->seg);
-    used = wrk_segment_used(q->seg, slice);
-    ok = used <= limit && bytes <= limit - used &&
-         wrk_segment_pieces(q->seg, slice) < PIECES_MIN + limit / PIECE_BYTES;
+    memory_lock(seg);
+    used = wrk_segment_used(seg, slice);
+    ok = is_below(q, slice, used, wrk_segment_pieces(seg, slice), bytes);
     if (ok) {
-        atomic_fetch_add_explicit(&q->seat->pieces[slice], 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&q->seat->used[slice], bytes, memory_order_relaxed);
-        if (used + bytes > atomic_load(&q->seg->high[slice]))
-            atomic_store(&q->seg->high[slice], used + bytes);
+        seat_add(q->seat, slice, 1, bytes);
+        high_raise(seg, slice, used + bytes);
     }
-    pthread_mutex_unlock(&q->seg->memory_lock);
+    pthread_mutex_unlock(&seg->memory_lock);
     return ok;
 }
 
-/* Giving back needs no lock: another's view of the sum can only be too large. */
-void
-wrk_quota_give(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
+/* The session's only attachment so far?  A seat counts as taken before its worker
+ * begins. */
+GP_HOT static bool
+is_alone(const struct wrk_quota *q)
 {
-    atomic_fetch_sub_explicit(&q->seat->used[slice], bytes, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&q->seat->pieces[slice], 1, memory_order_relaxed);
+    return atomic_load(&q->seg->seats_high) <= 1 && q->seat == &q->seg->seats[0];
 }
 
-static int
-note_locked(struct wrk_quota *q, uint64_t key, uint32_t slice, uint32_t ctx,
-            uint64_t bytes)
+/* Without the lock of the session: one that comes while this goes on either finds these
+ * bytes counted, or is seen by the second look, and then it is done again with the
+ * lock.  The order of all four is what seq_cst is for. */
+GP_HOT static bool
+take_alone(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 {
-    struct quota_entry *e;
-    int r = entries_grow(q);
+    _Atomic uint64_t *pieces = &q->seat->pieces[slice], *used = &q->seat->used[slice];
+    uint64_t n = atomic_load_explicit(pieces, memory_order_relaxed);
+    uint64_t now = atomic_load_explicit(used, memory_order_relaxed);
 
-    if (r < 0)
-        return r;
-    e = entry_probe(q, key);
-    if (e->key)
+    if (!is_below(q, slice, now, n, bytes))
+        return false;
+    atomic_store_explicit(pieces, n + 1, memory_order_relaxed);
+    atomic_store(used, now + bytes);
+    if (unlikely(!is_alone(q))) {
+        seat_add(q->seat, slice, -UINT64_C(1), -bytes);
+        return take_among_others(q, slice, bytes);
+    }
+    high_raise(q->seg, slice, now + bytes);
+    return true;
+}
+
+GP_HOT bool
+wrk_quota_take(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
+{
+    bool locked = book_lock(q);
+    bool ok = likely(is_alone(q)) ? take_alone(q, slice, bytes)
+                                  : take_among_others(q, slice, bytes);
+
+    book_unlock(q, locked);
+    return ok;
+}
+
+/* Giving back needs no lock of the session: another's view of the sum can only be too
+ * large. */
+GP_HOT void
+wrk_quota_give(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
+{
+    bool locked = book_lock(q);
+
+    seat_add(q->seat, slice, -UINT64_C(1), -bytes);
+    book_unlock(q, locked);
+}
+
+/* @over: an entry that is there already has come to its end. */
+GP_HOT static int
+note(struct wrk_quota *q, uint64_t key, const struct wrk_quota_held *held, bool over)
+{
+    struct quota_entry *e = entry_probe(q, key);
+
+    if (e->key && !over)
         return -EEXIST;
-    *e = (struct quota_entry){.key = key, .bytes = bytes, .slice = slice, .ctx = ctx};
-    q->count++;
+    if (e->key) {
+        seat_add(q->seat, e->slice, -UINT64_C(1), -e->bytes);
+    } else {
+        if (unlikely(q->count >= q->cap / 2)) {
+            if (entries_grow(q) < 0)
+                return -ENOMEM;
+            e = entry_probe(q, key);
+        }
+        q->count++;
+    }
+    *e = (struct quota_entry){
+        .key = key, .bytes = held->bytes, .slice = held->slice, .ctx = held->ctx};
     return 0;
 }
 
@@ -181,32 +292,48 @@ int
 wrk_quota_note(struct wrk_quota *q, uint64_t key, uint32_t slice, uint32_t ctx,
                uint64_t bytes)
 {
+    struct wrk_quota_held held = {bytes, slice, ctx};
+    bool locked;
     int r;
 
     if (!key)
         return -EINVAL;
-    pthread_mutex_lock(&q->lock);
-    r = note_locked(q, key, slice, ctx, bytes);
-    pthread_mutex_unlock(&q->lock);
+    locked = book_lock(q);
+    r = note(q, key, &held, false);
+    book_unlock(q, locked);
     return r;
 }
 
-bool
+GP_HOT int
+wrk_quota_note_new(struct wrk_quota *q, uint64_t key, const struct wrk_quota_held *held)
+{
+    bool locked;
+    int r;
+
+    if (!key)
+        return -EINVAL;
+    locked = book_lock(q);
+    r = note(q, key, held, true);
+    book_unlock(q, locked);
+    return r;
+}
+
+GP_HOT bool
 wrk_quota_detach(struct wrk_quota *q, uint64_t key, struct wrk_quota_held *ret)
 {
     struct quota_entry *e;
-    bool known;
+    bool known, locked;
 
     if (!key)
         return false;
-    pthread_mutex_lock(&q->lock);
+    locked = book_lock(q);
     e = entry_probe(q, key);
     known = e->key != 0;
     if (known) {
         *ret = (struct wrk_quota_held){e->bytes, e->slice, e->ctx};
         entry_remove(q, e);
     }
-    pthread_mutex_unlock(&q->lock);
+    book_unlock(q, locked);
     return known;
 }
 
@@ -224,45 +351,46 @@ wrk_quota_drop(struct wrk_quota *q, uint64_t key)
 void
 wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx)
 {
-    pthread_mutex_lock(&q->lock);
+    bool locked = book_lock(q);
+
     for (uint32_t i = 0; i < q->cap;) {
         struct quota_entry *e = &q->entries[i];
 
         /* Removing moves a later entry here: look at the same place again. */
         if (e->key && e->ctx == ctx) {
-            wrk_quota_give(q, e->slice, e->bytes);
+            seat_add(q->seat, e->slice, -UINT64_C(1), -e->bytes);
             entry_remove(q, e);
         } else {
             i++;
         }
     }
-    pthread_mutex_unlock(&q->lock);
+    book_unlock(q, locked);
 }
 
 void
 wrk_quota_each(struct wrk_quota *q, uint32_t ctx, void (*fn)(void *arg, uint64_t key),
                void *arg)
 {
-    pthread_mutex_lock(&q->lock);
+    bool locked = book_lock(q);
+
     for (uint32_t i = 0; i < q->cap; i++) {
         if (q->entries[i].key && q->entries[i].ctx == ctx)
             fn(arg, q->entries[i].key);
     }
-    pthread_mutex_unlock(&q->lock);
+    book_unlock(q, locked);
 }
 
 bool
 wrk_quota_find(struct wrk_quota *q, uint64_t key, uint64_t *ret_bytes)
 {
     const struct quota_entry *e;
-    bool known;
+    bool known, locked = book_lock(q);
 
-    pthread_mutex_lock(&q->lock);
     e = entry_probe(q, key);
     known = key && e->key;
     if (known)
         *ret_bytes = e->bytes;
-    pthread_mutex_unlock(&q->lock);
+    book_unlock(q, locked);
     return known;
 }
 

@@ -5,7 +5,10 @@
  * take() is asked before the driver sees an allocating call and counts the bytes
  * that the application asked for, to the byte, over all processes of the
  * session.  note()/drop() remember which address or object holds how many, so
- * that a free gives back exactly what was taken.  Any thread.
+ * that a free gives back exactly what was taken.
+ *
+ * The reader's, and that of jobs on other threads that it has announced with
+ * wrk_quota_share(): only while there are such does anybody lock.
  *
  * It is not the card's memory: whether the card really has the bytes, the driver
  * says.
@@ -26,25 +29,38 @@ int wrk_quota_new(struct wrk_segment *seg, uint32_t seat, struct wrk_quota **ret
 void wrk_quota_free(struct wrk_quota *q); /* NULL is a no-op; the seat is not cleared */
 DEFINE_CLEANUP(struct wrk_quota, wrk_quota_free)
 
+/* The reader is about to queue a job that will use the quota; the job has ended or will
+ * not begin.  What only reads the session's sums needs neither. */
+void wrk_quota_share(struct wrk_quota *q);
+void wrk_quota_unshare(struct wrk_quota *q);
+
 /* Count @bytes on slice @slice as one allocation, which one give() ends; false, and
  * nothing counted, past the limit of bytes, or past that of allocations, which only
  * millions of tiny ones reach. */
 bool wrk_quota_take(struct wrk_quota *q, uint32_t slice, uint64_t bytes);
 void wrk_quota_give(struct wrk_quota *q, uint32_t slice, uint64_t bytes);
 
-/* Remember that @key (a device address, a driver object) holds @bytes already
- * taken.  -EEXIST, -ENOMEM: not remembered, the bytes stay the caller's. */
-int wrk_quota_note(struct wrk_quota *q, uint64_t key, uint32_t slice, uint32_t ctx,
-                   uint64_t bytes);
-/* Forget @key and give its bytes back; false when it is not known. */
-bool wrk_quota_drop(struct wrk_quota *q, uint64_t key);
-/* Forget @key, but keep its bytes taken: a free has begun.  The caller gives them back,
- * or notes them again.  False when it is not known. */
+/* What is held where; @ctx: with which context it ends. */
 struct wrk_quota_held {
     uint64_t bytes;
     uint32_t slice;
     uint32_t ctx;
 };
+
+/* Remember that @key (a device address, a driver object) holds @bytes already
+ * taken.  -EEXIST, -ENOMEM: not remembered, the bytes stay the caller's. */
+int wrk_quota_note(struct wrk_quota *q, uint64_t key, uint32_t slice, uint32_t ctx,
+                   uint64_t bytes);
+/* The same for an address that the driver has just handed out: an allocation that the
+ * book still has there was freed behind our back (with its pool, say), and its bytes
+ * are given back. */
+int wrk_quota_note_new(struct wrk_quota *q, uint64_t key,
+                       const struct wrk_quota_held *held);
+
+/* Forget @key and give its bytes back; false when it is not known. */
+bool wrk_quota_drop(struct wrk_quota *q, uint64_t key);
+/* Forget @key, but keep its bytes taken: a free has begun.  The caller gives them back,
+ * or notes them again.  False when it is not known. */
 bool wrk_quota_detach(struct wrk_quota *q, uint64_t key, struct wrk_quota_held *ret);
 
 /* The context died with all it held. */

@@ -33,6 +33,7 @@ release_job_run(struct wrk *w, struct wrk_job *job)
     struct release_job *rel = container_of(job, struct release_job, job);
     CUresult r = release_now(w, rel->fn, rel->obj, rel->key);
 
+    wrk_quota_unshare(w->priv->quota);
     if (r != CUDA_SUCCESS && wrk_ctx_epoch() != rel->epoch)
         r = CUDA_SUCCESS;
     if (job->req.flags & WIRE_F_REPLY)
@@ -58,7 +59,10 @@ wrk_release(struct wrk *w, struct wrk_reply *rep,
                                 .obj = obj,
                                 .key = key,
                                 .epoch = wrk_ctx_epoch()};
-    if (!wrk_wait_job(w, rep, &rel->job))
+    wrk_quota_share(w->priv->quota);
+    if (!wrk_wait_job(w, rep, &rel->job)) {
+        wrk_quota_unshare(w->priv->quota);
         free(rel);
+    }
     return CUDA_SUCCESS;
 }

@@ -199,6 +199,165 @@ killed_workers_leave_nothing_and_never_exceed_the_limit(void **state)
     munmap(seg, sizeof(*seg));
 }
 
+/* --- the second attachment of a session ---------------------------------------- */
+
+struct newcomer {
+    struct wrk_segment *seg;
+    pthread_barrier_t start;
+    bool taken;
+};
+
+/* As the supervisor and a new worker do. */
+static void *
+come_and_take(void *arg)
+{
+    struct newcomer *n = arg;
+    struct wrk_quota *q = NULL;
+
+    if (wrk_quota_new(n->seg, 1, &q) < 0)
+        return NULL;
+    pthread_barrier_wait(&n->start);
+    atomic_store(&n->seg->seats_high, 2);
+    n->taken = wrk_quota_take(q, 0, LIMIT / 2 + 1);
+    wrk_quota_free(q);
+    return NULL;
+}
+
+static void
+one_that_comes_while_another_takes_is_counted_with_it(void **state)
+{
+    enum { ROUNDS = 3000 };
+    unsigned firsts = 0;
+
+    (void)state;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct newcomer n = {.seg = segment_new(1)};
+        struct wrk_quota *q = quota_new(n.seg, 0);
+        pthread_t thread;
+        bool taken;
+
+        pthread_barrier_init(&n.start, NULL, 2);
+        assert_int_equal(pthread_create(&thread, NULL, come_and_take, &n), 0);
+        pthread_barrier_wait(&n.start);
+        for (unsigned i = 0; i < round % 50; i++) {
+            assert_true(wrk_quota_take(q, 1, 1)); /* another slice */
+            wrk_quota_give(q, 1, 1);
+        }
+        taken = wrk_quota_take(q, 0, LIMIT / 2 + 1);
+        pthread_join(thread, NULL);
+        assert_true(taken != n.taken); /* one of them, and only one */
+        firsts += taken;
+        assert_int_equal(wrk_quota_used(q, 0), LIMIT / 2 + 1);
+        assert_int_equal(wrk_segment_pieces(n.seg, 0), 1);
+        assert_int_equal(atomic_load(&n.seg->high[0]), LIMIT / 2 + 1);
+        pthread_barrier_destroy(&n.start);
+        wrk_quota_free(q);
+        munmap(n.seg, sizeof(*n.seg));
+    }
+    assert_true(firsts > 0);
+}
+
+static void
+only_the_first_seat_ever_is_alone(void **state)
+{
+    struct wrk_segment *seg = segment_new(1);
+    struct wrk_quota *a = quota_new(seg, 0), *b = quota_new(seg, 1);
+
+    (void)state;
+    assert_true(wrk_quota_take(a, 0, LIMIT - 1));
+    atomic_store(&seg->seats_high, 2);
+    assert_false(wrk_quota_take(b, 0, 2));
+    assert_true(wrk_quota_take(b, 0, 1));
+    assert_false(wrk_quota_take(a, 0, 1));
+    wrk_quota_give(b, 0, 1);
+    assert_true(wrk_quota_take(a, 0, 1));
+    wrk_quota_free(a);
+    wrk_quota_free(b);
+    munmap(seg, sizeof(*seg));
+}
+
+/* --- the book, shared with jobs ----------------------------------------------------
+ */
+
+static void
+an_address_handed_out_again_is_the_new_allocation(void **state)
+{
+    struct wrk_segment *seg = segment_new(1);
+    struct wrk_quota *q = quota_new(seg, 0);
+    uint64_t bytes = 0;
+
+    (void)state;
+    assert_true(wrk_quota_take(q, 0, 70));
+    assert_int_equal(wrk_quota_note(q, 0x1000, 0, 1, 70), 0);
+    assert_true(wrk_quota_take(q, 0, 7));
+    assert_int_equal(wrk_quota_note_new(q, 0x1000, &(struct wrk_quota_held){7, 0, 2}),
+                     0);
+    assert_int_equal(wrk_quota_note_new(q, 0, &(struct wrk_quota_held){7, 0, 2}),
+                     -EINVAL);
+    assert_int_equal(wrk_quota_used(q, 0), 7);
+    assert_int_equal(wrk_segment_pieces(seg, 0), 1);
+    assert_true(wrk_quota_find(q, 0x1000, &bytes));
+    assert_int_equal(bytes, 7);
+    wrk_quota_drop_ctx(q, 1);
+    assert_int_equal(wrk_quota_used(q, 0), 7);
+    wrk_quota_drop_ctx(q, 2);
+    assert_int_equal(wrk_quota_used(q, 0), 0);
+    wrk_quota_free(q);
+    munmap(seg, sizeof(*seg));
+}
+
+enum { JOB_KEYS = 2000 };
+
+/* What free_job and alloc_job of h_mem.c do. */
+static void *
+job_main(void *arg)
+{
+    struct wrk_quota *q = arg;
+
+    for (uint64_t i = 1; i <= JOB_KEYS; i++) {
+        struct wrk_quota_held held = {1, 0, 1};
+
+        if (wrk_quota_take(q, 0, 1))
+            wrk_quota_note_new(q, i * 2, &held);
+        if (i % 2 && wrk_quota_detach(q, i * 2, &held))
+            wrk_quota_give(q, 0, held.bytes);
+    }
+    wrk_quota_unshare(q);
+    return NULL;
+}
+
+static void
+announced_jobs_and_the_reader_use_one_book(void **state)
+{
+    struct wrk_segment *seg = segment_new(1);
+    struct wrk_quota *q = quota_new(seg, 0);
+
+    (void)state;
+    for (unsigned round = 0; round < 20; round++) {
+        pthread_t job;
+
+        wrk_quota_share(q);
+        assert_int_equal(pthread_create(&job, NULL, job_main, q), 0);
+        for (uint64_t i = 1; i <= JOB_KEYS; i++) {
+            struct wrk_quota_held held = {1, 0, 2};
+
+            assert_true(wrk_quota_take(q, 0, 1));
+            assert_int_equal(wrk_quota_note_new(q, i * 2 + 1, &held), 0);
+            if (i % 2)
+                assert_true(wrk_quota_drop(q, i * 2 + 1));
+        }
+        pthread_join(job, NULL);
+        assert_int_equal(wrk_quota_used(q, 0), JOB_KEYS);
+        wrk_quota_drop_ctx(q, 1);
+        assert_int_equal(wrk_quota_used(q, 0), JOB_KEYS / 2);
+        wrk_quota_drop_ctx(q, 2);
+        assert_int_equal(wrk_quota_used(q, 0), 0);
+        assert_int_equal(wrk_segment_pieces(seg, 0), 0);
+    }
+    wrk_quota_free(q);
+    munmap(seg, sizeof(*seg));
+}
+
 int
 main(void)
 {
@@ -207,6 +366,10 @@ main(void)
         cmocka_unit_test(limit_is_exact_to_the_byte),
         cmocka_unit_test(free_gives_back_what_was_taken_and_only_once),
         cmocka_unit_test(context_takes_its_memory_with_it),
+        cmocka_unit_test(only_the_first_seat_ever_is_alone),
+        cmocka_unit_test(one_that_comes_while_another_takes_is_counted_with_it),
+        cmocka_unit_test(an_address_handed_out_again_is_the_new_allocation),
+        cmocka_unit_test(announced_jobs_and_the_reader_use_one_book),
         cmocka_unit_test(killed_workers_leave_nothing_and_never_exceed_the_limit),
     };
 
