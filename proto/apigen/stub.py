@@ -75,6 +75,7 @@ class StubBody:
                 self.arg.struct_checks(t, p)
         self._lengths(t)
         self._mint(t)
+        self._weigh(t)
         self._begin(t)
         self._store(t)
         if self.waits:
@@ -105,7 +106,10 @@ class StubBody:
             if p.type.word == "struct" and p.goes:
                 for name in self._stream_fields(p):
                     t(f"    uint64_t {p.name}_{name}_id;")
-        t("    struct stub_call call;", "    CUresult ret;", "")
+        t("    struct stub_call call;", "    CUresult ret;")
+        if self._doubts():
+            t("    bool ask;")
+        t("")
 
     def _stream_fields(self, p: Param) -> list[str]:
         rules = self.arg.api.rules
@@ -193,13 +197,22 @@ class StubBody:
     def _dead(self) -> list[Param]:
         return [p for p in self.call.args if p.life == "del" and is_handle(p.type)]
 
+    def _doubts(self) -> list[str]:
+        if self.waits:
+            return []
+        return [d for p in self.call.args for d in self.arg.doubts(p)]
+
+    def _weigh(self, t: Text) -> None:
+        """Before the queue is claimed: a look at an argument may take a lock that
+        others hold while they make calls."""
+        doubts = self._doubts()
+        if doubts:
+            t("    ask = " + " ||\n          ".join(doubts) + ";")
+
     def _post(self, t: Text) -> None:
         """Without an answer, unless an argument is such that nobody should wait for it."""
-        doubts = [d for p in self.call.args for d in self.arg.doubts(p)]
-        if doubts:
-            test = " ||\n        ".join(doubts)
-            t(f"    ret = {test}", "              ? stub_call_ask(&call)")
-            t("              : stub_call_post(&call);")
+        if self._doubts():
+            t("    ret = ask ? stub_call_ask(&call) : stub_call_post(&call);")
         else:
             t("    ret = stub_call_post(&call);")
         self._finish(t)

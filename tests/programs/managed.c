@@ -6,6 +6,9 @@
  */
 #include "prog.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define VALUES 300000u
@@ -253,10 +256,64 @@ check_mapped(struct prog *prog)
     return wrong;
 }
 
+struct beside {
+    struct prog *prog;
+    CUdeviceptr plain;
+    atomic_bool over;
+    size_t wrong;
+};
+
+/* Calls that nobody waits for, into memory of the card alone. */
+static void *
+beside_main(void *argument)
+{
+    struct beside *b = argument;
+    CUstream stream;
+
+    CU(cuCtxSetCurrent(b->prog->context));
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (unsigned i = 0; i < 100000 && !atomic_load(&b->over); i++)
+        b->wrong += cuMemsetD8Async(b->plain, 7, 64, stream) != CUDA_SUCCESS;
+    b->wrong += cuStreamSynchronize(stream) != CUDA_SUCCESS;
+    CU(cuStreamDestroy(stream));
+    return NULL;
+}
+
+/* A range that takes several pieces to bring down. */
+static size_t
+check_threads(struct prog *prog)
+{
+    enum { BYTES = 9 << 20, ROUNDS = 8 };
+    struct beside b = {.prog = prog};
+    CUdeviceptr data;
+    pthread_t thread;
+    size_t wrong = 0;
+
+    TRY(cuMemAllocManaged(&data, BYTES, CU_MEM_ATTACH_GLOBAL));
+    TRY(cuMemAlloc(&b.plain, 64));
+    if (pthread_create(&thread, NULL, beside_main, &b) != 0)
+        return 1;
+    for (unsigned i = 1; i <= ROUNDS; i++) {
+        CU(cuMemsetD8Async(data, (unsigned char)i, BYTES, NULL));
+        CU(cuStreamSynchronize(NULL));
+        wrong += at(data)[0] != i * 0x01010101u;
+        wrong += at(data)[BYTES / 4 - 1] != i * 0x01010101u;
+    }
+    atomic_store(&b.over, true);
+    pthread_join(thread, NULL);
+    TRY(cuMemFree(data));
+    TRY(cuMemFree(b.plain));
+    return wrong + b.wrong;
+}
+
 static const struct promise promises[] = {
-    {"turns", check_turns},           {"events", check_events},
-    {"copies", check_copies},         {"used again", check_used_again},
-    {"what it is", check_what_it_is}, {"mapped", check_mapped},
+    {"turns", check_turns},
+    {"events", check_events},
+    {"copies", check_copies},
+    {"used again", check_used_again},
+    {"what it is", check_what_it_is},
+    {"mapped", check_mapped},
+    {"beside another thread", check_threads},
 };
 
 int
