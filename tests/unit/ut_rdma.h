@@ -16,6 +16,7 @@
 #include "xport.h"
 
 #include <pthread.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #define UT_FRAME_MAX 4096u
@@ -91,6 +92,50 @@ ut_rdma_pair(const char *host, const int fd[2], struct xport_conn **client,
         fail_msg("client: %s; worker: %s", err.msg, side.err.msg);
     xport_rdma_listener_free(side.listener);
     *worker = side.conn;
+}
+
+/* Both ends of one connection, in this process. */
+struct pair {
+    struct xport_conn *client, *worker;
+};
+
+static inline void
+pair_open(struct pair *pair, const char *host)
+{
+    int fd[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    ut_rdma_pair(host, fd, &pair->client, &pair->worker);
+}
+
+static inline void
+pair_close(struct pair *pair)
+{
+    xport_free(pair->client);
+    xport_free(pair->worker);
+}
+
+static inline void
+put_frame(struct xport_conn *conn, uint32_t size, uint8_t fill)
+{
+    uint8_t *p = xport_reserve(conn, size);
+
+    assert_non_null(p);
+    memset(p, fill, size);
+    memcpy(p, &size, sizeof(size));
+    xport_commit(conn, size);
+    assert_int_equal(xport_flush(conn), 0);
+}
+
+static inline void
+want_frame(struct xport_conn *conn, uint32_t size, uint8_t fill)
+{
+    const uint8_t *frame;
+    uint32_t got;
+
+    assert_int_equal(xport_recv(conn, (const void **)&frame, &got, ut_soon()), 0);
+    assert_int_equal(got, size);
+    assert_int_equal(frame[size - 1], fill);
 }
 
 #endif
