@@ -3,10 +3,21 @@
 
 #include "gp_time.h"
 
+/* Longer between two looks: somebody else ran.  What a look itself takes is learnt, for
+ * it is a system call where the transport is a socket. */
 static uint64_t
 gap_of(const struct xport_spin *spin)
 {
-    return spin->gap_ns ? spin->gap_ns : XPORT_SPIN_GAP_NS;
+    uint64_t gap = spin->gap_ns ? spin->gap_ns : XPORT_SPIN_GAP_NS;
+
+    return gp_max(gap, XPORT_SPIN_LOOKS * (uint64_t)spin->look_ns);
+}
+
+static void
+learn(struct xport_spin *spin, uint64_t ns)
+{
+    if (spin->looks++ > 0 && (!spin->look_ns || ns < spin->look_ns))
+        spin->look_ns = (uint32_t)gp_min(ns, (uint64_t)UINT32_MAX);
 }
 
 static bool
@@ -29,6 +40,7 @@ xport_spin_won(struct xport_spin *spin)
 void
 xport_spin_begin(struct xport_spin *spin)
 {
+    spin->looks = 0;
     spin->last_ns = gp_now_ns();
     spin->until_ns = spin->last_ns + (spin->spin_ns ? spin->spin_ns : XPORT_SPIN_NS);
 }
@@ -38,6 +50,7 @@ xport_spin_again(struct xport_spin *spin)
 {
     uint64_t now = gp_now_ns();
 
+    learn(spin, now - spin->last_ns);
     if (now >= spin->until_ns || now - spin->last_ns > gap_of(spin))
         return lost(spin);
     spin->last_ns = now;

@@ -21,6 +21,8 @@
 /* A gap between two looks at the clock that only a switch to another thread explains.
  */
 #define XPORT_SPIN_GAP_NS 2500
+/* As many looks at least: the last one brings what has come, and takes longer. */
+#define XPORT_SPIN_LOOKS 16
 #define XPORT_SPIN_SKIP_MAX 4096u /* waits between two trials when it never pays */
 
 struct xport_spin {
@@ -29,6 +31,7 @@ struct xport_spin {
     uint64_t until_ns; /* end of the current spin, 0: not begun */
     uint64_t last_ns;
     uint32_t spin_ns, gap_ns; /* of this transport; 0: the values above */
+    uint32_t look_ns, looks;  /* the shortest look so far; how many in this spin */
 };
 
 /* A wait begins: whether to do so without spinning. */
