@@ -412,7 +412,7 @@ h_cuMemFreeAsync(struct wrk *w, const struct wire_args_cuMemFreeAsync *a,
  * ------------------------------------------------------------------------------- */
 
 /* Any thread with a context of that slice current. */
-static CUresult
+GP_HOT static CUresult
 mem_info(struct wrk *w, uint32_t slice, struct wire_cuMemGetInfo_v2_rep *ret)
 {
     size_t card_free = 0;
@@ -449,7 +449,7 @@ info_job_run(struct wrk *w, struct wrk_job *job)
 }
 
 /* What was freed is free: frees that wait for the card are waited for. */
-CUresult
+GP_HOT CUresult
 h_cuMemGetInfo_v2(struct wrk *w, const struct wire_args_cuMemGetInfo_v2 *a,
                   struct wrk_reply *rep)
 {

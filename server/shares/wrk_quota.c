@@ -394,13 +394,13 @@ wrk_quota_find(struct wrk_quota *q, uint64_t key, uint64_t *ret_bytes)
     return known;
 }
 
-uint64_t
+GP_HOT uint64_t
 wrk_quota_limit(const struct wrk_quota *q, uint32_t slice)
 {
     return q->seg->slices[slice].memory;
 }
 
-uint64_t
+GP_HOT uint64_t
 wrk_quota_used(const struct wrk_quota *q, uint32_t slice)
 {
     return wrk_segment_used(q->seg, slice);
