@@ -4,13 +4,14 @@
 #include "gp_time.h"
 
 /* Longer between two looks: somebody else ran.  What a look itself takes is learnt, for
- * it is a system call where the transport is a socket. */
+ * it is a system call where the transport is a socket; one that knows better says so.
+ */
 static uint64_t
 gap_of(const struct xport_spin *spin)
 {
-    uint64_t gap = spin->gap_ns ? spin->gap_ns : XPORT_SPIN_GAP_NS;
+    uint64_t looks = XPORT_SPIN_LOOKS * (uint64_t)spin->look_ns;
 
-    return gp_max(gap, XPORT_SPIN_LOOKS * (uint64_t)spin->look_ns);
+    return spin->gap_ns ? spin->gap_ns : gp_max((uint64_t)XPORT_SPIN_GAP_NS, looks);
 }
 
 static void
