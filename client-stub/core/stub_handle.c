@@ -196,6 +196,12 @@ stub_handle_new_at(uint32_t kind, uint32_t link, uint32_t index)
 }
 
 bool
+stub_handle_any(uint32_t kind)
+{
+    return atomic_load_explicit(&kinds[kind], memory_order_acquire) != NULL;
+}
+
+bool
 stub_handle_ok(uint32_t kind, uint64_t handle)
 {
     /* What the worker minted, only the worker can check. */

@@ -10,6 +10,7 @@
 #ifndef STUB_HANDLE_H
 #define STUB_HANDLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The worker refuses ids past this index (wrk_handle.h), so we do not mint them. */
@@ -24,6 +25,9 @@ uint64_t stub_handle_new_at(uint32_t kind, uint32_t link, uint32_t index);
 
 /* Index of the context that was current when a live handle was minted; 0 = none. */
 uint32_t stub_handle_ctx(uint32_t kind, uint64_t handle);
+
+/* Has any handle of @kind ever been minted? */
+bool stub_handle_any(uint32_t kind);
 
 /* What the stub remembers about a live handle; NULL for unknown handles too. */
 void *stub_handle_data(uint32_t kind, uint64_t handle);

@@ -4,8 +4,7 @@
  *
  * Host to device: up to COPY_INLINE bytes ride in the frame itself; more go from the
  * caller's buffer to the connection without a copy, so the buffer may be reused when
- * the call returns, which is all that CUDA promises even of the synchronous form for
- * pageable memory.  Device to host: the calling thread waits and the bytes land in
+ * the call returns.  The blocking form promises a little more (stub_copy_answered()).  Device to host: the calling thread waits and the bytes land in
  * place; asynchronous ones to pinned memory land while it goes on (stub_land.h).
  * Between devices: a frame.
  */
@@ -13,6 +12,7 @@
 
 #include "cuda_api.h"
 #include "stub_call.h"
+#include "stub_handle.h"
 #include "stub_land.h"
 #include "stub_link.h"
 #include "stub_managed.h"
@@ -29,6 +29,8 @@
 /* Small enough that copying costs less than a write of its own. */
 #define COPY_INLINE (16u * 1024u)
 
+#define COPY_UNSETTLED (64u * 1024u)
+
 /* The copies to a device have one frame, those to the host another. */
 static_assert(sizeof(struct wire_cuMemcpyHtoD_v2_req) ==
                   sizeof(struct wire_cuMemcpyHtoDAsync_v2_req),
@@ -41,6 +43,7 @@ copy_to_device(uint16_t number, uint64_t dst, const void *src, uint64_t n,
                uint64_t stream)
 {
     struct wire_cuMemcpyHtoD_v2_req *req;
+    bool blocking = number == WIRE_CALL_cuMemcpyHtoD_v2;
     bool small = n <= COPY_INLINE, sure = stub_copy_inside(dst, n);
     struct stub_pinned_place place;
     struct stub_call c;
@@ -48,7 +51,7 @@ copy_to_device(uint16_t number, uint64_t dst, const void *src, uint64_t n,
 
     stub_land_wait(src, n);
     if (sure && stub_pinned_find(src, n, &place)) {
-        r = number == WIRE_CALL_cuMemcpyHtoD_v2
+        r = blocking
                 ? stub_pinned_copy(&place, dst, false, stream)
                 : stub_pinned_up(&place, dst, stream);
         if (r != WIRE_RESULT_SEND_BYTES)
@@ -68,7 +71,7 @@ copy_to_device(uint16_t number, uint64_t dst, const void *src, uint64_t n,
     };
     if (small)
         memcpy(req + 1, src, n);
-    if (sure)
+    if (sure && !(blocking && stub_copy_answered(n)))
         return small ? stub_call_post(&c) : stub_call_post_bulk(&c, src, n);
     r = small ? stub_call_wait(&c) : stub_call_wait_bulk(&c, src, n);
     stub_call_end(&c);
@@ -160,6 +163,12 @@ stub_copy_inside(uint64_t addr, uint64_t n)
     return stub_memory_find(addr, &m) &&
            (m.kind == STUB_MEMORY_DEVICE || m.kind == STUB_MEMORY_MANAGED) &&
            n <= m.range.size && addr - m.range.start <= m.range.size - n;
+}
+
+bool
+stub_copy_answered(uint64_t n)
+{
+    return n > COPY_UNSETTLED && stub_handle_any(WIRE_KIND_STREAM);
 }
 
 bool

@@ -14,6 +14,11 @@ bool stub_copy_inside(uint64_t addr, uint64_t n);
 /* Is it all inside one range of the host's pinned memory? */
 bool stub_copy_is_host(uint64_t addr, uint64_t n);
 
+/* Must a blocking copy of @n bytes to the card be there when it returns?  Then it is
+ * answered.  CUDA lets up to 64 KiB of pageable memory be under way still, and where the
+ * program has made no streams, nothing it calls could overtake more. */
+bool stub_copy_answered(uint64_t n);
+
 /* A rectangle as a box of depth one. */
 void stub_rect_widen(CUDA_MEMCPY3D *to, const CUDA_MEMCPY2D *from);
 

@@ -4,6 +4,7 @@
  */
 #include "cuda_api.h"
 #include "stub_call.h"
+#include "stub_copy.h"
 #include "stub_land.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
@@ -58,6 +59,11 @@ array_from_host(uint16_t number, CUarray dst, size_t offset, const void *src, si
         .hStream = stream,
         .ByteCount = n,
     };
+    if (!small && number == WIRE_CALL_cuMemcpyHtoA_v2 && stub_copy_answered(n)) {
+        r = stub_call_wait_bulk(&c, src, n);
+        stub_call_end(&c);
+        return r;
+    }
     if (!small)
         return stub_call_post_bulk(&c, src, n);
     memcpy(req + 1, src, n);

@@ -153,6 +153,14 @@ struct rect_call {
     uint64_t stream;
 };
 
+static bool
+rect_blocks(uint16_t number)
+{
+    return number == WIRE_CALL_cuMemcpy2D_v2 ||
+           number == WIRE_CALL_cuMemcpy2DUnaligned_v2 ||
+           number == WIRE_CALL_cuMemcpy3D_v2 || number == WIRE_CALL_cuMemcpy3DPeer;
+}
+
 static CUresult
 rect_begin(struct stub_call *c, const struct rect_call *call,
            const struct rect_tail *tail)
@@ -182,7 +190,13 @@ rect_send(const struct rect *rect, const struct rect_call *call, const void *dat
 
     if (r != CUDA_SUCCESS)
         return r;
-    return data ? stub_call_post_bulk(&c, data, tail.input_len) : stub_call_post(&c);
+    if (!data)
+        return stub_call_post(&c);
+    if (!rect_blocks(call->number) || !stub_copy_answered(tail.input_len))
+        return stub_call_post_bulk(&c, data, tail.input_len);
+    r = stub_call_wait_bulk(&c, data, tail.input_len);
+    stub_call_end(&c);
+    return r;
 }
 
 static CUresult
@@ -249,14 +263,6 @@ rect_to_host(const struct rect *rect, const struct rect_call *call)
     for (uint64_t i = 0; r == CUDA_SUCCESS && i < rect->rows; i++)
         memcpy(rect_row(rect, &rect->dst, i), packed + i * rect->width, rect->width);
     return r;
-}
-
-static bool
-rect_blocks(uint16_t number)
-{
-    return number == WIRE_CALL_cuMemcpy2D_v2 ||
-           number == WIRE_CALL_cuMemcpy2DUnaligned_v2 ||
-           number == WIRE_CALL_cuMemcpy3D_v2 || number == WIRE_CALL_cuMemcpy3DPeer;
 }
 
 /* ---- landing: nobody waits

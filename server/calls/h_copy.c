@@ -53,7 +53,7 @@ copy_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
 
     if (r != CUDA_SUCCESS)
         return r;
-    return inside || !copy->len ? wrk_bulk_up_inline(w, copy, inside)
+    return inside || !copy->len ? wrk_bulk_up_inline(w, rep, copy, inside)
                                 : wrk_bulk_up(w, rep, copy);
 }
 

@@ -236,7 +236,8 @@ rect_run(struct wrk *w, struct wrk_reply *rep, struct rect *rect, CUstream strea
         return r;
     if (down)
         return wrk_bulk_down(w, rep, &copy, sizeof(*rect));
-    return inside ? wrk_bulk_up_inline(w, &copy, inside) : wrk_bulk_up(w, rep, &copy);
+    return inside ? wrk_bulk_up_inline(w, rep, &copy, inside)
+                  : wrk_bulk_up(w, rep, &copy);
 }
 
 static CUresult

@@ -10,6 +10,7 @@
 #include "wrk_evpool.h"
 #include "wrk_land.h"
 #include "wrk_pinned.h"
+#include "wrk_settle.h"
 #include "wrk_slot.h"
 #include "wrk_wait.h"
 #include "wrk_window.h"
@@ -117,6 +118,7 @@ struct up {
         uint64_t ticket, offset, len;
     } piece[PIECES_AHEAD];
     unsigned first, count;
+    struct wrk_slot *last; /* handed to the card */
     CUresult result;
 };
 
@@ -135,6 +137,7 @@ up_finish(struct up *up)
     up->result = up->copy->start(up->w, up->copy, p->slot->mem, p->offset, p->len);
     if (up->result == CUDA_SUCCESS)
         wrk_slot_mark(up->w, p->slot, up->w->ctx_index, up->copy->stream);
+    up->last = p->slot;
     return 0;
 }
 
@@ -193,6 +196,14 @@ up_window(struct up *up, uint64_t offset, bool *more)
     return offset - begun;
 }
 
+/* Windows and the like are through when they return; slots are not. */
+static CUresult
+up_settle(struct up *up, struct wrk_reply *rep)
+{
+    return up->last ? wrk_settle_later(up->w, rep, up->copy->stream, up->last)
+                    : CUDA_SUCCESS;
+}
+
 CUresult
 wrk_bulk_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
 {
@@ -231,11 +242,12 @@ wrk_bulk_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
     }
     while (up.count)
         up_finish(&up);
-    return up.result;
+    return up.result == CUDA_SUCCESS ? up_settle(&up, rep) : up.result;
 }
 
 CUresult
-wrk_bulk_up_inline(struct wrk *w, const struct wrk_copy *copy, const void *data)
+wrk_bulk_up_inline(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
+                   const void *data)
 {
     struct wrk_slot *slot;
     CUresult r;
@@ -250,9 +262,10 @@ wrk_bulk_up_inline(struct wrk *w, const struct wrk_copy *copy, const void *data)
     if (copy->len)
         memcpy(slot->mem, data, copy->len);
     r = copy->start(w, copy, slot->mem, 0, copy->len);
-    if (r == CUDA_SUCCESS)
-        wrk_slot_mark(w, slot, w->ctx_index, copy->stream);
-    return r;
+    if (r != CUDA_SUCCESS)
+        return r;
+    wrk_slot_mark(w, slot, w->ctx_index, copy->stream);
+    return wrk_settle_later(w, rep, copy->stream, slot);
 }
 
 CUresult

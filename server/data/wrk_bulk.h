@@ -65,8 +65,8 @@ void wrk_bulk_moves(struct wrk *w, uint64_t bytes);
 CUresult wrk_bulk_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy);
 
 /* The same for a payload that came inside the frame. */
-CUresult wrk_bulk_up_inline(struct wrk *w, const struct wrk_copy *copy,
-                            const void *data);
+CUresult wrk_bulk_up_inline(struct wrk *w, struct wrk_reply *rep,
+                            const struct wrk_copy *copy, const void *data);
 
 /* Copy down and send as the bulk of the answer to @rep: at once when @stream is
  * idle and it is little, else from a waiter thread.  @arg of @copy, of @arg_size

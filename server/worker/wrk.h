@@ -30,6 +30,7 @@ struct wrk_kernels;
 struct wrk_lands;
 struct wrk_quota;
 struct wrk_segment;
+struct wrk_slot;
 struct wrk_spatial;
 struct wrk_waits;
 struct wrk_windows;
@@ -57,6 +58,7 @@ struct wrk_priv {
     struct wrk_quota *quota;
     struct wrk_spatial *spatial; /* NULL: the session shares in time */
     struct wrk_bulk *bulk;
+    struct wrk_slot *unsettled; /* wrk_settle.h */
     struct wrk_direct *direct;
     struct wrk_windows *windows; /* NULL: the link is no RDMA */
     struct wrk_hosts *hosts;

@@ -12,6 +12,7 @@
 #include "wrk_ctx.h"
 #include "wrk_governor.h"
 #include "wrk_land.h"
+#include "wrk_settle.h"
 #include "wrk_spatial.h"
 #include "wrk_wait.h"
 #include "xport.h"
@@ -41,6 +42,8 @@ wrk_call_enter(struct wrk *w, const struct wire_req *req, unsigned flags)
         !(flags & WRK_CALL_ALWAYS)) {
         return atomic_exchange(&w->deferred, CUDA_SUCCESS);
     }
+    if (unlikely(w->settling))
+        wrk_settle(w);
     if (unlikely(((req->flags & WIRE_F_RELAXED) != 0) != w->relaxed))
         call_relax(w, !w->relaxed);
     if (likely(req->ctx == w->ctx_index) || (flags & WRK_CALL_NO_CTX))

@@ -43,6 +43,7 @@ struct wrk {
     uint32_t ctx_index;         /* context current on the reader thread, 0 = none */
     _Atomic(CUresult) deferred; /* first failing result of calls without reply */
     bool relaxed;               /* WIRE_F_RELAXED holds for the reader thread */
+    bool settling;              /* the next frame calls wrk_settle() */
     struct wrk_handles handles;
 };
 

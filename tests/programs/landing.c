@@ -3,7 +3,8 @@
  * Asynchronous copies to the host: one line per promise.
  *
  * The call returns although its stream is held, and yet the bytes are there whenever
- * something says so: a wait, a query, a host function, another copy.  The stream is
+ * something says so: a wait, a query, a host function, another copy, and likewise on
+ * the card when a blocking copy to it has returned.  The stream is
  * held by a kernel that spins until this program overwrites its word, so a driver that
  * waits inside the call never ends here.
  */
@@ -289,6 +290,60 @@ threads_do_not_mix_theirs_up(struct pages *l)
     return pages_in_threads(l, worker_main);
 }
 
+static void *
+let_go_later(void *pages)
+{
+    struct pages *l = pages;
+
+    CU(cuCtxSetCurrent(l->prog.context));
+    nanosleep(&(struct timespec){0, 30 * 1000 * 1000}, NULL);
+    pages_let_go(l);
+    return NULL;
+}
+
+/* In a stream that knows nothing of the default stream, with work in front of the copy
+ * that somebody else has to end. */
+static size_t
+blocking_copies_up_are_there_for_every_stream(struct pages *l)
+{
+    static const size_t sizes[] = {65537, MIB + 3, 8 * MIB};
+    const CUDA_MEMCPY2D flat = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                                .srcHost = l->want + 77,
+                                .srcPitch = 1500,
+                                .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                                .dstPitch = 1024,
+                                .WidthInBytes = 1024,
+                                .Height = 1024};
+    CUdeviceptr twin;
+    size_t wrong = 0;
+
+    CU(cuMemAlloc(&twin, 8 * MIB));
+    for (unsigned i = 0; i < 4; i++) {
+        size_t n = i < 3 ? sizes[i] : MIB;
+        CUDA_MEMCPY2D rows = flat;
+        pthread_t thread;
+
+        CU(cuMemsetD8(twin, 0, 8 * MIB));
+        CU(cuCtxSynchronize());
+        pages_hold(l, NULL);
+        if (pthread_create(&thread, NULL, let_go_later, l) != 0)
+            exit(2);
+        rows.dstDevice = twin;
+        if (i < 3)
+            CU(cuMemcpyHtoD(twin, l->want, n));
+        else
+            CU(cuMemcpy2D_v2(&rows));
+        CU(cuMemcpyDtoHAsync(l->host, twin, n, l->stream));
+        CU(cuStreamSynchronize(l->stream));
+        for (size_t row = 0; i == 3 && row < rows.Height; row++)
+            wrong += memcmp(l->host + row * 1024, l->want + 77 + row * 1500, 1024) != 0;
+        wrong += i < 3 && memcmp(l->host, l->want, n) != 0;
+        pthread_join(thread, NULL);
+    }
+    CU(cuMemFree(twin));
+    return wrong;
+}
+
 static const struct pages_promise promises[] = {
     {"returns while the stream is held", returns_while_the_stream_is_held},
     {"there after waits and queries", bytes_are_there_after_waits_and_queries},
@@ -299,6 +354,7 @@ static const struct pages_promise promises[] = {
     {"seen without a call", a_program_that_only_looks_sees_them_come},
     {"registered and freed memory", registered_and_freed_memory_is_waited_for},
     {"rectangles", rectangles_land_row_by_row},
+    {"blocking copies up", blocking_copies_up_are_there_for_every_stream},
     {"threads", threads_do_not_mix_theirs_up},
 };
 

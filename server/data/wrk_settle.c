@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_settle.h"
+
+#include "drv.h"
+#include "gp_time.h"
+#include "wire_api.h"
+#include "wrk.h"
+#include "wrk_slot.h"
+#include "wrk_wait.h"
+
+#include <sched.h>
+
+/* Many times what 64 KiB take; a copy that takes longer stands behind other work, and the
+ * program behind the same work by its own choice. */
+#define SETTLE_NS 200000
+
+static bool
+blocks(uint16_t call)
+{
+    return call == WIRE_CALL_cuMemcpyHtoD_v2 || call == WIRE_CALL_cuMemcpyHtoA_v2 ||
+           call == WIRE_CALL_cuMemcpy2D_v2 ||
+           call == WIRE_CALL_cuMemcpy2DUnaligned_v2 ||
+           call == WIRE_CALL_cuMemcpy3D_v2 || call == WIRE_CALL_cuMemcpy3DPeer;
+}
+
+CUresult
+wrk_settle_later(struct wrk *w, struct wrk_reply *rep, CUstream stream,
+                 struct wrk_slot *slot)
+{
+    if (w->handles.client[WIRE_KIND_STREAM].count == 0 || !blocks(rep->req->call))
+        return CUDA_SUCCESS;
+    if (rep->req->flags & WIRE_F_REPLY)
+        return wrk_wait_stream(w, rep, stream);
+    w->priv->unsettled = slot;
+    w->settling = true;
+    return CUDA_SUCCESS;
+}
+
+void
+wrk_settle(struct wrk *w)
+{
+    struct wrk_slot *slot = w->priv->unsettled;
+    uint64_t until = gp_now_ns() + SETTLE_NS;
+
+    w->settling = false;
+    while (!wrk_slot_idle(w, slot) && gp_now_ns() < until) {
+        if (wrk_wait_one_core(w))
+            sched_yield();
+        else
+            gp_cpu_relax();
+    }
+}
