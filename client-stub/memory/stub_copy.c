@@ -4,9 +4,9 @@
  *
  * Host to device: up to COPY_INLINE bytes ride in the frame itself; more go from the
  * caller's buffer to the connection without a copy, so the buffer may be reused when
- * the call returns.  The blocking form promises a little more (stub_copy_answered()).  Device to host: the calling thread waits and the bytes land in
- * place; asynchronous ones to pinned memory land while it goes on (stub_land.h).
- * Between devices: a frame.
+ * the call returns.  The blocking form promises a little more (stub_copy_answered()).
+ * Device to host: the calling thread waits and the bytes land in place; asynchronous
+ * ones to pinned memory land while it goes on (stub_land.h). Between devices: a frame.
  */
 #include "stub_copy.h"
 
@@ -51,9 +51,8 @@ copy_to_device(uint16_t number, uint64_t dst, const void *src, uint64_t n,
 
     stub_land_wait(src, n);
     if (sure && stub_pinned_find(src, n, &place)) {
-        r = blocking
-                ? stub_pinned_copy(&place, dst, false, stream)
-                : stub_pinned_up(&place, dst, stream);
+        r = blocking ? stub_pinned_copy(&place, dst, false, stream)
+                     : stub_pinned_up(&place, dst, stream);
         if (r != WIRE_RESULT_SEND_BYTES)
             return r;
     }

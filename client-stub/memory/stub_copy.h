@@ -15,8 +15,8 @@ bool stub_copy_inside(uint64_t addr, uint64_t n);
 bool stub_copy_is_host(uint64_t addr, uint64_t n);
 
 /* Must a blocking copy of @n bytes to the card be there when it returns?  Then it is
- * answered.  CUDA lets up to 64 KiB of pageable memory be under way still, and where the
- * program has made no streams, nothing it calls could overtake more. */
+ * answered.  CUDA lets up to 64 KiB of pageable memory be under way still, and where
+ * the program has made no streams, nothing it calls could overtake more. */
 bool stub_copy_answered(uint64_t n);
 
 /* A rectangle as a box of depth one. */
