@@ -10,8 +10,8 @@
 
 #include <sched.h>
 
-/* Many times what 64 KiB take; a copy that takes longer stands behind other work, and the
- * program behind the same work by its own choice. */
+/* Many times what 64 KiB take; a copy that takes longer stands behind other work, and
+ * the program behind the same work by its own choice. */
 #define SETTLE_NS 200000
 
 static bool

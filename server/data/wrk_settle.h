@@ -3,11 +3,11 @@
  * What a program may take for granted when a blocking copy to the card has returned:
  * that whatever it calls next finds the bytes there, in any stream.
  *
- * The default stream keeps that order by itself for itself and for blocking streams; all
- * others do not know of each other.  So where the client has made streams, a large copy
- * is answered when the card has it (the stub asks for an answer then), and behind a
- * small one, which nobody waits for, the reader lets the next frame wait a little.  CUDA
- * promises no more: of pageable memory up to 64 KiB may still be on its way.
+ * The default stream keeps that order by itself for itself and for blocking streams;
+ * all others do not know of each other.  So where the client has made streams, a large
+ * copy is answered when the card has it (the stub asks for an answer then), and behind
+ * a small one, which nobody waits for, the reader lets the next frame wait a little.
+ * CUDA promises no more: of pageable memory up to 64 KiB may still be on its way.
  *
  * Reader thread only.
  */
@@ -20,8 +20,8 @@ struct wrk;
 struct wrk_reply;
 struct wrk_slot;
 
-/* The copy of @rep has been started in @stream, its last piece from @slot: what the call
- * came to.  If rep->taken, the answer comes later. */
+/* The copy of @rep has been started in @stream, its last piece from @slot: what the
+ * call came to.  If rep->taken, the answer comes later. */
 CUresult wrk_settle_later(struct wrk *w, struct wrk_reply *rep, CUstream stream,
                           struct wrk_slot *slot);
 
