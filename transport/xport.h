@@ -87,8 +87,8 @@ struct xport_conn {
     int error; /* sticky, -errno; written by whoever sees it first */
     const struct xport_ops *ops;
     uint32_t frame_max;
-    uint32_t piece; /* how much of a payload best comes at a time; 0: no matter */
-    int fd;         /* the socket behind it; its end is the peer's end */
+    _Atomic uint32_t piece; /* how much of a payload best comes at a time; 0: any */
+    int fd;                 /* the socket behind it; its end is the peer's end */
     struct xport_blocks *blocks; /* how payloads travel; NULL: as they are */
     /* The next cache line: the receiver's. */
     struct {

@@ -12,8 +12,11 @@
 
 #define KEEPALIVE_S 10
 
-/* How much to send each way before they are compared, and until it is done again. */
+/* How much the link takes each way before they are compared, and how much is sent until
+ * that is done again.  The kernel's queues take megabytes at once, which says nothing,
+ * so a turn is longer by as much as they hold. */
 #define TRIAL (4u << 20)
+#define TRIAL_MOST (64u << 20)
 #define TRIAL_RUN (1u << 20)
 #define AGAIN (UINT64_C(256) << 20)
 
@@ -134,6 +137,20 @@ xport_lanes_recv(struct xport_lanes *lanes, uint64_t at, uint8_t *buf, uint64_t 
 /* ---- whether it pays ---------------------------------------------------------------
  */
 
+/* Another @len bytes in this turn, if it has not shown enough; else the next begins. */
+static bool
+turn_goes_on(struct xport_lanes *lanes, const struct xport_rate *rate, uint32_t len)
+{
+    if (lanes->given == 0)
+        lanes->taken = rate->taken;
+    if (rate->taken - lanes->taken < TRIAL && lanes->given < TRIAL_MOST) {
+        lanes->given += len;
+        return true;
+    }
+    lanes->given = 0;
+    return false;
+}
+
 bool
 xport_lanes_pay(struct xport_lanes *lanes, const struct xport_rate *main, uint32_t *len)
 {
@@ -145,14 +162,15 @@ xport_lanes_pay(struct xport_lanes *lanes, const struct xport_rate *main, uint32
         lanes->until -= gp_min(lanes->until, (uint64_t)*len);
         return lanes->use;
     }
-    /* A trial: so many bytes one way, then so many the other, then the verdict. */
+    /* A trial: so many bytes over the lanes, then so many without, then the verdict. */
     *len = gp_min(*len, TRIAL_RUN);
-    lanes->compared += *len;
-    if (lanes->compared <= TRIAL)
-        return true;
-    if (lanes->compared <= 2 * TRIAL)
+    if (turn_goes_on(lanes, lanes->main ? main : &lanes->rate, *len))
+        return !lanes->main;
+    lanes->main = !lanes->main;
+    if (lanes->main) {
+        turn_goes_on(lanes, main, *len);
         return false;
-    lanes->compared = 0;
+    }
     lanes->until = AGAIN;
     lanes->use = all > 0 && one > GAIN * all;
     return lanes->use;
@@ -178,6 +196,8 @@ xport_lanes_add(struct xport_conn *conn, const int *fds, unsigned n, struct gp_e
         xport_keepalive(fds[i], KEEPALIVE_S);
     }
     atomic_store_explicit(&conn->blocks->lanes, lanes, memory_order_release);
+    /* Not within this host, whatever the addresses say: somebody relays. */
+    atomic_store_explicit(&conn->piece, 0, memory_order_relaxed);
     return 0;
 }
 

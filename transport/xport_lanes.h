@@ -30,9 +30,11 @@ struct xport_lanes {
     atomic_bool send; /* the other end takes stripes */
     /* The sender's: does it pay? */
     struct xport_rate rate;
-    bool use;          /* the last comparison said so */
-    uint64_t until;    /* bytes until the next one */
-    uint32_t compared; /* bytes of this one so far */
+    bool use;       /* the last comparison said so */
+    uint64_t until; /* bytes until the next one */
+    bool main;      /* of this one, the connection's own turn has begun */
+    uint64_t given; /* bytes in this turn */
+    uint64_t taken; /* what the link had taken when it began */
 };
 
 /* @len bytes of a run from its byte @at on, out of or into @buf. */

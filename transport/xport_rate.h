@@ -24,6 +24,7 @@
 
 struct xport_rate {
     double bytes, ns;
+    uint64_t taken; /* by the link, since ever */
     uint64_t began_ns;
     int64_t began_queue;
     double recent[XPORT_RATE_BEST]; /* ns a byte; 0: not measured yet */
@@ -63,6 +64,7 @@ xport_rate_end(struct xport_rate *rate, const int *fds, unsigned n, uint64_t len
      */
     if (rate->began_queue > 0)
         rate->recent[rate->next++ % XPORT_RATE_BEST] = ns / (double)taken;
+    rate->taken += (uint64_t)taken;
     rate->bytes += (double)taken;
     rate->ns += ns;
     if (rate->ns > XPORT_RATE_NS) {

@@ -304,9 +304,10 @@ down_run(struct down *d)
     struct wrk_priv *p = d->w->priv;
     struct wrk_window *window = NULL;
     uint64_t first = 0;
+    uint32_t piece = atomic_load_explicit(&p->conn->piece, memory_order_relaxed);
     CUresult r = CUDA_SUCCESS;
 
-    d->piece = p->conn->piece ? p->conn->piece : PIECE_DOWN;
+    d->piece = piece ? piece : PIECE_DOWN;
     if (d->copy->plain)
         first = wrk_window_take(p->windows, d->copy->base,
                                 gp_min(d->copy->len, (uint64_t)PIECE_WINDOW), &window);
