@@ -14,7 +14,7 @@
 /* How much to send before looking at the link again: little at first, because what the
  * peer's queue takes says nothing, more and more while it is fast. */
 #define RUN_MIN (256u * 1024)
-#define RUN_MAX (1u << 20)
+#define RUN_MAX (16u << 20)
 /* A link that takes a byte in less is fast: both ends' work would eat what is won. */
 #define SLOW_NS 3.0
 /* After so many packed blocks the link is measured again. */
