@@ -5,7 +5,7 @@ include proto/control.mk
 
 SCHED_INCS := common proto pool-scheduler $(O)/gen
 
-SCHED_CORE_SRCS := pool-scheduler/sched_tree.c pool-scheduler/sched_request.c \
+SCHED_CORE_SRCS := pool-scheduler/sched_request.c \
     pool-scheduler/sched_pool.c pool-scheduler/sched_place.c pool-scheduler/sched_explain.c
 
 $(eval $(call static_lib,schedcore,$(SCHED_CORE_SRCS),$(SCHED_INCS)))

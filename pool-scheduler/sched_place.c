@@ -5,7 +5,7 @@
 #include <string.h>
 
 static struct sched_card *
-card_of(struct sched_node *node)
+card_of(struct gp_tree_node *node)
 {
     return node ? container_of(node, struct sched_card, by_fit) : NULL;
 }
@@ -39,10 +39,10 @@ static struct sched_card *
 find_binpack(const struct sched_pool *pool, const struct sched_request *req)
 {
     for (unsigned core = req->core; core <= 100; core++) {
-        struct sched_node *node;
+        struct gp_tree_node *node;
 
-        node = sched_tree_at_least(&pool->by_fit[SCHED_FIT(req->in_space, core)],
-                                   req->memory, 0);
+        node = gp_tree_at_least(&pool->by_fit[SCHED_FIT(req->in_space, core)],
+                                req->memory, 0);
         if (node)
             return card_of(node);
     }
@@ -53,8 +53,8 @@ static struct sched_card *
 find_spread(const struct sched_pool *pool, const struct sched_request *req)
 {
     for (unsigned core = 100; core >= req->core; core--) {
-        struct sched_node *node =
-            sched_tree_last(&pool->by_fit[SCHED_FIT(req->in_space, core)]);
+        struct gp_tree_node *node =
+            gp_tree_last(&pool->by_fit[SCHED_FIT(req->in_space, core)]);
 
         if (node && node->key[0] >= req->memory)
             return card_of(node);

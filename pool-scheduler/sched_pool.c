@@ -57,7 +57,7 @@ card_givable(const struct sched_card *card)
            card->slices < CTL_SLICES_PER_CARD_MAX;
 }
 
-static struct sched_tree *
+static struct gp_tree *
 card_tree(struct sched_pool *pool, const struct sched_card *card)
 {
     return &pool->by_fit[SCHED_FIT(card->in_space, card->bucket)];
@@ -67,7 +67,7 @@ static void
 card_unindex(struct sched_pool *pool, struct sched_card *card)
 {
     if (card->bucket)
-        sched_tree_remove(card_tree(pool, card), &card->by_fit);
+        gp_tree_remove(card_tree(pool, card), &card->by_fit);
     card->bucket = 0;
 }
 
@@ -81,8 +81,8 @@ card_index(struct sched_pool *pool, struct sched_card *card)
     if (!card_givable(card))
         return;
     card->bucket = sched_card_free_core(card);
-    sched_tree_insert(card_tree(pool, card), &card->by_fit,
-                      sched_card_free_memory(card), low | card->serial);
+    gp_tree_insert(card_tree(pool, card), &card->by_fit, sched_card_free_memory(card),
+                   low | card->serial);
 }
 
 static void
@@ -223,7 +223,7 @@ sched_pool_server_remove(struct sched_pool *pool, struct sched_server *server)
     if (!server->next)
         pool->servers_tail = at;
     for (unsigned i = 0; i < server->n_cards; i++) {
-        sched_tree_remove(&pool->by_uuid, &server->cards[i]->by_uuid);
+        gp_tree_remove(&pool->by_uuid, &server->cards[i]->by_uuid);
         free(server->cards[i]);
     }
     pool->n_cards -= server->n_cards;
@@ -244,11 +244,11 @@ struct sched_card *
 sched_pool_card_find(const struct sched_pool *pool,
                      const uint8_t uuid[TICKET_UUID_SIZE])
 {
-    struct sched_node *node;
+    struct gp_tree_node *node;
     uint64_t key[2];
 
     uuid_key(uuid, key);
-    node = sched_tree_find(&pool->by_uuid, key[0], key[1]);
+    node = gp_tree_find(&pool->by_uuid, key[0], key[1]);
     return node ? container_of(node, struct sched_card, by_uuid) : NULL;
 }
 
@@ -262,7 +262,7 @@ card_forget_one(struct sched_pool *pool, struct sched_server *server)
         if (card->present || card->slices)
             continue;
         card_unindex(pool, card);
-        sched_tree_remove(&pool->by_uuid, &card->by_uuid);
+        gp_tree_remove(&pool->by_uuid, &card->by_uuid);
         memmove(&server->cards[i], &server->cards[i + 1],
                 (server->n_cards - i - 1) * sizeof(server->cards[0]));
         server->n_cards--;
@@ -292,7 +292,7 @@ card_add(struct sched_pool *pool, struct sched_server *server,
     card->server = server;
     card->serial = pool->next_serial++;
     uuid_key(facts->uuid, key);
-    sched_tree_insert(&pool->by_uuid, &card->by_uuid, key[0], key[1]);
+    gp_tree_insert(&pool->by_uuid, &card->by_uuid, key[0], key[1]);
     server->cards[server->n_cards++] = card;
     pool->n_cards++;
     *ret_card = card;

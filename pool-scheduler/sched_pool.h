@@ -20,7 +20,7 @@
 
 #include "ctl_limits.h"
 #include "gp_base.h"
-#include "sched_tree.h"
+#include "gp_tree.h"
 #include "ticket.h"
 
 #include <stdint.h>
@@ -56,7 +56,7 @@ struct sched_card {
     uint64_t used_bytes; /* as last reported */
     uint32_t busy_percent;
 
-    struct sched_node by_uuid, by_fit;
+    struct gp_tree_node by_uuid, by_fit;
     unsigned bucket; /* its free core in the index; 0: not in it */
 };
 
@@ -99,8 +99,8 @@ struct sched_pool {
     struct sched_server **servers_tail;
     unsigned n_servers, n_cards;
     uint32_t next_serial;
-    struct sched_tree by_uuid;
-    struct sched_tree by_fit[SCHED_FITS];
+    struct gp_tree by_uuid;
+    struct gp_tree by_fit[SCHED_FITS];
     struct sched_link by_nth[TICKET_SLICES_MAX][101]; /* [n - 1][free core] */
 };
 

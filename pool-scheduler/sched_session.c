@@ -22,9 +22,9 @@ sched_sessions_init(struct sched_sessions *set, struct sched_pool *pool)
 void
 sched_sessions_fini(struct sched_sessions *set)
 {
-    struct sched_node *node;
+    struct gp_tree_node *node;
 
-    while ((node = sched_tree_first(&set->by_id)))
+    while ((node = gp_tree_first(&set->by_id)))
         sched_session_free(set, container_of(node, struct sched_session, by_id));
 }
 
@@ -44,11 +44,11 @@ owner_key(const char *name, uint64_t key[2])
 static struct sched_owner *
 owner_find(const struct sched_sessions *set, const char *name)
 {
-    struct sched_node *node;
+    struct gp_tree_node *node;
     uint64_t key[2];
 
     owner_key(name, key);
-    node = sched_tree_find(&set->owners, key[0], key[1]);
+    node = gp_tree_find(&set->owners, key[0], key[1]);
     return node ? container_of(node, struct sched_owner, by_name) : NULL;
 }
 
@@ -64,7 +64,7 @@ owner_ref(struct sched_sessions *set, const char *name)
             return NULL;
         gp_str_copy(owner->name, sizeof(owner->name), name);
         owner_key(owner->name, key);
-        sched_tree_insert(&set->owners, &owner->by_name, key[0], key[1]);
+        gp_tree_insert(&set->owners, &owner->by_name, key[0], key[1]);
     }
     owner->n_sessions++;
     return owner;
@@ -75,7 +75,7 @@ owner_unref(struct sched_sessions *set, struct sched_owner *owner)
 {
     if (!owner || --owner->n_sessions)
         return;
-    sched_tree_remove(&set->owners, &owner->by_name);
+    gp_tree_remove(&set->owners, &owner->by_name);
     free(owner);
 }
 
@@ -139,8 +139,8 @@ parts_make(struct sched_sessions *set, struct sched_session *session)
             part = &session->parts[session->n_parts++];
             *part =
                 (struct sched_part){.session = session, .server = server, .first = i};
-            sched_tree_insert(&set->by_server, &part->by_server, server->serial,
-                              session->id);
+            gp_tree_insert(&set->by_server, &part->by_server, server->serial,
+                           session->id);
         }
         part->n_slices++;
     }
@@ -209,11 +209,11 @@ sched_sessions_add(struct sched_sessions *set, const struct sched_session_spec *
         return r;
     }
     set->next_id = gp_max(set->next_id, session->id + 1);
-    sched_tree_insert(&set->by_id, &session->by_id, session->id, 0);
+    gp_tree_insert(&set->by_id, &session->by_id, session->id, 0);
     parts_make(set, session);
     session->lease_end_ns = now_ns + session->lease_ms * GP_NS_PER_MS;
-    sched_tree_insert(&set->by_lease, &session->by_lease, session->lease_end_ns,
-                      session->id);
+    gp_tree_insert(&set->by_lease, &session->by_lease, session->lease_end_ns,
+                   session->id);
     *ret_session = session;
     return 0;
 }
@@ -222,10 +222,10 @@ void
 sched_session_free(struct sched_sessions *set, struct sched_session *session)
 {
     if (!session->closing)
-        sched_tree_remove(&set->by_lease, &session->by_lease);
-    sched_tree_remove(&set->by_id, &session->by_id);
+        gp_tree_remove(&set->by_lease, &session->by_lease);
+    gp_tree_remove(&set->by_id, &session->by_id);
     for (uint32_t i = 0; i < session->n_parts; i++)
-        sched_tree_remove(&set->by_server, &session->parts[i].by_server);
+        gp_tree_remove(&set->by_server, &session->parts[i].by_server);
     slices_give(set, session);
     owner_unref(set, session->owner);
     explicit_bzero(session->lease_key, sizeof(session->lease_key));
@@ -235,7 +235,7 @@ sched_session_free(struct sched_sessions *set, struct sched_session *session)
 struct sched_session *
 sched_sessions_find(const struct sched_sessions *set, uint64_t id)
 {
-    struct sched_node *node = sched_tree_find(&set->by_id, id, 0);
+    struct gp_tree_node *node = gp_tree_find(&set->by_id, id, 0);
 
     return node ? container_of(node, struct sched_session, by_id) : NULL;
 }
@@ -243,10 +243,10 @@ sched_sessions_find(const struct sched_sessions *set, uint64_t id)
 struct sched_session *
 sched_sessions_next(const struct sched_sessions *set, const struct sched_session *after)
 {
-    struct sched_node *node;
+    struct gp_tree_node *node;
 
-    node = after ? sched_tree_next(&set->by_id, &after->by_id)
-                 : sched_tree_first(&set->by_id);
+    node =
+        after ? gp_tree_next(&set->by_id, &after->by_id) : gp_tree_first(&set->by_id);
     return node ? container_of(node, struct sched_session, by_id) : NULL;
 }
 
@@ -255,10 +255,10 @@ sched_sessions_next_on(const struct sched_sessions *set,
                        const struct sched_server *server,
                        const struct sched_part *after)
 {
-    struct sched_node *node;
+    struct gp_tree_node *node;
 
-    node = sched_tree_at_least(&set->by_server, server->serial,
-                               after ? after->session->id + 1 : 0);
+    node = gp_tree_at_least(&set->by_server, server->serial,
+                            after ? after->session->id + 1 : 0);
     return node && node->key[0] == server->serial
                ? container_of(node, struct sched_part, by_server)
                : NULL;
@@ -309,22 +309,22 @@ void
 sched_session_lease(struct sched_sessions *set, struct sched_session *session,
                     uint64_t end_ns)
 {
-    sched_tree_remove(&set->by_lease, &session->by_lease);
+    gp_tree_remove(&set->by_lease, &session->by_lease);
     session->lease_end_ns = end_ns;
-    sched_tree_insert(&set->by_lease, &session->by_lease, end_ns, session->id);
+    gp_tree_insert(&set->by_lease, &session->by_lease, end_ns, session->id);
 }
 
 void
 sched_session_closing(struct sched_sessions *set, struct sched_session *session)
 {
-    sched_tree_remove(&set->by_lease, &session->by_lease);
+    gp_tree_remove(&set->by_lease, &session->by_lease);
     session->closing = true;
 }
 
 struct sched_session *
 sched_sessions_first_lease(const struct sched_sessions *set)
 {
-    struct sched_node *node = sched_tree_first(&set->by_lease);
+    struct gp_tree_node *node = gp_tree_first(&set->by_lease);
 
     return node ? container_of(node, struct sched_session, by_lease) : NULL;
 }

@@ -15,8 +15,8 @@
 
 #include "ctl_limits.h"
 #include "gp_base.h"
+#include "gp_tree.h"
 #include "sched_place.h"
-#include "sched_tree.h"
 
 #include <stdint.h>
 
@@ -26,7 +26,7 @@ struct sched_sessions;
 struct sched_owner {
     char name[CTL_OWNER_MAX];
     unsigned n_sessions;
-    struct sched_node by_name;
+    struct gp_tree_node by_name;
 };
 
 /* What a slice really uses, as its server says. */
@@ -47,7 +47,7 @@ struct sched_part {
     char links[CTL_WORD_MAX]; /* what they go over, in words */
     uint64_t report_serial;   /* of the report that named it last */
     bool gone;                /* closing, and the server has no workers of it */
-    struct sched_node by_server;
+    struct gp_tree_node by_server;
 };
 
 struct sched_session {
@@ -66,7 +66,7 @@ struct sched_session {
 
     bool closing;
     uint64_t lease_end_ns; /* gp_now_ns() clock */
-    struct sched_node by_lease;
+    struct gp_tree_node by_lease;
 
     struct sched_part parts[TICKET_SLICES_MAX];
     uint32_t n_parts;
@@ -80,7 +80,7 @@ struct sched_session {
     uint32_t closer_request;
     struct sched_session *closing_next, **closing_link;
 
-    struct sched_node by_id;
+    struct gp_tree_node by_id;
 };
 
 /* What of it is on @server; NULL: nothing. */
@@ -92,7 +92,7 @@ uint32_t sched_session_attachments(const struct sched_session *session);
 
 struct sched_sessions {
     struct sched_pool *pool;
-    struct sched_tree by_id, by_lease, by_server, owners;
+    struct gp_tree by_id, by_lease, by_server, owners;
     uint64_t next_id;
 };
 

@@ -13,7 +13,9 @@
 #define STUB_RANGE_H
 
 #include "gp_lock.h"
+#include "gp_tree.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,13 +26,16 @@ struct stub_range {
 };
 
 struct stub_range_node {
-    struct stub_range range;
-    struct stub_range_node *left, *right; /* the set's own */
+    union {
+        struct stub_range range;
+        struct gp_tree_node tree; /* the set's own; the range is its key */
+    };
 };
+static_assert(offsetof(struct gp_tree_node, key) == 0, "start, then size");
 
 struct stub_ranges {
     struct gp_lock lock;
-    struct stub_range_node *root;
+    struct gp_tree tree;
 };
 
 /* Without sums: a server may name a range that wraps. */

@@ -5,8 +5,6 @@ UT_SCHED_INCS := $(SCHED_INCS) tests/unit
 $(eval $(call unit_test,test_gp_size,tests/unit/test_gp_size.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_ticket,\
     tests/unit/test_ticket.c,$(CTL_INCS) tests/unit,,$(CTL_LIBS),$(CTL_LDLIBS)))
-$(eval $(call unit_test,test_sched_tree,\
-    tests/unit/test_sched_tree.c,$(UT_SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
 $(eval $(call unit_test,test_sched_place,\
     tests/unit/test_sched_place.c,$(UT_SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
 $(eval $(call unit_test,test_sched_daemon,\

@@ -27,7 +27,7 @@ range_is_found_by_every_address_inside(void **state)
     stub_range_remove(&set, &a);
     assert_false(stub_range_find(&set, 0x1000, &got, sizeof(got)));
     stub_range_remove(&set, &b);
-    assert_null(set.root);
+    assert_null(set.tree.root);
 }
 
 static void

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether further connections pay (transport/xport_lanes.c): a link of a known speed, in
- * front of it queues of the kernel that take some megabytes at memory's speed.
+ * Whether further connections pay (transport/xport_lanes.c): a link of a known speed,
+ * in front of it queues of the kernel that take some megabytes at memory's speed.
  */
 #include "ut.h"
 #include "xport_lanes.h"
@@ -72,15 +72,15 @@ lanes_that_gain_nothing_are_left(void **state)
         assert_int_equal(lanes_used(10, 10, room * MIB), 0);
 }
 
-/* All of it fits into the queues: no speed was seen, and the trial ends all the same. */
+/* All of it fits into the queues: no speed was seen, and the trial ends all the same.
+ */
 static void
 queues_that_are_never_full_end_the_trial(void **state)
 {
     (void)state;
     struct xport_lanes lanes = {.n = 4};
     struct xport_rate main = {0};
-    struct way all = {&lanes.rate, 10, 0, UINT64_MAX},
-               one = {&main, 40, 0, UINT64_MAX};
+    struct way all = {&lanes.rate, 10, 0, UINT64_MAX}, one = {&main, 40, 0, UINT64_MAX};
 
     atomic_store(&lanes.send, true);
     send_mib(&lanes, &all, &one, 160);

@@ -3,13 +3,13 @@
 #include "ut.h"
 
 #include "gp_hash.h"
-#include "sched_tree.h"
+#include "gp_tree.h"
 
 #include <string.h>
 
 enum { N = 300 };
 
-static struct sched_node nodes[N];
+static struct gp_tree_node nodes[N];
 static bool in[N];
 
 static void
@@ -46,7 +46,7 @@ nearest(const uint64_t key[2], bool above)
 }
 
 static void
-assert_node(const struct sched_node *node, int want)
+assert_node(const struct gp_tree_node *node, int want)
 {
     if (node != (want < 0 ? NULL : &nodes[want]))
         fail_msg("node %td instead of %d", node ? node - nodes : -1, want);
@@ -55,7 +55,7 @@ assert_node(const struct sched_node *node, int want)
 static void
 lookups_agree_with_an_array(void **state)
 {
-    struct sched_tree tree = {0};
+    struct gp_tree tree = {0};
     size_t count = 0;
 
     for (uint64_t step = 0; step < 20000; step++) {
@@ -65,25 +65,23 @@ lookups_agree_with_an_array(void **state)
 
         key_of(i, key);
         if (in[i])
-            sched_tree_remove(&tree, &nodes[i]);
+            gp_tree_remove(&tree, &nodes[i]);
         else
-            sched_tree_insert(&tree, &nodes[i], key[0], key[1]);
+            gp_tree_insert(&tree, &nodes[i], key[0], key[1]);
         in[i] = !in[i];
         count += in[i] ? 1 : (size_t)-1;
         assert_int_equal(tree.count, count);
-        assert_node(sched_tree_at_least(&tree, probe[0], probe[1]),
-                    nearest(probe, true));
-        assert_node(sched_tree_at_most(&tree, probe[0], probe[1]),
-                    nearest(probe, false));
-        assert_node(sched_tree_find(&tree, key[0], key[1]), in[i] ? i : -1);
+        assert_node(gp_tree_at_least(&tree, probe[0], probe[1]), nearest(probe, true));
+        assert_node(gp_tree_at_most(&tree, probe[0], probe[1]), nearest(probe, false));
+        assert_node(gp_tree_find(&tree, key[0], key[1]), in[i] ? i : -1);
     }
 }
 
 static void
 walking_visits_every_member_in_order(void **state)
 {
-    struct sched_tree tree = {0};
-    struct sched_node *node, *last = NULL;
+    struct gp_tree tree = {0};
+    struct gp_tree_node *node, *last = NULL;
     size_t n = 0;
 
     memset(nodes, 0, sizeof(nodes));
@@ -91,31 +89,30 @@ walking_visits_every_member_in_order(void **state)
         uint64_t key[2];
 
         key_of(i, key);
-        sched_tree_insert(&tree, &nodes[i], key[0], key[1]);
+        gp_tree_insert(&tree, &nodes[i], key[0], key[1]);
     }
-    for (node = sched_tree_first(&tree); node;
-         node = sched_tree_next(&tree, node), n++) {
+    for (node = gp_tree_first(&tree); node; node = gp_tree_next(&tree, node), n++) {
         if (last)
             assert_true(before(last->key, node->key));
-        assert_ptr_equal(sched_tree_prev(&tree, node), last);
+        assert_ptr_equal(gp_tree_prev(&tree, node), last);
         last = node;
     }
     assert_int_equal(n, N);
-    assert_ptr_equal(sched_tree_last(&tree), last);
+    assert_ptr_equal(gp_tree_last(&tree), last);
 }
 
 static void
 ends_of_the_key_range_work(void **state)
 {
-    struct sched_tree tree = {0};
-    struct sched_node low = {0}, high = {0};
+    struct gp_tree tree = {0};
+    struct gp_tree_node low = {0}, high = {0};
 
-    sched_tree_insert(&tree, &high, UINT64_MAX, UINT64_MAX);
-    sched_tree_insert(&tree, &low, 0, 0);
-    assert_ptr_equal(sched_tree_next(&tree, &low), &high);
-    assert_null(sched_tree_next(&tree, &high));
-    assert_ptr_equal(sched_tree_prev(&tree, &high), &low);
-    assert_null(sched_tree_prev(&tree, &low));
+    gp_tree_insert(&tree, &high, UINT64_MAX, UINT64_MAX);
+    gp_tree_insert(&tree, &low, 0, 0);
+    assert_ptr_equal(gp_tree_next(&tree, &low), &high);
+    assert_null(gp_tree_next(&tree, &high));
+    assert_ptr_equal(gp_tree_prev(&tree, &high), &low);
+    assert_null(gp_tree_prev(&tree, &low));
 }
 
 int

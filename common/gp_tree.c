@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sched_tree.h"
+#include "gp_tree.h"
 
 #include "gp_hash.h"
 
 /* The heap order comes from the node's address, which nobody outside chooses. */
 static uint64_t
-priority(const struct sched_node *node)
+priority(const struct gp_tree_node *node)
 {
     return gp_hash_u64((uint64_t)(uintptr_t)node);
 }
 
 static int
-compare(const struct sched_node *node, uint64_t key0, uint64_t key1)
+compare(const struct gp_tree_node *node, uint64_t key0, uint64_t key1)
 {
     if (node->key[0] != key0)
         return node->key[0] < key0 ? -1 : 1;
@@ -22,8 +22,8 @@ compare(const struct sched_node *node, uint64_t key0, uint64_t key1)
 
 /* Cut @node's subtree into what is below the key and what is not. */
 static void
-split(struct sched_node *node, uint64_t key0, uint64_t key1, struct sched_node **low,
-      struct sched_node **high)
+split(struct gp_tree_node *node, uint64_t key0, uint64_t key1,
+      struct gp_tree_node **low, struct gp_tree_node **high)
 {
     while (node) {
         if (compare(node, key0, key1) < 0) {
@@ -40,11 +40,11 @@ split(struct sched_node *node, uint64_t key0, uint64_t key1, struct sched_node *
     *high = NULL;
 }
 
-void
-sched_tree_insert(struct sched_tree *tree, struct sched_node *node, uint64_t key0,
-                  uint64_t key1)
+GP_HOT void
+gp_tree_insert(struct gp_tree *tree, struct gp_tree_node *node, uint64_t key0,
+               uint64_t key1)
 {
-    struct sched_node **at = &tree->root;
+    struct gp_tree_node **at = &tree->root;
     uint64_t prio = priority(node);
 
     while (*at && priority(*at) >= prio)
@@ -56,10 +56,10 @@ sched_tree_insert(struct sched_tree *tree, struct sched_node *node, uint64_t key
     tree->count++;
 }
 
-void
-sched_tree_remove(struct sched_tree *tree, struct sched_node *node)
+GP_HOT void
+gp_tree_remove(struct gp_tree *tree, struct gp_tree_node *node)
 {
-    struct sched_node **at = &tree->root, *low = node->left, *high = node->right;
+    struct gp_tree_node **at = &tree->root, *low = node->left, *high = node->right;
 
     while (*at != node)
         at =
@@ -80,10 +80,10 @@ sched_tree_remove(struct sched_tree *tree, struct sched_node *node)
     tree->count--;
 }
 
-struct sched_node *
-sched_tree_at_least(const struct sched_tree *tree, uint64_t key0, uint64_t key1)
+GP_HOT struct gp_tree_node *
+gp_tree_at_least(const struct gp_tree *tree, uint64_t key0, uint64_t key1)
 {
-    struct sched_node *node = tree->root, *best = NULL;
+    struct gp_tree_node *node = tree->root, *best = NULL;
 
     while (node) {
         if (compare(node, key0, key1) >= 0) {
@@ -96,10 +96,10 @@ sched_tree_at_least(const struct sched_tree *tree, uint64_t key0, uint64_t key1)
     return best;
 }
 
-struct sched_node *
-sched_tree_at_most(const struct sched_tree *tree, uint64_t key0, uint64_t key1)
+struct gp_tree_node *
+gp_tree_at_most(const struct gp_tree *tree, uint64_t key0, uint64_t key1)
 {
-    struct sched_node *node = tree->root, *best = NULL;
+    struct gp_tree_node *node = tree->root, *best = NULL;
 
     while (node) {
         if (compare(node, key0, key1) <= 0) {
@@ -112,30 +112,30 @@ sched_tree_at_most(const struct sched_tree *tree, uint64_t key0, uint64_t key1)
     return best;
 }
 
-struct sched_node *
-sched_tree_find(const struct sched_tree *tree, uint64_t key0, uint64_t key1)
+struct gp_tree_node *
+gp_tree_find(const struct gp_tree *tree, uint64_t key0, uint64_t key1)
 {
-    struct sched_node *node = sched_tree_at_least(tree, key0, key1);
+    struct gp_tree_node *node = gp_tree_at_least(tree, key0, key1);
 
     return node && !compare(node, key0, key1) ? node : NULL;
 }
 
-struct sched_node *
-sched_tree_next(const struct sched_tree *tree, const struct sched_node *node)
+struct gp_tree_node *
+gp_tree_next(const struct gp_tree *tree, const struct gp_tree_node *node)
 {
     uint64_t key0 = node->key[0], key1 = node->key[1] + 1;
 
     if (!key1 && !++key0)
         return NULL;
-    return sched_tree_at_least(tree, key0, key1);
+    return gp_tree_at_least(tree, key0, key1);
 }
 
-struct sched_node *
-sched_tree_prev(const struct sched_tree *tree, const struct sched_node *node)
+struct gp_tree_node *
+gp_tree_prev(const struct gp_tree *tree, const struct gp_tree_node *node)
 {
     uint64_t key0 = node->key[0], key1 = node->key[1];
 
     if (!key1-- && !key0--)
         return NULL;
-    return sched_tree_at_most(tree, key0, key1);
+    return gp_tree_at_most(tree, key0, key1);
 }
