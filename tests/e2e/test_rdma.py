@@ -111,10 +111,14 @@ def copies_over(case, rung, gpudirect):
     """All kinds of copies with that rung of the ladder, which status shows."""
     pool = rdma_pool(case, options=["--gpudirect", gpudirect],
                      env={"GPUPOOL_LOG": "worker:info"})
-    result = pool.spawn(case.programs / "copies")
+    session = pool.session()
+    shell = session.cudash().begin()  # stays, so that status can show its link
+    shell.ok("alloc", 4 << 20)
+    case.equal(shell.ok("copy", 0, 4 << 20), "same", "what was copied up and down again")
     case.wait_for(lambda: any(f"rdma ({rung})" in words for words in links(pool)),
                   "status does not show how RDMA reaches the card")
-    case.equal(result.wait(case.patience), 0, "exit status of copies")
+    session.run(case.programs / "copies")
+    case.equal(shell.close(), 0, "exit status of cudash")
     return pool
 
 

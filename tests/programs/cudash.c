@@ -212,6 +212,24 @@ do_peek(struct cudash *sh, char **args)
     printf("%d %u\n", (int)result, value);
 }
 
+/* copy SLOT BYTES: up and down again; whether they are the same */
+static void
+do_copy(struct cudash *sh, char **args)
+{
+    CUdeviceptr device = *memory_slot(sh, args[0]);
+    size_t size = number(args[1]);
+    uint8_t *up = util_alloc(size, 1), *down = util_alloc(size, 1);
+    CUresult result;
+
+    memset(up, 0x5a, size);
+    result = cuMemcpyHtoD(device, up, size);
+    if (result == CUDA_SUCCESS)
+        result = cuMemcpyDtoH(down, device, size);
+    printf("%d %s\n", (int)result, memcmp(up, down, size) ? "other" : "same");
+    free(up);
+    free(down);
+}
+
 /* load PATH: an image as it stands in a file, ended by one NUL for text */
 static void
 do_load(struct cudash *sh, char **args)
@@ -447,6 +465,7 @@ static const struct cudash_command commands[] = {
     {"free", 1, do_free},
     {"poke", 3, do_poke},
     {"peek", 2, do_peek},
+    {"copy", 2, do_copy},
     {"load", 1, do_load},
     {"link", 1, do_link},
     {"function", 1, do_function},
