@@ -27,7 +27,7 @@ WRK_SRCS := \
         peer.c peer_copy.c pinned.c settle.c share.c slot.c stage.c window.c) \
     server/layouts/wrk_kernels.c $(LAYOUT_SRCS) \
     $(addprefix server/shares/gov_,card.c copy.c) \
-    $(addprefix server/shares/wrk_,charged.c copygate.c governor.c graphmem.c meter.c \
+    $(addprefix server/shares/wrk_,charged.c copygate.c gov_charge.c gov_thread.c gov_turn.c governor.c graphmem.c meter.c \
         piece.c predict.c quota.c spatial.c) \
     $(addprefix server/worker/wrk_,ask.c async.c attach.c call.c cards.c ctx.c driver.c \
         evpool.c handle.c host.c jit.c lanes.c link.c loop.c main.c output.c probe.c \

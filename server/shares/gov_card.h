@@ -23,7 +23,7 @@
  * died is taken out by gov_card_leave(), by whoever notices.  Debt outlives the last
  * worker of a session, so that starting again does not pay it.
  *
- * Not here: measuring (wrk_governor.c), memory (wrk_quota.c).
+ * Not here: measuring (wrk_gov_charge.c), memory (wrk_quota.c).
  */
 #ifndef GOV_CARD_H
 #define GOV_CARD_H

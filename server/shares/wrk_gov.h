@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the governor share (wrk_governor.h says what it is): its state, and
+ * the steps between them.  wrk_gov_charge.c keeps the books, wrk_gov_turn.c has and
+ * gives up the turn, wrk_gov_thread.c looks while nobody calls, wrk_governor.c is the
+ * launch.
+ *
+ * All under the governor's lock, but for what says otherwise.
+ */
+#ifndef WRK_GOV_H
+#define WRK_GOV_H
+
+#include "gov_card.h"
+#include "wrk_conf.h"
+#include "wrk_meter.h"
+#include "wrk_predict.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wrk;
+struct wrk_charge;
+
+/* How often a waiting reader looks. */
+#define GOV_POLL_NS 20000
+
+struct gov_slice {
+    /* A launch looks at this line and the meter's first; the flags are written under
+     * the lock. */
+    struct gov_card *card;
+    const struct gov_tenant *tenant; /* the session, as the card knows it */
+    _Atomic uint64_t *launches;      /* where they are counted; written by the reader */
+    int seat;
+    atomic_bool running;
+    atomic_bool intruding; /* running since something began out of turn */
+
+    struct wrk_meter meter;
+    uint64_t owed_ns;     /* measured, not reported yet */
+    uint64_t believed_ns; /* of the meter's, charged already */
+    /* What was measured of launches, and what they had been predicted to take. */
+    uint64_t measured_ns, predicted_ns;
+    unsigned stuck;      /* how often since the card last drained */
+    unsigned stuck_left; /* launches let through with it, still */
+    uint32_t stuck_at;   /* the oldest mark then */
+    uint64_t calm_ns;    /* when nobody else wanted the card, last */
+    struct wrk_predict predict;
+};
+
+struct wrk_governor {
+    struct wrk *w;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    pthread_t thread;
+    uint32_t n;
+    bool asleep; /* the thread, until it is woken; under the lock */
+    bool off;    /* GPUPOOL_GOVERNOR=off in the server's environment: for measuring */
+    struct gov_slice slices[TICKET_SLICES_MAX];
+};
+
+static inline bool
+wrk_gov_contended(const struct gov_slice *s)
+{
+    return __atomic_load_n(&s->tenant->contended, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* Others have a seat at the same multiprocessors, if only to sleep: when one wakes up
+ * it shall not find a long queue. */
+static inline bool
+wrk_gov_shared(const struct gov_slice *s)
+{
+    return __atomic_load_n(&s->tenant->rivals, __ATOMIC_RELAXED) != 0;
+}
+
+static inline bool
+wrk_gov_capped(const struct gov_slice *s)
+{
+    return __atomic_load_n(&s->tenant->ceiling, __ATOMIC_RELAXED) < 100;
+}
+
+/* It has begun @ns ago, and the turn was given up or lost meanwhile. */
+void wrk_gov_intrude(struct gov_slice *s, uint64_t ns);
+
+/* Report what was measured. */
+void wrk_gov_charge_owed(struct wrk *w, struct gov_slice *s);
+
+/* Take in the marks that are done. */
+void wrk_gov_reap(struct wrk *w, struct gov_slice *s);
+
+/* What is in flight waits for something that is not the card. */
+bool wrk_gov_held(struct wrk *w, struct gov_slice *s);
+
+void wrk_gov_give_up(struct wrk *w, struct gov_slice *s);
+
+/* The long way to a launch: bring the books up to date, make sure of the turn; the lock
+ * is let go while waiting.  True: it may have taken long.  The reader. */
+bool wrk_gov_turn(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c);
+
+/* The governor's thread; takes the lock. */
+void *wrk_gov_main(void *governor);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The governor's books: what the card did for the session, and what a launch will take.
+ */
+#include "wrk_gov.h"
+
+#include "gov_wake.h"
+#include "gp_time.h"
+#include "wrk.h"
+#include "wrk_segment.h"
+
+/* How much is remembered of how long launches take, beside their predictions. */
+#define MEASURED_NS UINT64_C(1000000000)
+
+void
+wrk_gov_intrude(struct gov_slice *s, uint64_t ns)
+{
+    uint64_t now = gp_now_ns();
+
+    gov_card_intrude(s->card, s->seat, now - ns, now);
+    s->running = s->intruding = true;
+}
+
+void
+wrk_gov_charge_owed(struct wrk *w, struct gov_slice *s)
+{
+    uint32_t index = (uint32_t)(s - w->priv->governor->slices);
+    struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
+    uint64_t ns = s->owed_ns;
+    uint32_t seq;
+
+    if (!ns)
+        return;
+    s->owed_ns = 0;
+    seq = gov_wake_lock(s->card);
+    if (!s->running)
+        wrk_gov_intrude(s, ns);
+    gov_card_report(s->card, s->seat, ns, gp_now_ns());
+    gov_wake_unlock(s->card, seq);
+    /* A part of the card counts as a part, as the arbiter does it. */
+    atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_GPU_NS][index],
+                              ns * s->tenant->part / 1000, memory_order_relaxed);
+}
+
+/* Nobody waits for what a session alone on its card reports: the thread does it. */
+static void
+charge(struct wrk *w, struct gov_slice *s, uint64_t ns)
+{
+    s->owed_ns += ns;
+    if (!s->running || s->intruding || wrk_gov_capped(s) || wrk_gov_shared(s))
+        wrk_gov_charge_owed(w, s);
+}
+
+/* Predictions are rather too long; their sum is put right by those that were measured.
+ */
+static uint64_t
+put_right(const struct gov_slice *s, uint64_t predicted_ns)
+{
+    if (!s->predicted_ns)
+        return predicted_ns;
+    return (uint64_t)((double)predicted_ns * (double)s->measured_ns /
+                      (double)s->predicted_ns);
+}
+
+static void
+note_measured(struct gov_slice *s, const struct wrk_meter_done *done)
+{
+    if (done->key)
+        wrk_predict_learn(&s->predict, done->key, done->ns / done->launches);
+    if (done->unknown || done->believed)
+        return;
+    s->measured_ns += done->ns;
+    s->predicted_ns += done->predicted_ns;
+    if (s->predicted_ns > MEASURED_NS) {
+        s->measured_ns /= 2;
+        s->predicted_ns /= 2;
+    }
+}
+
+/* Charge what ended without a mark. */
+static void
+reap_believed(struct wrk *w, struct gov_slice *s)
+{
+    uint64_t ns = atomic_load_explicit(&s->meter.believed_ns, memory_order_relaxed);
+
+    if (ns == s->believed_ns)
+        return;
+    charge(w, s, put_right(s, ns - s->believed_ns));
+    s->believed_ns = ns;
+    s->meter.quiet_ns = gp_now_ns();
+}
+
+GP_HOT void
+wrk_gov_reap(struct wrk *w, struct gov_slice *s)
+{
+    struct wrk_meter_done done;
+
+    reap_believed(w, s);
+    while (wrk_meter_take(w, &s->meter, &done)) {
+        if (done.believed)
+            done.ns = put_right(s, done.ns);
+        if (done.ns)
+            charge(w, s, done.ns);
+        note_measured(s, &done);
+        if (wrk_meter_idle(&s->meter))
+            s->stuck = s->stuck_left = 0;
+    }
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the governor sees while nobody calls: ends, idle cards, overdue work. */
+#include "wrk_gov.h"
+
+#include "gov_wake.h"
+#include "gp_log.h"
+#include "gp_time.h"
+#include "wrk.h"
+
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The last words of an attachment that is ended have so long to leave. */
+#define LINGER_NS 100000000
+#define OVERDUE_STATUS 4
+/* The card has been idle for this long: the turn is given up. */
+#define IDLE_NS 100000
+/* How often the governor's thread looks. */
+#define TICK_TIGHT_NS 200000
+#define TICK_LOOSE_NS 1000000
+
+/* No call of the driver ends a kernel: it goes on until the process is gone, so the
+ * process goes.  The supervisor gives the turn back when it has reaped us. */
+static _Noreturn void
+end_overdue(struct wrk *w)
+{
+    char words[160];
+    int len = snprintf(words, sizeof(words),
+                       "work did not end within %u s while another session waited for "
+                       "the card",
+                       w->priv->conf.work_limit_s);
+    struct wire_event_lost lost = {.result = CUDA_ERROR_LAUNCH_TIMEOUT,
+                                   .len = (uint32_t)len};
+    struct timespec linger = {.tv_nsec = LINGER_NS};
+
+    gp_log_warn("governor", "%s: the attachment ends", words);
+    /* Whoever holds this lock may be stuck behind a client that reads nothing. */
+    if (gp_lock_try(&w->priv->send_lock)) {
+        gp_lock_release(&w->priv->send_lock);
+        wrk_event(w, WIRE_EVENT_LOST, &lost, sizeof(lost), words, lost.len);
+    }
+    nanosleep(&linger, NULL);
+    _exit(OVERDUE_STATUS);
+}
+
+/* Somebody else wants the card, or has it while we are on it. */
+static bool
+claimed(const struct gov_slice *s)
+{
+    return wrk_gov_contended(s) ||
+           (s->intruding && __atomic_load_n(&s->card->holders, __ATOMIC_RELAXED));
+}
+
+/* How long that has been so and the work on the card has not ended. */
+static bool
+overdue(const struct gov_slice *s, uint32_t limit_s)
+{
+    uint64_t now = gp_now_ns();
+
+    return !wrk_meter_idle(&s->meter) && claimed(s) && limit_s &&
+           now - gp_max(s->meter.progress_ns, s->calm_ns) >= limit_s * GP_NS_PER_S;
+}
+
+/* What is in flight had not begun when the turn was given up. */
+static uint64_t
+tick_held(struct wrk *w, struct gov_slice *s)
+{
+    uint32_t seq;
+
+    if (!wrk_meter_idle(&s->meter) && !wrk_meter_held(w, &s->meter)) {
+        seq = gov_wake_lock(s->card);
+        wrk_gov_intrude(s, 0);
+        gov_wake_unlock(s->card, seq);
+    }
+    return TICK_TIGHT_NS;
+}
+
+/* What began out of turn shall have one: others give way to it as to who waits. */
+static void
+ask_late(struct gov_slice *s)
+{
+    uint32_t seq = gov_wake_lock(s->card);
+    uint64_t until;
+
+    s->intruding = !gov_card_ask(s->card, s->seat, gp_now_ns(), &until);
+    gov_wake_unlock(s->card, seq);
+}
+
+/* One look at a slice; returns after how long to look again, 0: nothing to see. */
+static uint64_t
+tick(struct wrk *w, struct gov_slice *s)
+{
+    if (!s->running && wrk_meter_idle(&s->meter))
+        return 0;
+    wrk_gov_reap(w, s);
+    wrk_gov_charge_owed(w, s);
+    if (!s->running)
+        return tick_held(w, s);
+    if (s->intruding)
+        ask_late(s);
+    if (!claimed(s))
+        s->calm_ns = gp_now_ns();
+    if (!atomic_load(&s->meter.unmarked) && wrk_gov_held(w, s)) {
+        wrk_gov_give_up(w, s);
+        return TICK_TIGHT_NS;
+    }
+    if (overdue(s, w->priv->conf.work_limit_s))
+        end_overdue(w);
+    if (wrk_meter_idle(&s->meter) && !atomic_load(&s->meter.unmarked) &&
+        gp_now_ns() - s->meter.quiet_ns >= IDLE_NS) {
+        wrk_gov_give_up(w, s);
+        return 0;
+    }
+    return wrk_gov_capped(s) || wrk_gov_contended(s) ? TICK_TIGHT_NS : TICK_LOOSE_NS;
+}
+
+void *
+wrk_gov_main(void *governor)
+{
+    struct wrk_governor *g = governor;
+
+    pthread_mutex_lock(&g->lock);
+    while (!atomic_load(&g->w->priv->stopping)) {
+        uint64_t next = 0;
+
+        for (uint32_t i = 0; i < g->n; i++) {
+            uint64_t ns = tick(g->w, &g->slices[i]);
+
+            next = next && ns ? gp_min(next, ns) : gp_max(next, ns);
+        }
+        if (next) {
+            struct timespec pause = {.tv_nsec = (long)next};
+
+            pthread_mutex_unlock(&g->lock);
+            nanosleep(&pause, NULL);
+            pthread_mutex_lock(&g->lock);
+        } else {
+            g->asleep = true;
+            pthread_cond_wait(&g->wake, &g->lock);
+            g->asleep = false;
+        }
+    }
+    pthread_mutex_unlock(&g->lock);
+    return NULL;
+}
