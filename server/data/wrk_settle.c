@@ -31,8 +31,9 @@ wrk_settle_later(struct wrk *w, struct wrk_reply *rep, CUstream stream,
         return CUDA_SUCCESS;
     if (rep->req->flags & WIRE_F_REPLY)
         return wrk_wait_stream(w, rep, stream);
+    /* To ask for an event while a stream is captured may end its capture. */
     w->priv->unsettled = slot;
-    w->settling = true;
+    w->settling = !w->priv->captures;
     return CUDA_SUCCESS;
 }
 
