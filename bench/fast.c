@@ -4,7 +4,8 @@
  * transport.
  *
  * One run is one round: every remote figure has the raw figure of the same round
- * next to it, so that a ratio compares the same minute.  The raw link is opened
+ * next to it, so that a ratio compares the same minute (--beside=0: calls alone, to be
+ * compared with another program that does nothing else either).  The raw link is opened
  * before CUDA so that its process does not inherit a connection.  The driver on
  * the server's side should be the null driver; then what is left is our own cost.
  */
@@ -12,6 +13,7 @@
 #include "raw_link.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define MIB (1024ul * 1024ul)
@@ -106,6 +108,7 @@ static void
 measure_latency(struct fast *fast, const char *name, void (*act)(struct fast *))
 {
     long calls = bench_option(fast->argc, fast->argv, "--calls", SYNC_CALLS);
+    bool beside = bench_option(fast->argc, fast->argv, "--beside", 1);
     struct bench_times raw = {0}, call = {0};
     char key[64];
 
@@ -114,7 +117,7 @@ measure_latency(struct fast *fast, const char *name, void (*act)(struct fast *))
     for (int i = 0; i < 200; i++)
         act(fast);
     for (int slice = 0; slice < 30; slice++) {
-        for (long i = 0; i < calls / 30; i++) {
+        for (long i = 0; beside && i < calls / 30; i++) {
             uint64_t start = bench_now_ns();
 
             act_raw(fast);
@@ -132,7 +135,8 @@ measure_latency(struct fast *fast, const char *name, void (*act)(struct fast *))
     snprintf(key, sizeof(key), "%s_p99_us", name);
     bench_say(key, bench_times_percentile(&call, 99) / 1e3);
     snprintf(key, sizeof(key), "%s_raw_us", name);
-    bench_say(key, bench_times_percentile(&raw, 50) / 1e3);
+    if (beside)
+        bench_say(key, bench_times_percentile(&raw, 50) / 1e3);
     bench_times_free(&raw);
     bench_times_free(&call);
 }

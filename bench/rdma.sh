@@ -39,7 +39,7 @@ fast() {
 
 for _ in $(seq "$rounds"); do
     perftest ib_send_lat -s 64 -n 1000 | awk '{ print "rdma_raw_us", 2 * $5 }'
-    fast rdma --only=sync_call
+    fast rdma --only=sync_call --beside=0 # as perftest does it: nothing between calls
     perftest ib_write_bw -s 1048576 -n 100 | awk '{ print "rdma_raw_mib_s", $4 }'
     before=$(workers_cpu)
     fast rdma --only=copy_cost

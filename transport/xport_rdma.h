@@ -48,10 +48,12 @@
 #define RDMA_INLINE 220 /* asked for; iWARP gives less */
 #define RDMA_COOKIE_SIZE 16
 /* A wait spins for as long as sleeping and waking through a completion channel costs.
- * A look at a queue is some memory accesses, so what takes longer than the gap between
- * two looks was a switch to another thread. */
+ * The peer is mostly on another host: an interrupt between two looks says nothing, only
+ * a whole slice of the scheduler's is proof that somebody wants the core.  And who
+ * sleeps makes the peer's spin fail, which then sleeps too: both try again soon. */
 #define RDMA_SPIN_NS 100000
-#define RDMA_SPIN_GAP_NS 25000
+#define RDMA_SPIN_GAP_NS 500000
+#define RDMA_SPIN_SKIP_MAX 32
 /* Payloads from here on are offered if their memory is registered already; below, a
  * copy through the ring costs less than the round trip. */
 #define RDMA_OFFER_MIN (64u << 10)

@@ -90,6 +90,7 @@ rdma_conn_new(const struct xport_verbs *v, uint32_t frame_max, struct rdma_conn 
                           err);
     rdma->stream.spin.spin_ns = RDMA_SPIN_NS;
     rdma->stream.spin.gap_ns = RDMA_SPIN_GAP_NS;
+    rdma->stream.spin.skip_max = RDMA_SPIN_SKIP_MAX;
     p = mmap(NULL, sizeof(*rdma->region), PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     rdma->region = p == MAP_FAILED ? NULL : p;

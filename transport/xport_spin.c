@@ -24,7 +24,9 @@ learn(struct xport_spin *spin, uint64_t ns)
 static bool
 lost(struct xport_spin *spin)
 {
-    spin->backoff = gp_min(spin->backoff ? 2 * spin->backoff : 4u, XPORT_SPIN_SKIP_MAX);
+    uint32_t most = spin->skip_max ? spin->skip_max : XPORT_SPIN_SKIP_MAX;
+
+    spin->backoff = gp_min(spin->backoff ? 2 * spin->backoff : 4u, most);
     spin->skip = spin->backoff;
     return false;
 }

@@ -30,8 +30,8 @@ struct xport_spin {
     uint32_t backoff;  /* how many to skip after the next failure */
     uint64_t until_ns; /* end of the current spin, 0: not begun */
     uint64_t last_ns;
-    uint32_t spin_ns, gap_ns; /* of this transport; 0: the values above */
-    uint32_t look_ns, looks;  /* the shortest look so far; how many in this spin */
+    uint32_t spin_ns, gap_ns, skip_max; /* of this transport; 0: the values above */
+    uint32_t look_ns, looks; /* the shortest look so far; how many in this spin */
 };
 
 /* A wait begins: whether to do so without spinning. */
