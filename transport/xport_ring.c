@@ -135,10 +135,12 @@ xport_ring_wait_data(struct xport_ring *ring, uint64_t deadline_ns)
 void
 xport_ring_kick(struct xport_ring *ring)
 {
+    int bell = __atomic_load_n(&ring->bell, __ATOMIC_RELAXED);
+
     __atomic_store_n(&ring->shared->room_wanted, XPORT_RING_AWAKE, __ATOMIC_SEQ_CST);
     __atomic_store_n(&ring->shared->data_wanted, XPORT_RING_AWAKE, __ATOMIC_SEQ_CST);
     xport_ring_futex(&ring->shared->room_wanted, FUTEX_WAKE, INT32_MAX, NULL);
     xport_ring_futex(&ring->shared->data_wanted, FUTEX_WAKE, INT32_MAX, NULL);
-    if (ring->bell >= 0)
-        xport_bell_kick(ring->bell);
+    if (bell >= 0)
+        xport_bell_kick(bell);
 }

@@ -50,7 +50,8 @@ struct xport_ring {
     uint8_t *bytes;            /* XPORT_RING_SIZE */
     uint64_t index;            /* our own: head of the producer, tail of the consumer */
     const atomic_bool *closed; /* set before xport_ring_kick(): do not sleep any more */
-    int bell;                  /* the consumer's, borrowed; -1: none */
+    int bell; /* the consumer's, borrowed; -1: none, which a consumer may find out while
+                 any thread kicks */
 };
 
 /* What one thread sends happens before what another then receives: the answer came from
@@ -197,12 +198,13 @@ xport_ring_before_bell(const struct xport_ring *ring)
     return xport_ring_used_by_consumer(ring) == 0 && !atomic_load(ring->closed);
 }
 
-/* Sleep on the bell, of a ring that has one, until there is data; may end early. */
+/* Sleep on the bell, of a ring that has one, until there is data; may end early.  One
+ * that does not work is one that there is not. */
 static GP_INLINE void
 xport_ring_wait_bell(struct xport_ring *ring)
 {
     if (xport_ring_before_bell(ring) && unlikely(xport_bell_wait(ring->bell) < 0))
-        ring->bell = -1; /* one that does not work is one that there is not */
+        __atomic_store_n(&ring->bell, -1, __ATOMIC_RELAXED);
 }
 
 /* --- the rest

@@ -496,6 +496,44 @@ what_is_no_bell_says_so(void **state)
     close(fd[0]);
 }
 
+struct waiting {
+    struct xport_ring ring;
+    atomic_bool waited;
+};
+
+static void *
+wait_thread(void *arg)
+{
+    struct waiting *waiting = arg;
+
+    xport_ring_wait_data(&waiting->ring, GP_FOREVER);
+    atomic_store_explicit(&waiting->waited, true, memory_order_relaxed);
+    return NULL;
+}
+
+/* What the peer gave for a bell is none: that is found by who waits, while others may
+ * kick the ring.  The thread sanitizer judges, so nothing here orders the two. */
+static void
+ring_that_loses_its_bell_can_be_kicked_meanwhile(void **state)
+{
+    struct xport_ring_shared shared = {0};
+    atomic_bool closed = false;
+    struct waiting waiting = {{&shared, NULL, 0, &closed, -1}, false};
+    pthread_t thread;
+    int fd[2];
+
+    assert_int_equal(pipe(fd), 0);
+    close(fd[1]);
+    waiting.ring.bell = fd[0];
+    pthread_create(&thread, NULL, wait_thread, &waiting);
+    while (!atomic_load_explicit(&waiting.waited, memory_order_relaxed))
+        gp_cpu_relax();
+    xport_ring_kick(&waiting.ring);
+    pthread_join(thread, NULL);
+    assert_int_equal(waiting.ring.bell, -1);
+    close(fd[0]);
+}
+
 static void
 unsealed_file_is_refused(void **state)
 {
@@ -772,6 +810,7 @@ main(void)
         cmocka_unit_test(look_ends_a_sleep_on_the_bell_of_a_dead_peer),
         cmocka_unit_test(kick_frees_who_rings_a_bell_that_the_peer_filled),
         cmocka_unit_test(what_is_no_bell_says_so),
+        cmocka_unit_test(ring_that_loses_its_bell_can_be_kicked_meanwhile),
         cmocka_unit_test(unsealed_file_is_refused),
         cmocka_unit_test(payloads_can_be_read_where_they_lie),
         cmocka_unit_test(payloads_can_be_made_where_they_go),
