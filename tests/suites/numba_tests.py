@@ -11,7 +11,7 @@ from suite import HERE, Missing, Pool, Report, Result, SLICE, Venv, run_all, run
 
 PACKAGES = ["numba", "numba-cuda", "cuda-bindings==13.0.*", "nvidia-cuda-nvrtc==13.0.*",
             "nvidia-cuda-runtime==13.0.*", "nvidia-nvvm==13.0.*", "numpy", "cffi", "psutil",
-            "filecheck", "ml_dtypes", "cupy-cuda13x>=14"]
+            "filecheck", "ml_dtypes", "pytest", "cupy-cuda13x>=14"]
 TESTS = "numba.cuda.tests"
 LIMIT_S = 2700
 # One example fills 1.8 GB.
@@ -79,6 +79,7 @@ def run(build, only):
         runner = Runner(build, pool, venv)
         modules = runner.modules(only)
         if not modules:
-            raise Missing("its tests cannot be listed")
+            raise Missing("no such test, or its tests cannot be listed "
+                          f"({runner.logs / 'list.log'})")
         run_all(modules, runner.one, report)
     return report.close()
