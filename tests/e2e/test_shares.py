@@ -63,6 +63,15 @@ def run_together(case, *groups):
                          begin + 300_000_000, end) for group in groups]
 
 
+def some_round(case, measure, holds, words):
+    """Measure until it holds, three times at most: the host's own load can spoil one round,
+    not every one."""
+    rounds = []
+    while len(rounds) < 3 and not (rounds and holds(*rounds[-1])):
+        rounds.append(measure())
+    case.check(holds(*rounds[-1]), f"{words}: {rounds}")
+
+
 def held_to(case, core, *loads, slack=POINTS):
     """One fixed-share session, alone on the card: no load gets it beyond its cap."""
     pool = case.pool()
@@ -139,9 +148,9 @@ def test_online_preempts_offline(case):
     online = pool.session(core=20, memory="64MiB", options=("--policy", "bs"))
     offline = pool.session(core=20, memory="64MiB",
                            options=("--policy", "bs", "--class", "offline"))
-    parts = run_together(case, [Load(case, online, 0, "--kernel-us=2000")],
-                         [Load(case, offline, 1, "--kernel-us=2000")])
-    case.check(parts[0] > 5 * parts[1], f"online and offline had {parts}")
+    some_round(case, lambda: run_together(case, [Load(case, online, 0, "--kernel-us=2000")],
+                                          [Load(case, offline, 1, "--kernel-us=2000")]),
+               lambda first, last: first > 5 * last, "parts of the card, online and offline")
 
 
 # One block of these fills a multiprocessor; a launch fills four of them.
@@ -165,17 +174,27 @@ def in_space(pool, core, mode="sm", policy="fs"):
 def test_half_of_the_multiprocessors_is_half_the_speed_and_disturbs_nobody(case):
     case.need_processors(2)
     pool = case.pool(env={"SOFTGPU_SMS": "4"})
-    session = pool.session(core=100, memory="64MiB", options=("--policy", "be"))
-    whole, = blocks_done(case, session)
-    session.close()
-    case.wait_for(lambda: not pool.sessions(), "the session is closed")
-    one, two = in_space(pool, 50), in_space(pool, 50)
-    alone, = blocks_done(case, one)
-    case.check(0.4 < alone / whole < 0.6, f"{alone} blocks on half, {whole} on all")
-    for done in blocks_done(case, one, two):
-        case.check(done > 0.85 * alone, f"{done} blocks beside another, {alone} alone")
-    sms = one.cudash().begin().ok("attribute", 16)
-    case.equal(sms, 2, "multiprocessors that the program sees")
+
+    def closed(*sessions):
+        for session in sessions:
+            session.close()
+        case.wait_for(lambda: not pool.sessions(), "the sessions are closed")
+
+    def measure():
+        session = pool.session(core=100, memory="64MiB", options=("--policy", "be"))
+        whole = blocks_done(case, session)
+        closed(session)
+        one, two = in_space(pool, 50), in_space(pool, 50)
+        blocks = *whole, *blocks_done(case, one), *blocks_done(case, one, two)
+        sms = one.cudash().begin().ok("attribute", 16)
+        case.equal(sms, 2, "multiprocessors that the program sees")
+        closed(one, two)
+        return blocks
+
+    some_round(case, measure,
+               lambda whole, alone, one, two: 0.4 < alone / whole < 0.6 and
+               min(one, two) > 0.85 * alone,
+               "blocks on all, on half, on half beside another half and by that")
 
 
 def test_parts_and_turns_do_not_share_a_card(case):
@@ -228,13 +247,10 @@ def test_session_that_floods_copies_leaves_a_neighbour_its_part(case):
     pool = case.pool()
     flood = pool.session(core=50, memory="256MiB", options=("--policy", "bs"))
     calm = pool.session(core=50, memory="256MiB", options=("--policy", "bs"))
-    parts = []
-    # One of six connections: a sixth, were they not governed.  The host's own load can
-    # lessen it in a round, not in every one.
-    while len(parts) < 3 and max(parts, default=0) <= 0.27:
-        parts.append(copied_beside_a_flood(case, flood, calm))
-    case.check(max(parts) > 0.27, f"one process of a half got {parts} of all bytes, "
-               "five of the other half the rest")
+    # One of six connections: a sixth, were they not governed.
+    some_round(case, lambda: (copied_beside_a_flood(case, flood, calm),),
+               lambda part: part > 0.27,
+               "part of all bytes of one process of a half, beside five of the other half")
     used = [s["slices"][0]["moved_bytes"] for s in pool.sessions()]
     case.check(min(used) > 0, f"bytes moved by each session: {used}")
 
