@@ -119,6 +119,7 @@ struct up {
     } piece[PIECES_AHEAD];
     unsigned first, count;
     struct wrk_slot *last; /* handed to the card */
+    bool soon;             /* wrk_settle_soon() */
     CUresult result;
 };
 
@@ -200,7 +201,7 @@ up_window(struct up *up, uint64_t offset, bool *more)
 static CUresult
 up_settle(struct up *up, struct wrk_reply *rep)
 {
-    return up->last ? wrk_settle_later(up->w, rep, up->copy->stream, up->last)
+    return up->last ? wrk_settle_later(up->w, rep, up->copy->stream, up->last, up->soon)
                     : CUDA_SUCCESS;
 }
 
@@ -215,6 +216,7 @@ wrk_bulk_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
 
     if (rep->bulk != copy->len)
         return CUDA_ERROR_INVALID_VALUE;
+    up.soon = wrk_settle_soon(w, rep, copy->stream);
     if ((direct || windows) && wrk_wait_idle(w, copy->stream) != CUDA_SUCCESS)
         direct = windows = false;
     while (offset < copy->len && r == 0) {
@@ -250,6 +252,7 @@ wrk_bulk_up_inline(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *
                    const void *data)
 {
     struct wrk_slot *slot;
+    bool soon;
     CUresult r;
 
     /* The slot, and not the frame, because the card may read it after we return. */
@@ -261,11 +264,12 @@ wrk_bulk_up_inline(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (copy->len)
         memcpy(slot->mem, data, copy->len);
+    soon = wrk_settle_soon(w, rep, copy->stream);
     r = copy->start(w, copy, slot->mem, 0, copy->len);
     if (r != CUDA_SUCCESS)
         return r;
     wrk_slot_mark(w, slot, w->ctx_index, copy->stream);
-    return wrk_settle_later(w, rep, copy->stream, slot);
+    return wrk_settle_later(w, rep, copy->stream, slot, soon);
 }
 
 CUresult

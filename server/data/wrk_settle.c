@@ -10,9 +10,8 @@
 
 #include <sched.h>
 
-/* Many times what 64 KiB take; a copy that takes longer stands behind other work, and
- * the program behind the same work by its own choice. */
-#define SETTLE_NS 200000
+/* Several times what 64 KiB take that nothing stands in front of. */
+#define SETTLE_NS 50000
 
 static bool
 blocks(uint16_t call)
@@ -23,18 +22,31 @@ blocks(uint16_t call)
            call == WIRE_CALL_cuMemcpy3D_v2 || call == WIRE_CALL_cuMemcpy3DPeer;
 }
 
+static bool
+overtakes(const struct wrk *w, const struct wrk_reply *rep)
+{
+    return w->handles.client[WIRE_KIND_STREAM].count != 0 && blocks(rep->req->call);
+}
+
+/* To ask for an event while a stream is captured may end its capture. */
+bool
+wrk_settle_soon(struct wrk *w, const struct wrk_reply *rep, CUstream stream)
+{
+    return overtakes(w, rep) && !(rep->req->flags & WIRE_F_REPLY) &&
+           !w->priv->captures && WRK_CALL(w, cuStreamQuery, stream) == CUDA_SUCCESS;
+}
+
 CUresult
 wrk_settle_later(struct wrk *w, struct wrk_reply *rep, CUstream stream,
-                 struct wrk_slot *slot)
+                 struct wrk_slot *slot, bool soon)
 {
-    if (w->handles.client[WIRE_KIND_STREAM].count == 0 || !blocks(rep->req->call))
+    if (soon) {
+        w->priv->unsettled = slot;
+        w->settling = true;
+    }
+    if (!(rep->req->flags & WIRE_F_REPLY) || !overtakes(w, rep))
         return CUDA_SUCCESS;
-    if (rep->req->flags & WIRE_F_REPLY)
-        return wrk_wait_stream(w, rep, stream);
-    /* To ask for an event while a stream is captured may end its capture. */
-    w->priv->unsettled = slot;
-    w->settling = !w->priv->captures;
-    return CUDA_SUCCESS;
+    return wrk_wait_stream(w, rep, stream);
 }
 
 void

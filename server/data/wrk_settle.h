@@ -16,14 +16,20 @@
 
 #include "cuda_abi.h"
 
+#include <stdbool.h>
+
 struct wrk;
 struct wrk_reply;
 struct wrk_slot;
 
-/* The copy of @rep has been started in @stream, its last piece from @slot: what the
- * call came to.  If rep->taken, the answer comes later. */
+/* Before the copy of @rep is started: whether the next frame shall wait for it.  Not
+ * behind other work of @stream, for which CUDA would not wait either. */
+bool wrk_settle_soon(struct wrk *w, const struct wrk_reply *rep, CUstream stream);
+
+/* It has been started, its last piece from @slot: what the call came to.  If
+ * rep->taken, the answer comes later. */
 CUresult wrk_settle_later(struct wrk *w, struct wrk_reply *rep, CUstream stream,
-                          struct wrk_slot *slot);
+                          struct wrk_slot *slot, bool soon);
 
 /* A frame behind such a copy: struct wrk says that there is one. */
 void wrk_settle(struct wrk *w);
