@@ -272,22 +272,41 @@ xport_watch(struct xport_conn *conn)
         conn->ops->watch(conn);
 }
 
-void
+static struct xport_lanes *
+lanes_of(const struct xport_conn *conn)
+{
+    return conn->blocks ? atomic_load(&conn->blocks->lanes) : NULL;
+}
+
+static void
+abort_with(struct xport_conn *conn, int error)
+{
+    struct xport_lanes *lanes = lanes_of(conn);
+
+    fail(conn, error);
+    conn->ops->abort(conn);
+    if (lanes)
+        xport_lanes_abort(lanes);
+}
+
+bool
 xport_look(struct xport_conn *conn)
 {
-    if (conn->ops->look)
-        conn->ops->look(conn);
+    struct xport_lanes *lanes = lanes_of(conn);
+    bool again = false;
+    int r = conn->ops->look ? conn->ops->look(conn, &again) : 0;
+
+    if (r == 0 && lanes && xport_lanes_lost(lanes, &again))
+        r = -ETIMEDOUT;
+    if (r < 0)
+        abort_with(conn, r);
+    return again && r == 0;
 }
 
 void
 xport_abort(struct xport_conn *conn)
 {
-    struct xport_lanes *lanes = conn->blocks ? atomic_load(&conn->blocks->lanes) : NULL;
-
-    fail(conn, -ECONNABORTED);
-    conn->ops->abort(conn);
-    if (lanes)
-        xport_lanes_abort(lanes);
+    abort_with(conn, -ECONNABORTED);
 }
 
 void

@@ -69,7 +69,8 @@ struct xport_ops {
     int (*give_fd)(struct xport_conn *conn, int fd); /* NULL where there is no socket */
     int (*take_fd)(struct xport_conn *conn);         /* that carries descriptors */
     void (*watch)(struct xport_conn *conn);          /* may be NULL, like look */
-    void (*look)(struct xport_conn *conn);
+    /* xport_look(); an error ends the connection. */
+    int (*look)(struct xport_conn *conn, bool *ret_again);
 };
 
 struct xport_stats {
@@ -341,12 +342,25 @@ int xport_rdma_connect(int ctl_fd, struct xport_rdma_port *ports, size_t n,
 void xport_pin(struct xport_conn *conn, const void *addr, size_t len);
 void xport_unpin(struct xport_conn *conn, const void *addr);
 
-/* The death of a peer does not wake who sleeps on shared memory.  A thread that calls
- * xport_look() ten times a second, or whenever the socket hangs up, says so once with
- * xport_watch(): then sleepers need no timers of their own.  Both any thread, nothing
- * for other transports. */
+/*
+ * Liveness of the peer.  A dead process does not wake a thread that sleeps on shared
+ * memory, and a dead host does not wake one that sleeps on a socket.  A thread that
+ * promises to call xport_look() often calls xport_watch() once; then sleepers need no
+ * timers of their own.  Often means ten times a second for shared memory, or whenever
+ * the socket hangs up; and once a second for TCP, for as long as xport_look() returns
+ * true, which says that sent bytes are unacknowledged.  xport_look() breaks a
+ * connection whose peer is dead: its error is then -ETIMEDOUT for TCP.  Any thread.
+ */
 void xport_watch(struct xport_conn *conn);
-void xport_look(struct xport_conn *conn);
+bool xport_look(struct xport_conn *conn);
+
+/* After how many seconds without an acknowledgement a TCP connection of this process
+ * is broken.  For connections made after the call.  The default bridges a restarting
+ * switch; the least is what retransmission needs to mean anything. */
+#define XPORT_LINK_TIMEOUT_S 15
+#define XPORT_LINK_TIMEOUT_MIN_S 3
+#define XPORT_LINK_TIMEOUT_MAX_S 3600
+void xport_set_link_timeout(uint32_t seconds);
 
 /*
  * Windows: memory of a card that the RDMA adapter reaches by itself, at the card's own

@@ -10,8 +10,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#define KEEPALIVE_S 10
-
 /* How much the link takes each way before they are compared, and how much is sent until
  * that is done again.  The kernel's queues take megabytes at once, which says nothing,
  * so a turn is longer by as much as they hold. */
@@ -22,6 +20,21 @@
 
 /* The lanes must be so much faster: one connection costs less. */
 #define GAIN 1.1
+
+bool
+xport_lanes_lost(struct xport_lanes *lanes, bool *ret_again)
+{
+    bool lost = false;
+
+    for (unsigned i = 0; i < lanes->n; i++) {
+        bool again;
+
+        lost = xport_liveness_lost(&lanes->live[i], lanes->fd[i], &again) || lost;
+        if (ret_again)
+            *ret_again = *ret_again || again;
+    }
+    return lost;
+}
 
 /* ---- moving -----------------------------------------------------------------------
  */
@@ -82,21 +95,25 @@ share_move(const struct xport_lanes *lanes, unsigned i, struct share *share,
     return 0;
 }
 
-/* Sleep until a lane that is not done goes on. */
+/* Sleep until a lane that is not done goes on, or a lane's peer is found dead. */
 static int
-shares_wait(const struct xport_lanes *lanes, const struct share *shares, bool out)
+shares_wait(struct xport_lanes *lanes, const struct share *shares, bool out)
 {
     struct pollfd fds[XPORT_LANES_MAX];
+    int n;
 
     for (unsigned i = 0; i < lanes->n; i++)
         fds[i] =
             (struct pollfd){.fd = shares[i].pos < shares[i].end ? lanes->fd[i] : -1,
                             .events = out ? POLLOUT : POLLIN};
-    return poll(fds, lanes->n, -1) < 0 && errno != EINTR ? -errno : 0;
+    n = poll(fds, lanes->n, XPORT_CHECK_S * 1000);
+    if (n < 0 && errno != EINTR)
+        return -errno;
+    return n == 0 && xport_lanes_lost(lanes, NULL) ? -ETIMEDOUT : 0;
 }
 
 static int
-move(const struct xport_lanes *lanes, uint64_t at, uint8_t *buf, uint64_t len, bool out)
+move(struct xport_lanes *lanes, uint64_t at, uint8_t *buf, uint64_t len, bool out)
 {
     struct share shares[XPORT_LANES_MAX];
     bool done = false;
@@ -193,7 +210,7 @@ xport_lanes_add(struct xport_conn *conn, const int *fds, unsigned n, struct gp_e
     for (unsigned i = 0; i < n; i++) {
         lanes->fd[i] = fds[i];
         fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) & ~O_NONBLOCK);
-        xport_keepalive(fds[i], KEEPALIVE_S);
+        xport_liveness_start(fds[i]);
     }
     atomic_store_explicit(&conn->blocks->lanes, lanes, memory_order_release);
     /* Not within this host, whatever the addresses say: somebody relays. */

@@ -15,6 +15,7 @@
 #define XPORT_LANES_H
 
 #include "xport.h"
+#include "xport_liveness.h"
 #include "xport_rate.h"
 
 #include <stdatomic.h>
@@ -27,6 +28,7 @@
 struct xport_lanes {
     unsigned n;
     int fd[XPORT_LANES_MAX];
+    struct xport_liveness live[XPORT_LANES_MAX];
     atomic_bool send; /* the other end takes stripes */
     /* The sender's: does it pay? */
     struct xport_rate rate;
@@ -46,6 +48,10 @@ int xport_lanes_recv(struct xport_lanes *lanes, uint64_t at, uint8_t *buf,
  * the connection's own rate. */
 bool xport_lanes_pay(struct xport_lanes *lanes, const struct xport_rate *main,
                      uint32_t *len);
+
+/* True: the peer of one of them is dead, as xport_liveness.h says.  *ret_again (may be
+ * NULL) is set when one has unacknowledged bytes, and left alone otherwise. */
+bool xport_lanes_lost(struct xport_lanes *lanes, bool *ret_again);
 
 void xport_lanes_abort(struct xport_lanes *lanes);
 void xport_lanes_free(struct xport_lanes *lanes); /* NULL is a no-op */

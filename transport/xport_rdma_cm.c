@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connecting and accepting, all through librdmacm: no hand-made GIDs. */
+#include "xport_liveness.h"
 #include "xport_rdma.h"
 
 #include "gp_err.h"
@@ -119,11 +120,15 @@ hurry(const struct xport_verbs *v, struct rdma_cm_id *id)
                   sizeof(timeout));
 }
 
+/* The control socket carries nothing once the queue pairs are connected; it shows when
+ * the peer's host is gone, which an idle queue pair does not. */
+#define CTL_TIMEOUT_S 5
+
 /* The control socket becomes the connection's: its end is the peer's end. */
 static void
 adopt(struct rdma_conn *rdma, int ctl_fd, struct xport_conn **ret)
 {
-    xport_keepalive(ctl_fd, 2);
+    xport_keepalive(ctl_fd, CTL_TIMEOUT_S);
     fcntl(ctl_fd, F_SETFL, fcntl(ctl_fd, F_GETFL) | O_NONBLOCK);
     fcntl(rdma->cm_channel->fd, F_SETFL,
           fcntl(rdma->cm_channel->fd, F_GETFL) | O_NONBLOCK);

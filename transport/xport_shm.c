@@ -237,11 +237,14 @@ shm_watch(struct xport_conn *conn)
     atomic_store_explicit(&shm->watched, true, memory_order_relaxed);
 }
 
-static void
-shm_look(struct xport_conn *conn)
+/* Sleepers find the end of the ring themselves once they are awake. */
+static int
+shm_look(struct xport_conn *conn, bool *ret_again)
 {
+    *ret_again = false;
     if (liveness(conn) < 0)
         shm_close(shm_of(xport_stream_of(conn)));
+    return 0;
 }
 
 static void

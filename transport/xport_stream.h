@@ -111,10 +111,6 @@ xport_stream_make_room(struct xport_stream *stream)
 int xport_stream_read_later(struct xport_stream *stream, void *buf, size_t len,
                             size_t *ret_n, uint64_t deadline_ns);
 
-/* Notice within about 2 * @seconds that the host behind a TCP socket is gone, though
- * nothing is sent.  Other sockets: nothing happens. */
-void xport_keepalive(int fd, int seconds);
-
 /* Use up the first @n bytes of the vector. */
 static inline void
 xport_iov_advance(struct iovec **iov, size_t *n_iov, size_t n)

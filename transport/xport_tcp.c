@@ -2,6 +2,7 @@
 /* Frames over a connected stream socket: TCP, or a Unix socket. */
 #include "gp_err.h"
 #include "gp_net.h"
+#include "xport_liveness.h"
 #include "xport_stream.h"
 
 #include <errno.h>
@@ -12,11 +13,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* A host that loses its power or its cable says nothing: without this the other side
- * would wait for ever.  (Not TCP_USER_TIMEOUT: it would also end a link whose reader is
- * merely held up by a long kernel, since a closed window counts as no progress.) */
-#define KEEPALIVE_S 10
-
 /* Within a host: little that waits to be sent, and always room for it on the other
  * side, so that what is under way is in a cache when it is copied out
  * (docs/performance.md has what other sizes did). */
@@ -24,15 +20,15 @@
 #define LOCAL_RECEIVE (512 * 1024)
 #define LOCAL_PIECE (128 * 1024)
 
-void
-xport_keepalive(int fd, int seconds)
-{
-    int on = 1, interval = gp_max(seconds / 3, 1), count = 3;
+struct tcp_conn {
+    struct xport_stream stream;
+    struct xport_liveness live;
+};
 
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+static struct tcp_conn *
+tcp_of(struct xport_conn *conn)
+{
+    return container_of(xport_stream_of(conn), struct tcp_conn, stream);
 }
 
 GP_HOT static int
@@ -47,8 +43,12 @@ tcp_write(struct xport_stream *stream, struct iovec *iov, size_t n_iov)
                         : sendmsg(conn->fd, &msg, MSG_NOSIGNAL);
 
         conn->stats.tx_writes++;
-        if (n < 0 && errno != EINTR)
+        if (n < 0 && errno == EAGAIN) { /* blocked for XPORT_CHECK_S */
+            if (xport_liveness_lost(&tcp_of(conn)->live, conn->fd, NULL))
+                return -ETIMEDOUT;
+        } else if (n < 0 && errno != EINTR) {
             return errno == EPIPE ? -ECONNRESET : -errno;
+        }
         conn->stats.tx_bytes += (size_t)gp_max(n, (ssize_t)0);
         xport_iov_advance(&iov, &n_iov, (size_t)gp_max(n, (ssize_t)0));
     }
@@ -104,15 +104,22 @@ tcp_abort(struct xport_conn *conn)
     shutdown(conn->fd, SHUT_RDWR);
 }
 
+static int
+tcp_look(struct xport_conn *conn, bool *ret_again)
+{
+    return xport_liveness_lost(&tcp_of(conn)->live, conn->fd, ret_again) ? -ETIMEDOUT
+                                                                         : 0;
+}
+
 static void
 tcp_free(struct xport_conn *conn)
 {
-    struct xport_stream *stream = xport_stream_of(conn);
+    struct tcp_conn *tcp = tcp_of(conn);
 
     if (conn->fd >= 0)
         close(conn->fd);
-    xport_stream_fini(stream);
-    free(stream);
+    xport_stream_fini(&tcp->stream);
+    free(tcp);
 }
 
 static const struct xport_ops tcp_ops = {
@@ -124,6 +131,7 @@ static const struct xport_ops tcp_ops = {
     .recv_bulk = xport_stream_recv_bulk,
     .realign = xport_stream_to_start,
     .abort = tcp_abort,
+    .look = tcp_look,
     .free = tcp_free,
 };
 
@@ -168,22 +176,22 @@ stay_local(struct xport_conn *conn, int fd)
 int
 xport_tcp_new(int fd, uint32_t frame_max, struct xport_conn **ret, struct gp_err *err)
 {
-    struct xport_stream *stream = xport_stream_alloc(sizeof(*stream));
+    struct tcp_conn *tcp = xport_stream_alloc(sizeof(*tcp));
     int r;
 
-    if (!stream)
+    if (!tcp)
         return gp_err_set(err, -ENOMEM, "out of memory");
-    r = xport_stream_init(stream, &tcp_ops, &tcp_io, frame_max, err);
+    r = xport_stream_init(&tcp->stream, &tcp_ops, &tcp_io, frame_max, err);
     if (r < 0) {
-        tcp_free(&stream->conn);
+        tcp_free(&tcp->stream.conn);
         return r;
     }
     /* Blocking: who must not sleep says so at each call. */
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-    xport_keepalive(fd, KEEPALIVE_S);
+    xport_liveness_start(fd);
     if (same_host(fd))
-        stay_local(&stream->conn, fd);
-    stream->conn.fd = fd; /* from here on it is ours */
-    *ret = &stream->conn;
+        stay_local(&tcp->stream.conn, fd);
+    tcp->stream.conn.fd = fd; /* from here on it is ours */
+    *ret = &tcp->stream.conn;
     return 0;
 }

@@ -359,6 +359,22 @@ attach_patience(void)
     return seconds * GP_NS_PER_S;
 }
 
+static void
+attach_link_timeout(void)
+{
+    const char *text = getenv("GPUPOOL_LINK_TIMEOUT");
+    uint64_t seconds;
+
+    if (!text || !*text)
+        return;
+    if (gp_str_u64(text, XPORT_LINK_TIMEOUT_MIN_S, XPORT_LINK_TIMEOUT_MAX_S, &seconds) <
+        0)
+        gp_log_warn("stub", "GPUPOOL_LINK_TIMEOUT=%s: %d..%d seconds", text,
+                    XPORT_LINK_TIMEOUT_MIN_S, XPORT_LINK_TIMEOUT_MAX_S);
+    else
+        xport_set_link_timeout((uint32_t)seconds);
+}
+
 int
 stub_attach(const struct stub_server *server, struct stub_attach *ret,
             struct gp_err *err)
@@ -368,6 +384,7 @@ stub_attach(const struct stub_server *server, struct stub_attach *ret,
     enum attach_wish wish = WISH_AUTO;
     int r = attach_wish(&wish, err);
 
+    attach_link_timeout();
     if (r >= 0)
         r = attach_payloads(&ret->payloads, err);
     if (r >= 0)

@@ -28,6 +28,7 @@
  */
 #define FLUSH_HELD_MAX_NS (10 * (long)GP_NS_PER_MS)
 #define FLUSH_IDLE_TICKS 25 /* looks without any frame before it sleeps for good */
+#define FLUSH_CHECK_MS 1000 /* between looks at bytes that nobody has acknowledged */
 #define FLUSH_LOOK_NS (100 * GP_NS_PER_MS) /* how late a dead worker is noticed */
 
 GP_HOT_DATA bool stub_flush_always;
@@ -75,9 +76,10 @@ flush_send(struct stub_link *link)
     return true;
 }
 
-/* Until somebody wakes us or the worker hangs up; the latter once. */
-static void
-doze_wait(struct stub_link *link)
+/* Sleep until a frame enters the buffer or the worker hangs up (reported once), at most
+ * @ms; false: only the time has passed. */
+static bool
+doze_wait(struct stub_link *link, int ms)
 {
     struct pollfd fds[] = {
         {.fd = link->doze_fd, .events = POLLIN},
@@ -85,22 +87,25 @@ doze_wait(struct stub_link *link)
     };
     uint64_t count;
 
-    if (poll(fds, ARRAY_SIZE(fds), -1) <= 0)
-        return;
+    if (poll(fds, ARRAY_SIZE(fds), ms) == 0)
+        return false;
     if ((fds[0].revents & POLLIN) && read(link->doze_fd, &count, sizeof(count)) < 0)
-        return;
+        return true;
     link->hung_up = link->hung_up || fds[1].revents;
+    return true;
 }
 
-/* Sleep until a frame enters the empty buffer.  The store and the look behind it pair
- * with post's store of `queued` and its look at `asleep`: one of the two sees the
- * other. */
+/* Sleep until a frame enters the empty buffer; while sent bytes are unacknowledged, the
+ * peer's liveness is checked meanwhile, for threads that wait for an answer.  The store
+ * and the look behind it pair with post's store of `queued` and its look at `asleep`:
+ * one of the two sees the other. */
 static void
 flush_doze(struct stub_link *link)
 {
     atomic_store_explicit(&link->flush_asleep, 1, memory_order_seq_cst);
     if (flush_look_now(link).queued == 0)
-        doze_wait(link);
+        while (!doze_wait(link, xport_look(link->conn) ? FLUSH_CHECK_MS : -1))
+            ;
     atomic_store_explicit(&link->flush_asleep, 0, memory_order_relaxed);
     xport_look(link->conn);
 }

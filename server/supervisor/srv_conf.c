@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "srv_conf.h"
+#include "xport.h"
 
 #include "gp_err.h"
 #include "gp_file.h"
@@ -71,6 +72,10 @@ static const struct conf_option options[] = {
     NUMBER("max-attachments", max_attachments, 65536,
            "client processes at a time (default 1024)"),
     NUMBER("max-sessions", max_sessions, 65536, "sessions at a time (default 1024)"),
+    NUMBER(
+        "link-timeout", link_timeout_s, XPORT_LINK_TIMEOUT_MAX_S,
+        "seconds without an acknowledgement after which a client's TCP\n"
+        "                               connection is broken (default 15, at least 3)"),
     NUMBER("work-limit", work_limit_s, 1000000,
            "seconds after which work that does not end, while another session waits\n"
            "                               for the card, is ended (default 60)"),
@@ -266,6 +271,7 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
                               .gpudirect = "auto",
                               .max_attachments = 1024,
                               .max_sessions = 1024,
+                              .link_timeout_s = XPORT_LINK_TIMEOUT_S,
                               .work_limit_s = 60,
                               .work_limit_offline_s = 10};
     if (gethostname(conf->name, sizeof(conf->name) - 1) < 0)

@@ -130,6 +130,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
         .bells = client->bells,
         .spatial = s->claims.spatial,
         .offline = s->claims.offline,
+        .link_timeout_s = w->srv->conf.link_timeout_s,
         .work_limit_s = s->claims.offline ? w->srv->conf.work_limit_offline_s
                                           : w->srv->conf.work_limit_s,
         .rdma = client->rdma,

@@ -79,6 +79,7 @@ struct wrk_conf {
     uint32_t images;       /* 1: the supervisor keeps images by content */
     uint8_t image_nonce[WIRE_IMAGE_NONCE];
     uint8_t lane_cookie[WRK_LANE_COOKIE];
+    uint32_t link_timeout_s; /* xport_set_link_timeout() */
     uint32_t work_limit_s; /* of work that others wait for, for this session's class */
 };
 

@@ -79,6 +79,7 @@ read_conf(struct wrk_conf *conf, struct gp_err *err)
         return gp_err_set(err, -EINVAL,
                           "no configuration: gpupool-server starts this program");
     close(WRK_FD_CONF);
+    xport_set_link_timeout(conf->link_timeout_s);
     return 0;
 }
 

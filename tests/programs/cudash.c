@@ -230,6 +230,26 @@ do_copy(struct cudash *sh, char **args)
     free(down);
 }
 
+/* copies SLOT SIZE COUNT: so often up and down, or until an error */
+static void
+do_copies(struct cudash *sh, char **args)
+{
+    CUdeviceptr device = *memory_slot(sh, args[0]);
+    size_t size = number(args[1]);
+    unsigned long long count = number(args[2]), done = 0;
+    uint8_t *bytes = util_alloc(size, 1);
+    CUresult result = CUDA_SUCCESS;
+
+    while (result == CUDA_SUCCESS && done < count) {
+        result = cuMemcpyHtoD(device, bytes, size);
+        if (result == CUDA_SUCCESS)
+            result = cuMemcpyDtoH(bytes, device, size);
+        done += result == CUDA_SUCCESS;
+    }
+    printf("%d %llu\n", (int)result, done);
+    free(bytes);
+}
+
 /* load PATH: an image as it stands in a file, ended by one NUL for text */
 static void
 do_load(struct cudash *sh, char **args)
@@ -466,6 +486,7 @@ static const struct cudash_command commands[] = {
     {"poke", 3, do_poke},
     {"peek", 2, do_peek},
     {"copy", 2, do_copy},
+    {"copies", 3, do_copies},
     {"load", 1, do_load},
     {"link", 1, do_link},
     {"function", 1, do_function},

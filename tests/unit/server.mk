@@ -5,7 +5,7 @@ $(eval $(call unit_test,test_wrk_handle,tests/unit/test_wrk_handle.c server/work
 $(eval $(call unit_test,test_wrk_quota,tests/unit/test_wrk_quota.c server/shares/wrk_quota.c,\
     $(SERVER_DIRS) common proto tests/unit,,common,))
 $(eval $(call unit_test,test_srv_conf,tests/unit/test_srv_conf.c server/supervisor/srv_conf.c,\
-    $(SERVER_DIRS) common tests/unit,,common,))
+    $(SERVER_DIRS) transport common tests/unit,,common,))
 $(eval $(call unit_test,test_srv_images,tests/unit/test_srv_images.c server/supervisor/srv_images.c,\
     $(SERVER_DIRS) common proto tests/unit,,wire common,-lprotobuf-c))
 $(eval $(call unit_test,test_srv_share,tests/unit/test_srv_share.c server/supervisor/srv_share.c,\

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cable that is pulled: both ends notice in seconds, whatever is under way."""
+
+import signal
+import time
+
+from harness import proc
+from harness.cudash import Cudash, SUCCESS
+from harness.netns import Cable
+from harness.pool import SERVER
+
+TIMEOUT_S = 4
+# The timeout, keep-alive's rounding, the interval of checks, and a loaded machine.
+NOTICED_S = TIMEOUT_S + 8
+MIB = 1 << 20
+
+
+class Far:
+    """A pool here, and a cudash that uses it from the other end of a cable."""
+
+    def __init__(self, case):
+        self.case = case
+        self.cable = Cable(case)
+        self.pool = case.pool(options=("--listen", self.cable.near))
+        self.pool.restart(self.pool.pid(SERVER), "--link-timeout", str(TIMEOUT_S))
+        self.session = self.pool.session(memory="600MiB")
+        self.shell = self.cudash()
+
+    def cudash(self):
+        env = {**self.session.env, "GPUPOOL_TRANSPORT": "tcp",
+               "GPUPOOL_LINK_TIMEOUT": str(TIMEOUT_S)}
+        return Cudash(self.case, self.case.spawn(
+            [*self.cable.far(), self.case.programs / "cudash"], env=env)).begin()
+
+    def noticed(self, words):
+        """The program's command fails and the worker ends, both in time."""
+        worker, = self.pool.workers()
+        start = time.monotonic()
+        self.cable.pull()
+        result = self.shell.answer(words, patience=NOTICED_S)[0]
+        self.case.check(result != SUCCESS, f"{words} succeeds over a pulled cable")
+        self.case.wait_for(lambda: not proc.is_alive(worker), "the worker outlives its link",
+                           patience=NOTICED_S - (time.monotonic() - start))
+        # Every later call fails at once.
+        with self.case.within(1, "a call after the link was lost"):
+            self.case.check(self.shell("info")[0] != SUCCESS, "a call without a link succeeds")
+
+
+def test_cable_pulled_under_copies_is_noticed_in_seconds(case):
+    far = Far(case)
+    memory = far.shell.ok("alloc", 64 * MIB)
+    far.shell.send("copies", memory, 64 * MIB, 1000000)
+    worker, = far.pool.workers()
+    busy = proc.cpu_ticks(worker)
+    case.wait_for(lambda: proc.cpu_ticks(worker) > busy + 20, "copies are under way")
+    far.noticed(("copies",))
+
+
+def test_cable_pulled_under_launches_is_noticed_in_seconds(case):
+    far = Far(case)
+    memory = far.shell.ok("alloc", MIB)
+    far.shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
+    far.shell.send("flood", memory, 1000000000)
+    worker, = far.pool.workers()
+    busy = proc.cpu_ticks(worker)
+    case.wait_for(lambda: proc.cpu_ticks(worker) > busy + 20, "launches are under way")
+    far.noticed(("flood",))
+
+
+def test_client_behind_an_idle_pulled_cable_is_given_up(case):
+    far = Far(case)
+    worker, = far.pool.workers()
+    far.cable.pull()
+    case.wait_for(lambda: not proc.is_alive(worker), "the worker outlives its link",
+                  patience=NOTICED_S)
+
+
+def test_worker_that_does_not_read_keeps_its_link(case):
+    """A closed window is no dead host: what is under way waits until the worker goes on,
+    far longer than the link timeout."""
+    far = Far(case)
+    memory = far.shell.ok("alloc", 64 * MIB)
+    worker, = far.pool.workers()
+    far.pool.kill(worker, signal.SIGSTOP)
+    far.shell.send("copies", memory, 64 * MIB, 1)
+    time.sleep(3 * TIMEOUT_S)  # the promise is that nothing happens in this time
+    far.pool.kill(worker, signal.SIGCONT)
+    case.equal(far.shell.answer(("copies",)), [SUCCESS, 1], "copies after the worker went on")
