@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gp_log.h"
 
+#include "gp_time.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -136,4 +138,23 @@ gp_log_write(const char *area, enum gp_log_level level, const char *fmt, ...)
         /* Nowhere left to say it. */
     }
     errno = saved;
+}
+
+bool
+gp_log_limit_ok(struct gp_log_limit *limit, uint32_t *ret_skipped)
+{
+    uint64_t now = gp_now_ns();
+
+    if (now - limit->since_ns > limit->period_s * GP_NS_PER_S) {
+        limit->since_ns = now;
+        limit->n = 0;
+    }
+    if (limit->n >= limit->burst) {
+        limit->skipped++;
+        return false;
+    }
+    limit->n++;
+    *ret_skipped = limit->skipped;
+    limit->skipped = 0;
+    return true;
 }

@@ -34,6 +34,18 @@ bool gp_log_on(const char *area, enum gp_log_level level);
 void gp_log_write(const char *area, enum gp_log_level level, const char *fmt, ...)
     GP_PRINTF(3, 4);
 
+/* A limit for lines that a peer can provoke: @burst of them in @period_s seconds.
+ * Zero-initialised but for the two numbers; one thread. */
+struct gp_log_limit {
+    uint32_t burst, period_s;
+    uint32_t n, skipped;
+    uint64_t since_ns;
+};
+
+/* Whether the next line may be written; *ret_skipped: how many were not since the one
+ * before it. */
+bool gp_log_limit_ok(struct gp_log_limit *limit, uint32_t *ret_skipped);
+
 #define gp_log_at(area, level, ...)                                                    \
     do {                                                                               \
         if (gp_log_on(area, level))                                                    \

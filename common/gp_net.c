@@ -2,6 +2,7 @@
 #include "gp_net.h"
 
 #include "gp_err.h"
+#include "gp_hash.h"
 #include "gp_str.h"
 #include "gp_time.h"
 
@@ -287,6 +288,27 @@ gp_net_peer_name(int fd, char *buf, size_t size)
     if (getpeername(fd, (struct sockaddr *)&sa, &len) < 0)
         len = 0;
     return name_of(&sa, len, buf, size);
+}
+
+uint64_t
+gp_net_peer_hash(int fd)
+{
+    struct sockaddr_storage sa = {0};
+    socklen_t len = sizeof(sa);
+    const struct in6_addr *six = &((struct sockaddr_in6 *)&sa)->sin6_addr;
+    const void *bytes = &((struct sockaddr_in *)&sa)->sin_addr;
+    size_t n = sizeof(struct in_addr);
+
+    if (getpeername(fd, (struct sockaddr *)&sa, &len) < 0 ||
+        (sa.ss_family != AF_INET && sa.ss_family != AF_INET6))
+        return 0;
+    if (sa.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(six)) {
+        bytes = &six->s6_addr[12];
+    } else if (sa.ss_family == AF_INET6) {
+        bytes = six;
+        n = 8;
+    }
+    return gp_hash_bytes(gp_hash_process_key(), bytes, n);
 }
 
 const char *

@@ -44,6 +44,10 @@ int gp_net_accept(int listen_fd, int *ret_fd);
 
 unsigned gp_net_port(int fd); /* local port, 0 when unknown */
 
+/* A keyed hash of the peer's address: of all of IPv4's, of the /64 network of IPv6's,
+ * since one host chooses the rest.  The same for all Unix sockets. */
+uint64_t gp_net_peer_hash(int fd);
+
 /* "address:port" of the other (or own) end, "?" if unknown; @buf >= GP_NET_NAME_MAX. */
 const char *gp_net_peer_name(int fd, char *buf, size_t size);
 const char *gp_net_own_name(int fd, char *buf, size_t size);

@@ -11,6 +11,8 @@
 #ifndef SRV_H
 #define SRV_H
 
+#include "gp_listener.h"
+#include "gp_log.h"
 #include "gp_loop.h"
 #include "srv_conf.h"
 
@@ -26,10 +28,12 @@ struct srv_session;
 struct srv_worker;
 struct ticket_key;
 
-/* Connections that have not said who they are.  Each may hold 64 KiB and lives
- * SRV_ATTACH_MS; past the cap the oldest goes, so a flood of silent peers cannot
- * keep a client out. */
-#define SRV_PENDING_MAX 128
+/* Connections whose attach request has not arrived yet.  Each may hold 64 KiB, 32 MiB
+ * in all, and lives SRV_ATTACH_MS.  Past the cap the oldest connection of the address
+ * that has most of them is closed, so a host that floods the server keeps out nobody
+ * but itself, and 512 leave a client on a slow line time to speak: at 5,000
+ * connections a second from its own address it has 100 ms. */
+#define SRV_PENDING_MAX 512
 
 /* Time for a whole AttachRequest. */
 #define SRV_ATTACH_MS 5000
@@ -46,9 +50,12 @@ struct ticket_key;
 struct srv {
     struct srv_conf conf;
     struct gp_loop *loop;
-    struct gp_loop_fd listen_src;
-    struct gp_loop_fd local_src; /* the Unix socket */
-    struct ticket_key *key;      /* whose tickets are honoured; NULL until known */
+    struct gp_listener listener;
+    struct gp_listener local_listener; /* the Unix socket */
+    bool local_open;                   /* its file is ours to remove */
+    /* Lines that strangers can provoke. */
+    struct gp_log_limit accept_log, crowd_log, refusal_log;
+    struct ticket_key *key; /* whose tickets are honoured; NULL until known */
     struct srv_inventory *inventory;
     struct srv_register *reg;
     struct srv_metrics *metrics;

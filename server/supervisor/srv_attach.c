@@ -21,13 +21,17 @@
 
 #define REPLY_MAX 4096
 
+/* Addresses that share one only share the blame for a flood. */
+#define CROWD_BUCKETS 1024
+
 struct srv_attach {
     struct srv *srv;
     struct srv_attach *next;
     struct gp_msg_conn conn;
     struct gp_loop_timer timer;
     bool local;
-    int fd; /* taken from conn once the request is whole, else -1 */
+    int fd;        /* taken from conn once the request is whole, else -1 */
+    uint64_t from; /* gp_net_peer_hash() */
     char peer[GP_NET_NAME_MAX];
 };
 
@@ -36,6 +40,19 @@ attach_request_freep(Gpupool__AttachRequest **req)
 {
     if (*req)
         gpupool__attach_request__free_unpacked(*req, NULL);
+}
+
+/* A stranger can provoke as many of these lines as it likes. */
+static void
+log_refusal(struct srv_attach *a, const char *why)
+{
+    uint32_t skipped;
+
+    if (!gp_log_limit_ok(&a->srv->refusal_log, &skipped))
+        return;
+    gp_log_warn("server", "refused %s: %s", a->peer, why);
+    if (skipped)
+        gp_log_warn("server", "%u refusals before it were not logged", skipped);
 }
 
 static void
@@ -61,7 +78,7 @@ attach_refuse(struct srv_attach *a, Gpupool__AttachStatus status, const char *wo
     Gpupool__AttachReply reply = GPUPOOL__ATTACH_REPLY__INIT;
     uint8_t buf[REPLY_MAX];
 
-    gp_log_warn("server", "refused %s: %s", a->peer, words);
+    log_refusal(a, words);
     a->srv->refused_total++;
     reply.status = status;
     reply.message = (char *)(uintptr_t)words;
@@ -261,8 +278,7 @@ on_close(struct gp_msg_conn *conn, int code)
     struct srv_attach *a = container_of(conn, struct srv_attach, conn);
 
     if (code == -EMSGSIZE)
-        gp_log_warn("server", "refused %s: its request is over %u bytes", a->peer,
-                    SRV_REQUEST_MAX);
+        log_refusal(a, "its request is over the limit of 64 KiB");
     else
         gp_log_debug("server", "%s went away before it asked for anything", a->peer);
     attach_free(a);
@@ -272,23 +288,40 @@ static void
 on_deadline(struct gp_loop_timer *timer)
 {
     struct srv_attach *a = container_of(timer, struct srv_attach, timer);
+    char words[64];
 
-    gp_log_warn("server", "refused %s: no whole request within %d ms", a->peer,
-                SRV_ATTACH_MS);
+    snprintf(words, sizeof(words), "no whole request within %d ms", SRV_ATTACH_MS);
+    log_refusal(a, words);
     a->srv->refused_total++;
     attach_free(a);
 }
 
-/* Make room by letting the oldest go: it has had the most time. */
-static void
-drop_oldest(struct srv *srv)
+/* The oldest connection of the address that has most of them. */
+static struct srv_attach *
+most_crowded(const struct srv *srv)
 {
-    struct srv_attach *a = srv->pending;
+    uint16_t counts[CROWD_BUCKETS] = {0}, most = 0;
+    struct srv_attach *found = NULL;
 
-    while (a->next)
-        a = a->next;
-    gp_log_warn("server", "refused %s: %u connections wait to attach, the oldest goes",
-                a->peer, srv->n_pending);
+    for (struct srv_attach *a = srv->pending; a; a = a->next)
+        most = gp_max(most, ++counts[a->from % CROWD_BUCKETS]);
+    for (struct srv_attach *a = srv->pending; a; a = a->next)
+        if (counts[a->from % CROWD_BUCKETS] == most)
+            found = a; /* the list is newest first */
+    return found;
+}
+
+static void
+make_room(struct srv *srv)
+{
+    struct srv_attach *a = most_crowded(srv);
+    uint32_t skipped;
+
+    if (gp_log_limit_ok(&srv->crowd_log, &skipped))
+        gp_log_warn("server",
+                    "refused %s: %u connections wait to attach, and its address has "
+                    "the most of them (%u such lines left out)",
+                    a->peer, srv->n_pending, skipped);
     srv->refused_total++;
     attach_free(a);
 }
@@ -299,7 +332,7 @@ srv_attach_accept(struct srv *srv, int fd, bool local)
     struct srv_attach *a;
 
     if (srv->n_pending >= SRV_PENDING_MAX)
-        drop_oldest(srv);
+        make_room(srv);
     a = calloc(1, sizeof(*a));
     if (!a) {
         close(fd);
@@ -308,6 +341,7 @@ srv_attach_accept(struct srv *srv, int fd, bool local)
     a->srv = srv;
     a->fd = -1;
     a->local = local;
+    a->from = gp_net_peer_hash(fd);
     gp_net_peer_name(fd, a->peer, sizeof(a->peer));
     if (gp_msg_conn_init(&a->conn, srv->loop, fd, SRV_REQUEST_MAX, REPLY_MAX + 4,
                          on_msg, on_close) < 0) {

@@ -31,12 +31,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-
-/* Accepted per turn of the loop, so that reaping is not starved by a flood. */
-#define ACCEPT_BATCH 32
 
 void
 srv_changed(struct srv *srv)
@@ -45,33 +41,44 @@ srv_changed(struct srv *srv)
 }
 
 static void
-accept_batch(struct srv *srv, struct gp_loop_fd *src, bool local)
+on_accept(struct gp_listener *listener, int fd)
 {
-    for (int i = 0; i < ACCEPT_BATCH; i++) {
-        int fd;
-        int r = gp_net_accept(src->fd, &fd);
-
-        if (r < 0) {
-            if (r != -EAGAIN)
-                gp_log_warn("server", "accept: %s", strerror(-r));
-            return;
-        }
-        srv_attach_accept(srv, fd, local);
-    }
+    srv_attach_accept(container_of(listener, struct srv, listener), fd, false);
 }
 
 static void
-on_accept(struct gp_loop_fd *src, uint32_t revents)
+on_accept_local(struct gp_listener *listener, int fd)
 {
-    (void)revents;
-    accept_batch(container_of(src, struct srv, listen_src), src, false);
+    srv_attach_accept(container_of(listener, struct srv, local_listener), fd, true);
+}
+
+/* Clients wait in the kernel's queue meanwhile. */
+static void
+accept_trouble(struct srv *srv, int error)
+{
+    uint32_t skipped;
+
+    if (gp_log_limit_ok(&srv->accept_log, &skipped))
+        gp_log_warn("server",
+                    "cannot accept a connection: %s; it is tried again every %d ms%s "
+                    "(%u such lines left out)",
+                    strerror(-error), GP_LISTENER_PAUSE_MS,
+                    error == -EMFILE ? ", raise the limit of open files (ulimit -n, "
+                                       "LimitNOFILE= of the unit)"
+                                     : "",
+                    skipped);
 }
 
 static void
-on_accept_local(struct gp_loop_fd *src, uint32_t revents)
+on_trouble(struct gp_listener *listener, int error)
 {
-    (void)revents;
-    accept_batch(container_of(src, struct srv, local_src), src, true);
+    accept_trouble(container_of(listener, struct srv, listener), error);
+}
+
+static void
+on_trouble_local(struct gp_listener *listener, int error)
+{
+    accept_trouble(container_of(listener, struct srv, local_listener), error);
 }
 
 static void
@@ -103,8 +110,8 @@ stop(struct srv *srv)
         return;
     srv->stopping = true;
     gp_log_info("server", "stopping: %u workers to end", srv->n_workers);
-    gp_loop_fd_del(&srv->listen_src);
-    gp_loop_fd_del(&srv->local_src);
+    gp_listener_fini(&srv->listener);
+    gp_listener_fini(&srv->local_listener);
     srv_attach_free_all(srv);
     srv_worker_end_all(srv, "the server is stopping");
     gp_loop_timer_set(srv->loop, &srv->stop_timer,
@@ -176,9 +183,11 @@ open_local(struct srv *srv, struct gp_err *err)
     r = gp_net_listen(srv->conf.local, SRV_DEFAULT_PORT, SOMAXCONN, &fd, err);
     if (r < 0)
         return r;
-    r = gp_loop_fd_add(srv->loop, &srv->local_src, fd, EPOLLIN, on_accept_local);
+    r = gp_listener_init(&srv->local_listener, srv->loop, fd, on_accept_local,
+                         on_trouble_local);
     if (r < 0)
         close(fd);
+    srv->local_open = r == 0;
     return r;
 }
 
@@ -194,7 +203,7 @@ open_doors(struct srv *srv, struct gp_err *err)
     r = make_endpoint(srv, fd, err);
     if (r < 0)
         return r;
-    r = gp_loop_fd_add(srv->loop, &srv->listen_src, fd, EPOLLIN, on_accept);
+    r = gp_listener_init(&srv->listener, srv->loop, fd, on_accept, on_trouble);
     if (r < 0)
         return r;
     fd = -1;
@@ -295,12 +304,10 @@ srv_fini(struct srv *srv)
     srv_images_free(srv->images);
     srv_inventory_free(srv->inventory);
     ticket_key_free(srv->key);
-    if (srv->listen_src.fd > 0)
-        close(srv->listen_src.fd);
-    if (srv->local_src.fd > 0) {
-        close(srv->local_src.fd);
+    gp_listener_fini(&srv->listener);
+    gp_listener_fini(&srv->local_listener);
+    if (srv->local_open)
         unlink(srv->conf.local + strlen("unix:"));
-    }
     if (srv->conf.ready_file[0])
         unlink(srv->conf.ready_file);
     gp_loop_free(srv->loop);
@@ -309,7 +316,9 @@ srv_fini(struct srv *srv)
 int
 main(int argc, char **argv)
 {
-    struct srv srv = {0};
+    struct srv srv = {.accept_log = {.burst = 5, .period_s = 60},
+                      .crowd_log = {.burst = 5, .period_s = 60},
+                      .refusal_log = {.burst = 100, .period_s = 10}};
     struct gp_err err = {0};
     int r;
 

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gp_listener.h"
+
+#include "gp_net.h"
+#include "gp_time.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+static void
+on_pause_over(struct gp_loop_timer *timer)
+{
+    struct gp_listener *l = container_of(timer, struct gp_listener, pause);
+
+    gp_loop_fd_set(&l->src, EPOLLIN);
+}
+
+static void
+pause_for(struct gp_listener *l, int error)
+{
+    gp_loop_fd_set(&l->src, 0);
+    gp_loop_timer_set(l->loop, &l->pause,
+                      gp_now_ns() + GP_LISTENER_PAUSE_MS * GP_NS_PER_MS, on_pause_over);
+    l->on_trouble(l, error);
+}
+
+static void
+on_readable(struct gp_loop_fd *src, uint32_t revents)
+{
+    struct gp_listener *l = container_of(src, struct gp_listener, src);
+
+    (void)revents;
+    for (int i = 0; i < GP_LISTENER_BATCH; i++) {
+        int fd;
+        int r = gp_net_accept(src->fd, &fd);
+
+        if (r == -EAGAIN)
+            return;
+        if (r < 0) {
+            pause_for(l, r);
+            return;
+        }
+        l->on_accept(l, fd);
+        if (!src->loop) /* the callback has ended the listener */
+            return;
+    }
+}
+
+int
+gp_listener_init(struct gp_listener *l, struct gp_loop *loop, int fd,
+                 void (*on_accept)(struct gp_listener *, int fd),
+                 void (*on_trouble)(struct gp_listener *, int error))
+{
+    *l = (struct gp_listener){
+        .loop = loop, .on_accept = on_accept, .on_trouble = on_trouble};
+    return gp_loop_fd_add(loop, &l->src, fd, EPOLLIN, on_readable);
+}
+
+void
+gp_listener_fini(struct gp_listener *l)
+{
+    int fd = l->src.fd;
+
+    if (!l->src.loop)
+        return;
+    gp_loop_timer_del(&l->pause);
+    gp_loop_fd_del(&l->src);
+    close(fd);
+}

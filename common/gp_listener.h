@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A listening socket on an event loop.
+ *
+ * Accepts in batches, so that a flood of connections does not starve the loop's other
+ * sources.  When the process or the host is out of descriptors or memory, the
+ * connections stay in the kernel's queue and the socket is left alone for
+ * GP_LISTENER_PAUSE_MS: a level-triggered loop would otherwise spin, because the
+ * listener stays readable.  The cause is logged once per pause at most, by the owner's
+ * on_trouble.
+ *
+ * Storage is the caller's; loop thread only.
+ */
+#ifndef GP_LISTENER_H
+#define GP_LISTENER_H
+
+#include "gp_loop.h"
+
+/* Long enough that a pause costs nothing, short enough that a client does not notice. */
+#define GP_LISTENER_PAUSE_MS 250
+
+/* Connections per turn of the loop. */
+#define GP_LISTENER_BATCH 32
+
+struct gp_listener {
+    struct gp_loop *loop;
+    struct gp_loop_fd src;
+    struct gp_loop_timer pause;
+    /* The owner of the listener also owns @fd, a connected non-blocking socket. */
+    void (*on_accept)(struct gp_listener *listener, int fd);
+    /* accept() failed with @error (-errno); it is tried again by itself. */
+    void (*on_trouble)(struct gp_listener *listener, int error);
+};
+
+/* @fd is listening and belongs to @listener on success. */
+int gp_listener_init(struct gp_listener *listener, struct gp_loop *loop, int fd,
+                     void (*on_accept)(struct gp_listener *, int fd),
+                     void (*on_trouble)(struct gp_listener *, int error));
+void gp_listener_fini(struct gp_listener *listener); /* not initialised: a no-op */
+
+#endif

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Floods of connections: a host that floods a server keeps out nobody but itself."""
+
+import resource
+import socket
+
+from harness.raw import attach_request, where
+
+FLOOD = 2000
+KEPT = 600  # more than a server keeps, fewer than a process may open
+
+
+def flood(case, address, source, count, keep):
+    """@count silent connections from the address @source; the last @keep stay open."""
+    kept = []
+    for _ in range(count):
+        kept.append(socket.create_connection(address, timeout=case.patience,
+                                             source_address=(source, 0)))
+        if len(kept) > keep:
+            kept.pop(0).close()
+    return kept
+
+
+def test_flood_from_one_address_does_not_cut_off_a_slow_client_of_another(case):
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=20, memory="128MiB")
+    address = where(session)
+    slow = socket.create_connection(address, timeout=case.patience)
+    request = attach_request(session.field("ticket"))
+    slow.sendall(request[:10])
+    flooding = flood(case, address, "127.0.0.2", FLOOD, KEPT)
+    try:
+        slow.sendall(request[10:])
+        case.equal(len(slow.recv(1)), 1, "what a slow client gets behind a flood of another")
+        session.run(case.programs / "vecadd")
+    except ConnectionError:
+        case.fail("the slow client was cut off by another address's flood")
+    finally:
+        for stranger in (*flooding, slow):
+            stranger.close()
+    lines = [line for line in pool.log().splitlines() if "connections wait to attach" in line]
+    case.check(1 <= len(lines) <= 5, f"{len(lines)} lines about the flood: {lines[:8]}")
+
+
+def test_server_without_descriptors_waits_and_goes_on(case):
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=20, memory="128MiB")
+    server = pool.pid("gpupool-server")
+    _, most = resource.prlimit(server, resource.RLIMIT_NOFILE)
+    room = max(pool.files(server)) + 20
+    resource.prlimit(server, resource.RLIMIT_NOFILE, (room, most))
+    silent = flood(case, where(session), "127.0.0.1", 100, 100)
+    case.wait_for(lambda: "cannot accept a connection" in pool.log(),
+                  "the server says that it lacks descriptors")
+    # Silent connections are sent away after their time, and the rest of the queue comes in.
+    for stranger in silent:
+        case.equal(stranger.recv(1), b"", "what a silent stranger gets")
+    lines = pool.log().count("cannot accept a connection")
+    case.check(lines <= 5, f"{lines} lines about one lack of descriptors")
+    case.contains(pool.log(), "raise the limit of open files", "the remedy")
+    for stranger in silent:
+        stranger.close()
+    resource.prlimit(server, resource.RLIMIT_NOFILE, (most, most))
+    session.run(case.programs / "vecadd")
