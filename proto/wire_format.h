@@ -136,8 +136,16 @@ struct wire_event_landed {
 
 /*
  * How many such copies may be under way: so much memory the worker keeps for them.  A
- * longer copy goes as several.  The client counts, and waits; one that does not is cut
- * off.
+ * longer copy goes as several.  Both sides count, small and large ones apart:
+ *
+ *   the client    one more before it sends the frame, one less once it has taken the
+ *                 event with all its bytes
+ *   the worker    one more when it executes the frame, one less before anything of it
+ *                 learns that the client has the event: under the lock that the event
+ *                 was sent under, whoever else still sleeps on the copy
+ *
+ * So at every moment the worker has counted no more than the client, and the client,
+ * which waits at the limit, never exceeds it.  One that does is cut off.
  */
 #define WIRE_LAND_SMALL (64u * 1024)   /* up to here a copy is small */
 #define WIRE_LAND_LARGE (1024u * 1024) /* the largest */

@@ -6,6 +6,7 @@
 #include "wrk.h"
 #include "wrk_bulk.h"
 #include "wrk_ctx.h"
+#include "wrk_evpool.h"
 #include "wrk_slot.h"
 #include "wrk_wait.h"
 #include "xport.h"
@@ -29,9 +30,19 @@ struct land {
     uint32_t seq;
     CUresult result; /* once over */
     bool over;       /* will not be asked for again: result says */
-    bool watched;    /* a waiter thread sleeps on its event */
-    bool sent;       /* as well, so the watcher gives it back */
     bool large;
+    struct land_watch *watch; /* sleeps on its event; NULL: nobody does */
+};
+
+/* A waiter thread and what it waits for.  The event is the land's until that is sent,
+ * and the watch's from then on: whatever the thread does, the slot is free. */
+struct land_watch {
+    struct wrk_job job;
+    struct land_watch *next; /* in wrk_lands.watches */
+    struct land *land;       /* NULL: sent meanwhile */
+    CUcontext ctx;
+    CUevent event; /* NULL: died with its context */
+    uint32_t ctx_index;
 };
 
 /* Sends host functions' events when the driver's thread cannot. */
@@ -43,6 +54,7 @@ struct courier_note {
 struct wrk_lands {
     struct land *first, **last;
     struct land *free[2]; /* small, large */
+    struct land_watch *watches;
     uint64_t fresh_until; /* 0: waiter threads look */
     uint32_t accepted;    /* seq of the last frame that a copy was started for */
     _Atomic uint32_t count;
@@ -93,6 +105,8 @@ land_give_back(struct wrk *w, struct land *land)
     lands->free[land->large] = land;
 }
 
+/* The client may use the slot again as soon as it has the bytes, so nothing may keep
+ * it here then: the lock is held until it is free (the rule stands in wire_format.h). */
 static void
 land_send(struct wrk *w, struct land *land)
 {
@@ -100,9 +114,12 @@ land_send(struct wrk *w, struct land *land)
 
     if (!send_frame(w, land->seq, land->result, land->slot.mem, len))
         xport_send_bulk(w->priv->conn, land->slot.mem, len);
-    land->sent = true;
-    if (!land->watched)
-        land_give_back(w, land);
+    if (land->watch) {
+        land->watch->land = NULL;
+        land->watch = NULL;
+        land->slot.event = NULL;
+    }
+    land_give_back(w, land);
     atomic_fetch_sub(&w->priv->lands->count, 1);
 }
 
@@ -168,18 +185,29 @@ wrk_land_gate(struct wrk *w)
 /* --- starting ----------------------------------------------------------------------
  */
 
+/* NULL: the client has broken the rule, or there is no memory for the slot. */
 static struct land *
-land_take(struct wrk *w, uint64_t len)
+land_take(struct wrk *w, const struct wire_req *req, uint64_t len)
 {
     struct wrk_lands *lands = w->priv->lands;
     bool large = len > WIRE_LAND_SMALL;
-    struct land *land = lands->free[large];
+    struct land *land;
 
-    if (!land ||
-        !wrk_slot_ready(w, &land->slot, large ? WIRE_LAND_LARGE : WIRE_LAND_SMALL))
+    gp_lock_take(&w->priv->send_lock);
+    land = lands->free[large];
+    if (land)
+        lands->free[large] = land->next;
+    gp_lock_release(&w->priv->send_lock);
+    if (!land) {
+        wrk_frame_bad(w, req, "more copies to the host under way than agreed");
         return NULL;
-    lands->free[large] = land->next;
-    return land;
+    }
+    if (wrk_slot_ready(w, &land->slot, large ? WIRE_LAND_LARGE : WIRE_LAND_SMALL))
+        return land;
+    gp_lock_take(&w->priv->send_lock);
+    land_give_back(w, land);
+    gp_lock_release(&w->priv->send_lock);
+    return NULL;
 }
 
 static void
@@ -201,13 +229,9 @@ wrk_land(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
 
     if (copy->len > WIRE_LAND_LARGE)
         return CUDA_ERROR_INVALID_VALUE;
-    gp_lock_take(&p->send_lock);
-    land = land_take(w, copy->len);
-    gp_lock_release(&p->send_lock);
-    if (!land) {
-        wrk_frame_bad(w, rep->req, "more copies to the host under way than agreed");
+    land = land_take(w, rep->req, copy->len);
+    if (!land)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    }
     r = copy->start(w, copy, land->slot.mem, 0, copy->len);
     if (r == CUDA_SUCCESS)
         r = wrk_slot_mark(w, &land->slot, w->ctx_index, copy->stream);
@@ -217,7 +241,7 @@ wrk_land(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
     land->seq = rep->req->seq;
     land->result = r;
     land->over = r != CUDA_SUCCESS;
-    land->watched = land->sent = false;
+    land->watch = NULL;
     gp_lock_take(&p->send_lock);
     land_append(p->lands, land);
     wrk_land_gate(w);
@@ -258,14 +282,6 @@ wrk_land_fresh(const struct wrk *w)
            atomic_load_explicit(&lands->count, memory_order_relaxed) != 0;
 }
 
-/* A waiter thread and what it waits for. */
-struct land_watch {
-    struct wrk_job job;
-    struct land *land;
-    CUcontext ctx;
-    CUevent event;
-};
-
 /* The first of a stream, if nobody watches it; under the lock. */
 static struct land *
 unwatched(struct wrk_lands *lands)
@@ -275,7 +291,7 @@ unwatched(struct wrk_lands *lands)
     for (struct land *l = lands->first; l && seen.n < BUSY_STREAMS; l = l->next) {
         if (busy_has(&seen, l->stream))
             continue;
-        if (!l->watched && !l->over && l->slot.event)
+        if (!l->watch && !l->over && l->slot.event)
             return l;
         seen.streams[seen.n++] = l->stream;
     }
@@ -288,13 +304,36 @@ watch_next(struct wrk_lands *lands, struct land_watch *watch)
 {
     struct land *land = unwatched(lands);
 
-    watch->land = land;
     if (!land)
         return false;
-    land->watched = true;
+    land->watch = watch;
+    watch->land = land;
     watch->ctx = land->ctx;
+    watch->ctx_index = land->slot.ctx_index;
     watch->event = land->slot.event;
     return true;
+}
+
+/* It sleeps no longer; under the lock. */
+static void
+watch_let_go(struct wrk *w, struct land_watch *watch)
+{
+    if (watch->land)
+        watch->land->watch = NULL;
+    else if (watch->event)
+        wrk_evpool_put(w, watch->ctx_index, watch->event);
+    watch->land = NULL;
+    watch->event = NULL;
+}
+
+static void
+watch_unlist(struct wrk_lands *lands, struct land_watch *watch)
+{
+    struct land_watch **at = &lands->watches;
+
+    while (*at != watch)
+        at = &(*at)->next;
+    *at = watch->next;
 }
 
 /* It is over: send what has landed, and go on with another. */
@@ -305,12 +344,12 @@ watch_done(struct wrk *w, struct land_watch *watch)
     bool more;
 
     gp_lock_take(&p->send_lock);
-    watch->land->watched = false;
-    if (watch->land->sent)
-        land_give_back(w, watch->land);
+    watch_let_go(w, watch);
     wrk_land_gate(w);
     xport_flush(p->conn);
     more = !atomic_load(&p->stopping) && watch_next(p->lands, watch);
+    if (!more)
+        watch_unlist(p->lands, watch);
     gp_lock_release(&p->send_lock);
     return more;
 }
@@ -319,10 +358,15 @@ static void
 watch_run(struct wrk *w, struct wrk_job *job)
 {
     struct land_watch *watch = container_of(job, struct land_watch, job);
+    CUevent event;
 
     do {
+        gp_lock_take(&w->priv->send_lock);
+        event = watch->event;
+        gp_lock_release(&w->priv->send_lock);
         wrk_ctx_enter(w, watch->ctx);
-        WRK_CALL(w, cuEventSynchronize, watch->event);
+        if (event)
+            WRK_CALL(w, cuEventSynchronize, event);
     } while (watch_done(w, watch));
     free(watch);
 }
@@ -332,17 +376,21 @@ watch_run(struct wrk *w, struct wrk_job *job)
 static bool
 watch_start(struct wrk *w)
 {
+    struct wrk_lands *lands = w->priv->lands;
     struct land_watch *watch = calloc(1, sizeof(*watch));
 
-    if (!watch || !watch_next(w->priv->lands, watch)) {
+    if (!watch || !watch_next(lands, watch)) {
         free(watch);
         return false;
     }
     watch->job.run = watch_run;
     watch->job.ctx = watch->ctx;
+    watch->next = lands->watches;
+    lands->watches = watch;
     if (wrk_wait_background(w, &watch->job))
         return true;
-    watch->land->watched = false;
+    watch_unlist(lands, watch);
+    watch_let_go(w, watch);
     free(watch);
     return false;
 }
@@ -446,6 +494,9 @@ wrk_land_forget(struct wrk *w, uint32_t ctx_index)
             l->result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
         }
     }
+    for (struct land_watch *watch = lands->watches; watch; watch = watch->next)
+        if (watch->ctx_index == ctx_index)
+            watch->event = NULL;
     for (unsigned i = 0; i < WIRE_LAND_SMALLS; i++)
         wrk_slot_forget(&lands->small[i].slot, ctx_index);
     for (unsigned i = 0; i < WIRE_LAND_LARGES; i++)

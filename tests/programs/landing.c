@@ -16,6 +16,8 @@
 #define MIB (1024u * 1024u)
 #define BIG (24u * MIB + 12345u)
 #define SMALLS 1500u
+#define STREAMS 4u
+#define ROUNDS 40u
 
 PROG_EMBED(landing_ptx, "spin.ptx");
 
@@ -260,6 +262,45 @@ rectangles_land_row_by_row(struct pages *l)
     return wrong;
 }
 
+/* As many bytes as may be under way at all, again and again: a copy follows as soon as
+ * one before it has landed, while others sleep on those that have not. */
+static size_t
+streams_at_the_limit_go_on(struct pages *l)
+{
+    uint8_t *mine = util_alloc(2 * STREAMS, 8 * MIB), *host[STREAMS] = {0};
+    CUstream streams[STREAMS];
+    CUdeviceptr data[STREAMS];
+    size_t wrong = 0;
+
+    CU(cuMemHostRegister(mine, 2 * STREAMS * 8 * MIB, 0));
+    for (unsigned i = 0; i < STREAMS; i++) {
+        CU(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+        CU(cuMemAlloc(&data[i], 16 * MIB));
+        host[i] = mine + (size_t)i * 16 * MIB;
+        if (i % 2)
+            CU(cuMemAllocHost((void **)&host[i], 16 * MIB));
+    }
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (unsigned i = 0; i < STREAMS; i++) {
+            CU(cuMemsetD32Async(data[i], round * STREAMS + i, 4 * MIB, streams[i]));
+            CU(cuMemcpyDtoHAsync(host[i], data[i], 16 * MIB, streams[i]));
+        }
+    }
+    for (unsigned i = 0; i < STREAMS; i++) {
+        CU(cuStreamSynchronize(streams[i]));
+        for (size_t at = 0; at < 4 * MIB; at++)
+            wrong += ((uint32_t *)host[i])[at] != (ROUNDS - 1) * STREAMS + i;
+        if (i % 2)
+            CU(cuMemFreeHost(host[i]));
+        CU(cuMemFree(data[i]));
+        CU(cuStreamDestroy(streams[i]));
+    }
+    CU(cuMemHostUnregister(mine));
+    free(mine);
+    (void)l;
+    return wrong;
+}
+
 static void *
 worker_main(void *argument)
 {
@@ -352,6 +393,7 @@ static const struct pages_promise promises[] = {
     {"copied on when complete", copies_out_of_a_buffer_that_is_being_filled_wait},
     {"many small ones", many_small_ones_all_arrive},
     {"seen without a call", a_program_that_only_looks_sees_them_come},
+    {"streams at the limit", streams_at_the_limit_go_on},
     {"registered and freed memory", registered_and_freed_memory_is_waited_for},
     {"rectangles", rectangles_land_row_by_row},
     {"blocking copies up", blocking_copies_up_are_there_for_every_stream},
