@@ -34,15 +34,18 @@ struct land {
     struct land_watch *watch; /* sleeps on its event; NULL: nobody does */
 };
 
-/* A waiter thread and what it waits for.  The event is the land's until that is sent,
- * and the watch's from then on: whatever the thread does, the slot is free. */
+/* A waiter thread and what it waits for.  When the land is sent before the thread wakes,
+ * the event becomes the watch's: whatever the thread does, the slot is free.  While no
+ * thread has come to it, it can be given another land, so that no more of them are
+ * queued than streams have something to wait for. */
 struct land_watch {
     struct wrk_job job;
     struct land_watch *next; /* in wrk_lands.watches */
     struct land *land;       /* NULL: sent meanwhile */
     CUcontext ctx;
-    CUevent event; /* NULL: died with its context */
+    CUevent event; /* NULL: none, or it died with its context */
     uint32_t ctx_index;
+    bool begun; /* a thread has come to it */
 };
 
 /* Sends host functions' events when the driver's thread cannot. */
@@ -105,6 +108,20 @@ land_give_back(struct wrk *w, struct land *land)
     lands->free[land->large] = land;
 }
 
+/* Sent while a thread sleeps on its event, or is to come and do so. */
+static void
+watch_leave(struct land *land)
+{
+    struct land_watch *watch = land->watch;
+
+    if (watch->begun)
+        land->slot.event = NULL;
+    else
+        watch->event = NULL;
+    watch->land = NULL;
+    land->watch = NULL;
+}
+
 /* The client may use the slot again as soon as it has the bytes, so nothing may keep
  * it here then: the lock is held until it is free (the rule stands in wire_format.h). */
 static void
@@ -114,11 +131,8 @@ land_send(struct wrk *w, struct land *land)
 
     if (!send_frame(w, land->seq, land->result, land->slot.mem, len))
         xport_send_bulk(w->priv->conn, land->slot.mem, len);
-    if (land->watch) {
-        land->watch->land = NULL;
-        land->watch = NULL;
-        land->slot.event = NULL;
-    }
+    if (land->watch)
+        watch_leave(land);
     land_give_back(w, land);
     atomic_fetch_sub(&w->priv->lands->count, 1);
 }
@@ -362,6 +376,7 @@ watch_run(struct wrk *w, struct wrk_job *job)
 
     do {
         gp_lock_take(&w->priv->send_lock);
+        watch->begun = true;
         event = watch->event;
         gp_lock_release(&w->priv->send_lock);
         wrk_ctx_enter(w, watch->ctx);
@@ -371,14 +386,27 @@ watch_run(struct wrk *w, struct wrk_job *job)
     free(watch);
 }
 
-/* Under the lock.  False: all are watched, or no watcher can be had; then the next
- * frame's copy tries again. */
+/* One that no thread has come to, and whose land has been sent; or a new one. */
+static struct land_watch *
+watch_spare(struct wrk_lands *lands)
+{
+    struct land_watch *watch = lands->watches;
+
+    while (watch && (watch->begun || watch->land))
+        watch = watch->next;
+    return watch;
+}
+
+/* For the next that is not watched, @watch or, if NULL, a new one.  False: there is
+ * none. */
 static bool
-watch_start(struct wrk *w)
+watch_queue(struct wrk *w, struct land_watch *watch)
 {
     struct wrk_lands *lands = w->priv->lands;
-    struct land_watch *watch = calloc(1, sizeof(*watch));
 
+    if (watch)
+        return watch_next(lands, watch);
+    watch = calloc(1, sizeof(*watch));
     if (!watch || !watch_next(lands, watch)) {
         free(watch);
         return false;
@@ -393,6 +421,14 @@ watch_start(struct wrk *w)
     watch_let_go(w, watch);
     free(watch);
     return false;
+}
+
+/* Under the lock.  False: all are watched, or no watcher can be had; then the next
+ * frame's copy tries again. */
+static bool
+watch_start(struct wrk *w)
+{
+    return watch_queue(w, watch_spare(w->priv->lands));
 }
 
 void

@@ -17,7 +17,8 @@
 #define BIG (24u * MIB + 12345u)
 #define SMALLS 1500u
 #define STREAMS 4u
-#define ROUNDS 40u
+#define ROUNDS 25u
+#define WAITING 160u
 
 PROG_EMBED(landing_ptx, "spin.ptx");
 
@@ -270,26 +271,32 @@ streams_at_the_limit_go_on(struct pages *l)
     uint8_t *mine = util_alloc(2 * STREAMS, 8 * MIB), *host[STREAMS] = {0};
     CUstream streams[STREAMS];
     CUdeviceptr data[STREAMS];
+    CUfunction bump = prog_kernel(&l->prog, "bump");
+    unsigned step = 3;
     size_t wrong = 0;
 
     CU(cuMemHostRegister(mine, 2 * STREAMS * 8 * MIB, 0));
     for (unsigned i = 0; i < STREAMS; i++) {
         CU(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
         CU(cuMemAlloc(&data[i], 16 * MIB));
+        CU(cuMemsetD32(data[i], i, 4 * MIB));
         host[i] = mine + (size_t)i * 16 * MIB;
         if (i % 2)
             CU(cuMemAllocHost((void **)&host[i], 16 * MIB));
     }
     for (unsigned round = 0; round < ROUNDS; round++) {
         for (unsigned i = 0; i < STREAMS; i++) {
-            CU(cuMemsetD32Async(data[i], round * STREAMS + i, 4 * MIB, streams[i]));
+            void *params[] = {&data[i], &step};
+
+            CU(cuLaunchKernel(bump, 4 * MIB / 256, 1, 1, 256, 1, 1, 0, streams[i],
+                              params, NULL));
             CU(cuMemcpyDtoHAsync(host[i], data[i], 16 * MIB, streams[i]));
         }
     }
     for (unsigned i = 0; i < STREAMS; i++) {
         CU(cuStreamSynchronize(streams[i]));
         for (size_t at = 0; at < 4 * MIB; at++)
-            wrong += ((uint32_t *)host[i])[at] != (ROUNDS - 1) * STREAMS + i;
+            wrong += ((uint32_t *)host[i])[at] != ROUNDS * step + i;
         if (i % 2)
             CU(cuMemFreeHost(host[i]));
         CU(cuMemFree(data[i]));
@@ -297,8 +304,71 @@ streams_at_the_limit_go_on(struct pages *l)
     }
     CU(cuMemHostUnregister(mine));
     free(mine);
-    (void)l;
     return wrong;
+}
+
+static void
+wait_for_the_word(void *word)
+{
+    pthread_mutex_lock(word);
+    pthread_mutex_unlock(word);
+}
+
+static void *
+wait_for_the_held_stream(void *pages)
+{
+    struct pages *l = pages;
+
+    CU(cuCtxSetCurrent(l->prog.context));
+    CU(cuStreamSynchronize(l->stream));
+    return NULL;
+}
+
+/* More threads wait than a server has for them: nobody is left there to sleep on the
+ * copies, and those go on. */
+static size_t
+copies_go_on_while_everybody_waits(struct pages *l)
+{
+    static pthread_mutex_t word = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t waiting[WAITING];
+    CUfunction bump = prog_kernel(&l->prog, "bump");
+    CUstream streams[STREAMS];
+    CUdeviceptr scratch;
+    unsigned step = 1;
+    void *params[] = {&scratch, &step};
+    size_t wrong = 0;
+
+    CU(cuMemAlloc(&scratch, 4 * MIB));
+    for (unsigned i = 0; i < STREAMS; i++)
+        CU(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+    memset(l->host, 0, STREAMS * MIB);
+    pthread_mutex_lock(&word);
+    CU(cuLaunchHostFunc(l->stream, wait_for_the_word, &word));
+    for (unsigned i = 0; i < WAITING; i++)
+        if (pthread_create(&waiting[i], NULL, wait_for_the_held_stream, l) != 0)
+            exit(2);
+    nanosleep(&(struct timespec){0, 50 * 1000 * 1000}, NULL); /* most are there */
+    for (unsigned i = 0; i < 30 * STREAMS; i++) {
+        size_t at = (size_t)(i % STREAMS) * MIB;
+
+        CU(cuLaunchKernel(bump, MIB / 256, 1, 1, 256, 1, 1, 0, streams[i % STREAMS],
+                          params, NULL));
+        CU(cuMemcpyDtoHAsync(l->host + at, l->data + at, MIB, streams[i % STREAMS]));
+        if (i % STREAMS == STREAMS - 1) {
+            for (unsigned k = 0; k < STREAMS; k++)
+                while (cuStreamQuery(streams[k]) == CUDA_ERROR_NOT_READY)
+                    nanosleep(&(struct timespec){0, 1000 * 1000}, NULL);
+        }
+    }
+    wrong += cuStreamQuery(l->stream) != CUDA_ERROR_NOT_READY;
+    pthread_mutex_unlock(&word);
+    for (unsigned i = 0; i < WAITING; i++)
+        pthread_join(waiting[i], NULL);
+    CU(cuCtxSynchronize());
+    for (unsigned i = 0; i < STREAMS; i++)
+        CU(cuStreamDestroy(streams[i]));
+    CU(cuMemFree(scratch));
+    return wrong + (memcmp(l->host, l->want, STREAMS * MIB) != 0);
 }
 
 static void *
@@ -394,6 +464,7 @@ static const struct pages_promise promises[] = {
     {"many small ones", many_small_ones_all_arrive},
     {"seen without a call", a_program_that_only_looks_sees_them_come},
     {"streams at the limit", streams_at_the_limit_go_on},
+    {"while everybody waits", copies_go_on_while_everybody_waits},
     {"registered and freed memory", registered_and_freed_memory_is_waited_for},
     {"rectangles", rectangles_land_row_by_row},
     {"blocking copies up", blocking_copies_up_are_there_for_every_stream},
