@@ -83,6 +83,7 @@ enum wire_event {
     WIRE_EVENT_LOST = 0xf004,      /* struct wire_event_lost, then its words */
     WIRE_EVENT_LANDED = 0xf005,    /* struct wire_event_landed, then its bytes */
     WIRE_EVENT_CALLBACK = 0xf006,  /* struct wire_event_callback, then its words */
+    WIRE_EVENT_HOST_GONE = 0xf007, /* struct wire_event_host_gone */
 };
 
 /* A host function, stream callback or user-object destructor is due. */
@@ -93,6 +94,24 @@ struct wire_event_host_func {
     int32_t status;  /* CUresult for stream callbacks */
     uint32_t once;   /* 1: the token will not be used again */
 };
+
+/* No more events of this token will come: what held its function is gone, or the call
+ * that gave it has failed.  A token that the client has forgotten is no mistake. */
+struct wire_event_host_gone {
+    uint64_t token;
+};
+
+/*
+ * How many functions may be registered.  Both sides count:
+ *
+ *   the client    one more before it sends the frame that registers, one less when it has
+ *                 taken the event that says that it was the last time
+ *   the worker    one more when it executes that frame, one less before it sends that
+ *                 event
+ *
+ * So the worker never counts more than the client, which refuses more by itself.
+ */
+#define WIRE_HOST_FUNCS_MAX 65536u
 
 /* Bytes that a kernel printed. */
 struct wire_event_output {
@@ -155,6 +174,7 @@ struct wire_event_landed {
 
 static_assert(sizeof(struct wire_event_landed) == 16, "wire layout");
 static_assert(sizeof(struct wire_event_host_func) == 32, "wire layout");
+static_assert(sizeof(struct wire_event_host_gone) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_output) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_credit) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_lost) == 8, "wire layout");

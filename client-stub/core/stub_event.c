@@ -40,6 +40,17 @@ event_host_func(struct stub_link *link, const void *body, uint32_t size)
 }
 
 static const char *
+event_host_gone(const struct stub_link *link, const void *body, uint32_t size)
+{
+    struct wire_event_host_gone ev;
+
+    if (size < sizeof(ev))
+        return "short event of a host function that is gone";
+    memcpy(&ev, body, sizeof(ev));
+    return stub_hostfn_gone(link, &ev);
+}
+
+static const char *
 event_callback(struct stub_link *link, const void *body, uint32_t size)
 {
     struct wire_event_callback ev;
@@ -76,6 +87,8 @@ stub_event_take(struct stub_link *link, const struct wire_rep *event)
     switch (event->call) {
     case WIRE_EVENT_HOST_FUNC:
         return event_host_func(link, event + 1, size);
+    case WIRE_EVENT_HOST_GONE:
+        return event_host_gone(link, event + 1, size);
     case WIRE_EVENT_OUTPUT:
         return event_output(event + 1, size);
     case WIRE_EVENT_CALLBACK:

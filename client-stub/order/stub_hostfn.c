@@ -383,6 +383,19 @@ stub_hostfn_due(struct stub_link *link, const struct wire_event_host_func *event
     return NULL;
 }
 
+const char *
+stub_hostfn_gone(const struct stub_link *link, const struct wire_event_host_gone *event)
+{
+    struct hostfn **at;
+
+    gp_lock_take(&lock);
+    at = hostfn_slot(event->token);
+    if (*at && (*at)->link == link->number && !(*at)->notice)
+        hostfn_drop(at);
+    gp_lock_release(&lock);
+    return NULL;
+}
+
 /* ---- the calls ----------------------------------------------------------------------
  */
 

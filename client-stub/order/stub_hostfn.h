@@ -10,6 +10,7 @@
 #define STUB_HOSTFN_H
 
 #include "cuda_abi.h"
+#include "wire_format.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +21,7 @@ struct wire_event_host_func;
 
 /* More host functions than this in flight are refused; a server that holds them back
  * would let a program that queues without end eat all memory. */
-#define STUB_HOSTFN_MAX 65536u
+#define STUB_HOSTFN_MAX WIRE_HOST_FUNCS_MAX
 
 /* Remember a function; its token (0: none can be had).  Exactly one of the two function
  * pointers is set.  @keep: stays until stub_hostfn_forget() (graph nodes run again and
@@ -52,5 +53,9 @@ const char *stub_hostfn_notice_due(struct stub_link *link,
 /* The worker says that one is due.  NULL, or why the link must end. */
 const char *stub_hostfn_due(struct stub_link *link,
                             const struct wire_event_host_func *event);
+
+/* WIRE_EVENT_HOST_GONE: none of that token will come any more. */
+const char *stub_hostfn_gone(const struct stub_link *link,
+                             const struct wire_event_host_gone *event);
 
 #endif

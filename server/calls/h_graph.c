@@ -180,12 +180,13 @@ h_cuGraphAddHostNode(struct wrk *w, const struct wire_args_cuGraphAddHostNode *a
     (void)rep;
     if (!host)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    wrk_host_tie(host, a->hGraph);
     r = WRK_CALL(w, cuGraphAddHostNode, &node, a->hGraph, a->dependencies,
                  a->numDependencies, &params);
     if (r == CUDA_SUCCESS)
         wrk_handle_put(w, WIRE_KIND_GRAPHNODE, a->phGraphNode_id, node);
     else
-        wrk_host_drop(host);
+        wrk_host_untie(host, a->hGraph);
     return r;
 }
 

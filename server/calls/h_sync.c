@@ -23,37 +23,59 @@ h_cuEventSynchronize(struct wrk *w, const struct wire_args_cuEventSynchronize *a
     return wrk_wait_event(w, rep, a->hEvent);
 }
 
+/* A function in stream order runs once, unless the stream is being captured: then it is a
+ * node, runs at each launch, and lives as long as what holds the node. */
+struct in_order {
+    struct wrk_host *host;
+    CUgraph graph; /* NULL: no capture */
+};
+
+static bool
+in_order_begin(struct wrk *w, struct in_order *f, CUstream stream, uint64_t token,
+               uint64_t stream_id)
+{
+    f->graph = wrk_host_graph(w, stream);
+    f->host = wrk_host_new(w, f->graph ? WRK_HOST_GRAPH : WRK_HOST_ONCE, token,
+                           stream_id);
+    if (f->host && f->graph)
+        wrk_host_tie(f->host, f->graph);
+    return f->host != NULL;
+}
+
+static CUresult
+in_order_end(const struct in_order *f, CUresult r)
+{
+    if (r != CUDA_SUCCESS && f->graph)
+        wrk_host_untie(f->host, f->graph);
+    else if (r != CUDA_SUCCESS)
+        wrk_host_refuse(f->host);
+    return r;
+}
+
 CUresult
 h_cuLaunchHostFunc(struct wrk *w, const struct wire_args_cuLaunchHostFunc *a,
                    struct wrk_reply *rep)
 {
-    struct wrk_host *host = wrk_host_new(w, WRK_HOST_ONCE, a->token, a->hStream_id);
-    CUresult r;
+    struct in_order f;
 
     (void)rep;
-    if (!host)
+    if (!in_order_begin(w, &f, a->hStream, a->token, a->hStream_id))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    r = WRK_CALL(w, cuLaunchHostFunc, a->hStream, wrk_host_run, host);
-    if (r != CUDA_SUCCESS)
-        wrk_host_drop(host);
-    return r;
+    return in_order_end(&f,
+                        WRK_CALL(w, cuLaunchHostFunc, a->hStream, wrk_host_run, f.host));
 }
 
 CUresult
 h_cuStreamAddCallback(struct wrk *w, const struct wire_args_cuStreamAddCallback *a,
                       struct wrk_reply *rep)
 {
-    struct wrk_host *host = wrk_host_new(w, WRK_HOST_ONCE, a->token, a->hStream_id);
-    CUresult r;
+    struct in_order f;
 
     (void)rep;
-    if (!host)
+    if (!in_order_begin(w, &f, a->hStream, a->token, a->hStream_id))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    r = WRK_CALL(w, cuStreamAddCallback, a->hStream, wrk_host_stream_run, host,
-                 a->flags);
-    if (r != CUDA_SUCCESS)
-        wrk_host_drop(host);
-    return r;
+    return in_order_end(&f, WRK_CALL(w, cuStreamAddCallback, a->hStream,
+                                     wrk_host_stream_run, f.host, a->flags));
 }
 
 CUresult

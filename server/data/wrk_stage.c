@@ -99,9 +99,11 @@ stage_gone(void *arg)
 {
     struct stage *s = arg;
 
+    struct wrk_host *gone = TAKE_PTR(s->gone);
+
     stage_remove(s);
-    wrk_host_run(TAKE_PTR(s->gone)); /* drops it */
-    stage_free(s);
+    stage_free(s); /* before the client hears of it: wire_format.h */
+    wrk_host_run(gone);
 }
 
 static void

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wrk_host.h"
 
+#include "drv.h"
+#include "gp_log.h"
 #include "wire_format.h"
 #include "wrk.h"
+#include "wrk_bulk.h"
 #include "wrk_land.h"
 
 #include <errno.h>
@@ -13,6 +16,7 @@ struct wrk_host {
     enum wrk_host_kind kind;
     uint64_t token;
     uint64_t stream;
+    CUuserObject object; /* ties it to a graph; NULL: nothing does */
 };
 
 /* A driver thread that waits for the client; lives on its stack. */
@@ -75,7 +79,7 @@ wrk_host_new(struct wrk *w, enum wrk_host_kind kind, uint64_t token, uint64_t st
         return NULL;
     *host = (struct wrk_host){.w = w, .kind = kind, .token = token, .stream = stream};
     pthread_mutex_lock(&hosts->lock);
-    ok = hosts->count < WRK_HOSTS_MAX;
+    ok = hosts->count < WIRE_HOST_FUNCS_MAX;
     hosts->count += ok;
     pthread_mutex_unlock(&hosts->lock);
     if (!ok) {
@@ -85,16 +89,81 @@ wrk_host_new(struct wrk *w, enum wrk_host_kind kind, uint64_t token, uint64_t st
     return host;
 }
 
-void
-wrk_host_drop(struct wrk_host *host)
+static void
+host_uncount(struct wrk_hosts *hosts)
 {
-    struct wrk_hosts *hosts = host->w->priv->hosts;
-
     pthread_mutex_lock(&hosts->lock);
     hosts->count--;
     pthread_mutex_unlock(&hosts->lock);
+}
+
+void
+wrk_host_drop(struct wrk_host *host)
+{
+    host_uncount(host->w->priv->hosts);
     free(host);
 }
+
+void
+wrk_host_refuse(struct wrk_host *host)
+{
+    struct wire_event_host_gone event = {.token = host->token};
+    struct wrk *w = host->w;
+
+    wrk_host_drop(host);
+    wrk_event(w, WIRE_EVENT_HOST_GONE, &event, sizeof(event), NULL, 0);
+}
+
+/* ---- those of graphs -------------------------------------------------------------- */
+
+CUgraph
+wrk_host_graph(struct wrk *w, CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUgraph graph = NULL;
+
+    if (wrk_bulk_capturing(w, stream) == CUDA_SUCCESS ||
+        WRK_CALL(w, cuStreamGetCaptureInfo_v2, stream, &status, NULL, &graph, NULL,
+                 NULL) != CUDA_SUCCESS)
+        return NULL;
+    return graph;
+}
+
+/* Called by the driver, where it may not be called back.  Its launches are over, so all
+ * events of the function have left. */
+static void
+host_gone(void *host)
+{
+    wrk_host_refuse(host);
+}
+
+void
+wrk_host_tie(struct wrk_host *host, CUgraph graph)
+{
+    struct wrk *w = host->w;
+    CUuserObject object = NULL;
+
+    if (WRK_CALL(w, cuUserObjectCreate, &object, host, host_gone, 1,
+                 CU_USER_OBJECT_NO_DESTRUCTOR_SYNC) != CUDA_SUCCESS)
+        return;
+    host->object = object;
+    if (WRK_CALL(w, cuGraphRetainUserObject, graph, object, 1,
+                 CU_GRAPH_USER_OBJECT_MOVE) != CUDA_SUCCESS)
+        gp_log_debug("host", "a graph takes no user object: a function stays");
+}
+
+void
+wrk_host_untie(struct wrk_host *host, CUgraph graph)
+{
+    struct wrk *w = host->w;
+
+    if (!host->object)
+        wrk_host_refuse(host);
+    else
+        WRK_CALL(w, cuGraphReleaseUserObject, graph, host->object, 1);
+}
+
+/* ---- being due -------------------------------------------------------------------- */
 
 /* Enter the list before the event leaves: the answer may come at once. */
 static bool
@@ -138,17 +207,22 @@ host_call(struct wrk_host *host, CUresult status)
                                          .status = (int32_t)status,
                                          .once = host->kind != WRK_HOST_GRAPH};
 
-    if (waits && !host_enter(hosts, &wait))
+    if (waits && !host_enter(hosts, &wait)) {
+        if (event.once)
+            wrk_host_drop(host);
         return;
+    }
     event.ticket = wait.ticket;
+    if (event.once) /* before the client can count it as over */
+        host_uncount(hosts);
     if (wrk_land_pending(host->w))
         wrk_land_then_event(host->w, &event);
     else
         wrk_event(host->w, WIRE_EVENT_HOST_FUNC, &event, sizeof(event), NULL, 0);
     if (waits)
         host_await(hosts, &wait);
-    if (host->kind != WRK_HOST_GRAPH)
-        wrk_host_drop(host);
+    if (event.once)
+        free(host);
 }
 
 void

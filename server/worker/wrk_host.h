@@ -21,9 +21,8 @@ struct wrk;
 struct wrk_host;
 struct wrk_hosts;
 
-/* Functions registered and not run yet.  A stream of training steps has a few; a
- * client that queues more than this gets CUDA_ERROR_OUT_OF_MEMORY. */
-#define WRK_HOSTS_MAX (1u << 16)
+/* Functions registered and not run yet: WIRE_HOST_FUNCS_MAX.  A stream of training steps
+ * has a few; a client that queues more gets CUDA_ERROR_OUT_OF_MEMORY. */
 
 enum wrk_host_kind {
     WRK_HOST_ONCE,   /* runs once, the client is waited for */
@@ -42,6 +41,21 @@ struct wrk_host *wrk_host_new(struct wrk *w, enum wrk_host_kind kind, uint64_t t
                               uint64_t stream);
 /* The driver refused to take it. */
 void wrk_host_drop(struct wrk_host *host);
+
+/* The same, and the client, which does not wait for the call, hears that it may forget
+ * the token. */
+void wrk_host_refuse(struct wrk_host *host);
+
+/* Have @host, of kind WRK_HOST_GRAPH, go when the last of @graph and all that is made from
+ * it is gone: clones, child graphs, executable graphs and their launches.  The client
+ * hears of it.  Where the driver has no user objects, it stays until the attachment
+ * ends. */
+void wrk_host_tie(struct wrk_host *host, CUgraph graph);
+/* The driver refused the node of the tied @host. */
+void wrk_host_untie(struct wrk_host *host, CUgraph graph);
+
+/* The graph that @stream is being captured into; NULL: it is not. */
+CUgraph wrk_host_graph(struct wrk *w, CUstream stream);
 
 void wrk_host_run(void *host);
 void wrk_host_stream_run(CUstream stream, CUresult status, void *host);

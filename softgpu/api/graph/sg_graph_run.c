@@ -428,14 +428,24 @@ static const struct sg_op_class head_class = {
     .fini = head_fini,
 };
 
+/* What the graph holds, user objects above all, is held until the launch is over, even if
+ * the executable graph goes before. */
+static const struct sg_op_class tail_class = {
+    .name = "graph-end",
+    .lane = SG_LANE_INLINE,
+    .always = true,
+    .fini = head_fini,
+};
+
 static CUresult
-head_new(struct sg_ctx *ctx, struct sg_graph *root, struct sg_op **ret_op)
+head_new(struct sg_ctx *ctx, const struct sg_op_class *class, struct sg_graph *root,
+         struct sg_op **ret_op)
 {
     struct head_op *h = calloc(1, sizeof(*h));
 
     if (!h)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(&h->op, &head_class, ctx);
+    sg_op_init(&h->op, class, ctx);
     h->root = sg_graph_ref(root);
     *ret_op = &h->op;
     return CUDA_SUCCESS;
@@ -478,17 +488,32 @@ release_memory(struct batch *b, bool give)
     free(b->taken);
 }
 
+static CUresult
+tail_new(struct batch *b, struct sg_op *last, struct sg_op **ret_tail)
+{
+    CUresult rc = head_new(b->stream->ctx, &tail_class, b->root, ret_tail);
+
+    if (rc == CUDA_SUCCESS)
+        rc = batch_push(b, *ret_tail);
+    if (rc == CUDA_SUCCESS && sg_op_after(*ret_tail, last) < 0)
+        rc = CUDA_ERROR_OUT_OF_MEMORY;
+    return rc;
+}
+
 /* Every operation between a head and *ret_tail, none submitted. */
 static CUresult
 prepare(struct batch *b, struct sg_op **ret_head, struct sg_op **ret_tail)
 {
     CUresult rc = take_memory(b, b->root);
+    struct sg_op *last = NULL;
 
     if (rc == CUDA_SUCCESS)
-        rc = head_new(b->stream->ctx, b->root, ret_head);
+        rc = head_new(b->stream->ctx, &head_class, b->root, ret_head);
     if (rc == CUDA_SUCCESS)
         rc = batch_push(b, *ret_head);
-    return rc == CUDA_SUCCESS ? batch_graph(b, b->root, *ret_head, 0, ret_tail) : rc;
+    if (rc == CUDA_SUCCESS)
+        rc = batch_graph(b, b->root, *ret_head, 0, &last);
+    return rc == CUDA_SUCCESS ? tail_new(b, last, ret_tail) : rc;
 }
 
 CUresult
