@@ -133,6 +133,9 @@ wrk_pinned_add(struct wrk *w, uint32_t id, uint64_t size)
 }
 
 /* ---- giving back ------------------------------------------------------------------
+ *
+ * Always on a waiter thread: a driver may wait for all work of the card before it takes
+ * a registration back, and that work for frames that the reader has not read.
  */
 
 struct unpin_job {
@@ -151,15 +154,6 @@ unpin_run(struct wrk *w, struct wrk_job *job)
         pinned_free(w, unpin->p);
     }
     free(unpin);
-}
-
-static bool
-pinned_idle(struct wrk *w, struct pinned *p)
-{
-    for (unsigned i = 0; i < WRK_PINNED_MARKS; i++)
-        if (!wrk_slot_idle(w, &p->mark[i]))
-            return false;
-    return true;
 }
 
 /* Until the process ends, and counted until then. */
@@ -182,7 +176,7 @@ wrk_pinned_drop(struct wrk *w, uint32_t id)
         pinned_keep(p);
         return;
     }
-    if (pinned_idle(w, p) && (!p->ctx || wrk_ctx_current(w))) {
+    if (!p->ctx) {
         pinned_free(w, p);
         return;
     }

@@ -2,7 +2,7 @@
 """One program per family of calls: the same results and errors remotely as on the driver."""
 
 
-def same_remotely_and_locally(case, name, env=None):
+def same_remotely_and_locally(case, name, env=None, **options):
     program = case.programs / name
     driver = case.need_file(case.build / "lib" / "libsoftgpu.so", "libsoftgpu.so is not built")
     (case.folder / "local").mkdir()
@@ -11,7 +11,7 @@ def same_remotely_and_locally(case, name, env=None):
                      env={"LD_LIBRARY_PATH": str(case.folder / "local"),
                           "SOFTGPU_INSTANCE": name, **(env or {})})
     pool = case.pool(env=env)
-    remote = pool.run(program, status=None)
+    remote = pool.run(program, status=None, **options)
     case.equal(remote.out, local.out, "what the program prints")
     case.equal(remote.status, local.status, "exit status")
     case.equal(local.status, 0, "exit status of the program on the driver itself")
@@ -67,3 +67,13 @@ def test_what_contexts_functions_and_streams_say(case):
 
 def test_nodes_of_graphs_asked_and_changed(case):
     same_remotely_and_locally(case, "nodes")
+
+
+def test_functions_of_captured_graphs_run_at_every_launch_and_hold_no_free(case):
+    same_remotely_and_locally(case, "hostfuncs", env={"GPUPOOL_TRANSPORT": "tcp"},
+                              core=100)
+
+
+def test_pending_functions_hold_no_memory_that_both_sides_map(case):
+    same_remotely_and_locally(case, "hostfuncs", env={"GPUPOOL_TRANSPORT": "shm"},
+                              core=100)
