@@ -51,7 +51,9 @@ static const char UP_HELP[] =
     "\n"
     "Then `gpupool run` needs no address.  `gpupool down` ends it.  Files and logs are "
     "in\n"
-    "$GPUPOOL_RUN_DIR, else $XDG_RUNTIME_DIR/gpupool, else /tmp/gpupool-UID.\n";
+    "$GPUPOOL_RUN_DIR, else $XDG_RUNTIME_DIR/gpupool, else /tmp/gpupool-UID.\n"
+    "Each server's log, which says why a session ended, is pool.d/NAME.log there; the\n"
+    "scheduler's is pool.d/scheduler.log.\n";
 
 static const char DOWN_HELP[] = "Usage: gpupool down\n"
                                 "End the pool that `gpupool up` started.\n";

@@ -30,7 +30,7 @@ WRK_SRCS := \
     $(addprefix server/shares/wrk_,charged.c copygate.c gov_charge.c gov_thread.c gov_turn.c governor.c graphmem.c meter.c \
         piece.c predict.c quota.c spatial.c) \
     $(addprefix server/worker/wrk_,ask.c async.c attach.c call.c cards.c ctx.c driver.c \
-        evpool.c handle.c host.c jit.c lanes.c link.c loop.c main.c output.c probe.c \
+        evpool.c handle.c host.c jit.c lanes.c last.c link.c loop.c main.c output.c probe.c \
         release.c sandbox.c wait.c)
 
 $(eval $(call program,gpupool-worker,$(WRK_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS),\

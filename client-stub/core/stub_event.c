@@ -63,9 +63,11 @@ event_callback(struct stub_link *link, const void *body, uint32_t size)
     return stub_hostfn_notice_due(link, &ev, (const char *)body + sizeof(ev));
 }
 
+/* The words are the thread's until its next such event. */
 static const char *
 event_lost(const void *body, uint32_t size)
 {
+    static __thread char words[256];
     struct wire_event_lost ev;
     uint32_t len = 0;
 
@@ -74,9 +76,9 @@ event_lost(const void *body, uint32_t size)
         len = gp_min(ev.len, size - (uint32_t)sizeof(ev));
         stub_result_lost_as((CUresult)ev.result);
     }
-    gp_log_error("stub", "the server ended the session: %.*s", (int)gp_min(len, 400u),
-                 (const char *)body + sizeof(ev));
-    return "ended by the server";
+    snprintf(words, sizeof(words), "ended by the server: %.*s", (int)gp_min(len, 200u),
+             (const char *)body + sizeof(ev));
+    return words;
 }
 
 const char *

@@ -6,13 +6,12 @@
 #include "gp_log.h"
 #include "gp_time.h"
 #include "wrk.h"
+#include "wrk_last.h"
 
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
-/* The last words of an attachment that is ended have so long to leave. */
-#define LINGER_NS 100000000
 #define OVERDUE_STATUS 4
 /* The card has been idle for this long: the turn is given up. */
 #define IDLE_NS 100000
@@ -26,21 +25,12 @@ static _Noreturn void
 end_overdue(struct wrk *w)
 {
     char words[160];
-    int len = snprintf(words, sizeof(words),
-                       "work did not end within %u s while another session waited for "
-                       "the card",
-                       w->priv->conf.work_limit_s);
-    struct wire_event_lost lost = {.result = CUDA_ERROR_LAUNCH_TIMEOUT,
-                                   .len = (uint32_t)len};
-    struct timespec linger = {.tv_nsec = LINGER_NS};
 
+    snprintf(words, sizeof(words),
+             "work did not end within %u s while another session waited for the card",
+             w->priv->conf.work_limit_s);
     gp_log_warn("governor", "%s: the attachment ends", words);
-    /* Whoever holds this lock may be stuck behind a client that reads nothing. */
-    if (gp_lock_try(&w->priv->send_lock)) {
-        gp_lock_release(&w->priv->send_lock);
-        wrk_event(w, WIRE_EVENT_LOST, &lost, sizeof(lost), words, lost.len);
-    }
-    nanosleep(&linger, NULL);
+    wrk_last_word(w, CUDA_ERROR_LAUNCH_TIMEOUT, words);
     _exit(OVERDUE_STATUS);
 }
 

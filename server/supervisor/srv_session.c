@@ -261,7 +261,7 @@ srv_session_close(struct srv *srv, uint64_t id, const char *why)
         gp_log_info("server", "session %s closed by the scheduler%s%s (%u workers)",
                     s->claims.session, *why ? ": " : "", why, s->n_workers);
     s->closed = true;
-    srv_worker_end_session(s);
+    srv_worker_end_session(s, why);
     srv_session_settle(s);
 }
 

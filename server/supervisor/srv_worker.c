@@ -15,6 +15,7 @@
 #include "srv_share.h"
 #include "srv_spawn.h"
 #include "wrk_ask.h"
+#include "wrk_segment.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -320,14 +321,23 @@ srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE], uint32_
 void
 srv_worker_end(struct srv_worker *w, const char *why)
 {
-    if (!w->ending)
+    struct wrk_segment *seg = w->session->segment;
+
+    if (!w->ending) {
+        if (!seg->ending[0])
+            snprintf(seg->ending, sizeof(seg->ending), "%s", why);
         kill(w->pid, SIGTERM);
+    }
     worker_grace(w, why);
 }
 
 void
-srv_worker_end_session(struct srv_session *session)
+srv_worker_end_session(struct srv_session *session, const char *why)
 {
+    struct wrk_segment *seg = session->segment;
+
+    snprintf(seg->ending, sizeof(seg->ending), "its session was closed%s%s",
+             *why ? ": " : "", why);
     for (struct srv_worker *w = session->srv->workers; w; w = w->next) {
         if (w->session == session)
             srv_worker_end(w, "its session was closed");

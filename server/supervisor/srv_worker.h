@@ -77,7 +77,8 @@ int srv_worker_lane(struct srv *srv, const uint8_t cookie[WRK_LANE_COOKIE],
 
 /* Ask it to end; it is killed after SRV_GRACE_MS.  @why: static words. */
 void srv_worker_end(struct srv_worker *w, const char *why);
-void srv_worker_end_session(struct srv_session *session);
+/* @why, for the programs, may be empty. */
+void srv_worker_end_session(struct srv_session *session, const char *why);
 void srv_worker_end_all(struct srv *srv, const char *why);
 
 /* At the end of the program, when their processes have been killed. */

@@ -57,6 +57,8 @@ loop_end(struct wrk *w, int r)
 {
     if (atomic_load(&w->priv->stopping))
         return -ECANCELED;
+    if (r == -EPROTO && !w->priv->bad)
+        w->priv->bad = "of a length that no frame may have";
     if (r == -EPROTO)
         gp_log_error("frame", "a frame of a length that no frame may have; the "
                               "attachment ends");

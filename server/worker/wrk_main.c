@@ -32,6 +32,7 @@
 #include "wrk_images.h"
 #include "wrk_kernels.h"
 #include "wrk_land.h"
+#include "wrk_last.h"
 #include "wrk_link.h"
 #include "wrk_loop.h"
 #include "wrk_output.h"
@@ -190,18 +191,27 @@ static void *
 signal_main(void *arg)
 {
     struct wrk *w = arg;
-    static const char words[] = "the session was ended by the pool";
-    struct wire_event_lost lost = {.result = CUDA_ERROR_SYSTEM_NOT_READY,
-                                   .len = sizeof(words) - 1};
+    char words[WRK_ENDING_MAX + 1] = "";
 
     wait_for_sigterm(w);
-    gp_log_info("worker", "ended by the supervisor");
-    if (gp_lock_try(&w->priv->send_lock)) {
-        gp_lock_release(&w->priv->send_lock);
-        wrk_event(w, WIRE_EVENT_LOST, &lost, sizeof(lost), words, lost.len);
-    }
+    memcpy(words, w->priv->segment->ending, WRK_ENDING_MAX);
+    if (!words[0])
+        snprintf(words, sizeof(words), "the session was ended by the pool");
+    gp_log_info("worker", "ended by the supervisor: %s", words);
+    wrk_last_word(w, CUDA_ERROR_SYSTEM_NOT_READY, words);
     wrk_stop(w);
     return NULL;
+}
+
+/* The client has sent what no client sends, or this is a fault of ours. */
+static void
+say_bad(struct wrk *w)
+{
+    char words[WRK_ENDING_MAX];
+
+    snprintf(words, sizeof(words), "bad frame %u: %s",
+             atomic_load(&w->priv->seq), w->priv->bad);
+    wrk_last_word(w, CUDA_ERROR_SYSTEM_NOT_READY, words);
 }
 
 /* Before any thread, the driver's included, so that all inherit the mask. */
@@ -299,6 +309,8 @@ serve(struct wrk *w, struct gp_err *err)
     if (pthread_create(&thread, NULL, signal_main, w) != 0)
         return gp_err_set(err, -EAGAIN, "no thread for signals");
     r = wrk_loop_run(w);
+    if (p->bad)
+        say_bad(w);
     wrk_hosts_cancel(p->hosts);
     wrk_governor_finish(w);
     wrk_images_finish();

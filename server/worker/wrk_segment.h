@@ -31,6 +31,9 @@
  * still use (h_ipc.c).  A process that exports a block a second is at it for a day. */
 #define WRK_EXPORTS_MAX 65536u
 
+/* Words for the program, cut at so many bytes. */
+#define WRK_ENDING_MAX 160u
+
 /* What only ever grows. */
 enum wrk_spent {
     WRK_SPENT_GPU_NS,   /* card time charged */
@@ -101,6 +104,9 @@ struct wrk_segment {
     /* Of seats whose workers ended, kept by the supervisor. */
     _Atomic uint64_t past[WRK_SPENT_KINDS][TICKET_SLICES_MAX];
     _Atomic uint64_t high[TICKET_SLICES_MAX]; /* most bytes ever used at a time */
+    /* Why the supervisor ends the attachments: written before they get SIGTERM, ended by
+     * a zero or the end of the array. */
+    char ending[WRK_ENDING_MAX];
     struct wrk_seat seats[WRK_SEATS_MAX];
     _Atomic uint64_t n_exports; /* ever made */
     _Atomic uint64_t exports[WRK_EXPORTS_MAX];
