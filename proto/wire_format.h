@@ -104,10 +104,9 @@ struct wire_event_host_gone {
 /*
  * How many functions may be registered.  Both sides count:
  *
- *   the client    one more before it sends the frame that registers, one less when it has
- *                 taken the event that says that it was the last time
- *   the worker    one more when it executes that frame, one less before it sends that
- *                 event
+ *   the client    one more before it sends the frame that registers, one less when it
+ * has taken the event that says that it was the last time the worker    one more when
+ * it executes that frame, one less before it sends that event
  *
  * So the worker never counts more than the client, which refuses more by itself.
  */

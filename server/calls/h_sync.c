@@ -23,8 +23,8 @@ h_cuEventSynchronize(struct wrk *w, const struct wire_args_cuEventSynchronize *a
     return wrk_wait_event(w, rep, a->hEvent);
 }
 
-/* A function in stream order runs once, unless the stream is being captured: then it is a
- * node, runs at each launch, and lives as long as what holds the node. */
+/* A function in stream order runs once, unless the stream is being captured: then it is
+ * a node, runs at each launch, and lives as long as what holds the node. */
 struct in_order {
     struct wrk_host *host;
     CUgraph graph; /* NULL: no capture */
@@ -35,8 +35,8 @@ in_order_begin(struct wrk *w, struct in_order *f, CUstream stream, uint64_t toke
                uint64_t stream_id)
 {
     f->graph = wrk_host_graph(w, stream);
-    f->host = wrk_host_new(w, f->graph ? WRK_HOST_GRAPH : WRK_HOST_ONCE, token,
-                           stream_id);
+    f->host =
+        wrk_host_new(w, f->graph ? WRK_HOST_GRAPH : WRK_HOST_ONCE, token, stream_id);
     if (f->host && f->graph)
         wrk_host_tie(f->host, f->graph);
     return f->host != NULL;
@@ -61,8 +61,8 @@ h_cuLaunchHostFunc(struct wrk *w, const struct wire_args_cuLaunchHostFunc *a,
     (void)rep;
     if (!in_order_begin(w, &f, a->hStream, a->token, a->hStream_id))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    return in_order_end(&f,
-                        WRK_CALL(w, cuLaunchHostFunc, a->hStream, wrk_host_run, f.host));
+    return in_order_end(
+        &f, WRK_CALL(w, cuLaunchHostFunc, a->hStream, wrk_host_run, f.host));
 }
 
 CUresult

@@ -34,10 +34,10 @@ struct land {
     struct land_watch *watch; /* sleeps on its event; NULL: nobody does */
 };
 
-/* A waiter thread and what it waits for.  When the land is sent before the thread wakes,
- * the event becomes the watch's: whatever the thread does, the slot is free.  While no
- * thread has come to it, it can be given another land, so that no more of them are
- * queued than streams have something to wait for. */
+/* A waiter thread and what it waits for.  When the land is sent before the thread
+ * wakes, the event becomes the watch's: whatever the thread does, the slot is free.
+ * While no thread has come to it, it can be given another land, so that no more of them
+ * are queued than streams have something to wait for. */
 struct land_watch {
     struct wrk_job job;
     struct land_watch *next; /* in wrk_lands.watches */
@@ -123,7 +123,8 @@ watch_leave(struct land *land)
 }
 
 /* The client may use the slot again as soon as it has the bytes, so nothing may keep
- * it here then: the lock is held until it is free (the rule stands in wire_format.h). */
+ * it here then: the lock is held until it is free (the rule stands in wire_format.h).
+ */
 static void
 land_send(struct wrk *w, struct land *land)
 {

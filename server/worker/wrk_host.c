@@ -114,7 +114,8 @@ wrk_host_refuse(struct wrk_host *host)
     wrk_event(w, WIRE_EVENT_HOST_GONE, &event, sizeof(event), NULL, 0);
 }
 
-/* ---- those of graphs -------------------------------------------------------------- */
+/* ---- those of graphs --------------------------------------------------------------
+ */
 
 CUgraph
 wrk_host_graph(struct wrk *w, CUstream stream)
@@ -163,7 +164,8 @@ wrk_host_untie(struct wrk_host *host, CUgraph graph)
         WRK_CALL(w, cuGraphReleaseUserObject, graph, host->object, 1);
 }
 
-/* ---- being due -------------------------------------------------------------------- */
+/* ---- being due --------------------------------------------------------------------
+ */
 
 /* Enter the list before the event leaves: the answer may come at once. */
 static bool

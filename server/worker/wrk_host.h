@@ -21,8 +21,8 @@ struct wrk;
 struct wrk_host;
 struct wrk_hosts;
 
-/* Functions registered and not run yet: WIRE_HOST_FUNCS_MAX.  A stream of training steps
- * has a few; a client that queues more gets CUDA_ERROR_OUT_OF_MEMORY. */
+/* Functions registered and not run yet: WIRE_HOST_FUNCS_MAX.  A stream of training
+ * steps has a few; a client that queues more gets CUDA_ERROR_OUT_OF_MEMORY. */
 
 enum wrk_host_kind {
     WRK_HOST_ONCE,   /* runs once, the client is waited for */
@@ -46,10 +46,10 @@ void wrk_host_drop(struct wrk_host *host);
  * the token. */
 void wrk_host_refuse(struct wrk_host *host);
 
-/* Have @host, of kind WRK_HOST_GRAPH, go when the last of @graph and all that is made from
- * it is gone: clones, child graphs, executable graphs and their launches.  The client
- * hears of it.  Where the driver has no user objects, it stays until the attachment
- * ends. */
+/* Have @host, of kind WRK_HOST_GRAPH, go when the last of @graph and all that is made
+ * from it is gone: clones, child graphs, executable graphs and their launches.  The
+ * client hears of it.  Where the driver has no user objects, it stays until the
+ * attachment ends. */
 void wrk_host_tie(struct wrk_host *host, CUgraph graph);
 /* The driver refused the node of the tied @host. */
 void wrk_host_untie(struct wrk_host *host, CUgraph graph);

@@ -209,8 +209,8 @@ say_bad(struct wrk *w)
 {
     char words[WRK_ENDING_MAX];
 
-    snprintf(words, sizeof(words), "bad frame %u: %s",
-             atomic_load(&w->priv->seq), w->priv->bad);
+    snprintf(words, sizeof(words), "bad frame %u: %s", atomic_load(&w->priv->seq),
+             w->priv->bad);
     wrk_last_word(w, CUDA_ERROR_SYSTEM_NOT_READY, words);
 }
 

@@ -104,8 +104,8 @@ struct wrk_segment {
     /* Of seats whose workers ended, kept by the supervisor. */
     _Atomic uint64_t past[WRK_SPENT_KINDS][TICKET_SLICES_MAX];
     _Atomic uint64_t high[TICKET_SLICES_MAX]; /* most bytes ever used at a time */
-    /* Why the supervisor ends the attachments: written before they get SIGTERM, ended by
-     * a zero or the end of the array. */
+    /* Why the supervisor ends the attachments: written before they get SIGTERM, ended
+     * by a zero or the end of the array. */
     char ending[WRK_ENDING_MAX];
     struct wrk_seat seats[WRK_SEATS_MAX];
     _Atomic uint64_t n_exports; /* ever made */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of the program in stream order: those that a graph captured run at each of its
- * launches, and calls that give memory back while one is pending return.
+ * Functions of the program in stream order: those that a graph captured run at each of
+ * its launches, and calls that give memory back while one is pending return.
  *
  * Knows CUDA and nothing of gpupool.
  */
@@ -198,8 +198,8 @@ callbacks_of_a_stream_come_in_order(void)
     return 0;
 }
 
-/* The function ends by itself: a driver may wait for it inside the call, which then must
- * be able to have it run. */
+/* The function ends by itself: a driver may wait for it inside the call, which then
+ * must be able to have it run. */
 static int
 memory_is_given_back_while_functions_are_pending(void)
 {

@@ -428,8 +428,8 @@ static const struct sg_op_class head_class = {
     .fini = head_fini,
 };
 
-/* What the graph holds, user objects above all, is held until the launch is over, even if
- * the executable graph goes before. */
+/* What the graph holds, user objects above all, is held until the launch is over, even
+ * if the executable graph goes before. */
 static const struct sg_op_class tail_class = {
     .name = "graph-end",
     .lane = SG_LANE_INLINE,
