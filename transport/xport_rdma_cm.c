@@ -120,6 +120,9 @@ hurry(const struct xport_verbs *v, struct rdma_cm_id *id)
                   sizeof(timeout));
 }
 
+/* Half of the ports being in use, as many tries fail once in four billion times. */
+#define LISTEN_TRIES 32
+
 /* The control socket carries nothing once the queue pairs are connected; it shows when
  * the peer's host is gone, which an idle queue pair does not. */
 #define CTL_TIMEOUT_S 5
@@ -255,27 +258,60 @@ xport_rdma_connect(int ctl_fd, struct xport_rdma_port *ports, size_t n,
 
 /* --- the worker's side --- */
 
-/* An id that listens at the address, or NULL. */
-static struct rdma_cm_id *
-listen_at(struct xport_rdma_listener *l, struct xport_rdma_port *port)
+/* Bind @id to a free port of @addr and listen.  0 or -errno. */
+static int
+listen_once(struct xport_rdma_listener *l, struct rdma_cm_id *id, struct sockaddr *addr)
+{
+    if (l->v->bind_addr(id, addr))
+        return -errno;
+    if (!id->verbs)
+        return -ENODEV;
+    return l->v->listen(id, 4) ? -errno : 0;
+}
+
+/* An id that listens at the address, for the caller to destroy.
+ *
+ * The connection manager takes a port number at random from a space of its own.  An
+ * iWARP device then needs the TCP port of that number, which may be in use by an
+ * ordinary connection, or by one that has been closed in the last minute: EADDRINUSE.
+ * Another number is as good. */
+static int
+listen_at(struct xport_rdma_listener *l, struct xport_rdma_port *port,
+          struct rdma_cm_id **ret)
 {
     struct addrinfo *list;
-    struct rdma_cm_id *id = NULL;
+    int r = resolve(port->host, 0, &list, NULL);
 
     port->port = 0;
-    if (resolve(port->host, 0, &list, NULL) < 0)
-        return NULL;
-    if (l->v->create_id(l->channel, &id, NULL, RDMA_PS_TCP))
-        id = NULL;
-    if (id &&
-        (l->v->bind_addr(id, list->ai_addr) || !id->verbs || l->v->listen(id, 4))) {
-        l->v->destroy_id(id);
-        id = NULL;
+    if (r < 0)
+        return r;
+    r = -EADDRINUSE;
+    for (int i = 0; i < LISTEN_TRIES && r == -EADDRINUSE; i++) {
+        struct rdma_cm_id *id;
+
+        if (l->v->create_id(l->channel, &id, NULL, RDMA_PS_TCP)) {
+            r = -errno;
+            break;
+        }
+        r = listen_once(l, id, list->ai_addr);
+        if (r < 0) {
+            l->v->destroy_id(id);
+            continue;
+        }
+        port->port = ntohs(l->v->get_src_port(id));
+        *ret = id;
     }
     freeaddrinfo(list);
-    if (id)
-        port->port = ntohs(l->v->get_src_port(id));
-    return id;
+    return r;
+}
+
+static int
+listen_error(const char *host, int r, struct gp_err *err)
+{
+    if (r == -ENODEV || r == -EADDRNOTAVAIL)
+        return gp_err_set(err, -ENODEV, "no RDMA port has the address %s", host);
+    return gp_err_set(err, r, "cannot listen on the RDMA port with the address %s: %s",
+                      host, strerror(-r));
 }
 
 static void
@@ -291,6 +327,7 @@ xport_rdma_listen(struct xport_rdma_port *ports, size_t n,
 {
     const struct xport_verbs *v = xport_verbs_get(err);
     struct xport_rdma_listener *l;
+    int r = -ENODEV;
 
     if (!v)
         return -EOPNOTSUPP;
@@ -300,15 +337,15 @@ xport_rdma_listen(struct xport_rdma_port *ports, size_t n,
     l->v = v;
     l->channel = v->create_event_channel();
     for (size_t i = 0; l->channel && i < n && l->n < XPORT_RDMA_PORTS_MAX; i++) {
-        struct rdma_cm_id *id = listen_at(l, &ports[i]);
+        struct rdma_cm_id *id = NULL;
 
-        if (id)
+        r = listen_at(l, &ports[i], &id);
+        if (r == 0)
             l->ids[l->n++] = id;
     }
     if (!l->n) {
         xport_rdma_listener_free(l);
-        return gp_err_set(err, -ENODEV, "no RDMA port has the address %s",
-                          n ? ports[0].host : "(none)");
+        return listen_error(n ? ports[n - 1].host : "(none)", r, err);
     }
     *ret = l;
     return 0;
