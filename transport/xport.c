@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all transports share: framing, sticky errors. */
+/* What all transports share: frames received, payloads, descriptors, liveness. */
 #include "xport.h"
 
 #include "xport_block.h"
@@ -8,55 +8,16 @@
 #include <errno.h>
 #include <string.h>
 
-static GP_COLD int
-fail(struct xport_conn *conn, int r)
-{
-    int none = 0;
-
-    /* Sender and receiver may fail at the same time: the first one names the cause. */
-    __atomic_compare_exchange_n(&conn->error, &none, r, false, __ATOMIC_RELAXED,
-                                __ATOMIC_RELAXED);
-    return r;
-}
-
-static int
-error_of(const struct xport_conn *conn)
-{
-    return __atomic_load_n(&conn->error, __ATOMIC_RELAXED);
-}
-
-GP_HOT int
-xport_flush(struct xport_conn *conn)
-{
-    int r = error_of(conn);
-
-    if (r < 0 || !xport_pending(conn))
-        return r;
-    r = conn->ops->flush(conn, NULL, 0);
-    return r < 0 ? fail(conn, r) : 0;
-}
-
-GP_HOT int
-xport_flush_now(struct xport_conn *conn)
-{
-    int r = error_of(conn);
-
-    if (r < 0 || !xport_pending(conn))
-        return r;
-    r = conn->ops->flush_now(conn);
-    return r < 0 && r != -EAGAIN ? fail(conn, r) : r;
-}
-
 int
 xport_send_bulk(struct xport_conn *conn, const void *buf, size_t len)
 {
-    int r = error_of(conn);
+    int r = xport_error(conn);
 
     if (r < 0)
         return r;
     r = conn->blocks ? xport_blocks_send(conn, buf, len)
                      : conn->ops->flush(conn, buf, len);
-    return r < 0 ? fail(conn, r) : 0;
+    return r < 0 ? xport_fail(conn, r) : 0;
 }
 
 /* Is the next frame here, as a whole?  -EPROTO: a length that no frame may have. */
@@ -80,22 +41,22 @@ xport_recv(struct xport_conn *conn, const void **ret_frame, uint32_t *ret_size,
            uint64_t deadline_ns)
 {
     uint32_t size;
-    int r = error_of(conn);
+    int r = xport_error(conn);
 
     if (unlikely(r < 0))
         return r;
     if (unlikely(conn->blocks) && !xport_blocks_done(conn->blocks))
-        return fail(conn, -EPROTO); /* a block longer than its payload */
+        return xport_fail(conn, -EPROTO); /* a block longer than its payload */
     /* Frames are multiples of 8, but payloads are not. */
     if (unlikely((uintptr_t)conn->rx.pos & 7))
         conn->ops->realign(conn);
     while ((r = frame_here(conn, &size)) == 0) {
         r = conn->ops->fill(conn, deadline_ns);
         if (unlikely(r < 0))
-            return r == -EAGAIN ? r : fail(conn, r);
+            return r == -EAGAIN ? r : xport_fail(conn, r);
     }
     if (unlikely(r < 0))
-        return fail(conn, r);
+        return xport_fail(conn, r);
     *ret_frame = conn->rx.pos;
     *ret_size = size;
     conn->rx.pos += size;
@@ -103,27 +64,15 @@ xport_recv(struct xport_conn *conn, const void **ret_frame, uint32_t *ret_size,
 }
 
 int
-xport_recv_plain(struct xport_conn *conn, void *buf, size_t len)
-{
-    size_t have = gp_min((size_t)(conn->rx.end - conn->rx.pos), len);
-
-    memcpy(buf, conn->rx.pos, have);
-    conn->rx.pos += have;
-    if (have == len)
-        return 0;
-    return conn->ops->recv_bulk(conn, (uint8_t *)buf + have, len - have);
-}
-
-int
 xport_recv_bulk(struct xport_conn *conn, void *buf, size_t len)
 {
-    int r = error_of(conn);
+    int r = xport_error(conn);
 
     if (r < 0)
         return r;
     r = conn->blocks ? xport_blocks_recv(conn, buf, len)
                      : xport_recv_plain(conn, buf, len);
-    return r < 0 ? fail(conn, r) : 0;
+    return r < 0 ? xport_fail(conn, r) : 0;
 }
 
 bool
@@ -139,11 +88,11 @@ int
 xport_peek_bulk(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
                 size_t *ret_n)
 {
-    int r = error_of(conn);
+    int r = xport_error(conn);
 
     if (r == 0)
         r = conn->ops->peek_bulk(conn, ahead, len, ret, ret_n);
-    return r < 0 ? fail(conn, r) : 0;
+    return r < 0 ? xport_fail(conn, r) : 0;
 }
 
 void
@@ -160,7 +109,7 @@ xport_room_bulk(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
 
     if (r == 0)
         r = conn->ops->room_bulk(conn, ahead, len, ret, ret_n);
-    return r < 0 ? fail(conn, r) : 0;
+    return r < 0 ? xport_fail(conn, r) : 0;
 }
 
 void
@@ -173,7 +122,7 @@ int
 xport_send_bulk_start(struct xport_conn *conn, const void *buf, size_t len,
                       uint64_t *ret_ticket)
 {
-    int r = error_of(conn);
+    int r = xport_error(conn);
 
     *ret_ticket = 0;
     if (r < 0)
@@ -181,32 +130,32 @@ xport_send_bulk_start(struct xport_conn *conn, const void *buf, size_t len,
     if (!conn->ops->send_start)
         return xport_send_bulk(conn, buf, len);
     r = conn->ops->send_start(conn, buf, len, ret_ticket);
-    return r < 0 ? fail(conn, r) : 0;
+    return r < 0 ? xport_fail(conn, r) : 0;
 }
 
 int
 xport_send_bulk_wait(struct xport_conn *conn, uint64_t ticket)
 {
-    int r = error_of(conn);
+    int r = xport_error(conn);
 
     if (r < 0 || !ticket)
         return r;
     r = conn->ops->send_wait(conn, ticket);
-    return r < 0 ? fail(conn, r) : 0;
+    return r < 0 ? xport_fail(conn, r) : 0;
 }
 
 int
 xport_send_bulk_direct(struct xport_conn *conn, uint64_t addr, size_t len,
                        uint64_t *ret_ticket)
 {
-    int r = error_of(conn);
+    int r = xport_error(conn);
 
     if (r < 0)
         return r;
     if (!conn->ops->send_direct)
         return -EOPNOTSUPP;
     r = conn->ops->send_direct(conn, addr, len, ret_ticket);
-    return r < 0 ? fail(conn, r) : 0;
+    return r < 0 ? xport_fail(conn, r) : 0;
 }
 
 int
@@ -214,7 +163,7 @@ xport_recv_bulk_start(struct xport_conn *conn, void *buf, size_t len,
                       uint64_t *ret_ticket)
 {
     size_t have = gp_min((size_t)(conn->rx.end - conn->rx.pos), len);
-    int r = error_of(conn);
+    int r = xport_error(conn);
 
     *ret_ticket = 0;
     if (r < 0)
@@ -226,31 +175,31 @@ xport_recv_bulk_start(struct xport_conn *conn, void *buf, size_t len,
     if (have == len)
         return 0;
     r = conn->ops->recv_start(conn, (uint8_t *)buf + have, len - have, ret_ticket);
-    return r < 0 ? fail(conn, r) : 0;
+    return r < 0 ? xport_fail(conn, r) : 0;
 }
 
 int
 xport_recv_bulk_wait(struct xport_conn *conn, uint64_t ticket)
 {
-    int r = error_of(conn);
+    int r = xport_error(conn);
 
     if (r < 0 || !ticket)
         return r;
     r = conn->ops->recv_wait(conn, ticket);
-    return r < 0 ? fail(conn, r) : 0;
+    return r < 0 ? xport_fail(conn, r) : 0;
 }
 
 int
 xport_recv_bulk_direct(struct xport_conn *conn, uint64_t addr, size_t len,
                        size_t *ret_n)
 {
-    int r = error_of(conn);
+    int r = xport_error(conn);
 
     *ret_n = 0;
     if (r < 0 || !conn->ops->recv_direct)
         return r;
     r = conn->ops->recv_direct(conn, addr, len, ret_n);
-    return r < 0 ? fail(conn, r) : 0;
+    return r < 0 ? xport_fail(conn, r) : 0;
 }
 
 int
@@ -283,7 +232,7 @@ abort_with(struct xport_conn *conn, int error)
 {
     struct xport_lanes *lanes = lanes_of(conn);
 
-    fail(conn, error);
+    xport_fail(conn, error);
     conn->ops->abort(conn);
     if (lanes)
         xport_lanes_abort(lanes);

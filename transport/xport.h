@@ -18,126 +18,9 @@
 #ifndef XPORT_H
 #define XPORT_H
 
-#include "gp_base.h"
+#include "xport_conn.h"
 
-#include <stdatomic.h>
-#include <sys/uio.h>
-
-struct gp_err;
-struct xport_blocks;
-struct xport_conn;
-
-#define XPORT_FRAME_MIN 8
-/* Largest frame any connection may be made for: bounds the receive buffer. */
-#define XPORT_FRAME_LIMIT (1u << 20)
-
-/* What a transport implements; see xport_tcp.c for the plainest one. */
-struct xport_ops {
-    const char *name; /* "tcp", "shm", "rdma" */
-    /* Make @n contiguous bytes available at tx.pos, sending what is there if need be.
-     */
-    int (*reserve)(struct xport_conn *conn, size_t n);
-    int (*flush)(struct xport_conn *conn, const void *bulk, size_t len);
-    int (*flush_now)(struct xport_conn *conn); /* may be NULL */
-    /* More bytes into the receive buffer: up to the whole of the next frame.  -EAGAIN:
-     * nothing there and @deadline_ns (gp_now_ns clock; 0: do not wait) has passed. */
-    int (*fill)(struct xport_conn *conn, uint64_t deadline_ns);
-    int (*recv_bulk)(struct xport_conn *conn, void *buf, size_t len);
-    /* Several payloads (pieces) under way; NULL where they go one by one anyway. */
-    int (*send_start)(struct xport_conn *conn, const void *bulk, size_t len,
-                      uint64_t *ret_ticket);
-    int (*send_wait)(struct xport_conn *conn, uint64_t ticket);
-    int (*recv_start)(struct xport_conn *conn, void *buf, size_t len,
-                      uint64_t *ret_ticket);
-    int (*recv_wait)(struct xport_conn *conn, uint64_t ticket);
-    /* From and to windows; NULL where there are none. */
-    int (*send_direct)(struct xport_conn *conn, uint64_t addr, size_t len,
-                       uint64_t *ret_ticket);
-    int (*recv_direct)(struct xport_conn *conn, uint64_t addr, size_t len,
-                       size_t *ret_n);
-    void (*realign)(struct xport_conn *conn); /* rx.pos to a multiple of 8 */
-    void (*abort)(struct xport_conn *conn);
-    void (*free)(struct xport_conn *conn);
-    /* Where payloads pass through memory that both ends see; NULL elsewhere. */
-    void (*window)(struct xport_conn *conn, struct iovec ret[2]);
-    int (*peek_bulk)(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
-                     size_t *ret_n);
-    void (*drop_bulk)(struct xport_conn *conn, size_t n);
-    int (*room_bulk)(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
-                     size_t *ret_n);
-    void (*push_bulk)(struct xport_conn *conn, size_t n);
-    int (*give_fd)(struct xport_conn *conn, int fd); /* NULL where there is no socket */
-    int (*take_fd)(struct xport_conn *conn);         /* that carries descriptors */
-    void (*watch)(struct xport_conn *conn);          /* may be NULL, like look */
-    /* xport_look(); an error ends the connection. */
-    int (*look)(struct xport_conn *conn, bool *ret_again);
-};
-
-struct xport_stats {
-    uint64_t tx_bytes, rx_bytes;  /* frames and payloads */
-    uint64_t tx_writes, rx_reads; /* system calls (or doorbells) */
-    uint64_t rx_spun, rx_slept; /* waits that ended while spinning, or after sleeping */
-};
-
-/* The part every transport shares; its first fields are the hot path of the sender. */
-struct xport_conn {
-    _Alignas(64) struct {
-        uint8_t *pos, *end; /* room for the next frame */
-        uint8_t *base;      /* first byte not sent yet */
-    } tx;
-    int error; /* sticky, -errno; written by whoever sees it first */
-    const struct xport_ops *ops;
-    uint32_t frame_max;
-    _Atomic uint32_t piece; /* how much of a payload best comes at a time; 0: any */
-    int fd;                 /* the socket behind it; its end is the peer's end */
-    struct xport_blocks *blocks; /* how payloads travel; NULL: as they are */
-    /* The next cache line: the receiver's. */
-    struct {
-        uint8_t *pos, *end; /* received, not yet consumed */
-    } rx;
-    struct xport_stats stats;
-};
-
-/* --- sending --- */
-
-/* Contiguous, 8-aligned space for a frame of @n bytes (a multiple of 8, <= frame_max);
- * NULL when the connection is dead.  Nothing is sent by it unless the buffer is full.
- */
-static inline void *
-xport_reserve(struct xport_conn *conn, size_t n)
-{
-    if (likely((size_t)(conn->tx.end - conn->tx.pos) >= n))
-        return conn->tx.pos;
-    return conn->ops->reserve(conn, n) < 0 ? NULL : conn->tx.pos;
-}
-
-/* The frame at the reserved place is complete: it goes out with the next flush. */
-static inline void
-xport_commit(struct xport_conn *conn, size_t n)
-{
-    conn->tx.pos += n;
-}
-
-/* Bytes that wait for a flush. */
-static inline size_t
-xport_pending(const struct xport_conn *conn)
-{
-    return (size_t)(conn->tx.pos - conn->tx.base);
-}
-
-/* Everything committed leaves, in one write where the transport can. */
-int xport_flush(struct xport_conn *conn);
-
-/* What there is room for leaves: -EAGAIN when some still waits for a flush.  For those
- * who must not wait, because it may be they whom the peer waits for.  Where
- * xport_flushes_now() only. */
-int xport_flush_now(struct xport_conn *conn);
-
-static inline bool
-xport_flushes_now(const struct xport_conn *conn)
-{
-    return conn->ops->flush_now != NULL;
-}
+/* --- payloads to send --- */
 
 /* Everything committed and then @len payload bytes leave together, without a copy where
  * the transport can; returns when @buf may be reused.  May be called again for the next
@@ -232,38 +115,6 @@ void xport_push_bulk(struct xport_conn *conn, size_t n);
 int xport_give_fd(struct xport_conn *conn, int fd);
 int xport_take_fd(struct xport_conn *conn);
 
-/* --- payloads in blocks --- */
-
-enum xport_pack {
-    XPORT_PACK_NEVER,
-    XPORT_PACK_AUTO,   /* where it is faster, as measured */
-    XPORT_PACK_ALWAYS, /* wherever it makes less */
-};
-
-/* Can this process compress at all? */
-bool xport_pack_usable(void);
-
-/* From now on payloads of the TCP connection @conn travel in blocks, both ways, and
- * @pack says when this end compresses one; the other end does the same call.  What was
- * agreed before; nothing of a payload is under way.  -ENOENT: no libzstd. */
-int xport_blocks_start(struct xport_conn *conn, enum xport_pack pack,
-                       struct gp_err *err);
-
-/* Count there what was compressed, of both directions: bytes before and after. */
-void xport_blocks_count(struct xport_conn *conn, _Atomic uint64_t *raw,
-                        _Atomic uint64_t *wire);
-
-/*
- * More connections for long lines.  Each end adds its sockets of the same connections
- * in the same order, which it owns from then on, and takes stripes at once; it sends
- * some when xport_lanes_use() says that the other end has added its own, and when
- * measuring says that it is faster.  Only with blocks, and once.
- */
-#define XPORT_LANES_MAX 8
-int xport_lanes_add(struct xport_conn *conn, const int *fds, unsigned n,
-                    struct gp_err *err);
-void xport_lanes_use(struct xport_conn *conn);
-
 /* --- life --- */
 
 /* A connection over the connected stream socket @fd, which it owns from then on (made
@@ -353,14 +204,6 @@ void xport_unpin(struct xport_conn *conn, const void *addr);
  */
 void xport_watch(struct xport_conn *conn);
 bool xport_look(struct xport_conn *conn);
-
-/* After how many seconds without an acknowledgement a TCP connection of this process
- * is broken.  For connections made after the call.  The default bridges a restarting
- * switch; the least is what retransmission needs to mean anything. */
-#define XPORT_LINK_TIMEOUT_S 15
-#define XPORT_LINK_TIMEOUT_MIN_S 3
-#define XPORT_LINK_TIMEOUT_MAX_S 3600
-void xport_set_link_timeout(uint32_t seconds);
 
 /*
  * Windows: memory of a card that the RDMA adapter reaches by itself, at the card's own

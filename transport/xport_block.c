@@ -353,3 +353,29 @@ xport_blocks_recv(struct xport_conn *conn, uint8_t *buf, size_t len)
     }
     return 0;
 }
+
+/* --- stripes over further connections --- */
+
+int
+xport_lanes_add(struct xport_conn *conn, const int *fds, unsigned n, struct gp_err *err)
+{
+    struct xport_lanes *lanes;
+
+    if (!conn->blocks || conn->blocks->lanes || n == 0 || n > XPORT_LANES_MAX)
+        return gp_err_set(err, -EINVAL, "no place for %u more connections", n);
+    lanes = xport_lanes_new(fds, n);
+    if (!lanes)
+        return gp_err_set(err, -ENOMEM, "out of memory");
+    atomic_store_explicit(&conn->blocks->lanes, lanes, memory_order_release);
+    /* Not within this host, whatever the addresses say: somebody relays. */
+    atomic_store_explicit(&conn->piece, 0, memory_order_relaxed);
+    return 0;
+}
+
+void
+xport_lanes_use(struct xport_conn *conn)
+{
+    struct xport_lanes *lanes = atomic_load(&conn->blocks->lanes);
+
+    atomic_store_explicit(&lanes->send, true, memory_order_release);
+}

@@ -18,7 +18,7 @@
 #ifndef XPORT_BLOCK_H
 #define XPORT_BLOCK_H
 
-#include "xport.h"
+#include "xport_conn.h"
 #include "xport_rate.h"
 
 #include <stdatomic.h>

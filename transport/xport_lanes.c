@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "xport_lanes.h"
 
-#include "gp_err.h"
-#include "xport_block.h"
-#include "xport_stream.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -196,34 +192,20 @@ xport_lanes_pay(struct xport_lanes *lanes, const struct xport_rate *main, uint32
 /* ---- life --------------------------------------------------------------------------
  */
 
-int
-xport_lanes_add(struct xport_conn *conn, const int *fds, unsigned n, struct gp_err *err)
+struct xport_lanes *
+xport_lanes_new(const int *fds, unsigned n)
 {
-    struct xport_lanes *lanes;
+    struct xport_lanes *lanes = calloc(1, sizeof(*lanes));
 
-    if (!conn->blocks || conn->blocks->lanes || n == 0 || n > XPORT_LANES_MAX)
-        return gp_err_set(err, -EINVAL, "no place for %u more connections", n);
-    lanes = calloc(1, sizeof(*lanes));
     if (!lanes)
-        return gp_err_set(err, -ENOMEM, "out of memory");
+        return NULL;
     lanes->n = n;
     for (unsigned i = 0; i < n; i++) {
         lanes->fd[i] = fds[i];
         fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) & ~O_NONBLOCK);
         xport_liveness_start(fds[i]);
     }
-    atomic_store_explicit(&conn->blocks->lanes, lanes, memory_order_release);
-    /* Not within this host, whatever the addresses say: somebody relays. */
-    atomic_store_explicit(&conn->piece, 0, memory_order_relaxed);
-    return 0;
-}
-
-void
-xport_lanes_use(struct xport_conn *conn)
-{
-    struct xport_lanes *lanes = atomic_load(&conn->blocks->lanes);
-
-    atomic_store_explicit(&lanes->send, true, memory_order_release);
+    return lanes;
 }
 
 void

@@ -14,7 +14,7 @@
 #ifndef XPORT_LANES_H
 #define XPORT_LANES_H
 
-#include "xport.h"
+#include "xport_conn.h"
 #include "xport_liveness.h"
 #include "xport_rate.h"
 
@@ -38,6 +38,10 @@ struct xport_lanes {
     uint64_t given; /* bytes in this turn */
     uint64_t taken; /* what the link had taken when it began */
 };
+
+/* Owns the @n <= XPORT_LANES_MAX sockets from then on; NULL: no memory, nothing owned.
+ */
+struct xport_lanes *xport_lanes_new(const int *fds, unsigned n);
 
 /* @len bytes of a run from its byte @at on, out of or into @buf. */
 int xport_lanes_send(struct xport_lanes *lanes, const uint8_t *buf, uint64_t len);

@@ -3,7 +3,7 @@
 
 #include "gp_base.h"
 #include "gp_time.h"
-#include "xport.h"
+#include "xport_conn.h"
 
 #include <linux/sockios.h>
 #include <netinet/in.h>

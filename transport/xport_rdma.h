@@ -29,6 +29,7 @@
 #define XPORT_RDMA_H
 
 #include "gp_lock.h"
+#include "xport.h"
 #include "xport_guard.h"
 #include "xport_stream.h"
 #include "xport_verbs.h"

@@ -7,6 +7,7 @@
 #include "gp_err.h"
 #include "gp_net.h"
 #include "gp_time.h"
+#include "xport.h"
 #include "xport_bell.h"
 #include "xport_ring.h"
 #include "xport_stream.h"

@@ -12,7 +12,7 @@
 #ifndef XPORT_STREAM_H
 #define XPORT_STREAM_H
 
-#include "xport.h"
+#include "xport_conn.h"
 #include "xport_spin.h"
 
 #include <string.h>

@@ -2,6 +2,7 @@
 /* Frames over a connected stream socket: TCP, or a Unix socket. */
 #include "gp_err.h"
 #include "gp_net.h"
+#include "xport.h"
 #include "xport_liveness.h"
 #include "xport_stream.h"
 

@@ -2,7 +2,7 @@
 #include "xport_zstd.h"
 
 #include "gp_base.h"
-#include "xport.h"
+#include "xport_conn.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
