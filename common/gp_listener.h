@@ -16,7 +16,8 @@
 
 #include "gp_loop.h"
 
-/* Long enough that a pause costs nothing, short enough that a client does not notice. */
+/* Long enough that a pause costs nothing, short enough that a client does not notice.
+ */
 #define GP_LISTENER_PAUSE_MS 250
 
 /* Connections per turn of the loop. */
