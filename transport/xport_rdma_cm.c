@@ -121,7 +121,7 @@ hurry(const struct xport_verbs *v, struct rdma_cm_id *id)
 }
 
 /* Half of the ports being in use, as many tries fail once in four billion times. */
-#define LISTEN_TRIES 32
+#define PORT_TRIES 32
 
 /* The control socket carries nothing once the queue pairs are connected; it shows when
  * the peer's host is gone, which an idle queue pair does not. */
@@ -208,26 +208,39 @@ client_connect(struct rdma_conn *rdma, const uint8_t *cookie, uint64_t deadline_
 }
 
 static int
+connect_once(const struct xport_verbs *v, struct sockaddr *dst, const uint8_t *cookie,
+             uint32_t frame_max, uint64_t deadline_ns, struct rdma_conn **ret,
+             struct gp_err *err)
+{
+    struct rdma_conn *rdma;
+    int r = rdma_conn_new(v, frame_max, &rdma, err);
+
+    if (r < 0)
+        return r;
+    r = client_route(rdma, dst, deadline_ns, err);
+    if (!r)
+        r = client_connect(rdma, cookie, deadline_ns, err);
+    if (r < 0)
+        rdma_conn_free(&rdma->stream.conn);
+    else
+        *ret = rdma;
+    return r;
+}
+
+/* The port number of this end is chosen like a listener's: see listen_at(). */
+static int
 connect_port(const struct xport_verbs *v, const struct xport_rdma_port *port,
              const uint8_t *cookie, uint32_t frame_max, uint64_t deadline_ns,
              struct rdma_conn **ret, struct gp_err *err)
 {
     struct addrinfo *list = NULL;
-    struct rdma_conn *rdma;
     int r = resolve(port->host, port->port, &list, err);
 
     if (r < 0)
         return r;
-    r = rdma_conn_new(v, frame_max, &rdma, err);
-    if (!r) {
-        r = client_route(rdma, list->ai_addr, deadline_ns, err);
-        if (!r)
-            r = client_connect(rdma, cookie, deadline_ns, err);
-        if (r < 0)
-            rdma_conn_free(&rdma->stream.conn);
-        else
-            *ret = rdma;
-    }
+    r = -EADDRINUSE;
+    for (int i = 0; i < PORT_TRIES && r == -EADDRINUSE; i++)
+        r = connect_once(v, list->ai_addr, cookie, frame_max, deadline_ns, ret, err);
     freeaddrinfo(list);
     return r < 0 ? gp_err_wrap(err, r, "rdma to %s", port->host) : 0;
 }
@@ -286,7 +299,7 @@ listen_at(struct xport_rdma_listener *l, struct xport_rdma_port *port,
     if (r < 0)
         return r;
     r = -EADDRINUSE;
-    for (int i = 0; i < LISTEN_TRIES && r == -EADDRINUSE; i++) {
+    for (int i = 0; i < PORT_TRIES && r == -EADDRINUSE; i++) {
         struct rdma_cm_id *id;
 
         if (l->v->create_id(l->channel, &id, NULL, RDMA_PS_TCP)) {
