@@ -27,6 +27,9 @@
  * former leaves room for arrays; whatever is larger travels as bulk.
  */
 #define WIRE_FRAME_MAX (128u * 1024u)
+
+/* Calls from here on are between stub and worker (proto/api/internal.api). */
+#define WIRE_CALL_INTERNAL 0xe000u
 #define WIRE_ALIGN 8u
 
 /*

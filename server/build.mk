@@ -24,7 +24,7 @@ WRK_SRCS := \
         graph_any.c graph_exec.c green.c ipc.c launch.c link.c mem.c module.c notice.c pinned.c \
         share.c stage.c sync.c vmm.c) \
     $(addprefix server/data/wrk_,bulk.c bulk_down.c direct.c image.c images.c land.c \
-        peer.c peer_copy.c pinned.c settle.c share.c slot.c stage.c window.c) \
+        peer.c peer_copy.c pinned.c settle.c share.c slot.c stage.c unified.c window.c) \
     server/layouts/wrk_kernels.c $(LAYOUT_SRCS) \
     $(addprefix server/shares/gov_,card.c copy.c) \
     $(addprefix server/shares/wrk_,charged.c copygate.c gov_charge.c gov_thread.c gov_turn.c governor.c graphmem.c meter.c \

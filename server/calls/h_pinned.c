@@ -3,20 +3,91 @@
  * Copies between the card and page-locked memory of the client that both map
  * (wrk_pinned.h).
  */
+#include "gp_err.h"
+#include "gp_log.h"
 #include "wire_api.h"
+#include "wire_lines.h"
 #include "wire_result.h"
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_bulk.h"
 #include "wrk_pinned.h"
+#include "wrk_unified.h"
 #include "wrk_wait.h"
+
+#include <string.h>
 
 CUresult
 h_gp_pin(struct wrk *w, const struct wire_args_gp_pin *a, struct wrk_reply *rep)
 {
     struct wire_gp_pin_rep *body = rep->body;
 
-    body->taken = wrk_pinned_add(w, a->id, a->size);
+    body->taken = wrk_pinned_add(
+        w, &(struct wrk_pinned_wish){.id = a->id, .file = true, .size = a->size});
+    return CUDA_SUCCESS;
+}
+
+CUresult
+h_gp_window(struct wrk *w, const struct wire_args_gp_window *a, struct wrk_reply *rep)
+{
+    struct wire_gp_window_rep *body = rep->body;
+    struct gp_err err = {0};
+    int r = wrk_unified_reserve(a->base, a->size, &err);
+
+    (void)w;
+    if (r < 0)
+        gp_log_info("bulk", "no common range of addresses: %s", gp_err_msg(&err, r));
+    body->taken = r >= 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+h_gp_pin_at(struct wrk *w, const struct wire_args_gp_pin_at *a, struct wrk_reply *rep)
+{
+    struct wire_gp_pin_at_rep *body = rep->body;
+
+    if (!a->addr)
+        return CUDA_ERROR_INVALID_VALUE;
+    body->taken = wrk_pinned_add(
+        w, &(struct wrk_pinned_wish){
+               .id = a->id, .file = a->file != 0, .addr = a->addr, .size = a->size});
+    return CUDA_SUCCESS;
+}
+
+CUresult
+h_gp_lines_up(struct wrk *w, const struct wire_args_gp_lines_up *a,
+              struct wrk_reply *rep)
+{
+    (void)w;
+    (void)rep;
+    return a->n % sizeof(struct wire_line) == 0 &&
+                   wrk_pinned_lines_put(a->id, (const void *)a->lines,
+                                        a->n / sizeof(struct wire_line))
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult
+h_gp_lines_down(struct wrk *w, const struct wire_args_gp_lines_down *a,
+                struct wrk_reply *rep)
+{
+    static struct wire_line lines[WIRE_LINES_MAX]; /* the reader's */
+    struct wire_gp_lines_down_rep fixed = {.next_id = a->id, .next_offset = a->offset};
+    struct wire_gp_lines_down_rep_room room;
+    void *body;
+
+    fixed.len =
+        (uint32_t)(wrk_pinned_lines_take(&fixed.next_id, &fixed.next_offset, lines) *
+                   sizeof(lines[0]));
+    rep->taken = true;
+    body = wrk_reply_reserve(w, rep->req, wire_gp_lines_down_rep_size(&fixed));
+    if (!body)
+        return CUDA_SUCCESS;
+    memcpy(body, &fixed, sizeof(fixed));
+    wire_gp_lines_down_rep_place(&room, body);
+    if (room.lines)
+        memcpy(room.lines, lines, fixed.len);
+    wrk_reply_send(w, rep->req, CUDA_SUCCESS);
     return CUDA_SUCCESS;
 }
 

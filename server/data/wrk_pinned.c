@@ -5,10 +5,12 @@
 #include "gp_base.h"
 #include "gp_err.h"
 #include "gp_log.h"
+#include "wire_lines.h"
 #include "wrk.h"
 #include "wrk_bulk.h"
 #include "wrk_ctx.h"
 #include "wrk_slot.h"
+#include "wrk_unified.h"
 #include "wrk_wait.h"
 #include "xport.h"
 
@@ -22,11 +24,14 @@
 /* How long the session's turn to copy is, at least. */
 #define PIECE (8u << 20)
 #define HOSTREGISTER_PORTABLE 0x1u
+#define HOSTREGISTER_DEVICEMAP 0x2u
 
 struct pinned {
     struct pinned *next; /* in kept */
     uint8_t *mem;
+    uint8_t *shadow; /* of pages of our own: what both ends last agreed on */
     uint64_t size;
+    bool placed;   /* at an address that the client has too (wrk_unified.h) */
     CUcontext ctx; /* it was registered with; NULL: that context is gone */
     uint32_t ctx_index;
     bool for_good; /* more streams used it than there are marks: it stays mapped */
@@ -39,19 +44,29 @@ static struct pinned *pieces[WRK_PINNED_MAX];
 static struct pinned *kept;    /* given back by the client, not by us */
 static _Atomic uint64_t bytes; /* mapped; a thread that waits for copies unmaps */
 
-int
-wrk_pinned_map(int fd, uint64_t size, void **ret, struct gp_err *err)
+static int
+pinned_check(int fd, uint64_t size, struct gp_err *err)
 {
     static const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
     struct stat st;
     int have = fcntl(fd, F_GET_SEALS);
-    void *mem;
 
     if (have < 0 || (have & seals) != seals || have & F_SEAL_WRITE)
         return gp_err_set(err, -EPROTO, "not a file that keeps its size");
     if (fstat(fd, &st) < 0 || size == 0 || size > WRK_PINNED_BYTES_MAX ||
         (uint64_t)st.st_size != size || size % 4096)
         return gp_err_set(err, -EPROTO, "not as long as it is said to be");
+    return 0;
+}
+
+int
+wrk_pinned_map(int fd, uint64_t size, void **ret, struct gp_err *err)
+{
+    int r = pinned_check(fd, size, err);
+    void *mem;
+
+    if (r < 0)
+        return r;
     mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (mem == MAP_FAILED)
         return gp_err_set(err, -errno, "mapping it: %s", strerror(errno));
@@ -66,7 +81,8 @@ pinned_register(struct wrk *w, struct pinned *p)
 
     if (p->ctx)
         return CUDA_SUCCESS;
-    r = WRK_CALL(w, cuMemHostRegister_v2, p->mem, p->size, HOSTREGISTER_PORTABLE);
+    r = WRK_CALL(w, cuMemHostRegister_v2, p->mem, p->size,
+                 HOSTREGISTER_PORTABLE | (p->placed ? HOSTREGISTER_DEVICEMAP : 0));
     if (r == CUDA_SUCCESS) {
         p->ctx = wrk_ctx_current(w);
         p->ctx_index = w->ctx_index;
@@ -79,53 +95,84 @@ pinned_free(struct wrk *w, struct pinned *p)
 {
     if (p->ctx)
         WRK_CALL(w, cuMemHostUnregister, p->mem);
-    if (p->mem)
+    if (p->mem && p->placed)
+        wrk_unified_unmap((uintptr_t)p->mem, p->size);
+    else if (p->mem)
         munmap(p->mem, p->size);
-    atomic_fetch_sub(&bytes, p->size);
+    if (p->shadow)
+        munmap(p->shadow, p->size);
+    atomic_fetch_sub(&bytes, p->size * (p->shadow ? 2 : 1));
     free(p);
 }
 
+/* The memory of a piece: the client's file, or with @fd -1 pages of our own. */
 static int
-pinned_new(struct wrk *w, int fd, uint64_t size, struct pinned **ret,
-           struct gp_err *err)
+pinned_fill(struct pinned *p, int fd, uint64_t size, uint64_t addr, struct gp_err *err)
 {
-    struct pinned *p;
     void *mem;
-    int r = wrk_pinned_map(fd, size, &mem, err);
+    int r;
 
+    if (!addr) {
+        r = wrk_pinned_map(fd, size, &mem, err);
+        if (r >= 0)
+            p->mem = mem;
+        return r;
+    }
+    r = fd < 0 ? 0 : pinned_check(fd, size, err);
+    if (r >= 0)
+        r = wrk_unified_map(addr, size, fd, err);
     if (r < 0)
         return r;
-    p = calloc(1, sizeof(*p));
-    if (!p) {
-        munmap(mem, size);
+    p->mem = (uint8_t *)(uintptr_t)addr;
+    p->placed = true;
+    if (fd >= 0)
+        return 0;
+    mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mem == MAP_FAILED)
+        return gp_err_set(err, -errno, "mapping its shadow: %s", strerror(errno));
+    p->shadow = mem;
+    return 0;
+}
+
+static int
+pinned_new(struct wrk *w, int fd, uint64_t size, uint64_t addr, struct pinned **ret,
+           struct gp_err *err)
+{
+    struct pinned *p = calloc(1, sizeof(*p));
+    int r;
+
+    if (!p)
         return gp_err_set(err, -ENOMEM, "out of memory");
-    }
-    p->mem = mem;
     p->size = size;
-    atomic_fetch_add(&bytes, size);
-    if (pinned_register(w, p) != CUDA_SUCCESS) {
+    r = pinned_fill(p, fd, size, addr, err);
+    atomic_fetch_add(&bytes, size * (p->shadow ? 2 : 1));
+    if (r >= 0 && pinned_register(w, p) != CUDA_SUCCESS)
+        r = gp_err_set(err, -EIO, "the driver does not register it");
+    if (r < 0) {
         pinned_free(w, p);
-        return gp_err_set(err, -EIO, "the driver does not register it");
+        return r;
     }
     *ret = p;
     return 0;
 }
 
 bool
-wrk_pinned_add(struct wrk *w, uint32_t id, uint64_t size)
+wrk_pinned_add(struct wrk *w, const struct wrk_pinned_wish *wish)
 {
-    CLEANUP_FD int fd = xport_take_fd(w->priv->conn);
+    CLEANUP_FD int fd = wish->file ? xport_take_fd(w->priv->conn) : -1;
+    uint64_t room = WRK_PINNED_BYTES_MAX - atomic_load(&bytes);
+    uint64_t size = wish->size;
     struct gp_err err = {0};
-    int r = fd;
+    int r = -EINVAL;
 
-    if (fd < 0)
+    if (wish->file && fd < 0)
         gp_err_set(&err, fd, "no descriptor has come");
-    else if (id >= WRK_PINNED_MAX || pieces[id])
-        r = gp_err_set(&err, -EPROTO, "number %u is not free", id);
-    else if (size > WRK_PINNED_BYTES_MAX - atomic_load(&bytes))
+    else if (wish->id >= WRK_PINNED_MAX || pieces[wish->id])
+        r = gp_err_set(&err, -EPROTO, "number %u is not free", wish->id);
+    else if (size == 0 || size > room || (!wish->file && size > room / 2))
         r = gp_err_set(&err, -EDQUOT, "the client has enough of it");
     else
-        r = pinned_new(w, fd, size, &pieces[id], &err);
+        r = pinned_new(w, fd, size, wish->addr, &pieces[wish->id], &err);
     if (r < 0)
         gp_log_debug("bulk", "memory of the client stays its own: %s",
                      gp_err_msg(&err, r));
@@ -151,6 +198,9 @@ unpin_run(struct wrk *w, struct wrk_job *job)
     if (!atomic_load(&w->priv->stopping)) {
         for (unsigned i = 0; i < WRK_PINNED_MARKS; i++)
             wrk_slot_wait(w, &unpin->p->mark[i]);
+        /* Kernels and copies by its address have no marks. */
+        if (unpin->p->placed)
+            WRK_CALL(w, cuCtxSynchronize);
         pinned_free(w, unpin->p);
     }
     free(unpin);
@@ -172,7 +222,7 @@ wrk_pinned_drop(struct wrk *w, uint32_t id)
 
     if (!p)
         return;
-    if (p->for_good) {
+    if (p->for_good && !p->placed) {
         pinned_keep(p);
         return;
     }
@@ -247,6 +297,64 @@ wrk_pinned_start(struct wrk *w, const struct wrk_pinned_place *place,
     r = pinned_move(w, p->mem + place->offset, device, place->n, down, stream);
     pinned_mark(w, p, stream); /* also after an error: pieces before it are under way */
     return r;
+}
+
+/* ---- what changes in pages of our own
+ * ------------------------------------------------
+ */
+
+static struct wire_lines
+pinned_lines(const struct pinned *p)
+{
+    return (struct wire_lines){
+        .mem = p->mem, .shadow = p->shadow, .at = (uintptr_t)p->mem, .size = p->size};
+}
+
+/* Lines of which much has changed come first: a flag that says of other memory that it
+ * is complete is usually the least. */
+static bool
+is_small(const struct wire_line *line)
+{
+    return __builtin_popcountll(line->mask) <= 8;
+}
+
+bool
+wrk_pinned_lines_put(uint32_t id, const struct wire_line *lines, size_t n)
+{
+    struct pinned *p = id < WRK_PINNED_MAX ? pieces[id] : NULL;
+    struct wire_lines l;
+
+    if (!p || !p->shadow)
+        return false;
+    l = pinned_lines(p);
+    for (unsigned small = 0; small < 2; small++)
+        for (size_t i = 0; i < n; i++)
+            if (is_small(&lines[i]) == small)
+                wire_lines_put(&l, &lines[i], false);
+    return true;
+}
+
+size_t
+wrk_pinned_lines_take(uint32_t *id, uint64_t *offset, struct wire_line *lines)
+{
+    uint64_t look = WRK_PINNED_LOOK;
+    size_t n = 0;
+
+    for (; *id < WRK_PINNED_MAX; (*id)++, *offset = 0) {
+        struct pinned *p = pieces[*id];
+        struct wire_lines l;
+        uint64_t from = *offset;
+
+        if (!p || !p->shadow || from >= p->size)
+            continue;
+        l = pinned_lines(p);
+        n += wire_lines_take(&l, offset, look, lines + n, WIRE_LINES_MAX - n);
+        look -= gp_min(look, *offset - from);
+        if (*offset < p->size)
+            return n;
+    }
+    *id = UINT32_MAX;
+    return n;
 }
 
 void

@@ -6,7 +6,10 @@
  * The file is the client's: it may change the bytes at any time, which harms nobody but
  * itself, but its seals keep it from taking pages away under a copy.  A client names
  * the memory by a number of its choosing and an offset.  It lives until the client
- * gives it back and the last copy is over.  Reader thread only.
+ * gives it back and the last copy is over.  Where both have agreed on addresses it lies
+ * at the same one here, and kernels find it there; for a client on another host the
+ * pages are the worker's own, and what changes in them travels (wire_lines.h).  Reader
+ * thread only.
  */
 #ifndef WRK_PINNED_H
 #define WRK_PINNED_H
@@ -16,14 +19,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <stddef.h>
+
 struct gp_err;
+struct wire_line;
 struct wrk;
 
-/* Pieces of one client: programs keep few large ones. */
-#define WRK_PINNED_MAX 256u
+/* Pieces of one client: some programs allocate every flag by itself. */
+#define WRK_PINNED_MAX 4096u
 /* All of them together: what a client can make this process keep in memory this way,
- * as much as it may with stages. */
+ * as much as it may with stages.  Pages of the worker's own count twice, for the
+ * shadow.
+ */
 #define WRK_PINNED_BYTES_MAX (UINT64_C(1) << 30)
+
+/* How much of its own pages the reader compares for one answer: some milliseconds. */
+#define WRK_PINNED_LOOK (UINT64_C(16) << 20)
 
 /* Streams with copies under way that are told apart, of one piece. */
 #define WRK_PINNED_MARKS 16u
@@ -37,14 +48,28 @@ struct wrk_pinned_place {
 /* Map the file if it is what it must be; -EPROTO with words if not. */
 int wrk_pinned_map(int fd, uint64_t size, void **ret, struct gp_err *err);
 
-/* Keep what the client has handed over last as number @id; false: it cannot be, or the
- * client has enough. */
-bool wrk_pinned_add(struct wrk *w, uint32_t id, uint64_t size);
+/* What a client wants kept as number @id. */
+struct wrk_pinned_wish {
+    uint32_t id;
+    bool file;     /* the one handed over last; else pages of our own, with @addr */
+    uint64_t addr; /* in the range agreed on (wrk_unified.h); 0: anywhere */
+    uint64_t size;
+};
+
+/* False: it cannot be, or the client has enough. */
+bool wrk_pinned_add(struct wrk *w, const struct wrk_pinned_wish *wish);
 void wrk_pinned_drop(struct wrk *w, uint32_t id);
 
 /* Start a copy in @stream. */
 CUresult wrk_pinned_start(struct wrk *w, const struct wrk_pinned_place *place,
                           CUdeviceptr device, bool down, CUstream stream);
+
+/* The client has changed these bytes; false: @id has no pages of our own. */
+bool wrk_pinned_lines_put(uint32_t id, const struct wire_line *lines, size_t n);
+
+/* What the card has changed from byte *@offset of piece *@id on: at most WIRE_LINES_MAX
+ * lines, and where to go on, *@id UINT32_MAX at the end. */
+size_t wrk_pinned_lines_take(uint32_t *id, uint64_t *offset, struct wire_line *lines);
 
 /* The context is gone. */
 void wrk_pinned_forget(uint32_t ctx_index);

@@ -27,8 +27,9 @@
 /* The arrays that the message points to. */
 /* "land": asynchronous copies down need not be waited for (WIRE_F_LAND).
  * "pinned": page-locked memory can be shared (gp_pin).
+ * "unified": it can have one address at both ends (gp_window).
  * "link-images": what a linker is given may be named like an image (wire_image.h). */
-static const char *const capabilities[] = {"land", "pinned", "link-images"};
+static const char *const capabilities[] = {"land", "pinned", "unified", "link-images"};
 
 struct reply {
     Gpupool__AttachReply msg;

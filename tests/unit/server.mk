@@ -15,8 +15,8 @@ $(eval $(call unit_test,test_wrk_image,tests/unit/test_wrk_image.c server/data/w
     -lprotobuf-c))
 $(eval $(call unit_test,test_wrk_window,tests/unit/test_wrk_window.c server/data/wrk_window.c,\
     $(SERVER_INCS) tests/unit,,common,))
-$(eval $(call unit_test,test_wrk_pinned,tests/unit/test_wrk_pinned.c server/data/wrk_pinned.c,\
-    $(SERVER_INCS) tests/unit,,common,))
+$(eval $(call unit_test,test_wrk_pinned,tests/unit/test_wrk_pinned.c server/data/wrk_pinned.c \
+    server/data/wrk_unified.c,$(SERVER_INCS) tests/unit,,wire common,))
 $(eval $(call unit_test,test_wrk_layout,tests/unit/test_wrk_layout.c $(LAYOUT_SRCS),\
     server/layouts common tests/unit,,common,-lzstd -llz4))
 $(eval $(call unit_test,test_wrk_kernels,tests/unit/test_wrk_kernels.c server/layouts/wrk_kernels.c \

@@ -4,11 +4,13 @@
 
 #include "drv.h"
 #include "gp_err.h"
+#include "wire_lines.h"
 #include "wrk.h"
 #include "wrk_bulk.h"
 #include "wrk_ctx.h"
 #include "wrk_pinned.h"
 #include "wrk_slot.h"
+#include "wrk_unified.h"
 #include "wrk_wait.h"
 #include "xport.h"
 
@@ -89,6 +91,12 @@ wrk_slot_forget(struct wrk_slot *slot, uint32_t ctx_index)
         slot->event = NULL;
 }
 
+CUresult
+wrk_wait_idle(struct wrk *w, CUstream stream)
+{
+    return copying ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
 bool
 wrk_wait_background(struct wrk *w, struct wrk_job *job)
 {
@@ -107,6 +115,12 @@ static CUresult
 driver_unregister(void *p)
 {
     registered--;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+driver_synchronize(void)
+{
     return CUDA_SUCCESS;
 }
 
@@ -130,6 +144,7 @@ set_up(void **state)
     drv.cuMemHostUnregister = driver_unregister;
     drv.cuMemcpyHtoDAsync_v2 = driver_up;
     drv.cuEventRecord = driver_record;
+    drv.cuCtxSynchronize = driver_synchronize;
     registered = marks = 0;
     moved = 0;
     copying = false;
@@ -150,10 +165,24 @@ file_new(off_t size, int seals)
 }
 
 static bool
+add_what_came(uint32_t id, uint64_t size)
+{
+    return wrk_pinned_add(
+        &worker, &(struct wrk_pinned_wish){.id = id, .file = true, .size = size});
+}
+
+static bool
 add(uint32_t id, uint64_t size)
 {
     next_fd = file_new((off_t)size, SEALS);
-    return wrk_pinned_add(&worker, id, size);
+    return add_what_came(id, size);
+}
+
+static bool
+add_at(uint32_t id, uint64_t addr, uint64_t size)
+{
+    return wrk_pinned_add(
+        &worker, &(struct wrk_pinned_wish){.id = id, .addr = addr, .size = size});
 }
 
 static CUresult
@@ -204,7 +233,7 @@ files_of_another_length_are_refused(void **state)
 static void
 only_what_was_handed_over_can_be_named(void **state)
 {
-    assert_false(wrk_pinned_add(&worker, 0, SIZE)); /* nothing has come */
+    assert_false(add_what_came(0, SIZE)); /* nothing has come */
     assert_false(add(WRK_PINNED_MAX, SIZE));
     assert_true(add(3, SIZE));
     assert_false(add(3, SIZE));
@@ -288,6 +317,103 @@ a_context_takes_its_registration_along(void **state)
     assert_int_equal(registered, 1);
 }
 
+/* A range that nobody has, where both the test and the worker may map. */
+static uint64_t
+window_new(uint64_t size)
+{
+    void *at = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(at, MAP_FAILED);
+    munmap(at, size);
+    return (uintptr_t)at;
+}
+
+static uint64_t window; /* of the process: a case may run after another */
+
+static void
+addresses_are_taken_only_in_the_range_and_once(void **state)
+{
+    uint64_t end;
+    struct gp_err err = {0};
+    static uint8_t ours[2 * SIZE];
+
+    assert_false(add_at(0, (uintptr_t)ours & ~UINT64_C(4095), 4096)); /* no range yet */
+    assert_true(wrk_unified_reserve((uintptr_t)ours & ~UINT64_C(4095), SIZE, &err) < 0);
+    assert_true(wrk_unified_reserve(0, SIZE, &err) < 0);
+    assert_true(wrk_unified_reserve(4097, SIZE, &err) < 0);
+    assert_true(wrk_unified_reserve(UINT64_MAX - 4095, 8192, &err) < 0);
+    assert_true(wrk_unified_reserve(4096, WRK_UNIFIED_SIZE_MAX + 4096, &err) < 0);
+    window = window_new(16 * SIZE);
+    end = window + 16 * SIZE;
+    assert_int_equal(wrk_unified_reserve(window, 16 * SIZE, &err), 0);
+    assert_true(wrk_unified_reserve(window_new(SIZE), SIZE, &err) < 0); /* once */
+    assert_false(add_at(0, (uintptr_t)ours & ~UINT64_C(4095), 4096));
+    assert_false(add_at(0, window - 4096, 8192));
+    assert_false(add_at(0, end - 4096, 8192));
+    assert_false(add_at(0, end, 4096));
+    assert_false(add_at(0, window, UINT64_MAX - 4095));
+    assert_false(add_at(0, window + 1, 4096));
+    assert_false(add_at(0, window, 4095));
+    assert_true(add_at(0, window + SIZE, SIZE));
+    assert_false(add_at(1, window + SIZE, SIZE));
+    assert_false(add_at(1, window, SIZE + 4096));
+    assert_false(add_at(1, window + 2 * SIZE - 4096, SIZE));
+    assert_true(add_at(1, window + 2 * SIZE, SIZE));
+    copying = true; /* a kernel may use it: it stays until that is over */
+    wrk_pinned_drop(&worker, 0);
+    assert_false(add_at(0, window + SIZE, SIZE));
+    assert_non_null(queued);
+    copying = false;
+    queued->run(&worker, queued);
+    assert_true(add_at(0, window + SIZE, SIZE));
+    wrk_pinned_drop(&worker, 0);
+    wrk_pinned_drop(&worker, 1);
+    assert_int_equal(registered, 0);
+}
+
+static void
+changes_travel_byte_by_byte_and_once(void **state)
+{
+    uint64_t offset = 0;
+    static struct wire_line got[WIRE_LINES_MAX];
+    struct wire_line line = {.mask = 0x30, .word = {0x665544332211}};
+    struct gp_err err = {0};
+    uint32_t id = 0;
+    uint8_t *mem;
+
+    if (!window) {
+        window = window_new(SIZE);
+        assert_int_equal(wrk_unified_reserve(window, SIZE, &err), 0);
+    }
+    mem = (uint8_t *)(uintptr_t)window;
+    line.at = window + 64;
+    assert_false(wrk_pinned_lines_put(0, &line, 1));
+    assert_true(add_at(0, window, SIZE));
+    assert_true(wrk_pinned_lines_put(0, &line, 1));
+    assert_int_equal(mem[64 + 3], 0);
+    assert_int_equal(mem[64 + 4], 0x55);
+    assert_int_equal(mem[64 + 5], 0x66);
+    line.at = (uintptr_t)&line; /* not in it: nothing happens */
+    assert_true(wrk_pinned_lines_put(0, &line, 1));
+    assert_int_equal(line.word[0], 0x665544332211);
+    assert_int_equal(wrk_pinned_lines_take(&id, &offset, got), 0);
+    assert_int_equal(id, UINT32_MAX);
+    mem[64 + 6] = 0x77;
+    mem[SIZE - 1] = 1;
+    id = 0;
+    offset = 0;
+    assert_int_equal(wrk_pinned_lines_take(&id, &offset, got), 2);
+    assert_true(got[0].at == window + 64 && got[0].mask == 0x40);
+    assert_true(got[1].at == window + SIZE - 64 && got[1].mask == UINT64_C(1) << 63);
+    id = 0;
+    offset = 0;
+    assert_int_equal(wrk_pinned_lines_take(&id, &offset, got), 0);
+    id = 0;
+    offset = UINT64_MAX;
+    assert_int_equal(wrk_pinned_lines_take(&id, &offset, got), 0);
+    wrk_pinned_drop(&worker, 0);
+}
+
 int
 main(void)
 {
@@ -298,6 +424,8 @@ main(void)
         cmocka_unit_test_setup(a_client_gets_no_more_than_the_bound, set_up),
         cmocka_unit_test_setup(it_stays_until_the_last_copy_is_over, set_up),
         cmocka_unit_test_setup(a_context_takes_its_registration_along, set_up),
+        cmocka_unit_test_setup(addresses_are_taken_only_in_the_range_and_once, set_up),
+        cmocka_unit_test_setup(changes_travel_byte_by_byte_and_once, set_up),
         cmocka_unit_test_setup(with_more_streams_than_marks_it_stays_for_good, set_up),
     };
 

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The range of addresses in which page-locked memory has one address at both ends.
+ *
+ * The client reserves it and names it; the worker reserves the same addresses without
+ * replacing anything of its own, and maps nothing where a client says but inside it,
+ * page by page to one owner.  So whatever address a client names, it is the client's
+ * own memory or refused.  Any thread.
+ */
+#ifndef WRK_UNIFIED_H
+#define WRK_UNIFIED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gp_err;
+
+/* What one client can have reserved: addresses, no memory. */
+#define WRK_UNIFIED_SIZE_MAX (UINT64_C(64) << 30)
+
+/* Reserve [base, base + size), once in a process.  -EEXIST: something is there. */
+int wrk_unified_reserve(uint64_t base, uint64_t size, struct gp_err *err);
+
+/* Map @fd, or with -1 pages full of zeros, at [addr, addr + size) inside the range,
+ * where nothing is mapped; whole pages. */
+int wrk_unified_map(uint64_t addr, uint64_t size, int fd, struct gp_err *err);
+
+/* The addresses are without access again, and may be mapped again. */
+void wrk_unified_unmap(uint64_t addr, uint64_t size);
+
+#endif
