@@ -9,8 +9,8 @@ STUB_SRCS := \
         handle.c init.c intern.c lanes.c link.c logs.c report.c result.c session.c sticky.c thread.c \
         trace.c wait.c) \
     $(addprefix client-stub/memory/stub_,alloc.c copy.c copy_array.c copy_rect.c fill.c host.c \
-        land.c managed.c managed_calls.c managed_mirror.c managed_range.c memory.c pinned.c \
-        pointer.c range.c share.c stage.c vmm.c) \
+        land.c managed.c managed_calls.c managed_live.c managed_mirror.c managed_pages.c \
+        managed_range.c memory.c pinned.c pointer.c range.c share.c stage.c unified.c vmm.c) \
     $(addprefix client-stub/order/stub_,capture.c graph.c graph_any.c graph_dot.c \
         graph_kernel.c graph_node.c hostfn.c ipc_event.c notice.c stream.c) \
     $(addprefix client-stub/servers/stub_,cross.c cross_managed.c cross_peer.c cross_rect.c \

@@ -12,6 +12,7 @@
 #include "stub_call.h"
 #include "stub_link.h"
 #include "stub_manual.h"
+#include "stub_unified.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -195,7 +196,8 @@ stub_device_attr(const struct stub_device *dev, int attribute)
     size_t i = (size_t)attribute - 1;
     int value;
 
-    if (device_attr_is_near(attribute))
+    if (device_attr_is_near(attribute) ||
+        (attribute == CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING && stub_unified_failed()))
         return 0;
     value = attribute > 0 && i < dev->info->n_attributes ? dev->info->attributes[i] : 0;
     if (attribute == CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES)

@@ -20,6 +20,7 @@
 #include "stub_post.h"
 #include "stub_sticky.h"
 #include "stub_tls.h"
+#include "stub_unified.h"
 #include "stub_wait.h"
 #include "wire_format.h"
 #include "xport.h"
@@ -214,12 +215,68 @@ call_post_aside(struct stub_call *c)
     return CUDA_SUCCESS;
 }
 
+/* The frame names page-locked memory that no card knows: its place is given back, the
+ * server gets pages for it, and the frame takes the next place. */
+static GP_COLD CUresult
+call_show_memory(struct stub_call *c)
+{
+    CLEANUP_FREE struct wire_req *copy = malloc(c->frame_size);
+    struct stub_link *link = c->link;
+    CUresult r;
+
+    if (copy)
+        memcpy(copy, call_req(c), c->frame_size);
+    atomic_store_explicit(&link->seq,
+                          atomic_load_explicit(&link->seq, memory_order_relaxed) - 1,
+                          memory_order_relaxed);
+    gp_lock_release(&link->send);
+    if (!copy)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    stub_managed_adopt();
+    stub_managed_work(STUB_MANAGED_SOME);
+    r = call_claim(c, copy->call, copy->size - (uint32_t)sizeof(*copy));
+    if (r != CUDA_SUCCESS)
+        return r;
+    copy->seq = call_req(c)->seq;
+    memcpy(call_req(c), copy, c->frame_size);
+    return CUDA_SUCCESS;
+}
+
+/* Calls between stub and worker name no memory that a card uses. */
+static GP_COLD CUresult
+call_look(struct stub_call *c)
+{
+    if (c->call >= WIRE_CALL_INTERNAL || call_req(c)->flags & WIRE_F_LAND ||
+        !stub_unified_seek(c->body, c->frame_size - sizeof(struct wire_req)))
+        return CUDA_SUCCESS;
+    return call_show_memory(c);
+}
+
+static GP_COLD CUresult
+call_look_at_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
+{
+    bool some = stub_unified_seek(c->body, c->frame_size - sizeof(struct wire_req));
+
+    for (size_t i = 0; i < n; i++)
+        if (pieces[i].iov_len <= STUB_UNIFIED_LOOK &&
+            stub_unified_seek(pieces[i].iov_base, pieces[i].iov_len))
+            some = true;
+    return some ? call_show_memory(c) : CUDA_SUCCESS;
+}
+
 GP_HOT CUresult
 stub_call_post(struct stub_call *c)
 {
     struct stub_link *link = c->link;
-    uint32_t queued = atomic_load_explicit(&link->queued, memory_order_relaxed);
+    uint32_t queued;
+    CUresult r;
 
+    if (stub_unified_is_waiting()) {
+        r = call_look(c);
+        if (r != CUDA_SUCCESS)
+            return r;
+    }
+    queued = atomic_load_explicit(&link->queued, memory_order_relaxed);
     if (stub_sticky_any(link) && call_may_be_asked(c))
         return stub_call_ask(c);
     if (unlikely(c->aside))
@@ -288,8 +345,12 @@ call_not_sent(struct stub_call *c, CUresult r)
 static GP_INLINE CUresult
 call_send_and_wait(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
-    CUresult r = unlikely(c->aside) ? call_come_back(c) : CUDA_SUCCESS;
+    CUresult r = CUDA_SUCCESS;
 
+    if (stub_unified_is_waiting())
+        r = n ? call_look_at_pieces(c, pieces, n) : call_look(c);
+    if (r == CUDA_SUCCESS && unlikely(c->aside))
+        r = call_come_back(c);
     if (unlikely(r != CUDA_SUCCESS)) {
         stub_wait_enter(c, false);
         return call_not_sent(c, r);
@@ -325,7 +386,9 @@ stub_call_post_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
         stub_call_end(c);
         return r;
     }
-    r = c->aside ? call_come_back(c) : CUDA_SUCCESS;
+    r = stub_unified_is_waiting() ? call_look_at_pieces(c, pieces, n) : CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS && c->aside)
+        r = call_come_back(c);
     if (r != CUDA_SUCCESS)
         return r;
     call_req(c)->flags |= WIRE_F_BULK;

@@ -19,6 +19,7 @@
 #include "stub_managed.h"
 #include "stub_sticky.h"
 #include "stub_tls.h"
+#include "stub_unified.h"
 #include "wire_format.h"
 #include "xport.h"
 
@@ -39,7 +40,8 @@ stub_post_begin(struct stub_link *link, uint16_t call, uint32_t size)
     struct wire_req *req;
 
     if (unlikely(!stub_link_ready(link)) || stub_managed_is_on() ||
-        stub_capture_any() || stub_sticky_any(link) || unlikely(stub_flush_always))
+        stub_unified_is_waiting() || stub_capture_any() || stub_sticky_any(link) ||
+        unlikely(stub_flush_always))
         return NULL;
     gp_lock_take(&link->send);
     /* While somebody sends, nobody else looks at the buffer, lock or not. */

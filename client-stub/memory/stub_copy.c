@@ -236,7 +236,45 @@ copy_on_host(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream,
 static CUdeviceptr
 copy_alias(const void *host)
 {
-    return stub_managed_pending() ? stub_managed_device((uintptr_t)host) : 0;
+    CUdeviceptr alias =
+        stub_managed_pending() ? stub_managed_device((uintptr_t)host) : 0;
+
+    return stub_copy_is_host(alias, 1) ? 0 : alias;
+}
+
+/* Page-locked memory that a kernel may have changed, or that one may read, in stream
+ * order: the server copies, which has it at the same address. */
+static bool
+copy_is_there(const void *host, uint64_t n)
+{
+    struct stub_memory m;
+
+    if (stub_pinned_any() && stub_memory_find((uintptr_t)host, &m) &&
+        m.reach == STUB_REACH_SHARED)
+        return n <= m.range.size && (uintptr_t)host - m.range.start <= m.range.size - n;
+    return stub_managed_is_on() && stub_managed_is_pages((uintptr_t)host, n);
+}
+
+static CUresult
+copy_there(CUdeviceptr dst, CUdeviceptr src, uint64_t n, CUstream stream,
+           bool per_thread)
+{
+    stub_land_wait((void *)(uintptr_t)src, n); /* bytes that are on their way to it */
+    stub_land_wait((void *)(uintptr_t)dst, n);
+    return stub_g_cuMemcpyDtoDAsync_v2(dst, src, n, stream, per_thread);
+}
+
+static CUresult
+copy_there_up(CUdeviceptr dst, const void *src, uint64_t n, CUstream stream,
+              bool per_thread)
+{
+    struct stub_pinned_place place;
+    uint64_t id = stub_stream_id(stream, per_thread);
+
+    if (!stub_copy_inside(dst, n) || !stub_pinned_find(src, n, &place))
+        return copy_there(dst, (uintptr_t)src, n, stream, per_thread);
+    stub_land_wait(src, n);
+    return stub_pinned_up(&place, dst, id);
 }
 
 CUresult
@@ -250,6 +288,10 @@ stub_m_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCo
     COPY_ENTER(srcHost, ByteCount, NULL, per_thread, &stream);
     if (copy_is_host(dstDevice, ByteCount))
         return copy_on_host(dstDevice, (uintptr_t)srcHost, ByteCount, NULL, per_thread);
+    if (copy_is_there(srcHost, ByteCount) && !stub_stream_is_idle(stream)) {
+        r = copy_there_up(dstDevice, srcHost, ByteCount, NULL, per_thread);
+        return r == CUDA_SUCCESS ? stub_m_cuStreamSynchronize(NULL, per_thread) : r;
+    }
     alias = copy_alias(srcHost);
     if (alias)
         return per_thread ? cuMemcpyDtoD_v2_ptds(dstDevice, alias, ByteCount)
@@ -273,6 +315,8 @@ stub_m_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
     if (copy_is_host(dstDevice, ByteCount))
         return copy_on_host(dstDevice, (uintptr_t)srcHost, ByteCount, hStream,
                             per_thread);
+    if (copy_is_there(srcHost, ByteCount))
+        return copy_there_up(dstDevice, srcHost, ByteCount, hStream, per_thread);
     alias = copy_alias(srcHost);
     if (alias)
         return per_thread
@@ -312,6 +356,9 @@ stub_m_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCou
     if (copy_is_host(srcDevice, ByteCount))
         return copy_on_host((uintptr_t)dstHost, srcDevice, ByteCount, hStream,
                             per_thread);
+    if (copy_is_there(dstHost, ByteCount))
+        return copy_there((uintptr_t)dstHost, srcDevice, ByteCount, hStream,
+                          per_thread);
     if (copy_may_land(dstHost, srcDevice, ByteCount, stream))
         return copy_land(dstHost, srcDevice, ByteCount, stream);
     return copy_to_host(WIRE_CALL_cuMemcpyDtoHAsync_v2, dstHost, srcDevice, ByteCount,

@@ -4,11 +4,14 @@
  *
  * It is not pinned for any card, since the card is elsewhere; being in the registry
  * makes copies to and from it asynchronous where CUDA promises that.  Over shared
- * memory the worker maps it as well (stub_pinned.h).  The card cannot reach it: asking
- * for a device pointer gives it a second copy there, which follows at launches and
- * waits (stub_managed.h).
+ * memory the worker maps it as well (stub_pinned.h), and kernels use it in place.
+ * Elsewhere the card has pages of its own for what it has been given the address of,
+ * at the same address (stub_unified.h), which follow (stub_managed.h); registered
+ * memory has another address there, which the program asks for.
  */
+#include "cuda_api.h"
 #include "stub_call.h"
+#include "stub_capture.h"
 #include "stub_ctx.h"
 #include "stub_land.h"
 #include "stub_link.h"
@@ -18,6 +21,7 @@
 #include "stub_pinned.h"
 #include "stub_result.h"
 #include "stub_sticky.h"
+#include "stub_unified.h"
 #include "wire_api.h"
 #include "xport.h"
 
@@ -67,29 +71,54 @@ host_unpin(const void *p)
             xport_unpin(stub_links[i].conn, p);
 }
 
+/* The address is the card's as well where that can be (stub_unified.h). */
+static void *
+host_map(size_t size, uint32_t *ret_number, enum stub_memory_reach *ret_reach)
+{
+    bool unified = stub_unified_open();
+    void *p = stub_pinned_new(size, ret_number, ret_reach);
+
+    if (!p && unified) {
+        p = stub_unified_map(size, -1);
+        *ret_reach = p ? STUB_REACH_WAITING : STUB_REACH_NONE;
+    }
+    if (!p)
+        p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static void
+host_give_back(const struct stub_memory *m)
+{
+    if (m->reach == STUB_REACH_NONE)
+        munmap((void *)(uintptr_t)m->range.start, m->mapped);
+    else
+        stub_unified_release(m->range.start, m->mapped);
+    if (m->pinned)
+        stub_pinned_drop(m->pinned_link, m->pinned);
+}
+
 CUresult
 stub_m_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 {
     CUresult r = host_enter();
-    uint32_t number = 0;
-    size_t size;
+    struct stub_memory m = {.reach = STUB_REACH_NONE};
     void *p;
 
     if (r != CUDA_SUCCESS)
         return r;
     if (!pp || bytesize == 0 || Flags & ~HOST_FLAGS || bytesize > SIZE_MAX / 2)
         return CUDA_ERROR_INVALID_VALUE;
-    size = GP_ALIGN_UP(bytesize, 4096);
-    p = bytesize < STUB_PINNED_MIN ? NULL : stub_pinned_new(size, &number);
+    m.mapped = GP_ALIGN_UP(bytesize, 4096);
+    p = host_map(m.mapped, &m.pinned, &m.reach);
     if (!p)
-        p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                 0);
-    if (p == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (stub_memory_add_pinned((uintptr_t)p, bytesize, Flags, size, number) < 0) {
-        munmap(p, size);
-        if (number)
-            stub_pinned_drop(stub_link_here()->number, number);
+    m.range.start = (uintptr_t)p;
+    m.pinned_link = stub_link_here()->number;
+    if (stub_memory_add_pinned((uintptr_t)p, bytesize, Flags, m.mapped, m.pinned,
+                               m.reach) < 0) {
+        host_give_back(&m);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     host_pin(p, bytesize);
@@ -103,17 +132,34 @@ stub_m_cuMemAllocHost_v2(void **pp, size_t bytesize)
     return stub_m_cuMemHostAlloc(pp, bytesize, 0);
 }
 
+/* Work that may still use the memory is waited for, as a driver does; but in a capture,
+ * where that would be an error, the worker does it. */
+static void
+host_wait(const struct stub_memory *m)
+{
+    if ((m->reach == STUB_REACH_SHARED || m->reach == STUB_REACH_MOVED) &&
+        !stub_capture_any())
+        cuCtxSynchronize();
+}
+
 /* The copy on the server, if there is one, goes first. */
 static void
 host_unmap(void *p)
 {
     CUdeviceptr dev = stub_managed_device((uintptr_t)p);
+    struct stub_memory m;
 
-    if (dev) {
-        stub_managed_settle();
-        stub_managed_drop((uintptr_t)p);
+    if (!dev)
+        return;
+    stub_managed_settle();
+    stub_managed_drop((uintptr_t)p);
+    if (dev == (uintptr_t)p)
+        return;
+    if (!stub_unified_holds(dev))
         stub_m_cuMemFree_v2(dev);
-    }
+    else if (stub_memory_remove(dev, STUB_MEMORY_DEVICE, &m))
+        stub_unified_release(dev & ~UINT64_C(4095),
+                             (dev & UINT64_C(4095)) + m.range.size);
 }
 
 /* Every send from the memory is over when the sending call returns; what is still to
@@ -128,12 +174,11 @@ stub_m_cuMemFreeHost(void *p)
         return r;
     if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_HOST, &m))
         return CUDA_ERROR_INVALID_VALUE;
+    host_wait(&m);
     stub_land_wait(p, m.range.size);
     host_unmap(p);
     host_unpin(p);
-    munmap(p, m.mapped);
-    if (m.pinned)
-        stub_pinned_drop(m.pinned_link, m.pinned);
+    host_give_back(&m);
     return CUDA_SUCCESS;
 }
 
@@ -194,6 +239,43 @@ stub_m_cuMemHostGetFlags(unsigned int *pFlags, void *p)
     return CUDA_SUCCESS;
 }
 
+/* The address of other memory than ours begins at the same place in a page. */
+static CUresult
+host_show_other(const struct stub_memory *m, CUdeviceptr *ret)
+{
+    uint64_t skip = m->range.start % 4096, size = skip + m->range.size;
+    uint64_t base = stub_unified_hold(size);
+    CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+
+    if (base && stub_memory_add(STUB_MEMORY_DEVICE, base + skip, m->range.size,
+                                STUB_MEMORY_EVERYWHERE, 0) == 0) {
+        r = stub_managed_add_pages(base + skip, m->range.start, m->range.size);
+        if (r != CUDA_SUCCESS)
+            stub_memory_remove(base + skip, STUB_MEMORY_DEVICE, NULL);
+    }
+    if (r == CUDA_SUCCESS)
+        *ret = base + skip;
+    else if (base)
+        stub_unified_release(base, size);
+    return r;
+}
+
+/* Memory for it at the server, now: a pointer that was asked for may get to the card in
+ * any disguise. */
+static CUresult
+host_show(const struct stub_memory *m, CUdeviceptr *ret)
+{
+    if (m->reach != STUB_REACH_NONE) {
+        *ret = m->range.start;
+        stub_memory_want(m->range.start);
+        return stub_managed_adopt();
+    }
+    if (m->kind == STUB_MEMORY_REGISTERED && stub_unified_open() &&
+        stub_unified_at(stub_link_here()))
+        return host_show_other(m, ret);
+    return stub_alloc_mapped(ret, (void *)(uintptr_t)m->range.start, m->range.size);
+}
+
 CUresult
 stub_m_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
 {
@@ -209,7 +291,11 @@ stub_m_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Fl
     if (*pdptr)
         return CUDA_SUCCESS;
     stub_land_wait((void *)(uintptr_t)m.range.start, m.range.size);
-    r = stub_alloc_mapped(&base, (void *)(uintptr_t)m.range.start, m.range.size);
+    if (m.reach == STUB_REACH_SHARED) {
+        *pdptr = (uintptr_t)p;
+        return CUDA_SUCCESS;
+    }
+    r = host_show(&m, &base);
     if (r == CUDA_SUCCESS)
         *pdptr = base + ((uintptr_t)p - m.range.start);
     return r;

@@ -11,6 +11,9 @@
  * when its cards first work.  The host's copy is the middle: what one server's card did
  * comes down at a wait for it, and goes up before the next work at another.
  *
+ * Page-locked memory (stub_managed_pages.h) is everybody's all the time: its changes
+ * travel at the same points, and every few milliseconds while there is work.
+ *
  * The moves use a stream of their own per context, so that they neither wait for the
  * program's streams nor get into a capture.  One lock covers everything; a move makes
  * calls itself, which the thread-local mark keeps from coming back here.
@@ -23,9 +26,13 @@
 #include "gp_log.h"
 #include "stub_call.h"
 #include "stub_ctx.h"
+#include "stub_managed_live.h"
 #include "stub_managed_mirror.h"
+#include "stub_managed_pages.h"
 #include "stub_managed_range.h"
 #include "stub_manual.h"
+#include "stub_memory.h"
+#include "stub_pinned.h"
 #include "stub_replica.h"
 
 #include <inttypes.h>
@@ -190,24 +197,104 @@ managed_join(struct managed_range *m, CUstream stream)
     return r == CUDA_SUCCESS;
 }
 
+/* The same for pages of page-locked memory. */
+static bool
+managed_join_pages(struct managed_range *m)
+{
+    struct managed_copy *copy = &m->copy[stub_link_here()->number];
+
+    if (copy->number || copy->refused)
+        return copy->number != 0;
+    if (managed_pages_join(m) == CUDA_SUCCESS) {
+        managed_live_start();
+        return true;
+    }
+    gp_log_warn("stub",
+                "server %u has no place for %" PRIu64 " bytes of page-locked memory at "
+                "%" PRIx64 ", its cards cannot reach them",
+                stub_link_here()->number, m->size, m->pages);
+    copy->refused = true;
+    return false;
+}
+
+/* What the program has put where a card finds it names more memory. */
+static void
+managed_take_wanted(void)
+{
+    struct managed_range *range;
+    struct stub_memory m;
+
+    while (stub_memory_take_wanted(&m)) {
+        range = managed_range_new_pages(
+            m.range.start, (uint8_t *)(uintptr_t)m.range.start, m.range.size);
+        if (!range) {
+            gp_log_warn("stub", "no memory to share page-locked memory");
+            continue;
+        }
+        range->ctx = m.ctx;
+        range->next = managed.ranges;
+        managed.ranges = range;
+        for (uint32_t i = 0; i < stub_links_n; i++)
+            managed.turn[i].look = true;
+        managed.eager = true;
+        atomic_store(&stub_managed_on, true);
+    }
+}
+
+static CUresult
+managed_up_pages(void)
+{
+    CUresult r = CUDA_SUCCESS;
+
+    for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS; m = m->next)
+        if (m->pages && !managed_is_gone(m) && managed_join_pages(m))
+            r = managed_pages_up(m, stub_link_here());
+    return r;
+}
+
+static bool
+managed_is_memory(const struct managed_range *m)
+{
+    return !m->pages && !managed_is_gone(m);
+}
+
 /* @all: the host may have written anywhere.  @fine: the cards are at work. */
+static CUresult
+managed_up_memory(bool all, bool fine)
+{
+    CUstream stream = NULL;
+    CUresult r = CUDA_SUCCESS;
+    bool sent = false, open = false;
+
+    for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS;
+         m = m->next) {
+        if (!managed_is_memory(m) || !(all || m->eager || managed.attached))
+            continue;
+        if (!open)
+            r = managed_stream(&stream);
+        open = true;
+        if (r == CUDA_SUCCESS && managed_join(m, stream))
+            r = managed_range_up(m, fine, stream, &sent);
+    }
+    if (sent && r == CUDA_SUCCESS)
+        r = stub_m_cuStreamSynchronize(stream, false);
+    return r;
+}
+
+/* What goes up may name memory that has to go up as well. */
 static void
 managed_up(bool all, bool fine)
 {
-    CUstream stream;
-    bool sent = false;
+    const struct managed_range *first;
     CUresult r;
 
-    if (!managed.ranges)
-        return;
-    r = managed_stream(&stream);
-
-    for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS; m = m->next)
-        if ((all || m->eager || managed.attached) && !managed_is_gone(m) &&
-            managed_join(m, stream))
-            r = managed_range_up(m, fine, stream, &sent);
-    if (sent && r == CUDA_SUCCESS)
-        r = stub_m_cuStreamSynchronize(stream, false);
+    do {
+        first = managed.ranges;
+        r = managed_up_memory(all, fine);
+        if (r == CUDA_SUCCESS)
+            r = managed_up_pages();
+        managed_take_wanted();
+    } while (r == CUDA_SUCCESS && managed.ranges != first);
     if (r != CUDA_SUCCESS)
         managed_failed("brought to", r);
 }
@@ -216,15 +303,20 @@ static void
 managed_down(void)
 {
     uint32_t here = stub_link_here()->number;
-    CUstream stream;
-    CUresult r;
+    CUstream stream = NULL;
+    bool some = false, open = false;
+    CUresult r = managed_pages_down(managed.ranges, stub_link_here(), &some);
 
-    if (!managed.ranges)
-        return;
-    r = managed_stream(&stream);
-    for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS; m = m->next)
-        if (m->copy[here].dev && !managed_is_gone(m))
+    for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS;
+         m = m->next) {
+        if (!managed_is_memory(m) || !m->copy[here].dev)
+            continue;
+        if (!open)
+            r = managed_stream(&stream);
+        open = true;
+        if (r == CUDA_SUCCESS)
             r = managed_range_down(m, stream);
+    }
     if (r != CUDA_SUCCESS)
         managed_failed("brought from", r);
 }
@@ -246,6 +338,8 @@ stub_managed_work(uint64_t stream)
     if (t->work == STREAM_NONE) {
         t->work = stream;
         t->work_ctx = stub_tls.ctx_index;
+        if (managed.eager)
+            managed_live_wake();
     } else if (t->work != stream || t->work_ctx != stub_tls.ctx_index) {
         t->work = STUB_MANAGED_SOME;
         if (t->work_ctx != stub_tls.ctx_index)
@@ -343,6 +437,49 @@ stub_managed_attached(void)
     managed.eager = true;
 }
 
+/* A failure to move is the waits' to tell, and no card does anything while nobody has
+ * given it work. */
+bool
+managed_refresh(bool *ret_some)
+{
+    bool pending = false;
+
+    gp_lock_take(&managed.lock);
+    managed_busy = true;
+    for (uint32_t i = 0; i < stub_links_n; i++) {
+        struct stub_link *link = &stub_links[i];
+
+        if (managed.turn[i].work == STREAM_NONE || !stub_link_ready(link))
+            continue;
+        pending = true;
+        for (struct managed_range *m = managed.ranges; m; m = m->next)
+            if (m->copy[i].number)
+                managed_pages_up(m, link);
+        if (managed_pages_down(managed.ranges, link, ret_some) == CUDA_SUCCESS)
+            continue;
+        gp_log_debug("stub", "page-locked memory is not kept up to date any more");
+        pending = false;
+    }
+    managed_busy = false;
+    gp_lock_release(&managed.lock);
+    return pending;
+}
+
+CUresult
+stub_managed_adopt(void)
+{
+    CUresult r;
+    bool pushed;
+
+    if (!managed_enter(&pushed))
+        return CUDA_SUCCESS;
+    managed_take_wanted();
+    managed_up(false, true);
+    r = managed.failed;
+    managed_leave(pushed);
+    return r;
+}
+
 CUresult
 stub_managed_settle(void)
 {
@@ -425,13 +562,44 @@ stub_managed_add_variable(uint64_t dev, uint64_t size, CUlibrary library,
     return r;
 }
 
+CUresult
+stub_managed_add_pages(uint64_t dev, uint64_t host, uint64_t size)
+{
+    struct managed_range *range;
+    CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+    bool pushed;
+
+    if (!managed_enter(&pushed))
+        return CUDA_ERROR_NOT_INITIALIZED;
+    range = managed_range_new_pages(dev, (uint8_t *)(uintptr_t)host, size);
+    if (range && managed_join_pages(range)) {
+        range->ctx = stub_tls.ctx ? stub_tls.ctx->handle : 0;
+        range->next = managed.ranges;
+        managed.ranges = range;
+        managed.eager = true;
+        atomic_store(&stub_managed_on, true);
+        managed_up(false, true);
+        r = CUDA_SUCCESS;
+    } else if (range) {
+        managed_range_free(range);
+    }
+    managed_leave(pushed);
+    return r;
+}
+
+/* What the card knows it by. */
+static uint64_t
+managed_address(const struct managed_range *m)
+{
+    return m->pages ? m->pages : m->copy[m->home].dev;
+}
+
 static struct managed_range *
 managed_take(uint64_t addr)
 {
     struct managed_range **at = &managed.ranges, *range;
 
-    while (*at && (uintptr_t)(*at)->host != addr &&
-           (*at)->copy[(*at)->home].dev != addr)
+    while (*at && (uintptr_t)(*at)->host != addr && managed_address(*at) != addr)
         at = &(*at)->next;
     range = *at;
     if (range)
@@ -451,7 +619,11 @@ stub_managed_drop(uint64_t addr)
         return false;
     gp_lock_take(&managed.lock);
     range = managed_take(addr);
-    for (uint32_t i = 0; range && !range->library && i < stub_links_n; i++)
+    for (uint32_t i = 0; range && range->pages && i < stub_links_n; i++)
+        if (range->copy[i].number)
+            stub_pinned_leave(i, range->copy[i].number);
+    for (uint32_t i = 0; range && !range->library && !range->pages && i < stub_links_n;
+         i++)
         if (i != range->home && range->copy[i].dev)
             managed_mirror_leave(i, range->copy[i].dev, range->size, &pieces);
     gp_lock_release(&managed.lock);
@@ -490,10 +662,26 @@ stub_managed_device(uint64_t host)
     gp_lock_take(&managed.lock);
     for (struct managed_range *m = managed.ranges; m && !dev; m = m->next)
         if (host - (uintptr_t)m->host < m->size)
-            dev = m->copy[m->copy[here].dev ? here : m->home].dev +
+            dev = (m->copy[here].dev ? m->copy[here].dev : managed_address(m)) +
                   (host - (uintptr_t)m->host);
     gp_lock_release(&managed.lock);
     return dev;
+}
+
+bool
+stub_managed_is_pages(uint64_t addr, uint64_t size)
+{
+    uint32_t here = stub_link_here()->number;
+    bool is = false;
+
+    if (!stub_managed_is_on() || managed_busy)
+        return false;
+    gp_lock_take(&managed.lock);
+    for (struct managed_range *m = managed.ranges; m && !is; m = m->next)
+        is = m->copy[here].number && m->pages == (uintptr_t)m->host &&
+             addr - m->pages < m->size && size <= m->size - (addr - m->pages);
+    gp_lock_release(&managed.lock);
+    return is;
 }
 
 bool
@@ -505,7 +693,7 @@ stub_managed_touches(uint64_t dev, uint64_t size)
         return false;
     gp_lock_take(&managed.lock);
     for (struct managed_range *m = managed.ranges; m && !some; m = m->next) {
-        uint64_t start = m->copy[m->home].dev;
+        uint64_t start = managed_address(m);
 
         some = dev - start < m->size || start - dev < size;
     }

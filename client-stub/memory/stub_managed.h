@@ -48,6 +48,17 @@ uint64_t stub_managed_variable(CUlibrary library);
  * it was allocated; 0 if it does not. */
 uint64_t stub_managed_device(uint64_t host);
 
+/* Page-locked memory at @host that the card knows at @dev, in the range that both ends
+ * have (stub_unified.h): pages at the current link's server, now. */
+CUresult stub_managed_add_pages(uint64_t dev, uint64_t host, uint64_t size);
+
+/* Take in what has become STUB_REACH_WANTED, and make it what the host sees. */
+CUresult stub_managed_adopt(void);
+
+/* Is it all page-locked memory that the current link's server has pages for, at the
+ * same address? */
+bool stub_managed_is_pages(uint64_t addr, uint64_t size);
+
 /* Memory on the server for @size bytes of the host at @host (stub_alloc.c); given back
  * by cuMemFree of its address, after stub_managed_drop(). */
 CUresult stub_alloc_mapped(CUdeviceptr *dptr, void *host, uint64_t size);

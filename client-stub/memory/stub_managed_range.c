@@ -6,6 +6,7 @@
 #include "gp_base.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
+#include "stub_unified.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,22 @@ managed_range_new(uint64_t dev, uint8_t *host, uint64_t size)
     return range;
 }
 
+struct managed_range *
+managed_range_new_pages(uint64_t dev, uint8_t *host, uint64_t size)
+{
+    struct managed_range *range = calloc(1, sizeof(*range));
+
+    if (range)
+        *range = (struct managed_range){
+            .size = size,
+            .host = host,
+            .home = stub_link_here()->number,
+            .eager = true,
+            .pages = dev,
+        };
+    return range;
+}
+
 void
 managed_range_free(struct managed_range *range)
 {
@@ -131,6 +148,8 @@ range_send(struct managed_range *range, uint64_t at, uint64_t n, CUstream stream
 
     /* From the shadow, which no thread of the program writes meanwhile. */
     memcpy(copy->shadow + at, range->host + at, n);
+    if (stub_unified_is_waiting())
+        stub_unified_seek(copy->shadow + at, n);
     return stub_m_cuMemcpyHtoDAsync_v2(copy->dev + at, copy->shadow + at, n, stream,
                                        false);
 }

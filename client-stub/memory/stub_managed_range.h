@@ -22,7 +22,8 @@
 struct managed_copy {
     uint64_t dev; /* 0: it has none yet */
     uint8_t *shadow;
-    bool refused; /* could not be made; the log has said so */
+    bool refused;    /* could not be made; the log has said so */
+    uint32_t number; /* of pages of the worker's (stub_pinned.h); 0: it is memory */
 };
 
 struct managed_range {
@@ -33,6 +34,9 @@ struct managed_range {
     uint32_t home; /* the link whose server allocated it */
     bool own;      /* the host's pages were made for it */
     bool eager;    /* the host may write while the card works */
+    /* Page-locked memory: the servers have pages at this address, of the card's host,
+     * which no call of the driver moves (stub_managed_pages.h); 0: it is not. */
+    uint64_t pages;
     /* A variable of a library, which has an address of its own at each server. */
     CUlibrary library;
     char *name;
@@ -42,6 +46,9 @@ struct managed_range {
 /* Its copy at the current link's server is at @dev.  @host NULL: pages at that address.
  * NULL: no memory or no such place. */
 struct managed_range *managed_range_new(uint64_t dev, uint8_t *host, uint64_t size);
+/* The same for page-locked memory at @host, of which nobody has a copy yet. */
+struct managed_range *managed_range_new_pages(uint64_t dev, uint8_t *host,
+                                              uint64_t size);
 void managed_range_free(struct managed_range *range);
 
 /* A further copy, full of zeros at @dev of the current link's server. */

@@ -8,6 +8,7 @@
 #include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_pinned.h"
+#include "stub_unified.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -29,6 +30,7 @@ static struct stub_ranges memory;
 static struct stub_ranges reserved;  /* struct memory_block */
 static uint64_t next_id = 1;         /* under the registry's lock */
 static _Atomic uint32_t freed_count; /* written under it */
+static uint32_t wanted;              /* under it: entries that are */
 
 /* ---- the registry, under its lock --------------------------------------------- */
 
@@ -68,6 +70,10 @@ entry_drop(struct stub_memory *m)
 {
     if (m->kind == STUB_MEMORY_FREED)
         freed_count_add(-1u);
+    if (m->reach == STUB_REACH_WAITING)
+        atomic_fetch_sub(&stub_unified_waiting, 1);
+    else if (m->reach == STUB_REACH_WANTED)
+        wanted--;
     stub_range_remove(&memory, &m->node);
     free(m);
 }
@@ -108,6 +114,7 @@ entry_make(const struct stub_range *where, bool over, struct stub_memory **ret)
     if (!m)
         return -ENOMEM;
     m->range = *where;
+    m->reach = STUB_REACH_NONE;
     stub_range_insert(&memory, &m->node);
     *ret = m;
     return 0;
@@ -127,6 +134,7 @@ entry_fill(struct stub_memory *m, enum stub_memory_kind kind, unsigned int flags
     m->id = next_id++;
     m->mapped = 0;
     m->pinned = 0;
+    m->reach = STUB_REACH_NONE;
     m->pinned_link = stub_link_here()->number;
 }
 
@@ -150,6 +158,9 @@ memory_add(enum stub_memory_kind kind, const struct stub_range *where,
     if (r == 0 && extra) {
         m->mapped = extra->mapped;
         m->pinned = extra->pinned;
+        m->reach = extra->reach;
+        if (m->reach == STUB_REACH_WAITING)
+            atomic_fetch_add(&stub_unified_waiting, 1);
     }
     gp_lock_release(&memory.lock);
     return r;
@@ -165,10 +176,49 @@ stub_memory_add(enum stub_memory_kind kind, uint64_t start, uint64_t size,
 
 int
 stub_memory_add_pinned(uint64_t start, uint64_t size, unsigned int flags,
-                       uint64_t mapped, uint32_t number)
+                       uint64_t mapped, uint32_t number, enum stub_memory_reach reach)
 {
-    return memory_add(STUB_MEMORY_HOST, &(struct stub_range){start, size}, flags, false,
-                      &(struct stub_memory){.mapped = mapped, .pinned = number});
+    return memory_add(
+        STUB_MEMORY_HOST, &(struct stub_range){start, size}, flags, false,
+        &(struct stub_memory){.mapped = mapped, .pinned = number, .reach = reach});
+}
+
+bool
+stub_memory_want(uint64_t addr)
+{
+    struct stub_memory *m;
+    bool waits;
+
+    gp_lock_take(&memory.lock);
+    m = entry_at(addr);
+    waits = m && m->kind == STUB_MEMORY_HOST && m->reach == STUB_REACH_WAITING;
+    if (waits) {
+        m->reach = STUB_REACH_WANTED;
+        atomic_fetch_sub(&stub_unified_waiting, 1);
+        wanted++;
+    }
+    gp_lock_release(&memory.lock);
+    return waits;
+}
+
+bool
+stub_memory_take_wanted(struct stub_memory *ret)
+{
+    struct stub_memory *m = NULL;
+
+    gp_lock_take(&memory.lock);
+    if (wanted) {
+        m = entry_from(0);
+        while (m && m->reach != STUB_REACH_WANTED)
+            m = entry_from(m->range.start + m->range.size);
+        if (m) {
+            m->reach = STUB_REACH_MOVED;
+            wanted--;
+            *ret = *m;
+        }
+    }
+    gp_lock_release(&memory.lock);
+    return m != NULL;
 }
 
 GP_HOT bool
@@ -250,7 +300,9 @@ stub_memory_drop_ctx(uint64_t ctx_unique)
 
     while (memory_end_of_ctx(ctx_unique, &pos, &m)) {
         stub_managed_drop(m.range.start);
-        if (m.kind == STUB_MEMORY_HOST)
+        if (m.kind == STUB_MEMORY_HOST && m.reach != STUB_REACH_NONE)
+            stub_unified_release(m.range.start, m.mapped);
+        else if (m.kind == STUB_MEMORY_HOST)
             munmap((void *)(uintptr_t)m.range.start, m.mapped);
         if (m.pinned)
             stub_pinned_drop(m.pinned_link, m.pinned);

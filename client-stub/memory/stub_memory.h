@@ -39,12 +39,22 @@ enum stub_memory_kind {
  * address (stub_managed.h). */
 #define STUB_MEMORY_EVERYWHERE (1u << 30)
 
+/* Where memory of STUB_MEMORY_HOST is that has one address for host and card. */
+enum stub_memory_reach {
+    STUB_REACH_NONE,    /* it has not */
+    STUB_REACH_WAITING, /* here only: no card has been told its address */
+    STUB_REACH_WANTED,  /* a card is about to be told */
+    STUB_REACH_MOVED,   /* cards have pages of their own for it */
+    STUB_REACH_SHARED,  /* the card uses these very pages */
+};
+
 struct stub_memory {
     union {
         struct stub_range range;
         struct stub_range_node node; /* the registry's */
     };
     enum stub_memory_kind kind;
+    enum stub_memory_reach reach;
     unsigned int flags; /* as given at allocation */
     CUdevice dev;       /* of the context that allocated */
     uint64_t ctx;       /* handle of that context */
@@ -62,9 +72,17 @@ extern _Atomic bool stub_memory_exported;
 int stub_memory_add(enum stub_memory_kind kind, uint64_t start, uint64_t size,
                     unsigned int flags, uint64_t mapped);
 
-/* The same for memory that a worker has mapped too: its number on the current link. */
+/* The same for memory of STUB_MEMORY_HOST: with the number it has on the current link,
+ * where a worker has mapped it too. */
 int stub_memory_add_pinned(uint64_t start, uint64_t size, unsigned int flags,
-                           uint64_t mapped, uint32_t number);
+                           uint64_t mapped, uint32_t number,
+                           enum stub_memory_reach reach);
+
+/* What holds @addr is WAITING: it becomes WANTED, and true is returned. */
+bool stub_memory_want(uint64_t addr);
+
+/* Some memory that was WANTED, and now counts as MOVED. */
+bool stub_memory_take_wanted(struct stub_memory *ret);
 
 /* What holds @addr; false: nothing we know. */
 bool stub_memory_find(uint64_t addr, struct stub_memory *ret);

@@ -9,6 +9,7 @@
 #include "stub_managed.h"
 #include "stub_memory.h"
 #include "stub_stream.h"
+#include "stub_unified.h"
 #include "wire_api.h"
 #include "xport.h"
 
@@ -16,7 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define NUMBERS 256u /* the worker's cap */
+#define NUMBERS 4096u /* the worker's cap */
 
 /* Copies below this ride in frames, which is as fast and is not waited for. */
 #define WORTH (64u * 1024)
@@ -57,55 +58,116 @@ pin_call(uint32_t id, uint64_t size)
     return taken;
 }
 
-/* Under the lock; its number, or 0. */
+static bool
+pin_at_call(uint32_t id, uint64_t size, uint64_t addr, bool file)
+{
+    struct wire_gp_pin_at_rep_view rep = {0};
+    struct stub_call c;
+    bool taken;
+
+    if (stub_call_begin(&c, WIRE_CALL_gp_pin_at, sizeof(struct wire_gp_pin_at_req)) !=
+        CUDA_SUCCESS)
+        return false;
+    *(struct wire_gp_pin_at_req *)c.body =
+        (struct wire_gp_pin_at_req){.addr = addr, .size = size, .id = id, .file = file};
+    taken = stub_call_wait(&c) == CUDA_SUCCESS &&
+            wire_gp_pin_at_rep_open(&rep, c.reply, c.reply_size, 0) && rep.f->taken;
+    stub_call_end(&c);
+    return taken;
+}
+
+/* Its number, or 0. */
 static uint32_t
-hand_over(struct stub_link *link, int fd, uint64_t size)
+hand_over(struct stub_link *link, int fd, uint64_t size, uint64_t addr)
 {
     bool *numbers = used[link->number];
     uint32_t id = 0;
+    bool taken;
 
+    gp_lock_take(&lock);
     while (id < NUMBERS && numbers[id])
         id++;
-    if (id == NUMBERS || xport_give_fd(link->conn, fd) < 0 || !pin_call(id, size))
-        return 0;
-    numbers[id] = true;
-    return id + 1;
+    taken = id < NUMBERS && (fd < 0 || xport_give_fd(link->conn, fd) >= 0) &&
+            (addr ? pin_at_call(id, size, addr, fd >= 0) : pin_call(id, size));
+    if (taken)
+        numbers[id] = true;
+    gp_lock_release(&lock);
+    return taken ? id + 1 : 0;
 }
 
+/* Page-locked memory is there from the start; and so the pages are ours to account for,
+ * not the worker's. */
+static void *
+pages_map(size_t size, int fd, bool unified)
+{
+    void *mem;
+
+    if (unified)
+        return stub_unified_map(size, fd);
+    mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    return mem == MAP_FAILED ? NULL : mem;
+}
+
+static void
+pages_unmap(void *mem, size_t size, bool unified)
+{
+    if (unified)
+        stub_unified_release((uintptr_t)mem, size);
+    else
+        munmap(mem, size);
+}
+
+/* With several servers the memory here is what all of them bring theirs to, and the
+ * worker on this host only copies from and to it. */
 void *
-stub_pinned_new(size_t size, uint32_t *ret_number)
+stub_pinned_new(size_t size, uint32_t *ret_number, enum stub_memory_reach *ret_reach)
 {
     struct stub_link *link = stub_link_here();
+    bool unified = stub_unified_at(link), shared = unified && stub_links_n == 1;
     CLEANUP_FD int fd = -1;
     void *mem;
 
-    if (strcmp(xport_name(link->conn), "shm") != 0 || !stub_link_can(link, "pinned"))
+    if (strcmp(xport_name(link->conn), "shm") != 0 || !stub_link_can(link, "pinned") ||
+        (!shared && size < STUB_PINNED_MIN))
         return NULL;
     fd = file_new(size);
     if (fd < 0)
         return NULL;
-    /* Page-locked memory is there from the start; and so the pages are ours to account
-     * for, not the worker's. */
-    mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-    if (mem == MAP_FAILED)
+    mem = pages_map(size, fd, unified);
+    if (!mem)
         return NULL;
-    gp_lock_take(&lock);
-    *ret_number = hand_over(link, fd, size);
-    gp_lock_release(&lock);
+    *ret_number = hand_over(link, fd, size, shared ? (uintptr_t)mem : 0);
     if (!*ret_number) {
-        munmap(mem, size);
+        pages_unmap(mem, size, unified);
         return NULL;
     }
+    *ret_reach = shared    ? STUB_REACH_SHARED
+                 : unified ? STUB_REACH_WAITING
+                           : STUB_REACH_NONE;
     atomic_fetch_add(&stub_pinned_count, 1);
     return mem;
+}
+
+uint32_t
+stub_pinned_place(uint64_t addr, uint64_t size)
+{
+    struct stub_link *link = stub_link_here();
+
+    return stub_unified_at(link) ? hand_over(link, -1, size, addr) : 0;
 }
 
 void
 stub_pinned_drop(uint32_t link, uint32_t number)
 {
+    atomic_fetch_sub(&stub_pinned_count, 1);
+    stub_pinned_leave(link, number);
+}
+
+void
+stub_pinned_leave(uint32_t link, uint32_t number)
+{
     struct stub_call c;
 
-    atomic_fetch_sub(&stub_pinned_count, 1);
     gp_lock_take(&lock);
     if (stub_call_begin_on(&c, &stub_links[link], WIRE_CALL_gp_unpin,
                            sizeof(struct wire_gp_unpin_req)) == CUDA_SUCCESS) {

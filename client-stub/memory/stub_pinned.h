@@ -11,6 +11,8 @@
 #define STUB_PINNED_H
 
 #include "cuda_abi.h"
+#include "gp_base.h"
+#include "stub_memory.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,8 +28,15 @@ struct stub_pinned_place {
 };
 
 /* Memory that the worker of the current link has mapped too, @size a multiple of the
- * page size, and its number, which is not 0; NULL: not here, or there is no more. */
-void *stub_pinned_new(size_t size, uint32_t *ret_number);
+ * page size, and its number, which is not 0; NULL: not here, or there is no more.  With
+ * one address for both (stub_unified.h) kernels use it, whatever its size. */
+void *stub_pinned_new(size_t size, uint32_t *ret_number,
+                      enum stub_memory_reach *ret_reach);
+
+/* Pages of the current link's worker at @addr, whole ones: their number, or 0.  leave:
+ * they are not needed any more. */
+uint32_t stub_pinned_place(uint64_t addr, uint64_t size);
+void stub_pinned_leave(uint32_t link, uint32_t number);
 
 /* It is unmapped here: the worker may let it go.  @link is the number of the link. */
 void stub_pinned_drop(uint32_t link, uint32_t number);
@@ -35,14 +44,18 @@ void stub_pinned_drop(uint32_t link, uint32_t number);
 extern _Atomic uint32_t stub_pinned_count;
 bool stub_pinned_look(const void *host, uint64_t n, struct stub_pinned_place *ret);
 
+static inline bool
+stub_pinned_any(void)
+{
+    return unlikely(atomic_load_explicit(&stub_pinned_count, memory_order_relaxed) !=
+                    0);
+}
+
 /* Does [host, host + n) lie in such memory of the current link, and may it be used? */
 static inline bool
 stub_pinned_find(const void *host, uint64_t n, struct stub_pinned_place *ret)
 {
-    return __builtin_expect(
-               atomic_load_explicit(&stub_pinned_count, memory_order_relaxed) != 0,
-               0) &&
-           stub_pinned_look(host, n, ret);
+    return stub_pinned_any() && stub_pinned_look(host, n, ret);
 }
 
 /* A copy up in @stream that nobody waits for; the program keeps its hands off the

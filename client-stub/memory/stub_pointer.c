@@ -57,7 +57,7 @@ pointer_known(void *data, CUpointer_attribute attribute, uint64_t ptr,
         pointer_put_u32(data, host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        dev = host ? stub_managed_device(ptr) : ptr;
+        dev = host && m->reach == STUB_REACH_NONE ? stub_managed_device(ptr) : ptr;
         if (!dev)
             return CUDA_ERROR_INVALID_VALUE;
         pointer_put_u64(data, dev);

@@ -81,8 +81,8 @@ stub_stream_idle(const struct stub_call *c, uint64_t stream)
 
 /* A copy to pageable memory has waited already; the program's own wait for the same
  * stream right behind it would cost a second trip for nothing. */
-static bool
-stream_is_idle(uint64_t stream)
+bool
+stub_stream_is_idle(uint64_t stream)
 {
     return stub_tls.idle_ctx && stub_tls.idle_ctx == stub_tls.ctx_index &&
            stub_tls.idle_stream == stream &&
@@ -102,7 +102,7 @@ stub_m_cuStreamSynchronize(CUstream hStream, bool per_thread)
         return r;
     if (stub_gen_stream(hStream, per_thread, &stream))
         return CUDA_ERROR_INVALID_HANDLE;
-    if (stream_is_idle(stream))
+    if (stub_stream_is_idle(stream))
         return stub_managed_is_on() ? stub_managed_waited(stream) : CUDA_SUCCESS;
     r = stub_call_begin(&c, WIRE_CALL_cuStreamSynchronize, sizeof(*req));
     if (r != CUDA_SUCCESS)

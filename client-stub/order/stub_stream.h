@@ -25,4 +25,7 @@ struct stub_own_stream {
  * no frame follows it, waiting for that stream again needs no answer. */
 void stub_stream_idle(const struct stub_call *c, uint64_t stream);
 
+/* Has this thread waited for @stream, and nothing been sent since? */
+bool stub_stream_is_idle(uint64_t stream);
+
 #endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stub_unified.h"
+
+#include "gp_lock.h"
+#include "gp_log.h"
+#include "gp_time.h"
+#include "stub_call.h"
+#include "stub_link.h"
+#include "stub_memory.h"
+#include "wire_api.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE UINT64_C(4096)
+
+/* Where no loader, allocator or sanitizer puts anything on a 48-bit address space, and
+ * far from where drivers put their own; which of the places is chance, so that two
+ * programs' ranges are hardly ever the same. */
+#define CANDIDATES_FROM (UINT64_C(0x20) << 40)
+#define CANDIDATES 512u
+#define TRIES 8u
+
+GP_HOT_DATA _Atomic uint32_t stub_unified_waiting;
+
+static struct {
+    struct gp_lock lock;
+    bool tried;
+    bool at[STUB_LINKS_MAX];
+    _Atomic uint64_t base; /* 0: there is none */
+    uint64_t next;         /* where the search for room begins */
+    struct stub_ranges used;
+} unified;
+
+/* ---- the range --------------------------------------------------------------------
+ */
+
+static uint64_t
+candidate_hold(uint64_t want)
+{
+    void *at = mmap((void *)(uintptr_t)want, STUB_UNIFIED_SIZE, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+                        (want ? MAP_FIXED_NOREPLACE : 0),
+                    -1, 0);
+
+    if (at == MAP_FAILED)
+        return 0;
+    if (want && (uintptr_t)at != want) {
+        munmap(at, STUB_UNIFIED_SIZE);
+        return 0;
+    }
+    return (uintptr_t)at;
+}
+
+/* The thread sanitizer ends a program that maps outside of its own ranges. */
+static uint64_t
+candidate(uint32_t try)
+{
+#if defined(__SANITIZE_THREAD__)
+    (void)try;
+    return candidate_hold(0);
+#else
+    uint64_t chance = gp_now_ns() / 64 ^ (uint64_t)getpid() << 3;
+
+    return candidate_hold(try + 1 < TRIES
+                              ? CANDIDATES_FROM +
+                                    (chance + 37 * try) % CANDIDATES * STUB_UNIFIED_SIZE
+                              : 0);
+#endif
+}
+
+static bool
+window_offer(struct stub_link *link, uint64_t base)
+{
+    struct wire_gp_window_rep_view rep = {0};
+    struct stub_call c;
+    bool taken;
+
+    if (!stub_link_can(link, "unified") ||
+        stub_call_begin_on(&c, link, WIRE_CALL_gp_window,
+                           sizeof(struct wire_gp_window_req)) != CUDA_SUCCESS)
+        return false;
+    *(struct wire_gp_window_req *)c.body =
+        (struct wire_gp_window_req){.base = base, .size = STUB_UNIFIED_SIZE};
+    taken = stub_call_wait(&c) == CUDA_SUCCESS &&
+            wire_gp_window_rep_open(&rep, c.reply, c.reply_size, 0) && rep.f->taken;
+    stub_call_end(&c);
+    return taken;
+}
+
+/* What the first server takes the others are asked for. */
+static uint64_t
+window_agree(void)
+{
+    uint64_t base = 0;
+    uint32_t link = 0;
+
+    while (link < stub_links_n && !stub_link_can(&stub_links[link], "unified"))
+        link++;
+    for (uint32_t try = 0; link < stub_links_n && try < TRIES && !base; try++) {
+        base = candidate(try);
+        if (base && !window_offer(&stub_links[link], base)) {
+            munmap((void *)(uintptr_t)base, STUB_UNIFIED_SIZE);
+            base = 0;
+        }
+    }
+    if (!base)
+        return 0;
+    unified.at[link] = true;
+    while (++link < stub_links_n) {
+        unified.at[link] = window_offer(&stub_links[link], base);
+        if (!unified.at[link])
+            gp_log_warn("stub",
+                        "server %u does not have the addresses of page-locked memory: "
+                        "its cards cannot reach it",
+                        link);
+    }
+    return base;
+}
+
+bool
+stub_unified_open(void)
+{
+    uint64_t base;
+
+    gp_lock_take(&unified.lock);
+    if (!unified.tried) {
+        base = window_agree();
+        if (!base && stub_link_can(stub_link_here(), "unified"))
+            gp_log_warn("stub",
+                        "no addresses that this process and the server both have free: "
+                        "page-locked memory has another address on the card");
+        unified.next = base;
+        unified.tried = true;
+        atomic_store(&unified.base, base);
+    }
+    base = atomic_load(&unified.base);
+    gp_lock_release(&unified.lock);
+    return base != 0;
+}
+
+/* Servers from before are not asked, and nothing is new with them. */
+bool
+stub_unified_failed(void)
+{
+    bool failed;
+
+    gp_lock_take(&unified.lock);
+    failed = unified.tried && !atomic_load(&unified.base) &&
+             stub_link_can(stub_link_here(), "unified");
+    gp_lock_release(&unified.lock);
+    return failed;
+}
+
+bool
+stub_unified_at(const struct stub_link *link)
+{
+    return atomic_load(&unified.base) && unified.at[link->number];
+}
+
+bool
+stub_unified_holds(uint64_t addr)
+{
+    uint64_t base = atomic_load_explicit(&unified.base, memory_order_relaxed);
+
+    return base && addr - base < STUB_UNIFIED_SIZE;
+}
+
+/* ---- addresses --------------------------------------------------------------------
+ */
+
+/* The first room behind @from, with a page nobody has behind it; 0: none up to @end. */
+static uint64_t
+room_from(uint64_t from, uint64_t size, uint64_t end)
+{
+    const struct stub_range_node *in_use;
+
+    while (from < end && size < end - from) {
+        in_use =
+            stub_range_touching(&unified.used, &(struct stub_range){from, size + PAGE});
+        if (!in_use)
+            return from;
+        from = in_use->range.start + in_use->range.size + PAGE;
+    }
+    return 0;
+}
+
+/* Addresses come round as late as possible: whoever uses freed memory is told. */
+uint64_t
+stub_unified_hold(uint64_t size)
+{
+    struct stub_range_node *node = malloc(sizeof(*node));
+    uint64_t base = atomic_load(&unified.base), addr;
+
+    size = GP_ALIGN_UP(size, PAGE);
+    if (!node || !base) {
+        free(node);
+        return 0;
+    }
+    gp_lock_take(&unified.lock);
+    addr = room_from(unified.next, size, base + STUB_UNIFIED_SIZE);
+    if (!addr)
+        addr = room_from(base, size, base + STUB_UNIFIED_SIZE);
+    if (addr) {
+        *node = (struct stub_range_node){.range = {addr, size}};
+        stub_range_insert(&unified.used, node);
+        unified.next = addr + size + PAGE;
+        if (unified.next >= base + STUB_UNIFIED_SIZE)
+            unified.next = base;
+        node = NULL;
+    }
+    gp_lock_release(&unified.lock);
+    free(node);
+    return addr;
+}
+
+void *
+stub_unified_map(uint64_t size, int fd)
+{
+    uint64_t addr = stub_unified_hold(size);
+    void *at = (void *)(uintptr_t)addr;
+    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED | MAP_POPULATE;
+
+    if (!addr)
+        return NULL;
+    if (mmap(at, size, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0) ==
+        MAP_FAILED) {
+        stub_unified_release(addr, size);
+        return NULL;
+    }
+    return at;
+}
+
+void
+stub_unified_release(uint64_t addr, uint64_t size)
+{
+    struct stub_range_node *node;
+
+    if (mmap((void *)(uintptr_t)addr, GP_ALIGN_UP(size, PAGE), PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+             0) == MAP_FAILED)
+        return; /* the addresses stay taken */
+    gp_lock_take(&unified.lock);
+    node = stub_range_touching(&unified.used, &(struct stub_range){addr, 1});
+    if (node)
+        stub_range_remove(&unified.used, node);
+    gp_lock_release(&unified.lock);
+    free(node);
+}
+
+/* ---- addresses on their way to a card
+ * ------------------------------------------------
+ */
+
+/* Every address in the range has one of few upper halves; programs align pointers to 4
+ * bytes at least, packed or not. */
+bool
+stub_unified_seek(const void *bytes, size_t n)
+{
+    uint64_t base = atomic_load_explicit(&unified.base, memory_order_relaxed), value;
+    uint32_t upper = (uint32_t)(base >> 32), half;
+    const uint8_t *p = bytes;
+    bool some = false;
+
+    for (size_t at = 4; base && at + 4 <= n; at += 4) {
+        memcpy(&half, p + at, sizeof(half));
+        if (likely(half - upper > STUB_UNIFIED_SIZE >> 32))
+            continue;
+        memcpy(&value, p + at - 4, sizeof(value));
+        if (stub_unified_holds(value) && stub_memory_want(value))
+            some = true;
+    }
+    return some;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Addresses that host and card have in common: page-locked memory of this process lies
+ * in one range of addresses that the worker keeps free too, so that it can have the
+ * memory, or a copy of it, at the same address.
+ *
+ * The range is reserved, and offered to each server, when the program first wants such
+ * memory.  Over shared memory the worker maps the pages themselves (stub_pinned.h).
+ * Otherwise it makes pages of its own for an allocation whose address is on its way to
+ * a card, in an argument or in memory: every frame is looked through for that as long
+ * as there are allocations that no card knows (stub_managed.h moves what changes).  An
+ * address that gets there otherwise is an illegal one on the card.
+ *
+ * Programs without such memory pay one branch per call.  Any thread.
+ */
+#ifndef STUB_UNIFIED_H
+#define STUB_UNIFIED_H
+
+#include "gp_base.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct stub_link;
+
+/* Addresses, no memory: many times what a worker keeps for a client. */
+#define STUB_UNIFIED_SIZE (UINT64_C(64) << 30)
+
+/* Payloads up to this size are looked through; tables of pointers are not larger. */
+#define STUB_UNIFIED_LOOK (256u * 1024)
+
+/* Have the range, if it can be had; once. */
+bool stub_unified_open(void);
+
+/* Tried, and no server has it or nobody could. */
+bool stub_unified_failed(void);
+
+/* Does @link's server keep it free as well? */
+bool stub_unified_at(const struct stub_link *link);
+
+/* @size bytes there, whole pages; 0 when there is no room.  hold: without access.  map:
+ * of @fd, or fresh when that is -1. */
+uint64_t stub_unified_hold(uint64_t size);
+void *stub_unified_map(uint64_t size, int fd);
+
+bool stub_unified_holds(uint64_t addr);
+
+/* They are free again. */
+void stub_unified_release(uint64_t addr, uint64_t size);
+
+/* Allocations that no card knows yet. */
+extern _Atomic uint32_t stub_unified_waiting;
+
+/* Mark those whose addresses are in these @n bytes as wanted (stub_memory.h); true:
+ * some are. */
+bool stub_unified_seek(const void *bytes, size_t n);
+
+static inline bool
+stub_unified_is_waiting(void)
+{
+    return unlikely(atomic_load_explicit(&stub_unified_waiting, memory_order_relaxed) !=
+                    0);
+}
+
+#endif
