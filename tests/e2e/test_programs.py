@@ -119,6 +119,37 @@ def test_page_locked_memory_keeps_order_and_content_shared_or_sent(case):
         case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
 
 
+def test_page_locked_memory_has_one_address_for_host_and_card(case):
+    local = case.run([case.programs / "unified"], env=local_driver(case))
+    case.check("wrong" not in local.out, "unified on the driver itself")
+    pool = case.pool()
+    for link in ("tcp", "shm"):
+        remote = pool.run(case.programs / "unified", core=100, memory="1GiB", status=None,
+                          env={"GPUPOOL_TRANSPORT": link})
+        case.equal(remote.out, local.out, f"unified over {link}: remote against local")
+        case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
+
+
+def test_page_locked_memory_has_one_address_at_several_servers(case):
+    local = case.run([case.programs / "unified"], env=local_driver(case))
+    done = case.pool(servers=2, cards=1).run(case.programs / "unified",
+                                             options=["--cards", "2", "--span"], core=100,
+                                             memory="1GiB", status=None)
+    case.equal((done.out, done.status), (local.out, 0), "unified in a session of two servers")
+
+
+def test_process_without_room_for_the_common_addresses_asks_for_device_pointers(case):
+    if case.sanitizer:
+        case.skip(f"the address space of a program built with -fsanitize={case.sanitizer} "
+                  "has no limit")
+    local = case.run([case.programs / "managed"], env=local_driver(case))
+    done = case.pool().run("bash", "-c", f"ulimit -v 16000000; exec {case.programs}/managed",
+                           core=50, memory="1GiB", status=None,
+                           env={"GPUPOOL_LOG": "stub:warn"})
+    case.equal((done.out, done.status), (local.out, 0), "managed with 16 GB of addresses")
+    case.contains(done.err, "page-locked memory has another address on the card", "the log")
+
+
 def test_spinning_kernel_never_keeps_its_waker_out(case):
     """The same on a card of one's own, and over each transport."""
     plain = case.run([case.programs / "wakers"], env=local_driver(case)).out
