@@ -9,6 +9,7 @@
 #include "wrk.h"
 #include "wrk_bulk.h"
 #include "wrk_ctx.h"
+#include "wrk_host.h"
 #include "wrk_slot.h"
 #include "wrk_unified.h"
 #include "wrk_wait.h"
@@ -181,8 +182,9 @@ wrk_pinned_add(struct wrk *w, const struct wrk_pinned_wish *wish)
 
 /* ---- giving back ------------------------------------------------------------------
  *
- * Always on a waiter thread: a driver may wait for all work of the card before it takes
- * a registration back, and that work for frames that the reader has not read.
+ * On a waiter thread unless the card is idle: a driver may wait for all work of the
+ * card before it takes a registration back, and that work for frames that the reader
+ * has not read.
  */
 
 struct unpin_job {
@@ -206,6 +208,18 @@ unpin_run(struct wrk *w, struct wrk_job *job)
     free(unpin);
 }
 
+/* Whether the driver takes the registration back without waiting: nothing of the memory
+ * is in use, this context has no work, and no host function waits for the reader. */
+static bool
+pinned_is_idle(struct wrk *w, struct pinned *p)
+{
+    for (unsigned i = 0; i < WRK_PINNED_MARKS; i++)
+        if (!wrk_slot_idle(w, &p->mark[i]))
+            return false;
+    return !p->for_good && wrk_ctx_current(w) && wrk_hosts_none(w->priv->hosts) &&
+           wrk_wait_idle(w, NULL) != CUDA_ERROR_NOT_READY;
+}
+
 /* Until the process ends, and counted until then. */
 static void
 pinned_keep(struct pinned *p)
@@ -226,7 +240,9 @@ wrk_pinned_drop(struct wrk *w, uint32_t id)
         pinned_keep(p);
         return;
     }
-    if (!p->ctx) {
+    /* Freed at once where that can be, so that a kernel that uses the address
+     * afterwards is stopped. */
+    if (!p->ctx || (p->placed && pinned_is_idle(w, p))) {
         pinned_free(w, p);
         return;
     }

@@ -97,6 +97,17 @@ host_uncount(struct wrk_hosts *hosts)
     pthread_mutex_unlock(&hosts->lock);
 }
 
+bool
+wrk_hosts_none(struct wrk_hosts *hosts)
+{
+    bool none;
+
+    pthread_mutex_lock(&hosts->lock);
+    none = hosts->count == 0;
+    pthread_mutex_unlock(&hosts->lock);
+    return none;
+}
+
 void
 wrk_host_drop(struct wrk_host *host)
 {

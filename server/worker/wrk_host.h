@@ -40,6 +40,9 @@ void wrk_hosts_free(struct wrk_hosts *hosts); /* NULL is a no-op */
 struct wrk_host *wrk_host_new(struct wrk *w, enum wrk_host_kind kind, uint64_t token,
                               uint64_t stream);
 /* The driver refused to take it. */
+/* No function is registered, so no work of the card waits for one. */
+bool wrk_hosts_none(struct wrk_hosts *hosts);
+
 void wrk_host_drop(struct wrk_host *host);
 
 /* The same, and the client, which does not wait for the call, hears that it may forget

@@ -8,6 +8,7 @@
 #include "wrk.h"
 #include "wrk_bulk.h"
 #include "wrk_ctx.h"
+#include "wrk_host.h"
 #include "wrk_pinned.h"
 #include "wrk_slot.h"
 #include "wrk_unified.h"
@@ -185,6 +186,31 @@ add_at(uint32_t id, uint64_t addr, uint64_t size)
         &worker, &(struct wrk_pinned_wish){.id = id, .addr = addr, .size = size});
 }
 
+static void
+run_queued(void)
+{
+    struct wrk_job *job = queued;
+
+    queued = NULL;
+    if (job)
+        job->run(&worker, job);
+}
+
+/* Dropped, and taken back by the waiter thread where it is one's turn. */
+static void
+drop(uint32_t id)
+{
+    wrk_pinned_drop(&worker, id);
+    run_queued();
+}
+
+bool
+wrk_hosts_none(struct wrk_hosts *hosts)
+{
+    (void)hosts;
+    return true;
+}
+
 static CUresult
 up(uint32_t id, uint64_t offset, uint64_t n, CUstream stream)
 {
@@ -246,9 +272,9 @@ only_what_was_handed_over_can_be_named(void **state)
     assert_int_equal(up(3, 2, UINT64_MAX, STREAM(0)), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(up(4, 0, 1, STREAM(0)), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(up(UINT32_MAX, 0, 1, STREAM(0)), CUDA_ERROR_INVALID_VALUE);
-    wrk_pinned_drop(&worker, UINT32_MAX);
-    wrk_pinned_drop(&worker, 4);
-    wrk_pinned_drop(&worker, 3);
+    drop(UINT32_MAX);
+    drop(4);
+    drop(3);
     assert_int_equal(registered, 0);
     assert_int_equal(up(3, 0, 1, STREAM(0)), CUDA_ERROR_INVALID_VALUE);
 }
@@ -263,7 +289,7 @@ a_client_gets_no_more_than_the_bound(void **state)
     assert_true(add(0, SIZE));
     /* Refused before the file is looked at: nothing of that size is mapped here. */
     assert_false(add(1, most - SIZE + 4096));
-    wrk_pinned_drop(&worker, 0);
+    drop(0);
     assert_int_equal(registered, 0);
 }
 
@@ -280,10 +306,10 @@ it_stays_until_the_last_copy_is_over(void **state)
     assert_int_equal(registered, 1);
     assert_non_null(queued);
     assert_true(add(0, SIZE)); /* the number is free at once */
-    queued->run(&worker, queued);
+    run_queued();
     assert_int_equal(registered, 1);
     copying = false;
-    wrk_pinned_drop(&worker, 0);
+    drop(0);
     assert_int_equal(registered, 0);
 }
 
@@ -313,7 +339,7 @@ a_context_takes_its_registration_along(void **state)
     assert_int_equal(up(0, 0, 4096, STREAM(0)), CUDA_SUCCESS);
     assert_int_equal(registered, 2);
     copying = false;
-    wrk_pinned_drop(&worker, 0);
+    drop(0);
     assert_int_equal(registered, 1);
 }
 
@@ -364,10 +390,10 @@ addresses_are_taken_only_in_the_range_and_once(void **state)
     assert_false(add_at(0, window + SIZE, SIZE));
     assert_non_null(queued);
     copying = false;
-    queued->run(&worker, queued);
+    run_queued();
     assert_true(add_at(0, window + SIZE, SIZE));
-    wrk_pinned_drop(&worker, 0);
-    wrk_pinned_drop(&worker, 1);
+    drop(0);
+    drop(1);
     assert_int_equal(registered, 0);
 }
 
