@@ -6,8 +6,8 @@ SERVER_DIRS := $(addprefix server/,calls data layouts shares supervisor worker)
 SERVER_INCS := $(SERVER_DIRS) common proto transport $(O)/gen
 
 SRV_SRCS := \
-    server/shares/gov_card.c \
-    $(addprefix server/supervisor/srv_,ask.c attach.c conf.c images.c inventory.c main.c \
+    $(addprefix server/shares/gov_,card.c copy.c) \
+    $(addprefix server/supervisor/srv_,arbiter.c ask.c attach.c books.c conf.c desk.c images.c inventory.c main.c \
         metrics.c peer.c register.c session.c share.c spawn.c worker.c) \
     server/worker/wrk_ask.c
 
@@ -26,8 +26,7 @@ WRK_SRCS := \
     $(addprefix server/data/wrk_,bulk.c bulk_down.c direct.c image.c images.c land.c \
         peer.c peer_copy.c pinned.c settle.c share.c slot.c stage.c unified.c window.c) \
     server/layouts/wrk_kernels.c $(LAYOUT_SRCS) \
-    $(addprefix server/shares/gov_,card.c copy.c) \
-    $(addprefix server/shares/wrk_,charged.c copygate.c gov_charge.c gov_thread.c gov_turn.c governor.c graphmem.c meter.c \
+    $(addprefix server/shares/wrk_,charged.c copygate.c desk.c gov_charge.c gov_thread.c gov_turn.c governor.c graphmem.c meter.c \
         piece.c predict.c quota.c spatial.c) \
     $(addprefix server/worker/wrk_,ask.c async.c attach.c call.c cards.c ctx.c driver.c \
         evpool.c handle.c host.c jit.c lanes.c last.c link.c loop.c main.c output.c probe.c \

@@ -6,7 +6,7 @@
 #include "wrk_args.h"
 #include "wrk_call.h"
 #include "wrk_quota.h"
-#include "wrk_segment.h"
+#include "wrk_desk.h"
 
 #include <string.h>
 
@@ -31,17 +31,18 @@ struct holders {
 
 /* The session's processes that hold memory of a slice. */
 static void
-holders_find(struct wrk_segment *seg, uint32_t slice, struct holders *ret)
+holders_find(const struct wrk_segment *seg, uint32_t slice, struct holders *ret)
 {
     uint32_t high = gp_min(atomic_load(&seg->seats_high), (uint32_t)WRK_SEATS_MAX);
 
     ret->n = 0;
     for (uint32_t i = 0; i < high; i++) {
-        uint64_t bytes = atomic_load(&seg->seats[i].used[slice]);
+        uint64_t bytes = atomic_load(&seg->members[i].used[slice]);
+        uint32_t pid = atomic_load(&seg->members[i].client_pid);
 
-        if (!bytes || !atomic_load(&seg->seats[i].pid))
+        if (!bytes || !pid)
             continue;
-        ret->pids[ret->n] = atomic_load(&seg->seats[i].client_pid);
+        ret->pids[ret->n] = pid;
         ret->bytes[ret->n++] = bytes;
     }
 }
@@ -50,7 +51,7 @@ CUresult
 h_gp_card_use(struct wrk *w, const struct wire_args_gp_card_use *a,
               struct wrk_reply *rep)
 {
-    struct wrk_segment *seg = w->priv->segment;
+    const struct wrk_segment *seg = w->priv->desks->segment;
     struct wire_gp_card_use_rep_room room;
     struct wire_gp_card_use_rep fixed = {0};
     struct holders holders;
@@ -58,8 +59,9 @@ h_gp_card_use(struct wrk *w, const struct wire_args_gp_card_use *a,
 
     if (a->slice >= w->priv->cards.n)
         return CUDA_ERROR_INVALID_DEVICE;
+    wrk_desks_call(w->priv->desks, WRK_CALL_LOOK, 0, 0);
     holders_find(seg, a->slice, &holders);
-    fixed.gpu_ns = wrk_segment_spent(seg, WRK_SPENT_GPU_NS, a->slice);
+    fixed.gpu_ns = atomic_load(&seg->gpu_ns[a->slice]);
     fixed.now_ns = gp_now_ns();
     fixed.n_pids = fixed.n_bytes = holders.n;
     rep->taken = true;

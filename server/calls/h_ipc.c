@@ -4,14 +4,14 @@
  * pools that processes share.
  *
  * To the driver a handle is good for whoever knows or guesses it.  So what the workers
- * of a session hand out is noted in their segment, and nothing else is opened.
+ * of a session hand out the supervisor notes in their segment, and nothing else is opened.
  */
 #include "drv.h"
 #include "gp_blake3.h"
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
-#include "wrk_segment.h"
+#include "wrk_desk.h"
 
 #include <string.h>
 
@@ -27,8 +27,9 @@ handle_name(const void *handle, size_t size)
 }
 
 static bool
-handle_is_ours(struct wrk_segment *seg, uint64_t name)
+handle_is_ours(const struct wrk *w, uint64_t name)
 {
+    const struct wrk_segment *seg = w->priv->desks->segment;
     uint64_t n = gp_min(atomic_load(&seg->n_exports), (uint64_t)WRK_EXPORTS_MAX);
 
     for (uint64_t i = 0; i < n; i++)
@@ -40,21 +41,19 @@ handle_is_ours(struct wrk_segment *seg, uint64_t name)
 /* The oldest one is forgotten for it, long after its memory has gone, if a session
  * comes that far. */
 static void
-handle_note(struct wrk_segment *seg, const void *handle, size_t size)
+handle_note(struct wrk *w, const void *handle, size_t size)
 {
     uint64_t name = handle_name(handle, size);
 
-    if (!handle_is_ours(seg, name))
-        atomic_store(
-            &seg->exports[atomic_fetch_add(&seg->n_exports, 1) % WRK_EXPORTS_MAX],
-            name);
+    if (!handle_is_ours(w, name))
+        wrk_desks_call(w->priv->desks, WRK_CALL_NAME, 0, name);
 }
 
 /* Is the handle one that was handed out in the session? */
 static CUresult
 handle_check(struct wrk *w, const void *handle, size_t size)
 {
-    return handle_is_ours(w->priv->segment, handle_name(handle, size))
+    return handle_is_ours(w, handle_name(handle, size))
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_VALUE;
 }
@@ -68,7 +67,7 @@ h_cuIpcGetMemHandle(struct wrk *w, const struct wire_args_cuIpcGetMemHandle *a,
     CUresult r = WRK_CALL(w, cuIpcGetMemHandle, &handle, a->dptr);
 
     if (r == CUDA_SUCCESS) {
-        handle_note(w->priv->segment, &handle, sizeof(handle));
+        handle_note(w, &handle, sizeof(handle));
         memcpy(out->pHandle, &handle, sizeof(handle));
     }
     return r;
@@ -83,7 +82,7 @@ h_cuIpcGetEventHandle(struct wrk *w, const struct wire_args_cuIpcGetEventHandle 
     CUresult r = WRK_CALL(w, cuIpcGetEventHandle, &handle, a->event);
 
     if (r == CUDA_SUCCESS) {
-        handle_note(w->priv->segment, &handle, sizeof(handle));
+        handle_note(w, &handle, sizeof(handle));
         memcpy(out->pHandle, &handle, sizeof(handle));
     }
     return r;
@@ -129,7 +128,7 @@ h_cuMemPoolExportPointer(struct wrk *w,
     CUresult r = WRK_CALL(w, cuMemPoolExportPointer, &data, a->ptr);
 
     if (r == CUDA_SUCCESS) {
-        handle_note(w->priv->segment, &data, sizeof(data));
+        handle_note(w, &data, sizeof(data));
         memcpy(out->shareData_out, &data, sizeof(data));
     }
     return r;

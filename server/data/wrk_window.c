@@ -87,7 +87,7 @@ rung_take(struct wrk_windows *ws, enum wrk_rung rung)
     struct wrk_priv *p = ws->w->priv;
 
     ws->rung = rung;
-    atomic_store(&p->segment->seats[p->conf.seat].rung, (uint32_t)rung);
+    atomic_store(&p->usage->rung, (uint32_t)rung);
     gp_log_info("worker", "RDMA and the cards' memory: %s", wrk_rung_name(rung));
 }
 

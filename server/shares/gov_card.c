@@ -9,35 +9,6 @@
          t < (card)->tenants + (card)->tenants_end; t++)                               \
         if (t->seats)
 
-int
-gov_card_init(struct gov_card *card)
-{
-    pthread_mutexattr_t attr;
-    int r;
-
-    pthread_mutexattr_init(&attr);
-    pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-    r = -pthread_mutex_init(&card->lock, &attr);
-    pthread_mutexattr_destroy(&attr);
-    if (!r)
-        card->magic = GOV_MAGIC;
-    return r;
-}
-
-void
-gov_card_lock(struct gov_card *card)
-{
-    if (pthread_mutex_lock(&card->lock) == EOWNERDEAD)
-        pthread_mutex_consistent(&card->lock);
-}
-
-void
-gov_card_unlock(struct gov_card *card)
-{
-    pthread_mutex_unlock(&card->lock);
-}
-
 static uint32_t
 index_of(const struct gov_card *card, const struct gov_tenant *t)
 {
@@ -50,11 +21,8 @@ tenant_of(struct gov_card *card, int seat)
     return &card->tenants[card->seats[seat].tenant];
 }
 
-static void
-changed(struct gov_card *card)
-{
-    __atomic_fetch_add(&card->seq, 1, __ATOMIC_RELEASE);
-}
+/* A report beyond this is none: more than a watchdog lets run. */
+#define REPORT_MAX_NS UINT64_C(3600000000000)
 
 /* --- shares --- */
 
@@ -93,7 +61,7 @@ count_rivals(struct gov_card *card)
 
         FOR_EACH_TENANT(card, other)
         rivals += conflict(t, other);
-        __atomic_store_n(&t->rivals, rivals, __ATOMIC_RELAXED);
+        t->rivals = rivals;
     }
 }
 
@@ -214,21 +182,45 @@ within_ceiling(struct gov_tenant *t, uint64_t now, uint64_t *ret_from)
 
 /* --- charging --- */
 
+/* What others lost while they waited is charged, for the greater part, whether it was
+ * reported or not (gov_card.h). */
+static uint64_t
+least_charge(const struct gov_tenant *t, uint64_t now)
+{
+    uint64_t held = t->held_ns && now > t->held_ns ? now - t->held_ns : 0;
+    uint64_t least = held / 100 * GOV_HELD_LEAST;
+
+    return t->running && t->holding && least > t->held_charged
+               ? least - t->held_charged
+               : 0;
+}
+
 /* Charge what was measured.  With several workers at once their times add up to more
  * than the time that passed, and the latter is what others lost: it caps the charge. */
 static void
 settle(struct gov_tenant *t, uint64_t now)
 {
     uint64_t passed = now > t->since_ns ? now - t->since_ns : 0;
-    uint64_t charge = gp_min(t->busy_ns, passed);
+    uint64_t charge = gp_min(gp_max(t->busy_ns, least_charge(t, now)), passed);
 
     t->since_ns += charge;
-    t->busy_ns -= charge;
+    t->busy_ns -= gp_min(t->busy_ns, charge);
+    t->held_charged += charge;
     charge = charge * t->part / 1000;
     refill(t, now);
     t->tokens_ns -= (int64_t)charge;
     t->vtime += charge * 100000 / t->weight;
     t->charged_ns += charge;
+}
+
+/* Whether others wait has changed, or who runs has. */
+static void
+note_held(struct gov_tenant *t, bool contended, uint64_t now)
+{
+    if (contended == t->contended)
+        return;
+    t->held_ns = contended ? now : 0;
+    t->held_charged = 0;
 }
 
 /* --- turns --- */
@@ -250,16 +242,20 @@ naps(const struct gov_tenant *t, uint64_t now)
 /* The clock goes on with a tenant that begins to run, but not past one that only naps:
  * what that is behind is not forgotten because somebody used the pause. */
 static void
-advance_clock(struct gov_card *card, const struct gov_tenant *t, uint64_t now)
+advance_clock_to(struct gov_card *card, uint64_t start, uint64_t now)
 {
-    uint64_t start = t->vtime;
-
     FOR_EACH_TENANT(card, u)
     {
         if (naps(u, now) && u->vtime < start)
             start = u->vtime;
     }
     card->vclock = gp_max(card->vclock, start);
+}
+
+static void
+advance_clock(struct gov_card *card, const struct gov_tenant *t, uint64_t now)
+{
+    advance_clock_to(card, t->vtime, now);
 }
 
 /* Is @a due before @b? */
@@ -344,7 +340,7 @@ next_tenant(struct gov_card *card, uint64_t now, uint64_t *ret_until)
 }
 
 static void
-note_contention(struct gov_card *card)
+note_contention(struct gov_card *card, uint64_t now)
 {
     FOR_EACH_TENANT(card, t)
     {
@@ -352,7 +348,8 @@ note_contention(struct gov_card *card)
 
         FOR_EACH_TENANT(card, w)
         contended |= waits(w) && !w->holding && conflict(t, w);
-        __atomic_store_n(&t->contended, contended, __ATOMIC_RELEASE);
+        note_held(t, contended, now);
+        t->contended = contended;
     }
 }
 
@@ -364,7 +361,7 @@ take_turn(struct gov_card *card, struct gov_tenant *t, uint64_t now)
     t->turn_ns = now;
     advance_clock(card, t, now);
     t->turns++;
-    changed(card);
+    card->seq++;
 }
 
 static void
@@ -382,7 +379,7 @@ give_turns(struct gov_card *card, uint64_t now, uint64_t *ret_until)
 
     while ((next = next_tenant(card, now, ret_until)))
         take_turn(card, next, now);
-    note_contention(card);
+    note_contention(card, now);
 }
 
 /* @t has nothing on the card: the turn passes to who is due, itself included. */
@@ -392,7 +389,7 @@ pass_turn(struct gov_card *card, struct gov_tenant *t, uint64_t now)
     uint64_t until = UINT64_MAX;
 
     end_turn(card, t);
-    changed(card);
+    card->seq++;
     give_turns(card, now, &until);
 }
 
@@ -485,8 +482,7 @@ gov_card_reshare(struct gov_card *card, uint64_t session, const struct gov_share
         refill(t, now_ns); /* the past at the old rate */
         set_share(t, share);
         reweigh(card);
-        changed(card);
-    }
+        }
 }
 
 void
@@ -514,14 +510,6 @@ gov_card_leave(struct gov_card *card, int seat, uint64_t now_ns)
         card->tenants_end--;
     reweigh(card);
     count_rivals(card);
-}
-
-void
-gov_card_leave_pid(struct gov_card *card, int32_t pid, uint64_t now_ns)
-{
-    for (int i = 0; i < GOV_SEATS_MAX; i++)
-        if (card->seats[i].pid == pid)
-            gov_card_leave(card, i, now_ns);
 }
 
 /* --- asking and running --- */
@@ -569,6 +557,8 @@ run(struct gov_card *card, int seat, uint64_t now)
         refill(t, now);
         t->since_ns = now;
         t->busy_ns = 0;
+        t->held_ns = t->contended ? now : 0;
+        t->held_charged = 0;
         t->woke = 0;
         t->waited_ns += now > t->wanted_ns ? now - t->wanted_ns : 0;
     }
@@ -616,7 +606,7 @@ gov_card_unask(struct gov_card *card, int seat, uint64_t now_ns)
         return;
     card->seats[seat].wanting = 0;
     t->wanting--;
-    note_contention(card);
+    note_contention(card, now_ns);
     /* A turn that was given but not begun must not be kept from others. */
     if (t->holding && !t->wanting && !t->running && t->contended)
         pass_turn(card, t, now_ns);
@@ -631,7 +621,27 @@ gov_card_intrude(struct gov_card *card, int seat, uint64_t since_ns, uint64_t no
     refill(t, now_ns); /* what came before, as of one that did nothing */
     run(card, seat, now_ns);
     if (first)
-        t->since_ns = gp_min(since_ns, now_ns);
+        t->since_ns = gp_min(gp_max(since_ns, t->idle_ns), now_ns);
+}
+
+void
+gov_card_adopt(struct gov_card *card, int seat, uint64_t now_ns)
+{
+    run(card, seat, now_ns);
+}
+
+void
+gov_card_rested(struct gov_card *card, int seat, uint64_t now_ns)
+{
+    struct gov_tenant *t = tenant_of(card, seat);
+    uint64_t quantum = (uint64_t)GOV_QUANTUM_NS * 100000 / t->weight;
+    uint64_t begun = t->vtime;
+
+    settle(t, now_ns);
+    /* All but the quantum that it is in are over. */
+    if (t->vtime - begun > quantum)
+        begun = t->vtime - quantum;
+    advance_clock_to(card, begun, now_ns);
 }
 
 bool
@@ -655,8 +665,9 @@ gov_card_report(struct gov_card *card, int seat, uint64_t busy_ns, uint64_t now_
 {
     struct gov_tenant *t = tenant_of(card, seat);
 
+    (void)now_ns;
     if (t->running)
-        t->busy_ns += busy_ns;
+        t->busy_ns = gp_min(t->busy_ns + gp_min(busy_ns, REPORT_MAX_NS), REPORT_MAX_NS);
 }
 
 void

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may run on one card now: the arbiter that all workers of the card share.
+ * Who may run on one card now: the books of the card's arbiter.
  *
  * The card is given to one session (a tenant) at a time, in turns of about a quantum.
  * While its turn lasts the workers of the tenant submit work as they like; when another
@@ -17,11 +17,16 @@
  *   ceiling  a token bucket of card time; what a kernel overran is debt, repaid in full
  *   class    an offline tenant runs only while no online tenant wants to
  *
- * Lives in memory shared by the workers of a card and the supervisor.  Every function
- * but the lock's own wants the lock held and gets the time as an argument: nothing here
- * reads a clock or sleeps, so tests run it against a clock of their own.  A worker that
- * died is taken out by gov_card_leave(), by whoever notices.  Debt outlives the last
- * worker of a session, so that starting again does not pay it.
+ * Memory of the supervisor's own: workers say what they want and see what they may in
+ * files of their own (gov_desk.h), srv_arbiter.c stands between.  Every function gets the
+ * time as an argument and is called under the arbiter's lock: nothing here reads a clock
+ * or sleeps, so tests run it against a clock of their own.  A seat is a number that
+ * gov_card_join() returned and that has not left; no other is ever passed.  Debt outlives
+ * the last worker of a session, so that starting again does not pay it.
+ *
+ * What a worker measured is a claim.  While another session waits, holding the turn costs
+ * at least GOV_HELD_LEAST percent of the time that it is held, whatever is reported: a
+ * session that reports nothing gets a third more than its share and no more.
  *
  * Not here: measuring (wrk_gov_charge.c), memory (wrk_quota.c).
  */
@@ -30,9 +35,6 @@
 
 #include "gp_base.h"
 
-#include <pthread.h>
-
-#define GOV_MAGIC 0x67637233u /* "gcr3" */
 /* A mask's bits; the cards of today have at most half as many. */
 #define GOV_UNITS_MAX 64
 /* The scheduler places at most 16 sessions on a card by default, 32 when told to. */
@@ -61,6 +63,11 @@
 /* ...but who wants nothing saves up no more than this. */
 #define GOV_IDLE_BUCKET_NS 10000000
 
+/* Percent of the time in which a tenant had the turn and another waited that it is
+ * charged at least.  An honest worker has the card busy for more than nine tenths of it;
+ * a report may be late, never missing. */
+#define GOV_HELD_LEAST 75
+
 /* A tenant that was given the turn and does not begin loses it after this. */
 #define GOV_GRANT_NS 100000000
 
@@ -76,7 +83,6 @@ struct gov_share {
                        not known which ones it gets, somebody else sees to that */
 };
 
-/* Shared memory: fixed width, no pointers. */
 struct gov_tenant {
     uint64_t session; /* 0: free */
     uint32_t policy;
@@ -98,6 +104,8 @@ struct gov_tenant {
     uint64_t idle_ns;   /* neither: since when */
     uint64_t turn_ns;   /* when its turn, or the current quantum of it, began */
     uint64_t busy_ns;   /* measured by its workers, not charged yet */
+    uint64_t held_ns;   /* others wait since then, and since then it ran; 0: they do not */
+    uint64_t held_charged; /* of that time */
     uint64_t units;     /* in_space: the pieces of the card that are its own */
     uint32_t in_space;
     uint32_t part;    /* thousandths of the card that it can fill */
@@ -125,31 +133,19 @@ struct gov_seat {
 };
 
 struct gov_card {
-    uint32_t magic;
-    uint32_t seq; /* futex: changes whenever somebody who waits should look again */
-    pthread_mutex_t lock; /* robust, process-shared */
     uint32_t holders;     /* tenants that have the turn */
     uint32_t n_tenants;
     uint32_t tenants_end; /* no tenant from here on */
-    uint32_t pad;
-    uint64_t vclock; /* start tag of the last turn: where late comers begin */
+    uint32_t seq;         /* changes whenever somebody who waits should ask again */
+    uint64_t vclock;      /* start tag of the last turn: where late comers begin */
     struct gov_tenant tenants[GOV_TENANTS_MAX];
     struct gov_seat seats[GOV_SEATS_MAX];
 };
-
-/* Prepare zeroed shared memory. */
-int gov_card_init(struct gov_card *card);
-
-/* A holder of the lock that died left counters that gov_card_leave() of its seat mends.
- */
-void gov_card_lock(struct gov_card *card);
-void gov_card_unlock(struct gov_card *card);
 
 /* Take a seat for worker @pid of @session.  -ENOSPC: no seat or no tenant is free. */
 int gov_card_join(struct gov_card *card, uint64_t session, int32_t pid,
                   const struct gov_share *share, uint64_t now_ns);
 
-/* The tenant of a seat; readable without the lock where it says so. */
 static inline const struct gov_tenant *
 gov_card_tenant(const struct gov_card *card, int seat)
 {
@@ -162,11 +158,10 @@ void gov_card_reshare(struct gov_card *card, uint64_t session,
 
 /* Give everything back, whatever the worker was doing. */
 void gov_card_leave(struct gov_card *card, int seat, uint64_t now_ns);
-void gov_card_leave_pid(struct gov_card *card, int32_t pid, uint64_t now_ns);
 
 /* The worker has work to submit.  True: submit, its tenant has the turn (and the seat
- * counts as running).  False: wait until @seq changes or *ret_until_ns passes,
- * then ask again. */
+ * counts as running).  False: ask again when another tenant's turn has ended, at
+ * *ret_until_ns at the latest. */
 bool gov_card_ask(struct gov_card *card, int seat, uint64_t now_ns,
                   uint64_t *ret_until_ns);
 
@@ -178,6 +173,13 @@ void gov_card_unask(struct gov_card *card, int seat, uint64_t now_ns);
  * charged, and keeps no turn with it. */
 void gov_card_intrude(struct gov_card *card, int seat, uint64_t since_ns,
                       uint64_t now_ns);
+
+/* The tenant had the turn for itself and its workers came and went without asking: its
+ * books are brought up to date, as if it had been asked at every quantum. */
+void gov_card_rested(struct gov_card *card, int seat, uint64_t now_ns);
+
+/* The worker has begun in its tenant's turn without asking. */
+void gov_card_adopt(struct gov_card *card, int seat, uint64_t now_ns);
 
 /* A running worker wants to submit more: true while its tenant may go on.  False:
  * submit nothing, let the card drain, call gov_card_drained(), ask again. */

@@ -10,7 +10,7 @@
 #ifndef WRK_GOV_H
 #define WRK_GOV_H
 
-#include "gov_card.h"
+#include "gov_desk.h"
 #include "wrk_conf.h"
 #include "wrk_meter.h"
 #include "wrk_predict.h"
@@ -29,10 +29,11 @@ struct wrk_charge;
 struct gov_slice {
     /* A launch looks at this line and the meter's first; the flags are written under
      * the lock. */
-    struct gov_card *card;
-    const struct gov_tenant *tenant; /* the session, as the card knows it */
-    _Atomic uint64_t *launches;      /* where they are counted; written by the reader */
-    int seat;
+    const struct gov_turn *turn; /* what the arbiter says; not ours to write */
+    struct gov_want *want;       /* what we say to it */
+    _Atomic uint64_t *launches;  /* where they are counted; written by the reader */
+    uint32_t asked;              /* the grant that was asked for last */
+    bool asking;                 /* it has not come yet */
     atomic_bool running;
     atomic_bool intruding; /* running since something began out of turn */
 
@@ -62,7 +63,7 @@ struct wrk_governor {
 static inline bool
 wrk_gov_contended(const struct gov_slice *s)
 {
-    return __atomic_load_n(&s->tenant->contended, __ATOMIC_ACQUIRE) != 0;
+    return atomic_load_explicit(&s->turn->contended, memory_order_acquire) != 0;
 }
 
 /* Others have a seat at the same multiprocessors, if only to sleep: when one wakes up
@@ -70,17 +71,17 @@ wrk_gov_contended(const struct gov_slice *s)
 static inline bool
 wrk_gov_shared(const struct gov_slice *s)
 {
-    return __atomic_load_n(&s->tenant->rivals, __ATOMIC_RELAXED) != 0;
+    return atomic_load_explicit(&s->turn->rivals, memory_order_relaxed) != 0;
 }
 
 static inline bool
 wrk_gov_capped(const struct gov_slice *s)
 {
-    return __atomic_load_n(&s->tenant->ceiling, __ATOMIC_RELAXED) < 100;
+    return atomic_load_explicit(&s->turn->ceiling, memory_order_relaxed) < 100;
 }
 
 /* It has begun @ns ago, and the turn was given up or lost meanwhile. */
-void wrk_gov_intrude(struct gov_slice *s, uint64_t ns);
+void wrk_gov_intrude(struct wrk *w, struct gov_slice *s, uint64_t ns);
 
 /* Report what was measured. */
 void wrk_gov_charge_owed(struct wrk *w, struct gov_slice *s);
@@ -92,6 +93,11 @@ void wrk_gov_reap(struct wrk *w, struct gov_slice *s);
 bool wrk_gov_held(struct wrk *w, struct gov_slice *s);
 
 void wrk_gov_give_up(struct wrk *w, struct gov_slice *s);
+
+/* Ask for the turn, unless it has been asked for; whether it is ours.  Never waits. */
+bool wrk_gov_ask(struct wrk *w, struct gov_slice *s);
+/* It is not asked for any more. */
+void wrk_gov_unask(struct wrk *w, struct gov_slice *s);
 
 /* The long way to a launch: bring the books up to date, make sure of the turn; the lock
  * is let go while waiting.  True: it may have taken long.  The reader. */

@@ -3,42 +3,39 @@
  */
 #include "wrk_gov.h"
 
-#include "gov_wake.h"
 #include "gp_time.h"
 #include "wrk.h"
-#include "wrk_segment.h"
+#include "wrk_desk.h"
 
 /* How much is remembered of how long launches take, beside their predictions. */
 #define MEASURED_NS UINT64_C(1000000000)
 
 void
-wrk_gov_intrude(struct gov_slice *s, uint64_t ns)
+wrk_gov_intrude(struct wrk *w, struct gov_slice *s, uint64_t ns)
 {
-    uint64_t now = gp_now_ns();
-
-    gov_card_intrude(s->card, s->seat, now - ns, now);
+    atomic_store(&s->want->late_ns, gp_now_ns() - ns);
+    atomic_store(&s->want->run, GOV_RUN_LATE);
     s->running = s->intruding = true;
+    wrk_desks_ring(w->priv->desks);
 }
 
 void
 wrk_gov_charge_owed(struct wrk *w, struct gov_slice *s)
 {
     uint32_t index = (uint32_t)(s - w->priv->governor->slices);
-    struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
     uint64_t ns = s->owed_ns;
-    uint32_t seq;
 
     if (!ns)
         return;
     s->owed_ns = 0;
-    seq = gov_wake_lock(s->card);
     if (!s->running)
-        wrk_gov_intrude(s, ns);
-    gov_card_report(s->card, s->seat, ns, gp_now_ns());
-    gov_wake_unlock(s->card, seq);
+        wrk_gov_intrude(w, s, ns);
+    /* The arbiter looks when a turn may be over. */
+    atomic_fetch_add_explicit(&s->want->busy_ns, ns, memory_order_relaxed);
     /* A part of the card counts as a part, as the arbiter does it. */
-    atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_GPU_NS][index],
-                              ns * s->tenant->part / 1000, memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->priv->usage->spent[WRK_SPENT_GPU_NS][index],
+                              ns * atomic_load(&s->turn->part) / 1000,
+                              memory_order_relaxed);
 }
 
 /* Nobody waits for what a session alone on its card reports: the thread does it. */

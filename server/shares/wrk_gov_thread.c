@@ -2,7 +2,6 @@
 /* What the governor sees while nobody calls: ends, idle cards, overdue work. */
 #include "wrk_gov.h"
 
-#include "gov_wake.h"
 #include "gp_log.h"
 #include "gp_time.h"
 #include "wrk.h"
@@ -39,7 +38,8 @@ static bool
 claimed(const struct gov_slice *s)
 {
     return wrk_gov_contended(s) ||
-           (s->intruding && __atomic_load_n(&s->card->holders, __ATOMIC_RELAXED));
+           (s->intruding &&
+            atomic_load_explicit(&s->turn->others, memory_order_relaxed));
 }
 
 /* How long that has been so and the work on the card has not ended. */
@@ -56,25 +56,9 @@ overdue(const struct gov_slice *s, uint32_t limit_s)
 static uint64_t
 tick_held(struct wrk *w, struct gov_slice *s)
 {
-    uint32_t seq;
-
-    if (!wrk_meter_idle(&s->meter) && !wrk_meter_held(w, &s->meter)) {
-        seq = gov_wake_lock(s->card);
-        wrk_gov_intrude(s, 0);
-        gov_wake_unlock(s->card, seq);
-    }
+    if (!wrk_meter_idle(&s->meter) && !wrk_meter_held(w, &s->meter))
+        wrk_gov_intrude(w, s, 0);
     return TICK_TIGHT_NS;
-}
-
-/* What began out of turn shall have one: others give way to it as to who waits. */
-static void
-ask_late(struct gov_slice *s)
-{
-    uint32_t seq = gov_wake_lock(s->card);
-    uint64_t until;
-
-    s->intruding = !gov_card_ask(s->card, s->seat, gp_now_ns(), &until);
-    gov_wake_unlock(s->card, seq);
 }
 
 /* One look at a slice; returns after how long to look again, 0: nothing to see. */
@@ -87,8 +71,9 @@ tick(struct wrk *w, struct gov_slice *s)
     wrk_gov_charge_owed(w, s);
     if (!s->running)
         return tick_held(w, s);
+    /* What began out of turn shall have one: others give way to it as to who waits. */
     if (s->intruding)
-        ask_late(s);
+        wrk_gov_ask(w, s);
     if (!claimed(s))
         s->calm_ns = gp_now_ns();
     if (!atomic_load(&s->meter.unmarked) && wrk_gov_held(w, s)) {

@@ -2,9 +2,9 @@
 /* Whose turn it is: when a launch may go to the card, and what it waits for. */
 #include "wrk_gov.h"
 
-#include "gov_wake.h"
 #include "gp_time.h"
 #include "wrk.h"
+#include "wrk_desk.h"
 #include "wrk_governor.h"
 #include "wrk_wait.h"
 
@@ -32,28 +32,85 @@
 #define HELD_CONTENDED_NS 20000000
 #define HELD_CONTENDED_UNKNOWN 8u
 
+/* --- asking ------------------------------------------------------------------------
+ */
+
+/* The turn may rest with the session: then it is ours without a word (gov_desk.h). */
+static bool
+rests_with_us(struct gov_slice *s)
+{
+    uint32_t run = atomic_load_explicit(&s->want->run, memory_order_relaxed);
+
+    if (!atomic_load_explicit(&s->turn->rests, memory_order_relaxed))
+        return false;
+    atomic_store(&s->want->run, GOV_RUN_TURN);
+    if (atomic_load(&s->turn->rests))
+        return true;
+    atomic_store(&s->want->run, run);
+    return false;
+}
+
+static bool
+has_turn(struct gov_slice *s)
+{
+    s->running = true;
+    s->intruding = false;
+    return true;
+}
+
+bool
+wrk_gov_ask(struct wrk *w, struct gov_slice *s)
+{
+    if (!s->asking) {
+        if (rests_with_us(s))
+            return has_turn(s);
+        s->asked = atomic_load(&s->turn->grant) + 1;
+        s->asking = true;
+        atomic_store(&s->want->ask, s->asked);
+        wrk_desks_ring(w->priv->desks);
+    }
+    if (atomic_load(&s->turn->grant) != s->asked)
+        return false;
+    s->asking = false;
+    /* That the turn is not done yet says that we run. */
+    atomic_store(&s->want->run, GOV_RUN_NOT);
+    return has_turn(s);
+}
+
+/* The other way round than the arbiter, which grants and then looks whether it was still
+ * asked: one of the two gives the turn back. */
+void
+wrk_gov_unask(struct wrk *w, struct gov_slice *s)
+{
+    if (!s->asking)
+        return;
+    s->asking = false;
+    atomic_store(&s->want->ask, s->asked - 1);
+    if (atomic_load(&s->turn->grant) == s->asked)
+        atomic_store(&s->want->done, s->asked);
+    wrk_desks_ring(w->priv->desks);
+}
+
 void
 wrk_gov_give_up(struct wrk *w, struct gov_slice *s)
 {
-    uint32_t seq;
-
     wrk_gov_charge_owed(w, s);
-    seq = gov_wake_lock(s->card);
-    if (s->intruding)
-        gov_card_unask(s->card, s->seat, gp_now_ns());
-    gov_card_drained(s->card, s->seat, gp_now_ns());
-    gov_wake_unlock(s->card, seq);
+    wrk_gov_unask(w, s);
     s->running = s->intruding = false;
+    atomic_store(&s->want->run, GOV_RUN_NOT);
+    if (atomic_load_explicit(&s->want->done, memory_order_relaxed) != s->asked &&
+        atomic_load(&s->turn->grant) == s->asked)
+        atomic_store(&s->want->done, s->asked);
+    if (!atomic_load(&s->turn->rests))
+        wrk_desks_ring(w->priv->desks);
 }
 
-/* Sleep until the arbiter's word changes or @until passes, a stop included. */
+/* Sleep until the arbiter has given us the turn, a stop included. */
 static void
-arbiter_wait(struct gov_slice *s, uint32_t seq, uint64_t until)
+arbiter_wait(struct gov_slice *s)
 {
-    uint64_t now = gp_now_ns();
-
-    gov_wake_wait(s->card, seq,
-                  until > now ? gp_min(until - now, (uint64_t)STUCK_NS) : 0);
+    wrk_desks_wait((_Atomic uint32_t *)(uintptr_t)&s->turn->grant, s->asked - 1,
+                   STUCK_NS);
 }
 
 /* Ask until the turn is ours; the lock is let go while waiting. */
@@ -63,24 +120,16 @@ get_turn(struct wrk *w, struct gov_slice *s)
     struct wrk_governor *g = w->priv->governor;
 
     while (!atomic_load(&w->priv->stopping)) {
-        uint32_t before = gov_wake_lock(s->card);
-        uint64_t until = 0;
-        bool got = gov_card_ask(s->card, s->seat, gp_now_ns(), &until);
-        uint32_t seq = s->card->seq; /* what the answer was given at */
-
-        gov_wake_unlock(s->card, before);
-        if (got) {
-            s->running = true;
-            s->intruding = false;
+        if (wrk_gov_ask(w, s))
             return;
-        }
         pthread_mutex_unlock(&g->lock);
         /* Nobody's answer waits with this launch. */
         wrk_flush(w);
         wrk_wait_hand_over(w);
-        arbiter_wait(s, seq, until);
+        arbiter_wait(s);
         pthread_mutex_lock(&g->lock);
     }
+    wrk_gov_unask(w, s); /* nobody waits for a turn of ours */
 }
 
 /* Whether the launch may follow what is in flight at once. */
@@ -181,13 +230,9 @@ wait_in_flight(struct wrk *w, struct gov_slice *s, uint64_t predicted_ns, bool a
 }
 
 static bool
-keep_turn(struct gov_slice *s)
+keep_turn(const struct gov_slice *s)
 {
-    uint32_t seq = gov_wake_lock(s->card);
-    bool keep = gov_card_keep(s->card, s->seat, gp_now_ns());
-
-    gov_wake_unlock(s->card, seq);
-    return keep;
+    return !s->intruding && !atomic_load(&s->turn->stop);
 }
 
 GP_HOT bool

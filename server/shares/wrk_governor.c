@@ -8,7 +8,7 @@
 #include "wrk_bulk.h"
 #include "wrk_ctx.h"
 #include "wrk_gov.h"
-#include "wrk_segment.h"
+#include "wrk_desk.h"
 #include "wrk_spatial.h"
 #include "wrk_wait.h"
 
@@ -17,7 +17,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 /* Launches that share one mark while nobody waits for the card. */
@@ -67,7 +66,7 @@ __attribute__((noinline)) static void
 acquire_slowly(struct wrk *w, struct gov_slice *s, struct wrk_charge *c)
 {
     struct wrk_governor *g = w->priv->governor;
-    struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
+    struct wrk_usage *usage = w->priv->usage;
     uint32_t index = (uint32_t)(s - g->slices);
     uint32_t ctx_index = w->ctx_index;
     uint64_t began, now;
@@ -76,7 +75,7 @@ acquire_slowly(struct wrk *w, struct gov_slice *s, struct wrk_charge *c)
     began = now = gp_now_ns();
     if (wrk_gov_turn(w, s, c)) {
         now = gp_now_ns();
-        atomic_fetch_add_explicit(&seat->spent[WRK_SPENT_WAIT_NS][index], now - began,
+        atomic_fetch_add_explicit(&usage->spent[WRK_SPENT_WAIT_NS][index], now - began,
                                   memory_order_relaxed);
     }
     if (w->ctx_index != ctx_index)
@@ -228,13 +227,13 @@ take_in(struct wrk *w, struct gov_slice *s)
 static void
 log_spent(struct wrk *w, uint32_t i)
 {
-    struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
+    struct wrk_usage *usage = w->priv->usage;
 
     gp_log_debug("governor",
                  "slice %u: %llu launches, %.3f ms of the card charged, waited %.3f ms",
-                 i, (unsigned long long)seat->spent[WRK_SPENT_LAUNCHES][i],
-                 (double)seat->spent[WRK_SPENT_GPU_NS][i] / 1e6,
-                 (double)seat->spent[WRK_SPENT_WAIT_NS][i] / 1e6);
+                 i, (unsigned long long)usage->spent[WRK_SPENT_LAUNCHES][i],
+                 (double)usage->spent[WRK_SPENT_GPU_NS][i] / 1e6,
+                 (double)usage->spent[WRK_SPENT_WAIT_NS][i] / 1e6);
 }
 
 void
@@ -283,59 +282,41 @@ wrk_governor_stream_gone(struct wrk *w, const void *stream)
 }
 
 bool
-wrk_governor_seat(struct wrk *w, uint32_t slice, struct gov_card **ret_card,
-                  int *ret_seat)
+wrk_governor_off(const struct wrk *w)
 {
-    struct wrk_governor *g = w->priv->governor;
+    return w->priv->governor->off;
+}
 
-    *ret_card = g->slices[slice].card;
-    *ret_seat = g->slices[slice].seat;
-    return !g->off;
+static void
+slice_init(struct wrk *w, struct gov_slice *s, uint32_t i)
+{
+    s->turn = &w->priv->desks->notice->turns[i];
+    s->want = &w->priv->desks->desk->wants[i];
+    s->launches = &w->priv->usage->spent[WRK_SPENT_LAUNCHES][i];
+    atomic_store(&s->want->pieces, wrk_spatial_units(w->priv->spatial, i));
 }
 
 static int
-slice_map(struct gov_slice *s, uint32_t i, struct gp_err *err)
+slices_join(struct wrk *w, struct wrk_governor *g, struct gp_err *err)
 {
-    int fd = WRK_FD_CARDS + (int)i;
+    int r;
 
-    s->card = mmap(NULL, sizeof(*s->card), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (s->card == MAP_FAILED)
-        return gp_err_set(err, -errno, "memory of the arbiter: %s", strerror(errno));
-    close(fd);
-    if (s->card->magic != GOV_MAGIC)
-        return gp_err_set(err, -EINVAL, "memory of the arbiter: another build's");
-    return 0;
-}
-
-static int
-slice_join(struct wrk *w, struct gov_slice *s, uint32_t i, struct gp_err *err)
-{
-    const struct wrk_conf *conf = &w->priv->conf;
-    struct gov_share share = {.policy = (enum gov_policy)conf->policy,
-                              .core = conf->slices[i].core,
-                              .core_limit = conf->slices[i].core_limit,
-                              .offline = conf->offline != 0,
-                              .in_space = conf->spatial != TICKET_SPATIAL_OFF,
-                              .units = wrk_spatial_units(w->priv->spatial, i)};
-    int r = slice_map(s, i, err);
-
+    for (uint32_t i = 0; i < g->n; i++)
+        slice_init(w, &g->slices[i], i);
+    r = wrk_desks_join(w->priv->desks);
     if (r < 0)
-        return r;
-    gov_card_lock(s->card);
-    s->seat = gov_card_join(s->card, conf->session_id, getpid(), &share, gp_now_ns());
-    gov_card_unlock(s->card);
-    if (s->seat < 0)
-        return gp_err_set(err, s->seat, "card %u has no room for another worker", i);
-    s->tenant = gov_card_tenant(s->card, s->seat);
-    s->launches = &w->priv->segment->seats[conf->seat].spent[WRK_SPENT_LAUNCHES][i];
-    return wrk_spatial_confine(w, i, s->tenant->units, err);
+        return gp_err_set(err, r, "the cards have no room for another worker (%s)",
+                          strerror(-r));
+    for (uint32_t i = 0; r == 0 && i < g->n; i++)
+        r = wrk_spatial_confine(w, i, atomic_load(&g->slices[i].turn->units), err);
+    return r;
 }
 
 int
 wrk_governor_new(struct wrk *w, struct wrk_governor **ret, struct gp_err *err)
 {
     struct wrk_governor *g = aligned_alloc(_Alignof(struct wrk_governor), sizeof(*g));
-    int r = 0;
+    int r;
 
     if (!g)
         return gp_err_set(err, -ENOMEM, "no memory for the governor");
@@ -345,8 +326,7 @@ wrk_governor_new(struct wrk *w, struct wrk_governor **ret, struct gp_err *err)
     g->n = w->priv->conf.n_slices;
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->wake, NULL);
-    for (uint32_t i = 0; r == 0 && i < g->n; i++)
-        r = slice_join(w, &g->slices[i], i, err);
+    r = slices_join(w, g, err);
     if (r < 0) {
         free(g); /* the seats go when the supervisor reaps us */
         return r;

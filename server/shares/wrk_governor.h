@@ -3,7 +3,7 @@
  * The session's share of its cards, as seen from one worker.
  *
  * Every launch goes through acquire() and launched().  Whose turn it is on a card,
- * the arbiter in shared memory says (gov_card.h); this is the worker's hand in it:
+ * the arbiter in the supervisor says (gov_desk.h); this is the worker's side of it:
  * it asks for the turn, marks what it submits with events, reports the card time
  * that the events measured, keeps little in flight while others wait or a ceiling
  * holds, and gives the turn up when the card has drained.
@@ -30,7 +30,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct gov_card;
 struct gov_slice;
 struct wrk;
 struct wrk_governor;
@@ -67,12 +66,11 @@ wrk_governor_key(const void *what, const unsigned *grid, const unsigned *block)
     return key ? key : 1;
 }
 
-/* Join the arbiters whose memory files are the descriptors from WRK_FD_CARDS on. */
+/* Take a place at the cards' arbiters. */
 int wrk_governor_new(struct wrk *w, struct wrk_governor **ret, struct gp_err *err);
 
-/* The session's place at the card of a slice; false: the governor is off. */
-bool wrk_governor_seat(struct wrk *w, uint32_t slice, struct gov_card **ret_card,
-                       int *ret_seat);
+/* The operator has switched it off: nothing is charged or limited. */
+bool wrk_governor_off(const struct wrk *w);
 
 /* May wait: for the turn, for credit, for what is in flight. */
 void wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key,

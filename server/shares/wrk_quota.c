@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wrk_quota.h"
 
-#include "wrk_segment.h"
+#include "wrk_desk.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -9,12 +9,6 @@
 #include <string.h>
 
 #define FIRST_CAP 256u
-/* A byte costs a card 512 of them, and this process an entry: so a session has as many
- * allocations as pages of this size, and some more.  What frameworks keep allocated on
- * a whole card are some ten thousand. */
-#define PIECE_BYTES 4096u
-#define PIECES_MIN 16384u
-
 struct quota_entry {
     uint64_t key; /* 0: free */
     uint64_t bytes;
@@ -23,13 +17,14 @@ struct quota_entry {
 };
 
 struct wrk_quota {
-    struct wrk_segment *seg;
-    struct wrk_seat *seat; /* its figures are written as what follows the lock is */
-    atomic_uint sharers;   /* jobs of other threads; only the reader makes it more */
-    uint32_t cap;          /* power of two */
+    struct wrk_desks *desks;
+    atomic_uint sharers; /* jobs of other threads; only the reader makes it more */
+    uint32_t cap;        /* power of two */
     struct quota_entry *entries; /* open addressing, linear probing */
     uint32_t count;
     pthread_mutex_t lock; /* of the book, while it has sharers */
+    /* Of this process, now; written as what follows the lock is, read by anybody. */
+    _Atomic uint64_t used[TICKET_SLICES_MAX], pieces[TICKET_SLICES_MAX];
 };
 
 /* Whether a lock was taken, for book_unlock(): without sharers it is the reader who
@@ -125,18 +120,17 @@ entry_remove(struct wrk_quota *q, struct quota_entry *e)
 }
 
 int
-wrk_quota_new(struct wrk_segment *seg, uint32_t seat, struct wrk_quota **ret)
+wrk_quota_new(struct wrk_desks *desks, struct wrk_quota **ret)
 {
     CLEANUP(wrk_quota_freep) struct wrk_quota *q = calloc(1, sizeof(*q));
 
-    if (!q || seat >= WRK_SEATS_MAX)
-        return q ? -EINVAL : -ENOMEM;
+    if (!q)
+        return -ENOMEM;
     q->entries = calloc(FIRST_CAP, sizeof(*q->entries));
     if (!q->entries)
         return -ENOMEM;
     q->cap = FIRST_CAP;
-    q->seg = seg;
-    q->seat = &seg->seats[seat];
+    q->desks = desks;
     pthread_mutex_init(&q->lock, NULL);
     *ret = TAKE_PTR(q);
     return 0;
@@ -152,65 +146,56 @@ wrk_quota_free(struct wrk_quota *q)
     free(q);
 }
 
-/* The owner of the lock may have been killed: what it guards is whole at every
- * instant, so the next one simply goes on. */
-static void
-memory_lock(struct wrk_segment *seg)
+/* These have one writer at a time, whoever has the book; others read. */
+GP_HOT static inline void
+add(_Atomic uint64_t *sum, uint64_t more)
 {
-    if (pthread_mutex_lock(&seg->memory_lock) == EOWNERDEAD)
-        pthread_mutex_consistent(&seg->memory_lock);
-}
-
-/* The seat's figures have one writer at a time, whoever has the book; others read. */
-GP_HOT static void
-seat_add(struct wrk_seat *seat, uint32_t slice, uint64_t pieces, uint64_t bytes)
-{
-    _Atomic uint64_t *n = &seat->pieces[slice], *used = &seat->used[slice];
-
-    atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + pieces,
-                          memory_order_relaxed);
-    atomic_store_explicit(used,
-                          atomic_load_explicit(used, memory_order_relaxed) + bytes,
+    atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + more,
                           memory_order_relaxed);
 }
 
+GP_HOT static inline void
+add_own(struct wrk_quota *q, uint32_t slice, uint64_t pieces, uint64_t bytes)
+{
+    add(&q->pieces[slice], pieces);
+    add(&q->used[slice], bytes);
+}
+
 GP_HOT static void
-high_raise(struct wrk_segment *seg, uint32_t slice, uint64_t used)
+give(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 {
-    uint64_t high = atomic_load_explicit(&seg->high[slice], memory_order_relaxed);
+    struct wrk_usage *usage = &q->desks->desk->usage;
 
-    while (unlikely(used > high) &&
-           !atomic_compare_exchange_weak(&seg->high[slice], &high, used))
-        ;
+    add_own(q, slice, -UINT64_C(1), -bytes);
+    add(&usage->gave_n[slice], 1);
+    /* Whoever reads it has the take before it in view (srv_books.c). */
+    atomic_store_explicit(&usage->gave[slice],
+                          atomic_load_explicit(&usage->gave[slice],
+                                               memory_order_relaxed) +
+                              bytes,
+                          memory_order_release);
 }
 
-GP_HOT static bool
-is_below(const struct wrk_quota *q, uint32_t slice, uint64_t used, uint64_t pieces,
-         uint64_t bytes)
-{
-    uint64_t limit = q->seg->slices[slice].memory;
-
-    return used <= limit && bytes <= limit - used &&
-           pieces < PIECES_MIN + limit / PIECE_BYTES;
-}
-
-/* Others of the session may take as well. */
+/* Others of the session may take as well: the supervisor keeps the sum. */
 static bool
 take_among_others(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 {
-    struct wrk_segment *seg = q->seg;
-    uint64_t used;
-    bool ok;
+    if (!wrk_desks_call(q->desks, WRK_CALL_TAKE, slice, bytes))
+        return false;
+    add_own(q, slice, 1, bytes);
+    return true;
+}
 
-    memory_lock(seg);
-    used = wrk_segment_used(seg, slice);
-    ok = is_below(q, slice, used, wrk_segment_pieces(seg, slice), bytes);
-    if (ok) {
-        seat_add(q->seat, slice, 1, bytes);
-        high_raise(seg, slice, used + bytes);
-    }
-    pthread_mutex_unlock(&seg->memory_lock);
-    return ok;
+GP_HOT static bool
+is_below(const struct wrk_quota *q, uint32_t slice, uint64_t bytes)
+{
+    uint64_t limit = atomic_load_explicit(&q->desks->segment->limits[slice],
+                                          memory_order_relaxed);
+    uint64_t used = atomic_load_explicit(&q->used[slice], memory_order_relaxed);
+
+    return used <= limit && bytes <= limit - used &&
+           atomic_load_explicit(&q->pieces[slice], memory_order_relaxed) <
+               wrk_pieces_max(limit);
 }
 
 /* The session's only attachment so far?  A seat counts as taken before its worker
@@ -218,28 +203,32 @@ take_among_others(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 GP_HOT static bool
 is_alone(const struct wrk_quota *q)
 {
-    return atomic_load(&q->seg->seats_high) <= 1 && q->seat == &q->seg->seats[0];
+    return atomic_load(&q->desks->segment->seats_high) <= 1 && q->desks->seat == 0;
 }
 
-/* Without the lock of the session: one that comes while this goes on either finds these
- * bytes counted, or is seen by the second look, and then it is done again with the
- * lock.  The order of all four is what seq_cst is for. */
+/* Without asking: one that comes while this goes on either is refused or given what is
+ * left with these bytes counted, or is seen by the second look, and then it is done
+ * again by asking.  The order of all four is what seq_cst is for. */
 GP_HOT static bool
 take_alone(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 {
-    _Atomic uint64_t *pieces = &q->seat->pieces[slice], *used = &q->seat->used[slice];
-    uint64_t n = atomic_load_explicit(pieces, memory_order_relaxed);
-    uint64_t now = atomic_load_explicit(used, memory_order_relaxed);
+    struct wrk_usage *usage = &q->desks->desk->usage;
+    uint64_t took = atomic_load_explicit(&usage->took[slice], memory_order_relaxed);
+    uint64_t used;
 
-    if (!is_below(q, slice, now, n, bytes))
+    if (!is_below(q, slice, bytes))
         return false;
-    atomic_store_explicit(pieces, n + 1, memory_order_relaxed);
-    atomic_store(used, now + bytes);
+    add(&usage->took_n[slice], 1);
+    atomic_store(&usage->took[slice], took + bytes);
     if (unlikely(!is_alone(q))) {
-        seat_add(q->seat, slice, -UINT64_C(1), -bytes);
+        add(&usage->took_n[slice], -UINT64_C(1));
+        atomic_store(&usage->took[slice], took);
         return take_among_others(q, slice, bytes);
     }
-    high_raise(q->seg, slice, now + bytes);
+    add_own(q, slice, 1, bytes);
+    used = atomic_load_explicit(&q->used[slice], memory_order_relaxed);
+    if (used > atomic_load_explicit(&usage->high[slice], memory_order_relaxed))
+        atomic_store_explicit(&usage->high[slice], used, memory_order_relaxed);
     return true;
 }
 
@@ -254,14 +243,13 @@ wrk_quota_take(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
     return ok;
 }
 
-/* Giving back needs no lock of the session: another's view of the sum can only be too
- * large. */
+/* Giving back needs no asking: another's view of the sum can only be too large. */
 GP_HOT void
 wrk_quota_give(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 {
     bool locked = book_lock(q);
 
-    seat_add(q->seat, slice, -UINT64_C(1), -bytes);
+    give(q, slice, bytes);
     book_unlock(q, locked);
 }
 
@@ -274,7 +262,7 @@ note(struct wrk_quota *q, uint64_t key, const struct wrk_quota_held *held, bool 
     if (e->key && !over)
         return -EEXIST;
     if (e->key) {
-        seat_add(q->seat, e->slice, -UINT64_C(1), -e->bytes);
+        give(q, e->slice, e->bytes);
     } else {
         if (unlikely(q->count >= q->cap / 2)) {
             if (entries_grow(q) < 0)
@@ -358,7 +346,7 @@ wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx)
 
         /* Removing moves a later entry here: look at the same place again. */
         if (e->key && e->ctx == ctx) {
-            seat_add(q->seat, e->slice, -UINT64_C(1), -e->bytes);
+            give(q, e->slice, e->bytes);
             entry_remove(q, e);
         } else {
             i++;
@@ -397,11 +385,15 @@ wrk_quota_find(struct wrk_quota *q, uint64_t key, uint64_t *ret_bytes)
 GP_HOT uint64_t
 wrk_quota_limit(const struct wrk_quota *q, uint32_t slice)
 {
-    return q->seg->slices[slice].memory;
+    return atomic_load_explicit(&q->desks->segment->limits[slice],
+                                memory_order_relaxed);
 }
 
 GP_HOT uint64_t
 wrk_quota_used(const struct wrk_quota *q, uint32_t slice)
 {
-    return wrk_segment_used(q->seg, slice);
+    if (likely(is_alone(q)))
+        return atomic_load_explicit(&q->used[slice], memory_order_relaxed);
+    wrk_desks_call(q->desks, WRK_CALL_LOOK, 0, 0);
+    return atomic_load(&q->desks->segment->used[slice]);
 }

@@ -4,7 +4,8 @@
  *
  * take() is asked before the driver sees an allocating call and counts the bytes
  * that the application asked for, to the byte, over all processes of the
- * session.  note()/drop() remember which address or object holds how many, so
+ * session: here while this process is the only one, else the supervisor does
+ * (srv_books.h).  note()/drop() remember which address or object holds how many, so
  * that a free gives back exactly what was taken.
  *
  * The reader's, and that of jobs on other threads that it has announced with
@@ -22,11 +23,11 @@
 #include <stdint.h>
 
 struct wrk_quota;
-struct wrk_segment;
+struct wrk_desks;
 
-/* @seat: this attachment's own.  The segment outlives the quota. */
-int wrk_quota_new(struct wrk_segment *seg, uint32_t seat, struct wrk_quota **ret);
-void wrk_quota_free(struct wrk_quota *q); /* NULL is a no-op; the seat is not cleared */
+/* @desks: this attachment's own; they outlive the quota. */
+int wrk_quota_new(struct wrk_desks *desks, struct wrk_quota **ret);
+void wrk_quota_free(struct wrk_quota *q); /* NULL is a no-op; nothing is given back */
 DEFINE_CLEANUP(struct wrk_quota, wrk_quota_free)
 
 /* The reader is about to queue a job that will use the quota; the job has ended or will

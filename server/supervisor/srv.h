@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct srv_arbiter;
 struct srv_attach;
 struct srv_images;
 struct srv_inventory;
@@ -57,6 +58,8 @@ struct srv {
     struct gp_log_limit accept_log, crowd_log, refusal_log;
     struct ticket_key *key; /* whose tickets are honoured; NULL until known */
     struct srv_inventory *inventory;
+    struct srv_arbiter *arbiter;
+    struct gp_loop_fd alarm; /* of the arbiter: srv_worker_overdue() */
     struct srv_register *reg;
     struct srv_metrics *metrics;
     struct srv_images *images;

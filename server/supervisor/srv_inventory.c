@@ -2,7 +2,6 @@
 #include "srv_inventory.h"
 
 #include "ctl_limits.h"
-#include "gov_card.h"
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_str.h"
@@ -17,7 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 
 /* A real driver on a host with sixteen cards needs some ten seconds to start. */
@@ -61,7 +59,7 @@ parse_card(struct srv_inventory *inv, const char *line)
     gp_str_copy(c->name, sizeof(c->name), line + at);
     c->reserved = c->memory - srv_conf_scaled(&inv->srv->conf, c->index, c->memory);
     c->memory -= c->reserved;
-    inv->n_cards++;
+    c->at = inv->n_cards++;
     return 0;
 }
 
@@ -126,28 +124,6 @@ parse(struct srv_inventory *inv)
     return inv->n_cards ? 0 : -ENODEV;
 }
 
-/* The memory in which the workers of a card agree whose turn it is. */
-static int
-make_arbiter(struct srv_card *card)
-{
-    void *map;
-    int r;
-
-    card->arbiter_fd = memfd_create("gpupool-card", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (card->arbiter_fd < 0 ||
-        ftruncate(card->arbiter_fd, sizeof(struct gov_card)) < 0 ||
-        fcntl(card->arbiter_fd, F_ADD_SEALS,
-              F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-        return -errno;
-    map = mmap(NULL, sizeof(struct gov_card), PROT_READ | PROT_WRITE, MAP_SHARED,
-               card->arbiter_fd, 0);
-    if (map == MAP_FAILED)
-        return -errno;
-    card->arbiter = map;
-    r = gov_card_init(card->arbiter);
-    return r;
-}
-
 /* Both the last byte and the exit status are here. */
 static void
 probe_finish(struct srv_inventory *inv)
@@ -165,8 +141,6 @@ probe_finish(struct srv_inventory *inv)
         r = -ENODEV;
     } else {
         r = parse(inv);
-        for (uint32_t i = 0; r == 0 && i < inv->n_cards; i++)
-            r = make_arbiter(&inv->cards[i]);
         if (r == -ENODEV)
             gp_log_error("server", "driver %s shows no card", inv->srv->conf.driver);
     }
@@ -269,12 +243,6 @@ srv_inventory_free(struct srv_inventory *inv)
     gp_loop_fd_del(&inv->out);
     if (inv->out.fd >= 0)
         close(inv->out.fd);
-    for (uint32_t i = 0; i < inv->n_cards; i++) {
-        if (!inv->cards[i].arbiter)
-            continue;
-        munmap(inv->cards[i].arbiter, sizeof(struct gov_card));
-        close(inv->cards[i].arbiter_fd);
-    }
     free(inv->text);
     free(inv);
 }

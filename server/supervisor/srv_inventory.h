@@ -16,7 +16,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct gov_card;
 struct gp_err;
 struct srv;
 struct srv_inventory;
@@ -34,8 +33,7 @@ struct srv_card {
     uint32_t cc_minor;
     uint32_t index; /* as the driver counts */
     struct wrk_facts facts;
-    int arbiter_fd; /* of its gov_card, for workers */
-    struct gov_card *arbiter;
+    uint32_t at; /* in this inventory: its number at the arbiter (srv_arbiter.h) */
 };
 
 /* Start the probe; @done is called once from the loop, with 0 or -errno (the

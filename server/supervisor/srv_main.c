@@ -18,6 +18,7 @@
 #include "gp_size.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "srv_arbiter.h"
 #include "srv_attach.h"
 #include "srv_images.h"
 #include "srv_inventory.h"
@@ -31,6 +32,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -191,6 +193,28 @@ open_local(struct srv *srv, struct gp_err *err)
     return r;
 }
 
+static void
+on_alarm(struct gp_loop_fd *src, uint32_t revents)
+{
+    uint64_t times;
+
+    (void)revents;
+    if (read(src->fd, &times, sizeof(times)) == (ssize_t)sizeof(times))
+        srv_worker_overdue(container_of(src, struct srv, alarm));
+}
+
+static int
+start_arbiter(struct srv *srv, struct gp_err *err)
+{
+    int r = srv_arbiter_new(srv_inventory_count(srv->inventory), &srv->arbiter, err);
+
+    if (r < 0)
+        return r;
+    r = gp_loop_fd_add(srv->loop, &srv->alarm, srv_arbiter_alarm(srv->arbiter), EPOLLIN,
+                       on_alarm);
+    return r < 0 ? gp_err_set(err, r, "alarm of the arbiter") : 0;
+}
+
 /* The cards are known: clients may come. */
 static int
 open_doors(struct srv *srv, struct gp_err *err)
@@ -212,7 +236,9 @@ open_doors(struct srv *srv, struct gp_err *err)
         return r;
     gp_log_info("server", "%s listens on %s, driver %s, %u cards", srv->conf.name,
                 srv->endpoint, srv->conf.driver, srv_inventory_count(srv->inventory));
-    r = srv_metrics_start(srv, &srv->metrics, err);
+    r = start_arbiter(srv, err);
+    if (r == 0)
+        r = srv_metrics_start(srv, &srv->metrics, err);
     if (r == 0)
         r = srv_register_start(srv, &srv->reg, err);
     return r < 0 ? r : write_ready(srv, err);
@@ -258,7 +284,7 @@ start_images(struct srv *srv, struct gp_err *err)
     return srv_images_new(srv->image_bytes, &srv->images);
 }
 
-/* Two descriptors for each attachment and session; the usual soft limit of 1024 is
+/* Three descriptors for each attachment, two for each session; the usual soft limit of 1024 is
  * there for programs that use select(). */
 static void
 raise_file_limit(void)
@@ -301,6 +327,8 @@ srv_fini(struct srv *srv)
     srv_worker_free_all(srv);
     while (srv->sessions)
         srv_session_free(srv->sessions);
+    gp_loop_fd_del(&srv->alarm);
+    srv_arbiter_free(srv->arbiter);
     srv_images_free(srv->images);
     srv_inventory_free(srv->inventory);
     ticket_key_free(srv->key);

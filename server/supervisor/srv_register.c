@@ -11,6 +11,7 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "srv.h"
+#include "srv_arbiter.h"
 #include "srv_inventory.h"
 #include "srv_session.h"
 #include "ticket_key.h"
@@ -125,6 +126,7 @@ report_cards(struct report *rep, const struct srv *srv)
         c->cc_minor = card->cc_minor;
         c->index = card->index;
         c->used_bytes = card_used(srv, card->uuid);
+        c->busy_percent = srv_arbiter_busy(srv->arbiter, card->at);
         rep->card_ptrs[i] = c;
     }
 }

@@ -1,60 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "srv_session.h"
 
-#include "gov_wake.h"
+#include "gov_card.h"
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_time.h"
 #include "srv.h"
+#include "srv_arbiter.h"
+#include "srv_books.h"
 #include "srv_inventory.h"
 #include "srv_share.h"
 #include "srv_worker.h"
 #include "wrk_segment.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-
-static int
-segment_init(struct wrk_segment *seg, const struct ticket_claims *claims)
-{
-    pthread_mutexattr_t attr;
-    int r;
-
-    pthread_mutexattr_init(&attr);
-    pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-    r = pthread_mutex_init(&seg->memory_lock, &attr);
-    pthread_mutexattr_destroy(&attr);
-    seg->magic = WRK_SEGMENT_MAGIC;
-    seg->size = sizeof(*seg);
-    seg->n_slices = claims->n_slices;
-    seg->policy = claims->policy;
-    memcpy(seg->slices, claims->slices, sizeof(seg->slices));
-    return -r;
-}
-
-static int
-session_segment(struct srv_session *s, struct gp_err *err)
-{
-    void *map;
-
-    s->segment_fd = memfd_create("gpupool-session", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (s->segment_fd < 0 || ftruncate(s->segment_fd, sizeof(struct wrk_segment)) < 0 ||
-        fcntl(s->segment_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) <
-            0)
-        return gp_err_set(err, -errno, "memory file of the session: %s",
-                          strerror(errno));
-    map = mmap(NULL, sizeof(struct wrk_segment), PROT_READ | PROT_WRITE, MAP_SHARED,
-               s->segment_fd, 0);
-    if (map == MAP_FAILED)
-        return gp_err_set(err, -errno, "memory file of the session: %s",
-                          strerror(errno));
-    s->segment = map;
-    return segment_init(s->segment, &s->claims);
-}
 
 static int
 check_cards(struct srv *srv, const struct ticket_claims *claims, struct gp_err *err)
@@ -87,6 +48,16 @@ session_claim(struct srv_session *s, const struct ticket_claims *claims)
     }
 }
 
+struct gov_share
+srv_session_share(const struct ticket_claims *claims, uint32_t i)
+{
+    return (struct gov_share){.policy = (enum gov_policy)claims->policy,
+                              .core = claims->slices[i].core,
+                              .core_limit = claims->slices[i].core_limit,
+                              .offline = claims->offline,
+                              .in_space = claims->spatial != TICKET_SPATIAL_OFF};
+}
+
 static int
 session_new(struct srv *srv, const struct ticket_claims *claims,
             struct srv_session **ret, struct gp_err *err)
@@ -104,12 +75,11 @@ session_new(struct srv *srv, const struct ticket_claims *claims,
     if (!s)
         return gp_err_set(err, -ENOMEM, "no memory for session %s", claims->session);
     s->srv = srv;
-    s->segment_fd = -1;
     session_claim(s, claims);
     s->next = srv->sessions;
     srv->sessions = s;
     srv->n_sessions++;
-    r = session_segment(s, err);
+    r = srv_books_new(&s->claims, &s->books, err);
     if (r < 0) {
         srv_session_free(s);
         return r;
@@ -131,20 +101,13 @@ session_renew(struct srv_session *s, const struct ticket_claims *claims)
             return;
     }
     session_claim(s, claims);
-    s->segment->policy = claims->policy;
+    srv_books_limit(s->books, &s->claims);
     for (uint32_t i = 0; i < claims->n_slices; i++) {
-        struct gov_card *card =
-            srv_inventory_find(s->srv->inventory, claims->slices[i].card_uuid)->arbiter;
-        struct gov_share share = {.policy = (enum gov_policy)claims->policy,
-                                  .core = claims->slices[i].core,
-                                  .core_limit = claims->slices[i].core_limit,
-                                  .offline = claims->offline};
-        uint32_t seq;
+        const struct srv_card *card =
+            srv_inventory_find(s->srv->inventory, claims->slices[i].card_uuid);
+        struct gov_share share = srv_session_share(claims, i);
 
-        s->segment->slices[i] = s->claims.slices[i];
-        seq = gov_wake_lock(card);
-        gov_card_reshare(card, claims->session_id, &share, gp_now_ns());
-        gov_wake_unlock(card, seq);
+        srv_arbiter_reshare(s->srv->arbiter, card->at, claims->session_id, &share);
     }
 }
 
@@ -188,47 +151,22 @@ int
 srv_session_sit(struct srv_session *s, uint32_t *ret_seat, struct gp_err *err)
 {
     uint32_t cap = gp_min(s->claims.max_attachments, (uint32_t)WRK_SEATS_MAX);
-    uint32_t high = atomic_load(&s->segment->seats_high);
 
     if (s->n_workers >= cap)
         return gp_err_set(err, -EDQUOT,
                           "session %s already has %u client processes, its limit",
                           s->claims.session, s->n_workers);
-    for (uint32_t i = 0; i < WRK_SEATS_MAX; i++) {
-        uint32_t nobody = 0;
-
-        if (!atomic_compare_exchange_strong(&s->segment->seats[i].pid, &nobody,
-                                            UINT32_MAX))
-            continue;
-        if (i >= high)
-            atomic_store(&s->segment->seats_high, i + 1);
-        s->n_workers++;
-        *ret_seat = i;
-        return 0;
-    }
-    return gp_err_set(err, -EDQUOT, "session %s: no seat is free", s->claims.session);
-}
-
-void
-srv_session_seat_pid(struct srv_session *s, uint32_t seat, int pid, uint32_t client_pid)
-{
-    atomic_store(&s->segment->seats[seat].client_pid, client_pid);
-    atomic_store(&s->segment->seats[seat].pid, (uint32_t)pid);
+    if (srv_books_sit(s->books, ret_seat) < 0)
+        return gp_err_set(err, -EDQUOT, "session %s: no seat is free",
+                          s->claims.session);
+    s->n_workers++;
+    return 0;
 }
 
 void
 srv_session_leave(struct srv_session *s, uint32_t seat)
 {
-    struct wrk_seat *seat_of = &s->segment->seats[seat];
-
-    for (uint32_t i = 0; i < TICKET_SLICES_MAX; i++) {
-        for (unsigned k = 0; k < WRK_SPENT_KINDS; k++)
-            atomic_fetch_add(&s->segment->past[k][i],
-                             atomic_exchange(&seat_of->spent[k][i], 0));
-        atomic_store(&seat_of->used[i], 0);
-        atomic_store(&seat_of->pieces[i], 0);
-    }
-    atomic_store(&seat_of->pid, 0);
+    srv_books_leave(s->books, seat);
     s->n_workers--;
 }
 
@@ -288,37 +226,26 @@ srv_session_free(struct srv_session *s)
     *at = s->next;
     s->srv->n_sessions--;
     srv_share_free_all(s);
-    if (s->segment)
-        munmap(s->segment, sizeof(*s->segment));
-    if (s->segment_fd >= 0)
-        close(s->segment_fd);
+    srv_books_free(s->books);
     free(s);
 }
 
 uint64_t
 srv_session_used(const struct srv_session *s, uint32_t slice)
 {
-    return wrk_segment_used(s->segment, slice);
+    return srv_books_used(s->books, slice);
 }
 
 uint64_t
 srv_session_spent(const struct srv_session *s, enum wrk_spent kind, uint32_t slice)
 {
-    return wrk_segment_spent(s->segment, kind, slice);
+    return srv_books_spent(s->books, kind, slice);
 }
 
 unsigned
 srv_session_links_of(const struct srv_session *s, uint32_t transport, uint32_t rung)
 {
-    struct wrk_segment *seg = s->segment;
-    uint32_t high = gp_min(atomic_load(&seg->seats_high), (uint32_t)WRK_SEATS_MAX);
-    unsigned n = 0;
-
-    for (uint32_t i = 0; i < high; i++)
-        n += atomic_load(&seg->seats[i].pid) &&
-             atomic_load(&seg->seats[i].transport) == transport &&
-             atomic_load(&seg->seats[i].rung) == rung;
-    return n;
+    return srv_books_links(s->books, transport, rung);
 }
 
 void
@@ -343,5 +270,5 @@ srv_session_links(const struct srv_session *s, char text[SRV_LINKS_MAX])
 uint64_t
 srv_session_high(const struct srv_session *s, uint32_t slice)
 {
-    return atomic_load(&s->segment->high[slice]);
+    return srv_books_high(s->books, slice);
 }

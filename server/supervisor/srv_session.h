@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One session on this server: its slices, the memory file that its workers
- * share, and who sits on which seat.
+ * One session on this server: its slices, its books, and who sits on which seat.
  *
  * Made when the first attachment shows a valid ticket; kept, without workers
  * too, until the scheduler ends it or its ticket has run out, because what it
@@ -21,6 +20,7 @@
 
 struct gp_err;
 struct srv;
+struct srv_books;
 struct srv_share;
 
 struct srv_session {
@@ -28,13 +28,16 @@ struct srv_session {
     struct srv_session *next;
     struct ticket_claims claims; /* of the youngest ticket seen */
     bool closed;                 /* by the scheduler: refuse its tickets */
-    int segment_fd;
-    struct wrk_segment *segment;
+    struct srv_books *books; /* what its workers use, and its limits */
     uint32_t n_workers;
     uint32_t next_attachment; /* the number in "s7.c2" */
     struct srv_share *shares; /* srv_share.h */
     uint32_t n_shares;
 };
+
+struct gov_share;
+/* The share of a card that the claims give to slice @i. */
+struct gov_share srv_session_share(const struct ticket_claims *claims, uint32_t i);
 
 /* The session of these claims, made if it is not known yet.
  *
@@ -47,8 +50,6 @@ struct srv_session *srv_session_find(struct srv *srv, uint64_t id);
 
 /* Take a seat for a new worker.  -EDQUOT: the session has all it may have. */
 int srv_session_sit(struct srv_session *s, uint32_t *ret_seat, struct gp_err *err);
-void srv_session_seat_pid(struct srv_session *s, uint32_t seat, int pid,
-                          uint32_t client_pid);
 /* The worker is gone: what it used is free again, its GPU time is remembered. */
 void srv_session_leave(struct srv_session *s, uint32_t seat);
 

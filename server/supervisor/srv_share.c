@@ -2,8 +2,8 @@
 #include "srv_share.h"
 
 #include "srv.h"
+#include "srv_books.h"
 #include "srv_session.h"
-#include "wrk_segment.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -41,7 +41,8 @@ srv_share_new(struct srv_session *s, uint32_t seat, struct wrk_ask *ask, int fd)
 
     if (s->n_shares >= SRV_SHARES_MAX || !descriptor_to_spare(s->srv))
         return -EDQUOT;
-    if (ask->slice >= s->claims.n_slices)
+    if (ask->slice >= s->claims.n_slices ||
+        ask->bytes > s->claims.slices[ask->slice].memory)
         return -EINVAL;
     share = calloc(1, sizeof(*share));
     if (!share)
@@ -112,8 +113,7 @@ share_move(struct srv_session *s, struct srv_share *share)
         seat++;
     share->payer = seat;
     share->moved = true;
-    atomic_fetch_add(&s->segment->seats[seat].used[share->slice], share->bytes);
-    atomic_fetch_add(&s->segment->seats[seat].pieces[share->slice], 1);
+    srv_books_move(s->books, seat, share->slice, share->bytes);
 }
 
 /* @seat holds it no more; @cleared: nothing is counted there any longer.  True when
@@ -124,10 +124,8 @@ share_let_go(struct srv_session *s, struct srv_share **at, uint32_t seat, bool c
     struct srv_share *share = *at;
     bool paid = share->payer == seat && share->bytes;
 
-    if (paid && share->moved && !cleared) {
-        atomic_fetch_sub(&s->segment->seats[seat].used[share->slice], share->bytes);
-        atomic_fetch_sub(&s->segment->seats[seat].pieces[share->slice], 1);
-    }
+    if (paid && share->moved && !cleared)
+        srv_books_unmove(s->books, seat, share->slice, share->bytes);
     if (share->total == 0) {
         share_remove(s, at);
         return true;

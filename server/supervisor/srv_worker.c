@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "srv_worker.h"
 
-#include "gov_wake.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_log.h"
@@ -9,7 +8,10 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "srv.h"
+#include "srv_arbiter.h"
 #include "srv_ask.h"
+#include "srv_books.h"
+#include "srv_desk.h"
 #include "srv_inventory.h"
 #include "srv_session.h"
 #include "srv_share.h"
@@ -43,6 +45,7 @@ worker_free(struct srv_worker *w)
     srv_ask_finish(w);
     if (w->client.fd >= 0)
         close(w->client.fd);
+    srv_desk_free(w->desk);
     free(w);
 }
 
@@ -177,11 +180,11 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     char visible[TICKET_SLICES_MAX * TICKET_UUID_TEXT];
     CLEANUP_FD int conf = -1;
     CLEANUP_FD int ask = -1;
-    int fds[WRK_FD_CARDS - 3 + TICKET_SLICES_MAX];
+    int fds[WRK_FDS_END - 3];
     struct srv_spawn spawn = {.conf = &w->srv->conf,
                               .argv = argv,
                               .fds = fds,
-                              .n_fds = WRK_FD_CARDS - 3 + w->session->claims.n_slices,
+                              .n_fds = WRK_FDS_END - 3,
                               .stdout_fd = -1,
                               .visible = visible,
                               .sm_percent =
@@ -197,14 +200,37 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     visible_cards(w->srv, w->session, visible, sizeof(visible));
     fds[WRK_FD_CONN - 3] = fd;
     fds[WRK_FD_CONF - 3] = conf;
-    fds[WRK_FD_SEGMENT - 3] = w->session->segment_fd;
+    fds[WRK_FD_SEGMENT - 3] = srv_books_segment_fd(w->session->books);
     fds[WRK_FD_ASK - 3] = ask;
-    for (uint32_t i = 0; i < w->session->claims.n_slices; i++)
-        fds[WRK_FD_CARDS - 3 + i] =
-            srv_inventory_find(w->srv->inventory,
-                               w->session->claims.slices[i].card_uuid)
-                ->arbiter_fd;
-    return srv_spawn(&spawn, &w->pid, err);
+    fds[WRK_FD_DESK - 3] = w->desk->desk_fd;
+    fds[WRK_FD_NOTICE - 3] = w->desk->notice_fd;
+    fds[WRK_FD_BELL - 3] = w->desk->bell_fd;
+    r = srv_spawn(&spawn, &w->pid, err);
+    srv_desk_sent(w->desk);
+    return r;
+}
+
+/* Its place at the arbiter, which it takes when it has loaded its driver. */
+static int
+worker_desk(struct srv_worker *w, const struct srv_worker_client *client,
+            struct gp_err *err)
+{
+    const struct ticket_claims *claims = &w->session->claims;
+    struct srv_desk *d = w->desk;
+
+    d->session = claims->session_id;
+    d->books = w->session->books;
+    d->seat = w->seat;
+    d->n_slices = claims->n_slices;
+    d->work_limit_s = claims->offline ? w->srv->conf.work_limit_offline_s
+                                      : w->srv->conf.work_limit_s;
+    for (uint32_t i = 0; i < claims->n_slices; i++) {
+        d->slices[i].card =
+            srv_inventory_find(w->srv->inventory, claims->slices[i].card_uuid)->at;
+        d->slices[i].share = srv_session_share(claims, i);
+    }
+    srv_books_desk(w->session->books, w->seat, d, client->pid);
+    return srv_arbiter_add(w->srv->arbiter, d, err);
 }
 
 static int
@@ -240,8 +266,11 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
     w->link = client->link;
     r = worker_secrets(w, err);
     if (r == 0)
+        r = srv_desk_new(&w->desk, err);
+    if (r == 0)
         r = srv_session_sit(session, &w->seat, err);
     if (r < 0) {
+        srv_desk_free(w->desk);
         free(w);
         return r;
     }
@@ -250,9 +279,10 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
     srv->n_workers++;
     snprintf(w->name, sizeof(w->name), "%s.c%u", session->claims.session,
              ++session->next_attachment);
-    r = worker_spawn(w, client, fd, err);
+    r = worker_desk(w, client, err);
+    if (r == 0)
+        r = worker_spawn(w, client, fd, err);
     if (r == 0) {
-        srv_session_seat_pid(session, w->seat, w->pid, client->pid);
         /* EPOLLIN stays out: the bytes are the worker's. */
         r = gp_loop_fd_add(srv->loop, &w->client, fd, EPOLLRDHUP, on_client);
         if (r < 0)
@@ -260,6 +290,7 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
     }
     if (r < 0) {
         w->client.fd = -1; /* still the caller's */
+        srv_arbiter_remove(srv->arbiter, w->desk);
         srv_session_leave(session, w->seat);
         worker_free(w);
         return r;
@@ -321,11 +352,8 @@ srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE], uint32_
 void
 srv_worker_end(struct srv_worker *w, const char *why)
 {
-    struct wrk_segment *seg = w->session->segment;
-
     if (!w->ending) {
-        if (!seg->ending[0])
-            snprintf(seg->ending, sizeof(seg->ending), "%s", why);
+        srv_books_ending(w->session->books, why, false);
         kill(w->pid, SIGTERM);
     }
     worker_grace(w, why);
@@ -334,10 +362,10 @@ srv_worker_end(struct srv_worker *w, const char *why)
 void
 srv_worker_end_session(struct srv_session *session, const char *why)
 {
-    struct wrk_segment *seg = session->segment;
+    char words[WRK_ENDING_MAX];
 
-    snprintf(seg->ending, sizeof(seg->ending), "its session was closed%s%s",
-             *why ? ": " : "", why);
+    snprintf(words, sizeof(words), "its session was closed%s%s", *why ? ": " : "", why);
+    srv_books_ending(session->books, words, true);
     for (struct srv_worker *w = session->srv->workers; w; w = w->next) {
         if (w->session == session)
             srv_worker_end(w, "its session was closed");
@@ -358,20 +386,18 @@ srv_worker_free_all(struct srv *srv)
         worker_free(srv->workers);
 }
 
-/* Whatever it was doing on its cards, others may go on. */
-static void
-leave_cards(const struct srv_worker *w)
+void
+srv_worker_overdue(struct srv *srv)
 {
-    const struct ticket_claims *claims = &w->session->claims;
-
-    for (uint32_t i = 0; i < claims->n_slices; i++) {
-        struct gov_card *card =
-            srv_inventory_find(w->srv->inventory, claims->slices[i].card_uuid)->arbiter;
-
-        uint32_t seq = gov_wake_lock(card);
-
-        gov_card_leave_pid(card, w->pid, gp_now_ns());
-        gov_wake_unlock(card, seq);
+    for (struct srv_worker *w = srv->workers; w; w = w->next) {
+        if (w->ending || !atomic_load(&w->desk->overdue))
+            continue;
+        gp_log_error("server",
+                     "%s: worker %d kept its card while another session waited; killed",
+                     w->name, (int)w->pid);
+        worker_grace(w, "it kept its card");
+        kill(-w->pid, SIGKILL);
+        kill(w->pid, SIGKILL);
     }
 }
 
@@ -397,9 +423,9 @@ srv_worker_reaped(struct srv *srv, pid_t pid, int status)
     shutdown(w->client.fd, SHUT_RDWR);
     session = w->session;
     srv_ask_finish(w); /* what it said last is about what it held */
+    srv_arbiter_remove(srv->arbiter, w->desk);
     srv_session_leave(session, w->seat);
     srv_share_leave(session, w->seat);
-    leave_cards(w);
     worker_free(w);
     srv_session_settle(session);
     srv_changed(srv);

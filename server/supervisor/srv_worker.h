@@ -22,6 +22,7 @@
 
 struct gp_err;
 struct srv;
+struct srv_desk;
 struct srv_session;
 
 struct srv_worker {
@@ -29,6 +30,7 @@ struct srv_worker {
     struct srv_worker *next;
     struct srv_session *session;
     uint32_t seat;
+    struct srv_desk *desk; /* what it and the arbiter show each other */
     pid_t pid;
     char name[WRK_ATTACHMENT_MAX];
     struct gp_loop_fd client;              /* our descriptor of its socket */
@@ -80,6 +82,9 @@ void srv_worker_end(struct srv_worker *w, const char *why);
 /* @why, for the programs, may be empty. */
 void srv_worker_end_session(struct srv_session *session, const char *why);
 void srv_worker_end_all(struct srv *srv, const char *why);
+
+/* Kill those that held a card against its arbiter's word. */
+void srv_worker_overdue(struct srv *srv);
 
 /* At the end of the program, when their processes have been killed. */
 void srv_worker_free_all(struct srv *srv);

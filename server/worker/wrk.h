@@ -29,7 +29,8 @@ struct wrk_hosts;
 struct wrk_kernels;
 struct wrk_lands;
 struct wrk_quota;
-struct wrk_segment;
+struct wrk_desks;
+struct wrk_usage;
 struct wrk_slot;
 struct wrk_spatial;
 struct wrk_waits;
@@ -53,7 +54,8 @@ struct wrk_priv {
     bool captures;             /* the client has captured a stream at least once */
 
     struct wrk_conf conf;
-    struct wrk_segment *segment;
+    struct wrk_desks *desks; /* what the supervisor and we show each other */
+    struct wrk_usage *usage; /* what we say that we use, on our desk */
     struct wrk_cards cards;
     struct wrk_quota *quota;
     struct wrk_spatial *spatial; /* NULL: the session shares in time */

@@ -26,9 +26,12 @@
 /* Descriptors of a fresh worker beside 0..2; everything else is closed. */
 #define WRK_FD_CONN 3    /* the client's socket, right behind the AttachRequest */
 #define WRK_FD_CONF 4    /* struct wrk_conf */
-#define WRK_FD_SEGMENT 5 /* struct wrk_segment of the session */
+#define WRK_FD_SEGMENT 5 /* struct wrk_segment of the session, read only */
 #define WRK_FD_ASK 6     /* to the supervisor: wrk_ask.h */
-#define WRK_FD_CARDS 7   /* struct gov_card of slice 0, of slice 1... */
+#define WRK_FD_DESK 7    /* struct wrk_desk: ours, the supervisor reads it */
+#define WRK_FD_NOTICE 8  /* struct wrk_notice, read only */
+#define WRK_FD_BELL 9    /* an eventfd: look at the desk */
+#define WRK_FDS_END 10
 
 /* Session name, ".c", number. */
 #define WRK_ATTACHMENT_MAX (TICKET_NAME_MAX + 16)

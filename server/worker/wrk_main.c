@@ -25,6 +25,7 @@
 #include "wrk_attach.h"
 #include "wrk_bulk.h"
 #include "wrk_charged.h"
+#include "wrk_desk.h"
 #include "wrk_direct.h"
 #include "wrk_driver.h"
 #include "wrk_governor.h"
@@ -39,7 +40,6 @@
 #include "wrk_probe.h"
 #include "wrk_quota.h"
 #include "wrk_sandbox.h"
-#include "wrk_segment.h"
 #include "wrk_spatial.h"
 #include "wrk_wait.h"
 #include "wrk_window.h"
@@ -68,6 +68,7 @@
 
 static struct drv the_driver;
 static struct wrk_priv the_priv;
+static struct wrk_desks the_desks;
 static struct wrk the_worker = {.drv = &the_driver, .priv = &the_priv};
 
 static int
@@ -81,21 +82,6 @@ read_conf(struct wrk_conf *conf, struct gp_err *err)
                           "no configuration: gpupool-server starts this program");
     close(WRK_FD_CONF);
     xport_set_link_timeout(conf->link_timeout_s);
-    return 0;
-}
-
-static int
-map_segment(struct wrk_segment **ret, struct gp_err *err)
-{
-    struct wrk_segment *seg =
-        mmap(NULL, sizeof(*seg), PROT_READ | PROT_WRITE, MAP_SHARED, WRK_FD_SEGMENT, 0);
-
-    if (seg == MAP_FAILED)
-        return gp_err_set(err, -errno, "session segment: %s", strerror(errno));
-    close(WRK_FD_SEGMENT);
-    if (seg->magic != WRK_SEGMENT_MAGIC || seg->size != sizeof(*seg))
-        return gp_err_set(err, -EINVAL, "session segment: another build's");
-    *ret = seg;
     return 0;
 }
 
@@ -128,7 +114,7 @@ static int
 start_objects(struct wrk *w, struct gp_err *err)
 {
     struct wrk_priv *p = w->priv;
-    int r = wrk_quota_new(p->segment, p->conf.seat, &p->quota);
+    int r = wrk_quota_new(p->desks, &p->quota);
 
     if (r == 0)
         r = wrk_waits_new(w, &p->waits);
@@ -194,7 +180,7 @@ signal_main(void *arg)
     char words[WRK_ENDING_MAX + 1] = "";
 
     wait_for_sigterm(w);
-    memcpy(words, w->priv->segment->ending, WRK_ENDING_MAX);
+    memcpy(words, w->priv->desks->segment->ending, WRK_ENDING_MAX);
     if (!words[0])
         snprintf(words, sizeof(words), "the session was ended by the pool");
     gp_log_info("worker", "ended by the supervisor: %s", words);
@@ -269,12 +255,12 @@ reader_without_rseq(void)
 static void
 note_transport(struct wrk *w)
 {
-    struct wrk_seat *seat = &w->priv->segment->seats[w->priv->conf.seat];
+    struct wrk_usage *usage = w->priv->usage;
 
-    atomic_store(&seat->rung, WRK_RUNG_NONE);
+    atomic_store(&usage->rung, WRK_RUNG_NONE);
     for (uint32_t i = 1; i < WRK_TRANSPORTS; i++)
         if (strcmp(xport_name(w->priv->conn), wrk_transport_name(i)) == 0)
-            atomic_store(&seat->transport, i);
+            atomic_store(&usage->transport, i);
 }
 
 static int
@@ -303,8 +289,8 @@ serve(struct wrk *w, struct gp_err *err)
     wrk_windows_new(w, p->conf.gpudirect, &p->windows);
     if (p->conn->blocks)
         xport_blocks_count(
-            p->conn, &p->segment->seats[p->conf.seat].spent[WRK_SPENT_PACKED][0],
-            &p->segment->seats[p->conf.seat].spent[WRK_SPENT_PACKED_WIRE][0]);
+            p->conn, &p->usage->spent[WRK_SPENT_PACKED][0],
+            &p->usage->spent[WRK_SPENT_PACKED_WIRE][0]);
     wrk_output_start(w);
     if (pthread_create(&thread, NULL, signal_main, w) != 0)
         return gp_err_set(err, -EAGAIN, "no thread for signals");
@@ -340,9 +326,12 @@ worker_main(void)
     prctl(PR_SET_NAME, p->conf.attachment, 0, 0, 0);
     block_signals();
     w->handles.link = p->conf.link;
-    r = map_segment(&p->segment, &err);
-    if (r == 0)
+    r = wrk_desks_open(&the_desks, p->conf.seat, &err);
+    p->desks = &the_desks;
+    if (r == 0) {
+        p->usage = &the_desks.desk->usage;
         r = start_driver(w, &err);
+    }
     if (r == 0)
         r = start_objects(w, &err);
     if (r < 0) {

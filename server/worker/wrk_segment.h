@@ -1,31 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the workers of one session share: the limits of its slices and how much
- * each attachment uses.
+ * What the supervisor and the workers of a session show each other in memory.
  *
- * A memory file made by the supervisor (srv_session.c), mapped by each worker.
- * An attachment sits on one seat and writes only there; a limit holds for the
- * sum over the seats.  Memory is taken under a robust mutex, but a change is one
- * store to the own seat, so that whoever finds the mutex's owner dead finds
- * nothing half done; the supervisor never takes it, it clears the seats of dead
- * workers.  Everything that is counted comes back by clearing a seat: there is
- * no shared total that a killed worker could leave wrong.
+ *   struct wrk_segment   one per session: its limits and sums, and which IPC handles its
+ *                        workers have handed out.  The supervisor writes; workers can
+ *                        only read.
+ *   struct wrk_notice    one per worker: its turns, and answers to its calls.  The
+ *                        supervisor writes; the worker can only read.
+ *   struct wrk_desk      one per worker: what it wants, runs and uses.  The worker
+ *                        writes; nobody but the supervisor reads.
+ *
+ * Read-only files are sealed (F_SEAL_FUTURE_WRITE) after the supervisor has mapped them,
+ * so neither mprotect() nor opening them again makes them writable.  The supervisor takes
+ * what stands on a desk for a claim of that session about itself: each word is read once,
+ * bounded, and kept in books of its own (srv_books.h).
  */
 #ifndef WRK_SEGMENT_H
 #define WRK_SEGMENT_H
 
+#include "gov_desk.h"
 #include "gp_base.h"
 #include "ticket.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define WRK_SEGMENT_MAGIC 0x67707333u /* "gps3" */
+#define WRK_SEGMENT_MAGIC 0x67707334u /* "gps4" */
+#define WRK_DESK_MAGIC 0x67706431u    /* "gpd1" */
+#define WRK_NOTICE_MAGIC 0x67706e31u  /* "gpn1" */
 
 /* Attachments of one session on one server.  A data loader forks a few dozen
  * processes; each needs a worker process here, so more would only hurt. */
 #define WRK_SEATS_MAX 256
+
+/* A byte costs a card 512 of them, and a worker an entry: so a session has as many
+ * allocations as pages of this size, and some more.  What frameworks keep allocated on a
+ * whole card are some ten thousand. */
+#define WRK_PIECE_BYTES 4096u
+#define WRK_PIECES_MIN 16384u
+
+static inline uint64_t
+wrk_pieces_max(uint64_t limit)
+{
+    return WRK_PIECES_MIN + limit / WRK_PIECE_BYTES;
+}
 
 /* Names for memory and events that a session's processes may have given each other and
  * still use (h_ipc.c).  A process that exports a block a second is at it for a day. */
@@ -83,70 +101,71 @@ wrk_rung_name(uint32_t rung)
     return rung < WRK_RUNGS ? names[rung] : "";
 }
 
-struct wrk_seat {
-    _Atomic uint32_t pid;                       /* 0: free */
-    _Atomic uint32_t client_pid;                /* as the client itself knows it */
-    _Atomic uint32_t transport;                 /* enum wrk_transport */
-    _Atomic uint32_t rung;                      /* enum wrk_rung (wrk_window.h) */
-    _Atomic uint64_t used[TICKET_SLICES_MAX];   /* bytes, now */
-    _Atomic uint64_t pieces[TICKET_SLICES_MAX]; /* allocations, now */
+/* What an attachment says that it uses. */
+struct wrk_usage {
+    _Atomic uint32_t transport; /* enum wrk_transport */
+    _Atomic uint32_t rung;      /* enum wrk_rung (wrk_window.h) */
+    /* Bytes and allocations, ever: taken while it was alone in the session, without the
+     * supervisor; given back. */
+    _Atomic uint64_t took[TICKET_SLICES_MAX], took_n[TICKET_SLICES_MAX];
+    _Atomic uint64_t gave[TICKET_SLICES_MAX], gave_n[TICKET_SLICES_MAX];
+    _Atomic uint64_t high[TICKET_SLICES_MAX]; /* most bytes at a time, while alone */
     _Atomic uint64_t spent[WRK_SPENT_KINDS][TICKET_SLICES_MAX];
+};
+
+/* What the supervisor does for a worker that waits: wrk_desk_call(). */
+enum wrk_call_kind {
+    WRK_CALL_TAKE = 1, /* count @bytes on @slice if the session's limit allows it */
+    WRK_CALL_LOOK,     /* bring the sums of the segment up to date */
+    WRK_CALL_NAME,     /* note @bytes, the name of an IPC handle, in the segment */
+};
+
+struct wrk_call {
+    _Atomic uint32_t seq; /* of the call; written last */
+    _Atomic uint32_t kind;
+    _Atomic uint32_t slice;
+    _Atomic uint64_t bytes;
+};
+
+struct wrk_desk {
+    uint32_t magic;
+    uint32_t size;
+    _Atomic uint32_t joined; /* 1: gov_want.pieces are written, the worker can run */
+    struct wrk_call call;
+    struct gov_want wants[TICKET_SLICES_MAX];
+    struct wrk_usage usage;
+};
+
+struct wrk_notice {
+    uint32_t magic;
+    uint32_t size;
+    _Atomic uint32_t seq; /* futex: of the call that was answered last */
+    _Atomic uint32_t answer;
+    _Atomic uint32_t joined; /* futex: 0, 1, or an errno: no place at a card */
+    struct gov_turn turns[TICKET_SLICES_MAX];
+};
+
+/* An attachment as the others of its session see it. */
+struct wrk_member {
+    _Atomic uint32_t client_pid; /* as the client itself knows it; 0: no attachment */
+    _Atomic uint64_t used[TICKET_SLICES_MAX];
 };
 
 struct wrk_segment {
     uint32_t magic;
     uint32_t size;
     uint32_t n_slices;
-    uint32_t policy;
-    struct ticket_slice slices[TICKET_SLICES_MAX];
-    pthread_mutex_t memory_lock; /* robust, process-shared: see above */
+    _Atomic uint64_t limits[TICKET_SLICES_MAX]; /* bytes */
     _Atomic uint32_t seats_high; /* no seat from here on was ever taken */
-    /* Of seats whose workers ended, kept by the supervisor. */
-    _Atomic uint64_t past[WRK_SPENT_KINDS][TICKET_SLICES_MAX];
-    _Atomic uint64_t high[TICKET_SLICES_MAX]; /* most bytes ever used at a time */
     /* Why the supervisor ends the attachments: written before they get SIGTERM, ended
      * by a zero or the end of the array. */
     char ending[WRK_ENDING_MAX];
-    struct wrk_seat seats[WRK_SEATS_MAX];
-    _Atomic uint64_t n_exports; /* ever made */
+    /* As of the last WRK_CALL_LOOK: */
+    _Atomic uint64_t used[TICKET_SLICES_MAX];
+    _Atomic uint64_t gpu_ns[TICKET_SLICES_MAX];
+    struct wrk_member members[WRK_SEATS_MAX];
+    _Atomic uint64_t n_exports; /* ever noted */
     _Atomic uint64_t exports[WRK_EXPORTS_MAX];
 };
-
-/* Bytes that the session uses on slice @i, summed over its attachments. */
-static inline uint64_t
-wrk_segment_used(struct wrk_segment *seg, uint32_t i)
-{
-    uint32_t high = gp_min(atomic_load(&seg->seats_high), (uint32_t)WRK_SEATS_MAX);
-    uint64_t sum = 0;
-
-    for (unsigned s = 0; s < high; s++)
-        sum += atomic_load_explicit(&seg->seats[s].used[i], memory_order_relaxed);
-    return sum;
-}
-
-/* How many allocations the session has on slice @i. */
-static inline uint64_t
-wrk_segment_pieces(struct wrk_segment *seg, uint32_t i)
-{
-    uint32_t high = gp_min(atomic_load(&seg->seats_high), (uint32_t)WRK_SEATS_MAX);
-    uint64_t sum = 0;
-
-    for (unsigned s = 0; s < high; s++)
-        sum += atomic_load_explicit(&seg->seats[s].pieces[i], memory_order_relaxed);
-    return sum;
-}
-
-/* What the session has spent on slice @i since it began here. */
-static inline uint64_t
-wrk_segment_spent(struct wrk_segment *seg, enum wrk_spent kind, uint32_t i)
-{
-    uint32_t high = gp_min(atomic_load(&seg->seats_high), (uint32_t)WRK_SEATS_MAX);
-    uint64_t sum = atomic_load(&seg->past[kind][i]);
-
-    for (unsigned s = 0; s < high; s++)
-        sum +=
-            atomic_load_explicit(&seg->seats[s].spent[kind][i], memory_order_relaxed);
-    return sum;
-}
 
 #endif

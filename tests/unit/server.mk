@@ -2,13 +2,17 @@
 # The pool server's parts that can be tried alone.
 $(eval $(call unit_test,test_wrk_handle,tests/unit/test_wrk_handle.c server/worker/wrk_handle.c,\
     $(SERVER_DIRS) common proto tests/unit,,common,))
-$(eval $(call unit_test,test_wrk_quota,tests/unit/test_wrk_quota.c server/shares/wrk_quota.c,\
-    $(SERVER_DIRS) common proto tests/unit,,common,))
+# The arbiter with what it reads and writes.
+ARBITER_SRCS := $(addprefix server/supervisor/srv_,arbiter.c books.c desk.c) \
+    $(addprefix server/shares/gov_,card.c copy.c) server/shares/wrk_desk.c
+$(eval $(call unit_test,test_wrk_quota,tests/unit/test_wrk_quota.c server/shares/wrk_quota.c \
+    $(ARBITER_SRCS),$(SERVER_DIRS) common proto tests/unit,,common,))
 $(eval $(call unit_test,test_srv_conf,tests/unit/test_srv_conf.c server/supervisor/srv_conf.c,\
     $(SERVER_DIRS) transport common tests/unit,,common,))
 $(eval $(call unit_test,test_srv_images,tests/unit/test_srv_images.c server/supervisor/srv_images.c,\
     $(SERVER_DIRS) common proto tests/unit,,wire common,-lprotobuf-c))
-$(eval $(call unit_test,test_srv_share,tests/unit/test_srv_share.c server/supervisor/srv_share.c,\
+$(eval $(call unit_test,test_srv_share,tests/unit/test_srv_share.c server/supervisor/srv_share.c \
+    server/supervisor/srv_books.c server/supervisor/srv_desk.c,\
     $(SERVER_INCS) tests/unit,,wire common,-lprotobuf-c))
 $(eval $(call unit_test,test_wrk_image,tests/unit/test_wrk_image.c server/data/wrk_image.c \
     server/data/wrk_images.c server/worker/wrk_ask.c,$(SERVER_DIRS) common proto tests/unit,,wire common,\

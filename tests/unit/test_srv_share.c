@@ -3,6 +3,8 @@
 #include "ut.h"
 
 #include "srv.h"
+#include "srv_books.h"
+#include "srv_desk.h"
 #include "srv_session.h"
 #include "srv_share.h"
 
@@ -12,9 +14,11 @@
 #include <sys/mman.h>
 
 #define BYTES 4096u
+#define SEATS 8u
 
 static struct srv srv;
-static struct wrk_segment segment;
+static const struct wrk_segment *segment; /* as workers see it */
+static struct srv_desk *desks[SEATS];
 static struct srv_session session;
 
 static int
@@ -22,9 +26,32 @@ fresh(void **state)
 {
     (void)state;
     memset(&srv, 0, sizeof(srv));
-    memset(&segment, 0, sizeof(segment));
-    session = (struct srv_session){.srv = &srv, .segment = &segment};
+    session = (struct srv_session){.srv = &srv};
     session.claims.n_slices = 1;
+    session.claims.slices[0].memory = SEATS * BYTES;
+    assert_int_equal(srv_books_new(&session.claims, &session.books, NULL), 0);
+    segment = mmap(NULL, sizeof(*segment), PROT_READ, MAP_SHARED,
+                   srv_books_segment_fd(session.books), 0);
+    assert_ptr_not_equal(segment, MAP_FAILED);
+    for (uint32_t i = 0; i < SEATS; i++) {
+        uint32_t seat;
+
+        assert_int_equal(srv_books_sit(session.books, &seat), 0);
+        assert_int_equal(seat, i);
+        assert_int_equal(srv_desk_new(&desks[i], NULL), 0);
+        srv_books_desk(session.books, i, desks[i], 1 + i);
+    }
+    return 0;
+}
+
+static int
+gone(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < SEATS; i++)
+        srv_desk_free(desks[i]);
+    munmap((void *)(uintptr_t)segment, sizeof(*segment));
+    srv_books_free(session.books);
     return 0;
 }
 
@@ -37,8 +64,7 @@ offer(uint32_t seat)
     int fd = memfd_create("share", MFD_CLOEXEC);
 
     assert_true(fd >= 0);
-    atomic_fetch_add(&segment.seats[seat].used[0], BYTES);
-    atomic_fetch_add(&segment.seats[seat].pieces[0], 1);
+    assert_true(srv_books_take(session.books, seat, 0, BYTES));
     assert_int_equal(srv_share_new(&session, seat, &ask, fd), 0);
     return ask;
 }
@@ -47,25 +73,25 @@ offer(uint32_t seat)
 static void
 exporter_drops(uint32_t seat, const struct wrk_ask *ask)
 {
-    atomic_fetch_sub(&segment.seats[seat].used[0], BYTES);
-    atomic_fetch_sub(&segment.seats[seat].pieces[0], 1);
+    atomic_fetch_add(&desks[seat]->desk->usage.gave[0], BYTES);
+    atomic_fetch_add(&desks[seat]->desk->usage.gave_n[0], 1);
     srv_share_drop(&session, seat, ask);
 }
 
 static void
 seat_ends(uint32_t seat)
 {
-    atomic_store(&segment.seats[seat].used[0], 0);
-    atomic_store(&segment.seats[seat].pieces[0], 0);
+    srv_books_leave(session.books, seat);
     srv_share_leave(&session, seat);
 }
 
 static uint64_t
 used(uint32_t seat)
 {
-    assert_int_equal(atomic_load(&segment.seats[seat].pieces[0]),
-                     atomic_load(&segment.seats[seat].used[0]) / BYTES);
-    return atomic_load(&segment.seats[seat].used[0]);
+    srv_books_look(session.books);
+    assert_int_equal(srv_books_pieces(session.books, 0),
+                     atomic_load(&segment->used[0]) / BYTES);
+    return atomic_load(&segment->members[seat].used[0]);
 }
 
 static void
@@ -91,7 +117,7 @@ token_and_kind_must_be_right(void **state)
 static void
 other_sessions_have_other_objects(void **state)
 {
-    struct srv_session other = {.srv = &srv, .segment = &segment};
+    struct srv_session other = {.srv = &srv, .books = session.books};
     struct wrk_ask ask = offer(0);
 
     (void)state;
@@ -167,9 +193,12 @@ session_has_a_limit_of_objects(void **state)
     srv.n_shares = 0;
     ask.slice = 1;
     assert_int_equal(srv_share_new(&session, 0, &ask, dup(0)), -EINVAL);
+    ask.slice = 0;
+    ask.bytes = SEATS * BYTES + 1; /* more than the session may have */
+    assert_int_equal(srv_share_new(&session, 0, &ask, dup(0)), -EINVAL);
 }
 
-#define CASE(f) cmocka_unit_test_setup(f, fresh)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, fresh, gone)
 
 int
 main(void)

@@ -2,8 +2,8 @@
 /* The session's memory limit, over threads and processes, killed ones included. */
 #include "ut.h"
 
+#include "ut_arbiter.h"
 #include "wrk_quota.h"
-#include "wrk_segment.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -15,42 +15,44 @@
 
 #define LIMIT UINT64_C(1000003)
 
-static struct wrk_segment *
-segment_new(uint32_t seats)
-{
-    struct wrk_segment *seg = mmap(NULL, sizeof(*seg), PROT_READ | PROT_WRITE,
-                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    pthread_mutexattr_t attr;
+static struct srv_arbiter *arb;
+static const struct gov_share whole = {.policy = GOV_BURST_SHARE, .core = 100};
 
-    assert_ptr_not_equal(seg, MAP_FAILED);
-    pthread_mutexattr_init(&attr);
-    pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&seg->memory_lock, &attr);
-    seg->n_slices = 2;
-    seg->slices[0].memory = LIMIT;
-    seg->slices[1].memory = 10;
-    atomic_store(&seg->seats_high, seats);
-    return seg;
+static int
+fresh(void **state)
+{
+    (void)state;
+    return srv_arbiter_new(2, &arb, NULL);
+}
+
+static int
+gone(void **state)
+{
+    (void)state;
+    srv_arbiter_free(arb);
+    arb = NULL;
+    return 0;
 }
 
 static struct wrk_quota *
-quota_new(struct wrk_segment *seg, uint32_t seat)
+quota_new(struct ut_session *s)
 {
     struct wrk_quota *q = NULL;
 
-    assert_int_equal(wrk_quota_new(seg, seat, &q), 0);
+    assert_int_equal(wrk_quota_new(ut_session_sit(s, whole), &q), 0);
     return q;
 }
 
 static void
 limit_is_exact_to_the_byte(void **state)
 {
-    struct wrk_segment *seg = segment_new(2);
-    struct wrk_quota *a = quota_new(seg, 0);
-    struct wrk_quota *b = quota_new(seg, 1);
+    struct ut_session s;
+    struct wrk_quota *a, *b;
 
     (void)state;
+    ut_session_new(&s, arb, 1, LIMIT, 10);
+    a = quota_new(&s);
+    b = quota_new(&s);
     assert_true(wrk_quota_take(a, 0, LIMIT - 5));
     assert_false(wrk_quota_take(b, 0, 6));
     assert_true(wrk_quota_take(b, 0, 5));
@@ -62,22 +64,23 @@ limit_is_exact_to_the_byte(void **state)
     assert_false(wrk_quota_take(a, 0, 6));
     assert_true(wrk_quota_take(a, 0, 5));
     assert_true(wrk_quota_take(a, 1, 10)); /* another slice, another limit */
-    assert_int_equal(atomic_load(&seg->high[0]), LIMIT);
+    assert_int_equal(srv_books_high(s.books, 0), LIMIT);
     wrk_quota_free(a);
     wrk_quota_free(b);
-    munmap(seg, sizeof(*seg));
+    ut_session_free(&s);
 }
 
 static void
 tiny_allocations_are_limited_in_number(void **state)
 {
-    struct wrk_segment *seg = segment_new(2);
-    struct wrk_quota *a = quota_new(seg, 0);
-    struct wrk_quota *b = quota_new(seg, 1);
+    struct ut_session s;
+    struct wrk_quota *a, *b;
     uint64_t most = 16384 + 4096;
 
     (void)state;
-    seg->slices[0].memory = 4096 * 4096;
+    ut_session_new(&s, arb, 1, 4096 * 4096, 10);
+    a = quota_new(&s);
+    b = quota_new(&s);
     for (uint64_t i = 0; i < most; i++)
         assert_true(wrk_quota_take(i % 2 ? a : b, 0, 1));
     assert_false(wrk_quota_take(a, 0, 1));
@@ -87,18 +90,20 @@ tiny_allocations_are_limited_in_number(void **state)
     assert_false(wrk_quota_take(b, 0, 1));
     wrk_quota_free(a);
     wrk_quota_free(b);
-    munmap(seg, sizeof(*seg));
+    ut_session_free(&s);
 }
 
 static void
 free_gives_back_what_was_taken_and_only_once(void **state)
 {
-    struct wrk_segment *seg = segment_new(1);
-    struct wrk_quota *q = quota_new(seg, 0);
+    struct ut_session s;
+    struct wrk_quota *q;
     struct wrk_quota_held held;
     uint64_t bytes = 0;
 
     (void)state;
+    ut_session_new(&s, arb, 1, LIMIT, 10);
+    q = quota_new(&s);
     assert_true(wrk_quota_take(q, 0, 77));
     assert_int_equal(wrk_quota_note(q, 0x1000, 0, 1, 77), 0);
     assert_int_equal(wrk_quota_note(q, 0x1000, 0, 1, 77), -EEXIST);
@@ -117,18 +122,20 @@ free_gives_back_what_was_taken_and_only_once(void **state)
     assert_int_equal(wrk_quota_used(q, 0), 9); /* not given back yet */
     assert_false(wrk_quota_drop(q, 0x2000));
     wrk_quota_free(q);
-    munmap(seg, sizeof(*seg));
+    ut_session_free(&s);
 }
 
 static void
 context_takes_its_memory_with_it(void **state)
 {
     enum { N = 5000 };
-    struct wrk_segment *seg = segment_new(1);
-    struct wrk_quota *q = quota_new(seg, 0);
+    struct ut_session s;
+    struct wrk_quota *q;
     uint64_t kept = 0;
 
     (void)state;
+    ut_session_new(&s, arb, 1, LIMIT, 10);
+    q = quota_new(&s);
     srand(3);
     for (uint64_t i = 1; i <= N; i++) {
         uint64_t bytes = (uint64_t)rand() % 100;
@@ -146,17 +153,17 @@ context_takes_its_memory_with_it(void **state)
     for (uint64_t i = 1; i <= N; i++)
         assert_false(wrk_quota_drop(q, i * 512));
     wrk_quota_free(q);
-    munmap(seg, sizeof(*seg));
+    ut_session_free(&s);
 }
 
 static _Noreturn void
-take_and_give_for_ever(struct wrk_segment *seg, uint32_t seat)
+take_and_give_for_ever(struct wrk_desks *desks)
 {
     struct wrk_quota *q = NULL;
 
-    if (wrk_quota_new(seg, seat, &q) < 0)
+    if (wrk_quota_new(desks, &q) < 0)
         _exit(1);
-    srand(seat);
+    srand(desks->seat);
     for (;;) {
         uint64_t bytes = 1 + (uint64_t)rand() % (LIMIT / 3);
 
@@ -165,44 +172,48 @@ take_and_give_for_ever(struct wrk_segment *seg, uint32_t seat)
     }
 }
 
-/* Workers are killed wherever they are, the lock included; clearing their seats is
- * all it takes, and at no time is the sum over the limit. */
+/* Workers are killed wherever they are; taking their seats away is all it needs, and at
+ * no time is the sum over the limit. */
 static void
 killed_workers_leave_nothing_and_never_exceed_the_limit(void **state)
 {
     enum { WORKERS = 3, ROUNDS = 40 };
-    struct wrk_segment *seg = segment_new(WORKERS + 1);
-    struct wrk_quota *q = quota_new(seg, WORKERS);
+    struct ut_session s;
+    struct wrk_quota *q;
 
     (void)state;
+    ut_session_new(&s, arb, 1, LIMIT, 10);
+    q = quota_new(&s);
     for (unsigned round = 0; round < ROUNDS; round++) {
         pid_t pids[WORKERS];
 
         for (uint32_t i = 0; i < WORKERS; i++) {
+            struct wrk_desks *desks = ut_session_sit(&s, whole);
+
             pids[i] = fork();
             assert_true(pids[i] >= 0);
             if (pids[i] == 0)
-                take_and_give_for_ever(seg, i);
+                take_and_give_for_ever(desks);
         }
-        for (unsigned i = 0; i < 2000; i++)
+        for (unsigned i = 0; i < 200; i++)
             assert_true(wrk_quota_used(q, 0) <= LIMIT);
         for (uint32_t i = 0; i < WORKERS; i++) {
             kill(pids[i], SIGKILL);
             waitpid(pids[i], NULL, 0);
-            atomic_store(&seg->seats[i].used[0], 0); /* as the supervisor does */
+            ut_session_leave(&s, i + 1);
         }
         assert_int_equal(wrk_quota_used(q, 0), 0);
         assert_true(wrk_quota_take(q, 0, LIMIT));
         wrk_quota_give(q, 0, LIMIT);
     }
     wrk_quota_free(q);
-    munmap(seg, sizeof(*seg));
+    ut_session_free(&s);
 }
 
 /* --- the second attachment of a session ---------------------------------------- */
 
 struct newcomer {
-    struct wrk_segment *seg;
+    struct ut_session s;
     pthread_barrier_t start;
     bool taken;
 };
@@ -214,10 +225,9 @@ come_and_take(void *arg)
     struct newcomer *n = arg;
     struct wrk_quota *q = NULL;
 
-    if (wrk_quota_new(n->seg, 1, &q) < 0)
-        return NULL;
     pthread_barrier_wait(&n->start);
-    atomic_store(&n->seg->seats_high, 2);
+    if (wrk_quota_new(ut_session_sit(&n->s, whole), &q) < 0)
+        return NULL;
     n->taken = wrk_quota_take(q, 0, LIMIT / 2 + 1);
     wrk_quota_free(q);
     return NULL;
@@ -226,20 +236,22 @@ come_and_take(void *arg)
 static void
 one_that_comes_while_another_takes_is_counted_with_it(void **state)
 {
-    enum { ROUNDS = 3000 };
+    enum { ROUNDS = 1000 };
     unsigned firsts = 0;
 
     (void)state;
     for (unsigned round = 0; round < ROUNDS; round++) {
-        struct newcomer n = {.seg = segment_new(1)};
-        struct wrk_quota *q = quota_new(n.seg, 0);
+        struct newcomer n = {.taken = false};
+        struct wrk_quota *q;
         pthread_t thread;
         bool taken;
 
+        ut_session_new(&n.s, arb, 1, LIMIT, 10);
+        q = quota_new(&n.s);
         pthread_barrier_init(&n.start, NULL, 2);
         assert_int_equal(pthread_create(&thread, NULL, come_and_take, &n), 0);
         pthread_barrier_wait(&n.start);
-        for (unsigned i = 0; i < round % 50; i++) {
+        for (unsigned i = 0; i < round; i++) {
             assert_true(wrk_quota_take(q, 1, 1)); /* another slice */
             wrk_quota_give(q, 1, 1);
         }
@@ -248,11 +260,11 @@ one_that_comes_while_another_takes_is_counted_with_it(void **state)
         assert_true(taken != n.taken); /* one of them, and only one */
         firsts += taken;
         assert_int_equal(wrk_quota_used(q, 0), LIMIT / 2 + 1);
-        assert_int_equal(wrk_segment_pieces(n.seg, 0), 1);
-        assert_int_equal(atomic_load(&n.seg->high[0]), LIMIT / 2 + 1);
+        assert_int_equal(srv_books_pieces(n.s.books, 0), 1);
+        assert_int_equal(srv_books_high(n.s.books, 0), LIMIT / 2 + 1);
         pthread_barrier_destroy(&n.start);
         wrk_quota_free(q);
-        munmap(n.seg, sizeof(*n.seg));
+        ut_session_free(&n.s);
     }
     assert_true(firsts > 0);
 }
@@ -260,12 +272,14 @@ one_that_comes_while_another_takes_is_counted_with_it(void **state)
 static void
 only_the_first_seat_ever_is_alone(void **state)
 {
-    struct wrk_segment *seg = segment_new(1);
-    struct wrk_quota *a = quota_new(seg, 0), *b = quota_new(seg, 1);
+    struct ut_session s;
+    struct wrk_quota *a, *b;
 
     (void)state;
+    ut_session_new(&s, arb, 1, LIMIT, 10);
+    a = quota_new(&s);
     assert_true(wrk_quota_take(a, 0, LIMIT - 1));
-    atomic_store(&seg->seats_high, 2);
+    b = quota_new(&s);
     assert_false(wrk_quota_take(b, 0, 2));
     assert_true(wrk_quota_take(b, 0, 1));
     assert_false(wrk_quota_take(a, 0, 1));
@@ -273,7 +287,7 @@ only_the_first_seat_ever_is_alone(void **state)
     assert_true(wrk_quota_take(a, 0, 1));
     wrk_quota_free(a);
     wrk_quota_free(b);
-    munmap(seg, sizeof(*seg));
+    ut_session_free(&s);
 }
 
 /* --- the book, shared with jobs ----------------------------------------------------
@@ -282,11 +296,13 @@ only_the_first_seat_ever_is_alone(void **state)
 static void
 an_address_handed_out_again_is_the_new_allocation(void **state)
 {
-    struct wrk_segment *seg = segment_new(1);
-    struct wrk_quota *q = quota_new(seg, 0);
+    struct ut_session s;
+    struct wrk_quota *q;
     uint64_t bytes = 0;
 
     (void)state;
+    ut_session_new(&s, arb, 1, LIMIT, 10);
+    q = quota_new(&s);
     assert_true(wrk_quota_take(q, 0, 70));
     assert_int_equal(wrk_quota_note(q, 0x1000, 0, 1, 70), 0);
     assert_true(wrk_quota_take(q, 0, 7));
@@ -295,7 +311,7 @@ an_address_handed_out_again_is_the_new_allocation(void **state)
     assert_int_equal(wrk_quota_note_new(q, 0, &(struct wrk_quota_held){7, 0, 2}),
                      -EINVAL);
     assert_int_equal(wrk_quota_used(q, 0), 7);
-    assert_int_equal(wrk_segment_pieces(seg, 0), 1);
+    assert_int_equal(srv_books_pieces(s.books, 0), 1);
     assert_true(wrk_quota_find(q, 0x1000, &bytes));
     assert_int_equal(bytes, 7);
     wrk_quota_drop_ctx(q, 1);
@@ -303,7 +319,7 @@ an_address_handed_out_again_is_the_new_allocation(void **state)
     wrk_quota_drop_ctx(q, 2);
     assert_int_equal(wrk_quota_used(q, 0), 0);
     wrk_quota_free(q);
-    munmap(seg, sizeof(*seg));
+    ut_session_free(&s);
 }
 
 enum { JOB_KEYS = 2000 };
@@ -329,10 +345,12 @@ job_main(void *arg)
 static void
 announced_jobs_and_the_reader_use_one_book(void **state)
 {
-    struct wrk_segment *seg = segment_new(1);
-    struct wrk_quota *q = quota_new(seg, 0);
+    struct ut_session s;
+    struct wrk_quota *q;
 
     (void)state;
+    ut_session_new(&s, arb, 1, LIMIT, 10);
+    q = quota_new(&s);
     for (unsigned round = 0; round < 20; round++) {
         pthread_t job;
 
@@ -352,25 +370,25 @@ announced_jobs_and_the_reader_use_one_book(void **state)
         assert_int_equal(wrk_quota_used(q, 0), JOB_KEYS / 2);
         wrk_quota_drop_ctx(q, 2);
         assert_int_equal(wrk_quota_used(q, 0), 0);
-        assert_int_equal(wrk_segment_pieces(seg, 0), 0);
+        assert_int_equal(srv_books_pieces(s.books, 0), 0);
     }
     wrk_quota_free(q);
-    munmap(seg, sizeof(*seg));
+    ut_session_free(&s);
 }
 
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiny_allocations_are_limited_in_number),
-        cmocka_unit_test(limit_is_exact_to_the_byte),
-        cmocka_unit_test(free_gives_back_what_was_taken_and_only_once),
-        cmocka_unit_test(context_takes_its_memory_with_it),
-        cmocka_unit_test(only_the_first_seat_ever_is_alone),
-        cmocka_unit_test(one_that_comes_while_another_takes_is_counted_with_it),
-        cmocka_unit_test(an_address_handed_out_again_is_the_new_allocation),
-        cmocka_unit_test(announced_jobs_and_the_reader_use_one_book),
-        cmocka_unit_test(killed_workers_leave_nothing_and_never_exceed_the_limit),
+        cmocka_unit_test_setup_teardown(tiny_allocations_are_limited_in_number, fresh, gone),
+        cmocka_unit_test_setup_teardown(limit_is_exact_to_the_byte, fresh, gone),
+        cmocka_unit_test_setup_teardown(free_gives_back_what_was_taken_and_only_once, fresh, gone),
+        cmocka_unit_test_setup_teardown(context_takes_its_memory_with_it, fresh, gone),
+        cmocka_unit_test_setup_teardown(only_the_first_seat_ever_is_alone, fresh, gone),
+        cmocka_unit_test_setup_teardown(one_that_comes_while_another_takes_is_counted_with_it, fresh, gone),
+        cmocka_unit_test_setup_teardown(an_address_handed_out_again_is_the_new_allocation, fresh, gone),
+        cmocka_unit_test_setup_teardown(announced_jobs_and_the_reader_use_one_book, fresh, gone),
+        cmocka_unit_test_setup_teardown(killed_workers_leave_nothing_and_never_exceed_the_limit, fresh, gone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,8 +100,8 @@ worker_with(const char *allowed)
     struct wrk_windows *ws = NULL;
 
     conn.ops = &rdma_ops;
-    free(priv.segment);
-    priv.segment = calloc(1, sizeof(*priv.segment));
+    free(priv.usage);
+    priv.usage = calloc(1, sizeof(*priv.usage));
     memset(&priv.cards, 0, sizeof(priv.cards));
     nic.room = WRK_WINDOWS_MAX;
     nic.open = nic.fd_opens = nic.added = flushes = 0;
@@ -118,7 +118,7 @@ attribute(CUdevice_attribute a, int value)
 static const char *
 rung(void)
 {
-    return wrk_rung_name(priv.segment->seats[0].rung);
+    return wrk_rung_name(priv.usage->rung);
 }
 
 /* Memory of this process, and addresses that no processor reads. */
@@ -349,6 +349,6 @@ main(void)
     };
     int r = cmocka_run_group_tests(tests, NULL, NULL);
 
-    free(priv.segment);
+    free(priv.usage);
     return r;
 }

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_desk.h"
+
+#include "gp_err.h"
+#include "gp_time.h"
+#include "wrk_conf.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The bell is rung again after so long: the supervisor may be busy, never deaf. */
+#define ANSWER_NS 20000000
+/* It has other workers to look at, but not for so long. */
+#define JOIN_NS UINT64_C(10000000000)
+
+static int
+map_file(int fd, size_t size, int prot, void **ret, struct gp_err *err)
+{
+    void *map = mmap(NULL, size, prot, MAP_SHARED, fd, 0);
+
+    if (map == MAP_FAILED)
+        return gp_err_set(err, -errno, "memory of the supervisor: %s", strerror(errno));
+    close(fd);
+    *ret = map;
+    return 0;
+}
+
+int
+wrk_desks_open(struct wrk_desks *d, uint32_t seat, struct gp_err *err)
+{
+    void *segment = NULL, *desk = NULL, *notice = NULL;
+    int r = map_file(WRK_FD_SEGMENT, sizeof(*d->segment), PROT_READ, &segment, err);
+
+    if (r == 0)
+        r = map_file(WRK_FD_DESK, sizeof(*d->desk), PROT_READ | PROT_WRITE, &desk, err);
+    if (r == 0)
+        r = map_file(WRK_FD_NOTICE, sizeof(*d->notice), PROT_READ, &notice, err);
+    if (r < 0)
+        return r;
+    d->segment = segment;
+    d->desk = desk;
+    d->notice = notice;
+    d->seat = seat;
+    d->bell_fd = WRK_FD_BELL;
+    pthread_mutex_init(&d->lock, NULL);
+    if (d->segment->magic != WRK_SEGMENT_MAGIC ||
+        d->segment->size != sizeof(*d->segment) || d->desk->magic != WRK_DESK_MAGIC ||
+        d->desk->size != sizeof(*d->desk) || d->notice->magic != WRK_NOTICE_MAGIC ||
+        d->notice->size != sizeof(*d->notice) || seat >= WRK_SEATS_MAX)
+        return gp_err_set(err, -EINVAL, "memory of the supervisor: another build's");
+    return 0;
+}
+
+void
+wrk_desks_ring(struct wrk_desks *d)
+{
+    uint64_t one = 1;
+    ssize_t n;
+
+    do
+        n = write(d->bell_fd, &one, sizeof(one));
+    while (n < 0 && errno == EINTR);
+}
+
+void
+wrk_desks_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
+{
+    struct timespec ts = {.tv_sec = (time_t)(ns / GP_NS_PER_S),
+                          .tv_nsec = (long)(ns % GP_NS_PER_S)};
+
+    syscall(SYS_futex, word, FUTEX_WAIT, value, &ts, NULL, 0);
+}
+
+int
+wrk_desks_join(struct wrk_desks *d)
+{
+    uint64_t until = gp_now_ns() + JOIN_NS;
+    uint32_t joined;
+
+    atomic_store(&d->desk->joined, 1);
+    while (!(joined = atomic_load(&d->notice->joined))) {
+        if (gp_now_ns() >= until)
+            return -ETIMEDOUT;
+        wrk_desks_ring(d);
+        wrk_desks_wait(&d->notice->joined, 0, ANSWER_NS);
+    }
+    return joined == 1 ? 0 : -(int)joined;
+}
+
+bool
+wrk_desks_call(struct wrk_desks *d, enum wrk_call_kind kind, uint32_t slice,
+               uint64_t bytes)
+{
+    struct wrk_call *call = &d->desk->call;
+    uint32_t seq, seen;
+    bool answer;
+
+    pthread_mutex_lock(&d->lock);
+    seq = atomic_load(&call->seq) + 1;
+    atomic_store(&call->kind, kind);
+    atomic_store(&call->slice, slice);
+    atomic_store(&call->bytes, bytes);
+    atomic_store(&call->seq, seq);
+    while ((seen = atomic_load(&d->notice->seq)) != seq) {
+        wrk_desks_ring(d);
+        wrk_desks_wait(&d->notice->seq, seen, ANSWER_NS);
+    }
+    answer = atomic_load(&d->notice->answer);
+    pthread_mutex_unlock(&d->lock);
+    return answer;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker's side of its desk, its notice and its bell (wrk_segment.h, gov_desk.h).
+ *
+ * One per process, made before anything of the client is read; its descriptors are closed
+ * but for the bell's, so that what comes later has no more than the mappings.  Any thread.
+ */
+#ifndef WRK_DESK_H
+#define WRK_DESK_H
+
+#include "wrk_segment.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+struct gp_err;
+
+struct wrk_desks {
+    const struct wrk_segment *segment; /* the session's */
+    struct wrk_desk *desk;
+    struct wrk_notice *notice; /* cannot be written */
+    uint32_t seat;
+    int bell_fd;
+    pthread_mutex_t lock; /* of calls: one at a time */
+};
+
+/* Map what the supervisor has sent, the descriptors from WRK_FD_SEGMENT on. */
+int wrk_desks_open(struct wrk_desks *d, uint32_t seat, struct gp_err *err);
+
+/* Something on the desk has changed that the arbiter has to see now. */
+void wrk_desks_ring(struct wrk_desks *d);
+
+/* Take a place at the cards.  -ENOSPC: there is none. */
+int wrk_desks_join(struct wrk_desks *d);
+
+/* Have the supervisor do something, and wait until it has; what it answered. */
+bool wrk_desks_call(struct wrk_desks *d, enum wrk_call_kind kind, uint32_t slice,
+                    uint64_t bytes);
+
+/* Sleep until *@word is not @value any more, for @ns at most. */
+void wrk_desks_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_desk.h"
+
+#include "gp_err.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* linux/fcntl.h; since 5.1 */
+#endif
+
+int
+srv_desk_file(const char *name, size_t size, bool ours, int *ret_fd, void **ret_map)
+{
+    CLEANUP_FD int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    void *map = NULL;
+
+    if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
+        return -errno;
+    if (ret_map) {
+        map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (map == MAP_FAILED)
+            return -errno;
+    }
+    /* After our own mapping, which alone stays writable. */
+    if (fcntl(fd, F_ADD_SEALS, seals | (ours ? F_SEAL_FUTURE_WRITE : 0)) < 0) {
+        int r = -errno;
+
+        if (map)
+            munmap(map, size);
+        return r;
+    }
+    *ret_fd = TAKE_FD(fd);
+    if (ret_map)
+        *ret_map = map;
+    return 0;
+}
+
+int
+srv_desk_new(struct srv_desk **ret, struct gp_err *err)
+{
+    CLEANUP(srv_desk_freep) struct srv_desk *d = calloc(1, sizeof(*d));
+    void *map = NULL;
+    int r;
+
+    if (!d)
+        return gp_err_set(err, -ENOMEM, "no memory for a worker");
+    d->desk_fd = d->notice_fd = -1;
+    d->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    r = d->bell_fd < 0 ? -errno : 0;
+    if (r == 0)
+        r = srv_desk_file("gpupool-desk", sizeof(*d->desk), false, &d->desk_fd, &map);
+    if (r < 0)
+        return gp_err_set(err, r, "memory file of a worker: %s", strerror(-r));
+    d->desk = map;
+    r = srv_desk_file("gpupool-notice", sizeof(*d->notice), true, &d->notice_fd, &map);
+    if (r < 0)
+        return gp_err_set(err, r, "memory file of a worker: %s", strerror(-r));
+    d->notice = map;
+    d->desk->magic = WRK_DESK_MAGIC;
+    d->desk->size = sizeof(*d->desk);
+    d->notice->magic = WRK_NOTICE_MAGIC;
+    d->notice->size = sizeof(*d->notice);
+    *ret = TAKE_PTR(d);
+    return 0;
+}
+
+void
+srv_desk_sent(struct srv_desk *d)
+{
+    close(d->desk_fd);
+    close(d->notice_fd);
+    d->desk_fd = d->notice_fd = -1;
+}
+
+void
+srv_desk_free(struct srv_desk *d)
+{
+    if (!d)
+        return;
+    if (d->desk)
+        munmap(d->desk, sizeof(*d->desk));
+    if (d->notice)
+        munmap(d->notice, sizeof(*d->notice));
+    if (d->desk_fd >= 0)
+        close(d->desk_fd);
+    if (d->notice_fd >= 0)
+        close(d->notice_fd);
+    if (d->bell_fd >= 0)
+        close(d->bell_fd);
+    free(d);
+}
