@@ -36,8 +36,8 @@
 /* What one copied before anybody looked counts as this at most: a bucket not yet full. */
 #define COPY_UNSEEN (UINT64_C(256) << 10)
 /* A worker gives up work that does not end after the work limit by itself; one that
- * does not is ended after twice that and this. */
-#define OVERDUE_NS UINT64_C(10000000000)
+ * does not is ended so much later. */
+#define OVERDUE_NS UINT64_C(2000000000)
 /* A busy card is one over this time at least. */
 #define BUSY_NS UINT64_C(500000000)
 /* Looks at a card until nothing changes any more; each gives a turn. */
@@ -223,7 +223,7 @@ static void
 note_overdue(struct srv_arbiter *arb, struct srv_desk_slice *s,
              const struct gov_tenant *t, uint64_t now)
 {
-    uint64_t limit = s->desk->work_limit_s * 2 * GP_NS_PER_S;
+    uint64_t limit = s->desk->work_limit_s * GP_NS_PER_S;
     uint64_t one = 1;
 
     if (!t->contended || !limit || now - s->stop_ns < limit + OVERDUE_NS ||

@@ -33,3 +33,13 @@ $(FAULTDRV): tests/faultdrv/faultdrv.c tests/faultdrv/stem.c tests/faultdrv/faul
 	$(Q)$(CC) $(BASE_CFLAGS) -Itests/faultdrv -shared -o $@ $(filter %.c,$^) $(@D)/names.s
 TEST_PROGRAMS += $(FAULTDRV)
 endif
+
+# A driver that takes its worker over (tests/e2e/test_attacks_arbiter.py).  "softgpu" in
+# its path says how cards are counted.
+ATTACKDRV := $(O)/tests/softgpu-attack/libattackdrv.so
+$(ATTACKDRV): tests/attackdrv/attackdrv.c $(O)/lib/libsoftgpu.so
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(BASE_CFLAGS) -shared -o $@ $< -Wl,--no-as-needed \
+	    -L$(O)/lib -lsoftgpu -ldl -lpthread -Wl,-rpath,$(abspath $(O)/lib)
+TEST_PROGRAMS += $(ATTACKDRV)
