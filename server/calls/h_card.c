@@ -5,8 +5,8 @@
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_call.h"
-#include "wrk_quota.h"
 #include "wrk_desk.h"
+#include "wrk_quota.h"
 
 #include <string.h>
 

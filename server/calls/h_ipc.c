@@ -4,7 +4,8 @@
  * pools that processes share.
  *
  * To the driver a handle is good for whoever knows or guesses it.  So what the workers
- * of a session hand out the supervisor notes in their segment, and nothing else is opened.
+ * of a session hand out the supervisor notes in their segment, and nothing else is
+ * opened.
  */
 #include "drv.h"
 #include "gp_blake3.h"
@@ -53,9 +54,8 @@ handle_note(struct wrk *w, const void *handle, size_t size)
 static CUresult
 handle_check(struct wrk *w, const void *handle, size_t size)
 {
-    return handle_is_ours(w, handle_name(handle, size))
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_INVALID_VALUE;
+    return handle_is_ours(w, handle_name(handle, size)) ? CUDA_SUCCESS
+                                                        : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult

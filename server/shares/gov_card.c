@@ -190,9 +190,8 @@ least_charge(const struct gov_tenant *t, uint64_t now)
     uint64_t held = t->held_ns && now > t->held_ns ? now - t->held_ns : 0;
     uint64_t least = held / 100 * GOV_HELD_LEAST;
 
-    return t->running && t->holding && least > t->held_charged
-               ? least - t->held_charged
-               : 0;
+    return t->running && t->holding && least > t->held_charged ? least - t->held_charged
+                                                               : 0;
 }
 
 /* Charge what was measured.  With several workers at once their times add up to more
@@ -482,7 +481,7 @@ gov_card_reshare(struct gov_card *card, uint64_t session, const struct gov_share
         refill(t, now_ns); /* the past at the old rate */
         set_share(t, share);
         reweigh(card);
-        }
+    }
 }
 
 void

@@ -18,15 +18,16 @@
  *   class    an offline tenant runs only while no online tenant wants to
  *
  * Memory of the supervisor's own: workers say what they want and see what they may in
- * files of their own (gov_desk.h), srv_arbiter.c stands between.  Every function gets the
- * time as an argument and is called under the arbiter's lock: nothing here reads a clock
- * or sleeps, so tests run it against a clock of their own.  A seat is a number that
- * gov_card_join() returned and that has not left; no other is ever passed.  Debt outlives
- * the last worker of a session, so that starting again does not pay it.
+ * files of their own (gov_desk.h), srv_arbiter.c stands between.  Every function gets
+ * the time as an argument and is called under the arbiter's lock: nothing here reads a
+ * clock or sleeps, so tests run it against a clock of their own.  A seat is a number
+ * that gov_card_join() returned and that has not left; no other is ever passed.  Debt
+ * outlives the last worker of a session, so that starting again does not pay it.
  *
- * What a worker measured is a claim.  While another session waits, holding the turn costs
- * at least GOV_HELD_LEAST percent of the time that it is held, whatever is reported: a
- * session that reports nothing gets a third more than its share and no more.
+ * What a worker measured is a claim.  While another session waits, holding the turn
+ * costs at least GOV_HELD_LEAST percent of the time that it is held, whatever is
+ * reported: a session that reports nothing gets a third more than its share and no
+ * more.
  *
  * Not here: measuring (wrk_gov_charge.c), memory (wrk_quota.c).
  */
@@ -64,8 +65,8 @@
 #define GOV_IDLE_BUCKET_NS 10000000
 
 /* Percent of the time in which a tenant had the turn and another waited that it is
- * charged at least.  An honest worker has the card busy for more than nine tenths of it;
- * a report may be late, never missing. */
+ * charged at least.  An honest worker has the card busy for more than nine tenths of
+ * it; a report may be late, never missing. */
 #define GOV_HELD_LEAST 75
 
 /* A tenant that was given the turn and does not begin loses it after this. */
@@ -104,9 +105,10 @@ struct gov_tenant {
     uint64_t idle_ns;   /* neither: since when */
     uint64_t turn_ns;   /* when its turn, or the current quantum of it, began */
     uint64_t busy_ns;   /* measured by its workers, not charged yet */
-    uint64_t held_ns;   /* others wait since then, and since then it ran; 0: they do not */
+    uint64_t
+        held_ns; /* others wait since then, and since then it ran; 0: they do not */
     uint64_t held_charged; /* of that time */
-    uint64_t units;     /* in_space: the pieces of the card that are its own */
+    uint64_t units;        /* in_space: the pieces of the card that are its own */
     uint32_t in_space;
     uint32_t part;    /* thousandths of the card that it can fill */
     uint32_t woke;    /* came back from idleness and has not run since */
@@ -133,7 +135,7 @@ struct gov_seat {
 };
 
 struct gov_card {
-    uint32_t holders;     /* tenants that have the turn */
+    uint32_t holders; /* tenants that have the turn */
     uint32_t n_tenants;
     uint32_t tenants_end; /* no tenant from here on */
     uint32_t seq;         /* changes whenever somebody who waits should ask again */

@@ -2,12 +2,12 @@
 /*
  * What a worker and the arbiter of a card show each other about one slice.
  *
- * A worker writes struct gov_want, in a memory file that only it and the supervisor map;
- * the arbiter, a thread of the supervisor (srv_arbiter.c), writes struct gov_turn, in a
- * file that the worker can only read.  The arbiter keeps its books in memory of its own
- * (gov_card.h) and believes nothing: it reads each word of a worker once, compares it with
- * numbers of its own, and uses none as an index, a length or an address.  A worker that
- * lies here harms its own session.
+ * A worker writes struct gov_want, in a memory file that only it and the supervisor
+ * map; the arbiter, a thread of the supervisor (srv_arbiter.c), writes struct gov_turn,
+ * in a file that the worker can only read.  The arbiter keeps its books in memory of
+ * its own (gov_card.h) and believes nothing: it reads each word of a worker once,
+ * compares it with numbers of its own, and uses none as an index, a length or an
+ * address.  A worker that lies here harms its own session.
  *
  * The protocol is made of numbers that only grow, so that nothing is lost between two
  * looks:
@@ -15,11 +15,11 @@
  *   the arbiter grants   grant = ask, and wakes who waits on it (a futex)
  *   the worker drained   run = 0, done = grant, and rings unless @rests
  *
- * While nobody else wants the card the turn @rests with the session that had it last: its
- * workers begin and end as they like, without the arbiter.  Each side of this is a store
- * followed by a load of the other's word, sequentially consistent, so one of the two sees
- * the other: the worker stores @run and then reads @rests, the arbiter clears @rests and
- * then reads @run.
+ * While nobody else wants the card the turn @rests with the session that had it last:
+ * its workers begin and end as they like, without the arbiter.  Each side of this is a
+ * store followed by a load of the other's word, sequentially consistent, so one of the
+ * two sees the other: the worker stores @run and then reads @rests, the arbiter clears
+ * @rests and then reads @run.
  */
 #ifndef GOV_DESK_H
 #define GOV_DESK_H
@@ -38,8 +38,10 @@ enum gov_run {
 struct gov_want {
     _Alignas(64) _Atomic uint32_t ask;
     _Atomic uint32_t done;
-    _Atomic uint32_t run;     /* enum gov_run: work is on the card beside what @grant says */
-    _Atomic uint32_t pieces;  /* that this card can be cut into; before the worker joins */
+    _Atomic uint32_t
+        run; /* enum gov_run: work is on the card beside what @grant says */
+    _Atomic uint32_t
+        pieces; /* that this card can be cut into; before the worker joins */
     _Atomic uint64_t late_ns;
     _Atomic uint64_t busy_ns; /* card time measured, ever */
     _Atomic uint64_t copied;  /* bytes to and from the client, ever */

@@ -2,8 +2,9 @@
 /*
  * The worker's side of its desk, its notice and its bell (wrk_segment.h, gov_desk.h).
  *
- * One per process, made before anything of the client is read; its descriptors are closed
- * but for the bell's, so that what comes later has no more than the mappings.  Any thread.
+ * One per process, made before anything of the client is read; its descriptors are
+ * closed but for the bell's, so that what comes later has no more than the mappings.
+ * Any thread.
  */
 #ifndef WRK_DESK_H
 #define WRK_DESK_H

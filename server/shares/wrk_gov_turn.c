@@ -77,8 +77,8 @@ wrk_gov_ask(struct wrk *w, struct gov_slice *s)
     return has_turn(s);
 }
 
-/* The other way round than the arbiter, which grants and then looks whether it was still
- * asked: one of the two gives the turn back. */
+/* The other way round than the arbiter, which grants and then looks whether it was
+ * still asked: one of the two gives the turn back. */
 void
 wrk_gov_unask(struct wrk *w, struct gov_slice *s)
 {

@@ -7,8 +7,8 @@
 #include "wrk.h"
 #include "wrk_bulk.h"
 #include "wrk_ctx.h"
-#include "wrk_gov.h"
 #include "wrk_desk.h"
+#include "wrk_gov.h"
 #include "wrk_spatial.h"
 #include "wrk_wait.h"
 

@@ -169,11 +169,10 @@ give(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
     add_own(q, slice, -UINT64_C(1), -bytes);
     add(&usage->gave_n[slice], 1);
     /* Whoever reads it has the take before it in view (srv_books.c). */
-    atomic_store_explicit(&usage->gave[slice],
-                          atomic_load_explicit(&usage->gave[slice],
-                                               memory_order_relaxed) +
-                              bytes,
-                          memory_order_release);
+    atomic_store_explicit(
+        &usage->gave[slice],
+        atomic_load_explicit(&usage->gave[slice], memory_order_relaxed) + bytes,
+        memory_order_release);
 }
 
 /* Others of the session may take as well: the supervisor keeps the sum. */
@@ -189,8 +188,8 @@ take_among_others(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 GP_HOT static bool
 is_below(const struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 {
-    uint64_t limit = atomic_load_explicit(&q->desks->segment->limits[slice],
-                                          memory_order_relaxed);
+    uint64_t limit =
+        atomic_load_explicit(&q->desks->segment->limits[slice], memory_order_relaxed);
     uint64_t used = atomic_load_explicit(&q->used[slice], memory_order_relaxed);
 
     return used <= limit && bytes <= limit - used &&

@@ -33,7 +33,8 @@
 #define TICK_MAX_NS 1000000
 /* The same while sessions copy beside each other. */
 #define COPY_TICK_NS 1000000
-/* What one copied before anybody looked counts as this at most: a bucket not yet full. */
+/* What one copied before anybody looked counts as this at most: a bucket not yet full.
+ */
 #define COPY_UNSEEN (UINT64_C(256) << 10)
 /* A worker gives up work that does not end after the work limit by itself; one that
  * does not is ended so much later. */
@@ -214,8 +215,7 @@ turn_end(const struct gov_tenant *t, uint64_t now)
     if (t->contended && t->turn_ns + GOV_QUANTUM_NS > now)
         until = gp_min(until, t->turn_ns + GOV_QUANTUM_NS);
     if (t->ceiling < 100 && t->tokens_ns > 0)
-        until = gp_min(until,
-                       now + (uint64_t)t->tokens_ns / (100 - t->ceiling) * 100);
+        until = gp_min(until, now + (uint64_t)t->tokens_ns / (100 - t->ceiling) * 100);
     return gp_max(until, now + TICK_MIN_NS);
 }
 
@@ -387,8 +387,7 @@ join(struct srv_arbiter *arb, struct srv_desk_slice *s, uint64_t now)
     uint32_t pieces = atomic_load(&s->want->pieces);
 
     s->share.units = gp_min(pieces, (uint32_t)GOV_UNITS_MAX);
-    s->seat =
-        gov_card_join(&card->books, s->desk->session, 1, &s->share, now);
+    s->seat = gov_card_join(&card->books, s->desk->session, 1, &s->share, now);
     if (s->seat < 0)
         return s->seat;
     s->seen_ns = now;
@@ -516,8 +515,8 @@ look_at_due(struct srv_arbiter *arb, uint64_t now)
     unmute(arb, now);
 }
 
-/* A turn's end is somebody's wait: run as soon as the bell has woken us.  What cannot be
- * had is done without. */
+/* A turn's end is somebody's wait: run as soon as the bell has woken us.  What cannot
+ * be had is done without. */
 static void
 prefer_thread(void)
 {

@@ -102,8 +102,9 @@ srv_books_limit(struct srv_books *b, const struct ticket_claims *claims)
 
 /* --- what a seat uses --- */
 
-/* Claims of a worker: what it took and gave back.  A give comes after its take, so it is
- * read first; a difference that cannot be is counted as all that the session may have. */
+/* Claims of a worker: what it took and gave back.  A give comes after its take, so it
+ * is read first; a difference that cannot be is counted as all that the session may
+ * have. */
 static uint64_t
 difference(_Atomic uint64_t *took, _Atomic uint64_t *gave, uint64_t granted,
            uint64_t most)
@@ -122,8 +123,8 @@ seat_used(const struct srv_books *b, uint32_t seat, uint32_t i)
 
     if (!claims)
         return s->moved[i];
-    return s->moved[i] + difference(&claims->took[i], &claims->gave[i], s->granted[i],
-                                    b->most[i]);
+    return s->moved[i] +
+           difference(&claims->took[i], &claims->gave[i], s->granted[i], b->most[i]);
 }
 
 static uint64_t
@@ -195,7 +196,8 @@ srv_books_sit(struct srv_books *b, uint32_t *ret_seat)
     if (i < WRK_SEATS_MAX) {
         b->seats[i] = (struct books_seat){.taken = true, .born_ns = gp_now_ns()};
         b->seats_high = gp_max(b->seats_high, i + 1);
-        /* Before its worker begins: who was alone knows that it is not (wrk_quota.c). */
+        /* Before its worker begins: who was alone knows that it is not (wrk_quota.c).
+         */
         atomic_store(&b->segment->seats_high, b->seats_high);
     }
     pthread_mutex_unlock(&b->lock);

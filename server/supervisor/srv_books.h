@@ -47,7 +47,8 @@ void srv_books_leave(struct srv_books *b, uint32_t seat);
 
 /* Count @bytes as one allocation of @seat if the limits allow it. */
 bool srv_books_take(struct srv_books *b, uint32_t seat, uint32_t slice, uint64_t bytes);
-/* An object of @bytes that another seat gave back is @seat's now; or is not any more. */
+/* An object of @bytes that another seat gave back is @seat's now; or is not any more.
+ */
 void srv_books_move(struct srv_books *b, uint32_t seat, uint32_t slice, uint64_t bytes);
 void srv_books_unmove(struct srv_books *b, uint32_t seat, uint32_t slice,
                       uint64_t bytes);

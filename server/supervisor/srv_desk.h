@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory files between the supervisor and one worker: its desk, which it writes, and
- * its notice, which it reads (wrk_segment.h), and its bell.
+ * The memory files between the supervisor and one worker: its desk, which it writes,
+ * and its notice, which it reads (wrk_segment.h), and its bell.
  *
  * Owned by a struct srv_worker, from before its process starts until that has been
  * reaped.  Between srv_arbiter_add() and srv_arbiter_remove() the arbiter's thread uses
@@ -28,13 +28,13 @@ struct srv_desk_slice {
     struct gov_share share;
     struct gov_want *want;
     struct gov_turn *turn;
-    uint32_t grant;    /* as in *turn, which is only ever written */
-    bool void_grant;   /* the worker had given up asking before it was made */
-    bool rests;        /* as in *turn */
-    uint64_t stop_ns;  /* it was told to stop then; 0: not */
-    uint64_t busy_ns;  /* seen on the desk, at @seen_ns */
+    uint32_t grant;   /* as in *turn, which is only ever written */
+    bool void_grant;  /* the worker had given up asking before it was made */
+    bool rests;       /* as in *turn */
+    uint64_t stop_ns; /* it was told to stop then; 0: not */
+    uint64_t busy_ns; /* seen on the desk, at @seen_ns */
     uint64_t seen_ns;
-    uint64_t copied;   /* the same */
+    uint64_t copied; /* the same */
 };
 
 struct srv_desk {

@@ -284,8 +284,8 @@ start_images(struct srv *srv, struct gp_err *err)
     return srv_images_new(srv->image_bytes, &srv->images);
 }
 
-/* Three descriptors for each attachment, two for each session; the usual soft limit of 1024 is
- * there for programs that use select(). */
+/* Three descriptors for each attachment, two for each session; the usual soft limit of
+ * 1024 is there for programs that use select(). */
 static void
 raise_file_limit(void)
 {

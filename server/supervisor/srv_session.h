@@ -28,7 +28,7 @@ struct srv_session {
     struct srv_session *next;
     struct ticket_claims claims; /* of the youngest ticket seen */
     bool closed;                 /* by the scheduler: refuse its tickets */
-    struct srv_books *books; /* what its workers use, and its limits */
+    struct srv_books *books;     /* what its workers use, and its limits */
     uint32_t n_workers;
     uint32_t next_attachment; /* the number in "s7.c2" */
     struct srv_share *shares; /* srv_share.h */

@@ -222,8 +222,8 @@ worker_desk(struct srv_worker *w, const struct srv_worker_client *client,
     d->books = w->session->books;
     d->seat = w->seat;
     d->n_slices = claims->n_slices;
-    d->work_limit_s = claims->offline ? w->srv->conf.work_limit_offline_s
-                                      : w->srv->conf.work_limit_s;
+    d->work_limit_s =
+        claims->offline ? w->srv->conf.work_limit_offline_s : w->srv->conf.work_limit_s;
     for (uint32_t i = 0; i < claims->n_slices; i++) {
         d->slices[i].card =
             srv_inventory_find(w->srv->inventory, claims->slices[i].card_uuid)->at;

@@ -288,9 +288,8 @@ serve(struct wrk *w, struct gp_err *err)
     note_transport(w);
     wrk_windows_new(w, p->conf.gpudirect, &p->windows);
     if (p->conn->blocks)
-        xport_blocks_count(
-            p->conn, &p->usage->spent[WRK_SPENT_PACKED][0],
-            &p->usage->spent[WRK_SPENT_PACKED_WIRE][0]);
+        xport_blocks_count(p->conn, &p->usage->spent[WRK_SPENT_PACKED][0],
+                           &p->usage->spent[WRK_SPENT_PACKED_WIRE][0]);
     wrk_output_start(w);
     if (pthread_create(&thread, NULL, signal_main, w) != 0)
         return gp_err_set(err, -EAGAIN, "no thread for signals");

@@ -2,18 +2,16 @@
 /*
  * What the supervisor and the workers of a session show each other in memory.
  *
- *   struct wrk_segment   one per session: its limits and sums, and which IPC handles its
- *                        workers have handed out.  The supervisor writes; workers can
- *                        only read.
- *   struct wrk_notice    one per worker: its turns, and answers to its calls.  The
- *                        supervisor writes; the worker can only read.
- *   struct wrk_desk      one per worker: what it wants, runs and uses.  The worker
- *                        writes; nobody but the supervisor reads.
+ *   struct wrk_segment   one per session: its limits and sums, and which IPC handles
+ * its workers have handed out.  The supervisor writes; workers can only read. struct
+ * wrk_notice    one per worker: its turns, and answers to its calls.  The supervisor
+ * writes; the worker can only read. struct wrk_desk      one per worker: what it wants,
+ * runs and uses.  The worker writes; nobody but the supervisor reads.
  *
- * Read-only files are sealed (F_SEAL_FUTURE_WRITE) after the supervisor has mapped them,
- * so neither mprotect() nor opening them again makes them writable.  The supervisor takes
- * what stands on a desk for a claim of that session about itself: each word is read once,
- * bounded, and kept in books of its own (srv_books.h).
+ * Read-only files are sealed (F_SEAL_FUTURE_WRITE) after the supervisor has mapped
+ * them, so neither mprotect() nor opening them again makes them writable.  The
+ * supervisor takes what stands on a desk for a claim of that session about itself: each
+ * word is read once, bounded, and kept in books of its own (srv_books.h).
  */
 #ifndef WRK_SEGMENT_H
 #define WRK_SEGMENT_H
@@ -34,8 +32,8 @@
 #define WRK_SEATS_MAX 256
 
 /* A byte costs a card 512 of them, and a worker an entry: so a session has as many
- * allocations as pages of this size, and some more.  What frameworks keep allocated on a
- * whole card are some ten thousand. */
+ * allocations as pages of this size, and some more.  What frameworks keep allocated on
+ * a whole card are some ten thousand. */
 #define WRK_PIECE_BYTES 4096u
 #define WRK_PIECES_MIN 16384u
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A driver that takes its worker over: what a client could do that has found a way to run
- * its own code there.
+ * A driver that takes its worker over: what a client could do that has found a way to
+ * run its own code there.
  *
  * Everything is softgpu's but cuMemAlloc_v2(), which carries out an attack when it is
- * asked for one of a few odd sizes.  It knows nothing of the worker but its memory: pages
- * that begin with a mark of what the supervisor shares with workers, found by reading all
- * that lies around the libraries.
+ * asked for one of a few odd sizes.  It knows nothing of the worker but its memory:
+ * pages that begin with a mark of what the supervisor shares with workers, found by
+ * reading all that lies around the libraries.
  *
  * The result is that of an allocation, or CUDA_ERROR_UNKNOWN when there was nothing to
  * attack: then the test would show nothing.
@@ -29,17 +29,18 @@
 #define UNKNOWN 999
 
 enum attack {
-    ATTACK_INDEX = 7777001,   /* an index that others follow */
-    ATTACK_LOCK = 7777002,    /* a lock that nobody opens */
-    ATTACK_LIMIT = 7777003,   /* the session's own limit of memory */
+    ATTACK_INDEX = 7777001,    /* an index that others follow */
+    ATTACK_LOCK = 7777002,     /* a lock that nobody opens */
+    ATTACK_LIMIT = 7777003,    /* the session's own limit of memory */
     ATTACK_SCRIBBLE = 7777004, /* everything, again and again, until the end */
-    ATTACK_SMALL = 7777005,   /* the same with small numbers */
+    ATTACK_SMALL = 7777005,    /* the same with small numbers */
 };
 
 /* Files that the supervisor shares with workers, in this version and the one before. */
 static const uint32_t marks[] = {
     0x67637233u, /* the card's arbiter, read-write; before the arbiter was a thread */
-    0x67707333u, /* the session's segment, read-write; before the arbiter was a thread */
+    0x67707333u, /* the session's segment, read-write; before the arbiter was a thread
+                  */
     0x67706431u, /* the worker's desk */
     0x67706e31u, /* its notice, read-only */
     0x67707334u, /* the session's segment, read-only */

@@ -7,6 +7,8 @@ ARBITER_SRCS := $(addprefix server/supervisor/srv_,arbiter.c books.c desk.c) \
     $(addprefix server/shares/gov_,card.c copy.c) server/shares/wrk_desk.c
 $(eval $(call unit_test,test_wrk_quota,tests/unit/test_wrk_quota.c server/shares/wrk_quota.c \
     $(ARBITER_SRCS),$(SERVER_DIRS) common proto tests/unit,,common,))
+$(eval $(call unit_test,test_srv_arbiter,tests/unit/test_srv_arbiter.c $(ARBITER_SRCS),\
+    $(SERVER_DIRS) common proto tests/unit,,common,))
 $(eval $(call unit_test,test_srv_conf,tests/unit/test_srv_conf.c server/supervisor/srv_conf.c,\
     $(SERVER_DIRS) transport common tests/unit,,common,))
 $(eval $(call unit_test,test_srv_images,tests/unit/test_srv_images.c server/supervisor/srv_images.c,\

@@ -32,6 +32,7 @@ struct sim {
     struct gov_card *card;
     struct sim_worker w[64];
     unsigned n;
+    uint64_t silent; /* a session that reports nothing */
     uint64_t now, switches, busy, rng;
     unsigned on_card; /* sessions with work on the card: must never be two */
 };
@@ -123,7 +124,8 @@ static void
 end_kernel(struct sim *sim, struct sim_worker *w)
 {
     w->ran += sim->now - w->begun;
-    gov_card_report(sim->card, w->seat, sim->now - w->begun, sim->now);
+    gov_card_report(sim->card, w->seat,
+                    w->session == sim->silent ? 0 : sim->now - w->begun, sim->now);
     if (!w->think && gov_card_keep(sim->card, w->seat, sim->now)) {
         begin_kernel(sim, w);
         return;
@@ -440,6 +442,27 @@ work_that_begins_out_of_turn_is_charged_and_repaid(void **state)
         sim.now = until;
     expect_near((double)(sim.now - 6 * S) / 1e6, 490, 11);
     sim_free(&sim);
+}
+
+/* What a worker measured is its own claim. */
+static void
+who_reports_nothing_gets_a_third_more_at_most(void **state)
+{
+    static const uint32_t cores[] = {10, 50, 80};
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        struct sim sim;
+
+        sim_new(&sim);
+        sim.silent = 1;
+        sim_add(&sim, 1, share(GOV_BURST_SHARE, cores[i]), MS / 2, MS / 2, 0);
+        sim_add(&sim, 2, share(GOV_BURST_SHARE, 100 - cores[i]), MS / 2, MS / 2, 0);
+        sim_run(&sim, 20 * S);
+        assert_true(part(&sim, 0, 20 * S) <= cores[i] * 4.0 / 3 + 1);
+        assert_true(part(&sim, 1, 20 * S) >= 100 - cores[i] * 4.0 / 3 - 1);
+        sim_free(&sim);
+    }
 }
 
 static void
@@ -817,6 +840,7 @@ main(void)
         cmocka_unit_test(many_workers_of_a_session_get_what_one_would),
         cmocka_unit_test(overrun_is_repaid_exactly),
         cmocka_unit_test(work_that_begins_out_of_turn_is_charged_and_repaid),
+        cmocka_unit_test(who_reports_nothing_gets_a_third_more_at_most),
         cmocka_unit_test(worker_that_intrudes_may_get_the_turn_meanwhile),
         cmocka_unit_test(killed_worker_gives_the_turn_back),
         cmocka_unit_test(starting_again_pays_no_debt),

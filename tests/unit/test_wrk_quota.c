@@ -380,15 +380,21 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(tiny_allocations_are_limited_in_number, fresh, gone),
+        cmocka_unit_test_setup_teardown(tiny_allocations_are_limited_in_number, fresh,
+                                        gone),
         cmocka_unit_test_setup_teardown(limit_is_exact_to_the_byte, fresh, gone),
-        cmocka_unit_test_setup_teardown(free_gives_back_what_was_taken_and_only_once, fresh, gone),
+        cmocka_unit_test_setup_teardown(free_gives_back_what_was_taken_and_only_once,
+                                        fresh, gone),
         cmocka_unit_test_setup_teardown(context_takes_its_memory_with_it, fresh, gone),
         cmocka_unit_test_setup_teardown(only_the_first_seat_ever_is_alone, fresh, gone),
-        cmocka_unit_test_setup_teardown(one_that_comes_while_another_takes_is_counted_with_it, fresh, gone),
-        cmocka_unit_test_setup_teardown(an_address_handed_out_again_is_the_new_allocation, fresh, gone),
-        cmocka_unit_test_setup_teardown(announced_jobs_and_the_reader_use_one_book, fresh, gone),
-        cmocka_unit_test_setup_teardown(killed_workers_leave_nothing_and_never_exceed_the_limit, fresh, gone),
+        cmocka_unit_test_setup_teardown(
+            one_that_comes_while_another_takes_is_counted_with_it, fresh, gone),
+        cmocka_unit_test_setup_teardown(
+            an_address_handed_out_again_is_the_new_allocation, fresh, gone),
+        cmocka_unit_test_setup_teardown(announced_jobs_and_the_reader_use_one_book,
+                                        fresh, gone),
+        cmocka_unit_test_setup_teardown(
+            killed_workers_leave_nothing_and_never_exceed_the_limit, fresh, gone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

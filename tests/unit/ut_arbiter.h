@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session on a real arbiter without processes: what the supervisor makes, and what its
- * workers make of it.
+ * A session on a real arbiter without processes: what the supervisor makes, and what
+ * its workers make of it.
  */
 #ifndef UT_ARBITER_H
 #define UT_ARBITER_H
@@ -24,8 +24,8 @@ struct ut_session {
     struct srv_arbiter *arb;
     struct srv_books *books;
     struct ticket_claims claims;
-    struct srv_desk *seats[UT_SEATS];  /* the supervisor's */
-    struct wrk_desks desks[UT_SEATS];  /* the workers' */
+    struct srv_desk *seats[UT_SEATS]; /* the supervisor's */
+    struct wrk_desks desks[UT_SEATS]; /* the workers' */
 };
 
 static inline void
@@ -64,9 +64,8 @@ ut_session_sit(struct ut_session *s, struct gov_share share)
     w = &s->desks[seat];
     *w = (struct wrk_desks){.desk = d->desk, .notice = d->notice, .seat = seat};
     w->bell_fd = d->bell_fd;
-    w->segment =
-        mmap(NULL, sizeof(*w->segment), PROT_READ, MAP_SHARED,
-             srv_books_segment_fd(s->books), 0);
+    w->segment = mmap(NULL, sizeof(*w->segment), PROT_READ, MAP_SHARED,
+                      srv_books_segment_fd(s->books), 0);
     assert_ptr_not_equal(w->segment, MAP_FAILED);
     pthread_mutex_init(&w->lock, NULL);
     s->seats[seat] = d;
