@@ -10,8 +10,8 @@
  * not the pool, and for a while nobody waits for it.  So a slow neighbour costs a few
  * percent, and a session that another's many connections had crowded out gets its part.
  *
- * Part of the arbiter: in the memory that all workers of a card share, lock held, the
- * time an argument.  All processes of a session pause together.
+ * Part of the arbiter's books: under its lock, the time an argument.  All processes of
+ * a session pause together.
  */
 #ifndef GOV_COPY_H
 #define GOV_COPY_H

@@ -12,7 +12,7 @@
  *   answer the attach request  then frames, until the client is gone
  *
  * It ends by _exit: a driver's exit handlers may wait for kernels that never end,
- * and the kernel takes everything back anyway.  Memory counted in the segment is
+ * and the kernel takes everything back anyway.  Memory counted on the desk is
  * cleared by the supervisor when it reaps us.
  */
 #include "wrk.h"
