@@ -7,7 +7,7 @@ SERVER_INCS := $(SERVER_DIRS) common proto transport $(O)/gen
 
 SRV_SRCS := \
     $(addprefix server/shares/gov_,card.c copy.c) \
-    $(addprefix server/supervisor/srv_,arbiter.c ask.c attach.c books.c conf.c desk.c images.c inventory.c main.c \
+    $(addprefix server/supervisor/srv_,arbiter.c ask.c attach.c books.c conf.c desk.c images.c inventory.c jail.c main.c \
         metrics.c peer.c register.c session.c share.c spawn.c worker.c) \
     server/worker/wrk_ask.c
 
@@ -29,7 +29,8 @@ WRK_SRCS := \
     $(addprefix server/shares/wrk_,charged.c copygate.c desk.c gov_charge.c gov_thread.c gov_turn.c governor.c graphmem.c meter.c \
         piece.c predict.c quota.c spatial.c) \
     $(addprefix server/worker/wrk_,ask.c async.c attach.c call.c cards.c ctx.c driver.c \
-        evpool.c handle.c host.c jit.c lanes.c last.c link.c loop.c main.c output.c probe.c \
+        evpool.c filter.c handle.c host.c jit.c landlock.c lanes.c last.c link.c loop.c main.c \
+        output.c probe.c \
         release.c sandbox.c wait.c)
 
 $(eval $(call program,gpupool-worker,$(WRK_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS),\

@@ -23,6 +23,7 @@ struct srv_arbiter;
 struct srv_attach;
 struct srv_images;
 struct srv_inventory;
+struct srv_jail;
 struct srv_metrics;
 struct srv_register;
 struct srv_session;
@@ -63,6 +64,7 @@ struct srv {
     struct srv_register *reg;
     struct srv_metrics *metrics;
     struct srv_images *images;
+    struct srv_jail *jail;
     uint64_t image_bytes; /* they may hold; 0: none are kept */
     char endpoint[288];   /* where clients attach, as told to the scheduler */
 

@@ -4,6 +4,7 @@
 
 #include "gp_err.h"
 #include "gp_file.h"
+#include "gp_size.h"
 #include "gp_str.h"
 
 #include <ctype.h>
@@ -55,6 +56,16 @@ static const struct conf_option options[] = {
          "public key that tickets are checked with (default: as registered)"),
     TEXT("worker", worker, "PATH", "the worker program (default: beside this one)"),
     TEXT("worker-user", worker_user, "USER", "workers become this user (needs root)"),
+    TEXT("worker-uids", worker_uids, "auto|off|FIRST-LAST",
+         "user ids for sessions, one for each (default auto: 61184-65519 as root,\n"
+         "                               unless --worker-user names one for all)"),
+    TEXT("worker-memory", worker_memory, "SIZE",
+         "host memory of one worker, beside its slices' (default 4GiB; off)"),
+    TEXT("worker-sandbox", worker_sandbox, "on|log",
+         "log: system calls that workers are not allowed are logged by the kernel\n"
+         "                               and not denied, to find what a driver needs"),
+    TEXT("worker-read", worker_read, "PATH[:PATH...]",
+         "files and folders that the driver reads, beside the usual ones"),
     TEXT(
         "rdma", rdma, "auto|off|ADDRESS[,...]",
         "RDMA ports to offer: all, none, or those with these addresses (default auto)"),
@@ -231,6 +242,23 @@ gpudirect_check(const struct srv_conf *conf, struct gp_err *err)
 }
 
 static int
+worker_check(struct srv_conf *conf, struct gp_err *err)
+{
+    if (strcmp(conf->worker_sandbox, "on") != 0 &&
+        strcmp(conf->worker_sandbox, "log") != 0)
+        return gp_err_set(err, -EINVAL, "--worker-sandbox %s: on or log",
+                          conf->worker_sandbox);
+    if (strcmp(conf->worker_memory, "off") == 0)
+        return 0;
+    if (gp_size_parse(conf->worker_memory, &conf->worker_bytes) < 0 ||
+        conf->worker_bytes < SRV_WORKER_MEMORY_MIN)
+        return gp_err_set(err, -EINVAL,
+                          "--worker-memory %s: off, or a size from 256MiB on",
+                          conf->worker_memory);
+    return 0;
+}
+
+static int
 scaling_check(const struct srv_conf *conf, struct gp_err *err)
 {
     const char *text = conf->memory_scaling;
@@ -269,6 +297,9 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
                               .driver = "softgpu",
                               .rdma = "auto",
                               .gpudirect = "auto",
+                              .worker_uids = "auto",
+                              .worker_memory = "4GiB",
+                              .worker_sandbox = "on",
                               .max_attachments = 1024,
                               .max_sessions = 1024,
                               .link_timeout_s = XPORT_LINK_TIMEOUT_S,
@@ -289,6 +320,8 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
         if (r < 0)
             return r;
     }
-    r = gpudirect_check(conf, err);
+    r = worker_check(conf, err);
+    if (r == 0)
+        r = gpudirect_check(conf, err);
     return r < 0 ? r : scaling_check(conf, err);
 }

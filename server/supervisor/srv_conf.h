@@ -17,6 +17,9 @@ struct gp_err;
 
 #define SRV_DEFAULT_PORT 7481
 
+/* Stacks, arenas and the driver's own tables: with less, workers do not start. */
+#define SRV_WORKER_MEMORY_MIN (256u << 20)
+
 struct srv_conf {
     char listen[288];
     char local[128];     /* "unix:/path": for clients on this host, or "" */
@@ -28,6 +31,11 @@ struct srv_conf {
     char key_file[PATH_MAX]; /* the scheduler's public key; "" = as registered */
     char worker[PATH_MAX];   /* "" = gpupool-worker beside this program */
     char worker_user[64];
+    char worker_uids[64];    /* "auto", "off" or "FIRST-LAST": srv_jail.h */
+    char worker_memory[32];  /* limit of a worker's host memory, or "off" */
+    char worker_sandbox[16]; /* "on" or "log" */
+    char worker_read[1024];  /* further paths that workers may read */
+    uint64_t worker_bytes;   /* worker_memory as a number; 0: off */
     char metrics_listen[288];
     char ready_file[PATH_MAX]; /* gets "host:port\n" once clients can attach */
     char image_cache[32];      /* size, "0" or "off": none */

@@ -7,6 +7,7 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "srv.h"
+#include "srv_jail.h"
 #include "srv_spawn.h"
 
 #include <errno.h>
@@ -194,18 +195,17 @@ int
 srv_inventory_start(struct srv *srv, void (*done)(struct srv *srv, int result),
                     struct srv_inventory **ret, struct gp_err *err)
 {
-    const char *argv[] = {
-        "gpupool-worker", "--probe", "--driver", srv->conf.driver, NULL, NULL, NULL};
-    struct srv_spawn spawn = {.conf = &srv->conf, .argv = argv};
+    char user[64] = "";
+    const char *argv[] = {"gpupool-worker", "--probe", "--driver",
+                          srv->conf.driver, "--read",  srv->conf.worker_read,
+                          "--user",         user,      NULL};
+    struct srv_spawn spawn = {.conf = &srv->conf, .jail = srv->jail, .argv = argv};
     struct srv_inventory *inv = calloc(1, sizeof(*inv));
     CLEANUP_FD int write_end = -1;
     int pipe_fds[2];
     int r = 0;
 
-    if (srv->conf.worker_user[0]) {
-        argv[4] = "--user";
-        argv[5] = srv->conf.worker_user;
-    }
+    srv_jail_user(srv->jail, NULL, user);
     if (!inv || !(inv->text = malloc(PROBE_TEXT_MAX)) ||
         pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) < 0) {
         if (inv)

@@ -22,6 +22,7 @@
 #include "srv_attach.h"
 #include "srv_images.h"
 #include "srv_inventory.h"
+#include "srv_jail.h"
 #include "srv_metrics.h"
 #include "srv_register.h"
 #include "srv_session.h"
@@ -312,6 +313,8 @@ serve(struct srv *srv, struct gp_err *err)
     if (r == 0)
         r = start_images(srv, err);
     if (r == 0)
+        r = srv_jail_new(&srv->conf, &srv->jail, err);
+    if (r == 0)
         r = srv_inventory_start(srv, on_inventory, &srv->inventory, err);
     return r < 0 ? r : gp_loop_run(srv->loop);
 }
@@ -331,6 +334,7 @@ srv_fini(struct srv *srv)
     srv_arbiter_free(srv->arbiter);
     srv_images_free(srv->images);
     srv_inventory_free(srv->inventory);
+    srv_jail_free(srv->jail);
     ticket_key_free(srv->key);
     gp_listener_fini(&srv->listener);
     gp_listener_fini(&srv->local_listener);

@@ -79,7 +79,9 @@ session_new(struct srv *srv, const struct ticket_claims *claims,
     s->next = srv->sessions;
     srv->sessions = s;
     srv->n_sessions++;
-    r = srv_books_new(&s->claims, &s->books, err);
+    r = srv_jail_enter(srv->jail, claims->session_id, &s->cell, err);
+    if (r == 0)
+        r = srv_books_new(&s->claims, &s->books, err);
     if (r < 0) {
         srv_session_free(s);
         return r;
@@ -167,7 +169,8 @@ void
 srv_session_leave(struct srv_session *s, uint32_t seat)
 {
     srv_books_leave(s->books, seat);
-    s->n_workers--;
+    if (--s->n_workers == 0)
+        srv_jail_idle(s->srv->jail, &s->cell);
 }
 
 static void
@@ -226,6 +229,7 @@ srv_session_free(struct srv_session *s)
     *at = s->next;
     s->srv->n_sessions--;
     srv_share_free_all(s);
+    srv_jail_leave(s->srv->jail, &s->cell);
     srv_books_free(s->books);
     free(s);
 }

@@ -12,6 +12,7 @@
 #define SRV_SESSION_H
 
 #include "gp_base.h"
+#include "srv_jail.h"
 #include "ticket.h"
 #include "wrk_segment.h"
 
@@ -33,6 +34,7 @@ struct srv_session {
     uint32_t next_attachment; /* the number in "s7.c2" */
     struct srv_share *shares; /* srv_share.h */
     uint32_t n_shares;
+    struct srv_cell cell; /* of its workers */
 };
 
 struct gov_share;

@@ -4,6 +4,7 @@
 #include "gp_err.h"
 #include "gp_str.h"
 #include "srv_conf.h"
+#include "srv_jail.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,13 +12,24 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #define FIRST_FD 3
-#define SPAWN_FDS_MAX 32
-#define SPAWN_ENV_MAX 16
+/* The worker's own, then a memory file per software card. */
+#define SPAWN_FDS_MAX 64
+#define SPAWN_ENV_MAX 24
 
 extern char **environ;
+
+/* Of the dynamic linker, the log, the driver. */
+#define FILES_TO_START 16
+
+/* Descriptors of the child, 3, 4... */
+struct spawn_fds {
+    int fd[SPAWN_FDS_MAX];
+    unsigned n;
+};
 
 /* The environment of a worker: ours, with what the driver must see on top. */
 struct spawn_env {
@@ -55,6 +67,40 @@ env_set(struct spawn_env *env, const char *name, const char *value)
     env->envp[i] = text; /* the array has SPAWN_ENV_MAX spare entries */
 }
 
+/* Card @index of a software driver, if the process may see it: its file goes along,
+ * and "INDEX:DESCRIPTOR" into @text. */
+static void
+add_card(const struct srv_spawn *what, unsigned index, struct spawn_fds *fds,
+         char *text, size_t size)
+{
+    int fd = srv_jail_card(what->jail, index);
+    size_t at = strlen(text);
+
+    if (fd < 0 || fds->n >= SPAWN_FDS_MAX)
+        return;
+    snprintf(text + at, size - at, "%s%u:%u", at ? "," : "", index, FIRST_FD + fds->n);
+    fds->fd[fds->n++] = fd;
+}
+
+static void
+add_cards(const struct srv_spawn *what, struct spawn_fds *fds, struct spawn_env *env)
+{
+    const char *visible = what->visible;
+    char text[SRV_SOFT_CARDS * 8] = "";
+
+    if (!srv_jail_soft(what->jail))
+        return;
+    for (unsigned i = 0; !visible && i < SRV_SOFT_CARDS; i++)
+        add_card(what, i, fds, text, sizeof(text));
+    while (visible && *visible) {
+        add_card(what, (unsigned)strtoul(visible, NULL, 10), fds, text, sizeof(text));
+        visible = strchr(visible, ',');
+        visible += visible != NULL;
+    }
+    env_set(env, "SOFTGPU_CARD_FILES", text);
+    env_set(env, "SOFTGPU_EXPORTS", what->exports ? what->exports : "");
+}
+
 /* Secrets of the supervisor are files, never variables; nothing to take away. */
 static int
 env_init(struct spawn_env *env, const struct srv_spawn *what)
@@ -86,40 +132,66 @@ env_init(struct spawn_env *env, const struct srv_spawn *what)
         snprintf(number, sizeof(number), "%u", what->sm_percent);
         env_set(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", number);
     }
+    /* A worker cannot write files; and a cache of code that several sessions share
+     * would let one prepare what the other runs. */
+    env_set(env, "CUDA_CACHE_DISABLE", "1");
+    env_set(env, "HOME", "/");
     return env->failed ? -ENOMEM : 0;
 }
 
 /* After fork: only async-signal-safe calls from here to exec. */
 static void
-child_descriptors(const struct srv_spawn *what)
+child_fail(const char *words)
+{
+    ssize_t n = write(STDERR_FILENO, words, strlen(words));
+
+    (void)n;
+    _exit(127);
+}
+
+/* @fd where no target is. */
+static int
+child_move(int fd, unsigned n_targets)
+{
+    int high = fcntl(fd, F_DUPFD, FIRST_FD + (int)n_targets);
+
+    if (high < 0)
+        child_fail("gpupool-server: a worker cannot be started: the limit of open "
+                   "files (RLIMIT_NOFILE, ulimit -n) is too low\n");
+    return high;
+}
+
+static void
+child_descriptors(const struct srv_spawn *what, const struct spawn_fds *fds)
 {
     int high[SPAWN_FDS_MAX];
     int out = what->stdout_fd;
     unsigned i;
 
     /* Out of the way first, so that no target overwrites a source. */
-    for (i = 0; i < what->n_fds; i++)
-        high[i] = what->fds[i] < 0 ? -1 : fcntl(what->fds[i], F_DUPFD, 64);
+    for (i = 0; i < fds->n; i++)
+        high[i] = fds->fd[i] < 0 ? -1 : child_move(fds->fd[i], fds->n);
     if (out >= 0)
-        out = fcntl(out, F_DUPFD, 64);
-    if (out < 0)
+        out = child_move(out, fds->n);
+    else
         out = open("/dev/null", O_WRONLY);
-    if (dup2(out, STDOUT_FILENO) < 0)
-        _exit(127);
+    if (out < 0 || dup2(out, STDOUT_FILENO) < 0)
+        child_fail("gpupool-server: a worker cannot be started: /dev/null\n");
     out = open("/dev/null", O_RDONLY);
     if (out < 0 || dup2(out, STDIN_FILENO) < 0)
-        _exit(127);
-    for (i = 0; i < what->n_fds; i++) {
+        child_fail("gpupool-server: a worker cannot be started: /dev/null\n");
+    for (i = 0; i < fds->n; i++) {
         if (high[i] < 0)
             close(FIRST_FD + (int)i);
         else if (dup2(high[i], FIRST_FD + (int)i) < 0)
-            _exit(127);
+            child_fail("gpupool-server: a worker cannot be started: dup2\n");
     }
-    syscall(SYS_close_range, FIRST_FD + what->n_fds, ~0u, 0);
+    syscall(SYS_close_range, FIRST_FD + fds->n, ~0u, 0);
 }
 
 static void
-child_exec(const struct srv_spawn *what, const char *path, char **envp, pid_t parent)
+child_exec(const struct srv_spawn *what, const struct spawn_fds *fds, const char *path,
+           char **envp, pid_t parent)
 {
     sigset_t none;
 
@@ -127,7 +199,7 @@ child_exec(const struct srv_spawn *what, const char *path, char **envp, pid_t pa
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(127);
-    child_descriptors(what);
+    child_descriptors(what, fds);
     signal(SIGPIPE, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -159,10 +231,27 @@ worker_path(const struct srv_conf *conf, char *path, size_t size, struct gp_err 
     return 0;
 }
 
+/* The child has each descriptor twice for a moment, beside three of its own and the
+ * few that a start needs. */
+static int
+files_check(const struct spawn_fds *fds, struct gp_err *err)
+{
+    struct rlimit files;
+    rlim_t needed = 2 * (rlim_t)fds->n + FIRST_FD + FILES_TO_START;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= needed)
+        return 0;
+    return gp_err_set(err, -EMFILE,
+                      "the limit of open files (RLIMIT_NOFILE, ulimit -n) is %llu: a "
+                      "worker needs %llu",
+                      (unsigned long long)files.rlim_cur, (unsigned long long)needed);
+}
+
 int
 srv_spawn(const struct srv_spawn *what, pid_t *ret_pid, struct gp_err *err)
 {
     CLEANUP(env_fini) struct spawn_env env = {0};
+    struct spawn_fds fds = {.n = what->n_fds};
     char path[PATH_MAX];
     pid_t parent = getpid();
     pid_t pid;
@@ -173,13 +262,19 @@ srv_spawn(const struct srv_spawn *what, pid_t *ret_pid, struct gp_err *err)
     r = worker_path(what->conf, path, sizeof(path), err);
     if (r == 0)
         r = env_init(&env, what);
+    if (r == 0) {
+        if (fds.n)
+            memcpy(fds.fd, what->fds, fds.n * sizeof(fds.fd[0]));
+        add_cards(what, &fds, &env);
+        r = env.failed ? -ENOMEM : files_check(&fds, err);
+    }
     if (r < 0)
         return gp_err_wrap(err, r, "starting a worker");
     pid = fork();
     if (pid < 0)
         return gp_err_set(err, -errno, "fork: %s", strerror(errno));
     if (pid == 0)
-        child_exec(what, path, env.envp, parent);
+        child_exec(what, &fds, path, env.envp, parent);
     *ret_pid = pid;
     return 0;
 }

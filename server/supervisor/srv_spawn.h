@@ -15,14 +15,17 @@
 
 struct gp_err;
 struct srv_conf;
+struct srv_jail;
 
 struct srv_spawn {
     const struct srv_conf *conf;
+    const struct srv_jail *jail;
     const char *const *argv; /* argv[0] included, NULL-terminated */
     const int *fds;          /* become 3, 4, ... in the child; -1 stays closed */
     unsigned n_fds;
     int stdout_fd;       /* -1: /dev/null */
     const char *visible; /* cards the driver shows, or NULL for all */
+    const char *exports; /* the session's folder on software cards, or NULL */
     uint32_t sm_percent; /* of their multiprocessors, for the process; 0: all */
 };
 

@@ -13,6 +13,7 @@
 #include "srv_books.h"
 #include "srv_desk.h"
 #include "srv_inventory.h"
+#include "srv_jail.h"
 #include "srv_session.h"
 #include "srv_share.h"
 #include "srv_spawn.h"
@@ -114,6 +115,33 @@ visible_cards(const struct srv *srv, const struct srv_session *s, char *text,
     }
 }
 
+/* A software card's memory becomes a file when a program shares it. */
+static uint64_t
+file_bytes(const struct srv_worker *w)
+{
+    uint64_t bytes = w->srv->conf.worker_bytes;
+
+    for (uint32_t i = 0;
+         bytes && srv_jail_soft(w->srv->jail) && i < w->session->claims.n_slices; i++)
+        bytes += w->session->claims.slices[i].memory;
+    return bytes;
+}
+
+static void
+conf_jail(const struct srv_worker *w, struct wrk_conf *conf)
+{
+    const struct srv_cell *cell = &w->session->cell;
+
+    srv_jail_user(w->srv->jail, cell, conf->user);
+    gp_str_copy(conf->exports, sizeof(conf->exports), cell->exports);
+    gp_str_copy(conf->readable, sizeof(conf->readable), w->srv->conf.worker_read);
+    conf->own_user = cell->uid != 0;
+    conf->soft = srv_jail_soft(w->srv->jail);
+    conf->memory = w->srv->conf.worker_bytes;
+    conf->file_bytes = file_bytes(w);
+    conf->sandbox_log = strcmp(w->srv->conf.worker_sandbox, "log") == 0;
+}
+
 static int
 conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
           int *ret_fd, struct gp_err *err)
@@ -146,7 +174,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
     };
 
     gp_str_copy(conf.driver, sizeof(conf.driver), w->srv->conf.driver);
-    gp_str_copy(conf.user, sizeof(conf.user), w->srv->conf.worker_user);
+    conf_jail(w, &conf);
     gp_str_copy(conf.session, sizeof(conf.session), s->claims.session);
     gp_str_copy(conf.attachment, sizeof(conf.attachment), w->name);
     gp_str_copy(conf.rdma_at, sizeof(conf.rdma_at), w->srv->conf.rdma);
@@ -182,6 +210,8 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     CLEANUP_FD int ask = -1;
     int fds[WRK_FDS_END - 3];
     struct srv_spawn spawn = {.conf = &w->srv->conf,
+                              .jail = w->srv->jail,
+                              .exports = w->session->cell.exports,
                               .argv = argv,
                               .fds = fds,
                               .n_fds = WRK_FDS_END - 3,

@@ -59,7 +59,11 @@ struct wrk_conf {
     char session[TICKET_NAME_MAX];
     char attachment[WRK_ATTACHMENT_MAX]; /* "s7.c2" */
     char program[64];                    /* as the client says, for the log */
-    char user[64];                       /* become this user, or "" */
+    char user[64];                       /* become this user or number, or "" */
+    char exports[128];                   /* the session's folder on software cards */
+    char readable[1024];                 /* further paths that the driver reads */
+    uint64_t memory;     /* private memory beside the driver's at start; 0: no limit */
+    uint64_t file_bytes; /* of any one file; 0: no limit */
     struct ticket_slice slices[TICKET_SLICES_MAX];
     struct wrk_facts facts[TICKET_SLICES_MAX];
     uint32_t card_sms[TICKET_SLICES_MAX]; /* multiprocessors, of the whole card */
@@ -83,6 +87,9 @@ struct wrk_conf {
     uint8_t image_nonce[WIRE_IMAGE_NONCE];
     uint8_t lane_cookie[WRK_LANE_COOKIE];
     uint32_t link_timeout_s; /* xport_set_link_timeout() */
+    uint32_t own_user;     /* 1: no other session's workers are this user */
+    uint32_t soft;         /* 1: the driver is a software card's */
+    uint32_t sandbox_log;  /* 1: log system calls instead of denying them */
     uint32_t work_limit_s; /* of work that others wait for, for this session's class */
 };
 

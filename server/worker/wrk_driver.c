@@ -105,6 +105,15 @@ wrk_driver_symbol(const char *name)
     return the_library ? dlsym(the_library, name) : NULL;
 }
 
+bool
+wrk_driver_file(char *path)
+{
+    struct link_map *map = NULL;
+
+    return the_library && dlinfo(the_library, RTLD_DI_LINKMAP, &map) == 0 && map &&
+           realpath(map->l_name, path);
+}
+
 void
 wrk_driver_place(uint32_t links, uint32_t link)
 {

@@ -8,6 +8,7 @@
 #ifndef WRK_DRIVER_H
 #define WRK_DRIVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct drv;
@@ -24,5 +25,8 @@ void wrk_driver_place(uint32_t links, uint32_t link);
 
 /* An entry of the open driver that is none of CUDA's; NULL when it has none such. */
 void *wrk_driver_symbol(const char *name);
+
+/* The file of the open driver, into @path of PATH_MAX bytes; false: not known. */
+bool wrk_driver_file(char *path);
 
 #endif

@@ -85,15 +85,29 @@ read_conf(struct wrk_conf *conf, struct gp_err *err)
     return 0;
 }
 
+static struct wrk_sandbox
+sandbox_of(const struct wrk_conf *conf)
+{
+    return (struct wrk_sandbox){.user = conf->user,
+                                .exports = conf->exports,
+                                .readable = conf->readable,
+                                .memory = conf->memory,
+                                .file_bytes = conf->file_bytes,
+                                .own_user = conf->own_user,
+                                .soft = conf->soft,
+                                .log = conf->sandbox_log};
+}
+
 static int
 start_driver(struct wrk *w, struct gp_err *err)
 {
     struct wrk_priv *p = w->priv;
+    struct wrk_sandbox box = sandbox_of(&p->conf);
     CUresult result;
     int r = wrk_driver_open(p->conf.driver, &the_driver, err);
 
     if (r == 0)
-        r = wrk_sandbox_user(p->conf.user, err);
+        r = wrk_sandbox_enter(&box, err);
     if (r < 0)
         return r;
     /* Between fork and the call above nobody would have told us. */
@@ -269,13 +283,16 @@ serve(struct wrk *w, struct gp_err *err)
     struct wrk_priv *p = w->priv;
     pthread_t thread;
     struct wrk_link link = {0};
+    struct wrk_sandbox box = sandbox_of(&p->conf);
     int r;
 
     /* Opens devices and sockets, which the filter ends. */
     wrk_link_prepare(&link, &p->conf, WRK_FD_CONN);
     reader_short_slice();
     reader_without_rseq();
-    r = wrk_sandbox_filter(err);
+    r = wrk_sandbox_memory(&box, err);
+    if (r == 0)
+        r = wrk_sandbox_filter(&box, err);
     if (r == 0)
         r = wrk_attach_reply(w, &link, WRK_FD_CONN, err);
     if (r == 0)
@@ -348,6 +365,7 @@ static int
 usage(int status)
 {
     fputs("Usage: gpupool-worker --probe [--driver NAME] [--user USER]\n"
+          "                               [--read PATHS]\n"
           "Serves one client of gpupool-server, which starts it.  --probe prints the\n"
           "cards that a driver shows: softgpu, null, cuda, or a path.\n",
           status ? stderr : stdout);
@@ -359,6 +377,7 @@ probe_main(int argc, char **argv)
 {
     const char *driver = "softgpu";
     const char *user = "";
+    const char *readable = "";
     struct gp_err err = {0};
     int r;
 
@@ -369,11 +388,13 @@ probe_main(int argc, char **argv)
             driver = argv[i + 1];
         else if (strcmp(argv[i], "--user") == 0)
             user = argv[i + 1];
+        else if (strcmp(argv[i], "--read") == 0)
+            readable = argv[i + 1];
         else
             return usage(2);
     }
     gp_log_init("probe", GP_LOG_INFO);
-    r = wrk_probe(driver, user, &err);
+    r = wrk_probe(driver, user, readable, &err);
     if (r < 0)
         gp_log_error("probe", "%s", gp_err_msg(&err, r));
     return r < 0 ? 1 : 0;

@@ -56,16 +56,18 @@ probe_rdma(void)
 }
 
 int
-wrk_probe(const char *driver, const char *user, struct gp_err *err)
+wrk_probe(const char *driver, const char *user, const char *readable,
+          struct gp_err *err)
 {
     static struct drv drv;
+    const struct wrk_sandbox box = {.user = user, .exports = "", .readable = readable};
     int version = 0;
     int count = 0;
     CUresult result;
     int r = wrk_driver_open(driver, &drv, err);
 
     if (r == 0)
-        r = wrk_sandbox_user(user, err);
+        r = wrk_sandbox_enter(&box, err);
     if (r < 0)
         return r;
     result = drv.cuInit(0);

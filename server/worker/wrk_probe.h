@@ -8,6 +8,7 @@
 struct gp_err;
 
 /* One "driver" line, then a "card" and a "facts" line per card, on stdout. */
-int wrk_probe(const char *driver, const char *user, struct gp_err *err);
+int wrk_probe(const char *driver, const char *user, const char *readable,
+              struct gp_err *err);
 
 #endif

@@ -3,32 +3,86 @@
 
 #include "gp_base.h"
 #include "gp_err.h"
+#include "gp_file.h"
 #include "gp_log.h"
+#include "gp_str.h"
+#include "wrk_landlock.h"
 
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <pwd.h>
-#include <sched.h>
-#include <seccomp.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <unistd.h>
+
+/* The sanitizers' own runtime needs what is denied here: it forks a symbolizer, traces
+ * to look for leaks, writes its reports to files and reserves terabytes of private
+ * memory.  The user, the capabilities and the limits of files hold there too. */
+#ifdef GP_SANITIZED
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+#define STATUS_MAX 8192
+
+static int
+find_user(const char *user, uid_t *ret_uid, gid_t *ret_gid, struct gp_err *err)
+{
+    const struct passwd *pw;
+    uint64_t number;
+
+    if (gp_str_u64(user, 1, UINT32_MAX - 1, &number) == 0) {
+        *ret_uid = (uid_t)number;
+        *ret_gid = (gid_t)number;
+        return 0;
+    }
+    pw = getpwnam(user);
+    if (!pw)
+        return gp_err_set(err, -ENOENT, "no user %s", user);
+    *ret_uid = pw->pw_uid;
+    *ret_gid = pw->pw_gid;
+    return 0;
+}
 
 static int
 become(const char *user, struct gp_err *err)
 {
-    const struct passwd *pw = getpwnam(user);
+    uid_t uid = 0;
+    gid_t gid = 0;
+    int r = find_user(user, &uid, &gid, err);
 
-    if (!pw)
-        return gp_err_set(err, -ENOENT, "no user %s", user);
-    if (setgroups(0, NULL) < 0 || setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) < 0 ||
-        setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) < 0)
+    if (r < 0)
+        return r;
+    if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
+        setresuid(uid, uid, uid) < 0)
         return gp_err_set(err, -errno, "cannot become user %s: %s", user,
                           strerror(errno));
     return 0;
+}
+
+/* Before the user changes, which takes away the right to do it. */
+static void
+empty_bounding_set(void)
+{
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
+        if (cap != CAP_SETPCAP)
+            prctl(PR_CAPBSET_DROP, cap, 0, 0, 0); /* fails unprivileged */
+    prctl(PR_CAPBSET_DROP, CAP_SETPCAP, 0, 0, 0);
+}
+
+/* A sanitizer writes its report into a folder of the server's user. */
+static bool
+keeps_user(const struct wrk_sandbox *box)
+{
+    return SANITIZED && box->user[0] >= '0' && box->user[0] <= '9';
 }
 
 static int
@@ -37,164 +91,94 @@ drop_capabilities(struct gp_err *err)
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct none[2] = {{0}, {0}};
 
-    for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
-        prctl(PR_CAPBSET_DROP, cap, 0, 0, 0); /* fails unprivileged: nothing to drop */
     if (syscall(SYS_capset, &head, none) < 0)
         return gp_err_set(err, -errno, "cannot drop capabilities: %s", strerror(errno));
     return 0;
 }
 
-int
-wrk_sandbox_user(const char *user, struct gp_err *err)
+static int
+limit(int resource, rlim_t most, const char *what, struct gp_err *err)
 {
-    const struct rlimit no_core = {0, 0};
-    int r = user[0] ? become(user, err) : 0;
+    struct rlimit now;
 
+    if (getrlimit((__rlimit_resource_t)resource, &now) < 0)
+        return gp_err_set(err, -errno, "limit of %s: %s", what, strerror(errno));
+    now.rlim_max = gp_min(now.rlim_max, most);
+    now.rlim_cur = gp_min(now.rlim_cur, now.rlim_max);
+    if (setrlimit((__rlimit_resource_t)resource, &now) < 0)
+        return gp_err_set(err, -errno, "limit of %s: %s", what, strerror(errno));
+    return 0;
+}
+
+static int
+limit_all(const struct wrk_sandbox *box, struct gp_err *err)
+{
+    int r = limit(RLIMIT_CORE, 0, "core files", err);
+
+    if (r == 0)
+        r = limit(RLIMIT_NOFILE, WRK_FILES_MAX, "descriptors", err);
+    if (r == 0)
+        r = limit(RLIMIT_MSGQUEUE, 0, "message queues", err);
+    /* It counts every process of a user: useless for one that others have too. */
+    if (r == 0 && box->own_user)
+        r = limit(RLIMIT_NPROC, WRK_TASKS_MAX, "threads", err);
+    if (r < 0 || !box->file_bytes || SANITIZED)
+        return r;
+    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error, not a death */
+    return limit(RLIMIT_FSIZE, box->file_bytes, "files", err);
+}
+
+/* Bytes of private writable memory, as RLIMIT_DATA counts them. */
+static int
+private_memory(uint64_t *ret)
+{
+    CLEANUP_FREE char *text = NULL;
+    unsigned long long kib;
+    const char *line;
+    size_t len;
+    int r = gp_file_read("/proc/self/status", STATUS_MAX, &text, &len, NULL);
+
+    line = r < 0 ? NULL : strstr(text, "\nVmData:");
+    if (!line || sscanf(line, "\nVmData: %llu", &kib) != 1)
+        return r < 0 ? r : -EPROTO;
+    *ret = (uint64_t)kib << 10;
+    return 0;
+}
+
+int
+wrk_sandbox_memory(const struct wrk_sandbox *box, struct gp_err *err)
+{
+    uint64_t now;
+    int r;
+
+    if (!box->memory || SANITIZED)
+        return 0;
+    r = private_memory(&now);
+    if (r < 0)
+        return gp_err_set(err, r, "/proc/self/status does not tell the memory used");
+    return limit(RLIMIT_DATA, now + box->memory, "memory", err);
+}
+
+int
+wrk_sandbox_enter(const struct wrk_sandbox *box, struct gp_err *err)
+{
+    int r;
+
+    empty_bounding_set();
+    r = box->user[0] && !keeps_user(box) ? become(box->user, err) : 0;
     if (r == 0)
         r = drop_capabilities(err);
     if (r < 0)
         return r;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return gp_err_set(err, -errno, "no_new_privs: %s", strerror(errno));
-    setrlimit(RLIMIT_CORE, &no_core);
+    r = limit_all(box, err);
     /* A change of user has cleared it. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    return 0;
-}
-
-/* Refused with EPERM: a driver that tries one of them gets an error, not a kill. */
-static const int denied[] = {
-    SCMP_SYS(execve),
-    SCMP_SYS(execveat),
-    SCMP_SYS(fork),
-    SCMP_SYS(vfork),
-    SCMP_SYS(ptrace),
-    SCMP_SYS(process_vm_readv),
-    SCMP_SYS(process_vm_writev),
-    SCMP_SYS(kcmp),
-    SCMP_SYS(pidfd_getfd),
-    SCMP_SYS(connect),
-    SCMP_SYS(bind),
-    SCMP_SYS(listen),
-    SCMP_SYS(accept),
-    SCMP_SYS(accept4),
-    SCMP_SYS(mount),
-    SCMP_SYS(umount2),
-    SCMP_SYS(pivot_root),
-    SCMP_SYS(chroot),
-    SCMP_SYS(move_mount),
-    SCMP_SYS(fsopen),
-    SCMP_SYS(fsmount),
-    SCMP_SYS(open_tree),
-    SCMP_SYS(mount_setattr),
-    SCMP_SYS(setns),
-    SCMP_SYS(unshare),
-    SCMP_SYS(open_by_handle_at),
-    SCMP_SYS(name_to_handle_at),
-    SCMP_SYS(init_module),
-    SCMP_SYS(finit_module),
-    SCMP_SYS(delete_module),
-    SCMP_SYS(kexec_load),
-    SCMP_SYS(kexec_file_load),
-    SCMP_SYS(bpf),
-    SCMP_SYS(perf_event_open),
-    SCMP_SYS(userfaultfd),
-    SCMP_SYS(io_uring_setup),
-    SCMP_SYS(io_uring_enter),
-    SCMP_SYS(io_uring_register),
-    SCMP_SYS(keyctl),
-    SCMP_SYS(add_key),
-    SCMP_SYS(request_key),
-    SCMP_SYS(setuid),
-    SCMP_SYS(setgid),
-    SCMP_SYS(setreuid),
-    SCMP_SYS(setregid),
-    SCMP_SYS(setresuid),
-    SCMP_SYS(setresgid),
-    SCMP_SYS(setgroups),
-    SCMP_SYS(reboot),
-    SCMP_SYS(swapon),
-    SCMP_SYS(swapoff),
-    SCMP_SYS(sethostname),
-    SCMP_SYS(setdomainname),
-    SCMP_SYS(settimeofday),
-    SCMP_SYS(clock_settime),
-    SCMP_SYS(adjtimex),
-    SCMP_SYS(clock_adjtime),
-    SCMP_SYS(acct),
-    SCMP_SYS(quotactl),
-    SCMP_SYS(syslog),
-    SCMP_SYS(personality),
-    SCMP_SYS(iopl),
-    SCMP_SYS(ioperm),
-};
-
-/* New threads yes, new processes no; glibc falls back from clone3 to clone. */
-static int
-deny_processes(scmp_filter_ctx ctx)
-{
-    int r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
-                             SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
-
-    if (r == 0)
-        r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
-    return r;
-}
-
-static int
-filter_build(scmp_filter_ctx ctx)
-{
-    int r = deny_processes(ctx);
-
-    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(denied); i++) {
-        r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), denied[i], 0);
-        if (r == -EDOM || r == -EINVAL)
-            r = 0; /* this machine has no such call */
-    }
-    /* It keeps the one connection it has; there is no second. */
-    if (r == 0)
-        r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 0);
-    /* Signals to nobody else; our own threads are reached with tgkill. */
-    if (r == 0)
-        r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(kill), 1,
-                             SCMP_A0(SCMP_CMP_NE, (scmp_datum_t)getpid()));
-    if (r == 0)
-        r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(tkill), 0);
-    /* Pushing input into a terminal that we share with the supervisor. */
-    if (r == 0)
-        r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
-                             SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffff, 0x5412));
-    return r;
-}
-
-/* The sanitizers' own runtime needs what the filter denies: it forks a symbolizer
- * and traces to look for leaks. */
-#ifdef GP_SANITIZED
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
-
-int
-wrk_sandbox_filter(struct gp_err *err)
-{
-    scmp_filter_ctx ctx;
-    int r;
-
-    if (SANITIZED) {
-        gp_log_debug("sandbox", "built with a sanitizer: no system call filter");
-        return 0;
-    }
-    ctx = seccomp_init(SCMP_ACT_ALLOW);
-    if (!ctx)
-        return gp_err_set(err, -ENOMEM, "no memory for the system call filter");
-    r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1);
-    if (r == 0)
-        r = filter_build(ctx);
-    if (r == 0)
-        r = seccomp_load(ctx);
-    seccomp_release(ctx);
-    if (r < 0)
-        return gp_err_set(err, r, "system call filter: %s", strerror(-r));
-    return 0;
+    if (r < 0 || SANITIZED)
+        return r;
+    /* Nobody of this user traces us or reads our memory. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        return gp_err_set(err, -errno, "not dumpable: %s", strerror(errno));
+    return wrk_landlock_enter(box, err);
 }

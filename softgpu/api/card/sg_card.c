@@ -75,6 +75,7 @@ struct sg_card {
     unsigned slot;
     _Atomic uint32_t own_waiting;
     char path[PATH_MAX];
+    bool handed; /* the segment came as a descriptor and has no name */
 };
 
 static int
@@ -256,16 +257,49 @@ segment_path(const struct sg_conf *conf, unsigned index, char *path, size_t size
     return 0;
 }
 
+/* What a pool's server hands its workers instead of files that they would find
+ * themselves: "INDEX:DESCRIPTOR,...", a sealed memory file per card that processes of
+ * several users share, and SOFTGPU_EXPORTS, a folder of the session's own.  -1: this
+ * process has no descriptor for the card. */
 static int
-segment_open(struct sg_card *card, const char *path, struct gp_err *err)
+handed_fd(unsigned index)
 {
+    const char *text = getenv("SOFTGPU_CARD_FILES");
+
+    while (text && *text) {
+        char *end;
+        unsigned long card = strtoul(text, &end, 10);
+        unsigned long fd = *end == ':' ? strtoul(end + 1, &end, 10) : INT_MAX;
+
+        if (card == index && fd < INT_MAX)
+            return (int)fd;
+        text = *end == ',' ? end + 1 : NULL;
+    }
+    return -1;
+}
+
+static int
+segment_handed(struct sg_card *card, int fd, unsigned index, struct gp_err *err)
+{
+    const char *exports = getenv("SOFTGPU_EXPORTS");
     struct stat st;
 
-    card->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (card->fd < 0)
-        return gp_err_set(err, -errno, "%s: %s", path, strerror(errno));
-    if (fstat(card->fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 077))
-        return gp_err_set(err, -EPERM, "%s: not a private file of this user", path);
+    card->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (card->fd < 0 || fstat(card->fd, &st) < 0)
+        return gp_err_set(err, -errno, "SOFTGPU_CARD_FILES: descriptor %d: %s", fd,
+                          strerror(errno));
+    if ((size_t)st.st_size < sizeof(struct seg_head))
+        return gp_err_set(err, -EINVAL, "SOFTGPU_CARD_FILES: the file is too small");
+    if ((size_t)snprintf(card->path, sizeof(card->path), "%s/card%u",
+                         exports ? exports : "", index) >= sizeof(card->path))
+        return gp_err_set(err, -ENAMETOOLONG, "SOFTGPU_EXPORTS is too long");
+    card->handed = true;
+    return 0;
+}
+
+static int
+segment_map(struct sg_card *card, const char *path, struct gp_err *err)
+{
     /* posix_fallocate, not ftruncate: a full /dev/shm is an error here and not
      * a SIGBUS at the first touch. */
     if (posix_fallocate(card->fd, 0, sizeof(struct seg_head)) != 0)
@@ -277,6 +311,19 @@ segment_open(struct sg_card *card, const char *path, struct gp_err *err)
         return gp_err_set(err, -errno, "%s: mmap: %s", path, strerror(errno));
     }
     return 0;
+}
+
+static int
+segment_open(struct sg_card *card, const char *path, struct gp_err *err)
+{
+    struct stat st;
+
+    card->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (card->fd < 0)
+        return gp_err_set(err, -errno, "%s: %s", path, strerror(errno));
+    if (fstat(card->fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 077))
+        return gp_err_set(err, -EPERM, "%s: not a private file of this user", path);
+    return segment_map(card, path, err);
 }
 
 static void
@@ -365,6 +412,8 @@ segment_is_named(const struct sg_card *card)
 {
     struct stat ours, named;
 
+    if (card->handed)
+        return true;
     return fstat(card->fd, &ours) == 0 && stat(card->path, &named) == 0 &&
            ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
 }
@@ -376,6 +425,7 @@ sg_card_open(const struct sg_conf *conf, unsigned index, struct sg_card **ret_ca
     struct flock fl = record_lock(F_WRLCK, SEG_INIT_BYTE);
     struct sg_card *card;
     char path[PATH_MAX];
+    int handed = handed_fd(index);
     int r;
 
     static_assert(SEG_INIT_BYTE >= SEG_MAX_PROCS, "init byte above the slots' bytes");
@@ -389,7 +439,12 @@ sg_card_open(const struct sg_conf *conf, unsigned index, struct sg_card **ret_ca
     memcpy(card->path, path, sizeof(card->path));
     do {
         segment_close(card);
-        r = segment_open(card, path, err);
+        if (handed >= 0)
+            r = segment_handed(card, handed, index, err);
+        else
+            r = segment_open(card, path, err);
+        if (r == 0 && handed >= 0)
+            r = segment_map(card, "SOFTGPU_CARD_FILES", err);
         if (r < 0)
             goto fail;
         if (fcntl(card->fd, F_SETLKW, &fl) < 0) {
@@ -423,7 +478,8 @@ sg_card_close(struct sg_card *card)
 void
 sg_card_leave(struct sg_card *card)
 {
-    sg_card_unlink_if_last(card->fd, card->path);
+    if (!card->handed)
+        sg_card_unlink_if_last(card->fd, card->path);
 }
 
 uint64_t

@@ -133,7 +133,8 @@ sg_dev_init(const struct sg_conf *conf, struct gp_err *err)
     if (!conf->n_visible)
         return gp_err_set(err, -ENODEV, "no card is configured or visible");
     address_slot = conf->slot;
-    sg_card_tidy();
+    if (!getenv("SOFTGPU_CARD_FILES"))
+        sg_card_tidy();
     while (n < conf->n_visible && r == 0)
         r = dev_init(&devs[n], conf, n, err), n++;
     n_devs = n;

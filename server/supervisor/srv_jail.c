@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_jail.h"
+
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_str.h"
+#include "srv_conf.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PREFIX "gpupool-soft-"
+#define FOLDER_TRIES 100
+/* More than a card's segment takes; pages that nobody touches cost nothing. */
+#define SEGMENT_BYTES (1u << 20)
+
+struct srv_jail {
+    const struct srv_conf *conf;
+    uid_t first; /* 0: no user ids */
+    uint32_t n_uids;
+    uint32_t next;  /* where to look first: an id rests as long as possible */
+    uint8_t *taken; /* one byte per id */
+    bool soft;
+    int folder_fd; /* of the server, locked while it lives */
+    char folder[96];
+    int cards[SRV_SOFT_CARDS];
+};
+
+/* ------------------------------------------------------------- user ids -- */
+
+/* Whether [first, last] is mapped in this process's user namespace. */
+static bool
+mapped(const char *file, uint64_t first, uint64_t last)
+{
+    FILE *f = fopen(file, "re");
+    unsigned long long inside, outside, n;
+    bool found = false;
+
+    while (f && !found && fscanf(f, "%llu %llu %llu", &inside, &outside, &n) == 3)
+        found = first >= inside && last < inside + n;
+    if (f)
+        fclose(f);
+    return found;
+}
+
+static bool
+may_change_users(void)
+{
+    const uint32_t wanted = 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_KILL |
+                            1u << CAP_CHOWN | 1u << CAP_DAC_OVERRIDE;
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct have[2] = {{0}, {0}};
+
+    return syscall(SYS_capget, &head, have) == 0 &&
+           (have[0].effective & wanted) == wanted;
+}
+
+static int
+parse_range(const char *text, uint64_t *first, uint64_t *last, struct gp_err *err)
+{
+    char from[32];
+    const char *dash = strchr(text, '-');
+
+    snprintf(from, sizeof(from), "%.*s", dash ? (int)(dash - text) : 0, text);
+    if (!dash || gp_str_u64(from, 1, INT32_MAX, first) < 0 ||
+        gp_str_u64(dash + 1, *first, INT32_MAX, last) < 0 || *last - *first > 65536)
+        return gp_err_set(err, -EINVAL,
+                          "--worker-uids %s: auto, off, or FIRST-LAST of at most 65536 "
+                          "numbers above 0",
+                          text);
+    return 0;
+}
+
+static int
+open_uids(struct srv_jail *jail, struct gp_err *err)
+{
+    const char *text = jail->conf->worker_uids;
+    bool automatic = strcmp(text, "auto") == 0;
+    uint64_t first = SRV_UIDS_FIRST, last = SRV_UIDS_LAST;
+    int r = 0;
+
+    if (strcmp(text, "off") == 0 || (automatic && jail->conf->worker_user[0]))
+        return 0;
+    if (!automatic)
+        r = parse_range(text, &first, &last, err);
+    if (r < 0)
+        return r;
+    if (!may_change_users() || !mapped("/proc/self/uid_map", first, last) ||
+        !mapped("/proc/self/gid_map", first, last)) {
+        if (!automatic)
+            return gp_err_set(err, -EPERM,
+                              "--worker-uids %s: these user ids, and the capabilities "
+                              "CAP_SETUID, CAP_SETGID, CAP_KILL, CAP_CHOWN and "
+                              "CAP_DAC_OVERRIDE, are needed",
+                              text);
+        gp_log_warn("server",
+                    "workers of all sessions run as user %u: a user id for "
+                    "each session needs root",
+                    (unsigned)geteuid());
+        return 0;
+    }
+    jail->n_uids = (uint32_t)(last - first + 1);
+    jail->taken = calloc(jail->n_uids, 1);
+    if (!jail->taken)
+        return gp_err_set(err, -ENOMEM, "no memory for user ids");
+    jail->first = (uid_t)first;
+    return 0;
+}
+
+static int
+take_uid(struct srv_jail *jail, uid_t *ret, struct gp_err *err)
+{
+    for (uint32_t i = 0; i < jail->n_uids; i++) {
+        uint32_t at = (jail->next + i) % jail->n_uids;
+
+        if (jail->taken[at])
+            continue;
+        jail->taken[at] = 1;
+        jail->next = at + 1;
+        *ret = jail->first + at;
+        return 0;
+    }
+    return gp_err_set(err, -EUSERS, "all %u user ids for sessions are in use",
+                      jail->n_uids);
+}
+
+/* -------------------------------------------------------- software cards -- */
+
+/* Workers cannot make folders: there are only files in it. */
+static void
+empty_folder(int at, const char *name)
+{
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *e;
+
+    if (!d) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    while ((e = readdir(d)))
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            unlinkat(fd, e->d_name, 0);
+    closedir(d);
+}
+
+static void
+remove_folder(int at, const char *name)
+{
+    empty_folder(at, name);
+    unlinkat(at, name, AT_REMOVEDIR);
+}
+
+static void
+remove_sessions(int fd)
+{
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = copy >= 0 ? fdopendir(copy) : NULL;
+    struct dirent *e;
+
+    if (!d && copy >= 0)
+        close(copy);
+    while (d && (e = readdir(d)))
+        if (e->d_name[0] != '.')
+            remove_folder(fd, e->d_name);
+    if (d)
+        closedir(d);
+}
+
+static const char *
+shared_memory(void)
+{
+    const char *dir = getenv("SOFTGPU_DIR");
+
+    return dir && *dir ? dir : "/dev/shm";
+}
+
+/* What killed servers of this user left: nobody holds its lock. */
+static void
+tidy(void)
+{
+    DIR *d = opendir(shared_memory());
+    struct dirent *e;
+
+    while (d && (e = readdir(d))) {
+        CLEANUP_FD int fd = -1;
+        struct stat st;
+
+        if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0)
+            continue;
+        fd = openat(dirfd(d), e->d_name,
+                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
+            flock(fd, LOCK_EX | LOCK_NB) < 0)
+            continue;
+        remove_sessions(fd);
+        unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
+    }
+    if (d)
+        closedir(d);
+}
+
+/* Make a folder and lock it.  -EAGAIN: another server that tidies up removed it before
+ * it had its lock. */
+static int
+make_locked(char *folder, int *ret_fd, struct gp_err *err)
+{
+    CLEANUP_FD int fd = -1;
+    struct stat ours, named;
+
+    if (!mkdtemp(folder))
+        return gp_err_set(err, -errno, "%s: %s", shared_memory(), strerror(errno));
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -EAGAIN;
+    if (flock(fd, LOCK_EX) < 0 || fchmod(fd, 0711) < 0 || fstat(fd, &ours) < 0)
+        return gp_err_set(err, -errno, "%s: %s", folder, strerror(errno));
+    if (stat(folder, &named) < 0 || ours.st_ino != named.st_ino)
+        return -EAGAIN;
+    *ret_fd = TAKE_FD(fd);
+    return 0;
+}
+
+static int
+make_folder(struct srv_jail *jail, struct gp_err *err)
+{
+    int r = -EAGAIN;
+
+    for (unsigned i = 0; r == -EAGAIN && i < FOLDER_TRIES; i++) {
+        if ((size_t)snprintf(jail->folder, sizeof(jail->folder), "%s/" PREFIX "XXXXXX",
+                             shared_memory()) >= sizeof(jail->folder))
+            return gp_err_set(err, -ENAMETOOLONG, "SOFTGPU_DIR is too long");
+        r = make_locked(jail->folder, &jail->folder_fd, err);
+    }
+    return r == -EAGAIN
+               ? gp_err_set(err, r, "%s is removed again and again", jail->folder)
+               : r;
+}
+
+/* A file without a name, of fixed size: a worker can use the card and neither
+ * truncate its memory under others nor put something else in its place. */
+static int
+make_card(int *ret, struct gp_err *err)
+{
+    CLEANUP_FD int fd = memfd_create("softgpu-card", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd < 0 || ftruncate(fd, SEGMENT_BYTES) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        return gp_err_set(err, -errno, "memory file of a software card: %s",
+                          strerror(errno));
+    *ret = TAKE_FD(fd);
+    return 0;
+}
+
+static int
+open_soft(struct srv_jail *jail, struct gp_err *err)
+{
+    int r;
+
+    tidy();
+    r = make_folder(jail, err);
+    for (unsigned i = 0; r == 0 && i < SRV_SOFT_CARDS; i++)
+        r = make_card(&jail->cards[i], err);
+    return r;
+}
+
+/* -------------------------------------------------------------------- all -- */
+
+int
+srv_jail_new(const struct srv_conf *conf, struct srv_jail **ret, struct gp_err *err)
+{
+    struct srv_jail *jail = calloc(1, sizeof(*jail));
+    int r;
+
+    if (!jail)
+        return gp_err_set(err, -ENOMEM, "no memory for the workers' jail");
+    jail->conf = conf;
+    jail->folder_fd = -1;
+    for (unsigned i = 0; i < SRV_SOFT_CARDS; i++)
+        jail->cards[i] = -1;
+    /* As srv_worker.c tells them apart. */
+    jail->soft = strcmp(conf->driver, "null") == 0 || strstr(conf->driver, "softgpu");
+    r = open_uids(jail, err);
+    if (r == 0 && jail->soft)
+        r = open_soft(jail, err);
+    if (r < 0) {
+        srv_jail_free(jail);
+        return r;
+    }
+    if (jail->first)
+        gp_log_info("server", "each session has a user id of its own, %u to %u",
+                    (unsigned)jail->first, (unsigned)(jail->first + jail->n_uids - 1));
+    *ret = jail;
+    return 0;
+}
+
+void
+srv_jail_free(struct srv_jail *jail)
+{
+    if (!jail)
+        return;
+    for (unsigned i = 0; i < SRV_SOFT_CARDS; i++)
+        if (jail->cards[i] >= 0)
+            close(jail->cards[i]);
+    if (jail->folder_fd >= 0) {
+        remove_sessions(jail->folder_fd);
+        rmdir(jail->folder);
+        close(jail->folder_fd);
+    }
+    free(jail->taken);
+    free(jail);
+}
+
+static int
+make_exports(struct srv_jail *jail, uint64_t id, struct srv_cell *cell,
+             struct gp_err *err)
+{
+    char name[32];
+
+    snprintf(name, sizeof(name), "%" PRIu64, id);
+    if (mkdirat(jail->folder_fd, name, 0700) < 0 ||
+        (cell->uid && fchownat(jail->folder_fd, name, cell->uid, (gid_t)cell->uid,
+                               AT_SYMLINK_NOFOLLOW) < 0))
+        return gp_err_set(err, -errno, "%s/%s: %s", jail->folder, name,
+                          strerror(errno));
+    snprintf(cell->exports, sizeof(cell->exports), "%s/%s", jail->folder, name);
+    return 0;
+}
+
+int
+srv_jail_enter(struct srv_jail *jail, uint64_t id, struct srv_cell *cell,
+               struct gp_err *err)
+{
+    int r = 0;
+
+    *cell = (struct srv_cell){0};
+    if (jail->first)
+        r = take_uid(jail, &cell->uid, err);
+    if (r == 0 && jail->soft)
+        r = make_exports(jail, id, cell, err);
+    if (r < 0)
+        srv_jail_leave(jail, cell);
+    return r;
+}
+
+void
+srv_jail_idle(struct srv_jail *jail, const struct srv_cell *cell)
+{
+    if (cell->exports[0])
+        empty_folder(jail->folder_fd, strrchr(cell->exports, '/') + 1);
+}
+
+void
+srv_jail_leave(struct srv_jail *jail, struct srv_cell *cell)
+{
+    if (cell->exports[0])
+        remove_folder(jail->folder_fd, strrchr(cell->exports, '/') + 1);
+    if (cell->uid)
+        jail->taken[cell->uid - jail->first] = 0;
+    *cell = (struct srv_cell){0};
+}
+
+void
+srv_jail_user(const struct srv_jail *jail, const struct srv_cell *cell, char user[64])
+{
+    uid_t uid = cell ? cell->uid : jail->first;
+
+    if (uid)
+        snprintf(user, 64, "%u", (unsigned)uid);
+    else
+        gp_str_copy(user, 64, jail->conf->worker_user);
+}
+
+bool
+srv_jail_soft(const struct srv_jail *jail)
+{
+    return jail->soft;
+}
+
+int
+srv_jail_card(const struct srv_jail *jail, unsigned index)
+{
+    return index < SRV_SOFT_CARDS ? jail->cards[index] : -1;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What keeps the workers of different sessions apart, as far as the supervisor must
+ * provide it: a user id per session, and for software cards a folder per session and
+ * the cards' memory files.
+ *
+ * The worker takes it from there (wrk_sandbox.h).  Owned by the server from its start
+ * to its end; event-loop thread only.  It knows neither sessions nor workers.
+ */
+#ifndef SRV_JAIL_H
+#define SRV_JAIL_H
+
+#include "gp_base.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct gp_err;
+struct srv_conf;
+struct srv_jail;
+
+/* Where systemd takes dynamic users from, which no package and no administrator
+ * gives to anybody else. */
+#define SRV_UIDS_FIRST 61184
+#define SRV_UIDS_LAST 65519
+
+/* The most cards that softgpu has. */
+#define SRV_SOFT_CARDS 16
+
+/* What one session has of it; zero: nothing. */
+struct srv_cell {
+    uid_t uid;         /* of its workers alone; 0: they are the server's user */
+    char exports[128]; /* its folder, or "" */
+};
+
+/* -EINVAL, -EPERM: what --worker-uids asks for cannot be had. */
+int srv_jail_new(const struct srv_conf *conf, struct srv_jail **ret,
+                 struct gp_err *err);
+void srv_jail_free(struct srv_jail *jail); /* NULL is a no-op */
+
+/* For session number @id.  -EUSERS: every user id of the range is in use. */
+int srv_jail_enter(struct srv_jail *jail, uint64_t id, struct srv_cell *cell,
+                   struct gp_err *err);
+/* No worker of it runs: nothing that they exported is in use. */
+void srv_jail_idle(struct srv_jail *jail, const struct srv_cell *cell);
+/* The session is over. */
+void srv_jail_leave(struct srv_jail *jail, struct srv_cell *cell);
+
+/* Whom the worker of @cell (NULL: the probe) becomes: a name, a number or "". */
+void srv_jail_user(const struct srv_jail *jail, const struct srv_cell *cell,
+                   char user[64]);
+
+/* The driver is a software card's. */
+bool srv_jail_soft(const struct srv_jail *jail);
+
+/* The memory file of software card @index; -1: none. */
+int srv_jail_card(const struct srv_jail *jail, unsigned index);
+
+#endif
