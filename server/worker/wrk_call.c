@@ -104,9 +104,18 @@ wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret)
     return CUDA_SUCCESS;
 }
 
+/* Without memory for the table, the next call that is answered says so.  The object
+ * stays with what it was made from, under an id that no call accepts. */
 static void
 handle_trouble(struct wrk *w, unsigned kind, int r)
 {
+    CUresult none = CUDA_SUCCESS;
+
+    if (r == -ENOMEM) {
+        gp_log_warn("call", "no memory to enter a handle of kind %u", kind);
+        atomic_compare_exchange_strong(&w->deferred, &none, CUDA_ERROR_OUT_OF_MEMORY);
+        return;
+    }
     gp_log_error("frame",
                  "handle of kind %u cannot be entered: %s; the attachment ends", kind,
                  r == -EEXIST ? "its id is in use" : strerror(-r));
