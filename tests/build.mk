@@ -51,3 +51,17 @@ demo: deps
 	@$(MAKE) --no-print-directory demo-built
 demo-built: all test-programs
 	@tests/demo.sh $(O)
+
+# A driver that attacks the host from inside a worker.  "softgpu" in its path says that
+# it shows software cards.
+HOSTILEDRV := $(O)/tests/softgpu-hostile/libhostiledrv.so
+$(HOSTILEDRV): tests/attacks/hostiledrv.c tests/attacks/attacks.c tests/attacks/hostile.h \
+    $(O)/lib/libsoftgpu.so
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(BASE_CFLAGS) -Itests/attacks -shared -o $@ $(filter %.c,$^) \
+	    -Wl,--no-as-needed -L$(O)/lib -l:libsoftgpu.so -Wl,-rpath,'$$ORIGIN/../../lib'
+TEST_PROGRAMS += $(HOSTILEDRV)
+$(eval $(call helper_program,tests/attacks/names,tests/attacks/names.c tests/attacks/attacks.c,\
+    tests/attacks common,,,-lpthread))
+TEST_PROGRAMS += $(O)/tests/attacks/names

@@ -69,6 +69,8 @@ def program_of(pid):
     """The name of the running binary, without ' (deleted)'; '' when gone."""
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe").split(" (deleted)")[0])
+    except PermissionError:  # a worker lets only root look into it
+        return os.path.basename((command_line(pid) or [""])[0])
     except OSError:
         return ""
 
