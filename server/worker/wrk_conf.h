@@ -87,9 +87,9 @@ struct wrk_conf {
     uint8_t image_nonce[WIRE_IMAGE_NONCE];
     uint8_t lane_cookie[WRK_LANE_COOKIE];
     uint32_t link_timeout_s; /* xport_set_link_timeout() */
-    uint32_t own_user;     /* 1: no other session's workers are this user */
-    uint32_t soft;         /* 1: the driver is a software card's */
-    uint32_t sandbox_log;  /* 1: log system calls instead of denying them */
+    uint32_t own_user;       /* 1: no other session's workers are this user */
+    uint32_t soft;           /* 1: the driver is a software card's */
+    uint32_t sandbox_log;    /* 1: log system calls instead of denying them */
     uint32_t work_limit_s; /* of work that others wait for, for this session's class */
 };
 

@@ -193,8 +193,9 @@ static const unsigned ioctl_types[] = {
 /* NVIDIA's: /dev/nvidia* and, plain numbers, /dev/nvidia-uvm. */
 static const unsigned nvidia_types[] = {'F' << 8, 0};
 
-/* TCGETS, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX. */
-static const unsigned ioctl_exact[] = {0x5401, 0x541b, 0x5421, 0x5451, 0x5450};
+/* TCGETS, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, and SIOCOUTQ, by which a dead peer is
+ * found (xport_liveness.c). */
+static const unsigned ioctl_exact[] = {0x5401, 0x541b, 0x5421, 0x5451, 0x5450, 0x5411};
 
 #define LOW32 0xffffffffu
 
