@@ -20,10 +20,10 @@ LAYOUT_SRCS := $(addprefix server/layouts/wrk_,layout.c layout_elf.c layout_imag
 
 # The worker: wrk_ its own workings, h_ the calls written by hand.
 WRK_SRCS := \
-    $(addprefix server/calls/h_,array.c card.c copy.c copy_rect.c ctx.c graph.c \
-        graph_any.c graph_exec.c green.c ipc.c launch.c link.c mem.c module.c notice.c pinned.c \
-        share.c stage.c sync.c vmm.c) \
-    $(addprefix server/data/wrk_,bulk.c bulk_down.c direct.c image.c images.c land.c \
+    $(addprefix server/calls/h_,array.c attr.c card.c copy.c copy_rect.c ctx.c \
+        graph.c graph_any.c graph_copy.c graph_exec.c green.c ipc.c launch.c link.c mem.c module.c notice.c pinned.c \
+        pool.c share.c stage.c sync.c vmm.c) \
+    $(addprefix server/data/wrk_,box.c bulk.c bulk_down.c direct.c image.c images.c land.c \
         peer.c peer_copy.c pinned.c settle.c share.c slot.c stage.c unified.c window.c) \
     server/layouts/wrk_kernels.c $(LAYOUT_SRCS) \
     $(addprefix server/shares/wrk_,charged.c copygate.c desk.c gov_charge.c gov_thread.c gov_turn.c governor.c graphmem.c meter.c \

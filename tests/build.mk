@@ -35,6 +35,12 @@ test-asan:
 test-tsan:
 	@$(MAKE) --no-print-directory O=$(O)-tsan SAN=thread OPT=-O1 test-built
 
+.PHONY: test-attacks
+#:   make test-attacks          what a hostile client or worker tries (ONLY=pattern)
+test-attacks: all test-programs
+	@$(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e \
+	    --only '$(or $(ONLY),attacks*)'
+
 .PHONY: test-rdma
 #:   make test-rdma             the same over RDMA, in a virtual machine (ONLY=pattern);
 #:                              needs what tests/rdma/rdma-vm --help lists

@@ -7,9 +7,11 @@ from .abi import Abi, Field, Struct
 from .codec import Codecs, struct_rules
 from .ctypes_ import HANDLES, is_handle, is_scalar, kind_of, value_type
 from .emit import Output, Text
-from .model import Api, ApiError, Call, Param
+from .model import Api, ApiError, Call, Param, Rule
 from .server_arg import ServerArg, has_fix
 
+# Pointers of one process: what they mean is nothing that a frame could carry.
+UNBOUND = ("host", "pointers", "table", "callback", "borrowed")
 INCLUDES = ("drv.h", "gp_base.h", "wire_api.h", "wrk_args.h", "wrk_call.h", "wrk_gen.h")
 
 
@@ -283,7 +285,11 @@ def emit_fixes(out: Output, codecs: Codecs) -> None:
                 _fix_field(t, r.field, r.handle, when, into)
             for r in rules:
                 if r.kind == "zero" and into:
-                    t(f"    s->{r.field} = 0;")
+                    when = f"if (s->{r.when_field} == {r.when_value})\n        "
+                    t(f"    {when if r.when_field else ''}s->{r.field} = 0;")
+                elif r.kind == "known" and into:
+                    t(f"    if ((unsigned)s->{r.field} > (unsigned){r.when_value})")
+                    t("        r = CUDA_ERROR_NOT_SUPPORTED;")
             t("    return r;" if into else "    (void)w;", "}", "")
     out.c_file("wrk_struct.h", "Handles inside structures.", h)
     out.c_file("wrk_struct.c", "Handles inside structures.", t)
@@ -312,16 +318,49 @@ def _field_pointers(abi: Abi, f: Field, prefix: str) -> list[str]:
     return []
 
 
+def _rules_inside(codecs: Codecs, name: str) -> list[Rule]:
+    """The rules of a structure and of the arrays that it points to."""
+    found: list[Rule] = []
+    for r in struct_rules(codecs.api, codecs.abi, name):
+        found.append(r)
+        if r.kind == "array" and r.elem and r.elem.word == "struct":
+            found += _rules_inside(codecs, r.elem.name)
+    return found
+
+
+def _check_hand(codecs: Codecs, c: Call, p: Param, name: str) -> None:
+    """A field of hand-written meaning needs that hand: a generated dispatch would give
+    the driver the client's number as a pointer, a generated stub would put an address
+    of its process on the wire.  (Messages between stub and worker have no stub.)"""
+    for r in _rules_inside(codecs, name):
+        if r.kind not in ("manual", "union"):
+            continue
+        sides = ["server"] if c.server == "generated" else []
+        if r.kind == "manual" and p.goes and c.client == "generated" and not c.internal:
+            sides.append("client")
+        if sides:
+            raise ApiError(
+                f"{c.where}: {c.name}: {p.name}: {name}.{r.field} needs a hand-written"
+                f" {sides[0]}, and that side is generated"
+            )
+
+
 def check(codecs: Codecs) -> None:
-    """Every pointer and handle in a structure that crosses the wire has a rule."""
+    """Every pointer and handle in a structure that crosses the wire has a rule, and one
+    that only a hand can give a meaning has a hand."""
     api, abi = codecs.api, codecs.abi
     for c in api.calls:
         if not c.on_wire:
             continue
         for p in c.params:
             t = p.type.elem or p.type
+            if t.word in UNBOUND and not p.client:
+                raise ApiError(
+                    f"{c.where}: {c.name}: {p.name}: {t.word} is never on the wire"
+                )
             if p.client or t.word != "struct":
                 continue
+            _check_hand(codecs, c, p, t.name)
             covered = {r.field for r in struct_rules(api, abi, t.name)}
             for path in _pointers(abi, abi.struct(t.name), ""):
                 if path not in covered and "*" not in covered:

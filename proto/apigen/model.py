@@ -142,7 +142,7 @@ class Call:
 class Rule:
     """What one field of a structure holds (proto/api/structs.api)."""
 
-    kind: str  # handle, array, device, zero, raw, manual
+    kind: str  # handle, array, device, zero, raw, manual, union, known
     field: str
     handle: str = ""
     when_field: str = ""

@@ -173,8 +173,13 @@ def parse_rule(words: list[str], at: Place) -> Rule:
         t = parse_type(rest, at)
         limit = next(int(w[4:]) for w in rest if w.startswith("max="))
         return Rule(kind, name, elem=t, max=limit)
-    if kind in ("zero", "raw", "manual"):
+    if kind == "zero" and rest[:1] == ["when"]:
+        when_field, _, when_value = rest[1].partition("=")
+        return Rule(kind, name, when_field=when_field, when_value=when_value)
+    if kind in ("zero", "raw", "manual", "union"):
         return Rule(kind, name)
+    if kind == "known":
+        return Rule(kind, name, when_value=rest[0])
     raise at.error(f"unknown rule {kind}")
 
 

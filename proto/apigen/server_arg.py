@@ -13,7 +13,7 @@ from .abi import Abi
 
 def has_fix(api: Api, abi: Abi, name: str) -> bool:
     """Do fields of this structure have to be translated?"""
-    return any(r.kind in ("handle", "zero") for r in struct_rules(api, abi, name))
+    return any(r.kind in ("handle", "zero", "known") for r in struct_rules(api, abi, name))
 
 
 class ServerArg:
@@ -259,6 +259,12 @@ class ServerArg:
         elif p.type.count.isdigit():
             t(f"    memcpy({q}, {name}, sizeof({name}));")
 
+    def _owner(self) -> str:
+        """The module or library whose functions this call tells."""
+        return next(
+            x.name for x in self.call.params if x.type.word in ("module", "library")
+        )
+
     def reply_part(self, t: Text, p: Param) -> None:
         """Copy one variable output behind the fixed ones."""
         name = p.name
@@ -268,11 +274,14 @@ class ServerArg:
                 f"        memcpy(room.{name}, {name}, fixed.{name}_len);",
             )
         elif p.type.elem and is_handle(p.type.elem):
+            owner = self._owner() if p.type.elem.word in ("func", "kernel") else ""
             t(
-                f"    for (uint64_t i = 0; room.{name} && i < {name}_n; i++)",
+                f"    for (uint64_t i = 0; room.{name} && i < {name}_n; i++){' {' if owner else ''}",
                 f"        room.{name}[i] = wrk_handle_name(w, {kind_of(p.type.elem)},",
                 f"                                       (void *)(uintptr_t){name}[i]);",
             )
+            if owner:
+                t(f"        wrk_handle_of(w, room.{name}[i], view.f->{owner});", "    }")
         else:
             t(
                 f"    if (room.{name} && {name})",

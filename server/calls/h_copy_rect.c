@@ -11,6 +11,7 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
+#include "wrk_box.h"
 #include "wrk_bulk.h"
 #include "wrk_charged.h"
 #include "wrk_governor.h"
@@ -227,6 +228,7 @@ rect_run(struct wrk *w, struct wrk_reply *rep, struct rect *rect, CUstream strea
     if ((up && down) || rect->copy.srcMemoryType == CU_MEMORYTYPE_UNIFIED ||
         rect->copy.dstMemoryType == CU_MEMORYTYPE_UNIFIED)
         return CUDA_ERROR_INVALID_VALUE;
+    wrk_box_clear_peer(&rect->copy);
     if (!up && !down)
         return rect_on_card(w, rect, stream);
     if (!rect_stream(rect, &copy))

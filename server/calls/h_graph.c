@@ -125,6 +125,20 @@ copy_extra(void *const *extra, uint8_t *to)
     return (uint32_t)size;
 }
 
+/* A function that the client did not know: it lives as long as its module. */
+static void
+note_module(struct wrk *w, CUfunction func, uint64_t func_id)
+{
+    CUmodule module = NULL;
+    uint64_t id;
+
+    if (!func || WRK_CALL(w, cuFuncGetModule, &module, func) != CUDA_SUCCESS)
+        return;
+    id = wrk_handles_id_of(&w->handles, WIRE_KIND_MODULE, module);
+    if (id)
+        wrk_handle_of(w, func_id, id);
+}
+
 CUresult
 h_cuGraphKernelNodeGetParams_v2(struct wrk *w,
                                 const struct wire_args_cuGraphKernelNodeGetParams_v2 *a,
@@ -134,6 +148,8 @@ h_cuGraphKernelNodeGetParams_v2(struct wrk *w,
     struct wire_cuGraphKernelNodeGetParams_v2_rep fixed = {0};
     struct wire_cuGraphKernelNodeGetParams_v2_rep_room room;
     CUDA_KERNEL_NODE_PARAMS params = {0};
+    CUfunction func;
+    bool known;
     CUresult r;
     void *body;
 
@@ -150,7 +166,11 @@ h_cuGraphKernelNodeGetParams_v2(struct wrk *w,
         return r;
     params.kernelParams = NULL;
     params.extra = NULL;
+    func = params.func;
+    known = wrk_handles_id_of(&w->handles, WIRE_KIND_FUNC, func) != 0;
     wrk_fix_out_CUDA_KERNEL_NODE_PARAMS_v2(w, &params);
+    if (!known)
+        note_module(w, func, (uint64_t)(uintptr_t)params.func);
     memcpy(fixed.nodeParams, &params, sizeof(params));
     rep->taken = true;
     body = wrk_reply_reserve(w, rep->req,

@@ -11,6 +11,7 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
+#include "wrk_box.h"
 #include "wrk_graphmem.h"
 #include "wrk_host.h"
 #include "wrk_params.h"
@@ -74,7 +75,9 @@ any_copy(struct wrk *w, CUDA_MEMCPY_NODE_PARAMS *p)
     if (p->copyParams.srcMemoryType == CU_MEMORYTYPE_HOST ||
         p->copyParams.dstMemoryType == CU_MEMORYTYPE_HOST)
         return CUDA_ERROR_NOT_SUPPORTED;
-    return r == CUDA_SUCCESS ? wrk_fix_in_CUDA_MEMCPY3D_v2(w, &p->copyParams) : r;
+    if (r == CUDA_SUCCESS)
+        r = wrk_fix_in_CUDA_MEMCPY3D_v2(w, &p->copyParams);
+    return r == CUDA_SUCCESS ? wrk_box_on_card(&p->copyParams) : r;
 }
 
 static CUresult

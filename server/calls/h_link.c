@@ -64,7 +64,7 @@ h_cuLinkAddData_v2(struct wrk *w, const struct wire_args_cuLinkAddData_v2 *a,
     CUresult r = wrk_jit_init(&jit, a->numOptions, a->options, a->values);
 
     if (r == CUDA_SUCCESS)
-        r = wrk_image_take_input(w, rep, &input, a->data, a->size);
+        r = wrk_image_take_input(w, rep, &input, a->type, a->data, a->size);
     if (r != CUDA_SUCCESS || !a->state)
         return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_HANDLE;
     r = WRK_CALL(w, cuLinkAddData_v2, link_of(a->state)->state, a->type,

@@ -78,8 +78,8 @@ info_reply(struct wrk *w, struct wrk_reply *rep, CUfunction func,
 /* A function or kernel that the client may launch: what it must know for that.  One
  * whose parameters nobody can tell it does not get. */
 static CUresult
-give_func(struct wrk *w, struct wrk_reply *rep, void *owner, const char *name,
-          uint64_t id, CUfunction func, bool kernel)
+give_func(struct wrk *w, struct wrk_reply *rep, void *owner, uint64_t owner_id,
+          const char *name, uint64_t id, CUfunction func, bool kernel)
 {
     CLEANUP_FREE struct wrk_kernel_params *known = malloc(sizeof(*known));
     CUresult r;
@@ -90,6 +90,7 @@ give_func(struct wrk *w, struct wrk_reply *rep, void *owner, const char *name,
     if (r != CUDA_SUCCESS)
         return r;
     wrk_handle_put(w, WIRE_KIND_FUNC, id, func);
+    wrk_handle_of(w, id, owner_id);
     info_reply(w, rep, func, known);
     return CUDA_SUCCESS;
 }
@@ -101,9 +102,9 @@ h_cuModuleGetFunction(struct wrk *w, const struct wire_args_cuModuleGetFunction 
     CUfunction func = NULL;
     CUresult r = WRK_CALL(w, cuModuleGetFunction, &func, a->hmod, a->name);
 
-    return r == CUDA_SUCCESS
-               ? give_func(w, rep, a->hmod, a->name, a->hfunc_id, func, false)
-               : r;
+    return r == CUDA_SUCCESS ? give_func(w, rep, a->hmod, a->hmod_id, a->name,
+                                         a->hfunc_id, func, false)
+                             : r;
 }
 
 CUresult
@@ -113,8 +114,8 @@ h_cuLibraryGetKernel(struct wrk *w, const struct wire_args_cuLibraryGetKernel *a
     CUkernel kernel = NULL;
     CUresult r = WRK_CALL(w, cuLibraryGetKernel, &kernel, a->library, a->name);
 
-    return r == CUDA_SUCCESS ? give_func(w, rep, a->library, a->name, a->pKernel_id,
-                                         (CUfunction)kernel, true)
+    return r == CUDA_SUCCESS ? give_func(w, rep, a->library, a->library_id, a->name,
+                                         a->pKernel_id, (CUfunction)kernel, true)
                              : r;
 }
 
@@ -220,11 +221,10 @@ library_options(const struct wire_args_cuLibraryLoadData *a, CUlibraryOption *op
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < a->numLibraryOptions; i++) {
         options[i] = a->libraryOptions[i];
-        values[i] = (void *)(uintptr_t)a->library_values[i];
         if (options[i] == CU_LIBRARY_BINARY_IS_PRESERVED)
             values[i] = NULL;
-        else if (options[i] == CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE)
-            return CUDA_ERROR_NOT_SUPPORTED; /* functions of the client */
+        else
+            return CUDA_ERROR_NOT_SUPPORTED; /* functions of the client, or unknown */
     }
     return CUDA_SUCCESS;
 }
@@ -283,10 +283,27 @@ library_unload(struct wrk *w, void *library)
     return WRK_CALL(w, cuLibraryUnload, library);
 }
 
+/* The module that the current context has of a library, if the client knows it, goes
+ * with the library, and its functions with it. */
+static void
+forget_module(struct wrk *w, CUlibrary library)
+{
+    CUmodule module = NULL;
+    uint64_t id;
+
+    if (!w->handles.server[WIRE_KIND_MODULE].count || !library ||
+        WRK_CALL(w, cuLibraryGetModule, &module, library) != CUDA_SUCCESS)
+        return;
+    id = wrk_handles_id_of(&w->handles, WIRE_KIND_MODULE, module);
+    if (id)
+        wrk_handle_del(w, WIRE_KIND_MODULE, id);
+}
+
 CUresult
 h_cuLibraryUnload(struct wrk *w, const struct wire_args_cuLibraryUnload *a,
                   struct wrk_reply *rep)
 {
+    forget_module(w, a->library);
     wrk_handle_del(w, WIRE_KIND_LIBRARY, a->library_id);
     wrk_kernels_unloaded(w, a->library);
     return wrk_release(w, rep, library_unload, a->library, 0);

@@ -8,6 +8,7 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
+#include "wrk_box.h"
 #include "wrk_stage.h"
 #include "wrk_struct.h"
 
@@ -142,6 +143,26 @@ h_cuGraphNodeGetType(struct wrk *w, const struct wire_args_cuGraphNodeGetType *a
     return r;
 }
 
+/* The graph behind a staged copy is the worker's own: to the client the node is a copy,
+ * and a copy has no graph. */
+CUresult
+h_cuGraphChildGraphNodeGetGraph(struct wrk *w,
+                                const struct wire_args_cuGraphChildGraphNodeGetGraph *a,
+                                struct wrk_reply *rep)
+{
+    struct wire_cuGraphChildGraphNodeGetGraph_rep *body = rep->body;
+    CUDA_MEMCPY3D copy;
+    CUgraph graph = NULL;
+    CUresult r;
+
+    if (a->hNode && wrk_stage_of(w, a->hNode, &copy))
+        return CUDA_ERROR_INVALID_VALUE;
+    r = WRK_CALL(w, cuGraphChildGraphNodeGetGraph, a->hNode, &graph);
+    if (r == CUDA_SUCCESS)
+        body->phGraph = wrk_handle_name(w, WIRE_KIND_GRAPH, graph);
+    return r;
+}
+
 CUresult
 h_cuGraphMemcpyNodeGetParams(struct wrk *w,
                              const struct wire_args_cuGraphMemcpyNodeGetParams *a,
@@ -151,8 +172,11 @@ h_cuGraphMemcpyNodeGetParams(struct wrk *w,
     CUDA_MEMCPY3D copy = {0};
     CUresult r = CUDA_SUCCESS;
 
-    if (!wrk_stage_of(w, a->hNode, &copy))
+    if (!wrk_stage_of(w, a->hNode, &copy)) {
         r = WRK_CALL(w, cuGraphMemcpyNodeGetParams, a->hNode, &copy);
+        /* A host pointer that the driver knows is a stage's, hence the worker's. */
+        wrk_box_clear(&copy);
+    }
     if (r != CUDA_SUCCESS)
         return r;
     wrk_fix_out_CUDA_MEMCPY3D_v2(w, &copy);

@@ -179,14 +179,31 @@ take(struct wrk *w, struct wrk_reply *rep, struct wrk_image *image,
                                         : receive(w, rep, image, inside, len);
 }
 
+static CUresult
+check_input(const struct wrk_image *image, CUjitInputType type)
+{
+    uint32_t magic = 0;
+
+    memcpy(&magic, image->bytes, gp_min(image->len, (uint64_t)sizeof(magic)));
+    switch ((int)type) {
+    case CU_JIT_INPUT_CUBIN:
+    case CU_JIT_INPUT_PTX:
+    case CU_JIT_INPUT_FATBINARY:
+        return check_one(image->bytes, image->len);
+    default:
+        return magic == GP_IMAGE_WRAPPER_MAGIC ? CUDA_ERROR_INVALID_IMAGE
+                                               : CUDA_SUCCESS;
+    }
+}
+
 CUresult
 wrk_image_take_input(struct wrk *w, struct wrk_reply *rep, struct wrk_image *image,
-                     const uint8_t *inside, uint64_t len)
+                     CUjitInputType type, const uint8_t *inside, uint64_t len)
 {
     CUresult r = take(w, rep, image, inside, len, NULL, 0);
 
     image->code = image->bytes;
-    return r;
+    return r == CUDA_SUCCESS ? check_input(image, type) : r;
 }
 
 CUresult

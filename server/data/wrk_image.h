@@ -48,11 +48,12 @@ CUresult wrk_image_take(struct wrk *w, struct wrk_reply *rep, struct wrk_image *
                         const uint8_t *inside, uint64_t len,
                         const unsigned long long *parts, uint32_t n_parts);
 
-/* The same for a linker's input, which may be anything that a linker takes: whoever
- * hands it over gives its length too. */
+/* The same for a linker's input.  Objects and archives are the linker's to read, by the
+ * length that it is given; images are measured, and a wrapper is refused as any type.
+ */
 CUresult wrk_image_take_input(struct wrk *w, struct wrk_reply *rep,
-                              struct wrk_image *image, const uint8_t *inside,
-                              uint64_t len);
+                              struct wrk_image *image, CUjitInputType type,
+                              const uint8_t *inside, uint64_t len);
 
 /* The images in it, one or the @n_parts of a linked program, into
  * @ret[WRK_IMAGE_PIECES]; returns how many.  Alive as long as @image. */

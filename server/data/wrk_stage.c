@@ -9,6 +9,7 @@
 #include "drv.h"
 #include "wrk.h"
 #include "wrk_args.h"
+#include "wrk_box.h"
 #include "wrk_host.h"
 
 #include <pthread.h>
@@ -119,6 +120,7 @@ stage_copy(const struct stage *s)
 {
     CUDA_MEMCPY3D c = s->copy;
 
+    wrk_box_clear(&c);
     if (c.srcMemoryType == CU_MEMORYTYPE_HOST) {
         c.srcHost = s->mem;
         c.srcXInBytes = c.srcY = c.srcZ = 0;

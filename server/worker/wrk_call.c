@@ -134,7 +134,7 @@ wrk_handle_put(struct wrk *w, unsigned kind, uint64_t id, void *obj)
         return;
     }
     slot = wrk_handles_find(&w->handles, kind, id);
-    slot->user = w->ctx_index;
+    slot->user = kind == WIRE_KIND_FUNC ? 0 : w->ctx_index;
 }
 
 uint64_t
@@ -153,6 +153,47 @@ wrk_handle_name(struct wrk *w, unsigned kind, void *obj)
     return id;
 }
 
+/* What a function's slot says of its module or library; 0 is nobody. */
+static uint32_t
+owner_key(uint64_t owner_id)
+{
+    bool library = wire_handle_is(owner_id, WIRE_KIND_LIBRARY);
+
+    return (library ? UINT32_C(1) << 31 : 0) | (wire_handle_index(owner_id) + 1);
+}
+
+void
+wrk_handle_of(struct wrk *w, uint64_t func_id, uint64_t owner_id)
+{
+    struct wrk_handle_slot *slot =
+        wrk_handles_find(&w->handles, WIRE_KIND_FUNC, func_id);
+
+    if (slot)
+        slot->user = owner_key(owner_id);
+}
+
+/* A driver frees a module's functions with it; an id that outlived them would lead the
+ * driver to freed memory. */
+static void
+forget_functions(struct wrk *w, uint64_t owner_id)
+{
+    const struct wrk_handle_array *arrays[] = {&w->handles.client[WIRE_KIND_FUNC],
+                                               &w->handles.server[WIRE_KIND_FUNC]};
+    const uint32_t base[] = {0, WIRE_INDEX_SERVER};
+    uint32_t key = owner_key(owner_id);
+
+    for (unsigned side = 0; side < ARRAY_SIZE(arrays); side++)
+        for (uint32_t i = 0; i < arrays[side]->cap; i++) {
+            const struct wrk_handle_slot *slot = &arrays[side]->slots[i];
+
+            if (slot->obj && slot->user == key)
+                wrk_handles_del(
+                    &w->handles, WIRE_KIND_FUNC,
+                    wire_handle_make(WIRE_KIND_FUNC, slot->gen, base[side] + i) |
+                        w->handles.link);
+        }
+}
+
 void
 wrk_handle_del(struct wrk *w, unsigned kind, uint64_t id)
 {
@@ -160,6 +201,8 @@ wrk_handle_del(struct wrk *w, unsigned kind, uint64_t id)
 
     if (kind == WIRE_KIND_STREAM && obj)
         wrk_governor_stream_gone(w, obj);
+    else if ((kind == WIRE_KIND_MODULE || kind == WIRE_KIND_LIBRARY) && obj)
+        forget_functions(w, id);
 }
 
 /* --- answers ---------------------------------------------------------------- */

@@ -92,6 +92,11 @@ void wrk_handle_put(struct wrk *w, unsigned kind, uint64_t id, void *obj);
  * themselves. */
 uint64_t wrk_handle_name(struct wrk *w, unsigned kind, void *obj);
 
+/* The function @func_id dies with the module or library @owner_id: when that id is
+ * forgotten, so is this one, and a launch of it is refused before the driver sees it.
+ */
+void wrk_handle_of(struct wrk *w, uint64_t func_id, uint64_t owner_id);
+
 /* Forget an id once the driver has destroyed (or refused to destroy) it. */
 void wrk_handle_del(struct wrk *w, unsigned kind, uint64_t id);
 

@@ -31,7 +31,8 @@
 struct wrk_handle_slot {
     void *obj;     /* NULL: free */
     uint32_t gen;  /* 8 bits used */
-    uint32_t user; /* for the kind's owner: the context index of a stream */
+    uint32_t user; /* for the kind's owner: the context index of a stream, what a
+                      function is of (wrk_handle_of) */
 };
 
 struct wrk_handle_array {

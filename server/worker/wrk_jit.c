@@ -27,8 +27,10 @@ jit_option(struct wrk_jit *jit, CUjit_option option, uint64_t value)
                                                      : NULL;
     void *v = (void *)(uintptr_t)value;
 
-    if (log) {
-        free(*log);
+    /* An option given twice keeps the buffer that the driver was promised first. */
+    if (log && *log) {
+        v = *log;
+    } else if (log) {
         *log = calloc(1, WRK_JIT_LOG_MAX + 1);
         if (!*log)
             return CUDA_ERROR_OUT_OF_MEMORY;
@@ -41,11 +43,12 @@ jit_option(struct wrk_jit *jit, CUjit_option option, uint64_t value)
         v = (void *)(uintptr_t)log_size(value);
     } else if (option == CU_JIT_WALL_TIME) {
         jit->wall_at = jit->n;
-    } else if (option == CU_JIT_GLOBAL_SYMBOL_NAMES ||
+    } else if ((unsigned)option >= CU_JIT_NUM_OPTIONS ||
+               option == CU_JIT_GLOBAL_SYMBOL_NAMES ||
                option == CU_JIT_GLOBAL_SYMBOL_ADDRESSES ||
                option == CU_JIT_REFERENCED_KERNEL_NAMES ||
                option == CU_JIT_REFERENCED_VARIABLE_NAMES) {
-        return CUDA_ERROR_NOT_SUPPORTED; /* pointers into the client */
+        return CUDA_ERROR_NOT_SUPPORTED; /* pointers into the client, or unknown */
     }
     jit->options[jit->n] = option;
     jit->values[jit->n++] = v;

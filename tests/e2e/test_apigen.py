@@ -251,3 +251,21 @@ def test_functions_of_an_older_toolkit_are_declared_as_there(case):
     old.write_text(source[:source.index("CUresult cu")] + "\n".join(kept) + "\n")
     case.run([os.environ.get("CC", "gcc"), "-std=gnu11", "-Wno-deprecated-declarations",
               f"-I{folder}", "-fsyntax-only", old])
+
+
+def test_a_field_of_hand_written_meaning_needs_a_hand_at_the_worker(case):
+    """What the generated dispatch does not understand it would give to the driver."""
+    by_hand = '    server manual\n    why    "a pointer to host memory'
+    value = "    out    value    struct CUstreamAttrValue\n"
+    for name, old, new, words in (
+        ("graph.api", by_hand, '    why    "a pointer to host memory',
+         "cuGraphAddMemcpyNode: copyParams: CUDA_MEMCPY3D.srcHost needs a hand-written server"),
+        ("stream.api", value + "    server manual\n", value,
+         "cuStreamGetAttribute: value: CUstreamAttrValue.programmaticEvent.event needs a"),
+        ("memset.api", "  devptr\n", "  host\n", "host is never on the wire"),
+    ):
+        proto = copy_of_proto(case)
+        replaced(case, proto / "api" / name, old, new)
+        run = generate(case, proto, case.folder / "out", status=1)
+        case.contains(run.err, words, f"{name} without {old!r}")
+        shutil.rmtree(proto)

@@ -185,6 +185,11 @@ wrk_frame_bad(struct wrk *w, const struct wire_req *req, const char *why)
     return false;
 }
 
+void
+wrk_handle_of(struct wrk *w, uint64_t func_id, uint64_t owner_id)
+{
+}
+
 void *
 wrk_reply_reserve(struct wrk *w, const struct wire_req *req, uint32_t size)
 {

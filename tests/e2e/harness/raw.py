@@ -12,6 +12,11 @@ REPLY = 2
 BULK = 1
 
 
+def handle(kind, index, generation=0):
+    """An id as a client mints it."""
+    return 1 << 46 | kind << 40 | generation << 32 | index << 4
+
+
 def where(session):
     host, _, port = session.field("server").rpartition(":")
     return host, int(port)
@@ -82,3 +87,29 @@ class Raw:
         except TimeoutError:
             self.case.fail(f"the attachment goes on after {words}")
         self.sock.close()
+
+
+class Client(Raw):
+    """A client by hand that makes calls and understands answers."""
+
+    def __init__(self, case, session):
+        super().__init__(case, session)
+        self.ctx = 0
+
+    def ask(self, call, body=b""):
+        """The result of a call and what its answer holds, a payload included."""
+        self.sock.sendall(self.frame(call, body, ctx=self.ctx))
+        while True:
+            size, told, flags, seq, result = struct.unpack("<IHHIi", self.take(16))
+            reply = self.take(size - 16)
+            if (told, seq) != (call, self.seq):
+                continue  # an event
+            if flags & BULK:
+                reply += self.take(struct.unpack("<Q", reply[:8])[0])
+            return result, reply
+
+    def must(self, call, body=b""):
+        """The answer of a call that has to succeed."""
+        result, reply = self.ask(call, body)
+        self.case.equal(result, 0, f"call {call:#06x}")
+        return reply

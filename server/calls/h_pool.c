@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pools of memory: on cards only.  Memory of the host would be the server's, and no
+ * quota counts it. */
+#include "drv.h"
+#include "gp_base.h"
+#include "wire_api.h"
+#include "wrk.h"
+#include "wrk_args.h"
+
+static CUresult
+on_card(struct wrk *w, const CUmemLocation *location)
+{
+    if (location->type == CU_MEM_LOCATION_TYPE_INVALID)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return (uint32_t)location->id < w->priv->cards.n ? CUDA_SUCCESS
+                                                     : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult
+h_cuMemPoolCreate(struct wrk *w, const struct wire_args_cuMemPoolCreate *a,
+                  struct wrk_reply *rep)
+{
+    CUmemoryPool pool = NULL;
+    CUresult r = on_card(w, &a->poolProps->location);
+
+    (void)rep;
+    if (r != CUDA_SUCCESS)
+        return r;
+    /* Its handles would name memory to machines that are not of the session. */
+    if (a->poolProps->handleTypes & CU_MEM_HANDLE_TYPE_FABRIC)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    r = WRK_CALL(w, cuMemPoolCreate, &pool, a->poolProps);
+    if (r == CUDA_SUCCESS)
+        wrk_handle_put(w, WIRE_KIND_MEMPOOL, a->pool_id, pool);
+    return r;
+}
+
+CUresult
+h_cuMemGetDefaultMemPool(struct wrk *w,
+                         const struct wire_args_cuMemGetDefaultMemPool *a,
+                         struct wrk_reply *rep)
+{
+    struct wire_cuMemGetDefaultMemPool_rep *body = rep->body;
+    CUmemLocation location = *a->location;
+    CUmemoryPool pool = NULL;
+    CUresult r = on_card(w, &location);
+
+    if (r == CUDA_SUCCESS)
+        r = WRK_CALL(w, cuMemGetDefaultMemPool, &pool, &location, a->type);
+    if (r == CUDA_SUCCESS)
+        body->pool_out = wrk_handle_name(w, WIRE_KIND_MEMPOOL, pool);
+    return r;
+}
+
+CUresult
+h_cuMemGetMemPool(struct wrk *w, const struct wire_args_cuMemGetMemPool *a,
+                  struct wrk_reply *rep)
+{
+    struct wire_cuMemGetMemPool_rep *body = rep->body;
+    CUmemLocation location = *a->location;
+    CUmemoryPool pool = NULL;
+    CUresult r = on_card(w, &location);
+
+    if (r == CUDA_SUCCESS)
+        r = WRK_CALL(w, cuMemGetMemPool, &pool, &location, a->type);
+    if (r == CUDA_SUCCESS)
+        body->pool = wrk_handle_name(w, WIRE_KIND_MEMPOOL, pool);
+    return r;
+}
