@@ -31,7 +31,7 @@ WRK_SRCS := \
     $(addprefix server/worker/wrk_,ask.c async.c attach.c call.c cards.c ctx.c driver.c \
         evpool.c filter.c handle.c host.c jit.c landlock.c lanes.c last.c link.c loop.c main.c \
         output.c probe.c \
-        release.c sandbox.c wait.c)
+        release.c sandbox.c seal.c wait.c)
 
 $(eval $(call program,gpupool-worker,$(WRK_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS),\
     $(SERVER_INCS),,wire ctl transport common,$(CTL_LDLIBS) -lseccomp -lzstd -llz4 -ldl))

@@ -5,9 +5,10 @@
 #include "gp_base.h"
 #include "wrk.h"
 #include "wrk_governor.h"
+#include "wrk_seal.h"
 
 /* The driver as it was found, and whose it is; set once. */
-static const struct drv *own;
+WRK_SEALED static struct wrk_sealed_drv own;
 static struct wrk *me;
 
 /* What one takes tells how long the next of about the same size will. */
@@ -26,7 +27,7 @@ copy_dtod(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream)
     CUresult r;
 
     wrk_charged_begin(me, &c, stream, n);
-    r = own->cuMemcpyDtoDAsync_v2(dst, src, n, stream);
+    r = own.drv.cuMemcpyDtoDAsync_v2(dst, src, n, stream);
     wrk_governor_launched(me, &c);
     return r;
 }
@@ -39,7 +40,7 @@ copy_peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx
     CUresult r;
 
     wrk_charged_begin(me, &c, stream, n);
-    r = own->cuMemcpyPeerAsync(dst, dst_ctx, src, src_ctx, n, stream);
+    r = own.drv.cuMemcpyPeerAsync(dst, dst_ctx, src, src_ctx, n, stream);
     wrk_governor_launched(me, &c);
     return r;
 }
@@ -51,7 +52,7 @@ set_d8(CUdeviceptr dst, unsigned char value, size_t n, CUstream stream)
     CUresult r;
 
     wrk_charged_begin(me, &c, stream, n);
-    r = own->cuMemsetD8Async(dst, value, n, stream);
+    r = own.drv.cuMemsetD8Async(dst, value, n, stream);
     wrk_governor_launched(me, &c);
     return r;
 }
@@ -63,7 +64,7 @@ set_d16(CUdeviceptr dst, unsigned short value, size_t n, CUstream stream)
     CUresult r;
 
     wrk_charged_begin(me, &c, stream, n * 2);
-    r = own->cuMemsetD16Async(dst, value, n, stream);
+    r = own.drv.cuMemsetD16Async(dst, value, n, stream);
     wrk_governor_launched(me, &c);
     return r;
 }
@@ -75,7 +76,7 @@ set_d32(CUdeviceptr dst, unsigned int value, size_t n, CUstream stream)
     CUresult r;
 
     wrk_charged_begin(me, &c, stream, n * 4);
-    r = own->cuMemsetD32Async(dst, value, n, stream);
+    r = own.drv.cuMemsetD32Async(dst, value, n, stream);
     wrk_governor_launched(me, &c);
     return r;
 }
@@ -88,7 +89,7 @@ set_2d8(CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t
     CUresult r;
 
     wrk_charged_begin(me, &c, stream, width * height);
-    r = own->cuMemsetD2D8Async(dst, pitch, value, width, height, stream);
+    r = own.drv.cuMemsetD2D8Async(dst, pitch, value, width, height, stream);
     wrk_governor_launched(me, &c);
     return r;
 }
@@ -101,7 +102,7 @@ set_2d16(CUdeviceptr dst, size_t pitch, unsigned short value, size_t width,
     CUresult r;
 
     wrk_charged_begin(me, &c, stream, width * height * 2);
-    r = own->cuMemsetD2D16Async(dst, pitch, value, width, height, stream);
+    r = own.drv.cuMemsetD2D16Async(dst, pitch, value, width, height, stream);
     wrk_governor_launched(me, &c);
     return r;
 }
@@ -114,7 +115,7 @@ set_2d32(CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t
     CUresult r;
 
     wrk_charged_begin(me, &c, stream, width * height * 4);
-    r = own->cuMemsetD2D32Async(dst, pitch, value, width, height, stream);
+    r = own.drv.cuMemsetD2D32Async(dst, pitch, value, width, height, stream);
     wrk_governor_launched(me, &c);
     return r;
 }
@@ -123,7 +124,7 @@ static CUresult
 begin_capture(CUstream stream, CUstreamCaptureMode mode)
 {
     me->priv->captures = true;
-    return own->cuStreamBeginCapture_v2(stream, mode);
+    return own.drv.cuStreamBeginCapture_v2(stream, mode);
 }
 
 static CUresult
@@ -131,19 +132,16 @@ begin_capture_to(CUstream stream, CUgraph graph, const CUgraphNode *dependencies
                  const CUgraphEdgeData *edges, size_t n, CUstreamCaptureMode mode)
 {
     me->priv->captures = true;
-    return own->cuStreamBeginCaptureToGraph(stream, graph, dependencies, edges, n,
-                                            mode);
+    return own.drv.cuStreamBeginCaptureToGraph(stream, graph, dependencies, edges, n,
+                                               mode);
 }
 
-#define PREFER(drv, name, fn) ((drv)->name = own->name ? (fn) : NULL)
+#define PREFER(drv, name, fn) ((drv)->name = own.drv.name ? (fn) : NULL)
 
 void
 wrk_charged_prefer(struct wrk *w, struct drv *drv)
 {
-    static struct drv copy;
-
-    copy = *drv;
-    own = &copy;
+    own.drv = *drv;
     me = w;
     PREFER(drv, cuMemcpyDtoDAsync_v2, copy_dtod);
     PREFER(drv, cuMemcpyPeerAsync, copy_peer);

@@ -7,7 +7,8 @@
  *   configuration, segment     a worker without them has nothing to serve
  *   open the driver            as the user that may read its files
  *   drop privileges            before the driver touches anything
- *   cuInit, read the cards     opens device nodes
+ *   cuInit, seal the tables    nobody writes to the driver's functions any more
+ *   read the cards             opens device nodes
  *   filter system calls        before the first byte of the client is believed
  *   answer the attach request  then frames, until the client is gone
  *
@@ -40,6 +41,7 @@
 #include "wrk_probe.h"
 #include "wrk_quota.h"
 #include "wrk_sandbox.h"
+#include "wrk_seal.h"
 #include "wrk_spatial.h"
 #include "wrk_wait.h"
 #include "wrk_window.h"
@@ -66,10 +68,10 @@
 
 #define READER_SLICE_NS 100000 /* the least that the kernel takes */
 
-static struct drv the_driver;
+WRK_SEALED static struct wrk_sealed_drv the_table;
 static struct wrk_priv the_priv;
 static struct wrk_desks the_desks;
-static struct wrk the_worker = {.drv = &the_driver, .priv = &the_priv};
+static struct wrk the_worker = {.drv = &the_table.drv, .priv = &the_priv};
 
 static int
 read_conf(struct wrk_conf *conf, struct gp_err *err)
@@ -103,8 +105,9 @@ start_driver(struct wrk *w, struct gp_err *err)
 {
     struct wrk_priv *p = w->priv;
     struct wrk_sandbox box = sandbox_of(&p->conf);
+    struct drv *table = &the_table.drv;
     CUresult result;
-    int r = wrk_driver_open(p->conf.driver, &the_driver, err);
+    int r = wrk_driver_open(p->conf.driver, table, err);
 
     if (r == 0)
         r = wrk_sandbox_enter(&box, err);
@@ -114,14 +117,15 @@ start_driver(struct wrk *w, struct gp_err *err)
     if ((uint32_t)getppid() != p->conf.supervisor_pid)
         return gp_err_set(err, -ESRCH, "the supervisor is gone");
     wrk_driver_place(p->conf.links, p->conf.link);
-    result = the_driver.cuInit(0);
+    result = table->cuInit(0);
     if (result != CUDA_SUCCESS)
         return gp_err_set(err, -ENODEV, "the driver (%s) does not start: error %d",
                           p->conf.driver, (int)result);
-    wrk_charged_prefer(w, &the_driver);
-    wrk_async_prefer(&the_driver);
-    wrk_kernels_stand_in(w, &the_driver);
-    return wrk_cards_read(&the_driver, &p->conf, &p->cards, err);
+    wrk_charged_prefer(w, table);
+    wrk_async_prefer(table);
+    wrk_kernels_stand_in(w, table);
+    r = wrk_seal(err);
+    return r < 0 ? r : wrk_cards_read(table, &p->conf, &p->cards, err);
 }
 
 static int
