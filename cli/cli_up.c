@@ -44,6 +44,7 @@ static const char UP_HELP[] =
     "  --listen HOST    address of the servers (127.0.0.1): one that other machines\n"
     "                   reach, or that of an RDMA port\n"
     "  --rdma A         RDMA ports that the servers offer: auto, off or addresses\n"
+    "  --pageable-access A  cards that reach the workers' memory: refuse, allow\n"
     "  --gpudirect R    how RDMA reaches the cards: auto, dmabuf, peermem, off\n"
     "  --placement P    binpack (default) or spread\n"
     "  --heartbeat-ms N, --lease-ms N\n"
@@ -67,6 +68,7 @@ enum {
     OPT_LISTEN,
     OPT_RDMA,
     OPT_GPUDIRECT,
+    OPT_PAGEABLE,
     OPT_PLACEMENT,
     OPT_HEARTBEAT,
     OPT_LEASE,
@@ -82,6 +84,7 @@ static const struct option UP_OPTIONS[] = {
     {"listen", required_argument, NULL, OPT_LISTEN},
     {"rdma", required_argument, NULL, OPT_RDMA},
     {"gpudirect", required_argument, NULL, OPT_GPUDIRECT},
+    {"pageable-access", required_argument, NULL, OPT_PAGEABLE},
     {"placement", required_argument, NULL, OPT_PLACEMENT},
     {"heartbeat-ms", required_argument, NULL, OPT_HEARTBEAT},
     {"lease-ms", required_argument, NULL, OPT_LEASE},
@@ -91,7 +94,7 @@ static const struct option UP_OPTIONS[] = {
 
 struct up {
     uint32_t servers, cards;
-    const char *rdma, *gpudirect;
+    const char *rdma, *gpudirect, *pageable;
     const char *memory, *scaling, *driver, *listen, *placement, *heartbeat, *lease;
     char *folder; /* pool.d: everything of this pool */
     char *token_file;
@@ -152,6 +155,9 @@ up_option(struct up *up, int opt, struct gp_err *err)
         return 0;
     case OPT_GPUDIRECT:
         up->gpudirect = optarg;
+        return 0;
+    case OPT_PAGEABLE:
+        up->pageable = optarg;
         return 0;
     case OPT_PLACEMENT:
         up->placement = optarg;
@@ -293,7 +299,7 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
     CLEANUP_FREE char *address =
         gp_str_printf(strchr(up->listen, ':') ? "[%s]:0" : "%s:0", up->listen);
     char name[32], cards[16], env[64];
-    const char *argv[28] = {
+    const char *argv[32] = {
         bin,           "--listen",         address,        "--name",       name,
         "--scheduler", up->pool.scheduler, "--token-file", up->token_file, "--driver",
         up->driver,
@@ -325,6 +331,10 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
     if (up->gpudirect) {
         argv[n++] = "--gpudirect";
         argv[n++] = up->gpudirect;
+    }
+    if (up->pageable) {
+        argv[n++] = "--pageable-access";
+        argv[n++] = up->pageable;
     }
     if (up->scaling) {
         argv[n++] = "--memory-scaling";

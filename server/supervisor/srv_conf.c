@@ -71,6 +71,9 @@ static const struct conf_option options[] = {
         "RDMA ports to offer: all, none, or those with these addresses (default auto)"),
     TEXT("gpudirect", gpudirect, "auto|dmabuf|peermem|off",
          "how RDMA adapters reach the cards' memory themselves (default auto)"),
+    TEXT("pageable-access", pageable, "refuse|allow",
+         "cards that reach all memory of the worker's process, by HMM or ATS\n"
+         "                               (default refuse)"),
     TEXT("metrics-listen", metrics_listen, "HOST:PORT", "serve Prometheus /metrics"),
     TEXT("ready-file", ready_file, "FILE", "write the address here once listening"),
     NUMBER("cards", cards, 64, "software cards to have (drivers softgpu and null)"),
@@ -259,6 +262,15 @@ worker_check(struct srv_conf *conf, struct gp_err *err)
 }
 
 static int
+pageable_check(const struct srv_conf *conf, struct gp_err *err)
+{
+    if (strcmp(conf->pageable, "refuse") == 0 || strcmp(conf->pageable, "allow") == 0)
+        return 0;
+    return gp_err_set(err, -EINVAL, "--pageable-access %s: refuse or allow",
+                      conf->pageable);
+}
+
+static int
 scaling_check(const struct srv_conf *conf, struct gp_err *err)
 {
     const char *text = conf->memory_scaling;
@@ -300,6 +312,7 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
                               .worker_uids = "auto",
                               .worker_memory = "4GiB",
                               .worker_sandbox = "on",
+                              .pageable = "refuse",
                               .max_attachments = 1024,
                               .max_sessions = 1024,
                               .link_timeout_s = XPORT_LINK_TIMEOUT_S,
@@ -323,5 +336,7 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
     r = worker_check(conf, err);
     if (r == 0)
         r = gpudirect_check(conf, err);
+    if (r == 0)
+        r = pageable_check(conf, err);
     return r < 0 ? r : scaling_check(conf, err);
 }

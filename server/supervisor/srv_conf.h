@@ -42,6 +42,7 @@ struct srv_conf {
     char memory[32];           /* of a software card; "" = the driver's default */
     char rdma[256];            /* "auto", "off", or addresses with commas between */
     char gpudirect[16];        /* "auto", "dmabuf", "peermem", "off" */
+    char pageable[16];         /* "refuse", "allow" */
     char memory_scaling[256];  /* "0.5" or "1,0.5,...": see srv_conf_scaled() */
     uint32_t cards;            /* software cards; 0 = the driver's default */
     uint32_t max_attachments;  /* workers of the whole server */

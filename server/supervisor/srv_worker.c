@@ -179,6 +179,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
     gp_str_copy(conf.attachment, sizeof(conf.attachment), w->name);
     gp_str_copy(conf.rdma_at, sizeof(conf.rdma_at), w->srv->conf.rdma);
     gp_str_copy(conf.gpudirect, sizeof(conf.gpudirect), w->srv->conf.gpudirect);
+    conf.pageable = strcmp(w->srv->conf.pageable, "allow") == 0;
     gp_str_copy(conf.program, sizeof(conf.program), client->program);
     memcpy(conf.lane_cookie, w->lane_cookie, sizeof(conf.lane_cookie));
     memcpy(conf.peer_cookie, w->peer_cookie, sizeof(conf.peer_cookie));

@@ -99,6 +99,13 @@ read_peers(const struct drv *drv, struct wrk_cards *cards)
     }
 }
 
+/* With HMM or ATS a kernel's address may be any of this process (docs/security.md). */
+static bool
+reaches_us(const struct wrk_card *card)
+{
+    return card->attributes[CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS - 1] != 0;
+}
+
 int
 wrk_cards_read(const struct drv *drv, const struct wrk_conf *conf,
                struct wrk_cards *cards, struct gp_err *err)
@@ -123,6 +130,12 @@ wrk_cards_read(const struct drv *drv, const struct wrk_conf *conf,
             return gp_err_set(err, -ENODEV, "card %u is not the session's", i);
         if (cards->card[i].device != (CUdevice)i)
             return gp_err_set(err, -ENODEV, "card %u has another ordinal", i);
+        if (reaches_us(&cards->card[i]) && !conf->pageable)
+            return gp_err_set(err, -EPERM,
+                              "card %u reaches all memory of the worker's process (HMM "
+                              "or ATS), which a kernel could read and write: refused "
+                              "without --pageable-access allow",
+                              i);
     }
     read_peers(drv, cards);
     return 0;

@@ -78,6 +78,7 @@ struct wrk_conf {
     uint32_t payloads;    /* as attach.proto says, not checked */
     char rdma_at[256];    /* where: "auto", or addresses with commas between */
     char gpudirect[16];   /* "auto", "dmabuf", "peermem", "off" */
+    uint32_t pageable;    /* 1: cards may reach all memory of this process */
     uint32_t links;       /* servers that the client attaches to for this session */
     uint32_t link;        /* which of them we are, below WIRE_LINKS_MAX */
     uint32_t device_base; /* devices of those before us */

@@ -4,6 +4,8 @@ $(eval $(call unit_test,test_wrk_handle,tests/unit/test_wrk_handle.c server/work
     $(SERVER_DIRS) common proto tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_seal,tests/unit/test_wrk_seal.c server/worker/wrk_seal.c \
     server/worker/wrk_async.c,$(SERVER_DIRS) common proto tests/unit $(O)/gen,,common,))
+$(eval $(call unit_test,test_wrk_cards,tests/unit/test_wrk_cards.c server/worker/wrk_cards.c,\
+    $(SERVER_DIRS) common proto tests/unit $(O)/gen,,common,))
 # The arbiter with what it reads and writes.
 ARBITER_SRCS := $(addprefix server/supervisor/srv_,arbiter.c books.c desk.c) \
     $(addprefix server/shares/gov_,card.c copy.c) server/shares/wrk_desk.c
