@@ -15,7 +15,7 @@ API_FAMILIES := entry device ctx module library func launch mem array copy memse
     stream event graph texture pool vmm ipc peer green interop
 API_FILES := $(API_FAMILIES:%=proto/api/%.api) proto/api/structs.api proto/api/internal.api
 APIGEN_FILES := $(addprefix proto/apigen/,__init__.py __main__.py abi.py alias.py codec.py \
-    coverage.py ctypes_.py declare.py dispatch.py drv.py emit.py gentest.py lock.py \
+    coverage.py ctypes_.py declare.py dispatch.py drv.py emit.py gentest.py guard.py lock.py \
     model.py negative.py parse.py proc.py server_arg.py stub.py stub_arg.py trace.py twin.py)
 ABI_FILES := $(addprefix proto/,cuda_abi.h cuda_abi_attr.h cuda_abi_enum.h \
     cuda_abi_graph.h cuda_abi_result.h cuda_abi_struct.h cuda_abi_types.h)
@@ -28,6 +28,7 @@ GEN_DRV_SRCS := $(O)/gen/drv.c
 GEN_OLD_SRCS := $(O)/gen/driver_old.c $(O)/gen/driver_streams.c
 GEN_TEST_SRCS := $(O)/gen/test_codec_calls.c
 GEN_NEGATIVE_SRCS := $(O)/gen/negative_calls.c
+GEN_GUARD_SRCS := $(O)/gen/guard_calls.c
 GEN_STAMP := $(O)/gen/.stamp
 
 $(GEN_STAMP): $(API_FILES) $(APIGEN_FILES) $(ABI_FILES) proto/wire.lock
@@ -35,7 +36,7 @@ $(GEN_STAMP): $(API_FILES) $(APIGEN_FILES) $(ABI_FILES) proto/wire.lock
 	$(Q)mkdir -p $(@D)
 	$(Q)$(APIGEN) generate --out $(@D)
 	$(Q)touch $@
-$(GEN_STUB_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS) $(GEN_OLD_SRCS) $(GEN_TEST_SRCS) $(GEN_NEGATIVE_SRCS) \
+$(GEN_STUB_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS) $(GEN_OLD_SRCS) $(GEN_TEST_SRCS) $(GEN_NEGATIVE_SRCS) $(GEN_GUARD_SRCS) \
 $(O)/gen/wire_tables.c $(O)/gen/libcuda.map: $(GEN_STAMP) ;
 
 $(O)/gen/attach.pb-c.h: proto/attach.proto

@@ -26,6 +26,9 @@ test: deps
 	@$(MAKE) --no-print-directory test-built
 test-built: all unit-tests test-programs
 	@$(RUN_TESTS)
+	@if [ -n '$(SAN)' ]; then :; \
+	elif command -v $(FUZZ_CC) >/dev/null; then $(MAKE) --no-print-directory test-fuzz; \
+	else echo 'skipped fuzz_worker: there is no $(FUZZ_CC)'; fi
 test-unit: unit-tests
 	@$(RUN_TESTS) --unit
 test-e2e: all test-programs

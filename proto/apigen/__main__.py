@@ -22,7 +22,7 @@ if __package__ in (None, ""):
 
 # pylint: disable=wrong-import-position
 from apigen import abi as abi_reader
-from apigen import alias, codec, coverage, declare, dispatch, drv, gentest, lock, negative
+from apigen import alias, codec, coverage, declare, dispatch, drv, gentest, guard, lock, negative
 from apigen import parse, proc, stub, trace, twin
 from apigen.emit import Output
 from apigen.model import ApiError
@@ -47,6 +47,7 @@ def make(out: Output) -> codec.Codecs:
     gentest.emit(out, codecs)
     declare.emit(out, codecs)
     negative.emit(out, codecs)
+    guard.emit(out, codecs)
     return codecs
 
 

@@ -123,7 +123,7 @@ climb(struct wrk_windows *ws, uint64_t addr, uint64_t len)
 static int
 open_window(struct wrk_windows *ws, uint64_t addr, uint64_t len)
 {
-    switch (ws->rung) {
+    switch (atomic_load(&ws->rung)) {
     case WRK_RUNG_NONE:
         return climb(ws, addr, len);
     case WRK_RUNG_DMABUF:

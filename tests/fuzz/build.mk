@@ -58,6 +58,22 @@ $(O)/fuzz/fuzz_dispatch: $(O)/fuzz/obj/fuzz_dispatch/dispatch.o
 $(eval $(call fuzz_target,fuzz_dispatch,tests/unit/gen_loop.c,$(STUB_DIRS) $(SERVER_DIRS) common \
     proto tests/unit $(O)/gen))
 
+# The worker, with the calls that are written by hand, before a driver that ends the
+# program when a number of the client's arrives as a pointer.
+$(O)/fuzz/obj/fuzz_worker/gen.o: $(GEN_WRK_SRCS) $(GEN_DRV_SRCS) $(GEN_GUARD_SRCS) \
+    $(O)/gen/wire_tables.c $(O)/gen/attach.pb-c.c $(O)/gen/control.pb-c.c | $(GEN_DEPS)
+	$(call say,FUZZCC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)for c in $^; do $(FUZZ_CC) $(FUZZ_CFLAGS) $(FUZZ_UB) $(addprefix -I,$(SERVER_INCS)) \
+	    -Itests/fuzz -c -o $(@D)/$$(basename $$c .c).part.o $$c || exit 1; done
+	$(Q)$(LD) -r -o $@ $(@D)/*.part.o
+$(O)/fuzz/fuzz_worker: $(O)/fuzz/obj/fuzz_worker/gen.o | $(O)/lib/libnulldrv.so
+$(O)/fuzz/obj/fuzz_worker/tests/fuzz/fuzz_worker.o: server/worker/wrk_main.c
+$(eval $(call fuzz_target,fuzz_worker,tests/fuzz/guard.c \
+    $(filter-out %/wrk_main.c,$(WRK_SRCS)) $(filter proto/%,$(CTL_SRCS)) $(TRANSPORT_SRCS) $(COMMON_SRCS) \
+    $(FATBIN_SRCS) proto/wire_image.c proto/wire_trace.c,\
+    $(SERVER_INCS) tests/fuzz,$(CTL_LDLIBS) -lseccomp -lzstd -llz4 -ldl -lpthread))
+
 # Payloads in blocks.
 $(eval $(call fuzz_target,fuzz_block,$(TRANSPORT_SRCS) $(COMMON_SRCS),transport common,-ldl -lpthread))
 
@@ -65,6 +81,15 @@ $(eval $(call fuzz_target,fuzz_block,$(TRANSPORT_SRCS) $(COMMON_SRCS),transport 
 $(O)/fuzz/ptx.dict: softgpu/ptx/ptx_words.h
 	$(Q)mkdir -p $(@D)
 	$(Q)grep -o '"[^"]*"' $< | sort -u > $@
+
+# Seeds and a fixed number of mutations of them, always the same.
+.PHONY: test-fuzz
+#:   make test-fuzz             fuzz_worker: its seeds and a fixed number of executions
+test-fuzz: $(O)/fuzz/fuzz_worker
+	$(Q)mkdir -p $(O)/fuzz/corpus-test
+	$(Q)$(O)/fuzz/fuzz_worker -runs=3000 -seed=1 -timeout=20 -rss_limit_mb=2048 \
+	    -max_len=8192 -verbosity=0 -detect_leaks=0 -artifact_prefix=$(O)/fuzz/ \
+	    $(O)/fuzz/corpus-test tests/fuzz/seeds-worker
 
 .PHONY: fuzz
 #:   make fuzz                  libFuzzer on parsers and containers (FUZZ_SECONDS=20 each)
@@ -75,5 +100,5 @@ fuzz: $(O)/fuzz/ptx.dict $(addprefix $(O)/fuzz/,$(FUZZ_TARGETS))
 	        -max_len=8192 -verbosity=0 -print_final_stats=1 \
 	        -dict=$(O)/fuzz/ptx.dict \
 	        -artifact_prefix=$(O)/fuzz/ $(O)/fuzz/corpus-$$t \
-	        $(wildcard tests/fuzz/seeds) || exit 1; \
+	        -detect_leaks=0 $(wildcard tests/fuzz/seeds tests/fuzz/seeds-$${t#fuzz_}) || exit 1; \
 	done

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The whole worker, the hand-written handlers included, against hostile frames, before
+ * the null driver with guard.c in front: a number of the client's that arrives there as
+ * a pointer or a handle ends the program.
+ *
+ * The input is what a client sends after it is attached: frames, one behind the other.
+ * Sizes, numbers and flags of their headers are put right first, so that mutations meet
+ * decoders and handlers; payloads behind frames are not here.  Handles live from one
+ * frame to the next, and no longer than the input. */
+#define main worker_program
+#include "../../server/worker/wrk_main.c" /* for what a worker is made of */
+#undef main
+
+#include "gov_card.h"
+#include "guard.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define INPUT_MAX 65536u
+#define RETAIN_PRIMARY 0x031d
+
+static void
+must(bool ok, const char *what)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "fuzz_worker: %s\n", what);
+    exit(2);
+}
+
+/* The arbiter of a card that nobody else has. */
+static void
+card_make(int fd)
+{
+    int own_fd = memfd_create("card", 0);
+    struct gov_card *card;
+
+    must(own_fd >= 0 && ftruncate(own_fd, sizeof(*card)) == 0, "no memory for a card");
+    card = mmap(NULL, sizeof(*card), PROT_READ | PROT_WRITE, MAP_SHARED, own_fd, 0);
+    must(card != MAP_FAILED && gov_card_init(card) == 0, "no card");
+    must(dup2(own_fd, fd) == fd, "no descriptor for the card");
+    munmap(card, sizeof(*card));
+}
+
+static void
+segment_make(struct wrk_priv *p)
+{
+    static struct wrk_segment segment;
+
+    segment.magic = WRK_SEGMENT_MAGIC;
+    segment.size = sizeof(segment);
+    segment.n_slices = 1;
+    segment.slices[0].core = segment.slices[0].core_limit = 100;
+    segment.slices[0].memory = UINT64_C(1) << 30;
+    pthread_mutex_init(&segment.memory_lock, NULL);
+    segment.seats_high = 1;
+    p->segment = &segment;
+}
+
+static void
+worker_make(struct wrk *w)
+{
+    struct wrk_priv *p = w->priv;
+    struct drv *table = &the_table.drv;
+    struct gp_err err = {0};
+
+    signal(SIGPIPE, SIG_IGN);
+    card_make(WRK_FD_CARDS);
+    segment_make(p);
+    p->conf.n_slices = 1;
+    p->conf.slices[0] = p->segment->slices[0];
+    p->conf.card_sms[0] = 8;
+    must(wrk_driver_open("null", table, &err) == 0, "the null driver does not open");
+    must(table->cuInit(0) == CUDA_SUCCESS, "the null driver does not start");
+    guard_prefer(table);
+    wrk_charged_prefer(w, table);
+    wrk_async_prefer(table);
+    wrk_kernels_stand_in(w, table);
+    must(wrk_seal(&err) == 0, "the table stays writable");
+    p->cards.n = 1;
+    must(wrk_card_read(table, 0, &p->cards.card[0]) == CUDA_SUCCESS, "no card 0");
+    must(start_objects(w, &err) == 0, "no memory for the worker's objects");
+}
+
+/* --- one client ---------------------------------------------------------------------
+ */
+
+static bool
+is_elsewhere(uint16_t call)
+{
+    return call >= 0xe000 && ((call & 0xf0) == 0x10 || call == 0xe006);
+}
+
+/* Frames of @data into @to, made to look like a client's; returns how many bytes. */
+static size_t
+frames_make(uint8_t *to, const uint8_t *data, size_t size)
+{
+    struct wire_req req = {.size = 24, .call = RETAIN_PRIMARY, .seq = 1};
+    uint32_t seq = 1;
+    size_t n = 24;
+
+    memset(to, 0, n);
+    memcpy(to, &req, sizeof(req));
+    while (size >= sizeof(req)) {
+        size_t len;
+
+        memcpy(&req, data, sizeof(req));
+        len = gp_min((size_t)(req.size & ~7u), size & ~(size_t)7);
+        len = gp_max(len, sizeof(req));
+        if (!is_elsewhere(req.call)) {
+            req.size = (uint32_t)len;
+            req.seq = ++seq;
+            req.flags &= WIRE_F_REPLY | WIRE_F_RELAXED;
+            memcpy(to + n, &req, sizeof(req));
+            memcpy(to + n + sizeof(req), data + sizeof(req), len - sizeof(req));
+            n += len;
+        }
+        data += len;
+        size -= len;
+    }
+    return n;
+}
+
+struct client {
+    int fd;
+    const uint8_t *data;
+    size_t size;
+};
+
+static void *
+client_send(void *arg)
+{
+    struct client *c = arg;
+
+    while (c->size) {
+        ssize_t n = write(c->fd, c->data, c->size);
+
+        if (n <= 0)
+            break;
+        c->data += n;
+        c->size -= (size_t)n;
+    }
+    shutdown(c->fd, SHUT_WR);
+    return NULL;
+}
+
+static void *
+client_read(void *arg)
+{
+    static uint8_t drop[1 << 16];
+    const struct client *c = arg;
+
+    while (read(c->fd, drop, sizeof(drop)) > 0)
+        ;
+    return NULL;
+}
+
+static void
+serve_client(struct wrk *w, const uint8_t *frames, size_t size)
+{
+    struct wrk_priv *p = w->priv;
+    struct gp_err err = {0};
+    struct client client;
+    pthread_t sender, reader;
+    int ends[2];
+
+    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "no sockets");
+    client = (struct client){ends[0], frames, size};
+    must(xport_tcp_new(ends[1], WIRE_FRAME_MAX, &p->conn, &err) == 0, "no connection");
+    must(wrk_direct_new(p->conn, &p->direct) == 0, "no memory");
+    atomic_store(&p->seq, 0);
+    atomic_store(&p->stopping, false);
+    p->bad = NULL;
+    pthread_create(&sender, NULL, client_send, &client);
+    pthread_create(&reader, NULL, client_read, &client);
+    wrk_loop_run(w);
+    xport_abort(p->conn);
+    pthread_join(sender, NULL);
+    pthread_join(reader, NULL);
+    close(ends[0]);
+    xport_free(TAKE_PTR(p->conn));
+    wrk_direct_free(TAKE_PTR(p->direct));
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static uint8_t frames[INPUT_MAX + 64];
+    struct wrk *w = &the_worker;
+
+    if (!w->priv->segment)
+        worker_make(w);
+    size = frames_make(frames, data, gp_min(size, (size_t)INPUT_MAX));
+    guard_begin(frames, size);
+    serve_client(w, frames, size);
+    wrk_handles_fini(&w->handles);
+    w->ctx_index = 0;
+    return 0;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guard.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORDS (1u << 17)
+
+/* Numbers, by open addressing; a number of an older epoch is no longer there. */
+struct set {
+    uint64_t value[WORDS];
+    uint32_t epoch[WORDS];
+    uint32_t now;
+    uint32_t count;
+};
+
+static struct set named = {.now = 1}, given = {.now = 1};
+static _Thread_local const char *call = "";
+
+static uint32_t
+place(const struct set *s, uint64_t v)
+{
+    uint32_t i = (uint32_t)(v * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (WORDS - 1);
+
+    while (s->epoch[i] == s->now && s->value[i] != v)
+        i = (i + 1) & (WORDS - 1);
+    return i;
+}
+
+static bool
+has(const struct set *s, uint64_t v)
+{
+    return s->epoch[place(s, v)] == s->now;
+}
+
+static void
+add(struct set *s, uint64_t v)
+{
+    uint32_t i = place(s, v);
+
+    if (s->epoch[i] == s->now || s->count > WORDS / 2)
+        return;
+    s->value[i] = v;
+    s->epoch[i] = s->now;
+    s->count++;
+}
+
+static void
+clear(struct set *s)
+{
+    s->now++;
+    s->count = 0;
+}
+
+void
+guard_begin(const void *frames, size_t size)
+{
+    const uint8_t *at = frames;
+
+    clear(&named);
+    if (given.count > WORDS / 4)
+        clear(&given);
+    for (; size >= sizeof(uint64_t); at += 4, size -= 4) {
+        uint64_t v;
+
+        memcpy(&v, at, sizeof(v));
+        add(&named, v);
+    }
+}
+
+static void __attribute__((noreturn)) refuse(const char *what, uint64_t v)
+{
+    fprintf(stderr, "guard: %s: %s = %#llx is a number of the client's\n", call, what,
+            (unsigned long long)v);
+    abort();
+}
+
+void
+guard_call(const char *name)
+{
+    call = name;
+}
+
+void
+guard_pointer(const char *what, uint64_t v)
+{
+    if (v && has(&named, v))
+        refuse(what, v);
+}
+
+/* The default streams have numbers for handles, and so has a driver's first object. */
+void
+guard_handle(const char *what, uint64_t v)
+{
+    if (v > 2 && has(&named, v) && !has(&given, v))
+        refuse(what, v);
+}
+
+void
+guard_given(uint64_t handle)
+{
+    add(&given, handle);
+}
+
+void
+guard_memory_type(int type)
+{
+    if (type == CU_MEMORYTYPE_UNIFIED)
+        refuse("a memory type that may mean the host", (uint64_t)type);
+}
+
+void
+guard_attribute(int id, const CUlaunchAttributeValue *value)
+{
+    if (!value)
+        return;
+    if (id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+        guard_handle("event", (uint64_t)(uintptr_t)value->programmaticEvent.event);
+    else if (id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+        guard_handle("event", (uint64_t)(uintptr_t)value->launchCompletionEvent.event);
+    else if (id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE)
+        guard_pointer("node",
+                      (uint64_t)(uintptr_t)value->deviceUpdatableKernelNode.devNode);
+    else if (id > CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING)
+        refuse("an attribute that nobody knows", (uint64_t)id);
+}
+
+static void
+node_copy(const CUDA_MEMCPY3D *c)
+{
+    guard_memory_type((int)c->srcMemoryType);
+    guard_memory_type((int)c->dstMemoryType);
+    guard_pointer("srcHost", (uint64_t)(uintptr_t)c->srcHost);
+    guard_pointer("dstHost", (uint64_t)(uintptr_t)c->dstHost);
+    guard_handle("srcArray", (uint64_t)(uintptr_t)c->srcArray);
+    guard_handle("dstArray", (uint64_t)(uintptr_t)c->dstArray);
+}
+
+void
+guard_node(const CUgraphNodeParams *n)
+{
+    switch ((int)n->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        guard_handle("func", (uint64_t)(uintptr_t)n->kernel.func);
+        guard_handle("kern", (uint64_t)(uintptr_t)n->kernel.kern);
+        guard_handle("ctx", (uint64_t)(uintptr_t)n->kernel.ctx);
+        guard_pointer("kernelParams", (uint64_t)(uintptr_t)n->kernel.kernelParams);
+        guard_pointer("extra", (uint64_t)(uintptr_t)n->kernel.extra);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        guard_handle("copyCtx", (uint64_t)(uintptr_t)n->memcpy.copyCtx);
+        node_copy(&n->memcpy.copyParams);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        guard_handle("ctx", (uint64_t)(uintptr_t)n->memset.ctx);
+        break;
+    case CU_GRAPH_NODE_TYPE_HOST:
+        guard_pointer("fn", (uint64_t)(uintptr_t)n->host.fn);
+        guard_pointer("userData", (uint64_t)(uintptr_t)n->host.userData);
+        break;
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        guard_handle("graph", (uint64_t)(uintptr_t)n->graph.graph);
+        break;
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+        guard_handle("event", (uint64_t)(uintptr_t)n->eventWait.event);
+        break;
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+        guard_handle("event", (uint64_t)(uintptr_t)n->eventRecord.event);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+        guard_pointer("accessDescs", (uint64_t)(uintptr_t)n->alloc.accessDescs);
+        break;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        guard_handle("ctx", (uint64_t)(uintptr_t)n->memOp.ctx);
+        guard_pointer("paramArray", (uint64_t)(uintptr_t)n->memOp.paramArray);
+        break;
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+        guard_handle("ctx", (uint64_t)(uintptr_t)n->conditional.ctx);
+        guard_pointer("phGraph_out", (uint64_t)(uintptr_t)n->conditional.phGraph_out);
+        break;
+    default:
+        break;
+    }
+}
