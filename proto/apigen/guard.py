@@ -141,6 +141,19 @@ class Guard:
             t(f"        for (uint64_t i = 0; {p.name} && i < {self.count(c, p)}; i++)")
             t(f"            guard_given({_value(f'{p.name}[i]')});")
 
+    def agree(self, t: Text, c: Call) -> None:
+        """What the driver lacks succeeds nevertheless where only handles come out, so that
+        calls which need them get further than their lookup."""
+        outs = [p for p in c.args if p.dir in ("out", "inout")]
+        if not all(is_handle(p.type) and "*" in c_type(p) for p in outs):
+            return
+        t("    if (r == CUDA_ERROR_NOT_SUPPORTED) {", "        r = CUDA_SUCCESS;")
+        for p in outs:
+            kind = c_type(p).replace("*", "").strip()
+            t(f"        if ({p.name})")
+            t(f"            *{p.name} = ({kind})guard_new();")
+        t("    }")
+
     def call(self, t: Text, c: Call) -> None:
         """The function that stands before a driver's."""
         names = ", ".join(p.name for p in c.args)
@@ -159,6 +172,7 @@ class Guard:
             value = next(p.name for p in c.args if p.type.word == "struct")
             t(f"    guard_attribute((int)attr, {value});")
         t(f"    r = real.{c.name}({names});")
+        self.agree(t, c)
         for p in c.args:
             self.after(t, c, p)
         t("    return r;", "}", "")

@@ -104,6 +104,14 @@ guard_given(uint64_t handle)
     add(&given, handle);
 }
 
+uintptr_t
+guard_new(void)
+{
+    static uintptr_t last = UINT64_C(0x6a0000000000);
+
+    return last += 16;
+}
+
 void
 guard_memory_type(int type)
 {

@@ -29,6 +29,7 @@ void guard_call(const char *name);
 void guard_pointer(const char *what, uint64_t value);
 void guard_handle(const char *what, uint64_t value);
 void guard_given(uint64_t handle);
+uintptr_t guard_new(void); /* a handle that no driver gave; nothing follows it */
 void guard_memory_type(int type);
 void guard_attribute(int id, const CUlaunchAttributeValue *value);
 void guard_node(const CUgraphNodeParams *node);
