@@ -41,7 +41,8 @@ struct wrk_cards {
 };
 
 /* After cuInit.  -ENODEV: the driver does not show the cards of @conf, in order.
- * -EPERM: kernels on one would reach this process's memory, which @conf does not allow. */
+ * -EPERM: kernels on one would reach this process's memory, which @conf does not allow.
+ */
 int wrk_cards_read(const struct drv *drv, const struct wrk_conf *conf,
                    struct wrk_cards *cards, struct gp_err *err);
 

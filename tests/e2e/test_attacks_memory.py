@@ -3,6 +3,7 @@
 copies from addresses of the worker, by handles in unions, and by asking for addresses."""
 
 import struct
+from pathlib import Path
 
 from harness.raw import Client, handle
 
@@ -170,10 +171,58 @@ def test_handles_in_unions_are_looked_up(case):
 
 
 def test_pools_of_the_servers_own_memory_are_refused(case):
-    pool = case.pool(servers=1, cards=1)
+    """The null driver makes a pool of anything."""
+    pool = case.pool(servers=1, cards=1, driver="null")
     session = pool.session(core=20, memory="128MiB")
     a = Attack(case, pool, session)
     for kind in (2, 3, 4):  # host, a node of the host, the current node
         props = struct.pack("<iiiiQQHH52x", 1, 0, kind, 0, 0, 1 << 20, 0, 0)
         result, _ = a.ask(POOL_CREATE, struct.pack("<Q", a.new(POOL)) + props)
         case.equal(result, 801, f"a pool at location type {kind}")
+
+
+PTX = b""".version 7.0
+.target sm_50
+.address_size 64
+.visible .entry k() { ret; }
+\0"""
+MODULE, FUNC, LINK = 2, 4, 18
+
+
+def test_functions_end_with_their_module(case):
+    """A driver frees both; the id of a function that outlived its module would lead there.
+    The null driver believes every handle."""
+    pool = case.pool(servers=1, cards=1, driver="null")
+    session = pool.session(core=20, memory="128MiB")
+    a = Attack(case, pool, session)
+    module, func = a.new(MODULE), a.new(FUNC)
+    image = PTX + bytes(-len(PTX) % 8)
+    a.must(calls("cuModuleLoadDataEx"), struct.pack("<QIIIIQ", module, 0, 0, 0, 0, len(PTX)) + image)
+    name = b"k\0".ljust(8, b"\0")
+    a.must(calls("cuModuleGetFunction"), struct.pack("<QQII", func, module, 2, 0) + name)
+    a.must(calls("gp_func_info"), struct.pack("<Q", func))
+    a.must(calls("cuModuleUnload"), struct.pack("<Q", module))
+    result, _ = a.ask(calls("gp_func_info"), struct.pack("<Q", func))
+    case.equal(result, 400, "a function of a module that is gone")
+
+
+def calls(name):
+    """The number of a call, from the wire contract."""
+    contract = Path(__file__).resolve().parents[2] / "proto" / "wire.lock"
+    return next(int(line.split()[0], 16) for line in contract.read_text("ascii").splitlines()
+                if line.split()[1] == name)
+
+
+def test_a_wrapper_is_no_input_of_the_linker(case):
+    """It is pointers, which the driver would follow in the worker."""
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=20, memory="128MiB")
+    a = Attack(case, pool, session)
+    wrapper = struct.pack("<IIQQ", 0x466243b1, 1, a.target(), 0)
+    for kind in range(6):
+        link = a.new(LINK)
+        a.must(calls("cuLinkCreate_v2"), struct.pack("<QII", link, 0, 0))
+        result, _ = a.ask(calls("cuLinkAddData_v2"),
+                          struct.pack("<QiIIIQ", link, kind, 0, 2, 0, len(wrapper)) + wrapper +
+                          b"x\0".ljust(8, b"\0"))
+        case.equal(result, 200, f"a wrapper as input of type {kind}")

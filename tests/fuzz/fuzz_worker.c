@@ -8,7 +8,7 @@
  * decoders and handlers; payloads behind frames are not here.  Handles live from one
  * frame to the next, and no longer than the input. */
 #define main worker_program
-#include "../../server/worker/wrk_main.c" /* for what a worker is made of */
+#include "wrk_main.c" /* for what a worker is made of */
 #undef main
 
 #include "gov_card.h"
