@@ -289,7 +289,7 @@ def emit_fixes(out: Output, codecs: Codecs) -> None:
                     t(f"    {when if r.when_field else ''}s->{r.field} = 0;")
                 elif r.kind == "known" and into:
                     t(f"    if ((unsigned)s->{r.field} > (unsigned){r.when_value})")
-                    t("        r = CUDA_ERROR_NOT_SUPPORTED;")
+                    t("        r = CUDA_ERROR_INVALID_VALUE;")
             t("    return r;" if into else "    (void)w;", "}", "")
     out.c_file("wrk_struct.h", "Handles inside structures.", h)
     out.c_file("wrk_struct.c", "Handles inside structures.", t)

@@ -189,7 +189,12 @@ check_input(const struct wrk_image *image, CUjitInputType type)
     case CU_JIT_INPUT_CUBIN:
     case CU_JIT_INPUT_PTX:
     case CU_JIT_INPUT_FATBINARY:
-        return check_one(image->bytes, image->len);
+        if (magic == GP_IMAGE_WRAPPER_MAGIC)
+            return CUDA_ERROR_INVALID_IMAGE;
+        /* A linker's word for what is none of its inputs. */
+        return check_one(image->bytes, image->len) == CUDA_SUCCESS
+                   ? CUDA_SUCCESS
+                   : CUDA_ERROR_NO_BINARY_FOR_GPU;
     default:
         return magic == GP_IMAGE_WRAPPER_MAGIC ? CUDA_ERROR_INVALID_IMAGE
                                                : CUDA_SUCCESS;

@@ -43,12 +43,13 @@ jit_option(struct wrk_jit *jit, CUjit_option option, uint64_t value)
         v = (void *)(uintptr_t)log_size(value);
     } else if (option == CU_JIT_WALL_TIME) {
         jit->wall_at = jit->n;
-    } else if ((unsigned)option >= CU_JIT_NUM_OPTIONS ||
-               option == CU_JIT_GLOBAL_SYMBOL_NAMES ||
+    } else if ((unsigned)option >= CU_JIT_NUM_OPTIONS) {
+        return CUDA_ERROR_INVALID_VALUE; /* perhaps a pointer into the client */
+    } else if (option == CU_JIT_GLOBAL_SYMBOL_NAMES ||
                option == CU_JIT_GLOBAL_SYMBOL_ADDRESSES ||
                option == CU_JIT_REFERENCED_KERNEL_NAMES ||
                option == CU_JIT_REFERENCED_VARIABLE_NAMES) {
-        return CUDA_ERROR_NOT_SUPPORTED; /* pointers into the client, or unknown */
+        return CUDA_ERROR_NOT_SUPPORTED; /* pointers into the client */
     }
     jit->options[jit->n] = option;
     jit->values[jit->n++] = v;

@@ -255,12 +255,13 @@ def test_functions_of_an_older_toolkit_are_declared_as_there(case):
 
 def test_a_field_of_hand_written_meaning_needs_a_hand_at_the_worker(case):
     """What the generated dispatch does not understand it would give to the driver."""
-    by_hand = '    server manual\n    why    "a pointer to host memory'
+    by_hand = '    server manual\n    why    "a pointer to host memory would be one into the worker"\n'
     value = "    out    value    struct CUstreamAttrValue\n"
+    why = '    why    "which member of the union holds a handle follows from the attribute"\n'
     for name, old, new, words in (
-        ("graph.api", by_hand, '    why    "a pointer to host memory',
+        ("graph.api", by_hand, "",
          "cuGraphAddMemcpyNode: copyParams: CUDA_MEMCPY3D.srcHost needs a hand-written server"),
-        ("stream.api", value + "    server manual\n", value,
+        ("stream.api", value + "    server manual\n" + why, value,
          "cuStreamGetAttribute: value: CUstreamAttrValue.programmaticEvent.event needs a"),
         ("memset.api", "  devptr\n", "  host\n", "host is never on the wire"),
     ):
