@@ -10,8 +10,6 @@ from .emit import Output, Text
 from .model import Api, ApiError, Call, Param, Rule
 from .server_arg import ServerArg, has_fix
 
-# Pointers of one process: what they mean is nothing that a frame could carry.
-UNBOUND = ("host", "pointers", "table", "callback", "borrowed")
 INCLUDES = ("drv.h", "gp_base.h", "wire_api.h", "wrk_args.h", "wrk_call.h", "wrk_gen.h")
 
 
@@ -354,10 +352,6 @@ def check(codecs: Codecs) -> None:
             continue
         for p in c.params:
             t = p.type.elem or p.type
-            if t.word in UNBOUND and not p.client:
-                raise ApiError(
-                    f"{c.where}: {c.name}: {p.name}: {t.word} is never on the wire"
-                )
             if p.client or t.word != "struct":
                 continue
             _check_hand(codecs, c, p, t.name)

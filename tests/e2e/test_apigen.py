@@ -263,7 +263,7 @@ def test_a_field_of_hand_written_meaning_needs_a_hand_at_the_worker(case):
          "cuGraphAddMemcpyNode: copyParams: CUDA_MEMCPY3D.srcHost needs a hand-written server"),
         ("stream.api", value + "    server manual\n" + why, value,
          "cuStreamGetAttribute: value: CUstreamAttrValue.programmaticEvent.event needs a"),
-        ("memset.api", "  devptr\n", "  host\n", "host is never on the wire"),
+        ("memset.api", "  devptr\n", "  host\n", "dstDevice: host cannot travel"),
     ):
         proto = copy_of_proto(case)
         replaced(case, proto / "api" / name, old, new)
