@@ -14,6 +14,10 @@ SRV_SRCS := \
 $(eval $(call program,gpupool-server,$(SRV_SRCS),$(SERVER_INCS),,wire $(CTL_LIBS),\
     $(CTL_LDLIBS) -lmicrohttpd))
 
+# The arbiter with what it reads and writes, for what runs it without a supervisor.
+ARBITER_SRCS := $(addprefix server/supervisor/srv_,arbiter.c books.c desk.c) \
+    $(addprefix server/shares/gov_,card.c copy.c) server/shares/wrk_desk.c
+
 # Parameters of kernels, from images.  Users link -lzstd -llz4.
 LAYOUT_SRCS := $(addprefix server/layouts/wrk_,layout.c layout_elf.c layout_image.c \
     layout_ptx.c)

@@ -31,6 +31,10 @@ const struct null_card *null_cards(unsigned *ret_count);
 /* Ordinal of the context that is current on this thread, or -1. */
 int null_current_device(void);
 
+/* Reserve the addresses of the cards' memory; at the driver's start, because a process
+ * may limit its memory once the driver is ready. */
+bool null_mem_open(void);
+
 /* Is all of it mapped (null_vmm.c)? */
 bool null_vmm_holds(uint64_t ptr, uint64_t size);
 

@@ -107,6 +107,8 @@ cuInit(unsigned int Flags)
 
     if (Flags)
         return CUDA_ERROR_INVALID_VALUE;
+    if (!null_mem_open())
+        return CUDA_ERROR_OUT_OF_MEMORY;
     null_cards(&count);
     return count ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 }

@@ -26,8 +26,8 @@ static struct block blocks[BLOCKS_MAX];
 static unsigned n_blocks;
 static uint64_t in_use;
 
-static bool
-arena_open(void)
+bool
+null_mem_open(void)
 {
     if (!arena) {
         void *mem = mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE,
@@ -80,7 +80,7 @@ arena_alloc(CUdeviceptr *ret, uint64_t size)
     pthread_mutex_lock(&lock);
     for (i = 0; i < n_blocks && blocks[i].at - at < need; i++)
         at = blocks[i].at + blocks[i].size;
-    if (arena_open() && n_blocks < BLOCKS_MAX && need <= limit &&
+    if (arena && n_blocks < BLOCKS_MAX && need <= limit &&
         in_use <= limit - need && at + need <= ARENA_SIZE) {
         memmove(&blocks[i + 1], &blocks[i], (n_blocks - i) * sizeof(blocks[0]));
         blocks[i] = (struct block){at, need};

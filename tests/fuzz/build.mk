@@ -71,7 +71,8 @@ $(O)/fuzz/fuzz_worker: $(O)/fuzz/obj/fuzz_worker/gen.o | $(O)/lib/libnulldrv.so
 $(O)/fuzz/obj/fuzz_worker/tests/fuzz/fuzz_worker.o: server/worker/wrk_main.c
 $(eval $(call fuzz_target,fuzz_worker,tests/fuzz/guard.c \
     $(filter-out %/wrk_main.c,$(WRK_SRCS)) $(filter proto/%,$(CTL_SRCS)) $(TRANSPORT_SRCS) $(COMMON_SRCS) \
-    $(FATBIN_SRCS) proto/wire_image.c proto/wire_trace.c,\
+    $(FATBIN_SRCS) proto/wire_image.c proto/wire_lines.c proto/wire_trace.c \
+    $(filter-out server/shares/wrk_desk.c,$(ARBITER_SRCS)),\
     $(SERVER_INCS) tests/fuzz,$(CTL_LDLIBS) -lseccomp -lzstd -llz4 -ldl -lpthread))
 
 # Payloads in blocks.

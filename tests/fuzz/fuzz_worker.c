@@ -13,6 +13,9 @@
 
 #include "gov_card.h"
 #include "guard.h"
+#include "srv_arbiter.h"
+#include "srv_books.h"
+#include "srv_desk.h"
 
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -31,33 +34,42 @@ must(bool ok, const char *what)
     exit(2);
 }
 
-/* The arbiter of a card that nobody else has. */
+/* What the supervisor makes for a session of one slice that has its card to itself. */
 static void
-card_make(int fd)
+session_make(struct wrk_priv *p)
 {
-    int own_fd = memfd_create("card", 0);
-    struct gov_card *card;
+    static struct ticket_claims claims = {
+        .session_id = 1,
+        .n_slices = 1,
+        .slices = {{.core = 100, .core_limit = 100, .memory = UINT64_C(1) << 30}}};
+    struct srv_arbiter *arbiter = NULL;
+    struct srv_books *books = NULL;
+    struct srv_desk *desk = NULL;
+    uint32_t seat = 0;
 
-    must(own_fd >= 0 && ftruncate(own_fd, sizeof(*card)) == 0, "no memory for a card");
-    card = mmap(NULL, sizeof(*card), PROT_READ | PROT_WRITE, MAP_SHARED, own_fd, 0);
-    must(card != MAP_FAILED && gov_card_init(card) == 0, "no card");
-    must(dup2(own_fd, fd) == fd, "no descriptor for the card");
-    munmap(card, sizeof(*card));
-}
-
-static void
-segment_make(struct wrk_priv *p)
-{
-    static struct wrk_segment segment;
-
-    segment.magic = WRK_SEGMENT_MAGIC;
-    segment.size = sizeof(segment);
-    segment.n_slices = 1;
-    segment.slices[0].core = segment.slices[0].core_limit = 100;
-    segment.slices[0].memory = UINT64_C(1) << 30;
-    pthread_mutex_init(&segment.memory_lock, NULL);
-    segment.seats_high = 1;
-    p->segment = &segment;
+    must(srv_arbiter_new(1, &arbiter, NULL) == 0, "no arbiter");
+    must(srv_books_new(&claims, &books, NULL) == 0, "no memory of the session");
+    must(srv_books_sit(books, &seat) == 0, "no seat");
+    must(srv_desk_new(&desk, NULL) == 0, "no desk");
+    desk->session = claims.session_id;
+    desk->books = books;
+    desk->seat = seat;
+    desk->n_slices = 1;
+    desk->slices[0].share =
+        (struct gov_share){.policy = GOV_BURST_SHARE, .core = 100};
+    srv_books_desk(books, seat, desk, (uint32_t)getpid());
+    must(srv_arbiter_add(arbiter, desk, NULL) == 0, "no place at the card");
+    the_desks = (struct wrk_desks){.desk = desk->desk,
+                                   .notice = desk->notice,
+                                   .seat = seat,
+                                   .bell_fd = desk->bell_fd};
+    the_desks.segment = mmap(NULL, sizeof(*the_desks.segment), PROT_READ, MAP_SHARED,
+                             srv_books_segment_fd(books), 0);
+    must(the_desks.segment != MAP_FAILED, "no segment");
+    pthread_mutex_init(&the_desks.lock, NULL);
+    p->desks = &the_desks;
+    p->usage = &the_desks.desk->usage;
+    p->conf.slices[0] = claims.slices[0];
 }
 
 static void
@@ -68,10 +80,8 @@ worker_make(struct wrk *w)
     struct gp_err err = {0};
 
     signal(SIGPIPE, SIG_IGN);
-    card_make(WRK_FD_CARDS);
-    segment_make(p);
+    session_make(p);
     p->conf.n_slices = 1;
-    p->conf.slices[0] = p->segment->slices[0];
     p->conf.card_sms[0] = 8;
     must(wrk_driver_open("null", table, &err) == 0, "the null driver does not open");
     must(table->cuInit(0) == CUDA_SUCCESS, "the null driver does not start");
@@ -191,7 +201,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static uint8_t frames[INPUT_MAX + 64];
     struct wrk *w = &the_worker;
 
-    if (!w->priv->segment)
+    if (!w->priv->desks)
         worker_make(w);
     size = frames_make(frames, data, gp_min(size, (size_t)INPUT_MAX));
     guard_begin(frames, size);

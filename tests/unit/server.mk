@@ -6,9 +6,6 @@ $(eval $(call unit_test,test_wrk_seal,tests/unit/test_wrk_seal.c server/worker/w
     server/worker/wrk_async.c,$(SERVER_DIRS) common proto tests/unit $(O)/gen,,common,))
 $(eval $(call unit_test,test_wrk_cards,tests/unit/test_wrk_cards.c server/worker/wrk_cards.c,\
     $(SERVER_DIRS) common proto tests/unit $(O)/gen,,common,))
-# The arbiter with what it reads and writes.
-ARBITER_SRCS := $(addprefix server/supervisor/srv_,arbiter.c books.c desk.c) \
-    $(addprefix server/shares/gov_,card.c copy.c) server/shares/wrk_desk.c
 $(eval $(call unit_test,test_wrk_quota,tests/unit/test_wrk_quota.c server/shares/wrk_quota.c \
     $(ARBITER_SRCS),$(SERVER_DIRS) common proto tests/unit,,common,))
 $(eval $(call unit_test,test_srv_arbiter,tests/unit/test_srv_arbiter.c $(ARBITER_SRCS),\
