@@ -7,4 +7,7 @@ COMMON_SRCS := common/gp_err.c common/gp_log.c common/gp_time.c common/gp_str.c 
 # Who calls it links -lzstd -llz4; nobody else does.
 FATBIN_SRCS := common/gp_fatbin.c
 
-$(eval $(call static_lib,common,$(COMMON_SRCS) $(FATBIN_SRCS),common))
+# Who calls it links -lmicrohttpd; nobody else does.
+HTTP_SRCS := common/gp_http_room.c
+
+$(eval $(call static_lib,common,$(COMMON_SRCS) $(FATBIN_SRCS) $(HTTP_SRCS),common))

@@ -14,6 +14,9 @@
 #include <sys/uio.h>
 
 #define MSG_HEAD 4 /* bytes of the length in front */
+/* A buffer of this size is kept between messages. */
+#define KEEP_BUFFER (64 * 1024)
+#define READ_END 1
 
 int
 gp_msg_send(int fd, const void *data, size_t len, uint64_t deadline_ns,
@@ -122,34 +125,104 @@ fail(struct gp_msg_conn *conn, int code)
     conn->on_close(conn, code);
 }
 
-/* Hand over every whole message in the buffer.  The callback may fini the connection or
- * take its socket away. */
+/* A large buffer that has run empty is given back: most peers are large once. */
 static void
+drop_when_empty(uint8_t **buf, size_t *cap, size_t len)
+{
+    if (len || *cap <= KEEP_BUFFER)
+        return;
+    free(*buf);
+    *buf = NULL;
+    *cap = 0;
+}
+
+/* --------------------------------------------------------------- readiness -- */
+
+/* Reading stops above the mark and resumes at half of it, so that a peer which reads a
+ * little at a time does not toggle the descriptor for every answer. */
+static bool
+held_back(const struct gp_msg_conn *conn)
+{
+    size_t unsent = gp_msg_conn_unsent(conn);
+
+    return conn->held ||
+           (conn->busy_mark &&
+            (conn->backlog ? unsent > conn->busy_mark / 2 : unsent > conn->busy_mark));
+}
+
+static int
+watch(struct gp_msg_conn *conn)
+{
+    uint32_t events = 0;
+
+    conn->backlog = held_back(conn) && !conn->held;
+    if (!held_back(conn))
+        events |= EPOLLIN;
+    if (gp_msg_conn_unsent(conn))
+        events |= EPOLLOUT;
+    /* Messages that were held back are in our buffer, where no event announces them:
+     * the writable socket brings us back to deliver(). */
+    if (conn->undelivered && !held_back(conn))
+        events |= EPOLLOUT;
+    if (events == conn->events)
+        return 0;
+    conn->events = events;
+    return gp_loop_fd_set(&conn->src, events);
+}
+
+/* Whether the message of @len bytes that begins at in_at may be taken. */
+static bool
+fits(struct gp_msg_conn *conn, size_t len, bool *ret_wait)
+{
+    size_t have = conn->in_len - conn->in_at - MSG_HEAD;
+    size_t peek = gp_min(len, (size_t)GP_MSG_PEEK);
+
+    *ret_wait = false;
+    if (len <= conn->max_msg)
+        return true;
+    if (!conn->on_large)
+        return false;
+    *ret_wait = have < peek;
+    return *ret_wait ||
+           (conn->on_large(conn, conn->in + conn->in_at + MSG_HEAD, peek, len) &&
+            len <= conn->max_msg);
+}
+
+/* Hand over the whole messages in the buffer until the peer is held back.  The callback
+ * may fini the connection or take its socket away: false then, and after an error. */
+static bool
 deliver(struct gp_msg_conn *conn)
 {
-    bool gone = false;
+    bool gone = false, wait;
     uint32_t len;
 
     conn->gone = &gone;
+    conn->undelivered = false;
     while (conn->src.loop && conn->in_len - conn->in_at >= MSG_HEAD) {
+        if (held_back(conn)) {
+            conn->undelivered = true;
+            break;
+        }
         memcpy(&len, conn->in + conn->in_at, MSG_HEAD);
         len = le32toh(len);
-        if (len > conn->max_msg) {
+        if (!fits(conn, len, &wait)) {
             conn->gone = NULL;
             fail(conn, -EMSGSIZE);
-            return;
+            return false;
         }
-        if (conn->in_len - conn->in_at - MSG_HEAD < len)
+        if (wait || conn->in_len - conn->in_at - MSG_HEAD < len)
             break;
         conn->in_at += MSG_HEAD + len;
         conn->on_msg(conn, conn->in + conn->in_at - len, len);
         if (gone)
-            return;
+            return false;
     }
     conn->gone = NULL;
     conn->in_len -= conn->in_at;
     memmove(conn->in, conn->in + conn->in_at, conn->in_len);
     conn->in_at = 0;
+    drop_when_empty(&conn->in, &conn->in_cap, conn->in_len);
+    return conn->src.loop;
 }
 
 static int
@@ -160,46 +233,65 @@ flush_out(struct gp_msg_conn *conn)
                          conn->out_len - conn->out_at, MSG_NOSIGNAL | MSG_DONTWAIT);
 
         if (n < 0 && errno == EAGAIN)
-            return gp_loop_fd_set(&conn->src, EPOLLIN | EPOLLOUT);
+            return watch(conn);
         if (n < 0 && errno != EINTR)
             return -errno;
         conn->out_at += (size_t)gp_max(n, 0);
+        conn->sent += (size_t)gp_max(n, 0);
     }
     conn->out_at = conn->out_len = 0;
-    return gp_loop_fd_set(&conn->src, EPOLLIN);
+    drop_when_empty(&conn->out, &conn->out_cap, 0);
+    return watch(conn);
+}
+
+/* Read what there is; -EAGAIN: nothing, READ_END: the peer has closed. */
+static int
+read_in(struct gp_msg_conn *conn)
+{
+    ssize_t n;
+    int r = grow(&conn->in, &conn->in_cap, conn->in_len + 4096);
+
+    if (r < 0)
+        return r;
+    n = recv(conn->src.fd, conn->in + conn->in_len, conn->in_cap - conn->in_len,
+             MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return -EAGAIN;
+    if (n < 0)
+        return -errno;
+    conn->in_len += (size_t)n;
+    return n ? 0 : READ_END;
 }
 
 static void
 on_ready(struct gp_loop_fd *src, uint32_t revents)
 {
     struct gp_msg_conn *conn = container_of(src, struct gp_msg_conn, src);
-    ssize_t n;
-    int r;
+    int r = 0;
 
-    if (revents & EPOLLOUT) {
+    if (revents & EPOLLOUT)
         r = flush_out(conn);
-        if (r < 0) {
-            fail(conn, r);
+    if (!r && held_back(conn) && (revents & (EPOLLHUP | EPOLLERR)))
+        r = -ECONNRESET; /* a link that is down and not read would spin */
+    if (!r && !held_back(conn) && (revents & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
+        r = read_in(conn);
+        r = r == -EAGAIN ? 0 : r;
+    }
+    if (!r) {
+        if (!deliver(conn))
             return;
-        }
+        r = watch(conn);
     }
-    if (!(revents & (EPOLLIN | EPOLLHUP | EPOLLERR)))
-        return;
-    r = grow(&conn->in, &conn->in_cap, conn->in_len + 4096);
-    if (r < 0) {
-        fail(conn, r);
-        return;
-    }
-    n = recv(src->fd, conn->in + conn->in_len, conn->in_cap - conn->in_len,
-             MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n <= 0) {
-        fail(conn, n < 0 ? -errno : 0);
-        return;
-    }
-    conn->in_len += (size_t)n;
-    deliver(conn);
+    if (r)
+        fail(conn, r == READ_END ? 0 : r);
+}
+
+void
+gp_msg_conn_hold(struct gp_msg_conn *conn, bool hold)
+{
+    conn->held = hold;
+    if (conn->src.loop && !conn->gone)
+        watch(conn);
 }
 
 int
@@ -214,6 +306,7 @@ gp_msg_conn_init(struct gp_msg_conn *conn, struct gp_loop *loop, int fd, size_t 
                                  .on_msg = on_msg,
                                  .on_close = on_close};
     conn->src.fd = fd;
+    conn->events = EPOLLIN;
     return gp_loop_fd_add(loop, &conn->src, fd, EPOLLIN, on_ready);
 }
 
@@ -230,6 +323,23 @@ gp_msg_conn_fini(struct gp_msg_conn *conn)
     *conn = (struct gp_msg_conn){.src.fd = -1};
 }
 
+/* Room for @len bytes behind what is queued.  Bytes that have been sent are moved out
+ * once they are half of the queue, which costs each byte one move at most, and always
+ * before the buffer would pass the queue's limit. */
+static int
+make_room(struct gp_msg_conn *conn, size_t len)
+{
+    size_t need = conn->out_len + len;
+
+    if (conn->out_at && need > conn->out_cap &&
+        (conn->out_at >= conn->out_len / 2 || need > conn->max_queue)) {
+        conn->out_len -= conn->out_at;
+        memmove(conn->out, conn->out + conn->out_at, conn->out_len);
+        conn->out_at = 0;
+    }
+    return grow(&conn->out, &conn->out_cap, conn->out_len + len);
+}
+
 int
 gp_msg_conn_send(struct gp_msg_conn *conn, const void *data, size_t len)
 {
@@ -238,9 +348,9 @@ gp_msg_conn_send(struct gp_msg_conn *conn, const void *data, size_t len)
 
     if (!conn->src.loop)
         return -ENOTCONN;
-    if (conn->out_len - conn->out_at + len + MSG_HEAD > conn->max_queue)
+    if (gp_msg_conn_unsent(conn) + len + MSG_HEAD > conn->max_queue)
         return -ENOBUFS;
-    r = grow(&conn->out, &conn->out_cap, conn->out_len + len + MSG_HEAD);
+    r = make_room(conn, len + MSG_HEAD);
     if (r < 0)
         return r;
     memcpy(conn->out + conn->out_len, &head, MSG_HEAD);

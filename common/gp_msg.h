@@ -15,6 +15,9 @@
 
 struct gp_err;
 
+/* Of a message over the limit, on_large sees so many bytes (or all of it). */
+#define GP_MSG_PEEK 1024
+
 /* Send one message; waits for room until @deadline_ns. */
 int gp_msg_send(int fd, const void *data, size_t len, uint64_t deadline_ns,
                 struct gp_err *err);
@@ -29,17 +32,36 @@ int gp_msg_recv(int fd, size_t max, uint64_t deadline_ns, void **ret, size_t *re
  * A connection on an event loop.  Embed it, gp_msg_conn_init() it with a non-blocking
  * socket (which it owns from then on), gp_msg_conn_fini() it.
  *
+ * Back pressure: while more than busy_mark bytes of answers wait to be read, or while
+ * the owner holds the connection, no message is delivered and the socket is not read,
+ * so that the peer's own sends block.  Delivery goes on by itself when half of the mark
+ * has been sent, or with gp_msg_conn_hold(conn, false).
+ *
+ * Memory: the output buffer never exceeds max_queue (rounded up to a power of two) and
+ * the input buffer holds little more than one message of max_msg; a large buffer is
+ * freed when it runs empty.
+ *
  * on_msg: one whole message; may send, may close, may fini the connection and free it.
- * on_close: the link ended (@code: -errno, 0 for an orderly end); called once, the
- * owner then calls fini.  Not called by gp_msg_conn_fini().
+ * on_large: optional; a message of @total bytes, over max_msg, begins with the @len
+ * bytes at @data (GP_MSG_PEEK of them).  Returns whether it may come; the callback has
+ * then raised max_msg. on_close: the link ended (@code: -errno, 0 for an orderly end);
+ * called once, the owner then calls fini.  Not called by gp_msg_conn_fini().
  */
 struct gp_msg_conn {
     struct gp_loop *loop;
     struct gp_loop_fd src;
     size_t max_msg;   /* longer ones end the connection */
-    size_t max_queue; /* more unsent bytes end it too: a reader too slow */
+    size_t max_queue; /* more unsent bytes are refused with -ENOBUFS */
+    size_t busy_mark; /* more unsent bytes stop reading; 0: no such mark */
     void (*on_msg)(struct gp_msg_conn *conn, const void *data, size_t len);
+    bool (*on_large)(struct gp_msg_conn *conn, const void *data, size_t len,
+                     size_t total);
     void (*on_close)(struct gp_msg_conn *conn, int code);
+    uint64_t sent;    /* bytes that the socket has taken so far */
+    bool held;        /* by gp_msg_conn_hold() */
+    bool backlog;     /* over busy_mark, and not yet under half of it */
+    bool undelivered; /* messages wait in @in */
+    uint32_t events;  /* that the loop watches */
     uint8_t *in;
     size_t in_at, in_len, in_cap; /* bytes before in_at have been handed over */
     uint8_t *out;
@@ -55,6 +77,15 @@ void gp_msg_conn_fini(struct gp_msg_conn *conn);
 
 /* Queue one message and send what the socket takes.  -ENOBUFS: the queue is full. */
 int gp_msg_conn_send(struct gp_msg_conn *conn, const void *data, size_t len);
+
+static inline size_t
+gp_msg_conn_unsent(const struct gp_msg_conn *conn)
+{
+    return conn->out_len - conn->out_at;
+}
+
+/* Deliver nothing and read nothing until it is let go; allowed in on_msg. */
+void gp_msg_conn_hold(struct gp_msg_conn *conn, bool hold);
 
 /* Give the socket away (nothing unsent, nothing half-received); -EBUSY otherwise. */
 int gp_msg_conn_take_fd(struct gp_msg_conn *conn, int *ret_fd);

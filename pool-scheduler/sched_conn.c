@@ -2,6 +2,7 @@
 #include "sched_conn.h"
 
 #include "ctl_limits.h"
+#include "ctl_peek.h"
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_net.h"
@@ -22,13 +23,20 @@
 /* A client may think for a minute; the holder of a session says something each half
  * lease. */
 #define CLIENT_IDLE_NS (60 * GP_NS_PER_S)
-/* Status of a large pool, twice; a peer that reads nothing costs no more. */
-#define QUEUE_MAX (2 * (size_t)CTL_REPLY_MAX)
-/* While this much waits to be read, further requests are refused unread. */
-#define QUEUE_BUSY (1024 * 1024)
+/* The status of the largest pool, and what may wait before it. */
+#define QUEUE_MAX ((size_t)CTL_REPLY_MAX + 4 * QUEUE_BUSY)
+/* While this much waits to be read, no further request of the peer is read. */
+#define QUEUE_BUSY ((size_t)256 * 1024)
+/* A peer to which answers wait must take all of them, or this much, in each period. */
+#define UNREAD_NS (10 * GP_NS_PER_S)
+#define UNREAD_MIN ((uint64_t)64 * 1024)
+/* Who has shown no token is refused so often, then disconnected. */
+#define STRANGER_REFUSALS_MAX 16
 
 static void on_msg(struct gp_msg_conn *msg, const void *data, size_t len);
 static void on_close(struct gp_msg_conn *msg, int code);
+static bool on_large(struct gp_msg_conn *msg, const void *data, size_t len,
+                     size_t total);
 
 /* ---------------------------------------------------------------- lifetime -- */
 
@@ -136,12 +144,14 @@ sched_conn_accept(struct sched *sched, int fd)
     conn->loopback = peer_is_loopback(fd);
     gp_str_copy(conn->peer, sizeof(conn->peer),
                 gp_net_peer_name(fd, peer, sizeof(peer)));
-    if (gp_msg_conn_init(&conn->msg, sched->loop, fd, CTL_REQUEST_MAX, QUEUE_MAX,
+    if (gp_msg_conn_init(&conn->msg, sched->loop, fd, CTL_CLIENT_REQUEST_MAX, QUEUE_MAX,
                          on_msg, on_close) < 0) {
         close(fd);
         free(conn);
         return;
     }
+    conn->msg.on_large = on_large;
+    conn->msg.busy_mark = QUEUE_BUSY;
     conn->next = sched->conns;
     if (conn->next)
         conn->next->link = &conn->next;
@@ -199,6 +209,26 @@ sched_conn_free(struct sched_conn *conn)
         conn->next->link = conn->link;
     gp_msg_conn_fini(&conn->msg);
     free(conn);
+}
+
+/* Answers that nobody reads are memory that a peer makes us hold. */
+void
+sched_conn_sweep_unread(struct sched *sched, uint64_t now)
+{
+    struct sched_conn *conn, *next;
+
+    for (conn = sched->conns; conn; conn = next) {
+        next = conn->next;
+        if (!gp_msg_conn_unsent(&conn->msg) || !conn->unread_ns ||
+            conn->msg.sent - conn->unread_sent >= UNREAD_MIN) {
+            conn->unread_ns = now;
+            conn->unread_sent = conn->msg.sent;
+        } else if (now - conn->unread_ns > UNREAD_NS) {
+            gp_log_warn("conn", "%s: does not read its answers, disconnected",
+                        conn->peer);
+            sched_conn_free(conn);
+        }
+    }
 }
 
 static void
@@ -259,13 +289,50 @@ violation(struct sched_conn *conn, uint32_t id, const char *words)
     sched_conn_free(conn);
 }
 
-/* After a good request: no stranger any more, and known for what it is. */
+/* After a request.  Only a peer that has shown a right token or key stops being a
+ * stranger; the deadline of one whose request was refused goes on. */
 static void
 settle(struct sched_conn *conn)
 {
+    if (!conn->known) {
+        if (conn->refusals < STRANGER_REFUSALS_MAX)
+            return;
+        gp_log_info("conn", "%s: refused %u times, disconnected", conn->peer,
+                    conn->refusals);
+        sched_conn_free(conn);
+        return;
+    }
     stranger_leave(conn);
     conn->msg.max_msg = conn->server ? CTL_REQUEST_MAX : CTL_CLIENT_REQUEST_MAX;
     sched_conn_touch(conn);
+}
+
+/* A registration is large when it is unpacked, so its token is looked at before.
+ * False: it has been refused. */
+static bool
+may_unpack(struct sched_conn *conn, const void *data, size_t len)
+{
+    struct ctl_peek peek;
+
+    if (!ctl_peek(data, len, &peek) || !peek.is_register)
+        return true;
+    return sched_handle_register_allowed(conn, peek.id, peek.token);
+}
+
+/* The registration of a server with many sessions is larger than what strangers may
+ * send; its token is among its first bytes. */
+static bool
+on_large(struct gp_msg_conn *msg, const void *data, size_t len, size_t total)
+{
+    struct sched_conn *conn = container_of(msg, struct sched_conn, msg);
+    struct ctl_peek peek;
+
+    if (total > CTL_REQUEST_MAX || !ctl_peek(data, len, &peek) || !peek.is_register)
+        return false;
+    if (!sched_handle_register_allowed(conn, peek.id, peek.token))
+        return false;
+    msg->max_msg = CTL_REQUEST_MAX;
+    return true;
 }
 
 static void
@@ -273,8 +340,11 @@ on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
 {
     struct sched_conn *conn = container_of(msg, struct sched_conn, msg);
     Gpupool__Ctl__CtlRequest *req;
-    bool known;
 
+    if (!may_unpack(conn, data, len)) {
+        settle(conn);
+        return;
+    }
     req = gpupool__ctl__ctl_request__unpack(NULL, len, data);
     if (!req || !req->id) {
         if (req)
@@ -282,14 +352,7 @@ on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
         violation(conn, 0, "bytes that are no request");
         return;
     }
-    if (msg->out_len - msg->out_at > QUEUE_BUSY) {
-        sched_conn_refuse(conn, req->id, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
-                          "earlier answers wait to be read", NULL);
-        known = true;
-    } else {
-        known = dispatch(conn, req);
-    }
-    if (known)
+    if (dispatch(conn, req))
         settle(conn);
     else
         violation(conn, req->id, "an unknown request");
@@ -297,15 +360,18 @@ on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
 }
 
 bool
-sched_conn_allowed(const struct sched_conn *conn, const char *given, const char *wanted,
+sched_conn_allowed(struct sched_conn *conn, const char *given, const char *wanted,
                    bool local_only)
 {
-    size_t len;
+    size_t len = wanted ? strlen(wanted) : 0;
+    bool allowed;
 
     if (!wanted)
-        return !local_only || conn->loopback;
-    len = strlen(wanted);
-    return strlen(given) == len && !CRYPTO_memcmp(given, wanted, len);
+        allowed = !local_only || conn->loopback;
+    else
+        allowed = strlen(given) == len && !CRYPTO_memcmp(given, wanted, len);
+    conn->known |= allowed;
+    return allowed;
 }
 
 /* ----------------------------------------------------------------- replies -- */
@@ -315,16 +381,20 @@ sched_conn_reply(struct sched_conn *conn, const Gpupool__Ctl__CtlReply *reply)
 {
     size_t size = gpupool__ctl__ctl_reply__get_packed_size(reply);
     CLEANUP_FREE uint8_t *bytes = malloc(size ? size : 1);
-    int r;
+    int r = -EMSGSIZE;
 
-    if (!bytes || size > CTL_REPLY_MAX) {
-        gp_log_error("conn", "%s: a reply of %zu bytes is not sent", conn->peer, size);
-        return;
+    if (bytes && size <= CTL_REPLY_MAX) {
+        gpupool__ctl__ctl_reply__pack(reply, bytes);
+        r = gp_msg_conn_send(&conn->msg, bytes, size);
     }
-    gpupool__ctl__ctl_reply__pack(reply, bytes);
-    r = gp_msg_conn_send(&conn->msg, bytes, size);
-    if (r < 0)
-        gp_log_debug("conn", "%s: reply not sent: %s", conn->peer, strerror(-r));
+    if (r >= 0)
+        return;
+    /* A peer that misses an answer would wait for it: end the link, by its own event
+     * since the handlers still use the connection. */
+    gp_log_warn("conn", "%s: an answer of %zu bytes is not sent: %s, disconnected",
+                conn->peer, size, strerror(-r));
+    if (conn->msg.src.loop)
+        shutdown(conn->msg.src.fd, SHUT_RDWR);
 }
 
 static void
@@ -353,6 +423,8 @@ sched_conn_refuse(struct sched_conn *conn, uint32_t request, Gpupool__Ctl__CtlCo
         reason_message(&reasons->list[i], &msgs[i], uuids[i]);
         list[i] = &msgs[i];
     }
+    if (!conn->known)
+        conn->refusals++;
     error.code = code;
     error.words = (char *)words;
     if (reasons) {

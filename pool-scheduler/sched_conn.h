@@ -27,8 +27,12 @@ struct sched_conn {
     struct sched *sched;
     char peer[64];
     bool loopback;
-    struct gp_loop_timer idle;     /* silence ends the connection */
-    struct sched_link stranger;    /* until its first good message; else next is NULL */
+    bool known;                 /* has shown a right token or lease key */
+    unsigned refusals;          /* while it was not */
+    uint64_t unread_ns;         /* when it last took enough of what waits for it, and */
+    uint64_t unread_sent;       /* how much it had taken then */
+    struct gp_loop_timer idle;  /* silence ends the connection */
+    struct sched_link stranger; /* while it is not known; else next is NULL */
     struct sched_server *server;   /* after a registration */
     struct sched_session *held;    /* end soon after this connection */
     struct sched_session *closing; /* closes that wait for their server */
@@ -43,7 +47,10 @@ struct sched_conn {
 void sched_conn_accept(struct sched *sched, int fd);
 void sched_conn_free(struct sched_conn *conn);
 
-/* Send a reply; a peer that does not read is disconnected later, by its own event. */
+/* Disconnect the peers that have not read their answers for too long. */
+void sched_conn_sweep_unread(struct sched *sched, uint64_t now);
+
+/* Send a reply.  A peer that cannot get it is disconnected later, by its own event. */
 void sched_conn_reply(struct sched_conn *conn, const Gpupool__Ctl__CtlReply *reply);
 /* Send a refusal.  @reasons may be NULL. */
 void sched_conn_refuse(struct sched_conn *conn, uint32_t request,
@@ -54,9 +61,9 @@ void sched_conn_refuse(struct sched_conn *conn, uint32_t request,
 void sched_conn_touch(struct sched_conn *conn);
 
 /* Does @given open what @wanted guards?  With no token configured, only a peer on this
- * host may (@local_only) or anybody may. */
-bool sched_conn_allowed(const struct sched_conn *conn, const char *given,
-                        const char *wanted, bool local_only);
+ * host may (@local_only) or anybody may.  A peer that may is known from then on. */
+bool sched_conn_allowed(struct sched_conn *conn, const char *given, const char *wanted,
+                        bool local_only);
 
 /* A held session follows the connection; it moves when another connection holds it. */
 void sched_conn_hold(struct sched_conn *conn, struct sched_session *session);

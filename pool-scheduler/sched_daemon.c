@@ -188,6 +188,7 @@ on_tick(struct gp_loop_timer *timer)
     expire_leases(sched, now);
     expire_servers(sched, now);
     forget_servers(sched, now);
+    sched_conn_sweep_unread(sched, now);
     gp_loop_timer_set(sched->loop, timer, now + TICK_NS, on_tick);
 }
 

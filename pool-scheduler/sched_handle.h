@@ -11,12 +11,16 @@
 
 #include "control.pb-c.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct sched;
 struct sched_conn;
 
 /* sched_handle_server.c */
+/* May this peer, which shows @token, register a server?  If not, it has been told. */
+bool sched_handle_register_allowed(struct sched_conn *conn, uint32_t id,
+                                   const char *token);
 void sched_handle_register(struct sched_conn *conn, uint32_t id,
                            const Gpupool__Ctl__CtlRegister *msg);
 void sched_handle_report(struct sched_conn *conn, uint32_t id,

@@ -162,9 +162,25 @@ sched_handle_report(struct sched_conn *conn, uint32_t id,
 
 /* ------------------------------------------------------------ registration -- */
 
+bool
+sched_handle_register_allowed(struct sched_conn *conn, uint32_t id, const char *token)
+{
+    const struct sched_config *config = &conn->sched->config;
+    const char *words = config->server_token
+                            ? "wrong server token (gpupool-server --token-file)"
+                            : "without --server-token-file the scheduler takes servers "
+                              "of its own host only";
+
+    if (sched_conn_allowed(conn, token, config->server_token, true))
+        return true;
+    gp_log_warn("server", "registration from %s refused: %s", conn->peer, words);
+    sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_DENIED, words, NULL);
+    return false;
+}
+
 static int
-check_register(const struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
-               Gpupool__Ctl__CtlCode *code, struct gp_err *err)
+check_register(const Gpupool__Ctl__CtlRegister *msg, Gpupool__Ctl__CtlCode *code,
+               struct gp_err *err)
 {
     const char *name_error = bad_name(msg->server);
 
@@ -174,14 +190,6 @@ check_register(const struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *m
                           "the server speaks version %u of the control protocol, this "
                           "scheduler %u",
                           msg->major, CTL_MAJOR);
-    *code = GPUPOOL__CTL__CTL_CODE__CTL_DENIED;
-    if (!sched_conn_allowed(conn, msg->token, conn->sched->config.server_token, true))
-        return gp_err_set(
-            err, -EACCES, "%s",
-            conn->sched->config.server_token
-                ? "wrong server token (gpupool-server --token-file)"
-                : "without --server-token-file the scheduler takes servers of "
-                  "its own host only");
     *code = GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST;
     if (name_error)
         return gp_err_set(err, -EINVAL, "%s", name_error);
@@ -326,7 +334,7 @@ do_register(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
     struct sched_server *server;
     int r;
 
-    r = check_register(conn, msg, code, err);
+    r = check_register(msg, code, err);
     if (r < 0)
         return r;
     *code = GPUPOOL__CTL__CTL_CODE__CTL_CONFLICT;
@@ -360,8 +368,12 @@ sched_handle_register(struct sched_conn *conn, uint32_t id,
     struct gp_err err = {0};
     Gpupool__Ctl__CtlCode code = GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL;
     struct unwanted unwanted;
-    int r = do_register(conn, msg, &unwanted, &code, &err);
+    int r;
 
+    /* Again, with the token that the decoder read: only its word counts. */
+    if (!sched_handle_register_allowed(conn, id, msg->token))
+        return;
+    r = do_register(conn, msg, &unwanted, &code, &err);
     if (r < 0) {
         gp_log_warn("server", "%s: registration refused: %s", conn->peer,
                     gp_err_msg(&err, r));

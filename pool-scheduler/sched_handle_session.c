@@ -264,7 +264,7 @@ reply_explain(struct sched_conn *conn, uint32_t id, const struct sched_request *
 
 /* Everything that is refused before a card is looked for. */
 static int
-check_open(const struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
+check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
            struct open_request *open, Gpupool__Ctl__CtlCode *code, struct gp_err *err)
 {
     const struct sched *sched = conn->sched;
@@ -341,8 +341,10 @@ session_by_key(struct sched_conn *conn, uint32_t request, uint64_t id,
     char words[80];
 
     if (session && !session->closing && key->len == CTL_LEASE_KEY_SIZE &&
-        !CRYPTO_memcmp(key->data, session->lease_key, CTL_LEASE_KEY_SIZE))
+        !CRYPTO_memcmp(key->data, session->lease_key, CTL_LEASE_KEY_SIZE)) {
+        conn->known = true;
         return session;
+    }
     if (session && !session->closing) {
         sched_conn_refuse(conn, request, GPUPOOL__CTL__CTL_CODE__CTL_DENIED,
                           "wrong lease key", NULL);

@@ -2,6 +2,7 @@
 #include "sched_metrics.h"
 
 #include "gp_err.h"
+#include "gp_http_room.h"
 #include "gp_log.h"
 #include "gp_net.h"
 #include "gp_time.h"
@@ -14,13 +15,14 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-/* Scrapers are few; strangers wait. */
+/* Scrapers are few; above half of this the oldest connection ends for each new one. */
 #define METRICS_CONNECTIONS_MAX 32
 #define METRICS_TIMEOUT_S 10
 
 struct sched_metrics {
     struct sched *sched;
     struct MHD_Daemon *daemon;
+    struct gp_http_room room;
     struct gp_loop_fd src;
     struct gp_loop_timer timer;
 };
@@ -94,7 +96,7 @@ drive(struct sched_metrics *metrics)
 {
     MHD_UNSIGNED_LONG_LONG ms;
 
-    MHD_run(metrics->daemon);
+    gp_http_room_run(&metrics->room, metrics->daemon);
     if (MHD_get_timeout(metrics->daemon, &ms) == MHD_YES)
         gp_loop_timer_set(metrics->sched->loop, &metrics->timer,
                           gp_now_ns() + ms * GP_NS_PER_MS, on_timer);
@@ -118,13 +120,14 @@ static int
 start_daemon(struct sched_metrics *metrics, const char *listen, struct gp_err *err)
 {
     CLEANUP_FD int fd = -1;
-    int r = gp_net_listen(listen, 0, 16, &fd, err);
+    int r = gp_net_listen(listen, 0, GP_HTTP_BACKLOG, &fd, err);
 
     if (r < 0)
         return gp_err_wrap(err, r, "metrics");
     metrics->daemon = MHD_start_daemon(
         MHD_USE_EPOLL, 0, NULL, NULL, on_request, metrics, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_CONNECTION_LIMIT, METRICS_CONNECTIONS_MAX,
+        MHD_OPTION_NOTIFY_CONNECTION, gp_http_room_notify, &metrics->room,
         MHD_OPTION_CONNECTION_TIMEOUT, METRICS_TIMEOUT_S, MHD_OPTION_END);
     if (!metrics->daemon)
         return gp_err_set(err, -EIO, "metrics: cannot start an HTTP server on %s",
@@ -146,6 +149,7 @@ sched_metrics_start(struct sched *sched, const char *listen,
     if (!metrics)
         return -ENOMEM;
     metrics->sched = sched;
+    metrics->room.max = METRICS_CONNECTIONS_MAX / 2;
     r = start_daemon(metrics, listen, err);
     if (r < 0)
         return r;

@@ -2,6 +2,7 @@
 #include "srv_metrics.h"
 
 #include "gp_err.h"
+#include "gp_http_room.h"
 #include "gp_log.h"
 #include "gp_net.h"
 #include "gp_time.h"
@@ -26,6 +27,7 @@
 struct srv_metrics {
     struct srv *srv;
     struct MHD_Daemon *daemon;
+    struct gp_http_room room;
     struct gp_loop_fd src;
     struct gp_loop_timer timer;
 };
@@ -257,7 +259,7 @@ run(struct srv_metrics *m)
 {
     MHD_UNSIGNED_LONG_LONG ms;
 
-    MHD_run(m->daemon);
+    gp_http_room_run(&m->room, m->daemon);
     gp_loop_timer_del(&m->timer);
     if (MHD_get_timeout(m->daemon, &ms) == MHD_YES)
         gp_loop_timer_set(m->srv->loop, &m->timer, gp_now_ns() + ms * GP_NS_PER_MS,
@@ -284,12 +286,15 @@ start(struct srv_metrics *m, struct gp_err *err)
     int fd;
     int r;
 
-    r = gp_net_listen(m->srv->conf.metrics_listen, METRICS_PORT, 16, &fd, err);
+    m->room.max = METRICS_CONNECTIONS / 2;
+    r = gp_net_listen(m->srv->conf.metrics_listen, METRICS_PORT, GP_HTTP_BACKLOG, &fd,
+                      err);
     if (r < 0)
         return r;
     m->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, m,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, METRICS_CONNECTIONS,
+        MHD_OPTION_NOTIFY_CONNECTION, gp_http_room_notify, &m->room,
         MHD_OPTION_CONNECTION_TIMEOUT, METRICS_TIMEOUT_S, MHD_OPTION_END);
     if (!m->daemon) {
         close(fd);

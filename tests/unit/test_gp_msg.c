@@ -2,6 +2,7 @@
 /* Length-prefixed messages, blocking and on a loop. */
 #include "ut.h"
 
+#include "gp_base.h"
 #include "gp_err.h"
 #include "gp_loop.h"
 #include "gp_msg.h"
@@ -175,6 +176,128 @@ slow_reader_meets_the_queue_limit(void **state)
 }
 
 static void
+reader_that_lags_behind_costs_no_more_than_the_queue(void **state)
+{
+    char block[4096] = {0};
+    struct peer peer;
+    int fd, small = 4096;
+
+    peer_make(&peer, &fd);
+    setsockopt(peer.conn.src.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+    peer.conn.max_queue = 256 * 1024;
+    while (gp_msg_conn_unsent(&peer.conn) < 128 * 1024)
+        assert_int_equal(gp_msg_conn_send(&peer.conn, block, sizeof(block)), 0);
+    /* Many times the queue, which never runs empty. */
+    for (int i = 0; i < 2000; i++) {
+        ssize_t n = recv(fd, block, sizeof(block), MSG_DONTWAIT);
+
+        assert_true(n > 4);
+        assert_int_equal(gp_msg_conn_send(&peer.conn, block, (size_t)n - 4), 0);
+        assert_true(gp_msg_conn_unsent(&peer.conn) > 0);
+        assert_true(peer.conn.out_cap <= peer.conn.max_queue);
+    }
+    peer_end(&peer, fd);
+}
+
+/* Everything that is ready is handled when the loop comes to its timers. */
+static struct gp_loop *turning;
+
+static void
+on_turned(struct gp_loop_timer *timer)
+{
+    gp_loop_stop(turning, 0);
+}
+
+static void
+turn(struct peer *peer)
+{
+    struct gp_loop_timer timer = {0};
+
+    turning = peer->loop;
+    gp_loop_timer_set(peer->loop, &timer, gp_now_ns() + 20 * GP_NS_PER_MS, on_turned);
+    gp_loop_run(peer->loop);
+    gp_loop_timer_del(&timer);
+}
+
+static void
+peer_that_reads_no_answers_is_not_read_either(void **state)
+{
+    struct peer peer;
+    unsigned before;
+    int fd, small = 1;
+
+    peer_make(&peer, &fd);
+    setsockopt(peer.conn.src.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+    peer.conn.max_queue = 64 * 1024;
+    peer.conn.busy_mark = 1000;
+    for (int i = 0; i < 5000; i++)
+        if (gp_msg_send(fd, "echo", 4, gp_now_ns() + 50 * GP_NS_PER_MS, NULL) < 0)
+            break;
+    turn(&peer);
+    assert_in_range(gp_msg_conn_unsent(&peer.conn), 900, 1100);
+    before = peer.n_msgs;
+    turn(&peer);
+    assert_int_equal(peer.n_msgs, before);
+    /* It reads: its requests go on by themselves, in order and without loss. */
+    for (int i = 0; i < 200; i++) {
+        char buf[8192];
+
+        while (recv(fd, buf, sizeof(buf), MSG_DONTWAIT) > 0)
+            ;
+        turn(&peer);
+        if (peer.n_msgs > before + 100)
+            break;
+    }
+    assert_true(peer.n_msgs > before + 100);
+    assert_int_equal(peer.closed, 0);
+    peer_end(&peer, fd);
+}
+
+static void
+held_connection_delivers_later(void **state)
+{
+    struct peer peer;
+    int fd;
+
+    peer_make(&peer, &fd);
+    gp_msg_conn_hold(&peer.conn, true);
+    gp_msg_send(fd, "stop", 4, soon(), NULL);
+    turn(&peer);
+    assert_int_equal(peer.n_msgs, 0);
+    gp_msg_conn_hold(&peer.conn, false);
+    gp_loop_run(peer.loop);
+    assert_int_equal(peer.n_msgs, 1);
+    peer_end(&peer, fd);
+}
+
+static bool
+only_good_ones(struct gp_msg_conn *conn, const void *data, size_t len, size_t total)
+{
+    assert_int_equal(len, gp_min(total, (size_t)GP_MSG_PEEK));
+    conn->max_msg = total;
+    return !memcmp(data, "good", 4);
+}
+
+static void
+large_message_is_judged_by_its_first_bytes(void **state)
+{
+    struct peer peer;
+    int fd;
+
+    peer_make(&peer, &fd);
+    peer.conn.on_large = only_good_ones;
+    gp_msg_send(fd, "good and longer than 16", 23, soon(), NULL);
+    gp_msg_send(fd, "stop", 4, soon(), NULL);
+    gp_loop_run(peer.loop);
+    assert_int_equal(peer.n_msgs, 2);
+    peer.conn.max_msg = 16;
+    gp_msg_send(fd, "evil and longer than 16", 23, soon(), NULL);
+    gp_loop_run(peer.loop);
+    assert_int_equal(peer.closed, 1 + EMSGSIZE);
+    peer_end(&peer, fd);
+}
+
+static void
 end_of_the_other_side_is_reported_once(void **state)
 {
     struct peer peer;
@@ -197,6 +320,10 @@ main(void)
         cmocka_unit_test(loop_ends_a_connection_that_sends_too_much),
         cmocka_unit_test(callback_may_end_its_own_connection),
         cmocka_unit_test(slow_reader_meets_the_queue_limit),
+        cmocka_unit_test(reader_that_lags_behind_costs_no_more_than_the_queue),
+        cmocka_unit_test(peer_that_reads_no_answers_is_not_read_either),
+        cmocka_unit_test(held_connection_delivers_later),
+        cmocka_unit_test(large_message_is_judged_by_its_first_bytes),
         cmocka_unit_test(end_of_the_other_side_is_reported_once),
     };
 

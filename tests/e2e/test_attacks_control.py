@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks on the control plane, carried out: each of them must come to nothing, and
+everybody else is served meanwhile."""
+
+import os
+import select
+import socket
+import struct
+import time
+
+from test_hostile_scheduler import address
+
+
+# ------------------------------------------------------- messages by hand --
+# Protobuf as an attacker would write it: the numbers are those of control.proto.
+
+def varint(value):
+    out = bytearray()
+    while value > 0x7f:
+        out.append(value & 0x7f | 0x80)
+        value >>= 7
+    return bytes(out + bytes([value]))
+
+
+def number(field, value):
+    return varint(field << 3) + varint(value)
+
+
+def text(field, value):
+    value = value.encode() if isinstance(value, str) else value
+    return varint(field << 3 | 2) + varint(len(value)) + value
+
+
+def message(body, content=b"", request=1):
+    data = number(1, request) + text(body, content)
+    return struct.pack("<I", len(data)) + data
+
+
+REGISTER, OPEN, CLOSE, STATUS, DRAIN, WAIT_SERVERS = 2, 5, 7, 8, 9, 10
+
+
+def fields(data):
+    """[(number, value)] of one protobuf message; bytes stay bytes."""
+    found, at = [], 0
+
+    def one():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7f) << shift
+            shift += 7
+            if not byte & 0x80:
+                return value
+
+    while at < len(data):
+        tag = one()
+        if tag & 7 == 0:
+            found.append((tag >> 3, one()))
+        elif tag & 7 == 1:
+            found.append((tag >> 3, int.from_bytes(data[at:at + 8], "little")))
+            at += 8
+        else:
+            size = one()
+            found.append((tag >> 3, data[at:at + size]))
+            at += size
+    return found
+
+
+class Link:
+    """A connection to the scheduler that speaks by hand."""
+
+    def __init__(self, case, where):
+        family = socket.AF_UNIX if isinstance(where, (str, os.PathLike)) else socket.AF_INET
+        self.socket = socket.socket(family)
+        self.socket.settimeout(case.patience)
+        self.socket.connect(str(where) if family == socket.AF_UNIX else where)
+
+    def ask(self, body, content=b""):
+        """(code, words) of a refusal, or (0, fields of the reply)."""
+        self.socket.sendall(message(body, content))
+        return self.hear()
+
+    def hear(self):
+        size = struct.unpack("<I", self._exactly(4))[0]
+        reply = fields(self._exactly(size))
+        for field, value in reply:
+            if field == 2:
+                error = dict(fields(value))
+                return error.get(1, 0), error.get(2, b"").decode()
+        return 0, reply
+
+    def _exactly(self, size):
+        data = b""
+        while len(data) < size:
+            part = self.socket.recv(size - len(data))
+            if not part:
+                raise ConnectionError("the scheduler has closed the connection")
+            data += part
+        return data
+
+    def close(self):
+        self.socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+
+def resident(pid):
+    """Bytes of memory that the process holds."""
+    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+# --------------------------------------------- H5: the scheduler's memory --
+
+class Flooder:
+    """Sends requests without end and reads no answer."""
+
+    def __init__(self, where, data):
+        self.socket = socket.create_connection(where)
+        self.socket.setblocking(False)
+        self.data = data * (65536 // len(data))
+        self.sent = 0
+        self.ended = False
+
+    def push(self):
+        try:
+            while True:
+                at = self.sent % len(self.data)
+                self.sent += self.socket.send(self.data[at:])
+        except BlockingIOError:
+            return
+        except OSError:
+            self.ended = True
+
+
+def flood(flooders, done, seconds):
+    """Push until @done; a flood that goes on for so long is over as well."""
+    end = time.monotonic() + seconds
+    while not done() and time.monotonic() < end:
+        live = [f.socket for f in flooders if not f.ended]
+        if not live:
+            return
+        select.select([], live, [], 0.1)
+        for flooder in flooders:
+            if not flooder.ended:
+                flooder.push()
+
+
+def test_attacks_unread_answers_do_not_fill_the_scheduler(case):
+    """Requests whose answers nobody reads: the peer is not read any further, and ends."""
+    pool = case.pool(servers=1, cards=1)
+    where = address(pool)
+    scheduler = pool.pid("gpupool-scheduler")
+    before = resident(scheduler)
+    flooders = [Flooder(where, message(STATUS, text(1, "no such token"))) for _ in range(24)]
+    try:
+        flood(flooders, lambda: resident(scheduler) > before + (32 << 20) or
+              all(f.ended for f in flooders), case.patience)
+        case.check(resident(scheduler) < before + (32 << 20),
+                   f"the scheduler grew from {before >> 20} to {resident(scheduler) >> 20} MiB")
+        case.check(all(f.ended for f in flooders),
+                   "who reads no answer is disconnected in the end")
+        pool.run("true")
+    finally:
+        for flooder in flooders:
+            flooder.socket.close()
+
+
+def test_attacks_refused_stranger_stays_a_stranger(case):
+    """A refusal earns nobody more patience: wrong tokens end the connection."""
+    pool = case.pool(servers=1, cards=1)
+    card = text(10, b"")
+    with Link(case, address(pool)) as link:
+        tries = 0
+        try:
+            while tries < 1000:
+                code, _ = link.ask(REGISTER, number(1, 1) + text(2, f"guess {tries}") + card)
+                case.equal(code, 3, "the code of a refused registration")
+                tries += 1
+        except (ConnectionError, struct.error):
+            pass
+        case.check(tries < 100, f"{tries} guesses of the token on one connection")
+    pool.run("true")
+
+
+def test_attacks_large_registration_is_not_unpacked_without_the_token(case):
+    """Half a MiB of empty cards, which unpack to a hundred times that."""
+    pool = case.pool(servers=1, cards=1)
+    where = address(pool)
+    scheduler = pool.pid("gpupool-scheduler")
+    body = number(1, 1) + text(2, "a guess") + text(10, b"") * 250_000
+    before, ticks = resident(scheduler), cpu_ticks(scheduler)
+    for _ in range(40):
+        with Link(case, where) as link:
+            try:
+                code, _ = link.ask(REGISTER, body)
+                case.equal(code, 3, "the code of a refused registration")
+            except (ConnectionError, struct.error):
+                pass
+    spent = (cpu_ticks(scheduler) - ticks) / os.sysconf("SC_CLK_TCK")
+    case.check(spent < 0.4, f"40 registrations of strangers cost {spent:.2f} s of the "
+               "scheduler's processor time")
+    case.check(resident(scheduler) < before + (16 << 20),
+               f"the scheduler grew from {before >> 20} to {resident(scheduler) >> 20} MiB")
+    pool.run("true")
+
+
+def test_attacks_large_registration_with_the_token_is_still_taken(case):
+    """A server with many sessions says more than strangers may; its token opens the door."""
+    pool = case.pool(servers=1, cards=1)
+    token = next(case.folder.rglob("server-token")).read_text().strip()
+    use = text(10, number(1, 1 << 40) + text(8, "x" * 100))
+    body = (number(1, 1) + text(2, token) + text(3, "many") + text(4, "127.0.0.1:1") +
+            use * 1000)
+    with Link(case, address(pool)) as link:
+        code, reply = link.ask(REGISTER, body)
+        case.equal(code, 0, f"the answer to a registration of {len(body)} bytes: {reply}")
+
+
+def cpu_ticks(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        numbers = file.read().rsplit(")", 1)[1].split()
+    return int(numbers[11]) + int(numbers[12])
+
+
+def test_attacks_idle_connections_do_not_keep_scrapers_out(case):
+    """Metrics are served although strangers occupy every connection."""
+    pool = case.pool(servers=1, cards=1)
+    ports = {"gpupool-scheduler": case.free_port(), "gpupool-server": case.free_port()}
+    for program, port in ports.items():
+        pool.restart(pool.pid(program), "--metrics-listen", f"127.0.0.1:{port}")
+    for program, port in ports.items():
+        strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+        try:
+            with socket.create_connection(("127.0.0.1", port)) as scraper:
+                scraper.settimeout(case.patience)
+                start = time.monotonic()
+                scraper.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+                answer = b""
+                while part := scraper.recv(65536):
+                    answer += part
+                waited = time.monotonic() - start
+        finally:
+            for stranger in strangers:
+                stranger.close()
+        case.contains(answer.decode(), "200 OK", f"{program}'s answer to a scraper")
+        # Strangers are disconnected after ten seconds: a scraper must not wait for that.
+        case.check(waited < 8, f"{program}: the scraper waited {waited:.1f} s")
