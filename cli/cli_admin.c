@@ -58,12 +58,14 @@ explain_chose(const Gpupool__Ctl__CtlGrant *grant, const char *server)
 
 /* What programs would go over, to each server of the placement. */
 static void
-explain_transports(struct cli_ctl *ctl, const Gpupool__Ctl__CtlGrant *grant)
+explain_transports(struct cli_ctl *ctl, const struct cli_want *want,
+                   const Gpupool__Ctl__CtlGrant *grant)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlStatus body = GPUPOOL__CTL__CTL_STATUS__INIT;
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
 
+    body.token = want->token;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS;
     req.status = &body;
     if (cli_ctl_call(ctl, &req, CLI_DEADLINE_NS, &reply, NULL) < 0 ||
@@ -90,7 +92,7 @@ explain_ask(struct cli_want *want)
         r = cli_ctl_call(&ctl, &req, CLI_DEADLINE_NS, &reply, &err);
     r = explain_answer(r, reply, &err);
     if (r == CLI_OK)
-        explain_transports(&ctl, reply->grant);
+        explain_transports(&ctl, want, reply->grant);
     return r;
 }
 
@@ -135,9 +137,8 @@ static const struct option ORDER_OPTIONS[] = {
 
 #define ORDER_HELP                                                                     \
     "  --scheduler H:P     else GPUPOOL_SCHEDULER, else the pool of `gpupool up`\n"    \
-    "  --token-file FILE   else GPUPOOL_TOKEN_FILE: the pool's admin token; without "  \
-    "one,\n"                                                                           \
-    "                      only on the scheduler's own host\n"
+    "  --token-file FILE   else GPUPOOL_TOKEN_FILE: the pool's admin token; the\n"     \
+    "                      local pool knows its own user without one\n"
 
 struct order {
     const char *name, *help;
@@ -173,7 +174,8 @@ order_parse(struct order *order, int argc, char **argv, int *ret_status)
         return 1;
     }
     order->target = argv[optind];
-    r = cli_token(order->token_file, &order->token, &err);
+    r = cli_token(order->token_file, order->scheduler, CLI_TOKEN_ADMIN, &order->token,
+                  &err);
     if (r < 0)
         *ret_status = cli_fail(CLI_FAILED, "%s: %s", order->name, gp_err_msg(&err, r));
     return r < 0;
@@ -185,7 +187,11 @@ order_send(const struct order *order, Gpupool__Ctl__CtlRequest *req,
 {
     CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.fd = -1};
     struct gp_err err = {0};
-    int r = cli_ctl_open(&ctl, order->scheduler, &err);
+    char address[GP_NET_NAME_MAX];
+    int r = cli_order_address(order->scheduler, address, &err);
+
+    if (!r)
+        r = cli_ctl_open(&ctl, address, &err);
 
     if (!r)
         r = cli_ctl_call(&ctl, req, CLI_DEADLINE_NS, ret_reply, &err);

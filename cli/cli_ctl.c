@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_ctl.h"
 
+#include "cli_folder.h"
 #include "cli_pool.h"
 #include "ctl_limits.h"
 #include "gp_err.h"
@@ -37,27 +38,68 @@ cli_scheduler_address(const char *option, char ret_address[GP_NET_NAME_MAX],
     return 0;
 }
 
+/* Is the scheduler that is meant the one of the local pool? */
+static bool
+is_local_pool(const char *option, struct cli_pool *ret_pool)
+{
+    const char *env = getenv("GPUPOOL_SCHEDULER");
+    const char *given = option ? option : env && *env ? env : NULL;
+
+    return cli_pool_read(ret_pool, NULL) == 0 && ret_pool->scheduler[0] &&
+           (!given || !strcmp(given, ret_pool->scheduler) ||
+            !strcmp(given, ret_pool->local));
+}
+
 int
-cli_token(const char *path, char **ret_token, struct gp_err *err)
+cli_order_address(const char *option, char ret_address[GP_NET_NAME_MAX],
+                  struct gp_err *err)
+{
+    struct cli_pool pool;
+
+    if (!is_local_pool(option, &pool) || !pool.local[0])
+        return cli_scheduler_address(option, ret_address, err);
+    gp_str_copy(ret_address, GP_NET_NAME_MAX, pool.local);
+    return 0;
+}
+
+static int
+read_token(const char *path, char **ret_token, struct gp_err *err)
 {
     CLEANUP_FREE char *text = NULL;
     size_t len;
+    int r = gp_file_read(path, CTL_TOKEN_MAX, &text, &len, err);
+
+    if (r < 0)
+        return r;
+    text[strcspn(text, "\r\n")] = 0;
+    *ret_token = TAKE_PTR(text);
+    return 0;
+}
+
+int
+cli_token(const char *path, const char *scheduler, const char *name, char **ret_token,
+          struct gp_err *err)
+{
+    CLEANUP_FREE char *folder = NULL, *own = NULL;
+    struct cli_pool pool;
     int r;
 
     if (!path)
         path = getenv("GPUPOOL_TOKEN_FILE");
-    if (!path || !*path) {
-        text = strdup("");
-    } else {
-        r = gp_file_read(path, CTL_TOKEN_MAX, &text, &len, err);
+    if (path && *path)
+        return read_token(path, ret_token, err);
+    if (is_local_pool(scheduler, &pool)) {
+        r = cli_folder_file("pool.d", &folder, err);
         if (r < 0)
             return r;
-        text[strcspn(text, "\r\n")] = 0;
+        own = gp_str_printf("%s/%s", folder, name);
+        if (!own)
+            return -ENOMEM;
+        if (!access(own, F_OK))
+            return read_token(own, ret_token, err);
     }
-    if (!text)
-        return -ENOMEM;
-    *ret_token = TAKE_PTR(text);
-    return 0;
+    *ret_token = strdup("");
+    return *ret_token ? 0 : -ENOMEM;
 }
 
 int

@@ -24,8 +24,21 @@ struct gp_err;
 int cli_scheduler_address(const char *option, char ret_address[GP_NET_NAME_MAX],
                           struct gp_err *err);
 
-/* The first line of @path, else of $GPUPOOL_TOKEN_FILE, else "".  malloc'ed. */
-int cli_token(const char *path, char **ret_token, struct gp_err *err);
+/* Where orders of an administrator go: as above, but to the Unix socket of the local
+ * pool, which knows its own user without a token. */
+int cli_order_address(const char *option, char ret_address[GP_NET_NAME_MAX],
+                      struct gp_err *err);
+
+/* The secrets of a pool.  `gpupool up` makes them as NAME-token in its folder. */
+#define CLI_TOKEN_SERVER "server-token"
+#define CLI_TOKEN_CLIENT "client-token"
+#define CLI_TOKEN_ADMIN "admin-token"
+
+/* The token for the scheduler that @scheduler (an option, or NULL) means: the first
+ * line of @path, else of $GPUPOOL_TOKEN_FILE, else, for the local pool, of the file
+ * @name that `gpupool up` made, else "".  malloc'ed. */
+int cli_token(const char *path, const char *scheduler, const char *name,
+              char **ret_token, struct gp_err *err);
 
 struct cli_ctl {
     int fd;

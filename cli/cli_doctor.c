@@ -298,7 +298,7 @@ check_pool(struct doctor *d)
     char address[GP_NET_NAME_MAX];
     struct gp_err err = {0};
     uint64_t start = gp_now_ns();
-    int r = cli_token(d->token_file, &token, &err);
+    int r = cli_token(d->token_file, d->scheduler, CLI_TOKEN_CLIENT, &token, &err);
 
     if (!r)
         r = cli_scheduler_address(d->scheduler, address, &err);

@@ -27,6 +27,8 @@ parse_line(struct cli_pool *pool, const char *line)
 
     if (sscanf(line, "scheduler %271s", pool->scheduler) == 1)
         return 0;
+    if (sscanf(line, "local %271s", pool->local) == 1)
+        return 0;
     if (pool->n == CLI_POOL_PROCESSES_MAX ||
         sscanf(line, "process %31s %d %" SCNu64, p->name, &pid, &p->start) != 3 ||
         pid <= 1)
@@ -76,6 +78,8 @@ cli_pool_write(const struct cli_pool *pool, struct gp_err *err)
     fprintf(f, "%s\n", MAGIC);
     if (pool->scheduler[0])
         fprintf(f, "scheduler %s\n", pool->scheduler);
+    if (pool->local[0])
+        fprintf(f, "local %s\n", pool->local);
     for (unsigned i = 0; i < pool->n; i++)
         fprintf(f, "process %s %d %" PRIu64 "\n", pool->processes[i].name,
                 (int)pool->processes[i].pid, pool->processes[i].start);

@@ -31,6 +31,7 @@ struct cli_process {
 
 struct cli_pool {
     char scheduler[GP_NET_NAME_MAX];
+    char local[GP_NET_NAME_MAX]; /* its Unix socket, or empty */
     struct cli_process processes[CLI_POOL_PROCESSES_MAX];
     unsigned n;
 };

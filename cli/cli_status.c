@@ -227,7 +227,7 @@ parse(struct query *q, const struct view *view, int argc, char **argv, int *ret_
                                view->name, view->name);
         return 1;
     }
-    r = cli_token(q->token_file, &q->token, &err);
+    r = cli_token(q->token_file, q->scheduler, CLI_TOKEN_CLIENT, &q->token, &err);
     if (r < 0)
         *ret_status = cli_fail(CLI_FAILED, "%s: %s", view->name, gp_err_msg(&err, r));
     return r < 0;

@@ -155,7 +155,7 @@ cli_top(int argc, char **argv)
     }
     if (r < 0)
         return cli_fail(CLI_USAGE, "top: bad usage, see gpupool top --help");
-    r = cli_token(top.token_file, &top.token, &err);
+    r = cli_token(top.token_file, top.scheduler, CLI_TOKEN_CLIENT, &top.token, &err);
     if (!r)
         r = repeat(&top, &err);
     free(top.token);

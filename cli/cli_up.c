@@ -97,7 +97,7 @@ struct up {
     const char *rdma, *gpudirect, *pageable;
     const char *memory, *scaling, *driver, *listen, *placement, *heartbeat, *lease;
     char *folder; /* pool.d: everything of this pool */
-    char *token_file;
+    char *server_token, *client_token, *admin_token; /* files */
     int lock;
     struct cli_pool pool;
     int pidfds[CLI_POOL_PROCESSES_MAX];
@@ -196,18 +196,35 @@ clear_folder(const char *folder, struct gp_err *err)
 }
 
 static int
-make_token(struct up *up, struct gp_err *err)
+make_token(const struct up *up, const char *name, char **ret_path, struct gp_err *err)
 {
     uint8_t secret[24];
     CLEANUP_FREE char *text = NULL;
+    int r;
 
     if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
         return gp_err_set(err, -EIO, "no random numbers");
     text = gp_b64_encode(secret, sizeof(secret));
-    up->token_file = gp_str_printf("%s/server-token", up->folder);
-    if (!text || !up->token_file)
+    *ret_path = gp_str_printf("%s/%s", up->folder, name);
+    explicit_bzero(secret, sizeof(secret));
+    if (!text || !*ret_path)
         return -ENOMEM;
-    return gp_file_replace(up->token_file, text, strlen(text), 0600, err);
+    r = gp_file_replace(*ret_path, text, strlen(text), 0600, err);
+    explicit_bzero(text, strlen(text));
+    return r;
+}
+
+/* One for each role; command lines name the files only. */
+static int
+make_tokens(struct up *up, struct gp_err *err)
+{
+    int r = make_token(up, CLI_TOKEN_SERVER, &up->server_token, err);
+
+    if (!r)
+        r = make_token(up, CLI_TOKEN_CLIENT, &up->client_token, err);
+    if (!r)
+        r = make_token(up, CLI_TOKEN_ADMIN, &up->admin_token, err);
+    return r;
 }
 
 /* Start one daemon and note it, so that a failure later ends it too. */
@@ -234,6 +251,7 @@ start_scheduler(struct up *up, struct gp_err *err)
 {
     CLEANUP_FREE char *bin = cli_path_bin("gpupool-scheduler");
     CLEANUP_FREE char *ready = gp_str_printf("%s/scheduler.ready", up->folder);
+    CLEANUP_FREE char *local = gp_str_printf("%s/" SCHED_SOCKET_NAME, up->folder);
     CLEANUP_FREE char *text = NULL;
     const char *argv[] = {
         bin,
@@ -242,7 +260,11 @@ start_scheduler(struct up *up, struct gp_err *err)
         "--state-dir",
         up->folder,
         "--server-token-file",
-        up->token_file,
+        up->server_token,
+        "--client-token-file",
+        up->client_token,
+        "--admin-token-file",
+        up->admin_token,
         "--ready-file",
         ready,
         "--placement",
@@ -258,7 +280,7 @@ start_scheduler(struct up *up, struct gp_err *err)
 
     if (!bin)
         return gp_err_set(err, -ENOENT, "gpupool-scheduler is not beside gpupool");
-    if (!ready)
+    if (!ready || !local)
         return -ENOMEM;
     r = start(up, "scheduler", argv, NULL, err);
     if (!r)
@@ -270,6 +292,8 @@ start_scheduler(struct up *up, struct gp_err *err)
         return gp_err_wrap(err, r, "scheduler");
     text[strcspn(text, "\n")] = 0;
     gp_str_copy(up->pool.scheduler, sizeof(up->pool.scheduler), text);
+    if (!access(local, F_OK)) /* not there when the path is too long for one */
+        snprintf(up->pool.local, sizeof(up->pool.local), "unix:%s", local);
     return cli_pool_write(&up->pool, err);
 }
 
@@ -300,8 +324,8 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
         gp_str_printf(strchr(up->listen, ':') ? "[%s]:0" : "%s:0", up->listen);
     char name[32], cards[16], env[64];
     const char *argv[32] = {
-        bin,           "--listen",         address,        "--name",       name,
-        "--scheduler", up->pool.scheduler, "--token-file", up->token_file, "--driver",
+        bin,           "--listen",         address,        "--name",         name,
+        "--scheduler", up->pool.scheduler, "--token-file", up->server_token, "--driver",
         up->driver,
     };
     unsigned n = 11;
@@ -350,10 +374,15 @@ await_servers(struct up *up, Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlWaitServers wait = GPUPOOL__CTL__CTL_WAIT_SERVERS__INIT;
     CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.fd = -1};
+    CLEANUP_FREE char *token = NULL;
     int r = cli_ctl_open(&ctl, up->pool.scheduler, err);
 
     if (r < 0)
         return r;
+    r = cli_token(up->client_token, NULL, CLI_TOKEN_CLIENT, &token, err);
+    if (r < 0)
+        return r;
+    wait.token = token;
     wait.servers = up->servers;
     wait.timeout_ms = (uint32_t)(START_NS / GP_NS_PER_MS);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_WAIT_SERVERS;
@@ -377,7 +406,7 @@ static int
 start_all(struct up *up, struct gp_err *err)
 {
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    int r = make_token(up, err);
+    int r = make_tokens(up, err);
 
     if (!r)
         r = start_scheduler(up, err);
@@ -424,7 +453,9 @@ up_fini(struct up *up)
         free(up->logs[i]);
     }
     free(up->folder);
-    free(up->token_file);
+    free(up->server_token);
+    free(up->client_token);
+    free(up->admin_token);
 }
 
 /* After a failure: whose log tells why?  Show those of processes that ended, or all. */

@@ -157,7 +157,8 @@ cli_want_option(struct cli_want *want, int opt, const char *arg, struct gp_err *
 int
 cli_want_finish(struct cli_want *want, struct gp_err *err)
 {
-    int r = cli_token(want->token_file, &want->token, err);
+    int r = cli_token(want->token_file, want->scheduler, CLI_TOKEN_CLIENT, &want->token,
+                      err);
 
     if (r < 0)
         return r;

@@ -25,14 +25,16 @@ static const char HELP[] =
     "\n"
     "  --listen HOST:PORT        where servers and clients connect (127.0.0.1:7480)\n"
     "  --state-dir DIR           state and key (/var/lib/gpupool)\n"
-    "  --server-token-file FILE  secret that servers must know; without it, only "
-    "servers\n"
-    "                            on this host are taken\n"
-    "  --client-token-file FILE  secret that clients must know; without it, anybody "
-    "who\n"
-    "                            can connect may open sessions\n"
-    "  --admin-token-file FILE   secret for drain and for closing sessions of others;\n"
-    "                            without it, only clients on this host may\n"
+    "  --local unix:PATH         socket for local orders (STATE_DIR/scheduler.sock): "
+    "this\n"
+    "                            process's user and root need no token there\n"
+    "  --server-token-file FILE  secret that servers must know\n"
+    "  --client-token-file FILE  secret that clients must know\n"
+    "  --admin-token-file FILE   secret for drain and for closing sessions of others\n"
+    "  --allow-anonymous ROLE    no secret for ROLE (server, client or admin):\n"
+    "                            everybody who can connect may; without it and "
+    "without a\n"
+    "                            token file, ROLE is for the local socket only\n"
     "  --placement POLICY        binpack (default) or spread\n"
     "  --heartbeat-ms N          how often servers report (2000); dead after 3 missed\n"
     "  --lease-ms N              lease of a session when the client names none "
@@ -55,6 +57,8 @@ enum option_id {
     OPT_SERVER_TOKEN,
     OPT_CLIENT_TOKEN,
     OPT_ADMIN_TOKEN,
+    OPT_LOCAL,
+    OPT_ANONYMOUS,
     OPT_PLACEMENT,
     OPT_HEARTBEAT,
     OPT_LEASE,
@@ -74,6 +78,8 @@ static const struct option OPTIONS[] = {
     {"server-token-file", required_argument, NULL, OPT_SERVER_TOKEN},
     {"client-token-file", required_argument, NULL, OPT_CLIENT_TOKEN},
     {"admin-token-file", required_argument, NULL, OPT_ADMIN_TOKEN},
+    {"local", required_argument, NULL, OPT_LOCAL},
+    {"allow-anonymous", required_argument, NULL, OPT_ANONYMOUS},
     {"placement", required_argument, NULL, OPT_PLACEMENT},
     {"heartbeat-ms", required_argument, NULL, OPT_HEARTBEAT},
     {"lease-ms", required_argument, NULL, OPT_LEASE},
@@ -117,6 +123,18 @@ read_token(const char *path, char **ret, struct gp_err *err)
     free(*ret);
     *ret = TAKE_PTR(text);
     return 0;
+}
+
+static int
+allow_anonymous(const char *text, struct sched_config *c, struct gp_err *err)
+{
+    for (int role = 0; role < SCHED_ROLES; role++)
+        if (!strcmp(text, sched_role_name(role))) {
+            c->anonymous[role] = true;
+            return 0;
+        }
+    return gp_err_set(err, -EINVAL,
+                      "--allow-anonymous %s: server, client or admin is wanted", text);
 }
 
 static int
@@ -180,11 +198,16 @@ parse_option(int opt, const char *name, struct sched_config *c, struct gp_err *e
         c->ready_file = optarg;
         return 0;
     case OPT_SERVER_TOKEN:
-        return read_token(optarg, &c->server_token, err);
+        return read_token(optarg, &c->tokens[SCHED_ROLE_SERVER], err);
     case OPT_CLIENT_TOKEN:
-        return read_token(optarg, &c->client_token, err);
+        return read_token(optarg, &c->tokens[SCHED_ROLE_CLIENT], err);
     case OPT_ADMIN_TOKEN:
-        return read_token(optarg, &c->admin_token, err);
+        return read_token(optarg, &c->tokens[SCHED_ROLE_ADMIN], err);
+    case OPT_LOCAL:
+        c->local = optarg;
+        return 0;
+    case OPT_ANONYMOUS:
+        return allow_anonymous(optarg, c, err);
     case OPT_PLACEMENT:
         return parse_placement(optarg, &c->placement, err);
     default:
@@ -267,8 +290,7 @@ main(int argc, char **argv)
     }
     if (r < 0)
         fprintf(stderr, "gpupool-scheduler: %s\n", gp_err_msg(&err, r));
-    free(config.server_token);
-    free(config.client_token);
-    free(config.admin_token);
+    for (int role = 0; role < SCHED_ROLES; role++)
+        free(config.tokens[role]);
     return r < 0;
 }

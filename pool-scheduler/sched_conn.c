@@ -5,16 +5,13 @@
 #include "ctl_peek.h"
 #include "gp_err.h"
 #include "gp_log.h"
-#include "gp_net.h"
-#include "gp_str.h"
 #include "gp_time.h"
+#include "sched_auth.h"
 #include "sched_daemon.h"
 #include "sched_handle.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <openssl/crypto.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -100,34 +97,10 @@ stranger_enter(struct sched_conn *conn)
     sched->n_strangers++;
 }
 
-static bool
-peer_is_loopback(int fd)
-{
-    struct sockaddr_storage ss;
-    socklen_t len = sizeof(ss);
-
-    if (getpeername(fd, (struct sockaddr *)&ss, &len) < 0)
-        return false;
-    if (ss.ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)&ss;
-
-        return ntohl(in->sin_addr.s_addr) >> 24 == 127;
-    }
-    if (ss.ss_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&ss;
-        const struct in6_addr *a = &in6->sin6_addr;
-
-        return IN6_IS_ADDR_LOOPBACK(a) ||
-               (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127);
-    }
-    return false;
-}
-
 void
 sched_conn_accept(struct sched *sched, int fd)
 {
     struct sched_conn *conn;
-    char peer[GP_NET_NAME_MAX];
 
     if (sched->n_clients >= SCHED_CLIENTS_MAX) {
         gp_log_warn("conn", "at the cap of %d connections, one refused",
@@ -141,9 +114,7 @@ sched_conn_accept(struct sched *sched, int fd)
         return;
     }
     conn->sched = sched;
-    conn->loopback = peer_is_loopback(fd);
-    gp_str_copy(conn->peer, sizeof(conn->peer),
-                gp_net_peer_name(fd, peer, sizeof(peer)));
+    conn->own_user = sched_auth_peer(fd, conn->peer, sizeof(conn->peer));
     if (gp_msg_conn_init(&conn->msg, sched->loop, fd, CTL_CLIENT_REQUEST_MAX, QUEUE_MAX,
                          on_msg, on_close) < 0) {
         close(fd);
@@ -357,21 +328,6 @@ on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
     else
         violation(conn, req->id, "an unknown request");
     gpupool__ctl__ctl_request__free_unpacked(req, NULL);
-}
-
-bool
-sched_conn_allowed(struct sched_conn *conn, const char *given, const char *wanted,
-                   bool local_only)
-{
-    size_t len = wanted ? strlen(wanted) : 0;
-    bool allowed;
-
-    if (!wanted)
-        allowed = !local_only || conn->loopback;
-    else
-        allowed = strlen(given) == len && !CRYPTO_memcmp(given, wanted, len);
-    conn->known |= allowed;
-    return allowed;
 }
 
 /* ----------------------------------------------------------------- replies -- */

@@ -26,7 +26,7 @@ struct sched_conn {
     struct gp_msg_conn msg;
     struct sched *sched;
     char peer[64];
-    bool loopback;
+    bool own_user;              /* of the Unix socket: this process's user, or root */
     bool known;                 /* has shown a right token or lease key */
     unsigned refusals;          /* while it was not */
     uint64_t unread_ns;         /* when it last took enough of what waits for it, and */
@@ -59,11 +59,6 @@ void sched_conn_refuse(struct sched_conn *conn, uint32_t request,
 
 /* Something has been done for it: its silence counts from now. */
 void sched_conn_touch(struct sched_conn *conn);
-
-/* Does @given open what @wanted guards?  With no token configured, only a peer on this
- * host may (@local_only) or anybody may.  A peer that may is known from then on. */
-bool sched_conn_allowed(struct sched_conn *conn, const char *given, const char *wanted,
-                        bool local_only);
 
 /* A held session follows the connection; it moves when another connection holds it. */
 void sched_conn_hold(struct sched_conn *conn, struct sched_session *session);

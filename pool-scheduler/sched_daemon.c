@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/un.h>
 
 /* Leases and heartbeats are seconds; a quarter of one is exact enough. */
 #define TICK_NS (250 * GP_NS_PER_MS)
@@ -194,15 +195,26 @@ on_tick(struct gp_loop_timer *timer)
 
 /* -------------------------------------------------------------- start, stop -- */
 
+/* A bounded batch, so that a flood of connections does not starve the others. */
+static void
+accept_batch(struct sched *sched, int listen_fd)
+{
+    int fd;
+
+    for (int i = 0; i < 64 && !gp_net_accept(listen_fd, &fd); i++)
+        sched_conn_accept(sched, fd);
+}
+
 static void
 on_listener(struct gp_loop_fd *src, uint32_t revents)
 {
-    struct sched *sched = container_of(src, struct sched, listener);
-    int fd;
+    accept_batch(container_of(src, struct sched, listener), src->fd);
+}
 
-    /* A bounded batch, so that a flood of connections does not starve the others. */
-    for (int i = 0; i < 64 && !gp_net_accept(src->fd, &fd); i++)
-        sched_conn_accept(sched, fd);
+static void
+on_local(struct gp_loop_fd *src, uint32_t revents)
+{
+    accept_batch(container_of(src, struct sched, local), src->fd);
 }
 
 static void
@@ -252,6 +264,60 @@ start_listening(struct sched *sched, struct gp_err *err)
     return 0;
 }
 
+/* Local administrators are known by their user id here. */
+static int
+start_local(struct sched *sched, struct gp_err *err)
+{
+    const char *given = sched->config.local;
+    CLEANUP_FREE char *path =
+        given ? strdup(given)
+              : gp_str_printf("unix:%s/" SCHED_SOCKET_NAME, sched->config.state_dir);
+    CLEANUP_FD int fd = -1;
+    int r;
+
+    if (!path)
+        return -ENOMEM;
+    if (strncmp(path, "unix:", 5) != 0)
+        return gp_err_set(err, -EINVAL, "--local %s: unix:/path is wanted", path);
+    if (!given && strlen(path) - 5 >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+        gp_log_warn("sched",
+                    "no Unix socket for local administrators: %s is too long; "
+                    "--local unix:PATH names a shorter one",
+                    path);
+        return 0;
+    }
+    r = gp_net_listen(path, 0, 64, &fd, err);
+    if (r < 0)
+        return r;
+    r = gp_loop_fd_add(sched->loop, &sched->local, fd, EPOLLIN, on_local);
+    if (r < 0)
+        return gp_err_set(err, r, "event loop: %s", strerror(-r));
+    fd = -1; /* closed by sched_fini() */
+    return 0;
+}
+
+static void
+stop_listening(struct gp_loop_fd *src)
+{
+    int fd = src->fd;
+
+    if (fd < 0)
+        return;
+    gp_loop_fd_del(src);
+    close(fd);
+}
+
+static void
+warn_of_open_doors(const struct sched *sched)
+{
+    for (int role = 0; role < SCHED_ROLES; role++)
+        if (sched->config.anonymous[role])
+            gp_log_warn("sched",
+                        "--allow-anonymous %s: everybody who can connect may "
+                        "act as %s",
+                        sched_role_name(role), sched_role_name(role));
+}
+
 /* "host:port" with the port that was really taken. */
 static int
 announce(struct sched *sched, struct gp_err *err)
@@ -279,7 +345,7 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
 
     memset(sched, 0, sizeof(*sched));
     sched->config = *config;
-    sched->listener.fd = -1;
+    sched->listener.fd = sched->local.fd = -1;
     sched->started_ns = gp_now_ns();
     sched->next_report = 1;
     sched->strangers.prev = sched->strangers.next = &sched->strangers;
@@ -294,6 +360,10 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
         r = gp_loop_signals(sched->loop, signals, on_signal, sched, err);
     if (!r)
         r = start_listening(sched, err);
+    if (!r)
+        r = start_local(sched, err);
+    if (!r)
+        warn_of_open_doors(sched);
     if (!r && config->metrics_listen)
         r = sched_metrics_start(sched, config->metrics_listen, &sched->metrics, err);
     if (!r)
@@ -316,12 +386,8 @@ sched_fini(struct sched *sched)
     while (sched->conns)
         sched_conn_free(sched->conns);
     sched_metrics_stop(sched->metrics);
-    if (sched->listener.fd >= 0) {
-        int fd = sched->listener.fd;
-
-        gp_loop_fd_del(&sched->listener);
-        close(fd);
-    }
+    stop_listening(&sched->listener);
+    stop_listening(&sched->local);
     gp_loop_free(sched->loop);
     if (sched->pool)
         sched_sessions_fini(&sched->sessions);

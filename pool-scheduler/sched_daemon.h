@@ -17,6 +17,7 @@
 
 #include "gp_base.h"
 #include "gp_loop.h"
+#include "sched_auth.h"
 #include "sched_pool.h"
 #include "sched_request.h"
 #include "sched_session.h"
@@ -39,10 +40,11 @@ struct ticket_key;
 struct sched_config {
     const char *listen;
     const char *state_dir;
-    const char *metrics_listen; /* NULL: none */
-    const char *ready_file;     /* NULL: none */
-    char *server_token, *client_token,
-        *admin_token; /* NULL: see sched_conn_allowed() */
+    const char *metrics_listen;  /* NULL: none */
+    const char *ready_file;      /* NULL: none */
+    const char *local;           /* "unix:/path"; NULL: STATE_DIR/scheduler.sock */
+    char *tokens[SCHED_ROLES];   /* NULL: none, see sched_auth.h */
+    bool anonymous[SCHED_ROLES]; /* open to everybody, by choice */
     uint32_t heartbeat_ms, dead_after_ms;
     uint64_t
         forget_ms; /* a server that is away for so long, and holds nothing, is gone */
@@ -61,7 +63,7 @@ struct sched_counters {
 struct sched {
     struct sched_config config;
     struct gp_loop *loop;
-    struct gp_loop_fd listener;
+    struct gp_loop_fd listener, local; /* TCP, Unix socket */
     struct gp_loop_timer tick;
     struct sched_pool *pool;
     struct sched_sessions sessions;

@@ -3,6 +3,7 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_time.h"
+#include "sched_auth.h"
 #include "sched_conn.h"
 #include "sched_daemon.h"
 #include "sched_handle.h"
@@ -20,16 +21,8 @@ void
 sched_handle_status(struct sched_conn *conn, uint32_t id,
                     const Gpupool__Ctl__CtlStatus *msg)
 {
-    const struct sched_config *config = &conn->sched->config;
-
-    if (!sched_conn_allowed(conn, msg->token, config->client_token, false) &&
-        !(config->admin_token &&
-          sched_conn_allowed(conn, msg->token, config->admin_token, true))) {
-        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_DENIED,
-                          "wrong client token (GPUPOOL_TOKEN_FILE)", NULL);
-        return;
-    }
-    sched_status_reply(conn, id);
+    if (sched_auth_check(conn, id, SCHED_ROLE_CLIENT, msg->token))
+        sched_status_reply(conn, id);
 }
 
 /* ------------------------------------------------------------------- drain -- */
@@ -79,13 +72,8 @@ sched_handle_drain(struct sched_conn *conn, uint32_t id,
     struct sched_server *server;
     char words[CTL_NAME_MAX + 32];
 
-    if (!sched_conn_allowed(conn, msg->token, sched->config.admin_token, true)) {
-        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_DENIED,
-                          "draining needs the admin token, or must be asked on the "
-                          "scheduler's own host when none is set",
-                          NULL);
+    if (!sched_auth_check(conn, id, SCHED_ROLE_ADMIN, msg->token))
         return;
-    }
     server = sched_pool_server_find(sched->pool, msg->server);
     if (!server) {
         snprintf(words, sizeof(words), "no server %.*s", CTL_NAME_MAX - 1, msg->server);
@@ -126,6 +114,8 @@ sched_handle_wait(struct sched_conn *conn, uint32_t id,
     struct sched *sched = conn->sched;
     uint32_t ms = gp_min(msg->timeout_ms, WAIT_MAX_MS);
 
+    if (!sched_auth_check(conn, id, SCHED_ROLE_CLIENT, msg->token))
+        return;
     if (sched_servers_alive(sched) >= msg->servers) {
         sched_status_reply(conn, id);
         return;

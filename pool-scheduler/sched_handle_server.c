@@ -5,6 +5,7 @@
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "sched_auth.h"
 #include "sched_conn.h"
 #include "sched_daemon.h"
 #include "sched_handle.h"
@@ -165,16 +166,9 @@ sched_handle_report(struct sched_conn *conn, uint32_t id,
 bool
 sched_handle_register_allowed(struct sched_conn *conn, uint32_t id, const char *token)
 {
-    const struct sched_config *config = &conn->sched->config;
-    const char *words = config->server_token
-                            ? "wrong server token (gpupool-server --token-file)"
-                            : "without --server-token-file the scheduler takes servers "
-                              "of its own host only";
-
-    if (sched_conn_allowed(conn, token, config->server_token, true))
+    if (sched_auth_check(conn, id, SCHED_ROLE_SERVER, token))
         return true;
-    gp_log_warn("server", "registration from %s refused: %s", conn->peer, words);
-    sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_DENIED, words, NULL);
+    gp_log_warn("server", "registration from %s refused: no right token", conn->peer);
     return false;
 }
 
@@ -239,7 +233,9 @@ set_endpoint(struct sched_server *server, const struct sched_conn *conn,
     bool wild = !host || !strncmp(text, "0.0.0.0:", host + 1) ||
                 !strncmp(text, "[::]:", host + 1) || !strncmp(text, "*:", host + 1);
 
-    if (wild && peer_port)
+    if (wild && conn->own_user) /* it came over the Unix socket: from this host */
+        snprintf(server->endpoint, sizeof(server->endpoint), "127.0.0.1%s", port);
+    else if (wild && peer_port)
         snprintf(server->endpoint, sizeof(server->endpoint), "%.*s%s",
                  (int)(peer_port - conn->peer), conn->peer, port);
     else

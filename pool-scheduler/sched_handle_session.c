@@ -4,6 +4,7 @@
 #include "gp_log.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "sched_auth.h"
 #include "sched_conn.h"
 #include "sched_daemon.h"
 #include "sched_handle.h"
@@ -268,6 +269,7 @@ check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
            struct open_request *open, Gpupool__Ctl__CtlCode *code, struct gp_err *err)
 {
     const struct sched *sched = conn->sched;
+    char words[256];
 
     *code = GPUPOOL__CTL__CTL_CODE__CTL_VERSION;
     if (msg->major != CTL_MAJOR)
@@ -276,8 +278,10 @@ check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
                           "scheduler %u",
                           msg->major, CTL_MAJOR);
     *code = GPUPOOL__CTL__CTL_CODE__CTL_DENIED;
-    if (!sched_conn_allowed(conn, msg->token, sched->config.client_token, false))
-        return gp_err_set(err, -EACCES, "wrong client token (GPUPOOL_TOKEN_FILE)");
+    if (!sched_auth_allowed(conn, SCHED_ROLE_CLIENT, msg->token)) {
+        sched_auth_words(conn, SCHED_ROLE_CLIENT, words, sizeof(words));
+        return gp_err_set(err, -EACCES, "%s", words);
+    }
     *code = GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST;
     if (read_open(sched, msg, open, err) < 0)
         return -EINVAL;
@@ -383,12 +387,10 @@ sched_handle_close(struct sched_conn *conn, uint32_t id,
     struct sched_session *session =
         sched_sessions_find(&sched->sessions, msg->session_id);
     bool admin = !msg->lease_key.len && session && !session->closing &&
-                 sched_conn_allowed(conn, msg->token, sched->config.admin_token, true);
+                 sched_auth_allowed(conn, SCHED_ROLE_ADMIN, msg->token);
 
     if (!admin && !msg->lease_key.len && session && !session->closing) {
-        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_DENIED,
-                          "closing a session of somebody else needs the admin token",
-                          NULL);
+        sched_auth_check(conn, id, SCHED_ROLE_ADMIN, msg->token); /* it says why not */
         return;
     }
     if (!admin)

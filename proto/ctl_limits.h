@@ -28,6 +28,9 @@
 #define CTL_REASONS_MAX 64
 #define CTL_SLICES_PER_CARD_MAX 16
 
+/* Of the scheduler's Unix socket, in its --state-dir. */
+#define SCHED_SOCKET_NAME "scheduler.sock"
+
 #define CTL_DEFAULT_PORT 7480 /* of the scheduler; servers listen on 7481 */
 
 #endif

@@ -176,7 +176,8 @@ def use(images, program, work):
     with open(work / "daemons.log", "wb") as log:
         try:
             running.append(images["scheduler"].start(
-                "--listen", scheduler, "--server-token-file", "/etc/pool-token", log=log))
+                "--listen", scheduler, "--server-token-file", "/etc/pool-token",
+                "--allow-anonymous", "client", log=log))
             running.append(images["server"].start(
                 "--listen", f"127.0.0.1:{ports[1]}", "--advertise",
                 f"127.0.0.1:{ports[1]}", "--scheduler", scheduler,

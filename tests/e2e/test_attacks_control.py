@@ -5,7 +5,10 @@ everybody else is served meanwhile."""
 import os
 import select
 import socket
+import stat
 import struct
+import subprocess
+import sys
 import time
 
 from test_hostile_scheduler import address
@@ -153,12 +156,18 @@ def flood(flooders, done, seconds):
 
 
 def test_attacks_unread_answers_do_not_fill_the_scheduler(case):
-    """Requests whose answers nobody reads: the peer is not read any further, and ends."""
+    """Requests whose answers nobody reads: strangers are sent away, and a client that has
+    the token is not read any further until it has read its answers."""
     pool = case.pool(servers=1, cards=1)
+    flood_with(case, pool, "no such token")
+    flood_with(case, pool, next(case.folder.rglob("client-token")).read_text().strip())
+
+
+def flood_with(case, pool, token):
     where = address(pool)
     scheduler = pool.pid("gpupool-scheduler")
     before = resident(scheduler)
-    flooders = [Flooder(where, message(STATUS, text(1, "no such token"))) for _ in range(24)]
+    flooders = [Flooder(where, message(STATUS, text(1, token))) for _ in range(24)]
     try:
         flood(flooders, lambda: resident(scheduler) > before + (32 << 20) or
               all(f.ended for f in flooders), case.patience)
@@ -252,3 +261,120 @@ def test_attacks_idle_connections_do_not_keep_scrapers_out(case):
         case.contains(answer.decode(), "200 OK", f"{program}'s answer to a scraper")
         # Strangers are disconnected after ten seconds: a scraper must not wait for that.
         case.check(waited < 8, f"{program}: the scraper waited {waited:.1f} s")
+
+
+# --------------------------------------- H6: an address makes nobody an administrator --
+
+def open_wish(token=""):
+    return (number(1, 1) + (text(2, token) if token else b"") + text(3, "mallory@host") +
+            number(4, 10) + number(5, 1 << 20))
+
+
+def orders(session):
+    """What a neighbour on the scheduler's host would try, without any token."""
+    return {"drain": (DRAIN, text(1, "local-1")),
+            "close": (CLOSE, number(1, session)),
+            "open": (OPEN, open_wish()),
+            "status": (STATUS, b""),
+            "wait for servers": (WAIT_SERVERS, number(1, 1)),
+            "register": (REGISTER, number(1, 1) + text(3, "rogue") + text(4, "127.0.0.1:1"))}
+
+
+def test_attacks_neighbour_on_the_host_is_no_administrator(case):
+    """Every user of a host arrives from 127.0.0.1."""
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session()
+    number_of = pool.sessions()[0]["id"]
+    for name, (body, content) in orders(number_of).items():
+        with Link(case, address(pool)) as link:
+            code, words = link.ask(body, content)
+            case.equal(code, 3, f"the answer to {name} without a token ({words})")
+            case.contains(words, "token", f"the words to {name}")
+    case.equal(len(pool.sessions()), 1, "sessions after a neighbour's orders")
+    case.equal(pool.status()["servers"][0]["state"], "alive", "the server")
+    session.close()
+    # Its owner may, and needs to name no file.
+    case.contains(pool.cli("drain", "local-1").out, "draining", "drain by the pool's owner")
+    case.contains(pool.cli("drain", "--undo", "local-1").out, "in use again", "undo")
+
+
+def test_attacks_pool_without_tokens_obeys_its_own_user_only(case):
+    """No token configured is no open door: the refusal names the remedy, the Unix socket
+    knows the scheduler's own user, and other users there are nobody."""
+    ready, sock = case.folder / "ready", case.folder / "local.sock"
+    scheduler = case.build / "bin" / "gpupool-scheduler"
+    log = open(case.folder / "scheduler.log", "wb")
+    case.spawn([scheduler, "--listen", "127.0.0.1:0", "--state-dir", case.folder / "state",
+                "--ready-file", ready, "--local", f"unix:{sock}"], stderr=log)
+    case.wait_for(ready.exists, "the scheduler listens")
+    host, port = ready.read_text().strip().rsplit(":", 1)
+    remedies = {"drain": "--admin-token-file", "register": "--server-token-file",
+                "open": "--client-token-file", "status": "--client-token-file"}
+    for name, (body, content) in orders(1).items():
+        if name in remedies:
+            with Link(case, (host, int(port))) as link:
+                code, words = link.ask(body, content)
+            case.equal(code, 3, f"the answer to {name} over TCP")
+            case.contains(words, remedies[name], f"the remedy for {name}")
+            case.contains(words, "--allow-anonymous", f"the other remedy for {name}")
+    with Link(case, sock) as link:
+        code, words = link.ask(DRAIN, text(1, "local-1"))
+        case.equal((code, words), (5, "no server local-1"), "the own user over the socket")
+        case.equal(link.ask(STATUS)[0], 0, "status for the own user over the socket")
+    if os.geteuid() != 0:
+        return
+    for part in [case.folder, *case.folder.parents][:-1]:
+        if not part.stat().st_mode & stat.S_IXOTH:
+            part.chmod(part.stat().st_mode | stat.S_IXOTH)
+    sock.chmod(0o777)
+    done = subprocess.run(
+        [sys.executable, "-c", "import os, socket, sys\nos.setgid(65534); os.setuid(65534)\n"
+         "s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])\n"
+         "s.sendall(bytes.fromhex(sys.argv[2])); sys.stdout.buffer.write(s.recv(65536))",
+         str(sock), message(DRAIN, text(1, "local-1")).hex()],
+        capture_output=True, timeout=case.patience, check=False)
+    case.contains(done.stdout.decode("latin-1"), "--admin-token-file",
+                  f"the answer to another user over the socket ({done.stderr.decode()})")
+
+
+def test_attacks_anonymous_access_is_an_explicit_choice_that_is_logged(case):
+    ready = case.folder / "ready"
+    scheduler = case.build / "bin" / "gpupool-scheduler"
+    with open(case.folder / "scheduler.log", "wb") as log:
+        case.spawn([scheduler, "--listen", "127.0.0.1:0", "--state-dir",
+                    case.folder / "state", "--ready-file", ready, "--allow-anonymous",
+                    "client"], stderr=log)
+    case.wait_for(ready.exists, "the scheduler listens")
+    host, port = ready.read_text().strip().rsplit(":", 1)
+    with Link(case, (host, int(port))) as link:
+        case.equal(link.ask(STATUS)[0], 0, "a status without a token")
+        case.equal(link.ask(DRAIN, text(1, "x"))[0], 3, "a drain without a token")
+    case.contains((case.folder / "scheduler.log").read_text(), "--allow-anonymous client: "
+                  "everybody", "the log of an open pool")
+
+
+def test_attacks_secrets_are_in_no_command_line_and_no_environment(case):
+    """Tokens are in files of mode 0600; daemons and programs know their names only."""
+    pool = case.pool(servers=1, cards=1)
+    files = list(case.folder.rglob("*-token"))
+    case.equal(sorted(f.name for f in files), ["admin-token", "client-token", "server-token"],
+               "the tokens of a local pool")
+    secrets = [f.read_text().strip() for f in files]
+    case.equal(len(set(secrets)), 3, "different tokens")
+    for file in files:
+        case.equal(stat.S_IMODE(file.stat().st_mode), 0o600, f"the mode of {file.name}")
+    seen = pool.run("cat", "/proc/self/environ").out
+    for pid in pool.daemons():
+        for what in ("cmdline", "environ"):
+            with open(f"/proc/{pid}/{what}", "rb") as source:
+                seen += source.read().decode("latin-1")
+    for secret in secrets:
+        case.check(secret not in seen, "a token is in a command line or an environment")
+        case.check(secret not in pool.log(), "a token is in a log")
+
+
+def test_attacks_explain_shows_its_token_with_every_request(case):
+    """The transports, which a second request asks for, are shown in a pool with tokens."""
+    pool = case.pool(servers=1, cards=1)
+    case.contains(pool.cli("explain", "--core", 10, "--memory", "64MiB").out, "shm",
+                  "the transports that explain names")

@@ -49,24 +49,27 @@ def command_of(case, service, **values):
 
 def test_services_start_as_the_manual_has_them(case):
     (case.folder / "state").mkdir()
-    token = case.folder / "token"
-    token.write_text("a secret\n", encoding="utf-8")
+    for role in ("server", "client", "admin"):
+        (case.folder / f"{role}-token").write_text(f"a secret of {role}\n", encoding="utf-8")
+    token = case.folder / "server-token"
     ready = case.folder / "ready"
     port = case.free_port()
     scheduler = command_of(
         case, "scheduler", STATE_DIRECTORY=str(case.folder / "state"),
-        CREDENTIALS_DIRECTORY=str(case.folder),
+        CREDENTIALS_DIRECTORY=str(case.folder), RUNTIME_DIRECTORY=str(case.folder),
         GPUPOOL_SCHEDULER_FLAGS=flags_of_the_manual(case, "GPUPOOL_SCHEDULER_FLAGS")
         .replace("[::]:7480", f"127.0.0.1:{port}"))
     server = command_of(
         case, "server",
         GPUPOOL_SERVER_FLAGS=flags_of_the_manual(case, "GPUPOOL_SERVER_FLAGS")
-        .replace("HOST:7480", f"127.0.0.1:{port}").replace("/etc/gpupool/token", str(token))
+        .replace("HOST:7480", f"127.0.0.1:{port}")
+        .replace("/etc/gpupool/server-token", str(token))
         .replace("--driver cuda", "--driver softgpu"))
     daemons = [case.spawn([*scheduler, "--ready-file", ready])]
     case.wait_for(ready.exists, "the scheduler listens")
     daemons.append(case.spawn([*server, "--listen", "127.0.0.1:0"]))
-    env = {"GPUPOOL_SCHEDULER": f"127.0.0.1:{port}"}
+    env = {"GPUPOOL_SCHEDULER": f"127.0.0.1:{port}",
+           "GPUPOOL_TOKEN_FILE": case.folder / "client-token"}
 
     def states():
         out = case.run([case.build / "bin" / "gpupool", "status", "--json"], env=env).out

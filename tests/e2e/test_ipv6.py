@@ -35,7 +35,8 @@ def secret(case, name, text):
 
 def scheduler(case, token):
     return start(case, "gpupool-scheduler", "--listen", "[::1]:0", "--state-dir",
-                 case.folder / "state", "--server-token-file", token)
+                 case.folder / "state", "--server-token-file", token,
+                 "--allow-anonymous", "client")
 
 
 def test_whole_path_works_over_ipv6(case):

@@ -52,7 +52,7 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
         .placement = SCHED_BINPACK,
         .owner_sessions = 100,
         .max_attachments = 8,
-        .admin_token = NULL,
+        .anonymous = {true, true, true},
     };
 
     gp_log_init("scheduler", GP_LOG_NONE);
@@ -72,7 +72,6 @@ join(void)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) < 0)
         __builtin_trap();
     sched_conn_accept(&sched, fds[0]);
-    sched.conns->loopback = true;
     return fds[1];
 }
 

@@ -83,8 +83,9 @@ tokens_guard_servers_and_clients(void **state)
     int fd;
 
     ut_sched_end(w, SIGTERM);
-    w->config.server_token = (char *)"of servers";
-    w->config.client_token = (char *)"of clients";
+    memset(w->config.anonymous, 0, sizeof(w->config.anonymous));
+    w->config.tokens[SCHED_ROLE_SERVER] = (char *)"of servers";
+    w->config.tokens[SCHED_ROLE_CLIENT] = (char *)"of clients";
     ut_sched_start(w);
     fd = ut_sched_dial(w);
     ut_sched_refused(

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may do what at the scheduler.
+ *
+ * There are three roles.  A peer has a role when it shows the role's token, when the
+ * role is open to everybody by an explicit choice (--allow-anonymous), or when the
+ * kernel says that it is the scheduler's own user or root, which it does for peers of
+ * the Unix socket.  An administrator is a client as well.  An address proves nothing:
+ * every user of a host, and every tunnel and proxy on it, arrives from 127.0.0.1.
+ *
+ * Event loop thread only.
+ */
+#ifndef SCHED_AUTH_H
+#define SCHED_AUTH_H
+
+#include "gp_base.h"
+
+struct sched_conn;
+
+enum sched_role {
+    SCHED_ROLE_SERVER, /* registers cards */
+    SCHED_ROLE_CLIENT, /* opens sessions, sees the status */
+    SCHED_ROLE_ADMIN,  /* drains servers, closes sessions of others */
+    SCHED_ROLES,
+};
+
+/* "server", "client", "admin". */
+const char *sched_role_name(enum sched_role role);
+
+/* May this peer, which shows @token, act as @role?  A peer that may is known from then
+ * on. */
+bool sched_auth_allowed(struct sched_conn *conn, enum sched_role role,
+                        const char *token);
+
+/* The same, and the request @id is refused with words that name the remedy. */
+bool sched_auth_check(struct sched_conn *conn, uint32_t id, enum sched_role role,
+                      const char *token);
+
+/* Why a peer is not let in as @role, and what helps; for @text of GP_ERR_MAX or so. */
+void sched_auth_words(const struct sched_conn *conn, enum sched_role role, char *text,
+                      size_t size);
+
+/* What the kernel says of a new peer: its name for the log, and whether it is trusted
+ * as the scheduler's own user or root. */
+bool sched_auth_peer(int fd, char *name, size_t size);
+
+#endif
