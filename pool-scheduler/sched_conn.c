@@ -7,6 +7,7 @@
 #include "gp_log.h"
 #include "gp_time.h"
 #include "sched_auth.h"
+#include "sched_commit.h"
 #include "sched_daemon.h"
 #include "sched_handle.h"
 
@@ -158,6 +159,7 @@ sched_conn_free(struct sched_conn *conn)
 {
     struct sched *sched = conn->sched;
 
+    sched_commit_forget(conn);
     release_held(conn);
     while (conn->closing) {
         struct sched_session *session = conn->closing;
@@ -235,6 +237,7 @@ dispatch(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
         sched_handle_renew(conn, id, req->renew);
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE:
+        sched_commit(conn->sched, NULL); /* it may speak of what is being opened */
         sched_handle_close(conn, id, req->close);
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS:
@@ -440,6 +443,8 @@ sched_conn_closed(struct sched_session *session)
 
     if (!conn)
         return;
+    sched_commit(conn->sched,
+                 NULL); /* that it ended, too, is on disk before the answer */
     *session->closing_link = session->closing_next;
     if (session->closing_next)
         session->closing_next->closing_link = session->closing_link;

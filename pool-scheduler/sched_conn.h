@@ -35,6 +35,7 @@ struct sched_conn {
     struct sched_link stranger; /* while it is not known; else next is NULL */
     struct sched_server *server;   /* after a registration */
     struct sched_session *held;    /* end soon after this connection */
+    struct sched_session *opening; /* until the commit; sched_commit.h */
     struct sched_session *closing; /* closes that wait for their server */
     struct {
         uint32_t request, servers; /* request 0: not waiting */

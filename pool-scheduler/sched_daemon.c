@@ -7,6 +7,7 @@
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "sched_commit.h"
 #include "sched_conn.h"
 #include "sched_handle.h"
 #include "sched_metrics.h"
@@ -72,6 +73,7 @@ sched_session_end(struct sched *sched, struct sched_session *session, const char
     if (session->closing)
         return;
     gp_log_info("session", "%s: ends: %s", session->name, words);
+    sched_commit_soon(sched);
     if (sched_store_del_session(sched->store, session->id, &err) < 0)
         gp_log_error("session",
                      "%s: still in the state file, it would come back after a "
@@ -175,7 +177,8 @@ forget_servers(struct sched *sched, uint64_t now)
         if (sched_pool_server_remove(sched->pool, server) < 0)
             continue;
         gp_log_info("server", "%s: away for too long, forgotten", name);
-        if (sched_store_del_server(sched->store, name, &err) < 0)
+        if (sched_store_del_server(sched->store, name, &err) < 0 ||
+            sched_commit(sched, &err) < 0)
             gp_log_error("server", "%s: still in the state file: %s", name, err.msg);
     }
 }
@@ -348,6 +351,7 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     sched->listener.fd = sched->local.fd = -1;
     sched->started_ns = gp_now_ns();
     sched->next_report = 1;
+    sched->commit.end = &sched->commit.first;
     sched->strangers.prev = sched->strangers.next = &sched->strangers;
     sched->pool = sched_pool_new();
     if (!sched->pool)
@@ -383,6 +387,8 @@ void
 sched_fini(struct sched *sched)
 {
     gp_loop_timer_del(&sched->tick);
+    if (sched->store)
+        sched_commit(sched, NULL);
     while (sched->conns)
         sched_conn_free(sched->conns);
     sched_metrics_stop(sched->metrics);

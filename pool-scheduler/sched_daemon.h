@@ -68,6 +68,10 @@ struct sched {
     struct sched_pool *pool;
     struct sched_sessions sessions;
     struct sched_store *store;
+    struct { /* sched_commit.h */
+        struct gp_loop_timer timer;
+        struct sched_session *first, **end; /* wait for the commit, oldest first */
+    } commit;
     struct ticket_key *key;
     struct sched_metrics *metrics;
     struct sched_conn *conns;

@@ -16,6 +16,7 @@
 
 struct sched;
 struct sched_conn;
+struct sched_session;
 
 /* sched_handle_server.c */
 /* May this peer, which shows @token, register a server?  If not, it has been told. */
@@ -30,6 +31,9 @@ void sched_handle_leave(struct sched_conn *conn, uint32_t id);
 /* sched_handle_session.c */
 void sched_handle_open(struct sched_conn *conn, uint32_t id,
                        const Gpupool__Ctl__CtlOpen *msg);
+/* The session that the request @id opened is on disk: answer with the grant. */
+void sched_handle_opened(struct sched_conn *conn, uint32_t id,
+                         const struct sched_session *session);
 void sched_handle_renew(struct sched_conn *conn, uint32_t id,
                         const Gpupool__Ctl__CtlRenew *msg);
 void sched_handle_close(struct sched_conn *conn, uint32_t id,

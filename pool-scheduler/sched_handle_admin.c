@@ -4,6 +4,7 @@
 #include "gp_log.h"
 #include "gp_time.h"
 #include "sched_auth.h"
+#include "sched_commit.h"
 #include "sched_conn.h"
 #include "sched_daemon.h"
 #include "sched_handle.h"
@@ -48,7 +49,8 @@ set_drain(struct sched_conn *conn, uint32_t id, struct sched_server *server, boo
     bool before = server->drain_wish;
 
     server->drain_wish = drain;
-    if (sched_store_put_server(sched->store, server, &err) < 0) {
+    if (sched_store_put_server(sched->store, server, &err) < 0 ||
+        sched_commit(sched, &err) < 0) {
         server->drain_wish = before;
         sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL, err.msg,
                           NULL);

@@ -6,6 +6,7 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "sched_auth.h"
+#include "sched_commit.h"
 #include "sched_conn.h"
 #include "sched_daemon.h"
 #include "sched_handle.h"
@@ -345,6 +346,8 @@ do_register(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
     fill_server(server, conn, msg);
     *code = GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL;
     r = sched_store_put_server(sched->store, server, err);
+    if (!r)
+        r = sched_commit(sched, err);
     if (r < 0)
         return r;
     if (!conn->server)

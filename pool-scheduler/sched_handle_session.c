@@ -5,6 +5,7 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "sched_auth.h"
+#include "sched_commit.h"
 #include "sched_conn.h"
 #include "sched_daemon.h"
 #include "sched_handle.h"
@@ -212,7 +213,7 @@ refuse_no_fit(struct sched_conn *conn, uint32_t id, const struct sched_request *
                       &reasons);
 }
 
-/* Memory first, then disk; what disk refuses is given back. */
+/* Memory first, then the store; what it refuses is given back. */
 static int
 commit_open(struct sched *sched, const struct sched_session_spec *spec,
             const struct sched_decision *decision, struct sched_session **ret_session,
@@ -324,17 +325,28 @@ sched_handle_open(struct sched_conn *conn, uint32_t id,
         sched_conn_refuse(conn, id, code, gp_err_msg(&err, r), NULL);
         return;
     }
-    sched->counters.opened++;
-    if (msg->hold)
-        sched_conn_hold(conn, session);
-    gp_log_info("session", "%s: opened for %s on server %s%s, %u x %u %%, %s",
-                session->name, session->owner->name, session->parts[0].server->name,
-                session->n_parts > 1 ? " and others" : "", session->n_slices,
-                open.req.core, ticket_policy_name(session->policy));
+    sched_commit_open(conn, id, session, msg->hold);
+}
+
+void
+sched_handle_opened(struct sched_conn *conn, uint32_t id,
+                    const struct sched_session *session)
+{
     reply_grant(conn, id, session);
 }
 
 /* ------------------------------------------------------------ renew, close -- */
+
+static void
+refuse_unknown(struct sched_conn *conn, uint32_t request, uint64_t id)
+{
+    char words[80];
+
+    snprintf(words, sizeof(words), "no session s%" PRIu32 ": it was closed or expired",
+             sched_id_number(id));
+    sched_conn_refuse(conn, request, GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND, words,
+                      NULL);
+}
 
 /* The session that @id and @key name; closing ones are as good as gone. */
 static struct sched_session *
@@ -342,7 +354,6 @@ session_by_key(struct sched_conn *conn, uint32_t request, uint64_t id,
                const ProtobufCBinaryData *key)
 {
     struct sched_session *session = sched_sessions_find(&conn->sched->sessions, id);
-    char words[80];
 
     if (session && !session->closing && key->len == CTL_LEASE_KEY_SIZE &&
         !CRYPTO_memcmp(key->data, session->lease_key, CTL_LEASE_KEY_SIZE)) {
@@ -354,10 +365,7 @@ session_by_key(struct sched_conn *conn, uint32_t request, uint64_t id,
                           "wrong lease key", NULL);
         return NULL;
     }
-    snprintf(words, sizeof(words), "no session s%" PRIu64 ": it was closed or expired",
-             id);
-    sched_conn_refuse(conn, request, GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND, words,
-                      NULL);
+    refuse_unknown(conn, request, id);
     return NULL;
 }
 
@@ -379,25 +387,39 @@ sched_handle_renew(struct sched_conn *conn, uint32_t id,
     reply_grant(conn, id, session);
 }
 
+/* The session that an administrator means by its number, or by its whole id. */
+static struct sched_session *
+session_by_order(struct sched_conn *conn, uint32_t request,
+                 const Gpupool__Ctl__CtlClose *msg)
+{
+    const struct sched_sessions *set = &conn->sched->sessions;
+    struct sched_session *session;
+
+    /* Before anything is looked for: a stranger learns no numbers. */
+    if (!sched_auth_check(conn, request, SCHED_ROLE_ADMIN, msg->token))
+        return NULL;
+    session = sched_sessions_find(set, msg->session_id);
+    if (!session)
+        session = sched_sessions_find_number(set, msg->session_id);
+    if (session && !session->closing)
+        return session;
+    refuse_unknown(conn, request, msg->session_id);
+    return NULL;
+}
+
 void
 sched_handle_close(struct sched_conn *conn, uint32_t id,
                    const Gpupool__Ctl__CtlClose *msg)
 {
     struct sched *sched = conn->sched;
+    bool own = msg->lease_key.len;
     struct sched_session *session =
-        sched_sessions_find(&sched->sessions, msg->session_id);
-    bool admin = !msg->lease_key.len && session && !session->closing &&
-                 sched_auth_allowed(conn, SCHED_ROLE_ADMIN, msg->token);
+        own ? session_by_key(conn, id, msg->session_id, &msg->lease_key)
+            : session_by_order(conn, id, msg);
 
-    if (!admin && !msg->lease_key.len && session && !session->closing) {
-        sched_auth_check(conn, id, SCHED_ROLE_ADMIN, msg->token); /* it says why not */
-        return;
-    }
-    if (!admin)
-        session = session_by_key(conn, id, msg->session_id, &msg->lease_key);
     if (!session)
         return;
     sched_conn_await_close(conn, session, id);
     sched_session_end(sched, session,
-                      admin ? "closed by an administrator" : "closed by its owner");
+                      own ? "closed by its owner" : "closed by an administrator");
 }

@@ -172,7 +172,8 @@ session_fill(struct sched_sessions *set, struct sched_session *session,
     char owner[CTL_OWNER_MAX];
 
     session->id = spec->id ? spec->id : set->next_id;
-    snprintf(session->name, sizeof(session->name), "s%" PRIu64, session->id);
+    snprintf(session->name, sizeof(session->name), "s%" PRIu32,
+             sched_id_number(session->id));
     if (spec->lease_key)
         memcpy(session->lease_key, spec->lease_key, CTL_LEASE_KEY_SIZE);
     else if (getrandom(session->lease_key, CTL_LEASE_KEY_SIZE, 0) != CTL_LEASE_KEY_SIZE)
@@ -208,7 +209,8 @@ sched_sessions_add(struct sched_sessions *set, const struct sched_session_spec *
         free(session);
         return r;
     }
-    set->next_id = gp_max(set->next_id, session->id + 1);
+    if (!spec->id)
+        set->next_id++;
     gp_tree_insert(&set->by_id, &session->by_id, session->id, 0);
     parts_make(set, session);
     session->lease_end_ns = now_ns + session->lease_ms * GP_NS_PER_MS;
@@ -238,6 +240,18 @@ sched_sessions_find(const struct sched_sessions *set, uint64_t id)
     struct gp_tree_node *node = gp_tree_find(&set->by_id, id, 0);
 
     return node ? container_of(node, struct sched_session, by_id) : NULL;
+}
+
+/* Looks at all of them: for orders of people. */
+struct sched_session *
+sched_sessions_find_number(const struct sched_sessions *set, uint64_t number)
+{
+    struct sched_session *s = NULL;
+
+    while ((s = sched_sessions_next(set, s)))
+        if (sched_id_number(s->id) == number)
+            return s;
+    return NULL;
 }
 
 struct sched_session *

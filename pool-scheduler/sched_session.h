@@ -52,7 +52,7 @@ struct sched_part {
 
 struct sched_session {
     uint64_t id;
-    char name[CTL_NAME_MAX]; /* "s<id>" */
+    char name[CTL_NAME_MAX]; /* "s7": the number of its id */
     uint8_t lease_key[CTL_LEASE_KEY_SIZE];
     struct sched_owner *owner;
     char program[CTL_WORD_MAX];
@@ -80,8 +80,41 @@ struct sched_session {
     uint32_t closer_request;
     struct sched_session *closing_next, **closing_link;
 
+    /* Opened, and answered when it is on disk; sched_commit.c's. */
+    bool pending, pending_hold;
+    struct sched_conn *pending_conn; /* NULL: it is gone */
+    uint32_t pending_request;
+    struct sched_session *pending_next;
+
     struct gp_tree_node by_id;
 };
+
+/*
+ * The id of a session: an epoch of 31 bits above a number of 32.
+ *
+ * The number counts the sessions of one state file and is what people see ("s7").  The
+ * epoch is random and new at each start of the scheduler, so that an id never comes
+ * again when the state was lost, came from an old copy, or ended in a power cut:
+ * servers remember ids that were closed and join clients to ids that are open. Sessions
+ * keep their ids over a restart.
+ */
+static inline uint64_t
+sched_id_make(uint32_t epoch, uint32_t number)
+{
+    return (uint64_t)epoch << 32 | number;
+}
+
+static inline uint32_t
+sched_id_epoch(uint64_t id)
+{
+    return (uint32_t)(id >> 32);
+}
+
+static inline uint32_t
+sched_id_number(uint64_t id)
+{
+    return (uint32_t)id;
+}
 
 /* What of it is on @server; NULL: nothing. */
 struct sched_part *sched_session_part(struct sched_session *session,
@@ -121,6 +154,9 @@ void sched_session_free(struct sched_sessions *set, struct sched_session *sessio
 
 struct sched_session *sched_sessions_find(const struct sched_sessions *set,
                                           uint64_t id);
+/* By what people call it: "s7" is 7, whatever its epoch. */
+struct sched_session *sched_sessions_find_number(const struct sched_sessions *set,
+                                                 uint64_t number);
 struct sched_session *sched_sessions_next(const struct sched_sessions *set,
                                           const struct sched_session *after);
 /* What sessions have on one server, closing ones included, in order of their numbers.

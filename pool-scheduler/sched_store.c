@@ -11,9 +11,10 @@
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
-#define SCHEMA_VERSION 2
+#define SCHEMA_VERSION 3
 
 static const char SCHEMA[] =
     "CREATE TABLE server (name TEXT PRIMARY KEY, endpoint TEXT NOT NULL, local TEXT "
@@ -25,7 +26,6 @@ static const char SCHEMA[] =
     " name TEXT NOT NULL, memory INTEGER NOT NULL, sms INTEGER NOT NULL,"
     " cc_major INTEGER NOT NULL, cc_minor INTEGER NOT NULL) STRICT;"
     "CREATE INDEX card_server ON card(server);"
-    /* AUTOINCREMENT: the number of a session is never used again. */
     "CREATE TABLE session (id INTEGER PRIMARY KEY AUTOINCREMENT,"
     " lease_key BLOB NOT NULL, owner TEXT NOT NULL, program TEXT NOT NULL,"
     " policy INTEGER NOT NULL, core_limit INTEGER NOT NULL,"
@@ -36,12 +36,21 @@ static const char SCHEMA[] =
     " ON DELETE CASCADE, pos INTEGER NOT NULL, card BLOB NOT NULL,"
     " core INTEGER NOT NULL, memory INTEGER NOT NULL,"
     " PRIMARY KEY (session, pos)) STRICT;"
-    "PRAGMA user_version = 2;";
+    /* One row: the epoch of the last start, and the number given last
+     * (sched_session.h).
+     */
+    "CREATE TABLE number (epoch INTEGER NOT NULL, last INTEGER NOT NULL) STRICT;"
+    "INSERT INTO number VALUES (0, 0);"
+    "PRAGMA user_version = 3;";
 
 /* [n]: from version n to the next. */
 static const char *const UPGRADES[SCHEMA_VERSION] = {
     [1] = "ALTER TABLE session ADD COLUMN spatial INTEGER NOT NULL DEFAULT 0;"
           "PRAGMA user_version = 2;",
+    [2] = "CREATE TABLE number (epoch INTEGER NOT NULL, last INTEGER NOT NULL) STRICT;"
+          "INSERT INTO number SELECT 0, coalesce((SELECT seq FROM sqlite_sequence"
+          " WHERE name = 'session'), 0);"
+          "PRAGMA user_version = 3;",
 };
 
 enum stmt {
@@ -59,7 +68,11 @@ enum stmt {
     ST_LOAD_CARDS,
     ST_LOAD_SESSIONS,
     ST_LOAD_SLICES,
-    ST_LAST_ID,
+    ST_LOAD_NUMBER,
+    ST_PUT_NUMBER,
+    ST_SAVE,
+    ST_KEEP,
+    ST_UNDO,
     N_STMTS,
 };
 
@@ -88,12 +101,17 @@ static const char *const SQL[N_STMTS] = {
         " max_attachments, lease_ms, opened, offline, spatial FROM session ORDER BY id",
     [ST_LOAD_SLICES] = "SELECT card, core, memory FROM slice WHERE session = ?1"
                        " ORDER BY pos",
-    [ST_LAST_ID] = "SELECT seq FROM sqlite_sequence WHERE name = 'session'",
+    [ST_LOAD_NUMBER] = "SELECT epoch, last FROM number",
+    [ST_PUT_NUMBER] = "UPDATE number SET epoch = ?1, last = ?2",
+    [ST_SAVE] = "SAVEPOINT one",
+    [ST_KEEP] = "RELEASE one",
+    [ST_UNDO] = "ROLLBACK TO one",
 };
 
 struct sched_store {
     sqlite3 *db;
     sqlite3_stmt *stmts[N_STMTS];
+    bool dirty; /* a transaction is open */
 };
 
 /* ------------------------------------------------------------- statements -- */
@@ -232,7 +250,7 @@ store_setup(struct sched_store *store, const char *path, struct gp_err *err)
     /* Exclusive: a second scheduler on the same state is an accident. */
     r = exec_sql(store,
                  "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;"
-                 "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;"
+                 "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
                  "BEGIN IMMEDIATE",
                  err);
     if (r < 0)
@@ -280,6 +298,7 @@ sched_store_close(struct sched_store *store)
 {
     if (!store)
         return;
+    sched_store_commit(store, NULL);
     for (int i = 0; i < N_STMTS; i++)
         sqlite3_finalize(store->stmts[i]);
     sqlite3_close(store->db);
@@ -333,12 +352,41 @@ put_server_row(struct sched_store *store, const struct sched_server *server,
     return stmt_run(store, ST_PUT_SERVER, err);
 }
 
-/* End the transaction: all or nothing. */
+/* Begin one change, which joins the open transaction or opens one. */
+static int
+begin(struct sched_store *store, struct gp_err *err)
+{
+    int r = 0;
+
+    if (!store->dirty)
+        r = simple(store, ST_BEGIN, err);
+    store->dirty |= !r;
+    return r < 0 ? r : simple(store, ST_SAVE, err);
+}
+
+/* End it: all or nothing, and nothing of the changes before it is touched. */
 static int
 finish(struct sched_store *store, int r, struct gp_err *err)
 {
-    if (!r)
-        r = simple(store, ST_COMMIT, err);
+    if (r < 0)
+        simple(store, ST_UNDO, NULL);
+    /* A full disk may have rolled the whole transaction back already; the commit then
+     * says so. */
+    simple(store, ST_KEEP, NULL);
+    return r;
+}
+
+int
+sched_store_commit(struct sched_store *store, struct gp_err *err)
+{
+    int r = 0;
+
+    if (!store->dirty)
+        return 0;
+    store->dirty = false;
+    if (sqlite3_get_autocommit(store->db))
+        return gp_err_set(err, -EIO, "state: earlier changes could not be written");
+    r = simple(store, ST_COMMIT, err);
     if (r < 0)
         simple(store, ST_ROLLBACK, NULL);
     return r;
@@ -348,7 +396,7 @@ int
 sched_store_put_server(struct sched_store *store, const struct sched_server *server,
                        struct gp_err *err)
 {
-    int r = simple(store, ST_BEGIN, err);
+    int r = begin(store, err);
 
     if (r < 0)
         return r;
@@ -361,7 +409,7 @@ sched_store_put_server(struct sched_store *store, const struct sched_server *ser
 int
 sched_store_del_server(struct sched_store *store, const char *name, struct gp_err *err)
 {
-    int r = simple(store, ST_BEGIN, err);
+    int r = begin(store, err);
 
     if (r < 0)
         return r;
@@ -395,6 +443,16 @@ put_session_row(struct sched_store *store, const struct sched_session *s,
 }
 
 static int
+put_number(struct sched_store *store, uint64_t id, struct gp_err *err)
+{
+    sqlite3_stmt *st = stmt_get(store, ST_PUT_NUMBER);
+
+    bind_u64(st, 1, sched_id_epoch(id));
+    bind_u64(st, 2, sched_id_number(id));
+    return stmt_run(store, ST_PUT_NUMBER, err);
+}
+
+static int
 put_slices(struct sched_store *store, const struct sched_session *s, struct gp_err *err)
 {
     int r = 0;
@@ -417,21 +475,27 @@ int
 sched_store_put_session(struct sched_store *store, const struct sched_session *session,
                         struct gp_err *err)
 {
-    int r = simple(store, ST_BEGIN, err);
+    int r = begin(store, err);
 
     if (r < 0)
         return r;
     r = put_session_row(store, session, err);
     if (!r)
         r = put_slices(store, session, err);
+    if (!r)
+        r = put_number(store, session->id, err);
     return finish(store, r, err);
 }
 
 int
 sched_store_del_session(struct sched_store *store, uint64_t id, struct gp_err *err)
 {
+    int r = begin(store, err);
+
+    if (r < 0)
+        return r;
     bind_u64(stmt_get(store, ST_DEL_SESSION), 1, id);
-    return stmt_run(store, ST_DEL_SESSION, err);
+    return finish(store, stmt_run(store, ST_DEL_SESSION, err), err);
 }
 
 /* ------------------------------------------------------------------- load -- */
@@ -498,6 +562,7 @@ struct load {
     uint64_t now_ns;
     struct sched_decision decision; /* slices of the session being loaded */
     bool in_space;
+    uint32_t epoch, last; /* of the last start, and given last */
 };
 
 static int
@@ -557,12 +622,47 @@ load_session(sqlite3_stmt *st, void *arg, struct gp_err *err)
 }
 
 static int
-load_last_id(sqlite3_stmt *st, void *arg, struct gp_err *err)
+load_number(sqlite3_stmt *st, void *arg, struct gp_err *err)
 {
     struct load *load = arg;
 
-    load->sessions->next_id = gp_max(load->sessions->next_id, column_u64(st, 0) + 1);
+    load->epoch = column_u32(st, 0);
+    load->last = column_u32(st, 1);
     return 0;
+}
+
+static bool
+epoch_in_use(const struct load *load, uint32_t epoch)
+{
+    const struct sched_session *s = NULL;
+
+    if (!epoch || epoch == load->epoch)
+        return true;
+    while ((s = sched_sessions_next(load->sessions, s)))
+        if (sched_id_epoch(s->id) == epoch)
+            return true;
+    return false;
+}
+
+/* A new epoch for this start, kept before the first session gets it. */
+static int
+start_epoch(struct load *load, struct gp_err *err)
+{
+    uint32_t epoch = 0;
+    int r;
+
+    do {
+        if (getrandom(&epoch, sizeof(epoch), 0) != sizeof(epoch))
+            return gp_err_set(err, -EIO, "no random numbers");
+        epoch &= INT32_MAX;
+    } while (epoch_in_use(load, epoch));
+    load->sessions->next_id = sched_id_make(epoch, load->last) + 1;
+    r = begin(load->store, err);
+    if (r < 0)
+        return r;
+    r = put_number(load->store, sched_id_make(epoch, load->last), err);
+    r = finish(load->store, r, err);
+    return r < 0 ? r : sched_store_commit(load->store, err);
 }
 
 int
@@ -579,6 +679,8 @@ sched_store_load(struct sched_store *store, struct sched_pool *pool,
     if (!r)
         r = each_row(store, ST_LOAD_SESSIONS, load_session, &load, err);
     if (!r)
-        r = each_row(store, ST_LAST_ID, load_last_id, &load, err);
+        r = each_row(store, ST_LOAD_NUMBER, load_number, &load, err);
+    if (!r)
+        r = start_epoch(&load, err);
     return r;
 }

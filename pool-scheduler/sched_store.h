@@ -38,6 +38,15 @@ int sched_store_load(struct sched_store *store, struct sched_pool *pool,
                      struct sched_sessions *sessions, uint64_t now_ns,
                      struct gp_err *err);
 
+/*
+ * Changes collect in one transaction until sched_store_commit(), so that many of them
+ * share one write to the disk (group commit).  Nobody is answered before it: after a
+ * power cut, only what was committed is known.  A change that fails leaves those before
+ * it alone; when the commit fails, all of them are undone on disk, and the caller
+ * undoes them in memory.
+ */
+int sched_store_commit(struct sched_store *store, struct gp_err *err);
+
 /* The server and the cards it has now, replacing what was known. */
 int sched_store_put_server(struct sched_store *store, const struct sched_server *server,
                            struct gp_err *err);

@@ -95,13 +95,8 @@ session_new(struct srv *srv, const struct ticket_claims *claims,
 static void
 session_renew(struct srv_session *s, const struct ticket_claims *claims)
 {
-    if (claims->expires <= s->claims.expires || claims->n_slices != s->claims.n_slices)
+    if (claims->expires <= s->claims.expires)
         return;
-    for (uint32_t i = 0; i < claims->n_slices; i++) {
-        if (memcmp(claims->slices[i].card_uuid, s->claims.slices[i].card_uuid,
-                   TICKET_UUID_SIZE) != 0)
-            return;
-    }
     session_claim(s, claims);
     srv_books_limit(s->books, &s->claims);
     for (uint32_t i = 0; i < claims->n_slices; i++) {
@@ -111,6 +106,23 @@ session_renew(struct srv_session *s, const struct ticket_claims *claims)
 
         srv_arbiter_reshare(s->srv->arbiter, card->at, claims->session_id, &share);
     }
+}
+
+/* Is @claims a ticket of the very session that is open here?  An id that two schedulers
+ * gave out, or one scheduler twice, must not join strangers: they would share memory.
+ */
+static bool
+same_session(const struct srv_session *s, const struct ticket_claims *claims)
+{
+    if (strcmp(claims->key_id, s->claims.key_id) != 0 ||
+        strcmp(claims->owner, s->claims.owner) != 0 ||
+        claims->n_slices != s->claims.n_slices)
+        return false;
+    for (uint32_t i = 0; i < claims->n_slices; i++)
+        if (memcmp(claims->slices[i].card_uuid, s->claims.slices[i].card_uuid,
+                   TICKET_UUID_SIZE) != 0)
+            return false;
+    return true;
 }
 
 static bool
@@ -133,6 +145,11 @@ srv_session_get(struct srv *srv, const struct ticket_claims *claims,
         return session_new(srv, claims, ret, err);
     if (!s || s->closed)
         return gp_err_set(err, -EKEYREVOKED, "session %s has been closed",
+                          claims->session);
+    if (!same_session(s, claims))
+        return gp_err_set(err, -EKEYREVOKED,
+                          "session %s: another one of that id is open on this server, "
+                          "with another owner, scheduler key or cards",
                           claims->session);
     session_renew(s, claims);
     *ret = s;

@@ -184,7 +184,7 @@ def flood_with(case, pool, token):
 def test_attacks_refused_stranger_stays_a_stranger(case):
     """A refusal earns nobody more patience: wrong tokens end the connection."""
     pool = case.pool(servers=1, cards=1)
-    card = text(10, b"")
+    card = text(9, b"")
     with Link(case, address(pool)) as link:
         tries = 0
         try:
@@ -203,7 +203,7 @@ def test_attacks_large_registration_is_not_unpacked_without_the_token(case):
     pool = case.pool(servers=1, cards=1)
     where = address(pool)
     scheduler = pool.pid("gpupool-scheduler")
-    body = number(1, 1) + text(2, "a guess") + text(10, b"") * 250_000
+    body = number(1, 1) + text(2, "a guess") + text(9, b"") * 250_000
     before, ticks = resident(scheduler), cpu_ticks(scheduler)
     for _ in range(40):
         with Link(case, where) as link:
@@ -378,3 +378,33 @@ def test_attacks_explain_shows_its_token_with_every_request(case):
     pool = case.pool(servers=1, cards=1)
     case.contains(pool.cli("explain", "--core", 10, "--memory", "64MiB").out, "shm",
                   "the transports that explain names")
+
+
+# ------------------------------------------------------ H8: ids that come again --
+
+def test_attacks_lost_state_locks_nobody_out_and_joins_nobody(case):
+    """Servers remember ids that were closed, and hold sessions that are open: a scheduler
+    that lost its state must not give either out again."""
+    pool = case.pool(servers=1, cards=1)
+    program = case.programs / "vecadd"
+    ids = set()
+    for _ in range(3):
+        case.contains(pool.run(program, core=5, memory="64MiB").out, ": ok", "a program")
+    held = pool.session(core=5, memory="64MiB")
+    ids.add(pool.sessions()[0]["id"])
+    for file in case.folder.rglob("scheduler.db*"):
+        file.unlink()  # of the running scheduler: what it writes from here on is lost
+    pool.restart(pool.pid("gpupool-scheduler"))
+    case.wait_for(lambda: [s["state"] for s in pool.status()["servers"]] == ["alive"],
+                  "the server is back")
+    for _ in range(5):
+        done = pool.run(program, core=5, memory="64MiB")
+        case.contains(done.out, ": ok", "a program after the state was lost")
+    again = pool.session(core=5, memory="64MiB")
+    case.contains(again.field("session"), "s", "the name that people see stays short")
+    case.check(len(again.field("session")) < 6, f"the name is {again.field('session')}")
+    new = {s["id"] for s in pool.sessions()}
+    case.check(not ids & new, f"ids {ids & new} were given out again")
+    held.process.kill()
+    held.process.wait(case.patience)
+    again.close()

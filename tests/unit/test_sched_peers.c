@@ -244,6 +244,7 @@ metrics_show_cards_and_sessions(void **state)
     struct world *w = *state;
     char address[32], text[16384];
     Gpupool__Ctl__CtlOpen open;
+    reply_t *grant;
     int server, client;
 
     ut_sched_end(w, SIGTERM);
@@ -254,8 +255,9 @@ metrics_show_cards_and_sessions(void **state)
     client = ut_sched_dial(w);
     open = ut_sched_wish(30, GIB);
     open.program = (char *)"a \"b";
-    ut_sched_drop(ut_sched_granted(client, open));
-    ut_sched_drop(ut_sched_report(server, 1));
+    grant = ut_sched_granted(client, open);
+    ut_sched_drop(ut_sched_report(server, grant->grant->session_id));
+    ut_sched_drop(grant);
     http_get(address, "/metrics", text, sizeof(text));
     assert_non_null(strstr(text, "200 OK"));
     assert_non_null(strstr(text, "\ngpupool_sessions 1\n"));

@@ -178,9 +178,11 @@ state_of_version_1_is_taken_over_whole(void **state)
     assert_true(sched_pool_server_find(s->pool, "right")->drain_wish);
     assert_string_equal(sched_pool_server_find(s->pool, "right")->local,
                         "unix:/run/right");
-    assert_int_equal(s->sessions.next_id, 9); /* numbers are not used again */
+    /* Numbers are not used again, and ids would differ even if they were. */
+    assert_int_equal(sched_id_number(s->sessions.next_id), 9);
+    assert_int_not_equal(sched_id_epoch(s->sessions.next_id), 0);
     state_drop(s);
-    assert_int_equal(state_version(s), 2);
+    assert_int_equal(state_version(s), 3);
 }
 
 static void
@@ -195,6 +197,7 @@ state_that_was_taken_over_is_written_and_read_again(void **state)
     struct sched_decision decision = {.n_slices = 1};
     struct sched_session *session;
     struct gp_err err = {0};
+    uint64_t id;
 
     state_sql(s, VERSION_1);
     state_load(s);
@@ -209,13 +212,18 @@ state_that_was_taken_over_is_written_and_read_again(void **state)
                      0);
     if (sched_store_put_session(s->store, session, &err) < 0)
         fail_msg("%s", err.msg);
+    id = session->id;
+    assert_string_equal(session->name, "s9");
     state_drop(s);
 
     state_load(s);
     assert_null(sched_sessions_find(&s->sessions, 3));
     assert_non_null(sched_sessions_find(&s->sessions, 7));
-    session = sched_sessions_find(&s->sessions, 9);
+    session = sched_sessions_find(&s->sessions, id);
     assert_non_null(session);
+    assert_ptr_equal(sched_sessions_find_number(&s->sessions, 9), session);
+    assert_int_equal(sched_id_number(s->sessions.next_id), 10);
+    assert_int_not_equal(sched_id_epoch(s->sessions.next_id), sched_id_epoch(id));
     assert_int_equal(session->spatial, TICKET_SPATIAL_SM);
     assert_true(session->slices[0].in_space);
     state_drop(s);
@@ -229,7 +237,7 @@ new_state_is_of_this_version(void **state)
     state_load(s);
     assert_int_equal(s->pool->n_servers, 0);
     state_drop(s);
-    assert_int_equal(state_version(s), 2);
+    assert_int_equal(state_version(s), 3);
 }
 
 static void
@@ -238,10 +246,10 @@ state_of_a_later_version_is_refused_and_left_alone(void **state)
     struct state *s = *state;
     struct gp_err err = {0};
 
-    state_sql(s, "CREATE TABLE unknown (a INTEGER); PRAGMA user_version = 3;");
+    state_sql(s, "CREATE TABLE unknown (a INTEGER); PRAGMA user_version = 4;");
     assert_int_equal(sched_store_open(s->path, &s->store, &err), -EPROTO);
     assert_non_null(strstr(err.msg, "written by a newer gpupool-scheduler"));
-    assert_int_equal(state_version(s), 3);
+    assert_int_equal(state_version(s), 4);
 }
 
 static void
@@ -257,6 +265,45 @@ state_that_cannot_be_taken_over_stays_as_it_was(void **state)
     assert_int_equal(state_version(s), 1);
 }
 
+static void
+number_that_comes_again_has_another_id(void **state)
+{
+    struct state *s = *state;
+    uint64_t first;
+
+    state_load(s);
+    first = s->sessions.next_id;
+    assert_int_equal(sched_id_number(first), 1);
+    state_drop(s);
+    unlink(s->path); /* the state is lost */
+    state_load(s);
+    assert_int_equal(sched_id_number(s->sessions.next_id), 1);
+    assert_int_not_equal(s->sessions.next_id, first);
+    state_drop(s);
+}
+
+/* One of two changes fails: the other is written. */
+static void
+change_that_fails_leaves_the_others_of_its_commit_alone(void **state)
+{
+    struct state *s = *state;
+    struct gp_err err = {0};
+
+    state_sql(s, VERSION_1);
+    state_load(s);
+    assert_int_equal(sched_store_del_session(s->store, 3, &err), 0);
+    /* It is there already. */
+    assert_int_equal(
+        sched_store_put_session(s->store, sched_sessions_find(&s->sessions, 7), &err),
+        -EIO);
+    assert_int_equal(sched_store_commit(s->store, &err), 0);
+    state_drop(s);
+    state_load(s);
+    assert_null(sched_sessions_find(&s->sessions, 3));
+    assert_non_null(sched_sessions_find(&s->sessions, 7));
+    state_drop(s);
+}
+
 #define PROMISE(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int
@@ -265,6 +312,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         PROMISE(state_of_version_1_is_taken_over_whole),
         PROMISE(state_that_was_taken_over_is_written_and_read_again),
+        PROMISE(number_that_comes_again_has_another_id),
+        PROMISE(change_that_fails_leaves_the_others_of_its_commit_alone),
         PROMISE(new_state_is_of_this_version),
         PROMISE(state_of_a_later_version_is_refused_and_left_alone),
         PROMISE(state_that_cannot_be_taken_over_stays_as_it_was),
