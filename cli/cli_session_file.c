@@ -2,6 +2,7 @@
 #include "cli_session_file.h"
 
 #include "cli_folder.h"
+#include "ctl_limits.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_str.h"
@@ -42,13 +43,28 @@ sweep(const char *folder)
     closedir(dir);
 }
 
+/* "s" and digits, which is what schedulers give: the name becomes part of a path, and a
+ * false scheduler must not choose the folder. */
+static bool
+name_ok(const char *name)
+{
+    uint64_t number;
+
+    return name[0] == 's' && strlen(name) < CTL_NAME_MAX &&
+           gp_str_u64(name + 1, 0, UINT64_MAX, &number) == 0;
+}
+
 int
 cli_session_file_path(const char *name, char **ret_path, struct gp_err *err)
 {
     CLEANUP_FREE char *folder = NULL;
     char *path;
-    int r = cli_folder_file("sessions", &folder, err);
+    int r;
 
+    if (!name_ok(name))
+        return gp_err_set(err, -EPROTO,
+                          "the scheduler's name for the session is not like s7");
+    r = cli_folder_file("sessions", &folder, err);
     if (!r)
         r = gp_file_mkdirs(folder, 0700, err);
     if (r < 0)

@@ -72,6 +72,7 @@ struct srv {
     unsigned n_pending;
     struct srv_session *sessions;
     unsigned n_sessions;
+    struct gp_loop_timer expiry; /* of sessions, registered or not */
     struct srv_worker *workers;
     unsigned n_workers;
     unsigned n_shares; /* of all sessions: srv_share.h */

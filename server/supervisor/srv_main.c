@@ -316,12 +316,16 @@ serve(struct srv *srv, struct gp_err *err)
         r = srv_jail_new(&srv->conf, &srv->jail, err);
     if (r == 0)
         r = srv_inventory_start(srv, on_inventory, &srv->inventory, err);
-    return r < 0 ? r : gp_loop_run(srv->loop);
+    if (r < 0)
+        return r;
+    srv_session_start_expiry(srv);
+    return gp_loop_run(srv->loop);
 }
 
 static void
 srv_fini(struct srv *srv)
 {
+    gp_loop_timer_del(&srv->expiry);
     srv_metrics_free(srv->metrics);
     srv_register_free(srv->reg);
     srv_attach_free_all(srv);

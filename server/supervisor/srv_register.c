@@ -310,7 +310,6 @@ on_beat(struct gp_loop_timer *timer)
     struct srv_register *reg = container_of(timer, struct srv_register, beat);
     int r;
 
-    srv_session_expire(reg->srv);
     r = send_report(reg);
     if (r < 0) {
         link_down(reg, strerror(-r));

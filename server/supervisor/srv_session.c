@@ -17,6 +17,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Tickets run out at whole seconds. */
+#define EXPIRY_NS GP_NS_PER_S
+
 static int
 check_cards(struct srv *srv, const struct ticket_claims *claims, struct gp_err *err)
 {
@@ -223,8 +226,8 @@ srv_session_close(struct srv *srv, uint64_t id, const char *why)
     srv_session_settle(s);
 }
 
-void
-srv_session_expire(struct srv *srv)
+static void
+expire(struct srv *srv)
 {
     uint64_t now = gp_wall_ns() / GP_NS_PER_S;
     struct srv_session *next;
@@ -234,6 +237,21 @@ srv_session_expire(struct srv *srv)
         if (s->n_workers == 0 && s->claims.expires <= now)
             srv_session_free(s);
     }
+}
+
+static void
+on_expiry(struct gp_loop_timer *timer)
+{
+    struct srv *srv = container_of(timer, struct srv, expiry);
+
+    expire(srv);
+    srv_session_start_expiry(srv);
+}
+
+void
+srv_session_start_expiry(struct srv *srv)
+{
+    gp_loop_timer_set(srv->loop, &srv->expiry, gp_now_ns() + EXPIRY_NS, on_expiry);
 }
 
 void

@@ -62,8 +62,9 @@ void srv_session_close(struct srv *srv, uint64_t id, const char *why);
 /* A closed session without workers is only a number to remember: free the rest. */
 void srv_session_settle(struct srv_session *s);
 
-/* Forget sessions without workers whose ticket has run out. */
-void srv_session_expire(struct srv *srv);
+/* From now on, forget sessions without workers whose ticket has run out: on a timer of
+ * its own, because a server without its scheduler would only collect them. */
+void srv_session_start_expiry(struct srv *srv);
 
 void srv_session_free(struct srv_session *s); /* takes it out of srv->sessions */
 

@@ -3,6 +3,7 @@
 everybody else is served meanwhile."""
 
 import os
+import re
 import select
 import socket
 import stat
@@ -10,8 +11,10 @@ import struct
 import subprocess
 import sys
 import time
+import urllib.request
 
 from test_hostile_scheduler import address
+from test_tickets import attach, made
 
 
 # ------------------------------------------------------- messages by hand --
@@ -408,3 +411,28 @@ def test_attacks_lost_state_locks_nobody_out_and_joins_nobody(case):
     held.process.kill()
     held.process.wait(case.patience)
     again.close()
+
+
+# ---------------------------------- H10: sessions of a server without scheduler --
+
+def test_attacks_dead_sessions_do_not_collect_on_a_server_without_scheduler(case):
+    """A ticket that has run out leaves nothing behind, whoever is away."""
+    pool = case.pool(servers=1, cards=1)
+    port = case.free_port()
+    pool.restart(pool.pid("gpupool-server"), "--metrics-listen", f"127.0.0.1:{port}")
+
+    def sessions_known():
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics",
+                                    timeout=case.patience) as answer:
+            text_of = answer.read().decode()
+        return int(re.search(r"^gpupool_server_sessions (\d+)$", text_of, re.M).group(1))
+
+    session = pool.session(core=20, memory="64MiB")
+    short = made(case, pool, session, "expires=4")
+    server = session.field("server")
+    pool.kill(pool.pid("gpupool-scheduler"))
+    case.equal(attach(case, session, short, server).out, "0\n", "an attach without scheduler")
+    case.equal(sessions_known(), 1, "sessions on the server")
+    case.wait_for(lambda: sessions_known() == 0, "the session goes when its ticket has run out")
+    session.process.kill()
+    session.process.wait(case.patience)

@@ -292,11 +292,27 @@ table_columns_are_as_wide_as_their_widest_cell(void **state)
 
 #define PROMISE(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
+static void
+session_name_of_a_false_scheduler_chooses_no_folder(void **state)
+{
+    static const char *const bad[] = {"",    "s",     "../s1", "s1/../../x", "s1/x",
+                                      "s 1", "s1\nx", "x1",    "s-1",        "s0x1"};
+    struct gp_err err = {0};
+    char *path = NULL;
+
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        assert_int_equal(cli_session_file_path(bad[i], &path, &err), -EPROTO);
+        assert_non_null(strstr(err.msg, "not like s7"));
+    }
+    assert_null(path);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         PROMISE(pool_file_says_what_was_written),
+        PROMISE(session_name_of_a_false_scheduler_chooses_no_folder),
         PROMISE(pool_file_of_another_kind_is_refused),
         PROMISE(process_number_that_changed_hands_is_left_alone),
         PROMISE(process_that_ignores_its_end_is_killed),
