@@ -322,6 +322,7 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
         gp_str_printf("unix:%s/local-%u.sock", up->folder, index);
     CLEANUP_FREE char *address =
         gp_str_printf(strchr(up->listen, ':') ? "[%s]:0" : "%s:0", up->listen);
+    CLEANUP_FREE char *key = gp_str_printf("%s/ticket-key.pub", up->folder);
     char name[32], cards[16], env[64];
     const char *argv[32] = {
         bin,           "--listen",         address,        "--name",         name,
@@ -332,8 +333,10 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
 
     if (!bin)
         return gp_err_set(err, -ENOENT, "gpupool-server is not beside gpupool");
-    if (!local || !address)
+    if (!local || !address || !key)
         return -ENOMEM;
+    argv[n++] = "--scheduler-key";
+    argv[n++] = key;
     snprintf(name, sizeof(name), "local-%u", index);
     snprintf(cards, sizeof(cards), "%u", up->cards);
     software_cards_name(up, index, env);

@@ -28,8 +28,9 @@ struct srv_conf {
     char name[64];
     char scheduler[288]; /* "" = none: tickets are checked with key_file alone */
     char token_file[PATH_MAX];
-    char key_file[PATH_MAX]; /* the scheduler's public key; "" = as registered */
-    char worker[PATH_MAX];   /* "" = gpupool-worker beside this program */
+    char key_file[PATH_MAX];       /* the scheduler's public key; "" = as pinned */
+    char state_dir[PATH_MAX - 64]; /* where the key is pinned; "" = in memory only */
+    char worker[PATH_MAX];         /* "" = gpupool-worker beside this program */
     char worker_user[64];
     char worker_uids[64];    /* "auto", "off" or "FIRST-LAST": srv_jail.h */
     char worker_memory[32];  /* limit of a worker's host memory, or "off" */

@@ -24,6 +24,7 @@
 #include "srv_inventory.h"
 #include "srv_jail.h"
 #include "srv_metrics.h"
+#include "srv_pin.h"
 #include "srv_register.h"
 #include "srv_session.h"
 #include "srv_worker.h"
@@ -265,6 +266,8 @@ load_key(struct srv *srv, struct gp_err *err)
 {
     if (srv->conf.key_file[0])
         return ticket_key_load_pub(srv->conf.key_file, &srv->key, err);
+    if (srv->conf.state_dir[0])
+        return srv_pin_load(srv, err);
     if (!srv->conf.scheduler[0])
         return gp_err_set(err, -EINVAL,
                           "--scheduler HOST:PORT or --scheduler-key FILE is needed: "

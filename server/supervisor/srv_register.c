@@ -13,6 +13,7 @@
 #include "srv.h"
 #include "srv_arbiter.h"
 #include "srv_inventory.h"
+#include "srv_pin.h"
 #include "srv_session.h"
 #include "ticket_key.h"
 
@@ -337,27 +338,12 @@ set_draining(struct srv *srv, bool drain)
     srv->draining = drain;
 }
 
-static int
-take_key(struct srv *srv, const ProtobufCBinaryData *raw, struct gp_err *err)
-{
-    struct ticket_key *key = NULL;
-    int r;
-
-    if (srv->conf.key_file[0])
-        return 0; /* an administrator has said whom to obey */
-    r = ticket_key_from_pub(raw->data, raw->len, &key, err);
-    if (r < 0)
-        return r;
-    ticket_key_free(srv->key);
-    srv->key = key;
-    return 0;
-}
-
 static void
 on_registered(struct srv_register *reg, const Gpupool__Ctl__CtlRegistered *body)
 {
     struct gp_err err = {0};
-    int r = take_key(reg->srv, &body->scheduler_key, &err);
+    int r =
+        srv_pin_take(reg->srv, body->scheduler_key.data, body->scheduler_key.len, &err);
 
     if (r < 0) {
         link_down(reg, gp_err_msg(&err, r));

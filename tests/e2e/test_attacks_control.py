@@ -2,6 +2,7 @@
 """Attacks on the control plane, carried out: each of them must come to nothing, and
 everybody else is served meanwhile."""
 
+import json
 import os
 import re
 import select
@@ -436,3 +437,65 @@ def test_attacks_dead_sessions_do_not_collect_on_a_server_without_scheduler(case
     case.wait_for(lambda: sessions_known() == 0, "the session goes when its ticket has run out")
     session.process.kill()
     session.process.wait(case.patience)
+
+
+# --------------------------------------------- H4: who poses as the scheduler --
+
+def start_scheduler(case, name, listen, *more):
+    """A scheduler of its own, with its own key; its address."""
+    ready = case.folder / f"{name}.ready"
+    with open(case.folder / f"{name}.log", "ab") as log:
+        process = case.spawn([case.build / "bin" / "gpupool-scheduler", "--listen", listen,
+                              "--state-dir", case.folder / name, "--ready-file", ready,
+                              "--allow-anonymous", "client", "--heartbeat-ms", "200", *more],
+                             stderr=log)
+    case.wait_for(ready.exists, f"{name} listens")
+    where = ready.read_text().strip()
+    ready.unlink()
+    return process, where
+
+
+def start_server(case, where, *more):
+    log = case.folder / "server.log"
+    with open(log, "ab") as out:
+        process = case.spawn([case.build / "bin" / "gpupool-server", "--listen", "127.0.0.1:0",
+                              "--name", "node", "--scheduler", where, "--driver", "softgpu",
+                              "--cards", 1, *more], stderr=out)
+    return process, log
+
+
+def end(case, process):
+    process.kill()
+    process.wait(case.patience)
+
+
+def test_attacks_false_scheduler_at_the_address_is_not_obeyed(case):
+    """The key of the first registration is the scheduler's; no other is taken, not after a
+    restart of the server either, and the log names the remedy."""
+    token = case.folder / "token"
+    token.write_text("a shared secret\n")
+    gpupool = case.build / "bin" / "gpupool"
+    true, where = start_scheduler(case, "true", "127.0.0.1:0", "--server-token-file", token)
+    keys = ("--token-file", token, "--state-dir", case.folder / "server-state")
+    server, log = start_server(case, where, *keys)
+
+    def states():
+        done = case.run([gpupool, "status", "--json"], env={"GPUPOOL_SCHEDULER": where})
+        return [s["state"] for s in json.loads(done.out)["servers"]]
+
+    case.wait_for(lambda: states() == ["alive"], "the server registers")
+    end(case, true)
+    false, _ = start_scheduler(case, "false", where, "--allow-anonymous", "server")
+    case.wait_for(lambda: "ITS KEY IS NOT THE SCHEDULER'S" in log.read_text(),
+                  "the server says that another key has come")
+    case.contains(log.read_text(), "scheduler-key.pub and restart", "the remedy")
+    end(case, server)
+    log.write_text("")
+    server, log = start_server(case, where, *keys)
+    case.wait_for(lambda: "ITS KEY IS NOT THE SCHEDULER'S" in log.read_text(),
+                  "a server that was restarted remembers the key")
+    end(case, false)
+    true, _ = start_scheduler(case, "true", where, "--server-token-file", token)
+    case.wait_for(lambda: states() == ["alive"], "the server is back at the true scheduler")
+    end(case, server)
+    end(case, true)

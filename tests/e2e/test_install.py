@@ -60,7 +60,7 @@ def test_services_start_as_the_manual_has_them(case):
         GPUPOOL_SCHEDULER_FLAGS=flags_of_the_manual(case, "GPUPOOL_SCHEDULER_FLAGS")
         .replace("[::]:7480", f"127.0.0.1:{port}"))
     server = command_of(
-        case, "server",
+        case, "server", STATE_DIRECTORY=str(case.folder / "server-state"),
         GPUPOOL_SERVER_FLAGS=flags_of_the_manual(case, "GPUPOOL_SERVER_FLAGS")
         .replace("HOST:7480", f"127.0.0.1:{port}")
         .replace("/etc/gpupool/server-token", str(token))
