@@ -29,6 +29,9 @@ static const char HELP[] =
     "this\n"
     "                            process's user and root need no token there\n"
     "  --server-token-file FILE  secret that servers must know\n"
+    "  --server-tokens-file FILE lines NAME:TOKEN: secrets of single servers, each for "
+    "its\n"
+    "                            own name only; beside or instead of the shared one\n"
     "  --client-token-file FILE  secret that clients must know\n"
     "  --admin-token-file FILE   secret for drain and for closing sessions of others\n"
     "  --allow-anonymous ROLE    no secret for ROLE (server, client or admin):\n"
@@ -55,6 +58,7 @@ enum option_id {
     OPT_LISTEN = 256,
     OPT_STATE_DIR,
     OPT_SERVER_TOKEN,
+    OPT_SERVER_TOKENS,
     OPT_CLIENT_TOKEN,
     OPT_ADMIN_TOKEN,
     OPT_LOCAL,
@@ -76,6 +80,7 @@ static const struct option OPTIONS[] = {
     {"listen", required_argument, NULL, OPT_LISTEN},
     {"state-dir", required_argument, NULL, OPT_STATE_DIR},
     {"server-token-file", required_argument, NULL, OPT_SERVER_TOKEN},
+    {"server-tokens-file", required_argument, NULL, OPT_SERVER_TOKENS},
     {"client-token-file", required_argument, NULL, OPT_CLIENT_TOKEN},
     {"admin-token-file", required_argument, NULL, OPT_ADMIN_TOKEN},
     {"local", required_argument, NULL, OPT_LOCAL},
@@ -203,6 +208,8 @@ parse_option(int opt, const char *name, struct sched_config *c, struct gp_err *e
         return read_token(optarg, &c->tokens[SCHED_ROLE_CLIENT], err);
     case OPT_ADMIN_TOKEN:
         return read_token(optarg, &c->tokens[SCHED_ROLE_ADMIN], err);
+    case OPT_SERVER_TOKENS:
+        return sched_auth_load_server_tokens(c, optarg, err);
     case OPT_LOCAL:
         c->local = optarg;
         return 0;
@@ -292,5 +299,6 @@ main(int argc, char **argv)
         fprintf(stderr, "gpupool-scheduler: %s\n", gp_err_msg(&err, r));
     for (int role = 0; role < SCHED_ROLES; role++)
         free(config.tokens[role]);
+    sched_auth_free_server_tokens(&config);
     return r < 0;
 }

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sched_auth.h"
 
+#include "ctl_limits.h"
+#include "gp_err.h"
+#include "gp_file.h"
 #include "gp_net.h"
 #include "gp_str.h"
 #include "sched_conn.h"
 #include "sched_daemon.h"
 
+#include <errno.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +31,96 @@ is_token(const char *given, const char *wanted)
     return wanted && strlen(given) == len && !CRYPTO_memcmp(given, wanted, len);
 }
 
+static const struct sched_server_token *
+find_server_token(const struct sched_config *config, const char *token)
+{
+    const struct sched_server_token *found = NULL;
+
+    /* All of them, so that the time tells nothing of where it is. */
+    for (unsigned i = 0; i < config->n_server_tokens; i++)
+        if (is_token(token, config->server_tokens[i].token))
+            found = &config->server_tokens[i];
+    return found;
+}
+
+bool
+sched_auth_server_name(const struct sched_conn *conn, const char *name)
+{
+    const struct sched_config *config = &conn->sched->config;
+
+    if (conn->own_user)
+        return true;
+    if (conn->server_token)
+        return !strcmp(conn->server_token->name, name);
+    for (unsigned i = 0; i < config->n_server_tokens; i++)
+        if (!strcmp(config->server_tokens[i].name, name))
+            return false;
+    return true;
+}
+
+static int
+add_server_token(struct sched_config *config, const char *name, const char *token)
+{
+    struct sched_server_token one = {strdup(name), strdup(token)}, *grown;
+
+    grown = reallocarray(config->server_tokens, config->n_server_tokens + 1,
+                         sizeof(*grown));
+    if (grown)
+        config->server_tokens = grown;
+    if (!grown || !one.name || !one.token) {
+        free(one.name);
+        free(one.token);
+        return -ENOMEM;
+    }
+    grown[config->n_server_tokens++] = one;
+    return 0;
+}
+
+int
+sched_auth_load_server_tokens(struct sched_config *config, const char *path,
+                              struct gp_err *err)
+{
+    CLEANUP_FREE char *text = NULL;
+    char *save = NULL, *line;
+    size_t len;
+    int r = gp_file_read(path, (CTL_NAME_MAX + CTL_TOKEN_MAX) * SCHED_SERVER_TOKENS_MAX,
+                         &text, &len, err);
+
+    if (r < 0)
+        return r;
+    for (line = strtok_r(text, "\r\n", &save); line;
+         line = strtok_r(NULL, "\r\n", &save)) {
+        char *colon = strchr(line, ':');
+
+        if (line[0] == '#')
+            continue;
+        if (!colon || colon == line || !colon[1] || colon - line >= CTL_NAME_MAX ||
+            strlen(colon + 1) >= CTL_TOKEN_MAX)
+            return gp_err_set(err, -EINVAL, "%s: a line is not NAME:TOKEN", path);
+        if (config->n_server_tokens == SCHED_SERVER_TOKENS_MAX)
+            return gp_err_set(err, -E2BIG, "%s: more than %d servers", path,
+                              SCHED_SERVER_TOKENS_MAX);
+        *colon = '\0';
+        r = add_server_token(config, line, colon + 1);
+        if (r < 0)
+            return gp_err_set(err, r, "out of memory");
+    }
+    explicit_bzero(text, len);
+    return 0;
+}
+
+void
+sched_auth_free_server_tokens(struct sched_config *config)
+{
+    for (unsigned i = 0; i < config->n_server_tokens; i++) {
+        free(config->server_tokens[i].name);
+        free(config->server_tokens[i].token);
+    }
+    free(config->server_tokens);
+    config->server_tokens = NULL;
+    config->n_server_tokens = 0;
+}
+
 bool
 sched_auth_allowed(struct sched_conn *conn, enum sched_role role, const char *token)
 {
@@ -36,6 +130,10 @@ sched_auth_allowed(struct sched_conn *conn, enum sched_role role, const char *to
                    (role == SCHED_ROLE_CLIENT &&
                     is_token(token, config->tokens[SCHED_ROLE_ADMIN]));
 
+    if (role == SCHED_ROLE_SERVER && config->n_server_tokens) {
+        conn->server_token = find_server_token(config, token);
+        allowed |= !!conn->server_token;
+    }
     conn->known |= allowed;
     return allowed;
 }
@@ -52,7 +150,8 @@ sched_auth_words(const struct sched_conn *conn, enum sched_role role, char *text
     };
     const char *name = sched_role_name(role);
 
-    if (conn->sched->config.tokens[role])
+    if (conn->sched->config.tokens[role] ||
+        (role == SCHED_ROLE_SERVER && conn->sched->config.n_server_tokens))
         gp_str_copy(text, size, wrong[role]);
     else
         snprintf(text, size,

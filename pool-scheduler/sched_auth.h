@@ -15,7 +15,16 @@
 
 #include "gp_base.h"
 
+struct gp_err;
+struct sched_config;
 struct sched_conn;
+
+/* A token that only the server of this name may show. */
+struct sched_server_token {
+    char *name, *token;
+};
+/* Servers with tokens of their own: as many as a pool of the largest kind has hosts. */
+#define SCHED_SERVER_TOKENS_MAX 16384
 
 enum sched_role {
     SCHED_ROLE_SERVER, /* registers cards */
@@ -39,6 +48,15 @@ bool sched_auth_check(struct sched_conn *conn, uint32_t id, enum sched_role role
 /* Why a peer is not let in as @role, and what helps; for @text of GP_ERR_MAX or so. */
 void sched_auth_words(const struct sched_conn *conn, enum sched_role role, char *text,
                       size_t size);
+
+/* May the peer, which may act as a server, do so under @name?  Names with tokens of
+ * their own belong to who showed that token, and such a token opens no other name. */
+bool sched_auth_server_name(const struct sched_conn *conn, const char *name);
+
+/* Read the lines NAME:TOKEN of @path, comments (#) and empty lines left out. */
+int sched_auth_load_server_tokens(struct sched_config *config, const char *path,
+                                  struct gp_err *err);
+void sched_auth_free_server_tokens(struct sched_config *config);
 
 /* What the kernel says of a new peer: its name for the log, and whether it is trusted
  * as the scheduler's own user or root. */

@@ -20,15 +20,17 @@
 struct gp_err;
 struct sched;
 struct sched_reasons;
+struct sched_server_token;
 struct sched_session;
 
 struct sched_conn {
     struct gp_msg_conn msg;
     struct sched *sched;
     char peer[64];
-    bool own_user;              /* of the Unix socket: this process's user, or root */
-    bool known;                 /* has shown a right token or lease key */
-    unsigned refusals;          /* while it was not */
+    bool own_user; /* of the Unix socket: this process's user, or root */
+    bool known;    /* has shown a right token or lease key */
+    const struct sched_server_token *server_token; /* shown, of one server's own */
+    unsigned refusals;                             /* while it was not */
     uint64_t unread_ns;         /* when it last took enough of what waits for it, and */
     uint64_t unread_sent;       /* how much it had taken then */
     struct gp_loop_timer idle;  /* silence ends the connection */

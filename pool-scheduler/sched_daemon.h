@@ -40,10 +40,12 @@ struct ticket_key;
 struct sched_config {
     const char *listen;
     const char *state_dir;
-    const char *metrics_listen;  /* NULL: none */
-    const char *ready_file;      /* NULL: none */
-    const char *local;           /* "unix:/path"; NULL: STATE_DIR/scheduler.sock */
-    char *tokens[SCHED_ROLES];   /* NULL: none, see sched_auth.h */
+    const char *metrics_listen; /* NULL: none */
+    const char *ready_file;     /* NULL: none */
+    const char *local;          /* "unix:/path"; NULL: STATE_DIR/scheduler.sock */
+    char *tokens[SCHED_ROLES];  /* NULL: none, see sched_auth.h */
+    struct sched_server_token *server_tokens; /* beside the shared one */
+    unsigned n_server_tokens;
     bool anonymous[SCHED_ROLES]; /* open to everybody, by choice */
     uint32_t heartbeat_ms, dead_after_ms;
     uint64_t

@@ -174,8 +174,8 @@ sched_handle_register_allowed(struct sched_conn *conn, uint32_t id, const char *
 }
 
 static int
-check_register(const Gpupool__Ctl__CtlRegister *msg, Gpupool__Ctl__CtlCode *code,
-               struct gp_err *err)
+check_register(const struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
+               Gpupool__Ctl__CtlCode *code, struct gp_err *err)
 {
     const char *name_error = bad_name(msg->server);
 
@@ -185,6 +185,11 @@ check_register(const Gpupool__Ctl__CtlRegister *msg, Gpupool__Ctl__CtlCode *code
                           "the server speaks version %u of the control protocol, this "
                           "scheduler %u",
                           msg->major, CTL_MAJOR);
+    *code = GPUPOOL__CTL__CTL_CODE__CTL_DENIED;
+    if (!sched_auth_server_name(conn, msg->server))
+        return gp_err_set(err, -EACCES,
+                          "this token does not belong to a server of that name "
+                          "(--server-tokens-file of the scheduler)");
     *code = GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST;
     if (name_error)
         return gp_err_set(err, -EINVAL, "%s", name_error);
@@ -331,7 +336,7 @@ do_register(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
     struct sched_server *server;
     int r;
 
-    r = check_register(msg, code, err);
+    r = check_register(conn, msg, code, err);
     if (r < 0)
         return r;
     *code = GPUPOOL__CTL__CTL_CODE__CTL_CONFLICT;

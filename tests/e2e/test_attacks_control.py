@@ -499,3 +499,29 @@ def test_attacks_false_scheduler_at_the_address_is_not_obeyed(case):
     case.wait_for(lambda: states() == ["alive"], "the server is back at the true scheduler")
     end(case, server)
     end(case, true)
+
+
+def test_attacks_host_of_one_server_does_not_become_another(case):
+    """A server with a token of its own is nobody else's name, and no other name is its."""
+    tokens = case.folder / "tokens"
+    tokens.write_text("# the pool's servers\nnode:token of node\nother:token of other\n")
+    shared = case.folder / "shared"
+    shared.write_text("shared token\n")
+    process, where = start_scheduler(case, "state", "127.0.0.1:0", "--server-tokens-file",
+                                     tokens, "--server-token-file", shared)
+    host, port = where.rsplit(":", 1)
+
+    def register(name, token):
+        with Link(case, (host, int(port))) as link:
+            return link.ask(REGISTER, number(1, 1) + text(2, token) + text(3, name) +
+                            text(4, "127.0.0.1:1"))
+
+    case.equal(register("node", "token of node")[0], 0, "its own name")
+    case.equal(register("plain", "shared token")[0], 0, "a name without a token of its own")
+    for name, token in (("node", "token of other"), ("node", "shared token"),
+                        ("plain", "token of node"), ("new", "token of node")):
+        code, words = register(name, token)
+        case.equal(code, 3, f"{name} with the {token}")
+        case.contains(words, "does not belong", f"the words to {name} with the {token}")
+    case.equal(register("node", "guess")[0], 3, "a guess")
+    end(case, process)
