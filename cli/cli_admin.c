@@ -65,7 +65,7 @@ explain_transports(struct cli_ctl *ctl, const struct cli_want *want,
     Gpupool__Ctl__CtlStatus body = GPUPOOL__CTL__CTL_STATUS__INIT;
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
 
-    body.token = want->token;
+    body.token = cli_ctl_shown(want->token);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS;
     req.status = &body;
     if (cli_ctl_call(ctl, &req, CLI_DEADLINE_NS, &reply, NULL) < 0 ||
@@ -85,6 +85,10 @@ explain_ask(struct cli_want *want)
     struct gp_err err = {0};
     int r = cli_ctl_open(&ctl, want->scheduler, &err);
 
+    if (!r)
+        r = cli_ctl_prove(&ctl, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT, want->token,
+                          &err);
+    want->open.token = cli_ctl_shown(want->token);
     want->open.explain = true;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
     req.open = &want->open;
@@ -192,6 +196,9 @@ order_send(const struct order *order, Gpupool__Ctl__CtlRequest *req,
 
     if (!r)
         r = cli_ctl_open(&ctl, address, &err);
+    if (!r)
+        r = cli_ctl_prove(&ctl, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_ADMIN, order->token,
+                          &err);
 
     if (!r)
         r = cli_ctl_call(&ctl, req, CLI_DEADLINE_NS, ret_reply, &err);
@@ -208,7 +215,7 @@ drain_send(const struct order *order)
     int status;
 
     body.server = (char *)order->target;
-    body.token = order->token;
+    body.token = cli_ctl_shown(order->token);
     body.undo = order->undo;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_DRAIN;
     req.drain = &body;
@@ -254,7 +261,7 @@ close_send(const struct order *order)
         return cli_fail(CLI_USAGE,
                         "close: %s is no session, which are called s1, s2, ...",
                         order->target);
-    body.token = order->token;
+    body.token = cli_ctl_shown(order->token);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;
     req.close = &body;
     status = order_send(order, &req, &reply);

@@ -47,6 +47,13 @@ struct cli_ctl {
 };
 
 int cli_ctl_open(struct cli_ctl *ctl, const char *option, struct gp_err *err);
+/* Prove @token (if it is not empty) to the scheduler and have it prove that it knows
+ * the token too; requests of @ctl then go without one.  With the environment's choice
+ * of a clear token nothing happens here. */
+int cli_ctl_prove(struct cli_ctl *ctl, Gpupool__Ctl__CtlRole role, const char *token,
+                  struct gp_err *err);
+/* What a request carries as its token: nothing, unless it goes in clear by choice. */
+char *cli_ctl_shown(const char *token);
 void cli_ctl_close(struct cli_ctl *ctl); /* zeroed or never opened: set fd to -1 */
 
 /* Send @req (its id is set here) and wait for the answer.

@@ -44,15 +44,20 @@ cli_session_open(struct cli_session *s, const char *scheduler,
                  Gpupool__Ctl__CtlReply **ret_refusal, struct gp_err *err)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlOpen shown = *open;
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     int r;
 
     memset(s, 0, sizeof(*s));
     r = cli_ctl_open(&s->ctl, scheduler, err);
+    if (!r)
+        r = cli_ctl_prove(&s->ctl, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT, open->token,
+                          err);
     if (r < 0)
         return r;
+    shown.token = cli_ctl_shown(open->token);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
-    req.open = (Gpupool__Ctl__CtlOpen *)open;
+    req.open = &shown;
     r = cli_ctl_call(&s->ctl, &req, CLI_DEADLINE_NS, &reply, err);
     if (r == -EREMOTE)
         *ret_refusal = TAKE_PTR(reply);

@@ -385,7 +385,10 @@ await_servers(struct up *up, Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *
     r = cli_token(up->client_token, NULL, CLI_TOKEN_CLIENT, &token, err);
     if (r < 0)
         return r;
-    wait.token = token;
+    r = cli_ctl_prove(&ctl, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT, token, err);
+    if (r < 0)
+        return r;
+    wait.token = cli_ctl_shown(token);
     wait.servers = up->servers;
     wait.timeout_ms = (uint32_t)(START_NS / GP_NS_PER_MS);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_WAIT_SERVERS;

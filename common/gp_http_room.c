@@ -22,7 +22,6 @@ end_oldest(struct gp_http_room *room)
     if (info)
         shutdown(info->connect_fd, SHUT_RDWR);
     forget(room, 0);
-    room->ended = true;
 }
 
 void
@@ -31,6 +30,7 @@ gp_http_room_notify(void *arg, struct MHD_Connection *connection, void **context
 {
     struct gp_http_room *room = arg;
 
+    room->changed = true;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         if (room->n >= room->max)
             end_oldest(room);
@@ -49,9 +49,9 @@ gp_http_room_run(struct gp_http_room *room, struct MHD_Daemon *daemon)
 {
     /* Bounded, so that a flood of connections does not hold the loop. */
     for (unsigned turn = 0; turn < 64; turn++) {
-        room->ended = false;
+        room->changed = false;
         MHD_run(daemon);
-        if (!room->ended)
+        if (!room->changed)
             return;
     }
 }

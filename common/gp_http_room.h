@@ -20,7 +20,7 @@
 struct gp_http_room {
     unsigned max; /* at most GP_HTTP_ROOM_MAX */
     unsigned n;
-    bool ended; /* a connection was ended since gp_http_room_run() looked */
+    bool changed; /* connections came or went since gp_http_room_run() looked */
     struct MHD_Connection *oldest_first[GP_HTTP_ROOM_MAX];
 };
 
@@ -28,8 +28,8 @@ struct gp_http_room {
 void gp_http_room_notify(void *room, struct MHD_Connection *connection, void **context,
                          enum MHD_ConnectionNotificationCode code);
 
-/* MHD_run(), again for as long as connections had to end: their places are free only
- * after the next turn, and no event announces that. */
+/* MHD_run(), again for as long as connections come and go: a daemon that was at its limit
+ * accepts again only in the turn after, and no event announces that. */
 void gp_http_room_run(struct gp_http_room *room, struct MHD_Daemon *daemon);
 
 #endif

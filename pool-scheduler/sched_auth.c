@@ -43,6 +43,26 @@ find_server_token(const struct sched_config *config, const char *token)
     return found;
 }
 
+const char *
+sched_auth_find(const struct sched_config *config, enum sched_role role,
+                const char *server, bool (*is_it)(const char *, void *), void *arg,
+                const struct sched_server_token **ret_own)
+{
+    const char *admin = config->tokens[SCHED_ROLE_ADMIN], *own = config->tokens[role];
+
+    *ret_own = NULL;
+    if (role == SCHED_ROLE_SERVER && server)
+        for (unsigned i = 0; i < config->n_server_tokens; i++)
+            if (!strcmp(config->server_tokens[i].name, server) &&
+                is_it(config->server_tokens[i].token, arg)) {
+                *ret_own = &config->server_tokens[i];
+                return (*ret_own)->token;
+            }
+    if (own && is_it(own, arg))
+        return own;
+    return role == SCHED_ROLE_CLIENT && admin && is_it(admin, arg) ? admin : NULL;
+}
+
 bool
 sched_auth_server_name(const struct sched_conn *conn, const char *name)
 {
@@ -125,12 +145,12 @@ bool
 sched_auth_allowed(struct sched_conn *conn, enum sched_role role, const char *token)
 {
     const struct sched_config *config = &conn->sched->config;
-    bool allowed = conn->own_user || config->anonymous[role] ||
+    bool allowed = conn->own_user || config->anonymous[role] || conn->proven[role] ||
                    is_token(token, config->tokens[role]) ||
                    (role == SCHED_ROLE_CLIENT &&
                     is_token(token, config->tokens[SCHED_ROLE_ADMIN]));
 
-    if (role == SCHED_ROLE_SERVER && config->n_server_tokens) {
+    if (role == SCHED_ROLE_SERVER && config->n_server_tokens && !conn->proven[role]) {
         conn->server_token = find_server_token(config, token);
         allowed |= !!conn->server_token;
     }
@@ -150,6 +170,13 @@ sched_auth_words(const struct sched_conn *conn, enum sched_role role, char *text
     };
     const char *name = sched_role_name(role);
 
+    if (conn->sched->config.anonymous[role]) {
+        snprintf(text, size,
+                 "this scheduler is open to every %s (--allow-anonymous) and cannot "
+                 "prove itself by a token; name no token file to use it so",
+                 name);
+        return;
+    }
     if (conn->sched->config.tokens[role] ||
         (role == SCHED_ROLE_SERVER && conn->sched->config.n_server_tokens))
         gp_str_copy(text, size, wrong[role]);

@@ -49,6 +49,13 @@ bool sched_auth_check(struct sched_conn *conn, uint32_t id, enum sched_role role
 void sched_auth_words(const struct sched_conn *conn, enum sched_role role, char *text,
                       size_t size);
 
+/* The token, of those that give @role, for which @is_it holds; NULL: none.  @server is
+ * the name of a server, or NULL.  *ret_own: it is that server's own. */
+const char *sched_auth_find(const struct sched_config *config, enum sched_role role,
+                            const char *server,
+                            bool (*is_it)(const char *token, void *arg), void *arg,
+                            const struct sched_server_token **ret_own);
+
 /* May the peer, which may act as a server, do so under @name?  Names with tokens of
  * their own belong to who showed that token, and such a token opens no other name. */
 bool sched_auth_server_name(const struct sched_conn *conn, const char *name);

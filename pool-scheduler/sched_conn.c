@@ -171,6 +171,8 @@ sched_conn_free(struct sched_conn *conn)
     if (conn->wait.request)
         sched->n_waiting--;
     stranger_leave(conn);
+    free(conn->transcript);
+    free(conn->hello_server);
     gp_loop_timer_del(&conn->wait.timeout);
     gp_loop_timer_del(&conn->idle);
     if (conn->server)
@@ -245,6 +247,12 @@ dispatch(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_DRAIN:
         sched_handle_drain(conn, id, req->drain);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_HELLO:
+        sched_handle_hello(conn, id, req->hello);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_PROVE:
+        sched_handle_prove(conn, id, req->prove);
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_WAIT_SERVERS:
         sched_handle_wait(conn, id, req->wait_servers);

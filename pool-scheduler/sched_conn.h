@@ -15,8 +15,10 @@
 #include "gp_base.h"
 #include "gp_loop.h"
 #include "gp_msg.h"
+#include "sched_auth.h"
 #include "sched_pool.h"
 
+struct ctl_transcript;
 struct gp_err;
 struct sched;
 struct sched_reasons;
@@ -27,8 +29,11 @@ struct sched_conn {
     struct gp_msg_conn msg;
     struct sched *sched;
     char peer[64];
-    bool own_user; /* of the Unix socket: this process's user, or root */
-    bool known;    /* has shown a right token or lease key */
+    bool own_user;            /* of the Unix socket: this process's user, or root */
+    bool known;               /* has shown a right token or lease key */
+    bool proven[SCHED_ROLES]; /* roles whose token it has proven */
+    struct ctl_transcript *transcript; /* of its hello, until the proof; or NULL */
+    char *hello_server;                /* the server's name in it */
     const struct sched_server_token *server_token; /* shown, of one server's own */
     unsigned refusals;                             /* while it was not */
     uint64_t unread_ns;         /* when it last took enough of what waits for it, and */

@@ -18,6 +18,12 @@ struct sched;
 struct sched_conn;
 struct sched_session;
 
+/* sched_handle_proof.c */
+void sched_handle_hello(struct sched_conn *conn, uint32_t id,
+                        const Gpupool__Ctl__CtlHello *msg);
+void sched_handle_prove(struct sched_conn *conn, uint32_t id,
+                        const Gpupool__Ctl__CtlProve *msg);
+
 /* sched_handle_server.c */
 /* May this peer, which shows @token, register a server?  If not, it has been told. */
 bool sched_handle_register_allowed(struct sched_conn *conn, uint32_t id,

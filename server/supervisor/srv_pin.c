@@ -71,6 +71,21 @@ keep(const struct srv *srv, const struct ticket_key *key, struct gp_err *err)
 }
 
 int
+srv_pin_check(const struct srv *srv, const uint8_t *raw, size_t size,
+              struct gp_err *err)
+{
+    CLEANUP(ticket_key_freep) struct ticket_key *key = NULL;
+    int r = ticket_key_from_pub(raw, size, &key, err);
+
+    if (r < 0)
+        return r;
+    return srv->key && memcmp(ticket_key_pub(key), ticket_key_pub(srv->key),
+                              TICKET_PUB_SIZE) != 0
+               ? refuse(srv, key, err)
+               : 0;
+}
+
+int
 srv_pin_take(struct srv *srv, const uint8_t *raw, size_t size, struct gp_err *err)
 {
     CLEANUP(ticket_key_freep) struct ticket_key *key = NULL;
@@ -79,9 +94,7 @@ srv_pin_take(struct srv *srv, const uint8_t *raw, size_t size, struct gp_err *er
     if (r < 0)
         return r;
     if (srv->key)
-        return memcmp(ticket_key_pub(key), ticket_key_pub(srv->key), TICKET_PUB_SIZE)
-                   ? refuse(srv, key, err)
-                   : 0;
+        return srv_pin_check(srv, raw, size, err);
     r = keep(srv, key, err);
     if (r < 0)
         return r;

@@ -19,6 +19,10 @@ struct srv;
 /* Read the key that an earlier registration left, if there is one. */
 int srv_pin_load(struct srv *srv, struct gp_err *err);
 
+/* May a scheduler with this key be obeyed?  Changes nothing. */
+int srv_pin_check(const struct srv *srv, const uint8_t *raw, size_t size,
+                  struct gp_err *err);
+
 /* A scheduler says that @raw is its key.  -EKEYREJECTED: it is not the one we have; the
  * words say what an administrator can do. */
 int srv_pin_take(struct srv *srv, const uint8_t *raw, size_t size, struct gp_err *err);

@@ -3,6 +3,7 @@
 
 #include "control.pb-c.h"
 #include "ctl_limits.h"
+#include "ctl_proof.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_log.h"
@@ -37,6 +38,8 @@
 enum reg_state {
     REG_IDLE,       /* waits for the retry timer */
     REG_CONNECTING, /* the thread is at it */
+    REG_HELLO,      /* CtlHello sent, when there is a token */
+    REG_PROVING,    /* CtlProve sent */
     REG_GREETING,   /* CtlRegister sent */
     REG_UP,
 };
@@ -66,6 +69,8 @@ struct srv_register {
     uint32_t next_id;
     uint64_t instance;
     char token[CTL_TOKEN_MAX];
+    bool clear_token; /* by choice, for a scheduler of before the proofs */
+    struct ctl_transcript transcript;
     char last_words[256]; /* of the last failure: each is logged once */
 };
 
@@ -226,7 +231,8 @@ send_register(struct srv_register *reg)
     if (r < 0)
         return r;
     body.major = CTL_MAJOR;
-    body.token = reg->token;
+    if (reg->clear_token)
+        body.token = reg->token;
     body.server = srv->conf.name;
     body.endpoint = srv->endpoint;
     body.local = srv->conf.local;
@@ -244,6 +250,54 @@ send_register(struct srv_register *reg)
     req.id = ID_REGISTER;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_REGISTER_SERVER;
     req.register_server = &body;
+    return send_request(reg, &req);
+}
+
+/* The token is proven, not sent: who is at the scheduler's address need not be it. */
+static int
+send_hello(struct srv_register *reg)
+{
+    Gpupool__Ctl__CtlHello body = GPUPOOL__CTL__CTL_HELLO__INIT;
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    int r = ctl_nonce(reg->transcript.peer_nonce);
+
+    if (r < 0)
+        return r;
+    reg->transcript.role = GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_SERVER;
+    body.role = GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_SERVER;
+    body.nonce = (ProtobufCBinaryData){CTL_NONCE_SIZE, reg->transcript.peer_nonce};
+    body.server = reg->srv->conf.name;
+    req.id = ID_REGISTER;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_HELLO;
+    req.hello = &body;
+    reg->state = REG_HELLO;
+    return send_request(reg, &req);
+}
+
+static int
+send_proof(struct srv_register *reg, const Gpupool__Ctl__CtlChallenge *challenge,
+           struct gp_err *err)
+{
+    Gpupool__Ctl__CtlProve body = GPUPOOL__CTL__CTL_PROVE__INIT;
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    uint8_t proof[CTL_PROOF_SIZE];
+    int r;
+
+    r = ctl_transcript_take(&reg->transcript, challenge->nonce.data,
+                            challenge->nonce.len, challenge->scheduler_key.data,
+                            challenge->scheduler_key.len, challenge->signature.data,
+                            challenge->signature.len, err);
+    if (!r)
+        r = srv_pin_check(reg->srv, reg->transcript.scheduler_key, TICKET_PUB_SIZE,
+                          err);
+    if (r < 0)
+        return r;
+    ctl_proof_make(&reg->transcript, CTL_SIDE_PEER, reg->token, proof);
+    body.proof = (ProtobufCBinaryData){sizeof(proof), proof};
+    req.id = ID_REGISTER;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_PROVE;
+    req.prove = &body;
+    reg->state = REG_PROVING;
     return send_request(reg, &req);
 }
 
@@ -363,12 +417,46 @@ on_registered(struct srv_register *reg, const Gpupool__Ctl__CtlRegistered *body)
 }
 
 static void
+on_challenge(struct srv_register *reg, const Gpupool__Ctl__CtlChallenge *challenge)
+{
+    struct gp_err err = {0};
+    int r = send_proof(reg, challenge, &err);
+
+    if (r < 0)
+        link_down(reg, gp_err_msg(&err, r));
+}
+
+/* The scheduler knows the token as well: register. */
+static void
+on_proved(struct srv_register *reg, const Gpupool__Ctl__CtlProved *proved)
+{
+    int r;
+
+    if (!ctl_proof_holds(&reg->transcript, CTL_SIDE_SCHEDULER, reg->token,
+                         proved->proof.data, proved->proof.len)) {
+        link_down(reg, "it does not know the server token: not the scheduler");
+        return;
+    }
+    reg->state = REG_GREETING;
+    r = send_register(reg);
+    if (r < 0)
+        link_down(reg, strerror(-r));
+}
+
+static void
 on_error_reply(struct srv_register *reg, const Gpupool__Ctl__CtlError *error)
 {
     char words[256];
 
-    snprintf(words, sizeof(words), "refused: %s",
-             error->words && *error->words ? error->words : "no reason given");
+    if (reg->state == REG_HELLO &&
+        error->code == GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST)
+        gp_str_copy(
+            words, sizeof(words),
+            "it is older than this server and wants the token in clear; upgrade "
+            "it first, or set " CTL_CLEAR_TOKEN_ENV "=1 on a network you trust");
+    else
+        snprintf(words, sizeof(words), "refused: %s",
+                 error->words && *error->words ? error->words : "no reason given");
     link_down(reg, words);
 }
 
@@ -378,6 +466,14 @@ on_reply(struct srv_register *reg, const Gpupool__Ctl__CtlReply *reply)
     const Gpupool__Ctl__CtlCloseSession *close;
 
     switch (reply->body_case) {
+    case GPUPOOL__CTL__CTL_REPLY__BODY_CHALLENGE:
+        if (reg->state == REG_HELLO)
+            on_challenge(reg, reply->challenge);
+        break;
+    case GPUPOOL__CTL__CTL_REPLY__BODY_PROVED:
+        if (reg->state == REG_PROVING)
+            on_proved(reg, reply->proved);
+        break;
     case GPUPOOL__CTL__CTL_REPLY__BODY_REGISTERED:
         if (reg->state == REG_GREETING)
             on_registered(reg, reply->registered);
@@ -465,7 +561,8 @@ on_connected(struct gp_loop_fd *src, uint32_t revents)
             c->fd = -1;
             reg->conn_live = true;
             reg->state = REG_GREETING;
-            r = send_register(reg);
+            r = reg->token[0] && !reg->clear_token ? send_hello(reg)
+                                                   : send_register(reg);
         }
         if (r < 0)
             link_down(reg, strerror(-r));
@@ -534,6 +631,11 @@ read_token(struct srv_register *reg, struct gp_err *err)
         return r;
     text[strcspn(text, "\r\n")] = 0;
     gp_str_copy(reg->token, sizeof(reg->token), text);
+    explicit_bzero(text, len);
+    reg->clear_token = getenv(CTL_CLEAR_TOKEN_ENV) != NULL;
+    if (reg->clear_token)
+        gp_log_warn("server",
+                    CTL_CLEAR_TOKEN_ENV " is set: the token is sent in clear");
     return 0;
 }
 

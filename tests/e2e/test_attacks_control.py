@@ -2,6 +2,7 @@
 """Attacks on the control plane, carried out: each of them must come to nothing, and
 everybody else is served meanwhile."""
 
+import hmac
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import stat
 import struct
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
@@ -525,3 +527,94 @@ def test_attacks_host_of_one_server_does_not_become_another(case):
         case.contains(words, "does not belong", f"the words to {name} with the {token}")
     case.equal(register("node", "guess")[0], 3, "a guess")
     end(case, process)
+
+
+class Recorder(threading.Thread):
+    """Poses as a scheduler: keeps what it is sent, answers with @answer."""
+
+    def __init__(self, answer):
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.where = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.answer = answer
+        self.heard = b""
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                peer, _ = self.listener.accept()
+            except OSError:
+                return
+            with peer:
+                peer.settimeout(5)
+                try:
+                    while part := peer.recv(65536):
+                        self.heard += part
+                        peer.sendall(self.answer(part))
+                except OSError:
+                    pass
+
+
+def test_attacks_token_is_never_sent_to_who_poses_as_the_scheduler(case):
+    """Servers, clients and administrators prove their tokens; a false scheduler hears
+    nothing that it could show to the true one, and cannot prove itself."""
+    token = case.folder / "token"
+    token.write_text("the shared secret\n")
+    gpupool = case.build / "bin" / "gpupool"
+
+    # It asks for the token as an old scheduler did, by refusing the proof.
+    def refuses(_):
+        data = number(1, 1) + text(2, number(1, 1) + text(2, "an unknown request"))
+        return struct.pack("<I", len(data)) + data
+
+    false = Recorder(refuses)
+    env = {"GPUPOOL_SCHEDULER": false.where, "GPUPOOL_TOKEN_FILE": token}
+    for args in (["status"], ["run", "--", "true"], ["explain"], ["drain", "node"],
+                 ["close", "s1"]):
+        done = case.run([gpupool, *args], env=env, status=None)
+        case.check(done.status != 0, f"{args[0]} took a false scheduler for true")
+        case.contains(done.err + done.out, "older than this gpupool", f"the words of {args[0]}")
+    server, log = start_server(case, false.where, "--token-file", token)
+    case.wait_for(lambda: "older than this server" in log.read_text(), "the server says why")
+    end(case, server)
+    case.check(false.heard, "the false scheduler was asked")
+    case.check(b"shared secret" not in false.heard, "the token was sent to a false scheduler")
+
+    # One with a key of its own passes the challenge on to nobody: it cannot prove that it
+    # knows the token, and the proof that it hears is bound to its own key.
+    other = case.folder / "other"
+    other.write_text("another secret\n")
+    process, where = start_scheduler(case, "state", "127.0.0.1:0", "--server-token-file", other,
+                                     "--client-token-file", other)
+    done = case.run([gpupool, "close", "s1"], env={"GPUPOOL_SCHEDULER": where,
+                                                   "GPUPOOL_TOKEN_FILE": token}, status=None)
+    case.check(done.status != 0, "an order with a wrong token")
+    end(case, process)
+
+
+def test_attacks_proof_is_good_for_its_own_challenge_only(case):
+    """What was heard on the wire is not accepted again."""
+    pool = case.pool(servers=1, cards=1)
+    where = address(pool)
+    token = next(case.folder.rglob("admin-token")).read_text().strip()
+    hello_body, prove_body = 11, 12
+
+    def hello(link):
+        nonce = b"n" * 32
+        code, reply = link.ask(hello_body, number(1, 2) + text(2, nonce))
+        case.equal(code, 0, "the answer to a hello")
+        challenge = dict(fields(dict(reply)[10]))
+        transcript = bytes([2]) + nonce + challenge[1] + challenge[2]
+        return hmac.digest(token.encode(), b"gpupool control peer v1".ljust(32, b"\0") +
+                           transcript, "sha256")
+
+    with Link(case, where) as link:
+        proof = hello(link)
+        case.equal(link.ask(prove_body, text(1, proof))[0], 0, "the right proof")
+        case.equal(link.ask(DRAIN, text(1, "nobody"))[0], 5, "an order after it")
+    with Link(case, where) as link:
+        case.equal(link.ask(prove_body, text(1, proof))[0], 1, "a proof without a hello")
+        hello(link)
+        case.equal(link.ask(prove_body, text(1, proof))[0], 3, "the proof of another link")
+        case.equal(link.ask(DRAIN, text(1, "nobody"))[0], 3, "an order after it")
