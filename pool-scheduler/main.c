@@ -6,6 +6,7 @@
  * state is in --state-dir and survives a kill at any moment.  It is not on the path
  * of any CUDA call: while it is away, sessions run on, and nothing new starts.
  */
+#include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_log.h"
@@ -48,6 +49,7 @@ static const char HELP[] =
     "  --owner-sessions N        most sessions of one owner (256)\n"
     "  --max-attachments N       most processes of one session (64)\n"
     "  --metrics-listen H:P      Prometheus metrics on http://H:P/metrics\n"
+    "  --audit-log FILE          one JSON line for each grant, denial and order\n"
     "  --ready-file FILE         written with HOST:PORT once it listens\n"
     "  --help, --version\n"
     "\n"
@@ -71,6 +73,7 @@ enum option_id {
     OPT_OWNER_SESSIONS,
     OPT_MAX_ATTACHMENTS,
     OPT_METRICS,
+    OPT_AUDIT,
     OPT_READY,
     OPT_HELP,
     OPT_VERSION,
@@ -93,6 +96,7 @@ static const struct option OPTIONS[] = {
     {"owner-sessions", required_argument, NULL, OPT_OWNER_SESSIONS},
     {"max-attachments", required_argument, NULL, OPT_MAX_ATTACHMENTS},
     {"metrics-listen", required_argument, NULL, OPT_METRICS},
+    {"audit-log", required_argument, NULL, OPT_AUDIT},
     {"ready-file", required_argument, NULL, OPT_READY},
     {"help", no_argument, NULL, OPT_HELP},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -210,6 +214,8 @@ parse_option(int opt, const char *name, struct sched_config *c, struct gp_err *e
         return read_token(optarg, &c->tokens[SCHED_ROLE_ADMIN], err);
     case OPT_SERVER_TOKENS:
         return sched_auth_load_server_tokens(c, optarg, err);
+    case OPT_AUDIT:
+        return gp_audit_open(optarg, err);
     case OPT_LOCAL:
         c->local = optarg;
         return 0;

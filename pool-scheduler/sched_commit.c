@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sched_commit.h"
 
+#include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_log.h"
 #include "sched_conn.h"
@@ -59,6 +60,9 @@ opened(struct sched *sched, struct sched_session *session)
                 session->name, session->owner->name, session->parts[0].server->name,
                 session->n_parts > 1 ? " and others" : "", session->n_slices,
                 session->slices[0].core, ticket_policy_name(session->policy));
+    gp_audit("grant", "from", conn ? conn->peer : NULL, "who", session->owner->name,
+             "session", session->name, "program", session->program, "server",
+             session->parts[0].server->name, NULL);
     if (!conn) {
         sched_session_end(sched, session, "its client went away while it was opened");
         return;

@@ -3,6 +3,7 @@
 
 #include "ctl_limits.h"
 #include "ctl_peek.h"
+#include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_time.h"
@@ -392,6 +393,8 @@ sched_conn_refuse(struct sched_conn *conn, uint32_t request, Gpupool__Ctl__CtlCo
     }
     if (!conn->known)
         conn->refusals++;
+    if (code == GPUPOOL__CTL__CTL_CODE__CTL_DENIED)
+        gp_audit_deny("denied", "from", conn->peer, "words", words, NULL);
     error.code = code;
     error.words = (char *)words;
     if (reasons) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sched_daemon.h"
 
+#include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_log.h"
@@ -73,6 +74,8 @@ sched_session_end(struct sched *sched, struct sched_session *session, const char
     if (session->closing)
         return;
     gp_log_info("session", "%s: ends: %s", session->name, words);
+    gp_audit("end", "who", session->owner->name, "session", session->name, "words",
+             words, NULL);
     sched_commit_soon(sched);
     if (sched_store_del_session(sched->store, session->id, &err) < 0)
         gp_log_error("session",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests about the pool: status, drain, wait for servers. */
+#include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_time.h"
@@ -57,6 +58,8 @@ set_drain(struct sched_conn *conn, uint32_t id, struct sched_server *server, boo
         return;
     }
     sched_pool_server_update(sched->pool, server);
+    gp_audit("order", "from", conn->peer, "order", drain ? "drain" : "undrain",
+             "server", server->name, NULL);
     gp_log_info("server", "%s: %s", server->name,
                 drain ? "draining: no new sessions" : "in use again");
     drained.sessions_left = sessions_on(sched, server);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests of pool servers: register, report, leave. */
+#include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_net.h"
@@ -384,6 +385,8 @@ sched_handle_register(struct sched_conn *conn, uint32_t id,
         sched_conn_refuse(conn, id, code, gp_err_msg(&err, r), NULL);
         return;
     }
+    gp_audit("register", "from", conn->peer, "server", conn->server->name, "endpoint",
+             conn->server->endpoint, NULL);
     gp_log_info("server",
                 "%s: registered from %s, clients attach at %s, %zu cards, "
                 "driver %s, %zu sessions running",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests about one session: open, renew, close. */
+#include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_str.h"
@@ -419,6 +420,9 @@ sched_handle_close(struct sched_conn *conn, uint32_t id,
 
     if (!session)
         return;
+    if (!own)
+        gp_audit("order", "from", conn->peer, "order", "close", "session",
+                 session->name, "who", session->owner->name, NULL);
     sched_conn_await_close(conn, session, id);
     sched_session_end(sched, session,
                       own ? "closed by its owner" : "closed by an administrator");

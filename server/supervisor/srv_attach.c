@@ -2,6 +2,7 @@
 #include "srv_attach.h"
 
 #include "attach.pb-c.h"
+#include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_msg.h"
@@ -47,6 +48,8 @@ static void
 log_refusal(struct srv_attach *a, const char *why)
 {
     uint32_t skipped;
+
+    gp_audit_deny("attach-denied", "from", a->peer, "words", why, NULL);
 
     if (!gp_log_limit_ok(&a->srv->refusal_log, &skipped))
         return;
@@ -188,6 +191,8 @@ attach_request(struct srv_attach *a, const Gpupool__AttachRequest *req)
         return;
     }
     srv->attached_total++;
+    gp_audit("attach", "from", a->peer, "who", session->claims.owner, "session",
+             session->claims.session, NULL);
     a->fd = -1; /* the worker's */
     attach_free(a);
     srv_changed(srv);

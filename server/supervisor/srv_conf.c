@@ -77,6 +77,7 @@ static const struct conf_option options[] = {
          "cards that reach all memory of the worker's process, by HMM or ATS\n"
          "                               (default refuse)"),
     TEXT("metrics-listen", metrics_listen, "HOST:PORT", "serve Prometheus /metrics"),
+    TEXT("audit-log", audit_log, "FILE", "one JSON line for each attach and denial"),
     TEXT("ready-file", ready_file, "FILE", "write the address here once listening"),
     NUMBER("cards", cards, 64, "software cards to have (drivers softgpu and null)"),
     TEXT("memory", memory, "SIZE", "memory of each software card, such as 4GiB"),

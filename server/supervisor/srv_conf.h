@@ -29,6 +29,7 @@ struct srv_conf {
     char scheduler[288]; /* "" = none: tickets are checked with key_file alone */
     char token_file[PATH_MAX];
     char key_file[PATH_MAX];       /* the scheduler's public key; "" = as pinned */
+    char audit_log[PATH_MAX];      /* "" = none */
     char state_dir[PATH_MAX - 64]; /* where the key is pinned; "" = in memory only */
     char worker[PATH_MAX];         /* "" = gpupool-worker beside this program */
     char worker_user[64];

@@ -11,6 +11,7 @@
  */
 #include "srv.h"
 
+#include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_log.h"
@@ -311,6 +312,8 @@ serve(struct srv *srv, struct gp_err *err)
 
     if (r == 0)
         r = gp_loop_signals(srv->loop, signals, on_signal, srv, err);
+    if (r == 0 && srv->conf.audit_log[0])
+        r = gp_audit_open(srv->conf.audit_log, err);
     if (r == 0)
         r = load_key(srv, err);
     if (r == 0)

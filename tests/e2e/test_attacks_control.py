@@ -618,3 +618,43 @@ def test_attacks_proof_is_good_for_its_own_challenge_only(case):
         hello(link)
         case.equal(link.ask(prove_body, text(1, proof))[0], 3, "the proof of another link")
         case.equal(link.ask(DRAIN, text(1, "nobody"))[0], 3, "an order after it")
+
+
+# ------------------------------------------------------------------- the audit log --
+
+def test_attacks_are_in_the_audit_log_with_who_and_from_where(case):
+    pool = case.pool(servers=1, cards=1)
+    audit, attaches = case.folder / "audit.json", case.folder / "attach.json"
+    pool.restart(pool.pid("gpupool-scheduler"), "--audit-log", audit)
+    pool.restart(pool.pid("gpupool-server"), "--audit-log", attaches)
+    pool.run(case.programs / "vecadd", core=5, memory="64MiB", options=("--owner", 'eve"\n'))
+    session = pool.session(core=5, memory="64MiB")
+    name = session.field("session")
+    attach(case, session, "a" * 100)
+    with Link(case, address(pool)) as link:
+        link.ask(DRAIN, text(1, "local-1") + text(2, "a guess of the token"))
+    pool.cli("drain", "local-1")
+    pool.cli("close", name)
+    session.process.kill()
+    session.process.wait(case.patience)
+    lines = [json.loads(line) for file in (audit, attaches)
+             for line in file.read_text().splitlines()]
+
+    def events(kind, **wanted):
+        return [line for line in lines if line["event"] == kind and
+                all(wanted[key] in line.get(key, "") for key in wanted)]
+
+    case.check(all("time" in line for line in lines), "every line has its time")
+    for kind, wanted in (("grant", {"who": 'eve"', "from": "127.0.0.1:"}),
+                         ("attach", {"who": 'eve"'}), ("attach-denied", {"words": "malformed"}),
+                         ("denied", {"from": "127.0.0.1:", "words": "admin token"}),
+                         ("order", {"order": "drain", "server": "local-1", "from": "uid"}),
+                         ("order", {"order": "close", "session": name, "from": "uid"}),
+                         ("end", {"session": name, "words": "administrator"})):
+        case.check(events(kind, **wanted), f"no line for {kind} {wanted}: {lines}")
+    for file in (audit, attaches):
+        case.equal(stat.S_IMODE(file.stat().st_mode), 0o600, f"the mode of {file.name}")
+        case.check("guess of the token" not in file.read_text(), "a token is in the audit log")
+        for token in case.folder.rglob("*-token"):
+            case.check(token.read_text().strip() not in file.read_text(),
+                       f"{token.name} is in the audit log")

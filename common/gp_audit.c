@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gp_audit.h"
+
+#include "gp_base.h"
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_log.h"
+#include "gp_time.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static int audit_fd = -1;
+static bool audit_broken; /* the last line could not be written: said once */
+static struct gp_log_limit denials = {.burst = 100, .period_s = 1};
+static uint32_t left_out; /* denials before the next line */
+
+int
+gp_audit_open(const char *path, struct gp_err *err)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+    if (fd < 0)
+        return gp_err_set(err, -errno, "audit log %s: %s", path, strerror(errno));
+    if (audit_fd >= 0)
+        close(audit_fd);
+    audit_fd = fd;
+    return 0;
+}
+
+/* A JSON string.  Bytes of no character of ASCII are escaped one by one, which keeps
+ * the line valid whatever a peer sent. */
+static void
+put_string(FILE *f, const char *text)
+{
+    fputc('"', f);
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        if (*p == '"' || *p == '\\')
+            fprintf(f, "\\%c", *p);
+        else if (*p < ' ' || *p > '~')
+            fprintf(f, "\\u%04x", *p);
+        else
+            fputc(*p, f);
+    }
+    fputc('"', f);
+}
+
+static void
+put_time(FILE *f)
+{
+    uint64_t now = gp_wall_ns();
+    time_t s = (time_t)(now / GP_NS_PER_S);
+    struct tm tm;
+    char text[32];
+
+    gmtime_r(&s, &tm);
+    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+    fprintf(f, "{\"time\":\"%s.%03uZ\"", text,
+            (unsigned)(now % GP_NS_PER_S / GP_NS_PER_MS));
+}
+
+static void
+write_line(const char *event, va_list pairs)
+{
+    CLEANUP_FREE char *line = NULL;
+    const char *name;
+    size_t len = 0;
+    FILE *f = open_memstream(&line, &len);
+    int r;
+
+    if (!f)
+        return;
+    put_time(f);
+    fputs(",\"event\":", f);
+    put_string(f, event);
+    while ((name = va_arg(pairs, const char *))) {
+        const char *value = va_arg(pairs, const char *);
+
+        if (!value)
+            continue;
+        fputc(',', f);
+        put_string(f, name);
+        fputc(':', f);
+        put_string(f, value);
+    }
+    if (left_out)
+        fprintf(f, ",\"denials_left_out\":%u", left_out);
+    left_out = 0;
+    fputs("}\n", f);
+    if (fclose(f) != 0)
+        return;
+    r = gp_file_write_all(audit_fd, line, len);
+    if (r < 0 && !audit_broken)
+        gp_log_error("audit", "lines of the audit log are lost: %s", strerror(-r));
+    audit_broken = r < 0;
+}
+
+void
+gp_audit(const char *event, ...)
+{
+    va_list pairs;
+
+    if (audit_fd < 0)
+        return;
+    va_start(pairs, event);
+    write_line(event, pairs);
+    va_end(pairs);
+}
+
+void
+gp_audit_deny(const char *event, ...)
+{
+    va_list pairs;
+
+    if (audit_fd < 0 || !gp_log_limit_ok(&denials, &left_out))
+        return;
+    va_start(pairs, event);
+    write_line(event, pairs);
+    va_end(pairs);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The audit log of a daemon: who was given, denied or ordered what, and from where; one
+ * JSON object in a line, appended to a file of mode 0600.
+ *
+ * Not the log for people (gp_log.h): every event of its kinds is here, and no secret
+ * ever is.  Denials, which strangers can provoke, are limited; how many were left out
+ * is said in the next one.  One file per process; event-loop thread only.
+ */
+#ifndef GP_AUDIT_H
+#define GP_AUDIT_H
+
+struct gp_err;
+
+/* Append to @path from now on; without it gp_audit() does nothing. */
+int gp_audit_open(const char *path, struct gp_err *err);
+
+/* Write {"time":..., "event":@event, ...} with the pairs of strings (name, value) that
+ * follow, up to a NULL name.  A NULL value leaves its pair out. */
+void gp_audit(const char *event, ...) __attribute__((sentinel));
+/* The same for what was denied. */
+void gp_audit_deny(const char *event, ...) __attribute__((sentinel));
+
+#endif
