@@ -28,8 +28,8 @@ struct gp_http_room {
 void gp_http_room_notify(void *room, struct MHD_Connection *connection, void **context,
                          enum MHD_ConnectionNotificationCode code);
 
-/* MHD_run(), again for as long as connections come and go: a daemon that was at its limit
- * accepts again only in the turn after, and no event announces that. */
+/* MHD_run(), again for as long as connections come and go: a daemon that was at its
+ * limit accepts again only in the turn after, and no event announces that. */
 void gp_http_room_run(struct gp_http_room *room, struct MHD_Daemon *daemon);
 
 #endif
