@@ -71,7 +71,8 @@ sched_session_end(struct sched *sched, struct sched_session *session, const char
     uint32_t n = session->n_parts;
     struct gp_err err = {0};
 
-    if (session->closing)
+    /* What is being opened has no end before its answer; the next turn sees it. */
+    if (session->closing || session->pending)
         return;
     gp_log_info("session", "%s: ends: %s", session->name, words);
     gp_audit("end", "who", session->owner->name, "session", session->name, "words",
@@ -192,6 +193,7 @@ on_tick(struct gp_loop_timer *timer)
     struct sched *sched = container_of(timer, struct sched, tick);
     uint64_t now = gp_now_ns();
 
+    sched_commit(sched, NULL); /* so that no session that may end is being opened */
     expire_leases(sched, now);
     expire_servers(sched, now);
     forget_servers(sched, now);

@@ -9,6 +9,7 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_time.h"
+#include "sched_commit.h"
 #include "sched_conn.h"
 #include "sched_daemon.h"
 
@@ -146,6 +147,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (data[1] & 128 && conn->next)
             conn = conn->next;
         conn->msg.on_msg(&conn->msg, data + 2, len);
+        sched_commit(&sched, NULL); /* as the loop does; the connection was held */
         data += 2 + len;
         size -= 2 + len;
         check_books();
