@@ -3,7 +3,7 @@
 # x86-64 instruction set; the rest once.  Users of libsgexec.a link -lm.
 SGEXEC_INCS := softgpu/exec softgpu/ptx common
 SGEXEC_SRCS := $(addprefix softgpu/exec/, sg_memview.c sg_isa.c sg_prog.c sg_unit.c sg_hoist.c sg_address.c sg_verify.c sg_alloc.c lower_opd.c \
-    lower_func.c lower_mem.c lower_warp.c lower_alu.c lower_mixed.c lower_cvt.c lower_narrow.c lower_wide.c lower_cluster.c \
+    lower_func.c lower_mem.c lower_warp.c lower_alu.c lower_mixed.c lower_cvt.c lower_narrow.c lower_wide.c lower_vector.c lower_cluster.c \
     lower_video.c exec_cta.c exec_sched.c exec_mem.c exec_warp.c exec_rt.c \
     exec_isa.c exec_scalar_int.c exec_scalar_float.c exec_scalar_half.c exec_scalar_narrow.c exec_wide.c exec_cluster.c exec_bulk.c exec_tensor.c \
     exec_matrix.c exec_ldmatrix.c exec_wgmma.c exec_async.c lower_matrix.c lower_wgmma.c \

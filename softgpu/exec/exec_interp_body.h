@@ -16,6 +16,7 @@
 #include "sg_cta.h"
 
 #include "exec_lanes_form.h"
+#include "exec_lanes_vec.h"
 
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
@@ -83,6 +84,17 @@ typedef double f64;
 #define STORE_INDEXED(name, type, fn)                                                  \
     L_##name : if (unlikely(!fn(cta, warp, op, REG(u32, op->a), REG(u64, op->b),       \
                                 REG(type, op->c), m, ops))) goto fault;                \
+    NEXT;
+
+#define VECTOR_MOVE(name, find, size, access, fn, base)                                \
+    L_##name:                                                                          \
+    {                                                                                  \
+        struct vec_at at;                                                              \
+        SAVE();                                                                        \
+        if (unlikely(!find(size, access)))                                             \
+            goto fault;                                                                \
+        fn(&at, base, cta->unit->lists + op->f, m);                                    \
+    }                                                                                  \
     NEXT;
 
 #define RUN_FITS(AT, op)                                                               \
@@ -437,6 +449,26 @@ L_SREG_W : {
     MEM_GROUP(T, REG(u64, op->a))
     MEM_GROUP(L, REG(u64, op->a))
     MEM_GROUP(A, REG(u64, op->a))
+
+#define VECTOR_GROUP(sp)                                                               \
+    VECTOR_MOVE(LD##sp##_2X32, VEC_FIND_##sp, 8, SG_ACCESS_READ, vec_load_2x32, wb)    \
+    VECTOR_MOVE(LD##sp##_4X32, VEC_FIND_##sp, 16, SG_ACCESS_READ, vec_load_4x32, wb)   \
+    VECTOR_MOVE(LD##sp##_2X64, VEC_FIND_##sp, 16, SG_ACCESS_READ, vec_load_2x64, db)   \
+    VECTOR_MOVE(ST##sp##_2X32, VEC_FIND_##sp, 8, SG_ACCESS_WRITE, vec_store_2x32, wb)  \
+    VECTOR_MOVE(ST##sp##_4X32, VEC_FIND_##sp, 16, SG_ACCESS_WRITE, vec_store_4x32, wb) \
+    VECTOR_MOVE(ST##sp##_2X64, VEC_FIND_##sp, 16, SG_ACCESS_WRITE, vec_store_2x64, db)
+#define VEC_FIND_G(size, access)                                                       \
+    vec_global(cta, warp, op, REG(u64, op->a), m, size, SG_MEM_GLOBAL, access, &at)
+#define VEC_FIND_A(size, access)                                                       \
+    vec_global(cta, warp, op, REG(u64, op->a), m, size, SG_MEM_GENERIC, access, &at)
+#define VEC_FIND_S(size, access)                                                       \
+    vec_shared_uint32_t(cta, warp, op, REG(u32, op->a), m, size, access, &at)
+#define VEC_FIND_T(size, access)                                                       \
+    vec_shared_uint64_t(cta, warp, op, REG(u64, op->a), m, size, access, &at)
+    VECTOR_GROUP(G)
+    VECTOR_GROUP(A)
+    VECTOR_GROUP(S)
+    VECTOR_GROUP(T)
 
     SHAPED(S, uint32_t)
     SHAPED(T, uint64_t)

@@ -2,9 +2,8 @@
 /*
  * Lowering loads, stores, atomics and address conversions.
  *
- * A vector access is its elements, the first of which checks the alignment of the
- * whole. Offsets that are known here (parameters, variables of the frame) are checked
- * here, so that the executor need not.
+ * Vectors are in lower_vector.c.  Offsets that are known here (parameters, variables of
+ * the frame) are checked here, so that the executor need not.
  */
 #include "gp_err.h"
 #include "lower.h"
@@ -301,28 +300,20 @@ lo_store(struct lower *l, const struct lo_addr *addr, unsigned type, int32_t v,
     fill_access(l, ir, addr, align, type);
 }
 
-static unsigned
-vector_count(const struct ptx_insn *insn)
-{
-    return lo_has(insn, PTX_W_v2)   ? 2
-           : lo_has(insn, PTX_W_v4) ? 4
-           : lo_has(insn, PTX_W_v8) ? 8
-                                    : 1;
-}
-
-/* The register's own width in bytes, which may be less than its class. */
-static unsigned
-register_size(const struct lower *l, const struct ptx_opd *opd)
-{
-    return opd->kind == PTX_OPD_REG ? ptx_type_size(l->func->regs[opd->reg].type) : 8;
-}
-
-static void
-fence_for(struct lower *l, const struct ptx_insn *insn)
+void
+lo_order_before(struct lower *l, const struct ptx_insn *insn)
 {
     if (lo_has(insn, PTX_W_sc) || lo_has(insn, PTX_W_acquire) ||
         lo_has(insn, PTX_W_release))
         lo_emit(l, SG_OP_FENCE)->guard = SG_NOREG;
+}
+
+void
+lo_fit_register(struct lower *l, const struct ptx_opd *opd, unsigned type, int32_t d)
+{
+    if (lo_type_signed(type) && ptx_type_size(type) < 4 && opd->kind == PTX_OPD_REG &&
+        ptx_type_size(l->func->regs[opd->reg].type) == 2)
+        lo_op(l, SG_OP_ZX16, d, d, SG_NOREG, SG_NOREG);
 }
 
 /* Loads that a spin loop would make: the scheduler wants to know. */
@@ -337,51 +328,53 @@ poll_for(struct lower *l, const struct ptx_insn *insn)
 void
 lo_order(struct lower *l, const struct ptx_insn *insn)
 {
-    fence_for(l, insn);
+    lo_order_before(l, insn);
     poll_for(l, insn);
 }
 
-/* Elements and how often: .v4.b32. */
-static bool
-vector_operands(struct lower *l, const struct ptx_insn *insn, const struct ptx_opd *o,
-                const struct ptx_opd **ret_list, unsigned *ret_n)
+void
+lo_access_list(struct lower *l, const struct lo_addr *addr, bool store, unsigned bytes,
+               struct sg_ir *proto, uint32_t align)
 {
-    *ret_n = vector_count(insn);
-    *ret_list = o;
-    if (*ret_n == 1)
-        return true;
-    if (o->kind != PTX_OPD_VEC || o->n != *ret_n) {
-        lo_fail(l, -EINVAL, "expected a vector of %u elements", *ret_n);
-        return false;
+    static const uint16_t first[][2] = {
+        [SG_MEM_GLOBAL] = {SG_OP_LDG_2X32, SG_OP_STG_2X32},
+        [SG_MEM_CONST] = {SG_OP_LDG_2X32, SG_OP_STG_2X32},
+        [SG_MEM_GENERIC] = {SG_OP_LDA_2X32, SG_OP_STA_2X32},
+        [SG_MEM_SHARED] = {SG_OP_LDT_2X32, SG_OP_STT_2X32},
+    };
+    unsigned code = first[addr->space][store];
+    struct sg_ir *ir;
+
+    if (store && addr->space == SG_MEM_CONST) {
+        lo_fail(l, -EINVAL, "a store to read-only memory");
+        return;
     }
-    *ret_list = o->sub;
-    return true;
+    if (addr->space == SG_MEM_SHARED && lo_class(l, addr->base) == SG_W)
+        code = store ? SG_OP_STS_2X32 : SG_OP_LDS_2X32;
+    ir = lo_emit_list(l, code + (bytes == 8 ? 0 : proto->wide_list ? 2 : 1), proto);
+    ir->a = addr->base;
+    ir->imm = addr->imm;
+    ir->x = align;
+    ir->n = (uint16_t)(l->n_sites++ % SG_TLB_SITES);
 }
 
 void
 lower_ld(struct lower *l, const struct ptx_insn *insn)
 {
-    unsigned type = lo_type(insn, 0), size = ptx_type_size(type), n;
-    const struct ptx_opd *elems;
+    unsigned type = lo_type(insn, 0), size = ptx_type_size(type);
     struct lo_addr addr;
-    int32_t d[8], old;
+    int32_t d;
 
-    if (insn->n_opds < 2 || !vector_operands(l, insn, &insn->opds[0], &elems, &n) ||
-        !lo_address(l, &insn->opds[1], lo_space(insn), (uint64_t)size * n, &addr)) {
+    if (insn->n_opds < 2) {
         lo_fail(l, -EINVAL, "ld: operands");
         return;
     }
-    old = addr.base;
-    if (n > 1 && old != SG_NOREG) /* an element may overwrite the address */
-        addr.base = lo_op(l, lo_class(l, old) == SG_D ? SG_OP_MOV_D : SG_OP_MOV_W,
-                          SG_NOREG, old, SG_NOREG, SG_NOREG);
-    for (unsigned i = 0; i < n; i++)
-        d[i] = lo_dst(l, &elems[i], type);
-    for (unsigned i = 0; i < n && !l->failed; i++) {
-        lo_load(l, &addr, type, d[i], i == 0 ? size * n - 1 : 0);
-        addr.imm += size;
-        if (lo_type_signed(type) && size < 4 && register_size(l, &elems[i]) == 2)
-            lo_op(l, SG_OP_ZX16, d[i], d[i], SG_NOREG, SG_NOREG);
+    if (lo_vector_count(insn) > 1) {
+        lower_vector(l, insn);
+    } else if (lo_address(l, &insn->opds[1], lo_space(insn), size, &addr)) {
+        d = lo_dst(l, &insn->opds[0], type);
+        lo_load(l, &addr, type, d, 0);
+        lo_fit_register(l, &insn->opds[0], type, d);
     }
     lo_order(l, insn);
 }
@@ -389,26 +382,21 @@ lower_ld(struct lower *l, const struct ptx_insn *insn)
 void
 lower_st(struct lower *l, const struct ptx_insn *insn)
 {
-    unsigned type = lo_type(insn, 0), size = ptx_type_size(type), n;
-    const struct ptx_opd *elems;
+    unsigned type = lo_type(insn, 0), size = ptx_type_size(type);
     struct lo_addr addr;
-    uint32_t align = 0;
 
-    if (insn->n_opds < 2 || !vector_operands(l, insn, &insn->opds[1], &elems, &n) ||
-        !lo_address(l, &insn->opds[0], lo_space(insn), (uint64_t)size * n, &addr)) {
+    if (insn->n_opds < 2) {
         lo_fail(l, -EINVAL, "st: operands");
         return;
     }
-    fence_for(l, insn);
-    align = size * n - 1;
-    for (unsigned i = 0; i < n && !l->failed; i++, addr.imm += size) {
-        if (elems[i].kind == PTX_OPD_SINK) /* stays as it is */
-            continue;
-        lo_store(l, &addr, type, lo_src(l, &elems[i], type), align);
-        align = 0;
-    }
+    lo_order_before(l, insn);
+    if (lo_vector_count(insn) > 1)
+        lower_vector(l, insn);
+    else if (lo_address(l, &insn->opds[0], lo_space(insn), size, &addr) &&
+             insn->opds[1].kind != PTX_OPD_SINK)
+        lo_store(l, &addr, type, lo_src(l, &insn->opds[1], type), 0);
     if (lo_has(insn, PTX_W_sc))
-        fence_for(l, insn);
+        lo_order_before(l, insn);
 }
 
 /* ------------------------------------------------------------------- atomics */

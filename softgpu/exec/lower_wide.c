@@ -12,9 +12,8 @@
 
 #define NONE SG_NOREG
 
-/* The halves of a 128-bit register, or of { lo, hi }. */
-static bool
-halves(struct lower *l, const struct ptx_opd *o, bool dst, int32_t v[2])
+bool
+lo_halves(struct lower *l, const struct ptx_opd *o, bool dst, int32_t v[2])
 {
     if (o->kind == PTX_OPD_VEC && o->n == 2) {
         for (int k = 0; k < 2; k++)
@@ -37,31 +36,11 @@ lower_mov128(struct lower *l, const struct ptx_insn *insn)
 {
     int32_t d[2], a[2];
 
-    if (insn->n_opds != 2 || !halves(l, &insn->opds[1], false, a) ||
-        !halves(l, &insn->opds[0], true, d))
+    if (insn->n_opds != 2 || !lo_halves(l, &insn->opds[1], false, a) ||
+        !lo_halves(l, &insn->opds[0], true, d))
         return;
     for (int k = 0; k < 2; k++)
         lo_op(l, SG_OP_MOV_D, d[k], a[k], NONE, NONE);
-}
-
-void
-lower_move128(struct lower *l, const struct ptx_insn *insn)
-{
-    bool store = insn->op == PTX_W_st;
-    struct lo_addr addr;
-    int32_t v[2];
-
-    if (insn->n_opds < 2 || !halves(l, &insn->opds[store ? 1 : 0], !store, v) ||
-        !lo_address(l, &insn->opds[store ? 0 : 1], lo_space(insn), 16, &addr))
-        return;
-    for (int k = 0; k < 2 && !l->failed; k++) {
-        if (store)
-            lo_store(l, &addr, PTX_W_b64, v[k], k ? 0 : 15);
-        else
-            lo_load(l, &addr, PTX_W_b64, v[k], k ? 0 : 15);
-        addr.imm += 8;
-    }
-    lo_order(l, insn);
 }
 
 void
@@ -73,9 +52,9 @@ lower_atom128(struct lower *l, const struct ptx_insn *insn)
     struct lo_addr addr;
     int32_t base;
 
-    if (insn->n_opds < (cas ? 4u : 3u) || !halves(l, &insn->opds[0], true, d) ||
-        !halves(l, &insn->opds[2], false, b) ||
-        (cas && !halves(l, &insn->opds[3], false, c)) ||
+    if (insn->n_opds < (cas ? 4u : 3u) || !lo_halves(l, &insn->opds[0], true, d) ||
+        !lo_halves(l, &insn->opds[2], false, b) ||
+        (cas && !lo_halves(l, &insn->opds[3], false, c)) ||
         !lo_address(l, &insn->opds[1], lo_space(insn), 16, &addr)) {
         lo_fail(l, -EINVAL, "atom.b128: operands");
         return;
@@ -105,7 +84,7 @@ lower_atom_vector(struct lower *l, const struct ptx_insn *insn)
 {
     bool red = insn->op == PTX_W_red;
     unsigned type = lo_type(insn, 0), size = ptx_type_size(type), at = red ? 0 : 1;
-    unsigned n = lo_has(insn, PTX_W_v2) ? 2 : lo_has(insn, PTX_W_v4) ? 4 : 8;
+    unsigned n = lo_vector_count(insn);
     int kind = lo_atom_kind(insn, type);
     const struct ptx_opd *src = &insn->opds[at + 1], *dst = &insn->opds[0];
     int32_t base, b[8], d[8];

@@ -2,7 +2,7 @@
 # The executor of the software GPU.
 UT_SGX_INCS := common softgpu/ptx softgpu/exec tests/unit
 $(foreach t,test_sg_sched test_sg_access test_sg_warp test_sg_matrix test_sg_isa \
-    test_sg_tex test_sg_wide test_sg_cluster test_sg_ir \
+    test_sg_tex test_sg_wide test_sg_litmus test_sg_cluster test_sg_ir \
     test_sg_wgmma test_sg_sparse test_sg_tensor test_sg_surf test_sg_patterns,\
     $(eval $(call unit_test,$(t),tests/unit/$(t).c tests/unit/ut_sgx.c,$(UT_SGX_INCS),,\
         sgexec ptx common,-lm)))
