@@ -6,7 +6,8 @@
  * 64-bit word in shared memory, in an encoding of our own:
  *
  *     bits  0..19  arrivals a phase needs        bits 40..60  pending bytes, biased
- *     bits 20..39  arrivals it still waits for   bit 63       phase parity
+ *     bits 20..39  arrivals it still waits for   bit 63       phase parity,
+ * SG_MBAR_PHASE
  *
  * A CTA runs on one thread, so plain reads and writes do.
  */
@@ -31,7 +32,7 @@ mbar_decode(uint64_t v)
         .expected = v & COUNT_MASK,
         .pending = v >> 20 & COUNT_MASK,
         .tx = (int64_t)(v >> 40 & TX_MASK) - TX_BIAS,
-        .phase = v >> 63,
+        .phase = v & SG_MBAR_PHASE,
     };
 }
 
@@ -39,7 +40,8 @@ static uint64_t
 mbar_encode(const struct mbar *b)
 {
     return (b->expected & COUNT_MASK) | (b->pending & COUNT_MASK) << 20 |
-           ((uint64_t)(b->tx + TX_BIAS) & TX_MASK) << 40 | (uint64_t)b->phase << 63;
+           ((uint64_t)(b->tx + TX_BIAS) & TX_MASK) << 40 |
+           (b->phase ? SG_MBAR_PHASE : 0);
 }
 
 static void
@@ -105,11 +107,27 @@ sg_mbar_complete(uint64_t *word, uint64_t bytes)
     mbar_apply(SG_MBAR_COMPLETE_TX, word, 0, bytes);
 }
 
+/* Memory that stays while the warp sleeps.  An mbarrier elsewhere is against the rules,
+ * and may be freed by then. */
+static bool
+in_cluster(const struct sg_cta *cta, const uint64_t *word)
+{
+    const struct sg_cluster *cluster = cta->cluster ? cta->cluster : &cta->alone;
+
+    for (uint32_t i = 0; i < cluster->n; i++)
+        if ((uintptr_t)word - (uintptr_t)cluster->ctas[i]->shared <
+            cluster->ctas[i]->shared_bytes)
+            return true;
+    return false;
+}
+
 enum sg_stop
 sg_op_mbar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
 {
-    unsigned kind = op->n & 0xff;
+    unsigned kind = op->n;
+    const uint64_t *word = NULL;
     uint32_t failed = 0;
+    bool one_word = true;
 
     SG_FOR_LANES(i, m)
     {
@@ -121,6 +139,8 @@ sg_op_mbar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
         if (!p)
             return SG_STOP_FAULT;
         r = mbar_apply(kind, p, arg, tx);
+        one_word &= !word || word == p;
+        word = p;
         if (op->d != SG_OFF_NONE)
             sg_reg_d(warp, op->d)[i] = r;
         if (op->e != SG_OFF_NONE) {
@@ -129,9 +149,11 @@ sg_op_mbar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
             failed |= (uint32_t)(r == 0) << i;
         }
     }
-    if (failed == m && op->n >> 8) /* try_wait: give the others a turn */
-        return sg_op_yield(cta, warp);
-    return SG_STOP_NONE;
+    /* A failed test_wait is as good as a failed try_wait: who waits asks again. */
+    if (failed != m)
+        return SG_STOP_NONE;
+    return one_word && in_cluster(cta, word) ? sg_warp_sleep_on(cta, warp, word)
+                                             : sg_op_yield(cta, warp);
 }
 
 enum sg_stop

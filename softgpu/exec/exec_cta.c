@@ -241,6 +241,7 @@ warp_start(struct sg_cta *cta, struct sg_warp *warp, const struct sg_launch *lau
         (struct sg_frag){.mask = warp->live, .pc = func->entry, .state = SG_FRAG_RUN};
     warp->edges = SG_FAIR_BACK_EDGES;
     warp->want_fair = warp->yielded = warp->polled = false;
+    warp->asleep_on = NULL;
     if (warp->consts_of != cta->fill_serial) {
         const uint32_t base[SG_N_CLASSES] = {0};
         sg_warp_fill_consts(cta, warp, func, base, warp->live);
@@ -342,6 +343,26 @@ deadlock(struct sg_cta *cta)
     return SG_CTA_FAULT;
 }
 
+/* Whether the warp misses its turn; see sg_warp.asleep_on. */
+static bool
+stays_asleep(struct sg_warp *warp)
+{
+    if (likely(!warp->asleep_on))
+        return false;
+    if ((*warp->asleep_on & SG_MBAR_PHASE) == warp->asleep_phase &&
+        warp->missed_turns++ < SG_MAX_MISSED_TURNS)
+        return true;
+    warp->asleep_on = NULL;
+    return false;
+}
+
+static void
+wake_all(struct sg_cta *cta)
+{
+    for (uint32_t w = 0; w < cta->n_warps; w++)
+        cta->warps[w]->asleep_on = NULL;
+}
+
 /* One turn over the warps.  *ret_ran: some warp executed something but a sleep. */
 static enum sg_stop
 run_round(struct sg_cta *cta, bool *ret_ran, bool *ret_alive)
@@ -351,7 +372,9 @@ run_round(struct sg_cta *cta, bool *ret_ran, bool *ret_alive)
         struct sg_warp *warp = cta->warps[cta->cur_warp];
         enum sg_stop stop = SG_STOP_DONE;
         uint64_t before = cta->executed;
-        if (warp->live) {
+        if (warp->live && stays_asleep(warp)) {
+            stop = SG_STOP_YIELD;
+        } else if (warp->live) {
             warp->yielded = false;
             stop = interp(cta, warp);
         }
@@ -412,6 +435,8 @@ run_until(struct sg_cta *cta)
         if (cta->all_slept && !ran)
             return SG_CTA_STALLED;
         cta->all_slept = !ran;
+        if (!ran)
+            wake_all(cta);
     }
 }
 

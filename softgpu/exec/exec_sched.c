@@ -171,6 +171,15 @@ sg_warp_split(struct sg_cta *cta, struct sg_warp *warp, uint32_t mask, uint32_t 
     warp->frags[warp->n_frags++] = other;
 }
 
+static bool
+others_can_run(const struct sg_warp *warp)
+{
+    for (uint32_t i = 1; i < warp->n_frags; i++)
+        if (warp->frags[i].state == SG_FRAG_RUN)
+            return true;
+    return false;
+}
+
 /* After SG_FAIR_BACK_EDGES back edges: cancel, budgets, fairness. */
 enum sg_stop
 sg_warp_poll(struct sg_cta *cta, struct sg_warp *warp, uint32_t *turns)
@@ -187,7 +196,7 @@ sg_warp_poll(struct sg_cta *cta, struct sg_warp *warp, uint32_t *turns)
     warp->want_fair = warp->n_frags > 1 && !run->fair;
     if (cta->executed >= cta->limit)
         return SG_STOP_BUDGET;
-    if (--*turns == 0 || (warp->polled && warp->n_frags == 1)) {
+    if (--*turns == 0 || (warp->polled && !others_can_run(warp))) {
         /* a loop around a volatile load or a failing exchange: as good as asleep */
         warp->yielded = warp->polled;
         warp->polled = false;
@@ -217,6 +226,19 @@ sg_op_yield(struct sg_cta *cta, struct sg_warp *warp)
         warp->frags[i].slept = false;
     warp->yielded = true;
     return SG_STOP_YIELD;
+}
+
+enum sg_stop
+sg_warp_sleep_on(struct sg_cta *cta, struct sg_warp *warp, const uint64_t *word)
+{
+    enum sg_stop stop = sg_op_yield(cta, warp);
+
+    if (stop == SG_STOP_YIELD && !others_can_run(warp)) {
+        warp->asleep_on = word;
+        warp->asleep_phase = *word & SG_MBAR_PHASE;
+        warp->missed_turns = 0;
+    }
+    return stop;
 }
 
 /* ------------------------------------------------------------------ barriers */

@@ -493,8 +493,6 @@ mbar_wait(struct lower *l, const struct ptx_insn *insn)
     }
     b = parity ? lo_widen(l, lo_src(l, &insn->opds[2], PTX_W_u32), SG_D, false)
                : lo_src(l, &insn->opds[2], PTX_W_b64);
-    if (lo_has(insn, PTX_W_try_wait))
-        kind |= 0x100;
     lo_mbar(l, &insn->opds[1], lo_space(insn), kind, SG_NOREG,
             lo_dst_pred(l, &insn->opds[0]), b, SG_NOREG);
 }

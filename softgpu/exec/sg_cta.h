@@ -23,6 +23,9 @@
 #define SG_N_TLB 17
 #define SG_FAIR_BACK_EDGES 64 /* then the longest waiting fragment runs */
 #define SG_WARP_QUANTUM 16    /* times that: then the next warp runs */
+/* Turns that a warp misses at most while it sleeps on an mbarrier.  A loop that waits
+ * may look at something else as well, which nothing here knows of. */
+#define SG_MAX_MISSED_TURNS 64
 
 /* Shared memory of the members of a cluster lies 16 MiB apart in the shared window. */
 #define SG_CLUSTER_SHIFT 24
@@ -89,6 +92,12 @@ struct sg_warp {
     bool polled;    /* has read memory that others write since the last budget */
     bool want_fair; /* the next pick takes the longest waiting fragment */
     bool yielded;
+    /* The mbarrier it sleeps on, in shared memory of its cluster, or NULL: all that can
+     * run of it has found the phase not over.  It gets no turn until the phase changes,
+     * or nobody else runs, or SG_MAX_MISSED_TURNS are over. */
+    const uint64_t *asleep_on;
+    uint64_t asleep_phase; /* the word's SG_MBAR_PHASE then */
+    uint32_t missed_turns;
     uint32_t consts_of;                  /* cta->fill_serial its constants are from */
     uint32_t *tid[3];                    /* [SG_LANES] each */
     struct sg_shape shapes[SG_N_SHAPES]; /* of addresses that are launch constants */
@@ -183,6 +192,9 @@ enum sg_stop sg_op_ret(struct sg_cta *cta, struct sg_warp *warp, uint32_t m);
 enum sg_stop sg_op_bar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
                        uint32_t m);
 enum sg_stop sg_op_yield(struct sg_cta *cta, struct sg_warp *warp);
+/* The same for lanes that found the phase of the mbarrier at @word not over. */
+enum sg_stop sg_warp_sleep_on(struct sg_cta *cta, struct sg_warp *warp,
+                              const uint64_t *word);
 /* Lanes of @m whose members have all come; the others wait at this operation. */
 enum sg_stop sg_op_gather_members(struct sg_cta *cta, struct sg_warp *warp,
                                   const uint32_t *members, uint32_t *m);
@@ -241,6 +253,8 @@ enum sg_stop sg_mat_whole_warp(struct sg_cta *cta, struct sg_warp *warp, uint32_
 uint8_t *sg_cluster_shared(struct sg_cta *cta, uint64_t at, uint32_t size);
 uint32_t sg_cluster_sreg(const struct sg_cta *cta, unsigned id);
 void sg_cluster_exit(struct sg_cta *cta, struct sg_warp *warp, uint32_t m);
+
+#define SG_MBAR_PHASE (1ull << 63) /* of an mbarrier's word: the phase's parity */
 
 /* exec_async.c: bytes have come that the mbarrier at @word waits for. */
 void sg_mbar_complete(uint64_t *word, uint64_t bytes);

@@ -373,6 +373,14 @@ endless_loops_are_cancelled(void **state)
         ENTRY(ONE, STARTED GLOBAL_TID "and.b32 %r5, %r1, 1; setp.eq.u32 %p1, %r5, 0;\n"
                                       "L: @%p1 bra L; M: @!%p1 bra M; ret;\n"),
         ENTRY(ONE, STARTED "L: bar.sync 0; bra L; ret;\n"),
+        ENTRY(ONE, ".shared .align 8 .b64 bar;\n" STARTED
+                   "mbarrier.init.shared.b64 [bar], 100;\n"
+                   "L: mbarrier.test_wait.parity.shared.b64 %p1, [bar], 0; @!%p1 bra L;"
+                   "ret;\n"),
+        ENTRY(ONE, ".shared .align 8 .b64 bar;\n" STARTED
+                   "mbarrier.init.shared.b64 [bar], 100;\n"
+                   "L: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0; @!%p1 bra L;"
+                   "ret;\n"),
     };
     pthread_t thread;
     struct ut_sgx u;
@@ -389,6 +397,128 @@ endless_loops_are_cancelled(void **state)
         pthread_join(thread, NULL);
         ut_sgx_close(&u);
     }
+}
+
+/* Instructions of one block of @threads. */
+static uint64_t
+instructions(struct ut_sgx *u, unsigned threads)
+{
+    enum sg_cta_state st = SG_CTA_YIELD;
+    struct sg_cta *cta;
+    uint64_t n;
+
+    ut_sgx_shape(u, 1, threads);
+    assert_int_equal(sg_launch_init(&u->launch, NULL), 0);
+    assert_int_equal(sg_cta_new(&cta), 0);
+    assert_int_equal(sg_cta_start(cta, &u->launch, 0, 0), 0);
+    while (st == SG_CTA_YIELD || st == SG_CTA_STALLED)
+        st = sg_cta_run(cta, 1000000);
+    assert_int_equal(st, SG_CTA_DONE);
+    n = sg_cta_instructions(cta);
+    sg_cta_free(cta);
+    return n;
+}
+
+#define PHASES 1000
+
+/* All threads meet in every phase.  @who: the predicate of those that wait at the
+ * mbarrier, the rest at the next instruction that wants the whole warp. */
+#define MEET(who, wait)                                                                \
+    ENTRY(ONE, ".shared .align 8 .b64 bar;\n" GLOBAL_TID                               \
+               "setp.ne.u32 %p1, %r1, 0; mov.u32 %r5, 0; and.b32 %r8, %r1, 31;\n"      \
+               "@!%p1 mbarrier.init.shared.b64 [bar], %r3; bar.sync 0;\n"              \
+               "STEP: mbarrier.arrive.shared.b64 %rd4, [bar]; and.b32 %r6, %r5, 1;\n"  \
+               "setp.lt.u32 %p5, %r8, " who "; @!%p5 bra MET;\n"                       \
+               "WAIT: " wait " @!%p2 bra WAIT;\n"                                      \
+               "MET: bar.warp.sync 0xffffffff; add.u32 %r5, %r5, 1;\n"                 \
+               "setp.lt.u32 %p3, %r5, 1000; @%p3 bra STEP;\n" OUT_ADDR                 \
+               "st.global.u32 [%rd2], %r5; ret;\n")
+
+static void
+waiting_on_an_mbarrier_costs_less_than_the_work(void **state)
+{
+    static const char *const texts[] = {
+        MEET("32", "mbarrier.test_wait.shared.b64 %p2, [bar], %rd4;"),
+        MEET("32", "mbarrier.try_wait.shared.b64 %p2, [bar], %rd4;"),
+        MEET("32", "mbarrier.test_wait.parity.shared.b64 %p2, [bar], %r6;"),
+        MEET("1", "mbarrier.test_wait.parity.shared.b64 %p2, [bar], %r6;"),
+        MEET("1", "mbarrier.try_wait.parity.shared.b64 %p2, [bar], %r6;"),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        const unsigned warps = 8;
+        struct ut_sgx u;
+        uint32_t *out;
+        uint64_t n;
+        ut_sgx_open(&u, texts[i]);
+        out = ut_sgx_buf(&u, warps * 32 * 4);
+        ut_sgx_param(&u, 0, (uintptr_t)out);
+        n = instructions(&u, warps * 32);
+        for (unsigned k = 0; k < warps * 32; k++)
+            assert_int_equal(out[k], PHASES);
+        /* Ten instructions a phase and warp are the work, four more each waking up. */
+        assert_in_range(n, 10 * PHASES * warps, 25 * PHASES * warps);
+        ut_sgx_close(&u);
+    }
+}
+
+/* Warp 0 waits for an mbarrier that never comes, or for a word of warp 1, which in turn
+ * goes round without a sign that it waits. */
+static void
+who_sleeps_on_an_mbarrier_still_sees_other_memory(void **state)
+{
+    static const char text[] = ENTRY(
+        ONE,
+        ".shared .align 8 .b64 bar; .shared .align 4 .b32 word[2];\n" GLOBAL_TID
+        "setp.ne.u32 %p1, %r1, 0; @!%p1 mbarrier.init.shared.b64 [bar], 100;\n"
+        "@!%p1 st.shared.u32 [word], %r1; @!%p1 st.shared.u32 [word+4], %r1;\n"
+        "bar.sync 0; mov.u32 %r5, 1; setp.ge.u32 %p2, %r1, 32; @%p2 bra OTHER;\n"
+        "WAIT: mbarrier.test_wait.parity.shared.b64 %p3, [bar], 0; @%p3 bra END;\n"
+        "ld.volatile.shared.u32 %r6, [word]; setp.eq.u32 %p4, %r6, 0; @%p4 bra WAIT;\n"
+        "st.shared.u32 [word+4], %r5; bra END;\n"
+        "OTHER: mov.u32 %r7, 0;\n"
+        "COUNT: add.u32 %r7, %r7, 1; setp.lt.u32 %p5, %r7, 5000; @%p5 bra COUNT;\n"
+        "st.shared.u32 [word], %r5;\n"
+        "ROUND: ld.shared.u32 %r6, [word+4]; setp.eq.u32 %p4, %r6, 0;\n"
+        "@%p4 bra ROUND;\n"
+        "END: " OUT_ADDR "st.global.u32 [%rd2], %r6; ret;\n");
+    struct ut_sgx u;
+    uint32_t *out;
+
+    (void)state;
+    ut_sgx_open(&u, text);
+    out = ut_sgx_buf(&u, 64 * 4);
+    ut_sgx_param(&u, 0, (uintptr_t)out);
+    instructions(&u, 64);
+    for (unsigned k = 0; k < 64; k++)
+        assert_int_equal(out[k], 1);
+    ut_sgx_close(&u);
+}
+
+/* It belongs in shared memory; in memory that may be freed nobody sleeps on it. */
+static void
+an_mbarrier_in_global_memory_is_only_asked(void **state)
+{
+    static const char text[] = ENTRY(
+        TWO, GLOBAL_TID
+        "ld.param.u64 %rd5, [b]; setp.ne.u32 %p1, %r1, 0;\n"
+        "@!%p1 mbarrier.init.b64 [%rd5], 64; bar.sync 0;\n"
+        "mbarrier.arrive.b64 %rd4, [%rd5];\n"
+        "WAIT: mbarrier.test_wait.b64 %p2, [%rd5], %rd4; @!%p2 bra WAIT;\n" OUT_ADDR
+        "st.global.u32 [%rd2], 7; ret;\n");
+    struct ut_sgx u;
+    uint32_t *out;
+
+    (void)state;
+    ut_sgx_open(&u, text);
+    out = ut_sgx_buf(&u, 64 * 4);
+    ut_sgx_param(&u, 0, (uintptr_t)out);
+    ut_sgx_param(&u, 1, (uintptr_t)ut_sgx_buf(&u, 8));
+    instructions(&u, 64);
+    for (unsigned k = 0; k < 64; k++)
+        assert_int_equal(out[k], 7);
+    ut_sgx_close(&u);
 }
 
 static void
@@ -502,6 +632,9 @@ main(void)
         cmocka_unit_test(indirect_calls_diverge_and_come_back),
         cmocka_unit_test(a_call_to_no_function_faults),
         cmocka_unit_test(endless_loops_are_cancelled),
+        cmocka_unit_test(waiting_on_an_mbarrier_costs_less_than_the_work),
+        cmocka_unit_test(who_sleeps_on_an_mbarrier_still_sees_other_memory),
+        cmocka_unit_test(an_mbarrier_in_global_memory_is_only_asked),
         cmocka_unit_test(a_budget_interrupts_and_goes_on),
         cmocka_unit_test(resident_ctas_synchronise_through_memory),
         cmocka_unit_test(no_choice_of_fragments_changes_the_result),
