@@ -566,11 +566,12 @@ call_builtin(struct lower *l, const struct call_parts *p)
         return false;
     if (p->proto->n_rets)
         ret.imm = l->local_bytes + sg_call_ret_offset(p->proto, 0);
-    if (strcmp(name, "vprintf") == 0 && n == 2 && p->proto->n_rets == 1) {
+    if (strcmp(name, "vprintf") == 0 && n == 2 && p->proto->n_rets <= 1) {
         a = builtin_arg(l, p, 0);
         b = builtin_arg(l, p, 1);
         d = lo_op(l, SG_OP_VPRINTF, SG_NOREG, a, b, SG_NOREG);
-        lo_store(l, &ret, PTX_W_b32, d, 0);
+        if (p->proto->n_rets) /* a declaration may leave the count out */
+            lo_store(l, &ret, PTX_W_b32, d, 0);
     } else if (strcmp(name, "malloc") == 0 && n == 1 && p->proto->n_rets == 1) {
         a = builtin_arg(l, p, 0);
         d = lo_op(l, SG_OP_MALLOC, SG_NOREG, a, SG_NOREG, SG_NOREG);

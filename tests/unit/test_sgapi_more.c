@@ -5,6 +5,9 @@
  */
 #include "ut_sgapi.h"
 
+#include "gp_base.h"
+
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -376,38 +379,46 @@ collect(void *user, CUcontext ctx, int fd, const char *text, size_t len)
     snprintf(buf + have, 4096 - have, "%d:%.*s", fd, (int)len, text);
 }
 
+/* @declared: of vprintf; @call: of it with p0 and p1. */
+#define PRINTING(declared, call)                                                       \
+    PTX_HEAD                                                                           \
+    ".global .align 1 .b8 fmt[12] = {118, 97, 108, 117, 101, 32, 37, 100, 10, 0, "     \
+    "0, 0};\n" declared ".visible .entry k(.param .u64 p, .param .u32 v)\n{\n"         \
+    " .local .align 8 .b8 args[8];\n"                                                  \
+    " .reg .u64 %d<4>; .reg .u32 %r<3>;\n"                                             \
+    " ld.param.u32 %r0, [v];\n"                                                        \
+    " mov.u64 %d0, args; cvta.local.u64 %d1, %d0;\n"                                   \
+    " st.local.u32 [%d0], %r0;\n"                                                      \
+    " mov.u64 %d2, fmt; cvta.global.u64 %d3, %d2;\n"                                   \
+    " {\n .param .b64 p0; .param .b64 p1; .param .b32 ret0;\n"                         \
+    " st.param.b64 [p0], %d3; st.param.b64 [p1], %d1;\n" call " }\n ret;\n}\n"
+
 static void
 device_printf_reaches_the_host_at_synchronisation(void **state)
 {
+    static const char *const images[] = {
+        PRINTING(
+            ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n",
+            " call.uni (ret0), vprintf, (p0, p1);\n ld.param.b32 %r1, [ret0];\n"),
+        /* as compilers that do not want the count declare it */
+        PRINTING(".extern .func vprintf(.param .b64 f, .param .b64 a);\n",
+                 " call.uni vprintf, (p0, p1);\n"),
+    };
     static char text[4096];
     CUmodule mod;
     CUfunction fn;
 
-    text[0] = '\0';
     sg_set_output_hook(collect, text);
-    ok(cuModuleLoadData(
-        &mod, PTX_HEAD
-        ".global .align 1 .b8 fmt[12] = {118, 97, 108, 117, 101, 32, 37, 100, 10, 0, "
-        "0, 0};\n"
-        ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
-        ".visible .entry k(.param .u64 p, .param .u32 v)\n{\n"
-        " .local .align 8 .b8 args[8];\n"
-        " .reg .u64 %d<4>; .reg .u32 %r<3>;\n"
-        " ld.param.u32 %r0, [v];\n"
-        " mov.u64 %d0, args; cvta.local.u64 %d1, %d0;\n"
-        " st.local.u32 [%d0], %r0;\n"
-        " mov.u64 %d2, fmt; cvta.global.u64 %d3, %d2;\n"
-        " {\n .param .b64 p0; .param .b64 p1; .param .b32 ret0;\n"
-        " st.param.b64 [p0], %d3; st.param.b64 [p1], %d1;\n"
-        " call.uni (ret0), vprintf, (p0, p1);\n"
-        " ld.param.b32 %r1, [ret0];\n }\n"
-        " ret;\n}\n"));
-    ok(cuModuleGetFunction(&fn, mod, "k"));
-    ok(ut_sg_run(fn, 1, 1, 0, 0, 1234));
-    ok(cuCtxSynchronize());
-    assert_string_equal(text, "1:value 1234\n");
+    for (size_t i = 0; i < ARRAY_SIZE(images); i++) {
+        text[0] = '\0';
+        ok(cuModuleLoadData(&mod, images[i]));
+        ok(cuModuleGetFunction(&fn, mod, "k"));
+        ok(ut_sg_run(fn, 1, 1, 0, 0, 1234));
+        ok(cuCtxSynchronize());
+        assert_string_equal(text, "1:value 1234\n");
+        ok(cuModuleUnload(mod));
+    }
     sg_set_output_hook(NULL, NULL);
-    ok(cuModuleUnload(mod));
 }
 
 static void
