@@ -244,6 +244,12 @@ misuse_ends_a_capture(void **state)
     ok(cuStreamWaitEvent(b, e, 0));
     ok(ut_sg_run(sg.store, 1, 1, b, buf, 1));
     fails(cuStreamEndCapture(b, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    fails(cuStreamEndCapture(a, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+
+    ok(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_RELAXED));
+    ok(cuEventRecord(e, a));
+    ok(cuStreamWaitEvent(b, e, 0));
+    ok(ut_sg_run(sg.store, 1, 1, b, buf, 1));
     fails(cuStreamEndCapture(a, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
 
     ok(cuEventRecord(e, b));
@@ -252,6 +258,122 @@ misuse_ends_a_capture(void **state)
     fails(cuStreamWaitEvent(a, e, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
     ok(cuStreamDestroy_v2(a)); /* in the middle of it */
     ok(cuStreamSynchronize(b));
+}
+
+/* Its work stays in the graph, joined or not. */
+static void
+streams_of_a_capture_may_be_destroyed(void **state)
+{
+    CUstreamCaptureStatus status;
+    CUgraph graph;
+    CUstream a, b;
+    CUevent e;
+    size_t n;
+
+    for (int join = 1; join >= 0; join--) {
+        ok(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+        ok(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+        ok(cuEventCreate(&e, 0));
+        ok(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        ok(cuEventRecord(e, a));
+        ok(cuStreamWaitEvent(b, e, 0));
+        ok(ut_sg_run(sg.store, 1, 1, b, buf, 1));
+        ok(cuEventRecord(e, b));
+        if (join)
+            ok(cuStreamWaitEvent(a, e, 0));
+        ok(cuStreamDestroy_v2(b));
+        ok(cuStreamIsCapturing(a, &status));
+        assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+        ok(ut_sg_run(sg.store, 1, 1, a, buf, 2));
+        if (join) {
+            ok(cuStreamEndCapture(a, &graph));
+            ok(cuGraphGetNodes(graph, NULL, &n));
+            assert_int_equal(n, 2);
+            ok(cuGraphDestroy(graph));
+        } else {
+            fails(cuStreamEndCapture(a, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+        }
+        ok(cuEventDestroy_v2(e));
+        ok(cuStreamDestroy_v2(a));
+    }
+}
+
+/* A stream that is gone can still be joined by an event recorded in it. */
+static void
+a_destroyed_stream_is_joined_by_its_event(void **state)
+{
+    CUgraph graph;
+    CUstream a, b;
+    CUevent e;
+
+    ok(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+    ok(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+    ok(cuEventCreate(&e, 0));
+    ok(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    ok(cuEventRecord(e, a));
+    ok(cuStreamWaitEvent(b, e, 0));
+    ok(ut_sg_run(sg.store, 1, 1, b, buf, 1));
+    ok(cuEventRecord(e, b));
+    ok(cuStreamDestroy_v2(b));
+    ok(cuStreamWaitEvent(a, e, 0));
+    ok(cuStreamEndCapture(a, &graph));
+    ok(cuGraphDestroy(graph));
+    ok(cuEventDestroy_v2(e));
+    ok(cuStreamDestroy_v2(a));
+}
+
+static void
+asking_leaves_a_capture_as_it_is(void **state)
+{
+    CUstreamCaptureStatus status;
+    CUgraph graph;
+    CUstream a;
+
+    ok(cuStreamCreate(&a, CU_STREAM_DEFAULT));
+    ok(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    fails(cuStreamIsCapturing(NULL, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    fails(cuStreamIsCapturing(CU_STREAM_LEGACY, &status),
+          CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    fails(cuStreamGetCaptureInfo_v2(CU_STREAM_LEGACY, &status, NULL, NULL, NULL, NULL),
+          CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    ok(cuStreamIsCapturing(a, &status));
+    assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    ok(cuStreamEndCapture(a, &graph));
+    ok(cuGraphDestroy(graph));
+    ok(cuStreamDestroy_v2(a));
+}
+
+/* Who captures to a graph has it already. */
+static void
+a_capture_may_end_without_asking_for_the_graph(void **state)
+{
+    CUstreamCaptureStatus status;
+    CUgraph graph, seen;
+    CUstream a;
+    size_t n;
+
+    ok(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+    ok(cuGraphCreate(&graph, 0));
+    ok(cuStreamBeginCaptureToGraph(a, graph, NULL, NULL, 0,
+                                   CU_STREAM_CAPTURE_MODE_GLOBAL));
+    ok(ut_sg_run(sg.store, 1, 1, a, buf, 1));
+    ok(cuStreamEndCapture(a, NULL));
+    ok(cuGraphGetNodes(graph, NULL, &n));
+    assert_int_equal(n, 1);
+    ok(cuGraphDestroy(graph));
+
+    ok(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    ok(ut_sg_run(sg.store, 1, 1, a, buf, 1));
+    ok(cuStreamEndCapture(a, NULL)); /* nobody can name it: it is gone */
+    ok(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    ok(ut_sg_run(sg.store, 1, 1, a, buf, 1));
+    ok(cuStreamGetCaptureInfo_v2(a, &status, NULL, &seen, NULL, NULL));
+    ok(cuStreamEndCapture(a, NULL));
+    ok(cuGraphGetNodes(seen, NULL, &n));
+    assert_int_equal(n, 1);
+    ok(cuGraphDestroy(seen));
+    fails(cuStreamEndCapture(a, NULL), CUDA_ERROR_ILLEGAL_STATE);
+    ok(cuStreamDestroy_v2(a));
 }
 
 static void
@@ -415,6 +537,10 @@ main(void)
         T(captured_work_runs_at_launch),
         T(streams_join_a_capture_through_events),
         T(misuse_ends_a_capture),
+        T(streams_of_a_capture_may_be_destroyed),
+        T(a_destroyed_stream_is_joined_by_its_event),
+        T(asking_leaves_a_capture_as_it_is),
+        T(a_capture_may_end_without_asking_for_the_graph),
         T(instances_can_be_changed),
         T(child_graphs_events_and_memory_nodes_work),
         T(a_fault_in_a_graph_sticks),

@@ -25,7 +25,8 @@ struct sg_capture {
     CUstreamCaptureMode mode;
     pthread_t thread;
     bool invalid;
-    bool borrowed; /* the graph is the caller's (cuStreamBeginCaptureToGraph) */
+    bool borrowed;       /* the graph is the caller's (cuStreamBeginCaptureToGraph) */
+    struct sg_deps left; /* the last work of streams that were destroyed meanwhile */
     struct sg_graph *graph;
 };
 
@@ -134,6 +135,7 @@ capture_end(struct sg_capture *cap)
     while (*p != cap)
         p = &(*p)->next;
     *p = cap->next;
+    sg_deps_clear(&cap->left);
     free(cap);
 }
 
@@ -151,8 +153,9 @@ sg_capture_abandon(struct sg_stream *stream)
 {
     struct sg_capture *cap = stream->capture;
 
-    if (cap->origin != stream) { /* its work can no longer be joined */
-        cap->invalid = true;
+    if (cap->origin != stream) { /* its work may have been joined, or be by events */
+        if (add_deps(&cap->left, &stream->capture_deps) != CUDA_SUCCESS)
+            cap->invalid = true;
         leave_capture(stream);
         return;
     }
@@ -271,18 +274,28 @@ sg_capture_invalidate(struct sg_stream *stream)
     stream->capture->invalid = true;
 }
 
+/* A capturing stream that work in @stream, if that is the legacy stream, would have to
+ * wait for. */
+static struct sg_stream *
+blocked_by(struct sg_stream *stream)
+{
+    if (!captures || stream->kind != SG_STREAM_LEGACY_KIND)
+        return NULL;
+    for (struct sg_stream *s = stream->ctx->streams; s; s = s->next)
+        if (s->capture && !s->non_blocking)
+            return s;
+    return NULL;
+}
+
 CUresult
 sg_capture_check_legacy_stream(struct sg_stream *stream)
 {
-    if (!captures || stream->kind != SG_STREAM_LEGACY_KIND)
+    struct sg_stream *s = blocked_by(stream);
+
+    if (!s)
         return CUDA_SUCCESS;
-    for (struct sg_stream *s = stream->ctx->streams; s; s = s->next) {
-        if (!s->capture || s->non_blocking)
-            continue;
-        s->capture->invalid = true;
-        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    }
-    return CUDA_SUCCESS;
+    s->capture->invalid = true;
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 }
 
 CUresult
@@ -420,7 +433,20 @@ mark_ancestors(struct sg_graph *graph, bool *marked)
     }
 }
 
-/* True when all work of the other streams lies before the origin's last. */
+/* Whether all of @deps that still exist are marked. */
+static bool
+are_marked(const struct sg_deps *deps, const bool *marked)
+{
+    for (size_t i = 0; i < deps->n; i++) {
+        struct sg_graph_node *n = sg_handle_get(SG_KIND_NODE, deps->nodes[i]);
+
+        if (n && !marked[n->index])
+            return false;
+    }
+    return true;
+}
+
+/* True when the origin's last work depends on all work of the other streams. */
 static bool
 all_joined(struct sg_capture *cap)
 {
@@ -439,20 +465,15 @@ all_joined(struct sg_capture *cap)
             marked[n->index] = true;
     }
     mark_ancestors(graph, marked);
-    for (struct sg_ctx *c = sg_ctx_list; c; c = c->next) {
-        for (struct sg_stream *s = c->streams; s; s = s->next) {
-            for (size_t i = 0; s->capture == cap && i < s->capture_deps.n; i++) {
-                struct sg_graph_node *n =
-                    sg_handle_get(SG_KIND_NODE, s->capture_deps.nodes[i]);
-
-                if (n && !marked[n->index])
-                    return false;
-            }
-        }
-    }
-    return true;
+    for (struct sg_ctx *c = sg_ctx_list; c; c = c->next)
+        for (struct sg_stream *s = c->streams; s; s = s->next)
+            if (s->capture == cap && !are_marked(&s->capture_deps, marked))
+                return false;
+    return are_marked(&cap->left, marked);
 }
 
+/* @ret_graph: NULL if the caller does not want the graph, which is freed then unless
+ * somebody has a handle to it. */
 static CUresult
 end(struct sg_stream *stream, struct sg_graph **ret_graph)
 {
@@ -461,8 +482,10 @@ end(struct sg_stream *stream, struct sg_graph **ret_graph)
 
     if (!cap)
         return CUDA_ERROR_ILLEGAL_STATE;
-    if (cap->origin != stream)
+    if (cap->origin != stream) {
+        cap->invalid = true;
         return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+    }
     if (cap->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
         !pthread_equal(cap->thread, pthread_self()))
         return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
@@ -470,14 +493,14 @@ end(struct sg_stream *stream, struct sg_graph **ret_graph)
         rc = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     else if (!all_joined(cap))
         rc = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-    if (rc == CUDA_SUCCESS && !cap->graph->handle) {
+    if (rc == CUDA_SUCCESS && ret_graph && !cap->graph->handle) {
         cap->graph->handle = sg_handle_new(SG_KIND_GRAPH, cap->graph);
         if (!cap->graph->handle)
             rc = CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (rc == CUDA_SUCCESS)
+    if (rc == CUDA_SUCCESS && ret_graph)
         *ret_graph = cap->graph;
-    else if (!cap->borrowed)
+    else if (!cap->borrowed && (rc != CUDA_SUCCESS || !cap->graph->handle))
         sg_graph_free(cap->graph);
     capture_end(cap);
     return rc;
@@ -491,11 +514,10 @@ SG_CALL(cuStreamEndCapture, CUstream hStream, CUgraph *phGraph)
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!phGraph)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    *phGraph = NULL;
-    rc = end(stream, &graph);
-    if (rc == CUDA_SUCCESS)
+    if (phGraph)
+        *phGraph = NULL;
+    rc = end(stream, phGraph ? &graph : NULL);
+    if (rc == CUDA_SUCCESS && phGraph)
         *phGraph = (CUgraph)(uintptr_t)graph->handle;
     return sg_leave(rc);
 }
@@ -518,10 +540,10 @@ SG_CALL(cuStreamIsCapturing, CUstream hStream, CUstreamCaptureStatus *captureSta
         return rc;
     if (!captureStatus)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    rc = sg_capture_check_legacy_stream(stream);
-    if (rc == CUDA_SUCCESS)
-        *captureStatus = status_of(stream);
-    return sg_leave(rc);
+    if (blocked_by(stream)) /* asking has no effect on the capture */
+        return sg_leave(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    *captureStatus = status_of(stream);
+    return sg_leave(CUDA_SUCCESS);
 }
 
 /* Who does not ask for the edges must not overlook that one is no ordinary one. */
@@ -550,9 +572,8 @@ SG_CALL(cuStreamGetCaptureInfo_v3, CUstream hStream,
         return rc;
     if (!captureStatus_out)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    rc = sg_capture_check_legacy_stream(stream);
-    if (rc != CUDA_SUCCESS)
-        return sg_leave(rc);
+    if (blocked_by(stream))
+        return sg_leave(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     *captureStatus_out = status_of(stream);
     cap = stream->capture;
     if (!cap || cap->invalid)
