@@ -195,10 +195,10 @@ stub_m_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, bool per_thread)
     uint64_t stream;
     CUresult r;
 
-    if (!phGraph)
-        return CUDA_ERROR_INVALID_VALUE;
     if (stub_gen_stream(hStream, per_thread, &stream))
         return CUDA_ERROR_INVALID_HANDLE;
+    if (phGraph)
+        *phGraph = NULL;
     r = stub_call_begin(&c, WIRE_CALL_cuStreamEndCapture, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;
@@ -209,7 +209,7 @@ stub_m_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, bool per_thread)
     if (r == CUDA_SUCCESS &&
         !wire_cuStreamEndCapture_rep_open(&rep, c.reply, c.reply_size, 0))
         r = stub_call_bad(WIRE_CALL_cuStreamEndCapture);
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS && phGraph) /* who captures to a graph has it already */
         *phGraph = (CUgraph)(uintptr_t)rep.f->phGraph;
     stub_call_end(&c);
     return r;

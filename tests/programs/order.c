@@ -349,6 +349,59 @@ relaxed_for_a_moment(void)
     return 0;
 }
 
+/* What leaves a capture as it is, and what ends it. */
+static int
+streams_of_a_capture(void)
+{
+    CUstreamCaptureStatus status;
+    CUstream stream, other;
+    CUdeviceptr mem;
+    CUevent event;
+    CUgraph graph;
+    size_t nodes = 0;
+
+    TRY(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+    TRY(cuMemAlloc_v2(&mem, 64));
+    TRY(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    for (int matched = 1; matched >= 0; matched--) {
+        TRY(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+        TRY(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+        CODE(cuStreamIsCapturing(NULL, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+        TRY(cuEventRecord(event, stream));
+        TRY(cuStreamWaitEvent(other, event, 0));
+        TRY(cuMemsetD8Async(mem, 1, 64, other));
+        TRY(cuEventRecord(event, other));
+        TRY(cuStreamWaitEvent(stream, event, 0));
+        if (!matched) {
+            CODE(cuStreamEndCapture(other, &graph),
+                 CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+            CODE(cuStreamEndCapture(stream, &graph),
+                 CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+            SAME(graph == NULL, 1);
+        }
+        TRY(cuStreamDestroy_v2(other));
+        if (matched) {
+            TRY(cuStreamEndCapture(stream, &graph));
+            TRY(cuGraphGetNodes(graph, NULL, &nodes));
+            SAME(nodes, 1);
+            TRY(cuGraphDestroy(graph));
+        }
+    }
+    TRY(cuGraphCreate(&graph, 0));
+    TRY(cuStreamBeginCaptureToGraph(stream, graph, NULL, NULL, 0,
+                                    CU_STREAM_CAPTURE_MODE_GLOBAL));
+    TRY(cuMemsetD8Async(mem, 2, 64, stream));
+    TRY(cuStreamEndCapture(stream, NULL)); /* the graph is ours already */
+    TRY(cuGraphGetNodes(graph, NULL, &nodes));
+    SAME(nodes, 1);
+    TRY(cuGraphDestroy(graph));
+    CODE(cuStreamEndCapture(stream, NULL), CUDA_ERROR_ILLEGAL_STATE);
+    TRY(cuEventDestroy_v2(event));
+    TRY(cuMemFree_v2(mem));
+    TRY(cuStreamDestroy_v2(stream));
+    return 0;
+}
+
 /* The edges that a captured node gets: what the capture was told, and no other. */
 static int
 edges_of_a_capture(void)
@@ -511,6 +564,7 @@ main(void)
         {"capture modes are a thread's", capture_modes},
         {"captures and other threads", captures_and_other_threads},
         {"relaxed for a moment", relaxed_for_a_moment},
+        {"streams of a capture", streams_of_a_capture},
         {"edges of a capture", edges_of_a_capture},
         {"launches in a row", launches_in_a_row},
     };
