@@ -441,6 +441,54 @@ peers_need_to_be_enabled(void **state)
     ok(cuCtxDestroy_v2(other));
 }
 
+/* What was allocated before is as accessible as what will be. */
+static void
+access_to_a_pool_is_access_to_its_memory(void **state)
+{
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, 1}};
+    CUmemAccessDesc who = {{CU_MEM_LOCATION_TYPE_DEVICE, 0},
+                           CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemAccessDesc wrong[2] = {who, {{CU_MEM_LOCATION_TYPE_DEVICE, 77}, 0}};
+    CUdeviceptr before, after;
+    CUmemAccess_flags flags;
+    CUcontext owner, ctx;
+    struct ut_sg other;
+    CUmemoryPool pool;
+    unsigned v = 0;
+
+    ok(cuCtxCreate_v2(&owner, 0, 1));
+    ok(cuMemPoolCreate(&pool, &props));
+    ok(cuMemAllocFromPoolAsync(&before, 4, pool, 0));
+    ok(cuCtxPopCurrent_v2(NULL));
+    fails(cuMemPoolSetAccess(pool, wrong, 2), CUDA_ERROR_INVALID_DEVICE);
+    ok(cuMemPoolGetAccess(&flags, pool, &who.location));
+    assert_int_equal(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    ok(cuMemPoolSetAccess(pool, &who, 1));
+    ok(cuCtxPushCurrent_v2(owner));
+    ok(cuMemAllocFromPoolAsync(&after, 4, pool, 0));
+    ok(cuCtxPopCurrent_v2(NULL));
+    ok(ut_sg_run(sg.store, 1, 1, 0, before, 41));
+    ok(ut_sg_run(sg.store, 1, 1, 0, after, 42));
+    ok(cuCtxSynchronize());
+    ok(cuMemcpyDtoH_v2(&v, before, 4));
+    assert_int_equal(v, 41);
+    ok(cuMemcpyDtoH_v2(&v, after, 4));
+    assert_int_equal(v, 42);
+
+    who.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    ok(cuMemPoolSetAccess(pool, &who, 1));
+    ok(cuCtxGetCurrent(&ctx));
+    ok(cuCtxPopCurrent_v2(NULL));
+    ut_sg_open(&other, 0); /* a context for the fault to spoil */
+    ok(ut_sg_run(other.store, 1, 1, 0, before, 43));
+    fails(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    ut_sg_close(&other);
+    ok(cuCtxPushCurrent_v2(ctx));
+    ok(cuMemPoolDestroy(pool));
+    ok(cuCtxDestroy_v2(owner));
+}
+
 static void
 libraries_work_without_a_module(void **state)
 {
@@ -562,6 +610,7 @@ main(void)
         T(host_memory_is_visible_only_when_registered),
         T(managed_memory_is_shared_with_the_host),
         T(peers_need_to_be_enabled),
+        T(access_to_a_pool_is_access_to_its_memory),
         T(libraries_work_without_a_module),
         T(names_are_found_by_version),
         T(error_strings_are_static),

@@ -213,6 +213,53 @@ pools_have_a_maximum(void **state)
     assert_ptr_equal(pool, current);
 }
 
+static void
+wait_for(void *sem)
+{
+    sem_wait(sem);
+}
+
+static uint64_t
+pool_attribute(CUmemoryPool pool, CUmemPool_attribute attr)
+{
+    uint64_t v = 0;
+
+    ok(cuMemPoolGetAttribute(pool, attr, &v));
+    return v;
+}
+
+/* It is not used any more when cuMemFreeAsync returns, and is there until the stream
+ * has come to it. */
+static void
+memory_freed_in_a_stream_is_not_in_use(void **state)
+{
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemoryPool pool;
+    CUdeviceptr p;
+    CUstream s;
+    sem_t gate;
+
+    sem_init(&gate, 0, 0);
+    ok(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    ok(cuMemPoolCreate(&pool, &props));
+    ok(cuMemAllocFromPoolAsync(&p, 4096, pool, s));
+    assert_int_equal(pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 4096);
+    ok(cuLaunchHostFunc(s, wait_for, &gate));
+    ok(cuMemFreeAsync(p, s));
+    assert_int_equal(pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 0);
+    assert_int_equal(pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH), 4096);
+    assert_int_equal(pool_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 4096);
+    fails(cuMemFreeAsync(p, s), CUDA_ERROR_INVALID_VALUE);
+    sem_post(&gate);
+    ok(cuStreamSynchronize(s));
+    assert_int_equal(pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 0);
+    assert_int_equal(pool_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 0);
+    ok(cuMemPoolDestroy(pool));
+    ok(cuStreamDestroy_v2(s));
+    sem_destroy(&gate);
+}
+
 #define PTX_HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
 
 static void
@@ -535,6 +582,7 @@ main(void)
         T(arrays_are_copied_by_coordinates),
         T(mipmap_levels_halve),
         T(pools_have_a_maximum),
+        T(memory_freed_in_a_stream_is_not_in_use),
         T(two_texts_are_linked),
         T(linked_kernels_synchronise_their_grid),
         T(a_green_context_has_a_part_of_the_card),

@@ -188,10 +188,10 @@ show_everywhere(const struct sg_alloc *alloc)
     return rc;
 }
 
-/* Removal waits for running blocks, and those may want the lock (device heap,
- * printf), so it is done without. */
-static void
-hide_everywhere(uint64_t base)
+/* References to all contexts that see memory, in an array to be freed; NULL: no memory
+ * for it. */
+static struct sg_ctx **
+ctxs_with_view(size_t *ret_n)
 {
     struct sg_ctx **ctxs;
     size_t n = 0;
@@ -200,11 +200,26 @@ hide_everywhere(uint64_t base)
         n++;
     ctxs = calloc(n + 1, sizeof(*ctxs));
     if (!ctxs)
-        return; /* stays visible: its pages are still ours */
+        return NULL;
     n = 0;
     for (struct sg_ctx *c = sg_ctx_list; c; c = c->next)
         if (c->view)
             ctxs[n++] = sg_ctx_ref(c);
+    *ret_n = n;
+    return ctxs;
+}
+
+/* Removal waits for running blocks, and those may want the lock (device heap,
+ * printf), so it is done without. */
+static void
+hide_everywhere(uint64_t base)
+{
+    struct sg_ctx **ctxs;
+    size_t n;
+
+    ctxs = ctxs_with_view(&n);
+    if (!ctxs)
+        return; /* stays visible: its pages are still ours */
     sg_unlock();
     for (size_t i = 0; i < n; i++)
         sg_memview_remove(ctxs[i]->view, base);
@@ -262,6 +277,53 @@ sg_mem_hide_peer(struct sg_ctx *ctx, struct sg_ctx *peer)
         sg_lock();
     }
     sg_ctx_unref(ctx);
+}
+
+/* @ctx stops seeing what it may not see of @pool; drops the lock. */
+static void
+hide_pool_from(struct sg_ctx *ctx, const struct sg_pool *pool)
+{
+    uint64_t base = 0;
+
+    for (size_t i = 0; (i = table_upper(base)) < n_allocs;) {
+        struct sg_alloc *alloc = table[i];
+
+        base = alloc->base; /* the table may change while the lock is dropped */
+        if (alloc->pool != pool || is_visible(ctx, alloc))
+            continue;
+        sg_unlock();
+        sg_memview_remove(ctx->view, base);
+        sg_lock();
+    }
+}
+
+CUresult
+sg_mem_set_pool_access(const struct sg_pool *pool, unsigned accessed_by)
+{
+    CUresult rc = CUDA_SUCCESS;
+    unsigned lost = 0;
+    struct sg_ctx **ctxs;
+    size_t n;
+
+    for (size_t i = 0; i < n_allocs && rc == CUDA_SUCCESS; i++) {
+        if (table[i]->pool != pool)
+            continue;
+        lost |= table[i]->accessed_by & ~accessed_by;
+        table[i]->accessed_by = accessed_by;
+        rc = show_everywhere(table[i]);
+    }
+    if (rc != CUDA_SUCCESS || !lost)
+        return rc;
+    ctxs = ctxs_with_view(&n);
+    if (!ctxs)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < n; i++) {
+        if (lost & (1u << ctxs[i]->dev->ordinal))
+            hide_pool_from(ctxs[i], pool);
+        sg_ctx_unref(ctxs[i]);
+    }
+    free(ctxs);
+    return CUDA_SUCCESS;
 }
 
 /* -------------------------------------------------------------- birth and death */

@@ -43,6 +43,7 @@ struct sg_alloc {
     unsigned flags;     /* of the call that made it */
     uint64_t id;
     struct sg_pool *pool; /* NULL: not from a pool */
+    bool given_back;      /* cuMemFreeAsync was called; goes when the stream is there */
     struct sg_phys *phys; /* SG_MEM_MAPPED */
     uint64_t phys_offset;
     unsigned access;            /* SG_MEM_MAPPED: CUmemAccess_flags of the device */
@@ -102,6 +103,10 @@ CUresult sg_mem_show_peer(struct sg_ctx *ctx, struct sg_ctx *peer);
 void sg_mem_hide_peer(struct sg_ctx *ctx, struct sg_ctx *peer);
 /* After a change of access rights of a mapped range. */
 CUresult sg_mem_reshow(struct sg_alloc *alloc);
+
+/* All memory of @pool may be used by the devices of @accessed_by (a bit each) and by no
+ * others.  Drops the lock if some may no longer; the caller holds a reference. */
+CUresult sg_mem_set_pool_access(const struct sg_pool *pool, unsigned accessed_by);
 
 int sg_mem_init(void);
 

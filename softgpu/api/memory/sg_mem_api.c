@@ -82,7 +82,7 @@ SG_CALL(cuMemFree_v2, CUdeviceptr dptr)
         return sg_leave(CUDA_SUCCESS);
     for (int tries = 0; tries < 2; tries++) {
         alloc = sg_mem_find(dptr);
-        if (!alloc || alloc->base != dptr || alloc->internal ||
+        if (!alloc || alloc->base != dptr || alloc->internal || alloc->given_back ||
             (alloc->kind != SG_MEM_DEVICE && alloc->kind != SG_MEM_MANAGED &&
              !(alloc->kind == SG_MEM_IPC && alloc->pool)))
             return sg_leave(CUDA_ERROR_INVALID_VALUE);

@@ -28,9 +28,10 @@ struct sg_pool {
     struct sg_dev *dev;
     CUmemPoolProps props;
     uint64_t threshold;
-    uint64_t used, used_high;
-    int reuse[3];    /* CU_MEMPOOL_ATTR_REUSE_*, in their order */
-    unsigned access; /* bit per ordinal that may use its memory */
+    uint64_t used, used_high; /* of the application: freed in stream order is not */
+    uint64_t reserved, reserved_high; /* backed by memory */
+    int reuse[3];                     /* CU_MEMPOOL_ATTR_REUSE_*, in their order */
+    unsigned access;                  /* bit per ordinal that may use its memory */
     bool is_default, imported;
 };
 
@@ -122,6 +123,16 @@ sg_pool_import(struct sg_dev *dev, struct sg_pool **ret_pool)
     return rc;
 }
 
+static void
+pool_count(struct sg_pool *pool, uint64_t size)
+{
+    pool->refs++;
+    pool->used += size;
+    pool->used_high = gp_max(pool->used_high, pool->used);
+    pool->reserved += size;
+    pool->reserved_high = gp_max(pool->reserved_high, pool->reserved);
+}
+
 /* A pointer that is imported again is the same memory, opened once more. */
 void
 sg_pool_take_import(struct sg_pool *pool, struct sg_alloc *alloc)
@@ -129,9 +140,7 @@ sg_pool_take_import(struct sg_pool *pool, struct sg_alloc *alloc)
     if (alloc->pool)
         return;
     alloc->pool = pool;
-    pool->refs++;
-    pool->used += alloc->size;
-    pool->used_high = gp_max(pool->used_high, pool->used);
+    pool_count(pool, alloc->size);
 }
 
 CUresult
@@ -143,7 +152,7 @@ sg_pool_alloc(struct sg_pool *pool, uint64_t size, struct sg_alloc **ret_alloc)
 
     if (pool->imported)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!gp_add_ok(pool->used, size, &total) ||
+    if (!gp_add_ok(pool->reserved, size, &total) ||
         (pool->props.maxSize && total > pool->props.maxSize))
         return CUDA_ERROR_OUT_OF_MEMORY;
     rc = sg_mem_new_on(pool->dev, NULL, size, &alloc);
@@ -157,11 +166,18 @@ sg_pool_alloc(struct sg_pool *pool, uint64_t size, struct sg_alloc **ret_alloc)
         sg_mem_free(alloc);
         return rc;
     }
-    pool->refs++;
-    pool->used = total;
-    pool->used_high = gp_max(pool->used_high, total);
+    pool_count(pool, size);
     *ret_alloc = alloc;
     return CUDA_SUCCESS;
+}
+
+/* The application uses it no more, whenever the memory itself goes. */
+static void
+give_back(struct sg_alloc *alloc)
+{
+    if (!alloc->given_back && alloc->pool)
+        alloc->pool->used -= alloc->size;
+    alloc->given_back = true;
 }
 
 void
@@ -171,7 +187,8 @@ sg_pool_free(struct sg_alloc *alloc)
 
     if (alloc->kind == SG_MEM_IPC && --alloc->n_ipc_opens)
         return;
-    pool->used -= alloc->size;
+    give_back(alloc);
+    pool->reserved -= alloc->size;
     sg_mem_free(alloc);
     pool_unref(pool);
 }
@@ -292,7 +309,7 @@ SG_CALL(cuMemFreeAsync, CUdeviceptr dptr, CUstream hStream)
     if (!dptr)
         return sg_leave(CUDA_SUCCESS);
     alloc = sg_mem_find(dptr);
-    if (!alloc || alloc->base != dptr || alloc->internal ||
+    if (!alloc || alloc->base != dptr || alloc->internal || alloc->given_back ||
         (alloc->kind != SG_MEM_DEVICE && !(alloc->kind == SG_MEM_IPC && alloc->pool)))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     if (alloc->graph) { /* the graph may be launched again before this is done */
@@ -305,6 +322,8 @@ SG_CALL(cuMemFreeAsync, CUdeviceptr dptr, CUstream hStream)
     sg_op_init(&f->op, &free_class, stream->ctx);
     f->dptr = dptr;
     f->id = alloc->id;
+    if (alloc->kind != SG_MEM_IPC) /* which may have been opened more than once */
+        give_back(alloc);
     return sg_leave(sg_stream_enqueue(stream, &f->op, NULL));
 }
 
@@ -373,7 +392,7 @@ SG_CALL(cuMemPoolTrimTo, CUmemoryPool pool, size_t minBytesToKeep)
 static CUresult
 pool_attr(struct sg_pool *p, int attr, void *value, bool set)
 {
-    uint64_t v64 = 0;
+    uint64_t v64 = 0, *high;
 
     switch (attr) {
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
@@ -396,17 +415,19 @@ pool_attr(struct sg_pool *p, int attr, void *value, bool set)
         break;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+        high =
+            attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH ? &p->used_high : &p->reserved_high;
         if (set && v64 != 0)
             return CUDA_ERROR_INVALID_VALUE;
         if (set)
-            p->used_high = p->used;
-        v64 = p->used_high;
+            *high = high == &p->used_high ? p->used : p->reserved;
+        v64 = *high;
         break;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
         if (set)
             return CUDA_ERROR_INVALID_VALUE;
-        v64 = p->used;
+        v64 = attr == CU_MEMPOOL_ATTR_USED_MEM_CURRENT ? p->used : p->reserved;
         break;
     default:
         return CUDA_ERROR_INVALID_VALUE;
@@ -438,8 +459,32 @@ SG_CALL(cuMemPoolGetAttribute, CUmemoryPool pool, CUmemPool_attribute attr, void
                           : CUDA_ERROR_INVALID_VALUE);
 }
 
+/* What *@access becomes by @map. */
+static CUresult
+change_access(const struct sg_pool *p, const CUmemAccessDesc *map, size_t count,
+              unsigned *access)
+{
+    for (size_t i = 0; i < count; i++) {
+        unsigned bit;
+
+        if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+            !sg_dev_get(map[i].location.id))
+            return CUDA_ERROR_INVALID_DEVICE;
+        bit = 1u << map[i].location.id;
+        if (map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+            *access |= bit;
+        else if (map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+                 map[i].location.id != p->dev->ordinal)
+            *access &= ~bit;
+        else
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
 SG_CALL(cuMemPoolSetAccess, CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
 {
+    unsigned access;
     struct sg_pool *p;
     CUresult rc = enter_pool(pool, &p);
 
@@ -447,22 +492,15 @@ SG_CALL(cuMemPoolSetAccess, CUmemoryPool pool, const CUmemAccessDesc *map, size_
         return rc;
     if (count && !map)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    for (size_t i = 0; i < count; i++) {
-        unsigned bit;
-
-        if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-            !sg_dev_get(map[i].location.id))
-            return sg_leave(CUDA_ERROR_INVALID_DEVICE);
-        bit = 1u << map[i].location.id;
-        if (map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-            p->access |= bit;
-        else if (map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE &&
-                 map[i].location.id != p->dev->ordinal)
-            p->access &= ~bit;
-        else
-            return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    }
-    return sg_leave(CUDA_SUCCESS);
+    access = p->access;
+    rc = change_access(p, map, count, &access);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
+    p->access = access;
+    p->refs++;
+    rc = sg_mem_set_pool_access(p, access);
+    pool_unref(p);
+    return sg_leave(rc);
 }
 
 SG_CALL(cuMemPoolGetAccess, CUmemAccess_flags *flags, CUmemoryPool memPool,
