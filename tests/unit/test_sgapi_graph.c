@@ -5,7 +5,10 @@
 #include "ut_sgapi.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct ut_sg sg;
 static CUdeviceptr buf; /* 64 words */
@@ -377,6 +380,34 @@ a_capture_may_end_without_asking_for_the_graph(void **state)
 }
 
 static void
+pictures_of_graphs_name_kernels(void **state)
+{
+    char path[] = "/tmp/sgapi-dot-XXXXXX", text[1024] = "";
+    const char *name;
+    int fd = mkstemp(path);
+    char label[64];
+    CUgraph graph;
+    CUstream a;
+
+    assert_true(fd >= 0);
+    ok(cuFuncGetName(&name, sg.store));
+    ok(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+    ok(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    ok(ut_sg_run(sg.store, 1, 1, a, buf, 1));
+    ok(cuMemsetD8Async(buf, 0, 4, a));
+    ok(cuStreamEndCapture(a, &graph));
+    ok(cuGraphDebugDotPrint(graph, path, 0));
+    assert_true(read(fd, text, sizeof(text) - 1) > 0);
+    snprintf(label, sizeof(label), "[label=\"0\\nKERNEL\\n%s\"]", name);
+    assert_non_null(strstr(text, label));
+    assert_non_null(strstr(text, "[label=\"1\\nMEMSET\"]"));
+    close(fd);
+    unlink(path);
+    ok(cuGraphDestroy(graph));
+    ok(cuStreamDestroy_v2(a));
+}
+
+static void
 instances_can_be_changed(void **state)
 {
     CUgraph graph, same, other;
@@ -540,6 +571,7 @@ main(void)
         T(streams_of_a_capture_may_be_destroyed),
         T(a_destroyed_stream_is_joined_by_its_event),
         T(asking_leaves_a_capture_as_it_is),
+        T(pictures_of_graphs_name_kernels),
         T(a_capture_may_end_without_asking_for_the_graph),
         T(instances_can_be_changed),
         T(child_graphs_events_and_memory_nodes_work),

@@ -257,6 +257,15 @@ sg_func_get(struct sg_ctx *ctx, CUfunction handle, struct sg_func **ret_func)
     return sg_module_func(mod, kernel->kernel, ret_func);
 }
 
+const char *
+sg_func_name(CUfunction handle)
+{
+    const struct sg_func *func = SG_OBJ(sg_func, SG_KIND_FUNC, handle);
+    const struct sg_lib_kernel *kernel = SG_OBJ(sg_lib_kernel, SG_KIND_KERNEL, handle);
+
+    return func ? func->kernel->name : kernel ? kernel->kernel->name : NULL;
+}
+
 /* ------------------------------------------------------------------ attributes */
 
 static int

@@ -110,6 +110,8 @@ CUresult sg_library_kernel(struct sg_library *library, const struct sg_kernel *k
 
 /* What a CUfunction or CUkernel handle means in @ctx. */
 CUresult sg_func_get(struct sg_ctx *ctx, CUfunction handle, struct sg_func **ret_func);
+/* As it is called in its image, of a function or a library's kernel; NULL: neither. */
+const char *sg_func_name(CUfunction handle);
 /* Lowers it if that was not done; drops the lock meanwhile.  An instruction that
  * is not carried is CUDA_ERROR_NOT_SUPPORTED, and named in the log. */
 CUresult sg_kernel_ready(const struct sg_kernel *kernel);

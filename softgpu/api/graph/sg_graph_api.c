@@ -7,6 +7,7 @@
 #include "sg_graph.h"
 #include "sg_graph_exec.h"
 #include "sg_handle.h"
+#include "sg_module.h"
 
 #include "gp_base.h"
 
@@ -490,9 +491,14 @@ SG_CALL(cuGraphDebugDotPrint, CUgraph hGraph, const char *path, unsigned int fla
         return sg_leave(path ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_ERROR_INVALID_VALUE);
     fprintf(f, "digraph graph_1 {\n");
     for (size_t i = 0; i < graph->n_nodes; i++) {
+        const struct sg_node_data *data = &graph->nodes[i]->data;
+        const char *kernel = data->type == CU_GRAPH_NODE_TYPE_KERNEL
+                                 ? sg_func_name(data->kernel.req.func)
+                                 : NULL;
+
         graph->nodes[i]->index = i;
-        fprintf(f, "  n%zu [label=\"%zu\\n%s\"];\n", i, i,
-                type_name(graph->nodes[i]->data.type));
+        fprintf(f, "  n%zu [label=\"%zu\\n%s%s%s\"];\n", i, i, type_name(data->type),
+                kernel ? "\\n" : "", kernel ? kernel : "");
     }
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (size_t d = 0; d < graph->nodes[i]->n_deps; d++)
