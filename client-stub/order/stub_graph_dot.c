@@ -4,7 +4,8 @@
  *
  * The file belongs on the program's machine, so it is written here, from what the
  * server says about the nodes.  The flags ask for more words about each node; what a
- * driver puts there is not specified, and nodes are named by number and kind.
+ * driver puts there is not specified, and nodes are named by number and kind, kernels
+ * by their name as well.
  */
 #include "cuda_api.h"
 #include "gp_base.h"
@@ -85,6 +86,21 @@ dot_index(const struct dot *dot, CUgraphNode node)
     return i;
 }
 
+/* Of the kernel that @node runs, or NULL: no kernel, or one that was unloaded. */
+static const char *
+dot_kernel(const struct dot *dot, size_t node)
+{
+    CUDA_KERNEL_NODE_PARAMS p = {0};
+    const char *name = NULL;
+    CUresult r;
+
+    if (dot->type[node] != CU_GRAPH_NODE_TYPE_KERNEL ||
+        cuGraphKernelNodeGetParams_v2(dot->node[node], &p) != CUDA_SUCCESS)
+        return NULL;
+    r = p.func ? cuFuncGetName(&name, p.func) : cuKernelGetName(&name, p.kern);
+    return r == CUDA_SUCCESS ? name : NULL;
+}
+
 static CUresult
 dot_write(const struct dot *dot, const char *path)
 {
@@ -93,8 +109,12 @@ dot_write(const struct dot *dot, const char *path)
     if (!f)
         return CUDA_ERROR_OPERATING_SYSTEM;
     fprintf(f, "digraph graph_1 {\n");
-    for (size_t i = 0; i < dot->n; i++)
-        fprintf(f, "  n%zu [label=\"%zu\\n%s\"];\n", i, i, dot_type(dot->type[i]));
+    for (size_t i = 0; i < dot->n; i++) {
+        const char *kernel = dot_kernel(dot, i);
+
+        fprintf(f, "  n%zu [label=\"%zu\\n%s%s%s\"];\n", i, i, dot_type(dot->type[i]),
+                kernel ? "\\n" : "", kernel ? kernel : "");
+    }
     for (size_t i = 0; i < dot->n_edges; i++)
         fprintf(f, "  n%zu -> n%zu;\n", dot_index(dot, dot->from[i]),
                 dot_index(dot, dot->to[i]));

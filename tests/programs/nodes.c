@@ -207,6 +207,9 @@ attributes_of_kernels(void)
     CUgraphNode a, b;
     CUgraphExec exec;
     CUgraph graph;
+    char picture[1024], label[128];
+    const char *name;
+    size_t n;
     cuuint64_t flags = 0;
     FILE *f;
 
@@ -229,8 +232,13 @@ attributes_of_kernels(void)
     SAME(word(0), 31);
     TRY(cuGraphDebugDotPrint(graph, "nodes.dot", 0));
     f = fopen("nodes.dot", "r");
-    SAME(f != NULL && fgetc(f) != EOF, 1);
+    SAME(f != NULL, 1);
+    n = fread(picture, 1, sizeof(picture) - 1, f);
+    picture[n] = '\0';
     fclose(f);
+    TRY(cuFuncGetName(&name, kernel.func));
+    snprintf(label, sizeof(label), "KERNEL\\n%s\"", name);
+    SAME(strstr(picture, label) != NULL, 1);
     unlink("nodes.dot");
     TRY(cuGraphExecDestroy(exec));
     TRY(cuGraphDestroy(graph));
