@@ -16,24 +16,30 @@
 #include "exec_lanes_mem.h"
 #include "exec_quad.h"
 
-/* Where each lane's access is in the host's memory. */
-struct vec_at {
-    void *p[SG_LANES];
-    bool whole; /* all 32 lanes, global or shared memory: aligned here as well */
-    bool same;  /* and all of one address */
-    bool swap;  /* sg_quad_load() and sg_quad_store() need it */
+/* Where the lanes' accesses are in the host's memory.  All lanes of one shape are in
+ * global or shared memory and aligned here as well; then only VEC_ANY (and VEC_LANES)
+ * fills @p. */
+enum vec_shape {
+    VEC_LANES, /* those of the mask, each by itself */
+    VEC_ANY,   /* all 32 */
+    VEC_SEQ,   /* all 32, side by side */
+    VEC_EQ     /* all 32 at one address */
 };
 
-static bool
-vec_same(void *const *p)
-{
-    uintptr_t differ = 0;
+struct vec_at {
+    enum vec_shape shape;
+    bool swap; /* sg_quad_load() and sg_quad_store() need it */
+    char *first;
+    void *p[SG_LANES];
+};
 
-    if (p[0] != p[1] || p[0] != p[SG_LANES - 1])
-        return false;
-    for (int i = 0; i < SG_LANES; i++)
-        differ |= (uintptr_t)p[i] ^ (uintptr_t)p[0];
-    return differ == 0;
+LANE enum vec_shape
+vec_shape(enum half_shape low, enum half_shape high, uint64_t apart, uint32_t size)
+{
+    return low == HALF_SEQ && high == HALF_SEQ && apart == (uint64_t)HALF * size
+               ? VEC_SEQ
+           : low == HALF_EQ && high == HALF_EQ && apart == 0 ? VEC_EQ
+                                                             : VEC_ANY;
 }
 
 /* Lane by lane; words the faults. */
@@ -55,17 +61,18 @@ vec_global(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
     struct sg_tlb *t = &cta->tlb[op->n];
     const uint64_t imm = (uint64_t)op->imm;
 
-    at->whole = m == UINT32_MAX &&
-                (tlb_covers(t, a[0] + imm, size) || sg_mem_fill(cta, t, a[0] + imm)) &&
-                !(access == SG_ACCESS_WRITE && (t->flags & SG_RANGE_READ_ONLY)) &&
-                half_within64(a, imm, t->lo, t->len, size, op->x) &&
-                half_within64(a + HALF, imm, t->lo, t->len, size, op->x);
-    at->same = false;
-    if (likely(at->whole)) {
-        for (int i = 0; i < SG_LANES; i++)
-            at->p[i] = (void *)(uintptr_t)(a[i] + imm);
+    at->shape = VEC_LANES;
+    if (m == UINT32_MAX &&
+        (tlb_covers(t, a[0] + imm, size) || sg_mem_fill(cta, t, a[0] + imm)) &&
+        !(access == SG_ACCESS_WRITE && (t->flags & SG_RANGE_READ_ONLY)) &&
+        half_within64(a, imm, t->lo, t->len, size, op->x) &&
+        half_within64(a + HALF, imm, t->lo, t->len, size, op->x)) {
+        at->shape = vec_shape(half_shape64(a, size), half_shape64(a + HALF, size),
+                              a[HALF] - a[0], size);
         at->swap = sg_quad_by_swap && !(t->flags & SG_RANGE_READ_ONLY);
-        at->same = vec_same(at->p);
+        at->first = (char *)(uintptr_t)(a[0] + imm);
+        for (int i = 0; at->shape == VEC_ANY && i < SG_LANES; i++)
+            at->p[i] = (void *)(uintptr_t)(a[i] + imm);
         return true;
     }
     SG_FOR_LANES(i, m)
@@ -82,14 +89,16 @@ vec_global(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
     {                                                                                  \
         const AT imm = (AT)op->imm;                                                    \
         const uint64_t bytes = cta->shared_bytes;                                      \
-        at->whole = m == UINT32_MAX && HALF_WITHIN_##AT(a, imm, bytes, size, op->x) && \
-                    HALF_WITHIN_##AT((a + HALF), imm, bytes, size, op->x);             \
-        at->same = false;                                                              \
-        if (likely(at->whole)) {                                                       \
-            for (int i = 0; i < SG_LANES; i++)                                         \
-                at->p[i] = cta->shared + (AT)(a[i] + imm);                             \
+        at->shape = VEC_LANES;                                                         \
+        if (m == UINT32_MAX && HALF_WITHIN_##AT(a, imm, bytes, size, op->x) &&         \
+            HALF_WITHIN_##AT((a + HALF), imm, bytes, size, op->x)) {                   \
+            at->shape =                                                                \
+                vec_shape(HALF_SHAPE_##AT(a, size), HALF_SHAPE_##AT((a + HALF), size), \
+                          (AT)(a[HALF] - a[0]), size);                                 \
             at->swap = false;                                                          \
-            at->same = vec_same(at->p);                                                \
+            at->first = (char *)cta->shared + (AT)(a[0] + imm);                        \
+            for (int i = 0; at->shape == VEC_ANY && i < SG_LANES; i++)                 \
+                at->p[i] = cta->shared + (AT)(a[i] + imm);                             \
             return true;                                                               \
         }                                                                              \
         SG_FOR_LANES(i, m)                                                             \
@@ -145,29 +154,37 @@ vec_transpose(sg_quad q[4])
     q[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
 }
 
+/* One lane of a warp of which all are at work. */
+LANE void *
+vec_lane(const struct vec_at *at, int i, uint32_t size)
+{
+    return at->shape == VEC_SEQ ? at->first + (uint32_t)i * size : at->p[i];
+}
+
+#define VEC_ROW(T, base, k) ((T *)__builtin_assume_aligned((base) + list[k], 64))
+
 static void
 vec_load_4x32(const struct vec_at *at, char *wb, const uint32_t *list, uint32_t m)
 {
-    uint32_t *d[4];
+    uint32_t *const d[4] = {VEC_ROW(uint32_t, wb, 0), VEC_ROW(uint32_t, wb, 1),
+                            VEC_ROW(uint32_t, wb, 2), VEC_ROW(uint32_t, wb, 3)};
 
-    for (int k = 0; k < 4; k++)
-        d[k] = (uint32_t *)__builtin_assume_aligned(wb + list[k], 64);
-    if (at->same) {
-        const sg_quad v = sg_quad_load(at->p[0], at->swap);
+    if (at->shape == VEC_EQ) {
+        const sg_quad v = sg_quad_load(at->first, at->swap);
         for (int k = 0; k < 4; k++)
             for (int i = 0; i < SG_LANES; i++)
                 d[k][i] = v[k];
         return;
     }
-    for (int i = 0; at->whole && i < SG_LANES; i += 4) {
+    for (int i = 0; at->shape != VEC_LANES && i < SG_LANES; i += 4) {
         sg_quad q[4];
         for (int k = 0; k < 4; k++)
-            q[k] = sg_quad_load(at->p[i + k], at->swap);
+            q[k] = sg_quad_load(vec_lane(at, i + k, 16), at->swap);
         vec_transpose(q);
         for (int k = 0; k < 4; k++)
             *(sg_quad *)(void *)(d[k] + i) = q[k];
     }
-    SG_FOR_LANES(i, at->whole ? 0 : m)
+    SG_FOR_LANES(i, at->shape == VEC_LANES ? m : 0)
     {
         const sg_quad v = vec_get(at->p[i], 16, at->swap);
         for (int k = 0; k < 4; k++)
@@ -176,98 +193,137 @@ vec_load_4x32(const struct vec_at *at, char *wb, const uint32_t *list, uint32_t 
 }
 
 static void
-vec_store_4x32(const struct vec_at *at, const char *wb, const uint32_t *list,
-               uint32_t m)
+vec_store_4x32(const struct vec_at *at, char *wb, const uint32_t *list, uint32_t m)
 {
-    const uint32_t *v[4];
+    const uint32_t *const v[4] = {VEC_ROW(uint32_t, wb, 0), VEC_ROW(uint32_t, wb, 1),
+                                  VEC_ROW(uint32_t, wb, 2), VEC_ROW(uint32_t, wb, 3)};
 
-    for (int k = 0; k < 4; k++)
-        v[k] = (const uint32_t *)__builtin_assume_aligned(wb + list[k], 64);
-    for (int i = 0; at->whole && i < SG_LANES; i += 4) {
+    if (at->shape == VEC_EQ) { /* the last lane's */
+        sg_quad_store(at->first, (sg_quad){v[0][31], v[1][31], v[2][31], v[3][31]},
+                      at->swap);
+        return;
+    }
+    for (int i = 0; at->shape != VEC_LANES && i < SG_LANES; i += 4) {
         sg_quad q[4];
         for (int k = 0; k < 4; k++)
             q[k] = *(const sg_quad *)(const void *)(v[k] + i);
         vec_transpose(q);
         for (int k = 0; k < 4; k++)
-            sg_quad_store(at->p[i + k], q[k], at->swap);
+            sg_quad_store(vec_lane(at, i + k, 16), q[k], at->swap);
     }
-    SG_FOR_LANES(i, at->whole ? 0 : m)
+    SG_FOR_LANES(i, at->shape == VEC_LANES ? m : 0)
     vec_put(at->p[i], (sg_quad){v[0][i], v[1][i], v[2][i], v[3][i]}, 16, at->swap);
 }
+
+/* Two neighbours of 8 bytes: each is whole, not the two. */
+typedef uint32_t vec_two __attribute__((vector_size(16), aligned(8), may_alias));
 
 static void
 vec_load_2x32(const struct vec_at *at, char *wb, const uint32_t *list, uint32_t m)
 {
-    uint32_t *d0 = (uint32_t *)__builtin_assume_aligned(wb + list[0], 64);
-    uint32_t *d1 = (uint32_t *)__builtin_assume_aligned(wb + list[1], 64);
+    uint32_t *const d[2] = {VEC_ROW(uint32_t, wb, 0), VEC_ROW(uint32_t, wb, 1)};
     uint64_t t[SG_LANES] __attribute__((aligned(64)));
 
-    if (!at->whole) {
+    if (at->shape == VEC_SEQ) {
+        for (int i = 0; i < SG_LANES; i += 4) {
+            const volatile vec_two *p = (void *)(at->first + i * 8);
+            const sg_quad lo = (sg_quad)p[0], hi = (sg_quad)p[1];
+            *(sg_quad *)(void *)(d[0] + i) =
+                __builtin_shufflevector(lo, hi, 0, 2, 4, 6);
+            *(sg_quad *)(void *)(d[1] + i) =
+                __builtin_shufflevector(lo, hi, 1, 3, 5, 7);
+        }
+    } else if (at->shape == VEC_EQ) {
+        const uint64_t v = *(const volatile uint64_t *)(void *)at->first;
+        for (int i = 0; i < SG_LANES; i++) {
+            d[0][i] = (uint32_t)v;
+            d[1][i] = (uint32_t)(v >> 32);
+        }
+    } else if (at->shape == VEC_ANY) {
+        for (int i = 0; i < SG_LANES; i++)
+            t[i] = *(const volatile uint64_t *)at->p[i];
+        for (int i = 0; i < SG_LANES; i++) {
+            d[0][i] = (uint32_t)t[i];
+            d[1][i] = (uint32_t)(t[i] >> 32);
+        }
+    } else {
         SG_FOR_LANES(i, m)
         {
             const sg_quad v = vec_get(at->p[i], 8, false);
-            d0[i] = v[0];
-            d1[i] = v[1];
+            d[0][i] = v[0];
+            d[1][i] = v[1];
         }
-        return;
-    }
-    for (int i = 0; i < SG_LANES; i++)
-        t[i] = *(const volatile uint64_t *)at->p[i];
-    for (int i = 0; i < SG_LANES; i++) {
-        d0[i] = (uint32_t)t[i];
-        d1[i] = (uint32_t)(t[i] >> 32);
     }
 }
 
 static void
-vec_store_2x32(const struct vec_at *at, const char *wb, const uint32_t *list,
-               uint32_t m)
+vec_store_2x32(const struct vec_at *at, char *wb, const uint32_t *list, uint32_t m)
 {
-    const uint32_t *v0 = (const uint32_t *)__builtin_assume_aligned(wb + list[0], 64);
-    const uint32_t *v1 = (const uint32_t *)__builtin_assume_aligned(wb + list[1], 64);
-    uint64_t t[SG_LANES] __attribute__((aligned(64)));
+    const uint32_t *const v[2] = {VEC_ROW(uint32_t, wb, 0), VEC_ROW(uint32_t, wb, 1)};
 
-    for (int i = 0; i < SG_LANES; i++)
-        t[i] = v0[i] | (uint64_t)v1[i] << 32;
-    if (!at->whole) {
+    if (at->shape == VEC_SEQ) {
+        for (int i = 0; i < SG_LANES; i += 4) {
+            volatile vec_two *p = (void *)(at->first + i * 8);
+            const sg_quad a = *(const sg_quad *)(const void *)(v[0] + i);
+            const sg_quad b = *(const sg_quad *)(const void *)(v[1] + i);
+            p[0] = (vec_two)__builtin_shufflevector(a, b, 0, 4, 1, 5);
+            p[1] = (vec_two)__builtin_shufflevector(a, b, 2, 6, 3, 7);
+        }
+    } else if (at->shape == VEC_LANES) {
         SG_FOR_LANES(i, m)
-        vec_put(at->p[i], (sg_quad){v0[i], v1[i]}, 8, false);
-        return;
+        vec_put(at->p[i], (sg_quad){v[0][i], v[1][i]}, 8, false);
+    } else {
+        for (int i = at->shape == VEC_EQ ? SG_LANES - 1 : 0; i < SG_LANES; i++)
+            *(volatile uint64_t *)(at->shape == VEC_EQ ? at->first : at->p[i]) =
+                v[0][i] | (uint64_t)v[1][i] << 32;
     }
-    for (int i = 0; i < SG_LANES; i++)
-        *(volatile uint64_t *)at->p[i] = t[i];
 }
 
 static void
 vec_load_2x64(const struct vec_at *at, char *db, const uint32_t *list, uint32_t m)
 {
-    uint64_t *d0 = (uint64_t *)__builtin_assume_aligned(db + list[0], 64);
-    uint64_t *d1 = (uint64_t *)__builtin_assume_aligned(db + list[1], 64);
+    uint64_t *const d[2] = {VEC_ROW(uint64_t, db, 0), VEC_ROW(uint64_t, db, 1)};
 
-    SG_FOR_LANES(i, m)
+    if (at->shape == VEC_EQ) {
+        const sg_pair v = (sg_pair)sg_quad_load(at->first, at->swap);
+        for (int k = 0; k < 2; k++)
+            for (int i = 0; i < SG_LANES; i++)
+                d[k][i] = v[k];
+        return;
+    }
+    for (int i = 0; at->shape != VEC_LANES && i < SG_LANES; i += 2) {
+        const sg_pair a = (sg_pair)sg_quad_load(vec_lane(at, i, 16), at->swap);
+        const sg_pair b = (sg_pair)sg_quad_load(vec_lane(at, i + 1, 16), at->swap);
+        *(sg_pair *)(void *)(d[0] + i) = __builtin_shufflevector(a, b, 0, 2);
+        *(sg_pair *)(void *)(d[1] + i) = __builtin_shufflevector(a, b, 1, 3);
+    }
+    SG_FOR_LANES(i, at->shape == VEC_LANES ? m : 0)
     {
-        const sg_pair v = (sg_pair)(at->whole ? sg_quad_load(at->p[i], at->swap)
-                                              : vec_get(at->p[i], 16, at->swap));
-        d0[i] = v[0];
-        d1[i] = v[1];
+        const sg_pair v = (sg_pair)vec_get(at->p[i], 16, at->swap);
+        d[0][i] = v[0];
+        d[1][i] = v[1];
     }
 }
 
 static void
-vec_store_2x64(const struct vec_at *at, const char *db, const uint32_t *list,
-               uint32_t m)
+vec_store_2x64(const struct vec_at *at, char *db, const uint32_t *list, uint32_t m)
 {
-    const uint64_t *v0 = (const uint64_t *)__builtin_assume_aligned(db + list[0], 64);
-    const uint64_t *v1 = (const uint64_t *)__builtin_assume_aligned(db + list[1], 64);
+    const uint64_t *const v[2] = {VEC_ROW(uint64_t, db, 0), VEC_ROW(uint64_t, db, 1)};
 
-    SG_FOR_LANES(i, m)
-    {
-        const sg_quad v = (sg_quad)(sg_pair){v0[i], v1[i]};
-        if (at->whole)
-            sg_quad_store(at->p[i], v, at->swap);
-        else
-            vec_put(at->p[i], v, 16, at->swap);
+    if (at->shape == VEC_EQ) {
+        sg_quad_store(at->first, (sg_quad)(sg_pair){v[0][31], v[1][31]}, at->swap);
+        return;
     }
+    for (int i = 0; at->shape != VEC_LANES && i < SG_LANES; i += 2) {
+        const sg_pair a = *(const sg_pair *)(const void *)(v[0] + i);
+        const sg_pair b = *(const sg_pair *)(const void *)(v[1] + i);
+        sg_quad_store(vec_lane(at, i, 16), (sg_quad)__builtin_shufflevector(a, b, 0, 2),
+                      at->swap);
+        sg_quad_store(vec_lane(at, i + 1, 16),
+                      (sg_quad)__builtin_shufflevector(a, b, 1, 3), at->swap);
+    }
+    SG_FOR_LANES(i, at->shape == VEC_LANES ? m : 0)
+    vec_put(at->p[i], (sg_quad)(sg_pair){v[0][i], v[1][i]}, 16, at->swap);
 }
 
 #endif
