@@ -100,6 +100,76 @@ bounds_are_exact_to_the_byte(void **state)
     }
 }
 
+/* A vector goes from one place to another as it is, element for element, whatever the
+ * lanes' addresses look like, and the lanes that do not run leave theirs alone. */
+static void
+vectors_keep_their_elements_in_order(void **state)
+{
+    static const struct {
+        const char *reg, *type;
+        unsigned n, size;
+    } forms[] = {{"b32", "u32", 2, 4}, {"f32", "f32", 4, 4}, {"b64", "u64", 2, 8},
+                 {"b16", "u8", 2, 1},  {"b16", "s8", 4, 1},  {"b16", "u16", 4, 2},
+                 {"b16", "s16", 2, 2}, {"b64", "u64", 4, 8}, {"b32", "b32", 8, 4}};
+    static const char *const spaces[] = {".global", "", ".shared"};
+    static const unsigned threads[] = {32, 31, 5};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(forms) * 3; i++) {
+        unsigned bytes = forms[i / 3].n * forms[i / 3].size;
+        const char *type = forms[i / 3].type, *space = spaces[i % 3];
+        char text[2048], list[64] = "{";
+        for (unsigned k = 0; k < forms[i / 3].n; k++)
+            snprintf(list + strlen(list), sizeof(list) - strlen(list), "%%e%u%s", k,
+                     k + 1 < forms[i / 3].n ? ", " : "}");
+        /* from a + tid * s through the vector's own space to o + tid * s */
+        snprintf(text, sizeof(text),
+                 ".version 8.8\n.target sm_100\n.address_size 64\n"
+                 ".visible .entry k(.param .u64 a, .param .u64 s, .param .u64 o)\n{\n"
+                 ".reg .b32 %%r<8>;.reg .b64 %%rd<16>;.reg .%s %%e<8>;\n"
+                 ".shared .align 32 .b8 sh[4096];\n"
+                 "ld.param.u64 %%rd1, [a]; ld.param.u64 %%rd2, [s];\n"
+                 "ld.param.u64 %%rd3, [o];\n"
+                 "mov.u32 %%r1, %%tid.x; cvt.u64.u32 %%rd4, %%r1;\n"
+                 "mul.lo.u64 %%rd4, %%rd4, %%rd2; add.u64 %%rd1, %%rd1, %%rd4;\n"
+                 "add.u64 %%rd3, %%rd3, %%rd4; mov.u64 %%rd5, sh;\n"
+                 "add.u64 %%rd5, %%rd5, 2048; add.u64 %%rd5, %%rd5, %%rd4;\n"
+                 "ld%s.v%u.%s %s, [%%rd1];\n",
+                 forms[i / 3].reg, i % 3 == 2 ? ".global" : space, forms[i / 3].n, type,
+                 list);
+        if (i % 3 == 2)
+            snprintf(text + strlen(text), sizeof(text) - strlen(text),
+                     "st.shared.v%u.%s [%%rd5], %s; bar.sync 0;\n"
+                     "ld.shared.v%u.%s %s, [%%rd5];\n",
+                     forms[i / 3].n, type, list, forms[i / 3].n, type, list);
+        snprintf(text + strlen(text), sizeof(text) - strlen(text),
+                 "st%s.v%u.%s [%%rd3], %s; ret;\n}\n", i % 3 == 2 ? ".global" : space,
+                 forms[i / 3].n, type, list);
+        for (int t = 0; t < 3; t++) {
+            for (int step = -2; step <= 2; step++) {
+                uint64_t stride = (uint64_t)((int64_t)step * (int64_t)bytes);
+                uint8_t *from, *to, want[4096] = {0};
+                struct ut_sgx u;
+                ut_sgx_open(&u, text);
+                from = ut_sgx_buf(&u, 4096);
+                to = ut_sgx_buf(&u, 4096);
+                for (unsigned k = 0; k < 4096; k++)
+                    from[k] = (uint8_t)(k * 37 + k / 256 + 1);
+                for (unsigned lane = 0; lane < threads[t]; lane++)
+                    memcpy(want + 2048 + lane * stride, from + 2048 + lane * stride,
+                           bytes);
+                ut_sgx_param(&u, 0, (uintptr_t)from + 2048);
+                ut_sgx_param(&u, 1, stride);
+                ut_sgx_param(&u, 2, (uintptr_t)to + 2048);
+                ut_sgx_shape(&u, 1, threads[t]);
+                assert_int_equal(ut_sgx_run(&u), SG_CTA_DONE);
+                assert_memory_equal(to, want, 4096);
+                ut_sgx_close(&u);
+            }
+        }
+    }
+}
+
 /* As strlen() of GCC's newlib reads a string of three bytes. */
 static void
 loads_may_run_to_the_end_of_the_last_aligned_block(void **state)
@@ -365,6 +435,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bounds_are_exact_to_the_byte),
+        cmocka_unit_test(vectors_keep_their_elements_in_order),
         cmocka_unit_test(loads_may_run_to_the_end_of_the_last_aligned_block),
         cmocka_unit_test(the_faulting_thread_is_named),
         cmocka_unit_test(lanes_may_use_different_allocations),
