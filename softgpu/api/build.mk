@@ -6,7 +6,7 @@ SG_API_SRCS := \
         green.c notice.c peer.c primary.c sm.c) \
     $(addprefix softgpu/api/code/sg_,code.c devrt.c func_api.c jit.c launch.c \
         launch_old.c library.c link.c module.c module_api.c occupancy.c output.c) \
-    $(addprefix softgpu/api/core/sg_,conf.c core.c error.c handle.c legacy.c logs.c misc.c op.c \
+    $(addprefix softgpu/api/core/sg_,conf.c core.c error.c handle.c legacy.c logs.c misc.c work.c \
         proc.c proc_api.c ptsz.c refused.c userobj.c) \
     $(addprefix softgpu/api/graph/sg_,graph.c graph_api.c graph_build.c graph_cond.c \
         graph_exec.c graph_mem.c graph_nodes.c graph_params.c graph_run.c) \

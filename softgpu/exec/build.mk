@@ -2,7 +2,7 @@
 # The executor of the software GPU.  The interpreter is compiled once per level of the
 # x86-64 instruction set; the rest once.  Users of libsgexec.a link -lm.
 SGEXEC_INCS := softgpu/exec softgpu/ptx common
-SGEXEC_SRCS := $(addprefix softgpu/exec/, sg_memview.c sg_isa.c sg_prog.c sg_unit.c sg_hoist.c sg_address.c sg_verify.c sg_alloc.c lower_opd.c \
+SGEXEC_SRCS := $(addprefix softgpu/exec/, sg_memview.c sg_isa.c sg_prog.c sg_unit.c sg_hoist.c sg_address.c sg_verify.c exec_regalloc.c lower_opd.c \
     lower_func.c lower_mem.c lower_warp.c lower_alu.c lower_mixed.c lower_cvt.c lower_narrow.c lower_wide.c lower_vector.c lower_cluster.c \
     lower_video.c exec_cta.c exec_sched.c exec_mem.c exec_warp.c exec_rt.c \
     exec_isa.c exec_scalar_int.c exec_scalar_float.c exec_scalar_half.c exec_scalar_narrow.c exec_wide.c exec_cluster.c exec_bulk.c exec_tensor.c \
@@ -30,7 +30,7 @@ endif
 $(eval $(call static_lib,sgexec,$(SGEXEC_SRCS),$(SGEXEC_INCS),\
     -ffp-contract=off -fno-math-errno $(SGEXEC_BASE)))
 
-$(eval $(call helper_program,bin/softgpu-run,softgpu/exec/sg_run.c,$(SGEXEC_INCS),,\
+$(eval $(call helper_program,bin/softgpu-run,softgpu/tools/softgpu_run.c,$(SGEXEC_INCS),,\
     sgexec ptx common,-lm))
 
 .PHONY: ptx-coverage

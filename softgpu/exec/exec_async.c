@@ -122,7 +122,8 @@ in_cluster(const struct sg_cta *cta, const uint64_t *word)
 }
 
 enum sg_stop
-sg_op_mbar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_mbar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+           uint32_t m)
 {
     unsigned kind = op->n;
     const uint64_t *word = NULL;
@@ -157,7 +158,7 @@ sg_op_mbar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
 }
 
 enum sg_stop
-sg_op_cpasync(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_cpasync(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
               uint32_t m)
 {
     uint32_t size = op->n;

@@ -15,7 +15,7 @@
 
 void
 sg_bulk_open(struct sg_bulk *b, struct sg_cta *cta, struct sg_warp *warp,
-             const struct sg_op *op, unsigned lane)
+             const struct sg_insn *op, unsigned lane)
 {
     const uint32_t *list = cta->unit->lists + op->f;
 
@@ -175,7 +175,8 @@ copy_lane(const struct sg_bulk *b)
 }
 
 enum sg_stop
-sg_op_bulk(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_bulk(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+           uint32_t m)
 {
     SG_FOR_LANES(i, m)
     {

@@ -26,13 +26,13 @@ enum {
 struct sg_bulk {
     struct sg_cta *cta;
     struct sg_warp *warp;
-    const struct sg_op *op;
+    const struct sg_insn *op;
     unsigned lane;
     uint64_t arg[SG_BULK_ARGS];
 };
 
 void sg_bulk_open(struct sg_bulk *b, struct sg_cta *cta, struct sg_warp *warp,
-                  const struct sg_op *op, unsigned lane);
+                  const struct sg_insn *op, unsigned lane);
 /* As sg_mem_resolve(), for this lane. */
 void *sg_bulk_resolve(const struct sg_bulk *b, uint64_t addr, uint32_t size,
                       uint32_t align, enum sg_mem_space space, enum sg_access access);

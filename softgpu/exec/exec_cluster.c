@@ -137,7 +137,7 @@ sg_cluster_exit(struct sg_cta *cta, struct sg_warp *warp, uint32_t m)
 }
 
 enum sg_stop
-sg_op_cluster_arrive(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_cluster_arrive(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
                      uint32_t m)
 {
     struct sg_cluster *cluster = cluster_of(cta);
@@ -152,7 +152,7 @@ sg_op_cluster_arrive(struct sg_cta *cta, struct sg_warp *warp, const struct sg_o
 
 /* Lanes whose phase has ended go on; the others come here again. */
 enum sg_stop
-sg_op_cluster_wait(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_cluster_wait(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
                    uint32_t m)
 {
     struct sg_frag *run = &warp->frags[0], *wait;

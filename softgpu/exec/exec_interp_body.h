@@ -194,7 +194,7 @@ typedef double f64;
     LANE_LOOP(td, const ta a = ra[i]; const tb b = rb[i]; const tc c = rc[i], expr)
 
 static void
-run_fn(const struct sg_op *op, const char *wb, const char *db, char *pb, uint32_t m)
+run_fn(const struct sg_insn *op, const char *wb, const char *db, char *pb, uint32_t m)
 {
     const unsigned cls[4] = {op->x & 3, op->x >> 2 & 3, op->x >> 4 & 3, op->x >> 6 & 3};
     const uint32_t off[4] = {op->d, op->a, op->b, op->c};
@@ -230,12 +230,12 @@ CAT(sg_interp_, SG_ISA)(struct sg_cta *cta, struct sg_warp *warp)
 {
     static const void *const labels[] = {
 #define OP(name, sig) &&L_##name,
-#include "sg_ops.def"
+#include "sg_insns.def"
 #undef OP
     };
-    const struct sg_op *const ops = cta->unit->ops;
+    const struct sg_insn *const ops = cta->unit->ops;
     const uint64_t stride = cta->local_stride;
-    const struct sg_op *op, *limit, *start;
+    const struct sg_insn *op, *limit, *start;
     uint32_t mask, m, full, turns = SG_WARP_QUANTUM;
     uint64_t executed = 0;
     enum sg_stop stop;
@@ -300,7 +300,7 @@ L_GUARD : {
 }
 
 L_BRA : {
-    const struct sg_op *to = ops + op->x;
+    const struct sg_insn *to = ops + op->x;
     if (to <= op) {
         executed += (uint64_t)(op - start) + 1;
         op = start = to;
@@ -317,7 +317,7 @@ L_BRC : {
     uint32_t taken = mask & (op->n ? ~p : p);
     if (taken == 0)
         NEXT;
-    const struct sg_op *to = ops + op->x;
+    const struct sg_insn *to = ops + op->x;
     if (unlikely(taken != mask)) {
         SAVE();
         if (to > op) {

@@ -73,7 +73,7 @@ sum_step(sum_part *sum, float *d, const float *a, const float *b)
 /* Shared memory at addresses whose shape is known. */
 #define DEF_SHAPED(AT)                                                                 \
     LANE bool shape_fits_##AT(const struct sg_cta *cta, const struct sg_shape *s,      \
-                              const struct sg_op *op)                                  \
+                              const struct sg_insn *op)                                \
     {                                                                                  \
         const AT lo = (AT)s->min + (AT)op->imm, hi = (AT)s->max + (AT)op->imm;         \
                                                                                        \
@@ -82,7 +82,7 @@ sum_step(sum_part *sum, float *d, const float *a, const float *b)
                !(((uint32_t)s->low | (uint32_t)op->imm) & op->x);                      \
     }                                                                                  \
     LANE void shape_load_##AT(const struct sg_cta *cta, const struct sg_shape *s,      \
-                              const struct sg_op *op, const AT *a, uint32_t *d)        \
+                              const struct sg_insn *op, const AT *a, uint32_t *d)      \
     {                                                                                  \
         const AT imm = (AT)op->imm;                                                    \
         for (int h = 0; h < 2; h++, a += HALF, d += HALF) {                            \
@@ -128,25 +128,25 @@ index_addresses(uint64_t *a, const uint64_t *base, const uint32_t *idx, uint32_t
 
 #define DEF_INDEXED(BITS, T)                                                           \
     static __attribute__((noinline)) bool lanes_ldGI_any_##BITS(                       \
-        struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,              \
+        struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,            \
         const uint32_t *idx, const uint64_t *base, T *d, uint32_t m,                   \
-        const struct sg_op *ops)                                                       \
+        const struct sg_insn *ops)                                                     \
     {                                                                                  \
         uint64_t a[SG_LANES] __attribute__((aligned(64)));                             \
         index_addresses(a, base, idx, op->f);                                          \
         return lanes_ldG_##BITS(cta, warp, op, a, d, m, ops);                          \
     }                                                                                  \
     static __attribute__((noinline)) bool lanes_stGI_any_##BITS(                       \
-        struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,              \
+        struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,            \
         const uint32_t *idx, const uint64_t *base, const T *v, uint32_t m,             \
-        const struct sg_op *ops)                                                       \
+        const struct sg_insn *ops)                                                     \
     {                                                                                  \
         uint64_t a[SG_LANES] __attribute__((aligned(64)));                             \
         index_addresses(a, base, idx, op->f);                                          \
         return lanes_stG_##BITS(cta, warp, op, a, v, m, ops);                          \
     }                                                                                  \
     /* The one range of memory for 32 consecutive elements, or NULL. */                \
-    LANE T *index_range_##BITS(const struct sg_cta *cta, const struct sg_op *op,       \
+    LANE T *index_range_##BITS(const struct sg_cta *cta, const struct sg_insn *op,     \
                                const uint32_t *idx, const uint64_t *base, uint32_t m)  \
     {                                                                                  \
         const uint64_t at = index_address(base[0], idx[0], op->f) + (uint64_t)op->imm; \
@@ -158,9 +158,9 @@ index_addresses(uint64_t *a, const uint64_t *base, const uint32_t *idx, uint32_t
         return (T *)(uintptr_t)at;                                                     \
     }                                                                                  \
     LANE bool lanes_ldGI_##BITS(struct sg_cta *cta, struct sg_warp *warp,              \
-                                const struct sg_op *op, const uint32_t *idx,           \
+                                const struct sg_insn *op, const uint32_t *idx,         \
                                 const uint64_t *base, T *d, uint32_t m,                \
-                                const struct sg_op *ops)                               \
+                                const struct sg_insn *ops)                             \
     {                                                                                  \
         const T *from = index_range_##BITS(cta, op, idx, base, m);                     \
         if (unlikely(!from))                                                           \
@@ -169,9 +169,9 @@ index_addresses(uint64_t *a, const uint64_t *base, const uint32_t *idx, uint32_t
         return true;                                                                   \
     }                                                                                  \
     LANE bool lanes_stGI_##BITS(struct sg_cta *cta, struct sg_warp *warp,              \
-                                const struct sg_op *op, const uint32_t *idx,           \
+                                const struct sg_insn *op, const uint32_t *idx,         \
                                 const uint64_t *base, const T *v, uint32_t m,          \
-                                const struct sg_op *ops)                               \
+                                const struct sg_insn *ops)                             \
     {                                                                                  \
         T *to = index_range_##BITS(cta, op, idx, base, m);                             \
         if (unlikely(!to || cta->tlb[op->n].flags & SG_RANGE_READ_ONLY))               \

@@ -262,8 +262,8 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
 /* Global and generic loads.  OT is the signed or unsigned register element. */
 #define DEF_LD_GLOBAL(NAME, T, OT, RT, SPACE, GATHER)                                  \
     static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                  \
-                            const struct sg_op *op, const uint64_t *a, RT *d,          \
-                            uint32_t m, const struct sg_op *ops)                       \
+                            const struct sg_insn *op, const uint64_t *a, RT *d,        \
+                            uint32_t m, const struct sg_insn *ops)                     \
     {                                                                                  \
         struct sg_tlb *t = &cta->tlb[op->n];                                           \
         const uint64_t imm = (uint64_t)op->imm;                                        \
@@ -302,8 +302,8 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
 
 #define DEF_ST_GLOBAL(NAME, T, RT, SPACE)                                              \
     static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                  \
-                            const struct sg_op *op, const uint64_t *a, const RT *v,    \
-                            uint32_t m, const struct sg_op *ops)                       \
+                            const struct sg_insn *op, const uint64_t *a, const RT *v,  \
+                            uint32_t m, const struct sg_insn *ops)                     \
     {                                                                                  \
         struct sg_tlb *t = &cta->tlb[op->n];                                           \
         const uint64_t imm = (uint64_t)op->imm;                                        \
@@ -346,8 +346,8 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
  * 32-bit addresses wrap like 32-bit addresses. */
 #define DEF_LD_SHARED(NAME, T, OT, RT, AT)                                             \
     static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                  \
-                            const struct sg_op *op, const AT *a, RT *d, uint32_t m,    \
-                            const struct sg_op *ops)                                   \
+                            const struct sg_insn *op, const AT *a, RT *d, uint32_t m,  \
+                            const struct sg_insn *ops)                                 \
     {                                                                                  \
         const AT imm = (AT)op->imm;                                                    \
         const uint8_t *base = cta->shared;                                             \
@@ -382,8 +382,8 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
 
 #define DEF_ST_SHARED(NAME, T, RT, AT)                                                 \
     static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                  \
-                            const struct sg_op *op, const AT *a, const RT *v,          \
-                            uint32_t m, const struct sg_op *ops)                       \
+                            const struct sg_insn *op, const AT *a, const RT *v,        \
+                            uint32_t m, const struct sg_insn *ops)                     \
     {                                                                                  \
         const AT imm = (AT)op->imm;                                                    \
         uint8_t *base = cta->shared;                                                   \
@@ -415,8 +415,8 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
 /* Local memory: an offset in each lane's own block. */
 #define DEF_LD_LOCAL(NAME, T, OT, RT)                                                  \
     static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                  \
-                            const struct sg_op *op, const uint64_t *a, RT *d,          \
-                            uint32_t m, const struct sg_op *ops)                       \
+                            const struct sg_insn *op, const uint64_t *a, RT *d,        \
+                            uint32_t m, const struct sg_insn *ops)                     \
     {                                                                                  \
         const uint64_t imm = (uint64_t)op->imm, stride = cta->local_stride;            \
         const uint8_t *base = cta->local + (uint64_t)warp->index * SG_LANES * stride;  \
@@ -438,8 +438,8 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
 
 #define DEF_ST_LOCAL(NAME, T, RT)                                                      \
     static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                  \
-                            const struct sg_op *op, const uint64_t *a, const RT *v,    \
-                            uint32_t m, const struct sg_op *ops)                       \
+                            const struct sg_insn *op, const uint64_t *a, const RT *v,  \
+                            uint32_t m, const struct sg_insn *ops)                     \
     {                                                                                  \
         const uint64_t imm = (uint64_t)op->imm, stride = cta->local_stride;            \
         uint8_t *base = cta->local + (uint64_t)warp->index * SG_LANES * stride;        \

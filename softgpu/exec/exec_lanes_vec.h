@@ -44,7 +44,7 @@ vec_shape(enum half_shape low, enum half_shape high, uint64_t apart, uint32_t si
 
 /* Lane by lane; words the faults. */
 static bool
-vec_resolve(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+vec_resolve(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             uint64_t addr, unsigned lane, uint32_t size, enum sg_mem_space space,
             enum sg_access access, struct vec_at *at)
 {
@@ -54,7 +54,7 @@ vec_resolve(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
 }
 
 static bool
-vec_global(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+vec_global(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
            const uint64_t *a, uint32_t m, uint32_t size, enum sg_mem_space space,
            enum sg_access access, struct vec_at *at)
 {
@@ -83,9 +83,10 @@ vec_global(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
 
 /* A CTA runs on one thread, so shared memory needs no compare-and-swap. */
 #define DEF_VEC_SHARED(AT)                                                             \
-    static bool vec_shared_##AT(                                                       \
-        struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, const AT *a, \
-        uint32_t m, uint32_t size, enum sg_access access, struct vec_at *at)           \
+    static bool vec_shared_##AT(struct sg_cta *cta, struct sg_warp *warp,              \
+                                const struct sg_insn *op, const AT *a, uint32_t m,     \
+                                uint32_t size, enum sg_access access,                  \
+                                struct vec_at *at)                                     \
     {                                                                                  \
         const AT imm = (AT)op->imm;                                                    \
         const uint64_t bytes = cta->shared_bytes;                                      \

@@ -22,7 +22,7 @@ m8n8_place(bool trans, unsigned lane, unsigned j, unsigned *ret_row, unsigned *r
 
 /* One row of sixteen elements, a byte each; narrower ones stand in the low bits. */
 static bool
-row_read(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, unsigned i,
+row_read(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op, unsigned i,
          uint8_t ret[16])
 {
     uint64_t addr = sg_reg_d(warp, op->a)[i] + (uint64_t)op->imm, words[2];
@@ -45,7 +45,7 @@ row_read(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, unsig
 /* Matrices of bytes: a register has four columns of a row, of 16 x 16 the second one
  * those of the row eight below; transposed, memory has columns. */
 static enum sg_stop
-load_bytes(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op)
+load_bytes(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op)
 {
     bool square = (op->n >> SG_LDM_SHAPE_SHIFT & 3) == SG_LDM_M16N16;
     unsigned n = op->n & 0xff, rows = square ? 16 : 8, each = square ? 2 : 1;
@@ -73,7 +73,7 @@ load_bytes(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op)
 
 /* 16 x 8 bytes as an accumulator has them, columns in memory. */
 static enum sg_stop
-store_bytes(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op)
+store_bytes(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op)
 {
     const uint32_t *list = cta->unit->lists + op->f;
     unsigned n = op->n & 0xff;
@@ -95,7 +95,7 @@ store_bytes(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op)
 }
 
 enum sg_stop
-sg_op_ldmatrix(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_ldmatrix(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
                uint32_t m)
 {
     enum sg_stop stop = sg_mat_whole_warp(cta, warp, &m);
@@ -131,7 +131,7 @@ sg_op_ldmatrix(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
 }
 
 enum sg_stop
-sg_op_stmatrix(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_stmatrix(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
                uint32_t m)
 {
     enum sg_stop stop = sg_mat_whole_warp(cta, warp, &m);
@@ -165,7 +165,7 @@ sg_op_stmatrix(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
 }
 
 enum sg_stop
-sg_op_movmatrix(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_movmatrix(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
                 uint32_t m)
 {
     enum sg_stop stop = sg_mat_whole_warp(cta, warp, &m);

@@ -138,7 +138,7 @@ sg_mat_sparse_place(const uint32_t *meta, unsigned selector, unsigned bits, unsi
 }
 
 static void
-mat_unpack(const struct sg_cta *cta, const struct sg_op *op, struct mat *mat)
+mat_unpack(const struct sg_cta *cta, const struct sg_insn *op, struct mat *mat)
 {
     const uint32_t *list = cta->unit->lists + op->f;
     uint64_t p = (uint64_t)op->imm;
@@ -385,7 +385,8 @@ sg_mat_whole_warp(struct sg_cta *cta, struct sg_warp *warp, uint32_t *m)
 }
 
 enum sg_stop
-sg_op_mma(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_mma(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+          uint32_t m)
 {
     enum sg_stop stop = sg_mat_whole_warp(cta, warp, &m);
     struct work *w;
@@ -480,7 +481,7 @@ quad_multiply(struct sg_warp *warp, const struct mat *mat, unsigned quad)
 }
 
 enum sg_stop
-sg_op_mma_quads(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_mma_quads(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
                 uint32_t m)
 {
     enum sg_stop stop = sg_mat_whole_warp(cta, warp, &m);
@@ -537,8 +538,8 @@ wmma_place(const struct mat *mat, unsigned at, unsigned *ret_row, unsigned *ret_
 }
 
 static enum sg_stop
-wmma_move(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m,
-          bool store)
+wmma_move(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+          uint32_t m, bool store)
 {
     enum sg_stop stop = sg_mat_whole_warp(cta, warp, &m);
     unsigned rows, cols, bits, bytes, e, per_lane, lane0;
@@ -591,14 +592,14 @@ wmma_move(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint
 }
 
 enum sg_stop
-sg_op_wmma_ld(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_wmma_ld(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
               uint32_t m)
 {
     return wmma_move(cta, warp, op, m, false);
 }
 
 enum sg_stop
-sg_op_wmma_st(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_wmma_st(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
               uint32_t m)
 {
     return wmma_move(cta, warp, op, m, true);

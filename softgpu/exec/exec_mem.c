@@ -166,7 +166,7 @@ sg_mem_resolve(struct sg_cta *cta, struct sg_warp *warp, unsigned lane, uint64_t
 }
 
 enum sg_stop
-sg_op_shape(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_shape(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             uint32_t m)
 {
     struct sg_shape *s = &warp->shapes[op->n];
@@ -195,7 +195,7 @@ sg_op_shape(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
 }
 
 enum sg_stop
-sg_op_isspace(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_isspace(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
               uint32_t m)
 {
     const uint64_t *a = sg_reg_d(warp, op->a);
@@ -343,7 +343,8 @@ reg_read(const struct sg_warp *warp, bool wide, uint32_t off, unsigned lane)
 }
 
 enum sg_stop
-sg_op_atom(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_atom(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+           uint32_t m)
 {
     const uint64_t *a = sg_reg_d(warp, op->a);
     bool wide = op->code == SG_OP_ATOM_D;

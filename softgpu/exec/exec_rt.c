@@ -134,7 +134,8 @@ write_all(uint32_t *d, uint32_t v, uint32_t m)
 }
 
 enum sg_stop
-sg_op_sreg(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_sreg(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+           uint32_t m)
 {
     unsigned id = op->n;
     uint32_t *d;
@@ -161,7 +162,7 @@ sg_op_sreg(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
 }
 
 enum sg_stop
-sg_op_frame(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_frame(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             uint32_t m)
 {
     uint64_t v = (uint64_t)op->imm + warp->frags[0].local;
@@ -178,7 +179,8 @@ sg_op_frame(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
 }
 
 enum sg_stop
-sg_op_trap(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_trap(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+           uint32_t m)
 {
     return sg_fault_set(cta, warp, (unsigned)__builtin_ctz(m),
                         (enum sg_fault_code)op->n, 0, "trap");
@@ -377,7 +379,7 @@ format_one(struct sg_cta *cta, struct sg_warp *warp, unsigned lane, const char *
 }
 
 enum sg_stop
-sg_op_vprintf(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_vprintf(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
               uint32_t m)
 {
     const struct sg_hooks *hooks = cta->launch->hooks;
@@ -401,7 +403,7 @@ sg_op_vprintf(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
 /* ---------------------------------------------------------------- heap, assert */
 
 enum sg_stop
-sg_op_malloc(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_malloc(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
              uint32_t m)
 {
     const struct sg_hooks *hooks = cta->launch->hooks;
@@ -416,7 +418,8 @@ sg_op_malloc(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
 }
 
 enum sg_stop
-sg_op_free(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_free(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+           uint32_t m)
 {
     const struct sg_hooks *hooks = cta->launch->hooks;
 
@@ -430,7 +433,7 @@ sg_op_free(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
 }
 
 enum sg_stop
-sg_op_setcond(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_setcond(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
               uint32_t m)
 {
     const struct sg_hooks *hooks = cta->launch->hooks;
@@ -445,7 +448,7 @@ sg_op_setcond(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
 }
 
 static bool
-assert_line(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+assert_line(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             unsigned lane, char *text, size_t size, int *ret_len)
 {
     char msg[MAX_STRING], file[MAX_STRING], func[MAX_STRING];
@@ -471,7 +474,7 @@ assert_line(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
 }
 
 enum sg_stop
-sg_op_assertfail(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_assertfail(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
                  uint32_t m)
 {
     const struct sg_hooks *hooks = cta->launch->hooks;
@@ -502,7 +505,7 @@ stack_top(const struct sg_cta *cta, const struct sg_warp *warp, unsigned i)
 
 /* alloca, stacksave, stackrestore; what a function took is given back as it returns. */
 enum sg_stop
-sg_op_stack(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_stack(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             uint32_t m)
 {
     const struct sg_unit_func *func = &cta->unit->funcs[warp->frags[0].func];

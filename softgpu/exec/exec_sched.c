@@ -294,7 +294,8 @@ barriers_check(struct sg_cta *cta)
 }
 
 enum sg_stop
-sg_op_bar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_bar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+          uint32_t m)
 {
     struct sg_frag *run = &warp->frags[0];
     uint32_t lane = (uint32_t)__builtin_ctz(m);
@@ -355,7 +356,8 @@ sg_op_exit(struct sg_cta *cta, struct sg_warp *warp, uint32_t m)
 }
 
 enum sg_stop
-sg_op_brx(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_brx(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+          uint32_t m)
 {
     const uint32_t *index = sg_reg_w(warp, op->a);
     uint32_t pc = warp->frags[0].pc, left = m;
@@ -466,7 +468,7 @@ sg_op_call(struct sg_cta *cta, struct sg_warp *warp, uint32_t func, uint32_t m)
 }
 
 enum sg_stop
-sg_op_calli(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_calli(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             uint32_t m)
 {
     const uint64_t *addr = sg_reg_d(warp, op->a);

@@ -278,7 +278,7 @@ tensor_lane(const struct sg_bulk *b)
 }
 
 enum sg_stop
-sg_op_bulk_tensor(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_bulk_tensor(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
                   uint32_t m)
 {
     SG_FOR_LANES(i, m)
@@ -348,7 +348,7 @@ map_set(struct sg_tmap *m, unsigned field, unsigned index, uint64_t v)
 }
 
 enum sg_stop
-sg_op_tmap_replace(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_tmap_replace(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
                    uint32_t m)
 {
     SG_FOR_LANES(i, m)

@@ -27,7 +27,7 @@ tex_is_mapped(struct sg_cta *cta, const struct sg_tex *tex, bool write)
 }
 
 static const struct sg_tex *
-lane_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+lane_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
          unsigned lane)
 {
     uint64_t handle = sg_reg_d(warp, op->a)[lane];
@@ -100,7 +100,7 @@ borrow_sampler(struct sg_cta *cta, struct sg_warp *warp, unsigned lane, uint64_t
 }
 
 enum sg_stop
-sg_op_no_such(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_no_such(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
               uint32_t m)
 {
     unsigned lane = (unsigned)__builtin_ctz(m);
@@ -112,7 +112,8 @@ sg_op_no_such(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
 }
 
 enum sg_stop
-sg_op_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+          uint32_t m)
 {
     const struct tex_form f = tex_unpack(op->x);
     const uint32_t *list = cta->unit->lists + op->f, *src = list + 4;
@@ -204,7 +205,8 @@ query(const struct sg_tex *tex, unsigned what, uint32_t level)
 }
 
 enum sg_stop
-sg_op_txq(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_txq(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+          uint32_t m)
 {
     SG_FOR_LANES(i, m)
     {
@@ -229,7 +231,7 @@ format_bytes(const struct sg_tex *tex)
 
 /* The bytes that a surface access of one lane means; *ret NULL: outside, ignored. */
 static enum sg_stop
-surf_place(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+surf_place(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
            unsigned lane, const uint32_t *src, const struct sg_tex **ret_tex,
            uint8_t **ret)
 {
@@ -319,7 +321,8 @@ store_formatted(const struct sg_warp *warp, const struct sg_tex *tex,
 }
 
 enum sg_stop
-sg_op_surf(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_surf(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+           uint32_t m)
 {
     const struct surf_form f = surf_unpack(op->x);
     const uint32_t *list = cta->unit->lists + op->f;
@@ -360,7 +363,7 @@ sg_op_surf(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
 }
 
 enum sg_stop
-sg_op_sured(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_sured(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             uint32_t m)
 {
     const struct surf_form f = surf_unpack(op->x);

@@ -63,7 +63,8 @@ shfl_source(enum sg_shfl mode, uint32_t lane, uint32_t b, uint32_t c, bool *ret_
 }
 
 enum sg_stop
-sg_op_shfl(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_shfl(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+           uint32_t m)
 {
     const uint32_t *b = sg_reg_w(warp, op->b), *c = sg_reg_w(warp, op->c);
     uint32_t before = m, value[SG_LANES], in = 0;
@@ -90,7 +91,8 @@ sg_op_shfl(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
 }
 
 enum sg_stop
-sg_op_vote(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uint32_t m)
+sg_op_vote(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+           uint32_t m)
 {
     const uint32_t *members = op->c == SG_OFF_NONE ? NULL : sg_reg_w(warp, op->c);
     uint32_t before = m, p, result = 0;
@@ -121,7 +123,7 @@ sg_op_vote(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op, uin
 }
 
 enum sg_stop
-sg_op_match(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_match(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             uint32_t m)
 {
     const uint32_t *members = sg_reg_w(warp, op->b);
@@ -190,7 +192,7 @@ redux_step(unsigned what, uint32_t x, uint32_t y)
 }
 
 enum sg_stop
-sg_op_redux(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_redux(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             uint32_t m)
 {
     const uint32_t *members = sg_reg_w(warp, op->b), *a;
@@ -219,7 +221,7 @@ sg_op_redux(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
 }
 
 enum sg_stop
-sg_op_elect(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_elect(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             uint32_t m)
 {
     const uint32_t *members = sg_reg_w(warp, op->a);
@@ -240,7 +242,7 @@ sg_op_elect(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
 }
 
 enum sg_stop
-sg_op_bar_warp(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_bar_warp(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
                uint32_t m)
 {
     uint32_t before = m;

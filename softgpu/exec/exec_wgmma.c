@@ -23,7 +23,7 @@
 struct wgmma {
     struct sg_cta *cta;
     struct sg_warp *warp;
-    const struct sg_op *op;
+    const struct sg_insn *op;
     unsigned n, k, flags;
     unsigned type[3]; /* d a b */
     unsigned d_regs;
@@ -220,7 +220,7 @@ multiply(const struct wgmma *g, const struct wgmma_work *w, uint32_t accumulate)
 
 static void
 wgmma_open(struct wgmma *g, struct sg_cta *cta, struct sg_warp *warp,
-           const struct sg_op *op)
+           const struct sg_insn *op)
 {
     const uint32_t *list = cta->unit->lists + op->f;
     uint64_t p = (uint64_t)op->imm;
@@ -239,7 +239,7 @@ wgmma_open(struct wgmma *g, struct sg_cta *cta, struct sg_warp *warp,
 }
 
 enum sg_stop
-sg_op_wgmma(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_wgmma(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             uint32_t m)
 {
     enum sg_stop stop = sg_mat_whole_warp(cta, warp, &m);

@@ -15,7 +15,7 @@ pair(const struct sg_warp *warp, const uint32_t *list, unsigned lane)
 }
 
 enum sg_stop
-sg_op_atom_q(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
+sg_op_atom_q(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
              uint32_t m)
 {
     const uint32_t *list = cta->unit->lists + op->f;

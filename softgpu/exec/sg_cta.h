@@ -182,15 +182,15 @@ void sg_warp_split(struct sg_cta *cta, struct sg_warp *warp, uint32_t mask,
                    uint32_t pc);
 enum sg_stop sg_warp_poll(struct sg_cta *cta, struct sg_warp *warp, uint32_t *turns);
 enum sg_stop sg_op_exit(struct sg_cta *cta, struct sg_warp *warp, uint32_t m);
-enum sg_stop sg_op_brx(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
-                       uint32_t m);
+enum sg_stop sg_op_brx(struct sg_cta *cta, struct sg_warp *warp,
+                       const struct sg_insn *op, uint32_t m);
 enum sg_stop sg_op_call(struct sg_cta *cta, struct sg_warp *warp, uint32_t func,
                         uint32_t m);
 enum sg_stop sg_op_calli(struct sg_cta *cta, struct sg_warp *warp,
-                         const struct sg_op *op, uint32_t m);
+                         const struct sg_insn *op, uint32_t m);
 enum sg_stop sg_op_ret(struct sg_cta *cta, struct sg_warp *warp, uint32_t m);
-enum sg_stop sg_op_bar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_op *op,
-                       uint32_t m);
+enum sg_stop sg_op_bar(struct sg_cta *cta, struct sg_warp *warp,
+                       const struct sg_insn *op, uint32_t m);
 enum sg_stop sg_op_yield(struct sg_cta *cta, struct sg_warp *warp);
 /* The same for lanes that found the phase of the mbarrier at @word not over. */
 enum sg_stop sg_warp_sleep_on(struct sg_cta *cta, struct sg_warp *warp,
@@ -236,7 +236,7 @@ enum sg_stop sg_fault_set(struct sg_cta *cta, struct sg_warp *warp, unsigned lan
 
 /* Operations that run out of line: registers by offset from the running frame. */
 typedef enum sg_stop sg_op_fn(struct sg_cta *cta, struct sg_warp *warp,
-                              const struct sg_op *op, uint32_t m);
+                              const struct sg_insn *op, uint32_t m);
 sg_op_fn sg_op_shape, sg_op_atom, sg_op_atom_q, sg_op_isspace, sg_op_shfl, sg_op_vote,
     sg_op_match, sg_op_redux, sg_op_elect, sg_op_bar_warp, sg_op_sreg, sg_op_vprintf,
     sg_op_malloc, sg_op_free, sg_op_setcond, sg_op_assertfail, sg_op_frame, sg_op_stack,

@@ -36,7 +36,7 @@ dump_operand(FILE *f, char cls, uint32_t off)
 }
 
 static const char *
-fn_name(const struct sg_op *op)
+fn_name(const struct sg_insn *op)
 {
     for (int i = 0; i < SG_N_FNS; i++)
         if ((int64_t)(uintptr_t)sg_fns[i].fn == op->imm)
@@ -47,7 +47,7 @@ fn_name(const struct sg_op *op)
 static void
 dump_op(FILE *f, const struct sg_unit *unit, uint32_t at)
 {
-    const struct sg_op *op = &unit->ops[at];
+    const struct sg_insn *op = &unit->ops[at];
     const char *sig = sg_op_sig(op->code);
 
     fprintf(f, "%6u  %-14s", at, sg_op_name(op->code));

@@ -5,7 +5,8 @@
  * IR and bytecode have the same operations; in IR operands are virtual registers, in
  * bytecode byte offsets into the register file.  The IR is the contract with a later
  * block compiler: typed virtual registers, labels by number, explicit guards, memory
- * operations with resolved state space, one table (sg_ops.def) of what an operation is.
+ * operations with resolved state space, one table (sg_insns.def) of what an operation
+ * is.
  *
  * Register classes: W = 32 lanes x 32 bit (also 8 and 16 bit values, zero-extended),
  * D = 32 lanes x 64 bit, P = 32 predicate bits.  Constants are registers that a frame
@@ -28,7 +29,7 @@ struct ptx_var;
 
 enum sg_opcode {
 #define OP(name, sig) SG_OP_##name,
-#include "sg_ops.def"
+#include "sg_insns.def"
 #undef OP
     SG_N_OPS,
     SG_OP_FIRST_ALU = SG_OP_ADD_U32 /* from here on: results of the operands alone */
@@ -100,7 +101,7 @@ struct sg_ir_func {
 
 /* One operation as it is executed.  Offsets are bytes from the frame's base of the
  * operand's class; label operands are indexes into the unit's code. */
-struct sg_op {
+struct sg_insn {
     uint16_t code;
     uint16_t n;
     uint32_t d, e, a, b, c, f;
@@ -127,7 +128,7 @@ typedef uint64_t sg_fn(uint64_t a, uint64_t b, uint64_t c);
 #define SG_FN_CLASSES(d, a, b, c) ((d) | (a) << 2 | (b) << 4 | (c) << 6)
 
 const char *sg_op_name(unsigned code);
-const char *sg_op_sig(unsigned code); /* "d e a b c f" classes; see sg_ops.def */
+const char *sg_op_sig(unsigned code); /* "d e a b c f" classes; see sg_insns.def */
 
 /* Registers that an operation reads and writes. */
 struct sg_operands {

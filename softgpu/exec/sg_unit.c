@@ -165,7 +165,7 @@ offset_of(const struct sg_ir_func *f, int32_t v)
 static void
 emit_op(struct sg_unit *unit, const struct sg_ir_func *f, const struct sg_ir *ir)
 {
-    struct sg_op *op = &unit->ops[unit->n_ops];
+    struct sg_insn *op = &unit->ops[unit->n_ops];
 
     if ((ir->code == SG_OP_MOV_W || ir->code == SG_OP_MOV_D ||
          ir->code == SG_OP_MOV_P) &&
@@ -173,11 +173,11 @@ emit_op(struct sg_unit *unit, const struct sg_ir_func *f, const struct sg_ir *ir
         return; /* the allocator gave both one slot */
     if (ir->guard != SG_NOREG) {
         unit->lines[unit->n_ops] = ir->line;
-        *op++ = (struct sg_op){
+        *op++ = (struct sg_insn){
             .code = SG_OP_GUARD, .n = ir->guard_neg, .a = offset_of(f, ir->guard)};
         unit->n_ops++;
     }
-    *op = (struct sg_op){
+    *op = (struct sg_insn){
         .code = ir->code,
         .n = ir->n,
         .x = ir->x,
@@ -205,7 +205,7 @@ emit_op(struct sg_unit *unit, const struct sg_ir_func *f, const struct sg_ir *ir
  * dispatch, the sum being there before the factors.  They stay where they are:
  * jumps into the middle and the lines of faults are as before. */
 static void
-fuse_ops(struct sg_op *op, uint32_t n)
+fuse_ops(struct sg_insn *op, uint32_t n)
 {
     for (uint32_t i = 0; i + 2 < n; i++, op++) {
         if (op[0].code != op[1].code || op[2].code != SG_OP_FMA_F32 ||

@@ -34,7 +34,7 @@ struct sg_unit_func {
 };
 
 struct sg_unit {
-    struct sg_op *ops;
+    struct sg_insn *ops;
     uint32_t *lines;
     uint32_t n_ops;
     struct sg_unit_func *funcs;

@@ -4,7 +4,7 @@
  * did.  Every function of every unit goes through it, in every build: it is the last
  * line of defence between a hostile module and the register file.
  *
- * Checked: operands have the classes that sg_ops.def says and slots inside the frame;
+ * Checked: operands have the classes that sg_insns.def says and slots inside the frame;
  * every jump has a place to go; launch constants are written before the body alone, by
  * operations that nothing can stop.
  */

@@ -16,11 +16,11 @@
 #include "sg_handle.h"
 #include "sg_mem.h"
 #include "sg_module.h"
-#include "sg_op.h"
 #include "sg_output.h"
 #include "sg_sm.h"
 #include "sg_stream.h"
 #include "sg_texobj.h"
+#include "sg_work.h"
 
 #include "sg_memview.h"
 
@@ -221,7 +221,7 @@ sg_ctx_destroy(struct sg_ctx *ctx)
     sg_output_flush(ctx);
     ctx->error = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     sg_sm_cancel(ctx);
-    while (ctx->n_ops)
+    while (ctx->n_work)
         sg_wait();
     sg_output_flush(ctx);
     while (ctx->modules)
@@ -266,35 +266,35 @@ sg_ctx_fail(struct sg_ctx *ctx, CUresult error)
     sg_sm_cancel(ctx);
 }
 
-static const struct sg_op_class marker_class = {
+static const struct sg_work_class marker_class = {
     .name = "context-marker",
-    .lane = SG_LANE_INLINE,
+    .queue = SG_QUEUE_INLINE,
     .always = true,
 };
 
 CUresult
 sg_ctx_synchronize(struct sg_ctx *ctx)
 {
-    struct sg_op *op;
+    struct sg_work *work;
     CUresult rc;
     int r = 0;
 
-    if (!ctx->n_ops)
+    if (!ctx->n_work)
         return ctx->error;
-    op = calloc(1, sizeof(*op));
-    if (!op)
+    work = calloc(1, sizeof(*work));
+    if (!work)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(op, &marker_class, ctx);
+    sg_work_init(work, &marker_class, ctx);
     for (struct sg_stream *s = ctx->streams; s && r == 0; s = s->next)
-        r = sg_op_after(op, s->last);
+        r = sg_work_after(work, s->last);
     if (r < 0) {
-        sg_op_unref(op);
+        sg_work_unref(work);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    sg_op_submit(op);
-    sg_op_wait(op);
+    sg_work_submit(work);
+    sg_work_wait(work);
     rc = ctx->error;
-    sg_op_unref(op);
+    sg_work_unref(work);
     return rc;
 }
 
@@ -307,7 +307,7 @@ sg_ctx_synchronize_all(void)
     struct sg_ctx *c;
 
     for (;;) {
-        for (c = sg_ctx_list; c && (c->id >= below || !c->n_ops); c = c->next)
+        for (c = sg_ctx_list; c && (c->id >= below || !c->n_work); c = c->next)
             ;
         if (!c)
             return;

@@ -34,8 +34,8 @@ struct sg_ctx {
     bool primary, dead;
     unsigned flags, api_version;
     uint64_t id;
-    CUresult error; /* sticky */
-    unsigned n_ops; /* submitted and not done */
+    CUresult error;  /* sticky */
+    unsigned n_work; /* submitted and not done */
     struct sg_memview *view;
     struct sg_stream *legacy; /* also in the list */
     struct sg_stream *streams;

@@ -6,9 +6,9 @@
 #include "sg_ctx.h"
 #include "sg_dev.h"
 #include "sg_handle.h"
-#include "sg_op.h"
 #include "sg_output.h"
 #include "sg_stream.h"
+#include "sg_work.h"
 
 #include "gp_base.h"
 

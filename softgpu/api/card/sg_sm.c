@@ -133,7 +133,7 @@ run_check_done(struct sg_sm *sm, struct sg_run *run)
         return;
     list_remove(&sm->runs, run);
     list_remove(&sm->busy, run);
-    sg_op_finish(&run->op, run_result(run));
+    sg_work_finish(&run->work, run_result(run));
 }
 
 static bool
@@ -508,18 +508,18 @@ start_threads(struct sg_sm *sm)
 }
 
 void
-sg_sm_submit(struct sg_op *op)
+sg_sm_submit(struct sg_work *work)
 {
-    struct sg_run *run = container_of(op, struct sg_run, op);
+    struct sg_run *run = container_of(work, struct sg_run, work);
     struct sg_sm *sm = run->dev->sm;
     struct sg_run **p = &sm->runs;
 
     /* Without all threads some blocks could not be resident for ever. */
     if (sm->n_threads < sm->dev->sms && start_threads(sm) < 0) {
-        sg_op_finish(op, CUDA_ERROR_OPERATING_SYSTEM);
+        sg_work_finish(work, CUDA_ERROR_OPERATING_SYSTEM);
         return;
     }
-    while (*p && (*p)->op.priority <= op->priority)
+    while (*p && (*p)->work.priority <= work->priority)
         p = &(*p)->next;
     run->next = *p;
     *p = run;
@@ -534,7 +534,7 @@ static bool
 cancel_one_idle(struct sg_sm *sm, struct sg_ctx *ctx)
 {
     for (struct sg_run *run = sm->runs; run; run = run->next) {
-        if (run->op.ctx != ctx || run->n_active)
+        if (run->work.ctx != ctx || run->n_active)
             continue;
         run_check_done(sm, run);
         return true;
@@ -548,10 +548,10 @@ sg_sm_cancel(struct sg_ctx *ctx)
     struct sg_sm *sm = ctx->dev->sm;
 
     for (struct sg_run *run = sm->busy; run; run = run->next)
-        if (run->op.ctx == ctx)
+        if (run->work.ctx == ctx)
             run_set_cancel(run);
     for (struct sg_run *run = sm->runs; run; run = run->next)
-        if (run->op.ctx == ctx)
+        if (run->work.ctx == ctx)
             run_set_cancel(run);
     while (cancel_one_idle(sm, ctx))
         ;

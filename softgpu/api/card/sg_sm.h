@@ -9,7 +9,7 @@
 #ifndef SG_SM_H
 #define SG_SM_H
 
-#include "sg_op.h"
+#include "sg_work.h"
 
 #include "sg_exec.h"
 
@@ -22,9 +22,9 @@ struct sg_dev;
 struct sg_func;
 struct sg_sm;
 
-/* One launch.  Made by sg_launch.c; runs as an operation of SG_LANE_KERNEL. */
+/* One launch.  Made by sg_launch.c; runs as an operation of SG_QUEUE_KERNEL. */
 struct sg_run {
-    struct sg_op op; /* first */
+    struct sg_work work; /* first */
     struct sg_launch launch;
     struct sg_hooks hooks;
     struct sg_dev *dev;
@@ -41,7 +41,7 @@ struct sg_run {
 };
 
 int sg_sm_new(struct sg_dev *dev, struct sg_sm **ret_sm);
-void sg_sm_submit(struct sg_op *op);
+void sg_sm_submit(struct sg_work *work);
 /* Ends all launches of @ctx at their next back edge. */
 void sg_sm_cancel(struct sg_ctx *ctx);
 

@@ -236,17 +236,17 @@ sg_launch_check(struct sg_ctx *ctx, const struct sg_launch_req *req, unsigned n_
 }
 
 static void
-run_fini(struct sg_op *op)
+run_fini(struct sg_work *work)
 {
-    struct sg_run *run = container_of(op, struct sg_run, op);
+    struct sg_run *run = container_of(work, struct sg_run, work);
 
-    sg_output_workspace_give(op->ctx, run->workspace);
+    sg_output_workspace_give(work->ctx, run->workspace);
     free(run->params);
 }
 
-static const struct sg_op_class launch_class = {
+static const struct sg_work_class launch_class = {
     .name = "launch",
-    .lane = SG_LANE_KERNEL,
+    .queue = SG_QUEUE_KERNEL,
     .fini = run_fini,
 };
 
@@ -293,8 +293,8 @@ fill_launch(struct sg_run *run, struct sg_ctx *ctx, const struct sg_func *func,
 }
 
 CUresult
-sg_launch_op(struct sg_ctx *ctx, const struct sg_launch_req *req, const void *params,
-             unsigned sm_first, unsigned n_sms, struct sg_op **ret_op)
+sg_launch_work(struct sg_ctx *ctx, const struct sg_launch_req *req, const void *params,
+               unsigned sm_first, unsigned n_sms, struct sg_work **ret_work)
 {
     struct sg_func *func;
     struct sg_run *run;
@@ -306,7 +306,7 @@ sg_launch_op(struct sg_ctx *ctx, const struct sg_launch_req *req, const void *pa
     run = calloc(1, sizeof(*run));
     if (!run)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(&run->op, &launch_class, ctx);
+    sg_work_init(&run->work, &launch_class, ctx);
     run->dev = ctx->dev;
     run->sm_first = sm_first;
     run->n_sms = n_sms;
@@ -320,14 +320,14 @@ sg_launch_op(struct sg_ctx *ctx, const struct sg_launch_req *req, const void *pa
         rc = fill_launch(run, ctx, func, req);
     }
     if (rc != CUDA_SUCCESS) {
-        sg_op_unref(&run->op);
+        sg_work_unref(&run->work);
         return rc;
     }
     run->max_resident = (unsigned)gp_max(
         1, sg_occupancy(ctx->dev, func->kernel, run->launch.threads, req->shared));
-    run->op.priority = req->priority;
-    run->op.has_priority = req->has_priority;
-    *ret_op = &run->op;
+    run->work.priority = req->priority;
+    run->work.has_priority = req->has_priority;
+    *ret_work = &run->work;
     return CUDA_SUCCESS;
 }
 
@@ -351,7 +351,7 @@ launch(struct sg_launch_req *req, CUstream hstream, void **params, void **extra)
     struct sg_stream *stream;
     struct sg_func *func;
     struct sg_ctx *ctx;
-    struct sg_op *op;
+    struct sg_work *work;
     unsigned sm_first, n_sms;
     CUresult rc = sg_enter_work(&ctx);
 
@@ -372,9 +372,9 @@ launch(struct sg_launch_req *req, CUstream hstream, void **params, void **extra)
         return sg_leave(capture_launch(stream, req, TAKE_PTR(buf)));
     rc = sg_capture_check_legacy_stream(stream);
     if (rc == CUDA_SUCCESS)
-        rc = sg_launch_op(stream->ctx, req, buf, sm_first, n_sms, &op);
+        rc = sg_launch_work(stream->ctx, req, buf, sm_first, n_sms, &work);
     if (rc == CUDA_SUCCESS)
-        rc = sg_stream_enqueue(stream, op, NULL);
+        rc = sg_stream_enqueue(stream, work, NULL);
     return sg_leave(rc);
 }
 

@@ -18,7 +18,7 @@ struct sg_ctx;
 struct sg_dev;
 struct sg_func;
 struct sg_kernel;
-struct sg_op;
+struct sg_work;
 struct sg_stream;
 
 struct sg_launch_req {
@@ -52,8 +52,8 @@ CUresult sg_params_copy(const struct sg_kernel *kernel, void **params, void **ex
 CUresult sg_launch_check(struct sg_ctx *ctx, const struct sg_launch_req *req,
                          unsigned n_sms, struct sg_func **ret_func);
 /* An operation that runs it; copies @params (sg_params_copy's layout). */
-CUresult sg_launch_op(struct sg_ctx *ctx, const struct sg_launch_req *req,
-                      const void *params, unsigned sm_first, unsigned n_sms,
-                      struct sg_op **ret_op);
+CUresult sg_launch_work(struct sg_ctx *ctx, const struct sg_launch_req *req,
+                        const void *params, unsigned sm_first, unsigned n_sms,
+                        struct sg_work **ret_work);
 
 #endif

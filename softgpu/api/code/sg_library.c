@@ -141,7 +141,7 @@ SG_CALL(cuLibraryUnload, CUlibrary library)
         if (lib->kernels[i])
             sg_handle_drop(lib->kernels[i]->handle);
     while ((mod = module_of_library(lib))) {
-        if (mod->ctx->n_ops) {
+        if (mod->ctx->n_work) {
             sg_ctx_synchronize(mod->ctx);
             continue; /* look again: the lock was dropped */
         }

@@ -11,8 +11,8 @@
 #include "sg_graph_cond.h"
 #include "sg_graph_run.h"
 #include "sg_handle.h"
-#include "sg_op.h"
 #include "sg_stream.h"
+#include "sg_work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -202,7 +202,7 @@ SG_CALL(cuGraphExecDestroy, CUgraphExec hGraphExec)
     if (rc != CUDA_SUCCESS)
         return rc;
     sg_handle_drop(exec->handle); /* launches have their own copies of everything */
-    sg_op_unref(exec->last);
+    sg_work_unref(exec->last);
     sg_graph_free(exec->graph);
     free(exec);
     return sg_leave(CUDA_SUCCESS);

@@ -14,12 +14,12 @@
 
 struct sg_graph;
 struct sg_graph_node;
-struct sg_op;
+struct sg_work;
 
 struct sg_graph_exec {
     uint64_t handle;
     struct sg_graph *graph;
-    struct sg_op *last; /* reference: the end of the last launch */
+    struct sg_work *last; /* reference: the end of the last launch */
     uint64_t flags;
 };
 

@@ -7,7 +7,7 @@
 #include "sg_core.h"
 #include "sg_dev.h"
 #include "sg_mem.h"
-#include "sg_op.h"
+#include "sg_work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,8 @@ struct sg_graph_mem {
     bool live;        /* the bytes are there; they hold a reference */
 };
 
-struct give_op {
-    struct sg_op op; /* first */
+struct give_work {
+    struct sg_work work; /* first */
     struct sg_graph_mem *mem;
     bool ran;
 };
@@ -147,9 +147,9 @@ sg_graph_mem_give(struct sg_graph_mem *mem)
 }
 
 static CUresult
-give_run(struct sg_op *op)
+give_run(struct sg_work *work)
 {
-    struct give_op *g = container_of(op, struct give_op, op);
+    struct give_work *g = container_of(work, struct give_work, work);
 
     sg_lock();
     g->ran = true;
@@ -160,38 +160,38 @@ give_run(struct sg_op *op)
 }
 
 static void
-give_fini(struct sg_op *op)
+give_fini(struct sg_work *work)
 {
-    struct give_op *g = container_of(op, struct give_op, op);
+    struct give_work *g = container_of(work, struct give_work, work);
 
     if (!g->ran)
         g->mem->n_gives--;
     sg_graph_mem_unref(g->mem);
 }
 
-static const struct sg_op_class give_class = {
+static const struct sg_work_class give_class = {
     .name = "graph-free",
-    .lane = SG_LANE_COPY, /* hiding a range may wait for running blocks */
+    .queue = SG_QUEUE_COPY, /* hiding a range may wait for running blocks */
     .always = true,
     .run = give_run,
     .fini = give_fini,
 };
 
 CUresult
-sg_graph_mem_give_op(struct sg_ctx *ctx, struct sg_graph_mem *mem,
-                     struct sg_op **ret_op)
+sg_graph_mem_give_work(struct sg_ctx *ctx, struct sg_graph_mem *mem,
+                       struct sg_work **ret_work)
 {
-    struct give_op *g;
+    struct give_work *g;
 
     if (!mem->live || mem->uses <= mem->n_gives)
         return CUDA_ERROR_INVALID_VALUE;
     g = calloc(1, sizeof(*g));
     if (!g)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(&g->op, &give_class, ctx);
+    sg_work_init(&g->work, &give_class, ctx);
     g->mem = sg_graph_mem_ref(mem);
     mem->n_gives++;
-    *ret_op = &g->op;
+    *ret_work = &g->work;
     return CUDA_SUCCESS;
 }
 

@@ -20,7 +20,7 @@
 struct sg_ctx;
 struct sg_dev;
 struct sg_graph_mem;
-struct sg_op;
+struct sg_work;
 
 CUresult sg_graph_mem_new(struct sg_dev *dev, uint64_t size,
                           struct sg_graph_mem **ret_mem);
@@ -39,8 +39,8 @@ bool sg_graph_mem_plans(uint64_t addr, uint64_t len);
 CUresult sg_graph_mem_take(struct sg_graph_mem *mem, bool again, bool *ret_taken);
 void sg_graph_mem_give(struct sg_graph_mem *mem);
 /* An operation that gives a use back.  CUDA_ERROR_INVALID_VALUE: none is left. */
-CUresult sg_graph_mem_give_op(struct sg_ctx *ctx, struct sg_graph_mem *mem,
-                              struct sg_op **ret_op);
+CUresult sg_graph_mem_give_work(struct sg_ctx *ctx, struct sg_graph_mem *mem,
+                                struct sg_work **ret_work);
 /* The bytes went away by another call. */
 void sg_graph_mem_gone(struct sg_graph_mem *mem);
 

@@ -25,21 +25,21 @@
 #include "sg_hostfn.h"
 #include "sg_ipc_event.h"
 #include "sg_launch.h"
-#include "sg_op.h"
 #include "sg_stream.h"
+#include "sg_work.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const struct sg_op_class empty_class = {
+static const struct sg_work_class empty_class = {
     .name = "graph-empty",
-    .lane = SG_LANE_INLINE,
+    .queue = SG_QUEUE_INLINE,
     .always = true,
 };
 
 /* The operations of one launch, in an order that respects the edges. */
 struct batch {
-    struct sg_op **ops;
+    struct sg_work **ops;
     size_t n, cap;
     struct sg_stream *stream;
     struct sg_graph *root; /* of the instance */
@@ -49,55 +49,58 @@ struct batch {
 };
 
 static CUresult
-batch_push(struct batch *b, struct sg_op *op)
+batch_push(struct batch *b, struct sg_work *work)
 {
-    struct sg_op **p;
+    struct sg_work **p;
 
     if (b->n == b->cap) {
         b->cap = b->cap ? b->cap * 2 : 64;
         p = realloc(b->ops, b->cap * sizeof(*p));
         if (!p) {
-            sg_op_unref(op);
+            sg_work_unref(work);
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
         b->ops = p;
     }
-    b->ops[b->n++] = op;
+    b->ops[b->n++] = work;
     return CUDA_SUCCESS;
 }
 
 static CUresult
-empty_op(struct sg_ctx *ctx, struct sg_op **ret_op)
+empty_work(struct sg_ctx *ctx, struct sg_work **ret_work)
 {
-    struct sg_op *op = calloc(1, sizeof(*op));
+    struct sg_work *work = calloc(1, sizeof(*work));
 
-    if (!op)
+    if (!work)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(op, &empty_class, ctx);
-    *ret_op = op;
+    sg_work_init(work, &empty_class, ctx);
+    *ret_work = work;
     return CUDA_SUCCESS;
 }
 
 static CUresult
-copy_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_op)
+copy_work(struct sg_ctx *ctx, const struct sg_node_data *data,
+          struct sg_work **ret_work)
 {
     struct sg_box box;
     CUresult rc = sg_copy_resolve(&data->copy, false, &box);
 
-    return rc == CUDA_SUCCESS ? sg_copy_op(ctx, &box, ret_op) : rc;
+    return rc == CUDA_SUCCESS ? sg_copy_work(ctx, &box, ret_work) : rc;
 }
 
 static CUresult
-fill_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_op)
+fill_work(struct sg_ctx *ctx, const struct sg_node_data *data,
+          struct sg_work **ret_work)
 {
     CUresult rc = sg_fill_check(&data->set, false);
 
-    return rc == CUDA_SUCCESS ? sg_fill_op(ctx, &data->set, ret_op) : rc;
+    return rc == CUDA_SUCCESS ? sg_fill_work(ctx, &data->set, ret_work) : rc;
 }
 
 /* A record is seen by waits and queries that come after the launch. */
 static CUresult
-record_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_op)
+record_work(struct sg_ctx *ctx, const struct sg_node_data *data,
+            struct sg_work **ret_work)
 {
     struct sg_event *event = sg_handle_get(SG_KIND_EVENT, data->event);
     CUresult rc;
@@ -105,17 +108,18 @@ record_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **re
     if (!event)
         return CUDA_ERROR_INVALID_HANDLE;
     if (event->ipc)
-        return sg_ipc_event_record_op(event, ctx, ret_op);
-    rc = empty_op(ctx, ret_op);
+        return sg_ipc_event_record_work(event, ctx, ret_work);
+    rc = empty_work(ctx, ret_work);
     if (rc == CUDA_SUCCESS) {
-        sg_op_unref(event->record);
-        event->record = sg_op_ref(*ret_op);
+        sg_work_unref(event->record);
+        event->record = sg_work_ref(*ret_work);
     }
     return rc;
 }
 
 static CUresult
-wait_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_op)
+wait_work(struct sg_ctx *ctx, const struct sg_node_data *data,
+          struct sg_work **ret_work)
 {
     struct sg_event *event = sg_handle_get(SG_KIND_EVENT, data->event);
     CUresult rc;
@@ -123,25 +127,27 @@ wait_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_
     if (!event)
         return CUDA_ERROR_INVALID_HANDLE;
     if (event->ipc)
-        return sg_ipc_event_wait_op(event, ctx, ret_op);
-    rc = empty_op(ctx, ret_op);
-    if (rc == CUDA_SUCCESS && sg_op_after(*ret_op, event->record) < 0) {
-        sg_op_unref(*ret_op);
+        return sg_ipc_event_wait_work(event, ctx, ret_work);
+    rc = empty_work(ctx, ret_work);
+    if (rc == CUDA_SUCCESS && sg_work_after(*ret_work, event->record) < 0) {
+        sg_work_unref(*ret_work);
         rc = CUDA_ERROR_OUT_OF_MEMORY;
     }
     return rc;
 }
 
 static CUresult
-free_op(struct sg_ctx *ctx, const struct sg_node_data *data, struct sg_op **ret_op)
+free_work(struct sg_ctx *ctx, const struct sg_node_data *data,
+          struct sg_work **ret_work)
 {
     struct sg_graph_mem *mem = sg_graph_mem_find(data->free_ptr);
 
-    return mem ? sg_graph_mem_give_op(ctx, mem, ret_op) : CUDA_ERROR_INVALID_VALUE;
+    return mem ? sg_graph_mem_give_work(ctx, mem, ret_work) : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult
-node_op(struct sg_graph_node *node, struct sg_stream *stream, struct sg_op **ret_op)
+node_work(struct sg_graph_node *node, struct sg_stream *stream,
+          struct sg_work **ret_work)
 {
     const struct sg_node_data *d = &node->data;
     struct sg_ctx *ctx = d->ctx ? sg_handle_get(SG_KIND_CTX, d->ctx) : stream->ctx;
@@ -152,73 +158,73 @@ node_op(struct sg_graph_node *node, struct sg_stream *stream, struct sg_op **ret
     if (ctx->error != CUDA_SUCCESS)
         return ctx->error;
     if (!node->enabled)
-        return empty_op(ctx, ret_op);
+        return empty_work(ctx, ret_work);
     switch ((int)d->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
         sg_green_part(stream, &sm_first, &n_sms);
-        return sg_launch_op(ctx, &d->kernel.req, d->kernel.params, sm_first, n_sms,
-                            ret_op);
+        return sg_launch_work(ctx, &d->kernel.req, d->kernel.params, sm_first, n_sms,
+                              ret_work);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-        return copy_op(ctx, d, ret_op);
+        return copy_work(ctx, d, ret_work);
     case CU_GRAPH_NODE_TYPE_MEMSET:
-        return fill_op(ctx, d, ret_op);
+        return fill_work(ctx, d, ret_work);
     case CU_GRAPH_NODE_TYPE_HOST:
-        return sg_hostfn_op(ctx, d->host.fn, d->host.arg, ret_op);
+        return sg_hostfn_work(ctx, d->host.fn, d->host.arg, ret_work);
     case CU_GRAPH_NODE_TYPE_EMPTY:
-        return empty_op(ctx, ret_op);
+        return empty_work(ctx, ret_work);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-        return record_op(ctx, d, ret_op);
+        return record_work(ctx, d, ret_work);
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-        return wait_op(ctx, d, ret_op);
+        return wait_work(ctx, d, ret_work);
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-        return sg_memops_op(ctx, d->memops.n, d->memops.ops, ret_op);
+        return sg_memops_work(ctx, d->memops.n, d->memops.ops, ret_work);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC: /* taken before the first node was made */
-        return empty_op(ctx, ret_op);
+        return empty_work(ctx, ret_work);
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
-        return free_op(ctx, d, ret_op);
+        return free_work(ctx, d, ret_work);
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
 
 static CUresult batch_graph(struct batch *b, struct sg_graph *graph,
-                            struct sg_op *entry, unsigned depth,
-                            struct sg_op **ret_exit);
+                            struct sg_work *entry, unsigned depth,
+                            struct sg_work **ret_exit);
 
 /* ----------------------------------------------------------- conditional nodes */
 
 struct decision {
-    struct sg_op op;       /* first */
-    struct sg_op *end;     /* reference */
+    struct sg_work work;   /* first */
+    struct sg_work *end;   /* reference */
     struct sg_graph *root; /* reference: @data is inside */
     const struct sg_node_data *data;
     struct sg_stream *stream; /* reference */
     unsigned depth;
 };
 
-static CUresult decide(struct sg_op *op);
+static CUresult decide(struct sg_work *work);
 
 static void
-decision_fini(struct sg_op *op)
+decision_fini(struct sg_work *work)
 {
-    struct decision *d = container_of(op, struct decision, op);
+    struct decision *d = container_of(work, struct decision, work);
 
-    sg_op_unref(d->end);
+    sg_work_unref(d->end);
     sg_graph_free(d->root);
     sg_stream_unref(d->stream);
 }
 
-static const struct sg_op_class decision_class = {
+static const struct sg_work_class decision_class = {
     .name = "graph-condition",
-    .lane = SG_LANE_COPY, /* making a body takes a while */
+    .queue = SG_QUEUE_COPY, /* making a body takes a while */
     .run = decide,
     .fini = decision_fini,
 };
 
 /* @end: what waits for the node, NULL if it is still to be made. */
 static CUresult
-decision_op(struct batch *b, const struct sg_node_data *data, unsigned depth,
-            struct sg_op *end, struct sg_op **ret_op)
+decision_work(struct batch *b, const struct sg_node_data *data, unsigned depth,
+              struct sg_work *end, struct sg_work **ret_work)
 {
     struct sg_ctx *ctx = sg_handle_get(SG_KIND_CTX, data->ctx);
     struct decision *d;
@@ -228,30 +234,30 @@ decision_op(struct batch *b, const struct sg_node_data *data, unsigned depth,
     d = calloc(1, sizeof(*d));
     if (!d)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(&d->op, &decision_class, ctx);
-    d->end = sg_op_ref(end);
+    sg_work_init(&d->work, &decision_class, ctx);
+    d->end = sg_work_ref(end);
     d->root = sg_graph_ref(b->root);
     d->data = data;
     d->stream = sg_stream_ref(b->stream);
     d->depth = depth;
-    *ret_op = &d->op;
+    *ret_work = &d->work;
     return CUDA_SUCCESS;
 }
 
 static CUresult
-decision_end(struct batch *b, struct sg_op *op, struct sg_op **ret_end)
+decision_end(struct batch *b, struct sg_work *work, struct sg_work **ret_end)
 {
-    struct decision *d = container_of(op, struct decision, op);
-    struct sg_op *end;
-    CUresult rc = empty_op(op->ctx, &end);
+    struct decision *d = container_of(work, struct decision, work);
+    struct sg_work *end;
+    CUresult rc = empty_work(work->ctx, &end);
 
     if (rc == CUDA_SUCCESS)
         rc = batch_push(b, end);
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (sg_op_after(end, op) < 0)
+    if (sg_work_after(end, work) < 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    d->end = sg_op_ref(end);
+    d->end = sg_work_ref(end);
     *ret_end = end;
     return CUDA_SUCCESS;
 }
@@ -260,8 +266,8 @@ static void
 batch_submit(struct batch *b)
 {
     for (size_t i = 0; i < b->n; i++) {
-        sg_op_submit(b->ops[i]);
-        sg_op_unref(b->ops[i]);
+        sg_work_submit(b->ops[i]);
+        sg_work_unref(b->ops[i]);
     }
     free(b->ops);
 }
@@ -271,7 +277,7 @@ static void
 batch_drop(struct batch *b)
 {
     for (size_t i = 0; i < b->n; i++)
-        sg_op_unref(b->ops[i]);
+        sg_work_unref(b->ops[i]);
     free(b->ops);
 }
 
@@ -279,31 +285,31 @@ batch_drop(struct batch *b)
 static CUresult
 body_batch(struct decision *d, struct sg_graph *body, struct batch *b)
 {
-    struct sg_op *head, *last = NULL, *again;
-    CUresult rc = empty_op(d->op.ctx, &head);
+    struct sg_work *head, *last = NULL, *again;
+    CUresult rc = empty_work(d->work.ctx, &head);
 
     if (rc == CUDA_SUCCESS)
         rc = batch_push(b, head);
     if (rc == CUDA_SUCCESS)
         rc = batch_graph(b, body, head, d->depth + 1, &last);
     if (rc == CUDA_SUCCESS && d->data->cond.type == CU_GRAPH_COND_TYPE_WHILE) {
-        rc = decision_op(b, d->data, d->depth, d->end, &again);
+        rc = decision_work(b, d->data, d->depth, d->end, &again);
         if (rc == CUDA_SUCCESS)
             rc = batch_push(b, again);
-        if (rc == CUDA_SUCCESS && sg_op_after(again, last) < 0)
+        if (rc == CUDA_SUCCESS && sg_work_after(again, last) < 0)
             rc = CUDA_ERROR_OUT_OF_MEMORY;
         last = again;
     }
-    if (rc == CUDA_SUCCESS && sg_op_after(d->end, last) < 0)
+    if (rc == CUDA_SUCCESS && sg_work_after(d->end, last) < 0)
         rc = CUDA_ERROR_OUT_OF_MEMORY;
     return rc;
 }
 
 /* The end waits for this operation too, so it cannot run before the body is there. */
 static CUresult
-decide(struct sg_op *op)
+decide(struct sg_work *work)
 {
-    struct decision *d = container_of(op, struct decision, op);
+    struct decision *d = container_of(work, struct decision, work);
     struct batch b = {.stream = d->stream, .root = d->root};
     struct sg_graph *body;
     CUresult rc = CUDA_SUCCESS;
@@ -323,60 +329,60 @@ decide(struct sg_op *op)
 
 /* ------------------------------------------------------------------ whole graphs */
 
-/* Puts @op behind what its node depends on. */
+/* Puts @work behind what its node depends on. */
 static CUresult
-batch_place(struct batch *b, const struct sg_graph_node *node, struct sg_op *entry,
-            struct sg_op *const *ends, struct sg_op *op)
+batch_place(struct batch *b, const struct sg_graph_node *node, struct sg_work *entry,
+            struct sg_work *const *ends, struct sg_work *work)
 {
     CUresult rc;
     int r = 0;
 
-    if (!op->has_priority)
-        op->priority = b->stream->priority;
-    rc = batch_push(b, op);
+    if (!work->has_priority)
+        work->priority = b->stream->priority;
+    rc = batch_push(b, work);
     if (rc != CUDA_SUCCESS)
         return rc;
     if (!node->n_deps)
-        r = sg_op_after(op, entry);
+        r = sg_work_after(work, entry);
     for (size_t i = 0; i < node->n_deps && r == 0; i++)
-        r = sg_op_after(op, ends[node->deps[i]->index]);
+        r = sg_work_after(work, ends[node->deps[i]->index]);
     return r < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 /* ends[i]: what those wait for that come after node i. */
 static CUresult
-batch_node(struct batch *b, struct sg_graph_node *node, struct sg_op *entry,
-           struct sg_op **ends, unsigned depth)
+batch_node(struct batch *b, struct sg_graph_node *node, struct sg_work *entry,
+           struct sg_work **ends, unsigned depth)
 {
-    struct sg_op *op;
+    struct sg_work *work;
     CUresult rc;
 
     if (node->data.type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
-        rc = decision_op(b, &node->data, depth, NULL, &op);
+        rc = decision_work(b, &node->data, depth, NULL, &work);
     else if (node->data.type == CU_GRAPH_NODE_TYPE_GRAPH && node->enabled)
-        rc = empty_op(b->stream->ctx, &op);
+        rc = empty_work(b->stream->ctx, &work);
     else
-        rc = node_op(node, b->stream, &op);
+        rc = node_work(node, b->stream, &work);
     if (rc == CUDA_SUCCESS)
-        rc = batch_place(b, node, entry, ends, op);
+        rc = batch_place(b, node, entry, ends, work);
     if (rc != CUDA_SUCCESS)
         return rc;
-    ends[node->index] = op;
+    ends[node->index] = work;
     if (node->data.type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
-        return decision_end(b, op, &ends[node->index]);
+        return decision_end(b, work, &ends[node->index]);
     if (node->data.type == CU_GRAPH_NODE_TYPE_GRAPH && node->enabled)
-        return batch_graph(b, node->data.child, op, depth + 1, &ends[node->index]);
+        return batch_graph(b, node->data.child, work, depth + 1, &ends[node->index]);
     return CUDA_SUCCESS;
 }
 
 /* Everything of @graph behind @entry and before *ret_exit. */
 static CUresult
-batch_graph(struct batch *b, struct sg_graph *graph, struct sg_op *entry,
-            unsigned depth, struct sg_op **ret_exit)
+batch_graph(struct batch *b, struct sg_graph *graph, struct sg_work *entry,
+            unsigned depth, struct sg_work **ret_exit)
 {
-    CLEANUP_FREE struct sg_op **ends = calloc(graph->n_nodes + 1, sizeof(*ends));
+    CLEANUP_FREE struct sg_work **ends = calloc(graph->n_nodes + 1, sizeof(*ends));
     CLEANUP_FREE struct sg_graph_node **order = NULL;
-    struct sg_op *tail;
+    struct sg_work *tail;
     CUresult rc;
 
     if (!ends)
@@ -385,15 +391,15 @@ batch_graph(struct batch *b, struct sg_graph *graph, struct sg_op *entry,
     for (size_t i = 0; i < graph->n_nodes && rc == CUDA_SUCCESS; i++)
         rc = batch_node(b, order[i], entry, ends, depth);
     if (rc == CUDA_SUCCESS)
-        rc = empty_op(b->stream->ctx, &tail);
+        rc = empty_work(b->stream->ctx, &tail);
     if (rc == CUDA_SUCCESS)
         rc = batch_push(b, tail);
     if (rc != CUDA_SUCCESS)
         return rc;
     for (size_t i = 0; i < graph->n_nodes; i++)
-        if (sg_op_after(tail, ends[i]) < 0)
+        if (sg_work_after(tail, ends[i]) < 0)
             return CUDA_ERROR_OUT_OF_MEMORY;
-    if (!graph->n_nodes && sg_op_after(tail, entry) < 0)
+    if (!graph->n_nodes && sg_work_after(tail, entry) < 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *ret_exit = tail;
     return CUDA_SUCCESS;
@@ -401,28 +407,28 @@ batch_graph(struct batch *b, struct sg_graph *graph, struct sg_op *entry,
 
 /* --------------------------------------------------------------------- a launch */
 
-struct head_op {
-    struct sg_op op;       /* first */
+struct head_work {
+    struct sg_work work;   /* first */
     struct sg_graph *root; /* reference */
 };
 
 /* Behind everything before: an earlier launch may still decide by the values. */
 static CUresult
-head_run(struct sg_op *op)
+head_run(struct sg_work *work)
 {
-    sg_cond_reset(container_of(op, struct head_op, op)->root);
+    sg_cond_reset(container_of(work, struct head_work, work)->root);
     return CUDA_SUCCESS;
 }
 
 static void
-head_fini(struct sg_op *op)
+head_fini(struct sg_work *work)
 {
-    sg_graph_free(container_of(op, struct head_op, op)->root);
+    sg_graph_free(container_of(work, struct head_work, work)->root);
 }
 
-static const struct sg_op_class head_class = {
+static const struct sg_work_class head_class = {
     .name = "graph-begin",
-    .lane = SG_LANE_INLINE,
+    .queue = SG_QUEUE_INLINE,
     .always = true,
     .run = head_run,
     .fini = head_fini,
@@ -430,24 +436,24 @@ static const struct sg_op_class head_class = {
 
 /* What the graph holds, user objects above all, is held until the launch is over, even
  * if the executable graph goes before. */
-static const struct sg_op_class tail_class = {
+static const struct sg_work_class tail_class = {
     .name = "graph-end",
-    .lane = SG_LANE_INLINE,
+    .queue = SG_QUEUE_INLINE,
     .always = true,
     .fini = head_fini,
 };
 
 static CUresult
-head_new(struct sg_ctx *ctx, const struct sg_op_class *class, struct sg_graph *root,
-         struct sg_op **ret_op)
+head_new(struct sg_ctx *ctx, const struct sg_work_class *class, struct sg_graph *root,
+         struct sg_work **ret_work)
 {
-    struct head_op *h = calloc(1, sizeof(*h));
+    struct head_work *h = calloc(1, sizeof(*h));
 
     if (!h)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(&h->op, class, ctx);
+    sg_work_init(&h->work, class, ctx);
     h->root = sg_graph_ref(root);
-    *ret_op = &h->op;
+    *ret_work = &h->work;
     return CUDA_SUCCESS;
 }
 
@@ -489,23 +495,23 @@ release_memory(struct batch *b, bool give)
 }
 
 static CUresult
-tail_new(struct batch *b, struct sg_op *last, struct sg_op **ret_tail)
+tail_new(struct batch *b, struct sg_work *last, struct sg_work **ret_tail)
 {
     CUresult rc = head_new(b->stream->ctx, &tail_class, b->root, ret_tail);
 
     if (rc == CUDA_SUCCESS)
         rc = batch_push(b, *ret_tail);
-    if (rc == CUDA_SUCCESS && sg_op_after(*ret_tail, last) < 0)
+    if (rc == CUDA_SUCCESS && sg_work_after(*ret_tail, last) < 0)
         rc = CUDA_ERROR_OUT_OF_MEMORY;
     return rc;
 }
 
 /* Every operation between a head and *ret_tail, none submitted. */
 static CUresult
-prepare(struct batch *b, struct sg_op **ret_head, struct sg_op **ret_tail)
+prepare(struct batch *b, struct sg_work **ret_head, struct sg_work **ret_tail)
 {
     CUresult rc = take_memory(b, b->root);
-    struct sg_op *last = NULL;
+    struct sg_work *last = NULL;
 
     if (rc == CUDA_SUCCESS)
         rc = head_new(b->stream->ctx, &head_class, b->root, ret_head);
@@ -524,24 +530,24 @@ sg_graph_run(struct sg_graph_exec *exec, struct sg_stream *stream)
         .root = exec->graph,
         .again = exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
     };
-    struct sg_op *head = NULL, *tail = NULL;
+    struct sg_work *head = NULL, *tail = NULL;
     CUresult rc = prepare(&b, &head, &tail);
 
     if (rc == CUDA_SUCCESS)
-        rc = sg_stream_enqueue(stream, sg_op_ref(head), exec->last);
+        rc = sg_stream_enqueue(stream, sg_work_ref(head), exec->last);
     release_memory(&b, rc != CUDA_SUCCESS);
     if (rc != CUDA_SUCCESS) {
         batch_drop(&b);
         return rc;
     }
-    sg_op_unref(exec->last);
-    exec->last = sg_op_ref(tail);
+    sg_work_unref(exec->last);
+    exec->last = sg_work_ref(tail);
     for (size_t i = 0; i < b.n; i++) {
         if (b.ops[i] == tail)
-            rc = sg_stream_enqueue(stream, sg_op_ref(tail), NULL);
+            rc = sg_stream_enqueue(stream, sg_work_ref(tail), NULL);
         else if (b.ops[i] != head)
-            sg_op_submit(b.ops[i]);
-        sg_op_unref(b.ops[i]);
+            sg_work_submit(b.ops[i]);
+        sg_work_unref(b.ops[i]);
     }
     free(b.ops);
     return rc;

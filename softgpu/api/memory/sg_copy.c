@@ -17,8 +17,8 @@
 #include "sg_graph_mem.h"
 #include "sg_handle.h"
 #include "sg_mem.h"
-#include "sg_op.h"
 #include "sg_stream.h"
+#include "sg_work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,14 +33,14 @@ enum {
     USER_BITS = 47,
 };
 
-struct copy_op {
-    struct sg_op op; /* first */
+struct copy_work {
+    struct sg_work work; /* first */
     struct sg_box box;
     void *staged;
 };
 
-struct fill_op {
-    struct sg_op op; /* first */
+struct fill_work {
+    struct sg_work work; /* first */
     CUDA_MEMSET_NODE_PARAMS set;
 };
 
@@ -228,43 +228,43 @@ move_box(const struct sg_box *b)
 }
 
 static CUresult
-copy_run(struct sg_op *op)
+copy_run(struct sg_work *work)
 {
-    move_box(&container_of(op, struct copy_op, op)->box);
+    move_box(&container_of(work, struct copy_work, work)->box);
     return CUDA_SUCCESS;
 }
 
 static void
-copy_fini(struct sg_op *op)
+copy_fini(struct sg_work *work)
 {
-    free(container_of(op, struct copy_op, op)->staged);
+    free(container_of(work, struct copy_work, work)->staged);
 }
 
-static const struct sg_op_class copy_class = {
+static const struct sg_work_class copy_class = {
     .name = "copy",
-    .lane = SG_LANE_COPY,
+    .queue = SG_QUEUE_COPY,
     .run = copy_run,
     .fini = copy_fini,
 };
 
 CUresult
-sg_copy_op(struct sg_ctx *ctx, const struct sg_box *box, struct sg_op **ret_op)
+sg_copy_work(struct sg_ctx *ctx, const struct sg_box *box, struct sg_work **ret_work)
 {
-    struct copy_op *c = calloc(1, sizeof(*c));
+    struct copy_work *c = calloc(1, sizeof(*c));
 
     if (!c)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(&c->op, &copy_class, ctx);
+    sg_work_init(&c->work, &copy_class, ctx);
     c->box = *box;
-    *ret_op = &c->op;
+    *ret_work = &c->work;
     return CUDA_SUCCESS;
 }
 
 /* Lets the operation read a private copy of the source instead. */
 static CUresult
-copy_stage(struct sg_op *op)
+copy_stage(struct sg_work *work)
 {
-    struct copy_op *c = container_of(op, struct copy_op, op);
+    struct copy_work *c = container_of(work, struct copy_work, work);
     struct sg_box to = c->box;
 
     c->staged = malloc(to.width * to.height * to.depth);
@@ -315,7 +315,7 @@ CUresult
 sg_copy_enqueue(struct sg_stream *stream, const CUDA_MEMCPY3D *desc, bool sync)
 {
     struct sg_box box;
-    struct sg_op *op;
+    struct sg_work *work;
     CUresult rc = sg_copy_resolve(desc, stream->capture != NULL, &box);
     size_t bytes;
 
@@ -332,20 +332,20 @@ sg_copy_enqueue(struct sg_stream *stream, const CUDA_MEMCPY3D *desc, bool sync)
     if (sg_stream_is_idle(stream) &&
         (sync || bytes <= MAX_INLINE || box.src_pageable || box.dst_pageable))
         return copy_inline(&box);
-    rc = sg_copy_op(stream->ctx, &box, &op);
+    rc = sg_copy_work(stream->ctx, &box, &work);
     if (rc != CUDA_SUCCESS)
         return rc;
     if (!sync && box.src_pageable && bytes <= MAX_STAGED && !box.dst_pageable) {
-        rc = copy_stage(op);
+        rc = copy_stage(work);
         if (rc != CUDA_SUCCESS) {
-            sg_op_unref(op);
+            sg_work_unref(work);
             return rc;
         }
-        return sg_stream_enqueue(stream, op, NULL);
+        return sg_stream_enqueue(stream, work, NULL);
     }
     if (sync || box.src_pageable || box.dst_pageable)
-        return sg_stream_enqueue_wait(stream, op);
-    return sg_stream_enqueue(stream, op, NULL);
+        return sg_stream_enqueue_wait(stream, work);
+    return sg_stream_enqueue(stream, work, NULL);
 }
 
 /* ----------------------------------------------------------------------- fills */
@@ -402,29 +402,29 @@ fill_box(const CUDA_MEMSET_NODE_PARAMS *set)
 }
 
 static CUresult
-fill_run(struct sg_op *op)
+fill_run(struct sg_work *work)
 {
-    fill_box(&container_of(op, struct fill_op, op)->set);
+    fill_box(&container_of(work, struct fill_work, work)->set);
     return CUDA_SUCCESS;
 }
 
-static const struct sg_op_class fill_class = {
+static const struct sg_work_class fill_class = {
     .name = "fill",
-    .lane = SG_LANE_COPY,
+    .queue = SG_QUEUE_COPY,
     .run = fill_run,
 };
 
 CUresult
-sg_fill_op(struct sg_ctx *ctx, const CUDA_MEMSET_NODE_PARAMS *set,
-           struct sg_op **ret_op)
+sg_fill_work(struct sg_ctx *ctx, const CUDA_MEMSET_NODE_PARAMS *set,
+             struct sg_work **ret_work)
 {
-    struct fill_op *f = calloc(1, sizeof(*f));
+    struct fill_work *f = calloc(1, sizeof(*f));
 
     if (!f)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(&f->op, &fill_class, ctx);
+    sg_work_init(&f->work, &fill_class, ctx);
     f->set = *set;
-    *ret_op = &f->op;
+    *ret_work = &f->work;
     return CUDA_SUCCESS;
 }
 
@@ -443,7 +443,7 @@ capture_fill(struct sg_stream *stream, const CUDA_MEMSET_NODE_PARAMS *set)
 CUresult
 sg_fill_enqueue(struct sg_stream *stream, const CUDA_MEMSET_NODE_PARAMS *set, bool sync)
 {
-    struct sg_op *op;
+    struct sg_work *work;
     CUresult rc = sg_fill_check(set, stream->capture != NULL);
 
     if (rc != CUDA_SUCCESS)
@@ -459,9 +459,9 @@ sg_fill_enqueue(struct sg_stream *stream, const CUDA_MEMSET_NODE_PARAMS *set, bo
         sg_lock();
         return CUDA_SUCCESS;
     }
-    rc = sg_fill_op(stream->ctx, set, &op);
+    rc = sg_fill_work(stream->ctx, set, &work);
     if (rc != CUDA_SUCCESS)
         return rc;
-    return sync ? sg_stream_enqueue_wait(stream, op)
-                : sg_stream_enqueue(stream, op, NULL);
+    return sync ? sg_stream_enqueue_wait(stream, work)
+                : sg_stream_enqueue(stream, work, NULL);
 }

@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 struct sg_ctx;
-struct sg_op;
+struct sg_work;
 struct sg_stream;
 
 struct sg_box {
@@ -33,10 +33,10 @@ CUresult sg_copy_resolve(const CUDA_MEMCPY3D *desc, bool planned,
 /* A fill: @set->elementSize is 1, 2 or 4. */
 CUresult sg_fill_check(const CUDA_MEMSET_NODE_PARAMS *set, bool planned);
 
-CUresult sg_copy_op(struct sg_ctx *ctx, const struct sg_box *box,
-                    struct sg_op **ret_op);
-CUresult sg_fill_op(struct sg_ctx *ctx, const CUDA_MEMSET_NODE_PARAMS *set,
-                    struct sg_op **ret_op);
+CUresult sg_copy_work(struct sg_ctx *ctx, const struct sg_box *box,
+                      struct sg_work **ret_work);
+CUresult sg_fill_work(struct sg_ctx *ctx, const CUDA_MEMSET_NODE_PARAMS *set,
+                      struct sg_work **ret_work);
 
 /* In stream order; sync: returns when it is done. */
 CUresult sg_copy_enqueue(struct sg_stream *stream, const CUDA_MEMCPY3D *desc,

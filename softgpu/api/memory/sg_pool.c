@@ -16,8 +16,8 @@
 #include "sg_graph_mem.h"
 #include "sg_handle.h"
 #include "sg_mem.h"
-#include "sg_op.h"
 #include "sg_stream.h"
+#include "sg_work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -252,16 +252,16 @@ SG_CALL(cuMemAllocFromPoolAsync, CUdeviceptr *dptr, size_t bytesize, CUmemoryPoo
     return alloc_async(dptr, bytesize, pool, true, hStream);
 }
 
-struct free_op {
-    struct sg_op op; /* first */
+struct free_work {
+    struct sg_work work; /* first */
     CUdeviceptr dptr;
     uint64_t id;
 };
 
 static CUresult
-free_run(struct sg_op *op)
+free_run(struct sg_work *work)
 {
-    struct free_op *f = container_of(op, struct free_op, op);
+    struct free_work *f = container_of(work, struct free_work, work);
     struct sg_alloc *alloc;
 
     sg_lock();
@@ -276,9 +276,9 @@ free_run(struct sg_op *op)
     return CUDA_SUCCESS;
 }
 
-static const struct sg_op_class free_class = {
+static const struct sg_work_class free_class = {
     .name = "free",
-    .lane = SG_LANE_COPY, /* hiding a range may wait for running blocks */
+    .queue = SG_QUEUE_COPY, /* hiding a range may wait for running blocks */
     .always = true,
     .run = free_run,
 };
@@ -288,8 +288,8 @@ SG_CALL(cuMemFreeAsync, CUdeviceptr dptr, CUstream hStream)
     struct sg_stream *stream;
     struct sg_alloc *alloc;
     struct sg_ctx *ctx;
-    struct free_op *f;
-    struct sg_op *op;
+    struct free_work *f;
+    struct sg_work *work;
     CUresult rc = sg_enter(&ctx);
 
     if (rc != CUDA_SUCCESS)
@@ -313,18 +313,19 @@ SG_CALL(cuMemFreeAsync, CUdeviceptr dptr, CUstream hStream)
         (alloc->kind != SG_MEM_DEVICE && !(alloc->kind == SG_MEM_IPC && alloc->pool)))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     if (alloc->graph) { /* the graph may be launched again before this is done */
-        rc = sg_graph_mem_give_op(stream->ctx, alloc->graph, &op);
-        return sg_leave(rc == CUDA_SUCCESS ? sg_stream_enqueue(stream, op, NULL) : rc);
+        rc = sg_graph_mem_give_work(stream->ctx, alloc->graph, &work);
+        return sg_leave(rc == CUDA_SUCCESS ? sg_stream_enqueue(stream, work, NULL)
+                                           : rc);
     }
     f = calloc(1, sizeof(*f));
     if (!f)
         return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    sg_op_init(&f->op, &free_class, stream->ctx);
+    sg_work_init(&f->work, &free_class, stream->ctx);
     f->dptr = dptr;
     f->id = alloc->id;
     if (alloc->kind != SG_MEM_IPC) /* which may have been opened more than once */
         give_back(alloc);
-    return sg_leave(sg_stream_enqueue(stream, &f->op, NULL));
+    return sg_leave(sg_stream_enqueue(stream, &f->work, NULL));
 }
 
 /* ----------------------------------------------------------------------- pools */

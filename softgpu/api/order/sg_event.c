@@ -9,9 +9,9 @@
 #include "sg_ctx.h"
 #include "sg_handle.h"
 #include "sg_ipc_event.h"
-#include "sg_op.h"
 #include "sg_output.h"
 #include "sg_stream.h"
+#include "sg_work.h"
 
 #include "gp_base.h"
 
@@ -22,78 +22,78 @@ enum {
         CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS,
 };
 
-static const struct sg_op_class record_class = {
+static const struct sg_work_class record_class = {
     .name = "event-record",
-    .lane = SG_LANE_INLINE,
+    .queue = SG_QUEUE_INLINE,
     .always = true,
 };
 
-static const struct sg_op_class wait_class = {
+static const struct sg_work_class wait_class = {
     .name = "event-wait",
-    .lane = SG_LANE_INLINE,
+    .queue = SG_QUEUE_INLINE,
     .always = true,
 };
 
 CUresult
 sg_event_record(struct sg_event *event, struct sg_stream *stream)
 {
-    struct sg_op *op;
+    struct sg_work *work;
     CUresult rc;
 
     event->capture_id = 0;
     if (event->ipc)
         return sg_ipc_event_record(event, stream);
-    op = calloc(1, sizeof(*op));
-    if (!op)
+    work = calloc(1, sizeof(*work));
+    if (!work)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(op, &record_class, stream->ctx);
-    sg_op_ref(op);
-    rc = sg_stream_enqueue(stream, op, NULL);
+    sg_work_init(work, &record_class, stream->ctx);
+    sg_work_ref(work);
+    rc = sg_stream_enqueue(stream, work, NULL);
     if (rc != CUDA_SUCCESS) {
-        sg_op_unref(op);
+        sg_work_unref(work);
         return rc;
     }
-    sg_op_unref(event->record);
-    event->record = op;
+    sg_work_unref(event->record);
+    event->record = work;
     return CUDA_SUCCESS;
 }
 
 CUresult
 sg_event_record_all(struct sg_event *event, struct sg_ctx *ctx, uint64_t green)
 {
-    struct sg_op *op = calloc(1, sizeof(*op));
+    struct sg_work *work = calloc(1, sizeof(*work));
     int r = 0;
 
-    if (!op)
+    if (!work)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(op, &record_class, ctx);
+    sg_work_init(work, &record_class, ctx);
     for (struct sg_stream *s = ctx->streams; s && r == 0; s = s->next)
         if (!green || s->green == green)
-            r = sg_op_after(op, s->last);
+            r = sg_work_after(work, s->last);
     if (r < 0) {
-        sg_op_unref(op);
+        sg_work_unref(work);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    sg_op_submit(op);
-    sg_op_unref(event->record);
-    event->record = op;
+    sg_work_submit(work);
+    sg_work_unref(event->record);
+    event->record = work;
     return CUDA_SUCCESS;
 }
 
 CUresult
 sg_event_wait(struct sg_stream *stream, struct sg_event *event)
 {
-    struct sg_op *op;
+    struct sg_work *work;
 
     if (event->ipc)
         return sg_ipc_event_wait(stream, event);
-    if (sg_op_is_done(event->record))
+    if (sg_work_is_done(event->record))
         return CUDA_SUCCESS;
-    op = calloc(1, sizeof(*op));
-    if (!op)
+    work = calloc(1, sizeof(*work));
+    if (!work)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(op, &wait_class, stream->ctx);
-    return sg_stream_enqueue(stream, op, event->record);
+    sg_work_init(work, &wait_class, stream->ctx);
+    return sg_stream_enqueue(stream, work, event->record);
 }
 
 void
@@ -106,7 +106,7 @@ sg_event_destroy(struct sg_event *event)
     if (*p)
         *p = event->next;
     sg_handle_drop(event->handle);
-    sg_op_unref(event->record);
+    sg_work_unref(event->record);
     sg_ipc_event_unref(event->ipc);
     sg_deps_clear(&event->capture_deps);
     free(event);
@@ -222,7 +222,7 @@ SG_CALL(cuEventQuery, CUevent hEvent)
         return sg_leave(CUDA_ERROR_CAPTURED_EVENT);
     if (event->ctx->error != CUDA_SUCCESS)
         return sg_leave(event->ctx->error);
-    done = event->ipc ? sg_ipc_event_is_done(event) : sg_op_is_done(event->record);
+    done = event->ipc ? sg_ipc_event_is_done(event) : sg_work_is_done(event->record);
     return sg_leave(done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
 }
 
@@ -230,7 +230,7 @@ SG_CALL(cuEventSynchronize, CUevent hEvent)
 {
     struct sg_event *event;
     struct sg_ctx *ctx;
-    struct sg_op *op;
+    struct sg_work *work;
     CUresult rc = enter_event(hEvent, &event);
 
     if (rc != CUDA_SUCCESS)
@@ -240,11 +240,11 @@ SG_CALL(cuEventSynchronize, CUevent hEvent)
     if (event->ipc)
         return sg_leave(sg_ipc_event_synchronize(event));
     ctx = sg_ctx_ref(event->ctx);
-    op = sg_op_ref(event->record);
-    sg_op_wait(op);
+    work = sg_work_ref(event->record);
+    sg_work_wait(work);
     rc = ctx->error;
     sg_output_flush(ctx);
-    sg_op_unref(op);
+    sg_work_unref(work);
     sg_ctx_unref(ctx);
     return sg_leave(rc);
 }
@@ -265,7 +265,7 @@ SG_CALL(cuEventElapsedTime_v2, float *pMilliseconds, CUevent hStart, CUevent hEn
         return sg_leave(CUDA_ERROR_INVALID_HANDLE);
     if (start->ctx->error != CUDA_SUCCESS)
         return sg_leave(start->ctx->error);
-    if (!sg_op_is_done(start->record) || !sg_op_is_done(end->record))
+    if (!sg_work_is_done(start->record) || !sg_work_is_done(end->record))
         return sg_leave(CUDA_ERROR_NOT_READY);
     ns = (int64_t)(end->record->done_ns - start->record->done_ns);
     *pMilliseconds = (float)((double)ns / 1e6);

@@ -15,7 +15,7 @@
 
 struct sg_ctx;
 struct sg_ipc_event;
-struct sg_op;
+struct sg_work;
 struct sg_stream;
 
 struct sg_event {
@@ -23,7 +23,7 @@ struct sg_event {
     struct sg_ctx *ctx; /* no reference: the context owns the event */
     struct sg_event *next;
     unsigned flags;
-    struct sg_op *record; /* reference; NULL: never recorded */
+    struct sg_work *record; /* reference; NULL: never recorded */
     /* Recorded inside a stream capture: the nodes it stands for. */
     uint64_t capture_id;
     struct sg_deps capture_deps;

@@ -9,8 +9,8 @@
 #include "sg_ctx.h"
 #include "sg_graph.h"
 #include "sg_mem.h"
-#include "sg_op.h"
 #include "sg_stream.h"
+#include "sg_work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +20,8 @@ enum {
     MAX_BATCH = 256,
 };
 
-struct host_op {
-    struct sg_op op; /* first */
+struct host_work {
+    struct sg_work work; /* first */
     CUhostFn fn;
     CUstreamCallback callback; /* instead of fn */
     CUstream stream;
@@ -29,9 +29,9 @@ struct host_op {
 };
 
 static CUresult
-host_run(struct sg_op *op)
+host_run(struct sg_work *work)
 {
-    struct host_op *h = container_of(op, struct host_op, op);
+    struct host_work *h = container_of(work, struct host_work, work);
     CUresult error;
 
     if (h->fn) {
@@ -39,37 +39,37 @@ host_run(struct sg_op *op)
         return CUDA_SUCCESS;
     }
     sg_lock();
-    error = op->ctx->error;
+    error = work->ctx->error;
     sg_unlock();
     h->callback(h->stream, error, h->arg);
     return CUDA_SUCCESS;
 }
 
-static const struct sg_op_class host_class = {
+static const struct sg_work_class host_class = {
     .name = "host-function",
-    .lane = SG_LANE_HOST,
+    .queue = SG_QUEUE_HOST,
     .run = host_run,
 };
 
 /* Stream callbacks run in a broken context too, and get its error. */
-static const struct sg_op_class callback_class = {
+static const struct sg_work_class callback_class = {
     .name = "stream-callback",
-    .lane = SG_LANE_HOST,
+    .queue = SG_QUEUE_HOST,
     .always = true,
     .run = host_run,
 };
 
 CUresult
-sg_hostfn_op(struct sg_ctx *ctx, CUhostFn fn, void *arg, struct sg_op **ret_op)
+sg_hostfn_work(struct sg_ctx *ctx, CUhostFn fn, void *arg, struct sg_work **ret_work)
 {
-    struct host_op *h = calloc(1, sizeof(*h));
+    struct host_work *h = calloc(1, sizeof(*h));
 
     if (!h)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(&h->op, &host_class, ctx);
+    sg_work_init(&h->work, &host_class, ctx);
     h->fn = fn;
     h->arg = arg;
-    *ret_op = &h->op;
+    *ret_work = &h->work;
     return CUDA_SUCCESS;
 }
 
@@ -88,7 +88,7 @@ enter_stream(CUstream handle, struct sg_stream **ret_stream)
 SG_CALL(cuLaunchHostFunc, CUstream hStream, CUhostFn fn, void *userData)
 {
     struct sg_stream *stream;
-    struct sg_op *op;
+    struct sg_work *work;
     CUresult rc = enter_stream(hStream, &stream);
 
     if (rc != CUDA_SUCCESS)
@@ -106,9 +106,9 @@ SG_CALL(cuLaunchHostFunc, CUstream hStream, CUhostFn fn, void *userData)
     }
     rc = sg_capture_check_legacy_stream(stream);
     if (rc == CUDA_SUCCESS)
-        rc = sg_hostfn_op(stream->ctx, fn, userData, &op);
+        rc = sg_hostfn_work(stream->ctx, fn, userData, &work);
     if (rc == CUDA_SUCCESS)
-        rc = sg_stream_enqueue(stream, op, NULL);
+        rc = sg_stream_enqueue(stream, work, NULL);
     return sg_leave(rc);
 }
 
@@ -116,7 +116,7 @@ SG_CALL(cuStreamAddCallback, CUstream hStream, CUstreamCallback callback,
         void *userData, unsigned int flags)
 {
     struct sg_stream *stream;
-    struct host_op *h;
+    struct host_work *h;
     CUresult rc = enter_stream(hStream, &stream);
 
     if (rc != CUDA_SUCCESS)
@@ -129,17 +129,17 @@ SG_CALL(cuStreamAddCallback, CUstream hStream, CUstreamCallback callback,
     h = calloc(1, sizeof(*h));
     if (!h)
         return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    sg_op_init(&h->op, &callback_class, stream->ctx);
+    sg_work_init(&h->work, &callback_class, stream->ctx);
     h->callback = callback;
     h->stream = hStream;
     h->arg = userData;
-    return sg_leave(sg_stream_enqueue(stream, &h->op, NULL));
+    return sg_leave(sg_stream_enqueue(stream, &h->work, NULL));
 }
 
 /* ----------------------------------------------------------- memory operations */
 
-struct memops_op {
-    struct sg_op op; /* first */
+struct memops_work {
+    struct sg_work work; /* first */
     unsigned n, done;
     CUstreamBatchMemOpParams ops[];
 };
@@ -209,9 +209,9 @@ memop_step(const CUstreamBatchMemOpParams *p)
 }
 
 static CUresult
-memops_poll(struct sg_op *op)
+memops_poll(struct sg_work *work)
 {
-    struct memops_op *m = container_of(op, struct memops_op, op);
+    struct memops_work *m = container_of(work, struct memops_work, work);
     CUresult rc = CUDA_SUCCESS;
 
     while (m->done < m->n && rc == CUDA_SUCCESS) {
@@ -222,9 +222,9 @@ memops_poll(struct sg_op *op)
     return rc;
 }
 
-static const struct sg_op_class memops_class = {
+static const struct sg_work_class memops_class = {
     .name = "memory-operations",
-    .lane = SG_LANE_POLL,
+    .queue = SG_QUEUE_POLL,
     .run = memops_poll,
 };
 
@@ -256,17 +256,17 @@ sg_memops_check(unsigned n, const CUstreamBatchMemOpParams *ops)
 }
 
 CUresult
-sg_memops_op(struct sg_ctx *ctx, unsigned n, const CUstreamBatchMemOpParams *ops,
-             struct sg_op **ret_op)
+sg_memops_work(struct sg_ctx *ctx, unsigned n, const CUstreamBatchMemOpParams *ops,
+               struct sg_work **ret_work)
 {
-    struct memops_op *m = calloc(1, sizeof(*m) + n * sizeof(m->ops[0]));
+    struct memops_work *m = calloc(1, sizeof(*m) + n * sizeof(m->ops[0]));
 
     if (!m)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(&m->op, &memops_class, ctx);
+    sg_work_init(&m->work, &memops_class, ctx);
     m->n = n;
     memcpy(m->ops, ops, n * sizeof(*ops));
-    *ret_op = &m->op;
+    *ret_work = &m->work;
     return CUDA_SUCCESS;
 }
 
@@ -290,7 +290,7 @@ SG_CALL(cuStreamBatchMemOp_v2, CUstream hStream, unsigned int count,
         CUstreamBatchMemOpParams *paramArray, unsigned int flags)
 {
     struct sg_stream *stream;
-    struct sg_op *op;
+    struct sg_work *work;
     CUresult rc = enter_stream(hStream, &stream);
 
     if (rc != CUDA_SUCCESS)
@@ -302,9 +302,9 @@ SG_CALL(cuStreamBatchMemOp_v2, CUstream hStream, unsigned int count,
         return sg_leave(capture_memops(stream, count, paramArray, flags));
     rc = sg_capture_check_legacy_stream(stream);
     if (rc == CUDA_SUCCESS)
-        rc = sg_memops_op(stream->ctx, count, paramArray, &op);
+        rc = sg_memops_work(stream->ctx, count, paramArray, &work);
     if (rc == CUDA_SUCCESS)
-        rc = sg_stream_enqueue(stream, op, NULL);
+        rc = sg_stream_enqueue(stream, work, NULL);
     return sg_leave(rc);
 }
 

@@ -12,14 +12,14 @@
 #include "gp_base.h"
 
 struct sg_ctx;
-struct sg_op;
+struct sg_work;
 
-CUresult sg_hostfn_op(struct sg_ctx *ctx, CUhostFn fn, void *arg,
-                      struct sg_op **ret_op);
+CUresult sg_hostfn_work(struct sg_ctx *ctx, CUhostFn fn, void *arg,
+                        struct sg_work **ret_work);
 
 /* Waits, writes and barriers, in order; copies @ops. */
 CUresult sg_memops_check(unsigned n, const CUstreamBatchMemOpParams *ops);
-CUresult sg_memops_op(struct sg_ctx *ctx, unsigned n,
-                      const CUstreamBatchMemOpParams *ops, struct sg_op **ret_op);
+CUresult sg_memops_work(struct sg_ctx *ctx, unsigned n,
+                        const CUstreamBatchMemOpParams *ops, struct sg_work **ret_work);
 
 #endif

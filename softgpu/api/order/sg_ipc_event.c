@@ -10,8 +10,8 @@
 #include "sg_dev.h"
 #include "sg_event.h"
 #include "sg_handle.h"
-#include "sg_op.h"
 #include "sg_stream.h"
+#include "sg_work.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -107,24 +107,24 @@ ipc_new(struct sg_dev *dev, uint32_t slot, uint64_t id, bool create,
 
 /* ------------------------------------------------------------------ operations */
 
-struct ipc_op {
-    struct sg_op op;          /* first */
+struct ipc_work {
+    struct sg_work work;      /* first */
     struct sg_ipc_event *ipc; /* reference */
     uint64_t target;
     unsigned polls;
 };
 
 static void
-ipc_op_fini(struct sg_op *op)
+ipc_op_fini(struct sg_work *work)
 {
-    sg_ipc_event_unref(container_of(op, struct ipc_op, op)->ipc);
+    sg_ipc_event_unref(container_of(work, struct ipc_work, work)->ipc);
 }
 
 /* Several processes may record: the counter never goes back. */
 static CUresult
-record_run(struct sg_op *op)
+record_run(struct sg_work *work)
 {
-    struct ipc_op *o = container_of(op, struct ipc_op, op);
+    struct ipc_work *o = container_of(work, struct ipc_work, work);
     uint64_t seen = atomic_load(&o->ipc->map->done);
 
     while (seen < o->target &&
@@ -135,16 +135,16 @@ record_run(struct sg_op *op)
 
 /* A record that was announced and will not run must not be waited for. */
 static void
-record_fini(struct sg_op *op)
+record_fini(struct sg_work *work)
 {
-    record_run(op);
-    ipc_op_fini(op);
+    record_run(work);
+    ipc_op_fini(work);
 }
 
 static CUresult
-wait_run(struct sg_op *op)
+wait_run(struct sg_work *work)
 {
-    struct ipc_op *o = container_of(op, struct ipc_op, op);
+    struct ipc_work *o = container_of(work, struct ipc_work, work);
     const struct shared *map = o->ipc->map;
 
     if (atomic_load(&map->done) >= o->target)
@@ -155,30 +155,30 @@ wait_run(struct sg_op *op)
     return SG_NOT_YET;
 }
 
-static const struct sg_op_class record_class = {
+static const struct sg_work_class record_class = {
     .name = "shared-event-record",
-    .lane = SG_LANE_INLINE,
+    .queue = SG_QUEUE_INLINE,
     .always = true,
     .run = record_run,
     .fini = record_fini,
 };
 
-static const struct sg_op_class wait_class = {
+static const struct sg_work_class wait_class = {
     .name = "shared-event-wait",
-    .lane = SG_LANE_POLL,
+    .queue = SG_QUEUE_POLL,
     .run = wait_run,
     .fini = ipc_op_fini,
 };
 
-static struct ipc_op *
-ipc_op_new(const struct sg_op_class *class, struct sg_ctx *ctx,
+static struct ipc_work *
+ipc_op_new(const struct sg_work_class *class, struct sg_ctx *ctx,
            struct sg_ipc_event *ipc, uint64_t target)
 {
-    struct ipc_op *o = calloc(1, sizeof(*o));
+    struct ipc_work *o = calloc(1, sizeof(*o));
 
     if (!o)
         return NULL;
-    sg_op_init(&o->op, class, ctx);
+    sg_work_init(&o->work, class, ctx);
     o->ipc = ipc;
     ipc->refs++;
     o->target = target;
@@ -186,27 +186,27 @@ ipc_op_new(const struct sg_op_class *class, struct sg_ctx *ctx,
 }
 
 CUresult
-sg_ipc_event_record_op(struct sg_event *event, struct sg_ctx *ctx,
-                       struct sg_op **ret_op)
+sg_ipc_event_record_work(struct sg_event *event, struct sg_ctx *ctx,
+                         struct sg_work **ret_work)
 {
     struct shared *map = event->ipc->map;
-    struct ipc_op *o = ipc_op_new(&record_class, ctx, event->ipc, 0);
+    struct ipc_work *o = ipc_op_new(&record_class, ctx, event->ipc, 0);
 
     if (!o)
         return CUDA_ERROR_OUT_OF_MEMORY;
     atomic_store(&map->recorder, sg_card_slot(event->ipc->dev->card));
     o->target = atomic_fetch_add(&map->recorded, 1) + 1;
-    *ret_op = &o->op;
+    *ret_work = &o->work;
     return CUDA_SUCCESS;
 }
 
 CUresult
 sg_ipc_event_record(struct sg_event *event, struct sg_stream *stream)
 {
-    struct sg_op *op;
-    CUresult rc = sg_ipc_event_record_op(event, stream->ctx, &op);
+    struct sg_work *work;
+    CUresult rc = sg_ipc_event_record_work(event, stream->ctx, &work);
 
-    return rc == CUDA_SUCCESS ? sg_stream_enqueue(stream, op, NULL) : rc;
+    return rc == CUDA_SUCCESS ? sg_stream_enqueue(stream, work, NULL) : rc;
 }
 
 bool
@@ -218,33 +218,34 @@ sg_ipc_event_is_done(const struct sg_event *event)
 }
 
 CUresult
-sg_ipc_event_wait_op(struct sg_event *event, struct sg_ctx *ctx, struct sg_op **ret_op)
+sg_ipc_event_wait_work(struct sg_event *event, struct sg_ctx *ctx,
+                       struct sg_work **ret_work)
 {
-    struct ipc_op *o = ipc_op_new(&wait_class, ctx, event->ipc,
-                                  atomic_load(&event->ipc->map->recorded));
+    struct ipc_work *o = ipc_op_new(&wait_class, ctx, event->ipc,
+                                    atomic_load(&event->ipc->map->recorded));
 
     if (o)
-        *ret_op = &o->op;
+        *ret_work = &o->work;
     return o ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult
 sg_ipc_event_wait(struct sg_stream *stream, struct sg_event *event)
 {
-    struct sg_op *op;
+    struct sg_work *work;
     CUresult rc;
 
     if (sg_ipc_event_is_done(event))
         return CUDA_SUCCESS;
-    rc = sg_ipc_event_wait_op(event, stream->ctx, &op);
-    return rc == CUDA_SUCCESS ? sg_stream_enqueue(stream, op, NULL) : rc;
+    rc = sg_ipc_event_wait_work(event, stream->ctx, &work);
+    return rc == CUDA_SUCCESS ? sg_stream_enqueue(stream, work, NULL) : rc;
 }
 
 CUresult
 sg_ipc_event_synchronize(struct sg_event *event)
 {
     struct sg_ctx *ctx = event->ctx;
-    struct ipc_op *o;
+    struct ipc_work *o;
     CUresult rc;
 
     if (sg_ipc_event_is_done(event))
@@ -254,10 +255,10 @@ sg_ipc_event_synchronize(struct sg_event *event)
     if (!o)
         return CUDA_ERROR_OUT_OF_MEMORY;
     sg_ctx_ref(ctx);
-    sg_op_submit(&o->op);
-    sg_op_wait(&o->op);
+    sg_work_submit(&o->work);
+    sg_work_wait(&o->work);
     rc = ctx->error;
-    sg_op_unref(&o->op);
+    sg_work_unref(&o->work);
     sg_ctx_unref(ctx);
     return rc;
 }

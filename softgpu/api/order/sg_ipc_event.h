@@ -18,15 +18,15 @@
 struct sg_ctx;
 struct sg_event;
 struct sg_ipc_event;
-struct sg_op;
+struct sg_work;
 struct sg_stream;
 
 CUresult sg_ipc_event_record(struct sg_event *event, struct sg_stream *stream);
 /* Operations for graphs.  A record counts from the moment its operation is made. */
-CUresult sg_ipc_event_record_op(struct sg_event *event, struct sg_ctx *ctx,
-                                struct sg_op **ret_op);
-CUresult sg_ipc_event_wait_op(struct sg_event *event, struct sg_ctx *ctx,
-                              struct sg_op **ret_op);
+CUresult sg_ipc_event_record_work(struct sg_event *event, struct sg_ctx *ctx,
+                                  struct sg_work **ret_work);
+CUresult sg_ipc_event_wait_work(struct sg_event *event, struct sg_ctx *ctx,
+                                struct sg_work **ret_work);
 CUresult sg_ipc_event_wait(struct sg_stream *stream, struct sg_event *event);
 bool sg_ipc_event_is_done(const struct sg_event *event);
 /* Drops the lock while it waits. */

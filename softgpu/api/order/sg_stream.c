@@ -9,7 +9,7 @@
 #include "sg_ctx.h"
 #include "sg_dev.h"
 #include "sg_handle.h"
-#include "sg_op.h"
+#include "sg_work.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -101,7 +101,7 @@ sg_stream_unref(struct sg_stream *stream)
 {
     if (!stream || --stream->refs)
         return;
-    sg_op_unref(stream->last);
+    sg_work_unref(stream->last);
     sg_deps_clear(&stream->capture_deps);
     free(stream);
 }
@@ -165,16 +165,16 @@ is_blocking(const struct sg_stream *stream)
 
 /* Everything that work put into @stream now has to wait for, by the rules. */
 static int
-order_behind(struct sg_stream *stream, struct sg_op *op)
+order_behind(struct sg_stream *stream, struct sg_work *work)
 {
-    int r = sg_op_after(op, stream->last);
+    int r = sg_work_after(work, stream->last);
 
     if (stream->kind == SG_STREAM_LEGACY_KIND) {
         for (struct sg_stream *s = stream->ctx->streams; s && r == 0; s = s->next)
             if (is_blocking(s))
-                r = sg_op_after(op, s->last);
+                r = sg_work_after(work, s->last);
     } else if (r == 0 && is_blocking(stream)) {
-        r = sg_op_after(op, stream->ctx->legacy->last);
+        r = sg_work_after(work, stream->ctx->legacy->last);
     }
     return r;
 }
@@ -194,87 +194,87 @@ sg_stream_is_idle(const struct sg_stream *stream)
 }
 
 CUresult
-sg_stream_enqueue(struct sg_stream *stream, struct sg_op *op, struct sg_op *extra)
+sg_stream_enqueue(struct sg_stream *stream, struct sg_work *work, struct sg_work *extra)
 {
-    if (order_behind(stream, op) < 0 || sg_op_after(op, extra) < 0) {
-        sg_op_unref(op); /* edges made so far keep it until they fire */
+    if (order_behind(stream, work) < 0 || sg_work_after(work, extra) < 0) {
+        sg_work_unref(work); /* edges made so far keep it until they fire */
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    op->stream = sg_stream_ref(stream);
-    if (!op->has_priority)
-        op->priority = stream->priority;
-    sg_op_unref(stream->last);
-    stream->last = op; /* the caller's reference */
-    sg_op_submit(op);
+    work->stream = sg_stream_ref(stream);
+    if (!work->has_priority)
+        work->priority = stream->priority;
+    sg_work_unref(stream->last);
+    stream->last = work; /* the caller's reference */
+    sg_work_submit(work);
     return CUDA_SUCCESS;
 }
 
 void
-sg_stream_op_done(struct sg_stream *stream, struct sg_op *op)
+sg_stream_op_done(struct sg_stream *stream, struct sg_work *work)
 {
-    op->stream = NULL;
-    if (stream->last == op) {
+    work->stream = NULL;
+    if (stream->last == work) {
         stream->last = NULL;
-        sg_op_unref(op);
+        sg_work_unref(work);
     }
     sg_stream_unref(stream);
 }
 
 static CUresult
-wait_for(struct sg_ctx *ctx, struct sg_op *op)
+wait_for(struct sg_ctx *ctx, struct sg_work *work)
 {
     CUresult rc;
 
     sg_ctx_ref(ctx);
-    sg_op_wait(op);
+    sg_work_wait(work);
     rc = ctx->error;
-    if (rc == CUDA_SUCCESS && op)
-        rc = op->result;
-    sg_op_unref(op);
+    if (rc == CUDA_SUCCESS && work)
+        rc = work->result;
+    sg_work_unref(work);
     sg_ctx_unref(ctx);
     return rc;
 }
 
 CUresult
-sg_stream_enqueue_wait(struct sg_stream *stream, struct sg_op *op)
+sg_stream_enqueue_wait(struct sg_stream *stream, struct sg_work *work)
 {
     struct sg_ctx *ctx = stream->ctx;
     CUresult rc;
 
-    sg_op_ref(op);
-    rc = sg_stream_enqueue(stream, op, NULL);
+    sg_work_ref(work);
+    rc = sg_stream_enqueue(stream, work, NULL);
     if (rc != CUDA_SUCCESS) {
-        sg_op_unref(op);
+        sg_work_unref(work);
         return rc;
     }
-    return wait_for(ctx, op);
+    return wait_for(ctx, work);
 }
 
-static const struct sg_op_class marker_class = {
+static const struct sg_work_class marker_class = {
     .name = "marker",
-    .lane = SG_LANE_INLINE,
+    .queue = SG_QUEUE_INLINE,
     .always = true,
 };
 
 CUresult
 sg_stream_synchronize(struct sg_stream *stream)
 {
-    struct sg_op *op;
+    struct sg_work *work;
 
     if (stream->kind != SG_STREAM_LEGACY_KIND)
-        return wait_for(stream->ctx, sg_op_ref(stream->last));
+        return wait_for(stream->ctx, sg_work_ref(stream->last));
     if (sg_stream_is_idle(stream))
         return stream->ctx->error;
-    op = calloc(1, sizeof(*op));
-    if (!op)
+    work = calloc(1, sizeof(*work));
+    if (!work)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_op_init(op, &marker_class, stream->ctx);
-    if (order_behind(stream, op) < 0) {
-        sg_op_unref(op);
+    sg_work_init(work, &marker_class, stream->ctx);
+    if (order_behind(stream, work) < 0) {
+        sg_work_unref(work);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    sg_op_submit(op);
-    return wait_for(stream->ctx, op);
+    sg_work_submit(work);
+    return wait_for(stream->ctx, work);
 }
 
 CUresult

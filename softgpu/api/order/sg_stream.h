@@ -21,7 +21,7 @@
 
 struct sg_capture;
 struct sg_ctx;
-struct sg_op;
+struct sg_work;
 
 enum sg_stream_kind {
     SG_STREAM_NORMAL,
@@ -40,7 +40,7 @@ struct sg_stream {
     int priority;
     uint64_t id;
     uint64_t thread;            /* SG_STREAM_THREAD: whose */
-    struct sg_op *last;         /* reference; NULL or not done */
+    struct sg_work *last;       /* reference; NULL or not done */
     struct sg_capture *capture; /* NULL when not capturing */
     struct sg_deps capture_deps;
     CUsynchronizationPolicy sync_policy;
@@ -63,15 +63,15 @@ void sg_stream_unref(struct sg_stream *stream); /* NULL is a no-op */
 CUresult sg_stream_get(struct sg_ctx *ctx, CUstream handle,
                        struct sg_stream **ret_stream);
 
-/* Puts @op at the end, also behind @extra; takes over the caller's reference,
+/* Puts @work at the end, also behind @extra; takes over the caller's reference,
  * also on failure. */
-CUresult sg_stream_enqueue(struct sg_stream *stream, struct sg_op *op,
-                           struct sg_op *extra);
+CUresult sg_stream_enqueue(struct sg_stream *stream, struct sg_work *work,
+                           struct sg_work *extra);
 /* The same, and waits for its end; returns its result or the context's error. */
-CUresult sg_stream_enqueue_wait(struct sg_stream *stream, struct sg_op *op);
+CUresult sg_stream_enqueue_wait(struct sg_stream *stream, struct sg_work *work);
 /* True when an operation put there now could start at once. */
 bool sg_stream_is_idle(const struct sg_stream *stream);
-void sg_stream_op_done(struct sg_stream *stream, struct sg_op *op);
+void sg_stream_op_done(struct sg_stream *stream, struct sg_work *work);
 /* Waits for what is in the stream now. */
 CUresult sg_stream_synchronize(struct sg_stream *stream);
 

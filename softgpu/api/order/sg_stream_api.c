@@ -7,9 +7,9 @@
 #include "sg_dev.h"
 #include "sg_green.h"
 #include "sg_handle.h"
-#include "sg_op.h"
 #include "sg_output.h"
 #include "sg_stream.h"
+#include "sg_work.h"
 
 #include "gp_base.h"
 

@@ -18,12 +18,12 @@
 
 static const char *const op_names[] = {
 #define OP(name, sig) #name,
-#include "sg_ops.def"
+#include "sg_insns.def"
 #undef OP
 };
 static const char *const op_sigs[] = {
 #define OP(name, sig) sig,
-#include "sg_ops.def"
+#include "sg_insns.def"
 #undef OP
 };
 
