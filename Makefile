@@ -98,12 +98,17 @@ endef
 
 static_path = $(foreach lib,$(1),$(O)/static/lib$(lib).a)
 
-define static_lib
-$(call compile_all,$(1),$(2),$(3),$(4))
+# archive NAME,SRCS: of objects that are compiled elsewhere, layer by layer
+define archive
 $(O)/static/lib$(1).a: $(call objs,$(1),$(2))
 	$$(call say,AR,$$@)
 	$$(Q)mkdir -p $$(@D)
 	$$(Q)rm -f $$@ && $$(AR) rcs $$@ $$^
+endef
+
+define static_lib
+$(call compile_all,$(1),$(2),$(3),$(4))
+$(call archive,$(1),$(2))
 endef
 
 # link_rule FILE,NAME,SRCS,STATIC_LIBS,LDLIBS,FLAGS

@@ -26,7 +26,7 @@ $(O)/bench/softgpu-kernels.ptx: bench/softgpu/kernels.cu
 
 $(eval $(call static_lib,sgref,bench/softgpu/ref.c,bench/softgpu,-O3 -march=native -fno-math-errno))
 $(eval $(call helper_program,bench/softgpu-kernels,bench/softgpu/kernels.c,\
-    bench/softgpu softgpu/exec softgpu/ptx common,-Wa$(comma)-I$(O)/bench,sgref sgexec ptx common,-lm))
+    bench/softgpu $(SGEXEC_INCS),-Wa$(comma)-I$(O)/bench,sgref sgexec ptx common,-lm))
 $(O)/obj/bench_softgpu-kernels/bench/softgpu/kernels.o: $(O)/bench/softgpu-kernels.ptx
 
 .PHONY: bench-softgpu

@@ -17,7 +17,7 @@ SG_API_SRCS := \
     $(addprefix softgpu/api/order/sg_,capture.c event.c hostfn.c ipc_event.c stream.c \
         stream_api.c)
 SG_API_DIRS := $(addprefix softgpu/api/,card code core graph memory order)
-SG_API_INCS := $(SG_API_DIRS) softgpu/exec softgpu/ptx proto common
+SG_API_INCS := $(SG_API_DIRS) softgpu/exec softgpu/exec/memory softgpu/ptx proto common
 SG_API_LDLIBS := -lzstd -llz4 -lm -ldl -lrt \
     -Wl,-Bsymbolic \
     -Wl,--version-script=softgpu/api/libsoftgpu.map

@@ -6,8 +6,6 @@ FUZZ_CC ?= clang
 FUZZ_SECONDS ?= 20
 FUZZ_CFLAGS := -std=gnu11 -O1 -g -D_GNU_SOURCE -fsanitize=fuzzer-no-link,address \
     -fno-omit-frame-pointer -w -DGPUPOOL_VERSION='"fuzz"'
-# What softgpu/exec/exec_wide.c asks for in one function; clang wants it for the file.
-FUZZ_CFLAGS += $(if $(filter x86_64,$(shell uname -m)),-mcx16)
 FUZZ_UB := -fsanitize=undefined -fno-sanitize-recover=undefined
 
 # fuzz_target NAME,SRCS,INCS,LDLIBS: everything is compiled anew, instrumented
@@ -44,7 +42,7 @@ $(eval $(call fuzz_target,fuzz_scheduler,$(SCHED_CORE_SRCS) $(SCHED_SRCS) $(CTL_
 
 # The executor, with the lowest build of its interpreter only.
 FUZZ_EXEC_SRCS := $(FUZZ_PTX_SRCS) $(filter-out %_v3.c %_v4.c,$(SGEXEC_SRCS))
-$(eval $(call fuzz_target,fuzz_exec,$(FUZZ_EXEC_SRCS),common softgpu/ptx softgpu/exec,\
+$(eval $(call fuzz_target,fuzz_exec,$(FUZZ_EXEC_SRCS),$(SGEXEC_ALL_INCS),\
     -lzstd -llz4 -lm))
 
 # The worker's dispatch; sources under $(O) are compiled where they lie.

@@ -15,6 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import layers
+
 SOURCE = {".c", ".h", ".cu"}
 NEEDS_SPDX = SOURCE | {".py", ".sh", ".mk", ".proto", ".api", ".yaml", ".service"}
 MAX_LINES = 900
@@ -130,6 +132,8 @@ def main():
             check_any(path, text, found)
         if path.suffix in SOURCE:
             check_c(path, text, found)
+    if not args.files:  # who includes whom is a question about all of them
+        layers.check(files, found)
     if not args.no_format:
         check_format(checked, found, missing)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The executor of the software GPU.
-UT_SGX_INCS := common softgpu/ptx softgpu/exec tests/unit
+UT_SGX_INCS := $(SGEXEC_ALL_INCS) tests/unit
 $(foreach t,test_sg_sched test_sg_access test_sg_warp test_sg_matrix test_sg_isa \
     test_sg_tex test_sg_wide test_sg_litmus test_sg_cluster test_sg_ir \
     test_sg_wgmma test_sg_sparse test_sg_tensor test_sg_surf test_sg_patterns,\

@@ -8,7 +8,7 @@ $(eval $(call unit_test,test_ptx_corpus,tests/unit/test_ptx_corpus.c $(LAYOUT_SR
     $(UT_PTX_INCS) server/layouts,,ptx common,$(UT_PTX_LIBS)))
 
 # Goldens: an independent reference for the instructions of softgpu/exec.
-UT_GOLDEN_INCS := common softgpu/ptx softgpu/exec tests/unit
+UT_GOLDEN_INCS := $(SGEXEC_ALL_INCS) tests/unit
 $(foreach t,test_sg_golden_int test_sg_golden_float test_sg_golden_cvt \
     test_sg_golden_half test_sg_golden_narrow test_sg_golden_video test_sg_golden_mixed,\
     $(eval $(call unit_test,$(t),tests/unit/$(t).c tests/unit/ut_golden.c tests/unit/sg_ref.c,\

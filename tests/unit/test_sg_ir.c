@@ -8,6 +8,7 @@
 
 #include "gp_err.h"
 #include "sg_cta.h"
+#include "sg_ir.h"
 #include "ut.h"
 
 #include <errno.h>

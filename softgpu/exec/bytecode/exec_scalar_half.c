@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Half precision: f16 and bf16, one or two to a word; see exec_scalar.h.
+ *
+ * Every operation is evaluated in double and rounded once.  That is exact for add, sub,
+ * mul; fma is made so by rounding the double result to odd first.
+ */
+#include "exec_lane.h"
+#include "exec_scalar.h"
+
+#include <math.h>
+
+#define DEF(name) uint64_t sg_fn_##name(uint64_t a, uint64_t b, uint64_t c)
+
+enum rounding { RN, RZ, RM, RP, RNA };
+
+/* Round @v to a format of @mant explicit mantissa bits whose smallest normal exponent
+ * is @emin; the result is the bits above the format's own exponent bias. */
+static uint32_t
+round_to(double v, int mant, int emin, int emax, enum rounding how, uint32_t nan)
+{
+    uint64_t bits = lane_bits64(v), frac, half, rest;
+    uint32_t sign = (uint32_t)(bits >> 63) << 15, r;
+    int exp = (int)(bits >> 52 & 0x7ff) - 1023, drop;
+    bool up;
+
+    if (v != v)
+        return nan;
+    if (exp == 1024)
+        return sign | (uint32_t)(emax - emin + 2) << mant;
+    if (exp == -1023) { /* zero and f64 subnormals are below every half */
+        up = (bits << 1) && ((how == RP && !sign) || (how == RM && sign));
+        return sign | (up ? 1u : 0);
+    }
+    frac = (bits & ((1ull << 52) - 1)) | 1ull << 52;
+    drop = 52 - mant + (exp < emin ? emin - exp : 0);
+    if (drop > 60) {
+        up = (how == RP && !sign) || (how == RM && sign);
+        return sign | (up ? 1u : 0);
+    }
+    half = 1ull << (drop - 1);
+    rest = frac & ((1ull << drop) - 1);
+    frac >>= drop;
+    up = how == RN    ? rest > half || (rest == half && (frac & 1))
+         : how == RNA ? rest >= half
+         : how == RP  ? rest && !sign
+         : how == RM  ? rest && sign
+                      : false;
+    frac += up;
+    r = exp < emin ? (uint32_t)frac
+                   : (uint32_t)((uint64_t)(exp - emin) << mant) + (uint32_t)frac;
+    if (r >= (uint32_t)(emax - emin + 2) << mant) {
+        bool inf =
+            how == RN || how == RNA || (how == RP && !sign) || (how == RM && sign);
+        r = ((uint32_t)(emax - emin + 2) << mant) - (inf ? 0 : 1);
+    }
+    return sign | r;
+}
+
+static uint16_t
+to_f16(double v, enum rounding how)
+{
+    return (uint16_t)round_to(v, 10, -14, 15, how, 0x7fff);
+}
+
+static uint16_t
+to_bf16(double v, enum rounding how)
+{
+    return (uint16_t)round_to(v, 7, -126, 127, how, 0x7fff);
+}
+
+uint32_t
+sg_round_narrow(double v, int mant, int emin)
+{
+    return round_to(v, mant, emin, 127, RN, 0);
+}
+
+uint16_t
+sg_f64_to_f16(double v)
+{
+    return to_f16(v, RN);
+}
+
+uint16_t
+sg_f64_to_bf16(double v)
+{
+    return to_bf16(v, RN);
+}
+
+double
+sg_f16_to_f64(uint16_t h)
+{
+    return (double)lane_f16_f32(h);
+}
+
+double
+sg_bf16_to_f64(uint16_t h)
+{
+    return (double)lane_float((uint32_t)h << 16);
+}
+
+#define UNI(name, expr)                                                                \
+    DEF(name)                                                                          \
+    {                                                                                  \
+        (void)b, (void)c;                                                              \
+        return (expr);                                                                 \
+    }
+UNI(f16_f64, lane_bits64(sg_f16_to_f64((uint16_t)a)))
+UNI(bf16_f64, lane_bits64(sg_bf16_to_f64((uint16_t)a)))
+UNI(f64_f16_rn, to_f16(lane_double(a), RN))
+UNI(f64_f16_rz, to_f16(lane_double(a), RZ))
+UNI(f64_f16_rm, to_f16(lane_double(a), RM))
+UNI(f64_f16_rp, to_f16(lane_double(a), RP))
+UNI(f64_bf16_rn, to_bf16(lane_double(a), RN))
+UNI(f64_bf16_rz, to_bf16(lane_double(a), RZ))
+UNI(f64_bf16_rm, to_bf16(lane_double(a), RM))
+UNI(f64_bf16_rp, to_bf16(lane_double(a), RP))
+
+/* tf32: an f32 whose low 13 mantissa bits are zero, ties away from zero. */
+DEF(f64_tf32_rna)
+{
+    uint32_t u = lane_bits32(lane_nan32((float)lane_double(a)));
+
+    (void)b, (void)c;
+    if ((u & 0x7f800000u) == 0x7f800000u)
+        return u;
+    return (u + 0x1000u) & ~0x1fffu;
+}
+
+DEF(f64_tf32_rn)
+{
+    uint32_t u = lane_bits32(lane_nan32((float)lane_double(a)));
+
+    (void)b, (void)c;
+    if ((u & 0x7f800000u) == 0x7f800000u)
+        return u;
+    return (u + 0xfffu + (u >> 13 & 1)) & ~0x1fffu;
+}
+
+DEF(f64_tf32_rz)
+{
+    uint32_t u = lane_bits32(lane_nan32((float)lane_double(a)));
+
+    (void)b, (void)c;
+    return (u & 0x7fffffffu) > 0x7f800000u ? u : u & ~0x1fffu;
+}
+
+/* x * y + z with one rounding to odd: whoever rounds it further rounds once. */
+static double
+fma_odd(double x, double y, double z)
+{
+    double p = x * y, s = p + z, t, e; /* p is exact: at most 11 + 11 bits */
+
+    if (!isfinite(s))
+        return s;
+    t = s - p;
+    e = (p - (s - t)) + (z - t);
+    if (e != 0.0 && !(lane_bits64(s) & 1)) {
+        uint64_t u = lane_bits64(s);
+        bool away = (e > 0) == (s > 0);
+        if (s == 0.0)
+            return s;
+        s = lane_double(away ? u + 1 : u - 1);
+    }
+    return s;
+}
+
+typedef double half_fn(double x, double y, double z);
+
+static double
+half_add(double x, double y, double z)
+{
+    (void)z;
+    return x + y;
+}
+static double
+half_sub(double x, double y, double z)
+{
+    (void)z;
+    return x - y;
+}
+static double
+half_mul(double x, double y, double z)
+{
+    (void)z;
+    return x * y;
+}
+
+static double
+half_min(double x, double y, double z)
+{
+    (void)z;
+    if (x != x)
+        return y;
+    if (y != y)
+        return x;
+    return x < y || (x == y && signbit(x)) ? x : y;
+}
+
+static double
+half_max(double x, double y, double z)
+{
+    (void)z;
+    if (x != x)
+        return y;
+    if (y != y)
+        return x;
+    return x > y || (x == y && !signbit(x)) ? x : y;
+}
+
+static double
+half_min_nan(double x, double y, double z)
+{
+    return x != x || y != y ? NAN : half_min(x, y, z);
+}
+
+static double
+half_max_nan(double x, double y, double z)
+{
+    return x != x || y != y ? NAN : half_max(x, y, z);
+}
+
+static double
+half_ex2(double x, double y, double z)
+{
+    (void)y, (void)z;
+    return exp2(x);
+}
+static double
+half_tanh(double x, double y, double z)
+{
+    (void)y, (void)z;
+    return tanh(x);
+}
+
+static double
+half_sat(double x, double y, double z)
+{
+    (void)y, (void)z;
+    return x > 0.0 ? (x < 1.0 ? x : 1.0) : 0.0;
+}
+
+static double
+half_relu(double x, double y, double z)
+{
+    (void)y, (void)z;
+    return x != x ? x : x > 0.0 ? x : 0.0;
+}
+
+static uint32_t
+pair_f16(half_fn *fn, uint64_t a, uint64_t b, uint64_t c)
+{
+    uint32_t r = 0;
+
+    for (int k = 0; k < 32; k += 16)
+        r |= (uint32_t)to_f16(fn(sg_f16_to_f64((uint16_t)(a >> k)),
+                                 sg_f16_to_f64((uint16_t)(b >> k)),
+                                 sg_f16_to_f64((uint16_t)(c >> k))),
+                              RN)
+             << k;
+    return r;
+}
+
+static uint32_t
+pair_bf16(half_fn *fn, uint64_t a, uint64_t b, uint64_t c)
+{
+    uint32_t r = 0;
+
+    for (int k = 0; k < 32; k += 16)
+        r |= (uint32_t)to_bf16(fn(sg_bf16_to_f64((uint16_t)(a >> k)),
+                                  sg_bf16_to_f64((uint16_t)(b >> k)),
+                                  sg_bf16_to_f64((uint16_t)(c >> k))),
+                               RN)
+             << k;
+    return r;
+}
+
+#define PAIR(name, fn)                                                                 \
+    DEF(name##_f16x2)                                                                  \
+    {                                                                                  \
+        return pair_f16(fn, a, b, c);                                                  \
+    }                                                                                  \
+    DEF(name##_bf16x2)                                                                 \
+    {                                                                                  \
+        return pair_bf16(fn, a, b, c);                                                 \
+    }
+PAIR(add, half_add)
+PAIR(sub, half_sub)
+PAIR(mul, half_mul)
+PAIR(fma, fma_odd)
+PAIR(min, half_min)
+PAIR(max, half_max)
+PAIR(min_nan, half_min_nan)
+PAIR(max_nan, half_max_nan)
+PAIR(ex2, half_ex2)
+PAIR(tanh, half_tanh)
+PAIR(sat, half_sat)
+PAIR(relu, half_relu)
+
+UNI(neg_b16, (a ^ 0x8000u) & 0xffffu)
+UNI(neg_b16x2, (uint32_t)a ^ 0x80008000u)
+UNI(abs_b16x2, (uint32_t)a & 0x7fff7fffu)
+
+/* The sign is the product's, the magnitude the smaller or greater one.  @inf: above it
+ * are the NaNs. */
+static uint32_t
+pair_xorsign(sg_fn *fn, uint64_t a, uint64_t b, uint32_t inf)
+{
+    uint32_t r = (uint32_t)fn(a & 0x7fff7fffu, b & 0x7fff7fffu, 0);
+    uint32_t sign = (uint32_t)(a ^ b) & 0x80008000u;
+
+    if ((r & 0x7fffu) > inf)
+        sign &= 0xffff0000u;
+    if ((r >> 16 & 0x7fffu) > inf)
+        sign &= 0xffffu;
+    return r | sign;
+}
+
+#define XORSIGN(what, type, inf)                                                       \
+    DEF(what##_xorsign_##type)                                                         \
+    {                                                                                  \
+        (void)c;                                                                       \
+        return pair_xorsign(sg_fn_##what##_##type, a, b, inf);                         \
+    }
+XORSIGN(min, f16x2, 0x7c00)
+XORSIGN(max, f16x2, 0x7c00)
+XORSIGN(min_nan, f16x2, 0x7c00)
+XORSIGN(max_nan, f16x2, 0x7c00)
+XORSIGN(min, bf16x2, 0x7f80)
+XORSIGN(max, bf16x2, 0x7f80)
+XORSIGN(min_nan, bf16x2, 0x7f80)
+XORSIGN(max_nan, bf16x2, 0x7f80)
+
+/* Halves whose a or b is what a tensor copy puts outside of its tensor become 0. */
+static uint32_t
+fma_oob(sg_fn *fn, uint64_t a, uint64_t b, uint64_t c)
+{
+    uint32_t r = (uint32_t)fn(a, b, c);
+
+    for (int k = 0; k < 32; k += 16)
+        if ((a >> k & 0xffff) == SG_OOB_NAN || (b >> k & 0xffff) == SG_OOB_NAN)
+            r &= ~(0xffffu << k);
+    return r;
+}
+
+DEF(fma_oob_f16x2)
+{
+    return fma_oob(sg_fn_fma_f16x2, a, b, c);
+}
+
+DEF(fma_oob_bf16x2)
+{
+    return fma_oob(sg_fn_fma_bf16x2, a, b, c);
+}
+
+DEF(ftz_f16x2)
+{
+    uint32_t r = (uint32_t)a;
+
+    (void)b, (void)c;
+    if (!(r & 0x7c00u))
+        r &= ~0x03ffu;
+    if (!(r & 0x7c000000u))
+        r &= ~0x03ff0000u;
+    return r;
+}
+
+uint64_t
+sg_atom_half(unsigned what, uint64_t old, uint64_t b)
+{
+    switch (what) {
+    case SG_ATOM_ADD_F16:
+        return sg_fn_add_f16x2(old, b, 0) & 0xffff;
+    case SG_ATOM_ADD_F16X2:
+        return sg_fn_add_f16x2(old, b, 0);
+    case SG_ATOM_ADD_BF16:
+        return sg_fn_add_bf16x2(old, b, 0) & 0xffff;
+    case SG_ATOM_ADD_BF16X2:
+        return sg_fn_add_bf16x2(old, b, 0);
+    case SG_ATOM_MIN_F16:
+        return sg_fn_min_f16x2(old, b, 0) & 0xffff;
+    case SG_ATOM_MAX_F16:
+        return sg_fn_max_f16x2(old, b, 0) & 0xffff;
+    case SG_ATOM_MIN_F16X2:
+        return sg_fn_min_f16x2(old, b, 0);
+    case SG_ATOM_MAX_F16X2:
+        return sg_fn_max_f16x2(old, b, 0);
+    case SG_ATOM_MIN_BF16:
+        return sg_fn_min_bf16x2(old, b, 0) & 0xffff;
+    case SG_ATOM_MAX_BF16:
+        return sg_fn_max_bf16x2(old, b, 0) & 0xffff;
+    case SG_ATOM_MIN_BF16X2:
+        return sg_fn_min_bf16x2(old, b, 0);
+    case SG_ATOM_MAX_BF16X2:
+        return sg_fn_max_bf16x2(old, b, 0);
+    default:
+        return old;
+    }
+}

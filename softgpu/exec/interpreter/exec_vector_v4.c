@@ -1,0 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Vector loads and stores for x86-64-v4; see exec_vector_body.h. */
+#define SG_ISA v4
+#include "exec_vector_body.h"
