@@ -80,8 +80,8 @@ arena_alloc(CUdeviceptr *ret, uint64_t size)
     pthread_mutex_lock(&lock);
     for (i = 0; i < n_blocks && blocks[i].at - at < need; i++)
         at = blocks[i].at + blocks[i].size;
-    if (arena && n_blocks < BLOCKS_MAX && need <= limit &&
-        in_use <= limit - need && at + need <= ARENA_SIZE) {
+    if (arena && n_blocks < BLOCKS_MAX && need <= limit && in_use <= limit - need &&
+        at + need <= ARENA_SIZE) {
         memmove(&blocks[i + 1], &blocks[i], (n_blocks - i) * sizeof(blocks[0]));
         blocks[i] = (struct block){at, need};
         n_blocks++;

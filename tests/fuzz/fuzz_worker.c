@@ -55,8 +55,7 @@ session_make(struct wrk_priv *p)
     desk->books = books;
     desk->seat = seat;
     desk->n_slices = 1;
-    desk->slices[0].share =
-        (struct gov_share){.policy = GOV_BURST_SHARE, .core = 100};
+    desk->slices[0].share = (struct gov_share){.policy = GOV_BURST_SHARE, .core = 100};
     srv_books_desk(books, seat, desk, (uint32_t)getpid());
     must(srv_arbiter_add(arbiter, desk, NULL) == 0, "no place at the card");
     the_desks = (struct wrk_desks){.desk = desk->desk,
