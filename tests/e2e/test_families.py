@@ -1,6 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """One program per family of calls: the same results and errors remotely as on the driver."""
 
+import sys
+
+# In a process of its own: a library that names every result code it knows.
+NAME_ERRORS = """
+import ctypes, sys
+driver = ctypes.CDLL(sys.argv[1])
+words = ctypes.c_char_p()
+for code in range(1100):
+    for ask in driver.cuGetErrorName, driver.cuGetErrorString:
+        if ask(code, ctypes.byref(words)) == 0:
+            print(code, words.value.decode())
+"""
+
 
 def same_remotely_and_locally(case, name, env=None, **options):
     program = case.programs / name
@@ -77,3 +90,10 @@ def test_functions_of_captured_graphs_run_at_every_launch_and_hold_no_free(case)
 def test_pending_functions_hold_no_memory_that_both_sides_map(case):
     same_remotely_and_locally(case, "hostfuncs", env={"GPUPOOL_TRANSPORT": "shm"},
                               core=100)
+
+
+def test_errors_have_one_name_and_text_in_both_libraries(case):
+    said = [case.run([sys.executable, "-c", NAME_ERRORS, case.build / "lib" / library]).out
+            for library in ("libcuda.so.1", "libsoftgpu.so")]
+    case.equal(said[0], said[1], "names and texts of the client stub and the software GPU")
+    case.equal("1 CUDA_ERROR_INVALID_VALUE\n1 invalid argument\n" in said[0], True, "words")
