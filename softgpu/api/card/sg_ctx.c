@@ -8,19 +8,9 @@
  */
 #include "sg_ctx.h"
 
-#include "sg_array.h"
 #include "sg_core.h"
 #include "sg_dev.h"
-#include "sg_event.h"
-#include "sg_green.h"
 #include "sg_handle.h"
-#include "sg_mem.h"
-#include "sg_module.h"
-#include "sg_output.h"
-#include "sg_sm.h"
-#include "sg_stream.h"
-#include "sg_texobj.h"
-#include "sg_work.h"
 
 #include "sg_memview.h"
 
@@ -95,6 +85,27 @@ sg_ctx_current(struct sg_ctx **ret_ctx)
     return CUDA_SUCCESS;
 }
 
+CUresult
+sg_enter_broken(struct sg_ctx **ret_ctx)
+{
+    CUresult rc = sg_enter_init();
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = sg_ctx_current(ret_ctx);
+    return rc == CUDA_SUCCESS ? rc : sg_leave(rc);
+}
+
+CUresult
+sg_enter(struct sg_ctx **ret_ctx)
+{
+    CUresult rc = sg_enter_broken(ret_ctx);
+
+    if (rc == CUDA_SUCCESS && (*ret_ctx)->error != CUDA_SUCCESS)
+        return sg_leave((*ret_ctx)->error);
+    return rc;
+}
+
 int
 sg_ctx_push(uint64_t handle)
 {
@@ -146,18 +157,41 @@ set_default_limits(struct sg_ctx *ctx)
     ctx->limits[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = 0;
 }
 
+static const struct sg_ctx_part *parts;
+static size_t n_parts;
+
+void
+sg_ctx_set_parts(const struct sg_ctx_part *list, size_t n)
+{
+    parts = list;
+    n_parts = n;
+}
+
 static CUresult
 ctx_init(struct sg_ctx *ctx)
 {
-    CUresult rc;
+    CUresult rc = CUDA_SUCCESS;
 
-    if (sg_memview_new(&ctx->view) < 0 || sg_output_new(ctx, &ctx->output) < 0)
+    if (sg_memview_new(&ctx->view) < 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    rc = sg_stream_new(ctx, SG_STREAM_LEGACY_KIND, CU_STREAM_DEFAULT, 0, &ctx->legacy);
-    if (rc == CUDA_SUCCESS)
-        rc = sg_mem_attach_ctx(ctx);
+    for (size_t i = 0; i < n_parts && rc == CUDA_SUCCESS; i++)
+        if (parts[i].begin)
+            rc = parts[i].begin(ctx);
     return rc;
 }
+
+static void
+call_parts(struct sg_ctx *ctx, size_t which)
+{
+    for (size_t i = 0; i < n_parts; i++) {
+        void (*const *fn)(struct sg_ctx *) = (void (*const *)(struct sg_ctx *))(
+            const void *)((const char *)&parts[i] + which);
+        if (*fn)
+            (*fn)(ctx);
+    }
+}
+
+#define CALL_PARTS(ctx, member) call_parts(ctx, offsetof(struct sg_ctx_part, member))
 
 CUresult
 sg_ctx_new(struct sg_dev *dev, unsigned flags, bool primary, struct sg_ctx **ret_ctx)
@@ -210,32 +244,20 @@ list_remove(struct sg_ctx *ctx)
 void
 sg_ctx_destroy(struct sg_ctx *ctx)
 {
-    if (ctx->primary) {
-        sg_green_ctx_gone(ctx->handle);
+    CALL_PARTS(ctx, lose_handle);
+    if (ctx->primary)
         sg_handle_set(ctx->handle, NULL);
-    } else {
+    else
         sg_handle_drop(ctx->handle);
-    }
     ctx->dead = true;
     list_remove(ctx);
-    sg_output_flush(ctx);
+    CALL_PARTS(ctx, flush);
     ctx->error = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    sg_sm_cancel(ctx);
+    CALL_PARTS(ctx, cancel);
     while (ctx->n_work)
         sg_wait();
-    sg_output_flush(ctx);
-    while (ctx->modules)
-        sg_module_unload(ctx->modules);
-    while (ctx->events)
-        sg_event_destroy(ctx->events);
-    while (ctx->streams)
-        sg_stream_destroy(ctx->streams);
-    ctx->legacy = NULL;
-    sg_texobj_detach_ctx(ctx);
-    sg_array_detach_ctx(ctx);
-    sg_mem_detach_ctx(ctx);
-    sg_output_free(ctx->output);
-    ctx->output = NULL;
+    CALL_PARTS(ctx, flush);
+    CALL_PARTS(ctx, end);
     sg_ctx_unref(ctx);
 }
 
@@ -263,57 +285,5 @@ sg_ctx_fail(struct sg_ctx *ctx, CUresult error)
     if (ctx->error != CUDA_SUCCESS)
         return;
     ctx->error = error;
-    sg_sm_cancel(ctx);
-}
-
-static const struct sg_work_class marker_class = {
-    .name = "context-marker",
-    .queue = SG_QUEUE_INLINE,
-    .always = true,
-};
-
-CUresult
-sg_ctx_synchronize(struct sg_ctx *ctx)
-{
-    struct sg_work *work;
-    CUresult rc;
-    int r = 0;
-
-    if (!ctx->n_work)
-        return ctx->error;
-    work = calloc(1, sizeof(*work));
-    if (!work)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_work_init(work, &marker_class, ctx);
-    for (struct sg_stream *s = ctx->streams; s && r == 0; s = s->next)
-        r = sg_work_after(work, s->last);
-    if (r < 0) {
-        sg_work_unref(work);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    sg_work_submit(work);
-    sg_work_wait(work);
-    rc = ctx->error;
-    sg_work_unref(work);
-    return rc;
-}
-
-/* Contexts are listed youngest first, so the list can be followed by id while
- * the lock is dropped in between. */
-void
-sg_ctx_synchronize_all(void)
-{
-    uint64_t below = UINT64_MAX;
-    struct sg_ctx *c;
-
-    for (;;) {
-        for (c = sg_ctx_list; c && (c->id >= below || !c->n_work); c = c->next)
-            ;
-        if (!c)
-            return;
-        below = c->id;
-        sg_ctx_ref(c);
-        sg_ctx_synchronize(c);
-        sg_ctx_unref(c);
-    }
+    CALL_PARTS(ctx, cancel);
 }

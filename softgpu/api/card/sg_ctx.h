@@ -58,17 +58,26 @@ void sg_ctx_unref(struct sg_ctx *ctx);         /* NULL is a no-op */
 /* First error wins; running kernels of the context are told to end. */
 void sg_ctx_fail(struct sg_ctx *ctx, CUresult error);
 
-/* Waits until everything submitted before is done; the context's error. */
-CUresult sg_ctx_synchronize(struct sg_ctx *ctx);
-
-/* The same for every context of the process. */
-void sg_ctx_synchronize_all(void);
-
 /* The calling thread's stack of current contexts. */
 CUresult sg_ctx_current(struct sg_ctx **ret_ctx);
 uint64_t sg_ctx_current_handle(void);
+/* Into a call (sg_core.h) with the current context: one without a sticky error, or any.
+ */
+CUresult sg_enter(struct sg_ctx **ret_ctx);
+CUresult sg_enter_broken(struct sg_ctx **ret_ctx);
 int sg_ctx_push(uint64_t handle);
 int sg_ctx_set_current(uint64_t handle); /* 0: none */
+
+/* What a context consists of, for the layers above: each function may be NULL.  They
+ * are called in the order of the list (sg_init.c). */
+struct sg_ctx_part {
+    CUresult (*begin)(struct sg_ctx *ctx);   /* the context is being made */
+    void (*lose_handle)(struct sg_ctx *ctx); /* it is about to have no name any more */
+    void (*flush)(struct sg_ctx *ctx);       /* before and after its work has ended */
+    void (*cancel)(struct sg_ctx *ctx);      /* what runs is to end soon */
+    void (*end)(struct sg_ctx *ctx);         /* nothing runs: free what it owns */
+};
+void sg_ctx_set_parts(const struct sg_ctx_part *list, size_t n);
 
 /* All live contexts of the process. */
 extern struct sg_ctx *sg_ctx_list;

@@ -283,7 +283,7 @@ SG_CALL(cuCtxSynchronize_v2, CUcontext hctx)
         if (s->capture)
             return sg_leave(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     sg_ctx_ref(ctx);
-    rc = sg_ctx_synchronize(ctx);
+    rc = sg_streams_synchronize(ctx);
     sg_output_flush(ctx);
     sg_ctx_unref(ctx);
     return sg_leave(rc);

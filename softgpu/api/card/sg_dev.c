@@ -6,10 +6,7 @@
 
 #include "sg_card.h"
 #include "sg_core.h"
-#include "sg_ctx.h"
 #include "sg_handle.h"
-#include "sg_mem.h"
-#include "sg_sm.h"
 
 #include "gp_err.h"
 #include "gp_log.h"
@@ -121,13 +118,23 @@ dev_init(struct sg_dev *dev, const struct sg_conf *conf, unsigned ordinal,
     if (r < 0)
         return r;
     dev->primary_handle = sg_handle_new(SG_KIND_CTX, NULL);
-    return dev->primary_handle ? sg_sm_new(dev, &dev->sm) : -ENOMEM;
+    return dev->primary_handle ? 0 : -ENOMEM;
+}
+
+void
+sg_dev_fini(void)
+{
+    for (unsigned i = 0; i < n_devs; i++) {
+        sg_card_close(devs[i].card);
+        sg_va_fini(&devs[i].va);
+        sg_handle_drop(devs[i].primary_handle);
+    }
+    n_devs = 0;
 }
 
 int
 sg_dev_init(const struct sg_conf *conf, struct gp_err *err)
 {
-    unsigned n = 0;
     int r = 0;
 
     if (!conf->n_visible)
@@ -135,22 +142,10 @@ sg_dev_init(const struct sg_conf *conf, struct gp_err *err)
     address_slot = conf->slot;
     if (!getenv("SOFTGPU_CARD_FILES"))
         sg_card_tidy();
-    while (n < conf->n_visible && r == 0)
-        r = dev_init(&devs[n], conf, n, err), n++;
-    n_devs = n;
-    if (r == 0) {
-        r = sg_mem_init();
-        if (r < 0)
-            gp_err_set(err, r, "reserving device addresses: %s", strerror(-r));
-    }
-    if (r < 0) { /* leave no card half open: cuInit may be tried again */
-        for (unsigned i = 0; i < n; i++) {
-            sg_card_close(devs[i].card);
-            sg_va_fini(&devs[i].va);
-            sg_handle_drop(devs[i].primary_handle);
-        }
-        n_devs = 0;
-    }
+    while (n_devs < conf->n_visible && r == 0)
+        r = dev_init(&devs[n_devs], conf, n_devs, err), n_devs++;
+    if (r < 0)
+        sg_dev_fini();
     return r;
 }
 

@@ -72,6 +72,8 @@ struct sg_dev {
 
 /* -ENODEV: the configuration shows no card. */
 int sg_dev_init(const struct sg_conf *conf, struct gp_err *err);
+/* Leaves no card half open: cuInit may be tried again. */
+void sg_dev_fini(void);
 unsigned sg_dev_count(void);
 struct sg_dev *sg_dev_get(CUdevice ordinal); /* NULL: no such device */
 struct sg_dev *sg_dev_by_uuid(const uint8_t uuid[16]);

@@ -22,7 +22,7 @@ struct sg_dev;
 struct sg_func;
 struct sg_sm;
 
-/* One launch.  Made by sg_launch.c; runs as an operation of SG_QUEUE_KERNEL. */
+/* One launch.  Made by sg_launch.c; runs as a work item of SG_QUEUE_OTHER. */
 struct sg_run {
     struct sg_work work; /* first */
     struct sg_launch launch;

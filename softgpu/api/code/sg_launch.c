@@ -14,6 +14,7 @@
 #include "sg_output.h"
 #include "sg_sm.h"
 #include "sg_stream.h"
+#include "sg_work.h"
 
 #include "gp_err.h"
 #include "gp_log.h"
@@ -246,7 +247,8 @@ run_fini(struct sg_work *work)
 
 static const struct sg_work_class launch_class = {
     .name = "launch",
-    .queue = SG_QUEUE_KERNEL,
+    .queue = SG_QUEUE_OTHER,
+    .submit = sg_sm_submit,
     .fini = run_fini,
 };
 

@@ -8,6 +8,8 @@
 #ifndef SG_LAUNCH_H
 #define SG_LAUNCH_H
 
+#include "sg_node.h"
+
 #include "cuda_abi.h"
 #include "gp_base.h"
 
@@ -20,16 +22,6 @@ struct sg_func;
 struct sg_kernel;
 struct sg_work;
 struct sg_stream;
-
-struct sg_launch_req {
-    CUfunction func; /* as it was handed in */
-    unsigned grid[3], block[3];
-    unsigned cluster[3]; /* in blocks; 0, 0, 0: as the kernel says */
-    unsigned shared;
-    bool cooperative;
-    int priority;
-    bool has_priority;
-};
 
 /* Blocks of @threads threads that one multiprocessor holds at a time; 0 when
  * not even one fits. */

@@ -9,6 +9,7 @@
 #include "sg_jit.h"
 #include "sg_mem.h"
 #include "sg_module.h"
+#include "sg_stream.h"
 
 #include "gp_err.h"
 #include "gp_image.h"
@@ -142,7 +143,7 @@ SG_CALL(cuLibraryUnload, CUlibrary library)
             sg_handle_drop(lib->kernels[i]->handle);
     while ((mod = module_of_library(lib))) {
         if (mod->ctx->n_work) {
-            sg_ctx_synchronize(mod->ctx);
+            sg_streams_synchronize(mod->ctx);
             continue; /* look again: the lock was dropped */
         }
         sg_module_unload(mod);

@@ -10,7 +10,6 @@
 #include "sg_dev.h"
 #include "sg_handle.h"
 #include "sg_mem.h"
-#include "sg_texref.h"
 
 #include "gp_err.h"
 #include "gp_log.h"
@@ -155,6 +154,14 @@ sg_module_new(struct sg_ctx *ctx, struct sg_code *code, struct sg_library *libra
     return CUDA_SUCCESS;
 }
 
+static void (*unload_hook)(const struct sg_module *mod);
+
+void
+sg_module_on_unload(void (*fn)(const struct sg_module *mod))
+{
+    unload_hook = fn;
+}
+
 void
 sg_module_unload(struct sg_module *mod)
 {
@@ -166,7 +173,8 @@ sg_module_unload(struct sg_module *mod)
     if (*p)
         *p = mod->next;
     sg_handle_drop(mod->handle);
-    sg_texref_detach_module(mod);
+    if (unload_hook)
+        unload_hook(mod);
     /* Freeing drops the lock: a context that is destroyed meanwhile must not
      * free the same allocations. */
     for (uint32_t i = 0; mod->globals && i < sg_prog_n_globals(prog); i++) {

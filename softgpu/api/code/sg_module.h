@@ -96,6 +96,9 @@ CUresult sg_module_new(struct sg_ctx *ctx, struct sg_code *code,
                        struct sg_library *library, struct sg_module **ret_module);
 /* Nothing of the module's context may run any more. */
 void sg_module_unload(struct sg_module *module);
+/* @fn is called for each module that goes away; nothing of its context runs any more.
+ */
+void sg_module_on_unload(void (*fn)(const struct sg_module *mod));
 
 CUresult sg_module_func(struct sg_module *module, const struct sg_kernel *kernel,
                         struct sg_func **ret_func);

@@ -9,6 +9,7 @@
 #include "sg_jit.h"
 #include "sg_mem.h"
 #include "sg_module.h"
+#include "sg_stream.h"
 
 #include "gp_err.h"
 #include "gp_image.h"
@@ -105,7 +106,7 @@ SG_CALL(cuModuleUnload, CUmodule hmod)
         return rc;
     if (mod->library)
         return sg_leave(CUDA_ERROR_NOT_PERMITTED);
-    rc = sg_ctx_synchronize(mod->ctx);
+    rc = sg_streams_synchronize(mod->ctx);
     mod = SG_OBJ(sg_module, SG_KIND_MODULE, hmod); /* gone while waiting? */
     if (!mod)
         return sg_leave(CUDA_ERROR_INVALID_HANDLE);

@@ -10,7 +10,6 @@
 
 #include "sg_core.h"
 #include "sg_ctx.h"
-#include "sg_graph_cond.h"
 #include "sg_mem.h"
 #include "sg_va.h"
 
@@ -58,15 +57,15 @@ sg_set_output_hook(sg_output_fn fn, void *user)
     sg_unlock();
 }
 
-int
-sg_output_new(struct sg_ctx *ctx, struct sg_output **ret_out)
+static int
+output_new(struct sg_ctx *ctx, struct sg_output **ret_out)
 {
     *ret_out = calloc(1, sizeof(**ret_out));
     return *ret_out ? 0 : -ENOMEM;
 }
 
-void
-sg_output_free(struct sg_output *out)
+static void
+output_free(struct sg_output *out)
 {
     if (!out)
         return;
@@ -257,6 +256,14 @@ hook_heap_free(void *user, uint64_t addr)
     sg_unlock();
 }
 
+static void (*set_condition)(void *user, uint64_t handle, uint32_t value);
+
+void
+sg_output_on_condition(void (*fn)(void *user, uint64_t handle, uint32_t value))
+{
+    set_condition = fn;
+}
+
 void
 sg_output_hooks(struct sg_ctx *ctx, struct sg_hooks *ret_hooks)
 {
@@ -266,7 +273,7 @@ sg_output_hooks(struct sg_ctx *ctx, struct sg_hooks *ret_hooks)
         .assert_failed = hook_assert,
         .heap_alloc = hook_heap_alloc,
         .heap_free = hook_heap_free,
-        .set_condition = sg_cond_hook,
+        .set_condition = set_condition,
     };
 }
 
@@ -301,4 +308,17 @@ sg_output_workspace_give(struct sg_ctx *ctx, uint64_t addr)
 {
     if (addr && ctx->output)
         ctx->output->free_workspaces[ctx->output->n_workspaces++] = addr;
+}
+
+CUresult
+sg_output_begin(struct sg_ctx *ctx)
+{
+    return output_new(ctx, &ctx->output) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+void
+sg_output_end(struct sg_ctx *ctx)
+{
+    output_free(ctx->output);
+    ctx->output = NULL;
 }

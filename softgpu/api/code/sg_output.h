@@ -28,8 +28,11 @@ typedef void (*sg_output_fn)(void *user, CUcontext ctx, int fd, const char *text
 /* Exported: softgpu's one private entry.  NULL: back to stdout and stderr. */
 void sg_set_output_hook(sg_output_fn fn, void *user);
 
-int sg_output_new(struct sg_ctx *ctx, struct sg_output **ret_out);
-void sg_output_free(struct sg_output *out); /* NULL is a no-op */
+/* With the context (sg_ctx_part). */
+CUresult sg_output_begin(struct sg_ctx *ctx);
+void sg_output_end(struct sg_ctx *ctx);
+/* What cudaGraphSetConditional() of a kernel does; called without the lock. */
+void sg_output_on_condition(void (*fn)(void *user, uint64_t handle, uint32_t value));
 void sg_output_hooks(struct sg_ctx *ctx, struct sg_hooks *ret_hooks);
 void sg_output_flush(struct sg_ctx *ctx);
 

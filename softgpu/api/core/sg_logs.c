@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sg_logs.h"
 
-#include "sg_core.h"
 #include "sg_handle.h"
+#include "sg_lock.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include "cuda_errors.h"
+#include "gp_base.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
-    LOG_LINES = 128, /* older ones are forgotten */
-    LOG_LINE = 160,
+    LOG_LINES = SG_LOGS_LINES,
+    LOG_LINE = SG_LOGS_BYTES / SG_LOGS_LINES,
     CALLBACKS = 16,
 };
 
@@ -34,16 +34,12 @@ static struct sg_log_callback *callbacks[CALLBACKS];
 /* A callback that fails in a call of its own is not told. */
 static __thread bool telling;
 
-CUresult cuGetErrorName(CUresult error, const char **pStr);
-CUresult cuGetErrorString(CUresult error, const char **pStr);
-
 static void
 line_write(CUresult rc, char *line)
 {
     const char *name = NULL, *words = NULL;
 
-    cuGetErrorName(rc, &name);
-    cuGetErrorString(rc, &words);
+    cuda_error_words(rc, &name, &words);
     snprintf(line, LOG_LINE, "[CUDA][E] %s: %s", name ? name : "an unknown error",
              words ? words : "");
 }
@@ -87,17 +83,12 @@ sg_logs_leave(CUresult rc)
         telling = false;
 }
 
-SG_CALL(cuLogsRegisterCallback, CUlogsCallback callbackFunc, void *userData,
-        CUlogsCallbackHandle *callback_out)
+bool
+sg_logs_add(CUlogsCallback fn, void *data, uint64_t *ret_handle)
 {
     struct sg_log_callback *cb;
-    CUresult rc = sg_enter_init();
     unsigned i = 0;
 
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!callbackFunc)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
     while (i < CALLBACKS && callbacks[i])
         i++;
     cb = i < CALLBACKS ? calloc(1, sizeof(*cb)) : NULL;
@@ -105,61 +96,49 @@ SG_CALL(cuLogsRegisterCallback, CUlogsCallback callbackFunc, void *userData,
         cb->handle = sg_handle_new(SG_KIND_LOGCB, cb);
     if (!cb || !cb->handle) {
         free(cb);
-        return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
+        return false;
     }
-    cb->fn = callbackFunc;
-    cb->data = userData;
+    cb->fn = fn;
+    cb->data = data;
     callbacks[i] = cb;
-    if (callback_out)
-        *callback_out = (CUlogsCallbackHandle)(uintptr_t)cb->handle;
-    return sg_leave(CUDA_SUCCESS);
+    *ret_handle = cb->handle;
+    return true;
 }
 
-/* When it returns nobody is in the callback, but perhaps the caller. */
-SG_CALL(cuLogsUnregisterCallback, CUlogsCallbackHandle callback)
+bool
+sg_logs_remove(uint64_t handle)
 {
-    struct sg_log_callback *cb;
-    CUresult rc = sg_enter_init();
+    struct sg_log_callback *cb = sg_handle_get(SG_KIND_LOGCB, handle);
 
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    cb = SG_OBJ(sg_log_callback, SG_KIND_LOGCB, callback);
     if (!cb)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+        return false;
     for (unsigned i = 0; i < CALLBACKS; i++)
         if (callbacks[i] == cb)
             callbacks[i] = NULL;
     sg_handle_drop(cb->handle);
     if (telling && cb->running) { /* perhaps from inside: its frame still needs it */
         cb->left = true;
-        return sg_leave(CUDA_SUCCESS);
+        return true;
     }
     cb->gone = true;
     while (cb->running)
         sg_wait();
     free(cb);
-    return sg_leave(CUDA_SUCCESS);
+    return true;
 }
 
-SG_CALL(cuLogsCurrent, CUlogIterator *iterator_out, unsigned int flags)
+uint64_t
+sg_logs_end(void)
 {
-    CUresult rc = sg_enter_init();
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!iterator_out || flags)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    *iterator_out = (CUlogIterator)n_lines;
-    return sg_leave(CUDA_SUCCESS);
+    return n_lines;
 }
 
-/* Whole lines from @from on, as many as fit behind each other with a zero; where it
- * ended. */
-static uint64_t
-lines_copy(uint64_t from, char *buffer, size_t *size)
+uint64_t
+sg_logs_copy(uint64_t from, char *buffer, size_t *size)
 {
     size_t at = 0;
 
+    from = gp_min(from, n_lines);
     if (n_lines > LOG_LINES && from < n_lines - LOG_LINES)
         from = n_lines - LOG_LINES;
     for (; from < n_lines; from++) {
@@ -175,48 +154,4 @@ lines_copy(uint64_t from, char *buffer, size_t *size)
     buffer[at] = '\0';
     *size = at;
     return from;
-}
-
-static void
-dump(CUlogIterator *iterator, char *buffer, size_t *size)
-{
-    uint64_t from = iterator ? *iterator : 0;
-
-    from = lines_copy(gp_min(from, n_lines), buffer, size);
-    if (iterator)
-        *iterator = (CUlogIterator)from;
-}
-
-SG_CALL(cuLogsDumpToMemory, CUlogIterator *iterator, char *buffer, size_t *size,
-        unsigned int flags)
-{
-    CUresult rc = sg_enter_init();
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!buffer || !size || !*size || flags)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    dump(iterator, buffer, size);
-    return sg_leave(CUDA_SUCCESS);
-}
-
-SG_CALL(cuLogsDumpToFile, CUlogIterator *iterator, const char *pathToFile,
-        unsigned int flags)
-{
-    char text[LOG_LINES * LOG_LINE];
-    size_t size = sizeof(text);
-    CUresult rc = sg_enter_init();
-    CLEANUP_FD int fd = -1;
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!pathToFile || flags)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    fd = open(pathToFile, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    dump(iterator, text, &size);
-    return sg_leave(write(fd, text, size) == (ssize_t)size
-                        ? CUDA_SUCCESS
-                        : CUDA_ERROR_OPERATING_SYSTEM);
 }

@@ -7,6 +7,7 @@
  * look at no argument, so they declare none.
  */
 #include "sg_core.h"
+#include "sg_ctx.h"
 
 #include "gp_log.h"
 #include "sg_dev.h"

@@ -10,8 +10,6 @@
 
 #include "sg_core.h"
 #include "sg_ctx.h"
-#include "sg_sm.h"
-#include "sg_stream.h"
 
 #include "gp_time.h"
 
@@ -167,8 +165,8 @@ sg_work_finish(struct sg_work *work, CUresult result)
     if (result != CUDA_SUCCESS)
         sg_ctx_fail(work->ctx, result);
     release_successors(work);
-    if (work->stream)
-        sg_stream_op_done(work->stream, work);
+    if (work->ended)
+        work->ended(work);
     work->ctx->n_work--;
     n_pending--;
     sg_work_unref(work);
@@ -325,8 +323,8 @@ dispatch(struct sg_work *work)
     case SG_QUEUE_POLL:
         queue_push(&poll_queue, work);
         break;
-    case SG_QUEUE_KERNEL:
-        sg_sm_submit(work);
+    case SG_QUEUE_OTHER:
+        work->class->submit(work);
         break;
     }
 }

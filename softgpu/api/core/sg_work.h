@@ -33,7 +33,7 @@ enum sg_queue {
     SG_QUEUE_COPY,   /* run() without the lock, on one of the two copy threads */
     SG_QUEUE_HOST,   /* run() without the lock, on a thread of its own: may block */
     SG_QUEUE_POLL,   /* run() with the lock held, again and again: SG_NOT_YET */
-    SG_QUEUE_KERNEL, /* handed to the multiprocessors (sg_sm.c) */
+    SG_QUEUE_OTHER,  /* submit() hands it to somebody who calls sg_work_finish() */
 };
 
 /* What run() of a polled item returns while it has not ended; not a CUresult. */
@@ -43,6 +43,7 @@ struct sg_work_class {
     const char *name;
     enum sg_queue queue;
     bool always; /* also run in a context that has a sticky error */
+    void (*submit)(struct sg_work *work); /* SG_QUEUE_OTHER: hands it over */
     CUresult (*run)(struct sg_work *work);
     void (*fini)(struct sg_work *work); /* lock held; frees all but @work's storage */
 };
@@ -58,6 +59,7 @@ struct sg_work {
     const struct sg_work_class *class;
     struct sg_ctx *ctx;       /* reference */
     struct sg_stream *stream; /* NULL for graph-internal work; no reference */
+    void (*ended)(struct sg_work *work); /* lock held; for the stream; may be NULL */
     unsigned refs;
     enum sg_work_state state;
     unsigned n_deps;
@@ -80,10 +82,14 @@ void sg_work_unref(struct sg_work *work);          /* NULL is a no-op */
 int sg_work_after(struct sg_work *work, struct sg_work *dep);
 /* Starts it as soon as its dependencies allow. */
 void sg_work_submit(struct sg_work *work);
-/* A kernel ended (sg_sm.c). */
+/* An item of SG_QUEUE_OTHER has ended. */
 void sg_work_finish(struct sg_work *work, CUresult result);
 /* Drops the lock while it waits; the caller holds a reference. */
 void sg_work_wait(struct sg_work *work);
+
+/* As sg_enter(), for calls that queue work: waits while SG_WORK_MAX items are pending.
+ */
+CUresult sg_enter_work(struct sg_ctx **ret_ctx);
 
 static inline bool
 sg_work_is_done(const struct sg_work *work)

@@ -4,10 +4,10 @@
  */
 #include "sg_graph.h"
 
+#include "sg_cond.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
-#include "sg_graph_cond.h"
 #include "sg_graph_mem.h"
 #include "sg_handle.h"
 #include "sg_module.h"
@@ -47,6 +47,33 @@ kernel_copy(const struct sg_node_data *from, struct sg_node_data *to)
     return CUDA_SUCCESS;
 }
 
+static CUresult
+bodies_copy(const struct sg_node_data *from, struct sg_node_data *to)
+{
+    CUresult rc;
+
+    sg_cond_ref(to->cond.cond);
+    to->cond.handles = NULL;
+    to->cond.n = from->cond.n;
+    to->cond.bodies = calloc(from->cond.n, sizeof(*to->cond.bodies));
+    if (!to->cond.bodies)
+        to->cond.n = 0;
+    rc = to->cond.bodies ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    for (unsigned i = 0; i < from->cond.n && rc == CUDA_SUCCESS; i++)
+        rc = sg_graph_clone(from->cond.bodies[i], &to->cond.bodies[i]);
+    return rc;
+}
+
+static void
+bodies_fini(struct sg_node_data *data)
+{
+    for (unsigned i = 0; data->cond.bodies && i < data->cond.n; i++)
+        sg_graph_free(data->cond.bodies[i]);
+    free(data->cond.bodies);
+    free(data->cond.handles);
+    sg_cond_unref(data->cond.cond);
+}
+
 CUresult
 sg_node_data_copy(const struct sg_node_data *from, struct sg_node_data *to)
 {
@@ -68,7 +95,7 @@ sg_node_data_copy(const struct sg_node_data *from, struct sg_node_data *to)
         sg_graph_mem_ref(to->alloc.mem);
         return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-        return sg_cond_copy(from, to);
+        return bodies_copy(from, to);
     default:
         return CUDA_SUCCESS;
     }
@@ -92,7 +119,7 @@ sg_node_data_fini(struct sg_node_data *data)
         sg_graph_mem_unref(data->alloc.mem);
         break;
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-        sg_cond_fini(data);
+        bodies_fini(data);
         break;
     }
     memset(data, 0, sizeof(*data));
@@ -155,7 +182,7 @@ sg_graph_free(struct sg_graph *graph)
         return;
     for (size_t i = 0; i < graph->n_nodes; i++)
         node_free(graph->nodes[i]);
-    sg_userobj_release_all(graph);
+    sg_userobj_release_all(&graph->users);
     for (size_t i = 0; i < graph->n_conds; i++)
         sg_cond_unref(graph->conds[i]);
     free(graph->conds);
@@ -445,7 +472,7 @@ sg_graph_clone(const struct sg_graph *graph, struct sg_graph **ret_graph)
         memcpy(node->edges, from->edges, from->n_deps * sizeof(*from->edges));
     }
     if (rc == CUDA_SUCCESS)
-        rc = sg_userobj_share(graph, copy);
+        rc = sg_userobj_share(&graph->users, &copy->users);
     if (rc != CUDA_SUCCESS) {
         sg_graph_free(copy);
         return rc;

@@ -10,7 +10,8 @@
 #ifndef SG_GRAPH_H
 #define SG_GRAPH_H
 
-#include "sg_launch.h"
+#include "sg_node.h"
+#include "sg_userobj.h"
 
 #include "cuda_abi.h"
 #include "gp_base.h"
@@ -26,43 +27,6 @@ struct sg_graph_mem;
 struct sg_graph_node;
 struct sg_stream;
 
-struct sg_node_data {
-    CUgraphNodeType type;
-    uint64_t ctx; /* handle of the context it runs in */
-    union {
-        struct {
-            struct sg_launch_req req;
-            void *params;      /* owned; the kernel's buffer */
-            void **param_ptrs; /* owned; into params, for GetParams */
-        } kernel;
-        CUDA_MEMCPY3D copy;
-        CUDA_MEMSET_NODE_PARAMS set;
-        struct {
-            CUhostFn fn;
-            void *arg;
-        } host;
-        struct sg_graph *child; /* owned */
-        uint64_t event;         /* handle */
-        struct {
-            CUstreamBatchMemOpParams *ops; /* owned */
-            unsigned n, flags;
-        } memops;
-        struct {
-            CUmemPoolProps props;
-            uint64_t size;
-            struct sg_graph_mem *mem; /* reference */
-        } alloc;
-        struct {
-            struct sg_cond *cond; /* reference */
-            CUgraphConditionalNodeType type;
-            unsigned n;
-            struct sg_graph **bodies; /* owned */
-            CUgraph *handles;         /* owned; of the bodies, NULL in instances */
-        } cond;
-        CUdeviceptr free_ptr;
-    };
-};
-
 struct sg_graph_node {
     uint64_t handle;
     struct sg_graph *graph;
@@ -76,17 +40,11 @@ struct sg_graph_node {
     bool enabled;
 };
 
-struct sg_user_ref {
-    struct sg_user_object *object;
-    unsigned count;
-};
-
 struct sg_graph {
     uint64_t handle;              /* 0: inside another object */
     struct sg_graph_node **nodes; /* in the order they were added */
     size_t n_nodes, cap_nodes;
-    struct sg_user_ref *users;
-    size_t n_users;
+    struct sg_user_refs users;
     struct sg_cond **conds; /* references: conditions made for this graph */
     size_t n_conds;
     bool child;     /* owned by a node: may not be destroyed on its own */

@@ -14,6 +14,7 @@
 #include "sg_graph_cond.h"
 #include "sg_handle.h"
 #include "sg_hostfn.h"
+#include "sg_launch.h"
 #include "sg_module.h"
 
 #include <assert.h>

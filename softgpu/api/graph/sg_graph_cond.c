@@ -4,6 +4,8 @@
  */
 #include "sg_graph_cond.h"
 
+#include "sg_cond.h"
+
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_graph.h"
@@ -17,30 +19,6 @@ enum {
     MAX_BODIES = 1024,
     MAX_CONDS = 65536, /* of one graph, for the same reason */
 };
-
-struct sg_cond {
-    uint64_t handle, ctx;         /* handle of the context, as the caller gave it */
-    const struct sg_graph *graph; /* only compared */
-    unsigned refs;
-    unsigned value, initial, flags;
-    bool used; /* a node was made with it */
-};
-
-struct sg_cond *
-sg_cond_ref(struct sg_cond *cond)
-{
-    cond->refs++;
-    return cond;
-}
-
-void
-sg_cond_unref(struct sg_cond *cond)
-{
-    if (!cond || --cond->refs)
-        return;
-    sg_handle_drop(cond->handle);
-    free(cond);
-}
 
 static CUresult
 cond_new(struct sg_graph *graph, uint64_t ctx, unsigned initial, unsigned flags,
@@ -100,19 +78,6 @@ SG_CALL(cuGraphConditionalHandleCreate, CUgraphConditionalHandle *pHandle_out,
     return sg_leave(rc);
 }
 
-void
-sg_cond_hook(void *user, uint64_t handle, uint32_t value)
-{
-    struct sg_cond *cond;
-
-    (void)user;
-    sg_lock();
-    cond = sg_handle_get(SG_KIND_COND, handle);
-    if (cond) /* a handle that names nothing is undefined to set: nothing happens */
-        cond->value = value;
-    sg_unlock();
-}
-
 /* ------------------------------------------------------------------------ nodes */
 
 static bool
@@ -128,14 +93,6 @@ size_fits(const CUDA_CONDITIONAL_NODE_PARAMS *p)
     default:
         return false;
     }
-}
-
-static CUresult
-bodies_alloc(struct sg_node_data *data, unsigned n)
-{
-    data->cond.n = n;
-    data->cond.bodies = calloc(n, sizeof(*data->cond.bodies));
-    return data->cond.bodies ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* The caller fills the bodies later: each gets a handle. */
@@ -176,36 +133,11 @@ sg_cond_build(const CUDA_CONDITIONAL_NODE_PARAMS *p, struct sg_node_data *data)
     data->ctx = cond->ctx;
     data->cond.cond = sg_cond_ref(cond);
     data->cond.type = p->type;
-    rc = bodies_alloc(data, p->size);
-    if (rc == CUDA_SUCCESS)
-        rc = bodies_new(data);
+    data->cond.n = p->size;
+    data->cond.bodies = calloc(p->size, sizeof(*data->cond.bodies));
+    rc = data->cond.bodies ? bodies_new(data) : CUDA_ERROR_OUT_OF_MEMORY;
     cond->used = rc == CUDA_SUCCESS;
     return rc;
-}
-
-CUresult
-sg_cond_copy(const struct sg_node_data *from, struct sg_node_data *to)
-{
-    CUresult rc;
-
-    sg_cond_ref(to->cond.cond);
-    to->cond.handles = NULL;
-    rc = bodies_alloc(to, from->cond.n);
-    if (rc != CUDA_SUCCESS)
-        to->cond.n = 0;
-    for (unsigned i = 0; i < from->cond.n && rc == CUDA_SUCCESS; i++)
-        rc = sg_graph_clone(from->cond.bodies[i], &to->cond.bodies[i]);
-    return rc;
-}
-
-void
-sg_cond_fini(struct sg_node_data *data)
-{
-    for (unsigned i = 0; data->cond.bodies && i < data->cond.n; i++)
-        sg_graph_free(data->cond.bodies[i]);
-    free(data->cond.bodies);
-    free(data->cond.handles);
-    sg_cond_unref(data->cond.cond);
 }
 
 bool

@@ -9,7 +9,6 @@
 #include "sg_ctx.h"
 #include "sg_graph.h"
 #include "sg_graph_cond.h"
-#include "sg_graph_run.h"
 #include "sg_handle.h"
 #include "sg_stream.h"
 #include "sg_work.h"
@@ -219,33 +218,6 @@ SG_CALL(cuGraphExecGetFlags, CUgraphExec hGraphExec, cuuint64_t *flags)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     *flags = exec->flags;
     return sg_leave(CUDA_SUCCESS);
-}
-
-SG_CALL(cuGraphLaunch, CUgraphExec hGraphExec, CUstream hStream)
-{
-    struct sg_graph_exec *exec;
-    struct sg_stream *stream;
-    struct sg_ctx *ctx;
-    CUresult rc = sg_enter(&ctx);
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    exec = SG_OBJ(sg_graph_exec, SG_KIND_EXEC, hGraphExec);
-    if (!exec)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    rc = sg_stream_get(ctx, hStream, &stream);
-    if (rc != CUDA_SUCCESS)
-        return sg_leave(rc);
-    if (stream->capture) { /* becomes a child graph */
-        struct sg_node_data data = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
-
-        rc = sg_graph_clone(exec->graph, &data.child);
-        return sg_leave(rc == CUDA_SUCCESS ? sg_capture_add(stream, &data, NULL) : rc);
-    }
-    rc = sg_capture_check_legacy_stream(stream);
-    if (rc == CUDA_SUCCESS)
-        rc = sg_graph_run(exec, stream);
-    return sg_leave(rc);
 }
 
 /* Nothing to upload: an instance is ready when it is made. */

@@ -108,6 +108,16 @@ count_use(struct sg_dev *dev, uint64_t size)
     dev->graph_used_high = gp_max(dev->graph_used_high, dev->graph_used);
 }
 
+/* The bytes went away, perhaps by a call of the application. */
+static void
+bytes_gone(struct sg_graph_mem *mem)
+{
+    mem->live = false;
+    mem->uses = 0;
+    mem->dev->graph_used -= mem->size;
+    sg_graph_mem_unref(mem);
+}
+
 CUresult
 sg_graph_mem_take(struct sg_graph_mem *mem, bool again, bool *ret_taken)
 {
@@ -121,22 +131,13 @@ sg_graph_mem_take(struct sg_graph_mem *mem, bool again, bool *ret_taken)
         mem->live = true;
         count_use(mem->dev, mem->size);
         rc = sg_mem_new_reserved(mem->dev, mem->base, mem->size, sg_graph_mem_ref(mem),
-                                 &alloc);
+                                 bytes_gone, &alloc);
         if (rc != CUDA_SUCCESS)
             return rc;
     }
     mem->uses++;
     *ret_taken = true;
     return CUDA_SUCCESS;
-}
-
-void
-sg_graph_mem_gone(struct sg_graph_mem *mem)
-{
-    mem->live = false;
-    mem->uses = 0;
-    mem->dev->graph_used -= mem->size;
-    sg_graph_mem_unref(mem);
 }
 
 void

@@ -41,7 +41,4 @@ void sg_graph_mem_give(struct sg_graph_mem *mem);
 /* An operation that gives a use back.  CUDA_ERROR_INVALID_VALUE: none is left. */
 CUresult sg_graph_mem_give_work(struct sg_ctx *ctx, struct sg_graph_mem *mem,
                                 struct sg_work **ret_work);
-/* The bytes went away by another call. */
-void sg_graph_mem_gone(struct sg_graph_mem *mem);
-
 #endif

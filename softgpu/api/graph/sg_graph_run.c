@@ -10,8 +10,7 @@
  * wait for.  Deciding makes the operations of the chosen body and puts the end
  * behind them, and behind one more decision if the node is a loop.
  */
-#include "sg_graph_run.h"
-
+#include "sg_capture.h"
 #include "sg_copy.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
@@ -108,7 +107,7 @@ record_work(struct sg_ctx *ctx, const struct sg_node_data *data,
     if (!event)
         return CUDA_ERROR_INVALID_HANDLE;
     if (event->ipc)
-        return sg_ipc_event_record_work(event, ctx, ret_work);
+        return sg_ipc_event_record_work(event->ipc, ctx, ret_work);
     rc = empty_work(ctx, ret_work);
     if (rc == CUDA_SUCCESS) {
         sg_work_unref(event->record);
@@ -127,7 +126,7 @@ wait_work(struct sg_ctx *ctx, const struct sg_node_data *data,
     if (!event)
         return CUDA_ERROR_INVALID_HANDLE;
     if (event->ipc)
-        return sg_ipc_event_wait_work(event, ctx, ret_work);
+        return sg_ipc_event_wait_work(event->ipc, ctx, ret_work);
     rc = empty_work(ctx, ret_work);
     if (rc == CUDA_SUCCESS && sg_work_after(*ret_work, event->record) < 0) {
         sg_work_unref(*ret_work);
@@ -522,8 +521,8 @@ prepare(struct batch *b, struct sg_work **ret_head, struct sg_work **ret_tail)
     return rc == CUDA_SUCCESS ? tail_new(b, last, ret_tail) : rc;
 }
 
-CUresult
-sg_graph_run(struct sg_graph_exec *exec, struct sg_stream *stream)
+static CUresult
+run(struct sg_graph_exec *exec, struct sg_stream *stream)
 {
     struct batch b = {
         .stream = stream,
@@ -551,4 +550,31 @@ sg_graph_run(struct sg_graph_exec *exec, struct sg_stream *stream)
     }
     free(b.ops);
     return rc;
+}
+
+SG_CALL(cuGraphLaunch, CUgraphExec hGraphExec, CUstream hStream)
+{
+    struct sg_graph_exec *exec;
+    struct sg_stream *stream;
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter(&ctx);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    exec = SG_OBJ(sg_graph_exec, SG_KIND_EXEC, hGraphExec);
+    if (!exec)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    rc = sg_stream_get(ctx, hStream, &stream);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
+    if (stream->capture) { /* becomes a child graph */
+        struct sg_node_data data = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+
+        rc = sg_graph_clone(exec->graph, &data.child);
+        return sg_leave(rc == CUDA_SUCCESS ? sg_capture_add(stream, &data, NULL) : rc);
+    }
+    rc = sg_capture_check_legacy_stream(stream);
+    if (rc == CUDA_SUCCESS)
+        rc = run(exec, stream);
+    return sg_leave(rc);
 }

@@ -7,9 +7,10 @@
 #include "sg_capture.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
+#include "sg_format.h"
 #include "sg_handle.h"
 #include "sg_mem.h"
-#include "sg_texdesc.h"
+#include "sg_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,9 +40,9 @@ static struct sg_mipmap *mipmaps;
 static CUresult
 array_shape(const CUDA_ARRAY3D_DESCRIPTOR *d, struct sg_array *a, uint64_t *ret_size)
 {
-    unsigned element = sg_texdesc_texel(d->Format, d->NumChannels);
+    unsigned element = sg_format_texel(d->Format, d->NumChannels);
 
-    if (!sg_texdesc_knows(d->Format))
+    if (!sg_format_is_known(d->Format))
         return CUDA_ERROR_NOT_SUPPORTED;
     if (!element || !d->Width || d->Width > MAX_EXTENT || d->Height > MAX_EXTENT ||
         d->Depth > MAX_EXTENT || d->Flags & ~(unsigned)ARRAY_FLAGS)
@@ -237,7 +238,7 @@ SG_CALL(cuArrayDestroy, CUarray hArray)
         return rc;
     if (a->mipmap) /* its mipmapped array owns it */
         return sg_leave(CUDA_ERROR_INVALID_HANDLE);
-    sg_ctx_synchronize(a->ctx); /* drops the lock */
+    sg_streams_synchronize(a->ctx); /* drops the lock */
     a = SG_OBJ(sg_array, SG_KIND_ARRAY, hArray);
     if (a)
         array_end(a, true);
@@ -427,7 +428,7 @@ SG_CALL(cuMipmappedArrayDestroy, CUmipmappedArray hMipmappedArray)
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    sg_ctx_synchronize(m->ctx); /* drops the lock */
+    sg_streams_synchronize(m->ctx); /* drops the lock */
     m = SG_OBJ(sg_mipmap, SG_KIND_MIPMAP, hMipmappedArray);
     if (m)
         mipmap_end(m, true);

@@ -6,6 +6,7 @@
  * checked before the first element has an effect, as far as that can be.
  */
 #include "sg_array.h"
+#include "sg_capture.h"
 #include "sg_copy.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
@@ -42,7 +43,7 @@ batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     rc = sg_stream_get(ctx, hstream, &stream);
     if (rc == CUDA_SUCCESS)
-        rc = sg_stream_check_no_capture(stream);
+        rc = sg_capture_check_none(stream);
     for (size_t i = 0; i < count && rc == CUDA_SUCCESS; i++) {
         CUDA_MEMCPY3D d = sg_copy_linear(
             CU_MEMORYTYPE_UNIFIED, (void *)(uintptr_t)dsts[i], CU_MEMORYTYPE_UNIFIED,
@@ -167,7 +168,7 @@ batch_3d(size_t n, const CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags,
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     rc = sg_stream_get(ctx, hstream, &stream);
     if (rc == CUDA_SUCCESS)
-        rc = sg_stream_check_no_capture(stream);
+        rc = sg_capture_check_none(stream);
     for (size_t i = 0; i < n && rc == CUDA_SUCCESS; i++) {
         rc = describe(&ops[i], &d);
         if (rc == CUDA_SUCCESS)
@@ -262,7 +263,7 @@ hint(const struct ranges *r, unsigned long long flags, CUstream hstream)
     rc = is_default(hstream) ? CUDA_ERROR_INVALID_VALUE
                              : sg_stream_get(ctx, hstream, &stream);
     if (rc == CUDA_SUCCESS)
-        rc = sg_stream_check_no_capture(stream);
+        rc = sg_capture_check_none(stream);
     if (rc == CUDA_SUCCESS)
         rc = flags ? CUDA_ERROR_INVALID_VALUE : check_ranges(r);
     for (size_t i = 0; r->locs && rc == CUDA_SUCCESS && i < r->n; i++)

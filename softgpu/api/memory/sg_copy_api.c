@@ -8,6 +8,7 @@
 #include "sg_ctx.h"
 #include "sg_handle.h"
 #include "sg_stream.h"
+#include "sg_work.h"
 
 #include <assert.h>
 #include <string.h>

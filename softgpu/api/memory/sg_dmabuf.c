@@ -4,6 +4,7 @@
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_mem.h"
+#include "sg_stream.h"
 
 #include "gp_log.h"
 
@@ -76,7 +77,7 @@ export_range(CUdeviceptr dptr, size_t size, int *ret_fd)
     int fd;
 
     if (alloc && alloc->fd < 0) {
-        sg_ctx_synchronize_all(); /* drops the lock */
+        sg_streams_synchronize_all(); /* drops the lock */
         alloc = exportable(dptr, size);
     }
     if (!alloc)

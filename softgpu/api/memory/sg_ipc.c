@@ -9,6 +9,7 @@
 #include "sg_ctx.h"
 #include "sg_dev.h"
 #include "sg_mem.h"
+#include "sg_stream.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -59,15 +60,6 @@ move_to_file(struct sg_alloc *alloc)
     return r;
 }
 
-void
-sg_ipc_unexport(struct sg_alloc *alloc)
-{
-    char path[SG_CARD_PATH_MAX];
-
-    sg_card_ipc_path(alloc->dev->card, sg_card_slot(alloc->dev->card), alloc->id, path);
-    unlink(path);
-}
-
 static struct sg_alloc *
 exportable(CUdeviceptr dptr, bool pool)
 {
@@ -87,7 +79,7 @@ sg_ipc_export(CUdeviceptr dptr, bool pool, void *ret_handle)
     if (!alloc)
         return CUDA_ERROR_INVALID_VALUE;
     if (alloc->fd < 0) {
-        sg_ctx_synchronize_all(); /* drops the lock */
+        sg_streams_synchronize_all(); /* drops the lock */
         alloc = exportable(dptr, pool);
         if (!alloc)
             return CUDA_ERROR_INVALID_VALUE;
@@ -231,7 +223,7 @@ SG_CALL(cuIpcCloseMemHandle, CUdeviceptr dptr)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     if (--alloc->n_ipc_opens)
         return sg_leave(CUDA_SUCCESS);
-    sg_ctx_synchronize_all(); /* drops the lock */
+    sg_streams_synchronize_all(); /* drops the lock */
     alloc = sg_mem_find(dptr);
     if (alloc && alloc->kind == SG_MEM_IPC && !alloc->n_ipc_opens)
         sg_mem_free(alloc);

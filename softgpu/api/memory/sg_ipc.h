@@ -24,7 +24,4 @@ struct sg_ctx;
 CUresult sg_ipc_export(CUdeviceptr dptr, bool pool, void *ret_handle);
 CUresult sg_ipc_open(struct sg_ctx *ctx, const void *handle, CUdeviceptr *ret_dptr);
 
-/* The exporter frees the memory. */
-void sg_ipc_unexport(struct sg_alloc *alloc);
-
 #endif

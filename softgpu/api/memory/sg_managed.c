@@ -145,7 +145,7 @@ prefetch(CUdeviceptr ptr, size_t count, const CUmemLocation *loc, unsigned flags
         return rc;
     rc = sg_stream_get(ctx, hstream, &stream);
     if (rc == CUDA_SUCCESS)
-        rc = sg_stream_check_no_capture(stream);
+        rc = sg_capture_check_none(stream);
     if (rc == CUDA_SUCCESS)
         rc = flags ? CUDA_ERROR_INVALID_VALUE : check_location(loc);
     if (rc == CUDA_SUCCESS)
@@ -269,7 +269,7 @@ SG_CALL(cuStreamAttachMemAsync, CUstream hStream, CUdeviceptr dptr, size_t lengt
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     rc = sg_stream_get(ctx, hStream, &stream);
     if (rc == CUDA_SUCCESS)
-        rc = sg_stream_check_no_capture(stream);
+        rc = sg_capture_check_none(stream);
     if (rc == CUDA_SUCCESS)
         rc = find_range(dptr, length ? length : 1, &alloc);
     if (rc == CUDA_SUCCESS &&

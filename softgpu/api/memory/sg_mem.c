@@ -14,8 +14,6 @@
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
-#include "sg_graph_mem.h"
-#include "sg_ipc.h"
 #include "sg_notice.h"
 
 #include "sg_memview.h"
@@ -447,19 +445,21 @@ sg_mem_unreserve(struct sg_dev *dev, uint64_t base, uint64_t size)
 
 CUresult
 sg_mem_new_reserved(struct sg_dev *dev, uint64_t base, uint64_t size,
-                    struct sg_graph_mem *graph, struct sg_alloc **ret_alloc)
+                    struct sg_graph_mem *graph, void (*gone)(struct sg_graph_mem *),
+                    struct sg_alloc **ret_alloc)
 {
     struct sg_alloc *alloc = alloc_new(SG_MEM_DEVICE, NULL, dev, size);
 
     if (!alloc || sg_card_charge(dev->card, size) < 0) {
         free(alloc);
-        sg_graph_mem_gone(graph);
+        gone(graph);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     sg_notice_took(dev, size);
     alloc->base = base;
     alloc->span = span_of(size);
     alloc->graph = graph;
+    alloc->graph_gone = gone;
     return alloc_publish(alloc, ret_alloc);
 }
 
@@ -595,6 +595,16 @@ give_back(struct sg_alloc *alloc)
     }
 }
 
+/* No process can open it any more (sg_ipc.c). */
+static void
+unexport(const struct sg_alloc *alloc)
+{
+    char path[SG_CARD_PATH_MAX];
+
+    sg_card_ipc_path(alloc->dev->card, sg_card_slot(alloc->dev->card), alloc->id, path);
+    unlink(path);
+}
+
 void
 sg_mem_free(struct sg_alloc *alloc)
 {
@@ -602,7 +612,7 @@ sg_mem_free(struct sg_alloc *alloc)
         return;
     table_remove(alloc);
     if (alloc->fd >= 0 && alloc->kind == SG_MEM_DEVICE)
-        sg_ipc_unexport(alloc);
+        unexport(alloc);
     if (alloc->base) {
         hide_everywhere(alloc->base);
         if (alloc->span && alloc->kind != SG_MEM_HOST) {
@@ -613,7 +623,7 @@ sg_mem_free(struct sg_alloc *alloc)
     }
     give_back(alloc);
     if (alloc->graph)
-        sg_graph_mem_gone(alloc->graph);
+        alloc->graph_gone(alloc->graph);
     free(alloc);
 }
 

@@ -48,6 +48,7 @@ struct sg_alloc {
     uint64_t phys_offset;
     unsigned access;            /* SG_MEM_MAPPED: CUmemAccess_flags of the device */
     struct sg_graph_mem *graph; /* reference; whose addresses these are, or NULL */
+    void (*graph_gone)(struct sg_graph_mem *graph); /* takes the reference back */
     bool internal; /* storage of arrays, globals, heap: not freed by address */
     bool sync_memops;
     bool read_only;
@@ -80,11 +81,13 @@ CUresult sg_mem_new_foreign(struct sg_ctx *ctx, struct sg_dev *dev, uint64_t bas
  * then.  Nothing may be running on them.  Lock held. */
 int sg_mem_move_to(struct sg_alloc *alloc, int fd);
 /* Addresses now, memory later, any number of times: graph allocation nodes, whose
- * @graph is told when the memory goes, also when it could not be made. */
+ * @gone is called when the memory goes, also when it could not be made. */
 uint64_t sg_mem_reserve(struct sg_dev *dev, uint64_t size);
 void sg_mem_unreserve(struct sg_dev *dev, uint64_t base, uint64_t size);
 CUresult sg_mem_new_reserved(struct sg_dev *dev, uint64_t base, uint64_t size,
-                             struct sg_graph_mem *graph, struct sg_alloc **ret_alloc);
+                             struct sg_graph_mem *graph,
+                             void (*gone)(struct sg_graph_mem *graph),
+                             struct sg_alloc **ret_alloc);
 void sg_mem_free(struct sg_alloc *alloc); /* NULL is a no-op */
 
 /* The live allocation that holds @addr, or NULL. */

@@ -9,6 +9,7 @@
 #include "sg_dev.h"
 #include "sg_mem.h"
 #include "sg_pool.h"
+#include "sg_stream.h"
 
 #include "gp_base.h"
 
@@ -64,10 +65,10 @@ static void
 wait_for_users(const struct sg_alloc *alloc)
 {
     if (alloc->ctx && alloc->kind == SG_MEM_DEVICE) {
-        sg_ctx_synchronize(alloc->ctx);
+        sg_streams_synchronize(alloc->ctx);
         return;
     }
-    sg_ctx_synchronize_all();
+    sg_streams_synchronize_all();
 }
 
 SG_CALL(cuMemFree_v2, CUdeviceptr dptr)

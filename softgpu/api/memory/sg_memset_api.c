@@ -7,6 +7,7 @@
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_stream.h"
+#include "sg_work.h"
 
 static CUresult
 fill(CUdeviceptr dst, size_t pitch, unsigned value, unsigned size, size_t width,

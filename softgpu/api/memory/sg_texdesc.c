@@ -5,6 +5,7 @@
 #include "sg_texdesc.h"
 
 #include "sg_array.h"
+#include "sg_format.h"
 #include "sg_handle.h"
 #include "sg_mem.h"
 
@@ -18,82 +19,21 @@ enum {
                   CU_TRSF_SEAMLESS_CUBEMAP,
 };
 
-struct format {
-    int cuda;
-    enum sg_tex_format ours;
-    uint8_t channels; /* 0: the description says how many */
-};
-
-/* Formats that name their channels are read as normalised floats. */
-static const struct format formats[] = {
-    {CU_AD_FORMAT_UNSIGNED_INT8, SG_TEX_U8, 0},
-    {CU_AD_FORMAT_SIGNED_INT8, SG_TEX_S8, 0},
-    {CU_AD_FORMAT_UNSIGNED_INT16, SG_TEX_U16, 0},
-    {CU_AD_FORMAT_SIGNED_INT16, SG_TEX_S16, 0},
-    {CU_AD_FORMAT_UNSIGNED_INT32, SG_TEX_U32, 0},
-    {CU_AD_FORMAT_SIGNED_INT32, SG_TEX_S32, 0},
-    {CU_AD_FORMAT_HALF, SG_TEX_F16, 0},
-    {CU_AD_FORMAT_FLOAT, SG_TEX_F32, 0},
-    {CU_AD_FORMAT_UNORM_INT8X1, SG_TEX_U8, 1},
-    {CU_AD_FORMAT_UNORM_INT8X2, SG_TEX_U8, 2},
-    {CU_AD_FORMAT_UNORM_INT8X4, SG_TEX_U8, 4},
-    {CU_AD_FORMAT_UNORM_INT16X1, SG_TEX_U16, 1},
-    {CU_AD_FORMAT_UNORM_INT16X2, SG_TEX_U16, 2},
-    {CU_AD_FORMAT_UNORM_INT16X4, SG_TEX_U16, 4},
-    {CU_AD_FORMAT_SNORM_INT8X1, SG_TEX_S8, 1},
-    {CU_AD_FORMAT_SNORM_INT8X2, SG_TEX_S8, 2},
-    {CU_AD_FORMAT_SNORM_INT8X4, SG_TEX_S8, 4},
-    {CU_AD_FORMAT_SNORM_INT16X1, SG_TEX_S16, 1},
-    {CU_AD_FORMAT_SNORM_INT16X2, SG_TEX_S16, 2},
-    {CU_AD_FORMAT_SNORM_INT16X4, SG_TEX_S16, 4},
-};
-
-static const struct format *
-format_find(CUarray_format format)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
-        if (formats[i].cuda == (int)format)
-            return &formats[i];
-    return NULL;
-}
-
-static const uint8_t format_sizes[] = {
-    [SG_TEX_U8] = 1,  [SG_TEX_S8] = 1,  [SG_TEX_U16] = 2, [SG_TEX_S16] = 2,
-    [SG_TEX_F16] = 2, [SG_TEX_U32] = 4, [SG_TEX_S32] = 4, [SG_TEX_F32] = 4,
-};
-
-unsigned
-sg_texdesc_texel(CUarray_format format, unsigned channels)
-{
-    const struct format *f = format_find(format);
-
-    if (!f || (channels != 1 && channels != 2 && channels != 4) ||
-        (f->channels && f->channels != channels))
-        return 0;
-    return format_sizes[f->ours] * channels;
-}
-
-bool
-sg_texdesc_knows(CUarray_format format)
-{
-    return format_find(format) != NULL;
-}
-
 static CUresult
 set_format(struct sg_tex *t, CUarray_format format, unsigned channels)
 {
-    if (!sg_texdesc_texel(format, channels))
+    if (!sg_format_texel(format, channels))
         return CUDA_ERROR_INVALID_VALUE;
-    t->format = format_find(format)->ours;
+    t->format = sg_format_find(format)->ours;
     t->channels = (uint8_t)channels;
-    t->read_float = format_find(format)->channels != 0;
+    t->read_float = sg_format_find(format)->channels != 0;
     return CUDA_SUCCESS;
 }
 
 static unsigned
 texel_bytes(const struct sg_tex *t)
 {
-    return (unsigned)format_sizes[t->format] * t->channels;
+    return sg_format_channel_bytes(t->format) * t->channels;
 }
 
 static void

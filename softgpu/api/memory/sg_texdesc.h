@@ -17,8 +17,4 @@ struct sg_tex;
 /* @tex NULL: a surface.  @view may be NULL. */
 CUresult sg_texdesc_make(const CUDA_RESOURCE_DESC *res, const CUDA_TEXTURE_DESC *tex,
                          const CUDA_RESOURCE_VIEW_DESC *view, struct sg_tex *ret_tex);
-/* Bytes of a texel; 0: no such format, or not with so many channels. */
-unsigned sg_texdesc_texel(CUarray_format format, unsigned channels);
-bool sg_texdesc_knows(CUarray_format format);
-
 #endif

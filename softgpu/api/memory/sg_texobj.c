@@ -7,6 +7,7 @@
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_handle.h"
+#include "sg_stream.h"
 #include "sg_texdesc.h"
 
 #include "sg_tex.h"
@@ -108,7 +109,7 @@ object_destroy(uint64_t handle, bool surface)
         return rc;
     if (!object_find(handle, surface))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    sg_ctx_synchronize_all(); /* kernels may still read it; drops the lock */
+    sg_streams_synchronize_all(); /* kernels may still read it; drops the lock */
     o = object_find(handle, surface);
     if (o)
         object_free(o);

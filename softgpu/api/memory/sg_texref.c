@@ -11,8 +11,10 @@
 #include "sg_array.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
+#include "sg_format.h"
 #include "sg_handle.h"
 #include "sg_module.h"
+#include "sg_stream.h"
 #include "sg_texdesc.h"
 
 #include "sg_exec.h"
@@ -129,7 +131,7 @@ enter_change(uint64_t handle, bool surface, struct texref **ret)
         return rc;
     r = sg_handle_get(kind, handle);
     if (r && r->bound && r->module) {
-        sg_ctx_synchronize(r->module->ctx); /* drops the lock */
+        sg_streams_synchronize(r->module->ctx); /* drops the lock */
         r = sg_handle_get(kind, handle);
     }
     *ret = r;
@@ -366,7 +368,7 @@ SG_CALL(cuSurfRefSetArray, CUsurfref hSurfRef, CUarray hArray, unsigned int Flag
 SG_CALL(cuTexRefSetFormat, CUtexref hTexRef, CUarray_format fmt,
         int NumPackedComponents)
 {
-    CHANGE(sg_texdesc_texel(fmt, (unsigned)NumPackedComponents),
+    CHANGE(sg_format_texel(fmt, (unsigned)NumPackedComponents),
            (r->format = fmt, r->channels = (unsigned)NumPackedComponents));
 }
 

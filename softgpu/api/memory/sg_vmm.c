@@ -15,6 +15,7 @@
 #include "sg_handle.h"
 #include "sg_mem.h"
 #include "sg_notice.h"
+#include "sg_stream.h"
 #include "sg_va.h"
 
 #include <errno.h>
@@ -482,7 +483,7 @@ SG_CALL(cuMemUnmap, CUdeviceptr ptr, size_t size)
         return rc;
     if (!size || !is_granular(ptr) || !is_granular(size) || ptr + size < ptr)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    sg_ctx_synchronize_all(); /* queued copies may still go there */
+    sg_streams_synchronize_all(); /* queued copies may still go there */
     if (!is_whole(ptr, size))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     for (uint64_t at = ptr; at < ptr + size;) {

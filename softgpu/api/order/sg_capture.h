@@ -11,22 +11,48 @@
 
 #include "cuda_abi.h"
 #include "gp_base.h"
+#include "sg_deps.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 
 struct sg_event;
+struct sg_graph;
 struct sg_graph_node;
 struct sg_node_data;
 struct sg_stream;
 
-/* What the next node comes behind: handles of nodes, and the edges from them. */
-struct sg_deps {
-    uint64_t *nodes;
-    CUgraphEdgeData *edges;
-    size_t n;
+struct sg_capture {
+    struct sg_capture *next; /* all active captures */
+    uint64_t id;
+    struct sg_stream *origin;
+    CUstreamCaptureMode mode;
+    pthread_t thread;
+    bool invalid;
+    bool borrowed;       /* the graph is the caller's (cuStreamBeginCaptureToGraph) */
+    struct sg_deps left; /* the last work of streams that were destroyed meanwhile */
+    struct sg_graph *graph;
 };
 
-void sg_deps_clear(struct sg_deps *deps);
+/* What a capture needs of graphs, which are a layer above. */
+struct sg_capture_graphs {
+    /* Adds a node behind those of @deps that still exist; takes over what @data owns,
+     * also on failure. */
+    CUresult (*add)(struct sg_graph *graph, const struct sg_deps *deps,
+                    struct sg_node_data *data, struct sg_graph_node **ret_node,
+                    uint64_t *ret_handle);
+    void (*drop)(struct sg_node_data *data); /* frees what it owns */
+    void (*free)(struct sg_graph *graph);
+};
+void sg_capture_set_graphs(const struct sg_capture_graphs *functions);
+
+/* Enters @cap into the list of active captures. */
+void sg_capture_begin(struct sg_capture *cap);
+/* Takes every stream and event out of @cap and frees it, not its graph. */
+void sg_capture_end(struct sg_capture *cap);
+/* A capturing stream that work in @stream, if that is the legacy stream, would have to
+ * wait for; or NULL. */
+struct sg_stream *sg_capture_blocking(struct sg_stream *stream);
 
 /* Adds a node behind the stream's last ones.  Takes over what @data owns, also
  * on failure (then the capture is invalid). */
@@ -37,11 +63,11 @@ CUresult sg_capture_event_record(struct sg_stream *stream, struct sg_event *even
 CUresult sg_capture_event_wait(struct sg_stream *stream, struct sg_event *event,
                                bool external);
 /* Work is being captured into @graph. */
-struct sg_graph;
 bool sg_capture_uses(const struct sg_graph *graph);
-/* The stream goes away in the middle of a capture. */
-void sg_capture_abandon(struct sg_stream *stream);
 
+/* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the capture is invalid: streams that are
+ * part of one may not be waited for or queried. */
+CUresult sg_capture_check_none(struct sg_stream *stream);
 /* A call that is not allowed while @stream captures was made: nothing good can come of
  * the capture any more. */
 void sg_capture_invalidate(struct sg_stream *stream);

@@ -9,7 +9,7 @@
 
 #include "cuda_abi.h"
 #include "gp_base.h"
-#include "sg_capture.h"
+#include "sg_deps.h"
 
 #include <stdint.h>
 

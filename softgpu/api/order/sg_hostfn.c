@@ -123,7 +123,7 @@ SG_CALL(cuStreamAddCallback, CUstream hStream, CUstreamCallback callback,
         return rc;
     if (!callback || flags)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    rc = sg_stream_check_no_capture(stream);
+    rc = sg_capture_check_none(stream);
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
     h = calloc(1, sizeof(*h));

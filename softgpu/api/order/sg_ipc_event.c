@@ -8,7 +8,6 @@
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
-#include "sg_event.h"
 #include "sg_handle.h"
 #include "sg_stream.h"
 #include "sg_work.h"
@@ -186,43 +185,43 @@ ipc_op_new(const struct sg_work_class *class, struct sg_ctx *ctx,
 }
 
 CUresult
-sg_ipc_event_record_work(struct sg_event *event, struct sg_ctx *ctx,
+sg_ipc_event_record_work(struct sg_ipc_event *ipc, struct sg_ctx *ctx,
                          struct sg_work **ret_work)
 {
-    struct shared *map = event->ipc->map;
-    struct ipc_work *o = ipc_op_new(&record_class, ctx, event->ipc, 0);
+    struct shared *map = ipc->map;
+    struct ipc_work *o = ipc_op_new(&record_class, ctx, ipc, 0);
 
     if (!o)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    atomic_store(&map->recorder, sg_card_slot(event->ipc->dev->card));
+    atomic_store(&map->recorder, sg_card_slot(ipc->dev->card));
     o->target = atomic_fetch_add(&map->recorded, 1) + 1;
     *ret_work = &o->work;
     return CUDA_SUCCESS;
 }
 
 CUresult
-sg_ipc_event_record(struct sg_event *event, struct sg_stream *stream)
+sg_ipc_event_record(struct sg_ipc_event *ipc, struct sg_stream *stream)
 {
     struct sg_work *work;
-    CUresult rc = sg_ipc_event_record_work(event, stream->ctx, &work);
+    CUresult rc = sg_ipc_event_record_work(ipc, stream->ctx, &work);
 
     return rc == CUDA_SUCCESS ? sg_stream_enqueue(stream, work, NULL) : rc;
 }
 
 bool
-sg_ipc_event_is_done(const struct sg_event *event)
+sg_ipc_event_is_done(const struct sg_ipc_event *ipc)
 {
-    const struct shared *map = event->ipc->map;
+    const struct shared *map = ipc->map;
 
     return atomic_load(&map->done) >= atomic_load(&map->recorded);
 }
 
 CUresult
-sg_ipc_event_wait_work(struct sg_event *event, struct sg_ctx *ctx,
+sg_ipc_event_wait_work(struct sg_ipc_event *ipc, struct sg_ctx *ctx,
                        struct sg_work **ret_work)
 {
-    struct ipc_work *o = ipc_op_new(&wait_class, ctx, event->ipc,
-                                    atomic_load(&event->ipc->map->recorded));
+    struct ipc_work *o =
+        ipc_op_new(&wait_class, ctx, ipc, atomic_load(&ipc->map->recorded));
 
     if (o)
         *ret_work = &o->work;
@@ -230,28 +229,26 @@ sg_ipc_event_wait_work(struct sg_event *event, struct sg_ctx *ctx,
 }
 
 CUresult
-sg_ipc_event_wait(struct sg_stream *stream, struct sg_event *event)
+sg_ipc_event_wait(struct sg_stream *stream, struct sg_ipc_event *ipc)
 {
     struct sg_work *work;
     CUresult rc;
 
-    if (sg_ipc_event_is_done(event))
+    if (sg_ipc_event_is_done(ipc))
         return CUDA_SUCCESS;
-    rc = sg_ipc_event_wait_work(event, stream->ctx, &work);
+    rc = sg_ipc_event_wait_work(ipc, stream->ctx, &work);
     return rc == CUDA_SUCCESS ? sg_stream_enqueue(stream, work, NULL) : rc;
 }
 
 CUresult
-sg_ipc_event_synchronize(struct sg_event *event)
+sg_ipc_event_synchronize(struct sg_ipc_event *ipc, struct sg_ctx *ctx)
 {
-    struct sg_ctx *ctx = event->ctx;
     struct ipc_work *o;
     CUresult rc;
 
-    if (sg_ipc_event_is_done(event))
+    if (sg_ipc_event_is_done(ipc))
         return ctx->error;
-    o = ipc_op_new(&wait_class, ctx, event->ipc,
-                   atomic_load(&event->ipc->map->recorded));
+    o = ipc_op_new(&wait_class, ctx, ipc, atomic_load(&ipc->map->recorded));
     if (!o)
         return CUDA_ERROR_OUT_OF_MEMORY;
     sg_ctx_ref(ctx);
@@ -263,63 +260,36 @@ sg_ipc_event_synchronize(struct sg_event *event)
     return rc;
 }
 
-/* ------------------------------------------------------------------- the calls */
-
-SG_CALL(cuIpcGetEventHandle, CUipcEventHandle *pHandle, CUevent hEvent)
+CUresult
+sg_ipc_event_share(struct sg_dev *dev, struct sg_ipc_event **ipc,
+                   CUipcEventHandle *ret_handle)
 {
     static uint64_t last_id = IPC_EVENT_IDS;
     struct handle h = {.magic = IPC_MAGIC};
-    struct sg_event *event;
-    struct sg_card *card;
-    CUresult rc = sg_enter_init();
 
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    event = SG_OBJ(sg_event, SG_KIND_EVENT, hEvent);
-    if (!event)
-        return sg_leave(CUDA_ERROR_INVALID_HANDLE);
-    if (!pHandle || !(event->flags & CU_EVENT_INTERPROCESS))
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    card = event->ctx->dev->card;
-    if (!event->ipc) {
-        sg_card_note_export(card);
-        rc = ipc_new(event->ctx->dev, sg_card_slot(card), ++last_id, true, &event->ipc);
-        if (rc != CUDA_SUCCESS)
-            return sg_leave(CUDA_ERROR_OPERATING_SYSTEM);
+    if (!*ipc) {
+        sg_card_note_export(dev->card);
+        if (ipc_new(dev, sg_card_slot(dev->card), ++last_id, true, ipc) != CUDA_SUCCESS)
+            return CUDA_ERROR_OPERATING_SYSTEM;
     }
-    memcpy(h.uuid, event->ctx->dev->uuid, sizeof(h.uuid));
-    h.id = event->ipc->id;
-    h.slot = event->ipc->slot;
-    memset(pHandle, 0, sizeof(*pHandle));
-    memcpy(pHandle, &h, sizeof(h));
-    return sg_leave(CUDA_SUCCESS);
+    memcpy(h.uuid, dev->uuid, sizeof(h.uuid));
+    h.id = (*ipc)->id;
+    h.slot = (*ipc)->slot;
+    memset(ret_handle, 0, sizeof(*ret_handle));
+    memcpy(ret_handle, &h, sizeof(h));
+    return CUDA_SUCCESS;
 }
 
-SG_CALL(cuIpcOpenEventHandle, CUevent *phEvent, CUipcEventHandle handle)
+CUresult
+sg_ipc_event_open(struct sg_dev *dev, const CUipcEventHandle *handle,
+                  struct sg_ipc_event **ret_ipc)
 {
-    struct sg_ipc_event *ipc;
-    struct sg_event *event;
-    struct sg_ctx *ctx;
     struct handle h;
-    CUresult rc = sg_enter(&ctx);
 
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    memcpy(&h, &handle, sizeof(h));
-    if (!phEvent || h.magic != IPC_MAGIC ||
-        memcmp(h.uuid, ctx->dev->uuid, sizeof(h.uuid)))
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    if (h.slot == sg_card_slot(ctx->dev->card)) /* our own */
-        return sg_leave(CUDA_ERROR_INVALID_CONTEXT);
-    rc = ipc_new(ctx->dev, h.slot, h.id, false, &ipc);
-    if (rc != CUDA_SUCCESS)
-        return sg_leave(rc);
-    rc = sg_event_new(ctx, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, &event);
-    if (rc != CUDA_SUCCESS) {
-        sg_ipc_event_unref(ipc);
-        return sg_leave(rc);
-    }
-    event->ipc = ipc;
-    *phEvent = (CUevent)(uintptr_t)event->handle;
-    return sg_leave(CUDA_SUCCESS);
+    memcpy(&h, handle, sizeof(h));
+    if (h.magic != IPC_MAGIC || memcmp(h.uuid, dev->uuid, sizeof(h.uuid)))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (h.slot == sg_card_slot(dev->card)) /* our own */
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return ipc_new(dev, h.slot, h.id, false, ret_ipc);
 }

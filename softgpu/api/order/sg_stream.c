@@ -4,7 +4,6 @@
  */
 #include "sg_stream.h"
 
-#include "sg_capture.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
@@ -106,6 +105,14 @@ sg_stream_unref(struct sg_stream *stream)
     free(stream);
 }
 
+static void (*leave_capture)(struct sg_stream *stream);
+
+void
+sg_stream_on_leaving_capture(void (*fn)(struct sg_stream *stream))
+{
+    leave_capture = fn;
+}
+
 void
 sg_stream_destroy(struct sg_stream *stream)
 {
@@ -116,7 +123,7 @@ sg_stream_destroy(struct sg_stream *stream)
     if (*p)
         *p = stream->next;
     if (stream->capture)
-        sg_capture_abandon(stream);
+        leave_capture(stream);
     sg_handle_drop(stream->handle);
     stream->handle = 0;
     stream->dead = true;
@@ -193,6 +200,19 @@ sg_stream_is_idle(const struct sg_stream *stream)
     return !is_blocking(stream) || !stream->ctx->legacy->last;
 }
 
+static void
+work_ended(struct sg_work *work)
+{
+    struct sg_stream *stream = work->stream;
+
+    work->stream = NULL;
+    if (stream->last == work) {
+        stream->last = NULL;
+        sg_work_unref(work);
+    }
+    sg_stream_unref(stream);
+}
+
 CUresult
 sg_stream_enqueue(struct sg_stream *stream, struct sg_work *work, struct sg_work *extra)
 {
@@ -201,23 +221,13 @@ sg_stream_enqueue(struct sg_stream *stream, struct sg_work *work, struct sg_work
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     work->stream = sg_stream_ref(stream);
+    work->ended = work_ended;
     if (!work->has_priority)
         work->priority = stream->priority;
     sg_work_unref(stream->last);
     stream->last = work; /* the caller's reference */
     sg_work_submit(work);
     return CUDA_SUCCESS;
-}
-
-void
-sg_stream_op_done(struct sg_stream *stream, struct sg_work *work)
-{
-    work->stream = NULL;
-    if (stream->last == work) {
-        stream->last = NULL;
-        sg_work_unref(work);
-    }
-    sg_stream_unref(stream);
 }
 
 static CUresult
@@ -277,11 +287,54 @@ sg_stream_synchronize(struct sg_stream *stream)
     return wait_for(stream->ctx, work);
 }
 
+static const struct sg_work_class streams_marker_class = {
+    .name = "context-marker",
+    .queue = SG_QUEUE_INLINE,
+    .always = true,
+};
+
 CUresult
-sg_stream_check_no_capture(struct sg_stream *stream)
+sg_streams_synchronize(struct sg_ctx *ctx)
 {
-    if (!stream->capture)
-        return CUDA_SUCCESS;
-    sg_capture_invalidate(stream);
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    struct sg_work *work;
+    CUresult rc;
+    int r = 0;
+
+    if (!ctx->n_work)
+        return ctx->error;
+    work = calloc(1, sizeof(*work));
+    if (!work)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    sg_work_init(work, &streams_marker_class, ctx);
+    for (struct sg_stream *s = ctx->streams; s && r == 0; s = s->next)
+        r = sg_work_after(work, s->last);
+    if (r < 0) {
+        sg_work_unref(work);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    sg_work_submit(work);
+    sg_work_wait(work);
+    rc = ctx->error;
+    sg_work_unref(work);
+    return rc;
+}
+
+/* Contexts are listed youngest first, so the list can be followed by id while
+ * the lock is dropped in between. */
+void
+sg_streams_synchronize_all(void)
+{
+    uint64_t below = UINT64_MAX;
+    struct sg_ctx *c;
+
+    for (;;) {
+        for (c = sg_ctx_list; c && (c->id >= below || !c->n_work); c = c->next)
+            ;
+        if (!c)
+            return;
+        below = c->id;
+        sg_ctx_ref(c);
+        sg_streams_synchronize(c);
+        sg_ctx_unref(c);
+    }
 }

@@ -14,7 +14,7 @@
 
 #include "cuda_abi.h"
 #include "gp_base.h"
-#include "sg_capture.h"
+#include "sg_deps.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -71,11 +71,15 @@ CUresult sg_stream_enqueue(struct sg_stream *stream, struct sg_work *work,
 CUresult sg_stream_enqueue_wait(struct sg_stream *stream, struct sg_work *work);
 /* True when an operation put there now could start at once. */
 bool sg_stream_is_idle(const struct sg_stream *stream);
-void sg_stream_op_done(struct sg_stream *stream, struct sg_work *work);
 /* Waits for what is in the stream now. */
 CUresult sg_stream_synchronize(struct sg_stream *stream);
 
-/* Streams that are part of a capture may not be waited for or queried. */
-CUresult sg_stream_check_no_capture(struct sg_stream *stream);
+/* Waits until everything that was put into the streams of @ctx is done; its error. */
+CUresult sg_streams_synchronize(struct sg_ctx *ctx);
+/* The same for every context of the process. */
+void sg_streams_synchronize_all(void);
+
+/* @fn is called when a stream is destroyed that has a part in a capture. */
+void sg_stream_on_leaving_capture(void (*fn)(struct sg_stream *stream));
 
 #endif

@@ -2,6 +2,7 @@
 /*
  * The exported calls on streams, without copies, launches and captures.
  */
+#include "sg_capture.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
@@ -90,7 +91,7 @@ SG_CALL(cuStreamSynchronize, CUstream hStream)
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    rc = sg_stream_check_no_capture(stream);
+    rc = sg_capture_check_none(stream);
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
     ctx = sg_ctx_ref(stream->ctx);
@@ -107,7 +108,7 @@ SG_CALL(cuStreamQuery, CUstream hStream)
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    rc = sg_stream_check_no_capture(stream);
+    rc = sg_capture_check_none(stream);
     if (rc == CUDA_SUCCESS)
         rc = stream->kind == SG_STREAM_LEGACY_KIND
                  ? (sg_stream_is_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY)
