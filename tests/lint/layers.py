@@ -26,6 +26,12 @@ COMPONENTS = {
                    "softgpu/exec/interpreter"],
         "sees": ["softgpu/ptx", "common"],
     },
+    "softgpu/api": {
+        "layers": ["softgpu/api/core", "softgpu/api/device", "softgpu/api/context",
+                   "softgpu/api/streams", "softgpu/api/memory", "softgpu/api/modules",
+                   "softgpu/api/graphs", "softgpu/api/entry"],
+        "sees": ["softgpu/exec", "softgpu/exec/memory", "softgpu/ptx", "proto", "common"],
+    },
 }
 
 INCLUDE_RE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
@@ -86,8 +92,7 @@ def check_upward(components, tree, found):
 
 
 def sees(component, folder):
-    return any(folder == below or folder.startswith(below + "/")
-               for below in component["sees"])
+    return folder in component["sees"]
 
 
 def module_edges(components, tree, name):
@@ -150,8 +155,6 @@ def check(files, found, components=None):
     folders = [folder for component in components.values() for layer in component["layers"]
                for folder in (layer if isinstance(layer, tuple) else (layer,))]
     folders += [below for component in components.values() for below in component["sees"]]
-    tree = Tree([path for path in map(Path, files)
-                 if any(str(path.parent) == folder for folder in folders) or
-                 any(sees(component, str(path.parent)) for component in components.values())])
+    tree = Tree([path for path in map(Path, files) if str(path.parent) in folders])
     check_upward(components, tree, found)
     check_cycles(components, tree, found)

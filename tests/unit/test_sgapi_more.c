@@ -16,7 +16,7 @@
 
 static struct ut_sg sg;
 
-/* softgpu's one private entry (softgpu/api/code/sg_output.h). */
+/* softgpu's one private entry (softgpu/api/modules/sg_output.h). */
 void sg_set_output_hook(void (*fn)(void *, CUcontext, int, const char *, size_t),
                         void *user);
 

@@ -1,44 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sg_dmabuf.h"
-
+/*
+ * Device memory as a dma-buf, for a network card that reads and writes it by itself.
+ *
+ * The allocation moves into a sealed memfd, of which /dev/udmabuf makes dma-bufs; where
+ * the kernel has no such device the card does not have the feature.  Such memory cannot
+ * be exported to other processes any more: its file has no name.
+ */
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_mem.h"
 #include "sg_stream.h"
+#include "sg_udmabuf.h"
 
 #include "gp_log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/udmabuf.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#define DEVICE "/dev/udmabuf"
-
-static struct {
-    pthread_once_t once;
-    int fd; /* -1: not here, or not for us */
-} udmabuf = {PTHREAD_ONCE_INIT, -1};
-
-static void
-udmabuf_open(void)
-{
-    udmabuf.fd = open(DEVICE, O_RDWR | O_CLOEXEC);
-    if (udmabuf.fd < 0)
-        gp_log_info("softgpu", "no dma-bufs of device memory: %s: %s", DEVICE,
-                    strerror(errno));
-}
-
-bool
-sg_dmabuf_usable(void)
-{
-    pthread_once(&udmabuf.once, udmabuf_open);
-    return udmabuf.fd >= 0;
-}
 
 /* Never smaller again: what a dma-buf is made of must stay. */
 static int
@@ -88,9 +70,9 @@ export_range(CUdeviceptr dptr, size_t size, int *ret_fd)
         return CUDA_ERROR_NOT_SUPPORTED;
     create.memfd = (uint32_t)alloc->fd;
     create.offset = dptr - alloc->base;
-    fd = ioctl(udmabuf.fd, UDMABUF_CREATE, &create);
+    fd = ioctl(sg_udmabuf(), UDMABUF_CREATE, &create);
     if (fd < 0) {
-        gp_log_info("softgpu", "%s: %zu bytes: %s", DEVICE, size, strerror(errno));
+        gp_log_info("softgpu", "/dev/udmabuf: %zu bytes: %s", size, strerror(errno));
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     *ret_fd = fd;
@@ -110,7 +92,7 @@ SG_CALL(cuMemGetHandleForAddressRange, void *handle, CUdeviceptr dptr, size_t si
         handleType != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     /* There is no bus whose mapping a flag could ask for. */
-    if (flags || !sg_dmabuf_usable())
+    if (flags || sg_udmabuf() < 0)
         return sg_leave(CUDA_ERROR_NOT_SUPPORTED);
     return sg_leave(export_range(dptr, size, handle));
 }

@@ -12,10 +12,10 @@
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
-#include "sg_graph.h"
 #include "sg_graph_mem.h"
 #include "sg_handle.h"
 #include "sg_mem.h"
+#include "sg_node.h"
 #include "sg_stream.h"
 #include "sg_work.h"
 
@@ -208,7 +208,7 @@ capture_alloc(struct sg_stream *stream, struct sg_pool *pool, CUdeviceptr *dptr,
     CUresult rc = sg_capture_add(stream, &data, &node);
 
     if (rc == CUDA_SUCCESS)
-        *dptr = sg_graph_mem_base(sg_graph_node_data(node)->alloc.mem);
+        *dptr = sg_graph_mem_base(sg_capture_node_data(node)->alloc.mem);
     return rc;
 }
 

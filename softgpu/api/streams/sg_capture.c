@@ -120,6 +120,12 @@ sg_capture_add(struct sg_stream *stream, struct sg_node_data *data,
     return CUDA_SUCCESS;
 }
 
+const struct sg_node_data *
+sg_capture_node_data(struct sg_graph_node *node)
+{
+    return graphs->data(node);
+}
+
 CUresult
 sg_capture_event_record(struct sg_stream *stream, struct sg_event *event, bool external)
 {

@@ -16,12 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct sg_node_data *
-sg_graph_node_data(struct sg_graph_node *node)
-{
-    return &node->data;
-}
-
 static uint64_t last_id; /* of a node; lock held */
 
 /* ------------------------------------------------------------------- node data */

@@ -43,6 +43,7 @@ struct sg_capture_graphs {
                     uint64_t *ret_handle);
     void (*drop)(struct sg_node_data *data); /* frees what it owns */
     void (*free)(struct sg_graph *graph);
+    const struct sg_node_data *(*data)(struct sg_graph_node *node);
 };
 void sg_capture_set_graphs(const struct sg_capture_graphs *functions);
 
@@ -58,6 +59,8 @@ struct sg_stream *sg_capture_blocking(struct sg_stream *stream);
  * on failure (then the capture is invalid). */
 CUresult sg_capture_add(struct sg_stream *stream, struct sg_node_data *data,
                         struct sg_graph_node **ret_node);
+/* What a node that was added does now, with what it was given there. */
+const struct sg_node_data *sg_capture_node_data(struct sg_graph_node *node);
 CUresult sg_capture_event_record(struct sg_stream *stream, struct sg_event *event,
                                  bool external);
 CUresult sg_capture_event_wait(struct sg_stream *stream, struct sg_event *event,

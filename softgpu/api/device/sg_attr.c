@@ -10,7 +10,7 @@
 #include "sg_dev.h"
 
 #include "sg_core.h"
-#include "sg_dmabuf.h"
+#include "sg_udmabuf.h"
 
 #define ATTR(name) CU_DEVICE_ATTRIBUTE_##name
 
@@ -171,7 +171,7 @@ sg_dev_attr(const struct sg_dev *dev, int attr, int *ret_value)
         *ret_value = prof->fp64_ratio;
         break;
     case ATTR(DMA_BUF_SUPPORTED):
-        *ret_value = sg_dmabuf_usable();
+        *ret_value = sg_udmabuf() >= 0;
         break;
     case ATTR(MULTI_GPU_BOARD_GROUP_ID):
         *ret_value = dev->ordinal;

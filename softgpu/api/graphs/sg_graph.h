@@ -99,6 +99,5 @@ bool sg_graph_is_clonable(const struct sg_graph *graph);
 /* A deep copy of what a node holds. */
 CUresult sg_node_data_copy(const struct sg_node_data *from, struct sg_node_data *to);
 void sg_node_data_fini(struct sg_node_data *data);
-struct sg_node_data *sg_graph_node_data(struct sg_graph_node *node);
 
 #endif

@@ -7,8 +7,8 @@
 #include "sg_capture.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
-#include "sg_graph.h"
 #include "sg_mem.h"
+#include "sg_node.h"
 #include "sg_stream.h"
 #include "sg_work.h"
 

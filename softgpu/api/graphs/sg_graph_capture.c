@@ -55,10 +55,17 @@ add_node(struct sg_graph *graph, const struct sg_deps *from, struct sg_node_data
     return rc;
 }
 
+static const struct sg_node_data *
+node_data(struct sg_graph_node *node)
+{
+    return &node->data;
+}
+
 const struct sg_capture_graphs sg_graph_capture = {
     .add = add_node,
     .drop = sg_node_data_fini,
     .free = sg_graph_free,
+    .data = node_data,
 };
 
 /* -------------------------------------------------------------------- the calls */
