@@ -171,7 +171,8 @@ help:
 # What the build and the tests need on a bare Debian 12.
 DEB_PACKAGES := gcc libc6-dev binutils python3 clang-14 \
     libprotobuf-c-dev protobuf-c-compiler libssl-dev libsqlite3-dev libjansson-dev \
-    iproute2 libmicrohttpd-dev libibverbs-dev librdmacm-dev libzstd-dev liblz4-dev libseccomp-dev libcmocka-dev
+    iproute2 libmicrohttpd-dev libibverbs-dev librdmacm-dev libzstd-dev liblz4-dev libseccomp-dev libcmocka-dev \
+    libcurl4-openssl-dev
 
 deps:
 	@missing=$$(for p in $(DEB_PACKAGES); do \

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # libcuda.so.1: the driver that a program sees.  Its only dynamic dependency is libc.
 
+include proto/control.mk
+
 STUB_SRCS := \
     $(addprefix client-stub/card/stub_,cls.c ctx.c ctx_calls.c device.c primary.c) \
     $(addprefix client-stub/code/stub_,args.c func.c image.c jit.c launch.c launch_old.c \
         linker.c module.c occupancy.c) \
     $(addprefix client-stub/core/stub_,aside.c attach.c call.c error.c event.c flush.c fork.c \
-        handle.c init.c intern.c lanes.c link.c logs.c report.c result.c session.c sticky.c thread.c \
+        handle.c init.c intern.c lanes.c link.c logs.c pod.c report.c result.c session.c sticky.c thread.c \
         trace.c wait.c) \
     $(addprefix client-stub/memory/stub_,alloc.c copy.c copy_array.c copy_rect.c fill.c host.c \
         land.c managed.c managed_calls.c managed_live.c managed_mirror.c managed_pages.c \
@@ -30,7 +32,7 @@ STUB_INCS := $(STUB_DIRS) proto transport common $(O)/gen
 $(eval $(call static_lib,cudastub,$(STUB_SRCS) $(GEN_STUB_SRCS),$(STUB_INCS),$(STUB_CFLAGS)))
 
 STUB_LINK := -Wl,--whole-archive $(O)/static/libcudastub.a -Wl,--no-whole-archive \
-    -Wl,--start-group $(call static_path,wire transport common) -Wl,--end-group \
+    -Wl,--start-group $(call static_path,wire ctl transport common) -Wl,--end-group \
     -Wl,-Bstatic -lprotobuf-c -Wl,-Bdynamic -Wl,--version-script=$(O)/gen/libcuda.map \
     -Wl,-z,nodelete -Wl,-Bsymbolic
 
@@ -42,7 +44,7 @@ STUB_LINK += -Wl,--wrap=dlopen,--wrap=dlsym,--wrap=dlerror,--wrap=pthread_once \
     -Wl,--wrap=pthread_create,--wrap=pthread_sigmask,--wrap=fstat
 endif
 
-$(O)/lib/libcuda.so.1: $(O)/static/libcudastub.a $(call static_path,wire transport common) \
+$(O)/lib/libcuda.so.1: $(O)/static/libcudastub.a $(call static_path,wire ctl transport common) \
     $(O)/gen/libcuda.map
 $(eval $(call shared_lib,libcuda.so.1,$(STUB_SO_SRCS),$(STUB_INCS),,,$(STUB_LINK)))
 

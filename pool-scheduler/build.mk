@@ -3,7 +3,9 @@
 # tests and benches run it without the daemon; the daemon without its main() is another.
 include proto/control.mk
 
-SCHED_INCS := common proto pool-scheduler $(O)/gen
+include pool-scheduler/kube/build.mk
+
+SCHED_INCS := common proto pool-scheduler pool-scheduler/kube $(O)/gen
 
 SCHED_CORE_SRCS := pool-scheduler/sched_request.c \
     pool-scheduler/sched_pool.c pool-scheduler/sched_place.c pool-scheduler/sched_explain.c
@@ -15,12 +17,13 @@ SCHED_SRCS := pool-scheduler/sched_daemon.c pool-scheduler/sched_session.c \
     pool-scheduler/sched_auth.c pool-scheduler/sched_commit.c \
     pool-scheduler/sched_handle_proof.c pool-scheduler/sched_handle_server.c pool-scheduler/sched_handle_session.c \
     pool-scheduler/sched_handle_admin.c pool-scheduler/sched_status.c \
-    pool-scheduler/sched_metrics.c pool-scheduler/sched_metrics_text.c
+    pool-scheduler/sched_metrics.c pool-scheduler/sched_metrics_text.c \
+    pool-scheduler/sched_pod.c pool-scheduler/sched_watch_pool.c
 
 $(eval $(call static_lib,sched,$(SCHED_SRCS),$(SCHED_INCS)))
 
-SCHED_LIBS := sched schedcore $(CTL_LIBS)
-SCHED_LDLIBS := $(CTL_LDLIBS) -lsqlite3 -lmicrohttpd
+SCHED_LIBS := sched schedcore kube $(CTL_LIBS)
+SCHED_LDLIBS := $(CTL_LDLIBS) -lsqlite3 -lmicrohttpd $(KUBE_LDLIBS)
 
 $(eval $(call program,gpupool-scheduler,pool-scheduler/main.c,$(SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 

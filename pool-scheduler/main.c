@@ -12,6 +12,7 @@
 #include "gp_log.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "kube_config.h"
 #include "sched_daemon.h"
 
 #include <errno.h>
@@ -51,7 +52,9 @@ static const char HELP[] =
     "  --metrics-listen H:P      Prometheus metrics on http://H:P/metrics\n"
     "  --audit-log FILE          one JSON line for each grant, denial and order\n"
     "  --ready-file FILE         written with HOST:PORT once it listens\n"
-    "  --help, --version\n"
+    "  --kube                    serve pods: tokens are reviewed by the API server\n"
+    "  --kube-audience NAME      that pods' tokens are made for "
+    "(egpu)\n" KUBE_CONFIG_HELP "  --help, --version\n"
     "\n"
     "GPUPOOL_LOG=area:level,... sets the log level (areas: sched server session conn\n"
     "metrics; levels: error warn info debug).  See gpupool-scheduler(8).\n";
@@ -75,6 +78,8 @@ enum option_id {
     OPT_METRICS,
     OPT_AUDIT,
     OPT_READY,
+    OPT_KUBE,
+    OPT_KUBE_AUDIENCE,
     OPT_HELP,
     OPT_VERSION,
 };
@@ -98,6 +103,9 @@ static const struct option OPTIONS[] = {
     {"metrics-listen", required_argument, NULL, OPT_METRICS},
     {"audit-log", required_argument, NULL, OPT_AUDIT},
     {"ready-file", required_argument, NULL, OPT_READY},
+    {"kube", no_argument, NULL, OPT_KUBE},
+    {"kube-audience", required_argument, NULL, OPT_KUBE_AUDIENCE},
+    KUBE_CONFIG_OPTIONS,
     {"help", no_argument, NULL, OPT_HELP},
     {"version", no_argument, NULL, OPT_VERSION},
     {NULL, 0, NULL, 0},
@@ -193,6 +201,8 @@ parse_number(int opt, const char *name, struct sched_config *c, struct gp_err *e
 static int
 parse_option(int opt, const char *name, struct sched_config *c, struct gp_err *err)
 {
+    int r;
+
     switch (opt) {
     case OPT_LISTEN:
         c->listen = optarg;
@@ -223,7 +233,16 @@ parse_option(int opt, const char *name, struct sched_config *c, struct gp_err *e
         return allow_anonymous(optarg, c, err);
     case OPT_PLACEMENT:
         return parse_placement(optarg, &c->placement, err);
+    case OPT_KUBE:
+        c->kube_pods = true;
+        return 0;
+    case OPT_KUBE_AUDIENCE:
+        c->kube_audience = optarg;
+        return 0;
     default:
+        r = kube_config_option(c->kube, opt, optarg);
+        if (r)
+            return r < 0 ? r : 0;
         return parse_number(opt, name, c, err);
     }
 }
@@ -249,7 +268,7 @@ parse_options(int argc, char **argv, struct sched_config *c, struct gp_err *err)
     if (optind < argc)
         return gp_err_set(err, -EINVAL, "%s: unexpected argument", argv[optind]);
     c->dead_after_ms = 3 * c->heartbeat_ms;
-    return 0;
+    return c->kube_pods ? kube_config_finish(c->kube, err) : 0;
 }
 
 /* One descriptor per server and per client. */
@@ -279,6 +298,7 @@ serve(const struct sched_config *config, struct gp_err *err)
 int
 main(int argc, char **argv)
 {
+    struct kube_config kube = {0};
     struct sched_config config = {
         .listen = "127.0.0.1:7480",
         .state_dir = "/var/lib/gpupool",
@@ -291,6 +311,8 @@ main(int argc, char **argv)
         .placement = SCHED_BINPACK,
         .owner_sessions = 256,
         .max_attachments = 64,
+        .kube = &kube,
+        .kube_audience = "egpu",
     };
     struct gp_err err = {0};
     int r;
@@ -306,5 +328,6 @@ main(int argc, char **argv)
     for (int role = 0; role < SCHED_ROLES; role++)
         free(config.tokens[role]);
     sched_auth_free_server_tokens(&config);
+    kube_config_fini(&kube);
     return r < 0;
 }

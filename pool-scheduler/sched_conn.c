@@ -63,7 +63,8 @@ sched_conn_touch(struct sched_conn *conn)
 
     for (const struct sched_session *s = conn->held; s; s = s->held_next)
         ns = gp_max(ns, 2 * s->lease_ms * GP_NS_PER_MS);
-    if (conn->server || conn->wait.request || conn->closing)
+    if (conn->server || conn->wait.request || conn->closing ||
+        conn->pool_watch.request || conn->pod)
         gp_loop_timer_del(&conn->idle);
     else
         idle_arm(conn, ns);
@@ -171,6 +172,8 @@ sched_conn_free(struct sched_conn *conn)
     }
     if (conn->wait.request)
         sched->n_waiting--;
+    sched_watch_pool_end(conn);
+    sched_pod_end(conn);
     stranger_leave(conn);
     free(conn->transcript);
     free(conn->hello_server);
@@ -257,6 +260,12 @@ dispatch(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_WAIT_SERVERS:
         sched_handle_wait(conn, id, req->wait_servers);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_POD_SESSION:
+        sched_handle_pod_session(conn, id, req->pod_session);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_WATCH_POOL:
+        sched_handle_watch_pool(conn, id, req->watch_pool);
         return true;
     default:
         return false;

@@ -23,6 +23,7 @@ struct gp_err;
 struct sched;
 struct sched_reasons;
 struct sched_server_token;
+struct sched_pod;
 struct sched_session;
 
 struct sched_conn {
@@ -48,6 +49,12 @@ struct sched_conn {
         uint32_t request, servers; /* request 0: not waiting */
         struct gp_loop_timer timeout;
     } wait;
+    struct {
+        uint32_t request; /* 0: not watching */
+        uint64_t seen;
+        struct gp_loop_timer timeout;
+    } pool_watch;          /* sched_watch_pool.c's */
+    struct sched_pod *pod; /* a pod's token is being reviewed; sched_pod.c's */
     struct sched_conn *next, **link;
 };
 

@@ -198,6 +198,7 @@ on_tick(struct gp_loop_timer *timer)
     expire_servers(sched, now);
     forget_servers(sched, now);
     sched_conn_sweep_unread(sched, now);
+    sched_watch_pool_check(sched);
     gp_loop_timer_set(sched->loop, timer, now + TICK_NS, on_tick);
 }
 
@@ -375,6 +376,8 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
         warn_of_open_doors(sched);
     if (!r && config->metrics_listen)
         r = sched_metrics_start(sched, config->metrics_listen, &sched->metrics, err);
+    if (!r && config->kube_pods)
+        r = sched_kube_start(sched, err);
     if (!r)
         r = announce(sched, err);
     if (!r)
@@ -399,6 +402,7 @@ sched_fini(struct sched *sched)
     sched_metrics_stop(sched->metrics);
     stop_listening(&sched->listener);
     stop_listening(&sched->local);
+    sched_kube_stop(sched->kube);
     gp_loop_free(sched->loop);
     if (sched->pool)
         sched_sessions_fini(&sched->sessions);

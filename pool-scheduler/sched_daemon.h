@@ -28,6 +28,7 @@ struct gp_err;
 struct sched_conn;
 struct sched_metrics;
 struct sched_store;
+struct sched_kube;
 struct ticket_key;
 
 /* Clients. A server host of the largest kind seen runs about 1,000 sessions, each with
@@ -54,8 +55,11 @@ struct sched_config {
     uint32_t lease_min_ms, lease_max_ms; /* whatever the client says */
     uint32_t hold_grace_ms; /* left to a held session whose connection broke */
     enum sched_placement placement;
-    unsigned owner_sessions;  /* cap per owner */
-    uint32_t max_attachments; /* per session, when the client does not say */
+    unsigned owner_sessions;   /* cap per owner */
+    uint32_t max_attachments;  /* per session, when the client does not say */
+    bool kube_pods;            /* answer pods that show their token */
+    struct kube_config *kube;  /* the API server that knows the tokens */
+    const char *kube_audience; /* that tokens must be made for */
 };
 
 struct sched_counters {
@@ -76,12 +80,14 @@ struct sched {
     } commit;
     struct ticket_key *key;
     struct sched_metrics *metrics;
+    struct sched_kube *kube; /* NULL: pods are not served; sched_pod.c's */
     struct sched_conn *conns;
     struct sched_link strangers; /* oldest first */
     unsigned n_strangers;
-    unsigned n_clients;   /* connections that are not servers', strangers included */
-    unsigned n_waiting;   /* of them, waiting for servers */
-    uint64_t next_report; /* serial of reports, never 0 */
+    unsigned n_clients;      /* connections that are not servers', strangers included */
+    unsigned n_waiting;      /* of them, waiting for servers */
+    unsigned n_pool_watches; /* of them, waiting for a change of the pool */
+    uint64_t next_report;    /* serial of reports, never 0 */
     uint64_t started_ns;
     struct sched_counters counters;
 };

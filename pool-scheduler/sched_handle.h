@@ -14,8 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct gp_err;
 struct sched;
 struct sched_conn;
+struct sched_kube;
 struct sched_session;
 
 /* sched_handle_proof.c */
@@ -54,5 +56,23 @@ void sched_handle_wait(struct sched_conn *conn, uint32_t id,
                        const Gpupool__Ctl__CtlWaitServers *msg);
 /* A server has come: answer those who waited for it. */
 void sched_handle_wait_check(struct sched *sched);
+
+/* sched_watch_pool.c */
+void sched_handle_watch_pool(struct sched_conn *conn, uint32_t id,
+                             const Gpupool__Ctl__CtlWatchPool *msg);
+/* Answer those who watch, when the pool has changed.  Every tick. */
+void sched_watch_pool_check(struct sched *sched);
+void sched_watch_pool_end(struct sched_conn *conn); /* not watching: a no-op */
+
+/* sched_pod.c */
+void sched_handle_pod_session(struct sched_conn *conn, uint32_t id,
+                              const Gpupool__Ctl__CtlPodSession *msg);
+int sched_kube_start(struct sched *sched, struct gp_err *err);
+void sched_kube_stop(struct sched_kube *kube); /* NULL is a no-op */
+void sched_pod_end(struct sched_conn *conn);   /* nothing under way: a no-op */
+
+/* A grant of @session; @keyed: with its lease key, which lets the peer close it. */
+void sched_reply_grant(struct sched_conn *conn, uint32_t id,
+                       const struct sched_session *session, bool keyed);
 
 #endif

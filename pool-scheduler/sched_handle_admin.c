@@ -23,7 +23,11 @@ void
 sched_handle_status(struct sched_conn *conn, uint32_t id,
                     const Gpupool__Ctl__CtlStatus *msg)
 {
-    if (sched_auth_check(conn, id, SCHED_ROLE_CLIENT, msg->token))
+    if (!sched_auth_check(conn, id, SCHED_ROLE_CLIENT, msg->token))
+        return;
+    if (msg->servers_only)
+        sched_status_reply_servers(conn, id);
+    else
         sched_status_reply(conn, id);
 }
 

@@ -100,8 +100,9 @@ grant_tickets_make(const struct sched *sched, const struct sched_session *sessio
 }
 
 /* Answer with everything a client needs to run under @session. */
-static void
-reply_grant(struct sched_conn *conn, uint32_t id, const struct sched_session *session)
+void
+sched_reply_grant(struct sched_conn *conn, uint32_t id,
+                  const struct sched_session *session, bool keyed)
 {
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlGrant grant = GPUPOOL__CTL__CTL_GRANT__INIT;
@@ -121,7 +122,7 @@ reply_grant(struct sched_conn *conn, uint32_t id, const struct sched_session *se
     grant.session_id = session->id;
     grant.session = (char *)session->name;
     grant.lease_key.data = (uint8_t *)session->lease_key;
-    grant.lease_key.len = CTL_LEASE_KEY_SIZE;
+    grant.lease_key.len = keyed ? CTL_LEASE_KEY_SIZE : 0;
     grant.lease_ms = session->lease_ms;
     grant.slices = slices.list;
     grant.n_slices = session->n_slices;
@@ -271,6 +272,7 @@ check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
            struct open_request *open, Gpupool__Ctl__CtlCode *code, struct gp_err *err)
 {
     const struct sched *sched = conn->sched;
+    enum sched_role role = msg->once ? SCHED_ROLE_ADMIN : SCHED_ROLE_CLIENT;
     char words[256];
 
     *code = GPUPOOL__CTL__CTL_CODE__CTL_VERSION;
@@ -280,8 +282,8 @@ check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
                           "scheduler %u",
                           msg->major, CTL_MAJOR);
     *code = GPUPOOL__CTL__CTL_CODE__CTL_DENIED;
-    if (!sched_auth_allowed(conn, SCHED_ROLE_CLIENT, msg->token)) {
-        sched_auth_words(conn, SCHED_ROLE_CLIENT, words, sizeof(words));
+    if (!sched_auth_allowed(conn, role, msg->token)) {
+        sched_auth_words(conn, role, words, sizeof(words));
         return gp_err_set(err, -EACCES, "%s", words);
     }
     *code = GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST;
@@ -307,6 +309,16 @@ sched_handle_open(struct sched_conn *conn, uint32_t id,
     Gpupool__Ctl__CtlCode code;
     int r = check_open(conn, msg, &open, &code, &err);
 
+    if (!r && msg->once) {
+        sched_commit(sched, NULL); /* nothing is granted before it is on disk */
+        session = sched_sessions_find_owner(&sched->sessions, msg->owner);
+    }
+    if (session) {
+        sched_session_lease(&sched->sessions, session,
+                            gp_now_ns() + session->lease_ms * GP_NS_PER_MS);
+        sched_reply_grant(conn, id, session, true);
+        return;
+    }
     if (!r && sched_place(sched->pool, &open.req, &decision) < 0) {
         sched->counters.refused++;
         refuse_no_fit(conn, id, &open.req);
@@ -333,7 +345,7 @@ void
 sched_handle_opened(struct sched_conn *conn, uint32_t id,
                     const struct sched_session *session)
 {
-    reply_grant(conn, id, session);
+    sched_reply_grant(conn, id, session, true);
 }
 
 /* ------------------------------------------------------------ renew, close -- */
@@ -385,7 +397,7 @@ sched_handle_renew(struct sched_conn *conn, uint32_t id,
     if (msg->hold)
         sched_conn_hold(conn, session);
     gp_log_debug("session", "%s: renewed for %u ms", session->name, session->lease_ms);
-    reply_grant(conn, id, session);
+    sched_reply_grant(conn, id, session, true);
 }
 
 /* The session that an administrator means by its number, or by its whole id. */

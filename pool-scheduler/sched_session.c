@@ -87,6 +87,18 @@ sched_sessions_of_owner(const struct sched_sessions *set, const char *owner)
     return found ? found->n_sessions : 0;
 }
 
+struct sched_session *
+sched_sessions_find_owner(const struct sched_sessions *set, const char *owner)
+{
+    const struct sched_owner *found = owner_find(set, owner);
+    struct sched_session *s = NULL;
+
+    while (found && (s = sched_sessions_next(set, s)))
+        if (s->owner == found && !s->closing)
+            return s;
+    return NULL;
+}
+
 /* --------------------------------------------------------------- sessions -- */
 
 /* Owners and programs go into tables, logs and metrics. */

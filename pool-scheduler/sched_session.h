@@ -165,6 +165,10 @@ struct sched_part *sched_sessions_next_on(const struct sched_sessions *set,
                                           const struct sched_server *server,
                                           const struct sched_part *after);
 unsigned sched_sessions_of_owner(const struct sched_sessions *set, const char *owner);
+/* The first session of @owner that is open, or NULL.  Looks at all when there is one.
+ */
+struct sched_session *sched_sessions_find_owner(const struct sched_sessions *set,
+                                                const char *owner);
 
 /* Its server reports what slice @i uses, or says nothing of it any more. */
 void sched_session_used(struct sched_session *session, uint32_t i,

@@ -221,8 +221,8 @@ add_session(struct arena *a, const struct sched_session *s, uint64_t now)
     a->session_list[a->n_sessions++] = msg;
 }
 
-void
-sched_status_reply(struct sched_conn *conn, uint32_t id)
+static void
+reply_status(struct sched_conn *conn, uint32_t id, bool sessions)
 {
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlStatusReply status = GPUPOOL__CTL__CTL_STATUS_REPLY__INIT;
@@ -239,7 +239,7 @@ sched_status_reply(struct sched_conn *conn, uint32_t id)
     for (const struct sched_server *server = sched->pool->servers; server;
          server = server->next)
         add_server(&a, server, now);
-    while ((s = sched_sessions_next(&sched->sessions, s)))
+    while (sessions && (s = sched_sessions_next(&sched->sessions, s)))
         add_session(&a, s, now);
     status.version = (char *)GPUPOOL_VERSION;
     status.up_ms = (now - sched->started_ns) / GP_NS_PER_MS;
@@ -255,4 +255,16 @@ sched_status_reply(struct sched_conn *conn, uint32_t id)
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_STATUS;
     reply.status = &status;
     sched_conn_reply(conn, &reply);
+}
+
+void
+sched_status_reply(struct sched_conn *conn, uint32_t id)
+{
+    reply_status(conn, id, true);
+}
+
+void
+sched_status_reply_servers(struct sched_conn *conn, uint32_t id)
+{
+    reply_status(conn, id, false);
 }

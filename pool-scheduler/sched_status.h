@@ -23,5 +23,6 @@ void sched_status_slices(struct sched_status_slices *ret,
 
 /* Answer request @id with the whole state. */
 void sched_status_reply(struct sched_conn *conn, uint32_t id);
+void sched_status_reply_servers(struct sched_conn *conn, uint32_t id);
 
 #endif

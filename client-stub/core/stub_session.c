@@ -8,6 +8,7 @@
 
 #include "gp_err.h"
 #include "gp_file.h"
+#include "stub_pod.h"
 
 #include <errno.h>
 #include <string.h>
@@ -94,7 +95,8 @@ session_parse(struct stub_session *s, const char *path, struct gp_err *err)
 bool
 stub_session_named(void)
 {
-    return getenv("GPUPOOL_SESSION_FILE") || getenv("GPUPOOL_SERVER");
+    return getenv("GPUPOOL_SESSION_FILE") || getenv("GPUPOOL_SERVER") ||
+           stub_pod_named();
 }
 
 int
@@ -102,14 +104,16 @@ stub_session_read(struct stub_session *ret, struct gp_err *err)
 {
     const char *path = getenv("GPUPOOL_SESSION_FILE");
     struct stub_session s = {0};
+    bool from_file = path && *path;
     size_t len;
     int r;
 
-    if (path && *path) {
-        r = gp_file_read(path, SESSION_FILE_MAX, &s.text, &len, err);
+    if (from_file || stub_pod_named()) {
+        r = from_file ? gp_file_read(path, SESSION_FILE_MAX, &s.text, &len, err)
+                      : stub_pod_session(&s.text, err);
         if (r < 0)
             return r;
-        r = session_parse(&s, path, err);
+        r = session_parse(&s, from_file ? path : "the scheduler's answer", err);
         if (r < 0) {
             free(s.text);
             return r;

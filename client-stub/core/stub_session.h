@@ -4,6 +4,7 @@
  * environment.
  *
  *   GPUPOOL_SESSION_FILE=path            written and renewed by `gpupool run`
+ *   GPUPOOL_POD_TOKEN_FILE=path          in a pod; stub_pod.h
  *   GPUPOOL_SERVER=host:port, GPUPOOL_TICKET=text
  *
  * The caller owns the struct; stub_session_fini() frees what it holds.

@@ -3,18 +3,18 @@
 # weak and a hand-written one must win.
 UT_STUB_INCS := $(STUB_DIRS) common proto transport tests/unit $(O)/gen
 UT_STUB_LINK := -Wl,--whole-archive $(O)/static/libcudastub.a -Wl,--no-whole-archive \
-    -Wl,--start-group $(call static_path,wire transport common) -Wl,--end-group -lprotobuf-c
+    -Wl,--start-group $(call static_path,wire ctl transport common) -Wl,--end-group -lprotobuf-c
 
 UT_STUB_TESTS := test_stub_handle test_stub_range test_stub_cls test_stub_tables \
     test_stub_gpa test_stub_session test_stub_ctx
 $(UT_STUB_TESTS:%=$(O)/tests/unit/%): $(O)/static/libcudastub.a \
-    $(call static_path,wire transport common)
+    $(call static_path,wire ctl transport common)
 $(foreach t,$(UT_STUB_TESTS),\
     $(eval $(call unit_test,$(t),tests/unit/$(t).c,$(UT_STUB_INCS),,,$$(UT_STUB_LINK))))
 
 ifneq ($(VALIDITY),no)
 $(O)/tests/unit/test_stub_validity: $(O)/static/libcudastub.a \
-    $(call static_path,wire transport common)
+    $(call static_path,wire ctl transport common)
 $(eval $(call unit_test,test_stub_validity,tests/unit/test_stub_validity.c,\
     $(UT_STUB_INCS),,,$$(UT_STUB_LINK)))
 endif
@@ -22,11 +22,11 @@ endif
 # The one file that VALIDITY=no changes, in front of the others of an ordinary build.
 $(eval $(call unit_test,test_stub_no_validity,\
     tests/unit/test_stub_no_validity.c client-stub/tables/stub_table.c,$(UT_STUB_INCS),\
-    -DSTUB_NO_VALIDITY,cudastub wire transport common,-lprotobuf-c))
+    -DSTUB_NO_VALIDITY,cudastub wire ctl transport common,-lprotobuf-c))
 
 # With the insides of one file, which stands in front of the others.
 $(eval $(call unit_test,test_stub_wait,tests/unit/test_stub_wait.c,$(UT_STUB_INCS),,\
-    cudastub wire transport common,-lprotobuf-c))
+    cudastub wire ctl transport common,-lprotobuf-c))
 
 # Threads, host functions and a fork against a whole pool (tests/e2e/test_stub_stress.py).
 $(eval $(call driver_program,tests/programs/stress,tests/programs/stress.c,,))

@@ -5,9 +5,9 @@ $(eval $(call unit_test,test_codec,\
 GEN_LOOP_INCS := $(STUB_DIRS) $(SERVER_DIRS) common proto tests/unit $(O)/gen
 $(eval $(call static_lib,genloop,tests/unit/gen_loop.c $(GEN_WRK_SRCS),$(GEN_LOOP_INCS)))
 $(eval $(call unit_test,test_gen_loop,tests/unit/test_gen_loop.c,$(GEN_LOOP_INCS),,\
-    genloop cudastub wire common,-lprotobuf-c))
+    genloop cudastub wire ctl transport common,-lprotobuf-c))
 $(eval $(call unit_test,test_gen_hostile,tests/unit/test_gen_hostile.c $(GEN_TEST_SRCS) \
-    $(GEN_NEGATIVE_SRCS),$(GEN_LOOP_INCS),,genloop cudastub wire common,-lprotobuf-c))
+    $(GEN_NEGATIVE_SRCS),$(GEN_LOOP_INCS),,genloop cudastub wire ctl transport common,-lprotobuf-c))
 
 # Wrong arguments for every call, against a whole pool.
 $(eval $(call helper_program,tests/programs/negative,tests/programs/negative.c \

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stub_pod.h"
+
+#include "ctl_call.h"
+#include "ctl_limits.h"
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_time.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TOKEN_MAX (16u * 1024u)
+/* A scheduler that restarts is back in a few seconds. */
+#define PATIENCE_NS (20 * GP_NS_PER_S)
+#define PAUSE_US (250 * 1000)
+
+bool
+stub_pod_named(void)
+{
+    const char *path = getenv("GPUPOOL_POD_TOKEN_FILE");
+
+    return path && *path;
+}
+
+static char *
+session_text(const Gpupool__Ctl__CtlGrant *grant)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    if (!f)
+        return NULL;
+    fprintf(f, "gpupool-session 1\nsession %s\n", grant->session);
+    for (size_t i = 0; i < grant->n_tickets; i++) {
+        const Gpupool__Ctl__CtlTicket *t = grant->tickets[i];
+
+        fprintf(f, "server %s\n", t->endpoint);
+        if (*t->local)
+            fprintf(f, "local %s\n", t->local);
+        fprintf(f, "ticket %s\n", t->text);
+    }
+    if (fclose(f) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* One question.  -EAGAIN: it may go better soon. */
+static int
+ask(const char *address, char *token, const char *claim, uint64_t deadline,
+    char **ret_text, struct gp_err *err)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlPodSession body = GPUPOOL__CTL__CTL_POD_SESSION__INIT;
+    CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    CLEANUP_FD int fd = -1;
+    int r = ctl_call_open(address, deadline, &fd, err);
+
+    if (r < 0)
+        return -EAGAIN;
+    body.major = CTL_MAJOR;
+    body.token = token;
+    body.claim = (char *)claim;
+    req.id = 1;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_POD_SESSION;
+    req.pod_session = &body;
+    r = ctl_call(fd, &req, deadline, &reply, err);
+    if (r == -EREMOTE)
+        return reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT ||
+                       reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL
+                   ? -EAGAIN
+                   : -EACCES;
+    if (r < 0)
+        return -EAGAIN;
+    if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_GRANT ||
+        !reply->grant->n_tickets)
+        return gp_err_set(err, -EPROTO, "the scheduler answered something else");
+    *ret_text = session_text(reply->grant);
+    return *ret_text ? 0 : -ENOMEM;
+}
+
+int
+stub_pod_session(char **ret_text, struct gp_err *err)
+{
+    const char *address = getenv("GPUPOOL_SCHEDULER"), *claim = getenv("GPUPOOL_CLAIM");
+    uint64_t deadline = gp_now_ns() + PATIENCE_NS;
+    CLEANUP_FREE char *token = NULL;
+    size_t len;
+    int r;
+
+    if (!address || !*address || !claim || !*claim)
+        return gp_err_set(
+            err, -EINVAL,
+            "GPUPOOL_POD_TOKEN_FILE is set, but not GPUPOOL_SCHEDULER and "
+            "GPUPOOL_CLAIM");
+    for (;;) { /* the token is read again: the kubelet renews it */
+        free(token);
+        token = NULL;
+        r = gp_file_read(getenv("GPUPOOL_POD_TOKEN_FILE"), TOKEN_MAX, &token, &len,
+                         err);
+        if (r < 0)
+            return r;
+        token[strcspn(token, "\r\n")] = '\0';
+        r = ask(address, token, claim, deadline, ret_text, err);
+        explicit_bzero(token, len);
+        if (r != -EAGAIN || gp_now_ns() + PAUSE_US * 1000 > deadline)
+            break;
+        usleep(PAUSE_US);
+    }
+    return r < 0 ? gp_err_wrap(err, r == -EAGAIN ? -ETIMEDOUT : r, "claim %s", claim)
+                 : 0;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube_api.h"
+
+#include "gp_err.h"
+#include "gp_str.h"
+#include "kube_http.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CORE "/api/v1"
+#define OURS "/apis/elasticgpu.io/v1alpha1"
+
+const struct kube_resource KUBE_PODS = {CORE, "pods", "Pod", true};
+const struct kube_resource KUBE_NODES = {CORE, "nodes", "Node", false};
+const struct kube_resource KUBE_NAMESPACES = {CORE, "namespaces", "Namespace", false};
+const struct kube_resource KUBE_EVENTS = {CORE, "events", "Event", true};
+const struct kube_resource KUBE_SECRETS = {CORE, "secrets", "Secret", true};
+const struct kube_resource KUBE_QUOTAS = {CORE, "resourcequotas", "ResourceQuota",
+                                          true};
+const struct kube_resource KUBE_LEASES = {"/apis/coordination.k8s.io/v1", "leases",
+                                          "Lease", true};
+const struct kube_resource KUBE_CLAIMS = {OURS, "elasticgpuclaims", "ElasticGPUClaim",
+                                          true};
+const struct kube_resource KUBE_CLASSES = {OURS, "elasticgpuclasses", "ElasticGPUClass",
+                                           false};
+const struct kube_resource KUBE_GPUS = {OURS, "elasticgpus", "ElasticGPU", false};
+const struct kube_resource KUBE_TOKEN_REVIEWS = {"/apis/authentication.k8s.io/v1",
+                                                 "tokenreviews", "TokenReview", false};
+const struct kube_resource KUBE_WEBHOOKS = {"/apis/admissionregistration.k8s.io/v1",
+                                            "mutatingwebhookconfigurations",
+                                            "MutatingWebhookConfiguration", false};
+const struct kube_resource KUBE_SLICES = {"/apis/resource.k8s.io/v1", "resourceslices",
+                                          "ResourceSlice", false};
+const struct kube_resource KUBE_DEVICE_CLAIMS = {
+    "/apis/resource.k8s.io/v1", "resourceclaims", "ResourceClaim", true};
+
+const char *
+kube_resource_version(const struct kube_resource *res)
+{
+    return strncmp(res->api, "/apis/", 6) == 0 ? res->api + 6 : "v1";
+}
+
+/* Names come from objects that anybody may have made; a path must not follow them
+ * elsewhere. */
+static void
+put_escaped(FILE *f, const char *name)
+{
+    for (; *name; name++)
+        if (isalnum((unsigned char)*name) || strchr("-_~", *name) ||
+            (*name == '.' && name[1] != '.'))
+            fputc(*name, f);
+        else
+            fprintf(f, "%%%02X", (unsigned char)*name);
+}
+
+char *
+kube_path(const struct kube_resource *res, const char *ns, const char *name,
+          const char *sub)
+{
+    char *path = NULL;
+    size_t size;
+    FILE *f = open_memstream(&path, &size);
+
+    if (!f)
+        return NULL;
+    fputs(res->api, f);
+    if (res->namespaced && ns) {
+        fputs("/namespaces/", f);
+        put_escaped(f, ns);
+    }
+    fprintf(f, "/%s", res->plural);
+    if (name) {
+        fputc('/', f);
+        put_escaped(f, name);
+    }
+    if (sub)
+        fprintf(f, "/%s", sub);
+    if (fclose(f) != 0) {
+        free(path);
+        return NULL;
+    }
+    return path;
+}
+
+static int
+errno_of(long status, const char *reason)
+{
+    switch (status) {
+    case 400:
+    case 422:
+        return -EINVAL;
+    case 401:
+        return -EACCES;
+    case 403:
+        return -EPERM;
+    case 404:
+        return -ENOENT;
+    case 409:
+        return strcmp(reason, "AlreadyExists") == 0 ? -EEXIST : -ESTALE;
+    case 410:
+        return -ESTALE;
+    default:
+        return status == 429 || status >= 500 ? -EAGAIN : -EPROTO;
+    }
+}
+
+int
+kube_api_error(long status, const char *body, struct gp_err *err)
+{
+    json_t *object;
+    const char *reason = "", *words = "";
+    int r;
+
+    if (status >= 200 && status < 300)
+        return 0;
+    object = json_loads(body, 0, NULL);
+    json_unpack(object, "{s?s, s?s}", "reason", &reason, "message", &words);
+    r = gp_err_set(err, errno_of(status, reason), "%s (HTTP %ld)",
+                   *words  ? words
+                   : *body ? body
+                           : "no words",
+                   status);
+    json_decref(object);
+    return r;
+}
+
+static int
+call(struct kube_http *http, const char *method, char *path, const char *type,
+     const json_t *object, json_t **ret_object, struct gp_err *err)
+{
+    CLEANUP_FREE char *owned = path;
+    CLEANUP_FREE char *body = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    CLEANUP(kube_reply_fini) struct kube_reply reply = {0};
+    struct kube_request req = {method, owned, type, body};
+    json_t *answer;
+    int r;
+
+    if (!owned || (object && !body))
+        return -ENOMEM;
+    r = kube_http_call(http, &req, &reply, err);
+    if (!r)
+        r = kube_api_error(reply.status, reply.body, err);
+    if (r < 0)
+        return gp_err_wrap(err, r, "%s %s", method, owned);
+    if (!ret_object)
+        return 0;
+    answer = json_loads(reply.body, 0, NULL);
+    if (!answer)
+        return gp_err_set(err, -EPROTO, "%s %s: the answer is no JSON", method, owned);
+    json_object_del(json_object_get(answer, "metadata"), "managedFields");
+    *ret_object = answer;
+    return 0;
+}
+
+int
+kube_api_get(struct kube_http *http, const struct kube_resource *res, const char *ns,
+             const char *name, json_t **ret_object, struct gp_err *err)
+{
+    return call(http, "GET", kube_path(res, ns, name, NULL), NULL, NULL, ret_object,
+                err);
+}
+
+int
+kube_api_create(struct kube_http *http, const struct kube_resource *res, const char *ns,
+                const json_t *object, json_t **ret_object, struct gp_err *err)
+{
+    return call(http, "POST", kube_path(res, ns, NULL, NULL), NULL, object, ret_object,
+                err);
+}
+
+int
+kube_api_create_sub(struct kube_http *http, const struct kube_resource *res,
+                    const char *ns, const char *name, const char *sub,
+                    const json_t *object, json_t **ret_object, struct gp_err *err)
+{
+    return call(http, "POST", kube_path(res, ns, name, sub), NULL, object, ret_object,
+                err);
+}
+
+int
+kube_api_update(struct kube_http *http, const struct kube_resource *res, const char *ns,
+                const char *name, const char *sub, const json_t *object,
+                json_t **ret_object, struct gp_err *err)
+{
+    return call(http, "PUT", kube_path(res, ns, name, sub), NULL, object, ret_object,
+                err);
+}
+
+int
+kube_api_patch(struct kube_http *http, const struct kube_resource *res, const char *ns,
+               const char *name, const char *sub, const json_t *patch,
+               json_t **ret_object, struct gp_err *err)
+{
+    return call(http, "PATCH", kube_path(res, ns, name, sub),
+                "application/merge-patch+json", patch, ret_object, err);
+}
+
+int
+kube_api_delete(struct kube_http *http, const struct kube_resource *res, const char *ns,
+                const char *name, const char *uid, struct gp_err *err)
+{
+    json_t *options = uid ? json_pack("{s:{s:s}}", "preconditions", "uid", uid) : NULL;
+    int r =
+        call(http, "DELETE", kube_path(res, ns, name, NULL), NULL, options, NULL, err);
+
+    json_decref(options);
+    return r;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl_call.h"
+
+#include "ctl_limits.h"
+#include "gp_err.h"
+#include "gp_msg.h"
+#include "gp_net.h"
+
+#include <errno.h>
+
+int
+ctl_call_open(const char *address, uint64_t deadline_ns, int *ret_fd,
+              struct gp_err *err)
+{
+    int r = gp_net_connect(address, CTL_DEFAULT_PORT, deadline_ns, true, ret_fd, err);
+
+    return r < 0 ? gp_err_wrap(err, r, "scheduler not reachable") : 0;
+}
+
+int
+ctl_call(int fd, const Gpupool__Ctl__CtlRequest *req, uint64_t deadline_ns,
+         Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+{
+    size_t size = gpupool__ctl__ctl_request__get_packed_size(req), len = 0;
+    CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    CLEANUP_FREE uint8_t *bytes = malloc(size);
+    CLEANUP_FREE void *data = NULL;
+    int r;
+
+    if (!bytes)
+        return -ENOMEM;
+    gpupool__ctl__ctl_request__pack(req, bytes);
+    r = gp_msg_send(fd, bytes, size, deadline_ns, err);
+    if (!r)
+        r = gp_msg_recv(fd, CTL_REPLY_MAX, deadline_ns, &data, &len, err);
+    if (r < 0)
+        return gp_err_wrap(err, r, "scheduler");
+    reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
+    if (!reply || (reply->id != req->id && reply->id))
+        return gp_err_set(err, -EPROTO, "the answer is not a gpupool-scheduler's");
+    r = reply->error ? gp_err_set(err, -EREMOTE, "%s", reply->error->words) : 0;
+    *ret_reply = TAKE_PTR(reply);
+    return r;
+}
+
+void
+ctl_reply_free(Gpupool__Ctl__CtlReply *reply)
+{
+    gpupool__ctl__ctl_reply__free_unpacked(reply, NULL);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One request to a scheduler and its answer, with a deadline, over a connection that
+ * the caller owns.  Blocking; any thread.  For those who are not on an event loop: the
+ * client stub in a pod, the controller.
+ */
+#ifndef CTL_CALL_H
+#define CTL_CALL_H
+
+#include "control.pb-c.h"
+#include "gp_base.h"
+
+struct gp_err;
+
+/* A connection to the scheduler at "host:port". */
+int ctl_call_open(const char *address, uint64_t deadline_ns, int *ret_fd,
+                  struct gp_err *err);
+
+/* Send @req, whose id is set by the caller, and wait for the answer.
+ *
+ * 0: *ret_reply is the caller's.  -EREMOTE: a refusal, *ret_reply is set as well and
+ * @err has its words.  Anything else: the link is of no use any more. */
+int ctl_call(int fd, const Gpupool__Ctl__CtlRequest *req, uint64_t deadline_ns,
+             Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err);
+
+void ctl_reply_free(Gpupool__Ctl__CtlReply *reply); /* NULL is a no-op */
+DEFINE_CLEANUP(Gpupool__Ctl__CtlReply, ctl_reply_free)
+
+#endif
