@@ -1,8 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # The Kubernetes side.  From below: configuration < HTTP < verbs and watches < objects;
-# the scheduler uses these, gpupool-kube adds controllers and the webhook on top.
+# the scheduler uses these, gpupool-kube adds the controller and the webhook on top.
+include proto/control.mk
+
 KUBE_INCS := common pool-scheduler/kube
 KUBE_SRCS := $(addprefix pool-scheduler/kube/kube_,config.c http.c api.c object.c watch.c)
 KUBE_LDLIBS := -lcurl -ljansson -lm
 
 $(eval $(call static_lib,kube,$(KUBE_SRCS),$(KUBE_INCS)))
+
+KUBE_TOP_INCS := common proto pool-scheduler/kube $(O)/gen
+KUBE_TOP_SRCS := $(addprefix pool-scheduler/kube/,kube_ask.c ctrl.c ctrl_queue.c ctrl_pool.c \
+    ctrl_session.c ctrl_lease.c ctrl_event.c ctrl_quota.c ctrl_pod.c ctrl_claim.c ctrl_gpu.c \
+    ctrl_cards.c)
+KUBE_TOP_LIBS := kubetop kube $(CTL_LIBS)
+KUBE_TOP_LDLIBS := $(CTL_LDLIBS) $(KUBE_LDLIBS)
+
+$(eval $(call static_lib,kubetop,$(KUBE_TOP_SRCS),$(KUBE_TOP_INCS)))
+
+$(eval $(call program,gpupool-kube,$(addprefix pool-scheduler/kube/,main.c main_controller.c),\
+    $(KUBE_TOP_INCS),,$(KUBE_TOP_LIBS),$(KUBE_TOP_LDLIBS)))

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The controller: claims, cards and pods of a cluster on one side, the pool scheduler
+ * on the other.
+ *
+ * One object per process, on main()'s stack; one thread, one event loop.  Watches keep
+ * the objects (kube_watch.h) and put names into the queue; the queue is worked off one
+ * name at a time, with requests that wait, and only while this process holds the lease.
+ *
+ * Looking at a name again is always safe: names of what is made follow from what it is
+ * made for, the scheduler opens one session per name however often it is asked, and a
+ * finalizer is set before anything is taken.  So a kill at any point, a second answer,
+ * an old object are repaired by looking again.
+ *
+ *   c:ns/name   a claim   ctrl_claim.c        g:name   a slice        ctrl_gpu.c
+ *   p:ns/name   a pod     ctrl_pod.c          cards    all cards      ctrl_cards.c
+ */
+#ifndef CTRL_H
+#define CTRL_H
+
+#include "ctrl_pool.h"
+#include "ctrl_queue.h"
+#include "gp_loop.h"
+#include "kube_ask.h"
+#include "kube_http.h"
+#include "kube_object.h"
+#include "kube_watch.h"
+
+struct gp_err;
+struct kube_config;
+
+#define CTRL_FINALIZER "elasticgpu.io/session"
+#define CTRL_GATE "elasticgpu.io/claims"
+#define CTRL_GENERATED "elasticgpu.io/generated-for" /* label: the pod's uid */
+#define CTRL_KIND "elasticgpu.io/kind"               /* label: card or slice */
+
+struct ctrl_config {
+    const char *identity; /* of this process, for the lease */
+    const char *ns;       /* where the lease is */
+    const char *lease;    /* its name */
+    unsigned lease_s, renew_s;
+    const char *ready_file;
+};
+
+struct ctrl {
+    struct ctrl_config config;
+    struct gp_loop *loop;
+    struct kube_http *http;
+    struct kube_watch claims, classes, gpus, pods, quotas;
+    struct ctrl_pool pool;
+    struct ctrl_queue queue;
+    struct gp_loop_timer work, tick;
+    json_t *waiting;  /* claims that want something that others hold; by key */
+    json_t *users;    /* claim's key -> keys of the pods that name it */
+    json_t *uses;     /* pod's key -> keys of the claims that it names */
+    json_t *sessions; /* ElasticGPU's name -> address of its struct ctrl_session */
+    json_t *told;     /* object's uid -> the last event about it */
+    struct {
+        bool held;
+        uint64_t until_ns; /* work may be done until then */
+        char seen[128];    /* the holder and time that were read last */
+        uint64_t seen_ns;
+        uint64_t next_ns;
+    } lease;
+    bool started; /* everything has been looked at since the lease was taken */
+    uint64_t orphans_ns;
+};
+
+int ctrl_init(struct ctrl *ctrl, const struct ctrl_config *config,
+              const struct kube_config *kube, const char *scheduler,
+              const char *token_file, uint32_t session_lease_ms, struct gp_err *err);
+int ctrl_run(struct ctrl *ctrl); /* until SIGTERM or SIGINT */
+void ctrl_fini(struct ctrl *ctrl);
+/* Look at it soon. */
+void ctrl_queue_name(struct ctrl *ctrl, const char *kind, const char *key);
+
+/* ctrl_lease.c: keep or try to get the lease; every second. */
+void ctrl_lease_tick(struct ctrl *ctrl);
+void ctrl_lease_release(struct ctrl *ctrl);
+
+/* ctrl_event.c: an event about @object.  The same words twice are said once. */
+void ctrl_event(struct ctrl *ctrl, const struct kube_resource *res,
+                const json_t *object, bool warning, const char *reason,
+                const char *message);
+/* Merge @status into that of @object; nothing is sent when it says so already. */
+int ctrl_status(struct ctrl *ctrl, struct kube_watch *watch, const json_t *object,
+                json_t *status, struct gp_err *err);
+
+/* ctrl_session.c */
+struct ctrl_session {
+    struct ctrl_grant grant;
+    bool whole;        /* the grant is known, not only its number */
+    uint64_t renew_ns; /* when its lease is half over */
+};
+int ctrl_session_load(struct ctrl *ctrl, struct gp_err *err);
+int ctrl_session_ensure(struct ctrl *ctrl, const char *name, const char *program,
+                        const struct kube_ask *ask, const struct kube_class *class,
+                        const struct ctrl_grant **ret, struct gp_err *err);
+bool ctrl_session_known(const struct ctrl *ctrl, const char *name);
+int ctrl_session_end(struct ctrl *ctrl, const char *name, struct gp_err *err);
+void ctrl_session_tick(struct ctrl *ctrl);
+void ctrl_session_fini(struct ctrl *ctrl);
+
+/* ctrl_quota.c: -EDQUOT when @ask, with @memory of each card, is too much for @ns. */
+int ctrl_quota_check(struct ctrl *ctrl, const char *ns, const char *claim,
+                     const struct kube_ask *ask, uint64_t memory, struct gp_err *err);
+
+/* ctrl_pod.c */
+void ctrl_pod_changed(struct kube_watch *watch, const char *key, const json_t *pod);
+int ctrl_pod(struct ctrl *ctrl, const char *key, struct gp_err *err);
+bool ctrl_pod_active(const json_t *pod);
+/* {"name", "uid", "node"} of the pods that use a claim, those of before first. */
+json_t *ctrl_pod_consumers(struct ctrl *ctrl, const json_t *claim);
+
+/* ctrl_claim.c, ctrl_gpu.c, ctrl_cards.c */
+int ctrl_claim(struct ctrl *ctrl, const char *key, struct gp_err *err);
+int ctrl_gpu(struct ctrl *ctrl, const char *name, struct gp_err *err);
+/* The slice of a claim, made or brought up to date. */
+int ctrl_gpu_put(struct ctrl *ctrl, const char *name, const json_t *claim,
+                 const struct kube_ask *ask, const struct kube_class *class,
+                 const struct ctrl_grant *grant, const json_t *consumers,
+                 struct gp_err *err);
+int ctrl_gpu_phase(struct ctrl *ctrl, const json_t *gpu, const char *phase,
+                   const char *reason, const char *message, struct gp_err *err);
+/* End its session and delete it. */
+int ctrl_gpu_delete(struct ctrl *ctrl, const char *name, struct gp_err *err);
+int ctrl_cards(struct ctrl *ctrl, struct gp_err *err);
+
+#endif

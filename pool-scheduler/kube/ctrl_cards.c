@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cards of the pool as ElasticGPU objects: `kubectl get elasticgpus`. */
+#include "ctl_call.h"
+#include "ctrl.h"
+#include "gp_err.h"
+#include "gp_str.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static void
+object_name(char name[48], const Gpupool__Ctl__CtlCard *card)
+{
+    ctrl_pool_uuid(name, &card->uuid);
+    for (char *c = name; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+}
+
+static json_t *
+spec_of(const Gpupool__Ctl__CtlServerStatus *server, const Gpupool__Ctl__CtlCard *card)
+{
+    struct kube_ask all = {.core = 100, .memory = card->memory_bytes, .cards = 1};
+    char uuid[48];
+
+    ctrl_pool_uuid(uuid, &card->uuid);
+    return json_pack("{s:o, s:s, s:{s:s, s:s, s:s, s:s, s:[s]}}", "capacity",
+                     kube_ask_write(&all), "nodeName", server->server, "remoteGPU",
+                     "server", server->server, "endpoint", server->endpoint,
+                     "transport", *server->rdma ? "rdma" : "tcp", "model", card->name,
+                     "gpuUUIDs", uuid);
+}
+
+static json_t *
+status_of(const Gpupool__Ctl__CtlServerStatus *server,
+          const Gpupool__Ctl__CtlCardStatus *card, const json_t *old)
+{
+    static const char *const STATES[] = {"ServerAlive", "ServerDead", "ServerDraining"};
+    const char *reason = STATES[gp_min((unsigned)server->state, 2u)];
+    uint32_t core = 100 - gp_min(card->core_given, 100u);
+    uint64_t memory =
+        card->card->memory_bytes - gp_min(card->memory_given, card->card->memory_bytes);
+    bool dead = server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DEAD;
+    json_t *conditions = json_deep_copy(kube_at(old, "status.conditions"));
+    char core_text[16], memory_text[32], words[120];
+
+    if (!conditions)
+        conditions = json_array();
+    snprintf(core_text, sizeof(core_text), "%u", core);
+    snprintf(memory_text, sizeof(memory_text), "%" PRIu64 "Mi", memory >> 20);
+    snprintf(words, sizeof(words), "%u of %u slices are in use", card->slices,
+             card->slices_max);
+    kube_condition_set(conditions, "Ready",
+                       server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE,
+                       reason, dead ? "the server does not answer" : "");
+    return json_pack("{s:s, s:s, s:s, s:{s:s, s:s}, s:o}", "phase",
+                     dead                                      ? "Failed"
+                     : core && card->slices < card->slices_max ? "Available"
+                                                               : "Bound",
+                     "reason", reason, "message", words, "allocatable",
+                     "elasticgpu.io/gpu-core", core_text, "elasticgpu.io/gpu-memory",
+                     memory_text, "conditions", conditions);
+}
+
+static int
+create_card(struct ctrl *ctrl, const char *name, json_t *spec, json_t **ret,
+            struct gp_err *err)
+{
+    CLEANUP_JSON json_t *object =
+        json_pack("{s:s, s:s, s:{s:s, s:{s:s, s:s}}, s:O}", "apiVersion",
+                  kube_resource_version(&KUBE_GPUS), "kind", KUBE_GPUS.kind, "metadata",
+                  "name", name, "labels", CTRL_KIND, "card", "elasticgpu.io/server",
+                  kube_str(spec, "nodeName"), "spec", spec);
+    int r = kube_api_create(ctrl->http, &KUBE_GPUS, NULL, object, ret, err);
+
+    return r == -EEXIST ? kube_api_get(ctrl->http, &KUBE_GPUS, NULL, name, ret, err)
+                        : r;
+}
+
+static int
+put_card(struct ctrl *ctrl, const Gpupool__Ctl__CtlServerStatus *server,
+         const Gpupool__Ctl__CtlCardStatus *card, json_t *seen, struct gp_err *err)
+{
+    CLEANUP_JSON json_t *spec = spec_of(server, card->card), *object = NULL;
+    char name[48];
+    int r = 0;
+
+    object_name(name, card->card);
+    json_object_set_new(seen, name, json_true());
+    object = json_incref(kube_watch_get(&ctrl->gpus, "", name));
+    if (!spec)
+        return -ENOMEM;
+    if (!object) {
+        r = create_card(ctrl, name, spec, &object, err);
+        if (r < 0)
+            return r;
+        kube_watch_put(&ctrl->gpus, object);
+    }
+    if (!json_equal(json_object_get(object, "spec"), spec)) {
+        CLEANUP_JSON json_t *patch = json_pack("{s:O}", "spec", spec);
+        json_t *answer = NULL;
+
+        r = kube_api_patch(ctrl->http, &KUBE_GPUS, NULL, name, NULL, patch, &answer,
+                           err);
+        if (r < 0)
+            return r;
+        kube_watch_put(&ctrl->gpus, answer);
+        json_decref(object);
+        object = answer;
+    }
+    return ctrl_status(ctrl, &ctrl->gpus, object, status_of(server, card, object), err);
+}
+
+/* Cards of servers that the scheduler has forgotten. */
+static int
+remove_others(struct ctrl *ctrl, const json_t *seen, struct gp_err *err)
+{
+    const char *name;
+    json_t *object;
+    void *next;
+    int r = 0;
+
+    json_object_foreach_safe(ctrl->gpus.objects, next, name, object)
+    {
+        CLEANUP_FREE char *key = strdup(name);
+
+        if (r < 0 || json_object_get(seen, name) || !key ||
+            strcmp(kube_str_key(object, "metadata.labels", CTRL_KIND), "card") != 0)
+            continue;
+        r = kube_api_delete(ctrl->http, &KUBE_GPUS, NULL, name, kube_uid(object), err);
+        if (r == -ENOENT)
+            r = 0;
+        if (!r)
+            kube_watch_remove(&ctrl->gpus, key);
+    }
+    return r;
+}
+
+int
+ctrl_cards(struct ctrl *ctrl, struct gp_err *err)
+{
+    CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    CLEANUP_JSON json_t *seen = json_object();
+    int r = ctrl_pool_status(&ctrl->pool, false, &reply, err);
+
+    for (size_t i = 0; !r && i < reply->status->n_servers; i++) {
+        const Gpupool__Ctl__CtlServerStatus *server = reply->status->servers[i];
+
+        for (size_t c = 0; !r && c < server->n_cards; c++)
+            r = put_card(ctrl, server, server->cards[c], seen, err);
+    }
+    return r < 0 ? r : remove_others(ctrl, seen, err);
+}

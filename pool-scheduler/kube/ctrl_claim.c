@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A claim, from its request to its end.
+ *
+ *   Pending --(a consumer, if its class waits; quota; the pool has room)--> Bound
+ *   Bound --(its ElasticGPU is deleted, or its session is gone for good)--> Lost
+ *
+ * The order of what is written: finalizer and name, session, ElasticGPU, its status,
+ * the claim's status.  Whoever looks at it after a kill finds how far it came and goes
+ * on; what nothing stands for any more is found by ctrl_session_tick().
+ */
+#include "ctrl.h"
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_str.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What is known of the claim at hand. */
+struct work {
+    struct ctrl *ctrl;
+    const char *key;
+    json_t *claim;
+    struct kube_class class;
+    struct kube_ask ask;
+    json_t *consumers;
+    char name[254]; /* of its ElasticGPU */
+    bool chosen;    /* by its user: an ElasticGPU that exists */
+};
+
+static void
+work_fini(struct work *work)
+{
+    json_decref(work->claim);
+    json_decref(work->consumers);
+}
+
+/* ------------------------------------------------------------------ status -- */
+
+static json_t *
+conditions_of(const struct work *work)
+{
+    json_t *list = json_deep_copy(kube_at(work->claim, "status.conditions"));
+
+    return list ? list : json_array();
+}
+
+static void
+queue_pods(const struct work *work)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(json_object_get(work->ctrl->users, work->key), key, value)
+        ctrl_queue_name(work->ctrl, "p:", key);
+}
+
+/* Not bound, and why. */
+static int
+set_waiting(struct work *work, const char *phase, const char *reason,
+            const char *message, struct gp_err *err)
+{
+    json_t *conditions = conditions_of(work);
+    int r;
+
+    json_object_set_new(work->ctrl->waiting, work->key, json_true());
+    kube_condition_set(conditions, "Ready", false, reason, message);
+    r = ctrl_status(work->ctrl, &work->ctrl->claims, work->claim,
+                    json_pack("{s:s, s:s, s:n, s:n, s:n, s:n, s:[], s:o}", "phase",
+                              phase, "message", message, "server", "session",
+                              "elasticGPUName", "capacity", "consumers", "conditions",
+                              conditions),
+                    err);
+    if (r < 0)
+        return r == -ENOENT ? 0 : r;
+    if (strcmp(reason, "WaitForFirstConsumer") != 0)
+        ctrl_event(work->ctrl, &KUBE_CLAIMS, work->claim, true, reason, message);
+    queue_pods(work);
+    return 0;
+}
+
+static int
+set_bound(struct work *work, const struct ctrl_grant *grant, struct gp_err *err)
+{
+    bool was = strcmp(kube_str(work->claim, "status.phase"), "Bound") == 0;
+    struct kube_ask got = work->ask;
+    json_t *conditions = conditions_of(work);
+    char words[400];
+    int r;
+
+    got.memory = grant->memory;
+    json_object_del(work->ctrl->waiting, work->key);
+    kube_condition_set(conditions, "Ready", true, "Bound", "a session is open");
+    r = ctrl_status(work->ctrl, &work->ctrl->claims, work->claim,
+                    json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:O, s:o}", "phase",
+                              "Bound", "message", "", "server", grant->server,
+                              "session", grant->session, "elasticGPUName", work->name,
+                              "capacity", kube_ask_write(&got), "consumers",
+                              work->consumers, "conditions", conditions),
+                    err);
+    if (r < 0)
+        return r == -ENOENT ? 0 : r;
+    snprintf(words, sizeof(words),
+             "%u %% and %" PRIu64 " MiB of %u card%s of server %s",
+             work->ask.core / work->ask.cards, grant->memory >> 20, grant->n_slices,
+             grant->n_slices > 1 ? "s" : "", grant->server);
+    if (!was)
+        ctrl_event(work->ctrl, &KUBE_CLAIMS, work->claim, false, "Bound", words);
+    queue_pods(work);
+    return 0;
+}
+
+/* --------------------------------------------------------------- the class -- */
+
+static const json_t *
+default_class(const struct ctrl *ctrl)
+{
+    const char *key;
+    json_t *class;
+
+    json_object_foreach(
+        ctrl->classes.objects, key,
+        class) if (strcmp(kube_str_key(class, "metadata.annotations",
+                                       "elasticgpu.io/is-default-class"),
+                          "true") == 0) return class;
+    return NULL;
+}
+
+/* 0: ours; 1: somebody else's; -errno with words that the user can act on. */
+static int
+find_class(struct work *work, struct gp_err *err)
+{
+    const char *name = "";
+    const json_t *class;
+    int r = kube_claim_class(work->claim, &name, err);
+
+    if (r < 0)
+        return r;
+    class = *name ? kube_watch_get(&work->ctrl->classes, "", name)
+                  : default_class(work->ctrl);
+    if (!class && *name)
+        return gp_err_set(err, -ENOENT, "there is no ElasticGPUClass %s", name);
+    if (!class)
+        return gp_err_set(
+            err, -ENOENT,
+            "no class is named, and no ElasticGPUClass has the annotation "
+            "elasticgpu.io/is-default-class");
+    if (strcmp(kube_str(class, "provisioner"), KUBE_PROVISIONER) != 0)
+        return 1;
+    return kube_class_read(class, &work->class, err);
+}
+
+/* ------------------------------------------------------------------ ending -- */
+
+static int
+drop_finalizer(struct work *work, struct gp_err *err)
+{
+    CLEANUP_JSON json_t *patch = NULL, *answer = NULL;
+    int r;
+
+    if (!kube_has_finalizer(work->claim, CTRL_FINALIZER))
+        return 0;
+    patch =
+        json_pack("{s:{s:s, s:o}}", "metadata", "uid", kube_uid(work->claim),
+                  "finalizers", kube_finalizers(work->claim, CTRL_FINALIZER, false));
+    r = kube_api_patch(work->ctrl->http, &KUBE_CLAIMS, kube_ns(work->claim),
+                       kube_name(work->claim), NULL, patch, &answer, err);
+    return r == -ENOENT ? 0 : r;
+}
+
+/* A claim that is deleted goes when no pod uses it any more. */
+static int
+end_claim(struct work *work, struct gp_err *err)
+{
+    const json_t *gpu =
+        *work->name ? kube_watch_get(&work->ctrl->gpus, "", work->name) : NULL;
+    bool ours =
+        gpu && strcmp(kube_str(gpu, "spec.claimRef.uid"), kube_uid(work->claim)) == 0;
+    bool retain = ours && strcmp(kube_str(gpu, "spec.reclaimPolicy"), "Retain") == 0 &&
+                  !kube_deleted(gpu);
+    int r = 0;
+
+    if (json_array_size(work->consumers)) {
+        ctrl_event(work->ctrl, &KUBE_CLAIMS, work->claim, false, "InUse",
+                   "the claim is deleted when its pod has ended");
+        return 0;
+    }
+    json_object_del(work->ctrl->waiting, work->key);
+    if (retain)
+        r = ctrl_gpu_phase(
+            work->ctrl, gpu, "Released", "ClaimDeleted",
+            "its claim is gone; delete it, or take spec.claimRef away to "
+            "let another claim name it",
+            err);
+    else if (ours || !work->chosen)
+        r = *work->name ? ctrl_gpu_delete(work->ctrl, work->name, err) : 0;
+    return r < 0 ? r : drop_finalizer(work, err);
+}
+
+/* The pod that a claim was made for has ended. */
+static bool
+orphaned(const struct work *work)
+{
+    const char *uid = kube_str_key(work->claim, "metadata.labels", CTRL_GENERATED);
+
+    return *uid && !json_array_size(work->consumers);
+}
+
+/* ----------------------------------------------------------------- binding -- */
+
+static int
+hold(struct work *work, struct gp_err *err)
+{
+    CLEANUP_JSON json_t *patch = NULL, *answer = NULL;
+    int r;
+
+    if (kube_has_finalizer(work->claim, CTRL_FINALIZER) &&
+        *kube_str(work->claim, "spec.elasticGPUName"))
+        return 0;
+    patch = json_pack("{s:{s:s, s:o}, s:{s:s, s:s}}", "metadata", "resourceVersion",
+                      kube_str(work->claim, "metadata.resourceVersion"), "finalizers",
+                      kube_finalizers(work->claim, CTRL_FINALIZER, true), "spec",
+                      "elasticGPUName", work->name, "elasticGPUClassName",
+                      work->class.name);
+    r = kube_api_patch(work->ctrl->http, &KUBE_CLAIMS, kube_ns(work->claim),
+                       kube_name(work->claim), NULL, patch, &answer, err);
+    if (r < 0)
+        return r;
+    kube_watch_put(&work->ctrl->claims, answer);
+    json_decref(work->claim);
+    work->claim = TAKE_PTR(answer);
+    return 0;
+}
+
+/* An ElasticGPU that the user named: it must be there, free, and enough. */
+static int
+check_chosen(struct work *work, struct gp_err *err)
+{
+    const json_t *gpu = kube_watch_get(&work->ctrl->gpus, "", work->name);
+    CLEANUP_JSON json_t *capacity =
+        json_pack("{s:O*}", "requests", kube_at(gpu, "spec.capacity"));
+    const char *ns = kube_str(gpu, "spec.claimRef.namespace");
+    const char *name = kube_str(gpu, "spec.claimRef.name");
+    const char *uid = kube_str(gpu, "spec.claimRef.uid");
+    struct kube_ask has;
+
+    if (!gpu)
+        return gp_err_set(err, -ENOENT, "there is no ElasticGPU %s", work->name);
+    if (strcmp(kube_str_key(gpu, "metadata.labels", CTRL_KIND), "slice") != 0)
+        return gp_err_set(err, -EINVAL, "ElasticGPU %s is a card, not a slice",
+                          work->name);
+    if (*name && (strcmp(ns, kube_ns(work->claim)) != 0 ||
+                  strcmp(name, kube_name(work->claim)) != 0 ||
+                  (*uid && strcmp(uid, kube_uid(work->claim)) != 0)))
+        return gp_err_set(err, -EBUSY, "ElasticGPU %s belongs to claim %s/%s",
+                          work->name, ns, name);
+    if (kube_ask_read(capacity, NULL, &has, err) < 0)
+        return -EINVAL;
+    if (has.core < work->ask.core || has.memory < work->ask.memory)
+        return gp_err_set(err, -EINVAL,
+                          "ElasticGPU %s has %u %% and %" PRIu64
+                          " MiB, which is less than the claim asks for",
+                          work->name, has.core, has.memory >> 20);
+    work->ask = has;
+    return 0;
+}
+
+/* Whole cards bring their memory, which is known afterwards. */
+static int
+check_quota(struct work *work, uint64_t memory, struct gp_err *err)
+{
+    return ctrl_quota_check(work->ctrl, kube_ns(work->claim), work->key, &work->ask,
+                            memory, err);
+}
+
+static int
+open_session(struct work *work, const struct ctrl_grant **ret, struct gp_err *err)
+{
+    bool known = ctrl_session_known(work->ctrl, work->name);
+    CLEANUP_FREE char *program = gp_str_printf("%.120s", work->key);
+    int r = known && !work->chosen ? 0 : check_quota(work, work->ask.memory, err);
+
+    if (!r)
+        r = ctrl_session_ensure(work->ctrl, work->name, program ? program : "",
+                                &work->ask, &work->class, ret, err);
+    if (r < 0 || known || work->ask.memory)
+        return r;
+    r = check_quota(work, (*ret)->memory, err);
+    if (r < 0)
+        ctrl_session_end(work->ctrl, work->name, NULL);
+    return r;
+}
+
+static int
+refused(struct work *work, int r, struct gp_err *err)
+{
+    bool lost = *kube_str(work->claim, "status.phase") &&
+                strcmp(kube_str(work->claim, "status.phase"), "Pending") != 0;
+    char words[sizeof(err->msg)];
+
+    gp_str_copy(words, sizeof(words), gp_err_msg(err, r));
+    switch (r) {
+    case -ENOSPC:
+        return set_waiting(work, lost ? "Lost" : "Pending", "NoRoom", words, err);
+    case -EDQUOT:
+        return set_waiting(work, "Pending", "QuotaExceeded", words, err);
+    case -EINVAL:
+        return set_waiting(work, "Pending", "BadRequest", words, err);
+    case -EHOSTUNREACH:
+    case -EACCES:
+        if (lost) /* it holds what it has; the scheduler will be back */
+            return -EAGAIN;
+        r = set_waiting(work, "Pending", "NoScheduler", words, err);
+        return r < 0 ? r : -EAGAIN;
+    default:
+        return r;
+    }
+}
+
+static int
+bind_claim(struct work *work, struct gp_err *err)
+{
+    const struct ctrl_grant *grant = NULL;
+    int r = hold(work, err);
+
+    if (r < 0)
+        return r;
+    r = open_session(work, &grant, err);
+    if (r < 0)
+        return refused(work, r, err);
+    r = ctrl_gpu_put(work->ctrl, work->name, work->claim, &work->ask, &work->class,
+                     grant, work->consumers, err);
+    return r < 0 ? r : set_bound(work, grant, err);
+}
+
+/* Bound, and then somebody deleted its ElasticGPU. */
+static bool
+gpu_is_lost(const struct work *work)
+{
+    const char *phase = kube_str(work->claim, "status.phase");
+    const json_t *gpu = kube_watch_get(&work->ctrl->gpus, "", work->name);
+
+    return (strcmp(phase, "Bound") == 0 || strcmp(phase, "Lost") == 0) &&
+           (!gpu || kube_deleted(gpu));
+}
+
+/* ------------------------------------------------------------------- whole -- */
+
+static void
+name_of(struct work *work)
+{
+    const char *name = kube_str(work->claim, "spec.elasticGPUName");
+    const char *pod = kube_str_key(work->claim, "metadata.labels", CTRL_GENERATED);
+    char own[254];
+
+    snprintf(own, sizeof(own), "egpu-%s", *pod ? pod : kube_uid(work->claim));
+    gp_str_copy(work->name, sizeof(work->name), *name ? name : own);
+    work->chosen = *pod ? strncmp(work->name, own, strlen(own)) != 0
+                        : strcmp(work->name, own) != 0;
+}
+
+/* Its class waits for a pod, and there is none: what it held goes back. */
+static int
+wait_for_pod(struct work *work, struct gp_err *err)
+{
+    int r = set_waiting(work, "Pending", "WaitForFirstConsumer",
+                        "waits for the first pod that uses it", err);
+
+    if (r < 0 || work->chosen)
+        return r;
+    return ctrl_gpu_delete(work->ctrl, work->name, err);
+}
+
+static int
+look_at(struct work *work, struct gp_err *err)
+{
+    char words[sizeof(err->msg)];
+    int r;
+
+    if (kube_deleted(work->claim))
+        return end_claim(work, err);
+    if (orphaned(work)) {
+        r = kube_api_delete(work->ctrl->http, &KUBE_CLAIMS, kube_ns(work->claim),
+                            kube_name(work->claim), kube_uid(work->claim), err);
+        return r == -ENOENT ? 0 : r;
+    }
+    r = find_class(work, err);
+    if (r > 0)
+        return 0;
+    if (!r)
+        r = kube_ask_read(json_object_get(kube_at(work->claim, "spec"), "resources"),
+                          &work->class, &work->ask, err);
+    if (!r && work->chosen)
+        r = check_chosen(work, err);
+    gp_str_copy(words, sizeof(words), gp_err_msg(err, r));
+    if (r == -ENOENT)
+        return set_waiting(work, "Pending", "NotFound", words, err);
+    if (r < 0)
+        return set_waiting(work, "Pending", r == -EBUSY ? "InUse" : "BadRequest", words,
+                           err);
+    if (!work->chosen && gpu_is_lost(work))
+        return set_waiting(work, "Lost", "ElasticGPUDeleted",
+                           "its ElasticGPU was deleted; delete the claim, too", err);
+    if (work->class.wait && !json_array_size(work->consumers))
+        return wait_for_pod(work, err);
+    return bind_claim(work, err);
+}
+
+int
+ctrl_claim(struct ctrl *ctrl, const char *key, struct gp_err *err)
+{
+    CLEANUP(work_fini)
+    struct work work = {.ctrl = ctrl, .key = key};
+
+    work.claim = json_incref(json_object_get(ctrl->claims.objects, key));
+    if (!work.claim) {
+        json_object_del(ctrl->waiting, key);
+        return 0;
+    }
+    work.consumers = ctrl_pod_consumers(ctrl, work.claim);
+    name_of(&work);
+    return look_at(&work, err);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One controller at a time, by a Lease object.
+ *
+ * A holder renews it every few seconds; who does not hold it watches for it to stand
+ * still for its whole term, by its own clock, and then takes it.  Work stops well
+ * before the term is over when a renewal fails, so two never work at a time unless one
+ * process is suspended in the middle of a request; what it then sends carries versions
+ * and names under which it does no harm (ctrl.h).
+ */
+#include "ctrl.h"
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_str.h"
+#include "gp_time.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static json_t *
+lease_object(const struct ctrl *ctrl, const json_t *old, const char *holder)
+{
+    char now[KUBE_TIME_TEXT];
+    json_t *lease = old ? json_deep_copy(old) : NULL, *spec;
+    bool same = strcmp(kube_str(old, "spec.holderIdentity"), holder) == 0;
+    json_int_t turns = json_integer_value(kube_at(old, "spec.leaseTransitions"));
+
+    if (!lease)
+        lease = json_pack("{s:s, s:s, s:{s:s, s:s}}", "apiVersion",
+                          "coordination.k8s.io/v1", "kind", "Lease", "metadata", "name",
+                          ctrl->config.lease, "namespace", ctrl->config.ns);
+    spec = json_object_get(lease, "spec");
+    if (!spec) {
+        spec = json_object();
+        json_object_set_new(lease, "spec", spec);
+    }
+    kube_time_micro(now);
+    json_object_set_new(spec, "holderIdentity", json_string(holder));
+    json_object_set_new(spec, "leaseDurationSeconds",
+                        json_integer(ctrl->config.lease_s));
+    json_object_set_new(spec, "renewTime", json_string(now));
+    if (!same) {
+        json_object_set_new(spec, "acquireTime", json_string(now));
+        json_object_set_new(spec, "leaseTransitions", json_integer(turns + 1));
+    }
+    return lease;
+}
+
+static int
+write_lease(struct ctrl *ctrl, const json_t *old, const char *holder,
+            struct gp_err *err)
+{
+    CLEANUP_JSON json_t *lease = lease_object(ctrl, old, holder);
+
+    if (old)
+        return kube_api_update(ctrl->http, &KUBE_LEASES, ctrl->config.ns,
+                               ctrl->config.lease, NULL, lease, NULL, err);
+    return kube_api_create(ctrl->http, &KUBE_LEASES, ctrl->config.ns, lease, NULL, err);
+}
+
+/* May it be taken?  Remembers what was seen, and when. */
+static bool
+is_free(struct ctrl *ctrl, const json_t *lease, uint64_t now)
+{
+    const char *holder = kube_str(lease, "spec.holderIdentity");
+    char seen[sizeof(ctrl->lease.seen)];
+
+    if (!lease || !*holder || strcmp(holder, ctrl->config.identity) == 0)
+        return true;
+    snprintf(seen, sizeof(seen), "%s %s", holder, kube_str(lease, "spec.renewTime"));
+    if (strcmp(seen, ctrl->lease.seen) != 0) {
+        gp_str_copy(ctrl->lease.seen, sizeof(ctrl->lease.seen), seen);
+        ctrl->lease.seen_ns = now;
+        return false;
+    }
+    return now - ctrl->lease.seen_ns > ctrl->config.lease_s * GP_NS_PER_S;
+}
+
+void
+ctrl_lease_tick(struct ctrl *ctrl)
+{
+    uint64_t now = gp_now_ns();
+    CLEANUP_JSON json_t *lease = NULL;
+    struct gp_err err = {0};
+    int r;
+
+    if (now < ctrl->lease.next_ns)
+        return;
+    ctrl->lease.next_ns =
+        now + (ctrl->lease.held ? ctrl->config.renew_s * GP_NS_PER_S : GP_NS_PER_S);
+    r = kube_api_get(ctrl->http, &KUBE_LEASES, ctrl->config.ns, ctrl->config.lease,
+                     &lease, &err);
+    if (r == -ENOENT)
+        r = 0;
+    if (!r && !is_free(ctrl, lease, now)) {
+        ctrl->lease.held = false;
+        return;
+    }
+    if (!r)
+        r = write_lease(ctrl, lease, ctrl->config.identity, &err);
+    if (!r) {
+        if (!ctrl->lease.held)
+            gp_log_info("lease", "%s holds it now", ctrl->config.identity);
+        ctrl->lease.held = true;
+        /* Counted from before the request was sent. */
+        ctrl->lease.until_ns = now + ctrl->config.lease_s * GP_NS_PER_S * 2 / 3;
+        return;
+    }
+    gp_log_warn("lease", "not renewed: %s", gp_err_msg(&err, r));
+    ctrl->lease.next_ns = now + GP_NS_PER_S;
+}
+
+void
+ctrl_lease_release(struct ctrl *ctrl)
+{
+    CLEANUP_JSON json_t *lease = NULL;
+
+    if (!ctrl->lease.held)
+        return;
+    ctrl->lease.held = false;
+    if (kube_api_get(ctrl->http, &KUBE_LEASES, ctrl->config.ns, ctrl->config.lease,
+                     &lease, NULL) == 0 &&
+        strcmp(kube_str(lease, "spec.holderIdentity"), ctrl->config.identity) == 0)
+        write_lease(ctrl, lease, "", NULL);
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctrl_pool.h"
+
+#include "ctl_call.h"
+#include "ctl_limits.h"
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_log.h"
+#include "gp_net.h"
+#include "gp_str.h"
+#include "gp_time.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define CALL_NS (3 * GP_NS_PER_S)
+#define CONNECT_NS (500 * GP_NS_PER_MS)
+#define RETRY_NS (1 * GP_NS_PER_S)
+/* The scheduler answers a watch at the latest after this; a link on which nothing comes
+ * for twice as long is dead. */
+#define WATCH_MS 30000
+
+static void on_timer(struct gp_loop_timer *timer);
+
+/* ---------------------------------------------------------------- requests -- */
+
+/* Read each time: the file may have been renewed. */
+static char *
+token_of(const struct ctrl_pool *pool)
+{
+    CLEANUP_FREE char *text = NULL;
+    size_t len;
+
+    if (!pool->token_file ||
+        gp_file_read(pool->token_file, CTL_TOKEN_MAX, &text, &len, NULL) < 0)
+        return strdup("");
+    text[strcspn(text, "\r\n")] = '\0';
+    return TAKE_PTR(text);
+}
+
+static int
+call_once(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
+          Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+{
+    int r = 0;
+
+    if (pool->fd < 0)
+        r = ctl_call_open(pool->address, gp_now_ns() + CONNECT_NS, &pool->fd, err);
+    if (r < 0)
+        return r;
+    req->id = ++pool->next_id;
+    pool->requests++;
+    r = ctl_call(pool->fd, req, gp_now_ns() + CALL_NS, ret_reply, err);
+    if (r < 0 && r != -EREMOTE) {
+        close(pool->fd);
+        pool->fd = -1;
+    }
+    return r;
+}
+
+/* A kept connection may have been closed while nothing was said. */
+static int
+call(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
+     Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+{
+    bool kept = pool->fd >= 0;
+    int r = call_once(pool, req, ret_reply, err);
+
+    if (r < 0 && r != -EREMOTE && r != -ETIMEDOUT && kept)
+        r = call_once(pool, req, ret_reply, err);
+    return r;
+}
+
+static int
+errno_of(const Gpupool__Ctl__CtlReply *reply)
+{
+    switch (reply->error->code) {
+    case GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT:
+    case GPUPOOL__CTL__CTL_CODE__CTL_LIMIT:
+        return -ENOSPC;
+    case GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND:
+        return -ENOENT;
+    case GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST:
+        return -EINVAL;
+    case GPUPOOL__CTL__CTL_CODE__CTL_DENIED:
+    case GPUPOOL__CTL__CTL_CODE__CTL_VERSION:
+        return -EACCES;
+    default:
+        return -EAGAIN;
+    }
+}
+
+static int
+ask_pool(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
+         Gpupool__Ctl__CtlReply__BodyCase want, Gpupool__Ctl__CtlReply **ret_reply,
+         struct gp_err *err)
+{
+    CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    int r = call(pool, req, &reply, err);
+
+    if (r == -EREMOTE)
+        return errno_of(reply);
+    if (r < 0)
+        return r == -ETIMEDOUT ? r : -EHOSTUNREACH;
+    if (reply->body_case != want)
+        return gp_err_set(err, -EPROTO, "the scheduler answered something else");
+    *ret_reply = TAKE_PTR(reply);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- sessions -- */
+
+void
+ctrl_pool_uuid(char text[48], const ProtobufCBinaryData *uuid)
+{
+    char hex[40] = "";
+
+    if (uuid->len == 16)
+        gp_str_hex(hex, uuid->data, 16);
+    snprintf(text, 48, "GPU-%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12,
+             hex + 16, hex + 20);
+}
+
+static int
+take_grant(const Gpupool__Ctl__CtlGrant *grant, struct ctrl_grant *ret,
+           struct gp_err *err)
+{
+    if (!grant->n_slices || !grant->n_tickets ||
+        grant->lease_key.len != sizeof(ret->key))
+        return gp_err_set(err, -EPROTO, "the scheduler's grant is incomplete");
+    memset(ret, 0, sizeof(*ret));
+    ret->id = grant->session_id;
+    ret->lease_ms = grant->lease_ms;
+    memcpy(ret->key, grant->lease_key.data, sizeof(ret->key));
+    gp_str_copy(ret->session, sizeof(ret->session), grant->session);
+    gp_str_copy(ret->server, sizeof(ret->server), grant->tickets[0]->server);
+    gp_str_copy(ret->endpoint, sizeof(ret->endpoint), grant->tickets[0]->endpoint);
+    gp_str_copy(ret->model, sizeof(ret->model), grant->slices[0]->card_name);
+    ret->memory = grant->slices[0]->memory_bytes;
+    ret->n_slices = (uint32_t)gp_min(grant->n_slices, ARRAY_SIZE(ret->uuids));
+    for (uint32_t i = 0; i < ret->n_slices; i++)
+        ctrl_pool_uuid(ret->uuids[i], &grant->slices[i]->card_uuid);
+    return 0;
+}
+
+int
+ctrl_pool_open(struct ctrl_pool *pool, const char *name, const char *program,
+               const struct kube_ask *ask, const struct kube_class *class,
+               struct ctrl_grant *ret, struct gp_err *err)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlOpen open = GPUPOOL__CTL__CTL_OPEN__INIT;
+    CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    CLEANUP_FREE char *owner = gp_str_printf("kube:%s", name), *token = token_of(pool);
+    int r;
+
+    if (!owner || !token)
+        return -ENOMEM;
+    open.major = CTL_MAJOR;
+    open.token = token;
+    open.owner = owner;
+    open.program = (char *)program;
+    open.core = ask->core;
+    open.memory_bytes = ask->memory;
+    open.once = true;
+    open.lease_ms = pool->lease_ms;
+    if (class) {
+        open.policy = (Gpupool__Ctl__CtlPolicy) class->policy;
+        open.placement = (Gpupool__Ctl__CtlPlacement) class->placement;
+        open.session_class = (Gpupool__Ctl__CtlClass) class->offline;
+        open.spatial = (Gpupool__Ctl__CtlSpatial) class->spatial;
+    }
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
+    req.open = &open;
+    r = ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT, &reply, err);
+    explicit_bzero(token, strlen(token));
+    return r < 0 ? r : take_grant(reply->grant, ret, err);
+}
+
+int
+ctrl_pool_renew(struct ctrl_pool *pool, uint64_t id, const uint8_t key[16],
+                struct gp_err *err)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlRenew renew = GPUPOOL__CTL__CTL_RENEW__INIT;
+    CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+
+    renew.session_id = id;
+    renew.lease_key.data = (uint8_t *)key;
+    renew.lease_key.len = 16;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW;
+    req.renew = &renew;
+    return ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT, &reply, err);
+}
+
+int
+ctrl_pool_close(struct ctrl_pool *pool, uint64_t id, struct gp_err *err)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlClose close_msg = GPUPOOL__CTL__CTL_CLOSE__INIT;
+    CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    CLEANUP_FREE char *token = token_of(pool);
+    int r;
+
+    if (!token)
+        return -ENOMEM;
+    close_msg.session_id = id;
+    close_msg.token = token;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;
+    req.close = &close_msg;
+    r = ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_CLOSED, &reply, err);
+    /* It is closing from the moment that the request was read. */
+    return r == -ENOENT || r == -ETIMEDOUT ? 0 : r;
+}
+
+int
+ctrl_pool_status(struct ctrl_pool *pool, bool sessions,
+                 Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlStatus status = GPUPOOL__CTL__CTL_STATUS__INIT;
+    CLEANUP_FREE char *token = token_of(pool);
+
+    if (!token)
+        return -ENOMEM;
+    status.token = token;
+    status.servers_only = !sessions;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS;
+    req.status = &status;
+    return ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_STATUS, ret_reply, err);
+}
+
+/* ------------------------------------------------------------------- watch -- */
+
+static void
+arm(struct ctrl_pool *pool, uint64_t after_ns)
+{
+    gp_loop_timer_set(pool->loop, &pool->timer, gp_now_ns() + after_ns, on_timer);
+}
+
+static void
+disconnect(struct ctrl_pool *pool)
+{
+    if (pool->connected)
+        gp_msg_conn_fini(&pool->conn);
+    pool->connected = false;
+}
+
+static void
+send_watch(struct ctrl_pool *pool)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlWatchPool watch = GPUPOOL__CTL__CTL_WATCH_POOL__INIT;
+    uint8_t bytes[64];
+
+    watch.seen = pool->seen;
+    watch.timeout_ms = WATCH_MS;
+    req.id = 1;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_WATCH_POOL;
+    req.watch_pool = &watch;
+    if (gp_msg_conn_send(&pool->conn, bytes,
+                         gpupool__ctl__ctl_request__pack(&req, bytes)) < 0)
+        disconnect(pool);
+    arm(pool, pool->connected ? 2 * WATCH_MS * GP_NS_PER_MS : RETRY_NS);
+}
+
+static void
+on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
+{
+    struct ctrl_pool *pool = container_of(conn, struct ctrl_pool, conn);
+    CLEANUP(ctl_reply_freep)
+    Gpupool__Ctl__CtlReply *reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
+
+    if (!reply || reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_POOL_CHANGE) {
+        disconnect(pool);
+        arm(pool, RETRY_NS);
+        return;
+    }
+    if (pool->seen != reply->pool_change->now) {
+        pool->seen = reply->pool_change->now;
+        pool->on_change(pool);
+    }
+    send_watch(pool);
+}
+
+static void
+on_close(struct gp_msg_conn *conn, int code)
+{
+    struct ctrl_pool *pool = container_of(conn, struct ctrl_pool, conn);
+
+    disconnect(pool);
+    arm(pool, RETRY_NS);
+}
+
+/* Connect again, or the answer has not come. */
+static void
+on_timer(struct gp_loop_timer *timer)
+{
+    struct ctrl_pool *pool = container_of(timer, struct ctrl_pool, timer);
+    struct gp_err err = {0};
+    int fd;
+
+    disconnect(pool);
+    if (gp_net_connect(pool->address, CTL_DEFAULT_PORT, gp_now_ns() + CONNECT_NS, false,
+                       &fd, &err) < 0) {
+        gp_log_debug("pool", "%s", err.msg);
+        arm(pool, RETRY_NS);
+        return;
+    }
+    if (gp_msg_conn_init(&pool->conn, pool->loop, fd, CTL_REPLY_MAX, CTL_REQUEST_MAX,
+                         on_msg, on_close) < 0) {
+        close(fd);
+        arm(pool, RETRY_NS);
+        return;
+    }
+    pool->connected = true;
+    pool->seen = 0; /* a scheduler that restarted counts anew */
+    send_watch(pool);
+}
+
+void
+ctrl_pool_watch(struct ctrl_pool *pool, struct gp_loop *loop,
+                void (*on_change)(struct ctrl_pool *pool))
+{
+    pool->loop = loop;
+    pool->on_change = on_change;
+    arm(pool, 0);
+}
+
+void
+ctrl_pool_fini(struct ctrl_pool *pool)
+{
+    gp_loop_timer_del(&pool->timer);
+    disconnect(pool);
+    if (pool->fd >= 0)
+        close(pool->fd);
+    pool->fd = -1;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The controller's side of the pool scheduler: sessions by name, the cards, and a word
+ * when something has changed.
+ *
+ * One object, owned by struct ctrl; event loop thread.  Requests wait (a scheduler
+ * answers from memory in well under a millisecond) over one kept connection, which is
+ * made anew when it broke.  The watch has a connection of its own on the loop.
+ */
+#ifndef CTRL_POOL_H
+#define CTRL_POOL_H
+
+#include "control.pb-c.h"
+#include "gp_base.h"
+#include "gp_loop.h"
+#include "gp_msg.h"
+#include "kube_ask.h"
+
+struct gp_err;
+
+/* What a claim got. */
+struct ctrl_grant {
+    uint64_t id;
+    char session[64];
+    uint8_t key[16];
+    uint32_t lease_ms;
+    char server[64], endpoint[288], model[128];
+    char uuids[16][48]; /* "GPU-..." */
+    uint32_t n_slices;
+    uint64_t memory; /* of each slice */
+};
+
+struct ctrl_pool {
+    const char *address;
+    const char *token_file; /* the pool's admin token; NULL: none is needed */
+    uint32_t lease_ms;
+    int fd;
+    uint32_t next_id;
+    uint64_t requests;
+
+    struct gp_loop *loop;
+    struct gp_msg_conn conn; /* of the watch */
+    struct gp_loop_timer timer;
+    bool connected;
+    uint64_t seen;
+    void (*on_change)(struct ctrl_pool *pool);
+};
+
+/* "GPU-..." */
+void ctrl_pool_uuid(char text[48], const ProtobufCBinaryData *uuid);
+
+/* Start to watch; @on_change is called once at the beginning and after every change. */
+void ctrl_pool_watch(struct ctrl_pool *pool, struct gp_loop *loop,
+                     void (*on_change)(struct ctrl_pool *pool));
+void ctrl_pool_fini(struct ctrl_pool *pool);
+
+/* The session of @name: opened, or the open one found again.
+ * -ENOSPC: nothing fits now; -EINVAL: no pool could; -EHOSTUNREACH: no scheduler. */
+int ctrl_pool_open(struct ctrl_pool *pool, const char *name, const char *program,
+                   const struct kube_ask *ask, const struct kube_class *class,
+                   struct ctrl_grant *ret, struct gp_err *err);
+/* -ENOENT: it has ended. */
+int ctrl_pool_renew(struct ctrl_pool *pool, uint64_t id, const uint8_t key[16],
+                    struct gp_err *err);
+/* Ended, or on its way out; -EHOSTUNREACH: no scheduler. */
+int ctrl_pool_close(struct ctrl_pool *pool, uint64_t id, struct gp_err *err);
+int ctrl_pool_status(struct ctrl_pool *pool, bool sessions,
+                     Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a namespace may hold: lines of its ResourceQuota objects.
+ *
+ *   requests.elasticgpu.io/gpu-core    percent, over all cards
+ *   requests.elasticgpu.io/gpu-memory  bytes, over all cards
+ *   requests.elasticgpu.io/gpu-cards   cards that are held whole or in part
+ *
+ * Kubernetes counts pods, and pods of ours ask the node for nothing, so the controller
+ * counts: the claims of the namespace that hold a session.  It is the only one who
+ * opens sessions, so what it counts is what there is.
+ */
+#include "ctrl.h"
+#include "gp_err.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+struct sum {
+    uint64_t core, memory, cards;
+};
+
+static const struct {
+    const char *name, *words;
+    size_t at;
+} LINES[] = {
+    {"requests.elasticgpu.io/gpu-core", "percent of cards", offsetof(struct sum, core)},
+    {"requests.elasticgpu.io/gpu-memory", "bytes of memory",
+     offsetof(struct sum, memory)},
+    {"requests.elasticgpu.io/gpu-cards", "cards", offsetof(struct sum, cards)},
+};
+
+static void
+add(struct sum *sum, const struct kube_ask *ask, uint64_t memory)
+{
+    sum->core += ask->core;
+    sum->cards += ask->cards;
+    sum->memory += memory * ask->cards;
+}
+
+/* Claims of @ns that hold a session, but for @except. */
+static struct sum
+held_in(const struct ctrl *ctrl, const char *ns, const char *except)
+{
+    struct sum sum = {0};
+    size_t n = strlen(ns);
+    const char *key;
+    json_t *claim;
+
+    json_object_foreach(ctrl->claims.objects, key, claim)
+    {
+        const char *name = kube_str(claim, "spec.elasticGPUName");
+        json_t *gpu = *name ? kube_watch_get(&ctrl->gpus, "", name) : NULL;
+        CLEANUP_JSON json_t *capacity = NULL;
+        struct kube_ask ask;
+
+        if (strncmp(key, ns, n) != 0 || key[n] != '/' || strcmp(key, except) == 0 ||
+            !gpu || !ctrl_session_known(ctrl, name))
+            continue;
+        capacity = json_pack("{s:O}", "requests", kube_at(gpu, "spec.capacity"));
+        if (kube_ask_read(capacity, NULL, &ask, NULL) == 0)
+            add(&sum, &ask, ask.memory);
+    }
+    return sum;
+}
+
+static int
+check_line(const json_t *quota, size_t i, const struct sum *held,
+           const struct sum *more, struct gp_err *err)
+{
+    const json_t *hard = json_object_get(kube_at(quota, "spec.hard"), LINES[i].name);
+    uint64_t limit, have, want;
+
+    if (!hard)
+        return 0;
+    memcpy(&have, (const char *)held + LINES[i].at, sizeof(have));
+    memcpy(&want, (const char *)more + LINES[i].at, sizeof(want));
+    if (kube_quantity(hard, &limit, err) < 0)
+        return gp_err_wrap(err, -EDQUOT, "ResourceQuota %s: %s", kube_name(quota),
+                           LINES[i].name);
+    if (have + want <= limit)
+        return 0;
+    return gp_err_set(err, -EDQUOT,
+                      "ResourceQuota %s: the namespace holds %" PRIu64 " of %" PRIu64
+                      " %s, and %" PRIu64 " more are asked for",
+                      kube_name(quota), have, limit, LINES[i].words, want);
+}
+
+static bool
+says_something(const json_t *quota)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(LINES); i++)
+        if (json_object_get(kube_at(quota, "spec.hard"), LINES[i].name))
+            return true;
+    return false;
+}
+
+int
+ctrl_quota_check(struct ctrl *ctrl, const char *ns, const char *claim,
+                 const struct kube_ask *ask, uint64_t memory, struct gp_err *err)
+{
+    struct sum held, more = {0};
+    bool counted = false;
+    const char *key;
+    json_t *quota;
+    int r = 0;
+
+    add(&more, ask, memory);
+    json_object_foreach(ctrl->quotas.objects, key, quota)
+    {
+        if (strcmp(kube_ns(quota), ns) != 0 || !says_something(quota))
+            continue;
+        if (!counted)
+            held = held_in(ctrl, ns, claim);
+        counted = true;
+        for (size_t i = 0; !r && i < ARRAY_SIZE(LINES); i++)
+            r = check_line(quota, i, &held, &more, err);
+    }
+    return r;
+}

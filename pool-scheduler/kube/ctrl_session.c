@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sessions that the controller keeps alive, by the name of their ElasticGPU.
+ *
+ * After a restart the scheduler's list says which there are; what else is known of one
+ * comes back when it is asked for again.
+ */
+#include "ctl_call.h"
+#include "ctrl.h"
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_str.h"
+#include "gp_time.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const char PREFIX[] = "kube:";
+
+static struct ctrl_session *
+find(const struct ctrl *ctrl, const char *name)
+{
+    return (struct ctrl_session *)(intptr_t)json_integer_value(
+        json_object_get(ctrl->sessions, name));
+}
+
+static struct ctrl_session *
+find_or_make(struct ctrl *ctrl, const char *name)
+{
+    struct ctrl_session *session = find(ctrl, name);
+
+    if (session)
+        return session;
+    session = calloc(1, sizeof(*session));
+    if (session)
+        json_object_set_new(ctrl->sessions, name, json_integer((intptr_t)session));
+    return session;
+}
+
+static void
+drop(struct ctrl *ctrl, const char *name)
+{
+    free(find(ctrl, name));
+    json_object_del(ctrl->sessions, name);
+}
+
+void
+ctrl_session_fini(struct ctrl *ctrl)
+{
+    const char *name;
+    json_t *address;
+
+    json_object_foreach(ctrl->sessions, name, address)
+        free((void *)(intptr_t)json_integer_value(address));
+    json_object_clear(ctrl->sessions);
+}
+
+bool
+ctrl_session_known(const struct ctrl *ctrl, const char *name)
+{
+    return find(ctrl, name);
+}
+
+int
+ctrl_session_load(struct ctrl *ctrl, struct gp_err *err)
+{
+    CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    int r = ctrl_pool_status(&ctrl->pool, true, &reply, err);
+
+    if (r < 0)
+        return r;
+    ctrl_session_fini(ctrl);
+    for (size_t i = 0; i < reply->status->n_sessions; i++) {
+        const Gpupool__Ctl__CtlSessionStatus *s = reply->status->sessions[i];
+        struct ctrl_session *session;
+
+        if (strncmp(s->owner, PREFIX, sizeof(PREFIX) - 1) != 0)
+            continue;
+        session = find_or_make(ctrl, s->owner + sizeof(PREFIX) - 1);
+        if (!session)
+            return -ENOMEM;
+        session->grant.id = s->session_id;
+        gp_str_copy(session->grant.session, sizeof(session->grant.session), s->session);
+        session->renew_ns = gp_now_ns() + s->lease_left_ms * GP_NS_PER_MS / 2;
+    }
+    return 0;
+}
+
+int
+ctrl_session_ensure(struct ctrl *ctrl, const char *name, const char *program,
+                    const struct kube_ask *ask, const struct kube_class *class,
+                    const struct ctrl_grant **ret, struct gp_err *err)
+{
+    struct ctrl_session *session = find(ctrl, name);
+    struct ctrl_grant grant;
+    int r;
+
+    if (session && session->whole) {
+        *ret = &session->grant;
+        return 0;
+    }
+    r = ctrl_pool_open(&ctrl->pool, name, program, ask, class, &grant, err);
+    if (r < 0) {
+        if (r == -ENOSPC)
+            drop(ctrl, name); /* there would be one */
+        return r;
+    }
+    session = find_or_make(ctrl, name);
+    if (!session)
+        return -ENOMEM;
+    session->grant = grant;
+    session->whole = true;
+    session->renew_ns = gp_now_ns() + grant.lease_ms * GP_NS_PER_MS / 2;
+    *ret = &session->grant;
+    return 0;
+}
+
+int
+ctrl_session_end(struct ctrl *ctrl, const char *name, struct gp_err *err)
+{
+    const struct ctrl_session *session = find(ctrl, name);
+    int r = session ? ctrl_pool_close(&ctrl->pool, session->grant.id, err) : 0;
+
+    if (r < 0)
+        return r;
+    drop(ctrl, name);
+    return 0;
+}
+
+static void
+renew(struct ctrl *ctrl, const char *name, struct ctrl_session *session)
+{
+    struct gp_err err = {0};
+    int r = session->whole ? ctrl_pool_renew(&ctrl->pool, session->grant.id,
+                                             session->grant.key, &err)
+                           : 0;
+
+    if (r == -ENOENT) {
+        gp_log_warn("session", "%s: its session %s has ended", name,
+                    session->grant.session);
+        session->whole = false;
+        ctrl_queue_name(ctrl, "g:", name);
+    }
+    /* A session whose key is not known is asked for again, which renews it. */
+    if (!session->whole)
+        ctrl_queue_name(ctrl, "g:", name);
+    session->renew_ns =
+        gp_now_ns() + (r < 0 || !session->whole
+                           ? 5 * GP_NS_PER_S
+                           : session->grant.lease_ms * GP_NS_PER_MS / 2);
+}
+
+/* A session that no object stands for: its claim was deleted while nobody looked. */
+static void
+end_orphan(struct ctrl *ctrl, const char *name)
+{
+    struct gp_err err = {0};
+    const char *key;
+    json_t *claim;
+
+    if (kube_watch_get(&ctrl->gpus, "", name))
+        return;
+    json_object_foreach(
+        ctrl->claims.objects, key,
+        claim) if (strcmp(kube_str(claim, "spec.elasticGPUName"), name) == 0) return;
+    gp_log_info("session", "%s: nothing stands for it any more, closed", name);
+    if (ctrl_session_end(ctrl, name, &err) < 0)
+        gp_log_warn("session", "%s: not closed: %s", name, err.msg);
+}
+
+void
+ctrl_session_tick(struct ctrl *ctrl)
+{
+    uint64_t now = gp_now_ns();
+    bool orphans = now > ctrl->orphans_ns;
+    const char *name;
+    json_t *address;
+    void *next;
+
+    if (orphans)
+        ctrl->orphans_ns = now + 600 * GP_NS_PER_S;
+    json_object_foreach_safe(ctrl->sessions, next, name, address)
+    {
+        struct ctrl_session *session = (void *)(intptr_t)json_integer_value(address);
+        CLEANUP_FREE char *copy = NULL;
+
+        if (session->renew_ns <= now)
+            renew(ctrl, name, session);
+        else if (orphans && (copy = strdup(name)))
+            end_orphan(ctrl, copy);
+    }
+}

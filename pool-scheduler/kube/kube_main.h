@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sub-commands of gpupool-kube: each reads its options and runs until SIGTERM. */
+#ifndef KUBE_MAIN_H
+#define KUBE_MAIN_H
+
+#include "gp_base.h"
+
+int kube_main_controller(int argc, char **argv);
+
+#endif
