@@ -12,11 +12,21 @@ $(eval $(call static_lib,kube,$(KUBE_SRCS),$(KUBE_INCS)))
 KUBE_TOP_INCS := common proto pool-scheduler/kube $(O)/gen
 KUBE_TOP_SRCS := $(addprefix pool-scheduler/kube/,kube_ask.c ctrl.c ctrl_queue.c ctrl_pool.c \
     ctrl_session.c ctrl_lease.c ctrl_event.c ctrl_quota.c ctrl_pod.c ctrl_claim.c ctrl_gpu.c \
-    ctrl_cards.c)
+    ctrl_cards.c kube_inject.c kube_pins.c kube_cert.c kube_https.c kube_review.c)
 KUBE_TOP_LIBS := kubetop kube $(CTL_LIBS)
-KUBE_TOP_LDLIBS := $(CTL_LDLIBS) $(KUBE_LDLIBS)
+KUBE_TOP_LDLIBS := $(CTL_LDLIBS) $(KUBE_LDLIBS) -lmicrohttpd
 
 $(eval $(call static_lib,kubetop,$(KUBE_TOP_SRCS),$(KUBE_TOP_INCS)))
 
-$(eval $(call program,gpupool-kube,$(addprefix pool-scheduler/kube/,main.c main_controller.c),\
+$(eval $(call program,gpupool-kube,$(addprefix pool-scheduler/kube/,main.c main_controller.c main_webhook.c),\
     $(KUBE_TOP_INCS),,$(KUBE_TOP_LIBS),$(KUBE_TOP_LDLIBS)))
+
+# In the image of the client libraries, where nothing else is: static.
+ifeq ($(SAN),)
+$(call compile_all,gpupool-copy,pool-scheduler/kube/kube_copy.c,common,)
+$(O)/bin/gpupool-copy: $(call objs,gpupool-copy,pool-scheduler/kube/kube_copy.c)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -static -no-pie -o $@ $^
+ALL += $(O)/bin/gpupool-copy
+endif

@@ -390,6 +390,9 @@ look_at(struct work *work, struct gp_err *err)
     r = find_class(work, err);
     if (r > 0)
         return 0;
+    if (gpu_is_lost(work))
+        return set_waiting(work, "Lost", "ElasticGPUDeleted",
+                           "its ElasticGPU was deleted; delete the claim, too", err);
     if (!r)
         r = kube_ask_read(json_object_get(kube_at(work->claim, "spec"), "resources"),
                           &work->class, &work->ask, err);
@@ -401,9 +404,6 @@ look_at(struct work *work, struct gp_err *err)
     if (r < 0)
         return set_waiting(work, "Pending", r == -EBUSY ? "InUse" : "BadRequest", words,
                            err);
-    if (!work->chosen && gpu_is_lost(work))
-        return set_waiting(work, "Lost", "ElasticGPUDeleted",
-                           "its ElasticGPU was deleted; delete the claim, too", err);
     if (work->class.wait && !json_array_size(work->consumers))
         return wait_for_pod(work, err);
     return bind_claim(work, err);

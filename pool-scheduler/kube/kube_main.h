@@ -6,5 +6,6 @@
 #include "gp_base.h"
 
 int kube_main_controller(int argc, char **argv);
+int kube_main_webhook(int argc, char **argv);
 
 #endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A small server of JSON over HTTP or HTTPS: the webhook's and the extender's.
+ *
+ * One thread of its own (libmicrohttpd's), which calls @answer for one request at a
+ * time.  The certificate can change while it serves: connections that are open keep
+ * the one they began with.
+ */
+#ifndef KUBE_HTTPS_H
+#define KUBE_HTTPS_H
+
+#include "gp_base.h"
+
+struct gp_err;
+struct kube_cert;
+struct kube_https;
+
+/* An AdmissionReview carries an object twice at most (3 MiB each), an extender's
+ * request all nodes. */
+#define KUBE_REQUEST_MAX (16u * 1024u * 1024u)
+
+/* @path is without its query.  Returns the HTTP status; *ret_body is malloc'ed and may
+ * stay NULL. */
+typedef unsigned kube_https_answer(void *arg, const char *method, const char *path,
+                                   const char *body, size_t len, char **ret_body);
+
+/* @cert NULL: no TLS. */
+int kube_https_start(const char *listen, const struct kube_cert *cert,
+                     kube_https_answer *answer, void *arg, struct kube_https **ret,
+                     struct gp_err *err);
+int kube_https_renew(struct kube_https *server, const struct kube_cert *cert,
+                     struct gp_err *err);
+unsigned kube_https_port(const struct kube_https *server);
+void kube_https_stop(struct kube_https *server); /* NULL is a no-op */
+
+#endif

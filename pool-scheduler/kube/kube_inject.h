@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What becomes of a pod that asks for the remote class: a pure change of its JSON.
+ *
+ *   a container that names a claim, or asks for one of the resource names
+ *     -> claim named in an annotation (made by the controller where none exists)
+ *     -> client libraries, library path, pool address, the pod's own token
+ *   the pod -> a gate until its claims are bound; nothing that pins it to GPU nodes
+ *
+ * No thread, no requests of its own: what it must know comes through @lookup.
+ */
+#ifndef KUBE_INJECT_H
+#define KUBE_INJECT_H
+
+#include "gp_base.h"
+
+#include <jansson.h>
+
+struct gp_err;
+
+/* Where the libraries are in a container, and the token. */
+#define KUBE_LIBS "/opt/gpupool"
+#define KUBE_TOKEN_DIR "/var/run/secrets/gpupool"
+
+struct kube_inject {
+    const char *scheduler; /* as pods reach it */
+    const char *image;     /* of the client libraries */
+    const char *pull_policy;
+    const char *audience;
+    bool image_volume; /* mount the image itself; else an init container copies */
+
+    /* An object by name; -ENOENT when there is none.  NULL name: the default class. */
+    int (*find_class)(void *arg, const char *name, json_t **ret, struct gp_err *err);
+    void *arg;
+};
+
+/* Change @pod of namespace @ns.  @unique goes into names of claims that are made;
+ * @class is what the namespace selects, or "".
+ *
+ * 1: changed; 0: nothing to do; -EINVAL: refuse it, @err has the words for its user;
+ * another errno: no answer is possible now. */
+int kube_inject_pod(const struct kube_inject *inject, const char *ns, const char *class,
+                    const char *unique, json_t *pod, struct gp_err *err);
+
+#endif

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpupool-kube webhook: options, the certificate's life, and what it looks up.
+ *
+ * Two threads: libmicrohttpd's answers requests, main() sees to the certificate every
+ * few seconds.  Each has an API connection of its own.
+ */
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_log.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "kube_api.h"
+#include "kube_cert.h"
+#include "kube_config.h"
+#include "kube_http.h"
+#include "kube_https.h"
+#include "kube_main.h"
+#include "kube_object.h"
+#include "kube_review.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const char HELP[] =
+    "Usage: gpupool-kube webhook [OPTION...]\n"
+    "Give pods that ask for the remote class what they need to use a card of the "
+    "pool.\n"
+    "\n"
+    "  --listen HOST:PORT        (:8443)\n"
+    "  --scheduler HOST:PORT     the pool's scheduler as pods reach it\n"
+    "                            (GPUPOOL_SCHEDULER)\n"
+    "  --image IMAGE             the image with the client libraries\n"
+    "  --pull-policy P           of that image (IfNotPresent)\n"
+    "  --image-volume            mount the image itself (Kubernetes 1.35, or the gate\n"
+    "                            ImageVolume); else an init container copies\n"
+    "  --audience NAME           of the pods' tokens (egpu)\n"
+    "  --tls-cert-file FILE, --tls-key-file FILE   read again when they change; "
+    "without\n"
+    "                            them a certificate is made and renewed:\n"
+    "  --tls-secret NAME         the Secret in which replicas share it\n"
+    "  --webhook-config NAME     the MutatingWebhookConfiguration that must believe "
+    "it\n"
+    "  --dns-name NAME           that it speaks for; may be given several times\n"
+    "  --cert-hours N            how long it lasts (2160)\n"
+    "  --namespace NS            of the Secret (the pod's own)\n"
+    "  --ready-file FILE         written with the port once it "
+    "listens\n" KUBE_CONFIG_HELP "  --help\n";
+
+#define NAMES_MAX 8
+#define LOOK_S 5
+
+enum {
+    OPT_LISTEN = 256,
+    OPT_SCHEDULER,
+    OPT_IMAGE,
+    OPT_PULL,
+    OPT_IMAGE_VOLUME,
+    OPT_AUDIENCE,
+    OPT_CERT,
+    OPT_KEY,
+    OPT_SECRET,
+    OPT_CONFIG,
+    OPT_NAME,
+    OPT_HOURS,
+    OPT_NAMESPACE,
+    OPT_READY,
+    OPT_HELP,
+};
+
+static const struct option OPTIONS[] = {
+    {"listen", required_argument, NULL, OPT_LISTEN},
+    {"scheduler", required_argument, NULL, OPT_SCHEDULER},
+    {"image", required_argument, NULL, OPT_IMAGE},
+    {"pull-policy", required_argument, NULL, OPT_PULL},
+    {"image-volume", no_argument, NULL, OPT_IMAGE_VOLUME},
+    {"audience", required_argument, NULL, OPT_AUDIENCE},
+    {"tls-cert-file", required_argument, NULL, OPT_CERT},
+    {"tls-key-file", required_argument, NULL, OPT_KEY},
+    {"tls-secret", required_argument, NULL, OPT_SECRET},
+    {"webhook-config", required_argument, NULL, OPT_CONFIG},
+    {"dns-name", required_argument, NULL, OPT_NAME},
+    {"cert-hours", required_argument, NULL, OPT_HOURS},
+    {"namespace", required_argument, NULL, OPT_NAMESPACE},
+    {"ready-file", required_argument, NULL, OPT_READY},
+    KUBE_CONFIG_OPTIONS,
+    {"help", no_argument, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+struct webhook {
+    struct kube_config kube;
+    struct kube_inject inject;
+    struct kube_http *http;      /* of the thread that answers */
+    struct kube_http *cert_http; /* of main() */
+    struct kube_https *server;
+    struct kube_cert cert;
+    const char *listen, *cert_file, *key_file, *secret, *config, *ns, *ready_file;
+    const char *names[NAMES_MAX + 1];
+    unsigned n_names;
+    uint64_t cert_hours;
+};
+
+/* ---------------------------------------------------------------- look-ups -- */
+
+static int
+default_class(struct webhook *hook, json_t **ret, struct gp_err *err)
+{
+    CLEANUP_JSON json_t *list = NULL;
+    json_t *class;
+    size_t i;
+    int r = kube_api_get(hook->http, &KUBE_CLASSES, NULL, NULL, &list, err);
+
+    if (r < 0)
+        return r;
+    json_array_foreach(json_object_get(list, "items"), i,
+                       class) if (strcmp(kube_str_key(class, "metadata.annotations",
+                                                      "elasticgpu.io/is-default-class"),
+                                         "true") == 0)
+    {
+        *ret = json_incref(class);
+        return 0;
+    }
+    return gp_err_set(err, -ENOENT, "no default class");
+}
+
+static int
+find_class(void *arg, const char *name, json_t **ret, struct gp_err *err)
+{
+    struct webhook *hook = arg;
+
+    return name ? kube_api_get(hook->http, &KUBE_CLASSES, NULL, name, ret, err)
+                : default_class(hook, ret, err);
+}
+
+/* Only asked for on the path of the webhook that selects namespaces. */
+static int
+class_of_namespace(void *arg, const char *ns, char ret[254], struct gp_err *err)
+{
+    struct webhook *hook = arg;
+    CLEANUP_JSON json_t *object = NULL;
+    int r = kube_api_get(hook->http, &KUBE_NAMESPACES, NULL, ns, &object, err);
+
+    if (r < 0)
+        return r;
+    gp_str_copy(ret, 254,
+                kube_str_key(object, "metadata.labels", "elasticgpu.io/class"));
+    return 0;
+}
+
+static int
+no_class(void *arg, const char *ns, char ret[254], struct gp_err *err)
+{
+    ret[0] = '\0';
+    return 0;
+}
+
+static unsigned
+answer(void *arg, const char *method, const char *path, const char *body, size_t len,
+       char **ret_body)
+{
+    struct webhook *hook = arg;
+
+    if (strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0)
+        return 200;
+    if (strcmp(method, "POST") != 0)
+        return 405;
+    if (strcmp(path, "/mutate/namespace") == 0)
+        return kube_review(&hook->inject, class_of_namespace, body, len, ret_body);
+    if (strcmp(path, "/mutate") == 0)
+        return kube_review(&hook->inject, no_class, body, len, ret_body);
+    return 404;
+}
+
+/* --------------------------------------------------------- the certificate -- */
+
+/* Tell the API server whom to believe: the new certificate and the one before. */
+static int
+publish(struct webhook *hook, struct gp_err *err)
+{
+    CLEANUP_FREE char *bundle =
+        gp_str_printf("%s%s", hook->cert.cert, hook->cert.old ? hook->cert.old : "");
+    CLEANUP_FREE char *base64 = bundle ? kube_base64(bundle, strlen(bundle)) : NULL;
+    CLEANUP_JSON json_t *config = NULL;
+    json_t *entry;
+    bool changed = false;
+    size_t i;
+    int r;
+
+    if (!hook->config)
+        return 0;
+    r = kube_api_get(hook->cert_http, &KUBE_WEBHOOKS, NULL, hook->config, &config, err);
+    if (r < 0 || !base64)
+        return r < 0 ? r : -ENOMEM;
+    json_array_foreach(json_object_get(config, "webhooks"), i, entry)
+    {
+        json_t *client = json_object_get(entry, "clientConfig");
+
+        if (strcmp(kube_str(client, "caBundle"), base64) == 0)
+            continue;
+        json_object_set_new(client, "caBundle", json_string(base64));
+        changed = true;
+    }
+    if (!changed)
+        return 0;
+    gp_log_info("webhook", "%s: believes the certificate now", hook->config);
+    return kube_api_update(hook->cert_http, &KUBE_WEBHOOKS, NULL, hook->config, NULL,
+                           config, NULL, err);
+}
+
+/* A certificate of the Secret, or a new one put there; of two replicas that try, one
+ * gets -ESTALE and takes the other's. */
+static int
+from_secret(struct webhook *hook, struct kube_cert *ret, struct gp_err *err)
+{
+    CLEANUP_JSON json_t *secret = NULL;
+    struct kube_cert cert = {0}, made;
+    int r = kube_api_get(hook->cert_http, &KUBE_SECRETS, hook->ns, hook->secret,
+                         &secret, err);
+
+    if (r < 0)
+        return r;
+    if (kube_cert_from_secret(secret, &cert, NULL) == 0 && !kube_cert_due(&cert) &&
+        kube_cert_covers(&cert, hook->names)) {
+        *ret = cert;
+        return 0;
+    }
+    r = kube_cert_make(hook->names, hook->cert_hours * 3600, &made, err);
+    if (r < 0) {
+        kube_cert_fini(&cert);
+        return r;
+    }
+    made.old = TAKE_PTR(cert.cert);
+    kube_cert_fini(&cert);
+    json_object_set_new(secret, "data", kube_cert_to_data(&made));
+    r = kube_api_update(hook->cert_http, &KUBE_SECRETS, hook->ns, hook->secret, NULL,
+                        secret, NULL, err);
+    if (r < 0) {
+        kube_cert_fini(&made);
+        return r;
+    }
+    gp_log_info("webhook", "a certificate for %" PRIu64 " hours was made",
+                hook->cert_hours);
+    *ret = made;
+    return 0;
+}
+
+static int
+get_cert(struct webhook *hook, struct kube_cert *ret, struct gp_err *err)
+{
+    if (hook->cert_file)
+        return kube_cert_files(hook->cert_file, hook->key_file, ret, err);
+    if (hook->secret)
+        return from_secret(hook, ret, err);
+    if (hook->cert.cert && !kube_cert_due(&hook->cert))
+        return -EALREADY;
+    return kube_cert_make(hook->names, hook->cert_hours * 3600, ret, err);
+}
+
+/* The API server is told first, so that it never meets a certificate that it does not
+ * believe. */
+static int
+refresh(struct webhook *hook, struct gp_err *err)
+{
+    struct kube_cert next = {0};
+    int r = get_cert(hook, &next, err);
+    bool same;
+
+    if (r == -EALREADY)
+        return publish(hook, err);
+    if (r < 0)
+        return r;
+    same = hook->cert.cert && strcmp(hook->cert.cert, next.cert) == 0;
+    kube_cert_fini(&hook->cert);
+    hook->cert = next;
+    r = publish(hook, err);
+    if (r < 0 || !hook->server || same)
+        return r;
+    gp_log_info("webhook", "serves with another certificate now");
+    return kube_https_renew(hook->server, &hook->cert, err);
+}
+
+/* ----------------------------------------------------------------- options -- */
+
+static int
+parse_option(struct webhook *hook, int opt, struct gp_err *err)
+{
+    const struct {
+        int opt;
+        const char **field;
+    } STRINGS[] = {
+        {OPT_LISTEN, &hook->listen},
+        {OPT_SCHEDULER, &hook->inject.scheduler},
+        {OPT_IMAGE, &hook->inject.image},
+        {OPT_PULL, &hook->inject.pull_policy},
+        {OPT_AUDIENCE, &hook->inject.audience},
+        {OPT_CERT, &hook->cert_file},
+        {OPT_KEY, &hook->key_file},
+        {OPT_SECRET, &hook->secret},
+        {OPT_CONFIG, &hook->config},
+        {OPT_NAMESPACE, &hook->ns},
+        {OPT_READY, &hook->ready_file},
+    };
+    int r;
+
+    for (size_t i = 0; i < ARRAY_SIZE(STRINGS); i++)
+        if (STRINGS[i].opt == opt) {
+            *STRINGS[i].field = optarg;
+            return 0;
+        }
+    if (opt == OPT_IMAGE_VOLUME) {
+        hook->inject.image_volume = true;
+        return 0;
+    }
+    if (opt == OPT_NAME && hook->n_names < NAMES_MAX) {
+        hook->names[hook->n_names++] = optarg;
+        return 0;
+    }
+    if (opt == OPT_HOURS)
+        return gp_str_u64(optarg, 1, 24 * 3650, &hook->cert_hours) < 0
+                   ? gp_err_set(err, -EINVAL, "--cert-hours %s: a number is wanted",
+                                optarg)
+                   : 0;
+    r = kube_config_option(&hook->kube, opt, optarg);
+    return r < 0 ? r : r ? 0 : gp_err_set(err, -EINVAL, "see --help");
+}
+
+/* 0: go on; 1: help was shown. */
+static int
+parse(struct webhook *hook, int argc, char **argv, struct gp_err *err)
+{
+    int opt, r;
+
+    while ((opt = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1) {
+        if (opt == OPT_HELP) {
+            fputs(HELP, stdout);
+            return 1;
+        }
+        r = parse_option(hook, opt, err);
+        if (r < 0)
+            return r;
+    }
+    if (optind < argc)
+        return gp_err_set(err, -EINVAL, "%s: unexpected argument", argv[optind]);
+    if (!hook->inject.scheduler)
+        hook->inject.scheduler = getenv("GPUPOOL_SCHEDULER");
+    if (!hook->inject.scheduler || !hook->inject.image)
+        return gp_err_set(err, -EINVAL, "--scheduler and --image are needed");
+    if (!hook->cert_file != !hook->key_file)
+        return gp_err_set(err, -EINVAL,
+                          "--tls-cert-file and --tls-key-file go together");
+    if (!hook->cert_file && !hook->n_names)
+        return gp_err_set(err, -EINVAL, "which --dns-name does the certificate have?");
+    return kube_config_finish(&hook->kube, err);
+}
+
+/* -------------------------------------------------------------------- serve -- */
+
+static int
+announce(const struct webhook *hook, struct gp_err *err)
+{
+    char line[32];
+    int n = snprintf(line, sizeof(line), "%u\n", kube_https_port(hook->server));
+
+    gp_log_info("webhook", "listening on port %u", kube_https_port(hook->server));
+    return hook->ready_file
+               ? gp_file_replace(hook->ready_file, line, (size_t)n, 0644, err)
+               : 0;
+}
+
+static int
+serve(struct webhook *hook, struct gp_err *err)
+{
+    struct timespec pause = {LOOK_S, 0};
+    sigset_t signals;
+    int r = kube_http_new(&hook->kube, NULL, &hook->http, err);
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    if (!r)
+        r = kube_http_new(&hook->kube, NULL, &hook->cert_http, err);
+    while (!r && refresh(hook, err) < 0) { /* the API server may not be up yet */
+        gp_log_warn("webhook", "%s", err->msg);
+        if (sigtimedwait(&signals, NULL, &pause) > 0)
+            return 0;
+    }
+    if (!r)
+        r = kube_https_start(hook->listen, &hook->cert, answer, hook, &hook->server,
+                             err);
+    if (!r)
+        r = announce(hook, err);
+    while (!r && sigtimedwait(&signals, NULL, &pause) < 0)
+        if (refresh(hook, err) < 0)
+            gp_log_warn("webhook", "certificate: %s", err->msg);
+    return r;
+}
+
+int
+kube_main_webhook(int argc, char **argv)
+{
+    CLEANUP_FREE char *ns = kube_config_namespace();
+    struct webhook hook = {
+        .listen = ":8443",
+        .cert_hours = 2160,
+        .ns = ns,
+        .inject = {.pull_policy = "IfNotPresent",
+                   .audience = "egpu",
+                   .find_class = find_class},
+    };
+    struct gp_err err = {0};
+    int r;
+
+    hook.inject.arg = &hook;
+    r = parse(&hook, argc, argv, &err);
+    if (!r)
+        r = serve(&hook, &err);
+    if (r < 0)
+        fprintf(stderr, "gpupool-kube webhook: %s\n", gp_err_msg(&err, r));
+    kube_https_stop(hook.server);
+    kube_http_free(hook.http);
+    kube_http_free(hook.cert_http);
+    kube_cert_fini(&hook.cert);
+    kube_config_fini(&hook.kube);
+    return r < 0;
+}
