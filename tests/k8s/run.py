@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`make test-k8s`: pods with remote GPUs on a real Kubernetes of one machine.
+
+GPUPOOL_K8S_TOOLS names a folder with start-cluster and stop-cluster: start-cluster DIR
+starts etcd, kube-apiserver, controller-manager, scheduler, containerd and a kubelet as
+node1, everything under DIR, and writes DIR/env (KUBECONFIG, APISERVER) and DIR/ctr, a
+ctr that imports images.  Without it, or without root, the test says so and is skipped.
+
+The chart's manifests are installed, images are made of the build, and the pods' own exit
+codes judge.  KEEP=1 leaves the cluster; CLUSTER=DIR uses one that runs.
+"""
+import argparse
+import fnmatch
+import os
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import cases  # noqa: E402
+import cluster  # noqa: E402
+
+
+def skip(why):
+    print(f"SKIP k8s: {why}")
+    print("0 passed, 0 failed, 1 skipped")
+    return 0
+
+
+def explain(c, ns):
+    """What a failed case left behind, for people."""
+    for args in (["get", "pods,egpuc", "-n", ns, "-o", "wide"], ["get", "egpu"],
+                 ["get", "events", "-n", ns, "--sort-by=.lastTimestamp"]):
+        print(c.kubectl(*args, check=False).stdout[-3000:])
+
+
+def run_case(c, name, case):
+    begin = time.monotonic()
+    ns = name.replace("_", "-")[:50].rstrip("-")
+    try:
+        done = case(c, ns)
+        c.kubectl("delete", "namespace", ns, "--ignore-not-found", "--wait=false")
+        word = "SKIP" if done == "skip" else "PASS"
+        print(f"{word} {name} ({time.monotonic() - begin:.1f} s)", flush=True)
+        return word
+    except Exception as error:  # every case gets its chance
+        print(f"FAIL {name}: {error}", flush=True)
+        if not isinstance(error, (cluster.Trouble, AssertionError)):
+            traceback.print_exc()
+        explain(c, ns)
+        c.kubectl("delete", "namespace", ns, "--ignore-not-found", "--wait=false", check=False)
+        return "FAIL"
+
+
+def run_all(c, only):
+    counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
+    for name, case in cases.all_cases():
+        if not only or fnmatch.fnmatch(name, f"*{only}*"):
+            counts[run_case(c, name, case)] += 1
+    return counts
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--only", default="")
+    args = parser.parse_args()
+    tools = os.environ.get("GPUPOOL_K8S_TOOLS")
+    if not tools:
+        return skip("set GPUPOOL_K8S_TOOLS to a folder with start-cluster and stop-cluster")
+    if os.geteuid() != 0:
+        return skip("a kubelet needs root")
+    folder = os.environ.get("CLUSTER")
+    c = cluster.Cluster(tools, folder or tempfile.mkdtemp(prefix="gpupool-k8s."), args.build)
+    counts = {"PASS": 0, "FAIL": 1, "SKIP": 0}
+    try:
+        if folder:
+            c.read_env()
+            c.has_runtime = (c.build / "tests/programs/vecadd-static").exists()
+        else:
+            c.start()
+            c.import_images()
+            c.install()
+        print(f"the cluster is ready, the pool is installed ({c.folder})", flush=True)
+        counts = run_all(c, args.only)
+    except cluster.Trouble as error:
+        print(f"FAIL setup: {error}")
+        explain(c, c.ns)
+    finally:
+        if not folder and not os.environ.get("KEEP"):
+            c.stop()
+            cluster.remove(c.folder)
+    print(f"{counts['PASS']} passed, {counts['FAIL']} failed, {counts['SKIP']} skipped")
+    return 1 if counts["FAIL"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
