@@ -193,7 +193,7 @@ read_container(struct inject *in, json_t *container, const char *of_namespace,
                struct gp_err *err)
 {
     json_t *resources = json_object_get(container, "resources");
-    const char *name = kube_name(container), *claim = "";
+    const char *name = kube_str(container, "name"), *claim = "";
     struct kube_ask ask;
     int r = named_claim(in, name, &claim, err), asks;
 
@@ -271,7 +271,7 @@ equip(struct inject *in, json_t *container)
 {
     json_t *mounts = member(container, "volumeMounts", json_array);
     json_t *env = member(container, "env", json_array);
-    const char *name = kube_name(container), *claim = annotation(in, CLAIM, name);
+    const char *name = kube_str(container, "name"), *claim = annotation(in, CLAIM, name);
 
     if (!*claim)
         claim = annotation(in, CLAIM_OLD, name);

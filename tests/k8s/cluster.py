@@ -15,7 +15,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import image  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-HOST = "10.244.0.1"  # this machine, as pods see it
 SCHEDULER_PORT, SERVER_PORT, WEBHOOK_PORT = 27480, 27481, 27443
 
 
@@ -53,6 +52,8 @@ class Cluster:
     def read_env(self):
         for key, value in re.findall(r"(\w+)=(\S+)", (self.folder / "env").read_text()):
             self.env[key] = value
+        self.host = next(a["address"] for a in self.get("node", "node1")["status"]["addresses"]
+                         if a["type"] == "InternalIP")  # this machine, as pods see it
 
     def stop(self):
         subprocess.run([self.tools / "stop-cluster", self.folder], env=self.env, check=False,
@@ -122,7 +123,7 @@ class Cluster:
             "images.pullPolicy": "Never",
             "hostNetwork.enabled": "true",
             "hostNetwork.kubeServer": self.env["APISERVER"],
-            "pool.scheduler": f"{HOST}:{SCHEDULER_PORT}",
+            "pool.scheduler": f"{self.host}:{SCHEDULER_PORT}",
             "scheduler.port": SCHEDULER_PORT,
             "server.port": SERVER_PORT, "server.driver": "softgpu", "server.cards": 2,
             "server.memory": "4GiB", "server.driverPath": "/var/empty",
@@ -156,7 +157,7 @@ class Cluster:
 
     def await_pool(self, seconds=90):
         for kind in ("deployment/gpupool-controller", "deployment/gpupool-webhook",
-                     "statefulset/gpupool-scheduler", "daemonset/gpupool-server"):
+                     "statefulset/gpupool-scheduler"):
             self.kubectl("rollout", "status", kind, "-n", self.ns,
                          f"--timeout={seconds}s", timeout=seconds + 10)
         await_true("two cards are published", lambda: len(
