@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The webhook's answers to AdmissionReviews as an API server of 1.34 sends them:
+ * tests/data/kube/NAME.in.json and what must come of it, NAME.out.json, with the patch
+ * decoded.  KUBE_GOLDEN=write writes the answers anew, for reading.
+ */
+#include "ut.h"
+
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_str.h"
+#include "kube_object.h"
+#include "kube_review.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FOLDER "tests/data/kube/"
+
+static int
+find_class(void *arg, const char *name, json_t **ret, struct gp_err *err)
+{
+    if (name && strcmp(name, "remote") != 0)
+        return gp_err_set(err, -ENOENT, "no such class");
+    *ret = json_pack("{s:{s:s}, s:s}", "metadata", "name", "remote", "provisioner",
+                     "elasticgpu.io/remote");
+    return 0;
+}
+
+static int
+namespace_class(void *arg, const char *ns, char ret[254], struct gp_err *err)
+{
+    gp_str_copy(ret, 254, "remote");
+    return 0;
+}
+
+static const struct kube_inject INJECT = {
+    .scheduler = "pool:7480",
+    .image = "gpupool-kube-client:test",
+    .pull_policy = "IfNotPresent",
+    .audience = "egpu",
+    .find_class = find_class,
+};
+
+static json_t *
+decoded(json_t *answer)
+{
+    json_t *response = json_object_get(answer, "response");
+    const char *base64 = kube_str(response, "patch");
+    size_t len = strlen(base64);
+    CLEANUP_FREE unsigned char *text = calloc(1, len + 4);
+
+    if (!len)
+        return answer;
+    assert_true(EVP_DecodeBlock(text, (const unsigned char *)base64, (int)len) > 0);
+    json_object_set_new(response, "patch", json_loads((char *)text, 0, NULL));
+    assert_non_null(json_object_get(response, "patch"));
+    return answer;
+}
+
+static void
+golden(const char *name)
+{
+    CLEANUP_FREE char *in_path = gp_str_printf(FOLDER "%s.in.json", name);
+    CLEANUP_FREE char *out_path = gp_str_printf(FOLDER "%s.out.json", name);
+    CLEANUP_FREE char *body = NULL, *answer = NULL, *seen = NULL;
+    CLEANUP_JSON json_t *got = NULL, *want = NULL;
+    size_t len;
+
+    assert_int_equal(gp_file_read(in_path, 1 << 20, &body, &len, NULL), 0);
+    assert_int_equal(kube_review(&INJECT, namespace_class, body, len, &answer), 200);
+    got = decoded(json_loads(answer, 0, NULL));
+    if (getenv("KUBE_GOLDEN"))
+        assert_int_equal(json_dump_file(got, out_path, JSON_INDENT(1) | JSON_SORT_KEYS),
+                         0);
+    want = json_load_file(out_path, 0, NULL);
+    seen = json_dumps(got, JSON_INDENT(1) | JSON_SORT_KEYS);
+    if (!json_equal(got, want))
+        fail_msg("%s: %s", name, seen);
+}
+
+static void
+a_claim_by_annotation(void **state)
+{
+    golden("claim");
+}
+
+static void
+qgpu_with_pins_and_a_generated_name(void **state)
+{
+    golden("qgpu");
+}
+
+static void
+all_containers_on_one_session(void **state)
+{
+    golden("shared");
+}
+
+static void
+a_wrong_range_is_refused_in_words(void **state)
+{
+    golden("range");
+}
+
+static void
+annotations_that_disagree_are_refused(void **state)
+{
+    golden("disagree");
+}
+
+static void
+a_pod_without_wishes_is_allowed_unchanged(void **state)
+{
+    golden("plain");
+}
+
+static void
+what_is_no_review_is_an_error(void **state)
+{
+    CLEANUP_FREE char *answer = NULL;
+
+    assert_int_equal(kube_review(&INJECT, namespace_class, "{}", 2, &answer), 400);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_claim_by_annotation),
+        cmocka_unit_test(qgpu_with_pins_and_a_generated_name),
+        cmocka_unit_test(all_containers_on_one_session),
+        cmocka_unit_test(a_wrong_range_is_refused_in_words),
+        cmocka_unit_test(annotations_that_disagree_are_refused),
+        cmocka_unit_test(a_pod_without_wishes_is_allowed_unchanged),
+        cmocka_unit_test(what_is_no_review_is_an_error),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
