@@ -35,6 +35,7 @@ int cli_drain(int argc, char **argv);
 int cli_close(int argc, char **argv);
 int cli_explain(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
+int cli_kube(int argc, char **argv);
 
 /* "gpupool: words" on stderr; returns @status. */
 int cli_fail(int status, const char *fmt, ...) GP_PRINTF(2, 3);

@@ -27,6 +27,7 @@ static const struct {
     {"explain", cli_explain, "where a session would be placed, and why not elsewhere"},
     {"drain", cli_drain, "place nothing more on a server"},
     {"close", cli_close, "end a session of somebody else"},
+    {"kube", cli_kube, "the pool in a Kubernetes cluster: install, status, doctor"},
     {"doctor", cli_doctor, "why does it not work here"},
     {"version", cli_version, "the version of this program"},
 };

@@ -18,7 +18,7 @@ KUBE_TOP_LDLIBS := $(CTL_LDLIBS) $(KUBE_LDLIBS) -lmicrohttpd
 
 $(eval $(call static_lib,kubetop,$(KUBE_TOP_SRCS),$(KUBE_TOP_INCS)))
 
-$(eval $(call program,gpupool-kube,$(addprefix pool-scheduler/kube/,main.c main_controller.c main_webhook.c),\
+$(eval $(call program,gpupool-kube,$(addprefix pool-scheduler/kube/,main.c main_controller.c main_webhook.c main_extender.c),\
     $(KUBE_TOP_INCS),,$(KUBE_TOP_LIBS),$(KUBE_TOP_LDLIBS)))
 
 # In the image of the client libraries, where nothing else is: static.

@@ -143,38 +143,81 @@ take_grant(const Gpupool__Ctl__CtlGrant *grant, struct ctrl_grant *ret,
     return 0;
 }
 
+static void
+open_message(Gpupool__Ctl__CtlOpen *open, const struct kube_ask *ask,
+             const struct kube_class *class)
+{
+    gpupool__ctl__ctl_open__init(open);
+    open->major = CTL_MAJOR;
+    open->core = ask->core;
+    open->memory_bytes = ask->memory;
+    open->once = true;
+    if (!class)
+        return;
+    open->policy = (Gpupool__Ctl__CtlPolicy) class->policy;
+    open->placement = (Gpupool__Ctl__CtlPlacement) class->placement;
+    open->session_class = (Gpupool__Ctl__CtlClass) class->offline;
+    open->spatial = (Gpupool__Ctl__CtlSpatial) class->spatial;
+}
+
+static int
+send_open(struct ctrl_pool *pool, Gpupool__Ctl__CtlOpen *open,
+          Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    CLEANUP_FREE char *token = token_of(pool);
+    int r;
+
+    if (!token)
+        return -ENOMEM;
+    open->token = token;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
+    req.open = open;
+    r = ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT, ret_reply, err);
+    explicit_bzero(token, strlen(token));
+    return r;
+}
+
 int
 ctrl_pool_open(struct ctrl_pool *pool, const char *name, const char *program,
                const struct kube_ask *ask, const struct kube_class *class,
                struct ctrl_grant *ret, struct gp_err *err)
 {
-    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
-    Gpupool__Ctl__CtlOpen open = GPUPOOL__CTL__CTL_OPEN__INIT;
     CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    CLEANUP_FREE char *owner = gp_str_printf("kube:%s", name), *token = token_of(pool);
+    CLEANUP_FREE char *owner = gp_str_printf("kube:%s", name);
+    Gpupool__Ctl__CtlOpen open;
     int r;
 
-    if (!owner || !token)
+    if (!owner)
         return -ENOMEM;
-    open.major = CTL_MAJOR;
-    open.token = token;
+    open_message(&open, ask, class);
     open.owner = owner;
     open.program = (char *)program;
-    open.core = ask->core;
-    open.memory_bytes = ask->memory;
-    open.once = true;
     open.lease_ms = pool->lease_ms;
-    if (class) {
-        open.policy = (Gpupool__Ctl__CtlPolicy) class->policy;
-        open.placement = (Gpupool__Ctl__CtlPlacement) class->placement;
-        open.session_class = (Gpupool__Ctl__CtlClass) class->offline;
-        open.spatial = (Gpupool__Ctl__CtlSpatial) class->spatial;
-    }
-    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
-    req.open = &open;
-    r = ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT, &reply, err);
-    explicit_bzero(token, strlen(token));
+    r = send_open(pool, &open, &reply, err);
     return r < 0 ? r : take_grant(reply->grant, ret, err);
+}
+
+/* The chosen cards come first among the reasons. */
+int
+ctrl_pool_explain(struct ctrl_pool *pool, const struct kube_ask *ask,
+                  const struct kube_class *class, char ret_server[64],
+                  struct gp_err *err)
+{
+    CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    Gpupool__Ctl__CtlOpen open;
+    int r;
+
+    open_message(&open, ask, class);
+    open.owner = (char *)"kube-extender";
+    open.explain = true;
+    r = send_open(pool, &open, &reply, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < reply->grant->n_reasons; i++)
+        if (strncmp(reply->grant->reasons[i]->words, "chosen", 6) == 0)
+            gp_str_copy(ret_server, 64, reply->grant->reasons[i]->server);
+    return 0;
 }
 
 int

@@ -271,7 +271,8 @@ equip(struct inject *in, json_t *container)
 {
     json_t *mounts = member(container, "volumeMounts", json_array);
     json_t *env = member(container, "env", json_array);
-    const char *name = kube_str(container, "name"), *claim = annotation(in, CLAIM, name);
+    const char *name = kube_str(container, "name"),
+               *claim = annotation(in, CLAIM, name);
 
     if (!*claim)
         claim = annotation(in, CLAIM_OLD, name);

@@ -15,6 +15,7 @@ static const struct {
     const char *help;
 } COMMANDS[] = {
     {"controller", kube_main_controller, "bind claims to slices of the pool"},
+    {"extender", kube_main_extender, "tell kube-scheduler whether the pool has room"},
     {"webhook", kube_main_webhook, "give pods what they need to use them"},
 };
 

@@ -6,6 +6,7 @@ What needs a real cluster is in tests/k8s."""
 import json
 import os
 import signal
+import urllib.request
 
 from harness.kubeapi import KubeApi
 
@@ -251,4 +252,51 @@ def test_a_pod_gets_the_session_of_its_claim_and_of_no_other(case):
                            (("forged", "mine"), "not accepted")):
             case.check(answers[key].out.split()[0] != "0", f"cuInit succeeded: {key}")
             case.contains(answers[key].err, words, f"why {key} is refused")
+    in_world(case, body)
+
+
+def post(port, path, body):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}",
+                                     json.dumps(body).encode(), method="POST")
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.load(answer)
+
+
+def test_the_extender_knows_whether_the_pool_has_room(case):
+    def body(world):
+        world.start()
+        world.await_cards()
+        ready = case.folder / "extender.ready"
+        extender = case.spawn([
+            case.build / "bin/gpupool-kube", "extender", "--listen", "127.0.0.1:0",
+            "--scheduler", world.address, "--token-file", world.token, "--ready-file", ready,
+            "--kube-server", world.api.url])
+        case.wait_for(ready.exists, "the extender listens")
+        port = ready.read_text().strip()
+        pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "resources": {
+            "limits": {"tke.cloud.tencent.com/qgpu-core": 50,
+                       "tke.cloud.tencent.com/qgpu-memory": 3}}}]}}
+        args = {"pod": pod, "nodenames": ["node-a", "node-b"]}
+
+        found = post(port, "/scheduler/filter", args)
+        case.equal(found["nodenames"], ["node-a", "node-b"], "nodes while there is room")
+        scores = {x["host"]: x["score"] for x in post(port, "/scheduler/priorities", args)}
+        case.equal(scores, {"node-a": 10, "node-b": 0}, "the card's own node first")
+
+        for i in range(2):
+            world.api.put("elasticgpuclaims", claim(f"c{i}", core=90, memory="2Gi"))
+            world.await_phase(f"c{i}", "Bound")
+        found = post(port, "/scheduler/filter", args)
+        case.equal(found["nodenames"], [], "nodes while the pool is full")
+        case.contains(found["failedNodes"]["node-b"], "core", "why")
+
+        world.api.put("pods", dict(pod, metadata={"name": "p", "namespace": "team"}))
+        bound = post(port, "/scheduler/bind", {"podName": "p", "podNamespace": "team",
+                                               "node": "node-b"})
+        case.equal(bound, {"error": ""}, "the binding")
+        case.equal(post(port, "/scheduler/filter", {"pod": {"spec": {"containers": [{}]}},
+                                                    "nodenames": ["x"]})["nodenames"],
+                   ["x"], "a pod that wants no card")
+        extender.send_signal(signal.SIGTERM)
+        case.equal(extender.wait(10), 0, "exit status")
     in_world(case, body)

@@ -227,6 +227,10 @@ class KubeApi:
     def write(self, http, resource, ns, name, sub, body):
         with self.lock:
             key = (resource, ns, name or body.get("metadata", {}).get("name", ""))
+            if sub == "binding":
+                self.change(key, {"spec": {"nodeName": body["target"]["name"]}}, "", False)
+                self.send(http, 201, {"kind": "Status", "status": "Success"})
+                return
             if http.command == "POST":
                 obj = self.create(key, body)
             elif http.command == "DELETE":

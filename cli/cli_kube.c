@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpupool kube: the pool in a Kubernetes cluster, for people without Helm. */
+#include "cli.h"
+#include "cli_kubectl.h"
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_str.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+static const char HELP[] =
+    "Usage: gpupool kube install|status|doctor [OPTION...]\n"
+    "The pool in a Kubernetes cluster, through kubectl and its configuration.\n"
+    "\n"
+    "  install     make the namespace, the pool's secrets, and everything of the "
+    "chart\n"
+    "  status      cards, slices and claims of the cluster\n"
+    "  doctor      why does a pod not get its card\n"
+    "\n"
+    "  --namespace NS      of the pool (gpupool)\n"
+    "  --manifest FILE     for install, instead of share/gpupool/kube.yaml; made by\n"
+    "                      deploy/render --set VALUE of the sources\n"
+    "  --wait N            seconds that install waits for the pool (120)\n"
+    "  --help\n";
+
+#define MANIFEST_MAX (4u * 1024u * 1024u)
+
+enum { OPT_NAMESPACE = 256, OPT_MANIFEST, OPT_WAIT, OPT_HELP };
+
+static const struct option OPTIONS[] = {
+    {"namespace", required_argument, NULL, OPT_NAMESPACE},
+    {"manifest", required_argument, NULL, OPT_MANIFEST},
+    {"wait", required_argument, NULL, OPT_WAIT},
+    {"help", no_argument, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+struct kube_options {
+    const char *ns, *manifest;
+    uint64_t wait_s;
+};
+
+#define KUBECTL(input, output, err, ...)                                               \
+    cli_kubectl((const char *const[]){__VA_ARGS__, NULL}, input, output, err)
+
+static const char *
+text_at(const json_t *object, const char *a, const char *b)
+{
+    const char *text =
+        json_string_value(json_object_get(json_object_get(object, a), b));
+
+    return text ? text : "";
+}
+
+/* ----------------------------------------------------------------- install -- */
+
+static int
+random_token(char text[65])
+{
+    unsigned char bytes[32];
+
+    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+        return -EIO;
+    gp_str_hex(text, bytes, sizeof(bytes));
+    return 0;
+}
+
+/* Secrets that are there stay: servers know them. */
+static int
+make_secret(const struct kube_options *o, struct gp_err *err)
+{
+    CLEANUP_FREE char *text = NULL, *ignored = NULL;
+    char admin[65], server[65];
+    json_t *secret;
+    int r;
+
+    if (KUBECTL(NULL, &ignored, NULL, "get", "secret", "gpupool-tokens", "-n", o->ns) ==
+        0)
+        return 0;
+    if (random_token(admin) < 0 || random_token(server) < 0)
+        return gp_err_set(err, -EIO, "no random numbers");
+    secret =
+        json_pack("{s:s, s:s, s:{s:s, s:s}, s:{s:s, s:s}}", "apiVersion", "v1", "kind",
+                  "Secret", "metadata", "name", "gpupool-tokens", "namespace", o->ns,
+                  "stringData", "admin", admin, "server", server);
+    text = secret ? json_dumps(secret, 0) : NULL;
+    json_decref(secret);
+    if (!text)
+        return -ENOMEM;
+    r = KUBECTL(text, NULL, err, "create", "-f", "-");
+    explicit_bzero(text, strlen(text));
+    return r;
+}
+
+static char *
+manifest_path(const struct kube_options *o)
+{
+    CLEANUP_FREE char *bin = cli_path_bin("gpupool");
+    char *slash = bin ? strrchr(bin, '/') : NULL;
+
+    if (o->manifest)
+        return strdup(o->manifest);
+    if (!slash)
+        return NULL;
+    *slash = '\0';
+    return gp_str_printf("%s/../share/gpupool/kube.yaml", bin);
+}
+
+/* Everything twice: objects of kinds that the first round has just made. */
+static int
+apply(const char *manifest, struct gp_err *err)
+{
+    CLEANUP_FREE char *said = NULL;
+
+    if (KUBECTL(manifest, &said, NULL, "apply", "-f", "-") < 0) {
+        free(said);
+        said = NULL;
+        KUBECTL(NULL, &said, NULL, "wait", "--for=condition=Established",
+                "--timeout=30s", "crd", "elasticgpus.elasticgpu.io",
+                "elasticgpuclasses.elasticgpu.io");
+    }
+    return KUBECTL(manifest, NULL, err, "apply", "-f", "-");
+}
+
+static int
+install(const struct kube_options *o)
+{
+    CLEANUP_FREE char *path = manifest_path(o), *manifest = NULL, *ignored = NULL;
+    CLEANUP_FREE char *timeout =
+        gp_str_printf("--timeout=%llus", (unsigned long long)o->wait_s);
+    static const char *const PARTS[] = {"deployment/gpupool-controller",
+                                        "deployment/gpupool-webhook"};
+    struct gp_err err = {0};
+    size_t len;
+    int r = path && timeout ? gp_file_read(path, MANIFEST_MAX, &manifest, &len, &err)
+                            : -ENOMEM;
+
+    if (!r && strcmp(o->ns, "gpupool") != 0 && !o->manifest)
+        r = gp_err_set(&err, -EINVAL,
+                       "the manifest is made for the namespace gpupool; make one with "
+                       "deploy/render --namespace %s and name it with --manifest",
+                       o->ns);
+    if (!r)
+        KUBECTL(NULL, &ignored, NULL, "create", "namespace", o->ns); /* may be there */
+    if (!r)
+        r = make_secret(o, &err);
+    if (!r)
+        r = apply(manifest, &err);
+    for (size_t i = 0; !r && i < ARRAY_SIZE(PARTS); i++)
+        r = KUBECTL(NULL, NULL, &err, "rollout", "status", PARTS[i], "-n", o->ns,
+                    timeout);
+    if (r < 0)
+        return cli_fail(CLI_FAILED, "kube install: %s", gp_err_msg(&err, r));
+    puts("Installed.  Give nodes with cards the label gpupool.io/server=true; then\n"
+         "`gpupool kube status` shows the cards, `gpupool kube doctor` what is "
+         "missing.");
+    return CLI_OK;
+}
+
+/* ------------------------------------------------------------------ status -- */
+
+static int
+status(const struct kube_options *o)
+{
+    struct gp_err err = {0};
+    int r = KUBECTL(NULL, NULL, &err, "get", "elasticgpus", "-L", "elasticgpu.io/kind");
+
+    if (!r)
+        puts("");
+    if (!r)
+        r = KUBECTL(NULL, NULL, &err, "get", "elasticgpuclaims", "--all-namespaces");
+    if (!r)
+        puts("");
+    if (!r)
+        r = KUBECTL(NULL, NULL, &err, "get", "pods", "-n", o->ns, "-o", "wide");
+    return r < 0 ? cli_fail(CLI_FAILED, "kube status: %s", gp_err_msg(&err, r))
+                 : CLI_OK;
+}
+
+/* ------------------------------------------------------------------ doctor -- */
+
+struct doctor {
+    const struct kube_options *options;
+    unsigned problems;
+};
+
+static void
+report(struct doctor *d, bool good, const char *what, const char *words)
+{
+    printf("%-7s %s%s%s\n", good ? "ok" : "PROBLEM", what, *words ? ": " : "", words);
+    d->problems += !good;
+}
+
+static void
+check_ready(struct doctor *d, const char *kind, const char *name, const char *advice)
+{
+    CLEANUP_FREE char *ignored = NULL;
+    json_t *object = NULL;
+    struct gp_err err = {0};
+    const char *const args[] = {"get", kind, name, "-n", d->options->ns, NULL};
+    json_int_t ready = 0;
+    int r = cli_kubectl_json(args, &object, &err);
+
+    ready = json_integer_value(json_object_get(
+        json_object_get(object, "status"),
+        strcmp(kind, "daemonset") == 0 ? "numberReady" : "readyReplicas"));
+    json_decref(object);
+    report(d, !r && ready > 0, name, r < 0 ? err.msg : ready > 0 ? "" : advice);
+}
+
+static void
+check_class(struct doctor *d)
+{
+    json_t *list = NULL, *class;
+    struct gp_err err = {0};
+    const char *const args[] = {"get", "elasticgpuclasses", NULL};
+    const char *name = "";
+    int r = cli_kubectl_json(args, &list, &err);
+    size_t i;
+
+    json_array_foreach(json_object_get(list, "items"), i, class)
+    {
+        const char *provisioner =
+            json_string_value(json_object_get(class, "provisioner"));
+
+        if (provisioner && strcmp(provisioner, "elasticgpu.io/remote") == 0)
+            name = text_at(class, "metadata", "name");
+    }
+    report(d, !r && *name, "a class of remote cards",
+           r < 0 ? err.msg
+           : *name
+               ? name
+               : "make an ElasticGPUClass with the provisioner elasticgpu.io/remote");
+    json_decref(list);
+}
+
+static void
+check_webhook(struct doctor *d)
+{
+    json_t *config = NULL, *entry;
+    struct gp_err err = {0};
+    const char *const args[] = {"get", "mutatingwebhookconfigurations", "gpupool",
+                                NULL};
+    int r = cli_kubectl_json(args, &config, &err);
+    bool believed = true;
+    size_t i;
+
+    json_array_foreach(json_object_get(config, "webhooks"), i, entry) believed &=
+        *text_at(entry, "clientConfig", "caBundle") != '\0';
+    report(d, !r && believed, "the webhook's certificate is believed",
+           r < 0      ? err.msg
+           : believed ? ""
+                      : "the webhook has not run yet; its log says why");
+    json_decref(config);
+}
+
+static void
+check_cards(struct doctor *d)
+{
+    json_t *list = NULL, *gpu;
+    struct gp_err err = {0};
+    const char *const args[] = {"get", "elasticgpus", "-l", "elasticgpu.io/kind=card",
+                                NULL};
+    int r = cli_kubectl_json(args, &list, &err);
+    unsigned n = 0, alive = 0;
+    char words[160];
+    size_t i;
+
+    json_array_foreach(json_object_get(list, "items"), i, gpu)
+    {
+        n++;
+        alive += strcmp(text_at(gpu, "status", "phase"), "Failed") != 0;
+    }
+    snprintf(words, sizeof(words), "%u cards, %u alive%s", n, alive,
+             n ? ""
+               : "; give nodes with cards the label gpupool.io/server=true and look at "
+                 "the log of gpupool-server");
+    report(d, !r && alive, "cards of the pool", r < 0 ? err.msg : words);
+    json_decref(list);
+}
+
+static void
+check_claims(struct doctor *d)
+{
+    json_t *list = NULL, *claim;
+    const char *const args[] = {"get", "elasticgpuclaims", "--all-namespaces", NULL};
+    size_t i;
+
+    if (cli_kubectl_json(args, &list, NULL) < 0)
+        return;
+    json_array_foreach(json_object_get(list, "items"), i, claim)
+    {
+        CLEANUP_FREE char *name =
+            gp_str_printf("claim %s/%s", text_at(claim, "metadata", "namespace"),
+                          text_at(claim, "metadata", "name"));
+
+        if (name && strcmp(text_at(claim, "status", "phase"), "Bound") != 0)
+            report(d, false, name, text_at(claim, "status", "message"));
+    }
+    json_decref(list);
+}
+
+static int
+doctor(const struct kube_options *o)
+{
+    struct doctor d = {.options = o};
+    CLEANUP_FREE char *version = NULL, *crd = NULL;
+    struct gp_err err = {0};
+
+    if (KUBECTL(NULL, &version, &err, "get", "--raw", "/version") < 0) {
+        report(&d, false, "a cluster", err.msg);
+        return CLI_FAILED;
+    }
+    report(&d, true, "a cluster", "");
+    report(&d,
+           KUBECTL(NULL, &crd, &err, "get", "crd", "elasticgpuclaims.elasticgpu.io") ==
+               0,
+           "the kinds of elasticgpu.io", crd && *crd ? "" : "run gpupool kube install");
+    check_ready(&d, "statefulset", "gpupool-scheduler", "no replica is ready");
+    check_ready(&d, "deployment", "gpupool-controller", "no replica is ready");
+    check_ready(&d, "deployment", "gpupool-webhook", "no replica is ready");
+    check_ready(&d, "daemonset", "gpupool-server",
+                "no node with the label gpupool.io/server=true runs it");
+    check_webhook(&d);
+    check_class(&d);
+    check_cards(&d);
+    check_claims(&d);
+    return d.problems ? CLI_FAILED : CLI_OK;
+}
+
+/* ----------------------------------------------------------------- options -- */
+
+static int
+parse(struct kube_options *o, int argc, char **argv)
+{
+    int opt;
+
+    while ((opt = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1)
+        switch (opt) {
+        case OPT_NAMESPACE:
+            o->ns = optarg;
+            break;
+        case OPT_MANIFEST:
+            o->manifest = optarg;
+            break;
+        case OPT_WAIT:
+            if (gp_str_u64(optarg, 1, 86400, &o->wait_s) < 0)
+                return cli_fail(CLI_USAGE, "kube: --wait %s: seconds are wanted",
+                                optarg);
+            break;
+        case OPT_HELP:
+            fputs(HELP, stdout);
+            return -1;
+        default:
+            return CLI_USAGE;
+        }
+    return CLI_OK;
+}
+
+int
+cli_kube(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*fn)(const struct kube_options *o);
+    } VERBS[] = {{"install", install}, {"status", status}, {"doctor", doctor}};
+    struct kube_options o = {.ns = "gpupool", .wait_s = 120};
+    int r = parse(&o, argc, argv);
+
+    if (r)
+        return r < 0 ? CLI_OK : r;
+    for (size_t i = 0; optind == argc - 1 && i < ARRAY_SIZE(VERBS); i++)
+        if (strcmp(argv[optind], VERBS[i].name) == 0)
+            return VERBS[i].fn(&o);
+    fputs(HELP, stderr);
+    return CLI_USAGE;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpupool-kube extender: the scheduler extender for clusters that keep extended
+ * resources and let kube-scheduler choose a node.
+ *
+ * kube-scheduler posts a pod and its candidate nodes (by name, nodeCacheCapable, or
+ * whole) to /scheduler/filter, /scheduler/priorities and /scheduler/bind.  A remote
+ * card can be used from every node, so filter asks the pool alone: is there room for
+ * every container of the pod now?  Nodes that hold the card that would be chosen get
+ * the higher score, since their traffic stays on the machine.  Nothing is taken here:
+ * the claim is bound by the controller.
+ */
+#include "ctl_call.h"
+#include "ctrl_pool.h"
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_log.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "kube_api.h"
+#include "kube_config.h"
+#include "kube_http.h"
+#include "kube_https.h"
+#include "kube_main.h"
+#include "kube_object.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char HELP[] =
+    "Usage: gpupool-kube extender [OPTION...]\n"
+    "A scheduler extender that knows whether the pool has room.\n"
+    "\n"
+    "  --listen HOST:PORT        (127.0.0.1:39999)\n"
+    "  --scheduler HOST:PORT     the pool's scheduler (GPUPOOL_SCHEDULER)\n"
+    "  --token-file FILE         its admin token\n"
+    "  --placement P             spread or binpack: which card is looked for\n"
+    "  --ready-file FILE         written with the port once it "
+    "listens\n" KUBE_CONFIG_HELP "  --help\n";
+
+#define SCORE_MAX 10 /* of kube-scheduler's extenders */
+
+enum { OPT_LISTEN = 256, OPT_SCHEDULER, OPT_TOKEN, OPT_PLACEMENT, OPT_READY, OPT_HELP };
+
+static const struct option OPTIONS[] = {
+    {"listen", required_argument, NULL, OPT_LISTEN},
+    {"scheduler", required_argument, NULL, OPT_SCHEDULER},
+    {"token-file", required_argument, NULL, OPT_TOKEN},
+    {"placement", required_argument, NULL, OPT_PLACEMENT},
+    {"ready-file", required_argument, NULL, OPT_READY},
+    KUBE_CONFIG_OPTIONS,
+    {"help", no_argument, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+struct extender {
+    struct kube_config kube;
+    struct kube_http *http;
+    struct ctrl_pool pool;
+    struct kube_class class;
+    const char *listen, *ready_file;
+};
+
+/* Keys are capitalised as in k8s.io/kube-scheduler's JSON, or not, as older ones. */
+static json_t *
+field(const json_t *object, const char *upper, const char *lower)
+{
+    json_t *value = json_object_get(object, upper);
+
+    return value ? value : json_object_get(object, lower);
+}
+
+/* The server where each container of @pod would go: 0 with the last one's, -ENOSPC with
+ * words, -ENODATA when the pod asks for no card. */
+static int
+ask_pool(struct extender *x, const json_t *pod, char server[64], struct gp_err *err)
+{
+    json_t *container;
+    bool any = false;
+    size_t i;
+
+    json_array_foreach(kube_at(pod, "spec.containers"), i, container)
+    {
+        struct kube_ask ask;
+        int r = kube_ask_read(json_object_get(container, "resources"), &x->class, &ask,
+                              err);
+
+        if (r == -ENODATA)
+            continue;
+        if (!r)
+            r = ctrl_pool_explain(&x->pool, &ask, &x->class, server, err);
+        if (r < 0)
+            return r;
+        any = true;
+    }
+    return any ? 0 : -ENODATA;
+}
+
+static json_t *
+filter(struct extender *x, const json_t *args)
+{
+    json_t *nodes = field(args, "Nodes", "nodes");
+    json_t *names = field(args, "NodeNames", "nodenames");
+    char server[64] = "";
+    struct gp_err err = {0};
+    int r = ask_pool(x, field(args, "Pod", "pod"), server, &err);
+    json_t *failed = json_object(), *item;
+    size_t i;
+
+    if (r == 0 || r == -ENODATA)
+        return json_pack("{s:O*, s:O*, s:o, s:s}", "nodes", nodes, "nodenames", names,
+                         "failedNodes", failed, "error", "");
+    if (r == -EHOSTUNREACH || r == -ETIMEDOUT)
+        return json_pack("{s:o, s:s}", "failedNodes", failed, "error",
+                         gp_err_msg(&err, r));
+    json_array_foreach(names, i, item) json_object_set_new(
+        failed, json_string_value(item), json_string(gp_err_msg(&err, r)));
+    json_array_foreach(json_object_get(nodes, "items"), i, item)
+        json_object_set_new(failed, kube_name(item), json_string(gp_err_msg(&err, r)));
+    return json_pack("{s:[], s:o, s:s}", "nodenames", "failedNodes", failed, "error",
+                     "");
+}
+
+static void
+score(json_t *list, const char *node, const char *server)
+{
+    json_array_append_new(list, json_pack("{s:s, s:i}", "host", node, "score",
+                                          strcmp(node, server) == 0 ? SCORE_MAX : 0));
+}
+
+static json_t *
+prioritize(struct extender *x, const json_t *args)
+{
+    json_t *list = json_array(), *item;
+    char server[64] = "";
+    size_t i;
+
+    ask_pool(x, field(args, "Pod", "pod"), server, NULL);
+    json_array_foreach(field(args, "NodeNames", "nodenames"), i, item)
+        score(list, json_string_value(item), server);
+    json_array_foreach(json_object_get(field(args, "Nodes", "nodes"), "items"), i, item)
+        score(list, kube_name(item), server);
+    return list;
+}
+
+static json_t *
+bind_pod(struct extender *x, const json_t *args)
+{
+    const char *ns = json_string_value(field(args, "PodNamespace", "podNamespace"));
+    const char *name = json_string_value(field(args, "PodName", "podName"));
+    const char *uid = json_string_value(field(args, "PodUID", "podUID"));
+    const char *node = json_string_value(field(args, "Node", "node"));
+    CLEANUP_JSON json_t *binding = NULL;
+    struct gp_err err = {0};
+    int r;
+
+    if (!ns || !name || !node)
+        return json_pack("{s:s}", "error", "no pod or no node is named");
+    binding = json_pack("{s:s, s:s, s:{s:s, s:s, s:s*}, s:{s:s, s:s, s:s}}",
+                        "apiVersion", "v1", "kind", "Binding", "metadata", "name", name,
+                        "namespace", ns, "uid", uid, "target", "apiVersion", "v1",
+                        "kind", "Node", "name", node);
+    r = kube_api_create_sub(x->http, &KUBE_PODS, ns, name, "binding", binding, NULL,
+                            &err);
+    return json_pack("{s:s}", "error", r < 0 ? gp_err_msg(&err, r) : "");
+}
+
+static unsigned
+answer(void *arg, const char *method, const char *path, const char *body, size_t len,
+       char **ret_body)
+{
+    static const struct {
+        const char *path;
+        json_t *(*fn)(struct extender *x, const json_t *args);
+    } VERBS[] = {{"/scheduler/filter", filter},
+                 {"/scheduler/predicates", filter},
+                 {"/scheduler/priorities", prioritize},
+                 {"/scheduler/bind", bind_pod}};
+    CLEANUP_JSON json_t *args = NULL, *result = NULL;
+
+    if (strcmp(path, "/healthz") == 0)
+        return 200;
+    if (strcmp(method, "POST") != 0)
+        return 405;
+    args = json_loadb(body, len, 0, NULL);
+    for (size_t i = 0; args && i < ARRAY_SIZE(VERBS); i++)
+        if (strcmp(path, VERBS[i].path) == 0) {
+            result = VERBS[i].fn(arg, args);
+            *ret_body = result ? json_dumps(result, JSON_COMPACT) : NULL;
+            return *ret_body ? 200 : 500;
+        }
+    return args ? 404 : 400;
+}
+
+static int
+parse_option(struct extender *x, int opt, struct gp_err *err)
+{
+    int r;
+
+    switch (opt) {
+    case OPT_LISTEN:
+        x->listen = optarg;
+        return 0;
+    case OPT_SCHEDULER:
+        x->pool.address = optarg;
+        return 0;
+    case OPT_TOKEN:
+        x->pool.token_file = optarg;
+        return 0;
+    case OPT_READY:
+        x->ready_file = optarg;
+        return 0;
+    case OPT_PLACEMENT:
+        if (strcmp(optarg, "binpack") != 0 && strcmp(optarg, "spread") != 0)
+            return gp_err_set(err, -EINVAL, "--placement %s: spread or binpack",
+                              optarg);
+        x->class.placement = optarg[0] == 'b' ? 1 : 2;
+        return 0;
+    default:
+        r = kube_config_option(&x->kube, opt, optarg);
+        return r < 0 ? r : r ? 0 : gp_err_set(err, -EINVAL, "see --help");
+    }
+}
+
+/* 0: go on; 1: help was shown. */
+static int
+parse(struct extender *x, int argc, char **argv, struct gp_err *err)
+{
+    int opt, r;
+
+    while ((opt = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1) {
+        if (opt == OPT_HELP) {
+            fputs(HELP, stdout);
+            return 1;
+        }
+        r = parse_option(x, opt, err);
+        if (r < 0)
+            return r;
+    }
+    if (!x->pool.address)
+        x->pool.address = getenv("GPUPOOL_SCHEDULER");
+    if (!x->pool.address)
+        return gp_err_set(err, -EINVAL, "which scheduler? --scheduler HOST:PORT");
+    return kube_config_finish(&x->kube, err);
+}
+
+static int
+serve(struct extender *x, struct gp_err *err)
+{
+    struct kube_https *server = NULL;
+    sigset_t signals;
+    char line[16];
+    int signo, n, r = kube_http_new(&x->kube, NULL, &x->http, err);
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    if (!r)
+        r = kube_https_start(x->listen, NULL, answer, x, &server, err);
+    if (!r && x->ready_file) {
+        n = snprintf(line, sizeof(line), "%u\n", kube_https_port(server));
+        r = gp_file_replace(x->ready_file, line, (size_t)n, 0644, err);
+    }
+    if (!r)
+        sigwait(&signals, &signo);
+    kube_https_stop(server);
+    kube_http_free(x->http);
+    return r;
+}
+
+int
+kube_main_extender(int argc, char **argv)
+{
+    struct extender x = {
+        .listen = "127.0.0.1:39999",
+        .pool = {.fd = -1},
+        .class = {.core_min = 1, .core_step = 1},
+    };
+    struct gp_err err = {0};
+    int r = parse(&x, argc, argv, &err);
+
+    if (!r)
+        r = serve(&x, &err);
+    if (r < 0)
+        fprintf(stderr, "gpupool-kube extender: %s\n", gp_err_msg(&err, r));
+    ctrl_pool_fini(&x.pool);
+    kube_config_fini(&x.kube);
+    return r < 0;
+}
