@@ -114,6 +114,10 @@ def tree(work):
 
 def base(work, name):
     """A root of the release that the image's name stands for; made once."""
+    if name == "scratch":
+        folder = work / "base-scratch"
+        folder.mkdir(exist_ok=True)
+        return folder
     if name not in BASES:
         raise Trouble(f"nothing here stands for the image {name}")
     folder = work / f"base-{BASES[name]}"
