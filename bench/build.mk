@@ -12,7 +12,7 @@ $(eval $(call helper_program,bench/payload,bench/payload.c bench/bench.c,\
     bench tests/programs proto $(O)/gen transport common,,transport common))
 
 BENCH_PROGRAMS := $(addprefix $(O)/bench/,fast step transfer image delay_proxy payload place shares softgpu-kernels) \
-    $(O)/tests/programs/cudash
+    $(O)/tests/programs/cudash $(O)/tests/k8s/podprobe
 
 .PHONY: bench
 bench: all $(BENCH_PROGRAMS)

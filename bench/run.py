@@ -20,6 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import k8s
 import kernels
 import links
 import plot
@@ -50,6 +51,7 @@ RATIOS = {
 }
 AIMS = {f"{key}_{link}": (f"{words}, {link}", limit, less)
         for link in ("tcp", "shm") for key, (words, limit, less) in RATIOS.items()}
+AIMS.update(k8s.AIMS)
 AIMS.update({
     "async_call_ns": ("asynchronous call, application thread, ns", 80, True),
     "async_calls_per_s": ("asynchronous calls per second", 5e6, False),
@@ -307,6 +309,10 @@ class Bench:
             rounds.append(parse(self.call(self.build / "bench" / "place")))
         return median_of(rounds)
 
+    def k8s(self):
+        """Pods and claims on a real cluster."""
+        return k8s.measure(self.build, progress)
+
     def kernels(self):
         """The software GPU's kernels beside gcc -O3, and on two cores beside one."""
         return kernels.measure(str(self.build / "bench" / "softgpu-kernels"),
@@ -445,7 +451,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build")
     parser.add_argument("--only", default="", help="fast (with rate, split, attach, step), one of those, "
-                        "links, place, shares, kernels, or a key of fast")
+                        "links, place, shares, kernels, k8s, or a key of fast")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--links", default="tcp,shm", type=lambda text: text.split(","),
                         help="transports to measure (default: tcp,shm)")
@@ -466,7 +472,7 @@ def main():
         bench.up()
         parts = {"attach": bench.attach, "rate": bench.rate, "step": bench.step,
                  "split": bench.split, "links": bench.links, "place": bench.place, "rdma": bench.rdma,
-                 "kernels": bench.kernels,
+                 "kernels": bench.kernels, "k8s": bench.k8s,
                  "shares": bench.shares}
         wanted = [parts[args.only]] if args.only in parts else [bench.fast]
         if args.only == "fast":

@@ -307,6 +307,7 @@ ctrl_fini(struct ctrl *ctrl)
     for (size_t i = 0; i < ARRAY_SIZE(watches); i++)
         kube_watch_stop(watches[i]);
     ctrl_pool_fini(&ctrl->pool);
+    ctrl_events_stop(ctrl);
     if (ctrl->sessions)
         ctrl_session_fini(ctrl);
     ctrl_queue_fini(&ctrl->queue);

@@ -28,6 +28,7 @@
 
 struct gp_err;
 struct kube_config;
+struct sent_event;
 
 #define CTRL_FINALIZER "elasticgpu.io/session"
 #define CTRL_GATE "elasticgpu.io/claims"
@@ -64,6 +65,8 @@ struct ctrl {
     } lease;
     bool started; /* everything has been looked at since the lease was taken */
     uint64_t orphans_ns;
+    struct sent_event *events; /* ctrl_event.c's */
+    unsigned n_events;
 };
 
 int ctrl_init(struct ctrl *ctrl, const struct ctrl_config *config,
@@ -82,6 +85,7 @@ void ctrl_lease_release(struct ctrl *ctrl);
 void ctrl_event(struct ctrl *ctrl, const struct kube_resource *res,
                 const json_t *object, bool warning, const char *reason,
                 const char *message);
+void ctrl_events_stop(struct ctrl *ctrl);
 /* Merge @status into that of @object; nothing is sent when it says so already. */
 int ctrl_status(struct ctrl *ctrl, struct kube_watch *watch, const json_t *object,
                 json_t *status, struct gp_err *err);

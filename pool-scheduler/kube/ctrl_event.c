@@ -12,6 +12,9 @@
 
 /* Objects whose last event is remembered; forgotten all at once beyond. */
 #define TOLD_MAX 50000
+/* Events on their way at a time; what is more is dropped, as the API server would. */
+#define EVENTS_MAX 64
+#define EVENT_S 10
 
 static bool
 told_already(struct ctrl *ctrl, const char *uid, const char *reason,
@@ -28,6 +31,74 @@ told_already(struct ctrl *ctrl, const char *uid, const char *reason,
     return false;
 }
 
+/* An event on its way: nobody waits for the answer.  It frees itself. */
+struct sent_event {
+    struct kube_stream stream;
+    struct ctrl *ctrl;
+    struct sent_event *next, **link;
+};
+
+static void
+sent_free(struct sent_event *sent)
+{
+    *sent->link = sent->next;
+    if (sent->next)
+        sent->next->link = sent->link;
+    sent->ctrl->n_events--;
+    kube_stream_stop(&sent->stream);
+    free(sent);
+}
+
+static int
+on_data(struct kube_stream *stream, const char *data, size_t len)
+{
+    return 0;
+}
+
+/* An event is a courtesy: one that is lost is only logged. */
+static void
+on_end(struct kube_stream *stream, int r, const char *words)
+{
+    if (r < 0 || stream->status >= 300)
+        gp_log_debug("event", "not written: HTTP %ld, %s", stream->status, words);
+    sent_free(container_of(stream, struct sent_event, stream));
+}
+
+static void
+post(struct ctrl *ctrl, const char *ns, const json_t *event)
+{
+    struct sent_event *sent =
+        ctrl->n_events < EVENTS_MAX ? calloc(1, sizeof(*sent)) : NULL;
+    CLEANUP_FREE char *path = kube_path(&KUBE_EVENTS, ns, NULL, NULL);
+    CLEANUP_FREE char *body = json_dumps(event, JSON_COMPACT);
+    struct kube_request req = {"POST", path, NULL, body};
+
+    if (!sent || !path || !body) {
+        free(sent);
+        return;
+    }
+    sent->ctrl = ctrl;
+    sent->stream.on_data = on_data;
+    sent->stream.on_end = on_end;
+    if (kube_stream_start(ctrl->http, &sent->stream, &req, EVENT_S, NULL) < 0) {
+        free(sent);
+        return;
+    }
+    sent->next = ctrl->events;
+    if (sent->next)
+        sent->next->link = &sent->next;
+    sent->link = &ctrl->events;
+    ctrl->events = sent;
+    ctrl->n_events++;
+}
+
+void
+ctrl_events_stop(struct ctrl *ctrl)
+{
+    while (ctrl->events)
+        sent_free(ctrl->events);
+}
+
 void
 ctrl_event(struct ctrl *ctrl, const struct kube_resource *res, const json_t *object,
            bool warning, const char *reason, const char *message)
@@ -36,7 +107,6 @@ ctrl_event(struct ctrl *ctrl, const struct kube_resource *res, const json_t *obj
     CLEANUP_FREE char *name =
         gp_str_printf("%.200s.%" PRIx64, kube_name(object), gp_wall_ns());
     char now[KUBE_TIME_TEXT];
-    struct gp_err err = {0};
     json_t *event;
 
     if (!name || told_already(ctrl, kube_uid(object), reason, message))
@@ -50,9 +120,8 @@ ctrl_event(struct ctrl *ctrl, const struct kube_resource *res, const json_t *obj
         "name", kube_name(object), "uid", kube_uid(object), "reason", reason, "message",
         message, "type", warning ? "Warning" : "Normal", "firstTimestamp", now,
         "lastTimestamp", now, "count", 1, "source", "component", "gpupool-controller");
-    /* An event is a courtesy: one that is lost is only logged. */
-    if (!event || kube_api_create(ctrl->http, &KUBE_EVENTS, ns, event, NULL, &err) < 0)
-        gp_log_debug("event", "%s", err.msg);
+    if (event)
+        post(ctrl, ns, event);
     json_decref(event);
     gp_log_info("event", "%s %s/%s: %s: %s", res->kind, kube_ns(object),
                 kube_name(object), reason, message);

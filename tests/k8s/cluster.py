@@ -107,7 +107,7 @@ class Cluster:
         server = {f"/usr/bin/{n}": b / "bin" / n for n in ("gpupool-server", "gpupool-worker")}
         server["/usr/lib/gpupool/libsoftgpu.so"] = b / "lib/libsoftgpu.so"
         self.import_image("gpupool-server", server)
-        tests = {"/podprobe": b / "tests/k8s/podprobe"}
+        tests = {"/true": Path("/bin/true"), "/podprobe": b / "tests/k8s/podprobe"}
         if (b / "tests/programs/vecadd-static").exists():
             tests["/vecadd-static"] = b / "tests/programs/vecadd-static"
         self.import_image("probe", tests, without=("libcuda.so.1",))
