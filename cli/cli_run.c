@@ -21,7 +21,8 @@ static const char HELP[] =
     "status:\n"
     "PROGRAM's own (128 + N when signal N killed it); 2 bad usage, 3 refused by the "
     "pool,\n"
-    "4 no scheduler, 126 and 127 PROGRAM cannot be started.\n";
+    "4 no scheduler, 126 and 127 PROGRAM cannot be started.\n"
+    "When PROGRAM's session was lost or ended, the last line on stderr says why.\n";
 
 enum {
     OPT_HELP = 256,

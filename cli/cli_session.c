@@ -66,7 +66,9 @@ cli_session_open(struct cli_session *s, const char *scheduler,
     if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_GRANT)
         return gp_err_set(err, -EPROTO, "the scheduler answered something else");
     r = cli_session_file_path(reply->grant->session, &s->file, err);
-    return r < 0 ? r : take_grant(s, reply->grant, err);
+    if (!r)
+        r = take_grant(s, reply->grant, err);
+    return r < 0 ? r : cli_session_file_await_end(s->file, err);
 }
 
 /* -------------------------------------------------------------- keep alive -- */
@@ -133,6 +135,7 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
     if (reply->error && (reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND ||
                          reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_DENIED)) {
         s->lost = true;
+        gp_str_copy(s->lost_words, sizeof(s->lost_words), reply->error->words);
         warn(s, reply->error->words);
         gp_loop_timer_del(&s->timer);
         disconnect(s);
@@ -265,6 +268,18 @@ send_close(struct cli_session *s)
                  gp_err_msg(&err, r));
 }
 
+/* The program knows best: it was told by its server. */
+static void
+say_why_lost(struct cli_session *s)
+{
+    CLEANUP_FREE char *line = s->file ? cli_session_file_take_end(s->file) : NULL;
+
+    if (line)
+        cli_fail(0, "run: %s", line);
+    else if (s->lost)
+        cli_fail(0, "run: session %s was ended: %s", s->name, s->lost_words);
+}
+
 void
 cli_session_close(struct cli_session *s)
 {
@@ -274,6 +289,7 @@ cli_session_close(struct cli_session *s)
         send_close(s);
     disconnect(s);
     cli_ctl_close(&s->ctl);
+    say_why_lost(s);
     if (s->file)
         unlink(s->file);
     free(s->file);

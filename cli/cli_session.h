@@ -35,6 +35,7 @@ struct cli_session {
     uint32_t lease_ms;
     uint64_t lease_end_ns;
     bool warned, lost;
+    char lost_words[256]; /* the scheduler's */
     char name[64];
     char *file; /* session file */
 };

@@ -10,18 +10,29 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-/* "s7.1234" -> 1234, 0 when it is not one of ours. */
+#define END_SUFFIX ".end"
+/* Longer than any line of the stub. */
+#define END_LINE_MAX 1024
+
+/* "s7.1234", "s7.1234.end" -> 1234, 0 when it is not one of ours. */
 static pid_t
 owner_of(const char *file)
 {
-    const char *dot = strrchr(file, '.');
+    size_t len = strlen(file), end = strlen(END_SUFFIX);
+    char name[NAME_MAX + 1];
+    const char *dot;
     uint64_t pid;
 
-    if (file[0] != 's' || !dot || gp_str_u64(dot + 1, 2, INT32_MAX, &pid) < 0)
+    gp_str_copy(name, sizeof(name), file);
+    if (len > end && strcmp(file + len - end, END_SUFFIX) == 0)
+        name[len - end] = '\0';
+    dot = strrchr(name, '.');
+    if (name[0] != 's' || !dot || gp_str_u64(dot + 1, 2, INT32_MAX, &pid) < 0)
         return 0;
     return (pid_t)pid;
 }
@@ -75,6 +86,34 @@ cli_session_file_path(const char *name, char **ret_path, struct gp_err *err)
         return -ENOMEM;
     *ret_path = path;
     return 0;
+}
+
+int
+cli_session_file_await_end(const char *path, struct gp_err *err)
+{
+    CLEANUP_FREE char *end = gp_str_printf("%s" END_SUFFIX, path);
+
+    return end ? gp_file_replace(end, "", 0, 0600, err) : -ENOMEM;
+}
+
+char *
+cli_session_file_take_end(const char *path)
+{
+    CLEANUP_FREE char *end = gp_str_printf("%s" END_SUFFIX, path);
+    CLEANUP_FD int fd = end ? open(end, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    char line[END_LINE_MAX];
+    ssize_t n = fd >= 0 ? read(fd, line, sizeof(line) - 1) : -1;
+
+    if (fd >= 0)
+        unlink(end);
+    if (n <= 0)
+        return NULL;
+    line[n] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    for (char *p = line; *p; p++) /* the program may have written it */
+        if (*p < 0x20 || *p > 0x7e)
+            *p = '?';
+    return strdup(line);
 }
 
 int

@@ -10,6 +10,8 @@
  *
  * Mode 0600 in the user's private folder, replaced as a whole at each renewal, removed
  * at the end.  No state, one thread.
+ *
+ * PATH.end beside it takes words back: what the stub says when the session is lost.
  */
 #ifndef CLI_SESSION_FILE_H
 #define CLI_SESSION_FILE_H
@@ -22,6 +24,15 @@ struct gp_err;
 /* A path for the session @name of this process, malloc'ed.  Also removes files that a
  * killed `gpupool run` left behind. */
 int cli_session_file_path(const char *name, char **ret_path, struct gp_err *err);
+
+/* An empty file beside @path, in which a program leaves the line that says why its
+ * session was lost. */
+int cli_session_file_await_end(const char *path, struct gp_err *err);
+
+/* The first line that a program left, without its newline; malloc'ed, NULL: none.  The
+ * file is removed. */
+char *cli_session_file_take_end(const char *path);
+
 int cli_session_file_write(const char *path, const Gpupool__Ctl__CtlGrant *grant,
                            struct gp_err *err);
 

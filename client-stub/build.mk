@@ -7,7 +7,7 @@ STUB_SRCS := \
     $(addprefix client-stub/card/stub_,cls.c ctx.c ctx_calls.c device.c primary.c) \
     $(addprefix client-stub/code/stub_,args.c func.c image.c jit.c launch.c launch_old.c \
         linker.c module.c occupancy.c) \
-    $(addprefix client-stub/core/stub_,aside.c attach.c call.c error.c event.c flush.c fork.c \
+    $(addprefix client-stub/core/stub_,aside.c attach.c call.c ending.c error.c event.c flush.c fork.c \
         handle.c init.c intern.c lanes.c link.c logs.c pod.c report.c result.c session.c sticky.c thread.c \
         trace.c wait.c) \
     $(addprefix client-stub/memory/stub_,alloc.c copy.c copy_array.c copy_rect.c fill.c host.c \

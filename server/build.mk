@@ -7,7 +7,7 @@ SERVER_INCS := $(SERVER_DIRS) common proto transport $(O)/gen
 
 SRV_SRCS := \
     $(addprefix server/shares/gov_,card.c copy.c) \
-    $(addprefix server/supervisor/srv_,arbiter.c ask.c attach.c books.c conf.c desk.c images.c inventory.c jail.c main.c \
+    $(addprefix server/supervisor/srv_,arbiter.c ask.c attach.c books.c conf.c desk.c ending.c images.c inventory.c jail.c main.c \
         metrics.c peer.c pin.c register.c session.c share.c spawn.c worker.c) \
     server/worker/wrk_ask.c
 

@@ -185,5 +185,6 @@ void xport_lanes_use(struct xport_conn *conn);
 #define XPORT_LINK_TIMEOUT_MIN_S 3
 #define XPORT_LINK_TIMEOUT_MAX_S 3600
 void xport_set_link_timeout(uint32_t seconds);
+uint32_t xport_link_timeout(void);
 
 #endif

@@ -30,6 +30,12 @@ xport_set_link_timeout(uint32_t seconds)
     atomic_store(&link_timeout_s, gp_max(seconds, (uint32_t)XPORT_LINK_TIMEOUT_MIN_S));
 }
 
+uint32_t
+xport_link_timeout(void)
+{
+    return atomic_load(&link_timeout_s);
+}
+
 /* Three probes in the last half of the timeout: an idle connection is found dead after
  * the same time as a busy one. */
 void

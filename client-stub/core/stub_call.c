@@ -46,10 +46,10 @@ stub_enter(void)
 }
 
 static CUresult
-call_lost(struct stub_link *link)
+call_lost(struct stub_link *link, int r)
 {
     gp_lock_release(&link->send);
-    return stub_link_lose(link, "cannot send");
+    return stub_link_broken(link, r);
 }
 
 /* Where the frame goes: into the connection's buffer, or beside it while another thread
@@ -84,7 +84,7 @@ call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
     gp_lock_take(&link->send);
     req = call_room(c, size);
     if (unlikely(!req))
-        return call_lost(link);
+        return call_lost(link, -EPIPE);
     req->size = size;
     req->call = call;
     req->flags = stub_capture_any() ? stub_capture_flags() : 0;
@@ -147,10 +147,13 @@ static CUresult
 call_gathered(struct stub_link *link, uint32_t gathered)
 {
     bool much = gathered >= STUB_SEND_HIGH || (gathered && stub_flush_always);
+    int r = 0;
 
     call_flushed(link);
-    if (much && xport_flush(link->conn) < 0)
-        return call_lost(link);
+    if (much)
+        r = xport_flush(link->conn);
+    if (unlikely(r < 0))
+        return call_lost(link, r);
     atomic_store_explicit(&link->queued, much ? 0 : gathered, memory_order_relaxed);
     gp_lock_release(&link->send);
     if (gathered && !much)
@@ -173,7 +176,7 @@ call_send_apart(struct stub_link *link, const struct iovec *pieces, size_t n)
         r = xport_send_bulk(link->conn, pieces[i].iov_base, pieces[i].iov_len);
     gathered = stub_aside_end(link);
     if (unlikely(r < 0 || gathered < 0))
-        return call_lost(link);
+        return call_lost(link, r < 0 ? r : (int)gathered);
     return call_gathered(link, (uint32_t)gathered);
 }
 
@@ -198,7 +201,7 @@ call_come_back(struct stub_call *c)
     stub_aside_wait(link);
     req = xport_reserve(link->conn, c->frame_size);
     if (!req)
-        return call_lost(link);
+        return call_lost(link, -EPIPE);
     memcpy(req, copy, c->frame_size);
     req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
     atomic_store_explicit(&link->seq, req->seq, memory_order_relaxed);
@@ -313,7 +316,7 @@ static GP_COLD CUresult
 call_send_leading_later(struct stub_call *c, int r)
 {
     if (r != -EAGAIN)
-        return call_lost(c->link);
+        return call_lost(c->link, r);
     stub_wait_step_back(c);
     return call_send_apart(c->link, NULL, 0);
 }

@@ -72,7 +72,7 @@ flush_send(struct stub_link *link)
     }
     gp_lock_release(&link->send);
     if (r < 0)
-        stub_link_lose(link, "cannot send");
+        stub_link_broken(link, r);
     return true;
 }
 

@@ -21,6 +21,7 @@ fork_forget(struct stub_link *link)
     atomic_store(&link->waiting, NULL);
     atomic_store(&link->send.word, 0);
     atomic_store(&link->wait.word, 0);
+    atomic_store(&link->lose.word, 0);
     atomic_store(&link->aside.busy, 0);
     link->aside.used = 0;
     atomic_store(&link->seq, 0);

@@ -13,6 +13,7 @@
 #include "gp_net.h"
 #include "stub_attach.h"
 #include "stub_call.h"
+#include "stub_ending.h"
 #include "stub_fork.h"
 #include "stub_result.h"
 #include "stub_session.h"
@@ -92,6 +93,8 @@ link_attach(struct stub_link *link, const struct stub_server *server, uint32_t *
         return r;
     link->attach = at->reply;
     link->conn = at->conn;
+    free(link->address);
+    link->address = strdup(at->address);
     /* A worker that does not read, because its card is stuck, must learn of our death.
      */
     gp_net_reset_on_close(link->conn->fd, true);
@@ -169,24 +172,62 @@ stub_link_set_ready(void)
     }
 }
 
+static bool
+link_alive(const struct stub_link *link)
+{
+    uint32_t phase = atomic_load(&link->phase);
+
+    return phase == STUB_READY || phase == STUB_LINKED;
+}
+
+static void
+link_say_lost(const struct stub_link *link, const char *why)
+{
+    char line[512];
+
+    snprintf(line, sizeof(line), "session %s is lost%s%s: %s", link->attach->session,
+             stub_links_n > 1 ? " as " : "",
+             stub_links_n > 1 ? link->attach->attachment : "", why);
+    gp_log_error("stub", "%s", line);
+    stub_ending_leave(line);
+}
+
+/* Whoever comes meanwhile waits: when a call has failed for a lost link, the line that
+ * says why is out.  @why: NULL, ask for the cause of @r. */
+static CUresult
+link_lose(struct stub_link *link, const char *why, int r)
+{
+    CUresult result = stub_result_lost();
+    char words[STUB_ENDING_MAX];
+
+    if (!link_alive(link)) {
+        stub_wait_abort(link, result);
+        return result;
+    }
+    gp_lock_take(&link->lose);
+    if (link_alive(link)) {
+        if (!why)
+            stub_ending_of(link, link->conn->error ? link->conn->error : r, words);
+        link_say_lost(link, why ? why : words);
+        atomic_store(&link->failure, (int32_t)result);
+        atomic_store(&link->phase, STUB_LOST);
+        xport_abort(link->conn);
+    }
+    gp_lock_release(&link->lose);
+    stub_wait_abort(link, result);
+    return result;
+}
+
 CUresult
 stub_link_lose(struct stub_link *link, const char *why)
 {
-    CUresult result = stub_result_lost();
-    uint32_t phase = atomic_load(&link->phase);
+    return link_lose(link, why, 0);
+}
 
-    atomic_store(&link->failure, (int32_t)result);
-    while ((phase == STUB_READY || phase == STUB_LINKED) &&
-           !atomic_compare_exchange_weak(&link->phase, &phase, STUB_LOST))
-        ;
-    if (phase == STUB_READY || phase == STUB_LINKED) {
-        gp_log_error("stub", "session %s is lost%s%s: %s", link->attach->session,
-                     stub_links_n > 1 ? " as " : "",
-                     stub_links_n > 1 ? link->attach->attachment : "", why);
-        xport_abort(link->conn);
-    }
-    stub_wait_abort(link, result);
-    return result;
+CUresult
+stub_link_broken(struct stub_link *link, int r)
+{
+    return link_lose(link, NULL, r);
 }
 
 CUresult

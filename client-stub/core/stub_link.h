@@ -67,6 +67,8 @@ struct stub_link {
     _Atomic uint32_t landing;      /* copies under way that nobody waits for */
     int doze_fd;                   /* eventfd that ends the flusher's sleep */
     bool hung_up;                  /* the worker is gone; the flusher's */
+    struct gp_lock lose;           /* one thread finds out why the link ended */
+    char *address;                 /* of the server, as it was reached; may be NULL */
 
     _Atomic int32_t relay_error; /* stub_relay.h */
     _Atomic uint64_t moved;      /* bytes of payloads, until lanes are settled */
@@ -89,6 +91,9 @@ void stub_link_set_ready(void);
 /* The link is dead: remember it, and release every waiting call with an error.
  * @why goes to the log, once.  Takes wait; the caller may hold send. */
 CUresult stub_link_lose(struct stub_link *link, const char *why);
+
+/* The same where the transport has failed with @r (-errno): finds out why. */
+CUresult stub_link_broken(struct stub_link *link, int r);
 
 /* What a call returns when the phase is not READY. */
 CUresult stub_link_refusal(const struct stub_link *link);

@@ -14,9 +14,6 @@
 
 #include <string.h>
 
-/* The worker had no time for a last word, or the link itself broke. */
-#define CLOSED "connection closed; the server's log says more"
-
 static uint32_t
 wait_state(struct stub_call *c)
 {
@@ -274,7 +271,9 @@ wait_answer(struct stub_call *c)
 
         if (likely(r == 0) && likely(wait_take_own(c, frame, size)))
             return c->result;
-        why = r < 0 ? CLOSED : wait_take_frame(frame, size, c, &what);
+        if (unlikely(r < 0))
+            return c->result = stub_link_broken(c->link, r);
+        why = wait_take_frame(frame, size, c, &what);
     }
     if (why)
         c->result = stub_link_lose(c->link, why);
@@ -296,7 +295,11 @@ wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c))
         uint32_t size;
         int r = xport_recv(c->link->conn, &frame, &size, GP_FOREVER);
 
-        why = r < 0 ? CLOSED : wait_take_frame(frame, size, c, &what);
+        if (r < 0) {
+            c->result = stub_link_broken(c->link, r);
+            return;
+        }
+        why = wait_take_frame(frame, size, c, &what);
         served = what == WAIT_OTHERS;
     }
     if (why)

@@ -15,6 +15,7 @@
 #include "gp_log.h"
 #include "gp_loop.h"
 #include "srv_conf.h"
+#include "srv_ending.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,6 +77,7 @@ struct srv {
     struct srv_worker *workers;
     unsigned n_workers;
     unsigned n_shares; /* of all sessions: srv_share.h */
+    struct srv_endings endings;
 
     /* Sessions that are closed: their tickets are refused. */
     uint64_t closed_ids[SRV_CLOSED_IDS];

@@ -241,6 +241,23 @@ attach_peer(struct srv_attach *a, const Gpupool__AttachRequest *req)
     attach_passed(a, r, "this is no server that an attachment waits for");
 }
 
+/* Not a connection to keep: how did an attachment end? */
+static void
+attach_ended(struct srv_attach *a, const Gpupool__AttachRequest *req)
+{
+    Gpupool__AttachReply reply = GPUPOOL__ATTACH_REPLY__INIT;
+    const char *words = req->ended_cookie.len == WRK_LANE_COOKIE
+                            ? srv_ending_find(&a->srv->endings, req->ended_cookie.data)
+                            : "";
+    uint8_t buf[REPLY_MAX];
+
+    reply.message = (char *)(uintptr_t)words;
+    gp_msg_send(a->conn.src.fd, buf, gpupool__attach_reply__pack(&reply, buf),
+                gp_now_ns(), NULL);
+    shutdown(a->conn.src.fd, SHUT_WR);
+    attach_free(a);
+}
+
 static void
 on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
 {
@@ -265,6 +282,8 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
             "be older than its clients",
             req->wire_major, req->wire_minor, WIRE_MAJOR, WIRE_MINOR);
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_WRONG_VERSION, words);
+    } else if (req->ended_cookie.len) {
+        attach_ended(a, req);
     } else if (a->srv->stopping) {
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_DRAINING,
                       "this server is shutting down");

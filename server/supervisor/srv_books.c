@@ -299,6 +299,14 @@ srv_books_ending(struct srv_books *b, const char *words, bool anew)
 }
 
 void
+srv_books_ended(struct srv_books *b, char words[WRK_ENDING_MAX])
+{
+    pthread_mutex_lock(&b->lock);
+    gp_str_copy(words, WRK_ENDING_MAX, b->segment->ending);
+    pthread_mutex_unlock(&b->lock);
+}
+
+void
 srv_books_look(struct srv_books *b)
 {
     pthread_mutex_lock(&b->lock);

@@ -56,6 +56,8 @@ void srv_books_unmove(struct srv_books *b, uint32_t seat, uint32_t slice,
 void srv_books_name(struct srv_books *b, uint64_t name);
 /* Show the workers why they are ended; the first reason stays unless @anew. */
 void srv_books_ending(struct srv_books *b, const char *words, bool anew);
+/* The same words; "" when there are none. */
+void srv_books_ended(struct srv_books *books, char words[WRK_ENDING_MAX]);
 /* Show the sums of now to the workers. */
 void srv_books_look(struct srv_books *b);
 

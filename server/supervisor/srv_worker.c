@@ -432,6 +432,30 @@ srv_worker_overdue(struct srv *srv)
     }
 }
 
+/* Why the attachment ended, for a client that asks; what the worker said first. */
+static void
+note_ending(const struct srv_worker *w, int status)
+{
+    char said[WRK_ENDING_MAX] = "", words[SRV_ENDING_MAX] = "";
+
+    if (w->desk) /* the worker's to write: any bytes */
+        memcpy(said, w->desk->desk->last_word, sizeof(said) - 1);
+    if (!*said && w->ending)
+        srv_books_ended(w->session->books, said);
+    if (*said)
+        snprintf(words, sizeof(words), "ended by the server: %s", said);
+    else if (WIFSIGNALED(status) && !w->ending)
+        snprintf(words, sizeof(words),
+                 "the worker was killed by signal %d (see the server's log)",
+                 WTERMSIG(status));
+    else if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+        snprintf(words, sizeof(words),
+                 "the worker ended with status %d (see the server's log)",
+                 WEXITSTATUS(status));
+    if (words[0])
+        srv_ending_note(&w->srv->endings, w->lane_cookie, words);
+}
+
 bool
 srv_worker_reaped(struct srv *srv, pid_t pid, int status)
 {
@@ -450,6 +474,7 @@ srv_worker_reaped(struct srv *srv, pid_t pid, int status)
                     WEXITSTATUS(status));
     else
         gp_log_info("server", "%s: detached", w->name);
+    note_ending(w, status); /* before the client can see that the connection ends */
     /* Our descriptor would keep the client's connection open. */
     shutdown(w->client.fd, SHUT_RDWR);
     session = w->session;

@@ -3,7 +3,10 @@
 
 #include "wire_format.h"
 #include "wrk.h"
+#include "wrk_desk.h"
+#include "wrk_segment.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -21,6 +24,7 @@ wrk_last_word(struct wrk *w, CUresult result, const char *words)
 
     if (atomic_flag_test_and_set(&said))
         return;
+    snprintf(w->priv->desks->desk->last_word, WRK_ENDING_MAX, "%s", words);
     /* Whoever holds this lock may be stuck behind a client that reads nothing. */
     if (gp_lock_try(&w->priv->send_lock)) {
         gp_lock_release(&w->priv->send_lock);

@@ -132,6 +132,8 @@ struct wrk_desk {
     struct wrk_call call;
     struct gov_want wants[TICKET_SLICES_MAX];
     struct wrk_usage usage;
+    /* The worker's last word to its client (wrk_last.h), which may not have arrived. */
+    char last_word[WRK_ENDING_MAX];
 };
 
 struct wrk_notice {

@@ -4,6 +4,7 @@
 import signal
 import struct
 
+from harness.cudash import Cudash
 from harness.raw import Raw
 
 EVENT_LOST = 0xf004
@@ -40,12 +41,12 @@ def test_server_that_stops(case):
                   "the line")
 
 
-def test_worker_that_is_killed_points_to_the_log(case):
+def test_worker_that_is_killed(case):
     pool = case.pool()
     line = ended_shell(case, pool,
                        lambda session: pool.kill(pool.workers()[0], signal.SIGKILL))
-    case.contains(line, "session s1 is lost: connection closed; the server's log says more",
-                  "the line")
+    case.contains(line, "session s1 is lost: the worker was killed by signal 9 (see the "
+                  "server's log)", "the line")
     case.contains(pool.log(), "was killed by signal 9", "the server's log")
 
 
@@ -59,3 +60,68 @@ def test_bad_frame_is_answered_with_its_reason(case):
     case.contains(body[8:].decode(), "bad frame", "the words")
     case.contains(body[8:].decode(), "out of order", "the words")
     raw.ends("a bad frame")
+
+
+def last_line_of_run(case, end, line_of="is lost", **options):
+    """The end of a `gpupool run` whose program's session is ended under it by @end, and
+    the line of the program."""
+    pool = case.pool(**options)
+    process = pool.spawn(case.programs / "cudash")
+    shell = Cudash(case, process)
+    shell.begin()
+    shell.ok("alloc", 1 << 20)
+    end(pool)
+    case.wait_for(lambda: not pool.workers(), "the worker is gone")
+    case.check(shell("alloc", 1 << 20)[0] != 0, "a call on the ended session succeeded")
+    shell.close()
+    lines = (case.folder / "spawned.err").read_text().splitlines()
+    own = [line for line in lines if line_of in line and "run:" not in line]
+    case.check(own, f"the program says nothing: {lines}")
+    case.equal(len([line for line in lines if "run:" in line]), 1, f"lines of run: {lines}")
+    return lines[-1], own[0]
+
+
+def test_run_ends_with_why_its_session_was_closed(case):
+    last, own = last_line_of_run(case, lambda pool: pool.cli("close", "s1"))
+    case.contains(own, "session s1 is lost: ended by the server: its session was closed: ",
+                  "the program's line")
+    case.contains(last, "gpupool: run: session s1 is lost: ended by the server: its session "
+                  "was closed: ", "the last line of gpupool run")
+
+
+def test_run_ends_with_the_signal_that_killed_its_worker(case):
+    last, own = last_line_of_run(
+        case, lambda pool: pool.kill(pool.workers()[0], signal.SIGKILL))
+    words = "session s1 is lost: the worker was killed by signal 9 (see the server's log)"
+    case.contains(own, words, "the program's line")
+    case.contains(last, f"gpupool: run: {words}", "the last line of gpupool run")
+
+
+def test_run_ends_with_the_server_that_stopped(case):
+    last, _ = last_line_of_run(
+        case, lambda pool: pool.kill(pool.pid("gpupool-server"), signal.SIGTERM))
+    case.contains(last, "gpupool: run: session s1 is lost: ended by the server: the server is "
+                  "stopping", "the last line of gpupool run")
+
+
+def test_run_ends_with_the_lease_that_expired(case):
+    """`gpupool run` is stopped for longer than its lease; its program goes on meanwhile."""
+    stopped = []
+
+    def expire(pool):
+        run, = pool.pids("gpupool")
+        stopped.append(run)
+        pool.kill(run, signal.SIGSTOP)
+        case.wait_for(lambda: not pool.workers(), "the lease ends", patience=case.patience * 3)
+        pool.kill(run, signal.SIGCONT)
+
+    last, own = last_line_of_run(case, expire, options=("--lease-ms", 1000))
+    case.contains(own, "its session was closed: ", "the program's line")
+    case.contains(own, "lease", "the program's line")
+    case.contains(last, "gpupool: run: session s1 is lost: ", "the last line of gpupool run")
+    case.contains(last, "lease", "the last line of gpupool run")
+
+
+def test_run_says_nothing_about_a_session_that_ended_well(case):
+    result = case.pool().run(case.programs / "vecadd")
+    case.check("run:" not in result.err, f"gpupool run says something: {result.err}")

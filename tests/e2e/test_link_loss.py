@@ -44,6 +44,10 @@ class Far:
         # Every later call fails at once.
         with self.case.within(1, "a call after the link was lost"):
             self.case.check(self.shell("info")[0] != SUCCESS, "a call without a link succeeds")
+        lines = (self.case.folder / "spawned.err").read_text().splitlines()
+        self.case.contains(" ".join(line for line in lines if "is lost" in line),
+                           "session s1 is lost: the server's host has acknowledged nothing "
+                           f"for {TIMEOUT_S} s (GPUPOOL_LINK_TIMEOUT)", "the program's words")
 
 
 def test_cable_pulled_under_copies_is_noticed_in_seconds(case):

@@ -13,9 +13,12 @@
 #include "gp_log.h"
 #include "ptx_ast.h"
 #include "sg_image.h"
+#include "sg_output.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -89,6 +92,20 @@ parse_image(const void *image, size_t len, unsigned sm, struct ptx_module **ret_
     return sg_image_parse(image, len, sm, ret_ast, err);
 }
 
+/* The log is the server's where the card is remote: the user hears of the first image,
+ * for programs that try many. */
+static void
+say_why_not(const char *why)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    char words[512];
+
+    snprintf(words, sizeof(words), "loading a module: %s", why);
+    gp_log_error("softgpu", "%s", words);
+    if (!atomic_flag_test_and_set(&said))
+        sg_output_say(words);
+}
+
 CUresult
 sg_code_load(const struct sg_dev *dev, const void *image, size_t len,
              struct sg_code **ret_code, struct gp_err *err)
@@ -104,7 +121,7 @@ sg_code_load(const struct sg_dev *dev, const void *image, size_t len,
     else
         rc = sg_code_compile(dev, ast, ret_code, err);
     if (rc != CUDA_SUCCESS)
-        gp_log_error("softgpu", "loading a module: %s", gp_err_msg(err, r));
+        say_why_not(gp_err_msg(err, r));
     return rc;
 }
 

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     /* Cooperative launches of one context in flight; more wait for an error,
@@ -157,6 +158,23 @@ sg_output_flush(struct sg_ctx *ctx)
         free(t.data);
         sg_lock();
     }
+}
+
+void
+sg_output_say(const char *words)
+{
+    char line[1024];
+    sg_output_fn fn;
+    void *user;
+    int n;
+
+    sg_lock();
+    fn = hook_fn;
+    user = hook_user;
+    sg_unlock();
+    n = snprintf(line, sizeof(line), "softgpu: %s\n", words);
+    if (fn && n > 0)
+        fn(user, NULL, STDERR_FILENO, line, gp_min((size_t)n, sizeof(line) - 1));
 }
 
 bool

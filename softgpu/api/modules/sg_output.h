@@ -36,6 +36,10 @@ void sg_output_on_condition(void (*fn)(void *user, uint64_t handle, uint32_t val
 void sg_output_hooks(struct sg_ctx *ctx, struct sg_hooks *ret_hooks);
 void sg_output_flush(struct sg_ctx *ctx);
 
+/* A line for the user's stderr where a hook leads there; elsewhere the log does.  Takes
+ * the lock for itself: the one function here that is called without it. */
+void sg_output_say(const char *words);
+
 /* The limit can no longer change: its buffer exists. */
 bool sg_output_in_use(const struct sg_output *out, CUlimit limit);
 

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why a link ended: found out, and told to `gpupool run`.
+ *
+ * A server that ends a session says so over the connection.  A worker that is killed
+ * cannot, so the supervisor is asked, once, over a new connection.  Used by
+ * stub_link_lose() only, which lets one thread at a time in.
+ */
+#ifndef STUB_ENDING_H
+#define STUB_ENDING_H
+
+#include "gp_base.h"
+
+#include <stddef.h>
+
+struct stub_link;
+
+/* All of the asking takes so long at most. */
+#define STUB_ENDING_MS 500
+
+/* The words of one cause, with the NUL. */
+#define STUB_ENDING_MAX 256
+
+/* Words for the transport's error @r (-errno); may ask the supervisor. */
+void stub_ending_of(const struct stub_link *link, int r, char words[STUB_ENDING_MAX]);
+
+/* Leave @line to `gpupool run`, if that has started this program. */
+void stub_ending_leave(const char *line);
+
+#endif

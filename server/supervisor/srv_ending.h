@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the last attachments ended, for clients whose connection closed without a word.
+ *
+ * A worker that is killed can say nothing.  Its client then asks the supervisor, once,
+ * over a new connection, and names itself by a secret of the attachment, so nobody
+ * learns of another's end.  Embedded in struct srv; event-loop thread only.
+ */
+#ifndef SRV_ENDING_H
+#define SRV_ENDING_H
+
+#include "wrk_conf.h"
+
+#include <stdint.h>
+
+/* A client asks within a second: enough for 256 workers that die in one. */
+#define SRV_ENDINGS 256
+#define SRV_ENDING_MAX 192 /* bytes of the words, with the NUL */
+
+struct srv_endings {
+    struct srv_ending {
+        uint8_t cookie[WRK_LANE_COOKIE];
+        char words[SRV_ENDING_MAX]; /* "": unused */
+    } of[SRV_ENDINGS];
+    unsigned at; /* the oldest */
+};
+
+void srv_ending_note(struct srv_endings *endings, const uint8_t cookie[WRK_LANE_COOKIE],
+                     const char *words);
+
+/* "" when nothing is known of that attachment. */
+const char *srv_ending_find(const struct srv_endings *endings,
+                            const uint8_t cookie[WRK_LANE_COOKIE]);
+
+#endif
