@@ -104,12 +104,18 @@ struct wire_event_host_gone {
     uint64_t token;
 };
 
+/* Releases (frees, unloads) that the client posts before it waits for one of them.  The
+ * worker queues what a busy context holds up, and both sides' memory is bounded. */
+#define WIRE_RELEASES_POSTED 4096u
+
 /*
- * How many functions may be registered.  Both sides count:
+ * How many functions may be registered.  Both sides count.
  *
- *   the client    one more before it sends the frame that registers, one less when it
- * has taken the event that says that it was the last time the worker    one more when
- * it executes that frame, one less before it sends that event
+ * The client counts one more before it sends the frame that registers, and one less
+ * when it has taken the event which says that the function has run for the last time.
+ *
+ * The worker counts one more when it executes that frame, and one less before it sends
+ * that event.
  *
  * So the worker never counts more than the client, which refuses more by itself.
  */

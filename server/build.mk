@@ -26,13 +26,13 @@ LAYOUT_SRCS := $(addprefix server/layouts/wrk_,layout.c layout_elf.c layout_imag
 WRK_SRCS := \
     $(addprefix server/calls/h_,array.c attr.c card.c copy.c copy_rect.c ctx.c \
         graph.c graph_any.c graph_copy.c graph_exec.c green.c ipc.c launch.c link.c mem.c module.c notice.c pinned.c \
-        pool.c share.c stage.c sync.c vmm.c) \
+        pool.c release.c share.c stage.c sync.c vmm.c) \
     $(addprefix server/data/wrk_,box.c bulk.c bulk_down.c direct.c image.c images.c land.c \
         peer.c peer_copy.c pinned.c settle.c share.c slot.c stage.c unified.c window.c) \
     server/layouts/wrk_kernels.c $(LAYOUT_SRCS) \
     $(addprefix server/shares/wrk_,charged.c copygate.c desk.c gov_charge.c gov_thread.c gov_turn.c governor.c graphmem.c meter.c \
         piece.c predict.c quota.c spatial.c) \
-    $(addprefix server/worker/wrk_,ask.c async.c attach.c call.c cards.c ctx.c driver.c \
+    $(addprefix server/worker/wrk_,ask.c async.c attach.c call.c cards.c ctx.c ctx_end.c driver.c \
         evpool.c filter.c handle.c host.c jit.c landlock.c lanes.c last.c link.c loop.c main.c \
         output.c probe.c \
         release.c sandbox.c seal.c wait.c)

@@ -444,6 +444,24 @@ stub_call_ask(struct stub_call *c)
     return r;
 }
 
+GP_HOT CUresult
+stub_call_post_release(struct stub_call *c)
+{
+    struct stub_link *link = c->link;
+    CUresult r;
+
+    /* Under send. */
+    if (likely(link->releases < WIRE_RELEASES_POSTED)) {
+        link->releases++;
+        return stub_call_post(c);
+    }
+    r = stub_call_ask(c);
+    gp_lock_take(&link->send);
+    link->releases = 0;
+    gp_lock_release(&link->send);
+    return r;
+}
+
 uint32_t
 stub_call_land(struct stub_call *c)
 {

@@ -96,6 +96,10 @@ CUresult stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len,
  * stub cannot vouch for, so that the program hears of it from this very call. */
 CUresult stub_call_ask(struct stub_call *c);
 
+/* Post a call that frees or unloads; one of WIRE_RELEASES_POSTED is waited for, because
+ * the worker keeps those of a busy context in a queue. */
+CUresult stub_call_post_release(struct stub_call *c);
+
 /* Mark the call WIRE_F_LAND (stub_land.h) before stub_call_post(); its number. */
 uint32_t stub_call_land(struct stub_call *c);
 

@@ -24,6 +24,7 @@ fork_forget(struct stub_link *link)
     atomic_store(&link->lose.word, 0);
     atomic_store(&link->aside.busy, 0);
     link->aside.used = 0;
+    link->releases = 0;
     atomic_store(&link->seq, 0);
     atomic_store(&link->queued, 0);
     atomic_store(&link->phase, STUB_COLD);

@@ -66,6 +66,7 @@ struct stub_link {
     _Atomic uint32_t flush_asleep; /* stub_flush.h */
     _Atomic uint32_t landing;      /* copies under way that nobody waits for */
     int doze_fd;                   /* eventfd that ends the flusher's sleep */
+    uint32_t releases;             /* posted since one was waited for; under send */
     bool hung_up;                  /* the worker is gone; the flusher's */
     struct gp_lock lose;           /* one thread finds out why the link ended */
     char *address;                 /* of the server, as it was reached; may be NULL */

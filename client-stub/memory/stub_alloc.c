@@ -25,7 +25,7 @@ alloc_free(CUdeviceptr dptr, bool wait)
         return r;
     req = c.body;
     req->dptr = dptr;
-    return wait ? stub_call_ask(&c) : stub_call_post(&c);
+    return wait ? stub_call_ask(&c) : stub_call_post_release(&c);
 }
 
 /* An address that cannot be entered would be a leak: give it back. */

@@ -211,10 +211,13 @@ class StubBody:
 
     def _post(self, t: Text) -> None:
         """Without an answer, unless an argument is such that nobody should wait for it."""
+        post = "stub_call_post"
+        if self.call.server == "manual" and self.call.always:  # it may wait in a queue
+            post = "stub_call_post_release"
         if self._doubts():
-            t("    ret = ask ? stub_call_ask(&call) : stub_call_post(&call);")
+            t(f"    ret = ask ? stub_call_ask(&call) : {post}(&call);")
         else:
-            t("    ret = stub_call_post(&call);")
+            t(f"    ret = {post}(&call);")
         self._finish(t)
 
     def _finish(self, t: Text) -> None:

@@ -156,9 +156,10 @@ h_cuMipmappedArrayCreate(struct wrk *w,
 }
 
 static CUresult
-array_destroy(struct wrk *w, void *array)
+array_destroy(struct wrk *w, uint64_t array, uint64_t size)
 {
-    return WRK_CALL(w, cuArrayDestroy, array);
+    (void)size;
+    return WRK_CALL(w, cuArrayDestroy, (CUarray)(uintptr_t)array);
 }
 
 CUresult
@@ -166,13 +167,17 @@ h_cuArrayDestroy(struct wrk *w, const struct wire_args_cuArrayDestroy *a,
                  struct wrk_reply *rep)
 {
     wrk_handle_del(w, WIRE_KIND_ARRAY, a->hArray_id);
-    return wrk_release(w, rep, array_destroy, a->hArray, a->hArray_id);
+    return wrk_release(w, rep,
+                       &(struct wrk_release_what){.fn = array_destroy,
+                                                  .obj = (uintptr_t)a->hArray,
+                                                  .key = a->hArray_id});
 }
 
 static CUresult
-mipmap_destroy(struct wrk *w, void *array)
+mipmap_destroy(struct wrk *w, uint64_t array, uint64_t size)
 {
-    return WRK_CALL(w, cuMipmappedArrayDestroy, array);
+    (void)size;
+    return WRK_CALL(w, cuMipmappedArrayDestroy, (CUmipmappedArray)(uintptr_t)array);
 }
 
 CUresult
@@ -181,6 +186,8 @@ h_cuMipmappedArrayDestroy(struct wrk *w,
                           struct wrk_reply *rep)
 {
     wrk_handle_del(w, WIRE_KIND_MIPMAP, a->hMipmappedArray_id);
-    return wrk_release(w, rep, mipmap_destroy, a->hMipmappedArray,
-                       a->hMipmappedArray_id);
+    return wrk_release(w, rep,
+                       &(struct wrk_release_what){.fn = mipmap_destroy,
+                                                  .obj = (uintptr_t)a->hMipmappedArray,
+                                                  .key = a->hMipmappedArray_id});
 }

@@ -7,6 +7,7 @@
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_ctx.h"
+#include "wrk_ctx_end.h"
 #include "wrk_governor.h"
 #include "wrk_spatial.h"
 #include "wrk_wait.h"
@@ -30,19 +31,42 @@ h_cuDevicePrimaryCtxRetain(struct wrk *w,
     return r;
 }
 
+static CUresult
+ctx_destroy(struct wrk *w, const struct wrk_ctx_end *end)
+{
+    return WRK_CALL(w, cuCtxDestroy_v2, end->ctx);
+}
+
+static CUresult
+primary_release(struct wrk *w, const struct wrk_ctx_end *end)
+{
+    return WRK_CALL(w, cuDevicePrimaryCtxRelease_v2, end->dev);
+}
+
+static CUresult
+primary_reset(struct wrk *w, const struct wrk_ctx_end *end)
+{
+    return WRK_CALL(w, cuDevicePrimaryCtxReset_v2, end->dev);
+}
+
+static void
+ctx_gone(struct wrk *w, const struct wrk_ctx_end *end)
+{
+    if (wrk_handles_find(&w->handles, WIRE_KIND_CTX, end->id))
+        wrk_ctx_gone(w, end->id);
+}
+
 /* After a release: whether the context still lives, the driver knows. */
 static void
-primary_gone(struct wrk *w, CUdevice dev)
+primary_gone(struct wrk *w, const struct wrk_ctx_end *end)
 {
-    uint64_t id = wrk_ctx_primary_id(w, dev);
     unsigned flags = 0;
     int active = 0;
 
-    if (WRK_CALL(w, cuDevicePrimaryCtxGetState, dev, &flags, &active) == CUDA_SUCCESS &&
-        active)
-        return;
-    if (wrk_handles_find(&w->handles, WIRE_KIND_CTX, id))
-        wrk_ctx_gone(w, id);
+    if (WRK_CALL(w, cuDevicePrimaryCtxGetState, end->dev, &flags, &active) !=
+            CUDA_SUCCESS ||
+        !active)
+        ctx_gone(w, end);
 }
 
 /* The driver's primary context stays as long as other contexts are made from it; the
@@ -63,16 +87,14 @@ h_cuDevicePrimaryCtxRelease_v2(struct wrk *w,
                                const struct wire_args_cuDevicePrimaryCtxRelease_v2 *a,
                                struct wrk_reply *rep)
 {
-    CUresult r;
-
-    (void)rep;
     wrk_governor_forget(w, wrk_ctx_primary(w, a->dev));
     if (w->priv->spatial)
         return primary_release_spatial(w, a->dev, false);
-    r = WRK_CALL(w, cuDevicePrimaryCtxRelease_v2, a->dev);
-    if (r == CUDA_SUCCESS)
-        primary_gone(w, a->dev);
-    return r;
+    return wrk_ctx_end(w, rep,
+                       &(struct wrk_ctx_end){.destroy = primary_release,
+                                             .gone = primary_gone,
+                                             .id = wrk_ctx_primary_id(w, a->dev),
+                                             .dev = a->dev});
 }
 
 CUresult
@@ -80,17 +102,14 @@ h_cuDevicePrimaryCtxReset_v2(struct wrk *w,
                              const struct wire_args_cuDevicePrimaryCtxReset_v2 *a,
                              struct wrk_reply *rep)
 {
-    uint64_t id = wrk_ctx_primary_id(w, a->dev);
-    CUresult r;
-
-    (void)rep;
     wrk_governor_forget(w, wrk_ctx_primary(w, a->dev));
     if (w->priv->spatial)
         return primary_release_spatial(w, a->dev, true);
-    r = WRK_CALL(w, cuDevicePrimaryCtxReset_v2, a->dev);
-    if (r == CUDA_SUCCESS && wrk_handles_find(&w->handles, WIRE_KIND_CTX, id))
-        wrk_ctx_gone(w, id);
-    return r;
+    return wrk_ctx_end(w, rep,
+                       &(struct wrk_ctx_end){.destroy = primary_reset,
+                                             .gone = ctx_gone,
+                                             .id = wrk_ctx_primary_id(w, a->dev),
+                                             .dev = a->dev});
 }
 
 CUresult
@@ -124,12 +143,14 @@ CUresult
 h_cuCtxDestroy_v2(struct wrk *w, const struct wire_args_cuCtxDestroy_v2 *a,
                   struct wrk_reply *rep)
 {
+    struct wrk_ctx_end end = {
+        .destroy = ctx_destroy, .gone = ctx_gone, .id = a->ctx_id, .ctx = a->ctx};
     CUresult r;
 
-    (void)rep;
     wrk_governor_forget(w, wire_handle_index(a->ctx_id));
-    r = w->priv->spatial ? wrk_spatial_destroy(w, a->ctx, wire_handle_index(a->ctx_id))
-                         : WRK_CALL(w, cuCtxDestroy_v2, a->ctx);
+    if (!w->priv->spatial)
+        return wrk_ctx_end(w, rep, &end);
+    r = wrk_spatial_destroy(w, a->ctx, wire_handle_index(a->ctx_id));
     if (r == CUDA_SUCCESS)
         wrk_ctx_gone(w, a->ctx_id);
     return r;

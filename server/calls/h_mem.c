@@ -13,11 +13,10 @@
 #include "wrk_ctx.h"
 #include "wrk_graphmem.h"
 #include "wrk_quota.h"
+#include "wrk_release.h"
 #include "wrk_wait.h"
 #include "wrk_window.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
 /* --- allocating ----------------------------------------------------------------------
@@ -91,80 +90,15 @@ mem_try(struct wrk *w, const struct mem_want *m, uint64_t answer[2])
 }
 
 /*
- * A driver waits for the context before it frees, and what it waits for may wait for
- * a frame that the reader has not read.  So a free of a busy context is done by a
- * waiter thread; the bytes are given back when it is done.
+ * A driver waits for the context before it frees: a free of a busy context waits in its
+ * queue (wrk_release.h), and the bytes are given back when it is done.
  */
 struct free_job {
-    struct wrk_job job;
+    struct wrk_release rel;
     CUdeviceptr ptr;
     struct wrk_quota_held held;
-    unsigned epoch;         /* of contexts: a later one took the memory with it */
-    uint64_t number;        /* counted from 1 */
-    struct free_job *later; /* of those that wait */
+    unsigned epoch; /* of contexts: a later one took the memory with it */
 };
-
-/* Those that wait, oldest first. */
-static pthread_mutex_t frees_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t frees_done = PTHREAD_COND_INITIALIZER;
-static struct free_job *frees_first;
-static struct free_job **frees_last = &frees_first;
-static uint64_t frees_number;
-static atomic_uint frees_count; /* only the reader makes it more */
-
-/* The number of the newest free that waits, 0 when none does.  The reader's. */
-GP_HOT static uint64_t
-frees_pending(void)
-{
-    uint64_t number;
-
-    if (likely(atomic_load_explicit(&frees_count, memory_order_acquire) == 0))
-        return 0;
-    pthread_mutex_lock(&frees_lock);
-    number = frees_first ? frees_number : 0;
-    pthread_mutex_unlock(&frees_lock);
-    return number;
-}
-
-/* Until the frees up to that number are done.  For a job: those were queued before
- * it, so waiter threads have them.  Later ones may be behind it and are not waited
- * for. */
-static void
-frees_wait(uint64_t number)
-{
-    pthread_mutex_lock(&frees_lock);
-    while (frees_first && frees_first->number <= number)
-        pthread_cond_wait(&frees_done, &frees_lock);
-    pthread_mutex_unlock(&frees_lock);
-}
-
-static void
-frees_add(struct free_job *f)
-{
-    pthread_mutex_lock(&frees_lock);
-    f->number = ++frees_number;
-    f->later = NULL;
-    *frees_last = f;
-    frees_last = &f->later;
-    atomic_fetch_add(&frees_count, 1);
-    pthread_mutex_unlock(&frees_lock);
-}
-
-static void
-frees_remove(struct free_job *f)
-{
-    struct free_job **at;
-
-    pthread_mutex_lock(&frees_lock);
-    for (at = &frees_first; *at != f; at = &(*at)->later)
-        ;
-    *at = f->later;
-    if (!*at)
-        frees_last = at;
-    atomic_fetch_sub(&frees_count, 1);
-    pthread_cond_broadcast(&frees_done);
-    pthread_mutex_unlock(&frees_lock);
-}
 
 struct alloc_job {
     struct wrk_job job;
@@ -180,7 +114,7 @@ alloc_job_run(struct wrk *w, struct wrk_job *job)
     uint64_t answer[2] = {0};
     CUresult r;
 
-    frees_wait(alloc->frees);
+    wrk_release_await(alloc->frees);
     r = mem_try(w, &alloc->want, answer);
     wrk_quota_unshare(w->priv->quota);
     wrk_answer(w, &job->req, r, answer, r == CUDA_SUCCESS ? alloc->size : 0);
@@ -201,7 +135,7 @@ mem_alloc(struct wrk *w, struct wrk_reply *rep, struct mem_want *m)
         return CUDA_ERROR_INVALID_CONTEXT;
     m->ctx_index = w->ctx_index;
     m->slice = wrk_ctx_slice(w, w->ctx_index);
-    frees = frees_pending();
+    frees = wrk_release_newest();
     r = mem_try(w, m, answer);
     memcpy(rep->body, answer,
            m->kind == MEM_PITCH ? sizeof(answer) : sizeof(answer[0]));
@@ -335,7 +269,7 @@ mem_free(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held)
 static void
 free_job_run(struct wrk *w, struct wrk_job *job)
 {
-    struct free_job *f = container_of(job, struct free_job, job);
+    struct free_job *f = container_of(job, struct free_job, rel.job);
     CUresult r;
 
     wrk_windows_forget(w->priv->windows, f->ptr);
@@ -347,8 +281,7 @@ free_job_run(struct wrk *w, struct wrk_job *job)
     } else {
         mem_freed(w, f->ptr, &f->held, r);
     }
-    wrk_quota_unshare(w->priv->quota);
-    frees_remove(f);
+    wrk_release_done(w, &f->rel);
     if (job->req.flags & WIRE_F_REPLY)
         wrk_answer(w, &job->req, r, NULL, 0);
     else if (r != CUDA_SUCCESS)
@@ -364,15 +297,12 @@ free_later(struct wrk *w, struct wrk_reply *rep, CUdeviceptr ptr,
 
     if (!f)
         return mem_free(w, ptr, held);
-    *f = (struct free_job){
-        .job.run = free_job_run, .ptr = ptr, .held = *held, .epoch = wrk_ctx_epoch()};
-    frees_add(f);
-    wrk_quota_share(w->priv->quota);
-    if (!wrk_wait_job(w, rep, &f->job)) { /* the attachment ends */
-        wrk_quota_unshare(w->priv->quota);
-        frees_remove(f);
+    *f = (struct free_job){.rel.job.run = free_job_run,
+                           .ptr = ptr,
+                           .held = *held,
+                           .epoch = wrk_ctx_epoch()};
+    if (!wrk_release_queue(w, rep, &f->rel)) /* the attachment ends */
         free(f);
-    }
     return CUDA_SUCCESS;
 }
 
@@ -385,9 +315,8 @@ h_cuMemFree_v2(struct wrk *w, const struct wire_args_cuMemFree_v2 *a,
     /* The book has no entry for an address that a graph's node allocated. */
     if (!wrk_quota_detach(w->priv->quota, a->dptr, &held))
         held = (struct wrk_quota_held){.ctx = w->ctx_index};
-    if (wrk_wait_idle(w, NULL) == CUDA_ERROR_NOT_READY ||
-        (unlikely(w->priv->windows != NULL) &&
-         wrk_windows_busy(w->priv->windows, a->dptr)))
+    if (wrk_release_must_wait(w) || (unlikely(w->priv->windows != NULL) &&
+                                     wrk_windows_busy(w->priv->windows, a->dptr)))
         return free_later(w, rep, a->dptr, &held);
     return mem_free(w, a->dptr, &held);
 }
@@ -442,7 +371,7 @@ info_job_run(struct wrk *w, struct wrk_job *job)
     struct wire_cuMemGetInfo_v2_rep body = {0};
     CUresult r;
 
-    frees_wait(info->frees);
+    wrk_release_await(info->frees);
     r = mem_info(w, info->slice, &body);
     wrk_answer(w, &job->req, r, &body, r == CUDA_SUCCESS ? sizeof(body) : 0);
     free(info);
@@ -461,7 +390,7 @@ h_cuMemGetInfo_v2(struct wrk *w, const struct wire_args_cuMemGetInfo_v2 *a,
     if (!wrk_ctx_current(w))
         return CUDA_ERROR_INVALID_CONTEXT;
     slice = wrk_ctx_slice(w, w->ctx_index);
-    frees = frees_pending();
+    frees = wrk_release_newest();
     if (!frees)
         return mem_info(w, slice, rep->body);
     info = malloc(sizeof(*info));

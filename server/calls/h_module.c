@@ -263,9 +263,10 @@ h_cuLibraryLoadData(struct wrk *w, const struct wire_args_cuLibraryLoadData *a,
  */
 
 static CUresult
-module_unload(struct wrk *w, void *module)
+module_unload(struct wrk *w, uint64_t module, uint64_t size)
 {
-    return WRK_CALL(w, cuModuleUnload, module);
+    (void)size;
+    return WRK_CALL(w, cuModuleUnload, (CUmodule)(uintptr_t)module);
 }
 
 CUresult
@@ -274,13 +275,16 @@ h_cuModuleUnload(struct wrk *w, const struct wire_args_cuModuleUnload *a,
 {
     wrk_handle_del(w, WIRE_KIND_MODULE, a->hmod_id);
     wrk_kernels_unloaded(w, a->hmod);
-    return wrk_release(w, rep, module_unload, a->hmod, 0);
+    return wrk_release(
+        w, rep,
+        &(struct wrk_release_what){.fn = module_unload, .obj = (uintptr_t)a->hmod});
 }
 
 static CUresult
-library_unload(struct wrk *w, void *library)
+library_unload(struct wrk *w, uint64_t library, uint64_t size)
 {
-    return WRK_CALL(w, cuLibraryUnload, library);
+    (void)size;
+    return WRK_CALL(w, cuLibraryUnload, (CUlibrary)(uintptr_t)library);
 }
 
 /* The module that the current context has of a library, if the client knows it, goes
@@ -306,5 +310,7 @@ h_cuLibraryUnload(struct wrk *w, const struct wire_args_cuLibraryUnload *a,
     forget_module(w, a->library);
     wrk_handle_del(w, WIRE_KIND_LIBRARY, a->library_id);
     wrk_kernels_unloaded(w, a->library);
-    return wrk_release(w, rep, library_unload, a->library, 0);
+    return wrk_release(
+        w, rep,
+        &(struct wrk_release_what){.fn = library_unload, .obj = (uintptr_t)a->library});
 }

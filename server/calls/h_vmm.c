@@ -10,7 +10,7 @@
 #include "wrk_args.h"
 #include "wrk_piece.h"
 #include "wrk_quota.h"
-#include "wrk_wait.h"
+#include "wrk_release.h"
 
 CUresult
 h_cuMemCreate(struct wrk *w, const struct wire_args_cuMemCreate *a,
@@ -93,7 +93,7 @@ h_cuMemMap(struct wrk *w, const struct wire_args_cuMemMap *a, struct wrk_reply *
 }
 
 static CUresult
-unmap(struct wrk *w, CUdeviceptr ptr, size_t size)
+unmap(struct wrk *w, uint64_t ptr, uint64_t size)
 {
     CUresult r = WRK_CALL(w, cuMemUnmap, ptr, size);
 
@@ -103,41 +103,12 @@ unmap(struct wrk *w, CUdeviceptr ptr, size_t size)
     return CUDA_SUCCESS;
 }
 
-struct unmap_job {
-    struct wrk_job job;
-    CUdeviceptr ptr;
-    size_t size;
-};
-
-static void
-unmap_job_run(struct wrk *w, struct wrk_job *job)
-{
-    struct unmap_job *u = container_of(job, struct unmap_job, job);
-
-    CUresult r = unmap(w, u->ptr, u->size);
-
-    wrk_quota_unshare(w->priv->quota);
-    wrk_answer(w, &job->req, r, NULL, 0);
-    free(u);
-}
-
 /* A driver may wait for what still uses the addresses. */
 CUresult
 h_cuMemUnmap(struct wrk *w, const struct wire_args_cuMemUnmap *a, struct wrk_reply *rep)
 {
-    struct unmap_job *u;
-
-    if (!(rep->req->flags & WIRE_F_REPLY) ||
-        wrk_wait_idle(w, NULL) != CUDA_ERROR_NOT_READY)
-        return unmap(w, a->ptr, a->size);
-    u = malloc(sizeof(*u));
-    if (!u)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *u = (struct unmap_job){.job.run = unmap_job_run, .ptr = a->ptr, .size = a->size};
-    wrk_quota_share(w->priv->quota);
-    if (!wrk_wait_job(w, rep, &u->job)) {
-        wrk_quota_unshare(w->priv->quota);
-        free(u);
-    }
-    return CUDA_SUCCESS;
+    return wrk_release(
+        w, rep,
+        &(struct wrk_release_what){
+            .fn = unmap, .obj = a->ptr, .size = a->size, .device = true});
 }

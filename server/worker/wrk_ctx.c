@@ -20,6 +20,7 @@ static const enum wire_kind ctx_kinds[] = {
 /* A new context may get the address of a dead one: threads that remember which
  * one is current compare this as well. */
 static atomic_uint contexts_gone;
+static unsigned contexts; /* the reader's */
 
 CUresult
 wrk_ctx_use(struct wrk *w, uint32_t index)
@@ -74,8 +75,10 @@ wrk_ctx_put(struct wrk *w, uint64_t id, CUcontext ctx, CUdevice device)
 
     wrk_handle_put(w, WIRE_KIND_CTX, id, ctx);
     slot = wrk_handles_find(&w->handles, WIRE_KIND_CTX, id);
-    if (slot)
+    if (slot) {
         slot->user = (uint32_t)device;
+        contexts++;
+    }
 }
 
 /* Call @fn for, or with NULL forget, every object of that kind in the context. */
@@ -115,6 +118,8 @@ wrk_ctx_gone(struct wrk *w, uint64_t id)
     wrk_bulk_forget(w, index);
     wrk_kernels_forget_ctx(w, index);
     wrk_windows_forget_ctx(w->priv->windows, index);
+    if (wrk_handles_find(&w->handles, WIRE_KIND_CTX, id))
+        contexts--;
     wrk_handle_del(w, WIRE_KIND_CTX, id);
     atomic_fetch_add(&contexts_gone, 1);
     if (w->ctx_index == index) {
@@ -129,6 +134,12 @@ wrk_ctx_objects(struct wrk *w, uint32_t index,
 {
     for (unsigned i = 0; i < ARRAY_SIZE(ctx_kinds); i++)
         each_of_kind(w, ctx_kinds[i], index, fn);
+}
+
+unsigned
+wrk_ctx_count(void)
+{
+    return contexts;
 }
 
 unsigned

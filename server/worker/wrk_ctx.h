@@ -40,6 +40,9 @@ void wrk_ctx_gone(struct wrk *w, uint64_t id);
 void wrk_ctx_objects(struct wrk *w, uint32_t index,
                      void (*fn)(struct wrk *w, enum wire_kind kind, void *obj));
 
+/* How many there are.  The reader's. */
+unsigned wrk_ctx_count(void);
+
 /* Counts contexts that have died; any thread. */
 unsigned wrk_ctx_epoch(void);
 

@@ -4,6 +4,7 @@
 #include "gp_log.h"
 #include "gp_time.h"
 #include "wrk.h"
+#include "wrk_ctx_end.h"
 #include "wrk_governor.h"
 #include "wrk_land.h"
 #include "wrk_wait.h"
@@ -11,6 +12,9 @@
 
 #include <errno.h>
 #include <string.h>
+
+/* Between looks at contexts that end (wrk_ctx_end.h). */
+#define ENDS_LOOK_NS GP_NS_PER_MS
 
 /* The frame's place in the order; its length has been checked by the transport. */
 GP_HOT static bool
@@ -46,6 +50,10 @@ next_frame(struct wrk *w, const void **frame, uint32_t *size)
     }
     if (wrk_wait_pending(w) || wrk_land_fresh(w))
         return xport_recv(conn, frame, size, 0);
+    if (unlikely(wrk_ctx_ends_pending())) {
+        r = xport_recv(conn, frame, size, gp_now_ns() + ENDS_LOOK_NS);
+        return r == -ETIMEDOUT && !conn->error ? -EAGAIN : r;
+    }
     atomic_store_explicit(&w->priv->waiting, true, memory_order_relaxed);
     r = xport_recv(conn, frame, size, GP_FOREVER);
     atomic_store_explicit(&w->priv->waiting, false, memory_order_relaxed);
@@ -112,6 +120,8 @@ wrk_loop_run(struct wrk *w)
         uint32_t size;
         int r = next_frame(w, &frame, &size);
 
+        if (unlikely(wrk_ctx_ends_pending()))
+            wrk_ctx_ends_poll(w);
         if (r == -EAGAIN) {
             wrk_wait_poll(w);
             if (wrk_land_fresh(w))

@@ -2,25 +2,62 @@
 /*
  * Letting go of what the card may still use.
  *
- * Drivers wait for the context before they unload a module or destroy an array, and
- * what they wait for may wait for a frame that the reader has not read.  So while the
- * context is busy a waiter thread does it, and the call's result, if it is not waited
- * for, comes out with a later one.  Reader thread only; the driver may be called from
- * either.
+ * Drivers wait for the context before they free memory, unload a module or destroy an
+ * array, and what they wait for may wait for a frame that the reader has not read.  So
+ * while the context is busy a release goes into the context's queue, which one waiter
+ * thread works off in order; the call's result, if it is not waited for, comes out with
+ * a later one.  A queue lives while something is in it.
+ *
+ * Reader thread only, but for the jobs themselves and wrk_release_await().
  */
 #ifndef WRK_RELEASE_H
 #define WRK_RELEASE_H
 
-#include "cuda_abi.h"
+#include "wrk_wait.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
-struct wrk;
-struct wrk_reply;
+/* Releases of an attachment that wait, all contexts together, each some 150 bytes.  The
+ * client waits for an answer every WIRE_RELEASES_POSTED, so it takes more than sixteen
+ * busy contexts to get here: the attachment ends. */
+#define WRK_RELEASES_MAX (16u * WIRE_RELEASES_POSTED)
 
-/* Call @fn for @obj, now or soon; if it succeeds, the bytes that the quota has noted
- * for @key are given back (0: none).  @obj's handle is the caller's to forget. */
+/* One release in the queue: the first member of a malloc'ed object that @job.run frees.
+ */
+struct wrk_release {
+    struct wrk_job job;
+    uint64_t number;           /* counted from 1 */
+    struct wrk_release *later; /* of those that wait, of any context */
+};
+
+/* What to do: @fn with @obj and @size. */
+struct wrk_release_what {
+    CUresult (*fn)(struct wrk *w, uint64_t obj, uint64_t size);
+    uint64_t obj, size;
+    uint64_t
+        key;     /* the bytes that the quota has noted for it are given back; 0: none */
+    bool device; /* waits for every context of the device, not only the current one */
+};
+
+/* Must a release wait, or be behind one that does? */
+bool wrk_release_must_wait(struct wrk *w);
+
+/* Into the queue of the current context; takes the answer over from @rep.  When it has
+ * been done, its run() calls wrk_release_done() before it answers.  False when there
+ * are too many: the attachment ends, and the object is still the caller's. */
+bool wrk_release_queue(struct wrk *w, struct wrk_reply *rep, struct wrk_release *rel);
+void wrk_release_done(struct wrk *w, struct wrk_release *rel);
+
+/* Do it now or soon.  The object's handle is the caller's to forget. */
 CUresult wrk_release(struct wrk *w, struct wrk_reply *rep,
-                     CUresult (*fn)(struct wrk *w, void *obj), void *obj, uint64_t key);
+                     const struct wrk_release_what *what);
+
+/* The number of the newest release that waits; 0: none does. */
+uint64_t wrk_release_newest(void);
+
+/* Until the releases up to that number are done.  For a job: those were queued before
+ * it, so waiter threads have them.  Later ones are not waited for. */
+void wrk_release_await(uint64_t number);
 
 #endif

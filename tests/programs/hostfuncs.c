@@ -9,7 +9,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #define LAUNCHES 50
 #define SIZE ((size_t)1 << 20)
@@ -226,6 +228,205 @@ memory_is_given_back_while_functions_are_pending(void)
     return 0;
 }
 
+/* A function that ends when the program lets it, which it does from another thread
+ * while a call waits, or does not wait, for the function. */
+static atomic_uint held, let_go;
+
+static void
+hold(void *arg)
+{
+    (void)arg;
+    atomic_store(&held, 1);
+    while (!atomic_load(&let_go))
+        usleep(100);
+    atomic_store(&held, 2);
+}
+
+/* The program's other thread: makes calls of its own, in a context of its own, and lets
+ * the function go when all of them have been answered. */
+static CUcontext others;
+static CUstream others_stream;
+
+static void *
+call_and_let_go(void *arg)
+{
+    CUdeviceptr device;
+    char byte = 7, back = 0;
+    bool ok = true;
+
+    (void)arg;
+    ok = ok && cuCtxSetCurrent(others) == CUDA_SUCCESS;
+    usleep(20000); /* let the call that is looked at begin */
+    for (unsigned i = 0; ok && i < 50; i++) {
+        ok = ok && cuMemAlloc_v2(&device, 4096) == CUDA_SUCCESS;
+        ok =
+            ok && cuMemcpyHtoDAsync_v2(device, &byte, 1, others_stream) == CUDA_SUCCESS;
+        ok =
+            ok && cuMemcpyDtoHAsync_v2(&back, device, 1, others_stream) == CUDA_SUCCESS;
+        ok = ok && cuStreamSynchronize(others_stream) == CUDA_SUCCESS && back == byte;
+    }
+    atomic_store(&let_go, 1);
+    return ok ? NULL : arg;
+}
+
+/* Have @end called in a context @in while a function is pending there. */
+static int
+others_go_on_during(CUresult (*end)(void *what), void *what, CUstream in)
+{
+    void *failed = NULL;
+    pthread_t thread;
+
+    atomic_store(&held, 0);
+    atomic_store(&let_go, 0);
+    TRY(cuLaunchHostFunc(in, hold, NULL));
+    while (!atomic_load(&held))
+        usleep(100);
+    SAME(pthread_create(&thread, NULL, call_and_let_go, &failed), 0);
+    TRY(end(what));
+    pthread_join(thread, &failed);
+    SAME(failed == NULL, 1);
+    while (atomic_load(&held) != 2)
+        usleep(100);
+    return 0;
+}
+
+static CUresult
+end_context(void *what)
+{
+    return cuCtxDestroy_v2(what);
+}
+
+static CUresult
+end_memory(void *what)
+{
+    return cuMemFree_v2((uintptr_t)what);
+}
+
+static CUresult
+end_texture(void *what)
+{
+    return cuTexObjectDestroy((uintptr_t)what);
+}
+
+static CUresult
+end_mapping(void *what)
+{
+    return cuMemUnmap((uintptr_t)what, 2 << 20);
+}
+
+static CUresult
+end_pool_memory(void *what)
+{
+    return cuMemPoolTrimTo(what, 0);
+}
+
+static CUresult
+end_graph_memory(void *what)
+{
+    return cuDeviceGraphMemTrim((CUdevice)(intptr_t)what);
+}
+
+static CUresult
+end_primary(void *what)
+{
+    return cuDevicePrimaryCtxReset_v2((CUdevice)(intptr_t)what);
+}
+
+static int
+make_mapping(CUdeviceptr *ret)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemGenericAllocationHandle piece;
+
+    TRY(cuMemCreate(&piece, 2 << 20, &prop, 0));
+    TRY(cuMemAddressReserve(ret, 2 << 20, 0, 0, 0));
+    TRY(cuMemMap(*ret, 2 << 20, 0, piece, 0));
+    TRY(cuMemRelease(piece));
+    return 0;
+}
+
+static int
+make_texture(CUdeviceptr device, CUtexObject *ret)
+{
+    CUDA_RESOURCE_DESC of = {.resType = CU_RESOURCE_TYPE_LINEAR};
+    CUDA_TEXTURE_DESC how = {.flags = 0};
+
+    of.res.linear.devPtr = device;
+    of.res.linear.format = CU_AD_FORMAT_UNSIGNED_INT32;
+    of.res.linear.numChannels = 1;
+    of.res.linear.sizeInBytes = 4096;
+    TRY(cuTexObjectCreate(ret, &of, &how, NULL));
+    return 0;
+}
+
+/* Whatever ends while a function is pending, other threads of the program make calls,
+ * and the function ends only after them. */
+static int
+endings_hold_no_other_thread(void)
+{
+    CUdeviceptr device, mapped;
+    CUtexObject texture;
+    CUmemoryPool pool;
+    CUcontext doomed;
+    CUstream in;
+
+    TRY(cuCtxCreate_v2(&others, 0, 0));
+    TRY(cuStreamCreate(&others_stream, CU_STREAM_NON_BLOCKING));
+    TRY(cuCtxSetCurrent(ctx));
+    TRY(cuMemAlloc_v2(&device, 4096));
+    if (make_texture(device, &texture) || make_mapping(&mapped) ||
+        others_go_on_during(end_texture, (void *)(uintptr_t)texture, stream) ||
+        others_go_on_during(end_memory, (void *)(uintptr_t)device, stream) ||
+        others_go_on_during(end_mapping, (void *)(uintptr_t)mapped, stream))
+        return 1;
+    TRY(cuDeviceGetDefaultMemPool(&pool, 0));
+    if (others_go_on_during(end_pool_memory, pool, stream) ||
+        others_go_on_during(end_graph_memory, NULL, stream))
+        return 1;
+    TRY(cuCtxCreate_v2(&doomed, 0, 0));
+    TRY(cuStreamCreate(&in, CU_STREAM_NON_BLOCKING));
+    if (others_go_on_during(end_context, doomed, in))
+        return 1;
+    TRY(cuCtxSetCurrent(ctx));
+    TRY(cuStreamSynchronize(stream));
+    if (others_go_on_during(end_primary, NULL, stream)) /* the last: @stream ends */
+        return 1;
+    TRY(cuCtxDestroy_v2(others));
+    return 0;
+}
+
+/* More frees than may wait: some of them wait for the card. */
+#define FREES 20000
+
+static int
+thousands_of_frees_wait_for_the_card(void)
+{
+    static CUdeviceptr devices[FREES];
+    pthread_t thread;
+
+    for (unsigned i = 0; i < FREES; i++)
+        TRY(cuMemAlloc_v2(&devices[i], 256));
+    TRY(cuCtxCreate_v2(&others, 0, 0));
+    TRY(cuStreamCreate(&others_stream, CU_STREAM_NON_BLOCKING));
+    TRY(cuCtxSetCurrent(ctx));
+    atomic_store(&held, 0);
+    atomic_store(&let_go, 0);
+    TRY(cuLaunchHostFunc(stream, hold, NULL));
+    while (!atomic_load(&held))
+        usleep(100);
+    SAME(pthread_create(&thread, NULL, call_and_let_go, NULL), 0);
+    for (unsigned i = 0; i < FREES; i++)
+        TRY(cuMemFree_v2(devices[i]));
+    pthread_join(thread, NULL);
+    TRY(cuCtxSynchronize());
+    TRY(cuMemAlloc_v2(&devices[0], 256));
+    TRY(cuMemFree_v2(devices[0]));
+    TRY(cuCtxDestroy_v2(others));
+    TRY(cuCtxSetCurrent(ctx));
+    return 0;
+}
+
 static const struct part parts[] = {
     {"captured functions", captured_functions_run_at_each_launch},
     {"clones and children", clones_and_children_run_them_too},
@@ -234,6 +435,8 @@ static const struct part parts[] = {
     {"nothing left behind", graphs_that_are_gone_leave_no_functions},
     {"callbacks", callbacks_of_a_stream_come_in_order},
     {"memory given back", memory_is_given_back_while_functions_are_pending},
+    {"thousands of frees", thousands_of_frees_wait_for_the_card},
+    {"endings", endings_hold_no_other_thread},
 };
 
 int

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts that end while their work goes on.
+ *
+ * A driver waits in cuCtxDestroy for what runs, functions of the client included, which
+ * need the reader.  So a busy context is destroyed by a waiter thread; when the driver
+ * is done, the reader, which looks once a millisecond meanwhile, forgets the context's
+ * objects and answers.  Reader thread only.
+ */
+#ifndef WRK_CTX_END_H
+#define WRK_CTX_END_H
+
+#include "cuda_abi.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wrk;
+struct wrk_reply;
+
+struct wrk_ctx_end {
+    CUresult (*destroy)(struct wrk *w, const struct wrk_ctx_end *end); /* any thread */
+    void (*gone)(struct wrk *w,
+                 const struct wrk_ctx_end *end); /* the reader, after it */
+    uint64_t id;
+    CUcontext ctx;
+    CUdevice dev;
+};
+
+/* End it now or soon. */
+CUresult wrk_ctx_end(struct wrk *w, struct wrk_reply *rep,
+                     const struct wrk_ctx_end *end);
+
+/* Is one under way?  Then wrk_ctx_ends_poll() is to be called now and then. */
+bool wrk_ctx_ends_pending(void);
+void wrk_ctx_ends_poll(struct wrk *w);
+
+#endif
