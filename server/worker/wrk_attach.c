@@ -30,7 +30,7 @@
  * "unified": it can have one address at both ends (gp_window).
  * "link-images": what a linker is given may be named like an image (wire_image.h). */
 static const char *const capabilities[] = {"land", "pinned", "unified", "link-images",
-                                          "endings"};
+                                           "endings"};
 
 struct reply {
     Gpupool__AttachReply msg;
