@@ -284,6 +284,7 @@ streams_at_the_limit_go_on(struct pages *l)
         if (i % 2)
             CU(cuMemAllocHost((void **)&host[i], 16 * MIB));
     }
+    CU(cuCtxSynchronize()); /* the streams do not wait for the default stream */
     for (unsigned round = 0; round < ROUNDS; round++) {
         for (unsigned i = 0; i < STREAMS; i++) {
             void *params[] = {&data[i], &step};

@@ -271,6 +271,12 @@ stub_call_post(struct stub_call *c)
 }
 
 CUresult
+stub_call_post_release(struct stub_call *c)
+{
+    return stub_call_post(c);
+}
+
+CUresult
 stub_call_wait(struct stub_call *c)
 {
     bool ok = frame_run(c->call, WIRE_F_REPLY, frame, c->frame_size);
