@@ -23,7 +23,7 @@ static const char HELP[] =
     "\n"
     "  --namespace NS      of the pool (gpupool)\n"
     "  --manifest FILE     for install, instead of share/gpupool/kube.yaml; made by\n"
-    "                      deploy/render --set VALUE of the sources\n"
+    "                      deploy/render of the sources\n"
     "  --wait N            seconds that install waits for the pool (120)\n"
     "  --help\n";
 

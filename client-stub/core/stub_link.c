@@ -11,6 +11,7 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_net.h"
+#include "gp_str.h"
 #include "stub_attach.h"
 #include "stub_call.h"
 #include "stub_ending.h"
@@ -206,9 +207,12 @@ link_lose(struct stub_link *link, const char *why, int r)
     }
     gp_lock_take(&link->lose);
     if (link_alive(link)) {
-        if (!why)
+        /* A payload that breaks off does so because of the link. */
+        if (!why || link->conn->error == -ETIMEDOUT)
             stub_ending_of(link, link->conn->error ? link->conn->error : r, words);
-        link_say_lost(link, why ? why : words);
+        else
+            gp_str_copy(words, sizeof(words), why);
+        link_say_lost(link, words);
         atomic_store(&link->failure, (int32_t)result);
         atomic_store(&link->phase, STUB_LOST);
         xport_abort(link->conn);

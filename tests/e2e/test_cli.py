@@ -5,7 +5,7 @@ import json
 import re
 
 SUBCOMMANDS = ("up", "down", "run", "status", "servers", "sessions", "top", "explain", "drain",
-               "close", "doctor", "version")
+               "close", "doctor", "kube", "version")
 EVERYWHERE = {"--help", "--version"}
 
 

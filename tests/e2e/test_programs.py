@@ -54,7 +54,10 @@ def test_linking_gives_the_same_results_logs_and_errors(case):
     case.contains(local.out, "linking: ok", "on the driver itself")
     remote = case.pool().run(case.programs / "linking", core=50, status=None)
     case.equal(remote.out, local.out, "linking: remote against local")
-    case.equal((remote.status, remote.err), (0, ""), "status and words of the remote run")
+    # The software card says once what was wrong with an image.
+    words = [line for line in remote.err.splitlines()
+             if not line.startswith("softgpu: loading a module: ")]
+    case.equal((remote.status, words), (0, []), "status and words of the remote run")
 
 
 def test_processes_of_a_session_share_memory_and_events_as_on_the_driver_itself(case):

@@ -34,7 +34,7 @@ def test_runs_in_a_guest_of_its_own(case):
         case.skip("no kernel for a guest yet (make test-rdma fetches one)")
     script = pathlib.Path(__file__).parent.parent / "rdma" / "run.sh"
     done = case.run([script, "--short", case.build], env={"RDMA_VM_DIR": cache}, status=None,
-                    timeout=280)
+                    timeout=460)
     if done.status == 125:
         case.skip((done.err.strip().splitlines() or ["no guest"])[-1])
     case.equal(done.status, 0, f"the tests in the guest:\n{done}\nexit status")

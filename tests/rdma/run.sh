@@ -67,6 +67,7 @@ over_a_wire() {
 }
 
 if [ -n "$short" ]; then
+    about_rdma='rdma.[b-z]*' # without the hundred attachments
     guest -- sh -c "$over_rxe"
     over_a_wire "$about_rdma"
     exit
