@@ -67,7 +67,9 @@ over_a_wire() {
 }
 
 if [ -n "$short" ]; then
-    about_rdma='rdma.[b-z]*' # without the hundred attachments
+    # Without the hundred attachments, and without the programs that hold streams with
+    # kernels that spin: those take minutes where a guest has one processor.
+    about_rdma='rdma.[b-oq-z]*'
     guest -- sh -c "$over_rxe"
     over_a_wire "$about_rdma"
     exit
