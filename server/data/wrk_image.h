@@ -10,6 +10,7 @@
 #define WRK_IMAGE_H
 
 #include "cuda_abi.h"
+#include "wrk_images.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,9 +23,6 @@ struct wrk_reply;
 /* Largest image of one call.  The biggest published fat binary measures some
  * 700 MiB; a client can make a worker hold this much for the time of a call. */
 #define WRK_IMAGE_MAX (UINT64_C(1) << 30)
-
-/* Pieces of a linked program: the wire's cap. */
-#define WRK_IMAGE_PIECES 64
 
 struct wrk_image {
     const void *code; /* for the driver */

@@ -6,7 +6,6 @@
 #include "wrk.h"
 #include "wrk_ask.h"
 #include "wrk_conf.h"
-#include "wrk_image.h"
 #include "wrk_lanes.h"
 
 #include <errno.h>

@@ -16,6 +16,9 @@
 
 struct wrk;
 
+/* Pieces of a linked program: the wire's cap. */
+#define WRK_IMAGE_PIECES 64
+
 /* Images that wait to be handed over; one more than this is not kept. */
 #define WRK_IMAGES_PENDING 16
 #define WRK_IMAGES_PENDING_BYTES (UINT64_C(512) << 20)

@@ -6,9 +6,8 @@
 #include "srv.h"
 #include "srv_images.h"
 #include "srv_peer.h"
-#include "srv_session.h"
 #include "srv_share.h"
-#include "srv_worker.h"
+#include "srv_types.h"
 #include "wrk_ask.h"
 
 #include <errno.h>

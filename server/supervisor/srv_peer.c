@@ -7,8 +7,7 @@
 #include "gp_msg.h"
 #include "gp_net.h"
 #include "gp_time.h"
-#include "srv_session.h"
-#include "srv_worker.h"
+#include "srv_types.h"
 #include "wire_format.h"
 #include "wrk_ask.h"
 

@@ -16,6 +16,7 @@
 #include "srv_inventory.h"
 #include "srv_pin.h"
 #include "srv_session.h"
+#include "srv_worker.h"
 #include "ticket_key.h"
 
 #include <errno.h>
@@ -378,7 +379,7 @@ static void
 close_sessions(struct srv_register *reg, const uint64_t *ids, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        srv_session_close(reg->srv, ids[i], "not in the scheduler's books");
+        srv_worker_close_session(reg->srv, ids[i], "not in the scheduler's books");
     if (n)
         srv_register_changed(reg);
 }
@@ -485,8 +486,8 @@ on_reply(struct srv_register *reg, const Gpupool__Ctl__CtlReply *reply)
         break;
     case GPUPOOL__CTL__CTL_REPLY__BODY_CLOSE_SESSION:
         close = reply->close_session;
-        srv_session_close(reg->srv, close->session_id,
-                          close->words ? close->words : "");
+        srv_worker_close_session(reg->srv, close->session_id,
+                                 close->words ? close->words : "");
         srv_register_changed(reg);
         break;
     default:

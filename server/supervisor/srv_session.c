@@ -10,7 +10,6 @@
 #include "srv_books.h"
 #include "srv_inventory.h"
 #include "srv_share.h"
-#include "srv_worker.h"
 #include "wrk_segment.h"
 
 #include <errno.h>
@@ -209,21 +208,20 @@ srv_session_settle(struct srv_session *s)
     srv_session_free(s);
 }
 
-void
+struct srv_session *
 srv_session_close(struct srv *srv, uint64_t id, const char *why)
 {
     struct srv_session *s = srv_session_find(srv, id);
 
     if (!s) {
         remember_closed(srv, id);
-        return;
+        return NULL;
     }
     if (!s->closed)
         gp_log_info("server", "session %s closed by the scheduler%s%s (%u workers)",
                     s->claims.session, *why ? ": " : "", why, s->n_workers);
     s->closed = true;
-    srv_worker_end_session(s, why);
-    srv_session_settle(s);
+    return s;
 }
 
 static void

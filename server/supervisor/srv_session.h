@@ -12,7 +12,7 @@
 #define SRV_SESSION_H
 
 #include "gp_base.h"
-#include "srv_jail.h"
+#include "srv_types.h"
 #include "ticket.h"
 #include "wrk_segment.h"
 
@@ -21,21 +21,6 @@
 
 struct gp_err;
 struct srv;
-struct srv_books;
-struct srv_share;
-
-struct srv_session {
-    struct srv *srv;
-    struct srv_session *next;
-    struct ticket_claims claims; /* of the youngest ticket seen */
-    bool closed;                 /* by the scheduler: refuse its tickets */
-    struct srv_books *books;     /* what its workers use, and its limits */
-    uint32_t n_workers;
-    uint32_t next_attachment; /* the number in "s7.c2" */
-    struct srv_share *shares; /* srv_share.h */
-    uint32_t n_shares;
-    struct srv_cell cell; /* of its workers */
-};
 
 struct gov_share;
 /* The share of a card that the claims give to slice @i. */
@@ -55,9 +40,10 @@ int srv_session_sit(struct srv_session *s, uint32_t *ret_seat, struct gp_err *er
 /* The worker is gone: what it used is free again, its GPU time is remembered. */
 void srv_session_leave(struct srv_session *s, uint32_t seat);
 
-/* The scheduler has ended session @id, known here or not: end its workers and
- * refuse its tickets from now on. */
-void srv_session_close(struct srv *srv, uint64_t id, const char *why);
+/* The scheduler has ended session @id, known here or not: refuse its tickets from now
+ * on.  The session, whose workers the caller ends (srv_worker_close_session()), or NULL
+ * if it is not known here. */
+struct srv_session *srv_session_close(struct srv *srv, uint64_t id, const char *why);
 
 /* A closed session without workers is only a number to remember: free the rest. */
 void srv_session_settle(struct srv_session *s);

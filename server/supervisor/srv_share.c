@@ -3,7 +3,7 @@
 
 #include "srv.h"
 #include "srv_books.h"
-#include "srv_session.h"
+#include "srv_types.h"
 
 #include <errno.h>
 #include <stdlib.h>

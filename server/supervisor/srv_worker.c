@@ -390,8 +390,8 @@ srv_worker_end(struct srv_worker *w, const char *why)
     worker_grace(w, why);
 }
 
-void
-srv_worker_end_session(struct srv_session *session, const char *why)
+static void
+end_session(struct srv_session *session, const char *why)
 {
     char words[WRK_ENDING_MAX];
 
@@ -401,6 +401,17 @@ srv_worker_end_session(struct srv_session *session, const char *why)
         if (w->session == session)
             srv_worker_end(w, "its session was closed");
     }
+}
+
+void
+srv_worker_close_session(struct srv *srv, uint64_t id, const char *why)
+{
+    struct srv_session *session = srv_session_close(srv, id, why);
+
+    if (!session)
+        return;
+    end_session(session, why);
+    srv_session_settle(session);
 }
 
 void

@@ -12,7 +12,7 @@
 #define SRV_WORKER_H
 
 #include "gp_base.h"
-#include "gp_loop.h"
+#include "srv_types.h"
 #include "wire_image.h"
 #include "wrk_conf.h"
 
@@ -24,28 +24,6 @@ struct gp_err;
 struct srv;
 struct srv_desk;
 struct srv_session;
-
-struct srv_worker {
-    struct srv *srv;
-    struct srv_worker *next;
-    struct srv_session *session;
-    uint32_t seat;
-    struct srv_desk *desk; /* what it and the arbiter show each other */
-    pid_t pid;
-    char name[WRK_ATTACHMENT_MAX];
-    struct gp_loop_fd client;              /* our descriptor of its socket */
-    struct gp_loop_fd ask;                 /* our end of what it asks, -1: closed */
-    uint8_t image_nonce[WIRE_IMAGE_NONCE]; /* what proofs of this attachment hold */
-    struct gp_loop_timer kill_timer;
-    uint8_t lane_cookie[WRK_LANE_COOKIE];
-    uint32_t lanes_seen; /* a bit for each that has come */
-    uint8_t peer_cookie[WIRE_PEER_COOKIE];
-    uint32_t link;       /* which of the client's servers we are */
-    uint32_t peers_seen; /* a bit for each server that has connected */
-    uint32_t peers_dialled;
-    bool ending;
-    const char *why; /* it is ending; static words */
-};
 
 /* What the client said, already checked. */
 struct srv_worker_client {
@@ -79,8 +57,9 @@ int srv_worker_lane(struct srv *srv, const uint8_t cookie[WRK_LANE_COOKIE],
 
 /* Ask it to end; it is killed after SRV_GRACE_MS.  @why: static words. */
 void srv_worker_end(struct srv_worker *w, const char *why);
-/* @why, for the programs, may be empty. */
-void srv_worker_end_session(struct srv_session *session, const char *why);
+/* The scheduler has ended session @id, known here or not: end its workers, and refuse
+ * its tickets from now on.  @why, for the programs, may be empty. */
+void srv_worker_close_session(struct srv *srv, uint64_t id, const char *why);
 void srv_worker_end_all(struct srv *srv, const char *why);
 
 /* Kill those that held a card against its arbiter's word. */

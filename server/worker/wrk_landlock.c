@@ -6,7 +6,7 @@
 #include "gp_log.h"
 #include "gp_str.h"
 #include "wrk_driver.h"
-#include "wrk_sandbox.h"
+#include "wrk_sandbox_conf.h"
 
 #include <errno.h>
 #include <fcntl.h>

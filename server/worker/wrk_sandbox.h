@@ -18,8 +18,7 @@
 #ifndef WRK_SANDBOX_H
 #define WRK_SANDBOX_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "wrk_sandbox_conf.h"
 
 struct gp_err;
 
@@ -30,17 +29,6 @@ struct gp_err;
 /* Threads of all workers of a session that has a user id of its own: 256 attachments
  * with 16 each, or one on a software card of 128 multiprocessors many times over. */
 #define WRK_TASKS_MAX 4096
-
-struct wrk_sandbox {
-    const char *user;     /* name or number; "": stay */
-    const char *exports;  /* folder of the session on a software card, or "" */
-    const char *readable; /* further paths, with colons between */
-    uint64_t memory;      /* private memory beside the driver's at start; 0: no limit */
-    uint64_t file_bytes;  /* of any one file; 0: no limit */
-    bool own_user;        /* nobody but this session's workers is @user */
-    bool soft;            /* the driver is software: no devices, no code made late */
-    bool log;             /* system calls beyond the list are logged, not denied */
-};
 
 /* Become the user, drop every capability, gain none by exec, leave no core file,
  * be closed to other processes, take limits, enter Landlock, die with the

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The two objects that most of the supervisor works on: a session and a worker process.
+ *
+ * Only their fields.  A session is made and freed by srv_session.c and owned by
+ * srv->sessions; a worker by srv_worker.c and srv->workers.  What serves one of them
+ * (exports, peer connections, what a worker asks) includes this header and neither of
+ * those two, which stand above it.  Event-loop thread only.
+ */
+#ifndef SRV_TYPES_H
+#define SRV_TYPES_H
+
+#include "gp_base.h"
+#include "gp_loop.h"
+#include "srv_jail.h"
+#include "ticket.h"
+#include "wire_image.h"
+#include "wrk_conf.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct srv;
+struct srv_books;
+struct srv_desk;
+struct srv_share;
+
+struct srv_session {
+    struct srv *srv;
+    struct srv_session *next;
+    struct ticket_claims claims; /* of the youngest ticket seen */
+    bool closed;                 /* by the scheduler: refuse its tickets */
+    struct srv_books *books;     /* what its workers use, and its limits */
+    uint32_t n_workers;
+    uint32_t next_attachment; /* the number in "s7.c2" */
+    struct srv_share *shares; /* srv_share.h */
+    uint32_t n_shares;
+    struct srv_cell cell; /* of its workers */
+};
+
+struct srv_worker {
+    struct srv *srv;
+    struct srv_worker *next;
+    struct srv_session *session;
+    uint32_t seat;
+    struct srv_desk *desk; /* what it and the arbiter show each other */
+    pid_t pid;
+    char name[WRK_ATTACHMENT_MAX];
+    struct gp_loop_fd client;              /* our descriptor of its socket */
+    struct gp_loop_fd ask;                 /* our end of what it asks, -1: closed */
+    uint8_t image_nonce[WIRE_IMAGE_NONCE]; /* what proofs of this attachment hold */
+    struct gp_loop_timer kill_timer;
+    uint8_t lane_cookie[WRK_LANE_COOKIE];
+    uint32_t lanes_seen; /* a bit for each that has come */
+    uint8_t peer_cookie[WIRE_PEER_COOKIE];
+    uint32_t link;       /* which of the client's servers we are */
+    uint32_t peers_seen; /* a bit for each server that has connected */
+    uint32_t peers_dialled;
+    bool ending;
+    const char *why; /* it is ending; static words */
+};
+
+#endif
