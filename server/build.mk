@@ -27,15 +27,15 @@ WRK_SRCS := \
     $(addprefix server/calls/h_,array.c attr.c card.c copy.c copy_rect.c ctx.c \
         graph.c graph_any.c graph_copy.c graph_exec.c green.c ipc.c launch.c link.c mem.c module.c notice.c pinned.c \
         pool.c release.c share.c stage.c sync.c vmm.c) \
-    $(addprefix server/data/wrk_,box.c bulk.c bulk_down.c direct.c image.c images.c land.c \
+    $(addprefix server/data/wrk_,box.c bulk.c bulk_down.c copy.c direct.c image.c images.c land.c \
         peer.c peer_copy.c pinned.c settle.c share.c slot.c stage.c unified.c window.c) \
     server/layouts/wrk_kernels.c $(LAYOUT_SRCS) \
-    $(addprefix server/shares/wrk_,charged.c copygate.c desk.c gov_charge.c gov_thread.c gov_turn.c governor.c graphmem.c meter.c \
+    $(addprefix server/shares/wrk_,copygate.c desk.c gov_charge.c gov_thread.c gov_turn.c governor.c graphmem.c meter.c \
         piece.c predict.c quota.c spatial.c) \
-    $(addprefix server/worker/wrk_,ask.c async.c attach.c call.c cards.c ctx.c ctx_end.c driver.c \
-        evpool.c filter.c handle.c host.c jit.c landlock.c lanes.c last.c link.c loop.c main.c \
-        output.c probe.c \
-        release.c sandbox.c seal.c wait.c)
+    $(addprefix server/worker/wrk_,ask.c attach.c call.c capture.c cards.c ctx.c ctx_end.c driver.c drv_shims.c \
+        evpool.c features.c filter.c handle.c host.c jit.c landlock.c lanes.c last.c link.c loop.c main.c \
+        object.c output.c probe.c \
+        release.c sandbox.c seal.c sender.c wait.c)
 
 $(eval $(call program,gpupool-worker,$(WRK_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS),\
     $(SERVER_INCS),,wire ctl transport common,$(CTL_LDLIBS) -lseccomp -lzstd -llz4 -ldl))

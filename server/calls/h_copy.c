@@ -12,6 +12,7 @@
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_bulk.h"
+#include "wrk_capture.h"
 
 static CUresult
 up_device(struct wrk *w, const struct wrk_copy *copy, void *slot, uint64_t offset,
@@ -49,7 +50,7 @@ static CUresult
 copy_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
         const uint8_t *inside)
 {
-    CUresult r = wrk_bulk_capturing(w, copy->stream);
+    CUresult r = wrk_capturing(w, copy->stream);
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -60,7 +61,7 @@ copy_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
 static CUresult
 copy_down(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
 {
-    CUresult r = wrk_bulk_capturing(w, copy->stream);
+    CUresult r = wrk_capturing(w, copy->stream);
 
     if (r != CUDA_SUCCESS)
         return r;

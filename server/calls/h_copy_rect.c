@@ -13,7 +13,7 @@
 #include "wrk_args.h"
 #include "wrk_box.h"
 #include "wrk_bulk.h"
-#include "wrk_charged.h"
+#include "wrk_capture.h"
 #include "wrk_governor.h"
 
 #include <string.h>
@@ -208,7 +208,8 @@ rect_on_card(struct wrk *w, const struct rect *rect, CUstream stream)
     struct wrk_charge charge;
     CUresult r;
 
-    wrk_charged_begin(w, &charge, stream, p->WidthInBytes * p->Height * p->Depth);
+    wrk_governor_acquire_copy(w, &charge, stream,
+                              p->WidthInBytes * p->Height * p->Depth);
     r = rect_issue(w, rect->shape, p, stream);
     wrk_governor_launched(w, &charge);
     return r;
@@ -233,7 +234,7 @@ rect_run(struct wrk *w, struct wrk_reply *rep, struct rect *rect, CUstream strea
         return rect_on_card(w, rect, stream);
     if (!rect_stream(rect, &copy))
         return CUDA_ERROR_INVALID_VALUE;
-    r = wrk_bulk_capturing(w, stream);
+    r = wrk_capturing(w, stream);
     if (r != CUDA_SUCCESS)
         return r;
     if (down)

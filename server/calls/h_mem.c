@@ -10,6 +10,7 @@
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_bulk.h"
+#include "wrk_capture.h"
 #include "wrk_ctx.h"
 #include "wrk_graphmem.h"
 #include "wrk_quota.h"
@@ -203,7 +204,7 @@ mem_alloc_in_order(struct wrk *w, struct wrk_reply *rep, struct mem_want *m)
     CUdeviceptr ptr = 0;
     CUresult r;
 
-    if (wrk_bulk_capturing(w, m->stream) == CUDA_SUCCESS)
+    if (wrk_capturing(w, m->stream) == CUDA_SUCCESS)
         return mem_alloc(w, rep, m);
     r = wrk_graphmem_node(w, &props, m->size);
     if (r == CUDA_SUCCESS)
@@ -326,7 +327,7 @@ h_cuMemFreeAsync(struct wrk *w, const struct wire_args_cuMemFreeAsync *a,
                  struct wrk_reply *rep)
 {
     /* A node of a graph frees when the graph runs: wrk_graphmem.h. */
-    bool captured = wrk_bulk_capturing(w, a->hStream) != CUDA_SUCCESS;
+    bool captured = wrk_capturing(w, a->hStream) != CUDA_SUCCESS;
     CUresult r = WRK_CALL(w, cuMemFreeAsync, a->dptr, a->hStream);
 
     (void)rep;

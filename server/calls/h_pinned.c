@@ -11,6 +11,7 @@
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_bulk.h"
+#include "wrk_capture.h"
 #include "wrk_pinned.h"
 #include "wrk_unified.h"
 #include "wrk_wait.h"
@@ -103,7 +104,7 @@ CUresult
 h_gp_pin_up(struct wrk *w, const struct wire_args_gp_pin_up *a, struct wrk_reply *rep)
 {
     struct wrk_pinned_place place = {a->id, a->offset, a->n};
-    CUresult r = wrk_bulk_capturing(w, a->hStream);
+    CUresult r = wrk_capturing(w, a->hStream);
 
     (void)rep;
     return r == CUDA_SUCCESS ? wrk_pinned_start(w, &place, a->dst, false, a->hStream)
@@ -117,7 +118,7 @@ h_gp_pin_copy(struct wrk *w, const struct wire_args_gp_pin_copy *a,
               struct wrk_reply *rep)
 {
     struct wrk_pinned_place place = {a->id, a->offset, a->n};
-    CUresult r = wrk_bulk_capturing(w, a->hStream);
+    CUresult r = wrk_capturing(w, a->hStream);
 
     if (r == CUDA_SUCCESS && !a->down) {
         r = wrk_wait_idle(w, a->hStream);

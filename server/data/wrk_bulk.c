@@ -4,7 +4,6 @@
 #include "drv.h"
 #include "wrk.h"
 #include "wrk_bulk_down.h"
-#include "wrk_copygate.h"
 #include "wrk_ctx.h"
 #include "wrk_direct.h"
 #include "wrk_evpool.h"
@@ -73,41 +72,8 @@ slot_up(struct wrk *w)
     return slot;
 }
 
-uint64_t
-wrk_copy_piece(const struct wrk_copy *copy, uint64_t offset, uint64_t most)
-{
-    uint64_t len = gp_min(copy->len - offset, most);
-
-    if (copy->grain > 1 && len < copy->len - offset)
-        len = copy->grain > most ? copy->grain : len - len % copy->grain;
-    return gp_min(len, copy->len - offset);
-}
-
 /* --- up ----------------------------------------------------------------------------
  */
-
-void
-wrk_copy_moved(struct wrk *w, uint32_t slice, uint64_t bytes)
-{
-    uint64_t until = wrk_copygate_take(w, slice, bytes);
-
-    if (unlikely(until))
-        wrk_copygate_wait(w, slice, until);
-}
-
-/* Nobody's answer waits with the reader. */
-void
-wrk_bulk_moves(struct wrk *w, uint64_t bytes)
-{
-    uint32_t slice = wrk_ctx_slice(w, w->ctx_index);
-    uint64_t until = wrk_copygate_take(w, slice, bytes);
-
-    if (likely(!until))
-        return;
-    wrk_flush(w);
-    wrk_wait_hand_over(w);
-    wrk_copygate_wait(w, slice, until);
-}
 
 /* Pieces of one copy that are on their way into slots. */
 struct up {
@@ -270,18 +236,6 @@ wrk_bulk_up_inline(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *
         return r;
     wrk_slot_mark(w, slot, w->ctx_index, copy->stream);
     return wrk_settle_later(w, rep, copy->stream, slot, soon);
-}
-
-CUresult
-wrk_bulk_capturing(struct wrk *w, CUstream stream)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-
-    if ((uintptr_t)stream > 2 &&
-        WRK_CALL(w, cuStreamIsCapturing, stream, &status) == CUDA_SUCCESS &&
-        status != CU_STREAM_CAPTURE_STATUS_NONE)
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    return CUDA_SUCCESS;
 }
 
 int

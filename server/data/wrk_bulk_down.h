@@ -8,9 +8,10 @@
 #ifndef WRK_BULK_DOWN_H
 #define WRK_BULK_DOWN_H
 
-#include "wrk_bulk.h"
+#include "wrk_copy.h"
 
 struct wrk_down;
+struct wrk_reply;
 
 int wrk_down_new(struct wrk_down **ret);
 void wrk_down_free(struct wrk_down *down); /* NULL is a no-op */

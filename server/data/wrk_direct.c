@@ -4,7 +4,7 @@
 #include "drv.h"
 #include "gp_time.h"
 #include "wrk.h"
-#include "wrk_bulk.h"
+#include "wrk_copy.h"
 #include "wrk_slot.h"
 #include "xport.h"
 

@@ -4,7 +4,7 @@
 #include "drv.h"
 #include "gp_time.h"
 #include "wrk.h"
-#include "wrk_bulk.h"
+#include "wrk_copy.h"
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
 #include "wrk_slot.h"
@@ -12,7 +12,7 @@
 #include "xport.h"
 
 #include <errno.h>
-#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* How long the reader looks itself, as in wrk_wait.c: handing over costs that much. */
@@ -48,25 +48,13 @@ struct land_watch {
     bool begun; /* a thread has come to it */
 };
 
-/* Sends host functions' events when the driver's thread cannot. */
-struct courier_note {
-    struct courier_note *next;
-    struct wire_event_host_func event;
-};
-
 struct wrk_lands {
     struct land *first, **last;
     struct land *free[2]; /* small, large */
     struct land_watch *watches;
     uint64_t fresh_until; /* 0: waiter threads look */
     uint32_t accepted;    /* seq of the last frame that a copy was started for */
-    _Atomic uint32_t count;
     struct land small[WIRE_LAND_SMALLS], large[WIRE_LAND_LARGES];
-
-    pthread_mutex_t courier_lock;
-    pthread_cond_t courier_more;
-    struct courier_note *notes, **notes_last;
-    bool courier_started;
 };
 
 /* --- sending, under the lock ------------------------------------------------------ */
@@ -135,7 +123,7 @@ land_send(struct wrk *w, struct land *land)
     if (land->watch)
         watch_leave(land);
     land_give_back(w, land);
-    atomic_fetch_sub(&w->priv->lands->count, 1);
+    atomic_fetch_sub(&w->priv->before_reply, 1);
 }
 
 static bool
@@ -191,9 +179,8 @@ send_landed(struct wrk *w)
 GP_HOT void
 wrk_land_gate(struct wrk *w)
 {
-    const struct wrk_lands *lands = w->priv->lands;
-
-    if (unlikely(atomic_load_explicit(&lands->count, memory_order_relaxed) != 0))
+    if (unlikely(atomic_load_explicit(&w->priv->before_reply, memory_order_relaxed) !=
+                 0))
         send_landed(w);
 }
 
@@ -226,13 +213,16 @@ land_take(struct wrk *w, const struct wire_req *req, uint64_t len)
 }
 
 static void
-land_append(struct wrk_lands *lands, struct land *land)
+land_append(struct wrk_priv *p, struct land *land)
 {
+    struct wrk_lands *lands = p->lands;
+
     land->next = NULL;
     *lands->last = land;
     lands->last = &land->next;
-    atomic_fetch_add(&lands->count, 1);
+    atomic_fetch_add(&p->before_reply, 1);
     lands->fresh_until = gp_now_ns() + FRESH_NS;
+    p->polled |= WRK_POLL_HOOKS;
 }
 
 CUresult
@@ -258,7 +248,7 @@ wrk_land(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
     land->over = r != CUDA_SUCCESS;
     land->watch = NULL;
     gp_lock_take(&p->send_lock);
-    land_append(p->lands, land);
+    land_append(p, land);
     wrk_land_gate(w);
     gp_lock_release(&p->send_lock);
     p->unflushed = true;
@@ -282,19 +272,13 @@ wrk_land_end(struct wrk *w, const struct wire_req *req)
 /* --- looking ------------------------------------------------------------------------
  */
 
-bool
-wrk_land_pending(const struct wrk *w)
-{
-    return atomic_load(&w->priv->lands->count) != 0;
-}
-
 GP_HOT bool
 wrk_land_fresh(const struct wrk *w)
 {
     const struct wrk_lands *lands = w->priv->lands;
 
     return lands->fresh_until &&
-           atomic_load_explicit(&lands->count, memory_order_relaxed) != 0;
+           atomic_load_explicit(&w->priv->before_reply, memory_order_relaxed) != 0;
 }
 
 /* The first of a stream, if nobody watches it; under the lock. */
@@ -450,71 +434,6 @@ wrk_land_poll(struct wrk *w)
     wrk_flush(w);
 }
 
-/* --- host functions ------------------------------------------------------------------
- */
-
-static void *
-courier_main(void *arg)
-{
-    struct wrk *w = arg;
-    struct wrk_lands *lands = w->priv->lands;
-
-    for (;;) {
-        struct courier_note *note;
-
-        pthread_mutex_lock(&lands->courier_lock);
-        while (!lands->notes)
-            pthread_cond_wait(&lands->courier_more, &lands->courier_lock);
-        note = lands->notes;
-        lands->notes = note->next;
-        if (!lands->notes)
-            lands->notes_last = &lands->notes;
-        pthread_mutex_unlock(&lands->courier_lock);
-        gp_lock_take(&w->priv->send_lock);
-        wrk_land_gate(w);
-        gp_lock_release(&w->priv->send_lock);
-        wrk_event(w, WIRE_EVENT_HOST_FUNC, &note->event, sizeof(note->event), NULL, 0);
-        free(note);
-    }
-    return NULL;
-}
-
-static bool
-courier_start(struct wrk *w)
-{
-    struct wrk_lands *lands = w->priv->lands;
-    pthread_t thread;
-
-    if (!lands->courier_started &&
-        pthread_create(&thread, NULL, courier_main, w) == 0) {
-        pthread_detach(thread);
-        lands->courier_started = true;
-    }
-    return lands->courier_started;
-}
-
-void
-wrk_land_then_event(struct wrk *w, const struct wire_event_host_func *event)
-{
-    struct wrk_lands *lands = w->priv->lands;
-    struct courier_note *note = malloc(sizeof(*note));
-    bool started;
-
-    pthread_mutex_lock(&lands->courier_lock);
-    started = note && courier_start(w);
-    if (started) {
-        *note = (struct courier_note){.event = *event};
-        *lands->notes_last = note;
-        lands->notes_last = &note->next;
-        pthread_cond_signal(&lands->courier_more);
-    }
-    pthread_mutex_unlock(&lands->courier_lock);
-    if (!started) {
-        free(note);
-        wrk_stop(w); /* out of order it must not go, and unsent it would hang */
-    }
-}
-
 /* --- life
  * ----------------------------------------------------------------------------- */
 
@@ -561,11 +480,8 @@ wrk_lands_new(struct wrk_lands **ret)
     if (!lands)
         return -ENOMEM;
     lands->last = &lands->first;
-    lands->notes_last = &lands->notes;
     fill_free(&lands->free[false], lands->small, WIRE_LAND_SMALLS, false);
     fill_free(&lands->free[true], lands->large, WIRE_LAND_LARGES, true);
-    pthread_mutex_init(&lands->courier_lock, NULL);
-    pthread_cond_init(&lands->courier_more, NULL);
     *ret = lands;
     return 0;
 }

@@ -35,9 +35,6 @@ CUresult wrk_land(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *c
  * the client hears that now.  The reader. */
 void wrk_land_end(struct wrk *w, const struct wire_req *req);
 
-/* Is something under way?  Any thread, no lock. */
-bool wrk_land_pending(const struct wrk *w);
-
 /* Send what has landed; the sender's lock is held.  Not on a driver's thread. */
 void wrk_land_gate(struct wrk *w);
 
@@ -45,10 +42,6 @@ void wrk_land_gate(struct wrk *w);
  * waiter threads what takes long. */
 bool wrk_land_fresh(const struct wrk *w);
 void wrk_land_poll(struct wrk *w);
-
-/* Send a host function's event behind what has landed, from a thread of the driver,
- * which may not ask the driver. */
-void wrk_land_then_event(struct wrk *w, const struct wire_event_host_func *event);
 
 /* The context is gone: what was under way in it will not come. */
 void wrk_land_forget(struct wrk *w, uint32_t ctx_index);

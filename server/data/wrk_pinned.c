@@ -7,7 +7,7 @@
 #include "gp_log.h"
 #include "wire_lines.h"
 #include "wrk.h"
-#include "wrk_bulk.h"
+#include "wrk_copy.h"
 #include "wrk_ctx.h"
 #include "wrk_host.h"
 #include "wrk_slot.h"

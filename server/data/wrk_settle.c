@@ -42,7 +42,7 @@ wrk_settle_later(struct wrk *w, struct wrk_reply *rep, CUstream stream,
 {
     if (soon) {
         w->priv->unsettled = slot;
-        w->settling = true;
+        w->before_call = true;
     }
     if (!(rep->req->flags & WIRE_F_REPLY) || !overtakes(w, rep))
         return CUDA_SUCCESS;
@@ -55,8 +55,8 @@ wrk_settle(struct wrk *w)
     struct wrk_slot *slot = w->priv->unsettled;
     uint64_t until = gp_now_ns() + SETTLE_NS;
 
-    w->settling = false;
-    while (!wrk_slot_idle(w, slot) && gp_now_ns() < until) {
+    w->priv->unsettled = NULL;
+    while (slot && !wrk_slot_idle(w, slot) && gp_now_ns() < until) {
         if (wrk_wait_one_core(w))
             sched_yield();
         else

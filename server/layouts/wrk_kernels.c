@@ -211,14 +211,10 @@ find_func(struct wrk *w, void *func, bool kernel)
 /* ---- the functions of a module -----------------------------------------------------
  */
 
-/* Drivers' functions have no argument for it. */
-static struct wrk *the_worker;
-
-/* As many as the driver knows of those that the image tells of; the first @cap. */
-static CUresult
-list_functions(CUmodule module, CUfunction *ret, unsigned cap, unsigned *ret_n)
+CUresult
+wrk_kernels_functions(struct wrk *w, CUmodule module, CUfunction *ret, unsigned cap,
+                      unsigned *ret_n)
 {
-    struct wrk *w = the_worker;
     struct owner *owner = owner_of(w, module);
     unsigned n = 0;
 
@@ -239,31 +235,6 @@ list_functions(CUmodule module, CUfunction *ret, unsigned cap, unsigned *ret_n)
     h_notice_unmute();
     *ret_n = n;
     return CUDA_SUCCESS;
-}
-
-static CUresult
-count_functions(unsigned *count, CUmodule module)
-{
-    return list_functions(module, NULL, 0, count);
-}
-
-static CUresult
-enumerate_functions(CUfunction *functions, unsigned n, CUmodule module)
-{
-    unsigned have;
-
-    memset(functions, 0, n * sizeof(CUfunction));
-    return list_functions(module, functions, n, &have);
-}
-
-void
-wrk_kernels_stand_in(struct wrk *w, struct drv *drv)
-{
-    the_worker = w;
-    if (drv->cuFuncGetParamInfo)
-        return;
-    drv->cuModuleGetFunctionCount = count_functions;
-    drv->cuModuleEnumerateFunctions = enumerate_functions;
 }
 
 /* ---- answers -----------------------------------------------------------------------

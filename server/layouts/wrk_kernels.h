@@ -15,7 +15,6 @@
 
 #include <stddef.h>
 
-struct drv;
 struct iovec;
 struct wrk;
 struct wrk_kernels;
@@ -26,10 +25,6 @@ struct wrk_kernel_params {
     uint32_t bytes;
     struct wrk_layout_param params[WRK_LAYOUT_PARAMS_MAX];
 };
-
-/* Before the first call: functions of ours for what a driver before 12.4 lacks and the
- * client's private tables need, the list of a module's functions. */
-void wrk_kernels_stand_in(struct wrk *w, struct drv *drv);
 
 /* @owner (a CUmodule, or a CUlibrary with @library) was made of @pieces. */
 void wrk_kernels_loaded(struct wrk *w, void *owner, bool library,
@@ -47,5 +42,10 @@ CUresult wrk_kernels_named(struct wrk *w, void *owner, const char *name,
 /* The same for a function (or with @kernel a CUkernel) that came without a name. */
 CUresult wrk_kernels_params(struct wrk *w, CUfunction func, bool kernel,
                             struct wrk_kernel_params *ret);
+
+/* The functions of @module: as many as the driver knows of those that its image tells
+ * of, the first @cap of them in @ret.  CUDA_ERROR_INVALID_HANDLE: nothing was kept. */
+CUresult wrk_kernels_functions(struct wrk *w, CUmodule module, CUfunction *ret,
+                               unsigned cap, unsigned *ret_n);
 
 #endif

@@ -5,7 +5,7 @@
 #include "gp_log.h"
 #include "gp_time.h"
 #include "wrk.h"
-#include "wrk_bulk.h"
+#include "wrk_capture.h"
 #include "wrk_ctx.h"
 #include "wrk_desk.h"
 #include "wrk_gov.h"
@@ -91,8 +91,7 @@ wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key, struct wrk_ch
 {
     struct gov_slice *s;
 
-    c->skip =
-        unlikely(w->priv->captures) && wrk_bulk_capturing(w, stream) != CUDA_SUCCESS;
+    c->skip = unlikely(w->priv->captures) && wrk_capturing(w, stream) != CUDA_SUCCESS;
     if (c->skip)
         return;
     s = slice_of(w, w->ctx_index);
@@ -105,6 +104,16 @@ wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key, struct wrk_ch
     if (unlikely(!joins_group(s, c, w->ctx_index)) && !w->priv->governor->off &&
         !begins_believed(w, s, c))
         acquire_slowly(w, s, c);
+}
+
+/* What one takes tells how long the next of about the same size will. */
+void
+wrk_governor_acquire_copy(struct wrk *w, struct wrk_charge *c, CUstream stream,
+                          uint64_t bytes)
+{
+    uint64_t log = 64 - (uint64_t)__builtin_clzll(bytes | 1);
+
+    wrk_governor_acquire(w, stream, log << 8 | 1, c);
 }
 
 GP_HOT unsigned

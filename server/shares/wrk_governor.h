@@ -75,6 +75,9 @@ bool wrk_governor_off(const struct wrk *w);
 /* May wait: for the turn, for credit, for what is in flight. */
 void wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key,
                           struct wrk_charge *charge);
+/* Before a copy on the card, or a fill, of @bytes: a launch as well. */
+void wrk_governor_acquire_copy(struct wrk *w, struct wrk_charge *charge,
+                               CUstream stream, uint64_t bytes);
 /* The same for the same launch once more, right behind it; how many may be made before
  * it is told of them. */
 unsigned wrk_governor_again(struct wrk *w, struct wrk_charge *charge);

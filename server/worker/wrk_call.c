@@ -4,17 +4,12 @@
  */
 #include "wrk_call.h"
 #include "drv.h"
-#include "wire_result.h"
 
 #include "gp_log.h"
 #include "gp_words.h"
-#include "wrk.h"
 #include "wrk_ctx.h"
-#include "wrk_governor.h"
-#include "wrk_land.h"
-#include "wrk_settle.h"
-#include "wrk_spatial.h"
-#include "wrk_wait.h"
+#include "wrk_hooks.h"
+#include "wrk_priv.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -33,6 +28,13 @@ call_relax(struct wrk *w, bool relaxed)
     w->relaxed = relaxed;
 }
 
+__attribute__((noinline)) static void
+before_call(struct wrk *w)
+{
+    w->before_call = false;
+    wrk_hooks_run(wrk_hooks.before_call, w);
+}
+
 GP_HOT CUresult
 wrk_call_enter(struct wrk *w, const struct wire_req *req, unsigned flags)
 {
@@ -42,8 +44,8 @@ wrk_call_enter(struct wrk *w, const struct wire_req *req, unsigned flags)
         !(flags & WRK_CALL_ALWAYS)) {
         return atomic_exchange(&w->deferred, CUDA_SUCCESS);
     }
-    if (unlikely(w->settling))
-        wrk_settle(w);
+    if (unlikely(w->before_call))
+        before_call(w);
     if (unlikely(((req->flags & WIRE_F_RELAXED) != 0) != w->relaxed))
         call_relax(w, !w->relaxed);
     if (likely(req->ctx == w->ctx_index) || (flags & WRK_CALL_NO_CTX))
@@ -85,127 +87,22 @@ wrk_frame_bad(struct wrk *w, const struct wire_req *req, const char *why)
     return false;
 }
 
-GP_HOT CUresult
-wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret)
-{
-    const struct wrk_handle_slot *slot;
-
-    *ret = NULL;
-    if (id == 0)
-        return CUDA_SUCCESS;
-    if (id <= 2 && kind == WIRE_KIND_STREAM) {
-        *ret = (void *)(uintptr_t)id;
-        return CUDA_SUCCESS;
-    }
-    slot = wrk_handles_find(&w->handles, kind, id);
-    if (unlikely(!slot))
-        return wire_handle_error((enum wire_kind)kind);
-    *ret = slot->obj;
-    return CUDA_SUCCESS;
-}
-
-/* Without memory for the table, the next call that is answered says so.  The object
- * stays with what it was made from, under an id that no call accepts. */
-static void
-handle_trouble(struct wrk *w, unsigned kind, int r)
-{
-    CUresult none = CUDA_SUCCESS;
-
-    if (r == -ENOMEM) {
-        gp_log_warn("call", "no memory to enter a handle of kind %u", kind);
-        atomic_compare_exchange_strong(&w->deferred, &none, CUDA_ERROR_OUT_OF_MEMORY);
-        return;
-    }
-    gp_log_error("frame",
-                 "handle of kind %u cannot be entered: %s; the attachment ends", kind,
-                 r == -EEXIST ? "its id is in use" : strerror(-r));
-    if (!w->priv->bad)
-        w->priv->bad = "bad handle id";
-}
-
-void
-wrk_handle_put(struct wrk *w, unsigned kind, uint64_t id, void *obj)
-{
-    int r = wrk_handles_put(&w->handles, kind, id, obj);
-    struct wrk_handle_slot *slot;
-
-    if (unlikely(r < 0)) {
-        handle_trouble(w, kind, r);
-        return;
-    }
-    slot = wrk_handles_find(&w->handles, kind, id);
-    slot->user = kind == WIRE_KIND_FUNC ? 0 : w->ctx_index;
-}
-
-uint64_t
-wrk_handle_name(struct wrk *w, unsigned kind, void *obj)
-{
-    uint64_t id = 0;
-    int r;
-
-    if (!obj || (kind == WIRE_KIND_STREAM && (uintptr_t)obj <= 2))
-        return (uintptr_t)obj;
-    if (kind == WIRE_KIND_CTX)
-        obj = wrk_spatial_named(w, obj);
-    r = wrk_handles_name(&w->handles, kind, obj, &id);
-    if (unlikely(r < 0))
-        handle_trouble(w, kind, r);
-    return id;
-}
-
-/* What a function's slot says of its module or library; 0 is nobody. */
-static uint32_t
-owner_key(uint64_t owner_id)
-{
-    bool library = wire_handle_is(owner_id, WIRE_KIND_LIBRARY);
-
-    return (library ? UINT32_C(1) << 31 : 0) | (wire_handle_index(owner_id) + 1);
-}
-
-void
-wrk_handle_of(struct wrk *w, uint64_t func_id, uint64_t owner_id)
-{
-    struct wrk_handle_slot *slot =
-        wrk_handles_find(&w->handles, WIRE_KIND_FUNC, func_id);
-
-    if (slot)
-        slot->user = owner_key(owner_id);
-}
-
-/* A driver frees a module's functions with it; an id that outlived them would lead the
- * driver to freed memory. */
-static void
-forget_functions(struct wrk *w, uint64_t owner_id)
-{
-    const struct wrk_handle_array *arrays[] = {&w->handles.client[WIRE_KIND_FUNC],
-                                               &w->handles.server[WIRE_KIND_FUNC]};
-    const uint32_t base[] = {0, WIRE_INDEX_SERVER};
-    uint32_t key = owner_key(owner_id);
-
-    for (unsigned side = 0; side < ARRAY_SIZE(arrays); side++)
-        for (uint32_t i = 0; i < arrays[side]->cap; i++) {
-            const struct wrk_handle_slot *slot = &arrays[side]->slots[i];
-
-            if (slot->obj && slot->user == key)
-                wrk_handles_del(
-                    &w->handles, WIRE_KIND_FUNC,
-                    wire_handle_make(WIRE_KIND_FUNC, slot->gen, base[side] + i) |
-                        w->handles.link);
-        }
-}
-
-void
-wrk_handle_del(struct wrk *w, unsigned kind, uint64_t id)
-{
-    void *obj = wrk_handles_del(&w->handles, kind, id);
-
-    if (kind == WIRE_KIND_STREAM && obj)
-        wrk_governor_stream_gone(w, obj);
-    else if ((kind == WIRE_KIND_MODULE || kind == WIRE_KIND_LIBRARY) && obj)
-        forget_functions(w, id);
-}
-
 /* --- answers ---------------------------------------------------------------- */
+
+__attribute__((noinline)) static void
+run_before_reply(struct wrk *w)
+{
+    wrk_hooks_run(wrk_hooks.before_reply, w);
+}
+
+/* The sender's lock is held. */
+static GP_INLINE void
+before_reply(struct wrk *w)
+{
+    if (unlikely(atomic_load_explicit(&w->priv->before_reply, memory_order_relaxed) !=
+                 0))
+        run_before_reply(w);
+}
 
 /* The body is the caller's to write, all @total less the header. */
 static GP_INLINE struct wire_rep *
@@ -215,7 +112,7 @@ reply_reserve(struct wrk *w, const struct wire_req *req, uint32_t total)
     struct wire_rep *rep;
 
     gp_lock_take(&p->send_lock);
-    wrk_land_gate(w);
+    before_reply(w);
     rep = xport_reserve(p->conn, total);
     if (unlikely(!rep)) {
         gp_lock_release(&p->send_lock);
@@ -237,7 +134,7 @@ reply_send(struct wrk *w, CUresult result)
         p->reserved->flags |= WIRE_F_ERROR;
     xport_commit(p->conn, size);
     /* Whoever else is answered at once goes along; else now, with the lock at hand. */
-    p->unflushed = xport_buffered(p->conn) || wrk_wait_pending(w);
+    p->unflushed = xport_buffered(p->conn) || (p->polled & WRK_POLL_WAITS);
     if (likely(!p->unflushed))
         xport_flush(p->conn);
     gp_lock_release(&p->send_lock);
@@ -319,7 +216,7 @@ wrk_answer(struct wrk *w, const struct wire_req *req, CUresult result, const voi
     struct wire_rep *rep;
 
     gp_lock_take(&p->send_lock);
-    wrk_land_gate(w);
+    before_reply(w);
     rep = xport_reserve(p->conn, total);
     if (rep) {
         *rep = (struct wire_rep){.size = total,
@@ -335,6 +232,14 @@ wrk_answer(struct wrk *w, const struct wire_req *req, CUresult result, const voi
         xport_flush(p->conn);
     }
     gp_lock_release(&p->send_lock);
+}
+
+void
+wrk_before_reply(struct wrk *w)
+{
+    gp_lock_take(&w->priv->send_lock);
+    before_reply(w);
+    gp_lock_release(&w->priv->send_lock);
 }
 
 void

@@ -27,25 +27,13 @@
 #include "cuda_abi.h"
 #include "gp_base.h"
 #include "wire_format.h"
-#include "wrk_handle.h"
+#include "wrk_object.h"
+#include "wrk_state.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-struct drv; /* generated: one function pointer per driver name, NULL if absent */
-struct wrk_priv;
-
-struct wrk {
-    const struct drv *drv;
-    struct wrk_priv *priv;      /* everything else: wrk.h */
-    uint32_t ctx_index;         /* context current on the reader thread, 0 = none */
-    _Atomic(CUresult) deferred; /* first failing result of calls without reply */
-    bool relaxed;               /* WIRE_F_RELAXED holds for the reader thread */
-    bool settling;              /* the next frame calls wrk_settle() */
-    struct wrk_handles handles;
-};
 
 /* ---- generated, called by the loop --------------------------------------- */
 
@@ -75,31 +63,6 @@ void wrk_defer(struct wrk *w, const struct wire_req *req, CUresult result);
  * string ("count past its cap").  Returns false, for `return wrk_frame_bad()`. */
 bool wrk_frame_bad(struct wrk *w, const struct wire_req *req, const char *why);
 
-/* ---- handles --------------------------------------------------------------- */
-
-/* The driver's handle behind @id.  0 gives NULL and success (whether NULL is
- * allowed is for the driver to say); for streams 1 and 2 pass through as well.
- * Unknown: CUDA_ERROR_INVALID_HANDLE, or CUDA_ERROR_INVALID_CONTEXT for
- * contexts; *ret is then NULL. */
-CUresult wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret);
-
-/* Enter a new object under the id that the client minted.  A malformed or
- * taken id ends the attachment (only a broken client sends one). */
-void wrk_handle_put(struct wrk *w, unsigned kind, uint64_t id, void *obj);
-
-/* The id under which the client knows @obj, for handles in answers: its own,
- * or one that the worker mints (WIRE_INDEX_SERVER).  NULL gives 0, streams 1 and 2
- * themselves. */
-uint64_t wrk_handle_name(struct wrk *w, unsigned kind, void *obj);
-
-/* The function @func_id dies with the module or library @owner_id: when that id is
- * forgotten, so is this one, and a launch of it is refused before the driver sees it.
- */
-void wrk_handle_of(struct wrk *w, uint64_t func_id, uint64_t owner_id);
-
-/* Forget an id once the driver has destroyed (or refused to destroy) it. */
-void wrk_handle_del(struct wrk *w, unsigned kind, uint64_t id);
-
 /* ---- answers ---------------------------------------------------------------- */
 
 /* @size bytes of reply body after the header, 8-aligned and zeroed; must be
@@ -107,6 +70,24 @@ void wrk_handle_del(struct wrk *w, unsigned kind, uint64_t id);
  * held).  NULL: the connection is gone; send need not be called. */
 void *wrk_reply_reserve(struct wrk *w, const struct wire_req *req, uint32_t size);
 void wrk_reply_send(struct wrk *w, const struct wire_req *req, CUresult result);
+
+/* Answer from any thread, header and body at once; flushed. */
+void wrk_answer(struct wrk *w, const struct wire_req *req, CUresult result,
+                const void *body, uint32_t size);
+
+/* Send now what a reply must not overtake; it leaves with the next flush.  Any thread
+ * that may call the driver. */
+void wrk_before_reply(struct wrk *w);
+
+/* A frame that nobody asked for, from any thread; flushed. */
+void wrk_event(struct wrk *w, enum wire_event what, const void *body, uint32_t size,
+               const void *more, uint32_t more_size);
+
+/* Send what the reader has committed. */
+void wrk_flush(struct wrk *w);
+
+/* The link is of no use any more: the loop ends.  Any thread. */
+void wrk_stop(struct wrk *w);
 
 /* ---- hand-written calls ------------------------------------------------------ */
 
@@ -135,10 +116,5 @@ struct wrk_reply {
 };
 
 void wrk_reply_finish(struct wrk *w, struct wrk_reply *rep, CUresult result);
-
-/* WRK_CALL(w, cuX, args...): the driver's function, or the one fixed refusal
- * when this driver does not have it.  Needs the generated struct drv. */
-#define WRK_CALL(w, name, ...)                                                         \
-    (likely((w)->drv->name) ? (w)->drv->name(__VA_ARGS__) : CUDA_ERROR_NOT_SUPPORTED)
 
 #endif

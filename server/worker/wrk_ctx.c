@@ -2,12 +2,10 @@
 #include "wrk_ctx.h"
 
 #include "drv.h"
-#include "wrk.h"
-#include "wrk_bulk.h"
-#include "wrk_kernels.h"
-#include "wrk_land.h"
-#include "wrk_quota.h"
-#include "wrk_window.h"
+#include "wrk_hooks.h"
+#include "wrk_object.h"
+#include "wrk_priv.h"
+#include "wrk_state.h"
 
 #include <stdatomic.h>
 
@@ -113,11 +111,8 @@ wrk_ctx_gone(struct wrk *w, uint64_t id)
 
     for (unsigned i = 0; i < ARRAY_SIZE(ctx_kinds); i++)
         each_of_kind(w, ctx_kinds[i], index, NULL);
-    wrk_quota_drop_ctx(w->priv->quota, index);
-    wrk_land_forget(w, index);
-    wrk_bulk_forget(w, index);
-    wrk_kernels_forget_ctx(w, index);
-    wrk_windows_forget_ctx(w->priv->windows, index);
+    for (wrk_ctx_hook *const *fn = wrk_hooks.ctx_gone; *fn; fn++)
+        (*fn)(w, index);
     if (wrk_handles_find(&w->handles, WIRE_KIND_CTX, id))
         contexts--;
     wrk_handle_del(w, WIRE_KIND_CTX, id);

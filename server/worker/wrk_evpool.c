@@ -2,7 +2,7 @@
 #include "wrk_evpool.h"
 
 #include "drv.h"
-#include "wrk_call.h"
+#include "wrk_state.h"
 
 #include <pthread.h>
 

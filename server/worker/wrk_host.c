@@ -5,8 +5,8 @@
 #include "gp_log.h"
 #include "wire_format.h"
 #include "wrk.h"
-#include "wrk_bulk.h"
-#include "wrk_land.h"
+#include "wrk_capture.h"
+#include "wrk_sender.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -134,7 +134,7 @@ wrk_host_graph(struct wrk *w, CUstream stream)
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     CUgraph graph = NULL;
 
-    if (wrk_bulk_capturing(w, stream) == CUDA_SUCCESS ||
+    if (wrk_capturing(w, stream) == CUDA_SUCCESS ||
         WRK_CALL(w, cuStreamGetCaptureInfo_v2, stream, &status, NULL, &graph, NULL,
                  NULL) != CUDA_SUCCESS)
         return NULL;
@@ -228,8 +228,8 @@ host_call(struct wrk_host *host, CUresult status)
     event.ticket = wait.ticket;
     if (event.once) /* before the client can count it as over */
         host_uncount(hosts);
-    if (wrk_land_pending(host->w))
-        wrk_land_then_event(host->w, &event);
+    if (atomic_load(&host->w->priv->before_reply))
+        wrk_sender_event(host->w, &event);
     else
         wrk_event(host->w, WIRE_EVENT_HOST_FUNC, &event, sizeof(event), NULL, 0);
     if (waits)

@@ -8,7 +8,7 @@
 #include "wrk_args.h"
 #include "wrk_ask.h"
 #include "wrk_conf.h"
-#include "wrk_peer.h"
+#include "wrk_hooks.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ next(struct wrk_ask *ret, int *ret_fd)
         lanes.failed = r < 0; /* a late answer would be taken for another's */
     }
     if (r == 0 && ret->kind == WRK_ASK_PEER_IN) {
-        wrk_peer_arrived(ret->own, *ret_fd);
+        wrk_hooks.peer_arrived(ret->own, *ret_fd);
         return -EINPROGRESS;
     }
     if (r < 0 || ret->kind != WRK_ASK_LANE)

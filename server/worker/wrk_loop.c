@@ -5,8 +5,7 @@
 #include "gp_time.h"
 #include "wrk.h"
 #include "wrk_ctx_end.h"
-#include "wrk_governor.h"
-#include "wrk_land.h"
+#include "wrk_hooks.h"
 #include "wrk_wait.h"
 #include "xport.h"
 
@@ -32,6 +31,26 @@ frame_ok(struct wrk *w, const struct wire_req *req, uint32_t size)
     return true;
 }
 
+/* Has the reader something to look after before it may sleep? */
+__attribute__((noinline)) static bool
+something_pending(struct wrk *w)
+{
+    if ((w->priv->polled & WRK_POLL_WAITS) || wrk_hooks_pending(w))
+        return true;
+    w->priv->polled = 0;
+    return false;
+}
+
+__attribute__((noinline)) static void
+poll_pending(struct wrk *w)
+{
+    if (w->priv->polled & WRK_POLL_WAITS)
+        wrk_wait_poll(w);
+    for (const struct wrk_poll_hook *h = wrk_hooks.poll; h->poll; h++)
+        if (h->pending(w))
+            h->poll(w);
+}
+
 /* The next frame, or -EAGAIN when the reader has waits to look after. */
 GP_HOT static int
 next_frame(struct wrk *w, const void **frame, uint32_t *size)
@@ -46,9 +65,9 @@ next_frame(struct wrk *w, const void **frame, uint32_t *size)
             atomic_load_explicit(&w->priv->drained, memory_order_relaxed) + 1,
             memory_order_relaxed);
         wrk_flush(w);
-        wrk_governor_idle(w);
+        wrk_hooks_run(wrk_hooks.idle, w);
     }
-    if (wrk_wait_pending(w) || wrk_land_fresh(w))
+    if (unlikely(w->priv->polled) && something_pending(w))
         return xport_recv(conn, frame, size, 0);
     if (unlikely(wrk_ctx_ends_pending())) {
         r = xport_recv(conn, frame, size, gp_now_ns() + ENDS_LOOK_NS);
@@ -87,7 +106,8 @@ run_frame(struct wrk *w, const void *frame, uint32_t size)
     if (!wrk_dispatch(w, frame, size) || w->priv->bad)
         return false;
     if (unlikely(req.flags & WIRE_F_LAND))
-        wrk_land_end(w, &req);
+        for (wrk_frame_hook *const *fn = wrk_hooks.land_end; *fn; fn++)
+            (*fn)(w, &req);
     return true;
 }
 
@@ -123,9 +143,7 @@ wrk_loop_run(struct wrk *w)
         if (unlikely(wrk_ctx_ends_pending()))
             wrk_ctx_ends_poll(w);
         if (r == -EAGAIN) {
-            wrk_wait_poll(w);
-            if (wrk_land_fresh(w))
-                wrk_land_poll(w);
+            poll_pending(w);
             continue;
         }
         if (r < 0)

@@ -22,13 +22,12 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_str.h"
-#include "wrk_async.h"
 #include "wrk_attach.h"
 #include "wrk_bulk.h"
-#include "wrk_charged.h"
 #include "wrk_desk.h"
 #include "wrk_direct.h"
 #include "wrk_driver.h"
+#include "wrk_drv_shims.h"
 #include "wrk_governor.h"
 #include "wrk_host.h"
 #include "wrk_images.h"
@@ -42,6 +41,7 @@
 #include "wrk_quota.h"
 #include "wrk_sandbox.h"
 #include "wrk_seal.h"
+#include "wrk_sender.h"
 #include "wrk_spatial.h"
 #include "wrk_wait.h"
 #include "wrk_window.h"
@@ -121,9 +121,7 @@ start_driver(struct wrk *w, struct gp_err *err)
     if (result != CUDA_SUCCESS)
         return gp_err_set(err, -ENODEV, "the driver (%s) does not start: error %d",
                           p->conf.driver, (int)result);
-    wrk_charged_prefer(w, table);
-    wrk_async_prefer(table);
-    wrk_kernels_stand_in(w, table);
+    wrk_drv_shims_enter(w, table);
     r = wrk_seal(err);
     return r < 0 ? r : wrk_cards_read(table, &p->conf, &p->cards, err);
 }
@@ -142,6 +140,8 @@ start_objects(struct wrk *w, struct gp_err *err)
         r = wrk_lands_new(&p->lands);
     if (r == 0)
         r = wrk_hosts_new(w, &p->hosts);
+    if (r == 0)
+        r = wrk_sender_new(&p->sender);
     if (r)
         return gp_err_set(err, r, "no memory for the worker's objects");
     r = wrk_spatial_new(w, &p->spatial, err);

@@ -7,7 +7,7 @@
 #include "wrk.h"
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
-#include "wrk_governor.h"
+#include "wrk_hooks.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -241,7 +241,7 @@ ctx_end(struct wrk *w)
     if (r == CUDA_SUCCESS)
         r = WRK_CALL(w, cuCtxSynchronize);
     if (likely(r == CUDA_SUCCESS))
-        wrk_governor_calm(w);
+        wrk_hooks_run(wrk_hooks.ctx_idle, w);
     return r;
 }
 
@@ -320,6 +320,16 @@ wait_hand_over(struct wrk *w, struct wrk_wait *wait)
     }
 }
 
+/* Whether the reader looks after waits: whoever replies and the loop read it. */
+static void
+note_pending(struct wrk *w)
+{
+    if (w->priv->waits->spinning)
+        w->priv->polled |= WRK_POLL_WAITS;
+    else
+        w->priv->polled &= (uint8_t)~WRK_POLL_WAITS;
+}
+
 static void
 wait_add(struct wrk *w, struct wrk_reply *rep, struct wrk_wait *wait)
 {
@@ -328,6 +338,7 @@ wait_add(struct wrk *w, struct wrk_reply *rep, struct wrk_wait *wait)
     rep->taken = true;
     wait->next = waits->spinning;
     waits->spinning = wait;
+    note_pending(w);
     /* On a single core a spin only delays whom we wait for. */
     if (wrk_wait_one_core(w))
         wrk_wait_hand_over(w);
@@ -421,9 +432,11 @@ wrk_wait_poll(struct wrk *w)
 
         if (r != CUDA_ERROR_NOT_READY) {
             *at = wait->next;
+            note_pending(w);
             wait_done(w, wait, r);
         } else if (now - wait->since_ns > WAIT_SPIN_NS) {
             *at = wait->next;
+            note_pending(w);
             wait_hand_over(w, wait);
         } else {
             at = &wait->next;
@@ -442,4 +455,5 @@ wrk_wait_hand_over(struct wrk *w)
         waits->spinning = wait->next;
         wait_hand_over(w, wait);
     }
+    note_pending(w);
 }

@@ -85,9 +85,7 @@ worker_make(struct wrk *w)
     must(wrk_driver_open("null", table, &err) == 0, "the null driver does not open");
     must(table->cuInit(0) == CUDA_SUCCESS, "the null driver does not start");
     guard_prefer(table);
-    wrk_charged_prefer(w, table);
-    wrk_async_prefer(table);
-    wrk_kernels_stand_in(w, table);
+    wrk_drv_shims_enter(w, table);
     must(wrk_seal(&err) == 0, "the table stays writable");
     p->cards.n = 1;
     must(wrk_card_read(table, 0, &p->cards.card[0]) == CUDA_SUCCESS, "no card 0");

@@ -3,7 +3,7 @@
 $(eval $(call unit_test,test_wrk_handle,tests/unit/test_wrk_handle.c server/worker/wrk_handle.c,\
     $(SERVER_DIRS) common proto tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_seal,tests/unit/test_wrk_seal.c server/worker/wrk_seal.c \
-    server/worker/wrk_async.c,$(SERVER_DIRS) common proto tests/unit $(O)/gen,,common,))
+    server/worker/wrk_drv_shims.c,$(SERVER_DIRS) common proto tests/unit $(O)/gen,,common,))
 $(eval $(call unit_test,test_wrk_cards,tests/unit/test_wrk_cards.c server/worker/wrk_cards.c,\
     $(SERVER_DIRS) common proto tests/unit $(O)/gen,,common,))
 $(eval $(call unit_test,test_wrk_quota,tests/unit/test_wrk_quota.c server/shares/wrk_quota.c \

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_copy.h"
+
+#include "wrk.h"
+#include "wrk_copygate.h"
+#include "wrk_ctx.h"
+#include "wrk_wait.h"
+
+uint64_t
+wrk_copy_piece(const struct wrk_copy *copy, uint64_t offset, uint64_t most)
+{
+    uint64_t len = gp_min(copy->len - offset, most);
+
+    if (copy->grain > 1 && len < copy->len - offset)
+        len = copy->grain > most ? copy->grain : len - len % copy->grain;
+    return gp_min(len, copy->len - offset);
+}
+
+void
+wrk_copy_moved(struct wrk *w, uint32_t slice, uint64_t bytes)
+{
+    uint64_t until = wrk_copygate_take(w, slice, bytes);
+
+    if (unlikely(until))
+        wrk_copygate_wait(w, slice, until);
+}
+
+/* Nobody's answer waits with the reader. */
+void
+wrk_bulk_moves(struct wrk *w, uint64_t bytes)
+{
+    uint32_t slice = wrk_ctx_slice(w, w->ctx_index);
+    uint64_t until = wrk_copygate_take(w, slice, bytes);
+
+    if (likely(!until))
+        return;
+    wrk_flush(w);
+    wrk_wait_hand_over(w);
+    wrk_copygate_wait(w, slice, until);
+}

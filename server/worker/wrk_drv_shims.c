@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_drv_shims.h"
+
+#include "drv.h"
+#include "gp_base.h"
+#include "wrk.h"
+#include "wrk_governor.h"
+#include "wrk_kernels.h"
+#include "wrk_seal.h"
+
+#include <string.h>
+
+/* The driver as it was found, and whose it is; set once. */
+WRK_SEALED static struct wrk_sealed_drv found;
+static struct wrk *me; /* drivers' functions have no argument for it */
+
+/* --- charged -----------------------------------------------------------------------
+ */
+
+static CUresult
+copy_dtod_async(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream)
+{
+    struct wrk_charge c;
+    CUresult r;
+
+    wrk_governor_acquire_copy(me, &c, stream, n);
+    r = found.drv.cuMemcpyDtoDAsync_v2(dst, src, n, stream);
+    wrk_governor_launched(me, &c);
+    return r;
+}
+
+static CUresult
+copy_peer_async(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx,
+                size_t n, CUstream stream)
+{
+    struct wrk_charge c;
+    CUresult r;
+
+    wrk_governor_acquire_copy(me, &c, stream, n);
+    r = found.drv.cuMemcpyPeerAsync(dst, dst_ctx, src, src_ctx, n, stream);
+    wrk_governor_launched(me, &c);
+    return r;
+}
+
+static CUresult
+set_d8_async(CUdeviceptr dst, unsigned char value, size_t n, CUstream stream)
+{
+    struct wrk_charge c;
+    CUresult r;
+
+    wrk_governor_acquire_copy(me, &c, stream, n);
+    r = found.drv.cuMemsetD8Async(dst, value, n, stream);
+    wrk_governor_launched(me, &c);
+    return r;
+}
+
+static CUresult
+set_d16_async(CUdeviceptr dst, unsigned short value, size_t n, CUstream stream)
+{
+    struct wrk_charge c;
+    CUresult r;
+
+    wrk_governor_acquire_copy(me, &c, stream, n * 2);
+    r = found.drv.cuMemsetD16Async(dst, value, n, stream);
+    wrk_governor_launched(me, &c);
+    return r;
+}
+
+static CUresult
+set_d32_async(CUdeviceptr dst, unsigned int value, size_t n, CUstream stream)
+{
+    struct wrk_charge c;
+    CUresult r;
+
+    wrk_governor_acquire_copy(me, &c, stream, n * 4);
+    r = found.drv.cuMemsetD32Async(dst, value, n, stream);
+    wrk_governor_launched(me, &c);
+    return r;
+}
+
+static CUresult
+set_2d8_async(CUdeviceptr dst, size_t pitch, unsigned char value, size_t width,
+              size_t height, CUstream stream)
+{
+    struct wrk_charge c;
+    CUresult r;
+
+    wrk_governor_acquire_copy(me, &c, stream, width * height);
+    r = found.drv.cuMemsetD2D8Async(dst, pitch, value, width, height, stream);
+    wrk_governor_launched(me, &c);
+    return r;
+}
+
+static CUresult
+set_2d16_async(CUdeviceptr dst, size_t pitch, unsigned short value, size_t width,
+               size_t height, CUstream stream)
+{
+    struct wrk_charge c;
+    CUresult r;
+
+    wrk_governor_acquire_copy(me, &c, stream, width * height * 2);
+    r = found.drv.cuMemsetD2D16Async(dst, pitch, value, width, height, stream);
+    wrk_governor_launched(me, &c);
+    return r;
+}
+
+static CUresult
+set_2d32_async(CUdeviceptr dst, size_t pitch, unsigned int value, size_t width,
+               size_t height, CUstream stream)
+{
+    struct wrk_charge c;
+    CUresult r;
+
+    wrk_governor_acquire_copy(me, &c, stream, width * height * 4);
+    r = found.drv.cuMemsetD2D32Async(dst, pitch, value, width, height, stream);
+    wrk_governor_launched(me, &c);
+    return r;
+}
+
+/* --- in stream ---------------------------------------------------------------------
+ */
+
+static CUresult
+copy_dtod(CUdeviceptr dst, CUdeviceptr src, size_t n)
+{
+    return copy_dtod_async(dst, src, n, NULL);
+}
+
+static CUresult
+copy_peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx,
+          size_t n)
+{
+    return copy_peer_async(dst, dst_ctx, src, src_ctx, n, NULL);
+}
+
+static CUresult
+set_d8(CUdeviceptr dst, unsigned char value, size_t n)
+{
+    return set_d8_async(dst, value, n, NULL);
+}
+
+static CUresult
+set_d16(CUdeviceptr dst, unsigned short value, size_t n)
+{
+    return set_d16_async(dst, value, n, NULL);
+}
+
+static CUresult
+set_d32(CUdeviceptr dst, unsigned int value, size_t n)
+{
+    return set_d32_async(dst, value, n, NULL);
+}
+
+static CUresult
+set_2d8(CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height)
+{
+    return set_2d8_async(dst, pitch, value, width, height, NULL);
+}
+
+static CUresult
+set_2d16(CUdeviceptr dst, size_t pitch, unsigned short value, size_t width,
+         size_t height)
+{
+    return set_2d16_async(dst, pitch, value, width, height, NULL);
+}
+
+static CUresult
+set_2d32(CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t height)
+{
+    return set_2d32_async(dst, pitch, value, width, height, NULL);
+}
+
+/* --- capture -----------------------------------------------------------------------
+ */
+
+static CUresult
+begin_capture(CUstream stream, CUstreamCaptureMode mode)
+{
+    me->priv->captures = true;
+    return found.drv.cuStreamBeginCapture_v2(stream, mode);
+}
+
+static CUresult
+begin_capture_to(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
+                 const CUgraphEdgeData *edges, size_t n, CUstreamCaptureMode mode)
+{
+    me->priv->captures = true;
+    return found.drv.cuStreamBeginCaptureToGraph(stream, graph, dependencies, edges, n,
+                                                 mode);
+}
+
+/* --- missing -----------------------------------------------------------------------
+ */
+
+static CUresult
+count_functions(unsigned *count, CUmodule module)
+{
+    return wrk_kernels_functions(me, module, NULL, 0, count);
+}
+
+static CUresult
+enumerate_functions(CUfunction *functions, unsigned n, CUmodule module)
+{
+    unsigned have;
+
+    memset(functions, 0, n * sizeof(CUfunction));
+    return wrk_kernels_functions(me, module, functions, n, &have);
+}
+
+/* --- the list -----------------------------------------------------------------------
+ */
+
+/* Entry of the table, what of the driver's own must be there (or with "missing" must
+ * not), the function.  The forms without a stream call the charged ones above, so they
+ * are charged too. */
+#define SHIMS(present, missing)                                                        \
+    /* charged */                                                                      \
+    present(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2, copy_dtod_async)               \
+        present(cuMemcpyPeerAsync, cuMemcpyPeerAsync, copy_peer_async)                 \
+            present(cuMemsetD8Async, cuMemsetD8Async, set_d8_async)                    \
+                present(cuMemsetD16Async, cuMemsetD16Async, set_d16_async)             \
+                    present(cuMemsetD32Async, cuMemsetD32Async, set_d32_async)         \
+                        present(cuMemsetD2D8Async, cuMemsetD2D8Async, set_2d8_async)   \
+                            present(cuMemsetD2D16Async, cuMemsetD2D16Async,            \
+                                    set_2d16_async)                                    \
+                                present(cuMemsetD2D32Async, cuMemsetD2D32Async,        \
+                                        set_2d32_async) /* in stream */                \
+        present(cuMemcpyDtoD_v2, cuMemcpyDtoDAsync_v2,                                 \
+                copy_dtod) present(cuMemcpyPeer, cuMemcpyPeerAsync, copy_peer)         \
+            present(cuMemsetD8_v2, cuMemsetD8Async, set_d8)                            \
+                present(cuMemsetD16_v2, cuMemsetD16Async, set_d16)                     \
+                    present(cuMemsetD32_v2, cuMemsetD32Async, set_d32)                 \
+                        present(cuMemsetD2D8_v2, cuMemsetD2D8Async, set_2d8)           \
+                            present(cuMemsetD2D16_v2, cuMemsetD2D16Async, set_2d16)    \
+                                present(cuMemsetD2D32_v2, cuMemsetD2D32Async,          \
+                                        set_2d32) /* capture */                        \
+        present(cuStreamBeginCapture_v2, cuStreamBeginCapture_v2, begin_capture)       \
+            present(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph,          \
+                    begin_capture_to) /* missing */                                    \
+        missing(cuModuleGetFunctionCount, cuFuncGetParamInfo, count_functions)         \
+            missing(cuModuleEnumerateFunctions, cuFuncGetParamInfo,                    \
+                    enumerate_functions)
+
+#define ENTER_IF_PRESENT(entry, own, fn)                                               \
+    if (found.drv.own)                                                                 \
+        drv->entry = (fn);
+#define ENTER_IF_MISSING(entry, own, fn)                                               \
+    if (!found.drv.own)                                                                \
+        drv->entry = (fn);
+
+void
+wrk_drv_shims_enter(struct wrk *w, struct drv *drv)
+{
+    found.drv = *drv;
+    me = w;
+    SHIMS(ENTER_IF_PRESENT, ENTER_IF_MISSING)
+}

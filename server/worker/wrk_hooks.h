@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where features of the worker look in on every call, reply, wait and end of an object,
+ * without the core (calls, contexts, waits, the loop) knowing any of them.
+ *
+ * There is one list for the process, wrk_hooks, in wrk_features.c: per occasion, the
+ * functions in the order in which they run, ended by NULL.  It is constant, so nothing
+ * can be entered at run time and a stray write cannot lead to a call.  Occasions of the
+ * hot path are guarded by one test of a word that the feature sets; without such work
+ * the list is not read.
+ */
+#ifndef WRK_HOOKS_H
+#define WRK_HOOKS_H
+
+#include "cuda_abi.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wire_req;
+struct wrk;
+
+#define WRK_HOOKS_MAX 8 /* of one occasion, with the NULL */
+
+typedef void wrk_hook(struct wrk *w);
+typedef void wrk_frame_hook(struct wrk *w, const struct wire_req *req);
+typedef void wrk_ctx_hook(struct wrk *w, uint32_t ctx_index);
+typedef void wrk_stream_hook(struct wrk *w, const void *stream);
+typedef CUcontext wrk_ctx_named_hook(struct wrk *w, CUcontext ctx);
+typedef void wrk_peer_hook(uint32_t link, int fd);
+
+struct wrk_poll_hook {
+    bool (*pending)(const struct wrk *w);
+    void (*poll)(struct wrk *w);
+};
+
+/* All on the receive thread but before_reply. */
+struct wrk_hooks {
+    /* Before the next call, when struct wrk says before_call. */
+    wrk_hook *before_call[WRK_HOOKS_MAX];
+    /* In front of a reply while struct wrk_priv says before_reply; any thread that may
+     * call the driver, the sender's lock is held. */
+    wrk_hook *before_reply[WRK_HOOKS_MAX];
+    /* Nothing is left to execute: the loop is about to wait for a frame. */
+    wrk_hook *idle[WRK_HOOKS_MAX];
+    /* Between frames, while struct wrk_priv says WRK_POLL_HOOKS and one is pending. */
+    struct wrk_poll_hook poll[WRK_HOOKS_MAX];
+    /* A frame with WIRE_F_LAND has been executed. */
+    wrk_frame_hook *land_end[WRK_HOOKS_MAX];
+    /* A wait found that the current context has nothing left to do. */
+    wrk_hook *ctx_idle[WRK_HOOKS_MAX];
+    /* A context is gone with all that was in it; its objects have been forgotten. */
+    wrk_ctx_hook *ctx_gone[WRK_HOOKS_MAX];
+    /* The client's id of a stream is forgotten. */
+    wrk_stream_hook *stream_gone[WRK_HOOKS_MAX];
+    /* The context as the client knows it that stands for one of the driver's. */
+    wrk_ctx_named_hook *ctx_named[WRK_HOOKS_MAX];
+    /* The supervisor sent a connection of another worker, which is the hook's. */
+    wrk_peer_hook *peer_arrived;
+};
+
+extern const struct wrk_hooks wrk_hooks;
+
+static inline void
+wrk_hooks_run(wrk_hook *const *list, struct wrk *w)
+{
+    for (; *list; list++)
+        (*list)(w);
+}
+
+/* Has a poll hook something to do? */
+static inline bool
+wrk_hooks_pending(const struct wrk *w)
+{
+    for (const struct wrk_poll_hook *h = wrk_hooks.poll; h->poll; h++)
+        if (h->pending(w))
+            return true;
+    return false;
+}
+
+#endif

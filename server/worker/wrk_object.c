@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_object.h"
+
+#include "gp_log.h"
+#include "wire_format.h"
+#include "wire_result.h"
+#include "wrk_hooks.h"
+#include "wrk_priv.h"
+#include "wrk_state.h"
+
+#include <errno.h>
+#include <string.h>
+
+GP_HOT CUresult
+wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret)
+{
+    const struct wrk_handle_slot *slot;
+
+    *ret = NULL;
+    if (id == 0)
+        return CUDA_SUCCESS;
+    if (id <= 2 && kind == WIRE_KIND_STREAM) {
+        *ret = (void *)(uintptr_t)id;
+        return CUDA_SUCCESS;
+    }
+    slot = wrk_handles_find(&w->handles, kind, id);
+    if (unlikely(!slot))
+        return wire_handle_error((enum wire_kind)kind);
+    *ret = slot->obj;
+    return CUDA_SUCCESS;
+}
+
+/* Without memory for the table, the next call that is answered says so.  The object
+ * stays with what it was made from, under an id that no call accepts. */
+static void
+handle_trouble(struct wrk *w, unsigned kind, int r)
+{
+    CUresult none = CUDA_SUCCESS;
+
+    if (r == -ENOMEM) {
+        gp_log_warn("call", "no memory to enter a handle of kind %u", kind);
+        atomic_compare_exchange_strong(&w->deferred, &none, CUDA_ERROR_OUT_OF_MEMORY);
+        return;
+    }
+    gp_log_error("frame",
+                 "handle of kind %u cannot be entered: %s; the attachment ends", kind,
+                 r == -EEXIST ? "its id is in use" : strerror(-r));
+    if (!w->priv->bad)
+        w->priv->bad = "bad handle id";
+}
+
+void
+wrk_handle_put(struct wrk *w, unsigned kind, uint64_t id, void *obj)
+{
+    int r = wrk_handles_put(&w->handles, kind, id, obj);
+    struct wrk_handle_slot *slot;
+
+    if (unlikely(r < 0)) {
+        handle_trouble(w, kind, r);
+        return;
+    }
+    slot = wrk_handles_find(&w->handles, kind, id);
+    slot->user = kind == WIRE_KIND_FUNC ? 0 : w->ctx_index;
+}
+
+uint64_t
+wrk_handle_name(struct wrk *w, unsigned kind, void *obj)
+{
+    uint64_t id = 0;
+    int r;
+
+    if (!obj || (kind == WIRE_KIND_STREAM && (uintptr_t)obj <= 2))
+        return (uintptr_t)obj;
+    if (kind == WIRE_KIND_CTX)
+        for (wrk_ctx_named_hook *const *fn = wrk_hooks.ctx_named; *fn; fn++)
+            obj = (*fn)(w, obj);
+    r = wrk_handles_name(&w->handles, kind, obj, &id);
+    if (unlikely(r < 0))
+        handle_trouble(w, kind, r);
+    return id;
+}
+
+/* What a function's slot says of its module or library; 0 is nobody. */
+static uint32_t
+owner_key(uint64_t owner_id)
+{
+    bool library = wire_handle_is(owner_id, WIRE_KIND_LIBRARY);
+
+    return (library ? UINT32_C(1) << 31 : 0) | (wire_handle_index(owner_id) + 1);
+}
+
+void
+wrk_handle_of(struct wrk *w, uint64_t func_id, uint64_t owner_id)
+{
+    struct wrk_handle_slot *slot =
+        wrk_handles_find(&w->handles, WIRE_KIND_FUNC, func_id);
+
+    if (slot)
+        slot->user = owner_key(owner_id);
+}
+
+/* A driver frees a module's functions with it; an id that outlived them would lead the
+ * driver to freed memory. */
+static void
+forget_functions(struct wrk *w, uint64_t owner_id)
+{
+    const struct wrk_handle_array *arrays[] = {&w->handles.client[WIRE_KIND_FUNC],
+                                               &w->handles.server[WIRE_KIND_FUNC]};
+    const uint32_t base[] = {0, WIRE_INDEX_SERVER};
+    uint32_t key = owner_key(owner_id);
+
+    for (unsigned side = 0; side < ARRAY_SIZE(arrays); side++)
+        for (uint32_t i = 0; i < arrays[side]->cap; i++) {
+            const struct wrk_handle_slot *slot = &arrays[side]->slots[i];
+
+            if (slot->obj && slot->user == key)
+                wrk_handles_del(
+                    &w->handles, WIRE_KIND_FUNC,
+                    wire_handle_make(WIRE_KIND_FUNC, slot->gen, base[side] + i) |
+                        w->handles.link);
+        }
+}
+
+void
+wrk_handle_del(struct wrk *w, unsigned kind, uint64_t id)
+{
+    void *obj = wrk_handles_del(&w->handles, kind, id);
+
+    if (kind == WIRE_KIND_STREAM && obj)
+        for (wrk_stream_hook *const *fn = wrk_hooks.stream_gone; *fn; fn++)
+            (*fn)(w, obj);
+    else if ((kind == WIRE_KIND_MODULE || kind == WIRE_KIND_LIBRARY) && obj)
+        forget_functions(w, id);
+}

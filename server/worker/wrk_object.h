@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver's objects behind the ids of the client: what calls do with the table of
+ * wrk_handle.h.  Receive thread only.  Not the place for what an object holds (memory,
+ * events): whoever keeps something about an object hears of its end by a hook.
+ */
+#ifndef WRK_OBJECT_H
+#define WRK_OBJECT_H
+
+#include "cuda_abi.h"
+
+#include <stdint.h>
+
+struct wrk;
+
+/* The driver's handle behind @id.  0 gives NULL and success (whether NULL is
+ * allowed is for the driver to say); for streams 1 and 2 pass through as well.
+ * Unknown: CUDA_ERROR_INVALID_HANDLE, or CUDA_ERROR_INVALID_CONTEXT for
+ * contexts; *ret is then NULL. */
+CUresult wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret);
+
+/* Enter a new object under the id that the client minted.  A malformed or
+ * taken id ends the attachment (only a broken client sends one). */
+void wrk_handle_put(struct wrk *w, unsigned kind, uint64_t id, void *obj);
+
+/* The id under which the client knows @obj, for handles in answers: its own,
+ * or one that the worker mints (WIRE_INDEX_SERVER).  NULL gives 0, streams 1 and 2
+ * themselves. */
+uint64_t wrk_handle_name(struct wrk *w, unsigned kind, void *obj);
+
+/* The function @func_id dies with the module or library @owner_id: when that id is
+ * forgotten, so is this one, and a launch of it is refused before the driver sees it.
+ */
+void wrk_handle_of(struct wrk *w, uint64_t func_id, uint64_t owner_id);
+
+/* Forget an id once the driver has destroyed (or refused to destroy) it. */
+void wrk_handle_del(struct wrk *w, unsigned kind, uint64_t id);
+
+#endif

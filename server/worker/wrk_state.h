@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one worker of this process, as generated code and every module below the calls
+ * sees it.  Belongs to the receive thread but for what is atomic; what else the worker
+ * has is in wrk_priv.h.
+ */
+#ifndef WRK_STATE_H
+#define WRK_STATE_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+#include "wrk_handle.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct drv; /* generated: one function pointer per driver name, NULL if absent */
+struct wrk_priv;
+
+struct wrk {
+    const struct drv *drv;
+    struct wrk_priv *priv;      /* everything else: wrk_priv.h */
+    uint32_t ctx_index;         /* context current on the reader thread, 0 = none */
+    _Atomic(CUresult) deferred; /* first failing result of calls without reply */
+    bool relaxed;               /* WIRE_F_RELAXED holds for the reader thread */
+    bool before_call;           /* the next frame runs those hooks (wrk_hooks.h) */
+    struct wrk_handles handles;
+};
+
+/* WRK_CALL(w, cuX, args...): the driver's function, or the one fixed refusal
+ * when this driver does not have it.  Needs the generated struct drv. */
+#define WRK_CALL(w, name, ...)                                                         \
+    (likely((w)->drv->name) ? (w)->drv->name(__VA_ARGS__) : CUDA_ERROR_NOT_SUPPORTED)
+
+#endif
