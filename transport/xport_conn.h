@@ -13,6 +13,7 @@
 #include "gp_base.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/uio.h>
 
 struct gp_err;
@@ -23,9 +24,25 @@ struct xport_conn;
 /* Largest frame any connection may be made for: bounds the receive buffer. */
 #define XPORT_FRAME_LIMIT (1u << 20)
 
+enum xport_kind {
+    XPORT_KIND_TCP = 1,
+    XPORT_KIND_SHM,
+    XPORT_KIND_RDMA,
+};
+
+/* What a transport can do for those above it: they ask for these (xport_can()) and
+ * never for its name. */
+#define XPORT_CAN_BLOCKS 0x1u /* payloads in blocks: compressed, over stripes */
+#define XPORT_CAN_SHARE                                                                \
+    0x2u /* both ends are on one host: files can be mapped by both */
+#define XPORT_CAN_WINDOWS 0x4u /* an adapter reads and writes registered memory */
+#define XPORT_CAN_NAME 0x8u    /* payloads cost enough that naming known ones pays */
+
 /* What a transport implements; see xport_tcp.c for the plainest one. */
 struct xport_ops {
-    const char *name; /* "tcp", "shm", "rdma" */
+    const char *name; /* "tcp", "shm", "rdma": for people */
+    enum xport_kind kind;
+    unsigned can; /* XPORT_CAN_* */
     /* Make @n contiguous bytes available at tx.pos, sending what is there if need be.
      */
     int (*reserve)(struct xport_conn *conn, size_t n);
@@ -89,6 +106,12 @@ struct xport_conn {
     } rx;
     struct xport_stats stats;
 };
+
+static inline bool
+xport_can(const struct xport_conn *conn, unsigned what)
+{
+    return (conn->ops->can & what) == what;
+}
 
 /* --- frames to send --- */
 

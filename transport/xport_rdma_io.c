@@ -466,6 +466,8 @@ const struct xport_stream_io xport_rdma_io = {
 
 const struct xport_ops xport_rdma_ops = {
     .name = "rdma",
+    .kind = XPORT_KIND_RDMA,
+    .can = XPORT_CAN_WINDOWS,
     .reserve = xport_stream_reserve,
     .flush = rdma_flush,
     .flush_now = rdma_flush_now,

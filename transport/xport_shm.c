@@ -429,6 +429,8 @@ shm_take_fd(struct xport_conn *conn)
 
 static const struct xport_ops shm_ops = {
     .name = "shm",
+    .kind = XPORT_KIND_SHM,
+    .can = XPORT_CAN_SHARE,
     .reserve = xport_stream_reserve,
     .flush = shm_flush,
     .flush_now = shm_flush_now,

@@ -79,7 +79,7 @@ name_pieces(const struct iovec *pieces, size_t n, uint64_t total,
     struct wire_image_id id;
 
     if (total < WIRE_IMAGE_NAMED_MIN || nonce->len != WIRE_IMAGE_NONCE ||
-        strcmp(xport_name(link->conn), "tcp") != 0)
+        !xport_can(link->conn, XPORT_CAN_NAME))
         return false;
     wire_image_identify(pieces, n, &id);
     *ret = (struct wire_image_ref){.magic = WIRE_IMAGE_REF_MAGIC, .len = total};

@@ -310,7 +310,7 @@ attach_blocks(const Gpupool__AttachReply *reply, const struct stub_attach *at,
 {
     if (reply->payloads > at->payloads)
         return gp_err_set(err, -EPROTO, "the server wants payloads as nobody asked");
-    if (reply->payloads == 0 || strcmp(xport_name(at->conn), "tcp") != 0)
+    if (reply->payloads == 0 || !xport_can(at->conn, XPORT_CAN_BLOCKS))
         return 0;
     return xport_blocks_start(at->conn, (enum xport_pack)(reply->payloads - 1), err);
 }

@@ -127,7 +127,7 @@ stub_pinned_new(size_t size, uint32_t *ret_number, enum stub_memory_reach *ret_r
     CLEANUP_FD int fd = -1;
     void *mem;
 
-    if (strcmp(xport_name(link->conn), "shm") != 0 || !stub_link_can(link, "pinned") ||
+    if (!xport_can(link->conn, XPORT_CAN_SHARE) || !stub_link_can(link, "pinned") ||
         (!shared && size < STUB_PINNED_MIN))
         return NULL;
     fd = file_new(size);

@@ -378,7 +378,7 @@ wrk_windows_new(struct wrk *w, const char *allowed, struct wrk_windows **ret)
     bool all = strcmp(allowed, "auto") == 0;
     struct wrk_windows *ws;
 
-    if (strcmp(xport_name(w->priv->conn), "rdma") != 0)
+    if (!xport_can(w->priv->conn, XPORT_CAN_WINDOWS))
         return -EOPNOTSUPP;
     ws = calloc(1, sizeof(*ws));
     if (!ws)

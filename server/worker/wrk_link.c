@@ -173,7 +173,7 @@ wrk_link_open(struct wrk_link *link, int fd, struct xport_conn **ret,
 {
     int r = open_conn(link, fd, ret, err);
 
-    if (r < 0 || link->payloads == 0 || strcmp(xport_name(*ret), "tcp") != 0)
+    if (r < 0 || link->payloads == 0 || !xport_can(*ret, XPORT_CAN_BLOCKS))
         return r;
     return xport_blocks_start(*ret, (enum xport_pack)(link->payloads - 1), err);
 }

@@ -273,12 +273,15 @@ reader_without_rseq(void)
 static void
 note_transport(struct wrk *w)
 {
+    static const enum wrk_transport transports[] = {
+        [XPORT_KIND_TCP] = WRK_TRANSPORT_TCP,
+        [XPORT_KIND_SHM] = WRK_TRANSPORT_SHM,
+        [XPORT_KIND_RDMA] = WRK_TRANSPORT_RDMA,
+    };
     struct wrk_usage *usage = w->priv->usage;
 
     atomic_store(&usage->rung, WRK_RUNG_NONE);
-    for (uint32_t i = 1; i < WRK_TRANSPORTS; i++)
-        if (strcmp(xport_name(w->priv->conn), wrk_transport_name(i)) == 0)
-            atomic_store(&usage->transport, i);
+    atomic_store(&usage->transport, transports[w->priv->conn->ops->kind]);
 }
 
 static int

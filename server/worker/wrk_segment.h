@@ -81,7 +81,7 @@ enum wrk_rung {
     WRK_RUNGS,
 };
 
-/* As xport_name() says. */
+/* For people. */
 static inline const char *
 wrk_transport_name(uint32_t transport)
 {

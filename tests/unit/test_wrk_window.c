@@ -89,7 +89,8 @@ flush(CUflushGPUDirectRDMAWritesTarget target, CUflushGPUDirectRDMAWritesScope s
 
 static struct drv driver = {.cuMemGetHandleForAddressRange = get_handle,
                             .cuFlushGPUDirectRDMAWrites = flush};
-static const struct xport_ops rdma_ops = {.name = "rdma"}, tcp_ops = {.name = "tcp"};
+static const struct xport_ops rdma_ops = {.can = XPORT_CAN_WINDOWS},
+                              tcp_ops = {.can = 0};
 static struct xport_conn conn;
 static struct wrk_priv priv = {.conn = &conn};
 static struct wrk worker = {.drv = &driver, .priv = &priv};
