@@ -9,8 +9,8 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
+#include "wrk_batch.h"
 #include "wrk_governor.h"
-#include "wrk_loop.h"
 #include "wrk_params.h"
 
 #include <string.h>
@@ -18,6 +18,8 @@
 /* What comes before the parameters in a frame. */
 #define LAUNCH_HEAD                                                                    \
     (uint32_t)(sizeof(struct wire_req) + sizeof(struct wire_cuLaunchKernel_req))
+#define LAUNCH_WORDS 6
+static_assert(sizeof(struct wire_cuLaunchKernel_req) == LAUNCH_WORDS * 8, "words");
 
 GP_HOT static inline CUresult
 launch(struct wrk *w, const struct wire_args_cuLaunchKernel *a, struct wrk_params *p,
@@ -28,17 +30,16 @@ launch(struct wrk *w, const struct wire_args_cuLaunchKernel *a, struct wrk_param
                     a->hStream, NULL, wrk_params_fill(p, params, a->params_len));
 }
 
-/* Not worth a call to the C library. */
-static inline bool
-same_head(const struct wire_req *a, const struct wire_req *b)
+/* The frame behind @req, taken, if it launches the same with nothing but other
+ * parameters. */
+static inline const struct wire_req *
+next_launch(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
+            const struct wire_req *req)
 {
-    const uint64_t *x = (const uint64_t *)(a + 1), *y = (const uint64_t *)(b + 1);
-    uint64_t differ = 0;
-
-    static_assert(sizeof(struct wire_cuLaunchKernel_req) == 6 * sizeof(*x), "words");
-    for (int i = 0; i < 6; i++)
-        differ |= x[i] ^ y[i];
-    return !differ;
+    if (req->flags)
+        return NULL;
+    return wrk_batch_next(w, req, LAUNCH_HEAD + wire_align(a->params_len),
+                          LAUNCH_WORDS);
 }
 
 /* Launches of one kernel often follow each other with nothing but other parameters.
@@ -49,11 +50,10 @@ launch_again(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
              const struct wire_req *first, const struct wire_req *req,
              struct wrk_charge *charge)
 {
-    const uint32_t size = LAUNCH_HEAD + wire_align(a->params_len);
     unsigned left = 0, n = 0;
     struct wrk_params p;
 
-    for (; req && same_head(req, first); req = wrk_loop_ahead(w, first, size)) {
+    for (; req; req = next_launch(w, a, first)) {
         CUresult r;
 
         if (n == left) {
@@ -61,23 +61,12 @@ launch_again(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
             left = wrk_governor_again(w, charge);
             n = 0;
         }
-        wrk_loop_take(w, size);
         r = launch(w, a, &p, (const uint8_t *)req + LAUNCH_HEAD);
         if (unlikely(r != CUDA_SUCCESS))
             wrk_defer(w, req, r);
         n++;
     }
     wrk_governor_launched_n(w, charge, n);
-}
-
-/* The frame behind this one if it is as long and of the same call. */
-static inline const struct wire_req *
-launch_ahead(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
-             const struct wire_req *req)
-{
-    if (req->flags)
-        return NULL;
-    return wrk_loop_ahead(w, req, LAUNCH_HEAD + wire_align(a->params_len));
 }
 
 GP_HOT CUresult
@@ -94,7 +83,7 @@ h_cuLaunchKernel(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
     wrk_governor_acquire(w, a->hStream, wrk_governor_key(a->f, grid, block), &charge);
     r = launch(w, a, &p, a->params);
     wrk_governor_launched(w, &charge);
-    if (r == CUDA_SUCCESS && (next = launch_ahead(w, a, rep->req)))
+    if (r == CUDA_SUCCESS && (next = next_launch(w, a, rep->req)))
         launch_again(w, a, rep->req, next, &charge);
     return r;
 }

@@ -111,27 +111,6 @@ run_frame(struct wrk *w, const void *frame, uint32_t size)
     return true;
 }
 
-GP_HOT const struct wire_req *
-wrk_loop_ahead(struct wrk *w, const struct wire_req *req, uint32_t size)
-{
-    uint32_t seq = atomic_load_explicit(&w->priv->seq, memory_order_relaxed) + 1;
-    const struct wire_req *next = xport_ahead(w->priv->conn, size);
-
-    if (!next || next->seq != seq || next->size != size || next->call != req->call ||
-        next->flags != req->flags || next->ctx != req->ctx)
-        return NULL;
-    return next;
-}
-
-GP_HOT void
-wrk_loop_take(struct wrk *w, uint32_t size)
-{
-    uint32_t seq = atomic_load_explicit(&w->priv->seq, memory_order_relaxed);
-
-    xport_take(w->priv->conn, size);
-    atomic_store_explicit(&w->priv->seq, seq + 1, memory_order_relaxed);
-}
-
 GP_HOT int
 wrk_loop_run(struct wrk *w)
 {
