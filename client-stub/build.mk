@@ -7,9 +7,10 @@ STUB_SRCS := \
     $(addprefix client-stub/card/stub_,cls.c ctx.c ctx_calls.c device.c primary.c) \
     $(addprefix client-stub/code/stub_,args.c func.c image.c jit.c launch.c launch_old.c \
         linker.c module.c occupancy.c) \
-    $(addprefix client-stub/core/stub_,aside.c attach.c call.c ending.c error.c event.c flush.c fork.c \
-        handle.c init.c intern.c lanes.c link.c logs.c pod.c report.c result.c session.c sticky.c thread.c \
-        trace.c wait.c) \
+    $(addprefix client-stub/core/stub_,aside.c attach.c call.c ending.c error.c event.c flush.c fork.c handle.c \
+        hooks.c init.c intern.c lanes.c link.c logs.c pod.c report.c result.c session.c \
+        sticky.c thread.c trace.c wait.c) \
+    $(addprefix client-stub/entry/stub_,features.c open.c) \
     $(addprefix client-stub/memory/stub_,alloc.c copy.c copy_array.c copy_rect.c fill.c host.c \
         land.c managed.c managed_calls.c managed_live.c managed_mirror.c managed_pages.c \
         managed_range.c memory.c pinned.c pointer.c range.c share.c stage.c unified.c vmm.c) \
@@ -25,7 +26,7 @@ STUB_CFLAGS += -DSTUB_NO_VALIDITY
 else
 STUB_SRCS += client-stub/tables/stub_validity.c
 endif
-STUB_DIRS := $(addprefix client-stub/,card code core memory order servers tables)
+STUB_DIRS := $(addprefix client-stub/,card code core entry memory order servers tables)
 STUB_INCS := $(STUB_DIRS) proto transport common $(O)/gen
 
 # Whole, so that unit tests link the same objects that the library is made of.

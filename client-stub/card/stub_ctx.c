@@ -2,12 +2,11 @@
 /* Context objects and the per-thread stack. */
 #include "stub_ctx.h"
 
-#include "stub_call.h"
 #include "stub_cls.h"
 #include "stub_device.h"
 #include "stub_handle.h"
+#include "stub_hooks.h"
 #include "stub_link.h"
-#include "stub_sticky.h"
 #include "wire_format.h"
 
 #include <errno.h>
@@ -136,7 +135,7 @@ void
 stub_ctx_end(struct stub_ctx *ctx)
 {
     atomic_store(&ctx->alive, false);
-    stub_sticky_over(ctx);
+    stub_hooks_ctx_end(ctx);
     stub_cls_drop_all(ctx);
     if (ctx->primary) {
         /* A later life of it is another context to whoever keys things by number. */

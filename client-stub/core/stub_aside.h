@@ -14,23 +14,17 @@
 #define STUB_ASIDE_H
 
 #include "gp_base.h"
+#include "stub_link.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-struct stub_link;
 struct wire_req;
 
 /* As much as a connection itself gathers: what fills it faster than the line takes it
  * has to wait. */
 #define STUB_ASIDE_MAX (64u * 1024u)
-
-struct stub_aside {
-    _Atomic uint32_t busy; /* futex word: 0, 1 somebody sends, 2 and somebody sleeps */
-    uint32_t used;
-    uint8_t *room; /* by the first who needs it; never freed */
-};
 
 static inline bool
 stub_aside_busy(const struct stub_aside *aside)

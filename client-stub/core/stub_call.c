@@ -12,15 +12,11 @@
 
 #include "gp_log.h"
 #include "stub_aside.h"
-#include "stub_capture.h"
 #include "stub_flush.h"
-#include "stub_lanes.h"
+#include "stub_hooks.h"
 #include "stub_link.h"
-#include "stub_managed.h"
 #include "stub_post.h"
-#include "stub_sticky.h"
 #include "stub_tls.h"
-#include "stub_unified.h"
 #include "stub_wait.h"
 #include "wire_format.h"
 #include "xport.h"
@@ -30,6 +26,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+
+/* Payloads up to this size are looked through; tables of pointers are not larger. */
+#define CONTENT_MAX (256u * 1024)
 
 static struct wire_req *
 call_req(struct stub_call *c)
@@ -87,7 +86,9 @@ call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
         return call_lost(link, -EPIPE);
     req->size = size;
     req->call = call;
-    req->flags = stub_capture_any() ? stub_capture_flags() : 0;
+    req->flags = likely(!(stub_link_attention(link) & STUB_ATTEND_FLAGS))
+                     ? 0
+                     : stub_hooks_frame_flags();
     req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
     atomic_store_explicit(&link->seq, req->seq, memory_order_relaxed);
     req->ctx = stub_tls.ctx_index;
@@ -100,11 +101,15 @@ call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
 GP_HOT CUresult
 stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
 {
+    uint32_t attention;
+
     c->link = stub_link_here();
-    if (unlikely(!stub_link_ready(c->link)))
-        return stub_link_refusal(c->link);
-    if (stub_managed_is_on())
-        stub_managed_before(call);
+    attention = stub_link_attention(c->link);
+    if (unlikely(attention & (STUB_ATTEND_NOT_READY | STUB_ATTEND_CALL))) {
+        if (attention & STUB_ATTEND_NOT_READY)
+            return stub_link_refusal(c->link);
+        stub_hooks_before_call(call);
+    }
     return call_claim(c, call, body_size);
 }
 
@@ -138,7 +143,7 @@ static bool
 call_may_be_asked(const struct stub_call *c)
 {
     return !(((const struct wire_req *)c->body - 1)->flags & WIRE_F_LAND) &&
-           stub_sticky_asks(c->call);
+           stub_hooks_wants_reply(c->call);
 }
 
 /* What stub_aside_end() has moved into the empty buffer waits there, or leaves if it is
@@ -146,7 +151,8 @@ call_may_be_asked(const struct stub_call *c)
 static CUresult
 call_gathered(struct stub_link *link, uint32_t gathered)
 {
-    bool much = gathered >= STUB_SEND_HIGH || (gathered && stub_flush_always);
+    bool much = gathered >= STUB_SEND_HIGH ||
+                (gathered && stub_link_attention(link) & STUB_ATTEND_FLUSH);
     int r = 0;
 
     call_flushed(link);
@@ -218,10 +224,10 @@ call_post_aside(struct stub_call *c)
     return CUDA_SUCCESS;
 }
 
-/* The frame names page-locked memory that no card knows: its place is given back, the
- * server gets pages for it, and the frame takes the next place. */
+/* The frame names memory that the server does not have yet: its place is given back,
+ * the server gets it, and the frame takes the next place. */
 static GP_COLD CUresult
-call_show_memory(struct stub_call *c)
+call_provide(struct stub_call *c)
 {
     CLEANUP_FREE struct wire_req *copy = malloc(c->frame_size);
     struct stub_link *link = c->link;
@@ -235,8 +241,7 @@ call_show_memory(struct stub_call *c)
     gp_lock_release(&link->send);
     if (!copy)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    stub_managed_adopt();
-    stub_managed_work(STUB_MANAGED_SOME);
+    stub_hooks_provide();
     r = call_claim(c, copy->call, copy->size - (uint32_t)sizeof(*copy));
     if (r != CUDA_SUCCESS)
         return r;
@@ -245,53 +250,61 @@ call_show_memory(struct stub_call *c)
     return CUDA_SUCCESS;
 }
 
-/* Calls between stub and worker name no memory that a card uses. */
+/* Calls between stub and worker name nothing that a feature would have to give. */
 static GP_COLD CUresult
 call_look(struct stub_call *c)
 {
     if (c->call >= WIRE_CALL_INTERNAL || call_req(c)->flags & WIRE_F_LAND ||
-        !stub_unified_seek(c->body, c->frame_size - sizeof(struct wire_req)))
+        !stub_hooks_needs(c->body, c->frame_size - sizeof(struct wire_req)))
         return CUDA_SUCCESS;
-    return call_show_memory(c);
+    return call_provide(c);
 }
 
 static GP_COLD CUresult
 call_look_at_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
-    bool some = stub_unified_seek(c->body, c->frame_size - sizeof(struct wire_req));
+    bool some = stub_hooks_needs(c->body, c->frame_size - sizeof(struct wire_req));
 
     for (size_t i = 0; i < n; i++)
-        if (pieces[i].iov_len <= STUB_UNIFIED_LOOK &&
-            stub_unified_seek(pieces[i].iov_base, pieces[i].iov_len))
+        if (pieces[i].iov_len <= CONTENT_MAX &&
+            stub_hooks_needs(pieces[i].iov_base, pieces[i].iov_len))
             some = true;
-    return some ? call_show_memory(c) : CUDA_SUCCESS;
+    return some ? call_provide(c) : CUDA_SUCCESS;
 }
 
 GP_HOT CUresult
 stub_call_post(struct stub_call *c)
 {
     struct stub_link *link = c->link;
-    uint32_t queued;
+    uint32_t attention = stub_link_attention(link), queued;
     CUresult r;
 
-    if (stub_unified_is_waiting()) {
+    if (unlikely(attention & STUB_ATTEND_CONTENT)) {
         r = call_look(c);
         if (r != CUDA_SUCCESS)
             return r;
     }
     queued = atomic_load_explicit(&link->queued, memory_order_relaxed);
-    if (stub_sticky_any(link) && call_may_be_asked(c))
+    if (unlikely(attention & STUB_ATTEND_REPLY) && call_may_be_asked(c))
         return stub_call_ask(c);
     if (unlikely(c->aside))
         return call_post_aside(c);
     xport_commit(link->conn, c->frame_size);
-    if (unlikely(queued + c->frame_size >= STUB_SEND_HIGH || stub_flush_always))
+    if (unlikely(queued + c->frame_size >= STUB_SEND_HIGH ||
+                 attention & STUB_ATTEND_FLUSH))
         return call_send_apart(link, NULL, 0);
     atomic_store_explicit(&link->queued, queued + c->frame_size, memory_order_relaxed);
     gp_lock_release(&link->send);
     if (unlikely(queued == 0))
         stub_flush_arm(link);
     return CUDA_SUCCESS;
+}
+
+static void
+call_moved(struct stub_link *link, uint64_t bytes)
+{
+    if (unlikely(atomic_load_explicit(&link->count_payloads, memory_order_relaxed)))
+        stub_hooks_payload_moved(link, bytes);
 }
 
 /* Send everything up to and with this frame, and its payload behind it.  What follows
@@ -307,7 +320,7 @@ call_send(struct stub_call *c, const struct iovec *pieces, size_t n)
     for (size_t i = 0; i < n; i++)
         moved += pieces[i].iov_len;
     if (r == CUDA_SUCCESS && moved)
-        stub_lanes_moved(c->link, moved);
+        call_moved(c->link, moved);
     return r;
 }
 
@@ -350,7 +363,7 @@ call_send_and_wait(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
     CUresult r = CUDA_SUCCESS;
 
-    if (stub_unified_is_waiting())
+    if (unlikely(stub_link_attention(c->link) & STUB_ATTEND_CONTENT))
         r = n ? call_look_at_pieces(c, pieces, n) : call_look(c);
     if (r == CUDA_SUCCESS && unlikely(c->aside))
         r = call_come_back(c);
@@ -384,12 +397,14 @@ stub_call_post_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
     CUresult r;
 
-    if (stub_sticky_any(c->link) && stub_sticky_asks(c->call)) {
+    if (stub_link_asks(c->link) && stub_hooks_wants_reply(c->call)) {
         r = stub_call_wait_pieces(c, pieces, n);
         stub_call_end(c);
         return r;
     }
-    r = stub_unified_is_waiting() ? call_look_at_pieces(c, pieces, n) : CUDA_SUCCESS;
+    r = stub_link_attention(c->link) & STUB_ATTEND_CONTENT
+            ? call_look_at_pieces(c, pieces, n)
+            : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS && c->aside)
         r = call_come_back(c);
     if (r != CUDA_SUCCESS)
@@ -431,7 +446,7 @@ stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len, uint32_t rep_s
     c->dst_len = len;
     c->bulk_at = rep_size - (uint32_t)sizeof(uint64_t);
     r = call_send_and_wait_bulk(c, NULL, 0);
-    stub_lanes_moved(c->link, len);
+    call_moved(c->link, len);
     return r;
 }
 
@@ -485,9 +500,9 @@ stub_call_end(struct stub_call *c)
         free(TAKE_PTR(c->heap));
     c->reply = NULL;
     if (unlikely(c->result != CUDA_SUCCESS))
-        stub_sticky_note(c->link, c->result);
-    if (stub_managed_is_on())
-        c->result = stub_managed_after(c->call, c->result);
+        stub_hooks_call_failed(c->link, c->result);
+    if (unlikely(stub_link_attention(c->link) & STUB_ATTEND_CALL))
+        c->result = stub_hooks_after_wait(c->call, c->result);
 }
 
 CUresult

@@ -16,45 +16,13 @@
 
 #include "cuda_abi.h"
 #include "gp_base.h"
+#include "stub_handle.h"
+#include "stub_inflight.h"
 #include "wire_format.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Replies up to this size are kept in the call itself when another thread read them. */
-#define STUB_CALL_INLINE 128
-
-struct stub_link;
-
-struct stub_call {
-    void *body;           /* request body behind the frame header, 8-aligned */
-    const void *reply;    /* reply body, valid from wait to end */
-    uint32_t reply_size;  /* bytes in it, without the header */
-    uint16_t reply_flags; /* WIRE_F_BULK: bulk_len bytes went to dst */
-    uint64_t bulk_len;
-
-    /* private to stub_call.c and stub_wait.c */
-    struct stub_link *link;
-    uint32_t frame_size;
-    uint32_t seq;
-    _Atomic uint32_t state; /* futex word, enum stub_call_state */
-    int32_t result;
-    uint32_t bulk_at; /* where in the reply the u64 length of the bulk bytes lies */
-    uint16_t call;
-    bool aside;  /* its frame waits beside a payload (stub_aside.h) */
-    bool events; /* waits for events, has no answer of its own */
-    bool leads;  /* holds the reading end until stub_call_end() */
-    bool apart;  /* leads without ever having been in link->waiting */
-    bool listed; /* in link->waiting, where other threads find it; under wait */
-    bool sleeps; /* in stub_wait_for(), and not leading */
-    void *dst;   /* where bulk bytes of the reply go */
-    uint64_t dst_len;
-    void *heap; /* deposited reply that did not fit in stash */
-    struct stub_call *next;
-    struct stub_call *prev;
-    uint64_t stash[STUB_CALL_INLINE / 8];
-};
 
 /* Claim the next place in the queue for @call with @body_size bytes of body (a
  * multiple of 8, uninitialised: the caller writes every byte).  Fails without
@@ -121,13 +89,6 @@ CUresult stub_call_bad(uint16_t call);
 /* A call that gpupool does not carry: CUDA_ERROR_NOT_SUPPORTED, counted, named once
  * in the log.  @call is its number in proto/api. */
 CUresult stub_unsupported(uint16_t call);
-
-/* Handles: minted here, laid out as proto/wire_format.h says, kinds as enum wire_kind.
- * new: 0 when the kind's table is full.  ok: live and of that kind.  del: the id
- * becomes unknown at once; its index is reused later with another generation. */
-uint64_t stub_handle_new(uint32_t kind);
-bool stub_handle_ok(uint32_t kind, uint64_t handle);
-void stub_handle_del(uint32_t kind, uint64_t handle);
 
 /* The stream id that goes on the wire: NULL and CU_STREAM_LEGACY as 0, minted handles
  * unchanged; CU_STREAM_PER_THREAD, and NULL with @per_thread (the _ptsz/_ptds names),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unasked frames: host functions that are due, kernel output, the end of the session.
+/* Unsolicited messages: kernel output, the end of the session; others are the
+ * features'.
  */
 #include "stub_event.h"
 
 #include "gp_log.h"
-#include "stub_hostfn.h"
-#include "stub_land.h"
+#include "stub_hooks.h"
 #include "stub_result.h"
 #include "wire_format.h"
 
@@ -26,41 +26,6 @@ event_output(const void *body, uint32_t size)
         return "output event longer than its frame";
     fwrite((const char *)body + sizeof(ev), 1, ev.len, ev.fd == 2 ? stderr : stdout);
     return NULL;
-}
-
-static const char *
-event_host_func(struct stub_link *link, const void *body, uint32_t size)
-{
-    struct wire_event_host_func ev;
-
-    if (size < sizeof(ev))
-        return "short host-function event";
-    memcpy(&ev, body, sizeof(ev));
-    return stub_hostfn_due(link, &ev);
-}
-
-static const char *
-event_host_gone(const struct stub_link *link, const void *body, uint32_t size)
-{
-    struct wire_event_host_gone ev;
-
-    if (size < sizeof(ev))
-        return "short event of a host function that is gone";
-    memcpy(&ev, body, sizeof(ev));
-    return stub_hostfn_gone(link, &ev);
-}
-
-static const char *
-event_callback(struct stub_link *link, const void *body, uint32_t size)
-{
-    struct wire_event_callback ev;
-
-    if (size < sizeof(ev))
-        return "short callback event";
-    memcpy(&ev, body, sizeof(ev));
-    if (ev.len > size - sizeof(ev) || ev.len > WIRE_LOG_LINE_MAX)
-        return "callback event longer than its frame";
-    return stub_hostfn_notice_due(link, &ev, (const char *)body + sizeof(ev));
 }
 
 /* The words are the thread's until its next such event. */
@@ -85,23 +50,19 @@ const char *
 stub_event_take(struct stub_link *link, const struct wire_rep *event)
 {
     uint32_t size = event->size - (uint32_t)sizeof(*event);
+    const struct stub_unsolicited *taker;
 
     switch (event->call) {
-    case WIRE_EVENT_HOST_FUNC:
-        return event_host_func(link, event + 1, size);
-    case WIRE_EVENT_HOST_GONE:
-        return event_host_gone(link, event + 1, size);
     case WIRE_EVENT_OUTPUT:
         return event_output(event + 1, size);
-    case WIRE_EVENT_CALLBACK:
-        return event_callback(link, event + 1, size);
     case WIRE_EVENT_CREDIT:
         return NULL;
-    case WIRE_EVENT_LANDED:
-        return stub_land_take(link, event);
     case WIRE_EVENT_LOST:
         return event_lost(event + 1, size);
     default:
+        taker = stub_hooks_unsolicited(event->call);
+        if (taker)
+            return taker->take(link, event);
         gp_log_debug("stub", "event 0x%04x is unknown here", event->call);
         return NULL;
     }

@@ -3,7 +3,7 @@
  * Frames that the worker sends unasked.
  *
  * Taken by whichever thread reads the connection; so nothing here blocks or runs code
- * of the application: host functions are handed to their thread (stub_hostfn.c).
+ * of the application.  What belongs to a feature goes to it (stub_hooks.h).
  */
 #ifndef STUB_EVENT_H
 #define STUB_EVENT_H

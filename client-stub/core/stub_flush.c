@@ -9,9 +9,11 @@
 
 #include "gp_base.h"
 #include "gp_time.h"
-#include "stub_land.h"
+#include "stub_aside.h"
+#include "stub_hooks.h"
 #include "stub_link.h"
 #include "stub_thread.h"
+#include "stub_wait.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -30,8 +32,6 @@
 #define FLUSH_IDLE_TICKS 25 /* looks without any frame before it sleeps for good */
 #define FLUSH_CHECK_MS 1000 /* between looks at bytes that nobody has acknowledged */
 #define FLUSH_LOOK_NS (100 * GP_NS_PER_MS) /* how late a dead worker is noticed */
-
-GP_HOT_DATA bool stub_flush_always;
 
 struct flush_look {
     uint32_t flushes;
@@ -121,7 +121,7 @@ flush_step(struct stub_link *link, struct flush_look now, struct flush_look last
 
     /* Before a flush in any case: the worker may not read until somebody reads here. */
     if (now.landing && (last.landing || stale))
-        stub_land_nudge(link);
+        stub_hooks_unread(link);
     *idle = now.queued == 0 && !flushed ? *idle + 1 : 0;
     if (stale) {
         long held_max = now.landing ? (long)FLUSH_TICK_MAX_NS : FLUSH_HELD_MAX_NS;
@@ -166,7 +166,7 @@ stub_flush_wake(struct stub_link *link)
 
     atomic_store(&link->flush_asleep, 0);
     if (write(link->doze_fd, &one, sizeof(one)) < 0)
-        stub_flush_always = true; /* cannot be: the counter is nowhere near its end */
+        stub_link_attend(link, STUB_ATTEND_FLUSH, true); /* cannot be: it never fills */
 }
 
 int
@@ -178,6 +178,6 @@ stub_flush_start(struct stub_link *link)
     r = link->doze_fd < 0 ? -errno
                           : stub_thread_start("gpupool-flush", flush_run, link);
     if (r < 0)
-        stub_flush_always = true;
+        stub_link_attend(link, STUB_ATTEND_FLUSH, true);
     return r;
 }

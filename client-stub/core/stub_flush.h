@@ -16,9 +16,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* CUDA_LAUNCH_BLOCKING and single-core debugging: every frame leaves at once. */
-extern bool stub_flush_always;
-
 /* Launches are waited for (stub_launch.c). */
 extern bool stub_launch_blocking;
 

@@ -27,7 +27,7 @@ fork_forget(struct stub_link *link)
     link->releases = 0;
     atomic_store(&link->seq, 0);
     atomic_store(&link->queued, 0);
-    atomic_store(&link->phase, STUB_COLD);
+    stub_link_set_phase(link, STUB_COLD);
 }
 
 static void
@@ -43,7 +43,7 @@ fork_in_child(void)
         if (phase == STUB_LINKED)
             fork_forget(link);
         else
-            atomic_store(&link->phase, STUB_FORKED);
+            stub_link_set_phase(link, STUB_FORKED);
     }
 }
 

@@ -8,7 +8,6 @@
 #include "stub_handle.h"
 
 #include "gp_lock.h"
-#include "stub_call.h"
 #include "stub_link.h"
 #include "wire_format.h"
 

@@ -5,7 +5,7 @@
  * The application sees ids (proto/wire_format.h has the layout), never pointers, so
  * whatever it hands in is looked up here before it is believed.  Looking up takes no
  * lock; minting and deleting take one.  What `data` points to belongs to the module
- * that set it.  Any thread.  Minting and the yes/no check are in stub_call.h.
+ * that set it.  Any thread.
  */
 #ifndef STUB_HANDLE_H
 #define STUB_HANDLE_H
@@ -15,6 +15,13 @@
 
 /* The worker refuses ids past this index (wrk_handle.h), so we do not mint them. */
 #define STUB_HANDLE_MAX (1u << 20)
+
+/* new: 0 when the kind's table is full.  ok: live and of that kind (enum wire_kind).
+ * del: the id becomes unknown at once; its index is reused later with another
+ * generation. */
+uint64_t stub_handle_new(uint32_t kind);
+bool stub_handle_ok(uint32_t kind, uint64_t handle);
+void stub_handle_del(uint32_t kind, uint64_t handle);
 
 /* Mint a handle of an object on @link; stub_handle_new() takes the current link. */
 uint64_t stub_handle_new_on(uint32_t link, uint32_t kind);

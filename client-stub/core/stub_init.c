@@ -10,6 +10,7 @@
 #include "stub_func.h"
 #include "stub_link.h"
 #include "stub_manual.h"
+#include "stub_open.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ init_from_snapshot(void)
     stub_func_init();
     for (uint32_t i = 0; i < stub_links_n; i++)
         stub_flush_start(&stub_links[i]); /* without it every frame leaves at once */
-    stub_link_set_ready();
+    stub_open_ready();
     return CUDA_SUCCESS;
 }
 
@@ -46,7 +47,7 @@ stub_m_cuInit(unsigned int Flags)
         return CUDA_ERROR_INVALID_VALUE;
     if (stub_link_enter_any() == CUDA_SUCCESS)
         return CUDA_SUCCESS;
-    r = stub_link_open();
+    r = stub_open();
     if (r != CUDA_SUCCESS)
         return r;
     gp_lock_take(&init_lock);
@@ -69,7 +70,7 @@ stub_m_cuDriverGetVersion(int *driverVersion)
     if (!driverVersion)
         return CUDA_ERROR_INVALID_VALUE;
     *driverVersion = CUDA_VERSION;
-    if (phase == STUB_COLD && stub_link_open() != CUDA_SUCCESS)
+    if (phase == STUB_COLD && stub_open() != CUDA_SUCCESS)
         return CUDA_SUCCESS;
     if (phase != STUB_FORKED && phase != STUB_GONE && stub_links[0].attach)
         *driverVersion = stub_link_driver_version();

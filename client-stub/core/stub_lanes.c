@@ -9,6 +9,7 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "stub_call.h"
+#include "stub_hooks.h"
 #include "stub_link.h"
 #include "stub_thread.h"
 #include "wire_api.h"
@@ -190,20 +191,22 @@ lanes_main(void *arg)
         lanes_open(link, AUTO_LANES);
 }
 
-void
-stub_lanes_moved(struct stub_link *link, uint64_t bytes)
+static void
+lanes_moved(struct stub_link *link, uint64_t bytes)
 {
     uint32_t n = atomic_load_explicit(&wish, memory_order_relaxed);
 
-    if (atomic_load_explicit(&link->lanes_settled, memory_order_relaxed) ||
-        link->attach->lanes_max == 0)
-        return;
     if (n == 0 &&
         atomic_fetch_add_explicit(&link->moved, bytes, memory_order_relaxed) + bytes <
             MOVED_MIN)
         return;
-    if (atomic_exchange(&link->lanes_settled, true) || n == 1)
+    if (!atomic_exchange(&link->count_payloads, false) || n == 1)
         return;
     if (stub_thread_start("gpupool-lanes", lanes_main, link) < 0)
         gp_log_info("stub", "no thread for further connections");
 }
+
+const struct stub_feature stub_lanes_feature = {
+    .name = "several connections",
+    .payload_moved = lanes_moved,
+};

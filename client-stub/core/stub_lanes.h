@@ -13,10 +13,10 @@
 
 #include <stdint.h>
 
-struct stub_link;
+struct stub_feature;
 
-/* A payload has gone over the link, either way.  Any thread, no lock held. */
-void stub_lanes_moved(struct stub_link *link, uint64_t bytes);
+/* Counts payloads until it knows (stub_hooks.h). */
+extern const struct stub_feature stub_lanes_feature;
 
 /* Read GPUPOOL_CONNECTIONS; -EINVAL: it says nothing that it may. */
 int stub_lanes_settings(void);

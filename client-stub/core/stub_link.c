@@ -1,237 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Attaching to the pool servers, and noticing that an attachment is gone.
- *
- * stub_link_open() runs once, under its own lock; whoever comes meanwhile waits for its
- * outcome.
- */
+/* The phases of the links, and what calls on them have to stop for. */
 #include "stub_link.h"
 
 #include "attach.pb-c.h"
-#include "gp_err.h"
-#include "gp_log.h"
-#include "gp_net.h"
-#include "gp_str.h"
-#include "stub_attach.h"
-#include "stub_call.h"
-#include "stub_ending.h"
-#include "stub_fork.h"
-#include "stub_result.h"
-#include "stub_session.h"
-#include "stub_wait.h"
-#include "xport.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
-GP_HOT_DATA struct stub_link stub_links[STUB_LINKS_MAX];
+/* Until they are ready, calls have to stop and ask. */
+GP_HOT_DATA struct stub_link stub_links[STUB_LINKS_MAX] = {
+    [0 ... STUB_LINKS_MAX - 1] = {.attention = STUB_ATTEND_NOT_READY},
+};
 GP_HOT_DATA uint32_t stub_links_n = 1;
 
-static struct gp_lock open_lock;
-
-/* ---- words for the user ----------------------------------------------------- */
-
-/* The one line that a program without a card leaves on stderr. */
-static void
-link_complain(const char *server, const char *cause, const char *remedy)
+void
+stub_link_attend(struct stub_link *link, enum stub_attend bit, bool on)
 {
-    char line[1024];
-    bool named = !server || strstr(cause, server);
-    int n = snprintf(line, sizeof(line), "gpupool: no GPU: %s%s%s; %s\n",
-                     named ? "" : server, named ? "" : ": ", cause, remedy);
-
-    n = gp_min(n, (int)sizeof(line) - 1);
-    line[n - 1] = '\n';
-    if (write(STDERR_FILENO, line, (size_t)n) < 0)
-        gp_log_debug("stub", "stderr is closed");
-}
-
-static const char *
-link_remedy(int err)
-{
-    switch (err) {
-    case -ENOENT:
-        return "start the program with `gpupool run -- PROGRAM`";
-    case -ECONNREFUSED:
-    case -ETIMEDOUT:
-    case -EHOSTUNREACH:
-    case -ENETUNREACH:
-        return "is the server up and reachable? `gpupool status` and `gpupool doctor` "
-               "tell";
-    default:
-        return "`gpupool doctor` tells more";
-    }
-}
-
-/* All links share the fate of their session's beginning. */
-static void
-link_set_phases(enum stub_phase phase)
-{
-    for (uint32_t i = 0; i < stub_links_n; i++)
-        atomic_store_explicit(&stub_links[i].phase, phase, memory_order_release);
-}
-
-static void
-link_fail(CUresult result)
-{
-    for (uint32_t i = 0; i < stub_links_n; i++)
-        atomic_store(&stub_links[i].failure, (int32_t)result);
-    link_set_phases(STUB_FAILED);
-}
-
-/* Attach to one server; the devices of the ones before it are known. */
-static int
-link_attach(struct stub_link *link, const struct stub_server *server, uint32_t *devices,
-            struct stub_attach *at, struct gp_err *err)
-{
-    int r;
-
-    *at = (struct stub_attach){
-        .links = stub_links_n, .link = link->number, .device_base = *devices};
-    r = stub_attach(server, at, err);
-    if (r < 0)
-        return r;
-    link->attach = at->reply;
-    link->conn = at->conn;
-    free(link->address);
-    link->address = strdup(at->address);
-    /* A worker that does not read, because its card is stuck, must learn of our death.
-     */
-    gp_net_reset_on_close(link->conn->fd, true);
-    link->device_base = *devices;
-    *devices += (uint32_t)gp_min(link->attach->n_devices, (size_t)UINT16_MAX);
-    gp_log_info("stub", "attached to %s over %s as %s, driver %s %u, %zu device(s)",
-                at->address, xport_name(at->conn), link->attach->attachment,
-                link->attach->driver, link->attach->driver_version,
-                link->attach->n_devices);
-    return 0;
-}
-
-static void
-link_detach_all(void)
-{
-    for (uint32_t i = 0; i < stub_links_n; i++) {
-        xport_free(stub_links[i].conn);
-        stub_links[i].conn = NULL;
-    }
-}
-
-static void
-link_open_locked(void)
-{
-    struct stub_session session = {0};
-    const char *address = NULL;
-    struct stub_attach at = {0};
-    struct gp_err err = {0};
-    uint32_t devices = 0;
-    int r = stub_session_read(&session, &err);
-
-    stub_links_n = gp_max(session.n_servers, 1u);
-    for (uint32_t i = 0; r >= 0 && i < session.n_servers; i++) {
-        stub_links[i].number = i;
-        address = session.servers[i].address;
-        r = link_attach(&stub_links[i], &session.servers[i], &devices, &at, &err);
-    }
-    if (r >= 0 && stub_fork_watch() < 0)
-        r = gp_err_set(&err, -ENOMEM, "out of memory");
-    if (r < 0) {
-        link_complain(address, gp_err_msg(&err, r), link_remedy(r));
-        link_detach_all();
-        link_fail(at.status ? stub_result_refused(at.status) : stub_result_attach(r));
-    } else {
-        stub_slow |= stub_links_n > 1;
-        link_set_phases(STUB_LINKED);
-    }
-    stub_session_fini(&session);
-}
-
-CUresult
-stub_link_open(void)
-{
-    _Atomic uint32_t *first = &stub_links[0].phase;
-    uint32_t phase = atomic_load_explicit(first, memory_order_acquire);
-
-    if (phase == STUB_COLD) {
-        gp_lock_take(&open_lock);
-        if (atomic_load(first) == STUB_COLD)
-            link_open_locked();
-        gp_lock_release(&open_lock);
-        phase = atomic_load(first);
-    }
-    return phase == STUB_LINKED || phase == STUB_READY ? CUDA_SUCCESS
-                                                       : stub_link_refusal(stub_links);
+    if (on)
+        atomic_fetch_or(&link->attention, (uint32_t)bit);
+    else
+        atomic_fetch_and(&link->attention, ~(uint32_t)bit);
 }
 
 void
-stub_link_set_ready(void)
+stub_link_attend_all(enum stub_attend bit, bool on)
 {
-    for (uint32_t i = 0; i < stub_links_n; i++) {
-        uint32_t linked = STUB_LINKED;
-
-        atomic_compare_exchange_strong(&stub_links[i].phase, &linked, STUB_READY);
-    }
+    for (uint32_t i = 0; i < STUB_LINKS_MAX; i++)
+        stub_link_attend(&stub_links[i], bit, on);
 }
 
-static bool
-link_alive(const struct stub_link *link)
-{
-    uint32_t phase = atomic_load(&link->phase);
-
-    return phase == STUB_READY || phase == STUB_LINKED;
-}
-
+/* Who finds the link lost meanwhile has set the bit before it was cleared here: it is
+ * set again. */
 static void
-link_say_lost(const struct stub_link *link, const char *why)
+link_phase_changed(struct stub_link *link, enum stub_phase phase)
 {
-    char line[512];
-
-    snprintf(line, sizeof(line), "session %s is lost%s%s: %s", link->attach->session,
-             stub_links_n > 1 ? " as " : "",
-             stub_links_n > 1 ? link->attach->attachment : "", why);
-    gp_log_error("stub", "%s", line);
-    stub_ending_leave(line);
+    stub_link_attend(link, STUB_ATTEND_NOT_READY, phase != STUB_READY);
+    if (phase == STUB_READY && atomic_load(&link->phase) != STUB_READY)
+        stub_link_attend(link, STUB_ATTEND_NOT_READY, true);
 }
 
-/* Whoever comes meanwhile waits: when a call has failed for a lost link, the line that
- * says why is out.  @why: NULL, ask for the cause of @r. */
-static CUresult
-link_lose(struct stub_link *link, const char *why, int r)
+void
+stub_link_set_phase(struct stub_link *link, enum stub_phase phase)
 {
-    CUresult result = stub_result_lost();
-    char words[STUB_ENDING_MAX];
-
-    if (!link_alive(link)) {
-        stub_wait_abort(link, result);
-        return result;
-    }
-    gp_lock_take(&link->lose);
-    if (link_alive(link)) {
-        /* A payload that breaks off does so because of the link. */
-        if (!why || link->conn->error == -ETIMEDOUT)
-            stub_ending_of(link, link->conn->error ? link->conn->error : r, words);
-        else
-            gp_str_copy(words, sizeof(words), why);
-        link_say_lost(link, words);
-        atomic_store(&link->failure, (int32_t)result);
-        atomic_store(&link->phase, STUB_LOST);
-        xport_abort(link->conn);
-    }
-    gp_lock_release(&link->lose);
-    stub_wait_abort(link, result);
-    return result;
+    atomic_store(&link->phase, phase);
+    link_phase_changed(link, phase);
 }
 
-CUresult
-stub_link_lose(struct stub_link *link, const char *why)
+bool
+stub_link_move_phase(struct stub_link *link, enum stub_phase from, enum stub_phase to)
 {
-    return link_lose(link, why, 0);
-}
+    uint32_t was = from;
 
-CUresult
-stub_link_broken(struct stub_link *link, int r)
-{
-    return link_lose(link, NULL, r);
+    if (!atomic_compare_exchange_strong(&link->phase, &was, to))
+        return false;
+    link_phase_changed(link, to);
+    return true;
 }
 
 CUresult

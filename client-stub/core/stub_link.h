@@ -18,7 +18,6 @@
 
 #include "cuda_abi.h"
 #include "gp_lock.h"
-#include "stub_aside.h"
 #include "stub_tls.h"
 #include "wire_format.h"
 
@@ -42,6 +41,24 @@ enum stub_phase {
     STUB_GONE,   /* the library's destructor ran */
 };
 
+/* What a call has to stop for, besides sending its frame.  All bits but the first are
+ * set by features for all links (stub_hooks.h says what each makes the core do). */
+enum stub_attend {
+    STUB_ATTEND_NOT_READY = 1, /* the phase is not STUB_READY */
+    STUB_ATTEND_CALL = 2,      /* before_call, after_wait */
+    STUB_ATTEND_FLAGS = 4,     /* frame_flags */
+    STUB_ATTEND_CONTENT = 8,   /* needs, provide */
+    STUB_ATTEND_REPLY = 16,    /* wants_reply; set for this link alone */
+    STUB_ATTEND_FLUSH = 32,    /* every frame leaves at once */
+};
+
+/* What other threads post while one of them sends: stub_aside.h.  Under send. */
+struct stub_aside {
+    _Atomic uint32_t busy; /* futex word: 0, 1 somebody sends, 2 and somebody sleeps */
+    uint32_t used;
+    uint8_t *room; /* by the first who needs it; never freed */
+};
+
 /* As many as a handle can tell apart, and as a session can have cards. */
 #define STUB_LINKS_MAX WIRE_LINKS_MAX
 
@@ -51,11 +68,11 @@ struct stub_link {
     _Atomic(struct stub_call *) waiting; /* calls without their answer; under wait */
     _Atomic uint32_t phase;
     struct gp_lock send;
-    _Atomic uint32_t seq;     /* of the last frame; written under send */
-    _Atomic uint32_t queued;  /* bytes in the send buffer; written under send */
-    _Atomic uint32_t flushes; /* how often it was emptied; written under send */
-    _Atomic uint32_t failed;  /* contexts with a sticky error: stub_sticky.h */
-    struct stub_aside aside;  /* what gathers while somebody sends; under send */
+    _Atomic uint32_t seq;       /* of the last frame; written under send */
+    _Atomic uint32_t queued;    /* bytes in the send buffer; written under send */
+    _Atomic uint32_t flushes;   /* how often it was emptied; written under send */
+    _Atomic uint32_t attention; /* enum stub_attend; 0: an ordinary call */
+    struct stub_aside aside;    /* stub_aside.h: what gathers while somebody sends */
     struct gp_lock wait;
     atomic_bool leading; /* somebody reads the connection, or is about to */
 
@@ -72,8 +89,8 @@ struct stub_link {
     char *address;                 /* of the server, as it was reached; may be NULL */
 
     _Atomic int32_t relay_error; /* stub_relay.h */
-    _Atomic uint64_t moved;      /* bytes of payloads, until lanes are settled */
-    _Atomic bool lanes_settled;  /* stub_lanes.h: nothing more to decide */
+    _Atomic uint64_t moved;      /* bytes of payloads, while they are counted */
+    _Atomic bool count_payloads; /* somebody wants to hear of them (stub_hooks.h) */
 };
 static_assert(offsetof(struct stub_link, number) == 64, "one cache line");
 
@@ -82,19 +99,16 @@ extern struct stub_link stub_links[STUB_LINKS_MAX];
 /* How many of them the session has; 1 until it is known. */
 extern uint32_t stub_links_n;
 
-/* Attach to every server if nobody has yet.  On failure one line on stderr, once per
- * process. */
-CUresult stub_link_open(void);
+/* The only way to change the phase of a link that calls may use. */
+void stub_link_set_phase(struct stub_link *link, enum stub_phase phase);
+/* The same if the phase is @from still. */
+bool stub_link_move_phase(struct stub_link *link, enum stub_phase from,
+                          enum stub_phase to);
 
-/* After cuInit: calls may be made. */
-void stub_link_set_ready(void);
-
-/* The link is dead: remember it, and release every waiting call with an error.
- * @why goes to the log, once.  Takes wait; the caller may hold send. */
-CUresult stub_link_lose(struct stub_link *link, const char *why);
-
-/* The same where the transport has failed with @r (-errno): finds out why. */
-CUresult stub_link_broken(struct stub_link *link, int r);
+/* From now on calls on @link, or on every link of the process, stop for @bit, or no
+ * longer do.  Whoever counts when to end it orders its calls by a lock of its own. */
+void stub_link_attend(struct stub_link *link, enum stub_attend bit, bool on);
+void stub_link_attend_all(enum stub_attend bit, bool on);
 
 /* What a call returns when the phase is not READY. */
 CUresult stub_link_refusal(const struct stub_link *link);
@@ -113,6 +127,20 @@ static inline struct stub_link *
 stub_link_here(void)
 {
     return stub_tls.link;
+}
+
+/* One load for everything that is out of the ordinary. */
+static inline uint32_t
+stub_link_attention(const struct stub_link *link)
+{
+    return atomic_load_explicit(&link->attention, memory_order_acquire);
+}
+
+/* Do contexts there have errors that every call returns?  See stub_sticky.h. */
+static inline bool
+stub_link_asks(const struct stub_link *link)
+{
+    return unlikely(stub_link_attention(link) & STUB_ATTEND_REPLY);
 }
 
 static inline bool

@@ -13,13 +13,9 @@
 #include "gp_base.h"
 #include "gp_lock.h"
 #include "stub_aside.h"
-#include "stub_capture.h"
 #include "stub_flush.h"
 #include "stub_link.h"
-#include "stub_managed.h"
-#include "stub_sticky.h"
 #include "stub_tls.h"
-#include "stub_unified.h"
 #include "wire_format.h"
 #include "xport.h"
 
@@ -30,7 +26,9 @@
  * per byte as a larger one, and the worker starts while we go on filling. */
 #define STUB_SEND_HIGH (32u * 1024u)
 
-/* The body of a frame of @size bytes in all, at the next place in the queue.  NULL, and
+/* The body of a frame of @size bytes in all, at the next place in the queue.  One word
+ * says whether anything is out of the ordinary (stub_link.h); the state of the send
+ * buffer is known only under the lock.  NULL, and
  * nothing has happened: the call is to take the long way, which also says what is
  * wrong. */
 static inline void *
@@ -39,9 +37,7 @@ stub_post_begin(struct stub_link *link, uint16_t call, uint32_t size)
     struct xport_conn *conn = link->conn;
     struct wire_req *req;
 
-    if (unlikely(!stub_link_ready(link)) || stub_managed_is_on() ||
-        stub_unified_is_waiting() || stub_capture_any() || stub_sticky_any(link) ||
-        unlikely(stub_flush_always))
+    if (unlikely(stub_link_attention(link)))
         return NULL;
     gp_lock_take(&link->send);
     /* While somebody sends, nobody else looks at the buffer, lock or not. */

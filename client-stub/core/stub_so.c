@@ -38,7 +38,8 @@ so_loaded(void)
         stub_reporting = stub_report_open(report);
     stub_slow = stub_tracing || stub_reporting;
     stub_launch_blocking = so_env_is_set("CUDA_LAUNCH_BLOCKING");
-    stub_flush_always = stub_launch_blocking;
+    if (stub_launch_blocking)
+        stub_link_attend_all(STUB_ATTEND_FLUSH, true);
 }
 
 __attribute__((destructor)) static void
@@ -48,6 +49,6 @@ so_gone(void)
         /* An orderly end: what was said last still arrives. */
         if (stub_links[i].conn)
             gp_net_reset_on_close(stub_links[i].conn->fd, false);
-        atomic_store(&stub_links[i].phase, STUB_GONE);
+        stub_link_set_phase(&stub_links[i], STUB_GONE);
     }
 }

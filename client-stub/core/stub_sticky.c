@@ -3,7 +3,10 @@
 #include "stub_sticky.h"
 
 #include "cuda_api.h"
+#include "gp_lock.h"
 #include "stub_ctx.h"
+#include "stub_hooks.h"
+#include "stub_link.h"
 #include "wire_api.h"
 
 /* The errors of which CUDA says that the process has to end, or at least the context:
@@ -39,36 +42,53 @@ link_of(const struct stub_ctx *ctx)
     return &stub_links[wire_handle_link(ctx->handle)];
 }
 
+/* Contexts with ctx->failed, per link; the links' attention goes with it. */
+static struct gp_lock lock;
+static uint32_t failed[STUB_LINKS_MAX];
+
+static void
+sticky_over(struct stub_ctx *ctx)
+{
+    struct stub_link *link = link_of(ctx);
+
+    gp_lock_take(&lock);
+    if (atomic_exchange(&ctx->failed, false) && --failed[link->number] == 0)
+        stub_link_attend(link, STUB_ATTEND_REPLY, false);
+    gp_lock_release(&lock);
+}
+
 /* Another thread may end the context meanwhile: it looks for `failed` after it has
  * cleared `alive`, here it is the other way round, and one of the two takes it back. */
-void
-stub_sticky_note(struct stub_link *link, CUresult r)
+static void
+sticky_note(struct stub_link *link, CUresult r)
 {
     struct stub_ctx *ctx = stub_tls.ctx;
 
     if (!is_sticky(r) || !ctx || link_of(ctx) != link || !atomic_load(&ctx->alive))
         return;
-    if (!atomic_exchange(&ctx->failed, true))
-        atomic_fetch_add(&link->failed, 1);
+    gp_lock_take(&lock);
+    if (!atomic_exchange(&ctx->failed, true) && failed[link->number]++ == 0)
+        stub_link_attend(link, STUB_ATTEND_REPLY, true);
+    gp_lock_release(&lock);
     if (!atomic_load(&ctx->alive))
-        stub_sticky_over(ctx);
-}
-
-void
-stub_sticky_over(struct stub_ctx *ctx)
-{
-    if (atomic_exchange(&ctx->failed, false))
-        atomic_fetch_sub(&link_of(ctx)->failed, 1);
+        sticky_over(ctx);
 }
 
 /* Our own calls have no answer that would interest a program, but for the copies, and
  * may be made where nobody may wait. */
-bool
-stub_sticky_asks(uint16_t call)
+static bool
+sticky_asks(uint16_t call)
 {
     return call < WIRE_CALL_gp_host_done || call == WIRE_CALL_gp_pin_up ||
            call == WIRE_CALL_gp_pin_copy;
 }
+
+const struct stub_feature stub_sticky_feature = {
+    .name = "sticky errors",
+    .wants_reply = sticky_asks,
+    .call_failed = sticky_note,
+    .ctx_end = sticky_over,
+};
 
 /* A question that a driver refuses in such a context, and that changes nothing. */
 CUresult
@@ -77,7 +97,7 @@ stub_sticky_verdict(void)
     size_t free, total;
     CUresult r;
 
-    if (!stub_sticky_any(stub_link_here()))
+    if (!stub_link_asks(stub_link_here()))
         return CUDA_SUCCESS;
     r = cuMemGetInfo_v2(&free, &total);
     return is_sticky(r) ? r : CUDA_SUCCESS;

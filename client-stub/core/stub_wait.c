@@ -4,14 +4,21 @@
  */
 #include "stub_wait.h"
 
+#include "attach.pb-c.h"
+#include "gp_log.h"
+#include "gp_str.h"
 #include "gp_time.h"
-#include "stub_call.h"
+#include "stub_ending.h"
 #include "stub_event.h"
+#include "stub_inflight.h"
 #include "stub_link.h"
 #include "stub_result.h"
 #include "wire_format.h"
 #include "xport.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static uint32_t
@@ -441,8 +448,8 @@ stub_wait_leave(struct stub_call *c)
     gp_lock_release(&c->link->wait);
 }
 
-void
-stub_wait_abort(struct stub_link *link, CUresult result)
+static void
+wait_abort(struct stub_link *link, CUresult result)
 {
     struct stub_call *c;
 
@@ -452,4 +459,69 @@ stub_wait_abort(struct stub_link *link, CUresult result)
         wait_finish(c, result);
     }
     gp_lock_release(&link->wait);
+}
+
+/* ---- the end of a link -------------------------------------------------------------
+ */
+
+static bool
+link_alive(const struct stub_link *link)
+{
+    uint32_t phase = atomic_load(&link->phase);
+
+    return phase == STUB_READY || phase == STUB_LINKED;
+}
+
+static void
+link_say_lost(const struct stub_link *link, const char *why)
+{
+    char line[512];
+
+    snprintf(line, sizeof(line), "session %s is lost%s%s: %s", link->attach->session,
+             stub_links_n > 1 ? " as " : "",
+             stub_links_n > 1 ? link->attach->attachment : "", why);
+    gp_log_error("stub", "%s", line);
+    stub_ending_leave(line);
+}
+
+/* Other threads wait meanwhile: when a call has failed for a lost link, the line that
+ * says why has been written.  @why: NULL, ask for the cause of @r. */
+static CUresult
+link_lose(struct stub_link *link, const char *why, int r)
+{
+    CUresult result = stub_result_lost();
+    char words[STUB_ENDING_MAX];
+
+    if (!link_alive(link)) {
+        wait_abort(link, result);
+        return result;
+    }
+    gp_lock_take(&link->lose);
+    if (link_alive(link)) {
+        /* A payload that breaks off does so because of the link. */
+        if (!why || link->conn->error == -ETIMEDOUT)
+            stub_ending_of(link, link->conn->error ? link->conn->error : r, words);
+        else
+            gp_str_copy(words, sizeof(words), why);
+        link_say_lost(link, words);
+        atomic_store(&link->failure, (int32_t)result);
+        if (!stub_link_move_phase(link, STUB_LINKED, STUB_LOST))
+            stub_link_move_phase(link, STUB_READY, STUB_LOST);
+        xport_abort(link->conn);
+    }
+    gp_lock_release(&link->lose);
+    wait_abort(link, result);
+    return result;
+}
+
+CUresult
+stub_link_lose(struct stub_link *link, const char *why)
+{
+    return link_lose(link, why, 0);
+}
+
+CUresult
+stub_link_broken(struct stub_link *link, int r)
+{
+    return link_lose(link, NULL, r);
 }

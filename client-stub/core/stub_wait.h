@@ -49,7 +49,10 @@ bool stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call 
 /* Make stub_wait_events() look at @ready() again.  @c stays valid for ever. */
 void stub_wait_poke(struct stub_call *c);
 
-/* Release every waiter of @link with @result; the link is dead. */
-void stub_wait_abort(struct stub_link *link, CUresult result);
+/* The link is dead: remember it, and release every waiting call with an error.
+ * @why goes to the log, once.  Takes wait; the caller may hold send. */
+CUresult stub_link_lose(struct stub_link *link, const char *why);
+/* The same where the transport has failed with @r (-errno): finds out why. */
+CUresult stub_link_broken(struct stub_link *link, int r);
 
 #endif

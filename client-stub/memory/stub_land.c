@@ -6,11 +6,10 @@
 #include "gp_lock.h"
 #include "stub_call.h"
 #include "stub_capture.h"
-#include "stub_flush.h"
+#include "stub_hooks.h"
 #include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_memory.h"
-#include "stub_sticky.h"
 #include "stub_thread.h"
 #include "stub_wait.h"
 #include "wire_format.h"
@@ -83,8 +82,8 @@ lands_thread(void *arg)
     }
 }
 
-void
-stub_land_nudge(struct stub_link *link)
+static void
+land_wake_reader(struct stub_link *link)
 {
     struct lands *lands = lands_of(link);
 
@@ -142,7 +141,7 @@ stub_land_possible(struct stub_link *link, const void *dst, uint64_t span)
 {
     struct stub_memory m;
 
-    return !stub_managed_is_on() && !stub_capture_any() && !stub_sticky_any(link) &&
+    return !stub_managed_is_on() && !stub_capture_any() && !stub_link_asks(link) &&
            stub_memory_find((uintptr_t)dst, &m) &&
            (m.kind == STUB_MEMORY_HOST || m.kind == STUB_MEMORY_REGISTERED) &&
            span <= m.range.size &&
@@ -278,8 +277,8 @@ stub_land_post(struct stub_call *c, struct stub_land *land)
     atomic_fetch_add(&stub_lands_under_way, 1);
     atomic_fetch_add(&link->landing, 1);
     r = stub_call_post(c);
-    if (unlikely(stub_flush_always))
-        stub_land_nudge(link);
+    if (unlikely(stub_link_attention(link) & STUB_ATTEND_FLUSH))
+        land_wake_reader(link);
     return r;
 }
 
@@ -343,8 +342,8 @@ land_over(struct lands *lands, struct stub_land *land)
     gp_lock_release(&lands->lock);
 }
 
-const char *
-stub_land_take(struct stub_link *link, const struct wire_rep *event)
+static const char *
+land_take(struct stub_link *link, const struct wire_rep *event)
 {
     struct lands *lands = lands_of(link);
     uint32_t size = event->size - (uint32_t)sizeof(*event);
@@ -376,3 +375,14 @@ stub_land_take(struct stub_link *link, const struct wire_rep *event)
     atomic_fetch_sub_explicit(&stub_lands_under_way, 1, memory_order_release);
     return NULL;
 }
+
+static const struct stub_unsolicited land_messages[] = {
+    {WIRE_EVENT_LANDED, land_take},
+    {0},
+};
+
+const struct stub_feature stub_land_feature = {
+    .name = "asynchronous copies to the host",
+    .unread = land_wake_reader,
+    .unsolicited = land_messages,
+};

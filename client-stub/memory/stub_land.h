@@ -22,9 +22,9 @@
 #include <stdint.h>
 
 struct stub_call;
+struct stub_feature;
 struct stub_land;
 struct stub_link;
-struct wire_rep;
 
 /* Where the bytes go: @rows rows of @width bytes, @pitch apart. */
 struct stub_land_place {
@@ -50,11 +50,8 @@ CUresult stub_land_post(struct stub_call *c, struct stub_land *land);
 /* The call could not begin. */
 void stub_land_drop(struct stub_land *land);
 
-/* WIRE_EVENT_LANDED.  NULL, or why the link must end. */
-const char *stub_land_take(struct stub_link *link, const struct wire_rep *event);
-
-/* Something has been under way for a while and nobody reads: have it read. */
-void stub_land_nudge(struct stub_link *link);
+/* Takes WIRE_EVENT_LANDED, and has it read when nobody else does (stub_hooks.h). */
+extern const struct stub_feature stub_land_feature;
 
 void stub_land_wait_slow(const void *addr, uint64_t len);
 

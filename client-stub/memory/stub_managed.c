@@ -26,6 +26,7 @@
 #include "gp_log.h"
 #include "stub_call.h"
 #include "stub_ctx.h"
+#include "stub_link.h"
 #include "stub_managed_live.h"
 #include "stub_managed_mirror.h"
 #include "stub_managed_pages.h"
@@ -217,6 +218,14 @@ managed_join_pages(struct managed_range *m)
     return false;
 }
 
+/* For good: every call is looked at from now on. */
+static void
+managed_turn_on(void)
+{
+    if (!atomic_exchange(&stub_managed_on, true))
+        stub_link_attend_all(STUB_ATTEND_CALL, true);
+}
+
 /* What the program has put where a card finds it names more memory. */
 static void
 managed_take_wanted(void)
@@ -237,7 +246,7 @@ managed_take_wanted(void)
         for (uint32_t i = 0; i < stub_links_n; i++)
             managed.turn[i].look = true;
         managed.eager = true;
-        atomic_store(&stub_managed_on, true);
+        managed_turn_on();
     }
 }
 
@@ -520,7 +529,7 @@ managed_add(struct managed_range *range)
     managed_host_turn();
     if (range->eager)
         managed.eager = true;
-    atomic_store(&stub_managed_on, true);
+    managed_turn_on();
     return CUDA_SUCCESS;
 }
 
@@ -577,7 +586,7 @@ stub_managed_add_pages(uint64_t dev, uint64_t host, uint64_t size)
         range->next = managed.ranges;
         managed.ranges = range;
         managed.eager = true;
-        atomic_store(&stub_managed_on, true);
+        managed_turn_on();
         managed_up(false, true);
         r = CUDA_SUCCESS;
     } else if (range) {

@@ -7,7 +7,7 @@
  * visible: what the host changed goes up before the next work of the card, what the
  * card changed comes down after the program has waited for it (docs/managed.md).
  *
- * Programs without such memory pay one branch on stub_managed_on per call.  Any thread.
+ * Programs without such memory pay one branch per call.  Any thread.
  */
 #ifndef STUB_MANAGED_H
 #define STUB_MANAGED_H
@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct stub_feature;
 struct stub_link;
 
 /* There was a range at some time. */
@@ -92,10 +93,8 @@ void stub_managed_attached(void);
 /* The host is about to use, or must see, what the card did: wait for all of it. */
 CUresult stub_managed_settle(void);
 
-/* Call @number is about to be made; it has been made, with a wait, and has the result
- * that is returned. */
-void stub_managed_before(uint16_t number);
-CUresult stub_managed_after(uint16_t number, CUresult result);
+/* Looks at every call before it is made and after it was waited for (stub_hooks.h). */
+extern const struct stub_feature stub_managed_feature;
 
 static inline bool
 stub_managed_is_on(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls that change turns with shared memory; see stub_managed.h. */
 #include "cuda_api.h"
+#include "stub_hooks.h"
 #include "stub_link.h"
 #include "stub_managed.h"
 #include "wire_api.h"
@@ -63,8 +64,8 @@ managed_is_named(uint16_t number)
     }
 }
 
-void
-stub_managed_before(uint16_t number)
+static void
+managed_before(uint16_t number)
 {
     if (managed_is_work(number)) {
         stub_managed_work(STUB_MANAGED_SOME);
@@ -75,8 +76,8 @@ stub_managed_before(uint16_t number)
     }
 }
 
-CUresult
-stub_managed_after(uint16_t number, CUresult result)
+static CUresult
+managed_after(uint16_t number, CUresult result)
 {
     if (result != CUDA_SUCCESS)
         return result;
@@ -99,3 +100,18 @@ stub_managed_after(uint16_t number, CUresult result)
         return result;
     }
 }
+
+/* What was found to be named becomes a range of ours, and goes up. */
+static void
+managed_provide(void)
+{
+    stub_managed_adopt();
+    stub_managed_work(STUB_MANAGED_SOME);
+}
+
+const struct stub_feature stub_managed_feature = {
+    .name = "managed memory",
+    .before_call = managed_before,
+    .after_wait = managed_after,
+    .provide = managed_provide,
+};

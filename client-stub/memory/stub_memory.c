@@ -65,13 +65,24 @@ freed_count_add(uint32_t n)
     atomic_store_explicit(&freed_count, now + n, memory_order_relaxed);
 }
 
+/* Allocations that no card knows yet: while there are some, what calls send is looked
+ * through for their addresses.  Under the lock. */
+static void
+waiting_add(uint32_t n)
+{
+    uint32_t now = atomic_load(&stub_unified_waiting) + n;
+
+    atomic_store(&stub_unified_waiting, now);
+    stub_link_attend_all(STUB_ATTEND_CONTENT, now != 0);
+}
+
 static void
 entry_drop(struct stub_memory *m)
 {
     if (m->kind == STUB_MEMORY_FREED)
         freed_count_add(-1u);
     if (m->reach == STUB_REACH_WAITING)
-        atomic_fetch_sub(&stub_unified_waiting, 1);
+        waiting_add(-1u);
     else if (m->reach == STUB_REACH_WANTED)
         wanted--;
     stub_range_remove(&memory, &m->node);
@@ -160,7 +171,7 @@ memory_add(enum stub_memory_kind kind, const struct stub_range *where,
         m->pinned = extra->pinned;
         m->reach = extra->reach;
         if (m->reach == STUB_REACH_WAITING)
-            atomic_fetch_add(&stub_unified_waiting, 1);
+            waiting_add(1);
     }
     gp_lock_release(&memory.lock);
     return r;
@@ -194,7 +205,7 @@ stub_memory_want(uint64_t addr)
     waits = m && m->kind == STUB_MEMORY_HOST && m->reach == STUB_REACH_WAITING;
     if (waits) {
         m->reach = STUB_REACH_WANTED;
-        atomic_fetch_sub(&stub_unified_waiting, 1);
+        waiting_add(-1u);
         wanted++;
     }
     gp_lock_release(&memory.lock);
@@ -357,7 +368,7 @@ stub_memory_is_device(uint64_t addr)
 }
 
 /* Blocks are never given up, so the last one seen holds for ever.  A fill of memory
- * that the host has too is waited for (stub_managed_after()), so it has to have an
+ * that the host has too is waited for (stub_managed_calls.c), so it has to have an
  * answer. */
 bool
 stub_memory_is_plausible(uint64_t addr)

@@ -5,6 +5,7 @@
 #include "gp_log.h"
 #include "gp_time.h"
 #include "stub_call.h"
+#include "stub_hooks.h"
 #include "stub_link.h"
 #include "stub_memory.h"
 #include "wire_api.h"
@@ -275,3 +276,8 @@ stub_unified_seek(const void *bytes, size_t n)
     }
     return some;
 }
+
+const struct stub_feature stub_unified_feature = {
+    .name = "page-locked memory at one address",
+    .needs = stub_unified_seek,
+};

@@ -23,13 +23,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct stub_feature;
 struct stub_link;
 
 /* Addresses, no memory: many times what a worker keeps for a client. */
 #define STUB_UNIFIED_SIZE (UINT64_C(64) << 30)
-
-/* Payloads up to this size are looked through; tables of pointers are not larger. */
-#define STUB_UNIFIED_LOOK (256u * 1024)
 
 /* Have the range, if it can be had; once. */
 bool stub_unified_open(void);
@@ -53,8 +51,10 @@ void stub_unified_release(uint64_t addr, uint64_t size);
 /* Allocations that no card knows yet. */
 extern _Atomic uint32_t stub_unified_waiting;
 
-/* Mark those whose addresses are in these @n bytes as wanted (stub_memory.h); true:
- * some are. */
+/* Marks those whose addresses are in what a call sends as wanted (stub_memory.h). */
+extern const struct stub_feature stub_unified_feature;
+
+/* The same for @n bytes that go to a card otherwise; true: there were some. */
 bool stub_unified_seek(const void *bytes, size_t n);
 
 static inline bool

@@ -13,9 +13,10 @@
 #include "stub_ctx.h"
 #include "stub_gen.h"
 #include "stub_handle.h"
+#include "stub_hooks.h"
+#include "stub_link.h"
 #include "stub_manual.h"
 #include "stub_stage.h"
-#include "stub_sticky.h"
 #include "wire_api.h"
 
 #include <string.h>
@@ -67,7 +68,8 @@ capture_begun(CUresult r, uint64_t stream, CUstreamCaptureMode mode)
     } else {
         capturing.others++;
     }
-    atomic_fetch_add(&stub_captures, 1);
+    if (atomic_fetch_add(&stub_captures, 1) == 0)
+        stub_link_attend_all(STUB_ATTEND_FLAGS, true);
     gp_lock_release(&capturing.lock);
     return r;
 }
@@ -75,8 +77,8 @@ capture_begun(CUresult r, uint64_t stream, CUstreamCaptureMode mode)
 /* The rule of cuThreadExchangeStreamCaptureMode: a relaxed thread is kept from nothing;
  * a relaxed capture keeps nobody; where the capture or the thread is thread-local, only
  * the thread that captures is kept. */
-uint16_t
-stub_capture_flags(void)
+static uint16_t
+capture_flags(void)
 {
     CUstreamCaptureMode mine = (CUstreamCaptureMode)stub_tls.capture_mode;
     bool kept = false;
@@ -96,6 +98,11 @@ stub_capture_flags(void)
     gp_lock_release(&capturing.lock);
     return kept ? 0 : WIRE_F_RELAXED;
 }
+
+const struct stub_feature stub_capture_feature = {
+    .name = "stream capture",
+    .frame_flags = capture_flags,
+};
 
 CUresult
 stub_m_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode,
@@ -181,8 +188,8 @@ capture_ended(CUresult r, uint64_t stream)
         capturing.list[i] = capturing.list[--capturing.n];
     else if (capturing.others)
         capturing.others--;
-    if (atomic_load(&stub_captures))
-        atomic_fetch_sub(&stub_captures, 1);
+    if (atomic_load(&stub_captures) && atomic_fetch_sub(&stub_captures, 1) == 1)
+        stub_link_attend_all(STUB_ATTEND_FLAGS, false);
     gp_lock_release(&capturing.lock);
 }
 
@@ -244,7 +251,7 @@ stub_m_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatu
     if (r != CUDA_SUCCESS)
         return r;
     if (atomic_load_explicit(&stub_captures, memory_order_relaxed) == 0 &&
-        !stub_sticky_any(stub_link_here())) {
+        !stub_link_asks(stub_link_here())) {
         *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
         return CUDA_SUCCESS;
     }

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct stub_feature;
+
 extern _Atomic uint32_t stub_captures;
 
 /* Captures were begun and not ended; no lock. */
@@ -20,8 +22,8 @@ stub_capture_any(void)
         atomic_load_explicit(&stub_captures, memory_order_relaxed) != 0, false);
 }
 
-/* WIRE_F_RELAXED when no capture keeps this thread from calls that are unsafe during
- * one, by its own mode and those of the captures. */
-uint16_t stub_capture_flags(void);
+/* Marks frames WIRE_F_RELAXED when no capture keeps this thread from calls that are
+ * unsafe during one. */
+extern const struct stub_feature stub_capture_feature;
 
 #endif

@@ -5,6 +5,7 @@
 #include "gp_lock.h"
 #include "gp_log.h"
 #include "stub_call.h"
+#include "stub_hooks.h"
 #include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
@@ -326,9 +327,10 @@ due_add(struct hostfns *fns, struct due *d)
     atomic_fetch_add(&fns->due_count, 1);
 }
 
-const char *
-stub_hostfn_notice_due(struct stub_link *link, const struct wire_event_callback *event,
-                       const char *words)
+/* The event has come; a token that is gone is no mistake. */
+static const char *
+notice_due(struct stub_link *link, const struct wire_event_callback *event,
+           const char *words)
 {
     struct hostfns *fns = &of_link[link->number];
     struct due *d = calloc(1, sizeof(*d) + event->len + 1);
@@ -354,8 +356,9 @@ stub_hostfn_notice_due(struct stub_link *link, const struct wire_event_callback 
     return NULL;
 }
 
-const char *
-stub_hostfn_due(struct stub_link *link, const struct wire_event_host_func *event)
+/* One is due.  NULL, or why the link must end. */
+static const char *
+hostfn_due(struct stub_link *link, const struct wire_event_host_func *event)
 {
     struct hostfns *fns = &of_link[link->number];
     struct due *d = calloc(1, sizeof(*d));
@@ -383,8 +386,9 @@ stub_hostfn_due(struct stub_link *link, const struct wire_event_host_func *event
     return NULL;
 }
 
-const char *
-stub_hostfn_gone(const struct stub_link *link, const struct wire_event_host_gone *event)
+/* None of that token will come any more. */
+static const char *
+hostfn_gone(const struct stub_link *link, const struct wire_event_host_gone *event)
 {
     struct hostfn **at;
 
@@ -395,6 +399,63 @@ stub_hostfn_gone(const struct stub_link *link, const struct wire_event_host_gone
     gp_lock_release(&lock);
     return NULL;
 }
+
+/* ---- messages of the worker --------------------------------------------------------
+ */
+
+static uint32_t
+body_size(const struct wire_rep *message)
+{
+    return message->size - (uint32_t)sizeof(*message);
+}
+
+static const char *
+hostfn_take_due(struct stub_link *link, const struct wire_rep *message)
+{
+    struct wire_event_host_func ev;
+
+    if (body_size(message) < sizeof(ev))
+        return "short host-function event";
+    memcpy(&ev, message + 1, sizeof(ev));
+    return hostfn_due(link, &ev);
+}
+
+static const char *
+hostfn_take_gone(struct stub_link *link, const struct wire_rep *message)
+{
+    struct wire_event_host_gone ev;
+
+    if (body_size(message) < sizeof(ev))
+        return "short event of a host function that is gone";
+    memcpy(&ev, message + 1, sizeof(ev));
+    return hostfn_gone(link, &ev);
+}
+
+static const char *
+hostfn_take_notice(struct stub_link *link, const struct wire_rep *message)
+{
+    uint32_t size = body_size(message);
+    struct wire_event_callback ev;
+
+    if (size < sizeof(ev))
+        return "short callback event";
+    memcpy(&ev, message + 1, sizeof(ev));
+    if (ev.len > size - sizeof(ev) || ev.len > WIRE_LOG_LINE_MAX)
+        return "callback event longer than its frame";
+    return notice_due(link, &ev, (const char *)(message + 1) + sizeof(ev));
+}
+
+static const struct stub_unsolicited hostfn_messages[] = {
+    {WIRE_EVENT_HOST_FUNC, hostfn_take_due},
+    {WIRE_EVENT_HOST_GONE, hostfn_take_gone},
+    {WIRE_EVENT_CALLBACK, hostfn_take_notice},
+    {0},
+};
+
+const struct stub_feature stub_hostfn_feature = {
+    .name = "host functions",
+    .unsolicited = hostfn_messages,
+};
 
 /* ---- the calls ----------------------------------------------------------------------
  */

@@ -15,9 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct stub_link;
+struct stub_feature;
 struct wire_event_callback;
-struct wire_event_host_func;
 
 /* More host functions than this in flight are refused; a server that holds them back
  * would let a program that queues without end eat all memory. */
@@ -45,17 +44,7 @@ uint64_t stub_hostfn_add_notice(stub_notice_fn *run, void *what);
 void *stub_hostfn_notice(uint64_t token, stub_notice_fn *run);
 /* Forget and free it; nobody is in it then, unless that is the caller. */
 void stub_hostfn_drop_notice(uint64_t token);
-/* The event has come; a token that is gone is no mistake. */
-const char *stub_hostfn_notice_due(struct stub_link *link,
-                                   const struct wire_event_callback *event,
-                                   const char *words);
-
-/* The worker says that one is due.  NULL, or why the link must end. */
-const char *stub_hostfn_due(struct stub_link *link,
-                            const struct wire_event_host_func *event);
-
-/* WIRE_EVENT_HOST_GONE: none of that token will come any more. */
-const char *stub_hostfn_gone(const struct stub_link *link,
-                             const struct wire_event_host_gone *event);
+/* Takes the worker's messages about them (stub_hooks.h). */
+extern const struct stub_feature stub_hostfn_feature;
 
 #endif

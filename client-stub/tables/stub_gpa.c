@@ -16,6 +16,7 @@
 #include "stub_gpa_map.h"
 #include "stub_link.h"
 #include "stub_manual.h"
+#include "stub_open.h"
 #include "stub_session.h"
 
 #include <stdatomic.h>
@@ -124,7 +125,7 @@ stub_m_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
                               CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))
         return CUDA_ERROR_INVALID_VALUE;
     if (atomic_load(&stub_links[0].phase) == STUB_COLD && stub_session_named())
-        stub_link_open();
+        stub_open();
     gpa_note_version(cudaVersion);
     status = gpa_find(symbol, cudaVersion, flags, pfn);
     if (symbolStatus)

@@ -5,6 +5,7 @@
 #include "stub_call.h"
 #include "stub_device.h"
 #include "stub_link.h"
+#include "stub_open.h"
 #include "stub_pool.h"
 #include "stub_table.h"
 #include "wire_api.h"
@@ -14,7 +15,7 @@
 static CUresult
 pool_open(uint32_t *ret_cards, int *ret_driver_version)
 {
-    CUresult r = stub_link_open();
+    CUresult r = stub_open();
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -29,7 +30,7 @@ static CUresult
 pool_card(uint32_t index, struct stub_pool_card *ret)
 {
     struct stub_device dev;
-    CUresult r = stub_link_open();
+    CUresult r = stub_open();
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -65,7 +66,7 @@ pool_ask(struct stub_call *c, uint32_t index, uint16_t call, uint32_t size,
          uint32_t *ret_wire)
 {
     struct stub_device dev;
-    CUresult r = stub_link_open();
+    CUresult r = stub_open();
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -134,7 +135,7 @@ static CUresult
 pool_peers(uint32_t index, uint32_t other, int *ret_can)
 {
     struct stub_device a, b;
-    CUresult r = stub_link_open();
+    CUresult r = stub_open();
 
     if (r != CUDA_SUCCESS)
         return r;

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All features that join in when calls are made, in the order in which they are asked.
+ *
+ * The order matters where two have the same hook.  Today only "needs" and "provide" go
+ * together, and each has one feature; whoever adds a second one writes here why it
+ * comes before or after.
+ */
+#include "stub_capture.h"
+#include "stub_hooks.h"
+#include "stub_hostfn.h"
+#include "stub_land.h"
+#include "stub_lanes.h"
+#include "stub_managed.h"
+#include "stub_sticky.h"
+#include "stub_unified.h"
+
+const struct stub_feature *const stub_features[] = {
+    &stub_unified_feature, /* finds what a frame names */
+    &stub_managed_feature, /* and brings it to the server */
+    &stub_capture_feature, &stub_sticky_feature, &stub_land_feature,
+    &stub_hostfn_feature,  &stub_lanes_feature,  NULL,
+};
