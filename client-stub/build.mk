@@ -13,7 +13,8 @@ STUB_SRCS := \
     $(addprefix client-stub/entry/stub_,features.c open.c) \
     $(addprefix client-stub/memory/stub_,alloc.c copy.c copy_array.c copy_rect.c fill.c host.c \
         land.c managed.c managed_calls.c managed_live.c managed_mirror.c managed_pages.c \
-        managed_range.c memory.c pinned.c pointer.c range.c share.c stage.c unified.c vmm.c) \
+        managed_range.c memory.c memory_end.c pinned.c pinned_copy.c pointer.c range.c share.c \
+        stage.c unified.c vmm.c) \
     $(addprefix client-stub/order/stub_,capture.c graph.c graph_any.c graph_dot.c \
         graph_kernel.c graph_node.c hostfn.c ipc_event.c notice.c stream.c) \
     $(addprefix client-stub/servers/stub_,cross.c cross_managed.c cross_peer.c cross_rect.c \

@@ -3,9 +3,9 @@
 #include "stub_cls.h"
 
 #include "gp_base.h"
-#include "stub_ctx.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 struct stub_cls_entry {
     struct stub_cls_entry *next; /* constant once published */
@@ -16,9 +16,9 @@ struct stub_cls_entry {
 };
 
 static struct stub_cls_entry *
-cls_find(struct stub_ctx *ctx, const void *key)
+cls_find(struct stub_cls *cls, const void *key)
 {
-    struct stub_cls_entry *e = atomic_load_explicit(&ctx->cls, memory_order_acquire);
+    struct stub_cls_entry *e = atomic_load_explicit(&cls->first, memory_order_acquire);
 
     while (e && atomic_load_explicit(&e->key, memory_order_acquire) != key)
         e = e->next;
@@ -36,73 +36,73 @@ cls_change(struct stub_cls_entry *e, void *key, void *value)
 }
 
 static struct stub_cls_entry *
-cls_add(struct stub_ctx *ctx)
+cls_add(struct stub_cls *cls)
 {
-    struct stub_cls_entry *e = cls_find(ctx, NULL);
+    struct stub_cls_entry *e = cls_find(cls, NULL);
 
     if (e)
         return e;
     e = calloc(1, sizeof(*e));
     if (!e)
         return NULL;
-    e->next = atomic_load_explicit(&ctx->cls, memory_order_relaxed);
-    atomic_store_explicit(&ctx->cls, e, memory_order_release);
+    e->next = atomic_load_explicit(&cls->first, memory_order_relaxed);
+    atomic_store_explicit(&cls->first, e, memory_order_release);
     return e;
 }
 
 int
-stub_cls_put(struct stub_ctx *ctx, void *key, void *value, stub_cls_dtor *dtor)
+stub_cls_put(struct stub_cls *cls, void *key, void *value, stub_cls_dtor *dtor)
 {
     struct stub_cls_entry *e;
 
     if (!key)
         return -EINVAL;
-    gp_lock_take(&ctx->lock);
-    e = cls_find(ctx, key);
+    gp_lock_take(&cls->lock);
+    e = cls_find(cls, key);
     if (!e)
-        e = cls_add(ctx);
+        e = cls_add(cls);
     if (e) {
         e->dtor = dtor;
         cls_change(e, key, value);
     }
-    gp_lock_release(&ctx->lock);
+    gp_lock_release(&cls->lock);
     return e ? 0 : -ENOMEM;
 }
 
 int
-stub_cls_del(struct stub_ctx *ctx, const void *key)
+stub_cls_del(struct stub_cls *cls, const void *key)
 {
     struct stub_cls_entry *e;
 
     if (!key)
         return -EINVAL;
-    gp_lock_take(&ctx->lock);
-    e = cls_find(ctx, key);
+    gp_lock_take(&cls->lock);
+    e = cls_find(cls, key);
     if (e)
         cls_change(e, NULL, NULL);
-    gp_lock_release(&ctx->lock);
+    gp_lock_release(&cls->lock);
     return e ? 0 : -ENOENT;
 }
 
 static int
-cls_get_locked(struct stub_ctx *ctx, const void *key, void **ret)
+cls_get_locked(struct stub_cls *cls, const void *key, void **ret)
 {
     struct stub_cls_entry *e;
 
-    gp_lock_take(&ctx->lock);
-    e = cls_find(ctx, key);
+    gp_lock_take(&cls->lock);
+    e = cls_find(cls, key);
     if (e)
         *ret = atomic_load_explicit(&e->value, memory_order_relaxed);
-    gp_lock_release(&ctx->lock);
+    gp_lock_release(&cls->lock);
     return e ? 0 : -ENOENT;
 }
 
 /* Between the key and the value the entry may have been given to another key, and back:
  * whoever finds it changed meanwhile looks again, and waits for who changes it. */
 int
-stub_cls_get(struct stub_ctx *ctx, const void *key, void **ret)
+stub_cls_get(struct stub_cls *cls, const void *key, void **ret)
 {
-    struct stub_cls_entry *e = key ? cls_find(ctx, key) : NULL;
+    struct stub_cls_entry *e = key ? cls_find(cls, key) : NULL;
     unsigned changes;
     void *found, *value;
 
@@ -113,40 +113,40 @@ stub_cls_get(struct stub_ctx *ctx, const void *key, void **ret)
     value = atomic_load_explicit(&e->value, memory_order_acquire);
     if (unlikely(found != key || changes % 2 ||
                  atomic_load_explicit(&e->changes, memory_order_relaxed) != changes))
-        return cls_get_locked(ctx, key, ret);
+        return cls_get_locked(cls, key, ret);
     *ret = value;
     return 0;
 }
 
 /* Destructors run without the lock: they may call back into the storage. */
 void
-stub_cls_drop_all(struct stub_ctx *ctx)
+stub_cls_drop_all(struct stub_cls *cls, CUcontext ctx)
 {
-    struct stub_cls_entry *e = atomic_load_explicit(&ctx->cls, memory_order_acquire);
+    struct stub_cls_entry *e = atomic_load_explicit(&cls->first, memory_order_acquire);
 
     for (; e; e = e->next) {
         stub_cls_dtor *dtor;
         void *key, *value;
 
-        gp_lock_take(&ctx->lock);
+        gp_lock_take(&cls->lock);
         key = atomic_load_explicit(&e->key, memory_order_relaxed);
         value = atomic_load_explicit(&e->value, memory_order_relaxed);
         dtor = e->dtor;
         cls_change(e, NULL, NULL);
-        gp_lock_release(&ctx->lock);
+        gp_lock_release(&cls->lock);
         if (key && dtor)
-            dtor(stub_ctx_handle(ctx), key, value);
+            dtor(ctx, key, value);
     }
 }
 
 void
-stub_cls_free(struct stub_ctx *ctx)
+stub_cls_free(struct stub_cls *cls)
 {
-    struct stub_cls_entry *e = ctx->cls, *next;
+    struct stub_cls_entry *e = cls->first, *next;
 
     for (; e; e = next) {
         next = e->next;
         free(e);
     }
-    ctx->cls = NULL;
+    cls->first = NULL;
 }

@@ -2,7 +2,6 @@
 /* Context objects and the per-thread stack. */
 #include "stub_ctx.h"
 
-#include "stub_cls.h"
 #include "stub_device.h"
 #include "stub_handle.h"
 #include "stub_hooks.h"
@@ -31,7 +30,7 @@ stub_ctx_unref(struct stub_ctx *ctx)
 {
     if (atomic_fetch_sub_explicit(&ctx->refs, 1, memory_order_acq_rel) != 1)
         return;
-    stub_cls_free(ctx);
+    stub_cls_free(&ctx->cls);
     free(ctx);
 }
 
@@ -136,7 +135,7 @@ stub_ctx_end(struct stub_ctx *ctx)
 {
     atomic_store(&ctx->alive, false);
     stub_hooks_ctx_end(ctx);
-    stub_cls_drop_all(ctx);
+    stub_cls_drop_all(&ctx->cls, stub_ctx_handle(ctx));
     if (ctx->primary) {
         /* A later life of it is another context to whoever keys things by number. */
         atomic_store(&ctx->unique, atomic_fetch_add(&next_unique, 1));

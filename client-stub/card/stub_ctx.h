@@ -15,13 +15,12 @@
 
 #include "cuda_abi.h"
 #include "gp_lock.h"
+#include "stub_cls.h"
 #include "stub_tls.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-struct stub_cls_entry;
 
 struct stub_ctx {
     uint64_t handle;
@@ -36,7 +35,7 @@ struct stub_ctx {
     struct gp_lock lock;
     uint32_t retains;          /* of a primary context, under lock */
     _Atomic uint32_t attached; /* by cuCtxAttach, beside its maker */
-    _Atomic(struct stub_cls_entry *) cls;
+    struct stub_cls cls;
 };
 
 /* Make the primary contexts of all devices, not alive yet.  -ENOMEM. */

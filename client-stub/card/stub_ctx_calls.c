@@ -12,6 +12,7 @@
 #include "stub_link.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
+#include "stub_memory_end.h"
 #include "stub_result.h"
 #include "stub_sticky.h"
 #include "wire_api.h"

@@ -12,7 +12,6 @@
 #include "stub_call.h"
 #include "stub_link.h"
 #include "stub_manual.h"
-#include "stub_unified.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -190,6 +189,8 @@ device_attr_is_near(int attribute)
     }
 }
 
+_Atomic bool stub_device_no_unified;
+
 int
 stub_device_attr(const struct stub_device *dev, int attribute)
 {
@@ -197,7 +198,9 @@ stub_device_attr(const struct stub_device *dev, int attribute)
     int value;
 
     if (device_attr_is_near(attribute) ||
-        (attribute == CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING && stub_unified_failed()))
+        (attribute == CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING &&
+         atomic_load(&stub_device_no_unified) &&
+         stub_link_can(stub_link_here(), "unified")))
         return 0;
     value = attribute > 0 && i < dev->info->n_attributes ? dev->info->attributes[i] : 0;
     if (attribute == CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES)

@@ -11,6 +11,7 @@
 
 #include "cuda_abi.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -48,5 +49,10 @@ int stub_device_wire(CUdevice dev);
 /* The application's ordinal of what the server of the current link calls @wire, or
  * CU_DEVICE_INVALID. */
 CUdevice stub_device_from_wire(int wire);
+
+/* Addresses of page-locked memory were to be had at both ends and were not
+ * (stub_unified.c): servers that know of them say that they do not.  Servers from
+ * before are not asked, and nothing is new with them. */
+extern _Atomic bool stub_device_no_unified;
 
 #endif

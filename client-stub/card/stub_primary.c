@@ -13,6 +13,7 @@
 #include "stub_link.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
+#include "stub_memory_end.h"
 #include "wire_api.h"
 
 #include <string.h>

@@ -18,7 +18,7 @@
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
-#include "stub_pinned.h"
+#include "stub_pinned_copy.h"
 #include "stub_stage.h"
 #include "stub_stream.h"
 #include "wire_api.h"

@@ -218,12 +218,20 @@ managed_join_pages(struct managed_range *m)
     return false;
 }
 
+static bool
+managed_has(uint64_t dev)
+{
+    return stub_managed_touches(dev, 1);
+}
+
 /* For good: every call is looked at from now on. */
 static void
 managed_turn_on(void)
 {
-    if (!atomic_exchange(&stub_managed_on, true))
-        stub_link_attend_all(STUB_ATTEND_CALL, true);
+    if (atomic_exchange(&stub_managed_on, true))
+        return;
+    atomic_store(&stub_memory_shared, managed_has);
+    stub_link_attend_all(STUB_ATTEND_CALL, true);
 }
 
 /* What the program has put where a card finds it names more memory. */

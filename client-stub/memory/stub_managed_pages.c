@@ -5,6 +5,7 @@
 #include "stub_call.h"
 #include "stub_link.h"
 #include "stub_managed_range.h"
+#include "stub_memory.h"
 #include "stub_pinned.h"
 #include "stub_unified.h"
 #include "wire_api.h"
@@ -76,7 +77,7 @@ managed_pages_up(struct managed_range *range, struct stub_link *link)
 
     while (pos < l.size && r == CUDA_SUCCESS) {
         n = wire_lines_take(&l, &pos, l.size, lines, WIRE_LINES_MAX);
-        if (n && stub_unified_is_waiting())
+        if (n && stub_memory_is_waiting())
             stub_unified_seek(lines, n * sizeof(lines[0]));
         if (n)
             r = lines_send(link, range->copy[link->number].number, lines, n);

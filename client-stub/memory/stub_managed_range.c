@@ -148,7 +148,7 @@ range_send(struct managed_range *range, uint64_t at, uint64_t n, CUstream stream
 
     /* From the shadow, which no thread of the program writes meanwhile. */
     memcpy(copy->shadow + at, range->host + at, n);
-    if (stub_unified_is_waiting())
+    if (stub_memory_is_waiting())
         stub_unified_seek(copy->shadow + at, n);
     return stub_m_cuMemcpyHtoDAsync_v2(copy->dev + at, copy->shadow + at, n, stream,
                                        false);

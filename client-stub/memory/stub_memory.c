@@ -6,9 +6,6 @@
 #include "gp_log.h"
 #include "stub_ctx.h"
 #include "stub_link.h"
-#include "stub_managed.h"
-#include "stub_pinned.h"
-#include "stub_unified.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -31,6 +28,9 @@ static struct stub_ranges reserved;  /* struct memory_block */
 static uint64_t next_id = 1;         /* under the registry's lock */
 static _Atomic uint32_t freed_count; /* written under it */
 static uint32_t wanted;              /* under it: entries that are */
+
+GP_HOT_DATA _Atomic uint32_t stub_memory_waiting;
+GP_HOT_DATA _Atomic(bool (*)(uint64_t addr)) stub_memory_shared;
 
 /* ---- the registry, under its lock --------------------------------------------- */
 
@@ -70,9 +70,9 @@ freed_count_add(uint32_t n)
 static void
 waiting_add(uint32_t n)
 {
-    uint32_t now = atomic_load(&stub_unified_waiting) + n;
+    uint32_t now = atomic_load(&stub_memory_waiting) + n;
 
-    atomic_store(&stub_unified_waiting, now);
+    atomic_store(&stub_memory_waiting, now);
     stub_link_attend_all(STUB_ATTEND_CONTENT, now != 0);
 }
 
@@ -283,9 +283,8 @@ stub_memory_remove(uint64_t start, enum stub_memory_kind kind, struct stub_memor
     return found;
 }
 
-/* End the next entry at *@pos or behind it that goes with the context; what it was. */
-static bool
-memory_end_of_ctx(uint64_t ctx_unique, uint64_t *pos, struct stub_memory *ret)
+bool
+stub_memory_end_of_ctx(uint64_t ctx_unique, uint64_t *pos, struct stub_memory *ret)
 {
     struct stub_memory *m;
 
@@ -301,23 +300,6 @@ memory_end_of_ctx(uint64_t ctx_unique, uint64_t *pos, struct stub_memory *ret)
     }
     gp_lock_release(&memory.lock);
     return m != NULL;
-}
-
-void
-stub_memory_drop_ctx(uint64_t ctx_unique)
-{
-    struct stub_memory m;
-    uint64_t pos = 0;
-
-    while (memory_end_of_ctx(ctx_unique, &pos, &m)) {
-        stub_managed_drop(m.range.start);
-        if (m.kind == STUB_MEMORY_HOST && m.reach != STUB_REACH_NONE)
-            stub_unified_release(m.range.start, m.mapped);
-        else if (m.kind == STUB_MEMORY_HOST)
-            munmap((void *)(uintptr_t)m.range.start, m.mapped);
-        if (m.pinned)
-            stub_pinned_drop(m.pinned_link, m.pinned);
-    }
 }
 
 /* Whole entries go: an address too many only is not asked about. */
@@ -375,7 +357,10 @@ stub_memory_is_plausible(uint64_t addr)
 {
     struct stub_range *last = &stub_tls.block;
 
-    if (stub_managed_is_on() && stub_managed_touches(addr, 1))
+    bool (*shared)(uint64_t) =
+        atomic_load_explicit(&stub_memory_shared, memory_order_relaxed);
+
+    if (unlikely(shared != NULL) && shared(addr))
         return false;
     if (addr - last->start >= last->size &&
         !stub_range_find(&reserved, addr, last, sizeof(*last)))

@@ -23,6 +23,7 @@
 #include "stub_tls.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 enum stub_memory_kind {
     STUB_MEMORY_DEVICE,     /* cuMemAlloc and the like */
@@ -102,8 +103,10 @@ bool stub_memory_freeing(uint64_t addr, bool managed, enum stub_memory_kind *ret
 bool stub_memory_remove(uint64_t start, enum stub_memory_kind kind,
                         struct stub_memory *ret);
 
-/* A context ended: its device memory is gone, its host memory is given back. */
-void stub_memory_drop_ctx(uint64_t ctx_unique);
+/* A context ended: end the next entry at *@pos or behind it that goes with it; what it
+ * was.  False: there is none.  stub_memory_end.h is what gives the memory back. */
+bool stub_memory_end_of_ctx(uint64_t ctx_unique, uint64_t *pos,
+                            struct stub_memory *ret);
 
 /* Keep the application's own mappings out of [start, start + size), which the server of
  * the current link uses.  Best effort: what is taken already stays as it is.  False:
@@ -131,6 +134,19 @@ bool stub_memory_open(uint64_t start, uint64_t size);
 
 /* Back to being reserved, but for pages at the ends that lie only partly inside. */
 void stub_memory_close(uint64_t start, uint64_t size);
+
+/* Is @addr in memory that the host has too?  Set once by who has such memory. */
+extern _Atomic(bool (*)(uint64_t addr)) stub_memory_shared;
+
+/* Entries that are STUB_REACH_WAITING. */
+extern _Atomic uint32_t stub_memory_waiting;
+
+static inline bool
+stub_memory_is_waiting(void)
+{
+    return __builtin_expect(
+        atomic_load_explicit(&stub_memory_waiting, memory_order_relaxed) != 0, false);
+}
 
 /* Does @addr lie where the server hands out addresses, and not in what was freed there?
  * One that does not is most likely wrong. */

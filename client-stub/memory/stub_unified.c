@@ -5,6 +5,7 @@
 #include "gp_log.h"
 #include "gp_time.h"
 #include "stub_call.h"
+#include "stub_device.h"
 #include "stub_hooks.h"
 #include "stub_link.h"
 #include "stub_memory.h"
@@ -24,8 +25,6 @@
 #define CANDIDATES_FROM (UINT64_C(0x20) << 40)
 #define CANDIDATES 512u
 #define TRIES 8u
-
-GP_HOT_DATA _Atomic uint32_t stub_unified_waiting;
 
 static struct {
     struct gp_lock lock;
@@ -137,23 +136,11 @@ stub_unified_open(void)
         unified.next = base;
         unified.tried = true;
         atomic_store(&unified.base, base);
+        atomic_store(&stub_device_no_unified, !base);
     }
     base = atomic_load(&unified.base);
     gp_lock_release(&unified.lock);
     return base != 0;
-}
-
-/* Servers from before are not asked, and nothing is new with them. */
-bool
-stub_unified_failed(void)
-{
-    bool failed;
-
-    gp_lock_take(&unified.lock);
-    failed = unified.tried && !atomic_load(&unified.base) &&
-             stub_link_can(stub_link_here(), "unified");
-    gp_lock_release(&unified.lock);
-    return failed;
 }
 
 bool

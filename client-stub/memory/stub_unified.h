@@ -32,9 +32,6 @@ struct stub_link;
 /* Have the range, if it can be had; once. */
 bool stub_unified_open(void);
 
-/* Tried, and no server has it or nobody could. */
-bool stub_unified_failed(void);
-
 /* Does @link's server keep it free as well? */
 bool stub_unified_at(const struct stub_link *link);
 
@@ -48,20 +45,10 @@ bool stub_unified_holds(uint64_t addr);
 /* They are free again. */
 void stub_unified_release(uint64_t addr, uint64_t size);
 
-/* Allocations that no card knows yet. */
-extern _Atomic uint32_t stub_unified_waiting;
-
 /* Marks those whose addresses are in what a call sends as wanted (stub_memory.h). */
 extern const struct stub_feature stub_unified_feature;
 
 /* The same for @n bytes that go to a card otherwise; true: there were some. */
 bool stub_unified_seek(const void *bytes, size_t n);
-
-static inline bool
-stub_unified_is_waiting(void)
-{
-    return unlikely(atomic_load_explicit(&stub_unified_waiting, memory_order_relaxed) !=
-                    0);
-}
 
 #endif

@@ -24,7 +24,7 @@ storage_put(CUcontext handle, void *key, void *value, stub_cls_dtor *dtor)
 
     if (!ctx)
         return CUDA_ERROR_INVALID_CONTEXT;
-    return stub_result_errno(stub_cls_put(ctx, key, value, dtor));
+    return stub_result_errno(stub_cls_put(&ctx->cls, key, value, dtor));
 }
 
 static CUresult
@@ -32,7 +32,7 @@ storage_del(CUcontext handle, void *key)
 {
     struct stub_ctx *ctx = storage_ctx(handle);
 
-    if (!ctx || stub_cls_del(ctx, key) < 0)
+    if (!ctx || stub_cls_del(&ctx->cls, key) < 0)
         return CUDA_ERROR_INVALID_HANDLE;
     return CUDA_SUCCESS;
 }
@@ -42,7 +42,7 @@ storage_get(void **value, CUcontext handle, void *key)
 {
     struct stub_ctx *ctx = likely(!handle) ? stub_tls.ctx : stub_ctx_get(handle);
 
-    if (!ctx || stub_cls_get(ctx, key, value) < 0)
+    if (!ctx || stub_cls_get(&ctx->cls, key, value) < 0)
         return CUDA_ERROR_INVALID_HANDLE;
     return CUDA_SUCCESS;
 }

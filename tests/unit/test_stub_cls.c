@@ -32,17 +32,17 @@ storage_returns_what_was_put_under_that_key(void **state)
     int one = 1, two = 2;
     void *got;
 
-    assert_int_equal(stub_cls_get(ctx, &key_a, &got), -ENOENT);
-    assert_int_equal(stub_cls_put(ctx, &key_a, &one, NULL), 0);
-    assert_int_equal(stub_cls_put(ctx, &key_b, &two, NULL), 0);
-    assert_int_equal(stub_cls_get(ctx, &key_a, &got), 0);
+    assert_int_equal(stub_cls_get(&ctx->cls, &key_a, &got), -ENOENT);
+    assert_int_equal(stub_cls_put(&ctx->cls, &key_a, &one, NULL), 0);
+    assert_int_equal(stub_cls_put(&ctx->cls, &key_b, &two, NULL), 0);
+    assert_int_equal(stub_cls_get(&ctx->cls, &key_a, &got), 0);
     assert_ptr_equal(got, &one);
-    assert_int_equal(stub_cls_get(stub_ctx_primary(1), &key_a, &got), -ENOENT);
-    assert_int_equal(stub_cls_del(ctx, &key_a), 0);
-    assert_int_equal(stub_cls_del(ctx, &key_a), -ENOENT);
-    assert_int_equal(stub_cls_get(ctx, &key_a, &got), -ENOENT);
-    assert_int_equal(stub_cls_get(ctx, &key_b, &got), 0);
-    assert_int_equal(stub_cls_del(ctx, &key_b), 0);
+    assert_int_equal(stub_cls_get(&stub_ctx_primary(1)->cls, &key_a, &got), -ENOENT);
+    assert_int_equal(stub_cls_del(&ctx->cls, &key_a), 0);
+    assert_int_equal(stub_cls_del(&ctx->cls, &key_a), -ENOENT);
+    assert_int_equal(stub_cls_get(&ctx->cls, &key_a, &got), -ENOENT);
+    assert_int_equal(stub_cls_get(&ctx->cls, &key_b, &got), 0);
+    assert_int_equal(stub_cls_del(&ctx->cls, &key_b), 0);
 }
 
 static void
@@ -51,7 +51,7 @@ storage_of_an_ended_context_is_destructed_once(void **state)
     struct stub_ctx *ctx = stub_ctx_new(0, 0);
     int value = 7;
 
-    assert_int_equal(stub_cls_put(ctx, &key_a, &value, count_dtor), 0);
+    assert_int_equal(stub_cls_put(&ctx->cls, &key_a, &value, count_dtor), 0);
     dtor_calls = 0;
     stub_ctx_push(ctx);
     stub_ctx_end(ctx);
@@ -67,7 +67,7 @@ get_until_told(void *arg)
     void *got;
 
     while (!atomic_load(stop))
-        if (stub_cls_get(ctx, &key_a, &got) == 0 && got != &key_a)
+        if (stub_cls_get(&ctx->cls, &key_a, &got) == 0 && got != &key_a)
             return NULL;
     return arg;
 }
@@ -82,10 +82,10 @@ readers_never_see_another_keys_value(void **state)
 
     assert_int_equal(pthread_create(&reader, NULL, get_until_told, &stop), 0);
     for (int i = 0; i < 50000; i++) {
-        stub_cls_put(ctx, &key_a, &key_a, NULL);
-        stub_cls_del(ctx, &key_a);
-        stub_cls_put(ctx, &key_b, &key_b, NULL);
-        stub_cls_del(ctx, &key_b);
+        stub_cls_put(&ctx->cls, &key_a, &key_a, NULL);
+        stub_cls_del(&ctx->cls, &key_a);
+        stub_cls_put(&ctx->cls, &key_b, &key_b, NULL);
+        stub_cls_del(&ctx->cls, &key_b);
     }
     atomic_store(&stop, true);
     pthread_join(reader, &ok);

@@ -3,6 +3,7 @@
 #include "ut_stub.h"
 
 #include "stub_memory.h"
+#include "stub_memory_end.h"
 
 #include <errno.h>
 #include <sys/mman.h>

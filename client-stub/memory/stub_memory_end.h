@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a context's memory: what each kind of it holds elsewhere goes too.
+ *
+ * Above the registry (stub_memory.h), which knows only what there was.  Any thread.
+ */
+#ifndef STUB_MEMORY_END_H
+#define STUB_MEMORY_END_H
+
+#include <stdint.h>
+
+/* A context ended: its device memory is gone, its host memory is given back. */
+void stub_memory_drop_ctx(uint64_t ctx_unique);
+
+#endif
