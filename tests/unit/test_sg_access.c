@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define BODY(decl, body)                                                               \
     UT_SGX_HEAD                                                                        \
@@ -404,6 +405,27 @@ remove_when_started(void *arg)
 }
 
 /* A kernel loads from a buffer for ever; the buffer goes away. */
+/* Memory that lay there could not be registered.  Where the kernel hands out addresses
+ * from the bottom, it came to lie there by itself. */
+static void
+memory_of_the_process_never_lies_in_a_window(void **state)
+{
+    struct sg_memview *view;
+    void *p;
+
+    (void)state;
+    assert_int_equal(sg_memview_new(&view), 0);
+    for (uint64_t at = SG_WIN_SHARED; at < SG_WIN_END;
+         at += SG_WIN_LOCAL - SG_WIN_SHARED) {
+        p = mmap((void *)(uintptr_t)at, 4096, PROT_READ,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        assert_true(p != (void *)(uintptr_t)at);
+        if (p != MAP_FAILED)
+            munmap(p, 4096);
+    }
+    sg_memview_free(view);
+}
+
 static void
 removal_stops_a_running_kernel(void **state)
 {
@@ -445,6 +467,7 @@ main(void)
         cmocka_unit_test(traps_and_asserts_have_their_codes),
         cmocka_unit_test(unknown_instructions_are_named),
         cmocka_unit_test(view_finds_exact_ranges),
+        cmocka_unit_test(memory_of_the_process_never_lies_in_a_window),
         cmocka_unit_test(removal_stops_a_running_kernel),
     };
 

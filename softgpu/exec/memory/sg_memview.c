@@ -56,13 +56,32 @@ map_zero(size_t size)
     return p == MAP_FAILED ? NULL : p;
 }
 
+/* Keep the windows free of the process's own memory, which could not be registered
+ * there.  Kernels that hand out addresses from the bottom (User Mode Linux, emulators)
+ * reach them as soon as large ranges below are reserved.  AddressSanitizer holds the
+ * range already, and then this fails without harm. */
+static void
+hold_windows(void)
+{
+    void *lo = (void *)(uintptr_t)SG_WIN_SHARED;
+    size_t len = SG_WIN_END - SG_WIN_SHARED;
+    void *p =
+        mmap(lo, len, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+
+    if (p != MAP_FAILED && p != lo) /* a kernel that does not know the flag */
+        munmap(p, len);
+}
+
 int
 sg_memview_new(struct sg_memview **ret_view)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct sg_memview *view = calloc(1, sizeof(*view));
 
     if (!view)
         return -ENOMEM;
+    pthread_once(&once, hold_windows);
     view->dir = map_zero(DIR_SIZE * sizeof(*view->dir));
     if (!view->dir) {
         free(view);
