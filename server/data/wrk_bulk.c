@@ -40,36 +40,39 @@ struct wrk_bulk {
 /* --- slots --------------------------------------------------------------------- */
 
 /* A free slot: the one used last if it can be, so that it is hot. */
-static struct wrk_slot *
-slot_up(struct wrk *w)
+static CUresult
+slot_up(struct wrk *w, struct wrk_slot **ret_slot)
 {
     struct wrk_bulk *b = w->priv->bulk;
-    struct wrk_slot *slot;
+    CUresult r = CUDA_SUCCESS;
 
     for (unsigned i = 0; i < b->n_up; i++) {
         unsigned at = (b->last + i) % b->n_up;
 
-        if (!b->up[at].taken && wrk_slot_idle(w, &b->up[at]) &&
-            wrk_slot_ready(w, &b->up[at], WRK_SLOT_SIZE)) {
-            b->last = at;
-            return &b->up[at];
+        if (b->up[at].taken || !wrk_slot_idle(w, &b->up[at]))
+            continue;
+        b->last = at;
+        *ret_slot = &b->up[at];
+        return wrk_slot_ready(w, &b->up[at], WRK_SLOT_SIZE);
+    }
+    if (b->n_up < WRK_SLOTS_UP_MAX) {
+        r = wrk_slot_ready(w, &b->up[b->n_up], WRK_SLOT_SIZE);
+        if (r == CUDA_SUCCESS) {
+            b->last = b->n_up++;
+            *ret_slot = &b->up[b->last];
+            return r;
         }
     }
-    if (b->n_up < WRK_SLOTS_UP_MAX &&
-        wrk_slot_ready(w, &b->up[b->n_up], WRK_SLOT_SIZE)) {
-        b->last = b->n_up++;
-        return &b->up[b->last];
-    }
     if (b->n_up == 0)
-        return NULL;
+        return r;
     /* Every slot is in flight behind work that goes on: only now does the reader
      * wait, and nobody else's wait with it. */
     wrk_flush(w);
     wrk_wait_hand_over(w);
     b->last = (b->last + 1) % b->n_up;
-    slot = &b->up[b->last];
-    wrk_slot_wait(w, slot);
-    return slot;
+    *ret_slot = &b->up[b->last];
+    wrk_slot_wait(w, *ret_slot);
+    return wrk_slot_ready(w, *ret_slot, WRK_SLOT_SIZE);
 }
 
 /* --- up ----------------------------------------------------------------------------
@@ -112,12 +115,13 @@ static int
 up_begin(struct up *up, uint64_t offset, uint64_t len)
 {
     struct up_piece *p = &up->piece[(up->first + up->count) % PIECES_AHEAD];
-    struct wrk_slot *slot = slot_up(up->w);
+    struct wrk_slot *slot;
+    CUresult ready = slot_up(up->w, &slot);
     int r;
 
-    if (!slot) {
+    if (ready != CUDA_SUCCESS) {
         if (up->result == CUDA_SUCCESS)
-            up->result = CUDA_ERROR_OUT_OF_MEMORY;
+            up->result = ready;
         return -ENOMEM;
     }
     *p = (struct up_piece){slot, 0, offset, len};
@@ -225,9 +229,9 @@ wrk_bulk_up_inline(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *
     if (copy->len > WRK_SLOT_SIZE)
         return CUDA_ERROR_INVALID_VALUE;
     wrk_bulk_moves(w, copy->len);
-    slot = slot_up(w);
-    if (!slot)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = slot_up(w, &slot);
+    if (r != CUDA_SUCCESS)
+        return r;
     if (copy->len)
         memcpy(slot->mem, data, copy->len);
     soon = wrk_settle_soon(w, rep, copy->stream);

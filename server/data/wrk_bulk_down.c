@@ -93,8 +93,9 @@ down_start(struct down *d)
     struct wrk_slot *slot = &d->slots[at];
     CUresult r;
 
-    if (!wrk_slot_ready(d->w, slot, WRK_SLOT_SIZE))
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = wrk_slot_ready(d->w, slot, WRK_SLOT_SIZE);
+    if (r != CUDA_SUCCESS)
+        return r;
     /* What left from it before may still be on its way. */
     xport_send_bulk_wait(d->w->priv->conn, slot->ticket);
     slot->ticket = 0;
@@ -148,9 +149,9 @@ down_begin(struct down *d)
     CUresult r = CUDA_SUCCESS;
 
     if (copy->len > d->piece) {
-        if (!wrk_slot_ready(d->w, probe, WRK_SLOT_SIZE))
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        r = down_copy(d, probe, copy->len - tail, tail);
+        r = wrk_slot_ready(d->w, probe, WRK_SLOT_SIZE);
+        if (r == CUDA_SUCCESS)
+            r = down_copy(d, probe, copy->len - tail, tail);
     }
     if (r == CUDA_SUCCESS && copy->len)
         r = down_start(d);

@@ -67,7 +67,8 @@ wrk_direct_can(struct wrk *w, const struct wrk_copy *copy, uint64_t offset)
     if (copy->grain > 1 || copy->len - offset < WORTH || !direct->size)
         return false;
     for (int i = 0; i < 2; i++)
-        wrk_slot_ready(w, &direct->ring[i], direct->size);
+        if (wrk_slot_ready(w, &direct->ring[i], direct->size) != CUDA_SUCCESS)
+            return false;
     return true;
 }
 

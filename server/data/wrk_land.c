@@ -187,13 +187,15 @@ wrk_land_gate(struct wrk *w)
 /* --- starting ----------------------------------------------------------------------
  */
 
-/* NULL: the client has broken the rule, or there is no memory for the slot. */
-static struct land *
-land_take(struct wrk *w, const struct wire_req *req, uint64_t len)
+/* An error: the client has broken the rule, or the driver does not register memory. */
+static CUresult
+land_take(struct wrk *w, const struct wire_req *req, uint64_t len,
+          struct land **ret_land)
 {
     struct wrk_lands *lands = w->priv->lands;
     bool large = len > WIRE_LAND_SMALL;
     struct land *land;
+    CUresult r;
 
     gp_lock_take(&w->priv->send_lock);
     land = lands->free[large];
@@ -202,14 +204,16 @@ land_take(struct wrk *w, const struct wire_req *req, uint64_t len)
     gp_lock_release(&w->priv->send_lock);
     if (!land) {
         wrk_frame_bad(w, req, "more copies to the host under way than agreed");
-        return NULL;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (wrk_slot_ready(w, &land->slot, large ? WIRE_LAND_LARGE : WIRE_LAND_SMALL))
-        return land;
+    *ret_land = land;
+    r = wrk_slot_ready(w, &land->slot, large ? WIRE_LAND_LARGE : WIRE_LAND_SMALL);
+    if (r == CUDA_SUCCESS)
+        return r;
     gp_lock_take(&w->priv->send_lock);
     land_give_back(w, land);
     gp_lock_release(&w->priv->send_lock);
-    return NULL;
+    return r;
 }
 
 static void
@@ -234,9 +238,9 @@ wrk_land(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
 
     if (copy->len > WIRE_LAND_LARGE)
         return CUDA_ERROR_INVALID_VALUE;
-    land = land_take(w, rep->req, copy->len);
-    if (!land)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = land_take(w, rep->req, copy->len, &land);
+    if (r != CUDA_SUCCESS)
+        return r;
     r = copy->start(w, copy, land->slot.mem, 0, copy->len);
     if (r == CUDA_SUCCESS)
         r = wrk_slot_mark(w, &land->slot, w->ctx_index, copy->stream);

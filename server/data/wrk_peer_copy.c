@@ -120,8 +120,8 @@ copy_streams(struct wrk *w, struct peer_copy *c)
 
     for (int i = 0; i < 2 && r == CUDA_SUCCESS; i++) {
         r = WRK_CALL(w, cuStreamCreate, &c->stream[i], CU_STREAM_NON_BLOCKING);
-        if (r == CUDA_SUCCESS && !wrk_slot_ready(w, &c->peer->slot[i], PIECE))
-            r = CUDA_ERROR_OUT_OF_MEMORY;
+        if (r == CUDA_SUCCESS)
+            r = wrk_slot_ready(w, &c->peer->slot[i], PIECE);
     }
     return r;
 }

@@ -12,27 +12,32 @@
 
 #define HOSTREGISTER_PORTABLE 0x1u
 
-bool
+CUresult
 wrk_slot_ready(struct wrk *w, struct wrk_slot *slot, size_t size)
 {
+    CUresult r;
+
+    if (slot->mem && slot->pinned)
+        return CUDA_SUCCESS;
     if (!slot->mem) {
         void *mem = mmap(NULL, size, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
         if (mem == MAP_FAILED)
-            return false;
+            return CUDA_ERROR_OUT_OF_MEMORY;
         slot->mem = mem;
         xport_pin(w->priv->conn, mem, size);
     }
-    if (!slot->pinned) {
-        CUresult r =
-            WRK_CALL(w, cuMemHostRegister_v2, slot->mem, size, HOSTREGISTER_PORTABLE);
-
-        if (r != CUDA_SUCCESS && r != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
-            gp_log_debug("bulk", "a slot stays pageable (%d)", (int)r);
-        slot->pinned = true; /* as far as it goes: not to be asked for again */
-    }
-    return true;
+    r = WRK_CALL(w, cuMemHostRegister_v2, slot->mem, size, HOSTREGISTER_PORTABLE);
+    if (r == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) /* in a context that is still
+                                                           there */
+        r = CUDA_SUCCESS;
+    if (r != CUDA_SUCCESS)
+        gp_log_warn("bulk",
+                    "the driver does not register %zu bytes at %p for copies: error %d",
+                    size, (void *)slot->mem, (int)r);
+    slot->pinned = r == CUDA_SUCCESS;
+    return r;
 }
 
 CUresult

@@ -30,8 +30,11 @@ struct wrk_slot {
     uint64_t ticket;    /* bytes to the link are on their way out of it, or 0 */
 };
 
-/* Have memory of @size bytes, the same at every call; false: there is none. */
-bool wrk_slot_ready(struct wrk *w, struct wrk_slot *slot, size_t size);
+/* Memory of @size bytes, the same at every call, registered with the driver.  Where the
+ * driver refuses it, its error, which the call that wants the memory ends with: a copy
+ * to or from pageable memory waits for its stream inside the driver, and whoever starts
+ * one here is the thread that has to go on receiving. */
+CUresult wrk_slot_ready(struct wrk *w, struct wrk_slot *slot, size_t size);
 
 /* A copy that uses the slot was started in @stream of the context @ctx_index, which is
  * current: busy until it is done.  What kept that from being marked, or CUDA_SUCCESS;
