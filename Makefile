@@ -145,7 +145,7 @@ endef
 
 # The order matters only for GEN_DEPS: generators come first.
 PARTS := proto common transport softgpu/ptx softgpu/exec softgpu/api client-stub \
-         server pool-scheduler cli tests tests/fuzz bench deploy docs
+         server drivers/null pool-scheduler cli tests tests/fuzz bench deploy docs
 include $(wildcard $(addsuffix /build.mk,$(PARTS)))
 include $(sort $(wildcard tests/unit/*.mk))
 

@@ -1,60 +1,95 @@
 # SPDX-License-Identifier: Apache-2.0
-# The pool server: supervisor, worker, null driver.
+# The pool server: its supervisor, and the worker behind each client process.
+#
+# In layers; each folder is compiled with its own headers and those of the layers below.
+# Both processes:
+#   base           what they tell each other: configuration, shared memory, requests
+#   arbiter        who may use a GPU, and who may copy, now; without clock or threads
+#   kernel_params  parameters of kernels, read from images; a library of its own
+# The supervisor (sees base and arbiter):
+#   supervisor
+# The worker (sees base, arbiter and kernel_params), from the lowest layer:
+#   sandbox        what the process may do; the driver's library, its sealed table
+#   link           the process's state, the connection and the frames that are sent
+#   objects        ids, contexts, calls, waits, host functions
+#   quota          memory limits
+#   scheduling     the governor: GPU time
+#   transfer       payloads and copies, one path per file
+#   modules        device code: images, kernels, their output
+#   calls          the CUDA calls that are written by hand, and the generated dispatch
+#   entry          main, attach, the loop, the lists of hooks and of driver shims
 include proto/control.mk
 
-SERVER_DIRS := $(addprefix server/,calls data layouts shares supervisor worker)
+SERVER_WORKER_LAYERS := sandbox link objects quota scheduling transfer modules calls entry
+SERVER_DIRS := $(addprefix server/,base arbiter kernel_params supervisor $(SERVER_WORKER_LAYERS))
 SERVER_INCS := $(SERVER_DIRS) common proto transport $(O)/gen
 
-SRV_SRCS := \
-    $(addprefix server/shares/gov_,card.c copy.c) \
-    $(addprefix server/supervisor/srv_,arbiter.c ask.c attach.c books.c conf.c desk.c ending.c images.c inventory.c jail.c main.c \
-        metrics.c peer.c pin.c register.c session.c share.c spawn.c worker.c) \
-    server/worker/wrk_ask.c
+SRV_BASE_SRCS := $(addprefix server/base/wrk_,ask.c)
+SRV_ARBITER_SRCS := $(addprefix server/arbiter/gov_,card.c copy.c)
+SRV_SUPERVISOR_SRCS := $(addprefix server/supervisor/srv_,arbiter.c ask.c attach.c conf.c desk.c \
+    ending.c export.c images.c inventory.c jail.c ledger.c main.c metrics.c peer.c pin.c \
+    register.c session.c spawn.c worker.c)
+SRV_SRCS := $(SRV_BASE_SRCS) $(SRV_ARBITER_SRCS) $(SRV_SUPERVISOR_SRCS)
 
-$(eval $(call program,gpupool-server,$(SRV_SRCS),$(SERVER_INCS),,wire $(CTL_LIBS),\
-    $(CTL_LDLIBS) -lmicrohttpd))
+SERVER_BELOW := common proto transport $(O)/gen
+$(eval $(call compile_all,gpupool-server,$(SRV_BASE_SRCS),server/base $(SERVER_BELOW)))
+$(eval $(call compile_all,gpupool-server,$(SRV_ARBITER_SRCS),server/arbiter server/base $(SERVER_BELOW)))
+$(eval $(call compile_all,gpupool-server,$(SRV_SUPERVISOR_SRCS),\
+    server/supervisor server/arbiter server/base $(SERVER_BELOW)))
+$(eval $(call link_rule,$(O)/bin/gpupool-server,gpupool-server,$(SRV_SRCS),wire $(CTL_LIBS),\
+    $(CTL_LDLIBS) -lmicrohttpd,-pie))
+ALL += $(O)/bin/gpupool-server
 
-# The arbiter with what it reads and writes, for what runs it without a supervisor.
-ARBITER_SRCS := $(addprefix server/supervisor/srv_,arbiter.c books.c desk.c) \
-    $(addprefix server/shares/gov_,card.c copy.c) server/shares/wrk_desk.c
+# The arbiter with what it reads and writes, for tests that run it without a supervisor.
+ARBITER_SRCS := $(addprefix server/supervisor/srv_,arbiter.c desk.c ledger.c) \
+    $(SRV_ARBITER_SRCS) server/base/wrk_desk.c
 
-# Parameters of kernels, from images.  Users link -lzstd -llz4.
-LAYOUT_SRCS := $(addprefix server/layouts/wrk_,layout.c layout_elf.c layout_image.c \
+# Users link -lzstd -llz4.
+LAYOUT_SRCS := $(addprefix server/kernel_params/wrk_,layout.c layout_elf.c layout_image.c \
     layout_ptx.c)
+$(eval $(call static_lib,kernel_params,$(LAYOUT_SRCS),server/kernel_params common))
 
-# The worker: wrk_ its own workings, h_ the calls written by hand.
-WRK_SRCS := \
-    $(addprefix server/calls/h_,array.c attr.c card.c copy.c copy_rect.c ctx.c \
-        graph.c graph_any.c graph_copy.c graph_exec.c green.c ipc.c launch.c link.c mem.c module.c notice.c pinned.c \
-        pool.c release.c share.c stage.c sync.c vmm.c) \
-    $(addprefix server/data/wrk_,box.c bulk.c bulk_down.c copy.c direct.c image.c images.c land.c \
-        peer.c peer_copy.c pinned.c settle.c share.c slot.c stage.c unified.c window.c) \
-    server/layouts/wrk_kernels.c $(LAYOUT_SRCS) \
-    $(addprefix server/shares/wrk_,copygate.c desk.c gov_charge.c gov_thread.c gov_turn.c governor.c graphmem.c meter.c \
-        piece.c predict.c quota.c spatial.c) \
-    $(addprefix server/worker/wrk_,ask.c attach.c call.c capture.c cards.c ctx.c ctx_end.c driver.c drv_shims.c \
-        evpool.c features.c filter.c handle.c host.c jit.c landlock.c lanes.c last.c link.c loop.c main.c \
-        object.c output.c probe.c \
-        release.c sandbox.c seal.c sender.c wait.c)
+WRK_BASE_SRCS := $(addprefix server/base/wrk_,ask.c desk.c)
+WRK_SANDBOX_SRCS := $(addprefix server/sandbox/wrk_,driver.c filter.c landlock.c sandbox.c seal.c)
+WRK_LINK_SRCS := $(addprefix server/link/wrk_,cards.c end_reason.c handle.c link.c reply.c \
+    sender.c supervisor_channel.c)
+WRK_OBJECTS_SRCS := $(addprefix server/objects/wrk_,call.c capture.c ctx.c ctx_end.c evpool.c \
+    export.c hostfn.c object.c wait.c)
+WRK_QUOTA_SRCS := $(addprefix server/quota/wrk_,graphmem.c physmem_quota.c quota.c release.c)
+WRK_SCHEDULING_SRCS := $(addprefix server/scheduling/wrk_,copygate.c gov_charge.c gov_thread.c \
+    gov_turn.c governor.c meter.c predict.c spatial.c)
+WRK_TRANSFER_SRCS := $(addprefix server/transfer/wrk_,box.c bulk.c bulk_down.c copy.c d2h_async.c \
+    direct.c graph_hostmem.c h2d_fence.c peer.c peer_copy.c pinned.c slot.c unified.c window.c)
+WRK_MODULES_SRCS := $(addprefix server/modules/wrk_,image.c images.c jit.c kernels.c log_mute.c \
+    output.c)
+WRK_CALLS_SRCS := $(addprefix server/calls/h_,array.c attr.c card.c copy.c copy_rect.c ctx.c \
+    export.c graph.c graph_copy.c graph_exec.c graph_hostmem.c graph_params.c green.c ipc.c \
+    launch.c linker.c mem.c module.c notice.c pinned.c pool.c release.c stripes.c sync.c vmm.c)
+WRK_ENTRY_SRCS := $(addprefix server/entry/wrk_,attach.c drv_shims.c features.c loop.c main.c \
+    probe.c)
 
-$(eval $(call program,gpupool-worker,$(WRK_SRCS) $(GEN_WRK_SRCS) $(GEN_DRV_SRCS),\
-    $(SERVER_INCS),,wire ctl transport common,$(CTL_LDLIBS) -lseccomp -lzstd -llz4 -ldl))
+# worker_layer FOLDER,SRCS: with the headers of the folder, of those before it and of BELOW
+WRK_SRCS := $(WRK_BASE_SRCS)
+WRK_BELOW := server/arbiter server/base server/kernel_params $(SERVER_BELOW)
+define worker_layer
+WRK_BELOW := server/$(1) $$(WRK_BELOW)
+WRK_SRCS += $(2)
+$$(eval $$(call compile_all,gpupool-worker,$(2),$$(WRK_BELOW)))
+endef
+$(eval $(call compile_all,gpupool-worker,$(WRK_BASE_SRCS),server/base $(SERVER_BELOW)))
+$(eval $(call worker_layer,sandbox,$(WRK_SANDBOX_SRCS)))
+$(eval $(call worker_layer,link,$(WRK_LINK_SRCS)))
+$(eval $(call worker_layer,objects,$(WRK_OBJECTS_SRCS)))
+$(eval $(call worker_layer,quota,$(WRK_QUOTA_SRCS)))
+$(eval $(call worker_layer,scheduling,$(WRK_SCHEDULING_SRCS)))
+$(eval $(call worker_layer,transfer,$(WRK_TRANSFER_SRCS)))
+$(eval $(call worker_layer,modules,$(WRK_MODULES_SRCS)))
+$(eval $(call worker_layer,calls,$(WRK_CALLS_SRCS) $(GEN_WRK_SRCS)))
+$(eval $(call worker_layer,entry,$(WRK_ENTRY_SRCS)))
+$(eval $(call compile_all,gpupool-worker,$(GEN_DRV_SRCS),proto common $(O)/gen))
+WRK_SRCS := $(filter-out $(GEN_WRK_SRCS),$(WRK_SRCS))
 
-# Everything succeeds at once: what is left is our own cost.  What it does not have it
-# refuses, but for some old families (and drivers' logs) that it lacks altogether, as an
-# older driver would: runtimes do not start when a name is absent that they may need.
-NULL_REFUSED := $(O)/gen/null_refused.c
-$(NULL_REFUSED): $(wildcard proto/api/*.api)
-	$(call say,AWK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)awk '/^call 0x/ && $$3 ~ /^cu/ && $$3 !~ /^cu(TexRef|SurfRef|Logs)/ { \
-	    print "int " $$3 "(void);"; \
-	    print "__attribute__((weak)) int " $$3 "(void) { return 801; }" }' $^ >$@
-NULL_SRCS := server/nulldrv/null_device.c server/nulldrv/null_ctx.c \
-    server/nulldrv/null_mem.c server/nulldrv/null_code.c server/nulldrv/null_graph.c \
-    server/nulldrv/null_more.c server/nulldrv/null_pool.c server/nulldrv/null_vmm.c \
-    $(LAYOUT_SRCS) $(NULL_REFUSED)
-
-$(eval $(call shared_lib,libnulldrv.so,$(NULL_SRCS),\
-    server/nulldrv server/layouts common proto $(O)/gen,\
-    -fvisibility=default,common,-lzstd -llz4 -Xlinker --version-script=server/nulldrv/null.map))
+$(eval $(call link_rule,$(O)/bin/gpupool-worker,gpupool-worker,$(WRK_SRCS) $(GEN_WRK_SRCS) \
+    $(GEN_DRV_SRCS),wire ctl transport kernel_params common,\
+    $(CTL_LDLIBS) -lseccomp -lzstd -llz4 -ldl,-pie))
+ALL += $(O)/bin/gpupool-worker

@@ -3,17 +3,17 @@
  * Nodes of graphs that hold more than numbers and handles: kernels, host functions,
  * memory, and what a driver tells of them.
  *
- * Nodes given in the one form that fits all kinds are in h_graph_any.c.
+ * Nodes given in the one form that fits all kinds are in h_graph_params.c.
  */
 #include "drv.h"
 #include "gp_base.h"
-#include "h_notice.h"
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_graphmem.h"
-#include "wrk_host.h"
+#include "wrk_hostfn.h"
 #include "wrk_kernels.h"
+#include "wrk_log_mute.h"
 #include "wrk_params.h"
 #include "wrk_struct.h"
 

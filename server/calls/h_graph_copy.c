@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies of graphs within the card.  Those from and to memory of the client are staged:
- * h_stage.c.
+ * h_graph_hostmem.c.
  */
 #include "drv.h"
 #include "gp_base.h"

@@ -6,7 +6,6 @@
 #include "drv.h"
 #include "gp_image.h"
 #include "gp_log.h"
-#include "h_notice.h"
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
@@ -14,6 +13,7 @@
 #include "wrk_image.h"
 #include "wrk_jit.h"
 #include "wrk_kernels.h"
+#include "wrk_log_mute.h"
 #include "wrk_release.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@
 static void
 info_attrs(struct wrk *w, CUfunction func, int32_t attrs[ATTRS_COUNT])
 {
-    h_notice_mute();
+    wrk_log_mute();
     for (uint32_t i = 0; i < ATTRS_COUNT; i++) {
         int value = 0;
 
@@ -36,7 +36,7 @@ info_attrs(struct wrk *w, CUfunction func, int32_t attrs[ATTRS_COUNT])
             CUDA_SUCCESS)
             attrs[i] = value;
     }
-    h_notice_unmute();
+    wrk_log_unmute();
 }
 
 /* The three replies that carry it have one layout. */

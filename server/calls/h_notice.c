@@ -6,12 +6,11 @@
  * token and does not wait: these are news, nothing depends on them.  The list is the
  * reader's; the driver calls on any thread.
  */
-#include "h_notice.h"
-
 #include "drv.h"
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
+#include "wrk_log_mute.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,19 +28,6 @@ struct notice {
 
 static struct notice *notices;
 static unsigned n_notices;
-static __thread unsigned muted;
-
-void
-h_notice_mute(void)
-{
-    muted++;
-}
-
-void
-h_notice_unmute(void)
-{
-    muted--;
-}
 
 static void
 on_log(void *data, CUlogLevel level, char *message, size_t length)
@@ -49,7 +35,7 @@ on_log(void *data, CUlogLevel level, char *message, size_t length)
     const struct notice *n = data;
     struct wire_event_callback event = {.token = n->token, .what = (uint32_t)level};
 
-    if (muted)
+    if (wrk_log_muted())
         return;
     event.len = (uint32_t)gp_min(length, (size_t)WIRE_LOG_LINE_MAX);
     wrk_event(n->w, WIRE_EVENT_CALLBACK, &event, sizeof(event), message, event.len);

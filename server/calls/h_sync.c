@@ -6,7 +6,7 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
-#include "wrk_host.h"
+#include "wrk_hostfn.h"
 #include "wrk_wait.h"
 
 CUresult

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Physical memory without an address: created, referenced, mapped, released.  What the
- * client holds of it is in the book of wrk_piece.h.  The reader's, but for taking
- * mappings away, which a waiter thread does while the card is busy.
+ * client holds of it is in the book of wrk_physmem_quota.h.  The reader's, but for
+ * taking mappings away, which a waiter thread does while the card is busy.
  */
 #include "drv.h"
 #include "gp_base.h"
 #include "wrk.h"
 #include "wrk_args.h"
-#include "wrk_piece.h"
+#include "wrk_physmem_quota.h"
 #include "wrk_quota.h"
 #include "wrk_release.h"
 

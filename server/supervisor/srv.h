@@ -76,7 +76,7 @@ struct srv {
     struct gp_loop_timer expiry; /* of sessions, registered or not */
     struct srv_worker *workers;
     unsigned n_workers;
-    unsigned n_shares; /* of all sessions: srv_share.h */
+    unsigned n_shares; /* of all sessions: srv_export.h */
     struct srv_endings endings;
 
     /* Sessions that are closed: their tickets are refused. */

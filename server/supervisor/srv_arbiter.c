@@ -4,8 +4,8 @@
 #include "gov_copy.h"
 #include "gp_err.h"
 #include "gp_time.h"
-#include "srv_books.h"
 #include "srv_desk.h"
+#include "srv_ledger.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -3,7 +3,7 @@
  * The arbiter: a thread of the supervisor that says whose turn it is on each card.
  *
  * It stands between workers, whom it does not believe, and the books (gov_card.h,
- * srv_books.h), which only it and the event loop's thread write.  It wakes when a
+ * srv_ledger.h), which only it and the event loop's thread write.  It wakes when a
  * worker rings its bell or when a turn may be over, looks at what all workers of that
  * card want and run, and writes what they may.  It never waits for a worker: no lock,
  * no answer. A worker that rings without end is listened to every MUTE_NS only.

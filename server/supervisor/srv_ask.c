@@ -4,9 +4,9 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "srv.h"
+#include "srv_export.h"
 #include "srv_images.h"
 #include "srv_peer.h"
-#include "srv_share.h"
 #include "srv_types.h"
 #include "wrk_ask.h"
 

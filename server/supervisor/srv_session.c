@@ -7,9 +7,9 @@
 #include "gp_time.h"
 #include "srv.h"
 #include "srv_arbiter.h"
-#include "srv_books.h"
+#include "srv_export.h"
 #include "srv_inventory.h"
-#include "srv_share.h"
+#include "srv_ledger.h"
 #include "wrk_segment.h"
 
 #include <errno.h>

@@ -34,7 +34,7 @@ struct srv_session {
     struct srv_books *books;     /* what its workers use, and its limits */
     uint32_t n_workers;
     uint32_t next_attachment; /* the number in "s7.c2" */
-    struct srv_share *shares; /* srv_share.h */
+    struct srv_share *shares; /* srv_export.h */
     uint32_t n_shares;
     struct srv_cell cell; /* of its workers */
 };

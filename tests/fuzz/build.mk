@@ -33,7 +33,7 @@ $(eval $(call fuzz_target,fuzz_image,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd 
 
 # What the worker reads of images for drivers that do not tell.
 $(eval $(call fuzz_target,fuzz_layout,$(LAYOUT_SRCS) $(COMMON_SRCS) $(FATBIN_SRCS),\
-    server/layouts common,-lzstd -llz4))
+    server/kernel_params common,-lzstd -llz4))
 
 # Control plane.
 CTL_FUZZ_SRCS := $(CTL_SRCS) $(COMMON_SRCS)
@@ -66,11 +66,11 @@ $(O)/fuzz/obj/fuzz_worker/gen.o: $(GEN_WRK_SRCS) $(GEN_DRV_SRCS) $(GEN_GUARD_SRC
 	    -Itests/fuzz -c -o $(@D)/$$(basename $$c .c).part.o $$c || exit 1; done
 	$(Q)$(LD) -r -o $@ $(@D)/*.part.o
 $(O)/fuzz/fuzz_worker: $(O)/fuzz/obj/fuzz_worker/gen.o | $(O)/lib/libnulldrv.so
-$(O)/fuzz/obj/fuzz_worker/tests/fuzz/fuzz_worker.o: server/worker/wrk_main.c
+$(O)/fuzz/obj/fuzz_worker/tests/fuzz/fuzz_worker.o: server/entry/wrk_main.c
 $(eval $(call fuzz_target,fuzz_worker,tests/fuzz/guard.c \
-    $(filter-out %/wrk_main.c,$(WRK_SRCS)) $(filter proto/%,$(CTL_SRCS)) $(TRANSPORT_SRCS) $(COMMON_SRCS) \
+    $(filter-out %/wrk_main.c,$(WRK_SRCS)) $(LAYOUT_SRCS) $(filter proto/%,$(CTL_SRCS)) $(TRANSPORT_SRCS) $(COMMON_SRCS) \
     $(FATBIN_SRCS) proto/wire_image.c proto/wire_lines.c proto/wire_trace.c \
-    $(filter-out server/shares/wrk_desk.c,$(ARBITER_SRCS)),\
+    $(filter-out $(WRK_SRCS),$(ARBITER_SRCS)),\
     $(SERVER_INCS) tests/fuzz,$(CTL_LDLIBS) -lseccomp -lzstd -llz4 -ldl -lpthread))
 
 # Payloads in blocks.

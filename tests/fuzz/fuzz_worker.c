@@ -14,8 +14,8 @@
 #include "gov_card.h"
 #include "guard.h"
 #include "srv_arbiter.h"
-#include "srv_books.h"
 #include "srv_desk.h"
+#include "srv_ledger.h"
 
 #include <stdlib.h>
 #include <sys/socket.h>

@@ -32,11 +32,30 @@ COMPONENTS = {
                    "softgpu/api/graphs", "softgpu/api/entry"],
         "sees": ["softgpu/exec", "softgpu/exec/memory", "softgpu/ptx", "proto", "common"],
     },
-    # Not in layers yet: its folders see each other, its modules are in no cycle.
-    "server": {
-        "layers": [("server/supervisor", "server/worker", "server/shares", "server/data",
-                    "server/layouts", "server/calls")],
+    # Of the pool server, what both its processes include.
+    "server/base": {
+        "layers": ["server/base", "server/arbiter"],
         "sees": ["common", "proto", "transport"],
+    },
+    "server/kernel_params": {
+        "layers": ["server/kernel_params"],
+        "sees": ["common"],
+    },
+    "server/supervisor": {
+        "layers": ["server/supervisor"],
+        "sees": ["server/arbiter", "server/base", "common", "proto", "transport"],
+    },
+    # The worker: one process for each client process.
+    "worker": {
+        "layers": ["server/sandbox", "server/link", "server/objects", "server/quota",
+                   "server/scheduling", "server/transfer", "server/modules",
+                   "server/calls", "server/entry"],
+        "sees": ["server/kernel_params", "server/arbiter", "server/base", "common", "proto",
+                 "transport"],
+    },
+    "drivers/null": {
+        "layers": ["drivers/null"],
+        "sees": ["server/kernel_params", "common", "proto"],
     },
 }
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The pool server's parts that can be tried alone.
-$(eval $(call unit_test,test_wrk_handle,tests/unit/test_wrk_handle.c server/worker/wrk_handle.c,\
+$(eval $(call unit_test,test_wrk_handle,tests/unit/test_wrk_handle.c server/link/wrk_handle.c,\
     $(SERVER_DIRS) common proto tests/unit,,common,))
-$(eval $(call unit_test,test_wrk_seal,tests/unit/test_wrk_seal.c server/worker/wrk_seal.c \
-    server/worker/wrk_drv_shims.c,$(SERVER_DIRS) common proto tests/unit $(O)/gen,,common,))
-$(eval $(call unit_test,test_wrk_cards,tests/unit/test_wrk_cards.c server/worker/wrk_cards.c,\
+$(eval $(call unit_test,test_wrk_seal,tests/unit/test_wrk_seal.c server/sandbox/wrk_seal.c \
+    server/entry/wrk_drv_shims.c,$(SERVER_DIRS) common proto tests/unit $(O)/gen,,common,))
+$(eval $(call unit_test,test_wrk_cards,tests/unit/test_wrk_cards.c server/link/wrk_cards.c,\
     $(SERVER_DIRS) common proto tests/unit $(O)/gen,,common,))
-$(eval $(call unit_test,test_wrk_quota,tests/unit/test_wrk_quota.c server/shares/wrk_quota.c \
+$(eval $(call unit_test,test_wrk_quota,tests/unit/test_wrk_quota.c server/quota/wrk_quota.c \
     $(ARBITER_SRCS),$(SERVER_DIRS) common proto tests/unit,,common,))
 $(eval $(call unit_test,test_srv_arbiter,tests/unit/test_srv_arbiter.c $(ARBITER_SRCS),\
     $(SERVER_DIRS) common proto tests/unit,,common,))
@@ -14,19 +14,19 @@ $(eval $(call unit_test,test_srv_conf,tests/unit/test_srv_conf.c server/supervis
     $(SERVER_DIRS) transport common tests/unit,,common,))
 $(eval $(call unit_test,test_srv_images,tests/unit/test_srv_images.c server/supervisor/srv_images.c,\
     $(SERVER_DIRS) common proto tests/unit,,wire common,-lprotobuf-c))
-$(eval $(call unit_test,test_srv_share,tests/unit/test_srv_share.c server/supervisor/srv_share.c \
-    server/supervisor/srv_books.c server/supervisor/srv_desk.c,\
+$(eval $(call unit_test,test_srv_export,tests/unit/test_srv_export.c server/supervisor/srv_export.c \
+    server/supervisor/srv_ledger.c server/supervisor/srv_desk.c,\
     $(SERVER_INCS) tests/unit,,wire common,-lprotobuf-c))
-$(eval $(call unit_test,test_wrk_image,tests/unit/test_wrk_image.c server/data/wrk_image.c \
-    server/data/wrk_images.c server/worker/wrk_ask.c,$(SERVER_DIRS) common proto tests/unit,,wire common,\
+$(eval $(call unit_test,test_wrk_image,tests/unit/test_wrk_image.c server/modules/wrk_image.c \
+    server/modules/wrk_images.c server/base/wrk_ask.c,$(SERVER_DIRS) common proto tests/unit,,wire common,\
     -lprotobuf-c))
-$(eval $(call unit_test,test_wrk_window,tests/unit/test_wrk_window.c server/data/wrk_window.c,\
+$(eval $(call unit_test,test_wrk_window,tests/unit/test_wrk_window.c server/transfer/wrk_window.c,\
     $(SERVER_INCS) tests/unit,,common,))
-$(eval $(call unit_test,test_wrk_pinned,tests/unit/test_wrk_pinned.c server/data/wrk_pinned.c \
-    server/data/wrk_unified.c,$(SERVER_INCS) tests/unit,,wire common,))
+$(eval $(call unit_test,test_wrk_pinned,tests/unit/test_wrk_pinned.c server/transfer/wrk_pinned.c \
+    server/transfer/wrk_unified.c,$(SERVER_INCS) tests/unit,,wire common,))
 $(eval $(call unit_test,test_wrk_layout,tests/unit/test_wrk_layout.c $(LAYOUT_SRCS),\
-    server/layouts common tests/unit,,common,-lzstd -llz4))
-$(eval $(call unit_test,test_wrk_kernels,tests/unit/test_wrk_kernels.c server/layouts/wrk_kernels.c \
+    server/kernel_params common tests/unit,,common,-lzstd -llz4))
+$(eval $(call unit_test,test_wrk_kernels,tests/unit/test_wrk_kernels.c server/modules/wrk_kernels.c \
     $(LAYOUT_SRCS),$(SERVER_INCS) tests/unit,,common,-lzstd -llz4))
-$(eval $(call unit_test,test_wrk_meter,tests/unit/test_wrk_meter.c server/shares/wrk_meter.c,\
+$(eval $(call unit_test,test_wrk_meter,tests/unit/test_wrk_meter.c server/scheduling/wrk_meter.c,\
     $(SERVER_INCS) tests/unit,,common,))

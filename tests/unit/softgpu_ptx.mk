@@ -5,7 +5,7 @@ $(foreach t,test_ptx_parse test_ptx_errors test_ptx_init test_ptx_link test_sg_i
     $(eval $(call unit_test,$(t),tests/unit/$(t).c,$(UT_PTX_INCS),,ptx common,$(UT_PTX_LIBS))))
 
 $(eval $(call unit_test,test_ptx_corpus,tests/unit/test_ptx_corpus.c $(LAYOUT_SRCS),\
-    $(UT_PTX_INCS) server/layouts,,ptx common,$(UT_PTX_LIBS)))
+    $(UT_PTX_INCS) server/kernel_params,,ptx common,$(UT_PTX_LIBS)))
 
 # Goldens: an independent reference for the instructions of softgpu/exec.
 UT_GOLDEN_INCS := $(SGEXEC_ALL_INCS) tests/unit

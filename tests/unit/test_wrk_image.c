@@ -8,7 +8,7 @@
 #include "wrk_ask.h"
 #include "wrk_bulk.h"
 #include "wrk_image.h"
-#include "wrk_lanes.h"
+#include "wrk_supervisor_channel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ wrk_bulk_take(struct wrk *w, struct wrk_reply *rep, void *buf)
 
 /* Without further connections of a client between the answers. */
 int
-wrk_lanes_answer(struct wrk_ask *ret, int *ret_fd)
+wrk_supervisor_reply(struct wrk_ask *ret, int *ret_fd)
 {
     return wrk_ask_recv(WRK_FD_ASK, ret, ret_fd, MSG_DONTWAIT);
 }

@@ -4,9 +4,9 @@
 #include "ut.h"
 
 #include "drv.h"
-#include "h_notice.h"
 #include "wrk.h"
 #include "wrk_kernels.h"
+#include "wrk_log_mute.h"
 #include "wrk_output.h"
 
 #include <stdio.h>
@@ -33,13 +33,13 @@ static char said[1024];
 static int muted;
 
 void
-h_notice_mute(void)
+wrk_log_mute(void)
 {
     muted++;
 }
 
 void
-h_notice_unmute(void)
+wrk_log_unmute(void)
 {
     muted--;
 }

@@ -8,7 +8,7 @@
 #include "wrk.h"
 #include "wrk_bulk.h"
 #include "wrk_ctx.h"
-#include "wrk_host.h"
+#include "wrk_hostfn.h"
 #include "wrk_pinned.h"
 #include "wrk_slot.h"
 #include "wrk_unified.h"

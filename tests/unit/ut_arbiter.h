@@ -10,8 +10,8 @@
 
 #include "gov_card.h"
 #include "srv_arbiter.h"
-#include "srv_books.h"
 #include "srv_desk.h"
+#include "srv_ledger.h"
 #include "ticket.h"
 #include "wrk_desk.h"
 

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the supervisor and the workers of a session show each other in memory.
+ *
+ *   struct wrk_segment   one per session: its limits and sums, and which IPC handles
+ * its workers have handed out.  The supervisor writes; workers can only read. struct
+ * wrk_notice    one per worker: its turns, and answers to its calls.  The supervisor
+ * writes; the worker can only read. struct wrk_desk      one per worker: what it wants,
+ * runs and uses.  The worker writes; nobody but the supervisor reads.
+ *
+ * Read-only files are sealed (F_SEAL_FUTURE_WRITE) after the supervisor has mapped
+ * them, so neither mprotect() nor opening them again makes them writable.  The
+ * supervisor takes what stands on a desk for a claim of that session about itself: each
+ * word is read once, bounded, and kept in books of its own (srv_ledger.h).
+ */
+#ifndef WRK_SEGMENT_H
+#define WRK_SEGMENT_H
+
+#include "gov_desk.h"
+#include "gp_base.h"
+#include "ticket.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define WRK_SEGMENT_MAGIC 0x67707334u /* "gps4" */
+#define WRK_DESK_MAGIC 0x67706431u    /* "gpd1" */
+#define WRK_NOTICE_MAGIC 0x67706e31u  /* "gpn1" */
+
+/* Attachments of one session on one server.  A data loader forks a few dozen
+ * processes; each needs a worker process here, so more would only hurt. */
+#define WRK_SEATS_MAX 256
+
+/* A byte costs a card 512 of them, and a worker an entry: so a session has as many
+ * allocations as pages of this size, and some more.  What frameworks keep allocated on
+ * a whole card are some ten thousand. */
+#define WRK_PIECE_BYTES 4096u
+#define WRK_PIECES_MIN 16384u
+
+static inline uint64_t
+wrk_pieces_max(uint64_t limit)
+{
+    return WRK_PIECES_MIN + limit / WRK_PIECE_BYTES;
+}
+
+/* Names for memory and events that a session's processes may have given each other and
+ * still use (h_ipc.c).  A process that exports a block a second is at it for a day. */
+#define WRK_EXPORTS_MAX 65536u
+
+/* Words for the program, cut at so many bytes. */
+#define WRK_ENDING_MAX 160u
+
+/* What only ever grows. */
+enum wrk_spent {
+    WRK_SPENT_GPU_NS,   /* card time charged */
+    WRK_SPENT_LAUNCHES, /* kernels and graphs */
+    WRK_SPENT_WAIT_NS,  /* time that launches waited for the governor */
+    WRK_SPENT_MOVED,    /* bytes copied to and from the client */
+    /* Of the session, on its first slice. */
+    WRK_SPENT_PACKED,      /* bytes that were compressed to travel */
+    WRK_SPENT_PACKED_WIRE, /* what was left of them */
+    WRK_SPENT_KINDS,
+};
+
+/* What an attachment goes over. */
+enum wrk_transport {
+    WRK_TRANSPORT_NONE,
+    WRK_TRANSPORT_TCP,
+    WRK_TRANSPORT_SHM,
+    WRK_TRANSPORT_RDMA,
+    WRK_TRANSPORTS,
+};
+
+/* How an RDMA adapter gets at the cards' memory: wrk_window.h. */
+enum wrk_rung {
+    WRK_RUNG_NONE, /* not asked for yet, or no RDMA */
+    WRK_RUNG_SLOTS,
+    WRK_RUNG_DMABUF,
+    WRK_RUNG_PEERMEM,
+    WRK_RUNG_MAPPED,
+    WRK_RUNGS,
+};
+
+/* For people. */
+static inline const char *
+wrk_transport_name(uint32_t transport)
+{
+    static const char *const names[WRK_TRANSPORTS] = {"", "tcp", "shm", "rdma"};
+
+    return transport < WRK_TRANSPORTS ? names[transport] : "";
+}
+
+static inline const char *
+wrk_rung_name(uint32_t rung)
+{
+    static const char *const names[WRK_RUNGS] = {"", "slots", "dmabuf", "peermem",
+                                                 "mapped"};
+
+    return rung < WRK_RUNGS ? names[rung] : "";
+}
+
+/* What an attachment says that it uses. */
+struct wrk_usage {
+    _Atomic uint32_t transport; /* enum wrk_transport */
+    _Atomic uint32_t rung;      /* enum wrk_rung (wrk_window.h) */
+    /* Bytes and allocations, ever: taken while it was alone in the session, without the
+     * supervisor; given back. */
+    _Atomic uint64_t took[TICKET_SLICES_MAX], took_n[TICKET_SLICES_MAX];
+    _Atomic uint64_t gave[TICKET_SLICES_MAX], gave_n[TICKET_SLICES_MAX];
+    _Atomic uint64_t high[TICKET_SLICES_MAX]; /* most bytes at a time, while alone */
+    _Atomic uint64_t spent[WRK_SPENT_KINDS][TICKET_SLICES_MAX];
+};
+
+/* What the supervisor does for a worker that waits: wrk_desk_call(). */
+enum wrk_call_kind {
+    WRK_CALL_TAKE = 1, /* count @bytes on @slice if the session's limit allows it */
+    WRK_CALL_LOOK,     /* bring the sums of the segment up to date */
+    WRK_CALL_NAME,     /* note @bytes, the name of an IPC handle, in the segment */
+};
+
+struct wrk_call {
+    _Atomic uint32_t seq; /* of the call; written last */
+    _Atomic uint32_t kind;
+    _Atomic uint32_t slice;
+    _Atomic uint64_t bytes;
+};
+
+struct wrk_desk {
+    uint32_t magic;
+    uint32_t size;
+    _Atomic uint32_t joined; /* 1: gov_want.pieces are written, the worker can run */
+    struct wrk_call call;
+    struct gov_want wants[TICKET_SLICES_MAX];
+    struct wrk_usage usage;
+    /* The worker's last word to its client (wrk_end_reason.h), which may not have
+     * arrived. */
+    char last_word[WRK_ENDING_MAX];
+};
+
+struct wrk_notice {
+    uint32_t magic;
+    uint32_t size;
+    _Atomic uint32_t seq; /* futex: of the call that was answered last */
+    _Atomic uint32_t answer;
+    _Atomic uint32_t joined; /* futex: 0, 1, or an errno: no place at a card */
+    struct gov_turn turns[TICKET_SLICES_MAX];
+};
+
+/* An attachment as the others of its session see it. */
+struct wrk_member {
+    _Atomic uint32_t client_pid; /* as the client itself knows it; 0: no attachment */
+    _Atomic uint64_t used[TICKET_SLICES_MAX];
+};
+
+struct wrk_segment {
+    uint32_t magic;
+    uint32_t size;
+    uint32_t n_slices;
+    _Atomic uint64_t limits[TICKET_SLICES_MAX]; /* bytes */
+    _Atomic uint32_t seats_high; /* no seat from here on was ever taken */
+    /* Why the supervisor ends the attachments: written before they get SIGTERM, ended
+     * by a zero or the end of the array. */
+    char ending[WRK_ENDING_MAX];
+    /* As of the last WRK_CALL_LOOK: */
+    _Atomic uint64_t used[TICKET_SLICES_MAX];
+    _Atomic uint64_t gpu_ns[TICKET_SLICES_MAX];
+    struct wrk_member members[WRK_SEATS_MAX];
+    _Atomic uint64_t n_exports; /* ever noted */
+    _Atomic uint64_t exports[WRK_EXPORTS_MAX];
+};
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The features of the worker that look in on its core (wrk_hooks.h), per occasion in
+ * the order in which they run.
+ */
+#include "wrk.h"
+#include "wrk_bulk.h"
+#include "wrk_d2h_async.h"
+#include "wrk_governor.h"
+#include "wrk_h2d_fence.h"
+#include "wrk_hooks.h"
+#include "wrk_kernels.h"
+#include "wrk_peer.h"
+#include "wrk_quota.h"
+#include "wrk_spatial.h"
+#include "wrk_window.h"
+
+static void
+quota_ctx_gone(struct wrk *w, uint32_t ctx_index)
+{
+    wrk_quota_drop_ctx(w->priv->quota, ctx_index);
+}
+
+static void
+windows_ctx_gone(struct wrk *w, uint32_t ctx_index)
+{
+    wrk_windows_forget_ctx(w->priv->windows, ctx_index);
+}
+
+const struct wrk_hooks wrk_hooks = {
+    .before_call = {wrk_settle},     /* a small blocking copy has reached the card */
+    .before_reply = {wrk_land_gate}, /* bytes before the word that they are there */
+    .idle = {wrk_governor_idle},
+    .poll = {{wrk_land_fresh, wrk_land_poll}},
+    .land_end = {wrk_land_end},
+    .ctx_idle = {wrk_governor_calm},
+    /* The memory first: others then see it as free.  Copies under way before the
+     * staging buffers that they use. */
+    .ctx_gone = {quota_ctx_gone, wrk_land_forget, wrk_bulk_forget,
+                 wrk_kernels_forget_ctx, windows_ctx_gone},
+    .stream_gone = {wrk_governor_stream_gone},
+    .ctx_named = {wrk_spatial_named},
+    .peer_arrived = wrk_peer_arrived,
+};

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpupool-worker: serves one client process on one connection.
+ *
+ * Started by gpupool-server with three descriptors (wrk_conf.h).  Order matters:
+ *
+ *   configuration, segment     a worker without them has nothing to serve
+ *   open the driver            as the user that may read its files
+ *   drop privileges            before the driver touches anything
+ *   cuInit, seal the tables    nobody writes to the driver's functions any more
+ *   read the cards             opens device nodes
+ *   filter system calls        before the first byte of the client is believed
+ *   answer the attach request  then frames, until the client is gone
+ *
+ * It ends by _exit: a driver's exit handlers may wait for kernels that never end,
+ * and the kernel takes everything back anyway.  Memory counted on the desk is
+ * cleared by the supervisor when it reaps us.
+ */
+#include "wrk.h"
+
+#include "drv.h"
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_str.h"
+#include "wrk_attach.h"
+#include "wrk_bulk.h"
+#include "wrk_d2h_async.h"
+#include "wrk_desk.h"
+#include "wrk_direct.h"
+#include "wrk_driver.h"
+#include "wrk_drv_shims.h"
+#include "wrk_end_reason.h"
+#include "wrk_governor.h"
+#include "wrk_hostfn.h"
+#include "wrk_images.h"
+#include "wrk_kernels.h"
+#include "wrk_link.h"
+#include "wrk_loop.h"
+#include "wrk_output.h"
+#include "wrk_probe.h"
+#include "wrk_quota.h"
+#include "wrk_sandbox.h"
+#include "wrk_seal.h"
+#include "wrk_sender.h"
+#include "wrk_spatial.h"
+#include "wrk_wait.h"
+#include "wrk_window.h"
+#include "xport.h"
+
+#include <errno.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__GLIBC__) && __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+#endif
+
+/* How often to see whether the reader moves: while it has work, and else. */
+#define WATCH_BUSY_MS 120
+#define WATCH_IDLE_MS 300
+
+#define READER_SLICE_NS 100000 /* the least that the kernel takes */
+
+WRK_SEALED static struct wrk_sealed_drv the_table;
+static struct wrk_priv the_priv;
+static struct wrk_desks the_desks;
+static struct wrk the_worker = {.drv = &the_table.drv, .priv = &the_priv};
+
+static int
+read_conf(struct wrk_conf *conf, struct gp_err *err)
+{
+    ssize_t n = read(WRK_FD_CONF, conf, sizeof(*conf));
+
+    if (n != (ssize_t)sizeof(*conf) || conf->magic != WRK_CONF_MAGIC ||
+        conf->size != sizeof(*conf) || conf->n_slices > TICKET_SLICES_MAX)
+        return gp_err_set(err, -EINVAL,
+                          "no configuration: gpupool-server starts this program");
+    close(WRK_FD_CONF);
+    xport_set_link_timeout(conf->link_timeout_s);
+    return 0;
+}
+
+static struct wrk_sandbox
+sandbox_of(const struct wrk_conf *conf)
+{
+    return (struct wrk_sandbox){.user = conf->user,
+                                .exports = conf->exports,
+                                .readable = conf->readable,
+                                .memory = conf->memory,
+                                .file_bytes = conf->file_bytes,
+                                .own_user = conf->own_user,
+                                .soft = conf->soft,
+                                .log = conf->sandbox_log};
+}
+
+static int
+start_driver(struct wrk *w, struct gp_err *err)
+{
+    struct wrk_priv *p = w->priv;
+    struct wrk_sandbox box = sandbox_of(&p->conf);
+    struct drv *table = &the_table.drv;
+    CUresult result;
+    int r = wrk_driver_open(p->conf.driver, table, err);
+
+    if (r == 0)
+        r = wrk_sandbox_enter(&box, err);
+    if (r < 0)
+        return r;
+    /* Between fork and the call above nobody would have told us. */
+    if ((uint32_t)getppid() != p->conf.supervisor_pid)
+        return gp_err_set(err, -ESRCH, "the supervisor is gone");
+    wrk_driver_place(p->conf.links, p->conf.link);
+    result = table->cuInit(0);
+    if (result != CUDA_SUCCESS)
+        return gp_err_set(err, -ENODEV, "the driver (%s) does not start: error %d",
+                          p->conf.driver, (int)result);
+    wrk_drv_shims_enter(w, table);
+    r = wrk_seal(err);
+    return r < 0 ? r : wrk_cards_read(table, &p->conf, &p->cards, err);
+}
+
+static int
+start_objects(struct wrk *w, struct gp_err *err)
+{
+    struct wrk_priv *p = w->priv;
+    int r = wrk_quota_new(p->desks, &p->quota);
+
+    if (r == 0)
+        r = wrk_waits_new(w, &p->waits);
+    if (r == 0)
+        r = wrk_bulk_new(&p->bulk);
+    if (r == 0)
+        r = wrk_lands_new(&p->lands);
+    if (r == 0)
+        r = wrk_hosts_new(w, &p->hosts);
+    if (r == 0)
+        r = wrk_sender_new(&p->sender);
+    if (r)
+        return gp_err_set(err, r, "no memory for the worker's objects");
+    r = wrk_spatial_new(w, &p->spatial, err);
+    return r < 0 ? r : wrk_governor_new(w, &p->governor, err);
+}
+
+/* The reader has been behind for a while: the driver's queue is full, a stream holds
+ * all slots, the governor lets little through.  The end of the client may then stand
+ * behind what fills the socket, where nobody sees it.  A word to the client brings it
+ * out: a dead one's kernel answers by resetting the connection, which the supervisor
+ * notices. */
+static bool
+watch_reader(struct wrk *w, uint32_t *last_seq, uint32_t *last_drained)
+{
+    uint32_t seq = atomic_load(&w->priv->seq);
+    uint32_t drained = atomic_load(&w->priv->drained);
+    struct wire_event_credit credit = {.done_seq = seq - 1};
+    bool idle = seq == *last_seq && atomic_load(&w->priv->waiting);
+    bool behind = drained == *last_drained && !idle;
+
+    if (behind)
+        wrk_event(w, WIRE_EVENT_CREDIT, &credit, sizeof(credit), NULL, 0);
+    *last_seq = seq;
+    *last_drained = drained;
+    return !idle;
+}
+
+static void
+wait_for_sigterm(struct wrk *w)
+{
+    struct timespec busy = {.tv_nsec = WATCH_BUSY_MS * 1000000L};
+    struct timespec idle = {.tv_nsec = WATCH_IDLE_MS * 1000000L};
+    uint32_t seq = 0;
+    uint32_t drained = 0;
+    bool active = false;
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    xport_watch(w->priv->conn);
+    while (sigtimedwait(&set, NULL, active ? &busy : &idle) != SIGTERM) {
+        active = watch_reader(w, &seq, &drained);
+        xport_look(w->priv->conn);
+    }
+}
+
+/* SIGTERM: the supervisor ends this attachment.  The reader may be anywhere, the
+ * driver included; breaking the link gets it out of everything but the driver,
+ * and the supervisor's SIGKILL out of that. */
+static void *
+signal_main(void *arg)
+{
+    struct wrk *w = arg;
+    char words[WRK_ENDING_MAX + 1] = "";
+
+    wait_for_sigterm(w);
+    memcpy(words, w->priv->desks->segment->ending, WRK_ENDING_MAX);
+    if (!words[0])
+        snprintf(words, sizeof(words), "the session was ended by the pool");
+    gp_log_info("worker", "ended by the supervisor: %s", words);
+    wrk_last_word(w, CUDA_ERROR_SYSTEM_NOT_READY, words);
+    wrk_stop(w);
+    return NULL;
+}
+
+/* The client has sent what no client sends, or this is a fault of ours. */
+static void
+say_bad(struct wrk *w)
+{
+    char words[WRK_ENDING_MAX];
+
+    snprintf(words, sizeof(words), "bad frame %u: %s", atomic_load(&w->priv->seq),
+             w->priv->bad);
+    wrk_last_word(w, CUDA_ERROR_SYSTEM_NOT_READY, words);
+}
+
+/* Before any thread, the driver's included, so that all inherit the mask. */
+static void
+block_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* A turn of the reader is microseconds.  Asking for a short slice lets it run as soon
+ * as the client on the same core has woken it, so that its answer finds the client not
+ * asleep yet: two system calls per round trip instead of four.  For the reader alone:
+ * a driver's threads may compute.  Kernels before 6.12 ignore the request. */
+static void
+reader_short_slice(void)
+{
+    /* The kernel's, whose header and the C library's exclude each other. */
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime, deadline, period;
+    } attr = {.size = sizeof(attr)};
+
+    if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) < 0)
+        return;
+    attr.size = sizeof(attr);
+    attr.runtime = READER_SLICE_NS;
+    attr.flags = SCHED_FLAG_RESET_ON_FORK;
+    if (attr.policy == SCHED_OTHER)
+        syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+/* The C library has the kernel write down, after every switch of threads, which core
+ * the thread is on (rseq(2)).  Whoever asks is answered without that too; the reader
+ * switches once or twice per call, and would pay each time. */
+static void
+reader_without_rseq(void)
+{
+#if defined(__GLIBC__) && __has_include(<sys/rseq.h>)
+    if (__rseq_size)
+        syscall(SYS_rseq, (char *)__builtin_thread_pointer() + __rseq_offset,
+                (uint32_t)sizeof(struct rseq), RSEQ_FLAG_UNREGISTER, RSEQ_SIG);
+#endif
+}
+
+/* For `gpupool status`. */
+static void
+note_transport(struct wrk *w)
+{
+    static const enum wrk_transport transports[] = {
+        [XPORT_KIND_TCP] = WRK_TRANSPORT_TCP,
+        [XPORT_KIND_SHM] = WRK_TRANSPORT_SHM,
+        [XPORT_KIND_RDMA] = WRK_TRANSPORT_RDMA,
+    };
+    struct wrk_usage *usage = w->priv->usage;
+
+    atomic_store(&usage->rung, WRK_RUNG_NONE);
+    atomic_store(&usage->transport, transports[w->priv->conn->ops->kind]);
+}
+
+static int
+serve(struct wrk *w, struct gp_err *err)
+{
+    struct wrk_priv *p = w->priv;
+    pthread_t thread;
+    struct wrk_link link = {0};
+    struct wrk_sandbox box = sandbox_of(&p->conf);
+    int r;
+
+    /* Opens devices and sockets, which the filter ends. */
+    wrk_link_prepare(&link, &p->conf, WRK_FD_CONN);
+    reader_short_slice();
+    reader_without_rseq();
+    r = wrk_sandbox_memory(&box, err);
+    if (r == 0)
+        r = wrk_sandbox_filter(&box, err);
+    if (r == 0)
+        r = wrk_attach_reply(w, &link, WRK_FD_CONN, err);
+    if (r == 0)
+        r = wrk_link_open(&link, WRK_FD_CONN, &p->conn, err);
+    if (r == 0)
+        r = wrk_direct_new(p->conn, &p->direct);
+    wrk_link_fini(&link);
+    if (r < 0)
+        return r;
+    note_transport(w);
+    wrk_windows_new(w, p->conf.gpudirect, &p->windows);
+    if (p->conn->blocks)
+        xport_blocks_count(p->conn, &p->usage->spent[WRK_SPENT_PACKED][0],
+                           &p->usage->spent[WRK_SPENT_PACKED_WIRE][0]);
+    wrk_output_start(w);
+    if (pthread_create(&thread, NULL, signal_main, w) != 0)
+        return gp_err_set(err, -EAGAIN, "no thread for signals");
+    r = wrk_loop_run(w);
+    if (p->bad)
+        say_bad(w);
+    wrk_hosts_cancel(p->hosts);
+    wrk_governor_finish(w);
+    wrk_images_finish();
+    gp_log_debug("worker", "%u frames, %llu bytes in, %llu bytes out",
+                 atomic_load(&p->seq), (unsigned long long)p->conn->stats.rx_bytes,
+                 (unsigned long long)p->conn->stats.tx_bytes);
+    xport_abort(p->conn);
+    return r;
+}
+
+static int
+worker_main(void)
+{
+    struct wrk *w = &the_worker;
+    struct wrk_priv *p = w->priv;
+    struct gp_err err = {0};
+    int r = read_conf(&p->conf, &err);
+
+    if (r < 0) {
+        fprintf(stderr, "gpupool-worker: %s\n", gp_err_msg(&err, r));
+        return 2;
+    }
+    gp_log_init(p->conf.attachment, GP_LOG_WARN);
+    /* Naps of the governor are tens of microseconds; the kernel's habit of adding
+     * fifty would be most of a turn's change.  Threads inherit it. */
+    prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
+    prctl(PR_SET_NAME, p->conf.attachment, 0, 0, 0);
+    block_signals();
+    w->handles.link = p->conf.link;
+    r = wrk_desks_open(&the_desks, p->conf.seat, &err);
+    p->desks = &the_desks;
+    if (r == 0) {
+        p->usage = &the_desks.desk->usage;
+        r = start_driver(w, &err);
+    }
+    if (r == 0)
+        r = start_objects(w, &err);
+    if (r < 0) {
+        gp_log_error("worker", "%s", gp_err_msg(&err, r));
+        wrk_attach_refuse(&p->conf, WRK_FD_CONN, gp_err_msg(&err, r));
+        return 1;
+    }
+    r = serve(w, &err);
+    if (r < 0 && err.code)
+        gp_log_error("worker", "%s", gp_err_msg(&err, r));
+    return r == -EPROTO ? 3 : r < 0 && r != -ECANCELED;
+}
+
+static int
+usage(int status)
+{
+    fputs("Usage: gpupool-worker --probe [--driver NAME] [--user USER]\n"
+          "                               [--read PATHS]\n"
+          "Serves one client of gpupool-server, which starts it.  --probe prints the\n"
+          "cards that a driver shows: softgpu, null, cuda, or a path.\n",
+          status ? stderr : stdout);
+    return status;
+}
+
+static int
+probe_main(int argc, char **argv)
+{
+    const char *driver = "softgpu";
+    const char *user = "";
+    const char *readable = "";
+    struct gp_err err = {0};
+    int r;
+
+    for (int i = 2; i < argc; i += 2) {
+        if (i + 1 == argc)
+            return usage(2);
+        if (strcmp(argv[i], "--driver") == 0)
+            driver = argv[i + 1];
+        else if (strcmp(argv[i], "--user") == 0)
+            user = argv[i + 1];
+        else if (strcmp(argv[i], "--read") == 0)
+            readable = argv[i + 1];
+        else
+            return usage(2);
+    }
+    gp_log_init("probe", GP_LOG_INFO);
+    r = wrk_probe(driver, user, readable, &err);
+    if (r < 0)
+        gp_log_error("probe", "%s", gp_err_msg(&err, r));
+    return r < 0 ? 1 : 0;
+}
+
+int
+main(int argc, char **argv)
+{
+    int status;
+
+    if (argc > 1 && strcmp(argv[1], "--help") == 0)
+        return usage(0);
+    if (argc > 1 && strcmp(argv[1], "--probe") == 0)
+        status = probe_main(argc, argv);
+    else
+        status = worker_main();
+    fflush(NULL);
+    _exit(status);
+}

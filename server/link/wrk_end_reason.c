@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_end_reason.h"
+
+#include "wire_format.h"
+#include "wrk_desk.h"
+#include "wrk_priv.h"
+#include "wrk_reply.h"
+#include "wrk_segment.h"
+#include "wrk_state.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* A connection that is closed while the client still sends takes along what the client
+ * has not read: the words have so long.  The supervisor waits longer (SRV_GRACE_MS). */
+#define LINGER_NS 100000000
+
+void
+wrk_last_word(struct wrk *w, CUresult result, const char *words)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    struct wire_event_lost lost = {.result = (int32_t)result,
+                                   .len = (uint32_t)strlen(words)};
+    struct timespec linger = {.tv_nsec = LINGER_NS};
+
+    if (atomic_flag_test_and_set(&said))
+        return;
+    snprintf(w->priv->desks->desk->last_word, WRK_ENDING_MAX, "%s", words);
+    /* Whoever holds this lock may be stuck behind a client that reads nothing. */
+    if (gp_lock_try(&w->priv->send_lock)) {
+        gp_lock_release(&w->priv->send_lock);
+        wrk_event(w, WIRE_EVENT_LOST, &lost, sizeof(lost), words, lost.len);
+    }
+    nanosleep(&linger, NULL);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker's own state, behind struct wrk of wrk_state.h.
+ *
+ * One process serves one client process.  Threads: the reader (main) takes
+ * frames in order, runs them, and never waits for the card; waiter threads
+ * (wrk_wait.c) do the waiting and answer later; driver threads call host
+ * functions (wrk_hostfn.c); one thread listens for SIGTERM (wrk_main.c).  What is
+ * not marked otherwise belongs to the reader.
+ */
+#ifndef WRK_PRIV_H
+#define WRK_PRIV_H
+
+#include "gp_lock.h"
+#include "wrk_cards.h"
+#include "wrk_conf.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct gp_err;
+struct wrk_bulk;
+struct wrk_direct;
+struct wrk_governor;
+struct wrk_hosts;
+struct wrk_kernels;
+struct wire_rep;
+struct wrk_lands;
+struct wrk_sender;
+struct wrk_quota;
+struct wrk_desks;
+struct wrk_usage;
+struct wrk_slot;
+struct wrk_spatial;
+struct wrk_waits;
+struct wrk_windows;
+struct xport_conn;
+
+#define WRK_POLL_WAITS 0x1u /* of wrk_wait.c: replies are due */
+#define WRK_POLL_HOOKS 0x2u /* a poll hook may have something to do (wrk_hooks.h) */
+
+struct wrk_priv {
+    /* What every frame touches, in one cache line. */
+    _Alignas(64) struct xport_conn *conn;
+    struct wrk_waits *waits;
+    struct wrk_governor *governor;
+    struct wire_rep *reserved; /* between reserve and send, send_lock held */
+    const char *bad;           /* why the attachment ends, or NULL */
+    _Atomic uint32_t seq;      /* of the last frame; written by the reader */
+    _Atomic uint32_t drained;  /* times that the reader had nothing to execute */
+    struct gp_lock send_lock;  /* the sending half of the connection: any thread */
+    bool unflushed;            /* the reader has committed answers */
+    atomic_bool waiting;       /* the reader sleeps until a frame comes */
+    atomic_bool stopping;      /* any thread */
+    bool captures;             /* the client has captured a stream at least once */
+    uint8_t polled;            /* WRK_POLL_*: what the reader does between frames */
+    /* What a reply must not overtake: while it is not 0, the before_reply hooks run in
+     * front of each.  Written under send_lock. */
+    _Atomic uint32_t before_reply;
+
+    struct wrk_conf conf;
+    struct wrk_desks *desks; /* what the supervisor and we show each other */
+    struct wrk_usage *usage; /* what we say that we use, on our desk */
+    struct wrk_cards cards;
+    struct wrk_quota *quota;
+    struct wrk_spatial *spatial; /* NULL: the session shares in time */
+    struct wrk_bulk *bulk;
+    struct wrk_lands *lands;
+    struct wrk_slot *unsettled; /* wrk_h2d_fence.h */
+    struct wrk_direct *direct;
+    struct wrk_windows *windows; /* NULL: the link is no RDMA */
+    struct wrk_hosts *hosts;
+    struct wrk_sender *sender;
+    struct wrk_kernels *kernels; /* NULL: the driver tells, or nothing is loaded */
+};
+static_assert(offsetof(struct wrk_priv, conf) == 64, "one cache line");
+
+#endif

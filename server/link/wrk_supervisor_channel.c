@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_supervisor_channel.h"
+
+#include "wrk_ask.h"
+#include "wrk_conf.h"
+#include "wrk_hooks.h"
+#include "xport.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+/* A supervisor that takes longer is in trouble: go on without it. */
+#define ANSWER_S 2
+
+static struct {
+    int fd[XPORT_LANES_MAX]; /* 0: none */
+    bool failed;
+} stripes;
+
+static void
+keep_stripe(uint32_t index, int fd)
+{
+    if (fd < 0)
+        return;
+    if (index >= XPORT_LANES_MAX || stripes.fd[index])
+        close(fd);
+    else
+        stripes.fd[index] = fd;
+}
+
+/* One message; a connection is kept and gives -EINPROGRESS. */
+static int
+next(struct wrk_ask *ret, int *ret_fd)
+{
+    struct timeval patience = {.tv_sec = ANSWER_S};
+    int r = stripes.failed ? -EPIPE : 0;
+
+    if (r == 0) {
+        setsockopt(WRK_FD_ASK, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+        r = wrk_ask_recv(WRK_FD_ASK, ret, ret_fd, 0);
+        stripes.failed = r < 0; /* a late answer would be taken for another's */
+    }
+    if (r == 0 && ret->kind == WRK_ASK_PEER_IN) {
+        wrk_hooks.peer_arrived(ret->own, *ret_fd);
+        return -EINPROGRESS;
+    }
+    if (r < 0 || ret->kind != WRK_ASK_LANE)
+        return r;
+    keep_stripe(ret->own, *ret_fd);
+    return -EINPROGRESS;
+}
+
+int
+wrk_supervisor_reply(struct wrk_ask *ret, int *ret_fd)
+{
+    int r;
+
+    do
+        r = next(ret, ret_fd);
+    while (r == -EINPROGRESS);
+    return r;
+}
+
+void
+wrk_supervisor_collect(void)
+{
+    struct wrk_ask ask;
+    struct pollfd pending = {.fd = WRK_FD_ASK, .events = POLLIN};
+    int fd;
+
+    while (poll(&pending, 1, 0) == 1 && next(&ask, &fd) == -EINPROGRESS)
+        ;
+}
+
+static bool
+all_here(uint32_t n)
+{
+    while (n && stripes.fd[n - 1])
+        n--;
+    return n == 0;
+}
+
+int *
+wrk_supervisor_stripes(uint32_t n)
+{
+    struct wrk_ask ask;
+    int fd;
+
+    /* The supervisor replied to the client after it had sent them: they are here. */
+    while (!all_here(n) && next(&ask, &fd) == -EINPROGRESS)
+        ;
+    return all_here(n) ? stripes.fd : NULL;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The channel from the supervisor to this worker.
+ *
+ * Replies to requests arrive on it and, between them and at any time, further
+ * connections: stripes of the client's connection, which are kept here until the client
+ * says how many there are, and connections of other workers, which go to a hook
+ * (wrk_hooks.h).  Receive thread only.
+ */
+#ifndef WRK_SUPERVISOR_CHANNEL_H
+#define WRK_SUPERVISOR_CHANNEL_H
+
+#include <stdint.h>
+
+struct wrk_ask;
+
+/* The next reply; *ret_fd is -1 or the caller's.  -errno: the supervisor does not
+ * reply, and no further request may be made. */
+int wrk_supervisor_reply(struct wrk_ask *ret, int *ret_fd);
+
+/* Receive the connections that have arrived unsolicited. */
+void wrk_supervisor_collect(void);
+
+/* The descriptors of the client's @n stripes, in order; NULL if they are not all here.
+ */
+int *wrk_supervisor_stripes(uint32_t n);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * In front of every call: context and deferred error.  See wrk_call.h.
+ */
+#include "wrk_call.h"
+#include "drv.h"
+
+#include "wrk_ctx.h"
+#include "wrk_hooks.h"
+#include "wrk_priv.h"
+
+static void
+call_relax(struct wrk *w, bool relaxed)
+{
+    CUstreamCaptureMode mode =
+        relaxed ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+    if (w->drv->cuThreadExchangeStreamCaptureMode)
+        w->drv->cuThreadExchangeStreamCaptureMode(&mode);
+    w->relaxed = relaxed;
+}
+
+__attribute__((noinline)) static void
+before_call(struct wrk *w)
+{
+    w->before_call = false;
+    wrk_hooks_run(wrk_hooks.before_call, w);
+}
+
+GP_HOT CUresult
+wrk_call_enter(struct wrk *w, const struct wire_req *req, unsigned flags)
+{
+    CUresult r = atomic_load_explicit(&w->deferred, memory_order_relaxed);
+
+    if (unlikely(r != CUDA_SUCCESS) && (req->flags & WIRE_F_REPLY) &&
+        !(flags & WRK_CALL_ALWAYS)) {
+        return atomic_exchange(&w->deferred, CUDA_SUCCESS);
+    }
+    if (unlikely(w->before_call))
+        before_call(w);
+    if (unlikely(((req->flags & WIRE_F_RELAXED) != 0) != w->relaxed))
+        call_relax(w, !w->relaxed);
+    if (likely(req->ctx == w->ctx_index) || (flags & WRK_CALL_NO_CTX))
+        return CUDA_SUCCESS;
+    return wrk_ctx_use(w, req->ctx);
+}

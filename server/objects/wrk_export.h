@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects of the driver that processes of one session share by descriptor.
+ *
+ * The supervisor keeps the descriptor (srv_export.h); what travels between the client's
+ * processes is a token.  Offering and fetching ask the supervisor and wait for its
+ * answer: reader only.  Letting go does not wait: any thread.
+ */
+#ifndef WRK_EXPORT_H
+#define WRK_EXPORT_H
+
+#include "gp_base.h"
+#include "wrk_ask.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wrk;
+
+struct wrk_share {
+    uint64_t token[WRK_SHARE_TOKEN / 8];
+    uint32_t kind; /* enum wrk_share_kind */
+    uint32_t slice;
+    uint64_t bytes;
+};
+
+/* Have @share, whose token is written, known in the session; @fd stays the caller's.
+ * We hold it then.  -EDQUOT: no more of them.  Else -errno: the supervisor is silent.
+ */
+int wrk_share_offer(struct wrk *w, struct wrk_share *share, int fd);
+
+/* What has the token and kind in @share, the rest of which is written; *ret_fd is the
+ * caller's.  We hold it once more then.  -ENOENT: the session has none. */
+int wrk_share_fetch(struct wrk *w, struct wrk_share *share, int *ret_fd);
+
+void wrk_share_drop(const struct wrk_share *share);
+
+static inline bool
+wrk_share_same(const struct wrk_share *a, const struct wrk_share *b)
+{
+    return a->token[0] == b->token[0] && a->token[1] == b->token[1];
+}
+
+#endif

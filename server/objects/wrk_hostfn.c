@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_hostfn.h"
+
+#include "drv.h"
+#include "gp_log.h"
+#include "wire_format.h"
+#include "wrk.h"
+#include "wrk_capture.h"
+#include "wrk_sender.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+struct wrk_host {
+    struct wrk *w;
+    enum wrk_host_kind kind;
+    uint64_t token;
+    uint64_t stream;
+    CUuserObject object; /* ties it to a graph; NULL: nothing does */
+};
+
+/* A driver thread that waits for the client; lives on its stack. */
+struct host_wait {
+    struct host_wait *next;
+    uint64_t ticket;
+    bool done;
+};
+
+struct wrk_hosts {
+    pthread_mutex_t lock;
+    pthread_cond_t returned;
+    struct host_wait *waiting;
+    uint64_t last_ticket;
+    unsigned count; /* registered */
+    bool cancelled;
+};
+
+int
+wrk_hosts_new(struct wrk *w, struct wrk_hosts **ret)
+{
+    struct wrk_hosts *hosts = calloc(1, sizeof(*hosts));
+
+    (void)w;
+    if (!hosts)
+        return -ENOMEM;
+    pthread_mutex_init(&hosts->lock, NULL);
+    pthread_cond_init(&hosts->returned, NULL);
+    *ret = hosts;
+    return 0;
+}
+
+void
+wrk_hosts_cancel(struct wrk_hosts *hosts)
+{
+    pthread_mutex_lock(&hosts->lock);
+    hosts->cancelled = true;
+    pthread_cond_broadcast(&hosts->returned);
+    pthread_mutex_unlock(&hosts->lock);
+}
+
+void
+wrk_hosts_free(struct wrk_hosts *hosts)
+{
+    if (!hosts)
+        return;
+    pthread_cond_destroy(&hosts->returned);
+    pthread_mutex_destroy(&hosts->lock);
+    free(hosts);
+}
+
+struct wrk_host *
+wrk_host_new(struct wrk *w, enum wrk_host_kind kind, uint64_t token, uint64_t stream)
+{
+    struct wrk_hosts *hosts = w->priv->hosts;
+    struct wrk_host *host = malloc(sizeof(*host));
+    bool ok;
+
+    if (!host)
+        return NULL;
+    *host = (struct wrk_host){.w = w, .kind = kind, .token = token, .stream = stream};
+    pthread_mutex_lock(&hosts->lock);
+    ok = hosts->count < WIRE_HOST_FUNCS_MAX;
+    hosts->count += ok;
+    pthread_mutex_unlock(&hosts->lock);
+    if (!ok) {
+        free(host);
+        return NULL;
+    }
+    return host;
+}
+
+static void
+host_uncount(struct wrk_hosts *hosts)
+{
+    pthread_mutex_lock(&hosts->lock);
+    hosts->count--;
+    pthread_mutex_unlock(&hosts->lock);
+}
+
+bool
+wrk_hosts_none(struct wrk_hosts *hosts)
+{
+    bool none;
+
+    pthread_mutex_lock(&hosts->lock);
+    none = hosts->count == 0;
+    pthread_mutex_unlock(&hosts->lock);
+    return none;
+}
+
+void
+wrk_host_drop(struct wrk_host *host)
+{
+    host_uncount(host->w->priv->hosts);
+    free(host);
+}
+
+void
+wrk_host_refuse(struct wrk_host *host)
+{
+    struct wire_event_host_gone event = {.token = host->token};
+    struct wrk *w = host->w;
+
+    wrk_host_drop(host);
+    wrk_event(w, WIRE_EVENT_HOST_GONE, &event, sizeof(event), NULL, 0);
+}
+
+/* ---- those of graphs --------------------------------------------------------------
+ */
+
+CUgraph
+wrk_host_graph(struct wrk *w, CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUgraph graph = NULL;
+
+    if (wrk_capturing(w, stream) == CUDA_SUCCESS ||
+        WRK_CALL(w, cuStreamGetCaptureInfo_v2, stream, &status, NULL, &graph, NULL,
+                 NULL) != CUDA_SUCCESS)
+        return NULL;
+    return graph;
+}
+
+/* Called by the driver, where it may not be called back.  Its launches are over, so all
+ * events of the function have left. */
+static void
+host_gone(void *host)
+{
+    wrk_host_refuse(host);
+}
+
+void
+wrk_host_tie(struct wrk_host *host, CUgraph graph)
+{
+    struct wrk *w = host->w;
+    CUuserObject object = NULL;
+
+    if (WRK_CALL(w, cuUserObjectCreate, &object, host, host_gone, 1,
+                 CU_USER_OBJECT_NO_DESTRUCTOR_SYNC) != CUDA_SUCCESS)
+        return;
+    host->object = object;
+    if (WRK_CALL(w, cuGraphRetainUserObject, graph, object, 1,
+                 CU_GRAPH_USER_OBJECT_MOVE) != CUDA_SUCCESS)
+        gp_log_debug("host", "a graph takes no user object: a function stays");
+}
+
+void
+wrk_host_untie(struct wrk_host *host, CUgraph graph)
+{
+    struct wrk *w = host->w;
+
+    if (!host->object)
+        wrk_host_refuse(host);
+    else
+        WRK_CALL(w, cuGraphReleaseUserObject, graph, host->object, 1);
+}
+
+/* ---- being due --------------------------------------------------------------------
+ */
+
+/* Enter the list before the event leaves: the answer may come at once. */
+static bool
+host_enter(struct wrk_hosts *hosts, struct host_wait *wait)
+{
+    bool ok;
+
+    pthread_mutex_lock(&hosts->lock);
+    ok = !hosts->cancelled;
+    if (ok) {
+        wait->ticket = ++hosts->last_ticket;
+        wait->next = hosts->waiting;
+        hosts->waiting = wait;
+    }
+    pthread_mutex_unlock(&hosts->lock);
+    return ok;
+}
+
+static void
+host_await(struct wrk_hosts *hosts, struct host_wait *wait)
+{
+    struct host_wait **at;
+
+    pthread_mutex_lock(&hosts->lock);
+    while (!wait->done && !hosts->cancelled)
+        pthread_cond_wait(&hosts->returned, &hosts->lock);
+    for (at = &hosts->waiting; *at != wait; at = &(*at)->next)
+        ;
+    *at = wait->next;
+    pthread_mutex_unlock(&hosts->lock);
+}
+
+static void
+host_call(struct wrk_host *host, CUresult status)
+{
+    struct wrk_hosts *hosts = host->w->priv->hosts;
+    bool waits = host->kind != WRK_HOST_NOTIFY;
+    struct host_wait wait = {0};
+    struct wire_event_host_func event = {.token = host->token,
+                                         .stream = host->stream,
+                                         .status = (int32_t)status,
+                                         .once = host->kind != WRK_HOST_GRAPH};
+
+    if (waits && !host_enter(hosts, &wait)) {
+        if (event.once)
+            wrk_host_drop(host);
+        return;
+    }
+    event.ticket = wait.ticket;
+    if (event.once) /* before the client can count it as over */
+        host_uncount(hosts);
+    if (atomic_load(&host->w->priv->before_reply))
+        wrk_sender_event(host->w, &event);
+    else
+        wrk_event(host->w, WIRE_EVENT_HOST_FUNC, &event, sizeof(event), NULL, 0);
+    if (waits)
+        host_await(hosts, &wait);
+    if (event.once)
+        free(host);
+}
+
+void
+wrk_host_run(void *host)
+{
+    host_call(host, CUDA_SUCCESS);
+}
+
+void
+wrk_host_stream_run(CUstream stream, CUresult status, void *host)
+{
+    (void)stream;
+    host_call(host, status);
+}
+
+void
+wrk_host_done(struct wrk *w, uint64_t ticket)
+{
+    struct wrk_hosts *hosts = w->priv->hosts;
+
+    pthread_mutex_lock(&hosts->lock);
+    for (struct host_wait *wait = hosts->waiting; wait; wait = wait->next) {
+        if (wait->ticket == ticket)
+            wait->done = true;
+    }
+    pthread_cond_broadcast(&hosts->returned);
+    pthread_mutex_unlock(&hosts->lock);
+}

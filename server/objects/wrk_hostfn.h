@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Functions of the client that the card's work waits for: host functions, stream
+ * callbacks, the ends of user objects.
+ *
+ * The driver calls us on a thread of its own; we tell the client with an event
+ * frame and hold the driver until the client says that its function has
+ * returned.  The reader is never held.  When the attachment ends, everybody who
+ * waits here is let go.
+ */
+#ifndef WRK_HOSTFN_H
+#define WRK_HOSTFN_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wrk;
+struct wrk_host;
+struct wrk_hosts;
+
+/* Functions registered and not run yet: WIRE_HOST_FUNCS_MAX.  A stream of training
+ * steps has a few; a client that queues more gets CUDA_ERROR_OUT_OF_MEMORY. */
+
+enum wrk_host_kind {
+    WRK_HOST_ONCE,   /* runs once, the client is waited for */
+    WRK_HOST_GRAPH,  /* a graph's node: runs any number of times */
+    WRK_HOST_NOTIFY, /* runs once, nobody waits (a user object's end) */
+};
+
+int wrk_hosts_new(struct wrk *w, struct wrk_hosts **ret);
+/* Let everybody go who waits for the client; from any thread. */
+void wrk_hosts_cancel(struct wrk_hosts *hosts);
+void wrk_hosts_free(struct wrk_hosts *hosts); /* NULL is a no-op */
+
+/* What to register with the driver: wrk_host_run(), or wrk_host_stream_run() as a
+ * stream callback, with the returned object as its argument.  NULL: the cap. */
+struct wrk_host *wrk_host_new(struct wrk *w, enum wrk_host_kind kind, uint64_t token,
+                              uint64_t stream);
+/* The driver refused to take it. */
+/* No function is registered, so no work of the card waits for one. */
+bool wrk_hosts_none(struct wrk_hosts *hosts);
+
+void wrk_host_drop(struct wrk_host *host);
+
+/* The same, and the client, which does not wait for the call, hears that it may forget
+ * the token. */
+void wrk_host_refuse(struct wrk_host *host);
+
+/* Have @host, of kind WRK_HOST_GRAPH, go when the last of @graph and all that is made
+ * from it is gone: clones, child graphs, executable graphs and their launches.  The
+ * client hears of it.  Where the driver has no user objects, it stays until the
+ * attachment ends. */
+void wrk_host_tie(struct wrk_host *host, CUgraph graph);
+/* The driver refused the node of the tied @host. */
+void wrk_host_untie(struct wrk_host *host, CUgraph graph);
+
+/* The graph that @stream is being captured into; NULL: it is not. */
+CUgraph wrk_host_graph(struct wrk *w, CUstream stream);
+
+void wrk_host_run(void *host);
+void wrk_host_stream_run(CUstream stream, CUresult status, void *host);
+
+/* The client's function of this ticket has returned. */
+void wrk_host_done(struct wrk *w, uint64_t ticket);
+
+#endif

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_quota.h"
+
+#include "wrk_desk.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define FIRST_CAP 256u
+struct quota_entry {
+    uint64_t key; /* 0: free */
+    uint64_t bytes;
+    uint32_t slice;
+    uint32_t ctx;
+};
+
+struct wrk_quota {
+    struct wrk_desks *desks;
+    atomic_uint sharers; /* jobs of other threads; only the reader makes it more */
+    uint32_t cap;        /* power of two */
+    struct quota_entry *entries; /* open addressing, linear probing */
+    uint32_t count;
+    pthread_mutex_t lock; /* of the book, while it has sharers */
+    /* Of this process, now; written as what follows the lock is, read by anybody. */
+    _Atomic uint64_t used[TICKET_SLICES_MAX], pieces[TICKET_SLICES_MAX];
+};
+
+/* Whether a lock was taken, for book_unlock(): without sharers it is the reader who
+ * asks, and nobody but the reader could change that. */
+GP_HOT static inline bool
+book_lock(struct wrk_quota *q)
+{
+    if (likely(atomic_load_explicit(&q->sharers, memory_order_acquire) == 0))
+        return false;
+    pthread_mutex_lock(&q->lock);
+    return true;
+}
+
+GP_HOT static inline void
+book_unlock(struct wrk_quota *q, bool locked)
+{
+    if (unlikely(locked))
+        pthread_mutex_unlock(&q->lock);
+}
+
+void
+wrk_quota_share(struct wrk_quota *q)
+{
+    atomic_fetch_add_explicit(&q->sharers, 1, memory_order_relaxed);
+}
+
+void
+wrk_quota_unshare(struct wrk_quota *q)
+{
+    atomic_fetch_sub_explicit(&q->sharers, 1, memory_order_release);
+}
+
+GP_HOT static uint32_t
+entry_home(const struct wrk_quota *q, uint64_t key)
+{
+    return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (q->cap - 1);
+}
+
+GP_HOT static struct quota_entry *
+entry_probe(const struct wrk_quota *q, uint64_t key)
+{
+    uint32_t i = entry_home(q, key);
+
+    while (q->entries[i].key && q->entries[i].key != key)
+        i = (i + 1) & (q->cap - 1);
+    return &q->entries[i];
+}
+
+static int
+entries_grow(struct wrk_quota *q)
+{
+    struct quota_entry *old = q->entries;
+    uint32_t old_cap = q->cap;
+    struct quota_entry *grown;
+
+    if (q->cap > UINT32_MAX / 2 / sizeof(*grown))
+        return -ENOMEM;
+    grown = calloc((size_t)old_cap * 2, sizeof(*grown));
+    if (!grown)
+        return -ENOMEM;
+    q->entries = grown;
+    q->cap = old_cap * 2;
+    for (uint32_t i = 0; i < old_cap; i++) {
+        if (old[i].key)
+            *entry_probe(q, old[i].key) = old[i];
+    }
+    free(old);
+    return 0;
+}
+
+/* Take the entry out and move up what linear probing put behind it. */
+GP_HOT static void
+entry_remove(struct wrk_quota *q, struct quota_entry *e)
+{
+    uint32_t mask = q->cap - 1;
+    uint32_t hole = (uint32_t)(e - q->entries);
+    uint32_t i = hole;
+
+    for (;;) {
+        uint32_t home;
+
+        i = (i + 1) & mask;
+        if (!q->entries[i].key)
+            break;
+        home = entry_home(q, q->entries[i].key);
+        if (((i - home) & mask) >= ((i - hole) & mask)) {
+            q->entries[hole] = q->entries[i];
+            hole = i;
+        }
+    }
+    q->entries[hole].key = 0;
+    q->count--;
+}
+
+int
+wrk_quota_new(struct wrk_desks *desks, struct wrk_quota **ret)
+{
+    CLEANUP(wrk_quota_freep) struct wrk_quota *q = calloc(1, sizeof(*q));
+
+    if (!q)
+        return -ENOMEM;
+    q->entries = calloc(FIRST_CAP, sizeof(*q->entries));
+    if (!q->entries)
+        return -ENOMEM;
+    q->cap = FIRST_CAP;
+    q->desks = desks;
+    pthread_mutex_init(&q->lock, NULL);
+    *ret = TAKE_PTR(q);
+    return 0;
+}
+
+void
+wrk_quota_free(struct wrk_quota *q)
+{
+    if (!q)
+        return;
+    pthread_mutex_destroy(&q->lock);
+    free(q->entries);
+    free(q);
+}
+
+/* These have one writer at a time, whoever has the book; others read. */
+GP_HOT static inline void
+add(_Atomic uint64_t *sum, uint64_t more)
+{
+    atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + more,
+                          memory_order_relaxed);
+}
+
+GP_HOT static inline void
+add_own(struct wrk_quota *q, uint32_t slice, uint64_t pieces, uint64_t bytes)
+{
+    add(&q->pieces[slice], pieces);
+    add(&q->used[slice], bytes);
+}
+
+GP_HOT static void
+give(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
+{
+    struct wrk_usage *usage = &q->desks->desk->usage;
+
+    add_own(q, slice, -UINT64_C(1), -bytes);
+    add(&usage->gave_n[slice], 1);
+    /* Whoever reads it has the take before it in view (srv_ledger.c). */
+    atomic_store_explicit(
+        &usage->gave[slice],
+        atomic_load_explicit(&usage->gave[slice], memory_order_relaxed) + bytes,
+        memory_order_release);
+}
+
+/* Others of the session may take as well: the supervisor keeps the sum. */
+static bool
+take_among_others(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
+{
+    if (!wrk_desks_call(q->desks, WRK_CALL_TAKE, slice, bytes))
+        return false;
+    add_own(q, slice, 1, bytes);
+    return true;
+}
+
+GP_HOT static bool
+is_below(const struct wrk_quota *q, uint32_t slice, uint64_t bytes)
+{
+    uint64_t limit =
+        atomic_load_explicit(&q->desks->segment->limits[slice], memory_order_relaxed);
+    uint64_t used = atomic_load_explicit(&q->used[slice], memory_order_relaxed);
+
+    return used <= limit && bytes <= limit - used &&
+           atomic_load_explicit(&q->pieces[slice], memory_order_relaxed) <
+               wrk_pieces_max(limit);
+}
+
+/* The session's only attachment so far?  A seat counts as taken before its worker
+ * begins. */
+GP_HOT static bool
+is_alone(const struct wrk_quota *q)
+{
+    return atomic_load(&q->desks->segment->seats_high) <= 1 && q->desks->seat == 0;
+}
+
+/* Without asking: one that comes while this goes on either is refused or given what is
+ * left with these bytes counted, or is seen by the second look, and then it is done
+ * again by asking.  The order of all four is what seq_cst is for. */
+GP_HOT static bool
+take_alone(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
+{
+    struct wrk_usage *usage = &q->desks->desk->usage;
+    uint64_t took = atomic_load_explicit(&usage->took[slice], memory_order_relaxed);
+    uint64_t used;
+
+    if (!is_below(q, slice, bytes))
+        return false;
+    add(&usage->took_n[slice], 1);
+    atomic_store(&usage->took[slice], took + bytes);
+    if (unlikely(!is_alone(q))) {
+        add(&usage->took_n[slice], -UINT64_C(1));
+        atomic_store(&usage->took[slice], took);
+        return take_among_others(q, slice, bytes);
+    }
+    add_own(q, slice, 1, bytes);
+    used = atomic_load_explicit(&q->used[slice], memory_order_relaxed);
+    if (used > atomic_load_explicit(&usage->high[slice], memory_order_relaxed))
+        atomic_store_explicit(&usage->high[slice], used, memory_order_relaxed);
+    return true;
+}
+
+GP_HOT bool
+wrk_quota_take(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
+{
+    bool locked = book_lock(q);
+    bool ok = likely(is_alone(q)) ? take_alone(q, slice, bytes)
+                                  : take_among_others(q, slice, bytes);
+
+    book_unlock(q, locked);
+    return ok;
+}
+
+/* Giving back needs no asking: another's view of the sum can only be too large. */
+GP_HOT void
+wrk_quota_give(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
+{
+    bool locked = book_lock(q);
+
+    give(q, slice, bytes);
+    book_unlock(q, locked);
+}
+
+/* @over: an entry that is there already has come to its end. */
+GP_HOT static int
+note(struct wrk_quota *q, uint64_t key, const struct wrk_quota_held *held, bool over)
+{
+    struct quota_entry *e = entry_probe(q, key);
+
+    if (e->key && !over)
+        return -EEXIST;
+    if (e->key) {
+        give(q, e->slice, e->bytes);
+    } else {
+        if (unlikely(q->count >= q->cap / 2)) {
+            if (entries_grow(q) < 0)
+                return -ENOMEM;
+            e = entry_probe(q, key);
+        }
+        q->count++;
+    }
+    *e = (struct quota_entry){
+        .key = key, .bytes = held->bytes, .slice = held->slice, .ctx = held->ctx};
+    return 0;
+}
+
+int
+wrk_quota_note(struct wrk_quota *q, uint64_t key, uint32_t slice, uint32_t ctx,
+               uint64_t bytes)
+{
+    struct wrk_quota_held held = {bytes, slice, ctx};
+    bool locked;
+    int r;
+
+    if (!key)
+        return -EINVAL;
+    locked = book_lock(q);
+    r = note(q, key, &held, false);
+    book_unlock(q, locked);
+    return r;
+}
+
+GP_HOT int
+wrk_quota_note_new(struct wrk_quota *q, uint64_t key, const struct wrk_quota_held *held)
+{
+    bool locked;
+    int r;
+
+    if (!key)
+        return -EINVAL;
+    locked = book_lock(q);
+    r = note(q, key, held, true);
+    book_unlock(q, locked);
+    return r;
+}
+
+GP_HOT bool
+wrk_quota_detach(struct wrk_quota *q, uint64_t key, struct wrk_quota_held *ret)
+{
+    struct quota_entry *e;
+    bool known, locked;
+
+    if (!key)
+        return false;
+    locked = book_lock(q);
+    e = entry_probe(q, key);
+    known = e->key != 0;
+    if (known) {
+        *ret = (struct wrk_quota_held){e->bytes, e->slice, e->ctx};
+        entry_remove(q, e);
+    }
+    book_unlock(q, locked);
+    return known;
+}
+
+bool
+wrk_quota_drop(struct wrk_quota *q, uint64_t key)
+{
+    struct wrk_quota_held held;
+
+    if (!wrk_quota_detach(q, key, &held))
+        return false;
+    wrk_quota_give(q, held.slice, held.bytes);
+    return true;
+}
+
+void
+wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx)
+{
+    bool locked = book_lock(q);
+
+    for (uint32_t i = 0; i < q->cap;) {
+        struct quota_entry *e = &q->entries[i];
+
+        /* Removing moves a later entry here: look at the same place again. */
+        if (e->key && e->ctx == ctx) {
+            give(q, e->slice, e->bytes);
+            entry_remove(q, e);
+        } else {
+            i++;
+        }
+    }
+    book_unlock(q, locked);
+}
+
+void
+wrk_quota_each(struct wrk_quota *q, uint32_t ctx, void (*fn)(void *arg, uint64_t key),
+               void *arg)
+{
+    bool locked = book_lock(q);
+
+    for (uint32_t i = 0; i < q->cap; i++) {
+        if (q->entries[i].key && q->entries[i].ctx == ctx)
+            fn(arg, q->entries[i].key);
+    }
+    book_unlock(q, locked);
+}
+
+bool
+wrk_quota_find(struct wrk_quota *q, uint64_t key, uint64_t *ret_bytes)
+{
+    const struct quota_entry *e;
+    bool known, locked = book_lock(q);
+
+    e = entry_probe(q, key);
+    known = key && e->key;
+    if (known)
+        *ret_bytes = e->bytes;
+    book_unlock(q, locked);
+    return known;
+}
+
+GP_HOT uint64_t
+wrk_quota_limit(const struct wrk_quota *q, uint32_t slice)
+{
+    return atomic_load_explicit(&q->desks->segment->limits[slice],
+                                memory_order_relaxed);
+}
+
+GP_HOT uint64_t
+wrk_quota_used(const struct wrk_quota *q, uint32_t slice)
+{
+    if (likely(is_alone(q)))
+        return atomic_load_explicit(&q->used[slice], memory_order_relaxed);
+    wrk_desks_call(q->desks, WRK_CALL_LOOK, 0, 0);
+    return atomic_load(&q->desks->segment->used[slice]);
+}

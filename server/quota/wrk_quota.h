@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The session's memory limit, and what this process has allocated under it.
+ *
+ * take() is asked before the driver sees an allocating call and counts the bytes
+ * that the application asked for, to the byte, over all processes of the
+ * session: here while this process is the only one, else the supervisor does
+ * (srv_ledger.h).  note()/drop() remember which address or object holds how many, so
+ * that a free gives back exactly what was taken.
+ *
+ * The reader's, and that of jobs on other threads that it has announced with
+ * wrk_quota_share(): only while there are such does anybody lock.
+ *
+ * It is not the card's memory: whether the card really has the bytes, the driver
+ * says.
+ */
+#ifndef WRK_QUOTA_H
+#define WRK_QUOTA_H
+
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wrk_quota;
+struct wrk_desks;
+
+/* @desks: this attachment's own; they outlive the quota. */
+int wrk_quota_new(struct wrk_desks *desks, struct wrk_quota **ret);
+void wrk_quota_free(struct wrk_quota *q); /* NULL is a no-op; nothing is given back */
+DEFINE_CLEANUP(struct wrk_quota, wrk_quota_free)
+
+/* The reader is about to queue a job that will use the quota; the job has ended or will
+ * not begin.  What only reads the session's sums needs neither. */
+void wrk_quota_share(struct wrk_quota *q);
+void wrk_quota_unshare(struct wrk_quota *q);
+
+/* Count @bytes on slice @slice as one allocation, which one give() ends; false, and
+ * nothing counted, past the limit of bytes, or past that of allocations, which only
+ * millions of tiny ones reach. */
+bool wrk_quota_take(struct wrk_quota *q, uint32_t slice, uint64_t bytes);
+void wrk_quota_give(struct wrk_quota *q, uint32_t slice, uint64_t bytes);
+
+/* What is held where; @ctx: with which context it ends. */
+struct wrk_quota_held {
+    uint64_t bytes;
+    uint32_t slice;
+    uint32_t ctx;
+};
+
+/* Remember that @key (a device address, a driver object) holds @bytes already
+ * taken.  -EEXIST, -ENOMEM: not remembered, the bytes stay the caller's. */
+int wrk_quota_note(struct wrk_quota *q, uint64_t key, uint32_t slice, uint32_t ctx,
+                   uint64_t bytes);
+/* The same for an address that the driver has just handed out: an allocation that the
+ * book still has there was freed behind our back (with its pool, say), and its bytes
+ * are given back. */
+int wrk_quota_note_new(struct wrk_quota *q, uint64_t key,
+                       const struct wrk_quota_held *held);
+
+/* Forget @key and give its bytes back; false when it is not known. */
+bool wrk_quota_drop(struct wrk_quota *q, uint64_t key);
+/* Forget @key, but keep its bytes taken: a free has begun.  The caller gives them back,
+ * or notes them again.  False when it is not known. */
+bool wrk_quota_detach(struct wrk_quota *q, uint64_t key, struct wrk_quota_held *ret);
+
+/* The context died with all it held. */
+void wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx);
+
+/* Call @fn for every key of that context; it must not come back here. */
+void wrk_quota_each(struct wrk_quota *q, uint32_t ctx,
+                    void (*fn)(void *arg, uint64_t key), void *arg);
+
+/* Which bytes a key was noted with; false when it is not known. */
+bool wrk_quota_find(struct wrk_quota *q, uint64_t key, uint64_t *ret_bytes);
+
+uint64_t wrk_quota_limit(const struct wrk_quota *q, uint32_t slice);
+uint64_t wrk_quota_used(const struct wrk_quota *q, uint32_t slice); /* whole session */
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_export.h"
+
+#include "srv.h"
+#include "srv_ledger.h"
+#include "srv_types.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+
+struct srv_share {
+    struct srv_share *next;
+    uint8_t token[WRK_SHARE_TOKEN];
+    int fd;
+    uint32_t kind; /* enum wrk_share_kind */
+    uint32_t slice;
+    uint64_t bytes;
+    uint32_t payer; /* a seat */
+    bool moved;     /* the payer is not the exporter: we count on its seat */
+    uint32_t total; /* of holds */
+    uint16_t holds[WRK_SEATS_MAX];
+};
+
+/* A server with many sessions keeps most of its descriptors for other things. */
+static bool
+descriptor_to_spare(const struct srv *srv)
+{
+    struct rlimit files;
+
+    return getrlimit(RLIMIT_NOFILE, &files) == 0 && srv->n_shares < files.rlim_cur / 4;
+}
+
+int
+srv_share_new(struct srv_session *s, uint32_t seat, struct wrk_ask *ask, int fd)
+{
+    CLEANUP_FD int own = fd;
+    struct srv_share *share;
+
+    if (s->n_shares >= SRV_SHARES_MAX || !descriptor_to_spare(s->srv))
+        return -EDQUOT;
+    if (ask->slice >= s->claims.n_slices ||
+        ask->bytes > s->claims.slices[ask->slice].memory)
+        return -EINVAL;
+    share = calloc(1, sizeof(*share));
+    if (!share)
+        return -ENOMEM;
+    if (getrandom(share->token, sizeof(share->token), 0) != sizeof(share->token)) {
+        free(share);
+        return -EIO;
+    }
+    share->kind = ask->own;
+    share->slice = ask->slice;
+    share->bytes = ask->bytes;
+    share->payer = seat;
+    share->holds[seat] = 1;
+    share->total = 1;
+    share->fd = TAKE_FD(own);
+    share->next = s->shares;
+    s->shares = share;
+    s->n_shares++;
+    s->srv->n_shares++;
+    memcpy(ask->secret, share->token, sizeof(share->token));
+    return 0;
+}
+
+static struct srv_share **
+share_at(struct srv_session *s, const struct wrk_ask *ask)
+{
+    struct srv_share **at = &s->shares;
+
+    while (*at && memcmp((*at)->token, ask->secret, WRK_SHARE_TOKEN) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+int
+srv_share_find(struct srv_session *s, uint32_t seat, struct wrk_ask *ask)
+{
+    struct srv_share *share = *share_at(s, ask);
+
+    if (!share || share->kind != ask->own || share->holds[seat] == UINT16_MAX)
+        return -1;
+    share->holds[seat]++;
+    share->total++;
+    ask->slice = share->slice;
+    ask->bytes = share->bytes;
+    return share->fd;
+}
+
+static void
+share_remove(struct srv_session *s, struct srv_share **at)
+{
+    struct srv_share *share = *at;
+
+    *at = share->next;
+    s->n_shares--;
+    s->srv->n_shares--;
+    close(share->fd);
+    free(share);
+}
+
+/* The payer has let go: the next holder pays.  What the exporter counted it has given
+ * back, or its seat has been cleared. */
+static void
+share_move(struct srv_session *s, struct srv_share *share)
+{
+    uint32_t seat = 0;
+
+    while (!share->holds[seat])
+        seat++;
+    share->payer = seat;
+    share->moved = true;
+    srv_books_move(s->books, seat, share->slice, share->bytes);
+}
+
+/* @seat holds it no more; @cleared: nothing is counted there any longer.  True when
+ * that was the last one. */
+static bool
+share_let_go(struct srv_session *s, struct srv_share **at, uint32_t seat, bool cleared)
+{
+    struct srv_share *share = *at;
+    bool paid = share->payer == seat && share->bytes;
+
+    if (paid && share->moved && !cleared)
+        srv_books_unmove(s->books, seat, share->slice, share->bytes);
+    if (share->total == 0) {
+        share_remove(s, at);
+        return true;
+    }
+    if (paid)
+        share_move(s, share);
+    return false;
+}
+
+void
+srv_share_drop(struct srv_session *s, uint32_t seat, const struct wrk_ask *ask)
+{
+    struct srv_share **at = share_at(s, ask);
+
+    if (!*at || !(*at)->holds[seat])
+        return;
+    (*at)->total--;
+    if (--(*at)->holds[seat] == 0)
+        share_let_go(s, at, seat, false);
+}
+
+void
+srv_share_leave(struct srv_session *s, uint32_t seat)
+{
+    for (struct srv_share **at = &s->shares; *at;) {
+        struct srv_share *share = *at;
+        bool held = share->holds[seat] != 0;
+
+        share->total -= share->holds[seat];
+        share->holds[seat] = 0;
+        if (!held || !share_let_go(s, at, seat, true))
+            at = &share->next;
+    }
+}
+
+void
+srv_share_free_all(struct srv_session *s)
+{
+    while (s->shares)
+        share_remove(s, &s->shares);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What processes of a session share by descriptor: physical memory and memory pools
+ * that one of them has exported.
+ *
+ * The driver's descriptor stays here, under a token that nobody can guess; the client
+ * gets the token.  A worker of the same session that shows it gets the descriptor: no
+ * other session's worker is ever looked at.  An object stays as long as a worker holds
+ * it: the exporter while it has the memory or its client a descriptor of it, an
+ * importer while it has the memory.
+ *
+ * One holder pays for memory on its seat.  That is the exporter, which counts and
+ * gives back by itself; when it has let go before others, the bytes are moved here from
+ * seat to seat, so that memory never belongs to nobody.
+ *
+ * Owned by a struct srv_session; event-loop thread only.
+ */
+#ifndef SRV_EXPORT_H
+#define SRV_EXPORT_H
+
+#include "gp_base.h"
+#include "wrk_ask.h"
+
+#include <stdint.h>
+
+struct srv_session;
+struct srv_share;
+
+/* Objects that a session may share at a time: a whole card of 80 GiB in the pieces of
+ * 20 MiB that allocators with growing segments make are 4096.  Each costs a descriptor
+ * and a KiB. */
+#define SRV_SHARES_MAX 4096u
+
+/* Keep @fd, which is ours from here on, as the worker on @seat asks; @ask then holds
+ * the token.  -EDQUOT: too many.  -EIO, -ENOMEM. */
+int srv_share_new(struct srv_session *s, uint32_t seat, struct wrk_ask *ask, int fd);
+
+/* What has the token in @ask, which becomes the answer: its descriptor, which stays
+ * ours, or -1.  The worker on @seat holds it once more. */
+int srv_share_find(struct srv_session *s, uint32_t seat, struct wrk_ask *ask);
+
+/* The worker on @seat holds it once less. */
+void srv_share_drop(struct srv_session *s, uint32_t seat, const struct wrk_ask *ask);
+
+/* The worker on @seat is gone, and its seat cleared. */
+void srv_share_leave(struct srv_session *s, uint32_t seat);
+
+void srv_share_free_all(struct srv_session *s);
+
+#endif

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_ledger.h"
+
+#include "gp_err.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "srv_desk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct books_seat {
+    bool taken;
+    struct srv_desk *desk; /* NULL: its worker has not been started */
+    uint64_t born_ns;
+    uint32_t client_pid;
+    /* Ever, of what the worker asked for; now, of what srv_export.c moved here. */
+    uint64_t granted[TICKET_SLICES_MAX], granted_n[TICKET_SLICES_MAX];
+    uint64_t moved[TICKET_SLICES_MAX], moved_n[TICKET_SLICES_MAX];
+};
+
+struct srv_books {
+    pthread_mutex_t lock;
+    struct wrk_segment *segment;
+    int segment_fd;
+    uint32_t n_slices;
+    uint32_t seats_high;
+    uint64_t n_names; /* ever noted */
+    uint64_t limits[TICKET_SLICES_MAX];
+    uint64_t most[TICKET_SLICES_MAX]; /* the largest limit it ever had */
+    uint64_t high[TICKET_SLICES_MAX];
+    uint64_t past[WRK_SPENT_KINDS][TICKET_SLICES_MAX];
+    struct books_seat seats[WRK_SEATS_MAX];
+};
+
+static void
+set_limits(struct srv_books *b, const struct ticket_claims *claims)
+{
+    for (uint32_t i = 0; i < b->n_slices; i++) {
+        b->limits[i] = claims->slices[i].memory;
+        b->most[i] = gp_max(b->most[i], b->limits[i]);
+        atomic_store(&b->segment->limits[i], b->limits[i]);
+    }
+}
+
+int
+srv_books_new(const struct ticket_claims *claims, struct srv_books **ret,
+              struct gp_err *err)
+{
+    CLEANUP(srv_books_freep) struct srv_books *b = calloc(1, sizeof(*b));
+    void *map = NULL;
+    int r;
+
+    if (!b)
+        return gp_err_set(err, -ENOMEM, "no memory for the session's books");
+    b->segment_fd = -1;
+    pthread_mutex_init(&b->lock, NULL);
+    b->n_slices = claims->n_slices;
+    r = srv_desk_file("gpupool-session", sizeof(*b->segment), true, &b->segment_fd,
+                      &map);
+    b->segment = map;
+    if (r < 0)
+        return gp_err_set(err, r, "memory file of the session: %s", strerror(-r));
+    b->segment->magic = WRK_SEGMENT_MAGIC;
+    b->segment->size = sizeof(*b->segment);
+    b->segment->n_slices = claims->n_slices;
+    set_limits(b, claims);
+    *ret = TAKE_PTR(b);
+    return 0;
+}
+
+void
+srv_books_free(struct srv_books *b)
+{
+    if (!b)
+        return;
+    if (b->segment)
+        munmap(b->segment, sizeof(*b->segment));
+    if (b->segment_fd >= 0)
+        close(b->segment_fd);
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+}
+
+int
+srv_books_segment_fd(const struct srv_books *b)
+{
+    return b->segment_fd;
+}
+
+void
+srv_books_limit(struct srv_books *b, const struct ticket_claims *claims)
+{
+    pthread_mutex_lock(&b->lock);
+    set_limits(b, claims);
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* --- what a seat uses --- */
+
+/* Claims of a worker: what it took and gave back.  A give comes after its take, so it
+ * is read first; a difference that cannot be is counted as all that the session may
+ * have. */
+static uint64_t
+difference(_Atomic uint64_t *took, _Atomic uint64_t *gave, uint64_t granted,
+           uint64_t most)
+{
+    uint64_t back = atomic_load(gave);
+    uint64_t held = atomic_load(took) + granted - back;
+
+    return gp_min(held, most);
+}
+
+static uint64_t
+seat_used(const struct srv_books *b, uint32_t seat, uint32_t i)
+{
+    const struct books_seat *s = &b->seats[seat];
+    struct wrk_usage *claims = s->desk ? &s->desk->desk->usage : NULL;
+
+    if (!claims)
+        return s->moved[i];
+    return s->moved[i] +
+           difference(&claims->took[i], &claims->gave[i], s->granted[i], b->most[i]);
+}
+
+static uint64_t
+seat_pieces(const struct srv_books *b, uint32_t seat, uint32_t i)
+{
+    const struct books_seat *s = &b->seats[seat];
+    struct wrk_usage *claims = s->desk ? &s->desk->desk->usage : NULL;
+
+    if (!claims)
+        return s->moved_n[i];
+    return s->moved_n[i] + difference(&claims->took_n[i], &claims->gave_n[i],
+                                      s->granted_n[i], wrk_pieces_max(b->most[i]));
+}
+
+static uint64_t
+seat_spent(const struct srv_books *b, uint32_t seat, enum wrk_spent kind, uint32_t i)
+{
+    const struct books_seat *s = &b->seats[seat];
+    uint64_t claim;
+
+    if (!s->desk)
+        return 0;
+    claim = atomic_load(&s->desk->desk->usage.spent[kind][i]);
+    if (kind == WRK_SPENT_GPU_NS)
+        claim = gp_min(claim, gp_now_ns() - s->born_ns);
+    return claim;
+}
+
+static uint64_t
+used(const struct srv_books *b, uint32_t slice)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t s = 0; s < b->seats_high; s++)
+        sum += seat_used(b, s, slice);
+    return sum;
+}
+
+static uint64_t
+pieces(const struct srv_books *b, uint32_t slice)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t s = 0; s < b->seats_high; s++)
+        sum += seat_pieces(b, s, slice);
+    return sum;
+}
+
+static uint64_t
+spent(const struct srv_books *b, enum wrk_spent kind, uint32_t slice)
+{
+    uint64_t sum = b->past[kind][slice];
+
+    for (uint32_t s = 0; s < b->seats_high; s++)
+        sum += seat_spent(b, s, kind, slice);
+    return sum;
+}
+
+/* --- seats --- */
+
+int
+srv_books_sit(struct srv_books *b, uint32_t *ret_seat)
+{
+    uint32_t i = 0;
+
+    pthread_mutex_lock(&b->lock);
+    while (i < WRK_SEATS_MAX && b->seats[i].taken)
+        i++;
+    if (i < WRK_SEATS_MAX) {
+        b->seats[i] = (struct books_seat){.taken = true, .born_ns = gp_now_ns()};
+        b->seats_high = gp_max(b->seats_high, i + 1);
+        /* Before its worker begins: who was alone knows that it is not (wrk_quota.c).
+         */
+        atomic_store(&b->segment->seats_high, b->seats_high);
+    }
+    pthread_mutex_unlock(&b->lock);
+    if (i == WRK_SEATS_MAX)
+        return -EDQUOT;
+    *ret_seat = i;
+    return 0;
+}
+
+void
+srv_books_desk(struct srv_books *b, uint32_t seat, struct srv_desk *desk,
+               uint32_t client_pid)
+{
+    pthread_mutex_lock(&b->lock);
+    b->seats[seat].desk = desk;
+    b->seats[seat].client_pid = client_pid;
+    pthread_mutex_unlock(&b->lock);
+}
+
+static void
+keep_high(struct srv_books *b, const struct books_seat *s, uint32_t i)
+{
+    uint64_t claim = s->desk ? atomic_load(&s->desk->desk->usage.high[i]) : 0;
+
+    b->high[i] = gp_max(b->high[i], gp_min(claim, b->most[i]));
+}
+
+void
+srv_books_leave(struct srv_books *b, uint32_t seat)
+{
+    struct books_seat *s = &b->seats[seat];
+
+    pthread_mutex_lock(&b->lock);
+    for (uint32_t i = 0; i < b->n_slices; i++) {
+        for (unsigned k = 0; k < WRK_SPENT_KINDS; k++)
+            b->past[k][i] += seat_spent(b, seat, (enum wrk_spent)k, i);
+        keep_high(b, s, i);
+    }
+    *s = (struct books_seat){0};
+    pthread_mutex_unlock(&b->lock);
+}
+
+bool
+srv_books_take(struct srv_books *b, uint32_t seat, uint32_t slice, uint64_t bytes)
+{
+    uint64_t limit, now;
+    bool ok = false;
+
+    if (slice >= b->n_slices)
+        return false;
+    pthread_mutex_lock(&b->lock);
+    limit = b->limits[slice];
+    now = used(b, slice);
+    if (now <= limit && bytes <= limit - now &&
+        pieces(b, slice) < wrk_pieces_max(limit)) {
+        b->seats[seat].granted[slice] += bytes;
+        b->seats[seat].granted_n[slice]++;
+        b->high[slice] = gp_max(b->high[slice], now + bytes);
+        ok = true;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return ok;
+}
+
+void
+srv_books_move(struct srv_books *b, uint32_t seat, uint32_t slice, uint64_t bytes)
+{
+    pthread_mutex_lock(&b->lock);
+    b->seats[seat].moved[slice] += bytes;
+    b->seats[seat].moved_n[slice]++;
+    pthread_mutex_unlock(&b->lock);
+}
+
+void
+srv_books_unmove(struct srv_books *b, uint32_t seat, uint32_t slice, uint64_t bytes)
+{
+    pthread_mutex_lock(&b->lock);
+    b->seats[seat].moved[slice] -= bytes;
+    b->seats[seat].moved_n[slice]--;
+    pthread_mutex_unlock(&b->lock);
+}
+
+void
+srv_books_name(struct srv_books *b, uint64_t name)
+{
+    pthread_mutex_lock(&b->lock);
+    atomic_store(&b->segment->exports[b->n_names % WRK_EXPORTS_MAX], name);
+    atomic_store(&b->segment->n_exports, ++b->n_names);
+    pthread_mutex_unlock(&b->lock);
+}
+
+void
+srv_books_ending(struct srv_books *b, const char *words, bool anew)
+{
+    pthread_mutex_lock(&b->lock);
+    if (anew || !b->segment->ending[0])
+        gp_str_copy(b->segment->ending, sizeof(b->segment->ending), words);
+    pthread_mutex_unlock(&b->lock);
+}
+
+void
+srv_books_ended(struct srv_books *b, char words[WRK_ENDING_MAX])
+{
+    pthread_mutex_lock(&b->lock);
+    gp_str_copy(words, WRK_ENDING_MAX, b->segment->ending);
+    pthread_mutex_unlock(&b->lock);
+}
+
+void
+srv_books_look(struct srv_books *b)
+{
+    pthread_mutex_lock(&b->lock);
+    for (uint32_t i = 0; i < b->n_slices; i++) {
+        atomic_store(&b->segment->used[i], used(b, i));
+        atomic_store(&b->segment->gpu_ns[i], spent(b, WRK_SPENT_GPU_NS, i));
+        for (uint32_t s = 0; s < b->seats_high; s++)
+            atomic_store(&b->segment->members[s].used[i], seat_used(b, s, i));
+    }
+    for (uint32_t s = 0; s < b->seats_high; s++)
+        atomic_store(&b->segment->members[s].client_pid, b->seats[s].client_pid);
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* --- sums --- */
+
+uint64_t
+srv_books_used(struct srv_books *b, uint32_t slice)
+{
+    uint64_t sum;
+
+    pthread_mutex_lock(&b->lock);
+    sum = gp_min(used(b, slice), b->most[slice]);
+    pthread_mutex_unlock(&b->lock);
+    return sum;
+}
+
+uint64_t
+srv_books_pieces(struct srv_books *b, uint32_t slice)
+{
+    uint64_t sum;
+
+    pthread_mutex_lock(&b->lock);
+    sum = pieces(b, slice);
+    pthread_mutex_unlock(&b->lock);
+    return sum;
+}
+
+uint64_t
+srv_books_high(struct srv_books *b, uint32_t slice)
+{
+    uint64_t high;
+
+    pthread_mutex_lock(&b->lock);
+    for (uint32_t s = 0; s < b->seats_high; s++)
+        keep_high(b, &b->seats[s], slice);
+    high = b->high[slice];
+    pthread_mutex_unlock(&b->lock);
+    return high;
+}
+
+uint64_t
+srv_books_spent(struct srv_books *b, enum wrk_spent kind, uint32_t slice)
+{
+    uint64_t sum;
+
+    pthread_mutex_lock(&b->lock);
+    sum = spent(b, kind, slice);
+    pthread_mutex_unlock(&b->lock);
+    return sum;
+}
+
+unsigned
+srv_books_links(struct srv_books *b, uint32_t transport, uint32_t rung)
+{
+    unsigned n = 0;
+
+    pthread_mutex_lock(&b->lock);
+    for (uint32_t s = 0; s < b->seats_high; s++) {
+        struct wrk_usage *claims =
+            b->seats[s].desk ? &b->seats[s].desk->desk->usage : NULL;
+
+        n += claims && atomic_load(&claims->transport) == transport &&
+             atomic_load(&claims->rung) == rung;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return n;
+}

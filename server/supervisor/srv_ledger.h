@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a session uses on this server, summed over its attachments, and its limits.
+ *
+ * The numbers that decide are here, in memory of the supervisor: the limits, what was
+ * granted to each seat, what ended workers had spent.  What a running worker says of
+ * itself is read from its desk (wrk_segment.h), each word once, and bounded: a session
+ * cannot use less than nothing or more than its limit, nor spend more time than its
+ * workers have lived.  Limits and sums are shown to its workers in a file that they can
+ * only read.
+ *
+ * Owned by a struct srv_session.  The event loop's thread and the arbiter's; every
+ * function takes the lock, which is held for no longer than a look at all seats.
+ */
+#ifndef SRV_LEDGER_H
+#define SRV_LEDGER_H
+
+#include "gp_base.h"
+#include "wrk_segment.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gp_err;
+struct srv_books;
+struct srv_desk;
+struct ticket_claims;
+
+int srv_books_new(const struct ticket_claims *claims, struct srv_books **ret,
+                  struct gp_err *err);
+void srv_books_free(struct srv_books *b); /* NULL is a no-op */
+DEFINE_CLEANUP(struct srv_books, srv_books_free)
+
+/* For workers: the segment, read-only. */
+int srv_books_segment_fd(const struct srv_books *b);
+
+/* A younger ticket's limits. */
+void srv_books_limit(struct srv_books *b, const struct ticket_claims *claims);
+
+/* Take a seat.  -EDQUOT: none is free. */
+int srv_books_sit(struct srv_books *b, uint32_t *ret_seat);
+/* Whose desk it is, which stays the caller's until srv_books_leave(). */
+void srv_books_desk(struct srv_books *b, uint32_t seat, struct srv_desk *desk,
+                    uint32_t client_pid);
+/* What was used there is free again, what was spent is remembered. */
+void srv_books_leave(struct srv_books *b, uint32_t seat);
+
+/* Count @bytes as one allocation of @seat if the limits allow it. */
+bool srv_books_take(struct srv_books *b, uint32_t seat, uint32_t slice, uint64_t bytes);
+/* An object of @bytes that another seat gave back is @seat's now; or is not any more.
+ */
+void srv_books_move(struct srv_books *b, uint32_t seat, uint32_t slice, uint64_t bytes);
+void srv_books_unmove(struct srv_books *b, uint32_t seat, uint32_t slice,
+                      uint64_t bytes);
+/* Note the name of an IPC handle that a worker hands out; the oldest is forgotten. */
+void srv_books_name(struct srv_books *b, uint64_t name);
+/* Show the workers why they are ended; the first reason stays unless @anew. */
+void srv_books_ending(struct srv_books *b, const char *words, bool anew);
+/* The same words; "" when there are none. */
+void srv_books_ended(struct srv_books *books, char words[WRK_ENDING_MAX]);
+/* Show the sums of now to the workers. */
+void srv_books_look(struct srv_books *b);
+
+uint64_t srv_books_used(struct srv_books *b, uint32_t slice);
+uint64_t srv_books_pieces(struct srv_books *b, uint32_t slice);
+uint64_t srv_books_high(struct srv_books *b, uint32_t slice);
+uint64_t srv_books_spent(struct srv_books *b, enum wrk_spent kind, uint32_t slice);
+/* So many attachments go over @transport with @rung. */
+unsigned srv_books_links(struct srv_books *b, uint32_t transport, uint32_t rung);
+
+#endif

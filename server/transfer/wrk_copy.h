@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One copy between a client and a card, as every path of it sees it: what the calls
+ * fill in, how it is cut into pieces, and that each piece is counted before it moves.
+ * The paths themselves are above (wrk_bulk.h, wrk_d2h_async.h, wrk_direct.h).
+ */
+#ifndef WRK_COPY_H
+#define WRK_COPY_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wrk;
+
+#define WRK_SLOT_SIZE (1u << 20)
+
+/* Slots that copies in flight may hold: 96 MiB of pinned memory.  When a stream
+ * is held up for longer than that many bytes, the reader waits for it. */
+#define WRK_SLOTS_UP_MAX 96
+#define WRK_SLOTS_DOWN 4
+
+/* One piece of a payload and where it goes or comes from: what the different
+ * kinds of copies fill in. */
+struct wrk_copy {
+    /* Start the copy of @len bytes at @offset of the whole, between @slot and the
+     * card, in @stream. */
+    CUresult (*start)(struct wrk *w, const struct wrk_copy *copy, void *slot,
+                      uint64_t offset, uint64_t len);
+    uint64_t len;   /* of the whole */
+    uint64_t grain; /* pieces are multiples of it (a row), or 0; <= WRK_SLOT_SIZE */
+    CUstream stream;
+    uint64_t base;   /* for start(): a device address */
+    bool plain;      /* bytes from that address on: a window may serve it */
+    const void *arg; /* for start() */
+};
+
+/* How much of the copy goes in one piece at @offset, at most @most bytes. */
+uint64_t wrk_copy_piece(const struct wrk_copy *copy, uint64_t offset, uint64_t most);
+
+/* Before each piece that moves between a client and the card of a slice: counted,
+ * and the session may have to wait for others that copy (gov_copy.h). */
+void wrk_copy_moved(struct wrk *w, uint32_t slice, uint64_t bytes);
+
+/* The same on the reader, for the current context. */
+void wrk_bulk_moves(struct wrk *w, uint64_t bytes);
+
+#endif

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stages for copies of graphs; see wrk_graph_hostmem.h.
+ *
+ * Plain memory and no pinned: it is freed where the driver may not be called.
+ */
+#include "wrk_graph_hostmem.h"
+
+#include "drv.h"
+#include "wrk.h"
+#include "wrk_args.h"
+#include "wrk_box.h"
+#include "wrk_hostfn.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct stage {
+    struct stage *next;
+    uint64_t token;
+    uint64_t size;
+    uint8_t *mem;
+    CUDA_MEMCPY3D copy;    /* as the client has it */
+    struct wrk_host *run;  /* moves the bytes; the host node's argument */
+    struct wrk_host *gone; /* tells the client that it may forget */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below */
+static struct stage *stages;
+static uint64_t total;
+
+static void
+stage_free(struct stage *s)
+{
+    if (!s)
+        return;
+    if (s->run)
+        wrk_host_drop(s->run);
+    if (s->gone)
+        wrk_host_drop(s->gone);
+    free(s->mem);
+    free(s);
+}
+DEFINE_CLEANUP(struct stage, stage_free)
+
+static bool
+copy_size(const CUDA_MEMCPY3D *c, uint64_t *ret)
+{
+    return gp_mul_ok((uint64_t)c->WidthInBytes, (uint64_t)c->Height, ret) &&
+           gp_mul_ok(*ret, (uint64_t)c->Depth, ret) && *ret <= WRK_STAGES_MAX;
+}
+
+static CUresult
+stage_new(struct wrk *w, const CUDA_MEMCPY3D *copy, uint64_t token, uint64_t end,
+          struct stage **ret)
+{
+    CLEANUP(stage_freep) struct stage *s = calloc(1, sizeof(*s));
+    bool fits;
+
+    if (!s || !copy_size(copy, &s->size))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    s->token = token;
+    s->copy = *copy;
+    s->mem = calloc(1, s->size + 1);
+    s->run = wrk_host_new(w, WRK_HOST_GRAPH, token, 0);
+    s->gone = wrk_host_new(w, WRK_HOST_NOTIFY, end, 0);
+    if (!s->mem || !s->run || !s->gone)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    pthread_mutex_lock(&lock);
+    fits = s->size <= WRK_STAGES_MAX - total;
+    if (fits) {
+        total += s->size;
+        s->next = stages;
+        stages = s;
+        *ret = TAKE_PTR(s);
+    }
+    pthread_mutex_unlock(&lock);
+    return fits ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static void
+stage_remove(struct stage *s)
+{
+    struct stage **at = &stages;
+
+    pthread_mutex_lock(&lock);
+    while (*at && *at != s)
+        at = &(*at)->next;
+    if (*at) {
+        *at = s->next;
+        total -= s->size;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Called by the driver, where it may not be called back. */
+static void
+stage_gone(void *arg)
+{
+    struct stage *s = arg;
+
+    struct wrk_host *gone = TAKE_PTR(s->gone);
+
+    stage_remove(s);
+    stage_free(s); /* before the client hears of it: wire_format.h */
+    wrk_host_run(gone);
+}
+
+static void
+stage_undo(struct stage *s)
+{
+    stage_remove(s);
+    stage_free(s);
+}
+
+/* The copy with the stage, packed, where the client's memory was. */
+static CUDA_MEMCPY3D
+stage_copy(const struct stage *s)
+{
+    CUDA_MEMCPY3D c = s->copy;
+
+    wrk_box_clear(&c);
+    if (c.srcMemoryType == CU_MEMORYTYPE_HOST) {
+        c.srcHost = s->mem;
+        c.srcXInBytes = c.srcY = c.srcZ = 0;
+        c.srcPitch = c.WidthInBytes;
+        c.srcHeight = c.Height;
+    } else {
+        c.dstHost = s->mem;
+        c.dstXInBytes = c.dstY = c.dstZ = 0;
+        c.dstPitch = c.WidthInBytes;
+        c.dstHeight = c.Height;
+    }
+    return c;
+}
+
+/* Between two places of the client: nothing for the card to do. */
+static bool
+is_all_client(const CUDA_MEMCPY3D *c)
+{
+    return c->srcMemoryType == CU_MEMORYTYPE_HOST &&
+           c->dstMemoryType == CU_MEMORYTYPE_HOST;
+}
+
+static CUresult
+add_nodes(struct wrk *w, CUgraph graph, const struct stage *s, CUcontext ctx)
+{
+    CUDA_HOST_NODE_PARAMS host = {wrk_host_run, s->run};
+    CUDA_MEMCPY3D copy = stage_copy(s);
+    bool up = s->copy.srcMemoryType == CU_MEMORYTYPE_HOST;
+    CUgraphNode first, second;
+    CUresult r;
+
+    if (is_all_client(&s->copy))
+        return WRK_CALL(w, cuGraphAddHostNode, &first, graph, NULL, 0, &host);
+    r = up ? WRK_CALL(w, cuGraphAddHostNode, &first, graph, NULL, 0, &host)
+           : WRK_CALL(w, cuGraphAddMemcpyNode, &first, graph, NULL, 0, &copy, ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return up ? WRK_CALL(w, cuGraphAddMemcpyNode, &second, graph, &first, 1, &copy, ctx)
+              : WRK_CALL(w, cuGraphAddHostNode, &second, graph, &first, 1, &host);
+}
+
+/* From here on the driver says when the stage ends. */
+static CUresult
+tie(struct wrk *w, CUgraph graph, struct stage *s)
+{
+    CUuserObject object;
+    CUresult r = WRK_CALL(w, cuUserObjectCreate, &object, s, stage_gone, 1,
+                          CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+
+    if (r != CUDA_SUCCESS) {
+        stage_undo(s);
+        return r;
+    }
+    r = WRK_CALL(w, cuGraphRetainUserObject, graph, object, 1,
+                 CU_GRAPH_USER_OBJECT_MOVE);
+    if (r != CUDA_SUCCESS)
+        WRK_CALL(w, cuUserObjectRelease, object, 1);
+    return r;
+}
+
+/* Unified addresses have been settled by the client, who knows its own. */
+static bool
+is_settled(const CUDA_MEMCPY3D *c)
+{
+    return c->srcMemoryType != CU_MEMORYTYPE_UNIFIED &&
+           c->dstMemoryType != CU_MEMORYTYPE_UNIFIED &&
+           (c->srcMemoryType == CU_MEMORYTYPE_HOST ||
+            c->dstMemoryType == CU_MEMORYTYPE_HOST);
+}
+
+CUresult
+wrk_stage_graph(struct wrk *w, const CUDA_MEMCPY3D *copy, CUcontext ctx, uint64_t token,
+                uint64_t end, CUgraph *ret_graph)
+{
+    struct stage *s;
+    CUgraph graph;
+    CUresult r;
+
+    if (!is_settled(copy))
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stage_new(w, copy, token, end, &s);
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = WRK_CALL(w, cuGraphCreate, &graph, 0);
+    if (r != CUDA_SUCCESS) {
+        stage_undo(s);
+        return r;
+    }
+    r = add_nodes(w, graph, s, ctx);
+    if (r == CUDA_SUCCESS)
+        r = tie(w, graph, s);
+    else
+        stage_undo(s);
+    if (r == CUDA_SUCCESS)
+        *ret_graph = graph;
+    else
+        WRK_CALL(w, cuGraphDestroy, graph);
+    return r;
+}
+
+/* The nodes of the graph that stands for a copy, and what its host function is given.
+ */
+static void *
+look_inside(struct wrk *w, CUgraphNode node, CUgraph *ret_graph, CUgraphNode *ret_host,
+            CUgraphNode *ret_copy)
+{
+    CUDA_HOST_NODE_PARAMS host = {0};
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    CUgraphNode nodes[3] = {NULL};
+    size_t n = 3;
+
+    *ret_copy = *ret_host = NULL;
+    if (WRK_CALL(w, cuGraphNodeGetType, node, &type) != CUDA_SUCCESS ||
+        type != CU_GRAPH_NODE_TYPE_GRAPH ||
+        WRK_CALL(w, cuGraphChildGraphNodeGetGraph, node, ret_graph) != CUDA_SUCCESS ||
+        WRK_CALL(w, cuGraphGetNodes, *ret_graph, nodes, &n) != CUDA_SUCCESS || n > 2)
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (WRK_CALL(w, cuGraphNodeGetType, nodes[i], &type) != CUDA_SUCCESS)
+            return NULL;
+        *(type == CU_GRAPH_NODE_TYPE_HOST ? ret_host : ret_copy) = nodes[i];
+    }
+    if (!*ret_host ||
+        WRK_CALL(w, cuGraphHostNodeGetParams, *ret_host, &host) != CUDA_SUCCESS)
+        return NULL;
+    return host.fn == wrk_host_run ? host.userData : NULL;
+}
+
+static bool
+copy_of(const void *run, CUDA_MEMCPY3D *ret_copy)
+{
+    struct stage *s;
+
+    pthread_mutex_lock(&lock);
+    for (s = stages; s && s->run != run;)
+        s = s->next;
+    if (s)
+        *ret_copy = s->copy;
+    pthread_mutex_unlock(&lock);
+    return s != NULL;
+}
+
+bool
+wrk_stage_of(struct wrk *w, CUgraphNode node, CUDA_MEMCPY3D *ret_copy)
+{
+    CUgraphNode host, copy;
+    CUgraph graph;
+    void *run = look_inside(w, node, &graph, &host, &copy);
+
+    return run && copy_of(run, ret_copy);
+}
+
+CUresult
+wrk_stage_replace(struct wrk *w, CUgraphNode node, const CUDA_MEMCPY3D *copy,
+                  uint64_t token, uint64_t end)
+{
+    CUDA_HOST_NODE_PARAMS params = {.fn = wrk_host_run};
+    CUgraphNode host, inner;
+    CUDA_MEMCPY3D moved, old;
+    struct stage *s;
+    CUgraph graph;
+    void *run = look_inside(w, node, &graph, &host, &inner);
+    CUresult r;
+
+    if (!run || !copy_of(run, &old) || !is_settled(copy) || !inner ||
+        is_all_client(copy) || copy->srcMemoryType != old.srcMemoryType)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stage_new(w, copy, token, end, &s);
+    if (r != CUDA_SUCCESS)
+        return r;
+    moved = stage_copy(s);
+    params.userData = s->run;
+    r = WRK_CALL(w, cuGraphMemcpyNodeSetParams, inner, &moved);
+    if (r != CUDA_SUCCESS) {
+        stage_undo(s);
+        return r;
+    }
+    r = tie(w, graph, s);
+    return r == CUDA_SUCCESS ? WRK_CALL(w, cuGraphHostNodeSetParams, host, &params) : r;
+}
+
+/* --- the client's side ---------------------------------------------------------------
+ */
+
+static struct stage *
+stage_find(uint64_t token, uint64_t offset, uint64_t n)
+{
+    struct stage *s = stages;
+
+    while (s && s->token != token)
+        s = s->next;
+    return s && offset <= s->size && n <= s->size - offset ? s : NULL;
+}
+
+bool
+wrk_stage_write(uint64_t token, uint64_t offset, const void *from, uint64_t n)
+{
+    struct stage *s;
+
+    pthread_mutex_lock(&lock);
+    s = stage_find(token, offset, n);
+    if (s && n)
+        memcpy(s->mem + offset, from, n);
+    pthread_mutex_unlock(&lock);
+    return s != NULL;
+}
+
+bool
+wrk_stage_read(uint64_t token, uint64_t offset, void *to, uint64_t n)
+{
+    struct stage *s;
+
+    pthread_mutex_lock(&lock);
+    s = stage_find(token, offset, n);
+    if (s && n)
+        memcpy(to, s->mem + offset, n);
+    pthread_mutex_unlock(&lock);
+    return s != NULL;
+}

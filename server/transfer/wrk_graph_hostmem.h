@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stages: memory of the worker that stands in for the client's in copies of graphs.
+ *
+ * To the driver such a copy node is a graph of two: a host function and a copy between
+ * the stage and the card.  The function makes the client fill the stage before the
+ * copy, or fetch from it after.  A user object ties the stage to the graph and to
+ * everything that is made from it; when the last of them is gone the driver tells us,
+ * on a thread of its own, and the stage goes.  Any thread.
+ */
+#ifndef WRK_GRAPH_HOSTMEM_H
+#define WRK_GRAPH_HOSTMEM_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wrk;
+
+/* Bytes of all stages of a client: what it could otherwise make us hold without end. */
+#define WRK_STAGES_MAX (UINT64_C(1) << 30)
+
+/* The graph for @copy, whose sides in host memory are the client's; the caller's to
+ * destroy.  @token: what the client moves bytes by; @end: what it forgets that by. */
+CUresult wrk_stage_graph(struct wrk *w, const CUDA_MEMCPY3D *copy, CUcontext ctx,
+                         uint64_t token, uint64_t end, CUgraph *ret_graph);
+/* Gives @node, one that stands for a copy, another copy of the same direction. */
+CUresult wrk_stage_replace(struct wrk *w, CUgraphNode node, const CUDA_MEMCPY3D *copy,
+                           uint64_t token, uint64_t end);
+/* Whether @node stands for a copy; what the client calls it. */
+bool wrk_stage_of(struct wrk *w, CUgraphNode node, CUDA_MEMCPY3D *ret_copy);
+
+/* The client's side.  False: no such stage, or not so many bytes. */
+bool wrk_stage_write(uint64_t token, uint64_t offset, const void *from, uint64_t n);
+bool wrk_stage_read(uint64_t token, uint64_t offset, void *to, uint64_t n);
+
+#endif

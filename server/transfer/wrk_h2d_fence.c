@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_h2d_fence.h"
+
+#include "drv.h"
+#include "gp_time.h"
+#include "wire_api.h"
+#include "wrk.h"
+#include "wrk_slot.h"
+#include "wrk_wait.h"
+
+#include <sched.h>
+
+/* Several times what 64 KiB take that nothing stands in front of. */
+#define SETTLE_NS 50000
+
+static bool
+blocks(uint16_t call)
+{
+    return call == WIRE_CALL_cuMemcpyHtoD_v2 || call == WIRE_CALL_cuMemcpyHtoA_v2 ||
+           call == WIRE_CALL_cuMemcpy2D_v2 ||
+           call == WIRE_CALL_cuMemcpy2DUnaligned_v2 ||
+           call == WIRE_CALL_cuMemcpy3D_v2 || call == WIRE_CALL_cuMemcpy3DPeer;
+}
+
+static bool
+overtakes(const struct wrk *w, const struct wrk_reply *rep)
+{
+    return w->handles.client[WIRE_KIND_STREAM].count != 0 && blocks(rep->req->call);
+}
+
+/* To ask for an event while a stream is captured may end its capture. */
+bool
+wrk_settle_soon(struct wrk *w, const struct wrk_reply *rep, CUstream stream)
+{
+    return overtakes(w, rep) && !(rep->req->flags & WIRE_F_REPLY) &&
+           !w->priv->captures && WRK_CALL(w, cuStreamQuery, stream) == CUDA_SUCCESS;
+}
+
+CUresult
+wrk_settle_later(struct wrk *w, struct wrk_reply *rep, CUstream stream,
+                 struct wrk_slot *slot, bool soon)
+{
+    if (soon) {
+        w->priv->unsettled = slot;
+        w->before_call = true;
+    }
+    if (!(rep->req->flags & WIRE_F_REPLY) || !overtakes(w, rep))
+        return CUDA_SUCCESS;
+    return wrk_wait_stream(w, rep, stream);
+}
+
+void
+wrk_settle(struct wrk *w)
+{
+    struct wrk_slot *slot = w->priv->unsettled;
+    uint64_t until = gp_now_ns() + SETTLE_NS;
+
+    w->priv->unsettled = NULL;
+    while (slot && !wrk_slot_idle(w, slot) && gp_now_ns() < until) {
+        if (wrk_wait_one_core(w))
+            sched_yield();
+        else
+            gp_cpu_relax();
+    }
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_peer.h"
+
+#include "gp_log.h"
+#include "wire_api.h"
+#include "wrk.h"
+#include "wrk_args.h"
+#include "wrk_ask.h"
+#include "wrk_conf.h"
+#include "wrk_supervisor_channel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+/* A worker at the other end that is silent for so long in the middle of a transfer is
+ * given up. */
+#define SILENCE_S 60
+
+#define NO_PEER                                                                        \
+    {                                                                                  \
+        .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER,        \
+        .fd = -1                                                                       \
+    }
+
+static struct wrk_peer out[WIRE_LINKS_MAX] = {[0 ... WIRE_LINKS_MAX - 1] = NO_PEER};
+static struct wrk_peer in[WIRE_LINKS_MAX] = {[0 ... WIRE_LINKS_MAX - 1] = NO_PEER};
+
+struct wrk_peer *
+wrk_peer_out(uint32_t link)
+{
+    return link < WIRE_LINKS_MAX ? &out[link] : NULL;
+}
+
+struct wrk_peer *
+wrk_peer_in(uint32_t link)
+{
+    return link < WIRE_LINKS_MAX ? &in[link] : NULL;
+}
+
+/* A fresh connection, unless there is one.  The supervisor accepts without blocking;
+ * the threads that copy wait for what has not come yet. */
+static void
+peer_take(struct wrk_peer *peer, int fd)
+{
+    struct timeval silence = {.tv_sec = SILENCE_S};
+
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence));
+    pthread_mutex_lock(&peer->lock);
+    if (peer->fd < 0)
+        peer->fd = fd;
+    else
+        close(fd);
+    pthread_mutex_unlock(&peer->lock);
+}
+
+void
+wrk_peer_arrived(uint32_t link, int fd)
+{
+    if (fd >= 0 && link < WIRE_LINKS_MAX)
+        peer_take(&in[link], fd);
+    else if (fd >= 0)
+        close(fd);
+}
+
+CUresult
+h_gp_peer_open(struct wrk *w, const struct wire_args_gp_peer_open *a,
+               struct wrk_reply *rep)
+{
+    const uint64_t cookie[2] = {a->cookie0, a->cookie1};
+    struct wrk_ask ask = {.kind = WRK_ASK_PEER, .own = a->link};
+    int fd = -1;
+    int r;
+
+    (void)rep;
+    if (a->link >= w->priv->conf.links || a->link == w->priv->conf.link)
+        return CUDA_ERROR_INVALID_VALUE;
+    static_assert(sizeof(cookie) == WIRE_PEER_COOKIE, "two halves");
+    memcpy(ask.secret, cookie, sizeof(cookie));
+    r = wrk_ask_send(WRK_FD_ASK, &ask, -1, 0);
+    if (r == 0)
+        r = wrk_supervisor_reply(&ask, &fd);
+    if (r < 0 || ask.kind != WRK_ASK_PEER || fd < 0)
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    peer_take(&out[a->link], fd);
+    return CUDA_SUCCESS;
+}
+
+int
+wrk_peer_write(struct wrk_peer *peer, const void *data, size_t len)
+{
+    const uint8_t *at = data;
+
+    while (len) {
+        ssize_t n = send(peer->fd, at, len, MSG_NOSIGNAL);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -EPIPE;
+        at += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+int
+wrk_peer_read(struct wrk_peer *peer, void *data, size_t len)
+{
+    uint8_t *at = data;
+
+    while (len) {
+        ssize_t n = recv(peer->fd, at, len, 0);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -ECONNRESET;
+        at += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* The descriptor stays: another thread may be about to use its number. */
+void
+wrk_peer_break(struct wrk_peer *peer)
+{
+    if (peer->fd >= 0)
+        shutdown(peer->fd, SHUT_RDWR);
+}
