@@ -4,8 +4,8 @@ TRANSPORT_SRCS := transport/xport.c transport/xport_conn.c transport/xport_spin.
     transport/xport_tcp.c transport/xport_liveness.c transport/xport_block.c transport/xport_zstd.c transport/xport_ring.c transport/xport_shm.c \
     transport/xport_verbs.c transport/xport_guard.c transport/xport_rdma_port.c \
     transport/xport_rdma_cm.c transport/xport_rdma_conn.c transport/xport_rdma_qp.c \
-    transport/xport_rdma_io.c transport/xport_rdma_record.c transport/xport_rdma_bulk.c transport/xport_rdma_mr.c
+    transport/xport_rdma_io.c transport/xport_rdma_eager.c transport/xport_rdma_bulk.c transport/xport_rdma_mr.c
 
-TRANSPORT_SRCS += transport/xport_lanes.c transport/xport_bell.c
+TRANSPORT_SRCS += transport/xport_stripes.c transport/xport_wakefd.c
 
 $(eval $(call static_lib,transport,$(TRANSPORT_SRCS),transport common))

@@ -3,7 +3,7 @@
 #include "xport.h"
 
 #include "xport_block.h"
-#include "xport_lanes.h"
+#include "xport_stripes.h"
 
 #include <errno.h>
 #include <string.h>
@@ -76,7 +76,7 @@ xport_recv_bulk(struct xport_conn *conn, void *buf, size_t len)
 }
 
 bool
-xport_window(struct xport_conn *conn, struct iovec ret[2])
+xport_ring_region(struct xport_conn *conn, struct iovec ret[2])
 {
     if (!conn->ops->window)
         return false;
@@ -221,31 +221,31 @@ xport_watch(struct xport_conn *conn)
         conn->ops->watch(conn);
 }
 
-static struct xport_lanes *
-lanes_of(const struct xport_conn *conn)
+static struct xport_stripes *
+stripes_of(const struct xport_conn *conn)
 {
-    return conn->blocks ? atomic_load(&conn->blocks->lanes) : NULL;
+    return conn->blocks ? atomic_load(&conn->blocks->stripes) : NULL;
 }
 
 static void
 abort_with(struct xport_conn *conn, int error)
 {
-    struct xport_lanes *lanes = lanes_of(conn);
+    struct xport_stripes *stripes = stripes_of(conn);
 
     xport_fail(conn, error);
     conn->ops->abort(conn);
-    if (lanes)
-        xport_lanes_abort(lanes);
+    if (stripes)
+        xport_stripes_abort(stripes);
 }
 
 bool
 xport_look(struct xport_conn *conn)
 {
-    struct xport_lanes *lanes = lanes_of(conn);
+    struct xport_stripes *stripes = stripes_of(conn);
     bool again = false;
     int r = conn->ops->look ? conn->ops->look(conn, &again) : 0;
 
-    if (r == 0 && lanes && xport_lanes_lost(lanes, &again))
+    if (r == 0 && stripes && xport_stripes_lost(stripes, &again))
         r = -ETIMEDOUT;
     if (r < 0)
         abort_with(conn, r);

@@ -85,7 +85,7 @@ xport_buffered(const struct xport_conn *conn)
  * or from memory of one's own.  False: not over this connection.  @ret: the memory that
  * payloads come from, and that they go to; the same for the life of the connection.
  */
-bool xport_window(struct xport_conn *conn, struct iovec ret[2]);
+bool xport_ring_region(struct xport_conn *conn, struct iovec ret[2]);
 
 /* Payload bytes that were received before their turn: xport_recv_bulk() takes them. */
 static inline size_t
@@ -124,12 +124,12 @@ int xport_tcp_new(int fd, uint32_t frame_max, struct xport_conn **ret,
 
 /* Shared memory between two processes of one host, over the connected Unix socket
  * @sock_fd (owned from then on): the worker offers, the client accepts.  Whether both
- * will, and with @bells to sleep on (faster than without), has been agreed in the
+ * will, and with @wakefds to sleep on (faster than without), has been agreed in the
  * handshake before. */
-int xport_shm_offer(int sock_fd, bool bells, uint32_t frame_max,
+int xport_shm_offer(int sock_fd, bool wakefds, uint32_t frame_max,
                     struct xport_conn **ret, struct gp_err *err);
-int xport_shm_accept(int sock_fd, bool bells, uint32_t frame_max, uint64_t deadline_ns,
-                     struct xport_conn **ret, struct gp_err *err);
+int xport_shm_accept(int sock_fd, bool wakefds, uint32_t frame_max,
+                     uint64_t deadline_ns, struct xport_conn **ret, struct gp_err *err);
 
 /*
  * RDMA: the worker listens at its ports, tells the client where and a cookie on the

@@ -2,7 +2,7 @@
 #include "xport_block.h"
 
 #include "gp_err.h"
-#include "xport_lanes.h"
+#include "xport_stripes.h"
 #include "xport_zstd.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ xport_blocks_free(struct xport_blocks *b)
         b->zstd->cctx_free(b->tx.cctx);
     if (b->rx.dctx)
         b->zstd->dctx_free(b->rx.dctx);
-    xport_lanes_free(atomic_load(&b->lanes));
+    xport_stripes_free(atomic_load(&b->stripes));
     free(b->tx.out);
     free(b->rx.in);
     free(b->rx.out);
@@ -113,7 +113,7 @@ send_block(struct xport_conn *conn, enum xport_block_kind kind, uint32_t raw,
     if (measure)
         xport_rate_end(link, &conn->fd, 1, wire);
     if (r == 0 && striped)
-        r = xport_lanes_send(atomic_load(&conn->blocks->lanes), bytes, raw);
+        r = xport_stripes_send(atomic_load(&conn->blocks->stripes), bytes, raw);
     return r;
 }
 
@@ -145,9 +145,10 @@ side_by_side(double pack_ns, double send_ns)
 static double
 raw_cost(struct xport_blocks *b)
 {
-    struct xport_lanes *lanes = atomic_load_explicit(&b->lanes, memory_order_acquire);
+    struct xport_stripes *stripes =
+        atomic_load_explicit(&b->stripes, memory_order_acquire);
 
-    return xport_rate_best(lanes && lanes->use ? &lanes->rate : &b->tx.link);
+    return xport_rate_best(stripes && stripes->use ? &stripes->rate : &b->tx.link);
 }
 
 /* Pack and see whether it is the faster way; 0: it is not. */
@@ -199,15 +200,16 @@ raw_run(struct xport_blocks *b, uint64_t len)
     return (uint64_t)b->tx.skip * XPORT_BLOCK_PACKED;
 }
 
-/* Send a run as it is, over the lanes if there are any and they are faster.  *len
+/* Send a run as it is, over the stripes if there are any and they are faster.  *len
  * becomes less where only a part of it is to go that way. */
 static int
 send_raw(struct xport_conn *conn, const uint8_t *bytes, uint32_t *len)
 {
     struct xport_blocks *b = conn->blocks;
-    struct xport_lanes *lanes = atomic_load_explicit(&b->lanes, memory_order_acquire);
-    bool striped =
-        lanes && *len >= XPORT_STRIPED_MIN && xport_lanes_pay(lanes, &b->tx.link, len);
+    struct xport_stripes *stripes =
+        atomic_load_explicit(&b->stripes, memory_order_acquire);
+    bool striped = stripes && *len >= XPORT_STRIPED_MIN &&
+                   xport_stripes_pay(stripes, &b->tx.link, len);
 
     return send_block(conn, striped ? XPORT_BLOCK_STRIPED : XPORT_BLOCK_RAW, *len,
                       bytes, *len);
@@ -262,7 +264,7 @@ recv_head(struct xport_conn *conn, struct xport_block *head)
     if (kind == XPORT_BLOCK_RAW || b->rx.striped) {
         b->rx.raw = head->raw;
         b->rx.at = 0;
-        if (b->rx.striped && !atomic_load_explicit(&b->lanes, memory_order_acquire))
+        if (b->rx.striped && !atomic_load_explicit(&b->stripes, memory_order_acquire))
             return -EPROTO;
         return head->wire == head->raw ? 0 : -EPROTO;
     }
@@ -323,7 +325,7 @@ recv_raw(struct xport_conn *conn, uint8_t *buf, size_t len)
     if (!b->rx.striped)
         return xport_recv_plain(conn, buf, len);
     b->rx.at += (uint32_t)len;
-    return xport_lanes_recv(atomic_load(&b->lanes), at, buf, len);
+    return xport_stripes_recv(atomic_load(&b->stripes), at, buf, len);
 }
 
 int
@@ -357,25 +359,26 @@ xport_blocks_recv(struct xport_conn *conn, uint8_t *buf, size_t len)
 /* --- stripes over further connections --- */
 
 int
-xport_lanes_add(struct xport_conn *conn, const int *fds, unsigned n, struct gp_err *err)
+xport_stripes_add(struct xport_conn *conn, const int *fds, unsigned n,
+                  struct gp_err *err)
 {
-    struct xport_lanes *lanes;
+    struct xport_stripes *stripes;
 
-    if (!conn->blocks || conn->blocks->lanes || n == 0 || n > XPORT_LANES_MAX)
+    if (!conn->blocks || conn->blocks->stripes || n == 0 || n > XPORT_STRIPES_MAX)
         return gp_err_set(err, -EINVAL, "no place for %u more connections", n);
-    lanes = xport_lanes_new(fds, n);
-    if (!lanes)
+    stripes = xport_stripes_new(fds, n);
+    if (!stripes)
         return gp_err_set(err, -ENOMEM, "out of memory");
-    atomic_store_explicit(&conn->blocks->lanes, lanes, memory_order_release);
+    atomic_store_explicit(&conn->blocks->stripes, stripes, memory_order_release);
     /* Not within this host, whatever the addresses say: somebody relays. */
     atomic_store_explicit(&conn->piece, 0, memory_order_relaxed);
     return 0;
 }
 
 void
-xport_lanes_use(struct xport_conn *conn)
+xport_stripes_use(struct xport_conn *conn)
 {
-    struct xport_lanes *lanes = atomic_load(&conn->blocks->lanes);
+    struct xport_stripes *stripes = atomic_load(&conn->blocks->stripes);
 
-    atomic_store_explicit(&lanes->send, true, memory_order_release);
+    atomic_store_explicit(&stripes->send, true, memory_order_release);
 }

@@ -34,7 +34,7 @@
 enum xport_block_kind {
     XPORT_BLOCK_RAW,
     XPORT_BLOCK_ZSTD,
-    XPORT_BLOCK_STRIPED, /* its bytes come over the lanes (xport_lanes.h) */
+    XPORT_BLOCK_STRIPED, /* its bytes come over the stripes (xport_stripes.h) */
 };
 
 struct xport_block {
@@ -45,7 +45,7 @@ struct xport_block {
 struct xport_blocks {
     enum xport_pack pack;
     const struct xport_zstd *zstd;
-    struct xport_lanes *_Atomic lanes; /* NULL: none */
+    struct xport_stripes *_Atomic stripes; /* NULL: none */
     _Atomic uint64_t own_counts[2];
     _Atomic uint64_t *count_raw, *count_wire; /* of packed blocks, both ways */
 

@@ -191,13 +191,13 @@ void xport_blocks_count(struct xport_conn *conn, _Atomic uint64_t *raw,
 /*
  * More connections for long lines.  Each end adds its sockets of the same connections
  * in the same order, which it owns from then on, and takes stripes at once; it sends
- * some when xport_lanes_use() says that the other end has added its own, and when
+ * some when xport_stripes_use() says that the other end has added its own, and when
  * measuring says that it is faster.  Only with blocks, and once.
  */
-#define XPORT_LANES_MAX 8
-int xport_lanes_add(struct xport_conn *conn, const int *fds, unsigned n,
-                    struct gp_err *err);
-void xport_lanes_use(struct xport_conn *conn);
+#define XPORT_STRIPES_MAX 8
+int xport_stripes_add(struct xport_conn *conn, const int *fds, unsigned n,
+                      struct gp_err *err);
+void xport_stripes_use(struct xport_conn *conn);
 
 /* --- liveness --- */
 

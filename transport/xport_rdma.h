@@ -8,7 +8,7 @@
  * (iWARP), a small SEND follows.  The reader returns credits by writing two counters
  * into the memory of the writer, so a receive is always posted and the ring never
  * overrun.  While the reader looks at its memory all the time, short pieces come as
- * records, without any of that.
+ * eager messages, without any of that.
  *
  * A large payload is offered, not sent: the ring carries its address and key, the
  * receiver fetches it with RDMA READ straight into its own memory and then writes the
@@ -19,7 +19,7 @@
  *   xport_rdma_cm.c     connecting, accepting
  *   xport_rdma_conn.c   a connection's resources, its end
  *   xport_rdma_qp.c     posting, completions, credits
- *   xport_rdma_record.c short pieces that are found in memory
+ *   xport_rdma_eager.c short pieces that are found in memory
  *   xport_rdma_io.c     the byte stream for xport_stream.c, waiting
  *   xport_rdma_bulk.c   offers and fetches
  *   xport_rdma_mr.c     which memory is registered
@@ -78,11 +78,11 @@ enum rdma_kind {
 #define RDMA_NOTE_KIND(note) ((enum rdma_kind)((note) >> 24 & 0xff))
 #define RDMA_NOTE_PLACE(note) ((note)&0xffffffu)
 
-/* A piece without a note (xport_rdma_record.c), 8-aligned: this word, @len bytes, sum.
+/* A piece without a note (xport_rdma_eager.c), 8-aligned: this word, @len bytes, sum.
  * The mark tells it from what lay there before. */
-#define RDMA_RECORD_EXTRA 16u
-#define RDMA_RECORD_MAX (RDMA_INLINE / 8 * 8 - RDMA_RECORD_EXTRA)
-#define RDMA_RECORD_HEAD(at, len)                                                      \
+#define RDMA_EAGER_EXTRA 16u
+#define RDMA_EAGER_MAX (RDMA_INLINE / 8 * 8 - RDMA_EAGER_EXTRA)
+#define RDMA_EAGER_HEAD(at, len)                                                       \
     ((uint64_t)((uint32_t)((at) >> 3) ^ 0x64636572u) << 32 | (uint32_t)(len))
 
 /* In the ring, 8-aligned like everything there. */
@@ -97,7 +97,7 @@ struct rdma_credit {
     uint64_t bytes;  /* of ours that it consumed, since the start */
     uint64_t writes; /* likewise, receives that it posted again */
     uint64_t done;   /* payloads of ours that it fetched */
-    uint64_t awake;  /* it looks for records */
+    uint64_t awake;  /* it looks for eager messages */
     uint64_t pad[4];
 };
 static_assert(sizeof(struct rdma_credit) == 64, "wire layout");
@@ -107,7 +107,8 @@ struct rdma_region {
     struct rdma_credit credit; /* written by the peer */
     uint8_t ring[RDMA_RING_SIZE];
     uint64_t echo[7]; /* targets of READs of single words (enum rdma_echo) */
-    uint64_t sent;    /* where the last record that we wrote ends; the peer READs it */
+    uint64_t
+        sent; /* where the last eager message that we wrote ends; the peer READs it */
     /* From here on the peer reaches nothing. */
     struct rdma_credit out; /* what we write into the peer's: source of that write */
     uint64_t notes[RDMA_RECV_DEPTH]; /* iWARP: targets of the SENDs */
@@ -159,7 +160,7 @@ struct rdma_mr {
 
 /* What arrived and is not consumed: runs of stream bytes and offers, in order. */
 struct rdma_segment {
-    uint64_t start; /* in the stream; records stand before it */
+    uint64_t start; /* in the stream; eager messages stand before it */
     enum rdma_kind kind;
     uint32_t len;
 };
@@ -197,8 +198,9 @@ struct rdma_conn {
 
     /* sender */
     uint64_t head, writes, offers;
-    uint64_t records_end; /* region->sent, but for a record that is being written */
-    uint32_t record_max;  /* bytes in one; 0: no records on this connection */
+    uint64_t
+        eager_end; /* region->sent, but for an eager message that is being written */
+    uint32_t eager_max; /* bytes in one; 0: no eager messages on this connection */
     struct ibv_send_wr ring_wr; /* what all writes into the ring have in common */
     struct ibv_sge ring_sge;
     struct rdma_lent lent[RDMA_OFFERS_MAX];
@@ -211,9 +213,9 @@ struct rdma_conn {
     unsigned recv_events, send_events; /* taken from the channel, not acknowledged */
     struct rdma_segment segments[RDMA_RECV_DEPTH];
     unsigned seg_first, seg_count;
-    uint8_t spill[RDMA_RECORD_MAX]; /* of a record that was not wanted whole */
+    uint8_t spill[RDMA_EAGER_MAX]; /* of an eager message that was not wanted whole */
     unsigned spill_at, spill_end;
-    bool noted;        /* no record can be on its way: sleeping is safe */
+    bool noted;        /* no eager message can be on its way: sleeping is safe */
     unsigned unslept;  /* waits that ended without sleep, up to AWAKE_AFTER */
     uint64_t slept;    /* stats.rx_slept then */
     uint64_t offer_at; /* bytes asked for of the offer that stands in front */
@@ -272,7 +274,7 @@ rdma_credit(struct rdma_conn *rdma, bool now)
 int rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *data,
                     size_t len);
 
-/* The same for a record; @place in the ring. */
+/* The same for an eager message; @place in the ring. */
 int rdma_write_plain(struct rdma_conn *rdma, size_t place, const void *data,
                      size_t len);
 
@@ -281,30 +283,31 @@ int rdma_write_plain(struct rdma_conn *rdma, size_t place, const void *data,
 int rdma_echo(struct rdma_conn *rdma, enum rdma_echo what, size_t offset,
               uint64_t *ret_number);
 
-/* --- xport_rdma_record.c --- */
+/* --- xport_rdma_eager.c --- */
 
-/* Send @len bytes as a record, 8 bytes in front of and behind which are free to use;
- * -EAGAIN: not this time. */
-int rdma_record_put(struct rdma_conn *rdma, uint8_t *data, size_t len);
-/* Has something at the tail the looks of a record? */
+/* Send @len bytes as an eager message, 8 bytes in front of and behind which are free to
+ * use; -EAGAIN: not this time. */
+int rdma_eager_put(struct rdma_conn *rdma, uint8_t *data, size_t len);
+/* Has something at the tail the looks of an eager message? */
 static inline bool
-rdma_record_there(const struct rdma_conn *rdma)
+rdma_eager_there(const struct rdma_conn *rdma)
 {
     uint64_t at = GP_ALIGN_UP(rdma->tail, 8);
     const uint8_t *p = rdma->region->ring + at % RDMA_RING_SIZE;
     uint64_t head =
         __atomic_load_n((const uint64_t *)(const void *)p, __ATOMIC_ACQUIRE);
 
-    return head >> 32 == RDMA_RECORD_HEAD(at, 0) >> 32;
+    return head >> 32 == RDMA_EAGER_HEAD(at, 0) >> 32;
 }
-/* Bytes of the record at the tail; 0: there is none. */
-size_t rdma_record_take(struct rdma_conn *rdma, uint8_t *buf, size_t len);
+/* Bytes of the eager message at the tail; 0: there is none. */
+size_t rdma_eager_take(struct rdma_conn *rdma, uint8_t *buf, size_t len);
 /* Would that take anything? */
-bool rdma_record_whole(const struct rdma_conn *rdma);
-/* Something arrived and the peer sends no records: ask for them if sleep is rare. */
-int rdma_record_awake(struct rdma_conn *rdma);
-/* Before sleeping: no record will come any more.  1: one is coming. */
-int rdma_record_asleep(struct rdma_conn *rdma);
+bool rdma_eager_whole(const struct rdma_conn *rdma);
+/* Something arrived and the peer sends no eager messages: ask for them if sleep is
+ * rare. */
+int rdma_eager_awake(struct rdma_conn *rdma);
+/* Before sleeping: no eager message will come any more.  1: one is coming. */
+int rdma_eager_asleep(struct rdma_conn *rdma);
 
 /* --- xport_rdma_io.c --- */
 

@@ -316,11 +316,11 @@ rdma_recv_bulk(struct xport_conn *conn, void *buf, size_t len)
 
 /* Stream bytes, which are not for a window. */
 static bool
-record_in_front(const struct rdma_conn *rdma)
+eager_in_front(const struct rdma_conn *rdma)
 {
     if (rdma->seg_count)
         return rdma->segments[rdma->seg_first].start != rdma->tail;
-    return rdma->record_max && rdma_record_there(rdma);
+    return rdma->eager_max && rdma_eager_there(rdma);
 }
 
 int
@@ -333,12 +333,12 @@ rdma_recv_direct(struct xport_conn *conn, uint64_t addr, size_t len, size_t *ret
     *ret_n = 0;
     if (xport_buffered(conn) || rdma->spill_at != rdma->spill_end)
         return 0;
-    while (!r && !rdma->seg_count && !record_in_front(rdma)) {
+    while (!r && !rdma->seg_count && !eager_in_front(rdma)) {
         r = rdma_reap_recvs(rdma);
         if (r == -EAGAIN)
             r = rdma_sleep(rdma, GP_FOREVER);
     }
-    if (r < 0 || !rdma->seg_count || record_in_front(rdma) ||
+    if (r < 0 || !rdma->seg_count || eager_in_front(rdma) ||
         rdma->segments[rdma->seg_first].kind != RDMA_OFFER)
         return r;
     m = rdma_mr_window(rdma, addr, len);

@@ -167,9 +167,9 @@ rdma_conn_resources(struct rdma_conn *rdma, struct gp_err *err)
         rdma->ring_sge.lkey = rdma->local_mr->lkey;
         rdma->ring_wr.sg_list = &rdma->ring_sge;
         rdma->ring_wr.num_sge = 1;
-        if (rdma->has_imm && rdma->inline_max > RDMA_RECORD_EXTRA)
-            rdma->record_max =
-                gp_min(rdma->inline_max - RDMA_RECORD_EXTRA, RDMA_RECORD_MAX);
+        if (rdma->has_imm && rdma->inline_max > RDMA_EAGER_EXTRA)
+            rdma->eager_max =
+                gp_min(rdma->inline_max - RDMA_EAGER_EXTRA, RDMA_EAGER_MAX);
         rdma->noted = true;
     }
     if (r < 0)

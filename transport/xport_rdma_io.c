@@ -22,7 +22,8 @@
 /* Looks at an empty queue, some memory accesses each, for one at the clock, which costs
  * as much and stands between what arrived and who waits for it. */
 #define LOOKS 8
-#define GLANCES 4 /* at the ring's memory for one at the queue, if records may come */
+#define GLANCES                                                                        \
+    4 /* at the ring's memory for one at the queue, if eager messages may come */
 #define WORDS_MAX 192
 
 int
@@ -176,7 +177,7 @@ rdma_flush_now(struct xport_conn *conn)
     struct rdma_conn *rdma = rdma_of(conn);
     size_t left = xport_pending(conn), n;
     const uint8_t *from = conn->tx.base;
-    int r = rdma_record_put(rdma, conn->tx.base, left);
+    int r = rdma_eager_put(rdma, conn->tx.base, left);
 
     if (likely(r != -EAGAIN)) {
         conn->tx.pos = conn->tx.base;
@@ -276,7 +277,7 @@ take_noted(struct rdma_conn *rdma, uint8_t *buf, size_t len)
 }
 
 /* A write has been placed when a later one is noted: in front of a piece with a note
- * there are whole records or nothing. */
+ * there are whole eager messages or nothing. */
 GP_HOT static size_t
 take_front(struct rdma_conn *rdma, uint8_t *buf, size_t len)
 {
@@ -286,7 +287,7 @@ take_front(struct rdma_conn *rdma, uint8_t *buf, size_t len)
     size_t n;
 
     if (likely(!noted)) {
-        n = rdma_record_take(rdma, buf, len);
+        n = rdma_eager_take(rdma, buf, len);
         if (unlikely(!n && rdma->seg_count))
             rdma->recv_error = -EPROTO;
         return n;
@@ -318,7 +319,7 @@ look(struct rdma_conn *rdma)
 
     for (unsigned i = 0; i < LOOKS && r == -EAGAIN; i++) {
         for (unsigned j = 0; j < GLANCES && rdma->region->out.awake; j++)
-            if (rdma_record_there(rdma))
+            if (rdma_eager_there(rdma))
                 return 0;
         r = rdma_reap_recvs(rdma);
     }
@@ -358,7 +359,7 @@ rdma_fill(struct xport_conn *conn, uint64_t deadline_ns)
     conn->rx.end += n;
     conn->stats.rx_bytes += n;
     if (unlikely(!r && !rdma->region->out.awake))
-        r = rdma_record_awake(rdma);
+        r = rdma_eager_awake(rdma);
     return r;
 }
 
@@ -437,10 +438,10 @@ sleep_noted(struct rdma_conn *rdma, uint64_t deadline_ns)
 int
 rdma_sleep(struct rdma_conn *rdma, uint64_t deadline_ns)
 {
-    int r = rdma_record_asleep(rdma);
+    int r = rdma_eager_asleep(rdma);
 
     /* The peer's last words are still to be read. */
-    if (r < 0 && (rdma_record_whole(rdma) || rdma_reap_recvs(rdma) == 0))
+    if (r < 0 && (rdma_eager_whole(rdma) || rdma_reap_recvs(rdma) == 0))
         return 0;
     if (r != 0)
         return gp_min(r, 0);

@@ -160,9 +160,9 @@ arrived(struct rdma_conn *rdma, const struct ibv_wc *wc)
     }
     place = RDMA_NOTE_PLACE(note);
     start = rdma->tail + (place - rdma->tail) % RDMA_RING_SIZE;
-    /* Between what came before and this piece there are records, or nothing. */
+    /* Between what came before and this piece there are eager messages, or nothing. */
     if (place >= RDMA_RING_SIZE || !len || len > RDMA_RING_SIZE - place ||
-        start < rdma->received || (start > rdma->received && !rdma->record_max) ||
+        start < rdma->received || (start > rdma->received && !rdma->eager_max) ||
         start + len - rdma->tail > RDMA_RING_SIZE)
         return -EPROTO;
     if (RDMA_NOTE_KIND(note) > RDMA_PAD ||

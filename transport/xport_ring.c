@@ -106,18 +106,18 @@ xport_ring_empty(const struct xport_ring *ring)
 }
 
 static int
-wait_bell_until(struct xport_ring *ring, uint64_t deadline_ns)
+wait_wakefd_until(struct xport_ring *ring, uint64_t deadline_ns)
 {
     int r;
 
     if (deadline_ns != GP_FOREVER) {
-        if (!xport_ring_before_bell(ring))
+        if (!xport_ring_before_wakefd(ring))
             return 0;
-        r = gp_net_wait(ring->bell, POLLIN, deadline_ns);
+        r = gp_net_wait(ring->wakefd, POLLIN, deadline_ns);
         if (r < 0)
             return r == -ETIMEDOUT ? r : 0;
     }
-    xport_ring_wait_bell(ring);
+    xport_ring_wait_wakefd(ring);
     return 0;
 }
 
@@ -126,8 +126,8 @@ xport_ring_wait_data(struct xport_ring *ring, uint64_t deadline_ns)
 {
     uint32_t *wanted = &ring->shared->data_wanted;
 
-    if (ring->bell >= 0)
-        return wait_bell_until(ring, deadline_ns);
+    if (ring->wakefd >= 0)
+        return wait_wakefd_until(ring, deadline_ns);
     __atomic_store_n(wanted, XPORT_RING_ON_FUTEX, __ATOMIC_SEQ_CST);
     return xport_ring_used_by_consumer(ring) ? 0 : sleep_on(ring, wanted, deadline_ns);
 }
@@ -135,12 +135,12 @@ xport_ring_wait_data(struct xport_ring *ring, uint64_t deadline_ns)
 void
 xport_ring_kick(struct xport_ring *ring)
 {
-    int bell = __atomic_load_n(&ring->bell, __ATOMIC_RELAXED);
+    int wakefd = __atomic_load_n(&ring->wakefd, __ATOMIC_RELAXED);
 
     __atomic_store_n(&ring->shared->room_wanted, XPORT_RING_AWAKE, __ATOMIC_SEQ_CST);
     __atomic_store_n(&ring->shared->data_wanted, XPORT_RING_AWAKE, __ATOMIC_SEQ_CST);
     xport_ring_futex(&ring->shared->room_wanted, FUTEX_WAKE, INT32_MAX, NULL);
     xport_ring_futex(&ring->shared->data_wanted, FUTEX_WAKE, INT32_MAX, NULL);
-    if (bell >= 0)
-        xport_bell_kick(bell);
+    if (wakefd >= 0)
+        xport_wakefd_kick(wakefd);
 }

@@ -13,7 +13,7 @@
 #include "gp_base.h"
 #include "gp_syscall.h"
 #include "gp_words.h"
-#include "xport_bell.h"
+#include "xport_wakefd.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -29,7 +29,7 @@
 enum xport_ring_sleep {
     XPORT_RING_AWAKE,
     XPORT_RING_ON_FUTEX, /* on the word that says so */
-    XPORT_RING_ON_BELL,
+    XPORT_RING_ON_WAKEFD,
 };
 
 /* In shared memory; a cache line each for what the two sides write. */
@@ -50,8 +50,8 @@ struct xport_ring {
     uint8_t *bytes;            /* XPORT_RING_SIZE */
     uint64_t index;            /* our own: head of the producer, tail of the consumer */
     const atomic_bool *closed; /* set before xport_ring_kick(): do not sleep any more */
-    int bell; /* the consumer's, borrowed; -1: none, which a consumer may find out while
-                 any thread kicks */
+    int wakefd; /* the consumer's, borrowed; -1: none, which a consumer may find out
+                 while any thread kicks */
 };
 
 /* What one thread sends happens before what another then receives: the answer came from
@@ -80,15 +80,15 @@ xport_ring_futex(uint32_t *word, int op, uint32_t val, const struct timespec *ti
  * the first look, it is woken by this all the same, and looks again; for it always
  * sleeps in the same way. */
 static GP_INLINE void
-xport_ring_wake(uint32_t *word, int bell)
+xport_ring_wake(uint32_t *word, int wakefd)
 {
     uint32_t how = __atomic_load_n(word, __ATOMIC_SEQ_CST);
 
     if (!how)
         return;
     __atomic_store_n(word, XPORT_RING_AWAKE, __ATOMIC_RELAXED);
-    if (likely(how == XPORT_RING_ON_BELL && bell >= 0))
-        xport_bell_ring(bell);
+    if (likely(how == XPORT_RING_ON_WAKEFD && wakefd >= 0))
+        xport_wakefd_wake(wakefd);
     else
         xport_ring_futex(word, FUTEX_WAKE, 1, NULL);
 }
@@ -122,7 +122,7 @@ xport_ring_push(struct xport_ring *ring, size_t n)
     ring->index += n;
     XPORT_RING_SENT(ring);
     __atomic_store_n(&ring->shared->head, ring->index, __ATOMIC_SEQ_CST);
-    xport_ring_wake(&ring->shared->data_wanted, ring->bell);
+    xport_ring_wake(&ring->shared->data_wanted, ring->wakefd);
 }
 
 /* Back to the producer, who is woken when half of the ring is free: for every few bytes
@@ -190,21 +190,23 @@ xport_ring_get(struct xport_ring *ring, void *buf, size_t len)
     return (int64_t)len;
 }
 
-/* Say that the producer has to wake us, by the bell.  False: no need to sleep. */
+/* Announce that the consumer sleeps on its wake-up descriptor.  False: there is no need
+ * to. */
 static GP_INLINE bool
-xport_ring_before_bell(const struct xport_ring *ring)
+xport_ring_before_wakefd(const struct xport_ring *ring)
 {
-    __atomic_store_n(&ring->shared->data_wanted, XPORT_RING_ON_BELL, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&ring->shared->data_wanted, XPORT_RING_ON_WAKEFD,
+                     __ATOMIC_SEQ_CST);
     return xport_ring_used_by_consumer(ring) == 0 && !atomic_load(ring->closed);
 }
 
-/* Sleep on the bell, of a ring that has one, until there is data; may end early.  One
+/* Sleep on the wakefd, of a ring that has one, until there is data; may end early.  One
  * that does not work is one that there is not. */
 static GP_INLINE void
-xport_ring_wait_bell(struct xport_ring *ring)
+xport_ring_wait_wakefd(struct xport_ring *ring)
 {
-    if (xport_ring_before_bell(ring) && unlikely(xport_bell_wait(ring->bell) < 0))
-        __atomic_store_n(&ring->bell, -1, __ATOMIC_RELAXED);
+    if (xport_ring_before_wakefd(ring) && unlikely(xport_wakefd_wait(ring->wakefd) < 0))
+        __atomic_store_n(&ring->wakefd, -1, __ATOMIC_RELAXED);
 }
 
 /* --- the rest

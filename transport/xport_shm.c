@@ -8,9 +8,9 @@
 #include "gp_net.h"
 #include "gp_time.h"
 #include "xport.h"
-#include "xport_bell.h"
 #include "xport_ring.h"
 #include "xport_stream.h"
+#include "xport_wakefd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ struct shm_conn {
     atomic_bool closed;  /* by us, or the peer was found to be gone */
     _Alignas(64) struct xport_ring tx;
     struct shm_map *map;
-    int bells[2]; /* of the two rings' consumers; -1: none */
+    int wakefds[2]; /* of the two rings' consumers; -1: none */
 };
 
 static struct shm_conn *
@@ -174,7 +174,7 @@ shm_wait(struct xport_stream *stream, uint64_t deadline_ns)
     return r == -ETIMEDOUT && look == deadline_ns ? r : 0;
 }
 
-/* Nothing is there, and spinning does not pay.  Who is watched and has a bell needs
+/* Nothing is there, and spinning does not pay.  Who is watched and has a wakefd needs
  * neither the clock nor a look at the socket. */
 static GP_INLINE int64_t
 get_asleep(struct shm_conn *shm, void *buf, size_t len)
@@ -185,10 +185,10 @@ get_asleep(struct shm_conn *shm, void *buf, size_t len)
     while (n == 0) {
         int r = 0;
 
-        if (likely(shm->rx.bell >= 0 &&
+        if (likely(shm->rx.wakefd >= 0 &&
                    atomic_load_explicit(&shm->watched, memory_order_relaxed) &&
                    !atomic_load_explicit(&shm->closed, memory_order_relaxed)))
-            xport_ring_wait_bell(&shm->rx);
+            xport_ring_wait_wakefd(&shm->rx);
         else
             r = shm_wait(&shm->stream, GP_FOREVER);
         n = unlikely(r < 0) ? r : xport_ring_get(&shm->rx, buf, len);
@@ -269,9 +269,9 @@ shm_free(struct xport_conn *conn)
     }
     if (shm->map)
         munmap(shm->map, sizeof(*shm->map));
-    for (size_t i = 0; i < ARRAY_SIZE(shm->bells); i++)
-        if (shm->bells[i] >= 0)
-            close(shm->bells[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(shm->wakefds); i++)
+        if (shm->wakefds[i] >= 0)
+            close(shm->wakefds[i]);
     xport_stream_fini(&shm->stream);
     free(shm);
 }
@@ -344,7 +344,7 @@ shm_push_bulk(struct xport_conn *conn, size_t n)
     xport_ring_push(&shm_of(xport_stream_of(conn))->tx, n);
 }
 
-/* A ring and its two bells. */
+/* A ring and its two wake-up descriptors. */
 #define SHM_FDS_MAX 3
 
 union fd_control {
@@ -474,10 +474,10 @@ ring_of(const struct shm_conn *shm, int which)
     return (struct xport_ring){.shared = &shm->map->ring[which],
                                .bytes = shm->map->bytes[which],
                                .closed = &shm->closed,
-                               .bell = shm->bells[which]};
+                               .wakefd = shm->wakefds[which]};
 }
 
-/* The connection over the segment and the bells of @fds, which may be -1; the latter
+/* The connection over the segment and the wakefds of @fds, which may be -1; the latter
  * are its own from then on.  @side 0: client, 1: worker. */
 static int
 conn_new(int sock_fd, int fds[SHM_FDS_MAX], int side, uint32_t frame_max,
@@ -488,7 +488,7 @@ conn_new(int sock_fd, int fds[SHM_FDS_MAX], int side, uint32_t frame_max,
 
     if (!shm)
         return gp_err_set(err, -ENOMEM, "out of memory");
-    shm->bells[0] = shm->bells[1] = -1;
+    shm->wakefds[0] = shm->wakefds[1] = -1;
     r = xport_stream_init(&shm->stream, &shm_ops, &shm_io, frame_max, err);
     if (!r)
         r = map_new(fds[0], &shm->map, err);
@@ -496,8 +496,8 @@ conn_new(int sock_fd, int fds[SHM_FDS_MAX], int side, uint32_t frame_max,
         shm_free(&shm->stream.conn);
         return r;
     }
-    shm->bells[0] = TAKE_FD(fds[1]);
-    shm->bells[1] = TAKE_FD(fds[2]);
+    shm->wakefds[0] = TAKE_FD(fds[1]);
+    shm->wakefds[1] = TAKE_FD(fds[2]);
     shm->tx = ring_of(shm, side);
     shm->rx = ring_of(shm, !side);
     fcntl(sock_fd, F_SETFL, fcntl(sock_fd, F_GETFL) | O_NONBLOCK);
@@ -515,7 +515,7 @@ fds_close(int (*fds)[SHM_FDS_MAX])
 }
 
 int
-xport_shm_offer(int sock_fd, bool bells, uint32_t frame_max, struct xport_conn **ret,
+xport_shm_offer(int sock_fd, bool wakefds, uint32_t frame_max, struct xport_conn **ret,
                 struct gp_err *err)
 {
     /* Sealed: a peer that shrank the file would kill us with SIGBUS. */
@@ -528,24 +528,25 @@ xport_shm_offer(int sock_fd, bool bells, uint32_t frame_max, struct xport_conn *
         fcntl(fds[0], F_ADD_SEALS, seals) < 0)
         return gp_err_set(err, -errno, "memfd for the shared ring: %s",
                           strerror(errno));
-    for (size_t i = 1; bells && i < SHM_FDS_MAX; i++) {
-        fds[i] = xport_bell_new();
+    for (size_t i = 1; wakefds && i < SHM_FDS_MAX; i++) {
+        fds[i] = xport_wakefd_new();
         if (fds[i] < 0)
-            return gp_err_set(err, fds[i], "bells for the shared ring: %s",
+            return gp_err_set(err, fds[i],
+                              "wake-up descriptors for the shared ring: %s",
                               strerror(-fds[i]));
     }
-    r = send_fds(sock_fd, fds, bells ? SHM_FDS_MAX : 1);
+    r = send_fds(sock_fd, fds, wakefds ? SHM_FDS_MAX : 1);
     if (r < 0)
         return gp_err_set(err, r, "handing over the shared ring: %s", strerror(-r));
     return conn_new(sock_fd, fds, 1, frame_max, ret, err);
 }
 
 int
-xport_shm_accept(int sock_fd, bool bells, uint32_t frame_max, uint64_t deadline_ns,
+xport_shm_accept(int sock_fd, bool wakefds, uint32_t frame_max, uint64_t deadline_ns,
                  struct xport_conn **ret, struct gp_err *err)
 {
     CLEANUP(fds_close) int fds[SHM_FDS_MAX] = {-1, -1, -1};
-    int seals, r = recv_fds(sock_fd, fds, bells ? SHM_FDS_MAX : 1, deadline_ns);
+    int seals, r = recv_fds(sock_fd, fds, wakefds ? SHM_FDS_MAX : 1, deadline_ns);
 
     if (r < 0)
         return gp_err_set(err, r, "no shared ring arrived: %s", strerror(-r));

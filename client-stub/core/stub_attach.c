@@ -284,7 +284,7 @@ attach_payloads(uint32_t *ret, struct gp_err *err)
 
     if (stub_lanes_settings() < 0)
         return gp_err_set(err, -EINVAL, "GPUPOOL_CONNECTIONS=%s: auto, or 1 to %d",
-                          getenv("GPUPOOL_CONNECTIONS"), 1 + XPORT_LANES_MAX);
+                          getenv("GPUPOOL_CONNECTIONS"), 1 + XPORT_STRIPES_MAX);
 
     if (!text || !*text || strcmp(text, "auto") == 0)
         wish = 1 + XPORT_PACK_AUTO;

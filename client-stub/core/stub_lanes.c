@@ -38,7 +38,7 @@ stub_lanes_settings(void)
     uint64_t n = 0;
 
     if (text && *text && strcmp(text, "auto") != 0 &&
-        gp_str_u64(text, 1, 1 + XPORT_LANES_MAX, &n) < 0)
+        gp_str_u64(text, 1, 1 + XPORT_STRIPES_MAX, &n) < 0)
         return -EINVAL;
     atomic_store(&wish, (uint32_t)n);
     return 0;
@@ -126,17 +126,17 @@ lanes_announce(struct stub_link *link, uint32_t n)
 static void
 lanes_open(struct stub_link *link, uint32_t n)
 {
-    int fds[XPORT_LANES_MAX];
+    int fds[XPORT_STRIPES_MAX];
     struct gp_err err = {0};
     int r;
 
-    n = gp_min(n, gp_min(link->attach->lanes_max, (uint32_t)XPORT_LANES_MAX));
+    n = gp_min(n, gp_min(link->attach->lanes_max, (uint32_t)XPORT_STRIPES_MAX));
     for (uint32_t i = 0; i < n; i++)
         fds[i] = -1;
     r = n ? lanes_connect(link, fds, n, &err)
           : gp_err_set(&err, -ENOTSUP, "the server takes none");
     if (r >= 0)
-        r = xport_lanes_add(link->conn, fds, n, &err);
+        r = xport_stripes_add(link->conn, fds, n, &err);
     if (r < 0) {
         gp_log_info("stub", "no further connections: %s", gp_err_msg(&err, r));
         for (uint32_t i = 0; i < n; i++)
@@ -146,7 +146,7 @@ lanes_open(struct stub_link *link, uint32_t n)
     }
     if (!lanes_announce(link, n))
         return;
-    xport_lanes_use(link->conn);
+    xport_stripes_use(link->conn);
     gp_log_info("stub", "%u further connections for bulk data", n);
 }
 

@@ -157,7 +157,7 @@ wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_e
     if (link->payloads) {
         reply->msg.lane_cookie.data = conf->lane_cookie;
         reply->msg.lane_cookie.len = sizeof(conf->lane_cookie);
-        reply->msg.lanes_max = link->offer ? 0 : XPORT_LANES_MAX;
+        reply->msg.lanes_max = link->offer ? 0 : XPORT_STRIPES_MAX;
     }
     if (conf->images) {
         reply->msg.image_nonce.data = conf->image_nonce;

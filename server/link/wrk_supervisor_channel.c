@@ -15,7 +15,7 @@
 #define ANSWER_S 2
 
 static struct {
-    int fd[XPORT_LANES_MAX]; /* 0: none */
+    int fd[XPORT_STRIPES_MAX]; /* 0: none */
     bool failed;
 } stripes;
 
@@ -24,7 +24,7 @@ keep_stripe(uint32_t index, int fd)
 {
     if (fd < 0)
         return;
-    if (index >= XPORT_LANES_MAX || stripes.fd[index])
+    if (index >= XPORT_STRIPES_MAX || stripes.fd[index])
         close(fd);
     else
         stripes.fd[index] = fd;

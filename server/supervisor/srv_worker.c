@@ -352,7 +352,7 @@ srv_worker_lane(struct srv *srv, const uint8_t cookie[WRK_LANE_COOKIE], uint32_t
 
     while (w && !cookie_is(w->lane_cookie, cookie, WRK_LANE_COOKIE))
         w = w->next;
-    if (!w || w->ending || w->ask.fd < 0 || index >= XPORT_LANES_MAX ||
+    if (!w || w->ending || w->ask.fd < 0 || index >= XPORT_STRIPES_MAX ||
         (w->lanes_seen & 1u << index))
         return -ENOENT;
     r = wrk_ask_send(w->ask.fd, &ask, fd, MSG_DONTWAIT);

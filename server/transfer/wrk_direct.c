@@ -160,7 +160,7 @@ wrk_direct_new(struct xport_conn *conn, struct wrk_direct **ret)
 
     if (!direct)
         return -ENOMEM;
-    if (xport_window(conn, window)) {
+    if (xport_ring_region(conn, window)) {
         direct->ring[0].mem = window[0].iov_base;
         direct->ring[1].mem = window[1].iov_base;
         direct->size = window[0].iov_len;

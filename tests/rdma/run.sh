@@ -39,7 +39,7 @@ fi
 slowness="case \$RDMA_VM_ACCEL in kvm) s=2 ;; uml) s=4 ;; *) s=8 ;; esac"
 [ -z "$sanitizer" ] || slowness="$slowness; s=\$((s * 3))"
 
-units="for t in test_xport test_xport_rdma test_xport_record; do $build/tests/unit/\$t || exit 1; done"
+units="for t in test_xport test_xport_rdma test_xport_eager; do $build/tests/unit/\$t || exit 1; done"
 over_rxe="export GPUPOOL_TEST_RDMA=\$RDMA_VM_ADDR GPUPOOL_TEST_RDMA6=fd00:77::1; $units"
 over_siw="export GPUPOOL_TEST_RDMA=\$RDMA_VM_SIW_ADDR; $units"
 

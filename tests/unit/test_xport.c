@@ -11,8 +11,8 @@
 #include "gp_net.h"
 #include "gp_time.h"
 #include "xport.h"
-#include "xport_bell.h"
 #include "xport_ring.h"
+#include "xport_wakefd.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -56,10 +56,10 @@ lanes_make(struct link *link)
     }
     assert_int_equal(xport_blocks_start(link->client, XPORT_PACK_NEVER, NULL), 0);
     assert_int_equal(xport_blocks_start(link->worker, XPORT_PACK_NEVER, NULL), 0);
-    assert_int_equal(xport_lanes_add(link->client, mine, 3, NULL), 0);
-    assert_int_equal(xport_lanes_add(link->worker, theirs, 3, NULL), 0);
-    xport_lanes_use(link->client);
-    xport_lanes_use(link->worker);
+    assert_int_equal(xport_stripes_add(link->client, mine, 3, NULL), 0);
+    assert_int_equal(xport_stripes_add(link->worker, theirs, 3, NULL), 0);
+    xport_stripes_use(link->client);
+    xport_stripes_use(link->worker);
 }
 
 static void
@@ -445,7 +445,7 @@ bells_wake_both_ends(void **state)
 }
 
 static void
-look_ends_a_sleep_on_the_bell_of_a_dead_peer(void **state)
+look_ends_a_sleep_on_the_wakefd_of_a_dead_peer(void **state)
 {
     struct link link;
     pthread_t thread;
@@ -462,37 +462,37 @@ look_ends_a_sleep_on_the_bell_of_a_dead_peer(void **state)
 static void *
 ring_thread(void *arg)
 {
-    xport_bell_ring(*(int *)arg);
+    xport_wakefd_wake(*(int *)arg);
     return NULL;
 }
 
 static void
-kick_frees_who_rings_a_bell_that_the_peer_filled(void **state)
+kick_frees_the_writer_of_a_wakefd_that_the_peer_filled(void **state)
 {
     uint64_t most = UINT64_MAX - 1;
-    int bell = xport_bell_new();
-    struct pollfd poll_fd = {.fd = bell, .events = POLLOUT};
+    int wakefd = xport_wakefd_new();
+    struct pollfd poll_fd = {.fd = wakefd, .events = POLLOUT};
     pthread_t thread;
 
-    assert_true(bell >= 0);
-    assert_int_equal(write(bell, &most, sizeof(most)), sizeof(most));
+    assert_true(wakefd >= 0);
+    assert_int_equal(write(wakefd, &most, sizeof(most)), sizeof(most));
     assert_int_equal(poll(&poll_fd, 1, 0), 0);
-    pthread_create(&thread, NULL, ring_thread, &bell);
-    xport_bell_kick(bell);
+    pthread_create(&thread, NULL, ring_thread, &wakefd);
+    xport_wakefd_kick(wakefd);
     pthread_join(thread, NULL);
-    assert_int_equal(xport_bell_wait(bell), 0);
-    close(bell);
+    assert_int_equal(xport_wakefd_wait(wakefd), 0);
+    close(wakefd);
 }
 
 static void
-what_is_no_bell_says_so(void **state)
+wait_on_what_is_no_eventfd_fails(void **state)
 {
     int fd[2];
 
     assert_int_equal(pipe(fd), 0);
     close(fd[1]);
-    assert_true(xport_bell_wait(-1) < 0);
-    assert_true(xport_bell_wait(fd[0]) < 0); /* its end */
+    assert_true(xport_wakefd_wait(-1) < 0);
+    assert_true(xport_wakefd_wait(fd[0]) < 0); /* its end */
     close(fd[0]);
 }
 
@@ -511,10 +511,10 @@ wait_thread(void *arg)
     return NULL;
 }
 
-/* What the peer gave for a bell is none: that is found by who waits, while others may
- * kick the ring.  The thread sanitizer judges, so nothing here orders the two. */
+/* The peer gave something that is no eventfd: the waiter finds that out, while others
+ * may kick the ring.  The thread sanitizer judges, so nothing here orders the two. */
 static void
-ring_that_loses_its_bell_can_be_kicked_meanwhile(void **state)
+ring_that_loses_its_wakefd_can_be_kicked_meanwhile(void **state)
 {
     struct xport_ring_shared shared = {0};
     atomic_bool closed = false;
@@ -524,13 +524,13 @@ ring_that_loses_its_bell_can_be_kicked_meanwhile(void **state)
 
     assert_int_equal(pipe(fd), 0);
     close(fd[1]);
-    waiting.ring.bell = fd[0];
+    waiting.ring.wakefd = fd[0];
     pthread_create(&thread, NULL, wait_thread, &waiting);
     while (!atomic_load_explicit(&waiting.waited, memory_order_relaxed))
         gp_cpu_relax();
     xport_ring_kick(&waiting.ring);
     pthread_join(thread, NULL);
-    assert_int_equal(waiting.ring.bell, -1);
+    assert_int_equal(waiting.ring.wakefd, -1);
     close(fd[0]);
 }
 
@@ -614,7 +614,7 @@ payloads_can_be_read_where_they_lie(void **state)
     for (size_t i = 0; i < len; i++)
         data[i] = (uint8_t)(i * 131 + (i >> 11));
     link_make(&link, SHM);
-    assert_true(xport_window(link.worker, window));
+    assert_true(xport_ring_region(link.worker, window));
     job.conn = link.client;
     pthread_create(&thread, NULL, bulk_sender, &job);
     for (int i = 0; i < job.rounds; i++) {
@@ -807,10 +807,10 @@ main(void)
         cmocka_unit_test(address_without_rdma_is_named),
         cmocka_unit_test(ring_index_out_of_bounds_is_an_error),
         cmocka_unit_test(bells_wake_both_ends),
-        cmocka_unit_test(look_ends_a_sleep_on_the_bell_of_a_dead_peer),
-        cmocka_unit_test(kick_frees_who_rings_a_bell_that_the_peer_filled),
-        cmocka_unit_test(what_is_no_bell_says_so),
-        cmocka_unit_test(ring_that_loses_its_bell_can_be_kicked_meanwhile),
+        cmocka_unit_test(look_ends_a_sleep_on_the_wakefd_of_a_dead_peer),
+        cmocka_unit_test(kick_frees_the_writer_of_a_wakefd_that_the_peer_filled),
+        cmocka_unit_test(wait_on_what_is_no_eventfd_fails),
+        cmocka_unit_test(ring_that_loses_its_wakefd_can_be_kicked_meanwhile),
         cmocka_unit_test(unsealed_file_is_refused),
         cmocka_unit_test(payloads_can_be_read_where_they_lie),
         cmocka_unit_test(payloads_can_be_made_where_they_go),

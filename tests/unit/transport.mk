@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 $(eval $(call unit_test,test_xport_rdma,\
     tests/unit/test_xport_rdma.c,transport common tests/unit,,transport common,))
-$(eval $(call unit_test,test_xport_lanes,\
-    tests/unit/test_xport_lanes.c,transport common tests/unit,,transport common,))
-$(eval $(call unit_test,test_xport_record,\
-    tests/unit/test_xport_record.c,transport common tests/unit,,transport common,))
+$(eval $(call unit_test,test_xport_stripes,\
+    tests/unit/test_xport_stripes.c,transport common tests/unit,,transport common,))
+$(eval $(call unit_test,test_xport_eager,\
+    tests/unit/test_xport_eager.c,transport common tests/unit,,transport common,))
 $(eval $(call unit_test,test_xport,\
     tests/unit/test_xport.c,transport common tests/unit,,transport common,))
 $(eval $(call unit_test,test_xport_block,\

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Records of the RDMA transport: short frames that the reader finds in memory, without
- * a receive or a completion (transport/xport_rdma_record.c).
+ * a receive or a completion (transport/xport_rdma_eager.c).
  */
 #include "ut_rdma.h"
 
@@ -11,14 +11,14 @@
 #include <errno.h>
 #include <string.h>
 
-/* Frames until the worker asks for records; false: this device has none. */
+/* Frames until the worker asks for eager messages; false: this device has none. */
 static bool
 awaken(struct pair *pair)
 {
     const struct rdma_conn *worker = rdma_of(pair->worker),
                            *client = rdma_of(pair->client);
 
-    if (!client->record_max)
+    if (!client->eager_max)
         return false;
     for (int i = 0; i < 100000 && !client->region->credit.awake; i++) {
         put_frame(pair->client, 64, 1);
@@ -39,7 +39,7 @@ records_need_no_receives(void **state)
     pair_open(&pair, ut_rdma_addr());
     if (!awaken(&pair)) {
         pair_close(&pair);
-        print_message("skip: this device has no records\n");
+        print_message("skip: this device has no eager messages\n");
         skip();
     }
     writes = rdma_of(pair.client)->writes;
@@ -125,7 +125,8 @@ reader_that_falls_asleep_misses_nothing(void **state)
     for (int i = 0; i < NAPS; i++) {
         uint64_t until = gp_now_ns();
 
-        /* Long enough without for records to be asked for, then around a spin's end. */
+        /* Long enough without for eager messages to be asked for, then around a spin's
+         * end. */
         if (i % 100 > 80)
             until += RDMA_SPIN_NS / 2 + RDMA_SPIN_NS / 7 * (unsigned)(i % 13);
         while (gp_now_ns() < until)
@@ -137,11 +138,11 @@ reader_that_falls_asleep_misses_nothing(void **state)
     pair_close(&pair);
 }
 
-/* What @len bytes at @data make as a record that is not what it says. */
+/* What @len bytes at @data make as an eager message that is not what it says. */
 static void
 put_false_record(struct rdma_conn *rdma, uint64_t len, uint64_t sum)
 {
-    uint64_t words[4] = {RDMA_RECORD_HEAD(rdma->head, len), 1, 2, sum};
+    uint64_t words[4] = {RDMA_EAGER_HEAD(rdma->head, len), 1, 2, sum};
 
     assert_int_equal(
         rdma_write_plain(rdma, rdma->head % RDMA_RING_SIZE, words, sizeof(words)), 0);
@@ -163,20 +164,21 @@ record_that_is_not_whole_is_not_taken(void **state)
         pair_open(&pair, ut_rdma_addr());
         if (!awaken(&pair)) {
             pair_close(&pair);
-            print_message("skip: this device has no records\n");
+            print_message("skip: this device has no eager messages\n");
             skip();
         }
         put_false_record(rdma_of(pair.client), lens[i], 12345);
         r = xport_recv(pair.worker, &frame, &size, 0);
         assert_int_equal(r, -EAGAIN);
-        /* What has a note stands behind whole records only. */
+        /* What has a note stands behind whole eager messages only. */
         put_frame(pair.client, 4096, 1);
         assert_int_equal(xport_recv(pair.worker, &frame, &size, ut_soon()), -EPROTO);
         pair_close(&pair);
     }
 }
 
-/* The last words of a peer may be a record, and the reader may hear of the end first.
+/* The last words of a peer may be an eager message, and the reader may hear of the end
+ * first.
  */
 static void
 record_in_front_of_the_end_is_read(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Short pieces of the stream without a completion: records.
+ * Short pieces of the stream without a completion: eager messages.
  *
  * A reader that looks again and again finds a piece in its memory sooner than the
  * completion that tells of it, and a plain write costs both sides no receive.  Such a
@@ -8,11 +8,11 @@
  * and a mark of its place, behind it a sum over both and all its bytes.  So it does not
  * matter in which order an adapter places the bytes of a write, which nobody promises.
  *
- * Nobody is woken by a record, so a reader says when it looks (rdma_credit.awake), and
- * before it sleeps it takes that back and then READs how far the writer's records go.
- * The writer publishes a record's end first and looks at the word after that: either it
- * sees that the reader is going to sleep, and sends with a completion, or the reader
- * sees the record and does not sleep.
+ * Nobody is woken by an eager message, so a reader says when it looks
+ * (rdma_credit.awake), and before it sleeps it takes that back and then READs how far
+ * the writer's eager messages go. The writer publishes an eager message's end first and
+ * looks at the word after that: either it sees that the reader is going to sleep, and
+ * sends with a completion, or the reader sees the eager message and does not sleep.
  *
  * iWARP has none: there a note is a SEND of its own, which need not be complete when
  * the write in front of it can be seen.
@@ -23,8 +23,8 @@
 
 #include <string.h>
 
-/* Frames that came without a sleep until records are asked for: that is a message, and
- * two more when the next sleep comes. */
+/* Frames that came without a sleep until eager messages are asked for: that is a
+ * message, and two more when the next sleep comes. */
 #define AWAKE_AFTER 16
 
 /* Each step is one to one in either argument: no single difference is lost. */
@@ -37,23 +37,23 @@ mix(uint64_t sum, uint64_t word)
 /* --- writer --- */
 
 GP_HOT int
-rdma_record_put(struct rdma_conn *rdma, uint8_t *data, size_t len)
+rdma_eager_put(struct rdma_conn *rdma, uint8_t *data, size_t len)
 {
     const struct rdma_credit *credit = &rdma->region->credit;
-    uint64_t at = GP_ALIGN_UP(rdma->head, 8), end = at + len + RDMA_RECORD_EXTRA;
-    uint64_t head = RDMA_RECORD_HEAD(at, len), sum = mix(at, head), word;
+    uint64_t at = GP_ALIGN_UP(rdma->head, 8), end = at + len + RDMA_EAGER_EXTRA;
+    uint64_t head = RDMA_EAGER_HEAD(at, len), sum = mix(at, head), word;
     size_t place = at % RDMA_RING_SIZE;
     int r;
 
-    if (len > rdma->record_max || len % 8 ||
+    if (len > rdma->eager_max || len % 8 ||
         !__atomic_load_n(&credit->awake, __ATOMIC_RELAXED))
         return -EAGAIN;
-    if (place + len + RDMA_RECORD_EXTRA > RDMA_RING_SIZE ||
+    if (place + len + RDMA_EAGER_EXTRA > RDMA_RING_SIZE ||
         end - __atomic_load_n(&credit->bytes, __ATOMIC_ACQUIRE) > RDMA_RING_SIZE)
         return -EAGAIN;
     __atomic_exchange_n(&rdma->region->sent, end, __ATOMIC_SEQ_CST);
     if (unlikely(!__atomic_load_n(&credit->awake, __ATOMIC_SEQ_CST))) {
-        __atomic_store_n(&rdma->region->sent, rdma->records_end, __ATOMIC_RELEASE);
+        __atomic_store_n(&rdma->region->sent, rdma->eager_end, __ATOMIC_RELEASE);
         return -EAGAIN;
     }
     for (size_t i = 0; i < len; i += sizeof(word)) {
@@ -62,8 +62,8 @@ rdma_record_put(struct rdma_conn *rdma, uint8_t *data, size_t len)
     }
     memcpy(data - sizeof(head), &head, sizeof(head));
     memcpy(data + len, &sum, sizeof(sum));
-    r = rdma_write_plain(rdma, place, data - sizeof(head), len + RDMA_RECORD_EXTRA);
-    rdma->head = rdma->records_end = end;
+    r = rdma_write_plain(rdma, place, data - sizeof(head), len + RDMA_EAGER_EXTRA);
+    rdma->head = rdma->eager_end = end;
     rdma->stream.conn.stats.tx_bytes += len;
     return r;
 }
@@ -81,11 +81,11 @@ take_spilled(struct rdma_conn *rdma, uint8_t *buf, size_t len)
 }
 
 /* What the peer changes later changes nothing: each word is read once, and what counts
- * is the copy.  Into @buf if it is as long as the record, else into @small; 0: there is
- * none, or not yet all of it. */
+ * is the copy.  Into @buf if it is as long as the eager message, else into @small; 0:
+ * there is none, or not yet all of it. */
 GP_HOT static inline size_t
-record_copy(const struct rdma_conn *rdma, uint64_t at, uint8_t *buf, size_t len,
-            uint8_t small[RDMA_RECORD_MAX])
+eager_copy(const struct rdma_conn *rdma, uint64_t at, uint8_t *buf, size_t len,
+           uint8_t small[RDMA_EAGER_MAX])
 {
     size_t place = at % RDMA_RING_SIZE;
     const uint64_t *from = (const uint64_t *)(const void *)(rdma->region->ring + place);
@@ -93,8 +93,8 @@ record_copy(const struct rdma_conn *rdma, uint64_t at, uint8_t *buf, size_t len,
     size_t n = (uint32_t)head;
     uint8_t *to = likely(n <= len) ? buf : small;
 
-    if (head != RDMA_RECORD_HEAD(at, n) || n > rdma->record_max || n % 8 ||
-        n + RDMA_RECORD_EXTRA > RDMA_RING_SIZE - place)
+    if (head != RDMA_EAGER_HEAD(at, n) || n > rdma->eager_max || n % 8 ||
+        n + RDMA_EAGER_EXTRA > RDMA_RING_SIZE - place)
         return 0;
     for (size_t i = 0; i < n; i += sizeof(word)) {
         word = __atomic_load_n(++from, __ATOMIC_RELAXED);
@@ -105,17 +105,17 @@ record_copy(const struct rdma_conn *rdma, uint64_t at, uint8_t *buf, size_t len,
 }
 
 GP_HOT size_t
-rdma_record_take(struct rdma_conn *rdma, uint8_t *buf, size_t len)
+rdma_eager_take(struct rdma_conn *rdma, uint8_t *buf, size_t len)
 {
     uint64_t at = GP_ALIGN_UP(rdma->tail, 8);
     size_t n;
 
     if (unlikely(rdma->spill_at != rdma->spill_end))
         return take_spilled(rdma, buf, len);
-    n = record_copy(rdma, at, buf, len, rdma->spill);
+    n = eager_copy(rdma, at, buf, len, rdma->spill);
     if (!n)
         return 0;
-    rdma->tail = at + n + RDMA_RECORD_EXTRA;
+    rdma->tail = at + n + RDMA_EAGER_EXTRA;
     rdma->received = gp_max(rdma->received, rdma->tail);
     if (likely(n <= len))
         return n;
@@ -125,19 +125,19 @@ rdma_record_take(struct rdma_conn *rdma, uint8_t *buf, size_t len)
 }
 
 bool
-rdma_record_whole(const struct rdma_conn *rdma)
+rdma_eager_whole(const struct rdma_conn *rdma)
 {
-    uint8_t copy[RDMA_RECORD_MAX];
+    uint8_t copy[RDMA_EAGER_MAX];
 
-    return record_copy(rdma, GP_ALIGN_UP(rdma->tail, 8), NULL, 0, copy) > 0;
+    return eager_copy(rdma, GP_ALIGN_UP(rdma->tail, 8), NULL, 0, copy) > 0;
 }
 
 int
-rdma_record_awake(struct rdma_conn *rdma)
+rdma_eager_awake(struct rdma_conn *rdma)
 {
     uint64_t slept = rdma->stream.conn.stats.rx_slept;
 
-    if (!rdma->record_max)
+    if (!rdma->eager_max)
         return 0;
     if (slept != rdma->slept) {
         rdma->slept = slept;
@@ -151,12 +151,12 @@ rdma_record_awake(struct rdma_conn *rdma)
 }
 
 int
-rdma_record_asleep(struct rdma_conn *rdma)
+rdma_eager_asleep(struct rdma_conn *rdma)
 {
     uint64_t number, *sent = &rdma->region->echo[RDMA_ECHO_SENT];
     int r = 0;
 
-    if (rdma->noted || !rdma->record_max)
+    if (rdma->noted || !rdma->eager_max)
         return 0;
     if (rdma->region->out.awake) {
         rdma->region->out.awake = 0;

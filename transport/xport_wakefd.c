@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "xport_bell.h"
+#include "xport_wakefd.h"
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 int
-xport_bell_new(void)
+xport_wakefd_new(void)
 {
     int fd = eventfd(0, EFD_CLOEXEC);
 
@@ -18,22 +18,22 @@ xport_bell_new(void)
 /* Old kernels and emulators have no read that does not wait of a descriptor that does.
  * The connection is at its end, so neither side minds that its waits become short. */
 static void
-empty_without_nowait(int bell)
+empty_without_nowait(int wakefd)
 {
     uint64_t count;
-    int flags = fcntl(bell, F_GETFL);
+    int flags = fcntl(wakefd, F_GETFL);
 
-    if (flags >= 0 && fcntl(bell, F_SETFL, flags | O_NONBLOCK) == 0)
-        gp_syscall3(SYS_read, bell, (long)&count, sizeof(count));
+    if (flags >= 0 && fcntl(wakefd, F_SETFL, flags | O_NONBLOCK) == 0)
+        gp_syscall3(SYS_read, wakefd, (long)&count, sizeof(count));
 }
 
 void
-xport_bell_kick(int bell)
+xport_wakefd_kick(int wakefd)
 {
     uint64_t count;
     struct iovec iov = {&count, sizeof(count)};
 
-    if (preadv2(bell, &iov, 1, -1, RWF_NOWAIT) < 0 && errno != EAGAIN)
-        empty_without_nowait(bell);
-    xport_bell_ring(bell);
+    if (preadv2(wakefd, &iov, 1, -1, RWF_NOWAIT) < 0 && errno != EAGAIN)
+        empty_without_nowait(wakefd);
+    xport_wakefd_wake(wakefd);
 }
