@@ -22,7 +22,7 @@ import time
 OVERHEAD_PAIRS = 16
 OVERHEAD_SECONDS = 1.5
 COST_LAUNCHES = 500_000
-SETTLE = 0.5  # seconds after the common begin that are not looked at
+WARM_UP = 0.5  # seconds after the common begin that are not looked at
 GAP_NS = 300_000  # far below a turn (4 ms), above what a host needs for a launch
 # Of a two-sided 95 % interval, by degrees of freedom.
 STUDENT = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31,
@@ -160,7 +160,7 @@ def run_together(bench, sessions, seconds, delays=()):
 
 def fractions(bench, sessions, seconds):
     begin, end, results = run_together(bench, sessions, seconds)
-    begin += int(SETTLE * 1e9)
+    begin += int(WARM_UP * 1e9)
     return [union_ns(intervals, begin, end) / (end - begin)
             for intervals in without_gaps([intervals for _, intervals in results])]
 
@@ -336,9 +336,9 @@ class Joined:
 
 def copies_part(bench):
     """Of all bytes copied, what one process had beside five of an equal session."""
-    flood, calm = Joined(bench, 50), Joined(bench, 50)
+    flood, steady = Joined(bench, 50), Joined(bench, 50)
     processes = [session.start(bench.build / "bench" / "shares", *COPIES)
-                 for session in [flood] * 5 + [calm]]
+                 for session in [flood] * 5 + [steady]]
     begin = time.time_ns() + 50_000_000
     for process in processes:
         process.stdin.write(f"{begin} {begin + 2_000_000_000}\n")
@@ -346,7 +346,7 @@ def copies_part(bench):
     moved = [float(dict(map(str.split, process.communicate()[0].splitlines()))
                    ["copied_bytes"]) for process in processes]
     flood.close()
-    calm.close()
+    steady.close()
     return 100 * moved[-1] / sum(moved)
 
 

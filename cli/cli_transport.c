@@ -55,11 +55,12 @@ choose_rdma(const Gpupool__Ctl__CtlServerStatus *server, struct choice *c)
 }
 
 static bool
-wished(const char *name)
+requested(const char *name)
 {
-    const char *wish = getenv("GPUPOOL_TRANSPORT");
+    const char *request = getenv("GPUPOOL_TRANSPORT");
 
-    return !wish || !*wish || strcmp(wish, "auto") == 0 || strcmp(wish, name) == 0;
+    return !request || !*request || strcmp(request, "auto") == 0 ||
+           strcmp(request, name) == 0;
 }
 
 void
@@ -79,7 +80,7 @@ cli_transport_explain(const Gpupool__Ctl__CtlServerStatus *server)
     for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
         const struct choice *c = &all[i].choice;
 
-        if (!wished(all[i].name))
+        if (!requested(all[i].name))
             printf("    not %s: GPUPOOL_TRANSPORT=%s\n", all[i].name,
                    getenv("GPUPOOL_TRANSPORT"));
         else if (!*c->over)
@@ -88,7 +89,7 @@ cli_transport_explain(const Gpupool__Ctl__CtlServerStatus *server)
             printf("    not %s: %s is faster\n", all[i].name, taken);
         else
             printf("    %s\n", c->over);
-        if (wished(all[i].name) && *c->over && !taken)
+        if (requested(all[i].name) && *c->over && !taken)
             taken = all[i].name;
     }
     if (!taken)

@@ -4,7 +4,7 @@
  * JSON object in a line, appended to a file of mode 0600.
  *
  * Not the log for people (gp_log.h): every event of its kinds is here, and no secret
- * ever is.  Denials, which strangers can provoke, are limited; how many were left out
+ * ever is.  Denials, which anybody can provoke, are limited; how many were left out
  * is said in the next one.  One file per process; event-loop thread only.
  */
 #ifndef GP_AUDIT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SipHash-2-4 (Aumasson, Bernstein 2012): keyed hashing of what strangers choose.
+ * SipHash-2-4 (Aumasson, Bernstein 2012): keyed hashing of what an unauthenticated peer chooses.
  * No state, any thread.
  */
 #ifndef GP_HASH_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Room for new connections at a small HTTP server (libmicrohttpd): above a mark, the
- * oldest connection ends for each that comes, so that idle strangers cannot keep a
+ * oldest connection ends for each that comes, so that idle clients cannot keep a
  * scraper out until a timeout.
  *
  * Embedded in the object that owns the MHD daemon, zeroed but for @max, and given to it
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #define GP_HTTP_ROOM_MAX 64
-/* Of a listening socket: a burst of strangers must not fill it between two looks. */
+/* Of a listening socket: a burst of connections must not fill it between two looks. */
 #define GP_HTTP_BACKLOG 1024
 
 struct gp_http_room {

@@ -352,7 +352,7 @@ int rdma_recv_bulk(struct xport_conn *conn, void *buf, size_t len);
  * in front is no offer. */
 int rdma_recv_direct(struct xport_conn *conn, uint64_t addr, size_t len, size_t *ret_n);
 /* Tell the peer of fetches that ended; 1: some did. */
-int rdma_fetch_settle(struct rdma_conn *rdma);
+int rdma_fetch_complete(struct rdma_conn *rdma);
 void rdma_bulk_fini(struct rdma_conn *rdma);
 
 /* --- xport_rdma_mr.c --- */

@@ -37,7 +37,7 @@ write_offer(struct rdma_conn *rdma, const struct rdma_offer *offer)
 
 /* Give the registrations of offers up to that number back. */
 static void
-lent_settle(struct rdma_conn *rdma, uint64_t number)
+lent_complete(struct rdma_conn *rdma, uint64_t number)
 {
     while (rdma->lent_count && rdma->lent[rdma->lent_first].number <= number) {
         rdma_mr_put(rdma, rdma->lent[rdma->lent_first].mr);
@@ -52,7 +52,7 @@ rdma_offer_wait(struct rdma_conn *rdma, uint64_t ticket)
     int r = rdma_wait_counter(rdma, &rdma->region->credit.done, ticket);
 
     if (!r)
-        lent_settle(rdma, ticket);
+        lent_complete(rdma, ticket);
     return r;
 }
 
@@ -102,7 +102,7 @@ rdma_offer_window(struct rdma_conn *rdma, uint64_t addr, size_t len,
  */
 
 int
-rdma_fetch_settle(struct rdma_conn *rdma)
+rdma_fetch_complete(struct rdma_conn *rdma)
 {
     uint64_t done;
     int n = 0, r;
@@ -130,7 +130,7 @@ int
 rdma_fetch_wait(struct rdma_conn *rdma, uint64_t ticket)
 {
     uint64_t begun = gp_now_ns();
-    int r = rdma_fetch_settle(rdma);
+    int r = rdma_fetch_complete(rdma);
 
     while (r >= 0 && rdma->fetched - rdma->fetch_count < ticket) {
         if (r == 0 && gp_now_ns() - begun > FETCH_SPIN_NS) {
@@ -138,7 +138,7 @@ rdma_fetch_wait(struct rdma_conn *rdma, uint64_t ticket)
             if (r < 0)
                 return r;
         }
-        r = rdma_fetch_settle(rdma);
+        r = rdma_fetch_complete(rdma);
     }
     return gp_min(r, 0);
 }
@@ -273,7 +273,7 @@ fetch_some(struct rdma_conn *rdma, uint8_t *buf, size_t len, struct rdma_mr **m,
             return rdma->recv_error ? rdma->recv_error : r;
         if (rdma->seg_count)
             return fetch_front(rdma, buf, len, m, ret_n);
-        r = rdma_fetch_settle(rdma);
+        r = rdma_fetch_complete(rdma);
         if (r < 0)
             return r;
         spins = spins && xport_spin_again(spin);
@@ -355,7 +355,7 @@ rdma_recv_direct(struct xport_conn *conn, uint64_t addr, size_t len, size_t *ret
 void
 rdma_bulk_fini(struct rdma_conn *rdma)
 {
-    lent_settle(rdma, UINT64_MAX);
+    lent_complete(rdma, UINT64_MAX);
     while (rdma->fetch_count) {
         rdma_mr_put(rdma, rdma->fetches[rdma->fetch_first].mr);
         rdma->fetch_first = (rdma->fetch_first + 1) % RDMA_READS_MAX;

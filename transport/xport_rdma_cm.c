@@ -393,7 +393,7 @@ server_accept(struct rdma_conn *rdma, int ctl_fd, uint64_t deadline_ns,
     return expect(rdma, RDMA_CM_EVENT_ESTABLISHED, ctl_fd, deadline_ns, NULL, err);
 }
 
-/* One connection request with the right cookie; strangers are turned away. */
+/* One connection request with the right cookie; others are refused. */
 static int
 await_request(struct xport_rdma_listener *l, int ctl_fd, const uint8_t *cookie,
               uint64_t deadline_ns, struct rdma_cm_id **ret_id,
@@ -418,7 +418,7 @@ await_request(struct xport_rdma_listener *l, int ctl_fd, const uint8_t *cookie,
         if (right)
             return 0;
         if (r) {
-            gp_log_debug("xport", "rdma: a stranger connected");
+            gp_log_debug("xport", "rdma: a peer without the right cookie connected");
             l->v->reject(*ret_id, NULL, 0);
             l->v->destroy_id(*ret_id);
         }

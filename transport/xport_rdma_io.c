@@ -11,11 +11,12 @@
 #include <sys/socket.h>
 #include <time.h>
 
-/* Counters come by RDMA WRITE, which wakes nobody: look, then nap for a small part of
+/* Counters come by RDMA WRITE, which wakes nobody: look, then sleep for a small part of
  * the time waited so far, so that what is slept too long stays a small part as well. */
-#define NAP_MIN_NS 2000
-#define NAP_MAX_NS (20 * GP_NS_PER_MS) /* waiting for a stuck card costs nothing */
-#define NAP_PART 64
+#define IDLE_SLEEP_MIN_NS 2000
+#define IDLE_SLEEP_MAX_NS                                                              \
+    (20 * GP_NS_PER_MS) /* waiting for a stuck card costs nothing */
+#define IDLE_SLEEP_PART 64
 /* How often a sleeping side looks whether the way to the peer is open. */
 #define PROBE_NS (2 * GP_NS_PER_S)
 #define EVENTS_AT_ONCE 64 /* acknowledged together: that takes a lock */
@@ -51,7 +52,8 @@ rdma_wait_counter_slow(struct rdma_conn *rdma, const uint64_t *word, uint64_t at
 
     while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < at_least) {
         uint64_t now = gp_now_ns(), waited = now - begun;
-        uint64_t nap = gp_min(waited / NAP_PART + NAP_MIN_NS, (uint64_t)NAP_MAX_NS);
+        uint64_t sleep = gp_min(waited / IDLE_SLEEP_PART + IDLE_SLEEP_MIN_NS,
+                                (uint64_t)IDLE_SLEEP_MAX_NS);
         int r = now > look ? rdma_liveness(rdma) : rdma_reap_sends(rdma);
 
         if (r < 0)
@@ -59,7 +61,7 @@ rdma_wait_counter_slow(struct rdma_conn *rdma, const uint64_t *word, uint64_t at
         if (now > look)
             look = now + RDMA_LIVENESS_NS;
         if (waited > RDMA_SPIN_NS)
-            nanosleep(&(struct timespec){0, (long)nap}, NULL);
+            nanosleep(&(struct timespec){0, (long)sleep}, NULL);
     }
     return 0;
 }
@@ -423,7 +425,7 @@ sleep_noted(struct rdma_conn *rdma, uint64_t deadline_ns)
     /* What arrived between the last look and the arming raises no event. */
     r = rdma_reap_recvs(rdma);
     if (r == -EAGAIN) {
-        r = rdma_fetch_settle(rdma);
+        r = rdma_fetch_complete(rdma);
         if (r > 0)
             return 0;
         if (r == 0)

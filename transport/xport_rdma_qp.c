@@ -9,7 +9,7 @@
 #include <time.h>
 
 /* How long to let the queue pair work when its send queue is full. */
-#define POST_NAP_NS 10000
+#define POST_SLEEP_NS 10000
 
 static int
 send_done(struct rdma_conn *rdma, const struct ibv_wc *wc)
@@ -72,7 +72,7 @@ post_room(struct rdma_conn *rdma)
             r = __atomic_load_n(&rdma->stream.conn.error, __ATOMIC_RELAXED);
         if (!r && queue_full(rdma)) {
             gp_lock_release(&rdma->send_lock);
-            nanosleep(&(struct timespec){0, POST_NAP_NS}, NULL);
+            nanosleep(&(struct timespec){0, POST_SLEEP_NS}, NULL);
             now = gp_now_ns();
             if (look && now > look)
                 r = rdma_liveness(rdma);

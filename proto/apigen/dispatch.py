@@ -220,7 +220,7 @@ def _args_fields(arg: ServerArg, p: Param) -> list[str]:
         return []
     if p.dir == "out":
         if p.life == "new" and word != "array":
-            return [f"uint64_t {name}_id; /* minted by the client */"]
+            return [f"uint64_t {name}_id; /* made by the client */"]
         if p.optional and word in ("array", "text", "bytes"):
             return [f"bool {name}_wanted;"]
         return []

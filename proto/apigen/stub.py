@@ -28,7 +28,7 @@ INCLUDES = (
 
 
 # Objects of other interfaces: the calls that make them are refused.
-STRANGERS = ("gfxres", "extmem", "extsem")
+UNSUPPORTED_KINDS = ("gfxres", "extmem", "extsem")
 
 
 def names(args: list[Param]) -> list[str]:
@@ -74,7 +74,7 @@ class StubBody:
                 self.arg.check(t, p)
                 self.arg.struct_checks(t, p)
         self._lengths(t)
-        self._mint(t)
+        self._make_handle(t)
         self._weigh(t)
         self._begin(t)
         self._store(t)
@@ -150,7 +150,7 @@ class StubBody:
             t("    if (body_size > WIRE_BODY_MAX)")
             t(f"        return stub_unsupported(WIRE_CALL_{self.call.name});")
 
-    def _mint(self, t: Text) -> None:
+    def _make_handle(self, t: Text) -> None:
         if self.new:
             t(
                 "    ret = stub_enter();",
@@ -308,14 +308,14 @@ def _goes_somewhere(codecs: Codecs, call: Call) -> bool:
     return route.needs_route(codecs.api, codecs.abi, call)
 
 
-def _takes_a_stranger(call: Call) -> bool:
+def _takes_unsupported_kind(call: Call) -> bool:
     """Is it about an object that no call here makes?"""
-    return any((p.type.elem or p.type).word in STRANGERS for p in call.args if p.dir == "in")
+    return any((p.type.elem or p.type).word in UNSUPPORTED_KINDS for p in call.args if p.dir == "in")
 
 
 def _body_call(codecs: Codecs, call: Call, twin: bool) -> str:
     if (call.refused or call.uncarried) and not by_hand(call):
-        refuse = "stub_gen_stranger" if _takes_a_stranger(call) else "stub_unsupported"
+        refuse = "stub_gen_unsupported_kind" if _takes_unsupported_kind(call) else "stub_unsupported"
         return f"{refuse}(WIRE_CALL_{call.name})"
     args = names(call.args)
     if twin and call.twin_as:
@@ -422,7 +422,7 @@ CUresult stub_call_bad(uint16_t call);
 
 #define stub_gen_as(type, id) ((type)(uintptr_t)(id))
 
-/* Handles that the worker minted are unknown here: their shape has to do. */
+/* Handles that the worker made are unknown here: their shape has to do. */
 static inline bool
 stub_gen_handle(enum wire_kind kind, uint64_t id)
 {
@@ -439,7 +439,7 @@ stub_gen_too_many(uint16_t call, uint64_t count)
 
 /* The call is about an object that only refused calls make: there is none. */
 static inline CUresult
-stub_gen_stranger(uint16_t call)
+stub_gen_unsupported_kind(uint16_t call)
 {
     (void)stub_unsupported(call);
     return CUDA_ERROR_INVALID_HANDLE;

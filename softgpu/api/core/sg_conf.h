@@ -5,7 +5,7 @@
  * this process may see.
  *
  * Read once, by cuInit, into storage of the caller; immutable afterwards.  It
- * is only a wish: a card that other processes already use keeps the size it
+ * is only a request: a card that other processes already use keeps the size it
  * was born with (see sg_card.h).
  */
 #ifndef SG_CONF_H

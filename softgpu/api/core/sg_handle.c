@@ -69,7 +69,7 @@ sg_handle_new(enum sg_kind kind, void *obj)
     struct slot *slot;
     uint32_t index;
 
-    /* Keep a few free slots aside before reusing one: see the top. */
+    /* Keep a few free slots unused before reusing one: see the top. */
     if (table.free_head != NO_SLOT && table.n_used >= 64) {
         index = (uint32_t)table.free_head;
         slot = &table.slots[index];

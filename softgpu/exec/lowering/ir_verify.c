@@ -70,7 +70,7 @@ may_come_first(const struct sg_ir *ir)
 }
 
 static bool
-jumps_land(const struct sg_ir_func *f, const bool *placed)
+jumps_have_targets(const struct sg_ir_func *f, const bool *placed)
 {
     for (uint32_t i = 0; i < f->n_code; i++)
         if ((f->code[i].code == SG_OP_BRA || f->code[i].code == SG_OP_BRC) &&
@@ -99,7 +99,7 @@ sg_ir_verify(const struct sg_ir_func *f, struct gp_err *err)
     }
     if (f->n_first && f->code[f->n_first - 1].code != SG_OP_READY)
         return gp_err_set(err, -EINVAL, "launch constants without READY");
-    if (!jumps_land(f, placed))
+    if (!jumps_have_targets(f, placed))
         return gp_err_set(err, -EINVAL, "a jump to a label that is nowhere");
     return 0;
 }
