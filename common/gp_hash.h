@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SipHash-2-4 (Aumasson, Bernstein 2012): keyed hashing of what an unauthenticated peer chooses.
- * No state, any thread.
+ * SipHash-2-4 (Aumasson, Bernstein 2012): keyed hashing of what an unauthenticated peer
+ * chooses. No state, any thread.
  */
 #ifndef GP_HASH_H
 #define GP_HASH_H
