@@ -40,6 +40,7 @@ def make(out: Output) -> codec.Codecs:
     trace.emit(out, api, codecs.abi)
     stub.emit(out, codecs)
     proc.emit(out, api)
+    proc.emit_driver(out, api)
     drv.emit(out, api)
     alias.emit_driver(out, codecs)
     twin.emit_driver(out, api)

@@ -110,25 +110,26 @@ def _narrows(codecs: Codecs, call: Call) -> bool:
 
 
 def emit_driver(out: Output, codecs: Codecs) -> None:
-    """The first forms, with 32-bit addresses, for a driver that has the newer ones."""
+    """Older forms for a driver that has the newest: those with 32-bit addresses, and
+    those that only the name tells apart; the latter are weak, for a driver may have
+    something else to do."""
     t = Text()
     t('#include "cuda_abi.h"', "")
-    calls = [
-        c
-        for c in codecs.api.calls
-        if c.alias and c.family != "interop" and _narrows(codecs, c)
-    ]
-    for target in sorted({c.alias for c in calls}):
+    calls = [c for c in codecs.api.calls if c.alias and c.family != "interop"]
+    for target in sorted({c.alias for c in calls} | {c.name for c in calls}):
         t(prototype(codecs.api.call(target), f"CUresult {target}") + ";")
     t("")
     for c in calls:
-        emit(t, codecs, c)
+        passed = ", ".join(p.name for p in c.args)
+        weak = "" if _narrows(codecs, c) else "weak, "
+        made = c.alias if weak else f"b_{c.name}"
+        if not weak:
+            emit(t, codecs, c)
         t(
-            prototype(c, f"CUresult {c.name}") + ";",
-            '__attribute__((visibility("default"))) CUresult',
+            f'__attribute__(({weak}visibility("default"))) CUresult',
             prototype(c, c.name),
             "{",
-            f"    return b_{c.name}({', '.join(p.name for p in c.args)});",
+            f"    return {made}({passed});",
             "}",
             "",
         )

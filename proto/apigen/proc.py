@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .emit import Output, Text
 from .model import Api
 
@@ -20,6 +22,20 @@ def entries(api: Api) -> list[tuple[str, int, bool, str, int]]:
         if c.twin:
             rows.append((c.stem, c.twin_since, True, f"{c.name}_{c.twin}", number))
     return sorted(rows, key=lambda r: (r[0], r[2], r[1]))
+
+
+# Graphics interfaces of a display, which a driver without one does not export.
+DISPLAY = re.compile("GL|EGL|Egl|VDPAU")
+
+
+def emit_driver(out: Output, api: Api) -> None:
+    """driver_procs.def: what a driver without a display exports."""
+    t = Text()
+    t("/* PROC(name without suffix, interface version, per-thread variant?, symbol) */")
+    for stem, since, per_thread, name, _ in entries(api):
+        if not DISPLAY.search(name):
+            t(f"PROC({stem}, {since}, {str(per_thread).lower()}, {name})")
+    out.c_file("driver_procs.def", "Functions by name and version.", t)
 
 
 def emit(out: Output, api: Api) -> None:

@@ -28,14 +28,14 @@ SG_API_GRAPHS := $(addprefix softgpu/api/graphs/sg_,graph.c graph_api.c \
     graph_build.c graph_capture.c graph_cond.c graph_exec.c graph_nodes.c \
     graph_params.c graph_run.c graph_users.c)
 SG_API_ENTRY := $(addprefix softgpu/api/entry/sg_,ctx_api.c event_api.c \
-    init.c legacy.c misc.c proc.c proc_api.c ptsz.c refused.c stream_api.c)
+    init.c misc.c proc.c proc_api.c ptsz.c refused.c stream_api.c)
 SG_API_SRCS := $(SG_API_CORE) $(SG_API_DEVICE) $(SG_API_CONTEXT) $(SG_API_STREAMS) \
     $(SG_API_MEMORY) $(SG_API_MODULES) $(SG_API_GRAPHS) $(SG_API_ENTRY)
 SG_API_LDLIBS := -lzstd -llz4 -lm -ldl -lrt \
     -Wl,-Bsymbolic \
     -Wl,--version-script=softgpu/api/libsoftgpu.map
 
-SG_API_BELOW := $(SGEXEC_INCS) proto
+SG_API_BELOW := $(SGEXEC_INCS) proto $(O)/gen
 # sg_api_layer FOLDER,SRCS
 define sg_api_layer
 SG_API_BELOW := softgpu/api/$(1) $$(SG_API_BELOW)

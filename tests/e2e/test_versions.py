@@ -241,7 +241,7 @@ for line in open(sys.argv[1]):
 def test_lookups_find_what_a_driver_of_that_age_has(case):
     """Of every function in every version: the same form, or the same refusal."""
     names = case.folder / "names"
-    known = re.findall(r"^PROC\((\w+), (\d+),", (case.data.parents[1] / "softgpu/api/entry/sg_procs.def")
+    known = re.findall(r"^PROC\((\w+), (\d+),", (case.build / "gen/driver_procs.def")
                        .read_text(), re.MULTILINE)
     names.write_text("".join(f"{name} {v}\n" for name, v in sorted(set(known))) +
                      "cuNoSuchCall 13000\n")

@@ -72,11 +72,6 @@ SG_CALL(cuDevicePrimaryCtxRelease_v2, CUdevice dev)
     return sg_leave(CUDA_SUCCESS);
 }
 
-SG_CALL(cuDevicePrimaryCtxRelease, CUdevice dev)
-{
-    return cuDevicePrimaryCtxRelease_v2(dev);
-}
-
 SG_CALL(cuDevicePrimaryCtxReset_v2, CUdevice dev)
 {
     struct sg_dev *d;
@@ -86,11 +81,6 @@ SG_CALL(cuDevicePrimaryCtxReset_v2, CUdevice dev)
         return rc;
     primary_end(d);
     return sg_leave(CUDA_SUCCESS);
-}
-
-SG_CALL(cuDevicePrimaryCtxReset, CUdevice dev)
-{
-    return cuDevicePrimaryCtxReset_v2(dev);
 }
 
 SG_CALL(cuDevicePrimaryCtxSetFlags_v2, CUdevice dev, unsigned int flags)
@@ -106,11 +96,6 @@ SG_CALL(cuDevicePrimaryCtxSetFlags_v2, CUdevice dev, unsigned int flags)
     if (d->primary)
         d->primary->flags = flags;
     return sg_leave(CUDA_SUCCESS);
-}
-
-SG_CALL(cuDevicePrimaryCtxSetFlags, CUdevice dev, unsigned int flags)
-{
-    return cuDevicePrimaryCtxSetFlags_v2(dev, flags);
 }
 
 SG_CALL(cuDevicePrimaryCtxGetState, CUdevice dev, unsigned int *flags, int *active)

@@ -85,11 +85,6 @@ SG_CALL(cuCtxDestroy_v2, CUcontext hctx)
     return sg_leave(CUDA_SUCCESS);
 }
 
-SG_CALL(cuCtxDestroy, CUcontext hctx)
-{
-    return cuCtxDestroy_v2(hctx);
-}
-
 /* The usage count of old: made with one, destroyed with the last. */
 SG_CALL(cuCtxAttach, CUcontext *pctx, unsigned int flags)
 {
@@ -134,11 +129,6 @@ SG_CALL(cuCtxPushCurrent_v2, CUcontext hctx)
     return sg_leave(sg_result(sg_ctx_push((uintptr_t)hctx)));
 }
 
-SG_CALL(cuCtxPushCurrent, CUcontext hctx)
-{
-    return cuCtxPushCurrent_v2(hctx);
-}
-
 SG_CALL(cuCtxPopCurrent_v2, CUcontext *pctx)
 {
     uint64_t handle;
@@ -153,11 +143,6 @@ SG_CALL(cuCtxPopCurrent_v2, CUcontext *pctx)
     if (pctx)
         *pctx = to_handle(handle);
     return sg_leave(CUDA_SUCCESS);
-}
-
-SG_CALL(cuCtxPopCurrent, CUcontext *pctx)
-{
-    return cuCtxPopCurrent_v2(pctx);
 }
 
 SG_CALL(cuCtxSetCurrent, CUcontext hctx)

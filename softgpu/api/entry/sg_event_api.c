@@ -57,11 +57,6 @@ SG_CALL(cuEventDestroy_v2, CUevent hEvent)
     return sg_leave(CUDA_SUCCESS);
 }
 
-SG_CALL(cuEventDestroy, CUevent hEvent)
-{
-    return cuEventDestroy_v2(hEvent);
-}
-
 SG_CALL(cuEventRecordWithFlags, CUevent hEvent, CUstream hStream, unsigned int flags)
 {
     struct sg_stream *stream;
@@ -156,11 +151,6 @@ SG_CALL(cuEventElapsedTime_v2, float *pMilliseconds, CUevent hStart, CUevent hEn
     ns = (int64_t)(end->record->done_ns - start->record->done_ns);
     *pMilliseconds = (float)((double)ns / 1e6);
     return sg_leave(CUDA_SUCCESS);
-}
-
-SG_CALL(cuEventElapsedTime, float *pMilliseconds, CUevent hStart, CUevent hEnd)
-{
-    return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
 }
 
 SG_CALL(cuStreamWaitEvent, CUstream hStream, CUevent hEvent, unsigned int Flags)

@@ -20,13 +20,13 @@ struct proc {
 #define PROC(name, version, per_thread, symbol) void symbol(void);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wbuiltin-declaration-mismatch"
-#include "sg_procs.def"
+#include "driver_procs.def"
 #pragma GCC diagnostic pop
 #undef PROC
 
 static const struct proc procs[] = {
 #define PROC(name, version, per_thread, symbol) {#name, version, per_thread, symbol},
-#include "sg_procs.def"
+#include "driver_procs.def"
 #undef PROC
 };
 

@@ -53,11 +53,6 @@ SG_CALL(cuStreamDestroy_v2, CUstream hStream)
     return sg_leave(CUDA_SUCCESS);
 }
 
-SG_CALL(cuStreamDestroy, CUstream hStream)
-{
-    return cuStreamDestroy_v2(hStream);
-}
-
 /* Named streams need no current context; 0, 1 and 2 are streams of it. */
 static CUresult
 enter_stream(CUstream handle, struct sg_stream **ret_stream)

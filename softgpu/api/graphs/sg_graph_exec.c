@@ -148,13 +148,6 @@ SG_CALL(cuGraphInstantiate_v2, CUgraphExec *phGraphExec, CUgraph hGraph,
     return cuGraphInstantiateWithFlags(phGraphExec, hGraph, 0);
 }
 
-SG_CALL(cuGraphInstantiate, CUgraphExec *phGraphExec, CUgraph hGraph,
-        CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
-{
-    return cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer,
-                                 bufferSize);
-}
-
 SG_CALL(cuGraphInstantiateWithParams, CUgraphExec *phGraphExec, CUgraph hGraph,
         CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {

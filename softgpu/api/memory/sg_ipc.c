@@ -204,12 +204,6 @@ SG_CALL(cuIpcOpenMemHandle_v2, CUdeviceptr *pdptr, CUipcMemHandle handle,
                         : CUDA_ERROR_INVALID_VALUE);
 }
 
-SG_CALL(cuIpcOpenMemHandle, CUdeviceptr *pdptr, CUipcMemHandle handle,
-        unsigned int Flags)
-{
-    return cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
-}
-
 SG_CALL(cuIpcCloseMemHandle, CUdeviceptr dptr)
 {
     struct sg_alloc *alloc;

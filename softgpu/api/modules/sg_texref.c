@@ -328,12 +328,6 @@ SG_CALL(cuTexRefSetAddress2D_v3, CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *
     return leave_change(r, &old);
 }
 
-SG_CALL(cuTexRefSetAddress2D_v2, CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc,
-        CUdeviceptr dptr, size_t Pitch)
-{
-    return cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch);
-}
-
 SG_CALL(cuSurfRefSetArray, CUsurfref hSurfRef, CUarray hArray, unsigned int Flags)
 {
     struct texref *r, old;
