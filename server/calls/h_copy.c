@@ -11,8 +11,8 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
-#include "wrk_bulk.h"
 #include "wrk_capture.h"
+#include "wrk_transfer.h"
 
 static CUresult
 up_device(struct wrk *w, const struct wrk_copy *copy, void *slot, uint64_t offset,
@@ -54,8 +54,7 @@ copy_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
 
     if (r != CUDA_SUCCESS)
         return r;
-    return inside || !copy->len ? wrk_bulk_up_inline(w, rep, copy, inside)
-                                : wrk_bulk_up(w, rep, copy);
+    return wrk_transfer_h2d(w, rep, copy, inside);
 }
 
 static CUresult
@@ -66,7 +65,7 @@ copy_down(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
     if (r != CUDA_SUCCESS)
         return r;
     return copy->len > WIRE_BULK_MAX ? CUDA_ERROR_INVALID_VALUE
-                                     : wrk_bulk_down(w, rep, copy, 0);
+                                     : wrk_transfer_d2h(w, rep, copy, 0);
 }
 
 CUresult

@@ -12,9 +12,9 @@
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_box.h"
-#include "wrk_bulk.h"
 #include "wrk_capture.h"
 #include "wrk_governor.h"
+#include "wrk_transfer.h"
 
 #include <string.h>
 
@@ -238,9 +238,8 @@ rect_run(struct wrk *w, struct wrk_reply *rep, struct rect *rect, CUstream strea
     if (r != CUDA_SUCCESS)
         return r;
     if (down)
-        return wrk_bulk_down(w, rep, &copy, sizeof(*rect));
-    return inside ? wrk_bulk_up_inline(w, rep, &copy, inside)
-                  : wrk_bulk_up(w, rep, &copy);
+        return wrk_transfer_d2h(w, rep, &copy, sizeof(*rect));
+    return wrk_transfer_h2d(w, rep, &copy, inside);
 }
 
 static CUresult

@@ -9,12 +9,12 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
-#include "wrk_bulk.h"
 #include "wrk_capture.h"
 #include "wrk_ctx.h"
 #include "wrk_graphmem.h"
 #include "wrk_quota.h"
 #include "wrk_release.h"
+#include "wrk_transfer.h"
 #include "wrk_wait.h"
 #include "wrk_window.h"
 

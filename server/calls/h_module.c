@@ -9,12 +9,12 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
-#include "wrk_bulk.h"
 #include "wrk_image.h"
 #include "wrk_jit.h"
 #include "wrk_kernels.h"
 #include "wrk_log_mute.h"
 #include "wrk_release.h"
+#include "wrk_transfer.h"
 
 #include <stdlib.h>
 #include <string.h>

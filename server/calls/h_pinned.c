@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies between the card and page-locked memory of the client that both map
- * (wrk_pinned.h).
+ * (wrk_shared_pinned.h).
  */
 #include "gp_err.h"
 #include "gp_log.h"
@@ -10,9 +10,9 @@
 #include "wire_result.h"
 #include "wrk.h"
 #include "wrk_args.h"
-#include "wrk_bulk.h"
 #include "wrk_capture.h"
-#include "wrk_pinned.h"
+#include "wrk_paths.h"
+#include "wrk_shared_pinned.h"
 #include "wrk_unified.h"
 #include "wrk_wait.h"
 
@@ -107,6 +107,7 @@ h_gp_pin_up(struct wrk *w, const struct wire_args_gp_pin_up *a, struct wrk_reply
     CUresult r = wrk_capturing(w, a->hStream);
 
     (void)rep;
+    wrk_path_log(wrk_path_choose(WRK_FACT_H2D | WRK_FACT_BOTH_MAP), a->n);
     return r == CUDA_SUCCESS ? wrk_pinned_start(w, &place, a->dst, false, a->hStream)
                              : r;
 }
@@ -125,7 +126,11 @@ h_gp_pin_copy(struct wrk *w, const struct wire_args_gp_pin_copy *a,
         if (r == CUDA_ERROR_NOT_READY)
             r = WIRE_RESULT_SEND_BYTES;
     }
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS) {
+        wrk_path_log(wrk_path_choose((a->down ? WRK_FACT_D2H : WRK_FACT_H2D) |
+                                     WRK_FACT_BOTH_MAP),
+                     a->n);
         r = wrk_pinned_start(w, &place, a->device, a->down, a->hStream);
+    }
     return r == CUDA_SUCCESS ? wrk_wait_stream(w, rep, a->hStream) : r;
 }

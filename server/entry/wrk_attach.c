@@ -8,8 +8,8 @@
 #include "gp_time.h"
 #include "wire_format.h"
 #include "wrk.h"
-#include "wrk_bulk.h"
 #include "wrk_link.h"
+#include "wrk_transfer.h"
 #include "xport.h"
 
 #include <errno.h>

@@ -4,7 +4,6 @@
  * the order in which they run.
  */
 #include "wrk.h"
-#include "wrk_bulk.h"
 #include "wrk_d2h_async.h"
 #include "wrk_governor.h"
 #include "wrk_h2d_fence.h"
@@ -13,6 +12,7 @@
 #include "wrk_peer.h"
 #include "wrk_quota.h"
 #include "wrk_spatial.h"
+#include "wrk_transfer.h"
 #include "wrk_window.h"
 
 static void
@@ -36,7 +36,7 @@ const struct wrk_hooks wrk_hooks = {
     .ctx_idle = {wrk_governor_calm},
     /* The memory first: others then see it as free.  Copies under way before the
      * staging buffers that they use. */
-    .ctx_gone = {quota_ctx_gone, wrk_land_forget, wrk_bulk_forget,
+    .ctx_gone = {quota_ctx_gone, wrk_land_forget, wrk_transfer_forget,
                  wrk_kernels_forget_ctx, windows_ctx_gone},
     .stream_gone = {wrk_governor_stream_gone},
     .ctx_named = {wrk_spatial_named},

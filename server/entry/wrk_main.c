@@ -23,10 +23,8 @@
 #include "gp_log.h"
 #include "gp_str.h"
 #include "wrk_attach.h"
-#include "wrk_bulk.h"
 #include "wrk_d2h_async.h"
 #include "wrk_desk.h"
-#include "wrk_direct.h"
 #include "wrk_driver.h"
 #include "wrk_drv_shims.h"
 #include "wrk_end_reason.h"
@@ -37,12 +35,14 @@
 #include "wrk_link.h"
 #include "wrk_loop.h"
 #include "wrk_output.h"
+#include "wrk_path_ring.h"
 #include "wrk_probe.h"
 #include "wrk_quota.h"
 #include "wrk_sandbox.h"
 #include "wrk_seal.h"
 #include "wrk_sender.h"
 #include "wrk_spatial.h"
+#include "wrk_transfer.h"
 #include "wrk_wait.h"
 #include "wrk_window.h"
 #include "xport.h"
@@ -135,7 +135,7 @@ start_objects(struct wrk *w, struct gp_err *err)
     if (r == 0)
         r = wrk_waits_new(w, &p->waits);
     if (r == 0)
-        r = wrk_bulk_new(&p->bulk);
+        r = wrk_transfer_init(w);
     if (r == 0)
         r = wrk_lands_new(&p->lands);
     if (r == 0)
@@ -305,7 +305,7 @@ serve(struct wrk *w, struct gp_err *err)
     if (r == 0)
         r = wrk_link_open(&link, WRK_FD_CONN, &p->conn, err);
     if (r == 0)
-        r = wrk_direct_new(p->conn, &p->direct);
+        r = wrk_ring_new(p->conn, &p->ring);
     wrk_link_fini(&link);
     if (r < 0)
         return r;

@@ -22,8 +22,7 @@
 #include <stdint.h>
 
 struct gp_err;
-struct wrk_bulk;
-struct wrk_direct;
+struct wrk_d2h_replies;
 struct wrk_governor;
 struct wrk_hosts;
 struct wrk_kernels;
@@ -31,10 +30,12 @@ struct wire_rep;
 struct wrk_lands;
 struct wrk_sender;
 struct wrk_quota;
+struct wrk_ring;
 struct wrk_desks;
 struct wrk_usage;
 struct wrk_slot;
 struct wrk_spatial;
+struct wrk_staging_pool;
 struct wrk_waits;
 struct wrk_windows;
 struct xport_conn;
@@ -67,10 +68,11 @@ struct wrk_priv {
     struct wrk_cards cards;
     struct wrk_quota *quota;
     struct wrk_spatial *spatial; /* NULL: the session shares in time */
-    struct wrk_bulk *bulk;
+    struct wrk_staging_pool *staging;
+    struct wrk_d2h_replies *d2h_replies;
     struct wrk_lands *lands;
     struct wrk_slot *unsettled; /* wrk_h2d_fence.h */
-    struct wrk_direct *direct;
+    struct wrk_ring *ring;
     struct wrk_windows *windows; /* NULL: the link is no RDMA */
     struct wrk_hosts *hosts;
     struct wrk_sender *sender;

@@ -6,7 +6,7 @@
  * threads and threads of the driver; struct wrk_priv's send_lock orders them.  A reply
  * that an earlier payload must precede runs the before_reply hooks first (wrk_hooks.h).
  * Payloads that follow a reply on the connection are not sent here: see
- * wrk_bulk_down.c.
+ * wrk_d2h_reply.c.
  */
 #ifndef WRK_REPLY_H
 #define WRK_REPLY_H
@@ -58,7 +58,7 @@ struct wrk_reply {
     bool taken;
     bool on_error; /* the body is sent with a failing result as well (build logs) */
     uint64_t bulk; /* bytes of payload that follow the frame on the connection and that
-                      the function must receive (wrk_bulk.h); 0 without WIRE_F_BULK.
+                      the function must receive (wrk_transfer.h); 0 without WIRE_F_BULK.
                       wrk_reply_finish() reads and drops what is left of them. */
 };
 

@@ -6,8 +6,8 @@
 #include "gp_log.h"
 #include "wire_result.h"
 #include "wrk.h"
-#include "wrk_bulk.h"
 #include "wrk_images.h"
+#include "wrk_transfer.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -55,7 +55,7 @@ receive(struct wrk *w, struct wrk_reply *rep, struct wrk_image *image,
     image->bytes[len] = 0; /* the end of a PTX text */
     if (inside)
         memcpy(image->bytes, inside, len);
-    else if (rep->bulk != len || wrk_bulk_take(w, rep, image->bytes) < 0)
+    else if (rep->bulk != len || wrk_transfer_receive(w, rep, image->bytes) < 0)
         return CUDA_ERROR_INVALID_IMAGE;
     return CUDA_SUCCESS;
 }

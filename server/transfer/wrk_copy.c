@@ -7,7 +7,7 @@
 #include "wrk_wait.h"
 
 uint64_t
-wrk_copy_piece(const struct wrk_copy *copy, uint64_t offset, uint64_t most)
+wrk_copy_chunk(const struct wrk_copy *copy, uint64_t offset, uint64_t most)
 {
     uint64_t len = gp_min(copy->len - offset, most);
 
@@ -17,7 +17,7 @@ wrk_copy_piece(const struct wrk_copy *copy, uint64_t offset, uint64_t most)
 }
 
 void
-wrk_copy_moved(struct wrk *w, uint32_t slice, uint64_t bytes)
+wrk_copy_account(struct wrk *w, uint32_t slice, uint64_t bytes)
 {
     uint64_t until = wrk_copygate_take(w, slice, bytes);
 
@@ -25,9 +25,9 @@ wrk_copy_moved(struct wrk *w, uint32_t slice, uint64_t bytes)
         wrk_copygate_wait(w, slice, until);
 }
 
-/* Nobody's answer waits with the reader. */
+/* Replies that are due are not delayed by the receive thread that waits here. */
 void
-wrk_bulk_moves(struct wrk *w, uint64_t bytes)
+wrk_copy_account_receive(struct wrk *w, uint64_t bytes)
 {
     uint32_t slice = wrk_ctx_slice(w, w->ctx_index);
     uint64_t until = wrk_copygate_take(w, slice, bytes);

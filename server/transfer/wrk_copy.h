@@ -2,7 +2,7 @@
 /*
  * One copy between a client and a card, as every path of it sees it: what the calls
  * fill in, how it is cut into pieces, and that each piece is counted before it moves.
- * The paths themselves are above (wrk_bulk.h, wrk_d2h_async.h, wrk_direct.h).
+ * The paths themselves are above (wrk_transfer.h, wrk_d2h_async.h, wrk_path_ring.h).
  */
 #ifndef WRK_COPY_H
 #define WRK_COPY_H
@@ -38,13 +38,13 @@ struct wrk_copy {
 };
 
 /* How much of the copy goes in one piece at @offset, at most @most bytes. */
-uint64_t wrk_copy_piece(const struct wrk_copy *copy, uint64_t offset, uint64_t most);
+uint64_t wrk_copy_chunk(const struct wrk_copy *copy, uint64_t offset, uint64_t most);
 
 /* Before each piece that moves between a client and the card of a slice: counted,
  * and the session may have to wait for others that copy (gov_copy.h). */
-void wrk_copy_moved(struct wrk *w, uint32_t slice, uint64_t bytes);
+void wrk_copy_account(struct wrk *w, uint32_t slice, uint64_t bytes);
 
 /* The same on the reader, for the current context. */
-void wrk_bulk_moves(struct wrk *w, uint64_t bytes);
+void wrk_copy_account_receive(struct wrk *w, uint64_t bytes);
 
 #endif

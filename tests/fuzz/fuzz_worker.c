@@ -177,7 +177,7 @@ serve_client(struct wrk *w, const uint8_t *frames, size_t size)
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "no sockets");
     client = (struct client){ends[0], frames, size};
     must(xport_tcp_new(ends[1], WIRE_FRAME_MAX, &p->conn, &err) == 0, "no connection");
-    must(wrk_direct_new(p->conn, &p->direct) == 0, "no memory");
+    must(wrk_ring_new(p->conn, &p->ring) == 0, "no memory");
     atomic_store(&p->seq, 0);
     atomic_store(&p->stopping, false);
     p->bad = NULL;
@@ -189,7 +189,7 @@ serve_client(struct wrk *w, const uint8_t *frames, size_t size)
     pthread_join(reader, NULL);
     close(ends[0]);
     xport_free(TAKE_PTR(p->conn));
-    wrk_direct_free(TAKE_PTR(p->direct));
+    wrk_ring_free(TAKE_PTR(p->ring));
 }
 
 int

@@ -22,11 +22,13 @@ $(eval $(call unit_test,test_wrk_image,tests/unit/test_wrk_image.c server/module
     -lprotobuf-c))
 $(eval $(call unit_test,test_wrk_window,tests/unit/test_wrk_window.c server/transfer/wrk_window.c,\
     $(SERVER_INCS) tests/unit,,common,))
-$(eval $(call unit_test,test_wrk_pinned,tests/unit/test_wrk_pinned.c server/transfer/wrk_pinned.c \
+$(eval $(call unit_test,test_wrk_shared_pinned,tests/unit/test_wrk_shared_pinned.c server/transfer/wrk_shared_pinned.c \
     server/transfer/wrk_unified.c,$(SERVER_INCS) tests/unit,,wire common,))
 $(eval $(call unit_test,test_wrk_layout,tests/unit/test_wrk_layout.c $(LAYOUT_SRCS),\
     server/kernel_params common tests/unit,,common,-lzstd -llz4))
 $(eval $(call unit_test,test_wrk_kernels,tests/unit/test_wrk_kernels.c server/modules/wrk_kernels.c \
     $(LAYOUT_SRCS),$(SERVER_INCS) tests/unit,,common,-lzstd -llz4))
 $(eval $(call unit_test,test_wrk_meter,tests/unit/test_wrk_meter.c server/scheduling/wrk_meter.c,\
+    $(SERVER_INCS) tests/unit,,common,))
+$(eval $(call unit_test,test_wrk_paths,tests/unit/test_wrk_paths.c server/transfer/wrk_paths.c,\
     $(SERVER_INCS) tests/unit,,common,))

@@ -6,9 +6,9 @@
 #include "wire_result.h"
 #include "wrk.h"
 #include "wrk_ask.h"
-#include "wrk_bulk.h"
 #include "wrk_image.h"
 #include "wrk_supervisor_channel.h"
+#include "wrk_transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static int supervisor = -1;
 
 /* What the link would deliver as payload. */
 int
-wrk_bulk_take(struct wrk *w, struct wrk_reply *rep, void *buf)
+wrk_transfer_receive(struct wrk *w, struct wrk_reply *rep, void *buf)
 {
     memcpy(buf, ptx, rep->bulk);
     rep->bulk = 0;

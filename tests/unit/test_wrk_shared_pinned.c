@@ -6,11 +6,11 @@
 #include "gp_err.h"
 #include "wire_lines.h"
 #include "wrk.h"
-#include "wrk_bulk.h"
 #include "wrk_ctx.h"
 #include "wrk_hostfn.h"
-#include "wrk_pinned.h"
+#include "wrk_shared_pinned.h"
 #include "wrk_slot.h"
+#include "wrk_transfer.h"
 #include "wrk_unified.h"
 #include "wrk_wait.h"
 #include "xport.h"
@@ -56,7 +56,7 @@ wrk_ctx_current(struct wrk *w)
 }
 
 void
-wrk_bulk_moves(struct wrk *w, uint64_t bytes)
+wrk_copy_account_receive(struct wrk *w, uint64_t bytes)
 {
     moved += bytes;
 }

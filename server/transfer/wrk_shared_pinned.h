@@ -11,8 +11,8 @@
  * pages are the worker's own, and what changes in them travels (wire_lines.h).  Reader
  * thread only.
  */
-#ifndef WRK_PINNED_H
-#define WRK_PINNED_H
+#ifndef WRK_SHARED_PINNED_H
+#define WRK_SHARED_PINNED_H
 
 #include "cuda_abi.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wrk_pinned.h"
+#include "wrk_shared_pinned.h"
 
 #include "drv.h"
 #include "gp_base.h"
@@ -289,7 +289,7 @@ pinned_move(struct wrk *w, uint8_t *host, CUdeviceptr device, uint64_t n, bool d
     for (uint64_t at = 0; at < n && r == CUDA_SUCCESS; at += PIECE) {
         uint64_t len = gp_min(n - at, (uint64_t)PIECE);
 
-        wrk_bulk_moves(w, len);
+        wrk_copy_account_receive(w, len);
         r = down
                 ? WRK_CALL(w, cuMemcpyDtoHAsync_v2, host + at, device + at, len, stream)
                 : WRK_CALL(w, cuMemcpyHtoDAsync_v2, device + at, host + at, len,

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_d2h_reply.h"
+
+#include "drv.h"
+#include "gp_log.h"
+#include "gp_time.h"
+#include "wrk.h"
+#include "wrk_ctx.h"
+#include "wrk_d2h_async.h"
+#include "wrk_evpool.h"
+#include "wrk_path_ring.h"
+#include "wrk_paths.h"
+#include "wrk_slot.h"
+#include "wrk_wait.h"
+#include "xport.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define CHUNK_D2H (512u * 1024)
+/* Copies up to this size run on the receive thread when the stream is idle: handing
+ * them to a waiter thread would cost more than they take. */
+#define DOWN_NOW (1u << 20)
+
+/* How long to poll for an event before sleeping in the driver. */
+#define DOWN_SPIN_NS 20000
+
+/* Contexts that keep an internal stream; a client has one per device, seldom more. */
+#define INTERNAL_STREAMS 32
+
+struct wrk_d2h_replies {
+    struct wrk_slot now[WRK_SLOTS_DOWN]; /* the receive thread's, for small copies */
+
+    pthread_mutex_t lock; /* waiter threads only */
+    struct wrk_slot later[WRK_SLOTS_DOWN];
+    CUstream stream[INTERNAL_STREAMS];
+    uint32_t stream_ctx[INTERNAL_STREAMS];
+    atomic_bool stream_gone[INTERNAL_STREAMS]; /* the context died: make another */
+};
+
+/*
+ * A copy on a waiter thread begins when the work before it in its stream is complete.
+ * From then on it runs in an internal stream, so that nothing that the client enqueues
+ * after it can delay it: once the reply has begun, the copy holds the sending half of
+ * the connection, and work that it waited for might itself wait for a frame.
+ */
+struct down_job {
+    struct wrk_job job;
+    struct wrk_d2h_replies *owner;
+    uint32_t slice;
+    struct wrk_copy copy;
+    CUevent ready; /* recorded after the work before it; NULL: synchronize the stream */
+    uint8_t arg[];
+};
+
+/* Poll for a little while, then sleep in the driver. */
+static CUresult
+event_wait(struct wrk *w, CUevent event)
+{
+    uint64_t until = gp_now_ns() + DOWN_SPIN_NS;
+    CUresult r;
+
+    do
+        r = WRK_CALL(w, cuEventQuery, event);
+    while (r == CUDA_ERROR_NOT_READY && gp_now_ns() < until);
+    return r == CUDA_ERROR_NOT_READY ? WRK_CALL(w, cuEventSynchronize, event) : r;
+}
+
+static int
+down_send_header(struct wrk_d2h *d)
+{
+    struct xport_conn *conn = d->w->priv->conn;
+    uint32_t total = (uint32_t)sizeof(struct wire_rep) + sizeof(uint64_t);
+    struct wire_rep *rep = xport_reserve(conn, total);
+
+    if (!rep)
+        return -ECONNRESET;
+    *rep = (struct wire_rep){.size = total,
+                             .call = d->req->call,
+                             .flags = WIRE_F_BULK,
+                             .seq = d->req->seq,
+                             .result = CUDA_SUCCESS};
+    memcpy(rep + 1, &d->copy->len, sizeof(uint64_t));
+    xport_commit(conn, total);
+    return 0;
+}
+
+void
+wrk_path_d2h_broken(struct wrk_d2h *d, CUresult r)
+{
+    gp_log_error("call",
+                 "a copy to the client failed after its reply had begun, with %d",
+                 (int)r);
+    wrk_stop(d->w);
+}
+
+/* Wait until all buffers have been sent: the next copy uses them. */
+static void
+down_drain(struct wrk_d2h *d)
+{
+    for (unsigned i = 0; i < WRK_SLOTS_DOWN; i++) {
+        xport_send_bulk_wait(d->w->priv->conn, d->slots[i].ticket);
+        d->slots[i].ticket = 0;
+    }
+}
+
+/* Everything before the copy in its stream is complete. */
+static const struct wrk_path *
+down_path(struct wrk_d2h *d)
+{
+    struct wrk_priv *p = d->w->priv;
+    const struct wrk_copy *copy = d->copy;
+    uint32_t facts = WRK_FACT_D2H | WRK_FACT_IDLE;
+
+    if (copy->plain && p->windows && wrk_path_registered_window_take(d))
+        facts |= WRK_FACT_RANGE | WRK_FACT_WINDOW;
+    if (copy->grain <= 1)
+        facts |= WRK_FACT_ANY_CUT;
+    if (copy->len > d->chunk && copy->len - d->chunk >= WRK_RING_MIN)
+        facts |= WRK_FACT_LONG;
+    if (wrk_path_asks_ring(facts) && wrk_ring_ready(d->w))
+        facts |= WRK_FACT_RING;
+    return wrk_path_choose(facts);
+}
+
+/* On success the reply has been sent, or the connection is dead. */
+static CUresult
+down_run(struct wrk_d2h *d)
+{
+    struct wrk_priv *p = d->w->priv;
+    uint32_t chunk = atomic_load_explicit(&p->conn->piece, memory_order_relaxed);
+    const struct wrk_path *path;
+    CUresult r;
+
+    d->chunk = chunk ? chunk : CHUNK_D2H;
+    path = down_path(d);
+    wrk_path_log(path, d->copy->len);
+    r = path->d2h_begin(d);
+    if (r != CUDA_SUCCESS)
+        return r;
+    gp_lock_take(&p->send_lock);
+    wrk_land_gate(d->w);
+    if (down_send_header(d) == 0)
+        path->d2h_send(d);
+    wrk_path_registered_window_drop(d);
+    down_drain(d);
+    xport_flush(p->conn);
+    gp_lock_release(&p->send_lock);
+    return CUDA_SUCCESS;
+}
+
+/* The internal stream of a context; the lock is held, the context current. */
+static CUstream
+internal_stream(struct wrk *w, struct wrk_d2h_replies *b, uint32_t ctx_index)
+{
+    unsigned at = ctx_index % INTERNAL_STREAMS;
+
+    /* A stream dies with its context, so it is never destroyed here. */
+    if (atomic_exchange(&b->stream_gone[at], false) || b->stream_ctx[at] != ctx_index)
+        b->stream[at] = NULL;
+    if (!b->stream[at] && WRK_CALL(w, cuStreamCreate, &b->stream[at],
+                                   CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+        b->stream[at] = NULL;
+    b->stream_ctx[at] = ctx_index;
+    return b->stream[at];
+}
+
+static CUresult
+down_after(struct wrk *w, struct down_job *down)
+{
+    struct wrk_d2h_replies *b = down->owner;
+    struct wrk_d2h d = {.w = w,
+                        .copy = &down->copy,
+                        .req = &down->job.req,
+                        .slots = b->later,
+                        .ctx_index = down->job.ctx_index,
+                        .slice = down->slice};
+    CUresult r;
+
+    if (down->ready) {
+        r = event_wait(w, down->ready);
+        wrk_evpool_put(w, down->job.ctx_index, down->ready);
+    } else {
+        r = WRK_CALL(w, cuStreamSynchronize, down->copy.stream);
+    }
+    if (r != CUDA_SUCCESS)
+        return r;
+    pthread_mutex_lock(&b->lock);
+    d.stream = internal_stream(w, b, d.ctx_index);
+    r = d.stream ? down_run(&d) : CUDA_ERROR_OUT_OF_MEMORY;
+    pthread_mutex_unlock(&b->lock);
+    return r;
+}
+
+static void
+down_job_run(struct wrk *w, struct wrk_job *job)
+{
+    struct down_job *down = container_of(job, struct down_job, job);
+    CUresult r = down_after(w, down);
+
+    if (r != CUDA_SUCCESS)
+        wrk_answer(w, &job->req, r, NULL, 0);
+    free(down);
+}
+
+/* Nothing can delay the copy: it runs on the receive thread, in buffers of its own. */
+static CUresult
+down_now(struct wrk *w, struct wrk_d2h_replies *b, struct wrk_reply *rep,
+         const struct wrk_copy *copy)
+{
+    struct wrk_d2h d = {.w = w,
+                        .copy = copy,
+                        .req = rep->req,
+                        .slots = b->now,
+                        .stream = copy->stream,
+                        .ctx_index = w->ctx_index,
+                        .slice = wrk_ctx_slice(w, w->ctx_index)};
+    CUresult r = down_run(&d);
+
+    rep->taken = r == CUDA_SUCCESS;
+    return r;
+}
+
+static CUresult
+down_later(struct wrk *w, struct wrk_d2h_replies *b, struct wrk_reply *rep,
+           const struct wrk_copy *copy, size_t arg_size)
+{
+    struct down_job *down = malloc(sizeof(*down) + arg_size);
+
+    if (!down)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *down = (struct down_job){.job.run = down_job_run,
+                              .owner = b,
+                              .copy = *copy,
+                              .slice = wrk_ctx_slice(w, w->ctx_index)};
+    if (arg_size) {
+        memcpy(down->arg, copy->arg, arg_size);
+        down->copy.arg = down->arg;
+    }
+    down->ready = wrk_evpool_get(w, w->ctx_index);
+    if (down->ready &&
+        WRK_CALL(w, cuEventRecord, down->ready, copy->stream) != CUDA_SUCCESS) {
+        wrk_evpool_put(w, w->ctx_index, down->ready);
+        down->ready = NULL;
+    }
+    if (!wrk_wait_job(w, rep, &down->job))
+        free(down);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+wrk_d2h_reply(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
+              size_t arg_size)
+{
+    struct wrk_d2h_replies *b = w->priv->d2h_replies;
+    CUresult r;
+
+    if (!(rep->req->flags & WIRE_F_REPLY))
+        return CUDA_ERROR_INVALID_VALUE;
+    r = wrk_wait_idle(w, copy->stream);
+    if (r != CUDA_SUCCESS && r != CUDA_ERROR_NOT_READY)
+        return r;
+    if (r == CUDA_SUCCESS && copy->len <= DOWN_NOW)
+        return down_now(w, b, rep, copy);
+    return down_later(w, b, rep, copy, arg_size);
+}
+
+void
+wrk_d2h_replies_forget(struct wrk_d2h_replies *b, uint32_t ctx_index)
+{
+    for (unsigned i = 0; i < WRK_SLOTS_DOWN; i++) {
+        b->now[i].event = NULL;
+        b->now[i].pinned = false;
+        b->later[i].pinned = false;
+    }
+    /* The index may be used again, for another context. */
+    atomic_store(&b->stream_gone[ctx_index % INTERNAL_STREAMS], true);
+}
+
+int
+wrk_d2h_replies_new(struct wrk_d2h_replies **ret)
+{
+    struct wrk_d2h_replies *b = calloc(1, sizeof(*b));
+
+    if (!b)
+        return -ENOMEM;
+    pthread_mutex_init(&b->lock, NULL);
+    *ret = b;
+    return 0;
+}
+
+void
+wrk_d2h_replies_free(struct wrk_d2h_replies *b)
+{
+    if (!b)
+        return;
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+}

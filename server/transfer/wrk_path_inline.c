@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inline: the bytes came inside the frame.  They are copied to a staging buffer all the
+ * same, because the GPU may read them after the frame's memory is reused.
+ */
+#include "wrk.h"
+#include "wrk_path.h"
+#include "wrk_staging_pool.h"
+
+#include <string.h>
+
+void
+wrk_path_inline_h2d(struct wrk_h2d *t)
+{
+    struct wrk *w = t->w;
+    const struct wrk_copy *copy = t->copy;
+    struct wrk_slot *slot;
+
+    if (copy->len > WRK_SLOT_SIZE) {
+        t->result = CUDA_ERROR_INVALID_VALUE;
+        return;
+    }
+    wrk_copy_account_receive(w, copy->len);
+    t->result = wrk_staging_pool_get(w, &slot);
+    if (t->result != CUDA_SUCCESS)
+        return;
+    if (copy->len)
+        memcpy(slot->mem, t->in_frame, copy->len);
+    t->result = copy->start(w, copy, slot->mem, 0, copy->len);
+    if (t->result != CUDA_SUCCESS)
+        return;
+    wrk_slot_mark(w, slot, w->ctx_index, copy->stream);
+    t->last = slot;
+}

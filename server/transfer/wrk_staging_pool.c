@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_staging_pool.h"
+
+#include "wrk.h"
+#include "wrk_copy.h"
+#include "wrk_slot.h"
+#include "wrk_wait.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct wrk_staging_pool {
+    struct wrk_slot slot[WRK_SLOTS_UP_MAX];
+    unsigned n;    /* that have memory */
+    unsigned last; /* used last */
+};
+
+CUresult
+wrk_staging_pool_get(struct wrk *w, struct wrk_slot **ret_slot)
+{
+    struct wrk_staging_pool *pool = w->priv->staging;
+    CUresult r = CUDA_SUCCESS;
+
+    for (unsigned i = 0; i < pool->n; i++) {
+        unsigned at = (pool->last + i) % pool->n;
+
+        if (pool->slot[at].taken || !wrk_slot_idle(w, &pool->slot[at]))
+            continue;
+        pool->last = at;
+        *ret_slot = &pool->slot[at];
+        return wrk_slot_ready(w, &pool->slot[at], WRK_SLOT_SIZE);
+    }
+    if (pool->n < WRK_SLOTS_UP_MAX) {
+        r = wrk_slot_ready(w, &pool->slot[pool->n], WRK_SLOT_SIZE);
+        if (r == CUDA_SUCCESS) {
+            pool->last = pool->n++;
+            *ret_slot = &pool->slot[pool->last];
+            return r;
+        }
+    }
+    if (pool->n == 0)
+        return r;
+    /* Every buffer is in flight.  Replies that are due are sent, and waits handed to
+     * waiter threads, before the receive thread blocks. */
+    wrk_flush(w);
+    wrk_wait_hand_over(w);
+    pool->last = (pool->last + 1) % pool->n;
+    *ret_slot = &pool->slot[pool->last];
+    wrk_slot_wait(w, *ret_slot);
+    return wrk_slot_ready(w, *ret_slot, WRK_SLOT_SIZE);
+}
+
+void
+wrk_staging_pool_forget(struct wrk *w, uint32_t ctx_index)
+{
+    struct wrk_staging_pool *pool = w->priv->staging;
+
+    for (unsigned i = 0; i < pool->n; i++)
+        wrk_slot_forget(&pool->slot[i], ctx_index);
+}
+
+int
+wrk_staging_pool_new(struct wrk_staging_pool **ret)
+{
+    struct wrk_staging_pool *pool = calloc(1, sizeof(*pool));
+
+    if (!pool)
+        return -ENOMEM;
+    *ret = pool;
+    return 0;
+}
+
+/* The buffers' memory goes with the process. */
+void
+wrk_staging_pool_free(struct wrk_staging_pool *pool)
+{
+    free(pool);
+}

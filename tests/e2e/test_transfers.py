@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The paths that copies take in the worker, by the names that it logs."""
+
+import re
+
+MIB = 1 << 20
+LOG = {"GPUPOOL_LOG": "copy:debug"}
+
+
+def paths(pool, begun=0):
+    return set(re.findall(r"copy: (h2d|d2h) (\d+) bytes: path (\w+), because", pool.log()[begun:]))
+
+
+def taken(case, transport, size):
+    """{(direction, path)} of a blocking copy of @size bytes there and back."""
+    pool = case.pool(env=LOG)
+    shell = pool.session(core=50).cudash({"GPUPOOL_TRANSPORT": transport}).begin()
+    slot = shell.ok("alloc", size)
+    shell.ok("copy", slot, size)
+    pool.kill(shell.process.pid)
+    return {(direction, path) for direction, n, path in paths(pool) if int(n) == size}
+
+
+def test_short_copies_go_inline_and_through_staging(case):
+    case.equal(taken(case, "shm", 4096), {("h2d", "inline"), ("d2h", "staging")}, "paths")
+
+
+def test_long_copies_over_shared_memory_use_the_ring(case):
+    case.equal(taken(case, "shm", 4 * MIB), {("h2d", "ring"), ("d2h", "ring")}, "paths")
+
+
+def test_long_copies_over_tcp_go_through_staging(case):
+    case.equal(taken(case, "tcp", 4 * MIB), {("h2d", "staging"), ("d2h", "staging")}, "paths")
+
+
+def test_copies_with_memory_that_both_map_are_named_shared_pinned(case):
+    pool = case.pool(env=LOG)
+    pool.run(case.programs / "pinned", env={"GPUPOOL_TRANSPORT": "shm"})
+    names = {(direction, path) for direction, _, path in paths(pool)}
+    case.check({("h2d", "shared_pinned"), ("d2h", "shared_pinned")} <= names, f"paths {names}")
+
+
+def test_copies_that_nobody_waits_for_are_named_d2h_async(case):
+    pool = case.pool(env=LOG)
+    pool.run(case.programs / "landing", env={"GPUPOOL_TRANSPORT": "tcp"})
+    names = {(direction, path) for direction, _, path in paths(pool)}
+    case.check(("d2h", "d2h_async") in names, f"paths {names}")
