@@ -24,11 +24,11 @@ SERVER_WORKER_LAYERS := sandbox link objects quota scheduling transfer modules c
 SERVER_DIRS := $(addprefix server/,base arbiter kernel_params supervisor $(SERVER_WORKER_LAYERS))
 SERVER_INCS := $(SERVER_DIRS) common proto transport $(O)/gen
 
-SRV_BASE_SRCS := $(addprefix server/base/wrk_,ask.c)
+SRV_BASE_SRCS := $(addprefix server/base/wrk_,request.c)
 SRV_ARBITER_SRCS := $(addprefix server/arbiter/gov_,card.c copy.c)
-SRV_SUPERVISOR_SRCS := $(addprefix server/supervisor/srv_,arbiter.c ask.c attach.c conf.c desk.c \
+SRV_SUPERVISOR_SRCS := $(addprefix server/supervisor/srv_,arbiter.c attach.c conf.c desk.c \
     ending.c export.c images.c inventory.c jail.c ledger.c main.c metrics.c peer.c pin.c \
-    register.c session.c spawn.c worker.c)
+    register.c request.c session.c spawn.c worker.c)
 SRV_SRCS := $(SRV_BASE_SRCS) $(SRV_ARBITER_SRCS) $(SRV_SUPERVISOR_SRCS)
 
 SERVER_BELOW := common proto transport $(O)/gen
@@ -45,11 +45,11 @@ ARBITER_SRCS := $(addprefix server/supervisor/srv_,arbiter.c desk.c ledger.c) \
     $(SRV_ARBITER_SRCS) server/base/wrk_desk.c
 
 # Users link -lzstd -llz4.
-LAYOUT_SRCS := $(addprefix server/kernel_params/wrk_,layout.c layout_elf.c layout_image.c \
-    layout_ptx.c)
-$(eval $(call static_lib,kernel_params,$(LAYOUT_SRCS),server/kernel_params common))
+KERNEL_PARAMS_SRCS := $(addprefix server/kernel_params/kernel_params,.c _elf.c _image.c \
+    _ptx.c)
+$(eval $(call static_lib,kernel_params,$(KERNEL_PARAMS_SRCS),server/kernel_params common))
 
-WRK_BASE_SRCS := $(addprefix server/base/wrk_,ask.c desk.c)
+WRK_BASE_SRCS := $(addprefix server/base/wrk_,desk.c request.c)
 WRK_SANDBOX_SRCS := $(addprefix server/sandbox/wrk_,driver.c filter.c landlock.c sandbox.c seal.c)
 WRK_LINK_SRCS := $(addprefix server/link/wrk_,cards.c end_reason.c handle.c link.c reply.c \
     sender.c supervisor_channel.c)
@@ -60,7 +60,7 @@ WRK_SCHEDULING_SRCS := $(addprefix server/scheduling/wrk_,copygate.c gov_charge.
     gov_turn.c governor.c meter.c predict.c spatial.c)
 WRK_TRANSFER_SRCS := $(addprefix server/transfer/wrk_,box.c copy.c d2h_async.c d2h_reply.c \
     graph_hostmem.c h2d_fence.c path_inline.c path_registered_window.c path_ring.c \
-    path_staging.c paths.c peer.c peer_copy.c shared_pinned.c slot.c staging_pool.c \
+    path_staging.c paths.c peer.c peer_copy.c shared_pinned.c staging.c staging_pool.c \
     transfer.c unified.c window.c)
 WRK_MODULES_SRCS := $(addprefix server/modules/wrk_,image.c images.c jit.c kernels.c log_mute.c \
     output.c)

@@ -8,19 +8,19 @@
  * memory that is not there.
  */
 #include "gp_image.h"
+#include "kernel_params.h"
 #include "null.h"
-#include "wrk_layout.h"
 
 #include <string.h>
 
 #define CARD_SM 86 /* what the cards say they are */
 
 struct image {
-    struct wrk_layouts kernels;
+    struct kernel_params_set kernels;
 };
 
 struct kernel {
-    const struct wrk_layout *layout; /* NULL: not told; alive as long as the image */
+    const struct kernel_params *layout; /* NULL: not told; alive as long as the image */
 };
 
 static struct kernel *
@@ -29,7 +29,7 @@ kernel_new(struct image *image, const char *name)
     struct kernel *k = calloc(1, sizeof(*k));
 
     if (k)
-        k->layout = wrk_layouts_find(&image->kernels, name);
+        k->layout = kernel_params_find(&image->kernels, name);
     return k;
 }
 
@@ -39,7 +39,7 @@ read_kernels(struct image *image, const void *data)
     struct gp_image found;
 
     if (gp_image_measure(data, GP_IMAGE_UNBOUNDED, &found, NULL) == 0)
-        wrk_layout_image(found.data, found.len, CARD_SM, &image->kernels, NULL);
+        kernel_params_image(found.data, found.len, CARD_SM, &image->kernels, NULL);
 }
 
 static struct image *
@@ -78,7 +78,7 @@ cuModuleLoadData(CUmodule *module, const void *image)
 CUresult
 cuModuleUnload(CUmodule hmod)
 {
-    wrk_layouts_fini(&((struct image *)hmod)->kernels);
+    kernel_params_fini(&((struct image *)hmod)->kernels);
     free(hmod);
     return CUDA_SUCCESS;
 }
@@ -130,7 +130,7 @@ CUresult
 cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset,
                    size_t *paramSize)
 {
-    const struct wrk_layout *l = ((const struct kernel *)func)->layout;
+    const struct kernel_params *l = ((const struct kernel *)func)->layout;
 
     if (!l || paramIndex >= l->n_params)
         return CUDA_ERROR_INVALID_VALUE;

@@ -21,7 +21,7 @@ def enter_flags(call: Call) -> str:
 
 
 class Dispatch:
-    """wrk_d_<call>()."""
+    """wrk_recv_<call>()."""
 
     def __init__(self, codecs: Codecs, call: Call) -> None:
         self.call = call
@@ -40,7 +40,7 @@ class Dispatch:
         """The function, opening first so that locals can use the view."""
         c = self.call
         t(f"/* {c.name}: {c.where} */", "GP_HOT static bool" if c.hot else "static bool")
-        t(f"run_{c.name}(struct wrk *w, const struct wire_req *req,")
+        t(f"wrk_run_{c.name}(struct wrk *w, const struct wire_req *req,")
         t(f"    const struct {self.req.name}_view *v)", "{")
         t(f"    const struct {self.req.name}_view view = *v;")
         for p in c.params:
@@ -82,14 +82,14 @@ class Dispatch:
         c = self.call
         t(
             "GP_HOT bool" if c.hot else "bool",
-            f"wrk_d_{c.name}(struct wrk *w, const struct wire_req *req, size_t size)",
+            f"wrk_recv_{c.name}(struct wrk *w, const struct wire_req *req, size_t size)",
         )
         t("{", f"    struct {self.req.name}_view view;", "")
         t(
             f"    if (!{self.req.name}_open(&view, req + 1, size - sizeof(*req), req->flags))"
         )
         t(f'        return wrk_frame_bad(w, req, "{c.name}: malformed body");')
-        t(f"    return run_{c.name}(w, req, &view);", "}", "")
+        t(f"    return wrk_run_{c.name}(w, req, &view);", "}", "")
 
     # ---- generated --------------------------------------------------------------
 
@@ -443,7 +443,7 @@ def emit(out: Output, codecs: Codecs) -> None:
         if not c.on_wire:
             continue
         gen(
-            f"bool wrk_d_{c.name}(struct wrk *w, const struct wire_req *req, size_t size);"
+            f"bool wrk_recv_{c.name}(struct wrk *w, const struct wire_req *req, size_t size);"
         )
         if c.server == "manual":
             args_struct(args, codecs, c)
@@ -452,7 +452,7 @@ def emit(out: Output, codecs: Codecs) -> None:
     for name, base, internal in (("of_driver", "", False),
                                  ("of_pool", " - INTERNAL_FIRST", True)):
         table(f"static const dispatch {name}[] = {{")
-        table(*(f"    [WIRE_CALL_{c.name}{base}] = wrk_d_{c.name}," for c in api.calls
+        table(*(f"    [WIRE_CALL_{c.name}{base}] = wrk_recv_{c.name}," for c in api.calls
                 if c.on_wire and (c.number >= INTERNAL_FIRST) == internal))
         table("};", "")
     table(DISPATCH.strip("\n"))

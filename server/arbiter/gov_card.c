@@ -224,7 +224,7 @@ note_held(struct gov_tenant *t, bool contended, uint64_t now)
 
 /* --- turns --- */
 
-/* Running without the turn is what began too late (gov_card_intrude()). */
+/* Running without the turn is what began too late (gov_card_overrun()). */
 static bool
 waits(const struct gov_tenant *t)
 {
@@ -612,7 +612,7 @@ gov_card_unask(struct gov_card *card, int seat, uint64_t now_ns)
 }
 
 void
-gov_card_intrude(struct gov_card *card, int seat, uint64_t since_ns, uint64_t now_ns)
+gov_card_overrun(struct gov_card *card, int seat, uint64_t since_ns, uint64_t now_ns)
 {
     struct gov_tenant *t = tenant_of(card, seat);
     bool first = !t->running;

@@ -173,7 +173,7 @@ void gov_card_unask(struct gov_card *card, int seat, uint64_t now_ns);
 /* What the worker submitted in an earlier turn, and what could not begin then, has been
  * on the card since @since_ns, whoever has the turn: the seat counts as running, is
  * charged, and keeps no turn with it. */
-void gov_card_intrude(struct gov_card *card, int seat, uint64_t since_ns,
+void gov_card_overrun(struct gov_card *card, int seat, uint64_t since_ns,
                       uint64_t now_ns);
 
 /* The tenant had the turn for itself and its workers came and went without asking: its

@@ -27,7 +27,7 @@
 #define WRK_FD_CONN 3    /* the client's socket, right behind the AttachRequest */
 #define WRK_FD_CONF 4    /* struct wrk_conf */
 #define WRK_FD_SEGMENT 5 /* struct wrk_segment of the session, read only */
-#define WRK_FD_ASK 6     /* to the supervisor: wrk_ask.h */
+#define WRK_FD_REQUEST 6 /* to the supervisor: wrk_request.h */
 #define WRK_FD_DESK 7    /* struct wrk_desk: ours, the supervisor reads it */
 #define WRK_FD_NOTICE 8  /* struct wrk_notice, read only */
 #define WRK_FD_BELL 9    /* an eventfd: look at the desk */

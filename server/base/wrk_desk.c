@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The bell is rung again after so long: the supervisor may be busy, never deaf. */
+/* The bell is gdr_mode again after so long: the supervisor may be busy, never deaf. */
 #define ANSWER_NS 20000000
 /* It has other workers to look at, but not for so long. */
 #define JOIN_NS UINT64_C(10000000000)

@@ -38,7 +38,7 @@
 #define WRK_PIECES_MIN 16384u
 
 static inline uint64_t
-wrk_pieces_max(uint64_t limit)
+wrk_physmem_max(uint64_t limit)
 {
     return WRK_PIECES_MIN + limit / WRK_PIECE_BYTES;
 }
@@ -72,12 +72,12 @@ enum wrk_transport {
 };
 
 /* How an RDMA adapter gets at the cards' memory: wrk_window.h. */
-enum wrk_rung {
-    WRK_RUNG_NONE, /* not asked for yet, or no RDMA */
-    WRK_RUNG_SLOTS,
-    WRK_RUNG_DMABUF,
-    WRK_RUNG_PEERMEM,
-    WRK_RUNG_MAPPED,
+enum wrk_gdr_mode {
+    WRK_GDR_NONE, /* not asked for yet, or no RDMA */
+    WRK_GDR_STAGED,
+    WRK_GDR_DMABUF,
+    WRK_GDR_PEERMEM,
+    WRK_GDR_MAPPED,
     WRK_RUNGS,
 };
 
@@ -91,18 +91,18 @@ wrk_transport_name(uint32_t transport)
 }
 
 static inline const char *
-wrk_rung_name(uint32_t rung)
+wrk_gdr_mode_name(uint32_t gdr_mode)
 {
     static const char *const names[WRK_RUNGS] = {"", "slots", "dmabuf", "peermem",
                                                  "mapped"};
 
-    return rung < WRK_RUNGS ? names[rung] : "";
+    return gdr_mode < WRK_RUNGS ? names[gdr_mode] : "";
 }
 
 /* What an attachment says that it uses. */
 struct wrk_usage {
     _Atomic uint32_t transport; /* enum wrk_transport */
-    _Atomic uint32_t rung;      /* enum wrk_rung (wrk_window.h) */
+    _Atomic uint32_t gdr_mode;  /* enum wrk_gdr_mode (wrk_window.h) */
     /* Bytes and allocations, ever: taken while it was alone in the session, without the
      * supervisor; given back. */
     _Atomic uint64_t took[TICKET_SLICES_MAX], took_n[TICKET_SLICES_MAX];

@@ -197,7 +197,7 @@ rect_stream(const struct rect *rect, struct wrk_copy *copy)
     if (!gp_mul_ok(rows - 1, rect->pitch, &span) ||
         !gp_add_ok(span, width, &copy->len) || copy->len > WIRE_BULK_MAX)
         return false;
-    copy->grain = rect->pitch <= WRK_SLOT_SIZE / 4 ? rect->pitch : 0;
+    copy->grain = rect->pitch <= WRK_STAGING_SIZE / 4 ? rect->pitch : 0;
     return true;
 }
 

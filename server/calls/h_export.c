@@ -18,7 +18,7 @@
 /* A pool's descriptor is all that holds what is shared of it. */
 struct pool_share {
     struct pool_share *next;
-    struct wrk_share share;
+    struct wrk_export share;
 };
 
 static struct pool_share *pools; /* the reader's */
@@ -43,7 +43,7 @@ h_cuMemExportToShareableHandle(struct wrk *w,
 {
     struct wire_cuMemExportToShareableHandle_rep *body = rep->body;
     union shareable out = {.fd = -1};
-    struct wrk_share share;
+    struct wrk_export share;
     CUresult result;
     int r;
 
@@ -53,7 +53,7 @@ h_cuMemExportToShareableHandle(struct wrk *w,
                       a->flags);
     if (result != CUDA_SUCCESS)
         return result;
-    r = wrk_piece_export(w, a->handle, out.fd, &share);
+    r = wrk_physmem_export(w, a->handle, out.fd, &share);
     close(out.fd);
     if (r < 0)
         return share_result(r);
@@ -67,24 +67,24 @@ h_cuMemImportFromShareableHandle(
     struct wrk *w, const struct wire_args_cuMemImportFromShareableHandle *a,
     struct wrk_reply *rep)
 {
-    struct wrk_share share = {.kind = WRK_SHARE_MEMORY,
-                              .token = {a->token0, a->token1}};
+    struct wrk_export share = {.kind = WRK_SHARE_MEMORY,
+                               .token = {a->token0, a->token1}};
     CUmemGenericAllocationHandle handle = 0;
     CLEANUP_FD int fd = -1;
     CUresult r;
 
     (void)rep;
     if (a->shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-        wrk_share_fetch(w, &share, &fd) < 0)
+        wrk_export_fetch(w, &share, &fd) < 0)
         return CUDA_ERROR_INVALID_VALUE;
     r = WRK_CALL(w, cuMemImportFromShareableHandle, &handle, (void *)(intptr_t)fd,
                  a->shHandleType);
-    if (r == CUDA_SUCCESS && !wrk_piece_import(handle, &share)) {
+    if (r == CUDA_SUCCESS && !wrk_physmem_import(handle, &share)) {
         WRK_CALL(w, cuMemRelease, handle);
         r = CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (r != CUDA_SUCCESS) {
-        wrk_share_drop(&share);
+        wrk_export_drop(&share);
         return r;
     }
     wrk_handle_put(w, WIRE_KIND_MEMHANDLE, a->handle_id, (void *)(uintptr_t)handle);
@@ -114,7 +114,7 @@ h_cuMemPoolExportToShareableHandle(
         return result;
     }
     p->share.kind = WRK_SHARE_POOL;
-    r = wrk_share_offer(w, &p->share, out.fd);
+    r = wrk_export_offer(w, &p->share, out.fd);
     close(out.fd);
     if (r < 0) {
         free(p);
@@ -132,18 +132,18 @@ h_cuMemPoolImportFromShareableHandle(
     struct wrk *w, const struct wire_args_cuMemPoolImportFromShareableHandle *a,
     struct wrk_reply *rep)
 {
-    struct wrk_share share = {.kind = WRK_SHARE_POOL, .token = {a->token0, a->token1}};
+    struct wrk_export share = {.kind = WRK_SHARE_POOL, .token = {a->token0, a->token1}};
     CUmemoryPool pool = NULL;
     CLEANUP_FD int fd = -1;
     CUresult r;
 
     (void)rep;
     if (a->handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-        wrk_share_fetch(w, &share, &fd) < 0)
+        wrk_export_fetch(w, &share, &fd) < 0)
         return CUDA_ERROR_INVALID_VALUE;
     r = WRK_CALL(w, cuMemPoolImportFromShareableHandle, &pool, (void *)(intptr_t)fd,
                  a->handleType, a->flags);
-    wrk_share_drop(&share);
+    wrk_export_drop(&share);
     if (r == CUDA_SUCCESS)
         wrk_handle_put(w, WIRE_KIND_MEMPOOL, a->pool_out_id, pool);
     return r;
@@ -153,19 +153,19 @@ CUresult
 h_gp_share_closed(struct wrk *w, const struct wire_args_gp_share_closed *a,
                   struct wrk_reply *rep)
 {
-    const struct wrk_share share = {.token = {a->token0, a->token1}};
+    const struct wrk_export share = {.token = {a->token0, a->token1}};
     struct pool_share **at = &pools, *p;
 
     (void)rep;
-    if (wrk_piece_closed(w, &share))
+    if (wrk_physmem_closed(w, &share))
         return CUDA_SUCCESS;
-    while (*at && !wrk_share_same(&(*at)->share, &share))
+    while (*at && !wrk_export_same(&(*at)->share, &share))
         at = &(*at)->next;
     p = *at;
     if (!p)
         return CUDA_SUCCESS;
     *at = p->next;
-    wrk_share_drop(&p->share);
+    wrk_export_drop(&p->share);
     free(p);
     return CUDA_SUCCESS;
 }

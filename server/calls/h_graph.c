@@ -192,21 +192,21 @@ CUresult
 h_cuGraphAddHostNode(struct wrk *w, const struct wire_args_cuGraphAddHostNode *a,
                      struct wrk_reply *rep)
 {
-    struct wrk_host *host = wrk_host_new(w, WRK_HOST_GRAPH, a->token, 0);
-    CUDA_HOST_NODE_PARAMS params = {wrk_host_run, host};
+    struct wrk_hostfn *host = wrk_hostfn_new(w, WRK_HOST_GRAPH, a->token, 0);
+    CUDA_HOST_NODE_PARAMS params = {wrk_hostfn_run, host};
     CUgraphNode node = NULL;
     CUresult r;
 
     (void)rep;
     if (!host)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    wrk_host_tie(host, a->hGraph);
+    wrk_hostfn_tie(host, a->hGraph);
     r = WRK_CALL(w, cuGraphAddHostNode, &node, a->hGraph, a->dependencies,
                  a->numDependencies, &params);
     if (r == CUDA_SUCCESS)
         wrk_handle_put(w, WIRE_KIND_GRAPHNODE, a->phGraphNode_id, node);
     else
-        wrk_host_untie(host, a->hGraph);
+        wrk_hostfn_untie(host, a->hGraph);
     return r;
 }
 
@@ -215,8 +215,8 @@ h_cuGraphHostNodeSetParams(struct wrk *w,
                            const struct wire_args_cuGraphHostNodeSetParams *a,
                            struct wrk_reply *rep)
 {
-    struct wrk_host *host = wrk_host_new(w, WRK_HOST_GRAPH, a->token, 0);
-    CUDA_HOST_NODE_PARAMS params = {wrk_host_run, host};
+    struct wrk_hostfn *host = wrk_hostfn_new(w, WRK_HOST_GRAPH, a->token, 0);
+    CUDA_HOST_NODE_PARAMS params = {wrk_hostfn_run, host};
     CUresult r;
 
     (void)rep;
@@ -224,7 +224,7 @@ h_cuGraphHostNodeSetParams(struct wrk *w,
         return CUDA_ERROR_OUT_OF_MEMORY;
     r = WRK_CALL(w, cuGraphHostNodeSetParams, a->hNode, &params);
     if (r != CUDA_SUCCESS)
-        wrk_host_drop(host);
+        wrk_hostfn_drop(host);
     return r;
 }
 
@@ -233,8 +233,8 @@ h_cuGraphExecHostNodeSetParams(struct wrk *w,
                                const struct wire_args_cuGraphExecHostNodeSetParams *a,
                                struct wrk_reply *rep)
 {
-    struct wrk_host *host = wrk_host_new(w, WRK_HOST_GRAPH, a->token, 0);
-    CUDA_HOST_NODE_PARAMS params = {wrk_host_run, host};
+    struct wrk_hostfn *host = wrk_hostfn_new(w, WRK_HOST_GRAPH, a->token, 0);
+    CUDA_HOST_NODE_PARAMS params = {wrk_hostfn_run, host};
     CUresult r;
 
     (void)rep;
@@ -242,7 +242,7 @@ h_cuGraphExecHostNodeSetParams(struct wrk *w,
         return CUDA_ERROR_OUT_OF_MEMORY;
     r = WRK_CALL(w, cuGraphExecHostNodeSetParams, a->hGraphExec, a->hNode, &params);
     if (r != CUDA_SUCCESS)
-        wrk_host_drop(host);
+        wrk_hostfn_drop(host);
     return r;
 }
 

@@ -22,7 +22,7 @@ static CUresult
 exec_settle(struct wrk *w, struct wrk_graphmem *mem, CUresult r, uint64_t id,
             CUgraphExec exec)
 {
-    wrk_graphmem_settle(w, mem, r == CUDA_SUCCESS ? exec : NULL);
+    wrk_graphmem_commit(w, mem, r == CUDA_SUCCESS ? exec : NULL);
     if (r == CUDA_SUCCESS)
         wrk_handle_put(w, WIRE_KIND_GRAPHEXEC, id, exec);
     return r;

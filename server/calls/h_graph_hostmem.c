@@ -22,7 +22,8 @@ h_gp_stage_node(struct wrk *w, const struct wire_args_gp_stage_node *a,
 {
     CUgraphNode node = NULL;
     CUgraph inner;
-    CUresult r = wrk_stage_graph(w, a->copyParams, a->ctx, a->token, a->end, &inner);
+    CUresult r =
+        wrk_graph_hostmem_graph(w, a->copyParams, a->ctx, a->token, a->end, &inner);
 
     (void)rep;
     if (r != CUDA_SUCCESS)
@@ -56,7 +57,7 @@ h_gp_stage_capture(struct wrk *w, const struct wire_args_gp_stage_capture *a,
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     r = WRK_CALL(w, cuCtxGetCurrent, &ctx);
     if (r == CUDA_SUCCESS)
-        r = wrk_stage_graph(w, a->copyParams, ctx, a->token, a->end, &inner);
+        r = wrk_graph_hostmem_graph(w, a->copyParams, ctx, a->token, a->end, &inner);
     if (r != CUDA_SUCCESS)
         return r;
     r = WRK_CALL(w, cuGraphAddChildGraphNode, &node, graph, deps, n, inner);
@@ -77,12 +78,12 @@ h_gp_stage_set(struct wrk *w, const struct wire_args_gp_stage_set *a,
 
     (void)rep;
     if (!a->hGraphExec)
-        return wrk_stage_replace(w, a->hNode, a->copyParams, a->token, a->end);
-    if (!wrk_stage_of(w, a->hNode, &old) ||
+        return wrk_graph_hostmem_replace(w, a->hNode, a->copyParams, a->token, a->end);
+    if (!wrk_graph_hostmem_of(w, a->hNode, &old) ||
         old.srcMemoryType != a->copyParams->srcMemoryType ||
         old.dstMemoryType != a->copyParams->dstMemoryType)
         return CUDA_ERROR_INVALID_VALUE;
-    r = wrk_stage_graph(w, a->copyParams, a->ctx, a->token, a->end, &inner);
+    r = wrk_graph_hostmem_graph(w, a->copyParams, a->ctx, a->token, a->end, &inner);
     if (r != CUDA_SUCCESS)
         return r;
     r = WRK_CALL(w, cuGraphExecChildGraphNodeSetParams, a->hGraphExec, a->hNode, inner);
@@ -96,7 +97,7 @@ h_gp_stage_write(struct wrk *w, const struct wire_args_gp_stage_write *a,
 {
     (void)w;
     (void)rep;
-    return wrk_stage_write(a->token, a->offset, a->data, a->n)
+    return wrk_graph_hostmem_write(a->token, a->offset, a->data, a->n)
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_VALUE;
 }
@@ -110,7 +111,7 @@ h_gp_stage_read(struct wrk *w, const struct wire_args_gp_stage_read *a,
     uint8_t piece[PIECE_MAX];
     void *body;
 
-    if (a->n > PIECE_MAX || !wrk_stage_read(a->token, a->offset, piece, a->n))
+    if (a->n > PIECE_MAX || !wrk_graph_hostmem_read(a->token, a->offset, piece, a->n))
         return CUDA_ERROR_INVALID_VALUE;
     rep->taken = true;
     body = wrk_reply_reserve(w, rep->req, wire_gp_stage_read_rep_size(&fixed));
@@ -137,7 +138,7 @@ h_cuGraphNodeGetType(struct wrk *w, const struct wire_args_cuGraphNodeGetType *a
     CUresult r = WRK_CALL(w, cuGraphNodeGetType, a->hNode, &type);
 
     if (r == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_GRAPH &&
-        wrk_stage_of(w, a->hNode, &copy))
+        wrk_graph_hostmem_of(w, a->hNode, &copy))
         type = CU_GRAPH_NODE_TYPE_MEMCPY;
     body->type = (int32_t)type;
     return r;
@@ -155,7 +156,7 @@ h_cuGraphChildGraphNodeGetGraph(struct wrk *w,
     CUgraph graph = NULL;
     CUresult r;
 
-    if (a->hNode && wrk_stage_of(w, a->hNode, &copy))
+    if (a->hNode && wrk_graph_hostmem_of(w, a->hNode, &copy))
         return CUDA_ERROR_INVALID_VALUE;
     r = WRK_CALL(w, cuGraphChildGraphNodeGetGraph, a->hNode, &graph);
     if (r == CUDA_SUCCESS)
@@ -172,7 +173,7 @@ h_cuGraphMemcpyNodeGetParams(struct wrk *w,
     CUDA_MEMCPY3D copy = {0};
     CUresult r = CUDA_SUCCESS;
 
-    if (!wrk_stage_of(w, a->hNode, &copy)) {
+    if (!wrk_graph_hostmem_of(w, a->hNode, &copy)) {
         r = WRK_CALL(w, cuGraphMemcpyNodeGetParams, a->hNode, &copy);
         /* A host pointer that the driver knows is a stage's, hence the worker's. */
         wrk_box_clear(&copy);

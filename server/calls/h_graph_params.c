@@ -25,7 +25,7 @@
 struct any_node {
     CUgraphNodeParams params;
     struct wrk_params extra;
-    struct wrk_host *host;
+    struct wrk_hostfn *host;
     CUgraph graphs[GRAPHS_MAX]; /* bodies of a conditional node */
 };
 
@@ -107,8 +107,8 @@ any_ops(struct wrk *w, struct any_node *n, const uint8_t *tail, uint32_t tail_le
 static CUresult
 any_host(struct wrk *w, struct any_node *n, uint64_t token)
 {
-    n->host = wrk_host_new(w, WRK_HOST_GRAPH, token, 0);
-    n->params.host.fn = wrk_host_run;
+    n->host = wrk_hostfn_new(w, WRK_HOST_GRAPH, token, 0);
+    n->params.host.fn = wrk_hostfn_run;
     n->params.host.userData = n->host;
     return n->host ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -117,7 +117,7 @@ static void
 any_undo(struct any_node *n)
 {
     if (n->host)
-        wrk_host_drop(n->host);
+        wrk_hostfn_drop(n->host);
 }
 
 /* Handles for ids and our memory for the client's, by the node's kind. */

@@ -118,7 +118,7 @@ alloc_job_run(struct wrk *w, struct wrk_job *job)
     wrk_release_await(alloc->frees);
     r = mem_try(w, &alloc->want, answer);
     wrk_quota_unshare(w->priv->quota);
-    wrk_answer(w, &job->req, r, answer, r == CUDA_SUCCESS ? alloc->size : 0);
+    wrk_reply_whole(w, &job->req, r, answer, r == CUDA_SUCCESS ? alloc->size : 0);
     free(alloc);
 }
 
@@ -284,7 +284,7 @@ free_job_run(struct wrk *w, struct wrk_job *job)
     }
     wrk_release_done(w, &f->rel);
     if (job->req.flags & WIRE_F_REPLY)
-        wrk_answer(w, &job->req, r, NULL, 0);
+        wrk_reply_whole(w, &job->req, r, NULL, 0);
     else if (r != CUDA_SUCCESS)
         wrk_defer(w, &job->req, r);
     free(f);
@@ -374,7 +374,7 @@ info_job_run(struct wrk *w, struct wrk_job *job)
 
     wrk_release_await(info->frees);
     r = mem_info(w, info->slice, &body);
-    wrk_answer(w, &job->req, r, &body, r == CUDA_SUCCESS ? sizeof(body) : 0);
+    wrk_reply_whole(w, &job->req, r, &body, r == CUDA_SUCCESS ? sizeof(body) : 0);
     free(info);
 }
 

@@ -38,7 +38,8 @@ on_log(void *data, CUlogLevel level, char *message, size_t length)
     if (wrk_log_muted())
         return;
     event.len = (uint32_t)gp_min(length, (size_t)WIRE_LOG_LINE_MAX);
-    wrk_event(n->w, WIRE_EVENT_CALLBACK, &event, sizeof(event), message, event.len);
+    wrk_unsolicited(n->w, WIRE_EVENT_CALLBACK, &event, sizeof(event), message,
+                    event.len);
 }
 
 static void
@@ -51,7 +52,7 @@ on_notification(CUasyncNotificationInfo *info, void *data, CUasyncCallbackHandle
         .value = info->info.overBudget.bytesOverBudget};
 
     (void)handle;
-    wrk_event(n->w, WIRE_EVENT_CALLBACK, &event, sizeof(event), NULL, 0);
+    wrk_unsolicited(n->w, WIRE_EVENT_CALLBACK, &event, sizeof(event), NULL, 0);
 }
 
 static struct notice *

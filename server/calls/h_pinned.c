@@ -24,7 +24,7 @@ h_gp_pin(struct wrk *w, const struct wire_args_gp_pin *a, struct wrk_reply *rep)
     struct wire_gp_pin_rep *body = rep->body;
 
     body->taken = wrk_pinned_add(
-        w, &(struct wrk_pinned_wish){.id = a->id, .file = true, .size = a->size});
+        w, &(struct wrk_pinned_request){.id = a->id, .file = true, .size = a->size});
     return CUDA_SUCCESS;
 }
 
@@ -50,7 +50,7 @@ h_gp_pin_at(struct wrk *w, const struct wire_args_gp_pin_at *a, struct wrk_reply
     if (!a->addr)
         return CUDA_ERROR_INVALID_VALUE;
     body->taken = wrk_pinned_add(
-        w, &(struct wrk_pinned_wish){
+        w, &(struct wrk_pinned_request){
                .id = a->id, .file = a->file != 0, .addr = a->addr, .size = a->size});
     return CUDA_SUCCESS;
 }

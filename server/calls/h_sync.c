@@ -26,7 +26,7 @@ h_cuEventSynchronize(struct wrk *w, const struct wire_args_cuEventSynchronize *a
 /* A function in stream order runs once, unless the stream is being captured: then it is
  * a node, runs at each launch, and lives as long as what holds the node. */
 struct in_order {
-    struct wrk_host *host;
+    struct wrk_hostfn *host;
     CUgraph graph; /* NULL: no capture */
 };
 
@@ -34,11 +34,11 @@ static bool
 in_order_begin(struct wrk *w, struct in_order *f, CUstream stream, uint64_t token,
                uint64_t stream_id)
 {
-    f->graph = wrk_host_graph(w, stream);
+    f->graph = wrk_hostfn_graph(w, stream);
     f->host =
-        wrk_host_new(w, f->graph ? WRK_HOST_GRAPH : WRK_HOST_ONCE, token, stream_id);
+        wrk_hostfn_new(w, f->graph ? WRK_HOST_GRAPH : WRK_HOST_ONCE, token, stream_id);
     if (f->host && f->graph)
-        wrk_host_tie(f->host, f->graph);
+        wrk_hostfn_tie(f->host, f->graph);
     return f->host != NULL;
 }
 
@@ -46,9 +46,9 @@ static CUresult
 in_order_end(const struct in_order *f, CUresult r)
 {
     if (r != CUDA_SUCCESS && f->graph)
-        wrk_host_untie(f->host, f->graph);
+        wrk_hostfn_untie(f->host, f->graph);
     else if (r != CUDA_SUCCESS)
-        wrk_host_refuse(f->host);
+        wrk_hostfn_refuse(f->host);
     return r;
 }
 
@@ -62,7 +62,7 @@ h_cuLaunchHostFunc(struct wrk *w, const struct wire_args_cuLaunchHostFunc *a,
     if (!in_order_begin(w, &f, a->hStream, a->token, a->hStream_id))
         return CUDA_ERROR_OUT_OF_MEMORY;
     return in_order_end(
-        &f, WRK_CALL(w, cuLaunchHostFunc, a->hStream, wrk_host_run, f.host));
+        &f, WRK_CALL(w, cuLaunchHostFunc, a->hStream, wrk_hostfn_run, f.host));
 }
 
 CUresult
@@ -75,26 +75,26 @@ h_cuStreamAddCallback(struct wrk *w, const struct wire_args_cuStreamAddCallback 
     if (!in_order_begin(w, &f, a->hStream, a->token, a->hStream_id))
         return CUDA_ERROR_OUT_OF_MEMORY;
     return in_order_end(&f, WRK_CALL(w, cuStreamAddCallback, a->hStream,
-                                     wrk_host_stream_run, f.host, a->flags));
+                                     wrk_hostfn_stream_run, f.host, a->flags));
 }
 
 CUresult
 h_cuUserObjectCreate(struct wrk *w, const struct wire_args_cuUserObjectCreate *a,
                      struct wrk_reply *rep)
 {
-    struct wrk_host *host = wrk_host_new(w, WRK_HOST_NOTIFY, a->token, 0);
+    struct wrk_hostfn *host = wrk_hostfn_new(w, WRK_HOST_NOTIFY, a->token, 0);
     CUuserObject object = NULL;
     CUresult r;
 
     (void)rep;
     if (!host)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    r = WRK_CALL(w, cuUserObjectCreate, &object, host, wrk_host_run, a->initialRefcount,
-                 a->flags);
+    r = WRK_CALL(w, cuUserObjectCreate, &object, host, wrk_hostfn_run,
+                 a->initialRefcount, a->flags);
     if (r == CUDA_SUCCESS)
         wrk_handle_put(w, WIRE_KIND_USEROBJ, a->object_out_id, object);
     else
-        wrk_host_drop(host);
+        wrk_hostfn_drop(host);
     return r;
 }
 
@@ -103,6 +103,6 @@ h_gp_host_done(struct wrk *w, const struct wire_args_gp_host_done *a,
                struct wrk_reply *rep)
 {
     (void)rep;
-    wrk_host_done(w, a->ticket);
+    wrk_hostfn_done(w, a->ticket);
     return CUDA_SUCCESS;
 }

@@ -34,7 +34,7 @@ h_cuMemCreate(struct wrk *w, const struct wire_args_cuMemCreate *a,
     if (!wrk_quota_take(w->priv->quota, slice, a->size))
         return CUDA_ERROR_OUT_OF_MEMORY;
     r = WRK_CALL(w, cuMemCreate, &handle, a->size, a->prop, a->flags);
-    if (r == CUDA_SUCCESS && !wrk_piece_add(handle, a->size, slice)) {
+    if (r == CUDA_SUCCESS && !wrk_physmem_add(handle, a->size, slice)) {
         WRK_CALL(w, cuMemRelease, handle);
         r = CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -57,7 +57,7 @@ h_cuMemRetainAllocationHandle(struct wrk *w,
     (void)rep;
     if (r != CUDA_SUCCESS)
         return r;
-    if (!wrk_piece_retain((uintptr_t)a->addr, handle)) {
+    if (!wrk_physmem_retain((uintptr_t)a->addr, handle)) {
         WRK_CALL(w, cuMemRelease, handle);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -75,7 +75,7 @@ h_cuMemRelease(struct wrk *w, const struct wire_args_cuMemRelease *a,
     if (r != CUDA_SUCCESS)
         return r;
     wrk_handle_del(w, WIRE_KIND_MEMHANDLE, a->handle_id);
-    wrk_piece_release(w, a->handle);
+    wrk_physmem_release(w, a->handle);
     return CUDA_SUCCESS;
 }
 
@@ -85,7 +85,7 @@ h_cuMemMap(struct wrk *w, const struct wire_args_cuMemMap *a, struct wrk_reply *
     CUresult r = WRK_CALL(w, cuMemMap, a->ptr, a->size, a->offset, a->handle, a->flags);
 
     (void)rep;
-    if (r == CUDA_SUCCESS && !wrk_piece_map(a->ptr, a->size, a->handle)) {
+    if (r == CUDA_SUCCESS && !wrk_physmem_map(a->ptr, a->size, a->handle)) {
         WRK_CALL(w, cuMemUnmap, a->ptr, a->size);
         r = CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -99,7 +99,7 @@ unmap(struct wrk *w, uint64_t ptr, uint64_t size)
 
     if (r != CUDA_SUCCESS)
         return r;
-    wrk_piece_unmap(w, ptr, size);
+    wrk_physmem_unmap(w, ptr, size);
     return CUDA_SUCCESS;
 }
 

@@ -152,7 +152,7 @@ wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_e
         MISSING_MAX);
     reply->msg.frame_max = WIRE_FRAME_MAX;
     reply->msg.inline_max = INLINE_MAX;
-    reply->msg.bulk_slot_size = WRK_SLOT_SIZE;
+    reply->msg.bulk_slot_size = WRK_STAGING_SIZE;
     reply->msg.payloads = link->payloads;
     if (link->payloads) {
         reply->msg.lane_cookie.data = conf->lane_cookie;

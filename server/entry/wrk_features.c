@@ -28,15 +28,17 @@ windows_ctx_gone(struct wrk *w, uint32_t ctx_index)
 }
 
 const struct wrk_hooks wrk_hooks = {
-    .before_call = {wrk_settle},     /* a small blocking copy has reached the card */
-    .before_reply = {wrk_land_gate}, /* bytes before the word that they are there */
+    .before_call =
+        {wrk_h2d_fence_wait}, /* a small blocking copy has reached the card */
+    .before_reply =
+        {wrk_d2h_async_before_reply}, /* bytes before the word that they are there */
     .idle = {wrk_governor_idle},
-    .poll = {{wrk_land_fresh, wrk_land_poll}},
-    .land_end = {wrk_land_end},
-    .ctx_idle = {wrk_governor_calm},
+    .poll = {{wrk_d2h_async_pending, wrk_d2h_async_poll}},
+    .d2h_async_end = {wrk_d2h_async_end},
+    .ctx_idle = {wrk_governor_ctx_idle},
     /* The memory first: others then see it as free.  Copies under way before the
      * staging buffers that they use. */
-    .ctx_gone = {quota_ctx_gone, wrk_land_forget, wrk_transfer_forget,
+    .ctx_gone = {quota_ctx_gone, wrk_d2h_async_forget, wrk_transfer_forget,
                  wrk_kernels_forget_ctx, windows_ctx_gone},
     .stream_gone = {wrk_governor_stream_gone},
     .ctx_named = {wrk_spatial_named},

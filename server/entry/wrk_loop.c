@@ -106,7 +106,7 @@ run_frame(struct wrk *w, const void *frame, uint32_t size)
     if (!wrk_dispatch(w, frame, size) || w->priv->bad)
         return false;
     if (unlikely(req.flags & WIRE_F_LAND))
-        for (wrk_frame_hook *const *fn = wrk_hooks.land_end; *fn; fn++)
+        for (wrk_frame_hook *const *fn = wrk_hooks.d2h_async_end; *fn; fn++)
             (*fn)(w, &req);
     return true;
 }

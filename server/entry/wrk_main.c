@@ -137,9 +137,9 @@ start_objects(struct wrk *w, struct gp_err *err)
     if (r == 0)
         r = wrk_transfer_init(w);
     if (r == 0)
-        r = wrk_lands_new(&p->lands);
+        r = wrk_d2h_async_new(&p->d2h_async);
     if (r == 0)
-        r = wrk_hosts_new(w, &p->hosts);
+        r = wrk_hostfns_new(w, &p->hosts);
     if (r == 0)
         r = wrk_sender_new(&p->sender);
     if (r)
@@ -163,7 +163,7 @@ watch_reader(struct wrk *w, uint32_t *last_seq, uint32_t *last_drained)
     bool behind = drained == *last_drained && !idle;
 
     if (behind)
-        wrk_event(w, WIRE_EVENT_CREDIT, &credit, sizeof(credit), NULL, 0);
+        wrk_unsolicited(w, WIRE_EVENT_CREDIT, &credit, sizeof(credit), NULL, 0);
     *last_seq = seq;
     *last_drained = drained;
     return !idle;
@@ -202,7 +202,7 @@ signal_main(void *arg)
     if (!words[0])
         snprintf(words, sizeof(words), "the session was ended by the pool");
     gp_log_info("worker", "ended by the supervisor: %s", words);
-    wrk_last_word(w, CUDA_ERROR_SYSTEM_NOT_READY, words);
+    wrk_end_reason_send(w, CUDA_ERROR_SYSTEM_NOT_READY, words);
     wrk_stop(w);
     return NULL;
 }
@@ -215,7 +215,7 @@ say_bad(struct wrk *w)
 
     snprintf(words, sizeof(words), "bad frame %u: %s", atomic_load(&w->priv->seq),
              w->priv->bad);
-    wrk_last_word(w, CUDA_ERROR_SYSTEM_NOT_READY, words);
+    wrk_end_reason_send(w, CUDA_ERROR_SYSTEM_NOT_READY, words);
 }
 
 /* Before any thread, the driver's included, so that all inherit the mask. */
@@ -280,7 +280,7 @@ note_transport(struct wrk *w)
     };
     struct wrk_usage *usage = w->priv->usage;
 
-    atomic_store(&usage->rung, WRK_RUNG_NONE);
+    atomic_store(&usage->gdr_mode, WRK_GDR_NONE);
     atomic_store(&usage->transport, transports[w->priv->conn->ops->kind]);
 }
 
@@ -320,7 +320,7 @@ serve(struct wrk *w, struct gp_err *err)
     r = wrk_loop_run(w);
     if (p->bad)
         say_bad(w);
-    wrk_hosts_cancel(p->hosts);
+    wrk_hostfns_cancel(p->hosts);
     wrk_governor_finish(w);
     wrk_images_finish();
     gp_log_debug("worker", "%u frames, %llu bytes in, %llu bytes out",

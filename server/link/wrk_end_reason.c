@@ -17,7 +17,7 @@
 #define LINGER_NS 100000000
 
 void
-wrk_last_word(struct wrk *w, CUresult result, const char *words)
+wrk_end_reason_send(struct wrk *w, CUresult result, const char *words)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     struct wire_event_lost lost = {.result = (int32_t)result,
@@ -30,7 +30,7 @@ wrk_last_word(struct wrk *w, CUresult result, const char *words)
     /* Whoever holds this lock may be stuck behind a client that reads nothing. */
     if (gp_lock_try(&w->priv->send_lock)) {
         gp_lock_release(&w->priv->send_lock);
-        wrk_event(w, WIRE_EVENT_LOST, &lost, sizeof(lost), words, lost.len);
+        wrk_unsolicited(w, WIRE_EVENT_LOST, &lost, sizeof(lost), words, lost.len);
     }
     nanosleep(&linger, NULL);
 }

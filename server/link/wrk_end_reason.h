@@ -15,6 +15,6 @@ struct wrk;
 
 /* Returns after the time that the words have to leave; the caller ends the attachment.
  */
-void wrk_last_word(struct wrk *w, CUresult result, const char *words);
+void wrk_end_reason_send(struct wrk *w, CUresult result, const char *words);
 
 #endif

@@ -46,7 +46,7 @@ struct wrk_hooks {
     /* Between frames, while struct wrk_priv says WRK_POLL_HOOKS and one is pending. */
     struct wrk_poll_hook poll[WRK_HOOKS_MAX];
     /* A frame with WIRE_F_LAND has been executed. */
-    wrk_frame_hook *land_end[WRK_HOOKS_MAX];
+    wrk_frame_hook *d2h_async_end[WRK_HOOKS_MAX];
     /* A wait found that the current context has nothing left to do. */
     wrk_hook *ctx_idle[WRK_HOOKS_MAX];
     /* A context is gone with all that was in it; its objects have been forgotten. */

@@ -24,16 +24,16 @@
 struct gp_err;
 struct wrk_d2h_replies;
 struct wrk_governor;
-struct wrk_hosts;
+struct wrk_hostfns;
 struct wrk_kernels;
 struct wire_rep;
-struct wrk_lands;
+struct wrk_d2h_async;
 struct wrk_sender;
 struct wrk_quota;
 struct wrk_ring;
 struct wrk_desks;
 struct wrk_usage;
-struct wrk_slot;
+struct wrk_staging;
 struct wrk_spatial;
 struct wrk_staging_pool;
 struct wrk_waits;
@@ -70,11 +70,11 @@ struct wrk_priv {
     struct wrk_spatial *spatial; /* NULL: the session shares in time */
     struct wrk_staging_pool *staging;
     struct wrk_d2h_replies *d2h_replies;
-    struct wrk_lands *lands;
-    struct wrk_slot *unsettled; /* wrk_h2d_fence.h */
+    struct wrk_d2h_async *d2h_async;
+    struct wrk_staging *h2d_fence; /* wrk_h2d_fence.h */
     struct wrk_ring *ring;
     struct wrk_windows *windows; /* NULL: the link is no RDMA */
-    struct wrk_hosts *hosts;
+    struct wrk_hostfns *hosts;
     struct wrk_sender *sender;
     struct wrk_kernels *kernels; /* NULL: the driver tells, or nothing is loaded */
 };

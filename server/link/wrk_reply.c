@@ -165,8 +165,8 @@ wrk_reply_finish(struct wrk *w, struct wrk_reply *rep, CUresult result)
 }
 
 void
-wrk_answer(struct wrk *w, const struct wire_req *req, CUresult result, const void *body,
-           uint32_t size)
+wrk_reply_whole(struct wrk *w, const struct wire_req *req, CUresult result,
+                const void *body, uint32_t size)
 {
     struct wrk_priv *p = w->priv;
     uint32_t total = (uint32_t)sizeof(struct wire_rep) + wire_align(size);
@@ -200,8 +200,8 @@ wrk_before_reply(struct wrk *w)
 }
 
 void
-wrk_event(struct wrk *w, enum wire_event what, const void *body, uint32_t size,
-          const void *more, uint32_t more_size)
+wrk_unsolicited(struct wrk *w, enum wire_event what, const void *body, uint32_t size,
+                const void *more, uint32_t more_size)
 {
     struct wrk_priv *p = w->priv;
     uint32_t total =

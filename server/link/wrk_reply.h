@@ -67,16 +67,16 @@ void wrk_reply_finish(struct wrk *w, struct wrk_reply *rep, CUresult result);
 /* ---- from any thread ------------------------------------------------------- */
 
 /* Reply, header and body at once; flushed. */
-void wrk_answer(struct wrk *w, const struct wire_req *req, CUresult result,
-                const void *body, uint32_t size);
+void wrk_reply_whole(struct wrk *w, const struct wire_req *req, CUresult result,
+                     const void *body, uint32_t size);
 
 /* Run the before_reply hooks; what they send leaves with the next flush.  Any thread
  * that may call the driver. */
 void wrk_before_reply(struct wrk *w);
 
 /* Send an unsolicited message; flushed. */
-void wrk_event(struct wrk *w, enum wire_event what, const void *body, uint32_t size,
-               const void *more, uint32_t more_size);
+void wrk_unsolicited(struct wrk *w, enum wire_event what, const void *body,
+                     uint32_t size, const void *more, uint32_t more_size);
 
 /* Send what the receive thread has committed.  Receive thread. */
 void wrk_flush(struct wrk *w);

@@ -54,7 +54,8 @@ sender_main(void *arg)
             sender->last = &sender->first;
         pthread_mutex_unlock(&sender->lock);
         wrk_before_reply(w);
-        wrk_event(w, WIRE_EVENT_HOST_FUNC, &note->event, sizeof(note->event), NULL, 0);
+        wrk_unsolicited(w, WIRE_EVENT_HOST_FUNC, &note->event, sizeof(note->event),
+                        NULL, 0);
         free(note);
     }
     return NULL;

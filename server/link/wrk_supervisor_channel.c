@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wrk_supervisor_channel.h"
 
-#include "wrk_ask.h"
 #include "wrk_conf.h"
 #include "wrk_hooks.h"
+#include "wrk_request.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -32,28 +32,29 @@ keep_stripe(uint32_t index, int fd)
 
 /* One message; a connection is kept and gives -EINPROGRESS. */
 static int
-next(struct wrk_ask *ret, int *ret_fd)
+next(struct wrk_request *ret, int *ret_fd)
 {
     struct timeval patience = {.tv_sec = ANSWER_S};
     int r = stripes.failed ? -EPIPE : 0;
 
     if (r == 0) {
-        setsockopt(WRK_FD_ASK, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-        r = wrk_ask_recv(WRK_FD_ASK, ret, ret_fd, 0);
+        setsockopt(WRK_FD_REQUEST, SOL_SOCKET, SO_RCVTIMEO, &patience,
+                   sizeof(patience));
+        r = wrk_request_recv(WRK_FD_REQUEST, ret, ret_fd, 0);
         stripes.failed = r < 0; /* a late answer would be taken for another's */
     }
-    if (r == 0 && ret->kind == WRK_ASK_PEER_IN) {
+    if (r == 0 && ret->kind == WRK_REQUEST_PEER_IN) {
         wrk_hooks.peer_arrived(ret->own, *ret_fd);
         return -EINPROGRESS;
     }
-    if (r < 0 || ret->kind != WRK_ASK_LANE)
+    if (r < 0 || ret->kind != WRK_REQUEST_LANE)
         return r;
     keep_stripe(ret->own, *ret_fd);
     return -EINPROGRESS;
 }
 
 int
-wrk_supervisor_reply(struct wrk_ask *ret, int *ret_fd)
+wrk_supervisor_reply(struct wrk_request *ret, int *ret_fd)
 {
     int r;
 
@@ -66,8 +67,8 @@ wrk_supervisor_reply(struct wrk_ask *ret, int *ret_fd)
 void
 wrk_supervisor_collect(void)
 {
-    struct wrk_ask ask;
-    struct pollfd pending = {.fd = WRK_FD_ASK, .events = POLLIN};
+    struct wrk_request ask;
+    struct pollfd pending = {.fd = WRK_FD_REQUEST, .events = POLLIN};
     int fd;
 
     while (poll(&pending, 1, 0) == 1 && next(&ask, &fd) == -EINPROGRESS)
@@ -85,7 +86,7 @@ all_here(uint32_t n)
 int *
 wrk_supervisor_stripes(uint32_t n)
 {
-    struct wrk_ask ask;
+    struct wrk_request ask;
     int fd;
 
     /* The supervisor replied to the client after it had sent them: they are here. */

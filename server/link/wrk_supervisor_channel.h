@@ -12,11 +12,11 @@
 
 #include <stdint.h>
 
-struct wrk_ask;
+struct wrk_request;
 
 /* The next reply; *ret_fd is -1 or the caller's.  -errno: the supervisor does not
  * reply, and no further request may be made. */
-int wrk_supervisor_reply(struct wrk_ask *ret, int *ret_fd);
+int wrk_supervisor_reply(struct wrk_request *ret, int *ret_fd);
 
 /* Receive the connections that have arrived unsolicited. */
 void wrk_supervisor_collect(void);

@@ -4,8 +4,8 @@
 #include "gp_base.h"
 #include "gp_log.h"
 #include "wrk.h"
-#include "wrk_ask.h"
 #include "wrk_conf.h"
+#include "wrk_request.h"
 #include "wrk_supervisor_channel.h"
 
 #include <errno.h>
@@ -63,7 +63,7 @@ file_ok(int fd, uint64_t len)
 int
 wrk_images_find(struct wrk *w, const struct wire_image_ref *ref, bool *ret_own)
 {
-    struct wrk_ask ask = {.kind = WRK_ASK_IMAGE};
+    struct wrk_request ask = {.kind = WRK_REQUEST_IMAGE};
     CLEANUP_FD int fd = -1;
     int r;
 
@@ -71,10 +71,10 @@ wrk_images_find(struct wrk *w, const struct wire_image_ref *ref, bool *ret_own)
         return -1;
     memcpy(ask.name, ref->name, sizeof(ask.name));
     memcpy(ask.secret, ref->proof, sizeof(ask.secret));
-    r = wrk_ask_send(WRK_FD_ASK, &ask, -1, 0);
+    r = wrk_request_send(WRK_FD_REQUEST, &ask, -1, 0);
     if (r == 0)
         r = wrk_supervisor_reply(&ask, &fd);
-    if (r < 0 || ask.kind != WRK_ASK_IMAGE) {
+    if (r < 0 || ask.kind != WRK_REQUEST_IMAGE) {
         gp_log_warn("image", "the supervisor does not answer: %s", strerror(-r));
         return -1;
     }
@@ -105,7 +105,7 @@ identify(const struct pending *p, uint8_t *bytes, struct wire_image_id *ret)
 static void
 hand_over(const struct pending *p)
 {
-    struct wrk_ask ask = {.kind = WRK_ASK_KEEP};
+    struct wrk_request ask = {.kind = WRK_REQUEST_KEEP};
     struct wire_image_id id;
     uint8_t *bytes;
 
@@ -118,7 +118,7 @@ hand_over(const struct pending *p)
     munmap(bytes, p->len + 1);
     memcpy(ask.name, id.name, sizeof(ask.name));
     memcpy(ask.secret, id.secret, sizeof(ask.secret));
-    wrk_ask_send(WRK_FD_ASK, &ask, p->fd, 0);
+    wrk_request_send(WRK_FD_REQUEST, &ask, p->fd, 0);
 }
 
 static struct pending *

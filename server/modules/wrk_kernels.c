@@ -18,7 +18,7 @@ struct owner {
     void *object;
     bool library;       /* of no context */
     uint32_t ctx_index; /* of a module */
-    struct wrk_layouts layouts;
+    struct kernel_params_set layouts;
     struct gp_err why; /* not all of the image could be read */
 };
 
@@ -37,7 +37,7 @@ driver_tells(const struct wrk *w)
 static void
 owner_free(struct owner *owner)
 {
-    wrk_layouts_fini(&owner->layouts);
+    kernel_params_fini(&owner->layouts);
     free(owner);
 }
 
@@ -68,8 +68,8 @@ wrk_kernels_loaded(struct wrk *w, void *object, bool library,
     owner->library = library;
     owner->ctx_index = w->ctx_index;
     for (size_t i = 0; i < n; i++)
-        wrk_layout_image(pieces[i].iov_base, pieces[i].iov_len, card_sm(w),
-                         &owner->layouts, &owner->why);
+        kernel_params_image(pieces[i].iov_base, pieces[i].iov_len, card_sm(w),
+                            &owner->layouts, &owner->why);
     if (owner->why.code)
         gp_log_warn("kernel", "not all of an image could be read: %s", owner->why.msg);
     owner->next = p->kernels->first;
@@ -173,12 +173,12 @@ is_func_of_kernel(struct wrk *w, void *kernel, const void *func)
 }
 
 /* One handle stands for one kernel, so asking for each name finds it. */
-static struct wrk_layout *
+static struct kernel_params *
 owner_find_func(struct wrk *w, const struct owner *owner, const void *func,
                 const char *name)
 {
     for (size_t i = 0; i < owner->layouts.n; i++) {
-        struct wrk_layout *l = owner->layouts.all[i];
+        struct kernel_params *l = owner->layouts.all[i];
 
         if (name && strcmp(name, l->name) != 0)
             continue;
@@ -191,11 +191,11 @@ owner_find_func(struct wrk *w, const struct owner *owner, const void *func,
     return NULL;
 }
 
-static struct wrk_layout *
+static struct kernel_params *
 find_func(struct wrk *w, void *func, bool kernel)
 {
     struct owner *owner = w->priv->kernels ? w->priv->kernels->first : NULL;
-    struct wrk_layout *found = NULL;
+    struct kernel_params *found = NULL;
     const char *name = NULL;
 
     wrk_log_mute();
@@ -220,7 +220,7 @@ wrk_kernels_functions(struct wrk *w, CUmodule module, CUfunction *ret, unsigned 
 
     if (!owner)
         return CUDA_ERROR_INVALID_HANDLE;
-    wrk_layouts_find(&owner->layouts, ""); /* each name once */
+    kernel_params_find(&owner->layouts, ""); /* each name once */
     wrk_log_mute();
     for (size_t i = 0; i < owner->layouts.n; i++) {
         const char *name = owner->layouts.all[i]->name;
@@ -244,7 +244,7 @@ static CUresult
 ask_driver(struct wrk *w, CUfunction func, bool kernel, struct wrk_kernel_params *ret)
 {
     ret->n = ret->bytes = 0;
-    while (ret->n < WRK_LAYOUT_PARAMS_MAX) {
+    while (ret->n < KERNEL_PARAMS_PARAMS_MAX) {
         size_t offset = 0, size = 0;
         CUresult r;
 
@@ -257,8 +257,7 @@ ask_driver(struct wrk *w, CUfunction func, bool kernel, struct wrk_kernel_params
             break;
         if (r != CUDA_SUCCESS)
             return r;
-        ret->params[ret->n++] =
-            (struct wrk_layout_param){(uint32_t)offset, (uint32_t)size};
+        ret->params[ret->n++] = (struct kernel_param){(uint32_t)offset, (uint32_t)size};
         ret->bytes = gp_max(ret->bytes, (uint32_t)(offset + size));
     }
     return CUDA_SUCCESS;
@@ -282,7 +281,7 @@ refuse(struct wrk *w, const char *name, const char *why)
 }
 
 static CUresult
-answer(struct wrk *w, const struct wrk_layout *l, struct wrk_kernel_params *ret)
+answer(struct wrk *w, const struct kernel_params *l, struct wrk_kernel_params *ret)
 {
     if (l->why)
         return refuse(w, l->name, l->why);
@@ -297,13 +296,13 @@ CUresult
 wrk_kernels_named(struct wrk *w, void *object, const char *name, CUfunction func,
                   bool kernel, struct wrk_kernel_params *ret)
 {
-    struct wrk_layout *l;
+    struct kernel_params *l;
     struct owner *owner;
 
     if (driver_tells(w))
         return ask_driver(w, func, kernel, ret);
     owner = owner_of(w, object);
-    l = owner ? wrk_layouts_find(&owner->layouts, name) : NULL;
+    l = owner ? kernel_params_find(&owner->layouts, name) : NULL;
     if (!l)
         return refuse(w, name,
                       !owner ? "it is of no image that was loaded"
@@ -319,7 +318,7 @@ CUresult
 wrk_kernels_params(struct wrk *w, CUfunction func, bool kernel,
                    struct wrk_kernel_params *ret)
 {
-    const struct wrk_layout *l;
+    const struct kernel_params *l;
 
     if (driver_tells(w))
         return ask_driver(w, func, kernel, ret);

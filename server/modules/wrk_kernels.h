@@ -11,7 +11,7 @@
 #define WRK_KERNELS_H
 
 #include "cuda_abi.h"
-#include "wrk_layout.h"
+#include "kernel_params.h"
 
 #include <stddef.h>
 
@@ -23,7 +23,7 @@ struct wrk_kernels;
 struct wrk_kernel_params {
     uint32_t n;
     uint32_t bytes;
-    struct wrk_layout_param params[WRK_LAYOUT_PARAMS_MAX];
+    struct kernel_param params[KERNEL_PARAMS_PARAMS_MAX];
 };
 
 /* @owner (a CUmodule, or a CUlibrary with @library) was made of @pieces. */

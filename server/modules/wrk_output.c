@@ -33,7 +33,7 @@ send_text(struct wrk *w, int fd, const char *text, size_t len)
         uint32_t n = (uint32_t)gp_min(len, (size_t)PIECE_MAX);
         struct wire_event_output event = {.fd = (uint32_t)fd, .len = n};
 
-        wrk_event(w, WIRE_EVENT_OUTPUT, &event, sizeof(event), text, n);
+        wrk_unsolicited(w, WIRE_EVENT_OUTPUT, &event, sizeof(event), text, n);
         text += n;
         len -= n;
     }

@@ -82,7 +82,7 @@ wrk_ctx_ends_poll(struct wrk *w)
         *at = e->next;
         if (e->result == CUDA_SUCCESS)
             e->end.gone(w, &e->end);
-        wrk_answer(w, &e->job.req, e->result, NULL, 0);
+        wrk_reply_whole(w, &e->job.req, e->result, NULL, 0);
         free(e);
     }
 }

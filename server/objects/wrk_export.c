@@ -8,10 +8,10 @@
 #include <errno.h>
 #include <string.h>
 
-static struct wrk_ask
-share_ask(enum wrk_ask_kind kind, const struct wrk_share *share)
+static struct wrk_request
+share_ask(enum wrk_ask_kind kind, const struct wrk_export *share)
 {
-    struct wrk_ask ask = {
+    struct wrk_request ask = {
         .kind = kind, .own = share->kind, .slice = share->slice, .bytes = share->bytes};
 
     memcpy(ask.secret, share->token, sizeof(share->token));
@@ -20,10 +20,10 @@ share_ask(enum wrk_ask_kind kind, const struct wrk_share *share)
 
 /* Ask with @fd, or without; the answer is in @ask. */
 static int
-share_talk(struct wrk_ask *ask, int fd, int *ret_fd)
+share_talk(struct wrk_request *ask, int fd, int *ret_fd)
 {
     uint32_t kind = ask->kind;
-    int r = wrk_ask_send(WRK_FD_ASK, ask, fd, 0);
+    int r = wrk_request_send(WRK_FD_REQUEST, ask, fd, 0);
 
     if (r == 0)
         r = wrk_supervisor_reply(ask, ret_fd);
@@ -36,9 +36,9 @@ share_talk(struct wrk_ask *ask, int fd, int *ret_fd)
 }
 
 int
-wrk_share_offer(struct wrk *w, struct wrk_share *share, int fd)
+wrk_export_offer(struct wrk *w, struct wrk_export *share, int fd)
 {
-    struct wrk_ask ask = share_ask(WRK_ASK_SHARE, share);
+    struct wrk_request ask = share_ask(WRK_REQUEST_SHARE, share);
     CLEANUP_FD int none = -1;
     int r = share_talk(&ask, fd, &none);
 
@@ -50,9 +50,9 @@ wrk_share_offer(struct wrk *w, struct wrk_share *share, int fd)
 }
 
 int
-wrk_share_fetch(struct wrk *w, struct wrk_share *share, int *ret_fd)
+wrk_export_fetch(struct wrk *w, struct wrk_export *share, int *ret_fd)
 {
-    struct wrk_ask ask = share_ask(WRK_ASK_SHARED, share);
+    struct wrk_request ask = share_ask(WRK_REQUEST_SHARED, share);
     CLEANUP_FD int fd = -1;
     int r = share_talk(&ask, -1, &fd);
 
@@ -67,9 +67,9 @@ wrk_share_fetch(struct wrk *w, struct wrk_share *share, int *ret_fd)
 }
 
 void
-wrk_share_drop(const struct wrk_share *share)
+wrk_export_drop(const struct wrk_export *share)
 {
-    struct wrk_ask ask = share_ask(WRK_ASK_UNSHARE, share);
+    struct wrk_request ask = share_ask(WRK_REQUEST_UNSHARE, share);
 
-    wrk_ask_send(WRK_FD_ASK, &ask, -1, 0);
+    wrk_request_send(WRK_FD_REQUEST, &ask, -1, 0);
 }

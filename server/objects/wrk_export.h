@@ -10,14 +10,14 @@
 #define WRK_EXPORT_H
 
 #include "gp_base.h"
-#include "wrk_ask.h"
+#include "wrk_request.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct wrk;
 
-struct wrk_share {
+struct wrk_export {
     uint64_t token[WRK_SHARE_TOKEN / 8];
     uint32_t kind; /* enum wrk_share_kind */
     uint32_t slice;
@@ -27,16 +27,16 @@ struct wrk_share {
 /* Have @share, whose token is written, known in the session; @fd stays the caller's.
  * We hold it then.  -EDQUOT: no more of them.  Else -errno: the supervisor is silent.
  */
-int wrk_share_offer(struct wrk *w, struct wrk_share *share, int fd);
+int wrk_export_offer(struct wrk *w, struct wrk_export *share, int fd);
 
 /* What has the token and kind in @share, the rest of which is written; *ret_fd is the
  * caller's.  We hold it once more then.  -ENOENT: the session has none. */
-int wrk_share_fetch(struct wrk *w, struct wrk_share *share, int *ret_fd);
+int wrk_export_fetch(struct wrk *w, struct wrk_export *share, int *ret_fd);
 
-void wrk_share_drop(const struct wrk_share *share);
+void wrk_export_drop(const struct wrk_export *share);
 
 static inline bool
-wrk_share_same(const struct wrk_share *a, const struct wrk_share *b)
+wrk_export_same(const struct wrk_export *a, const struct wrk_export *b)
 {
     return a->token[0] == b->token[0] && a->token[1] == b->token[1];
 }

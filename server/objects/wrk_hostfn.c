@@ -11,9 +11,9 @@
 #include <errno.h>
 #include <pthread.h>
 
-struct wrk_host {
+struct wrk_hostfn {
     struct wrk *w;
-    enum wrk_host_kind kind;
+    enum wrk_hostfn_kind kind;
     uint64_t token;
     uint64_t stream;
     CUuserObject object; /* ties it to a graph; NULL: nothing does */
@@ -26,7 +26,7 @@ struct host_wait {
     bool done;
 };
 
-struct wrk_hosts {
+struct wrk_hostfns {
     pthread_mutex_t lock;
     pthread_cond_t returned;
     struct host_wait *waiting;
@@ -36,9 +36,9 @@ struct wrk_hosts {
 };
 
 int
-wrk_hosts_new(struct wrk *w, struct wrk_hosts **ret)
+wrk_hostfns_new(struct wrk *w, struct wrk_hostfns **ret)
 {
-    struct wrk_hosts *hosts = calloc(1, sizeof(*hosts));
+    struct wrk_hostfns *hosts = calloc(1, sizeof(*hosts));
 
     (void)w;
     if (!hosts)
@@ -50,7 +50,7 @@ wrk_hosts_new(struct wrk *w, struct wrk_hosts **ret)
 }
 
 void
-wrk_hosts_cancel(struct wrk_hosts *hosts)
+wrk_hostfns_cancel(struct wrk_hostfns *hosts)
 {
     pthread_mutex_lock(&hosts->lock);
     hosts->cancelled = true;
@@ -59,7 +59,7 @@ wrk_hosts_cancel(struct wrk_hosts *hosts)
 }
 
 void
-wrk_hosts_free(struct wrk_hosts *hosts)
+wrk_hostfns_free(struct wrk_hostfns *hosts)
 {
     if (!hosts)
         return;
@@ -68,16 +68,17 @@ wrk_hosts_free(struct wrk_hosts *hosts)
     free(hosts);
 }
 
-struct wrk_host *
-wrk_host_new(struct wrk *w, enum wrk_host_kind kind, uint64_t token, uint64_t stream)
+struct wrk_hostfn *
+wrk_hostfn_new(struct wrk *w, enum wrk_hostfn_kind kind, uint64_t token,
+               uint64_t stream)
 {
-    struct wrk_hosts *hosts = w->priv->hosts;
-    struct wrk_host *host = malloc(sizeof(*host));
+    struct wrk_hostfns *hosts = w->priv->hosts;
+    struct wrk_hostfn *host = malloc(sizeof(*host));
     bool ok;
 
     if (!host)
         return NULL;
-    *host = (struct wrk_host){.w = w, .kind = kind, .token = token, .stream = stream};
+    *host = (struct wrk_hostfn){.w = w, .kind = kind, .token = token, .stream = stream};
     pthread_mutex_lock(&hosts->lock);
     ok = hosts->count < WIRE_HOST_FUNCS_MAX;
     hosts->count += ok;
@@ -90,7 +91,7 @@ wrk_host_new(struct wrk *w, enum wrk_host_kind kind, uint64_t token, uint64_t st
 }
 
 static void
-host_uncount(struct wrk_hosts *hosts)
+host_uncount(struct wrk_hostfns *hosts)
 {
     pthread_mutex_lock(&hosts->lock);
     hosts->count--;
@@ -98,7 +99,7 @@ host_uncount(struct wrk_hosts *hosts)
 }
 
 bool
-wrk_hosts_none(struct wrk_hosts *hosts)
+wrk_hostfns_none(struct wrk_hostfns *hosts)
 {
     bool none;
 
@@ -109,27 +110,27 @@ wrk_hosts_none(struct wrk_hosts *hosts)
 }
 
 void
-wrk_host_drop(struct wrk_host *host)
+wrk_hostfn_drop(struct wrk_hostfn *host)
 {
     host_uncount(host->w->priv->hosts);
     free(host);
 }
 
 void
-wrk_host_refuse(struct wrk_host *host)
+wrk_hostfn_refuse(struct wrk_hostfn *host)
 {
     struct wire_event_host_gone event = {.token = host->token};
     struct wrk *w = host->w;
 
-    wrk_host_drop(host);
-    wrk_event(w, WIRE_EVENT_HOST_GONE, &event, sizeof(event), NULL, 0);
+    wrk_hostfn_drop(host);
+    wrk_unsolicited(w, WIRE_EVENT_HOST_GONE, &event, sizeof(event), NULL, 0);
 }
 
 /* ---- those of graphs --------------------------------------------------------------
  */
 
 CUgraph
-wrk_host_graph(struct wrk *w, CUstream stream)
+wrk_hostfn_graph(struct wrk *w, CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     CUgraph graph = NULL;
@@ -146,11 +147,11 @@ wrk_host_graph(struct wrk *w, CUstream stream)
 static void
 host_gone(void *host)
 {
-    wrk_host_refuse(host);
+    wrk_hostfn_refuse(host);
 }
 
 void
-wrk_host_tie(struct wrk_host *host, CUgraph graph)
+wrk_hostfn_tie(struct wrk_hostfn *host, CUgraph graph)
 {
     struct wrk *w = host->w;
     CUuserObject object = NULL;
@@ -165,12 +166,12 @@ wrk_host_tie(struct wrk_host *host, CUgraph graph)
 }
 
 void
-wrk_host_untie(struct wrk_host *host, CUgraph graph)
+wrk_hostfn_untie(struct wrk_hostfn *host, CUgraph graph)
 {
     struct wrk *w = host->w;
 
     if (!host->object)
-        wrk_host_refuse(host);
+        wrk_hostfn_refuse(host);
     else
         WRK_CALL(w, cuGraphReleaseUserObject, graph, host->object, 1);
 }
@@ -180,7 +181,7 @@ wrk_host_untie(struct wrk_host *host, CUgraph graph)
 
 /* Enter the list before the event leaves: the answer may come at once. */
 static bool
-host_enter(struct wrk_hosts *hosts, struct host_wait *wait)
+host_enter(struct wrk_hostfns *hosts, struct host_wait *wait)
 {
     bool ok;
 
@@ -196,7 +197,7 @@ host_enter(struct wrk_hosts *hosts, struct host_wait *wait)
 }
 
 static void
-host_await(struct wrk_hosts *hosts, struct host_wait *wait)
+host_await(struct wrk_hostfns *hosts, struct host_wait *wait)
 {
     struct host_wait **at;
 
@@ -210,9 +211,9 @@ host_await(struct wrk_hosts *hosts, struct host_wait *wait)
 }
 
 static void
-host_call(struct wrk_host *host, CUresult status)
+host_call(struct wrk_hostfn *host, CUresult status)
 {
-    struct wrk_hosts *hosts = host->w->priv->hosts;
+    struct wrk_hostfns *hosts = host->w->priv->hosts;
     bool waits = host->kind != WRK_HOST_NOTIFY;
     struct host_wait wait = {0};
     struct wire_event_host_func event = {.token = host->token,
@@ -222,7 +223,7 @@ host_call(struct wrk_host *host, CUresult status)
 
     if (waits && !host_enter(hosts, &wait)) {
         if (event.once)
-            wrk_host_drop(host);
+            wrk_hostfn_drop(host);
         return;
     }
     event.ticket = wait.ticket;
@@ -231,7 +232,7 @@ host_call(struct wrk_host *host, CUresult status)
     if (atomic_load(&host->w->priv->before_reply))
         wrk_sender_event(host->w, &event);
     else
-        wrk_event(host->w, WIRE_EVENT_HOST_FUNC, &event, sizeof(event), NULL, 0);
+        wrk_unsolicited(host->w, WIRE_EVENT_HOST_FUNC, &event, sizeof(event), NULL, 0);
     if (waits)
         host_await(hosts, &wait);
     if (event.once)
@@ -239,22 +240,22 @@ host_call(struct wrk_host *host, CUresult status)
 }
 
 void
-wrk_host_run(void *host)
+wrk_hostfn_run(void *host)
 {
     host_call(host, CUDA_SUCCESS);
 }
 
 void
-wrk_host_stream_run(CUstream stream, CUresult status, void *host)
+wrk_hostfn_stream_run(CUstream stream, CUresult status, void *host)
 {
     (void)stream;
     host_call(host, status);
 }
 
 void
-wrk_host_done(struct wrk *w, uint64_t ticket)
+wrk_hostfn_done(struct wrk *w, uint64_t ticket)
 {
-    struct wrk_hosts *hosts = w->priv->hosts;
+    struct wrk_hostfns *hosts = w->priv->hosts;
 
     pthread_mutex_lock(&hosts->lock);
     for (struct host_wait *wait = hosts->waiting; wait; wait = wait->next) {

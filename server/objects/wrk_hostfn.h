@@ -18,52 +18,52 @@
 #include <stdint.h>
 
 struct wrk;
-struct wrk_host;
-struct wrk_hosts;
+struct wrk_hostfn;
+struct wrk_hostfns;
 
 /* Functions registered and not run yet: WIRE_HOST_FUNCS_MAX.  A stream of training
  * steps has a few; a client that queues more gets CUDA_ERROR_OUT_OF_MEMORY. */
 
-enum wrk_host_kind {
+enum wrk_hostfn_kind {
     WRK_HOST_ONCE,   /* runs once, the client is waited for */
     WRK_HOST_GRAPH,  /* a graph's node: runs any number of times */
     WRK_HOST_NOTIFY, /* runs once, nobody waits (a user object's end) */
 };
 
-int wrk_hosts_new(struct wrk *w, struct wrk_hosts **ret);
+int wrk_hostfns_new(struct wrk *w, struct wrk_hostfns **ret);
 /* Let everybody go who waits for the client; from any thread. */
-void wrk_hosts_cancel(struct wrk_hosts *hosts);
-void wrk_hosts_free(struct wrk_hosts *hosts); /* NULL is a no-op */
+void wrk_hostfns_cancel(struct wrk_hostfns *hosts);
+void wrk_hostfns_free(struct wrk_hostfns *hosts); /* NULL is a no-op */
 
-/* What to register with the driver: wrk_host_run(), or wrk_host_stream_run() as a
+/* What to register with the driver: wrk_hostfn_run(), or wrk_hostfn_stream_run() as a
  * stream callback, with the returned object as its argument.  NULL: the cap. */
-struct wrk_host *wrk_host_new(struct wrk *w, enum wrk_host_kind kind, uint64_t token,
-                              uint64_t stream);
+struct wrk_hostfn *wrk_hostfn_new(struct wrk *w, enum wrk_hostfn_kind kind,
+                                  uint64_t token, uint64_t stream);
 /* The driver refused to take it. */
 /* No function is registered, so no work of the card waits for one. */
-bool wrk_hosts_none(struct wrk_hosts *hosts);
+bool wrk_hostfns_none(struct wrk_hostfns *hosts);
 
-void wrk_host_drop(struct wrk_host *host);
+void wrk_hostfn_drop(struct wrk_hostfn *host);
 
 /* The same, and the client, which does not wait for the call, hears that it may forget
  * the token. */
-void wrk_host_refuse(struct wrk_host *host);
+void wrk_hostfn_refuse(struct wrk_hostfn *host);
 
 /* Have @host, of kind WRK_HOST_GRAPH, go when the last of @graph and all that is made
  * from it is gone: clones, child graphs, executable graphs and their launches.  The
  * client hears of it.  Where the driver has no user objects, it stays until the
  * attachment ends. */
-void wrk_host_tie(struct wrk_host *host, CUgraph graph);
+void wrk_hostfn_tie(struct wrk_hostfn *host, CUgraph graph);
 /* The driver refused the node of the tied @host. */
-void wrk_host_untie(struct wrk_host *host, CUgraph graph);
+void wrk_hostfn_untie(struct wrk_hostfn *host, CUgraph graph);
 
 /* The graph that @stream is being captured into; NULL: it is not. */
-CUgraph wrk_host_graph(struct wrk *w, CUstream stream);
+CUgraph wrk_hostfn_graph(struct wrk *w, CUstream stream);
 
-void wrk_host_run(void *host);
-void wrk_host_stream_run(CUstream stream, CUresult status, void *host);
+void wrk_hostfn_run(void *host);
+void wrk_hostfn_stream_run(CUstream stream, CUresult status, void *host);
 
 /* The client's function of this ticket has returned. */
-void wrk_host_done(struct wrk *w, uint64_t ticket);
+void wrk_hostfn_done(struct wrk *w, uint64_t ticket);
 
 #endif

@@ -273,7 +273,7 @@ wait_run(struct wrk *w, struct wrk_job *job)
         r = WRK_CALL(w, cuStreamSynchronize, wait->stream);
     else
         r = WRK_CALL(w, cuCtxSynchronize);
-    wrk_answer(w, &job->req, r, NULL, 0);
+    wrk_reply_whole(w, &job->req, r, NULL, 0);
     if (wait->own_event)
         wrk_evpool_put(w, wait->job.ctx_index, wait->event);
     free(wait);

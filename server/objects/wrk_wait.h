@@ -39,7 +39,7 @@ struct wrk_waits;
 struct wrk_job {
     struct wrk_job *next;
     void (*run)(struct wrk *w, struct wrk_job *job);
-    struct wire_req req; /* to be answered with wrk_answer() */
+    struct wire_req req; /* to be answered with wrk_reply_whole() */
     CUcontext ctx;
     uint32_t ctx_index;
 };

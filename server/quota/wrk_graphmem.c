@@ -227,7 +227,7 @@ wrk_graphmem_take(struct wrk *w, CUgraph graph, struct wrk_graphmem **ret)
 }
 
 void
-wrk_graphmem_settle(struct wrk *w, struct wrk_graphmem *m, CUgraphExec exec)
+wrk_graphmem_commit(struct wrk *w, struct wrk_graphmem *m, CUgraphExec exec)
 {
     if (!m)
         return;

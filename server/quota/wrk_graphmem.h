@@ -31,7 +31,7 @@ CUresult wrk_graphmem_node(struct wrk *w, const CUmemPoolProps *props, uint64_t 
 CUresult wrk_graphmem_take(struct wrk *w, CUgraph graph, struct wrk_graphmem **ret);
 
 /* The driver has, or (@exec NULL) has not; takes over @m, which may be NULL. */
-void wrk_graphmem_settle(struct wrk *w, struct wrk_graphmem *m, CUgraphExec exec);
+void wrk_graphmem_commit(struct wrk *w, struct wrk_graphmem *m, CUgraphExec exec);
 
 void wrk_graphmem_launched(struct wrk *w, CUgraphExec exec);
 void wrk_graphmem_destroyed(struct wrk *w, CUgraphExec exec);

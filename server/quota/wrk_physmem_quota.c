@@ -17,7 +17,7 @@ struct piece {
     uint32_t refs; /* names */
     uint32_t maps;
     uint32_t fds; /* exports whose descriptors the client still has */
-    struct wrk_share share;
+    struct wrk_export share;
     uint32_t next_free; /* index + 1, of a slot without references and mappings */
 };
 
@@ -96,7 +96,7 @@ piece_settle(struct wrk *w, uint32_t piece)
     if (p->charged)
         wrk_quota_give(w->priv->quota, p->slice, p->bytes);
     if (p->shared)
-        wrk_share_drop(&p->share);
+        wrk_export_drop(&p->share);
     *p = (struct piece){.next_free = first_free};
     first_free = piece + 1;
 }
@@ -129,7 +129,7 @@ piece_new(uint64_t handle)
 }
 
 bool
-wrk_piece_add(uint64_t handle, uint64_t bytes, uint32_t slice)
+wrk_physmem_add(uint64_t handle, uint64_t bytes, uint32_t slice)
 {
     struct piece *p;
 
@@ -146,7 +146,7 @@ wrk_piece_add(uint64_t handle, uint64_t bytes, uint32_t slice)
 
 /* What another process made is counted there. */
 bool
-wrk_piece_retain(uint64_t addr, uint64_t handle)
+wrk_physmem_retain(uint64_t addr, uint64_t handle)
 {
     bool ok = true;
 
@@ -162,7 +162,7 @@ wrk_piece_retain(uint64_t addr, uint64_t handle)
 }
 
 void
-wrk_piece_release(struct wrk *w, uint64_t handle)
+wrk_physmem_release(struct wrk *w, uint64_t handle)
 {
     struct name *name;
 
@@ -174,7 +174,7 @@ wrk_piece_release(struct wrk *w, uint64_t handle)
 }
 
 bool
-wrk_piece_map(uint64_t at, uint64_t len, uint64_t handle)
+wrk_physmem_map(uint64_t at, uint64_t len, uint64_t handle)
 {
     const struct name *name;
     bool ok;
@@ -193,7 +193,7 @@ wrk_piece_map(uint64_t at, uint64_t len, uint64_t handle)
 
 /* One call may take away several mappings, but only whole ones. */
 void
-wrk_piece_unmap(struct wrk *w, uint64_t ptr, uint64_t size)
+wrk_physmem_unmap(struct wrk *w, uint64_t ptr, uint64_t size)
 {
     pthread_mutex_lock(&book);
     for (uint32_t i = 0; i < n_mappings;) {
@@ -224,7 +224,7 @@ piece_of(uint64_t handle)
 }
 
 int
-wrk_piece_export(struct wrk *w, uint64_t handle, int fd, struct wrk_share *ret)
+wrk_physmem_export(struct wrk *w, uint64_t handle, int fd, struct wrk_export *ret)
 {
     struct piece *p;
     int r = -ENOMEM;
@@ -234,9 +234,9 @@ wrk_piece_export(struct wrk *w, uint64_t handle, int fd, struct wrk_share *ret)
     if (p && p->shared) {
         r = 0;
     } else if (p) {
-        p->share = (struct wrk_share){
+        p->share = (struct wrk_export){
             .kind = WRK_SHARE_MEMORY, .slice = p->slice, .bytes = p->bytes};
-        r = wrk_share_offer(w, &p->share, fd);
+        r = wrk_export_offer(w, &p->share, fd);
         p->shared = r == 0;
     }
     if (r == 0) {
@@ -249,18 +249,18 @@ wrk_piece_export(struct wrk *w, uint64_t handle, int fd, struct wrk_share *ret)
 
 /* The piece that has that token; n_pieces: none. */
 static uint32_t
-piece_shared(const struct wrk_share *share)
+piece_shared(const struct wrk_export *share)
 {
     uint32_t i = 0;
 
     while (i < n_pieces &&
-           !(pieces[i].shared && wrk_share_same(&pieces[i].share, share)))
+           !(pieces[i].shared && wrk_export_same(&pieces[i].share, share)))
         i++;
     return i;
 }
 
 bool
-wrk_piece_closed(struct wrk *w, const struct wrk_share *share)
+wrk_physmem_closed(struct wrk *w, const struct wrk_export *share)
 {
     uint32_t at;
     bool known;
@@ -277,7 +277,7 @@ wrk_piece_closed(struct wrk *w, const struct wrk_share *share)
 }
 
 bool
-wrk_piece_import(uint64_t handle, const struct wrk_share *share)
+wrk_physmem_import(uint64_t handle, const struct wrk_export *share)
 {
     struct piece *p;
     uint32_t at;
@@ -288,7 +288,7 @@ wrk_piece_import(uint64_t handle, const struct wrk_share *share)
     if (at < n_pieces) {
         ok = name_add(handle, at);
         if (ok)
-            wrk_share_drop(share); /* held already */
+            wrk_export_drop(share); /* held already */
     } else {
         p = piece_new(handle);
         ok = p != NULL;

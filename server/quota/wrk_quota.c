@@ -194,7 +194,7 @@ is_below(const struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 
     return used <= limit && bytes <= limit - used &&
            atomic_load_explicit(&q->pieces[slice], memory_order_relaxed) <
-               wrk_pieces_max(limit);
+               wrk_physmem_max(limit);
 }
 
 /* The session's only attachment so far?  A seat counts as taken before its worker

@@ -231,7 +231,7 @@ call_run(struct wrk *w, struct wrk_job *job)
     if (r != CUDA_SUCCESS && wrk_ctx_epoch() != call->epoch)
         r = CUDA_SUCCESS;
     if (job->req.flags & WIRE_F_REPLY)
-        wrk_answer(w, &job->req, r, NULL, 0);
+        wrk_reply_whole(w, &job->req, r, NULL, 0);
     else if (r != CUDA_SUCCESS)
         wrk_defer(w, &job->req, r);
     free(call);

@@ -81,7 +81,7 @@ wrk_gov_capped(const struct gov_slice *s)
 }
 
 /* It has begun @ns ago, and the turn was given up or lost meanwhile. */
-void wrk_gov_intrude(struct wrk *w, struct gov_slice *s, uint64_t ns);
+void wrk_gov_overrun(struct wrk *w, struct gov_slice *s, uint64_t ns);
 
 /* Report what was measured. */
 void wrk_gov_charge_owed(struct wrk *w, struct gov_slice *s);

@@ -11,7 +11,7 @@
 #define MEASURED_NS UINT64_C(1000000000)
 
 void
-wrk_gov_intrude(struct wrk *w, struct gov_slice *s, uint64_t ns)
+wrk_gov_overrun(struct wrk *w, struct gov_slice *s, uint64_t ns)
 {
     atomic_store(&s->want->late_ns, gp_now_ns() - ns);
     atomic_store(&s->want->run, GOV_RUN_LATE);
@@ -29,7 +29,7 @@ wrk_gov_charge_owed(struct wrk *w, struct gov_slice *s)
         return;
     s->owed_ns = 0;
     if (!s->running)
-        wrk_gov_intrude(w, s, ns);
+        wrk_gov_overrun(w, s, ns);
     /* The arbiter looks when a turn may be over. */
     atomic_fetch_add_explicit(&s->want->busy_ns, ns, memory_order_relaxed);
     /* A part of the card counts as a part, as the arbiter does it. */

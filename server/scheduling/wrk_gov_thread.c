@@ -29,7 +29,7 @@ end_overdue(struct wrk *w)
              "work did not end within %u s while another session waited for the card",
              w->priv->conf.work_limit_s);
     gp_log_warn("governor", "%s: the attachment ends", words);
-    wrk_last_word(w, CUDA_ERROR_LAUNCH_TIMEOUT, words);
+    wrk_end_reason_send(w, CUDA_ERROR_LAUNCH_TIMEOUT, words);
     _exit(OVERDUE_STATUS);
 }
 
@@ -57,7 +57,7 @@ static uint64_t
 tick_held(struct wrk *w, struct gov_slice *s)
 {
     if (!wrk_meter_idle(&s->meter) && !wrk_meter_held(w, &s->meter))
-        wrk_gov_intrude(w, s, 0);
+        wrk_gov_overrun(w, s, 0);
     return TICK_TIGHT_NS;
 }
 

@@ -57,8 +57,9 @@ GP_HOT static inline bool
 begins_believed(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
 {
     return !c->tight && c->predicted_ns && s->running && !s->intruding &&
-           wrk_meter_believe(&s->meter, w->ctx_index, c->stream,
-                             atomic_load_explicit(&w->priv->seq, memory_order_relaxed));
+           wrk_meter_estimate(
+               &s->meter, w->ctx_index, c->stream,
+               atomic_load_explicit(&w->priv->seq, memory_order_relaxed));
 }
 
 /* The arbiter may have to be asked, and what the launch takes is to be measured. */
@@ -205,10 +206,10 @@ wrk_governor_idle(struct wrk *w)
 }
 
 GP_HOT void
-wrk_governor_calm(struct wrk *w)
+wrk_governor_ctx_idle(struct wrk *w)
 {
-    wrk_meter_calm(&slice_of(w, w->ctx_index)->meter, w->ctx_index,
-                   atomic_load_explicit(&w->priv->seq, memory_order_relaxed));
+    wrk_meter_ctx_idle(&slice_of(w, w->ctx_index)->meter, w->ctx_index,
+                       atomic_load_explicit(&w->priv->seq, memory_order_relaxed));
 }
 
 /* --- life

@@ -94,7 +94,7 @@ wrk_governor_launched(struct wrk *w, const struct wrk_charge *charge)
 void wrk_governor_idle(struct wrk *w);
 
 /* A wait found that nothing of the current context is left to do. */
-void wrk_governor_calm(struct wrk *w);
+void wrk_governor_ctx_idle(struct wrk *w);
 
 /* The client is gone: charge what has been done. */
 void wrk_governor_finish(struct wrk *w);

@@ -100,7 +100,7 @@ wrk_meter_idle(const struct wrk_meter *m)
 /* After frame @seq a wait has found that nothing of the context is left to do.  Reader.
  */
 static inline void
-wrk_meter_calm(struct wrk_meter *m, uint32_t ctx_index, uint32_t seq)
+wrk_meter_ctx_idle(struct wrk_meter *m, uint32_t ctx_index, uint32_t seq)
 {
     m->calm_ctx = ctx_index;
     m->calm_seq = seq;
@@ -119,8 +119,8 @@ wrk_meter_calm(struct wrk_meter *m, uint32_t ctx_index, uint32_t seq)
  * Nothing stands in front of it, and it is none of those that are to be measured.  If
  * so, it is as wrk_meter_begin() leaves it.  Reader, with or without the lock. */
 static inline bool
-wrk_meter_believe(struct wrk_meter *m, uint32_t ctx_index, CUstream stream,
-                  uint32_t seq)
+wrk_meter_estimate(struct wrk_meter *m, uint32_t ctx_index, CUstream stream,
+                   uint32_t seq)
 {
     if (m->calm_seq + 1 != seq || m->calm_ctx != ctx_index || !wrk_meter_idle(m) ||
         !m->believe_left || atomic_load_explicit(&m->unmarked, memory_order_relaxed))

@@ -132,7 +132,7 @@ take_running(struct arb_card *card, struct srv_desk_slice *s, uint64_t now)
         if (tenant_of(card, s)->holding && run != GOV_RUN_LATE)
             gov_card_adopt(&card->books, s->seat, now);
         else if (run == GOV_RUN_LATE)
-            gov_card_intrude(&card->books, s->seat, atomic_load(&s->want->late_ns),
+            gov_card_overrun(&card->books, s->seat, atomic_load(&s->want->late_ns),
                              now);
     }
     take_busy(card, s, now);
@@ -426,11 +426,11 @@ serve(struct srv_desk *desk, uint32_t kind)
     uint64_t bytes = atomic_load(&desk->desk->call.bytes);
 
     if (kind == WRK_CALL_TAKE)
-        return srv_books_take(desk->books, desk->seat, slice, bytes);
+        return srv_ledger_take(desk->books, desk->seat, slice, bytes);
     if (kind == WRK_CALL_LOOK)
-        srv_books_look(desk->books);
+        srv_ledger_look(desk->books);
     else if (kind == WRK_CALL_NAME)
-        srv_books_name(desk->books, bytes);
+        srv_ledger_name(desk->books, bytes);
     return true;
 }
 

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 struct gp_err;
-struct srv_books;
+struct srv_ledger;
 
 /* One slice of a worker, as the arbiter knows it. */
 struct srv_desk_slice {
@@ -42,7 +42,7 @@ struct srv_desk {
     struct wrk_notice *notice;
     int desk_fd, notice_fd, bell_fd;
     uint64_t session;
-    struct srv_books *books;
+    struct srv_ledger *books;
     uint32_t seat; /* in the books */
     uint32_t n_slices;
     uint32_t work_limit_s; /* 0: none */

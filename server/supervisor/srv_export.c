@@ -11,8 +11,8 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 
-struct srv_share {
-    struct srv_share *next;
+struct srv_export {
+    struct srv_export *next;
     uint8_t token[WRK_SHARE_TOKEN];
     int fd;
     uint32_t kind; /* enum wrk_share_kind */
@@ -34,10 +34,10 @@ descriptor_to_spare(const struct srv *srv)
 }
 
 int
-srv_share_new(struct srv_session *s, uint32_t seat, struct wrk_ask *ask, int fd)
+srv_export_new(struct srv_session *s, uint32_t seat, struct wrk_request *ask, int fd)
 {
     CLEANUP_FD int own = fd;
-    struct srv_share *share;
+    struct srv_export *share;
 
     if (s->n_shares >= SRV_SHARES_MAX || !descriptor_to_spare(s->srv))
         return -EDQUOT;
@@ -66,10 +66,10 @@ srv_share_new(struct srv_session *s, uint32_t seat, struct wrk_ask *ask, int fd)
     return 0;
 }
 
-static struct srv_share **
-share_at(struct srv_session *s, const struct wrk_ask *ask)
+static struct srv_export **
+share_at(struct srv_session *s, const struct wrk_request *ask)
 {
-    struct srv_share **at = &s->shares;
+    struct srv_export **at = &s->shares;
 
     while (*at && memcmp((*at)->token, ask->secret, WRK_SHARE_TOKEN) != 0)
         at = &(*at)->next;
@@ -77,9 +77,9 @@ share_at(struct srv_session *s, const struct wrk_ask *ask)
 }
 
 int
-srv_share_find(struct srv_session *s, uint32_t seat, struct wrk_ask *ask)
+srv_export_find(struct srv_session *s, uint32_t seat, struct wrk_request *ask)
 {
-    struct srv_share *share = *share_at(s, ask);
+    struct srv_export *share = *share_at(s, ask);
 
     if (!share || share->kind != ask->own || share->holds[seat] == UINT16_MAX)
         return -1;
@@ -91,9 +91,9 @@ srv_share_find(struct srv_session *s, uint32_t seat, struct wrk_ask *ask)
 }
 
 static void
-share_remove(struct srv_session *s, struct srv_share **at)
+share_remove(struct srv_session *s, struct srv_export **at)
 {
-    struct srv_share *share = *at;
+    struct srv_export *share = *at;
 
     *at = share->next;
     s->n_shares--;
@@ -105,7 +105,7 @@ share_remove(struct srv_session *s, struct srv_share **at)
 /* The payer has let go: the next holder pays.  What the exporter counted it has given
  * back, or its seat has been cleared. */
 static void
-share_move(struct srv_session *s, struct srv_share *share)
+share_move(struct srv_session *s, struct srv_export *share)
 {
     uint32_t seat = 0;
 
@@ -113,19 +113,19 @@ share_move(struct srv_session *s, struct srv_share *share)
         seat++;
     share->payer = seat;
     share->moved = true;
-    srv_books_move(s->books, seat, share->slice, share->bytes);
+    srv_ledger_move(s->books, seat, share->slice, share->bytes);
 }
 
 /* @seat holds it no more; @cleared: nothing is counted there any longer.  True when
  * that was the last one. */
 static bool
-share_let_go(struct srv_session *s, struct srv_share **at, uint32_t seat, bool cleared)
+share_let_go(struct srv_session *s, struct srv_export **at, uint32_t seat, bool cleared)
 {
-    struct srv_share *share = *at;
+    struct srv_export *share = *at;
     bool paid = share->payer == seat && share->bytes;
 
     if (paid && share->moved && !cleared)
-        srv_books_unmove(s->books, seat, share->slice, share->bytes);
+        srv_ledger_unmove(s->books, seat, share->slice, share->bytes);
     if (share->total == 0) {
         share_remove(s, at);
         return true;
@@ -136,9 +136,9 @@ share_let_go(struct srv_session *s, struct srv_share **at, uint32_t seat, bool c
 }
 
 void
-srv_share_drop(struct srv_session *s, uint32_t seat, const struct wrk_ask *ask)
+srv_export_drop(struct srv_session *s, uint32_t seat, const struct wrk_request *ask)
 {
-    struct srv_share **at = share_at(s, ask);
+    struct srv_export **at = share_at(s, ask);
 
     if (!*at || !(*at)->holds[seat])
         return;
@@ -148,10 +148,10 @@ srv_share_drop(struct srv_session *s, uint32_t seat, const struct wrk_ask *ask)
 }
 
 void
-srv_share_leave(struct srv_session *s, uint32_t seat)
+srv_export_leave(struct srv_session *s, uint32_t seat)
 {
-    for (struct srv_share **at = &s->shares; *at;) {
-        struct srv_share *share = *at;
+    for (struct srv_export **at = &s->shares; *at;) {
+        struct srv_export *share = *at;
         bool held = share->holds[seat] != 0;
 
         share->total -= share->holds[seat];
@@ -162,7 +162,7 @@ srv_share_leave(struct srv_session *s, uint32_t seat)
 }
 
 void
-srv_share_free_all(struct srv_session *s)
+srv_export_free_all(struct srv_session *s)
 {
     while (s->shares)
         share_remove(s, &s->shares);

@@ -19,12 +19,12 @@
 #define SRV_EXPORT_H
 
 #include "gp_base.h"
-#include "wrk_ask.h"
+#include "wrk_request.h"
 
 #include <stdint.h>
 
 struct srv_session;
-struct srv_share;
+struct srv_export;
 
 /* Objects that a session may share at a time: a whole card of 80 GiB in the pieces of
  * 20 MiB that allocators with growing segments make are 4096.  Each costs a descriptor
@@ -33,18 +33,20 @@ struct srv_share;
 
 /* Keep @fd, which is ours from here on, as the worker on @seat asks; @ask then holds
  * the token.  -EDQUOT: too many.  -EIO, -ENOMEM. */
-int srv_share_new(struct srv_session *s, uint32_t seat, struct wrk_ask *ask, int fd);
+int srv_export_new(struct srv_session *s, uint32_t seat, struct wrk_request *ask,
+                   int fd);
 
 /* What has the token in @ask, which becomes the answer: its descriptor, which stays
  * ours, or -1.  The worker on @seat holds it once more. */
-int srv_share_find(struct srv_session *s, uint32_t seat, struct wrk_ask *ask);
+int srv_export_find(struct srv_session *s, uint32_t seat, struct wrk_request *ask);
 
 /* The worker on @seat holds it once less. */
-void srv_share_drop(struct srv_session *s, uint32_t seat, const struct wrk_ask *ask);
+void srv_export_drop(struct srv_session *s, uint32_t seat,
+                     const struct wrk_request *ask);
 
 /* The worker on @seat is gone, and its seat cleared. */
-void srv_share_leave(struct srv_session *s, uint32_t seat);
+void srv_export_leave(struct srv_session *s, uint32_t seat);
 
-void srv_share_free_all(struct srv_session *s);
+void srv_export_free_all(struct srv_session *s);
 
 #endif

@@ -23,7 +23,7 @@ struct books_seat {
     uint64_t moved[TICKET_SLICES_MAX], moved_n[TICKET_SLICES_MAX];
 };
 
-struct srv_books {
+struct srv_ledger {
     pthread_mutex_t lock;
     struct wrk_segment *segment;
     int segment_fd;
@@ -38,7 +38,7 @@ struct srv_books {
 };
 
 static void
-set_limits(struct srv_books *b, const struct ticket_claims *claims)
+set_limits(struct srv_ledger *b, const struct ticket_claims *claims)
 {
     for (uint32_t i = 0; i < b->n_slices; i++) {
         b->limits[i] = claims->slices[i].memory;
@@ -48,10 +48,10 @@ set_limits(struct srv_books *b, const struct ticket_claims *claims)
 }
 
 int
-srv_books_new(const struct ticket_claims *claims, struct srv_books **ret,
-              struct gp_err *err)
+srv_ledger_new(const struct ticket_claims *claims, struct srv_ledger **ret,
+               struct gp_err *err)
 {
-    CLEANUP(srv_books_freep) struct srv_books *b = calloc(1, sizeof(*b));
+    CLEANUP(srv_ledger_freep) struct srv_ledger *b = calloc(1, sizeof(*b));
     void *map = NULL;
     int r;
 
@@ -74,7 +74,7 @@ srv_books_new(const struct ticket_claims *claims, struct srv_books **ret,
 }
 
 void
-srv_books_free(struct srv_books *b)
+srv_ledger_free(struct srv_ledger *b)
 {
     if (!b)
         return;
@@ -87,13 +87,13 @@ srv_books_free(struct srv_books *b)
 }
 
 int
-srv_books_segment_fd(const struct srv_books *b)
+srv_ledger_segment_fd(const struct srv_ledger *b)
 {
     return b->segment_fd;
 }
 
 void
-srv_books_limit(struct srv_books *b, const struct ticket_claims *claims)
+srv_ledger_limit(struct srv_ledger *b, const struct ticket_claims *claims)
 {
     pthread_mutex_lock(&b->lock);
     set_limits(b, claims);
@@ -116,7 +116,7 @@ difference(_Atomic uint64_t *took, _Atomic uint64_t *gave, uint64_t granted,
 }
 
 static uint64_t
-seat_used(const struct srv_books *b, uint32_t seat, uint32_t i)
+seat_used(const struct srv_ledger *b, uint32_t seat, uint32_t i)
 {
     const struct books_seat *s = &b->seats[seat];
     struct wrk_usage *claims = s->desk ? &s->desk->desk->usage : NULL;
@@ -128,7 +128,7 @@ seat_used(const struct srv_books *b, uint32_t seat, uint32_t i)
 }
 
 static uint64_t
-seat_pieces(const struct srv_books *b, uint32_t seat, uint32_t i)
+seat_pieces(const struct srv_ledger *b, uint32_t seat, uint32_t i)
 {
     const struct books_seat *s = &b->seats[seat];
     struct wrk_usage *claims = s->desk ? &s->desk->desk->usage : NULL;
@@ -136,11 +136,11 @@ seat_pieces(const struct srv_books *b, uint32_t seat, uint32_t i)
     if (!claims)
         return s->moved_n[i];
     return s->moved_n[i] + difference(&claims->took_n[i], &claims->gave_n[i],
-                                      s->granted_n[i], wrk_pieces_max(b->most[i]));
+                                      s->granted_n[i], wrk_physmem_max(b->most[i]));
 }
 
 static uint64_t
-seat_spent(const struct srv_books *b, uint32_t seat, enum wrk_spent kind, uint32_t i)
+seat_spent(const struct srv_ledger *b, uint32_t seat, enum wrk_spent kind, uint32_t i)
 {
     const struct books_seat *s = &b->seats[seat];
     uint64_t claim;
@@ -154,7 +154,7 @@ seat_spent(const struct srv_books *b, uint32_t seat, enum wrk_spent kind, uint32
 }
 
 static uint64_t
-used(const struct srv_books *b, uint32_t slice)
+used(const struct srv_ledger *b, uint32_t slice)
 {
     uint64_t sum = 0;
 
@@ -164,7 +164,7 @@ used(const struct srv_books *b, uint32_t slice)
 }
 
 static uint64_t
-pieces(const struct srv_books *b, uint32_t slice)
+pieces(const struct srv_ledger *b, uint32_t slice)
 {
     uint64_t sum = 0;
 
@@ -174,7 +174,7 @@ pieces(const struct srv_books *b, uint32_t slice)
 }
 
 static uint64_t
-spent(const struct srv_books *b, enum wrk_spent kind, uint32_t slice)
+spent(const struct srv_ledger *b, enum wrk_spent kind, uint32_t slice)
 {
     uint64_t sum = b->past[kind][slice];
 
@@ -186,7 +186,7 @@ spent(const struct srv_books *b, enum wrk_spent kind, uint32_t slice)
 /* --- seats --- */
 
 int
-srv_books_sit(struct srv_books *b, uint32_t *ret_seat)
+srv_ledger_sit(struct srv_ledger *b, uint32_t *ret_seat)
 {
     uint32_t i = 0;
 
@@ -208,8 +208,8 @@ srv_books_sit(struct srv_books *b, uint32_t *ret_seat)
 }
 
 void
-srv_books_desk(struct srv_books *b, uint32_t seat, struct srv_desk *desk,
-               uint32_t client_pid)
+srv_ledger_desk(struct srv_ledger *b, uint32_t seat, struct srv_desk *desk,
+                uint32_t client_pid)
 {
     pthread_mutex_lock(&b->lock);
     b->seats[seat].desk = desk;
@@ -218,7 +218,7 @@ srv_books_desk(struct srv_books *b, uint32_t seat, struct srv_desk *desk,
 }
 
 static void
-keep_high(struct srv_books *b, const struct books_seat *s, uint32_t i)
+keep_high(struct srv_ledger *b, const struct books_seat *s, uint32_t i)
 {
     uint64_t claim = s->desk ? atomic_load(&s->desk->desk->usage.high[i]) : 0;
 
@@ -226,7 +226,7 @@ keep_high(struct srv_books *b, const struct books_seat *s, uint32_t i)
 }
 
 void
-srv_books_leave(struct srv_books *b, uint32_t seat)
+srv_ledger_leave(struct srv_ledger *b, uint32_t seat)
 {
     struct books_seat *s = &b->seats[seat];
 
@@ -241,7 +241,7 @@ srv_books_leave(struct srv_books *b, uint32_t seat)
 }
 
 bool
-srv_books_take(struct srv_books *b, uint32_t seat, uint32_t slice, uint64_t bytes)
+srv_ledger_take(struct srv_ledger *b, uint32_t seat, uint32_t slice, uint64_t bytes)
 {
     uint64_t limit, now;
     bool ok = false;
@@ -252,7 +252,7 @@ srv_books_take(struct srv_books *b, uint32_t seat, uint32_t slice, uint64_t byte
     limit = b->limits[slice];
     now = used(b, slice);
     if (now <= limit && bytes <= limit - now &&
-        pieces(b, slice) < wrk_pieces_max(limit)) {
+        pieces(b, slice) < wrk_physmem_max(limit)) {
         b->seats[seat].granted[slice] += bytes;
         b->seats[seat].granted_n[slice]++;
         b->high[slice] = gp_max(b->high[slice], now + bytes);
@@ -263,7 +263,7 @@ srv_books_take(struct srv_books *b, uint32_t seat, uint32_t slice, uint64_t byte
 }
 
 void
-srv_books_move(struct srv_books *b, uint32_t seat, uint32_t slice, uint64_t bytes)
+srv_ledger_move(struct srv_ledger *b, uint32_t seat, uint32_t slice, uint64_t bytes)
 {
     pthread_mutex_lock(&b->lock);
     b->seats[seat].moved[slice] += bytes;
@@ -272,7 +272,7 @@ srv_books_move(struct srv_books *b, uint32_t seat, uint32_t slice, uint64_t byte
 }
 
 void
-srv_books_unmove(struct srv_books *b, uint32_t seat, uint32_t slice, uint64_t bytes)
+srv_ledger_unmove(struct srv_ledger *b, uint32_t seat, uint32_t slice, uint64_t bytes)
 {
     pthread_mutex_lock(&b->lock);
     b->seats[seat].moved[slice] -= bytes;
@@ -281,7 +281,7 @@ srv_books_unmove(struct srv_books *b, uint32_t seat, uint32_t slice, uint64_t by
 }
 
 void
-srv_books_name(struct srv_books *b, uint64_t name)
+srv_ledger_name(struct srv_ledger *b, uint64_t name)
 {
     pthread_mutex_lock(&b->lock);
     atomic_store(&b->segment->exports[b->n_names % WRK_EXPORTS_MAX], name);
@@ -290,7 +290,7 @@ srv_books_name(struct srv_books *b, uint64_t name)
 }
 
 void
-srv_books_ending(struct srv_books *b, const char *words, bool anew)
+srv_ledger_ending(struct srv_ledger *b, const char *words, bool anew)
 {
     pthread_mutex_lock(&b->lock);
     if (anew || !b->segment->ending[0])
@@ -299,7 +299,7 @@ srv_books_ending(struct srv_books *b, const char *words, bool anew)
 }
 
 void
-srv_books_ended(struct srv_books *b, char words[WRK_ENDING_MAX])
+srv_ledger_ended(struct srv_ledger *b, char words[WRK_ENDING_MAX])
 {
     pthread_mutex_lock(&b->lock);
     gp_str_copy(words, WRK_ENDING_MAX, b->segment->ending);
@@ -307,7 +307,7 @@ srv_books_ended(struct srv_books *b, char words[WRK_ENDING_MAX])
 }
 
 void
-srv_books_look(struct srv_books *b)
+srv_ledger_look(struct srv_ledger *b)
 {
     pthread_mutex_lock(&b->lock);
     for (uint32_t i = 0; i < b->n_slices; i++) {
@@ -324,7 +324,7 @@ srv_books_look(struct srv_books *b)
 /* --- sums --- */
 
 uint64_t
-srv_books_used(struct srv_books *b, uint32_t slice)
+srv_ledger_used(struct srv_ledger *b, uint32_t slice)
 {
     uint64_t sum;
 
@@ -335,7 +335,7 @@ srv_books_used(struct srv_books *b, uint32_t slice)
 }
 
 uint64_t
-srv_books_pieces(struct srv_books *b, uint32_t slice)
+srv_ledger_pieces(struct srv_ledger *b, uint32_t slice)
 {
     uint64_t sum;
 
@@ -346,7 +346,7 @@ srv_books_pieces(struct srv_books *b, uint32_t slice)
 }
 
 uint64_t
-srv_books_high(struct srv_books *b, uint32_t slice)
+srv_ledger_high(struct srv_ledger *b, uint32_t slice)
 {
     uint64_t high;
 
@@ -359,7 +359,7 @@ srv_books_high(struct srv_books *b, uint32_t slice)
 }
 
 uint64_t
-srv_books_spent(struct srv_books *b, enum wrk_spent kind, uint32_t slice)
+srv_ledger_spent(struct srv_ledger *b, enum wrk_spent kind, uint32_t slice)
 {
     uint64_t sum;
 
@@ -370,7 +370,7 @@ srv_books_spent(struct srv_books *b, enum wrk_spent kind, uint32_t slice)
 }
 
 unsigned
-srv_books_links(struct srv_books *b, uint32_t transport, uint32_t rung)
+srv_ledger_links(struct srv_ledger *b, uint32_t transport, uint32_t gdr_mode)
 {
     unsigned n = 0;
 
@@ -380,7 +380,7 @@ srv_books_links(struct srv_books *b, uint32_t transport, uint32_t rung)
             b->seats[s].desk ? &b->seats[s].desk->desk->usage : NULL;
 
         n += claims && atomic_load(&claims->transport) == transport &&
-             atomic_load(&claims->rung) == rung;
+             atomic_load(&claims->gdr_mode) == gdr_mode;
     }
     pthread_mutex_unlock(&b->lock);
     return n;

@@ -22,50 +22,52 @@
 #include <stdint.h>
 
 struct gp_err;
-struct srv_books;
+struct srv_ledger;
 struct srv_desk;
 struct ticket_claims;
 
-int srv_books_new(const struct ticket_claims *claims, struct srv_books **ret,
-                  struct gp_err *err);
-void srv_books_free(struct srv_books *b); /* NULL is a no-op */
-DEFINE_CLEANUP(struct srv_books, srv_books_free)
+int srv_ledger_new(const struct ticket_claims *claims, struct srv_ledger **ret,
+                   struct gp_err *err);
+void srv_ledger_free(struct srv_ledger *b); /* NULL is a no-op */
+DEFINE_CLEANUP(struct srv_ledger, srv_ledger_free)
 
 /* For workers: the segment, read-only. */
-int srv_books_segment_fd(const struct srv_books *b);
+int srv_ledger_segment_fd(const struct srv_ledger *b);
 
 /* A younger ticket's limits. */
-void srv_books_limit(struct srv_books *b, const struct ticket_claims *claims);
+void srv_ledger_limit(struct srv_ledger *b, const struct ticket_claims *claims);
 
 /* Take a seat.  -EDQUOT: none is free. */
-int srv_books_sit(struct srv_books *b, uint32_t *ret_seat);
-/* Whose desk it is, which stays the caller's until srv_books_leave(). */
-void srv_books_desk(struct srv_books *b, uint32_t seat, struct srv_desk *desk,
-                    uint32_t client_pid);
+int srv_ledger_sit(struct srv_ledger *b, uint32_t *ret_seat);
+/* Whose desk it is, which stays the caller's until srv_ledger_leave(). */
+void srv_ledger_desk(struct srv_ledger *b, uint32_t seat, struct srv_desk *desk,
+                     uint32_t client_pid);
 /* What was used there is free again, what was spent is remembered. */
-void srv_books_leave(struct srv_books *b, uint32_t seat);
+void srv_ledger_leave(struct srv_ledger *b, uint32_t seat);
 
 /* Count @bytes as one allocation of @seat if the limits allow it. */
-bool srv_books_take(struct srv_books *b, uint32_t seat, uint32_t slice, uint64_t bytes);
+bool srv_ledger_take(struct srv_ledger *b, uint32_t seat, uint32_t slice,
+                     uint64_t bytes);
 /* An object of @bytes that another seat gave back is @seat's now; or is not any more.
  */
-void srv_books_move(struct srv_books *b, uint32_t seat, uint32_t slice, uint64_t bytes);
-void srv_books_unmove(struct srv_books *b, uint32_t seat, uint32_t slice,
-                      uint64_t bytes);
+void srv_ledger_move(struct srv_ledger *b, uint32_t seat, uint32_t slice,
+                     uint64_t bytes);
+void srv_ledger_unmove(struct srv_ledger *b, uint32_t seat, uint32_t slice,
+                       uint64_t bytes);
 /* Note the name of an IPC handle that a worker hands out; the oldest is forgotten. */
-void srv_books_name(struct srv_books *b, uint64_t name);
+void srv_ledger_name(struct srv_ledger *b, uint64_t name);
 /* Show the workers why they are ended; the first reason stays unless @anew. */
-void srv_books_ending(struct srv_books *b, const char *words, bool anew);
+void srv_ledger_ending(struct srv_ledger *b, const char *words, bool anew);
 /* The same words; "" when there are none. */
-void srv_books_ended(struct srv_books *books, char words[WRK_ENDING_MAX]);
+void srv_ledger_ended(struct srv_ledger *books, char words[WRK_ENDING_MAX]);
 /* Show the sums of now to the workers. */
-void srv_books_look(struct srv_books *b);
+void srv_ledger_look(struct srv_ledger *b);
 
-uint64_t srv_books_used(struct srv_books *b, uint32_t slice);
-uint64_t srv_books_pieces(struct srv_books *b, uint32_t slice);
-uint64_t srv_books_high(struct srv_books *b, uint32_t slice);
-uint64_t srv_books_spent(struct srv_books *b, enum wrk_spent kind, uint32_t slice);
-/* So many attachments go over @transport with @rung. */
-unsigned srv_books_links(struct srv_books *b, uint32_t transport, uint32_t rung);
+uint64_t srv_ledger_used(struct srv_ledger *b, uint32_t slice);
+uint64_t srv_ledger_pieces(struct srv_ledger *b, uint32_t slice);
+uint64_t srv_ledger_high(struct srv_ledger *b, uint32_t slice);
+uint64_t srv_ledger_spent(struct srv_ledger *b, enum wrk_spent kind, uint32_t slice);
+/* So many attachments go over @transport with @gdr_mode. */
+unsigned srv_ledger_links(struct srv_ledger *b, uint32_t transport, uint32_t gdr_mode);
 
 #endif

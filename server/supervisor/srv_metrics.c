@@ -177,15 +177,15 @@ put_links(FILE *out, const struct srv *srv)
     put_head(out, "links", "gauge",
              "Attachments by transport, and how RDMA reaches the cards' memory.");
     for (uint32_t t = 1; t < WRK_TRANSPORTS; t++)
-        for (uint32_t rung = 0; rung < WRK_RUNGS; rung++) {
+        for (uint32_t gdr_mode = 0; gdr_mode < WRK_RUNGS; gdr_mode++) {
             unsigned n = 0;
 
             for (const struct srv_session *s = srv->sessions; s; s = s->next)
-                n += srv_session_links_of(s, t, rung);
-            if (n || rung == WRK_RUNG_NONE)
+                n += srv_session_links_of(s, t, gdr_mode);
+            if (n || gdr_mode == WRK_GDR_NONE)
                 fprintf(out,
                         "gpupool_server_links{transport=\"%s\",gpudirect=\"%s\"} %u\n",
-                        wrk_transport_name(t), wrk_rung_name(rung), n);
+                        wrk_transport_name(t), wrk_gdr_mode_name(gdr_mode), n);
         }
 }
 

@@ -9,7 +9,7 @@
 #include "gp_time.h"
 #include "srv_types.h"
 #include "wire_format.h"
-#include "wrk_ask.h"
+#include "wrk_request.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -67,7 +67,7 @@ static void *
 dial_main(void *arg)
 {
     CLEANUP_FREE struct dial *d = arg;
-    struct wrk_ask answer = {.kind = WRK_ASK_PEER, .own = d->peer};
+    struct wrk_request answer = {.kind = WRK_REQUEST_PEER, .own = d->peer};
     uint64_t deadline = gp_now_ns() + DIAL_NS;
     struct gp_err err = {0};
     CLEANUP_FD int fd = -1;
@@ -78,7 +78,7 @@ dial_main(void *arg)
     if (r < 0)
         gp_log_warn("server", "%s: no connection to server %s of its session: %s",
                     d->name, d->address, gp_err_msg(&err, r));
-    wrk_ask_send(d->ask, &answer, r < 0 ? -1 : fd, MSG_DONTWAIT);
+    wrk_request_send(d->ask, &answer, r < 0 ? -1 : fd, MSG_DONTWAIT);
     close(d->ask);
     return NULL;
 }
@@ -102,10 +102,10 @@ dial_start(struct dial *d)
 }
 
 int
-srv_peer_dial(struct srv_worker *w, const struct wrk_ask *ask)
+srv_peer_dial(struct srv_worker *w, const struct wrk_request *ask)
 {
     const struct ticket_claims *claims = &w->session->claims;
-    struct wrk_ask no = {.kind = WRK_ASK_PEER, .own = ask->own};
+    struct wrk_request no = {.kind = WRK_REQUEST_PEER, .own = ask->own};
     struct dial *d;
 
     if (ask->own >= claims->n_peers || (w->peers_dialled & 1u << ask->own))
@@ -125,5 +125,5 @@ srv_peer_dial(struct srv_worker *w, const struct wrk_ask *ask)
     if (d && d->ask >= 0)
         close(d->ask);
     free(d);
-    return wrk_ask_send(w->ask.fd, &no, -1, MSG_DONTWAIT);
+    return wrk_request_send(w->ask.fd, &no, -1, MSG_DONTWAIT);
 }

@@ -11,10 +11,10 @@
 #define SRV_PEER_H
 
 struct srv_worker;
-struct wrk_ask;
+struct wrk_request;
 
 /* Answer @ask of @w, later: with a descriptor when the other side took us.  -errno: the
  * question is none that a worker asks. */
-int srv_peer_dial(struct srv_worker *w, const struct wrk_ask *ask);
+int srv_peer_dial(struct srv_worker *w, const struct wrk_request *ask);
 
 #endif

@@ -83,7 +83,7 @@ session_new(struct srv *srv, const struct ticket_claims *claims,
     srv->n_sessions++;
     r = srv_jail_enter(srv->jail, claims->session_id, &s->cell, err);
     if (r == 0)
-        r = srv_books_new(&s->claims, &s->books, err);
+        r = srv_ledger_new(&s->claims, &s->books, err);
     if (r < 0) {
         srv_session_free(s);
         return r;
@@ -100,7 +100,7 @@ session_renew(struct srv_session *s, const struct ticket_claims *claims)
     if (claims->expires <= s->claims.expires)
         return;
     session_claim(s, claims);
-    srv_books_limit(s->books, &s->claims);
+    srv_ledger_limit(s->books, &s->claims);
     for (uint32_t i = 0; i < claims->n_slices; i++) {
         const struct srv_card *card =
             srv_inventory_find(s->srv->inventory, claims->slices[i].card_uuid);
@@ -177,7 +177,7 @@ srv_session_sit(struct srv_session *s, uint32_t *ret_seat, struct gp_err *err)
         return gp_err_set(err, -EDQUOT,
                           "session %s already has %u client processes, its limit",
                           s->claims.session, s->n_workers);
-    if (srv_books_sit(s->books, ret_seat) < 0)
+    if (srv_ledger_sit(s->books, ret_seat) < 0)
         return gp_err_set(err, -EDQUOT, "session %s: no seat is free",
                           s->claims.session);
     s->n_workers++;
@@ -187,7 +187,7 @@ srv_session_sit(struct srv_session *s, uint32_t *ret_seat, struct gp_err *err)
 void
 srv_session_leave(struct srv_session *s, uint32_t seat)
 {
-    srv_books_leave(s->books, seat);
+    srv_ledger_leave(s->books, seat);
     if (--s->n_workers == 0)
         srv_jail_idle(s->srv->jail, &s->cell);
 }
@@ -200,7 +200,7 @@ remember_closed(struct srv *srv, uint64_t id)
 }
 
 void
-srv_session_settle(struct srv_session *s)
+srv_session_commit(struct srv_session *s)
 {
     if (!s->closed || s->n_workers)
         return;
@@ -261,28 +261,28 @@ srv_session_free(struct srv_session *s)
         at = &(*at)->next;
     *at = s->next;
     s->srv->n_sessions--;
-    srv_share_free_all(s);
+    srv_export_free_all(s);
     srv_jail_leave(s->srv->jail, &s->cell);
-    srv_books_free(s->books);
+    srv_ledger_free(s->books);
     free(s);
 }
 
 uint64_t
 srv_session_used(const struct srv_session *s, uint32_t slice)
 {
-    return srv_books_used(s->books, slice);
+    return srv_ledger_used(s->books, slice);
 }
 
 uint64_t
 srv_session_spent(const struct srv_session *s, enum wrk_spent kind, uint32_t slice)
 {
-    return srv_books_spent(s->books, kind, slice);
+    return srv_ledger_spent(s->books, kind, slice);
 }
 
 unsigned
-srv_session_links_of(const struct srv_session *s, uint32_t transport, uint32_t rung)
+srv_session_links_of(const struct srv_session *s, uint32_t transport, uint32_t gdr_mode)
 {
-    return srv_books_links(s->books, transport, rung);
+    return srv_ledger_links(s->books, transport, gdr_mode);
 }
 
 void
@@ -292,20 +292,20 @@ srv_session_links(const struct srv_session *s, char text[SRV_LINKS_MAX])
 
     text[0] = 0;
     for (uint32_t t = WRK_TRANSPORTS - 1; t; t--)
-        for (uint32_t rung = 0; rung < WRK_RUNGS; rung++) {
-            unsigned n = srv_session_links_of(s, t, rung);
+        for (uint32_t gdr_mode = 0; gdr_mode < WRK_RUNGS; gdr_mode++) {
+            unsigned n = srv_session_links_of(s, t, gdr_mode);
 
             if (!n || at >= SRV_LINKS_MAX)
                 continue;
             at += (size_t)snprintf(text + at, SRV_LINKS_MAX - at, "%s%u %s%s%s%s",
                                    at ? ", " : "", n, wrk_transport_name(t),
-                                   rung ? " (" : "", wrk_rung_name(rung),
-                                   rung ? ")" : "");
+                                   gdr_mode ? " (" : "", wrk_gdr_mode_name(gdr_mode),
+                                   gdr_mode ? ")" : "");
         }
 }
 
 uint64_t
 srv_session_high(const struct srv_session *s, uint32_t slice)
 {
-    return srv_books_high(s->books, slice);
+    return srv_ledger_high(s->books, slice);
 }

@@ -46,7 +46,7 @@ void srv_session_leave(struct srv_session *s, uint32_t seat);
 struct srv_session *srv_session_close(struct srv *srv, uint64_t id, const char *why);
 
 /* A closed session without workers is only a number to remember: free the rest. */
-void srv_session_settle(struct srv_session *s);
+void srv_session_commit(struct srv_session *s);
 
 /* From now on, forget sessions without workers whose ticket has run out: on a timer of
  * its own, because a server without its scheduler would only collect them. */
@@ -55,10 +55,10 @@ void srv_session_start_expiry(struct srv *srv);
 void srv_session_free(struct srv_session *s); /* takes it out of srv->sessions */
 
 uint64_t srv_session_used(const struct srv_session *s, uint32_t slice);
-/* So many attachments go over @transport (enum wrk_transport) with @rung (enum
- * wrk_rung). */
+/* So many attachments go over @transport (enum wrk_transport) with @gdr_mode (enum
+ * wrk_gdr_mode). */
 unsigned srv_session_links_of(const struct srv_session *s, uint32_t transport,
-                              uint32_t rung);
+                              uint32_t gdr_mode);
 /* What its attachments go over: "2 rdma (mapped), 1 tcp". */
 #define SRV_LINKS_MAX 128
 void srv_session_links(const struct srv_session *s, char text[SRV_LINKS_MAX]);

@@ -22,19 +22,19 @@
 #include <sys/types.h>
 
 struct srv;
-struct srv_books;
+struct srv_ledger;
 struct srv_desk;
-struct srv_share;
+struct srv_export;
 
 struct srv_session {
     struct srv *srv;
     struct srv_session *next;
     struct ticket_claims claims; /* of the youngest ticket seen */
     bool closed;                 /* by the scheduler: refuse its tickets */
-    struct srv_books *books;     /* what its workers use, and its limits */
+    struct srv_ledger *books;    /* what its workers use, and its limits */
     uint32_t n_workers;
-    uint32_t next_attachment; /* the number in "s7.c2" */
-    struct srv_share *shares; /* srv_export.h */
+    uint32_t next_attachment;  /* the number in "s7.c2" */
+    struct srv_export *shares; /* srv_export.h */
     uint32_t n_shares;
     struct srv_cell cell; /* of its workers */
 };

@@ -9,15 +9,15 @@
 #include "gp_time.h"
 #include "srv.h"
 #include "srv_arbiter.h"
-#include "srv_ask.h"
 #include "srv_desk.h"
 #include "srv_export.h"
 #include "srv_inventory.h"
 #include "srv_jail.h"
 #include "srv_ledger.h"
+#include "srv_request.h"
 #include "srv_session.h"
 #include "srv_spawn.h"
-#include "wrk_ask.h"
+#include "wrk_request.h"
 #include "wrk_segment.h"
 #include "xport.h"
 
@@ -43,7 +43,7 @@ worker_free(struct srv_worker *w)
     w->srv->n_workers--;
     gp_loop_timer_del(&w->kill_timer);
     gp_loop_fd_del(&w->client);
-    srv_ask_finish(w);
+    srv_request_finish(w);
     if (w->client.fd >= 0)
         close(w->client.fd);
     srv_desk_free(w->desk);
@@ -225,14 +225,14 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     int r = conf_file(w, client, &conf, err);
 
     if (r == 0)
-        r = srv_ask_open(w, &ask, err);
+        r = srv_request_open(w, &ask, err);
     if (r < 0)
         return r;
     visible_cards(w->srv, w->session, visible, sizeof(visible));
     fds[WRK_FD_CONN - 3] = fd;
     fds[WRK_FD_CONF - 3] = conf;
-    fds[WRK_FD_SEGMENT - 3] = srv_books_segment_fd(w->session->books);
-    fds[WRK_FD_ASK - 3] = ask;
+    fds[WRK_FD_SEGMENT - 3] = srv_ledger_segment_fd(w->session->books);
+    fds[WRK_FD_REQUEST - 3] = ask;
     fds[WRK_FD_DESK - 3] = w->desk->desk_fd;
     fds[WRK_FD_NOTICE - 3] = w->desk->notice_fd;
     fds[WRK_FD_BELL - 3] = w->desk->bell_fd;
@@ -260,7 +260,7 @@ worker_desk(struct srv_worker *w, const struct srv_worker_client *client,
             srv_inventory_find(w->srv->inventory, claims->slices[i].card_uuid)->at;
         d->slices[i].share = srv_session_share(claims, i);
     }
-    srv_books_desk(w->session->books, w->seat, d, client->pid);
+    srv_ledger_desk(w->session->books, w->seat, d, client->pid);
     return srv_arbiter_add(w->srv->arbiter, d, err);
 }
 
@@ -346,7 +346,7 @@ int
 srv_worker_lane(struct srv *srv, const uint8_t cookie[WRK_LANE_COOKIE], uint32_t index,
                 int fd)
 {
-    struct wrk_ask ask = {.kind = WRK_ASK_LANE, .own = index};
+    struct wrk_request ask = {.kind = WRK_REQUEST_LANE, .own = index};
     struct srv_worker *w = srv->workers;
     int r;
 
@@ -355,7 +355,7 @@ srv_worker_lane(struct srv *srv, const uint8_t cookie[WRK_LANE_COOKIE], uint32_t
     if (!w || w->ending || w->ask.fd < 0 || index >= XPORT_STRIPES_MAX ||
         (w->lanes_seen & 1u << index))
         return -ENOENT;
-    r = wrk_ask_send(w->ask.fd, &ask, fd, MSG_DONTWAIT);
+    r = wrk_request_send(w->ask.fd, &ask, fd, MSG_DONTWAIT);
     if (r == 0)
         w->lanes_seen |= 1u << index;
     return r;
@@ -365,7 +365,7 @@ int
 srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE], uint32_t link,
                 int fd)
 {
-    struct wrk_ask ask = {.kind = WRK_ASK_PEER_IN, .own = link};
+    struct wrk_request ask = {.kind = WRK_REQUEST_PEER_IN, .own = link};
     struct srv_worker *w = srv->workers;
     int r;
 
@@ -374,7 +374,7 @@ srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE], uint32_
     if (!w || w->ending || w->ask.fd < 0 || link >= WIRE_LINKS_MAX ||
         (w->peers_seen & 1u << link))
         return -ENOENT;
-    r = wrk_ask_send(w->ask.fd, &ask, fd, MSG_DONTWAIT);
+    r = wrk_request_send(w->ask.fd, &ask, fd, MSG_DONTWAIT);
     if (r == 0)
         w->peers_seen |= 1u << link;
     return r;
@@ -384,7 +384,7 @@ void
 srv_worker_end(struct srv_worker *w, const char *why)
 {
     if (!w->ending) {
-        srv_books_ending(w->session->books, why, false);
+        srv_ledger_ending(w->session->books, why, false);
         kill(w->pid, SIGTERM);
     }
     worker_grace(w, why);
@@ -396,7 +396,7 @@ end_session(struct srv_session *session, const char *why)
     char words[WRK_ENDING_MAX];
 
     snprintf(words, sizeof(words), "its session was closed%s%s", *why ? ": " : "", why);
-    srv_books_ending(session->books, words, true);
+    srv_ledger_ending(session->books, words, true);
     for (struct srv_worker *w = session->srv->workers; w; w = w->next) {
         if (w->session == session)
             srv_worker_end(w, "its session was closed");
@@ -411,7 +411,7 @@ srv_worker_close_session(struct srv *srv, uint64_t id, const char *why)
     if (!session)
         return;
     end_session(session, why);
-    srv_session_settle(session);
+    srv_session_commit(session);
 }
 
 void
@@ -452,7 +452,7 @@ note_ending(const struct srv_worker *w, int status)
     if (w->desk) /* the worker's to write: any bytes */
         memcpy(said, w->desk->desk->last_word, sizeof(said) - 1);
     if (!*said && w->ending)
-        srv_books_ended(w->session->books, said);
+        srv_ledger_ended(w->session->books, said);
     if (*said)
         snprintf(words, sizeof(words), "ended by the server: %s", said);
     else if (WIFSIGNALED(status) && !w->ending)
@@ -489,12 +489,12 @@ srv_worker_reaped(struct srv *srv, pid_t pid, int status)
     /* Our descriptor would keep the client's connection open. */
     shutdown(w->client.fd, SHUT_RDWR);
     session = w->session;
-    srv_ask_finish(w); /* what it said last is about what it held */
+    srv_request_finish(w); /* what it said last is about what it held */
     srv_arbiter_remove(srv->arbiter, w->desk);
     srv_session_leave(session, w->seat);
-    srv_share_leave(session, w->seat);
+    srv_export_leave(session, w->seat);
     worker_free(w);
-    srv_session_settle(session);
+    srv_session_commit(session);
     srv_changed(srv);
     return true;
 }

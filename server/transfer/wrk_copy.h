@@ -15,12 +15,12 @@
 
 struct wrk;
 
-#define WRK_SLOT_SIZE (1u << 20)
+#define WRK_STAGING_SIZE (1u << 20)
 
 /* Slots that copies in flight may hold: 96 MiB of pinned memory.  When a stream
  * is held up for longer than that many bytes, the reader waits for it. */
-#define WRK_SLOTS_UP_MAX 96
-#define WRK_SLOTS_DOWN 4
+#define WRK_STAGING_H2D_MAX 96
+#define WRK_STAGING_D2H 4
 
 /* One piece of a payload and where it goes or comes from: what the different
  * kinds of copies fill in. */
@@ -30,7 +30,7 @@ struct wrk_copy {
     CUresult (*start)(struct wrk *w, const struct wrk_copy *copy, void *slot,
                       uint64_t offset, uint64_t len);
     uint64_t len;   /* of the whole */
-    uint64_t grain; /* pieces are multiples of it (a row), or 0; <= WRK_SLOT_SIZE */
+    uint64_t grain; /* pieces are multiples of it (a row), or 0; <= WRK_STAGING_SIZE */
     CUstream stream;
     uint64_t base;   /* for start(): a device address */
     bool plain;      /* bytes from that address on: a window may serve it */

@@ -7,7 +7,7 @@
 #include "wrk_copy.h"
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
-#include "wrk_slot.h"
+#include "wrk_staging.h"
 #include "wrk_wait.h"
 #include "xport.h"
 
@@ -16,14 +16,14 @@
 #include <string.h>
 
 /* How long the reader looks itself, as in wrk_wait.c: handing over costs that much. */
-#define FRESH_NS 40000
+#define POLL_NS 40000
 
 /* Streams that one look finds busy; with more, the rest is left for the next look. */
 #define BUSY_STREAMS 16
 
-struct land {
-    struct land *next; /* under way, in the order of the frames; or free */
-    struct wrk_slot slot;
+struct d2h_copy {
+    struct d2h_copy *next; /* under way, in the order of the frames; or free */
+    struct wrk_staging slot;
     CUstream stream;
     CUcontext ctx;
     uint64_t len;
@@ -31,30 +31,30 @@ struct land {
     CUresult result; /* once over */
     bool over;       /* will not be asked for again: result says */
     bool large;
-    struct land_watch *watch; /* sleeps on its event; NULL: nobody does */
+    struct watcher *watch; /* sleeps on its event; NULL: nobody does */
 };
 
-/* A waiter thread and what it waits for.  When the land is sent before the thread
+/* A waiter thread and what it waits for.  When the c is sent before the thread
  * wakes, the event becomes the watch's: whatever the thread does, the slot is free.
  * While no thread has come to it, it can be given another land, so that no more of them
  * are queued than streams have something to wait for. */
-struct land_watch {
+struct watcher {
     struct wrk_job job;
-    struct land_watch *next; /* in wrk_lands.watches */
-    struct land *land;       /* NULL: sent meanwhile */
+    struct watcher *next; /* in wrk_d2h_async.watches */
+    struct d2h_copy *c;   /* NULL: sent meanwhile */
     CUcontext ctx;
     CUevent event; /* NULL: none, or it died with its context */
     uint32_t ctx_index;
     bool begun; /* a thread has come to it */
 };
 
-struct wrk_lands {
-    struct land *first, **last;
-    struct land *free[2]; /* small, large */
-    struct land_watch *watches;
-    uint64_t fresh_until; /* 0: waiter threads look */
-    uint32_t accepted;    /* seq of the last frame that a copy was started for */
-    struct land small[WIRE_LAND_SMALLS], large[WIRE_LAND_LARGES];
+struct wrk_d2h_async {
+    struct d2h_copy *first, **last;
+    struct d2h_copy *free[2]; /* small, large */
+    struct watcher *watches;
+    uint64_t poll_until; /* 0: waiter threads look */
+    uint32_t accepted;   /* seq of the last frame that a copy was started for */
+    struct d2h_copy small[WIRE_LAND_SMALLS], large[WIRE_LAND_LARGES];
 };
 
 /* --- sending, under the lock ------------------------------------------------------ */
@@ -87,54 +87,54 @@ send_frame(struct wrk *w, uint32_t seq, CUresult result, const void *bytes,
 }
 
 static void
-land_give_back(struct wrk *w, struct land *land)
+copy_give_back(struct wrk *w, struct d2h_copy *c)
 {
-    struct wrk_lands *lands = w->priv->lands;
+    struct wrk_d2h_async *d2h_async = w->priv->d2h_async;
 
-    wrk_slot_unmark(w, &land->slot);
-    land->next = lands->free[land->large];
-    lands->free[land->large] = land;
+    wrk_staging_unfence(w, &c->slot);
+    c->next = d2h_async->free[c->large];
+    d2h_async->free[c->large] = c;
 }
 
 /* Sent while a thread sleeps on its event, or is to come and do so. */
 static void
-watch_leave(struct land *land)
+watcher_leave(struct d2h_copy *c)
 {
-    struct land_watch *watch = land->watch;
+    struct watcher *watch = c->watch;
 
     if (watch->begun)
-        land->slot.event = NULL;
+        c->slot.event = NULL;
     else
         watch->event = NULL;
-    watch->land = NULL;
-    land->watch = NULL;
+    watch->c = NULL;
+    c->watch = NULL;
 }
 
 /* The client may use the slot again as soon as it has the bytes, so nothing may keep
  * it here then: the lock is held until it is free (the rule stands in wire_format.h).
  */
 static void
-land_send(struct wrk *w, struct land *land)
+copy_send(struct wrk *w, struct d2h_copy *c)
 {
-    uint64_t len = land->result == CUDA_SUCCESS ? land->len : 0;
+    uint64_t len = c->result == CUDA_SUCCESS ? c->len : 0;
 
-    if (!send_frame(w, land->seq, land->result, land->slot.mem, len))
-        xport_send_bulk(w->priv->conn, land->slot.mem, len);
-    if (land->watch)
-        watch_leave(land);
-    land_give_back(w, land);
+    if (!send_frame(w, c->seq, c->result, c->slot.mem, len))
+        xport_send_bulk(w->priv->conn, c->slot.mem, len);
+    if (c->watch)
+        watcher_leave(c);
+    copy_give_back(w, c);
     atomic_fetch_sub(&w->priv->before_reply, 1);
 }
 
 static bool
-land_is_over(struct wrk *w, struct land *land)
+copy_is_complete(struct wrk *w, struct d2h_copy *c)
 {
-    if (!land->over && land->slot.event) {
-        land->result = WRK_CALL(w, cuEventQuery, land->slot.event);
-        if (land->result == CUDA_ERROR_NOT_READY)
+    if (!c->over && c->slot.event) {
+        c->result = WRK_CALL(w, cuEventQuery, c->slot.event);
+        if (c->result == CUDA_ERROR_NOT_READY)
             return false;
     }
-    land->over = true;
+    c->over = true;
     return true;
 }
 
@@ -155,33 +155,33 @@ busy_has(const struct busy *busy, CUstream stream)
 }
 
 static void
-send_landed(struct wrk *w)
+send_completed(struct wrk *w)
 {
-    struct wrk_lands *lands = w->priv->lands;
-    struct land **at = &lands->first, *land;
+    struct wrk_d2h_async *d2h_async = w->priv->d2h_async;
+    struct d2h_copy **at = &d2h_async->first, *c;
     struct busy busy = {.n = 0};
 
-    while ((land = *at) && busy.n < BUSY_STREAMS) {
-        if (busy_has(&busy, land->stream)) {
-            at = &land->next;
-        } else if (!land_is_over(w, land)) {
-            busy.streams[busy.n++] = land->stream;
-            at = &land->next;
+    while ((c = *at) && busy.n < BUSY_STREAMS) {
+        if (busy_has(&busy, c->stream)) {
+            at = &c->next;
+        } else if (!copy_is_complete(w, c)) {
+            busy.streams[busy.n++] = c->stream;
+            at = &c->next;
         } else {
-            *at = land->next;
+            *at = c->next;
             if (!*at)
-                lands->last = at;
-            land_send(w, land);
+                d2h_async->last = at;
+            copy_send(w, c);
         }
     }
 }
 
 GP_HOT void
-wrk_land_gate(struct wrk *w)
+wrk_d2h_async_before_reply(struct wrk *w)
 {
     if (unlikely(atomic_load_explicit(&w->priv->before_reply, memory_order_relaxed) !=
                  0))
-        send_landed(w);
+        send_completed(w);
 }
 
 /* --- starting ----------------------------------------------------------------------
@@ -189,83 +189,83 @@ wrk_land_gate(struct wrk *w)
 
 /* An error: the client has broken the rule, or the driver does not register memory. */
 static CUresult
-land_take(struct wrk *w, const struct wire_req *req, uint64_t len,
-          struct land **ret_land)
+copy_take(struct wrk *w, const struct wire_req *req, uint64_t len,
+          struct d2h_copy **ret_copy)
 {
-    struct wrk_lands *lands = w->priv->lands;
+    struct wrk_d2h_async *d2h_async = w->priv->d2h_async;
     bool large = len > WIRE_LAND_SMALL;
-    struct land *land;
+    struct d2h_copy *c;
     CUresult r;
 
     gp_lock_take(&w->priv->send_lock);
-    land = lands->free[large];
-    if (land)
-        lands->free[large] = land->next;
+    c = d2h_async->free[large];
+    if (c)
+        d2h_async->free[large] = c->next;
     gp_lock_release(&w->priv->send_lock);
-    if (!land) {
+    if (!c) {
         wrk_frame_bad(w, req, "more copies to the host under way than agreed");
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *ret_land = land;
-    r = wrk_slot_ready(w, &land->slot, large ? WIRE_LAND_LARGE : WIRE_LAND_SMALL);
+    *ret_copy = c;
+    r = wrk_staging_ready(w, &c->slot, large ? WIRE_LAND_LARGE : WIRE_LAND_SMALL);
     if (r == CUDA_SUCCESS)
         return r;
     gp_lock_take(&w->priv->send_lock);
-    land_give_back(w, land);
+    copy_give_back(w, c);
     gp_lock_release(&w->priv->send_lock);
     return r;
 }
 
 static void
-land_append(struct wrk_priv *p, struct land *land)
+copy_append(struct wrk_priv *p, struct d2h_copy *c)
 {
-    struct wrk_lands *lands = p->lands;
+    struct wrk_d2h_async *d2h_async = p->d2h_async;
 
-    land->next = NULL;
-    *lands->last = land;
-    lands->last = &land->next;
+    c->next = NULL;
+    *d2h_async->last = c;
+    d2h_async->last = &c->next;
     atomic_fetch_add(&p->before_reply, 1);
-    lands->fresh_until = gp_now_ns() + FRESH_NS;
+    d2h_async->poll_until = gp_now_ns() + POLL_NS;
     p->polled |= WRK_POLL_HOOKS;
 }
 
 CUresult
-wrk_land(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
+wrk_d2h_async_start(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
 {
     struct wrk_priv *p = w->priv;
-    struct land *land;
+    struct d2h_copy *c;
     CUresult r;
 
     if (copy->len > WIRE_LAND_LARGE)
         return CUDA_ERROR_INVALID_VALUE;
-    r = land_take(w, rep->req, copy->len, &land);
+    r = copy_take(w, rep->req, copy->len, &c);
     if (r != CUDA_SUCCESS)
         return r;
-    r = copy->start(w, copy, land->slot.mem, 0, copy->len);
+    r = copy->start(w, copy, c->slot.mem, 0, copy->len);
     if (r == CUDA_SUCCESS)
-        r = wrk_slot_mark(w, &land->slot, w->ctx_index, copy->stream);
-    land->stream = copy->stream;
-    land->ctx = wrk_ctx_current(w);
-    land->len = copy->len;
-    land->seq = rep->req->seq;
-    land->result = r;
-    land->over = r != CUDA_SUCCESS;
-    land->watch = NULL;
+        r = wrk_staging_fence(w, &c->slot, w->ctx_index, copy->stream);
+    c->stream = copy->stream;
+    c->ctx = wrk_ctx_current(w);
+    c->len = copy->len;
+    c->seq = rep->req->seq;
+    c->result = r;
+    c->over = r != CUDA_SUCCESS;
+    c->watch = NULL;
     gp_lock_take(&p->send_lock);
-    land_append(p, land);
-    wrk_land_gate(w);
+    copy_append(p, c);
+    wrk_d2h_async_before_reply(w);
     gp_lock_release(&p->send_lock);
     p->unflushed = true;
-    p->lands->accepted = rep->req->seq;
+    p->d2h_async->accepted = rep->req->seq;
     return r;
 }
 
 void
-wrk_land_end(struct wrk *w, const struct wire_req *req)
+wrk_d2h_async_end(struct wrk *w, const struct wire_req *req)
 {
     struct wrk_priv *p = w->priv;
 
-    if (p->lands->accepted == req->seq)
+    if (p->d2h_async->accepted == req->seq)
         return;
     gp_lock_take(&p->send_lock);
     send_frame(w, req->seq, CUDA_ERROR_UNKNOWN, NULL, 0);
@@ -277,21 +277,22 @@ wrk_land_end(struct wrk *w, const struct wire_req *req)
  */
 
 GP_HOT bool
-wrk_land_fresh(const struct wrk *w)
+wrk_d2h_async_pending(const struct wrk *w)
 {
-    const struct wrk_lands *lands = w->priv->lands;
+    const struct wrk_d2h_async *d2h_async = w->priv->d2h_async;
 
-    return lands->fresh_until &&
+    return d2h_async->poll_until &&
            atomic_load_explicit(&w->priv->before_reply, memory_order_relaxed) != 0;
 }
 
 /* The first of a stream, if nobody watches it; under the lock. */
-static struct land *
-unwatched(struct wrk_lands *lands)
+static struct d2h_copy *
+unwatched(struct wrk_d2h_async *d2h_async)
 {
     struct busy seen = {.n = 0};
 
-    for (struct land *l = lands->first; l && seen.n < BUSY_STREAMS; l = l->next) {
+    for (struct d2h_copy *l = d2h_async->first; l && seen.n < BUSY_STREAMS;
+         l = l->next) {
         if (busy_has(&seen, l->stream))
             continue;
         if (!l->watch && !l->over && l->slot.event)
@@ -303,36 +304,36 @@ unwatched(struct wrk_lands *lands)
 
 /* Take the next to watch; under the lock. */
 static bool
-watch_next(struct wrk_lands *lands, struct land_watch *watch)
+watcher_next(struct wrk_d2h_async *d2h_async, struct watcher *watch)
 {
-    struct land *land = unwatched(lands);
+    struct d2h_copy *c = unwatched(d2h_async);
 
-    if (!land)
+    if (!c)
         return false;
-    land->watch = watch;
-    watch->land = land;
-    watch->ctx = land->ctx;
-    watch->ctx_index = land->slot.ctx_index;
-    watch->event = land->slot.event;
+    c->watch = watch;
+    watch->c = c;
+    watch->ctx = c->ctx;
+    watch->ctx_index = c->slot.ctx_index;
+    watch->event = c->slot.event;
     return true;
 }
 
 /* It sleeps no longer; under the lock. */
 static void
-watch_let_go(struct wrk *w, struct land_watch *watch)
+watcher_let_go(struct wrk *w, struct watcher *watch)
 {
-    if (watch->land)
-        watch->land->watch = NULL;
+    if (watch->c)
+        watch->c->watch = NULL;
     else if (watch->event)
         wrk_evpool_put(w, watch->ctx_index, watch->event);
-    watch->land = NULL;
+    watch->c = NULL;
     watch->event = NULL;
 }
 
 static void
-watch_unlist(struct wrk_lands *lands, struct land_watch *watch)
+watcher_unlist(struct wrk_d2h_async *d2h_async, struct watcher *watch)
 {
-    struct land_watch **at = &lands->watches;
+    struct watcher **at = &d2h_async->watches;
 
     while (*at != watch)
         at = &(*at)->next;
@@ -341,26 +342,26 @@ watch_unlist(struct wrk_lands *lands, struct land_watch *watch)
 
 /* It is over: send what has landed, and go on with another. */
 static bool
-watch_done(struct wrk *w, struct land_watch *watch)
+watcher_done(struct wrk *w, struct watcher *watch)
 {
     struct wrk_priv *p = w->priv;
     bool more;
 
     gp_lock_take(&p->send_lock);
-    watch_let_go(w, watch);
-    wrk_land_gate(w);
+    watcher_let_go(w, watch);
+    wrk_d2h_async_before_reply(w);
     xport_flush(p->conn);
-    more = !atomic_load(&p->stopping) && watch_next(p->lands, watch);
+    more = !atomic_load(&p->stopping) && watcher_next(p->d2h_async, watch);
     if (!more)
-        watch_unlist(p->lands, watch);
+        watcher_unlist(p->d2h_async, watch);
     gp_lock_release(&p->send_lock);
     return more;
 }
 
 static void
-watch_run(struct wrk *w, struct wrk_job *job)
+watcher_run(struct wrk *w, struct wrk_job *job)
 {
-    struct land_watch *watch = container_of(job, struct land_watch, job);
+    struct watcher *watch = container_of(job, struct watcher, job);
     CUevent event;
 
     do {
@@ -371,17 +372,17 @@ watch_run(struct wrk *w, struct wrk_job *job)
         wrk_ctx_enter(w, watch->ctx);
         if (event)
             WRK_CALL(w, cuEventSynchronize, event);
-    } while (watch_done(w, watch));
+    } while (watcher_done(w, watch));
     free(watch);
 }
 
-/* One that no thread has come to, and whose land has been sent; or a new one. */
-static struct land_watch *
-watch_spare(struct wrk_lands *lands)
+/* One that no thread has come to, and whose c has been sent; or a new one. */
+static struct watcher *
+watcher_spare(struct wrk_d2h_async *d2h_async)
 {
-    struct land_watch *watch = lands->watches;
+    struct watcher *watch = d2h_async->watches;
 
-    while (watch && (watch->begun || watch->land))
+    while (watch && (watch->begun || watch->c))
         watch = watch->next;
     return watch;
 }
@@ -389,25 +390,25 @@ watch_spare(struct wrk_lands *lands)
 /* For the next that is not watched, @watch or, if NULL, a new one.  False: there is
  * none. */
 static bool
-watch_queue(struct wrk *w, struct land_watch *watch)
+watcher_queue(struct wrk *w, struct watcher *watch)
 {
-    struct wrk_lands *lands = w->priv->lands;
+    struct wrk_d2h_async *d2h_async = w->priv->d2h_async;
 
     if (watch)
-        return watch_next(lands, watch);
+        return watcher_next(d2h_async, watch);
     watch = calloc(1, sizeof(*watch));
-    if (!watch || !watch_next(lands, watch)) {
+    if (!watch || !watcher_next(d2h_async, watch)) {
         free(watch);
         return false;
     }
-    watch->job.run = watch_run;
+    watch->job.run = watcher_run;
     watch->job.ctx = watch->ctx;
-    watch->next = lands->watches;
-    lands->watches = watch;
+    watch->next = d2h_async->watches;
+    d2h_async->watches = watch;
     if (wrk_wait_background(w, &watch->job))
         return true;
-    watch_unlist(lands, watch);
-    watch_let_go(w, watch);
+    watcher_unlist(d2h_async, watch);
+    watcher_let_go(w, watch);
     free(watch);
     return false;
 }
@@ -415,22 +416,22 @@ watch_queue(struct wrk *w, struct land_watch *watch)
 /* Under the lock.  False: all are watched, or no watcher can be had; then the next
  * frame's copy tries again. */
 static bool
-watch_start(struct wrk *w)
+watcher_start(struct wrk *w)
 {
-    return watch_queue(w, watch_spare(w->priv->lands));
+    return watcher_queue(w, watcher_spare(w->priv->d2h_async));
 }
 
 void
-wrk_land_poll(struct wrk *w)
+wrk_d2h_async_poll(struct wrk *w)
 {
     struct wrk_priv *p = w->priv;
-    struct wrk_lands *lands = p->lands;
+    struct wrk_d2h_async *d2h_async = p->d2h_async;
 
     gp_lock_take(&p->send_lock);
-    wrk_land_gate(w);
-    if (gp_now_ns() >= lands->fresh_until || wrk_wait_one_core(w)) {
-        lands->fresh_until = 0;
-        while (watch_start(w))
+    wrk_d2h_async_before_reply(w);
+    if (gp_now_ns() >= d2h_async->poll_until || wrk_wait_one_core(w)) {
+        d2h_async->poll_until = 0;
+        while (watcher_start(w))
             ;
     }
     gp_lock_release(&p->send_lock);
@@ -442,50 +443,50 @@ wrk_land_poll(struct wrk *w)
  * ----------------------------------------------------------------------------- */
 
 void
-wrk_land_forget(struct wrk *w, uint32_t ctx_index)
+wrk_d2h_async_forget(struct wrk *w, uint32_t ctx_index)
 {
     struct wrk_priv *p = w->priv;
-    struct wrk_lands *lands = p->lands;
+    struct wrk_d2h_async *d2h_async = p->d2h_async;
 
     gp_lock_take(&p->send_lock);
-    for (struct land *l = lands->first; l; l = l->next) {
+    for (struct d2h_copy *l = d2h_async->first; l; l = l->next) {
         if (l->slot.ctx_index == ctx_index && !l->over) {
             l->over = true;
             l->result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
         }
     }
-    for (struct land_watch *watch = lands->watches; watch; watch = watch->next)
+    for (struct watcher *watch = d2h_async->watches; watch; watch = watch->next)
         if (watch->ctx_index == ctx_index)
             watch->event = NULL;
     for (unsigned i = 0; i < WIRE_LAND_SMALLS; i++)
-        wrk_slot_forget(&lands->small[i].slot, ctx_index);
+        wrk_staging_forget(&d2h_async->small[i].slot, ctx_index);
     for (unsigned i = 0; i < WIRE_LAND_LARGES; i++)
-        wrk_slot_forget(&lands->large[i].slot, ctx_index);
-    wrk_land_gate(w);
+        wrk_staging_forget(&d2h_async->large[i].slot, ctx_index);
+    wrk_d2h_async_before_reply(w);
     gp_lock_release(&p->send_lock);
     p->unflushed = true;
 }
 
 static void
-fill_free(struct land **list, struct land *lands, unsigned n, bool large)
+fill_free(struct d2h_copy **list, struct d2h_copy *d2h_async, unsigned n, bool large)
 {
     while (n--) {
-        lands[n].large = large;
-        lands[n].next = *list;
-        *list = &lands[n];
+        d2h_async[n].large = large;
+        d2h_async[n].next = *list;
+        *list = &d2h_async[n];
     }
 }
 
 int
-wrk_lands_new(struct wrk_lands **ret)
+wrk_d2h_async_new(struct wrk_d2h_async **ret)
 {
-    struct wrk_lands *lands = calloc(1, sizeof(*lands));
+    struct wrk_d2h_async *d2h_async = calloc(1, sizeof(*d2h_async));
 
-    if (!lands)
+    if (!d2h_async)
         return -ENOMEM;
-    lands->last = &lands->first;
-    fill_free(&lands->free[false], lands->small, WIRE_LAND_SMALLS, false);
-    fill_free(&lands->free[true], lands->large, WIRE_LAND_LARGES, true);
-    *ret = lands;
+    d2h_async->last = &d2h_async->first;
+    fill_free(&d2h_async->free[false], d2h_async->small, WIRE_LAND_SMALLS, false);
+    fill_free(&d2h_async->free[true], d2h_async->large, WIRE_LAND_LARGES, true);
+    *ret = d2h_async;
     return 0;
 }

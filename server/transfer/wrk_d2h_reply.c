@@ -10,7 +10,7 @@
 #include "wrk_evpool.h"
 #include "wrk_path_ring.h"
 #include "wrk_paths.h"
-#include "wrk_slot.h"
+#include "wrk_staging.h"
 #include "wrk_wait.h"
 #include "xport.h"
 
@@ -31,10 +31,11 @@
 #define INTERNAL_STREAMS 32
 
 struct wrk_d2h_replies {
-    struct wrk_slot now[WRK_SLOTS_DOWN]; /* the receive thread's, for small copies */
+    struct wrk_staging
+        now[WRK_STAGING_D2H]; /* the receive thread's, for small copies */
 
     pthread_mutex_t lock; /* waiter threads only */
-    struct wrk_slot later[WRK_SLOTS_DOWN];
+    struct wrk_staging later[WRK_STAGING_D2H];
     CUstream stream[INTERNAL_STREAMS];
     uint32_t stream_ctx[INTERNAL_STREAMS];
     atomic_bool stream_gone[INTERNAL_STREAMS]; /* the context died: make another */
@@ -100,7 +101,7 @@ wrk_path_d2h_broken(struct wrk_d2h *d, CUresult r)
 static void
 down_drain(struct wrk_d2h *d)
 {
-    for (unsigned i = 0; i < WRK_SLOTS_DOWN; i++) {
+    for (unsigned i = 0; i < WRK_STAGING_D2H; i++) {
         xport_send_bulk_wait(d->w->priv->conn, d->slots[i].ticket);
         d->slots[i].ticket = 0;
     }
@@ -141,7 +142,7 @@ down_run(struct wrk_d2h *d)
     if (r != CUDA_SUCCESS)
         return r;
     gp_lock_take(&p->send_lock);
-    wrk_land_gate(d->w);
+    wrk_d2h_async_before_reply(d->w);
     if (down_send_header(d) == 0)
         path->d2h_send(d);
     wrk_path_registered_window_drop(d);
@@ -201,7 +202,7 @@ down_job_run(struct wrk *w, struct wrk_job *job)
     CUresult r = down_after(w, down);
 
     if (r != CUDA_SUCCESS)
-        wrk_answer(w, &job->req, r, NULL, 0);
+        wrk_reply_whole(w, &job->req, r, NULL, 0);
     free(down);
 }
 
@@ -270,7 +271,7 @@ wrk_d2h_reply(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
 void
 wrk_d2h_replies_forget(struct wrk_d2h_replies *b, uint32_t ctx_index)
 {
-    for (unsigned i = 0; i < WRK_SLOTS_DOWN; i++) {
+    for (unsigned i = 0; i < WRK_STAGING_D2H; i++) {
         b->now[i].event = NULL;
         b->now[i].pinned = false;
         b->later[i].pinned = false;

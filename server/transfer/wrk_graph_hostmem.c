@@ -21,9 +21,9 @@ struct stage {
     uint64_t token;
     uint64_t size;
     uint8_t *mem;
-    CUDA_MEMCPY3D copy;    /* as the client has it */
-    struct wrk_host *run;  /* moves the bytes; the host node's argument */
-    struct wrk_host *gone; /* tells the client that it may forget */
+    CUDA_MEMCPY3D copy;      /* as the client has it */
+    struct wrk_hostfn *run;  /* moves the bytes; the host node's argument */
+    struct wrk_hostfn *gone; /* tells the client that it may forget */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below */
@@ -36,9 +36,9 @@ stage_free(struct stage *s)
     if (!s)
         return;
     if (s->run)
-        wrk_host_drop(s->run);
+        wrk_hostfn_drop(s->run);
     if (s->gone)
-        wrk_host_drop(s->gone);
+        wrk_hostfn_drop(s->gone);
     free(s->mem);
     free(s);
 }
@@ -63,8 +63,8 @@ stage_new(struct wrk *w, const CUDA_MEMCPY3D *copy, uint64_t token, uint64_t end
     s->token = token;
     s->copy = *copy;
     s->mem = calloc(1, s->size + 1);
-    s->run = wrk_host_new(w, WRK_HOST_GRAPH, token, 0);
-    s->gone = wrk_host_new(w, WRK_HOST_NOTIFY, end, 0);
+    s->run = wrk_hostfn_new(w, WRK_HOST_GRAPH, token, 0);
+    s->gone = wrk_hostfn_new(w, WRK_HOST_NOTIFY, end, 0);
     if (!s->mem || !s->run || !s->gone)
         return CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_lock(&lock);
@@ -100,11 +100,11 @@ stage_gone(void *arg)
 {
     struct stage *s = arg;
 
-    struct wrk_host *gone = TAKE_PTR(s->gone);
+    struct wrk_hostfn *gone = TAKE_PTR(s->gone);
 
     stage_remove(s);
     stage_free(s); /* before the client hears of it: wire_format.h */
-    wrk_host_run(gone);
+    wrk_hostfn_run(gone);
 }
 
 static void
@@ -146,7 +146,7 @@ is_all_client(const CUDA_MEMCPY3D *c)
 static CUresult
 add_nodes(struct wrk *w, CUgraph graph, const struct stage *s, CUcontext ctx)
 {
-    CUDA_HOST_NODE_PARAMS host = {wrk_host_run, s->run};
+    CUDA_HOST_NODE_PARAMS host = {wrk_hostfn_run, s->run};
     CUDA_MEMCPY3D copy = stage_copy(s);
     bool up = s->copy.srcMemoryType == CU_MEMORYTYPE_HOST;
     CUgraphNode first, second;
@@ -192,8 +192,8 @@ is_settled(const CUDA_MEMCPY3D *c)
 }
 
 CUresult
-wrk_stage_graph(struct wrk *w, const CUDA_MEMCPY3D *copy, CUcontext ctx, uint64_t token,
-                uint64_t end, CUgraph *ret_graph)
+wrk_graph_hostmem_graph(struct wrk *w, const CUDA_MEMCPY3D *copy, CUcontext ctx,
+                        uint64_t token, uint64_t end, CUgraph *ret_graph)
 {
     struct stage *s;
     CUgraph graph;
@@ -246,7 +246,7 @@ look_inside(struct wrk *w, CUgraphNode node, CUgraph *ret_graph, CUgraphNode *re
     if (!*ret_host ||
         WRK_CALL(w, cuGraphHostNodeGetParams, *ret_host, &host) != CUDA_SUCCESS)
         return NULL;
-    return host.fn == wrk_host_run ? host.userData : NULL;
+    return host.fn == wrk_hostfn_run ? host.userData : NULL;
 }
 
 static bool
@@ -264,7 +264,7 @@ copy_of(const void *run, CUDA_MEMCPY3D *ret_copy)
 }
 
 bool
-wrk_stage_of(struct wrk *w, CUgraphNode node, CUDA_MEMCPY3D *ret_copy)
+wrk_graph_hostmem_of(struct wrk *w, CUgraphNode node, CUDA_MEMCPY3D *ret_copy)
 {
     CUgraphNode host, copy;
     CUgraph graph;
@@ -274,10 +274,10 @@ wrk_stage_of(struct wrk *w, CUgraphNode node, CUDA_MEMCPY3D *ret_copy)
 }
 
 CUresult
-wrk_stage_replace(struct wrk *w, CUgraphNode node, const CUDA_MEMCPY3D *copy,
-                  uint64_t token, uint64_t end)
+wrk_graph_hostmem_replace(struct wrk *w, CUgraphNode node, const CUDA_MEMCPY3D *copy,
+                          uint64_t token, uint64_t end)
 {
-    CUDA_HOST_NODE_PARAMS params = {.fn = wrk_host_run};
+    CUDA_HOST_NODE_PARAMS params = {.fn = wrk_hostfn_run};
     CUgraphNode host, inner;
     CUDA_MEMCPY3D moved, old;
     struct stage *s;
@@ -316,7 +316,7 @@ stage_find(uint64_t token, uint64_t offset, uint64_t n)
 }
 
 bool
-wrk_stage_write(uint64_t token, uint64_t offset, const void *from, uint64_t n)
+wrk_graph_hostmem_write(uint64_t token, uint64_t offset, const void *from, uint64_t n)
 {
     struct stage *s;
 
@@ -329,7 +329,7 @@ wrk_stage_write(uint64_t token, uint64_t offset, const void *from, uint64_t n)
 }
 
 bool
-wrk_stage_read(uint64_t token, uint64_t offset, void *to, uint64_t n)
+wrk_graph_hostmem_read(uint64_t token, uint64_t offset, void *to, uint64_t n)
 {
     struct stage *s;
 

@@ -24,16 +24,19 @@ struct wrk;
 
 /* The graph for @copy, whose sides in host memory are the client's; the caller's to
  * destroy.  @token: what the client moves bytes by; @end: what it forgets that by. */
-CUresult wrk_stage_graph(struct wrk *w, const CUDA_MEMCPY3D *copy, CUcontext ctx,
-                         uint64_t token, uint64_t end, CUgraph *ret_graph);
+CUresult wrk_graph_hostmem_graph(struct wrk *w, const CUDA_MEMCPY3D *copy,
+                                 CUcontext ctx, uint64_t token, uint64_t end,
+                                 CUgraph *ret_graph);
 /* Gives @node, one that stands for a copy, another copy of the same direction. */
-CUresult wrk_stage_replace(struct wrk *w, CUgraphNode node, const CUDA_MEMCPY3D *copy,
-                           uint64_t token, uint64_t end);
+CUresult wrk_graph_hostmem_replace(struct wrk *w, CUgraphNode node,
+                                   const CUDA_MEMCPY3D *copy, uint64_t token,
+                                   uint64_t end);
 /* Whether @node stands for a copy; what the client calls it. */
-bool wrk_stage_of(struct wrk *w, CUgraphNode node, CUDA_MEMCPY3D *ret_copy);
+bool wrk_graph_hostmem_of(struct wrk *w, CUgraphNode node, CUDA_MEMCPY3D *ret_copy);
 
 /* The client's side.  False: no such stage, or not so many bytes. */
-bool wrk_stage_write(uint64_t token, uint64_t offset, const void *from, uint64_t n);
-bool wrk_stage_read(uint64_t token, uint64_t offset, void *to, uint64_t n);
+bool wrk_graph_hostmem_write(uint64_t token, uint64_t offset, const void *from,
+                             uint64_t n);
+bool wrk_graph_hostmem_read(uint64_t token, uint64_t offset, void *to, uint64_t n);
 
 #endif

@@ -5,13 +5,13 @@
 #include "gp_time.h"
 #include "wire_api.h"
 #include "wrk.h"
-#include "wrk_slot.h"
+#include "wrk_staging.h"
 #include "wrk_wait.h"
 
 #include <sched.h>
 
 /* Several times what 64 KiB take that nothing stands in front of. */
-#define SETTLE_NS 50000
+#define FENCE_NS 50000
 
 static bool
 blocks(uint16_t call)
@@ -30,18 +30,18 @@ overtakes(const struct wrk *w, const struct wrk_reply *rep)
 
 /* To ask for an event while a stream is captured may end its capture. */
 bool
-wrk_settle_soon(struct wrk *w, const struct wrk_reply *rep, CUstream stream)
+wrk_h2d_fence_needed(struct wrk *w, const struct wrk_reply *rep, CUstream stream)
 {
     return overtakes(w, rep) && !(rep->req->flags & WIRE_F_REPLY) &&
            !w->priv->captures && WRK_CALL(w, cuStreamQuery, stream) == CUDA_SUCCESS;
 }
 
 CUresult
-wrk_settle_later(struct wrk *w, struct wrk_reply *rep, CUstream stream,
-                 struct wrk_slot *slot, bool soon)
+wrk_h2d_fence_end(struct wrk *w, struct wrk_reply *rep, CUstream stream,
+                  struct wrk_staging *slot, bool soon)
 {
     if (soon) {
-        w->priv->unsettled = slot;
+        w->priv->h2d_fence = slot;
         w->before_call = true;
     }
     if (!(rep->req->flags & WIRE_F_REPLY) || !overtakes(w, rep))
@@ -50,13 +50,13 @@ wrk_settle_later(struct wrk *w, struct wrk_reply *rep, CUstream stream,
 }
 
 void
-wrk_settle(struct wrk *w)
+wrk_h2d_fence_wait(struct wrk *w)
 {
-    struct wrk_slot *slot = w->priv->unsettled;
-    uint64_t until = gp_now_ns() + SETTLE_NS;
+    struct wrk_staging *slot = w->priv->h2d_fence;
+    uint64_t until = gp_now_ns() + FENCE_NS;
 
-    w->priv->unsettled = NULL;
-    while (slot && !wrk_slot_idle(w, slot) && gp_now_ns() < until) {
+    w->priv->h2d_fence = NULL;
+    while (slot && !wrk_staging_idle(w, slot) && gp_now_ns() < until) {
         if (wrk_wait_one_core(w))
             sched_yield();
         else

@@ -20,18 +20,18 @@
 
 struct wrk;
 struct wrk_reply;
-struct wrk_slot;
+struct wrk_staging;
 
 /* Before the copy of @rep is started: whether the next frame shall wait for it.  Not
  * behind other work of @stream, for which CUDA would not wait either. */
-bool wrk_settle_soon(struct wrk *w, const struct wrk_reply *rep, CUstream stream);
+bool wrk_h2d_fence_needed(struct wrk *w, const struct wrk_reply *rep, CUstream stream);
 
 /* It has been started, its last piece from @slot: what the call came to.  If
  * rep->taken, the answer comes later. */
-CUresult wrk_settle_later(struct wrk *w, struct wrk_reply *rep, CUstream stream,
-                          struct wrk_slot *slot, bool soon);
+CUresult wrk_h2d_fence_end(struct wrk *w, struct wrk_reply *rep, CUstream stream,
+                           struct wrk_staging *slot, bool soon);
 
 /* A frame behind such a copy: struct wrk says that there is one. */
-void wrk_settle(struct wrk *w);
+void wrk_h2d_fence_wait(struct wrk *w);
 
 #endif

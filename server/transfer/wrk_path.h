@@ -17,7 +17,7 @@
 #include "cuda_abi.h"
 #include "wire_format.h"
 #include "wrk_copy.h"
-#include "wrk_slot.h"
+#include "wrk_staging.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,10 +33,10 @@ struct wrk_h2d {
     struct wrk *w;
     struct wrk_reply *rep; /* rep->bulk: bytes of the payload not yet received */
     const struct wrk_copy *copy;
-    const void *in_frame;  /* the bytes, if they came inside the frame; else NULL */
-    uint64_t offset;       /* bytes received so far */
-    struct wrk_slot *last; /* the staging buffer used last; NULL: none was */
-    CUresult result;       /* the driver's first error */
+    const void *in_frame;     /* the bytes, if they came inside the frame; else NULL */
+    uint64_t offset;          /* bytes received so far */
+    struct wrk_staging *last; /* the staging buffer used last; NULL: none was */
+    CUresult result;          /* the driver's first error */
 };
 
 /* Receive the payload and start its copies in the stream of @t->copy; the driver's
@@ -58,13 +58,13 @@ struct wrk_d2h {
     struct wrk *w;
     const struct wrk_copy *copy;
     const struct wire_req *req;
-    struct wrk_slot *slots; /* WRK_SLOTS_DOWN staging buffers */
+    struct wrk_staging *slots; /* WRK_STAGING_D2H staging buffers */
     CUstream stream;
     uint32_t ctx_index, slice;
     uint64_t started, sent;
     uint64_t chunk;      /* bytes of one */
     unsigned head, tail; /* of slots: copies started, and sent */
-    uint64_t lens[WRK_SLOTS_DOWN];
+    uint64_t lens[WRK_STAGING_D2H];
     struct wrk_window *window; /* taken by the registered_window path; else NULL */
     uint64_t window_len;
 };

@@ -14,9 +14,9 @@ wrk_path_inline_h2d(struct wrk_h2d *t)
 {
     struct wrk *w = t->w;
     const struct wrk_copy *copy = t->copy;
-    struct wrk_slot *slot;
+    struct wrk_staging *slot;
 
-    if (copy->len > WRK_SLOT_SIZE) {
+    if (copy->len > WRK_STAGING_SIZE) {
         t->result = CUDA_ERROR_INVALID_VALUE;
         return;
     }
@@ -29,6 +29,6 @@ wrk_path_inline_h2d(struct wrk_h2d *t)
     t->result = copy->start(w, copy, slot->mem, 0, copy->len);
     if (t->result != CUDA_SUCCESS)
         return;
-    wrk_slot_mark(w, slot, w->ctx_index, copy->stream);
+    wrk_staging_fence(w, slot, w->ctx_index, copy->stream);
     t->last = slot;
 }

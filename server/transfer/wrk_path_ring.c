@@ -6,7 +6,7 @@
 #include "wrk.h"
 #include "wrk_copy.h"
 #include "wrk_path.h"
-#include "wrk_slot.h"
+#include "wrk_staging.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -17,14 +17,14 @@
 #define SPIN_NS 20000
 
 struct wrk_ring {
-    struct wrk_slot region[2]; /* registered at first use */
-    size_t size;               /* of each; 0: the connection has none */
+    struct wrk_staging region[2]; /* registered at first use */
+    size_t size;                  /* of each; 0: the connection has none */
 };
 
 /* Chunks of the ring that the GPU is copying, oldest first. */
 struct flight {
     struct wrk *w;
-    struct wrk_slot mark[2];
+    struct wrk_staging mark[2];
     size_t len[2];
     unsigned first, n;
     size_t bytes; /* of both */
@@ -38,16 +38,16 @@ flight_add(struct flight *f, uint32_t ctx_index, CUstream stream, size_t len)
     f->len[at] = len;
     f->n++;
     f->bytes += len;
-    return wrk_slot_mark(f->w, &f->mark[at], ctx_index, stream);
+    return wrk_staging_fence(f->w, &f->mark[at], ctx_index, stream);
 }
 
 /* Wait for the oldest; its length. */
 static size_t
 flight_end(struct flight *f, CUresult *result)
 {
-    struct wrk_slot *mark = &f->mark[f->first];
+    struct wrk_staging *mark = &f->mark[f->first];
     size_t len = f->len[f->first];
-    CUresult r = wrk_slot_result(f->w, mark, gp_now_ns() + SPIN_NS);
+    CUresult r = wrk_staging_result(f->w, mark, gp_now_ns() + SPIN_NS);
 
     if (*result == CUDA_SUCCESS)
         *result = r;
@@ -65,7 +65,7 @@ wrk_ring_ready(struct wrk *w)
     if (!ring->size)
         return false;
     for (int i = 0; i < 2; i++)
-        if (wrk_slot_ready(w, &ring->region[i], ring->size) != CUDA_SUCCESS)
+        if (wrk_staging_ready(w, &ring->region[i], ring->size) != CUDA_SUCCESS)
             return false;
     return true;
 }

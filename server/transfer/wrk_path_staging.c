@@ -34,7 +34,7 @@
 struct receiving {
     struct wrk_h2d *t;
     struct chunk {
-        struct wrk_slot *slot;
+        struct wrk_staging *slot;
         uint64_t ticket, offset, len;
     } chunk[CHUNKS_AHEAD];
     unsigned first, count;
@@ -55,7 +55,7 @@ receive_finish(struct receiving *rx)
         return r;
     t->result = t->copy->start(t->w, t->copy, c->slot->mem, c->offset, c->len);
     if (t->result == CUDA_SUCCESS)
-        wrk_slot_mark(t->w, c->slot, t->w->ctx_index, t->copy->stream);
+        wrk_staging_fence(t->w, c->slot, t->w->ctx_index, t->copy->stream);
     t->last = c->slot;
     return 0;
 }
@@ -65,7 +65,7 @@ receive_begin(struct receiving *rx, uint64_t offset, uint64_t len)
 {
     struct wrk_h2d *t = rx->t;
     struct chunk *c = &rx->chunk[(rx->first + rx->count) % CHUNKS_AHEAD];
-    struct wrk_slot *slot;
+    struct wrk_staging *slot;
     CUresult ready = wrk_staging_pool_get(t->w, &slot);
     int r;
 
@@ -116,7 +116,7 @@ wrk_path_staging_h2d(struct wrk_h2d *t)
 
 /* Start one copy in the stream of @d. */
 static CUresult
-down_copy(struct wrk_d2h *d, struct wrk_slot *slot, uint64_t offset, uint64_t len)
+down_copy(struct wrk_d2h *d, struct wrk_staging *slot, uint64_t offset, uint64_t len)
 {
     struct wrk_copy copy = *d->copy;
 
@@ -127,11 +127,11 @@ down_copy(struct wrk_d2h *d, struct wrk_slot *slot, uint64_t offset, uint64_t le
 static CUresult
 down_start(struct wrk_d2h *d)
 {
-    unsigned at = d->head % WRK_SLOTS_DOWN;
-    struct wrk_slot *slot = &d->slots[at];
+    unsigned at = d->head % WRK_STAGING_D2H;
+    struct wrk_staging *slot = &d->slots[at];
     CUresult r;
 
-    r = wrk_slot_ready(d->w, slot, WRK_SLOT_SIZE);
+    r = wrk_staging_ready(d->w, slot, WRK_STAGING_SIZE);
     if (r != CUDA_SUCCESS)
         return r;
     /* What was sent from the buffer before may still be in flight. */
@@ -141,7 +141,7 @@ down_start(struct wrk_d2h *d)
     wrk_copy_account(d->w, d->slice, d->lens[at]);
     r = down_copy(d, slot, d->started, d->lens[at]);
     if (r == CUDA_SUCCESS)
-        r = wrk_slot_mark(d->w, slot, d->ctx_index, d->stream);
+        r = wrk_staging_fence(d->w, slot, d->ctx_index, d->stream);
     if (r != CUDA_SUCCESS)
         return r;
     d->started += d->lens[at];
@@ -153,9 +153,9 @@ down_start(struct wrk_d2h *d)
 static CUresult
 down_wait(struct wrk_d2h *d)
 {
-    struct wrk_slot *slot = &d->slots[d->tail % WRK_SLOTS_DOWN];
+    struct wrk_staging *slot = &d->slots[d->tail % WRK_STAGING_D2H];
 
-    return slot->event ? wrk_slot_result(d->w, slot, gp_now_ns() + D2H_SPIN_NS)
+    return slot->event ? wrk_staging_result(d->w, slot, gp_now_ns() + D2H_SPIN_NS)
                        : CUDA_SUCCESS;
 }
 
@@ -165,12 +165,12 @@ CUresult
 wrk_path_staging_d2h_begin(struct wrk_d2h *d)
 {
     const struct wrk_copy *copy = d->copy;
-    struct wrk_slot *probe = &d->slots[WRK_SLOTS_DOWN - 1];
+    struct wrk_staging *probe = &d->slots[WRK_STAGING_D2H - 1];
     uint64_t tail = gp_max(copy->grain, UINT64_C(1));
     CUresult r = CUDA_SUCCESS;
 
     if (copy->len > d->chunk) {
-        r = wrk_slot_ready(d->w, probe, WRK_SLOT_SIZE);
+        r = wrk_staging_ready(d->w, probe, WRK_STAGING_SIZE);
         if (r == CUDA_SUCCESS)
             r = down_copy(d, probe, copy->len - tail, tail);
     }
@@ -195,7 +195,7 @@ wrk_path_staging_d2h_send(struct wrk_d2h *d)
     CUresult r = d->sent < d->copy->len ? down_resume(d) : CUDA_SUCCESS;
 
     while (r == CUDA_SUCCESS && d->sent < d->copy->len) {
-        unsigned at = d->tail % WRK_SLOTS_DOWN;
+        unsigned at = d->tail % WRK_STAGING_D2H;
 
         if (d->started < d->copy->len && d->head - d->tail < 2)
             r = down_start(d);

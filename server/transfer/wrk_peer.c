@@ -5,8 +5,8 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
-#include "wrk_ask.h"
 #include "wrk_conf.h"
+#include "wrk_request.h"
 #include "wrk_supervisor_channel.h"
 
 #include <errno.h>
@@ -72,7 +72,7 @@ h_gp_peer_open(struct wrk *w, const struct wire_args_gp_peer_open *a,
                struct wrk_reply *rep)
 {
     const uint64_t cookie[2] = {a->cookie0, a->cookie1};
-    struct wrk_ask ask = {.kind = WRK_ASK_PEER, .own = a->link};
+    struct wrk_request ask = {.kind = WRK_REQUEST_PEER, .own = a->link};
     int fd = -1;
     int r;
 
@@ -81,10 +81,10 @@ h_gp_peer_open(struct wrk *w, const struct wire_args_gp_peer_open *a,
         return CUDA_ERROR_INVALID_VALUE;
     static_assert(sizeof(cookie) == WIRE_PEER_COOKIE, "two halves");
     memcpy(ask.secret, cookie, sizeof(cookie));
-    r = wrk_ask_send(WRK_FD_ASK, &ask, -1, 0);
+    r = wrk_request_send(WRK_FD_REQUEST, &ask, -1, 0);
     if (r == 0)
         r = wrk_supervisor_reply(&ask, &fd);
-    if (r < 0 || ask.kind != WRK_ASK_PEER || fd < 0)
+    if (r < 0 || ask.kind != WRK_REQUEST_PEER || fd < 0)
         return CUDA_ERROR_SYSTEM_NOT_READY;
     peer_take(&out[a->link], fd);
     return CUDA_SUCCESS;

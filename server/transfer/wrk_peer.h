@@ -11,7 +11,7 @@
 #ifndef WRK_PEER_H
 #define WRK_PEER_H
 
-#include "wrk_slot.h"
+#include "wrk_staging.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -35,7 +35,7 @@ struct wrk_peer {
     bool reading;   /* a receiver waits for the next head */
     bool have_head; /* and it is somebody's */
     struct wrk_peer_head head;
-    struct wrk_slot slot[2]; /* of the sender, or of the receiver whose head it is */
+    struct wrk_staging slot[2]; /* of the sender, or of the receiver whose head it is */
 };
 
 /* What we send over, receive from.  NULL: no such link. */

@@ -121,7 +121,7 @@ copy_streams(struct wrk *w, struct peer_copy *c)
     for (int i = 0; i < 2 && r == CUDA_SUCCESS; i++) {
         r = WRK_CALL(w, cuStreamCreate, &c->stream[i], CU_STREAM_NON_BLOCKING);
         if (r == CUDA_SUCCESS)
-            r = wrk_slot_ready(w, &c->peer->slot[i], PIECE);
+            r = wrk_staging_ready(w, &c->peer->slot[i], PIECE);
     }
     return r;
 }
@@ -282,7 +282,7 @@ recv_run(struct wrk *w, struct wrk_job *job)
 {
     struct peer_copy *c = container_of(job, struct peer_copy, job);
 
-    wrk_answer(w, &job->req, recv_one(w, c), NULL, 0);
+    wrk_reply_whole(w, &job->req, recv_one(w, c), NULL, 0);
     free(c);
 }
 

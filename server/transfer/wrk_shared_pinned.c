@@ -10,7 +10,7 @@
 #include "wrk_copy.h"
 #include "wrk_ctx.h"
 #include "wrk_hostfn.h"
-#include "wrk_slot.h"
+#include "wrk_staging.h"
 #include "wrk_unified.h"
 #include "wrk_wait.h"
 #include "xport.h"
@@ -36,8 +36,8 @@ struct pinned {
     CUcontext ctx; /* it was registered with; NULL: that context is gone */
     uint32_t ctx_index;
     bool for_good; /* more streams used it than there are marks: it stays mapped */
-    struct wrk_slot mark[WRK_PINNED_MARKS]; /* of the last copy in each of... */
-    CUstream stream[WRK_PINNED_MARKS];
+    struct wrk_staging mark[WRK_PINNED_FENCES]; /* of the last copy in each of... */
+    CUstream stream[WRK_PINNED_FENCES];
 };
 
 /* One process is one client. */
@@ -158,7 +158,7 @@ pinned_new(struct wrk *w, int fd, uint64_t size, uint64_t addr, struct pinned **
 }
 
 bool
-wrk_pinned_add(struct wrk *w, const struct wrk_pinned_wish *wish)
+wrk_pinned_add(struct wrk *w, const struct wrk_pinned_request *wish)
 {
     CLEANUP_FD int fd = wish->file ? xport_take_fd(w->priv->conn) : -1;
     uint64_t room = WRK_PINNED_BYTES_MAX - atomic_load(&bytes);
@@ -198,8 +198,8 @@ unpin_run(struct wrk *w, struct wrk_job *job)
     struct unpin_job *unpin = container_of(job, struct unpin_job, job);
 
     if (!atomic_load(&w->priv->stopping)) {
-        for (unsigned i = 0; i < WRK_PINNED_MARKS; i++)
-            wrk_slot_wait(w, &unpin->p->mark[i]);
+        for (unsigned i = 0; i < WRK_PINNED_FENCES; i++)
+            wrk_staging_wait(w, &unpin->p->mark[i]);
         /* Kernels and copies by its address have no marks. */
         if (unpin->p->placed)
             WRK_CALL(w, cuCtxSynchronize);
@@ -213,10 +213,10 @@ unpin_run(struct wrk *w, struct wrk_job *job)
 static bool
 pinned_is_idle(struct wrk *w, struct pinned *p)
 {
-    for (unsigned i = 0; i < WRK_PINNED_MARKS; i++)
-        if (!wrk_slot_idle(w, &p->mark[i]))
+    for (unsigned i = 0; i < WRK_PINNED_FENCES; i++)
+        if (!wrk_staging_idle(w, &p->mark[i]))
             return false;
-    return !p->for_good && wrk_ctx_current(w) && wrk_hosts_none(w->priv->hosts) &&
+    return !p->for_good && wrk_ctx_current(w) && wrk_hostfns_none(w->priv->hosts) &&
            wrk_wait_idle(w, NULL) != CUDA_ERROR_NOT_READY;
 }
 
@@ -259,25 +259,25 @@ wrk_pinned_drop(struct wrk *w, uint32_t id)
  */
 
 static void
-pinned_mark(struct wrk *w, struct pinned *p, CUstream stream)
+pinned_fence(struct wrk *w, struct pinned *p, CUstream stream)
 {
     unsigned i = 0;
 
-    while (i < WRK_PINNED_MARKS && !(p->mark[i].event && p->stream[i] == stream &&
-                                     p->mark[i].ctx_index == w->ctx_index))
+    while (i < WRK_PINNED_FENCES && !(p->mark[i].event && p->stream[i] == stream &&
+                                      p->mark[i].ctx_index == w->ctx_index))
         i++;
-    if (i < WRK_PINNED_MARKS) {
+    if (i < WRK_PINNED_FENCES) {
         WRK_CALL(w, cuEventRecord, p->mark[i].event, stream);
         return;
     }
-    for (i = 0; i < WRK_PINNED_MARKS && !wrk_slot_idle(w, &p->mark[i]); i++)
+    for (i = 0; i < WRK_PINNED_FENCES && !wrk_staging_idle(w, &p->mark[i]); i++)
         ;
-    if (i == WRK_PINNED_MARKS) {
+    if (i == WRK_PINNED_FENCES) {
         p->for_good = true;
         return;
     }
     p->stream[i] = stream;
-    wrk_slot_mark(w, &p->mark[i], w->ctx_index, stream);
+    wrk_staging_fence(w, &p->mark[i], w->ctx_index, stream);
 }
 
 static CUresult
@@ -311,7 +311,8 @@ wrk_pinned_start(struct wrk *w, const struct wrk_pinned_place *place,
     if (r != CUDA_SUCCESS)
         return r;
     r = pinned_move(w, p->mem + place->offset, device, place->n, down, stream);
-    pinned_mark(w, p, stream); /* also after an error: pieces before it are under way */
+    pinned_fence(w, p,
+                 stream); /* also after an error: pieces before it are under way */
     return r;
 }
 
@@ -381,8 +382,8 @@ wrk_pinned_forget(uint32_t ctx_index)
 
         if (!p)
             continue;
-        for (unsigned i = 0; i < WRK_PINNED_MARKS; i++)
-            wrk_slot_forget(&p->mark[i], ctx_index);
+        for (unsigned i = 0; i < WRK_PINNED_FENCES; i++)
+            wrk_staging_forget(&p->mark[i], ctx_index);
         if (p->ctx_index == ctx_index)
             p->ctx = NULL;
     }

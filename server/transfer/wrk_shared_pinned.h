@@ -37,7 +37,7 @@ struct wrk;
 #define WRK_PINNED_LOOK (UINT64_C(16) << 20)
 
 /* Streams with copies under way that are told apart, of one piece. */
-#define WRK_PINNED_MARKS 16u
+#define WRK_PINNED_FENCES 16u
 
 /* Where a copy goes on the client's side. */
 struct wrk_pinned_place {
@@ -49,7 +49,7 @@ struct wrk_pinned_place {
 int wrk_pinned_map(int fd, uint64_t size, void **ret, struct gp_err *err);
 
 /* What a client wants kept as number @id. */
-struct wrk_pinned_wish {
+struct wrk_pinned_request {
     uint32_t id;
     bool file;     /* the one handed over last; else pages of our own, with @addr */
     uint64_t addr; /* in the range agreed on (wrk_unified.h); 0: anywhere */
@@ -57,7 +57,7 @@ struct wrk_pinned_wish {
 };
 
 /* False: it cannot be, or the client has enough. */
-bool wrk_pinned_add(struct wrk *w, const struct wrk_pinned_wish *wish);
+bool wrk_pinned_add(struct wrk *w, const struct wrk_pinned_request *wish);
 void wrk_pinned_drop(struct wrk *w, uint32_t id);
 
 /* Start a copy in @stream. */

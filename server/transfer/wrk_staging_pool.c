@@ -3,20 +3,20 @@
 
 #include "wrk.h"
 #include "wrk_copy.h"
-#include "wrk_slot.h"
+#include "wrk_staging.h"
 #include "wrk_wait.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 struct wrk_staging_pool {
-    struct wrk_slot slot[WRK_SLOTS_UP_MAX];
+    struct wrk_staging slot[WRK_STAGING_H2D_MAX];
     unsigned n;    /* that have memory */
     unsigned last; /* used last */
 };
 
 CUresult
-wrk_staging_pool_get(struct wrk *w, struct wrk_slot **ret_slot)
+wrk_staging_pool_get(struct wrk *w, struct wrk_staging **ret_slot)
 {
     struct wrk_staging_pool *pool = w->priv->staging;
     CUresult r = CUDA_SUCCESS;
@@ -24,14 +24,14 @@ wrk_staging_pool_get(struct wrk *w, struct wrk_slot **ret_slot)
     for (unsigned i = 0; i < pool->n; i++) {
         unsigned at = (pool->last + i) % pool->n;
 
-        if (pool->slot[at].taken || !wrk_slot_idle(w, &pool->slot[at]))
+        if (pool->slot[at].taken || !wrk_staging_idle(w, &pool->slot[at]))
             continue;
         pool->last = at;
         *ret_slot = &pool->slot[at];
-        return wrk_slot_ready(w, &pool->slot[at], WRK_SLOT_SIZE);
+        return wrk_staging_ready(w, &pool->slot[at], WRK_STAGING_SIZE);
     }
-    if (pool->n < WRK_SLOTS_UP_MAX) {
-        r = wrk_slot_ready(w, &pool->slot[pool->n], WRK_SLOT_SIZE);
+    if (pool->n < WRK_STAGING_H2D_MAX) {
+        r = wrk_staging_ready(w, &pool->slot[pool->n], WRK_STAGING_SIZE);
         if (r == CUDA_SUCCESS) {
             pool->last = pool->n++;
             *ret_slot = &pool->slot[pool->last];
@@ -46,8 +46,8 @@ wrk_staging_pool_get(struct wrk *w, struct wrk_slot **ret_slot)
     wrk_wait_hand_over(w);
     pool->last = (pool->last + 1) % pool->n;
     *ret_slot = &pool->slot[pool->last];
-    wrk_slot_wait(w, *ret_slot);
-    return wrk_slot_ready(w, *ret_slot, WRK_SLOT_SIZE);
+    wrk_staging_wait(w, *ret_slot);
+    return wrk_staging_ready(w, *ret_slot, WRK_STAGING_SIZE);
 }
 
 void
@@ -56,7 +56,7 @@ wrk_staging_pool_forget(struct wrk *w, uint32_t ctx_index)
     struct wrk_staging_pool *pool = w->priv->staging;
 
     for (unsigned i = 0; i < pool->n; i++)
-        wrk_slot_forget(&pool->slot[i], ctx_index);
+        wrk_staging_forget(&pool->slot[i], ctx_index);
 }
 
 int

@@ -44,7 +44,7 @@ wrk_transfer_h2d(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *co
 
     if (!(facts & WRK_FACT_IN_FRAME) && rep->bulk != copy->len)
         return CUDA_ERROR_INVALID_VALUE;
-    soon = wrk_settle_soon(w, rep, copy->stream);
+    soon = wrk_h2d_fence_needed(w, rep, copy->stream);
     if (wrk_path_asks_idle(facts) && wrk_wait_idle(w, copy->stream) == CUDA_SUCCESS)
         facts |= WRK_FACT_IDLE;
     path = wrk_path_choose(facts);
@@ -53,7 +53,7 @@ wrk_transfer_h2d(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *co
     /* Copies from a staging buffer may still be in flight, those of other paths are
      * complete. */
     return t.result == CUDA_SUCCESS && t.last
-               ? wrk_settle_later(w, rep, copy->stream, t.last, soon)
+               ? wrk_h2d_fence_end(w, rep, copy->stream, t.last, soon)
                : t.result;
 }
 
@@ -65,7 +65,7 @@ wrk_transfer_d2h(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *co
         return wrk_d2h_reply(w, rep, copy, arg_size);
     wrk_path_log(wrk_path_choose(WRK_FACT_D2H | WRK_FACT_ASYNC), copy->len);
     wrk_copy_account_receive(w, copy->len);
-    return wrk_land(w, rep, copy);
+    return wrk_d2h_async_start(w, rep, copy);
 }
 
 int

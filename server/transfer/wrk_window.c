@@ -38,7 +38,7 @@ struct wrk_windows {
 
     pthread_mutex_t lock;
     pthread_cond_t idle; /* a window has no users any more */
-    _Atomic(enum wrk_rung) rung;
+    _Atomic(enum wrk_gdr_mode) gdr_mode;
     unsigned refusals;
     struct wrk_window window[WRK_WINDOWS_MAX];
     uint64_t clock;
@@ -82,18 +82,19 @@ is_ordinary_memory(uint64_t addr)
 }
 
 static void
-rung_take(struct wrk_windows *ws, enum wrk_rung rung)
+gdr_mode_set(struct wrk_windows *ws, enum wrk_gdr_mode gdr_mode)
 {
     struct wrk_priv *p = ws->w->priv;
 
-    ws->rung = rung;
-    atomic_store(&p->usage->rung, (uint32_t)rung);
-    gp_log_info("worker", "RDMA and the cards' memory: %s", wrk_rung_name(rung));
+    ws->gdr_mode = gdr_mode;
+    atomic_store(&p->usage->gdr_mode, (uint32_t)gdr_mode);
+    gp_log_info("worker", "RDMA and the cards' memory: %s",
+                wrk_gdr_mode_name(gdr_mode));
 }
 
-/* The first window: which rung holds. */
+/* The first window: which gdr_mode holds. */
 static int
-climb(struct wrk_windows *ws, uint64_t addr, uint64_t len)
+gdr_mode_find(struct wrk_windows *ws, uint64_t addr, uint64_t len)
 {
     struct gp_err err = {0};
     int r = -EOPNOTSUPP;
@@ -103,33 +104,33 @@ climb(struct wrk_windows *ws, uint64_t addr, uint64_t len)
         if (r == 0)
             r = open_dmabuf(ws, addr, len, &err);
         if (r == 0)
-            rung_take(ws, WRK_RUNG_DMABUF);
+            gdr_mode_set(ws, WRK_GDR_DMABUF);
         else
             gp_log_info("worker", "not dmabuf: %s", gp_err_msg(&err, r));
     }
     if (r < 0 && ws->may_peermem) {
         r = open_peermem(ws, addr, len, &err);
         if (r == 0)
-            rung_take(ws,
-                      is_ordinary_memory(addr) ? WRK_RUNG_MAPPED : WRK_RUNG_PEERMEM);
+            gdr_mode_set(ws,
+                         is_ordinary_memory(addr) ? WRK_GDR_MAPPED : WRK_GDR_PEERMEM);
         else
             gp_log_info("worker", "not peermem: %s", gp_err_msg(&err, r));
     }
     if (r < 0)
-        rung_take(ws, WRK_RUNG_SLOTS);
+        gdr_mode_set(ws, WRK_GDR_STAGED);
     return r;
 }
 
 static int
 open_window(struct wrk_windows *ws, uint64_t addr, uint64_t len)
 {
-    switch (atomic_load(&ws->rung)) {
-    case WRK_RUNG_NONE:
-        return climb(ws, addr, len);
-    case WRK_RUNG_DMABUF:
+    switch (atomic_load(&ws->gdr_mode)) {
+    case WRK_GDR_NONE:
+        return gdr_mode_find(ws, addr, len);
+    case WRK_GDR_DMABUF:
         return open_dmabuf(ws, addr, len, NULL);
-    case WRK_RUNG_PEERMEM:
-    case WRK_RUNG_MAPPED:
+    case WRK_GDR_PEERMEM:
+    case WRK_GDR_MAPPED:
         return open_peermem(ws, addr, len, NULL);
     default:
         return -EOPNOTSUPP;
@@ -188,11 +189,11 @@ window_open(struct wrk_windows *ws, const struct known *known, uint64_t addr)
         return NULL;
     r = open_window(ws, start, end - start);
     /* Perhaps there is no room for one more: for one instead of another. */
-    if (r < 0 && ws->rung != WRK_RUNG_SLOTS && window_spare(ws, true))
+    if (r < 0 && ws->gdr_mode != WRK_GDR_STAGED && window_spare(ws, true))
         r = open_window(ws, start, end - start);
     if (r < 0) {
-        if (ws->rung != WRK_RUNG_SLOTS && ++ws->refusals == REFUSALS_MAX)
-            rung_take(ws, WRK_RUNG_SLOTS);
+        if (ws->gdr_mode != WRK_GDR_STAGED && ++ws->refusals == REFUSALS_MAX)
+            gdr_mode_set(ws, WRK_GDR_STAGED);
         return NULL;
     }
     ws->refusals = 0;
@@ -221,7 +222,7 @@ wrk_window_take(struct wrk_windows *ws, uint64_t addr, uint64_t len,
         return 0;
     pthread_mutex_lock(&ws->lock);
     window = window_find(ws, addr);
-    if (!window && ws->rung != WRK_RUNG_SLOTS) {
+    if (!window && ws->gdr_mode != WRK_GDR_STAGED) {
         known = known_find(ws, addr);
         window = known ? window_open(ws, known, addr) : NULL;
     }
@@ -341,7 +342,7 @@ card_attribute(const struct wrk_windows *ws, uint32_t slice, CUdevice_attribute 
 static bool
 in_order(const struct wrk_windows *ws, uint32_t slice)
 {
-    return ws->rung == WRK_RUNG_MAPPED ||
+    return ws->gdr_mode == WRK_GDR_MAPPED ||
            card_attribute(ws, slice,
                           CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
                CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
@@ -353,7 +354,7 @@ wrk_windows_writable(struct wrk_windows *ws, uint32_t slice)
     if (!ws)
         return false;
     /* Before the first window nobody knows; that a flush works is enough then. */
-    return ws->rung == WRK_RUNG_NONE || in_order(ws, slice) ||
+    return ws->gdr_mode == WRK_GDR_NONE || in_order(ws, slice) ||
            (card_attribute(ws, slice,
                            CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS) &
             CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
@@ -389,7 +390,7 @@ wrk_windows_new(struct wrk *w, const char *allowed, struct wrk_windows **ret)
     pthread_mutex_init(&ws->lock, NULL);
     pthread_cond_init(&ws->idle, NULL);
     if (!ws->may_dmabuf && !ws->may_peermem)
-        rung_take(ws, WRK_RUNG_SLOTS);
+        gdr_mode_set(ws, WRK_GDR_STAGED);
     *ret = ws;
     return 0;
 }

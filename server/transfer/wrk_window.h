@@ -3,13 +3,13 @@
  * Windows: pieces of the cards' memory that an RDMA adapter reaches by itself, so that
  * a copy touches neither a slot nor the processor.
  *
- * How an adapter gets at a card's memory is a ladder; the first rung that holds is
- * taken for the whole attachment (enum wrk_rung of wrk_segment.h):
+ * How an adapter gets at a card's memory is a ladder; the first gdr_mode that holds is
+ * taken for the whole attachment (enum wrk_gdr_mode of wrk_segment.h):
  *
  *   dmabuf    the driver hands out a dma-buf of the range, the adapter maps that
  *   peermem   the adapter registers the card's address, with the help of a kernel
  * module; where that memory is ordinary memory of this process it is called "mapped"
- *   slots     neither: copies go through pinned memory (wrk_slot.h)
+ *   slots     neither: copies go through pinned memory (wrk_staging.h)
  *
  * Windows are pieces of allocations, not whole ones: what can be mapped at a time is
  * little on many cards.  Only memory from cuMemAlloc has them, because only of that we

@@ -65,13 +65,13 @@ def test_every_frame_is_dispatched_once_and_hot_code_lies_together(case):
     proto = copy_of_proto(case)
     generate(case, proto, case.folder / "out")
     text = (case.folder / "out" / "wrk_dispatch.c").read_text()
-    known = re.findall(r"^bool wrk_d_(\w+)\(", (case.folder / "out" / "wrk_gen.h").read_text(), re.M)
-    entries = re.findall(r"\[WIRE_CALL_(\w+)(?: - INTERNAL_FIRST)?\] = wrk_d_(\w+),", text)
+    known = re.findall(r"^bool wrk_recv_(\w+)\(", (case.folder / "out" / "wrk_gen.h").read_text(), re.M)
+    entries = re.findall(r"\[WIRE_CALL_(\w+)(?: - INTERNAL_FIRST)?\] = wrk_recv_(\w+),", text)
     case.equal(sorted(name for name, _ in entries), sorted(known), "the calls of both tables")
     case.check(all(name == function for name, function in entries), "each has its own function")
     launch = (case.folder / "out" / "wrk_launch.c").read_text()
-    case.check("GP_HOT bool\nwrk_d_cuLaunchKernel(" in launch, "a hot call")
-    case.check("GP_HOT bool\nwrk_d_cuParamSetv(" not in launch, "one that is not")
+    case.check("GP_HOT bool\nwrk_recv_cuLaunchKernel(" in launch, "a hot call")
+    case.check("GP_HOT bool\nwrk_recv_cuParamSetv(" not in launch, "one that is not")
 
 
 def test_locked_wire_form_cannot_change(case):

@@ -32,7 +32,7 @@ $(eval $(call fuzz_target,fuzz_ptx,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd -l
 $(eval $(call fuzz_target,fuzz_image,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd -llz4))
 
 # What the worker reads of images for drivers that do not tell.
-$(eval $(call fuzz_target,fuzz_layout,$(LAYOUT_SRCS) $(COMMON_SRCS) $(FATBIN_SRCS),\
+$(eval $(call fuzz_target,fuzz_layout,$(KERNEL_PARAMS_SRCS) $(COMMON_SRCS) $(FATBIN_SRCS),\
     server/kernel_params common,-lzstd -llz4))
 
 # Control plane.
@@ -68,7 +68,7 @@ $(O)/fuzz/obj/fuzz_worker/gen.o: $(GEN_WRK_SRCS) $(GEN_DRV_SRCS) $(GEN_GUARD_SRC
 $(O)/fuzz/fuzz_worker: $(O)/fuzz/obj/fuzz_worker/gen.o | $(O)/lib/libnulldrv.so
 $(O)/fuzz/obj/fuzz_worker/tests/fuzz/fuzz_worker.o: server/entry/wrk_main.c
 $(eval $(call fuzz_target,fuzz_worker,tests/fuzz/guard.c \
-    $(filter-out %/wrk_main.c,$(WRK_SRCS)) $(LAYOUT_SRCS) $(filter proto/%,$(CTL_SRCS)) $(TRANSPORT_SRCS) $(COMMON_SRCS) \
+    $(filter-out %/wrk_main.c,$(WRK_SRCS)) $(KERNEL_PARAMS_SRCS) $(filter proto/%,$(CTL_SRCS)) $(TRANSPORT_SRCS) $(COMMON_SRCS) \
     $(FATBIN_SRCS) proto/wire_image.c proto/wire_lines.c proto/wire_trace.c \
     $(filter-out $(WRK_SRCS),$(ARBITER_SRCS)),\
     $(SERVER_INCS) tests/fuzz,$(CTL_LDLIBS) -lseccomp -lzstd -llz4 -ldl -lpthread))

@@ -2,18 +2,18 @@
 /* Parameters of kernels from hostile images of every kind: what is told must fit a
  * launch, in order, and what is not must say why. */
 #include "gp_err.h"
-#include "wrk_layout.h"
+#include "kernel_params.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void
-check(struct wrk_layouts *all, int r, const struct gp_err *err)
+check(struct kernel_params_set *all, int r, const struct gp_err *err)
 {
     if (r < 0 && !err->msg[0])
-        __builtin_trap();      /* a refusal without words */
-    wrk_layouts_find(all, ""); /* sorts them, and merges those of one name */
+        __builtin_trap();        /* a refusal without words */
+    kernel_params_find(all, ""); /* sorts them, and merges those of one name */
     for (size_t i = 0; i < all->n; i++) {
-        const struct wrk_layout *l = all->all[i];
+        const struct kernel_params *l = all->all[i];
         uint32_t end = 0;
 
         for (uint32_t p = 0; p < l->n_params; p++) {
@@ -21,24 +21,24 @@ check(struct wrk_layouts *all, int r, const struct gp_err *err)
                 __builtin_trap();
             end = l->params[p].offset + l->params[p].size;
         }
-        if (end != l->param_bytes || end > WRK_LAYOUT_BYTES_MAX ||
-            (l->why && l->n_params) || l->n_params > WRK_LAYOUT_PARAMS_MAX)
+        if (end != l->param_bytes || end > KERNEL_PARAMS_BYTES_MAX ||
+            (l->why && l->n_params) || l->n_params > KERNEL_PARAMS_PARAMS_MAX)
             __builtin_trap();
     }
     for (size_t i = 0; i < all->n; i++)
-        if (!wrk_layouts_find(all, all->all[i]->name))
+        if (!kernel_params_find(all, all->all[i]->name))
             __builtin_trap();
-    wrk_layouts_fini(all);
+    kernel_params_fini(all);
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct wrk_layouts all = {0};
+    struct kernel_params_set all = {0};
     struct gp_err err = {0};
 
-    check(&all, wrk_layout_image(data, size, 86, &all, &err), &err);
-    check(&all, wrk_layout_ptx((const char *)data, size, 90, &all, &err), &err);
-    check(&all, wrk_layout_elf(data, size, &all, &err), &err);
+    check(&all, kernel_params_image(data, size, 86, &all, &err), &err);
+    check(&all, kernel_params_ptx((const char *)data, size, 90, &all, &err), &err);
+    check(&all, kernel_params_elf(data, size, &all, &err), &err);
     return 0;
 }

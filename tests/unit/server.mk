@@ -18,16 +18,16 @@ $(eval $(call unit_test,test_srv_export,tests/unit/test_srv_export.c server/supe
     server/supervisor/srv_ledger.c server/supervisor/srv_desk.c,\
     $(SERVER_INCS) tests/unit,,wire common,-lprotobuf-c))
 $(eval $(call unit_test,test_wrk_image,tests/unit/test_wrk_image.c server/modules/wrk_image.c \
-    server/modules/wrk_images.c server/base/wrk_ask.c,$(SERVER_DIRS) common proto tests/unit,,wire common,\
+    server/modules/wrk_images.c server/base/wrk_request.c,$(SERVER_DIRS) common proto tests/unit,,wire common,\
     -lprotobuf-c))
 $(eval $(call unit_test,test_wrk_window,tests/unit/test_wrk_window.c server/transfer/wrk_window.c,\
     $(SERVER_INCS) tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_shared_pinned,tests/unit/test_wrk_shared_pinned.c server/transfer/wrk_shared_pinned.c \
     server/transfer/wrk_unified.c,$(SERVER_INCS) tests/unit,,wire common,))
-$(eval $(call unit_test,test_wrk_layout,tests/unit/test_wrk_layout.c $(LAYOUT_SRCS),\
+$(eval $(call unit_test,test_kernel_params,tests/unit/test_kernel_params.c $(KERNEL_PARAMS_SRCS),\
     server/kernel_params common tests/unit,,common,-lzstd -llz4))
 $(eval $(call unit_test,test_wrk_kernels,tests/unit/test_wrk_kernels.c server/modules/wrk_kernels.c \
-    $(LAYOUT_SRCS),$(SERVER_INCS) tests/unit,,common,-lzstd -llz4))
+    $(KERNEL_PARAMS_SRCS),$(SERVER_INCS) tests/unit,,common,-lzstd -llz4))
 $(eval $(call unit_test,test_wrk_meter,tests/unit/test_wrk_meter.c server/scheduling/wrk_meter.c,\
     $(SERVER_INCS) tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_paths,tests/unit/test_wrk_paths.c server/transfer/wrk_paths.c,\

@@ -423,7 +423,7 @@ work_that_begins_out_of_turn_is_charged_and_repaid(void **state)
     other = gov_card_join(card, 2, 2, &sh, sim.now);
     sim.now += S;
     assert_true(gov_card_ask(card, other, sim.now, &until));
-    gov_card_intrude(card, late, sim.now, sim.now);
+    gov_card_overrun(card, late, sim.now, sim.now);
     sim.now += MS;
     /* It ends nobody's turn, and gives none. */
     assert_true(gov_card_keep(card, other, sim.now));
@@ -479,7 +479,7 @@ worker_that_intrudes_may_get_the_turn_meanwhile(void **state)
     late = gov_card_join(card, 1, 1, &sh, sim.now);
     other = gov_card_join(card, 2, 2, &sh, sim.now);
     assert_true(gov_card_ask(card, other, sim.now, &until));
-    gov_card_intrude(card, late, sim.now, sim.now);
+    gov_card_overrun(card, late, sim.now, sim.now);
     assert_false(gov_card_ask(card, late, sim.now, &until));
     assert_int_equal(gov_card_tenant(card, other)->contended, 1);
     sim.now += GOV_QUANTUM_NS;

@@ -4,7 +4,7 @@
  * server, which reads nothing but the parameters of kernels, must find the same. */
 #include "ut_ptx.h"
 
-#include "wrk_layout.h"
+#include "kernel_params.h"
 
 #include <fcntl.h>
 #include <glob.h>
@@ -58,12 +58,12 @@ check_words(const struct ptx_module *mod, const struct ptx_insn *insn,
 static void
 check_layouts(const struct ptx_module *mod, const char *text, size_t len)
 {
-    struct wrk_layouts all = {0};
+    struct kernel_params_set all = {0};
 
-    assert_int_equal(wrk_layout_ptx(text, len, 100, &all, NULL), 0);
+    assert_int_equal(kernel_params_ptx(text, len, 100, &all, NULL), 0);
     for (uint32_t f = 0; f < mod->n_funcs; f++) {
         const struct ptx_func *func = mod->funcs[f];
-        const struct wrk_layout *l = wrk_layouts_find(&all, func->name->name);
+        const struct kernel_params *l = kernel_params_find(&all, func->name->name);
 
         if (!func->is_entry) {
             assert_null(l);
@@ -78,7 +78,7 @@ check_layouts(const struct ptx_module *mod, const char *text, size_t len)
             assert_int_equal(l->params[i].size, func->params[i]->size);
         }
     }
-    wrk_layouts_fini(&all);
+    kernel_params_fini(&all);
 }
 
 static void

@@ -199,13 +199,13 @@ scribbler_that_rings_without_end_stops_nobody(void **state)
         assert_true(comes(&who->notice->turns[0].grant, grant));
         drain(who, grant);
         assert_true(wrk_desks_call(who, WRK_CALL_TAKE, 0, 1));
-        assert_true(srv_books_used(c.books, 0) <= 1000);
+        assert_true(srv_ledger_used(c.books, 0) <= 1000);
         atomic_fetch_add(&who->desk->usage.gave[0], 1);
         atomic_fetch_add(&who->desk->usage.gave_n[0], 1);
     }
     atomic_store(&s.over, true);
     pthread_join(thread, NULL);
-    assert_int_equal(srv_books_used(a.books, 0), 0);
+    assert_int_equal(srv_ledger_used(a.books, 0), 0);
     ut_session_free(&a);
     ut_session_free(&b);
     ut_session_free(&c);

@@ -29,17 +29,17 @@ fresh(void **state)
     session = (struct srv_session){.srv = &srv};
     session.claims.n_slices = 1;
     session.claims.slices[0].memory = SEATS * BYTES;
-    assert_int_equal(srv_books_new(&session.claims, &session.books, NULL), 0);
+    assert_int_equal(srv_ledger_new(&session.claims, &session.books, NULL), 0);
     segment = mmap(NULL, sizeof(*segment), PROT_READ, MAP_SHARED,
-                   srv_books_segment_fd(session.books), 0);
+                   srv_ledger_segment_fd(session.books), 0);
     assert_ptr_not_equal(segment, MAP_FAILED);
     for (uint32_t i = 0; i < SEATS; i++) {
         uint32_t seat;
 
-        assert_int_equal(srv_books_sit(session.books, &seat), 0);
+        assert_int_equal(srv_ledger_sit(session.books, &seat), 0);
         assert_int_equal(seat, i);
         assert_int_equal(srv_desk_new(&desks[i], NULL), 0);
-        srv_books_desk(session.books, i, desks[i], 1 + i);
+        srv_ledger_desk(session.books, i, desks[i], 1 + i);
     }
     return 0;
 }
@@ -51,45 +51,45 @@ gone(void **state)
     for (uint32_t i = 0; i < SEATS; i++)
         srv_desk_free(desks[i]);
     munmap((void *)(uintptr_t)segment, sizeof(*segment));
-    srv_books_free(session.books);
+    srv_ledger_free(session.books);
     return 0;
 }
 
 /* What the worker on @seat exports and pays for. */
-static struct wrk_ask
+static struct wrk_request
 offer(uint32_t seat)
 {
-    struct wrk_ask ask = {
-        .kind = WRK_ASK_SHARE, .own = WRK_SHARE_MEMORY, .bytes = BYTES};
+    struct wrk_request ask = {
+        .kind = WRK_REQUEST_SHARE, .own = WRK_SHARE_MEMORY, .bytes = BYTES};
     int fd = memfd_create("share", MFD_CLOEXEC);
 
     assert_true(fd >= 0);
-    assert_true(srv_books_take(session.books, seat, 0, BYTES));
-    assert_int_equal(srv_share_new(&session, seat, &ask, fd), 0);
+    assert_true(srv_ledger_take(session.books, seat, 0, BYTES));
+    assert_int_equal(srv_export_new(&session, seat, &ask, fd), 0);
     return ask;
 }
 
 /* It gives its bytes back, and then says so. */
 static void
-exporter_drops(uint32_t seat, const struct wrk_ask *ask)
+exporter_drops(uint32_t seat, const struct wrk_request *ask)
 {
     atomic_fetch_add(&desks[seat]->desk->usage.gave[0], BYTES);
     atomic_fetch_add(&desks[seat]->desk->usage.gave_n[0], 1);
-    srv_share_drop(&session, seat, ask);
+    srv_export_drop(&session, seat, ask);
 }
 
 static void
 seat_ends(uint32_t seat)
 {
-    srv_books_leave(session.books, seat);
-    srv_share_leave(&session, seat);
+    srv_ledger_leave(session.books, seat);
+    srv_export_leave(&session, seat);
 }
 
 static uint64_t
 used(uint32_t seat)
 {
-    srv_books_look(session.books);
-    assert_int_equal(srv_books_pieces(session.books, 0),
+    srv_ledger_look(session.books);
+    assert_int_equal(srv_ledger_pieces(session.books, 0),
                      atomic_load(&segment->used[0]) / BYTES);
     return atomic_load(&segment->members[seat].used[0]);
 }
@@ -97,20 +97,20 @@ used(uint32_t seat)
 static void
 token_and_kind_must_be_right(void **state)
 {
-    struct wrk_ask ask = offer(0), asked = ask;
+    struct wrk_request ask = offer(0), asked = ask;
 
     (void)state;
-    assert_true(srv_share_find(&session, 1, &asked) >= 0);
+    assert_true(srv_export_find(&session, 1, &asked) >= 0);
     assert_int_equal(asked.bytes, BYTES);
     for (unsigned i = 0; i < 8 * WRK_SHARE_TOKEN; i++) {
         asked = ask;
         asked.secret[i / 8] ^= (uint8_t)(1u << i % 8);
-        assert_int_equal(srv_share_find(&session, 1, &asked), -1);
+        assert_int_equal(srv_export_find(&session, 1, &asked), -1);
     }
     asked = ask;
     asked.own = WRK_SHARE_POOL;
-    assert_int_equal(srv_share_find(&session, 1, &asked), -1);
-    srv_share_free_all(&session);
+    assert_int_equal(srv_export_find(&session, 1, &asked), -1);
+    srv_export_free_all(&session);
     assert_int_equal(srv.n_shares, 0);
 }
 
@@ -118,45 +118,45 @@ static void
 other_sessions_have_other_objects(void **state)
 {
     struct srv_session other = {.srv = &srv, .books = session.books};
-    struct wrk_ask ask = offer(0);
+    struct wrk_request ask = offer(0);
 
     (void)state;
-    assert_int_equal(srv_share_find(&other, 1, &ask), -1);
-    srv_share_free_all(&session);
+    assert_int_equal(srv_export_find(&other, 1, &ask), -1);
+    srv_export_free_all(&session);
 }
 
 static void
 last_holder_pays_and_ends_it(void **state)
 {
-    struct wrk_ask ask = offer(0);
+    struct wrk_request ask = offer(0);
 
     (void)state;
-    assert_true(srv_share_find(&session, 1, &ask) >= 0);
-    assert_true(srv_share_find(&session, 2, &ask) >= 0);
+    assert_true(srv_export_find(&session, 1, &ask) >= 0);
+    assert_true(srv_export_find(&session, 2, &ask) >= 0);
     assert_int_equal(used(0) + used(1) + used(2), BYTES);
     exporter_drops(0, &ask);
     assert_int_equal(used(0), 0);
     assert_int_equal(used(1) + used(2), BYTES);
-    srv_share_drop(&session, 1, &ask);
+    srv_export_drop(&session, 1, &ask);
     assert_int_equal(used(1), 0);
     assert_int_equal(used(2), BYTES);
-    srv_share_drop(&session, 2, &ask);
+    srv_export_drop(&session, 2, &ask);
     assert_int_equal(used(2), 0);
     assert_int_equal(srv.n_shares, 0);
-    assert_int_equal(srv_share_find(&session, 1, &ask), -1);
+    assert_int_equal(srv_export_find(&session, 1, &ask), -1);
 }
 
 static void
 worker_that_dies_leaves_the_bill_to_the_next(void **state)
 {
-    struct wrk_ask ask = offer(3);
+    struct wrk_request ask = offer(3);
 
     (void)state;
-    assert_true(srv_share_find(&session, 5, &ask) >= 0);
-    assert_true(srv_share_find(&session, 5, &ask) >= 0);
+    assert_true(srv_export_find(&session, 5, &ask) >= 0);
+    assert_true(srv_export_find(&session, 5, &ask) >= 0);
     seat_ends(3);
     assert_int_equal(used(5), BYTES);
-    srv_share_drop(&session, 5, &ask);
+    srv_export_drop(&session, 5, &ask);
     assert_int_equal(used(5), BYTES);
     seat_ends(5);
     assert_int_equal(used(5), 0);
@@ -166,36 +166,36 @@ worker_that_dies_leaves_the_bill_to_the_next(void **state)
 static void
 letting_go_of_what_one_does_not_hold_changes_nothing(void **state)
 {
-    struct wrk_ask ask = offer(0);
+    struct wrk_request ask = offer(0);
 
     (void)state;
-    srv_share_drop(&session, 1, &ask);
+    srv_export_drop(&session, 1, &ask);
     assert_int_equal(used(0), BYTES);
     assert_int_equal(srv.n_shares, 1);
     seat_ends(7);
     assert_int_equal(srv.n_shares, 1);
-    srv_share_free_all(&session);
+    srv_export_free_all(&session);
 }
 
 static void
 session_has_a_limit_of_objects(void **state)
 {
-    struct wrk_ask ask = {.own = WRK_SHARE_POOL};
+    struct wrk_request ask = {.own = WRK_SHARE_POOL};
     int fd = memfd_create("share", MFD_CLOEXEC);
 
     (void)state;
     session.n_shares = SRV_SHARES_MAX;
-    assert_int_equal(srv_share_new(&session, 0, &ask, fd), -EDQUOT);
+    assert_int_equal(srv_export_new(&session, 0, &ask, fd), -EDQUOT);
     assert_int_equal(fcntl(fd, F_GETFD), -1); /* it was taken all the same */
     session.n_shares = 0;
     srv.n_shares = 1u << 30;
-    assert_int_equal(srv_share_new(&session, 0, &ask, dup(0)), -EDQUOT);
+    assert_int_equal(srv_export_new(&session, 0, &ask, dup(0)), -EDQUOT);
     srv.n_shares = 0;
     ask.slice = 1;
-    assert_int_equal(srv_share_new(&session, 0, &ask, dup(0)), -EINVAL);
+    assert_int_equal(srv_export_new(&session, 0, &ask, dup(0)), -EINVAL);
     ask.slice = 0;
     ask.bytes = SEATS * BYTES + 1; /* more than the session may have */
-    assert_int_equal(srv_share_new(&session, 0, &ask, dup(0)), -EINVAL);
+    assert_int_equal(srv_export_new(&session, 0, &ask, dup(0)), -EINVAL);
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, fresh, gone)

@@ -5,8 +5,8 @@
 #include "gp_image.h"
 #include "wire_result.h"
 #include "wrk.h"
-#include "wrk_ask.h"
 #include "wrk_image.h"
+#include "wrk_request.h"
 #include "wrk_supervisor_channel.h"
 #include "wrk_transfer.h"
 
@@ -36,9 +36,9 @@ wrk_transfer_receive(struct wrk *w, struct wrk_reply *rep, void *buf)
 
 /* Without further connections of a client between the answers. */
 int
-wrk_supervisor_reply(struct wrk_ask *ret, int *ret_fd)
+wrk_supervisor_reply(struct wrk_request *ret, int *ret_fd)
 {
-    return wrk_ask_recv(WRK_FD_ASK, ret, ret_fd, MSG_DONTWAIT);
+    return wrk_request_recv(WRK_FD_REQUEST, ret, ret_fd, MSG_DONTWAIT);
 }
 
 static int
@@ -49,7 +49,7 @@ set_up(void **state)
     memset(ptx, ' ', LEN);
     memcpy(ptx, ".version 7.0\n.target sm_70\n//", 29);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) < 0 ||
-        dup2(pair[1], WRK_FD_ASK) < 0)
+        dup2(pair[1], WRK_FD_REQUEST) < 0)
         return -1;
     close(pair[1]);
     supervisor = fcntl(pair[0], F_DUPFD_CLOEXEC, 50);
@@ -73,7 +73,7 @@ ref_of(const char *bytes)
 static void
 supervisor_answers(const char *bytes, uint32_t own, int seals)
 {
-    struct wrk_ask answer = {.kind = WRK_ASK_IMAGE, .own = own};
+    struct wrk_request answer = {.kind = WRK_REQUEST_IMAGE, .own = own};
     int fd = -1;
 
     if (bytes) {
@@ -81,7 +81,7 @@ supervisor_answers(const char *bytes, uint32_t own, int seals)
         assert_int_equal(write(fd, bytes, LEN + 1), LEN + 1);
         assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
     }
-    assert_int_equal(wrk_ask_send(supervisor, &answer, fd, 0), 0);
+    assert_int_equal(wrk_request_send(supervisor, &answer, fd, 0), 0);
     if (fd >= 0)
         close(fd);
 }
@@ -90,13 +90,13 @@ static CUresult
 take(const struct wire_image_ref *ref, struct wrk_image *image)
 {
     struct wrk_reply rep = {0};
-    struct wrk_ask asked;
+    struct wrk_request asked;
     int fd;
     CUresult r = wrk_image_take(&worker, &rep, image, (const uint8_t *)ref,
                                 sizeof(*ref), NULL, 0);
 
-    assert_int_equal(wrk_ask_recv(supervisor, &asked, &fd, MSG_DONTWAIT), 0);
-    assert_int_equal(asked.kind, WRK_ASK_IMAGE);
+    assert_int_equal(wrk_request_recv(supervisor, &asked, &fd, MSG_DONTWAIT), 0);
+    assert_int_equal(asked.kind, WRK_REQUEST_IMAGE);
     assert_memory_equal(asked.name, ref->name, sizeof(asked.name));
     return r;
 }
@@ -150,7 +150,7 @@ image_that_was_wanted_is_handed_over_under_its_true_name(void **state)
     struct wire_image_ref ref = ref_of(ptx), lie = ref;
     struct wrk_image none = {0}, image = {0};
     struct wrk_reply rep = {.bulk = LEN};
-    struct wrk_ask kept;
+    struct wrk_request kept;
     char *bytes;
     int fd;
 
@@ -162,8 +162,8 @@ image_that_was_wanted_is_handed_over_under_its_true_name(void **state)
     assert_memory_equal(image.code, ptx, LEN + 1);
     wrk_image_keep(&image, NULL, 0);
     wrk_image_fini(&image);
-    assert_int_equal(wrk_ask_recv(supervisor, &kept, &fd, 0), 0);
-    assert_int_equal(kept.kind, WRK_ASK_KEEP);
+    assert_int_equal(wrk_request_recv(supervisor, &kept, &fd, 0), 0);
+    assert_int_equal(kept.kind, WRK_REQUEST_KEEP);
     assert_memory_equal(kept.name, ref.name, sizeof(kept.name));
     assert_int_equal(fcntl(fd, F_GET_SEALS), SEALS);
     bytes = mmap(NULL, LEN + 1, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -177,14 +177,14 @@ image_that_nobody_named_is_not_handed_over(void **state)
 {
     struct wrk_image image = {0};
     struct wrk_reply rep = {.bulk = LEN};
-    struct wrk_ask kept;
+    struct wrk_request kept;
     int fd;
 
     assert_int_equal(wrk_image_take(&worker, &rep, &image, NULL, LEN, NULL, 0), 0);
     assert_false(image.wanted);
     wrk_image_keep(&image, NULL, 0);
     wrk_image_fini(&image);
-    assert_int_equal(wrk_ask_recv(supervisor, &kept, &fd, MSG_DONTWAIT), -EAGAIN);
+    assert_int_equal(wrk_request_recv(supervisor, &kept, &fd, MSG_DONTWAIT), -EAGAIN);
 }
 
 static void

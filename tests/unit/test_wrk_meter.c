@@ -98,7 +98,7 @@ measured(uint64_t ns, uint32_t seq)
     assert_true(wrk_meter_take(&worker, &meter, &done));
     assert_in_range(done.ns, ns - 1, ns + 1);
     assert_false(done.believed);
-    wrk_meter_calm(&meter, CTX, seq);
+    wrk_meter_ctx_idle(&meter, CTX, seq);
 }
 
 static void
@@ -110,16 +110,16 @@ launches_between_waits_that_find_nothing_to_wait_for_need_no_events(void **state
     measured(5000, 10);
     recorded = n_recorded;
     meter.believe_left = 2;
-    assert_true(wrk_meter_believe(&meter, CTX, STREAM, 11));
+    assert_true(wrk_meter_estimate(&meter, CTX, STREAM, 11));
     wrk_meter_add(&meter, KEY, 5000, 1);
     wrk_meter_add(&meter, KEY, 5000, 3);
     assert_int_equal(meter.believed_ns, 0);
-    wrk_meter_calm(&meter, CTX, 15);
+    wrk_meter_ctx_idle(&meter, CTX, 15);
     assert_int_equal(meter.believed_ns, 20000);
     assert_int_equal(meter.unmarked, 0);
-    assert_true(wrk_meter_believe(&meter, CTX, STREAM, 16));
+    assert_true(wrk_meter_estimate(&meter, CTX, STREAM, 16));
     wrk_meter_add(&meter, KEY, 5000, 1);
-    wrk_meter_calm(&meter, CTX, 17);
+    wrk_meter_ctx_idle(&meter, CTX, 17);
     assert_int_equal(meter.believed_ns, 25000);
     assert_int_equal(n_recorded, recorded);
 }
@@ -131,17 +131,17 @@ launches_with_something_in_front_of_them_are_measured(void **state)
     (void)state;
     measured(5000, 10);
     meter.believe_left = 9;
-    assert_false(wrk_meter_believe(&meter, CTX, STREAM, 12));
-    assert_false(wrk_meter_believe(&meter, CTX, STREAM, 10));
-    assert_false(wrk_meter_believe(&meter, CTX + 1, STREAM, 11));
+    assert_false(wrk_meter_estimate(&meter, CTX, STREAM, 12));
+    assert_false(wrk_meter_estimate(&meter, CTX, STREAM, 10));
+    assert_false(wrk_meter_estimate(&meter, CTX + 1, STREAM, 11));
     wrk_meter_begin(&worker, &meter, STREAM, false, 1);
     wrk_meter_add(&meter, KEY, 5000, 1);
-    assert_false(wrk_meter_believe(&meter, CTX, STREAM, 11)); /* not marked yet */
+    assert_false(wrk_meter_estimate(&meter, CTX, STREAM, 11)); /* not marked yet */
     next_ns = card_ns + 5000;
     wrk_meter_mark(&worker, &meter);
-    assert_false(wrk_meter_believe(&meter, CTX, STREAM, 11)); /* in flight */
+    assert_false(wrk_meter_estimate(&meter, CTX, STREAM, 11)); /* in flight */
     /* A wait that ends tells nothing about launches that are to be measured. */
-    wrk_meter_calm(&meter, CTX, 20);
+    wrk_meter_ctx_idle(&meter, CTX, 20);
     assert_int_equal(meter.believed_ns, 0);
 }
 
@@ -153,9 +153,9 @@ some_launches_are_measured_all_the_same(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 400; i++) {
-        if (wrk_meter_believe(&meter, CTX, STREAM, seq + 1)) {
+        if (wrk_meter_estimate(&meter, CTX, STREAM, seq + 1)) {
             wrk_meter_add(&meter, KEY, 5000, 1);
-            wrk_meter_calm(&meter, CTX, ++seq);
+            wrk_meter_ctx_idle(&meter, CTX, ++seq);
             most = gp_max(most, ++in_a_row);
         } else {
             measured(5000, ++seq);
@@ -177,7 +177,7 @@ who_does_not_wait_is_marked_late_and_what_follows_is_measured(void **state)
     measured(5000, 10);
     recorded = n_recorded;
     meter.believe_left = 9;
-    assert_true(wrk_meter_believe(&meter, CTX, STREAM, 11));
+    assert_true(wrk_meter_estimate(&meter, CTX, STREAM, 11));
     wrk_meter_add(&meter, KEY, 5000, 2);
     next_ns = card_ns + 12000;
     wrk_meter_mark(&worker, &meter);
@@ -207,7 +207,7 @@ launch_that_took_a_second_is_not_believed(void **state)
     (void)state;
     measured(5000, 10);
     meter.believe_left = 9;
-    assert_true(wrk_meter_believe(&meter, CTX, STREAM, 11));
+    assert_true(wrk_meter_estimate(&meter, CTX, STREAM, 11));
     wrk_meter_add(&meter, KEY, 5000, 1);
     wrk_meter_mark(&worker, &meter);
     meter.marks[meter.tail % WRK_METER_MARKS].since_ns -= 1000000000;

@@ -64,7 +64,7 @@ limit_is_exact_to_the_byte(void **state)
     assert_false(wrk_quota_take(a, 0, 6));
     assert_true(wrk_quota_take(a, 0, 5));
     assert_true(wrk_quota_take(a, 1, 10)); /* another slice, another limit */
-    assert_int_equal(srv_books_high(s.books, 0), LIMIT);
+    assert_int_equal(srv_ledger_high(s.books, 0), LIMIT);
     wrk_quota_free(a);
     wrk_quota_free(b);
     ut_session_free(&s);
@@ -260,8 +260,8 @@ one_that_comes_while_another_takes_is_counted_with_it(void **state)
         assert_true(taken != n.taken); /* one of them, and only one */
         firsts += taken;
         assert_int_equal(wrk_quota_used(q, 0), LIMIT / 2 + 1);
-        assert_int_equal(srv_books_pieces(n.s.books, 0), 1);
-        assert_int_equal(srv_books_high(n.s.books, 0), LIMIT / 2 + 1);
+        assert_int_equal(srv_ledger_pieces(n.s.books, 0), 1);
+        assert_int_equal(srv_ledger_high(n.s.books, 0), LIMIT / 2 + 1);
         pthread_barrier_destroy(&n.start);
         wrk_quota_free(q);
         ut_session_free(&n.s);
@@ -311,7 +311,7 @@ an_address_handed_out_again_is_the_new_allocation(void **state)
     assert_int_equal(wrk_quota_note_new(q, 0, &(struct wrk_quota_held){7, 0, 2}),
                      -EINVAL);
     assert_int_equal(wrk_quota_used(q, 0), 7);
-    assert_int_equal(srv_books_pieces(s.books, 0), 1);
+    assert_int_equal(srv_ledger_pieces(s.books, 0), 1);
     assert_true(wrk_quota_find(q, 0x1000, &bytes));
     assert_int_equal(bytes, 7);
     wrk_quota_drop_ctx(q, 1);
@@ -370,7 +370,7 @@ announced_jobs_and_the_reader_use_one_book(void **state)
         assert_int_equal(wrk_quota_used(q, 0), JOB_KEYS / 2);
         wrk_quota_drop_ctx(q, 2);
         assert_int_equal(wrk_quota_used(q, 0), 0);
-        assert_int_equal(srv_books_pieces(s.books, 0), 0);
+        assert_int_equal(srv_ledger_pieces(s.books, 0), 0);
     }
     wrk_quota_free(q);
     ut_session_free(&s);

@@ -9,7 +9,7 @@
 #include "wrk_ctx.h"
 #include "wrk_hostfn.h"
 #include "wrk_shared_pinned.h"
-#include "wrk_slot.h"
+#include "wrk_staging.h"
 #include "wrk_transfer.h"
 #include "wrk_unified.h"
 #include "wrk_wait.h"
@@ -62,7 +62,7 @@ wrk_copy_account_receive(struct wrk *w, uint64_t bytes)
 }
 
 bool
-wrk_slot_idle(struct wrk *w, struct wrk_slot *slot)
+wrk_staging_idle(struct wrk *w, struct wrk_staging *slot)
 {
     if (slot->event && copying)
         return false;
@@ -71,13 +71,14 @@ wrk_slot_idle(struct wrk *w, struct wrk_slot *slot)
 }
 
 void
-wrk_slot_wait(struct wrk *w, struct wrk_slot *slot)
+wrk_staging_wait(struct wrk *w, struct wrk_staging *slot)
 {
     slot->event = NULL;
 }
 
 CUresult
-wrk_slot_mark(struct wrk *w, struct wrk_slot *slot, uint32_t ctx_index, CUstream stream)
+wrk_staging_fence(struct wrk *w, struct wrk_staging *slot, uint32_t ctx_index,
+                  CUstream stream)
 {
     slot->event = EVENT;
     slot->ctx_index = ctx_index;
@@ -86,7 +87,7 @@ wrk_slot_mark(struct wrk *w, struct wrk_slot *slot, uint32_t ctx_index, CUstream
 }
 
 void
-wrk_slot_forget(struct wrk_slot *slot, uint32_t ctx_index)
+wrk_staging_forget(struct wrk_staging *slot, uint32_t ctx_index)
 {
     if (slot->ctx_index == ctx_index)
         slot->event = NULL;
@@ -169,7 +170,7 @@ static bool
 add_what_came(uint32_t id, uint64_t size)
 {
     return wrk_pinned_add(
-        &worker, &(struct wrk_pinned_wish){.id = id, .file = true, .size = size});
+        &worker, &(struct wrk_pinned_request){.id = id, .file = true, .size = size});
 }
 
 static bool
@@ -183,7 +184,7 @@ static bool
 add_at(uint32_t id, uint64_t addr, uint64_t size)
 {
     return wrk_pinned_add(
-        &worker, &(struct wrk_pinned_wish){.id = id, .addr = addr, .size = size});
+        &worker, &(struct wrk_pinned_request){.id = id, .addr = addr, .size = size});
 }
 
 static void
@@ -205,7 +206,7 @@ drop(uint32_t id)
 }
 
 bool
-wrk_hosts_none(struct wrk_hosts *hosts)
+wrk_hostfns_none(struct wrk_hostfns *hosts)
 {
     (void)hosts;
     return true;
@@ -318,7 +319,7 @@ with_more_streams_than_marks_it_stays_for_good(void **state)
 {
     assert_true(add(0, SIZE));
     copying = true;
-    for (unsigned i = 0; i <= WRK_PINNED_MARKS; i++)
+    for (unsigned i = 0; i <= WRK_PINNED_FENCES; i++)
         assert_int_equal(up(0, 0, 4096, STREAM(i)), CUDA_SUCCESS);
     wrk_pinned_drop(&worker, 0);
     assert_null(queued);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ladder by which RDMA reaches a card's memory, with every rung made to hold or to
- * break: the adapter and the driver are functions of this file.
+ * The ladder by which RDMA reaches a card's memory, with every gdr_mode made to hold or
+ * to break: the adapter and the driver are functions of this file.
  */
 #include "ut.h"
 
@@ -117,9 +117,9 @@ attribute(CUdevice_attribute a, int value)
 }
 
 static const char *
-rung(void)
+gdr_mode(void)
 {
-    return wrk_rung_name(priv.usage->rung);
+    return wrk_gdr_mode_name(priv.usage->gdr_mode);
 }
 
 /* Memory of this process, and addresses that no processor reads. */
@@ -153,7 +153,7 @@ first_rung_that_holds_is_taken(void **state)
     static const struct {
         bool nic_dmabuf, driver_dmabuf, nic_addresses;
         int prot;
-        const char *allowed, *rung;
+        const char *allowed, *gdr_mode;
     } cases[] = {
         {true, true, true, PROT_NONE, "auto", "dmabuf"},
         {true, false, true, PROT_NONE, "auto", "peermem"},
@@ -168,7 +168,7 @@ first_rung_that_holds_is_taken(void **state)
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         uint64_t addr = card_memory(4 * MIB, cases[i].prot);
-        bool holds = strcmp(cases[i].rung, "slots") != 0;
+        bool holds = strcmp(cases[i].gdr_mode, "slots") != 0;
         struct wrk_windows *ws;
 
         nic.dmabuf = cases[i].nic_dmabuf;
@@ -177,8 +177,8 @@ first_rung_that_holds_is_taken(void **state)
         ws = worker_with(cases[i].allowed);
         wrk_windows_know(ws, addr, 4 * MIB, 1);
         assert_int_equal(take(ws, addr, MIB), holds ? MIB : 0);
-        assert_string_equal(rung(), cases[i].rung);
-        assert_int_equal(nic.fd_opens, strcmp(cases[i].rung, "dmabuf") == 0);
+        assert_string_equal(gdr_mode(), cases[i].gdr_mode);
+        assert_int_equal(nic.fd_opens, strcmp(cases[i].gdr_mode, "dmabuf") == 0);
         assert_int_equal(nic.open, holds);
         wrk_windows_free(ws);
         assert_int_equal(nic.open, 0);
@@ -315,7 +315,7 @@ adapter_that_refuses_again_and_again_is_left_alone(void **state)
     nic.addresses = false;
     for (uint64_t i = 1; i < 40; i++)
         assert_int_equal(take(ws, addr + i * 64 * MIB, MIB), 0);
-    assert_string_equal(rung(), "slots");
+    assert_string_equal(gdr_mode(), "slots");
     wrk_windows_free(ws);
     munmap((void *)(uintptr_t)addr, 4096 * MIB);
 }

@@ -22,7 +22,7 @@
 
 struct ut_session {
     struct srv_arbiter *arb;
-    struct srv_books *books;
+    struct srv_ledger *books;
     struct ticket_claims claims;
     struct srv_desk *seats[UT_SEATS]; /* the supervisor's */
     struct wrk_desks desks[UT_SEATS]; /* the workers' */
@@ -37,7 +37,7 @@ ut_session_new(struct ut_session *s, struct srv_arbiter *arb, uint64_t id,
     s->claims.n_slices = 2;
     s->claims.slices[0].memory = memory0;
     s->claims.slices[1].memory = memory1;
-    assert_int_equal(srv_books_new(&s->claims, &s->books, NULL), 0);
+    assert_int_equal(srv_ledger_new(&s->claims, &s->books, NULL), 0);
 }
 
 /* The next seat, with a worker on cards 0 and 1 that can be asked for. */
@@ -48,7 +48,7 @@ ut_session_sit(struct ut_session *s, struct gov_share share)
     struct wrk_desks *w;
     uint32_t seat = 0;
 
-    assert_int_equal(srv_books_sit(s->books, &seat), 0);
+    assert_int_equal(srv_ledger_sit(s->books, &seat), 0);
     assert_true(seat < UT_SEATS);
     assert_int_equal(srv_desk_new(&d, NULL), 0);
     d->session = s->claims.session_id;
@@ -59,13 +59,13 @@ ut_session_sit(struct ut_session *s, struct gov_share share)
         d->slices[i].card = i;
         d->slices[i].share = share;
     }
-    srv_books_desk(s->books, seat, d, 1000 + seat);
+    srv_ledger_desk(s->books, seat, d, 1000 + seat);
     assert_int_equal(srv_arbiter_add(s->arb, d, NULL), 0);
     w = &s->desks[seat];
     *w = (struct wrk_desks){.desk = d->desk, .notice = d->notice, .seat = seat};
     w->bell_fd = d->bell_fd;
     w->segment = mmap(NULL, sizeof(*w->segment), PROT_READ, MAP_SHARED,
-                      srv_books_segment_fd(s->books), 0);
+                      srv_ledger_segment_fd(s->books), 0);
     assert_ptr_not_equal(w->segment, MAP_FAILED);
     pthread_mutex_init(&w->lock, NULL);
     s->seats[seat] = d;
@@ -77,7 +77,7 @@ ut_session_leave(struct ut_session *s, uint32_t seat)
 {
     munmap((void *)(uintptr_t)s->desks[seat].segment, sizeof(struct wrk_segment));
     srv_arbiter_remove(s->arb, s->seats[seat]);
-    srv_books_leave(s->books, seat);
+    srv_ledger_leave(s->books, seat);
     srv_desk_free(s->seats[seat]);
     s->seats[seat] = NULL;
 }
@@ -88,7 +88,7 @@ ut_session_free(struct ut_session *s)
     for (uint32_t i = 0; i < UT_SEATS; i++)
         if (s->seats[i])
             ut_session_leave(s, i);
-    srv_books_free(s->books);
+    srv_ledger_free(s->books);
 }
 
 #endif

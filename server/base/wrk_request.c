@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wrk_ask.h"
+#include "wrk_request.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@ union control {
 };
 
 int
-wrk_ask_send(int sock, const struct wrk_ask *ask, int fd, int flags)
+wrk_request_send(int sock, const struct wrk_request *ask, int fd, int flags)
 {
     union control control = {0};
     struct iovec iov = {(void *)(uintptr_t)ask, sizeof(*ask)};
@@ -35,7 +35,7 @@ wrk_ask_send(int sock, const struct wrk_ask *ask, int fd, int flags)
 }
 
 int
-wrk_ask_recv(int sock, struct wrk_ask *ret, int *ret_fd, int flags)
+wrk_request_recv(int sock, struct wrk_request *ret, int *ret_fd, int flags)
 {
     union control control;
     struct iovec iov = {ret, sizeof(*ret)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wrk_slot.h"
+#include "wrk_staging.h"
 
 #include "drv.h"
 #include "gp_log.h"
@@ -13,7 +13,7 @@
 #define HOSTREGISTER_PORTABLE 0x1u
 
 CUresult
-wrk_slot_ready(struct wrk *w, struct wrk_slot *slot, size_t size)
+wrk_staging_ready(struct wrk *w, struct wrk_staging *slot, size_t size)
 {
     CUresult r;
 
@@ -41,7 +41,8 @@ wrk_slot_ready(struct wrk *w, struct wrk_slot *slot, size_t size)
 }
 
 CUresult
-wrk_slot_mark(struct wrk *w, struct wrk_slot *slot, uint32_t ctx_index, CUstream stream)
+wrk_staging_fence(struct wrk *w, struct wrk_staging *slot, uint32_t ctx_index,
+                  CUstream stream)
 {
     CUevent event = wrk_evpool_get(w, ctx_index);
     CUresult r;
@@ -60,24 +61,24 @@ wrk_slot_mark(struct wrk *w, struct wrk_slot *slot, uint32_t ctx_index, CUstream
 }
 
 bool
-wrk_slot_idle(struct wrk *w, struct wrk_slot *slot)
+wrk_staging_idle(struct wrk *w, struct wrk_staging *slot)
 {
     if (slot->event && WRK_CALL(w, cuEventQuery, slot->event) == CUDA_ERROR_NOT_READY)
         return false;
-    wrk_slot_unmark(w, slot);
+    wrk_staging_unfence(w, slot);
     return true;
 }
 
 void
-wrk_slot_wait(struct wrk *w, struct wrk_slot *slot)
+wrk_staging_wait(struct wrk *w, struct wrk_staging *slot)
 {
     if (slot->event)
         WRK_CALL(w, cuEventSynchronize, slot->event);
-    wrk_slot_unmark(w, slot);
+    wrk_staging_unfence(w, slot);
 }
 
 CUresult
-wrk_slot_result(struct wrk *w, struct wrk_slot *slot, uint64_t spin_until_ns)
+wrk_staging_result(struct wrk *w, struct wrk_staging *slot, uint64_t spin_until_ns)
 {
     CUresult r = CUDA_SUCCESS;
 
@@ -88,12 +89,12 @@ wrk_slot_result(struct wrk *w, struct wrk_slot *slot, uint64_t spin_until_ns)
         if (r == CUDA_ERROR_NOT_READY)
             r = WRK_CALL(w, cuEventSynchronize, slot->event);
     }
-    wrk_slot_unmark(w, slot);
+    wrk_staging_unfence(w, slot);
     return r;
 }
 
 void
-wrk_slot_unmark(struct wrk *w, struct wrk_slot *slot)
+wrk_staging_unfence(struct wrk *w, struct wrk_staging *slot)
 {
     if (slot->event)
         wrk_evpool_put(w, slot->ctx_index, slot->event);
@@ -101,7 +102,7 @@ wrk_slot_unmark(struct wrk *w, struct wrk_slot *slot)
 }
 
 void
-wrk_slot_forget(struct wrk_slot *slot, uint32_t ctx_index)
+wrk_staging_forget(struct wrk_staging *slot, uint32_t ctx_index)
 {
     if (slot->ctx_index == ctx_index)
         slot->event = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "srv_ask.h"
+#include "srv_request.h"
 
 #include "gp_err.h"
 #include "gp_log.h"
@@ -8,7 +8,7 @@
 #include "srv_images.h"
 #include "srv_peer.h"
 #include "srv_types.h"
-#include "wrk_ask.h"
+#include "wrk_request.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,67 +16,67 @@
 #include <sys/socket.h>
 
 static int
-answer_image(struct srv_worker *w, const struct wrk_ask *ask)
+answer_image(struct srv_worker *w, const struct wrk_request *ask)
 {
-    struct wrk_ask reply = {.kind = WRK_ASK_IMAGE};
+    struct wrk_request reply = {.kind = WRK_REQUEST_IMAGE};
     bool own = false;
     int fd = srv_images_find(w->srv->images, ask->name, ask->secret, w->image_nonce,
                              w->session->claims.session_id, &own);
 
     reply.own = own;
-    return wrk_ask_send(w->ask.fd, &reply, fd, MSG_DONTWAIT);
+    return wrk_request_send(w->ask.fd, &reply, fd, MSG_DONTWAIT);
 }
 
 /* @fd is ours. */
 static int
-answer_share(struct srv_worker *w, const struct wrk_ask *ask, int fd)
+answer_share(struct srv_worker *w, const struct wrk_request *ask, int fd)
 {
-    struct wrk_ask reply = *ask;
-    int r = srv_share_new(w->session, w->seat, &reply, fd);
+    struct wrk_request reply = *ask;
+    int r = srv_export_new(w->session, w->seat, &reply, fd);
 
     if (r < 0) {
         gp_log_warn("server", "%s: shares nothing more: %s", w->name, strerror(-r));
         reply.own = 0;
     }
-    return wrk_ask_send(w->ask.fd, &reply, -1, MSG_DONTWAIT);
+    return wrk_request_send(w->ask.fd, &reply, -1, MSG_DONTWAIT);
 }
 
 static int
-answer_shared(struct srv_worker *w, const struct wrk_ask *ask)
+answer_shared(struct srv_worker *w, const struct wrk_request *ask)
 {
-    struct wrk_ask reply = *ask;
-    int fd = srv_share_find(w->session, w->seat, &reply);
+    struct wrk_request reply = *ask;
+    int fd = srv_export_find(w->session, w->seat, &reply);
 
-    return wrk_ask_send(w->ask.fd, &reply, fd, MSG_DONTWAIT);
+    return wrk_request_send(w->ask.fd, &reply, fd, MSG_DONTWAIT);
 }
 
 /* @fd is ours. */
 static int
-answer(struct srv_worker *w, const struct wrk_ask *ask, int fd)
+answer(struct srv_worker *w, const struct wrk_request *ask, int fd)
 {
     struct wire_image_id id;
 
-    if (ask->kind == WRK_ASK_KEEP && fd >= 0) {
+    if (ask->kind == WRK_REQUEST_KEEP && fd >= 0) {
         memcpy(id.name, ask->name, sizeof(id.name));
         memcpy(id.secret, ask->secret, sizeof(id.secret));
         srv_images_keep(w->srv->images, &id, fd, w->session->claims.session_id);
         return 0;
     }
-    if (ask->kind == WRK_ASK_SHARE && fd >= 0)
+    if (ask->kind == WRK_REQUEST_SHARE && fd >= 0)
         return answer_share(w, ask, fd);
     if (fd >= 0) {
         close(fd);
         return -EPROTO;
     }
     switch (ask->kind) {
-    case WRK_ASK_PEER:
+    case WRK_REQUEST_PEER:
         return srv_peer_dial(w, ask);
-    case WRK_ASK_IMAGE:
+    case WRK_REQUEST_IMAGE:
         return answer_image(w, ask);
-    case WRK_ASK_SHARED:
+    case WRK_REQUEST_SHARED:
         return answer_shared(w, ask);
-    case WRK_ASK_UNSHARE:
-        srv_share_drop(w->session, w->seat, ask);
+    case WRK_REQUEST_UNSHARE:
+        srv_export_drop(w->session, w->seat, ask);
         return 0;
     default:
         return -EPROTO;
@@ -86,9 +86,9 @@ answer(struct srv_worker *w, const struct wrk_ask *ask, int fd)
 static int
 ask_next(struct srv_worker *w)
 {
-    struct wrk_ask ask;
+    struct wrk_request ask;
     int fd;
-    int r = wrk_ask_recv(w->ask.fd, &ask, &fd, MSG_DONTWAIT);
+    int r = wrk_request_recv(w->ask.fd, &ask, &fd, MSG_DONTWAIT);
 
     return r < 0 ? r : answer(w, &ask, fd);
 }
@@ -102,7 +102,7 @@ ask_close(struct srv_worker *w)
 }
 
 void
-srv_ask_finish(struct srv_worker *w)
+srv_request_finish(struct srv_worker *w)
 {
     if (w->ask.fd < 0)
         return;
@@ -127,7 +127,7 @@ on_ask(struct gp_loop_fd *src, uint32_t revents)
 }
 
 int
-srv_ask_open(struct srv_worker *w, int *ret_fd, struct gp_err *err)
+srv_request_open(struct srv_worker *w, int *ret_fd, struct gp_err *err)
 {
     int pair[2];
     int r;

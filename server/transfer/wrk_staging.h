@@ -8,8 +8,8 @@
  * made at first use and kept: fresh memory per transfer would cost more than the copy.
  * A slot belongs to whoever its owner's rules say; nothing here locks.
  */
-#ifndef WRK_SLOT_H
-#define WRK_SLOT_H
+#ifndef WRK_STAGING_H
+#define WRK_STAGING_H
 
 #include "cuda_abi.h"
 #include "gp_base.h"
@@ -21,7 +21,7 @@
 
 struct wrk;
 
-struct wrk_slot {
+struct wrk_staging {
     uint8_t *mem;
     atomic_bool pinned; /* registered since the last context died */
     CUevent event;      /* of the copy in flight, NULL: free */
@@ -34,28 +34,29 @@ struct wrk_slot {
  * driver refuses it, its error, which the call that wants the memory ends with: a copy
  * to or from pageable memory waits for its stream inside the driver, and whoever starts
  * one here is the thread that has to go on receiving. */
-CUresult wrk_slot_ready(struct wrk *w, struct wrk_slot *slot, size_t size);
+CUresult wrk_staging_ready(struct wrk *w, struct wrk_staging *slot, size_t size);
 
 /* A copy that uses the slot was started in @stream of the context @ctx_index, which is
  * current: busy until it is done.  What kept that from being marked, or CUDA_SUCCESS;
  * then the copy has been waited for. */
-CUresult wrk_slot_mark(struct wrk *w, struct wrk_slot *slot, uint32_t ctx_index,
-                       CUstream stream);
+CUresult wrk_staging_fence(struct wrk *w, struct wrk_staging *slot, uint32_t ctx_index,
+                           CUstream stream);
 
 /* Is the copy that used it done?  An error counts as done: the stream is dead. */
-bool wrk_slot_idle(struct wrk *w, struct wrk_slot *slot);
+bool wrk_staging_idle(struct wrk *w, struct wrk_staging *slot);
 
 /* Wait for it, in the driver. */
-void wrk_slot_wait(struct wrk *w, struct wrk_slot *slot);
+void wrk_staging_wait(struct wrk *w, struct wrk_staging *slot);
 
 /* Wait for it, asking until @spin_until_ns and sleeping from then on; what the copy
  * came to. */
-CUresult wrk_slot_result(struct wrk *w, struct wrk_slot *slot, uint64_t spin_until_ns);
+CUresult wrk_staging_result(struct wrk *w, struct wrk_staging *slot,
+                            uint64_t spin_until_ns);
 
 /* The event is not needed any more. */
-void wrk_slot_unmark(struct wrk *w, struct wrk_slot *slot);
+void wrk_staging_unfence(struct wrk *w, struct wrk_staging *slot);
 
 /* The context is gone, and its events with it. */
-void wrk_slot_forget(struct wrk_slot *slot, uint32_t ctx_index);
+void wrk_staging_forget(struct wrk_staging *slot, uint32_t ctx_index);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wrk_layout.h"
+#include "kernel_params.h"
 
 #include "gp_err.h"
 
@@ -11,26 +11,26 @@
 
 /* Parameters follow each other without overlap; returns NULL or what is wrong. */
 static const char *
-check_params(const struct wrk_layout_param *params, uint32_t n)
+check_params(const struct kernel_param *params, uint32_t n)
 {
     uint32_t end = 0;
 
     for (uint32_t i = 0; i < n; i++) {
         if (params[i].offset < end)
             return "parameters overlap";
-        if (params[i].offset > WRK_LAYOUT_BYTES_MAX ||
-            params[i].size > WRK_LAYOUT_BYTES_MAX - params[i].offset)
+        if (params[i].offset > KERNEL_PARAMS_BYTES_MAX ||
+            params[i].size > KERNEL_PARAMS_BYTES_MAX - params[i].offset)
             return "more bytes of parameters than a launch can take";
         end = params[i].offset + params[i].size;
     }
     return NULL;
 }
 
-static struct wrk_layout *
-layout_new(const char *name, size_t name_len, const struct wrk_layout_param *params,
+static struct kernel_params *
+layout_new(const char *name, size_t name_len, const struct kernel_param *params,
            uint32_t n_params, const char *why)
 {
-    struct wrk_layout *new;
+    struct kernel_params *new;
     char *name_at;
 
     if (!why)
@@ -53,14 +53,14 @@ layout_new(const char *name, size_t name_len, const struct wrk_layout_param *par
 }
 
 static int
-grow(struct wrk_layouts *all)
+grow(struct kernel_params_set *all)
 {
     size_t cap = all->cap ? all->cap * 2 : FIRST_CAP;
-    struct wrk_layout **more;
+    struct kernel_params **more;
 
     if (all->n < all->cap)
         return 0;
-    more = realloc(all->all, cap * sizeof(struct wrk_layout *));
+    more = realloc(all->all, cap * sizeof(struct kernel_params *));
     if (!more)
         return -ENOMEM;
     all->all = more;
@@ -69,15 +69,15 @@ grow(struct wrk_layouts *all)
 }
 
 int
-wrk_layouts_add(struct wrk_layouts *all, const char *name, size_t name_len,
-                const struct wrk_layout_param *params, uint32_t n_params,
-                const char *why, struct gp_err *err)
+kernel_params_add(struct kernel_params_set *all, const char *name, size_t name_len,
+                  const struct kernel_param *params, uint32_t n_params, const char *why,
+                  struct gp_err *err)
 {
-    struct wrk_layout *new;
+    struct kernel_params *new;
 
-    if (all->n >= WRK_LAYOUT_KERNELS_MAX)
+    if (all->n >= KERNEL_PARAMS_KERNELS_MAX)
         return gp_err_set(err, -E2BIG, "more than %u kernels in one image",
-                          WRK_LAYOUT_KERNELS_MAX);
+                          KERNEL_PARAMS_KERNELS_MAX);
     if (grow(all) < 0)
         return gp_err_set(err, -ENOMEM, "no memory for %zu kernels", all->n);
     new = layout_new(name, name_len, params, n_params, why);
@@ -90,7 +90,7 @@ wrk_layouts_add(struct wrk_layouts *all, const char *name, size_t name_len,
 }
 
 static bool
-same_params(const struct wrk_layout *a, const struct wrk_layout *b)
+same_params(const struct kernel_params *a, const struct kernel_params *b)
 {
     return a->n_params == b->n_params &&
            (!a->n_params ||
@@ -99,9 +99,9 @@ same_params(const struct wrk_layout *a, const struct wrk_layout *b)
 
 /* Of two of one name: the one that can be told, and of two such the first. */
 static void
-merge(struct wrk_layout **into, struct wrk_layout *other)
+merge(struct kernel_params **into, struct kernel_params *other)
 {
-    struct wrk_layout *kept = *into;
+    struct kernel_params *kept = *into;
 
     if (kept->why && !other->why) {
         *into = other;
@@ -116,7 +116,7 @@ merge(struct wrk_layout **into, struct wrk_layout *other)
 static int
 by_name(const void *a, const void *b)
 {
-    const struct wrk_layout *const *x = a, *const *y = b;
+    const struct kernel_params *const *x = a, *const *y = b;
     int r = strcmp((*x)->name, (*y)->name);
 
     if (r != 0)
@@ -125,11 +125,11 @@ by_name(const void *a, const void *b)
 }
 
 static void
-sort(struct wrk_layouts *all)
+sort(struct kernel_params_set *all)
 {
     size_t n = 0;
 
-    qsort(all->all, all->n, sizeof(struct wrk_layout *), by_name);
+    qsort(all->all, all->n, sizeof(struct kernel_params *), by_name);
     for (size_t i = 0; i < all->n; i++) {
         if (n && strcmp(all->all[n - 1]->name, all->all[i]->name) == 0)
             merge(&all->all[n - 1], all->all[i]);
@@ -140,8 +140,8 @@ sort(struct wrk_layouts *all)
     all->sorted = true;
 }
 
-struct wrk_layout *
-wrk_layouts_find(struct wrk_layouts *all, const char *name)
+struct kernel_params *
+kernel_params_find(struct kernel_params_set *all, const char *name)
 {
     size_t low = 0, high;
 
@@ -163,10 +163,10 @@ wrk_layouts_find(struct wrk_layouts *all, const char *name)
 }
 
 void
-wrk_layouts_fini(struct wrk_layouts *all)
+kernel_params_fini(struct kernel_params_set *all)
 {
     for (size_t i = 0; i < all->n; i++)
         free(all->all[i]);
     free(all->all);
-    *all = (struct wrk_layouts){0};
+    *all = (struct kernel_params_set){0};
 }

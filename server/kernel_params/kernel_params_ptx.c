@@ -7,7 +7,7 @@
  * parameter lies at the next multiple of its alignment, which is its type's unless
  * .align says more; .ptr speaks of what a pointer points to and changes nothing.
  */
-#include "wrk_layout.h"
+#include "kernel_params.h"
 
 #include "gp_err.h"
 #include "gp_param.h"
@@ -29,14 +29,14 @@ struct reader {
     const char *end;
     const char *word; /* of the last token */
     size_t len;
-    struct wrk_layouts *all;
+    struct kernel_params_set *all;
     unsigned sm;
 
     /* The entry at hand. */
     const char *why;
     uint32_t n;
     uint32_t bytes;
-    struct wrk_layout_param params[WRK_LAYOUT_PARAMS_MAX];
+    struct kernel_param params[KERNEL_PARAMS_PARAMS_MAX];
 };
 
 /* ---- tokens ---- */
@@ -149,7 +149,7 @@ number(const struct reader *r, uint32_t *ret)
         if (d >= base)
             return false;
         v = v * base + d;
-        if (v > WRK_LAYOUT_BYTES_MAX)
+        if (v > KERNEL_PARAMS_BYTES_MAX)
             return false;
     }
     *ret = v;
@@ -216,7 +216,7 @@ read_length(struct reader *r, struct param *p)
         return;
     }
     count *= n;
-    if (count > WRK_LAYOUT_BYTES_MAX)
+    if (count > KERNEL_PARAMS_BYTES_MAX)
         give_up(r, "more bytes of parameters than a launch can take");
     else
         p->count = (uint32_t)count;
@@ -247,10 +247,11 @@ put_param(struct reader *r, const struct param *p)
 
     if (!p->unit || !p->named || !p->count) {
         give_up(r, "a parameter without a type, a name or a length");
-    } else if (offset + size > WRK_LAYOUT_BYTES_MAX || r->n == WRK_LAYOUT_PARAMS_MAX) {
+    } else if (offset + size > KERNEL_PARAMS_BYTES_MAX ||
+               r->n == KERNEL_PARAMS_PARAMS_MAX) {
         give_up(r, "more parameters than a launch can take");
     } else {
-        r->params[r->n++] = (struct wrk_layout_param){(uint32_t)offset, (uint32_t)size};
+        r->params[r->n++] = (struct kernel_param){(uint32_t)offset, (uint32_t)size};
         r->bytes = (uint32_t)(offset + size);
     }
 }
@@ -302,12 +303,12 @@ read_entry(struct reader *r, struct gp_err *err)
         r->at = after;
     else if (!read_params(r))
         return gp_err_set(err, -EINVAL, "a PTX text that ends inside of parameters");
-    return wrk_layouts_add(r->all, name, len, r->params, r->n, r->why, err);
+    return kernel_params_add(r->all, name, len, r->params, r->n, r->why, err);
 }
 
 int
-wrk_layout_ptx(const char *text, size_t len, unsigned sm, struct wrk_layouts *all,
-               struct gp_err *err)
+kernel_params_ptx(const char *text, size_t len, unsigned sm,
+                  struct kernel_params_set *all, struct gp_err *err)
 {
     CLEANUP_FREE struct reader *r = calloc(1, sizeof(*r));
     enum token token;

@@ -5,7 +5,7 @@
 
 #include "gp_err.h"
 #include "gp_image.h"
-#include "wrk_layout.h"
+#include "kernel_params.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,10 +15,10 @@
 
 /* "0+8 8+4", "", or "? reason"; "none" without such a kernel.  One text at a time. */
 static const char *
-told(struct wrk_layouts *all, const char *name)
+told(struct kernel_params_set *all, const char *name)
 {
     static char text[400];
-    const struct wrk_layout *l = wrk_layouts_find(all, name);
+    const struct kernel_params *l = kernel_params_find(all, name);
     size_t at = 0;
 
     if (!l)
@@ -39,15 +39,15 @@ told(struct wrk_layouts *all, const char *name)
 static const char *
 ptx_on(unsigned sm, const char *text)
 {
-    struct wrk_layouts all = {0};
+    struct kernel_params_set all = {0};
     struct gp_err err = {0};
     const char *ret;
 
-    if (wrk_layout_ptx(text, strlen(text), sm, &all, &err) < 0)
+    if (kernel_params_ptx(text, strlen(text), sm, &all, &err) < 0)
         ret = "broken";
     else
         ret = told(&all, "k");
-    wrk_layouts_fini(&all);
+    kernel_params_fini(&all);
     return ret;
 }
 
@@ -143,15 +143,15 @@ only_real_entries_count(void **state)
              ".weak .entry // name\nk /* list */ ( .param/**/.u64 a )\n"
              "{ .param .b32 x; ld.param.u64 %rd1, [a]; ret; }\n"
              ".visible .entry $q_9(.param .u32 a) { ret; }\n";
-    struct wrk_layouts all = {0};
+    struct kernel_params_set all = {0};
 
-    assert_int_equal(wrk_layout_ptx(text, strlen(text), 75, &all, NULL), 0);
+    assert_int_equal(kernel_params_ptx(text, strlen(text), 75, &all, NULL), 0);
     assert_string_equal(told(&all, "k"), "0+8");
     assert_string_equal(told(&all, "e"), "0+2");
     assert_string_equal(told(&all, "$q_9"), "0+4");
     assert_string_equal(told(&all, "f"), "none");
     assert_int_equal(all.n, 3);
-    wrk_layouts_fini(&all);
+    kernel_params_fini(&all);
 }
 
 static void
@@ -189,16 +189,16 @@ text_that_ends_anywhere_is_read_without_harm(void **state)
              "a[16], .param .u64 .ptr b) { ret; } // end";
 
     for (size_t len = 0; len < sizeof(text); len++) {
-        struct wrk_layouts all = {0};
+        struct kernel_params_set all = {0};
         char *exact = malloc(len ? len : 1); /* so that reading beyond is seen */
         struct gp_err err = {0};
         int r;
 
         assert_non_null(exact);
         memcpy(exact, text, len);
-        r = wrk_layout_ptx(exact, len, 75, &all, &err);
+        r = kernel_params_ptx(exact, len, 75, &all, &err);
         assert_true(r == 0 || (r == -EINVAL && err.msg[0]));
-        wrk_layouts_fini(&all);
+        kernel_params_fini(&all);
         free(exact);
     }
 }
@@ -209,13 +209,13 @@ text_that_ends_anywhere_is_read_without_harm(void **state)
 static const char *
 cubin(struct ut_cubin *c, const char *name)
 {
-    struct wrk_layouts all = {0};
+    struct kernel_params_set all = {0};
     const char *ret;
 
     ut_cubin_end(c);
-    assert_int_equal(wrk_layout_elf(c->data, c->len, &all, NULL), 0);
+    assert_int_equal(kernel_params_elf(c->data, c->len, &all, NULL), 0);
     ret = told(&all, name);
-    wrk_layouts_fini(&all);
+    kernel_params_fini(&all);
     return ret;
 }
 
@@ -325,7 +325,7 @@ a_bad_kernel_does_not_spoil_the_next(void **state)
 static void
 more_sections_than_the_header_counts_are_found(void **state)
 {
-    struct wrk_layouts all = {0};
+    struct kernel_params_set all = {0};
     struct ut_cubin c;
     Elf64_Shdr first;
     Elf64_Ehdr eh;
@@ -340,27 +340,27 @@ more_sections_than_the_header_counts_are_found(void **state)
     eh.e_shstrndx = SHN_XINDEX;
     memcpy(c.data, &eh, sizeof(eh));
     memcpy(c.data + eh.e_shoff, &first, sizeof(first));
-    assert_int_equal(wrk_layout_elf(c.data, c.len, &all, NULL), 0);
+    assert_int_equal(kernel_params_elf(c.data, c.len, &all, NULL), 0);
     assert_string_equal(told(&all, "_Z1kPfi"), "0+8 8+4 16+3");
-    wrk_layouts_fini(&all);
+    kernel_params_fini(&all);
 }
 
 /* Whatever one byte says, nothing outside is read, and what is told fits a launch. */
 static void
 check_harmless(const uint8_t *bytes, size_t len)
 {
-    struct wrk_layouts all = {0};
+    struct kernel_params_set all = {0};
     struct gp_err err = {0};
     uint8_t *exact = malloc(len ? len : 1);
     int r;
 
     assert_non_null(exact);
     memcpy(exact, bytes, len);
-    r = wrk_layout_elf(exact, len, &all, &err);
+    r = kernel_params_elf(exact, len, &all, &err);
     assert_true(r == 0 || err.msg[0]);
     for (size_t i = 0; i < all.n; i++)
-        assert_true(all.all[i]->param_bytes <= WRK_LAYOUT_BYTES_MAX);
-    wrk_layouts_fini(&all);
+        assert_true(all.all[i]->param_bytes <= KERNEL_PARAMS_BYTES_MAX);
+    kernel_params_fini(&all);
     free(exact);
 }
 
@@ -414,15 +414,15 @@ static const char *
 fat_on(const struct fat *fat, unsigned sm)
 {
     static char text[600];
-    struct wrk_layouts all = {0};
+    struct kernel_params_set all = {0};
     struct gp_err err = {0};
-    int r = wrk_layout_image(fat->data, fat->len, sm, &all, &err);
+    int r = kernel_params_image(fat->data, fat->len, sm, &all, &err);
 
     if (r < 0)
         snprintf(text, sizeof(text), "%d: %s", r, err.msg);
     else
         snprintf(text, sizeof(text), "%s", told(&all, "k"));
-    wrk_layouts_fini(&all);
+    kernel_params_fini(&all);
     return text;
 }
 
@@ -522,41 +522,41 @@ bombs_are_refused(void **state)
 static void
 a_kernel_that_comes_twice_must_tell_the_same(void **state)
 {
-    static const struct wrk_layout_param four = {0, 4}, eight = {0, 8};
-    struct wrk_layouts all = {0};
+    static const struct kernel_param four = {0, 4}, eight = {0, 8};
+    struct kernel_params_set all = {0};
 
-    assert_int_equal(wrk_layouts_add(&all, "same", 4, &four, 1, NULL, NULL), 0);
-    assert_int_equal(wrk_layouts_add(&all, "other", 5, &four, 1, NULL, NULL), 0);
-    assert_int_equal(wrk_layouts_add(&all, "bad", 3, NULL, 0, "no reason", NULL), 0);
-    assert_int_equal(wrk_layouts_add(&all, "same", 4, &four, 1, NULL, NULL), 0);
-    assert_int_equal(wrk_layouts_add(&all, "other", 5, &eight, 1, NULL, NULL), 0);
-    assert_int_equal(wrk_layouts_add(&all, "bad", 3, &eight, 1, NULL, NULL), 0);
+    assert_int_equal(kernel_params_add(&all, "same", 4, &four, 1, NULL, NULL), 0);
+    assert_int_equal(kernel_params_add(&all, "other", 5, &four, 1, NULL, NULL), 0);
+    assert_int_equal(kernel_params_add(&all, "bad", 3, NULL, 0, "no reason", NULL), 0);
+    assert_int_equal(kernel_params_add(&all, "same", 4, &four, 1, NULL, NULL), 0);
+    assert_int_equal(kernel_params_add(&all, "other", 5, &eight, 1, NULL, NULL), 0);
+    assert_int_equal(kernel_params_add(&all, "bad", 3, &eight, 1, NULL, NULL), 0);
     assert_string_equal(told(&all, "same"), "0+4");
     assert_string_equal(told(&all, "other"),
                         "? the image tells two kinds of parameters");
     assert_string_equal(told(&all, "bad"), "0+8");
     assert_string_equal(told(&all, "sam"), "none");
     assert_int_equal(all.n, 3);
-    wrk_layouts_fini(&all);
+    kernel_params_fini(&all);
 }
 
 static void
 kernels_of_one_image_are_counted(void **state)
 {
-    struct wrk_layouts all = {0};
+    struct kernel_params_set all = {0};
     struct gp_err err = {0};
     char name[16];
 
-    for (unsigned i = 0; i < WRK_LAYOUT_KERNELS_MAX; i++) {
+    for (unsigned i = 0; i < KERNEL_PARAMS_KERNELS_MAX; i++) {
         int n = snprintf(name, sizeof(name), "k%u", i);
 
-        assert_int_equal(wrk_layouts_add(&all, name, (size_t)n, NULL, 0, NULL, NULL),
+        assert_int_equal(kernel_params_add(&all, name, (size_t)n, NULL, 0, NULL, NULL),
                          0);
     }
-    assert_int_equal(wrk_layouts_add(&all, "k", 1, NULL, 0, NULL, &err), -E2BIG);
+    assert_int_equal(kernel_params_add(&all, "k", 1, NULL, 0, NULL, &err), -E2BIG);
     assert_string_equal(err.msg, "more than 262144 kernels in one image");
     assert_string_equal(told(&all, "k262143"), "");
-    wrk_layouts_fini(&all);
+    kernel_params_fini(&all);
 }
 
 int

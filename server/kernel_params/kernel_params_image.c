@@ -11,15 +11,15 @@
 #include "gp_err.h"
 #include "gp_fatbin.h"
 #include "gp_image.h"
-#include "wrk_layout.h"
+#include "kernel_params.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 static int
-read_entry(const struct gp_fatbin_entry *entry, unsigned sm, struct wrk_layouts *all,
-           struct gp_err *err)
+read_entry(const struct gp_fatbin_entry *entry, unsigned sm,
+           struct kernel_params_set *all, struct gp_err *err)
 {
     CLEANUP_FREE char *bytes = NULL;
     size_t len;
@@ -31,8 +31,8 @@ read_entry(const struct gp_fatbin_entry *entry, unsigned sm, struct wrk_layouts 
     if (r < 0)
         return r;
     return entry->kind == GP_FATBIN_PTX
-               ? wrk_layout_ptx(bytes, strnlen(bytes, len), sm, all, err)
-               : wrk_layout_elf(bytes, len, all, err);
+               ? kernel_params_ptx(bytes, strnlen(bytes, len), sm, all, err)
+               : kernel_params_elf(bytes, len, all, err);
 }
 
 /* Machine code is there to be run; PTX if there is none. */
@@ -77,10 +77,10 @@ choose(const struct gp_image *fatbin, unsigned sm, struct gp_fatbin_entry *ret,
  * others from being read, unless what all claim to unpack to is too much. */
 static int
 read_entries(const struct gp_image *fatbin, const struct gp_fatbin_entry *target,
-             unsigned sm, struct wrk_layouts *all, struct gp_err *err)
+             unsigned sm, struct kernel_params_set *all, struct gp_err *err)
 {
     struct gp_fatbin_entry entry;
-    uint64_t left = WRK_LAYOUT_UNPACKED_MAX;
+    uint64_t left = KERNEL_PARAMS_UNPACKED_MAX;
     size_t pos = 0;
     int first = 0;
 
@@ -94,7 +94,7 @@ read_entries(const struct gp_image *fatbin, const struct gp_fatbin_entry *target
             return gp_err_set(err, -E2BIG,
                               "a fat binary claims to unpack to more "
                               "than %u MiB",
-                              (unsigned)(WRK_LAYOUT_UNPACKED_MAX >> 20));
+                              (unsigned)(KERNEL_PARAMS_UNPACKED_MAX >> 20));
         left -= entry.raw_len;
         r = read_entry(&entry, sm, all, &why);
         if (r < 0 && first == 0)
@@ -104,7 +104,7 @@ read_entries(const struct gp_image *fatbin, const struct gp_fatbin_entry *target
 }
 
 static int
-read_fatbin(const struct gp_image *fatbin, unsigned sm, struct wrk_layouts *all,
+read_fatbin(const struct gp_image *fatbin, unsigned sm, struct kernel_params_set *all,
             struct gp_err *err)
 {
     struct gp_fatbin_entry best;
@@ -116,8 +116,8 @@ read_fatbin(const struct gp_image *fatbin, unsigned sm, struct wrk_layouts *all,
 }
 
 int
-wrk_layout_image(const void *data, size_t len, unsigned sm, struct wrk_layouts *all,
-                 struct gp_err *err)
+kernel_params_image(const void *data, size_t len, unsigned sm,
+                    struct kernel_params_set *all, struct gp_err *err)
 {
     struct gp_image image;
     int r = gp_image_measure(data, len, &image, err);
@@ -126,9 +126,9 @@ wrk_layout_image(const void *data, size_t len, unsigned sm, struct wrk_layouts *
         return r;
     switch (image.kind) {
     case GP_IMAGE_PTX:
-        return wrk_layout_ptx(image.data, image.len, sm, all, err);
+        return kernel_params_ptx(image.data, image.len, sm, all, err);
     case GP_IMAGE_ELF:
-        return wrk_layout_elf(image.data, image.len, all, err);
+        return kernel_params_elf(image.data, image.len, all, err);
     case GP_IMAGE_FATBIN:
         return read_fatbin(&image, sm, all, err);
     default:

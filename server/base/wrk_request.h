@@ -7,8 +7,8 @@
  * Both binaries come from one build.  The supervisor believes nothing of it: a worker
  * may have been taken over by its client.
  */
-#ifndef WRK_ASK_H
-#define WRK_ASK_H
+#ifndef WRK_REQUEST_H
+#define WRK_REQUEST_H
 
 #include "wire_image.h"
 
@@ -17,27 +17,27 @@
 enum wrk_ask_kind {
     /* Worker: is the image of name and proof here?  Answered with the same kind; a
      * descriptor comes along if it is, and @own says that this session brought it. */
-    WRK_ASK_IMAGE = 1,
+    WRK_REQUEST_IMAGE = 1,
     /* Worker, with a descriptor: keep this image.  Not answered. */
-    WRK_ASK_KEEP = 2,
+    WRK_REQUEST_KEEP = 2,
     /* Supervisor, with a descriptor: connection number @own of the client. */
-    WRK_ASK_LANE = 3,
+    WRK_REQUEST_LANE = 3,
     /* Worker: connect me to server number @own of the session, whose worker's cookie is
      * in @secret.  Answered with the same kind, and a descriptor if that was possible.
      */
-    WRK_ASK_PEER = 4,
+    WRK_REQUEST_PEER = 4,
     /* Supervisor, with a descriptor: server number @own of the session has connected.
      */
-    WRK_ASK_PEER_IN = 5,
+    WRK_REQUEST_PEER_IN = 5,
     /* Worker, with a descriptor: keep this object (@own: enum wrk_share_kind) of @bytes
      * on @slice for other workers of the session.  Answered with the same kind, and its
      * token in @secret; @own is 0 if that was too many. */
-    WRK_ASK_SHARE = 6,
+    WRK_REQUEST_SHARE = 6,
     /* Worker: the object of kind @own whose token is in @secret.  Answered with the
      * same kind, its @bytes and @slice, and a descriptor if there is one. */
-    WRK_ASK_SHARED = 7,
+    WRK_REQUEST_SHARED = 7,
     /* Worker: it holds that object once less.  Not answered. */
-    WRK_ASK_UNSHARE = 8,
+    WRK_REQUEST_UNSHARE = 8,
 };
 
 enum wrk_share_kind {
@@ -48,7 +48,7 @@ enum wrk_share_kind {
 /* Bytes of a token: enough that nobody guesses one. */
 #define WRK_SHARE_TOKEN 16
 
-struct wrk_ask {
+struct wrk_request {
     uint32_t kind;
     uint32_t own;
     uint64_t bytes;
@@ -59,9 +59,9 @@ struct wrk_ask {
 };
 
 /* Send @ask, and @fd with it unless it is -1; @flags of sendmsg().  0 or -errno. */
-int wrk_ask_send(int sock, const struct wrk_ask *ask, int fd, int flags);
+int wrk_request_send(int sock, const struct wrk_request *ask, int fd, int flags);
 
 /* Receive one; *ret_fd is -1 or the caller's.  -EAGAIN, -ECONNRESET, -EPROTO. */
-int wrk_ask_recv(int sock, struct wrk_ask *ret, int *ret_fd, int flags);
+int wrk_request_recv(int sock, struct wrk_request *ret, int *ret_fd, int flags);
 
 #endif

@@ -6,7 +6,7 @@
  * bytes of value or a length and as many bytes.  One record tells a parameter's number,
  * offset and size, in either of two shapes; another the bytes of all of them.
  */
-#include "wrk_layout.h"
+#include "kernel_params.h"
 
 #include "gp_err.h"
 
@@ -39,14 +39,14 @@ struct reader {
     size_t len;
     const char *names; /* of sections */
     size_t names_len;
-    struct wrk_layouts *all;
+    struct kernel_params_set *all;
 
     /* The kernel at hand. */
     const char *why;
     uint32_t n; /* one more than the highest number */
     uint32_t bytes;
-    bool seen[WRK_LAYOUT_PARAMS_MAX];
-    struct wrk_layout_param params[WRK_LAYOUT_PARAMS_MAX];
+    bool seen[KERNEL_PARAMS_PARAMS_MAX];
+    struct kernel_param params[KERNEL_PARAMS_PARAMS_MAX];
 };
 
 /* ---- records ---- */
@@ -68,13 +68,13 @@ read_param(struct reader *r, const uint8_t *bytes, size_t len, bool wide)
         return;
     }
     memcpy(&rec, bytes, sizeof(rec));
-    if (rec.ordinal >= WRK_LAYOUT_PARAMS_MAX) {
+    if (rec.ordinal >= KERNEL_PARAMS_PARAMS_MAX) {
         give_up(r, "more parameters than a launch can take");
     } else if (r->seen[rec.ordinal]) {
         give_up(r, "one parameter is told twice");
     } else {
         r->seen[rec.ordinal] = true;
-        r->params[rec.ordinal] = (struct wrk_layout_param){
+        r->params[rec.ordinal] = (struct kernel_param){
             rec.offset, wide ? rec.size & 0xffff : rec.size >> 18};
         r->n = gp_max(r->n, rec.ordinal + 1u);
     }
@@ -124,7 +124,7 @@ read_kernel(struct reader *r, const char *name, const uint8_t *at, size_t len,
         give_up(r, "its records end inside of one");
     check(r);
     memset(r->seen, 0, r->n * sizeof(r->seen[0]));
-    return wrk_layouts_add(r->all, name, strlen(name), r->params, r->n, r->why, err);
+    return kernel_params_add(r->all, name, strlen(name), r->params, r->n, r->why, err);
 }
 
 /* ---- sections ---- */
@@ -186,8 +186,8 @@ open_sections(struct reader *r, const Elf64_Ehdr *eh, uint64_t *ret_n,
 }
 
 int
-wrk_layout_elf(const void *image, size_t len, struct wrk_layouts *all,
-               struct gp_err *err)
+kernel_params_elf(const void *image, size_t len, struct kernel_params_set *all,
+                  struct gp_err *err)
 {
     CLEANUP_FREE struct reader *r = calloc(1, sizeof(*r));
     Elf64_Ehdr eh;
