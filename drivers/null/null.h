@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The null driver: a CUDA driver in which everything succeeds at once.
+ * The null driver: a CUDA driver in which every call succeeds at once.
  *
- * For measuring what gpupool itself costs: with it behind the server, every
- * nanosecond is ours.  Memory is real (host) memory and copies really copy, so
- * bulk figures are honest; kernels do not run.  It is not a software GPU, checks
- * no handles, and has only what the measurements and tests need: it refuses other
- * calls (CUDA_ERROR_NOT_SUPPORTED) and lacks some (server/build.mk).
+ * For measuring what gpupool itself costs: with it behind the server, all time is
+ * gpupool's.  Memory is real (host) memory and copies are real copies, so bulk figures
+ * are honest; kernels do not run.  It is not a software GPU, checks no handles, and has
+ * only what the measurements and tests need: it refuses other calls
+ * (CUDA_ERROR_NOT_SUPPORTED) and lacks some (drivers/null/build.mk).
  */
 #ifndef NULL_H
 #define NULL_H

@@ -2,10 +2,10 @@
 /*
  * Modules, libraries, kernels, launches.
  *
- * A kernel exists under every name.  Its parameters are those that the image tells, so
- * that launches carry what they would carry to a real card.  Of a kernel that no image
- * tells of nothing is assumed: a client that believed in a parameter would read it from
- * memory that is not there.
+ * Every kernel name exists.  Its parameters are those in the image, so that launches
+ * carry what they would carry to a real GPU.  A kernel that no image describes has no
+ * parameters here: a client that assumed one would read it from memory that does not
+ * exist.
  */
 #include "gp_image.h"
 #include "kernel_params.h"

@@ -177,7 +177,7 @@ cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
     return CUDA_SUCCESS;
 }
 
-/* --- streams ------------------------------------------------------------------ */
+/* ---- streams ---- */
 
 CUresult
 cuStreamCreate(CUstream *phStream, unsigned int Flags)
@@ -251,7 +251,7 @@ cuStreamGetFlags(CUstream hStream, unsigned int *flags)
     return CUDA_SUCCESS;
 }
 
-/* --- events -------------------------------------------------------------------- */
+/* ---- events ---- */
 
 CUresult
 cuEventCreate(CUevent *phEvent, unsigned int Flags)

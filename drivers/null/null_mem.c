@@ -132,7 +132,7 @@ in_arena(CUdeviceptr ptr, uint64_t size)
     return ok || null_vmm_holds(ptr, size);
 }
 
-/* --- allocation --------------------------------------------------------------- */
+/* ---- allocation ---- */
 
 CUresult
 cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
@@ -220,7 +220,7 @@ cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
     return CUDA_SUCCESS;
 }
 
-/* --- copies --------------------------------------------------------------------- */
+/* ---- copies ---- */
 
 static void *
 at(CUdeviceptr ptr)

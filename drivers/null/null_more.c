@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libraries on top of CUDA ask besides: globals of an image, its functions,
- * occupancy, host functions.  A global exists under every name and holds zeros.
+ * What libraries on top of CUDA also need: globals and functions of an image,
+ * occupancy, host functions.  Every global name exists and holds zeros.
  */
 #include "null.h"
 
@@ -90,7 +90,7 @@ cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions,
     return numFunctions ? cuModuleGetFunction(functions, mod, "kernel") : CUDA_SUCCESS;
 }
 
-/* ---- kernels: as many blocks as threads allow ------------------------------------ */
+/* ---- kernels: as many blocks as threads allow ---- */
 
 #define SM_THREADS 2048
 
@@ -145,7 +145,7 @@ cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
     return CUDA_SUCCESS;
 }
 
-/* ---- host functions: at once, but never on the caller's thread ------------------- */
+/* ---- host functions: at once, but never on the caller's thread ---- */
 
 struct host_call {
     CUhostFn fn;

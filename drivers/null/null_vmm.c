@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual memory: addresses, physical pieces, and which lie where.
+ * Virtual memory: address ranges, physical allocations, and their mappings.
  *
- * A piece is a file in memory, mapped wherever the program maps it.  Reservations are
- * kept for the life of the process's use of them; a page of addresses knows only
- * whether something is mapped there.
+ * A physical allocation is a file in memory, mapped wherever the program maps it.
+ * Reservations last until the program frees them; for each page only whether something
+ * is mapped is known.
  */
 #include "null.h"
 

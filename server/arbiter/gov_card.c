@@ -24,7 +24,7 @@ tenant_of(struct gov_card *card, int seat)
 /* A report beyond this is none: more than a watchdog lets run. */
 #define REPORT_MAX_NS UINT64_C(3600000000000)
 
-/* --- shares --- */
+/* ---- shares ---- */
 
 /* Best-effort tenants divide equally what the guaranteed ones leave, and at least a
  * hundredth of a percent each, so that weights are never zero. */
@@ -72,8 +72,8 @@ time_promised(uint32_t core, unsigned n, unsigned units)
     return core * units / n;
 }
 
-/* The same of a piece of the card, all its tenants together, at its fullest of the @n
- * pieces from @first on. */
+/* The load of one partition of the GPU: the sum over its tenants, at the fullest of the
+ * @n partitions from @first on. */
 static uint32_t
 units_load(struct gov_card *card, unsigned first, unsigned n, unsigned units)
 {
@@ -92,8 +92,9 @@ units_load(struct gov_card *card, unsigned first, unsigned n, unsigned units)
     return most;
 }
 
-/* Pieces side by side for @core percent, where least is promised: as few as can hold
- * it, more where those are taken.  When nothing is left, all of them. */
+/* Choose adjacent partitions for @core percent where the least has been promised: as
+ * few as can hold it, more where those are taken.  When nothing is left, all of them.
+ */
 static uint64_t
 choose_units(struct gov_card *card, uint32_t core, unsigned units)
 {
@@ -152,7 +153,7 @@ set_share(struct gov_tenant *t, const struct gov_share *share)
     t->offline = share->offline;
 }
 
-/* Tokens up to what the bucket holds.  Who is idle saves up little, but keeps what it
+/* Fill the token bucket up to its size.  An idle tenant saves little, but keeps what it
  * did not get while it waited. */
 static void
 refill(struct gov_tenant *t, uint64_t now)
@@ -180,10 +181,10 @@ within_ceiling(struct gov_tenant *t, uint64_t now, uint64_t *ret_from)
     return false;
 }
 
-/* --- charging --- */
+/* ---- charging ---- */
 
-/* What others lost while they waited is charged, for the greater part, whether it was
- * reported or not (gov_card.h). */
+/* Charge most of the time that other tenants lost while they waited, whether or not the
+ * worker reported it (gov_card.h). */
 static uint64_t
 least_charge(const struct gov_tenant *t, uint64_t now)
 {
@@ -222,7 +223,7 @@ note_held(struct gov_tenant *t, bool contended, uint64_t now)
     t->held_charged = 0;
 }
 
-/* --- turns --- */
+/* ---- turns ---- */
 
 /* Running without the turn is what began too late (gov_card_overrun()). */
 static bool
@@ -238,8 +239,9 @@ naps(const struct gov_tenant *t, uint64_t now)
     return t->turns && !t->wanting && !t->running && now - t->idle_ns < GOV_NAP_NS;
 }
 
-/* The clock goes on with a tenant that begins to run, but not past one that only naps:
- * what that is behind is not forgotten because somebody used the pause. */
+/* The virtual clock advances with a tenant that begins to run, but not past one that
+ * only pauses: the service that the pausing tenant is behind by is kept even if another
+ * tenant used the pause. */
 static void
 advance_clock_to(struct gov_card *card, uint64_t start, uint64_t now)
 {
@@ -264,8 +266,8 @@ precedes(const struct gov_tenant *a, const struct gov_tenant *b)
     return a->offline != b->offline ? !a->offline : a->vtime < b->vtime;
 }
 
-/* Has somebody the turn beside whom @t cannot run?  With @due_only: somebody whom @t
- * does not precede, so who will not soon give way to it. */
+/* Is there a running tenant that @t cannot run beside?  With @due_only, only tenants
+ * that @t does not precede count, because those will not give way to it soon. */
 static bool
 blocked(struct gov_card *card, const struct gov_tenant *t, bool due_only)
 {
@@ -300,8 +302,8 @@ ahead_of(const struct gov_tenant *t, const struct gov_tenant *u)
     return t->vtime > u->vtime ? (t->vtime - u->vtime) / 100000 * t->weight : 0;
 }
 
-/* Does @t owe so much to somebody whose queue ran dry just now that it has to wait
- * whether that one comes back?  For an eighth of the debt. */
+/* Is @t so far ahead of a tenant whose queue has just become empty that it must wait in
+ * case that tenant returns?  It waits for an eighth of the difference. */
 static bool
 held_for_napper(struct gov_card *card, const struct gov_tenant *t, uint64_t now,
                 uint64_t *ret_until)
@@ -319,8 +321,9 @@ held_for_napper(struct gov_card *card, const struct gov_tenant *t, uint64_t now,
     return false;
 }
 
-/* Who gets a turn next among those who wait and may; NULL: nobody.  *ret_until: the
- * earliest time at which that could change by itself. */
+/* The tenant that gets the next turn, among those that wait and may run; NULL: none.
+ * *ret_until: the earliest time at which the result could change without a new event.
+ */
 static struct gov_tenant *
 next_tenant(struct gov_card *card, uint64_t now, uint64_t *ret_until)
 {
@@ -412,10 +415,10 @@ overtaker(struct gov_card *card, const struct gov_tenant *t, uint64_t now)
     return ran >= (best->woke ? GOV_WAKE_QUANTUM_NS : GOV_QUANTUM_NS) ? best : NULL;
 }
 
-/* --- seats --- */
+/* ---- seats ---- */
 
-/* The session's place, or the first that nobody has; else that of a session which is
- * gone with debt, the least of those. */
+/* The tenant entry of the session, or the first free one; else the entry of a session
+ * that has left with the least debt. */
 static struct gov_tenant *
 find_tenant(struct gov_card *card, uint64_t session)
 {
@@ -511,7 +514,7 @@ gov_card_leave(struct gov_card *card, int seat, uint64_t now_ns)
     count_rivals(card);
 }
 
-/* --- asking and running --- */
+/* ---- asking and running ---- */
 
 /* The earliest start tag of somebody who comes back now. */
 static uint64_t

@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may run on one card now: the books of the card's arbiter.
+ * Which tenant may run on one GPU now: the accounting of that GPU's arbiter.
  *
- * The card is given to one session (a tenant) at a time, in turns of about a quantum.
+ * The GPU is given to one session (a tenant) at a time, in turns of about a quantum.
  * While its turn lasts the workers of the tenant submit work as they like; when another
- * tenant is due they stop, let the card drain, and the turn passes.  So the time
- * charged is time in which nobody else ran, and shares hold whatever the hardware does
- * between processes.  A lone tenant never drains.
+ * tenant is due they stop submitting, let the GPU drain, and the turn passes.  The time
+ * charged is therefore time in which no other tenant ran, and shares hold whatever the
+ * hardware does between processes.  A tenant that is alone never drains.
  *
  * Tenants with multiprocessors of their own (in_space) have their turns at the same
- * time as long as they share none; a part of the card is charged as that part.  Where
- * parts were rounded up and overlap, turns are taken, and ceilings do the rest.
+ * time as long as their partitions are disjoint; a part of the GPU is charged as that
+ * part.  Where partitions were rounded up and overlap, the tenants take turns, and
+ * their ceilings limit them.
  *
- *   floor    start-time fair queueing: among those who want the card, the one whose
+ *   floor    start-time fair queueing: of the tenants that want the GPU, the one whose
  *            service divided by its weight is least goes next
- *   ceiling  a token bucket of card time; what a kernel overran is debt, repaid in full
+ *   ceiling  a token bucket of GPU time; what a kernel overran is debt, repaid in full
  *   class    an offline tenant runs only while no online tenant wants to
  *
- * Memory of the supervisor's own: workers say what they want and see what they may in
- * files of their own (gov_desk.h), srv_arbiter.c stands between.  Every function gets
- * the time as an argument and is called under the arbiter's lock: nothing here reads a
- * clock or sleeps, so tests run it against a clock of their own.  A seat is a number
- * that gov_card_join() returned and that has not left; no other is ever passed.  Debt
- * outlives the last worker of a session, so that starting again does not pay it.
+ * This memory belongs to the supervisor.  Workers write their requests to, and read
+ * their turns from, files of their own (gov_desk.h); srv_arbiter.c copies between the
+ * two.  Every function takes the time as an argument and is called under the arbiter's
+ * lock: nothing here reads a clock or sleeps, so tests use a clock of their own.  A
+ * seat is the number of a worker's slot that gov_card_join() returned and that has not
+ * left; no other number is ever passed.  Debt outlives the last worker of a session, so
+ * that starting again does not cancel it.
  *
- * What a worker measured is a claim.  While another session waits, holding the turn
- * costs at least GOV_HELD_LEAST percent of the time that it is held, whatever is
- * reported: a session that reports nothing gets a third more than its share and no
- * more.
+ * What a worker reports as measured is a claim.  While another session waits, holding
+ * the turn costs at least GOV_HELD_LEAST percent of the time that it is held, whatever
+ * is reported: a session that reports nothing gets at most a third more than its share.
  *
- * Not here: measuring (wrk_gov_charge.c), memory (wrk_quota.c).
+ * Measuring is done in wrk_gov_charge.c; memory limits are in wrk_quota.c.
  */
 #ifndef GOV_CARD_H
 #define GOV_CARD_H
@@ -42,31 +43,32 @@
 #define GOV_TENANTS_MAX 64
 #define GOV_SEATS_MAX 1024 /* workers: as many as attachments on one server */
 
-/* How long a turn lasts once somebody else waits.  A switch costs a drain and a
+/* How long a turn lasts while another tenant waits.  A switch costs a drain and a
  * wake-up, some tens of microseconds: one percent of this. */
 #define GOV_QUANTUM_NS 4000000
-/* A tenant that comes back from doing nothing need not wait for the quantum of another
- * to end, only for this: a service that uses less than its part answers soon. */
+/* A tenant that was idle waits at most this long for another tenant's turn to end, not
+ * for a whole quantum: a service that uses less than its share gets short response
+ * times. */
 #define GOV_WAKE_QUANTUM_NS 500000
 /* It has done nothing for at least so long. */
 #define GOV_SLEPT_NS 2000000
-/* Who paused for less than this catches up on what it did not get meanwhile, which is
- * no more than as much service; its queue ran dry, it did not go. */
+/* A tenant that paused for less than this may catch up on the service that it did not
+ * get in the pause, because its queue was only empty for a moment. */
 #define GOV_NAP_NS 10000000
-/* Who has had so much more card time than another does not get the card as soon as
- * that one pauses, but after an eighth of the debt, and not later than this: it may not
- * give the card back for long. */
+/* A tenant that has had this much more GPU time than another does not get the GPU as
+ * soon as the other pauses, but after an eighth of the difference and at most after
+ * this time: once it has the GPU it may keep it for long. */
 #define GOV_AHEAD_NS UINT64_C(80000000)
 #define GOV_HELD_MAX_NS UINT64_C(250000000)
-/* A bucket holds what this much time fills.  Long enough that a tenant that waited for
- * the kernels of others loses nothing... */
+/* A token bucket holds what this much time fills.  Long enough that a tenant that
+ * waited for the kernels of others loses nothing... */
 #define GOV_BUCKET_NS 250000000
 /* ...but who wants nothing saves up no more than this. */
 #define GOV_IDLE_BUCKET_NS 10000000
 
-/* Percent of the time in which a tenant had the turn and another waited that it is
- * charged at least.  An honest worker has the card busy for more than nine tenths of
- * it; a report may be late, never missing. */
+/* A tenant is charged at least this percentage of the time in which it had the turn
+ * while another waited.  An honest worker keeps the GPU busy for more than nine tenths
+ * of it; a report may be late but is never missing. */
 #define GOV_HELD_LEAST 75
 
 /* A tenant that was given the turn and does not begin loses it after this. */
@@ -161,8 +163,8 @@ void gov_card_reshare(struct gov_card *card, uint64_t session,
 /* Give everything back, whatever the worker was doing. */
 void gov_card_leave(struct gov_card *card, int seat, uint64_t now_ns);
 
-/* The worker has work to submit.  True: submit, its tenant has the turn (and the seat
- * counts as running).  False: ask again when another tenant's turn has ended, at
+/* The worker has work to submit.  True: submit; its tenant has the turn, and the slot
+ * counts as running.  False: call again when another tenant's turn has ended, at
  * *ret_until_ns at the latest. */
 bool gov_card_ask(struct gov_card *card, int seat, uint64_t now_ns,
                   uint64_t *ret_until_ns);
@@ -170,14 +172,14 @@ bool gov_card_ask(struct gov_card *card, int seat, uint64_t now_ns,
 /* The worker has given up waiting. */
 void gov_card_unask(struct gov_card *card, int seat, uint64_t now_ns);
 
-/* What the worker submitted in an earlier turn, and what could not begin then, has been
- * on the card since @since_ns, whoever has the turn: the seat counts as running, is
- * charged, and keeps no turn with it. */
+/* Work that the worker submitted in an earlier turn and that could not begin then has
+ * been on the GPU since @since_ns, in another tenant's turn: the slot counts as running
+ * and is charged for it, but it keeps no turn. */
 void gov_card_overrun(struct gov_card *card, int seat, uint64_t since_ns,
                       uint64_t now_ns);
 
-/* The tenant had the turn for itself and its workers came and went without asking: its
- * books are brought up to date, as if it had been asked at every quantum. */
+/* The tenant was alone, and its workers began and ended without asking: its accounting
+ * is brought up to date, as if it had asked at every quantum. */
 void gov_card_rested(struct gov_card *card, int seat, uint64_t now_ns);
 
 /* The worker has begun in its tenant's turn without asking. */

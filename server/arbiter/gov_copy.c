@@ -15,8 +15,8 @@ copies(const struct gov_tenant *t, uint64_t now)
     return t->copy_ns && now - t->copy_ns < GOV_COPY_IDLE_NS;
 }
 
-/* Of those who copy now and could be ahead of nobody else: the one that has had least;
- * NULL: @t is alone. */
+/* Of the tenants that copy now and are themselves not ahead of another: the one that
+ * has copied least; NULL: @t is alone. */
 static struct gov_tenant *
 least_served(struct gov_card *card, const struct gov_tenant *t, uint64_t now)
 {
@@ -80,8 +80,8 @@ end_pause(struct gov_card *card, struct gov_tenant *t, uint64_t now)
     t->copy_until_ns = 0;
     if (!other->seats)
         return;
-    /* Of use: the other moved much, as it would with the link to itself, and more than
-     * before. */
+    /* The pause was useful: the other tenant moved about as much as it would with the
+     * connection to itself, and more than before. */
     if (gained >= gp_min(wanted, GOV_COPY_AHEAD) / 2 &&
         rate_of(gained, now - t->copy_from_ns) * 4 >= t->copy_for_rate * 5)
         t->copy_useless = 0;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may copy on: bytes between clients and a card, per session.
+ * Which session may go on copying: bytes between clients and a GPU, per session.
  *
- * What limits copies is not known here: the card's link, the network, the host's
- * processors.  So nothing is rationed while nobody else copies.  When several sessions
- * do, each is counted in bytes over its weight (gov_card.h), and one that is ahead of
- * another by a bucket pauses, at most for as long as the other would need for its
- * part.  If the other is no faster meanwhile, then it is its client that is slow and
- * not the pool, and for a while nobody waits for it.  So a slow neighbour costs a few
- * percent, and a session that another's many connections had crowded out gets its part.
+ * What limits copies is not known here: the GPU's link, the network, or the host's
+ * processors.  So nothing is limited while only one session copies.  When several
+ * sessions do, each is counted in bytes divided by its weight (gov_card.h), and a
+ * session that is ahead of another by a bucket pauses, at most for as long as the other
+ * would need for its part.  If the other session is no faster during the pause, its own
+ * client is slow, and for a while no session waits for it.  So a slow neighbour costs a
+ * few percent, and a session that was crowded out by the many connections of another
+ * gets its part.
  *
- * Part of the arbiter's books: under its lock, the time an argument.  All processes of
- * a session pause together.
+ * Part of the arbiter's accounting: under its lock, with the time as an argument.  All
+ * processes of a session pause together.
  */
 #ifndef GOV_COPY_H
 #define GOV_COPY_H
@@ -22,13 +23,13 @@
 #define GOV_COPY_AHEAD (UINT64_C(4) << 20)
 /* Who has not copied for so long, copies no more. */
 #define GOV_COPY_IDLE_NS 100000000
-/* A pause is not planned shorter than this: what is in flight has to drain first, and
- * on a busy host the other has to get a processor... */
+/* The shortest pause: what is in flight has to drain first, and on a busy host the
+ * other session has to be scheduled... */
 #define GOV_COPY_PAUSE_MIN_NS 8000000
 /* ...and not longer: answers wait behind some. */
 #define GOV_COPY_PAUSE_MAX_NS 50000000
-/* After so many pauses in a row that were of no use there are none for a while, which
- * doubles so many times. */
+/* After this many useless pauses in a row there are none for a while; that time doubles
+ * up to this many times. */
 #define GOV_COPY_USELESS 4
 #define GOV_COPY_OFF_NS 100000000
 #define GOV_COPY_OFF_DOUBLINGS 4

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a worker and the arbiter of a card show each other about one slice.
+ * The shared memory between a worker and the arbiter of a GPU, about one slice.
  *
  * A worker writes struct gov_want, in a memory file that only it and the supervisor
  * map; the arbiter, a thread of the supervisor (srv_arbiter.c), writes struct gov_turn,
- * in a file that the worker can only read.  The arbiter keeps its books in memory of
- * its own (gov_card.h) and believes nothing: it reads each word of a worker once,
- * compares it with numbers of its own, and uses none as an index, a length or an
- * address.  A worker that lies here harms its own session.
+ * in a file that the worker can only read.  The arbiter keeps its own accounting in
+ * memory of its own (gov_card.h) and trusts no word of a worker: it reads each one
+ * once, bounds it, and uses none as an index, a length or an address.  A worker that
+ * writes false values harms its own session only.
  *
- * The protocol is made of numbers that only grow, so that nothing is lost between two
- * looks:
- *   the worker asks      ask = grant + 1, and rings its bell (an eventfd)
- *   the arbiter grants   grant = ask, and wakes who waits on it (a futex)
- *   the worker drained   run = 0, done = grant, and rings unless @rests
+ * The protocol uses counters that only grow, so that nothing is lost between two reads:
+ *   the worker requests  ask = grant + 1, and signals its wake-up descriptor
+ *   the arbiter grants   grant = ask, and wakes the worker that waits on it (a futex)
+ *   the worker drained   run = 0, done = grant, and signals unless @rests
  *
- * While nobody else wants the card the turn @rests with the session that had it last:
- * its workers begin and end as they like, without the arbiter.  Each side of this is a
- * store followed by a load of the other's word, sequentially consistent, so one of the
- * two sees the other: the worker stores @run and then reads @rests, the arbiter clears
- * @rests and then reads @run.
+ * While no other tenant wants the GPU the turn @rests with the session that had it
+ * last: its workers begin and end without the arbiter.  Each side is a store followed
+ * by a load of the other side's word, sequentially consistent, so at least one of the
+ * two sees the other's store: the worker stores @run and then reads @rests, the arbiter
+ * clears @rests and then reads @run.
  */
 #ifndef GOV_DESK_H
 #define GOV_DESK_H

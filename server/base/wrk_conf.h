@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the supervisor tells a worker that it starts, and the descriptors it
- * hands over.
+ * The configuration of a worker, and the descriptors that the supervisor hands to it.
  *
- * A plain struct in a sealed memory file: both binaries come from one build and
- * the size is checked, so there is no format to evolve.  Filled by
- * srv_worker.c, read once by wrk_main.c.  Every field has been verified by the
- * supervisor (the ticket's signature, the caps); the worker trusts it.
+ * A plain struct in a sealed memory file: both binaries come from one build and the
+ * size is checked, so the format need not evolve.  Filled by srv_worker.c, read once by
+ * wrk_main.c.  The supervisor has verified every field (the ticket's signature, the
+ * caps); the worker trusts it.
  */
 #ifndef WRK_CONF_H
 #define WRK_CONF_H
@@ -39,8 +38,8 @@
 /* Limits of a context, in the order of CUlimit. */
 #define WRK_LIMITS 16
 
-/* What any context on a card shows; the probe has made one to find out, because
- * making one costs a real driver a long time and much memory. */
+/* What every context on a card reports.  The probe reads it from a context of its own,
+ * because making one costs a real driver much time and memory. */
 struct wrk_facts {
     int32_t priority_least;
     int32_t priority_greatest;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker's side of its desk, its notice and its bell (wrk_segment.h, gov_desk.h).
+ * The worker's side of the memory that it shares with the supervisor: its desk (which
+ * it writes), its notice (which it reads) and its wake-up descriptor (wrk_segment.h,
+ * gov_desk.h).
  *
- * One per process, made before anything of the client is read; its descriptors are
- * closed but for the bell's, so that what comes later has no more than the mappings.
- * Any thread.
+ * One per process, set up before any byte of the client is read.  The descriptors of
+ * the files are then closed, so that later code has the mappings only; the wake-up
+ * descriptor stays open.  Any thread.
  */
 #ifndef WRK_DESK_H
 #define WRK_DESK_H

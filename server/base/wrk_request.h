@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a worker and the supervisor say to each other while the worker serves: one
- * message of fixed size a time, over a SOCK_SEQPACKET pair, with a descriptor where the
- * kind says so.
+ * Messages between a worker and the supervisor while the worker serves: fixed-size
+ * messages over a SOCK_SEQPACKET pair, with a descriptor where the kind says so.
  *
- * Both binaries come from one build.  The supervisor believes nothing of it: a worker
- * may have been taken over by its client.
+ * Both binaries come from one build.  The supervisor trusts no field of a message,
+ * because a worker may have been taken over by its client.
  */
 #ifndef WRK_REQUEST_H
 #define WRK_REQUEST_H

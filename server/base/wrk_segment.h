@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the supervisor and the workers of a session show each other in memory.
+ * The memory that the supervisor and the workers of a session share.
  *
- *   struct wrk_segment   one per session: its limits and sums, and which IPC handles
- * its workers have handed out.  The supervisor writes; workers can only read. struct
- * wrk_notice    one per worker: its turns, and answers to its calls.  The supervisor
- * writes; the worker can only read. struct wrk_desk      one per worker: what it wants,
- * runs and uses.  The worker writes; nobody but the supervisor reads.
+ *   struct wrk_segment  one per session: its limits and sums, and the IPC handles that
+ *                       its workers have handed out.  Written by the supervisor;
+ *                       read-only for workers.
+ *   struct wrk_notice   one per worker: its turns, and replies to its calls.  Written
+ * by the supervisor; read-only for the worker. struct wrk_desk     one per worker: its
+ * requests, its running work and its use. Written by the worker; read by the supervisor
+ * only.
  *
  * Read-only files are sealed (F_SEAL_FUTURE_WRITE) after the supervisor has mapped
  * them, so neither mprotect() nor opening them again makes them writable.  The
- * supervisor takes what stands on a desk for a claim of that session about itself: each
- * word is read once, bounded, and kept in books of its own (srv_ledger.h).
+ * supervisor treats a desk as claims of that session about itself: each word is read
+ * once, bounded, and added to accounting of its own (srv_ledger.h).
  */
 #ifndef WRK_SEGMENT_H
 #define WRK_SEGMENT_H
@@ -31,9 +33,9 @@
  * processes; each needs a worker process here, so more would only hurt. */
 #define WRK_SEATS_MAX 256
 
-/* A byte costs a card 512 of them, and a worker an entry: so a session has as many
- * allocations as pages of this size, and some more.  What frameworks keep allocated on
- * a whole card are some ten thousand. */
+/* A one-byte allocation takes 512 bytes of a card and an entry in the worker; so a
+ * session may have as many allocations as its memory has pages of this size, and some
+ * more.  Frameworks were seen to keep some ten thousand on a whole card. */
 #define WRK_PIECE_BYTES 4096u
 #define WRK_PIECES_MIN 16384u
 
@@ -43,8 +45,8 @@ wrk_physmem_max(uint64_t limit)
     return WRK_PIECES_MIN + limit / WRK_PIECE_BYTES;
 }
 
-/* Names for memory and events that a session's processes may have given each other and
- * still use (h_ipc.c).  A process that exports a block a second is at it for a day. */
+/* IPC handles of memory and events that processes of a session may have passed to each
+ * other and still use (h_ipc.c).  At one exported block a second this lasts a day. */
 #define WRK_EXPORTS_MAX 65536u
 
 /* Words for the program, cut at so many bytes. */
@@ -103,8 +105,8 @@ wrk_gdr_mode_name(uint32_t gdr_mode)
 struct wrk_usage {
     _Atomic uint32_t transport; /* enum wrk_transport */
     _Atomic uint32_t gdr_mode;  /* enum wrk_gdr_mode (wrk_window.h) */
-    /* Bytes and allocations, ever: taken while it was alone in the session, without the
-     * supervisor; given back. */
+    /* Totals of bytes and allocations: taken without the supervisor while this worker
+     * was alone in its session; and given back. */
     _Atomic uint64_t took[TICKET_SLICES_MAX], took_n[TICKET_SLICES_MAX];
     _Atomic uint64_t gave[TICKET_SLICES_MAX], gave_n[TICKET_SLICES_MAX];
     _Atomic uint64_t high[TICKET_SLICES_MAX]; /* most bytes at a time, while alone */
@@ -132,8 +134,8 @@ struct wrk_desk {
     struct wrk_call call;
     struct gov_want wants[TICKET_SLICES_MAX];
     struct wrk_usage usage;
-    /* The worker's last word to its client (wrk_end_reason.h), which may not have
-     * arrived. */
+    /* The reason for the end of the attachment that the worker sent to its client
+     * (wrk_end_reason.h), which may not have arrived. */
     char last_word[WRK_ENDING_MAX];
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between the client's memory and the card's, one-dimensional: addresses
- * and arrays.  Small payloads came inside the frame, large ones follow it.
+ * One-dimensional copies between the client's memory and the GPU: addresses and arrays.
+ * Small payloads come inside the frame, large ones follow it.
  *
- * A copy upwards is done for the client when its bytes are here: its contract
- * (the source may be reused) is kept, and the card's part goes on in stream
- * order.
+ * A host-to-device copy is complete for the client when the worker has received its
+ * bytes: the source may then be reused, as CUDA promises, and the copy to the GPU
+ * continues in stream order.
  */
 #include "drv.h"
 #include "wire_api.h"

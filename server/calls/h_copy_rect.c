@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rectangles and boxes: copies in two and three dimensions.
+ * Copies in two and three dimensions.
  *
- * The client's side travels as `rows` rows that are `pitch` bytes apart, the last
- * one only as wide as the copy, whatever its shape was there.  A piece of that
- * stream becomes one or a few rectangles between a slot and the card.
+ * The payload is `rows` rows that are `pitch` bytes apart, the last one only as wide as
+ * the copy, whatever the layout in the client's memory was.  A chunk of this stream of
+ * rows becomes one or a few rectangular copies between a staging buffer and the GPU.
  */
 #include "drv.h"
 #include "gp_base.h"
@@ -107,8 +107,8 @@ rect_issue(struct wrk *w, enum rect_shape shape, const CUDA_MEMCPY3D_PEER *p,
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-/* One rectangle: @n rows from row @row on, @width bytes from @x on; @host is where
- * it lies in the slot. */
+/* One rectangle: @n rows from row @row on, @width bytes from @x on; @host is its
+ * address in the staging buffer. */
 static CUresult
 rect_piece(struct wrk *w, const struct rect *rect, CUstream stream, void *host,
            uint64_t row, uint64_t n, uint64_t x, uint64_t width)
@@ -183,8 +183,8 @@ rect_start(struct wrk *w, const struct wrk_copy *copy, void *slot, uint64_t offs
     return r;
 }
 
-/* The stream of rows that the description asks for; false when the frame's own
- * words do not fit it. */
+/* The stream of rows of the description; false when the frame's pitch and row count do
+ * not match it. */
 static bool
 rect_stream(const struct rect *rect, struct wrk_copy *copy)
 {
@@ -224,8 +224,8 @@ rect_run(struct wrk *w, struct wrk_reply *rep, struct rect *rect, CUstream strea
     bool down = rect->copy.dstMemoryType == CU_MEMORYTYPE_HOST;
     CUresult r;
 
-    /* Unified addresses have been settled by the client, who knows its own; here
-     * they could only mean memory of this process. */
+    /* The client has resolved unified addresses, because it knows its own memory; here
+     * such an address could only be memory of this process. */
     if ((up && down) || rect->copy.srcMemoryType == CU_MEMORYTYPE_UNIFIED ||
         rect->copy.dstMemoryType == CU_MEMORYTYPE_UNIFIED)
         return CUDA_ERROR_INVALID_VALUE;

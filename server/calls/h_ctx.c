@@ -69,8 +69,8 @@ primary_gone(struct wrk *w, const struct wrk_ctx_end *end)
         ctx_gone(w, end);
 }
 
-/* The driver's primary context stays as long as other contexts are made from it; the
- * client's goes. */
+/* The driver's primary context is kept while other contexts are made from it; for the
+ * client it is gone. */
 static CUresult
 primary_release_spatial(struct wrk *w, CUdevice dev, bool all)
 {
@@ -134,8 +134,8 @@ h_cuCtxCreate_v4(struct wrk *w, const struct wire_args_cuCtxCreate_v4 *a,
     if (r != CUDA_SUCCESS)
         return r;
     wrk_ctx_put(w, a->pctx_id, ctx, a->dev);
-    /* Creating made it current here and pushed it; who has what current, the
-     * frames say. */
+    /* cuCtxCreate made the context current on this thread and pushed it; but each frame
+     * names its own current context. */
     return wrk_ctx_use(w, wire_handle_index(a->pctx_id));
 }
 

@@ -25,8 +25,7 @@
 #define OPS_MAX 256u
 #define NODES_MAX 4096u
 
-/* --- kernels ------------------------------------------------------------------------
- */
+/* ---- kernels ---- */
 
 static CUDA_KERNEL_NODE_PARAMS
 kernel_node(const CUDA_KERNEL_NODE_PARAMS *from, struct wrk_params *p,
@@ -84,8 +83,8 @@ h_cuGraphExecKernelNodeSetParams_v2(
                     &params);
 }
 
-/* One parameter after the other, each where the kernel has it; *ret is how far that
- * goes. */
+/* Copy the parameters one by one to the offsets that the kernel has for them; *ret is
+ * the end of the last. */
 static CUresult
 gather_params(struct wrk *w, const CUDA_KERNEL_NODE_PARAMS *p, uint8_t *to,
               uint32_t *ret)
@@ -185,8 +184,7 @@ h_cuGraphKernelNodeGetParams_v2(struct wrk *w,
     return CUDA_SUCCESS;
 }
 
-/* --- host functions
- * -------------------------------------------------------------------- */
+/* ---- host functions ---- */
 
 CUresult
 h_cuGraphAddHostNode(struct wrk *w, const struct wire_args_cuGraphAddHostNode *a,
@@ -246,8 +244,7 @@ h_cuGraphExecHostNodeSetParams(struct wrk *w,
     return r;
 }
 
-/* --- memory
- * --------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 /* It costs the session something once it is executable: wrk_graphmem.h. */
 CUresult
@@ -336,8 +333,7 @@ h_cuGraphBatchMemOpNodeGetParams(
     return CUDA_SUCCESS;
 }
 
-/* --- captures
- * --------------------------------------------------------------------------- */
+/* ---- captures ---- */
 
 static void
 name_nodes(struct wrk *w, uint64_t *to, const CUgraphNode *nodes, uint32_t n)

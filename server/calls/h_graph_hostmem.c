@@ -125,8 +125,7 @@ h_gp_stage_read(struct wrk *w, const struct wire_args_gp_stage_read *a,
     return CUDA_SUCCESS;
 }
 
-/* --- questions -----------------------------------------------------------------------
- */
+/* ---- questions ---- */
 
 CUresult
 h_cuGraphNodeGetType(struct wrk *w, const struct wire_args_cuGraphNodeGetType *a,
@@ -144,8 +143,8 @@ h_cuGraphNodeGetType(struct wrk *w, const struct wire_args_cuGraphNodeGetType *a
     return r;
 }
 
-/* The graph behind a staged copy is the worker's own: to the client the node is a copy,
- * and a copy has no graph. */
+/* The child graph of such a node is internal to the worker: for the client the node is
+ * a copy, which has no graph. */
 CUresult
 h_cuGraphChildGraphNodeGetGraph(struct wrk *w,
                                 const struct wire_args_cuGraphChildGraphNodeGetGraph *a,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes of graphs in the one form that fits every kind: CUgraphNodeParams.
+ * Graph nodes in the form that fits every kind: CUgraphNodeParams.
  *
- * The structure's image comes with ids in place of handles; kernel parameters, arrays
- * that it points to (`tail`) and the token of a host function follow in the frame.
- * What the kind does not have is not looked at.
+ * The image of the structure arrives with ids in place of handles; kernel parameters,
+ * the arrays that it points to (`tail`) and the token of a host function follow in the
+ * frame.  Fields that the kind does not use are ignored.
  */
 #include "drv.h"
 #include "gp_base.h"

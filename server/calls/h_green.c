@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Green contexts: what counts against a session although it allocates nothing.
+ * Green contexts: resources that count against a session although they allocate
+ * nothing.
  */
 #include "drv.h"
 #include "wrk.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory and events of one process in another one of the session, and pointers into
+ * Memory and events of one process in another process of the session, and pointers into
  * pools that processes share.
  *
- * To the driver a handle is good for whoever knows or guesses it.  So what the workers
- * of a session hand out the supervisor notes in their segment, and nothing else is
- * opened.
+ * A driver accepts an IPC handle from any process that knows or guesses it.  So the
+ * supervisor notes in the session's segment which handles its workers have handed out,
+ * and no other handle is opened.
  */
 #include "drv.h"
 #include "gp_blake3.h"
@@ -39,8 +39,8 @@ handle_is_ours(const struct wrk *w, uint64_t name)
     return false;
 }
 
-/* The oldest one is forgotten for it, long after its memory has gone, if a session
- * comes that far. */
+/* When the list is full the oldest handle is dropped; its memory is long gone by then.
+ */
 static void
 handle_note(struct wrk *w, const void *handle, size_t size)
 {

@@ -30,8 +30,8 @@ launch(struct wrk *w, const struct wire_args_cuLaunchKernel *a, struct wrk_param
                     a->hStream, NULL, wrk_params_fill(p, params, a->params_len));
 }
 
-/* The frame behind @req, taken, if it launches the same with nothing but other
- * parameters. */
+/* The next frame, received, if it launches the same kernel and differs in its
+ * parameters only. */
 static inline const struct wire_req *
 next_launch(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
             const struct wire_req *req)
@@ -42,9 +42,9 @@ next_launch(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
                           LAUNCH_WORDS);
 }
 
-/* Launches of one kernel often follow each other with nothing but other parameters.
- * What has been looked up and checked for the first holds for those that are here
- * already: only its like stands between, so nothing can have changed it. */
+/* Launches of one kernel often follow each other with different parameters only.  The
+ * checks of the first launch hold for those that are already in the receive buffer:
+ * only equal launches are between them, so nothing can have changed. */
 GP_HOT __attribute__((noinline)) static void
 launch_again(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
              const struct wire_req *first, const struct wire_req *req,

@@ -75,8 +75,8 @@ h_cuLinkAddData_v2(struct wrk *w, const struct wire_args_cuLinkAddData_v2 *a,
     return r;
 }
 
-/* Logs go out with a failing result too: they say why.  An image that fits into no
- * frame follows it. */
+/* Logs are sent with a failing result too, because they contain the reason.  An image
+ * that is too large for a frame follows it. */
 static void
 complete_reply(struct wrk *w, struct wrk_reply *rep, const struct wrk_jit *jit,
                CUresult result, const void *image, size_t size)

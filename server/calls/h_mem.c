@@ -20,8 +20,7 @@
 
 #include <string.h>
 
-/* --- allocating ----------------------------------------------------------------------
- */
+/* ---- allocating ---- */
 
 enum mem_kind {
     MEM_PLAIN,
@@ -91,8 +90,9 @@ mem_try(struct wrk *w, const struct mem_want *m, uint64_t answer[2])
 }
 
 /*
- * A driver waits for the context before it frees: a free of a busy context waits in its
- * queue (wrk_release.h), and the bytes are given back when it is done.
+ * A driver waits for the context before it frees memory.  So a free in a busy context
+ * is put into its queue (wrk_release.h), and the bytes are given back when the free is
+ * complete.
  */
 struct free_job {
     struct wrk_release rel;
@@ -122,8 +122,8 @@ alloc_job_run(struct wrk *w, struct wrk_job *job)
     free(alloc);
 }
 
-/* Out of memory while frees of this client wait for the card: the call waits for
- * them, as it would have if they had been waited for. */
+/* The quota is exhausted while frees of this client are still pending: the call waits
+ * for them, as it would have if the frees had been synchronous. */
 GP_HOT static CUresult
 mem_alloc(struct wrk *w, struct wrk_reply *rep, struct mem_want *m)
 {
@@ -176,8 +176,8 @@ h_cuMemAllocManaged(struct wrk *w, const struct wire_args_cuMemAllocManaged *a,
                                         .flags = a->flags});
 }
 
-/* What is asked for is rows of a width; the padding is the driver's choice and
- * not charged. */
+/* The client asks for rows of a width; the padding is chosen by the driver and not
+ * charged. */
 CUresult
 h_cuMemAllocPitch_v2(struct wrk *w, const struct wire_args_cuMemAllocPitch_v2 *a,
                      struct wrk_reply *rep)
@@ -237,8 +237,7 @@ h_cuMemAllocFromPoolAsync(struct wrk *w,
                                                  .stream = a->hStream});
 }
 
-/* --- freeing
- * ---------------------------------------------------------------------------- */
+/* ---- freeing ---- */
 
 /* The driver has (or has not) freed it: so does the book. */
 GP_HOT static void
@@ -338,8 +337,7 @@ h_cuMemFreeAsync(struct wrk *w, const struct wire_args_cuMemFreeAsync *a,
     return r;
 }
 
-/* --- asking
- * ------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 /* Any thread with a context of that slice current. */
 GP_HOT static CUresult

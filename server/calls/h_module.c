@@ -20,7 +20,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-/* --- kernels -------------------------------------------------------------------- */
+/* ---- kernels ---- */
 
 /* The attributes that ride along: 0 up to and with this one. */
 #define ATTRS_COUNT ((uint32_t)CU_FUNC_ATTRIBUTE_MAX)
@@ -75,8 +75,8 @@ info_reply(struct wrk *w, struct wrk_reply *rep, CUfunction func,
     wrk_reply_send(w, rep->req, CUDA_SUCCESS);
 }
 
-/* A function or kernel that the client may launch: what it must know for that.  One
- * whose parameters nobody can tell it does not get. */
+/* What the client must know to launch a function or kernel.  A kernel whose parameters
+ * are unknown is not returned to it. */
 static CUresult
 give_func(struct wrk *w, struct wrk_reply *rep, void *owner, uint64_t owner_id,
           const char *name, uint64_t id, CUfunction func, bool kernel)
@@ -134,7 +134,7 @@ h_gp_func_info(struct wrk *w, const struct wire_args_gp_func_info *a,
     return r;
 }
 
-/* --- build options and logs ------------------------------------------------------- */
+/* ---- build options and logs ---- */
 
 /* Logs go out with a failing result too: they say why. */
 static void
@@ -168,8 +168,7 @@ static_assert(sizeof(struct wire_cuModuleLoadDataEx_rep) ==
                   sizeof(struct wire_cuLibraryLoadData_rep),
               "one layout for both ways to load");
 
-/* --- loading ------------------------------------------------------------------------
- */
+/* ---- loading ---- */
 
 static void
 keep_kernels(struct wrk *w, void *object, bool library, const struct wrk_image *image,
@@ -259,8 +258,7 @@ h_cuLibraryLoadData(struct wrk *w, const struct wire_args_cuLibraryLoadData *a,
     return r;
 }
 
-/* --- unloading ----------------------------------------------------------------------
- */
+/* ---- unloading ---- */
 
 static CUresult
 module_unload(struct wrk *w, uint64_t module, uint64_t size)
@@ -287,8 +285,8 @@ library_unload(struct wrk *w, uint64_t library, uint64_t size)
     return WRK_CALL(w, cuLibraryUnload, (CUlibrary)(uintptr_t)library);
 }
 
-/* The module that the current context has of a library, if the client knows it, goes
- * with the library, and its functions with it. */
+/* A library's module in the current context, if the client knows it, ends with the
+ * library, and so do its functions. */
 static void
 forget_module(struct wrk *w, CUlibrary library)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Callbacks of the client for what happens by itself.
+ * Callbacks of the client for log lines and asynchronous notifications.
  *
- * The driver gets a function of ours for each, which sends an event with the client's
- * token and does not wait: these are news, nothing depends on them.  The list is the
- * reader's; the driver calls on any thread.
+ * For each the driver gets a function of the worker's, which sends an unsolicited
+ * message with the client's token and does not wait, because no work depends on it.
+ * The list belongs to the receive thread; the driver calls on any thread.
  */
 #include "drv.h"
 #include "wire_api.h"

@@ -112,8 +112,9 @@ h_gp_pin_up(struct wrk *w, const struct wire_args_gp_pin_up *a, struct wrk_reply
                              : r;
 }
 
-/* One up that would have to wait for other work is better sent: then the program can go
- * on as soon as its bytes are under way. */
+/* A host-to-device copy that would have to wait for other work is refused, and the
+ * client sends the bytes instead: its program can then go on as soon as they are sent.
+ */
 CUresult
 h_gp_pin_copy(struct wrk *w, const struct wire_args_gp_pin_copy *a,
               struct wrk_reply *rep)

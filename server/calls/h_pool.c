@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools of memory: on cards only.  Memory of the host would be the server's, and no
- * quota counts it. */
+/* Memory pools on GPUs only.  A pool of host memory would use the server's memory,
+ * which no quota counts. */
 #include "drv.h"
 #include "gp_base.h"
 #include "wire_api.h"

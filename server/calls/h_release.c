@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that let go of something and need no more than the queue (wrk_release.h): what
- * a driver may wait for in them may need the reader.
+ * Calls that release an object and need only the queue of wrk_release.h, because a
+ * driver may wait in them for work that needs the receive thread.
  */
 #include "drv.h"
 #include "wrk.h"

@@ -23,8 +23,9 @@ h_cuEventSynchronize(struct wrk *w, const struct wire_args_cuEventSynchronize *a
     return wrk_wait_event(w, rep, a->hEvent);
 }
 
-/* A function in stream order runs once, unless the stream is being captured: then it is
- * a node, runs at each launch, and lives as long as what holds the node. */
+/* A host function in a stream runs once, unless the stream is being captured: then it
+ * becomes a node, runs at each launch, and lives as long as the graphs that hold the
+ * node. */
 struct in_order {
     struct wrk_hostfn *host;
     CUgraph graph; /* NULL: no capture */

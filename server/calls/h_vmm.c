@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Physical memory without an address: created, referenced, mapped, released.  What the
- * client holds of it is in the book of wrk_physmem_quota.h.  The reader's, but for
- * taking mappings away, which a waiter thread does while the card is busy.
+ * Physical memory without an address: create, reference, map, release.  The client's
+ * references and mappings are counted in wrk_physmem_quota.h.  Receive thread, except
+ * that a waiter thread unmaps while the GPU is busy.
  */
 #include "drv.h"
 #include "gp_base.h"

@@ -14,8 +14,7 @@
 WRK_SEALED static struct wrk_sealed_drv found;
 static struct wrk *me; /* drivers' functions have no argument for it */
 
-/* --- charged -----------------------------------------------------------------------
- */
+/* ---- charged ---- */
 
 static CUresult
 copy_dtod_async(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream)
@@ -117,8 +116,7 @@ set_2d32_async(CUdeviceptr dst, size_t pitch, unsigned int value, size_t width,
     return r;
 }
 
-/* --- in stream ---------------------------------------------------------------------
- */
+/* ---- in stream ---- */
 
 static CUresult
 copy_dtod(CUdeviceptr dst, CUdeviceptr src, size_t n)
@@ -170,8 +168,7 @@ set_2d32(CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t
     return set_2d32_async(dst, pitch, value, width, height, NULL);
 }
 
-/* --- capture -----------------------------------------------------------------------
- */
+/* ---- capture ---- */
 
 static CUresult
 begin_capture(CUstream stream, CUstreamCaptureMode mode)
@@ -189,8 +186,7 @@ begin_capture_to(CUstream stream, CUgraph graph, const CUgraphNode *dependencies
                                                  mode);
 }
 
-/* --- missing -----------------------------------------------------------------------
- */
+/* ---- missing ---- */
 
 static CUresult
 count_functions(unsigned *count, CUmodule module)
@@ -207,12 +203,11 @@ enumerate_functions(CUfunction *functions, unsigned n, CUmodule module)
     return wrk_kernels_functions(me, module, functions, n, &have);
 }
 
-/* --- the list -----------------------------------------------------------------------
- */
+/* ---- the list ---- */
 
-/* Entry of the table, what of the driver's own must be there (or with "missing" must
- * not), the function.  The forms without a stream call the charged ones above, so they
- * are charged too. */
+/* Entry of the table; the driver function that must exist (or with "missing" must not);
+ * the shim.  The forms without a stream call the charged ones above, so they are
+ * charged too. */
 #define SHIMS(present, missing)                                                        \
     /* charged */                                                                      \
     present(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2, copy_dtod_async)               \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The features of the worker that look in on its core (wrk_hooks.h), per occasion in
- * the order in which they run.
+ * The features that register with the core (wrk_hooks.h): per occasion, the functions
+ * in the order in which they run.
  */
 #include "wrk.h"
 #include "wrk_d2h_async.h"
@@ -28,16 +28,16 @@ windows_ctx_gone(struct wrk *w, uint32_t ctx_index)
 }
 
 const struct wrk_hooks wrk_hooks = {
-    .before_call =
-        {wrk_h2d_fence_wait}, /* a small blocking copy has reached the card */
-    .before_reply =
-        {wrk_d2h_async_before_reply}, /* bytes before the word that they are there */
+    /* A small blocking copy must have reached the GPU before the next call. */
+    .before_call = {wrk_h2d_fence_wait},
+    /* The bytes of completed copies before a reply that says that they are complete. */
+    .before_reply = {wrk_d2h_async_before_reply},
     .idle = {wrk_governor_idle},
     .poll = {{wrk_d2h_async_pending, wrk_d2h_async_poll}},
     .d2h_async_end = {wrk_d2h_async_end},
     .ctx_idle = {wrk_governor_ctx_idle},
-    /* The memory first: others then see it as free.  Copies under way before the
-     * staging buffers that they use. */
+    /* Memory is given back first, so that other processes see it as free.  Asynchronous
+     * copies end before the staging buffers that they use. */
     .ctx_gone = {quota_ctx_gone, wrk_d2h_async_forget, wrk_transfer_forget,
                  wrk_kernels_forget_ctx, windows_ctx_gone},
     .stream_gone = {wrk_governor_stream_gone},

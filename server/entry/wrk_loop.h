@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reading loop: frames in, in order, until the client is gone.
+ * The receive loop: takes frames in order until the client is gone.
  */
 #ifndef WRK_LOOP_H
 #define WRK_LOOP_H

@@ -148,11 +148,10 @@ start_objects(struct wrk *w, struct gp_err *err)
     return r < 0 ? r : wrk_governor_new(w, &p->governor, err);
 }
 
-/* The reader has been behind for a while: the driver's queue is full, a stream holds
- * all slots, the governor lets little through.  The end of the client may then stand
- * behind what fills the socket, where nobody sees it.  A word to the client brings it
- * out: a dead one's kernel answers by resetting the connection, which the supervisor
- * notices. */
+/* The receive thread has made no progress for a while: the driver's queue is full, all
+ * staging buffers are in flight, or the governor holds launches back.  Unread data in
+ * the socket can then hide the client's FIN.  A keep-alive message makes a dead peer's
+ * kernel answer with RST, which the supervisor sees. */
 static bool
 watch_reader(struct wrk *w, uint32_t *last_seq, uint32_t *last_drained)
 {
@@ -188,9 +187,9 @@ wait_for_sigterm(struct wrk *w)
     }
 }
 
-/* SIGTERM: the supervisor ends this attachment.  The reader may be anywhere, the
- * driver included; breaking the link gets it out of everything but the driver,
- * and the supervisor's SIGKILL out of that. */
+/* SIGTERM: the supervisor ends this attachment.  The receive thread may be in any call.
+ * Aborting the connection wakes it from all of them except calls of the driver, which
+ * the supervisor's SIGKILL ends. */
 static void *
 signal_main(void *arg)
 {
@@ -231,10 +230,11 @@ block_signals(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* A turn of the reader is microseconds.  Asking for a short slice lets it run as soon
- * as the client on the same core has woken it, so that its answer finds the client not
- * asleep yet: two system calls per round trip instead of four.  For the reader alone:
- * a driver's threads may compute.  Kernels before 6.12 ignore the request. */
+/* The receive thread runs for microseconds at a time.  With a short scheduler slice it
+ * runs as soon as the client on the same core has woken it, so that the reply arrives
+ * before the client has gone to sleep: two system calls per round trip instead of four.
+ * For the receive thread only, because a driver's threads may compute.  Kernels before
+ * 6.12 ignore the request. */
 static void
 reader_short_slice(void)
 {
@@ -256,9 +256,9 @@ reader_short_slice(void)
         syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
-/* The C library has the kernel write down, after every switch of threads, which core
- * the thread is on (rseq(2)).  Whoever asks is answered without that too; the reader
- * switches once or twice per call, and would pay each time. */
+/* With rseq(2) the kernel writes the current core to memory after every thread switch.
+ * The receive thread switches once or twice per call and would pay for that each time,
+ * and sched_getcpu() works without it. */
 static void
 reader_without_rseq(void)
 {
@@ -343,8 +343,8 @@ worker_main(void)
         return 2;
     }
     gp_log_init(p->conf.attachment, GP_LOG_WARN);
-    /* Naps of the governor are tens of microseconds; the kernel's habit of adding
-     * fifty would be most of a turn's change.  Threads inherit it. */
+    /* The governor sleeps for tens of microseconds; the default timer slack of fifty
+     * would be most of that.  Threads inherit the setting. */
     prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
     prctl(PR_SET_NAME, p->conf.attachment, 0, 0, 0);
     block_signals();

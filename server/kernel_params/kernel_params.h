@@ -2,14 +2,14 @@
 /*
  * The parameters of kernels, read from the image that holds them.
  *
- * Drivers before 12.4 do not tell where a kernel's parameters lie, and a launch names
- * them by pointers only: whoever copies them must know offsets and sizes.  The image
- * says both: PTX in the declaration of each entry, machine code in records beside each
- * kernel.
+ * Drivers before 12.4 do not report the layout of a kernel's parameters, and a launch
+ * names them by pointers only: to copy them, their offsets and sizes must be known.
+ * The image has both: PTX in the declaration of each entry, machine code in records
+ * beside each kernel.
  *
- * A struct kernel_params_set is its maker's, one thread at a time.  Images are hostile:
- * caps below, and what contradicts itself is kept as a kernel that cannot be told, with
- * the reason.  Nothing here asks a driver; wrk_kernels.h does.
+ * A struct kernel_params_set belongs to its creator, one thread at a time.  Images are
+ * hostile: caps are below, and a kernel with contradictory records is kept as unknown,
+ * with the reason.  No driver is asked here; wrk_kernels.h does that.
  */
 #ifndef KERNEL_PARAMS_H
 #define KERNEL_PARAMS_H

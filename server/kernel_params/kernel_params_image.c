@@ -2,11 +2,10 @@
 /*
  * Kernels of an image of any kind.
  *
- * A fat binary holds the same source for several cards.  A kernel's parameters are the
- * same in all of them, since one host program launches whichever the card takes, but
- * for where those lie that ask for more alignment than cards agree on.  So what a
- * driver would choose for the card is read; if nothing fits it, or that cannot be read,
- * all entries are, and what they tell differently is not told.
+ * A fat binary holds the same source for several GPUs.  A kernel's parameters are the
+ * same in all of them, except where alignments differ between GPUs.  So the entry that
+ * a driver would choose for the GPU is read; if none fits, or it cannot be read, all
+ * entries are read, and parameters on which they disagree are unknown.
  */
 #include "gp_err.h"
 #include "gp_fatbin.h"

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the loop offers a call that often comes many times in a row: the next frame, if
- * it is here already and differs from the present one in nothing but its tail.
+ * Batching of equal calls: gives a call the next frame if it has already arrived and
+ * differs from the present one in its tail only.
  *
- * The caller has then looked up and checked all that both have in common, and nothing
- * stood between that could have changed it.  The frame counts as received, as if the
- * loop had taken it: its place in the order is checked here, and the loop goes on
- * behind it.  Only for calls without payload and reply.  Receive thread; inline,
- * because this is the path of launches.
+ * Everything that both frames have in common has then been looked up and checked, and
+ * nothing can have changed between them.  The frame counts as received: its sequence
+ * number is checked here, and the loop continues after it.  Only for calls without
+ * payload and reply.  Receive thread; inline, because this is the path of launches.
  */
 #ifndef WRK_BATCH_H
 #define WRK_BATCH_H
@@ -20,9 +19,9 @@
 
 #include <stdint.h>
 
-/* The frame behind the last one that was taken, of @size bytes, a multiple of 8, whose
- * header and first @equal_words words of 8 bytes behind it are those of @first.  It is
- * the caller's to execute; NULL: the loop will see to what comes. */
+/* The next frame, of @size bytes (a multiple of 8), if its header and the first
+ * @equal_words words of 8 bytes after it equal those of @first.  The caller executes
+ * it.  NULL: the loop takes whatever comes next. */
 static inline const struct wire_req *
 wrk_batch_next(struct wrk *w, const struct wire_req *first, uint32_t size,
                unsigned equal_words)

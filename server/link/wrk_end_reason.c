@@ -12,8 +12,9 @@
 #include <string.h>
 #include <time.h>
 
-/* A connection that is closed while the client still sends takes along what the client
- * has not read: the words have so long.  The supervisor waits longer (SRV_GRACE_MS). */
+/* Closing a connection while the client still sends discards what the client has not
+ * read yet.  The message has this long to arrive; the supervisor waits longer
+ * (SRV_GRACE_MS). */
 #define LINGER_NS 100000000
 
 void

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker's last word: why the attachment ends, for the program's stderr.
+ * The message that says why the attachment ends, for the program's stderr.
  *
- * Said once, by whoever is first; a client that reads has it before the connection
- * ends. Any thread that does not hold the sender's lock; not a place where an
- * attachment ends because the client is gone.
+ * Sent once, by the first thread that has a reason; a client that reads receives it
+ * before the connection ends.  Any thread that does not hold the send lock.  Not for
+ * attachments that end because the client is gone.
  */
 #ifndef WRK_END_REASON_H
 #define WRK_END_REASON_H
@@ -13,8 +13,8 @@
 
 struct wrk;
 
-/* Returns after the time that the words have to leave; the caller ends the attachment.
- */
+/* Returns when the message has had time to be sent; the caller then ends the
+ * attachment. */
 void wrk_end_reason_send(struct wrk *w, CUresult result, const char *words);
 
 #endif

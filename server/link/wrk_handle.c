@@ -56,8 +56,8 @@ rev_set(struct wrk_handles *t, unsigned kind, uint64_t id, void *obj)
 {
     uint32_t i = rev_probe(t, kind, obj);
 
-    /* A driver may give a destroyed object's address to a new one before the
-     * client told us of the end: the younger id is the true one. */
+    /* A driver may reuse a destroyed object's address for a new one before the client
+     * has reported the end of the old one: the younger id is the valid one. */
     if (!t->rev[i].obj)
         t->rev_count++;
     t->rev[i] = (struct wrk_handle_rev){.obj = obj, .id = id};
@@ -136,8 +136,8 @@ wrk_handles_put(struct wrk_handles *t, unsigned kind, uint64_t id, void *obj)
 
         if (old == id)
             return -EEXIST;
-        /* The client gave the object up with what owned it (a function with its
-         * module) and says so by using the index again. */
+        /* The client uses the index again, so it has given the object up together with
+         * its owner (a function with its module). */
         wrk_handles_del(t, kind, old);
     }
     a->slots[index] = (struct wrk_handle_slot){.obj = obj, .gen = wire_handle_gen(id)};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where features of the worker look in on every call, reply, wait and end of an object,
- * without the core (calls, contexts, waits, the loop) knowing any of them.
+ * Hooks by which features of the worker run on every call, reply, wait and end of an
+ * object, without the core (calls, contexts, waits, the loop) knowing any of them.
  *
  * There is one list for the process, wrk_hooks, in wrk_features.c: per occasion, the
  * functions in the order in which they run, ended by NULL.  It is constant, so nothing
- * can be entered at run time and a stray write cannot lead to a call.  Occasions of the
- * hot path are guarded by one test of a word that the feature sets; without such work
- * the list is not read.
+ * can be entered at run time and a stray write cannot lead to a call.  On the hot path
+ * an occasion is guarded by one test of a word that the feature sets; the list is read
+ * only then.
  */
 #ifndef WRK_HOOKS_H
 #define WRK_HOOKS_H
@@ -38,8 +38,8 @@ struct wrk_poll_hook {
 struct wrk_hooks {
     /* Before the next call, when struct wrk says before_call. */
     wrk_hook *before_call[WRK_HOOKS_MAX];
-    /* In front of a reply while struct wrk_priv says before_reply; any thread that may
-     * call the driver, the sender's lock is held. */
+    /* Before a reply, while struct wrk_priv's before_reply is not 0; any thread that
+     * may call the driver, with the send lock held. */
     wrk_hook *before_reply[WRK_HOOKS_MAX];
     /* Nothing is left to execute: the loop is about to wait for a frame. */
     wrk_hook *idle[WRK_HOOKS_MAX];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which transport an attachment goes on with, after a handshake over a plain socket.
+ * The choice of an attachment's transport, after a handshake over a plain socket.
  *
- *   Unix socket, client can shm     the rings follow the reply, no question asked
+ *   Unix socket, client can shm     the rings follow the reply without negotiation
  *   TCP, client has RDMA            the worker listens at its RDMA ports; the client
- *                                   takes the one that suits it and says so, or why not
+ *                                   chooses one of them, or reports why it chose none
  *   otherwise                       the socket itself
  *
  * Main thread, while the attachment is set up; prepared before the sandbox closes.

@@ -2,11 +2,11 @@
 /*
  * The worker's own state, behind struct wrk of wrk_state.h.
  *
- * One process serves one client process.  Threads: the reader (main) takes
- * frames in order, runs them, and never waits for the card; waiter threads
- * (wrk_wait.c) do the waiting and answer later; driver threads call host
- * functions (wrk_hostfn.c); one thread listens for SIGTERM (wrk_main.c).  What is
- * not marked otherwise belongs to the reader.
+ * One process serves one client process.  Threads: the receive thread ("the reader",
+ * the main thread) takes frames in order, executes them, and never waits for the GPU;
+ * waiter threads (wrk_wait.c) wait and reply later; threads of the driver call host
+ * functions (wrk_hostfn.c); one thread waits for SIGTERM (wrk_main.c).  Fields without
+ * a comment on threads belong to the receive thread.
  */
 #ifndef WRK_PRIV_H
 #define WRK_PRIV_H
@@ -58,8 +58,8 @@ struct wrk_priv {
     atomic_bool stopping;      /* any thread */
     bool captures;             /* the client has captured a stream at least once */
     uint8_t polled;            /* WRK_POLL_*: what the reader does between frames */
-    /* What a reply must not overtake: while it is not 0, the before_reply hooks run in
-     * front of each.  Written under send_lock. */
+    /* Payloads that must be sent before the next reply: while this is not 0, the
+     * before_reply hooks run before each.  Written under send_lock. */
     _Atomic uint32_t before_reply;
 
     struct wrk_conf conf;

@@ -121,8 +121,7 @@ wrk_reply_send(struct wrk *w, const struct wire_req *req, CUresult result)
     reply_send(w, result);
 }
 
-/* Payload that the function did not take still stands in front of the next
- * frame. */
+/* Payload that the function did not receive still precedes the next frame. */
 static void
 drain(struct wrk *w, uint64_t len)
 {

@@ -20,7 +20,7 @@
 
 struct wrk;
 
-/* ---- the result of a call; receive thread --------------------------------- */
+/* ---- the result of a call; receive thread ---- */
 
 /* End a call that has no outputs, or whose result is an error: sends the bare result
  * if the frame wants a reply, else keeps the first error. */
@@ -64,7 +64,7 @@ struct wrk_reply {
 
 void wrk_reply_finish(struct wrk *w, struct wrk_reply *rep, CUresult result);
 
-/* ---- from any thread ------------------------------------------------------- */
+/* ---- from any thread ---- */
 
 /* Reply, header and body at once; flushed. */
 void wrk_reply_whole(struct wrk *w, const struct wire_req *req, CUresult result,

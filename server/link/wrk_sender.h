@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The event sender thread: sends the events of host functions when the thread that has
- * them may not.
+ * The event sender thread: sends the messages of host functions for threads of the
+ * driver.
  *
- * An event must not overtake what a reply must not overtake either (wrk_hooks.h), and
- * to send that the driver has to be asked, which a thread of the driver may not do.
- * Started at first use, one per process, never ended.
+ * Such a message must not overtake the payloads that a reply must not overtake either
+ * (wrk_hooks.h).  Sending those requires calls of the driver, which a thread of the
+ * driver may not make.  One per process, started at first use, never ended.
  */
 #ifndef WRK_SENDER_H
 #define WRK_SENDER_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one worker of this process, as generated code and every module below the calls
- * sees it.  Belongs to the receive thread but for what is atomic; what else the worker
- * has is in wrk_priv.h.
+ * The state of the worker that generated code and all layers above the link see; there
+ * is one per process.  Fields that are not atomic belong to the receive thread; the
+ * rest of the worker's state is in wrk_priv.h.
  */
 #ifndef WRK_STATE_H
 #define WRK_STATE_H

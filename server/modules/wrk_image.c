@@ -16,8 +16,7 @@
 /* What the client named last and is to send now; 0: nothing. */
 static uint64_t wanted_len;
 
-/* ---- bytes ------------------------------------------------------------------------
- */
+/* ---- bytes ---- */
 
 /* Straight into a file that can be handed on as it is. */
 static bool
@@ -117,8 +116,7 @@ is_ref(struct wrk *w, const uint8_t *inside, uint64_t len, struct wire_image_ref
     return ret->magic == WIRE_IMAGE_REF_MAGIC;
 }
 
-/* ---- what the driver gets ---------------------------------------------------------
- */
+/* ---- what the driver gets ---- */
 
 /* One image must fill its bytes and must not be a wrapper: that is pointers. */
 static CUresult

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device code image as it arrived: received or found here by its name, measured, put
+ * A device code image: received, or found in the cache by its name; measured, and put
  * together for the driver.
  *
- * A driver is given a bare pointer and finds the end itself, so what the client
- * sent must really end where it said.  Alive for one call; drivers copy.  Reader only.
+ * A driver gets a bare pointer and finds the end of the image itself, so the image must
+ * really end where the client said.  Lives for one call; drivers copy it.  Receive
+ * thread only.
  */
 #ifndef WRK_IMAGE_H
 #define WRK_IMAGE_H

@@ -47,8 +47,7 @@ wrk_images_file(uint64_t len)
     return TAKE_FD(fd);
 }
 
-/* ---- asking -----------------------------------------------------------------------
- */
+/* ---- asking ---- */
 
 /* Nobody can change it or pull it away, and it is as long as the client says. */
 static bool
@@ -84,8 +83,7 @@ wrk_images_find(struct wrk *w, const struct wire_image_ref *ref, bool *ret_own)
     return TAKE_FD(fd);
 }
 
-/* ---- handing over -----------------------------------------------------------------
- */
+/* ---- handing over ---- */
 
 static void
 identify(const struct pending *p, uint8_t *bytes, struct wire_image_id *ret)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker's end of the images that the supervisor keeps (srv_images.h).
+ * The worker's access to the image cache of the supervisor (srv_images.h).
  *
- * Asking is the reader's, and takes as long as the supervisor's loop needs to come by.
- * What was received goes to a thread of its own to be hashed, sealed and handed over:
- * the client's next call does not wait for that.
+ * A look-up runs on the receive thread and takes one round trip to the supervisor's
+ * loop.  A received image is hashed, sealed and handed over by a thread of its own, so
+ * that the client's next call does not wait for it.
  */
 #ifndef WRK_IMAGES_H
 #define WRK_IMAGES_H

@@ -32,7 +32,7 @@ driver_tells(const struct wrk *w)
     return w->drv->cuFuncGetParamInfo != NULL;
 }
 
-/* ---- owners ---------------------------------------------------------------------- */
+/* ---- owners ---- */
 
 static void
 owner_free(struct owner *owner)
@@ -145,8 +145,7 @@ owner_of(struct wrk *w, const void *object)
     return NULL;
 }
 
-/* ---- functions without a name ------------------------------------------------------
- */
+/* ---- functions without a name ---- */
 
 /* The handle that the driver has for @name, or NULL. */
 static void *
@@ -208,8 +207,7 @@ find_func(struct wrk *w, void *func, bool kernel)
     return found;
 }
 
-/* ---- the functions of a module -----------------------------------------------------
- */
+/* ---- the functions of a module ---- */
 
 CUresult
 wrk_kernels_functions(struct wrk *w, CUmodule module, CUfunction *ret, unsigned cap,
@@ -237,8 +235,7 @@ wrk_kernels_functions(struct wrk *w, CUmodule module, CUfunction *ret, unsigned 
     return CUDA_SUCCESS;
 }
 
-/* ---- answers -----------------------------------------------------------------------
- */
+/* ---- answers ---- */
 
 static CUresult
 ask_driver(struct wrk *w, CUfunction func, bool kernel, struct wrk_kernel_params *ret)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the parameters of a kernel lie: as the driver tells, and with a driver before
- * 12.4, which does not, as the image told that the kernel came from.
+ * The layout of kernel parameters: from the driver, or with a driver before 12.4, which
+ * does not report it, from the image that the kernel came from.
  *
- * The images' kernels are kept with the module or library that was made of them, from
- * wrk_kernels_loaded() until wrk_kernels_unloaded(); with a driver that tells itself
- * nothing is kept.  Owners and functions are the driver's handles.  Reader only.
+ * The kernels of an image are kept with the module or library that was made from it,
+ * from wrk_kernels_loaded() until wrk_kernels_unloaded(); with a newer driver nothing
+ * is kept.  Owners and functions are the driver's handles.  Receive thread only.
  */
 #ifndef WRK_KERNELS_H
 #define WRK_KERNELS_H
@@ -34,8 +34,8 @@ void wrk_kernels_unloaded(struct wrk *w, const void *owner);
 /* A context is gone, and its modules with it. */
 void wrk_kernels_forget_ctx(struct wrk *w, uint32_t ctx_index);
 
-/* @func is the kernel @name of @owner: its parameters.  CUDA_ERROR_NOT_SUPPORTED:
- * nobody can tell them, and the program has been told why, in words. */
+/* The parameters of @func, the kernel @name of @owner.  CUDA_ERROR_NOT_SUPPORTED: they
+ * are unknown, and a message to the program says why. */
 CUresult wrk_kernels_named(struct wrk *w, void *owner, const char *name,
                            CUfunction func, bool kernel, struct wrk_kernel_params *ret);
 

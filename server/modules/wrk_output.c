@@ -73,8 +73,7 @@ hook_driver(struct wrk *w)
     return true;
 }
 
-/* ---- drivers without a hook --------------------------------------------------------
- */
+/* ---- drivers without a hook ---- */
 
 static ssize_t
 on_stdout(void *w, const char *text, size_t len)
@@ -90,8 +89,8 @@ on_stderr(void *w, const char *text, size_t len)
     return (ssize_t)len;
 }
 
-/* The C library's own streams are variables, which the driver reads when it prints.
- * Unbuffered: nobody can say when a driver flushes, if at all. */
+/* The C library's streams are variables, which the driver reads when it prints.  They
+ * are unbuffered, because it is unknown when a driver flushes, if at all. */
 static bool
 take_stream(FILE **stream, struct wrk *w, cookie_write_function_t *write)
 {

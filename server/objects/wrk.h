@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker for what stands above its core: calls, transfers, accounting.  The core
- * itself (wrk_call.c, wrk_ctx.c, wrk_object.c, wrk_evpool.c) includes what it needs.
+ * The headers that the layers above the objects need: calls, transfers, accounting.
+ * The objects themselves (wrk_call.c, wrk_ctx.c, wrk_object.c, wrk_evpool.c) include
+ * what they need.
  */
 #ifndef WRK_H
 #define WRK_H

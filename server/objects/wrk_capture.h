@@ -7,8 +7,8 @@
 
 struct wrk;
 
-/* A copy in a stream that is being captured would become a node that reads our
- * slot at every launch of the graph: the error for that, or CUDA_SUCCESS. */
+/* A copy in a stream that is being captured would become a node that reads a staging
+ * buffer at every launch of the graph: the error for that, or CUDA_SUCCESS. */
 CUresult wrk_capturing(struct wrk *w, CUstream stream);
 
 #endif

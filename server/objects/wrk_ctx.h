@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts in the worker: which one is current, and which slice it stands on.
+ * Contexts in the worker: which one is current, and to which slice it belongs.
  *
- * A frame names its context by index; entry 1 + d of the handle table is the
- * primary context of device d once it has been retained.  Reader thread only,
- * but for wrk_ctx_enter().
+ * A frame names its context by index; entry 1 + d of the handle table is the primary
+ * context of device d once it has been retained.  Receive thread only, except for
+ * wrk_ctx_enter().
  */
 #ifndef WRK_CTX_H
 #define WRK_CTX_H

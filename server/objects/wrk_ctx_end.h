@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts that end while their work goes on.
+ * Contexts that are destroyed while their work goes on.
  *
- * A driver waits in cuCtxDestroy for what runs, functions of the client included, which
- * need the reader.  So a busy context is destroyed by a waiter thread; when the driver
- * is done, the reader, which looks once a millisecond meanwhile, forgets the context's
- * objects and answers.  Reader thread only.
+ * cuCtxDestroy waits for running work, which may include host functions of the client,
+ * and those need the receive thread.  So a waiter thread destroys a busy context; when
+ * the driver is done, the receive thread, which checks once a millisecond meanwhile,
+ * forgets the context's objects and replies.  Receive thread only.
  */
 #ifndef WRK_CTX_END_H
 #define WRK_CTX_END_H

@@ -38,8 +38,8 @@ pool_get(struct wrk *w, bool timed, uint32_t ctx_index)
         if (event)
             return event;
     }
-    /* Whoever waits in the driver shall sleep there, not spin: clients have the
-     * cores. */
+    /* Threads that wait in the driver sleep there and do not spin: the cores are the
+     * clients'. */
     if (WRK_CALL(w, cuEventCreate, &event,
                  FLAG_BLOCKING_SYNC | (timed ? 0 : FLAG_DISABLE_TIMING)) !=
         CUDA_SUCCESS)

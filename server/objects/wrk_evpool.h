@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spare driver events for the worker's own use: the ends of waits, of copies in
- * flight, of charged work.  An event belongs to a context, so each has its list.
+ * Spare driver events for the worker's own use: waits, copies in flight, charged work.
+ * An event belongs to a context, so each context has its list.
  *
  * Any thread; the context of the index must be current where get() is called.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Objects of the driver that processes of one session share by descriptor.
+ * Exported objects: driver objects that processes of one session share by descriptor.
  *
- * The supervisor keeps the descriptor (srv_export.h); what travels between the client's
- * processes is a token.  Offering and fetching ask the supervisor and wait for its
- * answer: reader only.  Letting go does not wait: any thread.
+ * The supervisor keeps the descriptor (srv_export.h); the client's processes pass a
+ * token.  Offering and fetching send a request to the supervisor and wait for its
+ * reply: receive thread only.  Dropping does not wait: any thread.
  */
 #ifndef WRK_EXPORT_H
 #define WRK_EXPORT_H

@@ -126,8 +126,7 @@ wrk_hostfn_refuse(struct wrk_hostfn *host)
     wrk_unsolicited(w, WIRE_EVENT_HOST_GONE, &event, sizeof(event), NULL, 0);
 }
 
-/* ---- those of graphs --------------------------------------------------------------
- */
+/* ---- those of graphs ---- */
 
 CUgraph
 wrk_hostfn_graph(struct wrk *w, CUstream stream)
@@ -142,8 +141,8 @@ wrk_hostfn_graph(struct wrk *w, CUstream stream)
     return graph;
 }
 
-/* Called by the driver, where it may not be called back.  Its launches are over, so all
- * events of the function have left. */
+/* Called by the driver, in a callback that may not call the driver.  The launches of
+ * the function are complete, so all its messages have been sent. */
 static void
 host_gone(void *host)
 {
@@ -176,8 +175,7 @@ wrk_hostfn_untie(struct wrk_hostfn *host, CUgraph graph)
         WRK_CALL(w, cuGraphReleaseUserObject, graph, host->object, 1);
 }
 
-/* ---- being due --------------------------------------------------------------------
- */
+/* ---- being due ---- */
 
 /* Enter the list before the event leaves: the answer may come at once. */
 static bool

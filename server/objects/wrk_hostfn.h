@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of the client that the card's work waits for: host functions, stream
- * callbacks, the ends of user objects.
+ * Host functions: functions of the client that work on the GPU waits for, stream
+ * callbacks, and destructors of user objects.
  *
- * The driver calls us on a thread of its own; we tell the client with an event
- * frame and hold the driver until the client says that its function has
- * returned.  The reader is never held.  When the attachment ends, everybody who
- * waits here is let go.
+ * The driver calls the worker on a thread of its own.  That thread sends an unsolicited
+ * message to the client and blocks until the client reports that its function has
+ * returned; the receive thread is never blocked.  When the attachment ends, all threads
+ * that wait here are released.
  */
 #ifndef WRK_HOSTFN_H
 #define WRK_HOSTFN_H
@@ -45,8 +45,8 @@ bool wrk_hostfns_none(struct wrk_hostfns *hosts);
 
 void wrk_hostfn_drop(struct wrk_hostfn *host);
 
-/* The same, and the client, which does not wait for the call, hears that it may forget
- * the token. */
+/* The same, and a message tells the client, which does not wait for the call, that it
+ * may forget the token. */
 void wrk_hostfn_refuse(struct wrk_hostfn *host);
 
 /* Have @host, of kind WRK_HOST_GRAPH, go when the last of @graph and all that is made

@@ -30,8 +30,8 @@ wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret)
     return CUDA_SUCCESS;
 }
 
-/* Without memory for the table, the next call that is answered says so.  The object
- * stays with what it was made from, under an id that no call accepts. */
+/* If there is no memory for the table, the next call with a reply reports it.  The
+ * object stays with its owner, under an id that no call accepts. */
 static void
 handle_trouble(struct wrk *w, unsigned kind, int r)
 {

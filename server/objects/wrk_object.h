@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's objects behind the ids of the client: what calls do with the table of
- * wrk_handle.h.  Receive thread only.  Not the place for what an object holds (memory,
- * events): whoever keeps something about an object hears of its end by a hook.
+ * The driver's objects behind the ids of the client: the operations that calls perform
+ * on the table of wrk_handle.h.  Receive thread only.  Not for what an object holds
+ * (memory, events): features that keep something about an object register a hook for
+ * its end.
  */
 #ifndef WRK_OBJECT_H
 #define WRK_OBJECT_H

@@ -14,8 +14,9 @@
 #include <sched.h>
 #include <string.h>
 
-/* How long the reader looks after a wait itself.  Handing over costs two thread
- * switches, some 20-40 us: by the classical bound, as long as that. */
+/* How long the receive thread polls for a wait itself.  Handing over costs two thread
+ * switches, some 20-40 us; polling for as long as the alternative costs is at most
+ * twice the optimum. */
 #define WAIT_SPIN_NS 40000
 #define WAITER_STACK (256u * 1024)
 /* Streams of a context whose state is asked one by one for a context wait; with
@@ -54,7 +55,7 @@ struct wrk_waits {
     pthread_t threads[WRK_WAITERS_MAX];
 };
 
-/* --- waiter threads --------------------------------------------------------- */
+/* ---- waiter threads ---- */
 
 static void *
 waiter_main(void *arg)
@@ -115,8 +116,8 @@ job_queue(struct wrk_waits *waits, struct wrk_job *job)
         waits->last = &job->next;
         waits->n_jobs++;
         waits->n_queued++;
-        /* A thread that was woken for another job and has not got there counts as
-         * idle: a job behind it would wait for that other one's end. */
+        /* A thread that was woken for another job and has not reached it counts as
+         * idle; a job queued after that one would wait for its end. */
         if (waits->n_queued > waits->n_idle && waits->n_threads < WRK_WAITERS_MAX)
             waiter_start(waits);
         ok = waits->n_threads > 0;
@@ -199,7 +200,7 @@ wrk_waits_free(struct wrk_waits *waits)
     free(waits);
 }
 
-/* --- one wait ------------------------------------------------------------------ */
+/* ---- one wait ---- */
 
 /* Asking a stream that is being captured would end its capture. */
 static bool
@@ -231,8 +232,8 @@ ctx_query(struct wrk *w, uint32_t ctx_index)
     return r;
 }
 
-/* The same for the current context; if nothing is left to wait for, the call itself
- * brings out an error of the context. */
+/* The same for the current context.  If nothing is left to wait for, the driver's call
+ * is made all the same, because it returns an error of the context. */
 GP_HOT static CUresult
 ctx_end(struct wrk *w)
 {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that wait for the card: answered later, so that the reader never stops.
+ * Calls that wait for the GPU.  They are replied to later, so that the receive thread
+ * never blocks.
  *
- * A wait goes through three stages.  The reader asks the driver once: done
- * already, the usual case, is answered at once.  Then the reader asks again
- * between looking for frames, for a few tens of microseconds.  Then a waiter
- * thread blocks in the driver and answers.
+ * A wait has three stages.  The receive thread queries the driver once; usually the
+ * work is complete and the reply is sent at once.  Then it queries again between
+ * frames, for a few tens of microseconds.  Then a waiter thread blocks in the driver
+ * and sends the reply.
  *
- * What a wait waits for is fixed when its frame is executed: an event is recorded
- * then, so that work which other threads queue later is not waited for.  The
- * legacy default stream is the exception, because an event in it would order
- * other streams; the driver's own call is used there.
+ * The work that a wait covers is fixed when its frame is executed: an event is recorded
+ * then, so that work which other threads queue later is not waited for.  The legacy
+ * default stream is the exception, because an event in it would order other streams;
+ * the driver's own call is used there.
  *
- * All functions but the job's own run on the reader thread.
+ * All functions except a job's own run on the receive thread.
  */
 #ifndef WRK_WAIT_H
 #define WRK_WAIT_H
@@ -73,8 +74,8 @@ CUresult wrk_wait_idle(struct wrk *w, CUstream stream);
 /* Waits that the reader looks after itself at present? */
 bool wrk_wait_pending(const struct wrk *w);
 
-/* Ask the driver about them; answers what is done, hands to waiter threads what
- * has been looked after for long enough. */
+/* Query the driver about all waits; replies to those that are complete, and hands to
+ * waiter threads those that have been polled for long enough. */
 void wrk_wait_poll(struct wrk *w);
 
 /* The reader will be busy: hand all of them over. */

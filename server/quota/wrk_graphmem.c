@@ -53,8 +53,7 @@ graphmem_free(struct wrk_graphmem *m)
 }
 DEFINE_CLEANUP(struct wrk_graphmem, graphmem_free)
 
-/* --- what is in a graph ------------------------------------------------------------
- */
+/* ---- what is in a graph ---- */
 
 /* Room for one more element of @size. */
 static bool
@@ -159,8 +158,7 @@ alloc_find(struct wrk_graphmem *m, CUdeviceptr ptr)
     return NULL;
 }
 
-/* --- counting ----------------------------------------------------------------------
- */
+/* ---- counting ---- */
 
 CUresult
 wrk_graphmem_node(struct wrk *w, const CUmemPoolProps *props, uint64_t bytes)

@@ -21,9 +21,9 @@ struct piece {
     uint32_t next_free; /* index + 1, of a slot without references and mappings */
 };
 
-/* A reference.  A driver may give the same handle for all references to a piece, or
- * another one when the first is gone: what a handle stands for is only known from the
- * call that gave it. */
+/* A reference.  A driver may return the same handle for all references to an
+ * allocation, or another one when the first is gone: which allocation a handle means is
+ * only known from the call that returned it. */
 struct name {
     uint64_t handle;
     uint32_t piece;
@@ -73,8 +73,8 @@ name_find(uint64_t handle)
     return NULL;
 }
 
-/* One reference more to a piece; false, and nothing entered, when there are too many.
- */
+/* Add a reference to an allocation; false, and nothing entered, when there are too
+ * many. */
 static bool
 name_add(uint64_t handle, uint32_t piece)
 {
@@ -210,11 +210,10 @@ wrk_physmem_unmap(struct wrk *w, uint64_t ptr, uint64_t size)
     pthread_mutex_unlock(&book);
 }
 
-/* ---- what other processes may have as well ------------------------------------------
- */
+/* ---- what other processes may have as well ---- */
 
-/* The piece of that handle; what the driver made otherwise than as memory, a multicast
- * object say, is entered now and costs nothing. */
+/* The allocation of that handle.  An object that the driver made without allocating
+ * memory, such as a multicast object, is entered now and costs nothing. */
 static struct piece *
 piece_of(uint64_t handle)
 {

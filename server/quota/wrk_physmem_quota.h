@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The book of physical memory without an address (cuMemCreate): who still holds what.
+ * Accounting of physical memory without an address (cuMemCreate): its references and
+ * mappings.
  *
- * The driver keeps such memory for as long as it has a reference or a mapping, in
- * whatever order the client lets go of them; the session pays for exactly that long.
- * So the references and mappings of each piece are counted here, beside the driver.
- * A piece belongs to no context.  Any thread.
+ * The driver keeps such memory while it has a reference or a mapping, in whatever order
+ * the client drops them, and the session is charged for exactly that time.  So the
+ * references and mappings of each allocation are counted here as well.  An allocation
+ * belongs to no context.  Any thread.
  */
 #ifndef WRK_PHYSMEM_QUOTA_H
 #define WRK_PHYSMEM_QUOTA_H
@@ -17,8 +18,8 @@
 
 struct wrk;
 
-/* Pieces, references, and mappings, that a client may have.  An allocator that grows in
- * steps of 2 MiB fills an 80 GiB card with 40,960. */
+/* Allocations, references and mappings of one client.  An allocator that grows in steps
+ * of 2 MiB needs 40,960 for a GPU of 80 GiB. */
 #define WRK_PIECES_MAX 65536u
 
 /* Each that returns a bool has entered nothing when it is false: there are too many. */
@@ -33,9 +34,9 @@ bool wrk_physmem_retain(uint64_t addr, uint64_t handle);
 void wrk_physmem_release(struct wrk *w, uint64_t handle);
 
 /*
- * Pieces that other processes of the session may have as well (wrk_export.h): the
- * descriptor that the client got for one holds it like a reference, until the client
- * says that it has been closed everywhere.
+ * Allocations that other processes of the session may hold too (wrk_export.h): the
+ * descriptor that the client got for one counts as a reference until the client reports
+ * that it has been closed everywhere.
  */
 struct wrk_export;
 

@@ -27,8 +27,8 @@ struct wrk_quota {
     _Atomic uint64_t used[TICKET_SLICES_MAX], pieces[TICKET_SLICES_MAX];
 };
 
-/* Whether a lock was taken, for book_unlock(): without sharers it is the reader who
- * asks, and nobody but the reader could change that. */
+/* Whether a lock was taken, for book_unlock().  Without sharers only the receive thread
+ * calls, and only it could change that. */
 GP_HOT static inline bool
 book_lock(struct wrk_quota *q)
 {
@@ -205,9 +205,10 @@ is_alone(const struct wrk_quota *q)
     return atomic_load(&q->desks->segment->seats_high) <= 1 && q->desks->seat == 0;
 }
 
-/* Without asking: one that comes while this goes on either is refused or given what is
- * left with these bytes counted, or is seen by the second look, and then it is done
- * again by asking.  The order of all four is what seq_cst is for. */
+/* Without the supervisor: a worker that joins meanwhile is either refused, or sees
+ * these bytes counted, or is seen by the second check below, and then the take is
+ * repeated through the supervisor.  All four accesses are seq_cst, because the proof
+ * needs their total order. */
 GP_HOT static bool
 take_alone(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 {

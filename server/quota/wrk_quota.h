@@ -2,17 +2,17 @@
 /*
  * The session's memory limit, and what this process has allocated under it.
  *
- * take() is asked before the driver sees an allocating call and counts the bytes
- * that the application asked for, to the byte, over all processes of the
- * session: here while this process is the only one, else the supervisor does
- * (srv_ledger.h).  note()/drop() remember which address or object holds how many, so
- * that a free gives back exactly what was taken.
+ * take() is called before the driver sees an allocating call and counts the bytes that
+ * the application asked for, to the byte, over all processes of the session: in this
+ * process while it is the only one, else in the supervisor (srv_ledger.h).
+ * note()/drop() remember which address or object holds how many, so that a free gives
+ * back exactly what was taken.
  *
- * The reader's, and that of jobs on other threads that it has announced with
- * wrk_quota_share(): only while there are such does anybody lock.
+ * Receive thread, and jobs on other threads that it has announced with
+ * wrk_quota_share(): only while there are any is a lock taken.
  *
- * It is not the card's memory: whether the card really has the bytes, the driver
- * says.
+ * The limit is not the GPU's memory: whether the GPU has the bytes is decided by the
+ * driver.
  */
 #ifndef WRK_QUOTA_H
 #define WRK_QUOTA_H
@@ -52,9 +52,9 @@ struct wrk_quota_held {
  * taken.  -EEXIST, -ENOMEM: not remembered, the bytes stay the caller's. */
 int wrk_quota_note(struct wrk_quota *q, uint64_t key, uint32_t slice, uint32_t ctx,
                    uint64_t bytes);
-/* The same for an address that the driver has just handed out: an allocation that the
- * book still has there was freed behind our back (with its pool, say), and its bytes
- * are given back. */
+/* The same for an address that the driver has just returned: if the table still has an
+ * allocation at it, that one was freed without a call of ours (with its pool, for
+ * example), and its bytes are given back. */
 int wrk_quota_note_new(struct wrk_quota *q, uint64_t key,
                        const struct wrk_quota_held *held);
 

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* ---- those that wait, oldest first, for whoever wants their memory --------------- */
+/* ---- those that wait, oldest first, for whoever wants their memory ---- */
 
 static pthread_mutex_t lock =
     PTHREAD_MUTEX_INITIALIZER; /* of all that is static here */
@@ -70,8 +70,7 @@ delist(struct wrk_release *rel)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- queues, one per context ------------------------------------------------------
- */
+/* ---- queues, one per context ---- */
 
 struct queue {
     struct wrk_job serve; /* by one waiter thread, until nothing is left */
@@ -202,8 +201,7 @@ wrk_release_done(struct wrk *w, struct wrk_release *rel)
     delist(rel);
 }
 
-/* ---- a release that is one call of the driver --------------------------------------
- */
+/* ---- a release that is one call of the driver ---- */
 
 struct call {
     struct wrk_release rel;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Letting go of what the card may still use.
+ * Releases of objects that the GPU may still use.
  *
  * Drivers wait for the context before they free memory, unload a module or destroy an
- * array, and what they wait for may wait for a frame that the reader has not read.  So
- * while the context is busy a release goes into the context's queue, which one waiter
- * thread works off in order; the call's result, if it is not waited for, comes out with
- * a later one.  A queue lives while something is in it.
+ * array, and that work may in turn wait for a frame that has not been received yet.  So
+ * while the context is busy a release is put into the context's queue, which one waiter
+ * thread executes in order; if the client does not wait for the call, its result is
+ * returned with a later one.  A queue exists while it is not empty.
  *
- * Reader thread only, but for the jobs themselves and wrk_release_await().
+ * Receive thread only, except for the jobs themselves and wrk_release_await().
  */
 #ifndef WRK_RELEASE_H
 #define WRK_RELEASE_H

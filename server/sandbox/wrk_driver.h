@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which CUDA driver stands behind the worker: a library, opened by name.
+ * The CUDA driver behind the worker: a library, opened by name.
  *
- * The driver API is the only interface to a backend; a second one would have to
- * be kept equal for ever.  Opened once, never closed (drivers do not like it).
+ * The driver API is the only interface to a backend, because a second one would have to
+ * be kept equal for ever.  Opened once and never closed, which drivers do not support
+ * well.
  */
 #ifndef WRK_DRIVER_H
 #define WRK_DRIVER_H
@@ -18,9 +19,10 @@ struct gp_err;
  * system's libcuda.so.1), or a path. */
 int wrk_driver_open(const char *name, struct drv *drv, struct gp_err *err);
 
-/* Before cuInit: a client with several servers needs addresses that differ.  softgpu
- * takes them from the part that the client's number of us tells; a driver without such
- * a setting may hand out what another server's does, which the client notices. */
+/* Before cuInit.  A client with several servers needs GPU addresses that differ between
+ * them.  softgpu takes them from a range that depends on the server's number at the
+ * client; a driver without such a setting may return an address that another server
+ * uses, which the client detects. */
 void wrk_driver_place(uint32_t links, uint32_t link);
 
 /* An entry of the open driver that is none of CUDA's; NULL when it has none such. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data that is written while a worker starts and never again: tables of the driver's
- * functions, the driver's own and those that stand before it.
+ * Data that is written while a worker starts and never again: the tables of driver
+ * functions and of shims.
  *
- * A stray write into such a table would be a call of the writer's choice.  Every object
- * of a sealed type fills whole pages of one section, which wrk_seal() makes read-only
- * once, after the start and before the first byte of the client is believed; from then
- * on a write to it faults.  Reads cost what they cost before.
+ * A stray write into such a table would let its author choose what is called.  Every
+ * object of a sealed type fills whole pages of one section, which wrk_seal() makes
+ * read-only once, after the start and before the first byte of the client is read; from
+ * then on a write to it faults.  Reads cost the same as before.
  */
 #ifndef WRK_SEAL_H
 #define WRK_SEAL_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between the client and a card: counted, and held back while the session is
- * ahead of others that copy too (gov_copy.h).  One call per piece.  Any thread.
+ * Accounting of copies between the client and a GPU, which also delays them while the
+ * session is ahead of others that copy too (gov_copy.h).  One call per chunk.  Any
+ * thread.
  */
 #ifndef WRK_COPYGATE_H
 #define WRK_COPYGATE_H

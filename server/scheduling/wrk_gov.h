@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the governor share (wrk_governor.h says what it is): its state, and
- * the steps between them.  wrk_gov_charge.c keeps the books, wrk_gov_turn.c has and
- * gives up the turn, wrk_gov_thread.c looks while nobody calls, wrk_governor.c is the
- * launch.
+ * State shared by the files of the governor (wrk_governor.h): wrk_gov_charge.c does the
+ * accounting, wrk_gov_turn.c takes and gives up the turn, wrk_gov_thread.c is the
+ * thread that checks between calls, wrk_governor.c is what a launch calls.
  *
- * All under the governor's lock, but for what says otherwise.
+ * All under the governor's lock, except where a comment says otherwise.
  */
 #ifndef WRK_GOV_H
 #define WRK_GOV_H
@@ -66,8 +65,8 @@ wrk_gov_contended(const struct gov_slice *s)
     return atomic_load_explicit(&s->turn->contended, memory_order_acquire) != 0;
 }
 
-/* Others have a seat at the same multiprocessors, if only to sleep: when one wakes up
- * it shall not find a long queue. */
+/* Other sessions have a worker on the same multiprocessors, if only an idle one: when
+ * it wakes up it must not find a long queue. */
 static inline bool
 wrk_gov_shared(const struct gov_slice *s)
 {
@@ -99,8 +98,8 @@ bool wrk_gov_ask(struct wrk *w, struct gov_slice *s);
 /* It is not asked for any more. */
 void wrk_gov_unask(struct wrk *w, struct gov_slice *s);
 
-/* The long way to a launch: bring the books up to date, make sure of the turn; the lock
- * is let go while waiting.  True: it may have taken long.  The reader. */
+/* The slow path of a launch: bring the accounting up to date and take the turn; the
+ * lock is released while waiting.  True: it may have taken long.  Receive thread. */
 bool wrk_gov_turn(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c);
 
 /* The governor's thread; takes the lock. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The governor's books: what the card did for the session, and what a launch will take.
- */
+/* The governor's accounting: what the GPU did for the session, and how long a launch
+ * will take. */
 #include "wrk_gov.h"
 
 #include "gp_time.h"
@@ -47,7 +47,7 @@ charge(struct wrk *w, struct gov_slice *s, uint64_t ns)
         wrk_gov_charge_owed(w, s);
 }
 
-/* Predictions are rather too long; their sum is put right by those that were measured.
+/* Predictions are usually too long; their sum is corrected by those that were measured.
  */
 static uint64_t
 put_right(const struct gov_slice *s, uint64_t predicted_ns)

@@ -18,8 +18,8 @@
 #define TICK_TIGHT_NS 200000
 #define TICK_LOOSE_NS 1000000
 
-/* No call of the driver ends a kernel: it goes on until the process is gone, so the
- * process goes.  The supervisor gives the turn back when it has reaped us. */
+/* No call of the driver ends a running kernel; only the end of the process does, so the
+ * process exits.  The supervisor gives the turn back when it has reaped it. */
 static _Noreturn void
 end_overdue(struct wrk *w)
 {

@@ -10,13 +10,14 @@
 
 #include <time.h>
 
-/* Card time kept in flight while others are on the card or a ceiling holds: giving the
- * turn up takes this long, or one kernel more. */
+/* GPU time that is kept in flight while other tenants are on the GPU or a ceiling
+ * holds: giving the turn up takes this long, or one kernel more. */
 #define TIGHT_NS 2000000
-/* A launch may be what the work in flight waits for, or come before a call that is: it
- * is let through when that took longer than twice the prediction and this, and so many
- * after it, fewer while another waits.  When the card has gone on meanwhile it was only
- * long: the next time takes twice as long, until the card drains. */
+/* Work in flight may wait for this very launch, or for a call after it.  So the launch
+ * is submitted when the wait took longer than twice the prediction and this; so are
+ * this many after it, fewer while another tenant waits.  If the GPU has made progress
+ * meanwhile, the work was only long: the next such wait takes twice as long, until the
+ * GPU drains. */
 #define STUCK_NS 50000000
 /* The same when something in flight has no prediction. */
 #define STUCK_UNKNOWN_NS 500000000
@@ -25,15 +26,14 @@
 #define STUCK_LAUNCHES_CONTENDED 4u
 /* Nothing in flight has begun for so long: the card is not what it waits for. */
 #define HELD_NS 2000000
-/* So much of it is submitted without a wait; it may begin in another's turn.  Less
- * while one waits. */
+/* This much of it is submitted without a wait; it may begin in another tenant's turn.
+ * Less while one waits. */
 #define HELD_MOST_NS 100000000
 #define HELD_MOST_UNKNOWN 64u
 #define HELD_CONTENDED_NS 20000000
 #define HELD_CONTENDED_UNKNOWN 8u
 
-/* --- asking ------------------------------------------------------------------------
- */
+/* ---- asking ---- */
 
 /* The turn may rest with the session: then it is ours without a word (gov_desk.h). */
 static bool
@@ -77,8 +77,8 @@ wrk_gov_ask(struct wrk *w, struct gov_slice *s)
     return has_turn(s);
 }
 
-/* The other way round than the arbiter, which grants and then looks whether it was
- * still asked: one of the two gives the turn back. */
+/* The opposite order of the arbiter, which grants and then checks whether the request
+ * still stands: one of the two gives the turn back. */
 void
 wrk_gov_unask(struct wrk *w, struct gov_slice *s)
 {
@@ -160,8 +160,8 @@ fits_held(const struct gov_slice *s, uint64_t predicted_ns)
            s->meter.n_unknown < (others ? HELD_CONTENDED_UNKNOWN : HELD_MOST_UNKNOWN);
 }
 
-/* Whether the launch need not wait: nothing is in flight that it could delay, or
- * nothing that a wait would end. */
+/* Whether the launch need not wait: no work in flight would be delayed by it, or a wait
+ * would not end that work. */
 static bool
 may_follow(struct wrk *w, struct gov_slice *s, uint64_t predicted_ns, bool all)
 {
@@ -201,8 +201,9 @@ note_stuck(struct wrk *w, struct gov_slice *s)
     s->stuck_left = wrk_gov_contended(s) ? STUCK_LAUNCHES_CONTENDED : STUCK_LAUNCHES;
 }
 
-/* Wait until the launch may follow what is in flight, or with @all until nothing is on
- * the card, or for so long that the work in flight may be waiting for us. */
+/* Wait until the launch may follow the work in flight, or with @all until the GPU is
+ * idle; or until so much time has passed that the work in flight may be waiting for us.
+ */
 static void
 wait_in_flight(struct wrk *w, struct gov_slice *s, uint64_t predicted_ns, bool all)
 {

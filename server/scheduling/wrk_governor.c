@@ -23,8 +23,8 @@
 #define LOOSE_LAUNCHES 16u
 /* Short kernels share a mark for so much card time. */
 #define GROUP_NS 200000
-/* At the end of an attachment or a context, what was launched last is waited for so
- * long before it goes uncharged. */
+/* At the end of an attachment or a context, the last launches are waited for this long
+ * before they go uncharged. */
 #define LAST_CHARGE_NS 5000000
 
 /* May the launch share the next mark with those before it? */
@@ -51,8 +51,8 @@ slice_of(struct wrk *w, uint32_t ctx_index)
     return &g->slices[likely(g->n == 1) ? 0 : wrk_ctx_slice(w, ctx_index)];
 }
 
-/* May the launch begin a group that needs no events?  While the session is alone, and
- * for what is known. */
+/* May the launch begin a group that needs no events?  Only while the session is alone,
+ * and for kinds with an estimate. */
 GP_HOT static inline bool
 begins_believed(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
 {
@@ -173,9 +173,9 @@ wrk_governor_launched_n(struct wrk *w, const struct wrk_charge *c, unsigned n)
         launched_locked(w, s, c);
 }
 
-/* Nothing else will mark what the last launches are behind.  If they were to go without
- * events, they are late: who ends the wait that the reader still looks after itself
- * tells that they have ended. */
+/* No later launch will record an event after the last ones.  If those were to go
+ * without events, their event is recorded now, late: the end of the wait that the
+ * receive thread still polls for shows that they have ended. */
 static void
 mark_idle(struct wrk *w, struct gov_slice *s)
 {
@@ -212,8 +212,7 @@ wrk_governor_ctx_idle(struct wrk *w)
                        atomic_load_explicit(&w->priv->seq, memory_order_relaxed));
 }
 
-/* --- life
- * ------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 /* What was launched last is marked, and charged if it is done or as good as done. */
 static void

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The session's share of its cards, as seen from one worker.
+ * The governor: the worker's side of the session's share of its GPUs.
  *
- * Every launch goes through acquire() and launched().  Whose turn it is on a card,
- * the arbiter in the supervisor says (gov_desk.h); this is the worker's side of it:
- * it asks for the turn, marks what it submits with events, reports the card time
- * that the events measured, keeps little in flight while others wait or a ceiling
- * holds, and gives the turn up when the card has drained.
+ * Every launch goes through acquire() and launched().  The arbiter in the supervisor
+ * decides whose turn it is on a GPU (gov_desk.h).  The governor requests the turn,
+ * records events after the work that it submits, reports the GPU time that the events
+ * measured, keeps little in flight while others wait or a ceiling holds, and gives the
+ * turn up when the GPU has drained.
  *
- * A session alone on its card without a ceiling pays a compare and a load per
- * launch, and an event per sixteen; none where it waits after few (wrk_meter.h).  How
- * long a launch will take is known from the last ones of its kind; unknown ones go one
- * at a time.
+ * A session that is alone on its GPU and has no ceiling pays a compare and a load per
+ * launch, and an event per sixteen launches; none where it waits after few
+ * (wrk_meter.h).  How long a launch will take is estimated from the last ones of its
+ * kind; unknown kinds run one at a time.
  *
- * Watchdog: work that does not end while another session waits for the card is ended
+ * Watchdog: work that does not end while another session waits for the GPU is ended
  * with its attachment, CUDA_ERROR_LAUNCH_TIMEOUT.
  *
- * acquire(), launched(), idle(), calm() and forget() on the reader thread, which
- * records all events; a thread of the governor's own notices when they are done.
+ * acquire(), launched(), idle(), ctx_idle() and forget() run on the receive thread,
+ * which records all events; a thread of the governor's own notices when they are
+ * complete.
  */
 #ifndef WRK_GOVERNOR_H
 #define WRK_GOVERNOR_H
@@ -45,8 +46,8 @@ struct wrk_charge {
     bool tight; /* others may want the card, or a ceiling holds */
 };
 
-/* What launches of a kind have in common, so that one tells how long the next takes:
- * the kernel and its shape, or the graph. */
+/* The key of a kind of launch, by which the duration of the next one is estimated: the
+ * kernel and its shape, or the graph. */
 static inline uint64_t
 wrk_governor_mix(uint64_t key, unsigned grid, unsigned block)
 {

@@ -10,8 +10,8 @@
 /* A mark that nobody looked at for so long tells nothing about its launches. */
 #define BELIEVED_LATE_NS 2000000
 
-/* Marks come and go one at a time mostly: one event is kept at hand, so that the pool
- * that all threads use is left alone. */
+/* Timing events are mostly used one at a time: one is kept here, so that the pool that
+ * all threads share is not touched. */
 GP_HOT static CUevent
 event_get(struct wrk *w, struct wrk_meter *m, uint32_t ctx_index)
 {
@@ -50,8 +50,8 @@ wrk_meter_drop_unmarked(struct wrk *w, struct wrk_meter *m)
     atomic_store(&m->unmarked, 0);
 }
 
-/* Launches that were not meant to be marked: nothing tells when they began but that
- * nothing stood in front of them, so what follows is timed from their end. */
+/* Launches without a timing event: their begin is unknown, except that nothing preceded
+ * them, so later work is timed from their end. */
 static void
 mark_believed(struct wrk *w, struct wrk_meter *m, struct wrk_meter_mark *mark)
 {
@@ -112,8 +112,8 @@ wrk_meter_mark(struct wrk *w, struct wrk_meter *m)
 
 #define UNKNOWN_NS UINT64_MAX
 
-/* Card time from the base to @event of @mark, which has passed; @unknown if they cannot
- * be compared. */
+/* GPU time from the base to the event @event of @mark, which is complete; @unknown if
+ * the two cannot be compared. */
 GP_HOT static uint64_t
 elapsed_ns(struct wrk *w, const struct wrk_meter *m, const struct wrk_meter_mark *mark,
            CUevent event, uint64_t unknown)
@@ -151,8 +151,8 @@ mark_begun(struct wrk *w, struct wrk_meter *m, struct wrk_meter_mark *mark)
     return mark->begun;
 }
 
-/* The oldest mark that is done.  One that has begun holds up all behind it, as far as
- * anybody asks; others hold up their stream.  False: there is none. */
+/* The oldest timing event that is complete.  One whose work has begun delays all after
+ * it, as far as can be told; others delay their stream only.  False: there is none. */
 GP_HOT static bool
 find_done(struct wrk *w, struct wrk_meter *m, uint32_t *ret_at)
 {
@@ -196,8 +196,8 @@ put_events(struct wrk *w, struct wrk_meter *m, const struct wrk_meter_mark *mark
         event_put(w, m, mark->ctx_index, mark->event);
 }
 
-/* A launch that took a second although its like took a microsecond shows even to those
- * who look late. */
+/* A launch that took a second although its kind takes a microsecond is seen even at a
+ * late poll. */
 static uint64_t
 believed_ns(const struct wrk_meter_mark *mark)
 {

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long the card works for this process: events behind what it was given.
+ * The meter: how long the GPU works for this process, measured by timing events.
  *
- * Launches are added; a mark behind them (an event) makes their end known, and one in
- * front of them that the card has come to them: until then their stream waits for
- * something else (another stream, a host function, a copy), and they occupy nothing.
- * Marks that are done are taken out with the card time that passed since the one
- * before.  A stretch is work without a gap, timed from an event at its begin.
+ * Launches are added; a mark (a timing event after them) shows their end.  A second
+ * event before them shows that the GPU has reached them: until then their stream waits
+ * for something else (another stream, a host function, a copy), and they occupy
+ * nothing.  Completed marks are removed together with the GPU time that passed since
+ * the mark before.  A stretch is work without a gap, timed from an event at its begin.
  *
- * Launches of known kinds right behind a wait that found nothing to wait for need no
- * event if the wait behind them finds nothing either: they began at once and have
- * ended, and their time is believed to be what it was before.  Some of them, which
- * nobody can foresee, are measured, and the rest is charged in proportion.
+ * Sampling.  A group of launches that starts right after a synchronization found the
+ * GPU idle, and is followed by another such synchronization, ran without gaps.  If its
+ * kinds have a duration estimate, the estimate is charged and no event is recorded.
+ * One in 1 to 32 groups (random, so that no program can foresee it) is measured all the
+ * same, and the measured ratio scales the rest.
  *
- * The governor's, one per slice, under its lock: the reader records events, any thread
- * takes marks out.  Only what is not marked yet is the reader's without the lock; while
- * there is any, nobody else may take the card for idle.
+ * One per slice, owned by the governor and under its lock: the receive thread records
+ * events, any thread removes marks.  Launches that have no mark yet may be read by the
+ * receive thread without the lock; while there are any, no other thread may take the
+ * GPU for idle.
  */
 #ifndef WRK_METER_H
 #define WRK_METER_H
@@ -34,8 +36,8 @@ struct wrk;
 #define WRK_METER_MARKS 256u
 
 struct wrk_meter {
-    /* What a launch looks at, in one cache line: the reader's without the lock, but for
-     * the tail.  Launches behind the last mark: */
+    /* The fields that a launch reads, in one cache line: the receive thread's without
+     * the lock, except for the tail.  Launches after the last mark: */
     _Alignas(64) atomic_uint unmarked;
     uint32_t ctx_index;
     CUstream stream;                    /* where they are */
@@ -115,9 +117,10 @@ wrk_meter_ctx_idle(struct wrk_meter *m, uint32_t ctx_index, uint32_t seq)
     atomic_store_explicit(&m->unmarked, 0, memory_order_release);
 }
 
-/* May the launch in frame @seq, the first behind the last mark, do without events?
- * Nothing stands in front of it, and it is none of those that are to be measured.  If
- * so, it is as wrk_meter_begin() leaves it.  Reader, with or without the lock. */
+/* May the launch in frame @seq, the first after the last mark, do without events?  Only
+ * if nothing precedes it on the GPU and it is not one of the groups that are measured.
+ * If so, the state is as wrk_meter_begin() leaves it.  Receive thread, with or without
+ * the lock. */
 static inline bool
 wrk_meter_estimate(struct wrk_meter *m, uint32_t ctx_index, CUstream stream,
                    uint32_t seq)
@@ -160,9 +163,9 @@ void wrk_meter_drop_unmarked(struct wrk *w, struct wrk_meter *m);
 /* Take out a mark that is done: the oldest, or one that overtook what has not begun. */
 bool wrk_meter_take(struct wrk *w, struct wrk_meter *m, struct wrk_meter_done *ret);
 
-/* A launch is about to be made in @stream that is the first behind the last mark; in a
- * new stretch if nothing is in flight.  Without @exact its begin is not asked for where
- * it probably is the end of the mark before. */
+/* A launch is about to be made in @stream, the first after the last mark; it begins a
+ * new stretch if nothing is in flight.  Without @exact no begin event is recorded where
+ * the begin is probably the end of the mark before. */
 void wrk_meter_begin(struct wrk *w, struct wrk_meter *m, CUstream stream, bool exact,
                      uint64_t now);
 

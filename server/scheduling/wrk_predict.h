@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long launches will take: known from the last ones of their kind (the kernel and
- * its shape, or the graph).
+ * Estimates of how long launches will take, from the last ones of their kind (the
+ * kernel and its shape, or the graph).
  *
- * The governor's, one per slice.  Asked by the reader and taught under the governor's
- * lock, so its numbers are atomic: what is read beside a change is a little old.
+ * One per slice, owned by the governor.  Read by the receive thread and updated under
+ * the governor's lock, so its numbers are atomic: a value read during an update is
+ * slightly out of date.
  */
 #ifndef WRK_PREDICT_H
 #define WRK_PREDICT_H

@@ -33,8 +33,7 @@ struct wrk_spatial {
     } contexts[CONTEXTS_MAX];
 };
 
-/* --- which part --------------------------------------------------------------------
- */
+/* ---- which part ---- */
 
 /* Cut the card into the smallest pieces that the driver makes, or larger ones where
  * there would be too many. */
@@ -132,8 +131,7 @@ wrk_spatial_confine(struct wrk *w, uint32_t i, uint64_t units, struct gp_err *er
     return 0;
 }
 
-/* --- contexts on it ----------------------------------------------------------------
- */
+/* ---- contexts on it ---- */
 
 CUresult
 wrk_spatial_create(struct wrk *w, CUdevice dev, CUcontext *ret)

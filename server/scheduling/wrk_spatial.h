@@ -2,15 +2,14 @@
 /*
  * Multiprocessors of a session's own: its contexts are made from green contexts.
  *
- * The driver cuts each card into pieces, the same ones in every worker; which of them
- * are the session's, the arbiter says when the worker joins it (gov_card.h).  From then
- * on every context that the client asks for is one of a green context on these pieces.
- * Such contexts share the memory of the device's primary one, so what a client made in
- * one is destroyed piece by piece when it ends.
+ * The driver divides each GPU into partitions, the same ones in every worker; the
+ * arbiter says which are the session's when the worker joins it (gov_card.h).  From
+ * then on every context that the client creates is one of a green context on these
+ * partitions.  Such contexts share the memory of the device's primary one, so the
+ * objects that a client made in one are destroyed one by one when it ends.
  *
- * NULL, and everything as without it, for sessions that share in time, and for those
- * that the driver's multi-process service confines (that is the environment's,
- * srv_spawn.c).  Reader thread.
+ * NULL for sessions that share in time, and for those that the driver's multi-process
+ * service confines (set in the environment by srv_spawn.c).  Receive thread.
  */
 #ifndef WRK_SPATIAL_H
 #define WRK_SPATIAL_H

@@ -23,8 +23,8 @@
 #include <sys/timerfd.h>
 
 #define BATCH 64
-/* So many rings in so much time are more than any work needs; then the bell is not
- * listened to for a while. */
+/* More signals than this in this time exceed what any work needs; the descriptor is
+ * then ignored for a while. */
 #define RINGS_MAX 2000u
 #define RINGS_NS 20000000
 #define MUTE_NS 5000000
@@ -33,11 +33,11 @@
 #define TICK_MAX_NS 1000000
 /* The same while sessions copy beside each other. */
 #define COPY_TICK_NS 1000000
-/* What one copied before anybody looked counts as this at most: a bucket not yet full.
- */
+/* Bytes that were copied before the arbiter looked count as this at most: a bucket that
+ * is not yet full. */
 #define COPY_UNSEEN (UINT64_C(256) << 10)
-/* A worker gives up work that does not end after the work limit by itself; one that
- * does not is ended so much later. */
+/* A worker ends itself when its work has run past the work limit; one that does not is
+ * killed this much later. */
 #define OVERDUE_NS UINT64_C(2000000000)
 /* A busy card is one over this time at least. */
 #define BUSY_NS UINT64_C(500000000)
@@ -87,8 +87,7 @@ booked(const struct arb_card *card, const struct srv_desk_slice *s)
     return card->books.seats[s->seat].running;
 }
 
-/* --- what a worker says ------------------------------------------------------------
- */
+/* ---- what a worker says ---- */
 
 /* Whether the worker has work on the card, by its own account. */
 static bool
@@ -150,8 +149,8 @@ grant(struct srv_desk_slice *s)
     atomic_store(&s->turn->stop, 0);
     atomic_store(&s->turn->grant, s->grant);
     wake(&s->turn->grant);
-    /* The worker takes its question back and looks for an answer; we do both the other
-     * way round. */
+    /* The worker withdraws its request and then reads the grant; the arbiter does both
+     * in the opposite order, so one of the two sees the other. */
     if (atomic_load(&s->want->ask) != s->grant)
         s->void_grant = true;
 }
@@ -170,8 +169,7 @@ take_wanting(struct arb_card *card, struct srv_desk_slice *s, uint64_t now)
     card->until_ns = gp_min(card->until_ns, until);
 }
 
-/* --- turns -------------------------------------------------------------------------
- */
+/* ---- turns ---- */
 
 /* May the session come and go as it likes? */
 static bool
@@ -180,8 +178,8 @@ may_rest(const struct gov_tenant *t)
     return t->holding && !t->contended && t->ceiling == 100;
 }
 
-/* Others want the card: who has it to itself has to ask from now on.  True when
- * somebody's turn was looked at again. */
+/* Another tenant wants the GPU: the one that had it to itself has to request its turns
+ * from now on.  True when a turn was evaluated again. */
 static bool
 recall(struct arb_card *card, uint64_t now)
 {
@@ -253,8 +251,7 @@ end_turns(struct srv_arbiter *arb, struct arb_card *card, uint64_t now)
     }
 }
 
-/* --- copies ------------------------------------------------------------------------
- */
+/* ---- copies ---- */
 
 static void
 take_copies(struct arb_card *card, uint64_t now)
@@ -284,8 +281,7 @@ pause_of(struct arb_card *card, const struct srv_desk_slice *s, uint64_t now)
     return until && !gov_copy_caught_up(&card->books, s->seat, now) ? until : 0;
 }
 
-/* --- a look at a card --------------------------------------------------------------
- */
+/* ---- a look at a card ---- */
 
 /* A store costs the reader a miss, so only what changed is written.  The worker cannot
  * write there. */
@@ -365,8 +361,7 @@ set_timer(struct srv_arbiter *arb, uint64_t now)
     timerfd_settime(arb->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-/* --- joining and leaving -----------------------------------------------------------
- */
+/* ---- joining and leaving ---- */
 
 static void
 leave(struct srv_arbiter *arb, struct srv_desk_slice *s, uint64_t now)
@@ -449,8 +444,7 @@ answer(struct srv_desk *desk)
     wake(&desk->notice->seq);
 }
 
-/* --- bells -------------------------------------------------------------------------
- */
+/* ---- bells ---- */
 
 static void
 listen_to(struct srv_arbiter *arb, struct srv_desk *desk, int op, uint32_t events)
@@ -515,8 +509,8 @@ look_at_due(struct srv_arbiter *arb, uint64_t now)
     unmute(arb, now);
 }
 
-/* A turn's end is somebody's wait: run as soon as the bell has woken us.  What cannot
- * be had is done without. */
+/* The end of a turn is what another worker waits for, so this thread runs as soon as it
+ * is signalled.  Priorities that cannot be had are done without. */
 static void
 prefer_thread(void)
 {
@@ -551,8 +545,7 @@ arbiter_main(void *arg)
     return NULL;
 }
 
-/* --- the event loop's side ---------------------------------------------------------
- */
+/* ---- the event loop's side ---- */
 
 static int
 watch(struct srv_arbiter *arb, int fd, uint64_t id)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arbiter: a thread of the supervisor that says whose turn it is on each card.
+ * The arbiter: a thread of the supervisor that decides whose turn it is on each GPU.
  *
- * It stands between workers, whom it does not believe, and the books (gov_card.h,
- * srv_ledger.h), which only it and the event loop's thread write.  It wakes when a
- * worker rings its bell or when a turn may be over, looks at what all workers of that
- * card want and run, and writes what they may.  It never waits for a worker: no lock,
- * no answer. A worker that rings without end is listened to every MUTE_NS only.
+ * It connects the workers, whose words it does not trust, with the accounting
+ * (gov_card.h, srv_ledger.h), which only it and the event loop's thread write.  It
+ * wakes when a worker signals its wake-up descriptor or when a turn may be over, reads
+ * what all workers of that GPU want and run, and writes what they may do.  It never
+ * waits for a worker: no lock, no reply.  A worker that signals without end is served
+ * every MUTE_NS only.
  *
- * Every function is the event loop's thread's and takes the arbiter's lock.
+ * Every function is called on the event loop's thread and takes the arbiter's lock.
  */
 #ifndef SRV_ARBITER_H
 #define SRV_ARBITER_H

@@ -2,9 +2,9 @@
 /*
  * A connection that has not become an attachment yet.
  *
- * One message is read, under a deadline and a cap: the AttachRequest.  A good one
- * hands the socket to a new worker, which answers it; a bad one is refused here,
- * in words.  Anonymous peers reach nothing behind this file.  Owned by
+ * One message is read, under a deadline and a cap: the AttachRequest.  If it is valid,
+ * the socket is handed to a new worker, which replies; otherwise it is refused here
+ * with a reason.  Unauthenticated peers reach no code beyond this file.  Owned by
  * srv->pending, event-loop thread only.
  */
 #ifndef SRV_ATTACH_H

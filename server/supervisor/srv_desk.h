@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory files between the supervisor and one worker: its desk, which it writes,
- * and its notice, which it reads (wrk_segment.h), and its bell.
+ * The memory files between the supervisor and one worker: the desk, which the worker
+ * writes, the notice, which it reads (wrk_segment.h), and the worker's wake-up
+ * descriptor.
  *
  * Owned by a struct srv_worker, from before its process starts until that has been
  * reaped.  Between srv_arbiter_add() and srv_arbiter_remove() the arbiter's thread uses
- * what is below the line, under the arbiter's lock.
+ * the fields below the line, under the arbiter's lock.
  */
 #ifndef SRV_DESK_H
 #define SRV_DESK_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the last attachments ended, for clients whose connection closed without a word.
+ * How the last attachments ended, for clients whose connection closed without a reason.
  *
- * A worker that is killed can say nothing.  Its client then asks the supervisor, once,
- * over a new connection, and names itself by a secret of the attachment, so nobody
- * learns of another's end.  Embedded in struct srv; event-loop thread only.
+ * A worker that is killed can send nothing.  Its client then asks the supervisor, once,
+ * over a new connection, and identifies itself by a secret of the attachment, so that
+ * no other peer learns of its end.  Embedded in struct srv; event-loop thread only.
  */
 #ifndef SRV_ENDING_H
 #define SRV_ENDING_H

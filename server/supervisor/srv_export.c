@@ -102,8 +102,8 @@ share_remove(struct srv_session *s, struct srv_export **at)
     free(share);
 }
 
-/* The payer has let go: the next holder pays.  What the exporter counted it has given
- * back, or its seat has been cleared. */
+/* The holder that was charged has dropped the object: the next holder is charged.  The
+ * exporter has given back what it counted, or its slot has been cleared. */
 static void
 share_move(struct srv_session *s, struct srv_export *share)
 {
@@ -116,8 +116,8 @@ share_move(struct srv_session *s, struct srv_export *share)
     srv_ledger_move(s->books, seat, share->slice, share->bytes);
 }
 
-/* @seat holds it no more; @cleared: nothing is counted there any longer.  True when
- * that was the last one. */
+/* @seat no longer holds it; @cleared: nothing is counted there any more.  True when
+ * that was the last holder. */
 static bool
 share_let_go(struct srv_session *s, struct srv_export **at, uint32_t seat, bool cleared)
 {

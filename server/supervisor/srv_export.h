@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What processes of a session share by descriptor: physical memory and memory pools
- * that one of them has exported.
+ * Objects that processes of a session share by descriptor: physical memory and memory
+ * pools that one of them has exported.
  *
- * The driver's descriptor stays here, under a token that nobody can guess; the client
- * gets the token.  A worker of the same session that shows it gets the descriptor: no
- * other session's worker is ever looked at.  An object stays as long as a worker holds
- * it: the exporter while it has the memory or its client a descriptor of it, an
+ * The driver's descriptor stays here, under a token that cannot be guessed; the client
+ * gets the token.  A worker of the same session that presents it gets the descriptor;
+ * objects of other sessions are never searched.  An object lives as long as a worker
+ * holds it: the exporter while it has the memory or its client a descriptor of it, an
  * importer while it has the memory.
  *
- * One holder pays for memory on its seat.  That is the exporter, which counts and
- * gives back by itself; when it has let go before others, the bytes are moved here from
- * seat to seat, so that memory never belongs to nobody.
+ * One holder is charged for memory, in its worker slot ("seat").  That is the exporter,
+ * which counts and gives back by itself; if it drops the object before others, the
+ * bytes are moved here from slot to slot, so that memory is always charged to one.
  *
  * Owned by a struct srv_session; event-loop thread only.
  */
@@ -36,8 +36,8 @@ struct srv_export;
 int srv_export_new(struct srv_session *s, uint32_t seat, struct wrk_request *ask,
                    int fd);
 
-/* What has the token in @ask, which becomes the answer: its descriptor, which stays
- * ours, or -1.  The worker on @seat holds it once more. */
+/* The object whose token is in @ask, which becomes the reply: its descriptor, which
+ * stays ours, or -1.  The worker on @seat holds it once more. */
 int srv_export_find(struct srv_session *s, uint32_t seat, struct wrk_request *ask);
 
 /* The worker on @seat holds it once less. */

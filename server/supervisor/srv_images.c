@@ -74,8 +74,8 @@ srv_images_free(struct srv_images *images)
     free(images);
 }
 
-/* The youngest of that name before @before, or of all with NULL.  There are two only
- * if a worker was taken over and lied. */
+/* The youngest image of that name older than @before, or of all with NULL.  Two exist
+ * only if a worker that was taken over sent a wrong one. */
 static struct image *
 image_named(struct srv_images *images, const uint8_t name[GP_BLAKE3_SIZE],
             const struct image *before)
@@ -144,8 +144,8 @@ make_room(struct srv_images *images, uint64_t size)
     }
 }
 
-/* The same content again replaces the older one: if that was a lie, whoever found it
- * out sends the truth. */
+/* The same content again replaces the older image: if that was wrong, the worker that
+ * detected it sends the right one. */
 static void
 drop_same(struct srv_images *images, const struct wire_image_id *id)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device code images that this host has seen, so that the next process need not send
- * them: sealed memory files by the name of their content, the least recently used one
- * going first.
+ * The cache of device code images that this host has seen, so that the next process
+ * need not send them: sealed memory files by the name of their content, evicted least
+ * recently used first.
  *
- * Shared by all sessions.  A worker gets one only with a proof, tied to its attachment,
- * that its client has the content (wire_image.h), and one that another session brought
- * it hashes before use: so a session can neither read, nor replace, nor look for what
- * it does not have itself.  That somebody else has the same content can be learned from
- * how fast a load is; an operator who minds that turns the cache off.
+ * Shared by all sessions.  A worker gets an image only with a proof, tied to its
+ * attachment, that its client has the content (wire_image.h), and it hashes an image
+ * that another session brought before use: so a session can neither read, nor replace,
+ * nor look for an image that it does not have itself.  How fast a load is shows that
+ * another session has the same content; an operator who minds that turns the cache off.
  *
- * Everything lives in this process and in memory files: whoever is killed leaves
- * nothing half done.  Owned by the supervisor, event-loop thread only.
+ * Everything is in this process and in memory files, so a killed process leaves nothing
+ * half done.  Owned by the supervisor, event-loop thread only.
  */
 #ifndef SRV_IMAGES_H
 #define SRV_IMAGES_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What keeps the workers of different sessions apart, as far as the supervisor must
- * provide it: a user id per session, and for software cards a folder per session and
- * the cards' memory files.
+ * The isolation between workers of different sessions, as far as the supervisor must
+ * provide it: a user id per session, and for software GPUs a folder per session and the
+ * files of the GPUs' memory.
  *
- * The worker takes it from there (wrk_sandbox.h).  Owned by the server from its start
- * to its end; event-loop thread only.  It knows neither sessions nor workers.
+ * The worker does the rest (wrk_sandbox.h).  Owned by the server from its start to its
+ * end; event-loop thread only.  It knows neither sessions nor workers.
  */
 #ifndef SRV_JAIL_H
 #define SRV_JAIL_H

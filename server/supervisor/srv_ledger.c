@@ -100,7 +100,7 @@ srv_ledger_limit(struct srv_ledger *b, const struct ticket_claims *claims)
     pthread_mutex_unlock(&b->lock);
 }
 
-/* --- what a seat uses --- */
+/* ---- what a seat uses ---- */
 
 /* Claims of a worker: what it took and gave back.  A give comes after its take, so it
  * is read first; a difference that cannot be is counted as all that the session may
@@ -183,7 +183,7 @@ spent(const struct srv_ledger *b, enum wrk_spent kind, uint32_t slice)
     return sum;
 }
 
-/* --- seats --- */
+/* ---- seats ---- */
 
 int
 srv_ledger_sit(struct srv_ledger *b, uint32_t *ret_seat)
@@ -196,8 +196,8 @@ srv_ledger_sit(struct srv_ledger *b, uint32_t *ret_seat)
     if (i < WRK_SEATS_MAX) {
         b->seats[i] = (struct books_seat){.taken = true, .born_ns = gp_now_ns()};
         b->seats_high = gp_max(b->seats_high, i + 1);
-        /* Before its worker begins: who was alone knows that it is not (wrk_quota.c).
-         */
+        /* Before its worker begins: a worker that was alone now knows that it is not
+         * (wrk_quota.c). */
         atomic_store(&b->segment->seats_high, b->seats_high);
     }
     pthread_mutex_unlock(&b->lock);
@@ -321,7 +321,7 @@ srv_ledger_look(struct srv_ledger *b)
     pthread_mutex_unlock(&b->lock);
 }
 
-/* --- sums --- */
+/* ---- sums ---- */
 
 uint64_t
 srv_ledger_used(struct srv_ledger *b, uint32_t slice)

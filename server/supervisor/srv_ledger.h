@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a session uses on this server, summed over its attachments, and its limits.
+ * The ledger: what a session uses on this server, summed over its attachments, and its
+ * limits.
  *
- * The numbers that decide are here, in memory of the supervisor: the limits, what was
- * granted to each seat, what ended workers had spent.  What a running worker says of
- * itself is read from its desk (wrk_segment.h), each word once, and bounded: a session
- * cannot use less than nothing or more than its limit, nor spend more time than its
- * workers have lived.  Limits and sums are shown to its workers in a file that they can
- * only read.
+ * The numbers that decide are in memory of the supervisor: the limits, what was granted
+ * to each worker slot ("seat"), what ended workers had spent.  What a running worker
+ * reports about itself is read from its desk (wrk_segment.h), each word once, and
+ * bounded: a session cannot use less than nothing or more than its limit, nor spend
+ * more time than its workers have lived.  Limits and sums are shown to its workers in a
+ * file that they can only read.
  *
  * Owned by a struct srv_session.  The event loop's thread and the arbiter's; every
- * function takes the lock, which is held for no longer than a look at all seats.
+ * function takes the lock, which is held only for one pass over all slots.
  */
 #ifndef SRV_LEDGER_H
 #define SRV_LEDGER_H

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections between the servers of one session, for copies between their cards.
+ * Connections between the servers of one session, for copies between their GPUs.
  *
- * A worker may open none; the supervisor does it, to addresses that stand in the
- * session's ticket and nowhere else, and shows the cookie that the client was given by
- * the other worker.  Connecting takes a thread of its own, because the event loop does
- * not wait.
+ * A worker may open none; the supervisor does it, to addresses in the session's ticket
+ * only, and presents the cookie that the client got from the other worker.  Connecting
+ * takes a thread of its own, because the event loop does not wait.
  */
 #ifndef SRV_PEER_H
 #define SRV_PEER_H
@@ -13,8 +12,8 @@
 struct srv_worker;
 struct wrk_request;
 
-/* Answer @ask of @w, later: with a descriptor when the other side took us.  -errno: the
- * question is none that a worker asks. */
+/* Reply to @ask of @w, later: with a descriptor when the other side accepted.  -errno:
+ * it is not a request that a worker makes. */
 int srv_peer_dial(struct srv_worker *w, const struct wrk_request *ask);
 
 #endif

@@ -75,7 +75,7 @@ struct srv_register {
     char last_words[256]; /* of the last failure: each is logged once */
 };
 
-/* --- messages ----------------------------------------------------------- */
+/* ---- messages ---- */
 
 /* The arrays of a report; one allocation, freed together. */
 struct report {
@@ -324,7 +324,7 @@ send_report(struct srv_register *reg)
     return send_request(reg, &req);
 }
 
-/* --- the link ------------------------------------------------------------ */
+/* ---- the link ---- */
 
 static void start_connecting(struct srv_register *reg);
 
@@ -512,7 +512,7 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
     gpupool__ctl__ctl_reply__free_unpacked(reply, NULL);
 }
 
-/* --- connecting ------------------------------------------------------------ */
+/* ---- connecting ---- */
 
 static void
 connector_unref(struct connector *c)
@@ -616,7 +616,7 @@ start_connecting(struct srv_register *reg)
         link_down(reg, strerror(-r));
 }
 
-/* --- life -------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static int
 read_token(struct srv_register *reg, struct gp_err *err)

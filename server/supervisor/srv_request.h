@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor's end of what a worker asks while it serves (wrk_request.h).
+ * The supervisor's side of the requests that a worker makes while it serves
+ * (wrk_request.h).
  *
- * Part of a struct srv_worker; event-loop thread only.  A worker that sends what no
- * worker sends, or does not take its answers, loses its end and serves on without.
+ * Part of a struct srv_worker; event-loop thread only.  If a worker sends an invalid
+ * request or does not read its replies, the channel is closed, and the worker goes on
+ * without it.
  */
 #ifndef SRV_REQUEST_H
 #define SRV_REQUEST_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One session on this server: its slices, its books, and who sits on which seat.
+ * One session on this server: its slices, its ledger, and which worker has which slot.
  *
- * Made when the first attachment shows a valid ticket; kept, without workers
- * too, until the scheduler ends it or its ticket has run out, because what it
- * used must stay visible.  A running worker is never ended for an expired
- * ticket: leases are the scheduler's business, and its restart must not disturb
- * anybody.  Owned by srv->sessions, event-loop thread only.
+ * Made when the first attachment presents a valid ticket; kept, without workers too,
+ * until the scheduler ends it or its ticket has expired, because its use must stay
+ * visible.  A running worker is never ended for an expired ticket: leases are the
+ * scheduler's, and its restart must not disturb programs.  Owned by srv->sessions,
+ * event-loop thread only.
  */
 #ifndef SRV_SESSION_H
 #define SRV_SESSION_H

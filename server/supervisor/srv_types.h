@@ -3,9 +3,9 @@
  * The two objects that most of the supervisor works on: a session and a worker process.
  *
  * Only their fields.  A session is made and freed by srv_session.c and owned by
- * srv->sessions; a worker by srv_worker.c and srv->workers.  What serves one of them
- * (exports, peer connections, what a worker asks) includes this header and neither of
- * those two, which stand above it.  Event-loop thread only.
+ * srv->sessions; a worker by srv_worker.c and srv->workers.  Modules that serve one of
+ * them (exports, peer connections, requests of a worker) include this header and
+ * neither of those two, which are above them.  Event-loop thread only.
  */
 #ifndef SRV_TYPES_H
 #define SRV_TYPES_H

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptions of copies as a client sent them: what of them may reach the driver.
+ * Copy descriptions (CUDA_MEMCPY2D and its kin) as a client sent them: which fields may
+ * reach the driver.
  *
  * A description names each side three times, as a host pointer, a device address and an
  * array, and its memory type says which one counts.  The driver runs in this process,
- * so a host pointer of the client's would be one into the worker.  Functions without
- * state; the descriptions are the caller's.
+ * so a host pointer from the client would address the worker's memory.  Functions
+ * without state; the descriptions are the caller's.
  */
 #ifndef WRK_BOX_H
 #define WRK_BOX_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One copy between a client and a card, as every path of it sees it: what the calls
- * fill in, how it is cut into pieces, and that each piece is counted before it moves.
- * The paths themselves are above (wrk_transfer.h, wrk_d2h_async.h, wrk_path_ring.h).
+ * One copy between a client and the GPU, as every path sees it: the fields that the
+ * calls fill in, how it is cut into chunks, and the accounting of each chunk before it
+ * moves.  The paths are above (wrk_path.h).
  */
 #ifndef WRK_COPY_H
 #define WRK_COPY_H
@@ -17,16 +17,16 @@ struct wrk;
 
 #define WRK_STAGING_SIZE (1u << 20)
 
-/* Slots that copies in flight may hold: 96 MiB of pinned memory.  When a stream
- * is held up for longer than that many bytes, the reader waits for it. */
+/* Staging buffers that copies in flight may hold: 96 MiB of page-locked memory.  When a
+ * stream is delayed for longer than that many bytes, the receive thread waits for it.
+ */
 #define WRK_STAGING_H2D_MAX 96
 #define WRK_STAGING_D2H 4
 
-/* One piece of a payload and where it goes or comes from: what the different
- * kinds of copies fill in. */
+/* A payload and where it goes to or comes from, for all kinds of copies. */
 struct wrk_copy {
-    /* Start the copy of @len bytes at @offset of the whole, between @slot and the
-     * card, in @stream. */
+    /* Start the copy of @len bytes at @offset of the payload, between the staging
+     * buffer @slot and the GPU, in @stream. */
     CUresult (*start)(struct wrk *w, const struct wrk_copy *copy, void *slot,
                       uint64_t offset, uint64_t len);
     uint64_t len;   /* of the whole */
@@ -40,8 +40,8 @@ struct wrk_copy {
 /* How much of the copy goes in one piece at @offset, at most @most bytes. */
 uint64_t wrk_copy_chunk(const struct wrk_copy *copy, uint64_t offset, uint64_t most);
 
-/* Before each piece that moves between a client and the card of a slice: counted,
- * and the session may have to wait for others that copy (gov_copy.h). */
+/* Called before each chunk that moves between a client and the GPU of a slice: counts
+ * it, and may wait for other sessions that copy (gov_copy.h). */
 void wrk_copy_account(struct wrk *w, uint32_t slice, uint64_t bytes);
 
 /* The same on the reader, for the current context. */

@@ -34,10 +34,10 @@ struct d2h_copy {
     struct watcher *watch; /* sleeps on its event; NULL: nobody does */
 };
 
-/* A waiter thread and what it waits for.  When the c is sent before the thread
- * wakes, the event becomes the watch's: whatever the thread does, the slot is free.
- * While no thread has come to it, it can be given another land, so that no more of them
- * are queued than streams have something to wait for. */
+/* A waiter thread and the copy whose fence it waits for.  If the copy is sent before
+ * the thread wakes, the event becomes the watcher's, so that the staging buffer is free
+ * at once.  While no thread has reached a queued watcher, it can be given another copy,
+ * so that no more watchers are queued than streams have copies in flight. */
 struct watcher {
     struct wrk_job job;
     struct watcher *next; /* in wrk_d2h_async.watches */
@@ -57,7 +57,7 @@ struct wrk_d2h_async {
     struct d2h_copy small[WIRE_LAND_SMALLS], large[WIRE_LAND_LARGES];
 };
 
-/* --- sending, under the lock ------------------------------------------------------ */
+/* ---- sending, under the lock ---- */
 
 /* The event frame; true: its bytes went along. */
 static bool
@@ -110,9 +110,8 @@ watcher_leave(struct d2h_copy *c)
     c->watch = NULL;
 }
 
-/* The client may use the slot again as soon as it has the bytes, so nothing may keep
- * it here then: the lock is held until it is free (the rule stands in wire_format.h).
- */
+/* The client counts the staging buffer as free as soon as it has the bytes, so it must
+ * be free here by then: the lock is held until it is (see wire_format.h). */
 static void
 copy_send(struct wrk *w, struct d2h_copy *c)
 {
@@ -138,8 +137,8 @@ copy_is_complete(struct wrk *w, struct d2h_copy *c)
     return true;
 }
 
-/* Copies of one stream leave in order: one that is not over holds up what follows, even
- * if that is found to be over a moment later. */
+/* Copies of one stream are sent in order: an incomplete one delays those after it, even
+ * if they are found to be complete. */
 struct busy {
     CUstream streams[BUSY_STREAMS];
     unsigned n;
@@ -184,8 +183,7 @@ wrk_d2h_async_before_reply(struct wrk *w)
         send_completed(w);
 }
 
-/* --- starting ----------------------------------------------------------------------
- */
+/* ---- starting ---- */
 
 /* An error: the client has broken the rule, or the driver does not register memory. */
 static CUresult
@@ -273,8 +271,7 @@ wrk_d2h_async_end(struct wrk *w, const struct wire_req *req)
     p->unflushed = true;
 }
 
-/* --- looking ------------------------------------------------------------------------
- */
+/* ---- looking ---- */
 
 GP_HOT bool
 wrk_d2h_async_pending(const struct wrk *w)
@@ -387,8 +384,8 @@ watcher_spare(struct wrk_d2h_async *d2h_async)
     return watch;
 }
 
-/* For the next that is not watched, @watch or, if NULL, a new one.  False: there is
- * none. */
+/* Give the next unwatched copy to @watch or, if NULL, to a new watcher.  False: there
+ * is none. */
 static bool
 watcher_queue(struct wrk *w, struct watcher *watch)
 {
@@ -413,8 +410,8 @@ watcher_queue(struct wrk *w, struct watcher *watch)
     return false;
 }
 
-/* Under the lock.  False: all are watched, or no watcher can be had; then the next
- * frame's copy tries again. */
+/* Under the lock.  False: all copies are watched, or no watcher can be had; then the
+ * copy of the next frame tries again. */
 static bool
 watcher_start(struct wrk *w)
 {
@@ -439,8 +436,7 @@ wrk_d2h_async_poll(struct wrk *w)
     wrk_flush(w);
 }
 
-/* --- life
- * ----------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 void
 wrk_d2h_async_forget(struct wrk *w, uint32_t ctx_index)

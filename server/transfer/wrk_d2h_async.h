@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies to the host that nobody waits for (WIRE_F_LAND).
+ * Asynchronous device-to-host copies: the client does not wait for them (WIRE_F_LAND).
  *
- * The reader starts the copy in the client's own stream, into a slot, and goes on; the
- * slot's bytes are sent once its event is done.  Whoever sends a word to the client
- * that may say how far a stream got (an answer, a host function that is due) sends
- * first what has landed: wrk_d2h_async_before_reply().  So the client, which takes
- * frames in order, has the bytes before it learns that they are there.  When nobody
- * says anything, waiter threads see to it that they leave, one per stream.
+ * The receive thread starts the copy in the client's own stream, into a staging buffer,
+ * and goes on; the buffer's bytes are sent once its fence is complete.  Every message
+ * from which the client could learn how far a stream got (a reply, a host function that
+ * is due) is preceded by the bytes of all completed copies:
+ * wrk_d2h_async_before_reply().  The client takes frames in order, so it has the bytes
+ * before it learns that the work is complete.  If no message is due, waiter threads
+ * send the bytes, one thread per stream.
  *
- * What is under way is bounded by the slots, which the client counts as well
- * (wire_format.h); the reader never waits for one.  All under the sender's lock.
+ * The number of copies in flight is bounded by the staging buffers, which the client
+ * counts as well (wire_format.h); the receive thread never waits for one.  All under
+ * the send lock.
  */
 #ifndef WRK_D2H_ASYNC_H
 #define WRK_D2H_ASYNC_H
@@ -32,15 +34,15 @@ int wrk_d2h_async_new(struct wrk_d2h_async **ret);
 CUresult wrk_d2h_async_start(struct wrk *w, struct wrk_reply *rep,
                              const struct wrk_copy *copy);
 
-/* The frame, which had WIRE_F_LAND, has been executed: if no copy was started for it,
- * the client hears that now.  The reader. */
+/* A frame with WIRE_F_LAND has been executed: if no copy was started for it, the client
+ * is told now.  Receive thread. */
 void wrk_d2h_async_end(struct wrk *w, const struct wire_req *req);
 
 /* Send what has landed; the sender's lock is held.  Not on a driver's thread. */
 void wrk_d2h_async_before_reply(struct wrk *w);
 
-/* Is it the reader's to look between frames?  wrk_d2h_async_poll() does, and hands over
- * to waiter threads what takes long. */
+/* Is there a copy that the receive thread polls between frames?  wrk_d2h_async_poll()
+ * does so, and hands copies that take long to waiter threads. */
 bool wrk_d2h_async_pending(const struct wrk *w);
 void wrk_d2h_async_poll(struct wrk *w);
 

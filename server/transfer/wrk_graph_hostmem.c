@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stages for copies of graphs; see wrk_graph_hostmem.h.
- *
- * Plain memory and no pinned: it is freed where the driver may not be called.
+ * Graph host memory; see wrk_graph_hostmem.h.  It is ordinary memory and not
+ * page-locked, because it is freed where the driver may not be called.
  */
 #include "wrk_graph_hostmem.h"
 
@@ -302,8 +301,7 @@ wrk_graph_hostmem_replace(struct wrk *w, CUgraphNode node, const CUDA_MEMCPY3D *
     return r == CUDA_SUCCESS ? WRK_CALL(w, cuGraphHostNodeSetParams, host, &params) : r;
 }
 
-/* --- the client's side ---------------------------------------------------------------
- */
+/* ---- the client's side ---- */
 
 static struct stage *
 stage_find(uint64_t token, uint64_t offset, uint64_t n)

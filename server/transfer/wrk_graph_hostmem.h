@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stages: memory of the worker that stands in for the client's in copies of graphs.
+ * Graph host memory: memory of the worker in place of the client's, for memcpy nodes of
+ * graphs.
  *
- * To the driver such a copy node is a graph of two: a host function and a copy between
- * the stage and the card.  The function makes the client fill the stage before the
- * copy, or fetch from it after.  A user object ties the stage to the graph and to
- * everything that is made from it; when the last of them is gone the driver tells us,
- * on a thread of its own, and the stage goes.  Any thread.
+ * For the driver such a node is a child graph of two nodes: a host function, and a copy
+ * between this memory and the GPU.  The host function makes the client fill the memory
+ * before the copy, or fetch from it afterwards.  A user object ties the memory to the
+ * graph and to everything that is made from it; when the last of them is gone the
+ * driver calls its destructor on a thread of its own, which frees the memory.  Any
+ * thread.
  */
 #ifndef WRK_GRAPH_HOSTMEM_H
 #define WRK_GRAPH_HOSTMEM_H

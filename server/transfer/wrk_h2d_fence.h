@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program may take for granted when a blocking copy to the card has returned:
- * that whatever it calls next finds the bytes there, in any stream.
+ * Visibility of blocking host-to-device copies to other streams.
  *
- * The default stream keeps that order by itself for itself and for blocking streams;
- * all others do not know of each other.  So where the client has made streams, a large
- * copy is answered when the card has it (the stub asks for an answer then), and behind
- * a small one, which nobody waits for, the reader lets the next frame wait a little.
- * CUDA promises no more: of pageable memory up to 64 KiB may still be on its way.
+ * When such a copy has returned, a program expects its bytes in any stream.  The copy
+ * from the staging buffer runs on the default stream, which orders itself and blocking
+ * streams only.  So if the client has created streams, a copy of more than 64 KiB is
+ * replied to when it is complete (the stub requests a reply for it then); for a smaller
+ * one, which the client does not wait for, the receive thread polls its fence for a
+ * short time before it executes the next frame.  CUDA promises no more: a copy of up to
+ * 64 KiB from pageable memory may still be in flight when the call returns.
  *
- * Reader thread only.
+ * Receive thread only.
  */
 #ifndef WRK_H2D_FENCE_H
 #define WRK_H2D_FENCE_H
@@ -22,12 +23,12 @@ struct wrk;
 struct wrk_reply;
 struct wrk_staging;
 
-/* Before the copy of @rep is started: whether the next frame shall wait for it.  Not
- * behind other work of @stream, for which CUDA would not wait either. */
+/* Called before the copy of @rep is started: whether the next frame has to wait for it.
+ * Not if other work precedes it in @stream, because CUDA would not wait either. */
 bool wrk_h2d_fence_needed(struct wrk *w, const struct wrk_reply *rep, CUstream stream);
 
-/* It has been started, its last piece from @slot: what the call came to.  If
- * rep->taken, the answer comes later. */
+/* The copy has been started, its last chunk from the staging buffer @slot.  Returns the
+ * call's result; if rep->taken, the reply is sent later. */
 CUresult wrk_h2d_fence_end(struct wrk *w, struct wrk_reply *rep, CUstream stream,
                            struct wrk_staging *slot, bool soon);
 

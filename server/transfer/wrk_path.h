@@ -27,7 +27,7 @@ struct wrk_reply;
 struct wrk_staging_pool;
 struct wrk_window;
 
-/* ---- host to device ---------------------------------------------------------- */
+/* ---- host to device ---- */
 
 struct wrk_h2d {
     struct wrk *w;
@@ -51,7 +51,7 @@ wrk_path_h2d wrk_path_inline_h2d, wrk_path_staging_h2d, wrk_path_ring_h2d,
  * can be received. */
 int wrk_path_staging_h2d_until(struct wrk_h2d *t, uint64_t end);
 
-/* ---- device to host, for a reply ---------------------------------------------- */
+/* ---- device to host, for a reply ---- */
 
 /* At most one chunk is copied while another is sent. */
 struct wrk_d2h {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections to the other workers of one client, one for each direction, over which
- * memory of cards goes from server to server.
+ * Connections to the other workers of one client, one per direction, for copies between
+ * GPUs of different servers.
  *
- * Made by the reader when the client first needs one, kept until the end, used by
- * waiter threads.  A connection that breaks stays broken; the client then carries the
- * bytes itself.  What they say to each other is between two workers that one client
- * trusts: lengths are checked all the same.
+ * Made by the receive thread when the client first needs one, kept until the end, used
+ * by waiter threads.  A connection that breaks stays broken; the client then carries
+ * the bytes itself.  Both workers serve one client and trust each other as far as that
+ * client does; lengths are checked all the same.
  */
 #ifndef WRK_PEER_H
 #define WRK_PEER_H

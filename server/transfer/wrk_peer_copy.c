@@ -2,9 +2,9 @@
 /*
  * The two halves of a copy between servers, each on a waiter thread.
  *
- * Pieces go through two pinned slots, each with a stream of its own, so that one is on
- * the wire while the other is on its way to or from the card.  The client has seen to
- * it that what comes before is done, and waits for the receiving half.
+ * Chunks pass through two staging buffers, each with a stream of its own, so that one
+ * is being sent while the other is copied to or from the GPU.  The client has made sure
+ * that the work before the copy is complete, and waits for the receiving half.
  */
 #include "drv.h"
 #include "gp_log.h"
@@ -42,8 +42,7 @@ struct place {
     uint64_t slice, row, x;
 };
 
-/* ---- pieces ------------------------------------------------------------------------
- */
+/* ---- pieces ---- */
 
 /* The next piece, at most PIECE bytes; false at the end. */
 static bool
@@ -95,8 +94,7 @@ piece_start(struct wrk *w, const struct peer_copy *c, const struct piece *piece,
     return WRK_CALL(w, cuMemcpy2DAsync_v2, &rect, stream);
 }
 
-/* ---- a copy ------------------------------------------------------------------------
- */
+/* ---- a copy ---- */
 
 /* Sums that wrap would end a transfer early, or never. */
 static bool
@@ -141,11 +139,10 @@ copy_finish(struct wrk *w, struct peer_copy *c, CUresult r)
     return r;
 }
 
-/* ---- sending: the peer's lock is held ----------------------------------------------
- */
+/* ---- sending: the peer's lock is held ---- */
 
-/* The first piece decides whether there is anything to send: an address that is none is
- * found out there. */
+/* The first chunk shows whether there is anything to send: an invalid address fails
+ * there. */
 static CUresult
 send_pieces(struct wrk *w, struct peer_copy *c)
 {
@@ -199,11 +196,11 @@ send_run(struct wrk *w, struct wrk_job *job)
     free(c);
 }
 
-/* ---- receiving ----------------------------------------------------------------------
- */
+/* ---- receiving ---- */
 
-/* Until the head of @c's transfer has come; then the connection is its own until
- * head_done().  Receivers take turns at reading heads, whosever they are. */
+/* Wait for the header of @c's transfer; the connection is then reserved for it until
+ * head_done().  Receivers take turns at reading headers, whichever transfer they belong
+ * to. */
 static int
 head_await(struct peer_copy *c)
 {
@@ -286,8 +283,7 @@ recv_run(struct wrk *w, struct wrk_job *job)
     free(c);
 }
 
-/* ---- the calls ----------------------------------------------------------------------
- */
+/* ---- the calls ---- */
 
 static CUresult
 copy_begin(struct wrk *w, struct wrk_reply *rep, const struct peer_copy *what)

@@ -208,8 +208,8 @@ unpin_run(struct wrk *w, struct wrk_job *job)
     free(unpin);
 }
 
-/* Whether the driver takes the registration back without waiting: nothing of the memory
- * is in use, this context has no work, and no host function waits for the reader. */
+/* Whether the driver unregisters without waiting: no copy uses the memory, this context
+ * has no work, and no host function waits for the receive thread. */
 static bool
 pinned_is_idle(struct wrk *w, struct pinned *p)
 {
@@ -240,8 +240,8 @@ wrk_pinned_drop(struct wrk *w, uint32_t id)
         pinned_keep(p);
         return;
     }
-    /* Freed at once where that can be, so that a kernel that uses the address
-     * afterwards is stopped. */
+    /* Freed at once where possible, so that a later kernel that uses the address
+     * faults. */
     if (!p->ctx || (p->placed && pinned_is_idle(w, p))) {
         pinned_free(w, p);
         return;
@@ -255,8 +255,7 @@ wrk_pinned_drop(struct wrk *w, uint32_t id)
     }
 }
 
-/* ---- copies -----------------------------------------------------------------------
- */
+/* ---- copies ---- */
 
 static void
 pinned_fence(struct wrk *w, struct pinned *p, CUstream stream)
@@ -316,9 +315,7 @@ wrk_pinned_start(struct wrk *w, const struct wrk_pinned_place *place,
     return r;
 }
 
-/* ---- what changes in pages of our own
- * ------------------------------------------------
- */
+/* ---- what changes in pages of our own ---- */
 
 static struct wire_lines
 pinned_lines(const struct pinned *p)
@@ -327,8 +324,8 @@ pinned_lines(const struct pinned *p)
         .mem = p->mem, .shadow = p->shadow, .at = (uintptr_t)p->mem, .size = p->size};
 }
 
-/* Lines of which much has changed come first: a flag that says of other memory that it
- * is complete is usually the least. */
+/* Lines with many changed bytes come first: a flag that says that other memory is
+ * complete is usually the smallest change. */
 static bool
 is_small(const struct wire_line *line)
 {

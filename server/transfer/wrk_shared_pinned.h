@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Page-locked memory of a client on this host that the worker has mapped too, so that
- * the card copies from and to it without a ring between.
+ * shared_pinned: page-locked memory that client and worker both map, so that the GPU
+ * copies from and to it without a ring or staging buffer.
  *
- * The file is the client's: it may change the bytes at any time, which harms nobody but
- * itself, but its seals keep it from taking pages away under a copy.  A client names
- * the memory by a number of its choosing and an offset.  It lives until the client
- * gives it back and the last copy is over.  Where both have agreed on addresses it lies
- * at the same one here, and kernels find it there; for a client on another host the
- * pages are the worker's own, and what changes in them travels (wire_lines.h).  Reader
- * thread only.
+ * The file is the client's.  The client may change the bytes at any time, which harms
+ * only itself; the file's seals keep it from taking pages away during a copy.  A client
+ * names the memory by a number of its choosing and an offset.  The mapping lasts until
+ * the client gives it back and the last copy is complete.  If both sides have agreed on
+ * addresses, the memory has the same address here and kernels can use it; for a client
+ * on another host the pages are the worker's own, and changes are sent as lines
+ * (wire_lines.h).  Receive thread only.
  */
 #ifndef WRK_SHARED_PINNED_H
 #define WRK_SHARED_PINNED_H
@@ -27,10 +27,9 @@ struct wrk;
 
 /* Pieces of one client: some programs allocate every flag by itself. */
 #define WRK_PINNED_MAX 4096u
-/* All of them together: what a client can make this process keep in memory this way,
- * as much as it may with stages.  Pages of the worker's own count twice, for the
- * shadow.
- */
+/* All such memory of one client together, which is what a client can make this process
+ * keep in memory; the same as for graph host memory.  Pages of the worker's own count
+ * twice, because each has a shadow. */
 #define WRK_PINNED_BYTES_MAX (UINT64_C(1) << 30)
 
 /* How much of its own pages the reader compares for one answer: some milliseconds. */

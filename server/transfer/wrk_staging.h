@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A slot: pinned memory of the worker that one copy between connection and card uses at
- * a time.
+ * A staging buffer: page-locked memory of the worker through which one copy at a time
+ * passes between the connection and the GPU.
  *
- * The memory is ours and only registered with the driver, because what a driver
- * allocates dies with a context; where it cannot be registered it still works.  It is
- * made at first use and kept: fresh memory per transfer would cost more than the copy.
- * A slot belongs to whoever its owner's rules say; nothing here locks.
+ * The memory is the worker's own and only registered with the driver, because memory
+ * that a driver allocates dies with a context.  It is allocated at first use and kept:
+ * fresh memory per transfer would cost more than the copy.  The owner of the buffer
+ * decides on its threads; there is no lock here.
  */
 #ifndef WRK_STAGING_H
 #define WRK_STAGING_H
@@ -30,15 +30,15 @@ struct wrk_staging {
     uint64_t ticket;    /* bytes to the link are on their way out of it, or 0 */
 };
 
-/* Memory of @size bytes, the same at every call, registered with the driver.  Where the
- * driver refuses it, its error, which the call that wants the memory ends with: a copy
- * to or from pageable memory waits for its stream inside the driver, and whoever starts
- * one here is the thread that has to go on receiving. */
+/* Memory of @size bytes, the same at every call, registered with the driver.  If the
+ * driver refuses, its error is returned, and the call that needs the buffer fails with
+ * it: a copy with pageable memory would wait for its stream inside the driver and block
+ * the receive thread. */
 CUresult wrk_staging_ready(struct wrk *w, struct wrk_staging *slot, size_t size);
 
-/* A copy that uses the slot was started in @stream of the context @ctx_index, which is
- * current: busy until it is done.  What kept that from being marked, or CUDA_SUCCESS;
- * then the copy has been waited for. */
+/* Record a fence: a copy that uses the buffer was started in @stream of the context
+ * @ctx_index, which is current; the buffer is busy until the copy is complete.  On an
+ * error the copy has been waited for. */
 CUresult wrk_staging_fence(struct wrk *w, struct wrk_staging *slot, uint32_t ctx_index,
                            CUstream stream);
 
@@ -48,8 +48,8 @@ bool wrk_staging_idle(struct wrk *w, struct wrk_staging *slot);
 /* Wait for it, in the driver. */
 void wrk_staging_wait(struct wrk *w, struct wrk_staging *slot);
 
-/* Wait for it, asking until @spin_until_ns and sleeping from then on; what the copy
- * came to. */
+/* Wait for the fence, polling until @spin_until_ns and then sleeping; returns the
+ * copy's result. */
 CUresult wrk_staging_result(struct wrk *w, struct wrk_staging *slot,
                             uint64_t spin_until_ns);
 

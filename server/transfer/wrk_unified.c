@@ -101,8 +101,8 @@ wrk_unified_map(uint64_t addr, uint64_t size, int fd, struct gp_err *err)
     return r;
 }
 
-/* Where the pages cannot be taken away the addresses stay taken: nobody else's bytes
- * come to be there. */
+/* If the pages cannot be unmapped, their addresses stay reserved, so that no other
+ * memory is mapped there. */
 void
 wrk_unified_unmap(uint64_t addr, uint64_t size)
 {

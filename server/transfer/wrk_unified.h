@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The range of addresses in which page-locked memory has one address at both ends.
+ * The range of addresses in which page-locked memory has the same address in client and
+ * worker.
  *
- * The client reserves it and names it; the worker reserves the same addresses without
- * replacing anything of its own, and maps nothing where a client says but inside it,
- * page by page to one owner.  So whatever address a client names, it is the client's
- * own memory or refused.  Any thread.
+ * The client reserves the range and sends it; the worker reserves the same addresses
+ * without replacing any mapping of its own.  Addresses that a client names are mapped
+ * inside this range only, each page for one owner.  So an address that a client names
+ * is either the client's own memory or refused.  Any thread.
  */
 #ifndef WRK_UNIFIED_H
 #define WRK_UNIFIED_H

@@ -46,7 +46,7 @@ struct wrk_windows {
     size_t n_known, room;
 };
 
-/* --- the ladder; under the lock -------------------------------------------------- */
+/* ---- the ladder; under the lock ---- */
 
 static int
 open_dmabuf(struct wrk_windows *ws, uint64_t addr, uint64_t len, struct gp_err *err)
@@ -137,8 +137,7 @@ open_window(struct wrk_windows *ws, uint64_t addr, uint64_t len)
     }
 }
 
-/* --- windows; under the lock -------------------------------------------------------
- */
+/* ---- windows; under the lock ---- */
 
 static void
 window_close(struct wrk_windows *ws, struct wrk_window *window)
@@ -248,8 +247,7 @@ wrk_window_put(struct wrk_windows *ws, struct wrk_window *window)
     pthread_mutex_unlock(&ws->lock);
 }
 
-/* --- which memory -------------------------------------------------------------------
- */
+/* ---- which memory ---- */
 
 void
 wrk_windows_know(struct wrk_windows *ws, uint64_t addr, uint64_t size,
@@ -329,8 +327,7 @@ wrk_windows_forget_ctx(struct wrk_windows *ws, uint32_t ctx_index)
     pthread_mutex_unlock(&ws->lock);
 }
 
-/* --- what the card sees --------------------------------------------------------------
- */
+/* ---- what the card sees ---- */
 
 static int32_t
 card_attribute(const struct wrk_windows *ws, uint32_t slice, CUdevice_attribute a)
@@ -370,8 +367,7 @@ wrk_windows_flush(struct wrk_windows *ws, uint32_t slice)
                     CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
 }
 
-/* --- life ----------------------------------------------------------------------------
- */
+/* ---- life ---- */
 
 int
 wrk_windows_new(struct wrk *w, const char *allowed, struct wrk_windows **ret)

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows: pieces of the cards' memory that an RDMA adapter reaches by itself, so that
- * a copy touches neither a slot nor the processor.
+ * Registered windows: parts of the GPUs' memory that an RDMA adapter accesses itself,
+ * so that a copy uses neither a staging buffer nor the processor.
  *
- * How an adapter gets at a card's memory is a ladder; the first gdr_mode that holds is
- * taken for the whole attachment (enum wrk_gdr_mode of wrk_segment.h):
+ * How an adapter reaches a GPU's memory is the GPUDirect mode (enum wrk_gdr_mode of
+ * wrk_segment.h).  The first mode that works is used for the whole attachment:
  *
- *   dmabuf    the driver hands out a dma-buf of the range, the adapter maps that
- *   peermem   the adapter registers the card's address, with the help of a kernel
- * module; where that memory is ordinary memory of this process it is called "mapped"
- *   slots     neither: copies go through pinned memory (wrk_staging.h)
+ *   dmabuf    the driver exports a dma-buf of the range, and the adapter maps it
+ *   peermem   the adapter registers the GPU's address, with the help of a kernel
+ *             module; if that memory is ordinary memory of this process the mode is
+ *             called "mapped"
+ *   slots     neither works: copies go through staging buffers (wrk_staging.h)
  *
- * Windows are pieces of allocations, not whole ones: what can be mapped at a time is
- * little on many cards.  Only memory from cuMemAlloc has them, because only of that we
- * know for certain when it goes.  Any thread; made after the link is open, freed never.
+ * A window covers a part of an allocation, because many GPUs can map only little at a
+ * time.  Only memory from cuMemAlloc has windows, because only its end is certain to be
+ * seen.  Any thread; made after the connection is open, never freed.
  */
 #ifndef WRK_WINDOW_H
 #define WRK_WINDOW_H
@@ -54,8 +55,8 @@ void wrk_windows_forget(struct wrk_windows *ws, uint64_t addr);
 /* The context died with all it held. */
 void wrk_windows_forget_ctx(struct wrk_windows *ws, uint32_t ctx_index);
 
-/* How many of the @len bytes from @addr a window covers, which stays open until
- * wrk_window_put(); 0: use a slot.  A context of the card is current. */
+/* How many of the @len bytes from @addr a window covers; it stays open until
+ * wrk_window_put().  0: use a staging buffer.  A context of the GPU is current. */
 uint64_t wrk_window_take(struct wrk_windows *ws, uint64_t addr, uint64_t len,
                          struct wrk_window **ret);
 void wrk_window_put(struct wrk_windows *ws, struct wrk_window *window);
