@@ -234,9 +234,9 @@ waits(const struct gov_tenant *t)
 
 /* Its queue ran dry a moment ago. */
 static bool
-naps(const struct gov_tenant *t, uint64_t now)
+pauses(const struct gov_tenant *t, uint64_t now)
 {
-    return t->turns && !t->wanting && !t->running && now - t->idle_ns < GOV_NAP_NS;
+    return t->turns && !t->wanting && !t->running && now - t->idle_ns < GOV_PAUSE_NS;
 }
 
 /* The virtual clock advances with a tenant that begins to run, but not past one that
@@ -247,7 +247,7 @@ advance_clock_to(struct gov_card *card, uint64_t start, uint64_t now)
 {
     FOR_EACH_TENANT(card, u)
     {
-        if (naps(u, now) && u->vtime < start)
+        if (pauses(u, now) && u->vtime < start)
             start = u->vtime;
     }
     card->vclock = gp_max(card->vclock, start);
@@ -520,8 +520,8 @@ gov_card_leave(struct gov_card *card, int seat, uint64_t now_ns)
 static uint64_t
 late_start(const struct gov_card *card, const struct gov_tenant *t, uint64_t now)
 {
-    uint64_t nap = now - t->idle_ns;
-    uint64_t back = nap < GOV_NAP_NS ? nap * 100000 / t->weight : 0;
+    uint64_t pause = now - t->idle_ns;
+    uint64_t back = pause < GOV_PAUSE_NS ? pause * 100000 / t->weight : 0;
 
     return card->vclock - gp_min(back, card->vclock);
 }

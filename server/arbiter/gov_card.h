@@ -54,7 +54,7 @@
 #define GOV_SLEPT_NS 2000000
 /* A tenant that paused for less than this may catch up on the service that it did not
  * get in the pause, because its queue was only empty for a moment. */
-#define GOV_NAP_NS 10000000
+#define GOV_PAUSE_NS 10000000
 /* A tenant that has had this much more GPU time than another does not get the GPU as
  * soon as the other pauses, but after an eighth of the difference and at most after
  * this time: once it has the GPU it may keep it for long. */

@@ -9,7 +9,7 @@
  *   drop privileges            before the driver touches anything
  *   cuInit, seal the tables    nobody writes to the driver's functions any more
  *   read the cards             opens device nodes
- *   filter system calls        before the first byte of the client is believed
+ *   filter system calls        before the first byte of the client is read
  *   answer the attach request  then frames, until the client is gone
  *
  * It ends by _exit: a driver's exit handlers may wait for kernels that never end,

@@ -63,7 +63,7 @@ note_measured(struct gov_slice *s, const struct wrk_meter_done *done)
 {
     if (done->key)
         wrk_predict_learn(&s->predict, done->key, done->ns / done->launches);
-    if (done->unknown || done->believed)
+    if (done->unknown || done->estimated)
         return;
     s->measured_ns += done->ns;
     s->predicted_ns += done->predicted_ns;
@@ -93,7 +93,7 @@ wrk_gov_reap(struct wrk *w, struct gov_slice *s)
 
     reap_believed(w, s);
     while (wrk_meter_take(w, &s->meter, &done)) {
-        if (done.believed)
+        if (done.estimated)
             done.ns = put_right(s, done.ns);
         if (done.ns)
             charge(w, s, done.ns);

@@ -239,13 +239,13 @@ keep_turn(const struct gov_slice *s)
 GP_HOT bool
 wrk_gov_turn(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
 {
-    bool slow = c->tight || !s->running || s->intruding;
+    bool slow = c->throttled || !s->running || s->intruding;
 
     wrk_meter_mark(w, &s->meter);
     wrk_gov_reap(w, s);
-    if (c->tight)
+    if (c->throttled)
         wait_in_flight(w, s, c->predicted_ns, false);
-    if (s->running && c->tight && !keep_turn(s)) {
+    if (s->running && c->throttled && !keep_turn(s)) {
         wait_in_flight(w, s, 0, true);
         /* Stuck with work on the card: the launch goes through, once. */
         if (wrk_meter_idle(&s->meter) || wrk_gov_held(w, s))

@@ -36,10 +36,10 @@ joins_group(const struct gov_slice *s, const struct wrk_charge *c, uint32_t ctx_
     if (!n || n >= LOOSE_LAUNCHES || c->stream != s->meter.stream ||
         ctx_index != s->meter.ctx_index)
         return false;
-    if (s->meter.unmarked_believed && (c->tight || !c->predicted_ns))
+    if (s->meter.unmarked_believed && (c->throttled || !c->predicted_ns))
         return false;
-    return !c->tight || (c->predicted_ns && !s->meter.unmarked_unknown &&
-                         s->meter.unmarked_ns + c->predicted_ns <= GROUP_NS);
+    return !c->throttled || (c->predicted_ns && !s->meter.unmarked_unknown &&
+                             s->meter.unmarked_ns + c->predicted_ns <= GROUP_NS);
 }
 
 /* The slice that the context is on. */
@@ -54,9 +54,9 @@ slice_of(struct wrk *w, uint32_t ctx_index)
 /* May the launch begin a group that needs no events?  Only while the session is alone,
  * and for kinds with an estimate. */
 GP_HOT static inline bool
-begins_believed(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
+begins_estimated(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
 {
-    return !c->tight && c->predicted_ns && s->running && !s->intruding &&
+    return !c->throttled && c->predicted_ns && s->running && !s->intruding &&
            wrk_meter_estimate(
                &s->meter, w->ctx_index, c->stream,
                atomic_load_explicit(&w->priv->seq, memory_order_relaxed));
@@ -81,8 +81,8 @@ acquire_slowly(struct wrk *w, struct gov_slice *s, struct wrk_charge *c)
     }
     if (w->ctx_index != ctx_index)
         wrk_ctx_use(w, ctx_index);
-    if (!begins_believed(w, s, c))
-        wrk_meter_begin(w, &s->meter, c->stream, c->tight, now);
+    if (!begins_estimated(w, s, c))
+        wrk_meter_begin(w, &s->meter, c->stream, c->throttled, now);
     c->wake = g->asleep;
     pthread_mutex_unlock(&g->lock);
 }
@@ -99,11 +99,11 @@ wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key, struct wrk_ch
     c->stream = stream;
     c->key = key;
     c->slice = s;
-    c->tight = wrk_gov_capped(s) || wrk_gov_shared(s);
+    c->throttled = wrk_gov_capped(s) || wrk_gov_shared(s);
     c->predicted_ns = wrk_predict_ns(&s->predict, key);
     c->wake = false;
     if (unlikely(!joins_group(s, c, w->ctx_index)) && !w->priv->governor->off &&
-        !begins_believed(w, s, c))
+        !begins_estimated(w, s, c))
         acquire_slowly(w, s, c);
 }
 
@@ -125,9 +125,9 @@ wrk_governor_again(struct wrk *w, struct wrk_charge *c)
     if (likely(!w->priv->captures)) {
         s = c->slice;
         c->wake = false;
-        c->tight = wrk_gov_capped(s) || wrk_gov_shared(s);
+        c->throttled = wrk_gov_capped(s) || wrk_gov_shared(s);
         if (likely(joins_group(s, c, w->ctx_index)))
-            return c->tight
+            return c->throttled
                        ? 1
                        : LOOSE_LAUNCHES - atomic_load_explicit(&s->meter.unmarked,
                                                                memory_order_relaxed);
@@ -141,8 +141,8 @@ GP_HOT static void
 launched_locked(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
 {
     struct wrk_governor *g = w->priv->governor;
-    bool full = c->tight && (s->meter.unmarked_unknown ||
-                             s->meter.unmarked_ns + c->predicted_ns > GROUP_NS);
+    bool full = c->throttled && (s->meter.unmarked_unknown ||
+                                 s->meter.unmarked_ns + c->predicted_ns > GROUP_NS);
 
     if (!full && !c->wake)
         return;
@@ -169,7 +169,7 @@ wrk_governor_launched_n(struct wrk *w, const struct wrk_charge *c, unsigned n)
         return;
     first = !wrk_meter_add(&s->meter, c->key, c->predicted_ns, n);
     /* If the thread slept, acquire() has seen it under the lock. */
-    if (unlikely(c->tight || (first && c->wake)))
+    if (unlikely(c->throttled || (first && c->wake)))
         launched_locked(w, s, c);
 }
 

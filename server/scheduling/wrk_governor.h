@@ -41,9 +41,9 @@ struct wrk_charge {
     uint64_t key;
     uint64_t predicted_ns; /* 0: not known */
     struct gov_slice *slice;
-    bool skip;  /* it is captured, so it does not run */
-    bool wake;  /* the governor's thread sleeps until there is work */
-    bool tight; /* others may want the card, or a ceiling holds */
+    bool skip;      /* it is captured, so it does not run */
+    bool wake;      /* the governor's thread sleeps until there is work */
+    bool throttled; /* others may want the card, or a ceiling holds */
 };
 
 /* The key of a kind of launch, by which the duration of the next one is estimated: the

@@ -56,7 +56,7 @@ static void
 mark_believed(struct wrk *w, struct wrk_meter *m, struct wrk_meter_mark *mark)
 {
     mark->begin = NULL;
-    mark->believed = mark->begun = true;
+    mark->estimated = mark->begun = true;
     mark->since_ns = gp_now_ns();
     m->since_ns = mark->since_ns;
     if (!wrk_meter_idle(m))
@@ -221,10 +221,10 @@ wrk_meter_take(struct wrk *w, struct wrk_meter *m, struct wrk_meter_done *ret)
                                    .predicted_ns = mark.predicted_ns,
                                    .launches = mark.launches,
                                    .unknown = mark.unknown,
-                                   .believed = mark.believed};
-    if (mark.believed) {
+                                   .estimated = mark.estimated};
+    if (mark.estimated) {
         ret->ns = believed_ns(&mark);
-        ret->believed = ret->ns == mark.predicted_ns;
+        ret->estimated = ret->ns == mark.predicted_ns;
         ret->key = 0;
         drop_mark(m, at);
         put_events(w, m, &mark);

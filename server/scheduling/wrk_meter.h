@@ -68,12 +68,12 @@ struct wrk_meter {
         CUstream stream;
         uint64_t key;          /* of its launches, 0: of several kinds */
         uint64_t predicted_ns; /* all of them together */
-        uint64_t since_ns;     /* believed: when it was made */
+        uint64_t since_ns;     /* estimated: when it was made */
         uint32_t ctx_index;
         uint32_t launches; /* that it stands for */
         bool unknown;      /* a launch without a prediction is among them */
         bool begun;        /* it has been seen on the card */
-        bool believed;     /* its launches were not meant to be marked */
+        bool estimated;    /* its launches were not meant to be marked */
     } marks[WRK_METER_MARKS];
     uint64_t in_flight_ns; /* predicted for the marks in flight */
     uint32_t n_unknown;    /* marks in flight with an unknown launch */
@@ -88,8 +88,8 @@ struct wrk_meter_done {
     uint64_t key; /* 0: of several kinds */
     uint64_t predicted_ns;
     uint32_t launches;
-    bool unknown;  /* one of them had no prediction */
-    bool believed; /* @ns was not measured but predicted */
+    bool unknown;   /* one of them had no prediction */
+    bool estimated; /* @ns was not measured but predicted */
 };
 
 /* No mark is in flight. */
@@ -113,7 +113,7 @@ wrk_meter_ctx_idle(struct wrk_meter *m, uint32_t ctx_index, uint32_t seq)
                           atomic_load_explicit(&m->believed_ns, memory_order_relaxed) +
                               m->unmarked_ns,
                           memory_order_relaxed);
-    /* Who sees that nothing is unmarked sees what was believed. */
+    /* Who sees that nothing is unmarked sees what was estimated. */
     atomic_store_explicit(&m->unmarked, 0, memory_order_release);
 }
 

@@ -83,7 +83,7 @@ struct srv {
     uint64_t closed_ids[SRV_CLOSED_IDS];
     unsigned closed_at;
 
-    bool draining; /* no new sessions: the scheduler's wish */
+    bool draining; /* no new sessions: the scheduler's request */
     bool stopping; /* SIGTERM came */
     struct gp_loop_timer stop_timer;
 

@@ -43,7 +43,7 @@ attach_request_freep(Gpupool__AttachRequest **req)
         gpupool__attach_request__free_unpacked(*req, NULL);
 }
 
-/* A stranger can provoke as many of these lines as it likes. */
+/* An unauthenticated peer can cause as many of these lines as it likes. */
 static void
 log_refusal(struct srv_attach *a, const char *why)
 {

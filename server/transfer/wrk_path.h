@@ -4,7 +4,7 @@
  *
  * Each path is one file, wrk_path_<name>.c, and one or two rows of the table in
  * wrk_paths.c, which says when a copy takes it.  The client's half has the same names
- * (client-stub/transfer/stub_paths.c).  This header has the state of a copy that the
+ * (stub_path_table.c).  This header has the state of a copy that the
  * paths share, and the functions that the table calls.
  *
  * A host-to-device copy runs on the receive thread.  A device-to-host copy that the

@@ -158,22 +158,22 @@ pinned_new(struct wrk *w, int fd, uint64_t size, uint64_t addr, struct pinned **
 }
 
 bool
-wrk_pinned_add(struct wrk *w, const struct wrk_pinned_request *wish)
+wrk_pinned_add(struct wrk *w, const struct wrk_pinned_request *request)
 {
-    CLEANUP_FD int fd = wish->file ? xport_take_fd(w->priv->conn) : -1;
+    CLEANUP_FD int fd = request->file ? xport_take_fd(w->priv->conn) : -1;
     uint64_t room = WRK_PINNED_BYTES_MAX - atomic_load(&bytes);
-    uint64_t size = wish->size;
+    uint64_t size = request->size;
     struct gp_err err = {0};
     int r = -EINVAL;
 
-    if (wish->file && fd < 0)
+    if (request->file && fd < 0)
         gp_err_set(&err, fd, "no descriptor has come");
-    else if (wish->id >= WRK_PINNED_MAX || pieces[wish->id])
-        r = gp_err_set(&err, -EPROTO, "number %u is not free", wish->id);
-    else if (size == 0 || size > room || (!wish->file && size > room / 2))
+    else if (request->id >= WRK_PINNED_MAX || pieces[request->id])
+        r = gp_err_set(&err, -EPROTO, "number %u is not free", request->id);
+    else if (size == 0 || size > room || (!request->file && size > room / 2))
         r = gp_err_set(&err, -EDQUOT, "the client has enough of it");
     else
-        r = pinned_new(w, fd, size, wish->addr, &pieces[wish->id], &err);
+        r = pinned_new(w, fd, size, request->addr, &pieces[request->id], &err);
     if (r < 0)
         gp_log_debug("bulk", "memory of the client stays its own: %s",
                      gp_err_msg(&err, r));

@@ -56,7 +56,7 @@ struct wrk_pinned_request {
 };
 
 /* False: it cannot be, or the client has enough. */
-bool wrk_pinned_add(struct wrk *w, const struct wrk_pinned_request *wish);
+bool wrk_pinned_add(struct wrk *w, const struct wrk_pinned_request *request);
 void wrk_pinned_drop(struct wrk *w, uint32_t id);
 
 /* Start a copy in @stream. */

@@ -29,8 +29,8 @@ wrk_staging_ready(struct wrk *w, struct wrk_staging *slot, size_t size)
         xport_pin(w->priv->conn, mem, size);
     }
     r = WRK_CALL(w, cuMemHostRegister_v2, slot->mem, size, HOSTREGISTER_PORTABLE);
-    if (r == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) /* in a context that is still
-                                                           there */
+    /* Registered in a context that still exists. */
+    if (r == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
         r = CUDA_SUCCESS;
     if (r != CUDA_SUCCESS)
         gp_log_warn("bulk",

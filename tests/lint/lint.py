@@ -15,6 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import guides
 import layers
 
 SOURCE = {".c", ".h", ".cu"}
@@ -134,6 +135,7 @@ def main():
             check_c(path, text, found)
     if not args.files:  # who includes whom is a question about all of them
         layers.check(files, found)
+        guides.check(found)
     if not args.no_format:
         check_format(checked, found, missing)
 

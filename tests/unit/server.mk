@@ -32,3 +32,5 @@ $(eval $(call unit_test,test_wrk_meter,tests/unit/test_wrk_meter.c server/schedu
     $(SERVER_INCS) tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_paths,tests/unit/test_wrk_paths.c server/transfer/wrk_paths.c,\
     $(SERVER_INCS) tests/unit,,common,))
+$(eval $(call unit_test,test_wrk_staging,tests/unit/test_wrk_staging.c server/transfer/wrk_staging.c \
+    server/transfer/wrk_staging_pool.c server/objects/wrk_evpool.c,$(SERVER_INCS) tests/unit,,common,))

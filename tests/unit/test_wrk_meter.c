@@ -97,7 +97,7 @@ measured(uint64_t ns, uint32_t seq)
     card_ns = next_ns;
     assert_true(wrk_meter_take(&worker, &meter, &done));
     assert_in_range(done.ns, ns - 1, ns + 1);
-    assert_false(done.believed);
+    assert_false(done.estimated);
     wrk_meter_ctx_idle(&meter, CTX, seq);
 }
 
@@ -191,10 +191,10 @@ who_does_not_wait_is_marked_late_and_what_follows_is_measured(void **state)
     assert_false(wrk_meter_take(&worker, &meter, &done));
     card_ns = next_ns;
     assert_true(wrk_meter_take(&worker, &meter, &done));
-    assert_true(done.believed);
+    assert_true(done.estimated);
     assert_int_equal(done.ns, 10000);
     assert_true(wrk_meter_take(&worker, &meter, &done));
-    assert_false(done.believed);
+    assert_false(done.estimated);
     assert_in_range(done.ns, 6999, 7001);
     assert_true(wrk_meter_idle(&meter));
 }
@@ -212,7 +212,7 @@ launch_that_took_a_second_is_not_believed(void **state)
     wrk_meter_mark(&worker, &meter);
     meter.marks[meter.tail % WRK_METER_MARKS].since_ns -= 1000000000;
     assert_true(wrk_meter_take(&worker, &meter, &done));
-    assert_false(done.believed);
+    assert_false(done.estimated);
     assert_in_range(done.ns, 1000000000, 60000000000);
     assert_int_equal(done.key, 0); /* nobody knows how long, exactly */
 }

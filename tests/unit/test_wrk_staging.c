@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Staging buffers and their pool, in front of a driver that completes copies on
+ * command. */
+#include "ut.h"
+
+#include "drv.h"
+#include "wrk.h"
+#include "wrk_copy.h"
+#include "wrk_evpool.h"
+#include "wrk_staging.h"
+#include "wrk_staging_pool.h"
+#include "wrk_wait.h"
+#include "xport.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define STREAM ((CUstream)(uintptr_t)0x3000)
+
+/* ---- the driver: an event is complete when its copy is -------------------------- */
+
+struct event {
+    bool pending;
+};
+
+static struct {
+    CUresult registration; /* of memory */
+    unsigned registered, synchronized;
+} driver;
+
+static CUresult
+host_register(void *p, size_t size, unsigned flags)
+{
+    assert_non_null(p);
+    assert_int_not_equal(size, 0);
+    (void)flags;
+    driver.registered += driver.registration == CUDA_SUCCESS;
+    return driver.registration;
+}
+
+static CUresult
+event_create(CUevent *ret, unsigned flags)
+{
+    (void)flags;
+    *ret = calloc(1, sizeof(struct event));
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+event_record(CUevent event, CUstream stream)
+{
+    assert_ptr_equal(stream, STREAM);
+    ((struct event *)event)->pending = true;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+event_query(CUevent event)
+{
+    return ((struct event *)event)->pending ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+static CUresult
+event_synchronize(CUevent event)
+{
+    driver.synchronized++;
+    ((struct event *)event)->pending = false;
+    return CUDA_SUCCESS;
+}
+
+static struct drv drv = {.cuMemHostRegister_v2 = host_register,
+                         .cuEventCreate = event_create,
+                         .cuEventRecord = event_record,
+                         .cuEventQuery = event_query,
+                         .cuEventSynchronize = event_synchronize};
+static struct wrk_priv priv;
+static struct wrk worker = {.drv = &drv, .priv = &priv, .ctx_index = 1};
+
+/* ---- the worker around it -------------------------------------------------------- */
+
+static unsigned flushed, handed_over;
+
+void
+xport_pin(struct xport_conn *conn, const void *addr, size_t len)
+{
+    (void)conn;
+    (void)addr;
+    (void)len;
+}
+
+void
+wrk_flush(struct wrk *w)
+{
+    (void)w;
+    flushed++;
+}
+
+void
+wrk_wait_hand_over(struct wrk *w)
+{
+    (void)w;
+    handed_over++;
+}
+
+static int
+setup(void **state)
+{
+    (void)state;
+    memset(&driver, 0, sizeof(driver));
+    flushed = handed_over = 0;
+    return wrk_staging_pool_new(&priv.staging);
+}
+
+static struct wrk_staging *
+get(void)
+{
+    struct wrk_staging *buffer = NULL;
+
+    assert_int_equal(wrk_staging_pool_get(&worker, &buffer), CUDA_SUCCESS);
+    assert_non_null(buffer);
+    return buffer;
+}
+
+static struct wrk_staging *
+get_for_a_copy(void)
+{
+    struct wrk_staging *buffer = get();
+
+    assert_int_equal(wrk_staging_fence(&worker, buffer, 1, STREAM), CUDA_SUCCESS);
+    return buffer;
+}
+
+static void
+complete(struct wrk_staging *buffer)
+{
+    ((struct event *)buffer->event)->pending = false;
+}
+
+/* ---- cases ----------------------------------------------------------------------- */
+
+static void
+buffer_used_last_is_used_first(void **state)
+{
+    struct wrk_staging *first = get_for_a_copy(), *second = get_for_a_copy();
+
+    (void)state;
+    assert_ptr_not_equal(first, second);
+    complete(first);
+    complete(second);
+    assert_ptr_equal(get(), second);
+    assert_int_equal(driver.registered, 2);
+}
+
+static void
+buffer_in_flight_is_not_given_out(void **state)
+{
+    struct wrk_staging *busy = get_for_a_copy(), *receiving = get();
+
+    (void)state;
+    receiving->taken = true; /* bytes of the connection are on their way into it */
+    for (unsigned i = 2; i < WRK_STAGING_H2D_MAX; i++) {
+        struct wrk_staging *next = get_for_a_copy();
+
+        assert_ptr_not_equal(next, busy);
+        assert_ptr_not_equal(next, receiving);
+    }
+    assert_int_equal(driver.synchronized, 0);
+}
+
+static void
+with_all_in_flight_what_is_due_leaves_and_the_oldest_is_waited_for(void **state)
+{
+    struct wrk_staging *oldest = get_for_a_copy();
+
+    (void)state;
+    for (unsigned i = 1; i < WRK_STAGING_H2D_MAX; i++)
+        get_for_a_copy();
+    assert_int_equal(flushed, 0);
+    assert_ptr_equal(get(), oldest);
+    assert_int_equal(flushed, 1);
+    assert_int_equal(handed_over, 1);
+    assert_int_equal(driver.synchronized, 1);
+    assert_null(oldest->event);
+}
+
+static void
+refused_registration_is_the_error_and_is_tried_again(void **state)
+{
+    struct wrk_staging *buffer = NULL;
+
+    (void)state;
+    driver.registration = CUDA_ERROR_OPERATING_SYSTEM;
+    assert_int_equal(wrk_staging_pool_get(&worker, &buffer),
+                     CUDA_ERROR_OPERATING_SYSTEM);
+    assert_null(buffer);
+    driver.registration = CUDA_SUCCESS;
+    assert_true(get()->pinned);
+}
+
+static void
+registration_is_renewed_after_its_context_has_ended(void **state)
+{
+    struct wrk_staging *buffer = get();
+
+    (void)state;
+    wrk_staging_pool_forget(&worker, 1);
+    assert_false(buffer->pinned);
+    assert_ptr_equal(get(), buffer);
+    assert_int_equal(driver.registered, 2);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(buffer_used_last_is_used_first, setup),
+        cmocka_unit_test_setup(buffer_in_flight_is_not_given_out, setup),
+        cmocka_unit_test_setup(
+            with_all_in_flight_what_is_due_leaves_and_the_oldest_is_waited_for, setup),
+        cmocka_unit_test_setup(refused_registration_is_the_error_and_is_tried_again,
+                               setup),
+        cmocka_unit_test_setup(registration_is_renewed_after_its_context_has_ended,
+                               setup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
