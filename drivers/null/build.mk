@@ -10,7 +10,7 @@ $(NULL_REFUSED): $(wildcard proto/api/*.api)
 	$(Q)awk '/^call 0x/ && $$3 ~ /^cu/ && $$3 !~ /^cu(TexRef|SurfRef|Logs)/ { \
 	    print "int " $$3 "(void);"; \
 	    print "__attribute__((weak)) int " $$3 "(void) { return 801; }" }' $^ >$@
-NULL_SRCS := $(addprefix drivers/null/null_,code.c ctx.c device.c graph.c mem.c more.c pool.c \
+NULL_SRCS := $(addprefix drivers/null/null_,code.c ctx.c device.c graph.c mem.c pool.c runtime.c \
     vmm.c) $(NULL_REFUSED)
 
 $(eval $(call shared_lib,libnulldrv.so,$(NULL_SRCS),\
