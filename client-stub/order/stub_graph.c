@@ -7,6 +7,7 @@
 #include "gp_lock.h"
 #include "stub_call.h"
 #include "stub_func.h"
+#include "stub_hostfn.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 
@@ -22,6 +23,7 @@ struct kept {
     size_t size;
     size_t skip; /* bytes in front of the content */
     bool host;
+    uint64_t token; /* of a host function */
     _Alignas(16) uint8_t bytes[];
 };
 
@@ -96,10 +98,35 @@ stub_graph_keep_params(uint64_t id, CUfunction func, const uint8_t *bytes, uint3
     return pointers;
 }
 
-void
-stub_graph_set_host(uint64_t node, const CUDA_HOST_NODE_PARAMS *params)
+/* The function of @token is gone; @node may have another one by now. */
+static void
+host_forget(uint64_t node, uint64_t token)
 {
+    struct kept **at, *k;
+
+    gp_lock_take(&lock);
+    at = kept_slot(node, true);
+    k = *at;
+    if (k && k->token == token)
+        *at = k->next;
+    else
+        k = NULL;
+    gp_lock_release(&lock);
+    free(k);
+}
+
+void
+stub_graph_set_host(uint64_t node, uint64_t token, const CUDA_HOST_NODE_PARAMS *params)
+{
+    struct kept *k;
+
     kept_get(node, true, params, sizeof(*params), 0);
+    gp_lock_take(&lock);
+    k = *kept_slot(node, true);
+    if (k)
+        k->token = token;
+    gp_lock_release(&lock);
+    stub_hostfn_tie(token, node, host_forget);
 }
 
 /* The function never leaves the client, so neither does the question. */

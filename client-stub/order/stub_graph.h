@@ -29,8 +29,10 @@ void **stub_graph_keep_params(uint64_t id, CUfunction func, const uint8_t *bytes
  */
 bool stub_graph_copy_is_local(const CUDA_MEMCPY3D *p);
 
-/* Remember which host function a node has; cuGraphHostNodeGetParams wants it back. */
-void stub_graph_set_host(uint64_t node, const CUDA_HOST_NODE_PARAMS *params);
+/* Remember which host function a node has, until the server gives @token back;
+ * cuGraphHostNodeGetParams wants it. */
+void stub_graph_set_host(uint64_t node, uint64_t token,
+                         const CUDA_HOST_NODE_PARAMS *params);
 
 /* Memory that a node allocates is device memory from now on. */
 void stub_graph_enter_memory(CUdeviceptr dptr, size_t size);

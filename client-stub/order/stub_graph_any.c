@@ -249,7 +249,7 @@ stub_m_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
     if (r == CUDA_SUCCESS) {
         *phGraphNode = (CUgraphNode)(uintptr_t)head.phGraphNode;
         if (nodeParams->type == CU_GRAPH_NODE_TYPE_HOST)
-            stub_graph_set_host(head.phGraphNode,
+            stub_graph_set_host(head.phGraphNode, head.token,
                                 (const CUDA_HOST_NODE_PARAMS *)&nodeParams->host);
         return r;
     }
@@ -300,7 +300,7 @@ stub_m_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
     if (r != CUDA_SUCCESS)
         any_forget(&any);
     else if (nodeParams->type == CU_GRAPH_NODE_TYPE_HOST)
-        stub_graph_set_host(head.hNode,
+        stub_graph_set_host(head.hNode, head.token,
                             (const CUDA_HOST_NODE_PARAMS *)&nodeParams->host);
     return r;
 }

@@ -119,8 +119,8 @@ stub_m_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 /* ---- host functions
  * --------------------------------------------------------------------- */
 
-/* The token of a node's function.  It is never taken back while the server may still
- * run it: executable graphs keep it after the node has gone, and nobody says when. */
+/* The token of a node's function.  The server gives it back (WIRE_EVENT_HOST_GONE) when
+ * nothing can run it any more: executable graphs keep it after the node has gone. */
 static uint64_t
 host_token(const CUDA_HOST_NODE_PARAMS *p, CUresult *r)
 {
@@ -172,7 +172,7 @@ stub_m_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
     }
     if (r == CUDA_SUCCESS) {
         *phGraphNode = (CUgraphNode)(uintptr_t)head.phGraphNode;
-        stub_graph_set_host(head.phGraphNode, nodeParams);
+        stub_graph_set_host(head.phGraphNode, head.token, nodeParams);
         return r;
     }
     stub_hostfn_forget(head.token);
@@ -201,7 +201,7 @@ stub_m_cuGraphHostNodeSetParams(CUgraphNode hNode,
         stub_call_end(&c);
     }
     if (r == CUDA_SUCCESS)
-        stub_graph_set_host((uintptr_t)hNode, nodeParams);
+        stub_graph_set_host((uintptr_t)hNode, token, nodeParams);
     else
         stub_hostfn_forget(token);
     return r;

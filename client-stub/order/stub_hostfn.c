@@ -28,6 +28,8 @@ struct hostfn {
     void *user;
     stub_notice_fn *notice; /* then @user is what it is called with */
     bool keep;
+    uint64_t node; /* of a graph, with @gone */
+    stub_hostfn_gone_fn *gone;
 };
 
 /* One that is due, waiting for the thread. */
@@ -103,6 +105,20 @@ stub_hostfn_forget(uint64_t token)
     at = hostfn_slot(token);
     if (*at)
         hostfn_drop(at);
+    gp_lock_release(&lock);
+}
+
+void
+stub_hostfn_tie(uint64_t token, uint64_t node, stub_hostfn_gone_fn *gone)
+{
+    struct hostfn *f;
+
+    gp_lock_take(&lock);
+    f = *hostfn_slot(token);
+    if (f) {
+        f->node = node;
+        f->gone = gone;
+    }
     gp_lock_release(&lock);
 }
 
@@ -391,12 +407,19 @@ static const char *
 hostfn_gone(const struct stub_link *link, const struct wire_event_host_gone *event)
 {
     struct hostfn **at;
+    stub_hostfn_gone_fn *gone = NULL;
+    uint64_t node = 0;
 
     gp_lock_take(&lock);
     at = hostfn_slot(event->token);
-    if (*at && (*at)->link == link->number && !(*at)->notice)
+    if (*at && (*at)->link == link->number && !(*at)->notice) {
+        gone = (*at)->gone;
+        node = (*at)->node;
         hostfn_drop(at);
+    }
     gp_lock_release(&lock);
+    if (gone)
+        gone(node, event->token);
     return NULL;
 }
 

@@ -30,6 +30,10 @@ uint64_t stub_hostfn_add(CUhostFn fn, CUstreamCallback callback, CUstream stream
 
 void stub_hostfn_forget(uint64_t token);
 
+/* Have @gone called when the worker has given the token back: it was @node's. */
+typedef void stub_hostfn_gone_fn(uint64_t node, uint64_t token);
+void stub_hostfn_tie(uint64_t token, uint64_t node, stub_hostfn_gone_fn *gone);
+
 /* What a token stands for; false when unknown. */
 bool stub_hostfn_find(uint64_t token, CUhostFn *fn, void **user);
 

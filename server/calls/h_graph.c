@@ -12,6 +12,7 @@
 #include "wrk_args.h"
 #include "wrk_graphmem.h"
 #include "wrk_hostfn.h"
+#include "wrk_hostfn_graph.h"
 #include "wrk_kernels.h"
 #include "wrk_log_mute.h"
 #include "wrk_params.h"
@@ -215,14 +216,15 @@ h_cuGraphHostNodeSetParams(struct wrk *w,
 {
     struct wrk_hostfn *host = wrk_hostfn_new(w, WRK_HOST_GRAPH, a->token, 0);
     CUDA_HOST_NODE_PARAMS params = {wrk_hostfn_run, host};
+    struct wrk_hostfn_change change;
     CUresult r;
 
     (void)rep;
     if (!host)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    wrk_hostfn_change_begin(w, &change, a->hNode, host);
     r = WRK_CALL(w, cuGraphHostNodeSetParams, a->hNode, &params);
-    if (r != CUDA_SUCCESS)
-        wrk_hostfn_drop(host);
+    wrk_hostfn_change_end(w, &change, r);
     return r;
 }
 
@@ -239,12 +241,30 @@ h_cuGraphExecHostNodeSetParams(struct wrk *w,
     if (!host)
         return CUDA_ERROR_OUT_OF_MEMORY;
     r = WRK_CALL(w, cuGraphExecHostNodeSetParams, a->hGraphExec, a->hNode, &params);
-    if (r != CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS)
+        wrk_hostfn_exec_given(w, a->hGraphExec, a->hNode, host);
+    else
         wrk_hostfn_drop(host);
     return r;
 }
 
-/* ---- memory ---- */
+CUresult
+h_cuGraphDestroyNode(struct wrk *w, const struct wire_args_cuGraphDestroyNode *a,
+                     struct wrk_reply *rep)
+{
+    struct wrk_hostfn_change change;
+    CUresult r;
+
+    (void)rep;
+    wrk_hostfn_change_begin(w, &change, a->hNode, NULL);
+    r = WRK_CALL(w, cuGraphDestroyNode, a->hNode);
+    wrk_hostfn_change_end(w, &change, r);
+    wrk_handle_del(w, WIRE_KIND_GRAPHNODE, a->hNode_id);
+    return r;
+}
+
+/* --- memory
+ * --------------------------------------------------------------------------- */
 
 /* It costs the session something once it is executable: wrk_graphmem.h. */
 CUresult

@@ -14,6 +14,7 @@
 #include "wrk_box.h"
 #include "wrk_graphmem.h"
 #include "wrk_hostfn.h"
+#include "wrk_hostfn_graph.h"
 #include "wrk_params.h"
 #include "wrk_struct.h"
 
@@ -113,13 +114,6 @@ any_host(struct wrk *w, struct any_node *n, uint64_t token)
     return n->host ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static void
-any_undo(struct any_node *n)
-{
-    if (n->host)
-        wrk_hostfn_drop(n->host);
-}
-
 /* Handles for ids and our memory for the client's, by the node's kind. */
 static CUresult
 any_open(struct wrk *w, struct any_node *n, const uint8_t *params, uint32_t params_len,
@@ -195,11 +189,14 @@ h_cuGraphAddNode_v2(struct wrk *w, const struct wire_args_cuGraphAddNode_v2 *a,
 
     if (r == CUDA_SUCCESS && n.params.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         r = wrk_graphmem_node(w, &n.params.alloc.poolProps, n.params.alloc.bytesize);
+    if (r == CUDA_SUCCESS && n.host)
+        wrk_hostfn_tie(n.host, a->hGraph);
     if (r == CUDA_SUCCESS)
         r = WRK_CALL(w, cuGraphAddNode_v2, &node, a->hGraph, a->dependencies,
                      a->dependencyData, a->numDependencies, &n.params);
     if (r != CUDA_SUCCESS) {
-        any_undo(&n);
+        if (n.host)
+            wrk_hostfn_untie(n.host, a->hGraph);
         return r;
     }
     wrk_handle_put(w, WIRE_KIND_GRAPHNODE, a->phGraphNode_id, node);
@@ -213,13 +210,16 @@ h_cuGraphNodeSetParams(struct wrk *w, const struct wire_args_cuGraphNodeSetParam
 {
     struct wire_cuGraphNodeSetParams_rep *body = rep->body;
     struct any_node n = {.params = *a->nodeParams};
+    struct wrk_hostfn_change change;
     CUresult r =
         any_open(w, &n, a->params, a->params_len, a->tail, a->tail_len, a->token);
 
+    if (n.host)
+        wrk_hostfn_change_begin(w, &change, a->hNode, n.host);
     if (r == CUDA_SUCCESS)
         r = WRK_CALL(w, cuGraphNodeSetParams, a->hNode, &n.params);
-    if (r != CUDA_SUCCESS)
-        any_undo(&n);
+    if (n.host)
+        wrk_hostfn_change_end(w, &change, r);
     memcpy(body->nodeParams, a->nodeParams, sizeof(*a->nodeParams));
     return r;
 }
@@ -236,8 +236,10 @@ h_cuGraphExecNodeSetParams(struct wrk *w,
 
     if (r == CUDA_SUCCESS)
         r = WRK_CALL(w, cuGraphExecNodeSetParams, a->hGraphExec, a->hNode, &n.params);
-    if (r != CUDA_SUCCESS)
-        any_undo(&n);
+    if (n.host && r == CUDA_SUCCESS)
+        wrk_hostfn_exec_given(w, a->hGraphExec, a->hNode, n.host);
+    else if (n.host)
+        wrk_hostfn_drop(n.host);
     memcpy(body->nodeParams, a->nodeParams, sizeof(*a->nodeParams));
     return r;
 }

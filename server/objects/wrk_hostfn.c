@@ -6,33 +6,17 @@
 #include "wire_format.h"
 #include "wrk.h"
 #include "wrk_capture.h"
+#include "wrk_hostfn_own.h"
 #include "wrk_sender.h"
 
 #include <errno.h>
 #include <pthread.h>
-
-struct wrk_hostfn {
-    struct wrk *w;
-    enum wrk_hostfn_kind kind;
-    uint64_t token;
-    uint64_t stream;
-    CUuserObject object; /* ties it to a graph; NULL: nothing does */
-};
 
 /* A driver thread that waits for the client; lives on its stack. */
 struct host_wait {
     struct host_wait *next;
     uint64_t ticket;
     bool done;
-};
-
-struct wrk_hostfns {
-    pthread_mutex_t lock;
-    pthread_cond_t returned;
-    struct host_wait *waiting;
-    uint64_t last_ticket;
-    unsigned count; /* registered */
-    bool cancelled;
 };
 
 int
@@ -233,6 +217,8 @@ host_call(struct wrk_hostfn *host, CUresult status)
         wrk_unsolicited(host->w, WIRE_EVENT_HOST_FUNC, &event, sizeof(event), NULL, 0);
     if (waits)
         host_await(hosts, &wait);
+    if (host->returned)
+        host->returned(host);
     if (event.once)
         free(host);
 }

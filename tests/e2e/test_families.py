@@ -92,6 +92,10 @@ def test_pending_functions_hold_no_memory_that_both_sides_map(case):
                               core=100)
 
 
+def test_nodes_and_executable_graphs_take_new_functions_for_ever(case):
+    same_remotely_and_locally(case, "hostnodes", core=100)
+
+
 def test_errors_have_one_name_and_text_in_both_libraries(case):
     said = [case.run([sys.executable, "-c", NAME_ERRORS, case.build / "lib" / library]).out
             for library in ("libcuda.so.1", "libsoftgpu.so")]

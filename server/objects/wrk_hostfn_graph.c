@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_hostfn_graph.h"
+
+#include "drv.h"
+#include "wrk.h"
+#include "wrk_capture.h"
+#include "wrk_hostfn_own.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* One executable graph, as long as its handle, the driver, or a function needs it. */
+struct wrk_hostfn_exec {
+    struct wrk_hostfn_exec *next; /* in wrk_hostfns.execs */
+    struct wrk *w;
+    CUgraphExec exec;
+    CUuserObject object;
+
+    /* Under wrk_hostfns.lock. */
+    struct wrk_hostfn *given; /* newest first */
+    unsigned refs;            /* the handle's, the driver's */
+    bool leaving;             /* destroyed, or updated: its launches end it */
+    bool captured;            /* a launch was captured: who runs it is not known */
+};
+
+/* ---- nodes of graphs --------------------------------------------------------------
+ */
+
+static struct wrk_hostfn *
+node_host(struct wrk *w, CUgraphNode node)
+{
+    CUDA_HOST_NODE_PARAMS params = {0};
+
+    if (WRK_CALL(w, cuGraphHostNodeGetParams, node, &params) != CUDA_SUCCESS ||
+        params.fn != wrk_hostfn_run)
+        return NULL;
+    return params.userData;
+}
+
+static bool
+graph_has(struct wrk *w, CUgraph graph, CUgraphNode node)
+{
+    CLEANUP_FREE CUgraphNode *nodes = NULL;
+    size_t n = 0;
+
+    if (!graph || WRK_CALL(w, cuGraphGetNodes, graph, NULL, &n) != CUDA_SUCCESS || !n)
+        return false;
+    nodes = calloc(n, sizeof(*nodes));
+    if (!nodes || WRK_CALL(w, cuGraphGetNodes, graph, nodes, &n) != CUDA_SUCCESS)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (nodes[i] == node)
+            return true;
+    return false;
+}
+
+/* Among the graphs that the client has made itself: a handle of those is gone when the
+ * graph is.  The driver does not tell to which graph a node belongs. */
+static CUgraph
+node_graph(struct wrk *w, CUgraphNode node)
+{
+    const struct wrk_handle_array *graphs = &w->handles.client[WIRE_KIND_GRAPH];
+    uint32_t *hint = &w->priv->hosts->graph_hint;
+
+    if (*hint < graphs->cap && graph_has(w, graphs->slots[*hint].obj, node))
+        return graphs->slots[*hint].obj;
+    for (uint32_t i = 0; i < graphs->cap; i++) {
+        if (i != *hint && graph_has(w, graphs->slots[i].obj, node)) {
+            *hint = i;
+            return graphs->slots[i].obj;
+        }
+    }
+    return NULL;
+}
+
+void
+wrk_hostfn_change_begin(struct wrk *w, struct wrk_hostfn_change *ch, CUgraphNode node,
+                        struct wrk_hostfn *host)
+{
+    *ch = (struct wrk_hostfn_change){.host = host};
+    if (wrk_hostfns_none(w->priv->hosts))
+        return;
+    ch->old = node_host(w, node);
+    if (ch->old || host)
+        ch->graph = node_graph(w, node);
+    if (host && ch->graph)
+        wrk_hostfn_tie(host, ch->graph);
+}
+
+void
+wrk_hostfn_change_end(struct wrk *w, const struct wrk_hostfn_change *ch, CUresult r)
+{
+    if (r == CUDA_SUCCESS) {
+        if (ch->graph && ch->old && ch->old->object)
+            WRK_CALL(w, cuGraphReleaseUserObject, ch->graph, ch->old->object, 1);
+    } else if (ch->host && ch->graph) {
+        wrk_hostfn_untie(ch->host, ch->graph);
+    } else if (ch->host) {
+        wrk_hostfn_refuse(ch->host);
+    }
+}
+
+/* ---- executable graphs ------------------------------------------------------------
+ */
+
+static struct wrk_hostfn_exec **
+exec_slot(struct wrk_hostfns *hosts, CUgraphExec exec)
+{
+    struct wrk_hostfn_exec **at =
+        &hosts->execs[((uintptr_t)exec >> 4) % WRK_HOST_EXEC_BUCKETS];
+
+    while (*at && (*at)->exec != exec)
+        at = &(*at)->next;
+    return at;
+}
+
+/* Not under the lock: the client is told. */
+static void
+give_back(struct wrk_hostfns *hosts, struct wrk_hostfn *list)
+{
+    struct wrk_hostfn *host;
+
+    while ((host = list)) {
+        list = host->older;
+        atomic_fetch_sub(&hosts->given, 1);
+        wrk_hostfn_refuse(host);
+    }
+}
+
+/* Functions that still are its keep it: one of them may run. */
+static void
+exec_unref(struct wrk_hostfns *hosts, struct wrk_hostfn_exec *e)
+{
+    bool last;
+
+    pthread_mutex_lock(&hosts->lock);
+    last = --e->refs == 0 && !e->given;
+    pthread_mutex_unlock(&hosts->lock);
+    if (last)
+        free(e);
+}
+
+/* Called by the driver, where it may not be called back: nothing of the executable
+ * graph will run any more, unless it lets go of the object while the graph exists. Then
+ * its functions stay until the attachment ends. */
+static void
+exec_over(void *arg)
+{
+    struct wrk_hostfn_exec *e = arg;
+    struct wrk_hostfns *hosts = e->w->priv->hosts;
+    struct wrk_hostfn *list = NULL;
+
+    pthread_mutex_lock(&hosts->lock);
+    if (e->leaving && !e->captured) {
+        list = e->given;
+        e->given = NULL;
+    }
+    pthread_mutex_unlock(&hosts->lock);
+    give_back(hosts, list);
+    exec_unref(hosts, e);
+}
+
+struct wrk_hostfn_exec *
+wrk_hostfn_exec_begin(struct wrk *w, CUgraph graph)
+{
+    struct wrk_hostfn_exec *e;
+
+    if (wrk_hostfns_none(w->priv->hosts))
+        return NULL;
+    e = calloc(1, sizeof(*e));
+    if (!e)
+        return NULL;
+    e->w = w;
+    e->refs = 2;
+    if (WRK_CALL(w, cuUserObjectCreate, &e->object, e, exec_over, 1,
+                 CU_USER_OBJECT_NO_DESTRUCTOR_SYNC) != CUDA_SUCCESS) {
+        free(e);
+        return NULL;
+    }
+    if (WRK_CALL(w, cuGraphRetainUserObject, graph, e->object, 1,
+                 CU_GRAPH_USER_OBJECT_MOVE) == CUDA_SUCCESS)
+        return e;
+    WRK_CALL(w, cuUserObjectRelease, e->object, 1);
+    exec_unref(w->priv->hosts, e);
+    return NULL;
+}
+
+void
+wrk_hostfn_exec_end(struct wrk *w, struct wrk_hostfn_exec *e, CUgraph graph,
+                    CUgraphExec exec)
+{
+    struct wrk_hostfns *hosts = w->priv->hosts;
+    struct wrk_hostfn_exec **at;
+
+    if (!e)
+        return;
+    if (exec) {
+        e->exec = exec;
+        at = exec_slot(hosts, exec);
+        e->next = *at;
+        *at = e;
+    }
+    WRK_CALL(w, cuGraphReleaseUserObject, graph, e->object, 1);
+    if (!exec)
+        exec_unref(hosts, e);
+}
+
+static void
+exec_set_leaving(struct wrk_hostfns *hosts, struct wrk_hostfn_exec *e, bool leaving)
+{
+    pthread_mutex_lock(&hosts->lock);
+    e->leaving = leaving;
+    pthread_mutex_unlock(&hosts->lock);
+}
+
+struct wrk_hostfn_exec *
+wrk_hostfn_exec_leave(struct wrk *w, CUgraphExec exec)
+{
+    struct wrk_hostfn_exec **at = exec_slot(w->priv->hosts, exec), *e = *at;
+
+    if (e) {
+        *at = e->next;
+        exec_set_leaving(w->priv->hosts, e, true);
+    }
+    return e;
+}
+
+void
+wrk_hostfn_exec_left(struct wrk *w, struct wrk_hostfn_exec *e, CUresult r)
+{
+    struct wrk_hostfns *hosts = w->priv->hosts;
+    struct wrk_hostfn_exec **at;
+
+    if (!e)
+        return;
+    if (r == CUDA_SUCCESS) {
+        exec_unref(hosts, e);
+        return;
+    }
+    exec_set_leaving(hosts, e, false);
+    at = exec_slot(hosts, e->exec);
+    e->next = *at;
+    *at = e;
+}
+
+/* Those that its node had before; under the lock. */
+static struct wrk_hostfn *
+take_older(struct wrk_hostfn *host)
+{
+    struct wrk_hostfn **at = &host->older, *found, *list = NULL;
+
+    while ((found = *at)) {
+        if (found->node != host->node) {
+            at = &found->older;
+            continue;
+        }
+        *at = found->older;
+        found->older = list;
+        list = found;
+    }
+    return list;
+}
+
+static void
+host_returned(struct wrk_hostfn *host)
+{
+    struct wrk_hostfns *hosts = host->w->priv->hosts;
+    struct wrk_hostfn *list = NULL;
+
+    if (host->ran)
+        return;
+    host->ran = true;
+    pthread_mutex_lock(&hosts->lock);
+    if (!host->exec->captured)
+        list = take_older(host);
+    pthread_mutex_unlock(&hosts->lock);
+    give_back(hosts, list);
+}
+
+void
+wrk_hostfn_exec_given(struct wrk *w, CUgraphExec exec, CUgraphNode node,
+                      struct wrk_hostfn *host)
+{
+    struct wrk_hostfns *hosts = w->priv->hosts;
+    struct wrk_hostfn_exec *e = *exec_slot(hosts, exec);
+
+    if (!e)
+        return;
+    atomic_fetch_add(&hosts->given, 1);
+    pthread_mutex_lock(&hosts->lock);
+    host->node = node;
+    host->exec = e;
+    host->returned = host_returned;
+    host->older = e->given;
+    e->given = host;
+    pthread_mutex_unlock(&hosts->lock);
+}
+
+void
+wrk_hostfn_exec_launch(struct wrk *w, CUgraphExec exec, CUstream stream)
+{
+    struct wrk_hostfns *hosts = w->priv->hosts;
+    struct wrk_hostfn_exec *e;
+
+    if (atomic_load_explicit(&hosts->given, memory_order_relaxed) == 0)
+        return;
+    e = *exec_slot(hosts, exec);
+    if (!e || wrk_capturing(w, stream) == CUDA_SUCCESS)
+        return;
+    pthread_mutex_lock(&hosts->lock);
+    e->captured = true;
+    pthread_mutex_unlock(&hosts->lock);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a registered function is, for wrk_hostfn.c and wrk_hostfn_graph.c alone.
+ *
+ * Everything below is under wrk_hostfns.lock unless a comment says otherwise.
+ */
+#ifndef WRK_HOSTFN_OWN_H
+#define WRK_HOSTFN_OWN_H
+
+#include "wrk_hostfn.h"
+
+#include <pthread.h>
+
+#define WRK_HOST_EXEC_BUCKETS 64
+
+struct host_wait;
+struct wrk_hostfn_exec;
+
+struct wrk_hostfn {
+    struct wrk *w;
+    enum wrk_hostfn_kind kind;
+    uint64_t token;
+    uint64_t stream;
+    CUuserObject object; /* ties it to a graph; NULL: nothing does */
+
+    /* Given to a node of an executable graph (wrk_hostfn_graph.h); NULL: it was not. */
+    struct wrk_hostfn_exec *exec;
+    struct wrk_hostfn *older; /* what was given to @exec before */
+    CUgraphNode node;
+    void (*returned)(
+        struct wrk_hostfn *host); /* after each of its runs; NULL: nothing */
+    bool ran; /* the driver's thread that runs it; a graph runs once at a time */
+};
+
+struct wrk_hostfns {
+    pthread_mutex_t lock;
+    pthread_cond_t returned;
+    struct host_wait *waiting;
+    uint64_t last_ticket;
+    unsigned count; /* registered */
+    bool cancelled;
+
+    struct wrk_hostfn_exec *execs[WRK_HOST_EXEC_BUCKETS]; /* reader only, no lock */
+    _Atomic uint32_t given; /* functions that executable graphs were given later */
+    uint32_t graph_hint;    /* reader only: where the last node's graph was found */
+};
+
+#endif
