@@ -13,6 +13,7 @@
 
 #include "gp_base.h"
 #include "gp_syscall.h"
+#include "gp_time.h"
 
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -72,6 +73,26 @@ gp_lock_try(struct gp_lock *lock)
 
     return atomic_compare_exchange_strong_explicit(
         &lock->word, &free, 1, memory_order_acquire, memory_order_relaxed);
+}
+
+/* The same for at most about @ns, false if it is still held then: for those who give up
+ * what they wanted the lock for. */
+static GP_COLD __attribute__((unused)) bool
+gp_lock_take_for(struct gp_lock *lock, uint64_t ns)
+{
+    const uint64_t end = gp_now_ns() + ns;
+    struct timespec left;
+    uint64_t now;
+
+    while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0) {
+        now = gp_now_ns();
+        if (now >= end)
+            return false;
+        left = (struct timespec){.tv_sec = (time_t)((end - now) / GP_NS_PER_S),
+                                 .tv_nsec = (long)((end - now) % GP_NS_PER_S)};
+        gp_futex_wait(&lock->word, 2, &left);
+    }
+    return true;
 }
 
 static inline void

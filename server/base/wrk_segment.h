@@ -134,9 +134,10 @@ struct wrk_desk {
     struct wrk_call call;
     struct gov_want wants[TICKET_SLICES_MAX];
     struct wrk_usage usage;
-    /* The reason for the end of the attachment that the worker sent to its client
-     * (wrk_end_reason.h), which may not have arrived. */
+    /* The worker's last word to its client (wrk_end_reason.h).  1: it has been sent,
+     * which does not say that it arrived. */
     char last_word[WRK_ENDING_MAX];
+    _Atomic uint32_t last_told;
 };
 
 struct wrk_notice {

@@ -17,6 +17,10 @@
  * (SRV_GRACE_MS). */
 #define LINGER_NS 100000000
 
+/* The sender may be in the middle of a payload: its frame ends before ours begins.  A
+ * client that reads nothing holds it for ever. */
+#define SENDER_NS 250000000
+
 void
 wrk_end_reason_send(struct wrk *w, CUresult result, const char *words)
 {
@@ -28,10 +32,11 @@ wrk_end_reason_send(struct wrk *w, CUresult result, const char *words)
     if (atomic_flag_test_and_set(&said))
         return;
     snprintf(w->priv->desks->desk->last_word, WRK_ENDING_MAX, "%s", words);
-    /* Whoever holds this lock may be stuck behind a client that reads nothing. */
-    if (gp_lock_try(&w->priv->send_lock)) {
+    if (gp_lock_take_for(&w->priv->send_lock, SENDER_NS)) {
+        wrk_unsolicited_locked(w, WIRE_EVENT_LOST, &lost, sizeof(lost), words,
+                               lost.len);
         gp_lock_release(&w->priv->send_lock);
-        wrk_unsolicited(w, WIRE_EVENT_LOST, &lost, sizeof(lost), words, lost.len);
+        atomic_store(&w->priv->desks->desk->last_told, 1);
     }
     nanosleep(&linger, NULL);
 }

@@ -199,30 +199,36 @@ wrk_before_reply(struct wrk *w)
 }
 
 void
-wrk_unsolicited(struct wrk *w, enum wire_event what, const void *body, uint32_t size,
-                const void *more, uint32_t more_size)
+wrk_unsolicited_locked(struct wrk *w, enum wire_event what, const void *body,
+                       uint32_t size, const void *more, uint32_t more_size)
 {
     struct wrk_priv *p = w->priv;
     uint32_t total =
         (uint32_t)sizeof(struct wire_rep) + wire_align(size) + wire_align(more_size);
-    struct wire_rep *rep;
+    struct wire_rep *rep = xport_reserve(p->conn, total);
+    uint8_t *at;
 
-    gp_lock_take(&p->send_lock);
-    rep = xport_reserve(p->conn, total);
-    if (rep) {
-        uint8_t *at = (uint8_t *)(rep + 1);
+    if (!rep)
+        return;
+    at = (uint8_t *)(rep + 1);
+    memset(rep, 0, total);
+    rep->size = total;
+    rep->call = (uint16_t)what;
+    rep->flags = WIRE_F_EVENT;
+    memcpy(at, body, size);
+    if (more_size)
+        memcpy(at + wire_align(size), more, more_size);
+    xport_commit(p->conn, total);
+    xport_flush(p->conn);
+}
 
-        memset(rep, 0, total);
-        rep->size = total;
-        rep->call = (uint16_t)what;
-        rep->flags = WIRE_F_EVENT;
-        memcpy(at, body, size);
-        if (more_size)
-            memcpy(at + wire_align(size), more, more_size);
-        xport_commit(p->conn, total);
-        xport_flush(p->conn);
-    }
-    gp_lock_release(&p->send_lock);
+void
+wrk_unsolicited(struct wrk *w, enum wire_event what, const void *body, uint32_t size,
+                const void *more, uint32_t more_size)
+{
+    gp_lock_take(&w->priv->send_lock);
+    wrk_unsolicited_locked(w, what, body, size, more, more_size);
+    gp_lock_release(&w->priv->send_lock);
 }
 
 GP_HOT void

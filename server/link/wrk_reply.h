@@ -77,6 +77,9 @@ void wrk_before_reply(struct wrk *w);
 /* Send an unsolicited message; flushed. */
 void wrk_unsolicited(struct wrk *w, enum wire_event what, const void *body,
                      uint32_t size, const void *more, uint32_t more_size);
+/* The same by a thread that holds the sender's lock. */
+void wrk_unsolicited_locked(struct wrk *w, enum wire_event what, const void *body,
+                            uint32_t size, const void *more, uint32_t more_size);
 
 /* Send what the receive thread has committed.  Receive thread. */
 void wrk_flush(struct wrk *w);

@@ -45,6 +45,10 @@ struct ticket_key;
  * it is killed: everything must be released within a second. */
 #define SRV_GRACE_MS 400
 
+/* A server that stops answers that long after the last worker, if one ended that could
+ * not say why: its client asks (STUB_ENDING_MS). */
+#define SRV_ASKED_MS 500
+
 /* How many ids of closed sessions are remembered.  A
  * ticket outlives its session by a lease (a minute), so this is enough for 17
  * closed sessions a second. */
@@ -85,6 +89,7 @@ struct srv {
 
     bool draining; /* no new sessions: the scheduler's request */
     bool stopping; /* SIGTERM came */
+    bool untold;   /* a worker has ended meanwhile whose client may not know why */
     struct gp_loop_timer stop_timer;
 
     uint64_t attached_total;

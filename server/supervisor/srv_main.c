@@ -90,6 +90,9 @@ static void
 stop_now(struct srv *srv)
 {
     gp_loop_timer_del(&srv->stop_timer);
+    gp_listener_fini(&srv->listener);
+    gp_listener_fini(&srv->local_listener);
+    srv_attach_free_all(srv);
     srv_register_leave(srv->reg);
     gp_log_info("server", "stopped");
     gp_loop_stop(srv->loop, 0);
@@ -104,7 +107,12 @@ on_stop_deadline(struct gp_loop_timer *timer)
 void
 srv_stopped(struct srv *srv)
 {
-    if (srv->stopping && srv->n_workers == 0)
+    if (!srv->stopping || srv->n_workers > 0)
+        return;
+    if (srv->untold)
+        gp_loop_timer_set(srv->loop, &srv->stop_timer,
+                          gp_now_ns() + SRV_ASKED_MS * GP_NS_PER_MS, on_stop_deadline);
+    else
         stop_now(srv);
 }
 
@@ -115,8 +123,6 @@ stop(struct srv *srv)
         return;
     srv->stopping = true;
     gp_log_info("server", "stopping: %u workers to end", srv->n_workers);
-    gp_listener_fini(&srv->listener);
-    gp_listener_fini(&srv->local_listener);
     srv_attach_free_all(srv);
     srv_worker_end_all(srv, "the server is stopping");
     gp_loop_timer_set(srv->loop, &srv->stop_timer,

@@ -463,8 +463,11 @@ note_ending(const struct srv_worker *w, int status)
         snprintf(words, sizeof(words),
                  "the worker ended with status %d (see the server's log)",
                  WEXITSTATUS(status));
-    if (words[0])
-        srv_ending_note(&w->srv->endings, w->lane_cookie, words);
+    if (!words[0])
+        return;
+    srv_ending_note(&w->srv->endings, w->lane_cookie, words);
+    if (w->srv->stopping && !(w->desk && atomic_load(&w->desk->desk->last_told)))
+        w->srv->untold = true;
 }
 
 bool

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a session ended stands on the program's stderr, once."""
 
+import fcntl
 import signal
 import struct
+import termios
 
 from harness.cudash import Cudash
-from harness.raw import Raw
+from harness.raw import BULK, MALLOC, Raw
 
 EVENT_LOST = 0xf004
+RETAIN = 0x031d
+COPY_DOWN = 0x0a1f
+MIB = 1 << 20
 
 
 def ended_shell(case, pool, end):
@@ -60,6 +65,53 @@ def test_bad_frame_is_answered_with_its_reason(case):
     case.contains(body[8:].decode(), "bad frame", "the words")
     case.contains(body[8:].decode(), "out of order", "the words")
     raw.ends("a bad frame")
+
+
+def answer(raw, call, body, ctx=0):
+    raw.sock.sendall(raw.frame(call, body, ctx=ctx))
+    size, _, _, _, result = struct.unpack("<IHHIi", raw.take(16))
+    raw.case.equal(result, 0, f"call {call:#06x}")
+    return raw.take(size - 16)
+
+
+def unread(sock):
+    return struct.unpack("i", fcntl.ioctl(sock, termios.FIONREAD, bytes(4)))[0]
+
+
+def test_server_that_stops_while_a_payload_is_under_way(case):
+    """The last word waits for the end of a frame that is being sent."""
+    pool = case.pool()
+    raw = Raw(case, pool.session())
+    answer(raw, RETAIN, struct.pack("<q", 0))
+    size = 24 * MIB
+    device, = struct.unpack("<Q", answer(raw, MALLOC, struct.pack("<Q", size), ctx=1)[:8])
+    raw.sock.sendall(raw.frame(COPY_DOWN, struct.pack("<QQQ", device, size, 0), ctx=1))
+    seen = []
+    case.wait_for(lambda: seen.append(unread(raw.sock)) or
+                  seen[-1] > 0 and seen[-3:] == [seen[-1]] * 3,
+                  "the worker is held up by a client that does not read")
+    pool.kill(pool.pid("gpupool-server"), signal.SIGTERM)
+    head, _, flags, _, result = struct.unpack("<IHHIi", raw.take(16))
+    case.equal((flags & BULK, result), (BULK, 0), "the answer has a payload")
+    raw.take(head - 16)
+    while size:
+        size -= len(raw.sock.recv(min(size, MIB)) or case.fail("the payload broke off"))
+    size, what, flags, _, _ = struct.unpack("<IHHIi", raw.take(16))
+    case.equal((what, flags), (EVENT_LOST, 4), "the event behind it")
+    case.contains(raw.take(size - 16)[8:].decode(), "the server is stopping", "the words")
+    raw.ends("a server that stops")
+
+
+def test_server_that_stops_speaks_for_a_worker_that_cannot(case):
+    pool = case.pool()
+
+    def stop(session):
+        pool.kill(pool.workers()[0], signal.SIGSTOP)
+        pool.kill(pool.pid("gpupool-server"), signal.SIGTERM)
+
+    line = ended_shell(case, pool, stop)
+    case.contains(line, "session s1 is lost: ended by the server: the server is stopping",
+                  "the line")
 
 
 def last_line_of_run(case, end, line_of="is lost", **options):
