@@ -104,8 +104,10 @@ struct wire_event_host_gone {
     uint64_t token;
 };
 
-/* Releases (frees, unloads) that the client posts before it waits for one of them.  The
- * worker queues what a busy context holds up, and both sides' memory is bounded. */
+/* Releases (frees, unloads) in one context that the client posts before it waits for
+ * one of them.  The worker queues what a busy context holds up, in the order of the
+ * frames, so an answered release says that the context's earlier ones are done, and
+ * nothing about other contexts.  Both sides' memory is bounded. */
 #define WIRE_RELEASES_POSTED 4096u
 
 /*

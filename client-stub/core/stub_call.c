@@ -463,16 +463,19 @@ GP_HOT CUresult
 stub_call_post_release(struct stub_call *c)
 {
     struct stub_link *link = c->link;
+    uint32_t ctx = call_req(c)->ctx;
+    struct stub_releases *releases = &link->releases[ctx % STUB_RELEASES];
     CUresult r;
 
-    /* Under send. */
-    if (likely(link->releases < WIRE_RELEASES_POSTED)) {
-        link->releases++;
+    /* Under send.  The worker queues them by context, so an answer in one context says
+     * nothing about those of another. */
+    if (likely(releases->ctx == ctx && releases->n < WIRE_RELEASES_POSTED)) {
+        releases->n++;
         return stub_call_post(c);
     }
     r = stub_call_ask(c);
     gp_lock_take(&link->send);
-    link->releases = 0;
+    *releases = (struct stub_releases){.ctx = ctx};
     gp_lock_release(&link->send);
     return r;
 }

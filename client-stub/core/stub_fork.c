@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 #include <unistd.h>
 
 /* Attached, but never initialised: a parent that only asked about cards leaves its
@@ -24,7 +25,7 @@ fork_forget(struct stub_link *link)
     atomic_store(&link->lose.word, 0);
     atomic_store(&link->aside.busy, 0);
     link->aside.used = 0;
-    link->releases = 0;
+    memset(link->releases, 0, sizeof(link->releases));
     atomic_store(&link->seq, 0);
     atomic_store(&link->queued, 0);
     stub_link_set_phase(link, STUB_COLD);

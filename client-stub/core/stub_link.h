@@ -62,6 +62,10 @@ struct stub_aside {
 /* As many as a handle can tell apart, and as a session can have cards. */
 #define STUB_LINKS_MAX WIRE_LINKS_MAX
 
+/* Contexts of a link whose releases are counted apart.  When two meet in one place, the
+ * one that takes it over waits for its release. */
+#define STUB_RELEASES 16u
+
 struct stub_link {
     /* What every call touches, in one cache line. */
     _Alignas(64) struct xport_conn *conn;
@@ -83,7 +87,6 @@ struct stub_link {
     _Atomic uint32_t flush_asleep; /* stub_flush.h */
     _Atomic uint32_t landing;      /* copies under way that nobody waits for */
     int doze_fd;                   /* eventfd that ends the flusher's sleep */
-    uint32_t releases;             /* posted since one was waited for; under send */
     bool hung_up;                  /* the worker is gone; the flusher's */
     struct gp_lock lose;           /* one thread finds out why the link ended */
     char *address;                 /* of the server, as it was reached; may be NULL */
@@ -91,6 +94,11 @@ struct stub_link {
     _Atomic int32_t relay_error; /* stub_relay.h */
     _Atomic uint64_t moved;      /* bytes of payloads, while they are counted */
     _Atomic bool count_payloads; /* somebody wants to hear of them (stub_hooks.h) */
+
+    struct stub_releases {
+        uint32_t ctx;          /* index of the context that has the place */
+        uint32_t n;            /* posted in it since one was waited for */
+    } releases[STUB_RELEASES]; /* by context; under send */
 };
 static_assert(offsetof(struct stub_link, number) == 64, "one cache line");
 

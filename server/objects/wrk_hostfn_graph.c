@@ -4,6 +4,7 @@
 #include "drv.h"
 #include "wrk.h"
 #include "wrk_capture.h"
+#include "wrk_hostfn.h"
 #include "wrk_hostfn_own.h"
 
 #include <pthread.h>

@@ -7,18 +7,21 @@
 #ifndef WRK_HOSTFN_OWN_H
 #define WRK_HOSTFN_OWN_H
 
-#include "wrk_hostfn.h"
+#include "cuda_abi.h"
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #define WRK_HOST_EXEC_BUCKETS 64
 
 struct host_wait;
+struct wrk;
 struct wrk_hostfn_exec;
 
 struct wrk_hostfn {
     struct wrk *w;
-    enum wrk_hostfn_kind kind;
+    uint32_t kind; /* enum wrk_hostfn_kind */
     uint64_t token;
     uint64_t stream;
     CUuserObject object; /* ties it to a graph; NULL: nothing does */

@@ -427,7 +427,66 @@ thousands_of_frees_wait_for_the_card(void)
     return 0;
 }
 
+/* A context whose frees wait, and one whose frees do not: what the second one hears
+ * says nothing about the first.  This part is the first one, so it knows which of the
+ * frees the client stub waits for: none has been made before. */
+#define ROUNDS 17
+#define POSTED 4096 /* by the client stub before it waits for one */
+
+static atomic_uint freed;
+
+/* Lets the function go when the frees are made, or wait for it. */
+static void *
+let_go_behind_the_frees(void *arg)
+{
+    unsigned before;
+
+    do {
+        before = atomic_load(&freed);
+        usleep(300000);
+    } while (atomic_load(&freed) != before);
+    atomic_store(&let_go, 1);
+    return arg;
+}
+
+static int
+frees_of_a_busy_context_are_counted_apart(void)
+{
+    static CUdeviceptr busy[ROUNDS * POSTED], idle[ROUNDS];
+    pthread_t thread;
+    CUcontext quiet;
+
+    for (unsigned i = 0; i < ROUNDS * POSTED; i++)
+        TRY(cuMemAlloc_v2(&busy[i], 256));
+    TRY(cuCtxCreate_v2(&quiet, 0, 0));
+    for (unsigned i = 0; i < ROUNDS; i++)
+        TRY(cuMemAlloc_v2(&idle[i], 256));
+    TRY(cuCtxSetCurrent(ctx));
+    atomic_store(&held, 0);
+    atomic_store(&let_go, 0);
+    TRY(cuLaunchHostFunc(stream, hold, NULL));
+    while (!atomic_load(&held))
+        usleep(100);
+    atomic_store(&freed, 0);
+    SAME(pthread_create(&thread, NULL, let_go_behind_the_frees, NULL), 0);
+    for (unsigned i = 0; i < ROUNDS * POSTED; i++) {
+        TRY(cuMemFree_v2(busy[i]));
+        atomic_fetch_add(&freed, 1);
+        if (i % POSTED == POSTED - 1) {
+            TRY(cuCtxSetCurrent(quiet));
+            TRY(cuMemFree_v2(idle[i / POSTED]));
+            TRY(cuCtxSetCurrent(ctx));
+        }
+    }
+    pthread_join(thread, NULL);
+    TRY(cuCtxSynchronize());
+    TRY(cuCtxDestroy_v2(quiet));
+    TRY(cuCtxSetCurrent(ctx));
+    return 0;
+}
+
 static const struct part parts[] = {
+    {"frees of two contexts", frees_of_a_busy_context_are_counted_apart},
     {"captured functions", captured_functions_run_at_each_launch},
     {"clones and children", clones_and_children_run_them_too},
     {"updates", updates_bring_their_functions_along},
