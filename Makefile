@@ -19,6 +19,13 @@
 #     $(eval $(call unit_test,NAME,SRCS,INCS,CFLAGS,STATIC_LIBS,LDLIBS))
 #         -> $(O)/tests/unit/NAME     (cmocka is linked; collected in UNIT_TESTS)
 #
+#   A target for users that runs something is made in two steps: TARGET installs the
+#   Debian packages that are missing, then TARGET-built does the work.  The rule that
+#   the folder's build.mk writes is for TARGET-built; this makes the other one:
+#
+#     $(eval $(call needs,TARGET,PACKAGES,INSTEAD))   PACKAGES: besides DEB_PACKAGES, or
+#         besides INSTEAD where that is given
+#
 #   Unit tests are registered in tests/unit/<area>.mk.
 #   Generated sources live in $(O)/gen; whoever generates appends its stamp or
 #   files to GEN_DEPS: every object waits for them.
@@ -143,6 +150,15 @@ $(call link_rule,$(O)/tests/unit/$(1),ut-$(1),$(2),$(5),$(6) -lcmocka,-pie)
 UNIT_TESTS += $(O)/tests/unit/$(1)
 endef
 
+define needs
+DEPS_TARGETS += $(1)
+DEPS_$(1) = $(strip $(or $(3),$$(DEB_PACKAGES)) $(2))
+.PHONY: $(1) $(1)-built
+$(1):
+	@$$(MAKE) --no-print-directory deps FOR=$(1)
+	@$$(MAKE) --no-print-directory $(1)-built
+endef
+
 # The order matters only for GEN_DEPS: generators come first.
 PARTS := proto common transport softgpu/ptx softgpu/exec softgpu/api client-stub \
          server drivers/null pool-scheduler cli tests tests/fuzz bench deploy docs
@@ -174,8 +190,14 @@ DEB_PACKAGES := gcc libc6-dev binutils python3 clang-14 \
     iproute2 libmicrohttpd-dev libibverbs-dev librdmacm-dev libzstd-dev liblz4-dev libseccomp-dev libcmocka-dev \
     libcurl4-openssl-dev
 
+# FOR: a target (see `needs` above).
+DEPS_PACKAGES = $(if $(FOR),$(DEPS_$(FOR)),$(DEB_PACKAGES))
+
+# Without root and sudo, and where there is no Debian, the line names what is missing.
 deps:
-	@missing=$$(for p in $(DEB_PACKAGES); do \
+	@command -v dpkg-query >/dev/null || { \
+	    echo "no Debian here; needed are what these packages hold: $(DEPS_PACKAGES)" >&2; exit 0; }; \
+	missing=$$(for p in $(DEPS_PACKAGES); do \
 	    dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
 	[ -z "$$missing" ] && exit 0; \
 	echo "installing:" $$missing; \
@@ -184,7 +206,13 @@ deps:
 	export DEBIAN_FRONTEND=noninteractive; \
 	$$as apt-get install -y --no-install-recommends $$missing >/dev/null 2>&1 || { \
 	    $$as apt-get update -q >/dev/null && \
-	    $$as apt-get install -y --no-install-recommends $$missing >/dev/null; }
+	    $$as apt-get install -y --no-install-recommends $$missing >/dev/null; } || { \
+	    echo "error: apt-get could not install:" $$missing >&2; exit 1; }
+
+.PHONY: show-packages
+#:   make show-packages what Debian packages each target installs
+show-packages:
+	@$(foreach t,$(sort $(DEPS_TARGETS)),echo '$(t): $(DEPS_$(t))';)
 
 clean:
 	rm -rf $(O)

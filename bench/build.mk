@@ -14,8 +14,9 @@ $(eval $(call helper_program,bench/payload,bench/payload.c bench/bench.c,\
 BENCH_PROGRAMS := $(addprefix $(O)/bench/,fast step transfer image delay_proxy payload place shares softgpu-kernels) \
     $(O)/tests/programs/cudash $(O)/tests/k8s/podprobe
 
-.PHONY: bench
-bench: all $(BENCH_PROGRAMS)
+# The part over RDMA runs in a guest, beside the measure of its adapter.
+$(eval $(call needs,bench,$(RDMA_PACKAGES) perftest))
+bench-built: all $(BENCH_PROGRAMS)
 	@$(PYTHON) bench/run.py --build $(O) --only '$(ONLY)'
 
 # The executor of the software GPU against gcc -O3 of the same C, on one core.
@@ -29,7 +30,7 @@ $(eval $(call helper_program,bench/softgpu-kernels,bench/softgpu/kernels.c,\
     bench/softgpu $(SGEXEC_INCS),-Wa$(comma)-I$(O)/bench,sgref sgexec ptx common,-lm))
 $(O)/obj/bench_softgpu-kernels/bench/softgpu/kernels.o: $(O)/bench/softgpu-kernels.ptx
 
-.PHONY: bench-softgpu
+$(eval $(call needs,bench-softgpu))
 #:   make bench-softgpu the software GPU's kernels against gcc -O3, one core
-bench-softgpu: $(O)/bench/softgpu-kernels
+bench-softgpu-built: $(O)/bench/softgpu-kernels
 	@$(O)/bench/softgpu-kernels

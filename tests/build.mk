@@ -14,51 +14,55 @@ $(eval $(call helper_program,tests/e2e/mkticket,tests/e2e/mkticket.c,$(CTL_INCS)
 TEST_PROGRAMS += $(O)/tests/e2e/mkticket
 
 # Its prerequisites are in the Makefile, after everybody's build.mk.
-.PHONY: test-programs test-built
+.PHONY: test-programs
+
+# The fuzzer of the worker is part of `make test`.
+FUZZ_PACKAGES := libclang-rt-14-dev
+$(eval $(call needs,test,$(FUZZ_PACKAGES)))
+$(foreach target,test-unit test-e2e test-asan test-tsan test-attacks demo,\
+    $(eval $(call needs,$(target))))
+$(eval $(call needs,lint,clang-format-14,python3))
 
 # Where sanitizers are on, time limits stretch and foreign binaries are left out.
 RUN_TESTS = $(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --only '$(ONLY)'
 
-.PHONY: test test-unit test-e2e test-asan test-tsan lint format
+.PHONY: format
 #:   make test-unit, test-e2e   a part of it (ONLY=pattern)
 #:   make test-asan, test-tsan  the same under sanitizers, in $(O)-asan, $(O)-tsan
 #:   make lint                  the rules that a machine can check
-test: deps
-	@$(MAKE) --no-print-directory test-built
 test-built: all unit-tests test-programs
 	@$(RUN_TESTS)
 	@if [ -n '$(SAN)' ]; then :; \
-	elif command -v $(FUZZ_CC) >/dev/null; then $(MAKE) --no-print-directory test-fuzz; \
+	elif command -v $(FUZZ_CC) >/dev/null; then $(MAKE) --no-print-directory test-fuzz-built; \
 	else echo 'skipped fuzz_worker: there is no $(FUZZ_CC)'; fi
-test-unit: unit-tests
+test-unit-built: unit-tests
 	@$(RUN_TESTS) --unit
-test-e2e: all test-programs
+test-e2e-built: all test-programs
 	@$(RUN_TESTS) --e2e
-test-asan:
+test-asan-built:
 	@$(MAKE) --no-print-directory O=$(O)-asan SAN=address,undefined OPT=-O1 test-built
-test-tsan:
+test-tsan-built:
 	@$(MAKE) --no-print-directory O=$(O)-tsan SAN=thread OPT=-O1 test-built
 
-.PHONY: test-attacks
 #:   make test-attacks          what a hostile client or worker tries (ONLY=pattern)
-test-attacks: all test-programs
+test-attacks-built: all test-programs
 	@$(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e \
 	    --only '$(or $(ONLY),attacks*)'
 
-.PHONY: test-rdma
+# What tests/rdma/rdma-vm needs, with QEMU.
+RDMA_PACKAGES := qemu-system-x86 busybox-static kmod cpio xz-utils zstd iproute2 \
+    ibverbs-providers util-linux
+$(eval $(call needs,test-rdma,$(RDMA_PACKAGES)))
 #:   make test-rdma             the same over RDMA, in a virtual machine (ONLY=pattern);
-#:                              needs what tests/rdma/rdma-vm --help lists
-test-rdma: all unit-tests test-programs
+#:                              see tests/rdma/rdma-vm --help
+test-rdma-built: all unit-tests test-programs
 	@SAN='$(SAN)' tests/rdma/run.sh $(O) '$(ONLY)'
 
-lint:
+lint-built:
 	@$(PYTHON) tests/lint/lint.py
 format:
 	@clang-format -i $$(git ls-files '*.c' '*.h')
 
-.PHONY: demo demo-built
-demo: deps
-	@$(MAKE) --no-print-directory demo-built
 demo-built: all test-programs
 	@tests/demo.sh $(O)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs that nobody adapted, from PyPI, on slices of the pool.
 
-.PHONY: test-clients
+$(eval $(call needs,test-clients,python3-venv))
 #:   make test-clients          clients from PyPI on software cards (ONLY=pattern); what
 #:                              cannot be installed is skipped; see docs/clients.md
-test-clients: all
+test-clients-built: all
 	@$(PYTHON) -B tests/clients/run.py --build $(O) --only '$(ONLY)'

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The recipe of the images, without a container engine.
 
-.PHONY: test-container
+$(eval $(call needs,test-container,debootstrap))
 #:   make test-container        what the Containerfile says, in roots made by debootstrap
 #:                              (root, network, half an hour); see deploy/README.md
-test-container: all test-programs
+test-container-built: all test-programs
 	@$(PYTHON) -B tests/container/run.py --build $(O)

@@ -2,7 +2,7 @@
 # libFuzzer targets.  They need clang (warnings are gcc's business).  `make fuzz
 # FUZZ_SECONDS=60` runs each in turn, with the corpus of earlier runs in
 # $(O)/fuzz/corpus-NAME.
-FUZZ_CC ?= clang
+FUZZ_CC ?= $(firstword $(shell command -v clang clang-14 2>/dev/null) clang-14)
 FUZZ_SECONDS ?= 20
 FUZZ_CFLAGS := -std=gnu11 -O1 -g -D_GNU_SOURCE -fsanitize=fuzzer-no-link,address \
     -fno-omit-frame-pointer -w -DGPUPOOL_VERSION='"fuzz"'
@@ -83,17 +83,17 @@ $(O)/fuzz/ptx.dict: softgpu/ptx/ptx_words.h
 
 # Seeds and a fixed number of mutations of them, always the same.  A worker ends with its
 # client, so what belongs to the driver's objects is not freed before.
-.PHONY: test-fuzz
+$(eval $(call needs,test-fuzz,$(FUZZ_PACKAGES)))
 #:   make test-fuzz             fuzz_worker: its seeds and a fixed number of executions
-test-fuzz: $(O)/fuzz/fuzz_worker
+test-fuzz-built: $(O)/fuzz/fuzz_worker
 	$(Q)mkdir -p $(O)/fuzz/corpus-test
 	$(Q)ASAN_OPTIONS=detect_leaks=0 $(O)/fuzz/fuzz_worker -runs=3000 -seed=1 -timeout=20 -rss_limit_mb=2048 \
 	    -max_len=8192 -verbosity=0 -detect_leaks=0 -artifact_prefix=$(O)/fuzz/ \
 	    $(O)/fuzz/corpus-test tests/fuzz/seeds-worker
 
-.PHONY: fuzz
+$(eval $(call needs,fuzz,$(FUZZ_PACKAGES)))
 #:   make fuzz                  libFuzzer on parsers and containers (FUZZ_SECONDS=20 each)
-fuzz: $(O)/fuzz/ptx.dict $(addprefix $(O)/fuzz/,$(FUZZ_TARGETS))
+fuzz-built: $(O)/fuzz/ptx.dict $(addprefix $(O)/fuzz/,$(FUZZ_TARGETS))
 	@for t in $(FUZZ_TARGETS); do \
 	    mkdir -p $(O)/fuzz/corpus-$$t; echo "$$t: $(FUZZ_SECONDS) s"; \
 	    own=; leaks=1; \

@@ -5,12 +5,8 @@ $(eval $(call driver_program,tests/k8s/podprobe,tests/k8s/podprobe.c tests/progr
 K8S_PACKAGES := etcd-server kubernetes-client containerd runc containernetworking-plugins \
     openssl curl zstd
 
-.PHONY: test-k8s
+$(eval $(call needs,test-k8s,$(K8S_PACKAGES)))
 #:   make test-k8s              pods on a real Kubernetes of one machine (ONLY=pattern); needs
 #:                              root and GPUPOOL_K8S_TOOLS, the folder of start-cluster
-test-k8s: all test-programs
-	@if [ -n "$$GPUPOOL_K8S_TOOLS" ] && [ "$$(id -u)" = 0 ]; then for p in $(K8S_PACKAGES); do \
-	    dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || \
-	    { [ $$p = kubernetes-client ] && command -v kubectl >/dev/null; } || \
-	    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$p >/dev/null; done; fi
+test-k8s-built: all test-programs
 	@$(PYTHON) tests/k8s/run.py --build $(O) --only '$(ONLY)'
