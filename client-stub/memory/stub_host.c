@@ -236,6 +236,8 @@ stub_m_cuMemHostGetFlags(unsigned int *pFlags, void *p)
     if (!pFlags || !host_find(p, &m))
         return CUDA_ERROR_INVALID_VALUE;
     *pFlags = m.flags;
+    if (m.kind == STUB_MEMORY_HOST) /* with unified addressing the card has all of it */
+        *pFlags |= CU_MEMHOSTALLOC_DEVICEMAP;
     return CUDA_SUCCESS;
 }
 

@@ -172,6 +172,22 @@ stub_m_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
     return capture_begun(r, head.hStream, mode);
 }
 
+/* Only a relaxed capture may be ended by a thread that has not begun it.  The worker
+ * has one thread for all of ours, so its driver cannot tell. */
+static bool
+capture_is_of_other_thread(uint64_t stream)
+{
+    bool other = false;
+
+    gp_lock_take(&capturing.lock);
+    for (uint32_t i = 0; i < capturing.n; i++)
+        if (capturing.list[i].stream == stream)
+            other = capturing.list[i].thread != &stub_tls &&
+                    capturing.list[i].mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+    gp_lock_release(&capturing.lock);
+    return other;
+}
+
 /* A capture that went wrong is over too, unless it was not ours to end. */
 static void
 capture_ended(CUresult r, uint64_t stream)
@@ -206,6 +222,8 @@ stub_m_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, bool per_thread)
         return CUDA_ERROR_INVALID_HANDLE;
     if (phGraph)
         *phGraph = NULL;
+    if (capture_is_of_other_thread(stream))
+        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     r = stub_call_begin(&c, WIRE_CALL_cuStreamEndCapture, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;

@@ -81,6 +81,7 @@ h_cuGraphInstantiateWithParams(struct wrk *w,
     }
     wrk_fix_out_CUDA_GRAPH_INSTANTIATE_PARAMS(w, params);
     memcpy(body->instantiateParams, params, sizeof(*params));
+    rep->on_error = true;
     return r;
 }
 
@@ -189,6 +190,7 @@ h_cuGraphExecUpdate(struct wrk *w, const struct wire_args_cuGraphExecUpdate *a,
     update_end(w, &u, r);
     body->hErrorNode_out = wrk_handle_name(w, WIRE_KIND_GRAPHNODE, culprit);
     body->updateResult_out = (uint32_t)result;
+    rep->on_error = true;
     return r;
 }
 
@@ -206,5 +208,6 @@ h_cuGraphExecUpdate_v2(struct wrk *w, const struct wire_args_cuGraphExecUpdate_v
     update_end(w, &u, r);
     wrk_fix_out_CUgraphExecUpdateResultInfo_v1(w, &info);
     memcpy(body->resultInfo, &info, sizeof(info));
+    rep->on_error = true;
     return r;
 }
