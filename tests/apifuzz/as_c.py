@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program of replay.c as C that says what is called; threads are comments."""
+
+CALLS = {
+    "ctx": "cuCtxCreate_v2(&ctx[{0}], {1}, {2})", "ctxd": "cuCtxDestroy_v2(ctx[{0}])",
+    "cur": "cuCtxSetCurrent(ctx[{0}])", "push": "cuCtxPushCurrent_v2(ctx[{0}])",
+    "pop": "cuCtxPopCurrent_v2(&ctx[15])", "csync": "cuCtxSynchronize()",
+    "st": "cuStreamCreate(&stream[{0}], {1})", "std": "cuStreamDestroy_v2(stream[{0}])",
+    "sts": "cuStreamSynchronize(stream[{0}])", "stq": "cuStreamQuery(stream[{0}])",
+    "sti": "cuStreamIsCapturing(stream[{0}], &status)",
+    "ev": "cuEventCreate(&event[{0}], {1})", "evd": "cuEventDestroy_v2(event[{0}])",
+    "evr": "cuEventRecord(event[{0}], stream[{1}])", "evs": "cuEventSynchronize(event[{0}])",
+    "evq": "cuEventQuery(event[{0}])", "evw": "cuStreamWaitEvent(stream[{0}], event[{1}], 0)",
+    "da": "cuMemAlloc_v2(&dev[{0}], {1})",
+    "dm": "cuMemAllocManaged(&dev[{0}], {1}, CU_MEM_ATTACH_GLOBAL)",
+    "daa": "cuMemAllocAsync(&dev[{0}], {1}, stream[{2}])", "df": "cuMemFree_v2(dev[{0}])",
+    "dfa": "cuMemFreeAsync(dev[{0}], stream[{1}])",
+    "dasks": "cuMemGetAddressRange_v2(&base, &size, dev[{0}] + {1})",
+    "ha": "cuMemHostAlloc((void **)&host[{0}], {1}, {2})", "hf": "cuMemFreeHost(host[{0}])",
+    "hr": "cuMemHostRegister_v2(host[{0}], host_size[{0}], {1})",
+    "hu": "cuMemHostUnregister(host[{0}])", "hasks": "cuMemHostGetFlags(&flags, host[{0}])",
+    "set8": "cuMemsetD8Async(dev[{0}] + {1}, {3}, {2}, stream[{4}])",
+    "set32": "cuMemsetD32Async(dev[{0}] + {1}, {3}, {2}, stream[{4}])",
+    "h2d": "cuMemcpyHtoDAsync_v2(dev[{0}] + {1}, host[{2}] + {3}, {4}, stream[{5}])",
+    "d2h": "cuMemcpyDtoHAsync_v2(host[{2}] + {3}, dev[{0}] + {1}, {4}, stream[{5}])",
+    "d2d": "cuMemcpyDtoDAsync_v2(dev[{0}] + {1}, dev[{2}] + {3}, {4}, stream[{5}])",
+    "uni": "cuMemcpyAsync(dev[{0}] + {1}, (CUdeviceptr)(host[{2}] + {3}), {4}, stream[{5}])",
+    "hfn": "cuLaunchHostFunc(stream[{0}], say, (void *){2})",
+    "cb": "cuStreamAddCallback(stream[{0}], say_too, (void *){2}, 0)",
+    "cap": "cuStreamBeginCapture_v2(stream[{0}], {1})",
+    "cape": "cuStreamEndCapture(stream[{0}], &graph[{1}])",
+    "gnew": "cuGraphCreate(&graph[{0}], {1})", "gd": "cuGraphDestroy(graph[{0}])",
+    "gcl": "cuGraphClone(&graph[{0}], graph[{1}])",
+    "gasks": "cuGraphGetNodes(graph[{0}], NULL, &size)",
+    "gnd": "cuGraphDestroyNode(node[{0}])",
+    "inst": "cuGraphInstantiateWithFlags(&exec[{0}], graph[{1}], 0)",
+    "upd": "cuGraphExecUpdate_v2(exec[{0}], graph[{1}], &info)",
+    "gl": "cuGraphLaunch(exec[{0}], stream[{1}])", "xd": "cuGraphExecDestroy(exec[{0}])",
+}
+
+# The form without a stream, by the number that is the stream.
+SYNC = {"set8": (4, "cuMemsetD8_v2"), "set32": (4, "cuMemsetD32_v2"), "h2d": (5, "cuMemcpyHtoD_v2"),
+        "d2h": (5, "cuMemcpyDtoH_v2"), "d2d": (5, "cuMemcpyDtoD_v2"), "uni": (5, "cuMemcpy")}
+
+
+def call(name, numbers):
+    text = CALLS.get(name)
+    if not text:
+        return f"/* {name} {' '.join(numbers)}: see op_{name}() in replay.c */"
+    at, short = SYNC.get(name, (0, ""))
+    text = text.format(*numbers, *["0"] * 8)
+    if short and numbers[at] == "-1":
+        text = short + text[text.index("("):text.rindex(", stream[")] + ")"
+    return f"TRY({text});".replace("stream[-1]", "NULL").replace("ctx[-1]", "NULL")
+
+
+def as_c(lines):
+    body, thread = [], "0"
+    for line in lines:
+        on, name, *numbers = line.split()
+        if on != thread:
+            body.append(f"/* thread {on} */")
+            thread = on
+        if name == "hm":
+            body.append(f"host[{numbers[0]}] = calloc(1, host_size[{numbers[0]}] = {numbers[1]});")
+        else:
+            body.append(call(name, numbers))
+    return "\n".join(["#include <cuda.h>", "#include <stdio.h>", "#include <stdlib.h>", "",
+                      "#define TRY(call) printf(\"%d %s\\n\", (int)(call), #call)", "",
+                      "static CUcontext ctx[16];", "static CUstream stream[16];",
+                      "static CUevent event[16];", "static CUdeviceptr dev[16], base;",
+                      "static char *host[16];", "static size_t host_size[16], size;",
+                      "static CUgraph graph[16];", "static CUgraphExec exec[16];",
+                      "static CUgraphNode node[16];", "static unsigned flags;",
+                      "static CUstreamCaptureStatus status;",
+                      "static CUgraphExecUpdateResultInfo info;", "",
+                      "static void say(void *p) { printf(\"%ld\\n\", (long)p); }",
+                      "static void say_too(CUstream s, CUresult r, void *p) { say(p); }", "",
+                      "int main(void)", "{", "    cuInit(0);", *(f"    {b}" for b in body),
+                      "    return 0;", "}"])

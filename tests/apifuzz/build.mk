@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+# Random programs against the driver itself: docs/fuzzing.md.
+$(eval $(call driver_program,tests/apifuzz/replay,tests/apifuzz/replay.c \
+    tests/apifuzz/replay_main.c,tests/apifuzz))
+
+$(eval $(call needs,fuzz-api))
+SECONDS ?= 60
+SEED ?= 1
+#:   make fuzz-api              random programs on a software card and on slices of it, compared
+#:                              (SECONDS=60, SEED=1: the first one); see docs/fuzzing.md
+fuzz-api-built: all $(O)/tests/apifuzz/replay
+	@$(PYTHON) -B tests/apifuzz/fuzz.py --build $(O) --seconds $(SECONDS) --seed $(SEED)
