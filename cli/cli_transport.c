@@ -2,7 +2,7 @@
 /*
  * What a program started here would go over to a server, and why not anything else.
  *
- * The same rules as the stub's (client-stub/core/stub_attach.c), applied to what the
+ * The same rules as the stub's (client-stub/link/stub_attach.c), applied to what the
  * server registered; nothing is connected to find out.
  */
 #include "cli_transport.h"

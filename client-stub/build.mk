@@ -3,35 +3,74 @@
 
 include proto/control.mk
 
-STUB_SRCS := \
-    $(addprefix client-stub/card/stub_,cls.c ctx.c ctx_calls.c device.c primary.c) \
-    $(addprefix client-stub/code/stub_,args.c func.c image.c jit.c launch.c launch_old.c \
-        linker.c module.c occupancy.c) \
-    $(addprefix client-stub/core/stub_,aside.c attach.c call.c ending.c error.c event.c flush.c fork.c handle.c \
-        hooks.c init.c intern.c lanes.c link.c logs.c pod.c report.c result.c session.c \
-        sticky.c thread.c trace.c wait.c) \
-    $(addprefix client-stub/entry/stub_,features.c open.c) \
-    $(addprefix client-stub/memory/stub_,alloc.c copy.c copy_array.c copy_rect.c fill.c host.c \
-        land.c managed.c managed_calls.c managed_live.c managed_mirror.c managed_pages.c \
-        managed_range.c memory.c memory_end.c pinned.c pinned_copy.c pointer.c range.c share.c \
-        stage.c unified.c vmm.c) \
-    $(addprefix client-stub/order/stub_,capture.c graph.c graph_any.c graph_dot.c \
-        graph_kernel.c graph_node.c hostfn.c ipc_event.c notice.c stream.c) \
-    $(addprefix client-stub/servers/stub_,cross.c cross_managed.c cross_peer.c cross_rect.c \
-        detour.c move.c relay.c replica.c side.c) \
-    $(addprefix client-stub/tables/stub_,gpa.c table.c table_ctx.c table_cudart.c \
-        table_hooks.c table_module.c table_pool.c table_storage.c table_thread.c)
+# In layers: each folder is compiled with its own headers and those of the folders
+# before it, and nothing else (tests/lint/layers.py knows the same order).
+#   base           errors, results, threads, sets of address ranges
+#   link           connections, frames, calls and waits; the hooks of features
+#   device         devices and contexts
+#   streams        streams, captures, host functions, notifications
+#   memory         allocations, page-locked and managed memory
+#   modules        images, functions, launches
+#   graphs         graphs, and the copies in them that touch the program's memory
+#   transfer       copies and fills
+#   multiserver    what a session on several servers needs besides
+#   export_tables  cuGetProcAddress, cuGetExportTable, the validity check
+#   entry          cuInit, the list of features, loading and ending of the library
+STUB_BASE := $(addprefix client-stub/base/stub_,error.c intern.c pod.c range.c result.c \
+    thread.c)
+STUB_LINK_LAYER := $(addprefix client-stub/link/stub_,attach.c call.c ending.c flush.c \
+    fork.c handle.c hooks.c link.c open.c replica.c report.c send_overflow.c session.c \
+    stripes.c trace.c unsolicited.c wait.c)
+STUB_DEVICE := $(addprefix client-stub/device/stub_,ctx.c ctx_calls.c ctx_storage.c \
+    device.c primary.c sticky.c)
+STUB_STREAMS := $(addprefix client-stub/streams/stub_,capture.c hostfn.c ipc_event.c logs.c \
+    notice.c stream.c)
+STUB_MEMORY := $(addprefix client-stub/memory/stub_,alloc.c export.c host_memory.c managed.c \
+    managed_calls.c managed_live.c managed_mirror.c managed_pages.c managed_range.c \
+    memory.c memory_end.c pinned.c pointer.c unified.c vmm.c)
+STUB_MODULES := $(addprefix client-stub/modules/stub_,args.c func.c image.c jit.c launch.c \
+    launch_old.c linker.c module.c occupancy.c)
+STUB_GRAPHS := $(addprefix client-stub/graphs/stub_,graph.c graph_dot.c graph_hostmem.c \
+    graph_kernel.c graph_node.c graph_params.c)
+STUB_TRANSFER := $(addprefix client-stub/transfer/stub_,copy.c copy_array.c copy_rect.c \
+    d2h_async.c fill.c pinned_copy.c)
+STUB_MULTISERVER := $(addprefix client-stub/multiserver/stub_,internal_stream.c \
+    link_switch.c move.c multi.c multi_managed.c multi_peer.c multi_rect.c relay.c)
+STUB_EXPORT_TABLES := $(addprefix client-stub/export_tables/stub_,proc_address.c table.c \
+    table_ctx.c table_cudart.c table_hooks.c table_module.c table_nvml.c table_storage.c \
+    table_thread.c)
+STUB_ENTRY := $(addprefix client-stub/entry/stub_,features.c init.c)
 STUB_CFLAGS := -ftls-model=initial-exec
 ifeq ($(VALIDITY),no)
 STUB_CFLAGS += -DSTUB_NO_VALIDITY
 else
-STUB_SRCS += client-stub/tables/stub_validity.c
+STUB_EXPORT_TABLES += client-stub/export_tables/stub_validity.c
 endif
-STUB_DIRS := $(addprefix client-stub/,card code core entry memory order servers tables)
-STUB_INCS := $(STUB_DIRS) proto transport common $(O)/gen
+
+STUB_INCS := proto transport common $(O)/gen
+# stub_layer FOLDER,SRCS
+define stub_layer
+STUB_INCS := client-stub/$(1) $$(STUB_INCS)
+STUB_SRCS += $(2)
+$$(eval $$(call compile_all,cudastub,$(2),$$(STUB_INCS),$$(STUB_CFLAGS)))
+endef
+STUB_SRCS :=
+$(eval $(call stub_layer,base,$(STUB_BASE)))
+$(eval $(call stub_layer,link,$(STUB_LINK_LAYER)))
+$(eval $(call stub_layer,device,$(STUB_DEVICE)))
+$(eval $(call stub_layer,streams,$(STUB_STREAMS)))
+$(eval $(call stub_layer,memory,$(STUB_MEMORY)))
+$(eval $(call stub_layer,modules,$(STUB_MODULES)))
+$(eval $(call stub_layer,graphs,$(STUB_GRAPHS)))
+$(eval $(call stub_layer,transfer,$(STUB_TRANSFER)))
+$(eval $(call stub_layer,multiserver,$(STUB_MULTISERVER)))
+$(eval $(call stub_layer,export_tables,$(STUB_EXPORT_TABLES)))
+$(eval $(call stub_layer,entry,$(STUB_ENTRY)))
+STUB_DIRS := $(filter client-stub/%,$(STUB_INCS))
 
 # Whole, so that unit tests link the same objects that the library is made of.
-$(eval $(call static_lib,cudastub,$(STUB_SRCS) $(GEN_STUB_SRCS),$(STUB_INCS),$(STUB_CFLAGS)))
+$(eval $(call compile_all,cudastub,$(GEN_STUB_SRCS),$(STUB_INCS),$(STUB_CFLAGS)))
+$(eval $(call archive,cudastub,$(STUB_SRCS) $(GEN_STUB_SRCS)))
 
 STUB_LINK := -Wl,--whole-archive $(O)/static/libcudastub.a -Wl,--no-whole-archive \
     -Wl,--start-group $(call static_path,wire ctl transport common) -Wl,--end-group \
@@ -39,9 +78,9 @@ STUB_LINK := -Wl,--whole-archive $(O)/static/libcudastub.a -Wl,--no-whole-archiv
     -Wl,-z,nodelete -Wl,-Bsymbolic
 
 # Sanitizers bring their own versions of these.
-STUB_SO_SRCS := client-stub/core/stub_so.c
+STUB_SO_SRCS := client-stub/entry/stub_library.c
 ifeq ($(SAN),)
-STUB_SO_SRCS += client-stub/core/stub_glibc.c
+STUB_SO_SRCS += client-stub/entry/stub_glibc.c
 STUB_LINK += -Wl,--wrap=dlopen,--wrap=dlsym,--wrap=dlerror,--wrap=pthread_once \
     -Wl,--wrap=pthread_create,--wrap=pthread_sigmask,--wrap=fstat
 endif
@@ -61,4 +100,4 @@ NVML_LINK := -Wl,--version-script=client-stub/nvml/nvml.map -Wl,-z,nodelete \
     -Wl,-Bsymbolic
 $(O)/lib/libnvidia-ml.so.1: client-stub/nvml/nvml.map
 $(eval $(call shared_lib,libnvidia-ml.so.1,$(NVML_SRCS),\
-    client-stub/nvml $(STUB_DIRS) proto common $(O)/gen,,,$(NVML_LINK)))
+    client-stub/nvml client-stub/export_tables proto common $(O)/gen,,,$(NVML_LINK)))

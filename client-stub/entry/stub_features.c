@@ -7,17 +7,19 @@
  * comes before or after.
  */
 #include "stub_capture.h"
+#include "stub_d2h_async.h"
 #include "stub_hooks.h"
 #include "stub_hostfn.h"
-#include "stub_land.h"
-#include "stub_lanes.h"
 #include "stub_managed.h"
+#include "stub_memory_end.h"
 #include "stub_sticky.h"
+#include "stub_stripes.h"
 #include "stub_unified.h"
 
 const struct stub_feature *const stub_features[] = {
     &stub_unified_feature, /* finds what a frame names */
     &stub_managed_feature, /* and brings it to the server */
+    &stub_memory_feature,  /* the memory of a context goes before its failure */
     &stub_capture_feature, &stub_sticky_feature, &stub_land_feature,
     &stub_hostfn_feature,  &stub_lanes_feature,  NULL,
 };

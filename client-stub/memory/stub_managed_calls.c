@@ -113,5 +113,8 @@ const struct stub_feature stub_managed_feature = {
     .name = "managed memory",
     .before_call = managed_before,
     .after_wait = managed_after,
+    .stream_waited = stub_managed_waited,
+    .hostfn_begin = stub_managed_host_begin,
+    .hostfn_end = stub_managed_host_end,
     .provide = managed_provide,
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stub_memory_end.h"
 
+#include "stub_ctx.h"
+#include "stub_hooks.h"
 #include "stub_managed.h"
 #include "stub_memory.h"
 #include "stub_pinned.h"
@@ -24,3 +26,14 @@ stub_memory_drop_ctx(uint64_t ctx_unique)
             stub_pinned_drop(m.pinned_link, m.pinned);
     }
 }
+
+static void
+memory_ctx_end(struct stub_ctx *ctx)
+{
+    stub_memory_drop_ctx(atomic_load(&ctx->unique));
+}
+
+const struct stub_feature stub_memory_feature = {
+    .name = "memory of contexts",
+    .ctx_end = memory_ctx_end,
+};

@@ -9,7 +9,12 @@
 
 #include <stdint.h>
 
+struct stub_feature;
+
 /* A context ended: its device memory is gone, its host memory is given back. */
 void stub_memory_drop_ctx(uint64_t ctx_unique);
+
+/* Does so when a context ends (stub_hooks.h). */
+extern const struct stub_feature stub_memory_feature;
 
 #endif

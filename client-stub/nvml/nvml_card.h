@@ -9,7 +9,7 @@
 #define NVML_CARD_H
 
 #include "nvml_abi.h"
-#include "stub_pool.h"
+#include "stub_nvml_table.h"
 
 #include <stdbool.h>
 

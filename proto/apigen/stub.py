@@ -14,11 +14,12 @@ INCLUDES = (
     "cuda_api.h",
     "gp_base.h",
     "stub_call.h",
-    "stub_detour.h",
+    "stub_link_switch.h",
     "stub_device.h",
     "stub_gen.h",
     "stub_ipc_event.h",
     "stub_manual.h",
+    "stub_memory.h",
     "stub_report.h",
     "stub_relay.h",
     "stub_replica.h",
@@ -407,7 +408,6 @@ HELPERS = r"""
 #include "cuda_abi.h"
 #include "stub_call.h"
 #include "stub_device.h"
-#include "stub_memory.h"
 #include "stub_result.h"
 #include "wire_codec.h"
 #include "wire_result.h"

@@ -32,6 +32,19 @@ COMPONENTS = {
                    "softgpu/api/graphs", "softgpu/api/entry"],
         "sees": ["softgpu/exec", "softgpu/exec/memory", "softgpu/ptx", "proto", "common"],
     },
+    "client-stub": {
+        "layers": ["client-stub/base", "client-stub/link", "client-stub/device",
+                   "client-stub/streams", "client-stub/memory", "client-stub/modules",
+                   "client-stub/graphs", "client-stub/transfer",
+                   "client-stub/multiserver", "client-stub/export_tables",
+                   "client-stub/entry"],
+        "sees": ["common", "proto", "transport"],
+    },
+    # Another library, which knows one table of the stub's.
+    "client-stub/nvml": {
+        "layers": ["client-stub/nvml"],
+        "sees": ["client-stub/export_tables", "common", "proto"],
+    },
     # Of the pool server, what both its processes include.
     "server/base": {
         "layers": ["server/base", "server/arbiter"],

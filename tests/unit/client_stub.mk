@@ -21,7 +21,7 @@ endif
 
 # The one file that VALIDITY=no changes, in front of the others of an ordinary build.
 $(eval $(call unit_test,test_stub_no_validity,\
-    tests/unit/test_stub_no_validity.c client-stub/tables/stub_table.c,$(UT_STUB_INCS),\
+    tests/unit/test_stub_no_validity.c client-stub/export_tables/stub_table.c,$(UT_STUB_INCS),\
     -DSTUB_NO_VALIDITY,cudastub wire ctl transport common,-lprotobuf-c))
 
 # With the insides of one file, which stands in front of the others.

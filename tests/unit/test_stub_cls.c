@@ -2,7 +2,7 @@
 /* Contexts on the client: stacks, storage, devices. */
 #include "ut_stub.h"
 
-#include "stub_cls.h"
+#include "stub_ctx_storage.h"
 #include "stub_manual.h"
 #include "wire_format.h"
 

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts as the client knows them, and each thread's stack of them.
+ *
+ * A context is made by stub_ctx_new() (or stub_ctx_init() for the primary ones, which
+ * live as long as the process) and referenced by its handle and by every stack it lies
+ * on; the last reference frees it.  `alive` says whether the driver still has it.  The
+ * current context is the top of the calling thread's stack; it travels in every frame,
+ * so that changing it needs no message.
+ *
+ * Here is no call to the server: stub_ctx_calls.c and stub_primary.c make those.
+ */
+#ifndef STUB_CTX_H
+#define STUB_CTX_H
+
+#include "cuda_abi.h"
+#include "gp_lock.h"
+#include "stub_ctx_storage.h"
+#include "stub_tls.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct stub_ctx {
+    uint64_t handle;
+    uint32_t index; /* of the handle: what frames carry */
+    CUdevice dev;
+    bool primary;
+    _Atomic bool alive;
+    _Atomic bool failed; /* stub_sticky.h */
+    _Atomic uint32_t refs;
+    _Atomic uint32_t flags;
+    _Atomic uint64_t unique; /* cuCtxGetId: never used twice in a process */
+    struct gp_lock lock;
+    uint32_t retains;          /* of a primary context, under lock */
+    _Atomic uint32_t attached; /* by cuCtxAttach, beside its maker */
+    struct stub_cls cls;
+};
+
+/* Make the primary contexts of all devices, not alive yet.  -ENOMEM. */
+int stub_ctx_init(void);
+
+/* The primary context of a device that exists. */
+struct stub_ctx *stub_ctx_primary(CUdevice dev);
+
+/* A new context with its own handle, one reference, alive.  NULL: out of memory. */
+struct stub_ctx *stub_ctx_new(CUdevice dev, unsigned int flags);
+
+/* The driver is done with it, and stub_hooks_ctx_end() has said so: entries of
+ * context-local storage get their destructors, the handle of a non-primary context
+ * dies, and so does the handle's reference. */
+void stub_ctx_end(struct stub_ctx *ctx);
+
+/* The context behind a handle, alive or (primary) not yet; NULL if unknown. */
+struct stub_ctx *stub_ctx_get(CUcontext handle);
+
+/* The same, with NULL meaning the current one, which must be alive: the usual check of
+ * calls that take a context.  CUDA_ERROR_INVALID_CONTEXT otherwise. */
+CUresult stub_ctx_resolve(CUcontext handle, struct stub_ctx **ret);
+
+/* Keep @ctx, dead or alive, in memory. */
+void stub_ctx_ref(struct stub_ctx *ctx);
+void stub_ctx_unref(struct stub_ctx *ctx);
+
+/* Of the calling thread.  push: -ENOMEM.  pop: NULL when the stack is empty. */
+int stub_ctx_push(struct stub_ctx *ctx);
+CUcontext stub_ctx_pop(void);
+/* Replace the top; NULL pops it. */
+int stub_ctx_set(struct stub_ctx *ctx);
+
+/* A living context of @link: the one with @index if there is, else a primary one before
+ * others; or, to be pushed only, one that frames show as none. */
+struct stub_ctx *stub_ctx_on(uint32_t link, uint32_t index);
+
+static inline CUcontext
+stub_ctx_handle(const struct stub_ctx *ctx)
+{
+    return ctx ? (CUcontext)(uintptr_t)ctx->handle : NULL;
+}
+
+#endif

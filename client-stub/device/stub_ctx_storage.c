@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Context-local storage; see stub_ctx_storage.h for why reading takes no lock. */
+#include "stub_ctx_storage.h"
+
+#include "gp_base.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct stub_cls_entry {
+    struct stub_cls_entry *next; /* constant once published */
+    atomic_uint changes;         /* odd while one is being made */
+    _Atomic(void *) key;         /* NULL: unused */
+    _Atomic(void *) value;
+    stub_cls_dtor *dtor;
+};
+
+static struct stub_cls_entry *
+cls_find(struct stub_cls *cls, const void *key)
+{
+    struct stub_cls_entry *e = atomic_load_explicit(&cls->first, memory_order_acquire);
+
+    while (e && atomic_load_explicit(&e->key, memory_order_acquire) != key)
+        e = e->next;
+    return e;
+}
+
+/* Under the lock.  A reader who saw anything of it sees that @changes is another. */
+static void
+cls_change(struct stub_cls_entry *e, void *key, void *value)
+{
+    atomic_fetch_add_explicit(&e->changes, 1, memory_order_relaxed);
+    atomic_store_explicit(&e->value, value, memory_order_release);
+    atomic_store_explicit(&e->key, key, memory_order_release);
+    atomic_fetch_add_explicit(&e->changes, 1, memory_order_release);
+}
+
+static struct stub_cls_entry *
+cls_add(struct stub_cls *cls)
+{
+    struct stub_cls_entry *e = cls_find(cls, NULL);
+
+    if (e)
+        return e;
+    e = calloc(1, sizeof(*e));
+    if (!e)
+        return NULL;
+    e->next = atomic_load_explicit(&cls->first, memory_order_relaxed);
+    atomic_store_explicit(&cls->first, e, memory_order_release);
+    return e;
+}
+
+int
+stub_cls_put(struct stub_cls *cls, void *key, void *value, stub_cls_dtor *dtor)
+{
+    struct stub_cls_entry *e;
+
+    if (!key)
+        return -EINVAL;
+    gp_lock_take(&cls->lock);
+    e = cls_find(cls, key);
+    if (!e)
+        e = cls_add(cls);
+    if (e) {
+        e->dtor = dtor;
+        cls_change(e, key, value);
+    }
+    gp_lock_release(&cls->lock);
+    return e ? 0 : -ENOMEM;
+}
+
+int
+stub_cls_del(struct stub_cls *cls, const void *key)
+{
+    struct stub_cls_entry *e;
+
+    if (!key)
+        return -EINVAL;
+    gp_lock_take(&cls->lock);
+    e = cls_find(cls, key);
+    if (e)
+        cls_change(e, NULL, NULL);
+    gp_lock_release(&cls->lock);
+    return e ? 0 : -ENOENT;
+}
+
+static int
+cls_get_locked(struct stub_cls *cls, const void *key, void **ret)
+{
+    struct stub_cls_entry *e;
+
+    gp_lock_take(&cls->lock);
+    e = cls_find(cls, key);
+    if (e)
+        *ret = atomic_load_explicit(&e->value, memory_order_relaxed);
+    gp_lock_release(&cls->lock);
+    return e ? 0 : -ENOENT;
+}
+
+/* Between the key and the value the entry may have been given to another key, and back:
+ * whoever finds it changed meanwhile looks again, and waits for who changes it. */
+int
+stub_cls_get(struct stub_cls *cls, const void *key, void **ret)
+{
+    struct stub_cls_entry *e = key ? cls_find(cls, key) : NULL;
+    unsigned changes;
+    void *found, *value;
+
+    if (!e)
+        return -ENOENT;
+    changes = atomic_load_explicit(&e->changes, memory_order_acquire);
+    found = atomic_load_explicit(&e->key, memory_order_acquire);
+    value = atomic_load_explicit(&e->value, memory_order_acquire);
+    if (unlikely(found != key || changes % 2 ||
+                 atomic_load_explicit(&e->changes, memory_order_relaxed) != changes))
+        return cls_get_locked(cls, key, ret);
+    *ret = value;
+    return 0;
+}
+
+/* Destructors run without the lock: they may call back into the storage. */
+void
+stub_cls_drop_all(struct stub_cls *cls, CUcontext ctx)
+{
+    struct stub_cls_entry *e = atomic_load_explicit(&cls->first, memory_order_acquire);
+
+    for (; e; e = e->next) {
+        stub_cls_dtor *dtor;
+        void *key, *value;
+
+        gp_lock_take(&cls->lock);
+        key = atomic_load_explicit(&e->key, memory_order_relaxed);
+        value = atomic_load_explicit(&e->value, memory_order_relaxed);
+        dtor = e->dtor;
+        cls_change(e, NULL, NULL);
+        gp_lock_release(&cls->lock);
+        if (key && dtor)
+            dtor(ctx, key, value);
+    }
+}
+
+void
+stub_cls_free(struct stub_cls *cls)
+{
+    struct stub_cls_entry *e = cls->first, *next;
+
+    for (; e; e = next) {
+        next = e->next;
+        free(e);
+    }
+    cls->first = NULL;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Context-local storage: values that runtimes hang onto a context, by key.
+ *
+ * Runtimes read it in nearly every call, so reading takes no lock: a context's entries
+ * form a list that only grows; a removed entry stays in it, keyless, for reuse. Writers
+ * hold the storage's lock.  All of it lives on the client.
+ */
+#ifndef STUB_CTX_STORAGE_H
+#define STUB_CTX_STORAGE_H
+
+#include "cuda_abi.h"
+#include "gp_lock.h"
+
+#include <stdatomic.h>
+
+struct stub_cls_entry;
+
+/* The storage of one context, part of it. */
+struct stub_cls {
+    struct gp_lock lock;
+    _Atomic(struct stub_cls_entry *) first;
+};
+
+typedef void stub_cls_dtor(CUcontext ctx, void *key, void *value);
+
+/* Put replaces an older value of the same key.  -ENOMEM. */
+int stub_cls_put(struct stub_cls *cls, void *key, void *value, stub_cls_dtor *dtor);
+
+/* -ENOENT: no such key.  The destructor is not called. */
+int stub_cls_del(struct stub_cls *cls, const void *key);
+
+/* -ENOENT: no such key. */
+int stub_cls_get(struct stub_cls *cls, const void *key, void **ret);
+
+/* @ctx dies: call the destructors and drop every entry. */
+void stub_cls_drop_all(struct stub_cls *cls, CUcontext ctx);
+
+/* Free the entries, when nobody can look any more. */
+void stub_cls_free(struct stub_cls *cls);
+
+#endif

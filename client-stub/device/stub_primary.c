@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuDevicePrimaryCtx*: the context every runtime program uses.
+ *
+ * The handle is fixed per device.  Retains are counted here; the worker hears of the
+ * first and of the last.  A context that dies takes its storage entries and the
+ * registry of its memory with it.
+ */
+#include "stub_call.h"
+#include "stub_ctx.h"
+#include "stub_device.h"
+#include "stub_hooks.h"
+#include "stub_link.h"
+#include "stub_manual.h"
+#include "wire_api.h"
+
+#include <string.h>
+
+static CUresult
+primary_find(CUdevice dev, struct stub_ctx **ret)
+{
+    CUresult r = stub_link_enter_any();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    *ret = stub_ctx_primary(dev);
+    return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+static CUresult
+primary_call(uint16_t number, CUdevice dev)
+{
+    struct wire_cuDevicePrimaryCtxRetain_req *req;
+    struct stub_call c;
+    CUresult r;
+
+    static_assert(
+        sizeof(struct wire_cuDevicePrimaryCtxRelease_v2_req) == sizeof(*req) &&
+            sizeof(struct wire_cuDevicePrimaryCtxReset_v2_req) == sizeof(*req),
+        "the three say nothing but the device");
+    if (number != WIRE_CALL_cuDevicePrimaryCtxRetain)
+        stub_hooks_drain_all(); /* the context may end, and its host memory with it */
+    r = stub_call_begin_on(&c, stub_devices[dev].link, number, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    memset(req, 0, sizeof(*req));
+    req->dev = stub_device_wire(dev);
+    r = stub_call_wait(&c);
+    stub_call_end(&c);
+    return r;
+}
+
+/* The driver has destroyed it.  Outside the context's lock: destructors run. */
+static void
+primary_gone(struct stub_ctx *ctx)
+{
+    stub_hooks_ctx_end(ctx);
+    stub_ctx_end(ctx);
+}
+
+/* The lock is held while the server is asked, so that a second thread's retain returns
+ * only when the context is there. */
+CUresult
+stub_m_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
+{
+    struct stub_ctx *ctx;
+    CUresult r = primary_find(dev, &ctx);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!pctx)
+        return CUDA_ERROR_INVALID_VALUE;
+    gp_lock_take(&ctx->lock);
+    if (ctx->retains == 0)
+        r = primary_call(WIRE_CALL_cuDevicePrimaryCtxRetain, dev);
+    if (r == CUDA_SUCCESS) {
+        ctx->retains++;
+        atomic_store(&ctx->alive, true);
+        *pctx = stub_ctx_handle(ctx);
+    }
+    gp_lock_release(&ctx->lock);
+    return r;
+}
+
+CUresult
+stub_m_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
+{
+    struct stub_ctx *ctx;
+    bool last;
+    CUresult r = primary_find(dev, &ctx);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    gp_lock_take(&ctx->lock);
+    last = ctx->retains == 1;
+    if (ctx->retains == 0)
+        r = CUDA_ERROR_INVALID_CONTEXT;
+    else
+        ctx->retains--;
+    if (last) {
+        atomic_store(&ctx->alive, false);
+        r = primary_call(WIRE_CALL_cuDevicePrimaryCtxRelease_v2, dev);
+    }
+    gp_lock_release(&ctx->lock);
+    if (last)
+        primary_gone(ctx);
+    return r;
+}
+
+/* Whoever had retained it has to do so again; a runtime does. */
+CUresult
+stub_m_cuDevicePrimaryCtxReset_v2(CUdevice dev)
+{
+    struct stub_ctx *ctx;
+    CUresult r = primary_find(dev, &ctx);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    gp_lock_take(&ctx->lock);
+    atomic_store(&ctx->alive, false);
+    ctx->retains = 0;
+    r = primary_call(WIRE_CALL_cuDevicePrimaryCtxReset_v2, dev);
+    gp_lock_release(&ctx->lock);
+    primary_gone(ctx);
+    return r;
+}

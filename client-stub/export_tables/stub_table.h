@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The private tables that cuGetExportTable hands to runtimes and libraries.
+ *
+ * A table is an array of words; the first is its size in bytes, the storage table
+ * apart. Each family has a file of its own (stub_table_*.c) that fills one struct
+ * stub_table; stub_table.c knows the list and refuses whatever is not on it.  Tables
+ * are constant and live for ever.  Only the slots that a runtime was seen to call are
+ * filled.
+ */
+#ifndef STUB_TABLE_H
+#define STUB_TABLE_H
+
+#include "cuda_abi.h"
+
+struct stub_table {
+    const char *name;
+    unsigned char id[16];
+    const void *words;
+};
+
+/* What stands in every slot that nothing is known to call: says so, once per @table,
+ * and refuses.  A runtime that is newer than this stub gets an error, not a crash. */
+CUresult stub_table_unserved(const struct stub_table *table);
+
+extern const struct stub_table stub_table_cudart;  /* stub_table_cudart.c */
+extern const struct stub_table stub_table_hooks;   /* stub_table_hooks.c */
+extern const struct stub_table stub_table_thread;  /* stub_table_thread.c */
+extern const struct stub_table stub_table_storage; /* stub_table_storage.c */
+extern const struct stub_table stub_table_ctxchk;  /* stub_table_ctx.c */
+extern const struct stub_table stub_table_ctx;     /* stub_table_ctx.c */
+extern const struct stub_table stub_table_module;  /* stub_table_module.c */
+extern const struct stub_table stub_table_pool;    /* stub_table_nvml.c */
+extern const struct stub_table stub_table_check;   /* stub_validity.c */
+
+#endif

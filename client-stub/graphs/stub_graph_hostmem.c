@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies of graphs that touch memory of this process; see stub_graph_hostmem.h. */
+#include "stub_graph_hostmem.h"
+
+#include "stub_call.h"
+#include "stub_gen.h"
+#include "stub_graph.h"
+#include "stub_hostfn.h"
+#include "stub_link.h"
+#include "stub_manual.h"
+#include "stub_memory.h"
+#include "wire_api.h"
+
+#include <string.h>
+
+#define PIECE 32768u /* what a frame of gp_stage_* takes */
+
+/* One node's bytes on this side. */
+struct box {
+    char *base;
+    size_t pitch, slice;
+};
+
+struct stage {
+    CUDA_MEMCPY3D copy;
+    struct box src, dst; /* base NULL: on the server */
+    struct stub_link *link;
+    uint64_t token;
+};
+
+/* ---- moving bytes: on the thread that runs host functions -------------------------
+ */
+
+static char *
+row_of(const struct stage *s, const struct box *b, size_t row)
+{
+    return b->base + row / s->copy.Height * b->slice + row % s->copy.Height * b->pitch;
+}
+
+static bool
+send_piece(const struct stage *s, uint64_t offset, const char *from, uint32_t n)
+{
+    struct wire_gp_stage_write_req head = {.token = s->token, .offset = offset, .n = n};
+    struct wire_gp_stage_write_req_room room;
+    struct stub_call c;
+
+    if (stub_call_begin_on(&c, s->link, WIRE_CALL_gp_stage_write,
+                           wire_gp_stage_write_req_size(&head)) != CUDA_SUCCESS)
+        return false;
+    memcpy(c.body, &head, sizeof(head));
+    wire_gp_stage_write_req_place(&room, c.body);
+    memcpy(room.data, from, n);
+    return stub_call_post(&c) == CUDA_SUCCESS;
+}
+
+static bool
+fetch_piece(const struct stage *s, uint64_t offset, char *to, uint32_t n)
+{
+    struct wire_gp_stage_read_rep_view rep;
+    struct wire_gp_stage_read_req *req;
+    struct stub_call c;
+    bool ok;
+
+    if (stub_call_begin_on(&c, s->link, WIRE_CALL_gp_stage_read, sizeof(*req)) !=
+        CUDA_SUCCESS)
+        return false;
+    req = c.body;
+    *req = (struct wire_gp_stage_read_req){.token = s->token, .offset = offset, .n = n};
+    ok = stub_call_wait(&c) == CUDA_SUCCESS &&
+         wire_gp_stage_read_rep_open(&rep, c.reply, c.reply_size, 0) && rep.f->len == n;
+    if (ok)
+        memcpy(to, rep.data, n);
+    stub_call_end(&c);
+    return ok;
+}
+
+/* A row, piece by piece; what fails has ended the link, and everybody hears of it. */
+static bool
+move_row(const struct stage *s, size_t row)
+{
+    size_t width = s->copy.WidthInBytes;
+
+    if (s->src.base && s->dst.base) {
+        memmove(row_of(s, &s->dst, row), row_of(s, &s->src, row), width);
+        return true;
+    }
+    for (size_t at = 0; at < width; at += PIECE) {
+        uint32_t n = (uint32_t)gp_min(width - at, (size_t)PIECE);
+        uint64_t offset = (uint64_t)row * width + at;
+
+        if (s->src.base ? !send_piece(s, offset, row_of(s, &s->src, row) + at, n)
+                        : !fetch_piece(s, offset, row_of(s, &s->dst, row) + at, n))
+            return false;
+    }
+    return true;
+}
+
+static void
+stage_run(void *user)
+{
+    const struct stage *s = user;
+
+    for (size_t row = 0; row < s->copy.Height * s->copy.Depth; row++)
+        if (!move_row(s, row))
+            return;
+}
+
+/* Nothing that could run it exists any more. */
+static void
+stage_end(void *user)
+{
+    struct stage *s = user;
+
+    stub_hostfn_forget(s->token);
+    free(s);
+}
+
+/* ---- making one ---------------------------------------------------------------------
+ */
+
+static bool
+box_open(struct box *b, const void *host, size_t x, size_t y, size_t z, size_t pitch,
+         size_t height, const CUDA_MEMCPY3D *c)
+{
+    size_t at, down, deep;
+
+    b->pitch = pitch ? pitch : x + c->WidthInBytes;
+    if (!gp_mul_ok(b->pitch, height ? height : y + c->Height, &b->slice) ||
+        !gp_mul_ok(b->slice, z, &deep) || !gp_mul_ok(b->pitch, y, &down) ||
+        !gp_add_ok(deep, down, &at) || !gp_add_ok(at, x, &at))
+        return false;
+    b->base = (char *)(uintptr_t)host + at;
+    return (c->Height == 1 && c->Depth == 1) || b->pitch >= x + c->WidthInBytes;
+}
+
+/* Unified addresses tell by themselves on which side they are. */
+static void
+settle(CUmemorytype *type, const void **host, CUdeviceptr device)
+{
+    if (*type != CU_MEMORYTYPE_UNIFIED)
+        return;
+    *type = stub_memory_is_device(device) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+    if (*type == CU_MEMORYTYPE_HOST)
+        *host = (const void *)(uintptr_t)device;
+}
+
+static CUresult
+stage_new(const CUDA_MEMCPY3D *copy, struct stage **ret, uint64_t *ret_end)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+    CUDA_MEMCPY3D *c;
+    const void *dst;
+    bool ok = true;
+
+    if (!s)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    c = &s->copy;
+    *c = *copy;
+    dst = c->dstHost;
+    settle(&c->srcMemoryType, &c->srcHost, c->srcDevice);
+    settle(&c->dstMemoryType, &dst, c->dstDevice);
+    c->dstHost = (void *)(uintptr_t)dst;
+    if (c->srcMemoryType == CU_MEMORYTYPE_HOST)
+        ok = c->srcHost && box_open(&s->src, c->srcHost, c->srcXInBytes, c->srcY,
+                                    c->srcZ, c->srcPitch, c->srcHeight, c);
+    if (ok && c->dstMemoryType == CU_MEMORYTYPE_HOST)
+        ok = c->dstHost && box_open(&s->dst, c->dstHost, c->dstXInBytes, c->dstY,
+                                    c->dstZ, c->dstPitch, c->dstHeight, c);
+    if (!ok || !c->WidthInBytes || !c->Height || !c->Depth) {
+        free(s);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    s->link = stub_link_here();
+    s->token = stub_hostfn_add(stage_run, NULL, NULL, s, true);
+    *ret_end = s->token ? stub_hostfn_add(stage_end, NULL, NULL, s, false) : 0;
+    if (!*ret_end) {
+        if (s->token)
+            stub_hostfn_forget(s->token);
+        free(s);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *ret = s;
+    return CUDA_SUCCESS;
+}
+
+/* The server made nothing of it. */
+static void
+stage_undo(struct stage *s, uint64_t end)
+{
+    stub_hostfn_forget(end);
+    stage_end(s);
+}
+
+/* ---- the calls
+ * ------------------------------------------------------------------------ */
+
+CUresult
+stub_stage_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n_deps,
+               const CUDA_MEMCPY3D *copy, CUcontext ctx)
+{
+    struct wire_gp_stage_node_req head = {
+        .hGraph = (uintptr_t)graph, .numDependencies = n_deps, .ctx = (uintptr_t)ctx};
+    struct wire_gp_stage_node_req_room room;
+    struct stub_call c;
+    struct stage *s;
+    uint32_t size;
+    CUresult r = stage_new(copy, &s, &head.end);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    head.token = s->token;
+    memcpy(head.copyParams, &s->copy, sizeof(s->copy));
+    size = wire_gp_stage_node_req_size(&head);
+    head.phGraphNode = size ? stub_handle_new(WIRE_KIND_GRAPHNODE) : 0;
+    r = !size               ? stub_unsupported(WIRE_CALL_cuGraphAddMemcpyNode)
+        : !head.phGraphNode ? CUDA_ERROR_OUT_OF_MEMORY
+                            : stub_call_begin(&c, WIRE_CALL_gp_stage_node, size);
+    if (r == CUDA_SUCCESS) {
+        memcpy(c.body, &head, sizeof(head));
+        wire_gp_stage_node_req_place(&room, c.body);
+        if (room.dependencies)
+            memcpy(room.dependencies, deps, n_deps * sizeof(uint64_t));
+        r = stub_call_wait(&c);
+        stub_call_end(&c);
+    }
+    if (r == CUDA_SUCCESS) {
+        *node = (CUgraphNode)(uintptr_t)head.phGraphNode;
+        return r;
+    }
+    if (head.phGraphNode)
+        stub_handle_del(WIRE_KIND_GRAPHNODE, head.phGraphNode);
+    stage_undo(s, head.end);
+    return r;
+}
+
+CUresult
+stub_stage_set(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy,
+               CUcontext ctx)
+{
+    struct wire_gp_stage_set_req head = {
+        .hGraphExec = (uintptr_t)exec, .hNode = (uintptr_t)node, .ctx = (uintptr_t)ctx};
+    struct stub_call c;
+    struct stage *s;
+    CUresult r = stage_new(copy, &s, &head.end);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    head.token = s->token;
+    memcpy(head.copyParams, &s->copy, sizeof(s->copy));
+    r = stub_call_begin(&c, WIRE_CALL_gp_stage_set, sizeof(head));
+    if (r == CUDA_SUCCESS) {
+        memcpy(c.body, &head, sizeof(head));
+        r = stub_call_wait(&c);
+        stub_call_end(&c);
+    }
+    if (r != CUDA_SUCCESS)
+        stage_undo(s, head.end);
+    return r;
+}
+
+bool
+stub_stage_captures(CUstream stream, bool per_thread, const CUDA_MEMCPY3D *copy,
+                    CUresult *r)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    *r = CUDA_SUCCESS;
+    if (!stub_graph_copy_is_local(copy))
+        return false;
+    *r = stub_m_cuStreamIsCapturing(stream, &status, per_thread);
+    return *r != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+CUresult
+stub_stage_capture(CUstream stream, bool per_thread, const CUDA_MEMCPY3D *copy)
+{
+    struct wire_gp_stage_capture_req head = {0};
+    struct stub_call c;
+    struct stage *s;
+    CUresult r;
+
+    if (stub_gen_stream(stream, per_thread, &head.hStream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    r = stage_new(copy, &s, &head.end);
+    if (r != CUDA_SUCCESS)
+        return r;
+    head.token = s->token;
+    memcpy(head.copyParams, &s->copy, sizeof(s->copy));
+    r = stub_call_begin(&c, WIRE_CALL_gp_stage_capture, sizeof(head));
+    if (r == CUDA_SUCCESS) {
+        memcpy(c.body, &head, sizeof(head));
+        r = stub_call_wait(&c);
+        stub_call_end(&c);
+    }
+    if (r != CUDA_SUCCESS)
+        stage_undo(s, head.end);
+    return r;
+}
+
+CUDA_MEMCPY3D
+stub_stage_linear(CUdeviceptr dst, bool dst_host, CUdeviceptr src, bool src_host,
+                  size_t n)
+{
+    CUDA_MEMCPY3D c = {.WidthInBytes = n, .Height = 1, .Depth = 1};
+
+    c.srcMemoryType = src_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    c.srcHost = src_host ? (const void *)(uintptr_t)src : NULL;
+    c.srcDevice = src_host ? 0 : src;
+    c.dstMemoryType = dst_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    c.dstHost = dst_host ? (void *)(uintptr_t)dst : NULL;
+    c.dstDevice = dst_host ? 0 : dst;
+    return c;
+}

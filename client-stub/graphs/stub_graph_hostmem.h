@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies of graphs that touch memory of this process.
+ *
+ * The server cannot reach that memory when the graph runs, so it asks for it: such a
+ * node has a host function of ours, which sends what the copy reads, or fetches what
+ * it wrote, at every launch.  The worker keeps the bytes meanwhile.  What is kept here
+ * for a node goes when the server says that nothing made from it exists any more.
+ */
+#ifndef STUB_GRAPH_HOSTMEM_H
+#define STUB_GRAPH_HOSTMEM_H
+
+#include "cuda_abi.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Captures begun and not ended; see stub_capture.c. */
+extern _Atomic uint32_t stub_captures;
+
+/* Is this copy to be captured, and from or to memory of this process?  @r: the error
+ * of asking. */
+bool stub_stage_captures(CUstream stream, bool per_thread, const CUDA_MEMCPY3D *copy,
+                         CUresult *r);
+CUresult stub_stage_capture(CUstream stream, bool per_thread,
+                            const CUDA_MEMCPY3D *copy);
+
+CUresult stub_stage_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
+                        size_t n_deps, const CUDA_MEMCPY3D *copy, CUcontext ctx);
+/* @exec may be NULL: the node itself. */
+CUresult stub_stage_set(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy,
+                        CUcontext ctx);
+
+/* For linear copies. */
+CUDA_MEMCPY3D stub_stage_linear(CUdeviceptr dst, bool dst_host, CUdeviceptr src,
+                                bool src_host, size_t n);
+
+#endif

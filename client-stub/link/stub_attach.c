@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The handshake; see stub_attach.h. */
+#include "stub_attach.h"
+
+#include "attach.pb-c.h"
+#include "cuda_abi.h"
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_msg.h"
+#include "gp_net.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "stub_session.h"
+#include "stub_stripes.h"
+#include "wire_format.h"
+#include "xport.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ATTACH_REPLY_MAX (1024u * 1024u)
+/* After this TCP must do, unless nothing but RDMA will. */
+#define ATTACH_RDMA_NS (5 * GP_NS_PER_S)
+
+/* ---- messages ------------------------------------------------------------------ */
+
+static int
+attach_send_request(int fd, const struct stub_server *server,
+                    const struct stub_attach *at, const char *extra, uint64_t deadline,
+                    struct gp_err *err)
+{
+    Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
+    CLEANUP_FREE uint8_t *bytes = NULL;
+    char host[256] = "";
+    char *transports[] = {(char *)"tcp", (char *)(uintptr_t)extra, (char *)"bells"};
+    size_t len;
+
+    gethostname(host, sizeof(host) - 1);
+    req.wire_major = WIRE_MAJOR;
+    req.wire_minor = WIRE_MINOR;
+    req.ticket = (char *)server->ticket;
+    req.client_version = (char *)GPUPOOL_VERSION;
+    req.pid = (uint32_t)getpid();
+    req.hostname = host;
+    req.program = program_invocation_short_name;
+    req.cuda_version = CUDA_VERSION;
+    req.links = at->links;
+    req.link = at->link;
+    req.device_base = at->device_base;
+    req.payloads = at->payloads;
+    req.transports = transports;
+    req.n_transports = !extra ? 1 : strcmp(extra, "shm") == 0 ? 3 : 2;
+    len = gpupool__attach_request__get_packed_size(&req);
+    bytes = malloc(len);
+    if (!bytes)
+        return -ENOMEM;
+    gpupool__attach_request__pack(&req, bytes);
+    return gp_msg_send(fd, bytes, len, deadline, err);
+}
+
+/* The reply, which the caller owns.  Whatever it says, it is well-formed. */
+static int
+attach_recv_reply(int fd, uint64_t deadline, Gpupool__AttachReply **ret,
+                  struct gp_err *err)
+{
+    CLEANUP_FREE void *bytes = NULL;
+    size_t len;
+    int r = gp_msg_recv(fd, ATTACH_REPLY_MAX, deadline, &bytes, &len, err);
+
+    if (r < 0)
+        return r;
+    *ret = gpupool__attach_reply__unpack(NULL, len, bytes);
+    if (!*ret)
+        return gp_err_set(err, -EPROTO, "the server's answer is no attach reply");
+    return 0;
+}
+
+static int
+attach_check_reply(const Gpupool__AttachReply *reply, struct gp_err *err)
+{
+    for (size_t i = 0; i < reply->n_devices; i++)
+        if (reply->devices[i]->uuid.len != 16)
+            return gp_err_set(err, -EPROTO, "device %zu has no UUID", i);
+    if (reply->n_devices == 0)
+        return gp_err_set(err, -ENODEV, "the session has no device");
+    return 0;
+}
+
+/* ---- addresses and transports -----------------------------------------------------
+ */
+
+enum attach_wish { WISH_AUTO, WISH_TCP, WISH_SHM, WISH_RDMA };
+
+static int
+attach_wish(enum attach_wish *ret, struct gp_err *err)
+{
+    const char *text = getenv("GPUPOOL_TRANSPORT");
+
+    if (!text || !*text || strcmp(text, "auto") == 0)
+        *ret = WISH_AUTO;
+    else if (strcmp(text, "tcp") == 0)
+        *ret = WISH_TCP;
+    else if (strcmp(text, "shm") == 0)
+        *ret = WISH_SHM;
+    else if (strcmp(text, "rdma") == 0)
+        *ret = WISH_RDMA;
+    else
+        return gp_err_set(err, -EINVAL, "GPUPOOL_TRANSPORT=%s: auto, tcp, shm or rdma",
+                          text);
+    return 0;
+}
+
+/* The socket of the handshake, and whether it is a local one. */
+static int
+attach_connect(const struct stub_server *server, enum attach_wish wish,
+               uint64_t deadline, struct stub_attach *at, bool *ret_local, int *ret_fd,
+               struct gp_err *err)
+{
+    struct gp_err why = {0};
+    int r;
+
+    *ret_local = false;
+    if (wish == WISH_SHM && !server->local)
+        return gp_err_set(err, -ENOENT,
+                          "GPUPOOL_TRANSPORT=shm, but the session names no "
+                          "server on this host");
+    if ((wish == WISH_AUTO || wish == WISH_SHM) && server->local) {
+        r = gp_net_connect(server->local, STUB_SERVER_PORT, deadline, true, ret_fd,
+                           &why);
+        if (r >= 0) {
+            at->address = server->local;
+            *ret_local = true;
+            return 0;
+        }
+        if (wish == WISH_SHM)
+            return gp_err_set(err, r, "%s", gp_err_msg(&why, r));
+        gp_log_info("stub", "not local: %s", gp_err_msg(&why, r));
+    }
+    at->address = server->address;
+    return gp_net_connect(server->address, STUB_SERVER_PORT, deadline, true, ret_fd,
+                          err);
+}
+
+static const Gpupool__AttachTransport *
+attach_offer(const Gpupool__AttachReply *reply, const char *name)
+{
+    for (size_t i = 0; i < reply->n_transports; i++)
+        if (strcmp(reply->transports[i]->name, name) == 0)
+            return reply->transports[i];
+    return NULL;
+}
+
+static int
+attach_send_choice(int fd, const char *transport, const char *why, uint64_t deadline,
+                   struct gp_err *err)
+{
+    Gpupool__AttachChoice msg = GPUPOOL__ATTACH_CHOICE__INIT;
+    uint8_t bytes[640];
+
+    msg.transport = (char *)(uintptr_t)transport;
+    msg.why = (char *)(uintptr_t)why;
+    if (gpupool__attach_choice__get_packed_size(&msg) > sizeof(bytes))
+        msg.why = (char *)"";
+    return gp_msg_send(fd, bytes, gpupool__attach_choice__pack(&msg, bytes), deadline,
+                       err);
+}
+
+/* The ports of the offer; how many. */
+static size_t
+attach_ports(const Gpupool__AttachRdma *rdma,
+             struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < rdma->n_ports && n < XPORT_RDMA_PORTS_MAX; i++, n++) {
+        ports[n] = (struct xport_rdma_port){.port = rdma->ports[i]->port};
+        gp_str_copy(ports[n].host, sizeof(ports[n].host), rdma->ports[i]->host);
+    }
+    return n;
+}
+
+/* Connect to one of the worker's RDMA ports; the words of @err say why not. */
+static int
+attach_rdma(const Gpupool__AttachTransport *offer, int fd, uint64_t deadline,
+            struct xport_conn **ret, struct gp_err *err)
+{
+    Gpupool__AttachRdma *rdma = gpupool__attach_rdma__unpack(
+        NULL, offer->parameters.len, offer->parameters.data);
+    struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX];
+    size_t n = rdma ? attach_ports(rdma, ports) : 0;
+    int r;
+
+    if (n && rdma->cookie.len == XPORT_RDMA_COOKIE)
+        r = xport_rdma_connect(fd, ports, n, rdma->cookie.data, WIRE_FRAME_MAX,
+                               deadline, ret, err);
+    else
+        r = gp_err_set(err, -EPROTO, "the server's RDMA offer is malformed");
+    if (rdma)
+        gpupool__attach_rdma__free_unpacked(rdma, NULL);
+    return r;
+}
+
+/* RDMA was offered: take it, or say why not and stay on TCP. */
+static int
+attach_settle_rdma(const Gpupool__AttachTransport *offer, enum attach_wish wish,
+                   uint64_t deadline, int fd, struct xport_conn **ret,
+                   struct gp_err *err)
+{
+    uint64_t until =
+        wish == WISH_RDMA ? deadline : gp_min(deadline, gp_now_ns() + ATTACH_RDMA_NS);
+    struct gp_err why = {0};
+    int r = attach_send_choice(fd, "rdma", "", deadline, err);
+
+    if (r < 0)
+        return r;
+    r = attach_rdma(offer, fd, until, ret, &why);
+    if (r >= 0)
+        return r;
+    if (wish == WISH_RDMA)
+        return gp_err_set(err, r, "%s", gp_err_msg(&why, r));
+    gp_log_info("stub", "no RDMA: %s", gp_err_msg(&why, r));
+    r = attach_send_choice(fd, "tcp", gp_err_msg(&why, r), deadline, err);
+    return r < 0 ? r : xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
+}
+
+/* The transport that the answer settles on.  Takes *fd over on success. */
+static int
+attach_transport(const Gpupool__AttachReply *reply, enum attach_wish wish, bool local,
+                 uint64_t deadline, int *fd, struct xport_conn **ret,
+                 struct gp_err *err)
+{
+    const Gpupool__AttachTransport *shm = local ? attach_offer(reply, "shm") : NULL;
+    const Gpupool__AttachTransport *rdma = local ? NULL : attach_offer(reply, "rdma");
+    const char *wished = wish == WISH_SHM && !shm     ? "shared memory"
+                         : wish == WISH_RDMA && !rdma ? "RDMA"
+                                                      : NULL;
+    int r;
+
+    if (wished)
+        return gp_err_set(err, -EPROTO, "the server does not offer %s%s%s", wished,
+                          reply->n_refusals ? ": " : "",
+                          reply->n_refusals ? reply->refusals[0] : "");
+    if (reply->n_refusals)
+        gp_log_info("stub", "the server stays with %s: %s", local ? "unix" : "tcp",
+                    reply->refusals[0]);
+    if (rdma)
+        r = attach_settle_rdma(rdma, wish, deadline, *fd, ret, err);
+    else
+        r = shm ? xport_shm_accept(*fd, shm->parameters.len != 0, WIRE_FRAME_MAX,
+                                   deadline, ret, err)
+                : xport_tcp_new(*fd, WIRE_FRAME_MAX, ret, err);
+    if (r >= 0)
+        *fd = -1;
+    return r;
+}
+
+/* What to offer besides the socket: shared memory on this host, RDMA where a device is.
+ */
+static const char *
+attach_extra(enum attach_wish wish, bool local)
+{
+    struct gp_err why = {0};
+
+    if (local)
+        return "shm";
+    if (wish == WISH_TCP)
+        return NULL;
+    if (xport_rdma_usable(&why) == 0)
+        return "rdma";
+    if (wish == WISH_RDMA)
+        gp_log_warn("stub", "%s", why.msg);
+    else
+        gp_log_info("stub", "%s", why.msg);
+    return NULL;
+}
+
+/* GPUPOOL_COMPRESS, as the request wants it. */
+static int
+attach_payloads(uint32_t *ret, struct gp_err *err)
+{
+    const char *text = getenv("GPUPOOL_COMPRESS");
+    uint32_t wish;
+
+    if (stub_lanes_settings() < 0)
+        return gp_err_set(err, -EINVAL, "GPUPOOL_CONNECTIONS=%s: auto, or 1 to %d",
+                          getenv("GPUPOOL_CONNECTIONS"), 1 + XPORT_STRIPES_MAX);
+
+    if (!text || !*text || strcmp(text, "auto") == 0)
+        wish = 1 + XPORT_PACK_AUTO;
+    else if (strcmp(text, "off") == 0)
+        wish = 1 + XPORT_PACK_NEVER;
+    else if (strcmp(text, "always") == 0)
+        wish = 1 + XPORT_PACK_ALWAYS;
+    else
+        return gp_err_set(err, -EINVAL, "GPUPOOL_COMPRESS=%s: auto, off or always",
+                          text);
+    if (wish > 1 + XPORT_PACK_NEVER && !xport_pack_usable()) {
+        gp_log_info("stub", "no compression: there is no libzstd.so.1");
+        wish = 1 + XPORT_PACK_NEVER;
+    }
+    *ret = wish;
+    return 0;
+}
+
+/* What the answer settles on for payloads. */
+static int
+attach_blocks(const Gpupool__AttachReply *reply, const struct stub_attach *at,
+              struct gp_err *err)
+{
+    if (reply->payloads > at->payloads)
+        return gp_err_set(err, -EPROTO, "the server wants payloads as nobody asked");
+    if (reply->payloads == 0 || !xport_can(at->conn, XPORT_CAN_BLOCKS))
+        return 0;
+    return xport_blocks_start(at->conn, (enum xport_pack)(reply->payloads - 1), err);
+}
+
+static int
+attach_talk(const struct stub_server *server, enum attach_wish wish, uint64_t deadline,
+            struct stub_attach *at, Gpupool__AttachReply **ret, struct gp_err *err)
+{
+    CLEANUP_FD int fd = -1;
+    bool local;
+    int r = attach_connect(server, wish, deadline, at, &local, &fd, err);
+
+    if (r >= 0)
+        r = attach_send_request(fd, server, at, attach_extra(wish, local), deadline,
+                                err);
+    if (r >= 0)
+        r = attach_recv_reply(fd, deadline, ret, err);
+    if (r < 0)
+        return r;
+    if ((*ret)->status != GPUPOOL__ATTACH_STATUS__ATTACH_OK) {
+        at->status = (int)(*ret)->status;
+        return gp_err_set(err, -EACCES, "refused: %s",
+                          *(*ret)->message ? (*ret)->message
+                                           : "the server gave no reason");
+    }
+    r = attach_check_reply(*ret, err);
+    if (r < 0)
+        return r;
+    r = attach_transport(*ret, wish, local, deadline, &fd, &at->conn, err);
+    if (r >= 0)
+        r = attach_blocks(*ret, at, err);
+    if (r < 0)
+        xport_free(TAKE_PTR(at->conn));
+    return r;
+}
+
+/* How long an unreachable server may keep the program waiting. */
+static uint64_t
+attach_patience(void)
+{
+    const char *text = getenv("GPUPOOL_ATTACH_SECONDS");
+    uint64_t seconds = STUB_ATTACH_SECONDS;
+
+    if (text && gp_str_u64(text, 1, 3600, &seconds) < 0)
+        gp_log_warn("stub", "GPUPOOL_ATTACH_SECONDS=%s: 1..3600", text);
+    return seconds * GP_NS_PER_S;
+}
+
+static void
+attach_link_timeout(void)
+{
+    const char *text = getenv("GPUPOOL_LINK_TIMEOUT");
+    uint64_t seconds;
+
+    if (!text || !*text)
+        return;
+    if (gp_str_u64(text, XPORT_LINK_TIMEOUT_MIN_S, XPORT_LINK_TIMEOUT_MAX_S, &seconds) <
+        0)
+        gp_log_warn("stub", "GPUPOOL_LINK_TIMEOUT=%s: %d..%d seconds", text,
+                    XPORT_LINK_TIMEOUT_MIN_S, XPORT_LINK_TIMEOUT_MAX_S);
+    else
+        xport_set_link_timeout((uint32_t)seconds);
+}
+
+int
+stub_attach(const struct stub_server *server, struct stub_attach *ret,
+            struct gp_err *err)
+{
+    uint64_t deadline = gp_now_ns() + attach_patience();
+    Gpupool__AttachReply *reply = NULL;
+    enum attach_wish wish = WISH_AUTO;
+    int r = attach_wish(&wish, err);
+
+    attach_link_timeout();
+    if (r >= 0)
+        r = attach_payloads(&ret->payloads, err);
+    if (r >= 0)
+        r = attach_talk(server, wish, deadline, ret, &reply, err);
+    if (r < 0) {
+        gpupool__attach_reply__free_unpacked(reply, NULL);
+        return r;
+    }
+    ret->reply = reply;
+    return 0;
+}

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sending calls: the hot path of the application's threads.
+ *
+ * The arguments are written straight into the transport's send buffer, under the
+ * queue's lock, which is what gives every call its place in the one order.  The lock is
+ * held for that, and for a write that cannot wait; not while a payload travels, nor
+ * while the worker is behind (stub_send_overflow.h).  Frames leave when a call wants an
+ * answer, when STUB_SEND_HIGH bytes wait, or when the flusher finds them idle.
+ */
+#include "stub_call.h"
+
+#include "gp_log.h"
+#include "stub_flush.h"
+#include "stub_hooks.h"
+#include "stub_link.h"
+#include "stub_post.h"
+#include "stub_send_overflow.h"
+#include "stub_tls.h"
+#include "stub_wait.h"
+#include "wire_format.h"
+#include "xport.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+/* Payloads up to this size are looked through; tables of pointers are not larger. */
+#define CONTENT_MAX (256u * 1024)
+
+static struct wire_req *
+call_req(struct stub_call *c)
+{
+    return (struct wire_req *)c->body - 1;
+}
+
+GP_HOT CUresult
+stub_enter(void)
+{
+    const struct stub_link *link = stub_link_here();
+
+    return stub_link_ready(link) ? CUDA_SUCCESS : stub_link_refusal(link);
+}
+
+static CUresult
+call_lost(struct stub_link *link, int r)
+{
+    gp_lock_release(&link->send);
+    return stub_link_broken(link, r);
+}
+
+/* Where the frame goes: into the connection's buffer, or beside it while another thread
+ * sends.  Under send. */
+static GP_INLINE struct wire_req *
+call_room(struct stub_call *c, uint32_t size)
+{
+    struct stub_link *link = c->link;
+    struct wire_req *req;
+
+    c->aside = false;
+    if (unlikely(stub_aside_busy(&link->aside))) {
+        req = stub_aside_reserve(&link->aside, size);
+        if (req) {
+            c->aside = true;
+            return req;
+        }
+        stub_aside_wait(link);
+    }
+    return xport_reserve(link->conn, size);
+}
+
+static GP_INLINE CUresult
+call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
+{
+    uint32_t size = (uint32_t)sizeof(struct wire_req) + body_size;
+    struct stub_link *link = c->link;
+    struct wire_req *req;
+
+    if (unlikely(body_size > WIRE_FRAME_MAX - sizeof(struct wire_req)))
+        return CUDA_ERROR_INVALID_VALUE;
+    gp_lock_take(&link->send);
+    req = call_room(c, size);
+    if (unlikely(!req))
+        return call_lost(link, -EPIPE);
+    req->size = size;
+    req->call = call;
+    req->flags = likely(!(stub_link_attention(link) & STUB_ATTEND_FLAGS))
+                     ? 0
+                     : stub_hooks_frame_flags();
+    req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
+    atomic_store_explicit(&link->seq, req->seq, memory_order_relaxed);
+    req->ctx = stub_tls.ctx_index;
+    c->body = req + 1;
+    c->frame_size = size;
+    c->call = call;
+    return CUDA_SUCCESS;
+}
+
+GP_HOT CUresult
+stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
+{
+    uint32_t attention;
+
+    c->link = stub_link_here();
+    attention = stub_link_attention(c->link);
+    if (unlikely(attention & (STUB_ATTEND_NOT_READY | STUB_ATTEND_CALL))) {
+        if (attention & STUB_ATTEND_NOT_READY)
+            return stub_link_refusal(c->link);
+        stub_hooks_before_call(call);
+    }
+    return call_claim(c, call, body_size);
+}
+
+CUresult
+stub_call_begin_on(struct stub_call *c, struct stub_link *link, uint16_t call,
+                   uint32_t body_size)
+{
+    CUresult r;
+
+    c->link = link;
+    if (!stub_link_ready(c->link) && atomic_load(&c->link->phase) != STUB_LINKED)
+        return stub_link_refusal(c->link);
+    r = call_claim(c, call, body_size);
+    if (r == CUDA_SUCCESS && link != stub_link_here())
+        call_req(c)->ctx = 0; /* ours is another server's */
+    return r;
+}
+
+/* Nothing waits in the send buffer any more.  Under send. */
+static void
+call_flushed(struct stub_link *link)
+{
+    uint32_t n = atomic_load_explicit(&link->flushes, memory_order_relaxed);
+
+    atomic_store_explicit(&link->queued, 0, memory_order_relaxed);
+    atomic_store_explicit(&link->flushes, n + 1, memory_order_relaxed);
+}
+
+/* Bytes that land have their own way of saying what became of them. */
+static bool
+call_may_be_asked(const struct stub_call *c)
+{
+    return !(((const struct wire_req *)c->body - 1)->flags & WIRE_F_LAND) &&
+           stub_hooks_wants_reply(c->call);
+}
+
+/* What stub_aside_end() has moved into the empty buffer waits there, or leaves if it is
+ * enough for a write.  Under send, which is released. */
+static CUresult
+call_gathered(struct stub_link *link, uint32_t gathered)
+{
+    bool much = gathered >= STUB_SEND_HIGH ||
+                (gathered && stub_link_attention(link) & STUB_ATTEND_FLUSH);
+    int r = 0;
+
+    call_flushed(link);
+    if (much)
+        r = xport_flush(link->conn);
+    if (unlikely(r < 0))
+        return call_lost(link, r);
+    atomic_store_explicit(&link->queued, much ? 0 : gathered, memory_order_relaxed);
+    gp_lock_release(&link->send);
+    if (gathered && !much)
+        stub_flush_arm(link);
+    return CUDA_SUCCESS;
+}
+
+/* Send everything up to now, and the payload behind it, without keeping the queue from
+ * others.  Under send, which is released. */
+static CUresult
+call_send_apart(struct stub_link *link, const struct iovec *pieces, size_t n)
+{
+    int64_t gathered;
+    int r = 0;
+
+    stub_aside_begin(link);
+    if (n == 0)
+        r = xport_flush(link->conn);
+    for (size_t i = 0; i < n && r >= 0; i++)
+        r = xport_send_bulk(link->conn, pieces[i].iov_base, pieces[i].iov_len);
+    gathered = stub_aside_end(link);
+    if (unlikely(r < 0 || gathered < 0))
+        return call_lost(link, r < 0 ? r : (int)gathered);
+    return call_gathered(link, (uint32_t)gathered);
+}
+
+/* It wants more than a place in the order: the one beside is given back, for the next
+ * one there is in the connection's buffer. */
+static CUresult
+call_come_back(struct stub_call *c)
+{
+    CLEANUP_FREE struct wire_req *copy = malloc(c->frame_size);
+    struct stub_link *link = c->link;
+    struct wire_req *req;
+    uint32_t seq;
+
+    if (copy)
+        memcpy(copy, call_req(c), c->frame_size);
+    seq = atomic_load_explicit(&link->seq, memory_order_relaxed);
+    atomic_store_explicit(&link->seq, seq - 1, memory_order_relaxed);
+    if (!copy) {
+        gp_lock_release(&link->send);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    stub_aside_wait(link);
+    req = xport_reserve(link->conn, c->frame_size);
+    if (!req)
+        return call_lost(link, -EPIPE);
+    memcpy(req, copy, c->frame_size);
+    req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
+    atomic_store_explicit(&link->seq, req->seq, memory_order_relaxed);
+    c->body = req + 1;
+    c->aside = false;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+call_post_aside(struct stub_call *c)
+{
+    stub_aside_commit(&c->link->aside, c->frame_size);
+    gp_lock_release(&c->link->send);
+    return CUDA_SUCCESS;
+}
+
+/* The frame names memory that the server does not have yet: its place is given back,
+ * the server gets it, and the frame takes the next place. */
+static GP_COLD CUresult
+call_provide(struct stub_call *c)
+{
+    CLEANUP_FREE struct wire_req *copy = malloc(c->frame_size);
+    struct stub_link *link = c->link;
+    CUresult r;
+
+    if (copy)
+        memcpy(copy, call_req(c), c->frame_size);
+    atomic_store_explicit(&link->seq,
+                          atomic_load_explicit(&link->seq, memory_order_relaxed) - 1,
+                          memory_order_relaxed);
+    gp_lock_release(&link->send);
+    if (!copy)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    stub_hooks_provide();
+    r = call_claim(c, copy->call, copy->size - (uint32_t)sizeof(*copy));
+    if (r != CUDA_SUCCESS)
+        return r;
+    copy->seq = call_req(c)->seq;
+    memcpy(call_req(c), copy, c->frame_size);
+    return CUDA_SUCCESS;
+}
+
+/* Calls between stub and worker name nothing that a feature would have to give. */
+static GP_COLD CUresult
+call_look(struct stub_call *c)
+{
+    if (c->call >= WIRE_CALL_INTERNAL || call_req(c)->flags & WIRE_F_LAND ||
+        !stub_hooks_needs(c->body, c->frame_size - sizeof(struct wire_req)))
+        return CUDA_SUCCESS;
+    return call_provide(c);
+}
+
+static GP_COLD CUresult
+call_look_at_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
+{
+    bool some = stub_hooks_needs(c->body, c->frame_size - sizeof(struct wire_req));
+
+    for (size_t i = 0; i < n; i++)
+        if (pieces[i].iov_len <= CONTENT_MAX &&
+            stub_hooks_needs(pieces[i].iov_base, pieces[i].iov_len))
+            some = true;
+    return some ? call_provide(c) : CUDA_SUCCESS;
+}
+
+GP_HOT CUresult
+stub_call_post(struct stub_call *c)
+{
+    struct stub_link *link = c->link;
+    uint32_t attention = stub_link_attention(link), queued;
+    CUresult r;
+
+    if (unlikely(attention & STUB_ATTEND_CONTENT)) {
+        r = call_look(c);
+        if (r != CUDA_SUCCESS)
+            return r;
+    }
+    queued = atomic_load_explicit(&link->queued, memory_order_relaxed);
+    if (unlikely(attention & STUB_ATTEND_REPLY) && call_may_be_asked(c))
+        return stub_call_ask(c);
+    if (unlikely(c->aside))
+        return call_post_aside(c);
+    xport_commit(link->conn, c->frame_size);
+    if (unlikely(queued + c->frame_size >= STUB_SEND_HIGH ||
+                 attention & STUB_ATTEND_FLUSH))
+        return call_send_apart(link, NULL, 0);
+    atomic_store_explicit(&link->queued, queued + c->frame_size, memory_order_relaxed);
+    gp_lock_release(&link->send);
+    if (unlikely(queued == 0))
+        stub_flush_arm(link);
+    return CUDA_SUCCESS;
+}
+
+static void
+call_moved(struct stub_link *link, uint64_t bytes)
+{
+    if (unlikely(atomic_load_explicit(&link->count_payloads, memory_order_relaxed)))
+        stub_hooks_payload_moved(link, bytes);
+}
+
+/* Send everything up to and with this frame, and its payload behind it.  What follows
+ * in the one order cannot overtake the payload. */
+static CUresult
+call_send(struct stub_call *c, const struct iovec *pieces, size_t n)
+{
+    uint64_t moved = 0;
+    CUresult r;
+
+    xport_commit(c->link->conn, c->frame_size);
+    r = call_send_apart(c->link, pieces, n);
+    for (size_t i = 0; i < n; i++)
+        moved += pieces[i].iov_len;
+    if (r == CUDA_SUCCESS && moved)
+        call_moved(c->link, moved);
+    return r;
+}
+
+/* There was no room for all of it. */
+static GP_COLD CUresult
+call_send_leading_later(struct stub_call *c, int r)
+{
+    if (r != -EAGAIN)
+        return call_lost(c->link, r);
+    stub_wait_step_back(c);
+    return call_send_apart(c->link, NULL, 0);
+}
+
+/* Holding the lead: who reads must not wait for room, because what keeps the worker
+ * from making some may be that nobody reads. */
+static GP_INLINE CUresult
+call_send_leading(struct stub_call *c)
+{
+    struct stub_link *link = c->link;
+    int r;
+
+    xport_commit(link->conn, c->frame_size);
+    r = xport_flush_now(link->conn);
+    if (unlikely(r < 0))
+        return call_send_leading_later(c, r);
+    call_flushed(link);
+    gp_lock_release(&link->send);
+    return CUDA_SUCCESS;
+}
+
+static GP_COLD CUresult
+call_not_sent(struct stub_call *c, CUresult r)
+{
+    stub_wait_cancel(c);
+    return r;
+}
+
+static GP_INLINE CUresult
+call_send_and_wait(struct stub_call *c, const struct iovec *pieces, size_t n)
+{
+    CUresult r = CUDA_SUCCESS;
+
+    if (unlikely(stub_link_attention(c->link) & STUB_ATTEND_CONTENT))
+        r = n ? call_look_at_pieces(c, pieces, n) : call_look(c);
+    if (r == CUDA_SUCCESS && unlikely(c->aside))
+        r = call_come_back(c);
+    if (unlikely(r != CUDA_SUCCESS)) {
+        stub_wait_enter(c, false);
+        return call_not_sent(c, r);
+    }
+    call_req(c)->flags |= WIRE_F_REPLY;
+    c->seq = call_req(c)->seq;
+    stub_wait_enter(c, n == 0 && xport_flushes_now(c->link->conn));
+    r = likely(c->leads) ? call_send_leading(c) : call_send(c, pieces, n);
+    return unlikely(r != CUDA_SUCCESS) ? call_not_sent(c, r) : stub_wait_for(c);
+}
+
+/* With a payload, or for one. */
+static CUresult
+call_send_and_wait_bulk(struct stub_call *c, const struct iovec *pieces, size_t n)
+{
+    return call_send_and_wait(c, pieces, n);
+}
+
+GP_HOT CUresult
+stub_call_wait(struct stub_call *c)
+{
+    c->dst_len = 0;
+    return call_send_and_wait(c, NULL, 0);
+}
+
+CUresult
+stub_call_post_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
+{
+    CUresult r;
+
+    if (stub_link_asks(c->link) && stub_hooks_wants_reply(c->call)) {
+        r = stub_call_wait_pieces(c, pieces, n);
+        stub_call_end(c);
+        return r;
+    }
+    r = stub_link_attention(c->link) & STUB_ATTEND_CONTENT
+            ? call_look_at_pieces(c, pieces, n)
+            : CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS && c->aside)
+        r = call_come_back(c);
+    if (r != CUDA_SUCCESS)
+        return r;
+    call_req(c)->flags |= WIRE_F_BULK;
+    return call_send(c, pieces, n);
+}
+
+CUresult
+stub_call_wait_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
+{
+    call_req(c)->flags |= WIRE_F_BULK;
+    c->dst_len = 0;
+    return call_send_and_wait_bulk(c, pieces, n);
+}
+
+CUresult
+stub_call_post_bulk(struct stub_call *c, const void *data, uint64_t len)
+{
+    struct iovec piece = {(void *)(uintptr_t)data, len};
+
+    return stub_call_post_pieces(c, &piece, 1);
+}
+
+CUresult
+stub_call_wait_bulk(struct stub_call *c, const void *data, uint64_t len)
+{
+    struct iovec piece = {(void *)(uintptr_t)data, len};
+
+    return stub_call_wait_pieces(c, &piece, 1);
+}
+
+CUresult
+stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len, uint32_t rep_size)
+{
+    CUresult r;
+
+    c->dst = dst;
+    c->dst_len = len;
+    c->bulk_at = rep_size - (uint32_t)sizeof(uint64_t);
+    r = call_send_and_wait_bulk(c, NULL, 0);
+    call_moved(c->link, len);
+    return r;
+}
+
+CUresult
+stub_call_ask(struct stub_call *c)
+{
+    CUresult r = stub_call_wait(c);
+
+    stub_call_end(c);
+    return r;
+}
+
+GP_HOT CUresult
+stub_call_post_release(struct stub_call *c)
+{
+    struct stub_link *link = c->link;
+    uint32_t ctx = call_req(c)->ctx;
+    struct stub_releases *releases = &link->releases[ctx % STUB_RELEASES];
+    CUresult r;
+
+    /* Under send.  The worker queues them by context, so an answer in one context says
+     * nothing about those of another. */
+    if (likely(releases->ctx == ctx && releases->n < WIRE_RELEASES_POSTED)) {
+        releases->n++;
+        return stub_call_post(c);
+    }
+    r = stub_call_ask(c);
+    gp_lock_take(&link->send);
+    *releases = (struct stub_releases){.ctx = ctx};
+    gp_lock_release(&link->send);
+    return r;
+}
+
+uint32_t
+stub_call_land(struct stub_call *c)
+{
+    call_req(c)->flags |= WIRE_F_LAND;
+    return call_req(c)->seq;
+}
+
+CUresult
+stub_call_post_now(struct stub_call *c)
+{
+    CUresult r = c->aside ? call_come_back(c) : CUDA_SUCCESS;
+
+    return r == CUDA_SUCCESS ? call_send(c, NULL, 0) : r;
+}
+
+GP_HOT void
+stub_call_end(struct stub_call *c)
+{
+    stub_wait_leave(c);
+    if (unlikely(c->heap != NULL))
+        free(TAKE_PTR(c->heap));
+    c->reply = NULL;
+    if (unlikely(c->result != CUDA_SUCCESS))
+        stub_hooks_call_failed(c->link, c->result);
+    if (unlikely(stub_link_attention(c->link) & STUB_ATTEND_CALL))
+        c->result = stub_hooks_after_wait(c->call, c->result);
+}
+
+CUresult
+stub_call_bad(uint16_t call)
+{
+    char why[64];
+
+    snprintf(why, sizeof(why), "malformed answer to call 0x%04x", call);
+    return stub_link_lose(stub_link_here(), why);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One CUDA call on its way to the worker: what generated and hand-written stubs use.
+ *
+ * A struct stub_call lives on the stack of the application thread that makes the
+ * call.  stub_call_begin() claims the next place in the attachment's one ordered
+ * queue and hands out the body of the frame; exactly one of the post/wait functions
+ * sends it; stub_call_end() follows every wait, whatever it returned.  Between begin
+ * and post/wait the calling thread holds the queue, so it only stores the arguments
+ * there: everything that can be refused is checked before begin.
+ *
+ * Results are CUresult as the application sees them.  Any thread.
+ */
+#ifndef STUB_CALL_H
+#define STUB_CALL_H
+
+#include "cuda_abi.h"
+#include "gp_base.h"
+#include "stub_handle.h"
+#include "stub_inflight.h"
+#include "wire_format.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Claim the next place in the queue for @call with @body_size bytes of body (a
+ * multiple of 8, uninitialised: the caller writes every byte).  Fails without
+ * claiming when cuInit was not called, in a forked child, or when the link is dead. */
+CUresult stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size);
+
+/* The same for a call to a link of choice, which may come before cuInit, once attached.
+ */
+CUresult stub_call_begin_on(struct stub_call *c, struct stub_link *link, uint16_t call,
+                            uint32_t body_size);
+
+/* Send without asking for an answer.  Never blocks unless the send buffer is full. */
+CUresult stub_call_post(struct stub_call *c);
+
+/* Send, with everything queued before it, and wait for the answer. */
+CUresult stub_call_wait(struct stub_call *c);
+
+/* Like post/wait, with @len bytes straight from the caller's buffer behind the frame.
+ * The frame carries WIRE_F_BULK; its last fixed field is the u64 length. */
+CUresult stub_call_post_bulk(struct stub_call *c, const void *data, uint64_t len);
+CUresult stub_call_wait_bulk(struct stub_call *c, const void *data, uint64_t len);
+
+/* The payload gathered from @n pieces; none of them is empty. */
+struct iovec;
+CUresult stub_call_wait_pieces(struct stub_call *c, const struct iovec *pieces,
+                               size_t n);
+CUresult stub_call_post_pieces(struct stub_call *c, const struct iovec *pieces,
+                               size_t n);
+
+/* Send, wait, and receive the answer's bulk bytes straight into @dst.  @rep_size is the
+ * size of the reply's fixed struct, whose last field says how many there are; more than
+ * @len end the attachment.  With @dst NULL they go to malloc'ed memory, which the
+ * caller finds in c->dst and owns.  A small answer may come inline: then reply_flags
+ * lacks WIRE_F_BULK and the bytes lie in the reply. */
+CUresult stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len,
+                             uint32_t rep_size);
+
+/* Send a call that normally is posted, and wait for the verdict: for arguments that the
+ * stub cannot vouch for, so that the program hears of it from this very call. */
+CUresult stub_call_ask(struct stub_call *c);
+
+/* Post a call that frees or unloads; one of WIRE_RELEASES_POSTED is waited for, because
+ * the worker keeps those of a busy context in a queue. */
+CUresult stub_call_post_release(struct stub_call *c);
+
+/* Mark the call WIRE_F_LAND (stub_d2h_async.h) before stub_call_post(); its number. */
+uint32_t stub_call_land(struct stub_call *c);
+
+/* Send without asking for an answer, and do not wait for company. */
+CUresult stub_call_post_now(struct stub_call *c);
+
+/* After every wait: the reply becomes invalid and the next waiter may read.  A call
+ * that succeeded has failed after all when c->result says so then: what goes with the
+ * wait could not be done (stub_managed.h). */
+void stub_call_end(struct stub_call *c);
+
+/* May calls be made from here?  The check that stub_call_begin() makes, for calls that
+ * are answered locally. */
+CUresult stub_enter(void);
+
+/* The answer to @call is not what the description says: the link is lost. */
+CUresult stub_call_bad(uint16_t call);
+
+/* A call that gpupool does not carry: CUDA_ERROR_NOT_SUPPORTED, counted, named once
+ * in the log.  @call is its number in proto/api. */
+CUresult stub_unsupported(uint16_t call);
+
+/* The stream id that goes on the wire: NULL and CU_STREAM_LEGACY as 0, minted handles
+ * unchanged; CU_STREAM_PER_THREAD, and NULL with @per_thread (the _ptsz/_ptds names),
+ * as this thread's own stream of the current context, created on first use (0 is
+ * never returned for it; UINT64_MAX when it cannot be created). */
+uint64_t stub_stream_slow(CUstream stream, bool per_thread);
+
+static inline uint64_t
+stub_stream_id(CUstream stream, bool per_thread)
+{
+    if (likely((uintptr_t)stream > 2 || (!stream && !per_thread)))
+        return (uintptr_t)stream;
+    return stub_stream_slow(stream, per_thread);
+}
+
+/* The same for a stream that must exist: anything else is the program's mistake. */
+static inline CUresult
+stub_stream_get(CUstream stream, bool per_thread, uint64_t *ret_id)
+{
+    uint64_t id = stub_stream_id(stream, per_thread);
+
+    *ret_id = id;
+    if (likely(id <= 2 || stub_handle_ok(WIRE_KIND_STREAM, id)))
+        return CUDA_SUCCESS;
+    return id == UINT64_MAX ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Exported functions do more than call their bodies: there is a trace to print, or the
+ * session has several servers. */
+extern bool stub_slow;
+
+/* GPUPOOL_TRACE=1: one whole line on stderr per call, printed by the generated
+ * wrappers from their argument tables. */
+extern bool stub_tracing, stub_reporting;
+void stub_trace(const char *fmt, ...) GP_PRINTF(1, 2);
+
+#endif

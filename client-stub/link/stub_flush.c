@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The flusher: see stub_flush.h.
+ *
+ * It learns from two numbers, without a clock: if bytes are queued and the buffer was
+ * not emptied since the last look, they have waited for at least one tick.
+ */
+#include "stub_flush.h"
+
+#include "gp_base.h"
+#include "gp_time.h"
+#include "stub_hooks.h"
+#include "stub_link.h"
+#include "stub_send_overflow.h"
+#include "stub_thread.h"
+#include "stub_wait.h"
+#include "xport.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#define FLUSH_TICK_NS 50000
+/* While the program's own waits empty the buffer, every look only takes time from it.
+ */
+#define FLUSH_TICK_MAX_NS 400000
+/* While a sender is held up by a worker that takes nothing, there is work enough there.
+ */
+#define FLUSH_HELD_MAX_NS (10 * (long)GP_NS_PER_MS)
+#define FLUSH_IDLE_TICKS 25 /* looks without any frame before it sleeps for good */
+#define FLUSH_CHECK_MS 1000 /* between looks at bytes that nobody has acknowledged */
+#define FLUSH_LOOK_NS (100 * GP_NS_PER_MS) /* how late a dead worker is noticed */
+
+struct flush_look {
+    uint32_t flushes;
+    uint32_t queued;
+    uint32_t landing;
+};
+
+static struct flush_look
+flush_look_now(const struct stub_link *link)
+{
+    return (struct flush_look){
+        .flushes = atomic_load_explicit(&link->flushes, memory_order_relaxed),
+        .queued = atomic_load_explicit(&link->queued, memory_order_seq_cst),
+        .landing = atomic_load_explicit(&link->landing, memory_order_relaxed),
+    };
+}
+
+/* False: somebody else is sending. */
+static bool
+flush_send(struct stub_link *link)
+{
+    int r;
+
+    /* Whoever holds it sends, perhaps a payload that the worker takes only when
+     * somebody here has read what it is sending: then flush_step() must go on. */
+    if (!gp_lock_try(&link->send))
+        return false;
+    if (stub_aside_busy(&link->aside)) {
+        gp_lock_release(&link->send);
+        return false;
+    }
+    r = xport_flush(link->conn);
+    if (r == 0) {
+        uint32_t n = atomic_load_explicit(&link->flushes, memory_order_relaxed);
+
+        atomic_store_explicit(&link->queued, 0, memory_order_relaxed);
+        atomic_store_explicit(&link->flushes, n + 1, memory_order_relaxed);
+    }
+    gp_lock_release(&link->send);
+    if (r < 0)
+        stub_link_broken(link, r);
+    return true;
+}
+
+/* Sleep until a frame enters the buffer or the worker hangs up (reported once), at most
+ * @ms; false: only the time has passed. */
+static bool
+doze_wait(struct stub_link *link, int ms)
+{
+    struct pollfd fds[] = {
+        {.fd = link->doze_fd, .events = POLLIN},
+        {.fd = link->hung_up ? -1 : link->conn->fd, .events = POLLRDHUP},
+    };
+    uint64_t count;
+
+    if (poll(fds, ARRAY_SIZE(fds), ms) == 0)
+        return false;
+    if ((fds[0].revents & POLLIN) && read(link->doze_fd, &count, sizeof(count)) < 0)
+        return true;
+    link->hung_up = link->hung_up || fds[1].revents;
+    return true;
+}
+
+/* Sleep until a frame enters the empty buffer; while sent bytes are unacknowledged, the
+ * peer's liveness is checked meanwhile, for threads that wait for an answer.  The store
+ * and the look behind it pair with post's store of `queued` and its look at `asleep`:
+ * one of the two sees the other. */
+static void
+flush_doze(struct stub_link *link)
+{
+    atomic_store_explicit(&link->flush_asleep, 1, memory_order_seq_cst);
+    if (flush_look_now(link).queued == 0)
+        while (!doze_wait(link, xport_look(link->conn) ? FLUSH_CHECK_MS : -1))
+            ;
+    atomic_store_explicit(&link->flush_asleep, 0, memory_order_relaxed);
+    xport_look(link->conn);
+}
+
+/* What one look finds: stale frames leave; an idle buffer lets it sleep; one that the
+ * program empties by itself lets it look less often. */
+static void
+flush_step(struct stub_link *link, struct flush_look now, struct flush_look last,
+           uint32_t *idle, long *tick_ns)
+{
+    bool flushed = now.flushes != last.flushes;
+    bool stale = now.queued && !flushed && last.queued;
+
+    /* Before a flush in any case: the worker may not read until somebody reads here. */
+    if (now.landing && (last.landing || stale))
+        stub_hooks_unread(link);
+    *idle = now.queued == 0 && !flushed ? *idle + 1 : 0;
+    if (stale) {
+        long held_max = now.landing ? (long)FLUSH_TICK_MAX_NS : FLUSH_HELD_MAX_NS;
+
+        *tick_ns = flush_send(link) ? FLUSH_TICK_NS : gp_min(2 * *tick_ns, held_max);
+    } else if (flushed) {
+        *tick_ns = gp_min(2 * *tick_ns, (long)FLUSH_TICK_MAX_NS);
+    } else if (*idle > FLUSH_IDLE_TICKS) {
+        flush_doze(link);
+        *tick_ns = FLUSH_TICK_NS;
+    }
+}
+
+static void
+flush_run(void *arg)
+{
+    struct stub_link *link = arg;
+    struct flush_look last = {0};
+    long tick_ns = FLUSH_TICK_NS, since_look = 0;
+    uint32_t idle = 0;
+
+    prctl(PR_SET_TIMERSLACK, 5000UL, 0, 0, 0);
+    xport_watch(link->conn);
+    while (stub_link_ready(link) || atomic_load(&link->phase) == STUB_LINKED) {
+        struct flush_look now = flush_look_now(link);
+
+        flush_step(link, now, last, &idle, &tick_ns);
+        last = now;
+        since_look += tick_ns;
+        if (since_look > (long)FLUSH_LOOK_NS) {
+            xport_look(link->conn);
+            since_look = 0;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = tick_ns}, NULL);
+    }
+}
+
+void
+stub_flush_wake(struct stub_link *link)
+{
+    static const uint64_t one = 1;
+
+    atomic_store(&link->flush_asleep, 0);
+    if (write(link->doze_fd, &one, sizeof(one)) < 0)
+        stub_link_attend(link, STUB_ATTEND_FLUSH, true); /* cannot be: it never fills */
+}
+
+int
+stub_flush_start(struct stub_link *link)
+{
+    int r;
+
+    link->doze_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    r = link->doze_fd < 0 ? -errno
+                          : stub_thread_start("gpupool-flush", flush_run, link);
+    if (r < 0)
+        stub_link_attend(link, STUB_ATTEND_FLUSH, true);
+    return r;
+}

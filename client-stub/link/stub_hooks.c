@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asking the features; see stub_hooks.h. */
+#include "stub_hooks.h"
+
+void
+stub_hooks_before_call(uint16_t call)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->before_call)
+            (*at)->before_call(call);
+}
+
+CUresult
+stub_hooks_after_wait(uint16_t call, CUresult result)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->after_wait)
+            result = (*at)->after_wait(call, result);
+    return result;
+}
+
+CUresult
+stub_hooks_stream_waited(uint64_t stream)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->stream_waited && result == CUDA_SUCCESS)
+            result = (*at)->stream_waited(stream);
+    return result;
+}
+
+void
+stub_hooks_hostfn_begin(struct stub_link *link)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->hostfn_begin)
+            (*at)->hostfn_begin(link);
+}
+
+void
+stub_hooks_hostfn_end(struct stub_link *link)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->hostfn_end)
+            (*at)->hostfn_end(link);
+}
+
+uint16_t
+stub_hooks_frame_flags(void)
+{
+    uint16_t flags = 0;
+
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->frame_flags)
+            flags |= (*at)->frame_flags();
+    return flags;
+}
+
+/* All of them look, whatever the first has found. */
+bool
+stub_hooks_needs(const void *bytes, size_t n)
+{
+    bool some = false;
+
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->needs && (*at)->needs(bytes, n))
+            some = true;
+    return some;
+}
+
+void
+stub_hooks_provide(void)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->provide)
+            (*at)->provide();
+}
+
+bool
+stub_hooks_wants_reply(uint16_t call)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->wants_reply && (*at)->wants_reply(call))
+            return true;
+    return false;
+}
+
+void
+stub_hooks_call_failed(struct stub_link *link, CUresult result)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->call_failed)
+            (*at)->call_failed(link, result);
+}
+
+void
+stub_hooks_payload_moved(struct stub_link *link, uint64_t bytes)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->payload_moved)
+            (*at)->payload_moved(link, bytes);
+}
+
+void
+stub_hooks_unread(struct stub_link *link)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->unread)
+            (*at)->unread(link);
+}
+
+void
+stub_hooks_drain(const void *addr, uint64_t len)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->drain)
+            (*at)->drain(addr, len);
+}
+
+void
+stub_hooks_drain_all(void)
+{
+    stub_hooks_drain(NULL, UINT64_MAX);
+}
+
+void
+stub_hooks_ctx_end(struct stub_ctx *ctx)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->ctx_end)
+            (*at)->ctx_end(ctx);
+}
+
+const struct stub_unsolicited *
+stub_hooks_unsolicited(uint16_t kind)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        for (const struct stub_unsolicited *u = (*at)->unsolicited; u && u->kind; u++)
+            if (u->kind == kind)
+                return u;
+    return NULL;
+}

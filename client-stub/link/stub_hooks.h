@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where features join in: what they want to hear of calls, waits, payloads, unsolicited
+ * messages and the end of contexts.
+ *
+ * A feature is one constant of this type, defined beside its code; stub_features.c
+ * lists all of them, in the order in which they are asked.  The code that sends and
+ * waits calls the functions below and knows no feature by name.
+ *
+ * A feature that wants to hear of every call says so by its bit in the attention word
+ * of the links (stub_link.h); while no bit is set, none of this costs a call anything.
+ * No object, no thread of its own: everything runs in the thread that calls.
+ */
+#ifndef STUB_HOOKS_H
+#define STUB_HOOKS_H
+
+#include "cuda_abi.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct stub_ctx;
+struct stub_link;
+struct wire_rep;
+
+/* Takes one kind of unsolicited message.  It runs in whichever thread reads the
+ * connection, so it neither blocks nor runs code of the application.  NULL, or why the
+ * link must end. */
+struct stub_unsolicited {
+    uint16_t kind; /* WIRE_EVENT_*; 0 ends the list */
+    const char *(*take)(struct stub_link *link, const struct wire_rep *message);
+};
+
+/* Everything may be NULL but the name. */
+struct stub_feature {
+    const char *name;
+
+    /* STUB_ATTEND_CALL.  A call is about to be made, no lock is held. */
+    void (*before_call)(uint16_t call);
+    /* STUB_ATTEND_CALL.  It was made and waited for: what the program sees of it. */
+    CUresult (*after_wait)(uint16_t call, CUresult result);
+    /* STUB_ATTEND_CALL.  The program has waited for @stream, successfully; what the
+     * wait returns. */
+    CUresult (*stream_waited)(uint64_t stream);
+    /* STUB_ATTEND_CALL.  A host function in a stream of @link begins and has returned;
+     * the second always follows the first. */
+    void (*hostfn_begin)(struct stub_link *link);
+    void (*hostfn_end)(struct stub_link *link);
+    /* STUB_ATTEND_FLAGS.  Flags of a frame that this thread sends.  Under send. */
+    uint16_t (*frame_flags)(void);
+    /* STUB_ATTEND_CONTENT.  Do these bytes name something that the server must be
+     * given before it sees them?  Under send. */
+    bool (*needs)(const void *bytes, size_t n);
+    /* Then give it what was found.  No lock is held; calls may be made. */
+    void (*provide)(void);
+    /* STUB_ATTEND_REPLY.  Shall a call that nobody waits for be waited for? */
+    bool (*wants_reply)(uint16_t call);
+
+    /* A call to @link has returned @result, which is not success. */
+    void (*call_failed)(struct stub_link *link, CUresult result);
+    /* A payload has gone over the link, either way; while link->count_payloads. */
+    void (*payload_moved)(struct stub_link *link, uint64_t bytes);
+    /* Messages that are under way to us have been unread for a while: the flusher's. */
+    void (*unread)(struct stub_link *link);
+    /* [addr, addr + len) of host memory is about to be read, changed or given back:
+     * returns when nothing is in flight to it. */
+    void (*drain)(const void *addr, uint64_t len);
+    /* The driver has destroyed the context, which is no longer alive. */
+    void (*ctx_end)(struct stub_ctx *ctx);
+
+    const struct stub_unsolicited *unsolicited;
+};
+
+/* NULL ends the list.  Defined in stub_features.c, above every feature. */
+extern const struct stub_feature *const stub_features[];
+
+/* Ask every feature that has the hook, in order. */
+void stub_hooks_before_call(uint16_t call);
+CUresult stub_hooks_after_wait(uint16_t call, CUresult result);
+CUresult stub_hooks_stream_waited(uint64_t stream);
+void stub_hooks_hostfn_begin(struct stub_link *link);
+void stub_hooks_hostfn_end(struct stub_link *link);
+uint16_t stub_hooks_frame_flags(void);
+bool stub_hooks_needs(const void *bytes, size_t n);
+void stub_hooks_provide(void);
+bool stub_hooks_wants_reply(uint16_t call);
+void stub_hooks_call_failed(struct stub_link *link, CUresult result);
+void stub_hooks_payload_moved(struct stub_link *link, uint64_t bytes);
+void stub_hooks_unread(struct stub_link *link);
+void stub_hooks_drain(const void *addr, uint64_t len);
+void stub_hooks_drain_all(void); /* all of the process's memory */
+void stub_hooks_ctx_end(struct stub_ctx *ctx);
+
+/* Who takes this kind of message; NULL: nobody. */
+const struct stub_unsolicited *stub_hooks_unsolicited(uint16_t kind);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A call that nobody waits for, posted in one go: what stub_call_begin() and
+ * stub_call_post() do, for where every instruction counts and nothing is out of the
+ * ordinary.
+ *
+ * No object: the queue's lock is held from a begin that succeeded to the end.  Any
+ * thread.
+ */
+#ifndef STUB_POST_H
+#define STUB_POST_H
+
+#include "gp_base.h"
+#include "gp_lock.h"
+#include "stub_flush.h"
+#include "stub_link.h"
+#include "stub_send_overflow.h"
+#include "stub_tls.h"
+#include "wire_format.h"
+#include "xport.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* So many bytes leave at once.  One write of this size costs the kernel about as much
+ * per byte as a larger one, and the worker starts while we go on filling. */
+#define STUB_SEND_HIGH (32u * 1024u)
+
+/* The body of a frame of @size bytes in all, at the next place in the queue.  One word
+ * says whether anything is out of the ordinary (stub_link.h); the state of the send
+ * buffer is known only under the lock.  NULL, and
+ * nothing has happened: the call is to take the long way, which also says what is
+ * wrong. */
+static inline void *
+stub_post_begin(struct stub_link *link, uint16_t call, uint32_t size)
+{
+    struct xport_conn *conn = link->conn;
+    struct wire_req *req;
+
+    if (unlikely(stub_link_attention(link)))
+        return NULL;
+    gp_lock_take(&link->send);
+    /* While somebody sends, nobody else looks at the buffer, lock or not. */
+    if (unlikely(stub_aside_busy(&link->aside) ||
+                 (size_t)(conn->tx.end - conn->tx.pos) < size ||
+                 atomic_load_explicit(&link->queued, memory_order_relaxed) + size >=
+                     STUB_SEND_HIGH)) {
+        gp_lock_release(&link->send);
+        return NULL;
+    }
+    req = (struct wire_req *)conn->tx.pos;
+    req->size = size;
+    req->call = call;
+    req->flags = 0;
+    req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
+    req->ctx = stub_tls.ctx_index;
+    return req + 1;
+}
+
+/* The body is complete. */
+static inline void
+stub_post_end(struct stub_link *link, uint32_t size)
+{
+    uint32_t queued = atomic_load_explicit(&link->queued, memory_order_relaxed);
+    uint32_t seq = atomic_load_explicit(&link->seq, memory_order_relaxed);
+
+    atomic_store_explicit(&link->seq, seq + 1, memory_order_relaxed);
+    atomic_store_explicit(&link->queued, queued + size, memory_order_relaxed);
+    xport_commit(link->conn, size);
+    gp_lock_release(&link->send);
+    if (unlikely(queued == 0))
+        stub_flush_arm(link);
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What other threads post while one of them sends.
+ *
+ * A payload takes as long as the line needs, and so does a full buffer whose reader is
+ * behind.  Who sends either lets go of the queue meanwhile: frames that others post go
+ * into a buffer of the link, and behind the payload, in the one order.  A call that
+ * wants an answer, or has a payload itself, or finds the buffer full, waits for the
+ * line; it would anyway.
+ *
+ * One per link, part of it.  Everything under link->send.
+ */
+#ifndef STUB_SEND_OVERFLOW_H
+#define STUB_SEND_OVERFLOW_H
+
+#include "gp_base.h"
+#include "stub_link.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wire_req;
+
+/* As much as a connection itself gathers: what fills it faster than the line takes it
+ * has to wait. */
+#define STUB_ASIDE_MAX (64u * 1024u)
+
+static inline bool
+stub_aside_busy(const struct stub_aside *aside)
+{
+    return atomic_load_explicit(&aside->busy, memory_order_relaxed) != 0;
+}
+
+/* Lets go of link->send: nobody else uses the connection's sending end until
+ * stub_aside_end(). */
+void stub_aside_begin(struct stub_link *link);
+
+/* Takes link->send again and moves what has gathered into the connection's buffer; how
+ * many bytes.  -ECONNRESET: there is no connection any more. */
+int64_t stub_aside_end(struct stub_link *link);
+
+/* Room for a frame of @size bytes while somebody sends; NULL: there is none. */
+struct wire_req *stub_aside_reserve(struct stub_aside *aside, uint32_t size);
+
+static inline void
+stub_aside_commit(struct stub_aside *aside, uint32_t size)
+{
+    aside->used += size;
+}
+
+/* Until nobody sends; lets go of link->send meanwhile. */
+void stub_aside_wait(struct stub_link *link);
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stub_stripes.h"
+
+#include "attach.pb-c.h"
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_msg.h"
+#include "gp_net.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "stub_call.h"
+#include "stub_hooks.h"
+#include "stub_link.h"
+#include "stub_thread.h"
+#include "wire_api.h"
+#include "xport.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Before this, a link has no need that pays for four handshakes. */
+#define MOVED_MIN (UINT64_C(16) << 20)
+
+/* On a shorter round trip the windows that kernels open by themselves suffice. */
+#define ROUND_TRIP_MIN (2 * GP_NS_PER_MS)
+
+#define AUTO_LANES 4u
+#define OPEN_NS (10 * GP_NS_PER_S)
+#define REPLY_MAX 4096u
+
+/* Connections in all, 0: auto. */
+static _Atomic uint32_t wish;
+
+int
+stub_lanes_settings(void)
+{
+    const char *text = getenv("GPUPOOL_CONNECTIONS");
+    uint64_t n = 0;
+
+    if (text && *text && strcmp(text, "auto") != 0 &&
+        gp_str_u64(text, 1, 1 + XPORT_STRIPES_MAX, &n) < 0)
+        return -EINVAL;
+    atomic_store(&wish, (uint32_t)n);
+    return 0;
+}
+
+/* ---- opening ----------------------------------------------------------------------
+ */
+
+static int
+lane_ask(const struct stub_link *link, int fd, uint32_t index, uint64_t deadline,
+         struct gp_err *err)
+{
+    Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
+    uint8_t bytes[256];
+
+    req.wire_major = WIRE_MAJOR;
+    req.wire_minor = WIRE_MINOR;
+    req.lane_cookie = link->attach->lane_cookie;
+    req.lane_index = index;
+    if (gpupool__attach_request__get_packed_size(&req) > sizeof(bytes))
+        return gp_err_set(err, -EPROTO, "a cookie of %zu bytes", req.lane_cookie.len);
+    return gp_msg_send(fd, bytes, gpupool__attach_request__pack(&req, bytes), deadline,
+                       err);
+}
+
+static int
+lane_answered(int fd, uint64_t deadline, struct gp_err *err)
+{
+    CLEANUP_FREE void *bytes = NULL;
+    Gpupool__AttachReply *reply;
+    size_t len;
+    int r = gp_msg_recv(fd, REPLY_MAX, deadline, &bytes, &len, err);
+
+    if (r < 0)
+        return r;
+    reply = gpupool__attach_reply__unpack(NULL, len, bytes);
+    if (!reply)
+        return gp_err_set(err, -EPROTO, "the answer is no attach reply");
+    if (reply->status != GPUPOOL__ATTACH_STATUS__ATTACH_OK)
+        r = gp_err_set(err, -EACCES, "refused: %s", reply->message);
+    gpupool__attach_reply__free_unpacked(reply, NULL);
+    return r;
+}
+
+/* All are asked for before the first answer is waited for. */
+static int
+lanes_connect(const struct stub_link *link, int *fds, uint32_t n, struct gp_err *err)
+{
+    uint64_t deadline = gp_now_ns() + OPEN_NS;
+    char address[GP_NET_NAME_MAX];
+    int r = 0;
+
+    gp_net_peer_name(link->conn->fd, address, sizeof(address));
+    for (uint32_t i = 0; i < n && r >= 0; i++) {
+        r = gp_net_connect(address, 0, deadline, true, &fds[i], err);
+        if (r >= 0)
+            r = lane_ask(link, fds[i], i, deadline, err);
+    }
+    for (uint32_t i = 0; i < n && r >= 0; i++)
+        r = lane_answered(fds[i], deadline, err);
+    return r;
+}
+
+/* Tell the worker that they are there; whether it has taken them. */
+static bool
+lanes_announce(struct stub_link *link, uint32_t n)
+{
+    struct wire_gp_lanes_rep_view rep = {0};
+    struct wire_gp_lanes_req *req;
+    struct stub_call c;
+    CUresult r = stub_call_begin_on(&c, link, WIRE_CALL_gp_lanes, sizeof(*req));
+    bool taken;
+
+    if (r != CUDA_SUCCESS)
+        return false;
+    req = c.body;
+    *req = (struct wire_gp_lanes_req){.n = n};
+    r = stub_call_wait(&c);
+    taken = r == CUDA_SUCCESS &&
+            wire_gp_lanes_rep_open(&rep, c.reply, c.reply_size, 0) && rep.f->taken == n;
+    stub_call_end(&c);
+    return taken;
+}
+
+static void
+lanes_open(struct stub_link *link, uint32_t n)
+{
+    int fds[XPORT_STRIPES_MAX];
+    struct gp_err err = {0};
+    int r;
+
+    n = gp_min(n, gp_min(link->attach->lanes_max, (uint32_t)XPORT_STRIPES_MAX));
+    for (uint32_t i = 0; i < n; i++)
+        fds[i] = -1;
+    r = n ? lanes_connect(link, fds, n, &err)
+          : gp_err_set(&err, -ENOTSUP, "the server takes none");
+    if (r >= 0)
+        r = xport_stripes_add(link->conn, fds, n, &err);
+    if (r < 0) {
+        gp_log_info("stub", "no further connections: %s", gp_err_msg(&err, r));
+        for (uint32_t i = 0; i < n; i++)
+            if (fds[i] >= 0)
+                close(fds[i]);
+        return;
+    }
+    if (!lanes_announce(link, n))
+        return;
+    xport_stripes_use(link->conn);
+    gp_log_info("stub", "%u further connections for bulk data", n);
+}
+
+/* ---- whether to -------------------------------------------------------------------
+ */
+
+/* The shortest of some round trips; UINT64_MAX: the link is gone. */
+static uint64_t
+round_trip(struct stub_link *link)
+{
+    uint64_t best = UINT64_MAX;
+
+    for (int i = 0; i < 3; i++) {
+        struct stub_call c;
+        uint64_t start;
+
+        if (stub_call_begin_on(&c, link, WIRE_CALL_gp_ping,
+                               sizeof(struct wire_gp_ping_req)) != CUDA_SUCCESS)
+            return UINT64_MAX;
+        *(struct wire_gp_ping_req *)c.body = (struct wire_gp_ping_req){.value = 1};
+        start = gp_now_ns();
+        if (stub_call_ask(&c) != CUDA_SUCCESS)
+            return UINT64_MAX;
+        best = gp_min(best, gp_now_ns() - start);
+    }
+    return best;
+}
+
+static void
+lanes_main(void *arg)
+{
+    struct stub_link *link = arg;
+    uint64_t trip;
+
+    if (wish) {
+        lanes_open(link, wish - 1);
+        return;
+    }
+    trip = round_trip(link);
+    gp_log_debug("stub", "a round trip takes %llu us", (unsigned long long)trip / 1000);
+    if (trip >= ROUND_TRIP_MIN && trip != UINT64_MAX)
+        lanes_open(link, AUTO_LANES);
+}
+
+static void
+lanes_moved(struct stub_link *link, uint64_t bytes)
+{
+    uint32_t n = atomic_load_explicit(&wish, memory_order_relaxed);
+
+    if (n == 0 &&
+        atomic_fetch_add_explicit(&link->moved, bytes, memory_order_relaxed) + bytes <
+            MOVED_MIN)
+        return;
+    if (!atomic_exchange(&link->count_payloads, false) || n == 1)
+        return;
+    if (stub_thread_start("gpupool-lanes", lanes_main, link) < 0)
+        gp_log_info("stub", "no thread for further connections");
+}
+
+const struct stub_feature stub_lanes_feature = {
+    .name = "several connections",
+    .payload_moved = lanes_moved,
+};

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames that the worker sends unasked.
+ *
+ * Taken by whichever thread reads the connection; so nothing here blocks or runs code
+ * of the application.  What belongs to a feature goes to it (stub_hooks.h).
+ */
+#ifndef STUB_UNSOLICITED_H
+#define STUB_UNSOLICITED_H
+
+struct stub_link;
+struct wire_rep;
+
+/* NULL, or why the link must end. */
+const char *stub_event_take(struct stub_link *link, const struct wire_rep *event);
+
+#endif

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors of exported objects, see stub_export.h, and the four calls. */
+#include "stub_export.h"
+
+#include "stub_call.h"
+#include "stub_handle.h"
+#include "stub_link.h"
+#include "stub_manual.h"
+#include "stub_result.h"
+#include "stub_thread.h"
+#include "wire_api.h"
+#include "wire_result.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SHARE_MAGIC UINT64_C(0x64726168732d7067) /* "gp-shard" */
+
+/* The watched end of a pair. */
+struct share {
+    struct share *next, **at;
+    struct stub_link *link;
+    uint64_t token[2];
+    int fd;
+};
+
+static struct gp_lock lock; /* of starting the thread, and of the list */
+static int watch_fd = -1;
+static struct share *shares; /* the kernel's list of them is not one that we can see */
+
+static void
+share_keep(struct share *share)
+{
+    gp_lock_take(&lock);
+    share->next = shares;
+    share->at = &shares;
+    if (shares)
+        shares->at = &share->next;
+    shares = share;
+    gp_lock_release(&lock);
+}
+
+static void
+share_forget(struct share *share)
+{
+    gp_lock_take(&lock);
+    *share->at = share->next;
+    if (share->next)
+        share->next->at = share->at;
+    gp_lock_release(&lock);
+}
+
+/* ---- the thread ---------------------------------------------------------------------
+ */
+
+static void
+share_say_closed(const struct share *share)
+{
+    struct wire_gp_share_closed_req *req;
+    struct stub_call c;
+
+    if (stub_call_begin_on(&c, share->link, WIRE_CALL_gp_share_closed, sizeof(*req)) !=
+        CUDA_SUCCESS)
+        return;
+    req = c.body;
+    *req = (struct wire_gp_share_closed_req){.token0 = share->token[0],
+                                             .token1 = share->token[1]};
+    stub_call_post_now(&c);
+}
+
+static void
+share_thread(void *arg)
+{
+    struct epoll_event event;
+
+    (void)arg;
+    for (;;) {
+        struct share *share;
+
+        if (epoll_wait(watch_fd, &event, 1, -1) != 1)
+            continue;
+        share = event.data.ptr;
+        share_forget(share);
+        close(share->fd);
+        share_say_closed(share);
+        free(share);
+    }
+}
+
+static int
+share_watch_start(void)
+{
+    int r = 0;
+
+    gp_lock_take(&lock);
+    if (watch_fd < 0) {
+        watch_fd = epoll_create1(EPOLL_CLOEXEC);
+        r = watch_fd < 0 ? -errno
+                         : stub_thread_start("gpupool-share", share_thread, NULL);
+        if (r < 0 && watch_fd >= 0) {
+            close(watch_fd);
+            watch_fd = -1;
+        }
+    }
+    gp_lock_release(&lock);
+    return r;
+}
+
+/* ---- descriptors --------------------------------------------------------------------
+ */
+
+/* @fd, the end that stays, is ours also on failure. */
+static int
+share_watch(struct stub_link *link, const uint64_t token[2], int fd)
+{
+    CLEANUP_FD int own = fd;
+    CLEANUP_FREE struct share *share = malloc(sizeof(*share));
+    struct epoll_event event = {.events = 0}; /* the hang-up comes unasked */
+    int r = share ? share_watch_start() : -ENOMEM;
+
+    if (r < 0)
+        return r;
+    *share = (struct share){.link = link, .token = {token[0], token[1]}, .fd = fd};
+    event.data.ptr = share;
+    share_keep(share);
+    if (epoll_ctl(watch_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+        share_forget(share);
+        return -errno;
+    }
+    (void)TAKE_FD(own);
+    (void)TAKE_PTR(share);
+    return 0;
+}
+
+int
+stub_share_publish(struct stub_link *link, uint32_t kind, const uint64_t token[2],
+                   int *ret_fd)
+{
+    const struct stub_share_word word = {.magic = SHARE_MAGIC,
+                                         .token = {token[0], token[1]},
+                                         .link = link->number,
+                                         .kind = kind};
+    int pair[2], r;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    if (send(pair[0], &word, sizeof(word), MSG_NOSIGNAL) != (ssize_t)sizeof(word)) {
+        r = -errno;
+        close(pair[0]);
+    } else {
+        r = share_watch(link, token, pair[0]);
+    }
+    if (r < 0) {
+        close(pair[1]);
+        return r;
+    }
+    *ret_fd = pair[1];
+    return 0;
+}
+
+int
+stub_share_read(int fd, uint32_t kind, struct stub_share_word *ret)
+{
+    struct iovec iov = {ret, sizeof(*ret)};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    ssize_t n = recvmsg(fd, &msg, MSG_PEEK | MSG_DONTWAIT);
+
+    if (n != (ssize_t)sizeof(*ret) || (msg.msg_flags & MSG_TRUNC) ||
+        ret->magic != SHARE_MAGIC || ret->kind != kind || ret->link >= stub_links_n)
+        return -EINVAL;
+    return 0;
+}
+
+/* ---- the calls ----------------------------------------------------------------------
+ */
+
+/* The reply of both exports; the descriptor goes to *@out. */
+static CUresult
+share_publish(uint32_t kind, uint64_t handle, uint64_t token0, uint64_t token1,
+              void *out)
+{
+    const uint64_t token[2] = {token0, token1};
+    int fd, r;
+
+    r = stub_share_publish(&stub_links[wire_handle_link(handle)], kind, token, &fd);
+    if (r < 0)
+        return stub_result_errno(r);
+    memcpy(out, &fd, sizeof(fd));
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuMemExportToShareableHandle(void *shareableHandle,
+                                    CUmemGenericAllocationHandle handle,
+                                    CUmemAllocationHandleType handleType,
+                                    unsigned long long flags)
+{
+    struct wire_cuMemExportToShareableHandle_rep_view rep = {0};
+    struct wire_cuMemExportToShareableHandle_req *req;
+    struct stub_call c;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!stub_handle_ok(WIRE_KIND_MEMHANDLE, handle))
+        return wire_handle_error(WIRE_KIND_MEMHANDLE);
+    if (!shareableHandle)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_call_begin(&c, WIRE_CALL_cuMemExportToShareableHandle, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    *req = (struct wire_cuMemExportToShareableHandle_req){
+        .handle = handle, .handleType = handleType, .flags = flags};
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS &&
+        !wire_cuMemExportToShareableHandle_rep_open(&rep, c.reply, c.reply_size, 0))
+        r = stub_call_bad(WIRE_CALL_cuMemExportToShareableHandle);
+    if (r == CUDA_SUCCESS)
+        r = share_publish(WIRE_KIND_MEMHANDLE, handle, rep.f->token0, rep.f->token1,
+                          shareableHandle);
+    stub_call_end(&c);
+    return r;
+}
+
+CUresult
+stub_m_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool,
+                                        CUmemAllocationHandleType handleType,
+                                        unsigned long long flags)
+{
+    struct wire_cuMemPoolExportToShareableHandle_rep_view rep = {0};
+    struct wire_cuMemPoolExportToShareableHandle_req *req;
+    uint64_t handle = (uintptr_t)pool;
+    struct stub_call c;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!stub_handle_ok(WIRE_KIND_MEMPOOL, handle))
+        return wire_handle_error(WIRE_KIND_MEMPOOL);
+    if (!handle_out)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_call_begin(&c, WIRE_CALL_cuMemPoolExportToShareableHandle, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    *req = (struct wire_cuMemPoolExportToShareableHandle_req){
+        .pool = handle, .handleType = handleType, .flags = flags};
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS &&
+        !wire_cuMemPoolExportToShareableHandle_rep_open(&rep, c.reply, c.reply_size, 0))
+        r = stub_call_bad(WIRE_CALL_cuMemPoolExportToShareableHandle);
+    if (r == CUDA_SUCCESS)
+        r = share_publish(WIRE_KIND_MEMPOOL, handle, rep.f->token0, rep.f->token1,
+                          handle_out);
+    stub_call_end(&c);
+    return r;
+}
+
+/* What both imports begin with: the word, and an id for the object on its server. */
+static CUresult
+share_import(void *handle, uint32_t kind, struct stub_share_word *word,
+             uint64_t *ret_id)
+{
+    if (stub_share_read((int)(intptr_t)handle, kind, word) < 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_id = stub_handle_new_on(word->link, kind);
+    return *ret_id ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult
+stub_m_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
+                                      void *osHandle,
+                                      CUmemAllocationHandleType shHandleType)
+{
+    struct wire_cuMemImportFromShareableHandle_req *req;
+    struct stub_share_word word;
+    struct stub_call c;
+    uint64_t id = 0;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = share_import(osHandle, WIRE_KIND_MEMHANDLE, &word, &id);
+    if (r == CUDA_SUCCESS)
+        r = stub_call_begin_on(&c, &stub_links[word.link],
+                               WIRE_CALL_cuMemImportFromShareableHandle, sizeof(*req));
+    if (r == CUDA_SUCCESS) {
+        req = c.body;
+        *req = (struct wire_cuMemImportFromShareableHandle_req){
+            .handle = id,
+            .shHandleType = shHandleType,
+            .token0 = word.token[0],
+            .token1 = word.token[1]};
+        r = stub_call_wait(&c);
+        stub_call_end(&c);
+    }
+    if (r == CUDA_SUCCESS)
+        *handle = id;
+    else if (id)
+        stub_handle_del(WIRE_KIND_MEMHANDLE, id);
+    return r;
+}
+
+CUresult
+stub_m_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,
+                                          CUmemAllocationHandleType handleType,
+                                          unsigned long long flags)
+{
+    struct wire_cuMemPoolImportFromShareableHandle_req *req;
+    struct stub_share_word word;
+    struct stub_call c;
+    uint64_t id = 0;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!pool_out || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = share_import(handle, WIRE_KIND_MEMPOOL, &word, &id);
+    if (r == CUDA_SUCCESS)
+        r = stub_call_begin_on(&c, &stub_links[word.link],
+                               WIRE_CALL_cuMemPoolImportFromShareableHandle,
+                               sizeof(*req));
+    if (r == CUDA_SUCCESS) {
+        req = c.body;
+        *req = (struct wire_cuMemPoolImportFromShareableHandle_req){
+            .pool_out = id,
+            .handleType = handleType,
+            .flags = flags,
+            .token0 = word.token[0],
+            .token1 = word.token[1]};
+        r = stub_call_wait(&c);
+        stub_call_end(&c);
+    }
+    if (r == CUDA_SUCCESS)
+        *pool_out = (CUmemoryPool)(uintptr_t)id;
+    else if (id)
+        stub_handle_del(WIRE_KIND_MEMPOOL, id);
+    return r;
+}

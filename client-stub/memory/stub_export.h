@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the program gets for an object that it exports: one end of a pair of sockets.
+ *
+ * In the socket lies a word with the object's token, which whoever imports looks at
+ * without taking it; so the descriptor can be duplicated, inherited, sent to another
+ * process, and used as often as a driver's.  The other end stays here: it hangs up when
+ * the last duplicate is closed, wherever that is, and the server is told, because such
+ * a descriptor keeps the object alive as the driver's would.
+ *
+ * The token alone opens nothing: the server gives the object to processes of the
+ * session only.  Any thread.
+ */
+#ifndef STUB_EXPORT_H
+#define STUB_EXPORT_H
+
+#include "gp_base.h"
+
+#include <stdint.h>
+
+struct stub_link;
+
+struct stub_share_word {
+    uint64_t magic;
+    uint64_t token[2];
+    uint32_t link; /* which of the session's servers has the object */
+    uint32_t kind; /* enum wire_kind */
+};
+
+/* The descriptor for the program; -errno. */
+int stub_share_publish(struct stub_link *link, uint32_t kind, const uint64_t token[2],
+                       int *ret_fd);
+
+/* What a descriptor that the program hands in says; -EINVAL: it is none of those. */
+int stub_share_read(int fd, uint32_t kind, struct stub_share_word *ret);
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pinned host memory: plain memory of this process, remembered.
+ *
+ * It is not pinned for any card, since the card is elsewhere; being in the registry
+ * makes copies to and from it asynchronous where CUDA promises that.  Over shared
+ * memory the worker maps it as well (stub_pinned.h), and kernels use it in place.
+ * Elsewhere the card has pages of its own for what it has been given the address of,
+ * at the same address (stub_unified.h), which follow (stub_managed.h); registered
+ * memory has another address there, which the program asks for.
+ */
+#include "cuda_api.h"
+#include "stub_call.h"
+#include "stub_capture.h"
+#include "stub_ctx.h"
+#include "stub_hooks.h"
+#include "stub_link.h"
+#include "stub_managed.h"
+#include "stub_manual.h"
+#include "stub_memory.h"
+#include "stub_pinned.h"
+#include "stub_result.h"
+#include "stub_sticky.h"
+#include "stub_unified.h"
+#include "wire_api.h"
+#include "xport.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#define HOST_FLAGS                                                                     \
+    (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |                            \
+     CU_MEMHOSTALLOC_WRITECOMBINED)
+#define REGISTER_FLAGS                                                                 \
+    (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                      \
+     CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)
+
+static CUresult
+host_enter(void)
+{
+    struct stub_ctx *ctx;
+    CUresult r = stub_enter();
+
+    if (r == CUDA_SUCCESS)
+        r = stub_ctx_resolve(NULL, &ctx);
+    return r == CUDA_SUCCESS ? stub_sticky_verdict() : r;
+}
+
+static CUresult
+host_enter_known(void)
+{
+    CUresult r = stub_enter();
+
+    return r == CUDA_SUCCESS ? stub_sticky_verdict() : r;
+}
+
+/* RDMA may keep it registered: we say when it goes. */
+static void
+host_pin(const void *p, size_t size)
+{
+    for (uint32_t i = 0; i < stub_links_n; i++)
+        if (stub_links[i].conn)
+            xport_pin(stub_links[i].conn, p, size);
+}
+
+static void
+host_unpin(const void *p)
+{
+    for (uint32_t i = 0; i < stub_links_n; i++)
+        if (stub_links[i].conn)
+            xport_unpin(stub_links[i].conn, p);
+}
+
+/* The address is the card's as well where that can be (stub_unified.h). */
+static void *
+host_map(size_t size, uint32_t *ret_number, enum stub_memory_reach *ret_reach)
+{
+    bool unified = stub_unified_open();
+    void *p = stub_pinned_new(size, ret_number, ret_reach);
+
+    if (!p && unified) {
+        p = stub_unified_map(size, -1);
+        *ret_reach = p ? STUB_REACH_WAITING : STUB_REACH_NONE;
+    }
+    if (!p)
+        p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static void
+host_give_back(const struct stub_memory *m)
+{
+    if (m->reach == STUB_REACH_NONE)
+        munmap((void *)(uintptr_t)m->range.start, m->mapped);
+    else
+        stub_unified_release(m->range.start, m->mapped);
+    if (m->pinned)
+        stub_pinned_drop(m->pinned_link, m->pinned);
+}
+
+CUresult
+stub_m_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
+{
+    CUresult r = host_enter();
+    struct stub_memory m = {.reach = STUB_REACH_NONE};
+    void *p;
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!pp || bytesize == 0 || Flags & ~HOST_FLAGS || bytesize > SIZE_MAX / 2)
+        return CUDA_ERROR_INVALID_VALUE;
+    m.mapped = GP_ALIGN_UP(bytesize, 4096);
+    p = host_map(m.mapped, &m.pinned, &m.reach);
+    if (!p)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    m.range.start = (uintptr_t)p;
+    m.pinned_link = stub_link_here()->number;
+    if (stub_memory_add_pinned((uintptr_t)p, bytesize, Flags, m.mapped, m.pinned,
+                               m.reach) < 0) {
+        host_give_back(&m);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    host_pin(p, bytesize);
+    *pp = p;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuMemAllocHost_v2(void **pp, size_t bytesize)
+{
+    return stub_m_cuMemHostAlloc(pp, bytesize, 0);
+}
+
+/* Work that may still use the memory is waited for, as a driver does; but in a capture,
+ * where that would be an error, the worker does it. */
+static void
+host_wait(const struct stub_memory *m)
+{
+    if ((m->reach == STUB_REACH_SHARED || m->reach == STUB_REACH_MOVED) &&
+        !stub_capture_any())
+        cuCtxSynchronize();
+}
+
+/* The copy on the server, if there is one, goes first. */
+static void
+host_unmap(void *p)
+{
+    CUdeviceptr dev = stub_managed_device((uintptr_t)p);
+    struct stub_memory m;
+
+    if (!dev)
+        return;
+    stub_managed_settle();
+    stub_managed_drop((uintptr_t)p);
+    if (dev == (uintptr_t)p)
+        return;
+    if (!stub_unified_holds(dev))
+        stub_m_cuMemFree_v2(dev);
+    else if (stub_memory_remove(dev, STUB_MEMORY_DEVICE, &m))
+        stub_unified_release(dev & ~UINT64_C(4095),
+                             (dev & UINT64_C(4095)) + m.range.size);
+}
+
+/* Every send from the memory is over when the sending call returns; what is still to
+ * land in it is waited for. */
+CUresult
+stub_m_cuMemFreeHost(void *p)
+{
+    struct stub_memory m;
+    CUresult r = host_enter_known();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_HOST, &m))
+        return CUDA_ERROR_INVALID_VALUE;
+    host_wait(&m);
+    stub_hooks_drain(p, m.range.size);
+    host_unmap(p);
+    host_unpin(p);
+    host_give_back(&m);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
+{
+    CUresult r = host_enter();
+    int e;
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!p || bytesize == 0 || Flags & ~REGISTER_FLAGS)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
+        return stub_unsupported(WIRE_CALL_cuMemHostRegister_v2);
+    e = stub_memory_add(STUB_MEMORY_REGISTERED, (uintptr_t)p, bytesize, Flags, 0);
+    if (e == -EEXIST)
+        return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    if (e == 0)
+        host_pin(p, bytesize);
+    return stub_result_errno(e);
+}
+
+CUresult
+stub_m_cuMemHostUnregister(void *p)
+{
+    struct stub_memory m;
+    CUresult r = host_enter_known();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_REGISTERED, &m))
+        return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    stub_hooks_drain(p, m.range.size);
+    host_unmap(p);
+    host_unpin(p);
+    return CUDA_SUCCESS;
+}
+
+static bool
+host_find(const void *p, struct stub_memory *ret)
+{
+    return stub_memory_find((uintptr_t)p, ret) &&
+           (ret->kind == STUB_MEMORY_HOST || ret->kind == STUB_MEMORY_REGISTERED);
+}
+
+CUresult
+stub_m_cuMemHostGetFlags(unsigned int *pFlags, void *p)
+{
+    struct stub_memory m;
+    CUresult r = host_enter_known();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!pFlags || !host_find(p, &m))
+        return CUDA_ERROR_INVALID_VALUE;
+    *pFlags = m.flags;
+    if (m.kind == STUB_MEMORY_HOST) /* with unified addressing the card has all of it */
+        *pFlags |= CU_MEMHOSTALLOC_DEVICEMAP;
+    return CUDA_SUCCESS;
+}
+
+/* The address of other memory than ours begins at the same place in a page. */
+static CUresult
+host_show_other(const struct stub_memory *m, CUdeviceptr *ret)
+{
+    uint64_t skip = m->range.start % 4096, size = skip + m->range.size;
+    uint64_t base = stub_unified_hold(size);
+    CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+
+    if (base && stub_memory_add(STUB_MEMORY_DEVICE, base + skip, m->range.size,
+                                STUB_MEMORY_EVERYWHERE, 0) == 0) {
+        r = stub_managed_add_pages(base + skip, m->range.start, m->range.size);
+        if (r != CUDA_SUCCESS)
+            stub_memory_remove(base + skip, STUB_MEMORY_DEVICE, NULL);
+    }
+    if (r == CUDA_SUCCESS)
+        *ret = base + skip;
+    else if (base)
+        stub_unified_release(base, size);
+    return r;
+}
+
+/* Memory for it at the server, now: a pointer that was asked for may get to the card in
+ * any disguise. */
+static CUresult
+host_show(const struct stub_memory *m, CUdeviceptr *ret)
+{
+    if (m->reach != STUB_REACH_NONE) {
+        *ret = m->range.start;
+        stub_memory_want(m->range.start);
+        return stub_managed_adopt();
+    }
+    if (m->kind == STUB_MEMORY_REGISTERED && stub_unified_open() &&
+        stub_unified_at(stub_link_here()))
+        return host_show_other(m, ret);
+    return stub_alloc_mapped(ret, (void *)(uintptr_t)m->range.start, m->range.size);
+}
+
+CUresult
+stub_m_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
+{
+    struct stub_memory m;
+    CUdeviceptr base;
+    CUresult r = host_enter_known();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!pdptr || Flags || !host_find(p, &m))
+        return CUDA_ERROR_INVALID_VALUE;
+    *pdptr = stub_managed_device((uintptr_t)p);
+    if (*pdptr)
+        return CUDA_SUCCESS;
+    stub_hooks_drain((void *)(uintptr_t)m.range.start, m.range.size);
+    if (m.reach == STUB_REACH_SHARED) {
+        *pdptr = (uintptr_t)p;
+        return CUDA_SUCCESS;
+    }
+    r = host_show(&m, &base);
+    if (r == CUDA_SUCCESS)
+        *pdptr = base + ((uintptr_t)p - m.range.start);
+    return r;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stub_internal_stream.h"
+
+#include "cuda_api.h"
+#include "gp_lock.h"
+#include "stub_ctx.h"
+
+#include <stdlib.h>
+
+/* Streams or events that nobody uses at present. */
+struct spare {
+    struct spare *next;
+    void *handle;
+};
+
+struct side {
+    struct side *next;
+    uint64_t unique; /* of the context, which may come to life again as another */
+    struct spare *streams;
+    struct spare *events;
+    CUdeviceptr gates; /* 0: none needed yet */
+    uint32_t at;       /* where the search for a free gate begins */
+    uint32_t value[STUB_GATES];
+    bool closed[STUB_GATES];
+};
+
+static struct gp_lock lock;
+static struct side *sides;
+
+/* Of the current context.  Under the lock; NULL: out of memory. */
+static struct side *
+side_here(void)
+{
+    uint64_t unique = atomic_load(&stub_tls.ctx->unique);
+    struct side *s = sides;
+
+    while (s && s->unique != unique)
+        s = s->next;
+    if (s)
+        return s;
+    s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    s->unique = unique;
+    s->next = sides;
+    sides = s;
+    return s;
+}
+
+static void *
+spare_take(bool event)
+{
+    struct spare **list = NULL, *spare = NULL;
+    void *handle = NULL;
+    struct side *s;
+
+    gp_lock_take(&lock);
+    s = side_here();
+    if (s)
+        list = event ? &s->events : &s->streams;
+    if (list && *list) {
+        spare = *list;
+        *list = spare->next;
+        handle = spare->handle;
+    }
+    gp_lock_release(&lock);
+    free(spare);
+    return handle;
+}
+
+static void
+spare_put(void *handle, bool event)
+{
+    struct spare *spare = malloc(sizeof(*spare)), **list;
+    struct side *s;
+
+    gp_lock_take(&lock);
+    s = spare ? side_here() : NULL;
+    if (s) {
+        list = event ? &s->events : &s->streams;
+        *spare = (struct spare){*list, handle};
+        *list = spare;
+    }
+    gp_lock_release(&lock);
+    if (!s)
+        free(spare); /* the object stays with its context */
+}
+
+CUstream
+stub_side_stream(void)
+{
+    CUstream stream = spare_take(false);
+
+    if (!stream && cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+        return NULL;
+    return stream;
+}
+
+CUevent
+stub_side_event(void)
+{
+    CUevent event = spare_take(true);
+
+    if (!event && cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return NULL;
+    return event;
+}
+
+void
+stub_side_stream_put(CUstream stream)
+{
+    spare_put(stream, false);
+}
+
+void
+stub_side_event_put(CUevent event)
+{
+    spare_put(event, true);
+}
+
+/* ---- marks ------------------------------------------------------------------------
+ */
+
+CUresult
+stub_mark_set(CUstream stream, CUevent event, struct stub_mark *ret)
+{
+    struct stub_mark mark = {.ctx = stub_tls.ctx};
+    CUresult r = CUDA_SUCCESS;
+
+    if (!mark.ctx)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    mark.event = stub_side_event();
+    mark.side = event ? stub_side_stream() : NULL;
+    if (!mark.event || (event && !mark.side))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (event)
+        r = cuStreamWaitEvent(mark.side, event, 0);
+    if (r == CUDA_SUCCESS)
+        r = cuEventRecord(mark.event, event ? mark.side : stream);
+    if (r == CUDA_SUCCESS)
+        *ret = mark;
+    return r;
+}
+
+CUresult
+stub_mark_wait(const struct stub_mark *mark)
+{
+    CUresult r;
+
+    if (!stub_side_push(mark->ctx))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    r = cuEventSynchronize(mark->event);
+    stub_side_event_put(mark->event);
+    if (mark->side)
+        stub_side_stream_put(mark->side);
+    stub_side_pop();
+    return r;
+}
+
+/* ---- gates ------------------------------------------------------------------------
+ */
+
+/* Fresh words, which are zero before anybody may wait for one. */
+static CUdeviceptr
+gate_words_new(void)
+{
+    CUstream stream = stub_side_stream();
+    CUdeviceptr words;
+
+    if (!stream || cuMemAlloc_v2(&words, STUB_GATES * sizeof(uint32_t)) != CUDA_SUCCESS)
+        return 0;
+    if (cuMemsetD32Async(words, 0, STUB_GATES, stream) != CUDA_SUCCESS ||
+        cuStreamSynchronize(stream) != CUDA_SUCCESS)
+        return 0;
+    stub_side_stream_put(stream);
+    return words;
+}
+
+/* The words of the current context; made outside of the lock, because that takes round
+ * trips.  Two threads may make them, one set stays. */
+static CUdeviceptr
+gate_words(void)
+{
+    CUdeviceptr words = 0, mine;
+    struct side *s;
+
+    gp_lock_take(&lock);
+    s = side_here();
+    if (s)
+        words = s->gates;
+    gp_lock_release(&lock);
+    if (words || !s)
+        return words;
+    mine = gate_words_new();
+    if (!mine)
+        return 0;
+    gp_lock_take(&lock);
+    words = s->gates ? s->gates : mine;
+    s->gates = words;
+    gp_lock_release(&lock);
+    if (words != mine)
+        cuMemFree_v2(mine);
+    return words;
+}
+
+/* A gate that is open, which is closed by raising what is waited for.  Whoever still
+ * waits for an earlier value has seen it by then, or sees the later one. */
+static bool
+gate_take(CUdeviceptr words, struct stub_gate *ret)
+{
+    bool found = false;
+    struct side *s;
+
+    gp_lock_take(&lock);
+    s = side_here();
+    for (uint32_t n = 0; s && n < STUB_GATES && !found; n++) {
+        uint32_t i = (s->at + n) % STUB_GATES;
+
+        found = !s->closed[i];
+        if (!found)
+            continue;
+        s->closed[i] = true;
+        s->at = i + 1;
+        *ret = (struct stub_gate){stub_tls.ctx, words + i * sizeof(uint32_t),
+                                  ++s->value[i]};
+    }
+    gp_lock_release(&lock);
+    return found;
+}
+
+static void
+gate_give(const struct stub_gate *gate)
+{
+    struct side *s;
+
+    gp_lock_take(&lock);
+    s = side_here();
+    if (s && s->gates)
+        s->closed[(gate->word - s->gates) / sizeof(uint32_t) % STUB_GATES] = false;
+    gp_lock_release(&lock);
+}
+
+CUresult
+stub_gate_close(CUstream stream, struct stub_gate *ret)
+{
+    CUdeviceptr words;
+    CUresult r;
+
+    if (!stub_tls.ctx)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    words = gate_words();
+    if (!words || !gate_take(words, ret))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = cuStreamWaitValue32_v2(stream, ret->word, ret->value, CU_STREAM_WAIT_VALUE_GEQ);
+    if (r != CUDA_SUCCESS)
+        gate_give(ret);
+    return r;
+}
+
+/* Waiting for the write brings it on its way, and shows when the word may be used
+ * again. */
+void
+stub_gate_open(const struct stub_gate *gate)
+{
+    CUstream stream;
+
+    if (!stub_side_push(gate->ctx))
+        return; /* the stream ended with its context */
+    stream = stub_side_stream();
+    if (stream &&
+        cuStreamWriteValue32_v2(stream, gate->word, gate->value, 0) == CUDA_SUCCESS &&
+        cuStreamSynchronize(stream) == CUDA_SUCCESS) {
+        gate_give(gate);
+        stub_side_stream_put(stream);
+    }
+    stub_side_pop();
+}
+
+/* ---- contexts ---------------------------------------------------------------------
+ */
+
+bool
+stub_side_push(struct stub_ctx *ctx)
+{
+    return atomic_load(&ctx->alive) && stub_ctx_push(ctx) == 0;
+}
+
+void
+stub_side_pop(void)
+{
+    stub_ctx_pop();
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stub_move.h"
+
+#include "attach.pb-c.h"
+#include "cuda_api.h"
+#include "gp_base.h"
+#include "gp_log.h"
+#include "stub_call.h"
+#include "stub_ctx.h"
+#include "stub_internal_stream.h"
+#include "stub_link.h"
+#include "wire_api.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What passes through this process at a time: enough to keep a fast link busy. */
+#define BOUNCE_SIZE (UINT64_C(4) << 20)
+
+/* One copy under way through a buffer of ours. */
+struct bounce {
+    const struct stub_move *move;
+    CUstream down, up; /* streams of ours in the two contexts */
+    char *buffer;
+};
+
+/* ---- through this process ---------------------------------------------------------
+ */
+
+/* The order of the two halves of a step is the host's: down blocks, and up has taken
+ * the buffer when it returns. */
+static CUresult
+bounce_linear(const struct bounce *b, CUdeviceptr dst, CUdeviceptr src, uint64_t len)
+{
+    CUresult r = CUDA_SUCCESS;
+
+    for (uint64_t at = 0; at < len && r == CUDA_SUCCESS; at += BOUNCE_SIZE) {
+        uint64_t n = gp_min(len - at, BOUNCE_SIZE);
+
+        if (!stub_side_push(b->move->src_ctx))
+            return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        r = cuMemcpyDtoHAsync_v2(b->buffer, src + at, n, b->down);
+        if (r == CUDA_SUCCESS)
+            r = cuStreamSynchronize(b->down);
+        stub_side_pop();
+        if (r != CUDA_SUCCESS)
+            return r;
+        if (!stub_side_push(b->move->dst_ctx))
+            return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        r = cuMemcpyHtoDAsync_v2(dst + at, b->buffer, n, b->up);
+        stub_side_pop();
+    }
+    return r;
+}
+
+/* @rows rows that fit in the buffer. */
+static CUresult
+bounce_rows(const struct bounce *b, CUdeviceptr dst, CUdeviceptr src, uint64_t rows)
+{
+    const struct stub_move *m = b->move;
+    CUDA_MEMCPY2D down = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = src,
+                          .srcPitch = m->src_pitch,
+                          .dstMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstHost = b->buffer,
+                          .dstPitch = m->width,
+                          .WidthInBytes = m->width,
+                          .Height = rows};
+    CUDA_MEMCPY2D up = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                        .srcHost = b->buffer,
+                        .srcPitch = m->width,
+                        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                        .dstDevice = dst,
+                        .dstPitch = m->dst_pitch,
+                        .WidthInBytes = m->width,
+                        .Height = rows};
+    CUresult r;
+
+    if (!stub_side_push(m->src_ctx))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    r = cuMemcpy2DAsync_v2(&down, b->down);
+    if (r == CUDA_SUCCESS)
+        r = cuStreamSynchronize(b->down);
+    stub_side_pop();
+    if (r != CUDA_SUCCESS || !stub_side_push(m->dst_ctx))
+        return r == CUDA_SUCCESS ? CUDA_ERROR_CONTEXT_IS_DESTROYED : r;
+    r = cuMemcpy2DAsync_v2(&up, b->up);
+    stub_side_pop();
+    return r;
+}
+
+static CUresult
+bounce_slice(const struct bounce *b, CUdeviceptr dst, CUdeviceptr src)
+{
+    const struct stub_move *m = b->move;
+    uint64_t some = BOUNCE_SIZE / m->width;
+    CUresult r = CUDA_SUCCESS;
+
+    if (m->rows == 1 || (m->dst_pitch == m->width && m->src_pitch == m->width))
+        return bounce_linear(b, dst, src, m->rows * m->width);
+    for (uint64_t i = 0; i < m->rows && r == CUDA_SUCCESS; i += gp_max(some, 1u)) {
+        CUdeviceptr to = dst + i * m->dst_pitch, from = src + i * m->src_pitch;
+
+        r = some ? bounce_rows(b, to, from, gp_min(some, m->rows - i))
+                 : bounce_linear(b, to, from, m->width);
+    }
+    return r;
+}
+
+static CUresult
+bounce_run(struct bounce *b)
+{
+    const struct stub_move *m = b->move;
+    CUresult r = CUDA_SUCCESS;
+
+    for (uint64_t z = 0; z < m->slices && r == CUDA_SUCCESS; z++)
+        r = bounce_slice(b, m->dst + z * m->dst_slice, m->src + z * m->src_slice);
+    if (!stub_side_push(m->dst_ctx))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (r == CUDA_SUCCESS)
+        r = cuStreamSynchronize(b->up);
+    stub_side_stream_put(b->up);
+    stub_side_pop();
+    return r;
+}
+
+static CUstream
+bounce_stream(struct stub_ctx *ctx)
+{
+    CUstream stream = NULL;
+
+    if (stub_side_push(ctx)) {
+        stream = stub_side_stream();
+        stub_side_pop();
+    }
+    return stream;
+}
+
+static CUresult
+move_through_here(const struct stub_move *move)
+{
+    CLEANUP_FREE char *buffer = malloc(BOUNCE_SIZE);
+    struct bounce b = {.move = move, .buffer = buffer};
+    CUresult r;
+
+    b.down = bounce_stream(move->src_ctx);
+    b.up = bounce_stream(move->dst_ctx);
+    if (!buffer || !b.down || !b.up)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = bounce_run(&b);
+    if (stub_side_push(move->src_ctx)) {
+        stub_side_stream_put(b.down);
+        stub_side_pop();
+    }
+    return r;
+}
+
+/* ---- from server to server --------------------------------------------------------
+ */
+
+enum move_way { WAY_UNKNOWN, WAY_DIRECT, WAY_HERE };
+
+/* By number of the source's link, of the destination's. */
+static _Atomic uint8_t ways[STUB_LINKS_MAX][STUB_LINKS_MAX];
+static struct gp_lock ways_lock;
+static _Atomic uint64_t next_xfer = 1;
+
+/* Have the source's server connect to the destination's. */
+static CUresult
+way_open(struct stub_link *from, const struct stub_link *to)
+{
+    const ProtobufCBinaryData *cookie = &to->attach->peer_cookie;
+    struct wire_gp_peer_open_req *req;
+    struct stub_call c;
+    CUresult r;
+
+    if (cookie->len != WIRE_PEER_COOKIE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    r = stub_call_begin_on(&c, from, WIRE_CALL_gp_peer_open, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    memset(req, 0, sizeof(*req));
+    req->link = to->number;
+    memcpy(&req->cookie0, cookie->data, sizeof(uint64_t));
+    memcpy(&req->cookie1, cookie->data + sizeof(uint64_t), sizeof(uint64_t));
+    return stub_call_ask(&c);
+}
+
+/* For finding out whether a fault is the connection's. */
+static bool
+way_is_forbidden(void)
+{
+    const char *env = getenv("GPUPOOL_PEER_COPIES");
+
+    return env && strcmp(env, "client") == 0;
+}
+
+static void
+way_lost(const struct stub_link *from, const struct stub_link *to)
+{
+    if (atomic_exchange(&ways[from->number][to->number], WAY_HERE) != WAY_HERE)
+        gp_log_warn("stub",
+                    "copies from server %u to server %u pass through this program: %s",
+                    from->number, to->number,
+                    way_is_forbidden() ? "GPUPOOL_PEER_COPIES=client"
+                                       : "the one cannot reach the other");
+}
+
+static bool
+way_is_direct(struct stub_link *from, const struct stub_link *to)
+{
+    _Atomic uint8_t *way = &ways[from->number][to->number];
+
+    if (atomic_load(way) == WAY_UNKNOWN) {
+        gp_lock_take(&ways_lock);
+        if (atomic_load(way) == WAY_UNKNOWN) {
+            if (!way_is_forbidden() && way_open(from, to) == CUDA_SUCCESS) {
+                gp_log_info("stub", "copies from server %u to server %u go directly",
+                            from->number, to->number);
+                atomic_store(way, WAY_DIRECT);
+            } else {
+                way_lost(from, to);
+            }
+        }
+        gp_lock_release(&ways_lock);
+    }
+    return atomic_load(way) == WAY_DIRECT;
+}
+
+/* Both halves say the same, but for what is theirs. */
+static void
+direct_fill(struct wire_gp_peer_send_req *req, const struct stub_move *m,
+            const struct stub_link *other, uint64_t xfer, bool send)
+{
+    static_assert(sizeof(struct wire_gp_peer_send_req) ==
+                          sizeof(struct wire_gp_peer_recv_req) &&
+                      offsetof(struct wire_gp_peer_send_req, src) ==
+                          offsetof(struct wire_gp_peer_recv_req, dst),
+                  "one writer for both");
+    memset(req, 0, sizeof(*req));
+    req->link = other->number;
+    req->xfer = xfer;
+    req->src = send ? m->src : m->dst;
+    req->width = m->width;
+    req->rows = m->rows;
+    req->slices = m->slices;
+    req->pitch = send ? m->src_pitch : m->dst_pitch;
+    req->slice = send ? m->src_slice : m->dst_slice;
+}
+
+static CUresult
+direct_half(const struct stub_move *m, const struct stub_link *other, uint64_t xfer,
+            bool send)
+{
+    struct stub_call c;
+    CUresult r;
+
+    if (!stub_side_push(send ? m->src_ctx : m->dst_ctx))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    r = stub_call_begin(&c, send ? WIRE_CALL_gp_peer_send : WIRE_CALL_gp_peer_recv,
+                        sizeof(struct wire_gp_peer_send_req));
+    if (r == CUDA_SUCCESS) {
+        direct_fill(c.body, m, other, xfer, send);
+        r = send ? stub_call_post_now(&c) : stub_call_ask(&c);
+    }
+    stub_side_pop();
+    return r;
+}
+
+/* False: it has to be done another way.  What the cards say is final. */
+static bool
+move_direct(const struct stub_move *move, CUresult *ret)
+{
+    struct stub_link *from = &stub_links[wire_handle_link(move->src_ctx->handle)];
+    struct stub_link *to = &stub_links[wire_handle_link(move->dst_ctx->handle)];
+    uint64_t xfer = atomic_fetch_add(&next_xfer, 1);
+
+    if (!way_is_direct(from, to))
+        return false;
+    *ret = direct_half(move, to, xfer, true);
+    if (*ret == CUDA_SUCCESS)
+        *ret = direct_half(move, from, xfer, false);
+    if (*ret != CUDA_ERROR_SYSTEM_NOT_READY)
+        return true;
+    way_lost(from, to);
+    return false;
+}
+
+CUresult
+stub_move_now(const struct stub_move *move)
+{
+    struct stub_move m = *move;
+    CUresult r;
+
+    if (!m.width || !m.rows || !m.slices)
+        return CUDA_SUCCESS;
+    if (m.rows == 1)
+        m.src_pitch = m.dst_pitch = m.width;
+    return move_direct(&m, &r) ? r : move_through_here(&m);
+}

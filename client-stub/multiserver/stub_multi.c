@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls whose arguments belong to two servers of the session: copies, waiting for an
+ * event, access between cards.
+ *
+ * Each stub_x_ function returns false when its arguments are of one server after all;
+ * then the call goes its usual way there (stub_link_switch.h).
+ */
+#include "stub_multi.h"
+#include "attach.pb-c.h"
+#include "cuda_api.h"
+#include "stub_call.h"
+#include "stub_ctx.h"
+#include "stub_device.h"
+#include "stub_internal_stream.h"
+#include "stub_link_switch.h"
+#include "stub_manual.h"
+#include "stub_memory.h"
+#include "stub_move.h"
+#include "stub_relay.h"
+#include "stub_result.h"
+#include "wire_api.h"
+
+/* ---- whose is it ------------------------------------------------------------------
+ */
+
+/* The context that device memory at @addr belongs to; NULL: it is no such memory. */
+struct stub_ctx *
+stub_cross_owner(CUdeviceptr addr)
+{
+    uint32_t link, index;
+
+    return stub_memory_where(addr, &link, &index) ? stub_ctx_on(link, index) : NULL;
+}
+
+static uint32_t
+cross_link(const struct stub_ctx *ctx)
+{
+    return wire_handle_link(ctx->handle);
+}
+
+static uint32_t
+cross_stream_link(CUstream stream)
+{
+    uint64_t id = (uintptr_t)stream;
+
+    return id > 2 ? wire_handle_link(id) : stub_link_here()->number;
+}
+
+/* Device memory on both sides, and of two servers? */
+static bool
+cross_pair(struct stub_move *move, CUdeviceptr dst, CUdeviceptr src, uint64_t n)
+{
+    struct stub_ctx *to = stub_cross_owner(dst), *from = stub_cross_owner(src);
+
+    *move = (struct stub_move){.dst_ctx = to,
+                               .src_ctx = from,
+                               .dst = dst,
+                               .src = src,
+                               .width = n,
+                               .rows = 1,
+                               .slices = 1};
+    return to && from && cross_link(to) != cross_link(from);
+}
+
+/* ---- order ------------------------------------------------------------------------
+ */
+
+/* What a stream of a capture would wait for happens once, not at every launch of the
+ * graph. */
+static CUresult
+cross_not_captured(CUstream stream, bool per_thread)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult r = per_thread ? cuStreamIsCapturing_ptsz(stream, &status)
+                            : cuStreamIsCapturing(stream, &status);
+
+    if (r == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE)
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    return r;
+}
+
+static void
+cross_route_stream(struct stub_detour *detour, CUstream stream)
+{
+    struct stub_route route = STUB_ROUTE_HERE;
+
+    stub_route_handle(&route, WIRE_KIND_STREAM, (uintptr_t)stream);
+    stub_detour_begin(detour, &route);
+}
+
+/* Does another session use the card as well, or may ours use only a part of its time?
+ * Then work that waits on the card for another server holds up others, who may hold up
+ * that server's, and is charged as if it were busy; so the host waits instead. */
+static bool
+cross_shares(const struct stub_ctx *ctx)
+{
+    return stub_devices[ctx->dev].info->core_percent < 100;
+}
+
+/* At the server of @stream: its next work comes after @move. */
+static CUresult
+cross_copy_here(const struct stub_move *move, CUstream stream)
+{
+    struct stub_gate gate;
+    struct stub_mark mark;
+    CUresult r = cross_not_captured(stream, false);
+
+    if (r == CUDA_SUCCESS)
+        r = stub_mark_set(stream, NULL, &mark);
+    if (r == CUDA_SUCCESS && cross_shares(stub_tls.ctx)) {
+        r = stub_mark_wait(&mark);
+        return r == CUDA_SUCCESS ? stub_move_now(move) : r;
+    }
+    if (r == CUDA_SUCCESS)
+        r = stub_gate_close(stream, &gate);
+    return r == CUDA_SUCCESS ? stub_relay(&mark, move, &gate) : r;
+}
+
+CUresult
+stub_cross_copy_async(const struct stub_move *move, CUstream stream, bool per_thread)
+{
+    uint64_t id = stub_stream_id(stream, per_thread);
+    struct stub_detour detour;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!stub_tls.ctx)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (id == UINT64_MAX)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    cross_route_stream(&detour, (CUstream)(uintptr_t)id);
+    r = cross_copy_here(move, (CUstream)(uintptr_t)id);
+    stub_detour_end(&detour);
+    return r;
+}
+
+/* After what the default streams of both sides hold, as copies between devices are. */
+static CUresult
+cross_settle(struct stub_ctx *ctx)
+{
+    CUresult r;
+
+    if (!stub_side_push(ctx))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    r = cuStreamSynchronize(CU_STREAM_LEGACY);
+    stub_side_pop();
+    return r;
+}
+
+CUresult
+stub_cross_copy_now(const struct stub_move *move)
+{
+    CUresult r = cross_settle(move->src_ctx);
+
+    if (r == CUDA_SUCCESS)
+        r = cross_settle(move->dst_ctx);
+    if (r == CUDA_SUCCESS && stub_tls.ctx)
+        r = cuStreamSynchronize(CU_STREAM_LEGACY);
+    return r == CUDA_SUCCESS ? stub_move_now(move) : r;
+}
+
+/* ---- aside ------------------------------------------------------------------------
+ */
+
+/* A copy at one server in the order of another one's stream: the host waits for what is
+ * in the stream, then for the copy. */
+static bool
+cross_aside(CUresult *ret, const struct stub_move *move, CUstream stream,
+            bool per_thread)
+{
+    struct stub_ctx *at = move->dst_ctx ? move->dst_ctx : move->src_ctx;
+
+    if (!at || cross_link(at) == cross_stream_link(stream))
+        return false;
+    *ret = cross_not_captured(stream, per_thread);
+    if (*ret == CUDA_SUCCESS)
+        *ret =
+            per_thread ? cuStreamSynchronize_ptsz(stream) : cuStreamSynchronize(stream);
+    if (*ret == CUDA_SUCCESS && move->named)
+        *ret = cuMemcpyPeer(move->dst, stub_ctx_handle(move->dst_ctx), move->src,
+                            stub_ctx_handle(move->src_ctx), move->width);
+    else if (*ret == CUDA_SUCCESS)
+        *ret = cuMemcpyDtoD_v2(move->dst, move->src, move->width);
+    if (*ret == CUDA_SUCCESS)
+        *ret = cross_settle(at);
+    return true;
+}
+
+/* ---- linear copies ----------------------------------------------------------------
+ */
+
+bool
+stub_x_cuMemcpyDtoD_v2(CUresult *ret, CUdeviceptr dstDevice, CUdeviceptr srcDevice,
+                       size_t ByteCount)
+{
+    struct stub_move move;
+
+    if (!cross_pair(&move, dstDevice, srcDevice, ByteCount))
+        return false;
+    *ret = stub_cross_copy_now(&move);
+    return true;
+}
+
+bool
+stub_x_cuMemcpyDtoDAsync_v2(CUresult *ret, CUdeviceptr dstDevice, CUdeviceptr srcDevice,
+                            size_t ByteCount, CUstream hStream, bool per_thread)
+{
+    struct stub_move move;
+
+    if (!cross_pair(&move, dstDevice, srcDevice, ByteCount))
+        return cross_aside(ret, &move, hStream, per_thread);
+    *ret = stub_cross_copy_async(&move, hStream, per_thread);
+    return true;
+}
+
+/* A copy with the host in the order of another server's stream: the host waits for what
+ * is in the stream, which a copy with pageable memory may do. */
+static bool
+cross_host(CUresult *ret, CUdeviceptr device, CUstream stream, bool per_thread)
+{
+    const struct stub_ctx *owner = stub_cross_owner(device);
+
+    if (!owner || cross_link(owner) == cross_stream_link(stream))
+        return false;
+    *ret = cross_not_captured(stream, per_thread);
+    if (*ret == CUDA_SUCCESS)
+        *ret =
+            per_thread ? cuStreamSynchronize_ptsz(stream) : cuStreamSynchronize(stream);
+    return true;
+}
+
+bool
+stub_x_cuMemcpyHtoDAsync_v2(CUresult *ret, CUdeviceptr dstDevice, const void *srcHost,
+                            size_t ByteCount, CUstream hStream, bool per_thread)
+{
+    if (!cross_host(ret, dstDevice, hStream, per_thread))
+        return false;
+    if (*ret == CUDA_SUCCESS)
+        *ret = cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount);
+    return true;
+}
+
+bool
+stub_x_cuMemcpyDtoHAsync_v2(CUresult *ret, void *dstHost, CUdeviceptr srcDevice,
+                            size_t ByteCount, CUstream hStream, bool per_thread)
+{
+    if (!cross_host(ret, srcDevice, hStream, per_thread))
+        return false;
+    if (*ret == CUDA_SUCCESS)
+        *ret = cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount);
+    return true;
+}
+
+bool
+stub_x_cuMemcpy(CUresult *ret, CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
+                bool per_thread)
+{
+    (void)per_thread;
+    return stub_x_cuMemcpyDtoD_v2(ret, dst, src, ByteCount);
+}
+
+bool
+stub_x_cuMemcpyAsync(CUresult *ret, CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
+                     CUstream hStream, bool per_thread)
+{
+    if (stub_memory_is_device(dst) && stub_memory_is_device(src))
+        return stub_x_cuMemcpyDtoDAsync_v2(ret, dst, src, ByteCount, hStream,
+                                           per_thread);
+    if (!cross_host(ret, dst, hStream, per_thread) &&
+        !cross_host(ret, src, hStream, per_thread))
+        return false;
+    if (*ret == CUDA_SUCCESS)
+        *ret = cuMemcpy(dst, src, ByteCount);
+    return true;
+}
+
+/* ---- between named contexts -------------------------------------------------------
+ */
+
+/* Contexts that are none are the usual way's to judge. */
+static bool
+cross_peers(struct stub_move *move, CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
+            CUcontext src_ctx, uint64_t n)
+{
+    struct stub_ctx *to = stub_ctx_get(dst_ctx), *from = stub_ctx_get(src_ctx);
+
+    *move = (struct stub_move){.dst_ctx = to,
+                               .src_ctx = from,
+                               .named = true,
+                               .dst = dst,
+                               .src = src,
+                               .width = n,
+                               .rows = 1,
+                               .slices = 1};
+    return to && from && cross_link(to) != cross_link(from);
+}
+
+/* Memory that is everywhere has no server for the contexts to differ in: the other
+ * side's decides. */
+static bool
+cross_peers_share(const struct stub_move *move)
+{
+    return stub_memory_is_everywhere(move->dst) || stub_memory_is_everywhere(move->src);
+}
+
+bool
+stub_x_cuMemcpyPeer(CUresult *ret, CUdeviceptr dstDevice, CUcontext dstContext,
+                    CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)
+{
+    struct stub_move move;
+
+    if (!cross_peers(&move, dstDevice, dstContext, srcDevice, srcContext, ByteCount))
+        return false;
+    if (cross_peers_share(&move)) {
+        *ret = cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
+        return true;
+    }
+    *ret = stub_cross_copy_now(&move);
+    return true;
+}
+
+bool
+stub_x_cuMemcpyPeerAsync(CUresult *ret, CUdeviceptr dstDevice, CUcontext dstContext,
+                         CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount,
+                         CUstream hStream, bool per_thread)
+{
+    struct stub_move move;
+
+    if (!cross_peers(&move, dstDevice, dstContext, srcDevice, srcContext, ByteCount))
+        return move.dst_ctx && move.src_ctx &&
+               cross_aside(ret, &move, hStream, per_thread);
+    if (cross_peers_share(&move)) {
+        *ret = per_thread
+                   ? cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream)
+                   : cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
+        return true;
+    }
+    *ret = stub_cross_copy_async(&move, hStream, per_thread);
+    return true;
+}
+
+/* ---- events -----------------------------------------------------------------------
+ */
+
+/* At the server of the event: a mark of what it stands for now. */
+static CUresult
+cross_event_mark(CUevent event, struct stub_mark *ret)
+{
+    struct stub_route route = STUB_ROUTE_HERE;
+    struct stub_detour detour;
+    CUresult r;
+
+    stub_route_handle(&route, WIRE_KIND_EVENT, (uintptr_t)event);
+    stub_detour_begin(&detour, &route);
+    r = stub_mark_set(NULL, event, ret);
+    stub_detour_end(&detour);
+    return r;
+}
+
+static CUresult
+cross_wait_event(CUstream stream, CUevent event)
+{
+    struct stub_gate gate;
+    struct stub_mark mark;
+    CUresult r = cross_not_captured(stream, false);
+
+    if (r == CUDA_SUCCESS)
+        r = cross_event_mark(event, &mark);
+    if (r == CUDA_SUCCESS && cross_shares(stub_tls.ctx))
+        return stub_mark_wait(&mark);
+    if (r == CUDA_SUCCESS)
+        r = stub_gate_close(stream, &gate);
+    return r == CUDA_SUCCESS ? stub_relay(&mark, NULL, &gate) : r;
+}
+
+bool
+stub_x_cuStreamWaitEvent(CUresult *ret, CUstream hStream, CUevent hEvent,
+                         unsigned int Flags, bool per_thread)
+{
+    struct stub_detour detour;
+    uint64_t id;
+
+    if (!stub_handle_ok(WIRE_KIND_EVENT, (uintptr_t)hEvent) ||
+        wire_handle_link((uintptr_t)hEvent) == cross_stream_link(hStream))
+        return false;
+    id = stub_stream_id(hStream, per_thread);
+    *ret = id > 2 && !stub_handle_ok(WIRE_KIND_STREAM, id) ? CUDA_ERROR_INVALID_HANDLE
+           : Flags                                         ? CUDA_ERROR_INVALID_VALUE
+                                                           : stub_enter();
+    if (*ret != CUDA_SUCCESS)
+        return true;
+    cross_route_stream(&detour, (CUstream)(uintptr_t)id);
+    *ret = stub_tls.ctx ? cross_wait_event((CUstream)(uintptr_t)id, hEvent)
+                        : CUDA_ERROR_INVALID_CONTEXT;
+    stub_detour_end(&detour);
+    return true;
+}

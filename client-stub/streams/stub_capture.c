@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stream capture: the thread's mode, whether anything is captured at all, and the
+ * arrays that a capture's description points to.
+ *
+ * Captures begin and end only by calls of this process, so while it has begun none, no
+ * stream is capturing and nobody needs to be asked.
+ */
+#include "stub_capture.h"
+
+#include "gp_lock.h"
+#include "stub_call.h"
+#include "stub_ctx.h"
+#include "stub_gen.h"
+#include "stub_handle.h"
+#include "stub_hooks.h"
+#include "stub_link.h"
+#include "stub_manual.h"
+#include "wire_api.h"
+
+#include <string.h>
+
+CUresult
+stub_m_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    CUresult r = stub_enter();
+    CUstreamCaptureMode old = (CUstreamCaptureMode)stub_tls.capture_mode;
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!mode || (int)*mode < 0 || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
+    stub_tls.capture_mode = (uint32_t)*mode;
+    *mode = old;
+    return CUDA_SUCCESS;
+}
+
+/* Captures begun and not ended.  One whose stream was destroyed stays counted: then the
+ * worker is asked, which is only slower. */
+GP_HOT_DATA _Atomic uint32_t stub_captures;
+
+/* Whose they are.  More at a time are not told apart, and keep every thread from what
+ * is unsafe. */
+#define CAPTURES_MAX 64
+
+static struct {
+    struct gp_lock lock;
+    struct {
+        const struct stub_tls *thread;
+        uint64_t stream;
+        CUstreamCaptureMode mode;
+    } list[CAPTURES_MAX];
+    uint32_t n;
+    uint32_t others; /* that found no room */
+} capturing;
+
+static CUresult
+capture_begun(CUresult r, uint64_t stream, CUstreamCaptureMode mode)
+{
+    if (r != CUDA_SUCCESS)
+        return r;
+    gp_lock_take(&capturing.lock);
+    if (capturing.n < CAPTURES_MAX) {
+        capturing.list[capturing.n].thread = &stub_tls;
+        capturing.list[capturing.n].stream = stream;
+        capturing.list[capturing.n++].mode = mode;
+    } else {
+        capturing.others++;
+    }
+    if (atomic_fetch_add(&stub_captures, 1) == 0)
+        stub_link_attend_all(STUB_ATTEND_FLAGS, true);
+    gp_lock_release(&capturing.lock);
+    return r;
+}
+
+/* The rule of cuThreadExchangeStreamCaptureMode: a relaxed thread is kept from nothing;
+ * a relaxed capture keeps nobody; where the capture or the thread is thread-local, only
+ * the thread that captures is kept. */
+static uint16_t
+capture_flags(void)
+{
+    CUstreamCaptureMode mine = (CUstreamCaptureMode)stub_tls.capture_mode;
+    bool kept = false;
+
+    if (mine == CU_STREAM_CAPTURE_MODE_RELAXED)
+        return WIRE_F_RELAXED;
+    gp_lock_take(&capturing.lock);
+    kept = capturing.others != 0;
+    for (uint32_t i = 0; i < capturing.n && !kept; i++) {
+        CUstreamCaptureMode mode = capturing.list[i].mode;
+
+        if (mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+            kept = capturing.list[i].thread == &stub_tls ||
+                   (mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                    mine == CU_STREAM_CAPTURE_MODE_GLOBAL);
+    }
+    gp_lock_release(&capturing.lock);
+    return kept ? 0 : WIRE_F_RELAXED;
+}
+
+const struct stub_feature stub_capture_feature = {
+    .name = "stream capture",
+    .frame_flags = capture_flags,
+};
+
+CUresult
+stub_m_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode,
+                               bool per_thread)
+{
+    struct wire_cuStreamBeginCapture_v2_req *req;
+    struct stub_call c;
+    uint64_t stream;
+    CUresult r;
+
+    if (stub_gen_stream(hStream, per_thread, &stream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    r = stub_call_begin(&c, WIRE_CALL_cuStreamBeginCapture_v2, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    *req = (struct wire_cuStreamBeginCapture_v2_req){.hStream = stream,
+                                                     .mode = (int32_t)mode};
+    r = stub_call_wait(&c);
+    stub_call_end(&c);
+    return capture_begun(r, stream, mode);
+}
+
+CUresult
+stub_m_cuStreamBeginCapture(CUstream hStream, bool per_thread)
+{
+    return stub_m_cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL,
+                                          per_thread);
+}
+
+CUresult
+stub_m_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
+                                   const CUgraphNode *dependencies,
+                                   const CUgraphEdgeData *dependencyData,
+                                   size_t numDependencies, CUstreamCaptureMode mode,
+                                   bool per_thread)
+{
+    struct wire_cuStreamBeginCaptureToGraph_req head = {
+        .hGraph = (uintptr_t)hGraph,
+        .numDependencies = numDependencies,
+        .mode = (int32_t)mode,
+        .given =
+            dependencyData ? WIRE_GIVEN_cuStreamBeginCaptureToGraph_dependencyData : 0,
+    };
+    struct wire_cuStreamBeginCaptureToGraph_req_room room;
+    struct stub_call c;
+    uint32_t size;
+    CUresult r;
+
+    if (stub_gen_stream(hStream, per_thread, &head.hStream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    size = wire_cuStreamBeginCaptureToGraph_req_size(&head);
+    if (!size || (numDependencies && !dependencies))
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_call_begin(&c, WIRE_CALL_cuStreamBeginCaptureToGraph, size);
+    if (r != CUDA_SUCCESS)
+        return r;
+    memcpy(c.body, &head, sizeof(head));
+    wire_cuStreamBeginCaptureToGraph_req_place(&room, c.body);
+    for (size_t i = 0; i < numDependencies; i++)
+        room.dependencies[i] = (uintptr_t)dependencies[i];
+    if (dependencyData && numDependencies)
+        memcpy(room.dependencyData, dependencyData,
+               numDependencies * sizeof(*dependencyData));
+    r = stub_call_wait(&c);
+    stub_call_end(&c);
+    return capture_begun(r, head.hStream, mode);
+}
+
+/* Only a relaxed capture may be ended by a thread that has not begun it.  The worker
+ * has one thread for all of ours, so its driver cannot tell. */
+static bool
+capture_is_of_other_thread(uint64_t stream)
+{
+    bool other = false;
+
+    gp_lock_take(&capturing.lock);
+    for (uint32_t i = 0; i < capturing.n; i++)
+        if (capturing.list[i].stream == stream)
+            other = capturing.list[i].thread != &stub_tls &&
+                    capturing.list[i].mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+    gp_lock_release(&capturing.lock);
+    return other;
+}
+
+/* A capture that went wrong is over too, unless it was not ours to end. */
+static void
+capture_ended(CUresult r, uint64_t stream)
+{
+    uint32_t i = 0;
+
+    if (r != CUDA_SUCCESS && r != CUDA_ERROR_STREAM_CAPTURE_INVALIDATED &&
+        r != CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
+        return;
+    gp_lock_take(&capturing.lock);
+    while (i < capturing.n && capturing.list[i].stream != stream)
+        i++;
+    if (i < capturing.n)
+        capturing.list[i] = capturing.list[--capturing.n];
+    else if (capturing.others)
+        capturing.others--;
+    if (atomic_load(&stub_captures) && atomic_fetch_sub(&stub_captures, 1) == 1)
+        stub_link_attend_all(STUB_ATTEND_FLAGS, false);
+    gp_lock_release(&capturing.lock);
+}
+
+CUresult
+stub_m_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, bool per_thread)
+{
+    struct wire_cuStreamEndCapture_rep_view rep = {0};
+    struct wire_cuStreamEndCapture_req *req;
+    struct stub_call c;
+    uint64_t stream;
+    CUresult r;
+
+    if (stub_gen_stream(hStream, per_thread, &stream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (phGraph)
+        *phGraph = NULL;
+    if (capture_is_of_other_thread(stream))
+        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    r = stub_call_begin(&c, WIRE_CALL_cuStreamEndCapture, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    req->hStream = stream;
+    r = stub_call_wait(&c);
+    capture_ended(r, stream);
+    if (r == CUDA_SUCCESS &&
+        !wire_cuStreamEndCapture_rep_open(&rep, c.reply, c.reply_size, 0))
+        r = stub_call_bad(WIRE_CALL_cuStreamEndCapture);
+    if (r == CUDA_SUCCESS && phGraph) /* who captures to a graph has it already */
+        *phGraph = (CUgraph)(uintptr_t)rep.f->phGraph;
+    stub_call_end(&c);
+    return r;
+}
+
+/* The checks that the worker would make, for answers given here. */
+static CUresult
+capture_check(CUstream hStream, bool per_thread, const void *out, uint64_t *ret_stream)
+{
+    struct stub_ctx *ctx;
+    CUresult r = stub_enter();
+
+    if (r == CUDA_SUCCESS && !out)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        r = stub_ctx_resolve(NULL, &ctx);
+    if (r == CUDA_SUCCESS && stub_gen_stream(hStream, per_thread, ret_stream))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    return r;
+}
+
+CUresult
+stub_m_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus,
+                           bool per_thread)
+{
+    struct wire_cuStreamIsCapturing_rep_view rep = {0};
+    struct wire_cuStreamIsCapturing_req *req;
+    struct stub_call c;
+    uint64_t stream;
+    CUresult r = capture_check(hStream, per_thread, captureStatus, &stream);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (atomic_load_explicit(&stub_captures, memory_order_relaxed) == 0 &&
+        !stub_link_asks(stub_link_here())) {
+        *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
+        return CUDA_SUCCESS;
+    }
+    r = stub_call_begin(&c, WIRE_CALL_cuStreamIsCapturing, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    req->hStream = stream;
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS &&
+        !wire_cuStreamIsCapturing_rep_open(&rep, c.reply, c.reply_size, 0))
+        r = stub_call_bad(WIRE_CALL_cuStreamIsCapturing);
+    if (r == CUDA_SUCCESS)
+        *captureStatus = (CUstreamCaptureStatus)rep.f->captureStatus;
+    stub_call_end(&c);
+    return r;
+}
+
+/* The last description of a capture.  Per thread: CUDA says that the arrays are valid
+ * until the next call that changes them, and threads must not see each other's. */
+struct capture_arrays {
+    CUgraphNode *nodes;
+    CUgraphEdgeData *edges;
+};
+
+static __thread struct capture_arrays arrays;
+
+static CUresult
+capture_keep(const struct wire_cuStreamGetCaptureInfo_v3_rep_view *rep)
+{
+    uint32_t n = rep->f->n_nodes, m = rep->f->n_edges;
+    CUgraphNode *nodes = realloc(arrays.nodes, (n + 1) * sizeof(*nodes));
+    CUgraphEdgeData *edges;
+
+    if (!nodes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    arrays.nodes = nodes;
+    edges = realloc(arrays.edges, (m + 1) * sizeof(*edges));
+    if (!edges)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    arrays.edges = edges;
+    for (uint32_t i = 0; i < n; i++)
+        nodes[i] = (CUgraphNode)(uintptr_t)rep->nodes[i];
+    if (m)
+        memcpy(edges, rep->edges, m * sizeof(*edges));
+    return CUDA_SUCCESS;
+}
+
+/* Who does not ask for the edges must not overlook that one is no ordinary one. */
+static bool
+edges_are_plain(uint32_t n)
+{
+    static const CUgraphEdgeData plain;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (memcmp(&arrays.edges[i], &plain, sizeof(plain)) != 0)
+            return false;
+    }
+    return true;
+}
+
+CUresult
+stub_m_cuStreamGetCaptureInfo_v3(CUstream hStream,
+                                 CUstreamCaptureStatus *captureStatus_out,
+                                 cuuint64_t *id_out, CUgraph *graph_out,
+                                 const CUgraphNode **dependencies_out,
+                                 const CUgraphEdgeData **edgeData_out,
+                                 size_t *numDependencies_out, bool per_thread)
+{
+    struct wire_cuStreamGetCaptureInfo_v3_rep_view rep = {0};
+    struct wire_cuStreamGetCaptureInfo_v3_req *req;
+    struct stub_call c;
+    uint64_t stream;
+    CUresult r = capture_check(hStream, per_thread, captureStatus_out, &stream);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (atomic_load_explicit(&stub_captures, memory_order_relaxed) == 0) {
+        *captureStatus_out = CU_STREAM_CAPTURE_STATUS_NONE;
+        return CUDA_SUCCESS;
+    }
+    r = stub_call_begin(&c, WIRE_CALL_cuStreamGetCaptureInfo_v3, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    req->hStream = stream;
+    r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS &&
+        !wire_cuStreamGetCaptureInfo_v3_rep_open(&rep, c.reply, c.reply_size, 0))
+        r = stub_call_bad(WIRE_CALL_cuStreamGetCaptureInfo_v3);
+    if (r == CUDA_SUCCESS)
+        r = capture_keep(&rep);
+    if (r == CUDA_SUCCESS) {
+        *captureStatus_out = (CUstreamCaptureStatus)rep.f->captureStatus_out;
+        if (dependencies_out && !edgeData_out && !edges_are_plain(rep.f->n_edges))
+            r = CUDA_ERROR_LOSSY_QUERY;
+    }
+    if (r == CUDA_SUCCESS) {
+        if (id_out)
+            *id_out = rep.f->id_out;
+        if (graph_out)
+            *graph_out = (CUgraph)(uintptr_t)rep.f->graph_out;
+        if (dependencies_out)
+            *dependencies_out = arrays.nodes;
+        if (edgeData_out)
+            *edgeData_out = rep.f->n_edges ? arrays.edges : NULL;
+        if (numDependencies_out)
+            *numDependencies_out = rep.f->n_nodes;
+    }
+    stub_call_end(&c);
+    return r;
+}
+
+CUresult
+stub_m_cuStreamGetCaptureInfo_v2(CUstream hStream,
+                                 CUstreamCaptureStatus *captureStatus_out,
+                                 cuuint64_t *id_out, CUgraph *graph_out,
+                                 const CUgraphNode **dependencies_out,
+                                 size_t *numDependencies_out, bool per_thread)
+{
+    return stub_m_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out,
+                                            graph_out, dependencies_out, NULL,
+                                            numDependencies_out, per_thread);
+}
+
+CUresult
+stub_m_cuStreamGetCaptureInfo(CUstream hStream,
+                              CUstreamCaptureStatus *captureStatus_out,
+                              cuuint64_t *id_out, bool per_thread)
+{
+    return stub_m_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, NULL,
+                                            NULL, NULL, NULL, per_thread);
+}

@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host functions, stream callbacks, destructors of user objects; see stub_hostfn.h. */
+#include "stub_hostfn.h"
+
+#include "gp_lock.h"
+#include "gp_log.h"
+#include "stub_call.h"
+#include "stub_hooks.h"
+#include "stub_link.h"
+#include "stub_manual.h"
+#include "stub_thread.h"
+#include "stub_wait.h"
+#include "wire_api.h"
+
+#include <string.h>
+#include <time.h>
+
+#define BUCKETS 256u
+
+struct hostfn {
+    struct hostfn *next;
+    uint64_t token;
+    uint32_t link;
+    CUhostFn fn;
+    CUstreamCallback callback;
+    CUstream stream;
+    void *user;
+    stub_notice_fn *notice; /* then @user is what it is called with */
+    bool keep;
+    uint64_t node; /* of a graph, with @gone */
+    stub_hostfn_gone_fn *gone;
+};
+
+/* One that is due, waiting for the thread. */
+struct due {
+    struct due *next;
+    struct hostfn what; /* a copy: forgetting it meanwhile does not matter */
+    struct wire_event_host_func event;
+    struct wire_event_callback news; /* with what.notice */
+    char words[];
+};
+
+/* The functions of one link, whose frames say when they are due, have a thread. */
+struct hostfns {
+    struct due *first, **last;
+    bool started;
+    _Atomic uint64_t running;     /* token of the notice that runs, or 0 */
+    void *forgotten;              /* what it is called with, if it has dropped itself */
+    _Atomic uint32_t due_count;   /* read without the lock */
+    _Atomic uint32_t outstanding; /* functions registered: futex word */
+    struct stub_call waiting_call; /* the thread's, for stub_wait_events() */
+};
+
+static struct gp_lock lock; /* of all below */
+static struct hostfn *buckets[BUCKETS];
+static uint32_t count;
+static uint64_t next_token;
+static struct hostfns of_link[STUB_LINKS_MAX];
+
+/* ---- the table ------------------------------------------------------------------- */
+
+static struct hostfn **
+hostfn_slot(uint64_t token)
+{
+    struct hostfn **at = &buckets[token % BUCKETS];
+
+    while (*at && (*at)->token != token)
+        at = &(*at)->next;
+    return at;
+}
+
+static void
+hostfn_drop(struct hostfn **at)
+{
+    struct hostfn *f = *at;
+
+    *at = f->next;
+    atomic_fetch_sub(&of_link[f->link].outstanding, 1);
+    free(f);
+    count--;
+}
+
+bool
+stub_hostfn_find(uint64_t token, CUhostFn *fn, void **user)
+{
+    struct hostfn *f;
+
+    gp_lock_take(&lock);
+    f = *hostfn_slot(token);
+    if (f) {
+        *fn = f->fn;
+        *user = f->user;
+    }
+    gp_lock_release(&lock);
+    return f != NULL;
+}
+
+void
+stub_hostfn_forget(uint64_t token)
+{
+    struct hostfn **at;
+
+    gp_lock_take(&lock);
+    at = hostfn_slot(token);
+    if (*at)
+        hostfn_drop(at);
+    gp_lock_release(&lock);
+}
+
+void
+stub_hostfn_tie(uint64_t token, uint64_t node, stub_hostfn_gone_fn *gone)
+{
+    struct hostfn *f;
+
+    gp_lock_take(&lock);
+    f = *hostfn_slot(token);
+    if (f) {
+        f->node = node;
+        f->gone = gone;
+    }
+    gp_lock_release(&lock);
+}
+
+/* ---- the thread -------------------------------------------------------------------
+ */
+
+static bool
+hostfn_ready(const struct stub_call *waiting)
+{
+    const struct hostfns *fns = container_of(waiting, struct hostfns, waiting_call);
+
+    return atomic_load_explicit(&fns->due_count, memory_order_acquire) != 0;
+}
+
+static struct due *
+hostfn_take(struct hostfns *fns)
+{
+    struct due *d;
+
+    gp_lock_take(&lock);
+    d = fns->first;
+    if (d) {
+        fns->first = d->next;
+        if (!fns->first)
+            fns->last = &fns->first;
+        atomic_fetch_sub(&fns->due_count, 1);
+    }
+    gp_lock_release(&lock);
+    return d;
+}
+
+/* The stream goes on only when the worker hears that the function has returned.
+ * Whoever takes the answer that tells of it takes the lock after us: what the function
+ * did is seen there without a detour through the worker. */
+static void
+hostfn_say_done(struct stub_link *link, const struct wire_event_host_func *event)
+{
+    struct wire_gp_host_done_req *req;
+    struct stub_call c;
+
+    gp_lock_take(&link->wait);
+    gp_lock_release(&link->wait);
+    if (stub_call_begin_on(&c, link, WIRE_CALL_gp_host_done, sizeof(*req)) !=
+        CUDA_SUCCESS)
+        return;
+    req = c.body;
+    *req = (struct wire_gp_host_done_req){.ticket = event->ticket};
+    stub_call_post_now(&c);
+}
+
+/* True on the threads that run them. */
+static __thread bool is_runner;
+
+/* It may have been forgotten since it was due. */
+static void
+notice_run(struct hostfns *fns, struct due *d)
+{
+    void *forgotten;
+    bool known;
+
+    gp_lock_take(&lock);
+    known = *hostfn_slot(d->what.token) != NULL;
+    if (known)
+        atomic_store(&fns->running, d->what.token);
+    gp_lock_release(&lock);
+    if (!known)
+        return;
+    d->what.notice(d->what.token, d->what.user, &d->news, d->words);
+    gp_lock_take(&lock);
+    forgotten = fns->forgotten;
+    fns->forgotten = NULL;
+    atomic_store(&fns->running, 0);
+    gp_lock_release(&lock);
+    free(forgotten);
+}
+
+static void
+hostfn_run(struct hostfns *fns, struct due *d)
+{
+    bool shares = d->event.ticket &&
+                  stub_link_attention(&stub_links[d->what.link]) & STUB_ATTEND_CALL;
+
+    if (d->what.notice) {
+        notice_run(fns, d);
+        return;
+    }
+    if (shares)
+        stub_hooks_hostfn_begin(&stub_links[d->what.link]);
+    if (d->what.callback)
+        d->what.callback(d->what.stream, (CUresult)d->event.status, d->what.user);
+    else
+        d->what.fn(d->what.user);
+    if (shares)
+        stub_hooks_hostfn_end(&stub_links[d->what.link]);
+    if (d->event.ticket)
+        hostfn_say_done(&stub_links[d->what.link], &d->event);
+}
+
+static void
+hostfn_thread(void *arg)
+{
+    struct hostfns *fns = arg;
+    struct due *d;
+
+    is_runner = true;
+    for (;;) {
+        while ((d = hostfn_take(fns))) {
+            hostfn_run(fns, d);
+            free(d);
+        }
+        if (atomic_load(&fns->outstanding) == 0)
+            gp_futex_wait(&fns->outstanding, 0, NULL);
+        else if (!stub_wait_events(&fns->waiting_call, hostfn_ready, true))
+            return;
+    }
+}
+
+/* Under the lock. */
+static bool
+hostfn_start(struct hostfns *fns, struct stub_link *link)
+{
+    if (!fns->started) {
+        fns->last = &fns->first;
+        /* Whoever finds a function due pokes it, perhaps before the thread has run. */
+        fns->waiting_call.link = link;
+        fns->started = stub_thread_start("gpupool-hostfn", hostfn_thread, fns) == 0;
+    }
+    return fns->started;
+}
+
+/* Enter a copy of @what, whose token and link are written; 0: no room. */
+static uint64_t
+hostfn_add(const struct hostfn *what)
+{
+    struct hostfn *f = malloc(sizeof(*f));
+    struct stub_link *link = stub_link_here();
+    struct hostfns *fns = &of_link[link->number];
+    uint64_t token = 0;
+
+    if (!f)
+        return 0;
+    gp_lock_take(&lock);
+    if (count < STUB_HOSTFN_MAX && hostfn_start(fns, link)) {
+        token = ++next_token;
+        *f = *what;
+        f->next = buckets[token % BUCKETS];
+        f->token = token;
+        f->link = link->number;
+        buckets[token % BUCKETS] = f;
+        count++;
+        if (atomic_fetch_add(&fns->outstanding, 1) == 0)
+            gp_futex_wake(&fns->outstanding, 1);
+    }
+    gp_lock_release(&lock);
+    if (!token)
+        free(f);
+    return token;
+}
+
+uint64_t
+stub_hostfn_add(CUhostFn fn, CUstreamCallback callback, CUstream stream, void *user,
+                bool keep)
+{
+    const struct hostfn what = {
+        .fn = fn, .callback = callback, .stream = stream, .user = user, .keep = keep};
+
+    return hostfn_add(&what);
+}
+
+uint64_t
+stub_hostfn_add_notice(stub_notice_fn *run, void *what)
+{
+    const struct hostfn f = {.notice = run, .user = what, .keep = true};
+
+    return hostfn_add(&f);
+}
+
+void *
+stub_hostfn_notice(uint64_t token, stub_notice_fn *run)
+{
+    const struct hostfn *f;
+    void *what;
+
+    gp_lock_take(&lock);
+    f = *hostfn_slot(token);
+    what = f && f->notice == run ? f->user : NULL;
+    gp_lock_release(&lock);
+    return what;
+}
+
+void
+stub_hostfn_drop_notice(uint64_t token)
+{
+    static const struct timespec nap = {.tv_nsec = 50000};
+    struct hostfn **at;
+    struct hostfns *fns = NULL;
+    void *what = NULL;
+
+    gp_lock_take(&lock);
+    at = hostfn_slot(token);
+    if (*at) {
+        fns = &of_link[(*at)->link];
+        what = (*at)->user;
+        hostfn_drop(at);
+    }
+    if (fns && is_runner && atomic_load(&fns->running) == token) {
+        fns->forgotten = what; /* from inside: its frame needs it */
+        what = NULL;
+        fns = NULL;
+    }
+    gp_lock_release(&lock);
+    while (fns && atomic_load(&fns->running) == token)
+        nanosleep(&nap, NULL);
+    free(what);
+}
+
+/* To the thread, behind what is due already.  Under the lock. */
+static void
+due_add(struct hostfns *fns, struct due *d)
+{
+    *fns->last = d;
+    fns->last = &d->next;
+    atomic_fetch_add(&fns->due_count, 1);
+}
+
+/* The event has come; a token that is gone is no mistake. */
+static const char *
+notice_due(struct stub_link *link, const struct wire_event_callback *event,
+           const char *words)
+{
+    struct hostfns *fns = &of_link[link->number];
+    struct due *d = calloc(1, sizeof(*d) + event->len + 1);
+    const struct hostfn *f;
+    bool known;
+
+    if (!d)
+        return "out of memory for a callback that is due";
+    d->news = *event;
+    memcpy(d->words, words, event->len);
+    gp_lock_take(&lock);
+    f = *hostfn_slot(event->token);
+    known = f && f->notice && f->link == link->number;
+    if (known) {
+        d->what = *f;
+        due_add(fns, d);
+    }
+    gp_lock_release(&lock);
+    if (known)
+        stub_wait_poke(&fns->waiting_call);
+    else
+        free(d);
+    return NULL;
+}
+
+/* One is due.  NULL, or why the link must end. */
+static const char *
+hostfn_due(struct stub_link *link, const struct wire_event_host_func *event)
+{
+    struct hostfns *fns = &of_link[link->number];
+    struct due *d = calloc(1, sizeof(*d));
+    struct hostfn **at;
+    bool known;
+
+    if (!d)
+        return "out of memory for a host function that is due";
+    d->event = *event;
+    gp_lock_take(&lock);
+    at = hostfn_slot(event->token);
+    known = *at && (*at)->link == link->number && !(*at)->notice;
+    if (known) {
+        d->what = **at;
+        due_add(fns, d);
+        if (event->once && !(*at)->keep)
+            hostfn_drop(at);
+    }
+    gp_lock_release(&lock);
+    if (!known) {
+        free(d);
+        return "a host function is due that was never given";
+    }
+    stub_wait_poke(&fns->waiting_call);
+    return NULL;
+}
+
+/* None of that token will come any more. */
+static const char *
+hostfn_gone(const struct stub_link *link, const struct wire_event_host_gone *event)
+{
+    struct hostfn **at;
+    stub_hostfn_gone_fn *gone = NULL;
+    uint64_t node = 0;
+
+    gp_lock_take(&lock);
+    at = hostfn_slot(event->token);
+    if (*at && (*at)->link == link->number && !(*at)->notice) {
+        gone = (*at)->gone;
+        node = (*at)->node;
+        hostfn_drop(at);
+    }
+    gp_lock_release(&lock);
+    if (gone)
+        gone(node, event->token);
+    return NULL;
+}
+
+/* ---- messages of the worker --------------------------------------------------------
+ */
+
+static uint32_t
+body_size(const struct wire_rep *message)
+{
+    return message->size - (uint32_t)sizeof(*message);
+}
+
+static const char *
+hostfn_take_due(struct stub_link *link, const struct wire_rep *message)
+{
+    struct wire_event_host_func ev;
+
+    if (body_size(message) < sizeof(ev))
+        return "short host-function event";
+    memcpy(&ev, message + 1, sizeof(ev));
+    return hostfn_due(link, &ev);
+}
+
+static const char *
+hostfn_take_gone(struct stub_link *link, const struct wire_rep *message)
+{
+    struct wire_event_host_gone ev;
+
+    if (body_size(message) < sizeof(ev))
+        return "short event of a host function that is gone";
+    memcpy(&ev, message + 1, sizeof(ev));
+    return hostfn_gone(link, &ev);
+}
+
+static const char *
+hostfn_take_notice(struct stub_link *link, const struct wire_rep *message)
+{
+    uint32_t size = body_size(message);
+    struct wire_event_callback ev;
+
+    if (size < sizeof(ev))
+        return "short callback event";
+    memcpy(&ev, message + 1, sizeof(ev));
+    if (ev.len > size - sizeof(ev) || ev.len > WIRE_LOG_LINE_MAX)
+        return "callback event longer than its frame";
+    return notice_due(link, &ev, (const char *)(message + 1) + sizeof(ev));
+}
+
+static const struct stub_unsolicited hostfn_messages[] = {
+    {WIRE_EVENT_HOST_FUNC, hostfn_take_due},
+    {WIRE_EVENT_HOST_GONE, hostfn_take_gone},
+    {WIRE_EVENT_CALLBACK, hostfn_take_notice},
+    {0},
+};
+
+const struct stub_feature stub_hostfn_feature = {
+    .name = "host functions",
+    .unsolicited = hostfn_messages,
+};
+
+/* ---- the calls ----------------------------------------------------------------------
+ */
+
+static CUresult
+hostfn_post(struct stub_call *c, uint64_t token)
+{
+    CUresult r = stub_call_post(c);
+
+    if (r != CUDA_SUCCESS)
+        stub_hostfn_forget(token);
+    return r;
+}
+
+CUresult
+stub_m_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, bool per_thread)
+{
+    struct wire_cuLaunchHostFunc_req *req;
+    uint64_t stream, token;
+    struct stub_call c;
+    CUresult r = stub_enter();
+
+    if (r == CUDA_SUCCESS)
+        r = stub_stream_get(hStream, per_thread, &stream);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!fn)
+        return CUDA_ERROR_INVALID_VALUE;
+    token = stub_hostfn_add(fn, NULL, hStream, userData, false);
+    if (!token)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = stub_call_begin(&c, WIRE_CALL_cuLaunchHostFunc, sizeof(*req));
+    if (r != CUDA_SUCCESS) {
+        stub_hostfn_forget(token);
+        return r;
+    }
+    req = c.body;
+    *req = (struct wire_cuLaunchHostFunc_req){.hStream = stream, .token = token};
+    return hostfn_post(&c, token);
+}
+
+CUresult
+stub_m_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData,
+                           unsigned int flags, bool per_thread)
+{
+    struct wire_cuStreamAddCallback_req *req;
+    uint64_t stream, token;
+    struct stub_call c;
+    CUresult r = stub_enter();
+
+    if (r == CUDA_SUCCESS)
+        r = stub_stream_get(hStream, per_thread, &stream);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!callback || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    token = stub_hostfn_add(NULL, callback, hStream, userData, false);
+    if (!token)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = stub_call_begin(&c, WIRE_CALL_cuStreamAddCallback, sizeof(*req));
+    if (r != CUDA_SUCCESS) {
+        stub_hostfn_forget(token);
+        return r;
+    }
+    req = c.body;
+    *req = (struct wire_cuStreamAddCallback_req){.hStream = stream, .token = token};
+    return hostfn_post(&c, token);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Per-thread default streams, and waiting for streams; see stub_stream.h. */
+#include "stub_stream.h"
+
+#include "cuda_api.h"
+#include "stub_call.h"
+#include "stub_ctx.h"
+#include "stub_gen.h"
+#include "stub_hooks.h"
+#include "stub_link.h"
+#include "stub_manual.h"
+#include "wire_api.h"
+
+extern int __cxa_thread_atexit_impl(void (*fn)(void *), void *arg, void *dso);
+extern void *__dso_handle;
+
+/* The thread ends: its streams go, once their work is done (destroying does not wait).
+ */
+static void
+stream_thread_end(void *arg)
+{
+    struct stub_tls *tls = arg;
+    struct stub_own_stream *own = tls->streams;
+
+    tls->streams = NULL;
+    while (own) {
+        struct stub_own_stream *next = own->next;
+
+        if (stub_enter() == CUDA_SUCCESS)
+            cuStreamDestroy_v2((CUstream)(uintptr_t)own->stream);
+        free(own);
+        own = next;
+    }
+}
+
+static uint64_t
+stream_own_new(struct stub_ctx *ctx)
+{
+    struct stub_own_stream *own = malloc(sizeof(*own));
+    CUstream stream;
+
+    if (!own || cuStreamCreate(&stream, CU_STREAM_DEFAULT) != CUDA_SUCCESS) {
+        free(own);
+        return UINT64_MAX;
+    }
+    if (!stub_tls.streams)
+        __cxa_thread_atexit_impl(stream_thread_end, &stub_tls, &__dso_handle);
+    own->ctx_unique = ctx->unique;
+    own->stream = (uintptr_t)stream;
+    own->next = stub_tls.streams;
+    stub_tls.streams = own;
+    return own->stream;
+}
+
+/* A primary context that was reset has another number (stub_ctx_end()), so its dead
+ * streams are not found. */
+uint64_t
+stub_stream_slow(CUstream stream, bool per_thread)
+{
+    struct stub_own_stream *own = stub_tls.streams;
+
+    if (stream == CU_STREAM_LEGACY || (!stream && !per_thread))
+        return 0;
+    if (!stub_tls.ctx)
+        return 0; /* the worker refuses the call for want of a context */
+    while (own && own->ctx_unique != stub_tls.ctx->unique)
+        own = own->next;
+    return own ? own->stream : stream_own_new(stub_tls.ctx);
+}
+
+/* ---- waiting ------------------------------------------------------------------------
+ */
+
+void
+stub_stream_idle(const struct stub_call *c, uint64_t stream)
+{
+    stub_tls.idle_stream = stream;
+    stub_tls.idle_seq = c->seq;
+    stub_tls.idle_ctx = stub_tls.ctx_index;
+}
+
+/* A copy to pageable memory has waited already; the program's own wait for the same
+ * stream right behind it would cost a second trip for nothing. */
+bool
+stub_stream_is_idle(uint64_t stream)
+{
+    return stub_tls.idle_ctx && stub_tls.idle_ctx == stub_tls.ctx_index &&
+           stub_tls.idle_stream == stream &&
+           stub_tls.idle_seq ==
+               atomic_load_explicit(&stub_link_here()->seq, memory_order_relaxed);
+}
+
+static CUresult
+stream_waited(uint64_t stream)
+{
+    return unlikely(stub_link_attention(stub_link_here()) & STUB_ATTEND_CALL)
+               ? stub_hooks_stream_waited(stream)
+               : CUDA_SUCCESS;
+}
+
+CUresult
+stub_m_cuStreamSynchronize(CUstream hStream, bool per_thread)
+{
+    struct wire_cuStreamSynchronize_req *req;
+    struct stub_call c;
+    uint64_t stream;
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (stub_gen_stream(hStream, per_thread, &stream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (stub_stream_is_idle(stream))
+        return stream_waited(stream);
+    r = stub_call_begin(&c, WIRE_CALL_cuStreamSynchronize, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    req->hStream = stream;
+    r = stub_call_wait(&c);
+    stub_call_end(&c);
+    return r == CUDA_SUCCESS ? stream_waited(stream) : r;
+}
+
+CUresult
+stub_m_cuEventCreate(CUevent *phEvent, unsigned int Flags)
+{
+    unsigned known =
+        CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+    bool untimed = Flags & CU_EVENT_DISABLE_TIMING;
+
+    if (Flags & ~known || (Flags & CU_EVENT_INTERPROCESS && !untimed))
+        return stub_enter() == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : stub_enter();
+    return stub_g_cuEventCreate(phEvent, Flags);
+}

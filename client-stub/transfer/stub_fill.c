@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fills, and copies between addresses of devices, that mean pinned memory of the host.
+ *
+ * With one address space for all, a driver takes the address of memory that it pinned
+ * for a device's.  Here that memory lies on this side, and so does the work: after
+ * everything before it in the stream, as if the program had done it.  Everything else,
+ * and what is captured, goes the generated way.
+ */
+#include "stub_call.h"
+#include "stub_capture.h"
+#include "stub_copy.h"
+#include "stub_d2h_async.h"
+#include "stub_managed.h"
+#include "stub_manual.h"
+#include "stub_memory.h"
+
+#include <string.h>
+
+struct fill {
+    uint64_t dst;
+    size_t pitch; /* of more than one row */
+    uint32_t value;
+    uint32_t size; /* of an element: 1, 2 or 4 bytes */
+    size_t width;  /* elements */
+    size_t height;
+};
+
+/* Is all of it pinned memory? */
+static bool
+fill_is_here(const struct fill *f)
+{
+    uint64_t row = 0, span = 0;
+
+    return !stub_capture_any() && gp_mul_ok(f->width, f->size, &row) && f->height &&
+           gp_mul_ok(f->pitch, f->height - 1, &span) && gp_add_ok(span, row, &span) &&
+           f->dst % f->size == 0 && (f->height == 1 || row <= f->pitch) &&
+           stub_copy_is_host(f->dst, span);
+}
+
+static void
+fill_row(uint8_t *row, const struct fill *f)
+{
+    if (f->size == 1)
+        memset(row, (int)f->value, f->width);
+    else
+        for (size_t i = 0; i < f->width; i++)
+            memcpy(row + i * f->size, &f->value, f->size);
+}
+
+static CUresult
+fill_here(const struct fill *f, CUstream stream, bool per_thread)
+{
+    uint8_t *at = (uint8_t *)(uintptr_t)f->dst;
+    CUresult r = stub_m_cuStreamSynchronize(stream, per_thread);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    stub_land_wait(at, f->pitch * (f->height - 1) + f->width * f->size);
+    for (size_t y = 0; y < f->height; y++)
+        fill_row(at + y * f->pitch, f);
+    return CUDA_SUCCESS;
+}
+
+#define FILL_1D(bits, type, bytes)                                                     \
+    CUresult stub_m_cuMemsetD##bits##_v2(CUdeviceptr dstDevice, type value, size_t N)  \
+    {                                                                                  \
+        struct fill f = {dstDevice, 0, value, bytes, N, 1};                            \
+                                                                                       \
+        if (unlikely(stub_memory_may_be_host(dstDevice)) && fill_is_here(&f))          \
+            return fill_here(&f, NULL, false);                                         \
+        return stub_g_cuMemsetD##bits##_v2(dstDevice, value, N);                       \
+    }                                                                                  \
+    CUresult stub_m_cuMemsetD##bits##Async(CUdeviceptr dstDevice, type value,          \
+                                           size_t N, CUstream hStream,                 \
+                                           bool per_thread)                            \
+    {                                                                                  \
+        struct fill f = {dstDevice, 0, value, bytes, N, 1};                            \
+                                                                                       \
+        if (unlikely(stub_memory_may_be_host(dstDevice)) && fill_is_here(&f))          \
+            return fill_here(&f, hStream, per_thread);                                 \
+        return stub_g_cuMemsetD##bits##Async(dstDevice, value, N, hStream,             \
+                                             per_thread);                              \
+    }
+
+#define FILL_2D(bits, type, bytes)                                                     \
+    CUresult stub_m_cuMemsetD2D##bits##_v2(CUdeviceptr dstDevice, size_t dstPitch,     \
+                                           type value, size_t Width, size_t Height)    \
+    {                                                                                  \
+        struct fill f = {dstDevice, dstPitch, value, bytes, Width, Height};            \
+                                                                                       \
+        if (unlikely(stub_memory_may_be_host(dstDevice)) && fill_is_here(&f))          \
+            return fill_here(&f, NULL, false);                                         \
+        return stub_g_cuMemsetD2D##bits##_v2(dstDevice, dstPitch, value, Width,        \
+                                             Height);                                  \
+    }                                                                                  \
+    CUresult stub_m_cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch,   \
+                                             type value, size_t Width, size_t Height,  \
+                                             CUstream hStream, bool per_thread)        \
+    {                                                                                  \
+        struct fill f = {dstDevice, dstPitch, value, bytes, Width, Height};            \
+                                                                                       \
+        if (unlikely(stub_memory_may_be_host(dstDevice)) && fill_is_here(&f))          \
+            return fill_here(&f, hStream, per_thread);                                 \
+        return stub_g_cuMemsetD2D##bits##Async(dstDevice, dstPitch, value, Width,      \
+                                               Height, hStream, per_thread);           \
+    }
+
+FILL_1D(8, unsigned char, 1)
+FILL_1D(16, unsigned short, 2)
+FILL_1D(32, unsigned int, 4)
+FILL_2D(8, unsigned char, 1)
+FILL_2D(16, unsigned short, 2)
+FILL_2D(32, unsigned int, 4)
+
+static bool
+copy_is_of_host(CUdeviceptr dst, CUdeviceptr src, size_t n)
+{
+    return !stub_capture_any() &&
+           unlikely(stub_memory_may_be_host(dst) || stub_memory_may_be_host(src)) &&
+           (stub_copy_is_host(dst, n) || stub_copy_is_host(src, n));
+}
+
+CUresult
+stub_m_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
+{
+    return copy_is_of_host(dstDevice, srcDevice, ByteCount)
+               ? stub_m_cuMemcpy(dstDevice, srcDevice, ByteCount, false)
+               : stub_g_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
+}
+
+CUresult
+stub_m_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
+                            size_t ByteCount, CUstream hStream, bool per_thread)
+{
+    return copy_is_of_host(dstDevice, srcDevice, ByteCount)
+               ? stub_m_cuMemcpyAsync(dstDevice, srcDevice, ByteCount, hStream,
+                                      per_thread)
+               : stub_g_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream,
+                                             per_thread);
+}
