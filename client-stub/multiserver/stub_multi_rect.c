@@ -6,7 +6,7 @@
 #include "cuda_api.h"
 #include "gp_base.h"
 #include "stub_call.h"
-#include "stub_copy.h"
+#include "stub_copy_rect.h"
 #include "stub_ctx.h"
 #include "stub_link_switch.h"
 #include "stub_manual.h"

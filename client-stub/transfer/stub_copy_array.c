@@ -4,16 +4,14 @@
  */
 #include "cuda_api.h"
 #include "stub_call.h"
-#include "stub_copy.h"
+#include "stub_copy_facts.h"
 #include "stub_d2h_async.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
+#include "stub_path_table.h"
 #include "wire_api.h"
 
 #include <string.h>
-
-/* Kept in the frame up to this size; see stub_copy.c. */
-#define ARRAY_INLINE (16u * 1024u)
 
 static_assert(sizeof(struct wire_cuMemcpyHtoA_v2_req) ==
                   sizeof(struct wire_cuMemcpyHtoAAsync_v2_req),
@@ -37,10 +35,11 @@ static CUresult
 array_from_host(uint16_t number, CUarray dst, size_t offset, const void *src, size_t n,
                 CUstream hStream, bool per_thread)
 {
-    bool small = n <= ARRAY_INLINE;
+    uint32_t facts = n <= STUB_COPY_INLINE ? STUB_COPY_SMALL : 0;
     struct wire_cuMemcpyHtoA_v2_req *req;
     struct stub_call c;
     uint64_t stream;
+    bool small;
     CUresult r = array_enter(dst, hStream, per_thread, &stream);
 
     if (r != CUDA_SUCCESS || n == 0)
@@ -48,6 +47,7 @@ array_from_host(uint16_t number, CUarray dst, size_t offset, const void *src, si
     if (!src)
         return CUDA_ERROR_INVALID_VALUE;
     stub_land_wait(src, n);
+    small = stub_path_choose(STUB_H2D, facts, n, NULL)->path == STUB_PATH_INLINE;
     r = stub_call_begin(&c, number,
                         (uint32_t)sizeof(*req) + (small ? wire_align((uint32_t)n) : 0));
     if (r != CUDA_SUCCESS)
@@ -84,6 +84,7 @@ array_to_host(uint16_t number, void *dst, CUarray src, size_t offset, size_t n,
         return r;
     if (!dst)
         return CUDA_ERROR_INVALID_VALUE;
+    (void)stub_path_choose(STUB_D2H, 0, n, NULL); /* always payload */
     r = stub_call_begin(&c, number, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;

@@ -8,14 +8,17 @@
  * The worker sees `rows` rows of `pitch` bytes, the last one only as wide as the copy,
  * in the place of the host side; offsets of that side are already applied.
  */
+#include "stub_copy_rect.h"
+
 #include "stub_call.h"
-#include "stub_copy.h"
+#include "stub_copy_facts.h"
 #include "stub_d2h_async.h"
 #include "stub_graph_hostmem.h"
 #include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
+#include "stub_path_table.h"
 #include "wire_api.h"
 
 #include <string.h>
@@ -381,26 +384,50 @@ rect_land(const struct rect *rect, const struct rect_call *call)
 /* ---- which way
  * ------------------------------------------------------------------------ */
 
+static enum stub_direction
+rect_direction(const struct rect *rect)
+{
+    return rect->src.base   ? rect->dst.base ? STUB_H2H : STUB_H2D
+           : rect->dst.base ? STUB_D2H
+                            : STUB_D2D;
+}
+
+static void
+rect_on_host(const struct rect *rect)
+{
+    stub_land_wait(rect->src.base, rect_extent(rect, &rect->src));
+    stub_land_wait(rect->dst.base, rect_extent(rect, &rect->dst));
+    for (uint64_t i = 0; i < rect->rows; i++)
+        memmove(rect_row(rect, &rect->dst, i), rect_row(rect, &rect->src, i),
+                rect->width);
+}
+
+/* Rectangles have only these paths: they never travel in a frame, and page-locked
+ * memory that the worker has mapped is not used for them. */
 static CUresult
 rect_move(const struct rect *rect, const struct rect_call *call)
 {
+    enum stub_direction direction = rect_direction(rect);
+    const struct stub_path_row *row;
+    uint32_t facts = rect_blocks(call->number) ? STUB_COPY_BLOCKING : 0;
+
     if (rect->rows == 0 || rect->width == 0)
         return CUDA_SUCCESS;
-    if (rect->src.base && rect->dst.base) {
-        stub_land_wait(rect->src.base, rect_extent(rect, &rect->src));
-        stub_land_wait(rect->dst.base, rect_extent(rect, &rect->dst));
-        for (uint64_t i = 0; i < rect->rows; i++)
-            memmove(rect_row(rect, &rect->dst, i), rect_row(rect, &rect->src, i),
-                    rect->width);
+    if (direction == STUB_D2H && rect_may_land(rect, call))
+        facts |= STUB_COPY_KNOWN | STUB_COPY_UNAWAITED;
+    row = stub_path_choose(direction, facts, rect->rows * rect->width, NULL);
+    switch (row->path) {
+    case STUB_PATH_HOST_COPY:
+        rect_on_host(rect);
         return CUDA_SUCCESS;
-    }
-    if (rect->src.base)
-        return rect_from_host(rect, call);
-    if (rect->dst.base && rect_may_land(rect, call))
+    case STUB_PATH_D2H_ASYNC:
         return rect_land(rect, call);
-    if (rect->dst.base)
-        return rect_to_host(rect, call);
-    return rect_send(rect, call, NULL, 0);
+    case STUB_PATH_PAYLOAD:
+        return direction == STUB_H2D ? rect_from_host(rect, call)
+                                     : rect_to_host(rect, call);
+    default:
+        return rect_send(rect, call, NULL, 0);
+    }
 }
 
 /* With memory that host and card share, the host's side must be the latest before, and

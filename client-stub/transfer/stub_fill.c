@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fills, and copies between addresses of devices, that mean pinned memory of the host.
+ * Fills whose device address is that of page-locked memory of the host.
  *
  * With one address space for all, a driver takes the address of memory that it pinned
  * for a device's.  Here that memory lies on this side, and so does the work: after
@@ -9,7 +9,7 @@
  */
 #include "stub_call.h"
 #include "stub_capture.h"
-#include "stub_copy.h"
+#include "stub_copy_facts.h"
 #include "stub_d2h_async.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
@@ -112,30 +112,3 @@ FILL_1D(32, unsigned int, 4)
 FILL_2D(8, unsigned char, 1)
 FILL_2D(16, unsigned short, 2)
 FILL_2D(32, unsigned int, 4)
-
-static bool
-copy_is_of_host(CUdeviceptr dst, CUdeviceptr src, size_t n)
-{
-    return !stub_capture_any() &&
-           unlikely(stub_memory_may_be_host(dst) || stub_memory_may_be_host(src)) &&
-           (stub_copy_is_host(dst, n) || stub_copy_is_host(src, n));
-}
-
-CUresult
-stub_m_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
-{
-    return copy_is_of_host(dstDevice, srcDevice, ByteCount)
-               ? stub_m_cuMemcpy(dstDevice, srcDevice, ByteCount, false)
-               : stub_g_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
-}
-
-CUresult
-stub_m_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
-                            size_t ByteCount, CUstream hStream, bool per_thread)
-{
-    return copy_is_of_host(dstDevice, srcDevice, ByteCount)
-               ? stub_m_cuMemcpyAsync(dstDevice, srcDevice, ByteCount, hStream,
-                                      per_thread)
-               : stub_g_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream,
-                                             per_thread);
-}

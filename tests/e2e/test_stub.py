@@ -36,6 +36,24 @@ def test_trace_prints_names_of_kernels_and_what_structures_hold(case):
     case.check(max(map(len, wrong.splitlines())) < 2048, "no line is longer")
 
 
+def test_trace_says_which_path_a_copy_takes_and_why(case):
+    pool = case.pool()
+    paths = {}
+    for program, transport in (("copies", "tcp"), ("graphcopies", "tcp"),
+                               ("landing", "tcp"), ("pinned", "shm"), ("unified", "shm"),
+                               ("managed", "tcp"), ("managed", "shm")):
+        traced = pool.run(case.programs / program, core=100, memory="1GiB", status=None,
+                          env={"GPUPOOL_TRACE": "1", "GPUPOOL_TRANSPORT": transport})
+        for name, why in re.findall(r" copy of \d+ bytes: path (\w+), because (.+)",
+                                    traced.err):
+            paths.setdefault(name, set()).add(why)
+    case.equal(sorted(paths), ["capture_node", "d2h_async", "device_alias", "device_copy",
+                               "host_copy", "inline", "payload", "shared_pinned"],
+               "paths that these programs' copies take")
+    case.equal(paths["d2h_async"], {"nobody waits, and the destination is page-locked"},
+               "why a copy is not waited for")
+
+
 def test_version_and_count_are_the_drivers_own(case):
     pool = case.pool(servers=1, cards=2)
     session = pool.session(core=30, memory="64MiB")

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What has to be known of a copy before its path can be chosen (stub_path_table.h):
+ * where its two sides are, and how far its stream is.  No state.
+ */
+#ifndef STUB_COPY_FACTS_H
+#define STUB_COPY_FACTS_H
+
+#include "cuda_abi.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct stub_copy;
+
+/* Bytes that are cheaper to copy into the frame than to send behind it. */
+#define STUB_COPY_INLINE (16u * 1024u)
+
+/* Fills in @copy->facts and what goes with them.  Facts that no row of the table can
+ * need any more are left out, because some cost a search.  An error: the server could
+ * not say whether the stream is being captured. */
+CUresult stub_copy_find_facts(struct stub_copy *copy);
+
+/* Is all of [addr, addr + n) inside one device allocation of ours? */
+bool stub_copy_inside(uint64_t addr, uint64_t n);
+
+/* Is it all inside one range of the host's pinned memory? */
+bool stub_copy_is_host(uint64_t addr, uint64_t n);
+
+/* Must a blocking copy of @n bytes to the device be complete when it returns?  Then it
+ * is answered.  CUDA lets up to 64 KiB of pageable memory be in flight still, and where
+ * the program has made no streams, nothing that it calls could overtake more. */
+bool stub_copy_answered(uint64_t n);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Path d2h_async: to page-locked memory; the call returns, and the bytes come when the
+ * stream gets there (stub_d2h_async.h).
+ */
+#include "stub_call.h"
+#include "stub_d2h_async.h"
+#include "stub_link.h"
+#include "stub_path.h"
+#include "wire_api.h"
+
+static CUresult
+d2h_async_part(struct stub_copy *copy, uint64_t at, uint64_t len)
+{
+    struct stub_land_place place = {(uint8_t *)stub_copy_host_side(copy) + at, len, len,
+                                    1};
+    struct stub_land *land = stub_land_claim(stub_link_here(), &place);
+    struct stub_call c;
+    CUresult r;
+
+    if (!land)
+        return stub_link_refusal(stub_link_here());
+    r = stub_call_begin(&c, WIRE_CALL_cuMemcpyDtoHAsync_v2,
+                        sizeof(struct wire_cuMemcpyDtoHAsync_v2_req));
+    if (r != CUDA_SUCCESS) {
+        stub_land_drop(land);
+        return r;
+    }
+    *(struct wire_cuMemcpyDtoHAsync_v2_req *)c.body =
+        (struct wire_cuMemcpyDtoHAsync_v2_req){
+            .srcDevice = copy->src + at, .hStream = copy->stream_id, .ByteCount = len};
+    return stub_land_post(&c, land);
+}
+
+CUresult
+stub_path_d2h_async(struct stub_copy *copy)
+{
+    CUresult r = CUDA_SUCCESS;
+
+    for (uint64_t at = 0; at < copy->n && r == CUDA_SUCCESS; at += WIRE_LAND_LARGE)
+        r = d2h_async_part(copy, at, gp_min(copy->n - at, (uint64_t)WIRE_LAND_LARGE));
+    return r;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rows of the table of transfer paths; see stub_path_table.h. */
+#include "stub_path_table.h"
+
+#include <inttypes.h>
+
+#define H2D (1u << STUB_H2D)
+#define D2H (1u << STUB_D2H)
+#define D2D (1u << STUB_D2D)
+#define H2H (1u << STUB_H2H)
+
+/* The order is the order of preference.  The last rows of each direction match
+ * always. */
+const struct stub_path_row stub_path_rows[] = {
+    {STUB_PATH_CAPTURE_NODE, H2D | D2H, STUB_COPY_CAPTURED, 0,
+     "the stream is being captured"},
+    {STUB_PATH_HOST_COPY, H2D | D2H, STUB_COPY_OF_HOST, 0,
+     "the device address is page-locked memory of this process"},
+    {STUB_PATH_HOST_COPY, H2H, 0, 0, "both sides are memory of this process"},
+    {STUB_PATH_SHARED_PINNED, H2D, STUB_COPY_KNOWN | STUB_COPY_SHARED_PINNED, 0,
+     "the worker has mapped the source"},
+    {STUB_PATH_SHARED_PINNED, D2H,
+     STUB_COPY_KNOWN | STUB_COPY_SHARED_PINNED | STUB_COPY_BLOCKING, 0,
+     "the worker has mapped the destination"},
+    /* A blocking copy from such memory behind finished work finds nothing newer on the
+     * device, and sending is faster. */
+    {STUB_PATH_DEVICE_COPY, H2D, STUB_COPY_SAME_ADDRESS, STUB_COPY_IDLE,
+     "the device reads the source at the same address"},
+    {STUB_PATH_DEVICE_COPY, D2H, STUB_COPY_SAME_ADDRESS, STUB_COPY_BLOCKING,
+     "the device writes the destination at the same address"},
+    {STUB_PATH_DEVICE_COPY, D2D, 0, 0, "both sides are memory of devices"},
+    {STUB_PATH_DEVICE_ALIAS, H2D, STUB_COPY_ALIAS, 0,
+     "the device may have changed its pages of the source"},
+    {STUB_PATH_D2H_ASYNC, D2H, STUB_COPY_KNOWN | STUB_COPY_UNAWAITED,
+     STUB_COPY_BLOCKING, "nobody waits, and the destination is page-locked"},
+    {STUB_PATH_INLINE, H2D, STUB_COPY_SMALL, 0, "so few bytes fit into the frame"},
+    {STUB_PATH_PAYLOAD, H2D, 0, 0, "no shorter path from this memory"},
+    {STUB_PATH_PAYLOAD, D2H, 0, 0, "no shorter path to this memory"},
+};
+
+const size_t stub_path_rows_n = ARRAY_SIZE(stub_path_rows);
+
+static const char *const path_names[STUB_PATHS] = {
+    [STUB_PATH_CAPTURE_NODE] = "capture_node",
+    [STUB_PATH_HOST_COPY] = "host_copy",
+    [STUB_PATH_DEVICE_COPY] = "device_copy",
+    [STUB_PATH_DEVICE_ALIAS] = "device_alias",
+    [STUB_PATH_SHARED_PINNED] = "shared_pinned",
+    [STUB_PATH_D2H_ASYNC] = "d2h_async",
+    [STUB_PATH_INLINE] = "inline",
+    [STUB_PATH_PAYLOAD] = "payload",
+};
+
+static const char *const direction_names[STUB_DIRECTIONS] = {
+    [STUB_H2D] = "host-to-device",
+    [STUB_D2H] = "device-to-host",
+    [STUB_D2D] = "device-to-device",
+    [STUB_H2H] = "host-to-host",
+};
+
+const struct stub_path_row *
+stub_path_next(enum stub_direction direction, uint32_t facts,
+               const struct stub_path_row *after)
+{
+    const struct stub_path_row *end = stub_path_rows + stub_path_rows_n;
+
+    for (const struct stub_path_row *row = after ? after + 1 : stub_path_rows;
+         row < end; row++)
+        if (row->directions & 1u << direction && (facts & row->needs) == row->needs &&
+            !(facts & row->excludes))
+            return row;
+    return NULL;
+}
+
+const char *
+stub_path_name(enum stub_path path)
+{
+    return path_names[path];
+}
+
+void
+stub_path_trace(const struct stub_path_row *row, enum stub_direction direction,
+                uint64_t n)
+{
+    stub_trace("  %s copy of %" PRIu64 " bytes: path %s, because %s",
+               direction_names[direction], n, stub_path_name(row->path), row->why);
+}
