@@ -21,7 +21,7 @@ ABI_FILES := $(addprefix proto/,cuda_abi.h cuda_abi_attr.h cuda_abi_enum.h \
     cuda_abi_graph.h cuda_abi_result.h cuda_abi_struct.h cuda_abi_types.h)
 APIGEN := $(PYTHON) -B proto/apigen
 
-GEN_STUB_SRCS := $(patsubst %,$(O)/gen/stub_%.c,$(API_FAMILIES)) $(O)/gen/stub_gpa_map.c
+GEN_STUB_SRCS := $(patsubst %,$(O)/gen/stub_%.c,$(API_FAMILIES)) $(O)/gen/stub_proc_address_map.c
 GEN_WRK_SRCS := $(patsubst %,$(O)/gen/wrk_%.c,$(API_FAMILIES)) \
     $(O)/gen/wrk_internal.c $(O)/gen/wrk_dispatch.c $(O)/gen/wrk_struct.c
 GEN_DRV_SRCS := $(O)/gen/drv.c

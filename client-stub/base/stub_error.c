@@ -7,7 +7,7 @@
 #include "stub_manual.h"
 
 CUresult
-stub_m_cuGetErrorName(CUresult error, const char **pStr)
+stub_impl_cuGetErrorName(CUresult error, const char **pStr)
 {
     const char *name = NULL, *text;
     bool known = cuda_error_words(error, &name, &text);
@@ -19,7 +19,7 @@ stub_m_cuGetErrorName(CUresult error, const char **pStr)
 }
 
 CUresult
-stub_m_cuGetErrorString(CUresult error, const char **pStr)
+stub_impl_cuGetErrorString(CUresult error, const char **pStr)
 {
     const char *name, *text = NULL;
     bool known = cuda_error_words(error, &name, &text);

@@ -29,7 +29,7 @@ stub_ctx_unref(struct stub_ctx *ctx)
 {
     if (atomic_fetch_sub_explicit(&ctx->refs, 1, memory_order_acq_rel) != 1)
         return;
-    stub_cls_free(&ctx->cls);
+    stub_ctx_storage_free(&ctx->storage);
     free(ctx);
 }
 
@@ -133,7 +133,7 @@ void
 stub_ctx_end(struct stub_ctx *ctx)
 {
     atomic_store(&ctx->alive, false);
-    stub_cls_drop_all(&ctx->cls, stub_ctx_handle(ctx));
+    stub_ctx_storage_drop_all(&ctx->storage, stub_ctx_handle(ctx));
     if (ctx->primary) {
         /* A later life of it is another context to whoever keys things by number. */
         atomic_store(&ctx->unique, atomic_fetch_add(&next_unique, 1));
@@ -162,7 +162,7 @@ stub_ctx_resolve(CUcontext handle, struct stub_ctx **ret)
     return CUDA_SUCCESS;
 }
 
-/* ---- the stack of this thread --------------------------------------------------- */
+/* ---- the stack of this thread ----------------------------------------------- */
 
 static void
 ctx_update_top(void)

@@ -35,7 +35,7 @@ struct stub_ctx {
     struct gp_lock lock;
     uint32_t retains;          /* of a primary context, under lock */
     _Atomic uint32_t attached; /* by cuCtxAttach, beside its maker */
-    struct stub_cls cls;
+    struct stub_ctx_storage storage;
 };
 
 /* Make the primary contexts of all devices, not alive yet.  -ENOMEM. */

@@ -17,11 +17,10 @@
 
 #include <string.h>
 
-/* ---- the stack --------------------------------------------------------------------
- */
+/* ---- the stack -------------------------------------------------------------- */
 
 CUresult
-stub_m_cuCtxGetCurrent(CUcontext *pctx)
+stub_impl_cuCtxGetCurrent(CUcontext *pctx)
 {
     CUresult r = stub_link_enter_any();
 
@@ -35,7 +34,7 @@ stub_m_cuCtxGetCurrent(CUcontext *pctx)
 
 /* Accepts a primary context that nobody has retained yet: runtimes set it first. */
 CUresult
-stub_m_cuCtxSetCurrent(CUcontext ctx)
+stub_impl_cuCtxSetCurrent(CUcontext ctx)
 {
     CUresult r = stub_link_enter_any();
     struct stub_ctx *c = ctx ? stub_ctx_get(ctx) : NULL;
@@ -48,7 +47,7 @@ stub_m_cuCtxSetCurrent(CUcontext ctx)
 }
 
 CUresult
-stub_m_cuCtxPushCurrent_v2(CUcontext ctx)
+stub_impl_cuCtxPushCurrent_v2(CUcontext ctx)
 {
     CUresult r = stub_link_enter_any();
     struct stub_ctx *c = stub_ctx_get(ctx);
@@ -61,7 +60,7 @@ stub_m_cuCtxPushCurrent_v2(CUcontext ctx)
 }
 
 CUresult
-stub_m_cuCtxPopCurrent_v2(CUcontext *pctx)
+stub_impl_cuCtxPopCurrent_v2(CUcontext *pctx)
 {
     CUresult r = stub_link_enter_any();
     CUcontext old;
@@ -76,11 +75,10 @@ stub_m_cuCtxPopCurrent_v2(CUcontext *pctx)
     return CUDA_SUCCESS;
 }
 
-/* ---- questions ---------------------------------------------------------------------
- */
+/* ---- questions -------------------------------------------------------------- */
 
 CUresult
-stub_m_cuCtxGetDevice(CUdevice *device)
+stub_impl_cuCtxGetDevice(CUdevice *device)
 {
     CUresult r = stub_enter();
 
@@ -95,7 +93,7 @@ stub_m_cuCtxGetDevice(CUdevice *device)
 }
 
 CUresult
-stub_m_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
+stub_impl_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 {
     CUresult r = stub_enter();
     struct stub_ctx *c = ctx ? stub_ctx_get(ctx) : stub_tls.ctx;
@@ -111,7 +109,7 @@ stub_m_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 }
 
 CUresult
-stub_m_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
+stub_impl_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 {
     struct stub_ctx *c;
     CUresult r = stub_enter();
@@ -128,7 +126,7 @@ stub_m_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 
 /* Runtimes take an error for "this context is gone" and set it up again. */
 CUresult
-stub_m_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
+stub_impl_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 {
     struct stub_ctx *c;
     CUresult r = stub_enter();
@@ -144,7 +142,7 @@ stub_m_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 }
 
 CUresult
-stub_m_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
+stub_impl_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
 {
     struct stub_ctx *c;
     CUresult r = stub_enter();
@@ -152,7 +150,7 @@ stub_m_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
     if (r == CUDA_SUCCESS)
         r = stub_ctx_resolve(NULL, &c);
     if (r == CUDA_SUCCESS)
-        r = stub_sticky_verdict();
+        r = stub_sticky_result();
     if (r != CUDA_SUCCESS)
         return r;
     if (leastPriority)
@@ -162,8 +160,7 @@ stub_m_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
     return CUDA_SUCCESS;
 }
 
-/* ---- creating and destroying
- * --------------------------------------------------------- */
+/* ---- creating and destroying ------------------------------------------------ */
 
 /* Ask the server for a context under @ctx's index. */
 static CUresult
@@ -189,8 +186,8 @@ ctx_create_call(struct stub_ctx *ctx, const CUctxCreateParams *params,
 
 /* Execution affinity and CiG carve a card up, which the session has already done. */
 CUresult
-stub_m_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
-                      unsigned int flags, CUdevice dev)
+stub_impl_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
+                         unsigned int flags, CUdevice dev)
 {
     struct stub_ctx *ctx;
     CUresult r = stub_link_enter_any();
@@ -220,14 +217,14 @@ stub_m_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
 }
 
 CUresult
-stub_m_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
+stub_impl_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
-    return stub_m_cuCtxCreate_v4(pctx, NULL, flags, dev);
+    return stub_impl_cuCtxCreate_v4(pctx, NULL, flags, dev);
 }
 
 CUresult
-stub_m_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
-                      unsigned int flags, CUdevice dev)
+stub_impl_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray,
+                         int numParams, unsigned int flags, CUdevice dev)
 {
     CUctxCreateParams params = {
         .execAffinityParams = paramsArray,
@@ -236,12 +233,12 @@ stub_m_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int num
 
     if (numParams < 0 || (numParams && !paramsArray))
         return CUDA_ERROR_INVALID_VALUE;
-    return stub_m_cuCtxCreate_v4(pctx, &params, flags, dev);
+    return stub_impl_cuCtxCreate_v4(pctx, &params, flags, dev);
 }
 
 /* Destroying the calling thread's current context pops it. */
 CUresult
-stub_m_cuCtxDestroy_v2(CUcontext ctx)
+stub_impl_cuCtxDestroy_v2(CUcontext ctx)
 {
     struct wire_cuCtxDestroy_v2_req *req;
     struct stub_ctx *c = stub_ctx_get(ctx);
@@ -273,9 +270,9 @@ stub_m_cuCtxDestroy_v2(CUcontext ctx)
 
 /* The usage count of old: made with one, destroyed with the last. */
 CUresult
-stub_m_cuCtxAttach(CUcontext *pctx, unsigned int flags)
+stub_impl_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 {
-    CUresult r = stub_m_cuCtxGetCurrent(pctx);
+    CUresult r = stub_impl_cuCtxGetCurrent(pctx);
     struct stub_ctx *c;
 
     if (r == CUDA_SUCCESS && flags)
@@ -290,7 +287,7 @@ stub_m_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 }
 
 CUresult
-stub_m_cuCtxDetach(CUcontext ctx)
+stub_impl_cuCtxDetach(CUcontext ctx)
 {
     struct stub_ctx *c = stub_ctx_get(ctx);
     uint32_t attached = c ? atomic_load(&c->attached) : 0;
@@ -299,5 +296,5 @@ stub_m_cuCtxDetach(CUcontext ctx)
            !atomic_compare_exchange_weak(&c->attached, &attached, attached - 1))
         ;
     return attached > 0 || (c && c->primary) ? CUDA_SUCCESS
-                                             : stub_m_cuCtxDestroy_v2(ctx);
+                                             : stub_impl_cuCtxDestroy_v2(ctx);
 }

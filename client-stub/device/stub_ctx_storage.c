@@ -7,18 +7,19 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct stub_cls_entry {
-    struct stub_cls_entry *next; /* constant once published */
-    atomic_uint changes;         /* odd while one is being made */
-    _Atomic(void *) key;         /* NULL: unused */
+struct stub_ctx_storage_entry {
+    struct stub_ctx_storage_entry *next; /* constant once published */
+    atomic_uint changes;                 /* odd while one is being made */
+    _Atomic(void *) key;                 /* NULL: unused */
     _Atomic(void *) value;
-    stub_cls_dtor *dtor;
+    stub_ctx_storage_dtor *dtor;
 };
 
-static struct stub_cls_entry *
-cls_find(struct stub_cls *cls, const void *key)
+static struct stub_ctx_storage_entry *
+storage_find(struct stub_ctx_storage *storage, const void *key)
 {
-    struct stub_cls_entry *e = atomic_load_explicit(&cls->first, memory_order_acquire);
+    struct stub_ctx_storage_entry *e =
+        atomic_load_explicit(&storage->first, memory_order_acquire);
 
     while (e && atomic_load_explicit(&e->key, memory_order_acquire) != key)
         e = e->next;
@@ -27,7 +28,7 @@ cls_find(struct stub_cls *cls, const void *key)
 
 /* Under the lock.  A reader who saw anything of it sees that @changes is another. */
 static void
-cls_change(struct stub_cls_entry *e, void *key, void *value)
+storage_change(struct stub_ctx_storage_entry *e, void *key, void *value)
 {
     atomic_fetch_add_explicit(&e->changes, 1, memory_order_relaxed);
     atomic_store_explicit(&e->value, value, memory_order_release);
@@ -35,74 +36,75 @@ cls_change(struct stub_cls_entry *e, void *key, void *value)
     atomic_fetch_add_explicit(&e->changes, 1, memory_order_release);
 }
 
-static struct stub_cls_entry *
-cls_add(struct stub_cls *cls)
+static struct stub_ctx_storage_entry *
+storage_add(struct stub_ctx_storage *storage)
 {
-    struct stub_cls_entry *e = cls_find(cls, NULL);
+    struct stub_ctx_storage_entry *e = storage_find(storage, NULL);
 
     if (e)
         return e;
     e = calloc(1, sizeof(*e));
     if (!e)
         return NULL;
-    e->next = atomic_load_explicit(&cls->first, memory_order_relaxed);
-    atomic_store_explicit(&cls->first, e, memory_order_release);
+    e->next = atomic_load_explicit(&storage->first, memory_order_relaxed);
+    atomic_store_explicit(&storage->first, e, memory_order_release);
     return e;
 }
 
 int
-stub_cls_put(struct stub_cls *cls, void *key, void *value, stub_cls_dtor *dtor)
+stub_ctx_storage_put(struct stub_ctx_storage *storage, void *key, void *value,
+                     stub_ctx_storage_dtor *dtor)
 {
-    struct stub_cls_entry *e;
+    struct stub_ctx_storage_entry *e;
 
     if (!key)
         return -EINVAL;
-    gp_lock_take(&cls->lock);
-    e = cls_find(cls, key);
+    gp_lock_take(&storage->lock);
+    e = storage_find(storage, key);
     if (!e)
-        e = cls_add(cls);
+        e = storage_add(storage);
     if (e) {
         e->dtor = dtor;
-        cls_change(e, key, value);
+        storage_change(e, key, value);
     }
-    gp_lock_release(&cls->lock);
+    gp_lock_release(&storage->lock);
     return e ? 0 : -ENOMEM;
 }
 
 int
-stub_cls_del(struct stub_cls *cls, const void *key)
+stub_ctx_storage_del(struct stub_ctx_storage *storage, const void *key)
 {
-    struct stub_cls_entry *e;
+    struct stub_ctx_storage_entry *e;
 
     if (!key)
         return -EINVAL;
-    gp_lock_take(&cls->lock);
-    e = cls_find(cls, key);
+    gp_lock_take(&storage->lock);
+    e = storage_find(storage, key);
     if (e)
-        cls_change(e, NULL, NULL);
-    gp_lock_release(&cls->lock);
+        storage_change(e, NULL, NULL);
+    gp_lock_release(&storage->lock);
     return e ? 0 : -ENOENT;
 }
 
 static int
-cls_get_locked(struct stub_cls *cls, const void *key, void **ret)
+storage_get_locked(struct stub_ctx_storage *storage, const void *key, void **ret)
 {
-    struct stub_cls_entry *e;
+    struct stub_ctx_storage_entry *e;
 
-    gp_lock_take(&cls->lock);
-    e = cls_find(cls, key);
+    gp_lock_take(&storage->lock);
+    e = storage_find(storage, key);
     if (e)
         *ret = atomic_load_explicit(&e->value, memory_order_relaxed);
-    gp_lock_release(&cls->lock);
+    gp_lock_release(&storage->lock);
     return e ? 0 : -ENOENT;
 }
 
 /* Between the key and the value the entry may have been given to another key, and back:
  * whoever finds it changed meanwhile looks again, and waits for who changes it. */
 int
-stub_cls_get(struct stub_cls *cls, const void *key, void **ret)
+stub_ctx_storage_get(struct stub_ctx_storage *storage, const void *key, void **ret)
 {
-    struct stub_cls_entry *e = key ? cls_find(cls, key) : NULL;
+    struct stub_ctx_storage_entry *e = key ? storage_find(storage, key) : NULL;
     unsigned changes;
     void *found, *value;
 
@@ -113,40 +115,41 @@ stub_cls_get(struct stub_cls *cls, const void *key, void **ret)
     value = atomic_load_explicit(&e->value, memory_order_acquire);
     if (unlikely(found != key || changes % 2 ||
                  atomic_load_explicit(&e->changes, memory_order_relaxed) != changes))
-        return cls_get_locked(cls, key, ret);
+        return storage_get_locked(storage, key, ret);
     *ret = value;
     return 0;
 }
 
 /* Destructors run without the lock: they may call back into the storage. */
 void
-stub_cls_drop_all(struct stub_cls *cls, CUcontext ctx)
+stub_ctx_storage_drop_all(struct stub_ctx_storage *storage, CUcontext ctx)
 {
-    struct stub_cls_entry *e = atomic_load_explicit(&cls->first, memory_order_acquire);
+    struct stub_ctx_storage_entry *e =
+        atomic_load_explicit(&storage->first, memory_order_acquire);
 
     for (; e; e = e->next) {
-        stub_cls_dtor *dtor;
+        stub_ctx_storage_dtor *dtor;
         void *key, *value;
 
-        gp_lock_take(&cls->lock);
+        gp_lock_take(&storage->lock);
         key = atomic_load_explicit(&e->key, memory_order_relaxed);
         value = atomic_load_explicit(&e->value, memory_order_relaxed);
         dtor = e->dtor;
-        cls_change(e, NULL, NULL);
-        gp_lock_release(&cls->lock);
+        storage_change(e, NULL, NULL);
+        gp_lock_release(&storage->lock);
         if (key && dtor)
             dtor(ctx, key, value);
     }
 }
 
 void
-stub_cls_free(struct stub_cls *cls)
+stub_ctx_storage_free(struct stub_ctx_storage *storage)
 {
-    struct stub_cls_entry *e = cls->first, *next;
+    struct stub_ctx_storage_entry *e = storage->first, *next;
 
     for (; e; e = next) {
         next = e->next;
         free(e);
     }
-    cls->first = NULL;
+    storage->first = NULL;
 }

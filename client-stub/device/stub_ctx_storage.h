@@ -14,29 +14,30 @@
 
 #include <stdatomic.h>
 
-struct stub_cls_entry;
+struct stub_ctx_storage_entry;
 
 /* The storage of one context, part of it. */
-struct stub_cls {
+struct stub_ctx_storage {
     struct gp_lock lock;
-    _Atomic(struct stub_cls_entry *) first;
+    _Atomic(struct stub_ctx_storage_entry *) first;
 };
 
-typedef void stub_cls_dtor(CUcontext ctx, void *key, void *value);
+typedef void stub_ctx_storage_dtor(CUcontext ctx, void *key, void *value);
 
 /* Put replaces an older value of the same key.  -ENOMEM. */
-int stub_cls_put(struct stub_cls *cls, void *key, void *value, stub_cls_dtor *dtor);
+int stub_ctx_storage_put(struct stub_ctx_storage *storage, void *key, void *value,
+                         stub_ctx_storage_dtor *dtor);
 
 /* -ENOENT: no such key.  The destructor is not called. */
-int stub_cls_del(struct stub_cls *cls, const void *key);
+int stub_ctx_storage_del(struct stub_ctx_storage *storage, const void *key);
 
 /* -ENOENT: no such key. */
-int stub_cls_get(struct stub_cls *cls, const void *key, void **ret);
+int stub_ctx_storage_get(struct stub_ctx_storage *storage, const void *key, void **ret);
 
 /* @ctx dies: call the destructors and drop every entry. */
-void stub_cls_drop_all(struct stub_cls *cls, CUcontext ctx);
+void stub_ctx_storage_drop_all(struct stub_ctx_storage *storage, CUcontext ctx);
 
 /* Free the entries, when nobody can look any more. */
-void stub_cls_free(struct stub_cls *cls);
+void stub_ctx_storage_free(struct stub_ctx_storage *storage);
 
 #endif

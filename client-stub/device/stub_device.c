@@ -21,7 +21,7 @@
 struct stub_device stub_devices[STUB_DEVICES_MAX];
 uint32_t stub_device_count;
 
-/* ---- the table ---------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------- */
 
 bool
 stub_device_nth(uint32_t nth, struct stub_device *ret)
@@ -228,7 +228,7 @@ stub_device_from_wire(int wire)
     return wire < 0 ? wire : CU_DEVICE_INVALID;
 }
 
-/* ---- queries ------------------------------------------------------------------- */
+/* ---- queries ---------------------------------------------------------------- */
 
 /* The check at the head of every query: callable, device known, result wanted. */
 static CUresult
@@ -245,7 +245,7 @@ device_query(CUdevice dev, const void *out, const struct stub_device **ret)
 }
 
 CUresult
-stub_m_cuDeviceGetCount(int *count)
+stub_impl_cuDeviceGetCount(int *count)
 {
     CUresult r = stub_link_enter_any();
 
@@ -258,7 +258,7 @@ stub_m_cuDeviceGetCount(int *count)
 }
 
 CUresult
-stub_m_cuDeviceGet(CUdevice *device, int ordinal)
+stub_impl_cuDeviceGet(CUdevice *device, int ordinal)
 {
     const struct stub_device *d;
     CUresult r = device_query(ordinal, device, &d);
@@ -278,7 +278,7 @@ device_copy_text(char *dst, int len, const char *src)
 }
 
 CUresult
-stub_m_cuDeviceGetName(char *name, int len, CUdevice dev)
+stub_impl_cuDeviceGetName(char *name, int len, CUdevice dev)
 {
     const struct stub_device *d;
     CUresult r = device_query(dev, name, &d);
@@ -287,7 +287,7 @@ stub_m_cuDeviceGetName(char *name, int len, CUdevice dev)
 }
 
 CUresult
-stub_m_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
+stub_impl_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 {
     const struct stub_device *d;
     CUresult r = device_query(dev, pciBusId, &d);
@@ -297,7 +297,7 @@ stub_m_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 
 /* "domain:bus:device.function", where domain and function may be left out. */
 CUresult
-stub_m_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
+stub_impl_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 {
     CUresult r = stub_enter();
     unsigned domain = 0, bus, slot;
@@ -326,7 +326,7 @@ stub_m_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 }
 
 CUresult
-stub_m_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
+stub_impl_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 {
     const struct stub_device *d;
     CUresult r = device_query(dev, uuid, &d);
@@ -337,7 +337,7 @@ stub_m_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 }
 
 CUresult
-stub_m_cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev)
+stub_impl_cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev)
 {
     const struct stub_device *d;
     CUresult r = device_query(dev, luid, &d);
@@ -353,7 +353,7 @@ stub_m_cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev)
 }
 
 CUresult
-stub_m_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
+stub_impl_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
     const struct stub_device *d;
     CUresult r = device_query(dev, bytes, &d);
@@ -367,7 +367,7 @@ stub_m_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
  * so what the server does not know is 0, and only numbers beyond the API are refused.
  */
 CUresult
-stub_m_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
+stub_impl_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
     const struct stub_device *d;
     CUresult r = device_query(dev, pi, &d);
@@ -382,7 +382,7 @@ stub_m_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 }
 
 CUresult
-stub_m_cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
+stub_impl_cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 {
     const struct stub_device *d;
     CUresult r = device_query(dev, major, &d);
@@ -397,7 +397,7 @@ stub_m_cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 }
 
 CUresult
-stub_m_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
+stub_impl_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 {
     const struct stub_device *d;
     CUresult r = device_query(dev, prop, &d);
@@ -428,7 +428,7 @@ stub_m_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 }
 
 CUresult
-stub_m_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
+stub_impl_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
 {
     const struct stub_device *d, *peer;
     CUresult r = device_query(dev, canAccessPeer, &d);

@@ -62,7 +62,7 @@ primary_gone(struct stub_ctx *ctx)
 /* The lock is held while the server is asked, so that a second thread's retain returns
  * only when the context is there. */
 CUresult
-stub_m_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
+stub_impl_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
     struct stub_ctx *ctx;
     CUresult r = primary_find(dev, &ctx);
@@ -84,7 +84,7 @@ stub_m_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 }
 
 CUresult
-stub_m_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
+stub_impl_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
     struct stub_ctx *ctx;
     bool last;
@@ -110,7 +110,7 @@ stub_m_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 
 /* Whoever had retained it has to do so again; a runtime does. */
 CUresult
-stub_m_cuDevicePrimaryCtxReset_v2(CUdevice dev)
+stub_impl_cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
     struct stub_ctx *ctx;
     CUresult r = primary_find(dev, &ctx);

@@ -92,12 +92,12 @@ const struct stub_feature stub_sticky_feature = {
 
 /* A question that a driver refuses in such a context, and that changes nothing. */
 CUresult
-stub_sticky_verdict(void)
+stub_sticky_result(void)
 {
     size_t free, total;
     CUresult r;
 
-    if (!stub_link_asks(stub_link_here()))
+    if (!stub_link_wants_replies(stub_link_here()))
         return CUDA_SUCCESS;
     r = cuMemGetInfo_v2(&free, &total);
     return is_sticky(r) ? r : CUDA_SUCCESS;

@@ -22,6 +22,6 @@ extern const struct stub_feature stub_sticky_feature;
 
 /* What the driver has to say of the current context, to a call that is answered
  * here. */
-CUresult stub_sticky_verdict(void);
+CUresult stub_sticky_result(void);
 
 #endif

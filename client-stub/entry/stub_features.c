@@ -20,6 +20,6 @@ const struct stub_feature *const stub_features[] = {
     &stub_unified_feature, /* finds what a frame names */
     &stub_managed_feature, /* and brings it to the server */
     &stub_memory_feature,  /* the memory of a context goes before its failure */
-    &stub_capture_feature, &stub_sticky_feature, &stub_land_feature,
-    &stub_hostfn_feature,  &stub_lanes_feature,  NULL,
+    &stub_capture_feature, &stub_sticky_feature,  &stub_d2h_async_feature,
+    &stub_hostfn_feature,  &stub_stripes_feature, NULL,
 };

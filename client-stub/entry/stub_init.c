@@ -37,7 +37,7 @@ init_from_snapshot(void)
 }
 
 CUresult
-stub_m_cuInit(unsigned int Flags)
+stub_impl_cuInit(unsigned int Flags)
 {
     static CUresult outcome;
     static bool done;
@@ -63,7 +63,7 @@ stub_m_cuInit(unsigned int Flags)
  * attaches.  Where there is no server, cuInit will say so; here the answer is what this
  * library speaks. */
 CUresult
-stub_m_cuDriverGetVersion(int *driverVersion)
+stub_impl_cuDriverGetVersion(int *driverVersion)
 {
     uint32_t phase = atomic_load(&stub_links[0].phase);
 
@@ -78,7 +78,7 @@ stub_m_cuDriverGetVersion(int *driverVersion)
 }
 
 CUresult
-stub_m_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+stub_impl_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 {
     const char *env = getenv("CUDA_MODULE_LOADING");
     CUresult r = stub_enter();

@@ -19,7 +19,7 @@
 #include <string.h>
 
 static bool
-so_env_is_set(const char *name)
+library_env_is_set(const char *name)
 {
     const char *value = getenv(name);
 
@@ -28,22 +28,22 @@ so_env_is_set(const char *name)
 
 /* Silent unless asked: the application's stderr is its own. */
 __attribute__((constructor)) static void
-so_loaded(void)
+library_loaded(void)
 {
     const char *report = getenv("GPUPOOL_REPORT");
 
     gp_log_init("libcuda", GP_LOG_ERROR);
-    stub_tracing = so_env_is_set("GPUPOOL_TRACE");
+    stub_tracing = library_env_is_set("GPUPOOL_TRACE");
     if (report && *report)
         stub_reporting = stub_report_open(report);
     stub_slow = stub_tracing || stub_reporting;
-    stub_launch_blocking = so_env_is_set("CUDA_LAUNCH_BLOCKING");
+    stub_launch_blocking = library_env_is_set("CUDA_LAUNCH_BLOCKING");
     if (stub_launch_blocking)
         stub_link_attend_all(STUB_ATTEND_FLUSH, true);
 }
 
 __attribute__((destructor)) static void
-so_gone(void)
+library_gone(void)
 {
     for (uint32_t i = 0; i < stub_links_n; i++) {
         /* An orderly end: what was said last still arrives. */

@@ -13,14 +13,14 @@
 
 #include <stdint.h>
 
-#define STUB_POOL_TABLE_ID                                                             \
+#define STUB_NVML_TABLE_ID                                                             \
     {                                                                                  \
         0x67, 0x70, 0x75, 0x70, 0x6f, 0x6f, 0x6c, 0x2d, 0x63, 0x61, 0x72, 0x64, 0x73,  \
             0x2d, 0x30, 0x31                                                           \
     }
 
 /* A slice, as the server told it; strings live as long as the attachment. */
-struct stub_pool_card {
+struct stub_nvml_card {
     const char *name;
     const char *pci_bus_id;
     const uint8_t *uuid; /* 16 bytes */
@@ -34,7 +34,7 @@ struct stub_pool_card {
 };
 
 /* Of the whole session on a slice. */
-struct stub_pool_use {
+struct stub_nvml_use {
     uint64_t gpu_ns; /* card time charged since the session began there */
     uint64_t now_ns; /* the server's clock, whose zero means nothing */
     uint32_t n;      /* processes that hold memory */
@@ -42,14 +42,14 @@ struct stub_pool_use {
     uint64_t bytes[256];
 };
 
-struct stub_pool_table {
+struct stub_nvml_table {
     uint64_t size; /* in bytes */
     /* Attach; the number of slices and the driver's version. */
     CUresult (*open)(uint32_t *ret_cards, int *ret_driver_version);
-    CUresult (*card)(uint32_t index, struct stub_pool_card *ret);
+    CUresult (*card)(uint32_t index, struct stub_nvml_card *ret);
     /* Bytes in use on a slice by the whole session. */
     CUresult (*memory)(uint32_t index, uint64_t *ret_limit, uint64_t *ret_used);
-    CUresult (*use)(uint32_t index, struct stub_pool_use *ret);
+    CUresult (*use)(uint32_t index, struct stub_nvml_use *ret);
     /* Can one slice's kernels reach the other's memory? */
     CUresult (*peers)(uint32_t index, uint32_t other, int *ret_can);
 };

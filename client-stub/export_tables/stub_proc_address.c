@@ -2,21 +2,22 @@
 /*
  * cuGetProcAddress: which of our exports a name, a version and the stream flag mean.
  *
- * The map is generated (stub_gpa_map.h): every variant of every name, with the version
- * that introduced it.  The newest one not newer than what was asked for wins; a program
- * built for per-thread default streams gets the _ptsz/_ptds form where there is one.
- * Calls that are always refused are found too: a driver of this version has every name,
- * libraries give up when one is absent that they would never call, and the refusal says
- * more than "needs a newer driver".  What the server's driver lacks is not found: so
- * the first lookup attaches, as cuDriverGetVersion does, where there is a session.
+ * The map is generated (stub_proc_address_map.h): every variant of every name, with the
+ * version that introduced it.  The newest one not newer than what was asked for wins; a
+ * program built for per-thread default streams gets the _ptsz/_ptds form where there is
+ * one. Calls that are always refused are found too: a driver of this version has every
+ * name, libraries give up when one is absent that they would never call, and the
+ * refusal says more than "needs a newer driver".  What the server's driver lacks is not
+ * found: so the first lookup attaches, as cuDriverGetVersion does, where there is a
+ * session.
  */
 #include "attach.pb-c.h"
 #include "gp_base.h"
 #include "gp_log.h"
-#include "stub_gpa_map.h"
 #include "stub_link.h"
 #include "stub_manual.h"
 #include "stub_open.h"
+#include "stub_proc_address_map.h"
 #include "stub_session.h"
 
 #include <stdatomic.h>
@@ -24,27 +25,29 @@
 #include <string.h>
 
 /* The first entry of @name in the sorted map, or NULL. */
-static const struct stub_gpa *
-gpa_first(const char *name)
+static const struct stub_proc_address *
+proc_first(const char *name)
 {
-    size_t low = 0, high = stub_gpa_count;
+    size_t low = 0, high = stub_proc_address_count;
 
     while (low < high) {
         size_t mid = low + (high - low) / 2;
 
-        if (strcmp(stub_gpa_table[mid].name, name) < 0)
+        if (strcmp(stub_proc_address_table[mid].name, name) < 0)
             low = mid + 1;
         else
             high = mid;
     }
-    if (low == stub_gpa_count || strcmp(stub_gpa_table[low].name, name) != 0)
+    if (low == stub_proc_address_count ||
+        strcmp(stub_proc_address_table[low].name, name) != 0)
         return NULL;
-    return &stub_gpa_table[low];
+    return &stub_proc_address_table[low];
 }
 
 /* Better: of the kind that was asked for, then newer. */
 static bool
-gpa_better(const struct stub_gpa *e, const struct stub_gpa *best, uint64_t want)
+proc_better(const struct stub_proc_address *e, const struct stub_proc_address *best,
+            uint64_t want)
 {
     if (!best)
         return true;
@@ -56,7 +59,7 @@ gpa_better(const struct stub_gpa *e, const struct stub_gpa *best, uint64_t want)
 /* Does some server of the session lack what @e stands for?  A server of another version
  * has another list; what the stub answers by itself is as old as the drivers there. */
 static bool
-gpa_is_missing(const struct stub_gpa *e)
+proc_is_missing(const struct stub_proc_address *e)
 {
     for (uint32_t i = 0; i < stub_links_n; i++) {
         const Gpupool__AttachReply *reply = stub_links[i].attach;
@@ -72,7 +75,7 @@ gpa_is_missing(const struct stub_gpa *e)
 
 /* Runtimes give up with few words when the driver is older than they are. */
 static void
-gpa_note_version(int wanted)
+proc_note_version(int wanted)
 {
     static atomic_bool said;
     int has = stub_links[0].attach ? (int)stub_link_driver_version() : CUDA_VERSION;
@@ -86,19 +89,21 @@ gpa_note_version(int wanted)
 }
 
 static CUdriverProcAddressQueryResult
-gpa_find(const char *name, int version, uint64_t flags, void **ret)
+proc_find(const char *name, int version, uint64_t flags, void **ret)
 {
     uint64_t want = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-    const struct stub_gpa *first = gpa_first(name), *best = NULL;
-    const struct stub_gpa *end = stub_gpa_table + stub_gpa_count;
+    const struct stub_proc_address *first = proc_first(name), *best = NULL;
+    const struct stub_proc_address *end =
+        stub_proc_address_table + stub_proc_address_count;
     bool missing = false;
 
     if (!first)
         return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    for (const struct stub_gpa *e = first; e < end && strcmp(e->name, name) == 0; e++) {
-        if (e->version > version || (e->flags && !want) || !gpa_better(e, best, want))
+    for (const struct stub_proc_address *e = first;
+         e < end && strcmp(e->name, name) == 0; e++) {
+        if (e->version > version || (e->flags && !want) || !proc_better(e, best, want))
             continue;
-        if (gpa_is_missing(e))
+        if (proc_is_missing(e))
             missing = true;
         else
             best = e;
@@ -112,9 +117,9 @@ gpa_find(const char *name, int version, uint64_t flags, void **ret)
 }
 
 CUresult
-stub_m_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
-                           cuuint64_t flags,
-                           CUdriverProcAddressQueryResult *symbolStatus)
+stub_impl_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
+                              cuuint64_t flags,
+                              CUdriverProcAddressQueryResult *symbolStatus)
 {
     CUdriverProcAddressQueryResult status;
 
@@ -126,16 +131,16 @@ stub_m_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
         return CUDA_ERROR_INVALID_VALUE;
     if (atomic_load(&stub_links[0].phase) == STUB_COLD && stub_session_named())
         stub_open();
-    gpa_note_version(cudaVersion);
-    status = gpa_find(symbol, cudaVersion, flags, pfn);
+    proc_note_version(cudaVersion);
+    status = proc_find(symbol, cudaVersion, flags, pfn);
     if (symbolStatus)
         *symbolStatus = status;
     return status == CU_GET_PROC_ADDRESS_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 CUresult
-stub_m_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion,
-                        cuuint64_t flags)
+stub_impl_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion,
+                           cuuint64_t flags)
 {
-    return stub_m_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, NULL);
+    return stub_impl_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, NULL);
 }

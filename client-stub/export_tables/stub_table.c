@@ -18,7 +18,7 @@
 
 static const struct stub_table *const tables[] = {
     &stub_table_cudart, &stub_table_hooks, &stub_table_thread, &stub_table_storage,
-    &stub_table_ctxchk, &stub_table_ctx,   &stub_table_module, &stub_table_pool,
+    &stub_table_ctxchk, &stub_table_ctx,   &stub_table_module, &stub_table_nvml,
 #ifndef STUB_NO_VALIDITY
     &stub_table_check,
 #endif
@@ -64,7 +64,7 @@ stub_table_unserved(const struct stub_table *table)
 }
 
 CUresult
-stub_m_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
+stub_impl_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
     char id[2 * sizeof(pExportTableId->bytes) + 1];
 

@@ -30,7 +30,7 @@ extern const struct stub_table stub_table_storage; /* stub_table_storage.c */
 extern const struct stub_table stub_table_ctxchk;  /* stub_table_ctx.c */
 extern const struct stub_table stub_table_ctx;     /* stub_table_ctx.c */
 extern const struct stub_table stub_table_module;  /* stub_table_module.c */
-extern const struct stub_table stub_table_pool;    /* stub_table_nvml.c */
+extern const struct stub_table stub_table_nvml;    /* stub_table_nvml.c */
 extern const struct stub_table stub_table_check;   /* stub_validity.c */
 
 #endif

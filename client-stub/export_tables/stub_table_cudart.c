@@ -34,7 +34,7 @@ static CUresult
 cudart_load_fatbin(CUmodule *out, const void *wrapper, uintptr_t a, uintptr_t b,
                    uintptr_t c)
 {
-    return stub_m_cuModuleLoadData(out, wrapper);
+    return stub_impl_cuModuleLoadData(out, wrapper);
 }
 
 static void

@@ -13,7 +13,7 @@
 #include <string.h>
 
 static CUresult
-pool_open(uint32_t *ret_cards, int *ret_driver_version)
+nvml_open(uint32_t *ret_cards, int *ret_driver_version)
 {
     CUresult r = stub_open();
 
@@ -27,7 +27,7 @@ pool_open(uint32_t *ret_cards, int *ret_driver_version)
 }
 
 static CUresult
-pool_card(uint32_t index, struct stub_pool_card *ret)
+nvml_card(uint32_t index, struct stub_nvml_card *ret)
 {
     struct stub_device dev;
     CUresult r = stub_open();
@@ -36,7 +36,7 @@ pool_card(uint32_t index, struct stub_pool_card *ret)
         return r;
     if (!stub_device_nth(index, &dev))
         return CUDA_ERROR_INVALID_DEVICE;
-    *ret = (struct stub_pool_card){
+    *ret = (struct stub_nvml_card){
         .name = dev.info->name,
         .pci_bus_id = dev.info->pci_bus_id,
         .uuid = dev.info->uuid.data,
@@ -62,7 +62,7 @@ pool_card(uint32_t index, struct stub_pool_card *ret)
 
 /* Begin a question about slice @index to its server; *ret_wire is its number there. */
 static CUresult
-pool_ask(struct stub_call *c, uint32_t index, uint16_t call, uint32_t size,
+nvml_ask(struct stub_call *c, uint32_t index, uint16_t call, uint32_t size,
          uint32_t *ret_wire)
 {
     struct stub_device dev;
@@ -77,12 +77,12 @@ pool_ask(struct stub_call *c, uint32_t index, uint16_t call, uint32_t size,
 }
 
 static CUresult
-pool_memory(uint32_t index, uint64_t *ret_limit, uint64_t *ret_used)
+nvml_memory(uint32_t index, uint64_t *ret_limit, uint64_t *ret_used)
 {
     struct wire_gp_card_info_rep_view rep = {0};
     struct wire_gp_card_info_req req = {0};
     struct stub_call c;
-    CUresult r = pool_ask(&c, index, WIRE_CALL_gp_card_info, sizeof(req), &req.slice);
+    CUresult r = nvml_ask(&c, index, WIRE_CALL_gp_card_info, sizeof(req), &req.slice);
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -100,9 +100,9 @@ pool_memory(uint32_t index, uint64_t *ret_limit, uint64_t *ret_used)
 }
 
 static void
-pool_take_use(struct stub_pool_use *ret, const struct wire_gp_card_use_rep_view *rep)
+nvml_take_use(struct stub_nvml_use *ret, const struct wire_gp_card_use_rep_view *rep)
 {
-    *ret = (struct stub_pool_use){.gpu_ns = rep->f->gpu_ns, .now_ns = rep->f->now_ns};
+    *ret = (struct stub_nvml_use){.gpu_ns = rep->f->gpu_ns, .now_ns = rep->f->now_ns};
     ret->n = gp_min(gp_min(rep->f->n_pids, rep->f->n_bytes),
                     (uint32_t)ARRAY_SIZE(ret->pids));
     memcpy(ret->pids, rep->pids, ret->n * sizeof(ret->pids[0]));
@@ -110,12 +110,12 @@ pool_take_use(struct stub_pool_use *ret, const struct wire_gp_card_use_rep_view 
 }
 
 static CUresult
-pool_use(uint32_t index, struct stub_pool_use *ret)
+nvml_use(uint32_t index, struct stub_nvml_use *ret)
 {
     struct wire_gp_card_use_rep_view rep = {0};
     struct wire_gp_card_use_req req = {0};
     struct stub_call c;
-    CUresult r = pool_ask(&c, index, WIRE_CALL_gp_card_use, sizeof(req), &req.slice);
+    CUresult r = nvml_ask(&c, index, WIRE_CALL_gp_card_use, sizeof(req), &req.slice);
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -125,14 +125,14 @@ pool_use(uint32_t index, struct stub_pool_use *ret)
         !wire_gp_card_use_rep_open(&rep, c.reply, c.reply_size, c.reply_flags))
         r = stub_call_bad(WIRE_CALL_gp_card_use);
     if (r == CUDA_SUCCESS)
-        pool_take_use(ret, &rep);
+        nvml_take_use(ret, &rep);
     stub_call_end(&c);
     return r;
 }
 
 /* Cards of different servers never reach each other's memory. */
 static CUresult
-pool_peers(uint32_t index, uint32_t other, int *ret_can)
+nvml_peers(uint32_t index, uint32_t other, int *ret_can)
 {
     struct stub_device a, b;
     CUresult r = stub_open();
@@ -146,17 +146,17 @@ pool_peers(uint32_t index, uint32_t other, int *ret_can)
     return CUDA_SUCCESS;
 }
 
-static const struct stub_pool_table words = {
+static const struct stub_nvml_table words = {
     .size = sizeof(words),
-    .open = pool_open,
-    .card = pool_card,
-    .memory = pool_memory,
-    .use = pool_use,
-    .peers = pool_peers,
+    .open = nvml_open,
+    .card = nvml_card,
+    .memory = nvml_memory,
+    .use = nvml_use,
+    .peers = nvml_peers,
 };
 
-const struct stub_table stub_table_pool = {
+const struct stub_table stub_table_nvml = {
     .name = "gpupool cards",
-    .id = STUB_POOL_TABLE_ID,
+    .id = STUB_NVML_TABLE_ID,
     .words = &words,
 };

@@ -18,13 +18,13 @@ storage_ctx(CUcontext ctx)
 }
 
 static CUresult
-storage_put(CUcontext handle, void *key, void *value, stub_cls_dtor *dtor)
+storage_put(CUcontext handle, void *key, void *value, stub_ctx_storage_dtor *dtor)
 {
     struct stub_ctx *ctx = storage_ctx(handle);
 
     if (!ctx)
         return CUDA_ERROR_INVALID_CONTEXT;
-    return stub_result_errno(stub_cls_put(&ctx->cls, key, value, dtor));
+    return stub_result_errno(stub_ctx_storage_put(&ctx->storage, key, value, dtor));
 }
 
 static CUresult
@@ -32,7 +32,7 @@ storage_del(CUcontext handle, void *key)
 {
     struct stub_ctx *ctx = storage_ctx(handle);
 
-    if (!ctx || stub_cls_del(&ctx->cls, key) < 0)
+    if (!ctx || stub_ctx_storage_del(&ctx->storage, key) < 0)
         return CUDA_ERROR_INVALID_HANDLE;
     return CUDA_SUCCESS;
 }
@@ -42,13 +42,13 @@ storage_get(void **value, CUcontext handle, void *key)
 {
     struct stub_ctx *ctx = likely(!handle) ? stub_tls.ctx : stub_ctx_get(handle);
 
-    if (!ctx || stub_cls_get(&ctx->cls, key, value) < 0)
+    if (!ctx || stub_ctx_storage_get(&ctx->storage, key, value) < 0)
         return CUDA_ERROR_INVALID_HANDLE;
     return CUDA_SUCCESS;
 }
 
 static const struct {
-    CUresult (*put)(CUcontext, void *, void *, stub_cls_dtor *);
+    CUresult (*put)(CUcontext, void *, void *, stub_ctx_storage_dtor *);
     CUresult (*del)(CUcontext, void *);
     CUresult (*get)(void **, CUcontext, void *);
     void (*end)(void);

@@ -252,7 +252,7 @@ stub_validity_answer(const struct stub_validity_facts *facts, uint8_t out[16])
                        sizeof(head) + n * sizeof(*facts->devices), out);
 }
 
-/* ---- the table a runtime finds it in -------------------------------------------- */
+/* ---- the table a runtime finds it in ---------------------------------------- */
 
 static CUresult validity_check(uint32_t version, uint64_t seconds, uint8_t out[16]);
 

@@ -131,7 +131,7 @@ stub_graph_set_host(uint64_t node, uint64_t token, const CUDA_HOST_NODE_PARAMS *
 
 /* The function never leaves the client, so neither does the question. */
 CUresult
-stub_m_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
+stub_impl_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
 {
     CUresult r = stub_enter();
     struct kept *k;

@@ -123,7 +123,7 @@ dot_write(const struct dot *dot, const char *path)
 }
 
 CUresult
-stub_m_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags)
+stub_impl_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags)
 {
     CLEANUP(dot_fini) struct dot dot = {0};
     CUresult r = dot_ask_nodes(&dot, hGraph);

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#define PIECE 32768u /* what a frame of gp_stage_* takes */
+#define CHUNK 32768u /* what a frame of gp_stage_* takes */
 
 /* One node's bytes on this side. */
 struct box {
@@ -21,24 +21,23 @@ struct box {
     size_t pitch, slice;
 };
 
-struct stage {
+struct hostmem {
     CUDA_MEMCPY3D copy;
     struct box src, dst; /* base NULL: on the server */
     struct stub_link *link;
     uint64_t token;
 };
 
-/* ---- moving bytes: on the thread that runs host functions -------------------------
- */
+/* ---- moving bytes: on the thread that runs host functions ------------------- */
 
 static char *
-row_of(const struct stage *s, const struct box *b, size_t row)
+row_of(const struct hostmem *s, const struct box *b, size_t row)
 {
     return b->base + row / s->copy.Height * b->slice + row % s->copy.Height * b->pitch;
 }
 
 static bool
-send_piece(const struct stage *s, uint64_t offset, const char *from, uint32_t n)
+send_chunk(const struct hostmem *s, uint64_t offset, const char *from, uint32_t n)
 {
     struct wire_gp_stage_write_req head = {.token = s->token, .offset = offset, .n = n};
     struct wire_gp_stage_write_req_room room;
@@ -54,7 +53,7 @@ send_piece(const struct stage *s, uint64_t offset, const char *from, uint32_t n)
 }
 
 static bool
-fetch_piece(const struct stage *s, uint64_t offset, char *to, uint32_t n)
+fetch_chunk(const struct hostmem *s, uint64_t offset, char *to, uint32_t n)
 {
     struct wire_gp_stage_read_rep_view rep;
     struct wire_gp_stage_read_req *req;
@@ -76,7 +75,7 @@ fetch_piece(const struct stage *s, uint64_t offset, char *to, uint32_t n)
 
 /* A row, piece by piece; what fails has ended the link, and everybody hears of it. */
 static bool
-move_row(const struct stage *s, size_t row)
+move_row(const struct hostmem *s, size_t row)
 {
     size_t width = s->copy.WidthInBytes;
 
@@ -84,21 +83,21 @@ move_row(const struct stage *s, size_t row)
         memmove(row_of(s, &s->dst, row), row_of(s, &s->src, row), width);
         return true;
     }
-    for (size_t at = 0; at < width; at += PIECE) {
-        uint32_t n = (uint32_t)gp_min(width - at, (size_t)PIECE);
+    for (size_t at = 0; at < width; at += CHUNK) {
+        uint32_t n = (uint32_t)gp_min(width - at, (size_t)CHUNK);
         uint64_t offset = (uint64_t)row * width + at;
 
-        if (s->src.base ? !send_piece(s, offset, row_of(s, &s->src, row) + at, n)
-                        : !fetch_piece(s, offset, row_of(s, &s->dst, row) + at, n))
+        if (s->src.base ? !send_chunk(s, offset, row_of(s, &s->src, row) + at, n)
+                        : !fetch_chunk(s, offset, row_of(s, &s->dst, row) + at, n))
             return false;
     }
     return true;
 }
 
 static void
-stage_run(void *user)
+hostmem_run(void *user)
 {
-    const struct stage *s = user;
+    const struct hostmem *s = user;
 
     for (size_t row = 0; row < s->copy.Height * s->copy.Depth; row++)
         if (!move_row(s, row))
@@ -107,16 +106,15 @@ stage_run(void *user)
 
 /* Nothing that could run it exists any more. */
 static void
-stage_end(void *user)
+hostmem_end(void *user)
 {
-    struct stage *s = user;
+    struct hostmem *s = user;
 
     stub_hostfn_forget(s->token);
     free(s);
 }
 
-/* ---- making one ---------------------------------------------------------------------
- */
+/* ---- making one ------------------------------------------------------------- */
 
 static bool
 box_open(struct box *b, const void *host, size_t x, size_t y, size_t z, size_t pitch,
@@ -135,7 +133,7 @@ box_open(struct box *b, const void *host, size_t x, size_t y, size_t z, size_t p
 
 /* Unified addresses tell by themselves on which side they are. */
 static void
-settle(CUmemorytype *type, const void **host, CUdeviceptr device)
+resolve_type(CUmemorytype *type, const void **host, CUdeviceptr device)
 {
     if (*type != CU_MEMORYTYPE_UNIFIED)
         return;
@@ -145,9 +143,9 @@ settle(CUmemorytype *type, const void **host, CUdeviceptr device)
 }
 
 static CUresult
-stage_new(const CUDA_MEMCPY3D *copy, struct stage **ret, uint64_t *ret_end)
+hostmem_new(const CUDA_MEMCPY3D *copy, struct hostmem **ret, uint64_t *ret_end)
 {
-    struct stage *s = calloc(1, sizeof(*s));
+    struct hostmem *s = calloc(1, sizeof(*s));
     CUDA_MEMCPY3D *c;
     const void *dst;
     bool ok = true;
@@ -157,8 +155,8 @@ stage_new(const CUDA_MEMCPY3D *copy, struct stage **ret, uint64_t *ret_end)
     c = &s->copy;
     *c = *copy;
     dst = c->dstHost;
-    settle(&c->srcMemoryType, &c->srcHost, c->srcDevice);
-    settle(&c->dstMemoryType, &dst, c->dstDevice);
+    resolve_type(&c->srcMemoryType, &c->srcHost, c->srcDevice);
+    resolve_type(&c->dstMemoryType, &dst, c->dstDevice);
     c->dstHost = (void *)(uintptr_t)dst;
     if (c->srcMemoryType == CU_MEMORYTYPE_HOST)
         ok = c->srcHost && box_open(&s->src, c->srcHost, c->srcXInBytes, c->srcY,
@@ -171,8 +169,8 @@ stage_new(const CUDA_MEMCPY3D *copy, struct stage **ret, uint64_t *ret_end)
         return CUDA_ERROR_INVALID_VALUE;
     }
     s->link = stub_link_here();
-    s->token = stub_hostfn_add(stage_run, NULL, NULL, s, true);
-    *ret_end = s->token ? stub_hostfn_add(stage_end, NULL, NULL, s, false) : 0;
+    s->token = stub_hostfn_add(hostmem_run, NULL, NULL, s, true);
+    *ret_end = s->token ? stub_hostfn_add(hostmem_end, NULL, NULL, s, false) : 0;
     if (!*ret_end) {
         if (s->token)
             stub_hostfn_forget(s->token);
@@ -185,26 +183,25 @@ stage_new(const CUDA_MEMCPY3D *copy, struct stage **ret, uint64_t *ret_end)
 
 /* The server made nothing of it. */
 static void
-stage_undo(struct stage *s, uint64_t end)
+hostmem_undo(struct hostmem *s, uint64_t end)
 {
     stub_hostfn_forget(end);
-    stage_end(s);
+    hostmem_end(s);
 }
 
-/* ---- the calls
- * ------------------------------------------------------------------------ */
+/* ---- the calls -------------------------------------------------------------- */
 
 CUresult
-stub_stage_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n_deps,
-               const CUDA_MEMCPY3D *copy, CUcontext ctx)
+stub_graph_hostmem_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
+                       size_t n_deps, const CUDA_MEMCPY3D *copy, CUcontext ctx)
 {
     struct wire_gp_stage_node_req head = {
         .hGraph = (uintptr_t)graph, .numDependencies = n_deps, .ctx = (uintptr_t)ctx};
     struct wire_gp_stage_node_req_room room;
     struct stub_call c;
-    struct stage *s;
+    struct hostmem *s;
     uint32_t size;
-    CUresult r = stage_new(copy, &s, &head.end);
+    CUresult r = hostmem_new(copy, &s, &head.end);
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -229,19 +226,19 @@ stub_stage_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t
     }
     if (head.phGraphNode)
         stub_handle_del(WIRE_KIND_GRAPHNODE, head.phGraphNode);
-    stage_undo(s, head.end);
+    hostmem_undo(s, head.end);
     return r;
 }
 
 CUresult
-stub_stage_set(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy,
-               CUcontext ctx)
+stub_graph_hostmem_set(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy,
+                       CUcontext ctx)
 {
     struct wire_gp_stage_set_req head = {
         .hGraphExec = (uintptr_t)exec, .hNode = (uintptr_t)node, .ctx = (uintptr_t)ctx};
     struct stub_call c;
-    struct stage *s;
-    CUresult r = stage_new(copy, &s, &head.end);
+    struct hostmem *s;
+    CUresult r = hostmem_new(copy, &s, &head.end);
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -254,34 +251,34 @@ stub_stage_set(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy,
         stub_call_end(&c);
     }
     if (r != CUDA_SUCCESS)
-        stage_undo(s, head.end);
+        hostmem_undo(s, head.end);
     return r;
 }
 
 bool
-stub_stage_captures(CUstream stream, bool per_thread, const CUDA_MEMCPY3D *copy,
-                    CUresult *r)
+stub_graph_hostmem_captures(CUstream stream, bool per_thread, const CUDA_MEMCPY3D *copy,
+                            CUresult *r)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 
     *r = CUDA_SUCCESS;
     if (!stub_graph_copy_is_local(copy))
         return false;
-    *r = stub_m_cuStreamIsCapturing(stream, &status, per_thread);
+    *r = stub_impl_cuStreamIsCapturing(stream, &status, per_thread);
     return *r != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 CUresult
-stub_stage_capture(CUstream stream, bool per_thread, const CUDA_MEMCPY3D *copy)
+stub_graph_hostmem_capture(CUstream stream, bool per_thread, const CUDA_MEMCPY3D *copy)
 {
     struct wire_gp_stage_capture_req head = {0};
     struct stub_call c;
-    struct stage *s;
+    struct hostmem *s;
     CUresult r;
 
     if (stub_gen_stream(stream, per_thread, &head.hStream))
         return CUDA_ERROR_INVALID_HANDLE;
-    r = stage_new(copy, &s, &head.end);
+    r = hostmem_new(copy, &s, &head.end);
     if (r != CUDA_SUCCESS)
         return r;
     head.token = s->token;
@@ -293,13 +290,13 @@ stub_stage_capture(CUstream stream, bool per_thread, const CUDA_MEMCPY3D *copy)
         stub_call_end(&c);
     }
     if (r != CUDA_SUCCESS)
-        stage_undo(s, head.end);
+        hostmem_undo(s, head.end);
     return r;
 }
 
 CUDA_MEMCPY3D
-stub_stage_linear(CUdeviceptr dst, bool dst_host, CUdeviceptr src, bool src_host,
-                  size_t n)
+stub_graph_hostmem_linear(CUdeviceptr dst, bool dst_host, CUdeviceptr src,
+                          bool src_host, size_t n)
 {
     CUDA_MEMCPY3D c = {.WidthInBytes = n, .Height = 1, .Depth = 1};
 

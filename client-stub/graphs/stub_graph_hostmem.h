@@ -21,19 +21,20 @@ extern _Atomic uint32_t stub_captures;
 
 /* Is this copy to be captured, and from or to memory of this process?  @r: the error
  * of asking. */
-bool stub_stage_captures(CUstream stream, bool per_thread, const CUDA_MEMCPY3D *copy,
-                         CUresult *r);
-CUresult stub_stage_capture(CUstream stream, bool per_thread,
-                            const CUDA_MEMCPY3D *copy);
+bool stub_graph_hostmem_captures(CUstream stream, bool per_thread,
+                                 const CUDA_MEMCPY3D *copy, CUresult *r);
+CUresult stub_graph_hostmem_capture(CUstream stream, bool per_thread,
+                                    const CUDA_MEMCPY3D *copy);
 
-CUresult stub_stage_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
-                        size_t n_deps, const CUDA_MEMCPY3D *copy, CUcontext ctx);
+CUresult stub_graph_hostmem_add(CUgraphNode *node, CUgraph graph,
+                                const CUgraphNode *deps, size_t n_deps,
+                                const CUDA_MEMCPY3D *copy, CUcontext ctx);
 /* @exec may be NULL: the node itself. */
-CUresult stub_stage_set(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy,
-                        CUcontext ctx);
+CUresult stub_graph_hostmem_set(CUgraphExec exec, CUgraphNode node,
+                                const CUDA_MEMCPY3D *copy, CUcontext ctx);
 
 /* For linear copies. */
-CUDA_MEMCPY3D stub_stage_linear(CUdeviceptr dst, bool dst_host, CUdeviceptr src,
-                                bool src_host, size_t n);
+CUDA_MEMCPY3D stub_graph_hostmem_linear(CUdeviceptr dst, bool dst_host, CUdeviceptr src,
+                                        bool src_host, size_t n);
 
 #endif

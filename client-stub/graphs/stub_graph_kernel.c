@@ -46,9 +46,10 @@ node_open(const CUDA_KERNEL_NODE_PARAMS *p, struct stub_args *args, void *image)
 }
 
 CUresult
-stub_m_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
-                               const CUgraphNode *dependencies, size_t numDependencies,
-                               const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+stub_impl_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
+                                  const CUgraphNode *dependencies,
+                                  size_t numDependencies,
+                                  const CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
     struct wire_cuGraphAddKernelNode_v2_req head = {.hGraph = (uintptr_t)hGraph,
                                                     .numDependencies = numDependencies};
@@ -88,8 +89,8 @@ stub_m_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 }
 
 CUresult
-stub_m_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode,
-                                     const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+stub_impl_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode,
+                                        const CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
     struct wire_cuGraphKernelNodeSetParams_v2_req head = {.hNode = (uintptr_t)hNode};
     struct wire_cuGraphKernelNodeSetParams_v2_req_room room;
@@ -114,8 +115,8 @@ stub_m_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode,
 }
 
 CUresult
-stub_m_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                         const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+stub_impl_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                            const CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
     struct wire_cuGraphExecKernelNodeSetParams_v2_req head = {
         .hGraphExec = (uintptr_t)hGraphExec, .hNode = (uintptr_t)hNode};
@@ -141,8 +142,8 @@ stub_m_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNo
 }
 
 CUresult
-stub_m_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode,
-                                     CUDA_KERNEL_NODE_PARAMS *nodeParams)
+stub_impl_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode,
+                                        CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
     struct wire_cuGraphKernelNodeGetParams_v2_req *req;
     struct wire_cuGraphKernelNodeGetParams_v2_rep_view view;
@@ -187,8 +188,7 @@ stub_m_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode,
     return CUDA_SUCCESS;
 }
 
-/* ---- the form without kernel and context -------------------------------------------
- */
+/* ---- the form without kernel and context ------------------------------------ */
 
 static CUDA_KERNEL_NODE_PARAMS
 params_from_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *p)
@@ -208,53 +208,53 @@ params_from_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *p)
 }
 
 CUresult
-stub_m_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-                            const CUgraphNode *dependencies, size_t numDependencies,
-                            const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+stub_impl_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+                               const CUgraphNode *dependencies, size_t numDependencies,
+                               const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
     CUDA_KERNEL_NODE_PARAMS p;
 
     if (!nodeParams)
         return CUDA_ERROR_INVALID_VALUE;
     p = params_from_v1(nodeParams);
-    return stub_m_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies,
-                                          numDependencies, &p);
+    return stub_impl_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies,
+                                             numDependencies, &p);
 }
 
 CUresult
-stub_m_cuGraphKernelNodeSetParams(CUgraphNode hNode,
-                                  const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+stub_impl_cuGraphKernelNodeSetParams(CUgraphNode hNode,
+                                     const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
     CUDA_KERNEL_NODE_PARAMS p;
 
     if (!nodeParams)
         return CUDA_ERROR_INVALID_VALUE;
     p = params_from_v1(nodeParams);
-    return stub_m_cuGraphKernelNodeSetParams_v2(hNode, &p);
+    return stub_impl_cuGraphKernelNodeSetParams_v2(hNode, &p);
 }
 
 CUresult
-stub_m_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                      const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+stub_impl_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                         const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
     CUDA_KERNEL_NODE_PARAMS p;
 
     if (!nodeParams)
         return CUDA_ERROR_INVALID_VALUE;
     p = params_from_v1(nodeParams);
-    return stub_m_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, &p);
+    return stub_impl_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, &p);
 }
 
 CUresult
-stub_m_cuGraphKernelNodeGetParams(CUgraphNode hNode,
-                                  CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+stub_impl_cuGraphKernelNodeGetParams(CUgraphNode hNode,
+                                     CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
     CUDA_KERNEL_NODE_PARAMS p;
     CUresult r;
 
     if (!nodeParams)
         return CUDA_ERROR_INVALID_VALUE;
-    r = stub_m_cuGraphKernelNodeGetParams_v2(hNode, &p);
+    r = stub_impl_cuGraphKernelNodeGetParams_v2(hNode, &p);
     if (r == CUDA_SUCCESS)
         *nodeParams = (CUDA_KERNEL_NODE_PARAMS_v1){
             .func = node_func(&p),

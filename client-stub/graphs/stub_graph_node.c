@@ -15,8 +15,7 @@
 
 #include <string.h>
 
-/* ---- copies
- * --------------------------------------------------------------------------- */
+/* ---- copies ----------------------------------------------------------------- */
 
 static CUresult
 copy_check(const CUDA_MEMCPY3D *p)
@@ -27,9 +26,9 @@ copy_check(const CUDA_MEMCPY3D *p)
 }
 
 CUresult
-stub_m_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-                            const CUgraphNode *dependencies, size_t numDependencies,
-                            const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+stub_impl_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+                               const CUgraphNode *dependencies, size_t numDependencies,
+                               const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
 {
     struct wire_cuGraphAddMemcpyNode_req head = {.hGraph = (uintptr_t)hGraph,
                                                  .ctx = (uintptr_t)ctx,
@@ -44,8 +43,8 @@ stub_m_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
     if (!phGraphNode || (numDependencies && !dependencies))
         return CUDA_ERROR_INVALID_VALUE;
     if (stub_graph_copy_is_local(copyParams))
-        return stub_stage_add(phGraphNode, hGraph, dependencies, numDependencies,
-                              copyParams, ctx);
+        return stub_graph_hostmem_add(phGraphNode, hGraph, dependencies,
+                                      numDependencies, copyParams, ctx);
     memcpy(head.copyParams, copyParams, sizeof(*copyParams));
     size = wire_cuGraphAddMemcpyNode_req_size(&head);
     if (!size)
@@ -70,14 +69,14 @@ stub_m_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 }
 
 CUresult
-stub_m_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
+stub_impl_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
 {
     struct wire_cuGraphMemcpyNodeSetParams_req *req;
     struct stub_call c;
     CUresult r = copy_check(nodeParams);
 
     if (r == CUDA_SUCCESS && stub_graph_copy_is_local(nodeParams))
-        return stub_stage_set(NULL, hNode, nodeParams, NULL);
+        return stub_graph_hostmem_set(NULL, hNode, nodeParams, NULL);
     if (r == CUDA_SUCCESS)
         r = stub_call_begin(&c, WIRE_CALL_cuGraphMemcpyNodeSetParams, sizeof(*req));
     if (r != CUDA_SUCCESS)
@@ -92,15 +91,15 @@ stub_m_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodePa
 }
 
 CUresult
-stub_m_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                      const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+stub_impl_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                         const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
 {
     struct wire_cuGraphExecMemcpyNodeSetParams_req *req;
     struct stub_call c;
     CUresult r = copy_check(copyParams);
 
     if (r == CUDA_SUCCESS && stub_graph_copy_is_local(copyParams))
-        return stub_stage_set(hGraphExec, hNode, copyParams, ctx);
+        return stub_graph_hostmem_set(hGraphExec, hNode, copyParams, ctx);
     if (r == CUDA_SUCCESS)
         r = stub_call_begin(&c, WIRE_CALL_cuGraphExecMemcpyNodeSetParams, sizeof(*req));
     if (r != CUDA_SUCCESS)
@@ -116,8 +115,7 @@ stub_m_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
     return r;
 }
 
-/* ---- host functions
- * --------------------------------------------------------------------- */
+/* ---- host functions --------------------------------------------------------- */
 
 /* The token of a node's function.  The server gives it back (WIRE_EVENT_HOST_GONE) when
  * nothing can run it any more: executable graphs keep it after the node has gone. */
@@ -140,9 +138,9 @@ host_token(const CUDA_HOST_NODE_PARAMS *p, CUresult *r)
 }
 
 CUresult
-stub_m_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-                          const CUgraphNode *dependencies, size_t numDependencies,
-                          const CUDA_HOST_NODE_PARAMS *nodeParams)
+stub_impl_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+                             const CUgraphNode *dependencies, size_t numDependencies,
+                             const CUDA_HOST_NODE_PARAMS *nodeParams)
 {
     struct wire_cuGraphAddHostNode_req head = {.hGraph = (uintptr_t)hGraph,
                                                .numDependencies = numDependencies};
@@ -182,8 +180,8 @@ stub_m_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 }
 
 CUresult
-stub_m_cuGraphHostNodeSetParams(CUgraphNode hNode,
-                                const CUDA_HOST_NODE_PARAMS *nodeParams)
+stub_impl_cuGraphHostNodeSetParams(CUgraphNode hNode,
+                                   const CUDA_HOST_NODE_PARAMS *nodeParams)
 {
     struct wire_cuGraphHostNodeSetParams_req *req;
     struct stub_call c;
@@ -208,8 +206,8 @@ stub_m_cuGraphHostNodeSetParams(CUgraphNode hNode,
 }
 
 CUresult
-stub_m_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                    const CUDA_HOST_NODE_PARAMS *nodeParams)
+stub_impl_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                       const CUDA_HOST_NODE_PARAMS *nodeParams)
 {
     struct wire_cuGraphExecHostNodeSetParams_req *req;
     struct stub_call c;
@@ -234,8 +232,8 @@ stub_m_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 }
 
 CUresult
-stub_m_cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
-                          unsigned int initialRefcount, unsigned int flags)
+stub_impl_cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
+                             unsigned int initialRefcount, unsigned int flags)
 {
     CUDA_HOST_NODE_PARAMS fn = {destroy, ptr};
     struct wire_cuUserObjectCreate_req *req;
@@ -270,8 +268,7 @@ stub_m_cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
     return r;
 }
 
-/* ---- memory
- * ------------------------------------------------------------------------------- */
+/* ---- memory ----------------------------------------------------------------- */
 
 /* The frame of a memory node, with the list that the structure points to. */
 static CUresult
@@ -307,9 +304,10 @@ memory_add(const struct wire_cuGraphAddMemAllocNode_req *head, uint32_t size,
 }
 
 CUresult
-stub_m_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-                              const CUgraphNode *dependencies, size_t numDependencies,
-                              CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
+stub_impl_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+                                 const CUgraphNode *dependencies,
+                                 size_t numDependencies,
+                                 CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
 {
     struct wire_cuGraphAddMemAllocNode_req head = {.hGraph = (uintptr_t)hGraph,
                                                    .numDependencies = numDependencies};
@@ -344,8 +342,8 @@ stub_m_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 }
 
 CUresult
-stub_m_cuGraphMemAllocNodeGetParams(CUgraphNode hNode,
-                                    CUDA_MEM_ALLOC_NODE_PARAMS *params_out)
+stub_impl_cuGraphMemAllocNodeGetParams(CUgraphNode hNode,
+                                       CUDA_MEM_ALLOC_NODE_PARAMS *params_out)
 {
     struct wire_cuGraphMemAllocNodeGetParams_req *req;
     struct wire_cuGraphMemAllocNodeGetParams_rep_view view = {0};
@@ -376,8 +374,8 @@ stub_m_cuGraphMemAllocNodeGetParams(CUgraphNode hNode,
 }
 
 CUresult
-stub_m_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode,
-                                      CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out)
+stub_impl_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode,
+                                         CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out)
 {
     struct wire_cuGraphBatchMemOpNodeGetParams_req *req;
     struct wire_cuGraphBatchMemOpNodeGetParams_rep_view view = {0};

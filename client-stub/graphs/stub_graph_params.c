@@ -215,10 +215,10 @@ any_add(struct any *any, struct wire_cuGraphAddNode_v2_req *head,
 }
 
 CUresult
-stub_m_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
-                         const CUgraphNode *dependencies,
-                         const CUgraphEdgeData *dependencyData, size_t numDependencies,
-                         CUgraphNodeParams *nodeParams)
+stub_impl_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
+                            const CUgraphNode *dependencies,
+                            const CUgraphEdgeData *dependencyData,
+                            size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
     struct wire_cuGraphAddNode_v2_req head = {
         .hGraph = (uintptr_t)hGraph,
@@ -231,9 +231,9 @@ stub_m_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
         return CUDA_ERROR_INVALID_VALUE;
     if (any_is_staged(nodeParams))
         return any_edges_are_plain(dependencyData, numDependencies)
-                   ? stub_stage_add(phGraphNode, hGraph, dependencies, numDependencies,
-                                    &nodeParams->memcpy.copyParams,
-                                    nodeParams->memcpy.copyCtx)
+                   ? stub_graph_hostmem_add(
+                         phGraphNode, hGraph, dependencies, numDependencies,
+                         &nodeParams->memcpy.copyParams, nodeParams->memcpy.copyCtx)
                    : stub_unsupported(WIRE_CALL_cuGraphAddNode_v2);
     r = any_open(&any, nodeParams, WIRE_CALL_cuGraphAddNode_v2);
     if (r != CUDA_SUCCESS)
@@ -260,16 +260,16 @@ stub_m_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 }
 
 CUresult
-stub_m_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-                      const CUgraphNode *dependencies, size_t numDependencies,
-                      CUgraphNodeParams *nodeParams)
+stub_impl_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+                         const CUgraphNode *dependencies, size_t numDependencies,
+                         CUgraphNodeParams *nodeParams)
 {
-    return stub_m_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, NULL,
-                                    numDependencies, nodeParams);
+    return stub_impl_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, NULL,
+                                       numDependencies, nodeParams);
 }
 
 CUresult
-stub_m_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+stub_impl_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
     struct wire_cuGraphNodeSetParams_req head = {.hNode = (uintptr_t)hNode};
     struct wire_cuGraphNodeSetParams_req_room room;
@@ -278,8 +278,8 @@ stub_m_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
     CUresult r;
 
     if (any_is_staged(nodeParams))
-        return stub_stage_set(NULL, hNode, &nodeParams->memcpy.copyParams,
-                              nodeParams->memcpy.copyCtx);
+        return stub_graph_hostmem_set(NULL, hNode, &nodeParams->memcpy.copyParams,
+                                      nodeParams->memcpy.copyCtx);
     r = any_open(&any, nodeParams, WIRE_CALL_cuGraphNodeSetParams);
 
     if (r != CUDA_SUCCESS)
@@ -306,8 +306,8 @@ stub_m_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 }
 
 CUresult
-stub_m_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                CUgraphNodeParams *nodeParams)
+stub_impl_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                   CUgraphNodeParams *nodeParams)
 {
     struct wire_cuGraphExecNodeSetParams_req head = {
         .hGraphExec = (uintptr_t)hGraphExec, .hNode = (uintptr_t)hNode};
@@ -317,8 +317,8 @@ stub_m_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
     CUresult r;
 
     if (any_is_staged(nodeParams))
-        return stub_stage_set(hGraphExec, hNode, &nodeParams->memcpy.copyParams,
-                              nodeParams->memcpy.copyCtx);
+        return stub_graph_hostmem_set(hGraphExec, hNode, &nodeParams->memcpy.copyParams,
+                                      nodeParams->memcpy.copyCtx);
     r = any_open(&any, nodeParams, WIRE_CALL_cuGraphExecNodeSetParams);
 
     if (r != CUDA_SUCCESS)

@@ -23,7 +23,7 @@
 /* After this TCP must do, unless nothing but RDMA will. */
 #define ATTACH_RDMA_NS (5 * GP_NS_PER_S)
 
-/* ---- messages ------------------------------------------------------------------ */
+/* ---- messages --------------------------------------------------------------- */
 
 static int
 attach_send_request(int fd, const struct stub_server *server,
@@ -87,24 +87,23 @@ attach_check_reply(const Gpupool__AttachReply *reply, struct gp_err *err)
     return 0;
 }
 
-/* ---- addresses and transports -----------------------------------------------------
- */
+/* ---- addresses and transports ----------------------------------------------- */
 
-enum attach_wish { WISH_AUTO, WISH_TCP, WISH_SHM, WISH_RDMA };
+enum attach_preference { PREFER_AUTO, PREFER_TCP, PREFER_SHM, PREFER_RDMA };
 
 static int
-attach_wish(enum attach_wish *ret, struct gp_err *err)
+attach_preference(enum attach_preference *ret, struct gp_err *err)
 {
     const char *text = getenv("GPUPOOL_TRANSPORT");
 
     if (!text || !*text || strcmp(text, "auto") == 0)
-        *ret = WISH_AUTO;
+        *ret = PREFER_AUTO;
     else if (strcmp(text, "tcp") == 0)
-        *ret = WISH_TCP;
+        *ret = PREFER_TCP;
     else if (strcmp(text, "shm") == 0)
-        *ret = WISH_SHM;
+        *ret = PREFER_SHM;
     else if (strcmp(text, "rdma") == 0)
-        *ret = WISH_RDMA;
+        *ret = PREFER_RDMA;
     else
         return gp_err_set(err, -EINVAL, "GPUPOOL_TRANSPORT=%s: auto, tcp, shm or rdma",
                           text);
@@ -113,7 +112,7 @@ attach_wish(enum attach_wish *ret, struct gp_err *err)
 
 /* The socket of the handshake, and whether it is a local one. */
 static int
-attach_connect(const struct stub_server *server, enum attach_wish wish,
+attach_connect(const struct stub_server *server, enum attach_preference preference,
                uint64_t deadline, struct stub_attach *at, bool *ret_local, int *ret_fd,
                struct gp_err *err)
 {
@@ -121,11 +120,11 @@ attach_connect(const struct stub_server *server, enum attach_wish wish,
     int r;
 
     *ret_local = false;
-    if (wish == WISH_SHM && !server->local)
+    if (preference == PREFER_SHM && !server->local)
         return gp_err_set(err, -ENOENT,
                           "GPUPOOL_TRANSPORT=shm, but the session names no "
                           "server on this host");
-    if ((wish == WISH_AUTO || wish == WISH_SHM) && server->local) {
+    if ((preference == PREFER_AUTO || preference == PREFER_SHM) && server->local) {
         r = gp_net_connect(server->local, STUB_SERVER_PORT, deadline, true, ret_fd,
                            &why);
         if (r >= 0) {
@@ -133,7 +132,7 @@ attach_connect(const struct stub_server *server, enum attach_wish wish,
             *ret_local = true;
             return 0;
         }
-        if (wish == WISH_SHM)
+        if (preference == PREFER_SHM)
             return gp_err_set(err, r, "%s", gp_err_msg(&why, r));
         gp_log_info("stub", "not local: %s", gp_err_msg(&why, r));
     }
@@ -203,12 +202,13 @@ attach_rdma(const Gpupool__AttachTransport *offer, int fd, uint64_t deadline,
 
 /* RDMA was offered: take it, or say why not and stay on TCP. */
 static int
-attach_settle_rdma(const Gpupool__AttachTransport *offer, enum attach_wish wish,
-                   uint64_t deadline, int fd, struct xport_conn **ret,
-                   struct gp_err *err)
+attach_rdma_or_tcp(const Gpupool__AttachTransport *offer,
+                   enum attach_preference preference, uint64_t deadline, int fd,
+                   struct xport_conn **ret, struct gp_err *err)
 {
-    uint64_t until =
-        wish == WISH_RDMA ? deadline : gp_min(deadline, gp_now_ns() + ATTACH_RDMA_NS);
+    uint64_t until = preference == PREFER_RDMA
+                         ? deadline
+                         : gp_min(deadline, gp_now_ns() + ATTACH_RDMA_NS);
     struct gp_err why = {0};
     int r = attach_send_choice(fd, "rdma", "", deadline, err);
 
@@ -217,7 +217,7 @@ attach_settle_rdma(const Gpupool__AttachTransport *offer, enum attach_wish wish,
     r = attach_rdma(offer, fd, until, ret, &why);
     if (r >= 0)
         return r;
-    if (wish == WISH_RDMA)
+    if (preference == PREFER_RDMA)
         return gp_err_set(err, r, "%s", gp_err_msg(&why, r));
     gp_log_info("stub", "no RDMA: %s", gp_err_msg(&why, r));
     r = attach_send_choice(fd, "tcp", gp_err_msg(&why, r), deadline, err);
@@ -226,26 +226,26 @@ attach_settle_rdma(const Gpupool__AttachTransport *offer, enum attach_wish wish,
 
 /* The transport that the answer settles on.  Takes *fd over on success. */
 static int
-attach_transport(const Gpupool__AttachReply *reply, enum attach_wish wish, bool local,
-                 uint64_t deadline, int *fd, struct xport_conn **ret,
+attach_transport(const Gpupool__AttachReply *reply, enum attach_preference preference,
+                 bool local, uint64_t deadline, int *fd, struct xport_conn **ret,
                  struct gp_err *err)
 {
     const Gpupool__AttachTransport *shm = local ? attach_offer(reply, "shm") : NULL;
     const Gpupool__AttachTransport *rdma = local ? NULL : attach_offer(reply, "rdma");
-    const char *wished = wish == WISH_SHM && !shm     ? "shared memory"
-                         : wish == WISH_RDMA && !rdma ? "RDMA"
-                                                      : NULL;
+    const char *refused = preference == PREFER_SHM && !shm     ? "shared memory"
+                          : preference == PREFER_RDMA && !rdma ? "RDMA"
+                                                               : NULL;
     int r;
 
-    if (wished)
-        return gp_err_set(err, -EPROTO, "the server does not offer %s%s%s", wished,
+    if (refused)
+        return gp_err_set(err, -EPROTO, "the server does not offer %s%s%s", refused,
                           reply->n_refusals ? ": " : "",
                           reply->n_refusals ? reply->refusals[0] : "");
     if (reply->n_refusals)
         gp_log_info("stub", "the server stays with %s: %s", local ? "unix" : "tcp",
                     reply->refusals[0]);
     if (rdma)
-        r = attach_settle_rdma(rdma, wish, deadline, *fd, ret, err);
+        r = attach_rdma_or_tcp(rdma, preference, deadline, *fd, ret, err);
     else
         r = shm ? xport_shm_accept(*fd, shm->parameters.len != 0, WIRE_FRAME_MAX,
                                    deadline, ret, err)
@@ -258,17 +258,17 @@ attach_transport(const Gpupool__AttachReply *reply, enum attach_wish wish, bool 
 /* What to offer besides the socket: shared memory on this host, RDMA where a device is.
  */
 static const char *
-attach_extra(enum attach_wish wish, bool local)
+attach_extra(enum attach_preference preference, bool local)
 {
     struct gp_err why = {0};
 
     if (local)
         return "shm";
-    if (wish == WISH_TCP)
+    if (preference == PREFER_TCP)
         return NULL;
     if (xport_rdma_usable(&why) == 0)
         return "rdma";
-    if (wish == WISH_RDMA)
+    if (preference == PREFER_RDMA)
         gp_log_warn("stub", "%s", why.msg);
     else
         gp_log_info("stub", "%s", why.msg);
@@ -280,26 +280,26 @@ static int
 attach_payloads(uint32_t *ret, struct gp_err *err)
 {
     const char *text = getenv("GPUPOOL_COMPRESS");
-    uint32_t wish;
+    uint32_t preference;
 
-    if (stub_lanes_settings() < 0)
+    if (stub_stripes_settings() < 0)
         return gp_err_set(err, -EINVAL, "GPUPOOL_CONNECTIONS=%s: auto, or 1 to %d",
                           getenv("GPUPOOL_CONNECTIONS"), 1 + XPORT_STRIPES_MAX);
 
     if (!text || !*text || strcmp(text, "auto") == 0)
-        wish = 1 + XPORT_PACK_AUTO;
+        preference = 1 + XPORT_PACK_AUTO;
     else if (strcmp(text, "off") == 0)
-        wish = 1 + XPORT_PACK_NEVER;
+        preference = 1 + XPORT_PACK_NEVER;
     else if (strcmp(text, "always") == 0)
-        wish = 1 + XPORT_PACK_ALWAYS;
+        preference = 1 + XPORT_PACK_ALWAYS;
     else
         return gp_err_set(err, -EINVAL, "GPUPOOL_COMPRESS=%s: auto, off or always",
                           text);
-    if (wish > 1 + XPORT_PACK_NEVER && !xport_pack_usable()) {
+    if (preference > 1 + XPORT_PACK_NEVER && !xport_pack_usable()) {
         gp_log_info("stub", "no compression: there is no libzstd.so.1");
-        wish = 1 + XPORT_PACK_NEVER;
+        preference = 1 + XPORT_PACK_NEVER;
     }
-    *ret = wish;
+    *ret = preference;
     return 0;
 }
 
@@ -316,16 +316,17 @@ attach_blocks(const Gpupool__AttachReply *reply, const struct stub_attach *at,
 }
 
 static int
-attach_talk(const struct stub_server *server, enum attach_wish wish, uint64_t deadline,
-            struct stub_attach *at, Gpupool__AttachReply **ret, struct gp_err *err)
+attach_talk(const struct stub_server *server, enum attach_preference preference,
+            uint64_t deadline, struct stub_attach *at, Gpupool__AttachReply **ret,
+            struct gp_err *err)
 {
     CLEANUP_FD int fd = -1;
     bool local;
-    int r = attach_connect(server, wish, deadline, at, &local, &fd, err);
+    int r = attach_connect(server, preference, deadline, at, &local, &fd, err);
 
     if (r >= 0)
-        r = attach_send_request(fd, server, at, attach_extra(wish, local), deadline,
-                                err);
+        r = attach_send_request(fd, server, at, attach_extra(preference, local),
+                                deadline, err);
     if (r >= 0)
         r = attach_recv_reply(fd, deadline, ret, err);
     if (r < 0)
@@ -339,7 +340,7 @@ attach_talk(const struct stub_server *server, enum attach_wish wish, uint64_t de
     r = attach_check_reply(*ret, err);
     if (r < 0)
         return r;
-    r = attach_transport(*ret, wish, local, deadline, &fd, &at->conn, err);
+    r = attach_transport(*ret, preference, local, deadline, &fd, &at->conn, err);
     if (r >= 0)
         r = attach_blocks(*ret, at, err);
     if (r < 0)
@@ -381,14 +382,14 @@ stub_attach(const struct stub_server *server, struct stub_attach *ret,
 {
     uint64_t deadline = gp_now_ns() + attach_patience();
     Gpupool__AttachReply *reply = NULL;
-    enum attach_wish wish = WISH_AUTO;
-    int r = attach_wish(&wish, err);
+    enum attach_preference preference = PREFER_AUTO;
+    int r = attach_preference(&preference, err);
 
     attach_link_timeout();
     if (r >= 0)
         r = attach_payloads(&ret->payloads, err);
     if (r >= 0)
-        r = attach_talk(server, wish, deadline, ret, &reply, err);
+        r = attach_talk(server, preference, deadline, ret, &reply, err);
     if (r < 0) {
         gpupool__attach_reply__free_unpacked(reply, NULL);
         return r;

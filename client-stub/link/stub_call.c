@@ -59,14 +59,14 @@ call_room(struct stub_call *c, uint32_t size)
     struct stub_link *link = c->link;
     struct wire_req *req;
 
-    c->aside = false;
-    if (unlikely(stub_aside_busy(&link->aside))) {
-        req = stub_aside_reserve(&link->aside, size);
+    c->overflow = false;
+    if (unlikely(stub_send_overflow_busy(&link->overflow))) {
+        req = stub_send_overflow_reserve(&link->overflow, size);
         if (req) {
-            c->aside = true;
+            c->overflow = true;
             return req;
         }
-        stub_aside_wait(link);
+        stub_send_overflow_wait(link);
     }
     return xport_reserve(link->conn, size);
 }
@@ -146,8 +146,8 @@ call_may_be_asked(const struct stub_call *c)
            stub_hooks_wants_reply(c->call);
 }
 
-/* What stub_aside_end() has moved into the empty buffer waits there, or leaves if it is
- * enough for a write.  Under send, which is released. */
+/* What stub_send_overflow_end() has moved into the empty buffer waits there, or leaves
+ * if it is enough for a write.  Under send, which is released. */
 static CUresult
 call_gathered(struct stub_link *link, uint32_t gathered)
 {
@@ -175,12 +175,12 @@ call_send_apart(struct stub_link *link, const struct iovec *pieces, size_t n)
     int64_t gathered;
     int r = 0;
 
-    stub_aside_begin(link);
+    stub_send_overflow_begin(link);
     if (n == 0)
         r = xport_flush(link->conn);
     for (size_t i = 0; i < n && r >= 0; i++)
         r = xport_send_bulk(link->conn, pieces[i].iov_base, pieces[i].iov_len);
-    gathered = stub_aside_end(link);
+    gathered = stub_send_overflow_end(link);
     if (unlikely(r < 0 || gathered < 0))
         return call_lost(link, r < 0 ? r : (int)gathered);
     return call_gathered(link, (uint32_t)gathered);
@@ -204,7 +204,7 @@ call_come_back(struct stub_call *c)
         gp_lock_release(&link->send);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    stub_aside_wait(link);
+    stub_send_overflow_wait(link);
     req = xport_reserve(link->conn, c->frame_size);
     if (!req)
         return call_lost(link, -EPIPE);
@@ -212,14 +212,14 @@ call_come_back(struct stub_call *c)
     req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
     atomic_store_explicit(&link->seq, req->seq, memory_order_relaxed);
     c->body = req + 1;
-    c->aside = false;
+    c->overflow = false;
     return CUDA_SUCCESS;
 }
 
 static CUresult
-call_post_aside(struct stub_call *c)
+call_post_overflow(struct stub_call *c)
 {
-    stub_aside_commit(&c->link->aside, c->frame_size);
+    stub_send_overflow_commit(&c->link->overflow, c->frame_size);
     gp_lock_release(&c->link->send);
     return CUDA_SUCCESS;
 }
@@ -286,9 +286,9 @@ stub_call_post(struct stub_call *c)
     }
     queued = atomic_load_explicit(&link->queued, memory_order_relaxed);
     if (unlikely(attention & STUB_ATTEND_REPLY) && call_may_be_asked(c))
-        return stub_call_ask(c);
-    if (unlikely(c->aside))
-        return call_post_aside(c);
+        return stub_call_post_checked(c);
+    if (unlikely(c->overflow))
+        return call_post_overflow(c);
     xport_commit(link->conn, c->frame_size);
     if (unlikely(queued + c->frame_size >= STUB_SEND_HIGH ||
                  attention & STUB_ATTEND_FLUSH))
@@ -365,7 +365,7 @@ call_send_and_wait(struct stub_call *c, const struct iovec *pieces, size_t n)
 
     if (unlikely(stub_link_attention(c->link) & STUB_ATTEND_CONTENT))
         r = n ? call_look_at_pieces(c, pieces, n) : call_look(c);
-    if (r == CUDA_SUCCESS && unlikely(c->aside))
+    if (r == CUDA_SUCCESS && unlikely(c->overflow))
         r = call_come_back(c);
     if (unlikely(r != CUDA_SUCCESS)) {
         stub_wait_enter(c, false);
@@ -397,7 +397,7 @@ stub_call_post_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
     CUresult r;
 
-    if (stub_link_asks(c->link) && stub_hooks_wants_reply(c->call)) {
+    if (stub_link_wants_replies(c->link) && stub_hooks_wants_reply(c->call)) {
         r = stub_call_wait_pieces(c, pieces, n);
         stub_call_end(c);
         return r;
@@ -405,7 +405,7 @@ stub_call_post_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
     r = stub_link_attention(c->link) & STUB_ATTEND_CONTENT
             ? call_look_at_pieces(c, pieces, n)
             : CUDA_SUCCESS;
-    if (r == CUDA_SUCCESS && c->aside)
+    if (r == CUDA_SUCCESS && c->overflow)
         r = call_come_back(c);
     if (r != CUDA_SUCCESS)
         return r;
@@ -451,7 +451,7 @@ stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len, uint32_t rep_s
 }
 
 CUresult
-stub_call_ask(struct stub_call *c)
+stub_call_post_checked(struct stub_call *c)
 {
     CUresult r = stub_call_wait(c);
 
@@ -473,7 +473,7 @@ stub_call_post_release(struct stub_call *c)
         releases->n++;
         return stub_call_post(c);
     }
-    r = stub_call_ask(c);
+    r = stub_call_post_checked(c);
     gp_lock_take(&link->send);
     *releases = (struct stub_releases){.ctx = ctx};
     gp_lock_release(&link->send);
@@ -481,7 +481,7 @@ stub_call_post_release(struct stub_call *c)
 }
 
 uint32_t
-stub_call_land(struct stub_call *c)
+stub_call_mark_d2h_async(struct stub_call *c)
 {
     call_req(c)->flags |= WIRE_F_LAND;
     return call_req(c)->seq;
@@ -490,7 +490,7 @@ stub_call_land(struct stub_call *c)
 CUresult
 stub_call_post_now(struct stub_call *c)
 {
-    CUresult r = c->aside ? call_come_back(c) : CUDA_SUCCESS;
+    CUresult r = c->overflow ? call_come_back(c) : CUDA_SUCCESS;
 
     return r == CUDA_SUCCESS ? call_send(c, NULL, 0) : r;
 }

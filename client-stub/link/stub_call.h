@@ -62,14 +62,14 @@ CUresult stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len,
 
 /* Send a call that normally is posted, and wait for the verdict: for arguments that the
  * stub cannot vouch for, so that the program hears of it from this very call. */
-CUresult stub_call_ask(struct stub_call *c);
+CUresult stub_call_post_checked(struct stub_call *c);
 
 /* Post a call that frees or unloads; one of WIRE_RELEASES_POSTED is waited for, because
  * the worker keeps those of a busy context in a queue. */
 CUresult stub_call_post_release(struct stub_call *c);
 
 /* Mark the call WIRE_F_LAND (stub_d2h_async.h) before stub_call_post(); its number. */
-uint32_t stub_call_land(struct stub_call *c);
+uint32_t stub_call_mark_d2h_async(struct stub_call *c);
 
 /* Send without asking for an answer, and do not wait for company. */
 CUresult stub_call_post_now(struct stub_call *c);

@@ -24,7 +24,7 @@
  */
 #define AGAIN_NS (20 * (long)GP_NS_PER_MS)
 
-/* ---- asking the supervisor ------------------------------------------------------- */
+/* ---- asking the supervisor -------------------------------------------------- */
 
 static int
 ending_send(const struct stub_link *link, int fd, uint64_t deadline)
@@ -94,8 +94,7 @@ stub_ending_of(const struct stub_link *link, int r, char words[STUB_ENDING_MAX])
                  "connection closed; the server's log says more");
 }
 
-/* ---- telling gpupool run ----------------------------------------------------------
- */
+/* ---- telling gpupool run ---------------------------------------------------- */
 
 /* The file is there only if `gpupool run` wants to know. */
 void

@@ -36,7 +36,7 @@
 struct flush_look {
     uint32_t flushes;
     uint32_t queued;
-    uint32_t landing;
+    uint32_t d2h_in_flight;
 };
 
 static struct flush_look
@@ -45,7 +45,8 @@ flush_look_now(const struct stub_link *link)
     return (struct flush_look){
         .flushes = atomic_load_explicit(&link->flushes, memory_order_relaxed),
         .queued = atomic_load_explicit(&link->queued, memory_order_seq_cst),
-        .landing = atomic_load_explicit(&link->landing, memory_order_relaxed),
+        .d2h_in_flight =
+            atomic_load_explicit(&link->d2h_in_flight, memory_order_relaxed),
     };
 }
 
@@ -59,7 +60,7 @@ flush_send(struct stub_link *link)
      * somebody here has read what it is sending: then flush_step() must go on. */
     if (!gp_lock_try(&link->send))
         return false;
-    if (stub_aside_busy(&link->aside)) {
+    if (stub_send_overflow_busy(&link->overflow)) {
         gp_lock_release(&link->send);
         return false;
     }
@@ -79,17 +80,17 @@ flush_send(struct stub_link *link)
 /* Sleep until a frame enters the buffer or the worker hangs up (reported once), at most
  * @ms; false: only the time has passed. */
 static bool
-doze_wait(struct stub_link *link, int ms)
+sleep_wait(struct stub_link *link, int ms)
 {
     struct pollfd fds[] = {
-        {.fd = link->doze_fd, .events = POLLIN},
+        {.fd = link->wake_fd, .events = POLLIN},
         {.fd = link->hung_up ? -1 : link->conn->fd, .events = POLLRDHUP},
     };
     uint64_t count;
 
     if (poll(fds, ARRAY_SIZE(fds), ms) == 0)
         return false;
-    if ((fds[0].revents & POLLIN) && read(link->doze_fd, &count, sizeof(count)) < 0)
+    if ((fds[0].revents & POLLIN) && read(link->wake_fd, &count, sizeof(count)) < 0)
         return true;
     link->hung_up = link->hung_up || fds[1].revents;
     return true;
@@ -100,11 +101,11 @@ doze_wait(struct stub_link *link, int ms)
  * and the look behind it pair with post's store of `queued` and its look at `asleep`:
  * one of the two sees the other. */
 static void
-flush_doze(struct stub_link *link)
+flush_sleep(struct stub_link *link)
 {
     atomic_store_explicit(&link->flush_asleep, 1, memory_order_seq_cst);
     if (flush_look_now(link).queued == 0)
-        while (!doze_wait(link, xport_look(link->conn) ? FLUSH_CHECK_MS : -1))
+        while (!sleep_wait(link, xport_look(link->conn) ? FLUSH_CHECK_MS : -1))
             ;
     atomic_store_explicit(&link->flush_asleep, 0, memory_order_relaxed);
     xport_look(link->conn);
@@ -120,17 +121,17 @@ flush_step(struct stub_link *link, struct flush_look now, struct flush_look last
     bool stale = now.queued && !flushed && last.queued;
 
     /* Before a flush in any case: the worker may not read until somebody reads here. */
-    if (now.landing && (last.landing || stale))
+    if (now.d2h_in_flight && (last.d2h_in_flight || stale))
         stub_hooks_unread(link);
     *idle = now.queued == 0 && !flushed ? *idle + 1 : 0;
     if (stale) {
-        long held_max = now.landing ? (long)FLUSH_TICK_MAX_NS : FLUSH_HELD_MAX_NS;
+        long held_max = now.d2h_in_flight ? (long)FLUSH_TICK_MAX_NS : FLUSH_HELD_MAX_NS;
 
         *tick_ns = flush_send(link) ? FLUSH_TICK_NS : gp_min(2 * *tick_ns, held_max);
     } else if (flushed) {
         *tick_ns = gp_min(2 * *tick_ns, (long)FLUSH_TICK_MAX_NS);
     } else if (*idle > FLUSH_IDLE_TICKS) {
-        flush_doze(link);
+        flush_sleep(link);
         *tick_ns = FLUSH_TICK_NS;
     }
 }
@@ -165,7 +166,7 @@ stub_flush_wake(struct stub_link *link)
     static const uint64_t one = 1;
 
     atomic_store(&link->flush_asleep, 0);
-    if (write(link->doze_fd, &one, sizeof(one)) < 0)
+    if (write(link->wake_fd, &one, sizeof(one)) < 0)
         stub_link_attend(link, STUB_ATTEND_FLUSH, true); /* cannot be: it never fills */
 }
 
@@ -174,8 +175,8 @@ stub_flush_start(struct stub_link *link)
 {
     int r;
 
-    link->doze_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    r = link->doze_fd < 0 ? -errno
+    link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    r = link->wake_fd < 0 ? -errno
                           : stub_thread_start("gpupool-flush", flush_run, link);
     if (r < 0)
         stub_link_attend(link, STUB_ATTEND_FLUSH, true);

@@ -23,8 +23,8 @@ fork_forget(struct stub_link *link)
     atomic_store(&link->send.word, 0);
     atomic_store(&link->wait.word, 0);
     atomic_store(&link->lose.word, 0);
-    atomic_store(&link->aside.busy, 0);
-    link->aside.used = 0;
+    atomic_store(&link->overflow.busy, 0);
+    link->overflow.used = 0;
     memset(link->releases, 0, sizeof(link->releases));
     atomic_store(&link->seq, 0);
     atomic_store(&link->queued, 0);

@@ -54,7 +54,7 @@ enum stub_attend {
 
 /* What other threads post while one of them sends: stub_send_overflow.h.  Under send.
  */
-struct stub_aside {
+struct stub_send_overflow {
     _Atomic uint32_t busy; /* futex word: 0, 1 somebody sends, 2 and somebody sleeps */
     uint32_t used;
     uint8_t *room; /* by the first who needs it; never freed */
@@ -77,8 +77,8 @@ struct stub_link {
     _Atomic uint32_t queued;    /* bytes in the send buffer; written under send */
     _Atomic uint32_t flushes;   /* how often it was emptied; written under send */
     _Atomic uint32_t attention; /* enum stub_attend; 0: an ordinary call */
-    struct stub_aside
-        aside; /* stub_send_overflow.h: what gathers while somebody sends */
+    struct stub_send_overflow
+        overflow; /* stub_send_overflow.h: what gathers while somebody sends */
     struct gp_lock wait;
     atomic_bool leading; /* somebody reads the connection, or is about to */
 
@@ -86,12 +86,12 @@ struct stub_link {
     uint32_t device_base;    /* devices of the links before it */
     _Atomic int32_t failure; /* what calls return in FAILED and LOST */
     const struct Gpupool__AttachReply *attach;
-    _Atomic uint32_t flush_asleep; /* stub_flush.h */
-    _Atomic uint32_t landing;      /* copies under way that nobody waits for */
-    int doze_fd;                   /* eventfd that ends the flusher's sleep */
-    bool hung_up;                  /* the worker is gone; the flusher's */
-    struct gp_lock lose;           /* one thread finds out why the link ended */
-    char *address;                 /* of the server, as it was reached; may be NULL */
+    _Atomic uint32_t flush_asleep;  /* stub_flush.h */
+    _Atomic uint32_t d2h_in_flight; /* copies under way that nobody waits for */
+    int wake_fd;                    /* eventfd that ends the flusher's sleep */
+    bool hung_up;                   /* the worker is gone; the flusher's */
+    struct gp_lock lose;            /* one thread finds out why the link ended */
+    char *address;                  /* of the server, as it was reached; may be NULL */
 
     _Atomic int32_t relay_error; /* stub_relay.h */
     _Atomic uint64_t moved;      /* bytes of payloads, while they are counted */
@@ -148,7 +148,7 @@ stub_link_attention(const struct stub_link *link)
 
 /* Do contexts there have errors that every call returns?  See stub_sticky.h. */
 static inline bool
-stub_link_asks(const struct stub_link *link)
+stub_link_wants_replies(const struct stub_link *link)
 {
     return unlikely(stub_link_attention(link) & STUB_ATTEND_REPLY);
 }

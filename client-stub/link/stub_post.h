@@ -41,7 +41,7 @@ stub_post_begin(struct stub_link *link, uint16_t call, uint32_t size)
         return NULL;
     gp_lock_take(&link->send);
     /* While somebody sends, nobody else looks at the buffer, lock or not. */
-    if (unlikely(stub_aside_busy(&link->aside) ||
+    if (unlikely(stub_send_overflow_busy(&link->overflow) ||
                  (size_t)(conn->tx.end - conn->tx.pos) < size ||
                  atomic_load_explicit(&link->queued, memory_order_relaxed) + size >=
                      STUB_SEND_HIGH)) {

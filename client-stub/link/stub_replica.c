@@ -77,7 +77,7 @@ replica_load(struct replica *rep, uint32_t link)
     if (rep->handle[link])
         return rep->handle[link];
     loading = true;
-    r = stub_m_cuLibraryLoadData(&library, rep->code, NULL, NULL, 0, NULL, NULL, 0);
+    r = stub_impl_cuLibraryLoadData(&library, rep->code, NULL, NULL, 0, NULL, NULL, 0);
     loading = false;
     if (r != CUDA_SUCCESS) {
         gp_log_warn("stub", "a library cannot be loaded at server %u: error %d", link,
@@ -106,7 +106,7 @@ stub_replica_library(uint64_t library)
 
 /* First its copies elsewhere; then, where it was loaded, like any other. */
 bool
-stub_x_cuLibraryUnload(CUresult *ret, CUlibrary library)
+stub_multi_cuLibraryUnload(CUresult *ret, CUlibrary library)
 {
     CLEANUP(replica_freep) struct replica *rep = NULL;
     struct replica **at = &replicas;

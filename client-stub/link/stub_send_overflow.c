@@ -11,13 +11,13 @@
 #include <string.h>
 
 void
-stub_aside_begin(struct stub_link *link)
+stub_send_overflow_begin(struct stub_link *link)
 {
-    struct stub_aside *aside = &link->aside;
+    struct stub_send_overflow *overflow = &link->overflow;
 
-    if (unlikely(!aside->room))
-        aside->room = malloc(STUB_ASIDE_MAX);
-    atomic_store_explicit(&aside->busy, 1, memory_order_relaxed);
+    if (unlikely(!overflow->room))
+        overflow->room = malloc(STUB_SEND_OVERFLOW_MAX);
+    atomic_store_explicit(&overflow->busy, 1, memory_order_relaxed);
     gp_lock_release(&link->send);
 }
 
@@ -25,12 +25,12 @@ stub_aside_begin(struct stub_link *link)
 static int64_t
 aside_empty(struct stub_link *link)
 {
-    struct stub_aside *aside = &link->aside;
-    uint32_t used = aside->used;
+    struct stub_send_overflow *overflow = &link->overflow;
+    uint32_t used = overflow->used;
 
-    aside->used = 0;
+    overflow->used = 0;
     for (uint32_t at = 0; at < used;) {
-        const struct wire_req *req = (const struct wire_req *)(aside->room + at);
+        const struct wire_req *req = (const struct wire_req *)(overflow->room + at);
         void *room = xport_reserve(link->conn, req->size);
 
         if (!room)
@@ -43,34 +43,34 @@ aside_empty(struct stub_link *link)
 }
 
 int64_t
-stub_aside_end(struct stub_link *link)
+stub_send_overflow_end(struct stub_link *link)
 {
     int64_t r;
 
     gp_lock_take(&link->send);
     r = aside_empty(link);
-    if (atomic_exchange(&link->aside.busy, 0) == 2)
-        gp_futex_wake(&link->aside.busy, INT_MAX);
+    if (atomic_exchange(&link->overflow.busy, 0) == 2)
+        gp_futex_wake(&link->overflow.busy, INT_MAX);
     return r;
 }
 
 struct wire_req *
-stub_aside_reserve(struct stub_aside *aside, uint32_t size)
+stub_send_overflow_reserve(struct stub_send_overflow *overflow, uint32_t size)
 {
-    if (!aside->room || size > STUB_ASIDE_MAX - aside->used)
+    if (!overflow->room || size > STUB_SEND_OVERFLOW_MAX - overflow->used)
         return NULL;
-    return (struct wire_req *)(aside->room + aside->used);
+    return (struct wire_req *)(overflow->room + overflow->used);
 }
 
 void
-stub_aside_wait(struct stub_link *link)
+stub_send_overflow_wait(struct stub_link *link)
 {
-    struct stub_aside *aside = &link->aside;
+    struct stub_send_overflow *overflow = &link->overflow;
 
-    while (stub_aside_busy(aside)) {
-        atomic_store_explicit(&aside->busy, 2, memory_order_relaxed);
+    while (stub_send_overflow_busy(overflow)) {
+        atomic_store_explicit(&overflow->busy, 2, memory_order_relaxed);
         gp_lock_release(&link->send);
-        gp_futex_wait(&aside->busy, 2, NULL);
+        gp_futex_wait(&overflow->busy, 2, NULL);
         gp_lock_take(&link->send);
     }
 }

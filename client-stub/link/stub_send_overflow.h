@@ -24,32 +24,33 @@ struct wire_req;
 
 /* As much as a connection itself gathers: what fills it faster than the line takes it
  * has to wait. */
-#define STUB_ASIDE_MAX (64u * 1024u)
+#define STUB_SEND_OVERFLOW_MAX (64u * 1024u)
 
 static inline bool
-stub_aside_busy(const struct stub_aside *aside)
+stub_send_overflow_busy(const struct stub_send_overflow *overflow)
 {
-    return atomic_load_explicit(&aside->busy, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&overflow->busy, memory_order_relaxed) != 0;
 }
 
 /* Lets go of link->send: nobody else uses the connection's sending end until
- * stub_aside_end(). */
-void stub_aside_begin(struct stub_link *link);
+ * stub_send_overflow_end(). */
+void stub_send_overflow_begin(struct stub_link *link);
 
 /* Takes link->send again and moves what has gathered into the connection's buffer; how
  * many bytes.  -ECONNRESET: there is no connection any more. */
-int64_t stub_aside_end(struct stub_link *link);
+int64_t stub_send_overflow_end(struct stub_link *link);
 
 /* Room for a frame of @size bytes while somebody sends; NULL: there is none. */
-struct wire_req *stub_aside_reserve(struct stub_aside *aside, uint32_t size);
+struct wire_req *stub_send_overflow_reserve(struct stub_send_overflow *overflow,
+                                            uint32_t size);
 
 static inline void
-stub_aside_commit(struct stub_aside *aside, uint32_t size)
+stub_send_overflow_commit(struct stub_send_overflow *overflow, uint32_t size)
 {
-    aside->used += size;
+    overflow->used += size;
 }
 
 /* Until nobody sends; lets go of link->send meanwhile. */
-void stub_aside_wait(struct stub_link *link);
+void stub_send_overflow_wait(struct stub_link *link);
 
 #endif

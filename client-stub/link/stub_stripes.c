@@ -32,7 +32,7 @@
 static _Atomic uint32_t wish;
 
 int
-stub_lanes_settings(void)
+stub_stripes_settings(void)
 {
     const char *text = getenv("GPUPOOL_CONNECTIONS");
     uint64_t n = 0;
@@ -44,8 +44,7 @@ stub_lanes_settings(void)
     return 0;
 }
 
-/* ---- opening ----------------------------------------------------------------------
- */
+/* ---- opening ---------------------------------------------------------------- */
 
 static int
 lane_ask(const struct stub_link *link, int fd, uint32_t index, uint64_t deadline,
@@ -150,8 +149,7 @@ lanes_open(struct stub_link *link, uint32_t n)
     gp_log_info("stub", "%u further connections for bulk data", n);
 }
 
-/* ---- whether to -------------------------------------------------------------------
- */
+/* ---- whether to ------------------------------------------------------------- */
 
 /* The shortest of some round trips; UINT64_MAX: the link is gone. */
 static uint64_t
@@ -168,7 +166,7 @@ round_trip(struct stub_link *link)
             return UINT64_MAX;
         *(struct wire_gp_ping_req *)c.body = (struct wire_gp_ping_req){.value = 1};
         start = gp_now_ns();
-        if (stub_call_ask(&c) != CUDA_SUCCESS)
+        if (stub_call_post_checked(&c) != CUDA_SUCCESS)
             return UINT64_MAX;
         best = gp_min(best, gp_now_ns() - start);
     }
@@ -206,7 +204,7 @@ lanes_moved(struct stub_link *link, uint64_t bytes)
         gp_log_info("stub", "no thread for further connections");
 }
 
-const struct stub_feature stub_lanes_feature = {
+const struct stub_feature stub_stripes_feature = {
     .name = "several connections",
     .payload_moved = lanes_moved,
 };

@@ -16,9 +16,9 @@
 struct stub_feature;
 
 /* Counts payloads until it knows (stub_hooks.h). */
-extern const struct stub_feature stub_lanes_feature;
+extern const struct stub_feature stub_stripes_feature;
 
 /* Read GPUPOOL_CONNECTIONS; -EINVAL: it says nothing that it may. */
-int stub_lanes_settings(void);
+int stub_stripes_settings(void);
 
 #endif

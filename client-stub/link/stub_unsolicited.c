@@ -47,7 +47,7 @@ event_lost(const void *body, uint32_t size)
 }
 
 const char *
-stub_event_take(struct stub_link *link, const struct wire_rep *event)
+stub_unsolicited_take(struct stub_link *link, const struct wire_rep *event)
 {
     uint32_t size = event->size - (uint32_t)sizeof(*event);
     const struct stub_unsolicited *taker;

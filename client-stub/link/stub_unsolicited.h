@@ -12,6 +12,6 @@ struct stub_link;
 struct wire_rep;
 
 /* NULL, or why the link must end. */
-const char *stub_event_take(struct stub_link *link, const struct wire_rep *event);
+const char *stub_unsolicited_take(struct stub_link *link, const struct wire_rep *event);
 
 #endif

@@ -33,7 +33,7 @@ wait_set_state(struct stub_call *c, enum stub_call_state state)
     atomic_store_explicit(&c->state, state, memory_order_release);
 }
 
-/* ---- the lead ---------------------------------------------------------------- */
+/* ---- the lead --------------------------------------------------------------- */
 
 /* Taking it is one instruction, with or without the lock.  Who gives it up looks for
  * waiters afterwards; who waits enters the list first, and tries under the lock: one of
@@ -46,7 +46,7 @@ lead_take(struct stub_link *link)
     return atomic_compare_exchange_strong(&link->leading, &led, true);
 }
 
-/* ---- the list of waiting calls, under link->wait ------------------------- */
+/* ---- the list of waiting calls, under link->wait ---------------------------- */
 
 static void
 wait_link(struct stub_call *c)
@@ -241,7 +241,7 @@ wait_take_frame(const struct wire_rep *rep, uint32_t size, struct stub_call *min
     if (size < sizeof(*rep) || rep->size != size)
         return "bad frame from the server";
     if (rep->flags & WIRE_F_EVENT)
-        return stub_event_take(link, rep);
+        return stub_unsolicited_take(link, rep);
     c = wait_claim(mine, rep->seq);
     if (!c)
         return "answer to a call that was not made";
@@ -423,7 +423,7 @@ stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c),
 }
 
 void
-stub_wait_poke(struct stub_call *c)
+stub_wait_wake(struct stub_call *c)
 {
     gp_lock_take(&c->link->wait);
     if (wait_state(c) == STUB_CALL_PENDING) {
@@ -461,8 +461,7 @@ wait_abort(struct stub_link *link, CUresult result)
     gp_lock_release(&link->wait);
 }
 
-/* ---- the end of a link -------------------------------------------------------------
- */
+/* ---- the end of a link ------------------------------------------------------ */
 
 static bool
 link_alive(const struct stub_link *link)

@@ -47,7 +47,7 @@ bool stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call 
                       bool rest);
 
 /* Make stub_wait_events() look at @ready() again.  @c stays valid for ever. */
-void stub_wait_poke(struct stub_call *c);
+void stub_wait_wake(struct stub_call *c);
 
 /* The link is dead: remember it, and release every waiting call with an error.
  * @why goes to the log, once.  Takes wait; the caller may hold send. */

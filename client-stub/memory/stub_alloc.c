@@ -25,7 +25,7 @@ alloc_free(CUdeviceptr dptr, bool wait)
         return r;
     req = c.body;
     req->dptr = dptr;
-    return wait ? stub_call_ask(&c) : stub_call_post_release(&c);
+    return wait ? stub_call_post_checked(&c) : stub_call_post_release(&c);
 }
 
 /* An address that cannot be entered would be a leak: give it back. */
@@ -44,7 +44,7 @@ alloc_finish(enum stub_memory_kind kind, CUdeviceptr *dptr, uint64_t addr,
 }
 
 GP_HOT CUresult
-stub_m_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+stub_impl_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
     struct wire_cuMemAlloc_v2_req *req;
     struct stub_call c;
@@ -67,8 +67,8 @@ stub_m_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 }
 
 CUresult
-stub_m_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
-                          size_t Height, unsigned int ElementSizeBytes)
+stub_impl_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
+                             size_t Height, unsigned int ElementSizeBytes)
 {
     struct wire_cuMemAllocPitch_v2_req *req;
     struct wire_cuMemAllocPitch_v2_rep rep;
@@ -112,7 +112,7 @@ alloc_share(CUdeviceptr *dptr, uint64_t addr, uint64_t size, unsigned int flags)
         return r;
     r = stub_managed_add(addr, 0, size);
     if (r != CUDA_SUCCESS)
-        stub_m_cuMemFree_v2(addr);
+        stub_impl_cuMemFree_v2(addr);
     return r;
 }
 
@@ -149,12 +149,12 @@ stub_alloc_mapped(CUdeviceptr *dptr, void *host, uint64_t size)
         return r;
     r = stub_managed_add(addr, (uintptr_t)host, size);
     if (r != CUDA_SUCCESS)
-        stub_m_cuMemFree_v2(addr);
+        stub_impl_cuMemFree_v2(addr);
     return r;
 }
 
 CUresult
-stub_m_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
+stub_impl_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 {
     uint64_t addr;
     CUresult r = stub_enter();
@@ -170,7 +170,7 @@ stub_m_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 
 /* Interior pointers and unknown ones are the driver's to judge. */
 GP_HOT CUresult
-stub_m_cuMemFree_v2(CUdeviceptr dptr)
+stub_impl_cuMemFree_v2(CUdeviceptr dptr)
 {
     enum stub_memory_kind kind;
     CUresult r = stub_enter();
@@ -186,8 +186,7 @@ stub_m_cuMemFree_v2(CUdeviceptr dptr)
     return alloc_free(dptr, atomic_load(&stub_memory_exported));
 }
 
-/* ---- stream-ordered
- * ------------------------------------------------------------------ */
+/* ---- stream-ordered --------------------------------------------------------- */
 
 static CUresult
 alloc_async(uint16_t number, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
@@ -233,23 +232,23 @@ alloc_async(uint16_t number, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool po
 }
 
 CUresult
-stub_m_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream,
-                       bool per_thread)
+stub_impl_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream,
+                          bool per_thread)
 {
     return alloc_async(WIRE_CALL_cuMemAllocAsync, dptr, bytesize, NULL, hStream,
                        per_thread);
 }
 
 CUresult
-stub_m_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
-                               CUstream hStream, bool per_thread)
+stub_impl_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
+                                  CUstream hStream, bool per_thread)
 {
     return alloc_async(WIRE_CALL_cuMemAllocFromPoolAsync, dptr, bytesize, pool, hStream,
                        per_thread);
 }
 
 CUresult
-stub_m_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, bool per_thread)
+stub_impl_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, bool per_thread)
 {
     struct wire_cuMemFreeAsync_req *req;
     struct stub_call c;
@@ -270,5 +269,5 @@ stub_m_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, bool per_thread)
     memset(req, 0, sizeof(*req));
     req->dptr = dptr;
     req->hStream = stream;
-    return ours ? stub_call_post(&c) : stub_call_ask(&c);
+    return ours ? stub_call_post(&c) : stub_call_post_checked(&c);
 }

@@ -18,11 +18,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SHARE_MAGIC UINT64_C(0x64726168732d7067) /* "gp-shard" */
+#define EXPORT_MAGIC UINT64_C(0x64726168732d7067) /* "gp-shard" */
 
 /* The watched end of a pair. */
-struct share {
-    struct share *next, **at;
+struct export
+{
+    struct export *next, **at;
     struct stub_link *link;
     uint64_t token[2];
     int fd;
@@ -30,69 +31,69 @@ struct share {
 
 static struct gp_lock lock; /* of starting the thread, and of the list */
 static int watch_fd = -1;
-static struct share *shares; /* the kernel's list of them is not one that we can see */
+static struct export
+    *exports; /* the kernel's list of them is not one that we can see */
 
 static void
-share_keep(struct share *share)
+export_keep(struct export *export)
 {
     gp_lock_take(&lock);
-    share->next = shares;
-    share->at = &shares;
-    if (shares)
-        shares->at = &share->next;
-    shares = share;
+    export->next = exports;
+    export->at = &exports;
+    if (exports)
+        exports->at = &export->next;
+    exports = export;
     gp_lock_release(&lock);
 }
 
 static void
-share_forget(struct share *share)
+export_forget(struct export *export)
 {
     gp_lock_take(&lock);
-    *share->at = share->next;
-    if (share->next)
-        share->next->at = share->at;
+    *export->at = export->next;
+    if (export->next)
+        export->next->at = export->at;
     gp_lock_release(&lock);
 }
 
-/* ---- the thread ---------------------------------------------------------------------
- */
+/* ---- the thread ------------------------------------------------------------- */
 
 static void
-share_say_closed(const struct share *share)
+export_report_closed(const struct export *export)
 {
     struct wire_gp_share_closed_req *req;
     struct stub_call c;
 
-    if (stub_call_begin_on(&c, share->link, WIRE_CALL_gp_share_closed, sizeof(*req)) !=
+    if (stub_call_begin_on(&c, export->link, WIRE_CALL_gp_share_closed, sizeof(*req)) !=
         CUDA_SUCCESS)
         return;
     req = c.body;
-    *req = (struct wire_gp_share_closed_req){.token0 = share->token[0],
-                                             .token1 = share->token[1]};
+    *req = (struct wire_gp_share_closed_req){.token0 = export->token[0],
+                                             .token1 = export->token[1]};
     stub_call_post_now(&c);
 }
 
 static void
-share_thread(void *arg)
+export_thread(void *arg)
 {
     struct epoll_event event;
 
     (void)arg;
     for (;;) {
-        struct share *share;
+        struct export *export;
 
         if (epoll_wait(watch_fd, &event, 1, -1) != 1)
             continue;
-        share = event.data.ptr;
-        share_forget(share);
-        close(share->fd);
-        share_say_closed(share);
-        free(share);
+        export = event.data.ptr;
+        export_forget(export);
+        close(export->fd);
+        export_report_closed(export);
+        free(export);
     }
 }
 
 static int
-share_watch_start(void)
+export_watch_start(void)
 {
     int r = 0;
 
@@ -100,7 +101,7 @@ share_watch_start(void)
     if (watch_fd < 0) {
         watch_fd = epoll_create1(EPOLL_CLOEXEC);
         r = watch_fd < 0 ? -errno
-                         : stub_thread_start("gpupool-share", share_thread, NULL);
+                         : stub_thread_start("gpupool-export", export_thread, NULL);
         if (r < 0 && watch_fd >= 0) {
             close(watch_fd);
             watch_fd = -1;
@@ -110,40 +111,39 @@ share_watch_start(void)
     return r;
 }
 
-/* ---- descriptors --------------------------------------------------------------------
- */
+/* ---- descriptors ------------------------------------------------------------ */
 
 /* @fd, the end that stays, is ours also on failure. */
 static int
-share_watch(struct stub_link *link, const uint64_t token[2], int fd)
+export_watch(struct stub_link *link, const uint64_t token[2], int fd)
 {
     CLEANUP_FD int own = fd;
-    CLEANUP_FREE struct share *share = malloc(sizeof(*share));
+    CLEANUP_FREE struct export *export = malloc(sizeof(*export));
     struct epoll_event event = {.events = 0}; /* the hang-up comes unasked */
-    int r = share ? share_watch_start() : -ENOMEM;
+    int r = export ? export_watch_start() : -ENOMEM;
 
     if (r < 0)
         return r;
-    *share = (struct share){.link = link, .token = {token[0], token[1]}, .fd = fd};
-    event.data.ptr = share;
-    share_keep(share);
+    *export = (struct export){.link = link, .token = {token[0], token[1]}, .fd = fd};
+    event.data.ptr = export;
+    export_keep(export);
     if (epoll_ctl(watch_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
-        share_forget(share);
+        export_forget(export);
         return -errno;
     }
     (void)TAKE_FD(own);
-    (void)TAKE_PTR(share);
+    (void)TAKE_PTR(export);
     return 0;
 }
 
 int
-stub_share_publish(struct stub_link *link, uint32_t kind, const uint64_t token[2],
-                   int *ret_fd)
+stub_export_publish(struct stub_link *link, uint32_t kind, const uint64_t token[2],
+                    int *ret_fd)
 {
-    const struct stub_share_word word = {.magic = SHARE_MAGIC,
-                                         .token = {token[0], token[1]},
-                                         .link = link->number,
-                                         .kind = kind};
+    const struct stub_export_word word = {.magic = EXPORT_MAGIC,
+                                          .token = {token[0], token[1]},
+                                          .link = link->number,
+                                          .kind = kind};
     int pair[2], r;
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -152,7 +152,7 @@ stub_share_publish(struct stub_link *link, uint32_t kind, const uint64_t token[2
         r = -errno;
         close(pair[0]);
     } else {
-        r = share_watch(link, token, pair[0]);
+        r = export_watch(link, token, pair[0]);
     }
     if (r < 0) {
         close(pair[1]);
@@ -163,30 +163,29 @@ stub_share_publish(struct stub_link *link, uint32_t kind, const uint64_t token[2
 }
 
 int
-stub_share_read(int fd, uint32_t kind, struct stub_share_word *ret)
+stub_export_read(int fd, uint32_t kind, struct stub_export_word *ret)
 {
     struct iovec iov = {ret, sizeof(*ret)};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     ssize_t n = recvmsg(fd, &msg, MSG_PEEK | MSG_DONTWAIT);
 
     if (n != (ssize_t)sizeof(*ret) || (msg.msg_flags & MSG_TRUNC) ||
-        ret->magic != SHARE_MAGIC || ret->kind != kind || ret->link >= stub_links_n)
+        ret->magic != EXPORT_MAGIC || ret->kind != kind || ret->link >= stub_links_n)
         return -EINVAL;
     return 0;
 }
 
-/* ---- the calls ----------------------------------------------------------------------
- */
+/* ---- the calls -------------------------------------------------------------- */
 
 /* The reply of both exports; the descriptor goes to *@out. */
 static CUresult
-share_publish(uint32_t kind, uint64_t handle, uint64_t token0, uint64_t token1,
-              void *out)
+export_publish(uint32_t kind, uint64_t handle, uint64_t token0, uint64_t token1,
+               void *out)
 {
     const uint64_t token[2] = {token0, token1};
     int fd, r;
 
-    r = stub_share_publish(&stub_links[wire_handle_link(handle)], kind, token, &fd);
+    r = stub_export_publish(&stub_links[wire_handle_link(handle)], kind, token, &fd);
     if (r < 0)
         return stub_result_errno(r);
     memcpy(out, &fd, sizeof(fd));
@@ -194,10 +193,10 @@ share_publish(uint32_t kind, uint64_t handle, uint64_t token0, uint64_t token1,
 }
 
 CUresult
-stub_m_cuMemExportToShareableHandle(void *shareableHandle,
-                                    CUmemGenericAllocationHandle handle,
-                                    CUmemAllocationHandleType handleType,
-                                    unsigned long long flags)
+stub_impl_cuMemExportToShareableHandle(void *shareableHandle,
+                                       CUmemGenericAllocationHandle handle,
+                                       CUmemAllocationHandleType handleType,
+                                       unsigned long long flags)
 {
     struct wire_cuMemExportToShareableHandle_rep_view rep = {0};
     struct wire_cuMemExportToShareableHandle_req *req;
@@ -221,16 +220,16 @@ stub_m_cuMemExportToShareableHandle(void *shareableHandle,
         !wire_cuMemExportToShareableHandle_rep_open(&rep, c.reply, c.reply_size, 0))
         r = stub_call_bad(WIRE_CALL_cuMemExportToShareableHandle);
     if (r == CUDA_SUCCESS)
-        r = share_publish(WIRE_KIND_MEMHANDLE, handle, rep.f->token0, rep.f->token1,
-                          shareableHandle);
+        r = export_publish(WIRE_KIND_MEMHANDLE, handle, rep.f->token0, rep.f->token1,
+                           shareableHandle);
     stub_call_end(&c);
     return r;
 }
 
 CUresult
-stub_m_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool,
-                                        CUmemAllocationHandleType handleType,
-                                        unsigned long long flags)
+stub_impl_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool,
+                                           CUmemAllocationHandleType handleType,
+                                           unsigned long long flags)
 {
     struct wire_cuMemPoolExportToShareableHandle_rep_view rep = {0};
     struct wire_cuMemPoolExportToShareableHandle_req *req;
@@ -255,30 +254,30 @@ stub_m_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool,
         !wire_cuMemPoolExportToShareableHandle_rep_open(&rep, c.reply, c.reply_size, 0))
         r = stub_call_bad(WIRE_CALL_cuMemPoolExportToShareableHandle);
     if (r == CUDA_SUCCESS)
-        r = share_publish(WIRE_KIND_MEMPOOL, handle, rep.f->token0, rep.f->token1,
-                          handle_out);
+        r = export_publish(WIRE_KIND_MEMPOOL, handle, rep.f->token0, rep.f->token1,
+                           handle_out);
     stub_call_end(&c);
     return r;
 }
 
 /* What both imports begin with: the word, and an id for the object on its server. */
 static CUresult
-share_import(void *handle, uint32_t kind, struct stub_share_word *word,
-             uint64_t *ret_id)
+export_import(void *handle, uint32_t kind, struct stub_export_word *word,
+              uint64_t *ret_id)
 {
-    if (stub_share_read((int)(intptr_t)handle, kind, word) < 0)
+    if (stub_export_read((int)(intptr_t)handle, kind, word) < 0)
         return CUDA_ERROR_INVALID_VALUE;
     *ret_id = stub_handle_new_on(word->link, kind);
     return *ret_id ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult
-stub_m_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
-                                      void *osHandle,
-                                      CUmemAllocationHandleType shHandleType)
+stub_impl_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
+                                         void *osHandle,
+                                         CUmemAllocationHandleType shHandleType)
 {
     struct wire_cuMemImportFromShareableHandle_req *req;
-    struct stub_share_word word;
+    struct stub_export_word word;
     struct stub_call c;
     uint64_t id = 0;
     CUresult r = stub_enter();
@@ -287,7 +286,7 @@ stub_m_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
         return r;
     if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_INVALID_VALUE;
-    r = share_import(osHandle, WIRE_KIND_MEMHANDLE, &word, &id);
+    r = export_import(osHandle, WIRE_KIND_MEMHANDLE, &word, &id);
     if (r == CUDA_SUCCESS)
         r = stub_call_begin_on(&c, &stub_links[word.link],
                                WIRE_CALL_cuMemImportFromShareableHandle, sizeof(*req));
@@ -309,12 +308,12 @@ stub_m_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
 }
 
 CUresult
-stub_m_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,
-                                          CUmemAllocationHandleType handleType,
-                                          unsigned long long flags)
+stub_impl_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,
+                                             CUmemAllocationHandleType handleType,
+                                             unsigned long long flags)
 {
     struct wire_cuMemPoolImportFromShareableHandle_req *req;
-    struct stub_share_word word;
+    struct stub_export_word word;
     struct stub_call c;
     uint64_t id = 0;
     CUresult r = stub_enter();
@@ -323,7 +322,7 @@ stub_m_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,
         return r;
     if (!pool_out || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_INVALID_VALUE;
-    r = share_import(handle, WIRE_KIND_MEMPOOL, &word, &id);
+    r = export_import(handle, WIRE_KIND_MEMPOOL, &word, &id);
     if (r == CUDA_SUCCESS)
         r = stub_call_begin_on(&c, &stub_links[word.link],
                                WIRE_CALL_cuMemPoolImportFromShareableHandle,

@@ -20,7 +20,7 @@
 
 struct stub_link;
 
-struct stub_share_word {
+struct stub_export_word {
     uint64_t magic;
     uint64_t token[2];
     uint32_t link; /* which of the session's servers has the object */
@@ -28,10 +28,10 @@ struct stub_share_word {
 };
 
 /* The descriptor for the program; -errno. */
-int stub_share_publish(struct stub_link *link, uint32_t kind, const uint64_t token[2],
-                       int *ret_fd);
+int stub_export_publish(struct stub_link *link, uint32_t kind, const uint64_t token[2],
+                        int *ret_fd);
 
 /* What a descriptor that the program hands in says; -EINVAL: it is none of those. */
-int stub_share_read(int fd, uint32_t kind, struct stub_share_word *ret);
+int stub_export_read(int fd, uint32_t kind, struct stub_export_word *ret);
 
 #endif

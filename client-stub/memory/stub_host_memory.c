@@ -43,7 +43,7 @@ host_enter(void)
 
     if (r == CUDA_SUCCESS)
         r = stub_ctx_resolve(NULL, &ctx);
-    return r == CUDA_SUCCESS ? stub_sticky_verdict() : r;
+    return r == CUDA_SUCCESS ? stub_sticky_result() : r;
 }
 
 static CUresult
@@ -51,7 +51,7 @@ host_enter_known(void)
 {
     CUresult r = stub_enter();
 
-    return r == CUDA_SUCCESS ? stub_sticky_verdict() : r;
+    return r == CUDA_SUCCESS ? stub_sticky_result() : r;
 }
 
 /* RDMA may keep it registered: we say when it goes. */
@@ -100,7 +100,7 @@ host_give_back(const struct stub_memory *m)
 }
 
 CUresult
-stub_m_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
+stub_impl_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 {
     CUresult r = host_enter();
     struct stub_memory m = {.reach = STUB_REACH_NONE};
@@ -127,9 +127,9 @@ stub_m_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 }
 
 CUresult
-stub_m_cuMemAllocHost_v2(void **pp, size_t bytesize)
+stub_impl_cuMemAllocHost_v2(void **pp, size_t bytesize)
 {
-    return stub_m_cuMemHostAlloc(pp, bytesize, 0);
+    return stub_impl_cuMemHostAlloc(pp, bytesize, 0);
 }
 
 /* Work that may still use the memory is waited for, as a driver does; but in a capture,
@@ -151,12 +151,12 @@ host_unmap(void *p)
 
     if (!dev)
         return;
-    stub_managed_settle();
+    stub_managed_sync();
     stub_managed_drop((uintptr_t)p);
     if (dev == (uintptr_t)p)
         return;
     if (!stub_unified_holds(dev))
-        stub_m_cuMemFree_v2(dev);
+        stub_impl_cuMemFree_v2(dev);
     else if (stub_memory_remove(dev, STUB_MEMORY_DEVICE, &m))
         stub_unified_release(dev & ~UINT64_C(4095),
                              (dev & UINT64_C(4095)) + m.range.size);
@@ -165,7 +165,7 @@ host_unmap(void *p)
 /* Every send from the memory is over when the sending call returns; what is still to
  * land in it is waited for. */
 CUresult
-stub_m_cuMemFreeHost(void *p)
+stub_impl_cuMemFreeHost(void *p)
 {
     struct stub_memory m;
     CUresult r = host_enter_known();
@@ -183,7 +183,7 @@ stub_m_cuMemFreeHost(void *p)
 }
 
 CUresult
-stub_m_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
+stub_impl_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 {
     CUresult r = host_enter();
     int e;
@@ -203,7 +203,7 @@ stub_m_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 }
 
 CUresult
-stub_m_cuMemHostUnregister(void *p)
+stub_impl_cuMemHostUnregister(void *p)
 {
     struct stub_memory m;
     CUresult r = host_enter_known();
@@ -226,7 +226,7 @@ host_find(const void *p, struct stub_memory *ret)
 }
 
 CUresult
-stub_m_cuMemHostGetFlags(unsigned int *pFlags, void *p)
+stub_impl_cuMemHostGetFlags(unsigned int *pFlags, void *p)
 {
     struct stub_memory m;
     CUresult r = host_enter_known();
@@ -279,7 +279,7 @@ host_show(const struct stub_memory *m, CUdeviceptr *ret)
 }
 
 CUresult
-stub_m_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
+stub_impl_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
 {
     struct stub_memory m;
     CUdeviceptr base;

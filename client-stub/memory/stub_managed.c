@@ -71,8 +71,7 @@ static struct {
 
 static __thread bool managed_busy;
 
-/* ---- where moves run
- * ------------------------------------------------------------------- */
+/* ---- where moves run -------------------------------------------------------- */
 
 static struct managed_turn *
 managed_turn(void)
@@ -148,8 +147,7 @@ managed_stream(CUstream *ret)
     return CUDA_SUCCESS;
 }
 
-/* ---- moves, under the lock
- * ------------------------------------------------------------- */
+/* ---- moves, under the lock -------------------------------------------------- */
 
 /* The host or the card goes on with old bytes; the next wait says so. */
 static void
@@ -182,7 +180,7 @@ managed_join(struct managed_range *m, CUstream stream)
     if (copy->dev)
         return true;
     if (m->library)
-        r = stub_g_cuLibraryGetManaged(
+        r = stub_gen_cuLibraryGetManaged(
             &dev, &size,
             (CUlibrary)(uintptr_t)stub_replica_library((uintptr_t)m->library), m->name);
     else
@@ -294,7 +292,7 @@ managed_up_memory(bool all, bool fine)
             r = managed_range_up(m, fine, stream, &sent);
     }
     if (sent && r == CUDA_SUCCESS)
-        r = stub_m_cuStreamSynchronize(stream, false);
+        r = stub_impl_cuStreamSynchronize(stream, false);
     return r;
 }
 
@@ -338,8 +336,7 @@ managed_down(void)
         managed_failed("brought from", r);
 }
 
-/* ---- turns
- * ----------------------------------------------------------------------------- */
+/* ---- turns ------------------------------------------------------------------ */
 
 void
 stub_managed_work(uint64_t stream)
@@ -498,13 +495,12 @@ stub_managed_adopt(void)
 }
 
 CUresult
-stub_managed_settle(void)
+stub_managed_sync(void)
 {
     return stub_managed_pending() ? cuCtxSynchronize() : CUDA_SUCCESS;
 }
 
-/* ---- ranges
- * ---------------------------------------------------------------------------- */
+/* ---- ranges ----------------------------------------------------------------- */
 
 /* Fresh memory of the server begins as what the host sees: zeros. */
 static CUresult
@@ -518,7 +514,7 @@ managed_begin(struct managed_range *range)
         return managed_range_down(range, stream);
     if (r == CUDA_SUCCESS)
         r = cuMemsetD8Async(dev, 0, range->size, stream);
-    return r == CUDA_SUCCESS ? stub_m_cuStreamSynchronize(stream, false) : r;
+    return r == CUDA_SUCCESS ? stub_impl_cuStreamSynchronize(stream, false) : r;
 }
 
 static CUresult

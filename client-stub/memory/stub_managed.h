@@ -91,7 +91,7 @@ bool stub_managed_pending(void);
 void stub_managed_attached(void);
 
 /* The host is about to use, or must see, what the card did: wait for all of it. */
-CUresult stub_managed_settle(void);
+CUresult stub_managed_sync(void);
 
 /* Looks at every call before it is made and after it was waited for (stub_hooks.h). */
 extern const struct stub_feature stub_managed_feature;

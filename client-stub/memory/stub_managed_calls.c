@@ -95,7 +95,7 @@ managed_after(uint16_t number, CUresult result)
     case WIRE_CALL_cuMemsetD2D8_v2:
     case WIRE_CALL_cuMemsetD2D16_v2:
     case WIRE_CALL_cuMemsetD2D32_v2:
-        return stub_managed_settle();
+        return stub_managed_sync();
     default:
         return result;
     }

@@ -26,8 +26,7 @@ struct managed_piece {
 
 static struct managed_piece *pieces;
 
-/* ---- one piece --------------------------------------------------------------------
- */
+/* ---- one piece -------------------------------------------------------------- */
 
 static CUmemAllocationProp
 piece_kind(void)
@@ -46,7 +45,7 @@ piece_reserve(const struct managed_piece *piece)
 
     if (r != CUDA_SUCCESS || at == piece->start)
         return r;
-    stub_m_cuMemAddressFree(at, piece->size);
+    stub_impl_cuMemAddressFree(at, piece->size);
     gp_log_warn("stub", "server %u has no room at address %" PRIx64, piece->link,
                 piece->start);
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -100,7 +99,7 @@ piece_new(uint64_t start, uint64_t size)
     if (r == CUDA_SUCCESS) {
         r = piece_fill(piece);
         if (r != CUDA_SUCCESS)
-            stub_m_cuMemAddressFree(start, size);
+            stub_impl_cuMemAddressFree(start, size);
     }
     if (r != CUDA_SUCCESS) {
         free(piece);
@@ -121,7 +120,7 @@ managed_mirror_close(struct managed_piece *list)
         if (stub_ctx_push(stub_ctx_on(piece->link, 0)) == 0) {
             if (cuMemUnmap(piece->start, piece->size) == CUDA_SUCCESS) {
                 cuMemRelease(piece->handle);
-                stub_m_cuMemAddressFree(piece->start, piece->size);
+                stub_impl_cuMemAddressFree(piece->start, piece->size);
             }
             stub_ctx_pop();
         }
@@ -129,8 +128,7 @@ managed_mirror_close(struct managed_piece *list)
     }
 }
 
-/* ---- what ranges lie in -----------------------------------------------------------
- */
+/* ---- what ranges lie in ----------------------------------------------------- */
 
 /* The piece that holds @at, or with @next the first one behind it. */
 static struct managed_piece *

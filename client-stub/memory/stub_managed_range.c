@@ -113,7 +113,7 @@ managed_range_join(struct managed_range *range, uint64_t dev, CUstream stream)
         return CUDA_ERROR_OUT_OF_MEMORY;
     r = cuMemsetD8Async(dev, 0, range->size, stream);
     if (r == CUDA_SUCCESS)
-        r = stub_m_cuStreamSynchronize(stream, false);
+        r = stub_impl_cuStreamSynchronize(stream, false);
     if (r != CUDA_SUCCESS) {
         munmap(shadow, range->size);
         return r;
@@ -122,7 +122,7 @@ managed_range_join(struct managed_range *range, uint64_t dev, CUstream stream)
     return CUDA_SUCCESS;
 }
 
-/* ---- up -------------------------------------------------------------------------- */
+/* ---- up --------------------------------------------------------------------- */
 
 /* The first byte at or behind @at of a grain that the host changed, or the end. */
 static uint64_t
@@ -150,8 +150,8 @@ range_send(struct managed_range *range, uint64_t at, uint64_t n, CUstream stream
     memcpy(copy->shadow + at, range->host + at, n);
     if (stub_memory_is_waiting())
         stub_unified_seek(copy->shadow + at, n);
-    return stub_m_cuMemcpyHtoDAsync_v2(copy->dev + at, copy->shadow + at, n, stream,
-                                       false);
+    return stub_impl_cuMemcpyHtoDAsync_v2(copy->dev + at, copy->shadow + at, n, stream,
+                                          false);
 }
 
 CUresult
@@ -173,7 +173,7 @@ managed_range_up(struct managed_range *range, bool fine, CUstream stream, bool *
     return r;
 }
 
-/* ---- down ------------------------------------------------------------------------ */
+/* ---- down ------------------------------------------------------------------- */
 
 /* The card changed something in these @n bytes, of which it has @got. */
 static void
@@ -214,8 +214,8 @@ managed_range_down(struct managed_range *range, CUstream stream)
 
     for (uint64_t at = 0, n; r == CUDA_SUCCESS && at < range->size; at += n) {
         n = gp_min(room, range->size - at);
-        r = stub_m_cuMemcpyDtoHAsync_v2(got, range_here(range)->dev + at, n, stream,
-                                        false);
+        r = stub_impl_cuMemcpyDtoHAsync_v2(got, range_here(range)->dev + at, n, stream,
+                                           false);
         if (r == CUDA_SUCCESS)
             range_take(range, at, got, n);
     }

@@ -32,7 +32,7 @@ static uint32_t wanted;              /* under it: entries that are */
 GP_HOT_DATA _Atomic uint32_t stub_memory_waiting;
 GP_HOT_DATA _Atomic(bool (*)(uint64_t addr)) stub_memory_shared;
 
-/* ---- the registry, under its lock --------------------------------------------- */
+/* ---- the registry, under its lock ------------------------------------------- */
 
 GP_HOT static struct stub_memory *
 entry_at(uint64_t addr)
@@ -149,7 +149,7 @@ entry_fill(struct stub_memory *m, enum stub_memory_kind kind, unsigned int flags
     m->pinned_link = stub_link_here()->number;
 }
 
-/* ---- the registry ------------------------------------------------------------- */
+/* ---- the registry ----------------------------------------------------------- */
 
 /* @extra: of memory of the host; NULL otherwise. */
 GP_HOT static int
@@ -368,7 +368,7 @@ stub_memory_is_plausible(uint64_t addr)
     return !stub_memory_is_freed(addr);
 }
 
-/* ---- reservation ---------------------------------------------------------------- */
+/* ---- reservation ------------------------------------------------------------ */
 
 /* The thread sanitizer ends a program that maps outside of its own ranges, of which the
  * highest begins here; nothing of the application lies outside either. */
@@ -520,8 +520,7 @@ stub_memory_owner(uint64_t addr, uint32_t *ret_link, uint32_t *ret_ctx)
     return true;
 }
 
-/* ---- opening ----------------------------------------------------------------------
- */
+/* ---- opening ---------------------------------------------------------------- */
 
 #define PAGE_SIZE UINT64_C(4096)
 

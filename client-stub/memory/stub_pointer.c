@@ -130,7 +130,8 @@ pointer_ask(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 }
 
 CUresult
-stub_m_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+stub_impl_cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
+                                CUdeviceptr ptr)
 {
     struct stub_memory m;
     CUresult r = stub_enter();
@@ -175,9 +176,9 @@ pointer_put_unknown(void *data, CUpointer_attribute attribute)
 }
 
 CUresult
-stub_m_cuPointerGetAttributes(unsigned int numAttributes,
-                              CUpointer_attribute *attributes, void **data,
-                              CUdeviceptr ptr)
+stub_impl_cuPointerGetAttributes(unsigned int numAttributes,
+                                 CUpointer_attribute *attributes, void **data,
+                                 CUdeviceptr ptr)
 {
     CUresult r = stub_enter();
 
@@ -188,7 +189,7 @@ stub_m_cuPointerGetAttributes(unsigned int numAttributes,
     for (unsigned int i = 0; i < numAttributes; i++) {
         if (!data[i])
             return CUDA_ERROR_INVALID_VALUE;
-        r = stub_m_cuPointerGetAttribute(data[i], attributes[i], ptr);
+        r = stub_impl_cuPointerGetAttribute(data[i], attributes[i], ptr);
         if (r == CUDA_ERROR_INVALID_VALUE)
             pointer_put_unknown(data[i], attributes[i]);
         else if (r != CUDA_SUCCESS)
@@ -198,9 +199,10 @@ stub_m_cuPointerGetAttributes(unsigned int numAttributes,
 }
 
 CUresult
-stub_m_cuMemRangeGetAttributes(void **data, size_t *dataSizes,
-                               CUmem_range_attribute *attributes, size_t numAttributes,
-                               CUdeviceptr devPtr, size_t count)
+stub_impl_cuMemRangeGetAttributes(void **data, size_t *dataSizes,
+                                  CUmem_range_attribute *attributes,
+                                  size_t numAttributes, CUdeviceptr devPtr,
+                                  size_t count)
 {
     CUresult r = stub_enter();
 

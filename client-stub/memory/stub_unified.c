@@ -35,8 +35,7 @@ static struct {
     struct stub_ranges used;
 } unified;
 
-/* ---- the range --------------------------------------------------------------------
- */
+/* ---- the range -------------------------------------------------------------- */
 
 static uint64_t
 candidate_hold(uint64_t want)
@@ -157,8 +156,7 @@ stub_unified_holds(uint64_t addr)
     return base && addr - base < STUB_UNIFIED_SIZE;
 }
 
-/* ---- addresses --------------------------------------------------------------------
- */
+/* ---- addresses -------------------------------------------------------------- */
 
 /* The first room behind @from, with a page nobody has behind it; 0: none up to @end. */
 static uint64_t
@@ -239,9 +237,7 @@ stub_unified_release(uint64_t addr, uint64_t size)
     free(node);
 }
 
-/* ---- addresses on their way to a card
- * ------------------------------------------------
- */
+/* ---- addresses on their way to a card --------------------------------------- */
 
 /* Every address in the range has one of few upper halves; programs align pointers to 4
  * bytes at least, packed or not. */

@@ -41,8 +41,8 @@ stub_vmm_reserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr ad
 }
 
 CUresult
-stub_m_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
-                           CUdeviceptr addr, unsigned long long flags)
+stub_impl_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
+                              CUdeviceptr addr, unsigned long long flags)
 {
     CUresult r = stub_vmm_reserve(ptr, size, alignment, addr, flags);
 
@@ -52,7 +52,7 @@ stub_m_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
 }
 
 CUresult
-stub_m_cuMemAddressFree(CUdeviceptr ptr, size_t size)
+stub_impl_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 {
     struct wire_cuMemAddressFree_req *req;
     struct stub_call c;
@@ -70,16 +70,16 @@ stub_m_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 _Atomic bool stub_memory_exported;
 
 CUresult
-stub_m_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
+stub_impl_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
     atomic_store(&stub_memory_exported, true);
-    return stub_g_cuIpcGetMemHandle(pHandle, dptr);
+    return stub_gen_cuIpcGetMemHandle(pHandle, dptr);
 }
 
 /* The size of what was opened is the owner's knowledge; the driver tells it. */
 CUresult
-stub_m_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,
-                             unsigned int Flags)
+stub_impl_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,
+                                unsigned int Flags)
 {
     struct wire_cuIpcOpenMemHandle_v2_req *req;
     struct wire_cuIpcOpenMemHandle_v2_rep_view rep = {0};
@@ -110,7 +110,7 @@ stub_m_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,
 }
 
 CUresult
-stub_m_cuIpcCloseMemHandle(CUdeviceptr dptr)
+stub_impl_cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
     struct wire_cuIpcCloseMemHandle_req *req;
     struct stub_call c;
@@ -129,9 +129,9 @@ stub_m_cuIpcCloseMemHandle(CUdeviceptr dptr)
 
 /* A driver looks at the range before it says whether it has such descriptors. */
 CUresult
-stub_m_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
-                                     CUmemRangeHandleType handleType,
-                                     unsigned long long flags)
+stub_impl_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
+                                        CUmemRangeHandleType handleType,
+                                        unsigned long long flags)
 {
     struct stub_ctx *ctx;
     CUresult r = stub_enter();

@@ -24,8 +24,7 @@ static struct gp_lock lists_lock; /* creation of lists */
 
 GP_HOT_DATA _Atomic uint32_t stub_func_gone;
 
-/* ---- objects ------------------------------------------------------------------------
- */
+/* ---- objects ---------------------------------------------------------------- */
 
 /* Both replies that carry a layout look the same. */
 struct func_reply {
@@ -138,8 +137,7 @@ stub_func_init(void)
     stub_handle_on_del(WIRE_KIND_LIBRARY, func_list_drop);
 }
 
-/* ---- looking up
- * ---------------------------------------------------------------------- */
+/* ---- looking up ------------------------------------------------------------- */
 
 static struct func_list *
 func_list_of(uint32_t kind, uint64_t owner)
@@ -246,8 +244,7 @@ stub_func_lookup(uint32_t kind, uint64_t owner, const char *name, uint64_t *ret)
     return r;
 }
 
-/* ---- functions that came without a lookup
- * -------------------------------------------- */
+/* ---- functions that came without a lookup ----------------------------------- */
 
 /* Layouts of handles that the worker minted, which have no slot in our tables. */
 static struct gp_lock foreign_lock;
@@ -334,17 +331,16 @@ stub_replica_func(uint64_t handle)
     return found;
 }
 
-/* ---- the calls
- * ------------------------------------------------------------------------- */
+/* ---- the calls -------------------------------------------------------------- */
 
 CUresult
-stub_m_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
+stub_impl_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 {
     uint64_t handle;
     CUresult r = stub_enter();
 
     if (r == CUDA_SUCCESS)
-        r = stub_sticky_verdict();
+        r = stub_sticky_result();
     if (r != CUDA_SUCCESS)
         return r;
     if (!stub_handle_ok(WIRE_KIND_MODULE, (uintptr_t)hmod))
@@ -358,7 +354,7 @@ stub_m_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 }
 
 CUresult
-stub_m_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
+stub_impl_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
 {
     uint64_t handle;
     CUresult r = stub_enter();
@@ -377,7 +373,7 @@ stub_m_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name
 
 /* The worker resolves a kernel in the context of whatever uses it. */
 CUresult
-stub_m_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+stub_impl_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 {
     CUresult r = stub_enter();
 
@@ -394,7 +390,8 @@ stub_m_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 /* Functions that host and card call by one address need both on one machine, and the
  * devices say that they have none (stub_device.c). */
 CUresult
-stub_m_cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
+stub_impl_cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library,
+                                      const char *symbol)
 {
     CUresult r = stub_enter();
 

@@ -67,8 +67,7 @@ stub_image_open(struct stub_image *image, const void *data)
     return CUDA_SUCCESS;
 }
 
-/* ---- names ------------------------------------------------------------------------
- */
+/* ---- names ------------------------------------------------------------------ */
 
 static bool
 name_pieces(const struct iovec *pieces, size_t n, uint64_t total,

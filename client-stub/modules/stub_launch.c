@@ -41,7 +41,7 @@ launch_end(CUresult r, uint64_t stream)
 {
     if (likely(!stub_launch_blocking) || r != CUDA_SUCCESS || stub_capture_any())
         return r;
-    return stub_m_cuStreamSynchronize((CUstream)(uintptr_t)stream, false);
+    return stub_impl_cuStreamSynchronize((CUstream)(uintptr_t)stream, false);
 }
 
 /* cuLaunchKernel and cuLaunchCooperativeKernel have the same frame.  Inlined so that
@@ -96,11 +96,11 @@ launch_plain(const struct launch *launch, CUfunction f, CUstream hStream, void *
 }
 
 CUresult
-stub_m_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-                      unsigned int gridDimZ, unsigned int blockDimX,
-                      unsigned int blockDimY, unsigned int blockDimZ,
-                      unsigned int sharedMemBytes, CUstream hStream,
-                      void **kernelParams, void **extra, bool per_thread)
+stub_impl_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                         unsigned int gridDimZ, unsigned int blockDimX,
+                         unsigned int blockDimY, unsigned int blockDimZ,
+                         unsigned int sharedMemBytes, CUstream hStream,
+                         void **kernelParams, void **extra, bool per_thread)
 {
     const struct launch launch = {WIRE_CALL_cuLaunchKernel,
                                   per_thread,
@@ -115,11 +115,11 @@ stub_m_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY
  * parameters, the frame fits into the buffer, nobody captures.  What is not so, or
  * wrong, goes the way above. */
 GP_HOT CUresult
-stub_q_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-                      unsigned int gridDimZ, unsigned int blockDimX,
-                      unsigned int blockDimY, unsigned int blockDimZ,
-                      unsigned int sharedMemBytes, CUstream hStream,
-                      void **kernelParams, void **extra)
+stub_fast_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                         unsigned int gridDimZ, unsigned int blockDimX,
+                         unsigned int blockDimY, unsigned int blockDimZ,
+                         unsigned int sharedMemBytes, CUstream hStream,
+                         void **kernelParams, void **extra)
 {
     const uint32_t grid[] = {gridDimX, gridDimY, gridDimZ};
     const uint32_t block[] = {blockDimX, blockDimY, blockDimZ};
@@ -137,9 +137,9 @@ stub_q_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY
         req = stub_post_begin(link, WIRE_CALL_cuLaunchKernel, size);
     }
     if (unlikely(!req))
-        return stub_m_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX,
-                                     blockDimY, blockDimZ, sharedMemBytes, hStream,
-                                     kernelParams, extra, false);
+        return stub_impl_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX,
+                                        blockDimY, blockDimZ, sharedMemBytes, hStream,
+                                        kernelParams, extra, false);
     req->f = (uintptr_t)f;
     req->hStream = (uintptr_t)hStream;
     req->gridDimX = gridDimX;
@@ -156,11 +156,12 @@ stub_q_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY
 }
 
 CUresult
-stub_m_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
-                                 unsigned int gridDimY, unsigned int gridDimZ,
-                                 unsigned int blockDimX, unsigned int blockDimY,
-                                 unsigned int blockDimZ, unsigned int sharedMemBytes,
-                                 CUstream hStream, void **kernelParams, bool per_thread)
+stub_impl_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
+                                    unsigned int gridDimY, unsigned int gridDimZ,
+                                    unsigned int blockDimX, unsigned int blockDimY,
+                                    unsigned int blockDimZ, unsigned int sharedMemBytes,
+                                    CUstream hStream, void **kernelParams,
+                                    bool per_thread)
 {
     const struct launch launch = {WIRE_CALL_cuLaunchCooperativeKernel,
                                   per_thread,
@@ -174,8 +175,8 @@ stub_m_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
 /* The configuration crosses as it is, but for its stream and its attribute list, which
  * follows the fixed part. */
 CUresult
-stub_m_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
-                        void **extra, bool per_thread)
+stub_impl_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f,
+                           void **kernelParams, void **extra, bool per_thread)
 {
     struct wire_cuLaunchKernelEx_req_room room;
     struct wire_cuLaunchKernelEx_req head = {.f = (uintptr_t)f};
@@ -225,15 +226,16 @@ stub_m_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kerne
 
 /* The interface was deprecated with one launch per device as its meaning. */
 CUresult
-stub_m_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list,
-                                            unsigned int numDevices, unsigned int flags)
+stub_impl_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list,
+                                               unsigned int numDevices,
+                                               unsigned int flags)
 {
     CUresult r = stub_enter();
 
     if (r == CUDA_SUCCESS && (!list || !numDevices))
         r = CUDA_ERROR_INVALID_VALUE;
     for (unsigned int i = 0; r == CUDA_SUCCESS && i < numDevices; i++)
-        r = stub_m_cuLaunchCooperativeKernel(
+        r = stub_impl_cuLaunchCooperativeKernel(
             list[i].function, list[i].gridDimX, list[i].gridDimY, list[i].gridDimZ,
             list[i].blockDimX, list[i].blockDimY, list[i].blockDimZ,
             list[i].sharedMemBytes, list[i].hStream, list[i].kernelParams, false);

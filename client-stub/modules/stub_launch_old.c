@@ -26,7 +26,7 @@ old_get(CUfunction f, struct stub_func **ret)
 }
 
 CUresult
-stub_m_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
+stub_impl_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
 {
     struct stub_func *func;
     CUresult r = old_get(hfunc, &func);
@@ -42,7 +42,7 @@ stub_m_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
 }
 
 CUresult
-stub_m_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
+stub_impl_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
 {
     struct stub_func *func;
     CUresult r = old_get(hfunc, &func);
@@ -53,7 +53,7 @@ stub_m_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
 }
 
 CUresult
-stub_m_cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
+stub_impl_cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
 {
     struct stub_func *func;
     CUresult r = old_get(hfunc, &func);
@@ -67,7 +67,7 @@ stub_m_cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
 }
 
 CUresult
-stub_m_cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes)
+stub_impl_cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes)
 {
     struct stub_func *func;
     CUresult r = old_get(hfunc, &func);
@@ -82,20 +82,20 @@ stub_m_cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbyte
 }
 
 CUresult
-stub_m_cuParamSeti(CUfunction hfunc, int offset, unsigned int value)
+stub_impl_cuParamSeti(CUfunction hfunc, int offset, unsigned int value)
 {
-    return stub_m_cuParamSetv(hfunc, offset, &value, sizeof(value));
+    return stub_impl_cuParamSetv(hfunc, offset, &value, sizeof(value));
 }
 
 CUresult
-stub_m_cuParamSetf(CUfunction hfunc, int offset, float value)
+stub_impl_cuParamSetf(CUfunction hfunc, int offset, float value)
 {
-    return stub_m_cuParamSetv(hfunc, offset, &value, sizeof(value));
+    return stub_impl_cuParamSetv(hfunc, offset, &value, sizeof(value));
 }
 
 CUresult
-stub_m_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height,
-                         CUstream hStream)
+stub_impl_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height,
+                            CUstream hStream)
 {
     struct stub_func *func;
     size_t size;
@@ -112,20 +112,20 @@ stub_m_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height,
     extra[2] = CU_LAUNCH_PARAM_BUFFER_SIZE;
     extra[3] = &size;
     extra[4] = CU_LAUNCH_PARAM_END;
-    return stub_m_cuLaunchKernel(f, (unsigned)grid_width, (unsigned)grid_height, 1,
-                                 func->old->block[0], func->old->block[1],
-                                 func->old->block[2], func->old->shared, hStream, NULL,
-                                 extra, false);
+    return stub_impl_cuLaunchKernel(f, (unsigned)grid_width, (unsigned)grid_height, 1,
+                                    func->old->block[0], func->old->block[1],
+                                    func->old->block[2], func->old->shared, hStream,
+                                    NULL, extra, false);
 }
 
 CUresult
-stub_m_cuLaunchGrid(CUfunction f, int grid_width, int grid_height)
+stub_impl_cuLaunchGrid(CUfunction f, int grid_width, int grid_height)
 {
-    return stub_m_cuLaunchGridAsync(f, grid_width, grid_height, NULL);
+    return stub_impl_cuLaunchGridAsync(f, grid_width, grid_height, NULL);
 }
 
 CUresult
-stub_m_cuLaunch(CUfunction f)
+stub_impl_cuLaunch(CUfunction f)
 {
-    return stub_m_cuLaunchGrid(f, 1, 1);
+    return stub_impl_cuLaunchGrid(f, 1, 1);
 }

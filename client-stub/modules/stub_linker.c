@@ -76,8 +76,8 @@ linker_new(const struct stub_jit *jit)
 }
 
 CUresult
-stub_m_cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options,
-                       void **optionValues, CUlinkState *stateOut)
+stub_impl_cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options,
+                          void **optionValues, CUlinkState *stateOut)
 {
     struct linker *linker;
     struct stub_jit jit;
@@ -176,9 +176,9 @@ linker_take_notes(CUlinkState state, bool logs)
 }
 
 CUresult
-stub_m_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
-                        const char *name, unsigned int numOptions,
-                        CUjit_option *options, void **optionValues)
+stub_impl_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data,
+                           size_t size, const char *name, unsigned int numOptions,
+                           CUjit_option *options, void **optionValues)
 {
     struct linker_input in = {state, type, data, size, name};
     struct wire_image_ref ref;
@@ -205,9 +205,9 @@ stub_m_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size
 }
 
 CUresult
-stub_m_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path,
-                        unsigned int numOptions, CUjit_option *options,
-                        void **optionValues)
+stub_impl_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path,
+                           unsigned int numOptions, CUjit_option *options,
+                           void **optionValues)
 {
     CLEANUP_FREE char *bytes = NULL;
     struct gp_err err = {0};
@@ -225,12 +225,13 @@ stub_m_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path
         return stub_result_errno(e);
     }
     /* PTX is counted with the NUL that ends it. */
-    return stub_m_cuLinkAddData_v2(state, type, bytes, len + (type == CU_JIT_INPUT_PTX),
-                                   path, numOptions, options, optionValues);
+    return stub_impl_cuLinkAddData_v2(state, type, bytes,
+                                      len + (type == CU_JIT_INPUT_PTX), path,
+                                      numOptions, options, optionValues);
 }
 
 CUresult
-stub_m_cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
+stub_impl_cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
 {
     struct linker *linker = stub_handle_data(WIRE_KIND_LINK, (uintptr_t)state);
     struct wire_cuLinkComplete_rep_view rep = {0};
@@ -283,7 +284,7 @@ stub_m_cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
 }
 
 CUresult
-stub_m_cuLinkDestroy(CUlinkState state)
+stub_impl_cuLinkDestroy(CUlinkState state)
 {
     struct wire_cuLinkDestroy_req *req;
     struct stub_call c;

@@ -25,8 +25,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- modules
- * -------------------------------------------------------------------------- */
+/* ---- modules ---------------------------------------------------------------- */
 
 /* The image itself, or with @ref its name. */
 static CUresult
@@ -78,8 +77,9 @@ module_load(const struct stub_image *image, struct stub_jit *jit, uint64_t handl
 }
 
 CUresult
-stub_m_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
-                          CUjit_option *options, void **optionValues)
+stub_impl_cuModuleLoadDataEx(CUmodule *module, const void *image,
+                             unsigned int numOptions, CUjit_option *options,
+                             void **optionValues)
 {
     struct stub_jit jit;
     struct stub_image img;
@@ -108,15 +108,15 @@ stub_m_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numO
 }
 
 CUresult
-stub_m_cuModuleLoadData(CUmodule *module, const void *image)
+stub_impl_cuModuleLoadData(CUmodule *module, const void *image)
 {
-    return stub_m_cuModuleLoadDataEx(module, image, 0, NULL, NULL);
+    return stub_impl_cuModuleLoadDataEx(module, image, 0, NULL, NULL);
 }
 
 CUresult
-stub_m_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
+stub_impl_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
 {
-    return stub_m_cuModuleLoadDataEx(module, fatCubin, 0, NULL, NULL);
+    return stub_impl_cuModuleLoadDataEx(module, fatCubin, 0, NULL, NULL);
 }
 
 /* A file's bytes with a NUL behind them, which ends PTX. */
@@ -133,7 +133,7 @@ module_read_file(const char *name, char **ret)
 }
 
 CUresult
-stub_m_cuModuleLoad(CUmodule *module, const char *fname)
+stub_impl_cuModuleLoad(CUmodule *module, const char *fname)
 {
     CLEANUP_FREE char *bytes = NULL;
     CUresult r = stub_enter();
@@ -143,11 +143,10 @@ stub_m_cuModuleLoad(CUmodule *module, const char *fname)
     if (!module || !fname)
         return CUDA_ERROR_INVALID_VALUE;
     r = module_read_file(fname, &bytes);
-    return r == CUDA_SUCCESS ? stub_m_cuModuleLoadData(module, bytes) : r;
+    return r == CUDA_SUCCESS ? stub_impl_cuModuleLoadData(module, bytes) : r;
 }
 
-/* ---- libraries
- * ------------------------------------------------------------------------- */
+/* ---- libraries -------------------------------------------------------------- */
 
 #define LIBRARY_OPTIONS 64 /* the wire's cap; there are fewer kinds */
 
@@ -247,10 +246,10 @@ library_keep(uint64_t handle, const void *code, const struct stub_image *image,
 }
 
 CUresult
-stub_m_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
-                         void **jitOptionsValues, unsigned int numJitOptions,
-                         CUlibraryOption *libraryOptions, void **libraryOptionValues,
-                         unsigned int numLibraryOptions)
+stub_impl_cuLibraryLoadData(CUlibrary *library, const void *code,
+                            CUjit_option *jitOptions, void **jitOptionsValues,
+                            unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+                            void **libraryOptionValues, unsigned int numLibraryOptions)
 {
     struct library_options lib = {0};
     struct stub_jit jit;
@@ -306,7 +305,7 @@ managed_get(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *nam
 {
     CUdeviceptr addr;
     size_t size;
-    CUresult r = stub_g_cuLibraryGetManaged(&addr, &size, library, name);
+    CUresult r = stub_gen_cuLibraryGetManaged(&addr, &size, library, name);
 
     if (r == CUDA_SUCCESS)
         r = managed_take(addr, size, library, name);
@@ -320,8 +319,8 @@ managed_get(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *nam
 /* Runtimes ask at their start, before any context; the variable's value is on a card,
  * so the primary context of the first one comes to life with it and stays. */
 CUresult
-stub_m_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
-                           const char *name)
+stub_impl_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+                              const char *name)
 {
     CUcontext ctx;
     CUresult r = stub_enter();
@@ -334,18 +333,18 @@ stub_m_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
         return CUDA_ERROR_INVALID_VALUE;
     if (stub_tls.ctx && atomic_load(&stub_tls.ctx->alive))
         return managed_get(dptr, bytes, library, name);
-    r = stub_m_cuDevicePrimaryCtxRetain(&ctx, stub_tls.ctx ? stub_tls.ctx->dev : 0);
+    r = stub_impl_cuDevicePrimaryCtxRetain(&ctx, stub_tls.ctx ? stub_tls.ctx->dev : 0);
     if (r == CUDA_SUCCESS)
-        r = stub_m_cuCtxPushCurrent_v2(ctx);
+        r = stub_impl_cuCtxPushCurrent_v2(ctx);
     if (r != CUDA_SUCCESS)
         return r;
     r = managed_get(dptr, bytes, library, name);
-    stub_m_cuCtxPopCurrent_v2(NULL);
+    stub_impl_cuCtxPopCurrent_v2(NULL);
     return r;
 }
 
 CUresult
-stub_m_cuLibraryUnload(CUlibrary library)
+stub_impl_cuLibraryUnload(CUlibrary library)
 {
     uint64_t at;
 
@@ -353,15 +352,16 @@ stub_m_cuLibraryUnload(CUlibrary library)
         stub_memory_remove(at, STUB_MEMORY_MANAGED, NULL);
         stub_managed_drop(at);
     }
-    return stub_g_cuLibraryUnload(library);
+    return stub_gen_cuLibraryUnload(library);
 }
 
 CUresult
-stub_m_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
-                             CUjit_option *jitOptions, void **jitOptionsValues,
-                             unsigned int numJitOptions,
-                             CUlibraryOption *libraryOptions,
-                             void **libraryOptionValues, unsigned int numLibraryOptions)
+stub_impl_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
+                                CUjit_option *jitOptions, void **jitOptionsValues,
+                                unsigned int numJitOptions,
+                                CUlibraryOption *libraryOptions,
+                                void **libraryOptionValues,
+                                unsigned int numLibraryOptions)
 {
     CLEANUP_FREE char *bytes = NULL;
     CUresult r = stub_enter();
@@ -373,7 +373,7 @@ stub_m_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
     r = module_read_file(fileName, &bytes);
     if (r != CUDA_SUCCESS)
         return r;
-    return stub_m_cuLibraryLoadData(library, bytes, jitOptions, jitOptionsValues,
-                                    numJitOptions, libraryOptions, libraryOptionValues,
-                                    numLibraryOptions);
+    return stub_impl_cuLibraryLoadData(library, bytes, jitOptions, jitOptionsValues,
+                                       numJitOptions, libraryOptions,
+                                       libraryOptionValues, numLibraryOptions);
 }

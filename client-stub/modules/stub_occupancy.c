@@ -51,7 +51,7 @@ occupancy_search(const struct occupancy *o, int limit, int warp, int *ret_blocks
 }
 
 CUresult
-stub_m_cuOccupancyMaxPotentialBlockSizeWithFlags(
+stub_impl_cuOccupancyMaxPotentialBlockSizeWithFlags(
     int *minGridSize, int *blockSize, CUfunction func,
     CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
     int blockSizeLimit, unsigned int flags)
@@ -88,12 +88,12 @@ stub_m_cuOccupancyMaxPotentialBlockSizeWithFlags(
 }
 
 CUresult
-stub_m_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize,
-                                        CUfunction func,
-                                        CUoccupancyB2DSize blockSizeToDynamicSMemSize,
-                                        size_t dynamicSMemSize, int blockSizeLimit)
+stub_impl_cuOccupancyMaxPotentialBlockSize(
+    int *minGridSize, int *blockSize, CUfunction func,
+    CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
+    int blockSizeLimit)
 {
-    return stub_m_cuOccupancyMaxPotentialBlockSizeWithFlags(
+    return stub_impl_cuOccupancyMaxPotentialBlockSizeWithFlags(
         minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize,
         blockSizeLimit, CU_OCCUPANCY_DEFAULT);
 }

@@ -20,8 +20,8 @@ struct side {
     struct spare *events;
     CUdeviceptr gates; /* 0: none needed yet */
     uint32_t at;       /* where the search for a free gate begins */
-    uint32_t value[STUB_GATES];
-    bool closed[STUB_GATES];
+    uint32_t value[STUB_SEMAPHORES];
+    bool closed[STUB_SEMAPHORES];
 };
 
 static struct gp_lock lock;
@@ -87,7 +87,7 @@ spare_put(void *handle, bool event)
 }
 
 CUstream
-stub_side_stream(void)
+stub_internal_stream(void)
 {
     CUstream stream = spare_take(false);
 
@@ -97,7 +97,7 @@ stub_side_stream(void)
 }
 
 CUevent
-stub_side_event(void)
+stub_internal_event(void)
 {
     CUevent event = spare_take(true);
 
@@ -107,30 +107,29 @@ stub_side_event(void)
 }
 
 void
-stub_side_stream_put(CUstream stream)
+stub_internal_stream_put(CUstream stream)
 {
     spare_put(stream, false);
 }
 
 void
-stub_side_event_put(CUevent event)
+stub_internal_event_put(CUevent event)
 {
     spare_put(event, true);
 }
 
-/* ---- marks ------------------------------------------------------------------------
- */
+/* ---- marks ------------------------------------------------------------------ */
 
 CUresult
-stub_mark_set(CUstream stream, CUevent event, struct stub_mark *ret)
+stub_fence_set(CUstream stream, CUevent event, struct stub_fence *ret)
 {
-    struct stub_mark mark = {.ctx = stub_tls.ctx};
+    struct stub_fence mark = {.ctx = stub_tls.ctx};
     CUresult r = CUDA_SUCCESS;
 
     if (!mark.ctx)
         return CUDA_ERROR_INVALID_CONTEXT;
-    mark.event = stub_side_event();
-    mark.side = event ? stub_side_stream() : NULL;
+    mark.event = stub_internal_event();
+    mark.side = event ? stub_internal_stream() : NULL;
     if (!mark.event || (event && !mark.side))
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (event)
@@ -143,36 +142,36 @@ stub_mark_set(CUstream stream, CUevent event, struct stub_mark *ret)
 }
 
 CUresult
-stub_mark_wait(const struct stub_mark *mark)
+stub_fence_wait(const struct stub_fence *mark)
 {
     CUresult r;
 
-    if (!stub_side_push(mark->ctx))
+    if (!stub_internal_ctx_push(mark->ctx))
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     r = cuEventSynchronize(mark->event);
-    stub_side_event_put(mark->event);
+    stub_internal_event_put(mark->event);
     if (mark->side)
-        stub_side_stream_put(mark->side);
-    stub_side_pop();
+        stub_internal_stream_put(mark->side);
+    stub_internal_ctx_pop();
     return r;
 }
 
-/* ---- gates ------------------------------------------------------------------------
- */
+/* ---- gates ------------------------------------------------------------------ */
 
 /* Fresh words, which are zero before anybody may wait for one. */
 static CUdeviceptr
 gate_words_new(void)
 {
-    CUstream stream = stub_side_stream();
+    CUstream stream = stub_internal_stream();
     CUdeviceptr words;
 
-    if (!stream || cuMemAlloc_v2(&words, STUB_GATES * sizeof(uint32_t)) != CUDA_SUCCESS)
+    if (!stream ||
+        cuMemAlloc_v2(&words, STUB_SEMAPHORES * sizeof(uint32_t)) != CUDA_SUCCESS)
         return 0;
-    if (cuMemsetD32Async(words, 0, STUB_GATES, stream) != CUDA_SUCCESS ||
+    if (cuMemsetD32Async(words, 0, STUB_SEMAPHORES, stream) != CUDA_SUCCESS ||
         cuStreamSynchronize(stream) != CUDA_SUCCESS)
         return 0;
-    stub_side_stream_put(stream);
+    stub_internal_stream_put(stream);
     return words;
 }
 
@@ -206,42 +205,42 @@ gate_words(void)
 /* A gate that is open, which is closed by raising what is waited for.  Whoever still
  * waits for an earlier value has seen it by then, or sees the later one. */
 static bool
-gate_take(CUdeviceptr words, struct stub_gate *ret)
+gate_take(CUdeviceptr words, struct stub_semaphore *ret)
 {
     bool found = false;
     struct side *s;
 
     gp_lock_take(&lock);
     s = side_here();
-    for (uint32_t n = 0; s && n < STUB_GATES && !found; n++) {
-        uint32_t i = (s->at + n) % STUB_GATES;
+    for (uint32_t n = 0; s && n < STUB_SEMAPHORES && !found; n++) {
+        uint32_t i = (s->at + n) % STUB_SEMAPHORES;
 
         found = !s->closed[i];
         if (!found)
             continue;
         s->closed[i] = true;
         s->at = i + 1;
-        *ret = (struct stub_gate){stub_tls.ctx, words + i * sizeof(uint32_t),
-                                  ++s->value[i]};
+        *ret = (struct stub_semaphore){stub_tls.ctx, words + i * sizeof(uint32_t),
+                                       ++s->value[i]};
     }
     gp_lock_release(&lock);
     return found;
 }
 
 static void
-gate_give(const struct stub_gate *gate)
+gate_give(const struct stub_semaphore *gate)
 {
     struct side *s;
 
     gp_lock_take(&lock);
     s = side_here();
     if (s && s->gates)
-        s->closed[(gate->word - s->gates) / sizeof(uint32_t) % STUB_GATES] = false;
+        s->closed[(gate->word - s->gates) / sizeof(uint32_t) % STUB_SEMAPHORES] = false;
     gp_lock_release(&lock);
 }
 
 CUresult
-stub_gate_close(CUstream stream, struct stub_gate *ret)
+stub_semaphore_wait(CUstream stream, struct stub_semaphore *ret)
 {
     CUdeviceptr words;
     CUresult r;
@@ -260,33 +259,32 @@ stub_gate_close(CUstream stream, struct stub_gate *ret)
 /* Waiting for the write brings it on its way, and shows when the word may be used
  * again. */
 void
-stub_gate_open(const struct stub_gate *gate)
+stub_semaphore_release(const struct stub_semaphore *gate)
 {
     CUstream stream;
 
-    if (!stub_side_push(gate->ctx))
+    if (!stub_internal_ctx_push(gate->ctx))
         return; /* the stream ended with its context */
-    stream = stub_side_stream();
+    stream = stub_internal_stream();
     if (stream &&
         cuStreamWriteValue32_v2(stream, gate->word, gate->value, 0) == CUDA_SUCCESS &&
         cuStreamSynchronize(stream) == CUDA_SUCCESS) {
         gate_give(gate);
-        stub_side_stream_put(stream);
+        stub_internal_stream_put(stream);
     }
-    stub_side_pop();
+    stub_internal_ctx_pop();
 }
 
-/* ---- contexts ---------------------------------------------------------------------
- */
+/* ---- contexts --------------------------------------------------------------- */
 
 bool
-stub_side_push(struct stub_ctx *ctx)
+stub_internal_ctx_push(struct stub_ctx *ctx)
 {
     return atomic_load(&ctx->alive) && stub_ctx_push(ctx) == 0;
 }
 
 void
-stub_side_pop(void)
+stub_internal_ctx_pop(void)
 {
     stub_ctx_pop();
 }

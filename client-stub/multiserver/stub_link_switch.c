@@ -66,16 +66,18 @@ stub_route_owner(struct stub_route *route, uint64_t addr)
 /* A context that cannot be pushed leaves the thread where it is: the server there does
  * not know the arguments, and says so. */
 void
-stub_detour_begin(struct stub_detour *detour, const struct stub_route *route)
+stub_link_switch_begin(struct stub_link_switch *link_switch,
+                       const struct stub_route *route)
 {
-    detour->away = route->link >= 0 && !stub_tls.stay &&
-                   (uint32_t)route->link != stub_link_here()->number &&
-                   stub_ctx_push(stub_ctx_on((uint32_t)route->link, route->ctx)) == 0;
+    link_switch->away =
+        route->link >= 0 && !stub_tls.stay &&
+        (uint32_t)route->link != stub_link_here()->number &&
+        stub_ctx_push(stub_ctx_on((uint32_t)route->link, route->ctx)) == 0;
 }
 
 void
-stub_detour_end(struct stub_detour *detour)
+stub_link_switch_end(struct stub_link_switch *link_switch)
 {
-    if (detour->away)
+    if (link_switch->away)
         stub_ctx_pop();
 }

@@ -38,11 +38,12 @@ void stub_route_owner(struct stub_route *route, uint64_t addr);
 /* Functions of a library are on every server and tell nothing. */
 void stub_route_func(struct stub_route *route, uint64_t func);
 
-struct stub_detour {
+struct stub_link_switch {
     bool away;
 };
 
-void stub_detour_begin(struct stub_detour *detour, const struct stub_route *route);
-void stub_detour_end(struct stub_detour *detour);
+void stub_link_switch_begin(struct stub_link_switch *link_switch,
+                            const struct stub_route *route);
+void stub_link_switch_end(struct stub_link_switch *link_switch);
 
 #endif

@@ -25,8 +25,7 @@ struct bounce {
     char *buffer;
 };
 
-/* ---- through this process ---------------------------------------------------------
- */
+/* ---- through this process --------------------------------------------------- */
 
 /* The order of the two halves of a step is the host's: down blocks, and up has taken
  * the buffer when it returns. */
@@ -38,18 +37,18 @@ bounce_linear(const struct bounce *b, CUdeviceptr dst, CUdeviceptr src, uint64_t
     for (uint64_t at = 0; at < len && r == CUDA_SUCCESS; at += BOUNCE_SIZE) {
         uint64_t n = gp_min(len - at, BOUNCE_SIZE);
 
-        if (!stub_side_push(b->move->src_ctx))
+        if (!stub_internal_ctx_push(b->move->src_ctx))
             return CUDA_ERROR_CONTEXT_IS_DESTROYED;
         r = cuMemcpyDtoHAsync_v2(b->buffer, src + at, n, b->down);
         if (r == CUDA_SUCCESS)
             r = cuStreamSynchronize(b->down);
-        stub_side_pop();
+        stub_internal_ctx_pop();
         if (r != CUDA_SUCCESS)
             return r;
-        if (!stub_side_push(b->move->dst_ctx))
+        if (!stub_internal_ctx_push(b->move->dst_ctx))
             return CUDA_ERROR_CONTEXT_IS_DESTROYED;
         r = cuMemcpyHtoDAsync_v2(dst + at, b->buffer, n, b->up);
-        stub_side_pop();
+        stub_internal_ctx_pop();
     }
     return r;
 }
@@ -77,16 +76,16 @@ bounce_rows(const struct bounce *b, CUdeviceptr dst, CUdeviceptr src, uint64_t r
                         .Height = rows};
     CUresult r;
 
-    if (!stub_side_push(m->src_ctx))
+    if (!stub_internal_ctx_push(m->src_ctx))
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     r = cuMemcpy2DAsync_v2(&down, b->down);
     if (r == CUDA_SUCCESS)
         r = cuStreamSynchronize(b->down);
-    stub_side_pop();
-    if (r != CUDA_SUCCESS || !stub_side_push(m->dst_ctx))
+    stub_internal_ctx_pop();
+    if (r != CUDA_SUCCESS || !stub_internal_ctx_push(m->dst_ctx))
         return r == CUDA_SUCCESS ? CUDA_ERROR_CONTEXT_IS_DESTROYED : r;
     r = cuMemcpy2DAsync_v2(&up, b->up);
-    stub_side_pop();
+    stub_internal_ctx_pop();
     return r;
 }
 
@@ -116,12 +115,12 @@ bounce_run(struct bounce *b)
 
     for (uint64_t z = 0; z < m->slices && r == CUDA_SUCCESS; z++)
         r = bounce_slice(b, m->dst + z * m->dst_slice, m->src + z * m->src_slice);
-    if (!stub_side_push(m->dst_ctx))
+    if (!stub_internal_ctx_push(m->dst_ctx))
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (r == CUDA_SUCCESS)
         r = cuStreamSynchronize(b->up);
-    stub_side_stream_put(b->up);
-    stub_side_pop();
+    stub_internal_stream_put(b->up);
+    stub_internal_ctx_pop();
     return r;
 }
 
@@ -130,9 +129,9 @@ bounce_stream(struct stub_ctx *ctx)
 {
     CUstream stream = NULL;
 
-    if (stub_side_push(ctx)) {
-        stream = stub_side_stream();
-        stub_side_pop();
+    if (stub_internal_ctx_push(ctx)) {
+        stream = stub_internal_stream();
+        stub_internal_ctx_pop();
     }
     return stream;
 }
@@ -149,15 +148,14 @@ move_through_here(const struct stub_move *move)
     if (!buffer || !b.down || !b.up)
         return CUDA_ERROR_OUT_OF_MEMORY;
     r = bounce_run(&b);
-    if (stub_side_push(move->src_ctx)) {
-        stub_side_stream_put(b.down);
-        stub_side_pop();
+    if (stub_internal_ctx_push(move->src_ctx)) {
+        stub_internal_stream_put(b.down);
+        stub_internal_ctx_pop();
     }
     return r;
 }
 
-/* ---- from server to server --------------------------------------------------------
- */
+/* ---- from server to server -------------------------------------------------- */
 
 enum move_way { WAY_UNKNOWN, WAY_DIRECT, WAY_HERE };
 
@@ -185,7 +183,7 @@ way_open(struct stub_link *from, const struct stub_link *to)
     req->link = to->number;
     memcpy(&req->cookie0, cookie->data, sizeof(uint64_t));
     memcpy(&req->cookie1, cookie->data + sizeof(uint64_t), sizeof(uint64_t));
-    return stub_call_ask(&c);
+    return stub_call_post_checked(&c);
 }
 
 /* For finding out whether a fault is the connection's. */
@@ -257,15 +255,15 @@ direct_half(const struct stub_move *m, const struct stub_link *other, uint64_t x
     struct stub_call c;
     CUresult r;
 
-    if (!stub_side_push(send ? m->src_ctx : m->dst_ctx))
+    if (!stub_internal_ctx_push(send ? m->src_ctx : m->dst_ctx))
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     r = stub_call_begin(&c, send ? WIRE_CALL_gp_peer_send : WIRE_CALL_gp_peer_recv,
                         sizeof(struct wire_gp_peer_send_req));
     if (r == CUDA_SUCCESS) {
         direct_fill(c.body, m, other, xfer, send);
-        r = send ? stub_call_post_now(&c) : stub_call_ask(&c);
+        r = send ? stub_call_post_now(&c) : stub_call_post_checked(&c);
     }
-    stub_side_pop();
+    stub_internal_ctx_pop();
     return r;
 }
 

@@ -3,8 +3,8 @@
  * Calls whose arguments belong to two servers of the session: copies, waiting for an
  * event, access between cards.
  *
- * Each stub_x_ function returns false when its arguments are of one server after all;
- * then the call goes its usual way there (stub_link_switch.h).
+ * Each stub_multi_ function returns false when its arguments are of one server after
+ * all; then the call goes its usual way there (stub_link_switch.h).
  */
 #include "stub_multi.h"
 #include "attach.pb-c.h"
@@ -21,12 +21,11 @@
 #include "stub_result.h"
 #include "wire_api.h"
 
-/* ---- whose is it ------------------------------------------------------------------
- */
+/* ---- whose is it ------------------------------------------------------------ */
 
 /* The context that device memory at @addr belongs to; NULL: it is no such memory. */
 struct stub_ctx *
-stub_cross_owner(CUdeviceptr addr)
+stub_multi_owner(CUdeviceptr addr)
 {
     uint32_t link, index;
 
@@ -34,13 +33,13 @@ stub_cross_owner(CUdeviceptr addr)
 }
 
 static uint32_t
-cross_link(const struct stub_ctx *ctx)
+multi_link(const struct stub_ctx *ctx)
 {
     return wire_handle_link(ctx->handle);
 }
 
 static uint32_t
-cross_stream_link(CUstream stream)
+multi_stream_link(CUstream stream)
 {
     uint64_t id = (uintptr_t)stream;
 
@@ -49,9 +48,9 @@ cross_stream_link(CUstream stream)
 
 /* Device memory on both sides, and of two servers? */
 static bool
-cross_pair(struct stub_move *move, CUdeviceptr dst, CUdeviceptr src, uint64_t n)
+multi_pair(struct stub_move *move, CUdeviceptr dst, CUdeviceptr src, uint64_t n)
 {
-    struct stub_ctx *to = stub_cross_owner(dst), *from = stub_cross_owner(src);
+    struct stub_ctx *to = stub_multi_owner(dst), *from = stub_multi_owner(src);
 
     *move = (struct stub_move){.dst_ctx = to,
                                .src_ctx = from,
@@ -60,16 +59,15 @@ cross_pair(struct stub_move *move, CUdeviceptr dst, CUdeviceptr src, uint64_t n)
                                .width = n,
                                .rows = 1,
                                .slices = 1};
-    return to && from && cross_link(to) != cross_link(from);
+    return to && from && multi_link(to) != multi_link(from);
 }
 
-/* ---- order ------------------------------------------------------------------------
- */
+/* ---- order ------------------------------------------------------------------ */
 
 /* What a stream of a capture would wait for happens once, not at every launch of the
  * graph. */
 static CUresult
-cross_not_captured(CUstream stream, bool per_thread)
+multi_not_captured(CUstream stream, bool per_thread)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult r = per_thread ? cuStreamIsCapturing_ptsz(stream, &status)
@@ -81,47 +79,47 @@ cross_not_captured(CUstream stream, bool per_thread)
 }
 
 static void
-cross_route_stream(struct stub_detour *detour, CUstream stream)
+multi_route_stream(struct stub_link_switch *link_switch, CUstream stream)
 {
     struct stub_route route = STUB_ROUTE_HERE;
 
     stub_route_handle(&route, WIRE_KIND_STREAM, (uintptr_t)stream);
-    stub_detour_begin(detour, &route);
+    stub_link_switch_begin(link_switch, &route);
 }
 
 /* Does another session use the card as well, or may ours use only a part of its time?
  * Then work that waits on the card for another server holds up others, who may hold up
  * that server's, and is charged as if it were busy; so the host waits instead. */
 static bool
-cross_shares(const struct stub_ctx *ctx)
+multi_shares(const struct stub_ctx *ctx)
 {
     return stub_devices[ctx->dev].info->core_percent < 100;
 }
 
 /* At the server of @stream: its next work comes after @move. */
 static CUresult
-cross_copy_here(const struct stub_move *move, CUstream stream)
+multi_copy_here(const struct stub_move *move, CUstream stream)
 {
-    struct stub_gate gate;
-    struct stub_mark mark;
-    CUresult r = cross_not_captured(stream, false);
+    struct stub_semaphore gate;
+    struct stub_fence mark;
+    CUresult r = multi_not_captured(stream, false);
 
     if (r == CUDA_SUCCESS)
-        r = stub_mark_set(stream, NULL, &mark);
-    if (r == CUDA_SUCCESS && cross_shares(stub_tls.ctx)) {
-        r = stub_mark_wait(&mark);
+        r = stub_fence_set(stream, NULL, &mark);
+    if (r == CUDA_SUCCESS && multi_shares(stub_tls.ctx)) {
+        r = stub_fence_wait(&mark);
         return r == CUDA_SUCCESS ? stub_move_now(move) : r;
     }
     if (r == CUDA_SUCCESS)
-        r = stub_gate_close(stream, &gate);
+        r = stub_semaphore_wait(stream, &gate);
     return r == CUDA_SUCCESS ? stub_relay(&mark, move, &gate) : r;
 }
 
 CUresult
-stub_cross_copy_async(const struct stub_move *move, CUstream stream, bool per_thread)
+stub_multi_copy_async(const struct stub_move *move, CUstream stream, bool per_thread)
 {
     uint64_t id = stub_stream_id(stream, per_thread);
-    struct stub_detour detour;
+    struct stub_link_switch link_switch;
     CUresult r = stub_enter();
 
     if (r != CUDA_SUCCESS)
@@ -130,51 +128,50 @@ stub_cross_copy_async(const struct stub_move *move, CUstream stream, bool per_th
         return CUDA_ERROR_INVALID_CONTEXT;
     if (id == UINT64_MAX)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    cross_route_stream(&detour, (CUstream)(uintptr_t)id);
-    r = cross_copy_here(move, (CUstream)(uintptr_t)id);
-    stub_detour_end(&detour);
+    multi_route_stream(&link_switch, (CUstream)(uintptr_t)id);
+    r = multi_copy_here(move, (CUstream)(uintptr_t)id);
+    stub_link_switch_end(&link_switch);
     return r;
 }
 
 /* After what the default streams of both sides hold, as copies between devices are. */
 static CUresult
-cross_settle(struct stub_ctx *ctx)
+multi_settle(struct stub_ctx *ctx)
 {
     CUresult r;
 
-    if (!stub_side_push(ctx))
+    if (!stub_internal_ctx_push(ctx))
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     r = cuStreamSynchronize(CU_STREAM_LEGACY);
-    stub_side_pop();
+    stub_internal_ctx_pop();
     return r;
 }
 
 CUresult
-stub_cross_copy_now(const struct stub_move *move)
+stub_multi_copy_now(const struct stub_move *move)
 {
-    CUresult r = cross_settle(move->src_ctx);
+    CUresult r = multi_settle(move->src_ctx);
 
     if (r == CUDA_SUCCESS)
-        r = cross_settle(move->dst_ctx);
+        r = multi_settle(move->dst_ctx);
     if (r == CUDA_SUCCESS && stub_tls.ctx)
         r = cuStreamSynchronize(CU_STREAM_LEGACY);
     return r == CUDA_SUCCESS ? stub_move_now(move) : r;
 }
 
-/* ---- aside ------------------------------------------------------------------------
- */
+/* ---- aside ------------------------------------------------------------------ */
 
 /* A copy at one server in the order of another one's stream: the host waits for what is
  * in the stream, then for the copy. */
 static bool
-cross_aside(CUresult *ret, const struct stub_move *move, CUstream stream,
+multi_aside(CUresult *ret, const struct stub_move *move, CUstream stream,
             bool per_thread)
 {
     struct stub_ctx *at = move->dst_ctx ? move->dst_ctx : move->src_ctx;
 
-    if (!at || cross_link(at) == cross_stream_link(stream))
+    if (!at || multi_link(at) == multi_stream_link(stream))
         return false;
-    *ret = cross_not_captured(stream, per_thread);
+    *ret = multi_not_captured(stream, per_thread);
     if (*ret == CUDA_SUCCESS)
         *ret =
             per_thread ? cuStreamSynchronize_ptsz(stream) : cuStreamSynchronize(stream);
@@ -184,47 +181,47 @@ cross_aside(CUresult *ret, const struct stub_move *move, CUstream stream,
     else if (*ret == CUDA_SUCCESS)
         *ret = cuMemcpyDtoD_v2(move->dst, move->src, move->width);
     if (*ret == CUDA_SUCCESS)
-        *ret = cross_settle(at);
+        *ret = multi_settle(at);
     return true;
 }
 
-/* ---- linear copies ----------------------------------------------------------------
- */
+/* ---- linear copies ---------------------------------------------------------- */
 
 bool
-stub_x_cuMemcpyDtoD_v2(CUresult *ret, CUdeviceptr dstDevice, CUdeviceptr srcDevice,
-                       size_t ByteCount)
+stub_multi_cuMemcpyDtoD_v2(CUresult *ret, CUdeviceptr dstDevice, CUdeviceptr srcDevice,
+                           size_t ByteCount)
 {
     struct stub_move move;
 
-    if (!cross_pair(&move, dstDevice, srcDevice, ByteCount))
+    if (!multi_pair(&move, dstDevice, srcDevice, ByteCount))
         return false;
-    *ret = stub_cross_copy_now(&move);
+    *ret = stub_multi_copy_now(&move);
     return true;
 }
 
 bool
-stub_x_cuMemcpyDtoDAsync_v2(CUresult *ret, CUdeviceptr dstDevice, CUdeviceptr srcDevice,
-                            size_t ByteCount, CUstream hStream, bool per_thread)
+stub_multi_cuMemcpyDtoDAsync_v2(CUresult *ret, CUdeviceptr dstDevice,
+                                CUdeviceptr srcDevice, size_t ByteCount,
+                                CUstream hStream, bool per_thread)
 {
     struct stub_move move;
 
-    if (!cross_pair(&move, dstDevice, srcDevice, ByteCount))
-        return cross_aside(ret, &move, hStream, per_thread);
-    *ret = stub_cross_copy_async(&move, hStream, per_thread);
+    if (!multi_pair(&move, dstDevice, srcDevice, ByteCount))
+        return multi_aside(ret, &move, hStream, per_thread);
+    *ret = stub_multi_copy_async(&move, hStream, per_thread);
     return true;
 }
 
 /* A copy with the host in the order of another server's stream: the host waits for what
  * is in the stream, which a copy with pageable memory may do. */
 static bool
-cross_host(CUresult *ret, CUdeviceptr device, CUstream stream, bool per_thread)
+multi_host(CUresult *ret, CUdeviceptr device, CUstream stream, bool per_thread)
 {
-    const struct stub_ctx *owner = stub_cross_owner(device);
+    const struct stub_ctx *owner = stub_multi_owner(device);
 
-    if (!owner || cross_link(owner) == cross_stream_link(stream))
+    if (!owner || multi_link(owner) == multi_stream_link(stream))
         return false;
-    *ret = cross_not_captured(stream, per_thread);
+    *ret = multi_not_captured(stream, per_thread);
     if (*ret == CUDA_SUCCESS)
         *ret =
             per_thread ? cuStreamSynchronize_ptsz(stream) : cuStreamSynchronize(stream);
@@ -232,10 +229,11 @@ cross_host(CUresult *ret, CUdeviceptr device, CUstream stream, bool per_thread)
 }
 
 bool
-stub_x_cuMemcpyHtoDAsync_v2(CUresult *ret, CUdeviceptr dstDevice, const void *srcHost,
-                            size_t ByteCount, CUstream hStream, bool per_thread)
+stub_multi_cuMemcpyHtoDAsync_v2(CUresult *ret, CUdeviceptr dstDevice,
+                                const void *srcHost, size_t ByteCount, CUstream hStream,
+                                bool per_thread)
 {
-    if (!cross_host(ret, dstDevice, hStream, per_thread))
+    if (!multi_host(ret, dstDevice, hStream, per_thread))
         return false;
     if (*ret == CUDA_SUCCESS)
         *ret = cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount);
@@ -243,10 +241,10 @@ stub_x_cuMemcpyHtoDAsync_v2(CUresult *ret, CUdeviceptr dstDevice, const void *sr
 }
 
 bool
-stub_x_cuMemcpyDtoHAsync_v2(CUresult *ret, void *dstHost, CUdeviceptr srcDevice,
-                            size_t ByteCount, CUstream hStream, bool per_thread)
+stub_multi_cuMemcpyDtoHAsync_v2(CUresult *ret, void *dstHost, CUdeviceptr srcDevice,
+                                size_t ByteCount, CUstream hStream, bool per_thread)
 {
-    if (!cross_host(ret, srcDevice, hStream, per_thread))
+    if (!multi_host(ret, srcDevice, hStream, per_thread))
         return false;
     if (*ret == CUDA_SUCCESS)
         *ret = cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount);
@@ -254,34 +252,33 @@ stub_x_cuMemcpyDtoHAsync_v2(CUresult *ret, void *dstHost, CUdeviceptr srcDevice,
 }
 
 bool
-stub_x_cuMemcpy(CUresult *ret, CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
-                bool per_thread)
+stub_multi_cuMemcpy(CUresult *ret, CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
+                    bool per_thread)
 {
     (void)per_thread;
-    return stub_x_cuMemcpyDtoD_v2(ret, dst, src, ByteCount);
+    return stub_multi_cuMemcpyDtoD_v2(ret, dst, src, ByteCount);
 }
 
 bool
-stub_x_cuMemcpyAsync(CUresult *ret, CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
-                     CUstream hStream, bool per_thread)
+stub_multi_cuMemcpyAsync(CUresult *ret, CUdeviceptr dst, CUdeviceptr src,
+                         size_t ByteCount, CUstream hStream, bool per_thread)
 {
     if (stub_memory_is_device(dst) && stub_memory_is_device(src))
-        return stub_x_cuMemcpyDtoDAsync_v2(ret, dst, src, ByteCount, hStream,
-                                           per_thread);
-    if (!cross_host(ret, dst, hStream, per_thread) &&
-        !cross_host(ret, src, hStream, per_thread))
+        return stub_multi_cuMemcpyDtoDAsync_v2(ret, dst, src, ByteCount, hStream,
+                                               per_thread);
+    if (!multi_host(ret, dst, hStream, per_thread) &&
+        !multi_host(ret, src, hStream, per_thread))
         return false;
     if (*ret == CUDA_SUCCESS)
         *ret = cuMemcpy(dst, src, ByteCount);
     return true;
 }
 
-/* ---- between named contexts -------------------------------------------------------
- */
+/* ---- between named contexts ------------------------------------------------- */
 
 /* Contexts that are none are the usual way's to judge. */
 static bool
-cross_peers(struct stub_move *move, CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
+multi_peers(struct stub_move *move, CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
             CUcontext src_ctx, uint64_t n)
 {
     struct stub_ctx *to = stub_ctx_get(dst_ctx), *from = stub_ctx_get(src_ctx);
@@ -294,96 +291,95 @@ cross_peers(struct stub_move *move, CUdeviceptr dst, CUcontext dst_ctx, CUdevice
                                .width = n,
                                .rows = 1,
                                .slices = 1};
-    return to && from && cross_link(to) != cross_link(from);
+    return to && from && multi_link(to) != multi_link(from);
 }
 
 /* Memory that is everywhere has no server for the contexts to differ in: the other
  * side's decides. */
 static bool
-cross_peers_share(const struct stub_move *move)
+multi_peers_share(const struct stub_move *move)
 {
     return stub_memory_is_everywhere(move->dst) || stub_memory_is_everywhere(move->src);
 }
 
 bool
-stub_x_cuMemcpyPeer(CUresult *ret, CUdeviceptr dstDevice, CUcontext dstContext,
-                    CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)
+stub_multi_cuMemcpyPeer(CUresult *ret, CUdeviceptr dstDevice, CUcontext dstContext,
+                        CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)
 {
     struct stub_move move;
 
-    if (!cross_peers(&move, dstDevice, dstContext, srcDevice, srcContext, ByteCount))
+    if (!multi_peers(&move, dstDevice, dstContext, srcDevice, srcContext, ByteCount))
         return false;
-    if (cross_peers_share(&move)) {
+    if (multi_peers_share(&move)) {
         *ret = cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
         return true;
     }
-    *ret = stub_cross_copy_now(&move);
+    *ret = stub_multi_copy_now(&move);
     return true;
 }
 
 bool
-stub_x_cuMemcpyPeerAsync(CUresult *ret, CUdeviceptr dstDevice, CUcontext dstContext,
-                         CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount,
-                         CUstream hStream, bool per_thread)
+stub_multi_cuMemcpyPeerAsync(CUresult *ret, CUdeviceptr dstDevice, CUcontext dstContext,
+                             CUdeviceptr srcDevice, CUcontext srcContext,
+                             size_t ByteCount, CUstream hStream, bool per_thread)
 {
     struct stub_move move;
 
-    if (!cross_peers(&move, dstDevice, dstContext, srcDevice, srcContext, ByteCount))
+    if (!multi_peers(&move, dstDevice, dstContext, srcDevice, srcContext, ByteCount))
         return move.dst_ctx && move.src_ctx &&
-               cross_aside(ret, &move, hStream, per_thread);
-    if (cross_peers_share(&move)) {
+               multi_aside(ret, &move, hStream, per_thread);
+    if (multi_peers_share(&move)) {
         *ret = per_thread
                    ? cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream)
                    : cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
         return true;
     }
-    *ret = stub_cross_copy_async(&move, hStream, per_thread);
+    *ret = stub_multi_copy_async(&move, hStream, per_thread);
     return true;
 }
 
-/* ---- events -----------------------------------------------------------------------
- */
+/* ---- events ----------------------------------------------------------------- */
 
 /* At the server of the event: a mark of what it stands for now. */
 static CUresult
-cross_event_mark(CUevent event, struct stub_mark *ret)
+multi_event_mark(CUevent event, struct stub_fence *ret)
 {
     struct stub_route route = STUB_ROUTE_HERE;
-    struct stub_detour detour;
+    struct stub_link_switch link_switch;
     CUresult r;
 
     stub_route_handle(&route, WIRE_KIND_EVENT, (uintptr_t)event);
-    stub_detour_begin(&detour, &route);
-    r = stub_mark_set(NULL, event, ret);
-    stub_detour_end(&detour);
+    stub_link_switch_begin(&link_switch, &route);
+    r = stub_fence_set(NULL, event, ret);
+    stub_link_switch_end(&link_switch);
     return r;
 }
 
 static CUresult
-cross_wait_event(CUstream stream, CUevent event)
+multi_wait_event(CUstream stream, CUevent event)
 {
-    struct stub_gate gate;
-    struct stub_mark mark;
-    CUresult r = cross_not_captured(stream, false);
+    struct stub_semaphore gate;
+    struct stub_fence mark;
+    CUresult r = multi_not_captured(stream, false);
 
     if (r == CUDA_SUCCESS)
-        r = cross_event_mark(event, &mark);
-    if (r == CUDA_SUCCESS && cross_shares(stub_tls.ctx))
-        return stub_mark_wait(&mark);
+        r = multi_event_mark(event, &mark);
+    if (r == CUDA_SUCCESS && multi_shares(stub_tls.ctx))
+        return stub_fence_wait(&mark);
     if (r == CUDA_SUCCESS)
-        r = stub_gate_close(stream, &gate);
+        r = stub_semaphore_wait(stream, &gate);
     return r == CUDA_SUCCESS ? stub_relay(&mark, NULL, &gate) : r;
 }
 
 bool
-stub_x_cuStreamWaitEvent(CUresult *ret, CUstream hStream, CUevent hEvent,
-                         unsigned int Flags, bool per_thread)
+stub_multi_cuStreamWaitEvent(CUresult *ret, CUstream hStream, CUevent hEvent,
+                             unsigned int Flags, bool per_thread)
 {
-    struct stub_detour detour;
+    struct stub_link_switch link_switch;
     uint64_t id;
 
     if (!stub_handle_ok(WIRE_KIND_EVENT, (uintptr_t)hEvent) ||
-        wire_handle_link((uintptr_t)hEvent) == cross_stream_link(hStream))
+        wire_handle_link((uintptr_t)hEvent) == multi_stream_link(hStream))
         return false;
     id = stub_stream_id(hStream, per_thread);
     *ret = id > 2 && !stub_handle_ok(WIRE_KIND_STREAM, id) ? CUDA_ERROR_INVALID_HANDLE
@@ -391,9 +387,9 @@ stub_x_cuStreamWaitEvent(CUresult *ret, CUstream hStream, CUevent hEvent,
                                                            : stub_enter();
     if (*ret != CUDA_SUCCESS)
         return true;
-    cross_route_stream(&detour, (CUstream)(uintptr_t)id);
-    *ret = stub_tls.ctx ? cross_wait_event((CUstream)(uintptr_t)id, hEvent)
+    multi_route_stream(&link_switch, (CUstream)(uintptr_t)id);
+    *ret = stub_tls.ctx ? multi_wait_event((CUstream)(uintptr_t)id, hEvent)
                         : CUDA_ERROR_INVALID_CONTEXT;
-    stub_detour_end(&detour);
+    stub_link_switch_end(&link_switch);
     return true;
 }

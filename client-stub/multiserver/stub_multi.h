@@ -16,12 +16,12 @@ struct stub_ctx;
 struct stub_move;
 
 /* The context that device memory at @addr belongs to; NULL: it is no such memory. */
-struct stub_ctx *stub_cross_owner(CUdeviceptr addr);
+struct stub_ctx *stub_multi_owner(CUdeviceptr addr);
 
 /* Make @move in the order of @stream, or after all that the default streams of both
  * sides hold, before this returns. */
-CUresult stub_cross_copy_async(const struct stub_move *move, CUstream stream,
+CUresult stub_multi_copy_async(const struct stub_move *move, CUstream stream,
                                bool per_thread);
-CUresult stub_cross_copy_now(const struct stub_move *move);
+CUresult stub_multi_copy_now(const struct stub_move *move);
 
 #endif

@@ -89,8 +89,7 @@ hint_bring(uint32_t link)
     stub_ctx_pop();
 }
 
-/* ---- prefetches -------------------------------------------------------------------
- */
+/* ---- prefetches ------------------------------------------------------------- */
 
 static bool
 hint_prefetch(CUresult *ret, CUdeviceptr ptr, size_t count, const CUmemLocation *to,
@@ -109,8 +108,8 @@ hint_prefetch(CUresult *ret, CUdeviceptr ptr, size_t count, const CUmemLocation 
 }
 
 bool
-stub_x_cuMemPrefetchAsync(CUresult *ret, CUdeviceptr devPtr, size_t count,
-                          CUdevice dstDevice, CUstream hStream, bool per_thread)
+stub_multi_cuMemPrefetchAsync(CUresult *ret, CUdeviceptr devPtr, size_t count,
+                              CUdevice dstDevice, CUstream hStream, bool per_thread)
 {
     CUmemLocation to = hint_place(dstDevice);
 
@@ -119,9 +118,9 @@ stub_x_cuMemPrefetchAsync(CUresult *ret, CUdeviceptr devPtr, size_t count,
 }
 
 bool
-stub_x_cuMemPrefetchAsync_v2(CUresult *ret, CUdeviceptr devPtr, size_t count,
-                             CUmemLocation location, unsigned int flags,
-                             CUstream hStream, bool per_thread)
+stub_multi_cuMemPrefetchAsync_v2(CUresult *ret, CUdeviceptr devPtr, size_t count,
+                                 CUmemLocation location, unsigned int flags,
+                                 CUstream hStream, bool per_thread)
 {
     (void)per_thread;
     return hint_prefetch(ret, devPtr, count, &location, flags, hStream);
@@ -144,30 +143,30 @@ hint_verdict(CUdeviceptr ptr, size_t count, const CUmemLocation *to, unsigned fl
 }
 
 CUresult
-stub_m_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
-                          CUstream hStream, bool per_thread)
+stub_impl_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
+                             CUstream hStream, bool per_thread)
 {
     CUmemLocation to = hint_place(dstDevice);
     CUresult r = hint_verdict(devPtr, count, &to, 0, hStream, per_thread);
 
-    return r == CUDA_SUCCESS ? stub_g_cuMemPrefetchAsync(devPtr, count, dstDevice,
-                                                         hStream, per_thread)
+    return r == CUDA_SUCCESS ? stub_gen_cuMemPrefetchAsync(devPtr, count, dstDevice,
+                                                           hStream, per_thread)
                              : r;
 }
 
 CUresult
-stub_m_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
-                             unsigned int flags, CUstream hStream, bool per_thread)
+stub_impl_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count,
+                                CUmemLocation location, unsigned int flags,
+                                CUstream hStream, bool per_thread)
 {
     CUresult r = hint_verdict(devPtr, count, &location, flags, hStream, per_thread);
 
-    return r == CUDA_SUCCESS ? stub_g_cuMemPrefetchAsync_v2(devPtr, count, location,
-                                                            flags, hStream, per_thread)
+    return r == CUDA_SUCCESS ? stub_gen_cuMemPrefetchAsync_v2(
+                                   devPtr, count, location, flags, hStream, per_thread)
                              : r;
 }
 
-/* ---- advice -----------------------------------------------------------------------
- */
+/* ---- advice ----------------------------------------------------------------- */
 
 static bool
 hint_advise(CUresult *ret, CUdeviceptr ptr, size_t count, CUmem_advise advice,
@@ -186,8 +185,8 @@ hint_advise(CUresult *ret, CUdeviceptr ptr, size_t count, CUmem_advise advice,
 }
 
 bool
-stub_x_cuMemAdvise(CUresult *ret, CUdeviceptr devPtr, size_t count, CUmem_advise advice,
-                   CUdevice device)
+stub_multi_cuMemAdvise(CUresult *ret, CUdeviceptr devPtr, size_t count,
+                       CUmem_advise advice, CUdevice device)
 {
     CUmemLocation at = hint_place(device);
 
@@ -195,8 +194,8 @@ stub_x_cuMemAdvise(CUresult *ret, CUdeviceptr devPtr, size_t count, CUmem_advise
 }
 
 bool
-stub_x_cuMemAdvise_v2(CUresult *ret, CUdeviceptr devPtr, size_t count,
-                      CUmem_advise advice, CUmemLocation location)
+stub_multi_cuMemAdvise_v2(CUresult *ret, CUdeviceptr devPtr, size_t count,
+                          CUmem_advise advice, CUmemLocation location)
 {
     return hint_advise(ret, devPtr, count, advice, &location);
 }
@@ -204,8 +203,8 @@ stub_x_cuMemAdvise_v2(CUresult *ret, CUdeviceptr devPtr, size_t count,
 /* A stream of another server cannot own it, but the host may write the rest from now
  * on. */
 bool
-stub_x_cuStreamAttachMemAsync(CUresult *ret, CUstream hStream, CUdeviceptr dptr,
-                              size_t length, unsigned int flags, bool per_thread)
+stub_multi_cuStreamAttachMemAsync(CUresult *ret, CUstream hStream, CUdeviceptr dptr,
+                                  size_t length, unsigned int flags, bool per_thread)
 {
     uint32_t home;
 

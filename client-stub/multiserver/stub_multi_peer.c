@@ -18,8 +18,9 @@ peer_is_elsewhere(CUdevice a, CUdevice b)
 
 /* Whatever is asked for, between servers it is not there. */
 bool
-stub_x_cuDeviceGetP2PAttribute(CUresult *ret, int *value, CUdevice_P2PAttribute attrib,
-                               CUdevice srcDevice, CUdevice dstDevice)
+stub_multi_cuDeviceGetP2PAttribute(CUresult *ret, int *value,
+                                   CUdevice_P2PAttribute attrib, CUdevice srcDevice,
+                                   CUdevice dstDevice)
 {
     if (!peer_is_elsewhere(srcDevice, dstDevice))
         return false;
@@ -33,10 +34,10 @@ stub_x_cuDeviceGetP2PAttribute(CUresult *ret, int *value, CUdevice_P2PAttribute 
 }
 
 bool
-stub_x_cuDeviceGetP2PAtomicCapabilities(CUresult *ret, unsigned int *capabilities,
-                                        const CUatomicOperation *operations,
-                                        unsigned int count, CUdevice srcDevice,
-                                        CUdevice dstDevice)
+stub_multi_cuDeviceGetP2PAtomicCapabilities(CUresult *ret, unsigned int *capabilities,
+                                            const CUatomicOperation *operations,
+                                            unsigned int count, CUdevice srcDevice,
+                                            CUdevice dstDevice)
 {
     if (!peer_is_elsewhere(srcDevice, dstDevice))
         return false;
@@ -57,7 +58,8 @@ peer_ctx_is_elsewhere(CUcontext peer)
 }
 
 bool
-stub_x_cuCtxEnablePeerAccess(CUresult *ret, CUcontext peerContext, unsigned int Flags)
+stub_multi_cuCtxEnablePeerAccess(CUresult *ret, CUcontext peerContext,
+                                 unsigned int Flags)
 {
     if (!peer_ctx_is_elsewhere(peerContext))
         return false;
@@ -66,7 +68,7 @@ stub_x_cuCtxEnablePeerAccess(CUresult *ret, CUcontext peerContext, unsigned int 
 }
 
 bool
-stub_x_cuCtxDisablePeerAccess(CUresult *ret, CUcontext peerContext)
+stub_multi_cuCtxDisablePeerAccess(CUresult *ret, CUcontext peerContext)
 {
     if (!peer_ctx_is_elsewhere(peerContext))
         return false;

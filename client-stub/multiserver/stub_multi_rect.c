@@ -15,18 +15,18 @@
 #include "wire_api.h"
 
 /* One side of a description. */
-struct cross_box {
+struct multi_box {
     CUmemorytype type;
     CUdeviceptr base;
     size_t x, y, z, pitch, height;
     CUarray array;
 };
 
-static struct cross_box
+static struct multi_box
 box_of(CUmemorytype type, CUdeviceptr base, const size_t at[3], size_t pitch,
        size_t height, CUarray array)
 {
-    return (struct cross_box){.type = type,
+    return (struct multi_box){.type = type,
                               .base = base,
                               .x = at[0],
                               .y = at[1],
@@ -36,7 +36,7 @@ box_of(CUmemorytype type, CUdeviceptr base, const size_t at[3], size_t pitch,
                               .array = array};
 }
 
-static struct cross_box
+static struct multi_box
 box_src(const CUDA_MEMCPY3D *c)
 {
     const size_t at[3] = {c->srcXInBytes, c->srcY, c->srcZ};
@@ -45,7 +45,7 @@ box_src(const CUDA_MEMCPY3D *c)
                   c->srcArray);
 }
 
-static struct cross_box
+static struct multi_box
 box_dst(const CUDA_MEMCPY3D *c)
 {
     const size_t at[3] = {c->dstXInBytes, c->dstY, c->dstZ};
@@ -56,20 +56,20 @@ box_dst(const CUDA_MEMCPY3D *c)
 
 /* The link of device memory or of an array, -1: the host's. */
 static int
-box_link(const struct cross_box *box)
+box_link(const struct multi_box *box)
 {
     const struct stub_ctx *owner = NULL;
 
     if (box->type == CU_MEMORYTYPE_ARRAY)
         return (int)wire_handle_link((uintptr_t)box->array);
     if (box->type != CU_MEMORYTYPE_HOST)
-        owner = stub_cross_owner(box->base);
+        owner = stub_multi_owner(box->base);
     return owner ? (int)wire_handle_link(owner->handle) : -1;
 }
 
 /* Where its first byte lies, and how far slices are apart. */
 static bool
-box_place(const struct cross_box *box, const CUDA_MEMCPY3D *c, CUdeviceptr *ret_at,
+box_place(const struct multi_box *box, const CUDA_MEMCPY3D *c, CUdeviceptr *ret_at,
           uint64_t *ret_pitch, uint64_t *ret_slice)
 {
     uint64_t pitch = box->pitch ? box->pitch : c->WidthInBytes, offset, part;
@@ -85,13 +85,13 @@ box_place(const struct cross_box *box, const CUDA_MEMCPY3D *c, CUdeviceptr *ret_
 }
 
 static CUresult
-rect_between(const struct cross_box *dst, const struct cross_box *src,
+rect_between(const struct multi_box *dst, const struct multi_box *src,
              const CUDA_MEMCPY3D *c, uint16_t number, struct stub_move *ret)
 {
     if (dst->type == CU_MEMORYTYPE_ARRAY || src->type == CU_MEMORYTYPE_ARRAY)
         return stub_unsupported(number);
-    *ret = (struct stub_move){.dst_ctx = stub_cross_owner(dst->base),
-                              .src_ctx = stub_cross_owner(src->base),
+    *ret = (struct stub_move){.dst_ctx = stub_multi_owner(dst->base),
+                              .src_ctx = stub_multi_owner(src->base),
                               .width = c->WidthInBytes,
                               .rows = c->Height,
                               .slices = c->Depth};
@@ -107,22 +107,22 @@ rect_cross(CUresult *ret, uint16_t number, const CUDA_MEMCPY3D *wide, const void
            CUresult (*body)(const void *, CUstream, bool), bool async, CUstream stream,
            bool per_thread)
 {
-    struct cross_box dst = box_dst(wide), src = box_src(wide);
+    struct multi_box dst = box_dst(wide), src = box_src(wide);
     int to = box_link(&dst), from = box_link(&src);
     struct stub_route route = {.link = to >= 0 ? to : from};
-    struct stub_detour detour;
+    struct stub_link_switch link_switch;
     struct stub_move move;
 
     if (to >= 0 && from >= 0 && to != from) {
         *ret = rect_between(&dst, &src, wide, number, &move);
         if (*ret == CUDA_SUCCESS)
-            *ret = async ? stub_cross_copy_async(&move, stream, per_thread)
-                         : stub_cross_copy_now(&move);
+            *ret = async ? stub_multi_copy_async(&move, stream, per_thread)
+                         : stub_multi_copy_now(&move);
         return true;
     }
-    stub_detour_begin(&detour, &route);
+    stub_link_switch_begin(&link_switch, &route);
     *ret = body(copy, stream, per_thread);
-    stub_detour_end(&detour);
+    stub_link_switch_end(&link_switch);
     return true;
 }
 
@@ -147,18 +147,17 @@ rect_cross_3d(CUresult *ret, uint16_t number, const CUDA_MEMCPY3D *c,
     return c && rect_cross(ret, number, c, c, body, async, stream, per_thread);
 }
 
-/* ---- the calls --------------------------------------------------------------------
- */
+/* ---- the calls -------------------------------------------------------------- */
 
 static CUresult
 body_2d(const void *copy, CUstream stream, bool per_thread)
 {
     (void)stream;
-    return stub_m_cuMemcpy2D_v2(copy, per_thread);
+    return stub_impl_cuMemcpy2D_v2(copy, per_thread);
 }
 
 bool
-stub_x_cuMemcpy2D_v2(CUresult *ret, const CUDA_MEMCPY2D *pCopy, bool per_thread)
+stub_multi_cuMemcpy2D_v2(CUresult *ret, const CUDA_MEMCPY2D *pCopy, bool per_thread)
 {
     return rect_cross_2d(ret, WIRE_CALL_cuMemcpy2D_v2, pCopy, body_2d, false, NULL,
                          per_thread);
@@ -168,12 +167,12 @@ static CUresult
 body_2d_unaligned(const void *copy, CUstream stream, bool per_thread)
 {
     (void)stream;
-    return stub_m_cuMemcpy2DUnaligned_v2(copy, per_thread);
+    return stub_impl_cuMemcpy2DUnaligned_v2(copy, per_thread);
 }
 
 bool
-stub_x_cuMemcpy2DUnaligned_v2(CUresult *ret, const CUDA_MEMCPY2D *pCopy,
-                              bool per_thread)
+stub_multi_cuMemcpy2DUnaligned_v2(CUresult *ret, const CUDA_MEMCPY2D *pCopy,
+                                  bool per_thread)
 {
     return rect_cross_2d(ret, WIRE_CALL_cuMemcpy2DUnaligned_v2, pCopy,
                          body_2d_unaligned, false, NULL, per_thread);
@@ -182,12 +181,12 @@ stub_x_cuMemcpy2DUnaligned_v2(CUresult *ret, const CUDA_MEMCPY2D *pCopy,
 static CUresult
 body_2d_async(const void *copy, CUstream stream, bool per_thread)
 {
-    return stub_m_cuMemcpy2DAsync_v2(copy, stream, per_thread);
+    return stub_impl_cuMemcpy2DAsync_v2(copy, stream, per_thread);
 }
 
 bool
-stub_x_cuMemcpy2DAsync_v2(CUresult *ret, const CUDA_MEMCPY2D *pCopy, CUstream hStream,
-                          bool per_thread)
+stub_multi_cuMemcpy2DAsync_v2(CUresult *ret, const CUDA_MEMCPY2D *pCopy,
+                              CUstream hStream, bool per_thread)
 {
     return rect_cross_2d(ret, WIRE_CALL_cuMemcpy2DAsync_v2, pCopy, body_2d_async, true,
                          hStream, per_thread);
@@ -197,11 +196,11 @@ static CUresult
 body_3d(const void *copy, CUstream stream, bool per_thread)
 {
     (void)stream;
-    return stub_m_cuMemcpy3D_v2(copy, per_thread);
+    return stub_impl_cuMemcpy3D_v2(copy, per_thread);
 }
 
 bool
-stub_x_cuMemcpy3D_v2(CUresult *ret, const CUDA_MEMCPY3D *pCopy, bool per_thread)
+stub_multi_cuMemcpy3D_v2(CUresult *ret, const CUDA_MEMCPY3D *pCopy, bool per_thread)
 {
     return rect_cross_3d(ret, WIRE_CALL_cuMemcpy3D_v2, pCopy, body_3d, false, NULL,
                          per_thread);
@@ -210,12 +209,12 @@ stub_x_cuMemcpy3D_v2(CUresult *ret, const CUDA_MEMCPY3D *pCopy, bool per_thread)
 static CUresult
 body_3d_async(const void *copy, CUstream stream, bool per_thread)
 {
-    return stub_m_cuMemcpy3DAsync_v2(copy, stream, per_thread);
+    return stub_impl_cuMemcpy3DAsync_v2(copy, stream, per_thread);
 }
 
 bool
-stub_x_cuMemcpy3DAsync_v2(CUresult *ret, const CUDA_MEMCPY3D *pCopy, CUstream hStream,
-                          bool per_thread)
+stub_multi_cuMemcpy3DAsync_v2(CUresult *ret, const CUDA_MEMCPY3D *pCopy,
+                              CUstream hStream, bool per_thread)
 {
     return rect_cross_3d(ret, WIRE_CALL_cuMemcpy3DAsync_v2, pCopy, body_3d_async, true,
                          hStream, per_thread);
@@ -225,11 +224,12 @@ static CUresult
 body_3d_peer(const void *copy, CUstream stream, bool per_thread)
 {
     (void)stream;
-    return stub_m_cuMemcpy3DPeer(copy, per_thread);
+    return stub_impl_cuMemcpy3DPeer(copy, per_thread);
 }
 
 bool
-stub_x_cuMemcpy3DPeer(CUresult *ret, const CUDA_MEMCPY3D_PEER *pCopy, bool per_thread)
+stub_multi_cuMemcpy3DPeer(CUresult *ret, const CUDA_MEMCPY3D_PEER *pCopy,
+                          bool per_thread)
 {
     return rect_cross_3d(ret, WIRE_CALL_cuMemcpy3DPeer, (const CUDA_MEMCPY3D *)pCopy,
                          body_3d_peer, false, NULL, per_thread);
@@ -238,12 +238,12 @@ stub_x_cuMemcpy3DPeer(CUresult *ret, const CUDA_MEMCPY3D_PEER *pCopy, bool per_t
 static CUresult
 body_3d_peer_async(const void *copy, CUstream stream, bool per_thread)
 {
-    return stub_m_cuMemcpy3DPeerAsync(copy, stream, per_thread);
+    return stub_impl_cuMemcpy3DPeerAsync(copy, stream, per_thread);
 }
 
 bool
-stub_x_cuMemcpy3DPeerAsync(CUresult *ret, const CUDA_MEMCPY3D_PEER *pCopy,
-                           CUstream hStream, bool per_thread)
+stub_multi_cuMemcpy3DPeerAsync(CUresult *ret, const CUDA_MEMCPY3D_PEER *pCopy,
+                               CUstream hStream, bool per_thread)
 {
     return rect_cross_3d(ret, WIRE_CALL_cuMemcpy3DPeerAsync,
                          (const CUDA_MEMCPY3D *)pCopy, body_3d_peer_async, true,

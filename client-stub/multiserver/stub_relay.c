@@ -18,10 +18,10 @@
 
 struct relay {
     struct relay *next;
-    struct stub_mark mark;
+    struct stub_fence mark;
     bool moves;
     struct stub_move move;
-    struct stub_gate gate;
+    struct stub_semaphore gate;
 };
 
 static struct {
@@ -53,18 +53,18 @@ relay_free(struct relay *relay)
 
 /* What waits behind the gate sees what the wait for the mark brought down. */
 static void
-relay_carry(const struct stub_gate *gate)
+relay_carry(const struct stub_semaphore *gate)
 {
-    if (!stub_managed_is_on() || !stub_side_push(gate->ctx))
+    if (!stub_managed_is_on() || !stub_internal_ctx_push(gate->ctx))
         return;
     stub_managed_carry();
-    stub_side_pop();
+    stub_internal_ctx_pop();
 }
 
 static void
 relay_run(struct relay *relay)
 {
-    CUresult r = stub_mark_wait(&relay->mark);
+    CUresult r = stub_fence_wait(&relay->mark);
     CUresult none = CUDA_SUCCESS;
     struct stub_link *link = &stub_links[wire_handle_link(relay->gate.ctx->handle)];
 
@@ -73,7 +73,7 @@ relay_run(struct relay *relay)
     if (r != CUDA_SUCCESS)
         atomic_compare_exchange_strong(&link->relay_error, &none, r);
     relay_carry(&relay->gate);
-    stub_gate_open(&relay->gate);
+    stub_semaphore_release(&relay->gate);
 }
 
 /* Under the lock. */
@@ -157,8 +157,8 @@ relay_queue(struct relay *relay)
 }
 
 CUresult
-stub_relay(const struct stub_mark *mark, const struct stub_move *move,
-           const struct stub_gate *gate)
+stub_relay(const struct stub_fence *mark, const struct stub_move *move,
+           const struct stub_semaphore *gate)
 {
     struct relay *relay = calloc(1, sizeof(*relay));
     CUresult r = relay ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -173,12 +173,12 @@ stub_relay(const struct stub_mark *mark, const struct stub_move *move,
             relay_free(relay);
     }
     if (r != CUDA_SUCCESS)
-        stub_gate_open(gate); /* nothing waits for ever */
+        stub_semaphore_release(gate); /* nothing waits for ever */
     return r;
 }
 
 CUresult
-stub_relay_verdict(struct stub_link *link, CUresult r)
+stub_relay_result(struct stub_link *link, CUresult r)
 {
     if (r != CUDA_SUCCESS || !atomic_load(&link->relay_error))
         return r;

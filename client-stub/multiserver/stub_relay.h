@@ -25,10 +25,10 @@ struct stub_link;
 struct stub_move;
 
 /* When @mark is reached: make @move (NULL: nothing to move), then open @gate. */
-CUresult stub_relay(const struct stub_mark *mark, const struct stub_move *move,
-                    const struct stub_gate *gate);
+CUresult stub_relay(const struct stub_fence *mark, const struct stub_move *move,
+                    const struct stub_semaphore *gate);
 
 /* The error of a relay that concerns @link, once. */
-CUresult stub_relay_verdict(struct stub_link *link, CUresult r);
+CUresult stub_relay_result(struct stub_link *link, CUresult r);
 
 #endif

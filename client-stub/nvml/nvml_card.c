@@ -22,7 +22,7 @@ __asm__(".symver dlsym,dlsym@GLIBC_2.17");
 #endif
 
 static struct gp_lock lock;
-static const struct stub_pool_table *pool;
+static const struct stub_nvml_table *pool;
 static struct nvml_device devices[NVML_CARDS_MAX];
 static uint32_t n_devices;
 static int driver_version;
@@ -47,12 +47,12 @@ card_result(CUresult r)
 }
 
 /* A libcuda.so.1 that is not ours has no such table. */
-static const struct stub_pool_table *
+static const struct stub_nvml_table *
 card_find_pool(void)
 {
-    static const unsigned char id[16] = STUB_POOL_TABLE_ID;
+    static const unsigned char id[16] = STUB_NVML_TABLE_ID;
     CUresult (*get)(const void **, const CUuuid *);
-    const struct stub_pool_table *found;
+    const struct stub_nvml_table *found;
     const void *table = NULL;
     void *lib = dlopen("libcuda.so.1", RTLD_NOW);
     void *symbol = lib ? dlsym(lib, "cuGetExportTable") : NULL;
@@ -188,7 +188,7 @@ nvml_card_query(struct nvml_device *device, const void *out)
 }
 
 int
-nvml_card_use(struct nvml_device *device, struct stub_pool_use *ret)
+nvml_card_use(struct nvml_device *device, struct stub_nvml_use *ret)
 {
     return card_result(pool->use(device->index, ret));
 }

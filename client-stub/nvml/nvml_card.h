@@ -17,7 +17,7 @@
 
 struct nvml_device {
     uint32_t index;
-    struct stub_pool_card card;
+    struct stub_nvml_card card;
     char uuid[48];
 };
 
@@ -40,7 +40,7 @@ int nvml_card_query(struct nvml_device *device, const void *out);
 
 /* What the whole session does on the card, and each of its processes; asks the server.
  */
-int nvml_card_use(struct nvml_device *device, struct stub_pool_use *ret);
+int nvml_card_use(struct nvml_device *device, struct stub_nvml_use *ret);
 
 /* Whether the two cards' kernels reach each other's memory. */
 int nvml_card_peers(struct nvml_device *device, struct nvml_device *other,

@@ -72,7 +72,7 @@ nvmlDeviceGetHandleByPciBusId_v2(const char *busId, struct nvml_device **device)
                (unsigned *)&dev) != 3)
         return NVML_ERROR_INVALID_ARGUMENT;
     for (uint32_t i = 0; i < nvml_card_count(); i++) {
-        const struct stub_pool_card *c = &nvml_card_at(i)->card;
+        const struct stub_nvml_card *c = &nvml_card_at(i)->card;
 
         *device = nvml_card_at(i);
         if (c->pci_domain == domain && c->pci_bus == bus && c->pci_device == dev)

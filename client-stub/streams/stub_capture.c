@@ -21,7 +21,7 @@
 #include <string.h>
 
 CUresult
-stub_m_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+stub_impl_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
     CUresult r = stub_enter();
     CUstreamCaptureMode old = (CUstreamCaptureMode)stub_tls.capture_mode;
@@ -104,8 +104,8 @@ const struct stub_feature stub_capture_feature = {
 };
 
 CUresult
-stub_m_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode,
-                               bool per_thread)
+stub_impl_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode,
+                                  bool per_thread)
 {
     struct wire_cuStreamBeginCapture_v2_req *req;
     struct stub_call c;
@@ -126,18 +126,18 @@ stub_m_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode,
 }
 
 CUresult
-stub_m_cuStreamBeginCapture(CUstream hStream, bool per_thread)
+stub_impl_cuStreamBeginCapture(CUstream hStream, bool per_thread)
 {
-    return stub_m_cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL,
-                                          per_thread);
+    return stub_impl_cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL,
+                                             per_thread);
 }
 
 CUresult
-stub_m_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
-                                   const CUgraphNode *dependencies,
-                                   const CUgraphEdgeData *dependencyData,
-                                   size_t numDependencies, CUstreamCaptureMode mode,
-                                   bool per_thread)
+stub_impl_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
+                                      const CUgraphNode *dependencies,
+                                      const CUgraphEdgeData *dependencyData,
+                                      size_t numDependencies, CUstreamCaptureMode mode,
+                                      bool per_thread)
 {
     struct wire_cuStreamBeginCaptureToGraph_req head = {
         .hGraph = (uintptr_t)hGraph,
@@ -209,7 +209,7 @@ capture_ended(CUresult r, uint64_t stream)
 }
 
 CUresult
-stub_m_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, bool per_thread)
+stub_impl_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, bool per_thread)
 {
     struct wire_cuStreamEndCapture_rep_view rep = {0};
     struct wire_cuStreamEndCapture_req *req;
@@ -256,8 +256,8 @@ capture_check(CUstream hStream, bool per_thread, const void *out, uint64_t *ret_
 }
 
 CUresult
-stub_m_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus,
-                           bool per_thread)
+stub_impl_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus,
+                              bool per_thread)
 {
     struct wire_cuStreamIsCapturing_rep_view rep = {0};
     struct wire_cuStreamIsCapturing_req *req;
@@ -268,7 +268,7 @@ stub_m_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatu
     if (r != CUDA_SUCCESS)
         return r;
     if (atomic_load_explicit(&stub_captures, memory_order_relaxed) == 0 &&
-        !stub_link_asks(stub_link_here())) {
+        !stub_link_wants_replies(stub_link_here())) {
         *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
         return CUDA_SUCCESS;
     }
@@ -331,12 +331,12 @@ edges_are_plain(uint32_t n)
 }
 
 CUresult
-stub_m_cuStreamGetCaptureInfo_v3(CUstream hStream,
-                                 CUstreamCaptureStatus *captureStatus_out,
-                                 cuuint64_t *id_out, CUgraph *graph_out,
-                                 const CUgraphNode **dependencies_out,
-                                 const CUgraphEdgeData **edgeData_out,
-                                 size_t *numDependencies_out, bool per_thread)
+stub_impl_cuStreamGetCaptureInfo_v3(CUstream hStream,
+                                    CUstreamCaptureStatus *captureStatus_out,
+                                    cuuint64_t *id_out, CUgraph *graph_out,
+                                    const CUgraphNode **dependencies_out,
+                                    const CUgraphEdgeData **edgeData_out,
+                                    size_t *numDependencies_out, bool per_thread)
 {
     struct wire_cuStreamGetCaptureInfo_v3_rep_view rep = {0};
     struct wire_cuStreamGetCaptureInfo_v3_req *req;
@@ -383,22 +383,22 @@ stub_m_cuStreamGetCaptureInfo_v3(CUstream hStream,
 }
 
 CUresult
-stub_m_cuStreamGetCaptureInfo_v2(CUstream hStream,
-                                 CUstreamCaptureStatus *captureStatus_out,
-                                 cuuint64_t *id_out, CUgraph *graph_out,
-                                 const CUgraphNode **dependencies_out,
-                                 size_t *numDependencies_out, bool per_thread)
+stub_impl_cuStreamGetCaptureInfo_v2(CUstream hStream,
+                                    CUstreamCaptureStatus *captureStatus_out,
+                                    cuuint64_t *id_out, CUgraph *graph_out,
+                                    const CUgraphNode **dependencies_out,
+                                    size_t *numDependencies_out, bool per_thread)
 {
-    return stub_m_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out,
-                                            graph_out, dependencies_out, NULL,
-                                            numDependencies_out, per_thread);
+    return stub_impl_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out,
+                                               graph_out, dependencies_out, NULL,
+                                               numDependencies_out, per_thread);
 }
 
 CUresult
-stub_m_cuStreamGetCaptureInfo(CUstream hStream,
-                              CUstreamCaptureStatus *captureStatus_out,
-                              cuuint64_t *id_out, bool per_thread)
+stub_impl_cuStreamGetCaptureInfo(CUstream hStream,
+                                 CUstreamCaptureStatus *captureStatus_out,
+                                 cuuint64_t *id_out, bool per_thread)
 {
-    return stub_m_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, NULL,
-                                            NULL, NULL, NULL, per_thread);
+    return stub_impl_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, NULL,
+                                               NULL, NULL, NULL, per_thread);
 }

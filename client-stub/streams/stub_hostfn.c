@@ -57,7 +57,7 @@ static uint32_t count;
 static uint64_t next_token;
 static struct hostfns of_link[STUB_LINKS_MAX];
 
-/* ---- the table ------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------- */
 
 static struct hostfn **
 hostfn_slot(uint64_t token)
@@ -121,8 +121,7 @@ stub_hostfn_tie(uint64_t token, uint64_t node, stub_hostfn_gone_fn *gone)
     gp_lock_release(&lock);
 }
 
-/* ---- the thread -------------------------------------------------------------------
- */
+/* ---- the thread ------------------------------------------------------------- */
 
 static bool
 hostfn_ready(const struct stub_call *waiting)
@@ -366,7 +365,7 @@ notice_due(struct stub_link *link, const struct wire_event_callback *event,
     }
     gp_lock_release(&lock);
     if (known)
-        stub_wait_poke(&fns->waiting_call);
+        stub_wait_wake(&fns->waiting_call);
     else
         free(d);
     return NULL;
@@ -398,7 +397,7 @@ hostfn_due(struct stub_link *link, const struct wire_event_host_func *event)
         free(d);
         return "a host function is due that was never given";
     }
-    stub_wait_poke(&fns->waiting_call);
+    stub_wait_wake(&fns->waiting_call);
     return NULL;
 }
 
@@ -423,8 +422,7 @@ hostfn_gone(const struct stub_link *link, const struct wire_event_host_gone *eve
     return NULL;
 }
 
-/* ---- messages of the worker --------------------------------------------------------
- */
+/* ---- messages of the worker ------------------------------------------------- */
 
 static uint32_t
 body_size(const struct wire_rep *message)
@@ -480,8 +478,7 @@ const struct stub_feature stub_hostfn_feature = {
     .unsolicited = hostfn_messages,
 };
 
-/* ---- the calls ----------------------------------------------------------------------
- */
+/* ---- the calls -------------------------------------------------------------- */
 
 static CUresult
 hostfn_post(struct stub_call *c, uint64_t token)
@@ -494,7 +491,8 @@ hostfn_post(struct stub_call *c, uint64_t token)
 }
 
 CUresult
-stub_m_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, bool per_thread)
+stub_impl_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData,
+                           bool per_thread)
 {
     struct wire_cuLaunchHostFunc_req *req;
     uint64_t stream, token;
@@ -521,8 +519,8 @@ stub_m_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, bool per_
 }
 
 CUresult
-stub_m_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData,
-                           unsigned int flags, bool per_thread)
+stub_impl_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback,
+                              void *userData, unsigned int flags, bool per_thread)
 {
     struct wire_cuStreamAddCallback_req *req;
     uint64_t stream, token;

@@ -17,9 +17,9 @@ event_is_shared(CUevent event)
 }
 
 CUresult
-stub_m_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
+stub_impl_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 {
-    CUresult r = stub_g_cuIpcGetEventHandle(pHandle, event);
+    CUresult r = stub_gen_cuIpcGetEventHandle(pHandle, event);
 
     if (r == CUDA_SUCCESS)
         event_is_shared(event);
@@ -27,9 +27,9 @@ stub_m_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 }
 
 CUresult
-stub_m_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
+stub_impl_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 {
-    CUresult r = stub_g_cuIpcOpenEventHandle(phEvent, handle);
+    CUresult r = stub_gen_cuIpcOpenEventHandle(phEvent, handle);
 
     if (r == CUDA_SUCCESS)
         event_is_shared(*phEvent);

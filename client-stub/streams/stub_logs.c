@@ -30,8 +30,8 @@ file_append(int fd, const char *text, size_t n)
 }
 
 CUresult
-stub_m_cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile,
-                        unsigned int flags)
+stub_impl_cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile,
+                           unsigned int flags)
 {
     char text[8192];
     size_t size = sizeof(text);
@@ -51,8 +51,8 @@ stub_m_cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile,
 }
 
 CUresult
-stub_m_cuProfilerInitialize(const char *configFile, const char *outputFile,
-                            CUoutput_mode outputMode)
+stub_impl_cuProfilerInitialize(const char *configFile, const char *outputFile,
+                               CUoutput_mode outputMode)
 {
     CUresult r = stub_enter();
 

@@ -100,8 +100,8 @@ notice_register(uint16_t call, stub_notice_fn *run, void *what, int device,
 }
 
 CUresult
-stub_m_cuLogsRegisterCallback(CUlogsCallback callbackFunc, void *userData,
-                              CUlogsCallbackHandle *callback_out)
+stub_impl_cuLogsRegisterCallback(CUlogsCallback callbackFunc, void *userData,
+                                 CUlogsCallbackHandle *callback_out)
 {
     struct log_callback *cb;
     uint64_t token;
@@ -121,7 +121,7 @@ stub_m_cuLogsRegisterCallback(CUlogsCallback callbackFunc, void *userData,
 }
 
 CUresult
-stub_m_cuLogsUnregisterCallback(CUlogsCallbackHandle callback)
+stub_impl_cuLogsUnregisterCallback(CUlogsCallbackHandle callback)
 {
     uint64_t token = (uintptr_t)callback;
     CUresult r = stub_enter();
@@ -137,9 +137,10 @@ stub_m_cuLogsUnregisterCallback(CUlogsCallbackHandle callback)
 }
 
 CUresult
-stub_m_cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc,
-                                         void *userData,
-                                         CUasyncCallbackHandle *callback)
+stub_impl_cuDeviceRegisterAsyncNotification(CUdevice device,
+                                            CUasyncCallback callbackFunc,
+                                            void *userData,
+                                            CUasyncCallbackHandle *callback)
 {
     struct async_callback *cb;
     uint64_t token;
@@ -162,8 +163,8 @@ stub_m_cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callba
 }
 
 CUresult
-stub_m_cuDeviceUnregisterAsyncNotification(CUdevice device,
-                                           CUasyncCallbackHandle callback)
+stub_impl_cuDeviceUnregisterAsyncNotification(CUdevice device,
+                                              CUasyncCallbackHandle callback)
 {
     uint64_t token = (uintptr_t)callback;
     const struct async_callback *cb;

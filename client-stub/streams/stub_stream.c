@@ -68,8 +68,7 @@ stub_stream_slow(CUstream stream, bool per_thread)
     return own ? own->stream : stream_own_new(stub_tls.ctx);
 }
 
-/* ---- waiting ------------------------------------------------------------------------
- */
+/* ---- waiting ---------------------------------------------------------------- */
 
 void
 stub_stream_idle(const struct stub_call *c, uint64_t stream)
@@ -99,7 +98,7 @@ stream_waited(uint64_t stream)
 }
 
 CUresult
-stub_m_cuStreamSynchronize(CUstream hStream, bool per_thread)
+stub_impl_cuStreamSynchronize(CUstream hStream, bool per_thread)
 {
     struct wire_cuStreamSynchronize_req *req;
     struct stub_call c;
@@ -123,7 +122,7 @@ stub_m_cuStreamSynchronize(CUstream hStream, bool per_thread)
 }
 
 CUresult
-stub_m_cuEventCreate(CUevent *phEvent, unsigned int Flags)
+stub_impl_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 {
     unsigned known =
         CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
@@ -131,5 +130,5 @@ stub_m_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 
     if (Flags & ~known || (Flags & CU_EVENT_INTERPROCESS && !untimed))
         return stub_enter() == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : stub_enter();
-    return stub_g_cuEventCreate(phEvent, Flags);
+    return stub_gen_cuEventCreate(phEvent, Flags);
 }

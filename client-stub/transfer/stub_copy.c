@@ -51,8 +51,8 @@ copy_run(struct stub_copy *copy)
 }
 
 CUresult
-stub_m_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount,
-                       bool per_thread)
+stub_impl_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount,
+                          bool per_thread)
 {
     struct stub_copy copy = {.direction = STUB_H2D,
                              .blocking = true,
@@ -65,8 +65,8 @@ stub_m_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCo
 }
 
 CUresult
-stub_m_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
-                            size_t ByteCount, CUstream hStream, bool per_thread)
+stub_impl_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
+                               size_t ByteCount, CUstream hStream, bool per_thread)
 {
     struct stub_copy copy = {.direction = STUB_H2D,
                              .per_thread = per_thread,
@@ -79,8 +79,8 @@ stub_m_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
 }
 
 CUresult
-stub_m_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
-                       bool per_thread)
+stub_impl_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
+                          bool per_thread)
 {
     struct stub_copy copy = {.direction = STUB_D2H,
                              .blocking = true,
@@ -93,8 +93,8 @@ stub_m_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
 }
 
 CUresult
-stub_m_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
-                            CUstream hStream, bool per_thread)
+stub_impl_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
+                               CUstream hStream, bool per_thread)
 {
     struct stub_copy copy = {.direction = STUB_D2H,
                              .per_thread = per_thread,
@@ -106,7 +106,7 @@ stub_m_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCou
     return copy_run(&copy);
 }
 
-/* ---- between devices ---------------------------------------------------------- */
+/* ---- between devices -------------------------------------------------------- */
 
 /* A device address may be that of page-locked memory, which is on this side. */
 static bool
@@ -122,25 +122,26 @@ copy_is_of_host(CUdeviceptr dst, CUdeviceptr src, size_t n)
 }
 
 CUresult
-stub_m_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
+stub_impl_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
+                          size_t ByteCount)
 {
     return copy_is_of_host(dstDevice, srcDevice, ByteCount)
-               ? stub_m_cuMemcpy(dstDevice, srcDevice, ByteCount, false)
-               : stub_g_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
+               ? stub_impl_cuMemcpy(dstDevice, srcDevice, ByteCount, false)
+               : stub_gen_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
 }
 
 CUresult
-stub_m_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
-                            size_t ByteCount, CUstream hStream, bool per_thread)
+stub_impl_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
+                               size_t ByteCount, CUstream hStream, bool per_thread)
 {
     return copy_is_of_host(dstDevice, srcDevice, ByteCount)
-               ? stub_m_cuMemcpyAsync(dstDevice, srcDevice, ByteCount, hStream,
-                                      per_thread)
-               : stub_g_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream,
-                                             per_thread);
+               ? stub_impl_cuMemcpyAsync(dstDevice, srcDevice, ByteCount, hStream,
+                                         per_thread)
+               : stub_gen_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream,
+                                               per_thread);
 }
 
-/* ---- unified addresses: the values say which copy it is ------------------------ */
+/* ---- unified addresses: the values say which copy it is --------------------- */
 
 static CUresult
 copy_host_to_host(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream,
@@ -168,11 +169,13 @@ copy_any(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream, bool per_t
                : async    ? cuMemcpyDtoDAsync_v2(dst, src, n, stream)
                           : cuMemcpyDtoD_v2(dst, src, n);
     if (to)
-        return async ? stub_m_cuMemcpyHtoDAsync_v2(dst, host_src, n, stream, per_thread)
-                     : stub_m_cuMemcpyHtoD_v2(dst, host_src, n, per_thread);
+        return async ? stub_impl_cuMemcpyHtoDAsync_v2(dst, host_src, n, stream,
+                                                      per_thread)
+                     : stub_impl_cuMemcpyHtoD_v2(dst, host_src, n, per_thread);
     if (from)
-        return async ? stub_m_cuMemcpyDtoHAsync_v2(host_dst, src, n, stream, per_thread)
-                     : stub_m_cuMemcpyDtoH_v2(host_dst, src, n, per_thread);
+        return async ? stub_impl_cuMemcpyDtoHAsync_v2(host_dst, src, n, stream,
+                                                      per_thread)
+                     : stub_impl_cuMemcpyDtoH_v2(host_dst, src, n, per_thread);
     return copy_host_to_host(dst, src, n, stream, per_thread);
 }
 
@@ -194,7 +197,7 @@ copy_any_check(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream,
 }
 
 CUresult
-stub_m_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, bool per_thread)
+stub_impl_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, bool per_thread)
 {
     CUresult r = copy_any_check(dst, src, ByteCount, NULL, per_thread);
 
@@ -202,13 +205,13 @@ stub_m_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, bool per_thr
         return r;
     r = copy_any(dst, src, ByteCount, NULL, per_thread, false);
     if (r == CUDA_SUCCESS && stub_managed_touches(dst, ByteCount))
-        r = stub_managed_settle();
+        r = stub_managed_sync();
     return r;
 }
 
 CUresult
-stub_m_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
-                     CUstream hStream, bool per_thread)
+stub_impl_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
+                        CUstream hStream, bool per_thread)
 {
     CUresult r = copy_any_check(dst, src, ByteCount, hStream, per_thread);
 
@@ -217,8 +220,7 @@ stub_m_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
     return copy_any(dst, src, ByteCount, hStream, per_thread, true);
 }
 
-/* ---- batches: each element is a copy of its own
- * ------------------------------------------ */
+/* ---- batches: each element is a copy of its own ----------------------------- */
 
 /* A count past this is a number that was never set. */
 #define BATCH_MAX (1u << 20)
@@ -238,9 +240,9 @@ copy_batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes
     if (r != CUDA_SUCCESS && fail)
         *fail = SIZE_MAX;
     for (size_t i = 0; r == CUDA_SUCCESS && i < count; i++) {
-        r = sizes[i]
-                ? stub_m_cuMemcpyAsync(dsts[i], srcs[i], sizes[i], stream, per_thread)
-                : CUDA_ERROR_INVALID_VALUE;
+        r = sizes[i] ? stub_impl_cuMemcpyAsync(dsts[i], srcs[i], sizes[i], stream,
+                                               per_thread)
+                     : CUDA_ERROR_INVALID_VALUE;
         if (r != CUDA_SUCCESS && fail)
             *fail = i;
     }
@@ -248,18 +250,19 @@ copy_batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes
 }
 
 CUresult
-stub_m_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
-                          size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs,
-                          size_t numAttrs, size_t *failIdx, CUstream hStream,
-                          bool per_thread)
+stub_impl_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+                             size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs,
+                             size_t numAttrs, size_t *failIdx, CUstream hStream,
+                             bool per_thread)
 {
     return copy_batch(dsts, srcs, sizes, count, failIdx, hStream, per_thread);
 }
 
 CUresult
-stub_m_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
-                             size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs,
-                             size_t numAttrs, CUstream hStream, bool per_thread)
+stub_impl_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+                                size_t count, CUmemcpyAttributes *attrs,
+                                size_t *attrsIdxs, size_t numAttrs, CUstream hStream,
+                                bool per_thread)
 {
     return copy_batch(dsts, srcs, sizes, count, NULL, hStream, per_thread);
 }

@@ -46,7 +46,7 @@ array_from_host(uint16_t number, CUarray dst, size_t offset, const void *src, si
         return r;
     if (!src)
         return CUDA_ERROR_INVALID_VALUE;
-    stub_land_wait(src, n);
+    stub_d2h_async_wait(src, n);
     small = stub_path_choose(STUB_H2D, facts, n, NULL)->path == STUB_PATH_INLINE;
     r = stub_call_begin(&c, number,
                         (uint32_t)sizeof(*req) + (small ? wire_align((uint32_t)n) : 0));
@@ -108,39 +108,38 @@ array_to_host(uint16_t number, void *dst, CUarray src, size_t offset, size_t n,
 }
 
 CUresult
-stub_m_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,
-                       size_t ByteCount, bool per_thread)
+stub_impl_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,
+                          size_t ByteCount, bool per_thread)
 {
     return array_from_host(WIRE_CALL_cuMemcpyHtoA_v2, dstArray, dstOffset, srcHost,
                            ByteCount, NULL, per_thread);
 }
 
 CUresult
-stub_m_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,
-                            size_t ByteCount, CUstream hStream, bool per_thread)
+stub_impl_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,
+                               size_t ByteCount, CUstream hStream, bool per_thread)
 {
     return array_from_host(WIRE_CALL_cuMemcpyHtoAAsync_v2, dstArray, dstOffset, srcHost,
                            ByteCount, hStream, per_thread);
 }
 
 CUresult
-stub_m_cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
-                       size_t ByteCount, bool per_thread)
+stub_impl_cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
+                          size_t ByteCount, bool per_thread)
 {
     return array_to_host(WIRE_CALL_cuMemcpyAtoH_v2, dstHost, srcArray, srcOffset,
                          ByteCount, NULL, per_thread);
 }
 
 CUresult
-stub_m_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
-                            size_t ByteCount, CUstream hStream, bool per_thread)
+stub_impl_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
+                               size_t ByteCount, CUstream hStream, bool per_thread)
 {
     return array_to_host(WIRE_CALL_cuMemcpyAtoHAsync_v2, dstHost, srcArray, srcOffset,
                          ByteCount, hStream, per_thread);
 }
 
-/* ---- batches ------------------------------------------------------------------------
- */
+/* ---- batches ---------------------------------------------------------------- */
 
 /* One side of a batch element as the fields of a 3D copy. */
 struct array_side {
@@ -227,13 +226,13 @@ array_batch_one(const CUDA_MEMCPY3D_BATCH_OP *op, CUstream stream, bool per_thre
         r = array_take_operand(&src, &op->src, element);
     if (r == CUDA_SUCCESS)
         r = array_take_operand(&dst, &op->dst, element);
-    return r == CUDA_SUCCESS ? stub_m_cuMemcpy3DAsync_v2(&c, stream, per_thread) : r;
+    return r == CUDA_SUCCESS ? stub_impl_cuMemcpy3DAsync_v2(&c, stream, per_thread) : r;
 }
 
 CUresult
-stub_m_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
-                            size_t *failIdx, unsigned long long flags, CUstream hStream,
-                            bool per_thread)
+stub_impl_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
+                               size_t *failIdx, unsigned long long flags,
+                               CUstream hStream, bool per_thread)
 {
     CUresult r = stub_enter();
 
@@ -250,10 +249,10 @@ stub_m_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
 }
 
 CUresult
-stub_m_cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
-                               unsigned long long flags, CUstream hStream,
-                               bool per_thread)
+stub_impl_cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
+                                  unsigned long long flags, CUstream hStream,
+                                  bool per_thread)
 {
-    return stub_m_cuMemcpy3DBatchAsync(numOps, opList, NULL, flags, hStream,
-                                       per_thread);
+    return stub_impl_cuMemcpy3DBatchAsync(numOps, opList, NULL, flags, hStream,
+                                          per_thread);
 }

@@ -53,11 +53,11 @@ static CUresult
 find_captured(struct stub_copy *copy)
 {
     CUDA_MEMCPY3D box =
-        stub_stage_linear(copy->dst, copy->direction == STUB_D2H, copy->src,
-                          copy->direction == STUB_H2D, copy->n);
+        stub_graph_hostmem_linear(copy->dst, copy->direction == STUB_D2H, copy->src,
+                                  copy->direction == STUB_H2D, copy->n);
     CUresult r;
 
-    if (stub_stage_captures(copy->stream, copy->per_thread, &box, &r))
+    if (stub_graph_hostmem_captures(copy->stream, copy->per_thread, &box, &r))
         copy->facts |= STUB_COPY_CAPTURED;
     return r;
 }
@@ -104,7 +104,7 @@ may_be_unawaited(const struct stub_copy *copy, const void *host)
 {
     return (copy->stream_id == 0 ||
             stub_handle_ok(WIRE_KIND_STREAM, copy->stream_id)) &&
-           stub_land_possible(stub_link_here(), host, copy->n);
+           stub_d2h_async_possible(stub_link_here(), host, copy->n);
 }
 
 static uint32_t

@@ -40,12 +40,11 @@ struct rect {
     uint64_t width;
 };
 
-/* ---- understanding the description
- * ---------------------------------------------------- */
+/* ---- understanding the description ------------------------------------------ */
 
 /* A unified address says by itself on which side it is. */
 static void
-rect_settle_type(CUmemorytype *type, void *host_field, CUdeviceptr *device)
+rect_resolve_type(CUmemorytype *type, void *host_field, CUdeviceptr *device)
 {
     void *host = (void *)(uintptr_t)*device;
 
@@ -87,8 +86,8 @@ rect_open(struct rect *rect, const CUDA_MEMCPY3D *copy)
 
     memset(rect, 0, sizeof(*rect));
     *c = *copy;
-    rect_settle_type(&c->srcMemoryType, &c->srcHost, &c->srcDevice);
-    rect_settle_type(&c->dstMemoryType, &c->dstHost, &c->dstDevice);
+    rect_resolve_type(&c->srcMemoryType, &c->srcHost, &c->srcDevice);
+    rect_resolve_type(&c->dstMemoryType, &c->dstHost, &c->dstDevice);
     rect->width = c->WidthInBytes;
     if (!gp_mul_ok(c->Height, c->Depth, &rect->rows))
         return CUDA_ERROR_INVALID_VALUE;
@@ -128,8 +127,7 @@ rect_is_span(const struct rect *rect, const struct rect_host *host)
            host->slice == host->pitch * (uint64_t)rect->copy.Height;
 }
 
-/* ---- sending
- * ----------------------------------------------------------------------------- */
+/* ---- sending ---------------------------------------------------------------- */
 
 /* The frame's tail, behind the image of the description: the same for every shape. */
 struct rect_tail {
@@ -208,7 +206,7 @@ rect_from_host(const struct rect *rect, const struct rect_call *call)
     CLEANUP_FREE char *packed = NULL;
     uint64_t total;
 
-    stub_land_wait(rect->src.base, rect_extent(rect, &rect->src));
+    stub_d2h_async_wait(rect->src.base, rect_extent(rect, &rect->src));
     if (rect_is_span(rect, &rect->src) && SPAN_WORTH(rect->width, rect->src.pitch))
         return rect_send(rect, call, rect->src.base, rect->src.pitch);
     if (!gp_mul_ok(rect->rows, rect->width, &total))
@@ -221,8 +219,7 @@ rect_from_host(const struct rect *rect, const struct rect_call *call)
     return rect_send(rect, call, packed, rect->width);
 }
 
-/* ---- receiving
- * ---------------------------------------------------------------------------- */
+/* ---- receiving -------------------------------------------------------------- */
 
 static CUresult
 rect_receive(const struct rect *rect, const struct rect_call *call, char *to,
@@ -268,8 +265,7 @@ rect_to_host(const struct rect *rect, const struct rect_call *call)
     return r;
 }
 
-/* ---- landing: nobody waits
- * ---------------------------------------------------------------- */
+/* ---- device to host, nobody waits ------------------------------------------- */
 
 static void
 rect_narrow(CUDA_MEMCPY2D *to, const CUDA_MEMCPY3D *from)
@@ -311,28 +307,28 @@ rect_source_inside(const struct rect *rect)
 }
 
 static bool
-rect_may_land(const struct rect *rect, const struct rect_call *call)
+rect_may_be_async(const struct rect *rect, const struct rect_call *call)
 {
     return !rect_blocks(call->number) && rect_source_inside(rect) &&
            (call->stream == 0 || stub_handle_ok(WIRE_KIND_STREAM, call->stream)) &&
-           stub_land_possible(stub_link_here(), rect->dst.base,
-                              rect_extent(rect, &rect->dst));
+           stub_d2h_async_possible(stub_link_here(), rect->dst.base,
+                                   rect_extent(rect, &rect->dst));
 }
 
 /* A part of one layer, @part->copy, that goes to @place as a copy of its own. */
 static CUresult
-rect_land_part(const struct rect *part, const struct rect_call *whole,
-               const struct stub_land_place *place)
+rect_d2h_async_part(const struct rect *part, const struct rect_call *whole,
+                    const struct stub_d2h_place *place)
 {
     struct rect_tail tail = {
         .stream = whole->stream, .pitch = part->width, .rows = part->rows};
     struct rect_call call = *whole;
-    struct stub_land *land = stub_land_claim(stub_link_here(), place);
+    struct stub_d2h_async *async = stub_d2h_async_claim(stub_link_here(), place);
     CUDA_MEMCPY2D flat;
     struct stub_call c;
     CUresult r;
 
-    if (!land)
+    if (!async)
         return stub_link_refusal(stub_link_here());
     call.image = &part->copy;
     if (call.image_size == sizeof(flat)) {
@@ -341,15 +337,15 @@ rect_land_part(const struct rect *part, const struct rect_call *whole,
     }
     r = rect_begin(&c, &call, &tail);
     if (r != CUDA_SUCCESS) {
-        stub_land_drop(land);
+        stub_d2h_async_drop(async);
         return r;
     }
-    return stub_land_post(&c, land);
+    return stub_d2h_async_post(&c, async);
 }
 
 /* As many rows at a time as fit, or a part of a row that alone does not. */
 static CUresult
-rect_land(const struct rect *rect, const struct rect_call *call)
+rect_d2h_async(const struct rect *rect, const struct rect_call *call)
 {
     uint64_t width = gp_min(rect->width, (uint64_t)WIRE_LAND_LARGE);
     uint64_t most = width < rect->width ? 1 : WIRE_LAND_LARGE / width;
@@ -368,10 +364,10 @@ rect_land(const struct rect *rect, const struct rect_call *call)
         part.copy.WidthInBytes = part.width;
         part.copy.Height = n;
         part.copy.Depth = 1;
-        r = rect_land_part(
+        r = rect_d2h_async_part(
             &part, call,
-            &(struct stub_land_place){(uint8_t *)rect_row(rect, &rect->dst, row) + x,
-                                      part.width, rect->dst.pitch, n});
+            &(struct stub_d2h_place){(uint8_t *)rect_row(rect, &rect->dst, row) + x,
+                                     part.width, rect->dst.pitch, n});
         x += part.width;
         if (x == rect->width) {
             x = 0;
@@ -381,8 +377,7 @@ rect_land(const struct rect *rect, const struct rect_call *call)
     return r;
 }
 
-/* ---- which way
- * ------------------------------------------------------------------------ */
+/* ---- which way -------------------------------------------------------------- */
 
 static enum stub_direction
 rect_direction(const struct rect *rect)
@@ -395,8 +390,8 @@ rect_direction(const struct rect *rect)
 static void
 rect_on_host(const struct rect *rect)
 {
-    stub_land_wait(rect->src.base, rect_extent(rect, &rect->src));
-    stub_land_wait(rect->dst.base, rect_extent(rect, &rect->dst));
+    stub_d2h_async_wait(rect->src.base, rect_extent(rect, &rect->src));
+    stub_d2h_async_wait(rect->dst.base, rect_extent(rect, &rect->dst));
     for (uint64_t i = 0; i < rect->rows; i++)
         memmove(rect_row(rect, &rect->dst, i), rect_row(rect, &rect->src, i),
                 rect->width);
@@ -413,7 +408,7 @@ rect_move(const struct rect *rect, const struct rect_call *call)
 
     if (rect->rows == 0 || rect->width == 0)
         return CUDA_SUCCESS;
-    if (direction == STUB_D2H && rect_may_land(rect, call))
+    if (direction == STUB_D2H && rect_may_be_async(rect, call))
         facts |= STUB_COPY_KNOWN | STUB_COPY_UNAWAITED;
     row = stub_path_choose(direction, facts, rect->rows * rect->width, NULL);
     switch (row->path) {
@@ -421,7 +416,7 @@ rect_move(const struct rect *rect, const struct rect_call *call)
         rect_on_host(rect);
         return CUDA_SUCCESS;
     case STUB_PATH_D2H_ASYNC:
-        return rect_land(rect, call);
+        return rect_d2h_async(rect, call);
     case STUB_PATH_PAYLOAD:
         return direction == STUB_H2D ? rect_from_host(rect, call)
                                      : rect_to_host(rect, call);
@@ -438,16 +433,15 @@ rect_run(const struct rect *rect, const struct rect_call *call)
     CUresult r = CUDA_SUCCESS;
 
     if (rect->src.base && stub_managed_pending())
-        r = stub_managed_settle();
+        r = stub_managed_sync();
     if (r == CUDA_SUCCESS)
         r = rect_move(rect, call);
     if (r == CUDA_SUCCESS && rect_blocks(call->number))
-        r = stub_managed_settle();
+        r = stub_managed_sync();
     return r;
 }
 
-/* ---- the shapes
- * ----------------------------------------------------------------------------- */
+/* ---- the shapes ------------------------------------------------------------- */
 
 static CUresult
 rect_3d(uint16_t number, const CUDA_MEMCPY3D *copy, CUstream stream, bool per_thread)
@@ -516,17 +510,16 @@ rect_2d(uint16_t number, const CUDA_MEMCPY2D *copy, CUstream stream, bool per_th
     return rect_run(&rect, &call);
 }
 
-/* ---- the calls
- * -------------------------------------------------------------------------------- */
+/* ---- the calls -------------------------------------------------------------- */
 
 CUresult
-stub_m_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, bool per_thread)
+stub_impl_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, bool per_thread)
 {
     return rect_2d(WIRE_CALL_cuMemcpy2D_v2, pCopy, NULL, per_thread);
 }
 
 CUresult
-stub_m_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy, bool per_thread)
+stub_impl_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy, bool per_thread)
 {
     return rect_2d(WIRE_CALL_cuMemcpy2DUnaligned_v2, pCopy, NULL, per_thread);
 }
@@ -536,15 +529,16 @@ static bool
 rect_captured(const CUDA_MEMCPY3D *copy, CUstream stream, bool per_thread, CUresult *r)
 {
     if (!copy || likely(!atomic_load_explicit(&stub_captures, memory_order_relaxed)) ||
-        !stub_stage_captures(stream, per_thread, copy, r))
+        !stub_graph_hostmem_captures(stream, per_thread, copy, r))
         return false;
     if (*r == CUDA_SUCCESS)
-        *r = stub_stage_capture(stream, per_thread, copy);
+        *r = stub_graph_hostmem_capture(stream, per_thread, copy);
     return true;
 }
 
 CUresult
-stub_m_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream, bool per_thread)
+stub_impl_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream,
+                             bool per_thread)
 {
     CUDA_MEMCPY3D wide;
     CUresult r;
@@ -557,13 +551,14 @@ stub_m_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream, bool per
 }
 
 CUresult
-stub_m_cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy, bool per_thread)
+stub_impl_cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy, bool per_thread)
 {
     return rect_3d(WIRE_CALL_cuMemcpy3D_v2, pCopy, NULL, per_thread);
 }
 
 CUresult
-stub_m_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream, bool per_thread)
+stub_impl_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream,
+                             bool per_thread)
 {
     CUresult r;
 
@@ -590,14 +585,14 @@ rect_peer(uint16_t number, const CUDA_MEMCPY3D_PEER *copy, CUstream stream,
 }
 
 CUresult
-stub_m_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy, bool per_thread)
+stub_impl_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy, bool per_thread)
 {
     return rect_peer(WIRE_CALL_cuMemcpy3DPeer, pCopy, NULL, per_thread);
 }
 
 CUresult
-stub_m_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream,
-                           bool per_thread)
+stub_impl_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream,
+                              bool per_thread)
 {
     return rect_peer(WIRE_CALL_cuMemcpy3DPeerAsync, pCopy, hStream, per_thread);
 }

@@ -18,18 +18,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct stub_land {
-    struct stub_land *next; /* under way, oldest first; or free */
+struct stub_d2h_async {
+    struct stub_d2h_async *next; /* under way, oldest first; or free */
     struct stub_link *link;
-    struct stub_land_place place;
+    struct stub_d2h_place place;
     uint32_t seq;
     bool large;
 };
 
 /* Somebody who waits: for a range, or for room. */
-struct land_wait {
+struct d2h_wait {
     struct stub_call call;
-    struct land_wait *next;
+    struct d2h_wait *next;
     const uint8_t *addr;
     uint64_t len;
     int room;         /* 0 small, 1 large, -1: it is for the range */
@@ -37,134 +37,132 @@ struct land_wait {
 };
 
 /* Of one link; made at its first such copy and never freed. */
-struct lands {
+struct d2h_queue {
     struct gp_lock lock;
-    struct stub_land *first, **last;
-    struct stub_land *free[2];
-    struct land_wait *waits;
+    struct stub_d2h_async *first, **last;
+    struct stub_d2h_async *free[2];
+    struct d2h_wait *waits;
     struct stub_call reader; /* the thread's, while nobody else reads */
     _Atomic uint32_t called; /* futex word: the thread shall read */
     uint8_t *scratch;        /* rows that are scattered; whoever reads */
-    struct stub_land pool[WIRE_LAND_SMALLS + WIRE_LAND_LARGES];
+    struct stub_d2h_async pool[WIRE_LAND_SMALLS + WIRE_LAND_LARGES];
 };
 
-_Atomic uint32_t stub_lands_under_way;
+_Atomic uint32_t stub_d2h_async_in_flight;
 
 static struct gp_lock make_lock;
-static _Atomic(struct lands *) all[STUB_LINKS_MAX];
+static _Atomic(struct d2h_queue *) all[STUB_LINKS_MAX];
 
-static struct lands *
-lands_of(const struct stub_link *link)
+static struct d2h_queue *
+queue_of(const struct stub_link *link)
 {
     return atomic_load_explicit(&all[link->number], memory_order_acquire);
 }
 
-/* ---- the thread that reads when nobody else does ----------------------------------
- */
+/* ---- the thread that reads when nobody else does ---------------------------- */
 
 static bool
-lands_none(const struct stub_call *c)
+queue_none(const struct stub_call *c)
 {
-    return atomic_load_explicit(&c->link->landing, memory_order_acquire) == 0;
+    return atomic_load_explicit(&c->link->d2h_in_flight, memory_order_acquire) == 0;
 }
 
 static void
-lands_thread(void *arg)
+queue_thread(void *arg)
 {
-    struct lands *lands = arg;
+    struct d2h_queue *queue = arg;
 
     for (;;) {
-        while (atomic_load(&lands->called) == 0)
-            gp_futex_wait(&lands->called, 0, NULL);
-        if (!stub_wait_events(&lands->reader, lands_none, true))
+        while (atomic_load(&queue->called) == 0)
+            gp_futex_wait(&queue->called, 0, NULL);
+        if (!stub_wait_events(&queue->reader, queue_none, true))
             return;
-        atomic_store(&lands->called, 0);
+        atomic_store(&queue->called, 0);
     }
 }
 
 static void
-land_wake_reader(struct stub_link *link)
+d2h_wake_reader(struct stub_link *link)
 {
-    struct lands *lands = lands_of(link);
+    struct d2h_queue *queue = queue_of(link);
 
-    if (lands && atomic_exchange(&lands->called, 1) == 0)
-        gp_futex_wake(&lands->called, 1);
+    if (queue && atomic_exchange(&queue->called, 1) == 0)
+        gp_futex_wake(&queue->called, 1);
 }
 
 /* Under make_lock. */
-static struct lands *
-lands_new(struct stub_link *link)
+static struct d2h_queue *
+queue_new(struct stub_link *link)
 {
-    struct lands *lands = calloc(1, sizeof(*lands));
+    struct d2h_queue *queue = calloc(1, sizeof(*queue));
 
-    if (!lands)
+    if (!queue)
         return NULL;
-    lands->scratch = malloc(WIRE_LAND_LARGE);
-    lands->last = &lands->first;
-    lands->reader.link = link;
-    for (size_t i = 0; i < ARRAY_SIZE(lands->pool); i++) {
-        struct stub_land *land = &lands->pool[i];
+    queue->scratch = malloc(WIRE_LAND_LARGE);
+    queue->last = &queue->first;
+    queue->reader.link = link;
+    for (size_t i = 0; i < ARRAY_SIZE(queue->pool); i++) {
+        struct stub_d2h_async *copy = &queue->pool[i];
 
-        land->link = link;
-        land->large = i < WIRE_LAND_LARGES;
-        land->next = lands->free[land->large];
-        lands->free[land->large] = land;
+        copy->link = link;
+        copy->large = i < WIRE_LAND_LARGES;
+        copy->next = queue->free[copy->large];
+        queue->free[copy->large] = copy;
     }
-    if (!lands->scratch || stub_thread_start("gpupool-land", lands_thread, lands) < 0) {
-        free(lands->scratch);
-        free(lands);
+    if (!queue->scratch || stub_thread_start("gpupool-d2h", queue_thread, queue) < 0) {
+        free(queue->scratch);
+        free(queue);
         return NULL;
     }
-    atomic_store_explicit(&all[link->number], lands, memory_order_release);
-    return lands;
+    atomic_store_explicit(&all[link->number], queue, memory_order_release);
+    return queue;
 }
 
 static bool
-lands_exist(struct stub_link *link)
+queue_exists(struct stub_link *link)
 {
-    struct lands *lands = lands_of(link);
+    struct d2h_queue *queue = queue_of(link);
 
-    if (likely(lands != NULL))
+    if (likely(queue != NULL))
         return true;
     gp_lock_take(&make_lock);
-    lands = lands_of(link);
-    if (!lands)
-        lands = lands_new(link);
+    queue = queue_of(link);
+    if (!queue)
+        queue = queue_new(link);
     gp_lock_release(&make_lock);
-    return lands != NULL;
+    return queue != NULL;
 }
 
 /* Memory that host and card share moves at waits of its own making: copies there keep
  * to the way that waits. */
 bool
-stub_land_possible(struct stub_link *link, const void *dst, uint64_t span)
+stub_d2h_async_possible(struct stub_link *link, const void *dst, uint64_t span)
 {
     struct stub_memory m;
 
-    return !stub_managed_is_on() && !stub_capture_any() && !stub_link_asks(link) &&
-           stub_memory_find((uintptr_t)dst, &m) &&
+    return !stub_managed_is_on() && !stub_capture_any() &&
+           !stub_link_wants_replies(link) && stub_memory_find((uintptr_t)dst, &m) &&
            (m.kind == STUB_MEMORY_HOST || m.kind == STUB_MEMORY_REGISTERED) &&
            span <= m.range.size &&
            (uintptr_t)dst - m.range.start <= m.range.size - span &&
-           stub_link_can(link, "land") && lands_exist(link);
+           stub_link_can(link, "land") && queue_exists(link);
 }
 
-/* ---- waiting ------------------------------------------------------------------------
- */
+/* ---- waiting ---------------------------------------------------------------- */
 
 static uint64_t
-place_span(const struct stub_land_place *place)
+place_span(const struct stub_d2h_place *place)
 {
     return (place->rows - 1) * place->pitch + place->width;
 }
 
 /* Under the lock. */
 static bool
-wait_over(struct lands *lands, const struct land_wait *wait)
+wait_over(struct d2h_queue *queue, const struct d2h_wait *wait)
 {
     if (wait->room >= 0)
-        return lands->free[wait->room] != NULL;
-    for (struct stub_land *l = lands->first; l; l = l->next) {
+        return queue->free[wait->room] != NULL;
+    for (struct stub_d2h_async *l = queue->first; l; l = l->next) {
         if ((uintptr_t)l->place.base - (uintptr_t)wait->addr < wait->len ||
             (uintptr_t)wait->addr - (uintptr_t)l->place.base < place_span(&l->place))
             return false;
@@ -175,215 +173,213 @@ wait_over(struct lands *lands, const struct land_wait *wait)
 static bool
 wait_ready(const struct stub_call *c)
 {
-    const struct land_wait *wait = container_of(c, const struct land_wait, call);
+    const struct d2h_wait *wait = container_of(c, const struct d2h_wait, call);
 
     return atomic_load_explicit(&wait->met, memory_order_acquire);
 }
 
 /* False: the link is dead. */
 static bool
-wait_run(struct lands *lands, struct land_wait *wait)
+wait_run(struct d2h_queue *queue, struct d2h_wait *wait)
 {
-    struct land_wait **at;
+    struct d2h_wait **at;
     bool alive;
 
-    gp_lock_take(&lands->lock);
-    wait->met = wait_over(lands, wait);
-    wait->next = lands->waits;
-    lands->waits = wait;
-    gp_lock_release(&lands->lock);
+    gp_lock_take(&queue->lock);
+    wait->met = wait_over(queue, wait);
+    wait->next = queue->waits;
+    queue->waits = wait;
+    gp_lock_release(&queue->lock);
     alive = wait->met || stub_wait_events(&wait->call, wait_ready, false);
-    gp_lock_take(&lands->lock);
-    for (at = &lands->waits; *at != wait; at = &(*at)->next)
+    gp_lock_take(&queue->lock);
+    for (at = &queue->waits; *at != wait; at = &(*at)->next)
         ;
     *at = wait->next;
-    gp_lock_release(&lands->lock);
+    gp_lock_release(&queue->lock);
     return alive;
 }
 
 void
-stub_land_wait_slow(const void *addr, uint64_t len)
+stub_d2h_async_wait_slow(const void *addr, uint64_t len)
 {
     for (uint32_t i = 0; i < stub_links_n; i++) {
         struct stub_link *link = &stub_links[i];
-        struct land_wait wait = {
+        struct d2h_wait wait = {
             .call.link = link, .addr = addr, .len = len, .room = -1};
 
         if (stub_link_ready(link) &&
-            atomic_load_explicit(&link->landing, memory_order_acquire) != 0)
-            wait_run(lands_of(link), &wait);
+            atomic_load_explicit(&link->d2h_in_flight, memory_order_acquire) != 0)
+            wait_run(queue_of(link), &wait);
     }
 }
 
-/* ---- sending ------------------------------------------------------------------------
- */
+/* ---- sending ---------------------------------------------------------------- */
 
-static struct stub_land *
-land_take_free(struct lands *lands, bool large)
+static struct stub_d2h_async *
+d2h_take_free(struct d2h_queue *queue, bool large)
 {
-    struct stub_land *land;
+    struct stub_d2h_async *copy;
 
-    gp_lock_take(&lands->lock);
-    land = lands->free[large];
-    if (land)
-        lands->free[large] = land->next;
-    gp_lock_release(&lands->lock);
-    return land;
+    gp_lock_take(&queue->lock);
+    copy = queue->free[large];
+    if (copy)
+        queue->free[large] = copy->next;
+    gp_lock_release(&queue->lock);
+    return copy;
 }
 
-struct stub_land *
-stub_land_claim(struct stub_link *link, const struct stub_land_place *place)
+struct stub_d2h_async *
+stub_d2h_async_claim(struct stub_link *link, const struct stub_d2h_place *place)
 {
-    struct lands *lands = lands_of(link);
+    struct d2h_queue *queue = queue_of(link);
     bool large = place->width * place->rows > WIRE_LAND_SMALL;
-    struct stub_land *land = land_take_free(lands, large);
+    struct stub_d2h_async *copy = d2h_take_free(queue, large);
 
-    while (!land) {
-        struct land_wait wait = {.call.link = link, .room = large};
+    while (!copy) {
+        struct d2h_wait wait = {.call.link = link, .room = large};
 
-        if (!stub_link_ready(link) || !wait_run(lands, &wait))
+        if (!stub_link_ready(link) || !wait_run(queue, &wait))
             return NULL;
-        land = land_take_free(lands, large);
+        copy = d2h_take_free(queue, large);
     }
-    land->place = *place;
-    return land;
+    copy->place = *place;
+    return copy;
 }
 
 void
-stub_land_drop(struct stub_land *land)
+stub_d2h_async_drop(struct stub_d2h_async *copy)
 {
-    struct lands *lands = lands_of(land->link);
+    struct d2h_queue *queue = queue_of(copy->link);
 
-    gp_lock_take(&lands->lock);
-    land->next = lands->free[land->large];
-    lands->free[land->large] = land;
-    gp_lock_release(&lands->lock);
+    gp_lock_take(&queue->lock);
+    copy->next = queue->free[copy->large];
+    queue->free[copy->large] = copy;
+    gp_lock_release(&queue->lock);
 }
 
 /* It is under way before the frame can leave: the bytes may come at once. */
 CUresult
-stub_land_post(struct stub_call *c, struct stub_land *land)
+stub_d2h_async_post(struct stub_call *c, struct stub_d2h_async *copy)
 {
-    struct stub_link *link = land->link;
-    struct lands *lands = lands_of(link);
+    struct stub_link *link = copy->link;
+    struct d2h_queue *queue = queue_of(link);
     CUresult r;
 
-    land->seq = stub_call_land(c);
-    land->next = NULL;
-    gp_lock_take(&lands->lock);
-    *lands->last = land;
-    lands->last = &land->next;
-    gp_lock_release(&lands->lock);
-    atomic_fetch_add(&stub_lands_under_way, 1);
-    atomic_fetch_add(&link->landing, 1);
+    copy->seq = stub_call_mark_d2h_async(c);
+    copy->next = NULL;
+    gp_lock_take(&queue->lock);
+    *queue->last = copy;
+    queue->last = &copy->next;
+    gp_lock_release(&queue->lock);
+    atomic_fetch_add(&stub_d2h_async_in_flight, 1);
+    atomic_fetch_add(&link->d2h_in_flight, 1);
     r = stub_call_post(c);
     if (unlikely(stub_link_attention(link) & STUB_ATTEND_FLUSH))
-        land_wake_reader(link);
+        d2h_wake_reader(link);
     return r;
 }
 
-/* ---- landing, on the thread that reads
- * ----------------------------------------------- */
+/* ---- receiving, on the thread that reads ------------------------------------ */
 
-static struct stub_land *
-land_find(struct lands *lands, uint32_t seq)
+static struct stub_d2h_async *
+d2h_find(struct d2h_queue *queue, uint32_t seq)
 {
-    struct stub_land *land;
+    struct stub_d2h_async *copy;
 
-    gp_lock_take(&lands->lock);
-    land = lands->first;
-    while (land && land->seq != seq)
-        land = land->next;
-    gp_lock_release(&lands->lock);
-    return land;
+    gp_lock_take(&queue->lock);
+    copy = queue->first;
+    while (copy && copy->seq != seq)
+        copy = copy->next;
+    gp_lock_release(&queue->lock);
+    return copy;
 }
 
 static void
-land_scatter(const struct stub_land_place *place, const uint8_t *from)
+d2h_scatter(const struct stub_d2h_place *place, const uint8_t *from)
 {
     for (uint64_t i = 0; i < place->rows; i++)
         memcpy(place->base + i * place->pitch, from + i * place->width, place->width);
 }
 
-/* Until the land leaves the list, who frees the memory waits. */
+/* Whoever frees the memory waits until the copy has left the list. */
 static bool
-land_receive(struct stub_link *link, const struct stub_land_place *place)
+d2h_receive(struct stub_link *link, const struct stub_d2h_place *place)
 {
-    uint8_t *scratch = lands_of(link)->scratch;
+    uint8_t *scratch = queue_of(link)->scratch;
     uint64_t len = place->width * place->rows;
 
     if (place->rows == 1 || place->pitch == place->width)
         return xport_recv_bulk(link->conn, place->base, len) == 0;
     if (xport_recv_bulk(link->conn, scratch, len) < 0)
         return false;
-    land_scatter(place, scratch);
+    d2h_scatter(place, scratch);
     return true;
 }
 
 static void
-land_over(struct lands *lands, struct stub_land *land)
+d2h_complete(struct d2h_queue *queue, struct stub_d2h_async *copy)
 {
-    struct stub_land **at;
+    struct stub_d2h_async **at;
 
-    gp_lock_take(&lands->lock);
-    for (at = &lands->first; *at != land; at = &(*at)->next)
+    gp_lock_take(&queue->lock);
+    for (at = &queue->first; *at != copy; at = &(*at)->next)
         ;
-    *at = land->next;
+    *at = copy->next;
     if (!*at)
-        lands->last = at;
-    land->next = lands->free[land->large];
-    lands->free[land->large] = land;
-    for (struct land_wait *w = lands->waits; w; w = w->next) {
-        if (!w->met && wait_over(lands, w)) {
+        queue->last = at;
+    copy->next = queue->free[copy->large];
+    queue->free[copy->large] = copy;
+    for (struct d2h_wait *w = queue->waits; w; w = w->next) {
+        if (!w->met && wait_over(queue, w)) {
             atomic_store_explicit(&w->met, true, memory_order_release);
-            stub_wait_poke(&w->call);
+            stub_wait_wake(&w->call);
         }
     }
-    gp_lock_release(&lands->lock);
+    gp_lock_release(&queue->lock);
 }
 
 static const char *
-land_take(struct stub_link *link, const struct wire_rep *event)
+d2h_take(struct stub_link *link, const struct wire_rep *event)
 {
-    struct lands *lands = lands_of(link);
+    struct d2h_queue *queue = queue_of(link);
     uint32_t size = event->size - (uint32_t)sizeof(*event);
     const uint8_t *bytes =
         (const uint8_t *)(event + 1) + sizeof(struct wire_event_landed);
     bool bulk = event->flags & WIRE_F_BULK;
     struct wire_event_landed ev;
-    struct stub_land *land;
+    struct stub_d2h_async *copy;
 
-    if (size < sizeof(ev) || !lands)
-        return "bad landing";
+    if (size < sizeof(ev) || !queue)
+        return "bad message of a copy";
     memcpy(&ev, event + 1, sizeof(ev));
-    land = land_find(lands, ev.seq);
-    if (!land)
+    copy = d2h_find(queue, ev.seq);
+    if (!copy)
         return "a copy has landed that was not made";
     if (ev.result == CUDA_SUCCESS) {
-        if (ev.len != land->place.width * land->place.rows ||
+        if (ev.len != copy->place.width * copy->place.rows ||
             (!bulk && ev.len > size - sizeof(ev)))
             return "a copy of another length has landed";
         if (!bulk)
-            land_scatter(&land->place, bytes);
-        else if (!land_receive(link, &land->place))
+            d2h_scatter(&copy->place, bytes);
+        else if (!d2h_receive(link, &copy->place))
             return "a copy broke off";
     } else if (bulk || ev.len) {
-        return "bad landing";
+        return "bad message of a copy";
     }
-    land_over(lands, land);
-    atomic_fetch_sub_explicit(&link->landing, 1, memory_order_release);
-    atomic_fetch_sub_explicit(&stub_lands_under_way, 1, memory_order_release);
+    d2h_complete(queue, copy);
+    atomic_fetch_sub_explicit(&link->d2h_in_flight, 1, memory_order_release);
+    atomic_fetch_sub_explicit(&stub_d2h_async_in_flight, 1, memory_order_release);
     return NULL;
 }
 
-static const struct stub_unsolicited land_messages[] = {
-    {WIRE_EVENT_LANDED, land_take},
+static const struct stub_unsolicited d2h_messages[] = {
+    {WIRE_EVENT_LANDED, d2h_take},
     {0},
 };
 
-const struct stub_feature stub_land_feature = {
+const struct stub_feature stub_d2h_async_feature = {
     .name = "asynchronous copies to the host",
-    .unread = land_wake_reader,
-    .drain = stub_land_wait,
-    .unsolicited = land_messages,
+    .unread = d2h_wake_reader,
+    .drain = stub_d2h_async_wait,
+    .unsolicited = d2h_messages,
 };

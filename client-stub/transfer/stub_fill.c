@@ -52,58 +52,59 @@ static CUresult
 fill_here(const struct fill *f, CUstream stream, bool per_thread)
 {
     uint8_t *at = (uint8_t *)(uintptr_t)f->dst;
-    CUresult r = stub_m_cuStreamSynchronize(stream, per_thread);
+    CUresult r = stub_impl_cuStreamSynchronize(stream, per_thread);
 
     if (r != CUDA_SUCCESS)
         return r;
-    stub_land_wait(at, f->pitch * (f->height - 1) + f->width * f->size);
+    stub_d2h_async_wait(at, f->pitch * (f->height - 1) + f->width * f->size);
     for (size_t y = 0; y < f->height; y++)
         fill_row(at + y * f->pitch, f);
     return CUDA_SUCCESS;
 }
 
 #define FILL_1D(bits, type, bytes)                                                     \
-    CUresult stub_m_cuMemsetD##bits##_v2(CUdeviceptr dstDevice, type value, size_t N)  \
+    CUresult stub_impl_cuMemsetD##bits##_v2(CUdeviceptr dstDevice, type value,         \
+                                            size_t N)                                  \
     {                                                                                  \
         struct fill f = {dstDevice, 0, value, bytes, N, 1};                            \
                                                                                        \
         if (unlikely(stub_memory_may_be_host(dstDevice)) && fill_is_here(&f))          \
             return fill_here(&f, NULL, false);                                         \
-        return stub_g_cuMemsetD##bits##_v2(dstDevice, value, N);                       \
+        return stub_gen_cuMemsetD##bits##_v2(dstDevice, value, N);                     \
     }                                                                                  \
-    CUresult stub_m_cuMemsetD##bits##Async(CUdeviceptr dstDevice, type value,          \
-                                           size_t N, CUstream hStream,                 \
-                                           bool per_thread)                            \
+    CUresult stub_impl_cuMemsetD##bits##Async(CUdeviceptr dstDevice, type value,       \
+                                              size_t N, CUstream hStream,              \
+                                              bool per_thread)                         \
     {                                                                                  \
         struct fill f = {dstDevice, 0, value, bytes, N, 1};                            \
                                                                                        \
         if (unlikely(stub_memory_may_be_host(dstDevice)) && fill_is_here(&f))          \
             return fill_here(&f, hStream, per_thread);                                 \
-        return stub_g_cuMemsetD##bits##Async(dstDevice, value, N, hStream,             \
-                                             per_thread);                              \
+        return stub_gen_cuMemsetD##bits##Async(dstDevice, value, N, hStream,           \
+                                               per_thread);                            \
     }
 
 #define FILL_2D(bits, type, bytes)                                                     \
-    CUresult stub_m_cuMemsetD2D##bits##_v2(CUdeviceptr dstDevice, size_t dstPitch,     \
-                                           type value, size_t Width, size_t Height)    \
+    CUresult stub_impl_cuMemsetD2D##bits##_v2(CUdeviceptr dstDevice, size_t dstPitch,  \
+                                              type value, size_t Width, size_t Height) \
     {                                                                                  \
         struct fill f = {dstDevice, dstPitch, value, bytes, Width, Height};            \
                                                                                        \
         if (unlikely(stub_memory_may_be_host(dstDevice)) && fill_is_here(&f))          \
             return fill_here(&f, NULL, false);                                         \
-        return stub_g_cuMemsetD2D##bits##_v2(dstDevice, dstPitch, value, Width,        \
-                                             Height);                                  \
+        return stub_gen_cuMemsetD2D##bits##_v2(dstDevice, dstPitch, value, Width,      \
+                                               Height);                                \
     }                                                                                  \
-    CUresult stub_m_cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch,   \
-                                             type value, size_t Width, size_t Height,  \
-                                             CUstream hStream, bool per_thread)        \
+    CUresult stub_impl_cuMemsetD2D##bits##Async(                                       \
+        CUdeviceptr dstDevice, size_t dstPitch, type value, size_t Width,              \
+        size_t Height, CUstream hStream, bool per_thread)                              \
     {                                                                                  \
         struct fill f = {dstDevice, dstPitch, value, bytes, Width, Height};            \
                                                                                        \
         if (unlikely(stub_memory_may_be_host(dstDevice)) && fill_is_here(&f))          \
             return fill_here(&f, hStream, per_thread);                                 \
-        return stub_g_cuMemsetD2D##bits##Async(dstDevice, dstPitch, value, Width,      \
-                                               Height, hStream, per_thread);           \
+        return stub_gen_cuMemsetD2D##bits##Async(dstDevice, dstPitch, value, Width,    \
+                                                 Height, hStream, per_thread);         \
     }
 
 FILL_1D(8, unsigned char, 1)

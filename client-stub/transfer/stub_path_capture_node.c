@@ -10,8 +10,8 @@ CUresult
 stub_path_capture_node(struct stub_copy *copy)
 {
     CUDA_MEMCPY3D box =
-        stub_stage_linear(copy->dst, copy->direction == STUB_D2H, copy->src,
-                          copy->direction == STUB_H2D, copy->n);
+        stub_graph_hostmem_linear(copy->dst, copy->direction == STUB_D2H, copy->src,
+                                  copy->direction == STUB_H2D, copy->n);
 
-    return stub_stage_capture(copy->stream, copy->per_thread, &box);
+    return stub_graph_hostmem_capture(copy->stream, copy->per_thread, &box);
 }

@@ -12,24 +12,24 @@
 static CUresult
 d2h_async_part(struct stub_copy *copy, uint64_t at, uint64_t len)
 {
-    struct stub_land_place place = {(uint8_t *)stub_copy_host_side(copy) + at, len, len,
-                                    1};
-    struct stub_land *land = stub_land_claim(stub_link_here(), &place);
+    struct stub_d2h_place place = {(uint8_t *)stub_copy_host_side(copy) + at, len, len,
+                                   1};
+    struct stub_d2h_async *async = stub_d2h_async_claim(stub_link_here(), &place);
     struct stub_call c;
     CUresult r;
 
-    if (!land)
+    if (!async)
         return stub_link_refusal(stub_link_here());
     r = stub_call_begin(&c, WIRE_CALL_cuMemcpyDtoHAsync_v2,
                         sizeof(struct wire_cuMemcpyDtoHAsync_v2_req));
     if (r != CUDA_SUCCESS) {
-        stub_land_drop(land);
+        stub_d2h_async_drop(async);
         return r;
     }
     *(struct wire_cuMemcpyDtoHAsync_v2_req *)c.body =
         (struct wire_cuMemcpyDtoHAsync_v2_req){
             .srcDevice = copy->src + at, .hStream = copy->stream_id, .ByteCount = len};
-    return stub_land_post(&c, land);
+    return stub_d2h_async_post(&c, async);
 }
 
 CUresult

@@ -17,12 +17,12 @@ stub_path_device_copy(struct stub_copy *copy)
 {
     CUresult r;
 
-    stub_land_wait((void *)(uintptr_t)copy->src, copy->n);
-    stub_land_wait((void *)(uintptr_t)copy->dst, copy->n);
-    r = stub_g_cuMemcpyDtoDAsync_v2(copy->dst, copy->src, copy->n, copy->stream,
-                                    copy->per_thread);
+    stub_d2h_async_wait((void *)(uintptr_t)copy->src, copy->n);
+    stub_d2h_async_wait((void *)(uintptr_t)copy->dst, copy->n);
+    r = stub_gen_cuMemcpyDtoDAsync_v2(copy->dst, copy->src, copy->n, copy->stream,
+                                      copy->per_thread);
     return r == CUDA_SUCCESS && copy->blocking
-               ? stub_m_cuStreamSynchronize(copy->stream, copy->per_thread)
+               ? stub_impl_cuStreamSynchronize(copy->stream, copy->per_thread)
                : r;
 }
 

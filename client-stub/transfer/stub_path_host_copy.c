@@ -15,12 +15,12 @@ CUresult
 stub_path_host_copy(struct stub_copy *copy)
 {
     void *to = (void *)(uintptr_t)copy->dst, *from = (void *)(uintptr_t)copy->src;
-    CUresult r = stub_m_cuStreamSynchronize(copy->stream, copy->per_thread);
+    CUresult r = stub_impl_cuStreamSynchronize(copy->stream, copy->per_thread);
 
     if (r != CUDA_SUCCESS)
         return r;
-    stub_land_wait(from, copy->n);
-    stub_land_wait(to, copy->n);
+    stub_d2h_async_wait(from, copy->n);
+    stub_d2h_async_wait(to, copy->n);
     memmove(to, from, copy->n);
     return CUDA_SUCCESS;
 }

@@ -24,7 +24,7 @@ static_assert(sizeof(struct wire_cuMemcpyDtoH_v2_req) ==
                   sizeof(struct wire_cuMemcpyDtoHAsync_v2_req),
               "one writer for both");
 
-/* ---- host to device ---------------------------------------------------------- */
+/* ---- host to device --------------------------------------------------------- */
 
 CUresult
 stub_path_begin_h2d(struct stub_copy *copy, struct stub_call *c, uint32_t inlined)
@@ -32,7 +32,7 @@ stub_path_begin_h2d(struct stub_copy *copy, struct stub_call *c, uint32_t inline
     struct wire_cuMemcpyHtoD_v2_req *req;
     CUresult r;
 
-    stub_land_wait(stub_copy_host_side(copy), copy->n);
+    stub_d2h_async_wait(stub_copy_host_side(copy), copy->n);
     if (stub_managed_is_on() && stub_managed_touches(copy->dst, copy->n))
         stub_managed_work(copy->stream_id);
     r = stub_call_begin(
@@ -55,7 +55,7 @@ stub_path_end_h2d(const struct stub_copy *copy, CUresult r)
 {
     return r == CUDA_SUCCESS && copy->blocking &&
                    stub_managed_touches(copy->dst, copy->n)
-               ? stub_managed_settle()
+               ? stub_managed_sync()
                : r;
 }
 
@@ -78,7 +78,7 @@ payload_h2d(struct stub_copy *copy)
     return stub_path_end_h2d(copy, r);
 }
 
-/* ---- device to host ---------------------------------------------------------- */
+/* ---- device to host --------------------------------------------------------- */
 
 static void
 d2h_request(const struct stub_copy *copy, void *body)

@@ -69,13 +69,13 @@ stub_path_shared_pinned(struct stub_copy *copy)
 {
     CUresult r;
 
-    stub_land_wait(stub_copy_host_side(copy), copy->n);
+    stub_d2h_async_wait(stub_copy_host_side(copy), copy->n);
     if (!copy->blocking)
         return post_h2d(copy);
     if (!is_behind_kernels(copy))
         return stub_path_end_h2d(copy, copy_and_wait(copy));
     r = post_h2d(copy);
     return r == CUDA_SUCCESS
-               ? stub_m_cuStreamSynchronize(copy->stream, copy->per_thread)
+               ? stub_impl_cuStreamSynchronize(copy->stream, copy->per_thread)
                : r;
 }

@@ -21,14 +21,14 @@ def _is_struct_pair(codecs: Codecs, old: Param, new: Param) -> bool:
     return codecs.abi.base(old.type.name) != codecs.abi.base(new.type.name)
 
 
-def emit(t: Text, codecs: Codecs, call: Call) -> None:
-    """b_<call>() for a call that says `as`."""
+def emit(t: Text, codecs: Codecs, call: Call, prefix: str) -> None:
+    """<prefix><call>() for a call that says `as`."""
     target = codecs.api.call(call.alias)
     olds, news = call.args, target.args
     if len(olds) != len(news):
         raise ApiError(f"{call.where}: {call.name} and {target.name} differ in length")
     t(f"/* {call.name}: {call.where}, as {target.name} */", "static CUresult")
-    t(prototype(call, f"b_{call.name}", "bool per_thread" if call.twin else ""), "{")
+    t(prototype(call, f"{prefix}{call.name}", "bool per_thread" if call.twin else ""), "{")
     passed: list[str] = []
     after: list[str] = []
     before: list[str] = []
@@ -122,9 +122,9 @@ def emit_driver(out: Output, codecs: Codecs) -> None:
     for c in calls:
         passed = ", ".join(p.name for p in c.args)
         weak = "" if _narrows(codecs, c) else "weak, "
-        made = c.alias if weak else f"b_{c.name}"
+        made = c.alias if weak else f"wide_{c.name}"
         if not weak:
-            emit(t, codecs, c)
+            emit(t, codecs, c, "wide_")
         t(
             f'__attribute__(({weak}visibility("default"))) CUresult',
             prototype(c, c.name),

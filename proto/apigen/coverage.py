@@ -33,7 +33,7 @@ class Written:
     """Which bodies exist that the description says are by hand."""
 
     def __init__(self, stub: Path, server: Path) -> None:
-        self.stub = _definitions(stub, "stub_m_")
+        self.stub = _definitions(stub, "stub_impl_")
         self.server = _definitions(server, "h_")
 
     def missing(self, c: Call) -> str:
@@ -103,7 +103,7 @@ def table(api: Api, stub: Path, server: Path, doc: Path | None) -> str:
 def list_manual(api: Api, side: str, source: Path) -> str:
     """Calls that one side has by hand; the unwritten ones are marked."""
     server = side == "server"
-    have = _definitions(source, "h_" if server else "stub_m_")
+    have = _definitions(source, "h_" if server else "stub_impl_")
     lines = []
     for c in api.calls:
         how = c.server if server else c.client

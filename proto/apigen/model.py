@@ -80,7 +80,7 @@ class Call:
     on_error: bool = False  # outputs are delivered with a failing result too
     client: str = "generated"  # generated, manual, local
     server: str = "generated"  # generated, manual
-    quick: bool = False  # stub_q_<call>() is what is exported, mostly
+    quick: bool = False  # stub_fast_<call>() is what is exported, mostly
     why_client: str = ""
     why_server: str = ""
     via: str = ""

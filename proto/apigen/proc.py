@@ -39,28 +39,28 @@ def emit_driver(out: Output, api: Api) -> None:
 
 
 def emit(out: Output, api: Api) -> None:
-    """stub_gpa_map.[ch] and the version script."""
+    """stub_proc_address_map.[ch] and the version script."""
     h, t = Text(), Text()
     h("#include <stdint.h>", "")
     h("/* One exported function under the name that cuGetProcAddress is asked for. */")
-    h("struct stub_gpa {", "    const char *name; /* without suffix */")
+    h("struct stub_proc_address {", "    const char *name; /* without suffix */")
     h("    int version;      /* of the interface that brought it */")
     h("    uint8_t flags;    /* 2: takes the per-thread default stream; else 0 */")
     h("    uint16_t call;    /* what the server's driver must have, 0: nothing */")
     h("    void *fn;", "};", "")
     h("/* Sorted by name, flags, version. */")
     h(
-        "extern const struct stub_gpa stub_gpa_table[];",
-        "extern const unsigned stub_gpa_count;",
+        "extern const struct stub_proc_address stub_proc_address_table[];",
+        "extern const unsigned stub_proc_address_count;",
     )
-    t('#include "stub_gpa_map.h"', '#include "cuda_api.h"', '#include "gp_base.h"', "")
-    t("const struct stub_gpa stub_gpa_table[] = {")
+    t('#include "stub_proc_address_map.h"', '#include "cuda_api.h"', '#include "gp_base.h"', "")
+    t("const struct stub_proc_address stub_proc_address_table[] = {")
     for stem, since, per_thread, name, number in entries(api):
         flags = 2 if per_thread else 0
         t(f'    {{"{stem}", {since}, {flags}, 0x{number:04x}, (void *){name}}},')
-    t("};", "", "const unsigned stub_gpa_count = ARRAY_SIZE(stub_gpa_table);")
-    out.c_file("stub_gpa_map.h", "Functions by name and version.", h)
-    out.c_file("stub_gpa_map.c", "Functions by name and version.", t)
+    t("};", "", "const unsigned stub_proc_address_count = ARRAY_SIZE(stub_proc_address_table);")
+    out.c_file("stub_proc_address_map.h", "Functions by name and version.", h)
+    out.c_file("stub_proc_address_map.c", "Functions by name and version.", t)
     names = sorted(row[3] for row in entries(api))
     script = "{\n  global:\n" + "".join(f"    {n};\n" for n in names)
     out.plain("libcuda.map", script + "  local:\n    *;\n};\n")

@@ -94,7 +94,7 @@ def _routes(api: Api, abi: Abi, call: Call) -> list[str]:
 
 def cross_prototype(call: Call, extra: str) -> str:
     """What is written by hand for calls whose arguments may be of two servers."""
-    text = prototype(call, f"stub_x_{call.name}", extra)
+    text = prototype(call, f"stub_multi_{call.name}", extra)
     return "bool " + text.replace("(", "(CUresult *ret, ", 1)
 
 
@@ -108,11 +108,11 @@ def emit_call(t: Text, api: Api, abi: Abi, call: Call, body: str, cross: str) ->
         indent = "        "
     if lines:
         t(*(f"{indent}{line}" for line in lines))
-        t(f"{indent}stub_detour_begin(&detour, &route);")
+        t(f"{indent}stub_link_switch_begin(&link_switch, &route);")
     t(*(f"{indent}{line}" for line in replicas))
     t(f"{indent}ret = {body};")
     if lines:
-        t(f"{indent}stub_detour_end(&detour);")
+        t(f"{indent}stub_link_switch_end(&link_switch);")
     if call.links == "cross":
         t("    }")
 

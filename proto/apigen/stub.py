@@ -48,7 +48,7 @@ def twin_extra(call: Call) -> str:
 
 
 class StubBody:
-    """One generated body: b_<call>()."""
+    """One generated body: stub_gen_<call>()."""
 
     def __init__(self, codecs: Codecs, call: Call) -> None:
         self.call = call
@@ -62,7 +62,7 @@ class StubBody:
         hand = by_hand(c)
         heat = "GP_HOT " if c.hot else ""
         t(f"/* {c.name}: {c.where} */", f"{heat}{'' if hand else 'static '}CUresult")
-        t(prototype(c, f"{'stub_g_' if hand else 'b_'}{c.name}", twin_extra(c)), "{")
+        t(prototype(c, f"{'stub_gen_'}{c.name}", twin_extra(c)), "{")
         self._locals(t)
         for p in c.args:
             if not p.client:
@@ -216,7 +216,7 @@ class StubBody:
         if self.call.server == "manual" and self.call.always:  # it may wait in a queue
             post = "stub_call_post_release"
         if self._doubts():
-            t(f"    ret = ask ? stub_call_ask(&call) : {post}(&call);")
+            t(f"    ret = ask ? stub_call_post_checked(&call) : {post}(&call);")
         else:
             t(f"    ret = {post}(&call);")
         self._finish(t)
@@ -268,16 +268,16 @@ def emit_export(t: Text, codecs: Codecs, call: Call, twin: bool) -> None:
     body = _body_call(codecs, call, twin)
     t(
         "__attribute__((cold, noinline)) static CUresult",
-        prototype(call, f"slow_{name}"),
+        prototype(call, f"stub_slow_{name}"),
         "{",
     )
     if _goes_somewhere(codecs, call):
-        t("    struct stub_route route = STUB_ROUTE_HERE;", "    struct stub_detour detour;")
+        t("    struct stub_route route = STUB_ROUTE_HERE;", "    struct stub_link_switch link_switch;")
     t("    CUresult ret;", "")
     t("    if (stub_reporting)", "        stub_report_enter();")
     route.emit_call(t, codecs.api, codecs.abi, call, body, _cross_call(call, twin))
     if call.reply == "wait":
-        t("    ret = stub_relay_verdict(stub_link_here(), ret);")
+        t("    ret = stub_relay_result(stub_link_here(), ret);")
     t("    if (stub_reporting)")
     t(f"        stub_report_leave(WIRE_CALL_{call.name}, ret);")
     t("    if (stub_tracing) {")
@@ -289,9 +289,9 @@ def emit_export(t: Text, codecs: Codecs, call: Call, twin: bool) -> None:
         "{",
         "    if (unlikely(stub_slow))",
     )
-    t(f"        return slow_{name}({', '.join(names(call.args))});")
+    t(f"        return stub_slow_{name}({', '.join(names(call.args))});")
     if call.quick and not twin:
-        body = f"stub_q_{call.name}({', '.join(names(call.args))})"
+        body = f"stub_fast_{call.name}({', '.join(names(call.args))})"
     t(f"    return {body};", "}", "")
 
 
@@ -299,10 +299,10 @@ def _cross_call(call: Call, twin: bool) -> str:
     """Asks whether the call is between servers, and makes it then."""
     args = ["&ret"] + names(call.args)
     if twin and call.twin_as:
-        return f"stub_x_{call.twin_as}({', '.join(args + ['NULL', 'true'])})"
+        return f"stub_multi_{call.twin_as}({', '.join(args + ['NULL', 'true'])})"
     if twin_extra(call):
         args.append("true" if twin else "false")
-    return f"stub_x_{call.name}({', '.join(args)})"
+    return f"stub_multi_{call.name}({', '.join(args)})"
 
 
 def _goes_somewhere(codecs: Codecs, call: Call) -> bool:
@@ -320,11 +320,11 @@ def _body_call(codecs: Codecs, call: Call, twin: bool) -> str:
         return f"{refuse}(WIRE_CALL_{call.name})"
     args = names(call.args)
     if twin and call.twin_as:
-        prefix = "stub_m_" if by_hand(codecs.api.call(call.twin_as)) else "b_"
+        prefix = "stub_impl_" if by_hand(codecs.api.call(call.twin_as)) else "stub_gen_"
         return f"{prefix}{call.twin_as}({', '.join(args + ['NULL', 'true'])})"
     if twin_extra(call):
         args.append("true" if twin else "false")
-    prefix = "stub_m_" if by_hand(call) else "b_"
+    prefix = "stub_impl_" if by_hand(call) else "stub_gen_"
     return f"{prefix}{call.name}({', '.join(args)})"
 
 
@@ -337,12 +337,12 @@ def emit_weak(t: Text, codecs: Codecs, call: Call) -> None:
     if call.plain:
         StubBody(codecs, call).emit(t)
         args = names(call.args) + (["per_thread"] if twin_extra(call) else [])
-        body = f"stub_g_{call.name}({', '.join(args)})"
+        body = f"stub_gen_{call.name}({', '.join(args)})"
     t("__attribute__((weak)) CUresult")
-    t(prototype(call, f"stub_m_{call.name}", twin_extra(call)), "{")
+    t(prototype(call, f"stub_impl_{call.name}", twin_extra(call)), "{")
     t(f"    return {body};", "}", "")
     if call.quick:
-        t("__attribute__((weak)) CUresult", prototype(call, f"stub_q_{call.name}"), "{")
+        t("__attribute__((weak)) CUresult", prototype(call, f"stub_fast_{call.name}"), "{")
         t(f"    return {_body_call(codecs, call, False)};", "}", "")
 
 
@@ -362,7 +362,7 @@ def emit_family(out: Output, codecs: Codecs, family: str) -> None:
         if by_hand(c):
             emit_weak(t, codecs, c)
         elif c.alias:
-            alias.emit(t, codecs, c)
+            alias.emit(t, codecs, c, "stub_gen_")
         elif c.on_wire:
             StubBody(codecs, c).emit(t)
         if c.links == "cross":
@@ -388,18 +388,18 @@ def emit_headers(out: Output, codecs: Codecs) -> None:
         if by_hand(c):
             manual(f"/* {c.where}: {c.why_client} */")
             if c.plain:
-                name = f"stub_g_{c.name}"
+                name = f"stub_gen_{c.name}"
                 manual(f"CUresult {prototype(c, name, twin_extra(c))};")
-            manual(f"CUresult {prototype(c, 'stub_m_' + c.name, twin_extra(c))};")
+            manual(f"CUresult {prototype(c, 'stub_impl_' + c.name, twin_extra(c))};")
             if c.quick:
-                manual(f"CUresult {prototype(c, 'stub_q_' + c.name)};")
+                manual(f"CUresult {prototype(c, 'stub_fast_' + c.name)};")
         if c.links == "cross":
             manual("/* False: its arguments are of one server. */")
             manual(route.cross_prototype(c, twin_extra(c)) + ";")
     out.c_file("cuda_api.h", "Every function of the driver API.", api)
     about = (
-        "Bodies by hand (stub_m_; stub_q_ is the one that is called while nothing is out of\n"
-        " * the ordinary), and the generated ones they may use (stub_g_)."
+        "Bodies by hand (stub_impl_; stub_fast_ is the one that is called while nothing is out of\n"
+        " * the ordinary), and the generated ones they may use (stub_gen_)."
     )
     out.c_file("stub_manual.h", about, manual)
 

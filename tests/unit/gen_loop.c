@@ -289,7 +289,7 @@ stub_call_wait(struct stub_call *c)
 }
 
 CUresult
-stub_call_ask(struct stub_call *c)
+stub_call_post_checked(struct stub_call *c)
 {
     return stub_call_wait(c);
 }
@@ -379,13 +379,13 @@ stub_route_func(struct stub_route *route, uint64_t func)
 }
 
 void
-stub_detour_begin(struct stub_detour *detour, const struct stub_route *route)
+stub_link_switch_begin(struct stub_link_switch *detour, const struct stub_route *route)
 {
     detour->away = route->link > 0;
 }
 
 void
-stub_detour_end(struct stub_detour *detour)
+stub_link_switch_end(struct stub_link_switch *detour)
 {
     assert(!detour->away);
 }
@@ -403,7 +403,7 @@ stub_replica_func(uint64_t func)
 }
 
 CUresult
-stub_relay_verdict(struct stub_link *link, CUresult r)
+stub_relay_result(struct stub_link *link, CUresult r)
 {
     (void)link;
     return r;

@@ -98,7 +98,7 @@ refused_path_is_followed_by_one_that_sends(void **state)
     }
 }
 
-/* ---- facts ---------------------------------------------------------------- */
+/* ---- facts ------------------------------------------------------------------ */
 
 #define DEVICE UINT64_C(0x7e0000000000)
 #define DEVICE_SIZE (UINT64_C(1) << 20)

@@ -26,7 +26,7 @@ table(const CUuuid *id)
 {
     const void *words = NULL;
 
-    assert_int_equal(stub_m_cuGetExportTable(&words, id), CUDA_SUCCESS);
+    assert_int_equal(stub_impl_cuGetExportTable(&words, id), CUDA_SUCCESS);
     return words;
 }
 
@@ -36,9 +36,9 @@ unknown_table_is_refused_and_the_pointer_cleared(void **state)
     CUuuid id = {{1, 2, 3}};
     const void *words = &id;
 
-    assert_int_equal(stub_m_cuGetExportTable(&words, &id), CUDA_ERROR_NOT_FOUND);
+    assert_int_equal(stub_impl_cuGetExportTable(&words, &id), CUDA_ERROR_NOT_FOUND);
     assert_null(words);
-    assert_int_equal(stub_m_cuGetExportTable(NULL, &id), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(stub_impl_cuGetExportTable(NULL, &id), CUDA_ERROR_INVALID_VALUE);
 }
 
 static void
@@ -90,7 +90,7 @@ storage_miss_is_an_error_and_a_hit_is_not(void **state)
     memcpy(&get, &words[2], sizeof(get));
     assert_null(words[3]);
     assert_int_not_equal(get(&got, NULL, &key), CUDA_SUCCESS);
-    assert_int_equal(stub_m_cuCtxSetCurrent(ctx), CUDA_SUCCESS);
+    assert_int_equal(stub_impl_cuCtxSetCurrent(ctx), CUDA_SUCCESS);
     assert_int_not_equal(get(&got, NULL, &key), CUDA_SUCCESS);
     assert_int_equal(put(NULL, &key, &value, NULL), CUDA_SUCCESS);
     assert_int_equal(get(&got, NULL, &key), CUDA_SUCCESS);

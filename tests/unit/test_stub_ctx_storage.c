@@ -32,17 +32,18 @@ storage_returns_what_was_put_under_that_key(void **state)
     int one = 1, two = 2;
     void *got;
 
-    assert_int_equal(stub_cls_get(&ctx->cls, &key_a, &got), -ENOENT);
-    assert_int_equal(stub_cls_put(&ctx->cls, &key_a, &one, NULL), 0);
-    assert_int_equal(stub_cls_put(&ctx->cls, &key_b, &two, NULL), 0);
-    assert_int_equal(stub_cls_get(&ctx->cls, &key_a, &got), 0);
+    assert_int_equal(stub_ctx_storage_get(&ctx->storage, &key_a, &got), -ENOENT);
+    assert_int_equal(stub_ctx_storage_put(&ctx->storage, &key_a, &one, NULL), 0);
+    assert_int_equal(stub_ctx_storage_put(&ctx->storage, &key_b, &two, NULL), 0);
+    assert_int_equal(stub_ctx_storage_get(&ctx->storage, &key_a, &got), 0);
     assert_ptr_equal(got, &one);
-    assert_int_equal(stub_cls_get(&stub_ctx_primary(1)->cls, &key_a, &got), -ENOENT);
-    assert_int_equal(stub_cls_del(&ctx->cls, &key_a), 0);
-    assert_int_equal(stub_cls_del(&ctx->cls, &key_a), -ENOENT);
-    assert_int_equal(stub_cls_get(&ctx->cls, &key_a, &got), -ENOENT);
-    assert_int_equal(stub_cls_get(&ctx->cls, &key_b, &got), 0);
-    assert_int_equal(stub_cls_del(&ctx->cls, &key_b), 0);
+    assert_int_equal(stub_ctx_storage_get(&stub_ctx_primary(1)->storage, &key_a, &got),
+                     -ENOENT);
+    assert_int_equal(stub_ctx_storage_del(&ctx->storage, &key_a), 0);
+    assert_int_equal(stub_ctx_storage_del(&ctx->storage, &key_a), -ENOENT);
+    assert_int_equal(stub_ctx_storage_get(&ctx->storage, &key_a, &got), -ENOENT);
+    assert_int_equal(stub_ctx_storage_get(&ctx->storage, &key_b, &got), 0);
+    assert_int_equal(stub_ctx_storage_del(&ctx->storage, &key_b), 0);
 }
 
 static void
@@ -51,7 +52,8 @@ storage_of_an_ended_context_is_destructed_once(void **state)
     struct stub_ctx *ctx = stub_ctx_new(0, 0);
     int value = 7;
 
-    assert_int_equal(stub_cls_put(&ctx->cls, &key_a, &value, count_dtor), 0);
+    assert_int_equal(stub_ctx_storage_put(&ctx->storage, &key_a, &value, count_dtor),
+                     0);
     dtor_calls = 0;
     stub_ctx_push(ctx);
     stub_ctx_end(ctx);
@@ -67,7 +69,7 @@ get_until_told(void *arg)
     void *got;
 
     while (!atomic_load(stop))
-        if (stub_cls_get(&ctx->cls, &key_a, &got) == 0 && got != &key_a)
+        if (stub_ctx_storage_get(&ctx->storage, &key_a, &got) == 0 && got != &key_a)
             return NULL;
     return arg;
 }
@@ -82,10 +84,10 @@ readers_never_see_another_keys_value(void **state)
 
     assert_int_equal(pthread_create(&reader, NULL, get_until_told, &stop), 0);
     for (int i = 0; i < 50000; i++) {
-        stub_cls_put(&ctx->cls, &key_a, &key_a, NULL);
-        stub_cls_del(&ctx->cls, &key_a);
-        stub_cls_put(&ctx->cls, &key_b, &key_b, NULL);
-        stub_cls_del(&ctx->cls, &key_b);
+        stub_ctx_storage_put(&ctx->storage, &key_a, &key_a, NULL);
+        stub_ctx_storage_del(&ctx->storage, &key_a);
+        stub_ctx_storage_put(&ctx->storage, &key_b, &key_b, NULL);
+        stub_ctx_storage_del(&ctx->storage, &key_b);
     }
     atomic_store(&stop, true);
     pthread_join(reader, &ok);
@@ -99,20 +101,20 @@ current_context_is_the_top_of_the_threads_stack(void **state)
               b = stub_ctx_handle(stub_ctx_primary(1)), got;
     CUdevice dev;
 
-    assert_int_equal(stub_m_cuCtxGetCurrent(&got), CUDA_SUCCESS);
+    assert_int_equal(stub_impl_cuCtxGetCurrent(&got), CUDA_SUCCESS);
     assert_null(got);
-    assert_int_equal(stub_m_cuCtxGetDevice(&dev), CUDA_ERROR_INVALID_CONTEXT);
-    assert_int_equal(stub_m_cuCtxPopCurrent_v2(&got), CUDA_ERROR_INVALID_CONTEXT);
-    assert_int_equal(stub_m_cuCtxSetCurrent(a), CUDA_SUCCESS);
-    assert_int_equal(stub_m_cuCtxPushCurrent_v2(b), CUDA_SUCCESS);
-    assert_int_equal(stub_m_cuCtxGetDevice(&dev), CUDA_SUCCESS);
+    assert_int_equal(stub_impl_cuCtxGetDevice(&dev), CUDA_ERROR_INVALID_CONTEXT);
+    assert_int_equal(stub_impl_cuCtxPopCurrent_v2(&got), CUDA_ERROR_INVALID_CONTEXT);
+    assert_int_equal(stub_impl_cuCtxSetCurrent(a), CUDA_SUCCESS);
+    assert_int_equal(stub_impl_cuCtxPushCurrent_v2(b), CUDA_SUCCESS);
+    assert_int_equal(stub_impl_cuCtxGetDevice(&dev), CUDA_SUCCESS);
     assert_int_equal(dev, 1);
     assert_int_equal(stub_tls.ctx_index, 2);
-    assert_int_equal(stub_m_cuCtxSetCurrent(a), CUDA_SUCCESS);
+    assert_int_equal(stub_impl_cuCtxSetCurrent(a), CUDA_SUCCESS);
     assert_int_equal(stub_tls.ctx_index, 1);
-    assert_int_equal(stub_m_cuCtxPopCurrent_v2(&got), CUDA_SUCCESS);
+    assert_int_equal(stub_impl_cuCtxPopCurrent_v2(&got), CUDA_SUCCESS);
     assert_ptr_equal(got, a);
-    assert_int_equal(stub_m_cuCtxSetCurrent(NULL), CUDA_SUCCESS);
+    assert_int_equal(stub_impl_cuCtxSetCurrent(NULL), CUDA_SUCCESS);
     assert_int_equal(stub_tls.ctx_index, 0);
 }
 
@@ -122,11 +124,11 @@ unknown_context_is_refused(void **state)
     CUcontext bad = (CUcontext)wire_handle_make(WIRE_KIND_CTX, 0, 999);
     int on_stack;
 
-    assert_int_equal(stub_m_cuCtxSetCurrent(bad), CUDA_ERROR_INVALID_CONTEXT);
-    assert_int_equal(stub_m_cuCtxPushCurrent_v2(bad), CUDA_ERROR_INVALID_CONTEXT);
-    assert_int_equal(stub_m_cuCtxPushCurrent_v2((CUcontext)&on_stack),
+    assert_int_equal(stub_impl_cuCtxSetCurrent(bad), CUDA_ERROR_INVALID_CONTEXT);
+    assert_int_equal(stub_impl_cuCtxPushCurrent_v2(bad), CUDA_ERROR_INVALID_CONTEXT);
+    assert_int_equal(stub_impl_cuCtxPushCurrent_v2((CUcontext)&on_stack),
                      CUDA_ERROR_INVALID_CONTEXT);
-    assert_int_equal(stub_m_cuCtxPushCurrent_v2(NULL), CUDA_ERROR_INVALID_CONTEXT);
+    assert_int_equal(stub_impl_cuCtxPushCurrent_v2(NULL), CUDA_ERROR_INVALID_CONTEXT);
 }
 
 static void
@@ -136,10 +138,10 @@ api_version_of_a_context_not_alive_is_an_error(void **state)
     unsigned int version;
 
     atomic_store(&ctx->alive, false);
-    assert_int_equal(stub_m_cuCtxGetApiVersion(stub_ctx_handle(ctx), &version),
+    assert_int_equal(stub_impl_cuCtxGetApiVersion(stub_ctx_handle(ctx), &version),
                      CUDA_ERROR_CONTEXT_IS_DESTROYED);
     atomic_store(&ctx->alive, true);
-    assert_int_equal(stub_m_cuCtxGetApiVersion(stub_ctx_handle(ctx), &version),
+    assert_int_equal(stub_impl_cuCtxGetApiVersion(stub_ctx_handle(ctx), &version),
                      CUDA_SUCCESS);
     assert_int_equal(version, 3020);
 }
@@ -149,15 +151,18 @@ attributes_come_from_the_snapshot_and_unknown_ones_are_zero(void **state)
 {
     int v = -1;
 
-    assert_int_equal(stub_m_cuDeviceGetAttribute(&v, 33, 1), CUDA_SUCCESS);
+    assert_int_equal(stub_impl_cuDeviceGetAttribute(&v, 33, 1), CUDA_SUCCESS);
     assert_int_equal(v, 1033);
-    assert_int_equal(stub_m_cuDeviceGetAttribute(&v, 143, 0), CUDA_SUCCESS);
+    assert_int_equal(stub_impl_cuDeviceGetAttribute(&v, 143, 0), CUDA_SUCCESS);
     assert_int_equal(v, 0);
-    assert_int_equal(stub_m_cuDeviceGetAttribute(&v, 0, 0), CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(stub_m_cuDeviceGetAttribute(&v, 100000, 0),
+    assert_int_equal(stub_impl_cuDeviceGetAttribute(&v, 0, 0),
                      CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(stub_m_cuDeviceGetAttribute(&v, 1, 2), CUDA_ERROR_INVALID_DEVICE);
-    assert_int_equal(stub_m_cuDeviceGetAttribute(NULL, 1, 0), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(stub_impl_cuDeviceGetAttribute(&v, 100000, 0),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(stub_impl_cuDeviceGetAttribute(&v, 1, 2),
+                     CUDA_ERROR_INVALID_DEVICE);
+    assert_int_equal(stub_impl_cuDeviceGetAttribute(NULL, 1, 0),
+                     CUDA_ERROR_INVALID_VALUE);
 }
 
 static void
@@ -167,7 +172,7 @@ visible_devices_choose_and_order(void **state)
 
     stub_device_init("1,0", false);
     assert_int_equal(stub_device_count, 2);
-    assert_int_equal(stub_m_cuDeviceGetName(name, sizeof(name), 0), CUDA_SUCCESS);
+    assert_int_equal(stub_impl_cuDeviceGetName(name, sizeof(name), 0), CUDA_SUCCESS);
     assert_string_equal(name, "second");
     assert_int_equal(stub_device_wire(0), 1);
     assert_int_equal(stub_device_from_wire(1), 0);

@@ -12,7 +12,7 @@ lookup(const char *name, int version, uint64_t flags)
 {
     CUdriverProcAddressQueryResult status = 99;
     void *pfn = &status;
-    CUresult r = stub_m_cuGetProcAddress_v2(name, &pfn, version, flags, &status);
+    CUresult r = stub_impl_cuGetProcAddress_v2(name, &pfn, version, flags, &status);
 
     if (r == CUDA_SUCCESS) {
         assert_int_equal(status, CU_GET_PROC_ADDRESS_SUCCESS);
@@ -56,20 +56,20 @@ unknown_and_too_new_names_are_told_apart(void **state)
     CUdriverProcAddressQueryResult status;
     void *pfn;
 
-    assert_int_equal(stub_m_cuGetProcAddress_v2("", &pfn, 0, 0, NULL),
+    assert_int_equal(stub_impl_cuGetProcAddress_v2("", &pfn, 0, 0, NULL),
                      CUDA_ERROR_NOT_FOUND);
     assert_int_equal(
-        stub_m_cuGetProcAddress_v2("cuNoSuchCall", &pfn, 13000, 0, &status),
+        stub_impl_cuGetProcAddress_v2("cuNoSuchCall", &pfn, 13000, 0, &status),
         CUDA_ERROR_NOT_FOUND);
     assert_int_equal(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
     assert_int_equal(
-        stub_m_cuGetProcAddress_v2("cuLibraryLoadData", &pfn, 11080, 0, &status),
+        stub_impl_cuGetProcAddress_v2("cuLibraryLoadData", &pfn, 11080, 0, &status),
         CUDA_ERROR_NOT_FOUND);
     assert_int_equal(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
     assert_null(pfn);
-    assert_int_equal(stub_m_cuGetProcAddress_v2(NULL, &pfn, 13000, 0, NULL),
+    assert_int_equal(stub_impl_cuGetProcAddress_v2(NULL, &pfn, 13000, 0, NULL),
                      CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(stub_m_cuGetProcAddress_v2("cuInit", &pfn, 13000, 4, NULL),
+    assert_int_equal(stub_impl_cuGetProcAddress_v2("cuInit", &pfn, 13000, 4, NULL),
                      CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -78,18 +78,18 @@ error_words_exist_for_known_codes_only(void **state)
 {
     const char *s = NULL;
 
-    assert_int_equal(stub_m_cuGetErrorName(CUDA_ERROR_NO_BINARY_FOR_GPU, &s),
+    assert_int_equal(stub_impl_cuGetErrorName(CUDA_ERROR_NO_BINARY_FOR_GPU, &s),
                      CUDA_SUCCESS);
     assert_string_equal(s, "CUDA_ERROR_NO_BINARY_FOR_GPU");
-    assert_int_equal(stub_m_cuGetErrorString(CUDA_ERROR_OUT_OF_MEMORY, &s),
+    assert_int_equal(stub_impl_cuGetErrorString(CUDA_ERROR_OUT_OF_MEMORY, &s),
                      CUDA_SUCCESS);
     assert_string_equal(s, "out of memory");
-    assert_int_equal(stub_m_cuGetErrorName((CUresult)12345, &s),
+    assert_int_equal(stub_impl_cuGetErrorName((CUresult)12345, &s),
                      CUDA_ERROR_INVALID_VALUE);
     assert_null(s);
-    assert_int_equal(stub_m_cuGetErrorName(CUDA_ERROR_UNKNOWN, &s), CUDA_SUCCESS);
+    assert_int_equal(stub_impl_cuGetErrorName(CUDA_ERROR_UNKNOWN, &s), CUDA_SUCCESS);
     assert_string_equal(s, "CUDA_ERROR_UNKNOWN");
-    assert_int_equal(stub_m_cuGetErrorName(CUDA_SUCCESS, &s), CUDA_SUCCESS);
+    assert_int_equal(stub_impl_cuGetErrorName(CUDA_SUCCESS, &s), CUDA_SUCCESS);
     assert_string_equal(s, "CUDA_SUCCESS");
 }
 

@@ -49,11 +49,10 @@ nvmlDeviceGetMemoryInfo_v2(struct nvml_device *device, struct nvml_memory_v2 *me
     return r;
 }
 
-/* ---- the card's time
- * --------------------------------------------------------------------- */
+/* ---- the card's time -------------------------------------------------------- */
 
 static unsigned int
-use_percent(const struct nvml_sample *from, const struct stub_pool_use *to,
+use_percent(const struct nvml_sample *from, const struct stub_nvml_use *to,
             uint32_t core_percent)
 {
     uint64_t spent = to->gpu_ns - from->gpu_ns, took = to->now_ns - from->now_ns;
@@ -73,7 +72,7 @@ nvmlDeviceGetUtilizationRates(struct nvml_device *device,
 {
     struct timespec period = {.tv_nsec = PERIOD_NS};
     struct nvml_sample last;
-    struct stub_pool_use use;
+    struct stub_nvml_use use;
     int r = nvml_card_query(device, utilization);
 
     if (r == NVML_SUCCESS)
@@ -98,13 +97,12 @@ nvmlDeviceGetUtilizationRates(struct nvml_device *device,
     return NVML_SUCCESS;
 }
 
-/* ---- processes
- * --------------------------------------------------------------------------- */
+/* ---- processes -------------------------------------------------------------- */
 
 /* Room for *count; *count becomes how many there are. */
 static int
 use_processes(struct nvml_device *device, unsigned int *count, const void *infos,
-              struct stub_pool_use *use)
+              struct stub_nvml_use *use)
 {
     unsigned int room;
     int r = nvml_card_query(device, count);
@@ -124,7 +122,7 @@ NVML_EXPORT
 nvmlDeviceGetComputeRunningProcesses(struct nvml_device *device, unsigned int *count,
                                      struct nvml_process_v1 *infos)
 {
-    struct stub_pool_use use;
+    struct stub_nvml_use use;
     int r = use_processes(device, count, infos, &use);
 
     for (uint32_t i = 0; r == NVML_SUCCESS && i < use.n; i++)
@@ -136,7 +134,7 @@ NVML_EXPORT
 nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *device, unsigned int *count,
                                         struct nvml_process *infos)
 {
-    struct stub_pool_use use;
+    struct stub_nvml_use use;
     int r = use_processes(device, count, infos, &use);
 
     for (uint32_t i = 0; r == NVML_SUCCESS && i < use.n; i++)

@@ -79,7 +79,7 @@ nvmlDeviceGetMaxClockInfo(struct nvml_device *device, int type, unsigned int *cl
 NVML_EXPORT
 nvmlDeviceGetPciInfo_v3(struct nvml_device *device, struct nvml_pci_info *pci)
 {
-    const struct stub_pool_card *c;
+    const struct stub_nvml_card *c;
     int r = nvml_card_query(device, pci);
 
     if (r != NVML_SUCCESS)
@@ -232,8 +232,7 @@ nvmlDeviceGetFieldValues(struct nvml_device *device, int count,
     return r;
 }
 
-/* ---- pairs of cards
- * ---------------------------------------------------------------------- */
+/* ---- pairs of cards --------------------------------------------------------- */
 
 NVML_EXPORT
 nvmlDeviceGetP2PStatus(struct nvml_device *device, struct nvml_device *other, int what,
