@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuGetErrorName and cuGetErrorString: static words, never freed, without a server and
- * before cuInit.
+ * cuGetErrorName and cuGetErrorString.  The texts are constant and never freed; they
+ * need no server and no cuInit.
  */
 #include "cuda_errors.h"
 #include "stub_manual.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * errno and refusals as CUresult.
+ * errno values and refusals of the server as CUresult.
  *
  * Runtimes show CUDA_ERROR_NO_DEVICE as "no CUDA-capable device is detected", which
- * programs with a CPU path understand; so it is the answer wherever the pool has no
- * card for us.  What the user can only repair outside CUDA (no memory, no descriptors)
- * is CUDA_ERROR_OPERATING_SYSTEM.
+ * programs with a path for the CPU understand; so it is the result wherever the pool
+ * has no device for us.  What the user can only repair outside CUDA (no memory, no
+ * descriptors) is CUDA_ERROR_OPERATING_SYSTEM.
  */
 #include "stub_result.h"
 

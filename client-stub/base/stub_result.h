@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The only place that turns what went wrong on our side into a CUresult.
+ * The only place that maps failures of our own to a CUresult.
  *
- * The driver's own results pass through verbatim and never come here.  No state.
+ * Results of the driver are returned verbatim and never come here.  No state.
  */
 #ifndef STUB_RESULT_H
 #define STUB_RESULT_H

@@ -3,12 +3,12 @@
  * Contexts as the client knows them, and each thread's stack of them.
  *
  * A context is made by stub_ctx_new() (or stub_ctx_init() for the primary ones, which
- * live as long as the process) and referenced by its handle and by every stack it lies
- * on; the last reference frees it.  `alive` says whether the driver still has it.  The
- * current context is the top of the calling thread's stack; it travels in every frame,
- * so that changing it needs no message.
+ * live as long as the process). Its handle and every entry of a stack hold a reference;
+ * the last reference frees it.  `alive` says whether the driver still has it.
  *
- * Here is no call to the server: stub_ctx_calls.c and stub_primary.c make those.
+ * The current context is the top of the calling thread's stack.  It is part of every
+ * frame, so that changing it needs no message.  This module makes no calls to the
+ * server: stub_ctx_calls.c and stub_primary.c do.
  */
 #ifndef STUB_CTX_H
 #define STUB_CTX_H
@@ -47,9 +47,9 @@ struct stub_ctx *stub_ctx_primary(CUdevice dev);
 /* A new context with its own handle, one reference, alive.  NULL: out of memory. */
 struct stub_ctx *stub_ctx_new(CUdevice dev, unsigned int flags);
 
-/* The driver is done with it, and stub_hooks_ctx_end() has said so: entries of
- * context-local storage get their destructors, the handle of a non-primary context
- * dies, and so does the handle's reference. */
+/* The driver has destroyed the context, and stub_hooks_ctx_end() was called.  Runs
+ * the destructors of its context-local storage, deletes the handle of a non-primary
+ * context, and drops the handle's reference. */
 void stub_ctx_end(struct stub_ctx *ctx);
 
 /* The context behind a handle, alive or (primary) not yet; NULL if unknown. */

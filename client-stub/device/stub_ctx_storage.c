@@ -99,8 +99,9 @@ storage_get_locked(struct stub_ctx_storage *storage, const void *key, void **ret
     return e ? 0 : -ENOENT;
 }
 
-/* Between the key and the value the entry may have been given to another key, and back:
- * whoever finds it changed meanwhile looks again, and waits for who changes it. */
+/* Between reading the key and reading the value, the entry may have been given to
+ * another key and back.  A reader that finds the entry changed meanwhile reads
+ * again, and waits for the writer. */
 int
 stub_ctx_storage_get(struct stub_ctx_storage *storage, const void *key, void **ret)
 {

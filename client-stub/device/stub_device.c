@@ -163,8 +163,9 @@ stub_device_get(CUdevice dev)
     return dev >= 0 && (uint32_t)dev < stub_device_count ? &stub_devices[dev] : NULL;
 }
 
-/* What a card can do with the memory of its own host while both use it: the program's
- * host is another one, whose memory follows at the points docs/managed.md names. */
+/* What a device can do with the memory of its own host while both use it: the
+ * program's host is another one, whose memory follows at the points that
+ * docs/managed.md names. */
 static bool
 device_attr_is_near(int attribute)
 {
@@ -363,9 +364,9 @@ stub_impl_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
     return r;
 }
 
-/* One unknown number among the hundred that a runtime asks at start makes it give up,
- * so what the server does not know is 0, and only numbers beyond the API are refused.
- */
+/* Attributes that the server does not know are 0, and only numbers beyond the API
+ * are refused: a runtime asks for a hundred attributes when it starts, and one error
+ * makes it give up. */
 CUresult
 stub_impl_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {

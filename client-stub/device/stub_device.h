@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The devices of the session, as the snapshots told them and CUDA_VISIBLE_DEVICES
- * orders them.
+ * The devices of the session, from the servers' snapshots, in the order of
+ * CUDA_VISIBLE_DEVICES.
  *
- * Filled once at cuInit, constant afterwards; any thread.  An ordinal is what the
- * application says, `wire` what the server of `link` calls the same device.
+ * Filled once at cuInit, constant afterwards; any thread.  `ordinal` is the
+ * application's number, `wire` the number that the server of `link` has for the same
+ * device.
  */
 #ifndef STUB_DEVICE_H
 #define STUB_DEVICE_H
@@ -50,9 +51,9 @@ int stub_device_wire(CUdevice dev);
  * CU_DEVICE_INVALID. */
 CUdevice stub_device_from_wire(int wire);
 
-/* Addresses of page-locked memory were to be had at both ends and were not
- * (stub_unified.c): servers that know of them say that they do not.  Servers from
- * before are not asked, and nothing is new with them. */
+/* Page-locked memory could not be given one address at both ends (stub_unified.c):
+ * devices of servers that support it report so.  Servers of older versions never
+ * offered it. */
 extern _Atomic bool stub_device_no_unified;
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuDevicePrimaryCtx*: the context every runtime program uses.
+ * cuDevicePrimaryCtx*: the context that every runtime program uses.
  *
- * The handle is fixed per device.  Retains are counted here; the worker hears of the
- * first and of the last.  A context that dies takes its storage entries and the
- * registry of its memory with it.
+ * The handle is fixed per device.  Retains are counted here; only the first retain and
+ * the last release are sent.  A context that is destroyed takes its storage entries and
+ * its entries in the registry of memory with it.
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
@@ -59,8 +59,8 @@ primary_gone(struct stub_ctx *ctx)
     stub_ctx_end(ctx);
 }
 
-/* The lock is held while the server is asked, so that a second thread's retain returns
- * only when the context is there. */
+/* The lock is held during the call to the server, so that a second thread's retain
+ * returns only when the context exists. */
 CUresult
 stub_impl_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {

@@ -9,8 +9,8 @@
 #include "stub_link.h"
 #include "wire_api.h"
 
-/* The errors of which CUDA says that the process has to end, or at least the context:
- * what the card or a kernel did, not what a call asked for. */
+/* The errors after which CUDA says that the process, or at least the context, has to
+ * end: a device or kernel caused them, not the arguments of a call. */
 static bool
 is_sticky(CUresult r)
 {
@@ -57,8 +57,9 @@ sticky_over(struct stub_ctx *ctx)
     gp_lock_release(&lock);
 }
 
-/* Another thread may end the context meanwhile: it looks for `failed` after it has
- * cleared `alive`, here it is the other way round, and one of the two takes it back. */
+/* Another thread may end the context meanwhile.  It clears `alive` and then reads
+ * `failed`; here `failed` is set and then `alive` is read, so that one of the two
+ * clears it. */
 static void
 sticky_note(struct stub_link *link, CUresult r)
 {
@@ -74,8 +75,8 @@ sticky_note(struct stub_link *link, CUresult r)
         sticky_over(ctx);
 }
 
-/* Our own calls have no answer that would interest a program, but for the copies, and
- * may be made where nobody may wait. */
+/* The stub's own calls, but for copies, have no reply that a program needs, and are
+ * made where waiting is not allowed. */
 static bool
 sticky_asks(uint16_t call)
 {
@@ -90,7 +91,7 @@ const struct stub_feature stub_sticky_feature = {
     .ctx_end = sticky_over,
 };
 
-/* A question that a driver refuses in such a context, and that changes nothing. */
+/* A query that a driver refuses in such a context, and that changes nothing. */
 CUresult
 stub_sticky_result(void)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All features that join in when calls are made, in the order in which they are asked.
+ * All features that have hooks, in the order in which their hooks run.
  *
- * The order matters where two have the same hook.  Today only "needs" and "provide" go
- * together, and each has one feature; whoever adds a second one writes here why it
- * comes before or after.
+ * The order matters where two features have the same hook.  Today that is ctx_end
+ * (memory before sticky errors) and the pair needs and provide, of which each has one
+ * feature.  Whoever adds a second one writes here why it comes before or after.
  */
 #include "stub_capture.h"
 #include "stub_d2h_async.h"

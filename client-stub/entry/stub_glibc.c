@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps the library loadable on C libraries older than the one it was built with.
+ * Keeps the library loadable on C libraries older than the one that it was built with.
  *
- * The linker sends every use of these functions here (--wrap in build.mk), whatever
- * part of us it comes from; here they go to the oldest version of the symbol, which a
- * new C library still has.  Old ones keep them in libraries of their own: the
- * references are weak, and what is not there fails as if there were nothing to load.
+ * The linker redirects every use of these functions in the library to the wrappers here
+ * (--wrap in build.mk), which call the oldest version of the symbol; new C libraries
+ * still have it.  Old C libraries keep them in libraries of their own, so the
+ * references are weak, and a function that is absent fails as if there were nothing to
+ * load.
  */
 #include "gp_lock.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The beginning: cuInit, the driver's version, the loading mode.
+ * cuInit, the driver's version, the loading mode.
  */
 #include "attach.pb-c.h"
 #include "stub_call.h"
@@ -59,9 +59,9 @@ stub_impl_cuInit(unsigned int Flags)
     return r;
 }
 
-/* Runtimes ask before cuInit and give up when the number is below their own, so this
- * attaches.  Where there is no server, cuInit will say so; here the answer is what this
- * library speaks. */
+/* Runtimes call this before cuInit and give up when the version is below their own,
+ * so this attaches.  Where there is no server, cuInit returns the error; here the
+ * result is the version that this library implements. */
 CUresult
 stub_impl_cuDriverGetVersion(int *driverVersion)
 {

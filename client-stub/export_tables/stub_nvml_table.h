@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libcuda.so.1 tells libnvidia-ml.so.1 of the same build, through a table of our
- * own that cuGetExportTable serves.
+ * The NVML table: what libnvidia-ml.so.1 gets from libcuda.so.1 of the same build,
+ * through a table of our own that cuGetExportTable serves.
  *
- * Attaches if nobody has, but initialises nothing: a program that only counts cards may
- * still fork and use them in its children.  Any thread.
+ * Attaches if no call has done so, but initialises nothing: a program that only counts
+ * devices may still fork and use them in its children.  Any thread.
  */
 #ifndef STUB_NVML_TABLE_H
 #define STUB_NVML_TABLE_H

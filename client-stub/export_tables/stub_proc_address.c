@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuGetProcAddress: which of our exports a name, a version and the stream flag mean.
+ * cuGetProcAddress: which exported function a name, a version and the stream flag mean.
  *
  * The map is generated (stub_proc_address_map.h): every variant of every name, with the
- * version that introduced it.  The newest one not newer than what was asked for wins; a
- * program built for per-thread default streams gets the _ptsz/_ptds form where there is
- * one. Calls that are always refused are found too: a driver of this version has every
- * name, libraries give up when one is absent that they would never call, and the
- * refusal says more than "needs a newer driver".  What the server's driver lacks is not
- * found: so the first lookup attaches, as cuDriverGetVersion does, where there is a
- * session.
+ * version that introduced it.  The newest variant that is not newer than the requested
+ * version is the result; a program built for per-thread default streams gets the
+ * _ptsz/_ptds form where there is one.  Calls that are always refused are found, too: a
+ * driver of this version has every name, libraries give up when one is absent that they
+ * would never call, and the refusal says more than "needs a newer driver". Functions
+ * that the server's driver lacks are not found: so the first lookup attaches, as
+ * cuDriverGetVersion does, where there is a session.
  */
 #include "attach.pb-c.h"
 #include "gp_base.h"
@@ -56,8 +56,8 @@ proc_better(const struct stub_proc_address *e, const struct stub_proc_address *b
     return e->version > best->version;
 }
 
-/* Does some server of the session lack what @e stands for?  A server of another version
- * has another list; what the stub answers by itself is as old as the drivers there. */
+/* True if some server of the session lacks @e.  The server's version decides;
+ * functions that the stub implements alone are as old as the drivers there. */
 static bool
 proc_is_missing(const struct stub_proc_address *e)
 {

@@ -2,10 +2,10 @@
 /*
  * The private tables that cuGetExportTable hands to runtimes and libraries.
  *
- * A table is an array of words; the first is its size in bytes, the storage table
- * apart. Each family has a file of its own (stub_table_*.c) that fills one struct
- * stub_table; stub_table.c knows the list and refuses whatever is not on it.  Tables
- * are constant and live for ever.  Only the slots that a runtime was seen to call are
+ * A table is an array of words; the first is its size in bytes, except in the storage
+ * table.  Each family has a file of its own (stub_table_*.c) that fills one struct
+ * stub_table; stub_table.c has the list and refuses all other tables.  Tables are
+ * constant and are never freed.  Only the slots that a runtime was seen to call are
  * filled.
  */
 #ifndef STUB_TABLE_H
@@ -19,8 +19,9 @@ struct stub_table {
     const void *words;
 };
 
-/* What stands in every slot that nothing is known to call: says so, once per @table,
- * and refuses.  A runtime that is newer than this stub gets an error, not a crash. */
+/* The function in every slot that nothing is known to call: logs a line, once per
+ * @table, and refuses.  A runtime that is newer than this stub gets an error instead
+ * of a crash. */
 CUresult stub_table_unserved(const struct stub_table *table);
 
 extern const struct stub_table stub_table_cudart;  /* stub_table_cudart.c */

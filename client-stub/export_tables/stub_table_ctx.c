@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two small tables about contexts.  The checks: is a context wrapped into another one
- * (never, here).  The tools' view: slot 4 gives a number unique to the context, slot 51
- * the stream that a handle stands for and slot 39 a number unique to it; libraries key
- * their caches with them.
+ * Two small tables about contexts.  The checks: whether a context is wrapped into
+ * another one (never, here). The tools' view: slot 4 returns a number unique to the
+ * context, slot 51 the stream that a handle means, and slot 39 a number unique to it;
+ * libraries use them as keys of caches.
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
@@ -72,8 +72,8 @@ ctx_unique_id(CUcontext handle, uint64_t *id)
     return CUDA_SUCCESS;
 }
 
-/* The stream that @stream stands for; @per_thread: 0 is the thread's own default one.
- */
+/* The stream that @stream means; with @per_thread, 0 is the thread's own default
+ * stream. */
 static CUresult
 ctx_stream(CUcontext ctx, CUstream stream, CUstream *out, uint32_t per_thread)
 {
@@ -85,8 +85,9 @@ ctx_stream(CUcontext ctx, CUstream stream, CUstream *out, uint32_t per_thread)
     return CUDA_SUCCESS;
 }
 
-/* A number that no other stream of this process has or will have.  Libraries ask for it
- * at every operation, so it is not the server's: handles are not given out twice. */
+/* A number that no other stream of this process has or will have.  Libraries ask for
+ * it at every operation, so it comes from the handle, which is never used twice, and
+ * not from the server. */
 static CUresult
 ctx_stream_number(CUcontext handle, CUstream stream, uint64_t *out)
 {

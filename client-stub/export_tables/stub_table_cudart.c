@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The runtime's own interface: slot 2 tells a device's primary context without touching
- * it; slots 6 and 7 are how runtime 11.8 loads and unloads its fat binaries; through
- * slot 12 runtimes from 13.2 on have the driver's compilers loaded before anything
- * else.
+ * The runtime's own interface.  Slot 2 returns a device's primary context without
+ * retaining it; slots 6 and 7 are how runtime 11.8 loads and unloads its fat binaries;
+ * through slot 12 runtimes from 13.2 on have the driver's compilers loaded before
+ * anything else.
  */
 #include "stub_call.h"
 #include "stub_ctx.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a runtime looks whether a tool wants to hear of its calls: two arrays of flags,
- * indexed by the runtime's callback numbers.  They stay zero, so nothing is ever called
- * back; they must outlive everything, since runtimes read them while the process exits.
+ * Two arrays of flags by which a runtime checks whether a tool wants callbacks, indexed
+ * by the runtime's callback numbers.  They stay zero, so there are no callbacks.  They
+ * are never freed, because runtimes read them while the process exits.
  */
 #include "stub_table.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Context-local storage as runtimes see it: put, delete, get, and no size word.
- *
- * A miss must be an error: a runtime that is told "success" skips setting the context
- * up.  The context may be a primary one that is not retained yet.
+ * Context-local storage as runtimes see it: put, delete, get, and no size word.  A
+ * lookup that finds nothing must be an error: on success a runtime skips setting the
+ * context up.  The context may be a primary one that is not retained yet.
  */
 #include "gp_base.h"
 #include "stub_ctx.h"

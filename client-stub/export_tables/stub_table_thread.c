@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calling thread's state, as libraries ask for it: slot 2 is its current context.
- */
+/* The calling thread's state, as libraries query it: slot 2 is its current context. */
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_table.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the calls about graph nodes share: blocks kept by node.
+ * Blocks of memory that are kept for graph nodes; see stub_graph.h.
  */
 #include "stub_graph.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the calls about graph nodes share.
+ * Memory behind pointers in the parameters of graph nodes.
  *
- * A driver hands out pointers into a node when it is asked for its parameters, and the
- * application may hold them as long as the node lives.  The nodes are on the server, so
- * what such a pointer leads to is kept here, by node, until the node has other
- * parameters.  Any thread.
+ * A driver returns pointers into a node when its parameters are queried, and the
+ * application may hold them as long as the node exists.  The nodes are on the server,
+ * so the memory that such a pointer leads to is kept here, by node, until the node has
+ * other parameters.  Any thread.
  */
 #ifndef STUB_GRAPH_H
 #define STUB_GRAPH_H
@@ -25,9 +25,8 @@ void *stub_graph_keep(uint64_t id, const void *bytes, size_t size);
 void **stub_graph_keep_params(uint64_t id, CUfunction func, const uint8_t *bytes,
                               uint32_t len);
 
-/* True when @p touches the client's own memory: such a copy is staged
- * (stub_graph_hostmem.h).
- */
+/* True when @p reads or writes the client's own memory: such a copy needs graph host
+ * memory (stub_graph_hostmem.h). */
 bool stub_graph_copy_is_local(const CUDA_MEMCPY3D *p);
 
 /* Remember which host function a node has, until the server gives @token back;

@@ -73,7 +73,8 @@ fetch_chunk(const struct hostmem *s, uint64_t offset, char *to, uint32_t n)
     return ok;
 }
 
-/* A row, piece by piece; what fails has ended the link, and everybody hears of it. */
+/* Moves a row in chunks.  A failure has ended the link, and every later call returns
+ * that. */
 static bool
 move_row(const struct hostmem *s, size_t row)
 {
@@ -104,7 +105,7 @@ hostmem_run(void *user)
             return;
 }
 
-/* Nothing that could run it exists any more. */
+/* Called when nothing that could run the copy exists any more. */
 static void
 hostmem_end(void *user)
 {
@@ -131,7 +132,7 @@ box_open(struct box *b, const void *host, size_t x, size_t y, size_t z, size_t p
     return (c->Height == 1 && c->Depth == 1) || b->pitch >= x + c->WidthInBytes;
 }
 
-/* Unified addresses tell by themselves on which side they are. */
+/* A unified address says on which side it is. */
 static void
 resolve_type(CUmemorytype *type, const void **host, CUdeviceptr device)
 {
@@ -181,7 +182,7 @@ hostmem_new(const CUDA_MEMCPY3D *copy, struct hostmem **ret, uint64_t *ret_end)
     return CUDA_SUCCESS;
 }
 
-/* The server made nothing of it. */
+/* The server has not made the node. */
 static void
 hostmem_undo(struct hostmem *s, uint64_t end)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of graphs that touch memory of this process.
+ * Graph host memory: copies in graphs that read or write memory of this process.
  *
- * The server cannot reach that memory when the graph runs, so it asks for it: such a
- * node has a host function of ours, which sends what the copy reads, or fetches what
- * it wrote, at every launch.  The worker keeps the bytes meanwhile.  What is kept here
- * for a node goes when the server says that nothing made from it exists any more.
+ * The server cannot reach that memory when the graph runs.  So such a node consists of
+ * a copy from or to stand-in memory at the worker, and a host function of the stub,
+ * which sends what the copy reads, or fetches what it wrote, at every launch.  The
+ * state of a node here is freed when the server reports that nothing made from it
+ * exists any more.  Any thread.
  */
 #ifndef STUB_GRAPH_HOSTMEM_H
 #define STUB_GRAPH_HOSTMEM_H
@@ -19,8 +20,8 @@
 /* Captures begun and not ended; see stub_capture.c. */
 extern _Atomic uint32_t stub_captures;
 
-/* Is this copy to be captured, and from or to memory of this process?  @r: the error
- * of asking. */
+/* True if @stream is being captured and @copy reads or writes memory of this
+ * process.  @r: the error of the query. */
 bool stub_graph_hostmem_captures(CUstream stream, bool per_thread,
                                  const CUDA_MEMCPY3D *copy, CUresult *r);
 CUresult stub_graph_hostmem_capture(CUstream stream, bool per_thread,

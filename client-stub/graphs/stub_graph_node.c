@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes of graphs that hold copies, host functions or memory.
- *
- * A copy that touches the client's own memory is staged at every launch of the graph
- * (stub_graph_hostmem.h).
+ * Nodes of graphs that hold copies, host functions or memory.  A copy that reads or
+ * writes the client's own memory uses graph host memory (stub_graph_hostmem.h).
  */
 #include "stub_call.h"
 #include "stub_gen.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes of graphs in the one form that fits every kind: CUgraphNodeParams.
- *
- * Its image crosses with handles as ids; what it points to follows in the frame, by the
- * node's kind.  The worker looks at nothing that the kind does not have.
+ * Nodes of graphs by CUgraphNodeParams, the one form that fits every kind.  The
+ * structure is sent with ids in place of handles; what it points to follows in the
+ * frame, by the node's kind.  The worker ignores fields that the kind does not have.
  */
 #include "stub_args.h"
 #include "stub_call.h"

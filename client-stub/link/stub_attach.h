@@ -23,13 +23,13 @@ struct xport_conn;
 #define STUB_ATTACH_SECONDS 5
 
 struct stub_attach {
-    /* What to say: which of how many links this is, and how many devices the ones
+    /* What is sent: which of how many links this is, and how many devices the links
      * before it have. */
     uint32_t links;
     uint32_t link;
     uint32_t device_base;
     uint32_t payloads; /* set here, as attach.proto says */
-    /* What came of it. */
+    /* The outcome. */
     const struct Gpupool__AttachReply *reply; /* kept for ever */
     struct xport_conn *conn;
     const char *address; /* which of the server's addresses answered */

@@ -2,11 +2,12 @@
 /*
  * Sending calls: the hot path of the application's threads.
  *
- * The arguments are written straight into the transport's send buffer, under the
- * queue's lock, which is what gives every call its place in the one order.  The lock is
- * held for that, and for a write that cannot wait; not while a payload travels, nor
- * while the worker is behind (stub_send_overflow.h).  Frames leave when a call wants an
- * answer, when STUB_SEND_HIGH bytes wait, or when the flusher finds them idle.
+ * Arguments are written straight into the transport's send buffer.  The lock of the
+ * queue, link->send, gives every call its place in the one order.  It is held while
+ * arguments are written and during a write that cannot block, but not while a payload
+ * is sent, nor while the worker is slow to read (stub_send_overflow.h). Frames are sent
+ * when a call needs a reply, when STUB_SEND_HIGH bytes are queued, or when the flusher
+ * finds that they have waited.
  */
 #include "stub_call.h"
 
@@ -51,8 +52,8 @@ call_lost(struct stub_link *link, int r)
     return stub_link_broken(link, r);
 }
 
-/* Where the frame goes: into the connection's buffer, or beside it while another thread
- * sends.  Under send. */
+/* Room for the frame: in the connection's buffer, or in the overflow buffer while
+ * another thread sends.  Under send. */
 static GP_INLINE struct wire_req *
 call_room(struct stub_call *c, uint32_t size)
 {
@@ -146,8 +147,8 @@ call_may_be_asked(const struct stub_call *c)
            stub_hooks_wants_reply(c->call);
 }
 
-/* What stub_send_overflow_end() has moved into the empty buffer waits there, or leaves
- * if it is enough for a write.  Under send, which is released. */
+/* What stub_send_overflow_end() has moved into the empty buffer stays there, or is
+ * sent if it is enough for a write.  Under send, which is released. */
 static CUresult
 call_gathered(struct stub_link *link, uint32_t gathered)
 {
@@ -167,8 +168,8 @@ call_gathered(struct stub_link *link, uint32_t gathered)
     return CUDA_SUCCESS;
 }
 
-/* Send everything up to now, and the payload behind it, without keeping the queue from
- * others.  Under send, which is released. */
+/* Send everything queued so far, and the payload behind it, without keeping the
+ * queue from other threads.  Under send, which is released. */
 static CUresult
 call_send_apart(struct stub_link *link, const struct iovec *pieces, size_t n)
 {
@@ -186,8 +187,9 @@ call_send_apart(struct stub_link *link, const struct iovec *pieces, size_t n)
     return call_gathered(link, (uint32_t)gathered);
 }
 
-/* It wants more than a place in the order: the one beside is given back, for the next
- * one there is in the connection's buffer. */
+/* A frame that needs a reply or has a payload cannot be sent from the overflow
+ * buffer: its room there is given back, and the frame is claimed again in the
+ * connection's buffer. */
 static CUresult
 call_come_back(struct stub_call *c)
 {
@@ -224,8 +226,9 @@ call_post_overflow(struct stub_call *c)
     return CUDA_SUCCESS;
 }
 
-/* The frame names memory that the server does not have yet: its place is given back,
- * the server gets it, and the frame takes the next place. */
+/* The frame names memory that the server does not have yet: the room of the frame is
+ * given back, the server is provided with the memory, and the frame is claimed
+ * again. */
 static GP_COLD CUresult
 call_provide(struct stub_call *c)
 {
@@ -307,8 +310,8 @@ call_moved(struct stub_link *link, uint64_t bytes)
         stub_hooks_payload_moved(link, bytes);
 }
 
-/* Send everything up to and with this frame, and its payload behind it.  What follows
- * in the one order cannot overtake the payload. */
+/* Send everything up to this frame, the frame, and its payload.  Frames behind it in
+ * the order cannot overtake the payload. */
 static CUresult
 call_send(struct stub_call *c, const struct iovec *pieces, size_t n)
 {
@@ -334,8 +337,8 @@ call_send_leading_later(struct stub_call *c, int r)
     return call_send_apart(c->link, NULL, 0);
 }
 
-/* Holding the lead: who reads must not wait for room, because what keeps the worker
- * from making some may be that nobody reads. */
+/* The thread that reads must not wait for room in the send buffer: the worker may be
+ * making no room because nobody reads its replies. */
 static GP_INLINE CUresult
 call_send_leading(struct stub_call *c)
 {

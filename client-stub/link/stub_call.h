@@ -34,10 +34,10 @@ CUresult stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
 CUresult stub_call_begin_on(struct stub_call *c, struct stub_link *link, uint16_t call,
                             uint32_t body_size);
 
-/* Send without asking for an answer.  Never blocks unless the send buffer is full. */
+/* Send without a reply.  Blocks only while the send buffer is full. */
 CUresult stub_call_post(struct stub_call *c);
 
-/* Send, with everything queued before it, and wait for the answer. */
+/* Send, with everything queued before it, and wait for the reply. */
 CUresult stub_call_wait(struct stub_call *c);
 
 /* Like post/wait, with @len bytes straight from the caller's buffer behind the frame.
@@ -52,30 +52,33 @@ CUresult stub_call_wait_pieces(struct stub_call *c, const struct iovec *pieces,
 CUresult stub_call_post_pieces(struct stub_call *c, const struct iovec *pieces,
                                size_t n);
 
-/* Send, wait, and receive the answer's bulk bytes straight into @dst.  @rep_size is the
- * size of the reply's fixed struct, whose last field says how many there are; more than
- * @len end the attachment.  With @dst NULL they go to malloc'ed memory, which the
- * caller finds in c->dst and owns.  A small answer may come inline: then reply_flags
- * lacks WIRE_F_BULK and the bytes lie in the reply. */
+/* Send, wait, and receive the bulk bytes of the reply straight into @dst.  @rep_size
+ * is the size of the reply's fixed struct, whose last field says how many bytes
+ * there are; more than @len end the attachment.  With @dst NULL they go to malloc'ed
+ * memory, which the caller finds in c->dst and owns.  A small reply may be inline:
+ * then reply_flags lacks WIRE_F_BULK, and the bytes are part of the reply. */
 CUresult stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len,
                              uint32_t rep_size);
 
-/* Send a call that normally is posted, and wait for the verdict: for arguments that the
- * stub cannot vouch for, so that the program hears of it from this very call. */
+/* Send a call that is normally posted, and wait for its result.  For arguments that
+ * the stub cannot check itself, so that the program gets the error from this very
+ * call. */
 CUresult stub_call_post_checked(struct stub_call *c);
 
-/* Post a call that frees or unloads; one of WIRE_RELEASES_POSTED is waited for, because
- * the worker keeps those of a busy context in a queue. */
+/* Post a call that frees or unloads.  One of every WIRE_RELEASES_POSTED is waited
+ * for, which bounds the queue in which the worker keeps the releases of a busy
+ * context. */
 CUresult stub_call_post_release(struct stub_call *c);
 
-/* Mark the call WIRE_F_LAND (stub_d2h_async.h) before stub_call_post(); its number. */
+/* Mark the call as an asynchronous copy to the host (WIRE_F_LAND; stub_d2h_async.h)
+ * before stub_call_post(). Returns its sequence number. */
 uint32_t stub_call_mark_d2h_async(struct stub_call *c);
 
-/* Send without asking for an answer, and do not wait for company. */
+/* Send without a reply, and at once instead of with the frames that follow. */
 CUresult stub_call_post_now(struct stub_call *c);
 
-/* After every wait: the reply becomes invalid and the next waiter may read.  A call
- * that succeeded has failed after all when c->result says so then: what goes with the
+/* To be called after every wait: the reply becomes invalid, and another thread may
+ * read.  A call that succeeded may fail here, by c->result: work that belongs to the
  * wait could not be done (stub_managed.h). */
 void stub_call_end(struct stub_call *c);
 
@@ -83,17 +86,17 @@ void stub_call_end(struct stub_call *c);
  * are answered locally. */
 CUresult stub_enter(void);
 
-/* The answer to @call is not what the description says: the link is lost. */
+/* The reply to @call does not match its description: the link is lost. */
 CUresult stub_call_bad(uint16_t call);
 
 /* A call that gpupool does not carry: CUDA_ERROR_NOT_SUPPORTED, counted, named once
  * in the log.  @call is its number in proto/api. */
 CUresult stub_unsupported(uint16_t call);
 
-/* The stream id that goes on the wire: NULL and CU_STREAM_LEGACY as 0, minted handles
- * unchanged; CU_STREAM_PER_THREAD, and NULL with @per_thread (the _ptsz/_ptds names),
- * as this thread's own stream of the current context, created on first use (0 is
- * never returned for it; UINT64_MAX when it cannot be created). */
+/* The stream's id on the wire.  NULL and CU_STREAM_LEGACY are 0, handles stay as
+ * they are.  CU_STREAM_PER_THREAD, and NULL with @per_thread (the _ptsz/_ptds
+ * names), are this thread's own stream of the current context, which is created on
+ * first use; its id is never 0, and UINT64_MAX when it cannot be created. */
 uint64_t stub_stream_slow(CUstream stream, bool per_thread);
 
 static inline uint64_t
@@ -104,7 +107,8 @@ stub_stream_id(CUstream stream, bool per_thread)
     return stub_stream_slow(stream, per_thread);
 }
 
-/* The same for a stream that must exist: anything else is the program's mistake. */
+/* The same for a stream that must exist: any other handle is a mistake of the
+ * program. */
 static inline CUresult
 stub_stream_get(CUstream stream, bool per_thread, uint64_t *ret_id)
 {
@@ -116,8 +120,8 @@ stub_stream_get(CUstream stream, bool per_thread, uint64_t *ret_id)
     return id == UINT64_MAX ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* Exported functions do more than call their bodies: there is a trace to print, or the
- * session has several servers. */
+/* Exported functions take their slow form, stub_slow_cuX(): there is a trace or a
+ * report to write, or the session has several servers. */
 extern bool stub_slow;
 
 /* GPUPOOL_TRACE=1: one whole line on stderr per call, printed by the generated

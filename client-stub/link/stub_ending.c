@@ -20,8 +20,8 @@
 #include <time.h>
 
 #define REPLY_MAX 4096
-/* Between questions while the supervisor does not know yet that the worker has ended.
- */
+/* The interval of queries while the supervisor does not know yet that the worker has
+ * ended. */
 #define AGAIN_NS (20 * (long)GP_NS_PER_MS)
 
 /* ---- asking the supervisor -------------------------------------------------- */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why a link ended: found out, and told to `gpupool run`.
+ * Finds out why a link ended, and reports it to `gpupool run`.
  *
  * A server that ends a session says so over the connection.  A worker that is killed
- * cannot, so the supervisor is asked, once, over a new connection.  Used by
+ * cannot, so the supervisor is queried, once, over a new connection.  Used by
  * stub_link_lose() only, which lets one thread at a time in.
  */
 #ifndef STUB_ENDING_H
@@ -15,7 +15,7 @@
 
 struct stub_link;
 
-/* All of the asking takes so long at most. */
+/* The longest that all queries take together. */
 #define STUB_ENDING_MS 500
 
 /* The words of one cause, with the NUL. */

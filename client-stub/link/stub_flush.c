@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The flusher: see stub_flush.h.
+ * The flusher; see stub_flush.h.
  *
- * It learns from two numbers, without a clock: if bytes are queued and the buffer was
- * not emptied since the last look, they have waited for at least one tick.
+ * It needs no clock, only two numbers: if bytes are queued and the buffer was not
+ * emptied since the last check, they have waited for at least one tick.
  */
 #include "stub_flush.h"
 
@@ -23,11 +23,10 @@
 #include <time.h>
 
 #define FLUSH_TICK_NS 50000
-/* While the program's own waits empty the buffer, every look only takes time from it.
- */
+/* While the program's own waits empty the buffer, checks are only a cost. */
 #define FLUSH_TICK_MAX_NS 400000
-/* While a sender is held up by a worker that takes nothing, there is work enough there.
- */
+/* While a sender is blocked by a worker that reads nothing, the device has enough
+ * work. */
 #define FLUSH_HELD_MAX_NS (10 * (long)GP_NS_PER_MS)
 #define FLUSH_IDLE_TICKS 25 /* looks without any frame before it sleeps for good */
 #define FLUSH_CHECK_MS 1000 /* between looks at bytes that nobody has acknowledged */
@@ -56,8 +55,8 @@ flush_send(struct stub_link *link)
 {
     int r;
 
-    /* Whoever holds it sends, perhaps a payload that the worker takes only when
-     * somebody here has read what it is sending: then flush_step() must go on. */
+    /* The thread that holds the lock may be sending a payload that the worker reads
+     * only after somebody here has read its replies: flush_step() must go on then. */
     if (!gp_lock_try(&link->send))
         return false;
     if (stub_send_overflow_busy(&link->overflow)) {
@@ -77,8 +76,8 @@ flush_send(struct stub_link *link)
     return true;
 }
 
-/* Sleep until a frame enters the buffer or the worker hangs up (reported once), at most
- * @ms; false: only the time has passed. */
+/* Sleep until a frame enters the buffer, until the worker hangs up (reported once),
+ * or for @ms.  False: only the time has passed. */
 static bool
 sleep_wait(struct stub_link *link, int ms)
 {
@@ -96,10 +95,12 @@ sleep_wait(struct stub_link *link, int ms)
     return true;
 }
 
-/* Sleep until a frame enters the empty buffer; while sent bytes are unacknowledged, the
- * peer's liveness is checked meanwhile, for threads that wait for an answer.  The store
- * and the look behind it pair with post's store of `queued` and its look at `asleep`:
- * one of the two sees the other. */
+/* Sleep until a frame enters the empty buffer.  While sent bytes are unacknowledged,
+ * the peer's liveness is checked, for threads that wait for a reply.
+ *
+ * The store to `flush_asleep` and the load of `queued` behind it pair with the
+ * poster's store to `queued` and its load of `flush_asleep`: one of the two threads
+ * sees the other's store. */
 static void
 flush_sleep(struct stub_link *link)
 {
@@ -111,8 +112,8 @@ flush_sleep(struct stub_link *link)
     xport_look(link->conn);
 }
 
-/* What one look finds: stale frames leave; an idle buffer lets it sleep; one that the
- * program empties by itself lets it look less often. */
+/* One check: frames that have waited are sent; an idle buffer lets the thread sleep;
+ * a buffer that the program empties by itself makes checks rarer. */
 static void
 flush_step(struct stub_link *link, struct flush_look now, struct flush_look last,
            uint32_t *idle, long *tick_ns)

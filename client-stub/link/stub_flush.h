@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The card must not starve: frames that nobody's answer pushes out leave soon anyway.
+ * Sends frames that no waiting call sends, so that the device does not run out of work.
  *
- * One thread of the stub per link looks every 50 us or so while there is traffic, and
- * sends what has waited since its last look.  It sleeps for good when nothing happens;
- * the first frame after that wakes it, which is the only system call it ever costs a
- * caller.
+ * One thread of the stub per link checks the queue about every 50 us while there is
+ * traffic, and sends what has been there since its last check.  It sleeps while nothing
+ * happens; the first frame after that wakes it, which is the only system call that it
+ * ever costs a caller.
  */
 #ifndef STUB_FLUSH_H
 #define STUB_FLUSH_H

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Attached, but never initialised: a parent that only asked about cards leaves its
- * children free to attach for themselves.  Programs that load their data in forked
- * children rely on it. */
+/* A link that is attached but not initialised is forgotten: the parent has only
+ * asked about devices, and its child may attach for itself.  Programs that load
+ * their data in forked children rely on it. */
 static void
 fork_forget(struct stub_link *link)
 {

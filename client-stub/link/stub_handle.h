@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's handle tables: which ids are live, and what the stub knows about them.
+ * The client's handle tables: which ids are alive, and what the stub knows about them.
  *
- * The application sees ids (proto/wire_format.h has the layout), never pointers, so
- * whatever it hands in is looked up here before it is believed.  Looking up takes no
- * lock; minting and deleting take one.  What `data` points to belongs to the module
- * that set it.  Any thread.
+ * The application has ids (proto/wire_format.h has the layout), never pointers, so
+ * every handle that it passes is looked up here before use.  Looking up takes no lock;
+ * allocating and deleting take one.  What `data` points to belongs to the module that
+ * set it.  Any thread.
  */
 #ifndef STUB_HANDLE_H
 #define STUB_HANDLE_H
@@ -26,7 +26,7 @@ void stub_handle_del(uint32_t kind, uint64_t handle);
 /* Mint a handle of an object on @link; stub_handle_new() takes the current link. */
 uint64_t stub_handle_new_on(uint32_t link, uint32_t kind);
 
-/* Mint the handle with exactly this index (primary contexts).  Returns 0 if it is
+/* Allocate the handle with exactly this index (primary contexts). Returns 0 if it is
  * taken. */
 uint64_t stub_handle_new_at(uint32_t kind, uint32_t link, uint32_t index);
 
@@ -46,8 +46,8 @@ void stub_handle_set_data(uint32_t kind, uint64_t handle, void *data);
  * not called).  Set once, before the first such handle. */
 void stub_handle_on_del(uint32_t kind, void (*drop)(void *data));
 
-/* Call @fn for every live handle of @kind, without a lock: handles minted or deleted
- * meanwhile may or may not be seen. */
+/* Call @fn for every live handle of @kind, without a lock: handles that are
+ * allocated or deleted meanwhile may or may not be seen. */
 void stub_handle_each(uint32_t kind,
                       void (*fn)(uint64_t handle, void *data, void *user), void *user);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where features join in: what they want to hear of calls, waits, payloads, unsolicited
- * messages and the end of contexts.
+ * Hooks of features: what they do around calls, waits, payloads, unsolicited messages
+ * and the end of contexts.
  *
- * A feature is one constant of this type, defined beside its code; stub_features.c
- * lists all of them, in the order in which they are asked.  The code that sends and
- * waits calls the functions below and knows no feature by name.
+ * A feature is one constant of type struct stub_feature, defined beside its code.
+ * stub_features.c lists all of them, in the order in which their hooks run.  The code
+ * that sends and waits calls the functions below and names no feature.
  *
- * A feature that wants to hear of every call says so by its bit in the attention word
- * of the links (stub_link.h); while no bit is set, none of this costs a call anything.
- * No object, no thread of its own: everything runs in the thread that calls.
+ * A hook that has to run in every call is announced by a bit in the attention word of
+ * the links (stub_link.h); while no bit is set, hooks cost a call nothing.  No object,
+ * no thread of its own: everything runs in the calling thread.
  */
 #ifndef STUB_HOOKS_H
 #define STUB_HOOKS_H
@@ -47,21 +47,21 @@ struct stub_feature {
      * the second always follows the first. */
     void (*hostfn_begin)(struct stub_link *link);
     void (*hostfn_end)(struct stub_link *link);
-    /* STUB_ATTEND_FLAGS.  Flags of a frame that this thread sends.  Under send. */
+    /* STUB_ATTEND_FLAGS. Flags of a frame that this thread sends.  Under send. */
     uint16_t (*frame_flags)(void);
-    /* STUB_ATTEND_CONTENT.  Do these bytes name something that the server must be
-     * given before it sees them?  Under send. */
+    /* STUB_ATTEND_CONTENT. True if these bytes name something that the server must
+     * be given before it reads them.  Under send. */
     bool (*needs)(const void *bytes, size_t n);
-    /* Then give it what was found.  No lock is held; calls may be made. */
+    /* Gives the server what `needs` has found.  No lock is held; calls may be made. */
     void (*provide)(void);
-    /* STUB_ATTEND_REPLY.  Shall a call that nobody waits for be waited for? */
+    /* STUB_ATTEND_REPLY. True if a call that is normally posted is to be waited for. */
     bool (*wants_reply)(uint16_t call);
 
     /* A call to @link has returned @result, which is not success. */
     void (*call_failed)(struct stub_link *link, CUresult result);
     /* A payload has gone over the link, either way; while link->count_payloads. */
     void (*payload_moved)(struct stub_link *link, uint64_t bytes);
-    /* Messages that are under way to us have been unread for a while: the flusher's. */
+    /* Messages to us have been unread for a while.  Called by the flusher. */
     void (*unread)(struct stub_link *link);
     /* [addr, addr + len) of host memory is about to be read, changed or given back:
      * returns when nothing is in flight to it. */
@@ -75,7 +75,7 @@ struct stub_feature {
 /* NULL ends the list.  Defined in stub_features.c, above every feature. */
 extern const struct stub_feature *const stub_features[];
 
-/* Ask every feature that has the hook, in order. */
+/* Each runs the hook of every feature that has it, in order. */
 void stub_hooks_before_call(uint16_t call);
 CUresult stub_hooks_after_wait(uint16_t call, CUresult result);
 CUresult stub_hooks_stream_waited(uint64_t stream);
@@ -92,7 +92,7 @@ void stub_hooks_drain(const void *addr, uint64_t len);
 void stub_hooks_drain_all(void); /* all of the process's memory */
 void stub_hooks_ctx_end(struct stub_ctx *ctx);
 
-/* Who takes this kind of message; NULL: nobody. */
+/* The feature's entry for this kind of message; NULL: no feature takes it. */
 const struct stub_unsolicited *stub_hooks_unsolicited(uint16_t kind);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A call in flight: what is known of it from its frame to its reply.
+ * A call in flight: its state from the frame to the reply.
  *
- * It lies on the stack of the application thread that makes the call (stub_call.h), and
+ * It is on the stack of the application thread that makes the call (stub_call.h), and
  * while that thread waits, in the link's list of waiting calls (stub_wait.h), where the
  * thread that reads the connection finds it.
  */

@@ -28,8 +28,8 @@ stub_link_attend_all(enum stub_attend bit, bool on)
         stub_link_attend(&stub_links[i], bit, on);
 }
 
-/* Who finds the link lost meanwhile has set the bit before it was cleared here: it is
- * set again. */
+/* A thread that finds the link lost may have set the bit before it was cleared here:
+ * then it is set again. */
 static void
 link_phase_changed(struct stub_link *link, enum stub_phase phase)
 {

@@ -6,12 +6,13 @@
  * Most sessions have one server.  All links are made ready together, by the first call
  * that needs a server, and never torn down: runtimes call into the driver from their
  * own exit handlers, after ours would have run.  A link that died stays dead; the
- * others go on.  `send` guards everything about writing, `wait` everything about
- * reading; send is taken before wait, never after, and nobody holds locks of two links.
+ * others go on.
  *
- * A call goes to the link of the thread's current context, stub_link_here(); what makes
- * that the right one for arguments of another server is stub_link_switch.h.  What a
- * CUDA call means is not known here.
+ * `send` guards all state of writing, `wait` all state of reading.  send is taken
+ * before wait, never after, and no thread holds locks of two links.  A call goes to the
+ * link of the thread's current context, stub_link_here(); stub_link_switch.h makes that
+ * the right one for arguments of another server.  The meaning of CUDA calls is not
+ * known here.
  */
 #ifndef STUB_LINK_H
 #define STUB_LINK_H
@@ -41,8 +42,8 @@ enum stub_phase {
     STUB_GONE,   /* the library's destructor ran */
 };
 
-/* What a call has to stop for, besides sending its frame.  All bits but the first are
- * set by features for all links (stub_hooks.h says what each makes the core do). */
+/* Reasons for a call to do more than send its frame.  Features set all bits but the
+ * first, for all links (stub_hooks.h says what each makes the core do). */
 enum stub_attend {
     STUB_ATTEND_NOT_READY = 1, /* the phase is not STUB_READY */
     STUB_ATTEND_CALL = 2,      /* before_call, after_wait */
@@ -52,8 +53,8 @@ enum stub_attend {
     STUB_ATTEND_FLUSH = 32,    /* every frame leaves at once */
 };
 
-/* What other threads post while one of them sends: stub_send_overflow.h.  Under send.
- */
+/* Frames that other threads post while one of them sends: stub_send_overflow.h.
+ * Under send. */
 struct stub_send_overflow {
     _Atomic uint32_t busy; /* futex word: 0, 1 somebody sends, 2 and somebody sleeps */
     uint32_t used;
@@ -115,21 +116,22 @@ void stub_link_set_phase(struct stub_link *link, enum stub_phase phase);
 bool stub_link_move_phase(struct stub_link *link, enum stub_phase from,
                           enum stub_phase to);
 
-/* From now on calls on @link, or on every link of the process, stop for @bit, or no
- * longer do.  Whoever counts when to end it orders its calls by a lock of its own. */
+/* Set or clear @bit of @link, or of every link of the process.  Callers that count
+ * users of a bit order their calls by a lock of their own. */
 void stub_link_attend(struct stub_link *link, enum stub_attend bit, bool on);
 void stub_link_attend_all(enum stub_attend bit, bool on);
 
 /* What a call returns when the phase is not READY. */
 CUresult stub_link_refusal(const struct stub_link *link);
 
-/* Did the worker say, attaching, that it has this of its own? */
+/* True if the worker has announced this capability when it was attached to. */
 bool stub_link_can(const struct stub_link *link, const char *capability);
 
-/* What all servers' drivers can: the oldest version among them. */
+/* The oldest driver version among the servers. */
 int stub_link_driver_version(void);
 
-/* May the process make calls to some server?  For what concerns none in particular. */
+/* CUDA_SUCCESS if the process can make calls to some server, for calls that concern
+ * none in particular. */
 CUresult stub_link_enter_any(void);
 
 /* The link of the calling thread's current context; without one, the first. */
@@ -139,14 +141,15 @@ stub_link_here(void)
     return stub_tls.link;
 }
 
-/* One load for everything that is out of the ordinary. */
+/* The bits of enum stub_attend, by one load. */
 static inline uint32_t
 stub_link_attention(const struct stub_link *link)
 {
     return atomic_load_explicit(&link->attention, memory_order_acquire);
 }
 
-/* Do contexts there have errors that every call returns?  See stub_sticky.h. */
+/* True while contexts of the link have errors that every call returns
+ * (stub_sticky.h). */
 static inline bool
 stub_link_wants_replies(const struct stub_link *link)
 {

@@ -87,8 +87,8 @@ link_attach(struct stub_link *link, const struct stub_server *server, uint32_t *
     link->conn = at->conn;
     free(link->address);
     link->address = strdup(at->address);
-    /* A worker that does not read, because its card is stuck, must learn of our death.
-     */
+    /* The connection is reset when the process dies, so that a worker that does not
+     * read, because its device hangs, notices. */
     gp_net_reset_on_close(link->conn->fd, true);
     atomic_store(&link->count_payloads, link->attach->lanes_max != 0);
     link->device_base = *devices;

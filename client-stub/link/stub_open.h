@@ -2,9 +2,8 @@
 /*
  * Attaching to every server of the session, by the first call that needs one.
  *
- * It happens once, under its own lock; whoever comes meanwhile waits for the outcome.
- * What it makes are the links (stub_link.h), which stay until the process ends.  Any
- * thread.
+ * It happens once, under its own lock; threads that call meanwhile wait for the
+ * outcome.  The links (stub_link.h) stay until the process ends.  Any thread.
  */
 #ifndef STUB_OPEN_H
 #define STUB_OPEN_H

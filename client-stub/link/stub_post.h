@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A call that nobody waits for, posted in one go: what stub_call_begin() and
- * stub_call_post() do, for where every instruction counts and nothing is out of the
- * ordinary.
+ * Posting a call where every instruction counts: what stub_call_begin() and
+ * stub_call_post() do, without their rare cases.
  *
  * No object: the queue's lock is held from a begin that succeeded to the end.  Any
  * thread.
@@ -22,15 +21,16 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* So many bytes leave at once.  One write of this size costs the kernel about as much
- * per byte as a larger one, and the worker starts while we go on filling. */
+/* Frames are sent when so many bytes are queued.  One write of this size costs the
+ * kernel about as much per byte as a larger one, and the worker starts while the
+ * program goes on filling. */
 #define STUB_SEND_HIGH (32u * 1024u)
 
-/* The body of a frame of @size bytes in all, at the next place in the queue.  One word
- * says whether anything is out of the ordinary (stub_link.h); the state of the send
- * buffer is known only under the lock.  NULL, and
- * nothing has happened: the call is to take the long way, which also says what is
- * wrong. */
+/* The body of a frame of @size bytes in all, at the next place in the queue.  The
+ * attention word (stub_link.h) tells whether a hook has to run; the state of the
+ * send buffer is known only under the lock.  NULL: nothing has happened, and the
+ * call must take the general path, stub_call_begin(), which also finds the error if
+ * there is one. */
 static inline void *
 stub_post_begin(struct stub_link *link, uint16_t call, uint32_t size)
 {
@@ -40,7 +40,8 @@ stub_post_begin(struct stub_link *link, uint16_t call, uint32_t size)
     if (unlikely(stub_link_attention(link)))
         return NULL;
     gp_lock_take(&link->send);
-    /* While somebody sends, nobody else looks at the buffer, lock or not. */
+    /* While another thread sends, the buffer is that thread's alone, with or without
+     * the lock. */
     if (unlikely(stub_send_overflow_busy(&link->overflow) ||
                  (size_t)(conn->tx.end - conn->tx.pos) < size ||
                  atomic_load_explicit(&link->queued, memory_order_relaxed) + size >=

@@ -66,8 +66,8 @@ stub_replica_keep(uint64_t library, const void *code, const void *copy, uint64_t
     gp_lock_release(&lock);
 }
 
-/* Under the lock.  Options of the compiler hold places for logs, which the program may
- * not keep; the image compiled without them once, and does so again. */
+/* Under the lock.  Options of the compiler are left out: they point to buffers for
+ * logs, which the program may have freed, and the image has compiled once already. */
 static uint64_t
 replica_load(struct replica *rep, uint32_t link)
 {

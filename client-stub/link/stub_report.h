@@ -14,8 +14,7 @@
 /* When the library is loaded; true when there is somebody to report to. */
 bool stub_report_open(const char *path);
 
-/* Around every exported call: the calls that a call makes itself are nobody's mistake.
- */
+/* Around every exported call.  Calls that a call makes itself are not counted. */
 void stub_report_enter(void);
 void stub_report_leave(uint16_t call, CUresult result);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What other threads post while one of them sends.
+ * The send overflow queue: frames that other threads post while one of them sends.
  *
- * A payload takes as long as the line needs, and so does a full buffer whose reader is
- * behind.  Who sends either lets go of the queue meanwhile: frames that others post go
- * into a buffer of the link, and behind the payload, in the one order.  A call that
- * wants an answer, or has a payload itself, or finds the buffer full, waits for the
- * line; it would anyway.
+ * A payload takes as long as the network needs, and so does a full buffer whose reader
+ * is slow.  The thread that sends either releases the queue meanwhile: frames that
+ * others post go into a buffer of the link, and are sent behind the payload, in the one
+ * order.  A call that needs a reply, has a payload itself, or finds the overflow buffer
+ * full waits until the sender has finished; it would have to wait for the connection
+ * anyway.
  *
  * One per link, part of it.  Everything under link->send.
  */
@@ -22,8 +23,8 @@
 
 struct wire_req;
 
-/* As much as a connection itself gathers: what fills it faster than the line takes it
- * has to wait. */
+/* As much as a connection itself buffers.  A program that fills it faster than the
+ * connection sends has to wait. */
 #define STUB_SEND_OVERFLOW_MAX (64u * 1024u)
 
 static inline bool
@@ -32,12 +33,12 @@ stub_send_overflow_busy(const struct stub_send_overflow *overflow)
     return atomic_load_explicit(&overflow->busy, memory_order_relaxed) != 0;
 }
 
-/* Lets go of link->send: nobody else uses the connection's sending end until
+/* Releases link->send.  No other thread uses the connection's sending end until
  * stub_send_overflow_end(). */
 void stub_send_overflow_begin(struct stub_link *link);
 
-/* Takes link->send again and moves what has gathered into the connection's buffer; how
- * many bytes.  -ECONNRESET: there is no connection any more. */
+/* Takes link->send again and moves the queued frames into the connection's buffer;
+ * returns their bytes.  -ECONNRESET: there is no connection any more. */
 int64_t stub_send_overflow_end(struct stub_link *link);
 
 /* Room for a frame of @size bytes while somebody sends; NULL: there is none. */
@@ -50,7 +51,7 @@ stub_send_overflow_commit(struct stub_send_overflow *overflow, uint32_t size)
     overflow->used += size;
 }
 
-/* Until nobody sends; lets go of link->send meanwhile. */
+/* Waits until no thread sends; releases link->send meanwhile. */
 void stub_send_overflow_wait(struct stub_link *link);
 
 #endif

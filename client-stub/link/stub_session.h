@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the session's servers are and what opens their doors: read from the
- * environment.
+ * The session's servers and the tickets for them, read from the environment.
  *
- *   GPUPOOL_SESSION_FILE=path            written and renewed by `gpupool run`
- *   GPUPOOL_POD_TOKEN_FILE=path          in a pod; stub_pod.h
- *   GPUPOOL_SERVER=host:port, GPUPOOL_TICKET=text
+ * GPUPOOL_SESSION_FILE=path (written and renewed by `gpupool run`), or
+ * GPUPOOL_POD_TOKEN_FILE=path in a pod (stub_pod.h), or GPUPOOL_SERVER=host:port and
+ * GPUPOOL_TICKET=text.
  *
  * The caller owns the struct; stub_session_fini() frees what it holds.
  */

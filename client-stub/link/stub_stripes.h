@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * More connections to a server that is far away, for bulk data.
+ * Connection stripes: further connections to a distant server, for bulk data.
  *
- *   GPUPOOL_CONNECTIONS=auto|N
+ * GPUPOOL_CONNECTIONS=auto|N. auto: once a link has moved some MiB, a thread of the
+ * stub measures its round trip; where that is long it opens more connections and lets
+ * the transport find out whether they are faster.  N: that many in all (1: no more),
+ * without measuring first.
  *
- * auto: once a link has moved some MiB, a thread of our own measures its round trip;
- * where that is long it makes more connections and lets the transport find out whether
- * they are faster.  N: that many in all (1: no more), without measuring first.
+ * One decision per link, made once; the transport owns the connections.
  */
 #ifndef STUB_STRIPES_H
 #define STUB_STRIPES_H
@@ -15,7 +16,7 @@
 
 struct stub_feature;
 
-/* Counts payloads until it knows (stub_hooks.h). */
+/* Counts payloads until the decision is made (stub_hooks.h). */
 extern const struct stub_feature stub_stripes_feature;
 
 /* Read GPUPOOL_CONNECTIONS; -EINVAL: it says nothing that it may. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPUPOOL_TRACE=1, and the record of calls that are not carried.
+ * Lines of GPUPOOL_TRACE=1, and the calls that are not supported.
  */
 #include "gp_log.h"
 #include "gp_time.h"

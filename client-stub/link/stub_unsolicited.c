@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unsolicited messages: kernel output, the end of the session; others are the
- * features'.
- */
+/* Unsolicited messages: output of kernels and the end of the session are handled
+ * here, all others by the features that list them. */
 #include "stub_unsolicited.h"
 
 #include "gp_log.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames that the worker sends unasked.
+ * Unsolicited messages: frames that the worker sends without a call.
  *
- * Taken by whichever thread reads the connection; so nothing here blocks or runs code
- * of the application.  What belongs to a feature goes to it (stub_hooks.h).
+ * They are handled by whichever thread reads the connection, so nothing here blocks or
+ * runs code of the application.  Messages of features go to them (stub_hooks.h).
  */
 #ifndef STUB_UNSOLICITED_H
 #define STUB_UNSOLICITED_H

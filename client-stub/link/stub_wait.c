@@ -35,9 +35,9 @@ wait_set_state(struct stub_call *c, enum stub_call_state state)
 
 /* ---- the lead --------------------------------------------------------------- */
 
-/* Taking it is one instruction, with or without the lock.  Who gives it up looks for
- * waiters afterwards; who waits enters the list first, and tries under the lock: one of
- * the two sees the other. */
+/* Taking the lead is one instruction, with or without the lock.  A thread that gives
+ * it up looks for waiters afterwards; a thread that waits enters the list first and
+ * then tries to take it, under the lock: one of the two sees the other. */
 static bool
 lead_take(struct stub_link *link)
 {
@@ -211,8 +211,8 @@ enum wait_what {
     WAIT_OTHERS, /* another call's, deposited */
 };
 
-/* The call that the answer is for, out of the list; @mine, the reader's, may never have
- * been in it. */
+/* Takes the call that the reply belongs to out of the list.  @mine, the reader's
+ * own, may never have been in it. */
 static struct stub_call *
 wait_claim(struct stub_call *mine, uint32_t seq)
 {
@@ -229,8 +229,8 @@ wait_claim(struct stub_call *mine, uint32_t seq)
     return c;
 }
 
-/* One frame: an event, or an answer.  Returns why the link must end, NULL when all is
- * well. */
+/* Handles one frame, an unsolicited message or a reply.  Returns why the link must
+ * end, NULL when all is well. */
 static const char *
 wait_take_frame(const struct wire_rep *rep, uint32_t size, struct stub_call *mine,
                 enum wait_what *ret_what)
@@ -249,8 +249,8 @@ wait_take_frame(const struct wire_rep *rep, uint32_t size, struct stub_call *min
     return wait_take_answer(c, rep, c == mine);
 }
 
-/* The usual case of wait_take_frame(): the reader's own answer, without a payload, to a
- * call that no other thread knows of. */
+/* The usual case of wait_take_frame(): the reader's own reply, without a payload, to
+ * a call that no other thread knows of. */
 static GP_INLINE bool
 wait_take_own(struct stub_call *c, const struct wire_rep *rep, uint32_t size)
 {
@@ -287,8 +287,9 @@ wait_answer(struct stub_call *c)
     return c->result;
 }
 
-/* A call that waits for events has no answer: read until @ready says so, or until it
- * has served another thread, which will read for itself from then on. */
+/* A call that waits for messages has no reply: it reads until @ready says so, or
+ * until it has delivered a reply to another thread, which reads for itself from then
+ * on. */
 static void
 wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c))
 {
@@ -313,9 +314,10 @@ wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c))
         c->result = stub_link_lose(c->link, why);
 }
 
-/* Sleep until the state changes, or for the length of a nap, which is not interrupted
- * for a lead to take.  Under wait, which is released.  The answer may arrive meanwhile,
- * wait_finish() needs no lock: DONE must stay. */
+/* Sleep until the state changes, or for the time of an idle sleep, which is not
+ * interrupted to take the lead.  Under wait, which is released.  The reply may
+ * arrive meanwhile, because wait_finish() needs no lock: the state DONE must be
+ * kept. */
 static void
 wait_sleep(struct stub_call *c, const struct timespec *nap)
 {
@@ -351,9 +353,9 @@ stub_wait_for(struct stub_call *c)
     return likely(c->leads) ? wait_answer(c) : wait_unled(c);
 }
 
-/* Who should read next: a waiter that sleeps (one that is still sending may be blocked
- * there until somebody reads, and will look for a leader itself when it is done), and
- * one with an answer to come rather than the one that waits for events. */
+/* The call whose thread reads next: one that sleeps, and rather one that waits for a
+ * reply than the one that waits for messages.  A thread that is still sending may be
+ * blocked until somebody reads; it looks for a leader itself when it has sent. */
 static struct stub_call *
 wait_next_leader(const struct stub_link *link)
 {
@@ -407,8 +409,8 @@ stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c),
             return true;
         }
         if (!rested || !lead_take(c->link)) {
-            /* Another thread reads, or has just done so and will again: a program
-             * that waits in a loop should not find this thread in its way. */
+            /* Another thread reads, or has just done so and will again: this thread
+             * stays out of the way of a program that waits in a loop. */
             bool sleep = rested || atomic_load(&c->link->leading);
 
             rested = !sleep || !rest;
@@ -483,8 +485,9 @@ link_say_lost(const struct stub_link *link, const char *why)
     stub_ending_leave(line);
 }
 
-/* Other threads wait meanwhile: when a call has failed for a lost link, the line that
- * says why has been written.  @why: NULL, ask for the cause of @r. */
+/* Other threads wait meanwhile, so that when a call fails because the link is lost,
+ * the line that gives the reason has been written.  @why NULL: find out the cause of
+ * @r. */
 static CUresult
 link_lose(struct stub_link *link, const char *why, int r)
 {

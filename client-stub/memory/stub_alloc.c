@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory: allocate, free, and keep the registry and the reservation in step.
+ * Device memory: allocating and freeing it, with its registry entry and its reserved
+ * addresses.
  *
- * Allocation asks the server, because its answer is the address; freeing does not wait.
+ * Allocation waits for the server, because the reply is the address; freeing does not
+ * wait.
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
@@ -100,8 +102,8 @@ stub_impl_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBy
     return alloc_finish(STUB_MEMORY_DEVICE, dptr, rep.dptr, size, 0);
 }
 
-/* The server's address has to be free here too; where it is not, there is no managed
- * memory to be had. */
+/* The server's address has to be free here, too; if it is not, managed memory cannot
+ * be allocated. */
 static CUresult
 alloc_share(CUdeviceptr *dptr, uint64_t addr, uint64_t size, unsigned int flags)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the program gets for an object that it exports: one end of a pair of sockets.
+ * Exported objects: the descriptor that the program gets is one end of a pair of
+ * sockets.
  *
- * In the socket lies a word with the object's token, which whoever imports looks at
- * without taking it; so the descriptor can be duplicated, inherited, sent to another
- * process, and used as often as a driver's.  The other end stays here: it hangs up when
- * the last duplicate is closed, wherever that is, and the server is told, because such
- * a descriptor keeps the object alive as the driver's would.
- *
- * The token alone opens nothing: the server gives the object to processes of the
+ * The socket holds a word with the object's token, which an importer reads without
+ * removing it (MSG_PEEK). So the descriptor can be duplicated, inherited, sent to
+ * another process, and used as often as a driver's.  The other end stays here: it hangs
+ * up when the last duplicate is closed, in whichever process, and this is reported to
+ * the server, because such a descriptor keeps the object alive as the driver's would.
+ * The token alone gives no access: the server gives the object to processes of the
  * session only.  Any thread.
  */
 #ifndef STUB_EXPORT_H

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pinned host memory: plain memory of this process, remembered.
+ * Page-locked host memory: plain memory of this process, entered in the registry.
  *
- * It is not pinned for any card, since the card is elsewhere; being in the registry
- * makes copies to and from it asynchronous where CUDA promises that.  Over shared
- * memory the worker maps it as well (stub_pinned.h), and kernels use it in place.
- * Elsewhere the card has pages of its own for what it has been given the address of,
- * at the same address (stub_unified.h), which follow (stub_managed.h); registered
- * memory has another address there, which the program asks for.
+ * It is not page-locked for any device, since the devices are elsewhere; being in the
+ * registry makes copies from and to it asynchronous where CUDA promises that.  Over
+ * shared memory the worker maps it as well (stub_pinned.h), and kernels use it in
+ * place.  Otherwise the server has pages of its own, at the same address
+ * (stub_unified.h), for memory whose address was given to a device; changes are carried
+ * between them (stub_managed.h). Registered memory has another address there, which the
+ * program queries.
  */
 #include "cuda_api.h"
 #include "stub_call.h"
@@ -54,7 +55,7 @@ host_enter_known(void)
     return r == CUDA_SUCCESS ? stub_sticky_result() : r;
 }
 
-/* RDMA may keep it registered: we say when it goes. */
+/* RDMA may keep the memory registered, and is told when it is freed. */
 static void
 host_pin(const void *p, size_t size)
 {
@@ -132,8 +133,8 @@ stub_impl_cuMemAllocHost_v2(void **pp, size_t bytesize)
     return stub_impl_cuMemHostAlloc(pp, bytesize, 0);
 }
 
-/* Work that may still use the memory is waited for, as a driver does; but in a capture,
- * where that would be an error, the worker does it. */
+/* Work that may still use the memory is waited for, as a driver does.  In a capture
+ * that would be an error; there the worker waits. */
 static void
 host_wait(const struct stub_memory *m)
 {
@@ -142,7 +143,7 @@ host_wait(const struct stub_memory *m)
         cuCtxSynchronize();
 }
 
-/* The copy on the server, if there is one, goes first. */
+/* The copy at the server, if there is one, goes first. */
 static void
 host_unmap(void *p)
 {
@@ -162,8 +163,8 @@ host_unmap(void *p)
                              (dev & UINT64_C(4095)) + m.range.size);
 }
 
-/* Every send from the memory is over when the sending call returns; what is still to
- * land in it is waited for. */
+/* Sends from the memory are complete when the sending call returns; copies that are
+ * still in flight to it are waited for. */
 CUresult
 stub_impl_cuMemFreeHost(void *p)
 {
@@ -262,8 +263,8 @@ host_show_other(const struct stub_memory *m, CUdeviceptr *ret)
     return r;
 }
 
-/* Memory for it at the server, now: a pointer that was asked for may get to the card in
- * any disguise. */
+/* Provides memory for it at the server, now: once the program has queried the
+ * pointer, it may pass it to the device in any form. */
 static CUresult
 host_show(const struct stub_memory *m, CUdeviceptr *ret)
 {

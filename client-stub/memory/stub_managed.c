@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose turn it is with shared memory, and what is moved when it changes.
+ * Managed memory: whether host or device may change it at present, and what is moved
+ * when that changes.
  *
- * After a wait it is the host's turn: it may write, so the next work of a card finds
- * out what to send.  Further work needs no look, because the host leaves managed
- * memory alone while the card works; mapped memory, and everything once the program
- * has attached memory to streams, is looked at every time.
+ * After a wait the host may write, so before the next work of a device its changes are
+ * searched and sent.  Further work needs no search, because the host must not touch
+ * managed memory while a device works.  Mapped memory, and all memory once the program
+ * has attached some to streams, is searched every time.
  *
- * Each server of the session has its own turns and its own copy of the memory, made
- * when its cards first work.  The host's copy is the middle: what one server's card did
- * comes down at a wait for it, and goes up before the next work at another.
- *
- * Page-locked memory (stub_managed_pages.h) is everybody's all the time: its changes
- * travel at the same points, and every few milliseconds while there is work.
+ * Each server of the session has its own state and its own copy of the memory, made
+ * when its devices first work.  The host's copy is in the middle: changes of one
+ * server's device are received at a wait for it, and sent before the next work at
+ * another server.  Page-locked memory (stub_managed_pages.h) may be changed by all at
+ * any time: its changes are moved at the same points, and every few milliseconds while
+ * there is work.
  *
  * The moves use a stream of their own per context, so that they neither wait for the
- * program's streams nor get into a capture.  One lock covers everything; a move makes
- * calls itself, which the thread-local mark keeps from coming back here.
+ * program's streams nor become part of a capture.  One lock covers everything.  A move
+ * makes calls itself; a thread-local flag keeps these from coming back here.
  */
 #include "stub_managed.h"
 
@@ -50,8 +51,8 @@ struct managed_stream {
 
 /* What the cards of one server have been doing. */
 struct managed_turn {
-    /* The one stream that has unfinished work, SOME, or STREAM_NONE; read without the
-     * lock by copies, whose program orders them against other threads itself. */
+    /* The one stream that has unfinished work, SOME, or STREAM_NONE. Copies read it
+     * without the lock; the program itself orders them against other threads. */
     _Atomic uint64_t work;
     uint32_t work_ctx; /* index of its context, 0 = of several */
     bool look;         /* the host may have changed something since it last got all */
@@ -451,8 +452,8 @@ stub_managed_attached(void)
     managed.eager = true;
 }
 
-/* A failure to move is the waits' to tell, and no card does anything while nobody has
- * given it work. */
+/* A failure to move is returned by the next wait, and no device does anything while
+ * it has no work. */
 bool
 managed_refresh(bool *ret_some)
 {
@@ -620,8 +621,8 @@ managed_take(uint64_t addr)
     return range;
 }
 
-/* Its place at the other servers waits for the cards' work, which may wait for a host
- * function, which may wait for the lock. */
+/* Freeing its memory at the other servers waits for the devices' work, which may
+ * wait for a host function, which may wait for the lock. */
 bool
 stub_managed_drop(uint64_t addr)
 {

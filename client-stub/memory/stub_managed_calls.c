@@ -6,8 +6,8 @@
 #include "stub_managed.h"
 #include "wire_api.h"
 
-/* Launches and linear copies say themselves what they do.  Here is everything else
- * that reads or writes memory on the card. */
+/* Launches and linear copies report their work themselves.  These are all other
+ * calls that read or write device memory. */
 static bool
 managed_is_work(uint16_t number)
 {
@@ -101,7 +101,7 @@ managed_after(uint16_t number, CUresult result)
     }
 }
 
-/* What was found to be named becomes a range of ours, and goes up. */
+/* Memory that a frame names becomes a range, and its content is sent. */
 static void
 managed_provide(void)
 {

@@ -153,8 +153,8 @@ mirror_use(uint32_t link, uint64_t start, uint64_t end)
             p->users++;
 }
 
-/* Pieces that were made before another could not be stay without users, and are taken
- * up by the next range there. */
+/* Allocations that were made before another one failed stay without users, and are
+ * used by the next range at that address. */
 CUresult
 managed_mirror_open(uint64_t dev, uint64_t size)
 {

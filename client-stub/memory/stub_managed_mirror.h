@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where shared memory lies at a server that did not allocate it: at the same address,
- * in pieces of virtual memory made for it (internal to stub_managed.c).
- *
- * A piece may hold several small ranges; it goes with the last of them.  Locked by
- * stub_managed.c.
+ * Shared memory at a server that did not allocate it: at the same address, in physical
+ * allocations mapped there (internal to stub_managed.c). An allocation may hold several
+ * small ranges; it is freed with the last of them.  Locked by stub_managed.c.
  */
 #ifndef STUB_MANAGED_MIRROR_H
 #define STUB_MANAGED_MIRROR_H
@@ -18,9 +16,9 @@ struct managed_piece;
 /* Have memory at [dev, dev + size) of the current link's server. */
 CUresult managed_mirror_open(uint64_t dev, uint64_t size);
 
-/* [dev, dev + size) is not needed any more at server @link: what nothing else lies in
- * goes in front of *@list, to be closed without the lock, because that waits for the
- * cards' work. */
+/* [dev, dev + size) is not needed any more at server @link.  Allocations that hold
+ * nothing else are put in front of *@list, to be freed without the lock, because
+ * freeing waits for the devices' work. */
 void managed_mirror_leave(uint32_t link, uint64_t dev, uint64_t size,
                           struct managed_piece **list);
 void managed_mirror_close(struct managed_piece *list);

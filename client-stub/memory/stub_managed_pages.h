@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Page-locked memory for which servers have pages of their own: what host and card
- * change in it moves byte by byte, while both go on (internal to stub_managed.c).
- *
- * No stream and no context takes part: the worker's reader changes and compares its
- * pages (proto/wire_lines.h).  Locked by stub_managed.c.
+ * Page-locked memory for which servers have pages of their own: changes of host and
+ * device are moved byte by byte, while both go on (internal to stub_managed.c). No
+ * stream and no context takes part: the worker's receive thread changes and compares
+ * its pages (proto/wire_lines.h). Locked by stub_managed.c.
  */
 #ifndef STUB_MANAGED_PAGES_H
 #define STUB_MANAGED_PAGES_H
@@ -22,8 +21,8 @@ CUresult managed_pages_join(struct managed_range *range);
 /* Tell @link's server what the host has changed; what is sent behind it finds it. */
 CUresult managed_pages_up(struct managed_range *range, struct stub_link *link);
 
-/* Take over what the cards of @link's server have changed in any of the @ranges.  True
- * in *@ret_some when there was something. */
+/* Receive the changes of the devices of @link's server to any of the @ranges.  True
+ * in *@ret_some when there were some. */
 CUresult managed_pages_down(struct managed_range *ranges, struct stub_link *link,
                             bool *ret_some);
 

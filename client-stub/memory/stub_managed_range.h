@@ -3,11 +3,12 @@
  * One range of shared memory and the moves between its copies (internal to
  * stub_managed.c).
  *
- * There is one copy here and one at each server whose cards have used it.  A copy's
- * shadow is what host and card last agreed on.  The host's changes are where its memory
- * differs from the shadow, the card's are where the downloaded bytes do; a byte that
- * both changed is the host's.  What one server's card changed is by that a change of
- * the host's to all others.  Locked by stub_managed.c.
+ * There is one copy here and one at each server whose devices have used it.  A copy's
+ * shadow is the content that host and device last agreed on.  The host has changed the
+ * bytes where its memory differs from the shadow, the device those where the received
+ * bytes do; a byte that both changed keeps the host's value.  For all other servers, a
+ * change of one server's device thereby is a change of the host.  Locked by
+ * stub_managed.c.
  */
 #ifndef STUB_MANAGED_RANGE_H
 #define STUB_MANAGED_RANGE_H
@@ -54,9 +55,9 @@ void managed_range_free(struct managed_range *range);
 /* A further copy, full of zeros at @dev of the current link's server. */
 CUresult managed_range_join(struct managed_range *range, uint64_t dev, CUstream stream);
 
-/* Queue the upload of what the host changed into @stream; *@sent when there was any.
- * @fine: take no more than needed for one change, because the card works.  The copy is
- * the one at the current link's server, here and below. */
+/* Queue the transfer of the host's changes into @stream; *@sent when there were any.
+ * @fine: send no more than needed for one change, because the device works.  The
+ * copy is the one at the current link's server, here and below. */
 CUresult managed_range_up(struct managed_range *range, bool fine, CUstream stream,
                           bool *sent);
 

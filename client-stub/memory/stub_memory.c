@@ -65,8 +65,8 @@ freed_count_add(uint32_t n)
     atomic_store_explicit(&freed_count, now + n, memory_order_relaxed);
 }
 
-/* Allocations that no card knows yet: while there are some, what calls send is looked
- * through for their addresses.  Under the lock. */
+/* Allocations whose address no device has: while there are some, the content of
+ * frames is searched for their addresses.  Under the lock. */
 static void
 waiting_add(uint32_t n)
 {
@@ -344,14 +344,14 @@ stub_memory_is_device(uint64_t addr)
 
     if (stub_memory_find(addr, &m))
         return m.kind == STUB_MEMORY_DEVICE || m.kind == STUB_MEMORY_MANAGED;
-    /* Memory that came another way (a module's global, a pool's) lies in a reserved
-     * block, where the application has nothing of its own. */
+    /* Memory that was not allocated by a call (a module's global, a pool's) is in a
+     * reserved block, where the application has nothing of its own. */
     return stub_range_find(&reserved, addr, &m.range, sizeof(m.range));
 }
 
-/* Blocks are never given up, so the last one seen holds for ever.  A fill of memory
- * that the host has too is waited for (stub_managed_calls.c), so it has to have an
- * answer. */
+/* Blocks are never given up, so the last one seen stays valid.  A fill of memory
+ * that the host has, too, is waited for (stub_managed_calls.c), so its result must
+ * be known. */
 bool
 stub_memory_is_plausible(uint64_t addr)
 {
@@ -415,8 +415,8 @@ reserve_map(uint64_t start, uint64_t size)
     return true;
 }
 
-/* Blocks are never given up, so the last one seen is held for ever; by whom, matters
- * where there are several servers. */
+/* Blocks are never given up, so the last one seen stays reserved.  Which server
+ * reserved it matters only with several servers. */
 GP_HOT static bool
 reserved_by_last(uint64_t start, uint64_t size)
 {
@@ -470,8 +470,8 @@ stub_memory_reserve(uint64_t start, uint64_t size)
     return reserve(start, size);
 }
 
-/* Freed behind our back (a pool, a context's end on the server): the server's word
- * about who owns an address counts. */
+/* Memory that was freed without a call of the program (a pool, a context's end on
+ * the server): what the server says about the owner of an address counts. */
 GP_HOT CUresult
 stub_memory_handed_out(enum stub_memory_kind kind, uint64_t addr, uint64_t size,
                        unsigned int flags)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the client knows about memory: device allocations, pinned host memory, and the
- * reservation of the server's addresses in our own address space.
+ * The registry of memory: device allocations, page-locked host memory, and the
+ * reservation of the server's addresses in this process.
  *
  * Device addresses are the server's own.  They are reserved here without access, so
- * that no host allocation of the application ever gets the same address, and host and
- * device pointers can be told apart by value.
+ * that no host allocation of the application gets the same address, and host and device
+ * pointers can be told apart by value.
  *
- * Addresses that were device memory and are none any more stay known until the server
- * hands them out again.  A fill or a copy there is wrong, and a driver says so from
- * that very call; here most such calls are sent without asking, and so the verdict on
- * these is awaited (stub_memory_is_plausible()).  Not a proof of anything: what was
- * freed behind our back is not known, and past STUB_FREED_MAX ranges nothing is kept.
+ * Addresses that were device memory stay known after the free until the server hands
+ * them out again.  A fill or a copy there is an error, which a driver returns from that
+ * very call.  Most such calls are posted here, so those with such addresses are waited
+ * for (stub_memory_is_plausible()). This proves nothing: memory that was freed without
+ * a call of the program is not known, and past STUB_FREED_MAX ranges nothing is kept.
  *
  * Any thread.
  */
@@ -36,11 +36,11 @@ enum stub_memory_kind {
 /* 6 MiB of entries; programs that hold more addresses than that back reuse them. */
 #define STUB_FREED_MAX 65536u
 
-/* A flag of our own: every server of the session has, or can have, this memory at this
- * address (stub_managed.h). */
+/* A flag of our own: every server of the session has, or can have, this memory at
+ * this address (stub_managed.h). */
 #define STUB_MEMORY_EVERYWHERE (1u << 30)
 
-/* Where memory of STUB_MEMORY_HOST is that has one address for host and card. */
+/* Where memory of STUB_MEMORY_HOST is that has one address for host and device. */
 enum stub_memory_reach {
     STUB_REACH_NONE,    /* it has not */
     STUB_REACH_WAITING, /* here only: no card has been told its address */
@@ -66,26 +66,26 @@ struct stub_memory {
     uint32_t pinned_link;
 };
 
-/* The process has given memory a name for others (cuIpcGetMemHandle). */
+/* The process has exported memory to others (cuIpcGetMemHandle). */
 extern _Atomic bool stub_memory_exported;
 
 /* Enter a range under the current context.  -EEXIST: overlaps another one.  -ENOMEM. */
 int stub_memory_add(enum stub_memory_kind kind, uint64_t start, uint64_t size,
                     unsigned int flags, uint64_t mapped);
 
-/* The same for memory of STUB_MEMORY_HOST: with the number it has on the current link,
- * where a worker has mapped it too. */
+/* The same for memory of STUB_MEMORY_HOST, with its number on the current link if
+ * the worker has mapped it, too. */
 int stub_memory_add_pinned(uint64_t start, uint64_t size, unsigned int flags,
                            uint64_t mapped, uint32_t number,
                            enum stub_memory_reach reach);
 
-/* What holds @addr is WAITING: it becomes WANTED, and true is returned. */
+/* If the entry of @addr is WAITING, it becomes WANTED, and the result is true. */
 bool stub_memory_want(uint64_t addr);
 
 /* Some memory that was WANTED, and now counts as MOVED. */
 bool stub_memory_take_wanted(struct stub_memory *ret);
 
-/* What holds @addr; false: nothing we know. */
+/* The entry of @addr; false: there is none. */
 bool stub_memory_find(uint64_t addr, struct stub_memory *ret);
 
 /* The server of the current link handed out @addr: reserve it and enter it, over what
@@ -95,23 +95,22 @@ CUresult stub_memory_handed_out(enum stub_memory_kind kind, uint64_t addr,
                                 uint64_t size, unsigned int flags);
 
 /* Device memory (@managed: or managed memory) that begins at @addr is about to be
- * freed; which of the two.  Before the server hears of it, which may hand the addresses
- * out at once.  False: there is none. */
+ * freed; returns which of the two.  To be called before the free is sent, because
+ * the server may hand the addresses out at once.  False: there is none. */
 bool stub_memory_freeing(uint64_t addr, bool managed, enum stub_memory_kind *ret);
 
 /* Forget the range that begins at @start; false if there is none of @kind. */
 bool stub_memory_remove(uint64_t start, enum stub_memory_kind kind,
                         struct stub_memory *ret);
 
-/* A context ended: end the next entry at *@pos or behind it that goes with it; what it
- * was.  False: there is none.  stub_memory_end.h is what gives the memory back. */
+/* A context has ended: removes its next entry at *@pos or behind it, and returns it.
+ * False: there is none.  stub_memory_end.h frees the memory. */
 bool stub_memory_end_of_ctx(uint64_t ctx_unique, uint64_t *pos,
                             struct stub_memory *ret);
 
-/* Keep the application's own mappings out of [start, start + size), which the server of
- * the current link uses.  Best effort: what is taken already stays as it is.  False:
- * another server of the session uses those addresses, so that nobody could tell whose
- * memory they are. */
+/* Keep the application's own mappings out of [start, start + size), which the server
+ * of the current link uses.  Best effort: existing mappings stay.  False: another
+ * server of the session uses those addresses, so that the owner could not be told. */
 bool stub_memory_reserve(uint64_t start, uint64_t size);
 
 /* cuMemAddressReserve at the current link's server, without reserving here
@@ -120,11 +119,12 @@ bool stub_memory_reserve(uint64_t start, uint64_t size);
 CUresult stub_vmm_reserve(CUdeviceptr *ptr, size_t size, size_t alignment,
                           CUdeviceptr addr, unsigned long long flags);
 
-/* Whose the memory at @addr is: number of the link, index of the context that allocated
- * it or 0.  False: nothing that a server has handed out. */
+/* The owner of the memory at @addr: number of the link, and index of the context
+ * that allocated it or 0. False: no server has handed it out. */
 bool stub_memory_owner(uint64_t addr, uint32_t *ret_link, uint32_t *ret_ctx);
 
-/* The same for whoever wants the bytes: false for memory that is everywhere, too. */
+/* The same for callers that want the bytes: false for memory that every server has,
+ * too. */
 bool stub_memory_where(uint64_t addr, uint32_t *ret_link, uint32_t *ret_ctx);
 bool stub_memory_is_everywhere(uint64_t addr);
 
@@ -135,7 +135,8 @@ bool stub_memory_open(uint64_t start, uint64_t size);
 /* Back to being reserved, but for pages at the ends that lie only partly inside. */
 void stub_memory_close(uint64_t start, uint64_t size);
 
-/* Is @addr in memory that the host has too?  Set once by who has such memory. */
+/* True if @addr is in memory that the host has, too.  Set once, by the module of
+ * such memory. */
 extern _Atomic(bool (*)(uint64_t addr)) stub_memory_shared;
 
 /* Entries that are STUB_REACH_WAITING. */
@@ -148,21 +149,22 @@ stub_memory_is_waiting(void)
         atomic_load_explicit(&stub_memory_waiting, memory_order_relaxed) != 0, false);
 }
 
-/* Does @addr lie where the server hands out addresses, and not in what was freed there?
- * One that does not is most likely wrong. */
+/* True if @addr is in a range that the server hands out addresses from, and not in
+ * freed memory.  Another address is most likely wrong. */
 bool stub_memory_is_plausible(uint64_t addr);
 
-/* Is it in what was freed? */
+/* True if it is in freed memory. */
 bool stub_memory_is_freed(uint64_t addr);
 
-/* Quick, and most often false: worth a look whether @addr is the host's. */
+/* A quick test, and mostly false: true if @addr may be the host's, which is then
+ * looked up. */
 static inline bool
 stub_memory_may_be_host(uint64_t addr)
 {
     return addr - stub_tls.block.start >= stub_tls.block.size;
 }
 
-/* Is this an address on the server?  True for every device range we know. */
+/* True for every device range that is known. */
 bool stub_memory_is_device(uint64_t addr);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a context's memory: what each kind of it holds elsewhere goes too.
+ * Freeing the memory of a context that ends, with everything that each kind of memory
+ * holds elsewhere.
  *
- * Above the registry (stub_memory.h), which knows only what there was.  Any thread.
+ * Above the registry (stub_memory.h), which has only the entries.  Any thread.
  */
 #ifndef STUB_MEMORY_END_H
 #define STUB_MEMORY_END_H

@@ -89,8 +89,8 @@ hand_over(struct stub_link *link, int fd, uint64_t size, uint64_t addr)
     return taken ? id + 1 : 0;
 }
 
-/* Page-locked memory is there from the start; and so the pages are ours to account for,
- * not the worker's. */
+/* Page-locked memory is present from the start, so the pages are charged to this
+ * process and not to the worker. */
 static void *
 pages_map(size_t size, int fd, bool unified)
 {
@@ -111,7 +111,7 @@ pages_unmap(void *mem, size_t size, bool unified)
         munmap(mem, size);
 }
 
-/* With several servers the memory here is what all of them bring theirs to, and the
+/* With several servers the memory here is the common copy of all of them, and the
  * worker on this host only copies from and to it. */
 void *
 stub_pinned_new(size_t size, uint32_t *ret_number, enum stub_memory_reach *ret_reach)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Page-locked memory that the worker maps as well, over shared memory.  Copies from and
- * to it are made by stub_pinned_copy.c.
+ * Page-locked memory that the worker maps as well, over transports that can share
+ * memory (XPORT_CAN_SHARE).
  *
  * Made by cuMemHostAlloc where the link and the worker can; the registry of memory
- * (stub_memory.h) says which number it has.  What else touches such memory (arrays,
- * rectangles, asynchronous copies down) goes the usual ways.  Any thread.
+ * (stub_memory.h) has its number.  Copies from and to it take the path shared_pinned
+ * (stub_path_shared_pinned.c). Any thread.
  */
 #ifndef STUB_PINNED_H
 #define STUB_PINNED_H
@@ -22,9 +22,10 @@
 /* Below this an allocation stays private: a number is worth more than the copy. */
 #define STUB_PINNED_MIN (256u * 1024)
 
-/* Memory that the worker of the current link has mapped too, @size a multiple of the
- * page size, and its number, which is not 0; NULL: not here, or there is no more.  With
- * one address for both (stub_unified.h) kernels use it, whatever its size. */
+/* Maps @size bytes, a multiple of the page size, here and at the worker of the
+ * current link.  *@ret_number is not 0. NULL: the link cannot, or there is no
+ * memory.  If both have it at one address (stub_unified.h), kernels use it, whatever
+ * its size. */
 void *stub_pinned_new(size_t size, uint32_t *ret_number,
                       enum stub_memory_reach *ret_reach);
 
@@ -33,7 +34,7 @@ void *stub_pinned_new(size_t size, uint32_t *ret_number,
 uint32_t stub_pinned_place(uint64_t addr, uint64_t size);
 void stub_pinned_leave(uint32_t link, uint32_t number);
 
-/* It is unmapped here: the worker may let it go.  @link is the number of the link. */
+/* It is unmapped here: the worker may free it.  @link is the number of the link. */
 void stub_pinned_drop(uint32_t link, uint32_t number);
 
 extern _Atomic uint32_t stub_pinned_count;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a pointer is: cuPointerGetAttribute and its plural, cuMemRangeGetAttributes.
+ * Attributes of pointers: cuPointerGetAttribute and its plural,
+ * cuMemRangeGetAttributes.
  *
  * Allocations of this process and ordinary host memory are answered here; only an
- * address that is neither (a module's global, memory of a pool) is asked of the server.
+ * address that is neither (a module's global, memory of a pool) is queried from the
+ * server.
  */
 #include "attach.pb-c.h"
 #include "cuda_api.h"

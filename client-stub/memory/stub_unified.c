@@ -19,9 +19,9 @@
 
 #define PAGE UINT64_C(4096)
 
-/* Where no loader, allocator or sanitizer puts anything on a 48-bit address space, and
- * far from where drivers put their own; which of the places is chance, so that two
- * programs' ranges are hardly ever the same. */
+/* The range is where no loader, allocator or sanitizer puts anything in a 48-bit
+ * address space, and far from where drivers put their own memory.  Which of the
+ * places it is, is random, so that two programs' ranges are hardly ever the same. */
 #define CANDIDATES_FROM (UINT64_C(0x20) << 40)
 #define CANDIDATES 512u
 #define TRIES 8u

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses that host and card have in common: page-locked memory of this process lies
- * in one range of addresses that the worker keeps free too, so that it can have the
+ * Addresses that host and device have in common: page-locked memory of this process is
+ * in one range of addresses that the worker keeps free, too, so that it can have the
  * memory, or a copy of it, at the same address.
  *
- * The range is reserved, and offered to each server, when the program first wants such
- * memory.  Over shared memory the worker maps the pages themselves (stub_pinned.h).
- * Otherwise it makes pages of its own for an allocation whose address is on its way to
- * a card, in an argument or in memory: every frame is looked through for that as long
- * as there are allocations that no card knows (stub_managed.h moves what changes).  An
- * address that gets there otherwise is an illegal one on the card.
+ * The range is reserved, and offered to each server, when the program first allocates
+ * such memory.  Over shared memory the worker maps the pages themselves
+ * (stub_pinned.h). Otherwise it makes pages of its own for an allocation whose address
+ * is sent to a device, as an argument or in memory: every frame is searched for such
+ * addresses while there are allocations that no device knows (stub_managed.h moves the
+ * changes). An address that gets to a device in any other way is an illegal one there.
  *
  * Programs without such memory pay one branch per call.  Any thread.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Address ranges that arrive otherwise than by allocating: reserved ones, and memory of
- * another process.  The server decides the addresses; here they are kept free.
+ * Address ranges that do not come from allocations: reserved ones, and memory of other
+ * processes.  The server chooses the addresses; here they are kept free.
  */
 #include "stub_call.h"
 #include "stub_ctx.h"

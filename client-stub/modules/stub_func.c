@@ -51,8 +51,8 @@ func_reply_open(const struct stub_call *c, struct func_reply *ret)
     return true;
 }
 
-/* Where the server says that a parameter lies outside of the block, nothing else it
- * says can be believed. */
+/* If the server reports a parameter outside of the block, the whole layout is
+ * refused. */
 static bool
 func_take_params(struct stub_func *func, const struct func_reply *reply)
 {
@@ -118,8 +118,8 @@ func_list_drop(void *data)
     free(list);
 }
 
-/* For traces: a function that another thread unloads meanwhile is the program's
- * mistake, and its trace's. */
+/* For traces.  If another thread unloads the function meanwhile, the program has
+ * made a mistake, and the trace shows it. */
 static const char *
 func_name(uint64_t handle)
 {
@@ -387,8 +387,8 @@ stub_impl_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
     return CUDA_SUCCESS;
 }
 
-/* Functions that host and card call by one address need both on one machine, and the
- * devices say that they have none (stub_device.c). */
+/* Functions with one address for host and device need both on one machine, and the
+ * devices report that they have none (stub_device.c). */
 CUresult
 stub_impl_cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library,
                                       const char *symbol)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels as the client knows them: handle, name, and where each parameter goes.
+ * Kernels as the client knows them: handle, name, and the place of each parameter.
  *
  * CUfunction and CUkernel are one kind of handle.  A struct stub_func belongs to its
- * handle and dies with it; the handles of a module's functions are kept in a list that
- * the module's (or library's) handle owns, so looking a name up twice asks the server
- * once and unloading forgets them all.  Layouts are constant once published: launching
- * takes no lock.
+ * handle and is freed with it.  The handles of a module's functions are in a list that
+ * the handle of the module (or library) owns, so looking a name up twice queries the
+ * server once, and unloading deletes them all.  Layouts are constant once published:
+ * launching takes no lock.
  */
 #ifndef STUB_FUNC_H
 #define STUB_FUNC_H
@@ -52,8 +52,7 @@ extern _Atomic uint32_t stub_func_gone;
 
 CUresult stub_func_find(CUfunction handle, struct stub_func **ret);
 
-/* The kernel behind a handle if it is the one that this thread looked at last, or NULL.
- */
+/* The kernel of a handle if it is the one that this thread used last, or NULL. */
 static inline struct stub_func *
 stub_func_known(CUfunction handle)
 {
@@ -64,8 +63,8 @@ stub_func_known(CUfunction handle)
     return NULL;
 }
 
-/* The kernel behind a handle, asking the server for its layout if it came to us without
- * one (an enumeration, a graph node).  CUDA_ERROR_INVALID_HANDLE. */
+/* The kernel of a handle.  The server is queried for its layout if the handle came
+ * without one (from an enumeration or a graph node). CUDA_ERROR_INVALID_HANDLE. */
 static inline CUresult
 stub_func_get(CUfunction handle, struct stub_func **ret)
 {

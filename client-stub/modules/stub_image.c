@@ -28,9 +28,9 @@ image_add(struct stub_image *image, const void *data, struct gp_err *err)
     return 0;
 }
 
-/* A device-linked program names each unit's own image too.  With more of them than a
- * frame may list, the linked image alone is sent: it is complete by itself, the others
- * only allow linking again. */
+/* The wrapper of a device-linked program lists each unit's own image, too.  If there
+ * are more than a frame may list, only the linked image is sent: it is complete, and
+ * the others are needed only for linking again. */
 static int
 image_add_wrapped(struct stub_image *image, const void *data, struct gp_err *err)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device code of the application: where an image ends, and what it is called.
+ * Device code of the application: where an image ends, and its name.
  *
- * The bytes are sent from where they are, in as many pieces as a linked wrapper names,
- * unless their name is enough because the server's host has had them before.  Alive for
+ * The bytes are sent from where they are, in as many chunks as a linked wrapper names,
+ * unless the name is enough because the server's host has the image already.  Alive for
  * one call, on its stack; any thread.
  */
 #ifndef STUB_IMAGE_H
@@ -30,8 +30,8 @@ struct stub_image {
 /* Find the pieces of what @data points to. */
 CUresult stub_image_open(struct stub_image *image, const void *data);
 
-/* Its name, if that is worth sending first: where bytes cost more than hashing them,
- * which is never so for memory that both ends share. */
+/* Its name, if sending that first is worth hashing the image: only over transports
+ * where bytes cost more than hashing them (XPORT_CAN_NAME). */
 bool stub_image_name(const struct stub_image *image, struct wire_image_ref *ret);
 
 /* The same for what a linker is given. */

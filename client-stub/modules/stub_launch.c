@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches: the arguments go straight from where the application keeps them into the
- * frame, by the layout known since the kernel was looked up.
+ * Launches: the arguments are copied from the application's memory straight into the
+ * frame, by the layout that is known since the kernel was looked up.
  *
- * Everything that can be refused here is checked before the frame is claimed; what only
- * the driver can judge comes back with the next call that waits.
+ * Everything that can be refused here is checked before the frame is claimed; errors
+ * that only the driver can find are returned by the next call that waits.
  */
 #include "stub_args.h"
 #include "stub_call.h"
@@ -18,8 +18,8 @@
 
 #include <string.h>
 
-/* What a driver refuses at once by the shape alone: an empty grid or block, and more
- * threads than the kernel can have, by its registers or its launch bounds. */
+/* Shapes that a driver refuses at once: an empty grid or block, and more threads
+ * than the kernel can have by its registers or its launch bounds. */
 static inline CUresult
 launch_check(const struct stub_func *func, const uint32_t *grid, const uint32_t *block)
 {
@@ -34,8 +34,8 @@ launch_check(const struct stub_func *func, const uint32_t *grid, const uint32_t 
 
 bool stub_launch_blocking;
 
-/* With CUDA_LAUNCH_BLOCKING the launch is over when the call returns, and its errors
- * are the call's; a capture has nothing to wait for. */
+/* With CUDA_LAUNCH_BLOCKING the launch is complete when the call returns, and its
+ * errors are returned by the call.  In a capture there is nothing to wait for. */
 static CUresult
 launch_end(CUresult r, uint64_t stream)
 {
@@ -111,9 +111,10 @@ stub_impl_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridD
     return launch_plain(&launch, f, hStream, kernelParams, extra);
 }
 
-/* The same for most launches: the kernel is the one launched last and has pointers to
- * parameters, the frame fits into the buffer, nobody captures.  What is not so, or
- * wrong, goes the way above. */
+/* The fast path, for most launches: the kernel is the one that this thread launched
+ * last and has pointers to its parameters, the frame fits into the buffer, and no
+ * bit of the attention word is set.  All other cases, and errors, take the general
+ * path above. */
 GP_HOT CUresult
 stub_fast_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
                          unsigned int gridDimZ, unsigned int blockDimX,
@@ -172,8 +173,8 @@ stub_impl_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
     return launch_plain(&launch, f, hStream, kernelParams, NULL);
 }
 
-/* The configuration crosses as it is, but for its stream and its attribute list, which
- * follows the fixed part. */
+/* The configuration is sent as it is, but for its stream and its attribute list,
+ * which follows the fixed part. */
 CUresult
 stub_impl_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f,
                            void **kernelParams, void **extra, bool per_thread)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first launch interface: parameters are kept with the function, one call at a
- * time, until it is launched.  As the interface says, not for several threads at once
+ * The first launch interface: parameters are stored with the function, one call for
+ * each, until it is launched.  By its definition it cannot be used by several threads
  * on one function.
  */
 #include "cuda_api.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The linker: inputs travel as bulk, the finished image comes back and lives here until
- * the link state is destroyed.
+ * The linker: inputs are sent as payloads; the finished image is received and kept here
+ * until the link state is destroyed.
  */
 #include "gp_err.h"
 #include "gp_file.h"

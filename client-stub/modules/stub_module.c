@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules and libraries: the calls that load code and ask what is in it.
+ * Modules and libraries: the calls that load code and query its contents.
  *
- * Images are sent as stub_image.h says; the server's driver chooses what suits its
- * card.
+ * Images are sent as stub_image.h says; the server's driver chooses the code that suits
+ * its device.
  */
 #include "gp_err.h"
 #include "gp_file.h"
@@ -212,8 +212,8 @@ library_load(const struct stub_image *image, struct stub_jit *jit,
                                        : r;
 }
 
-/* The one library option that is a pointer (and not a number) names functions of the
- * host for cards that can call them, which none of a session can: it is left out. */
+/* The one library option that is a pointer names host functions for devices that can
+ * call them.  No device of a session can, so the option is left out. */
 static CUresult
 library_take_options(struct library_options *ret, uint32_t n,
                      const CUlibraryOption *options, void *const *values)
@@ -231,8 +231,9 @@ library_take_options(struct library_options *ret, uint32_t n,
     return CUDA_SUCCESS;
 }
 
-/* For the other servers of the session.  A program that does not promise to keep its
- * image gets it copied; of a linked one the first piece is complete by itself. */
+/* Keeps the image for the other servers of the session.  It is copied unless the
+ * program promises to keep it; of a linked image only the first part is kept, which
+ * is complete. */
 static void
 library_keep(uint64_t handle, const void *code, const struct stub_image *image,
              const struct library_options *lib)
@@ -316,8 +317,9 @@ managed_get(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *nam
     return r;
 }
 
-/* Runtimes ask at their start, before any context; the variable's value is on a card,
- * so the primary context of the first one comes to life with it and stays. */
+/* Runtimes look managed variables up when they start, before any context.  The
+ * variable's value is on a device, so the primary context of the first device is
+ * retained for it, and stays. */
 CUresult
 stub_impl_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
                               const char *name)

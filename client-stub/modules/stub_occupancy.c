@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The block size that fills a multiprocessor best.
- *
- * The search runs here because the shared memory of a block size may be told by a
- * function of the application; the occupancy of each candidate is the driver's answer.
+ * The block size with the best occupancy.  The search runs here because a function of
+ * the application may compute the shared memory of a block size; the occupancy of each
+ * candidate is queried from the driver.
  */
 #include "cuda_api.h"
 #include "stub_call.h"
@@ -27,8 +26,8 @@ occupancy_of(const struct occupancy *o, int block, int *ret)
                                                                 shared, o->flags);
 }
 
-/* Largest first, so that of equally good ones the largest wins; whole warps, but for
- * the limit itself. */
+/* Candidates are tried from the largest on, so that the largest of equally good ones
+ * is the result.  They are whole warps, except for the limit itself. */
 static CUresult
 occupancy_search(const struct occupancy *o, int limit, int warp, int *ret_blocks,
                  int *ret_size)

@@ -175,8 +175,8 @@ gate_words_new(void)
     return words;
 }
 
-/* The words of the current context; made outside of the lock, because that takes round
- * trips.  Two threads may make them, one set stays. */
+/* The semaphore words of the current context.  They are made outside of the lock,
+ * because that takes round trips.  If two threads make them, one set is kept. */
 static CUdeviceptr
 gate_words(void)
 {
@@ -202,8 +202,9 @@ gate_words(void)
     return words;
 }
 
-/* A gate that is open, which is closed by raising what is waited for.  Whoever still
- * waits for an earlier value has seen it by then, or sees the later one. */
+/* A semaphore that is released; it is reused by raising the value that is waited
+ * for.  A stream that still waits for an earlier value has seen it by then, or sees
+ * the later one. */
 static bool
 gate_take(CUdeviceptr words, struct stub_semaphore *ret)
 {
@@ -256,8 +257,7 @@ stub_semaphore_wait(CUstream stream, struct stub_semaphore *ret)
     return r;
 }
 
-/* Waiting for the write brings it on its way, and shows when the word may be used
- * again. */
+/* Waiting for the write has it sent, and shows when the word may be used again. */
 void
 stub_semaphore_release(const struct stub_semaphore *gate)
 {

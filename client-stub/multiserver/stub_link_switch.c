@@ -63,8 +63,8 @@ stub_route_owner(struct stub_route *route, uint64_t addr)
         route_settle(route, link, ctx);
 }
 
-/* A context that cannot be pushed leaves the thread where it is: the server there does
- * not know the arguments, and says so. */
+/* If no context can be pushed, the thread stays where it is: the server there does
+ * not know the arguments, and returns the error. */
 void
 stub_link_switch_begin(struct stub_link_switch *link_switch,
                        const struct stub_route *route)

@@ -27,8 +27,8 @@ struct bounce {
 
 /* ---- through this process --------------------------------------------------- */
 
-/* The order of the two halves of a step is the host's: down blocks, and up has taken
- * the buffer when it returns. */
+/* The two halves of a step are ordered by the host: the copy from the device blocks,
+ * and the copy to the device has read the buffer when it returns. */
 static CUresult
 bounce_linear(const struct bounce *b, CUdeviceptr dst, CUdeviceptr src, uint64_t len)
 {

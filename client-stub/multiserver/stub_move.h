@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moving memory of one server's card to another server's.
+ * Copies from a device of one server to a device of another.
  *
  * Where the two servers reach each other the bytes go straight between them; else they
- * pass through this process, which the log says once per pair.  Blocking; the order
- * with the program's streams is the caller's matter.  Any thread.
+ * pass through this process, which is logged once per pair.  Blocking; the caller
+ * orders them with the program's streams.  Any thread.
  */
 #ifndef STUB_MOVE_H
 #define STUB_MOVE_H

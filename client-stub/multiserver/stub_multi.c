@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls whose arguments belong to two servers of the session: copies, waiting for an
- * event, access between cards.
+ * event, access between devices.
  *
- * Each stub_multi_ function returns false when its arguments are of one server after
- * all; then the call goes its usual way there (stub_link_switch.h).
+ * Each stub_multi_cuX() returns false when its arguments belong to one server after
+ * all; then the call is made there as usual (stub_link_switch.h).
  */
 #include "stub_multi.h"
 #include "attach.pb-c.h"
@@ -64,8 +64,7 @@ multi_pair(struct stub_move *move, CUdeviceptr dst, CUdeviceptr src, uint64_t n)
 
 /* ---- order ------------------------------------------------------------------ */
 
-/* What a stream of a capture would wait for happens once, not at every launch of the
- * graph. */
+/* A wait in a captured stream would happen once, not at every launch of the graph. */
 static CUresult
 multi_not_captured(CUstream stream, bool per_thread)
 {
@@ -87,9 +86,10 @@ multi_route_stream(struct stub_link_switch *link_switch, CUstream stream)
     stub_link_switch_begin(link_switch, &route);
 }
 
-/* Does another session use the card as well, or may ours use only a part of its time?
- * Then work that waits on the card for another server holds up others, who may hold up
- * that server's, and is charged as if it were busy; so the host waits instead. */
+/* True if another session uses the device as well, or ours may use only a part of
+ * its time.  Work that waits on the device for another server then blocks the work
+ * of others, who may block that server's, and is charged as if the device were busy;
+ * so the host waits instead. */
 static bool
 multi_shares(const struct stub_ctx *ctx)
 {
@@ -161,8 +161,8 @@ stub_multi_copy_now(const struct stub_move *move)
 
 /* ---- aside ------------------------------------------------------------------ */
 
-/* A copy at one server in the order of another one's stream: the host waits for what is
- * in the stream, then for the copy. */
+/* A copy at one server in the order of another server's stream: the host waits for
+ * the stream's work, then for the copy. */
 static bool
 multi_aside(CUresult *ret, const struct stub_move *move, CUstream stream,
             bool per_thread)
@@ -212,8 +212,9 @@ stub_multi_cuMemcpyDtoDAsync_v2(CUresult *ret, CUdeviceptr dstDevice,
     return true;
 }
 
-/* A copy with the host in the order of another server's stream: the host waits for what
- * is in the stream, which a copy with pageable memory may do. */
+/* A copy between the host and a device, in the order of another server's stream: the
+ * host waits for the stream's work, which a copy of pageable memory is allowed to
+ * do. */
 static bool
 multi_host(CUresult *ret, CUdeviceptr device, CUstream stream, bool per_thread)
 {
@@ -294,8 +295,8 @@ multi_peers(struct stub_move *move, CUdeviceptr dst, CUcontext dst_ctx, CUdevice
     return to && from && multi_link(to) != multi_link(from);
 }
 
-/* Memory that is everywhere has no server for the contexts to differ in: the other
- * side's decides. */
+/* Memory that every server has belongs to no server; the other side of the copy
+ * decides. */
 static bool
 multi_peers_share(const struct stub_move *move)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hints about managed memory, most of it for sessions with several servers.
+ * Hints about managed memory, mostly for sessions with several servers.
  *
- * The driver of the server that allocated it knows its own cards only.  A hint that
- * names a card of another one, or comes in another one's stream, is checked here; what
- * a prefetch asks for is done: the memory is made at that server and brought up.
+ * The driver of the server that allocated the memory knows only its own devices.  A
+ * hint that names a device of another server, or comes in another server's stream, is
+ * checked here.  Prefetches are carried out: the memory is made at that server, and its
+ * content is copied there.
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
@@ -78,8 +79,8 @@ hint_stream_link(CUstream stream)
     return id > 2 ? wire_handle_link(id) : stub_link_here()->number;
 }
 
-/* What the memory holds goes where it is wanted; a card that has no room for it does
- * without. */
+/* The content is copied to the device that wants it; a device without room for it
+ * goes without. */
 static void
 hint_bring(uint32_t link)
 {
@@ -200,8 +201,8 @@ stub_multi_cuMemAdvise_v2(CUresult *ret, CUdeviceptr devPtr, size_t count,
     return hint_advise(ret, devPtr, count, advice, &location);
 }
 
-/* A stream of another server cannot own it, but the host may write the rest from now
- * on. */
+/* A stream of another server cannot own it, but the host may write all other memory
+ * from now on. */
 bool
 stub_multi_cuStreamAttachMemAsync(CUresult *ret, CUstream hStream, CUdeviceptr dptr,
                                   size_t length, unsigned int flags, bool per_thread)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Access of one card to another's memory: there is none between servers, only copies.
+ * Access of one device to another's memory: there is none between servers, only copies.
  */
 #include "stub_call.h"
 #include "stub_ctx.h"

@@ -122,8 +122,8 @@ relay_thread(void *arg)
     }
 }
 
-/* A thread that is idle takes it, else one is made: a piece must not wait for another,
- * which may wait for it. */
+/* An idle thread takes the job, else one is made: a job must not wait for another
+ * one, which may wait for it. */
 static CUresult
 relay_queue(struct relay *relay)
 {

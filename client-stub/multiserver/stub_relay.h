@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work between servers that nobody waits for: an event of one that a stream of another
- * waits for, a copy in the order of a stream.
+ * Relay: asynchronous work between servers, such as a stream that waits for an event of
+ * another server, or a copy in the order of a stream.
  *
- * Each piece waits on a thread of its own for what comes before it, does what is to be
- * done, and opens the gate that holds back what comes after it
- * (stub_internal_stream.h).  A piece that fails opens its gate as well, so that nothing
- * hangs, and its error is returned by a later call of the thread that deals with that
- * server, as CUDA does with work that fails behind the program's back.
+ * Each job waits on a thread of its own for the work before it, does its work, and
+ * releases the semaphore that holds back the work behind it (stub_internal_stream.h). A
+ * job that fails releases its semaphore as well, so that nothing hangs.  Its error is
+ * returned by a later call that waits for that server, like CUDA's errors of
+ * asynchronous work.
  */
 #ifndef STUB_RELAY_H
 #define STUB_RELAY_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * As much of NVML's binary interface as we answer: numbers and layouts.
- *
- * The functions that are not answered need none: nvml_refused.c.
+ * The part of NVML's binary interface that is answered: numbers and layouts.  Functions
+ * that are refused need none: nvml_refused.c.
  */
 #ifndef NVML_ABI_H
 #define NVML_ABI_H

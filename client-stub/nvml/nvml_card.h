@@ -38,8 +38,8 @@ int nvml_card_check(struct nvml_device *device);
 /* The same, and is there a place for the result? */
 int nvml_card_query(struct nvml_device *device, const void *out);
 
-/* What the whole session does on the card, and each of its processes; asks the server.
- */
+/* What the whole session uses of the device, and each of its processes; queries the
+ * server. */
 int nvml_card_use(struct nvml_device *device, struct stub_nvml_use *ret);
 
 /* Whether the two cards' kernels reach each other's memory. */

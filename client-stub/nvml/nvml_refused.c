@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every function that is not written elsewhere: there, and NOT_SUPPORTED.
+ * Every function that is not written elsewhere: it exists, and returns NOT_SUPPORTED.
  *
- * Libraries look up what they may need and call it without asking (NCCL dies of one
- * that is absent), and a real card answers this for what it does not have.  The bodies
- * are weak: a function of the same name in another file takes the place of the one
- * here. Arguments are not looked at, so one signature does for all.
+ * Libraries look up what they may need and call it without a check (NCCL crashes if one
+ * is absent), and a real device returns this for what it does not have.  The bodies are
+ * weak: a function of the same name in another file replaces the one here.  Arguments
+ * are not used, so one signature does for all.
  */
 #include "nvml_card.h"
 

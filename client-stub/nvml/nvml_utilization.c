@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the session uses of a slice: memory, the card's time, and which of its processes
- * hold memory.  Of other sessions nothing is told.
+ * What the session uses of a slice: memory, the device's time, and which of its
+ * processes hold memory.  Nothing about other sessions is reported.
  */
 #include "nvml_card.h"
 #include "nvml_exports.h"
@@ -63,9 +63,9 @@ use_percent(const struct nvml_sample *from, const struct stub_nvml_use *to,
     return share ? (unsigned int)gp_min(spent * 100 / share, (uint64_t)100) : 0;
 }
 
-/* Percent of its share that the session used since the last question, at least a tenth
- * of a second ago; asked for the first time, it waits so long.  Traffic on the card's
- * memory is not measured and 0. */
+/* Percent of its share that the session has used since the last query, at least a
+ * tenth of a second ago; the first query waits that long.  Traffic on the device's
+ * memory is not measured and reported as 0. */
 NVML_EXPORT
 nvmlDeviceGetUtilizationRates(struct nvml_device *device,
                               struct nvml_utilization *utilization)

@@ -35,12 +35,12 @@ stub_impl_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     return CUDA_SUCCESS;
 }
 
-/* Captures begun and not ended.  One whose stream was destroyed stays counted: then the
- * worker is asked, which is only slower. */
+/* Captures begun and not ended.  A capture whose stream was destroyed stays counted:
+ * then the worker is queried, which is only slower. */
 GP_HOT_DATA _Atomic uint32_t stub_captures;
 
-/* Whose they are.  More at a time are not told apart, and keep every thread from what
- * is unsafe. */
+/* The captures.  Those that find no room are counted, and count as captures of every
+ * thread. */
 #define CAPTURES_MAX 64
 
 static struct {
@@ -73,9 +73,9 @@ capture_begun(CUresult r, uint64_t stream, CUstreamCaptureMode mode)
     return r;
 }
 
-/* The rule of cuThreadExchangeStreamCaptureMode: a relaxed thread is kept from nothing;
- * a relaxed capture keeps nobody; where the capture or the thread is thread-local, only
- * the thread that captures is kept. */
+/* The rule of cuThreadExchangeStreamCaptureMode.  A relaxed thread may make all
+ * calls, and a relaxed capture forbids none.  If the capture or the calling thread
+ * is thread-local, only the thread that captures is restricted. */
 static uint16_t
 capture_flags(void)
 {
@@ -239,7 +239,7 @@ stub_impl_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, bool per_thread
     return r;
 }
 
-/* The checks that the worker would make, for answers given here. */
+/* The checks that the worker would make, for results that are known here. */
 static CUresult
 capture_check(CUstream hStream, bool per_thread, const void *out, uint64_t *ret_stream)
 {
@@ -317,7 +317,8 @@ capture_keep(const struct wire_cuStreamGetCaptureInfo_v3_rep_view *rep)
     return CUDA_SUCCESS;
 }
 
-/* Who does not ask for the edges must not overlook that one is no ordinary one. */
+/* A caller that does not ask for the edges' data must not miss an edge that has
+ * some. */
 static bool
 edges_are_plain(uint32_t n)
 {

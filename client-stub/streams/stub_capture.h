@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the program captures streams at present, and whose captures they are
- * (stub_capture.c).  Any thread.
+ * Whether the program captures streams at present, and which threads do
+ * (stub_capture.c). Any thread.
  */
 #ifndef STUB_CAPTURE_H
 #define STUB_CAPTURE_H
@@ -14,7 +14,7 @@ struct stub_feature;
 
 extern _Atomic uint32_t stub_captures;
 
-/* Captures were begun and not ended; no lock. */
+/* True while captures are active; takes no lock. */
 static inline bool
 stub_capture_any(void)
 {

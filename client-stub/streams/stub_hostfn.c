@@ -148,9 +148,9 @@ hostfn_take(struct hostfns *fns)
     return d;
 }
 
-/* The stream goes on only when the worker hears that the function has returned.
- * Whoever takes the answer that tells of it takes the lock after us: what the function
- * did is seen there without a detour through the worker. */
+/* The stream continues only when the worker is told that the function has returned.
+ * The thread that receives the worker's next reply takes the lead after this one, so
+ * that it sees what the function did. */
 static void
 hostfn_say_done(struct stub_link *link, const struct wire_event_host_func *event)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of the application that run in stream order, in this process.
+ * Host functions: functions of the application that run in stream order, in this
+ * process.
  *
- * One thread of the stub per link runs them all, in the order in which the worker says
- * they are due; it exists from the first registration on.  While functions are
+ * One thread of the stub per link runs them all, in the order in which the worker
+ * reports them due.  It exists from the first registration on.  While functions are
  * outstanding it also reads the connection when no other thread does.
  */
 #ifndef STUB_HOSTFN_H
@@ -22,9 +23,10 @@ struct wire_event_callback;
  * would let a program that queues without end eat all memory. */
 #define STUB_HOSTFN_MAX WIRE_HOST_FUNCS_MAX
 
-/* Remember a function; its token (0: none can be had).  Exactly one of the two function
- * pointers is set.  @keep: stays until stub_hostfn_forget() (graph nodes run again and
- * again), else it goes when the worker says it was the last time. */
+/* Register a function; returns its token (0: none can be had). Exactly one of the
+ * two function pointers is set.  @keep: it stays until stub_hostfn_forget(), for
+ * graph nodes run repeatedly; else it is removed when the worker reports the last
+ * run. */
 uint64_t stub_hostfn_add(CUhostFn fn, CUstreamCallback callback, CUstream stream,
                          void *user, bool keep);
 
@@ -37,8 +39,8 @@ void stub_hostfn_tie(uint64_t token, uint64_t node, stub_hostfn_gone_fn *gone);
 /* What a token stands for; false when unknown. */
 bool stub_hostfn_find(uint64_t token, CUhostFn *fn, void **user);
 
-/* What is to be run when an event of that token comes; @words, event->len of them and a
- * zero, are the callee's to write into. */
+/* Called when a message with that token comes.  @words has event->len bytes and a
+ * zero, which the callee may overwrite. */
 typedef void stub_notice_fn(uint64_t token, void *what,
                             const struct wire_event_callback *event, char *words);
 

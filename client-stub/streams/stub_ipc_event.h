@@ -2,10 +2,10 @@
 /*
  * Events that other processes may know (cuIpcGetEventHandle, cuIpcOpenEventHandle).
  *
- * Their records are waited for: the program may tell another process of one over a
- * pipe as soon as the call has returned, and that process asks its own worker.
- *
- * The event's handle has a mark in its table entry, which goes with the handle.
+ * Recording such an event is waited for: the program may tell another process of it
+ * over a pipe as soon as the call has returned, and that process queries its own
+ * worker.  A flag in the event's entry of the handle table says so, and is removed with
+ * the handle.
  */
 #ifndef STUB_IPC_EVENT_H
 #define STUB_IPC_EVENT_H

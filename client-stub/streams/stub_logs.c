@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's log, written into a file: the lines are the server's, the file is ours.
- * And the profiler's configuration, which drivers no longer take.
+ * cuLogsDumpToFile: the lines come from the server, the file is written here.  Also
+ * cuProfilerInitialize, which drivers no longer support.
  */
 #include "cuda_api.h"
 #include "gp_base.h"

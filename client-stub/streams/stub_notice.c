@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Callbacks for what happens by itself: lines of the driver's log, notifications.
+ * Callbacks of the driver: lines of its log, asynchronous notifications.
  *
  * They run on the thread of host functions (stub_hostfn.h), soon after the server has
- * sent the event; the program's handle is the token that event carries.
+ * sent the message; the program's handle is the token in that message.
  */
 #include "stub_call.h"
 #include "stub_device.h"

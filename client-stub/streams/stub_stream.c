@@ -14,8 +14,8 @@
 extern int __cxa_thread_atexit_impl(void (*fn)(void *), void *arg, void *dso);
 extern void *__dso_handle;
 
-/* The thread ends: its streams go, once their work is done (destroying does not wait).
- */
+/* When the thread ends its streams are destroyed; the driver finishes their work
+ * first. */
 static void
 stream_thread_end(void *arg)
 {
@@ -78,8 +78,8 @@ stub_stream_idle(const struct stub_call *c, uint64_t stream)
     stub_tls.idle_ctx = stub_tls.ctx_index;
 }
 
-/* A copy to pageable memory has waited already; the program's own wait for the same
- * stream right behind it would cost a second trip for nothing. */
+/* A copy to pageable memory has waited for the stream already.  The program's own
+ * wait for the same stream right behind it would cost a second round trip. */
 bool
 stub_stream_is_idle(uint64_t stream)
 {

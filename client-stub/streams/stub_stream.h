@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams that the stub itself makes: each thread's own default stream per context.
+ * Each thread's own default stream per context.
  *
- * CU_STREAM_PER_THREAD means the calling thread of the client, which the worker does
- * not have; so such a stream is an ordinary, blocking stream on the worker, created at
- * first use.  stub_stream_id() in stub_call.h is what callers use.
+ * CU_STREAM_PER_THREAD means the calling thread of the client, which does not exist in
+ * the worker.  So such a stream is an ordinary, blocking stream at the worker, created
+ * at first use.  Callers use stub_stream_id() of stub_call.h.
  */
 #ifndef STUB_STREAM_H
 #define STUB_STREAM_H
@@ -21,11 +21,12 @@ struct stub_own_stream {
     uint64_t stream;
 };
 
-/* @c was answered after all work of @stream (its id on the wire) was done: as long as
- * no frame follows it, waiting for that stream again needs no answer. */
+/* Notes that the reply to @c came after all work of @stream (its id on the wire) was
+ * done: until this thread's link sends another frame, waiting for that stream needs
+ * no call. */
 void stub_stream_idle(const struct stub_call *c, uint64_t stream);
 
-/* Has this thread waited for @stream, and nothing been sent since? */
+/* True if this thread has waited for @stream and no frame was sent since. */
 bool stub_stream_is_idle(uint64_t stream);
 
 #endif

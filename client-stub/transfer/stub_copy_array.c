@@ -149,8 +149,8 @@ struct array_side {
     CUarray *array;
 };
 
-/* Bytes of the element that lengths count: of the array that takes part, which only
- * the server knows; without one, bytes are counted. */
+/* Bytes of the element in which lengths are counted: that of the array that takes
+ * part, which only the server knows; without an array, lengths are in bytes. */
 static CUresult
 array_element(const CUmemcpy3DOperand *from, size_t *element)
 {

@@ -2,11 +2,11 @@
 /*
  * Rectangles and boxes: 2D, 3D and peer copies, and arrays of bytes.
  *
- * All shapes are brought to the 3D one.  Rows of host memory travel packed: gathered
- * before they leave, scattered when they have come, unless they lie (nearly) one behind
- * the other; then the span goes as it is and `pitch` says how far its rows are apart.
- * The worker sees `rows` rows of `pitch` bytes, the last one only as wide as the copy,
- * in the place of the host side; offsets of that side are already applied.
+ * All shapes are converted to the 3D one.  Rows of host memory are sent packed: they
+ * are gathered before sending and scattered after receiving, unless they are (nearly)
+ * contiguous; then the whole span is sent as it is, and `pitch` is the distance of its
+ * rows.  The worker sees `rows` rows of `pitch` bytes, the last one only as wide as the
+ * copy, in place of the host side, whose offsets are applied already.
  */
 #include "stub_copy_rect.h"
 
@@ -42,7 +42,7 @@ struct rect {
 
 /* ---- understanding the description ------------------------------------------ */
 
-/* A unified address says by itself on which side it is. */
+/* A unified address says on which side it is. */
 static void
 rect_resolve_type(CUmemorytype *type, void *host_field, CUdeviceptr *device)
 {
@@ -288,8 +288,8 @@ rect_narrow(CUDA_MEMCPY2D *to, const CUDA_MEMCPY3D *from)
     };
 }
 
-/* Do the bytes come from one allocation of ours?  Then only a fault of the context can
- * keep them from coming. */
+/* True if the source is inside one known allocation.  Then only a fatal error of the
+ * context can keep the bytes from coming. */
 static bool
 rect_source_inside(const struct rect *rect)
 {
@@ -425,8 +425,8 @@ rect_move(const struct rect *rect, const struct rect_call *call)
     }
 }
 
-/* With memory that host and card share, the host's side must be the latest before, and
- * after a blocking copy the host sees what it did. */
+/* With memory that host and device share, the host's side must be up to date before
+ * the copy, and after a blocking copy the host sees its result. */
 static CUresult
 rect_run(const struct rect *rect, const struct rect_call *call)
 {

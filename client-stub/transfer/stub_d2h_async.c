@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies to pinned host memory that nobody waits for; see stub_d2h_async.h. */
+/* Asynchronous copies to the host; see stub_d2h_async.h. */
 #include "stub_d2h_async.h"
 
 #include "gp_base.h"
@@ -26,7 +26,7 @@ struct stub_d2h_async {
     bool large;
 };
 
-/* Somebody who waits: for a range, or for room. */
+/* A thread that waits: for a range, or for a free entry. */
 struct d2h_wait {
     struct stub_call call;
     struct d2h_wait *next;
@@ -36,7 +36,7 @@ struct d2h_wait {
     _Atomic bool met; /* what it waits for; whoever waits reads it without a lock */
 };
 
-/* Of one link; made at its first such copy and never freed. */
+/* The copies of one link; made at its first one and never freed. */
 struct d2h_queue {
     struct gp_lock lock;
     struct stub_d2h_async *first, **last;
@@ -133,8 +133,8 @@ queue_exists(struct stub_link *link)
     return queue != NULL;
 }
 
-/* Memory that host and card share moves at waits of its own making: copies there keep
- * to the way that waits. */
+/* Memory that host and device share is brought up to date at waits, so copies there
+ * take the path that waits. */
 bool
 stub_d2h_async_possible(struct stub_link *link, const void *dst, uint64_t span)
 {
@@ -257,7 +257,8 @@ stub_d2h_async_drop(struct stub_d2h_async *copy)
     gp_lock_release(&queue->lock);
 }
 
-/* It is under way before the frame can leave: the bytes may come at once. */
+/* The copy is entered in the list before its frame can be sent: the bytes may come
+ * at once. */
 CUresult
 stub_d2h_async_post(struct stub_call *c, struct stub_d2h_async *copy)
 {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies to pinned host memory that nobody waits for.
+ * Asynchronous device-to-host copies: to page-locked host memory, and the call does not
+ * wait.
  *
- * The frame leaves marked WIRE_F_LAND, and the call returns.  The bytes come later as
- * an event, which whoever reads the connection puts in place; the worker sends it in
- * front of every answer that says that the stream got so far.  When nobody reads
- * because the program waits for nothing, a thread of the stub does: the flusher calls
- * it.
+ * The frame is marked WIRE_F_LAND, and the call returns.  The bytes come later in an
+ * unsolicited message; the thread that reads the connection copies them to their
+ * destination.  The worker sends the message in front of every reply that says that the
+ * stream has got so far.  When no thread reads because the program waits for nothing, a
+ * thread of the stub does; the flusher wakes it.
  *
- * Memory is bounded on both sides by what wire_format.h says may be under way; who
- * wants more waits.  Whoever gives up, reads or writes host memory itself asks
- * stub_d2h_async_wait() first.  Any thread.
+ * wire_format.h bounds the bytes in flight, and with them memory on both sides; a copy
+ * that exceeds the bound waits.  Before host memory is freed, read or written,
+ * stub_d2h_async_wait() is called.  Any thread.
  */
 #ifndef STUB_D2H_ASYNC_H
 #define STUB_D2H_ASYNC_H
@@ -32,30 +33,30 @@ struct stub_d2h_place {
     uint64_t width, pitch, rows;
 };
 
-/* Copies under way, of all links. */
+/* Copies in flight, of all links. */
 extern _Atomic uint32_t stub_d2h_async_in_flight;
 
-/* May a copy to [dst, dst + span) of host memory go this way?  Only to pinned memory,
- * while nothing is captured, and when the server can. */
+/* True if a copy to [dst, dst + span) of host memory may be asynchronous: only to
+ * page-locked memory, while nothing is captured, and if the server supports it. */
 bool stub_d2h_async_possible(struct stub_link *link, const void *dst, uint64_t span);
 
-/* Room for one more copy, of at most WIRE_LAND_LARGE bytes; waits for it.  NULL: the
- * link is dead. */
+/* An entry for one more copy, of at most WIRE_LAND_LARGE bytes; waits for a free
+ * one.  NULL: the link is dead. */
 struct stub_d2h_async *stub_d2h_async_claim(struct stub_link *link,
                                             const struct stub_d2h_place *place);
 
 /* Send the filled call of stub_call_begin(). */
 CUresult stub_d2h_async_post(struct stub_call *c, struct stub_d2h_async *copy);
 
-/* The call could not begin. */
+/* The call could not begin: give the entry back. */
 void stub_d2h_async_drop(struct stub_d2h_async *copy);
 
-/* Takes WIRE_EVENT_LANDED, and has it read when nobody else does (stub_hooks.h). */
+/* Handles WIRE_EVENT_LANDED, and reads it when no other thread does (stub_hooks.h). */
 extern const struct stub_feature stub_d2h_async_feature;
 
 void stub_d2h_async_wait_slow(const void *addr, uint64_t len);
 
-/* Until nothing is under way to [addr, addr + len). */
+/* Waits until nothing is in flight to [addr, addr + len). */
 static inline void
 stub_d2h_async_wait(const void *addr, uint64_t len)
 {
@@ -65,7 +66,7 @@ stub_d2h_async_wait(const void *addr, uint64_t len)
         stub_d2h_async_wait_slow(addr, len);
 }
 
-/* Until nothing is under way at all. */
+/* Waits until nothing is in flight. */
 static inline void
 stub_d2h_async_wait_all(void)
 {

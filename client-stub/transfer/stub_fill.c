@@ -2,10 +2,9 @@
 /*
  * Fills whose device address is that of page-locked memory of the host.
  *
- * With one address space for all, a driver takes the address of memory that it pinned
- * for a device's.  Here that memory lies on this side, and so does the work: after
- * everything before it in the stream, as if the program had done it.  Everything else,
- * and what is captured, goes the generated way.
+ * With unified addresses a driver accepts the address of page-locked memory as a device
+ * address.  That memory is in this process, so the fill is done here, after the earlier
+ * work of the stream.  All other fills, and those in captures, are the generated calls.
  */
 #include "stub_call.h"
 #include "stub_capture.h"
