@@ -19,7 +19,7 @@ struct stub_link;
 struct stub_own_stream;
 
 struct stub_tls {
-    /* What calls look at, in one cache line. */
+    /* Read by every call, in one cache line. */
     _Alignas(
         64) uint32_t ctx_index; /* of the current context, 0 = none: in every frame */
     uint32_t func_gone;         /* stub_func_gone when func was found */

@@ -78,7 +78,7 @@ sticky_note(struct stub_link *link, CUresult r)
 /* The stub's own calls, but for copies, have no reply that a program needs, and are
  * made where waiting is not allowed. */
 static bool
-sticky_asks(uint16_t call)
+sticky_wants_reply(uint16_t call)
 {
     return call < WIRE_CALL_gp_host_done || call == WIRE_CALL_gp_pin_up ||
            call == WIRE_CALL_gp_pin_copy;
@@ -86,7 +86,7 @@ sticky_asks(uint16_t call)
 
 const struct stub_feature stub_sticky_feature = {
     .name = "sticky errors",
-    .wants_reply = sticky_asks,
+    .wants_reply = sticky_wants_reply,
     .call_failed = sticky_note,
     .ctx_end = sticky_over,
 };

@@ -19,7 +19,7 @@
             0x2d, 0x30, 0x31                                                           \
     }
 
-/* A slice, as the server told it; strings live as long as the attachment. */
+/* A slice, as the server reported it; strings live as long as the attachment. */
 struct stub_nvml_card {
     const char *name;
     const char *pci_bus_id;

@@ -62,8 +62,8 @@ nvml_card(uint32_t index, struct stub_nvml_card *ret)
 
 /* Begin a question about slice @index to its server; *ret_wire is its number there. */
 static CUresult
-nvml_ask(struct stub_call *c, uint32_t index, uint16_t call, uint32_t size,
-         uint32_t *ret_wire)
+nvml_query(struct stub_call *c, uint32_t index, uint16_t call, uint32_t size,
+           uint32_t *ret_wire)
 {
     struct stub_device dev;
     CUresult r = stub_open();
@@ -82,7 +82,7 @@ nvml_memory(uint32_t index, uint64_t *ret_limit, uint64_t *ret_used)
     struct wire_gp_card_info_rep_view rep = {0};
     struct wire_gp_card_info_req req = {0};
     struct stub_call c;
-    CUresult r = nvml_ask(&c, index, WIRE_CALL_gp_card_info, sizeof(req), &req.slice);
+    CUresult r = nvml_query(&c, index, WIRE_CALL_gp_card_info, sizeof(req), &req.slice);
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -115,7 +115,7 @@ nvml_use(uint32_t index, struct stub_nvml_use *ret)
     struct wire_gp_card_use_rep_view rep = {0};
     struct wire_gp_card_use_req req = {0};
     struct stub_call c;
-    CUresult r = nvml_ask(&c, index, WIRE_CALL_gp_card_use, sizeof(req), &req.slice);
+    CUresult r = nvml_query(&c, index, WIRE_CALL_gp_card_use, sizeof(req), &req.slice);
 
     if (r != CUDA_SUCCESS)
         return r;

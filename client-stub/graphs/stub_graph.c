@@ -150,7 +150,7 @@ stub_impl_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nod
     return r;
 }
 
-/* Unified addresses tell by themselves on which side they are. */
+/* A unified address says on which side it is. */
 static bool
 side_is_local(CUmemorytype type, uint64_t addr)
 {

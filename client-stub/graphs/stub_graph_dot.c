@@ -31,7 +31,7 @@ dot_fini(struct dot *dot)
 }
 
 static CUresult
-dot_ask_nodes(struct dot *dot, CUgraph graph)
+dot_query_nodes(struct dot *dot, CUgraph graph)
 {
     CUresult r = cuGraphGetNodes(graph, NULL, &dot->n);
 
@@ -49,7 +49,7 @@ dot_ask_nodes(struct dot *dot, CUgraph graph)
 }
 
 static CUresult
-dot_ask_edges(struct dot *dot, CUgraph graph)
+dot_query_edges(struct dot *dot, CUgraph graph)
 {
     CUresult r = cuGraphGetEdges(graph, NULL, NULL, &dot->n_edges);
 
@@ -126,11 +126,11 @@ CUresult
 stub_impl_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags)
 {
     CLEANUP(dot_fini) struct dot dot = {0};
-    CUresult r = dot_ask_nodes(&dot, hGraph);
+    CUresult r = dot_query_nodes(&dot, hGraph);
 
     if (r == CUDA_SUCCESS && !path)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
-        r = dot_ask_edges(&dot, hGraph);
+        r = dot_query_edges(&dot, hGraph);
     return r == CUDA_SUCCESS ? dot_write(&dot, path) : r;
 }

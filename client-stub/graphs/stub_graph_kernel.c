@@ -19,7 +19,7 @@ node_func(const CUDA_KERNEL_NODE_PARAMS *p)
     return p->func ? p->func : (CUfunction)p->kern;
 }
 
-/* Check and pack; @image gets the structure as it crosses. */
+/* Check and pack; @image gets the structure as it is sent. */
 static CUresult
 node_open(const CUDA_KERNEL_NODE_PARAMS *p, struct stub_args *args, void *image)
 {

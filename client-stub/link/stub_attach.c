@@ -224,7 +224,7 @@ attach_rdma_or_tcp(const Gpupool__AttachTransport *offer,
     return r < 0 ? r : xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
 }
 
-/* The transport that the answer settles on.  Takes *fd over on success. */
+/* The transport that the reply chooses.  Takes *fd over on success. */
 static int
 attach_transport(const Gpupool__AttachReply *reply, enum attach_preference preference,
                  bool local, uint64_t deadline, int *fd, struct xport_conn **ret,
@@ -303,7 +303,7 @@ attach_payloads(uint32_t *ret, struct gp_err *err)
     return 0;
 }
 
-/* What the answer settles on for payloads. */
+/* The form of payloads that the reply chooses. */
 static int
 attach_blocks(const Gpupool__AttachReply *reply, const struct stub_attach *at,
               struct gp_err *err)

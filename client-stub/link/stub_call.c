@@ -139,9 +139,9 @@ call_flushed(struct stub_link *link)
     atomic_store_explicit(&link->flushes, n + 1, memory_order_relaxed);
 }
 
-/* Bytes that land have their own way of saying what became of them. */
+/* An asynchronous copy to the host reports its result with its bytes. */
 static bool
-call_may_be_asked(const struct stub_call *c)
+call_may_want_reply(const struct stub_call *c)
 {
     return !(((const struct wire_req *)c->body - 1)->flags & WIRE_F_LAND) &&
            stub_hooks_wants_reply(c->call);
@@ -171,7 +171,7 @@ call_gathered(struct stub_link *link, uint32_t gathered)
 /* Send everything queued so far, and the payload behind it, without keeping the
  * queue from other threads.  Under send, which is released. */
 static CUresult
-call_send_apart(struct stub_link *link, const struct iovec *pieces, size_t n)
+call_send_apart(struct stub_link *link, const struct iovec *chunks, size_t n)
 {
     int64_t gathered;
     int r = 0;
@@ -180,7 +180,7 @@ call_send_apart(struct stub_link *link, const struct iovec *pieces, size_t n)
     if (n == 0)
         r = xport_flush(link->conn);
     for (size_t i = 0; i < n && r >= 0; i++)
-        r = xport_send_bulk(link->conn, pieces[i].iov_base, pieces[i].iov_len);
+        r = xport_send_bulk(link->conn, chunks[i].iov_base, chunks[i].iov_len);
     gathered = stub_send_overflow_end(link);
     if (unlikely(r < 0 || gathered < 0))
         return call_lost(link, r < 0 ? r : (int)gathered);
@@ -255,7 +255,7 @@ call_provide(struct stub_call *c)
 
 /* Calls between stub and worker name nothing that a feature would have to give. */
 static GP_COLD CUresult
-call_look(struct stub_call *c)
+call_check_content(struct stub_call *c)
 {
     if (c->call >= WIRE_CALL_INTERNAL || call_req(c)->flags & WIRE_F_LAND ||
         !stub_hooks_needs(c->body, c->frame_size - sizeof(struct wire_req)))
@@ -264,13 +264,13 @@ call_look(struct stub_call *c)
 }
 
 static GP_COLD CUresult
-call_look_at_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
+call_check_chunks(struct stub_call *c, const struct iovec *chunks, size_t n)
 {
     bool some = stub_hooks_needs(c->body, c->frame_size - sizeof(struct wire_req));
 
     for (size_t i = 0; i < n; i++)
-        if (pieces[i].iov_len <= CONTENT_MAX &&
-            stub_hooks_needs(pieces[i].iov_base, pieces[i].iov_len))
+        if (chunks[i].iov_len <= CONTENT_MAX &&
+            stub_hooks_needs(chunks[i].iov_base, chunks[i].iov_len))
             some = true;
     return some ? call_provide(c) : CUDA_SUCCESS;
 }
@@ -283,12 +283,12 @@ stub_call_post(struct stub_call *c)
     CUresult r;
 
     if (unlikely(attention & STUB_ATTEND_CONTENT)) {
-        r = call_look(c);
+        r = call_check_content(c);
         if (r != CUDA_SUCCESS)
             return r;
     }
     queued = atomic_load_explicit(&link->queued, memory_order_relaxed);
-    if (unlikely(attention & STUB_ATTEND_REPLY) && call_may_be_asked(c))
+    if (unlikely(attention & STUB_ATTEND_REPLY) && call_may_want_reply(c))
         return stub_call_post_checked(c);
     if (unlikely(c->overflow))
         return call_post_overflow(c);
@@ -313,15 +313,15 @@ call_moved(struct stub_link *link, uint64_t bytes)
 /* Send everything up to this frame, the frame, and its payload.  Frames behind it in
  * the order cannot overtake the payload. */
 static CUresult
-call_send(struct stub_call *c, const struct iovec *pieces, size_t n)
+call_send(struct stub_call *c, const struct iovec *chunks, size_t n)
 {
     uint64_t moved = 0;
     CUresult r;
 
     xport_commit(c->link->conn, c->frame_size);
-    r = call_send_apart(c->link, pieces, n);
+    r = call_send_apart(c->link, chunks, n);
     for (size_t i = 0; i < n; i++)
-        moved += pieces[i].iov_len;
+        moved += chunks[i].iov_len;
     if (r == CUDA_SUCCESS && moved)
         call_moved(c->link, moved);
     return r;
@@ -362,12 +362,12 @@ call_not_sent(struct stub_call *c, CUresult r)
 }
 
 static GP_INLINE CUresult
-call_send_and_wait(struct stub_call *c, const struct iovec *pieces, size_t n)
+call_send_and_wait(struct stub_call *c, const struct iovec *chunks, size_t n)
 {
     CUresult r = CUDA_SUCCESS;
 
     if (unlikely(stub_link_attention(c->link) & STUB_ATTEND_CONTENT))
-        r = n ? call_look_at_pieces(c, pieces, n) : call_look(c);
+        r = n ? call_check_chunks(c, chunks, n) : call_check_content(c);
     if (r == CUDA_SUCCESS && unlikely(c->overflow))
         r = call_come_back(c);
     if (unlikely(r != CUDA_SUCCESS)) {
@@ -377,15 +377,15 @@ call_send_and_wait(struct stub_call *c, const struct iovec *pieces, size_t n)
     call_req(c)->flags |= WIRE_F_REPLY;
     c->seq = call_req(c)->seq;
     stub_wait_enter(c, n == 0 && xport_flushes_now(c->link->conn));
-    r = likely(c->leads) ? call_send_leading(c) : call_send(c, pieces, n);
+    r = likely(c->leads) ? call_send_leading(c) : call_send(c, chunks, n);
     return unlikely(r != CUDA_SUCCESS) ? call_not_sent(c, r) : stub_wait_for(c);
 }
 
 /* With a payload, or for one. */
 static CUresult
-call_send_and_wait_bulk(struct stub_call *c, const struct iovec *pieces, size_t n)
+call_send_and_wait_bulk(struct stub_call *c, const struct iovec *chunks, size_t n)
 {
-    return call_send_and_wait(c, pieces, n);
+    return call_send_and_wait(c, chunks, n);
 }
 
 GP_HOT CUresult
@@ -396,48 +396,48 @@ stub_call_wait(struct stub_call *c)
 }
 
 CUresult
-stub_call_post_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
+stub_call_post_chunks(struct stub_call *c, const struct iovec *chunks, size_t n)
 {
     CUresult r;
 
     if (stub_link_wants_replies(c->link) && stub_hooks_wants_reply(c->call)) {
-        r = stub_call_wait_pieces(c, pieces, n);
+        r = stub_call_wait_chunks(c, chunks, n);
         stub_call_end(c);
         return r;
     }
     r = stub_link_attention(c->link) & STUB_ATTEND_CONTENT
-            ? call_look_at_pieces(c, pieces, n)
+            ? call_check_chunks(c, chunks, n)
             : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS && c->overflow)
         r = call_come_back(c);
     if (r != CUDA_SUCCESS)
         return r;
     call_req(c)->flags |= WIRE_F_BULK;
-    return call_send(c, pieces, n);
+    return call_send(c, chunks, n);
 }
 
 CUresult
-stub_call_wait_pieces(struct stub_call *c, const struct iovec *pieces, size_t n)
+stub_call_wait_chunks(struct stub_call *c, const struct iovec *chunks, size_t n)
 {
     call_req(c)->flags |= WIRE_F_BULK;
     c->dst_len = 0;
-    return call_send_and_wait_bulk(c, pieces, n);
+    return call_send_and_wait_bulk(c, chunks, n);
 }
 
 CUresult
 stub_call_post_bulk(struct stub_call *c, const void *data, uint64_t len)
 {
-    struct iovec piece = {(void *)(uintptr_t)data, len};
+    struct iovec chunk = {(void *)(uintptr_t)data, len};
 
-    return stub_call_post_pieces(c, &piece, 1);
+    return stub_call_post_chunks(c, &chunk, 1);
 }
 
 CUresult
 stub_call_wait_bulk(struct stub_call *c, const void *data, uint64_t len)
 {
-    struct iovec piece = {(void *)(uintptr_t)data, len};
+    struct iovec chunk = {(void *)(uintptr_t)data, len};
 
-    return stub_call_wait_pieces(c, &piece, 1);
+    return stub_call_wait_chunks(c, &chunk, 1);
 }
 
 CUresult

@@ -45,11 +45,11 @@ CUresult stub_call_wait(struct stub_call *c);
 CUresult stub_call_post_bulk(struct stub_call *c, const void *data, uint64_t len);
 CUresult stub_call_wait_bulk(struct stub_call *c, const void *data, uint64_t len);
 
-/* The payload gathered from @n pieces; none of them is empty. */
+/* The payload gathered from @n chunks; none of them is empty. */
 struct iovec;
-CUresult stub_call_wait_pieces(struct stub_call *c, const struct iovec *pieces,
+CUresult stub_call_wait_chunks(struct stub_call *c, const struct iovec *chunks,
                                size_t n);
-CUresult stub_call_post_pieces(struct stub_call *c, const struct iovec *pieces,
+CUresult stub_call_post_chunks(struct stub_call *c, const struct iovec *chunks,
                                size_t n);
 
 /* Send, wait, and receive the bulk bytes of the reply straight into @dst.  @rep_size

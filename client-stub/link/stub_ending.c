@@ -62,7 +62,8 @@ ending_receive(int fd, uint64_t deadline, char words[STUB_ENDING_MAX])
 
 /* One question; 0 with no words: nothing is known (yet). */
 static int
-ending_ask(const struct stub_link *link, uint64_t deadline, char words[STUB_ENDING_MAX])
+ending_query(const struct stub_link *link, uint64_t deadline,
+             char words[STUB_ENDING_MAX])
 {
     CLEANUP_FD int fd = -1;
     int r = gp_net_connect(link->address, STUB_SERVER_PORT, deadline, true, &fd, NULL);
@@ -87,7 +88,7 @@ stub_ending_of(const struct stub_link *link, int r, char words[STUB_ENDING_MAX])
         return;
     }
     while (link->address && stub_link_can(link, "endings") && gp_now_ns() < deadline &&
-           ending_ask(link, deadline, words) == 0 && !words[0])
+           ending_query(link, deadline, words) == 0 && !words[0])
         nanosleep(&again, NULL);
     if (!words[0])
         snprintf(words, STUB_ENDING_MAX,

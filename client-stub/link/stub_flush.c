@@ -28,20 +28,20 @@
 /* While a sender is blocked by a worker that reads nothing, the device has enough
  * work. */
 #define FLUSH_HELD_MAX_NS (10 * (long)GP_NS_PER_MS)
-#define FLUSH_IDLE_TICKS 25 /* looks without any frame before it sleeps for good */
-#define FLUSH_CHECK_MS 1000 /* between looks at bytes that nobody has acknowledged */
+#define FLUSH_IDLE_TICKS 25 /* checks without any frame before it sleeps */
+#define FLUSH_CHECK_MS 1000 /* between checks of unacknowledged bytes */
 #define FLUSH_LOOK_NS (100 * GP_NS_PER_MS) /* how late a dead worker is noticed */
 
-struct flush_look {
+struct flush_state {
     uint32_t flushes;
     uint32_t queued;
     uint32_t d2h_in_flight;
 };
 
-static struct flush_look
-flush_look_now(const struct stub_link *link)
+static struct flush_state
+flush_read_state(const struct stub_link *link)
 {
-    return (struct flush_look){
+    return (struct flush_state){
         .flushes = atomic_load_explicit(&link->flushes, memory_order_relaxed),
         .queued = atomic_load_explicit(&link->queued, memory_order_seq_cst),
         .d2h_in_flight =
@@ -105,7 +105,7 @@ static void
 flush_sleep(struct stub_link *link)
 {
     atomic_store_explicit(&link->flush_asleep, 1, memory_order_seq_cst);
-    if (flush_look_now(link).queued == 0)
+    if (flush_read_state(link).queued == 0)
         while (!sleep_wait(link, xport_look(link->conn) ? FLUSH_CHECK_MS : -1))
             ;
     atomic_store_explicit(&link->flush_asleep, 0, memory_order_relaxed);
@@ -115,7 +115,7 @@ flush_sleep(struct stub_link *link)
 /* One check: frames that have waited are sent; an idle buffer lets the thread sleep;
  * a buffer that the program empties by itself makes checks rarer. */
 static void
-flush_step(struct stub_link *link, struct flush_look now, struct flush_look last,
+flush_step(struct stub_link *link, struct flush_state now, struct flush_state last,
            uint32_t *idle, long *tick_ns)
 {
     bool flushed = now.flushes != last.flushes;
@@ -141,21 +141,21 @@ static void
 flush_run(void *arg)
 {
     struct stub_link *link = arg;
-    struct flush_look last = {0};
-    long tick_ns = FLUSH_TICK_NS, since_look = 0;
+    struct flush_state last = {0};
+    long tick_ns = FLUSH_TICK_NS, since_check = 0;
     uint32_t idle = 0;
 
     prctl(PR_SET_TIMERSLACK, 5000UL, 0, 0, 0);
     xport_watch(link->conn);
     while (stub_link_ready(link) || atomic_load(&link->phase) == STUB_LINKED) {
-        struct flush_look now = flush_look_now(link);
+        struct flush_state now = flush_read_state(link);
 
         flush_step(link, now, last, &idle, &tick_ns);
         last = now;
-        since_look += tick_ns;
-        if (since_look > (long)FLUSH_LOOK_NS) {
+        since_check += tick_ns;
+        if (since_check > (long)FLUSH_LOOK_NS) {
             xport_look(link->conn);
-            since_look = 0;
+            since_check = 0;
         }
         nanosleep(&(struct timespec){.tv_nsec = tick_ns}, NULL);
     }

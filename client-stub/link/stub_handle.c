@@ -23,8 +23,8 @@
 struct handle_slot {
     _Atomic(void *) data;
     _Atomic uint32_t live; /* link << 16 | generation + 1, 0 = free */
-    uint32_t gen;          /* of the next handle minted here */
-    uint32_t ctx;          /* current when it was minted */
+    uint32_t gen;          /* of the next handle allocated here */
+    uint32_t ctx;          /* current when it was allocated */
     uint32_t next_free;    /* list of freed indices, under the lock */
 };
 
@@ -203,7 +203,7 @@ stub_handle_any(uint32_t kind)
 bool
 stub_handle_ok(uint32_t kind, uint64_t handle)
 {
-    /* What the worker minted, only the worker can check. */
+    /* Only the worker can check handles that it has allocated. */
     if (wire_handle_is(handle, kind) && wire_handle_index(handle) >= WIRE_INDEX_SERVER)
         return wire_handle_link(handle) < stub_links_n;
     return handle_find(kind, handle) != NULL;

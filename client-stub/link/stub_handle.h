@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The worker refuses ids past this index (wrk_handle.h), so we do not mint them. */
+/* The worker refuses ids past this index (wrk_handle.h), so we do not allocate them. */
 #define STUB_HANDLE_MAX (1u << 20)
 
 /* new: 0 when the kind's table is full.  ok: live and of that kind (enum wire_kind).
@@ -23,17 +23,17 @@ uint64_t stub_handle_new(uint32_t kind);
 bool stub_handle_ok(uint32_t kind, uint64_t handle);
 void stub_handle_del(uint32_t kind, uint64_t handle);
 
-/* Mint a handle of an object on @link; stub_handle_new() takes the current link. */
+/* Allocate a handle of an object on @link; stub_handle_new() takes the current link. */
 uint64_t stub_handle_new_on(uint32_t link, uint32_t kind);
 
 /* Allocate the handle with exactly this index (primary contexts). Returns 0 if it is
  * taken. */
 uint64_t stub_handle_new_at(uint32_t kind, uint32_t link, uint32_t index);
 
-/* Index of the context that was current when a live handle was minted; 0 = none. */
+/* Index of the context that was current when a live handle was allocated; 0 = none. */
 uint32_t stub_handle_ctx(uint32_t kind, uint64_t handle);
 
-/* Has any handle of @kind ever been minted? */
+/* Has any handle of @kind ever been allocated? */
 bool stub_handle_any(uint32_t kind);
 
 /* What the stub remembers about a live handle; NULL for unknown handles too. */

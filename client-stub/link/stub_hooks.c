@@ -57,7 +57,7 @@ stub_hooks_frame_flags(void)
     return flags;
 }
 
-/* All of them look, whatever the first has found. */
+/* All of them check, whatever the first has found. */
 bool
 stub_hooks_needs(const void *bytes, size_t n)
 {

@@ -33,8 +33,8 @@ struct stub_call {
     int32_t result;
     uint32_t bulk_at; /* where in the reply the u64 length of the bulk bytes lies */
     uint16_t call;
-    bool overflow; /* its frame waits beside a payload (stub_send_overflow.h) */
-    bool events;   /* waits for events, has no answer of its own */
+    bool overflow; /* its frame is in the overflow queue (stub_send_overflow.h) */
+    bool events;   /* waits for events, has no reply of its own */
     bool leads;    /* holds the reading end until stub_call_end() */
     bool apart;    /* leads without ever having been in link->waiting */
     bool listed;   /* in link->waiting, where other threads find it; under wait */

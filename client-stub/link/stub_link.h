@@ -61,7 +61,7 @@ struct stub_send_overflow {
     uint8_t *room; /* by the first who needs it; never freed */
 };
 
-/* As many as a handle can tell apart, and as a session can have cards. */
+/* As many as handles can number, and as a session can have devices. */
 #define STUB_LINKS_MAX WIRE_LINKS_MAX
 
 /* Contexts of a link whose releases are counted apart.  When two meet in one place, the
@@ -71,7 +71,7 @@ struct stub_send_overflow {
 struct stub_link {
     /* What every call touches, in one cache line. */
     _Alignas(64) struct xport_conn *conn;
-    _Atomic(struct stub_call *) waiting; /* calls without their answer; under wait */
+    _Atomic(struct stub_call *) waiting; /* calls without their reply; under wait */
     _Atomic uint32_t phase;
     struct gp_lock send;
     _Atomic uint32_t seq;       /* of the last frame; written under send */

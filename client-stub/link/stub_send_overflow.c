@@ -23,7 +23,7 @@ stub_send_overflow_begin(struct stub_link *link)
 
 /* Frame by frame: a connection promises room for a frame, not for many. */
 static int64_t
-aside_empty(struct stub_link *link)
+overflow_empty(struct stub_link *link)
 {
     struct stub_send_overflow *overflow = &link->overflow;
     uint32_t used = overflow->used;
@@ -48,7 +48,7 @@ stub_send_overflow_end(struct stub_link *link)
     int64_t r;
 
     gp_lock_take(&link->send);
-    r = aside_empty(link);
+    r = overflow_empty(link);
     if (atomic_exchange(&link->overflow.busy, 0) == 2)
         gp_futex_wake(&link->overflow.busy, INT_MAX);
     return r;

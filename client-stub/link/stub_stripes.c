@@ -29,7 +29,7 @@
 #define REPLY_MAX 4096u
 
 /* Connections in all, 0: auto. */
-static _Atomic uint32_t wish;
+static _Atomic uint32_t requested;
 
 int
 stub_stripes_settings(void)
@@ -40,15 +40,15 @@ stub_stripes_settings(void)
     if (text && *text && strcmp(text, "auto") != 0 &&
         gp_str_u64(text, 1, 1 + XPORT_STRIPES_MAX, &n) < 0)
         return -EINVAL;
-    atomic_store(&wish, (uint32_t)n);
+    atomic_store(&requested, (uint32_t)n);
     return 0;
 }
 
 /* ---- opening ---------------------------------------------------------------- */
 
 static int
-lane_ask(const struct stub_link *link, int fd, uint32_t index, uint64_t deadline,
-         struct gp_err *err)
+stripe_ask(const struct stub_link *link, int fd, uint32_t index, uint64_t deadline,
+           struct gp_err *err)
 {
     Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
     uint8_t bytes[256];
@@ -64,7 +64,7 @@ lane_ask(const struct stub_link *link, int fd, uint32_t index, uint64_t deadline
 }
 
 static int
-lane_answered(int fd, uint64_t deadline, struct gp_err *err)
+stripe_answered(int fd, uint64_t deadline, struct gp_err *err)
 {
     CLEANUP_FREE void *bytes = NULL;
     Gpupool__AttachReply *reply;
@@ -82,9 +82,9 @@ lane_answered(int fd, uint64_t deadline, struct gp_err *err)
     return r;
 }
 
-/* All are asked for before the first answer is waited for. */
+/* All are asked for before the first reply is waited for. */
 static int
-lanes_connect(const struct stub_link *link, int *fds, uint32_t n, struct gp_err *err)
+stripes_connect(const struct stub_link *link, int *fds, uint32_t n, struct gp_err *err)
 {
     uint64_t deadline = gp_now_ns() + OPEN_NS;
     char address[GP_NET_NAME_MAX];
@@ -94,16 +94,16 @@ lanes_connect(const struct stub_link *link, int *fds, uint32_t n, struct gp_err 
     for (uint32_t i = 0; i < n && r >= 0; i++) {
         r = gp_net_connect(address, 0, deadline, true, &fds[i], err);
         if (r >= 0)
-            r = lane_ask(link, fds[i], i, deadline, err);
+            r = stripe_ask(link, fds[i], i, deadline, err);
     }
     for (uint32_t i = 0; i < n && r >= 0; i++)
-        r = lane_answered(fds[i], deadline, err);
+        r = stripe_answered(fds[i], deadline, err);
     return r;
 }
 
-/* Tell the worker that they are there; whether it has taken them. */
+/* Announce them to the worker; true if it has accepted them. */
 static bool
-lanes_announce(struct stub_link *link, uint32_t n)
+stripes_announce(struct stub_link *link, uint32_t n)
 {
     struct wire_gp_lanes_rep_view rep = {0};
     struct wire_gp_lanes_req *req;
@@ -123,7 +123,7 @@ lanes_announce(struct stub_link *link, uint32_t n)
 }
 
 static void
-lanes_open(struct stub_link *link, uint32_t n)
+stripes_open(struct stub_link *link, uint32_t n)
 {
     int fds[XPORT_STRIPES_MAX];
     struct gp_err err = {0};
@@ -132,7 +132,7 @@ lanes_open(struct stub_link *link, uint32_t n)
     n = gp_min(n, gp_min(link->attach->lanes_max, (uint32_t)XPORT_STRIPES_MAX));
     for (uint32_t i = 0; i < n; i++)
         fds[i] = -1;
-    r = n ? lanes_connect(link, fds, n, &err)
+    r = n ? stripes_connect(link, fds, n, &err)
           : gp_err_set(&err, -ENOTSUP, "the server takes none");
     if (r >= 0)
         r = xport_stripes_add(link->conn, fds, n, &err);
@@ -143,7 +143,7 @@ lanes_open(struct stub_link *link, uint32_t n)
                 close(fds[i]);
         return;
     }
-    if (!lanes_announce(link, n))
+    if (!stripes_announce(link, n))
         return;
     xport_stripes_use(link->conn);
     gp_log_info("stub", "%u further connections for bulk data", n);
@@ -174,25 +174,25 @@ round_trip(struct stub_link *link)
 }
 
 static void
-lanes_main(void *arg)
+stripes_main(void *arg)
 {
     struct stub_link *link = arg;
     uint64_t trip;
 
-    if (wish) {
-        lanes_open(link, wish - 1);
+    if (requested) {
+        stripes_open(link, requested - 1);
         return;
     }
     trip = round_trip(link);
     gp_log_debug("stub", "a round trip takes %llu us", (unsigned long long)trip / 1000);
     if (trip >= ROUND_TRIP_MIN && trip != UINT64_MAX)
-        lanes_open(link, AUTO_LANES);
+        stripes_open(link, AUTO_LANES);
 }
 
 static void
-lanes_moved(struct stub_link *link, uint64_t bytes)
+stripes_moved(struct stub_link *link, uint64_t bytes)
 {
-    uint32_t n = atomic_load_explicit(&wish, memory_order_relaxed);
+    uint32_t n = atomic_load_explicit(&requested, memory_order_relaxed);
 
     if (n == 0 &&
         atomic_fetch_add_explicit(&link->moved, bytes, memory_order_relaxed) + bytes <
@@ -200,11 +200,11 @@ lanes_moved(struct stub_link *link, uint64_t bytes)
         return;
     if (!atomic_exchange(&link->count_payloads, false) || n == 1)
         return;
-    if (stub_thread_start("gpupool-lanes", lanes_main, link) < 0)
+    if (stub_thread_start("gpupool-stripes", stripes_main, link) < 0)
         gp_log_info("stub", "no thread for further connections");
 }
 
 const struct stub_feature stub_stripes_feature = {
     .name = "several connections",
-    .payload_moved = lanes_moved,
+    .payload_moved = stripes_moved,
 };

@@ -164,7 +164,7 @@ wait_take_bulk(struct stub_call *c, const struct wire_rep *rep)
     return c->dst && (len == 0 || xport_recv_bulk(c->link->conn, c->dst, len) == 0);
 }
 
-/* Keep an answer beyond the life of the transport's buffer. */
+/* Keep a reply beyond the life of the transport's buffer. */
 static void
 wait_deposit(struct stub_call *c, const struct wire_rep *rep)
 {
@@ -182,9 +182,9 @@ wait_deposit(struct stub_call *c, const struct wire_rep *rep)
     c->reply = room;
 }
 
-/* The answer of @c, which is no longer in the list: nobody else will finish it. */
+/* The reply of @c, which is no longer in the list: nobody else will finish it. */
 static const char *
-wait_take_answer(struct stub_call *c, const struct wire_rep *rep, bool mine)
+wait_take_reply(struct stub_call *c, const struct wire_rep *rep, bool mine)
 {
     bool bulk = rep->flags & WIRE_F_BULK;
 
@@ -207,7 +207,7 @@ wait_take_answer(struct stub_call *c, const struct wire_rep *rep, bool mine)
 
 enum wait_what {
     WAIT_EVENT,
-    WAIT_MINE,   /* the reader's own answer */
+    WAIT_MINE,   /* the reader's own reply */
     WAIT_OTHERS, /* another call's, deposited */
 };
 
@@ -246,7 +246,7 @@ wait_take_frame(const struct wire_rep *rep, uint32_t size, struct stub_call *min
     if (!c)
         return "answer to a call that was not made";
     *ret_what = c == mine ? WAIT_MINE : WAIT_OTHERS;
-    return wait_take_answer(c, rep, c == mine);
+    return wait_take_reply(c, rep, c == mine);
 }
 
 /* The usual case of wait_take_frame(): the reader's own reply, without a payload, to
@@ -264,9 +264,9 @@ wait_take_own(struct stub_call *c, const struct wire_rep *rep, uint32_t size)
     return true;
 }
 
-/* Read until the answer of @c is in.  The lead stays with @c. */
+/* Read until the reply of @c is in.  The lead stays with @c. */
 GP_HOT static CUresult
-wait_answer(struct stub_call *c)
+wait_reply(struct stub_call *c)
 {
     enum wait_what what = WAIT_EVENT;
     const char *why = NULL;
@@ -319,14 +319,14 @@ wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c))
  * arrive meanwhile, because wait_finish() needs no lock: the state DONE must be
  * kept. */
 static void
-wait_sleep(struct stub_call *c, const struct timespec *nap)
+wait_sleep(struct stub_call *c, const struct timespec *idle_sleep)
 {
     uint32_t called = STUB_CALL_CALLED;
 
     atomic_compare_exchange_strong(&c->state, &called, STUB_CALL_PENDING);
-    c->sleeps = !nap;
+    c->sleeps = !idle_sleep;
     gp_lock_release(&c->link->wait);
-    gp_futex_wait(&c->state, STUB_CALL_PENDING, nap);
+    gp_futex_wait(&c->state, STUB_CALL_PENDING, idle_sleep);
 }
 
 static CUresult
@@ -341,7 +341,7 @@ wait_unled(struct stub_call *c)
         if (lead_take(c->link)) {
             gp_lock_release(&c->link->wait);
             c->leads = true;
-            return wait_answer(c);
+            return wait_reply(c);
         }
         wait_sleep(c, NULL);
     }
@@ -350,7 +350,7 @@ wait_unled(struct stub_call *c)
 GP_HOT CUresult
 stub_wait_for(struct stub_call *c)
 {
-    return likely(c->leads) ? wait_answer(c) : wait_unled(c);
+    return likely(c->leads) ? wait_reply(c) : wait_unled(c);
 }
 
 /* The call whose thread reads next: one that sleeps, and rather one that waits for a
@@ -390,7 +390,7 @@ bool
 stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c),
                  bool rest)
 {
-    static const struct timespec nap = {.tv_nsec = 100000};
+    static const struct timespec idle_sleep = {.tv_nsec = 100000};
     bool rested = !rest;
 
     wait_clear(c, true);
@@ -414,7 +414,7 @@ stub_wait_events(struct stub_call *c, bool (*ready)(const struct stub_call *c),
             bool sleep = rested || atomic_load(&c->link->leading);
 
             rested = !sleep || !rest;
-            wait_sleep(c, sleep ? NULL : &nap);
+            wait_sleep(c, sleep ? NULL : &idle_sleep);
             continue;
         }
         gp_lock_release(&c->link->wait);
@@ -474,7 +474,7 @@ link_alive(const struct stub_link *link)
 }
 
 static void
-link_say_lost(const struct stub_link *link, const char *why)
+link_report_lost(const struct stub_link *link, const char *why)
 {
     char line[512];
 
@@ -505,7 +505,7 @@ link_lose(struct stub_link *link, const char *why, int r)
             stub_ending_of(link, link->conn->error ? link->conn->error : r, words);
         else
             gp_str_copy(words, sizeof(words), why);
-        link_say_lost(link, words);
+        link_report_lost(link, words);
         atomic_store(&link->failure, (int32_t)result);
         if (!stub_link_move_phase(link, STUB_LINKED, STUB_LOST))
             stub_link_move_phase(link, STUB_READY, STUB_LOST);

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* @wait: the address is not one of ours, so the driver's verdict is awaited. */
+/* @wait: the address is not one of ours, so the driver's result is waited for. */
 GP_HOT static CUresult
 alloc_free(CUdeviceptr dptr, bool wait)
 {

@@ -119,7 +119,7 @@ export_watch(struct stub_link *link, const uint64_t token[2], int fd)
 {
     CLEANUP_FD int own = fd;
     CLEANUP_FREE struct export *export = malloc(sizeof(*export));
-    struct epoll_event event = {.events = 0}; /* the hang-up comes unasked */
+    struct epoll_event event = {.events = 0}; /* a hang-up is always reported */
     int r = export ? export_watch_start() : -ENOMEM;
 
     if (r < 0)

@@ -55,7 +55,7 @@ struct managed_turn {
      * without the lock; the program itself orders them against other threads. */
     _Atomic uint64_t work;
     uint32_t work_ctx; /* index of its context, 0 = of several */
-    bool look;         /* the host may have changed something since it last got all */
+    bool changed;      /* the host may have changed something since it last got all */
 };
 
 GP_HOT_DATA _Atomic bool stub_managed_on;
@@ -64,7 +64,7 @@ static struct {
     struct gp_lock lock;
     struct managed_range *ranges;
     struct managed_stream *streams;
-    CUresult failed; /* of a move that no wait has told the program of yet */
+    CUresult failed; /* of a move, which no wait has returned yet */
     struct managed_turn turn[STUB_LINKS_MAX];
     _Atomic bool eager; /* some range, or all */
     _Atomic bool attached;
@@ -251,7 +251,7 @@ managed_take_wanted(void)
         range->next = managed.ranges;
         managed.ranges = range;
         for (uint32_t i = 0; i < stub_links_n; i++)
-            managed.turn[i].look = true;
+            managed.turn[i].changed = true;
         managed.eager = true;
         managed_turn_on();
     }
@@ -264,7 +264,7 @@ managed_up_pages(void)
 
     for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS; m = m->next)
         if (m->pages && !managed_is_gone(m) && managed_join_pages(m))
-            r = managed_pages_up(m, stub_link_here());
+            r = managed_pages_send(m, stub_link_here());
     return r;
 }
 
@@ -290,7 +290,7 @@ managed_up_memory(bool all, bool fine)
             r = managed_stream(&stream);
         open = true;
         if (r == CUDA_SUCCESS && managed_join(m, stream))
-            r = managed_range_up(m, fine, stream, &sent);
+            r = managed_range_send(m, fine, stream, &sent);
     }
     if (sent && r == CUDA_SUCCESS)
         r = stub_impl_cuStreamSynchronize(stream, false);
@@ -299,7 +299,7 @@ managed_up_memory(bool all, bool fine)
 
 /* What goes up may name memory that has to go up as well. */
 static void
-managed_up(bool all, bool fine)
+managed_send(bool all, bool fine)
 {
     const struct managed_range *first;
     CUresult r;
@@ -316,12 +316,12 @@ managed_up(bool all, bool fine)
 }
 
 static void
-managed_down(void)
+managed_receive(void)
 {
     uint32_t here = stub_link_here()->number;
     CUstream stream = NULL;
     bool some = false, open = false;
-    CUresult r = managed_pages_down(managed.ranges, stub_link_here(), &some);
+    CUresult r = managed_pages_receive(managed.ranges, stub_link_here(), &some);
 
     for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS;
          m = m->next) {
@@ -331,7 +331,7 @@ managed_down(void)
             r = managed_stream(&stream);
         open = true;
         if (r == CUDA_SUCCESS)
-            r = managed_range_down(m, stream);
+            r = managed_range_receive(m, stream);
     }
     if (r != CUDA_SUCCESS)
         managed_failed("brought from", r);
@@ -347,9 +347,9 @@ stub_managed_work(uint64_t stream)
 
     if (!managed_enter(&pushed))
         return;
-    if (t->look || managed.eager)
-        managed_up(t->look, false);
-    t->look = false;
+    if (t->changed || managed.eager)
+        managed_send(t->changed, false);
+    t->changed = false;
     if (t->work == STREAM_NONE) {
         t->work = stream;
         t->work_ctx = stub_tls.ctx_index;
@@ -370,16 +370,17 @@ stub_managed_carry(void)
 
     if (!managed_enter(&pushed))
         return;
-    managed_up(true, true);
+    managed_send(true, true);
     managed_leave(pushed);
 }
 
-/* Every server's next work has to look what changed, by the host or another card. */
+/* Before every server's next work, changes are searched, by the host or another card.
+ */
 static void
 managed_host_turn(void)
 {
     for (uint32_t i = 0; i < stub_links_n; i++)
-        managed.turn[i].look = true;
+        managed.turn[i].changed = true;
 }
 
 /* Unless all of the work is known to be done, the next wait looks again. */
@@ -389,7 +390,7 @@ managed_waited(uint64_t stream)
     struct managed_turn *t = managed_turn();
 
     if (t->work != STREAM_NONE) {
-        managed_down();
+        managed_receive();
         if (managed.failed == CUDA_SUCCESS && t->work_ctx == stub_tls.ctx_index &&
             (stream == STUB_MANAGED_ALL ||
              (stream == t->work && stream != STUB_MANAGED_SOME)))
@@ -413,7 +414,7 @@ stub_managed_waited(uint64_t stream)
     return r;
 }
 
-/* A failure is told by the next wait of the program. */
+/* A failure is returned by the next wait of the program. */
 void
 stub_managed_host_begin(struct stub_link *link)
 {
@@ -469,8 +470,8 @@ managed_refresh(bool *ret_some)
         pending = true;
         for (struct managed_range *m = managed.ranges; m; m = m->next)
             if (m->copy[i].number)
-                managed_pages_up(m, link);
-        if (managed_pages_down(managed.ranges, link, ret_some) == CUDA_SUCCESS)
+                managed_pages_send(m, link);
+        if (managed_pages_receive(managed.ranges, link, ret_some) == CUDA_SUCCESS)
             continue;
         gp_log_debug("stub", "page-locked memory is not kept up to date any more");
         pending = false;
@@ -489,7 +490,7 @@ stub_managed_adopt(void)
     if (!managed_enter(&pushed))
         return CUDA_SUCCESS;
     managed_take_wanted();
-    managed_up(false, true);
+    managed_send(false, true);
     r = managed.failed;
     managed_leave(pushed);
     return r;
@@ -512,7 +513,7 @@ managed_begin(struct managed_range *range)
     CUresult r = managed_stream(&stream);
 
     if (r == CUDA_SUCCESS && range->library)
-        return managed_range_down(range, stream);
+        return managed_range_receive(range, stream);
     if (r == CUDA_SUCCESS)
         r = cuMemsetD8Async(dev, 0, range->size, stream);
     return r == CUDA_SUCCESS ? stub_impl_cuStreamSynchronize(stream, false) : r;
@@ -592,7 +593,7 @@ stub_managed_add_pages(uint64_t dev, uint64_t host, uint64_t size)
         managed.ranges = range;
         managed.eager = true;
         managed_turn_on();
-        managed_up(false, true);
+        managed_send(false, true);
         r = CUDA_SUCCESS;
     } else if (range) {
         managed_range_free(range);
@@ -626,7 +627,7 @@ managed_take(uint64_t addr)
 bool
 stub_managed_drop(uint64_t addr)
 {
-    struct managed_piece *pieces = NULL;
+    struct managed_physmem *unused = NULL;
     struct managed_range *range;
 
     if (!stub_managed_is_on())
@@ -639,12 +640,12 @@ stub_managed_drop(uint64_t addr)
     for (uint32_t i = 0; range && !range->library && !range->pages && i < stub_links_n;
          i++)
         if (i != range->home && range->copy[i].dev)
-            managed_mirror_leave(i, range->copy[i].dev, range->size, &pieces);
+            managed_mirror_leave(i, range->copy[i].dev, range->size, &unused);
     gp_lock_release(&managed.lock);
     if (!range)
         return false;
     managed_stir();
-    managed_mirror_close(pieces);
+    managed_mirror_close(unused);
     managed_calm();
     managed_range_free(range);
     return true;

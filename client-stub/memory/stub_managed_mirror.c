@@ -16,20 +16,20 @@
 /* What servers map in, unless they ask for more; of both kinds of cards there are. */
 #define MIRROR_GRANULE (UINT64_C(2) << 20)
 
-struct managed_piece {
-    struct managed_piece *next;
+struct managed_physmem {
+    struct managed_physmem *next;
     uint64_t start, size;
     CUmemGenericAllocationHandle handle;
     uint32_t link;
     uint32_t users; /* ranges that lie in it, wholly or not */
 };
 
-static struct managed_piece *pieces;
+static struct managed_physmem *allocations;
 
-/* ---- one piece -------------------------------------------------------------- */
+/* ---- one phys -------------------------------------------------------------- */
 
 static CUmemAllocationProp
-piece_kind(void)
+physmem_kind(void)
 {
     return (CUmemAllocationProp){
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -38,22 +38,22 @@ piece_kind(void)
 }
 
 static CUresult
-piece_reserve(const struct managed_piece *piece)
+physmem_reserve(const struct managed_physmem *phys)
 {
     CUdeviceptr at = 0;
-    CUresult r = stub_vmm_reserve(&at, piece->size, 0, piece->start, 0);
+    CUresult r = stub_vmm_reserve(&at, phys->size, 0, phys->start, 0);
 
-    if (r != CUDA_SUCCESS || at == piece->start)
+    if (r != CUDA_SUCCESS || at == phys->start)
         return r;
-    stub_impl_cuMemAddressFree(at, piece->size);
-    gp_log_warn("stub", "server %u has no room at address %" PRIx64, piece->link,
-                piece->start);
+    stub_impl_cuMemAddressFree(at, phys->size);
+    gp_log_warn("stub", "server %u has no room at address %" PRIx64, phys->link,
+                phys->start);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Every card of the server reaches it. */
 static CUresult
-piece_show(const struct managed_piece *piece)
+physmem_show(const struct managed_physmem *phys)
 {
     CUmemAccessDesc desc[STUB_DEVICES_MAX];
     size_t n = 0;
@@ -63,80 +63,80 @@ piece_show(const struct managed_piece *piece)
             desc[n++] = (CUmemAccessDesc){
                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)i},
                 .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    return cuMemSetAccess(piece->start, piece->size, desc, n);
+    return cuMemSetAccess(phys->start, phys->size, desc, n);
 }
 
 static CUresult
-piece_fill(struct managed_piece *piece)
+physmem_fill(struct managed_physmem *phys)
 {
-    CUmemAllocationProp kind = piece_kind();
-    CUresult r = cuMemCreate(&piece->handle, piece->size, &kind, 0);
+    CUmemAllocationProp kind = physmem_kind();
+    CUresult r = cuMemCreate(&phys->handle, phys->size, &kind, 0);
 
     if (r != CUDA_SUCCESS)
         return r;
-    r = cuMemMap(piece->start, piece->size, 0, piece->handle, 0);
+    r = cuMemMap(phys->start, phys->size, 0, phys->handle, 0);
     if (r == CUDA_SUCCESS) {
-        r = piece_show(piece);
+        r = physmem_show(phys);
         if (r == CUDA_SUCCESS)
             return r;
-        cuMemUnmap(piece->start, piece->size);
+        cuMemUnmap(phys->start, phys->size);
     }
-    cuMemRelease(piece->handle);
+    cuMemRelease(phys->handle);
     return r;
 }
 
 static CUresult
-piece_new(uint64_t start, uint64_t size)
+physmem_new(uint64_t start, uint64_t size)
 {
-    struct managed_piece *piece = calloc(1, sizeof(*piece));
+    struct managed_physmem *phys = calloc(1, sizeof(*phys));
     CUresult r;
 
-    if (!piece)
+    if (!phys)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *piece = (struct managed_piece){
+    *phys = (struct managed_physmem){
         .start = start, .size = size, .link = stub_link_here()->number};
-    r = piece_reserve(piece);
+    r = physmem_reserve(phys);
     if (r == CUDA_SUCCESS) {
-        r = piece_fill(piece);
+        r = physmem_fill(phys);
         if (r != CUDA_SUCCESS)
             stub_impl_cuMemAddressFree(start, size);
     }
     if (r != CUDA_SUCCESS) {
-        free(piece);
+        free(phys);
         return r;
     }
-    piece->next = pieces;
-    pieces = piece;
+    phys->next = allocations;
+    allocations = phys;
     return CUDA_SUCCESS;
 }
 
 void
-managed_mirror_close(struct managed_piece *list)
+managed_mirror_close(struct managed_physmem *list)
 {
-    struct managed_piece *piece;
+    struct managed_physmem *phys;
 
-    while ((piece = list)) {
-        list = piece->next;
-        if (stub_ctx_push(stub_ctx_on(piece->link, 0)) == 0) {
-            if (cuMemUnmap(piece->start, piece->size) == CUDA_SUCCESS) {
-                cuMemRelease(piece->handle);
-                stub_impl_cuMemAddressFree(piece->start, piece->size);
+    while ((phys = list)) {
+        list = phys->next;
+        if (stub_ctx_push(stub_ctx_on(phys->link, 0)) == 0) {
+            if (cuMemUnmap(phys->start, phys->size) == CUDA_SUCCESS) {
+                cuMemRelease(phys->handle);
+                stub_impl_cuMemAddressFree(phys->start, phys->size);
             }
             stub_ctx_pop();
         }
-        free(piece);
+        free(phys);
     }
 }
 
 /* ---- what ranges lie in ----------------------------------------------------- */
 
-/* The piece that holds @at, or with @next the first one behind it. */
-static struct managed_piece *
+/* The phys that holds @at, or with @next the first one behind it. */
+static struct managed_physmem *
 mirror_find(uint32_t link, uint64_t at, bool next)
 {
-    struct managed_piece *best = NULL;
+    struct managed_physmem *best = NULL;
 
-    for (struct managed_piece *p = pieces; p; p = p->next) {
+    for (struct managed_physmem *p = allocations; p; p = p->next) {
         bool fits = next ? p->start > at : at - p->start < p->size;
 
         if (p->link == link && fits && (!best || p->start < best->start))
@@ -148,7 +148,7 @@ mirror_find(uint32_t link, uint64_t at, bool next)
 static void
 mirror_use(uint32_t link, uint64_t start, uint64_t end)
 {
-    for (struct managed_piece *p = pieces; p; p = p->next)
+    for (struct managed_physmem *p = allocations; p; p = p->next)
         if (p->link == link && p->start < end && p->start + p->size > start)
             p->users++;
 }
@@ -164,11 +164,11 @@ managed_mirror_open(uint64_t dev, uint64_t size)
     CUresult r = CUDA_SUCCESS;
 
     for (uint64_t at = start; at < end && r == CUDA_SUCCESS;) {
-        const struct managed_piece *p = mirror_find(link, at, false), *behind;
+        const struct managed_physmem *p = mirror_find(link, at, false), *behind;
 
         if (!p) {
             behind = mirror_find(link, at, true);
-            r = piece_new(at, gp_min(behind ? behind->start : end, end) - at);
+            r = physmem_new(at, gp_min(behind ? behind->start : end, end) - at);
         } else {
             at = p->start + p->size;
         }
@@ -180,9 +180,9 @@ managed_mirror_open(uint64_t dev, uint64_t size)
 
 void
 managed_mirror_leave(uint32_t link, uint64_t dev, uint64_t size,
-                     struct managed_piece **list)
+                     struct managed_physmem **list)
 {
-    struct managed_piece **at = &pieces, *p;
+    struct managed_physmem **at = &allocations, *p;
 
     while ((p = *at)) {
         bool ours =

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-struct managed_piece;
+struct managed_physmem;
 
 /* Have memory at [dev, dev + size) of the current link's server. */
 CUresult managed_mirror_open(uint64_t dev, uint64_t size);
@@ -20,7 +20,7 @@ CUresult managed_mirror_open(uint64_t dev, uint64_t size);
  * nothing else are put in front of *@list, to be freed without the lock, because
  * freeing waits for the devices' work. */
 void managed_mirror_leave(uint32_t link, uint64_t dev, uint64_t size,
-                          struct managed_piece **list);
-void managed_mirror_close(struct managed_piece *list);
+                          struct managed_physmem **list);
+void managed_mirror_close(struct managed_physmem *list);
 
 #endif

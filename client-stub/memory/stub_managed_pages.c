@@ -67,7 +67,7 @@ lines_send(struct stub_link *link, uint32_t number, const struct wire_line *line
 }
 
 CUresult
-managed_pages_up(struct managed_range *range, struct stub_link *link)
+managed_pages_send(struct managed_range *range, struct stub_link *link)
 {
     static struct wire_line lines[WIRE_LINES_MAX]; /* under the lock */
     const struct wire_lines l = pages_lines(range, link);
@@ -108,10 +108,10 @@ lines_apply(struct managed_range *ranges, const struct stub_link *link,
     }
 }
 
-/* One answer, from *@id and *@offset on, which only grow. */
+/* One reply, from *@id and *@offset on, which only grow. */
 static CUresult
-lines_ask(struct managed_range *ranges, struct stub_link *link, uint32_t *id,
-          uint64_t *offset, bool *ret_some)
+lines_query(struct managed_range *ranges, struct stub_link *link, uint32_t *id,
+            uint64_t *offset, bool *ret_some)
 {
     static struct wire_line lines[WIRE_LINES_MAX]; /* under the lock */
     struct wire_gp_lines_down_rep_view rep = {0};
@@ -145,7 +145,8 @@ lines_ask(struct managed_range *ranges, struct stub_link *link, uint32_t *id,
 }
 
 CUresult
-managed_pages_down(struct managed_range *ranges, struct stub_link *link, bool *ret_some)
+managed_pages_receive(struct managed_range *ranges, struct stub_link *link,
+                      bool *ret_some)
 {
     CUresult r = CUDA_SUCCESS;
     uint64_t offset = 0;
@@ -155,6 +156,6 @@ managed_pages_down(struct managed_range *ranges, struct stub_link *link, bool *r
     for (const struct managed_range *m = ranges; m && !any; m = m->next)
         any = m->copy[link->number].number != 0;
     while (any && id != UINT32_MAX && r == CUDA_SUCCESS)
-        r = lines_ask(ranges, link, &id, &offset, ret_some);
+        r = lines_query(ranges, link, &id, &offset, ret_some);
     return r;
 }

@@ -19,11 +19,11 @@ struct stub_link;
 CUresult managed_pages_join(struct managed_range *range);
 
 /* Tell @link's server what the host has changed; what is sent behind it finds it. */
-CUresult managed_pages_up(struct managed_range *range, struct stub_link *link);
+CUresult managed_pages_send(struct managed_range *range, struct stub_link *link);
 
 /* Receive the changes of the devices of @link's server to any of the @ranges.  True
  * in *@ret_some when there were some. */
-CUresult managed_pages_down(struct managed_range *ranges, struct stub_link *link,
-                            bool *ret_some);
+CUresult managed_pages_receive(struct managed_range *ranges, struct stub_link *link,
+                               bool *ret_some);
 
 #endif

@@ -155,7 +155,7 @@ range_send(struct managed_range *range, uint64_t at, uint64_t n, CUstream stream
 }
 
 CUresult
-managed_range_up(struct managed_range *range, bool fine, CUstream stream, bool *sent)
+managed_range_send(struct managed_range *range, bool fine, CUstream stream, bool *sent)
 {
     uint64_t grain = fine || range->eager ? RANGE_GRAIN : RANGE_PAGE;
     CUresult r = CUDA_SUCCESS;
@@ -206,7 +206,7 @@ range_take(struct managed_range *range, uint64_t at, const uint8_t *got, uint64_
 }
 
 CUresult
-managed_range_down(struct managed_range *range, CUstream stream)
+managed_range_receive(struct managed_range *range, CUstream stream)
 {
     uint64_t room = gp_min(range->size, RANGE_CHUNK);
     CLEANUP_FREE uint8_t *got = malloc(room);

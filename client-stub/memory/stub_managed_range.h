@@ -58,10 +58,10 @@ CUresult managed_range_join(struct managed_range *range, uint64_t dev, CUstream 
 /* Queue the transfer of the host's changes into @stream; *@sent when there were any.
  * @fine: send no more than needed for one change, because the device works.  The
  * copy is the one at the current link's server, here and below. */
-CUresult managed_range_up(struct managed_range *range, bool fine, CUstream stream,
-                          bool *sent);
+CUresult managed_range_send(struct managed_range *range, bool fine, CUstream stream,
+                            bool *sent);
 
 /* Fetch everything by way of @stream and take over what the card changed. */
-CUresult managed_range_down(struct managed_range *range, CUstream stream);
+CUresult managed_range_receive(struct managed_range *range, CUstream stream);
 
 #endif

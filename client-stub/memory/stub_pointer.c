@@ -94,8 +94,8 @@ pointer_known(void *data, CUpointer_attribute attribute, uint64_t ptr,
 
 /* The server numbers devices its own way. */
 static void
-pointer_put_answer(void *data, CUpointer_attribute attribute, uint32_t size,
-                   uint64_t value)
+pointer_put_reply(void *data, CUpointer_attribute attribute, uint32_t size,
+                  uint64_t value)
 {
     if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
         value = (uint32_t)stub_device_from_wire((int32_t)value);
@@ -103,7 +103,7 @@ pointer_put_answer(void *data, CUpointer_attribute attribute, uint32_t size,
 }
 
 static CUresult
-pointer_ask(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+pointer_query(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
     uint32_t size = stub_size_CUpointer_attribute(attribute);
     struct wire_cuPointerGetAttribute_rep_view rep = {0};
@@ -123,7 +123,7 @@ pointer_ask(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
     r = stub_call_wait(&c);
     if (r == CUDA_SUCCESS) {
         if (wire_cuPointerGetAttribute_rep_open(&rep, c.reply, c.reply_size, 0))
-            pointer_put_answer(data, attribute, size, rep.f->data);
+            pointer_put_reply(data, attribute, size, rep.f->data);
         else
             r = stub_call_bad(WIRE_CALL_cuPointerGetAttribute);
     }
@@ -151,7 +151,7 @@ stub_impl_cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
     } else if (pointer_is_plain_host(ptr)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    return pointer_ask(data, attribute, ptr);
+    return pointer_query(data, attribute, ptr);
 }
 
 /* What the plural form says about memory that CUDA does not know: success and zeros,

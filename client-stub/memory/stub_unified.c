@@ -174,7 +174,8 @@ room_from(uint64_t from, uint64_t size, uint64_t end)
     return 0;
 }
 
-/* Addresses come round as late as possible: whoever uses freed memory is told. */
+/* Addresses are reused as late as possible, so that a use of freed memory is an error.
+ */
 uint64_t
 stub_unified_hold(uint64_t size)
 {

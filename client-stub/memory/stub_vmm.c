@@ -90,7 +90,7 @@ stub_impl_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,
         return r;
     if (!pdptr)
         return CUDA_ERROR_INVALID_VALUE;
-    static_assert(sizeof(req->handle) == sizeof(handle), "crosses as it is");
+    static_assert(sizeof(req->handle) == sizeof(handle), "sent as it is");
     r = stub_call_begin(&c, WIRE_CALL_cuIpcOpenMemHandle_v2, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;

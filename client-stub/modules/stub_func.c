@@ -159,8 +159,8 @@ func_list_of(uint32_t kind, uint64_t owner)
 
 /* Ask for @name of @owner as @handle.  Both requests look the same. */
 static CUresult
-func_ask(uint16_t number, uint64_t handle, uint64_t owner, const char *name,
-         struct stub_func **ret)
+func_query(uint16_t number, uint64_t handle, uint64_t owner, const char *name,
+           struct stub_func **ret)
 {
     struct wire_cuModuleGetFunction_req head = {
         .hfunc = handle,
@@ -212,7 +212,7 @@ func_lookup_locked(uint32_t kind, struct func_list *list, uint64_t owner,
     handle = stub_handle_new(WIRE_KIND_FUNC);
     if (!handle)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    r = func_ask(number, handle, owner, name, &func);
+    r = func_query(number, handle, owner, name, &func);
     if (r != CUDA_SUCCESS) {
         stub_handle_del(WIRE_KIND_FUNC, handle);
         return r;
@@ -232,7 +232,7 @@ stub_func_lookup(uint32_t kind, uint64_t owner, const char *name, uint64_t *ret)
 
     if (strlen(name) >= 32768)
         return CUDA_ERROR_NOT_FOUND; /* longer than any name the wire carries */
-    /* A module that the worker minted has no entry here to keep a list with. */
+    /* A module that the worker allocated has no entry here to keep a list with. */
     if (wire_handle_index(owner) >= WIRE_INDEX_SERVER)
         return func_lookup_locked(kind, &once, owner, name, ret);
     list = func_list_of(kind, owner);
@@ -246,12 +246,12 @@ stub_func_lookup(uint32_t kind, uint64_t owner, const char *name, uint64_t *ret)
 
 /* ---- functions that came without a lookup ----------------------------------- */
 
-/* Layouts of handles that the worker minted, which have no slot in our tables. */
+/* Layouts of handles that the worker allocated, which have no slot in our tables. */
 static struct gp_lock foreign_lock;
 static struct stub_func *foreign;
 
 static CUresult
-func_ask_info(uint64_t handle, struct stub_func **ret)
+func_query_info(uint64_t handle, struct stub_func **ret)
 {
     struct wire_gp_func_info_req *req;
     struct func_reply reply;
@@ -281,7 +281,7 @@ func_get_foreign(uint64_t handle, struct stub_func **ret)
     for (func = foreign; func && func->handle != handle; func = func->next)
         ;
     if (!func) {
-        r = func_ask_info(handle, &func);
+        r = func_query_info(handle, &func);
         if (r == CUDA_SUCCESS) {
             func->next = foreign;
             foreign = func;

@@ -21,9 +21,9 @@ image_add(struct stub_image *image, const void *data, struct gp_err *err)
         return r;
     if (one.len == 0)
         return gp_err_set(err, -EINVAL, "empty image");
-    image->piece[image->n_pieces] =
+    image->chunk[image->n_chunks] =
         (struct iovec){(void *)(uintptr_t)one.data, one.len};
-    image->len[image->n_pieces++] = one.len;
+    image->len[image->n_chunks++] = one.len;
     image->total += one.len;
     return 0;
 }
@@ -39,11 +39,11 @@ image_add_wrapped(struct stub_image *image, const void *data, struct gp_err *err
 
     if (r >= 0)
         r = image_add(image, wrapper.image.data, err);
-    if (r < 0 || wrapper.version < 2 || wrapper.n_parts >= STUB_IMAGE_PIECES)
+    if (r < 0 || wrapper.version < 2 || wrapper.n_parts >= STUB_IMAGE_CHUNKS)
         return r;
     for (size_t i = 0; i < wrapper.n_parts && r >= 0; i++)
         r = image_add(image, wrapper.parts[i], err);
-    image->n_parts = wrapper.n_parts ? image->n_pieces : 0;
+    image->n_parts = wrapper.n_parts ? image->n_chunks : 0;
     return r;
 }
 
@@ -54,7 +54,7 @@ stub_image_open(struct stub_image *image, const void *data)
     struct gp_image whole;
     int r;
 
-    image->n_pieces = image->n_parts = 0;
+    image->n_chunks = image->n_parts = 0;
     image->total = 0;
     r = gp_image_measure(data, GP_IMAGE_UNBOUNDED, &whole, &err);
     if (r >= 0)
@@ -70,7 +70,7 @@ stub_image_open(struct stub_image *image, const void *data)
 /* ---- names ------------------------------------------------------------------ */
 
 static bool
-name_pieces(const struct iovec *pieces, size_t n, uint64_t total,
+name_chunks(const struct iovec *chunks, size_t n, uint64_t total,
             struct wire_image_ref *ret)
 {
     const struct stub_link *link = stub_link_here();
@@ -80,7 +80,7 @@ name_pieces(const struct iovec *pieces, size_t n, uint64_t total,
     if (total < WIRE_IMAGE_NAMED_MIN || nonce->len != WIRE_IMAGE_NONCE ||
         !xport_can(link->conn, XPORT_CAN_NAME))
         return false;
-    wire_image_identify(pieces, n, &id);
+    wire_image_identify(chunks, n, &id);
     *ret = (struct wire_image_ref){.magic = WIRE_IMAGE_REF_MAGIC, .len = total};
     memcpy(ret->name, id.name, sizeof(ret->name));
     wire_image_prove(id.secret, nonce->data, ret->proof);
@@ -90,14 +90,14 @@ name_pieces(const struct iovec *pieces, size_t n, uint64_t total,
 bool
 stub_image_name(const struct stub_image *image, struct wire_image_ref *ret)
 {
-    return name_pieces(image->piece, image->n_pieces, image->total, ret);
+    return name_chunks(image->chunk, image->n_chunks, image->total, ret);
 }
 
 bool
 stub_image_name_input(const void *data, uint64_t size, struct wire_image_ref *ret)
 {
-    struct iovec piece = {(void *)(uintptr_t)data, size};
+    struct iovec chunk = {(void *)(uintptr_t)data, size};
 
     return stub_link_can(stub_link_here(), "link-images") &&
-           name_pieces(&piece, 1, size, ret);
+           name_chunks(&chunk, 1, size, ret);
 }

@@ -16,18 +16,18 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define STUB_IMAGE_PIECES 64 /* the wire's cap */
+#define STUB_IMAGE_CHUNKS 64 /* the wire's cap */
 
-/* An image in pieces; lengths beside it as the wire wants them. */
+/* An image in chunks; lengths beside it as the wire wants them. */
 struct stub_image {
-    struct iovec piece[STUB_IMAGE_PIECES];
-    uint64_t len[STUB_IMAGE_PIECES];
-    uint32_t n_pieces;
-    uint32_t n_parts; /* pieces of a linked wrapper, 0 for a plain image */
+    struct iovec chunk[STUB_IMAGE_CHUNKS];
+    uint64_t len[STUB_IMAGE_CHUNKS];
+    uint32_t n_chunks;
+    uint32_t n_parts; /* chunks of a linked wrapper, 0 for a plain image */
     uint64_t total;
 };
 
-/* Find the pieces of what @data points to. */
+/* Find the chunks of what @data points to. */
 CUresult stub_image_open(struct stub_image *image, const void *data);
 
 /* Its name, if sending that first is worth hashing the image: only over transports

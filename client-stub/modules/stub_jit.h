@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JIT options: numbers to send, and buffers of the caller to fill from the answer.
+ * JIT options: numbers to send, and buffers of the caller to fill from the reply.
  *
  * A struct stub_jit lives on the stack of one load; it borrows the caller's arrays.
  */
@@ -24,12 +24,12 @@ CUresult stub_jit_open(struct stub_jit *jit, unsigned int n,
 
 void stub_jit_put(const struct stub_jit *jit, int32_t *options, uint64_t *values);
 
-/* The answer: logs into the caller's buffers, their lengths and the time into the
+/* The reply: logs into the caller's buffers, their lengths and the time into the
  * option values, as the driver does. */
 void stub_jit_take(const struct stub_jit *jit, float wall_time, const uint8_t *info,
                    uint32_t info_len, const uint8_t *error, uint32_t error_len);
 
-/* Its parts, for calls that are told them one by one. */
+/* Its parts, for calls that get them one by one. */
 void stub_jit_take_logs(const struct stub_jit *jit, const uint8_t *info,
                         uint32_t info_len, const uint8_t *error, uint32_t error_len);
 void stub_jit_take_time(const struct stub_jit *jit, float wall_time);

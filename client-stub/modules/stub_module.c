@@ -55,7 +55,7 @@ module_send(const struct stub_image *image, const struct wire_image_ref *ref,
     if (ref)
         memcpy(room.image, ref, sizeof(*ref));
     r = ref ? stub_call_wait(&c)
-            : stub_call_wait_pieces(&c, image->piece, image->n_pieces);
+            : stub_call_wait_chunks(&c, image->chunk, image->n_chunks);
     if (c.reply_size &&
         wire_cuModuleLoadDataEx_rep_open(&rep, c.reply, c.reply_size, c.reply_flags))
         stub_jit_take(jit, rep.f->wall_time, rep.info_log, rep.f->info_log_len,
@@ -190,7 +190,7 @@ library_send(const struct stub_image *image, const struct wire_image_ref *ref,
     if (ref)
         memcpy(room.image, ref, sizeof(*ref));
     r = ref ? stub_call_wait(&c)
-            : stub_call_wait_pieces(&c, image->piece, image->n_pieces);
+            : stub_call_wait_chunks(&c, image->chunk, image->n_chunks);
     if (c.reply_size &&
         wire_cuLibraryLoadData_rep_open(&rep, c.reply, c.reply_size, c.reply_flags))
         stub_jit_take(jit, rep.f->wall_time, rep.info_log, rep.f->info_log_len,
@@ -242,7 +242,7 @@ library_keep(uint64_t handle, const void *code, const struct stub_image *image,
 
     for (uint32_t i = 0; i < lib->n; i++)
         kept |= lib->option[i] == CU_LIBRARY_BINARY_IS_PRESERVED && lib->value[i];
-    stub_replica_keep(handle, code, kept ? NULL : image->piece[0].iov_base,
+    stub_replica_keep(handle, code, kept ? NULL : image->chunk[0].iov_base,
                       image->len[0]);
 }
 

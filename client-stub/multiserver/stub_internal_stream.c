@@ -18,8 +18,8 @@ struct side {
     uint64_t unique; /* of the context, which may come to life again as another */
     struct spare *streams;
     struct spare *events;
-    CUdeviceptr gates; /* 0: none needed yet */
-    uint32_t at;       /* where the search for a free gate begins */
+    CUdeviceptr words; /* 0: none needed yet */
+    uint32_t at;       /* where the search for a free semaphore begins */
     uint32_t value[STUB_SEMAPHORES];
     bool closed[STUB_SEMAPHORES];
 };
@@ -118,49 +118,49 @@ stub_internal_event_put(CUevent event)
     spare_put(event, true);
 }
 
-/* ---- marks ------------------------------------------------------------------ */
+/* ---- fences ------------------------------------------------------------------ */
 
 CUresult
 stub_fence_set(CUstream stream, CUevent event, struct stub_fence *ret)
 {
-    struct stub_fence mark = {.ctx = stub_tls.ctx};
+    struct stub_fence fence = {.ctx = stub_tls.ctx};
     CUresult r = CUDA_SUCCESS;
 
-    if (!mark.ctx)
+    if (!fence.ctx)
         return CUDA_ERROR_INVALID_CONTEXT;
-    mark.event = stub_internal_event();
-    mark.side = event ? stub_internal_stream() : NULL;
-    if (!mark.event || (event && !mark.side))
+    fence.event = stub_internal_event();
+    fence.stream = event ? stub_internal_stream() : NULL;
+    if (!fence.event || (event && !fence.stream))
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (event)
-        r = cuStreamWaitEvent(mark.side, event, 0);
+        r = cuStreamWaitEvent(fence.stream, event, 0);
     if (r == CUDA_SUCCESS)
-        r = cuEventRecord(mark.event, event ? mark.side : stream);
+        r = cuEventRecord(fence.event, event ? fence.stream : stream);
     if (r == CUDA_SUCCESS)
-        *ret = mark;
+        *ret = fence;
     return r;
 }
 
 CUresult
-stub_fence_wait(const struct stub_fence *mark)
+stub_fence_wait(const struct stub_fence *fence)
 {
     CUresult r;
 
-    if (!stub_internal_ctx_push(mark->ctx))
+    if (!stub_internal_ctx_push(fence->ctx))
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    r = cuEventSynchronize(mark->event);
-    stub_internal_event_put(mark->event);
-    if (mark->side)
-        stub_internal_stream_put(mark->side);
+    r = cuEventSynchronize(fence->event);
+    stub_internal_event_put(fence->event);
+    if (fence->stream)
+        stub_internal_stream_put(fence->stream);
     stub_internal_ctx_pop();
     return r;
 }
 
-/* ---- gates ------------------------------------------------------------------ */
+/* ---- words ------------------------------------------------------------------ */
 
 /* Fresh words, which are zero before anybody may wait for one. */
 static CUdeviceptr
-gate_words_new(void)
+semaphore_words_new(void)
 {
     CUstream stream = stub_internal_stream();
     CUdeviceptr words;
@@ -178,7 +178,7 @@ gate_words_new(void)
 /* The semaphore words of the current context.  They are made outside of the lock,
  * because that takes round trips.  If two threads make them, one set is kept. */
 static CUdeviceptr
-gate_words(void)
+semaphore_words(void)
 {
     CUdeviceptr words = 0, mine;
     struct side *s;
@@ -186,16 +186,16 @@ gate_words(void)
     gp_lock_take(&lock);
     s = side_here();
     if (s)
-        words = s->gates;
+        words = s->words;
     gp_lock_release(&lock);
     if (words || !s)
         return words;
-    mine = gate_words_new();
+    mine = semaphore_words_new();
     if (!mine)
         return 0;
     gp_lock_take(&lock);
-    words = s->gates ? s->gates : mine;
-    s->gates = words;
+    words = s->words ? s->words : mine;
+    s->words = words;
     gp_lock_release(&lock);
     if (words != mine)
         cuMemFree_v2(mine);
@@ -206,7 +206,7 @@ gate_words(void)
  * for.  A stream that still waits for an earlier value has seen it by then, or sees
  * the later one. */
 static bool
-gate_take(CUdeviceptr words, struct stub_semaphore *ret)
+semaphore_take(CUdeviceptr words, struct stub_semaphore *ret)
 {
     bool found = false;
     struct side *s;
@@ -229,14 +229,15 @@ gate_take(CUdeviceptr words, struct stub_semaphore *ret)
 }
 
 static void
-gate_give(const struct stub_semaphore *gate)
+semaphore_give(const struct stub_semaphore *semaphore)
 {
     struct side *s;
 
     gp_lock_take(&lock);
     s = side_here();
-    if (s && s->gates)
-        s->closed[(gate->word - s->gates) / sizeof(uint32_t) % STUB_SEMAPHORES] = false;
+    if (s && s->words)
+        s->closed[(semaphore->word - s->words) / sizeof(uint32_t) % STUB_SEMAPHORES] =
+            false;
     gp_lock_release(&lock);
 }
 
@@ -248,28 +249,29 @@ stub_semaphore_wait(CUstream stream, struct stub_semaphore *ret)
 
     if (!stub_tls.ctx)
         return CUDA_ERROR_INVALID_CONTEXT;
-    words = gate_words();
-    if (!words || !gate_take(words, ret))
+    words = semaphore_words();
+    if (!words || !semaphore_take(words, ret))
         return CUDA_ERROR_OUT_OF_MEMORY;
     r = cuStreamWaitValue32_v2(stream, ret->word, ret->value, CU_STREAM_WAIT_VALUE_GEQ);
     if (r != CUDA_SUCCESS)
-        gate_give(ret);
+        semaphore_give(ret);
     return r;
 }
 
 /* Waiting for the write has it sent, and shows when the word may be used again. */
 void
-stub_semaphore_release(const struct stub_semaphore *gate)
+stub_semaphore_release(const struct stub_semaphore *semaphore)
 {
     CUstream stream;
 
-    if (!stub_internal_ctx_push(gate->ctx))
+    if (!stub_internal_ctx_push(semaphore->ctx))
         return; /* the stream ended with its context */
     stream = stub_internal_stream();
     if (stream &&
-        cuStreamWriteValue32_v2(stream, gate->word, gate->value, 0) == CUDA_SUCCESS &&
+        cuStreamWriteValue32_v2(stream, semaphore->word, semaphore->value, 0) ==
+            CUDA_SUCCESS &&
         cuStreamSynchronize(stream) == CUDA_SUCCESS) {
-        gate_give(gate);
+        semaphore_give(semaphore);
         stub_internal_stream_put(stream);
     }
     stub_internal_ctx_pop();

@@ -32,13 +32,13 @@ struct stub_semaphore {
 struct stub_fence {
     struct stub_ctx *ctx;
     CUevent event;
-    CUstream side; /* where it was recorded, if that is ours; NULL: the program's */
+    CUstream stream; /* where it was recorded, if that is ours; NULL: the program's */
 };
 
 /* Record a fence in @stream; with @event, behind the work that @event marks now. */
 CUresult stub_fence_set(CUstream stream, CUevent event, struct stub_fence *ret);
 /* Wait for the fence, from any context.  It is freed then. */
-CUresult stub_fence_wait(const struct stub_fence *mark);
+CUresult stub_fence_wait(const struct stub_fence *fence);
 
 /* A non-blocking stream, an event without timing; NULL when none can be made. */
 CUstream stub_internal_stream(void);
@@ -50,7 +50,7 @@ void stub_internal_event_put(CUevent event);
 /* Make @stream (as on the wire, 0: the legacy one) wait until @ret is released. */
 CUresult stub_semaphore_wait(CUstream stream, struct stub_semaphore *ret);
 /* From any context, by a thread that may wait for the server. */
-void stub_semaphore_release(const struct stub_semaphore *gate);
+void stub_semaphore_release(const struct stub_semaphore *semaphore);
 
 /* Make @ctx current for a while; false: it is destroyed. */
 bool stub_internal_ctx_push(struct stub_ctx *ctx);

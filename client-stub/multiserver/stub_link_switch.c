@@ -10,7 +10,7 @@
 #include "wire_format.h"
 
 static void
-route_settle(struct stub_route *route, uint32_t link, uint32_t ctx)
+route_decide(struct stub_route *route, uint32_t link, uint32_t ctx)
 {
     if (route->link >= 0 || link >= stub_links_n)
         return;
@@ -23,7 +23,7 @@ stub_route_handle(struct stub_route *route, uint32_t kind, uint64_t handle)
 {
     if (route->link >= 0 || !wire_handle_is(handle, kind))
         return; /* none, or one of the special streams: where we are */
-    route_settle(route, wire_handle_link(handle),
+    route_decide(route, wire_handle_link(handle),
                  kind == WIRE_KIND_CTX ? wire_handle_index(handle)
                                        : stub_handle_ctx(kind, handle));
 }
@@ -34,7 +34,7 @@ stub_route_device(struct stub_route *route, CUdevice dev)
     const struct stub_device *d = stub_device_get(dev);
 
     if (d)
-        route_settle(route, d->link->number,
+        route_decide(route, d->link->number,
                      wire_handle_index(stub_ctx_primary(dev)->handle));
 }
 
@@ -44,7 +44,7 @@ stub_route_address(struct stub_route *route, uint64_t addr)
     uint32_t link, ctx;
 
     if (route->link < 0 && stub_memory_where(addr, &link, &ctx))
-        route_settle(route, link, ctx);
+        route_decide(route, link, ctx);
 }
 
 void
@@ -60,7 +60,7 @@ stub_route_owner(struct stub_route *route, uint64_t addr)
     uint32_t link, ctx;
 
     if (route->link < 0 && stub_memory_owner(addr, &link, &ctx))
-        route_settle(route, link, ctx);
+        route_decide(route, link, ctx);
 }
 
 /* If no context can be pushed, the thread stays where it is: the server there does

@@ -21,7 +21,7 @@
 
 /* The target; the first argument that belongs to a server decides. */
 struct stub_route {
-    int link;     /* its number, -1: nobody has told, stay */
+    int link;     /* its number, -1: undecided, stay */
     uint32_t ctx; /* index of the context to be preferred, 0 = none */
 };
 

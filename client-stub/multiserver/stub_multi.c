@@ -100,19 +100,19 @@ multi_shares(const struct stub_ctx *ctx)
 static CUresult
 multi_copy_here(const struct stub_move *move, CUstream stream)
 {
-    struct stub_semaphore gate;
-    struct stub_fence mark;
+    struct stub_semaphore semaphore;
+    struct stub_fence fence;
     CUresult r = multi_not_captured(stream, false);
 
     if (r == CUDA_SUCCESS)
-        r = stub_fence_set(stream, NULL, &mark);
+        r = stub_fence_set(stream, NULL, &fence);
     if (r == CUDA_SUCCESS && multi_shares(stub_tls.ctx)) {
-        r = stub_fence_wait(&mark);
+        r = stub_fence_wait(&fence);
         return r == CUDA_SUCCESS ? stub_move_now(move) : r;
     }
     if (r == CUDA_SUCCESS)
-        r = stub_semaphore_wait(stream, &gate);
-    return r == CUDA_SUCCESS ? stub_relay(&mark, move, &gate) : r;
+        r = stub_semaphore_wait(stream, &semaphore);
+    return r == CUDA_SUCCESS ? stub_relay(&fence, move, &semaphore) : r;
 }
 
 CUresult
@@ -136,7 +136,7 @@ stub_multi_copy_async(const struct stub_move *move, CUstream stream, bool per_th
 
 /* After what the default streams of both sides hold, as copies between devices are. */
 static CUresult
-multi_settle(struct stub_ctx *ctx)
+multi_resolve(struct stub_ctx *ctx)
 {
     CUresult r;
 
@@ -150,22 +150,23 @@ multi_settle(struct stub_ctx *ctx)
 CUresult
 stub_multi_copy_now(const struct stub_move *move)
 {
-    CUresult r = multi_settle(move->src_ctx);
+    CUresult r = multi_resolve(move->src_ctx);
 
     if (r == CUDA_SUCCESS)
-        r = multi_settle(move->dst_ctx);
+        r = multi_resolve(move->dst_ctx);
     if (r == CUDA_SUCCESS && stub_tls.ctx)
         r = cuStreamSynchronize(CU_STREAM_LEGACY);
     return r == CUDA_SUCCESS ? stub_move_now(move) : r;
 }
 
-/* ---- aside ------------------------------------------------------------------ */
+/* ---- on the host ------------------------------------------------------------------
+ */
 
 /* A copy at one server in the order of another server's stream: the host waits for
  * the stream's work, then for the copy. */
 static bool
-multi_aside(CUresult *ret, const struct stub_move *move, CUstream stream,
-            bool per_thread)
+multi_on_host(CUresult *ret, const struct stub_move *move, CUstream stream,
+              bool per_thread)
 {
     struct stub_ctx *at = move->dst_ctx ? move->dst_ctx : move->src_ctx;
 
@@ -181,7 +182,7 @@ multi_aside(CUresult *ret, const struct stub_move *move, CUstream stream,
     else if (*ret == CUDA_SUCCESS)
         *ret = cuMemcpyDtoD_v2(move->dst, move->src, move->width);
     if (*ret == CUDA_SUCCESS)
-        *ret = multi_settle(at);
+        *ret = multi_resolve(at);
     return true;
 }
 
@@ -207,7 +208,7 @@ stub_multi_cuMemcpyDtoDAsync_v2(CUresult *ret, CUdeviceptr dstDevice,
     struct stub_move move;
 
     if (!multi_pair(&move, dstDevice, srcDevice, ByteCount))
-        return multi_aside(ret, &move, hStream, per_thread);
+        return multi_on_host(ret, &move, hStream, per_thread);
     *ret = stub_multi_copy_async(&move, hStream, per_thread);
     return true;
 }
@@ -328,7 +329,7 @@ stub_multi_cuMemcpyPeerAsync(CUresult *ret, CUdeviceptr dstDevice, CUcontext dst
 
     if (!multi_peers(&move, dstDevice, dstContext, srcDevice, srcContext, ByteCount))
         return move.dst_ctx && move.src_ctx &&
-               multi_aside(ret, &move, hStream, per_thread);
+               multi_on_host(ret, &move, hStream, per_thread);
     if (multi_peers_share(&move)) {
         *ret = per_thread
                    ? cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream)
@@ -341,9 +342,9 @@ stub_multi_cuMemcpyPeerAsync(CUresult *ret, CUdeviceptr dstDevice, CUcontext dst
 
 /* ---- events ----------------------------------------------------------------- */
 
-/* At the server of the event: a mark of what it stands for now. */
+/* At the server of the event: a fence behind the work that it marks now. */
 static CUresult
-multi_event_mark(CUevent event, struct stub_fence *ret)
+multi_event_fence(CUevent event, struct stub_fence *ret)
 {
     struct stub_route route = STUB_ROUTE_HERE;
     struct stub_link_switch link_switch;
@@ -359,17 +360,17 @@ multi_event_mark(CUevent event, struct stub_fence *ret)
 static CUresult
 multi_wait_event(CUstream stream, CUevent event)
 {
-    struct stub_semaphore gate;
-    struct stub_fence mark;
+    struct stub_semaphore semaphore;
+    struct stub_fence fence;
     CUresult r = multi_not_captured(stream, false);
 
     if (r == CUDA_SUCCESS)
-        r = multi_event_mark(event, &mark);
+        r = multi_event_fence(event, &fence);
     if (r == CUDA_SUCCESS && multi_shares(stub_tls.ctx))
-        return stub_fence_wait(&mark);
+        return stub_fence_wait(&fence);
     if (r == CUDA_SUCCESS)
-        r = stub_semaphore_wait(stream, &gate);
-    return r == CUDA_SUCCESS ? stub_relay(&mark, NULL, &gate) : r;
+        r = stub_semaphore_wait(stream, &semaphore);
+    return r == CUDA_SUCCESS ? stub_relay(&fence, NULL, &semaphore) : r;
 }
 
 bool

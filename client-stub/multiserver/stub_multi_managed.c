@@ -129,8 +129,8 @@ stub_multi_cuMemPrefetchAsync_v2(CUresult *ret, CUdeviceptr devPtr, size_t count
 
 /* What can be judged here is judged at once, as a driver does: the stream first. */
 static CUresult
-hint_verdict(CUdeviceptr ptr, size_t count, const CUmemLocation *to, unsigned flags,
-             CUstream stream, bool per_thread)
+hint_result(CUdeviceptr ptr, size_t count, const CUmemLocation *to, unsigned flags,
+            CUstream stream, bool per_thread)
 {
     struct stub_memory m;
     uint64_t id;
@@ -148,7 +148,7 @@ stub_impl_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevic
                              CUstream hStream, bool per_thread)
 {
     CUmemLocation to = hint_place(dstDevice);
-    CUresult r = hint_verdict(devPtr, count, &to, 0, hStream, per_thread);
+    CUresult r = hint_result(devPtr, count, &to, 0, hStream, per_thread);
 
     return r == CUDA_SUCCESS ? stub_gen_cuMemPrefetchAsync(devPtr, count, dstDevice,
                                                            hStream, per_thread)
@@ -160,7 +160,7 @@ stub_impl_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count,
                                 CUmemLocation location, unsigned int flags,
                                 CUstream hStream, bool per_thread)
 {
-    CUresult r = hint_verdict(devPtr, count, &location, flags, hStream, per_thread);
+    CUresult r = hint_result(devPtr, count, &location, flags, hStream, per_thread);
 
     return r == CUDA_SUCCESS ? stub_gen_cuMemPrefetchAsync_v2(
                                    devPtr, count, location, flags, hStream, per_thread)

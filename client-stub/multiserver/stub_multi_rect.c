@@ -103,7 +103,7 @@ rect_between(const struct multi_box *dst, const struct multi_box *src,
 
 /* @wide is @copy as a box.  @async: in the order of @stream. */
 static bool
-rect_cross(CUresult *ret, uint16_t number, const CUDA_MEMCPY3D *wide, const void *copy,
+rect_multi(CUresult *ret, uint16_t number, const CUDA_MEMCPY3D *wide, const void *copy,
            CUresult (*body)(const void *, CUstream, bool), bool async, CUstream stream,
            bool per_thread)
 {
@@ -136,7 +136,7 @@ rect_cross_2d(CUresult *ret, uint16_t number, const CUDA_MEMCPY2D *c,
     if (!c)
         return false;
     stub_rect_widen(&wide, c);
-    return rect_cross(ret, number, &wide, c, body, async, stream, per_thread);
+    return rect_multi(ret, number, &wide, c, body, async, stream, per_thread);
 }
 
 static bool
@@ -144,7 +144,7 @@ rect_cross_3d(CUresult *ret, uint16_t number, const CUDA_MEMCPY3D *c,
               CUresult (*body)(const void *, CUstream, bool), bool async,
               CUstream stream, bool per_thread)
 {
-    return c && rect_cross(ret, number, c, c, body, async, stream, per_thread);
+    return c && rect_multi(ret, number, c, c, body, async, stream, per_thread);
 }
 
 /* ---- the calls -------------------------------------------------------------- */

@@ -13,31 +13,31 @@
 
 #include <stdlib.h>
 
-/* Threads that stay for the next piece. */
+/* Threads that stay for the next job. */
 #define RELAY_IDLE_MAX 4u
 
 struct relay {
     struct relay *next;
-    struct stub_fence mark;
+    struct stub_fence fence;
     bool moves;
     struct stub_move move;
-    struct stub_semaphore gate;
+    struct stub_semaphore semaphore;
 };
 
 static struct {
     struct gp_lock lock;
     struct relay *first, **last;
-    uint32_t pieces;         /* queued or running */
+    uint32_t jobs;           /* queued or running */
     uint32_t idle;           /* threads that wait for one */
-    _Atomic uint32_t queued; /* futex word: counts pieces ever queued */
+    _Atomic uint32_t queued; /* futex word: counts jobs ever queued */
 } relays;
 
 /* Contexts may be destroyed meanwhile, but not forgotten. */
 static void
 relay_each_ctx(struct relay *relay, void (*fn)(struct stub_ctx *ctx))
 {
-    fn(relay->mark.ctx);
-    fn(relay->gate.ctx);
+    fn(relay->fence.ctx);
+    fn(relay->semaphore.ctx);
     if (relay->moves) {
         fn(relay->move.dst_ctx);
         fn(relay->move.src_ctx);
@@ -51,11 +51,11 @@ relay_free(struct relay *relay)
     free(relay);
 }
 
-/* What waits behind the gate sees what the wait for the mark brought down. */
+/* Work behind the semaphore sees the changes that the wait for the fence received. */
 static void
-relay_carry(const struct stub_semaphore *gate)
+relay_carry(const struct stub_semaphore *semaphore)
 {
-    if (!stub_managed_is_on() || !stub_internal_ctx_push(gate->ctx))
+    if (!stub_managed_is_on() || !stub_internal_ctx_push(semaphore->ctx))
         return;
     stub_managed_carry();
     stub_internal_ctx_pop();
@@ -64,16 +64,17 @@ relay_carry(const struct stub_semaphore *gate)
 static void
 relay_run(struct relay *relay)
 {
-    CUresult r = stub_fence_wait(&relay->mark);
+    CUresult r = stub_fence_wait(&relay->fence);
     CUresult none = CUDA_SUCCESS;
-    struct stub_link *link = &stub_links[wire_handle_link(relay->gate.ctx->handle)];
+    struct stub_link *link =
+        &stub_links[wire_handle_link(relay->semaphore.ctx->handle)];
 
     if (r == CUDA_SUCCESS && relay->moves)
         r = stub_move_now(&relay->move);
     if (r != CUDA_SUCCESS)
         atomic_compare_exchange_strong(&link->relay_error, &none, r);
-    relay_carry(&relay->gate);
-    stub_semaphore_release(&relay->gate);
+    relay_carry(&relay->semaphore);
+    stub_semaphore_release(&relay->semaphore);
 }
 
 /* Under the lock. */
@@ -103,7 +104,7 @@ relay_thread(void *arg)
         }
         gp_lock_take(&relays.lock);
         if (relay)
-            relays.pieces--;
+            relays.jobs--;
         relay = relay_take();
         seen = atomic_load(&relays.queued);
         if (!relay && relays.idle >= RELAY_IDLE_MAX) {
@@ -132,11 +133,11 @@ relay_queue(struct relay *relay)
     gp_lock_take(&relays.lock);
     if (!relays.last)
         relays.last = &relays.first;
-    if (relays.pieces >= STUB_RELAYS_MAX) {
+    if (relays.jobs >= STUB_RELAYS_MAX) {
         gp_lock_release(&relays.lock);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    relays.pieces++;
+    relays.jobs++;
     wake = relays.idle > 0 && !relays.first;
     if (wake) {
         *relays.last = relay;
@@ -151,20 +152,21 @@ relay_queue(struct relay *relay)
     if (stub_thread_start("gpupool-relay", relay_thread, relay) == 0)
         return CUDA_SUCCESS;
     gp_lock_take(&relays.lock);
-    relays.pieces--;
+    relays.jobs--;
     gp_lock_release(&relays.lock);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult
-stub_relay(const struct stub_fence *mark, const struct stub_move *move,
-           const struct stub_semaphore *gate)
+stub_relay(const struct stub_fence *fence, const struct stub_move *move,
+           const struct stub_semaphore *semaphore)
 {
     struct relay *relay = calloc(1, sizeof(*relay));
     CUresult r = relay ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 
     if (relay) {
-        *relay = (struct relay){.mark = *mark, .moves = move != NULL, .gate = *gate};
+        *relay = (struct relay){
+            .fence = *fence, .moves = move != NULL, .semaphore = *semaphore};
         if (move)
             relay->move = *move;
         relay_each_ctx(relay, stub_ctx_ref);
@@ -173,7 +175,7 @@ stub_relay(const struct stub_fence *mark, const struct stub_move *move,
             relay_free(relay);
     }
     if (r != CUDA_SUCCESS)
-        stub_semaphore_release(gate); /* nothing waits for ever */
+        stub_semaphore_release(semaphore); /* nothing waits for ever */
     return r;
 }
 

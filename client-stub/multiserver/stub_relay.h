@@ -19,14 +19,15 @@
 
 struct stub_link;
 
-/* Pieces that wait at a time; a thread each. */
+/* Jobs that wait at a time; a thread each. */
 #define STUB_RELAYS_MAX 512u
 
 struct stub_move;
 
-/* When @mark is reached: make @move (NULL: nothing to move), then open @gate. */
-CUresult stub_relay(const struct stub_fence *mark, const struct stub_move *move,
-                    const struct stub_semaphore *gate);
+/* When @fence is reached: make @move (NULL: nothing to move), then release @semaphore.
+ */
+CUresult stub_relay(const struct stub_fence *fence, const struct stub_move *move,
+                    const struct stub_semaphore *semaphore);
 
 /* The error of a relay that concerns @link, once. */
 CUresult stub_relay_result(struct stub_link *link, CUresult r);

@@ -246,7 +246,7 @@ nvmlDeviceGetP2PStatus(struct nvml_device *device, struct nvml_device *other, in
         r = nvml_card_peers(device, other, &can);
     if (r != NVML_SUCCESS)
         return r;
-    /* Through the bus or not is not told. */
+    /* Whether through the bus or not is not known. */
     *status = can && (what == NVML_P2P_READ || what == NVML_P2P_WRITE)
                   ? NVML_P2P_STATUS_OK
                   : NVML_P2P_STATUS_NOT_SUPPORTED;

@@ -152,7 +152,7 @@ hostfn_take(struct hostfns *fns)
  * The thread that receives the worker's next reply takes the lead after this one, so
  * that it sees what the function did. */
 static void
-hostfn_say_done(struct stub_link *link, const struct wire_event_host_func *event)
+hostfn_report_done(struct stub_link *link, const struct wire_event_host_func *event)
 {
     struct wire_gp_host_done_req *req;
     struct stub_call c;
@@ -212,7 +212,7 @@ hostfn_run(struct hostfns *fns, struct due *d)
     if (shares)
         stub_hooks_hostfn_end(&stub_links[d->what.link]);
     if (d->event.ticket)
-        hostfn_say_done(&stub_links[d->what.link], &d->event);
+        hostfn_report_done(&stub_links[d->what.link], &d->event);
 }
 
 static void
@@ -310,7 +310,7 @@ stub_hostfn_notice(uint64_t token, stub_notice_fn *run)
 void
 stub_hostfn_drop_notice(uint64_t token)
 {
-    static const struct timespec nap = {.tv_nsec = 50000};
+    static const struct timespec idle_sleep = {.tv_nsec = 50000};
     struct hostfn **at;
     struct hostfns *fns = NULL;
     void *what = NULL;
@@ -329,7 +329,7 @@ stub_hostfn_drop_notice(uint64_t token)
     }
     gp_lock_release(&lock);
     while (fns && atomic_load(&fns->running) == token)
-        nanosleep(&nap, NULL);
+        nanosleep(&idle_sleep, NULL);
     free(what);
 }
 

@@ -10,9 +10,9 @@ atomic_bool stub_ipc_events;
 static void
 event_is_shared(CUevent event)
 {
-    static char mark;
+    static char exported;
 
-    stub_handle_set_data(WIRE_KIND_EVENT, (uintptr_t)event, &mark);
+    stub_handle_set_data(WIRE_KIND_EVENT, (uintptr_t)event, &exported);
     atomic_store(&stub_ipc_events, true);
 }
 

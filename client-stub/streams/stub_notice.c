@@ -49,7 +49,7 @@ async_run(uint64_t token, void *what, const struct wire_event_callback *event,
 
 /* Send a call that holds a token and nothing else but perhaps a device. */
 static CUresult
-notice_say(uint16_t call, uint64_t token, int device)
+notice_report(uint16_t call, uint64_t token, int device)
 {
     struct wire_cuDeviceRegisterAsyncNotification_req *req;
     struct stub_call c;
@@ -91,7 +91,7 @@ notice_register(uint16_t call, stub_notice_fn *run, void *what, int device,
         free(what);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    r = notice_say(call, token, device);
+    r = notice_report(call, token, device);
     if (r == CUDA_SUCCESS)
         *ret_token = token;
     else
@@ -130,7 +130,7 @@ stub_impl_cuLogsUnregisterCallback(CUlogsCallbackHandle callback)
         return r;
     if (!stub_hostfn_notice(token, log_run))
         return CUDA_ERROR_INVALID_VALUE;
-    r = notice_say(WIRE_CALL_cuLogsUnregisterCallback, token, 0);
+    r = notice_report(WIRE_CALL_cuLogsUnregisterCallback, token, 0);
     if (r == CUDA_SUCCESS)
         stub_hostfn_drop_notice(token);
     return r;
@@ -177,8 +177,8 @@ stub_impl_cuDeviceUnregisterAsyncNotification(CUdevice device,
     cb = stub_hostfn_notice(token, async_run);
     if (!cb || cb->device != device)
         return CUDA_ERROR_INVALID_VALUE;
-    r = notice_say(WIRE_CALL_cuDeviceUnregisterAsyncNotification, token,
-                   stub_device_wire(device));
+    r = notice_report(WIRE_CALL_cuDeviceUnregisterAsyncNotification, token,
+                      stub_device_wire(device));
     if (r == CUDA_SUCCESS)
         stub_hostfn_drop_notice(token);
     return r;

@@ -59,7 +59,7 @@ array_from_host(uint16_t number, CUarray dst, size_t offset, const void *src, si
         .hStream = stream,
         .ByteCount = n,
     };
-    if (!small && number == WIRE_CALL_cuMemcpyHtoA_v2 && stub_copy_answered(n)) {
+    if (!small && number == WIRE_CALL_cuMemcpyHtoA_v2 && stub_copy_wants_reply(n)) {
         r = stub_call_wait_bulk(&c, src, n);
         stub_call_end(&c);
         return r;

@@ -43,7 +43,7 @@ stub_copy_is_host(uint64_t addr, uint64_t n)
 }
 
 bool
-stub_copy_answered(uint64_t n)
+stub_copy_wants_reply(uint64_t n)
 {
     return n > MAY_BE_IN_FLIGHT && stub_handle_any(WIRE_KIND_STREAM);
 }

@@ -30,6 +30,6 @@ bool stub_copy_is_host(uint64_t addr, uint64_t n);
 /* Must a blocking copy of @n bytes to the device be complete when it returns?  Then it
  * is answered.  CUDA lets up to 64 KiB of pageable memory be in flight still, and where
  * the program has made no streams, nothing that it calls could overtake more. */
-bool stub_copy_answered(uint64_t n);
+bool stub_copy_wants_reply(uint64_t n);
 
 #endif

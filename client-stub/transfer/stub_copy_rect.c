@@ -193,7 +193,7 @@ rect_send(const struct rect *rect, const struct rect_call *call, const void *dat
         return r;
     if (!data)
         return stub_call_post(&c);
-    if (!rect_blocks(call->number) || !stub_copy_answered(tail.input_len))
+    if (!rect_blocks(call->number) || !stub_copy_wants_reply(tail.input_len))
         return stub_call_post_bulk(&c, data, tail.input_len);
     r = stub_call_wait_bulk(&c, data, tail.input_len);
     stub_call_end(&c);

@@ -71,7 +71,7 @@ payload_h2d(struct stub_copy *copy)
     if (r != CUDA_SUCCESS)
         return r;
     if (copy->facts & STUB_COPY_KNOWN &&
-        !(copy->blocking && stub_copy_answered(copy->n)))
+        !(copy->blocking && stub_copy_wants_reply(copy->n)))
         return stub_path_end_h2d(copy, stub_call_post_bulk(&c, from, copy->n));
     r = stub_call_wait_bulk(&c, from, copy->n);
     stub_call_end(&c);

@@ -13,7 +13,7 @@
 /* Memory that the host and a device both use is brought up to date at waits, and a
  * capture wants nodes: in both cases the paths that send bytes are taken. */
 bool
-stub_pinned_look(const void *host, uint64_t n, struct stub_pinned_place *ret)
+stub_shared_pinned_find(const void *host, uint64_t n, struct stub_pinned_place *ret)
 {
     struct stub_memory m;
 

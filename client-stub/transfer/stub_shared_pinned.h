@@ -20,13 +20,14 @@ struct stub_pinned_place {
     uint64_t offset, n;
 };
 
-bool stub_pinned_look(const void *host, uint64_t n, struct stub_pinned_place *ret);
+bool stub_shared_pinned_find(const void *host, uint64_t n,
+                             struct stub_pinned_place *ret);
 
 /* Does [host, host + n) lie in such memory of the current link, and may it be used? */
 static inline bool
 stub_pinned_find(const void *host, uint64_t n, struct stub_pinned_place *ret)
 {
-    return stub_pinned_any() && stub_pinned_look(host, n, ret);
+    return stub_pinned_any() && stub_shared_pinned_find(host, n, ret);
 }
 
 #endif

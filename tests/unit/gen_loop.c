@@ -41,7 +41,7 @@ static struct {
     void *obj;
     bool client; /* the client still knows it */
 } handles[HANDLES];
-static uint32_t minted, named;
+static uint32_t allocated, named;
 
 void
 gen_loop_reset(void)
@@ -49,7 +49,7 @@ gen_loop_reset(void)
     memset(&loop, 0, sizeof(loop));
     memset(&worker, 0, sizeof(worker));
     memset(handles, 0, sizeof(handles));
-    minted = named = 0;
+    allocated = named = 0;
     stub_tracing = stub_slow = false;
     worker.drv = &loop.drv;
 }
@@ -82,7 +82,7 @@ handle_add(uint64_t id, void *obj, bool client)
 uint64_t
 gen_loop_handle(enum wire_kind kind, void *obj)
 {
-    uint64_t id = wire_handle_make(kind, 0, ++minted);
+    uint64_t id = wire_handle_make(kind, 0, ++allocated);
 
     handle_add(id, obj, true);
     return id;
