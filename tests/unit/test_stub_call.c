@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sending and waiting of the client stub, on a real connection whose other end is here:
+ * what leaves when, in which order, and what becomes of errors.
+ *
+ * There is no flusher, so nothing is sent but by the calls.
+ */
+#include "ut_stub.h"
+
+#include "gp_net.h"
+#include "gp_time.h"
+#include "stub_call.h"
+#include "stub_hooks.h"
+#include "stub_post.h"
+#include "stub_send_overflow.h"
+#include "wire_api.h"
+#include "xport.h"
+
+#include <pthread.h>
+#include <sys/socket.h>
+
+#define CALL WIRE_CALL_cuStreamSynchronize
+#define FRAME ((uint32_t)sizeof(struct wire_req) + 8)
+
+static struct stub_link *const the_link = &stub_links[0];
+static struct xport_conn *worker;
+
+static int
+connect_both_ends(void **state)
+{
+    int fd[2];
+
+    ut_stub_attach(NULL);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    assert_int_equal(xport_tcp_new(fd[0], WIRE_FRAME_MAX, &the_link->conn, NULL), 0);
+    assert_int_equal(xport_tcp_new(fd[1], WIRE_FRAME_MAX, &worker, NULL), 0);
+    stub_link_set_phase(the_link, STUB_READY);
+    assert_int_equal(stub_ctx_push(stub_ctx_primary(0)), 0);
+    atomic_store(&stub_tls.ctx->alive, true);
+    return 0;
+}
+
+/* The next frame that the worker gets; NULL: nothing has been sent. */
+static const struct wire_req *
+worker_gets(void)
+{
+    const void *frame;
+    uint32_t size;
+
+    return xport_recv(worker, &frame, &size, gp_now_ns() + GP_NS_PER_MS) == 0 ? frame
+                                                                              : NULL;
+}
+
+static void
+post(uint64_t word)
+{
+    struct stub_call c;
+
+    assert_int_equal(stub_call_begin(&c, CALL, 8), CUDA_SUCCESS);
+    memcpy(c.body, &word, sizeof(word));
+    assert_int_equal(stub_call_post(&c), CUDA_SUCCESS);
+}
+
+static uint64_t
+word_of(const struct wire_req *req)
+{
+    uint64_t word;
+
+    assert_non_null(req);
+    assert_int_equal(req->size, FRAME);
+    memcpy(&word, req + 1, sizeof(word));
+    return word;
+}
+
+/* The worker's part of one call that waits: takes @frames frames, the last of which it
+ * replies to with @result. */
+struct reply {
+    uint32_t frames;
+    int32_t result;
+    uint32_t first_seq, last_seq;
+};
+
+static void *
+worker_replies(void *arg)
+{
+    struct reply *reply = arg;
+    const void *frame = NULL;
+    struct wire_rep *rep;
+    uint32_t size;
+
+    for (uint32_t i = 0; i < reply->frames; i++) {
+        if (xport_recv(worker, &frame, &size, GP_FOREVER) < 0)
+            return NULL;
+        reply->last_seq = ((const struct wire_req *)frame)->seq;
+        if (i == 0)
+            reply->first_seq = reply->last_seq;
+    }
+    rep = xport_reserve(worker, sizeof(*rep));
+    *rep = (struct wire_rep){.size = sizeof(*rep),
+                             .call = CALL,
+                             .flags = reply->result ? WIRE_F_ERROR : 0,
+                             .seq = reply->last_seq,
+                             .result = reply->result};
+    xport_commit(worker, sizeof(*rep));
+    xport_flush_now(worker);
+    return NULL;
+}
+
+static CUresult
+wait_with_reply(struct reply *reply)
+{
+    struct stub_call c;
+    pthread_t thread;
+    CUresult r;
+
+    assert_int_equal(pthread_create(&thread, NULL, worker_replies, reply), 0);
+    r = stub_call_begin(&c, CALL, 8);
+    assert_int_equal(r, CUDA_SUCCESS);
+    memset(c.body, 0, 8);
+    r = stub_call_wait(&c);
+    stub_call_end(&c);
+    pthread_join(thread, NULL);
+    return r;
+}
+
+static void
+posted_calls_leave_with_the_call_that_waits_and_in_order(void **state)
+{
+    struct reply reply = {.frames = 4};
+
+    for (uint64_t i = 0; i < 3; i++)
+        post(i);
+    assert_null(worker_gets());
+    assert_int_equal(atomic_load(&the_link->queued), 3 * FRAME);
+    assert_int_equal(wait_with_reply(&reply), CUDA_SUCCESS);
+    assert_int_equal(reply.last_seq, reply.first_seq + 3);
+    assert_int_equal(atomic_load(&the_link->queued), 0);
+}
+
+static void
+full_queue_is_sent_without_a_wait(void **state)
+{
+    uint32_t n = STUB_SEND_HIGH / FRAME;
+
+    for (uint64_t i = 0; i < n; i++)
+        post(i);
+    assert_null(worker_gets());
+    post(n);
+    for (uint64_t i = 0; i <= n; i++)
+        assert_int_equal(word_of(worker_gets()), i);
+    assert_null(worker_gets());
+}
+
+/* The thread that sends holds no lock meanwhile; what others post follows. */
+static void
+frames_posted_while_another_thread_sends_follow_in_order(void **state)
+{
+    post(1);
+    gp_lock_take(&the_link->send);
+    stub_send_overflow_begin(the_link);
+    post(2);
+    post(3);
+    assert_true(stub_send_overflow_busy(&the_link->overflow));
+    assert_int_equal(stub_send_overflow_end(the_link), 2 * FRAME);
+    gp_lock_release(&the_link->send);
+    assert_int_equal(xport_flush_now(the_link->conn), 0);
+    for (uint64_t i = 1; i <= 3; i++)
+        assert_int_equal(word_of(worker_gets()), i);
+    atomic_store(&the_link->queued, 0);
+}
+
+/* An ordinary error concerns its call alone.  After a sticky one, calls that are posted
+ * otherwise are waited for, until the context ends. */
+static void
+calls_after_a_sticky_error_are_waited_for_until_the_context_ends(void **state)
+{
+    struct reply plain = {.frames = 1, .result = CUDA_ERROR_INVALID_VALUE};
+    struct reply sticky = {.frames = 1, .result = CUDA_ERROR_ILLEGAL_ADDRESS};
+    struct stub_call c;
+    pthread_t thread;
+
+    assert_int_equal(wait_with_reply(&plain), CUDA_ERROR_INVALID_VALUE);
+    assert_false(stub_link_wants_replies(the_link));
+    assert_int_equal(wait_with_reply(&sticky), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_true(stub_link_wants_replies(the_link));
+
+    assert_int_equal(pthread_create(&thread, NULL, worker_replies, &sticky), 0);
+    assert_int_equal(stub_call_begin(&c, CALL, 8), CUDA_SUCCESS);
+    memset(c.body, 0, 8);
+    assert_int_equal(stub_call_post(&c), CUDA_ERROR_ILLEGAL_ADDRESS);
+    pthread_join(thread, NULL);
+
+    atomic_store(&stub_tls.ctx->alive, false);
+    stub_hooks_ctx_end(stub_tls.ctx);
+    atomic_store(&stub_tls.ctx->alive, true);
+    assert_false(stub_link_wants_replies(the_link));
+    post(1);
+    assert_null(worker_gets());
+    assert_int_equal(wait_with_reply(&(struct reply){.frames = 2}), CUDA_SUCCESS);
+}
+
+/* The last case: nothing works on this link any more. */
+static void
+lost_connection_fails_the_call_and_every_later_one(void **state)
+{
+    struct stub_call c;
+
+    xport_free(worker);
+    assert_int_equal(stub_call_begin(&c, CALL, 8), CUDA_SUCCESS);
+    memset(c.body, 0, 8);
+    assert_int_not_equal(stub_call_wait(&c), CUDA_SUCCESS);
+    stub_call_end(&c);
+    assert_true(stub_link_attention(the_link) & STUB_ATTEND_NOT_READY);
+    assert_int_not_equal(stub_call_begin(&c, CALL, 8), CUDA_SUCCESS);
+    assert_null(stub_post_begin(the_link, CALL, FRAME));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(posted_calls_leave_with_the_call_that_waits_and_in_order),
+        cmocka_unit_test(full_queue_is_sent_without_a_wait),
+        cmocka_unit_test(frames_posted_while_another_thread_sends_follow_in_order),
+        cmocka_unit_test(
+            calls_after_a_sticky_error_are_waited_for_until_the_context_ends),
+        cmocka_unit_test(lost_connection_fails_the_call_and_every_later_one),
+    };
+
+    return cmocka_run_group_tests(tests, connect_both_ends, NULL);
+}
