@@ -82,7 +82,7 @@ find_alias(const void *host)
     CUdeviceptr alias =
         stub_managed_pending() ? stub_managed_device((uintptr_t)host) : 0;
 
-    return stub_copy_is_host(alias, 1) ? 0 : alias;
+    return alias && stub_copy_is_host(alias, 1) ? 0 : alias;
 }
 
 static uint32_t

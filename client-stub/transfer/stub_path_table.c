@@ -2,7 +2,9 @@
 /* The rows of the table of transfer paths; see stub_path_table.h. */
 #include "stub_path_table.h"
 
+#include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 
 #define H2D (1u << STUB_H2D)
 #define D2H (1u << STUB_D2H)
@@ -58,18 +60,38 @@ static const char *const direction_names[STUB_DIRECTIONS] = {
     [STUB_H2H] = "host-to-host",
 };
 
-const struct stub_path_row *
-stub_path_next(enum stub_direction direction, uint32_t facts,
-               const struct stub_path_row *after)
-{
-    const struct stub_path_row *end = stub_path_rows + stub_path_rows_n;
+/* The number of the first row, counted from 1, for each direction and set of facts that
+ * a copy has had so far.  Threads that fill in the same entry write the same number. */
+static _Atomic uint8_t first_rows[STUB_DIRECTIONS][STUB_COPY_FACTS];
 
-    for (const struct stub_path_row *row = after ? after + 1 : stub_path_rows;
-         row < end; row++)
+static const struct stub_path_row *
+path_search(enum stub_direction direction, uint32_t facts,
+            const struct stub_path_row *row)
+{
+    for (const struct stub_path_row *end = stub_path_rows + stub_path_rows_n; row < end;
+         row++)
         if (row->directions & 1u << direction && (facts & row->needs) == row->needs &&
             !(facts & row->excludes))
             return row;
     return NULL;
+}
+
+GP_HOT const struct stub_path_row *
+stub_path_next(enum stub_direction direction, uint32_t facts,
+               const struct stub_path_row *after)
+{
+    _Atomic uint8_t *first = &first_rows[direction][facts % STUB_COPY_FACTS];
+    uint8_t known = atomic_load_explicit(first, memory_order_relaxed);
+
+    static_assert(ARRAY_SIZE(stub_path_rows) < UINT8_MAX, "numbers of rows");
+    if (unlikely(after != NULL))
+        return path_search(direction, facts, after + 1);
+    if (unlikely(!known)) {
+        known = (uint8_t)(path_search(direction, facts, stub_path_rows) -
+                          stub_path_rows + 1);
+        atomic_store_explicit(first, known, memory_order_relaxed);
+    }
+    return &stub_path_rows[known - 1];
 }
 
 const char *

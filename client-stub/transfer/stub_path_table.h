@@ -54,6 +54,7 @@ enum stub_copy_fact {
     STUB_COPY_UNAWAITED = 0x100,   /* the host side is page-locked, and the server can
                                     * send the bytes without being waited for */
     STUB_COPY_SMALL = 0x200,       /* cheaper in the frame than behind it */
+    STUB_COPY_FACTS = 0x400,       /* the number of sets of facts */
 };
 
 struct stub_path_row {

@@ -10,7 +10,7 @@
 #include "stub_path.h"
 #include "stub_path_table.h"
 
-#define ALL_FACTS (STUB_COPY_SMALL * 2 - 1)
+#define ALL_FACTS (STUB_COPY_FACTS - 1)
 
 static const char *
 chosen(enum stub_direction direction, uint32_t facts)
