@@ -188,7 +188,7 @@ help:
 DEB_PACKAGES := gcc libc6-dev binutils python3 clang-14 \
     libprotobuf-c-dev protobuf-c-compiler libssl-dev libsqlite3-dev libjansson-dev \
     iproute2 libmicrohttpd-dev libibverbs-dev librdmacm-dev libzstd-dev liblz4-dev libseccomp-dev libcmocka-dev \
-    libcurl4-openssl-dev
+    libcurl4-openssl-dev libnghttp2-dev
 
 # FOR: a target (see `needs` above).
 DEPS_PACKAGES = $(if $(FOR),$(DEPS_$(FOR)),$(DEB_PACKAGES))

@@ -179,7 +179,13 @@ answered(struct sched_pod *pod)
     CLEANUP_JSON json_t *object = r ? NULL : json_loads(pod->body, 0, NULL);
     char words[700];
 
-    if (r == -ENOENT && pod->reviewed) {
+    if (r == -ENOENT && pod->reviewed && strncmp(pod->claim, "dra-", 4) == 0) {
+        /* The controller makes it when the ResourceClaim is allocated; the pod asks
+         * again. */
+        snprintf(words, sizeof(words), "nothing stands for the ResourceClaim yet (%s)",
+                 pod->claim);
+        refuse(pod, GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, words);
+    } else if (r == -ENOENT && pod->reviewed) {
         snprintf(words, sizeof(words), "no ElasticGPUClaim %s in namespace %s",
                  pod->claim, pod->ns);
         refuse(pod, GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND, words);

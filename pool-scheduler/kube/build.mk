@@ -10,16 +10,24 @@ KUBE_LDLIBS := -lcurl -ljansson -lm
 $(eval $(call static_lib,kube,$(KUBE_SRCS),$(KUBE_INCS)))
 
 KUBE_TOP_INCS := common proto pool-scheduler/kube $(O)/gen
-KUBE_TOP_SRCS := $(addprefix pool-scheduler/kube/,kube_ask.c ctrl.c ctrl_queue.c ctrl_pool.c \
+KUBE_TOP_SRCS := $(addprefix pool-scheduler/kube/,kube_ask.c kube_dra.c kube_dra_pod.c ctrl.c ctrl_queue.c ctrl_pool.c \
     ctrl_session.c ctrl_lease.c ctrl_event.c ctrl_quota.c ctrl_pod.c ctrl_claim.c ctrl_gpu.c \
-    ctrl_cards.c kube_inject.c kube_pins.c kube_cert.c kube_https.c kube_review.c)
+    ctrl_cards.c ctrl_dra.c ctrl_legacy.c kube_inject.c kube_pins.c kube_cert.c kube_https.c kube_review.c)
 KUBE_TOP_LIBS := kubetop kube $(CTL_LIBS)
 KUBE_TOP_LDLIBS := $(CTL_LDLIBS) $(KUBE_LDLIBS) -lmicrohttpd
 
+# What kubelets say to node plug-ins.
+GEN_DEPS += $(O)/gen/kubelet.pb-c.h
+$(O)/gen/kubelet.pb-c.h: pool-scheduler/kube/kubelet.proto
+	$(call say,PROTOC,$@)
+	$(Q)mkdir -p $(O)/gen && rm -f $(O)/gen/kubelet.pb-c.[ch]
+	$(Q)protoc-c --proto_path=$(<D) --c_out=$(O)/gen kubelet.proto
+$(O)/gen/kubelet.pb-c.c: $(O)/gen/kubelet.pb-c.h ;
+
 $(eval $(call static_lib,kubetop,$(KUBE_TOP_SRCS),$(KUBE_TOP_INCS)))
 
-$(eval $(call program,gpupool-kube,$(addprefix pool-scheduler/kube/,main.c main_controller.c main_webhook.c main_extender.c),\
-    $(KUBE_TOP_INCS),,$(KUBE_TOP_LIBS),$(KUBE_TOP_LDLIBS)))
+$(eval $(call program,gpupool-kube,$(addprefix pool-scheduler/kube/,main.c main_controller.c main_webhook.c main_extender.c main_node.c kube_grpc.c) $(O)/gen/kubelet.pb-c.c,\
+    $(KUBE_TOP_INCS),,$(KUBE_TOP_LIBS),$(KUBE_TOP_LDLIBS) -lnghttp2))
 
 # In the image of the client libraries, where nothing else is: static.
 ifeq ($(SAN),)

@@ -82,7 +82,8 @@ may_work(const struct ctrl *ctrl)
 {
     return ctrl->lease.held && gp_now_ns() < ctrl->lease.until_ns &&
            ctrl->claims.synced && ctrl->classes.synced && ctrl->gpus.synced &&
-           ctrl->pods.synced && ctrl->quotas.synced;
+           ctrl->pods.synced && ctrl->quotas.synced && ctrl_dra_synced(ctrl) &&
+           ctrl_legacy_synced(ctrl);
 }
 
 static int
@@ -94,6 +95,8 @@ look_at(struct ctrl *ctrl, const char *name, struct gp_err *err)
         return ctrl_pod(ctrl, name + 2, err);
     if (strncmp(name, "g:", 2) == 0)
         return ctrl_gpu(ctrl, name + 2, err);
+    if (strncmp(name, "r:", 2) == 0)
+        return ctrl_dra_claim(ctrl, name + 2, err);
     try_waiting(ctrl);
     return ctrl_cards(ctrl, err);
 }
@@ -139,6 +142,7 @@ start_work(struct ctrl *ctrl)
         ctrl_queue_name(ctrl, "g:", key);
     json_object_foreach(ctrl->pods.objects, key, object)
         ctrl_queue_name(ctrl, "p:", key);
+    ctrl_dra_queue_all(ctrl);
     ctrl_queue_add(&ctrl->queue, "cards");
     ctrl->orphans_ns = gp_now_ns() + 5 * GP_NS_PER_S;
     ctrl->started = true;
@@ -240,7 +244,9 @@ start_watches(struct ctrl *ctrl, struct gp_err *err)
     if (!r)
         r = watch(ctrl, &ctrl->pods, &KUBE_PODS, "elasticgpu.io%2Fremote%3Dtrue",
                   ctrl_pod_changed, err);
-    return r;
+    if (!r)
+        r = ctrl_legacy_start(ctrl, err);
+    return r < 0 ? r : ctrl_dra_start(ctrl, err);
 }
 
 static bool
@@ -265,6 +271,8 @@ ctrl_init(struct ctrl *ctrl, const struct ctrl_config *config,
     memset(ctrl, 0, sizeof(*ctrl));
     ctrl->config = *config;
     ctrl->pool.fd = -1;
+    ctrl->dra.on = config->dra;
+    ctrl->dra.parts = config->dra_parts;
     ctrl->pool.address = scheduler;
     ctrl->pool.token_file = token_file;
     ctrl->pool.lease_ms = session_lease_ms;
@@ -296,7 +304,8 @@ void
 ctrl_fini(struct ctrl *ctrl)
 {
     struct kube_watch *watches[] = {&ctrl->claims, &ctrl->classes, &ctrl->gpus,
-                                    &ctrl->pods, &ctrl->quotas};
+                                    &ctrl->pods, &ctrl->quotas, &ctrl->legacy,
+                                    &ctrl->dra.claims, &ctrl->dra.slices};
     json_t *tables[] = {ctrl->waiting, ctrl->users, ctrl->uses, ctrl->sessions,
                         ctrl->told};
 

@@ -14,10 +14,13 @@
  *
  *   c:ns/name   a claim   ctrl_claim.c        g:name   a slice        ctrl_gpu.c
  *   p:ns/name   a pod     ctrl_pod.c          cards    all cards      ctrl_cards.c
+ *   r:ns/name   a ResourceClaim               ctrl_dra.c
  */
 #ifndef CTRL_H
 #define CTRL_H
 
+#include "ctrl_dra.h"
+#include "ctrl_legacy.h"
 #include "ctrl_pool.h"
 #include "ctrl_queue.h"
 #include "gp_loop.h"
@@ -41,6 +44,9 @@ struct ctrl_config {
     const char *lease;    /* its name */
     unsigned lease_s, renew_s;
     const char *ready_file;
+    bool dra;           /* serve ResourceClaims */
+    unsigned dra_parts; /* of a card, where devices are exclusive */
+    bool legacy_gpus;   /* publish GPU objects as well */
 };
 
 struct ctrl {
@@ -48,6 +54,8 @@ struct ctrl {
     struct gp_loop *loop;
     struct kube_http *http;
     struct kube_watch claims, classes, gpus, pods, quotas;
+    struct kube_watch legacy; /* ctrl_legacy.c's */
+    struct ctrl_dra dra;
     struct ctrl_pool pool;
     struct ctrl_queue queue;
     struct gp_loop_timer work, tick;

@@ -151,5 +151,9 @@ ctrl_cards(struct ctrl *ctrl, struct gp_err *err)
         for (size_t c = 0; !r && c < server->n_cards; c++)
             r = put_card(ctrl, server, server->cards[c], seen, err);
     }
+    if (!r)
+        r = ctrl_dra_publish(ctrl, reply->status, err);
+    if (!r)
+        r = ctrl_legacy_publish(ctrl, reply->status, err);
     return r < 0 ? r : remove_others(ctrl, seen, err);
 }

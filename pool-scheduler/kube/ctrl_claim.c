@@ -78,6 +78,7 @@ set_waiting(struct work *work, const char *phase, const char *reason,
         return r == -ENOENT ? 0 : r;
     if (strcmp(reason, "WaitForFirstConsumer") != 0)
         ctrl_event(work->ctrl, &KUBE_CLAIMS, work->claim, true, reason, message);
+    ctrl_dra_report(work->ctrl, work->claim, false, reason, message);
     queue_pods(work);
     return 0;
 }
@@ -109,6 +110,9 @@ set_bound(struct work *work, const struct ctrl_grant *grant, struct gp_err *err)
              grant->n_slices > 1 ? "s" : "", grant->server);
     if (!was)
         ctrl_event(work->ctrl, &KUBE_CLAIMS, work->claim, false, "Bound", words);
+    ctrl_dra_report(work->ctrl, work->claim, true, "Bound", words);
+    if (work->ctrl->config.legacy_gpus) /* who uses which card */
+        ctrl_queue_name(work->ctrl, "cards", "");
     queue_pods(work);
     return 0;
 }
@@ -200,13 +204,14 @@ end_claim(struct work *work, struct gp_err *err)
     return r < 0 ? r : drop_finalizer(work, err);
 }
 
-/* The pod that a claim was made for has ended. */
+/* The pod, or the ResourceClaim, that a claim was made for has ended. */
 static bool
 orphaned(const struct work *work)
 {
     const char *uid = kube_str_key(work->claim, "metadata.labels", CTRL_GENERATED);
 
-    return *uid && !json_array_size(work->consumers);
+    return (*uid && !json_array_size(work->consumers)) ||
+           ctrl_dra_gone(work->ctrl, work->claim);
 }
 
 /* ----------------------------------------------------------------- binding -- */
@@ -354,9 +359,13 @@ name_of(struct work *work)
 {
     const char *name = kube_str(work->claim, "spec.elasticGPUName");
     const char *pod = kube_str_key(work->claim, "metadata.labels", CTRL_GENERATED);
+    const char *dra = kube_str_key(work->claim, "metadata.labels", CTRL_DRA_LABEL);
     char own[254];
 
-    snprintf(own, sizeof(own), "egpu-%s", *pod ? pod : kube_uid(work->claim));
+    snprintf(own, sizeof(own), "egpu-%s",
+             *pod   ? pod
+             : *dra ? dra
+                    : kube_uid(work->claim));
     gp_str_copy(work->name, sizeof(work->name), *name ? name : own);
     work->chosen = *pod ? strncmp(work->name, own, strlen(own)) != 0
                         : strcmp(work->name, own) != 0;
@@ -396,6 +405,7 @@ look_at(struct work *work, struct gp_err *err)
     if (!r)
         r = kube_ask_read(json_object_get(kube_at(work->claim, "spec"), "resources"),
                           &work->class, &work->ask, err);
+    work->ask.card = kube_str_key(work->claim, "metadata.annotations", CTRL_CARD);
     if (!r && work->chosen)
         r = check_chosen(work, err);
     gp_str_copy(words, sizeof(words), gp_err_msg(err, r));

@@ -253,6 +253,24 @@ make_claims(struct ctrl *ctrl, const json_t *pod, struct gp_err *err)
 
 /* -------------------------------------------------------------------- gate -- */
 
+/* One that stands for a ResourceClaim: that is allocated when the pod is scheduled, so
+ * the pod's gate cannot wait for it. */
+static bool
+is_device_claim(const json_t *pod, const char *claim_key)
+{
+    const char *name = strchr(claim_key, '/');
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(kube_at(pod, "metadata.annotations"), key, value)
+    {
+        if (strncmp(key, CTRL_DRA_POD, sizeof(CTRL_DRA_POD) - 1) == 0 && name &&
+            json_is_string(value) && strcmp(json_string_value(value), name + 1) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* NULL: every claim of the pod is bound to it; else the one that is not. */
 static const char *
 unbound_claim(const struct ctrl *ctrl, const char *pod_key, const json_t *pod)
@@ -264,6 +282,8 @@ unbound_claim(const struct ctrl *ctrl, const char *pod_key, const json_t *pod)
     {
         const json_t *claim = json_object_get(ctrl->claims.objects, claim_key);
 
+        if (is_device_claim(pod, claim_key))
+            continue;
         if (!claim || strcmp(kube_str(claim, "status.phase"), "Bound") != 0 ||
             !holds(kube_at(claim, "status.consumers"), kube_uid(pod)))
             return claim_key;

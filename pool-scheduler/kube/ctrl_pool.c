@@ -10,6 +10,7 @@
 #include "gp_str.h"
 #include "gp_time.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
@@ -143,6 +144,41 @@ take_grant(const Gpupool__Ctl__CtlGrant *grant, struct ctrl_grant *ret,
     return 0;
 }
 
+/* The 16 bytes of "GPU-..."; 0: it is none. */
+static size_t
+uuid_bytes(const char *text, uint8_t bytes[16])
+{
+    size_t n = 0;
+
+    text += strncmp(text, "GPU-", 4) == 0 ? 4 : 0;
+    for (; *text && n < 32; text++) {
+        static const char DIGITS[] = "0123456789abcdef";
+        const char *digit =
+            *text == '-' ? NULL : strchr(DIGITS, tolower((unsigned char)*text));
+
+        if (*text == '-')
+            continue;
+        if (!digit)
+            return 0;
+        bytes[n / 2] = (uint8_t)(bytes[n / 2] << 4 | (digit - DIGITS));
+        n++;
+    }
+    return n == 32 && !*text ? 16 : 0;
+}
+
+static int
+pin(Gpupool__Ctl__CtlOpen *open, const struct kube_ask *ask, uint8_t bytes[16],
+    struct gp_err *err)
+{
+    if (!ask->card || !*ask->card)
+        return 0;
+    open->card_uuid.len = uuid_bytes(ask->card, bytes);
+    open->card_uuid.data = bytes;
+    return open->card_uuid.len
+               ? 0
+               : gp_err_set(err, -EINVAL, "\"%s\" is not the uuid of a card", ask->card);
+}
+
 static void
 open_message(Gpupool__Ctl__CtlOpen *open, const struct kube_ask *ask,
              const struct kube_class *class)
@@ -186,11 +222,15 @@ ctrl_pool_open(struct ctrl_pool *pool, const char *name, const char *program,
     CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     CLEANUP_FREE char *owner = gp_str_printf("kube:%s", name);
     Gpupool__Ctl__CtlOpen open;
+    uint8_t uuid[16] = {0};
     int r;
 
     if (!owner)
         return -ENOMEM;
     open_message(&open, ask, class);
+    r = pin(&open, ask, uuid, err);
+    if (r < 0)
+        return r;
     open.owner = owner;
     open.program = (char *)program;
     open.lease_ms = pool->lease_ms;

@@ -36,6 +36,12 @@ const struct kube_resource KUBE_SLICES = {"/apis/resource.k8s.io/v1", "resources
                                           "ResourceSlice", false};
 const struct kube_resource KUBE_DEVICE_CLAIMS = {
     "/apis/resource.k8s.io/v1", "resourceclaims", "ResourceClaim", true};
+const struct kube_resource KUBE_DEVICE_TEMPLATES = {
+    "/apis/resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate",
+    true};
+const struct kube_resource KUBE_DEVICE_CLASSES = {
+    "/apis/resource.k8s.io/v1", "deviceclasses", "DeviceClass", false};
+const struct kube_resource KUBE_LEGACY_GPUS = {OURS, "gpus", "GPU", false};
 
 const char *
 kube_resource_version(const struct kube_resource *res)
@@ -169,6 +175,14 @@ kube_api_create(struct kube_http *http, const struct kube_resource *res, const c
 {
     return call(http, "POST", kube_path(res, ns, NULL, NULL), NULL, object, ret_object,
                 err);
+}
+
+int
+kube_api_try_create(struct kube_http *http, const struct kube_resource *res,
+                    const json_t *object, json_t **ret_object, struct gp_err *err)
+{
+    return call(http, "POST", gp_str_printf("%s/%s?dryRun=All", res->api, res->plural),
+                NULL, object, ret_object, err);
 }
 
 int

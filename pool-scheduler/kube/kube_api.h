@@ -28,7 +28,8 @@ struct kube_resource {
 
 extern const struct kube_resource KUBE_PODS, KUBE_NODES, KUBE_NAMESPACES, KUBE_EVENTS,
     KUBE_SECRETS, KUBE_QUOTAS, KUBE_LEASES, KUBE_CLAIMS, KUBE_CLASSES, KUBE_GPUS,
-    KUBE_TOKEN_REVIEWS, KUBE_WEBHOOKS, KUBE_SLICES, KUBE_DEVICE_CLAIMS;
+    KUBE_TOKEN_REVIEWS, KUBE_WEBHOOKS, KUBE_SLICES, KUBE_DEVICE_CLAIMS, KUBE_DEVICE_TEMPLATES,
+    KUBE_DEVICE_CLASSES, KUBE_LEGACY_GPUS;
 
 /* "apiVersion" of objects of @res. */
 const char *kube_resource_version(const struct kube_resource *res);
@@ -47,6 +48,9 @@ int kube_api_get(struct kube_http *http, const struct kube_resource *res,
 int kube_api_create(struct kube_http *http, const struct kube_resource *res,
                     const char *ns, const json_t *object, json_t **ret_object,
                     struct gp_err *err);
+/* As kube_api_create(), of an object without namespace, but nothing is kept. */
+int kube_api_try_create(struct kube_http *http, const struct kube_resource *res,
+                        const json_t *object, json_t **ret_object, struct gp_err *err);
 /* For sub-resources that are made: @sub "binding". */
 int kube_api_create_sub(struct kube_http *http, const struct kube_resource *res,
                         const char *ns, const char *name, const char *sub,

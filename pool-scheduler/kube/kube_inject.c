@@ -14,6 +14,7 @@
 #define CLAIM "elasticgpu.io/egpuc-"
 #define CLAIM_OLD "egpuc.elasticgpu.io/"
 #define GENERATE "elasticgpu.io/generate-"
+#define DEVICE "elasticgpu.io/dra-" /* + entry of spec.resourceClaims */
 #define CLASS_LABEL "elasticgpu.io/class"
 #define GATE "elasticgpu.io/claims"
 #define VOLUME_LIBS "gpupool-client"
@@ -29,7 +30,8 @@ struct inject {
     struct kube_class rules;
     const char *shared; /* claim of all containers that ask directly, or NULL */
     struct kube_ask shared_ask;
-    unsigned n; /* containers that get a card */
+    unsigned n;       /* containers that get a card */
+    unsigned n_gated; /* of those, whose claim the controller binds before */
 };
 
 /* ---------------------------------------------------------------- helpers -- */
@@ -187,6 +189,89 @@ share(struct inject *in, const char *container, const struct kube_ask *ask,
     return 0;
 }
 
+/* ---------------------------------------------------------- ResourceClaims -- */
+
+/* The name of the claim that stands for @entry of spec.resourceClaims.  A ResourceClaim
+ * has its own; one that is made of a template gets a name here, since its own is chosen
+ * later. */
+static int
+name_device_claim(struct inject *in, const json_t *entry, struct gp_err *err)
+{
+    const char *name = kube_str(entry, "name");
+    const char *claim = kube_str(entry, "resourceClaimName");
+    CLEANUP_FREE char *made = NULL, *own = NULL;
+
+    if (*annotation(in, DEVICE, name))
+        return 0;
+    if (strlen(claim) + 4 > NAME_MAX_LEN)
+        return gp_err_set(err, -EINVAL, "ResourceClaim %s: the name is too long",
+                          claim);
+    own = *claim ? NULL : new_claim_name(in, name);
+    made = gp_str_printf("dra-%s", *claim ? claim : own ? own : "");
+    if (!made)
+        return -ENOMEM;
+    annotate(in, DEVICE, name, made);
+    return 0;
+}
+
+static const json_t *
+find_entry(const struct inject *in, const char *name)
+{
+    json_t *entry;
+    size_t i;
+
+    json_array_foreach(kube_at(in->pod, "spec.resourceClaims"), i, entry)
+    {
+        if (strcmp(kube_str(entry, "name"), name) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
+/* 1: the container uses a ResourceClaim of ours. */
+static int
+read_devices(struct inject *in, const json_t *container, struct gp_err *err)
+{
+    const char *name = kube_str(container, "name"), *found = NULL;
+    json_t *use;
+    size_t i;
+
+    json_array_foreach(kube_at(container, "resources.claims"), i, use)
+    {
+        const char *entry_name = kube_str(use, "name");
+        const json_t *entry = find_entry(in, entry_name);
+        bool ours = false;
+        int r = entry && in->config->find_device_claim
+                    ? in->config->find_device_claim(in->config->arg, in->ns, entry,
+                                                    &ours, err)
+                    : 0;
+
+        if (!r && ours && found && strcmp(found, entry_name) != 0)
+            r = gp_err_set(err, -EINVAL,
+                           "it uses two ResourceClaims of remote cards, %s and %s; a "
+                           "container has one session",
+                           found, entry_name);
+        if (!r && ours)
+            r = name_device_claim(in, entry, err);
+        if (r < 0)
+            return gp_err_wrap(err, r, "container %s", name);
+        if (ours)
+            found = entry_name;
+    }
+    if (!found)
+        return 0;
+    if (*annotation(in, CLAIM, name) &&
+        strcmp(annotation(in, CLAIM, name), annotation(in, DEVICE, found)) != 0)
+        return gp_err_set(err, -EINVAL,
+                          "container %s names claim %s and uses ResourceClaim %s; one of "
+                          "them is enough",
+                          name, annotation(in, CLAIM, name), found);
+    annotate(in, CLAIM, name, annotation(in, DEVICE, found));
+    return 1;
+}
+
+/* ---------------------------------------------------------------- container -- */
+
 /* 1: the container gets a card; its claim is in the annotations. */
 static int
 read_container(struct inject *in, json_t *container, const char *of_namespace,
@@ -195,16 +280,27 @@ read_container(struct inject *in, json_t *container, const char *of_namespace,
     json_t *resources = json_object_get(container, "resources");
     const char *name = kube_str(container, "name"), *claim = "";
     struct kube_ask ask;
-    int r = named_claim(in, name, &claim, err), asks;
+    int r = named_claim(in, name, &claim, err), asks, devices;
 
     if (r < 0)
         return r;
+    devices = read_devices(in, container, err);
+    if (devices < 0)
+        return devices;
     memset(&ask, 0, sizeof(ask)); /* compared as a whole */
     asks = kube_ask_read(resources, NULL, &ask, err);
-    if (asks == -ENODATA)
-        return *claim ? 1 : 0;
+    if (asks == -ENODATA) {
+        in->n_gated += *claim && !devices;
+        return *claim || devices;
+    }
     if (asks < 0)
         return gp_err_wrap(err, asks, "container %s", name);
+    if (devices)
+        return gp_err_set(err, -EINVAL,
+                          "container %s uses a ResourceClaim of a remote card and asks "
+                          "for a GPU in its resources, too; one of them is enough",
+                          name);
+    in->n_gated++;
     if (*claim && !*annotation(in, GENERATE, name))
         return gp_err_set(err, -EINVAL,
                           "container %s names claim %s and asks for a GPU in its "
@@ -322,12 +418,12 @@ equip_pod(struct inject *in)
 {
     json_t *spec = json_object_get(in->pod, "spec");
     json_t *volumes = member(spec, "volumes", json_array);
-    json_t *gates = member(spec, "schedulingGates", json_array);
+    json_t *gates = in->n_gated ? member(spec, "schedulingGates", json_array) : NULL;
     json_t *labels =
         member(json_object_get(in->pod, "metadata"), "labels", json_object);
 
     json_object_set_new(labels, "elasticgpu.io/remote", json_string("true"));
-    if (!named(gates, GATE))
+    if (in->n_gated && !named(gates, GATE))
         json_array_append_new(gates, json_pack("{s:s}", "name", GATE));
     if (named(volumes, VOLUME_TOKEN))
         return;

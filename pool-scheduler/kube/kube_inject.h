@@ -5,6 +5,8 @@
  *   a container that names a claim, or asks for one of the resource names
  *     -> claim named in an annotation (made by the controller where none exists)
  *     -> client libraries, library path, pool address, the pod's own token
+ *   a container that uses a ResourceClaim of ours
+ *     -> the same, and no gate: kube-scheduler allocates, then the controller binds
  *   the pod -> a gate until its claims are bound; nothing that pins it to GPU nodes
  *
  * No thread, no requests of its own: what it must know comes through @lookup.
@@ -31,6 +33,9 @@ struct kube_inject {
 
     /* An object by name; -ENOENT when there is none.  NULL name: the default class. */
     int (*find_class)(void *arg, const char *name, json_t **ret, struct gp_err *err);
+    /* Does @entry of spec.resourceClaims ask for devices of ours?  NULL: none does. */
+    int (*find_device_claim)(void *arg, const char *ns, const json_t *entry,
+                             bool *ret_ours, struct gp_err *err);
     void *arg;
 };
 

@@ -7,6 +7,7 @@
 
 int kube_main_controller(int argc, char **argv);
 int kube_main_webhook(int argc, char **argv);
+int kube_main_node(int argc, char **argv);
 int kube_main_extender(int argc, char **argv);
 
 #endif

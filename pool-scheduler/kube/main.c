@@ -16,6 +16,7 @@ static const struct {
 } COMMANDS[] = {
     {"controller", kube_main_controller, "bind claims to slices of the pool"},
     {"extender", kube_main_extender, "tell kube-scheduler whether the pool has room"},
+    {"node-plugin", kube_main_node, "tell a kubelet that ResourceClaims are prepared"},
     {"webhook", kube_main_webhook, "give pods what they need to use them"},
 };
 

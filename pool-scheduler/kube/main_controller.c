@@ -24,6 +24,9 @@ static const char HELP[] =
     "(gpupool-controller)\n"
     "  --namespace NS            where that is (the pod's own)\n"
     "  --lease-s N               its term (15)\n"
+    "  --dra                     publish ResourceSlices and honour ResourceClaims\n"
+    "  --dra-parts N             devices a card, where one device is one claim's (1)\n"
+    "  --legacy-gpus             publish GPU objects (gpus.elasticgpu.io) as well\n"
     "  --ready-file FILE         written when the controller watches\n" KUBE_CONFIG_HELP
     "  --help\n"
     "\n"
@@ -39,6 +42,9 @@ enum {
     OPT_NAMESPACE,
     OPT_LEASE_S,
     OPT_READY,
+    OPT_DRA,
+    OPT_DRA_PARTS,
+    OPT_LEGACY,
     OPT_HELP,
 };
 
@@ -50,6 +56,9 @@ static const struct option OPTIONS[] = {
     {"namespace", required_argument, NULL, OPT_NAMESPACE},
     {"lease-s", required_argument, NULL, OPT_LEASE_S},
     {"ready-file", required_argument, NULL, OPT_READY},
+    {"dra", no_argument, NULL, OPT_DRA},
+    {"dra-parts", required_argument, NULL, OPT_DRA_PARTS},
+    {"legacy-gpus", no_argument, NULL, OPT_LEGACY},
     KUBE_CONFIG_OPTIONS,
     {"help", no_argument, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
@@ -93,6 +102,16 @@ parse_option(struct options *o, int opt, struct gp_err *err)
         return 0;
     case OPT_READY:
         o->config.ready_file = optarg;
+        return 0;
+    case OPT_DRA:
+        o->config.dra = true;
+        return 0;
+    case OPT_DRA_PARTS:
+        r = number("dra-parts", 1, 8, &n, err);
+        o->config.dra_parts = (unsigned)n;
+        return r;
+    case OPT_LEGACY:
+        o->config.legacy_gpus = true;
         return 0;
     case OPT_SESSION_LEASE:
         return number("session-lease-s", 10, 24 * 3600, &o->session_lease_s, err);
@@ -158,7 +177,8 @@ int
 kube_main_controller(int argc, char **argv)
 {
     struct options o = {
-        .config = {.lease = "gpupool-controller", .lease_s = 15, .renew_s = 5},
+        .config = {.lease = "gpupool-controller", .lease_s = 15, .renew_s = 5,
+                   .dra_parts = 1},
         .session_lease_s = 3600,
     };
     struct gp_err err = {0};

@@ -13,6 +13,7 @@
 #include "kube_api.h"
 #include "kube_cert.h"
 #include "kube_config.h"
+#include "kube_dra_pod.h"
 #include "kube_http.h"
 #include "kube_https.h"
 #include "kube_main.h"
@@ -39,6 +40,7 @@ static const char HELP[] =
     "  --pull-policy P           of that image (IfNotPresent)\n"
     "  --image-volume            mount the image itself (Kubernetes 1.35, or the gate\n"
     "                            ImageVolume); else an init container copies\n"
+    "  --dra                     serve pods with ResourceClaims\n"
     "  --audience NAME           of the pods' tokens (egpu)\n"
     "  --tls-cert-file FILE, --tls-key-file FILE   read again when they change; "
     "without\n"
@@ -61,6 +63,7 @@ enum {
     OPT_IMAGE,
     OPT_PULL,
     OPT_IMAGE_VOLUME,
+    OPT_DRA,
     OPT_AUDIENCE,
     OPT_CERT,
     OPT_KEY,
@@ -79,6 +82,7 @@ static const struct option OPTIONS[] = {
     {"image", required_argument, NULL, OPT_IMAGE},
     {"pull-policy", required_argument, NULL, OPT_PULL},
     {"image-volume", no_argument, NULL, OPT_IMAGE_VOLUME},
+    {"dra", no_argument, NULL, OPT_DRA},
     {"audience", required_argument, NULL, OPT_AUDIENCE},
     {"tls-cert-file", required_argument, NULL, OPT_CERT},
     {"tls-key-file", required_argument, NULL, OPT_KEY},
@@ -136,6 +140,15 @@ find_class(void *arg, const char *name, json_t **ret, struct gp_err *err)
 
     return name ? kube_api_get(hook->http, &KUBE_CLASSES, NULL, name, ret, err)
                 : default_class(hook, ret, err);
+}
+
+static int
+find_device_claim(void *arg, const char *ns, const json_t *entry, bool *ret_ours,
+                  struct gp_err *err)
+{
+    struct webhook *hook = arg;
+
+    return kube_dra_pod_ours(hook->http, ns, entry, ret_ours, err);
 }
 
 /* Only asked for on the path of the webhook that selects namespaces. */
@@ -319,6 +332,10 @@ parse_option(struct webhook *hook, int opt, struct gp_err *err)
     }
     if (opt == OPT_NAME && hook->n_names < NAMES_MAX) {
         hook->names[hook->n_names++] = optarg;
+        return 0;
+    }
+    if (opt == OPT_DRA) {
+        hook->inject.find_device_claim = find_device_claim;
         return 0;
     }
     if (opt == OPT_HOURS)

@@ -39,9 +39,18 @@ class Cluster:
         self.tools, self.folder, self.build = Path(tools), Path(folder), Path(build).resolve()
         self.env = dict(os.environ, LIFE=os.environ.get("LIFE", "3600"))
         self.ns = "gpupool"
+        self.dra_parts = 2
 
     # ------------------------------------------------------------ the cluster
-    def start(self):
+    def start(self, gates=()):
+        """@gates: feature gates that API server and scheduler have on."""
+        if gates:
+            flag = "--feature-gates=" + ",".join(f"{gate}=true" for gate in gates)
+            wrapper = self.folder / "kube-scheduler"
+            wrapper.write_text('#!/bin/sh\nexec "$(dirname "$KUBE_APISERVER")/kube-scheduler" '
+                               f'"$@" {flag}\n')
+            wrapper.chmod(0o755)
+            self.env.update(APISERVER_FLAGS=flag, KUBE_SCHEDULER=str(wrapper))
         done = subprocess.run([self.tools / "start-cluster", self.folder], env=self.env,
                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=180, check=False)
@@ -131,6 +140,9 @@ class Cluster:
             "webhook.replicas": 1, "webhook.port": WEBHOOK_PORT,
             "webhook.url": f"https://127.0.0.1:{WEBHOOK_PORT}",
             "webhook.dnsName": "127.0.0.1",
+            "dra.enabled": "true", "dra.kubeletDir": self.folder / "node/root",
+            "dra.parts": self.dra_parts,
+            "controller.legacyGPUs": "true",
         }
         values.update(more)
         return values

@@ -8,7 +8,8 @@ node1, everything under DIR, and writes DIR/env (KUBECONFIG, APISERVER) and DIR/
 ctr that imports images.  Without it, or without root, the test says so and is skipped.
 
 The chart's manifests are installed, images are made of the build, and the pods' own exit
-codes judge.  KEEP=1 leaves the cluster; CLUSTER=DIR uses one that runs.
+codes judge.  KEEP=1 leaves the cluster; CLUSTER=DIR uses one that runs (SHARED=1: with the
+feature gate DRAConsumableCapacity on).
 """
 import argparse
 import fnmatch
@@ -55,12 +56,33 @@ def run_case(c, name, case):
         return "FAIL"
 
 
-def run_all(c, only):
-    counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
-    for name, case in cases.all_cases():
-        if not only or fnmatch.fnmatch(name, f"*{only}*"):
-            counts[run_case(c, name, case)] += 1
-    return counts
+def chosen(only, shared):
+    """The cases of one cluster: those with DRAConsumableCapacity on have one of their own."""
+    return [(name, case) for name, case in cases.all_cases()
+            if (not only or fnmatch.fnmatch(name, f"*{only}*"))
+            and name.startswith("shared_dra") == shared]
+
+
+def run_all(c, some, counts):
+    for name, case in some:
+        counts[run_case(c, name, case)] += 1
+
+
+def in_cluster(c, gates, some, counts):
+    try:
+        c.start(gates)
+        c.import_images()
+        c.install()
+        print(f"the cluster is ready, the pool is installed ({c.folder})", flush=True)
+        run_all(c, some, counts)
+    except cluster.Trouble as error:
+        print(f"FAIL setup: {error}")
+        counts["FAIL"] += 1
+        explain(c, c.ns)
+    finally:
+        if not os.environ.get("KEEP"):
+            c.stop()
+            cluster.remove(c.folder)
 
 
 def main():
@@ -74,25 +96,17 @@ def main():
     if os.geteuid() != 0:
         return skip("a kubelet needs root")
     folder = os.environ.get("CLUSTER")
-    c = cluster.Cluster(tools, folder or tempfile.mkdtemp(prefix="gpupool-k8s."), args.build)
-    counts = {"PASS": 0, "FAIL": 1, "SKIP": 0}
-    try:
-        if folder:
-            c.read_env()
-            c.has_runtime = (c.build / "tests/programs/vecadd-static").exists()
-        else:
-            c.start()
-            c.import_images()
-            c.install()
-        print(f"the cluster is ready, the pool is installed ({c.folder})", flush=True)
-        counts = run_all(c, args.only)
-    except cluster.Trouble as error:
-        print(f"FAIL setup: {error}")
-        explain(c, c.ns)
-    finally:
-        if not folder and not os.environ.get("KEEP"):
-            c.stop()
-            cluster.remove(c.folder)
+    counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
+    if folder:
+        c = cluster.Cluster(tools, folder, args.build)
+        c.read_env()
+        c.has_runtime = (c.build / "tests/programs/vecadd-static").exists()
+        run_all(c, chosen(args.only, bool(os.environ.get("SHARED"))), counts)
+    for gates in () if folder else ((), ("DRAConsumableCapacity",)):
+        some = chosen(args.only, bool(gates))
+        if some:
+            in_cluster(cluster.Cluster(tools, tempfile.mkdtemp(prefix="gpupool-k8s."),
+                                       args.build), gates, some, counts)
     print(f"{counts['PASS']} passed, {counts['FAIL']} failed, {counts['SKIP']} skipped")
     return 1 if counts["FAIL"] else 0
 
