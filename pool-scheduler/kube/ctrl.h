@@ -44,6 +44,7 @@ struct ctrl_config {
     const char *lease;    /* its name */
     unsigned lease_s, renew_s;
     const char *ready_file;
+    uint64_t server_grace_ns; /* how long a server may be silent */
     bool dra;           /* serve ResourceClaims */
     unsigned dra_parts; /* of a card, where devices are exclusive */
     bool legacy_gpus;   /* publish GPU objects as well */

@@ -3,13 +3,19 @@
 #include "ctl_call.h"
 #include "ctrl.h"
 #include "gp_err.h"
+#include "gp_log.h"
 #include "gp_str.h"
+#include "gp_time.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+/* The scheduler answers a close when the server has, which a lost one never does; the
+ * session is closing from the moment that the request was read. */
+#define GIVE_UP_MS 100
 
 static void
 object_name(char name[48], const Gpupool__Ctl__CtlCard *card)
@@ -138,6 +144,71 @@ remove_others(struct ctrl *ctrl, const json_t *seen, struct gp_err *err)
     return r;
 }
 
+/* ------------------------------------------------------------ lost servers -- */
+
+/* The session of a slice on a server that is lost: it ends, and its claim asks for
+ * another, wherever there is room. */
+static int
+give_up(struct ctrl *ctrl, const json_t *gpu, const char *server, struct gp_err *err)
+{
+    const char *ns = kube_str(gpu, "spec.claimRef.namespace");
+    const char *name = kube_str(gpu, "spec.claimRef.name");
+    const json_t *claim = kube_watch_get(&ctrl->claims, ns, name);
+    CLEANUP_FREE char *words = gp_str_printf(
+        "server %s has not reported for %llu s; the session is given up", server,
+        (unsigned long long)(ctrl->config.server_grace_ns / GP_NS_PER_S));
+    int r;
+
+    if (!ctrl_session_known(ctrl, kube_name(gpu)))
+        return 0;
+    ctrl->pool.patience_ms = GIVE_UP_MS;
+    r = ctrl_session_end(ctrl, kube_name(gpu), err);
+    ctrl->pool.patience_ms = 0;
+    if (r < 0)
+        return r;
+    gp_log_warn("gpu", "%s: %s", kube_name(gpu), words ? words : server);
+    if (claim && words)
+        ctrl_event(ctrl, &KUBE_CLAIMS, claim, true, "ServerLost", words);
+    ctrl_queue_name(ctrl, "g:", kube_name(gpu));
+    return 0;
+}
+
+static int
+look_for_lost(struct ctrl *ctrl, const Gpupool__Ctl__CtlServerStatus *server,
+              struct gp_err *err)
+{
+    uint64_t silent = server->silent_ms * GP_NS_PER_MS;
+    uint64_t grace = ctrl->config.server_grace_ns;
+    const char *name;
+    json_t *gpu;
+    int r = 0;
+
+    if (server->state != GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DEAD)
+        return 0;
+    if (silent < grace) {
+        ctrl_queue_add_at(&ctrl->queue, "cards", gp_now_ns() + grace - silent);
+        return 0;
+    }
+    json_object_foreach(ctrl->gpus.objects, name, gpu)
+    {
+        if (!r && strcmp(kube_str(gpu, "spec.nodeName"), server->server) == 0 &&
+            strcmp(kube_str_key(gpu, "metadata.labels", CTRL_KIND), "slice") == 0)
+            r = give_up(ctrl, gpu, server->server, err);
+    }
+    return r;
+}
+
+static int
+lost_servers(struct ctrl *ctrl, const Gpupool__Ctl__CtlStatusReply *status,
+             struct gp_err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; !r && i < status->n_servers; i++)
+        r = look_for_lost(ctrl, status->servers[i], err);
+    return r;
+}
+
 int
 ctrl_cards(struct ctrl *ctrl, struct gp_err *err)
 {
@@ -155,5 +226,7 @@ ctrl_cards(struct ctrl *ctrl, struct gp_err *err)
         r = ctrl_dra_publish(ctrl, reply->status, err);
     if (!r)
         r = ctrl_legacy_publish(ctrl, reply->status, err);
-    return r < 0 ? r : remove_others(ctrl, seen, err);
+    if (!r)
+        r = remove_others(ctrl, seen, err);
+    return r < 0 ? r : lost_servers(ctrl, reply->status, err);
 }

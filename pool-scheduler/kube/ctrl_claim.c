@@ -86,7 +86,8 @@ set_waiting(struct work *work, const char *phase, const char *reason,
 static int
 set_bound(struct work *work, const struct ctrl_grant *grant, struct gp_err *err)
 {
-    bool was = strcmp(kube_str(work->claim, "status.phase"), "Bound") == 0;
+    bool was = strcmp(kube_str(work->claim, "status.phase"), "Bound") == 0 &&
+               strcmp(kube_str(work->claim, "status.session"), grant->session) == 0;
     struct kube_ask got = work->ask;
     json_t *conditions = conditions_of(work);
     char words[400];

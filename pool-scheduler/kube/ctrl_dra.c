@@ -252,10 +252,10 @@ probe(struct ctrl *ctrl, struct gp_err *err)
                                  .model = "probe",
                                  .server = "probe",
                                  .transport = "tcp",
-                                 .memory = 1 << 20,
-                                 .free_core = 1,
-                                 .free_slices = 1,
-                                 .free_memory = 1 << 20};
+                                 .memory = 16 << 20,
+                                 .free_core = 100,
+                                 .free_slices = 16,
+                                 .free_memory = 16 << 20};
     json_t *devices = json_array();
     CLEANUP_JSON json_t *slice = NULL, *answer = NULL;
     int r;

@@ -51,7 +51,10 @@ call_once(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
         return r;
     req->id = ++pool->next_id;
     pool->requests++;
-    r = ctl_call(pool->fd, req, gp_now_ns() + CALL_NS, ret_reply, err);
+    r = ctl_call(pool->fd, req,
+                 gp_now_ns() +
+                     (pool->patience_ms ? pool->patience_ms * GP_NS_PER_MS : CALL_NS),
+                 ret_reply, err);
     if (r < 0 && r != -EREMOTE) {
         close(pool->fd);
         pool->fd = -1;

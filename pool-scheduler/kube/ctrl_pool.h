@@ -34,6 +34,7 @@ struct ctrl_pool {
     const char *address;
     const char *token_file; /* the pool's admin token; NULL: none is needed */
     uint32_t lease_ms;
+    uint32_t patience_ms; /* for an answer; 0: the usual three seconds */
     int fd;
     uint32_t next_id;
     uint64_t requests;

@@ -81,7 +81,8 @@ shared_device(json_t *devices, const struct kube_dra_card *card)
     char name[KUBE_DRA_NAME];
     json_t *device, *capacity;
 
-    if (!card->free_core || !(card->free_memory >> 20) || !card->free_slices)
+    /* The API server wants room for the least amount and one step more. */
+    if (card->free_core < 2 || card->free_memory >> 20 < 2 || !card->free_slices)
         return;
     kube_dra_device_name(name, card->uuid, 0, 1);
     device = base_device(card, name);

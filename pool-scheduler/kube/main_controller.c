@@ -24,6 +24,8 @@ static const char HELP[] =
     "(gpupool-controller)\n"
     "  --namespace NS            where that is (the pod's own)\n"
     "  --lease-s N               its term (15)\n"
+    "  --server-grace-s N        how long a server may be silent before its sessions are\n"
+    "                            given up and opened elsewhere (30)\n"
     "  --dra                     publish ResourceSlices and honour ResourceClaims\n"
     "  --dra-parts N             devices a card, where one device is one claim's (1)\n"
     "  --legacy-gpus             publish GPU objects (gpus.elasticgpu.io) as well\n"
@@ -42,6 +44,7 @@ enum {
     OPT_NAMESPACE,
     OPT_LEASE_S,
     OPT_READY,
+    OPT_GRACE,
     OPT_DRA,
     OPT_DRA_PARTS,
     OPT_LEGACY,
@@ -56,6 +59,7 @@ static const struct option OPTIONS[] = {
     {"namespace", required_argument, NULL, OPT_NAMESPACE},
     {"lease-s", required_argument, NULL, OPT_LEASE_S},
     {"ready-file", required_argument, NULL, OPT_READY},
+    {"server-grace-s", required_argument, NULL, OPT_GRACE},
     {"dra", no_argument, NULL, OPT_DRA},
     {"dra-parts", required_argument, NULL, OPT_DRA_PARTS},
     {"legacy-gpus", no_argument, NULL, OPT_LEGACY},
@@ -103,6 +107,10 @@ parse_option(struct options *o, int opt, struct gp_err *err)
     case OPT_READY:
         o->config.ready_file = optarg;
         return 0;
+    case OPT_GRACE:
+        r = number("server-grace-s", 1, 86400, &n, err);
+        o->config.server_grace_ns = n * GP_NS_PER_S;
+        return r;
     case OPT_DRA:
         o->config.dra = true;
         return 0;
@@ -178,7 +186,7 @@ kube_main_controller(int argc, char **argv)
 {
     struct options o = {
         .config = {.lease = "gpupool-controller", .lease_s = 15, .renew_s = 5,
-                   .dra_parts = 1},
+                   .server_grace_ns = 30 * GP_NS_PER_S, .dra_parts = 1},
         .session_lease_s = 3600,
     };
     struct gp_err err = {0};

@@ -28,7 +28,7 @@ def gated_pod(name, annotations):
 class World:
     """A scheduler with an admin token, a server with two null cards, an API double."""
 
-    def __init__(self, case):
+    def __init__(self, case, scheduler=()):
         self.case, self.api = case, KubeApi()
         self.api.put("elasticgpuclasses", dict(CLASS))
         self.token = case.folder / "admin.token"
@@ -38,20 +38,23 @@ class World:
             case.build / "bin/gpupool-scheduler", "--listen", "127.0.0.1:0", "--state-dir",
             case.folder / "state", "--ready-file", ready, "--admin-token-file", self.token,
             "--client-token-file", self.token, "--server-token-file", self.token,
-            "--kube", "--kube-server", self.api.url])
+            "--kube", "--kube-server", self.api.url, *scheduler])
         case.wait_for(ready.exists, "the scheduler listens")
         self.address = ready.read_text().strip()
-        self.server = case.spawn([
-            case.build / "bin/gpupool-server", "--listen", "127.0.0.1:0", "--driver", "null",
-            "--cards", "2", "--memory", "4GiB", "--name", "node-a", "--scheduler", self.address,
-            "--token-file", self.token])
-        self.controller = None
+        self.server = self.add_server("node-a")
+        self.others, self.controller = [], None
 
-    def start(self):
+    def add_server(self, name):
+        return self.case.spawn([
+            self.case.build / "bin/gpupool-server", "--listen", "127.0.0.1:0", "--driver", "null",
+            "--cards", "2", "--memory", "4GiB", "--name", name, "--scheduler", self.address,
+            "--token-file", self.token])
+
+    def start(self, *options):
         self.controller = self.case.spawn([
             self.case.build / "bin/gpupool-kube", "controller", "--scheduler", self.address,
             "--token-file", self.token, "--namespace", "pool", "--lease-s", "3",
-            "--kube-server", self.api.url])
+            "--kube-server", self.api.url, *options])
         return self.controller
 
     def await_cards(self):
@@ -81,15 +84,15 @@ class World:
                    for card in server["cards"])
 
     def end(self):
-        for process in (self.controller, self.server, self.scheduler):
+        for process in (self.controller, self.server, *self.others, self.scheduler):
             if process and process.poll() is None:
                 process.send_signal(signal.SIGTERM)
                 process.wait(20)
         self.api.close()
 
 
-def in_world(case, body):
-    world = World(case)
+def in_world(case, body, scheduler=()):
+    world = World(case, scheduler)
     try:
         body(world)
     finally:
@@ -299,4 +302,196 @@ def test_the_extender_knows_whether_the_pool_has_room(case):
                    ["x"], "a pod that wants no card")
         extender.send_signal(signal.SIGTERM)
         case.equal(extender.wait(10), 0, "exit status")
+    in_world(case, body)
+
+
+def test_a_lost_server_gives_its_claims_back_in_the_stated_time(case):
+    def body(world):
+        world.start("--server-grace-s", "2")
+        world.await_cards()
+        world.api.put("elasticgpuclaims", claim("one", core=100))
+        world.api.put("elasticgpuclaims", claim("two", core=100))
+        world.await_phase("one", "Bound")
+        world.await_phase("two", "Bound")
+        before = {s["spec"]["remoteGPU"]["session"] for s in world.slices()}
+        world.others.append(world.add_server("node-b"))
+        case.wait_for(lambda: len(world.cards()) == 4, "the cards of the second server")
+
+        def moved():
+            return [s for s in world.slices() if s["spec"]["nodeName"] == "node-b"
+                    and s["spec"]["remoteGPU"]["session"] not in before
+                    and s["status"]["phase"] == "Bound"]
+        os.kill(world.server.pid, signal.SIGKILL)
+        world.server.wait()
+        with case.within(10, "two seconds of grace, and the time of a loaded machine"):
+            case.wait_for(lambda: len(moved()) == 2, "both claims have cards of the other server")
+        for name in ("one", "two"):
+            case.wait_for(lambda name=name: (world.phase(name), world.api.get(
+                "elasticgpuclaims", name, "team")["status"]["server"]) == ("Bound", "node-b"),
+                f"claim {name} says so")
+        case.wait_for(lambda: len([e for e in world.api.all("events")
+                                   if e["reason"] == "ServerLost"]) == 2, "an event for each")
+        words = [e["message"] for e in world.api.all("events") if e["reason"] == "ServerLost"]
+        case.contains(words[0], "server node-a has not reported for 2 s", "the event")
+        dead = [c for c in world.cards() if c["spec"]["nodeName"] == "node-a"]
+        case.equal({c["status"]["phase"] for c in dead}, {"Failed"}, "the cards of the lost one")
+    in_world(case, body, ("--heartbeat-ms", "200"))
+
+
+def test_a_lost_server_without_another_leaves_the_claim_lost_until_there_is_one(case):
+    def body(world):
+        world.start("--server-grace-s", "1")
+        world.await_cards()
+        world.api.put("elasticgpuclaims", claim("one", core=100))
+        world.await_phase("one", "Bound")
+        os.kill(world.server.pid, signal.SIGKILL)
+        world.server.wait()
+        world.await_phase("one", "Lost")
+        ready = world.api.get("elasticgpuclaims", "one", "team")["status"]["conditions"][0]
+        case.equal((ready["type"], ready["status"], ready["reason"]),
+                   ("Ready", "False", "NoRoom"), "the condition")
+        world.others.append(world.add_server("node-b"))
+        world.await_phase("one", "Bound")
+    in_world(case, body, ("--heartbeat-ms", "200"))
+
+
+def test_legacy_gpu_objects_say_who_uses_a_card(case):
+    def body(world):
+        world.start("--legacy-gpus")
+        world.await_cards()
+        api = world.api
+        api.put("gpus", {"metadata": {"name": "of-a-gpu-manager"}, "spec": {"index": 0}})
+        case.wait_for(lambda: len(api.all("gpus")) == 3, "two GPU objects of ours")
+        api.put("pods", gated_pod("user", {"elasticgpu.io/egpuc-main": "mine"}))
+        api.put("elasticgpuclaims", claim("mine", core=40))
+        world.await_phase("mine", "Bound")
+
+        def users():
+            return [u for g in api.all("gpus")
+                    for u in (g.get("status", {}).get("allocated") or {}).values()]
+        case.wait_for(users, "the pod is named")
+        case.equal(users(), [{"namespace": "team", "pod": "user", "containers": [
+            {"container": "main", "resource": {"elasticgpu.io/gpu-core": "40",
+                                               "elasticgpu.io/gpu-memory": "256Mi"}}]}],
+                   "who uses it")
+        card = next(g for g in api.all("gpus") if (g.get("status") or {}).get("allocated"))
+        case.equal(card["spec"]["nodeName"], "node-a", "the node")
+        case.equal(card["spec"]["memory"], 4 << 30, "bytes of memory")
+        case.wait_for(lambda: next(
+            g for g in api.all("gpus") if g["metadata"]["name"] == card["metadata"]["name"]
+            )["status"]["allocatable"]["elasticgpu.io/gpu-core"] == "60", "what is left")
+        api.delete("pods", "user", "team")
+        case.wait_for(lambda: not users(), "nobody is named any more")
+        api.delete("elasticgpuclaims", "mine", "team")
+        case.check(api.get("gpus", "of-a-gpu-manager"), "the object of another was touched")
+    in_world(case, body)
+
+
+def resource_claim(name, device, pool="node-a", consumed=None, **meta):
+    result = {"request": "gpu", "driver": "gpu.elasticgpu.io", "pool": pool, "device": device}
+    if consumed:
+        result.update(consumedCapacity=consumed, shareID="s1")
+    return {"metadata": {"name": name, "namespace": "team", **meta}, "spec": {}, "status": {
+        "allocation": {"devices": {"results": [result], "config": [
+            {"opaque": {"driver": "gpu.elasticgpu.io", "parameters": {"class": "remote"}}}]}}}}
+
+
+def devices(world):
+    return [d for s in world.api.all("resourceslices") for d in s["spec"]["devices"]]
+
+
+def card_of(device):
+    return "GPU-" + device[4:40]
+
+
+def test_a_resource_claim_gets_a_session_on_the_card_that_was_allocated(case):
+    def body(world):
+        api = world.api
+        world.start("--dra", "--dra-parts", "4")
+        world.await_cards()
+        case.wait_for(lambda: len(devices(world)) == 8, "four devices a card")
+        case.equal({d["capacity"]["core"]["value"] for d in devices(world)}, {"25"}, "percent")
+        case.check(not any("allowMultipleAllocations" in d for d in devices(world)), "shared")
+        last = devices(world)[-1]["name"]
+        api.put("resourceclaims", resource_claim("train", last))
+        world.await_phase("dra-train", "Bound")
+        held = world.slices()[0]
+        case.equal([u.lower() for u in held["spec"]["remoteGPU"]["gpuUUIDs"]],
+                   [card_of(last).lower()], "the card")
+        case.equal(held["spec"]["capacity"], {"elasticgpu.io/gpu-core": "25",
+                                              "elasticgpu.io/gpu-memory": "1024Mi"}, "amounts")
+        case.wait_for(lambda: (api.get("resourceclaims", "train", "team")["status"].get(
+            "devices") or [{}])[0].get("conditions", [{}])[0].get("status") == "True",
+            "the ResourceClaim says that it is ready")
+        case.equal(len(devices(world)), 8, "what its own claims hold stays published")
+
+        # Deallocated: the session ends.
+        freed = api.get("resourceclaims", "train", "team")
+        freed["status"] = {}
+        api.put("resourceclaims", freed)
+        case.wait_for(lambda: not world.slices() and world.given() == 0, "it is given back")
+        case.wait_for(lambda: not api.all("elasticgpuclaims"), "nothing stands for it")
+    in_world(case, body)
+
+
+def test_shared_devices_and_what_other_sessions_leave_of_them(case):
+    def body(world):
+        api = world.api
+        api.gates.add("DRAConsumableCapacity")
+        world.start("--dra")
+        world.await_cards()
+        case.wait_for(lambda: len(devices(world)) == 2, "a device a card")
+        case.check(all(d["allowMultipleAllocations"] for d in devices(world)), "not shared")
+        name = devices(world)[0]["name"]
+        for i in range(2):
+            api.put("resourceclaims", resource_claim(
+                f"c{i}", name, consumed={"core": "30", "memory": "512Mi", "slices": "1"}))
+            world.await_phase(f"dra-c{i}", "Bound")
+        case.equal(world.given(), 60, "percent given")
+        case.equal({s["spec"]["remoteGPU"]["gpuUUIDs"][0].lower() for s in world.slices()},
+                   {card_of(name).lower()}, "both on the one card")
+        world.api.put("elasticgpuclaims", claim("other", core=20))
+        world.await_phase("other", "Bound")
+        taken = [s for s in world.slices() if s["spec"]["claimRef"]["name"] == "other"]
+        theirs = taken[0]["spec"]["remoteGPU"]["gpuUUIDs"][0].lower()
+        case.wait_for(lambda: {d["name"]: d["capacity"]["core"]["value"] for d in devices(world)}
+                      == {d["name"]: "80" if card_of(d["name"]).lower() == theirs else "100"
+                          for d in devices(world)}, "its 20 percent are taken off")
+        # More than there is: kube-scheduler knew an older state.
+        api.put("resourceclaims", resource_claim(
+            "late", name, consumed={"core": "90", "memory": "512Mi", "slices": "1"}))
+        world.await_phase("dra-late", "Pending")
+        case.wait_for(lambda: (api.get("resourceclaims", "late", "team")["status"].get(
+            "devices") or [{}])[0].get("conditions", [{}])[0].get("reason") == "NoRoom",
+            "the ResourceClaim says why")
+        case.equal(world.given(), 80, "percent given")
+    in_world(case, body)
+
+
+def test_a_resource_claim_survives_a_kill_after_any_write(case):
+    def body(world):
+        world.start("--dra")
+        world.await_cards()
+        case.wait_for(lambda: len(devices(world)) == 2, "a device a card")
+        for number in range(1, 7):
+            start, killed = world.api.writes, []
+
+            def on_write(count, number=number, start=start, killed=killed):
+                if count == start + number and not killed:
+                    killed.append(count)
+                    os.kill(world.controller.pid, signal.SIGKILL)
+                    world.controller.wait()
+
+            world.api.on_write = on_write
+            name = f"c{number}"
+            world.api.put("resourceclaims", resource_claim(name, devices(world)[0]["name"]))
+            case.wait_for(lambda: killed or world.phase(f"dra-{name}") == "Bound", "killed or bound")
+            world.api.on_write = None
+            if killed:
+                world.start("--dra")
+            world.await_phase(f"dra-{name}", "Bound")
+            case.equal((world.given(), len(world.slices())), (100, 1), f"after write {number}")
+            world.api.delete("resourceclaims", name, "team")
+            case.wait_for(lambda: not world.slices() and world.given() == 0
+                          and not world.api.all("elasticgpuclaims"), "everything is given back")
     in_world(case, body)

@@ -5,8 +5,8 @@ It keeps objects of any resource in memory and does what a real one (1.34) was s
 do where a client must cope with it: pages and `continue`, watches in chunks with
 bookmarks, 410 as HTTP status and as an ERROR event in an answer of 200, 429 with
 Retry-After, 409 for old versions, wrong uids and taken names, deletion that waits for
-finalizers, merge patches, the status sub-resource, TokenReviews.  No admission, no
-schema, no TLS.
+finalizers, merge patches, the status sub-resource, dry runs, TokenReviews, fields of
+devices that a feature gate drops (`gates`).  No admission, no schema, no TLS.
 
 `writes` counts; `on_write` is called before each write is answered, with its number, and
 may kill whoever sent it: the write has happened then, and its answer never arrives.
@@ -50,6 +50,7 @@ class KubeApi:
         self.oldest = 0     # watches from before this are answered with 410
         self.busy = {}      # resource -> answers of 429 still to give
         self.tokens = {}    # token -> status of its TokenReview
+        self.gates = set()  # DRAConsumableCapacity
         self.writes = 0
         self.requests = []  # (method, path)
         self.on_write = None
@@ -200,21 +201,27 @@ class KubeApi:
             if self.busy.get(resource):
                 self.busy[resource] -= 1
                 raise Refusal(429, "TooManyRequests", "storage is (re)initializing")
+        label = query.get("labelSelector", "").partition("=")[::2]
         if http.command == "GET" and query.get("watch"):
-            self.watch(http, resource, int(query.get("resourceVersion") or 0))
+            self.watch(http, resource, int(query.get("resourceVersion") or 0), label)
         elif http.command == "GET":
-            self.read(http, (resource, ns, name), query)
+            self.read(http, (resource, ns, name), query, label)
         else:
-            self.write(http, resource, ns, name, sub, body)
+            self.write(http, resource, ns, name, sub, body, query.get("dryRun"))
 
-    def read(self, http, key, query):
+    @staticmethod
+    def selected(obj, label):
+        return not label[0] or obj["metadata"].get("labels", {}).get(label[0]) == label[1]
+
+    def read(self, http, key, query, label):
         with self.lock:
             if key[2]:
                 if key not in self.objects:
                     raise Refusal(404, "NotFound", f"{key[0]} {key[2]} not found")
                 answer = json.loads(json.dumps(self.objects[key]))
             else:
-                names = sorted(k for k in self.objects if k[0] == key[0])
+                names = sorted(k for k, o in self.objects.items()
+                               if k[0] == key[0] and self.selected(o, label))
                 start = int(query.get("continue") or 0)
                 end = start + int(query.get("limit") or 500)
                 meta = {"resourceVersion": str(self.revision)}
@@ -224,7 +231,19 @@ class KubeApi:
                 answer = json.loads(json.dumps(answer))
         self.send(http, 200, answer)
 
-    def write(self, http, resource, ns, name, sub, body):
+    def drop_disabled(self, resource, body):
+        if resource != "resourceslices" or "DRAConsumableCapacity" in self.gates:
+            return
+        for device in body.get("spec", {}).get("devices", []):
+            device.pop("allowMultipleAllocations", None)
+            for capacity in device.get("capacity", {}).values():
+                capacity.pop("requestPolicy", None)
+
+    def write(self, http, resource, ns, name, sub, body, dry_run):
+        self.drop_disabled(resource, body)
+        if dry_run:
+            self.send(http, 201, body)
+            return
         with self.lock:
             key = (resource, ns, name or body.get("metadata", {}).get("name", ""))
             if sub == "binding":
@@ -250,7 +269,7 @@ class KubeApi:
             self.on_write(number)
         self.send(http, 201 if http.command == "POST" else 200, obj)
 
-    def watch(self, http, resource, since):
+    def watch(self, http, resource, since, label):
         http.send_response(200)
         http.send_header("Transfer-Encoding", "chunked")
         http.end_headers()
@@ -276,8 +295,9 @@ class KubeApi:
                     if not events:
                         self.lock.wait(1)
                 for revision, _, kind, obj in events:
-                    chunk(f'{{"type":"{kind}","object":{obj}}}\n')
                     since = revision
+                    if self.selected(json.loads(obj), label):
+                        chunk(f'{{"type":"{kind}","object":{obj}}}\n')
                 if not events and now > since:
                     chunk(json.dumps({"type": "BOOKMARK", "object": {
                         "metadata": {"resourceVersion": str(now)}}}) + "\n")
