@@ -157,38 +157,66 @@ count_held(struct publish *p)
     }
 }
 
+static const struct held NONE;
+
+static void
+read_card(struct kube_dra_card *out, const struct held *held,
+          const Gpupool__Ctl__CtlServerStatus *server,
+          const Gpupool__Ctl__CtlCardStatus *card)
+{
+    uint64_t others = card->core_given - gp_min(card->core_given, held->core);
+
+    *out = (struct kube_dra_card){.model = card->card->name,
+                                  .server = server->server,
+                                  .transport = *server->rdma ? "rdma" : "tcp",
+                                  .memory = card->card->memory_bytes};
+    ctrl_pool_uuid(out->uuid, &card->card->uuid);
+    out->free_core = (uint32_t)(100 - gp_min(others, 100ull));
+    out->left_core = out->free_core - gp_min(out->free_core, held->core);
+    others = card->memory_given - gp_min(card->memory_given, held->memory);
+    out->free_memory = out->memory - gp_min(others, out->memory);
+    others = card->slices - gp_min(card->slices, held->slices);
+    out->free_slices =
+        (uint32_t)(card->slices_max - gp_min(others, (uint64_t)card->slices_max));
+    memcpy(out->allocated, held->parts, sizeof(out->allocated));
+}
+
+/* Cards with the most room first.  kube-scheduler 1.34 gives up when the first device
+ * of a ResourceSlice has no room for a request (kubernetes issue 133705). */
+static int
+by_room(const void *a, const void *b)
+{
+    const struct kube_dra_card *x = a, *y = b;
+
+    if (x->left_core != y->left_core)
+        return x->left_core < y->left_core ? 1 : -1;
+    return strcmp(x->uuid, y->uuid);
+}
+
 static json_t *
 devices_of(const struct publish *p, const Gpupool__Ctl__CtlServerStatus *server,
            unsigned parts)
 {
-    json_t *devices = json_array();
     bool alive = server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE;
+    CLEANUP_FREE struct kube_dra_card *cards =
+        calloc(server->n_cards + 1, sizeof(*cards));
+    json_t *devices = json_array();
 
-    for (size_t i = 0; alive && i < server->n_cards; i++) {
+    if (!alive || !cards)
+        return devices;
+    for (size_t i = 0; i < server->n_cards; i++) {
         const Gpupool__Ctl__CtlCardStatus *card = server->cards[i];
-        static const struct held NONE;
         const struct held *held;
-        struct kube_dra_card out = {.model = card->card->name,
-                                    .server = server->server,
-                                    .transport = *server->rdma ? "rdma" : "tcp",
-                                    .memory = card->card->memory_bytes};
         char uuid[48];
-        uint64_t others;
 
         ctrl_pool_uuid(uuid, &card->card->uuid);
         held = find_held(p, uuid);
-        held = held ? held : &NONE;
-        out.uuid = uuid;
-        others = card->core_given - gp_min(card->core_given, held->core);
-        out.free_core = (uint32_t)(100 - gp_min(others, 100ull));
-        others = card->memory_given - gp_min(card->memory_given, held->memory);
-        out.free_memory = out.memory - gp_min(others, out.memory);
-        others = card->slices - gp_min(card->slices, held->slices);
-        out.free_slices =
-            (uint32_t)(card->slices_max - gp_min(others, (uint64_t)card->slices_max));
-        memcpy(out.allocated, held->parts, sizeof(out.allocated));
-        kube_dra_devices(devices, &out, parts);
+        read_card(&cards[i], held ? held : &NONE, server, card);
     }
+    if (!parts)
+        qsort(cards, server->n_cards, sizeof(*cards), by_room);
+    for (size_t i = 0; i < server->n_cards; i++)
+        kube_dra_devices(devices, &cards[i], parts);
     return devices;
 }
 

@@ -51,10 +51,19 @@ text_attribute(const char *text)
     return json_pack("{s:s}", "string", cut);
 }
 
+/* As the API server writes it back, so that what was published compares equal. */
 static json_t *
 memory_quantity(uint64_t bytes)
 {
-    return json_sprintf("%" PRIu64 "Mi", bytes >> 20);
+    static const char *const SUFFIXES[] = {"Mi", "Gi", "Ti"};
+    uint64_t n = bytes >> 20;
+    size_t i = 0;
+
+    while (n && !(n & 1023) && i + 1 < ARRAY_SIZE(SUFFIXES)) {
+        n >>= 10;
+        i++;
+    }
+    return n ? json_sprintf("%" PRIu64 "%s", n, SUFFIXES[i]) : json_string("0");
 }
 
 static json_t *

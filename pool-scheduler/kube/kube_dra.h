@@ -26,11 +26,12 @@ struct gp_err;
 
 /* A card as the scheduler may give it to claims. */
 struct kube_dra_card {
-    const char *uuid; /* "GPU-..." */
+    char uuid[48]; /* "GPU-..." */
     const char *model, *server, *transport;
     uint64_t memory;                           /* of the whole card */
     uint32_t free_core, free_slices;           /* not held by other sessions, */
     uint64_t free_memory;                      /* what ResourceClaims hold included */
+    uint32_t left_core;                        /* not held by anybody */
     bool allocated[KUBE_DRA_PARTS_MAX];        /* exclusive: held by a ResourceClaim */
 };
 
