@@ -14,7 +14,7 @@ def case(function):
 
 def all_cases():
     from importlib import import_module
-    for module in ("cases_failures", "cases_refusals", "cases_dra"):
+    for module in ("cases_failures", "cases_deploy", "cases_refusals", "cases_dra"):
         try:
             import_module(module)
         except ModuleNotFoundError as error:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 from cases import (case, claim, class_, container, ended, events, namespace, phase, pod,
                    running, said, succeeds, QGPU)
@@ -182,6 +183,35 @@ def the_api_server_is_away_for_a_minute(c, ns):
     succeeds(c, ns, "later", 120)
     assert c.get("pod", "user", ns)["status"]["phase"] == "Running"
     c.kubectl("delete", "pod", "user", "later", "-n", ns)
+    c.free()
+
+
+def children_of(pid):
+    return [int(x) for x in subprocess.run(["pgrep", "-P", str(pid)], check=False, text=True,
+                                           stdout=subprocess.PIPE).stdout.split()]
+
+
+@case
+def the_api_server_is_killed_in_the_middle(c, ns):
+    """SIGKILL while claims are being bound, and the same command line again."""
+    remote(c, ns)
+    made = [pod(ns, f"p{i}", container(args=[256, 1], resources={
+        "elasticgpu.io/gpu-core": 10, "elasticgpu.io/gpu-memory": "256Mi"})) for i in range(6)]
+    c.apply(made)
+    pid_file = c.folder / "apiserver.pid"
+    pid = int(pid_file.read_text().split()[0])
+    command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+    for victim in [*children_of(pid), pid]:
+        os.kill(victim, signal.SIGKILL)
+    with open(c.folder / "apiserver.log", "ab") as log:
+        again = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                 start_new_session=True)
+    started = Path(f"/proc/{again.pid}/stat").read_text().rpartition(") ")[2].split()[19]
+    pid_file.write_text(f"{again.pid} {started}\n")
+    await_true("the API server answers", lambda: c.get("namespace", ns), 60)
+    for i in range(6):
+        succeeds(c, ns, f"p{i}", 120)
+    c.kubectl("delete", "pods", "--all", "-n", ns)
     c.free()
 
 

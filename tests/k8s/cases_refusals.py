@@ -172,3 +172,13 @@ def quotas_of_a_namespace(c, ns):
     c.kubectl("delete", "pod", "whole", "-n", ns)
     c.kubectl("delete", "egpuc", "--all", "-n", ns)
     c.free()
+    # Cards: two are allowed, held in part or whole.
+    c.kubectl("patch", "resourcequota", "gpus", "-n", ns, "--type=merge", "-p",
+              '{"spec":{"hard":{"requests.elasticgpu.io/gpu-core":"400"}}}')
+    c.apply([claim(ns, f"s{i}", core=5, memory="128Mi") for i in range(3)])
+    await_true("the third card is one too many", lambda: [
+        x for x in c.get("egpuc", ns=ns) if "2 of 2 cards, and 1 more"
+        in x.get("status", {}).get("message", "")], 20)
+    assert len(c.slices()) == 2
+    c.kubectl("delete", "egpuc", "--all", "-n", ns)
+    c.free()

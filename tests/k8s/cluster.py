@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import helm  # noqa: E402
 import image  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,6 +41,7 @@ class Cluster:
         self.env = dict(os.environ, LIFE=os.environ.get("LIFE", "3600"))
         self.ns = "gpupool"
         self.dra_parts = 2
+        self.helm = None  # the program that installed the pool
 
     # ------------------------------------------------------------ the cluster
     def start(self, gates=()):
@@ -147,11 +149,31 @@ class Cluster:
         values.update(more)
         return values
 
-    def manifests(self, values, *flags):
-        command = [sys.executable, ROOT / "deploy/render", "--namespace", self.ns, *flags]
+    def manifests(self, values, *flags, ns=None):
+        command = [sys.executable, ROOT / "deploy/render", "--namespace", ns or self.ns, *flags]
         for key, value in values.items():
             command += ["--set", f"{key}={value}"]
         return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout
+
+    def helm_command(self, verb, more):
+        command = [self.helm, verb, "gpupool", helm.CHART, "-n", self.ns]
+        for key, value in self.values(**more).items():
+            command += ["--set", f"{key}={value}"]
+        return command
+
+    def apply_chart(self):
+        if self.helm:
+            done = subprocess.run(self.helm_command("install", {}), env=self.env, text=True,
+                                  check=False, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, timeout=180)
+            if done.returncode != 0:
+                raise Trouble("helm install: " + done.stdout[-1000:])
+            return
+        self.kubectl("apply", "-f", "-", stdin=self.manifests({}, "--crds"))
+        self.kubectl("wait", "--for=condition=Established", "crd", "--all")
+        await_true("the chart is taken", lambda: self.kubectl(
+            "apply", "-f", "-", stdin=self.manifests(self.values(), "--no-crds"),
+            check=False).returncode == 0, 30, 1)
 
     def install(self):
         os.makedirs("/var/empty", exist_ok=True)
@@ -160,11 +182,7 @@ class Cluster:
         self.kubectl("create", "secret", "generic", "gpupool-tokens", "-n", self.ns,
                      f"--from-literal=admin={secrets.token_hex(16)}",
                      f"--from-literal=server={secrets.token_hex(16)}")
-        self.kubectl("apply", "-f", "-", stdin=self.manifests({}, "--crds"))
-        self.kubectl("wait", "--for=condition=Established", "crd", "--all")
-        await_true("the chart is taken", lambda: self.kubectl(
-            "apply", "-f", "-", stdin=self.manifests(self.values(), "--no-crds"),
-            check=False).returncode == 0, 30, 1)
+        self.apply_chart()
         self.await_pool()
 
     def await_pool(self, seconds=90):
