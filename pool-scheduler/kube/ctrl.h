@@ -74,6 +74,11 @@ struct ctrl {
     } lease;
     bool started; /* everything has been looked at since the lease was taken */
     uint64_t orphans_ns;
+    struct {         /* ctrl_event.c's: a status that waits for a second one */
+        bool on;
+        struct kube_watch *watch;
+        json_t *object, *patch;
+    } held;
     struct sent_event *events; /* ctrl_event.c's */
     unsigned n_events;
 };
@@ -98,6 +103,11 @@ void ctrl_events_stop(struct ctrl *ctrl);
 /* Merge @status into that of @object; nothing is sent when it says so already. */
 int ctrl_status(struct ctrl *ctrl, struct kube_watch *watch, const json_t *object,
                 json_t *status, struct gp_err *err);
+/* From here on a status waits until there is a second one, and both are written at the
+ * same time; until ctrl_status_flush(), which must follow. */
+void ctrl_status_hold(struct ctrl *ctrl);
+/* Write what still waits, or, after an error, do not. */
+int ctrl_status_flush(struct ctrl *ctrl, bool failed, struct gp_err *err);
 
 /* ctrl_session.c */
 struct ctrl_session {

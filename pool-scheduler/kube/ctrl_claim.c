@@ -5,8 +5,8 @@
  *   Pending --(a consumer, if its class waits; quota; the pool has room)--> Bound
  *   Bound --(its ElasticGPU is deleted, or its session is gone for good)--> Lost
  *
- * The order of what is written: finalizer and name, session, ElasticGPU, its status,
- * the claim's status.  Whoever looks at it after a kill finds how far it came and goes
+ * The order of what is written: finalizer and name, session, ElasticGPU, its status and
+ * the claim's at the same time.  Whoever looks at it after a kill finds how far it came and goes
  * on; what nothing stands for any more is found by ctrl_session_tick().
  */
 #include "ctrl.h"
@@ -330,16 +330,20 @@ static int
 bind_claim(struct work *work, struct gp_err *err)
 {
     const struct ctrl_grant *grant = NULL;
-    int r = hold(work, err);
+    int r = hold(work, err), flushed;
 
     if (r < 0)
         return r;
     r = open_session(work, &grant, err);
     if (r < 0)
         return refused(work, r, err);
+    ctrl_status_hold(work->ctrl);
     r = ctrl_gpu_put(work->ctrl, work->name, work->claim, &work->ask, &work->class,
                      grant, work->consumers, err);
-    return r < 0 ? r : set_bound(work, grant, err);
+    if (!r)
+        r = set_bound(work, grant, err);
+    flushed = ctrl_status_flush(work->ctrl, r < 0, err);
+    return r < 0 ? r : flushed;
 }
 
 /* Bound, and then somebody deleted its ElasticGPU. */

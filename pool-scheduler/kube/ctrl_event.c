@@ -144,14 +144,78 @@ says_already(const json_t *now, const json_t *status)
     return true;
 }
 
+static int
+write_one(struct ctrl *ctrl, struct kube_watch *watch, const json_t *object,
+          const json_t *patch, struct gp_err *err)
+{
+    CLEANUP_JSON json_t *answer = NULL;
+    int r = kube_api_patch(ctrl->http, watch->res, kube_ns(object), kube_name(object),
+                           "status", patch, &answer, err);
+
+    if (!r)
+        kube_watch_put(watch, answer);
+    return r;
+}
+
+static void
+forget_held(struct ctrl *ctrl)
+{
+    json_decref(ctrl->held.object);
+    json_decref(ctrl->held.patch);
+    ctrl->held.object = ctrl->held.patch = NULL;
+}
+
+static struct kube_patch
+patch_of(const struct kube_watch *watch, const json_t *object, const json_t *patch)
+{
+    return (struct kube_patch){watch->res, kube_ns(object), kube_name(object), "status",
+                               patch};
+}
+
+static int
+write_with_held(struct ctrl *ctrl, struct kube_watch *watch, const json_t *object,
+                const json_t *patch, struct gp_err *err)
+{
+    const struct kube_patch both[2] = {
+        patch_of(ctrl->held.watch, ctrl->held.object, ctrl->held.patch),
+        patch_of(watch, object, patch)};
+    json_t *answers[2] = {NULL, NULL};
+    int r = kube_api_patch_both(ctrl->http, both, answers, err);
+
+    if (answers[0])
+        kube_watch_put(ctrl->held.watch, answers[0]);
+    if (answers[1])
+        kube_watch_put(watch, answers[1]);
+    json_decref(answers[0]);
+    json_decref(answers[1]);
+    forget_held(ctrl);
+    return r;
+}
+
+void
+ctrl_status_hold(struct ctrl *ctrl)
+{
+    ctrl->held.on = true;
+}
+
+int
+ctrl_status_flush(struct ctrl *ctrl, bool failed, struct gp_err *err)
+{
+    int r = 0;
+
+    ctrl->held.on = false;
+    if (ctrl->held.patch && !failed)
+        r = write_one(ctrl, ctrl->held.watch, ctrl->held.object, ctrl->held.patch, err);
+    forget_held(ctrl);
+    return r;
+}
+
 /* Takes @status over. */
 int
 ctrl_status(struct ctrl *ctrl, struct kube_watch *watch, const json_t *object,
             json_t *status, struct gp_err *err)
 {
-    CLEANUP_JSON json_t *owned = status, *answer = NULL;
-    CLEANUP_JSON json_t *patch = NULL;
-    int r;
+    CLEANUP_JSON json_t *owned = status, *patch = NULL;
 
     if (says_already(json_object_get(object, "status"), owned))
         return 0;
@@ -159,10 +223,12 @@ ctrl_status(struct ctrl *ctrl, struct kube_watch *watch, const json_t *object,
                       owned);
     if (!patch)
         return -ENOMEM;
-    r = kube_api_patch(ctrl->http, watch->res, kube_ns(object), kube_name(object),
-                       "status", patch, &answer, err);
-    if (r < 0)
-        return r;
-    kube_watch_put(watch, answer);
+    if (ctrl->held.on && ctrl->held.patch)
+        return write_with_held(ctrl, watch, object, patch, err);
+    if (!ctrl->held.on)
+        return write_one(ctrl, watch, object, patch, err);
+    ctrl->held.watch = watch;
+    ctrl->held.object = json_incref((json_t *)object);
+    ctrl->held.patch = TAKE_PTR(patch);
     return 0;
 }

@@ -133,6 +133,15 @@ kube_api_error(long status, const char *body, struct gp_err *err)
     return r;
 }
 
+static json_t *
+read_object(const struct kube_reply *reply)
+{
+    json_t *object = json_loads(reply->body, 0, NULL);
+
+    json_object_del(json_object_get(object, "metadata"), "managedFields");
+    return object;
+}
+
 static int
 call(struct kube_http *http, const char *method, char *path, const char *type,
      const json_t *object, json_t **ret_object, struct gp_err *err)
@@ -153,10 +162,9 @@ call(struct kube_http *http, const char *method, char *path, const char *type,
         return gp_err_wrap(err, r, "%s %s", method, owned);
     if (!ret_object)
         return 0;
-    answer = json_loads(reply.body, 0, NULL);
+    answer = read_object(&reply);
     if (!answer)
         return gp_err_set(err, -EPROTO, "%s %s: the answer is no JSON", method, owned);
-    json_object_del(json_object_get(answer, "metadata"), "managedFields");
     *ret_object = answer;
     return 0;
 }
@@ -210,6 +218,42 @@ kube_api_patch(struct kube_http *http, const struct kube_resource *res, const ch
 {
     return call(http, "PATCH", kube_path(res, ns, name, sub),
                 "application/merge-patch+json", patch, ret_object, err);
+}
+
+int
+kube_api_patch_both(struct kube_http *http, const struct kube_patch patches[2],
+                    json_t *answers[2], struct gp_err *err)
+{
+    struct kube_request reqs[2] = {0};
+    struct kube_reply replies[2] = {0};
+    struct gp_err errs[2] = {0};
+    char *paths[2], *bodies[2];
+    int results[2] = {-ENOMEM, -ENOMEM};
+
+    for (int i = 0; i < 2; i++) {
+        const struct kube_patch *p = &patches[i];
+
+        answers[i] = NULL;
+        paths[i] = kube_path(p->res, p->ns, p->name, p->sub);
+        bodies[i] = json_dumps(p->patch, JSON_COMPACT);
+        reqs[i] = (struct kube_request){"PATCH", paths[i],
+                                        "application/merge-patch+json", bodies[i]};
+    }
+    if (paths[0] && paths[1] && bodies[0] && bodies[1])
+        kube_http_call_both(http, reqs, replies, results, errs);
+    for (int i = 0; i < 2; i++) {
+        if (!results[i])
+            results[i] = kube_api_error(replies[i].status, replies[i].body, &errs[i]);
+        if (!results[i] && !(answers[i] = read_object(&replies[i])))
+            results[i] = gp_err_set(&errs[i], -EPROTO, "the answer is no JSON");
+        if (results[i] < 0)
+            results[i] = gp_err_set(err, results[i], "PATCH %s: %s",
+                                    paths[i] ? paths[i] : "", errs[i].msg);
+        kube_reply_fini(&replies[i]);
+        free(paths[i]);
+        free(bodies[i]);
+    }
+    return results[0] < 0 ? results[0] : results[1];
 }
 
 int

@@ -62,6 +62,16 @@ int kube_api_update(struct kube_http *http, const struct kube_resource *res,
 int kube_api_patch(struct kube_http *http, const struct kube_resource *res,
                    const char *ns, const char *name, const char *sub,
                    const json_t *patch, json_t **ret_object, struct gp_err *err);
+/* A merge patch of one object, as an order. */
+struct kube_patch {
+    const struct kube_resource *res;
+    const char *ns, *name, *sub;
+    const json_t *patch;
+};
+/* Two at the same time, of objects that have nothing to do with each other.  0: both were
+ * made; else the first one's errno.  @answers are the caller's, NULL where refused. */
+int kube_api_patch_both(struct kube_http *http, const struct kube_patch patches[2],
+                        json_t *answers[2], struct gp_err *err);
 /* Only the object of that @uid (NULL: any). */
 int kube_api_delete(struct kube_http *http, const struct kube_resource *res,
                     const char *ns, const char *name, const char *uid,

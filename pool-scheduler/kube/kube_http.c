@@ -20,6 +20,8 @@ struct kube_http {
     struct gp_loop_timer timer;
     CURL *easy; /* of the calls that wait */
     CURLM *multi;
+    CURL *both[2]; /* of two calls at a time, */
+    CURLM *pair;   /* with connections of their own; NULL until needed */
     uint64_t requests;
 };
 
@@ -139,37 +141,106 @@ collect(char *data, size_t size, size_t n, void *arg)
     return n;
 }
 
+/* One call that is waited for. */
+struct waiting {
+    CURL *easy;
+    struct curl_slist *headers;
+    struct kube_reply reply;
+    char words[CURL_ERROR_SIZE];
+    CURLcode code;
+};
+
+static bool
+begin_call(struct kube_http *http, CURL *easy, const struct kube_request *req,
+           struct waiting *call)
+{
+    memset(call, 0, sizeof(*call));
+    call->easy = easy;
+    call->code = CURLE_OUT_OF_MEMORY;
+    call->headers = headers_of(http, req);
+    http->requests++;
+    if (!easy)
+        return false;
+    curl_easy_reset(easy); /* keeps the connection */
+    if (set_request(http, easy, req, call->headers) < 0)
+        return false;
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->words);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, collect);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, &call->reply);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)KUBE_CALL_TIMEOUT_MS);
+    return true;
+}
+
+static int
+end_call(struct kube_http *http, struct waiting *call, struct kube_reply *ret_reply,
+         struct gp_err *err)
+{
+    curl_slist_free_all(call->headers);
+    if (call->code != CURLE_OK) {
+        kube_reply_fini(&call->reply);
+        return gp_err_set(
+            err, call->code == CURLE_OUT_OF_MEMORY ? -ENOMEM : -EHOSTUNREACH,
+            "API server %s: %s", http->config->server,
+            *call->words ? call->words : curl_easy_strerror(call->code));
+    }
+    curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &call->reply.status);
+    call->reply.retry_after_s = retry_after(call->easy);
+    if (!call->reply.body)
+        call->reply.body = strdup("");
+    *ret_reply = call->reply;
+    return call->reply.body ? 0 : -ENOMEM;
+}
+
 int
 kube_http_call(struct kube_http *http, const struct kube_request *req,
                struct kube_reply *ret_reply, struct gp_err *err)
 {
-    struct curl_slist *headers = headers_of(http, req);
-    struct kube_reply reply = {0};
-    char words[CURL_ERROR_SIZE] = "";
-    CURLcode code = CURLE_OUT_OF_MEMORY;
+    struct waiting call;
 
-    http->requests++;
-    curl_easy_reset(http->easy); /* keeps the connection */
-    if (set_request(http, http->easy, req, headers) == 0) {
-        curl_easy_setopt(http->easy, CURLOPT_ERRORBUFFER, words);
-        curl_easy_setopt(http->easy, CURLOPT_WRITEFUNCTION, collect);
-        curl_easy_setopt(http->easy, CURLOPT_WRITEDATA, &reply);
-        curl_easy_setopt(http->easy, CURLOPT_TIMEOUT_MS, (long)KUBE_CALL_TIMEOUT_MS);
-        code = curl_easy_perform(http->easy);
+    if (begin_call(http, http->easy, req, &call))
+        call.code = curl_easy_perform(http->easy);
+    return end_call(http, &call, ret_reply, err);
+}
+
+/* Until each call is over; its own time limit ends one that is not answered. */
+static void
+perform_both(struct kube_http *http, struct waiting calls[2])
+{
+    CURLMsg *msg;
+    int running = 1, left;
+
+    while (running) {
+        if (curl_multi_perform(http->pair, &running) != CURLM_OK ||
+            (running && curl_multi_poll(http->pair, NULL, 0, 1000, NULL) != CURLM_OK))
+            break;
     }
-    curl_slist_free_all(headers);
-    if (code != CURLE_OK) {
-        kube_reply_fini(&reply);
-        return gp_err_set(err, code == CURLE_OUT_OF_MEMORY ? -ENOMEM : -EHOSTUNREACH,
-                          "API server %s: %s", http->config->server,
-                          *words ? words : curl_easy_strerror(code));
+    while ((msg = curl_multi_info_read(http->pair, &left)))
+        for (int i = 0; i < 2; i++)
+            if (msg->msg == CURLMSG_DONE && msg->easy_handle == calls[i].easy)
+                calls[i].code = msg->data.result;
+}
+
+void
+kube_http_call_both(struct kube_http *http, const struct kube_request reqs[2],
+                    struct kube_reply replies[2], int ret_results[2],
+                    struct gp_err *errs)
+{
+    struct waiting calls[2];
+
+    if (!http->pair)
+        http->pair = curl_multi_init();
+    for (int i = 0; i < 2; i++) {
+        if (!http->both[i])
+            http->both[i] = curl_easy_init();
+        if (begin_call(http, http->both[i], &reqs[i], &calls[i]))
+            curl_multi_add_handle(http->pair, calls[i].easy);
     }
-    curl_easy_getinfo(http->easy, CURLINFO_RESPONSE_CODE, &reply.status);
-    reply.retry_after_s = retry_after(http->easy);
-    if (!reply.body)
-        reply.body = strdup("");
-    *ret_reply = reply;
-    return reply.body ? 0 : -ENOMEM;
+    if (http->pair)
+        perform_both(http, calls);
+    for (int i = 0; i < 2; i++) {
+        curl_multi_remove_handle(http->pair, calls[i].easy);
+        ret_results[i] = end_call(http, &calls[i], &replies[i], &errs[i]);
+    }
 }
 
 uint64_t
@@ -397,6 +468,11 @@ kube_http_free(struct kube_http *http)
     gp_loop_timer_del(&http->timer);
     if (http->easy)
         curl_easy_cleanup(http->easy);
+    for (size_t i = 0; i < ARRAY_SIZE(http->both); i++)
+        if (http->both[i])
+            curl_easy_cleanup(http->both[i]);
+    if (http->pair)
+        curl_multi_cleanup(http->pair);
     if (http->multi)
         curl_multi_cleanup(http->multi);
     free(http);

@@ -48,6 +48,10 @@ struct kube_request {
 /* 0: the server answered, whatever the status.  -errno: it did not. */
 int kube_http_call(struct kube_http *http, const struct kube_request *req,
                    struct kube_reply *ret_reply, struct gp_err *err);
+/* Two independent requests at the same time, each as kube_http_call(). */
+void kube_http_call_both(struct kube_http *http, const struct kube_request reqs[2],
+                         struct kube_reply replies[2], int ret_results[2],
+                         struct gp_err *errs);
 /* Requests made since the start, both kinds. */
 uint64_t kube_http_requests(const struct kube_http *http);
 
