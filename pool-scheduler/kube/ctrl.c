@@ -303,8 +303,8 @@ ctrl_run(struct ctrl *ctrl)
 void
 ctrl_fini(struct ctrl *ctrl)
 {
-    struct kube_watch *watches[] = {&ctrl->claims, &ctrl->classes, &ctrl->gpus,
-                                    &ctrl->pods, &ctrl->quotas, &ctrl->legacy,
+    struct kube_watch *watches[] = {&ctrl->claims,     &ctrl->classes,   &ctrl->gpus,
+                                    &ctrl->pods,       &ctrl->quotas,    &ctrl->legacy,
                                     &ctrl->dra.claims, &ctrl->dra.slices};
     json_t *tables[] = {ctrl->waiting, ctrl->users, ctrl->uses, ctrl->sessions,
                         ctrl->told};

@@ -45,9 +45,9 @@ struct ctrl_config {
     unsigned lease_s, renew_s;
     const char *ready_file;
     uint64_t server_grace_ns; /* how long a server may be silent */
-    bool dra;           /* serve ResourceClaims */
-    unsigned dra_parts; /* of a card, where devices are exclusive */
-    bool legacy_gpus;   /* publish GPU objects as well */
+    bool dra;                 /* serve ResourceClaims */
+    unsigned dra_parts;       /* of a card, where devices are exclusive */
+    bool legacy_gpus;         /* publish GPU objects as well */
 };
 
 struct ctrl {
@@ -74,7 +74,7 @@ struct ctrl {
     } lease;
     bool started; /* everything has been looked at since the lease was taken */
     uint64_t orphans_ns;
-    struct {         /* ctrl_event.c's: a status that waits for a second one */
+    struct { /* ctrl_event.c's: a status that waits for a second one */
         bool on;
         struct kube_watch *watch;
         json_t *object, *patch;

@@ -6,8 +6,8 @@
  *   Bound --(its ElasticGPU is deleted, or its session is gone for good)--> Lost
  *
  * The order of what is written: finalizer and name, session, ElasticGPU, its status and
- * the claim's at the same time.  Whoever looks at it after a kill finds how far it came and goes
- * on; what nothing stands for any more is found by ctrl_session_tick().
+ * the claim's at the same time.  Whoever looks at it after a kill finds how far it came
+ * and goes on; what nothing stands for any more is found by ctrl_session_tick().
  */
 #include "ctrl.h"
 #include "gp_err.h"

@@ -28,10 +28,9 @@ stands_for(const struct ctrl *ctrl, const json_t *claim, const json_t **ret_resu
 {
     const char *uid = kube_str_key(claim, "metadata.labels", CTRL_DRA_LABEL);
     const char *name = kube_str_key(claim, "metadata.annotations", CTRL_DRA_NAME);
-    const json_t *found =
-        ctrl->dra.on && *uid
-            ? kube_watch_get(&ctrl->dra.claims, kube_ns(claim), name)
-            : NULL;
+    const json_t *found = ctrl->dra.on && *uid
+                              ? kube_watch_get(&ctrl->dra.claims, kube_ns(claim), name)
+                              : NULL;
 
     if (!found || strcmp(kube_uid(found), uid) != 0 ||
         kube_dra_result(found, ret_result, NULL) < 0 || !*ret_result)
@@ -55,8 +54,8 @@ name_of(const struct ctrl *ctrl, const json_t *resource_claim)
     const char *entry =
         kube_str_key(resource_claim, "metadata.annotations", POD_CLAIM_NAME);
     CLEANUP_FREE char *key = gp_str_printf(CTRL_DRA_POD "%s", entry);
-    const json_t *pod, *owner =
-        json_array_get(kube_at(resource_claim, "metadata.ownerReferences"), 0);
+    const json_t *pod,
+        *owner = json_array_get(kube_at(resource_claim, "metadata.ownerReferences"), 0);
     const char *chosen;
 
     if (!*entry || !key)
@@ -245,8 +244,7 @@ put_slice(struct ctrl *ctrl, const char *name, const char *server, json_t *devic
           struct gp_err *err)
 {
     CLEANUP_JSON json_t *old = json_incref(kube_watch_get(&ctrl->dra.slices, "", name));
-    int64_t generation =
-        json_integer_value(kube_at(old, "spec.pool.generation")) + 1;
+    int64_t generation = json_integer_value(kube_at(old, "spec.pool.generation")) + 1;
     CLEANUP_JSON json_t *slice = slice_of(name, server, generation, devices);
     CLEANUP_JSON json_t *answer = NULL;
     int r;
@@ -271,8 +269,8 @@ put_slice(struct ctrl *ctrl, const char *name, const char *server, json_t *devic
     return 0;
 }
 
-/* Does the API server keep allowMultipleAllocations?  Asked once per start of work, with
- * a request that changes nothing. */
+/* Does the API server keep allowMultipleAllocations?  Asked once per start of work,
+ * with a request that changes nothing. */
 static int
 probe(struct ctrl *ctrl, struct gp_err *err)
 {
@@ -296,12 +294,13 @@ probe(struct ctrl *ctrl, struct gp_err *err)
     if (r < 0)
         return r;
     ctrl->dra.probed = true;
-    ctrl->dra.shared = json_is_true(
-        json_object_get(json_array_get(kube_at(answer, "spec.devices"), 0),
-                        "allowMultipleAllocations"));
-    gp_log_info("dra", ctrl->dra.shared
-                           ? "devices are shared among ResourceClaims"
-                           : "DRAConsumableCapacity is off: %u exclusive devices a card",
+    ctrl->dra.shared =
+        json_is_true(json_object_get(json_array_get(kube_at(answer, "spec.devices"), 0),
+                                     "allowMultipleAllocations"));
+    gp_log_info("dra",
+                ctrl->dra.shared
+                    ? "devices are shared among ResourceClaims"
+                    : "DRAConsumableCapacity is off: %u exclusive devices a card",
                 ctrl->dra.parts);
     return 0;
 }
@@ -449,8 +448,8 @@ make_stand_in(struct ctrl *ctrl, const json_t *resource_claim, const json_t *res
               : -ENOMEM;
     if (r < 0)
         return r == -EEXIST ? -ESTALE : r;
-    gp_log_info("dra", "ResourceClaim %s/%s: %s stands for it",
-                kube_ns(resource_claim), kube_name(resource_claim), name);
+    gp_log_info("dra", "ResourceClaim %s/%s: %s stands for it", kube_ns(resource_claim),
+                kube_name(resource_claim), name);
     kube_watch_put(&ctrl->claims, answer);
     return 0;
 }

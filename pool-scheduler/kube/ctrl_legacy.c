@@ -53,9 +53,8 @@ add_pods(const struct ctrl *ctrl, json_t *allocated, const json_t *gpu)
     json_array_foreach(kube_at(claim, "status.consumers"), i, consumer)
     {
         const char *pod = kube_str(consumer, "name");
-        CLEANUP_JSON json_t *containers =
-            containers_of(kube_watch_get(&ctrl->pods, ns, pod), name,
-                          kube_at(gpu, "spec.capacity"));
+        CLEANUP_JSON json_t *containers = containers_of(
+            kube_watch_get(&ctrl->pods, ns, pod), name, kube_at(gpu, "spec.capacity"));
         json_t *entry = json_object_get(allocated, kube_str(consumer, "uid"));
 
         if (entry)
@@ -144,11 +143,10 @@ static int
 create(struct ctrl *ctrl, const char *name, json_t *spec, json_t **ret,
        struct gp_err *err)
 {
-    CLEANUP_JSON json_t *object =
-        json_pack("{s:s, s:s, s:{s:s, s:{s:s}}, s:O}", "apiVersion",
-                  kube_resource_version(&KUBE_LEGACY_GPUS), "kind",
-                  KUBE_LEGACY_GPUS.kind, "metadata", "name", name, "labels", CTRL_KIND,
-                  "card", "spec", spec);
+    CLEANUP_JSON json_t *object = json_pack(
+        "{s:s, s:s, s:{s:s, s:{s:s}}, s:O}", "apiVersion",
+        kube_resource_version(&KUBE_LEGACY_GPUS), "kind", KUBE_LEGACY_GPUS.kind,
+        "metadata", "name", name, "labels", CTRL_KIND, "card", "spec", spec);
 
     return kube_api_create(ctrl->http, &KUBE_LEGACY_GPUS, NULL, object, ret, err);
 }

@@ -179,7 +179,8 @@ pin(Gpupool__Ctl__CtlOpen *open, const struct kube_ask *ask, uint8_t bytes[16],
     open->card_uuid.data = bytes;
     return open->card_uuid.len
                ? 0
-               : gp_err_set(err, -EINVAL, "\"%s\" is not the uuid of a card", ask->card);
+               : gp_err_set(err, -EINVAL, "\"%s\" is not the uuid of a card",
+                            ask->card);
 }
 
 static void

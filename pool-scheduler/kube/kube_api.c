@@ -36,9 +36,9 @@ const struct kube_resource KUBE_SLICES = {"/apis/resource.k8s.io/v1", "resources
                                           "ResourceSlice", false};
 const struct kube_resource KUBE_DEVICE_CLAIMS = {
     "/apis/resource.k8s.io/v1", "resourceclaims", "ResourceClaim", true};
-const struct kube_resource KUBE_DEVICE_TEMPLATES = {
-    "/apis/resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate",
-    true};
+const struct kube_resource KUBE_DEVICE_TEMPLATES = {"/apis/resource.k8s.io/v1",
+                                                    "resourceclaimtemplates",
+                                                    "ResourceClaimTemplate", true};
 const struct kube_resource KUBE_DEVICE_CLASSES = {
     "/apis/resource.k8s.io/v1", "deviceclasses", "DeviceClass", false};
 const struct kube_resource KUBE_LEGACY_GPUS = {OURS, "gpus", "GPU", false};

@@ -28,8 +28,8 @@ struct kube_resource {
 
 extern const struct kube_resource KUBE_PODS, KUBE_NODES, KUBE_NAMESPACES, KUBE_EVENTS,
     KUBE_SECRETS, KUBE_QUOTAS, KUBE_LEASES, KUBE_CLAIMS, KUBE_CLASSES, KUBE_GPUS,
-    KUBE_TOKEN_REVIEWS, KUBE_WEBHOOKS, KUBE_SLICES, KUBE_DEVICE_CLAIMS, KUBE_DEVICE_TEMPLATES,
-    KUBE_DEVICE_CLASSES, KUBE_LEGACY_GPUS;
+    KUBE_TOKEN_REVIEWS, KUBE_WEBHOOKS, KUBE_SLICES, KUBE_DEVICE_CLAIMS,
+    KUBE_DEVICE_TEMPLATES, KUBE_DEVICE_CLASSES, KUBE_LEGACY_GPUS;
 
 /* "apiVersion" of objects of @res. */
 const char *kube_resource_version(const struct kube_resource *res);
@@ -68,8 +68,9 @@ struct kube_patch {
     const char *ns, *name, *sub;
     const json_t *patch;
 };
-/* Two at the same time, of objects that have nothing to do with each other.  0: both were
- * made; else the first one's errno.  @answers are the caller's, NULL where refused. */
+/* Two at the same time, of objects that have nothing to do with each other.  0: both
+ * were made; else the first one's errno.  @answers are the caller's, NULL where
+ * refused. */
 int kube_api_patch_both(struct kube_http *http, const struct kube_patch patches[2],
                         json_t *answers[2], struct gp_err *err);
 /* Only the object of that @uid (NULL: any). */

@@ -16,9 +16,9 @@
 struct gp_err;
 
 struct kube_ask {
-    uint32_t core;   /* percent of each card, 1..100, or N*100: N whole cards */
-    uint64_t memory; /* bytes of each card; 0: all of it */
-    uint32_t cards;  /* how many of one size; 1 unless core is N*100 */
+    uint32_t core;    /* percent of each card, 1..100, or N*100: N whole cards */
+    uint64_t memory;  /* bytes of each card; 0: all of it */
+    uint32_t cards;   /* how many of one size; 1 unless core is N*100 */
     const char *card; /* "GPU-...": this one and no other; NULL or "": any */
 };
 

@@ -97,16 +97,14 @@ shared_device(json_t *devices, const struct kube_dra_card *card)
     device = base_device(card, name);
     capacity = json_object_get(device, "capacity");
     json_object_set_new(device, "allowMultipleAllocations", json_true());
-    json_object_set_new(
-        capacity, "core",
-        shared_capacity(json_sprintf("%u", card->free_core), "1"));
+    json_object_set_new(capacity, "core",
+                        shared_capacity(json_sprintf("%u", card->free_core), "1"));
     json_object_set_new(capacity, "memory",
                         shared_capacity(memory_quantity(card->free_memory), "1Mi"));
-    json_object_set_new(
-        capacity, "slices",
-        json_pack("{s:o, s:{s:s, s:[s]}}", "value",
-                  json_sprintf("%u", card->free_slices), "requestPolicy", "default",
-                  "1", "validValues", "1"));
+    json_object_set_new(capacity, "slices",
+                        json_pack("{s:o, s:{s:s, s:[s]}}", "value",
+                                  json_sprintf("%u", card->free_slices),
+                                  "requestPolicy", "default", "1", "validValues", "1"));
     json_array_append_new(devices, device);
 }
 
@@ -120,9 +118,8 @@ part_device(json_t *devices, const struct kube_dra_card *card, unsigned part,
     kube_dra_device_name(name, card->uuid, part, parts);
     device = base_device(card, name);
     capacity = json_object_get(device, "capacity");
-    json_object_set_new(
-        capacity, "core",
-        json_pack("{s:o}", "value", json_sprintf("%u", 100 / parts)));
+    json_object_set_new(capacity, "core",
+                        json_pack("{s:o}", "value", json_sprintf("%u", 100 / parts)));
     json_object_set_new(
         capacity, "memory",
         json_pack("{s:o}", "value", memory_quantity(card->memory / parts)));
@@ -190,10 +187,9 @@ our_config(const json_t *list)
     json_t *config;
     size_t i;
 
-    json_array_foreach((json_t *)list, i, config) if (strcmp(kube_str(config,
-                                                                      "opaque.driver"),
-                                                             KUBE_DRA_DRIVER) == 0)
-        return config;
+    json_array_foreach((json_t *)list, i,
+                       config) if (strcmp(kube_str(config, "opaque.driver"),
+                                          KUBE_DRA_DRIVER) == 0) return config;
     return NULL;
 }
 

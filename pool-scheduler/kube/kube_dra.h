@@ -28,16 +28,18 @@ struct gp_err;
 struct kube_dra_card {
     char uuid[48]; /* "GPU-..." */
     const char *model, *server, *transport;
-    uint64_t memory;                           /* of the whole card */
-    uint32_t free_core, free_slices;           /* not held by other sessions, */
-    uint64_t free_memory;                      /* what ResourceClaims hold included */
-    uint32_t left_core;                        /* not held by anybody */
-    bool allocated[KUBE_DRA_PARTS_MAX];        /* exclusive: held by a ResourceClaim */
+    uint64_t memory;                    /* of the whole card */
+    uint32_t free_core, free_slices;    /* not held by other sessions, */
+    uint64_t free_memory;               /* what ResourceClaims hold included */
+    uint32_t left_core;                 /* not held by anybody */
+    bool allocated[KUBE_DRA_PARTS_MAX]; /* exclusive: held by a ResourceClaim */
 };
 
 /* Devices of @card appended to @devices: one that is shared (@parts 0), or up to
- * @parts equal ones: those that are allocated and as many others as there is room for. */
-void kube_dra_devices(json_t *devices, const struct kube_dra_card *card, unsigned parts);
+ * @parts equal ones: those that are allocated and as many others as there is room for.
+ */
+void kube_dra_devices(json_t *devices, const struct kube_dra_card *card,
+                      unsigned parts);
 /* The name of a device; @part counts only when @parts is over 1. */
 #define KUBE_DRA_NAME 64
 void kube_dra_device_name(char name[KUBE_DRA_NAME], const char *uuid, unsigned part,

@@ -50,9 +50,9 @@ read_entry(struct kube_http *http, const char *ns, const json_t *entry,
     *ret_requests = *claim ? "spec.devices.requests" : "spec.spec.devices.requests";
     if (!*claim && !*template)
         return -ENOENT;
-    r = *claim ? kube_api_get(http, &KUBE_DEVICE_CLAIMS, ns, claim, ret_claim, err)
-               : kube_api_get(http, &KUBE_DEVICE_TEMPLATES, ns, template, ret_claim,
-                              err);
+    r = *claim
+            ? kube_api_get(http, &KUBE_DEVICE_CLAIMS, ns, claim, ret_claim, err)
+            : kube_api_get(http, &KUBE_DEVICE_TEMPLATES, ns, template, ret_claim, err);
     if (r == -ENOENT)
         return gp_err_set(err, -EINVAL,
                           "there is no %s %s; in a namespace or pod that selects the "

@@ -44,7 +44,9 @@ call_free(struct call *call)
 }
 
 #define HEADER(n, v)                                                                   \
-    {(uint8_t *)(n), (uint8_t *)(v), sizeof(n) - 1, strlen(v), NGHTTP2_NV_FLAG_NONE}
+    {                                                                                  \
+        (uint8_t *)(n), (uint8_t *)(v), sizeof(n) - 1, strlen(v), NGHTTP2_NV_FLAG_NONE \
+    }
 
 static int
 send_trailers(nghttp2_session *session, int32_t id, const struct call *call)
@@ -145,8 +147,7 @@ on_begin(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
     struct call *call;
 
-    if (frame->hd.type != NGHTTP2_HEADERS ||
-        frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+    if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
     call = calloc(1, sizeof(*call));
     if (!call)

@@ -178,10 +178,10 @@ end_call(struct kube_http *http, struct waiting *call, struct kube_reply *ret_re
     curl_slist_free_all(call->headers);
     if (call->code != CURLE_OK) {
         kube_reply_fini(&call->reply);
-        return gp_err_set(
-            err, call->code == CURLE_OUT_OF_MEMORY ? -ENOMEM : -EHOSTUNREACH,
-            "API server %s: %s", http->config->server,
-            *call->words ? call->words : curl_easy_strerror(call->code));
+        return gp_err_set(err,
+                          call->code == CURLE_OUT_OF_MEMORY ? -ENOMEM : -EHOSTUNREACH,
+                          "API server %s: %s", http->config->server,
+                          *call->words ? call->words : curl_easy_strerror(call->code));
     }
     curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &call->reply.status);
     call->reply.retry_after_s = retry_after(call->easy);

@@ -262,10 +262,11 @@ read_devices(struct inject *in, const json_t *container, struct gp_err *err)
         return 0;
     if (*annotation(in, CLAIM, name) &&
         strcmp(annotation(in, CLAIM, name), annotation(in, DEVICE, found)) != 0)
-        return gp_err_set(err, -EINVAL,
-                          "container %s names claim %s and uses ResourceClaim %s; one of "
-                          "them is enough",
-                          name, annotation(in, CLAIM, name), found);
+        return gp_err_set(
+            err, -EINVAL,
+            "container %s names claim %s and uses ResourceClaim %s; one of "
+            "them is enough",
+            name, annotation(in, CLAIM, name), found);
     annotate(in, CLAIM, name, annotation(in, DEVICE, found));
     return 1;
 }

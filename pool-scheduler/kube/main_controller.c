@@ -24,7 +24,8 @@ static const char HELP[] =
     "(gpupool-controller)\n"
     "  --namespace NS            where that is (the pod's own)\n"
     "  --lease-s N               its term (15)\n"
-    "  --server-grace-s N        how long a server may be silent before its sessions are\n"
+    "  --server-grace-s N        how long a server may be silent before its sessions "
+    "are\n"
     "                            given up and opened elsewhere (30)\n"
     "  --dra                     publish ResourceSlices and honour ResourceClaims\n"
     "  --dra-parts N             devices a card, where one device is one claim's (1)\n"
@@ -185,8 +186,11 @@ int
 kube_main_controller(int argc, char **argv)
 {
     struct options o = {
-        .config = {.lease = "gpupool-controller", .lease_s = 15, .renew_s = 5,
-                   .server_grace_ns = 30 * GP_NS_PER_S, .dra_parts = 1},
+        .config = {.lease = "gpupool-controller",
+                   .lease_s = 15,
+                   .renew_s = 5,
+                   .server_grace_ns = 30 * GP_NS_PER_S,
+                   .dra_parts = 1},
         .session_lease_s = 3600,
     };
     struct gp_err err = {0};

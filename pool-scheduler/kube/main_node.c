@@ -3,8 +3,8 @@
  * gpupool-kube node-plugin: tells a kubelet that ResourceClaims of the pool need
  * nothing on its node.
  *
- * A kubelet before Kubernetes 1.37 starts no pod with a ResourceClaim until a plug-in of
- * the claim's driver on its node says that the devices are prepared.  Devices of the
+ * A kubelet before Kubernetes 1.37 starts no pod with a ResourceClaim until a plug-in
+ * of the claim's driver on its node says that the devices are prepared.  Devices of the
  * pool are elsewhere, so the answer is always that they are; the session is opened by
  * the controller, and the container waits for it when it first uses the card.  The
  * plug-in asks nobody, knows no secret and needs two folders of the kubelet.
