@@ -175,9 +175,10 @@ give_up(struct ctrl *ctrl, const json_t *gpu, const char *server, struct gp_err 
 
 static int
 look_for_lost(struct ctrl *ctrl, const Gpupool__Ctl__CtlServerStatus *server,
-              struct gp_err *err)
+              uint64_t up_ms, struct gp_err *err)
 {
-    uint64_t silent = server->silent_ms * GP_NS_PER_MS;
+    /* A scheduler that has just started has heard nobody yet. */
+    uint64_t silent = gp_min((uint64_t)server->silent_ms, up_ms) * GP_NS_PER_MS;
     uint64_t grace = ctrl->config.server_grace_ns;
     const char *name;
     json_t *gpu;
@@ -205,7 +206,7 @@ lost_servers(struct ctrl *ctrl, const Gpupool__Ctl__CtlStatusReply *status,
     int r = 0;
 
     for (size_t i = 0; !r && i < status->n_servers; i++)
-        r = look_for_lost(ctrl, status->servers[i], err);
+        r = look_for_lost(ctrl, status->servers[i], status->up_ms, err);
     return r;
 }
 

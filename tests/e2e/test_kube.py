@@ -34,15 +34,19 @@ class World:
         self.token = case.folder / "admin.token"
         self.token.write_text("a-token-for-administrators-0123456789\n")
         ready = case.folder / "sched.ready"
-        self.scheduler = case.spawn([
-            case.build / "bin/gpupool-scheduler", "--listen", "127.0.0.1:0", "--state-dir",
-            case.folder / "state", "--ready-file", ready, "--admin-token-file", self.token,
-            "--client-token-file", self.token, "--server-token-file", self.token,
-            "--kube", "--kube-server", self.api.url, *scheduler])
+        self.options = scheduler
+        self.scheduler = self.add_scheduler("127.0.0.1:0", ready)
         case.wait_for(ready.exists, "the scheduler listens")
         self.address = ready.read_text().strip()
         self.server = self.add_server("node-a")
         self.others, self.controller = [], None
+
+    def add_scheduler(self, address, ready):
+        return self.case.spawn([
+            self.case.build / "bin/gpupool-scheduler", "--listen", address, "--state-dir",
+            self.case.folder / "state", "--ready-file", ready, "--admin-token-file", self.token,
+            "--client-token-file", self.token, "--server-token-file", self.token,
+            "--kube", "--kube-server", self.api.url, *self.options])
 
     def add_server(self, name):
         return self.case.spawn([
@@ -495,3 +499,25 @@ def test_a_resource_claim_survives_a_kill_after_any_write(case):
             case.wait_for(lambda: not world.slices() and world.given() == 0
                           and not world.api.all("elasticgpuclaims"), "everything is given back")
     in_world(case, body)
+
+
+def test_a_restarted_scheduler_takes_no_server_for_lost(case):
+    def body(world):
+        world.start("--server-grace-s", "1")
+        world.await_cards()
+        world.api.put("elasticgpuclaims", claim("one"))
+        world.await_phase("one", "Bound")
+        session = world.slices()[0]["spec"]["remoteGPU"]["session"]
+        case.wait_for(lambda: world.given() == 30, "it is held")
+        os.kill(world.scheduler.pid, signal.SIGKILL)
+        world.scheduler.wait()
+        ready = case.folder / "again.ready"
+        world.scheduler = world.add_scheduler(world.address, ready)
+        case.wait_for(ready.exists, "the scheduler listens again")
+        world.api.put("elasticgpuclaims", claim("two"))
+        world.await_phase("two", "Bound")
+        case.equal([s["spec"]["remoteGPU"]["session"] for s in world.slices()
+                    if s["spec"]["claimRef"]["name"] == "one"], [session], "its session")
+        case.check(not [e for e in world.api.all("events") if e["reason"] == "ServerLost"],
+                   "the server was taken for lost")
+    in_world(case, body, ("--heartbeat-ms", "200"))
