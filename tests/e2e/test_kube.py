@@ -503,17 +503,22 @@ def test_a_resource_claim_survives_a_kill_after_any_write(case):
 
 def test_a_restarted_scheduler_takes_no_server_for_lost(case):
     def body(world):
-        world.start("--server-grace-s", "1")
+        world.start()
         world.await_cards()
         world.api.put("elasticgpuclaims", claim("one"))
         world.await_phase("one", "Bound")
         session = world.slices()[0]["spec"]["remoteGPU"]["session"]
         case.wait_for(lambda: world.given() == 30, "it is held")
+        os.kill(world.server.pid, signal.SIGSTOP)  # so that it is not back at once
         os.kill(world.scheduler.pid, signal.SIGKILL)
         world.scheduler.wait()
         ready = case.folder / "again.ready"
         world.scheduler = world.add_scheduler(world.address, ready)
         case.wait_for(ready.exists, "the scheduler listens again")
+        case.wait_for(lambda: {c["status"]["phase"] for c in world.cards()} == {"Failed"},
+                      "the controller sees that the server has not reported")
+        os.kill(world.server.pid, signal.SIGCONT)
+        world.await_cards()
         world.api.put("elasticgpuclaims", claim("two"))
         world.await_phase("two", "Bound")
         case.equal([s["spec"]["remoteGPU"]["session"] for s in world.slices()
