@@ -94,6 +94,8 @@ ctrl_queue_add_at(struct ctrl_queue *queue, const char *name, uint64_t due_ns)
 
     if (item && !item->queued)
         put_later(queue, item, due_ns);
+    else if (item && item->due_ns > due_ns)
+        item->due_ns = due_ns;
 }
 
 static void

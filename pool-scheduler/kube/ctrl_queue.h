@@ -30,6 +30,7 @@ int ctrl_queue_init(struct ctrl_queue *queue);
 void ctrl_queue_fini(struct ctrl_queue *queue);
 /* Queued already: a no-op, but a pause is cut short. */
 void ctrl_queue_add(struct ctrl_queue *queue, const char *name);
+/* Queued already: for the earlier of both times. */
 void ctrl_queue_add_at(struct ctrl_queue *queue, const char *name, uint64_t due_ns);
 /* The next one, or NULL; it stays the queue's until done or again. */
 struct ctrl_item *ctrl_queue_take(struct ctrl_queue *queue, uint64_t now_ns);

@@ -56,11 +56,30 @@ what_failed_comes_back_later_and_later(void **state)
     ctrl_queue_fini(&q);
 }
 
+static void
+the_earlier_of_two_times_counts(void **state)
+{
+    struct ctrl_queue q;
+    struct ctrl_item *item;
+
+    assert_int_equal(ctrl_queue_init(&q), 0);
+    ctrl_queue_add_at(&q, "a", 1000);
+    ctrl_queue_add_at(&q, "a", 50);
+    assert_int_equal(ctrl_queue_due(&q), 50);
+    ctrl_queue_add_at(&q, "a", 2000);
+    assert_int_equal(ctrl_queue_due(&q), 50);
+    item = ctrl_queue_take(&q, 60);
+    assert_non_null(item);
+    ctrl_queue_done(&q, item);
+    ctrl_queue_fini(&q);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_is_queued_once_and_in_order),
+        cmocka_unit_test(the_earlier_of_two_times_counts),
         cmocka_unit_test(what_failed_comes_back_later_and_later),
     };
 
