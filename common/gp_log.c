@@ -144,12 +144,14 @@ bool
 gp_log_limit_ok(struct gp_log_limit *limit, uint32_t *ret_skipped)
 {
     uint64_t now = gp_now_ns();
+    uint32_t burst = limit->burst ? limit->burst : GP_LOG_LIMIT_BURST;
+    uint64_t period_s = limit->period_s ? limit->period_s : GP_LOG_LIMIT_PERIOD_S;
 
-    if (now - limit->since_ns > limit->period_s * GP_NS_PER_S) {
+    if (now - limit->since_ns > period_s * GP_NS_PER_S) {
         limit->since_ns = now;
         limit->n = 0;
     }
-    if (limit->n >= limit->burst) {
+    if (limit->n >= burst) {
         limit->skipped++;
         return false;
     }

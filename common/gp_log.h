@@ -34,8 +34,11 @@ bool gp_log_on(const char *area, enum gp_log_level level);
 void gp_log_write(const char *area, enum gp_log_level level, const char *fmt, ...)
     GP_PRINTF(3, 4);
 
-/* A limit for lines that a peer can provoke: @burst of them in @period_s seconds.
- * Zero-initialised but for the two numbers; one thread. */
+/* A limit for lines that a peer can provoke: @burst of them in @period_s seconds; zeros
+ * stand for GP_LOG_LIMIT_BURST and GP_LOG_LIMIT_PERIOD_S.  Zero-initialised but for the
+ * two numbers; one thread. */
+#define GP_LOG_LIMIT_BURST 5
+#define GP_LOG_LIMIT_PERIOD_S 60
 struct gp_log_limit {
     uint32_t burst, period_s;
     uint32_t n, skipped;

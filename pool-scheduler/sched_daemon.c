@@ -19,7 +19,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/un.h>
 
 /* Leases and heartbeats are seconds; a quarter of one is exact enough. */
@@ -204,26 +203,44 @@ on_tick(struct gp_loop_timer *timer)
 
 /* -------------------------------------------------------------- start, stop -- */
 
-/* A bounded batch, so that a flood of connections does not starve the others. */
 static void
-accept_batch(struct sched *sched, int listen_fd)
+on_accept(struct gp_listener *listener, int fd)
 {
-    int fd;
-
-    for (int i = 0; i < 64 && !gp_net_accept(listen_fd, &fd); i++)
-        sched_conn_accept(sched, fd);
+    sched_conn_accept(container_of(listener, struct sched, listener), fd);
 }
 
 static void
-on_listener(struct gp_loop_fd *src, uint32_t revents)
+on_accept_local(struct gp_listener *listener, int fd)
 {
-    accept_batch(container_of(src, struct sched, listener), src->fd);
+    sched_conn_accept(container_of(listener, struct sched, local), fd);
 }
 
 static void
-on_local(struct gp_loop_fd *src, uint32_t revents)
+accept_trouble(struct sched *sched, int error)
 {
-    accept_batch(container_of(src, struct sched, local), src->fd);
+    uint32_t skipped;
+
+    if (gp_log_limit_ok(&sched->accept_log, &skipped))
+        gp_log_warn("sched",
+                    "cannot accept a connection: %s; it is tried again every %d ms%s "
+                    "(%u such lines left out)",
+                    strerror(-error), GP_LISTENER_PAUSE_MS,
+                    error == -EMFILE ? ", raise the limit of open files (ulimit -n, "
+                                       "LimitNOFILE= of the unit)"
+                                     : "",
+                    skipped);
+}
+
+static void
+on_trouble(struct gp_listener *listener, int error)
+{
+    accept_trouble(container_of(listener, struct sched, listener), error);
+}
+
+static void
+on_trouble_local(struct gp_listener *listener, int error)
+{
+    accept_trouble(container_of(listener, struct sched, local), error);
 }
 
 static void
@@ -266,7 +283,7 @@ start_listening(struct sched *sched, struct gp_err *err)
     r = gp_net_listen(sched->config.listen, CTL_DEFAULT_PORT, 1024, &fd, err);
     if (r < 0)
         return r;
-    r = gp_loop_fd_add(sched->loop, &sched->listener, fd, EPOLLIN, on_listener);
+    r = gp_listener_init(&sched->listener, sched->loop, fd, on_accept, on_trouble);
     if (r < 0)
         return gp_err_set(err, r, "event loop: %s", strerror(-r));
     fd = -1; /* closed by sched_fini() */
@@ -298,22 +315,12 @@ start_local(struct sched *sched, struct gp_err *err)
     r = gp_net_listen(path, 0, 64, &fd, err);
     if (r < 0)
         return r;
-    r = gp_loop_fd_add(sched->loop, &sched->local, fd, EPOLLIN, on_local);
+    r = gp_listener_init(&sched->local, sched->loop, fd, on_accept_local,
+                         on_trouble_local);
     if (r < 0)
         return gp_err_set(err, r, "event loop: %s", strerror(-r));
     fd = -1; /* closed by sched_fini() */
     return 0;
-}
-
-static void
-stop_listening(struct gp_loop_fd *src)
-{
-    int fd = src->fd;
-
-    if (fd < 0)
-        return;
-    gp_loop_fd_del(src);
-    close(fd);
 }
 
 static void
@@ -334,7 +341,7 @@ announce(struct sched *sched, struct gp_err *err)
     char name[GP_NET_NAME_MAX];
     CLEANUP_FREE char *line = NULL;
 
-    gp_net_own_name(sched->listener.fd, name, sizeof(name));
+    gp_net_own_name(sched->listener.src.fd, name, sizeof(name));
     gp_log_info("sched", "listening on %s, %u servers and %zu sessions known, key %s",
                 name, sched->pool->n_servers, sched->sessions.by_id.count,
                 ticket_key_id(sched->key));
@@ -354,7 +361,6 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
 
     memset(sched, 0, sizeof(*sched));
     sched->config = *config;
-    sched->listener.fd = sched->local.fd = -1;
     sched->started_ns = gp_now_ns();
     sched->next_report = 1;
     sched->commit.end = &sched->commit.first;
@@ -400,8 +406,8 @@ sched_fini(struct sched *sched)
     while (sched->conns)
         sched_conn_free(sched->conns);
     sched_metrics_stop(sched->metrics);
-    stop_listening(&sched->listener);
-    stop_listening(&sched->local);
+    gp_listener_fini(&sched->listener);
+    gp_listener_fini(&sched->local);
     sched_kube_stop(sched->kube);
     gp_loop_free(sched->loop);
     if (sched->pool)

@@ -16,6 +16,8 @@
 #define SCHED_DAEMON_H
 
 #include "gp_base.h"
+#include "gp_listener.h"
+#include "gp_log.h"
 #include "gp_loop.h"
 #include "sched_auth.h"
 #include "sched_pool.h"
@@ -69,7 +71,8 @@ struct sched_counters {
 struct sched {
     struct sched_config config;
     struct gp_loop *loop;
-    struct gp_loop_fd listener, local; /* TCP, Unix socket */
+    struct gp_listener listener, local; /* TCP, Unix socket */
+    struct gp_log_limit accept_log;     /* strangers can provoke these lines */
     struct gp_loop_timer tick;
     struct sched_pool *pool;
     struct sched_sessions sessions;

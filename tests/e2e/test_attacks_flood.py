@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Floods of connections: a host that floods a server keeps out nobody but itself."""
 
+import os
 import resource
 import socket
+import time
 
 from harness.raw import attach_request, where
+from test_hostile_scheduler import address as scheduler_address
 
 FLOOD = 2000
 KEPT = 600  # more than a server keeps, fewer than a process may open
@@ -62,3 +65,33 @@ def test_server_without_descriptors_waits_and_goes_on(case):
         stranger.close()
     resource.prlimit(server, resource.RLIMIT_NOFILE, (most, most))
     session.run(case.programs / "vecadd")
+
+
+def cpu_seconds(pid):
+    """Time that the process has computed."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        user, system = file.read().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def test_scheduler_without_descriptors_waits_and_goes_on(case):
+    pool = case.pool(servers=1, cards=1)
+    pid = pool.pid("gpupool-scheduler")
+    _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    room = max(pool.files(pid)) + 5
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (room, most))
+    silent = [socket.create_connection(scheduler_address(pool), timeout=case.patience)
+              for _ in range(room)]
+    case.wait_for(lambda: len(pool.files(pid)) == room, "it has all descriptors that it may")
+    before, since = cpu_seconds(pid), time.monotonic()
+    # Silent connections are sent away after their time.
+    case.equal(silent[0].recv(1), b"", "what a silent stranger gets")
+    share = (cpu_seconds(pid) - before) / (time.monotonic() - since)
+    case.check(share < 0.3, f"the scheduler computes {share:.0%} of the time that it waits")
+    lines = pool.log().count("cannot accept a connection")
+    case.check(1 <= lines <= 5, f"{lines} lines about one lack of descriptors")
+    case.contains(pool.log(), "raise the limit of open files", "the remedy")
+    for stranger in silent:
+        stranger.close()
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
+    pool.session(core=20, memory="128MiB").run(case.programs / "vecadd")
