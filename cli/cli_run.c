@@ -16,6 +16,10 @@ static const char HELP[] =
     "Usage: gpupool run [OPTION...] [--] PROGRAM [ARG...]\n"
     "Run PROGRAM with a slice of a card of the pool as its GPU.\n"
     "\n" CLI_WANT_HELP "  --verbose           say which slice of which card it got\n"
+    "  --unbound-ticket    for a libcuda.so.1 that is older than this command: "
+    "anybody\n"
+    "                      who has the ticket can use it; servers refuse that by "
+    "default\n"
     "\n"
     "The session is held while PROGRAM runs and given back when it ends.  Exit "
     "status:\n"
@@ -27,11 +31,13 @@ static const char HELP[] =
 enum {
     OPT_HELP = 256,
     OPT_VERBOSE,
+    OPT_UNBOUND,
 };
 
 static const struct option OPTIONS[] = {
     CLI_WANT_OPTIONS,
     {"verbose", no_argument, NULL, OPT_VERBOSE},
+    {"unbound-ticket", no_argument, NULL, OPT_UNBOUND},
     {"help", no_argument, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -42,7 +48,7 @@ struct run {
     struct cli_child child;
     struct gp_loop *loop;
     char **program;
-    bool verbose;
+    bool verbose, unbound;
 };
 
 /* 0: go on; else *ret_status is the exit status. */
@@ -60,6 +66,8 @@ parse(struct run *run, int argc, char **argv, int *ret_status)
         }
         if (opt == OPT_VERBOSE)
             run->verbose = true;
+        else if (opt == OPT_UNBOUND)
+            run->unbound = true;
         else
             r = cli_want_option(&run->want, opt, optarg, &err);
     }
@@ -95,8 +103,8 @@ open_session(struct run *run)
 
     run->want.open.program = run->program[0];
     run->want.open.hold = true;
-    r = cli_session_open(&run->session, run->want.scheduler, &run->want.open, &refusal,
-                         &err);
+    r = cli_session_open(&run->session, run->want.scheduler, &run->want.open,
+                         !run->unbound, &refusal, &err);
     if (r < 0 && refusal)
         return refused(refusal, &err);
     if (r < 0)
@@ -124,6 +132,7 @@ set_environment(const struct run *run)
         return cli_fail(CLI_FAILED, "run: out of memory");
     unsetenv("GPUPOOL_SERVER"); /* the file alone decides */
     unsetenv("GPUPOOL_TICKET");
+    unsetenv("GPUPOOL_TICKET_SECRET_FILE");
     return CLI_OK;
 }
 

@@ -35,20 +35,25 @@ take_grant(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant,
     s->lease_ms = grant->lease_ms;
     s->lease_end_ns = gp_now_ns() + grant->lease_ms * GP_NS_PER_MS;
     gp_str_copy(s->name, sizeof(s->name), grant->session);
-    return cli_session_file_write(s->file, grant, err);
+    return cli_session_file_write(s->file, grant, s->bound ? s->secret : NULL, err);
 }
 
 int
 cli_session_open(struct cli_session *s, const char *scheduler,
-                 const Gpupool__Ctl__CtlOpen *open,
+                 const Gpupool__Ctl__CtlOpen *open, bool bound,
                  Gpupool__Ctl__CtlReply **ret_refusal, struct gp_err *err)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlOpen shown = *open;
+    uint8_t key[GP_X25519_SIZE];
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     int r;
 
     memset(s, 0, sizeof(*s));
+    s->bound = bound;
+    if (gp_x25519_new(s->secret) < 0)
+        return gp_err_set(err, -EIO, "no random bytes");
+    gp_x25519_public(s->secret, key);
     r = cli_ctl_open(&s->ctl, scheduler, err);
     if (!r)
         r = cli_ctl_prove(&s->ctl, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT, open->token,
@@ -56,6 +61,8 @@ cli_session_open(struct cli_session *s, const char *scheduler,
     if (r < 0)
         return r;
     shown.token = cli_ctl_shown(open->token);
+    shown.client_key.data = key;
+    shown.client_key.len = bound ? sizeof(key) : 0;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
     req.open = &shown;
     r = cli_ctl_call(&s->ctl, &req, CLI_DEADLINE_NS, &reply, err);
@@ -295,4 +302,5 @@ cli_session_close(struct cli_session *s)
     free(s->file);
     s->file = NULL;
     explicit_bzero(s->lease_key, sizeof(s->lease_key));
+    explicit_bzero(s->secret, sizeof(s->secret));
 }

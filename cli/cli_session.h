@@ -17,6 +17,7 @@
 #include "gp_base.h"
 #include "gp_loop.h"
 #include "gp_msg.h"
+#include "gp_x25519.h"
 
 #include <stdint.h>
 
@@ -32,6 +33,8 @@ struct cli_session {
     uint32_t request; /* id of the renewal under way */
     uint64_t id;
     uint8_t lease_key[16];
+    uint8_t secret[GP_X25519_SIZE]; /* its tickets are bound to it; goes nowhere */
+    bool bound;                     /* so they are */
     uint32_t lease_ms;
     uint64_t lease_end_ns;
     bool warned, lost;
@@ -40,10 +43,11 @@ struct cli_session {
     char *file; /* session file */
 };
 
-/* Open a session.  -EREMOTE: refused, *ret_refusal holds the reasons.  On any failure
- * cli_session_close() is still due. */
+/* Open a session.  @bound: nobody else can use its tickets; else also a client library
+ * that cannot make the proof.  -EREMOTE: refused, *ret_refusal holds the reasons.  On
+ * any failure cli_session_close() is still due. */
 int cli_session_open(struct cli_session *session, const char *scheduler,
-                     const Gpupool__Ctl__CtlOpen *open,
+                     const Gpupool__Ctl__CtlOpen *open, bool bound,
                      Gpupool__Ctl__CtlReply **ret_refusal, struct gp_err *err);
 /* Keep it alive on @loop. */
 int cli_session_keep(struct cli_session *session, struct gp_loop *loop,

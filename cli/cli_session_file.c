@@ -3,6 +3,7 @@
 
 #include "cli_folder.h"
 #include "ctl_limits.h"
+#include "gp_b64.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_str.h"
@@ -118,15 +119,21 @@ cli_session_file_take_end(const char *path)
 
 int
 cli_session_file_write(const char *path, const Gpupool__Ctl__CtlGrant *grant,
-                       struct gp_err *err)
+                       const uint8_t *secret, struct gp_err *err)
 {
+    CLEANUP_FREE char *bound = secret ? gp_b64_encode(secret, GP_X25519_SIZE) : NULL;
     CLEANUP_FREE char *text = NULL;
     size_t size;
-    FILE *f = open_memstream(&text, &size);
+    FILE *f;
 
+    if (secret && !bound)
+        return -ENOMEM;
+    f = open_memstream(&text, &size);
     if (!f)
         return -ENOMEM;
     fprintf(f, "gpupool-session 1\nsession %s\n", grant->session);
+    if (bound)
+        fprintf(f, "secret %s\n", bound);
     for (size_t i = 0; i < grant->n_tickets; i++) {
         const Gpupool__Ctl__CtlTicket *t = grant->tickets[i];
 

@@ -4,6 +4,7 @@
  *
  *     gpupool-session 1
  *     session NAME
+ *     secret BASE64URL
  *     server HOST:PORT
  *     local unix:/PATH
  *     ticket TEXT
@@ -18,6 +19,7 @@
 
 #include "control.pb-c.h"
 #include "gp_base.h"
+#include "gp_x25519.h"
 
 struct gp_err;
 
@@ -33,7 +35,8 @@ int cli_session_file_await_end(const char *path, struct gp_err *err);
  * file is removed. */
 char *cli_session_file_take_end(const char *path);
 
+/* @secret: what the tickets are bound to; NULL: they are not. */
 int cli_session_file_write(const char *path, const Gpupool__Ctl__CtlGrant *grant,
-                           struct gp_err *err);
+                           const uint8_t *secret, struct gp_err *err);
 
 #endif

@@ -71,8 +71,13 @@ int sched_kube_start(struct sched *sched, struct gp_err *err);
 void sched_kube_stop(struct sched_kube *kube); /* NULL is a no-op */
 void sched_pod_end(struct sched_conn *conn);   /* nothing under way: a no-op */
 
-/* A grant of @session; @keyed: with its lease key, which lets the peer close it. */
+/* A grant of @session with its lease key, which lets the peer renew and close it. */
 void sched_reply_grant(struct sched_conn *conn, uint32_t id,
-                       const struct sched_session *session, bool keyed);
+                       const struct sched_session *session);
+/* A grant without the lease key, with tickets for who has the secret of @client_key;
+ * NULL: a peer that has none. */
+void sched_reply_pod_grant(struct sched_conn *conn, uint32_t id,
+                           const struct sched_session *session,
+                           const uint8_t *client_key);
 
 #endif

@@ -25,9 +25,10 @@
 
 /* ----------------------------------------------------------------- tickets -- */
 
+/* @client_key: whose alone it is; NULL: anybody's who has it. */
 static int
-ticket_make(const struct sched *sched, const struct sched_part *part, char **ret_text,
-            struct gp_err *err)
+ticket_make(const struct sched *sched, const struct sched_part *part,
+            const uint8_t *client_key, char **ret_text, struct gp_err *err)
 {
     const struct sched_session *session = part->session;
     struct ticket_claims c = {0};
@@ -46,6 +47,9 @@ ticket_make(const struct sched *sched, const struct sched_part *part, char **ret
     /* A lease that ends is announced to the server; the ticket's own end matters when
      * the scheduler is away, and must not come before the lease's. */
     c.expires = now + left / GP_NS_PER_S + CLOCK_SKEW_S;
+    c.bound = client_key;
+    if (client_key)
+        memcpy(c.client_key, client_key, sizeof(c.client_key));
     c.n_peers = session->n_parts > 1 ? session->n_parts : 0;
     for (uint32_t i = 0; i < c.n_peers; i++)
         if (!gp_str_copy(c.peers[i], sizeof(c.peers[i]),
@@ -79,12 +83,14 @@ grant_tickets_fini(struct grant_tickets *tickets)
 
 static int
 grant_tickets_make(const struct sched *sched, const struct sched_session *session,
-                   struct grant_tickets *tickets, struct gp_err *err)
+                   const uint8_t *client_key, struct grant_tickets *tickets,
+                   struct gp_err *err)
 {
     for (uint32_t i = 0; i < session->n_parts; i++) {
         const struct sched_server *server = session->parts[i].server;
         Gpupool__Ctl__CtlTicket *ticket = &tickets->ticket[i];
-        int r = ticket_make(sched, &session->parts[i], &tickets->text[i], err);
+        int r =
+            ticket_make(sched, &session->parts[i], client_key, &tickets->text[i], err);
 
         if (r < 0)
             return r;
@@ -100,16 +106,16 @@ grant_tickets_make(const struct sched *sched, const struct sched_session *sessio
 }
 
 /* Answer with everything a client needs to run under @session. */
-void
-sched_reply_grant(struct sched_conn *conn, uint32_t id,
-                  const struct sched_session *session, bool keyed)
+static void
+reply_grant(struct sched_conn *conn, uint32_t id, const struct sched_session *session,
+            const uint8_t *client_key, bool keyed)
 {
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlGrant grant = GPUPOOL__CTL__CTL_GRANT__INIT;
     CLEANUP(grant_tickets_fini) struct grant_tickets tickets = {.n = 0};
     struct sched_status_slices slices;
     struct gp_err err = {0};
-    int r = grant_tickets_make(conn->sched, session, &tickets, &err);
+    int r = grant_tickets_make(conn->sched, session, client_key, &tickets, &err);
 
     if (r < 0) {
         gp_log_error("session", "%s: no ticket: %s", session->name,
@@ -134,6 +140,20 @@ sched_reply_grant(struct sched_conn *conn, uint32_t id,
     sched_conn_reply(conn, &reply);
 }
 
+void
+sched_reply_grant(struct sched_conn *conn, uint32_t id,
+                  const struct sched_session *session)
+{
+    reply_grant(conn, id, session, session->bound ? session->client_key : NULL, true);
+}
+
+void
+sched_reply_pod_grant(struct sched_conn *conn, uint32_t id,
+                      const struct sched_session *session, const uint8_t *client_key)
+{
+    reply_grant(conn, id, session, client_key, false);
+}
+
 /* -------------------------------------------------------------------- open -- */
 
 struct open_request {
@@ -152,6 +172,9 @@ check_strings(const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err)
                           CTL_NAME_MAX - 1);
     if (msg->card_uuid.len && msg->card_uuid.len != TICKET_UUID_SIZE)
         return gp_err_set(err, -EINVAL, "a card's uuid has %d bytes", TICKET_UUID_SIZE);
+    if (msg->client_key.len && msg->client_key.len != TICKET_CLIENT_KEY_SIZE)
+        return gp_err_set(err, -EINVAL, "a client's key has %d bytes",
+                          TICKET_CLIENT_KEY_SIZE);
     if ((unsigned)msg->policy > TICKET_BEST_EFFORT)
         return gp_err_set(err, -EINVAL, "unknown policy %u", (unsigned)msg->policy);
     if ((unsigned)msg->session_class > GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE)
@@ -200,6 +223,9 @@ read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
     open->spec.lease_ms =
         gp_min(msg->lease_ms ? msg->lease_ms : config->lease_ms, config->lease_max_ms);
     open->spec.lease_ms = gp_max(open->spec.lease_ms, config->lease_min_ms);
+    open->spec.bound = msg->client_key.len;
+    if (open->spec.bound)
+        memcpy(open->spec.client_key, msg->client_key.data, TICKET_CLIENT_KEY_SIZE);
     open->spec.opened_unix = gp_wall_ns() / GP_NS_PER_S;
     return 0;
 }
@@ -316,7 +342,7 @@ sched_handle_open(struct sched_conn *conn, uint32_t id,
     if (session) {
         sched_session_lease(&sched->sessions, session,
                             gp_now_ns() + session->lease_ms * GP_NS_PER_MS);
-        sched_reply_grant(conn, id, session, true);
+        sched_reply_grant(conn, id, session);
         return;
     }
     if (!r && sched_place(sched->pool, &open.req, &decision) < 0) {
@@ -345,7 +371,7 @@ void
 sched_handle_opened(struct sched_conn *conn, uint32_t id,
                     const struct sched_session *session)
 {
-    sched_reply_grant(conn, id, session, true);
+    sched_reply_grant(conn, id, session);
 }
 
 /* ------------------------------------------------------------ renew, close -- */
@@ -397,7 +423,7 @@ sched_handle_renew(struct sched_conn *conn, uint32_t id,
     if (msg->hold)
         sched_conn_hold(conn, session);
     gp_log_debug("session", "%s: renewed for %u ms", session->name, session->lease_ms);
-    sched_reply_grant(conn, id, session, true);
+    sched_reply_grant(conn, id, session);
 }
 
 /* The session that an administrator means by its number, or by its whole id. */

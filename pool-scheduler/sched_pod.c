@@ -45,6 +45,8 @@ struct sched_pod {
     struct kube_stream stream;
     uint32_t request;
     bool reviewed; /* the token is good, the claim is being read */
+    bool bound;    /* the tickets are for the secret of @client_key */
+    uint8_t client_key[TICKET_CLIENT_KEY_SIZE];
     char claim[KUBE_NAME_MAX], ns[KUBE_NAME_MAX], uid[64];
     char *body;
     size_t len;
@@ -86,11 +88,14 @@ grant(struct sched_pod *pod, const struct sched_session *session)
 {
     struct sched_conn *conn = pod->conn;
     uint32_t request = pod->request;
+    uint8_t key[TICKET_CLIENT_KEY_SIZE];
+    bool bound = pod->bound;
 
+    memcpy(key, pod->client_key, sizeof(key));
     gp_log_info("session", "%s: claim %s/%s uses session %s", conn->peer, pod->ns,
                 pod->claim, session->name);
     sched_pod_end(conn);
-    sched_reply_grant(conn, request, session, false);
+    sched_reply_pod_grant(conn, request, session, bound ? key : NULL);
     sched_conn_touch(conn);
 }
 
@@ -278,6 +283,8 @@ bad_request(const struct sched_conn *conn, const Gpupool__Ctl__CtlPodSession *ms
         return "no pod's token was sent";
     if (!*msg->claim || strlen(msg->claim) >= KUBE_NAME_MAX)
         return "no claim is named (GPUPOOL_CLAIM)";
+    if (msg->client_key.len && msg->client_key.len != TICKET_CLIENT_KEY_SIZE)
+        return "the client's key has a wrong size";
     return NULL;
 }
 
@@ -298,6 +305,9 @@ sched_handle_pod_session(struct sched_conn *conn, uint32_t id,
     pod->stream.on_data = on_data;
     pod->stream.on_end = on_end;
     gp_str_copy(pod->claim, sizeof(pod->claim), msg->claim);
+    pod->bound = msg->client_key.len;
+    if (pod->bound)
+        memcpy(pod->client_key, msg->client_key.data, sizeof(pod->client_key));
     conn->pod = pod;
     ask_review(pod, msg->token);
 }

@@ -195,6 +195,8 @@ session_fill(struct sched_sessions *set, struct sched_session *session,
     session->policy = spec->policy;
     session->offline = spec->offline;
     session->spatial = spec->spatial;
+    session->bound = spec->bound;
+    memcpy(session->client_key, spec->client_key, sizeof(session->client_key));
     session->core_limit = spec->core_limit;
     session->max_attachments = spec->max_attachments;
     session->lease_ms = spec->lease_ms;

@@ -61,6 +61,8 @@ struct sched_session {
     enum ticket_spatial spatial;
     uint32_t core_limit, max_attachments, lease_ms;
     uint64_t opened_unix;
+    bool bound; /* its tickets are good for who has the secret of @client_key only */
+    uint8_t client_key[TICKET_CLIENT_KEY_SIZE];
     struct sched_slice slices[TICKET_SLICES_MAX];
     uint32_t n_slices;
 
@@ -142,6 +144,8 @@ struct sched_session_spec {
     enum ticket_spatial spatial;
     uint32_t core_limit, max_attachments, lease_ms;
     uint64_t opened_unix;
+    bool bound;
+    uint8_t client_key[TICKET_CLIENT_KEY_SIZE];
 };
 
 /* Make a session and take @decision's slices for it.  -ENOSPC: they are not free. */

@@ -47,7 +47,7 @@ $(O)/gen/attach.pb-c.c: $(O)/gen/attach.pb-c.h ;
 
 GEN_DEPS += $(GEN_STAMP) $(O)/gen/attach.pb-c.h
 
-$(eval $(call static_lib,wire,proto/wire_trace.c proto/wire_image.c proto/wire_lines.c $(O)/gen/wire_tables.c \
+$(eval $(call static_lib,wire,proto/wire_trace.c proto/wire_image.c proto/wire_lines.c proto/attach_proof.c $(O)/gen/wire_tables.c \
     $(O)/gen/attach.pb-c.c,common proto $(O)/gen))
 
 .PHONY: coverage show-gen gen-diff list-manual wire-lock

@@ -209,6 +209,10 @@ claims_pack(const struct ticket_claims *c, const char *key_id, uint8_t **ret,
     msg.expires = c->expires;
     msg.max_attachments = c->max_attachments;
     msg.key_id = (char *)key_id;
+    if (c->bound) {
+        msg.client_key.data = (uint8_t *)c->client_key;
+        msg.client_key.len = sizeof(c->client_key);
+    }
     bytes = malloc(gpupool__ctl__ticket_claims__get_packed_size(&msg));
     if (!bytes)
         return -ENOMEM;
@@ -310,6 +314,11 @@ claims_from_message(const Gpupool__Ctl__TicketClaims *msg, struct ticket_claims 
     for (size_t i = 0; i < msg->n_peers; i++)
         if (!gp_str_copy(c->peers[i], sizeof(c->peers[i]), msg->peers[i]))
             return -EBADMSG;
+    if (msg->client_key.len && msg->client_key.len != sizeof(c->client_key))
+        return -EBADMSG;
+    c->bound = msg->client_key.len;
+    if (c->bound)
+        memcpy(c->client_key, msg->client_key.data, sizeof(c->client_key));
     c->n_peers = (uint32_t)msg->n_peers;
     c->session_id = msg->session_id;
     c->n_slices = (uint32_t)msg->n_slices;

@@ -9,9 +9,10 @@
  * thing ever signed with the same key can pass for a ticket.  A server needs
  * the scheduler's public key and a clock, and asks nobody.
  *
- * Plain values, no thread of its own.  Not encryption: whoever reads a ticket
- * knows what is in it and can use it until it expires, so it is kept in files
- * with mode 0600 and never logged.
+ * Plain values, no thread of its own.  Not encryption: whoever reads a ticket knows
+ * what is in it.  A bound one is used only with the proof of attach_proof.h; one that
+ * is not can be used by anybody until it expires.  Tickets are kept in files with mode
+ * 0600 and never logged.
  */
 #ifndef TICKET_H
 #define TICKET_H
@@ -31,6 +32,7 @@ struct ticket_key; /* ticket_key.h */
 #define TICKET_OWNER_MAX 128 /* user@host, with the NUL */
 #define TICKET_KEY_ID_MAX 20 /* 16 hex digits, with the NUL */
 #define TICKET_UUID_SIZE 16
+#define TICKET_CLIENT_KEY_SIZE 32
 #define TICKET_PEER_MAX 96 /* host:port, with the NUL; a longer one is left empty */
 
 enum ticket_policy {
@@ -71,6 +73,8 @@ struct ticket_claims {
      */
     char peers[TICKET_SLICES_MAX][TICKET_PEER_MAX];
     uint32_t n_peers;
+    bool bound; /* only who proves to have the secret of @client_key may use it */
+    uint8_t client_key[TICKET_CLIENT_KEY_SIZE]; /* X25519; zeros unless bound */
 };
 
 /* Sign @claims; *ret_text is the caller's, free().

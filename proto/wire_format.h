@@ -210,7 +210,10 @@ static_assert(sizeof(struct wire_event_callback) == 24, "wire layout");
 #define WIRE_INDEX_MAX ((1u << 28) - 1)
 #define WIRE_INDEX_SERVER (1u << 27)
 #define WIRE_LINKS_MAX 16u
+#define WIRE_LANE_COOKIE 16u /* bytes; see attach.proto */
 #define WIRE_PEER_COOKIE 16u /* bytes; see attach.proto */
+#define WIRE_RDMA_COOKIE 16u
+#define WIRE_ENDING_COOKIE 16u /* bytes; see attach.proto */
 
 enum wire_kind {
     WIRE_KIND_NONE = 0,

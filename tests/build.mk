@@ -13,6 +13,8 @@ include proto/control.mk
 
 $(eval $(call helper_program,tests/e2e/mkticket,tests/e2e/mkticket.c,$(CTL_INCS),,$(CTL_LIBS),$(CTL_LDLIBS)))
 TEST_PROGRAMS += $(O)/tests/e2e/mkticket
+$(eval $(call helper_program,tests/e2e/mkproof,tests/e2e/mkproof.c,$(CTL_INCS),,wire common,-lprotobuf-c))
+TEST_PROGRAMS += $(O)/tests/e2e/mkproof
 
 # Its prerequisites are in the Makefile, after everybody's build.mk.
 .PHONY: test-programs

@@ -3,9 +3,11 @@
 
 #include "ctl_call.h"
 #include "ctl_limits.h"
+#include "gp_b64.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_time.h"
+#include "gp_x25519.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,15 +27,17 @@ stub_pod_named(void)
 }
 
 static char *
-session_text(const Gpupool__Ctl__CtlGrant *grant)
+session_text(const Gpupool__Ctl__CtlGrant *grant, const uint8_t secret[GP_X25519_SIZE])
 {
+    CLEANUP_FREE char *bound = gp_b64_encode(secret, GP_X25519_SIZE);
     char *text = NULL;
     size_t size;
-    FILE *f = open_memstream(&text, &size);
+    FILE *f = bound ? open_memstream(&text, &size) : NULL;
 
     if (!f)
         return NULL;
-    fprintf(f, "gpupool-session 1\nsession %s\n", grant->session);
+    fprintf(f, "gpupool-session 1\nsession %s\nsecret %s\n", grant->session, bound);
+    explicit_bzero(bound, strlen(bound));
     for (size_t i = 0; i < grant->n_tickets; i++) {
         const Gpupool__Ctl__CtlTicket *t = grant->tickets[i];
 
@@ -49,7 +53,8 @@ session_text(const Gpupool__Ctl__CtlGrant *grant)
     return text;
 }
 
-/* One question.  -EAGAIN: it may go better soon. */
+/* One question, with a key of this process that the tickets are bound to.  -EAGAIN: it
+ * may go better soon. */
 static int
 ask(const char *address, char *token, const char *claim, uint64_t deadline,
     char **ret_text, struct gp_err *err)
@@ -57,11 +62,17 @@ ask(const char *address, char *token, const char *claim, uint64_t deadline,
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlPodSession body = GPUPOOL__CTL__CTL_POD_SESSION__INIT;
     CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    uint8_t secret[GP_X25519_SIZE], key[GP_X25519_SIZE];
     CLEANUP_FD int fd = -1;
     int r = ctl_call_open(address, deadline, &fd, err);
 
     if (r < 0)
         return -EAGAIN;
+    if (gp_x25519_new(secret) < 0)
+        return gp_err_set(err, -EIO, "no random bytes");
+    gp_x25519_public(secret, key);
+    body.client_key.data = key;
+    body.client_key.len = sizeof(key);
     body.major = CTL_MAJOR;
     body.token = token;
     body.claim = (char *)claim;
@@ -79,7 +90,8 @@ ask(const char *address, char *token, const char *claim, uint64_t deadline,
     if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_GRANT ||
         !reply->grant->n_tickets)
         return gp_err_set(err, -EPROTO, "the scheduler answered something else");
-    *ret_text = session_text(reply->grant);
+    *ret_text = session_text(reply->grant, secret);
+    explicit_bzero(secret, sizeof(secret));
     return *ret_text ? 0 : -ENOMEM;
 }
 

@@ -4,12 +4,14 @@
 
 #include "attach.pb-c.h"
 #include "cuda_abi.h"
+#include "gp_b64.h"
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_msg.h"
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_x25519.h"
 #include "stub_session.h"
 #include "stub_stripes.h"
 #include "wire_format.h"
@@ -49,6 +51,7 @@ attach_send_request(int fd, const struct stub_server *server,
     req.link = at->link;
     req.device_base = at->device_base;
     req.payloads = at->payloads;
+    req.bound = at->secret != NULL;
     req.transports = transports;
     req.n_transports = !extra ? 1 : strcmp(extra, "shm") == 0 ? 3 : 2;
     len = gpupool__attach_request__get_packed_size(&req);
@@ -74,6 +77,73 @@ attach_recv_reply(int fd, uint64_t deadline, Gpupool__AttachReply **ret,
     if (!*ret)
         return gp_err_set(err, -EPROTO, "the server's answer is no attach reply");
     return 0;
+}
+
+static int
+attach_read_secret(const struct stub_attach *at, uint8_t ret[ATTACH_KEY_SIZE],
+                   struct gp_err *err)
+{
+    CLEANUP_FREE uint8_t *bytes = NULL;
+    size_t size = 0;
+
+    if (!at->secret ||
+        gp_b64_decode(at->secret, strlen(at->secret), &bytes, &size) < 0 ||
+        size != ATTACH_KEY_SIZE)
+        return gp_err_set(err, -EINVAL,
+                          "the session's secret is not %d bytes of base64url",
+                          ATTACH_KEY_SIZE);
+    memcpy(ret, bytes, ATTACH_KEY_SIZE);
+    explicit_bzero(bytes, size);
+    return 0;
+}
+
+/* The server wants to see that the ticket was made for us. */
+static int
+attach_prove(int fd, const char *ticket, const Gpupool__AttachReply *challenge,
+             struct stub_attach *at, uint64_t deadline, struct gp_err *err)
+{
+    Gpupool__AttachProof msg = GPUPOOL__ATTACH_PROOF__INIT;
+    uint8_t secret[ATTACH_KEY_SIZE], proof[ATTACH_PROOF_SIZE], bytes[64];
+    struct attach_transcript t;
+    int r = attach_read_secret(at, secret, err);
+
+    if (r < 0)
+        return r;
+    if (challenge->proof_nonce.len != ATTACH_NONCE_SIZE ||
+        challenge->proof_key.len != ATTACH_KEY_SIZE)
+        return gp_err_set(err, -EPROTO, "the server's challenge is malformed");
+    memcpy(t.nonce, challenge->proof_nonce.data, sizeof(t.nonce));
+    memcpy(t.server_key, challenge->proof_key.data, sizeof(t.server_key));
+    gp_x25519_public(secret, t.client_key);
+    r = attach_transcript_finish(&t, secret, t.server_key, ticket);
+    explicit_bzero(secret, sizeof(secret));
+    if (r < 0)
+        return gp_err_set(err, -EPROTO, "the server's key is none");
+    attach_proof_make(&t, proof);
+    attach_key_make(&t, at->key);
+    at->proven = true;
+    explicit_bzero(&t, sizeof(t));
+    msg.proof.data = proof;
+    msg.proof.len = sizeof(proof);
+    return gp_msg_send(fd, bytes, gpupool__attach_proof__pack(&msg, bytes), deadline,
+                       err);
+}
+
+/* Ask, prove what is to be proven, and get the answer. */
+static int
+attach_ask(int fd, const struct stub_server *server, const char *extra,
+           uint64_t deadline, struct stub_attach *at, Gpupool__AttachReply **ret,
+           struct gp_err *err)
+{
+    int r = attach_send_request(fd, server, at, extra, deadline, err);
+
+    if (r >= 0)
+        r = attach_recv_reply(fd, deadline, ret, err);
+    if (r < 0 || (*ret)->status != GPUPOOL__ATTACH_STATUS__ATTACH_PROVE)
+        return r;
+    r = attach_prove(fd, server->ticket, *ret, at, deadline, err);
+    gpupool__attach_reply__free_unpacked(TAKE_PTR(*ret), NULL);
+    return r < 0 ? r : attach_recv_reply(fd, deadline, ret, err);
 }
 
 static int
@@ -181,18 +251,24 @@ attach_ports(const Gpupool__AttachRdma *rdma,
 
 /* Connect to one of the worker's RDMA ports; the words of @err say why not. */
 static int
-attach_rdma(const Gpupool__AttachTransport *offer, int fd, uint64_t deadline,
-            struct xport_conn **ret, struct gp_err *err)
+attach_rdma(const Gpupool__AttachTransport *offer, const struct stub_attach *at, int fd,
+            uint64_t deadline, struct xport_conn **ret, struct gp_err *err)
 {
     Gpupool__AttachRdma *rdma = gpupool__attach_rdma__unpack(
         NULL, offer->parameters.len, offer->parameters.data);
     struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX];
     size_t n = rdma ? attach_ports(rdma, ports) : 0;
+    uint8_t made[ATTACH_COOKIE_SIZE];
+    const uint8_t *cookie = made;
     int r;
 
-    if (n && rdma->cookie.len == XPORT_RDMA_COOKIE)
-        r = xport_rdma_connect(fd, ports, n, rdma->cookie.data, WIRE_FRAME_MAX,
-                               deadline, ret, err);
+    if (at->proven)
+        attach_cookie_make(at->key, ATTACH_COOKIE_RDMA, 0, made);
+    else
+        cookie = n && rdma->cookie.len == XPORT_RDMA_COOKIE ? rdma->cookie.data : NULL;
+    if (n && cookie)
+        r = xport_rdma_connect(fd, ports, n, cookie, WIRE_FRAME_MAX, deadline, ret,
+                               err);
     else
         r = gp_err_set(err, -EPROTO, "the server's RDMA offer is malformed");
     if (rdma)
@@ -202,7 +278,7 @@ attach_rdma(const Gpupool__AttachTransport *offer, int fd, uint64_t deadline,
 
 /* RDMA was offered: take it, or say why not and stay on TCP. */
 static int
-attach_rdma_or_tcp(const Gpupool__AttachTransport *offer,
+attach_rdma_or_tcp(const Gpupool__AttachTransport *offer, const struct stub_attach *at,
                    enum attach_preference preference, uint64_t deadline, int fd,
                    struct xport_conn **ret, struct gp_err *err)
 {
@@ -214,7 +290,7 @@ attach_rdma_or_tcp(const Gpupool__AttachTransport *offer,
 
     if (r < 0)
         return r;
-    r = attach_rdma(offer, fd, until, ret, &why);
+    r = attach_rdma(offer, at, fd, until, ret, &why);
     if (r >= 0)
         return r;
     if (preference == PREFER_RDMA)
@@ -226,9 +302,9 @@ attach_rdma_or_tcp(const Gpupool__AttachTransport *offer,
 
 /* The transport that the reply chooses.  Takes *fd over on success. */
 static int
-attach_transport(const Gpupool__AttachReply *reply, enum attach_preference preference,
-                 bool local, uint64_t deadline, int *fd, struct xport_conn **ret,
-                 struct gp_err *err)
+attach_transport(const Gpupool__AttachReply *reply, const struct stub_attach *at,
+                 enum attach_preference preference, bool local, uint64_t deadline,
+                 int *fd, struct xport_conn **ret, struct gp_err *err)
 {
     const Gpupool__AttachTransport *shm = local ? attach_offer(reply, "shm") : NULL;
     const Gpupool__AttachTransport *rdma = local ? NULL : attach_offer(reply, "rdma");
@@ -245,7 +321,7 @@ attach_transport(const Gpupool__AttachReply *reply, enum attach_preference prefe
         gp_log_info("stub", "the server stays with %s: %s", local ? "unix" : "tcp",
                     reply->refusals[0]);
     if (rdma)
-        r = attach_rdma_or_tcp(rdma, preference, deadline, *fd, ret, err);
+        r = attach_rdma_or_tcp(rdma, at, preference, deadline, *fd, ret, err);
     else
         r = shm ? xport_shm_accept(*fd, shm->parameters.len != 0, WIRE_FRAME_MAX,
                                    deadline, ret, err)
@@ -325,10 +401,8 @@ attach_talk(const struct stub_server *server, enum attach_preference preference,
     int r = attach_connect(server, preference, deadline, at, &local, &fd, err);
 
     if (r >= 0)
-        r = attach_send_request(fd, server, at, attach_extra(preference, local),
-                                deadline, err);
-    if (r >= 0)
-        r = attach_recv_reply(fd, deadline, ret, err);
+        r = attach_ask(fd, server, attach_extra(preference, local), deadline, at, ret,
+                       err);
     if (r < 0)
         return r;
     if ((*ret)->status != GPUPOOL__ATTACH_STATUS__ATTACH_OK) {
@@ -340,7 +414,7 @@ attach_talk(const struct stub_server *server, enum attach_preference preference,
     r = attach_check_reply(*ret, err);
     if (r < 0)
         return r;
-    r = attach_transport(*ret, preference, local, deadline, &fd, &at->conn, err);
+    r = attach_transport(*ret, at, preference, local, deadline, &fd, &at->conn, err);
     if (r >= 0)
         r = attach_blocks(*ret, at, err);
     if (r < 0)

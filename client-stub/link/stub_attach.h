@@ -12,6 +12,9 @@
 #ifndef STUB_ATTACH_H
 #define STUB_ATTACH_H
 
+#include "attach_proof.h"
+
+#include <stdbool.h>
 #include <stdint.h>
 
 struct Gpupool__AttachReply;
@@ -28,10 +31,13 @@ struct stub_attach {
     uint32_t links;
     uint32_t link;
     uint32_t device_base;
-    uint32_t payloads; /* set here, as attach.proto says */
+    uint32_t payloads;  /* set here, as attach.proto says */
+    const char *secret; /* what the ticket is bound to, or NULL */
     /* The outcome. */
     const struct Gpupool__AttachReply *reply; /* kept for ever */
     struct xport_conn *conn;
+    bool proven; /* @key is the attachment's, and cookies are made from it */
+    uint8_t key[ATTACH_KEY_SIZE];
     const char *address; /* which of the server's addresses answered */
     int status;          /* enum AttachStatus when the server refused */
 };

@@ -2,6 +2,7 @@
 #include "stub_ending.h"
 
 #include "attach.pb-c.h"
+#include "attach_proof.h"
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_msg.h"
@@ -30,11 +31,16 @@ static int
 ending_send(const struct stub_link *link, int fd, uint64_t deadline)
 {
     Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
-    uint8_t bytes[256];
+    uint8_t bytes[256], cookie[ATTACH_COOKIE_SIZE];
 
     req.wire_major = WIRE_MAJOR;
     req.wire_minor = WIRE_MINOR;
     req.ended_cookie = link->attach->lane_cookie;
+    if (link->proven) {
+        attach_cookie_make(link->key, ATTACH_COOKIE_ENDING, 0, cookie);
+        req.ended_cookie.data = cookie;
+        req.ended_cookie.len = WIRE_ENDING_COOKIE;
+    }
     if (gpupool__attach_request__get_packed_size(&req) > sizeof(bytes))
         return -EPROTO;
     return gp_msg_send(fd, bytes, gpupool__attach_request__pack(&req, bytes), deadline,

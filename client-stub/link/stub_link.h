@@ -17,6 +17,7 @@
 #ifndef STUB_LINK_H
 #define STUB_LINK_H
 
+#include "attach_proof.h"
 #include "cuda_abi.h"
 #include "gp_lock.h"
 #include "stub_tls.h"
@@ -102,6 +103,9 @@ struct stub_link {
         uint32_t ctx;          /* index of the context that has the place */
         uint32_t n;            /* posted in it since one was waited for */
     } releases[STUB_RELEASES]; /* by context; under send */
+
+    bool proven; /* cookies of connections are made from @key: attach_proof.h */
+    uint8_t key[ATTACH_KEY_SIZE];
 };
 static_assert(offsetof(struct stub_link, number) == 64, "one cache line");
 

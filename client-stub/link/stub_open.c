@@ -73,13 +73,16 @@ link_fail(CUresult result)
 
 /* Attach to one server; the devices of the ones before it are known. */
 static int
-link_attach(struct stub_link *link, const struct stub_server *server, uint32_t *devices,
-            struct stub_attach *at, struct gp_err *err)
+link_attach(struct stub_link *link, const struct stub_server *server,
+            const char *secret, uint32_t *devices, struct stub_attach *at,
+            struct gp_err *err)
 {
     int r;
 
-    *at = (struct stub_attach){
-        .links = stub_links_n, .link = link->number, .device_base = *devices};
+    *at = (struct stub_attach){.links = stub_links_n,
+                               .link = link->number,
+                               .device_base = *devices,
+                               .secret = secret};
     r = stub_attach(server, at, err);
     if (r < 0)
         return r;
@@ -87,6 +90,8 @@ link_attach(struct stub_link *link, const struct stub_server *server, uint32_t *
     link->conn = at->conn;
     free(link->address);
     link->address = strdup(at->address);
+    link->proven = at->proven;
+    memcpy(link->key, at->key, sizeof(link->key));
     /* The connection is reset when the process dies, so that a worker that does not
      * read, because its device hangs, notices. */
     gp_net_reset_on_close(link->conn->fd, true);
@@ -123,7 +128,8 @@ open_locked(void)
     for (uint32_t i = 0; r >= 0 && i < session.n_servers; i++) {
         stub_links[i].number = i;
         address = session.servers[i].address;
-        r = link_attach(&stub_links[i], &session.servers[i], &devices, &at, &err);
+        r = link_attach(&stub_links[i], &session.servers[i], session.secret, &devices,
+                        &at, &err);
     }
     if (r >= 0 && stub_fork_watch() < 0)
         r = gp_err_set(&err, -ENOMEM, "out of memory");

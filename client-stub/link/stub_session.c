@@ -57,6 +57,7 @@ session_line_take(struct stub_session *s, const char *line, struct gp_err *err)
     const char *address = session_value(line, "server");
 
     session_take(&s->name, line, "session");
+    session_take(&s->secret, line, "secret");
     if (address) {
         if (s->n_servers == WIRE_LINKS_MAX)
             return gp_err_set(err, -E2BIG, "a session has at most %u servers",
@@ -92,6 +93,22 @@ session_parse(struct stub_session *s, const char *path, struct gp_err *err)
     return 0;
 }
 
+/* A file, since other processes can read the environment, and children inherit it. */
+static int
+session_read_secret(struct stub_session *s, const char *path, struct gp_err *err)
+{
+    int r;
+
+    if (!path || !*path)
+        return 0;
+    r = gp_file_read(path, SESSION_FILE_MAX, &s->text, &s->size, err);
+    if (r < 0)
+        return r;
+    s->text[strcspn(s->text, "\r\n")] = '\0';
+    s->secret = s->text;
+    return 0;
+}
+
 bool
 stub_session_named(void)
 {
@@ -105,17 +122,17 @@ stub_session_read(struct stub_session *ret, struct gp_err *err)
     const char *path = getenv("GPUPOOL_SESSION_FILE");
     struct stub_session s = {0};
     bool from_file = path && *path;
-    size_t len;
     int r;
 
     if (from_file || stub_pod_named()) {
-        r = from_file ? gp_file_read(path, SESSION_FILE_MAX, &s.text, &len, err)
+        r = from_file ? gp_file_read(path, SESSION_FILE_MAX, &s.text, &s.size, err)
                       : stub_pod_session(&s.text, err);
         if (r < 0)
             return r;
+        s.size = strlen(s.text);
         r = session_parse(&s, from_file ? path : "the scheduler's answer", err);
         if (r < 0) {
-            free(s.text);
+            stub_session_fini(&s);
             return r;
         }
         *ret = s;
@@ -130,13 +147,17 @@ stub_session_read(struct stub_session *ret, struct gp_err *err)
             "no session: GPUPOOL_SESSION_FILE and GPUPOOL_SERVER are unset");
     if (!s.servers[0].ticket)
         s.servers[0].ticket = "";
-    *ret = s;
-    return 0;
+    r = session_read_secret(&s, getenv("GPUPOOL_TICKET_SECRET_FILE"), err);
+    if (r == 0)
+        *ret = s;
+    return r;
 }
 
 void
 stub_session_fini(struct stub_session *session)
 {
+    if (session->text)
+        explicit_bzero(session->text, session->size);
     free(session->text);
     session->text = NULL;
 }

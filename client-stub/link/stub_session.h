@@ -3,8 +3,8 @@
  * The session's servers and the tickets for them, read from the environment.
  *
  * GPUPOOL_SESSION_FILE=path (written and renewed by `gpupool run`), or
- * GPUPOOL_POD_TOKEN_FILE=path in a pod (stub_pod.h), or GPUPOOL_SERVER=host:port and
- * GPUPOOL_TICKET=text.
+ * GPUPOOL_POD_TOKEN_FILE=path in a pod (stub_pod.h), or GPUPOOL_SERVER=host:port,
+ * GPUPOOL_TICKET=text and GPUPOOL_TICKET_SECRET_FILE=path.
  *
  * The caller owns the struct; stub_session_fini() frees what it holds.
  */
@@ -16,6 +16,7 @@ struct gp_err;
 #include "wire_format.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define STUB_SERVER_PORT 7481 /* when the address names none */
@@ -28,7 +29,9 @@ struct stub_server {
 
 struct stub_session {
     char *text; /* the file's bytes; the others point into it or into the environment */
+    size_t size; /* of the text, which is wiped in the end */
     const char *name;
+    const char *secret; /* what the tickets are bound to; NULL: they are not */
     struct stub_server servers[WIRE_LINKS_MAX]; /* in the order of their devices */
     uint32_t n_servers;
 };

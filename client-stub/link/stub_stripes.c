@@ -51,12 +51,17 @@ stripe_ask(const struct stub_link *link, int fd, uint32_t index, uint64_t deadli
            struct gp_err *err)
 {
     Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
-    uint8_t bytes[256];
+    uint8_t bytes[256], cookie[ATTACH_COOKIE_SIZE];
 
     req.wire_major = WIRE_MAJOR;
     req.wire_minor = WIRE_MINOR;
     req.lane_cookie = link->attach->lane_cookie;
     req.lane_index = index;
+    if (link->proven) {
+        attach_cookie_make(link->key, ATTACH_COOKIE_LANE, index, cookie);
+        req.lane_cookie.data = cookie;
+        req.lane_cookie.len = WIRE_LANE_COOKIE;
+    }
     if (gpupool__attach_request__get_packed_size(&req) > sizeof(bytes))
         return gp_err_set(err, -EPROTO, "a cookie of %zu bytes", req.lane_cookie.len);
     return gp_msg_send(fd, bytes, gpupool__attach_request__pack(&req, bytes), deadline,

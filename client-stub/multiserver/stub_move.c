@@ -168,12 +168,17 @@ static _Atomic uint64_t next_xfer = 1;
 static CUresult
 way_open(struct stub_link *from, const struct stub_link *to)
 {
-    const ProtobufCBinaryData *cookie = &to->attach->peer_cookie;
+    ProtobufCBinaryData cookie = to->attach->peer_cookie;
+    uint8_t made[ATTACH_COOKIE_SIZE];
     struct wire_gp_peer_open_req *req;
     struct stub_call c;
     CUresult r;
 
-    if (cookie->len != WIRE_PEER_COOKIE)
+    if (to->proven) {
+        attach_cookie_make(to->key, ATTACH_COOKIE_PEER, from->number, made);
+        cookie = (ProtobufCBinaryData){WIRE_PEER_COOKIE, made};
+    }
+    if (cookie.len != WIRE_PEER_COOKIE)
         return CUDA_ERROR_NOT_SUPPORTED;
     r = stub_call_begin_on(&c, from, WIRE_CALL_gp_peer_open, sizeof(*req));
     if (r != CUDA_SUCCESS)
@@ -181,8 +186,8 @@ way_open(struct stub_link *from, const struct stub_link *to)
     req = c.body;
     memset(req, 0, sizeof(*req));
     req->link = to->number;
-    memcpy(&req->cookie0, cookie->data, sizeof(uint64_t));
-    memcpy(&req->cookie1, cookie->data + sizeof(uint64_t), sizeof(uint64_t));
+    memcpy(&req->cookie0, cookie.data, sizeof(uint64_t));
+    memcpy(&req->cookie1, cookie.data + sizeof(uint64_t), sizeof(uint64_t));
     return stub_call_post_checked(&c);
 }
 

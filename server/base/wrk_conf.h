@@ -19,9 +19,6 @@
 
 #define WRK_CONF_MAGIC 0x67707731u /* "gpw1" */
 
-/* What a further connection of an attachment shows: nobody guesses it. */
-#define WRK_LANE_COOKIE 16
-
 /* Descriptors of a fresh worker beside 0..2; everything else is closed. */
 #define WRK_FD_CONN 3    /* the client's socket, right behind the AttachRequest */
 #define WRK_FD_CONF 4    /* struct wrk_conf */
@@ -85,11 +82,13 @@ struct wrk_conf {
     uint32_t cuda_version; /* newest API the client's stub speaks, for the log */
     uint32_t images;       /* 1: the supervisor keeps images by content */
     uint8_t image_nonce[WIRE_IMAGE_NONCE];
-    uint8_t lane_cookie[WRK_LANE_COOKIE];
-    uint32_t link_timeout_s; /* xport_set_link_timeout() */
-    uint32_t own_user;       /* 1: no other session's workers are this user */
-    uint32_t soft;           /* 1: the driver is a software card's */
-    uint32_t sandbox_log;    /* 1: log system calls instead of denying them */
+    uint8_t lane_cookie[WIRE_LANE_COOKIE];
+    uint32_t proven; /* 1: the client makes its cookies itself (attach_proof.h) */
+    uint8_t rdma_cookie[WIRE_RDMA_COOKIE]; /* then */
+    uint32_t link_timeout_s;               /* xport_set_link_timeout() */
+    uint32_t own_user;     /* 1: no other session's workers are this user */
+    uint32_t soft;         /* 1: the driver is a software card's */
+    uint32_t sandbox_log;  /* 1: log system calls instead of denying them */
     uint32_t work_limit_s; /* of work that others wait for, for this session's class */
 };
 

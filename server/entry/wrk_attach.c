@@ -142,7 +142,7 @@ wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_e
     reply->msg.devices = reply->device_ptrs;
     reply->msg.n_devices = conf->n_slices;
     fill_transports(reply, link);
-    if (conf->links > 1) {
+    if (conf->links > 1 && !conf->proven) {
         reply->msg.peer_cookie.data = conf->peer_cookie;
         reply->msg.peer_cookie.len = sizeof(conf->peer_cookie);
     }
@@ -156,7 +156,7 @@ wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_e
     reply->msg.payloads = link->payloads;
     if (link->payloads) {
         reply->msg.lane_cookie.data = conf->lane_cookie;
-        reply->msg.lane_cookie.len = sizeof(conf->lane_cookie);
+        reply->msg.lane_cookie.len = conf->proven ? 0 : sizeof(conf->lane_cookie);
         reply->msg.lanes_max = link->offer ? 0 : XPORT_STRIPES_MAX;
     }
     if (conf->images) {

@@ -63,7 +63,7 @@ pack_offer(struct wrk_link *link, struct xport_rdma_port *ports, size_t n,
     msg.host = pointers[0]->host;
     msg.port = pointers[0]->port;
     msg.cookie.data = link->cookie;
-    msg.cookie.len = sizeof(link->cookie);
+    msg.cookie.len = link->cookie_known ? 0 : sizeof(link->cookie);
     if (gpupool__attach_rdma__get_packed_size(&msg) > sizeof(link->parameters))
         return gp_err_set(err, -EMSGSIZE, "addresses too long");
     link->parameters_len = gpupool__attach_rdma__pack(&msg, link->parameters);
@@ -88,7 +88,12 @@ listen_rdma(struct wrk_link *link, const struct wrk_conf *conf, int fd,
     r = xport_rdma_listen(ports, n, &link->listener, err);
     if (r < 0)
         return r;
-    if (getrandom(link->cookie, sizeof(link->cookie), 0) != sizeof(link->cookie))
+    static_assert(sizeof(link->cookie) == sizeof(conf->rdma_cookie),
+                  "one is the other");
+    link->cookie_known = conf->proven;
+    if (conf->proven)
+        memcpy(link->cookie, conf->rdma_cookie, sizeof(link->cookie));
+    else if (getrandom(link->cookie, sizeof(link->cookie), 0) != sizeof(link->cookie))
         return gp_err_set(err, -EIO, "no random bytes for the cookie");
     return pack_offer(link, ports, n, err);
 }

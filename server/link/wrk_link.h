@@ -27,6 +27,7 @@ struct wrk_link {
     uint32_t payloads; /* what is offered, as attach.proto says */
     struct xport_rdma_listener *listener;
     uint8_t cookie[XPORT_RDMA_COOKIE];
+    bool cookie_known; /* the client makes the same, so it is not sent */
 };
 
 /* Decide what to offer the client behind the socket @fd. */

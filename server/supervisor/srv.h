@@ -11,6 +11,7 @@
 #ifndef SRV_H
 #define SRV_H
 
+#include "attach_proof.h"
 #include "gp_listener.h"
 #include "gp_log.h"
 #include "gp_loop.h"
@@ -62,6 +63,8 @@ struct srv {
     bool local_open;                   /* its file is ours to remove */
     /* Lines that strangers can provoke. */
     struct gp_log_limit accept_log, crowd_log, refusal_log;
+    uint8_t secret[ATTACH_KEY_SIZE], public[ATTACH_KEY_SIZE]; /* attach_proof.h; new
+                                                               * at each start */
     struct ticket_key *key; /* whose tickets are honoured; NULL until known */
     struct srv_inventory *inventory;
     struct srv_arbiter *arbiter;

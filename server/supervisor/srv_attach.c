@@ -2,6 +2,7 @@
 #include "srv_attach.h"
 
 #include "attach.pb-c.h"
+#include "attach_proof.h"
 #include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_log.h"
@@ -18,6 +19,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #define REPLY_MAX 4096
@@ -34,14 +36,11 @@ struct srv_attach {
     int fd;        /* taken from conn once the request is whole, else -1 */
     uint64_t from; /* gp_net_peer_hash() */
     char peer[GP_NET_NAME_MAX];
+    Gpupool__AttachRequest *req; /* once it is whole */
+    /* Of its ticket, which is good, while the proof is awaited; NULL before. */
+    struct ticket_claims *claims;
+    uint8_t nonce[ATTACH_NONCE_SIZE];
 };
-
-static void
-attach_request_freep(Gpupool__AttachRequest **req)
-{
-    if (*req)
-        gpupool__attach_request__free_unpacked(*req, NULL);
-}
 
 /* An unauthenticated peer can cause as many of these lines as it likes. */
 static void
@@ -71,6 +70,8 @@ attach_free(struct srv_attach *a)
     gp_msg_conn_fini(&a->conn);
     if (a->fd >= 0)
         close(a->fd);
+    gpupool__attach_request__free_unpacked(a->req, NULL);
+    free(a->claims);
     free(a);
 }
 
@@ -128,28 +129,11 @@ clean_name(char *dst, size_t size, const char *src)
     }
 }
 
-static int
-attach_session(struct srv_attach *a, const Gpupool__AttachRequest *req,
-               struct srv_session **ret, struct gp_err *err)
+/* The client as its request says; @program and @hostname are the caller's. */
+static struct srv_worker_client
+attach_client(const struct srv_attach *a, char program[64], char hostname[64])
 {
-    struct srv *srv = a->srv;
-    struct ticket_claims claims;
-    int r;
-
-    if (!srv->key)
-        return gp_err_set(err, -EBADMSG,
-                          "this server does not know its scheduler's key yet");
-    r = ticket_verify(srv->key, req->ticket, gp_wall_ns() / GP_NS_PER_S, srv->conf.name,
-                      &claims, err);
-    if (r < 0)
-        return r;
-    return srv_session_get(srv, &claims, ret, err);
-}
-
-static void
-attach_request(struct srv_attach *a, const Gpupool__AttachRequest *req)
-{
-    char program[64], hostname[64];
+    const Gpupool__AttachRequest *req = a->req;
     struct srv_worker_client client = {.wire_minor = req->wire_minor,
                                        .cuda_version = req->cuda_version,
                                        .pid = req->pid,
@@ -159,31 +143,36 @@ attach_request(struct srv_attach *a, const Gpupool__AttachRequest *req)
                                        .payloads = req->payloads,
                                        .program = program,
                                        .hostname = hostname};
-    struct srv_session *session = NULL;
-    struct srv *srv = a->srv;
-    struct gp_err err = {0};
-    int r;
 
     for (size_t i = 0; i < req->n_transports; i++) {
         client.shm |= a->local && strcmp(req->transports[i], "shm") == 0;
         client.bells |= strcmp(req->transports[i], "bells") == 0;
         client.rdma |= !a->local && strcmp(req->transports[i], "rdma") == 0;
     }
-    clean_name(program, sizeof(program), req->program);
-    clean_name(hostname, sizeof(hostname), req->hostname);
-    r = gp_msg_conn_take_fd(&a->conn, &a->fd);
+    clean_name(program, 64, req->program);
+    clean_name(hostname, 64, req->hostname);
+    return client;
+}
+
+/* The ticket is good, and the client's if it has to be: give it a worker.  @key: of the
+ * attachment; NULL: not proven. */
+static void
+attach_serve(struct srv_attach *a, const uint8_t *key)
+{
+    char program[64], hostname[64];
+    struct srv_worker_client client = attach_client(a, program, hostname);
+    struct srv_session *session = NULL;
+    struct srv *srv = a->srv;
+    struct gp_err err = {0};
+    int r = gp_msg_conn_take_fd(&a->conn, &a->fd);
+
     if (r < 0) {
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
                       "bytes follow the attach request before it was answered");
         return;
     }
-    if (req->links > WIRE_LINKS_MAX || req->link >= gp_max(req->links, 1u) ||
-        req->device_base > WIRE_LINKS_MAX * TICKET_SLICES_MAX) {
-        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
-                      "the client numbers its servers in a way that cannot be");
-        return;
-    }
-    r = attach_session(a, req, &session, &err);
+    client.key = key;
+    r = srv_session_get(srv, a->claims, &session, &err);
     if (r == 0)
         r = srv_worker_start(srv, session, &client, a->fd, &err);
     if (r < 0) {
@@ -196,6 +185,108 @@ attach_request(struct srv_attach *a, const Gpupool__AttachRequest *req)
     a->fd = -1; /* the worker's */
     attach_free(a);
     srv_changed(srv);
+}
+
+/* Have the client prove that the ticket was made for it. */
+static void
+attach_challenge(struct srv_attach *a)
+{
+    Gpupool__AttachReply reply = GPUPOOL__ATTACH_REPLY__INIT;
+    uint8_t buf[256];
+    int r = getrandom(a->nonce, sizeof(a->nonce), 0) == sizeof(a->nonce) ? 0 : -EIO;
+
+    reply.status = GPUPOOL__ATTACH_STATUS__ATTACH_PROVE;
+    reply.proof_nonce.data = a->nonce;
+    reply.proof_nonce.len = sizeof(a->nonce);
+    reply.proof_key.data = a->srv->public;
+    reply.proof_key.len = sizeof(a->srv->public);
+    if (r == 0)
+        r = gp_msg_conn_send(&a->conn, buf, gpupool__attach_reply__pack(&reply, buf));
+    if (r < 0)
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_INTERNAL,
+                      "the server cannot ask for the ticket's proof");
+}
+
+/* The second message: the proof that was asked for. */
+static void
+attach_proof(struct srv_attach *a, const void *data, size_t len)
+{
+    Gpupool__AttachProof *msg = gpupool__attach_proof__unpack(NULL, len, data);
+    struct attach_transcript t;
+    uint8_t key[ATTACH_KEY_SIZE];
+    bool holds = false;
+
+    memcpy(t.client_key, a->claims->client_key, sizeof(t.client_key));
+    memcpy(t.server_key, a->srv->public, sizeof(t.server_key));
+    memcpy(t.nonce, a->nonce, sizeof(t.nonce));
+    if (msg &&
+        attach_transcript_finish(&t, a->srv->secret, t.client_key, a->req->ticket) == 0)
+        holds = attach_proof_holds(&t, msg->proof.data, msg->proof.len);
+    gpupool__attach_proof__free_unpacked(msg, NULL);
+    if (holds) {
+        attach_key_make(&t, key);
+        attach_serve(a, key);
+    } else {
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_TICKET,
+                      "the ticket was made for another client: the proof of its secret "
+                      "is wrong");
+    }
+    explicit_bzero(&t, sizeof(t));
+    explicit_bzero(key, sizeof(key));
+}
+
+/* A good ticket: is a proof due? */
+static void
+attach_bound(struct srv_attach *a)
+{
+    if (a->claims->bound && a->req->bound) {
+        attach_challenge(a);
+    } else if (a->claims->bound) {
+        attach_refuse(
+            a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_TICKET,
+            "the ticket is bound to its client and this client does not prove "
+            "that it is the one: it lacks the session's secret, or its "
+            "libcuda.so.1 is older than the gpupool command (then: gpupool run "
+            "--unbound-ticket)");
+    } else if (!a->srv->conf.allow_unbound) {
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_TICKET,
+                      "the ticket is not bound to a client, so anybody could use it: "
+                      "upgrade the gpupool command and the scheduler, or start "
+                      "gpupool-server with --allow-unbound-tickets");
+    } else {
+        gp_log_warn("server", "%s attaches with a ticket that is not bound to a client",
+                    a->peer);
+        attach_serve(a, NULL);
+    }
+}
+
+static void
+attach_request(struct srv_attach *a)
+{
+    const Gpupool__AttachRequest *req = a->req;
+    struct srv *srv = a->srv;
+    struct gp_err err = {0};
+    int r;
+
+    if (req->links > WIRE_LINKS_MAX || req->link >= gp_max(req->links, 1u) ||
+        req->device_base > WIRE_LINKS_MAX * TICKET_SLICES_MAX) {
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
+                      "the client numbers its servers in a way that cannot be");
+        return;
+    }
+    a->claims = calloc(1, sizeof(*a->claims));
+    if (!a->claims)
+        r = gp_err_set(&err, -ENOMEM, "no memory for the ticket");
+    else if (!srv->key)
+        r = gp_err_set(&err, -EBADMSG,
+                       "this server does not know its scheduler's key yet");
+    else
+        r = ticket_verify(srv->key, req->ticket, gp_wall_ns() / GP_NS_PER_S,
+                          srv->conf.name, a->claims, &err);
+    if (r < 0)
+        attach_refuse(a, status_of(r), gp_err_msg(&err, r));
+    else
+        attach_bound(a);
 }
 
 /* A worker that was there already has the connection; @r < 0: none wanted it. */
@@ -222,7 +313,7 @@ attach_lane(struct srv_attach *a, const Gpupool__AttachRequest *req)
     int r = gp_msg_conn_take_fd(&a->conn, &a->fd);
 
     if (r == 0)
-        r = req->lane_cookie.len == WRK_LANE_COOKIE
+        r = req->lane_cookie.len == WIRE_LANE_COOKIE
                 ? srv_worker_lane(a->srv, req->lane_cookie.data, req->lane_index, a->fd)
                 : -EINVAL;
     attach_passed(a, r, "this is no connection that an attachment may still make");
@@ -246,7 +337,7 @@ static void
 attach_ended(struct srv_attach *a, const Gpupool__AttachRequest *req)
 {
     Gpupool__AttachReply reply = GPUPOOL__ATTACH_REPLY__INIT;
-    const char *words = req->ended_cookie.len == WRK_LANE_COOKIE
+    const char *words = req->ended_cookie.len == WIRE_ENDING_COOKIE
                             ? srv_ending_find(&a->srv->endings, req->ended_cookie.data)
                             : "";
     uint8_t buf[REPLY_MAX];
@@ -262,10 +353,14 @@ static void
 on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
 {
     struct srv_attach *a = container_of(conn, struct srv_attach, conn);
-    CLEANUP(attach_request_freep) Gpupool__AttachRequest *req = NULL;
+    const Gpupool__AttachRequest *req;
     char words[160];
 
-    req = gpupool__attach_request__unpack(NULL, len, data);
+    if (a->claims) {
+        attach_proof(a, data, len);
+        return;
+    }
+    req = a->req = gpupool__attach_request__unpack(NULL, len, data);
     if (!req) {
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
                       "this is not an attach request");
@@ -292,7 +387,7 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
     } else if (req->peer_cookie.len) {
         attach_peer(a, req);
     } else {
-        attach_request(a, req);
+        attach_request(a);
     }
 }
 

@@ -2,10 +2,11 @@
 /*
  * A connection that has not become an attachment yet.
  *
- * One message is read, under a deadline and a cap: the AttachRequest.  If it is valid,
- * the socket is handed to a new worker, which replies; otherwise it is refused here
- * with a reason.  Unauthenticated peers reach no code beyond this file.  Owned by
- * srv->pending, event-loop thread only.
+ * One message is read, under a deadline and a cap: the AttachRequest.  If its ticket is
+ * valid, a second one has to prove that it was made for this client (attach_proof.h).
+ * Then the socket is handed to a new worker, which replies; all other connections are
+ * refused here with a reason.  Unauthenticated peers reach no code beyond this file.
+ * Owned by srv->pending, event-loop thread only.
  */
 #ifndef SRV_ATTACH_H
 #define SRV_ATTACH_H

@@ -17,6 +17,7 @@
 enum conf_type {
     CONF_TEXT,
     CONF_NUMBER,
+    CONF_SWITCH, /* yes when its name is given alone */
 };
 
 struct conf_option {
@@ -37,6 +38,11 @@ struct conf_option {
 #define NUMBER(name, field, max, help)                                                 \
     {                                                                                  \
         name, CONF_NUMBER, offsetof(struct srv_conf, field), 0, max, "N", help         \
+    }
+
+#define SWITCH(name, field, help)                                                      \
+    {                                                                                  \
+        name, CONF_SWITCH, offsetof(struct srv_conf, field), 0, 1, "", help            \
     }
 
 static const struct conf_option options[] = {
@@ -86,6 +92,9 @@ static const struct conf_option options[] = {
          "                               card; the rest is kept back (default 1)"),
     TEXT("image-cache", image_cache, "SIZE",
          "memory for code images that clients need not send again (default 1GiB; off)"),
+    SWITCH("allow-unbound-tickets", allow_unbound,
+           "take tickets that anybody can use who has read them, as clients of before\n"
+           "                               bound tickets have, and log each"),
     NUMBER("max-attachments", max_attachments, 65536,
            "client processes at a time (default 1024)"),
     NUMBER("max-sessions", max_sessions, 65536, "sessions at a time (default 1024)"),
@@ -109,7 +118,8 @@ conf_help(void)
     for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
         char flag[64];
 
-        snprintf(flag, sizeof(flag), "--%s %s", options[i].name, options[i].value);
+        snprintf(flag, sizeof(flag), "--%s%s%s", options[i].name,
+                 *options[i].value ? " " : "", options[i].value);
         printf("  %-28s %s\n", flag, options[i].help);
     }
     puts("  --config FILE                lines of `option = value`, # for comments\n"
@@ -138,6 +148,12 @@ conf_set(struct srv_conf *conf, const char *name, const char *value, struct gp_e
                 return 0;
             return gp_err_set(err, -EINVAL, "--%s: longer than %zu bytes", name,
                               o->size - 1);
+        }
+        if (o->type == CONF_SWITCH) {
+            if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+                return gp_err_set(err, -EINVAL, "--%s %s: yes or no", name, value);
+            memcpy(field, &(uint32_t){strcmp(value, "yes") == 0}, sizeof(uint32_t));
+            return 0;
         }
         if (gp_str_u64(value, 1, o->max, &n) < 0)
             return gp_err_set(err, -EINVAL,
@@ -199,6 +215,15 @@ conf_file(struct srv_conf *conf, const char *path, struct gp_err *err)
     return 0;
 }
 
+static bool
+conf_is_switch(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+        if (strcmp(name, options[i].name) == 0)
+            return options[i].type == CONF_SWITCH;
+    return false;
+}
+
 static int
 conf_argument(struct srv_conf *conf, int argc, char **argv, int *i, struct gp_err *err)
 {
@@ -212,6 +237,8 @@ conf_argument(struct srv_conf *conf, int argc, char **argv, int *i, struct gp_er
     snprintf(name, sizeof(name), "%.*s", eq ? (int)(eq - arg - 2) : 60, arg + 2);
     if (eq) {
         value = eq + 1;
+    } else if (conf_is_switch(name)) {
+        value = "yes";
     } else {
         if (*i + 1 >= argc)
             return gp_err_set(err, -EINVAL, "--%s needs a value (see --help)", name);

@@ -51,6 +51,8 @@ struct srv_conf {
     uint32_t max_sessions;
     /* Seconds that work may go on while another session waits for the card. */
     uint32_t link_timeout_s;
+    uint32_t
+        allow_unbound; /* 1: tickets without a client's key are taken, and logged */
     uint32_t work_limit_s, work_limit_offline_s;
 };
 

@@ -6,12 +6,12 @@
 #include <string.h>
 
 void
-srv_ending_note(struct srv_endings *endings, const uint8_t cookie[WRK_LANE_COOKIE],
+srv_ending_note(struct srv_endings *endings, const uint8_t cookie[WIRE_ENDING_COOKIE],
                 const char *words)
 {
     struct srv_ending *e = &endings->of[endings->at++ % SRV_ENDINGS];
 
-    memcpy(e->cookie, cookie, WRK_LANE_COOKIE);
+    memcpy(e->cookie, cookie, WIRE_ENDING_COOKIE);
     gp_str_copy(e->words, sizeof(e->words), words);
     for (char *p = e->words; *p; p++) /* a worker wrote them */
         if (*p < 0x20 || *p > 0x7e)
@@ -21,7 +21,7 @@ srv_ending_note(struct srv_endings *endings, const uint8_t cookie[WRK_LANE_COOKI
 /* In a time that does not tell where cookies differ. */
 const char *
 srv_ending_find(const struct srv_endings *endings,
-                const uint8_t cookie[WRK_LANE_COOKIE])
+                const uint8_t cookie[WIRE_ENDING_COOKIE])
 {
     const char *found = "";
 
@@ -29,7 +29,7 @@ srv_ending_find(const struct srv_endings *endings,
         const struct srv_ending *e = &endings->of[i];
         unsigned differ = 0;
 
-        for (unsigned j = 0; j < WRK_LANE_COOKIE; j++)
+        for (unsigned j = 0; j < WIRE_ENDING_COOKIE; j++)
             differ |= e->cookie[j] ^ cookie[j];
         if (!differ && e->words[0])
             found = e->words;

@@ -9,7 +9,7 @@
 #ifndef SRV_ENDING_H
 #define SRV_ENDING_H
 
-#include "wrk_conf.h"
+#include "wire_format.h"
 
 #include <stdint.h>
 
@@ -19,17 +19,17 @@
 
 struct srv_endings {
     struct srv_ending {
-        uint8_t cookie[WRK_LANE_COOKIE];
+        uint8_t cookie[WIRE_ENDING_COOKIE];
         char words[SRV_ENDING_MAX]; /* "": unused */
     } of[SRV_ENDINGS];
     unsigned at; /* the oldest */
 };
 
-void srv_ending_note(struct srv_endings *endings, const uint8_t cookie[WRK_LANE_COOKIE],
-                     const char *words);
+void srv_ending_note(struct srv_endings *endings,
+                     const uint8_t cookie[WIRE_ENDING_COOKIE], const char *words);
 
 /* "" when nothing is known of that attachment. */
 const char *srv_ending_find(const struct srv_endings *endings,
-                            const uint8_t cookie[WRK_LANE_COOKIE]);
+                            const uint8_t cookie[WIRE_ENDING_COOKIE]);
 
 #endif

@@ -19,6 +19,7 @@
 #include "gp_size.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_x25519.h"
 #include "srv_arbiter.h"
 #include "srv_attach.h"
 #include "srv_images.h"
@@ -310,6 +311,16 @@ raise_file_limit(void)
                     strerror(errno));
 }
 
+/* What clients' proofs are made for (attach_proof.h). */
+static int
+attach_secret(struct srv *srv, struct gp_err *err)
+{
+    if (gp_x25519_new(srv->secret) < 0)
+        return gp_err_set(err, -EIO, "no random bytes");
+    gp_x25519_public(srv->secret, srv->public);
+    return 0;
+}
+
 static int
 serve(struct srv *srv, struct gp_err *err)
 {
@@ -320,6 +331,8 @@ serve(struct srv *srv, struct gp_err *err)
         r = gp_loop_signals(srv->loop, signals, on_signal, srv, err);
     if (r == 0 && srv->conf.audit_log[0])
         r = gp_audit_open(srv->conf.audit_log, err);
+    if (r == 0)
+        r = attach_secret(srv, err);
     if (r == 0)
         r = load_key(srv, err);
     if (r == 0)

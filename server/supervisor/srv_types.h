@@ -16,6 +16,7 @@
 #include "ticket.h"
 #include "wire_image.h"
 #include "wrk_conf.h"
+#include "xport.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,9 +52,10 @@ struct srv_worker {
     struct gp_loop_fd ask;                 /* our end of what it asks, -1: closed */
     uint8_t image_nonce[WIRE_IMAGE_NONCE]; /* what proofs of this attachment hold */
     struct gp_loop_timer kill_timer;
-    uint8_t lane_cookie[WRK_LANE_COOKIE];
-    uint32_t lanes_seen; /* a bit for each that has come */
-    uint8_t peer_cookie[WIRE_PEER_COOKIE];
+    uint8_t lane_cookies[XPORT_STRIPES_MAX][WIRE_LANE_COOKIE];
+    uint8_t ending_cookie[WIRE_ENDING_COOKIE]; /* who may ask how it ended */
+    uint32_t lanes_seen;                       /* a bit for each that has come */
+    uint8_t peer_cookies[WIRE_LINKS_MAX][WIRE_PEER_COOKIE]; /* by the other's number */
     uint32_t link;       /* which of the client's servers we are */
     uint32_t peers_seen; /* a bit for each server that has connected */
     uint32_t peers_dialled;

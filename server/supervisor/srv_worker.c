@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "srv_worker.h"
 
+#include "attach_proof.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_log.h"
@@ -142,6 +143,17 @@ conf_jail(const struct srv_worker *w, struct wrk_conf *conf)
     conf->sandbox_log = strcmp(w->srv->conf.worker_sandbox, "log") == 0;
 }
 
+/* The first @size bytes of it. */
+static void
+cookie_make(const uint8_t key[ATTACH_KEY_SIZE], enum attach_cookie kind, uint32_t index,
+            uint8_t *ret, size_t size)
+{
+    uint8_t cookie[ATTACH_COOKIE_SIZE];
+
+    attach_cookie_make(key, kind, index, cookie);
+    memcpy(ret, cookie, size);
+}
+
 static int
 conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
           int *ret_fd, struct gp_err *err)
@@ -181,8 +193,12 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
     gp_str_copy(conf.gpudirect, sizeof(conf.gpudirect), w->srv->conf.gpudirect);
     conf.pageable = strcmp(w->srv->conf.pageable, "allow") == 0;
     gp_str_copy(conf.program, sizeof(conf.program), client->program);
-    memcpy(conf.lane_cookie, w->lane_cookie, sizeof(conf.lane_cookie));
-    memcpy(conf.peer_cookie, w->peer_cookie, sizeof(conf.peer_cookie));
+    memcpy(conf.lane_cookie, w->lane_cookies[0], sizeof(conf.lane_cookie));
+    memcpy(conf.peer_cookie, w->peer_cookies[0], sizeof(conf.peer_cookie));
+    conf.proven = client->key != NULL;
+    if (conf.proven)
+        cookie_make(client->key, ATTACH_COOKIE_RDMA, 0, conf.rdma_cookie,
+                    sizeof(conf.rdma_cookie));
     memcpy(conf.image_nonce, w->image_nonce, sizeof(conf.image_nonce));
     memcpy(conf.slices, s->claims.slices, sizeof(conf.slices));
     for (uint32_t i = 0; i < conf.n_slices; i++) {
@@ -264,16 +280,41 @@ worker_desk(struct srv_worker *w, const struct srv_worker_client *client,
     return srv_arbiter_add(w->srv->arbiter, d, err);
 }
 
+/* Without a proof there is one of each kind, and the worker tells it to the client. */
 static int
-worker_secrets(struct srv_worker *w, struct gp_err *err)
+cookies_draw(struct srv_worker *w)
 {
-    if (getrandom(w->image_nonce, sizeof(w->image_nonce), 0) ==
-            sizeof(w->image_nonce) &&
-        getrandom(w->lane_cookie, sizeof(w->lane_cookie), 0) ==
-            sizeof(w->lane_cookie) &&
-        getrandom(w->peer_cookie, sizeof(w->peer_cookie), 0) == sizeof(w->peer_cookie))
-        return 0;
-    return gp_err_set(err, -EIO, "no random bytes");
+    uint8_t drawn[WIRE_LANE_COOKIE + WIRE_PEER_COOKIE];
+
+    if (getrandom(drawn, sizeof(drawn), 0) != sizeof(drawn))
+        return -EIO;
+    for (uint32_t i = 0; i < XPORT_STRIPES_MAX; i++)
+        memcpy(w->lane_cookies[i], drawn, WIRE_LANE_COOKIE);
+    for (uint32_t i = 0; i < WIRE_LINKS_MAX; i++)
+        memcpy(w->peer_cookies[i], drawn + WIRE_LANE_COOKIE, WIRE_PEER_COOKIE);
+    /* The client knows this one only as the cookie of further connections. */
+    static_assert(WIRE_ENDING_COOKIE == WIRE_LANE_COOKIE, "one stands for the other");
+    memcpy(w->ending_cookie, drawn, WIRE_ENDING_COOKIE);
+    return 0;
+}
+
+static int
+worker_secrets(struct srv_worker *w, const uint8_t *key, struct gp_err *err)
+{
+    int r =
+        getrandom(w->image_nonce, sizeof(w->image_nonce), 0) == sizeof(w->image_nonce)
+            ? 0
+            : -EIO;
+
+    for (uint32_t i = 0; key && i < XPORT_STRIPES_MAX; i++)
+        cookie_make(key, ATTACH_COOKIE_LANE, i, w->lane_cookies[i], WIRE_LANE_COOKIE);
+    for (uint32_t i = 0; key && i < WIRE_LINKS_MAX; i++)
+        cookie_make(key, ATTACH_COOKIE_PEER, i, w->peer_cookies[i], WIRE_PEER_COOKIE);
+    if (key)
+        cookie_make(key, ATTACH_COOKIE_ENDING, 0, w->ending_cookie, WIRE_ENDING_COOKIE);
+    if (r == 0 && !key)
+        r = cookies_draw(w);
+    return r < 0 ? gp_err_set(err, r, "no random bytes") : 0;
 }
 
 int
@@ -295,7 +336,7 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
     w->client.fd = -1;
     w->ask.fd = -1;
     w->link = client->link;
-    r = worker_secrets(w, err);
+    r = worker_secrets(w, client->key, err);
     if (r == 0)
         r = srv_desk_new(&w->desk, err);
     if (r == 0)
@@ -343,17 +384,18 @@ cookie_is(const uint8_t *a, const uint8_t *b, unsigned size)
 }
 
 int
-srv_worker_lane(struct srv *srv, const uint8_t cookie[WRK_LANE_COOKIE], uint32_t index,
+srv_worker_lane(struct srv *srv, const uint8_t cookie[WIRE_LANE_COOKIE], uint32_t index,
                 int fd)
 {
     struct wrk_request ask = {.kind = WRK_REQUEST_LANE, .own = index};
     struct srv_worker *w = srv->workers;
     int r;
 
-    while (w && !cookie_is(w->lane_cookie, cookie, WRK_LANE_COOKIE))
+    if (index >= XPORT_STRIPES_MAX)
+        return -ENOENT;
+    while (w && !cookie_is(w->lane_cookies[index], cookie, WIRE_LANE_COOKIE))
         w = w->next;
-    if (!w || w->ending || w->ask.fd < 0 || index >= XPORT_STRIPES_MAX ||
-        (w->lanes_seen & 1u << index))
+    if (!w || w->ending || w->ask.fd < 0 || (w->lanes_seen & 1u << index))
         return -ENOENT;
     r = wrk_request_send(w->ask.fd, &ask, fd, MSG_DONTWAIT);
     if (r == 0)
@@ -369,10 +411,11 @@ srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE], uint32_
     struct srv_worker *w = srv->workers;
     int r;
 
-    while (w && !cookie_is(w->peer_cookie, cookie, WIRE_PEER_COOKIE))
+    if (link >= WIRE_LINKS_MAX)
+        return -ENOENT;
+    while (w && !cookie_is(w->peer_cookies[link], cookie, WIRE_PEER_COOKIE))
         w = w->next;
-    if (!w || w->ending || w->ask.fd < 0 || link >= WIRE_LINKS_MAX ||
-        (w->peers_seen & 1u << link))
+    if (!w || w->ending || w->ask.fd < 0 || (w->peers_seen & 1u << link))
         return -ENOENT;
     r = wrk_request_send(w->ask.fd, &ask, fd, MSG_DONTWAIT);
     if (r == 0)
@@ -465,7 +508,7 @@ note_ending(const struct srv_worker *w, int status)
                  WEXITSTATUS(status));
     if (!words[0])
         return;
-    srv_ending_note(&w->srv->endings, w->lane_cookie, words);
+    srv_ending_note(&w->srv->endings, w->ending_cookie, words);
     if (w->srv->stopping && !(w->desk && atomic_load(&w->desk->desk->last_told)))
         w->srv->untold = true;
 }

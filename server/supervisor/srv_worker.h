@@ -35,6 +35,7 @@ struct srv_worker_client {
     bool rdma;         /* it has an RDMA device */
     uint32_t payloads; /* as attach.proto says, whatever it is */
     uint32_t links, link, device_base; /* as in wrk_conf.h */
+    const uint8_t *key; /* of the attachment (attach_proof.h); NULL: not proven */
     const char *program;
     const char *hostname;
 };
@@ -45,14 +46,15 @@ int srv_worker_start(struct srv *srv, struct srv_session *session,
                      const struct srv_worker_client *client, int fd,
                      struct gp_err *err);
 
-/* @fd comes from server number @link of a session: hand it to the worker with that
- * @cookie.  -ENOENT: there is none, or it has that one already. */
+/* @fd comes from server number @link of a session: hand it to the worker that expects
+ * it with that @cookie.  -ENOENT: there is none, or it has that one already. */
 int srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE],
                     uint32_t link, int fd);
 
-/* Hand @fd, connection @index of the attachment whose cookie this is, to its worker; it
- * stays the caller's too.  -ENOENT: no such attachment, or it has that one already. */
-int srv_worker_lane(struct srv *srv, const uint8_t cookie[WRK_LANE_COOKIE],
+/* Hand @fd, connection @index of the attachment that expects it with that cookie, to
+ * its worker; it  *stays the caller's too.  -ENOENT: no such attachment, or it has that
+ * one already. */
+int srv_worker_lane(struct srv *srv, const uint8_t cookie[WIRE_LANE_COOKIE],
                     uint32_t index, int fd);
 
 /* Ask it to end; it is killed after SRV_GRACE_MS.  @why: static words. */

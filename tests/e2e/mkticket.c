@@ -7,7 +7,7 @@
  * Reads a good ticket for SERVER, changes its claims and signs them again with the
  * scheduler's own key, so that exactly one thing about it is wrong.  Changes:
  * expires and not_before in seconds from now, server, session, session_id, memory
- * and core (of every slice).
+ * and core (of every slice), bound (0: to no client).
  */
 #include "gp_err.h"
 #include "ticket.h"
@@ -54,6 +54,8 @@ change(struct ticket_claims *claims, const char *name, const char *value)
         snprintf(claims->session, sizeof(claims->session), "%s", value);
     else if (strcmp(name, "session_id") == 0)
         claims->session_id = strtoull(value, NULL, 10);
+    else if (strcmp(name, "bound") == 0)
+        claims->bound = strcmp(value, "0") != 0;
     else if (strcmp(name, "memory") == 0 || strcmp(name, "core") == 0)
         change_slices(claims, name, value);
     else

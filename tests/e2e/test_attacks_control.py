@@ -2,6 +2,7 @@
 """Attacks on the control plane, carried out: each of them must come to nothing, and
 everybody else is served meanwhile."""
 
+import base64
 import hmac
 import json
 import os
@@ -15,7 +16,10 @@ import sys
 import threading
 import time
 import urllib.request
+from pathlib import Path
 
+from harness import Cudash
+from harness.raw import Raw, attach_request, challenge, prove, where
 from test_hostile_scheduler import address
 from test_tickets import attach, made
 
@@ -658,3 +662,179 @@ def test_attacks_are_in_the_audit_log_with_who_and_from_where(case):
         for token in case.folder.rglob("*-token"):
             case.check(token.read_text().strip() not in file.read_text(),
                        f"{token.name} is in the audit log")
+
+
+# --------------------------------------- H4: tickets belong to their client --
+
+def say(case, session, data):
+    """The messages that the server answers to these bytes, until it has nothing more."""
+    answers = []
+    with socket.create_connection(where(session), timeout=case.patience) as sock:
+        while data:
+            size = 4 + struct.unpack("<I", data[:4])[0]
+            sock.sendall(data[:size])
+            data = data[size:]
+            head = sock.recv(4, socket.MSG_WAITALL)
+            if len(head) < 4:
+                break
+            answers.append(sock.recv(struct.unpack("<I", head)[0], socket.MSG_WAITALL))
+    return answers
+
+
+BAD_TICKET = b"\x08\x03"
+
+
+def test_ticket_read_from_the_wire_attaches_nobody_else(case):
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=20, memory="128MiB")
+    victim = Raw(case, session)
+    victim.ping()
+    ticket = session.field("ticket")
+
+    answers = say(case, session, attach_request(ticket, bound=False))
+    case.check(answers[0].startswith(BAD_TICKET), f"no proof offered: {answers}")
+    case.contains(answers[0].decode(errors="replace"), "bound to its client", "the refusal")
+
+    wrong, _ = prove(case, ticket, base64.urlsafe_b64encode(os.urandom(32)).decode().rstrip("="),
+                     challenge(say(case, session, attach_request(ticket))[0]))
+    answers = say(case, session, attach_request(ticket) + wrong)
+    case.check(answers[1].startswith(BAD_TICKET), f"another's secret: {answers}")
+    case.contains(answers[1].decode(errors="replace"), "made for another client", "the refusal")
+    case.equal(len(pool.workers()), 1, "workers")
+    case.check(session.field("secret") not in pool.log(), "the secret stands in a log")
+    victim.ping()
+    victim.sock.close()
+
+
+class Wire:
+    """Passes the bytes of one connection on to a server, and writes them down."""
+
+    def __init__(self, case, session):
+        self.seen = bytearray()
+        self.server = where(session)
+        self.case = case
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(case.patience)
+        self.at = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.thread = threading.Thread(target=self.pass_on, daemon=True)
+        self.thread.start()
+
+    def pass_on(self):
+        client, _ = self.listener.accept()
+        with client, socket.create_connection(self.server, self.case.patience) as server:
+            while True:
+                for ready in select.select([client, server], [], [])[0]:
+                    data = ready.recv(65536)
+                    if not data:
+                        return
+                    if ready is client:
+                        self.seen += data
+                    (server if ready is client else client).sendall(data)
+
+
+def stolen(case, session, ticket, server=None):
+    """What cuInit says to who has the ticket and nothing else of the session's."""
+    commands = case.folder / "thief"
+    commands.write_text("init\n")
+    env = {key: value for key, value in session.env.items() if key != "GPUPOOL_SESSION_FILE"}
+    env.update(GPUPOOL_SERVER=server or session.field("server"), GPUPOOL_TICKET=ticket)
+    with open(commands, encoding="utf-8") as stdin:
+        return case.run([case.programs / "cudash"], stdin=stdin, env=env)
+
+
+def test_ticket_that_a_listener_reads_is_of_no_use_to_him(case):
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=20, memory="128MiB")
+    wire = Wire(case, session)
+    file = case.folder / "session"
+    file.write_text(re.sub("(?m)^server .*$|^local .*$", lambda line: "server " + wire.at
+                           if line[0].startswith("server") else "", Path(session.file).read_text()))
+    victim = session.cudash({"GPUPOOL_SESSION_FILE": str(file), "GPUPOOL_TRANSPORT": "tcp"}).begin()
+    victim.ok("sync")
+    first = bytes(wire.seen[4:4 + struct.unpack("<I", wire.seen[:4])[0]])
+    ticket = next(value for number_, value in fields(first) if number_ == 3).decode()
+    done = stolen(case, session, ticket)
+    case.check(done.out != "0\n", "the thief is attached")
+    case.contains(done.err, "bound to its client", "what the thief reads")
+    case.equal(len(pool.workers()), 1, "workers")
+    victim.ok("sync")
+
+
+def test_ticket_in_the_environment_of_a_process_is_of_no_use_to_who_reads_it(case):
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=20, memory="128MiB")
+    secret = case.folder / "secret"
+    secret.write_text(next((line.split()[1] for line in Path(session.file).read_text().splitlines()
+                            if line.startswith("secret")), ""))
+    env = {key: value for key, value in session.env.items() if key != "GPUPOOL_SESSION_FILE"}
+    env.update(GPUPOOL_SERVER=session.field("server"), GPUPOOL_TICKET=session.field("ticket"),
+               GPUPOOL_TICKET_SECRET_FILE=str(secret))
+    victim = Cudash(case, case.spawn([case.programs / "cudash"], env=env)).begin()
+    victim.ok("sync")
+    read = dict(entry.split("=", 1) for entry in
+                Path(f"/proc/{victim.process.pid}/environ").read_text().split("\0") if entry)
+    case.equal(read["GPUPOOL_TICKET"], session.field("ticket"), "the ticket, as read")
+    if secret.read_text():
+        case.check(secret.read_text() not in read.values(), "the secret is in the environment")
+    done = stolen(case, session, read["GPUPOOL_TICKET"], read["GPUPOOL_SERVER"])
+    case.check(done.out != "0\n", "the thief is attached")
+    case.contains(done.err, "bound to its client", "what the thief reads")
+    victim.ok("sync")
+
+
+def test_session_for_an_older_library_has_to_be_asked_for_and_allowed(case):
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=20, memory="128MiB", options=["--unbound-ticket"])
+    case.check("secret" not in Path(session.file).read_text(), "the session file has a secret")
+    done = session.run(case.programs / "vecadd", status=None)
+    case.check(done.status != 0, "a ticket that anybody can use was taken")
+    case.contains(done.err, "--allow-unbound-tickets", "what the user is told")
+    session.close()
+    pool.restart(pool.pid("gpupool-server"), "--allow-unbound-tickets")
+    pool.run(case.programs / "vecadd", options=["--unbound-ticket"])
+    case.wait_for(lambda: "not bound to a client" in pool.log(), "the line in the log")
+
+
+def test_recorded_attach_is_refused_when_it_is_sent_again(case):
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=20, memory="128MiB")
+    victim = Raw(case, session)
+    victim.ping()
+    for _ in range(3):
+        answers = say(case, session, victim.sent)
+        case.check(answers[-1].startswith(BAD_TICKET), f"a replayed attach: {answers}")
+    victim.sock.close()
+    case.wait_for(lambda: not pool.workers(), "the worker is gone")
+    answers = say(case, session, victim.sent)
+    case.check(answers[-1].startswith(BAD_TICKET), f"a replayed attach: {answers}")
+    session.run(case.programs / "vecadd")
+
+
+def test_restarted_scheduler_keeps_tickets_bound(case):
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=20, memory="128MiB")
+    secret = session.field("secret")
+    before = session.field("ticket")
+    pool.restart(pool.pid("gpupool-scheduler"))
+    case.wait_for(lambda: session.field("ticket") not in (None, before), "a renewed ticket")
+    case.equal(session.field("secret"), secret, "the secret")
+    answers = say(case, session, attach_request(session.field("ticket"), bound=False))
+    case.check(answers[0].startswith(BAD_TICKET), f"no proof offered: {answers}")
+    session.run(case.programs / "vecadd")
+
+
+def test_ticket_of_before_is_refused_unless_the_server_allows_it(case):
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=20, memory="128MiB")
+    anybodys = made(case, pool, session, "bound=0")
+    done = attach(case, session, anybodys)
+    case.check(done.out != "0\n", "a ticket that anybody can use was taken")
+    case.contains(done.err, "--allow-unbound-tickets", "what the user is told")
+    session.close()
+    pool.restart(pool.pid("gpupool-server"), "--allow-unbound-tickets")
+    session = pool.session(core=20, memory="128MiB")
+    case.equal(attach(case, session, made(case, pool, session, "bound=0")).out, "0\n",
+               "with the option")
+    case.wait_for(lambda: "not bound to a client" in pool.log(), "the line in the log")
+    answers = say(case, session, attach_request(session.field("ticket"), bound=False))
+    case.check(answers[0].startswith(BAD_TICKET), f"a bound ticket without proof: {answers}")

@@ -3,12 +3,11 @@
 
 import os
 import random
-import re
 import socket
 import struct
 
 from harness import proc
-from harness.raw import where
+from harness.raw import challenge, prove, where
 
 PROGRAMS = ("vecadd", "matmul", "pipeline", "histogram", "threads")
 FIVE = {"GPUPOOL_TRANSPORT": "tcp", "GPUPOOL_CONNECTIONS": "5"}
@@ -125,17 +124,23 @@ def test_each_connection_can_be_made_once(case):
     server = where(session)
     with socket.create_connection(server, timeout=case.patience) as client:
         reply = ask(client, field(1, 1) + field(3, session.field("ticket").encode()) +
-                    field(13, 1))
+                    field(13, 1) + field(21, 1))
+        proof, cookies = prove(case, session.field("ticket"), session.field("secret"),
+                               challenge(reply))
+        reply = ask(client, proof[4:])
         case.equal(status_of(reply), OK, "status of the attachment")
-        cookie = re.search(rb"\xa2\x01\x10(.{16})\xa8\x01\x08", reply, re.S)
-        case.check(cookie, f"no cookie for 8 connections in {reply!r}")
+        case.check(all(cookie not in reply for cookie in cookies), "a cookie in the reply")
+        case.equal(len(cookies), 8, "cookies, one for each connection")
         for index in range(8):
-            case.equal(join(case, server, cookie[1], index), OK, f"connection {index}")
+            case.equal(join(case, server, cookies[index - 1], index), BAD_REQUEST,
+                       f"connection {index} with the cookie of another")
+        for index in range(8):
+            case.equal(join(case, server, cookies[index], index), OK, f"connection {index}")
         for index in (*range(9), 31, 32, 33):
-            case.equal(join(case, server, cookie[1], index), BAD_REQUEST,
+            case.equal(join(case, server, cookies[index % 8], index), BAD_REQUEST,
                        f"connection {index}, once more or too many")
     case.wait_for(lambda: not session.pool.workers(), "the worker is gone")
-    case.equal(join(case, server, cookie[1], 0), BAD_REQUEST, "a cookie without attachment")
+    case.equal(join(case, server, cookies[0], 0), BAD_REQUEST, "a cookie without attachment")
 
 
 def test_word_that_is_no_number_of_connections_is_named(case):

@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 from harness.raw import (BULK, COPY_UP, MALLOC, PING, REPLY, STREAM_CREATE, Raw,
-                         attach_request, handle, where)
+                         attach_request, challenge, handle, prove, where)
 
 
 def broken(case, pool, session, words, *log):
@@ -214,7 +214,7 @@ def test_strangers_at_the_server_are_sent_away(case):
     strangers = [b"", b"\0", struct.pack("<I", 0), struct.pack("<I", 0xffffffff),
                  struct.pack("<I", 65537) + bytes(100), b"GET / HTTP/1.0\r\n\r\n",
                  attach_request(session.field("ticket"), major=9),
-                 attach_request(session.field("ticket")) + b"more"]
+                 attach_request(session.field("ticket")) + struct.pack("<I", 2) + b"\x0a\0"]
     strangers += [struct.pack("<I", 300) + random.randbytes(300) for _ in range(30)]
     for data in strangers:
         with socket.create_connection(where(session), timeout=case.patience) as stranger:
@@ -228,7 +228,7 @@ def test_strangers_at_the_server_are_sent_away(case):
             except TimeoutError:
                 case.fail(f"no end for a stranger that sent {data[:16]!r}...")
     for words in ("not an attach request", "its request is over", "protocol 9",
-                  "bytes follow the attach request"):
+                  "the proof of its secret is wrong"):
         case.contains(pool.log(), words, "the server's log")
     case.equal(pool.workers(), [], "workers")
     session.run(case.programs / "vecadd")
@@ -264,17 +264,24 @@ def test_control_characters_of_a_client_stay_out_of_the_log(case):
     case.check("\x1b" not in pool.log(), "an escape sequence stands in the log")
 
 
+def refusal(case, session):
+    """What an attach with the proof of its ticket is answered."""
+    with socket.create_connection(where(session), timeout=case.patience) as sock:
+        sock.sendall(attach_request(session.field("ticket")))
+        size, = struct.unpack("<I", sock.recv(4, socket.MSG_WAITALL))
+        asked = challenge(sock.recv(size, socket.MSG_WAITALL))
+        sock.sendall(prove(case, session.field("ticket"), session.field("secret"), asked)[0])
+        answer = b""
+        while part := sock.recv(65536):
+            answer += part
+    return answer
+
+
 def test_session_and_server_limits_of_attachments_hold(case):
     pool = case.pool(servers=1, cards=1)
     session = pool.session(core=20, memory="128MiB", options=["--processes", 2])
     first, second = Raw(case, session), Raw(case, session)
-    sock = socket.create_connection(where(session), timeout=case.patience)
-    sock.sendall(attach_request(session.field("ticket")))
-    answer = b""
-    while part := sock.recv(65536):
-        answer += part
-    sock.close()
-    case.contains(answer.decode(errors="replace"), "its limit", "the refusal")
+    case.contains(refusal(case, session).decode(errors="replace"), "its limit", "the refusal")
     first.ping()
     second.ping()
     first.sock.close()

@@ -3,12 +3,15 @@
 the server's log says why."""
 
 
-def attach(case, session, ticket, server=None):
-    """cuInit with this ticket; the Result."""
+def attach(case, session, ticket, server=None, secret=None):
+    """cuInit with this ticket, and the session's secret or another; the Result."""
     commands = case.folder / "commands"
     commands.write_text("init\n")
     env = {key: value for key, value in session.env.items() if key != "GPUPOOL_SESSION_FILE"}
-    env.update(GPUPOOL_SERVER=server or session.field("server"), GPUPOOL_TICKET=ticket)
+    file = case.folder / "secret"
+    file.write_text((secret or session.field("secret")) + "\n")
+    env.update(GPUPOOL_SERVER=server or session.field("server"), GPUPOOL_TICKET=ticket,
+               GPUPOOL_TICKET_SECRET_FILE=str(file))
     with open(commands, encoding="utf-8") as stdin:
         return case.run([case.programs / "cudash"], stdin=stdin, env=env)
 
@@ -73,6 +76,7 @@ def test_ticket_dies_with_its_session(case):
     pool = case.pool(servers=1, cards=1)
     session = pool.session(core=20, memory="128MiB")
     ticket, server = session.field("ticket"), session.field("server")
+    secret = session.field("secret")
     case.equal(session.close(), 0, "exit status of gpupool run")
-    case.wait_for(lambda: attach(case, session, ticket, server).out != "0\n",
+    case.wait_for(lambda: attach(case, session, ticket, server, secret).out != "0\n",
                   "the ticket of a closed session is refused")

@@ -5,3 +5,4 @@ $(eval $(call unit_test,test_gp_loop,tests/unit/test_gp_loop.c,common tests/unit
 $(eval $(call unit_test,test_gp_listener,tests/unit/test_gp_listener.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_tree,tests/unit/test_gp_tree.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_blake3,tests/unit/test_gp_blake3.c,common tests/unit,,common,))
+$(eval $(call unit_test,test_gp_x25519,tests/unit/test_gp_x25519.c,common tests/unit,,common,-lcrypto))

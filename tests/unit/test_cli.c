@@ -222,6 +222,7 @@ session_file_is_private_and_in_the_documented_form(void **state)
     Gpupool__Ctl__CtlTicket ticket = GPUPOOL__CTL__CTL_TICKET__INIT, *tickets = &ticket;
     char *path, *text;
     struct stat st;
+    uint8_t secret[GP_X25519_SIZE] = {0xff, 0xef};
     size_t len;
 
     ticket.endpoint = (char *)"host:7481";
@@ -231,11 +232,13 @@ session_file_is_private_and_in_the_documented_form(void **state)
     grant.tickets = &tickets;
     grant.n_tickets = 1;
     assert_int_equal(cli_session_file_path("s7", &path, NULL), 0);
-    assert_int_equal(cli_session_file_write(path, &grant, NULL), 0);
+    assert_int_equal(cli_session_file_write(path, &grant, secret, NULL), 0);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
     assert_int_equal(gp_file_read(path, 1000, &text, &len, NULL), 0);
-    assert_string_equal(text, "gpupool-session 1\nsession s7\nserver host:7481\n"
+    assert_string_equal(text, "gpupool-session 1\nsession s7\n"
+                              "secret _-8AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n"
+                              "server host:7481\n"
                               "local unix:/run/x.sock\nticket abc.def\n");
     free(text);
     free(path);

@@ -3,6 +3,7 @@
 
 import socket
 import struct
+import subprocess
 
 PING = 0xe003
 MALLOC = 0x080b
@@ -38,10 +39,33 @@ def varint(value):
     return bytes(out)
 
 
-def attach_request(ticket, major=1, minor=0):
+def attach_request(ticket, major=1, minor=0, bound=True):
     body = b"".join([field(1, major), field(2, minor), field(3, ticket.encode()), field(5, 1234),
-                     field(6, b"test"), field(7, b"raw\n\x1b[31mclient")])
+                     field(6, b"test"), field(7, b"raw\n\x1b[31mclient"),
+                     field(21, 1) if bound else b""])
     return struct.pack("<I", len(body)) + body
+
+
+def challenge(reply):
+    """(nonce, server's key) of an ATTACH_PROVE; None: it is another answer."""
+    if not reply.startswith(b"\x08\x09"):
+        return None
+    found = []
+    for tag in (field(24, b"")[:2], field(25, b"")[:2]):
+        at = reply.index(tag + b"\x20") + 3
+        found.append(reply[at:at + 32])
+    return tuple(found)
+
+
+def prove(case, ticket, secret, asked):
+    """The AttachProof that answers a challenge, and cookies of all lanes."""
+    nonce, key = asked
+    done = subprocess.run([case.build / "tests" / "e2e" / "mkproof", secret, key.hex(), nonce.hex()],
+                          input=ticket + "\n", capture_output=True, text=True, check=True,
+                          timeout=case.patience)
+    proof, *cookies = map(bytes.fromhex, done.stdout.split())
+    body = field(1, proof)
+    return struct.pack("<I", len(body)) + body, cookies
 
 
 class Raw:
@@ -51,9 +75,16 @@ class Raw:
         self.case = case
         self.seq = 0
         self.sock = socket.create_connection(where(session), timeout=case.patience)
-        self.sock.sendall(attach_request(ticket or session.field("ticket")))
-        size = struct.unpack("<I", self.take(4))[0]
-        reply = self.take(size)
+        ticket = ticket or session.field("ticket")
+        self.sent = attach_request(ticket)
+        self.sock.sendall(self.sent)
+        reply = self.take(struct.unpack("<I", self.take(4))[0])
+        asked = challenge(reply)
+        if asked:
+            proof, self.cookies = prove(case, ticket, session.field("secret"), asked)
+            self.sent += proof
+            self.sock.sendall(proof)
+            reply = self.take(struct.unpack("<I", self.take(4))[0])
         case.check(not reply.startswith(b"\x08"), f"the attachment was refused: {reply!r}")
 
     def take(self, size):

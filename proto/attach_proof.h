@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The proof that an attach request comes from the client that a ticket was made for.
+ *
+ * Who opens a session makes an X25519 key pair and sends the public half with the
+ * request; the scheduler signs it into the tickets.  The secret half never leaves the
+ * client's host: it is in the session file, mode 0600.  At attach the server sends a
+ * nonce and its own public key, made at its start; both sides compute the shared secret
+ * and the client shows a hash of it, the nonce, both keys and the ticket.  The nonce is
+ * new for each connection, so a recorded attach is worth nothing.
+ *
+ * The same shared secret gives the key of the attachment, which never goes over the
+ * wire, and the cookies of further connections, each good for one of them.
+ *
+ * It does not prove the server, and does not hide or protect what follows: docs/
+ * security.md.  BLAKE3 over secret and text in fixed places is the keyed hash.  No
+ * state, any thread.
+ */
+#ifndef ATTACH_PROOF_H
+#define ATTACH_PROOF_H
+
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ATTACH_KEY_SIZE 32
+#define ATTACH_NONCE_SIZE 32
+#define ATTACH_PROOF_SIZE 32
+#define ATTACH_COOKIE_SIZE 32
+
+/* What is proven; every byte of it counts. */
+struct attach_transcript {
+    uint8_t shared[ATTACH_KEY_SIZE]; /* set by attach_transcript_finish() */
+    uint8_t client_key[ATTACH_KEY_SIZE], server_key[ATTACH_KEY_SIZE];
+    uint8_t nonce[ATTACH_NONCE_SIZE];
+    uint8_t ticket[32]; /* its hash; set by attach_transcript_finish() */
+};
+
+/* One side's @secret and the @other side's public key.  -EBADMSG: @other is no key. */
+int attach_transcript_finish(struct attach_transcript *t,
+                             const uint8_t secret[ATTACH_KEY_SIZE],
+                             const uint8_t other[ATTACH_KEY_SIZE], const char *ticket);
+
+void attach_proof_make(const struct attach_transcript *t,
+                       uint8_t ret_proof[ATTACH_PROOF_SIZE]);
+bool attach_proof_holds(const struct attach_transcript *t, const uint8_t *proof,
+                        size_t size);
+
+/* The key of the attachment that was proven so. */
+void attach_key_make(const struct attach_transcript *t,
+                     uint8_t ret_key[ATTACH_KEY_SIZE]);
+
+enum attach_cookie {
+    ATTACH_COOKIE_LANE,   /* @index: which of the further connections */
+    ATTACH_COOKIE_PEER,   /* @index: which of the client's servers connects */
+    ATTACH_COOKIE_RDMA,   /* @index 0 */
+    ATTACH_COOKIE_ENDING, /* to ask how the attachment ended; @index 0 */
+};
+
+/* Who knows one of them knows none of the others.  Users that need fewer bytes take the
+ * first ones. */
+void attach_cookie_make(const uint8_t key[ATTACH_KEY_SIZE], enum attach_cookie kind,
+                        uint32_t index, uint8_t ret_cookie[ATTACH_COOKIE_SIZE]);
+
+#endif
