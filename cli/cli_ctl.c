@@ -4,7 +4,7 @@
 #include "cli_folder.h"
 #include "cli_pool.h"
 #include "ctl_limits.h"
-#include "ctl_proof.h"
+#include "ctl_prove.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_msg.h"
@@ -207,80 +207,21 @@ cli_reply_free(Gpupool__Ctl__CtlReply *reply)
 char *
 cli_ctl_shown(const char *token)
 {
-    static char none[] = "";
-
-    return token && getenv(CTL_CLEAR_TOKEN_ENV) ? (char *)token : none;
+    return ctl_token_shown(token);
 }
 
 static int
-prove_answer(int r, const Gpupool__Ctl__CtlReply *reply, int wanted, struct gp_err *err)
+prove_call(void *arg, Gpupool__Ctl__CtlRequest *req, Gpupool__Ctl__CtlReply **ret_reply,
+           struct gp_err *err)
 {
-    if (r == -EREMOTE && wanted == GPUPOOL__CTL__CTL_REPLY__BODY_CHALLENGE)
-        return gp_err_set(
-            err, -EPROTO,
-            "the scheduler is older than this gpupool and wants the token "
-            "in clear; upgrade it, or set " CTL_CLEAR_TOKEN_ENV
-            "=1 on a network you trust");
-    if (!r && (int)reply->body_case != wanted)
-        return gp_err_set(err, -EPROTO, "the scheduler answered something else");
-    return r;
-}
-
-static int
-hello(struct cli_ctl *ctl, struct ctl_transcript *t, struct gp_err *err)
-{
-    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
-    Gpupool__Ctl__CtlHello body = GPUPOOL__CTL__CTL_HELLO__INIT;
-    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    const Gpupool__Ctl__CtlChallenge *c;
-    int r = ctl_nonce(t->peer_nonce);
-
-    if (r < 0)
-        return r;
-    body.role = (Gpupool__Ctl__CtlRole)t->role;
-    body.nonce = (ProtobufCBinaryData){CTL_NONCE_SIZE, t->peer_nonce};
-    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_HELLO;
-    req.hello = &body;
-    r = cli_ctl_call(ctl, &req, CLI_DEADLINE_NS, &reply, err);
-    r = prove_answer(r, reply, GPUPOOL__CTL__CTL_REPLY__BODY_CHALLENGE, err);
-    if (r < 0)
-        return r;
-    c = reply->challenge;
-    return ctl_transcript_take(t, c->nonce.data, c->nonce.len, c->scheduler_key.data,
-                               c->scheduler_key.len, c->signature.data,
-                               c->signature.len, err);
+    return cli_ctl_call(arg, req, CLI_DEADLINE_NS, ret_reply, err);
 }
 
 int
 cli_ctl_prove(struct cli_ctl *ctl, Gpupool__Ctl__CtlRole role, const char *token,
               struct gp_err *err)
 {
-    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
-    Gpupool__Ctl__CtlProve body = GPUPOOL__CTL__CTL_PROVE__INIT;
-    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    struct ctl_transcript t = {.role = (uint8_t)role};
-    uint8_t proof[CTL_PROOF_SIZE];
-    int r;
-
-    if (!token || !*token || getenv(CTL_CLEAR_TOKEN_ENV))
-        return 0;
-    r = hello(ctl, &t, err);
-    if (r < 0)
-        return r;
-    ctl_proof_make(&t, CTL_SIDE_PEER, token, proof);
-    body.proof = (ProtobufCBinaryData){sizeof(proof), proof};
-    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_PROVE;
-    req.prove = &body;
-    r = cli_ctl_call(ctl, &req, CLI_DEADLINE_NS, &reply, err);
-    r = prove_answer(r, reply, GPUPOOL__CTL__CTL_REPLY__BODY_PROVED, err);
-    if (r < 0)
-        return r;
-    if (!ctl_proof_holds(&t, CTL_SIDE_SCHEDULER, token, reply->proved->proof.data,
-                         reply->proved->proof.len))
-        return gp_err_set(err, -EKEYREJECTED,
-                          "%s does not know the token: it is not the pool's scheduler",
-                          ctl->address);
-    return 0;
+    return ctl_prove(prove_call, ctl, role, token, ctl->address, err);
 }
 
 /* ------------------------------------------------------------------ status -- */

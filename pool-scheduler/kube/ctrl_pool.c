@@ -3,6 +3,7 @@
 
 #include "ctl_call.h"
 #include "ctl_limits.h"
+#include "ctl_prove.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_log.h"
@@ -25,7 +26,7 @@ static void on_timer(struct gp_loop_timer *timer);
 
 /* ---------------------------------------------------------------- requests -- */
 
-/* Read each time: the file may have been renewed. */
+/* Read for each connection: the file may have been renewed. */
 static char *
 token_of(const struct ctrl_pool *pool)
 {
@@ -39,26 +40,58 @@ token_of(const struct ctrl_pool *pool)
     return TAKE_PTR(text);
 }
 
+static void
+hang_up(struct ctrl_pool *pool)
+{
+    close(pool->fd);
+    pool->fd = -1;
+}
+
+static int
+send_request(void *arg, Gpupool__Ctl__CtlRequest *req,
+             Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+{
+    struct ctrl_pool *pool = arg;
+
+    uint64_t patience =
+        pool->patience_ms ? pool->patience_ms * GP_NS_PER_MS : (uint64_t)CALL_NS;
+
+    req->id = ++pool->next_id;
+    pool->requests++;
+    return ctl_call(pool->fd, req, gp_now_ns() + patience, ret_reply, err);
+}
+
+/* A connection on which the token is proven.  -EACCES: the scheduler refuses it. */
+static int
+dial(struct ctrl_pool *pool, struct gp_err *err)
+{
+    CLEANUP_FREE char *token = token_of(pool);
+    int r;
+
+    if (!token)
+        return -ENOMEM;
+    r = ctl_call_open(pool->address, gp_now_ns() + CONNECT_NS, &pool->fd, err);
+    if (r < 0)
+        return r;
+    r = ctl_prove(send_request, pool, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_ADMIN, token,
+                  pool->address, err);
+    explicit_bzero(token, strlen(token));
+    if (r < 0)
+        hang_up(pool);
+    return r == -EREMOTE ? -EACCES : r;
+}
+
 static int
 call_once(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
           Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
 {
-    int r = 0;
+    int r = pool->fd < 0 ? dial(pool, err) : 0;
 
-    if (pool->fd < 0)
-        r = ctl_call_open(pool->address, gp_now_ns() + CONNECT_NS, &pool->fd, err);
     if (r < 0)
         return r;
-    req->id = ++pool->next_id;
-    pool->requests++;
-    r = ctl_call(pool->fd, req,
-                 gp_now_ns() +
-                     (pool->patience_ms ? pool->patience_ms * GP_NS_PER_MS : CALL_NS),
-                 ret_reply, err);
-    if (r < 0 && r != -EREMOTE) {
-        close(pool->fd);
-        pool->fd = -1;
-    }
+    r = send_request(pool, req, ret_reply, err);
+    if (r < 0 && r != -EREMOTE)
+        hang_up(pool);
     return r;
 }
 
@@ -105,7 +138,7 @@ ask_pool(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
     if (r == -EREMOTE)
         return errno_of(reply);
     if (r < 0)
-        return r == -ETIMEDOUT ? r : -EHOSTUNREACH;
+        return r == -ETIMEDOUT || r == -EACCES ? r : -EHOSTUNREACH;
     if (reply->body_case != want)
         return gp_err_set(err, -EPROTO, "the scheduler answered something else");
     *ret_reply = TAKE_PTR(reply);
@@ -210,7 +243,7 @@ send_open(struct ctrl_pool *pool, Gpupool__Ctl__CtlOpen *open,
 
     if (!token)
         return -ENOMEM;
-    open->token = token;
+    open->token = ctl_token_shown(token);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
     req.open = open;
     r = ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT, ret_reply, err);
@@ -292,7 +325,7 @@ ctrl_pool_close(struct ctrl_pool *pool, uint64_t id, struct gp_err *err)
     if (!token)
         return -ENOMEM;
     close_msg.session_id = id;
-    close_msg.token = token;
+    close_msg.token = ctl_token_shown(token);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;
     req.close = &close_msg;
     r = ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_CLOSED, &reply, err);
@@ -310,7 +343,7 @@ ctrl_pool_status(struct ctrl_pool *pool, bool sessions,
 
     if (!token)
         return -ENOMEM;
-    status.token = token;
+    status.token = ctl_token_shown(token);
     status.servers_only = !sessions;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS;
     req.status = &status;

@@ -5,7 +5,10 @@ What needs a real cluster is in tests/k8s."""
 
 import json
 import os
+import select
 import signal
+import socket
+import threading
 import urllib.request
 
 from harness.kubeapi import KubeApi
@@ -259,6 +262,74 @@ def test_a_pod_gets_the_session_of_its_claim_and_of_no_other(case):
                            (("forged", "mine"), "not accepted")):
             case.check(answers[key].out.split()[0] != "0", f"cuInit succeeded: {key}")
             case.contains(answers[key].err, words, f"why {key} is refused")
+    in_world(case, body)
+
+
+class Listener:
+    """Passes connections on to @address, and keeps what the callers send."""
+
+    def __init__(self, address):
+        host, _, port = address.rpartition(":")
+        self.target = host, int(port)
+        self.heard = b""
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.socket.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                caller, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.pass_on, args=(caller,), daemon=True).start()
+
+    def pass_on(self, caller):
+        with caller, socket.create_connection(self.target, 10) as target:
+            while True:
+                for ready in select.select([caller, target], [], [])[0]:
+                    try:
+                        data = ready.recv(65536)
+                        (target if ready is caller else caller).sendall(data)
+                    except OSError:
+                        return
+                    if not data:
+                        return
+                    if ready is caller:
+                        self.heard += data
+
+
+def test_the_admin_token_is_on_no_wire(case):
+    """Controller and extender prove it; a listener between them and the scheduler gains
+    nothing that opens or ends sessions."""
+    def body(world):
+        listener = Listener(world.address)
+        world.address, true = listener.address, world.address
+        world.start()
+        world.await_cards()
+        world.api.put("elasticgpuclaims", claim("one"))
+        world.await_phase("one", "Bound")
+        ready = case.folder / "extender.ready"
+        extender = case.spawn([
+            case.build / "bin/gpupool-kube", "extender", "--listen", "127.0.0.1:0",
+            "--scheduler", world.address, "--token-file", world.token, "--ready-file", ready,
+            "--kube-server", world.api.url])
+        case.wait_for(ready.exists, "the extender listens")
+        pod = {"spec": {"containers": [{"resources": {
+            "limits": {"tke.cloud.tencent.com/qgpu-core": 50,
+                       "tke.cloud.tencent.com/qgpu-memory": 1}}}]}}
+        found = post(ready.read_text().strip(), "/scheduler/filter",
+                     {"pod": pod, "nodenames": ["node-a"]})
+        case.equal(found["nodenames"], ["node-a"], "nodes while there is room")
+        world.api.delete("elasticgpuclaims", "one", "team")
+        world.address = true
+        case.wait_for(lambda: world.given() == 0, "the claim's part is given back")
+        case.check(b"kube:" in listener.heard, "the listener heard no request")
+        case.check(world.token.read_text().strip().encode() not in listener.heard,
+                   "the admin token was sent in clear")
+        extender.send_signal(signal.SIGTERM)
+        case.equal(extender.wait(10), 0, "exit status")
+        listener.socket.close()
     in_world(case, body)
 
 
