@@ -13,7 +13,8 @@ SCHED_CORE_SRCS := pool-scheduler/sched_request.c \
 $(eval $(call static_lib,schedcore,$(SCHED_CORE_SRCS),$(SCHED_INCS)))
 
 SCHED_SRCS := pool-scheduler/sched_daemon.c pool-scheduler/sched_session.c \
-    pool-scheduler/sched_store.c pool-scheduler/sched_conn.c \
+    pool-scheduler/sched_store.c pool-scheduler/sched_conn.c pool-scheduler/sched_serve.c \
+    pool-scheduler/sched_ending.c \
     pool-scheduler/sched_auth.c pool-scheduler/sched_commit.c \
     pool-scheduler/sched_handle_proof.c pool-scheduler/sched_handle_server.c pool-scheduler/sched_handle_session.c \
     pool-scheduler/sched_handle_admin.c pool-scheduler/sched_status.c \

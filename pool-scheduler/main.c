@@ -13,6 +13,7 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "kube_config.h"
+#include "sched_auth.h"
 #include "sched_daemon.h"
 
 #include <errno.h>

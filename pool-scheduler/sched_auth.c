@@ -7,7 +7,6 @@
 #include "gp_net.h"
 #include "gp_str.h"
 #include "sched_conn.h"
-#include "sched_daemon.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>

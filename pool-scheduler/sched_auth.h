@@ -14,25 +14,9 @@
 #define SCHED_AUTH_H
 
 #include "gp_base.h"
+#include "sched_types.h"
 
 struct gp_err;
-struct sched_config;
-struct sched_conn;
-
-/* A token that only the server of this name may show. */
-struct sched_server_token {
-    char *name, *token;
-};
-/* Servers with tokens of their own: as many as a pool of the largest kind has hosts. */
-#define SCHED_SERVER_TOKENS_MAX 16384
-
-enum sched_role {
-    SCHED_ROLE_SERVER, /* registers cards */
-    SCHED_ROLE_CLIENT, /* opens sessions, sees the status */
-    SCHED_ROLE_ADMIN,  /* drains servers, closes sessions of others */
-    SCHED_ROLES,
-};
-
 /* "server", "client", "admin". */
 const char *sched_role_name(enum sched_role role);
 

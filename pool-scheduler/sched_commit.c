@@ -5,7 +5,6 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "sched_conn.h"
-#include "sched_daemon.h"
 #include "sched_handle.h"
 #include "sched_store.h"
 
@@ -64,7 +63,7 @@ opened(struct sched *sched, struct sched_session *session)
              "session", session->name, "program", session->program, "server",
              session->parts[0].server->name, NULL);
     if (!conn) {
-        sched_session_end(sched, session, "its client went away while it was opened");
+        sched->commit.orphaned(sched, session);
         return;
     }
     if (session->pending_hold)

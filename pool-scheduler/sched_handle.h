@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each request does.  Called by sched_conn.c with a decoded message whose
+ * What each request does.  Called by sched_serve.c with a decoded message whose
  * strings and lists are still as the peer sent them.
  *
  * Every handler answers the request exactly once, now or later.  A handler may end

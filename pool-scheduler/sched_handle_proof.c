@@ -5,7 +5,6 @@
 #include "gp_log.h"
 #include "sched_auth.h"
 #include "sched_conn.h"
-#include "sched_daemon.h"
 #include "sched_handle.h"
 
 #include <string.h>

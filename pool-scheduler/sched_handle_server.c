@@ -9,8 +9,9 @@
 #include "sched_auth.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
-#include "sched_daemon.h"
+#include "sched_ending.h"
 #include "sched_handle.h"
+#include "sched_serve.h"
 #include "sched_store.h"
 #include "ticket_key.h"
 
@@ -267,7 +268,7 @@ claim_name(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
                 "them another --name",
                 msg->server, server->conn->peer);
         /* The same process again: its old connection just does not know yet. */
-        sched_conn_free(server->conn);
+        sched_serve_end(server->conn);
     }
     *ret_server = server;
     return 0;

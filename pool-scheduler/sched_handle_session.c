@@ -8,7 +8,7 @@
 #include "sched_auth.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
-#include "sched_daemon.h"
+#include "sched_ending.h"
 #include "sched_handle.h"
 #include "sched_status.h"
 #include "sched_store.h"

@@ -6,8 +6,8 @@
 #include "gp_log.h"
 #include "gp_net.h"
 #include "gp_time.h"
-#include "sched_daemon.h"
 #include "sched_metrics_text.h"
+#include "sched_types.h"
 
 #include <errno.h>
 #include <microhttpd.h>

@@ -2,7 +2,7 @@
 #include "sched_metrics_text.h"
 
 #include "gp_time.h"
-#include "sched_daemon.h"
+#include "sched_ending.h"
 
 #include <inttypes.h>
 #include <string.h>

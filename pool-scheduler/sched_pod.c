@@ -21,7 +21,6 @@
 #include "kube_http.h"
 #include "kube_object.h"
 #include "sched_conn.h"
-#include "sched_daemon.h"
 #include "sched_handle.h"
 
 #include <errno.h>

@@ -3,7 +3,6 @@
 
 #include "gp_time.h"
 #include "sched_conn.h"
-#include "sched_daemon.h"
 #include "ticket_key.h"
 
 #include <stdio.h>

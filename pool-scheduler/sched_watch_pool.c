@@ -9,7 +9,6 @@
  */
 #include "gp_time.h"
 #include "sched_conn.h"
-#include "sched_daemon.h"
 #include "sched_handle.h"
 
 /* As long as a long poll may hang on a dead link. */

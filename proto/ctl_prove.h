@@ -17,11 +17,11 @@ typedef int (*ctl_prove_call)(void *arg, Gpupool__Ctl__CtlRequest *req,
                               Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err);
 
 /* Prove @token (NULL or empty: nothing to do) for @role, and have the scheduler at
- * @address prove that it knows the token too; requests on the connection then go without
- * one.  With the environment's choice of a clear token nothing happens here.
+ * @address prove that it knows the token too; requests on the connection then go
+ * without one.  With the environment's choice of a clear token nothing happens here.
  *
- * -EREMOTE: the scheduler refuses the proof.  -EKEYREJECTED: it does not know the token.
- * -EPROTO: it is older than the proofs, or no scheduler. */
+ * -EREMOTE: the scheduler refuses the proof.  -EKEYREJECTED: it does not know the
+ * token. -EPROTO: it is older than the proofs, or no scheduler. */
 int ctl_prove(ctl_prove_call call, void *arg, Gpupool__Ctl__CtlRole role,
               const char *token, const char *address, struct gp_err *err);
 

@@ -10,8 +10,8 @@
 #include "gp_log.h"
 #include "gp_time.h"
 #include "sched_commit.h"
-#include "sched_conn.h"
 #include "sched_daemon.h"
+#include "sched_serve.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -72,7 +72,7 @@ join(void)
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) < 0)
         __builtin_trap();
-    sched_conn_accept(&sched, fds[0]);
+    sched_serve_accept(&sched, fds[0]);
     return fds[1];
 }
 
@@ -125,7 +125,7 @@ end_everything(const int fds[2])
     struct sched_session *s;
 
     while (sched.conns)
-        sched_conn_free(sched.conns);
+        sched_serve_end(sched.conns);
     while ((s = sched_sessions_next(&sched.sessions, NULL)))
         sched_session_end(&sched, s, "fuzz");
     close(fds[0]);

@@ -66,6 +66,11 @@ COMPONENTS = {
         "sees": ["server/kernel_params", "server/arbiter", "server/base", "common", "proto",
                  "transport"],
     },
+    # The scheduler; of the Kubernetes side it uses what asks an API server.
+    "pool-scheduler": {
+        "layers": ["pool-scheduler/kube", "pool-scheduler"],
+        "sees": ["common", "proto"],
+    },
     "drivers/null": {
         "layers": ["drivers/null"],
         "sees": ["server/kernel_params", "common", "proto"],

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched_ending.h"
+
+#include "gp_audit.h"
+#include "gp_err.h"
+#include "gp_log.h"
+#include "sched_commit.h"
+#include "sched_conn.h"
+#include "sched_store.h"
+
+/* Tell the server.  False: it is not connected, and cleans up when it is back. */
+static bool
+notify_server(const struct sched_part *part, const char *words)
+{
+    Gpupool__Ctl__CtlReply notice = GPUPOOL__CTL__CTL_REPLY__INIT;
+    Gpupool__Ctl__CtlCloseSession close = GPUPOOL__CTL__CTL_CLOSE_SESSION__INIT;
+    struct sched_server *server = part->server;
+
+    if (!server->conn)
+        return false;
+    close.session_id = part->session->id;
+    close.words = (char *)words;
+    notice.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_CLOSE_SESSION;
+    notice.close_session = &close;
+    sched_conn_reply(server->conn, &notice);
+    return true;
+}
+
+/* What of a closing session was on a server is gone; with the last of its servers, so
+ * is the session. */
+void
+sched_session_gone(struct sched *sched, struct sched_part *part)
+{
+    struct sched_session *session = part->session;
+
+    if (!part->gone)
+        gp_log_info("session", "%s: gone from server %s", session->name,
+                    part->server->name);
+    part->gone = true;
+    for (uint32_t i = 0; i < session->n_parts; i++)
+        if (!session->parts[i].gone)
+            return;
+    sched_conn_unhold(session);
+    if (session->closer) {
+        sched_commit(sched, NULL); /* that it ended is on disk before the answer */
+        sched_conn_closed(session);
+    }
+    sched_session_free(&sched->sessions, session);
+}
+
+void
+sched_session_end(struct sched *sched, struct sched_session *session, const char *words)
+{
+    bool told[TICKET_SLICES_MAX];
+    uint32_t n = session->n_parts;
+    struct gp_err err = {0};
+
+    /* What is being opened has no end before its answer; the next turn sees it. */
+    if (session->closing || session->pending)
+        return;
+    gp_log_info("session", "%s: ends: %s", session->name, words);
+    gp_audit("end", "who", session->owner->name, "session", session->name, "words",
+             words, NULL);
+    sched_commit_soon(sched);
+    if (sched_store_del_session(sched->store, session->id, &err) < 0)
+        gp_log_error("session",
+                     "%s: still in the state file, it would come back after a "
+                     "restart until its lease ends: %s",
+                     session->name, err.msg);
+    sched->counters.closed++;
+    sched_conn_unhold(session);
+    sched_session_closing(&sched->sessions, session);
+    for (uint32_t i = 0; i < n; i++)
+        told[i] = notify_server(&session->parts[i], words);
+    /* The last of them takes the session with it. */
+    for (uint32_t i = 0; i < n; i++)
+        if (!told[i])
+            sched_session_gone(sched, &session->parts[i]);
+}
+
+/* Its sessions keep their slices and leases: it may come back and still run them. Only
+ * those that were ending are given up now; should it still run them when it is back,
+ * they are unknown then, and nothing is placed on it before they are gone. */
+static void
+forget_closing(struct sched *sched, const struct sched_server *server)
+{
+    struct sched_part *part, *next;
+
+    part = sched_sessions_next_on(&sched->sessions, server, NULL);
+    for (; part; part = next) {
+        next = sched_sessions_next_on(&sched->sessions, server, part);
+        sched_session_unused(part);
+        if (part->session->closing)
+            sched_session_gone(sched, part);
+    }
+}
+
+void
+sched_server_lost(struct sched *sched, struct sched_server *server, const char *words)
+{
+    gp_log_warn("server", "%s: not connected any more: %s", server->name, words);
+    server->conn = NULL;
+    server->alive = false;
+    for (unsigned i = 0; i < server->n_cards; i++) {
+        server->cards[i]->used_bytes = 0;
+        server->cards[i]->busy_percent = 0;
+    }
+    sched_pool_server_update(sched->pool, server);
+    forget_closing(sched, server);
+}
+
+unsigned
+sched_servers_alive(const struct sched *sched)
+{
+    unsigned n = 0;
+
+    for (const struct sched_server *s = sched->pool->servers; s; s = s->next)
+        n += s->alive;
+    return n;
+}
+
+void
+sched_session_orphaned(struct sched *sched, struct sched_session *session)
+{
+    sched_session_end(sched, session, "its client went away while it was opened");
+}

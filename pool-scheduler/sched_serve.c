@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched_serve.h"
+
+#include "ctl_limits.h"
+#include "ctl_peek.h"
+#include "gp_audit.h"
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_time.h"
+#include "sched_auth.h"
+#include "sched_commit.h"
+#include "sched_conn.h"
+#include "sched_ending.h"
+#include "sched_handle.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* A stranger that says nothing is not kept. */
+#define FIRST_MESSAGE_NS (10 * GP_NS_PER_S)
+/* The status of the largest pool, and what may wait before it. */
+#define QUEUE_MAX ((size_t)CTL_REPLY_MAX + 4 * QUEUE_BUSY)
+/* While this much waits to be read, no further request of the peer is read. */
+#define QUEUE_BUSY ((size_t)256 * 1024)
+/* A peer to which answers wait must take all of them, or this much, in each period. */
+#define UNREAD_NS (10 * GP_NS_PER_S)
+#define UNREAD_MIN ((uint64_t)64 * 1024)
+/* Who has shown no token is refused so often, then disconnected. */
+#define STRANGER_REFUSALS_MAX 16
+
+static void on_msg(struct gp_msg_conn *msg, const void *data, size_t len);
+static void on_close(struct gp_msg_conn *msg, int code);
+static bool on_large(struct gp_msg_conn *msg, const void *data, size_t len,
+                     size_t total);
+
+/* ---------------------------------------------------------------- lifetime -- */
+
+static void
+idle_expired(struct gp_loop_timer *timer)
+{
+    struct sched_conn *conn = container_of(timer, struct sched_conn, idle);
+
+    gp_log_info("conn", "%s: silent for too long, disconnected", conn->peer);
+    sched_serve_end(conn);
+}
+
+/* --------------------------------------------------------------- strangers -- */
+
+static void
+stranger_leave(struct sched_conn *conn)
+{
+    struct sched_link *link = &conn->stranger;
+
+    if (!link->next)
+        return;
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+    link->prev = link->next = NULL;
+    conn->sched->n_strangers--;
+}
+
+static void
+stranger_enter(struct sched_conn *conn)
+{
+    struct sched *sched = conn->sched;
+    struct sched_link *head = &sched->strangers, *link = &conn->stranger;
+
+    if (sched->n_strangers >= SCHED_STRANGERS_MAX)
+        sched_serve_end(container_of(head->next, struct sched_conn, stranger));
+    link->prev = head->prev;
+    link->next = head;
+    head->prev->next = link;
+    head->prev = link;
+    sched->n_strangers++;
+}
+
+void
+sched_serve_accept(struct sched *sched, int fd)
+{
+    struct sched_conn *conn;
+
+    if (sched->n_clients >= SCHED_CLIENTS_MAX) {
+        gp_log_warn("conn", "at the cap of %d connections, one refused",
+                    SCHED_CLIENTS_MAX);
+        close(fd);
+        return;
+    }
+    conn = calloc(1, sizeof(*conn));
+    if (!conn) {
+        close(fd);
+        return;
+    }
+    conn->sched = sched;
+    conn->own_user = sched_auth_peer(fd, conn->peer, sizeof(conn->peer));
+    if (gp_msg_conn_init(&conn->msg, sched->loop, fd, CTL_CLIENT_REQUEST_MAX, QUEUE_MAX,
+                         on_msg, on_close) < 0) {
+        close(fd);
+        free(conn);
+        return;
+    }
+    conn->msg.on_large = on_large;
+    conn->msg.busy_mark = QUEUE_BUSY;
+    conn->next = sched->conns;
+    if (conn->next)
+        conn->next->link = &conn->next;
+    conn->link = &sched->conns;
+    sched->conns = conn;
+    sched->n_clients++;
+    stranger_enter(conn);
+    conn->on_idle = idle_expired;
+    gp_loop_timer_set(sched->loop, &conn->idle, gp_now_ns() + FIRST_MESSAGE_NS,
+                      idle_expired);
+    gp_log_debug("conn", "%s: connected", conn->peer);
+}
+
+/* Sessions that were held get a short time to be claimed by a new connection. */
+static void
+release_held(struct sched_conn *conn)
+{
+    struct sched *sched = conn->sched;
+    uint64_t end = gp_now_ns() + sched->config.hold_grace_ms * GP_NS_PER_MS;
+
+    while (conn->held) {
+        struct sched_session *session = conn->held;
+
+        sched_conn_unhold(session);
+        sched->counters.lost_connections++;
+        gp_log_info("session", "%s: its client %s is gone, ends in %u ms",
+                    session->name, conn->peer, sched->config.hold_grace_ms);
+        if (session->lease_end_ns > end)
+            sched_session_lease(&sched->sessions, session, end);
+    }
+}
+
+void
+sched_serve_end(struct sched_conn *conn)
+{
+    struct sched *sched = conn->sched;
+
+    sched_commit_forget(conn);
+    release_held(conn);
+    while (conn->closing) {
+        struct sched_session *session = conn->closing;
+
+        conn->closing = session->closing_next;
+        session->closer = NULL;
+        session->closing_link = NULL;
+    }
+    if (conn->wait.request)
+        sched->n_waiting--;
+    sched_watch_pool_end(conn);
+    sched_pod_end(conn);
+    stranger_leave(conn);
+    free(conn->transcript);
+    free(conn->hello_server);
+    gp_loop_timer_del(&conn->wait.timeout);
+    gp_loop_timer_del(&conn->idle);
+    if (conn->server)
+        sched_server_lost(sched, conn->server, "connection closed");
+    else
+        sched->n_clients--;
+    *conn->link = conn->next;
+    if (conn->next)
+        conn->next->link = conn->link;
+    gp_msg_conn_fini(&conn->msg);
+    free(conn);
+}
+
+/* Answers that nobody reads are memory that a peer makes us hold. */
+void
+sched_serve_sweep_unread(struct sched *sched, uint64_t now)
+{
+    struct sched_conn *conn, *next;
+
+    for (conn = sched->conns; conn; conn = next) {
+        next = conn->next;
+        if (!gp_msg_conn_unsent(&conn->msg) || !conn->unread_ns ||
+            conn->msg.sent - conn->unread_sent >= UNREAD_MIN) {
+            conn->unread_ns = now;
+            conn->unread_sent = conn->msg.sent;
+        } else if (now - conn->unread_ns > UNREAD_NS) {
+            gp_log_warn("conn", "%s: does not read its answers, disconnected",
+                        conn->peer);
+            sched_serve_end(conn);
+        }
+    }
+}
+
+static void
+on_close(struct gp_msg_conn *msg, int code)
+{
+    struct sched_conn *conn = container_of(msg, struct sched_conn, msg);
+
+    gp_log_debug("conn", "%s: closed: %s", conn->peer, code ? strerror(-code) : "end");
+    sched_serve_end(conn);
+}
+
+/* ---------------------------------------------------------------- requests -- */
+
+static bool
+dispatch(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
+{
+    uint32_t id = req->id;
+
+    switch (req->body_case) {
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_REGISTER_SERVER:
+        sched_handle_register(conn, id, req->register_server);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_REPORT:
+        sched_handle_report(conn, id, req->report);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_LEAVE:
+        sched_handle_leave(conn, id);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN:
+        sched_handle_open(conn, id, req->open);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW:
+        sched_handle_renew(conn, id, req->renew);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE:
+        sched_commit(conn->sched, NULL); /* it may speak of what is being opened */
+        sched_handle_close(conn, id, req->close);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS:
+        sched_handle_status(conn, id, req->status);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_DRAIN:
+        sched_handle_drain(conn, id, req->drain);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_HELLO:
+        sched_handle_hello(conn, id, req->hello);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_PROVE:
+        sched_handle_prove(conn, id, req->prove);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_WAIT_SERVERS:
+        sched_handle_wait(conn, id, req->wait_servers);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_POD_SESSION:
+        sched_handle_pod_session(conn, id, req->pod_session);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_WATCH_POOL:
+        sched_handle_watch_pool(conn, id, req->watch_pool);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void
+violation(struct sched_conn *conn, uint32_t id, const char *words)
+{
+    gp_log_warn("conn", "%s: %s, disconnected", conn->peer, words);
+    conn->sched->counters.bad_requests++;
+    sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST, words, NULL);
+    sched_serve_end(conn);
+}
+
+/* After a request.  Only a peer that has shown a right token or key stops being a
+ * stranger; the deadline of one whose request was refused goes on. */
+static void
+settle(struct sched_conn *conn)
+{
+    if (!conn->known) {
+        if (conn->refusals < STRANGER_REFUSALS_MAX)
+            return;
+        gp_log_info("conn", "%s: refused %u times, disconnected", conn->peer,
+                    conn->refusals);
+        sched_serve_end(conn);
+        return;
+    }
+    stranger_leave(conn);
+    conn->msg.max_msg = conn->server ? CTL_REQUEST_MAX : CTL_CLIENT_REQUEST_MAX;
+    sched_conn_touch(conn);
+}
+
+/* A registration is large when it is unpacked, so its token is looked at before.
+ * False: it has been refused. */
+static bool
+may_unpack(struct sched_conn *conn, const void *data, size_t len)
+{
+    struct ctl_peek peek;
+
+    if (!ctl_peek(data, len, &peek) || !peek.is_register)
+        return true;
+    return sched_handle_register_allowed(conn, peek.id, peek.token);
+}
+
+/* The registration of a server with many sessions is larger than what strangers may
+ * send; its token is among its first bytes. */
+static bool
+on_large(struct gp_msg_conn *msg, const void *data, size_t len, size_t total)
+{
+    struct sched_conn *conn = container_of(msg, struct sched_conn, msg);
+    struct ctl_peek peek;
+
+    if (total > CTL_REQUEST_MAX || !ctl_peek(data, len, &peek) || !peek.is_register)
+        return false;
+    if (!sched_handle_register_allowed(conn, peek.id, peek.token))
+        return false;
+    msg->max_msg = CTL_REQUEST_MAX;
+    return true;
+}
+
+static void
+on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
+{
+    struct sched_conn *conn = container_of(msg, struct sched_conn, msg);
+    Gpupool__Ctl__CtlRequest *req;
+
+    if (!may_unpack(conn, data, len)) {
+        settle(conn);
+        return;
+    }
+    req = gpupool__ctl__ctl_request__unpack(NULL, len, data);
+    if (!req || !req->id) {
+        if (req)
+            gpupool__ctl__ctl_request__free_unpacked(req, NULL);
+        violation(conn, 0, "bytes that are no request");
+        return;
+    }
+    if (dispatch(conn, req))
+        settle(conn);
+    else
+        violation(conn, req->id, "an unknown request");
+    gpupool__ctl__ctl_request__free_unpacked(req, NULL);
+}

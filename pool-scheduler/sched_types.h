@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The two objects that most of the scheduler works on: the scheduler itself and a
+ * connection to it, a pool server's or a client's.
+ *
+ * Only their fields.  The scheduler is one object per process, on main()'s stack frame
+ * for its whole life, made by sched_init().  A connection is owned by sched->conns from
+ * sched_serve_accept() until sched_serve_end().  Event loop thread only, and there is
+ * no other thread.
+ */
+#ifndef SCHED_TYPES_H
+#define SCHED_TYPES_H
+
+#include "gp_base.h"
+#include "gp_listener.h"
+#include "gp_log.h"
+#include "gp_loop.h"
+#include "gp_msg.h"
+#include "sched_pool.h"
+#include "sched_request.h"
+#include "sched_session.h"
+
+#include <stdint.h>
+
+struct ctl_transcript;
+struct sched_conn;
+struct sched_kube;
+struct sched_metrics;
+struct sched_pod;
+struct sched_store;
+struct ticket_key;
+
+/* A token that only the server of this name may show. */
+struct sched_server_token {
+    char *name, *token;
+};
+/* Servers with tokens of their own: as many as a pool of the largest kind has hosts. */
+#define SCHED_SERVER_TOKENS_MAX 16384
+
+enum sched_role {
+    SCHED_ROLE_SERVER, /* registers cards */
+    SCHED_ROLE_CLIENT, /* opens sessions, sees the status */
+    SCHED_ROLE_ADMIN,  /* drains servers, closes sessions of others */
+    SCHED_ROLES,
+};
+
+/* Clients. A server host of the largest kind seen runs about 1,000 sessions, each with
+ * one client connection. */
+#define SCHED_CLIENTS_MAX 16384
+/* Connections that have said nothing yet: they may send a registration, which is large,
+ * so few are kept; when one more comes, the oldest goes. */
+#define SCHED_STRANGERS_MAX 512
+
+struct sched_config {
+    const char *listen;
+    const char *state_dir;
+    const char *metrics_listen; /* NULL: none */
+    const char *ready_file;     /* NULL: none */
+    const char *local;          /* "unix:/path"; NULL: STATE_DIR/scheduler.sock */
+    char *tokens[SCHED_ROLES];  /* NULL: none, see sched_auth.h */
+    struct sched_server_token *server_tokens; /* beside the shared one */
+    unsigned n_server_tokens;
+    bool anonymous[SCHED_ROLES]; /* open to everybody, by choice */
+    uint32_t heartbeat_ms, dead_after_ms;
+    uint64_t
+        forget_ms; /* a server that is away for so long, and holds nothing, is gone */
+    uint32_t lease_ms;                   /* when the client does not say */
+    uint32_t lease_min_ms, lease_max_ms; /* whatever the client says */
+    uint32_t hold_grace_ms; /* left to a held session whose connection broke */
+    enum sched_placement placement;
+    unsigned owner_sessions;   /* cap per owner */
+    uint32_t max_attachments;  /* per session, when the client does not say */
+    bool kube_pods;            /* answer pods that show their token */
+    struct kube_config *kube;  /* the API server that knows the tokens */
+    const char *kube_audience; /* that tokens must be made for */
+};
+
+struct sched_counters {
+    uint64_t opened, refused, closed, expired, lost_connections, bad_requests;
+};
+
+struct sched {
+    struct sched_config config;
+    struct gp_loop *loop;
+    struct gp_listener listener, local; /* TCP, Unix socket */
+    struct gp_log_limit accept_log;     /* strangers can provoke these lines */
+    struct gp_loop_timer tick;
+    struct sched_pool *pool;
+    struct sched_sessions sessions;
+    struct sched_store *store;
+    struct { /* sched_commit.h */
+        struct gp_loop_timer timer;
+        struct sched_session *first, **end; /* wait for the commit, oldest first */
+        /* It is on disk, but who opened it is gone; set at the start. */
+        void (*orphaned)(struct sched *sched, struct sched_session *session);
+    } commit;
+    struct ticket_key *key;
+    struct sched_metrics *metrics;
+    struct sched_kube *kube; /* NULL: pods are not served; sched_pod.c's */
+    struct sched_conn *conns;
+    struct sched_link strangers; /* oldest first */
+    unsigned n_strangers;
+    unsigned n_clients;      /* connections that are not servers', strangers included */
+    unsigned n_waiting;      /* of them, waiting for servers */
+    unsigned n_pool_watches; /* of them, waiting for a change of the pool */
+    uint64_t next_report;    /* serial of reports, never 0 */
+    uint64_t started_ns;
+    struct sched_counters counters;
+};
+
+struct sched_conn {
+    struct gp_msg_conn msg;
+    struct sched *sched;
+    char peer[64];
+    bool own_user;            /* of the Unix socket: this process's user, or root */
+    bool known;               /* has shown a right token or lease key */
+    bool proven[SCHED_ROLES]; /* roles whose token it has proven */
+    struct ctl_transcript *transcript; /* of its hello, until the proof; or NULL */
+    char *hello_server;                /* the server's name in it */
+    const struct sched_server_token *server_token; /* shown, of one server's own */
+    unsigned refusals;                             /* while it was not */
+    uint64_t unread_ns;        /* when it last took enough of what waits for it, and */
+    uint64_t unread_sent;      /* how much it had taken then */
+    struct gp_loop_timer idle; /* silence ends the connection */
+    void (*on_idle)(struct gp_loop_timer *idle);
+    struct sched_link stranger;    /* while it is not known; else next is NULL */
+    struct sched_server *server;   /* after a registration */
+    struct sched_session *held;    /* end soon after this connection */
+    struct sched_session *opening; /* until the commit; sched_commit.h */
+    struct sched_session *closing; /* closes that wait for their server */
+    struct {
+        uint32_t request, servers; /* request 0: not waiting */
+        struct gp_loop_timer timeout;
+    } wait;
+    struct {
+        uint32_t request; /* 0: not watching */
+        uint64_t seen;
+        struct gp_loop_timer timeout;
+    } pool_watch;          /* sched_watch_pool.c's */
+    struct sched_pod *pod; /* a pod's token is being reviewed; sched_pod.c's */
+    struct sched_conn *next, **link;
+};
+
+#endif
