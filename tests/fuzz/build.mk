@@ -38,7 +38,7 @@ $(eval $(call fuzz_target,fuzz_layout,$(KERNEL_PARAMS_SRCS) $(COMMON_SRCS) $(FAT
 # Control plane.
 CTL_FUZZ_SRCS := $(CTL_SRCS) $(COMMON_SRCS)
 $(eval $(call fuzz_target,fuzz_ticket,$(CTL_FUZZ_SRCS),$(CTL_INCS),$(CTL_LDLIBS)))
-$(eval $(call fuzz_target,fuzz_scheduler,$(SCHED_CORE_SRCS) $(SCHED_SRCS) $(CTL_FUZZ_SRCS) $(HTTP_SRCS),$(SCHED_INCS),$(SCHED_LDLIBS)))
+$(eval $(call fuzz_target,fuzz_scheduler,$(SCHED_CORE_SRCS) $(SCHED_SRCS) $(KUBE_SRCS) $(CTL_FUZZ_SRCS) $(HTTP_SRCS),$(SCHED_INCS),$(SCHED_LDLIBS)))
 
 # The executor, with the lowest build of its interpreter only.
 FUZZ_EXEC_SRCS := $(FUZZ_PTX_SRCS) $(filter-out %_v3.c %_v4.c,$(SGEXEC_SRCS))

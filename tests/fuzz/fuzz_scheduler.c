@@ -6,6 +6,7 @@
  * goes to one of two connections.  One of them is a registered server, so that reports
  * and placements run too.  Whatever comes, the books must stay right.
  */
+#include "control.pb-c.h"
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_time.h"
