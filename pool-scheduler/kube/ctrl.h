@@ -19,8 +19,8 @@
 #ifndef CTRL_H
 #define CTRL_H
 
-#include "ctrl_dra.h"
-#include "ctrl_legacy.h"
+#include "control.pb-c.h"
+#include "ctrl_dra_state.h"
 #include "ctrl_pool.h"
 #include "ctrl_queue.h"
 #include "gp_loop.h"
@@ -148,5 +148,30 @@ int ctrl_gpu_phase(struct ctrl *ctrl, const json_t *gpu, const char *phase,
 /* End its session and delete it. */
 int ctrl_gpu_delete(struct ctrl *ctrl, const char *name, struct gp_err *err);
 int ctrl_cards(struct ctrl *ctrl, struct gp_err *err);
+
+/* ctrl_dra.c: ResourceClaims. */
+int ctrl_dra_start(struct ctrl *ctrl, struct gp_err *err);
+bool ctrl_dra_synced(const struct ctrl *ctrl);
+/* Everything again, after the lease was taken. */
+void ctrl_dra_queue_all(struct ctrl *ctrl);
+/* Bring the ResourceSlices up to what the pool says. */
+int ctrl_dra_publish(struct ctrl *ctrl, const Gpupool__Ctl__CtlStatusReply *status,
+                     struct gp_err *err);
+/* Look at a ResourceClaim. */
+int ctrl_dra_claim(struct ctrl *ctrl, const char *key, struct gp_err *err);
+
+/* Does @claim stand for a ResourceClaim? */
+bool ctrl_dra_stands(const json_t *claim);
+/* It does, and that is not allocated any more. */
+bool ctrl_dra_gone(const struct ctrl *ctrl, const json_t *claim);
+/* Write onto the ResourceClaim what became of it. */
+void ctrl_dra_report(struct ctrl *ctrl, const json_t *claim, bool ready,
+                     const char *reason, const char *message);
+
+/* ctrl_legacy.c: GPU objects. */
+int ctrl_legacy_start(struct ctrl *ctrl, struct gp_err *err);
+bool ctrl_legacy_synced(const struct ctrl *ctrl);
+int ctrl_legacy_publish(struct ctrl *ctrl, const Gpupool__Ctl__CtlStatusReply *status,
+                        struct gp_err *err);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctrl_dra.h"
-
+/* Dynamic resource allocation: ResourceSlices and ResourceClaims (ctrl_dra_state.h). */
 #include "ctrl.h"
 #include "gp_err.h"
 #include "gp_log.h"

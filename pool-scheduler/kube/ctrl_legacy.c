@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctrl_legacy.h"
-
+/*
+ * The cards of the pool as GPU objects (gpus.elasticgpu.io), which older dashboards
+ * and tools read.  Everything in them is in ElasticGPU objects as well; nothing is read
+ * back.  Part of struct ctrl; event loop thread; nothing here without --legacy-gpus.
+ */
 #include "ctrl.h"
 #include "gp_err.h"
 #include "gp_str.h"
