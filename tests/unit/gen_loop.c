@@ -209,7 +209,7 @@ void
 wrk_reply_finish(struct wrk *w, struct wrk_reply *rep, CUresult result)
 {
     answer_result = result;
-    if (rep->taken || result != CUDA_SUCCESS)
+    if (rep->taken || (result != CUDA_SUCCESS && !rep->on_error))
         return;
     memcpy(answer, rep->body, rep->size);
     answer_size = rep->size;

@@ -9,6 +9,8 @@
 #include "gen_loop.h"
 #include "stub_call.h"
 #include "wire_api.h"
+#include "wrk_args.h"
+#include "wrk_struct.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,12 +167,14 @@ drv_get_nodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
     return CUDA_SUCCESS;
 }
 
-static CUgraphNode destroyed;
+static CUgraphNode enabled;
 
 static CUresult
-drv_destroy_node(CUgraphNode hNode)
+drv_set_enabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
 {
-    destroyed = hNode;
+    assert_ptr_equal(hGraphExec, OBJ(8));
+    assert_int_equal(isEnabled, 1);
+    enabled = hNode;
     return CUDA_SUCCESS;
 }
 
@@ -178,19 +182,21 @@ static void
 nodes_that_the_driver_made_get_names_that_work(void **state)
 {
     CUgraph g = (CUgraph)(uintptr_t)gen_loop_handle(WIRE_KIND_GRAPH, OBJ(2));
+    CUgraphExec exec =
+        (CUgraphExec)(uintptr_t)gen_loop_handle(WIRE_KIND_GRAPHEXEC, OBJ(8));
     CUgraphNode nodes[5] = {0};
     size_t n = 0;
 
     loop.drv.cuGraphGetNodes = drv_get_nodes;
-    loop.drv.cuGraphDestroyNode = drv_destroy_node;
+    loop.drv.cuGraphNodeSetEnabled = drv_set_enabled;
     assert_int_equal(cuGraphGetNodes(g, NULL, &n), CUDA_SUCCESS);
     assert_int_equal(n, 3);
     n = 5;
     assert_int_equal(cuGraphGetNodes(g, nodes, &n), CUDA_SUCCESS);
     assert_int_equal(n, 3);
     assert_ptr_equal(nodes[3], NULL);
-    assert_int_equal(cuGraphDestroyNode(nodes[1]), CUDA_SUCCESS);
-    assert_ptr_equal(destroyed, OBJ(21));
+    assert_int_equal(cuGraphNodeSetEnabled(exec, nodes[1], 1), CUDA_SUCCESS);
+    assert_ptr_equal(enabled, OBJ(21));
 }
 
 static struct {
@@ -351,6 +357,22 @@ drv_update(CUgraphExec exec, CUgraph g, CUgraphExecUpdateResultInfo *info)
     info->result = CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
     info->errorNode = OBJ(9);
     return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+}
+
+/* Its part in the worker is written by hand: this is what of it is not about host
+ * functions. */
+CUresult
+h_cuGraphExecUpdate_v2(struct wrk *w, const struct wire_args_cuGraphExecUpdate_v2 *a,
+                       struct wrk_reply *rep)
+{
+    struct wire_cuGraphExecUpdate_v2_rep *body = rep->body;
+    CUgraphExecUpdateResultInfo info = {0};
+    CUresult r = WRK_CALL(w, cuGraphExecUpdate_v2, a->hGraphExec, a->hGraph, &info);
+
+    wrk_fix_out_CUgraphExecUpdateResultInfo_v1(w, &info);
+    memcpy(body->resultInfo, &info, sizeof(info));
+    rep->on_error = true;
+    return r;
 }
 
 static void
