@@ -256,7 +256,7 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     sched->next_report = 1;
     sched->commit.end = &sched->commit.first;
     sched->commit.orphaned = sched_session_orphaned;
-    sched->strangers.prev = sched->strangers.next = &sched->strangers;
+    sched->unproven.prev = sched->unproven.next = &sched->unproven;
     sched->pool = sched_pool_new();
     if (!sched->pool)
         return -ENOMEM;

@@ -27,7 +27,7 @@ server_obstacle(const struct sched_server *server)
 {
     if (!server->alive)
         return "the server is not connected";
-    if (server->drain_wish)
+    if (server->drain_asked)
         return "the server is being drained";
     if (server->drain_self)
         return "the server is shutting down";

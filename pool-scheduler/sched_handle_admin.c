@@ -51,12 +51,12 @@ set_drain(struct sched_conn *conn, uint32_t id, struct sched_server *server, boo
     Gpupool__Ctl__CtlDrained drained = GPUPOOL__CTL__CTL_DRAINED__INIT;
     struct sched *sched = conn->sched;
     struct gp_err err = {0};
-    bool before = server->drain_wish;
+    bool before = server->drain_asked;
 
-    server->drain_wish = drain;
+    server->drain_asked = drain;
     if (sched_store_put_server(sched->store, server, &err) < 0 ||
         sched_commit(sched, &err) < 0) {
-        server->drain_wish = before;
+        server->drain_asked = before;
         sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL, err.msg,
                           NULL);
         return;

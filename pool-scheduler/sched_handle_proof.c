@@ -44,7 +44,7 @@ sched_handle_hello(struct sched_conn *conn, uint32_t id,
         return;
     }
     if (!conn->known)
-        conn->refusals++; /* a signature is work; a stranger gets a few */
+        conn->refusals++; /* a signature is work; an unauthenticated peer gets a few */
     body.nonce = (ProtobufCBinaryData){CTL_NONCE_SIZE, t->scheduler_nonce};
     body.scheduler_key = (ProtobufCBinaryData){TICKET_PUB_SIZE, t->scheduler_key};
     body.signature = (ProtobufCBinaryData){sizeof(signature), signature};

@@ -157,7 +157,7 @@ sched_handle_report(struct sched_conn *conn, uint32_t id,
     }
     reported.close_sessions = unwanted.ids;
     reported.n_close_sessions = unwanted.n;
-    reported.drain = server->drain_wish;
+    reported.drain = server->drain_asked;
     reply.id = id;
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_REPORTED;
     reply.reported = &reported;
@@ -323,7 +323,7 @@ reply_registered(struct sched_conn *conn, uint32_t id, struct unwanted *unwanted
     body.dead_after_ms = sched->config.dead_after_ms;
     body.close_sessions = unwanted->ids;
     body.n_close_sessions = unwanted->n;
-    body.drain = conn->server->drain_wish;
+    body.drain = conn->server->drain_asked;
     reply.id = id;
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_REGISTERED;
     reply.registered = &body;

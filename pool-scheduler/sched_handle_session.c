@@ -434,7 +434,7 @@ session_by_order(struct sched_conn *conn, uint32_t request,
     const struct sched_sessions *set = &conn->sched->sessions;
     struct sched_session *session;
 
-    /* Before anything is looked for: a stranger learns no numbers. */
+    /* Before anything is looked for: an unauthenticated peer learns no numbers. */
     if (!sched_auth_check(conn, request, SCHED_ROLE_ADMIN, msg->token))
         return NULL;
     session = sched_sessions_find(set, msg->session_id);

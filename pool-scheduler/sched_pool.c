@@ -46,7 +46,7 @@ sched_pool_free(struct sched_pool *pool)
 bool
 sched_server_open(const struct sched_server *server)
 {
-    return server->alive && !server->drain_wish && !server->drain_self &&
+    return server->alive && !server->drain_asked && !server->drain_self &&
            !server->unclean;
 }
 

@@ -71,8 +71,8 @@ struct sched_server {
 
     /* Why its cards may not be given; sched_pool_server_update() after a change. */
     bool alive;
-    bool drain_wish; /* the administrator's, kept over restarts */
-    bool drain_self; /* the server is shutting down */
+    bool drain_asked; /* the administrator's, kept over restarts */
+    bool drain_self;  /* the server is shutting down */
     bool unclean; /* runs sessions that the scheduler ended: wait until they are gone */
 
     uint64_t seen_ns;        /* last sign of life */

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* A stranger that says nothing is not kept. */
+/* An unauthenticated peer that says nothing is not kept. */
 #define FIRST_MESSAGE_NS (10 * GP_NS_PER_S)
 /* The status of the largest pool, and what may wait before it. */
 #define QUEUE_MAX ((size_t)CTL_REPLY_MAX + 4 * QUEUE_BUSY)
@@ -28,7 +28,7 @@
 #define UNREAD_NS (10 * GP_NS_PER_S)
 #define UNREAD_MIN ((uint64_t)64 * 1024)
 /* Who has shown no token is refused so often, then disconnected. */
-#define STRANGER_REFUSALS_MAX 16
+#define UNPROVEN_REFUSALS_MAX 16
 
 static void on_msg(struct gp_msg_conn *msg, const void *data, size_t len);
 static void on_close(struct gp_msg_conn *msg, int code);
@@ -46,34 +46,34 @@ idle_expired(struct gp_loop_timer *timer)
     sched_serve_end(conn);
 }
 
-/* --------------------------------------------------------------- strangers -- */
+/* ------------------------------------------------------------ unproven peers -- */
 
 static void
-stranger_leave(struct sched_conn *conn)
+unproven_leave(struct sched_conn *conn)
 {
-    struct sched_link *link = &conn->stranger;
+    struct sched_link *link = &conn->unproven;
 
     if (!link->next)
         return;
     link->prev->next = link->next;
     link->next->prev = link->prev;
     link->prev = link->next = NULL;
-    conn->sched->n_strangers--;
+    conn->sched->n_unproven--;
 }
 
 static void
-stranger_enter(struct sched_conn *conn)
+unproven_enter(struct sched_conn *conn)
 {
     struct sched *sched = conn->sched;
-    struct sched_link *head = &sched->strangers, *link = &conn->stranger;
+    struct sched_link *head = &sched->unproven, *link = &conn->unproven;
 
-    if (sched->n_strangers >= SCHED_STRANGERS_MAX)
-        sched_serve_end(container_of(head->next, struct sched_conn, stranger));
+    if (sched->n_unproven >= SCHED_UNPROVEN_MAX)
+        sched_serve_end(container_of(head->next, struct sched_conn, unproven));
     link->prev = head->prev;
     link->next = head;
     head->prev->next = link;
     head->prev = link;
-    sched->n_strangers++;
+    sched->n_unproven++;
 }
 
 void
@@ -108,7 +108,7 @@ sched_serve_accept(struct sched *sched, int fd)
     conn->link = &sched->conns;
     sched->conns = conn;
     sched->n_clients++;
-    stranger_enter(conn);
+    unproven_enter(conn);
     conn->on_idle = idle_expired;
     gp_loop_timer_set(sched->loop, &conn->idle, gp_now_ns() + FIRST_MESSAGE_NS,
                       idle_expired);
@@ -152,7 +152,7 @@ sched_serve_end(struct sched_conn *conn)
         sched->n_waiting--;
     sched_watch_pool_end(conn);
     sched_pod_end(conn);
-    stranger_leave(conn);
+    unproven_leave(conn);
     free(conn->transcript);
     free(conn->hello_server);
     gp_loop_timer_del(&conn->wait.timeout);
@@ -260,19 +260,19 @@ violation(struct sched_conn *conn, uint32_t id, const char *words)
 }
 
 /* After a request.  Only a peer that has shown a right token or key stops being a
- * stranger; the deadline of one whose request was refused goes on. */
+ * unauthenticated peer; the deadline of one whose request was refused goes on. */
 static void
 settle(struct sched_conn *conn)
 {
     if (!conn->known) {
-        if (conn->refusals < STRANGER_REFUSALS_MAX)
+        if (conn->refusals < UNPROVEN_REFUSALS_MAX)
             return;
         gp_log_info("conn", "%s: refused %u times, disconnected", conn->peer,
                     conn->refusals);
         sched_serve_end(conn);
         return;
     }
-    stranger_leave(conn);
+    unproven_leave(conn);
     conn->msg.max_msg = conn->server ? CTL_REQUEST_MAX : CTL_CLIENT_REQUEST_MAX;
     sched_conn_touch(conn);
 }
@@ -289,8 +289,8 @@ may_unpack(struct sched_conn *conn, const void *data, size_t len)
     return sched_handle_register_allowed(conn, peek.id, peek.token);
 }
 
-/* The registration of a server with many sessions is larger than what strangers may
- * send; its token is among its first bytes. */
+/* The registration of a server with many sessions is larger than what unauthenticated
+ * peers may send; its token is among its first bytes. */
 static bool
 on_large(struct gp_msg_conn *msg, const void *data, size_t len, size_t total)
 {

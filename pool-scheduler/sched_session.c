@@ -30,7 +30,8 @@ sched_sessions_fini(struct sched_sessions *set)
 
 /* ----------------------------------------------------------------- owners -- */
 
-/* Two keyed hashes make 128 bits: names that strangers choose do not collide. */
+/* Two keyed hashes make 128 bits: names that unauthenticated peers choose do not
+ * collide. */
 static void
 owner_key(const char *name, uint64_t key[2])
 {

@@ -167,7 +167,7 @@ add_server(struct arena *a, const struct sched_server *server, uint64_t now)
     msg->driver_version = server->driver_version;
     msg->pid = server->pid;
     msg->state = !server->alive ? GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DEAD
-                 : server->drain_wish || server->drain_self
+                 : server->drain_asked || server->drain_self
                      ? GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DRAINING
                      : GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE;
     /* Never seen since the scheduler started: the longest that is sure. */

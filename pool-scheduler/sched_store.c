@@ -352,7 +352,7 @@ put_server_row(struct sched_store *store, const struct sched_server *server,
     bind_text(st, 3, server->version);
     bind_text(st, 4, server->driver);
     bind_u64(st, 5, server->driver_version);
-    bind_u64(st, 6, server->drain_wish);
+    bind_u64(st, 6, server->drain_asked);
     bind_text(st, 7, server->local);
     return stmt_run(store, ST_PUT_SERVER, err);
 }
@@ -537,7 +537,7 @@ load_server(sqlite3_stmt *st, void *arg, struct gp_err *err)
     gp_str_copy(server->version, sizeof(server->version), column_text(st, 2));
     gp_str_copy(server->driver, sizeof(server->driver), column_text(st, 3));
     server->driver_version = column_u32(st, 4);
-    server->drain_wish = column_u32(st, 5);
+    server->drain_asked = column_u32(st, 5);
     gp_str_copy(server->local, sizeof(server->local), column_text(st, 6));
     return 0;
 }

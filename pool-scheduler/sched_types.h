@@ -49,7 +49,7 @@ enum sched_role {
 #define SCHED_CLIENTS_MAX 16384
 /* Connections that have said nothing yet: they may send a registration, which is large,
  * so few are kept; when one more comes, the oldest goes. */
-#define SCHED_STRANGERS_MAX 512
+#define SCHED_UNPROVEN_MAX 512
 
 struct sched_config {
     const char *listen;
@@ -83,7 +83,7 @@ struct sched {
     struct sched_config config;
     struct gp_loop *loop;
     struct gp_listener listener, local; /* TCP, Unix socket */
-    struct gp_log_limit accept_log;     /* strangers can provoke these lines */
+    struct gp_log_limit accept_log; /* unauthenticated peers can provoke these lines */
     struct gp_loop_timer tick;
     struct sched_pool *pool;
     struct sched_sessions sessions;
@@ -98,9 +98,10 @@ struct sched {
     struct sched_metrics *metrics;
     struct sched_kube *kube; /* NULL: pods are not served; sched_pod.c's */
     struct sched_conn *conns;
-    struct sched_link strangers; /* oldest first */
-    unsigned n_strangers;
-    unsigned n_clients;      /* connections that are not servers', strangers included */
+    struct sched_link unproven; /* oldest first */
+    unsigned n_unproven;
+    unsigned n_clients;      /* connections that are not servers', unauthenticated peers
+                                included */
     unsigned n_waiting;      /* of them, waiting for servers */
     unsigned n_pool_watches; /* of them, waiting for a change of the pool */
     uint64_t next_report;    /* serial of reports, never 0 */
@@ -123,7 +124,7 @@ struct sched_conn {
     uint64_t unread_sent;      /* how much it had taken then */
     struct gp_loop_timer idle; /* silence ends the connection */
     void (*on_idle)(struct gp_loop_timer *idle);
-    struct sched_link stranger;    /* while it is not known; else next is NULL */
+    struct sched_link unproven;    /* while it is not known; else next is NULL */
     struct sched_server *server;   /* after a registration */
     struct sched_session *held;    /* end soon after this connection */
     struct sched_session *opening; /* until the commit; sched_commit.h */

@@ -30,7 +30,7 @@ pool_state(const struct sched *sched)
     for (const struct sched_server *s = sched->pool->servers; s; s = s->next) {
         h = mix(h, s->serial);
         h = mix(h,
-                s->alive | s->drain_wish << 1 | s->drain_self << 2 | s->unclean << 3);
+                s->alive | s->drain_asked << 1 | s->drain_self << 2 | s->unclean << 3);
         for (unsigned i = 0; i < s->n_cards; i++) {
             const struct sched_card *card = s->cards[i];
 

@@ -69,7 +69,7 @@ attach_cookie_make(const uint8_t key[ATTACH_KEY_SIZE], enum attach_cookie kind,
                    uint32_t index, uint8_t ret_cookie[ATTACH_COOKIE_SIZE])
 {
     static const char domains[][DOMAIN_SIZE] = {
-        [ATTACH_COOKIE_LANE] = "gpupool attach lane v1",
+        [ATTACH_COOKIE_STRIPE] = "gpupool attach lane v1",
         [ATTACH_COOKIE_PEER] = "gpupool attach peer v1",
         [ATTACH_COOKIE_RDMA] = "gpupool attach rdma v1",
         [ATTACH_COOKIE_ENDING] = "gpupool attach ending v1",

@@ -44,12 +44,12 @@
                               */
 #define WIRE_F_REPLY 0x0002u /* request: the client waits for an answer */
 #define WIRE_F_EVENT                                                                   \
-    0x0004u                  /* from the worker, unasked: call is an enum wire_event   \
-                              */
+    0x0004u /* from the worker, unsolicited: call is an enum wire_event                \
+             */
 #define WIRE_F_ERROR 0x0008u /* answer: result failed, so that no body follows */
-#define WIRE_F_LAND                                                                    \
+#define WIRE_F_D2H_ASYNC                                                               \
     0x0010u /* request: a copy to the host that nobody waits for; instead of an answer \
-               its bytes come as WIRE_EVENT_LANDED, whatever becomes of it */
+               its bytes come as WIRE_EVENT_D2H_DONE, whatever becomes of it */
 
 /* Request: the driver may not refuse the call because a stream is being captured.  All
  * captures are one thread's there; the client knows whose they are. */
@@ -78,13 +78,13 @@ struct wire_rep {
 static_assert(sizeof(struct wire_req) == 16, "wire layout");
 static_assert(sizeof(struct wire_rep) == 16, "wire layout");
 
-/* What a worker says unasked (wire_rep.call with WIRE_F_EVENT). */
+/* Unsolicited messages of a worker (wire_rep.call with WIRE_F_EVENT). */
 enum wire_event {
     WIRE_EVENT_HOST_FUNC = 0xf001, /* struct wire_event_host_func */
     WIRE_EVENT_OUTPUT = 0xf002,    /* struct wire_event_output, then its bytes */
     WIRE_EVENT_CREDIT = 0xf003,    /* struct wire_event_credit */
     WIRE_EVENT_LOST = 0xf004,      /* struct wire_event_lost, then its words */
-    WIRE_EVENT_LANDED = 0xf005,    /* struct wire_event_landed, then its bytes */
+    WIRE_EVENT_D2H_DONE = 0xf005,  /* struct wire_event_d2h_done, then its bytes */
     WIRE_EVENT_CALLBACK = 0xf006,  /* struct wire_event_callback, then its words */
     WIRE_EVENT_HOST_GONE = 0xf007, /* struct wire_event_host_gone */
 };
@@ -153,11 +153,11 @@ struct wire_event_lost {
 };
 
 /*
- * The bytes of a copy with WIRE_F_LAND, in stream order and in front of every word of
- * the worker that says that its stream got so far.  They stand in the frame, or follow
- * it with WIRE_F_BULK.
+ * The bytes of a copy with WIRE_F_D2H_ASYNC, in stream order and in front of every word
+ * of the worker that says that its stream got so far.  They stand in the frame, or
+ * follow it with WIRE_F_BULK.
  */
-struct wire_event_landed {
+struct wire_event_d2h_done {
     uint32_t seq;   /* of the request */
     int32_t result; /* a CUresult; unless it is 0, len is */
     uint64_t len;
@@ -176,13 +176,13 @@ struct wire_event_landed {
  * So at every moment the worker has counted no more than the client, and the client,
  * which waits at the limit, never exceeds it.  One that does is cut off.
  */
-#define WIRE_LAND_SMALL (64u * 1024)   /* up to here a copy is small */
-#define WIRE_LAND_LARGE (1024u * 1024) /* the largest */
-#define WIRE_LAND_SMALLS 256u          /* 16 MiB */
-#define WIRE_LAND_LARGES 64u           /* 64 MiB */
-#define WIRE_LAND_INLINE (16u * 1024)  /* up to here it comes inside the frame */
+#define WIRE_D2H_SMALL (64u * 1024)   /* up to here a copy is small */
+#define WIRE_D2H_LARGE (1024u * 1024) /* the largest */
+#define WIRE_D2H_SMALLS 256u          /* 16 MiB */
+#define WIRE_D2H_LARGES 64u           /* 64 MiB */
+#define WIRE_D2H_INLINE (16u * 1024)  /* up to here it comes inside the frame */
 
-static_assert(sizeof(struct wire_event_landed) == 16, "wire layout");
+static_assert(sizeof(struct wire_event_d2h_done) == 16, "wire layout");
 static_assert(sizeof(struct wire_event_host_func) == 32, "wire layout");
 static_assert(sizeof(struct wire_event_host_gone) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_output) == 8, "wire layout");
@@ -201,7 +201,7 @@ static_assert(sizeof(struct wire_event_callback) == 24, "wire layout");
  *     bits 4-31  index    1 .. 2^28 - 1
  *     bits 0-3   link     which of the client's attachments it belongs to
  *
- * The client mints indexes below WIRE_INDEX_SERVER.  The worker mints the rest,
+ * The client allocates indexes below WIRE_INDEX_SERVER.  The worker allocates the rest,
  * for objects that the driver made by itself and only a query reveals: nodes of
  * a captured graph, a default memory pool, the function of a kernel.  Attached to
  * several servers, a client tells each its link, and keeps indexes apart itself.
@@ -210,8 +210,8 @@ static_assert(sizeof(struct wire_event_callback) == 24, "wire layout");
 #define WIRE_INDEX_MAX ((1u << 28) - 1)
 #define WIRE_INDEX_SERVER (1u << 27)
 #define WIRE_LINKS_MAX 16u
-#define WIRE_LANE_COOKIE 16u /* bytes; see attach.proto */
-#define WIRE_PEER_COOKIE 16u /* bytes; see attach.proto */
+#define WIRE_STRIPE_COOKIE 16u /* bytes; see attach.proto */
+#define WIRE_PEER_COOKIE 16u   /* bytes; see attach.proto */
 #define WIRE_RDMA_COOKIE 16u
 #define WIRE_ENDING_COOKIE 16u /* bytes; see attach.proto */
 

@@ -143,7 +143,7 @@ call_flushed(struct stub_link *link)
 static bool
 call_may_want_reply(const struct stub_call *c)
 {
-    return !(((const struct wire_req *)c->body - 1)->flags & WIRE_F_LAND) &&
+    return !(((const struct wire_req *)c->body - 1)->flags & WIRE_F_D2H_ASYNC) &&
            stub_hooks_wants_reply(c->call);
 }
 
@@ -257,7 +257,7 @@ call_provide(struct stub_call *c)
 static GP_COLD CUresult
 call_check_content(struct stub_call *c)
 {
-    if (c->call >= WIRE_CALL_INTERNAL || call_req(c)->flags & WIRE_F_LAND ||
+    if (c->call >= WIRE_CALL_INTERNAL || call_req(c)->flags & WIRE_F_D2H_ASYNC ||
         !stub_hooks_needs(c->body, c->frame_size - sizeof(struct wire_req)))
         return CUDA_SUCCESS;
     return call_provide(c);
@@ -486,7 +486,7 @@ stub_call_post_release(struct stub_call *c)
 uint32_t
 stub_call_mark_d2h_async(struct stub_call *c)
 {
-    call_req(c)->flags |= WIRE_F_LAND;
+    call_req(c)->flags |= WIRE_F_D2H_ASYNC;
     return call_req(c)->seq;
 }
 

@@ -70,8 +70,8 @@ CUresult stub_call_post_checked(struct stub_call *c);
  * context. */
 CUresult stub_call_post_release(struct stub_call *c);
 
-/* Mark the call as an asynchronous copy to the host (WIRE_F_LAND; stub_d2h_async.h)
- * before stub_call_post(). Returns its sequence number. */
+/* Mark the call as an asynchronous copy to the host (WIRE_F_D2H_ASYNC;
+ * stub_d2h_async.h) before stub_call_post(). Returns its sequence number. */
 uint32_t stub_call_mark_d2h_async(struct stub_call *c);
 
 /* Send without a reply, and at once instead of with the frames that follow. */

@@ -24,7 +24,7 @@
 /* On a shorter round trip the windows that kernels open by themselves suffice. */
 #define ROUND_TRIP_MIN (2 * GP_NS_PER_MS)
 
-#define AUTO_LANES 4u
+#define AUTO_STRIPES 4u
 #define OPEN_NS (10 * GP_NS_PER_S)
 #define REPLY_MAX 4096u
 
@@ -58,9 +58,9 @@ stripe_ask(const struct stub_link *link, int fd, uint32_t index, uint64_t deadli
     req.lane_cookie = link->attach->lane_cookie;
     req.lane_index = index;
     if (link->proven) {
-        attach_cookie_make(link->key, ATTACH_COOKIE_LANE, index, cookie);
+        attach_cookie_make(link->key, ATTACH_COOKIE_STRIPE, index, cookie);
         req.lane_cookie.data = cookie;
-        req.lane_cookie.len = WIRE_LANE_COOKIE;
+        req.lane_cookie.len = WIRE_STRIPE_COOKIE;
     }
     if (gpupool__attach_request__get_packed_size(&req) > sizeof(bytes))
         return gp_err_set(err, -EPROTO, "a cookie of %zu bytes", req.lane_cookie.len);
@@ -191,7 +191,7 @@ stripes_main(void *arg)
     trip = round_trip(link);
     gp_log_debug("stub", "a round trip takes %llu us", (unsigned long long)trip / 1000);
     if (trip >= ROUND_TRIP_MIN && trip != UINT64_MAX)
-        stripes_open(link, AUTO_LANES);
+        stripes_open(link, AUTO_STRIPES);
 }
 
 static void

@@ -80,7 +80,7 @@ managed_turn(void)
     return &managed.turn[stub_link_here()->number];
 }
 
-/* Calls made until managed_calm() are not the program's. */
+/* Calls made until managed_quiesce() are not the program's. */
 static void
 managed_stir(void)
 {
@@ -89,7 +89,7 @@ managed_stir(void)
 }
 
 static void
-managed_calm(void)
+managed_quiesce(void)
 {
     stub_tls.stay--;
     managed_busy = false;
@@ -116,7 +116,7 @@ managed_enter(bool *pushed)
 static void
 managed_leave(bool pushed)
 {
-    managed_calm();
+    managed_quiesce();
     if (pushed)
         stub_ctx_pop();
     gp_lock_release(&managed.lock);
@@ -646,7 +646,7 @@ stub_managed_drop(uint64_t addr)
         return false;
     managed_stir();
     managed_mirror_close(unused);
-    managed_calm();
+    managed_quiesce();
     managed_range_free(range);
     return true;
 }

@@ -240,7 +240,8 @@ hostfn_start(struct hostfns *fns, struct stub_link *link)
 {
     if (!fns->started) {
         fns->last = &fns->first;
-        /* Whoever finds a function due pokes it, perhaps before the thread has run. */
+        /* The thread that finds a function due wakes it, perhaps before the thread has
+         * run. */
         fns->waiting_call.link = link;
         fns->started = stub_thread_start("gpupool-hostfn", hostfn_thread, fns) == 0;
     }

@@ -347,8 +347,8 @@ rect_d2h_async_part(const struct rect *part, const struct rect_call *whole,
 static CUresult
 rect_d2h_async(const struct rect *rect, const struct rect_call *call)
 {
-    uint64_t width = gp_min(rect->width, (uint64_t)WIRE_LAND_LARGE);
-    uint64_t most = width < rect->width ? 1 : WIRE_LAND_LARGE / width;
+    uint64_t width = gp_min(rect->width, (uint64_t)WIRE_D2H_LARGE);
+    uint64_t most = width < rect->width ? 1 : WIRE_D2H_LARGE / width;
     uint64_t height = rect->copy.Height;
     CUresult r = CUDA_SUCCESS;
 

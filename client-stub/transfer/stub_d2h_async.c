@@ -45,7 +45,7 @@ struct d2h_queue {
     struct stub_call reader; /* the thread's, while nobody else reads */
     _Atomic uint32_t called; /* futex word: the thread shall read */
     uint8_t *scratch;        /* rows that are scattered; whoever reads */
-    struct stub_d2h_async pool[WIRE_LAND_SMALLS + WIRE_LAND_LARGES];
+    struct stub_d2h_async pool[WIRE_D2H_SMALLS + WIRE_D2H_LARGES];
 };
 
 _Atomic uint32_t stub_d2h_async_in_flight;
@@ -98,14 +98,14 @@ queue_new(struct stub_link *link)
 
     if (!queue)
         return NULL;
-    queue->scratch = malloc(WIRE_LAND_LARGE);
+    queue->scratch = malloc(WIRE_D2H_LARGE);
     queue->last = &queue->first;
     queue->reader.link = link;
     for (size_t i = 0; i < ARRAY_SIZE(queue->pool); i++) {
         struct stub_d2h_async *copy = &queue->pool[i];
 
         copy->link = link;
-        copy->large = i < WIRE_LAND_LARGES;
+        copy->large = i < WIRE_D2H_LARGES;
         copy->next = queue->free[copy->large];
         queue->free[copy->large] = copy;
     }
@@ -232,7 +232,7 @@ struct stub_d2h_async *
 stub_d2h_async_claim(struct stub_link *link, const struct stub_d2h_place *place)
 {
     struct d2h_queue *queue = queue_of(link);
-    bool large = place->width * place->rows > WIRE_LAND_SMALL;
+    bool large = place->width * place->rows > WIRE_D2H_SMALL;
     struct stub_d2h_async *copy = d2h_take_free(queue, large);
 
     while (!copy) {
@@ -345,9 +345,9 @@ d2h_take(struct stub_link *link, const struct wire_rep *event)
     struct d2h_queue *queue = queue_of(link);
     uint32_t size = event->size - (uint32_t)sizeof(*event);
     const uint8_t *bytes =
-        (const uint8_t *)(event + 1) + sizeof(struct wire_event_landed);
+        (const uint8_t *)(event + 1) + sizeof(struct wire_event_d2h_done);
     bool bulk = event->flags & WIRE_F_BULK;
-    struct wire_event_landed ev;
+    struct wire_event_d2h_done ev;
     struct stub_d2h_async *copy;
 
     if (size < sizeof(ev) || !queue)
@@ -355,11 +355,11 @@ d2h_take(struct stub_link *link, const struct wire_rep *event)
     memcpy(&ev, event + 1, sizeof(ev));
     copy = d2h_find(queue, ev.seq);
     if (!copy)
-        return "a copy has landed that was not made";
+        return "a copy has completed that was not made";
     if (ev.result == CUDA_SUCCESS) {
         if (ev.len != copy->place.width * copy->place.rows ||
             (!bulk && ev.len > size - sizeof(ev)))
-            return "a copy of another length has landed";
+            return "a copy of another length has completed";
         if (!bulk)
             d2h_scatter(&copy->place, bytes);
         else if (!d2h_receive(link, &copy->place))
@@ -374,7 +374,7 @@ d2h_take(struct stub_link *link, const struct wire_rep *event)
 }
 
 static const struct stub_unsolicited d2h_messages[] = {
-    {WIRE_EVENT_LANDED, d2h_take},
+    {WIRE_EVENT_D2H_DONE, d2h_take},
     {0},
 };
 

@@ -3,8 +3,8 @@
  * Asynchronous device-to-host copies: to page-locked host memory, and the call does not
  * wait.
  *
- * The frame is marked WIRE_F_LAND, and the call returns.  The bytes come later in an
- * unsolicited message; the thread that reads the connection copies them to their
+ * The frame is marked WIRE_F_D2H_ASYNC, and the call returns.  The bytes come later in
+ * an unsolicited message; the thread that reads the connection copies them to their
  * destination.  The worker sends the message in front of every reply that says that the
  * stream has got so far.  When no thread reads because the program waits for nothing, a
  * thread of the stub does; the flusher wakes it.
@@ -40,7 +40,7 @@ extern _Atomic uint32_t stub_d2h_async_in_flight;
  * page-locked memory, while nothing is captured, and if the server supports it. */
 bool stub_d2h_async_possible(struct stub_link *link, const void *dst, uint64_t span);
 
-/* An entry for one more copy, of at most WIRE_LAND_LARGE bytes; waits for a free
+/* An entry for one more copy, of at most WIRE_D2H_LARGE bytes; waits for a free
  * one.  NULL: the link is dead. */
 struct stub_d2h_async *stub_d2h_async_claim(struct stub_link *link,
                                             const struct stub_d2h_place *place);
@@ -51,7 +51,8 @@ CUresult stub_d2h_async_post(struct stub_call *c, struct stub_d2h_async *copy);
 /* The call could not begin: give the entry back. */
 void stub_d2h_async_drop(struct stub_d2h_async *copy);
 
-/* Handles WIRE_EVENT_LANDED, and reads it when no other thread does (stub_hooks.h). */
+/* Handles WIRE_EVENT_D2H_DONE, and reads it when no other thread does (stub_hooks.h).
+ */
 extern const struct stub_feature stub_d2h_async_feature;
 
 void stub_d2h_async_wait_slow(const void *addr, uint64_t len);

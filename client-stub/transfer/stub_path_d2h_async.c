@@ -37,7 +37,7 @@ stub_path_d2h_async(struct stub_copy *copy)
 {
     CUresult r = CUDA_SUCCESS;
 
-    for (uint64_t at = 0; at < copy->n && r == CUDA_SUCCESS; at += WIRE_LAND_LARGE)
-        r = d2h_async_part(copy, at, gp_min(copy->n - at, (uint64_t)WIRE_LAND_LARGE));
+    for (uint64_t at = 0; at < copy->n && r == CUDA_SUCCESS; at += WIRE_D2H_LARGE)
+        r = d2h_async_part(copy, at, gp_min(copy->n - at, (uint64_t)WIRE_D2H_LARGE));
     return r;
 }

@@ -340,12 +340,13 @@ set_env(json_t *env, const char *name, const char *value)
 static void
 set_library_path(struct inject *in, json_t *container, json_t *env)
 {
-    const char *wish = annotation(in, "elasticgpu.io/", "library-path"), *old = "";
+    const char *preference = annotation(in, "elasticgpu.io/", "library-path"),
+               *old = "";
     CLEANUP_FREE char *path = NULL;
     json_t *item;
     size_t i;
 
-    if (strcmp(wish, "image") == 0) {
+    if (strcmp(preference, "image") == 0) {
         json_array_append_new(member(container, "volumeMounts", json_array),
                               json_pack("{s:s, s:s, s:b}", "name", VOLUME_LIBS,
                                         "mountPath", "/usr/local/nvidia/lib64",
@@ -357,8 +358,8 @@ set_library_path(struct inject *in, json_t *container, json_t *env)
         old = kube_str(item, "value");
     if (strncmp(old, KUBE_LIBS, sizeof(KUBE_LIBS) - 1) == 0)
         return;
-    path = gp_str_printf(KUBE_LIBS "%s%s%s%s", *wish ? ":" : "", wish, *old ? ":" : "",
-                         old);
+    path = gp_str_printf(KUBE_LIBS "%s%s%s%s", *preference ? ":" : "", preference,
+                         *old ? ":" : "", old);
     if (path)
         set_env(env, "LD_LIBRARY_PATH", path);
 }

@@ -7,7 +7,7 @@
 #define FOR_EACH_TENANT(card, t)                                                       \
     for (struct gov_tenant *t = (card)->tenants;                                       \
          t < (card)->tenants + (card)->tenants_end; t++)                               \
-        if (t->seats)
+        if (t->slots)
 
 static uint32_t
 index_of(const struct gov_card *card, const struct gov_tenant *t)
@@ -16,9 +16,9 @@ index_of(const struct gov_card *card, const struct gov_tenant *t)
 }
 
 static struct gov_tenant *
-tenant_of(struct gov_card *card, int seat)
+tenant_of(struct gov_card *card, int slot)
 {
-    return &card->tenants[card->seats[seat].tenant];
+    return &card->tenants[card->slots[slot].tenant];
 }
 
 /* A report beyond this is none: more than a watchdog lets run. */
@@ -198,7 +198,7 @@ least_charge(const struct gov_tenant *t, uint64_t now)
 /* Charge what was measured.  With several workers at once their times add up to more
  * than the time that passed, and the latter is what others lost: it caps the charge. */
 static void
-settle(struct gov_tenant *t, uint64_t now)
+charge_measured(struct gov_tenant *t, uint64_t now)
 {
     uint64_t passed = now > t->since_ns ? now - t->since_ns : 0;
     uint64_t charge = gp_min(gp_max(t->busy_ns, least_charge(t, now)), passed);
@@ -415,7 +415,7 @@ overtaker(struct gov_card *card, const struct gov_tenant *t, uint64_t now)
     return ran >= (best->woke ? GOV_WAKE_QUANTUM_NS : GOV_QUANTUM_NS) ? best : NULL;
 }
 
-/* ---- seats ---- */
+/* ---- slots ---- */
 
 /* The tenant entry of the session, or the first free one; else the entry of a session
  * that has left with the least debt. */
@@ -429,7 +429,7 @@ find_tenant(struct gov_card *card, uint64_t session)
 
         if (t->session == session)
             return t;
-        if (t->seats || (best && !best->session))
+        if (t->slots || (best && !best->session))
             continue;
         if (!best || !t->session || t->tokens_ns > best->tokens_ns)
             best = t;
@@ -449,18 +449,18 @@ gov_card_join(struct gov_card *card, uint64_t session, int32_t pid,
               const struct gov_share *share, uint64_t now_ns)
 {
     struct gov_tenant *t = find_tenant(card, session);
-    int seat = 0;
+    int slot = 0;
 
-    while (seat < GOV_SEATS_MAX && card->seats[seat].pid)
-        seat++;
-    if (!t || seat == GOV_SEATS_MAX)
+    while (slot < GOV_SLOTS_MAX && card->slots[slot].pid)
+        slot++;
+    if (!t || slot == GOV_SLOTS_MAX)
         return -ENOSPC;
     if (t->session != session)
         *t = (struct gov_tenant){.session = session,
                                  .filled_ns = now_ns,
                                  .idle_ns = now_ns,
                                  .vtime = card->vclock};
-    if (!t->seats++) {
+    if (!t->slots++) {
         card->tenants_end = gp_max(card->tenants_end, index_of(card, t) + 1);
         card->n_tenants++;
         t->units = 0;
@@ -469,8 +469,8 @@ gov_card_join(struct gov_card *card, uint64_t session, int32_t pid,
         reweigh(card);
         count_rivals(card);
     }
-    card->seats[seat] = (struct gov_seat){.pid = pid, .tenant = index_of(card, t)};
-    return seat;
+    card->slots[slot] = (struct gov_slot){.pid = pid, .tenant = index_of(card, t)};
+    return slot;
 }
 
 void
@@ -488,23 +488,23 @@ gov_card_reshare(struct gov_card *card, uint64_t session, const struct gov_share
 }
 
 void
-gov_card_leave(struct gov_card *card, int seat, uint64_t now_ns)
+gov_card_leave(struct gov_card *card, int slot, uint64_t now_ns)
 {
-    struct gov_tenant *t = tenant_of(card, seat);
+    struct gov_tenant *t = tenant_of(card, slot);
 
-    gov_card_unask(card, seat, now_ns);
+    gov_card_unask(card, slot, now_ns);
     /* What it had on the card was its own, whether measured or not. */
-    if (card->seats[seat].running && now_ns > t->since_ns)
+    if (card->slots[slot].running && now_ns > t->since_ns)
         t->busy_ns = now_ns - t->since_ns;
-    gov_card_drained(card, seat, now_ns);
-    card->seats[seat] = (struct gov_seat){0};
-    if (t->seats > 1) {
-        t->seats--;
+    gov_card_drained(card, slot, now_ns);
+    card->slots[slot] = (struct gov_slot){0};
+    if (t->slots > 1) {
+        t->slots--;
         return;
     }
     if (t->holding)
         pass_turn(card, t, now_ns);
-    t->seats = 0;
+    t->slots = 0;
     if (!in_debt(card, t))
         *t = (struct gov_tenant){0};
     card->n_tenants--;
@@ -527,13 +527,13 @@ late_start(const struct gov_card *card, const struct gov_tenant *t, uint64_t now
 }
 
 static void
-want(struct gov_card *card, int seat, uint64_t now)
+want(struct gov_card *card, int slot, uint64_t now)
 {
-    struct gov_tenant *t = tenant_of(card, seat);
+    struct gov_tenant *t = tenant_of(card, slot);
 
-    if (card->seats[seat].wanting)
+    if (card->slots[slot].wanting)
         return;
-    card->seats[seat].wanting = 1;
+    card->slots[slot].wanting = 1;
     if (!t->wanting && !t->running) {
         /* Back from doing nothing: what it did not use meanwhile is not saved up. */
         refill(t, now);
@@ -548,13 +548,13 @@ want(struct gov_card *card, int seat, uint64_t now)
 }
 
 static void
-run(struct gov_card *card, int seat, uint64_t now)
+run(struct gov_card *card, int slot, uint64_t now)
 {
-    struct gov_tenant *t = tenant_of(card, seat);
+    struct gov_tenant *t = tenant_of(card, slot);
 
-    if (card->seats[seat].running)
+    if (card->slots[slot].running)
         return;
-    card->seats[seat].running = 1;
+    card->slots[slot].running = 1;
     if (!t->running++) {
         refill(t, now);
         t->since_ns = now;
@@ -578,12 +578,12 @@ drop_stale_turns(struct gov_card *card, uint64_t now)
 }
 
 bool
-gov_card_ask(struct gov_card *card, int seat, uint64_t now_ns, uint64_t *ret_until_ns)
+gov_card_ask(struct gov_card *card, int slot, uint64_t now_ns, uint64_t *ret_until_ns)
 {
-    struct gov_tenant *t = tenant_of(card, seat);
+    struct gov_tenant *t = tenant_of(card, slot);
 
     *ret_until_ns = UINT64_MAX;
-    want(card, seat, now_ns);
+    want(card, slot, now_ns);
     drop_stale_turns(card, now_ns);
     give_turns(card, now_ns, ret_until_ns);
     if (!t->holding) {
@@ -592,21 +592,21 @@ gov_card_ask(struct gov_card *card, int seat, uint64_t now_ns, uint64_t *ret_unt
         return false;
     }
     /* Another worker of this tenant may be draining because the turn is over. */
-    if (t->running && !gov_card_keep(card, seat, now_ns))
+    if (t->running && !gov_card_keep(card, slot, now_ns))
         return false;
-    run(card, seat, now_ns);
-    gov_card_unask(card, seat, now_ns);
+    run(card, slot, now_ns);
+    gov_card_unask(card, slot, now_ns);
     return true;
 }
 
 void
-gov_card_unask(struct gov_card *card, int seat, uint64_t now_ns)
+gov_card_unask(struct gov_card *card, int slot, uint64_t now_ns)
 {
-    struct gov_tenant *t = tenant_of(card, seat);
+    struct gov_tenant *t = tenant_of(card, slot);
 
-    if (!card->seats[seat].wanting)
+    if (!card->slots[slot].wanting)
         return;
-    card->seats[seat].wanting = 0;
+    card->slots[slot].wanting = 0;
     t->wanting--;
     note_contention(card, now_ns);
     /* A turn that was given but not begun must not be kept from others. */
@@ -615,31 +615,31 @@ gov_card_unask(struct gov_card *card, int seat, uint64_t now_ns)
 }
 
 void
-gov_card_overrun(struct gov_card *card, int seat, uint64_t since_ns, uint64_t now_ns)
+gov_card_overrun(struct gov_card *card, int slot, uint64_t since_ns, uint64_t now_ns)
 {
-    struct gov_tenant *t = tenant_of(card, seat);
+    struct gov_tenant *t = tenant_of(card, slot);
     bool first = !t->running;
 
     refill(t, now_ns); /* what came before, as of one that did nothing */
-    run(card, seat, now_ns);
+    run(card, slot, now_ns);
     if (first)
         t->since_ns = gp_min(gp_max(since_ns, t->idle_ns), now_ns);
 }
 
 void
-gov_card_adopt(struct gov_card *card, int seat, uint64_t now_ns)
+gov_card_adopt(struct gov_card *card, int slot, uint64_t now_ns)
 {
-    run(card, seat, now_ns);
+    run(card, slot, now_ns);
 }
 
 void
-gov_card_rested(struct gov_card *card, int seat, uint64_t now_ns)
+gov_card_rested(struct gov_card *card, int slot, uint64_t now_ns)
 {
-    struct gov_tenant *t = tenant_of(card, seat);
+    struct gov_tenant *t = tenant_of(card, slot);
     uint64_t quantum = (uint64_t)GOV_QUANTUM_NS * 100000 / t->weight;
     uint64_t begun = t->vtime;
 
-    settle(t, now_ns);
+    charge_measured(t, now_ns);
     /* All but the quantum that it is in are over. */
     if (t->vtime - begun > quantum)
         begun = t->vtime - quantum;
@@ -647,12 +647,12 @@ gov_card_rested(struct gov_card *card, int seat, uint64_t now_ns)
 }
 
 bool
-gov_card_keep(struct gov_card *card, int seat, uint64_t now_ns)
+gov_card_keep(struct gov_card *card, int slot, uint64_t now_ns)
 {
-    struct gov_tenant *t = tenant_of(card, seat);
+    struct gov_tenant *t = tenant_of(card, slot);
     uint64_t until = UINT64_MAX;
 
-    settle(t, now_ns);
+    charge_measured(t, now_ns);
     if (!t->holding || !within_ceiling(t, now_ns, &until) || overtaker(card, t, now_ns))
         return false;
     if (now_ns - t->turn_ns >= GOV_QUANTUM_NS) {
@@ -663,9 +663,9 @@ gov_card_keep(struct gov_card *card, int seat, uint64_t now_ns)
 }
 
 void
-gov_card_report(struct gov_card *card, int seat, uint64_t busy_ns, uint64_t now_ns)
+gov_card_report(struct gov_card *card, int slot, uint64_t busy_ns, uint64_t now_ns)
 {
-    struct gov_tenant *t = tenant_of(card, seat);
+    struct gov_tenant *t = tenant_of(card, slot);
 
     (void)now_ns;
     if (t->running)
@@ -673,15 +673,16 @@ gov_card_report(struct gov_card *card, int seat, uint64_t busy_ns, uint64_t now_
 }
 
 void
-gov_card_drained(struct gov_card *card, int seat, uint64_t now_ns)
+gov_card_drained(struct gov_card *card, int slot, uint64_t now_ns)
 {
-    struct gov_tenant *t = tenant_of(card, seat);
+    struct gov_tenant *t = tenant_of(card, slot);
 
-    if (!card->seats[seat].running)
+    if (!card->slots[slot].running)
         return;
     if (t->running == 1)
-        settle(t, now_ns); /* as of one that runs: its bucket filled all the while */
-    card->seats[seat].running = 0;
+        charge_measured(
+            t, now_ns); /* as of one that runs: its bucket filled all the while */
+    card->slots[slot].running = 0;
     if (--t->running)
         return;
     t->wanted_ns = now_ns; /* if it is wanting */

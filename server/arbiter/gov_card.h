@@ -22,7 +22,7 @@
  * their turns from, files of their own (gov_desk.h); srv_arbiter.c copies between the
  * two.  Every function takes the time as an argument and is called under the arbiter's
  * lock: nothing here reads a clock or sleeps, so tests use a clock of their own.  A
- * seat is the number of a worker's slot that gov_card_join() returned and that has not
+ * slot is the number of a worker's slot that gov_card_join() returned and that has not
  * left; no other number is ever passed.  Debt outlives the last worker of a session, so
  * that starting again does not cancel it.
  *
@@ -41,7 +41,7 @@
 #define GOV_UNITS_MAX 64
 /* The scheduler places at most 16 sessions on a card by default, 32 when told to. */
 #define GOV_TENANTS_MAX 64
-#define GOV_SEATS_MAX 1024 /* workers: as many as attachments on one server */
+#define GOV_SLOTS_MAX 1024 /* workers: as many as attachments on one server */
 
 /* How long a turn lasts while another tenant waits.  A switch costs a drain and a
  * wake-up, some tens of microseconds: one percent of this. */
@@ -95,7 +95,7 @@ struct gov_tenant {
     uint32_t rivals;    /* other tenants that cannot run beside it */
     uint32_t contended; /* one of them wants to */
     uint32_t offline;
-    uint32_t seats;     /* workers that joined; 0: gone, and what it owes is kept */
+    uint32_t slots;     /* workers that joined; 0: gone, and what it owes is kept */
     uint32_t wanting;   /* of them, those that ask for the card */
     uint32_t running;   /* of them, those that have work on it */
     uint32_t weight;    /* thousandths of a percent */
@@ -130,7 +130,7 @@ struct gov_tenant {
     uint64_t charged_ns, waited_ns, turns;
 };
 
-struct gov_seat {
+struct gov_slot {
     int32_t pid;     /* 0: free */
     uint32_t tenant; /* index */
     uint32_t wanting, running;
@@ -143,17 +143,17 @@ struct gov_card {
     uint32_t seq;         /* changes whenever somebody who waits should ask again */
     uint64_t vclock;      /* start tag of the last turn: where late comers begin */
     struct gov_tenant tenants[GOV_TENANTS_MAX];
-    struct gov_seat seats[GOV_SEATS_MAX];
+    struct gov_slot slots[GOV_SLOTS_MAX];
 };
 
-/* Take a seat for worker @pid of @session.  -ENOSPC: no seat or no tenant is free. */
+/* Take a slot for worker @pid of @session.  -ENOSPC: no slot or no tenant is free. */
 int gov_card_join(struct gov_card *card, uint64_t session, int32_t pid,
                   const struct gov_share *share, uint64_t now_ns);
 
 static inline const struct gov_tenant *
-gov_card_tenant(const struct gov_card *card, int seat)
+gov_card_tenant(const struct gov_card *card, int slot)
 {
-    return &card->tenants[card->seats[seat].tenant];
+    return &card->tenants[card->slots[slot].tenant];
 }
 
 /* Change the share of a session that is here; its part of the card stays. */
@@ -161,40 +161,40 @@ void gov_card_reshare(struct gov_card *card, uint64_t session,
                       const struct gov_share *share, uint64_t now_ns);
 
 /* Give everything back, whatever the worker was doing. */
-void gov_card_leave(struct gov_card *card, int seat, uint64_t now_ns);
+void gov_card_leave(struct gov_card *card, int slot, uint64_t now_ns);
 
 /* The worker has work to submit.  True: submit; its tenant has the turn, and the slot
  * counts as running.  False: call again when another tenant's turn has ended, at
  * *ret_until_ns at the latest. */
-bool gov_card_ask(struct gov_card *card, int seat, uint64_t now_ns,
+bool gov_card_ask(struct gov_card *card, int slot, uint64_t now_ns,
                   uint64_t *ret_until_ns);
 
 /* The worker has given up waiting. */
-void gov_card_unask(struct gov_card *card, int seat, uint64_t now_ns);
+void gov_card_unask(struct gov_card *card, int slot, uint64_t now_ns);
 
 /* Work that the worker submitted in an earlier turn and that could not begin then has
  * been on the GPU since @since_ns, in another tenant's turn: the slot counts as running
  * and is charged for it, but it keeps no turn. */
-void gov_card_overrun(struct gov_card *card, int seat, uint64_t since_ns,
+void gov_card_overrun(struct gov_card *card, int slot, uint64_t since_ns,
                       uint64_t now_ns);
 
 /* The tenant was alone, and its workers began and ended without asking: its accounting
  * is brought up to date, as if it had asked at every quantum. */
-void gov_card_rested(struct gov_card *card, int seat, uint64_t now_ns);
+void gov_card_rested(struct gov_card *card, int slot, uint64_t now_ns);
 
 /* The worker has begun in its tenant's turn without asking. */
-void gov_card_adopt(struct gov_card *card, int seat, uint64_t now_ns);
+void gov_card_adopt(struct gov_card *card, int slot, uint64_t now_ns);
 
 /* A running worker wants to submit more: true while its tenant may go on.  False:
  * submit nothing, let the card drain, call gov_card_drained(), ask again. */
-bool gov_card_keep(struct gov_card *card, int seat, uint64_t now_ns);
+bool gov_card_keep(struct gov_card *card, int slot, uint64_t now_ns);
 
 /* @busy_ns of card time of this worker were measured since the last report.  The charge
  * is never more than the time in which the tenant had work on the card. */
-void gov_card_report(struct gov_card *card, int seat, uint64_t busy_ns,
+void gov_card_report(struct gov_card *card, int slot, uint64_t busy_ns,
                      uint64_t now_ns);
 
 /* The worker has nothing on the card any more. */
-void gov_card_drained(struct gov_card *card, int seat, uint64_t now_ns);
+void gov_card_drained(struct gov_card *card, int slot, uint64_t now_ns);
 
 #endif

@@ -7,7 +7,7 @@
 #define FOR_EACH_OTHER(card, self, t)                                                  \
     for (struct gov_tenant *t = (card)->tenants;                                       \
          t < (card)->tenants + (card)->tenants_end; t++)                               \
-        if (t->seats && t != (self))
+        if (t->slots && t != (self))
 
 static bool
 copies(const struct gov_tenant *t, uint64_t now)
@@ -78,7 +78,7 @@ end_pause(struct gov_card *card, struct gov_tenant *t, uint64_t now)
     uint64_t wanted = GOV_COPY_AHEAD * other->weight / gp_max(t->weight, 1u);
 
     t->copy_until_ns = 0;
-    if (!other->seats)
+    if (!other->slots)
         return;
     /* The pause was useful: the other tenant moved about as much as it would with the
      * connection to itself, and more than before. */
@@ -94,9 +94,9 @@ end_pause(struct gov_card *card, struct gov_tenant *t, uint64_t now)
 }
 
 uint64_t
-gov_copy_take(struct gov_card *card, int seat, uint64_t bytes, uint64_t now_ns)
+gov_copy_take(struct gov_card *card, int slot, uint64_t bytes, uint64_t now_ns)
 {
-    struct gov_tenant *t = &card->tenants[card->seats[seat].tenant];
+    struct gov_tenant *t = &card->tenants[card->slots[slot].tenant];
     struct gov_tenant *other = least_served(card, t, now_ns);
 
     /* Back from copying nothing: no more behind than the others. */
@@ -105,7 +105,7 @@ gov_copy_take(struct gov_card *card, int seat, uint64_t bytes, uint64_t now_ns)
         t->copy_from_ns = now_ns;
         t->copy_until_ns = 0;
     }
-    if (t->copy_until_ns && gov_copy_caught_up(card, seat, now_ns))
+    if (t->copy_until_ns && gov_copy_caught_up(card, slot, now_ns))
         end_pause(card, t, now_ns);
     t->copy_ns = now_ns;
     t->copy_bytes += bytes;
@@ -121,11 +121,11 @@ gov_copy_take(struct gov_card *card, int seat, uint64_t bytes, uint64_t now_ns)
 }
 
 bool
-gov_copy_caught_up(struct gov_card *card, int seat, uint64_t now_ns)
+gov_copy_caught_up(struct gov_card *card, int slot, uint64_t now_ns)
 {
-    const struct gov_tenant *t = &card->tenants[card->seats[seat].tenant];
+    const struct gov_tenant *t = &card->tenants[card->slots[slot].tenant];
     const struct gov_tenant *other = &card->tenants[t->copy_for];
 
-    return now_ns >= t->copy_until_ns || !other->seats || !copies(other, now_ns) ||
+    return now_ns >= t->copy_until_ns || !other->slots || !copies(other, now_ns) ||
            other->copy_vtime >= t->copy_vtime;
 }

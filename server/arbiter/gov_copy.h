@@ -36,10 +36,10 @@
 
 /* The worker is about to copy @bytes: returns the time until which it has to wait
  * first, at most; earlier when gov_copy_caught_up(). */
-uint64_t gov_copy_take(struct gov_card *card, int seat, uint64_t bytes,
+uint64_t gov_copy_take(struct gov_card *card, int slot, uint64_t bytes,
                        uint64_t now_ns);
 
 /* Whether those who were waited for have had their part by now. */
-bool gov_copy_caught_up(struct gov_card *card, int seat, uint64_t now_ns);
+bool gov_copy_caught_up(struct gov_card *card, int slot, uint64_t now_ns);
 
 #endif

@@ -55,7 +55,7 @@ struct gov_turn {
     _Atomic uint32_t ceiling;   /* percent of the card's time; 100: none */
     _Atomic uint32_t part;      /* thousandths of the card that the session can fill */
     _Atomic uint32_t others;    /* another session has a turn */
-    _Atomic uint32_t watched;   /* copies are being looked at: no bell is needed */
+    _Atomic uint32_t watched;   /* copies are being looked at: no wake-up is needed */
     _Atomic uint64_t units;     /* pieces of the card that are the session's own */
     _Atomic uint64_t pause_ns;  /* copy nothing before then; 0: no pause */
 };

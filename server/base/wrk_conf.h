@@ -26,7 +26,7 @@
 #define WRK_FD_REQUEST 6 /* to the supervisor: wrk_request.h */
 #define WRK_FD_DESK 7    /* struct wrk_desk: ours, the supervisor reads it */
 #define WRK_FD_NOTICE 8  /* struct wrk_notice, read only */
-#define WRK_FD_BELL 9    /* an eventfd: look at the desk */
+#define WRK_FD_WAKE 9    /* an eventfd: look at the desk */
 #define WRK_FDS_END 10
 
 /* Session name, ".c", number. */
@@ -49,7 +49,7 @@ struct wrk_conf {
     uint32_t magic;
     uint32_t size;
     uint32_t supervisor_pid; /* another parent at start: it died meanwhile */
-    uint32_t seat;           /* this attachment's entry in the segment */
+    uint32_t slot;           /* this attachment's entry in the segment */
     uint64_t session_id;
     char driver[PATH_MAX]; /* as given to --driver */
     char session[TICKET_NAME_MAX];
@@ -69,7 +69,7 @@ struct wrk_conf {
     uint32_t spatial;     /* enum ticket_spatial */
     uint32_t offline;     /* 1: runs only while no online session wants the card */
     uint32_t shm;         /* 1: go on over shared memory */
-    uint32_t bells;       /* 1: the client takes bells with it */
+    uint32_t wakefds;     /* 1: the client takes wake-up descriptors with it */
     uint32_t rdma;        /* 1: offer RDMA */
     uint32_t payloads;    /* as attach.proto says, not checked */
     char rdma_at[256];    /* where: "auto", or addresses with commas between */
@@ -82,7 +82,7 @@ struct wrk_conf {
     uint32_t cuda_version; /* newest API the client's stub speaks, for the log */
     uint32_t images;       /* 1: the supervisor keeps images by content */
     uint8_t image_nonce[WIRE_IMAGE_NONCE];
-    uint8_t lane_cookie[WIRE_LANE_COOKIE];
+    uint8_t lane_cookie[WIRE_STRIPE_COOKIE];
     uint32_t proven; /* 1: the client makes its cookies itself (attach_proof.h) */
     uint8_t rdma_cookie[WIRE_RDMA_COOKIE]; /* then */
     uint32_t link_timeout_s;               /* xport_set_link_timeout() */

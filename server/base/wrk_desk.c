@@ -13,7 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The bell is gdr_mode again after so long: the supervisor may be busy, never deaf. */
+/* The wake-up descriptor is written again after so long: the supervisor may be busy,
+ * never deaf.
+ */
 #define ANSWER_NS 20000000
 /* It has other workers to look at, but not for so long. */
 #define JOIN_NS UINT64_C(10000000000)
@@ -31,7 +33,7 @@ map_file(int fd, size_t size, int prot, void **ret, struct gp_err *err)
 }
 
 int
-wrk_desks_open(struct wrk_desks *d, uint32_t seat, struct gp_err *err)
+wrk_desks_open(struct wrk_desks *d, uint32_t slot, struct gp_err *err)
 {
     void *segment = NULL, *desk = NULL, *notice = NULL;
     int r = map_file(WRK_FD_SEGMENT, sizeof(*d->segment), PROT_READ, &segment, err);
@@ -45,13 +47,13 @@ wrk_desks_open(struct wrk_desks *d, uint32_t seat, struct gp_err *err)
     d->segment = segment;
     d->desk = desk;
     d->notice = notice;
-    d->seat = seat;
-    d->bell_fd = WRK_FD_BELL;
+    d->slot = slot;
+    d->wake_fd = WRK_FD_WAKE;
     pthread_mutex_init(&d->lock, NULL);
     if (d->segment->magic != WRK_SEGMENT_MAGIC ||
         d->segment->size != sizeof(*d->segment) || d->desk->magic != WRK_DESK_MAGIC ||
         d->desk->size != sizeof(*d->desk) || d->notice->magic != WRK_NOTICE_MAGIC ||
-        d->notice->size != sizeof(*d->notice) || seat >= WRK_SEATS_MAX)
+        d->notice->size != sizeof(*d->notice) || slot >= WRK_SLOTS_MAX)
         return gp_err_set(err, -EINVAL, "memory of the supervisor: another build's");
     return 0;
 }
@@ -63,7 +65,7 @@ wrk_desks_ring(struct wrk_desks *d)
     ssize_t n;
 
     do
-        n = write(d->bell_fd, &one, sizeof(one));
+        n = write(d->wake_fd, &one, sizeof(one));
     while (n < 0 && errno == EINTR);
 }
 

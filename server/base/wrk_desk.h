@@ -22,13 +22,13 @@ struct wrk_desks {
     const struct wrk_segment *segment; /* the session's */
     struct wrk_desk *desk;
     struct wrk_notice *notice; /* cannot be written */
-    uint32_t seat;
-    int bell_fd;
+    uint32_t slot;
+    int wake_fd;
     pthread_mutex_t lock; /* of calls: one at a time */
 };
 
 /* Map what the supervisor has sent, the descriptors from WRK_FD_SEGMENT on. */
-int wrk_desks_open(struct wrk_desks *d, uint32_t seat, struct gp_err *err);
+int wrk_desks_open(struct wrk_desks *d, uint32_t slot, struct gp_err *err);
 
 /* Something on the desk has changed that the arbiter has to see now. */
 void wrk_desks_ring(struct wrk_desks *d);

@@ -20,7 +20,7 @@ enum wrk_ask_kind {
     /* Worker, with a descriptor: keep this image.  Not answered. */
     WRK_REQUEST_KEEP = 2,
     /* Supervisor, with a descriptor: connection number @own of the client. */
-    WRK_REQUEST_LANE = 3,
+    WRK_REQUEST_STRIPE = 3,
     /* Worker: connect me to server number @own of the session, whose worker's cookie is
      * in @secret.  Answered with the same kind, and a descriptor if that was possible.
      */

@@ -31,7 +31,7 @@
 
 /* Attachments of one session on one server.  A data loader forks a few dozen
  * processes; each needs a worker process here, so more would only hurt. */
-#define WRK_SEATS_MAX 256
+#define WRK_SLOTS_MAX 256
 
 /* A one-byte allocation takes 512 bytes of a card and an entry in the worker; so a
  * session may have as many allocations as its memory has pages of this size, and some
@@ -80,7 +80,7 @@ enum wrk_gdr_mode {
     WRK_GDR_DMABUF,
     WRK_GDR_PEERMEM,
     WRK_GDR_MAPPED,
-    WRK_RUNGS,
+    WRK_GDR_MODES,
 };
 
 /* For people. */
@@ -95,10 +95,10 @@ wrk_transport_name(uint32_t transport)
 static inline const char *
 wrk_gdr_mode_name(uint32_t gdr_mode)
 {
-    static const char *const names[WRK_RUNGS] = {"", "slots", "dmabuf", "peermem",
-                                                 "mapped"};
+    static const char *const names[WRK_GDR_MODES] = {"", "slots", "dmabuf", "peermem",
+                                                     "mapped"};
 
-    return gdr_mode < WRK_RUNGS ? names[gdr_mode] : "";
+    return gdr_mode < WRK_GDR_MODES ? names[gdr_mode] : "";
 }
 
 /* What an attachment says that it uses. */
@@ -160,14 +160,14 @@ struct wrk_segment {
     uint32_t size;
     uint32_t n_slices;
     _Atomic uint64_t limits[TICKET_SLICES_MAX]; /* bytes */
-    _Atomic uint32_t seats_high; /* no seat from here on was ever taken */
+    _Atomic uint32_t slots_high; /* no slot from here on was ever taken */
     /* Why the supervisor ends the attachments: written before they get SIGTERM, ended
      * by a zero or the end of the array. */
     char ending[WRK_ENDING_MAX];
     /* As of the last WRK_CALL_LOOK: */
     _Atomic uint64_t used[TICKET_SLICES_MAX];
     _Atomic uint64_t gpu_ns[TICKET_SLICES_MAX];
-    struct wrk_member members[WRK_SEATS_MAX];
+    struct wrk_member members[WRK_SLOTS_MAX];
     _Atomic uint64_t n_exports; /* ever noted */
     _Atomic uint64_t exports[WRK_EXPORTS_MAX];
 };

@@ -83,7 +83,7 @@ charge_take(struct wrk *w, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels,
 
 /* The driver has answered: enter the array, or give its bytes back. */
 static CUresult
-charge_settle(struct wrk *w, const struct charge *c, CUresult r, unsigned kind,
+charge_commit(struct wrk *w, const struct charge *c, CUresult r, unsigned kind,
               uint64_t id, void *obj)
 {
     struct wrk_quota *q = w->priv->quota;
@@ -120,7 +120,7 @@ h_cuArrayCreate_v2(struct wrk *w, const struct wire_args_cuArrayCreate_v2 *a,
     if (r != CUDA_SUCCESS)
         return r;
     r = WRK_CALL(w, cuArrayCreate_v2, &array, d);
-    return charge_settle(w, &charge, r, WIRE_KIND_ARRAY, a->pHandle_id, array);
+    return charge_commit(w, &charge, r, WIRE_KIND_ARRAY, a->pHandle_id, array);
 }
 
 CUresult
@@ -135,7 +135,7 @@ h_cuArray3DCreate_v2(struct wrk *w, const struct wire_args_cuArray3DCreate_v2 *a
     if (r != CUDA_SUCCESS)
         return r;
     r = WRK_CALL(w, cuArray3DCreate_v2, &array, a->pAllocateArray);
-    return charge_settle(w, &charge, r, WIRE_KIND_ARRAY, a->pHandle_id, array);
+    return charge_commit(w, &charge, r, WIRE_KIND_ARRAY, a->pHandle_id, array);
 }
 
 CUresult
@@ -152,7 +152,7 @@ h_cuMipmappedArrayCreate(struct wrk *w,
         return r;
     r = WRK_CALL(w, cuMipmappedArrayCreate, &array, a->pMipmappedArrayDesc,
                  a->numMipmapLevels);
-    return charge_settle(w, &charge, r, WIRE_KIND_MIPMAP, a->pHandle_id, array);
+    return charge_commit(w, &charge, r, WIRE_KIND_MIPMAP, a->pHandle_id, array);
 }
 
 static CUresult

@@ -25,15 +25,15 @@ h_gp_card_info(struct wrk *w, const struct wire_args_gp_card_info *a,
 
 struct holders {
     uint32_t n;
-    uint32_t pids[WRK_SEATS_MAX];
-    uint64_t bytes[WRK_SEATS_MAX];
+    uint32_t pids[WRK_SLOTS_MAX];
+    uint64_t bytes[WRK_SLOTS_MAX];
 };
 
 /* The session's processes that hold memory of a slice. */
 static void
 holders_find(const struct wrk_segment *seg, uint32_t slice, struct holders *ret)
 {
-    uint32_t high = gp_min(atomic_load(&seg->seats_high), (uint32_t)WRK_SEATS_MAX);
+    uint32_t high = gp_min(atomic_load(&seg->slots_high), (uint32_t)WRK_SLOTS_MAX);
 
     ret->n = 0;
     for (uint32_t i = 0; i < high; i++) {

@@ -38,7 +38,7 @@ exec_begin(struct wrk *w, struct making *m, CUgraph graph)
 
 /* The driver has answered: the graph is executable, or its memory is given back. */
 static CUresult
-exec_settle(struct wrk *w, const struct making *m, CUresult r, uint64_t id,
+exec_commit(struct wrk *w, const struct making *m, CUresult r, uint64_t id,
             CUgraphExec exec)
 {
     wrk_graphmem_commit(w, m->mem, r == CUDA_SUCCESS ? exec : NULL);
@@ -61,7 +61,7 @@ h_cuGraphInstantiateWithFlags(struct wrk *w,
     if (r != CUDA_SUCCESS)
         return r;
     r = WRK_CALL(w, cuGraphInstantiateWithFlags, &exec, a->hGraph, a->flags);
-    return exec_settle(w, &making, r, a->phGraphExec_id, exec);
+    return exec_commit(w, &making, r, a->phGraphExec_id, exec);
 }
 
 CUresult
@@ -77,7 +77,7 @@ h_cuGraphInstantiateWithParams(struct wrk *w,
 
     if (r == CUDA_SUCCESS) {
         r = WRK_CALL(w, cuGraphInstantiateWithParams, &exec, a->hGraph, params);
-        r = exec_settle(w, &making, r, a->phGraphExec_id, exec);
+        r = exec_commit(w, &making, r, a->phGraphExec_id, exec);
     }
     wrk_fix_out_CUDA_GRAPH_INSTANTIATE_PARAMS(w, params);
     memcpy(body->instantiateParams, params, sizeof(*params));
@@ -102,7 +102,7 @@ h_cuGraphInstantiate_v2(struct wrk *w, const struct wire_args_cuGraphInstantiate
     if (r == CUDA_SUCCESS) {
         r = WRK_CALL(w, cuGraphInstantiate_v2, &exec, a->hGraph, &culprit,
                      log_size ? log : NULL, log_size);
-        r = exec_settle(w, &making, r, a->phGraphExec_id, exec);
+        r = exec_commit(w, &making, r, a->phGraphExec_id, exec);
     }
     fixed.phErrorNode = wrk_handle_name(w, WIRE_KIND_GRAPHNODE, culprit);
     fixed.logBuffer_n = log ? log_size : 0;

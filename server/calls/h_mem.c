@@ -239,7 +239,7 @@ h_cuMemAllocFromPoolAsync(struct wrk *w,
 
 /* ---- freeing ---- */
 
-/* The driver has (or has not) freed it: so does the book. */
+/* The driver has (or has not) freed it: so does the ledger. */
 GP_HOT static void
 mem_freed(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held, CUresult r)
 {
@@ -312,7 +312,7 @@ h_cuMemFree_v2(struct wrk *w, const struct wire_args_cuMemFree_v2 *a,
 {
     struct wrk_quota_held held;
 
-    /* The book has no entry for an address that a graph's node allocated. */
+    /* The ledger has no entry for an address that a graph's node allocated. */
     if (!wrk_quota_detach(w->priv->quota, a->dptr, &held))
         held = (struct wrk_quota_held){.ctx = w->ctx_index};
     if (wrk_release_must_wait(w) || (unlikely(w->priv->windows != NULL) &&

@@ -25,7 +25,7 @@
 #define MISSING_MAX 1024u
 
 /* The arrays that the message points to. */
-/* "land": asynchronous copies down need not be waited for (WIRE_F_LAND).
+/* "land": asynchronous copies down need not be waited for (WIRE_F_D2H_ASYNC).
  * "pinned": page-locked memory can be shared (gp_pin).
  * "unified": it can have one address at both ends (gp_window).
  * "link-images": what a linker is given may be named like an image (wire_image.h). */

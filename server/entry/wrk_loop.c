@@ -24,9 +24,9 @@ frame_ok(struct wrk *w, const struct wire_req *req, uint32_t size)
     if (req->seq != atomic_load_explicit(&w->priv->seq, memory_order_relaxed) + 1)
         return wrk_frame_bad(w, req, "out of order");
     atomic_store_explicit(&w->priv->seq, req->seq, memory_order_relaxed);
-    if (req->flags & ~(WIRE_F_BULK | WIRE_F_REPLY | WIRE_F_LAND | WIRE_F_RELAXED))
+    if (req->flags & ~(WIRE_F_BULK | WIRE_F_REPLY | WIRE_F_D2H_ASYNC | WIRE_F_RELAXED))
         return wrk_frame_bad(w, req, "unknown flags");
-    if ((req->flags & WIRE_F_LAND) && req->flags != WIRE_F_LAND)
+    if ((req->flags & WIRE_F_D2H_ASYNC) && req->flags != WIRE_F_D2H_ASYNC)
         return wrk_frame_bad(w, req, "flags that exclude each other");
     return true;
 }
@@ -105,7 +105,7 @@ run_frame(struct wrk *w, const void *frame, uint32_t size)
     memcpy(&req, frame, sizeof(req));
     if (!wrk_dispatch(w, frame, size) || w->priv->bad)
         return false;
-    if (unlikely(req.flags & WIRE_F_LAND))
+    if (unlikely(req.flags & WIRE_F_D2H_ASYNC))
         for (wrk_frame_hook *const *fn = wrk_hooks.d2h_async_end; *fn; fn++)
             (*fn)(w, &req);
     return true;

@@ -349,7 +349,7 @@ worker_main(void)
     prctl(PR_SET_NAME, p->conf.attachment, 0, 0, 0);
     block_signals();
     w->handles.link = p->conf.link;
-    r = wrk_desks_open(&the_desks, p->conf.seat, &err);
+    r = wrk_desks_open(&the_desks, p->conf.slot, &err);
     p->desks = &the_desks;
     if (r == 0) {
         p->usage = &the_desks.desk->usage;

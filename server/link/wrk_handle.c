@@ -162,7 +162,7 @@ wrk_handles_name(struct wrk_handles *t, unsigned kind, void *obj, uint64_t *ret_
 {
     struct wrk_handle_array *a = &t->server[kind];
     uint64_t id = wrk_handles_id_of(t, kind, obj);
-    uint32_t i = t->minted[kind];
+    uint32_t i = t->allocated[kind];
     int r;
 
     if (id) {
@@ -181,7 +181,7 @@ wrk_handles_name(struct wrk_handles *t, unsigned kind, void *obj, uint64_t *ret_
     r = wrk_handles_put(t, kind, id, obj);
     if (r < 0)
         return r;
-    t->minted[kind] = i;
+    t->allocated[kind] = i;
     *ret_id = id;
     return 0;
 }

@@ -3,8 +3,8 @@
  * The handle table of a worker: which driver object stands behind an id.
  *
  * Ids are laid out as wire_format.h says.  The table is two arrays per kind,
- * one for the indexes that the client mints and one for those that the worker
- * mints (objects that only a query reveals), plus a map from driver object back
+ * one for the indexes that the client allocates and one for those that the worker
+ * allocates (objects that only a query reveals), plus a map from driver object back
  * to id.  An entry remembers its generation, so a stale id never finds the
  * object that reuses its slot.
  *
@@ -49,9 +49,9 @@ struct wrk_handle_rev {
 struct wrk_handles {
     struct wrk_handle_array client[WIRE_KIND_COUNT];
     struct wrk_handle_array server[WIRE_KIND_COUNT];
-    uint32_t minted[WIRE_KIND_COUNT]; /* last server index tried, relative */
-    struct wrk_handle_rev *rev;       /* open addressing, linear probing */
-    uint32_t rev_cap;                 /* power of two, or 0 */
+    uint32_t allocated[WIRE_KIND_COUNT]; /* last server index tried, relative */
+    struct wrk_handle_rev *rev;          /* open addressing, linear probing */
+    uint32_t rev_cap;                    /* power of two, or 0 */
     uint32_t rev_count;
     uint32_t link; /* what ids say in their low bits: the client's number of us */
 };

@@ -45,7 +45,7 @@ struct wrk_hooks {
     wrk_hook *idle[WRK_HOOKS_MAX];
     /* Between frames, while struct wrk_priv says WRK_POLL_HOOKS and one is pending. */
     struct wrk_poll_hook poll[WRK_HOOKS_MAX];
-    /* A frame with WIRE_F_LAND has been executed. */
+    /* A frame with WIRE_F_D2H_ASYNC has been executed. */
     wrk_frame_hook *d2h_async_end[WRK_HOOKS_MAX];
     /* A wait found that the current context has nothing left to do. */
     wrk_hook *ctx_idle[WRK_HOOKS_MAX];

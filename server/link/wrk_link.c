@@ -109,8 +109,8 @@ wrk_link_prepare(struct wrk_link *link, const struct wrk_conf *conf, int fd)
         link->payloads = 1 + XPORT_PACK_NEVER;
     if (conf->shm) {
         link->offer = "shm";
-        link->bells = conf->bells;
-        link->parameters_len = link->bells ? strlen("bells") : 0;
+        link->wakefds = conf->wakefds;
+        link->parameters_len = link->wakefds ? strlen("bells") : 0;
         memcpy(link->parameters, "bells", link->parameters_len);
     } else if (conf->rdma) {
         r = listen_rdma(link, conf, fd, &err);
@@ -169,7 +169,7 @@ open_conn(struct wrk_link *link, int fd, struct xport_conn **ret, struct gp_err 
         return xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
     if (link->listener)
         return open_rdma(link, fd, ret, err);
-    return xport_shm_offer(fd, link->bells, WIRE_FRAME_MAX, ret, err);
+    return xport_shm_offer(fd, link->wakefds, WIRE_FRAME_MAX, ret, err);
 }
 
 int

@@ -20,7 +20,7 @@ struct wrk_conf;
 
 struct wrk_link {
     const char *offer;        /* "shm", "rdma", or NULL: nothing but the socket */
-    bool bells;               /* with shared memory */
+    bool wakefds;             /* with shared memory */
     uint8_t parameters[1536]; /* of the offer, as attach.proto says */
     size_t parameters_len;
     char refusal[256]; /* why not what the client asked for */
@@ -33,7 +33,8 @@ struct wrk_link {
 /* Decide what to offer the client behind the socket @fd. */
 void wrk_link_prepare(struct wrk_link *link, const struct wrk_conf *conf, int fd);
 
-/* After the reply: settle it.  @fd belongs to *ret on success. */
+/* After the reply: open the connection that was chosen.  @fd belongs to *ret on
+ * success. */
 int wrk_link_open(struct wrk_link *link, int fd, struct xport_conn **ret,
                   struct gp_err *err);
 void wrk_link_fini(struct wrk_link *link);

@@ -47,7 +47,7 @@ next(struct wrk_request *ret, int *ret_fd)
         wrk_hooks.peer_arrived(ret->own, *ret_fd);
         return -EINPROGRESS;
     }
-    if (r < 0 || ret->kind != WRK_REQUEST_LANE)
+    if (r < 0 || ret->kind != WRK_REQUEST_STRIPE)
         return r;
     keep_stripe(ret->own, *ret_fd);
     return -EINPROGRESS;

@@ -20,12 +20,12 @@ struct wrk;
  * contexts; *ret is then NULL. */
 CUresult wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret);
 
-/* Enter a new object under the id that the client minted.  A malformed or
+/* Enter a new object under the id that the client allocated.  A malformed or
  * taken id ends the attachment (only a broken client sends one). */
 void wrk_handle_put(struct wrk *w, unsigned kind, uint64_t id, void *obj);
 
 /* The id under which the client knows @obj, for handles in answers: its own,
- * or one that the worker mints (WIRE_INDEX_SERVER).  NULL gives 0, streams 1 and 2
+ * or one that the worker allocates (WIRE_INDEX_SERVER).  NULL gives 0, streams 1 and 2
  * themselves. */
 uint64_t wrk_handle_name(struct wrk *w, unsigned kind, void *obj);
 

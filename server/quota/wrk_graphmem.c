@@ -31,11 +31,11 @@ struct wrk_graphmem {
     uint32_t n_allocs, n_frees, cap_allocs, cap_frees;
 };
 
-static pthread_mutex_t book = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static pthread_mutex_t ledger = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
 static struct wrk_graphmem *graphs;
 static _Atomic uint32_t n_graphs; /* read without the lock, too */
 
-/* In the quota's book addresses stand for ordinary allocations; they are even. */
+/* In the quota's ledger addresses stand for ordinary allocations; they are even. */
 static uint64_t
 key_of(CUdeviceptr ptr)
 {
@@ -235,11 +235,11 @@ wrk_graphmem_commit(struct wrk *w, struct wrk_graphmem *m, CUgraphExec exec)
         return;
     }
     m->exec = exec;
-    pthread_mutex_lock(&book);
+    pthread_mutex_lock(&ledger);
     m->next = graphs;
     graphs = m;
     atomic_fetch_add(&n_graphs, 1);
-    pthread_mutex_unlock(&book);
+    pthread_mutex_unlock(&ledger);
 }
 
 /* An address that is live no more, wherever it came from. */
@@ -260,9 +260,9 @@ wrk_graphmem_freed(CUdeviceptr ptr)
 {
     if (likely(!atomic_load(&n_graphs)))
         return;
-    pthread_mutex_lock(&book);
+    pthread_mutex_lock(&ledger);
     freed_locked(ptr);
-    pthread_mutex_unlock(&book);
+    pthread_mutex_unlock(&ledger);
 }
 
 void
@@ -270,7 +270,7 @@ wrk_graphmem_launched(struct wrk *w, CUgraphExec exec)
 {
     struct wrk_graphmem *m;
 
-    pthread_mutex_lock(&book);
+    pthread_mutex_lock(&ledger);
     for (m = graphs; m && m->exec != exec; m = m->next)
         ;
     for (uint32_t i = 0; m && i < m->n_frees; i++) {
@@ -281,7 +281,7 @@ wrk_graphmem_launched(struct wrk *w, CUgraphExec exec)
     }
     for (uint32_t i = 0; m && i < m->n_allocs; i++)
         m->allocs[i].live = m->allocs[i].kept;
-    pthread_mutex_unlock(&book);
+    pthread_mutex_unlock(&ledger);
 }
 
 /* What is still allocated becomes an allocation like any other. */
@@ -303,7 +303,7 @@ wrk_graphmem_destroyed(struct wrk *w, CUgraphExec exec)
 {
     struct wrk_graphmem **at, *m;
 
-    pthread_mutex_lock(&book);
+    pthread_mutex_lock(&ledger);
     for (at = &graphs; *at && (*at)->exec != exec; at = &(*at)->next)
         ;
     m = *at;
@@ -311,7 +311,7 @@ wrk_graphmem_destroyed(struct wrk *w, CUgraphExec exec)
         *at = m->next;
         atomic_fetch_sub(&n_graphs, 1);
     }
-    pthread_mutex_unlock(&book);
+    pthread_mutex_unlock(&ledger);
     for (uint32_t i = 0; m && i < m->n_allocs; i++) {
         if (m->allocs[i].live)
             outlive(w, &m->allocs[i]);

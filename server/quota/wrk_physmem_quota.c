@@ -35,7 +35,7 @@ struct mapping {
     uint32_t piece;
 };
 
-static pthread_mutex_t book = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static pthread_mutex_t ledger = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
 static struct piece *pieces;
 static uint32_t n_pieces, cap_pieces, first_free;
 static struct name *names;
@@ -87,7 +87,7 @@ name_add(uint64_t handle, uint32_t piece)
 
 /* One reference or mapping fewer: the last one gives the bytes back. */
 static void
-piece_settle(struct wrk *w, uint32_t piece)
+piece_commit(struct wrk *w, uint32_t piece)
 {
     struct piece *p = &pieces[piece];
 
@@ -108,7 +108,7 @@ name_del(struct wrk *w, struct name *name)
 
     *name = names[--n_names];
     pieces[piece].refs--;
-    piece_settle(w, piece);
+    piece_commit(w, piece);
 }
 
 /* A piece with its first name; NULL, and nothing entered, when there are too many. */
@@ -133,14 +133,14 @@ wrk_physmem_add(uint64_t handle, uint64_t bytes, uint32_t slice)
 {
     struct piece *p;
 
-    pthread_mutex_lock(&book);
+    pthread_mutex_lock(&ledger);
     p = piece_new(handle);
     if (p) {
         p->bytes = bytes;
         p->slice = slice;
         p->charged = true;
     }
-    pthread_mutex_unlock(&book);
+    pthread_mutex_unlock(&ledger);
     return p != NULL;
 }
 
@@ -150,14 +150,14 @@ wrk_physmem_retain(uint64_t addr, uint64_t handle)
 {
     bool ok = true;
 
-    pthread_mutex_lock(&book);
+    pthread_mutex_lock(&ledger);
     for (uint32_t i = 0; i < n_mappings; i++) {
         if (addr < mappings[i].at || addr - mappings[i].at >= mappings[i].len)
             continue;
         ok = name_add(handle, mappings[i].piece);
         break;
     }
-    pthread_mutex_unlock(&book);
+    pthread_mutex_unlock(&ledger);
     return ok;
 }
 
@@ -166,11 +166,11 @@ wrk_physmem_release(struct wrk *w, uint64_t handle)
 {
     struct name *name;
 
-    pthread_mutex_lock(&book);
+    pthread_mutex_lock(&ledger);
     name = name_find(handle);
     if (name)
         name_del(w, name);
-    pthread_mutex_unlock(&book);
+    pthread_mutex_unlock(&ledger);
 }
 
 bool
@@ -179,7 +179,7 @@ wrk_physmem_map(uint64_t at, uint64_t len, uint64_t handle)
     const struct name *name;
     bool ok;
 
-    pthread_mutex_lock(&book);
+    pthread_mutex_lock(&ledger);
     name = name_find(handle);
     ok = room(&mappings, n_mappings, &cap_mappings, sizeof(*mappings));
     if (ok && name) {
@@ -187,7 +187,7 @@ wrk_physmem_map(uint64_t at, uint64_t len, uint64_t handle)
         mappings[n_mappings++] =
             (struct mapping){.at = at, .len = len, .piece = name->piece};
     }
-    pthread_mutex_unlock(&book);
+    pthread_mutex_unlock(&ledger);
     return ok;
 }
 
@@ -195,7 +195,7 @@ wrk_physmem_map(uint64_t at, uint64_t len, uint64_t handle)
 void
 wrk_physmem_unmap(struct wrk *w, uint64_t ptr, uint64_t size)
 {
-    pthread_mutex_lock(&book);
+    pthread_mutex_lock(&ledger);
     for (uint32_t i = 0; i < n_mappings;) {
         const struct mapping m = mappings[i];
 
@@ -205,9 +205,9 @@ wrk_physmem_unmap(struct wrk *w, uint64_t ptr, uint64_t size)
         }
         mappings[i] = mappings[--n_mappings];
         pieces[m.piece].maps--;
-        piece_settle(w, m.piece);
+        piece_commit(w, m.piece);
     }
-    pthread_mutex_unlock(&book);
+    pthread_mutex_unlock(&ledger);
 }
 
 /* ---- what other processes may have as well ---- */
@@ -228,7 +228,7 @@ wrk_physmem_export(struct wrk *w, uint64_t handle, int fd, struct wrk_export *re
     struct piece *p;
     int r = -ENOMEM;
 
-    pthread_mutex_lock(&book);
+    pthread_mutex_lock(&ledger);
     p = piece_of(handle);
     if (p && p->shared) {
         r = 0;
@@ -242,7 +242,7 @@ wrk_physmem_export(struct wrk *w, uint64_t handle, int fd, struct wrk_export *re
         p->fds++;
         *ret = p->share;
     }
-    pthread_mutex_unlock(&book);
+    pthread_mutex_unlock(&ledger);
     return r;
 }
 
@@ -264,14 +264,14 @@ wrk_physmem_closed(struct wrk *w, const struct wrk_export *share)
     uint32_t at;
     bool known;
 
-    pthread_mutex_lock(&book);
+    pthread_mutex_lock(&ledger);
     at = piece_shared(share);
     known = at < n_pieces && pieces[at].fds;
     if (known) {
         pieces[at].fds--;
-        piece_settle(w, at);
+        piece_commit(w, at);
     }
-    pthread_mutex_unlock(&book);
+    pthread_mutex_unlock(&ledger);
     return known;
 }
 
@@ -282,7 +282,7 @@ wrk_physmem_import(uint64_t handle, const struct wrk_export *share)
     uint32_t at;
     bool ok;
 
-    pthread_mutex_lock(&book);
+    pthread_mutex_lock(&ledger);
     at = piece_shared(share);
     if (at < n_pieces) {
         ok = name_add(handle, at);
@@ -297,6 +297,6 @@ wrk_physmem_import(uint64_t handle, const struct wrk_export *share)
             p->share = *share;
         }
     }
-    pthread_mutex_unlock(&book);
+    pthread_mutex_unlock(&ledger);
     return ok;
 }

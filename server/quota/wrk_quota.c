@@ -22,15 +22,15 @@ struct wrk_quota {
     uint32_t cap;        /* power of two */
     struct quota_entry *entries; /* open addressing, linear probing */
     uint32_t count;
-    pthread_mutex_t lock; /* of the book, while it has sharers */
+    pthread_mutex_t lock; /* of the ledger, while it has sharers */
     /* Of this process, now; written as what follows the lock is, read by anybody. */
     _Atomic uint64_t used[TICKET_SLICES_MAX], pieces[TICKET_SLICES_MAX];
 };
 
-/* Whether a lock was taken, for book_unlock().  Without sharers only the receive thread
- * calls, and only it could change that. */
+/* Whether a lock was taken, for ledger_unlock().  Without sharers only the receive
+ * thread calls, and only it could change that. */
 GP_HOT static inline bool
-book_lock(struct wrk_quota *q)
+ledger_lock(struct wrk_quota *q)
 {
     if (likely(atomic_load_explicit(&q->sharers, memory_order_acquire) == 0))
         return false;
@@ -39,7 +39,7 @@ book_lock(struct wrk_quota *q)
 }
 
 GP_HOT static inline void
-book_unlock(struct wrk_quota *q, bool locked)
+ledger_unlock(struct wrk_quota *q, bool locked)
 {
     if (unlikely(locked))
         pthread_mutex_unlock(&q->lock);
@@ -146,7 +146,7 @@ wrk_quota_free(struct wrk_quota *q)
     free(q);
 }
 
-/* These have one writer at a time, whoever has the book; others read. */
+/* These have one writer at a time, whoever has the ledger; others read. */
 GP_HOT static inline void
 add(_Atomic uint64_t *sum, uint64_t more)
 {
@@ -197,12 +197,12 @@ is_below(const struct wrk_quota *q, uint32_t slice, uint64_t bytes)
                wrk_physmem_max(limit);
 }
 
-/* The session's only attachment so far?  A seat counts as taken before its worker
+/* The session's only attachment so far?  A slot counts as taken before its worker
  * begins. */
 GP_HOT static bool
 is_alone(const struct wrk_quota *q)
 {
-    return atomic_load(&q->desks->segment->seats_high) <= 1 && q->desks->seat == 0;
+    return atomic_load(&q->desks->segment->slots_high) <= 1 && q->desks->slot == 0;
 }
 
 /* Without the supervisor: a worker that joins meanwhile is either refused, or sees
@@ -235,11 +235,11 @@ take_alone(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 GP_HOT bool
 wrk_quota_take(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 {
-    bool locked = book_lock(q);
+    bool locked = ledger_lock(q);
     bool ok = likely(is_alone(q)) ? take_alone(q, slice, bytes)
                                   : take_among_others(q, slice, bytes);
 
-    book_unlock(q, locked);
+    ledger_unlock(q, locked);
     return ok;
 }
 
@@ -247,10 +247,10 @@ wrk_quota_take(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 GP_HOT void
 wrk_quota_give(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 {
-    bool locked = book_lock(q);
+    bool locked = ledger_lock(q);
 
     give(q, slice, bytes);
-    book_unlock(q, locked);
+    ledger_unlock(q, locked);
 }
 
 /* @over: an entry that is there already has come to its end. */
@@ -286,9 +286,9 @@ wrk_quota_note(struct wrk_quota *q, uint64_t key, uint32_t slice, uint32_t ctx,
 
     if (!key)
         return -EINVAL;
-    locked = book_lock(q);
+    locked = ledger_lock(q);
     r = note(q, key, &held, false);
-    book_unlock(q, locked);
+    ledger_unlock(q, locked);
     return r;
 }
 
@@ -300,9 +300,9 @@ wrk_quota_note_new(struct wrk_quota *q, uint64_t key, const struct wrk_quota_hel
 
     if (!key)
         return -EINVAL;
-    locked = book_lock(q);
+    locked = ledger_lock(q);
     r = note(q, key, held, true);
-    book_unlock(q, locked);
+    ledger_unlock(q, locked);
     return r;
 }
 
@@ -314,14 +314,14 @@ wrk_quota_detach(struct wrk_quota *q, uint64_t key, struct wrk_quota_held *ret)
 
     if (!key)
         return false;
-    locked = book_lock(q);
+    locked = ledger_lock(q);
     e = entry_probe(q, key);
     known = e->key != 0;
     if (known) {
         *ret = (struct wrk_quota_held){e->bytes, e->slice, e->ctx};
         entry_remove(q, e);
     }
-    book_unlock(q, locked);
+    ledger_unlock(q, locked);
     return known;
 }
 
@@ -339,7 +339,7 @@ wrk_quota_drop(struct wrk_quota *q, uint64_t key)
 void
 wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx)
 {
-    bool locked = book_lock(q);
+    bool locked = ledger_lock(q);
 
     for (uint32_t i = 0; i < q->cap;) {
         struct quota_entry *e = &q->entries[i];
@@ -352,33 +352,33 @@ wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx)
             i++;
         }
     }
-    book_unlock(q, locked);
+    ledger_unlock(q, locked);
 }
 
 void
 wrk_quota_each(struct wrk_quota *q, uint32_t ctx, void (*fn)(void *arg, uint64_t key),
                void *arg)
 {
-    bool locked = book_lock(q);
+    bool locked = ledger_lock(q);
 
     for (uint32_t i = 0; i < q->cap; i++) {
         if (q->entries[i].key && q->entries[i].ctx == ctx)
             fn(arg, q->entries[i].key);
     }
-    book_unlock(q, locked);
+    ledger_unlock(q, locked);
 }
 
 bool
 wrk_quota_find(struct wrk_quota *q, uint64_t key, uint64_t *ret_bytes)
 {
     const struct quota_entry *e;
-    bool known, locked = book_lock(q);
+    bool known, locked = ledger_lock(q);
 
     e = entry_probe(q, key);
     known = key && e->key;
     if (known)
         *ret_bytes = e->bytes;
-    book_unlock(q, locked);
+    ledger_unlock(q, locked);
     return known;
 }
 

@@ -37,14 +37,14 @@ struct gov_slice {
     atomic_bool intruding; /* running since something began out of turn */
 
     struct wrk_meter meter;
-    uint64_t owed_ns;     /* measured, not reported yet */
-    uint64_t believed_ns; /* of the meter's, charged already */
+    uint64_t owed_ns;      /* measured, not reported yet */
+    uint64_t estimated_ns; /* of the meter's, charged already */
     /* What was measured of launches, and what they had been predicted to take. */
     uint64_t measured_ns, predicted_ns;
     unsigned stuck;      /* how often since the card last drained */
     unsigned stuck_left; /* launches let through with it, still */
     uint32_t stuck_at;   /* the oldest mark then */
-    uint64_t calm_ns;    /* when nobody else wanted the card, last */
+    uint64_t idle_ns;    /* when nobody else wanted the card, last */
     struct wrk_predict predict;
 };
 

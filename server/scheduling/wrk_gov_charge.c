@@ -75,14 +75,14 @@ note_measured(struct gov_slice *s, const struct wrk_meter_done *done)
 
 /* Charge what ended without a mark. */
 static void
-reap_believed(struct wrk *w, struct gov_slice *s)
+reap_estimated(struct wrk *w, struct gov_slice *s)
 {
-    uint64_t ns = atomic_load_explicit(&s->meter.believed_ns, memory_order_relaxed);
+    uint64_t ns = atomic_load_explicit(&s->meter.estimated_ns, memory_order_relaxed);
 
-    if (ns == s->believed_ns)
+    if (ns == s->estimated_ns)
         return;
-    charge(w, s, put_right(s, ns - s->believed_ns));
-    s->believed_ns = ns;
+    charge(w, s, put_right(s, ns - s->estimated_ns));
+    s->estimated_ns = ns;
     s->meter.quiet_ns = gp_now_ns();
 }
 
@@ -91,7 +91,7 @@ wrk_gov_reap(struct wrk *w, struct gov_slice *s)
 {
     struct wrk_meter_done done;
 
-    reap_believed(w, s);
+    reap_estimated(w, s);
     while (wrk_meter_take(w, &s->meter, &done)) {
         if (done.estimated)
             done.ns = put_right(s, done.ns);

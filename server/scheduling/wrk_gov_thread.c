@@ -49,7 +49,7 @@ overdue(const struct gov_slice *s, uint32_t limit_s)
     uint64_t now = gp_now_ns();
 
     return !wrk_meter_idle(&s->meter) && claimed(s) && limit_s &&
-           now - gp_max(s->meter.progress_ns, s->calm_ns) >= limit_s * GP_NS_PER_S;
+           now - gp_max(s->meter.progress_ns, s->idle_ns) >= limit_s * GP_NS_PER_S;
 }
 
 /* What is in flight had not begun when the turn was given up. */
@@ -75,7 +75,7 @@ tick(struct wrk *w, struct gov_slice *s)
     if (s->intruding)
         wrk_gov_ask(w, s);
     if (!claimed(s))
-        s->calm_ns = gp_now_ns();
+        s->idle_ns = gp_now_ns();
     if (!atomic_load(&s->meter.unmarked) && wrk_gov_held(w, s)) {
         wrk_gov_give_up(w, s);
         return TICK_TIGHT_NS;

@@ -36,7 +36,7 @@ joins_group(const struct gov_slice *s, const struct wrk_charge *c, uint32_t ctx_
     if (!n || n >= LOOSE_LAUNCHES || c->stream != s->meter.stream ||
         ctx_index != s->meter.ctx_index)
         return false;
-    if (s->meter.unmarked_believed && (c->throttled || !c->predicted_ns))
+    if (s->meter.unmarked_estimated && (c->throttled || !c->predicted_ns))
         return false;
     return !c->throttled || (c->predicted_ns && !s->meter.unmarked_unknown &&
                              s->meter.unmarked_ns + c->predicted_ns <= GROUP_NS);
@@ -181,10 +181,10 @@ mark_idle(struct wrk *w, struct gov_slice *s)
 {
     struct wrk_governor *g = w->priv->governor;
 
-    if (s->meter.unmarked_believed && wrk_wait_pending(w))
+    if (s->meter.unmarked_estimated && wrk_wait_pending(w))
         return;
     pthread_mutex_lock(&g->lock);
-    if (s->meter.unmarked_believed)
+    if (s->meter.unmarked_estimated)
         wrk_gov_reap(w, s); /* what is before them has ended */
     wrk_meter_mark(w, &s->meter);
     if (g->asleep)
@@ -337,7 +337,7 @@ wrk_governor_new(struct wrk *w, struct wrk_governor **ret, struct gp_err *err)
     pthread_cond_init(&g->wake, NULL);
     r = slices_join(w, g, err);
     if (r < 0) {
-        free(g); /* the seats go when the supervisor reaps us */
+        free(g); /* the slots go when the supervisor reaps us */
         return r;
     }
     *ret = g;

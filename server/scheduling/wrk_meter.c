@@ -8,7 +8,7 @@
 #include "wrk_evpool.h"
 
 /* A mark that nobody looked at for so long tells nothing about its launches. */
-#define BELIEVED_LATE_NS 2000000
+#define ESTIMATED_LATE_NS 2000000
 
 /* Timing events are mostly used one at a time: one is kept here, so that the pool that
  * all threads share is not touched. */
@@ -53,7 +53,7 @@ wrk_meter_drop_unmarked(struct wrk *w, struct wrk_meter *m)
 /* Launches without a timing event: their begin is unknown, except that nothing preceded
  * them, so later work is timed from their end. */
 static void
-mark_believed(struct wrk *w, struct wrk_meter *m, struct wrk_meter_mark *mark)
+mark_estimated(struct wrk *w, struct wrk_meter *m, struct wrk_meter_mark *mark)
 {
     mark->begin = NULL;
     mark->estimated = mark->begun = true;
@@ -98,8 +98,8 @@ wrk_meter_mark(struct wrk *w, struct wrk_meter *m)
                                     .launches = n,
                                     .unknown = m->unmarked_unknown,
                                     .begun = m->unmarked_begun};
-    if (m->unmarked_believed)
-        mark_believed(w, m, mark);
+    if (m->unmarked_estimated)
+        mark_estimated(w, m, mark);
     else
         m->unmarked_begin = NULL;
     if (wrk_meter_idle(m))
@@ -199,12 +199,12 @@ put_events(struct wrk *w, struct wrk_meter *m, const struct wrk_meter_mark *mark
 /* A launch that took a second although its kind takes a microsecond is seen even at a
  * late poll. */
 static uint64_t
-believed_ns(const struct wrk_meter_mark *mark)
+estimated_ns(const struct wrk_meter_mark *mark)
 {
     uint64_t passed = gp_now_ns() - mark->since_ns;
 
-    return passed > BELIEVED_LATE_NS + 4 * mark->predicted_ns ? passed
-                                                              : mark->predicted_ns;
+    return passed > ESTIMATED_LATE_NS + 4 * mark->predicted_ns ? passed
+                                                               : mark->predicted_ns;
 }
 
 GP_HOT bool
@@ -223,7 +223,7 @@ wrk_meter_take(struct wrk *w, struct wrk_meter *m, struct wrk_meter_done *ret)
                                    .unknown = mark.unknown,
                                    .estimated = mark.estimated};
     if (mark.estimated) {
-        ret->ns = believed_ns(&mark);
+        ret->ns = estimated_ns(&mark);
         ret->estimated = ret->ns == mark.predicted_ns;
         ret->key = 0;
         drop_mark(m, at);
@@ -270,7 +270,7 @@ new_stretch(struct wrk *w, struct wrk_meter *m, CUstream stream)
 /* After how many groups one is measured again: 1 to 32, so that no program can have its
  * short launches measured and make long ones of the same kind. */
 static uint8_t
-believe_next(struct wrk_meter *m)
+estimate_next(struct wrk_meter *m)
 {
     m->chance = (m->chance ^ (uint32_t)m->since_ns) * 1664525u + 1013904223u;
     return (uint8_t)(1 + (m->chance >> 27));
@@ -283,9 +283,9 @@ wrk_meter_begin(struct wrk *w, struct wrk_meter *m, CUstream stream, bool exact,
     bool new = wrk_meter_idle(m);
 
     m->since_ns = now;
-    m->unmarked_believed = false;
-    if (!m->believe_left)
-        m->believe_left = believe_next(m);
+    m->unmarked_estimated = false;
+    if (!m->estimate_left)
+        m->estimate_left = estimate_next(m);
     drop_begin(w, m);
     if (new)
         new_stretch(w, m, stream);

@@ -43,13 +43,13 @@ struct wrk_meter {
     CUstream stream;                    /* where they are */
     uint64_t unmarked_ns, unmarked_key; /* as in a mark */
     /* What launches that were never marked were predicted to take, so far. */
-    _Atomic uint64_t believed_ns;
+    _Atomic uint64_t estimated_ns;
     /* The last wait that found nothing to wait for: which context, which frame. */
-    uint32_t calm_ctx, calm_seq;
+    uint32_t idle_ctx, idle_seq;
     uint32_t head;         /* marks[tail % WRK_METER_MARKS] is the oldest in flight */
     _Atomic uint32_t tail; /* under the lock; the reader may look without */
-    bool unmarked_unknown, unmarked_begun, unmarked_believed;
-    uint8_t believe_left; /* groups until one is measured */
+    bool unmarked_unknown, unmarked_begun, unmarked_estimated;
+    uint8_t estimate_left; /* groups until one is measured */
 
     uint64_t since_ns; /* when the first unmarked launch was about to be made */
     CUevent unmarked_begin;
@@ -104,13 +104,13 @@ wrk_meter_idle(const struct wrk_meter *m)
 static inline void
 wrk_meter_ctx_idle(struct wrk_meter *m, uint32_t ctx_index, uint32_t seq)
 {
-    m->calm_ctx = ctx_index;
-    m->calm_seq = seq;
-    if (!m->unmarked_believed || m->ctx_index != ctx_index ||
+    m->idle_ctx = ctx_index;
+    m->idle_seq = seq;
+    if (!m->unmarked_estimated || m->ctx_index != ctx_index ||
         !atomic_load_explicit(&m->unmarked, memory_order_relaxed))
         return;
-    atomic_store_explicit(&m->believed_ns,
-                          atomic_load_explicit(&m->believed_ns, memory_order_relaxed) +
+    atomic_store_explicit(&m->estimated_ns,
+                          atomic_load_explicit(&m->estimated_ns, memory_order_relaxed) +
                               m->unmarked_ns,
                           memory_order_relaxed);
     /* Who sees that nothing is unmarked sees what was estimated. */
@@ -125,13 +125,13 @@ static inline bool
 wrk_meter_estimate(struct wrk_meter *m, uint32_t ctx_index, CUstream stream,
                    uint32_t seq)
 {
-    if (m->calm_seq + 1 != seq || m->calm_ctx != ctx_index || !wrk_meter_idle(m) ||
-        !m->believe_left || atomic_load_explicit(&m->unmarked, memory_order_relaxed))
+    if (m->idle_seq + 1 != seq || m->idle_ctx != ctx_index || !wrk_meter_idle(m) ||
+        !m->estimate_left || atomic_load_explicit(&m->unmarked, memory_order_relaxed))
         return false;
-    m->believe_left--;
+    m->estimate_left--;
     m->stream = stream;
     m->ctx_index = ctx_index;
-    m->unmarked_believed = true;
+    m->unmarked_estimated = true;
     return true;
 }
 

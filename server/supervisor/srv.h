@@ -61,7 +61,7 @@ struct srv {
     struct gp_listener listener;
     struct gp_listener local_listener; /* the Unix socket */
     bool local_open;                   /* its file is ours to remove */
-    /* Lines that strangers can provoke. */
+    /* Lines that unauthenticated peers can provoke. */
     struct gp_log_limit accept_log, crowd_log, refusal_log;
     uint8_t secret[ATTACH_KEY_SIZE], public[ATTACH_KEY_SIZE]; /* attach_proof.h; new
                                                                * at each start */

@@ -48,7 +48,7 @@
 enum { ID_TIMER, ID_WAKE, ID_FIRST };
 
 struct arb_card {
-    struct gov_card books;
+    struct gov_card ledger;
     struct srv_desk_slice *slices;
     uint64_t until_ns; /* look again then */
     bool copying;      /* sessions copy beside each other: they are watched */
@@ -78,13 +78,13 @@ wake(_Atomic uint32_t *word)
 static struct gov_tenant *
 tenant_of(struct arb_card *card, const struct srv_desk_slice *s)
 {
-    return &card->books.tenants[card->books.seats[s->seat].tenant];
+    return &card->ledger.tenants[card->ledger.slots[s->slot].tenant];
 }
 
 static bool
-booked(const struct arb_card *card, const struct srv_desk_slice *s)
+charged(const struct arb_card *card, const struct srv_desk_slice *s)
 {
-    return card->books.seats[s->seat].running;
+    return card->ledger.slots[s->slot].running;
 }
 
 /* ---- what a worker says ---- */
@@ -114,30 +114,30 @@ take_busy(struct arb_card *card, struct srv_desk_slice *s, uint64_t now)
     if (!more)
         return;
     s->busy_ns = busy;
-    gov_card_report(&card->books, s->seat, more, now);
+    gov_card_report(&card->ledger, s->slot, more, now);
     more = gp_min(more, now - s->seen_ns); /* no card is busier */
     card->busy_ns += more * tenant_of(card, s)->part / 1000;
     s->seen_ns = now;
 }
 
-/* Bring the books up to what the worker says that it runs. */
+/* Bring the ledger up to what the worker says that it runs. */
 static void
 take_running(struct arb_card *card, struct srv_desk_slice *s, uint64_t now)
 {
     uint32_t run;
     bool says = says_running(s, &run);
 
-    if (says && !booked(card, s)) {
+    if (says && !charged(card, s)) {
         if (tenant_of(card, s)->holding && run != GOV_RUN_LATE)
-            gov_card_adopt(&card->books, s->seat, now);
+            gov_card_adopt(&card->ledger, s->slot, now);
         else if (run == GOV_RUN_LATE)
-            gov_card_overrun(&card->books, s->seat, atomic_load(&s->want->late_ns),
+            gov_card_overrun(&card->ledger, s->slot, atomic_load(&s->want->late_ns),
                              now);
     }
     take_busy(card, s, now);
     /* Who has the card to itself keeps the turn over a pause. */
-    if (!says && booked(card, s) && !s->rests)
-        gov_card_drained(&card->books, s->seat, now);
+    if (!says && charged(card, s) && !s->rests)
+        gov_card_drained(&card->ledger, s->slot, now);
 }
 
 static void
@@ -161,10 +161,10 @@ take_wanting(struct arb_card *card, struct srv_desk_slice *s, uint64_t now)
     uint64_t until = UINT64_MAX;
 
     if (!says_wanting(s)) {
-        gov_card_unask(&card->books, s->seat, now);
+        gov_card_unask(&card->ledger, s->slot, now);
         return;
     }
-    if (gov_card_ask(&card->books, s->seat, now, &until))
+    if (gov_card_ask(&card->ledger, s->slot, now, &until))
         grant(s);
     card->until_ns = gp_min(card->until_ns, until);
 }
@@ -197,8 +197,8 @@ recall(struct arb_card *card, uint64_t now)
     for (struct srv_desk_slice *s = card->slices; s; s = s->next)
         take_busy(card, s, now);
     for (struct srv_desk_slice *s = card->slices; s; s = s->next)
-        if (!s->rests && booked(card, s) && tenant_of(card, s)->holding)
-            gov_card_rested(&card->books, s->seat, now);
+        if (!s->rests && charged(card, s) && tenant_of(card, s)->holding)
+            gov_card_rested(&card->ledger, s->slot, now);
     return true;
 }
 
@@ -238,9 +238,9 @@ end_turns(struct srv_arbiter *arb, struct arb_card *card, uint64_t now)
     for (struct srv_desk_slice *s = card->slices; s; s = s->next) {
         const struct gov_tenant *t = tenant_of(card, s);
 
-        if (!booked(card, s) || (!t->contended && t->ceiling == 100)) {
+        if (!charged(card, s) || (!t->contended && t->ceiling == 100)) {
             s->stop_ns = 0;
-        } else if (gov_card_keep(&card->books, s->seat, now)) {
+        } else if (gov_card_keep(&card->ledger, s->slot, now)) {
             s->stop_ns = 0;
             card->until_ns = gp_min(card->until_ns, turn_end(t, now));
         } else {
@@ -264,10 +264,10 @@ take_copies(struct arb_card *card, uint64_t now)
         if (!more || more > INT64_MAX)
             continue;
         card->copy_ns = now;
-        gov_copy_take(&card->books, s->seat,
+        gov_copy_take(&card->ledger, s->slot,
                       card->copying ? more : gp_min(more, COPY_UNSEEN), now);
     }
-    card->copying = card->books.n_tenants > 1 && card->copy_ns &&
+    card->copying = card->ledger.n_tenants > 1 && card->copy_ns &&
                     now - card->copy_ns < GOV_COPY_IDLE_NS;
     if (card->copying)
         card->until_ns = gp_min(card->until_ns, now + COPY_TICK_NS);
@@ -278,7 +278,7 @@ pause_of(struct arb_card *card, const struct srv_desk_slice *s, uint64_t now)
 {
     uint64_t until = tenant_of(card, s)->copy_until_ns;
 
-    return until && !gov_copy_caught_up(&card->books, s->seat, now) ? until : 0;
+    return until && !gov_copy_caught_up(&card->ledger, s->slot, now) ? until : 0;
 }
 
 /* ---- a look at a card ---- */
@@ -302,7 +302,7 @@ publish(struct arb_card *card, struct srv_desk_slice *s, uint64_t now)
     put(&s->turn->rivals, t->rivals);
     put(&s->turn->ceiling, t->ceiling);
     put(&s->turn->part, t->part);
-    put(&s->turn->others, card->books.holders > t->holding);
+    put(&s->turn->others, card->ledger.holders > t->holding);
     put(&s->turn->stop, s->stop_ns != 0);
     put(&s->turn->watched, card->copying);
     if (atomic_load_explicit(&s->turn->pause_ns, memory_order_relaxed) != pause)
@@ -319,13 +319,13 @@ look(struct srv_arbiter *arb, struct arb_card *card, uint64_t now)
 
     card->until_ns = UINT64_MAX;
     for (unsigned round = 0; again && round < ROUNDS_MAX; round++) {
-        uint32_t seq = card->books.seq;
+        uint32_t seq = card->ledger.seq;
 
         for (struct srv_desk_slice *s = card->slices; s; s = s->next)
             take_running(card, s, now);
         for (struct srv_desk_slice *s = card->slices; s; s = s->next)
             take_wanting(card, s, now);
-        again = recall(card, now) || card->books.seq != seq;
+        again = recall(card, now) || card->ledger.seq != seq;
     }
     if (again)
         card->until_ns = now; /* the rest in the next turn of the loop */
@@ -372,7 +372,7 @@ leave(struct srv_arbiter *arb, struct srv_desk_slice *s, uint64_t now)
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
-    gov_card_leave(&card->books, s->seat, now);
+    gov_card_leave(&card->ledger, s->slot, now);
 }
 
 static int
@@ -382,9 +382,9 @@ join(struct srv_arbiter *arb, struct srv_desk_slice *s, uint64_t now)
     uint32_t pieces = atomic_load(&s->want->pieces);
 
     s->share.units = gp_min(pieces, (uint32_t)GOV_UNITS_MAX);
-    s->seat = gov_card_join(&card->books, s->desk->session, 1, &s->share, now);
-    if (s->seat < 0)
-        return s->seat;
+    s->slot = gov_card_join(&card->ledger, s->desk->session, 1, &s->share, now);
+    if (s->slot < 0)
+        return s->slot;
     s->seen_ns = now;
     s->next = card->slices;
     card->slices = s;
@@ -421,11 +421,11 @@ serve(struct srv_desk *desk, uint32_t kind)
     uint64_t bytes = atomic_load(&desk->desk->call.bytes);
 
     if (kind == WRK_CALL_TAKE)
-        return srv_ledger_take(desk->books, desk->seat, slice, bytes);
+        return srv_ledger_take(desk->ledger, desk->slot, slice, bytes);
     if (kind == WRK_CALL_LOOK)
-        srv_ledger_look(desk->books);
+        srv_ledger_look(desk->ledger);
     else if (kind == WRK_CALL_NAME)
-        srv_ledger_name(desk->books, bytes);
+        srv_ledger_name(desk->ledger, bytes);
     return true;
 }
 
@@ -444,14 +444,14 @@ answer(struct srv_desk *desk)
     wake(&desk->notice->seq);
 }
 
-/* ---- bells ---- */
+/* ---- wake-up descriptors ---- */
 
 static void
 listen_to(struct srv_arbiter *arb, struct srv_desk *desk, int op, uint32_t events)
 {
     struct epoll_event ev = {.events = events, .data.u64 = desk->id};
 
-    epoll_ctl(arb->epoll_fd, op, desk->bell_fd, &ev);
+    epoll_ctl(arb->epoll_fd, op, desk->wake_fd, &ev);
 }
 
 static void
@@ -646,13 +646,13 @@ srv_arbiter_add(struct srv_arbiter *arb, struct srv_desk *desk, struct gp_err *e
         desk->slices[i].want = &desk->desk->wants[i];
         desk->slices[i].turn = &desk->notice->turns[i];
     }
-    r = watch(arb, desk->bell_fd, desk->id);
+    r = watch(arb, desk->wake_fd, desk->id);
     if (r == 0) {
         desk->next = arb->desks;
         arb->desks = desk;
     }
     pthread_mutex_unlock(&arb->lock);
-    return r < 0 ? gp_err_set(err, r, "bell of a worker: %s", strerror(-r)) : 0;
+    return r < 0 ? gp_err_set(err, r, "wakefd of a worker: %s", strerror(-r)) : 0;
 }
 
 void
@@ -689,7 +689,7 @@ srv_arbiter_reshare(struct srv_arbiter *arb, uint32_t card, uint64_t session,
 
     pthread_mutex_lock(&arb->lock);
     now = gp_now_ns();
-    gov_card_reshare(&arb->cards[card].books, session, share, now);
+    gov_card_reshare(&arb->cards[card].ledger, session, share, now);
     look(arb, &arb->cards[card], now);
     set_timer(arb, now);
     pthread_mutex_unlock(&arb->lock);

@@ -118,7 +118,7 @@ status_of(int code)
     }
 }
 
-/* Names come from strangers and go into a log: printable, short. */
+/* Names come from unauthenticated peers and go into a log: printable, short. */
 static void
 clean_name(char *dst, size_t size, const char *src)
 {
@@ -146,7 +146,7 @@ attach_client(const struct srv_attach *a, char program[64], char hostname[64])
 
     for (size_t i = 0; i < req->n_transports; i++) {
         client.shm |= a->local && strcmp(req->transports[i], "shm") == 0;
-        client.bells |= strcmp(req->transports[i], "bells") == 0;
+        client.wakefds |= strcmp(req->transports[i], "bells") == 0;
         client.rdma |= !a->local && strcmp(req->transports[i], "rdma") == 0;
     }
     clean_name(program, 64, req->program);
@@ -308,13 +308,14 @@ attach_passed(struct srv_attach *a, int r, const char *why_not)
 
 /* A further connection of an attachment: its worker's from now on. */
 static void
-attach_lane(struct srv_attach *a, const Gpupool__AttachRequest *req)
+attach_stripe(struct srv_attach *a, const Gpupool__AttachRequest *req)
 {
     int r = gp_msg_conn_take_fd(&a->conn, &a->fd);
 
     if (r == 0)
-        r = req->lane_cookie.len == WIRE_LANE_COOKIE
-                ? srv_worker_lane(a->srv, req->lane_cookie.data, req->lane_index, a->fd)
+        r = req->lane_cookie.len == WIRE_STRIPE_COOKIE
+                ? srv_worker_stripe(a->srv, req->lane_cookie.data, req->lane_index,
+                                    a->fd)
                 : -EINVAL;
     attach_passed(a, r, "this is no connection that an attachment may still make");
 }
@@ -383,7 +384,7 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_DRAINING,
                       "this server is shutting down");
     } else if (req->lane_cookie.len) {
-        attach_lane(a, req);
+        attach_stripe(a, req);
     } else if (req->peer_cookie.len) {
         attach_peer(a, req);
     } else {

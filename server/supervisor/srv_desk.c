@@ -52,8 +52,8 @@ srv_desk_new(struct srv_desk **ret, struct gp_err *err)
     if (!d)
         return gp_err_set(err, -ENOMEM, "no memory for a worker");
     d->desk_fd = d->notice_fd = -1;
-    d->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    r = d->bell_fd < 0 ? -errno : 0;
+    d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    r = d->wake_fd < 0 ? -errno : 0;
     if (r == 0)
         r = srv_desk_file("gpupool-desk", sizeof(*d->desk), false, &d->desk_fd, &map);
     if (r < 0)
@@ -92,7 +92,7 @@ srv_desk_free(struct srv_desk *d)
         close(d->desk_fd);
     if (d->notice_fd >= 0)
         close(d->notice_fd);
-    if (d->bell_fd >= 0)
-        close(d->bell_fd);
+    if (d->wake_fd >= 0)
+        close(d->wake_fd);
     free(d);
 }

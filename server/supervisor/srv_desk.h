@@ -25,7 +25,7 @@ struct srv_desk_slice {
     struct srv_desk *desk;
     struct srv_desk_slice *next; /* of the card */
     uint32_t card;               /* whose arbiter */
-    int seat;                    /* at the card (gov_card.h) */
+    int slot;                    /* at the card (gov_card.h) */
     struct gov_share share;
     struct gov_want *want;
     struct gov_turn *turn;
@@ -41,10 +41,10 @@ struct srv_desk_slice {
 struct srv_desk {
     struct wrk_desk *desk;
     struct wrk_notice *notice;
-    int desk_fd, notice_fd, bell_fd;
+    int desk_fd, notice_fd, wake_fd;
     uint64_t session;
-    struct srv_ledger *books;
-    uint32_t seat; /* in the books */
+    struct srv_ledger *ledger;
+    uint32_t slot; /* in the ledger */
     uint32_t n_slices;
     uint32_t work_limit_s; /* 0: none */
     _Atomic bool overdue;  /* it did not stop: the arbiter wants it to be ended */
@@ -55,7 +55,8 @@ struct srv_desk {
     uint32_t answered; /* the call that was answered last */
     uint32_t rings;    /* since @rings_ns */
     uint64_t rings_ns;
-    uint64_t muted_ns; /* its bell is not listened to until then; 0: it is */
+    uint64_t
+        muted_ns; /* its wake-up descriptor is not listened to until then; 0: it is */
     struct srv_desk_slice slices[TICKET_SLICES_MAX];
 };
 
@@ -65,7 +66,7 @@ int srv_desk_file(const char *name, size_t size, bool ours, int *ret_fd,
                   void **ret_map);
 
 int srv_desk_new(struct srv_desk **ret, struct gp_err *err);
-/* The worker has its descriptors: close ours, all but the bell. */
+/* The worker has its descriptors: close ours, all but the wake-up descriptor. */
 void srv_desk_sent(struct srv_desk *d);
 void srv_desk_free(struct srv_desk *d); /* NULL is a no-op */
 DEFINE_CLEANUP(struct srv_desk, srv_desk_free)

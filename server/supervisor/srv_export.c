@@ -18,10 +18,10 @@ struct srv_export {
     uint32_t kind; /* enum wrk_share_kind */
     uint32_t slice;
     uint64_t bytes;
-    uint32_t payer; /* a seat */
-    bool moved;     /* the payer is not the exporter: we count on its seat */
+    uint32_t payer; /* a slot */
+    bool moved;     /* the payer is not the exporter: we count on its slot */
     uint32_t total; /* of holds */
-    uint16_t holds[WRK_SEATS_MAX];
+    uint16_t holds[WRK_SLOTS_MAX];
 };
 
 /* A server with many sessions keeps most of its descriptors for other things. */
@@ -34,7 +34,7 @@ descriptor_to_spare(const struct srv *srv)
 }
 
 int
-srv_export_new(struct srv_session *s, uint32_t seat, struct wrk_request *ask, int fd)
+srv_export_new(struct srv_session *s, uint32_t slot, struct wrk_request *ask, int fd)
 {
     CLEANUP_FD int own = fd;
     struct srv_export *share;
@@ -54,8 +54,8 @@ srv_export_new(struct srv_session *s, uint32_t seat, struct wrk_request *ask, in
     share->kind = ask->own;
     share->slice = ask->slice;
     share->bytes = ask->bytes;
-    share->payer = seat;
-    share->holds[seat] = 1;
+    share->payer = slot;
+    share->holds[slot] = 1;
     share->total = 1;
     share->fd = TAKE_FD(own);
     share->next = s->shares;
@@ -77,13 +77,13 @@ share_at(struct srv_session *s, const struct wrk_request *ask)
 }
 
 int
-srv_export_find(struct srv_session *s, uint32_t seat, struct wrk_request *ask)
+srv_export_find(struct srv_session *s, uint32_t slot, struct wrk_request *ask)
 {
     struct srv_export *share = *share_at(s, ask);
 
-    if (!share || share->kind != ask->own || share->holds[seat] == UINT16_MAX)
+    if (!share || share->kind != ask->own || share->holds[slot] == UINT16_MAX)
         return -1;
-    share->holds[seat]++;
+    share->holds[slot]++;
     share->total++;
     ask->slice = share->slice;
     ask->bytes = share->bytes;
@@ -107,25 +107,25 @@ share_remove(struct srv_session *s, struct srv_export **at)
 static void
 share_move(struct srv_session *s, struct srv_export *share)
 {
-    uint32_t seat = 0;
+    uint32_t slot = 0;
 
-    while (!share->holds[seat])
-        seat++;
-    share->payer = seat;
+    while (!share->holds[slot])
+        slot++;
+    share->payer = slot;
     share->moved = true;
-    srv_ledger_move(s->books, seat, share->slice, share->bytes);
+    srv_ledger_move(s->ledger, slot, share->slice, share->bytes);
 }
 
-/* @seat no longer holds it; @cleared: nothing is counted there any more.  True when
+/* @slot no longer holds it; @cleared: nothing is counted there any more.  True when
  * that was the last holder. */
 static bool
-share_let_go(struct srv_session *s, struct srv_export **at, uint32_t seat, bool cleared)
+share_let_go(struct srv_session *s, struct srv_export **at, uint32_t slot, bool cleared)
 {
     struct srv_export *share = *at;
-    bool paid = share->payer == seat && share->bytes;
+    bool paid = share->payer == slot && share->bytes;
 
     if (paid && share->moved && !cleared)
-        srv_ledger_unmove(s->books, seat, share->slice, share->bytes);
+        srv_ledger_unmove(s->ledger, slot, share->slice, share->bytes);
     if (share->total == 0) {
         share_remove(s, at);
         return true;
@@ -136,27 +136,27 @@ share_let_go(struct srv_session *s, struct srv_export **at, uint32_t seat, bool 
 }
 
 void
-srv_export_drop(struct srv_session *s, uint32_t seat, const struct wrk_request *ask)
+srv_export_drop(struct srv_session *s, uint32_t slot, const struct wrk_request *ask)
 {
     struct srv_export **at = share_at(s, ask);
 
-    if (!*at || !(*at)->holds[seat])
+    if (!*at || !(*at)->holds[slot])
         return;
     (*at)->total--;
-    if (--(*at)->holds[seat] == 0)
-        share_let_go(s, at, seat, false);
+    if (--(*at)->holds[slot] == 0)
+        share_let_go(s, at, slot, false);
 }
 
 void
-srv_export_leave(struct srv_session *s, uint32_t seat)
+srv_export_leave(struct srv_session *s, uint32_t slot)
 {
     for (struct srv_export **at = &s->shares; *at;) {
         struct srv_export *share = *at;
-        bool held = share->holds[seat] != 0;
+        bool held = share->holds[slot] != 0;
 
-        share->total -= share->holds[seat];
-        share->holds[seat] = 0;
-        if (!held || !share_let_go(s, at, seat, true))
+        share->total -= share->holds[slot];
+        share->holds[slot] = 0;
+        if (!held || !share_let_go(s, at, slot, true))
             at = &share->next;
     }
 }

@@ -9,7 +9,7 @@
  * holds it: the exporter while it has the memory or its client a descriptor of it, an
  * importer while it has the memory.
  *
- * One holder is charged for memory, in its worker slot ("seat").  That is the exporter,
+ * One holder is charged for memory, in its worker slot.  That is the exporter,
  * which counts and gives back by itself; if it drops the object before others, the
  * bytes are moved here from slot to slot, so that memory is always charged to one.
  *
@@ -31,21 +31,21 @@ struct srv_export;
  * and a KiB. */
 #define SRV_SHARES_MAX 4096u
 
-/* Keep @fd, which is ours from here on, as the worker on @seat asks; @ask then holds
+/* Keep @fd, which is ours from here on, as the worker on @slot asks; @ask then holds
  * the token.  -EDQUOT: too many.  -EIO, -ENOMEM. */
-int srv_export_new(struct srv_session *s, uint32_t seat, struct wrk_request *ask,
+int srv_export_new(struct srv_session *s, uint32_t slot, struct wrk_request *ask,
                    int fd);
 
 /* The object whose token is in @ask, which becomes the reply: its descriptor, which
- * stays ours, or -1.  The worker on @seat holds it once more. */
-int srv_export_find(struct srv_session *s, uint32_t seat, struct wrk_request *ask);
+ * stays ours, or -1.  The worker on @slot holds it once more. */
+int srv_export_find(struct srv_session *s, uint32_t slot, struct wrk_request *ask);
 
-/* The worker on @seat holds it once less. */
-void srv_export_drop(struct srv_session *s, uint32_t seat,
+/* The worker on @slot holds it once less. */
+void srv_export_drop(struct srv_session *s, uint32_t slot,
                      const struct wrk_request *ask);
 
-/* The worker on @seat is gone, and its seat cleared. */
-void srv_export_leave(struct srv_session *s, uint32_t seat);
+/* The worker on @slot is gone, and its slot cleared. */
+void srv_export_leave(struct srv_session *s, uint32_t slot);
 
 void srv_export_free_all(struct srv_session *s);
 

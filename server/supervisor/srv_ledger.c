@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-struct books_seat {
+struct ledger_slot {
     bool taken;
     struct srv_desk *desk; /* NULL: its worker has not been started */
     uint64_t born_ns;
@@ -28,13 +28,13 @@ struct srv_ledger {
     struct wrk_segment *segment;
     int segment_fd;
     uint32_t n_slices;
-    uint32_t seats_high;
+    uint32_t slots_high;
     uint64_t n_names; /* ever noted */
     uint64_t limits[TICKET_SLICES_MAX];
     uint64_t most[TICKET_SLICES_MAX]; /* the largest limit it ever had */
     uint64_t high[TICKET_SLICES_MAX];
     uint64_t past[WRK_SPENT_KINDS][TICKET_SLICES_MAX];
-    struct books_seat seats[WRK_SEATS_MAX];
+    struct ledger_slot slots[WRK_SLOTS_MAX];
 };
 
 static void
@@ -56,7 +56,7 @@ srv_ledger_new(const struct ticket_claims *claims, struct srv_ledger **ret,
     int r;
 
     if (!b)
-        return gp_err_set(err, -ENOMEM, "no memory for the session's books");
+        return gp_err_set(err, -ENOMEM, "no memory for the session's ledger");
     b->segment_fd = -1;
     pthread_mutex_init(&b->lock, NULL);
     b->n_slices = claims->n_slices;
@@ -100,7 +100,7 @@ srv_ledger_limit(struct srv_ledger *b, const struct ticket_claims *claims)
     pthread_mutex_unlock(&b->lock);
 }
 
-/* ---- what a seat uses ---- */
+/* ---- what a slot uses ---- */
 
 /* Claims of a worker: what it took and gave back.  A give comes after its take, so it
  * is read first; a difference that cannot be is counted as all that the session may
@@ -116,9 +116,9 @@ difference(_Atomic uint64_t *took, _Atomic uint64_t *gave, uint64_t granted,
 }
 
 static uint64_t
-seat_used(const struct srv_ledger *b, uint32_t seat, uint32_t i)
+slot_used(const struct srv_ledger *b, uint32_t slot, uint32_t i)
 {
-    const struct books_seat *s = &b->seats[seat];
+    const struct ledger_slot *s = &b->slots[slot];
     struct wrk_usage *claims = s->desk ? &s->desk->desk->usage : NULL;
 
     if (!claims)
@@ -128,9 +128,9 @@ seat_used(const struct srv_ledger *b, uint32_t seat, uint32_t i)
 }
 
 static uint64_t
-seat_pieces(const struct srv_ledger *b, uint32_t seat, uint32_t i)
+slot_pieces(const struct srv_ledger *b, uint32_t slot, uint32_t i)
 {
-    const struct books_seat *s = &b->seats[seat];
+    const struct ledger_slot *s = &b->slots[slot];
     struct wrk_usage *claims = s->desk ? &s->desk->desk->usage : NULL;
 
     if (!claims)
@@ -140,9 +140,9 @@ seat_pieces(const struct srv_ledger *b, uint32_t seat, uint32_t i)
 }
 
 static uint64_t
-seat_spent(const struct srv_ledger *b, uint32_t seat, enum wrk_spent kind, uint32_t i)
+slot_spent(const struct srv_ledger *b, uint32_t slot, enum wrk_spent kind, uint32_t i)
 {
-    const struct books_seat *s = &b->seats[seat];
+    const struct ledger_slot *s = &b->slots[slot];
     uint64_t claim;
 
     if (!s->desk)
@@ -158,8 +158,8 @@ used(const struct srv_ledger *b, uint32_t slice)
 {
     uint64_t sum = 0;
 
-    for (uint32_t s = 0; s < b->seats_high; s++)
-        sum += seat_used(b, s, slice);
+    for (uint32_t s = 0; s < b->slots_high; s++)
+        sum += slot_used(b, s, slice);
     return sum;
 }
 
@@ -168,8 +168,8 @@ pieces(const struct srv_ledger *b, uint32_t slice)
 {
     uint64_t sum = 0;
 
-    for (uint32_t s = 0; s < b->seats_high; s++)
-        sum += seat_pieces(b, s, slice);
+    for (uint32_t s = 0; s < b->slots_high; s++)
+        sum += slot_pieces(b, s, slice);
     return sum;
 }
 
@@ -178,47 +178,47 @@ spent(const struct srv_ledger *b, enum wrk_spent kind, uint32_t slice)
 {
     uint64_t sum = b->past[kind][slice];
 
-    for (uint32_t s = 0; s < b->seats_high; s++)
-        sum += seat_spent(b, s, kind, slice);
+    for (uint32_t s = 0; s < b->slots_high; s++)
+        sum += slot_spent(b, s, kind, slice);
     return sum;
 }
 
-/* ---- seats ---- */
+/* ---- slots ---- */
 
 int
-srv_ledger_sit(struct srv_ledger *b, uint32_t *ret_seat)
+srv_ledger_slot_take(struct srv_ledger *b, uint32_t *ret_slot)
 {
     uint32_t i = 0;
 
     pthread_mutex_lock(&b->lock);
-    while (i < WRK_SEATS_MAX && b->seats[i].taken)
+    while (i < WRK_SLOTS_MAX && b->slots[i].taken)
         i++;
-    if (i < WRK_SEATS_MAX) {
-        b->seats[i] = (struct books_seat){.taken = true, .born_ns = gp_now_ns()};
-        b->seats_high = gp_max(b->seats_high, i + 1);
+    if (i < WRK_SLOTS_MAX) {
+        b->slots[i] = (struct ledger_slot){.taken = true, .born_ns = gp_now_ns()};
+        b->slots_high = gp_max(b->slots_high, i + 1);
         /* Before its worker begins: a worker that was alone now knows that it is not
          * (wrk_quota.c). */
-        atomic_store(&b->segment->seats_high, b->seats_high);
+        atomic_store(&b->segment->slots_high, b->slots_high);
     }
     pthread_mutex_unlock(&b->lock);
-    if (i == WRK_SEATS_MAX)
+    if (i == WRK_SLOTS_MAX)
         return -EDQUOT;
-    *ret_seat = i;
+    *ret_slot = i;
     return 0;
 }
 
 void
-srv_ledger_desk(struct srv_ledger *b, uint32_t seat, struct srv_desk *desk,
+srv_ledger_desk(struct srv_ledger *b, uint32_t slot, struct srv_desk *desk,
                 uint32_t client_pid)
 {
     pthread_mutex_lock(&b->lock);
-    b->seats[seat].desk = desk;
-    b->seats[seat].client_pid = client_pid;
+    b->slots[slot].desk = desk;
+    b->slots[slot].client_pid = client_pid;
     pthread_mutex_unlock(&b->lock);
 }
 
 static void
-keep_high(struct srv_ledger *b, const struct books_seat *s, uint32_t i)
+keep_high(struct srv_ledger *b, const struct ledger_slot *s, uint32_t i)
 {
     uint64_t claim = s->desk ? atomic_load(&s->desk->desk->usage.high[i]) : 0;
 
@@ -226,22 +226,22 @@ keep_high(struct srv_ledger *b, const struct books_seat *s, uint32_t i)
 }
 
 void
-srv_ledger_leave(struct srv_ledger *b, uint32_t seat)
+srv_ledger_leave(struct srv_ledger *b, uint32_t slot)
 {
-    struct books_seat *s = &b->seats[seat];
+    struct ledger_slot *s = &b->slots[slot];
 
     pthread_mutex_lock(&b->lock);
     for (uint32_t i = 0; i < b->n_slices; i++) {
         for (unsigned k = 0; k < WRK_SPENT_KINDS; k++)
-            b->past[k][i] += seat_spent(b, seat, (enum wrk_spent)k, i);
+            b->past[k][i] += slot_spent(b, slot, (enum wrk_spent)k, i);
         keep_high(b, s, i);
     }
-    *s = (struct books_seat){0};
+    *s = (struct ledger_slot){0};
     pthread_mutex_unlock(&b->lock);
 }
 
 bool
-srv_ledger_take(struct srv_ledger *b, uint32_t seat, uint32_t slice, uint64_t bytes)
+srv_ledger_take(struct srv_ledger *b, uint32_t slot, uint32_t slice, uint64_t bytes)
 {
     uint64_t limit, now;
     bool ok = false;
@@ -253,8 +253,8 @@ srv_ledger_take(struct srv_ledger *b, uint32_t seat, uint32_t slice, uint64_t by
     now = used(b, slice);
     if (now <= limit && bytes <= limit - now &&
         pieces(b, slice) < wrk_physmem_max(limit)) {
-        b->seats[seat].granted[slice] += bytes;
-        b->seats[seat].granted_n[slice]++;
+        b->slots[slot].granted[slice] += bytes;
+        b->slots[slot].granted_n[slice]++;
         b->high[slice] = gp_max(b->high[slice], now + bytes);
         ok = true;
     }
@@ -263,20 +263,20 @@ srv_ledger_take(struct srv_ledger *b, uint32_t seat, uint32_t slice, uint64_t by
 }
 
 void
-srv_ledger_move(struct srv_ledger *b, uint32_t seat, uint32_t slice, uint64_t bytes)
+srv_ledger_move(struct srv_ledger *b, uint32_t slot, uint32_t slice, uint64_t bytes)
 {
     pthread_mutex_lock(&b->lock);
-    b->seats[seat].moved[slice] += bytes;
-    b->seats[seat].moved_n[slice]++;
+    b->slots[slot].moved[slice] += bytes;
+    b->slots[slot].moved_n[slice]++;
     pthread_mutex_unlock(&b->lock);
 }
 
 void
-srv_ledger_unmove(struct srv_ledger *b, uint32_t seat, uint32_t slice, uint64_t bytes)
+srv_ledger_unmove(struct srv_ledger *b, uint32_t slot, uint32_t slice, uint64_t bytes)
 {
     pthread_mutex_lock(&b->lock);
-    b->seats[seat].moved[slice] -= bytes;
-    b->seats[seat].moved_n[slice]--;
+    b->slots[slot].moved[slice] -= bytes;
+    b->slots[slot].moved_n[slice]--;
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -313,11 +313,11 @@ srv_ledger_look(struct srv_ledger *b)
     for (uint32_t i = 0; i < b->n_slices; i++) {
         atomic_store(&b->segment->used[i], used(b, i));
         atomic_store(&b->segment->gpu_ns[i], spent(b, WRK_SPENT_GPU_NS, i));
-        for (uint32_t s = 0; s < b->seats_high; s++)
-            atomic_store(&b->segment->members[s].used[i], seat_used(b, s, i));
+        for (uint32_t s = 0; s < b->slots_high; s++)
+            atomic_store(&b->segment->members[s].used[i], slot_used(b, s, i));
     }
-    for (uint32_t s = 0; s < b->seats_high; s++)
-        atomic_store(&b->segment->members[s].client_pid, b->seats[s].client_pid);
+    for (uint32_t s = 0; s < b->slots_high; s++)
+        atomic_store(&b->segment->members[s].client_pid, b->slots[s].client_pid);
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -351,8 +351,8 @@ srv_ledger_high(struct srv_ledger *b, uint32_t slice)
     uint64_t high;
 
     pthread_mutex_lock(&b->lock);
-    for (uint32_t s = 0; s < b->seats_high; s++)
-        keep_high(b, &b->seats[s], slice);
+    for (uint32_t s = 0; s < b->slots_high; s++)
+        keep_high(b, &b->slots[s], slice);
     high = b->high[slice];
     pthread_mutex_unlock(&b->lock);
     return high;
@@ -375,9 +375,9 @@ srv_ledger_links(struct srv_ledger *b, uint32_t transport, uint32_t gdr_mode)
     unsigned n = 0;
 
     pthread_mutex_lock(&b->lock);
-    for (uint32_t s = 0; s < b->seats_high; s++) {
+    for (uint32_t s = 0; s < b->slots_high; s++) {
         struct wrk_usage *claims =
-            b->seats[s].desk ? &b->seats[s].desk->desk->usage : NULL;
+            b->slots[s].desk ? &b->slots[s].desk->desk->usage : NULL;
 
         n += claims && atomic_load(&claims->transport) == transport &&
              atomic_load(&claims->gdr_mode) == gdr_mode;

@@ -4,7 +4,7 @@
  * limits.
  *
  * The numbers that decide are in memory of the supervisor: the limits, what was granted
- * to each worker slot ("seat"), what ended workers had spent.  What a running worker
+ * to each worker slot, what ended workers had spent.  What a running worker
  * reports about itself is read from its desk (wrk_segment.h), each word once, and
  * bounded: a session cannot use less than nothing or more than its limit, nor spend
  * more time than its workers have lived.  Limits and sums are shown to its workers in a
@@ -38,29 +38,29 @@ int srv_ledger_segment_fd(const struct srv_ledger *b);
 /* A younger ticket's limits. */
 void srv_ledger_limit(struct srv_ledger *b, const struct ticket_claims *claims);
 
-/* Take a seat.  -EDQUOT: none is free. */
-int srv_ledger_sit(struct srv_ledger *b, uint32_t *ret_seat);
+/* Take a slot.  -EDQUOT: none is free. */
+int srv_ledger_slot_take(struct srv_ledger *b, uint32_t *ret_slot);
 /* Whose desk it is, which stays the caller's until srv_ledger_leave(). */
-void srv_ledger_desk(struct srv_ledger *b, uint32_t seat, struct srv_desk *desk,
+void srv_ledger_desk(struct srv_ledger *b, uint32_t slot, struct srv_desk *desk,
                      uint32_t client_pid);
 /* What was used there is free again, what was spent is remembered. */
-void srv_ledger_leave(struct srv_ledger *b, uint32_t seat);
+void srv_ledger_leave(struct srv_ledger *b, uint32_t slot);
 
-/* Count @bytes as one allocation of @seat if the limits allow it. */
-bool srv_ledger_take(struct srv_ledger *b, uint32_t seat, uint32_t slice,
+/* Count @bytes as one allocation of @slot if the limits allow it. */
+bool srv_ledger_take(struct srv_ledger *b, uint32_t slot, uint32_t slice,
                      uint64_t bytes);
-/* An object of @bytes that another seat gave back is @seat's now; or is not any more.
+/* An object of @bytes that another slot gave back is @slot's now; or is not any more.
  */
-void srv_ledger_move(struct srv_ledger *b, uint32_t seat, uint32_t slice,
+void srv_ledger_move(struct srv_ledger *b, uint32_t slot, uint32_t slice,
                      uint64_t bytes);
-void srv_ledger_unmove(struct srv_ledger *b, uint32_t seat, uint32_t slice,
+void srv_ledger_unmove(struct srv_ledger *b, uint32_t slot, uint32_t slice,
                        uint64_t bytes);
 /* Note the name of an IPC handle that a worker hands out; the oldest is forgotten. */
 void srv_ledger_name(struct srv_ledger *b, uint64_t name);
 /* Show the workers why they are ended; the first reason stays unless @anew. */
 void srv_ledger_ending(struct srv_ledger *b, const char *words, bool anew);
 /* The same words; "" when there are none. */
-void srv_ledger_ended(struct srv_ledger *books, char words[WRK_ENDING_MAX]);
+void srv_ledger_ended(struct srv_ledger *ledger, char words[WRK_ENDING_MAX]);
 /* Show the sums of now to the workers. */
 void srv_ledger_look(struct srv_ledger *b);
 

@@ -177,7 +177,7 @@ put_links(FILE *out, const struct srv *srv)
     put_head(out, "links", "gauge",
              "Attachments by transport, and how RDMA reaches the cards' memory.");
     for (uint32_t t = 1; t < WRK_TRANSPORTS; t++)
-        for (uint32_t gdr_mode = 0; gdr_mode < WRK_RUNGS; gdr_mode++) {
+        for (uint32_t gdr_mode = 0; gdr_mode < WRK_GDR_MODES; gdr_mode++) {
             unsigned n = 0;
 
             for (const struct srv_session *s = srv->sessions; s; s = s->next)

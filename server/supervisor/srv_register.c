@@ -379,7 +379,7 @@ static void
 close_sessions(struct srv_register *reg, const uint64_t *ids, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        srv_worker_close_session(reg->srv, ids[i], "not in the scheduler's books");
+        srv_worker_close_session(reg->srv, ids[i], "not in the scheduler's ledger");
     if (n)
         srv_register_changed(reg);
 }
@@ -388,7 +388,7 @@ static void
 set_draining(struct srv *srv, bool drain)
 {
     if (drain != srv->draining)
-        gp_log_info("server", "%s, as the scheduler wishes",
+        gp_log_info("server", "%s, as the scheduler asks",
                     drain ? "draining" : "no longer draining");
     srv->draining = drain;
 }

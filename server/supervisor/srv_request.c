@@ -32,7 +32,7 @@ static int
 answer_share(struct srv_worker *w, const struct wrk_request *ask, int fd)
 {
     struct wrk_request reply = *ask;
-    int r = srv_export_new(w->session, w->seat, &reply, fd);
+    int r = srv_export_new(w->session, w->slot, &reply, fd);
 
     if (r < 0) {
         gp_log_warn("server", "%s: shares nothing more: %s", w->name, strerror(-r));
@@ -45,7 +45,7 @@ static int
 answer_shared(struct srv_worker *w, const struct wrk_request *ask)
 {
     struct wrk_request reply = *ask;
-    int fd = srv_export_find(w->session, w->seat, &reply);
+    int fd = srv_export_find(w->session, w->slot, &reply);
 
     return wrk_request_send(w->ask.fd, &reply, fd, MSG_DONTWAIT);
 }
@@ -76,7 +76,7 @@ answer(struct srv_worker *w, const struct wrk_request *ask, int fd)
     case WRK_REQUEST_SHARED:
         return answer_shared(w, ask);
     case WRK_REQUEST_UNSHARE:
-        srv_export_drop(w->session, w->seat, ask);
+        srv_export_drop(w->session, w->slot, ask);
         return 0;
     default:
         return -EPROTO;

@@ -83,7 +83,7 @@ session_new(struct srv *srv, const struct ticket_claims *claims,
     srv->n_sessions++;
     r = srv_jail_enter(srv->jail, claims->session_id, &s->cell, err);
     if (r == 0)
-        r = srv_ledger_new(&s->claims, &s->books, err);
+        r = srv_ledger_new(&s->claims, &s->ledger, err);
     if (r < 0) {
         srv_session_free(s);
         return r;
@@ -100,7 +100,7 @@ session_renew(struct srv_session *s, const struct ticket_claims *claims)
     if (claims->expires <= s->claims.expires)
         return;
     session_claim(s, claims);
-    srv_ledger_limit(s->books, &s->claims);
+    srv_ledger_limit(s->ledger, &s->claims);
     for (uint32_t i = 0; i < claims->n_slices; i++) {
         const struct srv_card *card =
             srv_inventory_find(s->srv->inventory, claims->slices[i].card_uuid);
@@ -111,7 +111,8 @@ session_renew(struct srv_session *s, const struct ticket_claims *claims)
 }
 
 /* Is @claims a ticket of the very session that is open here?  An id that two schedulers
- * gave out, or one scheduler twice, must not join strangers: they would share memory.
+ * gave out, or one scheduler twice, must not join sessions of others: they would
+ * share memory.
  */
 static bool
 same_session(const struct srv_session *s, const struct ticket_claims *claims)
@@ -169,25 +170,25 @@ srv_session_find(struct srv *srv, uint64_t id)
 }
 
 int
-srv_session_sit(struct srv_session *s, uint32_t *ret_seat, struct gp_err *err)
+srv_session_sit(struct srv_session *s, uint32_t *ret_slot, struct gp_err *err)
 {
-    uint32_t cap = gp_min(s->claims.max_attachments, (uint32_t)WRK_SEATS_MAX);
+    uint32_t cap = gp_min(s->claims.max_attachments, (uint32_t)WRK_SLOTS_MAX);
 
     if (s->n_workers >= cap)
         return gp_err_set(err, -EDQUOT,
                           "session %s already has %u client processes, its limit",
                           s->claims.session, s->n_workers);
-    if (srv_ledger_sit(s->books, ret_seat) < 0)
-        return gp_err_set(err, -EDQUOT, "session %s: no seat is free",
+    if (srv_ledger_slot_take(s->ledger, ret_slot) < 0)
+        return gp_err_set(err, -EDQUOT, "session %s: no slot is free",
                           s->claims.session);
     s->n_workers++;
     return 0;
 }
 
 void
-srv_session_leave(struct srv_session *s, uint32_t seat)
+srv_session_leave(struct srv_session *s, uint32_t slot)
 {
-    srv_ledger_leave(s->books, seat);
+    srv_ledger_leave(s->ledger, slot);
     if (--s->n_workers == 0)
         srv_jail_idle(s->srv->jail, &s->cell);
 }
@@ -263,26 +264,26 @@ srv_session_free(struct srv_session *s)
     s->srv->n_sessions--;
     srv_export_free_all(s);
     srv_jail_leave(s->srv->jail, &s->cell);
-    srv_ledger_free(s->books);
+    srv_ledger_free(s->ledger);
     free(s);
 }
 
 uint64_t
 srv_session_used(const struct srv_session *s, uint32_t slice)
 {
-    return srv_ledger_used(s->books, slice);
+    return srv_ledger_used(s->ledger, slice);
 }
 
 uint64_t
 srv_session_spent(const struct srv_session *s, enum wrk_spent kind, uint32_t slice)
 {
-    return srv_ledger_spent(s->books, kind, slice);
+    return srv_ledger_spent(s->ledger, kind, slice);
 }
 
 unsigned
 srv_session_links_of(const struct srv_session *s, uint32_t transport, uint32_t gdr_mode)
 {
-    return srv_ledger_links(s->books, transport, gdr_mode);
+    return srv_ledger_links(s->ledger, transport, gdr_mode);
 }
 
 void
@@ -292,7 +293,7 @@ srv_session_links(const struct srv_session *s, char text[SRV_LINKS_MAX])
 
     text[0] = 0;
     for (uint32_t t = WRK_TRANSPORTS - 1; t; t--)
-        for (uint32_t gdr_mode = 0; gdr_mode < WRK_RUNGS; gdr_mode++) {
+        for (uint32_t gdr_mode = 0; gdr_mode < WRK_GDR_MODES; gdr_mode++) {
             unsigned n = srv_session_links_of(s, t, gdr_mode);
 
             if (!n || at >= SRV_LINKS_MAX)
@@ -307,5 +308,5 @@ srv_session_links(const struct srv_session *s, char text[SRV_LINKS_MAX])
 uint64_t
 srv_session_high(const struct srv_session *s, uint32_t slice)
 {
-    return srv_ledger_high(s->books, slice);
+    return srv_ledger_high(s->ledger, slice);
 }

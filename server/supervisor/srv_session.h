@@ -35,10 +35,10 @@ int srv_session_get(struct srv *srv, const struct ticket_claims *claims,
 
 struct srv_session *srv_session_find(struct srv *srv, uint64_t id);
 
-/* Take a seat for a new worker.  -EDQUOT: the session has all it may have. */
-int srv_session_sit(struct srv_session *s, uint32_t *ret_seat, struct gp_err *err);
+/* Take a slot for a new worker.  -EDQUOT: the session has all it may have. */
+int srv_session_sit(struct srv_session *s, uint32_t *ret_slot, struct gp_err *err);
 /* The worker is gone: what it used is free again, its GPU time is remembered. */
-void srv_session_leave(struct srv_session *s, uint32_t seat);
+void srv_session_leave(struct srv_session *s, uint32_t slot);
 
 /* The scheduler has ended session @id, known here or not: refuse its tickets from now
  * on.  The session, whose workers the caller ends (srv_worker_close_session()), or NULL

@@ -32,7 +32,7 @@ struct srv_session {
     struct srv_session *next;
     struct ticket_claims claims; /* of the youngest ticket seen */
     bool closed;                 /* by the scheduler: refuse its tickets */
-    struct srv_ledger *books;    /* what its workers use, and its limits */
+    struct srv_ledger *ledger;   /* what its workers use, and its limits */
     uint32_t n_workers;
     uint32_t next_attachment;  /* the number in "s7.c2" */
     struct srv_export *shares; /* srv_export.h */
@@ -44,7 +44,7 @@ struct srv_worker {
     struct srv *srv;
     struct srv_worker *next;
     struct srv_session *session;
-    uint32_t seat;
+    uint32_t slot;
     struct srv_desk *desk; /* what it and the arbiter show each other */
     pid_t pid;
     char name[WRK_ATTACHMENT_MAX];
@@ -52,9 +52,9 @@ struct srv_worker {
     struct gp_loop_fd ask;                 /* our end of what it asks, -1: closed */
     uint8_t image_nonce[WIRE_IMAGE_NONCE]; /* what proofs of this attachment hold */
     struct gp_loop_timer kill_timer;
-    uint8_t lane_cookies[XPORT_STRIPES_MAX][WIRE_LANE_COOKIE];
+    uint8_t lane_cookies[XPORT_STRIPES_MAX][WIRE_STRIPE_COOKIE];
     uint8_t ending_cookie[WIRE_ENDING_COOKIE]; /* who may ask how it ended */
-    uint32_t lanes_seen;                       /* a bit for each that has come */
+    uint32_t stripes_seen;                     /* a bit for each that has come */
     uint8_t peer_cookies[WIRE_LINKS_MAX][WIRE_PEER_COOKIE]; /* by the other's number */
     uint32_t link;       /* which of the client's servers we are */
     uint32_t peers_seen; /* a bit for each server that has connected */

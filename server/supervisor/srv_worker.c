@@ -164,14 +164,14 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
         .magic = WRK_CONF_MAGIC,
         .size = sizeof(conf),
         .supervisor_pid = (uint32_t)getpid(),
-        .seat = w->seat,
+        .slot = w->slot,
         .session_id = s->claims.session_id,
         .n_slices = s->claims.n_slices,
         .policy = s->claims.policy,
         .wire_minor = client->wire_minor,
         .cuda_version = client->cuda_version,
         .shm = client->shm,
-        .bells = client->bells,
+        .wakefds = client->wakefds,
         .spatial = s->claims.spatial,
         .offline = s->claims.offline,
         .link_timeout_s = w->srv->conf.link_timeout_s,
@@ -247,11 +247,11 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     visible_cards(w->srv, w->session, visible, sizeof(visible));
     fds[WRK_FD_CONN - 3] = fd;
     fds[WRK_FD_CONF - 3] = conf;
-    fds[WRK_FD_SEGMENT - 3] = srv_ledger_segment_fd(w->session->books);
+    fds[WRK_FD_SEGMENT - 3] = srv_ledger_segment_fd(w->session->ledger);
     fds[WRK_FD_REQUEST - 3] = ask;
     fds[WRK_FD_DESK - 3] = w->desk->desk_fd;
     fds[WRK_FD_NOTICE - 3] = w->desk->notice_fd;
-    fds[WRK_FD_BELL - 3] = w->desk->bell_fd;
+    fds[WRK_FD_WAKE - 3] = w->desk->wake_fd;
     r = srv_spawn(&spawn, &w->pid, err);
     srv_desk_sent(w->desk);
     return r;
@@ -266,8 +266,8 @@ worker_desk(struct srv_worker *w, const struct srv_worker_client *client,
     struct srv_desk *d = w->desk;
 
     d->session = claims->session_id;
-    d->books = w->session->books;
-    d->seat = w->seat;
+    d->ledger = w->session->ledger;
+    d->slot = w->slot;
     d->n_slices = claims->n_slices;
     d->work_limit_s =
         claims->offline ? w->srv->conf.work_limit_offline_s : w->srv->conf.work_limit_s;
@@ -276,7 +276,7 @@ worker_desk(struct srv_worker *w, const struct srv_worker_client *client,
             srv_inventory_find(w->srv->inventory, claims->slices[i].card_uuid)->at;
         d->slices[i].share = srv_session_share(claims, i);
     }
-    srv_ledger_desk(w->session->books, w->seat, d, client->pid);
+    srv_ledger_desk(w->session->ledger, w->slot, d, client->pid);
     return srv_arbiter_add(w->srv->arbiter, d, err);
 }
 
@@ -284,16 +284,16 @@ worker_desk(struct srv_worker *w, const struct srv_worker_client *client,
 static int
 cookies_draw(struct srv_worker *w)
 {
-    uint8_t drawn[WIRE_LANE_COOKIE + WIRE_PEER_COOKIE];
+    uint8_t drawn[WIRE_STRIPE_COOKIE + WIRE_PEER_COOKIE];
 
     if (getrandom(drawn, sizeof(drawn), 0) != sizeof(drawn))
         return -EIO;
     for (uint32_t i = 0; i < XPORT_STRIPES_MAX; i++)
-        memcpy(w->lane_cookies[i], drawn, WIRE_LANE_COOKIE);
+        memcpy(w->lane_cookies[i], drawn, WIRE_STRIPE_COOKIE);
     for (uint32_t i = 0; i < WIRE_LINKS_MAX; i++)
-        memcpy(w->peer_cookies[i], drawn + WIRE_LANE_COOKIE, WIRE_PEER_COOKIE);
+        memcpy(w->peer_cookies[i], drawn + WIRE_STRIPE_COOKIE, WIRE_PEER_COOKIE);
     /* The client knows this one only as the cookie of further connections. */
-    static_assert(WIRE_ENDING_COOKIE == WIRE_LANE_COOKIE, "one stands for the other");
+    static_assert(WIRE_ENDING_COOKIE == WIRE_STRIPE_COOKIE, "one stands for the other");
     memcpy(w->ending_cookie, drawn, WIRE_ENDING_COOKIE);
     return 0;
 }
@@ -307,7 +307,8 @@ worker_secrets(struct srv_worker *w, const uint8_t *key, struct gp_err *err)
             : -EIO;
 
     for (uint32_t i = 0; key && i < XPORT_STRIPES_MAX; i++)
-        cookie_make(key, ATTACH_COOKIE_LANE, i, w->lane_cookies[i], WIRE_LANE_COOKIE);
+        cookie_make(key, ATTACH_COOKIE_STRIPE, i, w->lane_cookies[i],
+                    WIRE_STRIPE_COOKIE);
     for (uint32_t i = 0; key && i < WIRE_LINKS_MAX; i++)
         cookie_make(key, ATTACH_COOKIE_PEER, i, w->peer_cookies[i], WIRE_PEER_COOKIE);
     if (key)
@@ -340,7 +341,7 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
     if (r == 0)
         r = srv_desk_new(&w->desk, err);
     if (r == 0)
-        r = srv_session_sit(session, &w->seat, err);
+        r = srv_session_sit(session, &w->slot, err);
     if (r < 0) {
         srv_desk_free(w->desk);
         free(w);
@@ -363,7 +364,7 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
     if (r < 0) {
         w->client.fd = -1; /* still the caller's */
         srv_arbiter_remove(srv->arbiter, w->desk);
-        srv_session_leave(session, w->seat);
+        srv_session_leave(session, w->slot);
         worker_free(w);
         return r;
     }
@@ -384,22 +385,22 @@ cookie_is(const uint8_t *a, const uint8_t *b, unsigned size)
 }
 
 int
-srv_worker_lane(struct srv *srv, const uint8_t cookie[WIRE_LANE_COOKIE], uint32_t index,
-                int fd)
+srv_worker_stripe(struct srv *srv, const uint8_t cookie[WIRE_STRIPE_COOKIE],
+                  uint32_t index, int fd)
 {
-    struct wrk_request ask = {.kind = WRK_REQUEST_LANE, .own = index};
+    struct wrk_request ask = {.kind = WRK_REQUEST_STRIPE, .own = index};
     struct srv_worker *w = srv->workers;
     int r;
 
     if (index >= XPORT_STRIPES_MAX)
         return -ENOENT;
-    while (w && !cookie_is(w->lane_cookies[index], cookie, WIRE_LANE_COOKIE))
+    while (w && !cookie_is(w->lane_cookies[index], cookie, WIRE_STRIPE_COOKIE))
         w = w->next;
-    if (!w || w->ending || w->ask.fd < 0 || (w->lanes_seen & 1u << index))
+    if (!w || w->ending || w->ask.fd < 0 || (w->stripes_seen & 1u << index))
         return -ENOENT;
     r = wrk_request_send(w->ask.fd, &ask, fd, MSG_DONTWAIT);
     if (r == 0)
-        w->lanes_seen |= 1u << index;
+        w->stripes_seen |= 1u << index;
     return r;
 }
 
@@ -427,7 +428,7 @@ void
 srv_worker_end(struct srv_worker *w, const char *why)
 {
     if (!w->ending) {
-        srv_ledger_ending(w->session->books, why, false);
+        srv_ledger_ending(w->session->ledger, why, false);
         kill(w->pid, SIGTERM);
     }
     worker_grace(w, why);
@@ -439,7 +440,7 @@ end_session(struct srv_session *session, const char *why)
     char words[WRK_ENDING_MAX];
 
     snprintf(words, sizeof(words), "its session was closed%s%s", *why ? ": " : "", why);
-    srv_ledger_ending(session->books, words, true);
+    srv_ledger_ending(session->ledger, words, true);
     for (struct srv_worker *w = session->srv->workers; w; w = w->next) {
         if (w->session == session)
             srv_worker_end(w, "its session was closed");
@@ -495,7 +496,7 @@ note_ending(const struct srv_worker *w, int status)
     if (w->desk) /* the worker's to write: any bytes */
         memcpy(said, w->desk->desk->last_word, sizeof(said) - 1);
     if (!*said && w->ending)
-        srv_ledger_ended(w->session->books, said);
+        srv_ledger_ended(w->session->ledger, said);
     if (*said)
         snprintf(words, sizeof(words), "ended by the server: %s", said);
     else if (WIFSIGNALED(status) && !w->ending)
@@ -537,8 +538,8 @@ srv_worker_reaped(struct srv *srv, pid_t pid, int status)
     session = w->session;
     srv_request_finish(w); /* what it said last is about what it held */
     srv_arbiter_remove(srv->arbiter, w->desk);
-    srv_session_leave(session, w->seat);
-    srv_export_leave(session, w->seat);
+    srv_session_leave(session, w->slot);
+    srv_export_leave(session, w->slot);
     worker_free(w);
     srv_session_commit(session);
     srv_changed(srv);

@@ -31,7 +31,7 @@ struct srv_worker_client {
     uint32_t cuda_version;
     uint32_t pid;
     bool shm;          /* it is on this host and can use shared memory */
-    bool bells;        /* it takes bells with that */
+    bool wakefds;      /* it takes wake-up descriptors with that */
     bool rdma;         /* it has an RDMA device */
     uint32_t payloads; /* as attach.proto says, whatever it is */
     uint32_t links, link, device_base; /* as in wrk_conf.h */
@@ -54,8 +54,8 @@ int srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE],
 /* Hand @fd, connection @index of the attachment that expects it with that cookie, to
  * its worker; it  *stays the caller's too.  -ENOENT: no such attachment, or it has that
  * one already. */
-int srv_worker_lane(struct srv *srv, const uint8_t cookie[WIRE_LANE_COOKIE],
-                    uint32_t index, int fd);
+int srv_worker_stripe(struct srv *srv, const uint8_t cookie[WIRE_STRIPE_COOKIE],
+                      uint32_t index, int fd);
 
 /* Ask it to end; it is killed after SRV_GRACE_MS.  @why: static words. */
 void srv_worker_end(struct srv_worker *w, const char *why);

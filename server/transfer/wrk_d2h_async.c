@@ -54,7 +54,7 @@ struct wrk_d2h_async {
     struct watcher *watches;
     uint64_t poll_until; /* 0: waiter threads look */
     uint32_t accepted;   /* seq of the last frame that a copy was started for */
-    struct d2h_copy small[WIRE_LAND_SMALLS], large[WIRE_LAND_LARGES];
+    struct d2h_copy small[WIRE_D2H_SMALLS], large[WIRE_D2H_LARGES];
 };
 
 /* ---- sending, under the lock ---- */
@@ -65,19 +65,19 @@ send_frame(struct wrk *w, uint32_t seq, CUresult result, const void *bytes,
            uint64_t len)
 {
     struct wrk_priv *p = w->priv;
-    bool inside = len <= WIRE_LAND_INLINE;
-    uint32_t body = (uint32_t)sizeof(struct wire_event_landed) +
+    bool inside = len <= WIRE_D2H_INLINE;
+    uint32_t body = (uint32_t)sizeof(struct wire_event_d2h_done) +
                     (inside ? wire_align((uint32_t)len) : 0);
     struct wire_rep *rep = xport_reserve(p->conn, sizeof(*rep) + body);
-    struct wire_event_landed *event;
+    struct wire_event_d2h_done *event;
 
     if (!rep)
         return true;
     *rep = (struct wire_rep){.size = (uint32_t)sizeof(*rep) + body,
-                             .call = WIRE_EVENT_LANDED,
+                             .call = WIRE_EVENT_D2H_DONE,
                              .flags = WIRE_F_EVENT | (inside ? 0 : WIRE_F_BULK)};
-    event = (struct wire_event_landed *)(rep + 1);
-    *event = (struct wire_event_landed){seq, (int32_t)result, len};
+    event = (struct wire_event_d2h_done *)(rep + 1);
+    *event = (struct wire_event_d2h_done){seq, (int32_t)result, len};
     if (inside && len) {
         memset((uint8_t *)rep + rep->size - WIRE_ALIGN, 0, WIRE_ALIGN);
         memcpy(event + 1, bytes, len);
@@ -191,7 +191,7 @@ copy_take(struct wrk *w, const struct wire_req *req, uint64_t len,
           struct d2h_copy **ret_copy)
 {
     struct wrk_d2h_async *d2h_async = w->priv->d2h_async;
-    bool large = len > WIRE_LAND_SMALL;
+    bool large = len > WIRE_D2H_SMALL;
     struct d2h_copy *c;
     CUresult r;
 
@@ -205,7 +205,7 @@ copy_take(struct wrk *w, const struct wire_req *req, uint64_t len,
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *ret_copy = c;
-    r = wrk_staging_ready(w, &c->slot, large ? WIRE_LAND_LARGE : WIRE_LAND_SMALL);
+    r = wrk_staging_ready(w, &c->slot, large ? WIRE_D2H_LARGE : WIRE_D2H_SMALL);
     if (r == CUDA_SUCCESS)
         return r;
     gp_lock_take(&w->priv->send_lock);
@@ -234,7 +234,7 @@ wrk_d2h_async_start(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy 
     struct d2h_copy *c;
     CUresult r;
 
-    if (copy->len > WIRE_LAND_LARGE)
+    if (copy->len > WIRE_D2H_LARGE)
         return CUDA_ERROR_INVALID_VALUE;
     r = copy_take(w, rep->req, copy->len, &c);
     if (r != CUDA_SUCCESS)
@@ -337,7 +337,7 @@ watcher_unlist(struct wrk_d2h_async *d2h_async, struct watcher *watch)
     *at = watch->next;
 }
 
-/* It is over: send what has landed, and go on with another. */
+/* It is over: send what has completed, and go on with another. */
 static bool
 watcher_done(struct wrk *w, struct watcher *watch)
 {
@@ -454,9 +454,9 @@ wrk_d2h_async_forget(struct wrk *w, uint32_t ctx_index)
     for (struct watcher *watch = d2h_async->watches; watch; watch = watch->next)
         if (watch->ctx_index == ctx_index)
             watch->event = NULL;
-    for (unsigned i = 0; i < WIRE_LAND_SMALLS; i++)
+    for (unsigned i = 0; i < WIRE_D2H_SMALLS; i++)
         wrk_staging_forget(&d2h_async->small[i].slot, ctx_index);
-    for (unsigned i = 0; i < WIRE_LAND_LARGES; i++)
+    for (unsigned i = 0; i < WIRE_D2H_LARGES; i++)
         wrk_staging_forget(&d2h_async->large[i].slot, ctx_index);
     wrk_d2h_async_before_reply(w);
     gp_lock_release(&p->send_lock);
@@ -481,8 +481,8 @@ wrk_d2h_async_new(struct wrk_d2h_async **ret)
     if (!d2h_async)
         return -ENOMEM;
     d2h_async->last = &d2h_async->first;
-    fill_free(&d2h_async->free[false], d2h_async->small, WIRE_LAND_SMALLS, false);
-    fill_free(&d2h_async->free[true], d2h_async->large, WIRE_LAND_LARGES, true);
+    fill_free(&d2h_async->free[false], d2h_async->small, WIRE_D2H_SMALLS, false);
+    fill_free(&d2h_async->free[true], d2h_async->large, WIRE_D2H_LARGES, true);
     *ret = d2h_async;
     return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asynchronous device-to-host copies: the client does not wait for them (WIRE_F_LAND).
+ * Asynchronous device-to-host copies: the client does not wait for them
+ * (WIRE_F_D2H_ASYNC).
  *
  * The receive thread starts the copy in the client's own stream, into a staging buffer,
  * and goes on; the buffer's bytes are sent once its fence is complete.  Every message
@@ -34,11 +35,11 @@ int wrk_d2h_async_new(struct wrk_d2h_async **ret);
 CUresult wrk_d2h_async_start(struct wrk *w, struct wrk_reply *rep,
                              const struct wrk_copy *copy);
 
-/* A frame with WIRE_F_LAND has been executed: if no copy was started for it, the client
- * is told now.  Receive thread. */
+/* A frame with WIRE_F_D2H_ASYNC has been executed: if no copy was started for it, the
+ * client is told now.  Receive thread. */
 void wrk_d2h_async_end(struct wrk *w, const struct wire_req *req);
 
-/* Send what has landed; the sender's lock is held.  Not on a driver's thread. */
+/* Send what has completed; the sender's lock is held.  Not on a driver's thread. */
 void wrk_d2h_async_before_reply(struct wrk *w);
 
 /* Is there a copy that the receive thread polls between frames?  wrk_d2h_async_poll()

@@ -180,9 +180,9 @@ tie(struct wrk *w, CUgraph graph, struct stage *s)
     return r;
 }
 
-/* Unified addresses have been settled by the client, who knows its own. */
+/* The client has resolved unified addresses, for it knows its own. */
 static bool
-is_settled(const CUDA_MEMCPY3D *c)
+is_resolved(const CUDA_MEMCPY3D *c)
 {
     return c->srcMemoryType != CU_MEMORYTYPE_UNIFIED &&
            c->dstMemoryType != CU_MEMORYTYPE_UNIFIED &&
@@ -198,7 +198,7 @@ wrk_graph_hostmem_graph(struct wrk *w, const CUDA_MEMCPY3D *copy, CUcontext ctx,
     CUgraph graph;
     CUresult r;
 
-    if (!is_settled(copy))
+    if (!is_resolved(copy))
         return CUDA_ERROR_INVALID_VALUE;
     r = stage_new(w, copy, token, end, &s);
     if (r != CUDA_SUCCESS)
@@ -284,7 +284,7 @@ wrk_graph_hostmem_replace(struct wrk *w, CUgraphNode node, const CUDA_MEMCPY3D *
     void *run = look_inside(w, node, &graph, &host, &inner);
     CUresult r;
 
-    if (!run || !copy_of(run, &old) || !is_settled(copy) || !inner ||
+    if (!run || !copy_of(run, &old) || !is_resolved(copy) || !inner ||
         is_all_client(copy) || copy->srcMemoryType != old.srcMemoryType)
         return CUDA_ERROR_INVALID_VALUE;
     r = stage_new(w, copy, token, end, &s);

@@ -19,7 +19,7 @@
 /* The request. */
 #define WRK_FACT_IN_FRAME                                                              \
     0x004u                    /* the bytes came inside the frame, or there are none */
-#define WRK_FACT_ASYNC 0x008u /* the client does not wait (WIRE_F_LAND) */
+#define WRK_FACT_ASYNC 0x008u /* the client does not wait (WIRE_F_D2H_ASYNC) */
 /* The kind of memory. */
 #define WRK_FACT_RANGE 0x010u    /* one range of device addresses, no array or rows */
 #define WRK_FACT_ANY_CUT 0x020u  /* chunks may end anywhere, not only between rows */

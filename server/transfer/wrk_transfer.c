@@ -61,7 +61,7 @@ CUresult
 wrk_transfer_d2h(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
                  size_t arg_size)
 {
-    if (!(rep->req->flags & WIRE_F_LAND))
+    if (!(rep->req->flags & WIRE_F_D2H_ASYNC))
         return wrk_d2h_reply(w, rep, copy, arg_size);
     wrk_path_log(wrk_path_choose(WRK_FACT_D2H | WRK_FACT_ASYNC), copy->len);
     wrk_copy_account_receive(w, copy->len);

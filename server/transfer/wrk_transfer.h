@@ -27,8 +27,8 @@ CUresult wrk_transfer_h2d(struct wrk *w, struct wrk_reply *rep,
                           const struct wrk_copy *copy, const void *in_frame);
 
 /* Copy from the GPU and send the bytes: with the reply to @rep, or for a frame with
- * WIRE_F_LAND as an unsolicited message.  @copy and the @arg_size bytes of its @arg are
- * kept for as long as that takes. */
+ * WIRE_F_D2H_ASYNC as an unsolicited message.  @copy and the @arg_size bytes of its
+ * @arg are kept for as long as that takes. */
 CUresult wrk_transfer_d2h(struct wrk *w, struct wrk_reply *rep,
                           const struct wrk_copy *copy, size_t arg_size);
 

@@ -57,7 +57,7 @@ main(int argc, char **argv)
     attach_key_make(&t, key);
     print_hex(proof, sizeof(proof));
     for (uint32_t i = 0; i < 8; i++) {
-        attach_cookie_make(key, ATTACH_COOKIE_LANE, i, cookie);
+        attach_cookie_make(key, ATTACH_COOKIE_STRIPE, i, cookie);
         print_hex(cookie, 16);
     }
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A whole scheduler that is talked to by strangers.
+ * A whole scheduler that is talked to by unauthenticated peers.
  *
  * The input is a list of messages (one length byte pair, then that many bytes); each
  * goes to one of two connections.  One of them is a registered server, so that reports

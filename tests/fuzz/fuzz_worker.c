@@ -43,27 +43,27 @@ session_make(struct wrk_priv *p)
         .n_slices = 1,
         .slices = {{.core = 100, .core_limit = 100, .memory = UINT64_C(1) << 30}}};
     struct srv_arbiter *arbiter = NULL;
-    struct srv_ledger *books = NULL;
+    struct srv_ledger *ledger = NULL;
     struct srv_desk *desk = NULL;
-    uint32_t seat = 0;
+    uint32_t slot = 0;
 
     must(srv_arbiter_new(1, &arbiter, NULL) == 0, "no arbiter");
-    must(srv_ledger_new(&claims, &books, NULL) == 0, "no memory of the session");
-    must(srv_ledger_sit(books, &seat) == 0, "no seat");
+    must(srv_ledger_new(&claims, &ledger, NULL) == 0, "no memory of the session");
+    must(srv_ledger_slot_take(ledger, &slot) == 0, "no slot");
     must(srv_desk_new(&desk, NULL) == 0, "no desk");
     desk->session = claims.session_id;
-    desk->books = books;
-    desk->seat = seat;
+    desk->ledger = ledger;
+    desk->slot = slot;
     desk->n_slices = 1;
     desk->slices[0].share = (struct gov_share){.policy = GOV_BURST_SHARE, .core = 100};
-    srv_ledger_desk(books, seat, desk, (uint32_t)getpid());
+    srv_ledger_desk(ledger, slot, desk, (uint32_t)getpid());
     must(srv_arbiter_add(arbiter, desk, NULL) == 0, "no place at the card");
     the_desks = (struct wrk_desks){.desk = desk->desk,
                                    .notice = desk->notice,
-                                   .seat = seat,
-                                   .bell_fd = desk->bell_fd};
+                                   .slot = slot,
+                                   .wake_fd = desk->wake_fd};
     the_desks.segment = mmap(NULL, sizeof(*the_desks.segment), PROT_READ, MAP_SHARED,
-                             srv_ledger_segment_fd(books), 0);
+                             srv_ledger_segment_fd(ledger), 0);
     must(the_desks.segment != MAP_FAILED, "no segment");
     pthread_mutex_init(&the_desks.lock, NULL);
     p->desks = &the_desks;

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import guides
 import layers
+import words
 
 SOURCE = {".c", ".h", ".cu"}
 NEEDS_SPDX = SOURCE | {".py", ".sh", ".mk", ".proto", ".api", ".yaml", ".service"}
@@ -135,6 +136,7 @@ def main():
             check_c(path, text, found)
     if not args.files:  # who includes whom is a question about all of them
         layers.check(files, found)
+        words.check(files, found)
         guides.check(found)
     if not args.no_format:
         check_format(checked, found, missing)

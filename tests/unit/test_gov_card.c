@@ -17,7 +17,7 @@
 
 /* One simulated worker: always or now and then busy, kernels of a length in a range. */
 struct sim_worker {
-    int seat;
+    int slot;
     uint64_t session;
     uint64_t kernel_min, kernel_max;
     uint64_t think; /* pause after a kernel, 0: the next one is ready at once */
@@ -75,8 +75,8 @@ sim_add(struct sim *sim, uint64_t session, struct gov_share sh, uint64_t kmin,
                              .kernel_max = kmax,
                              .think = think,
                              .wait_from = sim->now};
-    w->seat = gov_card_join(sim->card, session, 1000 + (int)sim->n, &sh, sim->now);
-    assert_true(w->seat >= 0);
+    w->slot = gov_card_join(sim->card, session, 1000 + (int)sim->n, &sh, sim->now);
+    assert_true(w->slot >= 0);
     return w;
 }
 
@@ -84,10 +84,10 @@ sim_add(struct sim *sim, uint64_t session, struct gov_share sh, uint64_t kmin,
 static void
 no_other_session_runs(const struct sim *sim, const struct sim_worker *self)
 {
-    const struct gov_tenant *a = gov_card_tenant(sim->card, self->seat);
+    const struct gov_tenant *a = gov_card_tenant(sim->card, self->slot);
 
     for (unsigned i = 0; i < sim->n; i++) {
-        const struct gov_tenant *b = gov_card_tenant(sim->card, sim->w[i].seat);
+        const struct gov_tenant *b = gov_card_tenant(sim->card, sim->w[i].slot);
 
         if (sim->w[i].state == RUNNING && sim->w[i].session != self->session &&
             (!a->in_space || !b->in_space || (a->units & b->units)))
@@ -109,7 +109,7 @@ try_begin(struct sim *sim, struct sim_worker *w)
 {
     uint64_t until;
 
-    if (gov_card_ask(sim->card, w->seat, sim->now, &until)) {
+    if (gov_card_ask(sim->card, w->slot, sim->now, &until)) {
         w->wait_max = gp_max(w->wait_max, sim->now - w->wait_from);
         sim->switches++;
         begin_kernel(sim, w);
@@ -124,15 +124,15 @@ static void
 end_kernel(struct sim *sim, struct sim_worker *w)
 {
     w->ran += sim->now - w->begun;
-    gov_card_report(sim->card, w->seat,
+    gov_card_report(sim->card, w->slot,
                     w->session == sim->silent ? 0 : sim->now - w->begun, sim->now);
-    if (!w->think && gov_card_keep(sim->card, w->seat, sim->now)) {
+    if (!w->think && gov_card_keep(sim->card, w->slot, sim->now)) {
         begin_kernel(sim, w);
         return;
     }
     w->state = w->think ? THINKING : READY;
     w->at = sim->now + w->think;
-    gov_card_drained(sim->card, w->seat, sim->now);
+    gov_card_drained(sim->card, w->slot, sim->now);
     w->wait_from = w->at;
 }
 
@@ -503,7 +503,7 @@ killed_worker_gives_the_turn_back(void **state)
     sim_run(&sim, S);
     assert_true(sim.w[1].ran == 0);
     hog->state = GONE;
-    gov_card_leave(sim.card, hog->seat, sim.now);
+    gov_card_leave(sim.card, hog->slot, sim.now);
     sim_run(&sim, S);
     expect_near(part(&sim, 1, S), 100, 1);
     sim_free(&sim);
@@ -519,13 +519,13 @@ starting_again_pays_no_debt(void **state)
 
     sim_new(&sim);
     while (sim.now < 105 * S) {
-        int seat = gov_card_join(sim.card, 1, 4711, &sh, sim.now);
+        int slot = gov_card_join(sim.card, 1, 4711, &sh, sim.now);
 
-        while (!gov_card_ask(sim.card, seat, sim.now, &until))
+        while (!gov_card_ask(sim.card, slot, sim.now, &until))
             sim.now = gp_min(until, sim.now + 50 * MS);
         sim.now += 500 * MS;
         ran += 500 * MS;
-        gov_card_leave(sim.card, seat, sim.now); /* killed: nothing was reported */
+        gov_card_leave(sim.card, slot, sim.now); /* killed: nothing was reported */
     }
     expect_near((double)ran / 1e9, 10, 1);
     assert_int_equal(sim.card->n_tenants, 0);
@@ -559,13 +559,13 @@ debt_of_the_gone_is_forgotten_when_there_is_no_room(void **state)
 
     sim_new(&sim);
     for (uint64_t id = 1; id <= 3 * GOV_TENANTS_MAX; id++) {
-        int seat = gov_card_join(sim.card, id, 4711, &sh, sim.now);
+        int slot = gov_card_join(sim.card, id, 4711, &sh, sim.now);
 
-        assert_true(seat >= 0);
-        while (!gov_card_ask(sim.card, seat, sim.now, &until))
+        assert_true(slot >= 0);
+        while (!gov_card_ask(sim.card, slot, sim.now, &until))
             sim.now = until;
         sim.now += 100 * MS;
-        gov_card_leave(sim.card, seat, sim.now);
+        gov_card_leave(sim.card, slot, sim.now);
     }
     sim_free(&sim);
 }
@@ -631,18 +631,18 @@ lag_after(uint64_t nap)
     sim_new(&sim);
     a = sim_add(&sim, 1, share(GOV_BURST_SHARE, 60), MS, MS, 0);
     b = sim_add(&sim, 2, share(GOV_BURST_SHARE, 30), MS, MS, 0);
-    assert_true(gov_card_ask(sim.card, b->seat, sim.now, &until));
+    assert_true(gov_card_ask(sim.card, b->slot, sim.now, &until));
     sim.now += 9 * MS;
-    gov_card_report(sim.card, b->seat, 9 * MS, sim.now);
-    gov_card_drained(sim.card, b->seat, sim.now);
-    assert_true(gov_card_ask(sim.card, a->seat, sim.now, &until));
-    assert_false(gov_card_ask(sim.card, b->seat, sim.now, &until));
+    gov_card_report(sim.card, b->slot, 9 * MS, sim.now);
+    gov_card_drained(sim.card, b->slot, sim.now);
+    assert_true(gov_card_ask(sim.card, a->slot, sim.now, &until));
+    assert_false(gov_card_ask(sim.card, b->slot, sim.now, &until));
     sim.now += MS;
-    gov_card_report(sim.card, a->seat, MS, sim.now);
-    gov_card_drained(sim.card, a->seat, sim.now);
-    assert_true(gov_card_ask(sim.card, b->seat, sim.now, &until));
+    gov_card_report(sim.card, a->slot, MS, sim.now);
+    gov_card_drained(sim.card, a->slot, sim.now);
+    assert_true(gov_card_ask(sim.card, b->slot, sim.now, &until));
     sim.now += nap;
-    gov_card_ask(sim.card, a->seat, sim.now, &until);
+    gov_card_ask(sim.card, a->slot, sim.now, &until);
     lag = (int64_t)(sim.card->tenants[0].vtime - sim.card->tenants[1].vtime);
     sim_free(&sim);
     return lag;
@@ -674,7 +674,7 @@ parts_of_the_card_run_at_the_same_time(void **state)
         sim_add(&sim, i + 1, space(GOV_FIXED_SHARE, cores[i], 16), 20 * US, 20 * MS, 0);
     sim_run(&sim, 10 * S);
     for (unsigned i = 0; i < ARRAY_SIZE(cores); i++) {
-        const struct gov_tenant *t = gov_card_tenant(sim.card, sim.w[i].seat);
+        const struct gov_tenant *t = gov_card_tenant(sim.card, sim.w[i].slot);
 
         /* All of its part's time, but for the kernel under way. */
         expect_near(part(&sim, i, 10 * S), 100, 0.3);
@@ -700,7 +700,7 @@ parts_that_cannot_be_cut_out_exactly_are_held_in_time(void **state)
         part(&sim, i, 1);
     sim_run(&sim, 40 * S);
     for (unsigned i = 0; i < 3; i++) {
-        const struct gov_tenant *t = gov_card_tenant(sim.card, sim.w[i].seat);
+        const struct gov_tenant *t = gov_card_tenant(sim.card, sim.w[i].slot);
 
         expect_near(part(&sim, i, 40 * S) * t->part / 1000, 30, 1.5);
     }
@@ -772,7 +772,7 @@ time_is_conserved_whatever_happens(void **state)
 
                 if (w->state != GONE) {
                     w->state = GONE;
-                    gov_card_leave(sim.card, w->seat, sim.now);
+                    gov_card_leave(sim.card, w->slot, sim.now);
                 }
             }
             sim_run(&sim, 100 * MS);
@@ -780,13 +780,13 @@ time_is_conserved_whatever_happens(void **state)
         for (unsigned i = 0; i < sim.n; i++) {
             ran += sim.w[i].ran;
             if (sim.w[i].state != GONE)
-                gov_card_leave(sim.card, sim.w[i].seat, sim.now);
+                gov_card_leave(sim.card, sim.w[i].slot, sim.now);
         }
         /* All are gone, nothing is held but debt, and nobody was on the card twice. */
         for (unsigned i = 0; i < GOV_TENANTS_MAX; i++) {
             const struct gov_tenant *t = &sim.card->tenants[i];
 
-            assert_true(!t->seats && !t->running && !t->wanting && !t->holding);
+            assert_true(!t->slots && !t->running && !t->wanting && !t->holding);
         }
         assert_int_equal(sim.card->holders, 0);
         assert_int_equal(sim.card->n_tenants, 0);
@@ -812,7 +812,7 @@ nobody_starves_and_the_card_never_idles_while_wanted(void **state)
 }
 
 static void
-full_card_refuses_a_seat(void **state)
+full_card_refuses_a_slot(void **state)
 {
     struct gov_share sh = share(GOV_BEST_EFFORT, 1);
     struct sim sim;
@@ -856,7 +856,7 @@ main(void)
         cmocka_unit_test(offline_beside_a_part_waits_for_it_alone),
         cmocka_unit_test(time_is_conserved_whatever_happens),
         cmocka_unit_test(nobody_starves_and_the_card_never_idles_while_wanted),
-        cmocka_unit_test(full_card_refuses_a_seat),
+        cmocka_unit_test(full_card_refuses_a_slot),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,7 @@
 
 /* One connection: pieces one after the other, each when its bytes are through. */
 struct conn {
-    int seat;
+    int slot;
     double left;  /* bytes of the piece under way; 0: waiting at the gate */
     double speed; /* its client's own limit, bytes per ns */
     uint64_t until;
@@ -48,8 +48,8 @@ sim_add(struct sim *sim, uint64_t session, uint32_t core, unsigned conns, double
         struct conn *c = &sim->conns[sim->n++];
 
         *c = (struct conn){.speed = speed};
-        c->seat = gov_card_join(sim->card, session, 1000 + (int)sim->n, &sh, sim->now);
-        assert_true(c->seat >= 0);
+        c->slot = gov_card_join(sim->card, session, 1000 + (int)sim->n, &sh, sim->now);
+        assert_true(c->slot >= 0);
     }
 }
 
@@ -58,11 +58,11 @@ static void
 ask(struct sim *sim, struct conn *c)
 {
     if (c->until &&
-        (sim->now >= c->until || gov_copy_caught_up(sim->card, c->seat, sim->now))) {
+        (sim->now >= c->until || gov_copy_caught_up(sim->card, c->slot, sim->now))) {
         c->until = 0;
         c->left = PIECE;
     } else if (!c->until) {
-        c->until = gov_copy_take(sim->card, c->seat, PIECE, sim->now);
+        c->until = gov_copy_take(sim->card, c->slot, PIECE, sim->now);
         assert_true(!c->until || c->until <= sim->now + GOV_COPY_PAUSE_MAX_NS);
         c->left = c->until ? 0 : PIECE;
     }
@@ -126,7 +126,7 @@ part(struct sim *sim, uint64_t session, uint64_t span)
     for (unsigned i = 0; i < sim->n; i++) {
         struct conn *c = &sim->conns[i];
 
-        if (gov_card_tenant(sim->card, c->seat)->session != session)
+        if (gov_card_tenant(sim->card, c->slot)->session != session)
             continue;
         sum += c->moved;
         c->moved = 0;
@@ -232,8 +232,8 @@ everybody_goes_on_when_some_go(void **state)
     sim_add(&sim, 3, 25, 1, LINK);
     sim_run(&sim, 500 * MS);
     /* The last two die wherever they are. */
-    gov_card_leave(sim.card, sim.conns[4].seat, sim.now);
-    gov_card_leave(sim.card, sim.conns[5].seat, sim.now);
+    gov_card_leave(sim.card, sim.conns[4].slot, sim.now);
+    gov_card_leave(sim.card, sim.conns[5].slot, sim.now);
     sim.n = 4;
     sim_run(&sim, 100 * MS);
     part(&sim, 1, S);

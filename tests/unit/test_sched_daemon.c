@@ -25,7 +25,7 @@ ticket_of_a_grant_is_good_for_its_server(void **state)
     int server = ut_sched_dial(w), client = ut_sched_dial(w);
     reply_t *reg = ut_sched_enlist(
         server, &(struct play){.name = "node-a", .instance = 1, .cards = 2});
-    Gpupool__Ctl__CtlOpen open = ut_sched_wish(30, GIB);
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(30, GIB);
     uint64_t now = gp_wall_ns() / GP_NS_PER_S;
     struct ticket_claims c;
     struct ticket_key *pub;
@@ -65,7 +65,7 @@ killed_scheduler_comes_back_with_its_sessions(void **state)
 {
     struct world *w = *state;
     int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w);
-    Gpupool__Ctl__CtlOpen open = ut_sched_wish(60, 10 * GIB);
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(60, 10 * GIB);
     reply_t *grant, *again, *reg, *status;
     char key_id[32];
 
@@ -100,10 +100,10 @@ killed_scheduler_comes_back_with_its_sessions(void **state)
     assert_int_equal(status->status->sessions[0]->session_class,
                      GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE);
     ut_sched_drop(status);
-    ut_sched_refused(ut_sched_ask_wish(client, 50), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
-                     "lack core");
+    ut_sched_refused(ut_sched_ask_preference(client, 50),
+                     GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, "lack core");
     ut_sched_drop(grant);
-    grant = ut_sched_granted(client, ut_sched_wish(40, GIB));
+    grant = ut_sched_granted(client, ut_sched_preference(40, GIB));
     assert_string_equal(grant->grant->session, "s2"); /* numbers go on */
     ut_sched_drop(grant);
     close(server);
@@ -123,12 +123,12 @@ unknown_running_session_is_ended_before_its_card_is_given(void **state)
     assert_int_equal(reg->registered->n_close_sessions, 1);
     assert_int_equal(reg->registered->close_sessions[0], 4711);
     ut_sched_drop(reg);
-    ut_sched_refused(ut_sched_ask_wish(client, 50), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
-                     "not available");
+    ut_sched_refused(ut_sched_ask_preference(client, 50),
+                     GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, "not available");
     reply = ut_sched_report(server, 0);
     assert_int_equal(reply->reported->n_close_sessions, 0);
     ut_sched_drop(reply);
-    ut_sched_drop(ut_sched_granted(client, ut_sched_wish(50, GIB)));
+    ut_sched_drop(ut_sched_granted(client, ut_sched_preference(50, GIB)));
     close(server);
     close(client);
 }
@@ -139,9 +139,9 @@ closed_session_keeps_its_place_until_the_server_is_done(void **state)
     struct world *w = *state;
     int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w),
         other = ut_sched_dial(w);
-    reply_t *grant = ut_sched_granted(client, ut_sched_wish(100, 0)), *reply;
+    reply_t *grant = ut_sched_granted(client, ut_sched_preference(100, 0)), *reply;
     uint64_t id = grant->grant->session_id;
-    Gpupool__Ctl__CtlOpen open = ut_sched_wish(10, GIB);
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(10, GIB);
 
     ut_sched_drop(ut_sched_report(server, id));
     ut_sched_post_close(client, grant->grant);
@@ -165,9 +165,9 @@ closed_session_keeps_its_place_until_the_server_is_done(void **state)
 
 /* Two cards, one on each of two servers. */
 static Gpupool__Ctl__CtlOpen
-wish_that_spans(void)
+preference_that_spans(void)
 {
-    Gpupool__Ctl__CtlOpen open = ut_sched_wish(100, 0);
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(100, 0);
 
     open.cards = 2;
     open.core = 200;
@@ -181,7 +181,7 @@ session_on_two_servers_has_a_ticket_for_each(void **state)
     struct world *w = *state;
     int a = ut_sched_join(w, "node-a", 1), b = ut_sched_join(w, "other-node", 1),
         client = ut_sched_dial(w);
-    Gpupool__Ctl__CtlOpen open = wish_that_spans();
+    Gpupool__Ctl__CtlOpen open = preference_that_spans();
     const Gpupool__Ctl__CtlGrant *grant;
     struct ticket_claims c;
     reply_t *reply;
@@ -217,8 +217,8 @@ session_on_two_servers_is_gone_when_both_have_ended_it(void **state)
     struct world *w = *state;
     int a = ut_sched_join(w, "node-a", 1), b = ut_sched_join(w, "other-node", 1),
         client = ut_sched_dial(w), other = ut_sched_dial(w);
-    reply_t *grant = ut_sched_granted(client, wish_that_spans()), *reply;
-    Gpupool__Ctl__CtlOpen open = wish_that_spans();
+    reply_t *grant = ut_sched_granted(client, preference_that_spans()), *reply;
+    Gpupool__Ctl__CtlOpen open = preference_that_spans();
     uint64_t id = grant->grant->session_id;
 
     ut_sched_drop(ut_sched_report(a, id));
@@ -250,7 +250,7 @@ dead_server_does_not_hold_up_the_end_of_a_session(void **state)
     struct world *w = *state;
     int a = ut_sched_join(w, "node-a", 1), b = ut_sched_join(w, "other-node", 1),
         client = ut_sched_dial(w);
-    reply_t *grant = ut_sched_granted(client, wish_that_spans()), *reply;
+    reply_t *grant = ut_sched_granted(client, preference_that_spans()), *reply;
     uint64_t id = grant->grant->session_id;
 
     ut_sched_drop(ut_sched_report(b, id));
@@ -279,7 +279,7 @@ lease_that_is_not_renewed_ends(void **state)
 {
     struct world *w = *state;
     int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w);
-    Gpupool__Ctl__CtlOpen open = ut_sched_wish(100, 0);
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(100, 0);
     reply_t *grant;
 
     open.lease_ms = 100;
@@ -299,7 +299,7 @@ held_session_ends_soon_after_its_client(void **state)
 {
     struct world *w = *state;
     int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w);
-    Gpupool__Ctl__CtlOpen open = ut_sched_wish(100, 0);
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(100, 0);
     reply_t *grant;
 
     open.hold = true; /* with a lease of a minute */
@@ -316,7 +316,7 @@ held_session_survives_a_new_connection(void **state)
     struct world *w = *state;
     int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w), second,
         third;
-    Gpupool__Ctl__CtlOpen open = ut_sched_wish(100, 0);
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(100, 0);
     reply_t *grant, *reply;
 
     open.hold = true;
@@ -343,7 +343,7 @@ lost_server_takes_no_session_and_gives_none_away(void **state)
 {
     struct world *w = *state;
     int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w);
-    reply_t *grant = ut_sched_granted(client, ut_sched_wish(60, GIB)), *reply;
+    reply_t *grant = ut_sched_granted(client, ut_sched_preference(60, GIB)), *reply;
 
     close(server);
     do { /* until the scheduler has seen it */
@@ -356,14 +356,14 @@ lost_server_takes_no_session_and_gives_none_away(void **state)
     assert_int_equal(reply->status->n_sessions, 1);
     assert_true(reply->status->sessions[0]->server_dead);
     ut_sched_drop(reply);
-    ut_sched_refused(ut_sched_ask_wish(client, 10), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
-                     "not available");
+    ut_sched_refused(ut_sched_ask_preference(client, 10),
+                     GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, "not available");
     reply = ut_sched_renew(client, grant->grant, false);
     assert_null(reply->error);
     ut_sched_drop(reply);
     server = ut_sched_join(w, "node-a", 1);
-    ut_sched_refused(ut_sched_ask_wish(client, 50), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
-                     "50 % wanted");
+    ut_sched_refused(ut_sched_ask_preference(client, 50),
+                     GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, "50 % wanted");
     ut_sched_drop(grant);
     close(server);
     close(client);
@@ -415,10 +415,10 @@ drained_server_stays_drained_over_a_restart(void **state)
     ut_sched_start(w);
     server = ut_sched_join(w, "node-a", 1);
     client = ut_sched_dial(w);
-    ut_sched_refused(ut_sched_ask_wish(client, 50), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
-                     "not available");
+    ut_sched_refused(ut_sched_ask_preference(client, 50),
+                     GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, "not available");
     ut_sched_drop(ut_sched_drain(client, "node-a", true));
-    ut_sched_drop(ut_sched_granted(client, ut_sched_wish(50, GIB)));
+    ut_sched_drop(ut_sched_granted(client, ut_sched_preference(50, GIB)));
     close(server);
     close(client);
 }

@@ -45,7 +45,7 @@ owner_gets_no_more_than_its_sessions(void **state)
 {
     struct world *w = *state;
     int server = ut_sched_join(w, "node-a", 2), client = ut_sched_dial(w);
-    Gpupool__Ctl__CtlOpen open = ut_sched_wish(5, GIB);
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(5, GIB);
 
     for (int i = 0; i < 4; i++)
         ut_sched_drop(ut_sched_granted(client, open));
@@ -62,7 +62,7 @@ lease_key_guards_a_session(void **state)
 {
     struct world *w = *state;
     int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w);
-    reply_t *grant = ut_sched_granted(client, ut_sched_wish(50, GIB)), *reply;
+    reply_t *grant = ut_sched_granted(client, ut_sched_preference(50, GIB)), *reply;
 
     grant->grant->lease_key.data[3] ^= 1;
     ut_sched_refused(ut_sched_renew(client, grant->grant, false),
@@ -79,7 +79,7 @@ static void
 tokens_guard_servers_and_clients(void **state)
 {
     struct world *w = *state;
-    Gpupool__Ctl__CtlOpen open = ut_sched_wish(50, GIB);
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(50, GIB);
     int fd;
 
     ut_sched_end(w, SIGTERM);
@@ -106,19 +106,19 @@ nonsense_is_refused_in_words(void **state)
 {
     struct world *w = *state;
     int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w);
-    Gpupool__Ctl__CtlOpen open = ut_sched_wish(150, GIB);
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(150, GIB);
 
     ut_sched_refused(ut_sched_open(client, &open),
                      GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST, "the rule is 1..100");
-    open = ut_sched_wish(50, GIB);
+    open = ut_sched_preference(50, GIB);
     open.owner = (char *)"";
     ut_sched_refused(ut_sched_open(client, &open),
                      GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST, "an owner has");
-    open = ut_sched_wish(50, GIB);
+    open = ut_sched_preference(50, GIB);
     open.policy = (Gpupool__Ctl__CtlPolicy)9;
     ut_sched_refused(ut_sched_open(client, &open),
                      GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST, "unknown policy");
-    open = ut_sched_wish(50, GIB);
+    open = ut_sched_preference(50, GIB);
     open.major = 99;
     ut_sched_refused(ut_sched_open(client, &open), GPUPOOL__CTL__CTL_CODE__CTL_VERSION,
                      "speaks version 99");
@@ -153,7 +153,7 @@ bytes_that_are_no_message_end_only_their_connection(void **state)
         close(vandal);
     }
     client = ut_sched_dial(w);
-    ut_sched_drop(ut_sched_granted(client, ut_sched_wish(50, GIB)));
+    ut_sched_drop(ut_sched_granted(client, ut_sched_preference(50, GIB)));
     ut_sched_drop(ut_sched_report(server, 0));
     close(server);
     close(client);
@@ -172,21 +172,21 @@ second_scheduler_on_the_same_state_does_not_start(void **state)
 }
 
 static void
-strangers_shut_nobody_out(void **state)
+unproven_peers_shut_nobody_out(void **state)
 {
-    enum { N = SCHED_STRANGERS_MAX + 20 };
+    enum { N = SCHED_UNPROVEN_MAX + 20 };
     struct world *w = *state;
-    static int strangers[N];
+    static int unproven[N];
     int server = ut_sched_join(w, "node-a", 1), client;
 
     for (int i = 0; i < N; i++)
-        strangers[i] = ut_sched_dial(w);
+        unproven[i] = ut_sched_dial(w);
     client = ut_sched_dial(w);
-    ut_sched_drop(ut_sched_granted(client, ut_sched_wish(50, GIB)));
+    ut_sched_drop(ut_sched_granted(client, ut_sched_preference(50, GIB)));
     ut_sched_drop(ut_sched_report(server, 0));
-    assert_null(ut_sched_hear(strangers[0])); /* the oldest had to go */
+    assert_null(ut_sched_hear(unproven[0])); /* the oldest had to go */
     for (int i = 0; i < N; i++)
-        close(strangers[i]);
+        close(unproven[i]);
     close(server);
     close(client);
 }
@@ -198,12 +198,12 @@ client_that_sends_too_much_is_sent_away(void **state)
     int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w);
     static uint8_t much[CTL_CLIENT_REQUEST_MAX + 1];
 
-    ut_sched_drop(ut_sched_granted(client, ut_sched_wish(50, GIB)));
+    ut_sched_drop(ut_sched_granted(client, ut_sched_preference(50, GIB)));
     gp_msg_send(client, much, sizeof(much), gp_now_ns() + PATIENCE, NULL);
     assert_null(ut_sched_hear(client));
     close(client);
     client = ut_sched_dial(w);
-    ut_sched_drop(ut_sched_granted(client, ut_sched_wish(50, GIB)));
+    ut_sched_drop(ut_sched_granted(client, ut_sched_preference(50, GIB)));
     close(server);
     close(client);
 }
@@ -253,7 +253,7 @@ metrics_show_cards_and_sessions(void **state)
     ut_sched_start(w);
     server = ut_sched_join(w, "node-a", 1);
     client = ut_sched_dial(w);
-    open = ut_sched_wish(30, GIB);
+    open = ut_sched_preference(30, GIB);
     open.program = (char *)"a \"b";
     grant = ut_sched_granted(client, open);
     ut_sched_drop(ut_sched_report(server, grant->grant->session_id));
@@ -293,7 +293,7 @@ main(void)
         PROMISE(nonsense_is_refused_in_words),
         PROMISE(bytes_that_are_no_message_end_only_their_connection),
         PROMISE(second_scheduler_on_the_same_state_does_not_start),
-        PROMISE(strangers_shut_nobody_out),
+        PROMISE(unproven_peers_shut_nobody_out),
         PROMISE(client_that_sends_too_much_is_sent_away),
         PROMISE(metrics_show_cards_and_sessions),
     };

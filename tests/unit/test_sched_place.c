@@ -317,7 +317,7 @@ only_open_servers_are_chosen(void **state)
     struct sched_request req = request(10, GIB, 0, SCHED_SPREAD);
     struct sched_reasons reasons;
     struct sched_decision d;
-    bool *flags[] = {&s->drain_wish, &s->drain_self, &s->unclean};
+    bool *flags[] = {&s->drain_asked, &s->drain_self, &s->unclean};
     static const char *const words[] = {"being drained", "shutting down",
                                         "ending old sessions"};
 
@@ -531,7 +531,7 @@ shake(struct sched_pool *pool)
         s->alive = !s->alive;
         break;
     case 1:
-        s->drain_wish = !s->drain_wish;
+        s->drain_asked = !s->drain_asked;
         break;
     default:
         s->unclean = !s->unclean;

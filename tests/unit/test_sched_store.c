@@ -175,7 +175,7 @@ state_of_version_1_is_taken_over_whole(void **state)
     sessions_are_as_they_were(s);
     assert_int_equal(s->pool->n_servers, 2);
     assert_int_equal(s->pool->n_cards, 2);
-    assert_true(sched_pool_server_find(s->pool, "right")->drain_wish);
+    assert_true(sched_pool_server_find(s->pool, "right")->drain_asked);
     assert_string_equal(sched_pool_server_find(s->pool, "right")->local,
                         "unix:/run/right");
     /* Numbers are not used again, and ids would differ even if they were. */

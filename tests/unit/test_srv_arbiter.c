@@ -143,7 +143,7 @@ who_keeps_the_turn_is_found(void **state)
     uint32_t grant;
 
     (void)state;
-    a.seats[0]->work_limit_s = 1;
+    a.slots[0]->work_limit_s = 1;
     grant = ask(first);
     assert_true(comes(&first->notice->turns[0].grant, grant));
     ask(second);
@@ -151,8 +151,8 @@ who_keeps_the_turn_is_found(void **state)
            gp_now_ns() < until)
         nanosleep(&(struct timespec){.tv_nsec = (long)MS}, NULL);
     assert_int_equal(times, 1);
-    assert_true(atomic_load(&a.seats[0]->overdue));
-    assert_false(atomic_load(&b.seats[0]->overdue));
+    assert_true(atomic_load(&a.slots[0]->overdue));
+    assert_false(atomic_load(&b.slots[0]->overdue));
     ut_session_free(&a);
     ut_session_free(&b);
 }
@@ -199,13 +199,13 @@ scribbler_that_rings_without_end_stops_nobody(void **state)
         assert_true(comes(&who->notice->turns[0].grant, grant));
         drain(who, grant);
         assert_true(wrk_desks_call(who, WRK_CALL_TAKE, 0, 1));
-        assert_true(srv_ledger_used(c.books, 0) <= 1000);
+        assert_true(srv_ledger_used(c.ledger, 0) <= 1000);
         atomic_fetch_add(&who->desk->usage.gave[0], 1);
         atomic_fetch_add(&who->desk->usage.gave_n[0], 1);
     }
     atomic_store(&s.over, true);
     pthread_join(thread, NULL);
-    assert_int_equal(srv_ledger_used(a.books, 0), 0);
+    assert_int_equal(srv_ledger_used(a.ledger, 0), 0);
     ut_session_free(&a);
     ut_session_free(&b);
     ut_session_free(&c);

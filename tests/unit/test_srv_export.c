@@ -14,11 +14,11 @@
 #include <sys/mman.h>
 
 #define BYTES 4096u
-#define SEATS 8u
+#define SLOTS 8u
 
 static struct srv srv;
 static const struct wrk_segment *segment; /* as workers see it */
-static struct srv_desk *desks[SEATS];
+static struct srv_desk *desks[SLOTS];
 static struct srv_session session;
 
 static int
@@ -28,18 +28,18 @@ fresh(void **state)
     memset(&srv, 0, sizeof(srv));
     session = (struct srv_session){.srv = &srv};
     session.claims.n_slices = 1;
-    session.claims.slices[0].memory = SEATS * BYTES;
-    assert_int_equal(srv_ledger_new(&session.claims, &session.books, NULL), 0);
+    session.claims.slices[0].memory = SLOTS * BYTES;
+    assert_int_equal(srv_ledger_new(&session.claims, &session.ledger, NULL), 0);
     segment = mmap(NULL, sizeof(*segment), PROT_READ, MAP_SHARED,
-                   srv_ledger_segment_fd(session.books), 0);
+                   srv_ledger_segment_fd(session.ledger), 0);
     assert_ptr_not_equal(segment, MAP_FAILED);
-    for (uint32_t i = 0; i < SEATS; i++) {
-        uint32_t seat;
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        uint32_t slot;
 
-        assert_int_equal(srv_ledger_sit(session.books, &seat), 0);
-        assert_int_equal(seat, i);
+        assert_int_equal(srv_ledger_slot_take(session.ledger, &slot), 0);
+        assert_int_equal(slot, i);
         assert_int_equal(srv_desk_new(&desks[i], NULL), 0);
-        srv_ledger_desk(session.books, i, desks[i], 1 + i);
+        srv_ledger_desk(session.ledger, i, desks[i], 1 + i);
     }
     return 0;
 }
@@ -48,50 +48,50 @@ static int
 gone(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < SEATS; i++)
+    for (uint32_t i = 0; i < SLOTS; i++)
         srv_desk_free(desks[i]);
     munmap((void *)(uintptr_t)segment, sizeof(*segment));
-    srv_ledger_free(session.books);
+    srv_ledger_free(session.ledger);
     return 0;
 }
 
-/* What the worker on @seat exports and pays for. */
+/* What the worker on @slot exports and pays for. */
 static struct wrk_request
-offer(uint32_t seat)
+offer(uint32_t slot)
 {
     struct wrk_request ask = {
         .kind = WRK_REQUEST_SHARE, .own = WRK_SHARE_MEMORY, .bytes = BYTES};
     int fd = memfd_create("share", MFD_CLOEXEC);
 
     assert_true(fd >= 0);
-    assert_true(srv_ledger_take(session.books, seat, 0, BYTES));
-    assert_int_equal(srv_export_new(&session, seat, &ask, fd), 0);
+    assert_true(srv_ledger_take(session.ledger, slot, 0, BYTES));
+    assert_int_equal(srv_export_new(&session, slot, &ask, fd), 0);
     return ask;
 }
 
 /* It gives its bytes back, and then says so. */
 static void
-exporter_drops(uint32_t seat, const struct wrk_request *ask)
+exporter_drops(uint32_t slot, const struct wrk_request *ask)
 {
-    atomic_fetch_add(&desks[seat]->desk->usage.gave[0], BYTES);
-    atomic_fetch_add(&desks[seat]->desk->usage.gave_n[0], 1);
-    srv_export_drop(&session, seat, ask);
+    atomic_fetch_add(&desks[slot]->desk->usage.gave[0], BYTES);
+    atomic_fetch_add(&desks[slot]->desk->usage.gave_n[0], 1);
+    srv_export_drop(&session, slot, ask);
 }
 
 static void
-seat_ends(uint32_t seat)
+slot_ends(uint32_t slot)
 {
-    srv_ledger_leave(session.books, seat);
-    srv_export_leave(&session, seat);
+    srv_ledger_leave(session.ledger, slot);
+    srv_export_leave(&session, slot);
 }
 
 static uint64_t
-used(uint32_t seat)
+used(uint32_t slot)
 {
-    srv_ledger_look(session.books);
-    assert_int_equal(srv_ledger_pieces(session.books, 0),
+    srv_ledger_look(session.ledger);
+    assert_int_equal(srv_ledger_pieces(session.ledger, 0),
                      atomic_load(&segment->used[0]) / BYTES);
-    return atomic_load(&segment->members[seat].used[0]);
+    return atomic_load(&segment->members[slot].used[0]);
 }
 
 static void
@@ -117,7 +117,7 @@ token_and_kind_must_be_right(void **state)
 static void
 other_sessions_have_other_objects(void **state)
 {
-    struct srv_session other = {.srv = &srv, .books = session.books};
+    struct srv_session other = {.srv = &srv, .ledger = session.ledger};
     struct wrk_request ask = offer(0);
 
     (void)state;
@@ -154,11 +154,11 @@ worker_that_dies_leaves_the_bill_to_the_next(void **state)
     (void)state;
     assert_true(srv_export_find(&session, 5, &ask) >= 0);
     assert_true(srv_export_find(&session, 5, &ask) >= 0);
-    seat_ends(3);
+    slot_ends(3);
     assert_int_equal(used(5), BYTES);
     srv_export_drop(&session, 5, &ask);
     assert_int_equal(used(5), BYTES);
-    seat_ends(5);
+    slot_ends(5);
     assert_int_equal(used(5), 0);
     assert_int_equal(srv.n_shares, 0);
 }
@@ -172,7 +172,7 @@ letting_go_of_what_one_does_not_hold_changes_nothing(void **state)
     srv_export_drop(&session, 1, &ask);
     assert_int_equal(used(0), BYTES);
     assert_int_equal(srv.n_shares, 1);
-    seat_ends(7);
+    slot_ends(7);
     assert_int_equal(srv.n_shares, 1);
     srv_export_free_all(&session);
 }
@@ -194,7 +194,7 @@ session_has_a_limit_of_objects(void **state)
     ask.slice = 1;
     assert_int_equal(srv_export_new(&session, 0, &ask, dup(0)), -EINVAL);
     ask.slice = 0;
-    ask.bytes = SEATS * BYTES + 1; /* more than the session may have */
+    ask.bytes = SLOTS * BYTES + 1; /* more than the session may have */
     assert_int_equal(srv_export_new(&session, 0, &ask, dup(0)), -EINVAL);
 }
 

@@ -109,18 +109,18 @@ launches_between_waits_that_find_nothing_to_wait_for_need_no_events(void **state
     (void)state;
     measured(5000, 10);
     recorded = n_recorded;
-    meter.believe_left = 2;
+    meter.estimate_left = 2;
     assert_true(wrk_meter_estimate(&meter, CTX, STREAM, 11));
     wrk_meter_add(&meter, KEY, 5000, 1);
     wrk_meter_add(&meter, KEY, 5000, 3);
-    assert_int_equal(meter.believed_ns, 0);
+    assert_int_equal(meter.estimated_ns, 0);
     wrk_meter_ctx_idle(&meter, CTX, 15);
-    assert_int_equal(meter.believed_ns, 20000);
+    assert_int_equal(meter.estimated_ns, 20000);
     assert_int_equal(meter.unmarked, 0);
     assert_true(wrk_meter_estimate(&meter, CTX, STREAM, 16));
     wrk_meter_add(&meter, KEY, 5000, 1);
     wrk_meter_ctx_idle(&meter, CTX, 17);
-    assert_int_equal(meter.believed_ns, 25000);
+    assert_int_equal(meter.estimated_ns, 25000);
     assert_int_equal(n_recorded, recorded);
 }
 
@@ -130,7 +130,7 @@ launches_with_something_in_front_of_them_are_measured(void **state)
 {
     (void)state;
     measured(5000, 10);
-    meter.believe_left = 9;
+    meter.estimate_left = 9;
     assert_false(wrk_meter_estimate(&meter, CTX, STREAM, 12));
     assert_false(wrk_meter_estimate(&meter, CTX, STREAM, 10));
     assert_false(wrk_meter_estimate(&meter, CTX + 1, STREAM, 11));
@@ -142,7 +142,7 @@ launches_with_something_in_front_of_them_are_measured(void **state)
     assert_false(wrk_meter_estimate(&meter, CTX, STREAM, 11)); /* in flight */
     /* A wait that ends tells nothing about launches that are to be measured. */
     wrk_meter_ctx_idle(&meter, CTX, 20);
-    assert_int_equal(meter.believed_ns, 0);
+    assert_int_equal(meter.estimated_ns, 0);
 }
 
 static void
@@ -176,7 +176,7 @@ who_does_not_wait_is_marked_late_and_what_follows_is_measured(void **state)
     (void)state;
     measured(5000, 10);
     recorded = n_recorded;
-    meter.believe_left = 9;
+    meter.estimate_left = 9;
     assert_true(wrk_meter_estimate(&meter, CTX, STREAM, 11));
     wrk_meter_add(&meter, KEY, 5000, 2);
     next_ns = card_ns + 12000;
@@ -200,13 +200,13 @@ who_does_not_wait_is_marked_late_and_what_follows_is_measured(void **state)
 }
 
 static void
-launch_that_took_a_second_is_not_believed(void **state)
+launch_that_took_a_second_is_not_estimated(void **state)
 {
     struct wrk_meter_done done;
 
     (void)state;
     measured(5000, 10);
-    meter.believe_left = 9;
+    meter.estimate_left = 9;
     assert_true(wrk_meter_estimate(&meter, CTX, STREAM, 11));
     wrk_meter_add(&meter, KEY, 5000, 1);
     wrk_meter_mark(&worker, &meter);
@@ -228,7 +228,7 @@ main(void)
         cmocka_unit_test_setup(some_launches_are_measured_all_the_same, setup),
         cmocka_unit_test_setup(
             who_does_not_wait_is_marked_late_and_what_follows_is_measured, setup),
-        cmocka_unit_test_setup(launch_that_took_a_second_is_not_believed, setup),
+        cmocka_unit_test_setup(launch_that_took_a_second_is_not_estimated, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,7 +64,7 @@ limit_is_exact_to_the_byte(void **state)
     assert_false(wrk_quota_take(a, 0, 6));
     assert_true(wrk_quota_take(a, 0, 5));
     assert_true(wrk_quota_take(a, 1, 10)); /* another slice, another limit */
-    assert_int_equal(srv_ledger_high(s.books, 0), LIMIT);
+    assert_int_equal(srv_ledger_high(s.ledger, 0), LIMIT);
     wrk_quota_free(a);
     wrk_quota_free(b);
     ut_session_free(&s);
@@ -163,7 +163,7 @@ take_and_give_for_ever(struct wrk_desks *desks)
 
     if (wrk_quota_new(desks, &q) < 0)
         _exit(1);
-    srand(desks->seat);
+    srand(desks->slot);
     for (;;) {
         uint64_t bytes = 1 + (uint64_t)rand() % (LIMIT / 3);
 
@@ -172,7 +172,7 @@ take_and_give_for_ever(struct wrk_desks *desks)
     }
 }
 
-/* Workers are killed wherever they are; taking their seats away is all it needs, and at
+/* Workers are killed wherever they are; taking their slots away is all it needs, and at
  * no time is the sum over the limit. */
 static void
 killed_workers_leave_nothing_and_never_exceed_the_limit(void **state)
@@ -260,8 +260,8 @@ one_that_comes_while_another_takes_is_counted_with_it(void **state)
         assert_true(taken != n.taken); /* one of them, and only one */
         firsts += taken;
         assert_int_equal(wrk_quota_used(q, 0), LIMIT / 2 + 1);
-        assert_int_equal(srv_ledger_pieces(n.s.books, 0), 1);
-        assert_int_equal(srv_ledger_high(n.s.books, 0), LIMIT / 2 + 1);
+        assert_int_equal(srv_ledger_pieces(n.s.ledger, 0), 1);
+        assert_int_equal(srv_ledger_high(n.s.ledger, 0), LIMIT / 2 + 1);
         pthread_barrier_destroy(&n.start);
         wrk_quota_free(q);
         ut_session_free(&n.s);
@@ -270,7 +270,7 @@ one_that_comes_while_another_takes_is_counted_with_it(void **state)
 }
 
 static void
-only_the_first_seat_ever_is_alone(void **state)
+only_the_first_slot_ever_is_alone(void **state)
 {
     struct ut_session s;
     struct wrk_quota *a, *b;
@@ -290,7 +290,7 @@ only_the_first_seat_ever_is_alone(void **state)
     ut_session_free(&s);
 }
 
-/* --- the book, shared with jobs ----------------------------------------------------
+/* --- the ledger, shared with jobs ----------------------------------------------------
  */
 
 static void
@@ -311,7 +311,7 @@ an_address_handed_out_again_is_the_new_allocation(void **state)
     assert_int_equal(wrk_quota_note_new(q, 0, &(struct wrk_quota_held){7, 0, 2}),
                      -EINVAL);
     assert_int_equal(wrk_quota_used(q, 0), 7);
-    assert_int_equal(srv_ledger_pieces(s.books, 0), 1);
+    assert_int_equal(srv_ledger_pieces(s.ledger, 0), 1);
     assert_true(wrk_quota_find(q, 0x1000, &bytes));
     assert_int_equal(bytes, 7);
     wrk_quota_drop_ctx(q, 1);
@@ -343,7 +343,7 @@ job_main(void *arg)
 }
 
 static void
-announced_jobs_and_the_reader_use_one_book(void **state)
+announced_jobs_and_the_reader_use_one_ledger(void **state)
 {
     struct ut_session s;
     struct wrk_quota *q;
@@ -370,7 +370,7 @@ announced_jobs_and_the_reader_use_one_book(void **state)
         assert_int_equal(wrk_quota_used(q, 0), JOB_KEYS / 2);
         wrk_quota_drop_ctx(q, 2);
         assert_int_equal(wrk_quota_used(q, 0), 0);
-        assert_int_equal(srv_ledger_pieces(s.books, 0), 0);
+        assert_int_equal(srv_ledger_pieces(s.ledger, 0), 0);
     }
     wrk_quota_free(q);
     ut_session_free(&s);
@@ -386,12 +386,12 @@ main(void)
         cmocka_unit_test_setup_teardown(free_gives_back_what_was_taken_and_only_once,
                                         fresh, gone),
         cmocka_unit_test_setup_teardown(context_takes_its_memory_with_it, fresh, gone),
-        cmocka_unit_test_setup_teardown(only_the_first_seat_ever_is_alone, fresh, gone),
+        cmocka_unit_test_setup_teardown(only_the_first_slot_ever_is_alone, fresh, gone),
         cmocka_unit_test_setup_teardown(
             one_that_comes_while_another_takes_is_counted_with_it, fresh, gone),
         cmocka_unit_test_setup_teardown(
             an_address_handed_out_again_is_the_new_allocation, fresh, gone),
-        cmocka_unit_test_setup_teardown(announced_jobs_and_the_reader_use_one_book,
+        cmocka_unit_test_setup_teardown(announced_jobs_and_the_reader_use_one_ledger,
                                         fresh, gone),
         cmocka_unit_test_setup_teardown(
             killed_workers_leave_nothing_and_never_exceed_the_limit, fresh, gone),

@@ -33,7 +33,7 @@
  */
 
 static void
-stranger_with_the_wrong_word_is_turned_away(void **state)
+peer_with_the_wrong_word_is_turned_away(void **state)
 {
     uint8_t wrong[XPORT_RDMA_COOKIE] = "another word...";
     struct ut_rdma_side worker = {0};
@@ -821,7 +821,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stranger_with_the_wrong_word_is_turned_away),
+        cmocka_unit_test(peer_with_the_wrong_word_is_turned_away),
         cmocka_unit_test(word_opens_the_door_once),
         cmocka_unit_test(port_that_does_not_answer_is_passed_over),
         cmocka_unit_test(port_numbers_in_use_are_passed_over),

@@ -245,7 +245,7 @@ ut_sched_report(int fd, uint64_t running)
 }
 
 Gpupool__Ctl__CtlOpen
-ut_sched_wish(uint32_t core, uint64_t memory)
+ut_sched_preference(uint32_t core, uint64_t memory)
 {
     Gpupool__Ctl__CtlOpen open = GPUPOOL__CTL__CTL_OPEN__INIT;
 
@@ -267,9 +267,9 @@ ut_sched_open(int fd, Gpupool__Ctl__CtlOpen *open)
 }
 
 reply_t *
-ut_sched_ask_wish(int fd, uint32_t core)
+ut_sched_ask_preference(int fd, uint32_t core)
 {
-    Gpupool__Ctl__CtlOpen open = ut_sched_wish(core, GIB);
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(core, GIB);
 
     return ut_sched_open(fd, &open);
 }

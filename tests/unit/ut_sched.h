@@ -50,9 +50,9 @@ reply_t *ut_sched_enlist(int fd, const struct play *play);
 int ut_sched_join(const struct world *w, const char *name, unsigned cards);
 /* A heartbeat that names @running, if not 0. */
 reply_t *ut_sched_report(int fd, uint64_t running);
-Gpupool__Ctl__CtlOpen ut_sched_wish(uint32_t core, uint64_t memory);
+Gpupool__Ctl__CtlOpen ut_sched_preference(uint32_t core, uint64_t memory);
 reply_t *ut_sched_open(int fd, Gpupool__Ctl__CtlOpen *open);
-reply_t *ut_sched_ask_wish(int fd, uint32_t core);
+reply_t *ut_sched_ask_preference(int fd, uint32_t core);
 /* A grant; the caller drops it. */
 reply_t *ut_sched_granted(int fd, Gpupool__Ctl__CtlOpen open);
 reply_t *ut_sched_renew(int fd, const Gpupool__Ctl__CtlGrant *grant, bool hold);

@@ -112,7 +112,7 @@ annotations_that_disagree_are_refused(void **state)
 }
 
 static void
-a_pod_without_wishes_is_allowed_unchanged(void **state)
+a_pod_without_asks_is_allowed_unchanged(void **state)
 {
     golden("plain");
 }
@@ -134,7 +134,7 @@ main(void)
         cmocka_unit_test(all_containers_on_one_session),
         cmocka_unit_test(a_wrong_range_is_refused_in_words),
         cmocka_unit_test(annotations_that_disagree_are_refused),
-        cmocka_unit_test(a_pod_without_wishes_is_allowed_unchanged),
+        cmocka_unit_test(a_pod_without_asks_is_allowed_unchanged),
         cmocka_unit_test(what_is_no_review_is_an_error),
     };
 

@@ -7,7 +7,7 @@
 static Gpupool__Ctl__CtlOpen
 once(const char *owner)
 {
-    Gpupool__Ctl__CtlOpen open = ut_sched_wish(30, GIB);
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(30, GIB);
 
     open.owner = (char *)owner;
     open.once = true;
