@@ -88,8 +88,14 @@ def environment(pid):
 
 
 def is_alive(pid):
+    """A process whose first thread has ended while others still do holds its sockets."""
     seen = parent_and_state(pid)
-    return bool(seen) and seen[1] not in "ZX"
+    if not seen or seen[1] not in "ZX":
+        return bool(seen)
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) > 1
+    except OSError:
+        return False
 
 
 def open_files(pid):
