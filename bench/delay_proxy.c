@@ -23,6 +23,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -309,6 +310,21 @@ proxy_find_target(struct proxy *proxy, char *address)
     freeaddrinfo(found);
 }
 
+/* What the ticket is bound to, in a file that only the program inherits. */
+static void
+proxy_give_secret(const char *secret)
+{
+    int fd = memfd_create("ticket secret", 0);
+    char path[64];
+
+    if (fd < 0 || dprintf(fd, "%s\n", secret) < 0) {
+        perror("delay proxy: ticket secret");
+        exit(2);
+    }
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    setenv("GPUPOOL_TICKET_SECRET_FILE", path, 1);
+}
+
 /* Read the session file, and let the environment name the proxy instead. */
 static void
 proxy_take_session(struct proxy *proxy)
@@ -327,6 +343,8 @@ proxy_take_session(struct proxy *proxy)
             proxy_find_target(proxy, line + 7);
         else if (strncmp(line, "ticket ", 7) == 0)
             setenv("GPUPOOL_TICKET", line + 7, 1);
+        else if (strncmp(line, "secret ", 7) == 0)
+            proxy_give_secret(line + 7);
     }
     fclose(file);
     if (proxy->target_size == 0) {
