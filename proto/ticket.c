@@ -14,101 +14,6 @@
 
 static const char DOMAIN[] = "gpupool-ticket-v1";
 
-static const struct {
-    const char *name, *short_name;
-} policies[] = {
-    [TICKET_FIXED_SHARE] = {"fixed-share", "fs"},
-    [TICKET_BURST_SHARE] = {"burst-share", "bs"},
-    [TICKET_BEST_EFFORT] = {"best-effort", "be"},
-};
-
-const char *
-ticket_policy_name(enum ticket_policy policy)
-{
-    return (unsigned)policy < ARRAY_SIZE(policies) ? policies[policy].name : "unknown";
-}
-
-int
-ticket_policy_parse(const char *name, enum ticket_policy *ret_policy)
-{
-    for (unsigned i = 0; i < ARRAY_SIZE(policies); i++)
-        if (!strcmp(name, policies[i].name) || !strcmp(name, policies[i].short_name)) {
-            *ret_policy = (enum ticket_policy)i;
-            return 0;
-        }
-    return -EINVAL;
-}
-
-static const char *const spatials[] = {
-    [TICKET_SPATIAL_OFF] = "off",
-    [TICKET_SPATIAL_SM] = "sm",
-    [TICKET_SPATIAL_MPS] = "mps",
-};
-
-const char *
-ticket_spatial_name(enum ticket_spatial spatial)
-{
-    return (unsigned)spatial < ARRAY_SIZE(spatials) ? spatials[spatial] : "unknown";
-}
-
-int
-ticket_spatial_parse(const char *name, enum ticket_spatial *ret_spatial)
-{
-    for (unsigned i = 0; i < ARRAY_SIZE(spatials); i++)
-        if (!strcmp(name, spatials[i])) {
-            *ret_spatial = (enum ticket_spatial)i;
-            return 0;
-        }
-    return -EINVAL;
-}
-
-void
-ticket_uuid_format(const uint8_t uuid[TICKET_UUID_SIZE], char text[TICKET_UUID_TEXT])
-{
-    char hex[2 * TICKET_UUID_SIZE + 1];
-
-    gp_str_hex(hex, uuid, TICKET_UUID_SIZE);
-    snprintf(text, TICKET_UUID_TEXT, "GPU-%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8,
-             hex + 12, hex + 16, hex + 20);
-}
-
-static int
-hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-int
-ticket_uuid_parse(const char *text, uint8_t ret_uuid[TICKET_UUID_SIZE])
-{
-    uint8_t uuid[TICKET_UUID_SIZE];
-    char again[TICKET_UUID_TEXT];
-    unsigned n = 0;
-
-    if (strlen(text) != TICKET_UUID_TEXT - 1 || strncmp(text, "GPU-", 4) != 0)
-        return -EINVAL;
-    for (const char *p = text + 4; *p; p++) {
-        int v = hex_value(*p);
-
-        if (*p == '-')
-            continue;
-        if (v < 0 || n >= 2 * TICKET_UUID_SIZE)
-            return -EINVAL;
-        uuid[n / 2] = (uint8_t)(n % 2 ? uuid[n / 2] | v : v << 4);
-        n++;
-    }
-    if (n != 2 * TICKET_UUID_SIZE)
-        return -EINVAL;
-    ticket_uuid_format(uuid, again); /* the dashes stand where they must */
-    if (strcasecmp(again, text) != 0)
-        return -EINVAL;
-    memcpy(ret_uuid, uuid, sizeof(uuid));
-    return 0;
-}
-
 /* ------------------------------------------------------------------ rules -- */
 
 /* Names go into logs, file names and tables: printable, no blanks. */
@@ -131,9 +36,9 @@ claims_check(const struct ticket_claims *c, struct gp_err *err)
         return gp_err_set(err, -EINVAL, "no session name");
     if (!name_ok(c->server))
         return gp_err_set(err, -EINVAL, "no server name");
-    if ((unsigned)c->policy >= ARRAY_SIZE(policies))
+    if ((unsigned)c->policy >= TICKET_POLICIES)
         return gp_err_set(err, -EINVAL, "unknown policy %u", (unsigned)c->policy);
-    if ((unsigned)c->spatial >= ARRAY_SIZE(spatials))
+    if ((unsigned)c->spatial >= TICKET_SPATIALS)
         return gp_err_set(err, -EINVAL, "unknown spatial share %u",
                           (unsigned)c->spatial);
     if (!c->n_slices || c->n_slices > TICKET_SLICES_MAX)

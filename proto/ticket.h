@@ -40,6 +40,7 @@ enum ticket_policy {
     TICKET_BURST_SHARE = 1, /* floor, plus what is idle */
     TICKET_BEST_EFFORT = 2, /* equal parts */
 };
+#define TICKET_POLICIES 3
 
 /* Where a session's kernels run on its cards. */
 enum ticket_spatial {
@@ -47,6 +48,7 @@ enum ticket_spatial {
     TICKET_SPATIAL_SM = 1,  /* on a group of multiprocessors (a green context) */
     TICKET_SPATIAL_MPS = 2, /* on so many, by the driver's multi-process service */
 };
+#define TICKET_SPATIALS 3
 
 struct ticket_slice {
     uint8_t card_uuid[TICKET_UUID_SIZE];

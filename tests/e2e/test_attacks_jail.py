@@ -127,6 +127,17 @@ def test_worker_of_the_servers_user_is_stopped_as_well(case):
     all_attacks_fail(case, hostile)
 
 
+def test_worker_holds_no_code_that_signs_or_verifies(case):
+    """Tickets are the supervisor's; a library that a worker maps is loaded at every attach."""
+    pool = case.pool()
+    pool.session().cudash().begin()
+    with open(f"/proc/{pool.workers()[0]}/maps", encoding="utf-8") as maps:
+        mapped = {line.split()[-1].rsplit("/", 1)[-1] for line in maps if "/" in line}
+    case.check(any(name.startswith("libc.so") for name in mapped), "its libraries are seen")
+    case.equal([name for name in mapped if name.startswith(("libcrypto", "libssl"))], [],
+               "cryptographic libraries in a worker")
+
+
 def test_every_session_has_a_user_of_its_own_and_gives_it_back(case):
     if os.geteuid() != 0:
         case.skip("a user id for each session needs root")
