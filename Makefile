@@ -194,11 +194,14 @@ DEB_PACKAGES := gcc libc6-dev binutils python3 clang-14 \
 DEPS_PACKAGES = $(if $(FOR),$(DEPS_$(FOR)),$(DEB_PACKAGES))
 
 # Without root and sudo, and where there is no Debian, the line names what is missing.
+# Debian's kubectl does not install over one that another package brought, and is not
+# needed then.
 deps:
 	@command -v dpkg-query >/dev/null || { \
 	    echo "no Debian here; needed are what these packages hold: $(DEPS_PACKAGES)" >&2; exit 0; }; \
 	missing=$$(for p in $(DEPS_PACKAGES); do \
-	    dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
+	    dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || \
+	    { [ $$p = kubernetes-client ] && command -v kubectl >/dev/null; } || echo $$p; done); \
 	[ -z "$$missing" ] && exit 0; \
 	echo "installing:" $$missing; \
 	if [ "$$(id -u)" = 0 ]; then as=; elif command -v sudo >/dev/null; then as=sudo; \

@@ -2,9 +2,8 @@
 # `make test-k8s`: pods on a real cluster of one machine.
 $(eval $(call driver_program,tests/k8s/podprobe,tests/k8s/podprobe.c tests/programs/prog.c,,vecadd.ptx))
 
-# kubectl may have come from elsewhere, and Debian's package would not install over it.
-K8S_PACKAGES := etcd-server $(if $(shell command -v kubectl),,kubernetes-client) containerd \
-    runc containernetworking-plugins openssl curl zstd
+K8S_PACKAGES := etcd-server kubernetes-client containerd runc containernetworking-plugins \
+    openssl curl zstd
 
 $(eval $(call needs,test-k8s,$(K8S_PACKAGES)))
 #:   make test-k8s              pods on a real Kubernetes of one machine (ONLY=pattern); needs
