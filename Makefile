@@ -26,7 +26,7 @@
 #     $(eval $(call needs,TARGET,PACKAGES,INSTEAD))   PACKAGES: besides DEB_PACKAGES, or
 #         besides INSTEAD where that is given
 #
-#   Unit tests are registered in tests/unit/<area>.mk.
+#   Unit tests are registered in tests/unit/<component>/build.mk.
 #   Generated sources live in $(O)/gen; whoever generates appends its stamp or
 #   files to GEN_DEPS: every object waits for them.
 #   Other collections: ALL (built by `make all`), CLEAN_FILES.
@@ -163,7 +163,7 @@ endef
 PARTS := proto common transport softgpu/ptx softgpu/exec softgpu/api client-stub \
          server drivers/null pool-scheduler cli tests tests/fuzz bench deploy docs
 include $(wildcard $(addsuffix /build.mk,$(PARTS)))
-include $(sort $(wildcard tests/unit/*.mk))
+include $(sort $(wildcard tests/unit/*/build.mk tests/unit/*/*/build.mk))
 
 .PHONY: all help deps clean install unit-tests
 all: $(ALL)

@@ -76,7 +76,7 @@ def _count(p: Part) -> str:
 
 
 def emit(out: Output, codecs: Codecs) -> None:
-    """test_codec_calls.c: the table that tests/unit/test_codec.c runs through."""
+    """test_codec_calls.c: the table that tests/unit/proto/test_codec.c runs through."""
     t = Text()
     t('#include "test_codec.h"', '#include "wire_api.h"', "", "#include <string.h>", "")
     bodies: list[Body] = []

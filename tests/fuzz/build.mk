@@ -53,8 +53,8 @@ $(O)/fuzz/obj/fuzz_dispatch/dispatch.o: $(GEN_WRK_SRCS) $(GEN_TEST_SRCS) | $(GEN
 	    -Icommon -Iproto -Itests/unit -I$(O)/gen -c -o $(@D)/$$(basename $$c .c).part.o $$c || exit 1; done
 	$(Q)$(LD) -r -o $@ $(@D)/*.part.o
 $(O)/fuzz/fuzz_dispatch: $(O)/fuzz/obj/fuzz_dispatch/dispatch.o
-$(eval $(call fuzz_target,fuzz_dispatch,tests/unit/gen_loop.c,$(STUB_DIRS) $(SERVER_DIRS) common \
-    proto tests/unit $(O)/gen))
+$(eval $(call fuzz_target,fuzz_dispatch,tests/unit/proto/gen_loop.c,$(STUB_DIRS) $(SERVER_DIRS) common \
+    proto tests/unit tests/unit/proto $(O)/gen))
 
 # The worker, with the calls that are written by hand, before a driver that ends the
 # program when a number of the client's arrives as a pointer.

@@ -10,23 +10,20 @@ UT_STUB_TESTS := test_stub_handle test_stub_range test_stub_ctx_storage test_stu
 $(UT_STUB_TESTS:%=$(O)/tests/unit/%): $(O)/static/libcudastub.a \
     $(call static_path,wire ctl transport common)
 $(foreach t,$(UT_STUB_TESTS),\
-    $(eval $(call unit_test,$(t),tests/unit/$(t).c,$(UT_STUB_INCS),,,$$(UT_STUB_LINK))))
+    $(eval $(call unit_test,$(t),tests/unit/client-stub/$(t).c,$(UT_STUB_INCS),,,$$(UT_STUB_LINK))))
 
 ifneq ($(VALIDITY),no)
 $(O)/tests/unit/test_stub_validity: $(O)/static/libcudastub.a \
     $(call static_path,wire ctl transport common)
-$(eval $(call unit_test,test_stub_validity,tests/unit/test_stub_validity.c,\
+$(eval $(call unit_test,test_stub_validity,tests/unit/client-stub/test_stub_validity.c,\
     $(UT_STUB_INCS),,,$$(UT_STUB_LINK)))
 endif
 
 # The one file that VALIDITY=no changes, in front of the others of an ordinary build.
 $(eval $(call unit_test,test_stub_no_validity,\
-    tests/unit/test_stub_no_validity.c client-stub/export_tables/stub_table.c,$(UT_STUB_INCS),\
+    tests/unit/client-stub/test_stub_no_validity.c client-stub/export_tables/stub_table.c,$(UT_STUB_INCS),\
     -DSTUB_NO_VALIDITY,cudastub wire ctl transport common,-lprotobuf-c))
 
 # With the insides of one file, which stands in front of the others.
-$(eval $(call unit_test,test_stub_wait,tests/unit/test_stub_wait.c,$(UT_STUB_INCS),,\
+$(eval $(call unit_test,test_stub_wait,tests/unit/client-stub/test_stub_wait.c,$(UT_STUB_INCS),,\
     cudastub wire ctl transport common,-lprotobuf-c))
-
-# Threads, host functions and a fork against a whole pool (tests/e2e/test_stub_stress.py).
-$(eval $(call driver_program,tests/programs/stress,tests/programs/stress.c,,))

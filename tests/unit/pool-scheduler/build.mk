@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# The pool scheduler: placement, store, and the daemon with its peers played.
+UT_SCHED_INCS := $(SCHED_INCS) tests/unit
+
+$(eval $(call unit_test,test_sched_place,\
+    tests/unit/pool-scheduler/test_sched_place.c,$(UT_SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
+$(eval $(call unit_test,test_sched_daemon,\
+    tests/unit/pool-scheduler/test_sched_daemon.c tests/unit/pool-scheduler/ut_sched.c,$(UT_SCHED_INCS),,$(SCHED_LIBS),\
+    $(SCHED_LDLIBS)))
+$(eval $(call unit_test,test_sched_peers,\
+    tests/unit/pool-scheduler/test_sched_peers.c tests/unit/pool-scheduler/ut_sched.c,$(UT_SCHED_INCS),,$(SCHED_LIBS),\
+    $(SCHED_LDLIBS)))
+$(eval $(call unit_test,test_sched_store,tests/unit/pool-scheduler/test_sched_store.c,\
+    $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+$(eval $(call unit_test,test_xport_rdma,\
+    tests/unit/transport/test_xport_rdma.c,transport common tests/unit,,transport common,))
+$(eval $(call unit_test,test_xport_stripes,\
+    tests/unit/transport/test_xport_stripes.c,transport common tests/unit,,transport common,))
+$(eval $(call unit_test,test_xport_eager,\
+    tests/unit/transport/test_xport_eager.c,transport common tests/unit,,transport common,))
+$(eval $(call unit_test,test_xport,\
+    tests/unit/transport/test_xport.c,transport common tests/unit,,transport common,))
+$(eval $(call unit_test,test_xport_block,\
+    tests/unit/transport/test_xport_block.c,transport common tests/unit,,transport common,-ldl))
