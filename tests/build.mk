@@ -9,6 +9,7 @@ include tests/forms/build.mk
 include tests/aarch64/build.mk
 include tests/k8s/build.mk
 include tests/apifuzz/build.mk
+include tests/compat/build.mk
 include proto/control.mk
 
 $(eval $(call helper_program,tests/e2e/mkticket,tests/e2e/mkticket.c,$(CTL_INCS),,$(CTL_LIBS),$(CTL_LDLIBS)))

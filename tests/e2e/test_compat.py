@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This version and an older one in one pool: a client of either works with servers and a
+scheduler of the other.  `make test-compat` builds the older one."""
+
+import os
+from pathlib import Path
+
+# Programs of the OLDER version: they promise what both versions keep, and check it.
+PROGRAMS = ("vecadd", "matmul-shared", "reduce-shared", "histogram-shared", "pipeline-shared",
+            "managed-shared", "graphs", "nodes", "hostfuncs", "hostnodes", "copies", "order",
+            "textures", "threads", "clusters", "conditions", "linking")
+
+
+def previous(case):
+    folder = os.environ.get("E2E_PREVIOUS")
+    if not folder:
+        case.skip("an older version is needed: `make test-compat` builds one")
+    return Path(folder).resolve()
+
+
+def as_on_another_machine(case):
+    """What finds the pool without its folder, whose files only its own version reads."""
+    folder = case.folder / "gpupool" / "pool.d"
+    return {"GPUPOOL_SCHEDULER": (folder / "scheduler.ready").read_text().strip(),
+            "GPUPOOL_TOKEN_FILE": str(folder / "client-token"),
+            "GPUPOOL_RUN_DIR": str(case.folder / "elsewhere")}
+
+
+def run_programs(case, client, pool, older, transport, extra=None):
+    """Every program on the stub and the command line of the build @client."""
+    env = {**pool.env, **(extra or {}), "GPUPOOL_TRANSPORT": transport}
+    env["PATH"] = f"{client}/bin:{case.environment()['PATH']}"
+    failed = []
+    ran = 0
+    for name in PROGRAMS:
+        program = older / "tests" / "programs" / name
+        if not program.exists():
+            continue
+        done = case.run([client / "bin" / "gpupool", "run", "--core", "50", "--memory", "1GiB",
+                         "--", program], env=env, status=None)
+        ran += 1
+        if done.status != 0:
+            failed.append(f"{name}: exit status {done.status}: {done.err[-300:]}")
+    case.check(ran > 8, f"only {ran} programs were there")
+    case.equal(failed, [], f"programs that failed over {transport}")
+
+
+def client_of_before_with_servers_of_now(case, transport):
+    older = previous(case)
+    pool = case.pool(servers=1, cards=1)
+    # An older command line asks for tickets that are not bound to it.
+    pool.restart(pool.pid("gpupool-server"), "--allow-unbound-tickets")
+    run_programs(case, older, pool, older, transport, as_on_another_machine(case))
+
+
+def client_of_now_with_servers_of_before(case, transport):
+    older = previous(case)
+    now, case.build = case.build, older
+    pool = case.pool(servers=1, cards=1)
+    case.build = now
+    run_programs(case, now, pool, older, transport)
+
+
+def test_older_client_works_with_this_server_over_tcp(case):
+    client_of_before_with_servers_of_now(case, "tcp")
+
+
+def test_older_client_works_with_this_server_over_shared_memory(case):
+    client_of_before_with_servers_of_now(case, "shm")
+
+
+def test_this_client_works_with_an_older_server_over_tcp(case):
+    client_of_now_with_servers_of_before(case, "tcp")
+
+
+def test_this_client_works_with_an_older_server_over_shared_memory(case):
+    client_of_now_with_servers_of_before(case, "shm")
