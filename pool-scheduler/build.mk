@@ -5,7 +5,7 @@ include proto/control.mk
 
 include pool-scheduler/kube/build.mk
 
-SCHED_INCS := common proto pool-scheduler pool-scheduler/kube $(O)/gen
+SCHED_INCS := common proto pool-scheduler pool-scheduler/store pool-scheduler/kube $(O)/gen
 
 SCHED_CORE_SRCS := pool-scheduler/sched_request.c \
     pool-scheduler/sched_pool.c pool-scheduler/sched_place.c pool-scheduler/sched_explain.c
@@ -13,9 +13,10 @@ SCHED_CORE_SRCS := pool-scheduler/sched_request.c \
 $(eval $(call static_lib,schedcore,$(SCHED_CORE_SRCS),$(SCHED_INCS)))
 
 SCHED_SRCS := pool-scheduler/sched_daemon.c pool-scheduler/sched_session.c \
-    pool-scheduler/sched_store.c pool-scheduler/sched_conn.c pool-scheduler/sched_serve.c \
+    pool-scheduler/store/sched_store.c pool-scheduler/store/sched_commit.c \
+    pool-scheduler/sched_conn.c pool-scheduler/sched_serve.c \
     pool-scheduler/sched_ending.c \
-    pool-scheduler/sched_auth.c pool-scheduler/sched_commit.c \
+    pool-scheduler/sched_auth.c \
     pool-scheduler/sched_handle_proof.c pool-scheduler/sched_handle_server.c pool-scheduler/sched_handle_session.c \
     pool-scheduler/sched_handle_admin.c pool-scheduler/sched_status.c \
     pool-scheduler/sched_metrics.c pool-scheduler/sched_metrics_text.c \
