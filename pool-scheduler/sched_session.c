@@ -72,12 +72,38 @@ owner_ref(struct sched_sessions *set, const char *name)
 }
 
 static void
+owner_link(struct sched_session *session)
+{
+    struct sched_owner *owner = session->owner;
+
+    session->owner_next = owner->sessions;
+    if (owner->sessions)
+        owner->sessions->owner_link = &session->owner_next;
+    session->owner_link = &owner->sessions;
+    owner->sessions = session;
+}
+
+static void
+owner_unlink(struct sched_session *session)
+{
+    *session->owner_link = session->owner_next;
+    if (session->owner_next)
+        session->owner_next->owner_link = session->owner_link;
+}
+
+static void
 owner_unref(struct sched_sessions *set, struct sched_owner *owner)
 {
     if (!owner || --owner->n_sessions)
         return;
     gp_tree_remove(&set->owners, &owner->by_name);
     free(owner);
+}
+
+const struct sched_owner *
+sched_sessions_owner(const struct sched_sessions *set, const char *name)
+{
+    return owner_find(set, name);
 }
 
 unsigned
@@ -92,12 +118,12 @@ struct sched_session *
 sched_sessions_find_owner(const struct sched_sessions *set, const char *owner)
 {
     const struct sched_owner *found = owner_find(set, owner);
-    struct sched_session *s = NULL;
+    struct sched_session *oldest = NULL;
 
-    while (found && (s = sched_sessions_next(set, s)))
-        if (s->owner == found && !s->closing)
-            return s;
-    return NULL;
+    for (struct sched_session *s = found ? found->sessions : NULL; s; s = s->owner_next)
+        if (!s->closing && (!oldest || s->id < oldest->id))
+            oldest = s;
+    return oldest;
 }
 
 /* --------------------------------------------------------------- sessions -- */
@@ -202,6 +228,9 @@ session_fill(struct sched_sessions *set, struct sched_session *session,
     session->max_attachments = spec->max_attachments;
     session->lease_ms = spec->lease_ms;
     session->opened_unix = spec->opened_unix;
+    copy_printable(session->class_name, sizeof(session->class_name),
+                   spec->class_name ? spec->class_name : "");
+    session->ends_unix = spec->ends_unix;
     session->owner = owner_ref(set, owner);
     return session->owner ? 0 : -ENOMEM;
 }
@@ -227,6 +256,7 @@ sched_sessions_add(struct sched_sessions *set, const struct sched_session_spec *
     if (!spec->id)
         set->next_id++;
     gp_tree_insert(&set->by_id, &session->by_id, session->id, 0);
+    owner_link(session);
     parts_make(set, session);
     session->lease_end_ns = now_ns + session->lease_ms * GP_NS_PER_MS;
     gp_tree_insert(&set->by_lease, &session->by_lease, session->lease_end_ns,
@@ -244,6 +274,7 @@ sched_session_free(struct sched_sessions *set, struct sched_session *session)
     for (uint32_t i = 0; i < session->n_parts; i++)
         gp_tree_remove(&set->by_server, &session->parts[i].by_server);
     slices_give(set, session);
+    owner_unlink(session);
     owner_unref(set, session->owner);
     explicit_bzero(session->lease_key, sizeof(session->lease_key));
     free(session);

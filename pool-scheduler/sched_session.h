@@ -23,9 +23,12 @@
 struct sched_conn;
 struct sched_sessions;
 
+#define SCHED_CLASS_NAME_MAX 32 /* of a priority class, with the NUL */
+
 struct sched_owner {
     char name[CTL_OWNER_MAX];
     unsigned n_sessions;
+    struct sched_session *sessions; /* newest first */
     struct gp_tree_node by_name;
 };
 
@@ -61,6 +64,8 @@ struct sched_session {
     enum ticket_spatial spatial;
     uint32_t core_limit, max_attachments, lease_ms;
     uint64_t opened_unix;
+    char class_name[SCHED_CLASS_NAME_MAX]; /* its priority class */
+    uint64_t ends_unix;                    /* its time limit; 0: none */
     bool bound; /* its tickets are good for who has the secret of @client_key only */
     uint8_t client_key[TICKET_CLIENT_KEY_SIZE];
     struct sched_slice slices[TICKET_SLICES_MAX];
@@ -88,6 +93,7 @@ struct sched_session {
     uint32_t pending_request;
     struct sched_session *pending_next;
 
+    struct sched_session *owner_next, **owner_link; /* among its owner's */
     struct gp_tree_node by_id;
 };
 
@@ -144,6 +150,8 @@ struct sched_session_spec {
     enum ticket_spatial spatial;
     uint32_t core_limit, max_attachments, lease_ms;
     uint64_t opened_unix;
+    const char *class_name; /* NULL: none */
+    uint64_t ends_unix;
     bool bound;
     uint8_t client_key[TICKET_CLIENT_KEY_SIZE];
 };
@@ -168,9 +176,11 @@ struct sched_session *sched_sessions_next(const struct sched_sessions *set,
 struct sched_part *sched_sessions_next_on(const struct sched_sessions *set,
                                           const struct sched_server *server,
                                           const struct sched_part *after);
+/* Who holds sessions under that name; NULL: nobody. */
+const struct sched_owner *sched_sessions_owner(const struct sched_sessions *set,
+                                               const char *name);
 unsigned sched_sessions_of_owner(const struct sched_sessions *set, const char *owner);
-/* The first session of @owner that is open, or NULL.  Looks at all when there is one.
- */
+/* The oldest session of @owner that is open, or NULL. */
 struct sched_session *sched_sessions_find_owner(const struct sched_sessions *set,
                                                 const char *owner);
 

@@ -14,7 +14,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#define SCHEMA_VERSION 4
+#define SCHEMA_VERSION 5
 
 static const char SCHEMA[] =
     "CREATE TABLE server (name TEXT PRIMARY KEY, endpoint TEXT NOT NULL, local TEXT "
@@ -32,7 +32,8 @@ static const char SCHEMA[] =
     " max_attachments INTEGER NOT NULL, lease_ms INTEGER NOT NULL,"
     " opened INTEGER NOT NULL, offline INTEGER NOT NULL,"
     " spatial INTEGER NOT NULL DEFAULT 0,"
-    " client_key BLOB NOT NULL DEFAULT x'') STRICT;"
+    " client_key BLOB NOT NULL DEFAULT x'',"
+    " class TEXT NOT NULL DEFAULT '', ends INTEGER NOT NULL DEFAULT 0) STRICT;"
     "CREATE TABLE slice (session INTEGER NOT NULL REFERENCES session(id)"
     " ON DELETE CASCADE, pos INTEGER NOT NULL, card BLOB NOT NULL,"
     " core INTEGER NOT NULL, memory INTEGER NOT NULL,"
@@ -42,7 +43,7 @@ static const char SCHEMA[] =
      */
     "CREATE TABLE number (epoch INTEGER NOT NULL, last INTEGER NOT NULL) STRICT;"
     "INSERT INTO number VALUES (0, 0);"
-    "PRAGMA user_version = 4;";
+    "PRAGMA user_version = 5;";
 
 /* [n]: from version n to the next. */
 static const char *const UPGRADES[SCHEMA_VERSION] = {
@@ -54,6 +55,9 @@ static const char *const UPGRADES[SCHEMA_VERSION] = {
           "PRAGMA user_version = 3;",
     [3] = "ALTER TABLE session ADD COLUMN client_key BLOB NOT NULL DEFAULT x'';"
           "PRAGMA user_version = 4;",
+    [4] = "ALTER TABLE session ADD COLUMN class TEXT NOT NULL DEFAULT '';"
+          "ALTER TABLE session ADD COLUMN ends INTEGER NOT NULL DEFAULT 0;"
+          "PRAGMA user_version = 5;",
 };
 
 enum stmt {
@@ -93,7 +97,7 @@ static const char *const SQL[N_STMTS] = {
         "INSERT OR REPLACE INTO card VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [ST_PUT_SESSION] =
         "INSERT INTO session VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,"
-        " ?12)",
+        " ?12, ?13, ?14)",
     [ST_PUT_SLICE] = "INSERT INTO slice VALUES (?1, ?2, ?3, ?4, ?5)",
     [ST_DEL_SESSION] = "DELETE FROM session WHERE id = ?1",
     [ST_LOAD_SERVERS] = "SELECT name, endpoint, version, driver, driver_version, drain,"
@@ -102,8 +106,8 @@ static const char *const SQL[N_STMTS] = {
                       " FROM card ORDER BY server, idx",
     [ST_LOAD_SESSIONS] =
         "SELECT id, lease_key, owner, program, policy, core_limit,"
-        " max_attachments, lease_ms, opened, offline, spatial, client_key FROM session"
-        " ORDER BY id",
+        " max_attachments, lease_ms, opened, offline, spatial, client_key, class,"
+        " ends FROM session ORDER BY id",
     [ST_LOAD_SLICES] = "SELECT card, core, memory FROM slice WHERE session = ?1"
                        " ORDER BY pos",
     [ST_LOAD_NUMBER] = "SELECT epoch, last FROM number",
@@ -445,6 +449,8 @@ put_session_row(struct sched_store *store, const struct sched_session *s,
     bind_u64(st, 10, s->offline);
     bind_u64(st, 11, s->spatial);
     bind_blob(st, 12, s->client_key, s->bound ? sizeof(s->client_key) : 0);
+    bind_text(st, 13, s->class_name);
+    bind_u64(st, 14, s->ends_unix);
     return stmt_run(store, ST_PUT_SESSION, err);
 }
 
@@ -614,6 +620,8 @@ load_session(sqlite3_stmt *st, void *arg, struct gp_err *err)
     spec.offline = column_u32(st, 9);
     spec.spatial = (enum ticket_spatial)column_u32(st, 10);
     spec.bound = column_blob(st, 11, spec.client_key, sizeof(spec.client_key));
+    spec.class_name = column_text(st, 12);
+    spec.ends_unix = column_u64(st, 13);
     load->in_space = spec.spatial != TICKET_SPATIAL_OFF;
     load->decision.n_slices = 0;
     bind_u64(stmt_get(load->store, ST_LOAD_SLICES), 1, spec.id);

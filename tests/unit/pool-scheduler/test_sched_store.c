@@ -182,7 +182,7 @@ state_of_version_1_is_taken_over_whole(void **state)
     assert_int_equal(sched_id_number(s->sessions.next_id), 9);
     assert_int_not_equal(sched_id_epoch(s->sessions.next_id), 0);
     state_drop(s);
-    assert_int_equal(state_version(s), 4);
+    assert_int_equal(state_version(s), 5);
 }
 
 static void
@@ -237,7 +237,7 @@ new_state_is_of_this_version(void **state)
     state_load(s);
     assert_int_equal(s->pool->n_servers, 0);
     state_drop(s);
-    assert_int_equal(state_version(s), 4);
+    assert_int_equal(state_version(s), 5);
 }
 
 static void
@@ -246,10 +246,10 @@ state_of_a_later_version_is_refused_and_left_alone(void **state)
     struct state *s = *state;
     struct gp_err err = {0};
 
-    state_sql(s, "CREATE TABLE unknown (a INTEGER); PRAGMA user_version = 5;");
+    state_sql(s, "CREATE TABLE unknown (a INTEGER); PRAGMA user_version = 6;");
     assert_int_equal(sched_store_open(s->path, &s->store, &err), -EPROTO);
     assert_non_null(strstr(err.msg, "written by a newer gpupool-scheduler"));
-    assert_int_equal(state_version(s), 5);
+    assert_int_equal(state_version(s), 6);
 }
 
 static void
