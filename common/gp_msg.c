@@ -4,6 +4,7 @@
 #include "gp_err.h"
 #include "gp_net.h"
 #include "gp_time.h"
+#include "gp_wire.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -19,69 +20,76 @@
 #define READ_END 1
 
 int
-gp_msg_send(int fd, const void *data, size_t len, uint64_t deadline_ns,
-            struct gp_err *err)
+gp_msg_send_over(struct gp_wire *wire, int fd, const void *data, size_t len,
+                 uint64_t deadline_ns, struct gp_err *err)
 {
     uint32_t head = htole32((uint32_t)len);
     struct iovec iov[2] = {{&head, sizeof(head)}, {(void *)(uintptr_t)data, len}};
-    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
 
     while (iov[0].iov_len + iov[1].iov_len) {
-        ssize_t n = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = gp_wire_send(wire, fd, iov, 2, MSG_DONTWAIT);
         size_t first;
 
-        if (n < 0 && errno == EAGAIN) {
+        if (n == -EAGAIN) {
             int r = gp_net_wait(fd, POLLOUT, deadline_ns);
 
             if (r < 0)
                 return gp_err_set(err, r, "send: %s", strerror(-r));
             continue;
         }
-        if (n < 0 && errno != EINTR)
-            return gp_err_set(err, -errno, "send: %s", strerror(errno));
-        first = gp_min((size_t)gp_max(n, 0), iov[0].iov_len);
+        if (n < 0)
+            return gp_err_set(err, (int)n, "send: %s", strerror((int)-n));
+        first = gp_min((size_t)n, iov[0].iov_len);
         iov[0].iov_base = (char *)iov[0].iov_base + first;
         iov[0].iov_len -= first;
-        iov[1].iov_base = (char *)iov[1].iov_base + ((size_t)gp_max(n, 0) - first);
-        iov[1].iov_len -= (size_t)gp_max(n, 0) - first;
+        iov[1].iov_base = (char *)iov[1].iov_base + ((size_t)n - first);
+        iov[1].iov_len -= (size_t)n - first;
     }
     return 0;
 }
 
+int
+gp_msg_send(int fd, const void *data, size_t len, uint64_t deadline_ns,
+            struct gp_err *err)
+{
+    return gp_msg_send_over(NULL, fd, data, len, deadline_ns, err);
+}
+
 static int
-recv_exactly(int fd, void *buf, size_t len, uint64_t deadline_ns, struct gp_err *err)
+recv_exactly(struct gp_wire *wire, int fd, void *buf, size_t len, uint64_t deadline_ns,
+             struct gp_err *err)
 {
     uint8_t *p = buf;
 
     while (len) {
-        ssize_t n = recv(fd, p, len, MSG_DONTWAIT);
+        ssize_t n = gp_wire_recv(wire, fd, p, len, MSG_DONTWAIT);
 
         if (n == 0)
             return gp_err_set(err, -ECONNRESET, "the other side closed the connection");
         if (n > 0) {
             p += n;
             len -= (size_t)n;
-        } else if (errno == EAGAIN) {
+        } else if (n == -EAGAIN) {
             int r = gp_net_wait(fd, POLLIN, deadline_ns);
 
             if (r < 0)
                 return gp_err_set(err, r, "no answer: %s", strerror(-r));
-        } else if (errno != EINTR) {
-            return gp_err_set(err, -errno, "receive: %s", strerror(errno));
+        } else {
+            return gp_err_set(err, (int)n, "receive: %s", strerror((int)-n));
         }
     }
     return 0;
 }
 
 int
-gp_msg_recv(int fd, size_t max, uint64_t deadline_ns, void **ret, size_t *ret_len,
-            struct gp_err *err)
+gp_msg_recv_over(struct gp_wire *wire, int fd, size_t max, uint64_t deadline_ns,
+                 void **ret, size_t *ret_len, struct gp_err *err)
 {
     CLEANUP_FREE uint8_t *buf = NULL;
     uint32_t len;
     int r;
 
-    r = recv_exactly(fd, &len, sizeof(len), deadline_ns, err);
+    r = recv_exactly(wire, fd, &len, sizeof(len), deadline_ns, err);
     if (r < 0)
         return r;
     len = le32toh(len);
@@ -91,13 +99,20 @@ gp_msg_recv(int fd, size_t max, uint64_t deadline_ns, void **ret, size_t *ret_le
     buf = malloc((size_t)len + 1);
     if (!buf)
         return gp_err_set(err, -ENOMEM, "out of memory");
-    r = recv_exactly(fd, buf, len, deadline_ns, err);
+    r = recv_exactly(wire, fd, buf, len, deadline_ns, err);
     if (r < 0)
         return r;
     buf[len] = 0;
     *ret = TAKE_PTR(buf);
     *ret_len = len;
     return 0;
+}
+
+int
+gp_msg_recv(int fd, size_t max, uint64_t deadline_ns, void **ret, size_t *ret_len,
+            struct gp_err *err)
+{
+    return gp_msg_recv_over(NULL, fd, max, deadline_ns, ret, ret_len, err);
 }
 
 static int
@@ -229,15 +244,15 @@ static int
 flush_out(struct gp_msg_conn *conn)
 {
     while (conn->out_at < conn->out_len) {
-        ssize_t n = send(conn->src.fd, conn->out + conn->out_at,
-                         conn->out_len - conn->out_at, MSG_NOSIGNAL | MSG_DONTWAIT);
+        struct iovec iov = {conn->out + conn->out_at, conn->out_len - conn->out_at};
+        ssize_t n = gp_wire_send(conn->wire, conn->src.fd, &iov, 1, MSG_DONTWAIT);
 
-        if (n < 0 && errno == EAGAIN)
+        if (n == -EAGAIN)
             return watch(conn);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        conn->out_at += (size_t)gp_max(n, 0);
-        conn->sent += (size_t)gp_max(n, 0);
+        if (n < 0)
+            return (int)n;
+        conn->out_at += (size_t)n;
+        conn->sent += (size_t)n;
     }
     conn->out_at = conn->out_len = 0;
     drop_when_empty(&conn->out, &conn->out_cap, 0);
@@ -253,12 +268,10 @@ read_in(struct gp_msg_conn *conn)
 
     if (r < 0)
         return r;
-    n = recv(conn->src.fd, conn->in + conn->in_len, conn->in_cap - conn->in_len,
-             MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return -EAGAIN;
+    n = gp_wire_recv(conn->wire, conn->src.fd, conn->in + conn->in_len,
+                     conn->in_cap - conn->in_len, MSG_DONTWAIT);
     if (n < 0)
-        return -errno;
+        return (int)n;
     conn->in_len += (size_t)n;
     return n ? 0 : READ_END;
 }
@@ -274,7 +287,9 @@ on_ready(struct gp_loop_fd *src, uint32_t revents)
     if (!r && held_back(conn) && (revents & (EPOLLHUP | EPOLLERR)))
         r = -ECONNRESET; /* a link that is down and not read would spin */
     if (!r && !held_back(conn) && (revents & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
-        r = read_in(conn);
+        do
+            r = read_in(conn);
+        while (!r && gp_wire_pending(conn->wire)); /* no event announces these */
         r = r == -EAGAIN ? 0 : r;
     }
     if (!r) {
@@ -316,6 +331,7 @@ gp_msg_conn_fini(struct gp_msg_conn *conn)
     if (conn->gone)
         *conn->gone = true;
     gp_loop_fd_del(&conn->src);
+    gp_wire_free(conn->wire);
     if (conn->src.fd >= 0)
         close(conn->src.fd);
     free(conn->in);
@@ -358,13 +374,14 @@ gp_msg_conn_send(struct gp_msg_conn *conn, const void *data, size_t len)
     conn->out_len += len + MSG_HEAD;
     /* A broken link shows as EPOLLHUP in the loop: on_close is not called here. */
     r = flush_out(conn);
-    return r == -EPIPE || r == -ECONNRESET ? 0 : r;
+    return r == -ECONNRESET ? 0 : r;
 }
 
 int
 gp_msg_conn_take_fd(struct gp_msg_conn *conn, int *ret_fd)
 {
-    if (conn->out_len != conn->out_at || conn->in_len != conn->in_at)
+    if (conn->out_len != conn->out_at || conn->in_len != conn->in_at ||
+        gp_wire_pending(conn->wire))
         return -EBUSY;
     gp_loop_fd_del(&conn->src);
     *ret_fd = TAKE_FD(conn->src.fd);

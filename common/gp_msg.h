@@ -14,6 +14,7 @@
 #include "gp_loop.h"
 
 struct gp_err;
+struct gp_wire;
 
 /* Of a message over the limit, on_large sees so many bytes (or all of it). */
 #define GP_MSG_PEEK 1024
@@ -27,6 +28,12 @@ int gp_msg_send(int fd, const void *data, size_t len, uint64_t deadline_ns,
  * socket can change hands afterwards. */
 int gp_msg_recv(int fd, size_t max, uint64_t deadline_ns, void **ret, size_t *ret_len,
                 struct gp_err *err);
+
+/* The same through a layer between the messages and the socket (gp_wire.h). */
+int gp_msg_send_over(struct gp_wire *wire, int fd, const void *data, size_t len,
+                     uint64_t deadline_ns, struct gp_err *err);
+int gp_msg_recv_over(struct gp_wire *wire, int fd, size_t max, uint64_t deadline_ns,
+                     void **ret, size_t *ret_len, struct gp_err *err);
 
 /*
  * A connection on an event loop.  Embed it, gp_msg_conn_init() it with a non-blocking
@@ -57,11 +64,12 @@ struct gp_msg_conn {
     bool (*on_large)(struct gp_msg_conn *conn, const void *data, size_t len,
                      size_t total);
     void (*on_close)(struct gp_msg_conn *conn, int code);
-    uint64_t sent;    /* bytes that the socket has taken so far */
-    bool held;        /* by gp_msg_conn_hold() */
-    bool backlog;     /* over busy_mark, and not yet under half of it */
-    bool undelivered; /* messages wait in @in */
-    uint32_t events;  /* that the loop watches */
+    uint64_t sent;        /* bytes that the socket has taken so far */
+    bool held;            /* by gp_msg_conn_hold() */
+    bool backlog;         /* over busy_mark, and not yet under half of it */
+    bool undelivered;     /* messages wait in @in */
+    uint32_t events;      /* that the loop watches */
+    struct gp_wire *wire; /* between the messages and the socket; NULL: nothing */
     uint8_t *in;
     size_t in_at, in_len, in_cap; /* bytes before in_at have been handed over */
     uint8_t *out;
@@ -87,7 +95,8 @@ gp_msg_conn_unsent(const struct gp_msg_conn *conn)
 /* Deliver nothing and read nothing until it is let go; allowed in on_msg. */
 void gp_msg_conn_hold(struct gp_msg_conn *conn, bool hold);
 
-/* Give the socket away (nothing unsent, nothing half-received); -EBUSY otherwise. */
+/* Give the socket away (nothing unsent, nothing half-received); -EBUSY otherwise.  Who
+ * set a layer takes it as well, before gp_msg_conn_fini(). */
 int gp_msg_conn_take_fd(struct gp_msg_conn *conn, int *ret_fd);
 
 #endif

@@ -359,14 +359,14 @@ xport_blocks_recv(struct xport_conn *conn, uint8_t *buf, size_t len)
 /* --- stripes over further connections --- */
 
 int
-xport_stripes_add(struct xport_conn *conn, const int *fds, unsigned n,
-                  struct gp_err *err)
+xport_stripes_add(struct xport_conn *conn, const int *fds, struct gp_wire *const *wires,
+                  unsigned n, struct gp_err *err)
 {
     struct xport_stripes *stripes;
 
     if (!conn->blocks || conn->blocks->stripes || n == 0 || n > XPORT_STRIPES_MAX)
         return gp_err_set(err, -EINVAL, "no place for %u more connections", n);
-    stripes = xport_stripes_new(fds, n);
+    stripes = xport_stripes_new(fds, wires, n);
     if (!stripes)
         return gp_err_set(err, -ENOMEM, "out of memory");
     atomic_store_explicit(&conn->blocks->stripes, stripes, memory_order_release);

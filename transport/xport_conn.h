@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 
 struct gp_err;
+struct gp_wire;
 struct xport_blocks;
 struct xport_conn;
 
@@ -167,6 +168,12 @@ xport_error(const struct xport_conn *conn)
  * from the transport. */
 int xport_recv_plain(struct xport_conn *conn, void *buf, size_t len);
 
+/* --- what lies below --- */
+
+/* From now on the bytes of the TCP connection @conn pass through @wire (gp_wire.h),
+ * both ways; it is the connection's on success.  Before the first frame, once. */
+int xport_wire_start(struct xport_conn *conn, struct gp_wire *wire, struct gp_err *err);
+
 /* --- payloads in blocks --- */
 
 enum xport_pack {
@@ -190,13 +197,14 @@ void xport_blocks_count(struct xport_conn *conn, _Atomic uint64_t *raw,
 
 /*
  * More connections for long lines.  Each end adds its sockets of the same connections
- * in the same order, which it owns from then on, and takes stripes at once; it sends
+ * in the same order, which it owns from then on, each with its layer of @wires (NULL:
+ * none of them has one), and takes stripes at once; it sends
  * some when xport_stripes_use() says that the other end has added its own, and when
  * measuring says that it is faster.  Only with blocks, and once.
  */
 #define XPORT_STRIPES_MAX 8
-int xport_stripes_add(struct xport_conn *conn, const int *fds, unsigned n,
-                      struct gp_err *err);
+int xport_stripes_add(struct xport_conn *conn, const int *fds,
+                      struct gp_wire *const *wires, unsigned n, struct gp_err *err);
 void xport_stripes_use(struct xport_conn *conn);
 
 /* --- liveness --- */

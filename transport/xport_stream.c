@@ -40,6 +40,7 @@ xport_stream_init(struct xport_stream *stream, const struct xport_ops *ops,
 void
 xport_stream_fini(struct xport_stream *stream)
 {
+    gp_wire_free(stream->wire);
     free(stream->tx_buf);
     free(stream->rx_buf);
 }

@@ -12,6 +12,7 @@
 #ifndef XPORT_STREAM_H
 #define XPORT_STREAM_H
 
+#include "gp_wire.h"
 #include "xport_conn.h"
 #include "xport_spin.h"
 
@@ -37,6 +38,7 @@ struct xport_stream_io {
 struct xport_stream {
     struct xport_conn conn;
     const struct xport_stream_io *io; /* a cache line from here */
+    struct gp_wire *wire; /* between the bytes and the socket; NULL: nothing */
     struct xport_spin spin;
     uint8_t *rx_buf;
     size_t rx_cap, tx_cap;

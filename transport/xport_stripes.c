@@ -61,18 +61,18 @@ part_place(uint64_t pos, unsigned i, unsigned n)
 }
 
 static ssize_t
-stripe_move(int fd, uint8_t *bytes, size_t len, bool out)
+stripe_move(const struct xport_stripes *stripes, unsigned i, uint8_t *bytes, size_t len,
+            bool out)
 {
-    ssize_t n = out ? send(fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL)
-                    : recv(fd, bytes, len, MSG_DONTWAIT);
+    struct gp_wire *wire = stripes->wire[i];
+    int fd = stripes->fd[i];
+    struct iovec iov = {bytes, len};
+    ssize_t n = out ? gp_wire_send(wire, fd, &iov, 1, MSG_DONTWAIT)
+                    : gp_wire_recv(wire, fd, bytes, len, MSG_DONTWAIT);
 
-    if (n > 0)
-        return n;
     if (n == 0)
         return -ECONNRESET;
-    if (errno == EAGAIN || errno == EINTR)
-        return 0;
-    return errno == EPIPE ? -ECONNRESET : -errno;
+    return n == -EAGAIN ? 0 : n;
 }
 
 /* Move as much of one stripe's part as goes now without waiting. */
@@ -84,7 +84,7 @@ part_move(const struct xport_stripes *stripes, unsigned i, struct part *part,
         size_t len = gp_min(part->end - part->pos,
                             XPORT_STRIPE_UNIT - part->pos % XPORT_STRIPE_UNIT);
         uint64_t place = part_place(part->pos, i, stripes->n) - at;
-        ssize_t n = stripe_move(stripes->fd[i], buf + place, len, out);
+        ssize_t n = stripe_move(stripes, i, buf + place, len, out);
 
         if (n <= 0)
             return (int)n;
@@ -198,7 +198,7 @@ xport_stripes_pay(struct xport_stripes *stripes, const struct xport_rate *main,
  */
 
 struct xport_stripes *
-xport_stripes_new(const int *fds, unsigned n)
+xport_stripes_new(const int *fds, struct gp_wire *const *wires, unsigned n)
 {
     struct xport_stripes *stripes = calloc(1, sizeof(*stripes));
 
@@ -207,6 +207,7 @@ xport_stripes_new(const int *fds, unsigned n)
     stripes->n = n;
     for (unsigned i = 0; i < n; i++) {
         stripes->fd[i] = fds[i];
+        stripes->wire[i] = wires ? wires[i] : NULL;
         fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) & ~O_NONBLOCK);
         xport_liveness_start(fds[i]);
     }
@@ -225,7 +226,9 @@ xport_stripes_free(struct xport_stripes *stripes)
 {
     if (!stripes)
         return;
-    for (unsigned i = 0; i < stripes->n; i++)
+    for (unsigned i = 0; i < stripes->n; i++) {
+        gp_wire_free(stripes->wire[i]);
         close(stripes->fd[i]);
+    }
     free(stripes);
 }

@@ -15,6 +15,7 @@
 #ifndef XPORT_STRIPES_H
 #define XPORT_STRIPES_H
 
+#include "gp_wire.h"
 #include "xport_conn.h"
 #include "xport_liveness.h"
 #include "xport_rate.h"
@@ -29,6 +30,7 @@
 struct xport_stripes {
     unsigned n;
     int fd[XPORT_STRIPES_MAX];
+    struct gp_wire *wire[XPORT_STRIPES_MAX]; /* NULL: the socket itself */
     struct xport_liveness live[XPORT_STRIPES_MAX];
     atomic_bool send; /* the other end receives over the stripes */
     /* The sender's: does it pay? */
@@ -40,10 +42,11 @@ struct xport_stripes {
     uint64_t taken; /* what the link had taken when it began */
 };
 
-/* Owns the @n <= XPORT_STRIPES_MAX sockets from then on; NULL: no memory, nothing
- * owned.
+/* Owns the @n <= XPORT_STRIPES_MAX sockets, and their layers (@wires may be NULL), from
+ * then on; NULL: no memory, nothing owned.
  */
-struct xport_stripes *xport_stripes_new(const int *fds, unsigned n);
+struct xport_stripes *xport_stripes_new(const int *fds, struct gp_wire *const *wires,
+                                        unsigned n);
 
 /* @len bytes of a run from its byte @at on, out of or into @buf. */
 int xport_stripes_send(struct xport_stripes *stripes, const uint8_t *buf, uint64_t len);

@@ -38,17 +38,14 @@ tcp_write(struct xport_stream *stream, struct iovec *iov, size_t n_iov)
     struct xport_conn *conn = &stream->conn;
 
     while (n_iov) {
-        struct msghdr msg = {.msg_iov = iov, .msg_iovlen = n_iov};
-        ssize_t n = n_iov == 1
-                        ? send(conn->fd, iov->iov_base, iov->iov_len, MSG_NOSIGNAL)
-                        : sendmsg(conn->fd, &msg, MSG_NOSIGNAL);
+        ssize_t n = gp_wire_send(stream->wire, conn->fd, iov, n_iov, 0);
 
         conn->stats.tx_writes++;
-        if (n < 0 && errno == EAGAIN) { /* blocked for XPORT_CHECK_S */
+        if (n == -EAGAIN) { /* blocked for XPORT_CHECK_S, or interrupted */
             if (xport_liveness_lost(&tcp_of(conn)->live, conn->fd, NULL))
                 return -ETIMEDOUT;
-        } else if (n < 0 && errno != EINTR) {
-            return errno == EPIPE ? -ECONNRESET : -errno;
+        } else if (n < 0) {
+            return (int)n;
         }
         conn->stats.tx_bytes += (size_t)gp_max(n, (ssize_t)0);
         xport_iov_advance(&iov, &n_iov, (size_t)gp_max(n, (ssize_t)0));
@@ -59,22 +56,23 @@ tcp_write(struct xport_stream *stream, struct iovec *iov, size_t n_iov)
 GP_HOT static int
 tcp_flush_now(struct xport_conn *conn)
 {
-    ssize_t n =
-        send(conn->fd, conn->tx.base, xport_pending(conn), MSG_NOSIGNAL | MSG_DONTWAIT);
+    struct xport_stream *stream = xport_stream_of(conn);
+    struct iovec iov = {conn->tx.base, xport_pending(conn)};
+    ssize_t n = gp_wire_send(stream->wire, conn->fd, &iov, 1, MSG_DONTWAIT);
 
-    if (n < 0 && errno != EAGAIN && errno != EINTR)
-        return errno == EPIPE ? -ECONNRESET : -errno;
-    return xport_stream_gone(xport_stream_of(conn), (size_t)gp_max(n, (ssize_t)0));
+    if (n < 0 && n != -EAGAIN)
+        return (int)n;
+    return xport_stream_gone(stream, (size_t)gp_max(n, (ssize_t)0));
 }
 
 GP_HOT static int
 read_with(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n, int flags)
 {
-    ssize_t n = recv(stream->conn.fd, buf, len, flags);
+    ssize_t n = gp_wire_recv(stream->wire, stream->conn.fd, buf, len, flags);
 
     stream->conn.stats.rx_reads++;
     if (n < 0)
-        return errno == EINTR ? -EAGAIN : -errno;
+        return (int)n;
     if (n == 0)
         return -ECONNRESET;
     *ret_n = (size_t)n;
@@ -96,6 +94,8 @@ tcp_read_asleep(struct xport_stream *stream, void *buf, size_t len, size_t *ret_
 static int
 tcp_wait(struct xport_stream *stream, uint64_t deadline_ns)
 {
+    if (gp_wire_pending(stream->wire))
+        return 0;
     return gp_net_wait(stream->conn.fd, POLLIN, deadline_ns);
 }
 
@@ -196,5 +196,15 @@ xport_tcp_new(int fd, uint32_t frame_max, struct xport_conn **ret, struct gp_err
         stay_local(&tcp->stream.conn, fd);
     tcp->stream.conn.fd = fd; /* from here on it is ours */
     *ret = &tcp->stream.conn;
+    return 0;
+}
+
+int
+xport_wire_start(struct xport_conn *conn, struct gp_wire *wire, struct gp_err *err)
+{
+    if (conn->ops != &tcp_ops || xport_stream_of(conn)->wire)
+        return gp_err_set(err, -EINVAL, "no place for a layer below %s",
+                          conn->ops->name);
+    xport_stream_of(conn)->wire = wire;
     return 0;
 }

@@ -140,7 +140,7 @@ stripes_open(struct stub_link *link, uint32_t n)
     r = n ? stripes_connect(link, fds, n, &err)
           : gp_err_set(&err, -ENOTSUP, "the server takes none");
     if (r >= 0)
-        r = xport_stripes_add(link->conn, fds, n, &err);
+        r = xport_stripes_add(link->conn, fds, NULL, n, &err);
     if (r < 0) {
         gp_log_info("stub", "no further connections: %s", gp_err_msg(&err, r));
         for (uint32_t i = 0; i < n; i++)

@@ -20,7 +20,7 @@ h_gp_lanes(struct wrk *w, const struct wire_args_gp_lanes *a, struct wrk_reply *
     if (a->n == 0 || a->n > XPORT_STRIPES_MAX)
         return CUDA_ERROR_INVALID_VALUE;
     fds = wrk_supervisor_stripes(a->n);
-    if (!fds || xport_stripes_add(w->priv->conn, fds, a->n, &err) < 0) {
+    if (!fds || xport_stripes_add(w->priv->conn, fds, NULL, a->n, &err) < 0) {
         gp_log_warn("worker", "no further connections: %s",
                     err.code ? err.msg : "they did not arrive");
         return CUDA_SUCCESS;

@@ -6,6 +6,7 @@
  * are skipped (`make test-rdma` runs them in a guest with Soft-RoCE).
  */
 #include "ut_rdma.h"
+#include "ut_wire.h"
 
 #include "gp_err.h"
 #include "gp_net.h"
@@ -30,7 +31,8 @@ enum kind {
     BELLS /* shared memory, with them */,
     RDMA,
     PACKED /* TCP, all that can be compressed */,
-    LANES /* TCP, payloads in stripes */
+    LANES, /* TCP, payloads in stripes */
+    LAYER  /* the same, with a layer between all bytes and their sockets */
 };
 
 struct link {
@@ -45,19 +47,24 @@ soon(void)
 }
 
 static void
-lanes_make(struct link *link)
+lanes_make(struct link *link, bool layer)
 {
+    struct gp_wire *my_wires[3] = {NULL}, *their_wires[3] = {NULL};
     int mine[3], theirs[3], pair[2];
 
     for (int i = 0; i < 3; i++) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
         mine[i] = pair[0];
         theirs[i] = pair[1];
+        if (layer) {
+            my_wires[i] = ut_wire_new();
+            their_wires[i] = ut_wire_new();
+        }
     }
     assert_int_equal(xport_blocks_start(link->client, XPORT_PACK_NEVER, NULL), 0);
     assert_int_equal(xport_blocks_start(link->worker, XPORT_PACK_NEVER, NULL), 0);
-    assert_int_equal(xport_stripes_add(link->client, mine, 3, NULL), 0);
-    assert_int_equal(xport_stripes_add(link->worker, theirs, 3, NULL), 0);
+    assert_int_equal(xport_stripes_add(link->client, mine, my_wires, 3, NULL), 0);
+    assert_int_equal(xport_stripes_add(link->worker, theirs, their_wires, 3, NULL), 0);
     xport_stripes_use(link->client);
     xport_stripes_use(link->worker);
 }
@@ -65,11 +72,12 @@ lanes_make(struct link *link)
 static void
 link_make(struct link *link, enum kind kind)
 {
+    bool plain = kind == TCP || kind == PACKED || kind == LANES || kind == LAYER;
     int fd[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
     link->raw_fd = fd[0];
-    if (kind == TCP || kind == PACKED || kind == LANES) {
+    if (plain) {
         assert_int_equal(xport_tcp_new(fd[0], FRAME_MAX, &link->client, NULL), 0);
         assert_int_equal(xport_tcp_new(fd[1], FRAME_MAX, &link->worker, NULL), 0);
     }
@@ -77,9 +85,13 @@ link_make(struct link *link, enum kind kind)
         assert_int_equal(xport_blocks_start(link->client, XPORT_PACK_ALWAYS, NULL), 0);
         assert_int_equal(xport_blocks_start(link->worker, XPORT_PACK_ALWAYS, NULL), 0);
     }
-    if (kind == LANES)
-        lanes_make(link);
-    if (kind == TCP || kind == PACKED || kind == LANES)
+    if (kind == LAYER) {
+        assert_int_equal(xport_wire_start(link->client, ut_wire_new(), NULL), 0);
+        assert_int_equal(xport_wire_start(link->worker, ut_wire_new(), NULL), 0);
+    }
+    if (kind == LANES || kind == LAYER)
+        lanes_make(link, kind == LAYER);
+    if (plain)
         return;
     if (kind == RDMA) {
         ut_rdma_pair(ut_rdma_addr(), fd, &link->client, &link->worker);
@@ -763,6 +775,10 @@ address_without_rdma_is_named(void **state)
     {                                                                                  \
         name(LANES);                                                                   \
     }                                                                                  \
+    static void name##_layer(void **state)                                             \
+    {                                                                                  \
+        name(LAYER);                                                                   \
+    }                                                                                  \
     static void name##_shm(void **state)                                               \
     {                                                                                  \
         name(SHM);                                                                     \
@@ -774,8 +790,8 @@ address_without_rdma_is_named(void **state)
     }
 #define EACH(name)                                                                     \
     cmocka_unit_test(name##_tcp), cmocka_unit_test(name##_packed),                     \
-        cmocka_unit_test(name##_lanes), cmocka_unit_test(name##_shm),                  \
-        cmocka_unit_test(name##_rdma)
+        cmocka_unit_test(name##_lanes), cmocka_unit_test(name##_layer),                \
+        cmocka_unit_test(name##_shm), cmocka_unit_test(name##_rdma)
 
 OVER_EACH(frames_arrive_in_order_and_aligned)
 OVER_EACH(nothing_leaves_before_a_flush)
