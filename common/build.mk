@@ -8,6 +8,6 @@ COMMON_SRCS := common/gp_err.c common/gp_log.c common/gp_time.c common/gp_str.c 
 FATBIN_SRCS := common/gp_fatbin.c
 
 # Who calls it links -lmicrohttpd; nobody else does.
-HTTP_SRCS := common/gp_http_room.c
+HTTP_SRCS := common/gp_http.c common/gp_metrics.c
 
 $(eval $(call static_lib,common,$(COMMON_SRCS) $(FATBIN_SRCS) $(HTTP_SRCS),common))

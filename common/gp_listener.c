@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gp_listener.h"
 
+#include "gp_log.h"
 #include "gp_net.h"
 #include "gp_time.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -67,4 +69,21 @@ gp_listener_fini(struct gp_listener *l)
     gp_loop_timer_del(&l->pause);
     gp_loop_fd_del(&l->src);
     close(fd);
+}
+
+/* Clients wait in the kernel's queue meanwhile. */
+void
+gp_listener_log_trouble(struct gp_log_limit *limit, const char *area, int error)
+{
+    uint32_t skipped;
+
+    if (gp_log_limit_ok(limit, &skipped))
+        gp_log_warn(area,
+                    "cannot accept a connection: %s; it is tried again every %d ms%s "
+                    "(%u such lines left out)",
+                    strerror(-error), GP_LISTENER_PAUSE_MS,
+                    error == -EMFILE ? ", raise the limit of open files (ulimit -n, "
+                                       "LimitNOFILE= of the unit)"
+                                     : "",
+                    skipped);
 }

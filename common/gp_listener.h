@@ -23,6 +23,8 @@
 /* Connections per turn of the loop. */
 #define GP_LISTENER_BATCH 32
 
+struct gp_log_limit;
+
 struct gp_listener {
     struct gp_loop *loop;
     struct gp_loop_fd src;
@@ -38,5 +40,9 @@ int gp_listener_init(struct gp_listener *listener, struct gp_loop *loop, int fd,
                      void (*on_accept)(struct gp_listener *, int fd),
                      void (*on_trouble)(struct gp_listener *, int error));
 void gp_listener_fini(struct gp_listener *listener); /* not initialised: a no-op */
+
+/* For an owner's on_trouble: a warning in the log with the remedy, at most as often as
+ * @limit allows. */
+void gp_listener_log_trouble(struct gp_log_limit *limit, const char *area, int error);
 
 #endif

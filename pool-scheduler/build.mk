@@ -19,7 +19,7 @@ SCHED_SRCS := pool-scheduler/sched_daemon.c pool-scheduler/sched_session.c \
     pool-scheduler/sched_auth.c \
     pool-scheduler/sched_handle_proof.c pool-scheduler/sched_handle_server.c pool-scheduler/sched_handle_session.c \
     pool-scheduler/sched_handle_admin.c pool-scheduler/sched_status.c \
-    pool-scheduler/sched_metrics.c pool-scheduler/sched_metrics_text.c \
+    pool-scheduler/sched_metrics_text.c \
     pool-scheduler/sched_pod.c pool-scheduler/sched_watch_pool.c
 
 $(eval $(call static_lib,sched,$(SCHED_SRCS),$(SCHED_INCS)))

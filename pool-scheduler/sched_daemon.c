@@ -4,6 +4,7 @@
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_log.h"
+#include "gp_metrics.h"
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
@@ -11,7 +12,7 @@
 #include "sched_commit.h"
 #include "sched_ending.h"
 #include "sched_handle.h"
-#include "sched_metrics.h"
+#include "sched_metrics_text.h"
 #include "sched_serve.h"
 #include "sched_store.h"
 #include "ticket_key.h"
@@ -107,31 +108,17 @@ on_accept_local(struct gp_listener *listener, int fd)
 }
 
 static void
-accept_trouble(struct sched *sched, int error)
-{
-    uint32_t skipped;
-
-    if (gp_log_limit_ok(&sched->accept_log, &skipped))
-        gp_log_warn("sched",
-                    "cannot accept a connection: %s; it is tried again every %d ms%s "
-                    "(%u such lines left out)",
-                    strerror(-error), GP_LISTENER_PAUSE_MS,
-                    error == -EMFILE ? ", raise the limit of open files (ulimit -n, "
-                                       "LimitNOFILE= of the unit)"
-                                     : "",
-                    skipped);
-}
-
-static void
 on_trouble(struct gp_listener *listener, int error)
 {
-    accept_trouble(container_of(listener, struct sched, listener), error);
+    gp_listener_log_trouble(&container_of(listener, struct sched, listener)->accept_log,
+                            "sched", error);
 }
 
 static void
 on_trouble_local(struct gp_listener *listener, int error)
 {
-    accept_trouble(container_of(listener, struct sched, local), error);
+    gp_listener_log_trouble(&container_of(listener, struct sched, local)->accept_log,
+                            "sched", error);
 }
 
 static void
@@ -273,7 +260,8 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     if (!r)
         warn_of_open_doors(sched);
     if (!r && config->metrics_listen)
-        r = sched_metrics_start(sched, config->metrics_listen, &sched->metrics, err);
+        r = gp_metrics_start(sched->loop, config->metrics_listen, 0, "metrics",
+                             sched_metrics_write, sched, &sched->metrics, err);
     if (!r && config->kube_pods)
         r = sched_kube_start(sched, err);
     if (!r)
@@ -297,7 +285,7 @@ sched_fini(struct sched *sched)
         sched_commit(sched, NULL);
     while (sched->conns)
         sched_serve_end(sched->conns);
-    sched_metrics_stop(sched->metrics);
+    gp_metrics_stop(sched->metrics);
     gp_listener_fini(&sched->listener);
     gp_listener_fini(&sched->local);
     sched_kube_stop(sched->kube);

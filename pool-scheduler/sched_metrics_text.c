@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sched_metrics_text.h"
 
+#include "gp_metrics.h"
 #include "gp_time.h"
 #include "sched_ending.h"
 
@@ -114,19 +115,6 @@ put_cards(FILE *f, const struct sched *sched)
 
 /* ------------------------------------------------------------ per session -- */
 
-/* A label's value: printable already (sched_session.c), quotes are escaped here. */
-static void
-put_label(FILE *f, const char *name, const char *value)
-{
-    fprintf(f, "%s=\"", name);
-    for (; *value; value++) {
-        if (*value == '"' || *value == '\\')
-            fputc('\\', f);
-        fputc(*value, f);
-    }
-    fputc('"', f);
-}
-
 /* A field of what was reported of each slice, summed over a session. */
 struct session_metric {
     const char *name, *type;
@@ -152,7 +140,7 @@ static void
 put_session_line(FILE *f, const char *name, const struct sched_session *s, double value)
 {
     fprintf(f, "%s{session=\"%s\",", name, s->name);
-    put_label(f, "owner", s->owner->name);
+    gp_metrics_label(f, "owner", s->owner->name);
     fprintf(f, "} %.9g\n", value);
 }
 
@@ -221,11 +209,11 @@ put_container_labels(FILE *f, const struct sched_session *s)
 {
     const char *at = strchr(s->owner->name, '@');
 
-    put_label(f, "container_name", s->program);
+    gp_metrics_label(f, "container_name", s->program);
     fputs(",namespace=\"gpupool\",", f);
-    put_label(f, "node", at ? at + 1 : s->owner->name);
+    gp_metrics_label(f, "node", at ? at + 1 : s->owner->name);
     fputc(',', f);
-    put_label(f, "pod_name", s->name);
+    gp_metrics_label(f, "pod_name", s->name);
 }
 
 static void
@@ -301,8 +289,10 @@ slice_cards(const struct sched_slice *slice)
 }
 
 void
-sched_metrics_write(const struct sched *sched, FILE *f)
+sched_metrics_write(const void *arg, FILE *f)
 {
+    const struct sched *sched = arg;
+
     put_totals(f, sched);
     put_cards(f, sched);
     put_sessions(f, sched);

@@ -25,7 +25,7 @@
 struct ctl_transcript;
 struct sched_conn;
 struct sched_kube;
-struct sched_metrics;
+struct gp_metrics;
 struct sched_pod;
 struct sched_store;
 struct ticket_key;
@@ -95,7 +95,7 @@ struct sched {
         void (*orphaned)(struct sched *sched, struct sched_session *session);
     } commit;
     struct ticket_key *key;
-    struct sched_metrics *metrics;
+    struct gp_metrics *metrics;
     struct sched_kube *kube; /* NULL: pods are not served; sched_pod.c's */
     struct sched_conn *conns;
     struct sched_link unproven; /* oldest first */

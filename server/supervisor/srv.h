@@ -26,7 +26,7 @@ struct srv_attach;
 struct srv_images;
 struct srv_inventory;
 struct srv_jail;
-struct srv_metrics;
+struct gp_metrics;
 struct srv_register;
 struct srv_session;
 struct srv_worker;
@@ -70,7 +70,7 @@ struct srv {
     struct srv_arbiter *arbiter;
     struct gp_loop_fd alarm; /* of the arbiter: srv_worker_overdue() */
     struct srv_register *reg;
-    struct srv_metrics *metrics;
+    struct gp_metrics *metrics;
     struct srv_images *images;
     struct srv_jail *jail;
     uint64_t image_bytes; /* they may hold; 0: none are kept */

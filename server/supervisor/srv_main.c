@@ -15,6 +15,7 @@
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_log.h"
+#include "gp_metrics.h"
 #include "gp_net.h"
 #include "gp_size.h"
 #include "gp_str.h"
@@ -58,33 +59,19 @@ on_accept_local(struct gp_listener *listener, int fd)
     srv_attach_accept(container_of(listener, struct srv, local_listener), fd, true);
 }
 
-/* Clients wait in the kernel's queue meanwhile. */
-static void
-accept_trouble(struct srv *srv, int error)
-{
-    uint32_t skipped;
-
-    if (gp_log_limit_ok(&srv->accept_log, &skipped))
-        gp_log_warn("server",
-                    "cannot accept a connection: %s; it is tried again every %d ms%s "
-                    "(%u such lines left out)",
-                    strerror(-error), GP_LISTENER_PAUSE_MS,
-                    error == -EMFILE ? ", raise the limit of open files (ulimit -n, "
-                                       "LimitNOFILE= of the unit)"
-                                     : "",
-                    skipped);
-}
-
 static void
 on_trouble(struct gp_listener *listener, int error)
 {
-    accept_trouble(container_of(listener, struct srv, listener), error);
+    gp_listener_log_trouble(&container_of(listener, struct srv, listener)->accept_log,
+                            "server", error);
 }
 
 static void
 on_trouble_local(struct gp_listener *listener, int error)
 {
-    accept_trouble(container_of(listener, struct srv, local_listener), error);
+    gp_listener_log_trouble(
+        &container_of(listener, struct srv, local_listener)->accept_log, "server",
+        error);
 }
 
 static void
@@ -248,7 +235,7 @@ open_doors(struct srv *srv, struct gp_err *err)
                 srv->endpoint, srv->conf.driver, srv_inventory_count(srv->inventory));
     r = start_arbiter(srv, err);
     if (r == 0)
-        r = srv_metrics_start(srv, &srv->metrics, err);
+        r = srv_metrics_start(srv, err);
     if (r == 0)
         r = srv_register_start(srv, &srv->reg, err);
     return r < 0 ? r : write_ready(srv, err);
@@ -351,7 +338,7 @@ static void
 srv_fini(struct srv *srv)
 {
     gp_loop_timer_del(&srv->expiry);
-    srv_metrics_free(srv->metrics);
+    gp_metrics_stop(srv->metrics);
     srv_register_free(srv->reg);
     srv_attach_free_all(srv);
     for (struct srv_worker *w = srv->workers; w; w = w->next)

@@ -1,42 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "srv_metrics.h"
 
-#include "gp_err.h"
-#include "gp_http_room.h"
-#include "gp_log.h"
-#include "gp_net.h"
-#include "gp_time.h"
+#include "gp_metrics.h"
 #include "srv.h"
 #include "srv_images.h"
 #include "srv_inventory.h"
 #include "srv_register.h"
 #include "srv_session.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <microhttpd.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/epoll.h>
 
 #define METRICS_PORT 9481
-/* Scrapers come one at a time; more are somebody else. */
-#define METRICS_CONNECTIONS 16
-#define METRICS_TIMEOUT_S 10
-
-struct srv_metrics {
-    struct srv *srv;
-    struct MHD_Daemon *daemon;
-    struct gp_http_room room;
-    struct gp_loop_fd src;
-    struct gp_loop_timer timer;
-};
 
 static void
 put_head(FILE *out, const char *name, const char *type, const char *help)
 {
-    fprintf(out, "# HELP gpupool_server_%s %s\n# TYPE gpupool_server_%s %s\n", name,
-            help, name, type);
+    char full[96];
+
+    snprintf(full, sizeof(full), "gpupool_server_%s", name);
+    gp_metrics_head(out, full, type, help);
 }
 
 static void
@@ -190,8 +173,10 @@ put_links(FILE *out, const struct srv *srv)
 }
 
 static void
-put_all(FILE *out, const struct srv *srv)
+put_all(const void *arg, FILE *out)
 {
+    const struct srv *srv = arg;
+
     put_head(out, "sessions", "gauge", "Sessions known here.");
     fprintf(out, "gpupool_server_sessions %u\n", srv->n_sessions);
     put_head(out, "attachments", "gauge", "Client processes being served.");
@@ -209,135 +194,11 @@ put_all(FILE *out, const struct srv *srv)
     put_sessions(out, srv);
 }
 
-static enum MHD_Result
-answer(struct MHD_Connection *conn, unsigned status, char *text, size_t len)
-{
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
-    enum MHD_Result r;
-
-    if (!response) {
-        free(text);
-        return MHD_NO;
-    }
-    MHD_add_response_header(response, "Content-Type", "text/plain; version=0.0.4");
-    r = MHD_queue_response(conn, status, response);
-    MHD_destroy_response(response);
-    return r;
-}
-
-static enum MHD_Result
-on_request(void *arg, struct MHD_Connection *conn, const char *url, const char *method,
-           const char *version, const char *upload, size_t *upload_size, void **state)
-{
-    struct srv_metrics *m = arg;
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out;
-
-    (void)version;
-    (void)upload;
-    (void)upload_size;
-    (void)state;
-    out = open_memstream(&text, &len);
-    if (!out)
-        return MHD_NO;
-    if (strcmp(method, "GET") != 0 || strcmp(url, "/metrics") != 0) {
-        fputs("there is only GET /metrics\n", out);
-        fclose(out);
-        return answer(conn, MHD_HTTP_NOT_FOUND, text, len);
-    }
-    put_all(out, m->srv);
-    fclose(out);
-    return answer(conn, MHD_HTTP_OK, text, len);
-}
-
-static void on_timer(struct gp_loop_timer *timer);
-
-static void
-run(struct srv_metrics *m)
-{
-    MHD_UNSIGNED_LONG_LONG ms;
-
-    gp_http_room_run(&m->room, m->daemon);
-    gp_loop_timer_del(&m->timer);
-    if (MHD_get_timeout(m->daemon, &ms) == MHD_YES)
-        gp_loop_timer_set(m->srv->loop, &m->timer, gp_now_ns() + ms * GP_NS_PER_MS,
-                          on_timer);
-}
-
-static void
-on_timer(struct gp_loop_timer *timer)
-{
-    run(container_of(timer, struct srv_metrics, timer));
-}
-
-static void
-on_ready(struct gp_loop_fd *src, uint32_t revents)
-{
-    (void)revents;
-    run(container_of(src, struct srv_metrics, src));
-}
-
-static int
-start(struct srv_metrics *m, struct gp_err *err)
-{
-    const union MHD_DaemonInfo *info;
-    int fd;
-    int r;
-
-    m->room.max = METRICS_CONNECTIONS / 2;
-    r = gp_net_listen(m->srv->conf.metrics_listen, METRICS_PORT, GP_HTTP_BACKLOG, &fd,
-                      err);
-    if (r < 0)
-        return r;
-    m->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, m,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, METRICS_CONNECTIONS,
-        MHD_OPTION_NOTIFY_CONNECTION, gp_http_room_notify, &m->room,
-        MHD_OPTION_CONNECTION_TIMEOUT, METRICS_TIMEOUT_S, MHD_OPTION_END);
-    if (!m->daemon) {
-        close(fd);
-        return gp_err_set(err, -EIO, "cannot serve metrics on %s",
-                          m->srv->conf.metrics_listen);
-    }
-    info = MHD_get_daemon_info(m->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    if (!info)
-        return gp_err_set(err, -ENOTSUP, "this libmicrohttpd has no epoll mode");
-    gp_log_info("server", "metrics on port %u", gp_net_port(fd));
-    return gp_loop_fd_add(m->srv->loop, &m->src, info->epoll_fd, EPOLLIN, on_ready);
-}
-
 int
-srv_metrics_start(struct srv *srv, struct srv_metrics **ret, struct gp_err *err)
+srv_metrics_start(struct srv *srv, struct gp_err *err)
 {
-    struct srv_metrics *m;
-    int r;
-
-    *ret = NULL;
     if (!srv->conf.metrics_listen[0])
         return 0;
-    m = calloc(1, sizeof(*m));
-    if (!m)
-        return gp_err_set(err, -ENOMEM, "out of memory");
-    m->srv = srv;
-    r = start(m, err);
-    if (r < 0) {
-        srv_metrics_free(m);
-        return r;
-    }
-    *ret = m;
-    return 0;
-}
-
-void
-srv_metrics_free(struct srv_metrics *m)
-{
-    if (!m)
-        return;
-    gp_loop_timer_del(&m->timer);
-    gp_loop_fd_del(&m->src);
-    if (m->daemon)
-        MHD_stop_daemon(m->daemon);
-    free(m);
+    return gp_metrics_start(srv->loop, srv->conf.metrics_listen, METRICS_PORT, "server",
+                            put_all, srv, &srv->metrics, err);
 }

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prometheus metrics of the server: GET /metrics on --metrics-listen.
+ * The server's numbers as Prometheus text, served on --metrics-listen.
  *
- * libmicrohttpd behind the supervisor's own event loop, no thread; text is made
- * when asked for.  Numbers only, nothing can be changed from here.
+ * Reads, changes nothing; event loop thread only.  Not HTTP (gp_metrics.h).
  */
 #ifndef SRV_METRICS_H
 #define SRV_METRICS_H
 
 struct gp_err;
 struct srv;
-struct srv_metrics;
 
-/* Without --metrics-listen a no-op with *ret = NULL. */
-int srv_metrics_start(struct srv *srv, struct srv_metrics **ret, struct gp_err *err);
-void srv_metrics_free(struct srv_metrics *m); /* NULL is a no-op */
+/* Sets srv->metrics, which gp_metrics_stop() ends; a no-op without --metrics-listen. */
+int srv_metrics_start(struct srv *srv, struct gp_err *err);
 
 #endif

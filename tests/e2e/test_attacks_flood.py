@@ -101,3 +101,53 @@ def test_scheduler_without_descriptors_waits_and_goes_on(case):
         stranger.close()
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
     pool.session(core=20, memory="128MiB").run(case.programs / "vecadd")
+
+
+def scrape(port, path, patience):
+    """Status line, headers and body of GET @path."""
+    with socket.create_connection(("127.0.0.1", port), timeout=patience) as scraper:
+        scraper.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        answer = b""
+        while part := scraper.recv(65536):
+            answer += part
+    head, _, body = answer.decode().partition("\r\n\r\n")
+    return head, body
+
+
+def test_metrics_without_descriptors_wait_and_go_on(case):
+    """A scraper that comes while a daemon has no descriptor left waits in the kernel's
+    queue; the daemon neither spins nor ends, and answers as soon as it has room."""
+    pool = case.pool(servers=1, cards=1)
+    for program in ("gpupool-scheduler", "gpupool-server"):
+        port = case.free_port()
+        pool.restart(pool.pid(program), "--metrics-listen", f"127.0.0.1:{port}")
+        pid = pool.pid(program)
+        case.contains(scrape(port, "/healthz", case.patience)[1], "ok", f"{program} is healthy")
+        case.wait_for(lambda pid=pid, files=len(pool.files(pid)): len(pool.files(pid)) <= files,
+                      "the scraper's descriptor is closed")
+        _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        # No descriptor that is free is below the limit.
+        used = set(os.listdir(f"/proc/{pid}/fd"))
+        room = next(n for n in range(most) if str(n) not in used)
+        lines = pool.log().count("cannot accept a connection")
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (room, most))
+        with socket.create_connection(("127.0.0.1", port), timeout=case.patience) as scraper:
+            scraper.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            case.wait_for(lambda lines=lines:
+                          pool.log().count("cannot accept a connection") > lines,
+                          f"{program} says that it lacks descriptors")
+            before, since = cpu_seconds(pid), time.monotonic()
+            scraper.settimeout(2)
+            try:
+                case.fail(f"{program} answered {scraper.recv(65536)} without a descriptor")
+            except TimeoutError:
+                pass
+            share = (cpu_seconds(pid) - before) / (time.monotonic() - since)
+            case.check(share < 0.3, f"{program} computes {share:.0%} of the time that it waits")
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
+            scraper.settimeout(case.patience)
+            case.contains(scraper.recv(65536).decode(), "200 OK", f"{program}'s answer afterwards")
+        head, body = scrape(port, "/metrics", case.patience)
+        case.contains(head, "text/plain; version=0.0.4", f"{program}'s content type")
+        case.contains(body, "# TYPE gpupool_", f"{program}'s metrics")
+        case.contains(scrape(port, "/nosuch", case.patience)[0], "404", f"{program}: no such path")

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gp_metrics.h"
+
+#include "gp_err.h"
+#include "gp_http.h"
+#include "gp_listener.h"
+#include "gp_log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct gp_metrics {
+    struct gp_http *http;
+    const char *area;
+    struct gp_log_limit accept_log;
+    void (*write)(const void *arg, FILE *out);
+    const void *arg;
+};
+
+static void
+on_request(void *arg, const char *method, const char *path,
+           struct gp_http_answer *answer)
+{
+    const struct gp_metrics *metrics = arg;
+
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
+        answer->status = 405;
+        fputs("only GET is served here\n", answer->body);
+    } else if (!strcmp(path, "/metrics") || !strcmp(path, "/metric")) {
+        answer->type = "text/plain; version=0.0.4; charset=utf-8";
+        metrics->write(metrics->arg, answer->body);
+    } else if (!strcmp(path, "/healthz")) {
+        fputs("ok\n", answer->body);
+    } else {
+        answer->status = 404;
+        fputs("there are /metrics and /healthz here\n", answer->body);
+    }
+}
+
+static void
+on_trouble(void *arg, int error)
+{
+    struct gp_metrics *metrics = arg;
+
+    gp_listener_log_trouble(&metrics->accept_log, metrics->area, error);
+}
+
+int
+gp_metrics_start(struct gp_loop *loop, const char *listen, unsigned default_port,
+                 const char *area, void (*write)(const void *arg, FILE *out),
+                 const void *arg, struct gp_metrics **ret, struct gp_err *err)
+{
+    struct gp_metrics *metrics = calloc(1, sizeof(*metrics));
+    int r;
+
+    if (!metrics)
+        return gp_err_set(err, -ENOMEM, "out of memory");
+    metrics->area = area;
+    metrics->write = write;
+    metrics->arg = arg;
+    r = gp_http_start(loop, listen, default_port, on_request, on_trouble, metrics,
+                      &metrics->http, err);
+    if (r < 0) {
+        gp_metrics_stop(metrics);
+        return gp_err_wrap(err, r, "metrics");
+    }
+    gp_log_info(area, "metrics on port %u", gp_http_port(metrics->http));
+    *ret = metrics;
+    return 0;
+}
+
+void
+gp_metrics_stop(struct gp_metrics *metrics)
+{
+    if (metrics)
+        gp_http_stop(metrics->http);
+    free(metrics);
+}
+
+void
+gp_metrics_head(FILE *out, const char *name, const char *type, const char *help)
+{
+    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+void
+gp_metrics_label(FILE *out, const char *name, const char *value)
+{
+    fprintf(out, "%s=\"", name);
+    for (; *value; value++) {
+        if (*value == '\n') {
+            fputs("\\n", out);
+            continue;
+        }
+        if (*value == '"' || *value == '\\')
+            fputc('\\', out);
+        fputc(*value, out);
+    }
+    fputc('"', out);
+}
