@@ -61,11 +61,10 @@ stub_range_add(struct stub_ranges *set, struct stub_range_node *node)
 bool
 stub_range_find(struct stub_ranges *set, uint64_t addr, void *ret, size_t size)
 {
-    const struct stub_range where = {addr, 1};
     const struct stub_range_node *node;
 
     gp_lock_take(&set->lock);
-    node = stub_range_touching(set, &where);
+    node = stub_range_at(set, addr);
     if (node)
         memcpy(ret, node, size);
     gp_lock_release(&set->lock);

@@ -12,6 +12,7 @@
 #ifndef STUB_RANGE_H
 #define STUB_RANGE_H
 
+#include "gp_base.h"
 #include "gp_lock.h"
 #include "gp_tree.h"
 
@@ -54,6 +55,22 @@ bool stub_range_find(struct stub_ranges *set, uint64_t addr, void *ret, size_t s
 /* Some entry that overlaps @where, NULL if none does. */
 struct stub_range_node *stub_range_touching(const struct stub_ranges *set,
                                             const struct stub_range *where);
+
+/* The entry that holds @addr, NULL if none does. */
+static inline struct stub_range_node *
+stub_range_at(const struct stub_ranges *set, uint64_t addr)
+{
+    struct gp_tree_node *at = set->tree.root;
+
+    while (at) {
+        struct stub_range_node *node = container_of(at, struct stub_range_node, tree);
+
+        if (addr - node->range.start < node->range.size)
+            return node;
+        at = addr < node->range.start ? at->left : at->right;
+    }
+    return NULL;
+}
 
 /* The first entry that begins at @addr or behind it, NULL if none does. */
 struct stub_range_node *stub_range_from(const struct stub_ranges *set, uint64_t addr);

@@ -439,9 +439,9 @@ stub_managed_host_end(struct stub_link *link)
 }
 
 bool
-stub_managed_pending(void)
+stub_managed_has_work(void)
 {
-    return stub_managed_is_on() && !managed_busy && managed_turn()->work != STREAM_NONE;
+    return !managed_busy && managed_turn()->work != STREAM_NONE;
 }
 
 void
@@ -700,11 +700,11 @@ stub_managed_is_pages(uint64_t addr, uint64_t size)
 }
 
 bool
-stub_managed_touches(uint64_t dev, uint64_t size)
+stub_managed_overlaps(uint64_t dev, uint64_t size)
 {
     bool some = false;
 
-    if (!stub_managed_is_on() || managed_busy)
+    if (managed_busy)
         return false;
     gp_lock_take(&managed.lock);
     for (struct managed_range *m = managed.ranges; m && !some; m = m->next) {

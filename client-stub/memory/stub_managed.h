@@ -66,9 +66,6 @@ bool stub_managed_is_pages(uint64_t addr, uint64_t size);
  * by cuMemFree of its address, after stub_managed_drop(). */
 CUresult stub_alloc_mapped(CUdeviceptr *dptr, void *host, uint64_t size);
 
-/* True if the device range [dev, dev + size) overlaps one of ours. */
-bool stub_managed_touches(uint64_t dev, uint64_t size);
-
 /* Device work goes into @stream (STUB_MANAGED_SOME: into several) next.  Here and
  * below: of the current link. */
 void stub_managed_work(uint64_t stream);
@@ -87,9 +84,6 @@ CUresult stub_managed_waited(uint64_t stream);
 void stub_managed_host_begin(struct stub_link *link);
 void stub_managed_host_end(struct stub_link *link);
 
-/* True if the device may have changed shared memory since the last wait. */
-bool stub_managed_pending(void);
-
 /* The program has attached memory to a stream, and may write other memory meanwhile. */
 void stub_managed_attached(void);
 
@@ -105,6 +99,23 @@ stub_managed_is_on(void)
 {
     return __builtin_expect(
         atomic_load_explicit(&stub_managed_on, memory_order_relaxed), false);
+}
+
+bool stub_managed_overlaps(uint64_t dev, uint64_t size);
+bool stub_managed_has_work(void);
+
+/* True if the device range [dev, dev + size) overlaps one of ours. */
+static inline bool
+stub_managed_touches(uint64_t dev, uint64_t size)
+{
+    return stub_managed_is_on() && stub_managed_overlaps(dev, size);
+}
+
+/* True if the device may have changed shared memory since the last wait. */
+static inline bool
+stub_managed_pending(void)
+{
+    return stub_managed_is_on() && stub_managed_has_work();
 }
 
 #endif

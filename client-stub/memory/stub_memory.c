@@ -37,9 +37,7 @@ GP_HOT_DATA _Atomic(bool (*)(uint64_t addr)) stub_memory_shared;
 GP_HOT static struct stub_memory *
 entry_at(uint64_t addr)
 {
-    const struct stub_range where = {addr, 1};
-
-    return (struct stub_memory *)stub_range_touching(&memory, &where);
+    return (struct stub_memory *)stub_range_at(&memory, addr);
 }
 
 /* The same, or the first behind it. */
@@ -262,6 +260,22 @@ stub_memory_find(uint64_t addr, struct stub_memory *ret)
     found = is_live(m);
     if (found)
         *ret = *m;
+    gp_lock_release(&memory.lock);
+    return found;
+}
+
+GP_HOT bool
+stub_memory_find_kind(uint64_t addr, uint64_t n, enum stub_memory_kind *ret)
+{
+    const struct stub_memory *m;
+    bool found;
+
+    gp_lock_take(&memory.lock);
+    m = entry_at(addr);
+    found =
+        is_live(m) && n <= m->range.size && addr - m->range.start <= m->range.size - n;
+    if (found)
+        *ret = m->kind;
     gp_lock_release(&memory.lock);
     return found;
 }

@@ -88,6 +88,10 @@ bool stub_memory_take_wanted(struct stub_memory *ret);
 /* The entry of @addr; false: there is none. */
 bool stub_memory_find(uint64_t addr, struct stub_memory *ret);
 
+/* The kind of the entry that holds all of [addr, addr + n); false: there is none.  For
+ * the copies, which need no more of it. */
+bool stub_memory_find_kind(uint64_t addr, uint64_t n, enum stub_memory_kind *ret);
+
 /* The server of the current link handed out @addr: reserve it and enter it, over what
  * was there.  CUDA_ERROR_OUT_OF_MEMORY: nobody could tell whose memory it is, or there
  * is no room. */

@@ -25,85 +25,83 @@ static CUresult (*const copy_paths[STUB_PATHS])(struct stub_copy *copy) = {
     [STUB_PATH_PAYLOAD] = stub_path_payload,
 };
 
-/* Between the host and a device.  What every copy checks comes first; an empty one is
- * done. */
-static CUresult
-copy_run(struct stub_copy *copy)
+/* The path of @row could not do it after all. */
+static GP_COLD CUresult
+copy_take_next_path(struct stub_copy *copy, const struct stub_path_row *row)
 {
-    const struct stub_path_row *row = NULL;
+    CUresult r = WIRE_RESULT_SEND_BYTES;
+
+    while (r == WIRE_RESULT_SEND_BYTES &&
+           (row = stub_path_next(copy->direction, copy->facts, row))) {
+        if (stub_tracing)
+            stub_path_trace(row, copy->direction, copy->n);
+        r = copy_paths[row->path](copy);
+    }
+    return r;
+}
+
+/* Between the host and a device.  What every copy checks comes first; an empty one is
+ * done.  Inlined, because the calls below know the direction, and many of the stream;
+ * fields of @copy that belong to a fact are set with it. */
+static inline __attribute__((always_inline)) CUresult
+copy_run(enum stub_direction direction, bool blocking, CUdeviceptr dst, CUdeviceptr src,
+         uint64_t n, CUstream stream, bool per_thread)
+{
+    const struct stub_path_row *row;
+    struct stub_copy copy;
     CUresult r = stub_enter();
 
     if (r == CUDA_SUCCESS)
-        r = stub_stream_get(copy->stream, copy->per_thread, &copy->stream_id);
-    if (r != CUDA_SUCCESS || copy->n == 0)
+        r = stub_stream_get(stream, per_thread, &copy.stream_id);
+    if (r != CUDA_SUCCESS || n == 0)
         return r;
-    if (!stub_copy_host_side(copy))
+    copy.direction = direction;
+    copy.blocking = blocking;
+    copy.per_thread = per_thread;
+    copy.dst = dst;
+    copy.src = src;
+    copy.n = n;
+    copy.stream = stream;
+    if (!stub_copy_host_side(&copy))
         return CUDA_ERROR_INVALID_VALUE;
-    r = stub_copy_find_facts(copy);
+    r = stub_copy_find_facts(&copy);
     if (r != CUDA_SUCCESS)
         return r;
-    do {
-        row = stub_path_choose(copy->direction, copy->facts, copy->n, row);
-        if (row)
-            r = copy_paths[row->path](copy);
-    } while (row && r == WIRE_RESULT_SEND_BYTES);
-    return r;
+    row = stub_path_choose(direction, copy.facts, n);
+    r = copy_paths[row->path](&copy);
+    return likely(r != WIRE_RESULT_SEND_BYTES) ? r : copy_take_next_path(&copy, row);
 }
 
 CUresult
 stub_impl_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount,
                           bool per_thread)
 {
-    struct stub_copy copy = {.direction = STUB_H2D,
-                             .blocking = true,
-                             .per_thread = per_thread,
-                             .dst = dstDevice,
-                             .src = (uintptr_t)srcHost,
-                             .n = ByteCount};
-
-    return copy_run(&copy);
+    return copy_run(STUB_H2D, true, dstDevice, (uintptr_t)srcHost, ByteCount, NULL,
+                    per_thread);
 }
 
 CUresult
 stub_impl_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
                                size_t ByteCount, CUstream hStream, bool per_thread)
 {
-    struct stub_copy copy = {.direction = STUB_H2D,
-                             .per_thread = per_thread,
-                             .dst = dstDevice,
-                             .src = (uintptr_t)srcHost,
-                             .n = ByteCount,
-                             .stream = hStream};
-
-    return copy_run(&copy);
+    return copy_run(STUB_H2D, false, dstDevice, (uintptr_t)srcHost, ByteCount, hStream,
+                    per_thread);
 }
 
 CUresult
 stub_impl_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                           bool per_thread)
 {
-    struct stub_copy copy = {.direction = STUB_D2H,
-                             .blocking = true,
-                             .per_thread = per_thread,
-                             .dst = (uintptr_t)dstHost,
-                             .src = srcDevice,
-                             .n = ByteCount};
-
-    return copy_run(&copy);
+    return copy_run(STUB_D2H, true, (uintptr_t)dstHost, srcDevice, ByteCount, NULL,
+                    per_thread);
 }
 
 CUresult
 stub_impl_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                                CUstream hStream, bool per_thread)
 {
-    struct stub_copy copy = {.direction = STUB_D2H,
-                             .per_thread = per_thread,
-                             .dst = (uintptr_t)dstHost,
-                             .src = srcDevice,
-                             .n = ByteCount,
-                             .stream = hStream};
-
-    return copy_run(&copy);
+    return copy_run(STUB_D2H, false, (uintptr_t)dstHost, srcDevice, ByteCount, hStream,
+                    per_thread);
 }
 
 /* ---- between devices -------------------------------------------------------- */
@@ -117,7 +115,7 @@ copy_is_of_host(CUdeviceptr dst, CUdeviceptr src, size_t n)
         (stub_copy_is_host(dst, n) || stub_copy_is_host(src, n)))
         return true;
     if (unlikely(stub_tracing))
-        stub_path_choose(STUB_D2D, 0, n, NULL);
+        stub_path_choose(STUB_D2D, 0, n);
     return false;
 }
 
@@ -154,7 +152,7 @@ copy_host_to_host(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream,
                              .n = n,
                              .stream = stream};
 
-    return copy_paths[stub_path_choose(STUB_H2H, 0, n, NULL)->path](&copy);
+    return copy_paths[stub_path_choose(STUB_H2H, 0, n)->path](&copy);
 }
 
 static CUresult

@@ -47,7 +47,7 @@ array_from_host(uint16_t number, CUarray dst, size_t offset, const void *src, si
     if (!src)
         return CUDA_ERROR_INVALID_VALUE;
     stub_d2h_async_wait(src, n);
-    small = stub_path_choose(STUB_H2D, facts, n, NULL)->path == STUB_PATH_INLINE;
+    small = stub_path_choose(STUB_H2D, facts, n)->path == STUB_PATH_INLINE;
     r = stub_call_begin(&c, number,
                         (uint32_t)sizeof(*req) + (small ? wire_align((uint32_t)n) : 0));
     if (r != CUDA_SUCCESS)
@@ -84,7 +84,7 @@ array_to_host(uint16_t number, void *dst, CUarray src, size_t offset, size_t n,
         return r;
     if (!dst)
         return CUDA_ERROR_INVALID_VALUE;
-    (void)stub_path_choose(STUB_D2H, 0, n, NULL); /* always payload */
+    (void)stub_path_choose(STUB_D2H, 0, n); /* always payload */
     r = stub_call_begin(&c, number, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;

@@ -17,29 +17,25 @@
 #define MAY_BE_IN_FLIGHT (64u * 1024u)
 
 static bool
-is_within(const struct stub_memory *m, uint64_t addr, uint64_t n)
+is_of_device(enum stub_memory_kind kind)
 {
-    return n <= m->range.size && addr - m->range.start <= m->range.size - n;
+    return kind == STUB_MEMORY_DEVICE || kind == STUB_MEMORY_MANAGED;
 }
 
 bool
 stub_copy_inside(uint64_t addr, uint64_t n)
 {
-    struct stub_memory m;
+    enum stub_memory_kind kind;
 
-    return stub_memory_find(addr, &m) &&
-           (m.kind == STUB_MEMORY_DEVICE || m.kind == STUB_MEMORY_MANAGED) &&
-           is_within(&m, addr, n);
+    return stub_memory_find_kind(addr, n, &kind) && is_of_device(kind);
 }
 
 bool
 stub_copy_is_host(uint64_t addr, uint64_t n)
 {
-    struct stub_memory m;
+    enum stub_memory_kind kind;
 
-    return stub_memory_find(addr, &m) &&
-           (m.kind == STUB_MEMORY_HOST || m.kind == STUB_MEMORY_REGISTERED) &&
-           is_within(&m, addr, n);
+    return stub_memory_find_kind(addr, n, &kind) && !is_of_device(kind);
 }
 
 bool
@@ -65,14 +61,13 @@ find_captured(struct stub_copy *copy)
 /* Page-locked memory that a kernel may have changed, or may read, in stream order, and
  * that the device has at the same address. */
 static bool
-has_same_address(const void *host, uint64_t n)
+has_same_address(uint64_t host, uint64_t n)
 {
     struct stub_memory m;
 
-    if (stub_pinned_any() && stub_memory_find((uintptr_t)host, &m) &&
-        m.reach == STUB_REACH_SHARED)
-        return is_within(&m, (uintptr_t)host, n);
-    return stub_managed_is_on() && stub_managed_is_pages((uintptr_t)host, n);
+    if (stub_pinned_any() && stub_memory_find(host, &m) && m.reach == STUB_REACH_SHARED)
+        return n <= m.range.size && host - m.range.start <= m.range.size - n;
+    return stub_managed_is_on() && stub_managed_is_pages(host, n);
 }
 
 /* Memory that the device may have changed meanwhile is right only on the server. */
@@ -85,66 +80,72 @@ find_alias(const void *host)
     return alias && stub_copy_is_host(alias, 1) ? 0 : alias;
 }
 
+/* The device side: one allocation of a device, or page-locked memory.  The search is
+ * left out where no row needs it: a blocking copy to pageable memory gets its bytes in
+ * the reply, whatever the address. */
 static uint32_t
-find_h2d(struct stub_copy *copy, const void *host)
+find_device_side(const struct stub_copy *copy)
 {
-    uint32_t facts = copy->n <= STUB_COPY_INLINE ? STUB_COPY_SMALL : 0;
+    CUdeviceptr addr = stub_copy_device_side(copy);
+    enum stub_memory_kind kind;
 
-    if (stub_copy_inside(copy->dst, copy->n))
-        facts |= STUB_COPY_KNOWN;
-    if (facts & STUB_COPY_KNOWN && stub_pinned_find(host, copy->n, &copy->pinned))
+    if (copy->direction == STUB_D2H && copy->blocking && !stub_pinned_any() &&
+        !stub_memory_may_be_host(addr))
+        return 0;
+    if (!stub_memory_find_kind(addr, copy->n, &kind))
+        return 0;
+    return is_of_device(kind) ? STUB_COPY_KNOWN : STUB_COPY_OF_HOST;
+}
+
+/* The host side, where the program has memory that the device can reach, too. */
+static GP_COLD uint32_t
+find_host_side(struct stub_copy *copy)
+{
+    const void *host = stub_copy_host_side(copy);
+    uint32_t facts = 0;
+
+    if (has_same_address((uintptr_t)host, copy->n))
+        facts |= STUB_COPY_SAME_ADDRESS;
+    if (copy->blocking && facts && stub_stream_is_idle(copy->stream_id))
+        facts |= STUB_COPY_IDLE;
+    if (copy->facts & STUB_COPY_KNOWN &&
+        (copy->direction == STUB_H2D || copy->blocking) &&
+        stub_pinned_find(host, copy->n, &copy->pinned))
         facts |= STUB_COPY_SHARED_PINNED;
-    copy->alias = find_alias(host);
+    copy->alias = copy->direction == STUB_H2D ? find_alias(host) : 0;
     return copy->alias ? facts | STUB_COPY_ALIAS : facts;
 }
 
 /* What the driver would judge by itself, it judges while the caller waits. */
 static bool
-may_be_unawaited(const struct stub_copy *copy, const void *host)
+may_be_unawaited(const struct stub_copy *copy)
 {
-    return (copy->stream_id == 0 ||
+    return copy->facts & STUB_COPY_KNOWN &&
+           (copy->stream_id == 0 ||
             stub_handle_ok(WIRE_KIND_STREAM, copy->stream_id)) &&
-           stub_d2h_async_possible(stub_link_here(), host, copy->n);
+           stub_d2h_async_possible(stub_link_here(), stub_copy_host_side(copy),
+                                   copy->n);
 }
 
-static uint32_t
-find_d2h(struct stub_copy *copy, const void *host)
-{
-    if (copy->blocking ? !stub_pinned_any() : copy->facts & STUB_COPY_SAME_ADDRESS)
-        return 0;
-    if (!stub_copy_inside(copy->src, copy->n))
-        return 0;
-    if (!copy->blocking)
-        return STUB_COPY_KNOWN |
-               (may_be_unawaited(copy, host) ? STUB_COPY_UNAWAITED : 0);
-    return STUB_COPY_KNOWN |
-           (stub_pinned_find(host, copy->n, &copy->pinned) ? STUB_COPY_SHARED_PINNED
-                                                           : 0);
-}
-
-CUresult
+GP_HOT CUresult
 stub_copy_find_facts(struct stub_copy *copy)
 {
-    CUdeviceptr device = stub_copy_device_side(copy);
-    const void *host = stub_copy_host_side(copy);
-    CUresult r = CUDA_SUCCESS;
+    CUresult r;
 
     copy->facts = copy->blocking ? STUB_COPY_BLOCKING : 0;
-    if (stub_capture_any() && !copy->blocking)
+    if (stub_capture_any() && !copy->blocking) {
         r = find_captured(copy);
-    if (r != CUDA_SUCCESS || copy->facts & STUB_COPY_CAPTURED)
-        return r;
-    if (unlikely(stub_memory_may_be_host(device)) &&
-        stub_copy_is_host(device, copy->n)) {
-        copy->facts |= STUB_COPY_OF_HOST;
-        return CUDA_SUCCESS;
+        if (r != CUDA_SUCCESS || copy->facts & STUB_COPY_CAPTURED)
+            return r;
     }
-    if (has_same_address(host, copy->n))
-        copy->facts |= STUB_COPY_SAME_ADDRESS;
-    if (copy->blocking && copy->facts & STUB_COPY_SAME_ADDRESS &&
-        stub_stream_is_idle(copy->stream_id))
-        copy->facts |= STUB_COPY_IDLE;
-    copy->facts |=
-        copy->direction == STUB_H2D ? find_h2d(copy, host) : find_d2h(copy, host);
+    copy->facts |= find_device_side(copy);
+    if (unlikely(copy->facts & STUB_COPY_OF_HOST))
+        return CUDA_SUCCESS;
+    if (stub_pinned_any() || stub_managed_is_on())
+        copy->facts |= find_host_side(copy);
+    if (copy->direction == STUB_H2D)
+        copy->facts |= copy->n <= STUB_COPY_INLINE ? STUB_COPY_SMALL : 0;
+    else if (!(copy->facts & (STUB_COPY_BLOCKING | STUB_COPY_SAME_ADDRESS)))
+        copy->facts |= may_be_unawaited(copy) ? STUB_COPY_UNAWAITED : 0;
     return CUDA_SUCCESS;
 }

@@ -410,7 +410,7 @@ rect_move(const struct rect *rect, const struct rect_call *call)
         return CUDA_SUCCESS;
     if (direction == STUB_D2H && rect_may_be_async(rect, call))
         facts |= STUB_COPY_KNOWN | STUB_COPY_UNAWAITED;
-    row = stub_path_choose(direction, facts, rect->rows * rect->width, NULL);
+    row = stub_path_choose(direction, facts, rect->rows * rect->width);
     switch (row->path) {
     case STUB_PATH_HOST_COPY:
         rect_on_host(rect);

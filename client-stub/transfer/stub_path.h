@@ -28,8 +28,9 @@ struct stub_copy {
     uint64_t stream_id; /* on the wire */
     uint32_t facts;     /* enum stub_copy_fact */
 
-    CUdeviceptr alias;               /* with STUB_COPY_ALIAS: where the device has it */
-    struct stub_pinned_place pinned; /* with STUB_COPY_SHARED_PINNED */
+    /* Set only with their facts. */
+    CUdeviceptr alias;               /* STUB_COPY_ALIAS: where the device has it */
+    struct stub_pinned_place pinned; /* STUB_COPY_SHARED_PINNED */
 };
 
 static inline void *
@@ -54,11 +55,5 @@ CUresult stub_path_shared_pinned(struct stub_copy *copy);
 CUresult stub_path_d2h_async(struct stub_copy *copy);
 CUresult stub_path_inline(struct stub_copy *copy);
 CUresult stub_path_payload(struct stub_copy *copy);
-
-/* For inline and payload, host to device: begin the frame, with @inlined bytes behind
- * its fixed part, which the caller writes; and what a blocking copy does at its end. */
-CUresult stub_path_begin_h2d(struct stub_copy *copy, struct stub_call *c,
-                             uint32_t inlined);
-CUresult stub_path_end_h2d(const struct stub_copy *copy, CUresult r);
 
 #endif

@@ -5,9 +5,7 @@
  * The frame is not sent at once, and nobody waits for it, unless the address is one
  * that the driver has to judge.
  */
-#include "stub_call.h"
-#include "stub_path.h"
-#include "wire_api.h"
+#include "stub_path_h2d.h"
 
 #include <string.h>
 

@@ -11,53 +11,17 @@
 #include "stub_copy_facts.h"
 #include "stub_d2h_async.h"
 #include "stub_managed.h"
-#include "stub_path.h"
+#include "stub_path_h2d.h"
 #include "stub_stream.h"
 #include "wire_api.h"
 
 #include <string.h>
 
-static_assert(sizeof(struct wire_cuMemcpyHtoD_v2_req) ==
-                  sizeof(struct wire_cuMemcpyHtoDAsync_v2_req),
-              "one writer for both");
 static_assert(sizeof(struct wire_cuMemcpyDtoH_v2_req) ==
                   sizeof(struct wire_cuMemcpyDtoHAsync_v2_req),
               "one writer for both");
 
 /* ---- host to device --------------------------------------------------------- */
-
-CUresult
-stub_path_begin_h2d(struct stub_copy *copy, struct stub_call *c, uint32_t inlined)
-{
-    struct wire_cuMemcpyHtoD_v2_req *req;
-    CUresult r;
-
-    stub_d2h_async_wait(stub_copy_host_side(copy), copy->n);
-    if (stub_managed_is_on() && stub_managed_touches(copy->dst, copy->n))
-        stub_managed_work(copy->stream_id);
-    r = stub_call_begin(
-        c, copy->blocking ? WIRE_CALL_cuMemcpyHtoD_v2 : WIRE_CALL_cuMemcpyHtoDAsync_v2,
-        (uint32_t)sizeof(*req) + inlined);
-    if (r != CUDA_SUCCESS)
-        return r;
-    req = c->body;
-    *req = (struct wire_cuMemcpyHtoD_v2_req){
-        .dstDevice = copy->dst,
-        .hStream = copy->stream_id,
-        .ByteCount = copy->n,
-    };
-    return CUDA_SUCCESS;
-}
-
-/* A blocking copy into memory that the host has too is visible there at once. */
-CUresult
-stub_path_end_h2d(const struct stub_copy *copy, CUresult r)
-{
-    return r == CUDA_SUCCESS && copy->blocking &&
-                   stub_managed_touches(copy->dst, copy->n)
-               ? stub_managed_sync()
-               : r;
-}
 
 /* An address outside of all memory that we know is the driver's to judge, and its
  * result is waited for: programs expect it from this very call. */
@@ -112,7 +76,7 @@ payload_d2h(struct stub_copy *copy)
     struct stub_call c;
     CUresult r;
 
-    if (stub_managed_is_on() && stub_managed_touches(copy->src, copy->n))
+    if (stub_managed_touches(copy->src, copy->n))
         stub_managed_work(copy->stream_id);
     r = stub_call_begin(
         &c, copy->blocking ? WIRE_CALL_cuMemcpyDtoH_v2 : WIRE_CALL_cuMemcpyDtoHAsync_v2,

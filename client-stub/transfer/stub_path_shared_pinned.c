@@ -6,7 +6,7 @@
 #include "stub_call.h"
 #include "stub_d2h_async.h"
 #include "stub_manual.h"
-#include "stub_path.h"
+#include "stub_path_h2d.h"
 #include "stub_stream.h"
 #include "wire_api.h"
 

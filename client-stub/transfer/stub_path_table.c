@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 
 #define H2D (1u << STUB_H2D)
 #define D2H (1u << STUB_D2H)
@@ -60,9 +59,7 @@ static const char *const direction_names[STUB_DIRECTIONS] = {
     [STUB_H2H] = "host-to-host",
 };
 
-/* The number of the first row, counted from 1, for each direction and set of facts that
- * a copy has had so far.  Threads that fill in the same entry write the same number. */
-static _Atomic uint8_t first_rows[STUB_DIRECTIONS][STUB_COPY_FACTS];
+_Atomic uint8_t stub_path_firsts[STUB_DIRECTIONS][STUB_COPY_FACTS];
 
 static const struct stub_path_row *
 path_search(enum stub_direction direction, uint32_t facts,
@@ -76,22 +73,22 @@ path_search(enum stub_direction direction, uint32_t facts,
     return NULL;
 }
 
-GP_HOT const struct stub_path_row *
+const struct stub_path_row *
+stub_path_search_first(enum stub_direction direction, uint32_t facts)
+{
+    const struct stub_path_row *row = path_search(direction, facts, stub_path_rows);
+
+    static_assert(ARRAY_SIZE(stub_path_rows) < UINT8_MAX, "numbers of rows");
+    atomic_store_explicit(&stub_path_firsts[direction][facts % STUB_COPY_FACTS],
+                          (uint8_t)(row - stub_path_rows + 1), memory_order_relaxed);
+    return row;
+}
+
+const struct stub_path_row *
 stub_path_next(enum stub_direction direction, uint32_t facts,
                const struct stub_path_row *after)
 {
-    _Atomic uint8_t *first = &first_rows[direction][facts % STUB_COPY_FACTS];
-    uint8_t known = atomic_load_explicit(first, memory_order_relaxed);
-
-    static_assert(ARRAY_SIZE(stub_path_rows) < UINT8_MAX, "numbers of rows");
-    if (unlikely(after != NULL))
-        return path_search(direction, facts, after + 1);
-    if (unlikely(!known)) {
-        known = (uint8_t)(path_search(direction, facts, stub_path_rows) -
-                          stub_path_rows + 1);
-        atomic_store_explicit(first, known, memory_order_relaxed);
-    }
-    return &stub_path_rows[known - 1];
+    return path_search(direction, facts, after + 1);
 }
 
 const char *

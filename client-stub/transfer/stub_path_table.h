@@ -17,6 +17,7 @@
 #include "gp_base.h"
 #include "stub_call.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -68,9 +69,8 @@ struct stub_path_row {
 extern const struct stub_path_row stub_path_rows[];
 extern const size_t stub_path_rows_n;
 
-/* The first row for such a copy behind @after (NULL: of all).  A path may find that it
- * cannot do it after all (WIRE_RESULT_SEND_BYTES); then the search goes on behind its
- * row.  NULL: there is none, which cannot be where @after is NULL. */
+/* The first row behind @after, for a path that found that it cannot do the copy after
+ * all (WIRE_RESULT_SEND_BYTES).  NULL: there is none. */
 const struct stub_path_row *stub_path_next(enum stub_direction direction,
                                            uint32_t facts,
                                            const struct stub_path_row *after);
@@ -81,14 +81,32 @@ const char *stub_path_name(enum stub_path path);
 void stub_path_trace(const struct stub_path_row *row, enum stub_direction direction,
                      uint64_t n);
 
+/* The number of the first row, counted from 1, for each direction and set of facts that
+ * a copy has had so far; 0: none had them.  Threads that fill in the same entry write
+ * the same number. */
+extern _Atomic uint8_t stub_path_firsts[STUB_DIRECTIONS][STUB_COPY_FACTS];
+
+const struct stub_path_row *stub_path_search_first(enum stub_direction direction,
+                                                   uint32_t facts);
+
+/* The first row for such a copy.  There always is one. */
+static inline const struct stub_path_row *
+stub_path_first(enum stub_direction direction, uint32_t facts)
+{
+    uint8_t known = atomic_load_explicit(
+        &stub_path_firsts[direction][facts % STUB_COPY_FACTS], memory_order_relaxed);
+
+    return likely(known) ? &stub_path_rows[known - 1]
+                         : stub_path_search_first(direction, facts);
+}
+
 /* The same search, and a line for GPUPOOL_TRACE. */
 static inline const struct stub_path_row *
-stub_path_choose(enum stub_direction direction, uint32_t facts, uint64_t n,
-                 const struct stub_path_row *after)
+stub_path_choose(enum stub_direction direction, uint32_t facts, uint64_t n)
 {
-    const struct stub_path_row *row = stub_path_next(direction, facts, after);
+    const struct stub_path_row *row = stub_path_first(direction, facts);
 
-    if (unlikely(stub_tracing) && row)
+    if (unlikely(stub_tracing))
         stub_path_trace(row, direction, n);
     return row;
 }
