@@ -6,6 +6,14 @@ CLI_SRCS := cli/main.c cli/cli_path.c cli/cli_folder.c cli/cli_pool.c cli/cli_ct
     cli/cli_want.c cli/cli_session_file.c cli/cli_session.c cli/cli_child.c cli/cli_run.c \
     cli/cli_daemon.c cli/cli_up.c cli/cli_table.c cli/cli_json.c cli/cli_status.c \
     cli/cli_top.c cli/cli_admin.c cli/cli_transport.c cli/cli_doctor.c \
-    cli/cli_doctor_program.c cli/cli_kube.c cli/cli_kubectl.c
+    cli/cli_doctor_program.c cli/cli_kube.c cli/cli_kubectl.c \
+    $(addprefix cli/smi/,cli_smi.c smi_detail.c smi_monitor.c smi_nvml.c smi_property.c \
+      smi_query.c smi_table.c)
 
-$(eval $(call program,gpupool,$(CLI_SRCS),common proto transport cli $(O)/gen,,wire transport $(CTL_LIBS),$(CTL_LDLIBS) -ljansson))
+$(eval $(call program,gpupool,$(CLI_SRCS),common proto transport cli cli/smi client-stub/nvml $(O)/gen,,wire transport $(CTL_LIBS),$(CTL_LDLIBS) -ljansson))
+
+# What `gpupool run` puts at the end of the session's PATH.
+$(O)/lib/path/nvidia-smi: | $(O)/bin/gpupool
+	$(Q)mkdir -p $(@D)
+	$(Q)ln -sfn ../../bin/gpupool $@
+ALL += $(O)/lib/path/nvidia-smi

@@ -115,6 +115,17 @@ open_session(struct run *run)
     return CLI_OK;
 }
 
+/* The program finds our nvidia-smi where there is no other. */
+static int
+set_path(const char *lib)
+{
+    const char *old = getenv("PATH");
+    CLEANUP_FREE char *path =
+        gp_str_printf("%s:%s/path", old && *old ? old : "/usr/bin:/bin", lib);
+
+    return path ? setenv("PATH", path, 1) : -1;
+}
+
 /* The program finds our libcuda.so.1 before any other. */
 static int
 set_environment(const struct run *run)
@@ -127,7 +138,7 @@ set_environment(const struct run *run)
                         "run: no libcuda.so.1 in ../lib/gpupool or ../lib beside the "
                         "gpupool binary; `gpupool doctor` says more");
     path = old && *old ? gp_str_printf("%s:%s", lib, old) : strdup(lib);
-    if (!path || setenv("LD_LIBRARY_PATH", path, 1) < 0 ||
+    if (!path || setenv("LD_LIBRARY_PATH", path, 1) < 0 || set_path(lib) < 0 ||
         setenv("GPUPOOL_SESSION_FILE", run->session.file, 1) < 0)
         return cli_fail(CLI_FAILED, "run: out of memory");
     unsetenv("GPUPOOL_SERVER"); /* the file alone decides */

@@ -24,6 +24,7 @@ static const struct {
     {"servers", cli_servers, "the pool servers"},
     {"sessions", cli_sessions, "the sessions"},
     {"top", cli_top, "what the sessions use, live"},
+    {"smi", cli_smi, "the session's cards as nvidia-smi shows them"},
     {"explain", cli_explain, "where a session would be placed, and why not elsewhere"},
     {"drain", cli_drain, "place nothing more on a server"},
     {"close", cli_close, "end a session of somebody else"},
@@ -56,9 +57,12 @@ help(FILE *f)
 int
 main(int argc, char **argv)
 {
+    const char *called = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const char *name = argc > 1 ? argv[1] : "";
 
     gp_log_init("gpupool", GP_LOG_NONE);
+    if (argc > 0 && !strcmp(called ? called + 1 : argv[0], "nvidia-smi"))
+        return cli_smi(argc, argv);
     if (!strcmp(name, "--help") || !strcmp(name, "help") || !strcmp(name, "-h")) {
         help(stdout);
         return CLI_OK;

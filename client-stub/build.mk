@@ -97,7 +97,8 @@ $(O)/lib/libcuda.so: $(O)/lib/libcuda.so.1
 ALL += $(O)/lib/libcuda.so
 
 # libnvidia-ml.so.1: finds the other library by name, like everybody.
-NVML_SRCS := $(addprefix client-stub/nvml/nvml_,card.c system.c find.c static.c utilization.c refused.c)
+NVML_SRCS := $(addprefix client-stub/nvml/nvml_,card.c system.c find.c static.c utilization.c events.c \
+    refused.c)
 NVML_LINK := -Wl,--version-script=client-stub/nvml/nvml.map -Wl,-z,nodelete \
     -Wl,-Bsymbolic
 $(O)/lib/libnvidia-ml.so.1: client-stub/nvml/nvml.map

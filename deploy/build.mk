@@ -9,9 +9,10 @@ INSTALL ?= install
 INSTALL_MAN = $(wildcard docs/man/*.[1-8])
 
 install: all
-	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/gpupool share/gpupool $(foreach n,1 5 7 8,share/man/man$(n)))
+	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/gpupool/path share/gpupool $(foreach n,1 5 7 8,share/man/man$(n)))
 	$(Q)$(INSTALL) -m 755 $(wildcard $(O)/bin/*) $(DESTDIR)$(PREFIX)/bin/
 	$(Q)cp -P $(wildcard $(O)/lib/*.so*) $(DESTDIR)$(PREFIX)/lib/gpupool/
+	$(Q)ln -sfn ../../../bin/gpupool $(DESTDIR)$(PREFIX)/lib/gpupool/path/nvidia-smi
 	$(Q)$(PYTHON) deploy/render >$(DESTDIR)$(PREFIX)/share/gpupool/kube.yaml
 	$(Q)for page in $(INSTALL_MAN); do \
 	    $(INSTALL) -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/; done

@@ -17,6 +17,7 @@ enum nvml_result {
     NVML_ERROR_NOT_FOUND = 6,
     NVML_ERROR_INSUFFICIENT_SIZE = 7,
     NVML_ERROR_DRIVER_NOT_LOADED = 9,
+    NVML_ERROR_TIMEOUT = 10,
     NVML_ERROR_GPU_IS_LOST = 15,
     NVML_ERROR_MEMORY = 20,
     NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
@@ -24,6 +25,7 @@ enum nvml_result {
 };
 
 struct nvml_device; /* what clients hold a pointer to */
+struct nvml_event_set;
 
 struct nvml_memory {
     unsigned long long total, free, used;

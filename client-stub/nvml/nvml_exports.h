@@ -59,6 +59,14 @@ int nvmlDeviceGetP2PStatus(struct nvml_device *device, struct nvml_device *other
                            int what, int *status);
 int nvmlDeviceGetTopologyCommonAncestor(struct nvml_device *device,
                                         struct nvml_device *other, unsigned int *level);
+int nvmlEventSetCreate(struct nvml_event_set **set);
+int nvmlEventSetFree(struct nvml_event_set *set);
+int nvmlEventSetWait(struct nvml_event_set *set, void *data, unsigned int timeoutms);
+int nvmlEventSetWait_v2(struct nvml_event_set *set, void *data, unsigned int timeoutms);
+int nvmlDeviceGetSupportedEventTypes(struct nvml_device *device,
+                                     unsigned long long *types);
+int nvmlDeviceRegisterEvents(struct nvml_device *device, unsigned long long types,
+                             struct nvml_event_set *set);
 int nvmlDeviceGetUtilizationRates(struct nvml_device *device,
                                   struct nvml_utilization *utilization);
 int nvmlDeviceGetComputeRunningProcesses(struct nvml_device *device,

@@ -44,5 +44,10 @@ pid = os.fork()
 if pid == 0:
     child()
 os.waitpid(pid, 0)
+events, kinds, data = ctypes.c_void_p(), ctypes.c_ulonglong(7), ctypes.create_string_buffer(64)
+made = nvml.nvmlEventSetCreate(ctypes.byref(events))
+print("events", made, nvml.nvmlDeviceGetSupportedEventTypes(handle, ctypes.byref(kinds)), kinds.value,
+      nvml.nvmlDeviceRegisterEvents(handle, ctypes.c_ulonglong(8), events),
+      nvml.nvmlEventSetWait_v2(events, data, 10), nvml.nvmlEventSetFree(events))
 print("stranger", nvml.nvmlDeviceGetName(ctypes.c_void_p(5), text, 96))
 print("shutdown", nvml.nvmlShutdown(), nvml.nvmlShutdown())

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nvidia-smi` in a session: the slice, in the layout that people and scripts know."""
+
+import csv
+import io
+import re
+import xml.etree.ElementTree
+
+MIB = 1 << 20
+
+
+def smi(session, *args, status=0, env=None):
+    return session.run("nvidia-smi", *args, status=status,
+                       env={"PATH": session.path, **(env or {})})
+
+
+def begin(case, **options):
+    """A session with its PATH, which `gpupool run` gives its program."""
+    pool = case.pool(servers=1, cards=2)
+    seen = pool.run("sh", "-c", 'echo "$PATH"', **options)
+    session = pool.session(**options)
+    session.path = seen.out.strip()
+    return session
+
+
+def rows(text):
+    return [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text))]
+
+
+def test_table_shows_the_limit_and_what_the_session_uses_of_it(case):
+    session = begin(case, core=30, memory="256MiB")
+    shell = session.cudash().begin()
+    shell.ok("alloc", 32 * MIB)
+    out = smi(session).out
+    used = re.search(r"\|\s+(\d+)MiB /\s+(\d+)MiB \|", out)
+    case.check(used, f"no column of memory:\n{out}")
+    case.equal(int(used.group(2)), 256, "the slice's memory in MiB")
+    case.check(32 <= int(used.group(1)) < 256, f"{used.group(1)} MiB are used")
+    case.check(re.search(r"CUDA Version: \d+\.\d+", out), f"no CUDA version:\n{out}")
+    case.check(re.search(r"Driver Version: \S+", out), f"no driver version:\n{out}")
+    widths = {len(line) for line in out.split("\n") if line[:1] in ("|", "+")}
+    case.equal(widths, {91}, "widths of the table's lines")
+    case.contains(out, str(shell.process.pid), "the process that holds the memory")
+
+
+def test_queries_give_the_fields_that_scripts_parse(case):
+    session = begin(case, core=30, memory="256MiB")
+    shell = session.cudash().begin()
+    shell.ok("alloc", 32 * MIB)
+    fields = "index,uuid,utilization.gpu,memory.total,memory.used,memory.free," \
+             "driver_version,name,gpu_serial,display_active,display_mode,temperature.gpu"
+    table = rows(smi(session, f"--query-gpu={fields}", "--format=csv").out)
+    case.equal([cell.split(" [")[0] for cell in table[0]], fields.split(","), "heading")
+    case.equal(len(table), 2, "a heading and one card")
+    card = dict(zip(fields.split(","), table[1]))
+    case.equal(card["memory.total"], "256 MiB", "with its unit")
+    case.equal(card["gpu_serial"], "[N/A]", "what a slice does not say")
+    total, used, free = (int(word) for word in smi(
+        session, "--query-gpu=memory.total,memory.used,memory.free",
+        "--format=csv,noheader,nounits").out.split(","))
+    case.equal(total, 256, "without unit and heading")
+    case.check(used >= 32 and used + free in (255, 256), f"{used} used, {free} free")
+    case.contains(smi(session, "-L").out, f"(UUID: {card['uuid']})", "the list")
+    apps = rows(smi(session, "--query-compute-apps=pid,process_name,used_memory",
+                    "--format=csv,noheader").out)
+    case.equal([row[0] for row in apps], [str(shell.process.pid)], "processes")
+    case.contains(apps[0][1], "cudash", "its name")
+    case.check(int(apps[0][2].split()[0]) >= 32, f"its memory: {apps}")
+
+
+def test_details_are_text_and_well_formed_xml_with_the_same_values(case):
+    session = begin(case, core=30, memory="256MiB")
+    text = smi(session, "-q").out
+    tree = xml.etree.ElementTree.fromstring(smi(session, "-q", "-x").out)
+    case.equal(tree.tag, "nvidia_smi_log", "the root")
+    case.equal(tree.find("gpu/fb_memory_usage/total").text, "256 MiB", "memory")
+    case.check(re.search(r"FB Memory Usage\n\s+Total\s+: 256 MiB", text), f"text:\n{text}")
+    uuid = tree.find("gpu/uuid").text
+    case.contains(text, uuid, "identity")
+    chosen = smi(session, "-q", "-x", "-i", uuid).out
+    case.equal(len(xml.etree.ElementTree.fromstring(chosen).findall("gpu")), 1, "by UUID")
+
+
+def test_loops_end_after_their_count_and_monitors_have_their_headings(case):
+    session = begin(case, core=30, memory="256MiB")
+    out = smi(session, "--query-gpu=index", "--format=csv", "-lms", "20", "-c", "3").out
+    case.equal(out.split(), ["index", "0", "0", "0"], "one heading, three rounds")
+    lines = smi(session, "dmon", "-c", "2").out.strip().split("\n")
+    case.equal([line[0] for line in lines], ["#", "#", " ", " "], "two headings, two rounds")
+    case.contains(smi(session, "pmon", "-c", "1").out, "command", "pmon")
+    case.contains(smi(session, "topo", "-m").out, "GPU0", "topo")
+
+
+def test_wrong_questions_are_answered_in_words(case):
+    session = begin(case, core=30, memory="256MiB")
+    for args, status, words in (
+            (["--query-gpu=nonsense", "--format=csv"], 2, '"nonsense" is not a valid field'),
+            (["--query-gpu=index"], 2, "--format=csv"),
+            (["--query-gpu=index", "--format=json"], 2, "csv[,noheader][,nounits]"),
+            (["--format=noheader", "-L"], 2, "csv is the only format"),
+            (["-i", "7"], 6, "No devices were found"),
+            (["-l", "often"], 2, "whole number"),
+            (["nvlink"], 2, "not carried here"),
+            (["-x"], 2, "-x goes with -q")):
+        case.contains(smi(session, *args, status=status).err, words, f"smi {args}")
+
+
+def test_outside_a_session_it_names_the_way_into_one(case):
+    done = case.run([case.build / "bin" / "gpupool", "smi"], status=9)
+    case.contains(done.err, "gpupool run --core 10", "the remedy")
+
+
+def test_another_nvidia_smi_in_the_path_goes_first(case):
+    folder = case.folder / "own"
+    folder.mkdir()
+    (folder / "nvidia-smi").write_text("#!/bin/sh\necho own\n")
+    (folder / "nvidia-smi").chmod(0o755)
+    pool = case.pool()
+    done = pool.run("nvidia-smi", env={"PATH": f"{folder}:/usr/bin:/bin"})
+    case.equal(done.out.strip(), "own", "which one ran")
+    done = pool.run("nvidia-smi", "-L", env={"PATH": "/usr/bin:/bin"})
+    case.contains(done.out, "GPU 0:", "ours, where there is no other")
