@@ -12,6 +12,7 @@
 #include "stub_call.h"
 #include "stub_flush.h"
 #include "stub_link.h"
+#include "stub_path_table.h"
 #include "stub_report.h"
 #include "xport.h"
 
@@ -36,6 +37,7 @@ library_loaded(void)
     stub_tracing = library_env_is_set("GPUPOOL_TRACE");
     if (report && *report)
         stub_reporting = stub_report_open(report);
+    stub_paths_shown = stub_tracing || gp_log_on("copy", GP_LOG_DEBUG);
     stub_slow = stub_tracing || stub_reporting;
     stub_launch_blocking = library_env_is_set("CUDA_LAUNCH_BLOCKING");
     if (stub_launch_blocking)

@@ -5,8 +5,8 @@
  */
 #include "cuda_api.h"
 #include "gp_base.h"
+#include "stub_box.h"
 #include "stub_call.h"
-#include "stub_copy_rect.h"
 #include "stub_ctx.h"
 #include "stub_link_switch.h"
 #include "stub_manual.h"
@@ -135,7 +135,7 @@ rect_cross_2d(CUresult *ret, uint16_t number, const CUDA_MEMCPY2D *c,
 
     if (!c)
         return false;
-    stub_rect_widen(&wide, c);
+    stub_box_widen(&wide, c);
     return rect_multi(ret, number, &wide, c, body, async, stream, per_thread);
 }
 

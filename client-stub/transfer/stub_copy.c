@@ -12,33 +12,6 @@
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "stub_path.h"
-#include "wire_result.h"
-
-static CUresult (*const copy_paths[STUB_PATHS])(struct stub_copy *copy) = {
-    [STUB_PATH_CAPTURE_NODE] = stub_path_capture_node,
-    [STUB_PATH_HOST_COPY] = stub_path_host_copy,
-    [STUB_PATH_DEVICE_COPY] = stub_path_device_copy,
-    [STUB_PATH_DEVICE_ALIAS] = stub_path_device_alias,
-    [STUB_PATH_SHARED_PINNED] = stub_path_shared_pinned,
-    [STUB_PATH_D2H_ASYNC] = stub_path_d2h_async,
-    [STUB_PATH_INLINE] = stub_path_inline,
-    [STUB_PATH_PAYLOAD] = stub_path_payload,
-};
-
-/* The path of @row could not do it after all. */
-static GP_COLD CUresult
-copy_take_next_path(struct stub_copy *copy, const struct stub_path_row *row)
-{
-    CUresult r = WIRE_RESULT_SEND_BYTES;
-
-    while (r == WIRE_RESULT_SEND_BYTES &&
-           (row = stub_path_next(copy->direction, copy->facts, row))) {
-        if (stub_tracing)
-            stub_path_trace(row, copy->direction, copy->n);
-        r = copy_paths[row->path](copy);
-    }
-    return r;
-}
 
 /* Between the host and a device.  What every copy checks comes first; an empty one is
  * done.  Inlined, because the calls below know the direction, and many of the stream;
@@ -47,7 +20,6 @@ static inline __attribute__((always_inline)) CUresult
 copy_run(enum stub_direction direction, bool blocking, CUdeviceptr dst, CUdeviceptr src,
          uint64_t n, CUstream stream, bool per_thread)
 {
-    const struct stub_path_row *row;
     struct stub_copy copy;
     CUresult r = stub_enter();
 
@@ -67,9 +39,7 @@ copy_run(enum stub_direction direction, bool blocking, CUdeviceptr dst, CUdevice
     r = stub_copy_find_facts(&copy);
     if (r != CUDA_SUCCESS)
         return r;
-    row = stub_path_choose(direction, copy.facts, n);
-    r = copy_paths[row->path](&copy);
-    return likely(r != WIRE_RESULT_SEND_BYTES) ? r : copy_take_next_path(&copy, row);
+    return stub_path_run(STUB_LINEAR, &copy);
 }
 
 CUresult
@@ -114,8 +84,8 @@ copy_is_of_host(CUdeviceptr dst, CUdeviceptr src, size_t n)
         unlikely(stub_memory_may_be_host(dst) || stub_memory_may_be_host(src)) &&
         (stub_copy_is_host(dst, n) || stub_copy_is_host(src, n)))
         return true;
-    if (unlikely(stub_tracing))
-        stub_path_choose(STUB_D2D, 0, n);
+    if (unlikely(stub_paths_shown))
+        stub_path_choose(STUB_LINEAR, STUB_D2D, 0, n);
     return false;
 }
 
@@ -152,7 +122,7 @@ copy_host_to_host(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream,
                              .n = n,
                              .stream = stream};
 
-    return copy_paths[stub_path_choose(STUB_H2H, 0, n)->path](&copy);
+    return stub_path_run(STUB_LINEAR, &copy);
 }
 
 static CUresult

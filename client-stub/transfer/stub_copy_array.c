@@ -1,142 +1,97 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Linear copies between host memory and arrays, and batches of boxes.
+ * Linear copies between host memory and arrays, and batches of boxes: the calls.  They
+ * run the path that the table names (stub_path_table.h).
  */
 #include "cuda_api.h"
 #include "stub_call.h"
 #include "stub_copy_facts.h"
-#include "stub_d2h_async.h"
+#include "stub_handle.h"
 #include "stub_manual.h"
-#include "stub_memory.h"
-#include "stub_path_table.h"
+#include "stub_path.h"
 #include "wire_api.h"
 
 #include <string.h>
 
-static_assert(sizeof(struct wire_cuMemcpyHtoA_v2_req) ==
-                  sizeof(struct wire_cuMemcpyHtoAAsync_v2_req),
-              "one writer for both");
-static_assert(sizeof(struct wire_cuMemcpyAtoH_v2_req) ==
-                  sizeof(struct wire_cuMemcpyAtoHAsync_v2_req),
-              "one writer for both");
-
-/* What every copy checks first. */
 static CUresult
-array_enter(CUarray array, CUstream hStream, bool per_thread, uint64_t *ret_stream)
+array_copy(struct stub_copy *copy, CUarray array)
 {
     CUresult r = stub_enter();
 
     if (r == CUDA_SUCCESS && !stub_handle_ok(WIRE_KIND_ARRAY, (uintptr_t)array))
         r = CUDA_ERROR_INVALID_HANDLE;
-    return r == CUDA_SUCCESS ? stub_stream_get(hStream, per_thread, ret_stream) : r;
+    if (r == CUDA_SUCCESS)
+        r = stub_stream_get(copy->stream, copy->per_thread, &copy->stream_id);
+    if (r != CUDA_SUCCESS || copy->n == 0)
+        return r;
+    if (!stub_copy_host_side(copy))
+        return CUDA_ERROR_INVALID_VALUE;
+    copy->facts = copy->blocking ? STUB_COPY_BLOCKING : 0;
+    if (copy->direction == STUB_H2D && copy->n <= STUB_COPY_INLINE)
+        copy->facts |= STUB_COPY_SMALL;
+    return stub_path_run(STUB_ARRAY, copy);
 }
 
 static CUresult
-array_from_host(uint16_t number, CUarray dst, size_t offset, const void *src, size_t n,
-                CUstream hStream, bool per_thread)
+array_h2d(CUarray dst, size_t offset, const void *src, size_t n, CUstream stream,
+          bool per_thread, bool blocking)
 {
-    uint32_t facts = n <= STUB_COPY_INLINE ? STUB_COPY_SMALL : 0;
-    struct wire_cuMemcpyHtoA_v2_req *req;
-    struct stub_call c;
-    uint64_t stream;
-    bool small;
-    CUresult r = array_enter(dst, hStream, per_thread, &stream);
+    struct stub_copy copy = {.direction = STUB_H2D,
+                             .blocking = blocking,
+                             .per_thread = per_thread,
+                             .dst = (uintptr_t)dst,
+                             .src = (uintptr_t)src,
+                             .n = n,
+                             .stream = stream,
+                             .array_offset = offset};
 
-    if (r != CUDA_SUCCESS || n == 0)
-        return r;
-    if (!src)
-        return CUDA_ERROR_INVALID_VALUE;
-    stub_d2h_async_wait(src, n);
-    small = stub_path_choose(STUB_H2D, facts, n)->path == STUB_PATH_INLINE;
-    r = stub_call_begin(&c, number,
-                        (uint32_t)sizeof(*req) + (small ? wire_align((uint32_t)n) : 0));
-    if (r != CUDA_SUCCESS)
-        return r;
-    req = c.body;
-    *req = (struct wire_cuMemcpyHtoA_v2_req){
-        .dstArray = (uintptr_t)dst,
-        .dstOffset = offset,
-        .hStream = stream,
-        .ByteCount = n,
-    };
-    if (!small && number == WIRE_CALL_cuMemcpyHtoA_v2 && stub_copy_wants_reply(n)) {
-        r = stub_call_wait_bulk(&c, src, n);
-        stub_call_end(&c);
-        return r;
-    }
-    if (!small)
-        return stub_call_post_bulk(&c, src, n);
-    memcpy(req + 1, src, n);
-    return stub_call_post(&c);
+    return array_copy(&copy, dst);
 }
 
 static CUresult
-array_to_host(uint16_t number, void *dst, CUarray src, size_t offset, size_t n,
-              CUstream hStream, bool per_thread)
+array_d2h(void *dst, CUarray src, size_t offset, size_t n, CUstream stream,
+          bool per_thread, bool blocking)
 {
-    struct wire_cuMemcpyAtoH_v2_rep_view rep = {0};
-    struct wire_cuMemcpyAtoH_v2_req *req;
-    struct stub_call c;
-    uint64_t stream;
-    CUresult r = array_enter(src, hStream, per_thread, &stream);
+    struct stub_copy copy = {.direction = STUB_D2H,
+                             .blocking = blocking,
+                             .per_thread = per_thread,
+                             .dst = (uintptr_t)dst,
+                             .src = (uintptr_t)src,
+                             .n = n,
+                             .stream = stream,
+                             .array_offset = offset};
 
-    if (r != CUDA_SUCCESS || n == 0)
-        return r;
-    if (!dst)
-        return CUDA_ERROR_INVALID_VALUE;
-    (void)stub_path_choose(STUB_D2H, 0, n); /* always payload */
-    r = stub_call_begin(&c, number, sizeof(*req));
-    if (r != CUDA_SUCCESS)
-        return r;
-    req = c.body;
-    *req = (struct wire_cuMemcpyAtoH_v2_req){
-        .srcArray = (uintptr_t)src,
-        .srcOffset = offset,
-        .ByteCount = n,
-        .hStream = stream,
-    };
-    r = stub_call_wait_into(&c, dst, n, sizeof(struct wire_cuMemcpyAtoH_v2_rep));
-    if (r == CUDA_SUCCESS &&
-        (!wire_cuMemcpyAtoH_v2_rep_open(&rep, c.reply, c.reply_size,
-                                        c.reply_flags & WIRE_F_BULK) ||
-         rep.f->dstHost_n != n))
-        r = stub_call_bad(number);
-    else if (r == CUDA_SUCCESS && rep.dstHost)
-        memcpy(dst, rep.dstHost, n);
-    stub_call_end(&c);
-    return r;
+    return array_copy(&copy, src);
 }
 
 CUresult
 stub_impl_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,
                           size_t ByteCount, bool per_thread)
 {
-    return array_from_host(WIRE_CALL_cuMemcpyHtoA_v2, dstArray, dstOffset, srcHost,
-                           ByteCount, NULL, per_thread);
+    return array_h2d(dstArray, dstOffset, srcHost, ByteCount, NULL, per_thread, true);
 }
 
 CUresult
 stub_impl_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,
                                size_t ByteCount, CUstream hStream, bool per_thread)
 {
-    return array_from_host(WIRE_CALL_cuMemcpyHtoAAsync_v2, dstArray, dstOffset, srcHost,
-                           ByteCount, hStream, per_thread);
+    return array_h2d(dstArray, dstOffset, srcHost, ByteCount, hStream, per_thread,
+                     false);
 }
 
 CUresult
 stub_impl_cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
                           size_t ByteCount, bool per_thread)
 {
-    return array_to_host(WIRE_CALL_cuMemcpyAtoH_v2, dstHost, srcArray, srcOffset,
-                         ByteCount, NULL, per_thread);
+    return array_d2h(dstHost, srcArray, srcOffset, ByteCount, NULL, per_thread, true);
 }
 
 CUresult
 stub_impl_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
                                size_t ByteCount, CUstream hStream, bool per_thread)
 {
-    return array_to_host(WIRE_CALL_cuMemcpyAtoHAsync_v2, dstHost, srcArray, srcOffset,
-                         ByteCount, hStream, per_thread);
+    return array_d2h(dstHost, srcArray, srcOffset, ByteCount, hStream, per_thread,
+                     false);
 }
 
 /* ---- batches ---------------------------------------------------------------- */

@@ -8,6 +8,8 @@
  * managed memory, which it may have changed since the host last saw them.
  */
 #include "cuda_api.h"
+#include "stub_box.h"
+#include "stub_call.h"
 #include "stub_d2h_async.h"
 #include "stub_manual.h"
 #include "stub_path.h"
@@ -36,4 +38,13 @@ stub_path_device_alias(struct stub_copy *copy)
                ? cuMemcpyDtoDAsync_v2_ptsz(copy->dst, copy->alias, copy->n,
                                            copy->stream)
                : cuMemcpyDtoDAsync_v2(copy->dst, copy->alias, copy->n, copy->stream);
+}
+
+CUresult
+stub_path_device_copy_box(struct stub_copy *copy)
+{
+    struct stub_call c;
+    CUresult r = stub_box_begin(&c, copy->box, copy->stream_id, 0, 0);
+
+    return r == CUDA_SUCCESS ? stub_call_post(&c) : r;
 }

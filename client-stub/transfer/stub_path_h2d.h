@@ -19,6 +19,9 @@
 static_assert(sizeof(struct wire_cuMemcpyHtoD_v2_req) ==
                   sizeof(struct wire_cuMemcpyHtoDAsync_v2_req),
               "one writer for both");
+static_assert(sizeof(struct wire_cuMemcpyHtoA_v2_req) ==
+                  sizeof(struct wire_cuMemcpyHtoAAsync_v2_req),
+              "one writer for both");
 
 /* Begin the frame, with @inlined bytes behind its fixed part, which the caller writes.
  */
@@ -36,6 +39,25 @@ stub_path_begin_h2d(struct stub_copy *copy, struct stub_call *c, uint32_t inline
     if (likely(r == CUDA_SUCCESS))
         *(struct wire_cuMemcpyHtoD_v2_req *)c->body = (struct wire_cuMemcpyHtoD_v2_req){
             .dstDevice = copy->dst, .hStream = copy->stream_id, .ByteCount = copy->n};
+    return r;
+}
+
+/* The same for a copy to an array. */
+static inline CUresult
+stub_path_begin_h2a(struct stub_copy *copy, struct stub_call *c, uint32_t inlined)
+{
+    CUresult r;
+
+    stub_d2h_async_wait(stub_copy_host_side(copy), copy->n);
+    r = stub_call_begin(
+        c, copy->blocking ? WIRE_CALL_cuMemcpyHtoA_v2 : WIRE_CALL_cuMemcpyHtoAAsync_v2,
+        (uint32_t)sizeof(struct wire_cuMemcpyHtoA_v2_req) + inlined);
+    if (r == CUDA_SUCCESS)
+        *(struct wire_cuMemcpyHtoA_v2_req *)c->body =
+            (struct wire_cuMemcpyHtoA_v2_req){.dstArray = copy->dst,
+                                              .dstOffset = copy->array_offset,
+                                              .hStream = copy->stream_id,
+                                              .ByteCount = copy->n};
     return r;
 }
 

@@ -25,3 +25,16 @@ stub_path_inline(struct stub_copy *copy)
     stub_call_end(&c);
     return stub_path_end_h2d(copy, r);
 }
+
+CUresult
+stub_path_inline_array(struct stub_copy *copy)
+{
+    struct stub_call c;
+    CUresult r = stub_path_begin_h2a(copy, &c, wire_align((uint32_t)copy->n));
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    memcpy((struct wire_cuMemcpyHtoA_v2_req *)c.body + 1, stub_copy_host_side(copy),
+           copy->n);
+    return stub_call_post(&c);
+}

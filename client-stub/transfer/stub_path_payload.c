@@ -7,6 +7,7 @@
  * waits, and they come straight into the caller's buffer.  How the worker moves them
  * from there, or to there, is its choice: staging, ring or registered_window.
  */
+#include "stub_box.h"
 #include "stub_call.h"
 #include "stub_copy_facts.h"
 #include "stub_d2h_async.h"
@@ -19,6 +20,9 @@
 
 static_assert(sizeof(struct wire_cuMemcpyDtoH_v2_req) ==
                   sizeof(struct wire_cuMemcpyDtoHAsync_v2_req),
+              "one writer for both");
+static_assert(sizeof(struct wire_cuMemcpyAtoH_v2_req) ==
+                  sizeof(struct wire_cuMemcpyAtoHAsync_v2_req),
               "one writer for both");
 
 /* ---- host to device --------------------------------------------------------- */
@@ -101,4 +105,150 @@ CUresult
 stub_path_payload(struct stub_copy *copy)
 {
     return copy->direction == STUB_H2D ? payload_h2d(copy) : payload_d2h(copy);
+}
+
+/* ---- boxes ------------------------------------------------------------------ */
+
+/* Rows of host memory are sent packed: they are gathered before sending and scattered
+ * after receiving, unless they are (nearly) contiguous; then the whole span is sent as
+ * it is, and the pitch in the frame is the distance of its rows.
+ *
+ * Sending a span wastes its gaps; gathering costs a copy of every byte. */
+#define SPAN_WORTH(width, pitch) ((width) >= (pitch) - (pitch) / 4)
+
+static CUresult
+box_send(const struct stub_copy *copy, const void *data, uint64_t pitch)
+{
+    uint64_t n = (copy->box->rows - 1) * pitch + copy->box->width;
+    struct stub_call c;
+    CUresult r = stub_box_begin(&c, copy->box, copy->stream_id, pitch, n);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!copy->blocking || !stub_copy_wants_reply(n))
+        return stub_call_post_bulk(&c, data, n);
+    r = stub_call_wait_bulk(&c, data, n);
+    stub_call_end(&c);
+    return r;
+}
+
+static CUresult
+box_h2d(const struct stub_copy *copy)
+{
+    const struct stub_box *box = copy->box;
+    CLEANUP_FREE char *packed = NULL;
+    uint64_t total;
+
+    stub_d2h_async_wait(box->src.base, stub_box_extent(box, &box->src));
+    if (stub_box_is_span(box, &box->src) && SPAN_WORTH(box->width, box->src.pitch))
+        return box_send(copy, box->src.base, box->src.pitch);
+    if (!gp_mul_ok(box->rows, box->width, &total))
+        return CUDA_ERROR_INVALID_VALUE;
+    packed = malloc(total);
+    if (!packed)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (uint64_t i = 0; i < box->rows; i++)
+        memcpy(packed + i * box->width, stub_box_row(box, &box->src, i), box->width);
+    return box_send(copy, packed, box->width);
+}
+
+static CUresult
+box_receive(const struct stub_copy *copy, char *to, uint64_t total)
+{
+    struct wire_cuMemcpy3D_v2_rep_view rep = {0};
+    struct stub_call c;
+    CUresult r = stub_box_begin(&c, copy->box, copy->stream_id, copy->box->width, 0);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = stub_call_wait_into(&c, to, total, sizeof(struct wire_cuMemcpy3D_v2_rep));
+    if (r == CUDA_SUCCESS &&
+        (!wire_cuMemcpy3D_v2_rep_open(&rep, c.reply, c.reply_size,
+                                      c.reply_flags & WIRE_F_BULK) ||
+         rep.f->output_len != total))
+        r = stub_call_bad(copy->box->call);
+    else if (r == CUDA_SUCCESS && rep.output)
+        memcpy(to, rep.output, total);
+    stub_call_end(&c);
+    return r;
+}
+
+static CUresult
+box_d2h(const struct stub_copy *copy)
+{
+    const struct stub_box *box = copy->box;
+    CLEANUP_FREE char *packed = NULL;
+    uint64_t total;
+    CUresult r;
+
+    if (!gp_mul_ok(box->rows, box->width, &total))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (stub_box_is_span(box, &box->dst) && box->dst.pitch == box->width)
+        return box_receive(copy, box->dst.base, total);
+    packed = malloc(total);
+    if (!packed)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = box_receive(copy, packed, total);
+    for (uint64_t i = 0; r == CUDA_SUCCESS && i < box->rows; i++)
+        memcpy(stub_box_row(box, &box->dst, i), packed + i * box->width, box->width);
+    return r;
+}
+
+CUresult
+stub_path_payload_box(struct stub_copy *copy)
+{
+    return copy->direction == STUB_H2D ? box_h2d(copy) : box_d2h(copy);
+}
+
+/* ---- arrays ----------------------------------------------------------------- */
+
+static CUresult
+array_h2d(struct stub_copy *copy)
+{
+    const void *from = stub_copy_host_side(copy);
+    struct stub_call c;
+    CUresult r = stub_path_begin_h2a(copy, &c, 0);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!copy->blocking || !stub_copy_wants_reply(copy->n))
+        return stub_call_post_bulk(&c, from, copy->n);
+    r = stub_call_wait_bulk(&c, from, copy->n);
+    stub_call_end(&c);
+    return r;
+}
+
+static CUresult
+array_d2h(const struct stub_copy *copy)
+{
+    struct wire_cuMemcpyAtoH_v2_rep_view rep = {0};
+    void *to = stub_copy_host_side(copy);
+    struct stub_call c;
+    CUresult r = stub_call_begin(
+        &c, copy->blocking ? WIRE_CALL_cuMemcpyAtoH_v2 : WIRE_CALL_cuMemcpyAtoHAsync_v2,
+        sizeof(struct wire_cuMemcpyAtoH_v2_req));
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    *(struct wire_cuMemcpyAtoH_v2_req *)c.body =
+        (struct wire_cuMemcpyAtoH_v2_req){.srcArray = copy->src,
+                                          .srcOffset = copy->array_offset,
+                                          .ByteCount = copy->n,
+                                          .hStream = copy->stream_id};
+    r = stub_call_wait_into(&c, to, copy->n, sizeof(struct wire_cuMemcpyAtoH_v2_rep));
+    if (r == CUDA_SUCCESS &&
+        (!wire_cuMemcpyAtoH_v2_rep_open(&rep, c.reply, c.reply_size,
+                                        c.reply_flags & WIRE_F_BULK) ||
+         rep.f->dstHost_n != copy->n))
+        r = stub_call_bad(c.call);
+    else if (r == CUDA_SUCCESS && rep.dstHost)
+        memcpy(to, rep.dstHost, copy->n);
+    stub_call_end(&c);
+    return r;
+}
+
+CUresult
+stub_path_payload_array(struct stub_copy *copy)
+{
+    return copy->direction == STUB_H2D ? array_h2d(copy) : array_d2h(copy);
 }

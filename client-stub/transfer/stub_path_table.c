@@ -2,6 +2,9 @@
 /* The rows of the table of transfer paths; see stub_path_table.h. */
 #include "stub_path_table.h"
 
+#include "gp_log.h"
+#include "stub_call.h"
+
 #include <assert.h>
 #include <inttypes.h>
 
@@ -13,7 +16,7 @@
 /* The order is the order of preference.  The last rows of each direction match
  * always. */
 const struct stub_path_row stub_path_rows[] = {
-    {STUB_PATH_CAPTURE_NODE, H2D | D2H, STUB_COPY_CAPTURED, 0,
+    {STUB_PATH_CAPTURE_NODE, H2D | D2H | H2H, STUB_COPY_CAPTURED, 0,
      "the stream is being captured"},
     {STUB_PATH_HOST_COPY, H2D | D2H, STUB_COPY_OF_HOST, 0,
      "the device address is page-locked memory of this process"},
@@ -97,10 +100,24 @@ stub_path_name(enum stub_path path)
     return path_names[path];
 }
 
+/* Linear copies are the usual ones, and have no adjective. */
+static const char *const shape_names[STUB_SHAPES] = {
+    [STUB_LINEAR] = "",
+    [STUB_BOX] = " box",
+    [STUB_ARRAY] = " array",
+};
+
+bool stub_paths_shown;
+
 void
-stub_path_trace(const struct stub_path_row *row, enum stub_direction direction,
-                uint64_t n)
+stub_path_show(const struct stub_path_row *row, enum stub_shape shape,
+               enum stub_direction direction, uint64_t n)
 {
-    stub_trace("  %s copy of %" PRIu64 " bytes: path %s, because %s",
-               direction_names[direction], n, stub_path_name(row->path), row->why);
+    const char *way = direction_names[direction], *of = shape_names[shape];
+
+    if (stub_tracing)
+        stub_trace("  %s%s copy of %" PRIu64 " bytes: path %s, because %s", way, of, n,
+                   stub_path_name(row->path), row->why);
+    gp_log_debug("copy", "%s%s copy of %" PRIu64 " bytes: path %s, because %s", way, of,
+                 n, stub_path_name(row->path), row->why);
 }

@@ -4,10 +4,9 @@
  *
  * A copy is described by its direction and by facts about it (kind of memory, size,
  * what the transport can do, state of the stream).  The first row of the table whose
- * direction and facts match names the path.  Each shape of copy (linear, rectangles,
- * arrays) finds out its facts and runs the path; each path of linear copies is one
- * file, stub_path_<name>.c.  docs/transfers.md explains the paths and says how to add
- * one; the worker uses the same names.
+ * direction and facts match names the path.  Each shape of copy finds out its facts and
+ * runs the path; each path is one file, stub_path_<name>.c.  docs/transfers.md explains
+ * the paths and says how to add one; the worker uses the same names.
  *
  * Constant data, no object.  Any thread.
  */
@@ -15,9 +14,9 @@
 #define STUB_PATH_TABLE_H
 
 #include "gp_base.h"
-#include "stub_call.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +26,13 @@ enum stub_direction {
     STUB_D2D,
     STUB_H2H,
     STUB_DIRECTIONS,
+};
+
+enum stub_shape {
+    STUB_LINEAR,
+    STUB_BOX,   /* rows of host memory, device memory or an array (stub_box.h) */
+    STUB_ARRAY, /* linear on the host, an array on the device */
+    STUB_SHAPES,
 };
 
 enum stub_path {
@@ -78,8 +84,13 @@ const struct stub_path_row *stub_path_next(enum stub_direction direction,
 /* As in the documents and in traces. */
 const char *stub_path_name(enum stub_path path);
 
-void stub_path_trace(const struct stub_path_row *row, enum stub_direction direction,
-                     uint64_t n);
+/* GPUPOOL_TRACE or GPUPOOL_LOG=copy:debug asks for a line about every copy; set when
+ * the library is loaded. */
+extern bool stub_paths_shown;
+
+/* That line: the shape, the row's path and its reason. */
+void stub_path_show(const struct stub_path_row *row, enum stub_shape shape,
+                    enum stub_direction direction, uint64_t n);
 
 /* The number of the first row, counted from 1, for each direction and set of facts that
  * a copy has had so far; 0: none had them.  Threads that fill in the same entry write
@@ -100,14 +111,15 @@ stub_path_first(enum stub_direction direction, uint32_t facts)
                          : stub_path_search_first(direction, facts);
 }
 
-/* The same search, and a line for GPUPOOL_TRACE. */
+/* The same search, and the line about the copy. */
 static inline const struct stub_path_row *
-stub_path_choose(enum stub_direction direction, uint32_t facts, uint64_t n)
+stub_path_choose(enum stub_shape shape, enum stub_direction direction, uint32_t facts,
+                 uint64_t n)
 {
     const struct stub_path_row *row = stub_path_first(direction, facts);
 
-    if (unlikely(stub_tracing))
-        stub_path_trace(row, direction, n);
+    if (unlikely(stub_paths_shown))
+        stub_path_show(row, shape, direction, n);
     return row;
 }
 

@@ -45,3 +45,16 @@ def test_copies_that_nobody_waits_for_are_named_d2h_async(case):
     pool.run(case.programs / "landing", env={"GPUPOOL_TRANSPORT": "tcp"})
     names = {(direction, path) for direction, _, path in paths(pool)}
     case.check(("d2h", "d2h_async") in names, f"paths {names}")
+
+
+def test_client_logs_the_path_of_every_shape_of_copy(case):
+    pool = case.pool()
+    ran = "".join(pool.run(case.programs / program, status=None, env=LOG).err
+                  for program in ("features", "moves", "landing"))
+    found = set(re.findall(r"copy: ([\w-]+(?: \w+)?) copy of \d+ bytes: path (\w+), because",
+                           ran))
+    wanted = {("host-to-device", "inline"), ("device-to-host", "payload"),
+              ("host-to-device box", "payload"), ("device-to-host box", "payload"),
+              ("device-to-host box", "d2h_async"),
+              ("host-to-device array", "inline"), ("device-to-host array", "payload")}
+    case.equal(wanted - found, set(), f"paths that are missing of {sorted(found)}")

@@ -485,7 +485,39 @@ frees_of_a_busy_context_are_counted_apart(void)
     return 0;
 }
 
+static unsigned char rows_from[4][16], rows_to[4][8];
+
+static void
+write_the_source(void *unused)
+{
+    (void)unused;
+    memset(rows_from, 7, sizeof(rows_from));
+}
+
+/* Both sides are the program's own memory, and the source is written by a function in
+ * front of the copy. */
+static int
+rectangles_on_the_host_keep_the_order(void)
+{
+    CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                          .srcHost = rows_from,
+                          .srcPitch = sizeof(rows_from[0]),
+                          .dstMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstHost = rows_to,
+                          .dstPitch = sizeof(rows_to[0]),
+                          .WidthInBytes = sizeof(rows_to[0]),
+                          .Height = 4};
+
+    TRY(cuLaunchHostFunc(stream, write_the_source, NULL));
+    TRY(cuMemcpy2DAsync_v2(&copy, stream));
+    TRY(cuStreamSynchronize(stream));
+    for (int i = 0; i < 4; i++)
+        SAME(rows_to[i][i], 7);
+    return 0;
+}
+
 static const struct part parts[] = {
+    {"rectangles on the host", rectangles_on_the_host_keep_the_order},
     {"frees of two contexts", frees_of_a_busy_context_are_counted_apart},
     {"captured functions", captured_functions_run_at_each_launch},
     {"clones and children", clones_and_children_run_them_too},

@@ -10,6 +10,8 @@
 #include "stub_path.h"
 #include "stub_path_table.h"
 
+#include <stdio.h>
+
 #define ALL_FACTS (STUB_COPY_FACTS - 1)
 
 static const char *
@@ -73,6 +75,46 @@ every_copy_has_a_path_and_every_path_a_copy(void **state)
     }
     for (size_t i = 0; i < STUB_PATHS; i++)
         assert_true(taken[i]);
+}
+
+/* What can be known of copies of each shape (stub_copy_facts.c, stub_copy_rect.c,
+ * stub_copy_array.c). */
+static const struct {
+    uint32_t facts;
+    uint32_t directions;
+    const char *paths; /* those that such copies take, in the order of enum stub_path */
+} shapes[STUB_SHAPES] = {
+    [STUB_LINEAR] = {ALL_FACTS, 1u << STUB_H2D | 1u << STUB_D2H | 1u << STUB_H2H,
+                     " capture_node host_copy device_copy device_alias shared_pinned"
+                     " d2h_async inline payload"},
+    [STUB_BOX] = {STUB_COPY_BLOCKING | STUB_COPY_CAPTURED | STUB_COPY_KNOWN |
+                      STUB_COPY_UNAWAITED,
+                  1u << STUB_H2D | 1u << STUB_D2H | 1u << STUB_D2D | 1u << STUB_H2H,
+                  " capture_node host_copy device_copy d2h_async payload"},
+    [STUB_ARRAY] = {STUB_COPY_BLOCKING | STUB_COPY_SMALL,
+                    1u << STUB_H2D | 1u << STUB_D2H, " inline payload"},
+};
+
+static void
+every_path_of_a_shape_has_its_function(void **state)
+{
+    for (int shape = 0; shape < STUB_SHAPES; shape++) {
+        bool taken[STUB_PATHS] = {false};
+        char names[256] = "";
+
+        for (int direction = 0; direction < STUB_DIRECTIONS; direction++)
+            for (uint32_t facts = 0; facts <= ALL_FACTS; facts++)
+                if (shapes[shape].directions & 1u << direction &&
+                    !(facts & ~shapes[shape].facts))
+                    taken[stub_path_first(direction, facts)->path] = true;
+        for (int path = 0; path < STUB_PATHS; path++) {
+            assert_int_equal(stub_path_fns[shape][path] != NULL, taken[path]);
+            if (taken[path])
+                snprintf(names + strlen(names), sizeof(names) - strlen(names), " %s",
+                         stub_path_name(path));
+        }
+        assert_string_equal(names, shapes[shape].paths);
+    }
 }
 
 static void
@@ -183,6 +225,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_is_reached_by_its_typical_copy),
         cmocka_unit_test(every_copy_has_a_path_and_every_path_a_copy),
+        cmocka_unit_test(every_path_of_a_shape_has_its_function),
         cmocka_unit_test(blocking_copies_never_go_unawaited),
         cmocka_unit_test(refused_path_is_followed_by_one_that_sends),
         cmocka_unit_test(

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptions of rectangles and boxes; see stub_box.h. */
+#include "stub_box.h"
+
+#include "gp_base.h"
+#include "gp_size.h"
+#include "stub_call.h"
+#include "stub_copy_facts.h"
+#include "stub_memory.h"
+#include "wire_api.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* A unified address says on which side it is. */
+static void
+box_resolve_type(CUmemorytype *type, void *host_field, CUdeviceptr *device)
+{
+    void *host = (void *)(uintptr_t)*device;
+
+    if (*type != CU_MEMORYTYPE_UNIFIED)
+        return;
+    if (stub_memory_is_device(*device)) {
+        *type = CU_MEMORYTYPE_DEVICE;
+        return;
+    }
+    *type = CU_MEMORYTYPE_HOST;
+    memcpy(host_field, &host, sizeof(host));
+}
+
+/* Offsets of the host side are applied here and vanish from the description. */
+static bool
+box_open_host(struct stub_box_host *host, const void *base, size_t *x, size_t *y,
+              size_t *z, size_t *pitch, size_t *height, const CUDA_MEMCPY3D *copy)
+{
+    size_t p = *pitch ? *pitch : copy->WidthInBytes;
+    size_t h = *height ? *height : copy->Height;
+    uint64_t offset, part;
+
+    if (!base || (copy->Height > 1 && p < copy->WidthInBytes))
+        return false;
+    if (!gp_mul_ok(p, h, &host->slice) || !gp_mul_ok(host->slice, *z, &offset) ||
+        !gp_mul_ok(p, *y, &part) || !gp_add_ok(offset, part, &offset) ||
+        !gp_add_ok(offset, *x, &offset))
+        return false;
+    host->base = (char *)(uintptr_t)base + offset;
+    host->pitch = p;
+    *x = *y = *z = *pitch = *height = 0;
+    return true;
+}
+
+CUresult
+stub_box_open(struct stub_box *box, uint16_t call, const CUDA_MEMCPY3D *given)
+{
+    CUDA_MEMCPY3D *c = &box->copy;
+
+    *box = (struct stub_box){.call = call, .given = given, .copy = *given};
+    box_resolve_type(&c->srcMemoryType, &c->srcHost, &c->srcDevice);
+    box_resolve_type(&c->dstMemoryType, &c->dstHost, &c->dstDevice);
+    box->width = c->WidthInBytes;
+    if (!gp_mul_ok(c->Height, c->Depth, &box->rows))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (c->srcMemoryType == CU_MEMORYTYPE_HOST &&
+        !box_open_host(&box->src, c->srcHost, &c->srcXInBytes, &c->srcY, &c->srcZ,
+                       &c->srcPitch, &c->srcHeight, c))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (c->dstMemoryType == CU_MEMORYTYPE_HOST &&
+        !box_open_host(&box->dst, c->dstHost, &c->dstXInBytes, &c->dstY, &c->dstZ,
+                       &c->dstPitch, &c->dstHeight, c))
+        return CUDA_ERROR_INVALID_VALUE;
+    c->srcHost = NULL;
+    c->dstHost = NULL;
+    return CUDA_SUCCESS;
+}
+
+void
+stub_box_widen(CUDA_MEMCPY3D *to, const CUDA_MEMCPY2D *from)
+{
+    *to = (CUDA_MEMCPY3D){
+        .srcXInBytes = from->srcXInBytes,
+        .srcY = from->srcY,
+        .srcMemoryType = from->srcMemoryType,
+        .srcHost = from->srcHost,
+        .srcDevice = from->srcDevice,
+        .srcArray = from->srcArray,
+        .srcPitch = from->srcPitch,
+        .dstXInBytes = from->dstXInBytes,
+        .dstY = from->dstY,
+        .dstMemoryType = from->dstMemoryType,
+        .dstHost = from->dstHost,
+        .dstDevice = from->dstDevice,
+        .dstArray = from->dstArray,
+        .dstPitch = from->dstPitch,
+        .WidthInBytes = from->WidthInBytes,
+        .Height = from->Height,
+        .Depth = 1,
+    };
+}
+
+static void
+box_narrow(CUDA_MEMCPY2D *to, const CUDA_MEMCPY3D *from)
+{
+    *to = (CUDA_MEMCPY2D){
+        .srcXInBytes = from->srcXInBytes,
+        .srcY = from->srcY,
+        .srcMemoryType = from->srcMemoryType,
+        .srcDevice = from->srcDevice,
+        .srcArray = from->srcArray,
+        .srcPitch = from->srcPitch,
+        .dstXInBytes = from->dstXInBytes,
+        .dstY = from->dstY,
+        .dstMemoryType = from->dstMemoryType,
+        .dstDevice = from->dstDevice,
+        .dstArray = from->dstArray,
+        .dstPitch = from->dstPitch,
+        .WidthInBytes = from->WidthInBytes,
+        .Height = from->Height,
+    };
+}
+
+char *
+stub_box_row(const struct stub_box *box, const struct stub_box_host *host, uint64_t i)
+{
+    uint64_t height = box->copy.Height;
+
+    return host->base + i / height * host->slice + i % height * host->pitch;
+}
+
+uint64_t
+stub_box_extent(const struct stub_box *box, const struct stub_box_host *host)
+{
+    return (uint64_t)(stub_box_row(box, host, box->rows - 1) - host->base) + box->width;
+}
+
+bool
+stub_box_is_span(const struct stub_box *box, const struct stub_box_host *host)
+{
+    return box->copy.Depth <= 1 ||
+           host->slice == host->pitch * (uint64_t)box->copy.Height;
+}
+
+bool
+stub_box_source_inside(const struct stub_box *box)
+{
+    const CUDA_MEMCPY3D *c = &box->copy;
+    uint64_t row, end;
+
+    if (c->srcMemoryType != CU_MEMORYTYPE_DEVICE || c->srcPitch < box->width ||
+        (c->Depth > 1 && c->srcHeight < c->Height))
+        return false;
+    return gp_mul_ok(c->srcZ + c->Depth - 1, c->srcHeight, &row) &&
+           gp_add_ok(row, c->srcY + c->Height - 1, &row) &&
+           gp_mul_ok(row, c->srcPitch, &end) &&
+           gp_add_ok(end, c->srcXInBytes + box->width, &end) &&
+           stub_copy_inside(c->srcDevice, end);
+}
+
+/* ---- the frame -------------------------------------------------------------- */
+
+/* The frame's tail, behind the image of the description: the same for every call. */
+struct box_tail {
+    uint64_t stream;
+    uint64_t pitch;
+    uint64_t rows;
+    uint64_t input_len;
+};
+
+static_assert(sizeof(struct wire_cuMemcpy3D_v2_req) ==
+                  sizeof(CUDA_MEMCPY3D) + sizeof(struct box_tail),
+              "image and tail");
+static_assert(sizeof(struct wire_cuMemcpy2D_v2_req) ==
+                  sizeof(CUDA_MEMCPY2D) + sizeof(struct box_tail),
+              "image and tail");
+static_assert(sizeof(CUDA_MEMCPY3D_PEER) == sizeof(CUDA_MEMCPY3D),
+              "they differ in the meaning of reserved words only");
+
+static bool
+box_is_flat(const struct stub_box *box)
+{
+    return box->call == WIRE_CALL_cuMemcpy2D_v2 ||
+           box->call == WIRE_CALL_cuMemcpy2DUnaligned_v2 ||
+           box->call == WIRE_CALL_cuMemcpy2DAsync_v2;
+}
+
+CUresult
+stub_box_begin(struct stub_call *c, const struct stub_box *box, uint64_t stream,
+               uint64_t pitch, uint64_t input)
+{
+    struct box_tail tail = {stream, pitch, box->rows, input};
+    const void *image = &box->copy;
+    uint32_t size = sizeof(box->copy);
+    CUDA_MEMCPY2D flat;
+    CUresult r;
+
+    if (box_is_flat(box)) {
+        box_narrow(&flat, &box->copy);
+        image = &flat;
+        size = sizeof(flat);
+    }
+    r = stub_call_begin(c, box->call, size + (uint32_t)sizeof(tail));
+    if (r != CUDA_SUCCESS)
+        return r;
+    memcpy(c->body, image, size);
+    memcpy((char *)c->body + size, &tail, sizeof(tail));
+    return CUDA_SUCCESS;
+}
