@@ -66,8 +66,8 @@ struct gp_err;
       (struct nvml_device * device, unsigned *generation))                             \
     X(nvmlDeviceGetMaxPcieLinkGeneration,                                              \
       (struct nvml_device * device, unsigned *generation))                             \
-    X(nvmlDeviceGetCurrPcieLinkWidth, (struct nvml_device * device, unsigned *lanes))  \
-    X(nvmlDeviceGetMaxPcieLinkWidth, (struct nvml_device * device, unsigned *lanes))   \
+    X(nvmlDeviceGetCurrPcieLinkWidth, (struct nvml_device * device, unsigned *width))  \
+    X(nvmlDeviceGetMaxPcieLinkWidth, (struct nvml_device * device, unsigned *width))   \
     X(nvmlDeviceGetTopologyCommonAncestor,                                             \
       (struct nvml_device * one, struct nvml_device * other, unsigned *level))         \
     X(nvmlDeviceGetComputeRunningProcesses_v3,                                         \

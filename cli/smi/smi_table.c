@@ -72,6 +72,16 @@ on_off(const struct smi_card *card, const char *name, char *text)
     return text;
 }
 
+static const char *
+celsius(const struct smi_card *card, char *text)
+{
+    char number[SMI_TEXT];
+
+    plain(card, "temperature.gpu", number);
+    snprintf(text, SMI_TEXT, "%.16s%s", number, strcmp(number, "N/A") != 0 ? "C" : "");
+    return text;
+}
+
 static void
 card_identity(FILE *f, const struct smi_card *card)
 {
@@ -96,8 +106,7 @@ card_use(FILE *f, const struct smi_card *card)
     snprintf(power, sizeof(power), "%s / %6s", compact(card, "power.draw", a),
              compact(card, "power.limit", b));
     snprintf(left, sizeof(left), " %3s  %4s  %3s %23s", compact(card, "fan.speed", a),
-             strcmp(plain(card, "temperature.gpu", b), "N/A") != 0 ? strcat(b, "C") : b,
-             plain(card, "pstate", c), power);
+             celsius(card, b), plain(card, "pstate", c), power);
     snprintf(middle, sizeof(middle), "%10s / %10s", compact(card, "memory.used", a),
              compact(card, "memory.total", b));
     snprintf(right, sizeof(right), "%8s %12.12s", compact(card, "utilization.gpu", a),

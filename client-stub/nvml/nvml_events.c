@@ -2,8 +2,8 @@
 /*
  * Event sets: what monitors wait on for errors of a card.
  *
- * A slice has no events: no kind of them is supported, and a wait ends with its timeout,
- * or early when the library is shut down.  The set belongs to its caller until
+ * A slice has no events: no kind of them is supported, and a wait ends with its
+ * timeout, or early when the library is shut down.  The set belongs to its caller until
  * nvmlEventSetFree(); any thread.
  */
 #include "nvml_card.h"
