@@ -27,6 +27,7 @@ struct work {
     struct kube_class class;
     struct kube_ask ask;
     json_t *consumers;
+    json_t *gpu; /* its ElasticGPU, when it is bound to that and the session is open */
     char name[254]; /* of its ElasticGPU */
     bool chosen;    /* by its user: an ElasticGPU that exists */
 };
@@ -36,6 +37,7 @@ work_fini(struct work *work)
 {
     json_decref(work->claim);
     json_decref(work->consumers);
+    json_decref(work->gpu);
 }
 
 /* ------------------------------------------------------------------ status -- */
@@ -357,6 +359,35 @@ gpu_is_lost(const struct work *work)
            (!gpu || kube_deleted(gpu));
 }
 
+static void
+find_held_gpu(struct work *work)
+{
+    json_t *gpu = kube_watch_get(&work->ctrl->gpus, "", work->name);
+
+    if (gpu && strcmp(kube_str(work->claim, "status.phase"), "Bound") == 0 &&
+        strcmp(kube_str(gpu, "spec.claimRef.uid"), kube_uid(work->claim)) == 0 &&
+        ctrl_session_known(work->ctrl, work->name))
+        work->gpu = json_incref(gpu);
+}
+
+/* A bound claim keeps what it has when its class is deleted, or would not allow it any
+ * more: as a volume does its StorageClass. */
+static int
+as_it_was_bound(struct work *work, struct gp_err *err)
+{
+    CLEANUP_JSON json_t *capacity =
+        json_pack("{s:O*}", "requests", kube_at(work->gpu, "spec.capacity"));
+
+    work->class = (struct kube_class){
+        .name = kube_str(work->gpu, "spec.elasticGPUClassName"),
+        .provisioner = KUBE_PROVISIONER,
+        .retain = strcmp(kube_str(work->gpu, "spec.reclaimPolicy"), "Retain") == 0,
+        .core_min = 1,
+        .core_step = 1,
+    };
+    return kube_ask_read(capacity, NULL, &work->ask, err);
+}
+
 /* ------------------------------------------------------------------- whole -- */
 
 static void
@@ -410,6 +441,8 @@ look_at(struct work *work, struct gp_err *err)
     if (!r)
         r = kube_ask_read(json_object_get(kube_at(work->claim, "spec"), "resources"),
                           &work->class, &work->ask, err);
+    if (r < 0 && work->gpu)
+        r = as_it_was_bound(work, err);
     work->ask.card = kube_str_key(work->claim, "metadata.annotations", CTRL_CARD);
     if (!r && work->chosen)
         r = check_chosen(work, err);
@@ -437,5 +470,6 @@ ctrl_claim(struct ctrl *ctrl, const char *key, struct gp_err *err)
     }
     work.consumers = ctrl_pod_consumers(ctrl, work.claim);
     name_of(&work);
+    find_held_gpu(&work);
     return look_at(&work, err);
 }

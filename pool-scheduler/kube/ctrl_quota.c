@@ -39,6 +39,20 @@ add(struct sum *sum, const struct kube_ask *ask, uint64_t memory)
     sum->memory += memory * ask->cards;
 }
 
+/* What a claim with a session holds: its ElasticGPU says so, and what was asked for
+ * where a controller was killed before it wrote that. */
+static int
+what_it_holds(const struct ctrl *ctrl, const json_t *claim, const char *gpu_name,
+              struct kube_ask *ret)
+{
+    const json_t *gpu = kube_watch_get(&ctrl->gpus, "", gpu_name);
+    CLEANUP_JSON json_t *capacity =
+        json_pack("{s:O*}", "requests", kube_at(gpu, "spec.capacity"));
+
+    return kube_ask_read(gpu ? capacity : kube_at(claim, "spec.resources"), NULL, ret,
+                         NULL);
+}
+
 /* Claims of @ns that hold a session, but for @except. */
 static struct sum
 held_in(const struct ctrl *ctrl, const char *ns, const char *except)
@@ -51,15 +65,12 @@ held_in(const struct ctrl *ctrl, const char *ns, const char *except)
     json_object_foreach(ctrl->claims.objects, key, claim)
     {
         const char *name = kube_str(claim, "spec.elasticGPUName");
-        json_t *gpu = *name ? kube_watch_get(&ctrl->gpus, "", name) : NULL;
-        CLEANUP_JSON json_t *capacity = NULL;
         struct kube_ask ask;
 
         if (strncmp(key, ns, n) != 0 || key[n] != '/' || strcmp(key, except) == 0 ||
-            !gpu || !ctrl_session_known(ctrl, name))
+            !*name || !ctrl_session_known(ctrl, name))
             continue;
-        capacity = json_pack("{s:O}", "requests", kube_at(gpu, "spec.capacity"));
-        if (kube_ask_read(capacity, NULL, &ask, NULL) == 0)
+        if (what_it_holds(ctrl, claim, name, &ask) == 0)
             add(&sum, &ask, ask.memory);
     }
     return sum;
