@@ -203,12 +203,12 @@ on_signal(struct gp_loop *loop, int signo, void *arg)
 
 static int
 watch(struct ctrl *ctrl, struct kube_watch *watch, const struct kube_resource *res,
-      const char *selector,
+      const char *query,
       void (*on_change)(struct kube_watch *, const char *, const json_t *),
       struct gp_err *err)
 {
     watch->res = res;
-    watch->selector = selector;
+    watch->query = query;
     watch->on_change = on_change;
     watch->owner = ctrl;
     return kube_watch_start(watch, ctrl->http, ctrl->loop, err);
@@ -242,8 +242,10 @@ start_watches(struct ctrl *ctrl, struct gp_err *err)
         r = watch(ctrl, &ctrl->quotas, &KUBE_QUOTAS, NULL, rules_changed, err);
     ctrl->pods.trim = trim_pod;
     if (!r)
-        r = watch(ctrl, &ctrl->pods, &KUBE_PODS, "elasticgpu.io%2Fremote%3Dtrue",
-                  ctrl_pod_changed, err);
+        r = watch(ctrl, &ctrl->pods, &KUBE_PODS,
+                  "labelSelector=elasticgpu.io%2Fremote%3Dtrue", ctrl_pod_changed, err);
+    if (!r)
+        r = ctrl_lease_start(ctrl, err);
     if (!r)
         r = ctrl_legacy_start(ctrl, err);
     return r < 0 ? r : ctrl_dra_start(ctrl, err);
@@ -310,7 +312,7 @@ ctrl_fini(struct ctrl *ctrl)
                         ctrl->told};
 
     if (ctrl->http)
-        ctrl_lease_release(ctrl);
+        ctrl_lease_stop(ctrl);
     gp_loop_timer_del(&ctrl->tick);
     gp_loop_timer_del(&ctrl->work);
     for (size_t i = 0; i < ARRAY_SIZE(watches); i++)

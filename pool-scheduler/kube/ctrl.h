@@ -56,6 +56,7 @@ struct ctrl {
     struct kube_http *http;
     struct kube_watch claims, classes, gpus, pods, quotas;
     struct kube_watch legacy; /* ctrl_legacy.c's */
+    struct kube_watch leases; /* ctrl_lease.c's: the one lease */
     struct ctrl_dra dra;
     struct ctrl_pool pool;
     struct ctrl_queue queue;
@@ -68,6 +69,7 @@ struct ctrl {
     struct {
         bool held;
         uint64_t until_ns; /* work may be done until then */
+        char *query;       /* of the watch */
         char seen[128];    /* the holder and time that were read last */
         uint64_t seen_ns;
         uint64_t next_ns;
@@ -91,9 +93,13 @@ void ctrl_fini(struct ctrl *ctrl);
 /* Look at it soon. */
 void ctrl_queue_name(struct ctrl *ctrl, const char *kind, const char *key);
 
-/* ctrl_lease.c: keep or try to get the lease; every second. */
+/* ctrl_lease.c */
+int ctrl_lease_start(struct ctrl *ctrl, struct gp_err *err);
+/* Keep or try to get the lease.  Called twice a second; asks the API server only when
+ * the lease is to be renewed or taken. */
 void ctrl_lease_tick(struct ctrl *ctrl);
-void ctrl_lease_release(struct ctrl *ctrl);
+/* Give it back, if it is held, so that the next controller need not wait. */
+void ctrl_lease_stop(struct ctrl *ctrl);
 
 /* ctrl_event.c: an event about @object.  The same words twice are said once. */
 void ctrl_event(struct ctrl *ctrl, const struct kube_resource *res,

@@ -558,7 +558,7 @@ ctrl_dra_start(struct ctrl *ctrl, struct gp_err *err)
     dra->claims.on_change = claim_changed;
     dra->claims.owner = ctrl;
     dra->slices.res = &KUBE_SLICES;
-    dra->slices.selector = "elasticgpu.io%2Fdra%3Dtrue";
+    dra->slices.query = "labelSelector=elasticgpu.io%2Fdra%3Dtrue";
     dra->slices.on_change = slice_changed;
     dra->slices.owner = ctrl;
     r = kube_watch_start(&dra->slices, ctrl->http, ctrl->loop, err);

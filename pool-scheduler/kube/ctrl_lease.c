@@ -2,11 +2,12 @@
 /*
  * One controller at a time, by a Lease object.
  *
- * A holder renews it every few seconds; who does not hold it watches for it to stand
- * still for its whole term, by its own clock, and then takes it.  Work stops well
- * before the term is over when a renewal fails, so two never work at a time unless one
- * process is suspended in the middle of a request; what it then sends carries versions
- * and names under which it does no harm (ctrl.h).
+ * A holder renews it every few seconds.  Everybody watches it; a controller that sees
+ * it unchanged for its whole term, by its own clock, takes it.  Each write carries the
+ * version that was seen, so of two that try one is refused, and so is one whose watch
+ * has fallen behind.  Work stops well before the term is over when a renewal fails, so
+ * two never work at a time unless one process is suspended in the middle of a request;
+ * what it then sends carries versions and names under which it does no harm (ctrl.h).
  */
 #include "ctrl.h"
 #include "gp_err.h"
@@ -47,16 +48,23 @@ lease_object(const struct ctrl *ctrl, const json_t *old, const char *holder)
     return lease;
 }
 
+/* The answer is kept, so that the next renewal carries its version. */
 static int
 write_lease(struct ctrl *ctrl, const json_t *old, const char *holder,
             struct gp_err *err)
 {
-    CLEANUP_JSON json_t *lease = lease_object(ctrl, old, holder);
+    CLEANUP_JSON json_t *lease = lease_object(ctrl, old, holder), *answer = NULL;
+    int r;
 
     if (old)
-        return kube_api_update(ctrl->http, &KUBE_LEASES, ctrl->config.ns,
-                               ctrl->config.lease, NULL, lease, NULL, err);
-    return kube_api_create(ctrl->http, &KUBE_LEASES, ctrl->config.ns, lease, NULL, err);
+        r = kube_api_update(ctrl->http, &KUBE_LEASES, ctrl->config.ns,
+                            ctrl->config.lease, NULL, lease, &answer, err);
+    else
+        r = kube_api_create(ctrl->http, &KUBE_LEASES, ctrl->config.ns, lease, &answer,
+                            err);
+    if (!r)
+        kube_watch_put(&ctrl->leases, answer);
+    return r;
 }
 
 /* May it be taken?  Remembers what was seen, and when. */
@@ -77,50 +85,91 @@ is_free(struct ctrl *ctrl, const json_t *lease, uint64_t now)
     return now - ctrl->lease.seen_ns > ctrl->config.lease_s * GP_NS_PER_S;
 }
 
+/* Somebody wrote it and the watch has not said so: its link may be dead. */
+static void
+read_lease(struct ctrl *ctrl)
+{
+    CLEANUP_JSON json_t *lease = NULL;
+
+    if (kube_api_get(ctrl->http, &KUBE_LEASES, ctrl->config.ns, ctrl->config.lease,
+                     &lease, NULL) == 0)
+        kube_watch_put(&ctrl->leases, lease);
+}
+
+static json_t *
+known_lease(const struct ctrl *ctrl)
+{
+    return kube_watch_get(&ctrl->leases, ctrl->config.ns, ctrl->config.lease);
+}
+
+static void
+try_lease(struct ctrl *ctrl, uint64_t now)
+{
+    CLEANUP_JSON json_t *lease = json_incref(known_lease(ctrl));
+    struct gp_err err = {0};
+    int r = write_lease(ctrl, lease, ctrl->config.identity, &err);
+
+    if (r < 0) {
+        ctrl->lease.next_ns = now + GP_NS_PER_S;
+        if (r == -ESTALE || r == -EEXIST)
+            read_lease(ctrl);
+        if (ctrl->lease.held || (r != -ESTALE && r != -EEXIST))
+            gp_log_warn("lease", "not renewed: %s", gp_err_msg(&err, r));
+        return;
+    }
+    if (!ctrl->lease.held)
+        gp_log_info("lease", "%s holds it now", ctrl->config.identity);
+    ctrl->lease.held = true;
+    ctrl->lease.next_ns = now + ctrl->config.renew_s * GP_NS_PER_S;
+    /* Counted from before the request was sent. */
+    ctrl->lease.until_ns = now + ctrl->config.lease_s * GP_NS_PER_S * 2 / 3;
+}
+
 void
 ctrl_lease_tick(struct ctrl *ctrl)
 {
     uint64_t now = gp_now_ns();
-    CLEANUP_JSON json_t *lease = NULL;
-    struct gp_err err = {0};
-    int r;
 
-    if (now < ctrl->lease.next_ns)
+    if (!ctrl->leases.synced)
         return;
-    ctrl->lease.next_ns =
-        now + (ctrl->lease.held ? ctrl->config.renew_s * GP_NS_PER_S : GP_NS_PER_S);
-    r = kube_api_get(ctrl->http, &KUBE_LEASES, ctrl->config.ns, ctrl->config.lease,
-                     &lease, &err);
-    if (r == -ENOENT)
-        r = 0;
-    if (!r && !is_free(ctrl, lease, now)) {
+    if (!is_free(ctrl, known_lease(ctrl), now))
         ctrl->lease.held = false;
-        return;
-    }
-    if (!r)
-        r = write_lease(ctrl, lease, ctrl->config.identity, &err);
-    if (!r) {
-        if (!ctrl->lease.held)
-            gp_log_info("lease", "%s holds it now", ctrl->config.identity);
-        ctrl->lease.held = true;
-        /* Counted from before the request was sent. */
-        ctrl->lease.until_ns = now + ctrl->config.lease_s * GP_NS_PER_S * 2 / 3;
-        return;
-    }
-    gp_log_warn("lease", "not renewed: %s", gp_err_msg(&err, r));
-    ctrl->lease.next_ns = now + GP_NS_PER_S;
+    else if (now >= ctrl->lease.next_ns)
+        try_lease(ctrl, now);
+}
+
+static void
+on_change(struct kube_watch *watch, const char *key, const json_t *lease)
+{
+    /* The tick looks at it. */
+}
+
+int
+ctrl_lease_start(struct ctrl *ctrl, struct gp_err *err)
+{
+    ctrl->lease.query =
+        gp_str_printf("fieldSelector=metadata.name%%3D%s", ctrl->config.lease);
+    if (!ctrl->lease.query)
+        return -ENOMEM;
+    ctrl->leases.res = &KUBE_LEASES;
+    ctrl->leases.ns = ctrl->config.ns;
+    ctrl->leases.query = ctrl->lease.query;
+    ctrl->leases.on_change = on_change;
+    ctrl->leases.owner = ctrl;
+    return kube_watch_start(&ctrl->leases, ctrl->http, ctrl->loop, err);
 }
 
 void
-ctrl_lease_release(struct ctrl *ctrl)
+ctrl_lease_stop(struct ctrl *ctrl)
 {
-    CLEANUP_JSON json_t *lease = NULL;
+    CLEANUP_JSON json_t *lease =
+        ctrl->leases.objects ? json_incref(known_lease(ctrl)) : NULL;
 
-    if (!ctrl->lease.held)
-        return;
-    ctrl->lease.held = false;
-    if (kube_api_get(ctrl->http, &KUBE_LEASES, ctrl->config.ns, ctrl->config.lease,
-                     &lease, NULL) == 0 &&
+    if (ctrl->lease.held && lease &&
         strcmp(kube_str(lease, "spec.holderIdentity"), ctrl->config.identity) == 0)
         write_lease(ctrl, lease, "", NULL);
+    ctrl->lease.held = false;
+    kube_watch_stop(&ctrl->leases);
+    free(ctrl->lease.query);
+    ctrl->lease.query = NULL;
 }

@@ -251,7 +251,7 @@ ctrl_legacy_start(struct ctrl *ctrl, struct gp_err *err)
     if (!ctrl->config.legacy_gpus)
         return 0;
     ctrl->legacy.res = &KUBE_LEGACY_GPUS;
-    ctrl->legacy.selector = "elasticgpu.io%2Fkind%3Dcard";
+    ctrl->legacy.query = "labelSelector=elasticgpu.io%2Fkind%3Dcard";
     ctrl->legacy.on_change = changed;
     ctrl->legacy.owner = ctrl;
     return kube_watch_start(&ctrl->legacy, ctrl->http, ctrl->loop, err);

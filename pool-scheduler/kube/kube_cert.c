@@ -3,10 +3,12 @@
 
 #include "gp_err.h"
 #include "gp_file.h"
+#include "gp_str.h"
 #include "kube_object.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
@@ -97,6 +99,17 @@ add_extension(X509 *x, int nid, const char *value)
     return ok;
 }
 
+/* The serial number is part of the name: while two are believed, OpenSSL looks for a
+ * certificate's authority by its name alone and would find the other. */
+static bool
+set_name(X509_NAME *name, uint64_t serial)
+{
+    CLEANUP_FREE char *text = gp_str_printf("gpupool-webhook %" PRIx64, serial);
+
+    return text && X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
+                                              (const unsigned char *)text, -1, -1, 0);
+}
+
 static bool
 fill(X509 *x, EVP_PKEY *key, const char *const *names, uint64_t seconds)
 {
@@ -111,10 +124,7 @@ fill(X509 *x, EVP_PKEY *key, const char *const *names, uint64_t seconds)
            X509_gmtime_adj(X509_getm_notBefore(x), -60) &&
            X509_time_adj_ex(X509_getm_notAfter(x), (int)(seconds / 86400),
                             (long)(seconds % 86400), NULL) &&
-           X509_set_pubkey(x, key) &&
-           X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
-                                      (const unsigned char *)"gpupool-webhook", -1, -1,
-                                      0) &&
+           X509_set_pubkey(x, key) && set_name(name, serial >> 1) &&
            X509_set_issuer_name(x, name) &&
            add_extension(x, NID_subject_alt_name, alt) &&
            add_extension(x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&

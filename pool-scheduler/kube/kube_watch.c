@@ -271,20 +271,20 @@ on_end(struct kube_stream *stream, int r, const char *words)
 static char *
 path_of(const struct kube_watch *watch)
 {
-    CLEANUP_FREE char *path = kube_path(watch->res, NULL, NULL, NULL);
-    const char *selector = watch->selector ? watch->selector : "";
-    const char *key = *selector ? "&labelSelector=" : "";
+    CLEANUP_FREE char *path = kube_path(watch->res, watch->ns, NULL, NULL);
+    const char *query = watch->query ? watch->query : "";
+    const char *and = *query ? "&" : "";
 
     if (!path)
         return NULL;
     if (watch->state == KUBE_LISTING)
-        return gp_str_printf("%s?limit=%d%s%s%s%s", path, PAGE, key, selector,
+        return gp_str_printf("%s?limit=%d%s%s%s%s", path, PAGE, and, query,
                              watch->next_page ? "&continue=" : "",
                              watch->next_page ? watch->next_page : "");
     return gp_str_printf("%s?watch=1&allowWatchBookmarks=true&timeoutSeconds=%d"
                          "&resourceVersion=%s%s%s",
-                         path, WATCH_S, watch->version ? watch->version : "0", key,
-                         selector);
+                         path, WATCH_S, watch->version ? watch->version : "0", and,
+                         query);
 }
 
 static void

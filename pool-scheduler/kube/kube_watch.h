@@ -27,7 +27,9 @@
 
 struct kube_watch {
     const struct kube_resource *res;
-    const char *selector; /* label selector, escaped for a URL; NULL: all */
+    const char *ns;    /* NULL: all namespaces */
+    const char *query; /* "labelSelector=..." or "fieldSelector=...", escaped for a URL;
+                        * NULL: all */
     /* Parts that are not kept, to save memory; may be NULL. */
     void (*trim)(json_t *object);
     void (*on_change)(struct kube_watch *watch, const char *key, const json_t *object);
@@ -50,7 +52,7 @@ struct kube_watch {
     bool expired; /* the version is too old */
 };
 
-/* @res, @selector, @trim, @on_change, @owner are set; the rest is zero. */
+/* @res, @ns, @query, @trim, @on_change, @owner are set; the rest is zero. */
 int kube_watch_start(struct kube_watch *watch, struct kube_http *http,
                      struct gp_loop *loop, struct gp_err *err);
 void kube_watch_stop(struct kube_watch *watch);

@@ -2,12 +2,15 @@
 /*
  * gpupool-kube webhook: options, the certificate's life, and what it looks up.
  *
- * Two threads: libmicrohttpd's answers requests, main() sees to the certificate every
- * few seconds.  Each has an API connection of its own.
+ * Two threads: libmicrohttpd's answers requests; main()'s runs an event loop that
+ * watches the Secret and the webhook's configuration, so that a certificate that
+ * another replica made, or a configuration that was installed anew, is seen at once and
+ * nothing is polled. Each thread has an API connection of its own.
  */
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_log.h"
+#include "gp_loop.h"
 #include "gp_str.h"
 #include "gp_time.h"
 #include "kube_api.h"
@@ -19,6 +22,7 @@
 #include "kube_main.h"
 #include "kube_object.h"
 #include "kube_review.h"
+#include "kube_watch.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -55,7 +59,9 @@ static const char HELP[] =
     "listens\n" KUBE_CONFIG_HELP "  --help\n";
 
 #define NAMES_MAX 8
-#define LOOK_S 5
+/* How often files and the certificate's age are looked at, which asks nobody, and how
+ * soon a look that failed is repeated. */
+#define LOOK_NS (5 * GP_NS_PER_S)
 
 enum {
     OPT_LISTEN = 256,
@@ -102,6 +108,10 @@ struct webhook {
     struct kube_inject inject;
     struct kube_http *http;      /* of the thread that answers */
     struct kube_http *cert_http; /* of main() */
+    struct gp_loop *loop;        /* of main() */
+    struct gp_loop_timer look;
+    struct kube_watch secrets, configs; /* of one object each */
+    bool dirty; /* something has changed, or the last look failed */
     struct kube_https *server;
     struct kube_cert cert;
     const char *listen, *cert_file, *key_file, *secret, *config, *ns, *ready_file;
@@ -248,7 +258,10 @@ from_secret(struct webhook *hook, struct kube_cert *ret, struct gp_err *err)
         kube_cert_fini(&cert);
         return r;
     }
-    made.old = TAKE_PTR(cert.cert);
+    /* Callers meet the one that is served until the new one is. */
+    made.old = cert.cert         ? TAKE_PTR(cert.cert)
+               : hook->cert.cert ? strdup(hook->cert.cert)
+                                 : NULL;
     kube_cert_fini(&cert);
     json_object_set_new(secret, "data", kube_cert_to_data(&made));
     r = kube_api_update(hook->cert_http, &KUBE_SECRETS, hook->ns, hook->secret, NULL,
@@ -376,6 +389,65 @@ parse(struct webhook *hook, int argc, char **argv, struct gp_err *err)
     return kube_config_finish(&hook->kube, err);
 }
 
+/* ------------------------------------------------------------------ watches -- */
+
+static void
+on_look(struct gp_loop_timer *timer)
+{
+    struct webhook *hook = container_of(timer, struct webhook, look);
+    struct gp_err err = {0};
+
+    gp_loop_timer_set(hook->loop, timer, gp_now_ns() + LOOK_NS, on_look);
+    if (!hook->dirty && !hook->cert_file && !kube_cert_due(&hook->cert))
+        return;
+    hook->dirty = refresh(hook, &err) < 0;
+    if (hook->dirty)
+        gp_log_warn("webhook", "certificate: %s", err.msg);
+}
+
+/* Changes that come together are one. */
+static void
+on_change(struct kube_watch *watch, const char *key, const json_t *object)
+{
+    struct webhook *hook = watch->owner;
+
+    hook->dirty = true;
+    gp_loop_timer_set(hook->loop, &hook->look, gp_now_ns(), on_look);
+}
+
+/* What is in it is read when it is needed: a Secret is not kept. */
+static void
+forget_content(json_t *object)
+{
+    json_object_del(object, "data");
+    json_object_del(object, "webhooks");
+}
+
+static int
+watch_one(struct webhook *hook, struct kube_watch *watch,
+          const struct kube_resource *res, const char *ns, const char *name,
+          struct gp_err *err)
+{
+    if (!name)
+        return 0;
+    watch->res = res;
+    watch->ns = ns;
+    watch->query = gp_str_printf("fieldSelector=metadata.name%%3D%s", name);
+    watch->trim = forget_content;
+    watch->on_change = on_change;
+    watch->owner = hook;
+    return watch->query ? kube_watch_start(watch, hook->cert_http, hook->loop, err)
+                        : -ENOMEM;
+}
+
+static void
+watch_end(struct kube_watch *watch)
+{
+    if (watch->loop)
+        kube_watch_stop(watch);
+    free((char *)watch->query);
+}
+
 /* -------------------------------------------------------------------- serve -- */
 
 static int
@@ -390,33 +462,63 @@ announce(const struct webhook *hook, struct gp_err *err)
                : 0;
 }
 
-static int
-serve(struct webhook *hook, struct gp_err *err)
+static void
+on_signal(struct gp_loop *loop, int signo, void *arg)
 {
-    struct timespec pause = {LOOK_S, 0};
+    gp_loop_stop(loop, 0);
+}
+
+static int
+start(struct webhook *hook, struct gp_err *err)
+{
+    static const int SIGNALS[] = {SIGTERM, SIGINT, 0};
+    int r = gp_loop_new(&hook->loop, err);
+
+    if (!r)
+        r = gp_loop_signals(hook->loop, SIGNALS, on_signal, hook, err);
+    if (!r)
+        r = kube_http_new(&hook->kube, NULL, &hook->http, err);
+    return r < 0 ? r : kube_http_new(&hook->kube, hook->loop, &hook->cert_http, err);
+}
+
+/* The API server may not be up yet.  1: told to stop meanwhile. */
+static int
+first_refresh(struct webhook *hook, struct gp_err *err)
+{
+    const struct timespec pause = {LOOK_NS / GP_NS_PER_S, 0};
     sigset_t signals;
-    int r = kube_http_new(&hook->kube, NULL, &hook->http, err);
 
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    sigprocmask(SIG_BLOCK, &signals, NULL);
-    if (!r)
-        r = kube_http_new(&hook->kube, NULL, &hook->cert_http, err);
-    while (!r && refresh(hook, err) < 0) { /* the API server may not be up yet */
+    while (refresh(hook, err) < 0) {
         gp_log_warn("webhook", "%s", err->msg);
         if (sigtimedwait(&signals, NULL, &pause) > 0)
-            return 0;
+            return 1;
     }
+    return 0;
+}
+
+static int
+serve(struct webhook *hook, struct gp_err *err)
+{
+    int r = start(hook, err);
+
     if (!r)
-        r = kube_https_start(hook->listen, &hook->cert, answer, hook, &hook->server,
-                             err);
+        r = first_refresh(hook, err);
+    if (r)
+        return r < 0 ? r : 0;
+    r = kube_https_start(hook->listen, &hook->cert, answer, hook, &hook->server, err);
     if (!r)
         r = announce(hook, err);
-    while (!r && sigtimedwait(&signals, NULL, &pause) < 0)
-        if (refresh(hook, err) < 0)
-            gp_log_warn("webhook", "certificate: %s", err->msg);
-    return r;
+    if (!r)
+        r = watch_one(hook, &hook->secrets, &KUBE_SECRETS, hook->ns, hook->secret, err);
+    if (!r)
+        r = watch_one(hook, &hook->configs, &KUBE_WEBHOOKS, NULL, hook->config, err);
+    if (r < 0)
+        return r;
+    gp_loop_timer_set(hook->loop, &hook->look, gp_now_ns() + LOOK_NS, on_look);
+    return gp_loop_run(hook->loop);
 }
 
 int
@@ -441,8 +543,11 @@ kube_main_webhook(int argc, char **argv)
     if (r < 0)
         fprintf(stderr, "gpupool-kube webhook: %s\n", gp_err_msg(&err, r));
     kube_https_stop(hook.server);
+    watch_end(&hook.secrets);
+    watch_end(&hook.configs);
     kube_http_free(hook.http);
     kube_http_free(hook.cert_http);
+    gp_loop_free(hook.loop);
     kube_cert_fini(&hook.cert);
     kube_config_fini(&hook.kube);
     return r < 0;

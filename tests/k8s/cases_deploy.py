@@ -155,7 +155,7 @@ WEBHOOK = table("""
     resourceclaims.resource.k8s.io get
     resourceclaimtemplates.resource.k8s.io get
     deviceclasses.resource.k8s.io get
-    mutatingwebhookconfigurations.admissionregistration.k8s.io:gpupool get update
+    mutatingwebhookconfigurations.admissionregistration.k8s.io:gpupool get list watch update
     """)
 SCHEDULER = table("""
     tokenreviews.authentication.k8s.io create
@@ -167,8 +167,9 @@ SCHEDULER = table("""
 def each_account_may_do_what_is_written_and_nothing_else(c, ns):
     home = {"gpupool-controller": table("""
                 leases.coordination.k8s.io create
-                leases.coordination.k8s.io:gpupool-controller get update"""),
-            "gpupool-webhook": table("secrets:gpupool-webhook-tls get update")}
+                leases.coordination.k8s.io:gpupool-controller get list watch update"""),
+            "gpupool-webhook": table(
+                "secrets:gpupool-webhook-tls get list watch update")}
     for account, expected in (("gpupool-controller", CONTROLLER), ("gpupool-webhook", WEBHOOK),
                               ("gpupool-scheduler", SCHEDULER), ("gpupool-server", set()),
                               ("gpupool-node-plugin", set())):
