@@ -3,11 +3,14 @@
 server (harness/kubeapi.py): every fault that it can play, and a kill after every write.
 What needs a real cluster is in tests/k8s."""
 
+import base64
+import http.client
 import json
 import os
 import select
 import signal
 import socket
+import ssl
 import threading
 import urllib.request
 
@@ -597,3 +600,221 @@ def test_a_restarted_scheduler_takes_no_server_for_lost(case):
         case.check(not [e for e in world.api.all("events") if e["reason"] == "ServerLost"],
                    "the server was taken for lost")
     in_world(case, body, ("--heartbeat-ms", "200"))
+
+
+def test_a_bound_claim_outlives_its_class_and_is_not_judged_anew(case):
+    """As a volume does its StorageClass: what is held stays held, and pods come and go."""
+    def body(world):
+        api = world.api
+        api.put("elasticgpuclasses", {"metadata": {"name": "short"},
+                                      "provisioner": "elasticgpu.io/remote"})
+        world.start()
+        world.await_cards()
+        made = claim("one")
+        made["spec"]["elasticGPUClassName"] = "short"
+        api.put("elasticgpuclaims", made)
+        api.put("elasticgpuclaims", claim("two"))
+        world.await_phase("one", "Bound")
+        world.await_phase("two", "Bound")
+        before = {s["metadata"]["name"]: s["spec"]["remoteGPU"]["session"]
+                  for s in world.slices()}
+        api.delete("elasticgpuclasses", "short")
+        api.put("elasticgpuclasses", dict(CLASS, metadata={"name": "remote"},
+                                          parameters={"coreMin": "50", "coreStep": "50"}))
+        for restart in (False, True):
+            if restart:
+                os.kill(world.controller.pid, signal.SIGKILL)
+                world.controller.wait()
+                world.start()
+            for name in ("one", "two"):  # a pod of it comes and is let go
+                pod = f"{name}-{restart}".lower()
+                api.put("pods", gated_pod(pod, {"elasticgpu.io/egpuc-main": name}))
+                case.wait_for(lambda pod=pod: not api.get("pods", pod, "team")["spec"][
+                    "schedulingGates"], f"the gate of {pod} is lifted")
+                api.delete("pods", pod, "team")
+                case.wait_for(lambda name=name: not api.get(
+                    "elasticgpuclaims", name, "team")["status"].get("consumers"), "it is gone")
+                case.equal(world.phase(name), "Bound", f"claim {name}")
+        case.equal({s["metadata"]["name"]: s["spec"]["remoteGPU"]["session"]
+                    for s in world.slices()}, before, "the sessions")
+        # Nothing is made by rules that are not there.
+        made = claim("three")
+        made["spec"]["elasticGPUClassName"] = "short"
+        api.put("elasticgpuclaims", made)
+        world.await_phase("three", "Pending")
+        for name in ("one", "two", "three"):
+            api.delete("elasticgpuclaims", name, "team")
+        case.wait_for(lambda: not world.slices() and world.given() == 0, "all is given back")
+    in_world(case, body)
+
+
+def test_a_quota_counts_a_session_whose_elasticgpu_was_never_written(case):
+    """Killed between opening the session and writing its ElasticGPU; after the restart
+    another claim of the namespace is looked at first."""
+    def body(world):
+        api = world.api
+        api.put("resourcequotas", {"metadata": {"name": "gpus", "namespace": "team"}, "spec": {
+            "hard": {"requests.elasticgpu.io/gpu-core": "50"}}})
+        world.start()
+        world.await_cards()
+        killed = []
+
+        def before_write(method, resource, name):
+            if method == "POST" and resource == "elasticgpus" and not killed:
+                killed.append(name)
+                os.kill(world.controller.pid, signal.SIGKILL)
+                return True
+            return False
+
+        api.before_write = before_write
+        api.put("elasticgpuclaims", claim("z", core=40))
+        case.wait_for(lambda: killed, "it is killed")
+        world.controller.wait()
+        case.wait_for(lambda: world.given() == 40, "the session is open")
+        case.equal(world.slices(), [], "slices")
+        api.before_write = None
+        api.put("elasticgpuclaims", claim("a", core=40))
+        world.start()
+        world.await_phase("z", "Bound")
+        world.await_phase("a", "Pending")
+        case.contains(api.get("elasticgpuclaims", "a", "team")["status"]["message"],
+                      "holds 40 of 50", "why the other waits")
+        case.equal(world.given(), 40, "percent given")
+    in_world(case, body)
+
+
+def test_every_fault_of_an_api_server_is_met_and_survived(case):
+    """All that the double plays, in one life of a controller: none is left to chance."""
+    def body(world):
+        api = world.api
+        api.busy = {"elasticgpus": 2, "elasticgpuclaims": 2, "pods": 1}
+        world.start()
+        world.await_cards()
+        api.stale = {"elasticgpuclaims": 2}
+        for i in range(3):
+            api.put("elasticgpuclaims", claim(f"c{i}", core=10))
+            api.compact()
+        for i in range(3):
+            world.await_phase(f"c{i}", "Bound")
+        case.wait_for(lambda: api.faults["BOOKMARK"] >= 1, "a bookmark is sent")
+        case.equal(api.faults["429 TooManyRequests"], 5, "answers of 429")
+        case.equal(api.faults["409 Conflict"], 2, "answers of 409")
+        case.check(api.faults["200 with ERROR 410"] >= 3, f"watches that expired: {api.faults}")
+        case.check(api.faults["half a line"] >= 10, f"chunks: {api.faults}")
+        case.equal((world.given(), len(world.slices())), (30, 3), "percent and slices")
+    in_world(case, body)
+
+
+def test_an_idle_controller_asks_the_api_server_for_nothing(case):
+    """One works, one stands by: between two renewals of the lease there is not a request."""
+    def body(world):
+        world.api.watch_s = 300
+        world.start("--lease-s", "30")
+        world.await_cards()
+        world.others.append(world.controller)
+        world.start("--lease-s", "30")
+        api = world.api
+
+        def renewed():
+            return sum(method == "PUT" and path.endswith("/leases/gpupool-controller")
+                       for method, path in api.requests)
+        begin = renewed()
+        case.wait_for(lambda: renewed() > begin, "the lease is renewed", 30)
+        start = len(api.requests)
+        case.wait_for(lambda: renewed() > begin + 1, "it is renewed again", 30)
+        case.equal([r for r in api.requests[start:] if r[1].startswith("/api")],
+                   [("PUT", "/apis/coordination.k8s.io/v1/namespaces/pool/leases/"
+                     "gpupool-controller")], "requests from one renewal to the next")
+    in_world(case, body)
+
+
+class Hook:
+    """The webhook's process, and calls as an API server makes them."""
+
+    def __init__(self, case, api):
+        self.case, self.api = case, api
+        self.ready = case.folder / "hook.ready"
+        self.process = case.spawn([
+            case.build / "bin/gpupool-kube", "webhook", "--listen", "127.0.0.1:0",
+            "--scheduler", "pool:7480", "--image", "client:test", "--namespace", "pool",
+            "--tls-secret", "tls", "--webhook-config", "gpupool", "--dns-name", "127.0.0.1",
+            "--kube-server", api.url, "--ready-file", self.ready])
+        case.wait_for(self.ready.exists, "the webhook listens")
+        self.port = int(self.ready.read_text())
+
+    def bundle(self):
+        config = self.api.get("mutatingwebhookconfigurations", "gpupool")
+        return config["webhooks"][0]["clientConfig"].get("caBundle")
+
+    def call(self, path, body, bundle=None):
+        """The bundle of the configuration decides whom to believe."""
+        trust = ssl.create_default_context(
+            cadata=base64.b64decode(bundle or self.bundle()).decode())
+        link = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=20, context=trust)
+        link.request("POST", path, body, {"Content-Type": "application/json"})
+        answer = link.getresponse()
+        text = answer.read()
+        link.close()
+        return answer.status, text
+
+
+def with_hook(case, body):
+    api = KubeApi()
+    api.put("elasticgpuclasses", dict(CLASS, metadata={"name": "remote"}))
+    api.put("namespaces", {"metadata": {"name": "team", "labels": {
+        "elasticgpu.io/class": "remote"}}})
+    api.put("secrets", {"metadata": {"name": "tls", "namespace": "pool"}})
+    api.put("mutatingwebhookconfigurations", {"metadata": {"name": "gpupool"}, "webhooks": [
+        {"name": "a", "clientConfig": {"url": "https://127.0.0.1/mutate"}}]})
+    hook = None
+    try:
+        hook = Hook(case, api)
+        body(hook, api)
+        hook.process.send_signal(signal.SIGTERM)
+        case.equal(hook.process.wait(20), 0, "exit status")
+    finally:
+        api.close()
+
+
+def test_the_webhook_answers_calls_as_an_api_server_makes_them(case):
+    """HTTPS that its own configuration believes, and ?timeout= behind the path."""
+    def body(hook, _):
+        review = (case.data / "kube/qgpu.in.json").read_bytes()
+        uid = json.loads(review)["request"]["uid"]
+        for path in ("/mutate/namespace?timeout=5s", "/mutate/namespace?timeout=10s&x=y",
+                     "/mutate/namespace"):
+            status, text = hook.call(path, review)
+            case.equal(status, 200, path)
+            response = json.loads(text)["response"]
+            case.equal((response["uid"], response["allowed"], response["patchType"]),
+                       (uid, True, "JSONPatch"), path)
+        case.equal(hook.call("/elsewhere?timeout=5s", review)[0], 404, "another path")
+        case.equal(hook.call("/mutate?timeout=5s", b"{")[0], 400, "half a review")
+    with_hook(case, body)
+
+
+def test_the_webhook_polls_nothing_and_sees_at_once_what_has_changed(case):
+    def body(hook, api):
+        review = (case.data / "kube/plain.in.json").read_bytes()
+        case.wait_for(lambda: {"/api/v1/namespaces/pool/secrets",
+                               "/apis/admissionregistration.k8s.io/v1/"
+                               "mutatingwebhookconfigurations"} <= {p for _, p in api.requests},
+                      "it watches both")
+        first = hook.bundle()
+        # The configuration is installed anew, without a bundle: it comes back.
+        api.put("mutatingwebhookconfigurations", {"metadata": {"name": "gpupool"}, "webhooks": [
+            {"name": "a", "clientConfig": {"url": "https://127.0.0.1/mutate"}}]})
+        with case.within(4, "less than the pause between two looks at the clock"):
+            case.wait_for(hook.bundle, "the bundle is there again")
+        case.equal(hook.bundle(), first, "the bundle")
+        # The Secret is emptied, so that a certificate is made anew and served.
+        api.put("secrets", {"metadata": {"name": "tls", "namespace": "pool"}})
+        with case.within(4, "less than the pause between two looks at the clock"):
+            case.wait_for(lambda: hook.bundle() != first, "another certificate is believed")
+        case.equal(hook.call("/mutate?timeout=5s", review)[0], 200, "a call")
+        start = len(api.requests)
+        api.put("secrets", dict(api.get("secrets", "tls", "pool"), note="touched"))
+        case.wait_for(lambda: len(api.requests) >= start + 2, "it looks because of that")
+        count = len([r for r in api.requests[start:]])
+        case.check(count <= 4, f"requests for one change: {api.requests[start:]}")
+    with_hook(case, body)

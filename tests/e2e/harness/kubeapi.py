@@ -10,12 +10,17 @@ devices that a feature gate drops (`gates`).  No admission, no schema, no TLS.
 
 `writes` counts; `on_write` is called before each write is answered, with its number, and
 may kill whoever sent it: the write has happened then, and its answer never arrives.
+`before_write` is called with (method, resource, name) before a write happens; when it
+returns True the link is cut instead.  `faults` counts what was played of the above, so
+that a test can show that its subject has met it.
 """
 
 import json
 import re
+import socket
 import threading
 import time
+from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -49,11 +54,14 @@ class KubeApi:
         self.revision = 100
         self.oldest = 0     # watches from before this are answered with 410
         self.busy = {}      # resource -> answers of 429 still to give
+        self.stale = {}     # resource -> changes still to be refused with 409
+        self.faults = Counter()
+        self.watch_s = 20   # after which the server ends a watch
         self.tokens = {}    # token -> status of its TokenReview
         self.gates = set()  # DRAConsumableCapacity
         self.writes = 0
         self.requests = []  # (method, path)
-        self.on_write = None
+        self.on_write = self.before_write = None
         api = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -152,6 +160,9 @@ class KubeApi:
         if not old:
             raise Refusal(404, "NotFound", f"{key[0]} {key[2]} not found")
         meta = patch.get("metadata", {})
+        if self.stale.get(key[0]) and "resourceVersion" in meta:
+            self.stale[key[0]] -= 1
+            raise Refusal(409, "Conflict", "somebody else has just changed it")
         for field in ("uid", "resourceVersion"):
             if field in meta and meta[field] != old["metadata"][field]:
                 raise Refusal(409, "Conflict", f"{field} {meta[field]} is not that of {key[2]}")
@@ -173,6 +184,7 @@ class KubeApi:
         try:
             self.dispatch(http)
         except Refusal as refusal:
+            self.faults[f"{refusal.code} {refusal.reason}"] += 1
             self.send(http, refusal.code, {"kind": "Status", "reason": refusal.reason,
                                            "code": refusal.code, "message": str(refusal)},
                       {"Retry-After": "1"} if refusal.code == 429 else {})
@@ -202,18 +214,24 @@ class KubeApi:
                 self.busy[resource] -= 1
                 raise Refusal(429, "TooManyRequests", "storage is (re)initializing")
         label = query.get("labelSelector", "").partition("=")[::2]
+        only = ns, query.get("fieldSelector", "").removeprefix("metadata.name=")
+        select = lambda obj: self.selected(obj, label, only)  # noqa: E731
         if http.command == "GET" and query.get("watch"):
-            self.watch(http, resource, int(query.get("resourceVersion") or 0), label)
+            self.watch(http, resource, int(query.get("resourceVersion") or 0), select)
         elif http.command == "GET":
-            self.read(http, (resource, ns, name), query, label)
+            self.read(http, (resource, ns, name), query, select)
         else:
             self.write(http, resource, ns, name, sub, body, query.get("dryRun"))
 
     @staticmethod
-    def selected(obj, label):
-        return not label[0] or obj["metadata"].get("labels", {}).get(label[0]) == label[1]
+    def selected(obj, label, only):
+        """@only: a namespace and a name, each "" for all."""
+        meta = obj["metadata"]
+        return all(not wanted or meta.get(field) == wanted for wanted, field in
+                   zip(only, ("namespace", "name"))) and (
+            not label[0] or meta.get("labels", {}).get(label[0]) == label[1])
 
-    def read(self, http, key, query, label):
+    def read(self, http, key, query, select):
         with self.lock:
             if key[2]:
                 if key not in self.objects:
@@ -221,7 +239,7 @@ class KubeApi:
                 answer = json.loads(json.dumps(self.objects[key]))
             else:
                 names = sorted(k for k, o in self.objects.items()
-                               if k[0] == key[0] and self.selected(o, label))
+                               if k[0] == key[0] and select(o))
                 start = int(query.get("continue") or 0)
                 end = start + int(query.get("limit") or 500)
                 meta = {"resourceVersion": str(self.revision)}
@@ -241,6 +259,10 @@ class KubeApi:
 
     def write(self, http, resource, ns, name, sub, body, dry_run):
         self.drop_disabled(resource, body)
+        if self.before_write and self.before_write(http.command, resource, name or body.get(
+                "metadata", {}).get("name", "")):
+            http.connection.shutdown(socket.SHUT_RDWR)
+            raise ConnectionResetError
         if dry_run:
             self.send(http, 201, body)
             return
@@ -269,7 +291,7 @@ class KubeApi:
             self.on_write(number)
         self.send(http, 201 if http.command == "POST" else 200, obj)
 
-    def watch(self, http, resource, since, label):
+    def watch(self, http, resource, since, select):
         http.send_response(200)
         http.send_header("Transfer-Encoding", "chunked")
         http.end_headers()
@@ -279,14 +301,16 @@ class KubeApi:
             half = len(data) // 2  # never a whole line at a time
             for part in (data[:half], data[half:]):
                 if part:
+                    self.faults["half a line"] += 1
                     http.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
             http.wfile.flush()
 
-        end = time.monotonic() + 20
+        end = time.monotonic() + self.watch_s
         try:
             while time.monotonic() < end:
                 with self.lock:
                     if since < self.oldest:
+                        self.faults["200 with ERROR 410"] += 1
                         chunk(json.dumps({"type": "ERROR", "object": {
                             "kind": "Status", "code": 410, "message": "too old"}}) + "\n")
                         break
@@ -296,9 +320,10 @@ class KubeApi:
                         self.lock.wait(1)
                 for revision, _, kind, obj in events:
                     since = revision
-                    if self.selected(json.loads(obj), label):
+                    if select(json.loads(obj)):
                         chunk(f'{{"type":"{kind}","object":{obj}}}\n')
                 if not events and now > since:
+                    self.faults["BOOKMARK"] += 1
                     chunk(json.dumps({"type": "BOOKMARK", "object": {
                         "metadata": {"resourceVersion": str(now)}}}) + "\n")
                     since = now

@@ -36,12 +36,28 @@ namespace_class(void *arg, const char *ns, char ret[254], struct gp_err *err)
     return 0;
 }
 
+/* "ours" and "half" are of the pool, "others" are of another driver. */
+static int
+find_device_claim(void *arg, const char *ns, const json_t *entry, bool *ret_ours,
+                  struct gp_err *err)
+{
+    const char *name = kube_str(entry, "resourceClaimName");
+
+    if (!*name)
+        name = kube_str(entry, "resourceClaimTemplateName");
+    if (strcmp(name, "nobody") == 0)
+        return gp_err_set(err, -EINVAL, "there is no ResourceClaim nobody");
+    *ret_ours = strcmp(name, "others") != 0;
+    return 0;
+}
+
 static const struct kube_inject INJECT = {
     .scheduler = "pool:7480",
     .image = "gpupool-kube-client:test",
     .pull_policy = "IfNotPresent",
     .audience = "egpu",
     .find_class = find_class,
+    .find_device_claim = find_device_claim,
 };
 
 static json_t *
@@ -118,6 +134,42 @@ a_pod_without_asks_is_allowed_unchanged(void **state)
 }
 
 static void
+a_resource_claim_of_a_template_and_one_of_another_driver(void **state)
+{
+    golden("dra-template");
+}
+
+static void
+two_containers_of_one_resource_claim(void **state)
+{
+    golden("dra-named");
+}
+
+static void
+a_resource_claim_and_a_resource_name_are_refused(void **state)
+{
+    golden("dra-both");
+}
+
+static void
+two_resource_claims_of_one_container_are_refused(void **state)
+{
+    golden("dra-two");
+}
+
+static void
+a_resource_claim_that_is_not_there_is_refused(void **state)
+{
+    golden("dra-missing");
+}
+
+static void
+a_resource_claim_of_another_driver_is_left_alone(void **state)
+{
+    golden("dra-others");
+}
+
+static void
 what_is_no_review_is_an_error(void **state)
 {
     CLEANUP_FREE char *answer = NULL;
@@ -135,6 +187,12 @@ main(void)
         cmocka_unit_test(a_wrong_range_is_refused_in_words),
         cmocka_unit_test(annotations_that_disagree_are_refused),
         cmocka_unit_test(a_pod_without_asks_is_allowed_unchanged),
+        cmocka_unit_test(a_resource_claim_of_a_template_and_one_of_another_driver),
+        cmocka_unit_test(two_containers_of_one_resource_claim),
+        cmocka_unit_test(a_resource_claim_and_a_resource_name_are_refused),
+        cmocka_unit_test(two_resource_claims_of_one_container_are_refused),
+        cmocka_unit_test(a_resource_claim_that_is_not_there_is_refused),
+        cmocka_unit_test(a_resource_claim_of_another_driver_is_left_alone),
         cmocka_unit_test(what_is_no_review_is_an_error),
     };
 
