@@ -30,6 +30,10 @@ $(eval $(call unit_test,test_wrk_kernels,tests/unit/server/test_wrk_kernels.c se
     $(KERNEL_PARAMS_SRCS),$(SERVER_INCS) tests/unit,,common,-lzstd -llz4))
 $(eval $(call unit_test,test_wrk_meter,tests/unit/server/test_wrk_meter.c server/scheduling/wrk_meter.c,\
     $(SERVER_INCS) tests/unit,,common,))
+$(eval $(call unit_test,test_wrk_gov_turn,tests/unit/server/test_wrk_gov_turn.c \
+    server/scheduling/wrk_gov_turn.c server/scheduling/wrk_gov_charge.c server/scheduling/wrk_meter.c \
+    server/scheduling/wrk_predict.c,$(SERVER_INCS) tests/unit,,common,\
+    -Wl$(comma)--wrap=gp_now_ns$(comma)--wrap=nanosleep))
 $(eval $(call unit_test,test_wrk_paths,tests/unit/server/test_wrk_paths.c server/transfer/wrk_paths.c,\
     $(SERVER_INCS) tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_staging,tests/unit/server/test_wrk_staging.c server/transfer/wrk_staging.c \

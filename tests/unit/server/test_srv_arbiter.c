@@ -118,6 +118,38 @@ turn_that_rests_with_an_idle_session_passes_at_once(void **state)
     ut_session_free(&b);
 }
 
+/* An offline session runs while no online one wants the card, and no longer. */
+static void
+offline_session_gives_way_to_an_online_one(void **state)
+{
+    static const struct gov_share offline = {
+        .policy = GOV_BURST_SHARE, .core = 50, .offline = true};
+    struct ut_session a, b;
+    struct wrk_desks *online = joined(&a, 1), *batch;
+    uint32_t theirs, ours;
+
+    (void)state;
+    ut_session_new(&b, arb, 2, 1000, 10);
+    batch = ut_session_sit(&b, offline);
+    assert_int_equal(wrk_desks_join(batch), 0);
+    theirs = ask(batch);
+    assert_true(comes(&batch->notice->turns[0].grant, theirs));
+    for (int i = 0; i < 20; i++) {
+        ours = ask(online);
+        assert_true(comes(&batch->notice->turns[0].stop, 1));
+        drain(batch, theirs);
+        assert_true(comes(&online->notice->turns[0].grant, ours));
+        theirs = ask(batch);
+        /* The online session goes on, and is not stopped for the other. */
+        assert_int_equal(atomic_load(&online->notice->turns[0].stop), 0);
+        assert_int_equal(atomic_load(&batch->notice->turns[0].grant), theirs - 1);
+        drain(online, ours);
+        assert_true(comes(&batch->notice->turns[0].grant, theirs));
+    }
+    ut_session_free(&a);
+    ut_session_free(&b);
+}
+
 static void
 who_dies_with_the_turn_gives_it_back(void **state)
 {
@@ -219,6 +251,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         CASE(turn_rests_until_another_asks),
         CASE(turn_that_rests_with_an_idle_session_passes_at_once),
+        CASE(offline_session_gives_way_to_an_online_one),
         CASE(who_dies_with_the_turn_gives_it_back),
         CASE(who_keeps_the_turn_is_found),
         CASE(scribbler_that_rings_without_end_stops_nobody),
