@@ -3,6 +3,7 @@
 
 #include "cli_folder.h"
 #include "cli_pool.h"
+#include "ctl_call.h"
 #include "ctl_limits.h"
 #include "ctl_prove.h"
 #include "gp_err.h"
@@ -159,12 +160,11 @@ watch(struct cli_ctl *ctl, uint64_t deadline, const int *pidfds, unsigned n,
     return gp_err_set(err, -ECHILD, "a daemon ended while it should start");
 }
 
-int
-cli_ctl_call_watching(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req,
-                      uint64_t timeout_ns, const int *pidfds, unsigned n,
-                      Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+static int
+call_once(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req, uint64_t deadline,
+          const int *pidfds, unsigned n, Gpupool__Ctl__CtlReply **ret_reply,
+          struct gp_err *err)
 {
-    uint64_t deadline = gp_now_ns() + timeout_ns;
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     CLEANUP_FREE void *data = NULL;
     size_t len = 0;
@@ -186,6 +186,21 @@ cli_ctl_call_watching(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req,
                           ctl->address);
     r = reply->error ? gp_err_set(err, -EREMOTE, "%s", reply->error->words) : 0;
     *ret_reply = TAKE_PTR(reply);
+    return r;
+}
+
+int
+cli_ctl_call_watching(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req,
+                      uint64_t timeout_ns, const int *pidfds, unsigned n,
+                      Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+{
+    uint64_t deadline = gp_now_ns() + timeout_ns;
+    int r = call_once(ctl, req, deadline, pidfds, n, ret_reply, err);
+
+    while (r == -EREMOTE && ctl_retry_wait((*ret_reply)->error, deadline)) {
+        cli_reply_free(TAKE_PTR(*ret_reply));
+        r = call_once(ctl, req, deadline, pidfds, n, ret_reply, err);
+    }
     return r;
 }
 

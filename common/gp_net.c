@@ -290,6 +290,17 @@ gp_net_peer_name(int fd, char *buf, size_t size)
     return name_of(&sa, len, buf, size);
 }
 
+static uint64_t
+user_hash(int fd)
+{
+    struct ucred cred = {0};
+    socklen_t len = sizeof(cred);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+        return 0;
+    return gp_hash_bytes(gp_hash_process_key(), &cred.uid, sizeof(cred.uid));
+}
+
 uint64_t
 gp_net_peer_hash(int fd)
 {
@@ -299,9 +310,10 @@ gp_net_peer_hash(int fd)
     const void *bytes = &((struct sockaddr_in *)&sa)->sin_addr;
     size_t n = sizeof(struct in_addr);
 
-    if (getpeername(fd, (struct sockaddr *)&sa, &len) < 0 ||
-        (sa.ss_family != AF_INET && sa.ss_family != AF_INET6))
+    if (getpeername(fd, (struct sockaddr *)&sa, &len) < 0)
         return 0;
+    if (sa.ss_family != AF_INET && sa.ss_family != AF_INET6)
+        return user_hash(fd);
     if (sa.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(six)) {
         bytes = &six->s6_addr[12];
     } else if (sa.ss_family == AF_INET6) {

@@ -45,7 +45,7 @@ int gp_net_accept(int listen_fd, int *ret_fd);
 unsigned gp_net_port(int fd); /* local port, 0 when unknown */
 
 /* A keyed hash of the peer's address: of all of IPv4's, of the /64 network of IPv6's,
- * since one host chooses the rest.  The same for all Unix sockets. */
+ * since one host chooses the rest; of a Unix socket's, the peer's user. */
 uint64_t gp_net_peer_hash(int fd);
 
 /* "address:port" of the other (or own) end, "?" if unknown; @buf >= GP_NET_NAME_MAX. */

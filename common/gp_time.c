@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gp_time.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <time.h>
 
@@ -37,4 +38,14 @@ gp_poll_ms(uint64_t deadline_ns)
         return 0;
     ms = (deadline_ns - now + GP_NS_PER_MS - 1) / GP_NS_PER_MS;
     return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+void
+gp_sleep_ns(uint64_t ns)
+{
+    struct timespec left = {.tv_sec = (time_t)(ns / GP_NS_PER_S),
+                            .tv_nsec = (long)(ns % GP_NS_PER_S)};
+
+    while (nanosleep(&left, &left) < 0 && errno == EINTR)
+        ;
 }

@@ -13,6 +13,8 @@
 uint64_t gp_now_ns(void);  /* CLOCK_MONOTONIC */
 uint64_t gp_wall_ns(void); /* CLOCK_REALTIME, since the epoch */
 
+void gp_sleep_ns(uint64_t ns); /* not cut short by a signal */
+
 /* Milliseconds for poll(2) until @deadline_ns (monotonic): -1 for GP_FOREVER, rounded
  * up so that a wait never ends before its deadline. */
 int gp_poll_ms(uint64_t deadline_ns);

@@ -16,7 +16,7 @@ SCHED_SRCS := pool-scheduler/sched_daemon.c pool-scheduler/sched_session.c \
     pool-scheduler/store/sched_store.c pool-scheduler/store/sched_commit.c \
     pool-scheduler/sched_conn.c pool-scheduler/sched_serve.c \
     pool-scheduler/sched_ending.c \
-    pool-scheduler/sched_auth.c \
+    pool-scheduler/sched_auth.c pool-scheduler/sched_rates.c \
     pool-scheduler/sched_handle_proof.c pool-scheduler/sched_handle_server.c pool-scheduler/sched_handle_session.c \
     pool-scheduler/sched_handle_admin.c pool-scheduler/sched_status.c \
     pool-scheduler/sched_metrics_text.c \

@@ -15,6 +15,7 @@
 #include "kube_config.h"
 #include "sched_auth.h"
 #include "sched_daemon.h"
+#include "sched_rates.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -50,6 +51,10 @@ static const char HELP[] =
     "  --forget-hours N          a server that is away for so long is forgotten (168)\n"
     "  --owner-sessions N        most sessions of one owner (256)\n"
     "  --max-attachments N       most processes of one session (64)\n"
+    "  --rate-requests N         requests a second of one address; 0: any number "
+    "(500)\n"
+    "  --rate-opens N            sessions a second that one address asks for (50)\n"
+    "  --rate-denials N          wrong secrets a second of one address (20)\n"
     "  --metrics-listen H:P      Prometheus metrics on http://H:P/metrics\n"
     "  --audit-log FILE          one JSON line for each grant, denial and order\n"
     "  --ready-file FILE         written with HOST:PORT once it listens\n"
@@ -76,6 +81,9 @@ enum option_id {
     OPT_FORGET,
     OPT_OWNER_SESSIONS,
     OPT_MAX_ATTACHMENTS,
+    OPT_RATE_REQUESTS,
+    OPT_RATE_OPENS,
+    OPT_RATE_DENIALS,
     OPT_METRICS,
     OPT_AUDIT,
     OPT_READY,
@@ -101,6 +109,9 @@ static const struct option OPTIONS[] = {
     {"forget-hours", required_argument, NULL, OPT_FORGET},
     {"owner-sessions", required_argument, NULL, OPT_OWNER_SESSIONS},
     {"max-attachments", required_argument, NULL, OPT_MAX_ATTACHMENTS},
+    {"rate-requests", required_argument, NULL, OPT_RATE_REQUESTS},
+    {"rate-opens", required_argument, NULL, OPT_RATE_OPENS},
+    {"rate-denials", required_argument, NULL, OPT_RATE_DENIALS},
     {"metrics-listen", required_argument, NULL, OPT_METRICS},
     {"audit-log", required_argument, NULL, OPT_AUDIT},
     {"ready-file", required_argument, NULL, OPT_READY},
@@ -194,6 +205,12 @@ parse_number(int opt, const char *name, struct sched_config *c, struct gp_err *e
         return parse_hours(name, &c->forget_ms, err);
     case OPT_OWNER_SESSIONS:
         return parse_u32(name, optarg, 1, 1000000, &c->owner_sessions, err);
+    case OPT_RATE_REQUESTS:
+        return parse_u32(name, optarg, 0, 1000000, &c->rate_requests, err);
+    case OPT_RATE_OPENS:
+        return parse_u32(name, optarg, 0, 1000000, &c->rate_opens, err);
+    case OPT_RATE_DENIALS:
+        return parse_u32(name, optarg, 0, 1000000, &c->rate_denials, err);
     default:
         return parse_u32(name, optarg, 1, 65536, &c->max_attachments, err);
     }
@@ -312,6 +329,9 @@ main(int argc, char **argv)
         .placement = SCHED_BINPACK,
         .owner_sessions = 256,
         .max_attachments = 64,
+        .rate_requests = SCHED_RATE_REQUESTS,
+        .rate_opens = SCHED_RATE_OPENS,
+        .rate_denials = SCHED_RATE_DENIALS,
         .kube = &kube,
         .kube_audience = "egpu",
     };

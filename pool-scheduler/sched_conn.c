@@ -67,9 +67,21 @@ reason_message(const struct sched_reason *reason, Gpupool__Ctl__CtlReason *msg,
     msg->words = (char *)reason->words;
 }
 
-void
-sched_conn_refuse(struct sched_conn *conn, uint32_t request, Gpupool__Ctl__CtlCode code,
-                  const char *words, const struct sched_reasons *reasons)
+/* Wrong secrets count, and whatever a peer that has shown no right one gets wrong. */
+static void
+count_refusal(struct sched_conn *conn, Gpupool__Ctl__CtlCode code)
+{
+    if (!conn->known)
+        conn->refusals++;
+    if (!conn->own_user &&
+        (code == GPUPOOL__CTL__CTL_CODE__CTL_DENIED ||
+         (code == GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST && !conn->known)))
+        gp_rate_take(&conn->sched->rates.denials, conn->from, gp_now_ns());
+}
+
+static void
+refuse(struct sched_conn *conn, uint32_t request, Gpupool__Ctl__CtlCode code,
+       uint32_t retry_ms, const char *words, const struct sched_reasons *reasons)
 {
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlError error = GPUPOOL__CTL__CTL_ERROR__INIT;
@@ -80,12 +92,12 @@ sched_conn_refuse(struct sched_conn *conn, uint32_t request, Gpupool__Ctl__CtlCo
         reason_message(&reasons->list[i], &msgs[i], uuids[i]);
         list[i] = &msgs[i];
     }
-    if (!conn->known)
-        conn->refusals++;
+    count_refusal(conn, code);
     if (code == GPUPOOL__CTL__CTL_CODE__CTL_DENIED)
         gp_audit_deny("denied", "from", conn->peer, "words", words, NULL);
     error.code = code;
     error.words = (char *)words;
+    error.retry_after_ms = retry_ms;
     if (reasons) {
         error.reasons = list;
         error.n_reasons = reasons->n;
@@ -94,6 +106,20 @@ sched_conn_refuse(struct sched_conn *conn, uint32_t request, Gpupool__Ctl__CtlCo
     reply.id = request;
     reply.error = &error;
     sched_conn_reply(conn, &reply);
+}
+
+void
+sched_conn_refuse(struct sched_conn *conn, uint32_t request, Gpupool__Ctl__CtlCode code,
+                  const char *words, const struct sched_reasons *reasons)
+{
+    refuse(conn, request, code, 0, words, reasons);
+}
+
+void
+sched_conn_refuse_until(struct sched_conn *conn, uint32_t request, uint32_t retry_ms,
+                        const char *words)
+{
+    refuse(conn, request, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT, retry_ms, words, NULL);
 }
 
 /* ---------------------------------------------------- sessions of this peer -- */

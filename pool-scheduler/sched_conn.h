@@ -20,6 +20,10 @@ void sched_conn_refuse(struct sched_conn *conn, uint32_t request,
                        Gpupool__Ctl__CtlCode code, const char *words,
                        const struct sched_reasons *reasons);
 
+/* Refuse what was asked too often and may be asked again after @retry_ms. */
+void sched_conn_refuse_until(struct sched_conn *conn, uint32_t request,
+                             uint32_t retry_ms, const char *words);
+
 /* Something has been done for it: its silence counts from now. */
 void sched_conn_touch(struct sched_conn *conn);
 

@@ -13,6 +13,7 @@
 #include "sched_ending.h"
 #include "sched_handle.h"
 #include "sched_metrics_text.h"
+#include "sched_rates.h"
 #include "sched_serve.h"
 #include "sched_store.h"
 #include "ticket_key.h"
@@ -248,7 +249,9 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     if (!sched->pool)
         return -ENOMEM;
     sched_sessions_init(&sched->sessions, sched->pool);
-    r = open_state(sched, err);
+    r = sched_rates_init(sched);
+    if (!r)
+        r = open_state(sched, err);
     if (!r)
         r = gp_loop_new(&sched->loop, err);
     if (!r)
@@ -295,4 +298,5 @@ sched_fini(struct sched *sched)
     sched_store_close(sched->store);
     ticket_key_free(sched->key);
     sched_pool_free(sched->pool);
+    sched_rates_fini(sched);
 }

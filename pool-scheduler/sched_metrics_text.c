@@ -45,6 +45,19 @@ put_totals(FILE *f, const struct sched *sched)
             c->bad_requests);
 }
 
+static void
+put_rates(FILE *f, const struct sched_rates *rates)
+{
+    fprintf(f,
+            "# TYPE gpupool_rate_limited_total counter\n"
+            "gpupool_rate_limited_total{what=\"requests\"} %" PRIu64 "\n"
+            "gpupool_rate_limited_total{what=\"opens\"} %" PRIu64 "\n"
+            "gpupool_rate_limited_total{what=\"owners\"} %" PRIu64 "\n"
+            "gpupool_rate_limited_total{what=\"denials\"} %" PRIu64 "\n",
+            rates->requests.refused, rates->opens.refused, rates->owners.refused,
+            rates->denials.refused);
+}
+
 struct card_metric {
     const char *name;
     uint64_t (*value)(const struct sched_card *card);
@@ -294,6 +307,7 @@ sched_metrics_write(const void *arg, FILE *f)
     const struct sched *sched = arg;
 
     put_totals(f, sched);
+    put_rates(f, &sched->rates);
     put_cards(f, sched);
     put_sessions(f, sched);
     put_container_use(f, "container_gpu_memory_total", "gpu_memory", sched, use_mib);

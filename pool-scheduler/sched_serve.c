@@ -6,12 +6,14 @@
 #include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_log.h"
+#include "gp_net.h"
 #include "gp_time.h"
 #include "sched_auth.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
 #include "sched_ending.h"
 #include "sched_handle.h"
+#include "sched_rates.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -93,6 +95,7 @@ sched_serve_accept(struct sched *sched, int fd)
         return;
     }
     conn->sched = sched;
+    conn->from = gp_net_peer_hash(fd);
     conn->own_user = sched_auth_peer(fd, conn->peer, sizeof(conn->peer));
     if (gp_msg_conn_init(&conn->msg, sched->loop, fd, CTL_CLIENT_REQUEST_MAX, QUEUE_MAX,
                          on_msg, on_close) < 0) {
@@ -215,7 +218,8 @@ dispatch(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
         sched_handle_leave(conn, id);
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN:
-        sched_handle_open(conn, id, req->open);
+        if (sched_rates_open(conn, id, req->open))
+            sched_handle_open(conn, id, req->open);
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW:
         sched_handle_renew(conn, id, req->renew);
@@ -240,7 +244,8 @@ dispatch(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
         sched_handle_wait(conn, id, req->wait_servers);
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_POD_SESSION:
-        sched_handle_pod_session(conn, id, req->pod_session);
+        if (sched_rates_open(conn, id, NULL))
+            sched_handle_pod_session(conn, id, req->pod_session);
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_WATCH_POOL:
         sched_handle_watch_pool(conn, id, req->watch_pool);
@@ -311,7 +316,7 @@ on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
     struct sched_conn *conn = container_of(msg, struct sched_conn, msg);
     Gpupool__Ctl__CtlRequest *req;
 
-    if (!may_unpack(conn, data, len)) {
+    if (!sched_rates_request(conn, data, len) || !may_unpack(conn, data, len)) {
         settle(conn);
         return;
     }

@@ -16,6 +16,7 @@
 #include "gp_log.h"
 #include "gp_loop.h"
 #include "gp_msg.h"
+#include "gp_rate.h"
 #include "sched_pool.h"
 #include "sched_request.h"
 #include "sched_session.h"
@@ -68,8 +69,9 @@ struct sched_config {
     uint32_t lease_min_ms, lease_max_ms; /* whatever the client says */
     uint32_t hold_grace_ms; /* left to a held session whose connection broke */
     enum sched_placement placement;
-    unsigned owner_sessions;   /* cap per owner */
-    uint32_t max_attachments;  /* per session, when the client does not say */
+    unsigned owner_sessions;  /* cap per owner */
+    uint32_t max_attachments; /* per session, when the client does not say */
+    uint32_t rate_requests, rate_opens, rate_denials; /* a second and peer; 0: any */
     bool kube_pods;            /* answer pods that show their token */
     struct kube_config *kube;  /* the API server that knows the tokens */
     const char *kube_audience; /* that tokens must be made for */
@@ -77,6 +79,10 @@ struct sched_config {
 
 struct sched_counters {
     uint64_t opened, refused, closed, expired, lost_connections, bad_requests;
+};
+
+struct sched_rates { /* sched_rates.h */
+    struct gp_rate requests, opens, owners, denials;
 };
 
 struct sched {
@@ -107,12 +113,14 @@ struct sched {
     uint64_t next_report;    /* serial of reports, never 0 */
     uint64_t started_ns;
     struct sched_counters counters;
+    struct sched_rates rates;
 };
 
 struct sched_conn {
     struct gp_msg_conn msg;
     struct sched *sched;
     char peer[64];
+    uint64_t from;            /* gp_net_peer_hash() */
     bool own_user;            /* of the Unix socket: this process's user, or root */
     bool known;               /* has shown a right token or lease key */
     bool proven[SCHED_ROLES]; /* roles whose token it has proven */

@@ -3,8 +3,10 @@
 
 #include "ctl_limits.h"
 #include "gp_err.h"
+#include "gp_hash.h"
 #include "gp_msg.h"
 #include "gp_net.h"
+#include "gp_time.h"
 
 #include <errno.h>
 
@@ -17,9 +19,9 @@ ctl_call_open(const char *address, uint64_t deadline_ns, int *ret_fd,
     return r < 0 ? gp_err_wrap(err, r, "scheduler not reachable") : 0;
 }
 
-int
-ctl_call(int fd, const Gpupool__Ctl__CtlRequest *req, uint64_t deadline_ns,
-         Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+static int
+call_once(int fd, const Gpupool__Ctl__CtlRequest *req, uint64_t deadline_ns,
+          Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
 {
     size_t size = gpupool__ctl__ctl_request__get_packed_size(req), len = 0;
     CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
@@ -40,6 +42,33 @@ ctl_call(int fd, const Gpupool__Ctl__CtlRequest *req, uint64_t deadline_ns,
         return gp_err_set(err, -EPROTO, "the answer is not a gpupool-scheduler's");
     r = reply->error ? gp_err_set(err, -EREMOTE, "%s", reply->error->words) : 0;
     *ret_reply = TAKE_PTR(reply);
+    return r;
+}
+
+bool
+ctl_retry_wait(const Gpupool__Ctl__CtlError *error, uint64_t deadline_ns)
+{
+    uint64_t wait = error->retry_after_ms * GP_NS_PER_MS;
+
+    if (!wait)
+        return false;
+    wait += gp_hash_u64(gp_now_ns()) % wait;
+    if (gp_now_ns() + wait >= deadline_ns)
+        return false;
+    gp_sleep_ns(wait);
+    return true;
+}
+
+int
+ctl_call(int fd, const Gpupool__Ctl__CtlRequest *req, uint64_t deadline_ns,
+         Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+{
+    int r = call_once(fd, req, deadline_ns, ret_reply, err);
+
+    while (r == -EREMOTE && ctl_retry_wait((*ret_reply)->error, deadline_ns)) {
+        ctl_reply_free(TAKE_PTR(*ret_reply));
+        r = call_once(fd, req, deadline_ns, ret_reply, err);
+    }
     return r;
 }
 

@@ -18,10 +18,17 @@ int ctl_call_open(const char *address, uint64_t deadline_ns, int *ret_fd,
 
 /* Send @req, whose id is set by the caller, and wait for the answer.
  *
+ * One that is refused because there were too many is asked again while there is time.
+ *
  * 0: *ret_reply is the caller's.  -EREMOTE: a refusal, *ret_reply is set as well and
  * @err has its words.  Anything else: the link is of no use any more. */
 int ctl_call(int fd, const Gpupool__Ctl__CtlRequest *req, uint64_t deadline_ns,
              Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err);
+
+/* A refusal that says when to ask again: wait for that, and up to as long again, so
+ * that many who were refused do not come back at once.  False: it does not say so, or
+ * there is no time for it before @deadline_ns. */
+bool ctl_retry_wait(const Gpupool__Ctl__CtlError *error, uint64_t deadline_ns);
 
 void ctl_reply_free(Gpupool__Ctl__CtlReply *reply); /* NULL is a no-op */
 DEFINE_CLEANUP(Gpupool__Ctl__CtlReply, ctl_reply_free)

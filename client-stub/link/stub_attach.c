@@ -6,6 +6,7 @@
 #include "cuda_abi.h"
 #include "gp_b64.h"
 #include "gp_err.h"
+#include "gp_hash.h"
 #include "gp_log.h"
 #include "gp_msg.h"
 #include "gp_net.h"
@@ -450,6 +451,24 @@ attach_link_timeout(void)
         xport_set_link_timeout((uint32_t)seconds);
 }
 
+/* The server says that this host came too often and when it may again: wait for that,
+ * and up to as long again, so that the processes of a job do not all come at once. */
+static bool
+attach_again(struct stub_attach *at, Gpupool__AttachReply **reply, uint64_t deadline)
+{
+    uint64_t wait = *reply ? (*reply)->retry_after_ms * GP_NS_PER_MS : 0;
+
+    if (!wait || at->status != GPUPOOL__ATTACH_STATUS__ATTACH_LIMIT)
+        return false;
+    wait += gp_hash_u64(gp_now_ns()) % wait;
+    if (gp_now_ns() + wait >= deadline)
+        return false;
+    gp_sleep_ns(wait);
+    gpupool__attach_reply__free_unpacked(TAKE_PTR(*reply), NULL);
+    at->status = 0;
+    return true;
+}
+
 int
 stub_attach(const struct stub_server *server, struct stub_attach *ret,
             struct gp_err *err)
@@ -463,7 +482,9 @@ stub_attach(const struct stub_server *server, struct stub_attach *ret,
     if (r >= 0)
         r = attach_payloads(&ret->payloads, err);
     if (r >= 0)
-        r = attach_talk(server, preference, deadline, ret, &reply, err);
+        do
+            r = attach_talk(server, preference, deadline, ret, &reply, err);
+        while (r < 0 && attach_again(ret, &reply, deadline));
     if (r < 0) {
         gpupool__attach_reply__free_unpacked(reply, NULL);
         return r;

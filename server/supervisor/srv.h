@@ -17,6 +17,7 @@
 #include "gp_loop.h"
 #include "srv_conf.h"
 #include "srv_ending.h"
+#include "srv_rates.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,6 +64,7 @@ struct srv {
     bool local_open;                   /* its file is ours to remove */
     /* Lines that unauthenticated peers can provoke. */
     struct gp_log_limit accept_log, crowd_log, refusal_log;
+    struct srv_rates rates;
     uint8_t secret[ATTACH_KEY_SIZE], public[ATTACH_KEY_SIZE]; /* attach_proof.h; new
                                                                * at each start */
     struct ticket_key *key; /* whose tickets are honoured; NULL until known */

@@ -36,6 +36,7 @@ struct srv_attach {
     int fd;        /* taken from conn once the request is whole, else -1 */
     uint64_t from; /* gp_net_peer_hash() */
     char peer[GP_NET_NAME_MAX];
+    uint32_t retry_ms;           /* of its refusal, if it came too often */
     Gpupool__AttachRequest *req; /* once it is whole */
     /* Of its ticket, which is good, while the proof is awaited; NULL before. */
     struct ticket_claims *claims;
@@ -84,7 +85,11 @@ attach_refuse(struct srv_attach *a, Gpupool__AttachStatus status, const char *wo
 
     log_refusal(a, words);
     a->srv->refused_total++;
+    if (status == GPUPOOL__ATTACH_STATUS__ATTACH_BAD_TICKET ||
+        status == GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST)
+        srv_rates_refused(&a->srv->rates, a->from);
     reply.status = status;
+    reply.retry_after_ms = a->retry_ms;
     reply.message = (char *)(uintptr_t)words;
     reply.wire_minor = WIRE_MINOR;
     reply.server_version = (char *)(uintptr_t)GPUPOOL_VERSION;
@@ -97,6 +102,20 @@ attach_refuse(struct srv_attach *a, Gpupool__AttachStatus status, const char *wo
         shutdown(fd, SHUT_WR);
     }
     attach_free(a);
+}
+
+/* @retry_ms is 0: go on.  Otherwise the client came too often and is refused. */
+static bool
+attach_in_time(struct srv_attach *a, uint32_t retry_ms, const char *what)
+{
+    char words[128];
+
+    if (!retry_ms)
+        return true;
+    a->retry_ms = retry_ms;
+    snprintf(words, sizeof(words), "too many %s; try again in %u ms", what, retry_ms);
+    attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_LIMIT, words);
+    return false;
 }
 
 static Gpupool__AttachStatus
@@ -164,8 +183,12 @@ attach_serve(struct srv_attach *a, const uint8_t *key)
     struct srv_session *session = NULL;
     struct srv *srv = a->srv;
     struct gp_err err = {0};
-    int r = gp_msg_conn_take_fd(&a->conn, &a->fd);
+    int r;
 
+    if (!attach_in_time(a, srv_rates_owner(&srv->rates, a->claims->owner),
+                        "client processes of this owner"))
+        return;
+    r = gp_msg_conn_take_fd(&a->conn, &a->fd);
     if (r < 0) {
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
                       "bytes follow the attach request before it was answered");
@@ -361,6 +384,9 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
         attach_proof(a, data, len);
         return;
     }
+    if (!attach_in_time(a, srv_rates_further(&a->srv->rates, a->from),
+                        "wrong tickets from this address"))
+        return;
     req = a->req = gpupool__attach_request__unpack(NULL, len, data);
     if (!req) {
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
@@ -387,7 +413,8 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
         attach_stripe(a, req);
     } else if (req->peer_cookie.len) {
         attach_peer(a, req);
-    } else {
+    } else if (attach_in_time(a, srv_rates_attach(&a->srv->rates, a->from),
+                              "client processes from this address")) {
         attach_request(a);
     }
 }
@@ -397,6 +424,8 @@ on_close(struct gp_msg_conn *conn, int code)
 {
     struct srv_attach *a = container_of(conn, struct srv_attach, conn);
 
+    if (code == -EMSGSIZE)
+        srv_rates_refused(&a->srv->rates, a->from);
     if (code == -EMSGSIZE)
         log_refusal(a, "its request is over the limit of 64 KiB");
     else
@@ -446,11 +475,35 @@ make_room(struct srv *srv)
     attach_free(a);
 }
 
+/* Whether the connection is closed unread: its address makes too many of them, and an
+ * answer to each would serve the flood. */
+static bool
+too_often(struct srv *srv, int fd, uint64_t from)
+{
+    char peer[GP_NET_NAME_MAX];
+    uint32_t retry_ms = srv_rates_connection(&srv->rates, from), skipped;
+
+    if (!retry_ms)
+        return false;
+    if (gp_log_limit_ok(&srv->rates.connections_log, &skipped))
+        gp_log_warn("server",
+                    "%s: too many connections from this address, closed unread; the "
+                    "next one is taken in %u ms (%u such lines left out)",
+                    gp_net_peer_name(fd, peer, sizeof(peer)), retry_ms, skipped);
+    srv->refused_total++;
+    return true;
+}
+
 void
 srv_attach_accept(struct srv *srv, int fd, bool local)
 {
+    uint64_t from = gp_net_peer_hash(fd);
     struct srv_attach *a;
 
+    if (too_often(srv, fd, from)) {
+        close(fd);
+        return;
+    }
     if (srv->n_pending >= SRV_PENDING_MAX)
         make_room(srv);
     a = calloc(1, sizeof(*a));
@@ -461,7 +514,7 @@ srv_attach_accept(struct srv *srv, int fd, bool local)
     a->srv = srv;
     a->fd = -1;
     a->local = local;
-    a->from = gp_net_peer_hash(fd);
+    a->from = from;
     gp_net_peer_name(fd, a->peer, sizeof(a->peer));
     if (gp_msg_conn_init(&a->conn, srv->loop, fd, SRV_REQUEST_MAX, REPLY_MAX + 4,
                          on_msg, on_close) < 0) {

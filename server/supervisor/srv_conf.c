@@ -6,6 +6,7 @@
 #include "gp_file.h"
 #include "gp_size.h"
 #include "gp_str.h"
+#include "srv_rates.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -97,6 +98,12 @@ static const struct conf_option options[] = {
            "                               bound tickets have, and log each"),
     NUMBER("max-attachments", max_attachments, 65536,
            "client processes at a time (default 1024)"),
+    NUMBER("rate-connections", rate_connections, 1000000,
+           "connections a second of one address (default 500)"),
+    NUMBER("rate-attaches", rate_attaches, 1000000,
+           "client processes a second of one address (default 100)"),
+    NUMBER("rate-refusals", rate_refusals, 1000000,
+           "wrong tickets and proofs a second of one address (default 20)"),
     NUMBER("max-sessions", max_sessions, 65536, "sessions at a time (default 1024)"),
     NUMBER(
         "link-timeout", link_timeout_s, XPORT_LINK_TIMEOUT_MAX_S,
@@ -345,6 +352,9 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
                               .pageable = "refuse",
                               .max_attachments = 1024,
                               .max_sessions = 1024,
+                              .rate_connections = SRV_RATE_CONNECTIONS,
+                              .rate_attaches = SRV_RATE_ATTACHES,
+                              .rate_refusals = SRV_RATE_REFUSALS,
                               .link_timeout_s = XPORT_LINK_TIMEOUT_S,
                               .work_limit_s = 60,
                               .work_limit_offline_s = 10};

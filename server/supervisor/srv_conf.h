@@ -49,6 +49,7 @@ struct srv_conf {
     uint32_t cards;            /* software cards; 0 = the driver's default */
     uint32_t max_attachments;  /* workers of the whole server */
     uint32_t max_sessions;
+    uint32_t rate_connections, rate_attaches, rate_refusals; /* srv_rates.h */
     /* Seconds that work may go on while another session waits for the card. */
     uint32_t link_timeout_s;
     uint32_t

@@ -319,6 +319,8 @@ serve(struct srv *srv, struct gp_err *err)
     if (r == 0 && srv->conf.audit_log[0])
         r = gp_audit_open(srv->conf.audit_log, err);
     if (r == 0)
+        r = srv_rates_init(&srv->rates, &srv->conf);
+    if (r == 0)
         r = attach_secret(srv, err);
     if (r == 0)
         r = load_key(srv, err);
@@ -351,6 +353,7 @@ srv_fini(struct srv *srv)
     srv_images_free(srv->images);
     srv_inventory_free(srv->inventory);
     srv_jail_free(srv->jail);
+    srv_rates_fini(&srv->rates);
     ticket_key_free(srv->key);
     gp_listener_fini(&srv->listener);
     gp_listener_fini(&srv->local_listener);

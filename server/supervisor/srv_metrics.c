@@ -98,6 +98,20 @@ put_spent(FILE *out, const struct srv *srv)
 }
 
 static void
+put_rates(FILE *out, const struct srv_rates *rates)
+{
+    put_head(out, "rate_limited_total", "counter",
+             "Refused because an address or an owner came too often.");
+    fprintf(out,
+            "gpupool_server_rate_limited_total{what=\"connections\"} %" PRIu64 "\n"
+            "gpupool_server_rate_limited_total{what=\"attaches\"} %" PRIu64 "\n"
+            "gpupool_server_rate_limited_total{what=\"owners\"} %" PRIu64 "\n"
+            "gpupool_server_rate_limited_total{what=\"refusals\"} %" PRIu64 "\n",
+            rates->connections.refused, rates->attaches.refused, rates->owners.refused,
+            rates->refusals.refused);
+}
+
+static void
 put_sessions(FILE *out, const struct srv *srv)
 {
     const struct srv_session *s;
@@ -186,6 +200,7 @@ put_all(const void *arg, FILE *out)
     fprintf(out, "gpupool_server_attached_total %" PRIu64 "\n", srv->attached_total);
     put_head(out, "refused_total", "counter", "Connections refused so far.");
     fprintf(out, "gpupool_server_refused_total %" PRIu64 "\n", srv->refused_total);
+    put_rates(out, &srv->rates);
     put_head(out, "registered", "gauge", "1 while the scheduler knows this server.");
     fprintf(out, "gpupool_server_registered %d\n", srv_register_connected(srv->reg));
     put_images(out, srv);
