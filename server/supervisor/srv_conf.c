@@ -6,7 +6,6 @@
 #include "gp_file.h"
 #include "gp_size.h"
 #include "gp_str.h"
-#include "srv_rates.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -14,15 +14,6 @@
 
 struct srv_conf;
 
-/* Each of 8 processes of a job on each of 8 cards, with 15 connections, at once. */
-#define SRV_RATE_CONNECTIONS 500
-/* A worker's start takes about 10 ms of a core, so one address occupies one core at
- * most; a thousand processes at once, which is --max-attachments, are within the burst.
- */
-#define SRV_RATE_ATTACHES 100
-/* Wrong tickets, proofs and cookies: a sound client makes none, but for a library that
- * retries with an old one. */
-#define SRV_RATE_REFUSALS 20
 /* Owners come from several hosts.  A multiple, so that no single address that writes
  * another's name into its requests uses up what the other may do. */
 #define SRV_RATE_OWNER_HOSTS 4
