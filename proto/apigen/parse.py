@@ -10,8 +10,16 @@ from pathlib import Path
 from .ctypes_ import HANDLES, SCALARS
 from .model import Api, ApiError, Call, Param, Rule, Type
 
+# The words of the language.  docs/api-description.md explains each, which `make lint` checks.
+LINES = ("since", "ptsz", "ptds", "reply", "context", "outputs", "client", "server", "why",
+         "via", "as", "refused", "uncarried", "links", "internal", "hot", "outside")
 DIRECTIONS = ("in", "out", "inout", "send", "recv")
+LIFE_WORDS = ("new", "find", "del")
+FLAG_WORDS = ("optional", "nonconst", "const", "client", "bulk", "shared")
+VALUE_WORDS = ("max", "most")  # with a number
+NAMED_TYPES = ("enum", "struct", "flags", "flags64", "callback", "borrowed")
 POINTER_WORDS = ("host", "address", "pointers", "table", "name", "string")
+COUNTED_TYPES = ("bytes", "text", "sized")
 DEFAULT_MAX = {"string": 32768, "text": 4096}
 
 
@@ -47,14 +55,14 @@ def parse_type(words: list[str], at: Place) -> Type:
         if not elem.count:
             raise at.error("an array needs [count]")
         return Type("array", elem=Type(elem.word, elem.name), count=elem.count)
-    if base in ("enum", "struct", "flags", "flags64", "callback", "borrowed"):
+    if base in NAMED_TYPES:
         name, count = _bracket(words.pop(0))
         return Type(base, name=name, count=count)
     known = (
         base in SCALARS
         or base in HANDLES
         or base in POINTER_WORDS
-        or base in ("bytes", "text", "sized")
+        or base in COUNTED_TYPES
     )
     if not known:
         raise at.error(f"unknown type {first}")
@@ -70,17 +78,16 @@ def parse_param(words: list[str], at: Place) -> Param:
     p.max = DEFAULT_MAX.get(p.type.word, 0)
     while rest:
         word = rest.pop(0)
-        if word in ("new", "find", "del"):
+        if word in LIFE_WORDS:
             p.life = word
-        elif word in ("optional", "nonconst", "const", "client", "bulk", "shared"):
+        elif word in FLAG_WORDS:
             setattr(p, word, True)
         elif word == "by" and rest[:1] == ["value"]:
             rest.pop(0)
             p.by_value = True
-        elif word.startswith("max="):
-            p.max = int(word[4:], 0)
-        elif word.startswith("most="):
-            p.max, p.most = int(word[5:], 0), True
+        elif word.partition("=")[0] in VALUE_WORDS and "=" in word:
+            name, _, number = word.partition("=")
+            p.max, p.most = int(number, 0), name == "most"
         else:
             raise at.error(f"unknown word {word}")
     if p.type.word == "array" and not p.max:
@@ -102,6 +109,8 @@ class CallReader:
         word, rest, c = words[0], words[1:], self.call
         if word in DIRECTIONS:
             c.params.append(parse_param(words, self.at))
+        elif word not in LINES:
+            raise self.at.error(f"unknown line {word}")
         elif word == "since":
             c.since = parse_version(rest[0])
         elif word in ("ptsz", "ptds"):
@@ -129,7 +138,7 @@ class CallReader:
         elif word in ("internal", "outside", "hot"):
             setattr(c, word, True)
         else:
-            raise self.at.error(f"unknown line {word}")
+            raise self.at.error(f"{word} {' '.join(rest)}?")
 
     def _reply(self, rest: list[str]) -> None:
         if rest[0] not in ("none", "sync", "wait"):

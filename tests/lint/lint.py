@@ -15,6 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apidoc
 import guides
 import layers
 import words
@@ -138,6 +139,7 @@ def main():
         layers.check(files, found)
         words.check(files, found)
         guides.check(found)
+        apidoc.check(found)
     if not args.no_format:
         check_format(checked, found, missing)
 
