@@ -38,40 +38,68 @@ node_host(struct wrk *w, CUgraphNode node)
     return params.userData;
 }
 
-static bool
-graph_has(struct wrk *w, CUgraph graph, CUgraphNode node)
+/* Child graphs deeper than this are not searched; programs nest them once or twice. */
+#define CHILDREN_MAX 16u
+
+static CUgraph graph_of_node(struct wrk *w, CUgraph graph, CUgraphNode node,
+                             unsigned depth);
+
+/* The graph of @node among the child graphs of @nodes; NULL: it is in none. */
+static CUgraph
+child_of_node(struct wrk *w, const CUgraphNode *nodes, size_t n, CUgraphNode node,
+              unsigned depth)
+{
+    CUgraph child, found = NULL;
+    CUgraphNodeType type;
+
+    for (size_t i = 0; i < n && !found; i++)
+        if (WRK_CALL(w, cuGraphNodeGetType, nodes[i], &type) == CUDA_SUCCESS &&
+            type == CU_GRAPH_NODE_TYPE_GRAPH &&
+            WRK_CALL(w, cuGraphChildGraphNodeGetGraph, nodes[i], &child) ==
+                CUDA_SUCCESS)
+            found = graph_of_node(w, child, node, depth);
+    return found;
+}
+
+/* @graph, or the one of its child graphs, that @node is in; NULL: none is. */
+static CUgraph
+graph_of_node(struct wrk *w, CUgraph graph, CUgraphNode node, unsigned depth)
 {
     CLEANUP_FREE CUgraphNode *nodes = NULL;
     size_t n = 0;
 
-    if (!graph || WRK_CALL(w, cuGraphGetNodes, graph, NULL, &n) != CUDA_SUCCESS || !n)
-        return false;
+    if (!graph || depth > CHILDREN_MAX ||
+        WRK_CALL(w, cuGraphGetNodes, graph, NULL, &n) != CUDA_SUCCESS || !n)
+        return NULL;
     nodes = calloc(n, sizeof(*nodes));
     if (!nodes || WRK_CALL(w, cuGraphGetNodes, graph, nodes, &n) != CUDA_SUCCESS)
-        return false;
+        return NULL;
     for (size_t i = 0; i < n; i++)
         if (nodes[i] == node)
-            return true;
-    return false;
+            return graph;
+    return child_of_node(w, nodes, n, node, depth + 1);
 }
 
-/* Among the graphs that the client has made itself: a handle of those is gone when the
- * graph is.  The driver does not tell to which graph a node belongs. */
+/* Among the graphs that the client has made itself, whose handles are gone when the
+ * graphs are, and their child graphs, which the driver made.  The driver does not tell
+ * to which graph a node belongs. */
 static CUgraph
 node_graph(struct wrk *w, CUgraphNode node)
 {
     const struct wrk_handle_array *graphs = &w->handles.client[WIRE_KIND_GRAPH];
     uint32_t *hint = &w->priv->hosts->graph_hint;
+    CUgraph found = NULL;
 
-    if (*hint < graphs->cap && graph_has(w, graphs->slots[*hint].obj, node))
-        return graphs->slots[*hint].obj;
-    for (uint32_t i = 0; i < graphs->cap; i++) {
-        if (i != *hint && graph_has(w, graphs->slots[i].obj, node)) {
+    if (*hint < graphs->cap)
+        found = graph_of_node(w, graphs->slots[*hint].obj, node, 0);
+    for (uint32_t i = 0; i < graphs->cap && !found; i++) {
+        if (i == *hint)
+            continue;
+        found = graph_of_node(w, graphs->slots[i].obj, node, 0);
+        if (found)
             *hint = i;
-            return graphs->slots[i].obj;
-        }
     }
-    return NULL;
+    return found;
 }
 
 void

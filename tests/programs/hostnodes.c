@@ -238,9 +238,60 @@ nodes_come_and_go_for_ever(void)
     return 0;
 }
 
+/* A graph with a child graph of a child graph: the program is given the nodes inside by
+ * the driver. */
+static int
+make_nested(CUgraph *outer, CUgraphNode *inner)
+{
+    CUgraph child, middle;
+    CUgraphNode node;
+    size_t n = 1;
+
+    if (make(&child, &node, 0))
+        return 1;
+    TRY(cuGraphCreate(&middle, 0));
+    TRY(cuGraphAddChildGraphNode(&node, middle, NULL, 0, child));
+    TRY(cuGraphCreate(outer, 0));
+    TRY(cuGraphAddChildGraphNode(&node, *outer, NULL, 0, middle));
+    TRY(cuGraphDestroy(child));
+    TRY(cuGraphDestroy(middle));
+    for (int level = 0; level < 2; level++) {
+        TRY(cuGraphChildGraphNodeGetGraph(node, &child));
+        TRY(cuGraphGetNodes(child, &node, &n));
+        SAME(n, 1);
+    }
+    *inner = node;
+    return 0;
+}
+
+static int
+nodes_of_child_graphs_are_given_functions_for_ever(void)
+{
+    CUDA_HOST_NODE_PARAMS params;
+    CUgraphExec exec;
+    CUgraphNode node;
+    CUgraph graph;
+
+    if (make_nested(&graph, &node))
+        return 1;
+    for (unsigned i = 1; i <= TIMES; i++) {
+        params = adding(i);
+        TRY(cuGraphHostNodeSetParams(node, &params));
+    }
+    TRY(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    TRY(cuGraphDestroy(graph));
+    TRY(cuGraphLaunch(exec, stream));
+    if (said(1, TIMES))
+        return 1;
+    TRY(cuGraphExecDestroy(exec));
+    return 0;
+}
+
 static const struct part parts[] = {
     {"another graph has most of the functions", fill_the_table},
     {"nodes are given functions for ever", nodes_are_given_functions_for_ever},
+    {"nodes of child graphs are given functions for ever",
+     nodes_of_child_graphs_are_given_functions_for_ever},
     {"nodes of any kind too", nodes_of_any_kind_too},
     {"executable graphs are given functions for ever",
      executable_graphs_are_given_functions_for_ever},
