@@ -6,6 +6,7 @@
 #include "gp_file.h"
 #include "gp_size.h"
 #include "gp_str.h"
+#include "srv_rates.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -69,6 +70,13 @@ static const struct conf_option options[] = {
          "                               unless --worker-user names one for all)"),
     TEXT("worker-memory", worker_memory, "SIZE",
          "host memory of one worker, beside its slices' (default 4GiB; off)"),
+    TEXT("worker-cgroup", worker_cgroup, "auto|on|off",
+         "a control group for each session: memory, threads, processor time\n"
+         "                               (default auto: version 2, where it is "
+         "delegated)"),
+    TEXT("worker-shared", worker_shared, "SIZE",
+         "page-locked and shared memory of one worker, beside --worker-memory; needs\n"
+         "                               control groups (default 4GiB)"),
     TEXT("worker-sandbox", worker_sandbox, "on|log",
          "log: system calls that workers are not allowed are logged by the kernel\n"
          "                               and not denied, to find what a driver needs"),
@@ -287,6 +295,9 @@ worker_check(struct srv_conf *conf, struct gp_err *err)
         strcmp(conf->worker_sandbox, "log") != 0)
         return gp_err_set(err, -EINVAL, "--worker-sandbox %s: on or log",
                           conf->worker_sandbox);
+    if (gp_size_parse(conf->worker_shared, &conf->shared_bytes) < 0)
+        return gp_err_set(err, -EINVAL, "--worker-shared %s: a size",
+                          conf->worker_shared);
     if (strcmp(conf->worker_memory, "off") == 0)
         return 0;
     if (gp_size_parse(conf->worker_memory, &conf->worker_bytes) < 0 ||
@@ -348,6 +359,8 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
                               .worker_uids = "auto",
                               .worker_memory = "4GiB",
                               .worker_sandbox = "on",
+                              .worker_cgroup = "auto",
+                              .worker_shared = "4GiB",
                               .pageable = "refuse",
                               .max_attachments = 1024,
                               .max_sessions = 1024,

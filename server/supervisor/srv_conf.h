@@ -20,17 +20,6 @@ struct gp_err;
 /* Stacks, arenas and the driver's own tables: with less, workers do not start. */
 #define SRV_WORKER_MEMORY_MIN (256u << 20)
 
-/* What one address may do in a second, unless options say otherwise (srv_rates.h). */
-/* Each of 8 processes of a job on each of 8 cards, with 15 connections, at once. */
-#define SRV_RATE_CONNECTIONS 500
-/* A worker's start takes about 10 ms of a core, so one address occupies one core at
- * most; a thousand processes at once, which is --max-attachments, are within the burst.
- */
-#define SRV_RATE_ATTACHES 100
-/* Wrong tickets, proofs and cookies: a sound client makes none, but for a library that
- * retries with an old one. */
-#define SRV_RATE_REFUSALS 20
-
 struct srv_conf {
     char listen[288];
     char local[128];     /* "unix:/path": for clients on this host, or "" */
@@ -47,6 +36,9 @@ struct srv_conf {
     char worker_uids[64];    /* "auto", "off" or "FIRST-LAST": srv_jail.h */
     char worker_memory[32];  /* limit of a worker's host memory, or "off" */
     char worker_sandbox[16]; /* "on" or "log" */
+    char worker_cgroup[8];   /* "auto", "on" or "off" */
+    char worker_shared[32];  /* host memory of a worker beside worker_memory */
+    uint64_t shared_bytes;   /* as a number */
     char worker_read[1024];  /* further paths that workers may read */
     uint64_t worker_bytes;   /* worker_memory as a number; 0: off */
     char metrics_listen[288];

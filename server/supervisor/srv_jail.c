@@ -35,6 +35,7 @@ struct srv_jail {
     int folder_fd; /* of the server, locked while it lives */
     char folder[96];
     int cards[SRV_SOFT_CARDS];
+    struct srv_cgroups *groups; /* NULL: none */
 };
 
 /* ------------------------------------------------------------- user ids -- */
@@ -293,6 +294,8 @@ srv_jail_new(const struct srv_conf *conf, struct srv_jail **ret, struct gp_err *
     /* As srv_worker.c tells them apart. */
     jail->soft = strcmp(conf->driver, "null") == 0 || strstr(conf->driver, "softgpu");
     r = open_uids(jail, err);
+    if (r == 0)
+        r = srv_cgroups_new(conf->worker_cgroup, &jail->groups, err);
     if (r == 0 && jail->soft)
         r = open_soft(jail, err);
     if (r < 0) {
@@ -319,6 +322,7 @@ srv_jail_free(struct srv_jail *jail)
         rmdir(jail->folder);
         close(jail->folder_fd);
     }
+    srv_cgroups_free(jail->groups);
     free(jail->taken);
     free(jail);
 }
@@ -348,6 +352,8 @@ srv_jail_enter(struct srv_jail *jail, uint64_t id, struct srv_cell *cell,
     *cell = (struct srv_cell){0};
     if (jail->first)
         r = take_uid(jail, &cell->uid, err);
+    if (r == 0)
+        r = srv_cgroup_enter(jail->groups, id, &cell->cgroup, err);
     if (r == 0 && jail->soft)
         r = make_exports(jail, id, cell, err);
     if (r < 0)
@@ -367,9 +373,28 @@ srv_jail_leave(struct srv_jail *jail, struct srv_cell *cell)
 {
     if (cell->exports[0])
         remove_folder(jail->folder_fd, strrchr(cell->exports, '/') + 1);
+    srv_cgroup_leave(jail->groups, &cell->cgroup);
     if (cell->uid)
         jail->taken[cell->uid - jail->first] = 0;
     *cell = (struct srv_cell){0};
+}
+
+int
+srv_jail_limit(const struct srv_jail *jail, const struct srv_cell *cell,
+               uint32_t workers, uint64_t slices, struct gp_err *err)
+{
+    uint64_t each = jail->conf->worker_bytes + jail->conf->shared_bytes;
+
+    if (!jail->groups || !jail->conf->worker_bytes)
+        return 0;
+    return srv_cgroup_limit(jail->groups, &cell->cgroup,
+                            workers * each + (jail->soft ? slices : 0), err);
+}
+
+pid_t
+srv_jail_fork(const struct srv_jail *jail, const struct srv_cell *cell)
+{
+    return srv_cgroup_fork(jail->groups, cell ? &cell->cgroup : NULL);
 }
 
 void

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The isolation between workers of different sessions, as far as the supervisor must
- * provide it: a user id per session, and for software GPUs a folder per session and the
- * files of the GPUs' memory.
+ * provide it: a user id and a control group per session, and for software GPUs a folder
+ * per session and the files of the GPUs' memory.
  *
  * The worker does the rest (wrk_sandbox.h).  Owned by the server from its start to its
  * end; event-loop thread only.  It knows neither sessions nor workers.
@@ -11,6 +11,7 @@
 #define SRV_JAIL_H
 
 #include "gp_base.h"
+#include "srv_cgroup.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -33,6 +34,7 @@ struct srv_jail;
 struct srv_cell {
     uid_t uid;         /* of its workers alone; 0: they are the server's user */
     char exports[128]; /* its folder, or "" */
+    struct srv_cgroup cgroup;
 };
 
 /* -EINVAL, -EPERM: what --worker-uids asks for cannot be had. */
@@ -47,6 +49,15 @@ int srv_jail_enter(struct srv_jail *jail, uint64_t id, struct srv_cell *cell,
 void srv_jail_idle(struct srv_jail *jail, const struct srv_cell *cell);
 /* The session is over. */
 void srv_jail_leave(struct srv_jail *jail, struct srv_cell *cell);
+
+/* What the session's @workers may use of the host together, beside @slices of memory.
+ */
+int srv_jail_limit(const struct srv_jail *jail, const struct srv_cell *cell,
+                   uint32_t workers, uint64_t slices, struct gp_err *err);
+
+/* fork(); the child, in the control group of @cell (NULL: none), has nothing else of it
+ * yet.  -errno: none was made. */
+pid_t srv_jail_fork(const struct srv_jail *jail, const struct srv_cell *cell);
 
 /* Whom the worker of @cell (NULL: the probe) becomes: a name, a number or "". */
 void srv_jail_user(const struct srv_jail *jail, const struct srv_cell *cell,

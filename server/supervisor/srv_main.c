@@ -319,7 +319,8 @@ serve(struct srv *srv, struct gp_err *err)
     if (r == 0 && srv->conf.audit_log[0])
         r = gp_audit_open(srv->conf.audit_log, err);
     if (r == 0)
-        r = srv_rates_init(&srv->rates, &srv->conf);
+        r = srv_rates_init(&srv->rates, srv->conf.rate_connections,
+                           srv->conf.rate_attaches, srv->conf.rate_refusals);
     if (r == 0)
         r = attach_secret(srv, err);
     if (r == 0)

@@ -3,21 +3,21 @@
 
 #include "gp_hash.h"
 #include "gp_time.h"
-#include "srv_conf.h"
 
 #include <string.h>
 
 int
-srv_rates_init(struct srv_rates *rates, const struct srv_conf *conf)
+srv_rates_init(struct srv_rates *rates, uint32_t connections, uint32_t attaches,
+               uint32_t refusals)
 {
-    int r = gp_rate_init(&rates->connections, conf->rate_connections);
+    int r = gp_rate_init(&rates->connections, connections);
 
     if (r == 0)
-        r = gp_rate_init(&rates->attaches, conf->rate_attaches);
+        r = gp_rate_init(&rates->attaches, attaches);
     if (r == 0)
-        r = gp_rate_init(&rates->owners, conf->rate_attaches * SRV_RATE_OWNER_HOSTS);
+        r = gp_rate_init(&rates->owners, attaches * SRV_RATE_OWNER_HOSTS);
     if (r == 0)
-        r = gp_rate_init(&rates->refusals, conf->rate_refusals);
+        r = gp_rate_init(&rates->refusals, refusals);
     return r;
 }
 

@@ -12,8 +12,15 @@
 #include "gp_log.h"
 #include "gp_rate.h"
 
-struct srv_conf;
-
+/* Each of 8 processes of a job on each of 8 cards, with 15 connections, at once. */
+#define SRV_RATE_CONNECTIONS 500
+/* A worker's start takes about 10 ms of a core, so one address occupies one core at
+ * most; a thousand processes at once, which is --max-attachments, are within the burst.
+ */
+#define SRV_RATE_ATTACHES 100
+/* Wrong tickets, proofs and cookies: a sound client makes none, but for a library that
+ * retries with an old one. */
+#define SRV_RATE_REFUSALS 20
 /* Owners come from several hosts.  A multiple, so that no single address that writes
  * another's name into its requests uses up what the other may do. */
 #define SRV_RATE_OWNER_HOSTS 4
@@ -23,7 +30,9 @@ struct srv_rates {
     struct gp_log_limit connections_log;
 };
 
-int srv_rates_init(struct srv_rates *rates, const struct srv_conf *conf);
+/* Of each address, in a second.  -ENOMEM. */
+int srv_rates_init(struct srv_rates *rates, uint32_t connections, uint32_t attaches,
+                   uint32_t refusals);
 void srv_rates_fini(struct srv_rates *rates);
 
 /* Each returns 0, or the milliseconds after which the peer may try again. */

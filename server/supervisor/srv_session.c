@@ -169,15 +169,30 @@ srv_session_find(struct srv *srv, uint64_t id)
     return s;
 }
 
+/* What @workers of it may use of the host. */
+static int
+session_limit(const struct srv_session *s, uint32_t workers, struct gp_err *err)
+{
+    uint64_t slices = 0;
+
+    for (uint32_t i = 0; i < s->claims.n_slices; i++)
+        slices += s->claims.slices[i].memory;
+    return srv_jail_limit(s->srv->jail, &s->cell, workers, slices, err);
+}
+
 int
 srv_session_sit(struct srv_session *s, uint32_t *ret_slot, struct gp_err *err)
 {
     uint32_t cap = gp_min(s->claims.max_attachments, (uint32_t)WRK_SLOTS_MAX);
+    int r;
 
     if (s->n_workers >= cap)
         return gp_err_set(err, -EDQUOT,
                           "session %s already has %u client processes, its limit",
                           s->claims.session, s->n_workers);
+    r = session_limit(s, s->n_workers + 1, err);
+    if (r < 0)
+        return r;
     if (srv_ledger_slot_take(s->ledger, ret_slot) < 0)
         return gp_err_set(err, -EDQUOT, "session %s: no slot is free",
                           s->claims.session);
@@ -189,7 +204,8 @@ void
 srv_session_leave(struct srv_session *s, uint32_t slot)
 {
     srv_ledger_leave(s->ledger, slot);
-    if (--s->n_workers == 0)
+    session_limit(s, --s->n_workers, NULL);
+    if (s->n_workers == 0)
         srv_jail_idle(s->srv->jail, &s->cell);
 }
 

@@ -270,9 +270,9 @@ srv_spawn(const struct srv_spawn *what, pid_t *ret_pid, struct gp_err *err)
     }
     if (r < 0)
         return gp_err_wrap(err, r, "starting a worker");
-    pid = fork();
+    pid = srv_jail_fork(what->jail, what->cell);
     if (pid < 0)
-        return gp_err_set(err, -errno, "fork: %s", strerror(errno));
+        return gp_err_set(err, (int)pid, "fork: %s", strerror(-(int)pid));
     if (pid == 0)
         child_exec(what, &fds, path, env.envp, parent);
     *ret_pid = pid;

@@ -14,14 +14,16 @@
 #include <sys/types.h>
 
 struct gp_err;
+struct srv_cell;
 struct srv_conf;
 struct srv_jail;
 
 struct srv_spawn {
     const struct srv_conf *conf;
     const struct srv_jail *jail;
-    const char *const *argv; /* argv[0] included, NULL-terminated */
-    const int *fds;          /* become 3, 4, ... in the child; -1 stays closed */
+    const struct srv_cell *cell; /* of its session, or NULL */
+    const char *const *argv;     /* argv[0] included, NULL-terminated */
+    const int *fds;              /* become 3, 4, ... in the child; -1 stays closed */
     unsigned n_fds;
     int stdout_fd;       /* -1: /dev/null */
     const char *visible; /* cards the driver shows, or NULL for all */

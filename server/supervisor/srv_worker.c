@@ -228,6 +228,7 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     int fds[WRK_FDS_END - 3];
     struct srv_spawn spawn = {.conf = &w->srv->conf,
                               .jail = w->srv->jail,
+                              .cell = &w->session->cell,
                               .exports = w->session->cell.exports,
                               .argv = argv,
                               .fds = fds,

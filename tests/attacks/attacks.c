@@ -601,6 +601,7 @@ CALL(file_mask, SYS_umask, 0)
 /* ------------------------------------------------------------------ bombs -- */
 
 #define PIECE (1u << 20)
+#define SHARED_PIECE (16 << 20)
 
 static void *
 release(char **pieces)
@@ -633,6 +634,18 @@ ATTACK(bomb_memory)
         got += PIECE;
     }
     release(last);
+    return r;
+}
+/* Memory that no limit of private memory counts: pages of files without a name. */
+ATTACK(bomb_shared)
+{
+    int r = 0;
+
+    for (uint64_t got = 0; got < c->amount && r == 0; got += SHARED_PIECE) {
+        int fd = memfd_create("bomb", MFD_CLOEXEC);
+
+        r = fd < 0 ? -errno : -posix_fallocate(fd, 0, SHARED_PIECE);
+    }
     return r;
 }
 ATTACK(bomb_file)
@@ -802,6 +815,7 @@ static const struct {
     A(new_group),
     A(file_mask),
     A(bomb_memory),
+    A(bomb_shared),
     A(bomb_file),
     A(bomb_descriptors),
     A(bomb_threads),

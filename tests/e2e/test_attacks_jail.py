@@ -27,6 +27,7 @@ BOMBS = {
     "bomb_descriptors": (errno.EMFILE, 10000),
 }
 THREADS = ("bomb_threads", errno.EAGAIN, 4500)
+SHARED = "bomb_shared"
 
 
 class Control(ctypes.Structure):
@@ -98,7 +99,7 @@ def names(case):
 
 
 def all_attacks_fail(case, hostile):
-    bombs = {*BOMBS, THREADS[0]}
+    bombs = {*BOMBS, THREADS[0], SHARED}
     stopped = {name: hostile.attack(name) for name in names(case) if name not in bombs}
     for name, (_, amount) in BOMBS.items():
         stopped[name] = hostile.attack(name, amount)
@@ -168,6 +169,65 @@ def test_processes_of_a_session_that_has_its_own_user_cannot_multiply(case):
     name, error, amount = THREADS
     case.equal(hostile.attack(name, amount), error, "what stopped it")
     hostile.all_live()
+
+
+class Grouped(Hostile):
+    """The same where each session has a control group."""
+
+    def __init__(self, case, *options):
+        if not os.access("/sys/fs/cgroup/memory/cgroup.procs", os.W_OK) and \
+           not os.access("/sys/fs/cgroup/cgroup.subtree_control", os.W_OK):
+            case.skip("control groups need root and a writable /sys/fs/cgroup")
+        super().__init__(case, "--worker-cgroup", "on", *options)
+
+    def group(self, pid):
+        """The names of the groups of a process."""
+        with open(f"/proc/{pid}/cgroup", encoding="ascii") as lines:
+            return {line.rstrip().rsplit("/", 1)[1] for line in lines if "gpupool-" in line}
+
+
+def test_threads_of_a_session_end_with_its_control_group(case):
+    """Also where the workers are the server's user, whose threads no limit counts."""
+    hostile = Grouped(case, "--worker-uids", "off", "--worker-memory", "4GiB")
+    name, error, amount = THREADS
+    case.equal(hostile.attack(name, amount), error, "what stopped it")
+    hostile.all_live()
+
+
+def test_shared_memory_of_a_session_ends_with_its_control_group(case):
+    """What cannot be had ends the worker that wants it, and no other session's."""
+    hostile = Grouped(case, "--worker-shared", "64MiB")
+    hostile.control.name = SHARED.encode()
+    hostile.control.amount = 2048 * MIB
+    hostile.control.armed = 1
+    answer = hostile.shell("alloc", 512)
+    case.check(answer[0] != 0, f"{answer}: 2 GiB beyond the session's limit")
+    case.wait_for(lambda: hostile.worker not in hostile.pool.workers(),
+                  "the worker that took too much has ended")
+    hostile.control.armed = 0
+    hostile.all_live()
+
+
+def test_control_group_of_a_session_is_its_own_and_ends_with_it(case):
+    hostile = Grouped(case)
+    mine, theirs = hostile.group(hostile.worker), hostile.group(hostile.control.victim)
+    case.equal(len(mine), 1, "the name of the group in each hierarchy")
+    case.check(mine != theirs, f"two sessions in {mine}")
+    case.equal(hostile.group(hostile.control.supervisor) & mine, set(), "the supervisor's group")
+    second = hostile.session.cudash().begin()
+    second.ok("alloc", MIB)
+    newest, = set(hostile.pool.workers()) - {hostile.worker, hostile.control.victim}
+    case.equal(hostile.group(newest), mine, "the group of the session's second worker")
+    second.close()
+    hostile.shell.close()
+    hostile.session.close()
+
+    def left():
+        return list(pathlib.Path("/sys/fs/cgroup").rglob(
+            f"gpupool-{hostile.control.supervisor}/{min(mine)}"))
+    # A group whose last process has not quite gone is removed with the next session.
+    case.wait_for(lambda: hostile.pool.session(core=1, memory="1MiB").close() or not left(),
+                  "the group is removed")
 
 
 def test_unknown_calls_are_logged_and_let_through_when_asked(case):

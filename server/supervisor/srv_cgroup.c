@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_cgroup.h"
+
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_log.h"
+#include "gp_str.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define ROOT "/sys/fs/cgroup"
+#define PREFIX "gpupool-"
+#define TEXT_MAX 8192
+/* Groups whose last process has not quite gone when the session ends. */
+#define GONE_MAX 256
+
+struct srv_cgroups {
+    int version;
+    unsigned n_parts;
+    int fd[SRV_CGROUP_PARTS]; /* the folders that sessions' groups are in */
+    char path[SRV_CGROUP_PARTS][512];
+    unsigned n_gone;
+    char gone[GONE_MAX][32];
+};
+
+static const char *const parts_v1[SRV_CGROUP_PARTS] = {"memory", "pids", "cpu"};
+
+static int
+put(int folder, const char *file, const char *text)
+{
+    CLEANUP_FD int fd = openat(folder, file, O_WRONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return -errno;
+    return write(fd, text, strlen(text)) < 0 ? -errno : 0;
+}
+
+static int
+put_number(int folder, const char *file, uint64_t number)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%" PRIu64, number);
+    return put(folder, file, text);
+}
+
+static int
+open_folder(int at, const char *path, int *ret)
+{
+    *ret = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *ret < 0 ? -errno : 0;
+}
+
+/* ---------------------------------------------------- the server's own group -- */
+
+/* Its path in the hierarchy of @part of version 1, or of version 2 (""). */
+static int
+own_path(const char *part, char *path, size_t size)
+{
+    CLEANUP_FREE char *text = NULL;
+    char *save = NULL;
+    size_t len;
+    int r = gp_file_read("/proc/self/cgroup", TEXT_MAX, &text, &len, NULL);
+
+    if (r < 0)
+        return r;
+    for (char *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        char *names = strchr(line, ':'), *at = names ? strchr(names + 1, ':') : NULL;
+
+        if (!at)
+            continue;
+        *at++ = 0;
+        names++;
+        if (strcmp(names, part) == 0)
+            return gp_str_copy(path, size, at) ? 0 : -ENAMETOOLONG;
+    }
+    return -ENOENT;
+}
+
+/* Folders that servers left behind which were killed. */
+static void
+tidy(int folder)
+{
+    CLEANUP_FD int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = copy < 0 ? NULL : fdopendir(copy);
+    struct dirent *e;
+
+    if (d)
+        copy = -1;
+    while (d && (e = readdir(d))) {
+        uint64_t pid;
+        DIR *inner;
+        int fd;
+
+        if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0 ||
+            gp_str_u64(e->d_name + strlen(PREFIX), 1, INT32_MAX, &pid) < 0 ||
+            kill((pid_t)pid, 0) == 0 || open_folder(folder, e->d_name, &fd) < 0)
+            continue;
+        inner = fdopendir(fd);
+        for (struct dirent *s; inner && (s = readdir(inner));)
+            if (s->d_name[0] == 's')
+                unlinkat(dirfd(inner), s->d_name, AT_REMOVEDIR);
+        if (inner)
+            closedir(inner);
+        else
+            close(fd);
+        unlinkat(folder, e->d_name, AT_REMOVEDIR);
+    }
+    if (d)
+        closedir(d);
+}
+
+/* A folder of our own in our group of hierarchy @base. */
+static int
+make_part(struct srv_cgroups *groups, const char *base, const char *own)
+{
+    CLEANUP_FD int parent = -1;
+    char *path = groups->path[groups->n_parts];
+    size_t size = sizeof(groups->path[0]);
+    int r;
+
+    snprintf(path, size, "%s%s", base, own);
+    r = open_folder(AT_FDCWD, path, &parent);
+    if (r < 0)
+        return r;
+    tidy(parent);
+    snprintf(path + strlen(path), size - strlen(path), "/" PREFIX "%d", (int)getpid());
+    if (mkdir(path, 0755) < 0)
+        return -errno;
+    r = open_folder(AT_FDCWD, path, &groups->fd[groups->n_parts]);
+    groups->n_parts++;
+    return r;
+}
+
+static int
+start_v1(struct srv_cgroups *groups)
+{
+    int r = 0;
+
+    groups->version = 1;
+    for (unsigned i = 0; r == 0 && i < SRV_CGROUP_PARTS; i++) {
+        char own[384], base[64];
+
+        r = own_path(parts_v1[i], own, sizeof(own));
+        snprintf(base, sizeof(base), ROOT "/%s", parts_v1[i]);
+        if (r == 0)
+            r = make_part(groups, base, own);
+    }
+    return r;
+}
+
+/* systemd marks what it leaves to a service; a container has a tree of its own. */
+static bool
+is_delegated(const char *path, const char *own)
+{
+    char value[8] = "";
+
+    if (strcmp(own, "/") == 0)
+        return true;
+    return (getxattr(path, "trusted.delegate", value, sizeof(value) - 1) > 0 ||
+            getxattr(path, "user.delegate", value, sizeof(value) - 1) > 0) &&
+           value[0] == '1';
+}
+
+/* Groups with processes cannot have limited groups below them: the server moves to one
+ * of its own first. */
+static int
+start_v2(struct srv_cgroups *groups)
+{
+    CLEANUP_FD int own_fd = -1, self = -1;
+    char own[384], path[512];
+    int r = own_path("", own, sizeof(own));
+
+    groups->version = 2;
+    if (r < 0)
+        return r;
+    snprintf(path, sizeof(path), ROOT "%s", own);
+    if (!is_delegated(path, own))
+        return -EPERM;
+    r = open_folder(AT_FDCWD, path, &own_fd);
+    if (r == 0 && mkdirat(own_fd, "supervisor", 0755) < 0 && errno != EEXIST)
+        r = -errno;
+    if (r == 0)
+        r = open_folder(own_fd, "supervisor", &self);
+    if (r == 0)
+        r = put(self, "cgroup.procs", "0");
+    if (r == 0)
+        r = put(own_fd, "cgroup.subtree_control", "+memory +pids +cpu");
+    if (r == 0)
+        put(self, "cpu.weight", "1000"); /* it answers for all sessions */
+    if (r == 0)
+        r = make_part(groups, ROOT, own);
+    return r < 0 ? r
+                 : put(groups->fd[0], "cgroup.subtree_control", "+memory +pids +cpu");
+}
+
+int
+srv_cgroups_new(const char *mode, struct srv_cgroups **ret, struct gp_err *err)
+{
+    struct srv_cgroups *groups;
+    struct statfs fs;
+    bool v2;
+    int r;
+
+    *ret = NULL;
+    if (strcmp(mode, "off") == 0)
+        return 0;
+    if (strcmp(mode, "on") != 0 && strcmp(mode, "auto") != 0)
+        return gp_err_set(err, -EINVAL, "--worker-cgroup %s: auto, on or off", mode);
+    v2 = statfs(ROOT, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
+    if (!v2 && strcmp(mode, "auto") == 0)
+        return 0;
+    groups = calloc(1, sizeof(*groups));
+    if (!groups)
+        return gp_err_set(err, -ENOMEM, "no memory for control groups");
+    for (unsigned i = 0; i < SRV_CGROUP_PARTS; i++)
+        groups->fd[i] = -1;
+    r = v2 ? start_v2(groups) : start_v1(groups);
+    if (r == 0) {
+        gp_log_info("server", "each session has a control group in %s",
+                    groups->path[0]);
+        *ret = groups;
+        return 0;
+    }
+    srv_cgroups_free(groups);
+    if (strcmp(mode, "on") == 0)
+        return gp_err_set(err, r,
+                          "--worker-cgroup on: no control groups for sessions: %s "
+                          "(systemd: Delegate=yes)",
+                          strerror(-r));
+    gp_log_info("server", "no control groups for sessions: %s (systemd: Delegate=yes)",
+                strerror(-r));
+    return 0;
+}
+
+static void
+remove_group(struct srv_cgroups *groups, const char *name)
+{
+    bool left = false;
+
+    for (unsigned i = 0; i < groups->n_parts; i++)
+        left |= unlinkat(groups->fd[i], name, AT_REMOVEDIR) < 0 && errno == EBUSY;
+    if (left && groups->n_gone < GONE_MAX)
+        gp_str_copy(groups->gone[groups->n_gone++], sizeof(groups->gone[0]), name);
+}
+
+static void
+remove_gone(struct srv_cgroups *groups)
+{
+    unsigned n = groups->n_gone;
+    char name[32];
+
+    groups->n_gone = 0;
+    for (unsigned i = 0; i < n; i++) {
+        gp_str_copy(name, sizeof(name), groups->gone[i]);
+        remove_group(groups, name);
+    }
+}
+
+void
+srv_cgroups_free(struct srv_cgroups *groups)
+{
+    if (!groups)
+        return;
+    remove_gone(groups);
+    for (unsigned i = 0; i < groups->n_parts; i++) {
+        if (groups->fd[i] >= 0)
+            close(groups->fd[i]);
+        rmdir(groups->path[i]);
+    }
+    free(groups);
+}
+
+/* ---------------------------------------------------------------- sessions -- */
+
+static int
+make_group(struct srv_cgroups *groups, unsigned part, struct srv_cgroup *group)
+{
+    int r = mkdirat(groups->fd[part], group->name, 0755) < 0 ? -errno : 0;
+
+    if (r == 0)
+        r = open_folder(groups->fd[part], group->name, &group->fd[part]);
+    if (r == 0 && (groups->version == 2 || part == 1))
+        r = put_number(group->fd[part], "pids.max", SRV_CGROUP_TASKS);
+    if (r == 0 && groups->version == 2)
+        put(group->fd[part], "memory.swap.max", "0"); /* where there is swap */
+    return r;
+}
+
+int
+srv_cgroup_enter(struct srv_cgroups *groups, uint64_t id, struct srv_cgroup *group,
+                 struct gp_err *err)
+{
+    int r = 0;
+
+    *group = (struct srv_cgroup){.fd = {-1, -1, -1}};
+    if (!groups)
+        return 0;
+    remove_gone(groups);
+    snprintf(group->name, sizeof(group->name), "s%" PRIu64, id);
+    for (unsigned i = 0; r == 0 && i < groups->n_parts; i++)
+        r = make_group(groups, i, group);
+    if (r < 0) {
+        srv_cgroup_leave(groups, group);
+        return gp_err_set(err, r, "control group of the session: %s", strerror(-r));
+    }
+    return 0;
+}
+
+void
+srv_cgroup_leave(struct srv_cgroups *groups, struct srv_cgroup *group)
+{
+    if (!group->name[0])
+        return;
+    for (unsigned i = 0; i < SRV_CGROUP_PARTS; i++)
+        if (group->fd[i] >= 0)
+            close(group->fd[i]);
+    remove_group(groups, group->name);
+    group->name[0] = 0;
+}
+
+int
+srv_cgroup_limit(const struct srv_cgroups *groups, const struct srv_cgroup *group,
+                 uint64_t bytes, struct gp_err *err)
+{
+    int r;
+
+    if (!group->name[0])
+        return 0;
+    r = put_number(group->fd[0],
+                   groups->version == 2 ? "memory.max" : "memory.limit_in_bytes",
+                   bytes);
+    /* What is in use may be above a limit that shrinks: the next one holds. */
+    return r < 0 && r != -EBUSY
+               ? gp_err_set(err, r, "memory of the session's control group: %s",
+                            strerror(-r))
+               : 0;
+}
+
+pid_t
+srv_cgroup_fork(const struct srv_cgroups *groups, const struct srv_cgroup *group)
+{
+    struct clone_args args = {.exit_signal = SIGCHLD};
+    pid_t pid;
+
+    if (group && group->name[0] && groups->version == 2) {
+        args.flags = CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)group->fd[0];
+        pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+        return pid < 0 ? -errno : pid;
+    }
+    pid = fork();
+    if (pid < 0)
+        return -errno;
+    for (unsigned i = 0; pid == 0 && group && group->name[0] && i < groups->n_parts;
+         i++)
+        if (put(group->fd[i], "cgroup.procs", "0") < 0)
+            _exit(127);
+    return pid;
+}

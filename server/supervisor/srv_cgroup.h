@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A control group per session: what its workers may use of the host together, whatever
+ * their user ids are and however the memory is allocated.
+ *
+ *   memory  --worker-memory and --worker-shared for each worker, and its slices with a
+ *           software card
+ *   pids    SRV_CGROUP_TASKS threads and processes
+ *   cpu     the same weight for each session, however many workers it has
+ *
+ * Version 2 where the server's own group is delegated to it (systemd: Delegate=yes);
+ * the workers are born in their group.  Version 1 only when it is asked for: there
+ * a process has to move, which waits for an RCU grace period, up to 30 ms per attach.
+ *
+ * Owned by the server's jail; event-loop thread only.  It knows neither sessions nor
+ * workers.
+ */
+#ifndef SRV_CGROUP_H
+#define SRV_CGROUP_H
+
+#include "gp_base.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct gp_err;
+struct srv_cgroups;
+
+/* As a worker with a user id of its own may have (WRK_TASKS_MAX). */
+#define SRV_CGROUP_TASKS 4096
+
+/* Hierarchies of version 1 that one session is in. */
+#define SRV_CGROUP_PARTS 3
+
+struct srv_cgroup {
+    char name[32]; /* "": none */
+    int fd[SRV_CGROUP_PARTS];
+};
+
+/* @mode: "auto", "on" or "off".  *ret is NULL when there are none.  -ENOTSUP with
+ * words: "on", but this host or this user has none. */
+int srv_cgroups_new(const char *mode, struct srv_cgroups **ret, struct gp_err *err);
+void srv_cgroups_free(struct srv_cgroups *groups); /* NULL is a no-op */
+
+/* For session number @id; @groups NULL: none. */
+int srv_cgroup_enter(struct srv_cgroups *groups, uint64_t id, struct srv_cgroup *group,
+                     struct gp_err *err);
+/* Its processes have ended, or are about to. */
+void srv_cgroup_leave(struct srv_cgroups *groups, struct srv_cgroup *group);
+
+/* Before a worker more, or after one less: what all of them may use together. */
+int srv_cgroup_limit(const struct srv_cgroups *groups, const struct srv_cgroup *group,
+                     uint64_t bytes, struct gp_err *err);
+
+/* fork(), with the child in the group: as a negative errno, or as fork() does. */
+pid_t srv_cgroup_fork(const struct srv_cgroups *groups, const struct srv_cgroup *group);
+
+#endif
