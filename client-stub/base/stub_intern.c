@@ -1,61 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interned strings, in a hash table that grows. */
+/* Interned strings, in a hash table. */
 #include "stub_intern.h"
 
 #include "gp_lock.h"
+#include "gp_table.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct interned {
-    struct interned *next;
     uint64_t hash;
     char text[];
 };
 
+struct spelling {
+    const char *text;
+    uint64_t hash;
+};
+
+GP_TABLE_TYPE(strings, struct interned *);
+
+static inline bool
+strings_used(struct interned *const *e)
+{
+    return *e != NULL;
+}
+
+static inline uint32_t
+strings_hash(struct spelling key)
+{
+    return (uint32_t)key.hash;
+}
+
+static inline uint32_t
+strings_hash_of(struct interned *const *e)
+{
+    return (uint32_t)(*e)->hash;
+}
+
+static inline bool
+strings_is(struct interned *const *e, struct spelling key)
+{
+    return (*e)->hash == key.hash && strcmp((*e)->text, key.text) == 0;
+}
+
+GP_TABLE(strings, struct interned *, struct spelling)
+
 static struct gp_lock lock;
-static struct interned **buckets;
-static size_t n_buckets; /* a power of two */
-static size_t n_strings;
-
-/* Twice as many buckets; on lack of memory the chains just get longer. */
-static void
-intern_grow(void)
-{
-    size_t n = n_buckets ? 2 * n_buckets : 256;
-    struct interned **grown = calloc(n, sizeof(struct interned *));
-
-    if (!grown)
-        return;
-    for (size_t i = 0; i < n_buckets; i++) {
-        struct interned *s = buckets[i], *next;
-
-        for (; s; s = next) {
-            next = s->next;
-            s->next = grown[s->hash & (n - 1)];
-            grown[s->hash & (n - 1)] = s;
-        }
-    }
-    free(buckets);
-    buckets = grown;
-    n_buckets = n;
-}
-
-static const char *
-intern_add(const char *text, size_t len, uint64_t hash)
-{
-    struct interned *s = malloc(sizeof(*s) + len + 1);
-
-    if (!s)
-        return "";
-    s->hash = hash;
-    memcpy(s->text, text, len + 1);
-    s->next = buckets[hash & (n_buckets - 1)];
-    buckets[hash & (n_buckets - 1)] = s;
-    n_strings++;
-    return s->text;
-}
+static struct strings strings;
 
 /* FNV-1a: the names are those of the application's own kernels, nobody hostile chooses
  * them. */
@@ -69,22 +62,34 @@ intern_hash(const char *text, size_t len)
     return h;
 }
 
+static struct interned *
+intern_new(const char *text, size_t len, uint64_t hash)
+{
+    struct interned *s = malloc(sizeof(*s) + len + 1);
+
+    if (s) {
+        s->hash = hash;
+        memcpy(s->text, text, len + 1);
+    }
+    return s;
+}
+
 const char *
 stub_intern(const char *text)
 {
     size_t len = strlen(text);
-    uint64_t hash = intern_hash(text, len);
-    const char *found = NULL;
+    struct spelling key = {text, intern_hash(text, len)};
+    struct interned **found, *s = NULL;
 
     gp_lock_take(&lock);
-    if (n_strings >= n_buckets)
-        intern_grow();
-    for (struct interned *s = n_buckets ? buckets[hash & (n_buckets - 1)] : NULL; s;
-         s = s->next)
-        if (s->hash == hash && strcmp(s->text, text) == 0)
-            found = s->text;
-    if (!found)
-        found = n_buckets ? intern_add(text, len, hash) : "";
+    found = strings_find(&strings, key);
+    if (found) {
+        s = *found;
+    } else if (strings_room(&strings) == 0) {
+        s = intern_new(text, len, key.hash);
+        if (s)
+            *strings_enter(&strings, key) = s;
+    }
     gp_lock_release(&lock);
-    return found;
+    return s ? s->text : "";
 }

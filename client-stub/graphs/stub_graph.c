@@ -5,6 +5,7 @@
 #include "stub_graph.h"
 
 #include "gp_lock.h"
+#include "gp_table.h"
 #include "stub_call.h"
 #include "stub_func.h"
 #include "stub_hostfn.h"
@@ -14,11 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKETS 256
-
 /* One block; several may belong to a node that has parameters and a host function. */
 struct kept {
-    struct kept *next;
     uint64_t id;
     size_t size;
     size_t skip; /* bytes in front of the content */
@@ -27,18 +25,68 @@ struct kept {
     _Alignas(16) uint8_t bytes[];
 };
 
-static struct gp_lock lock;
-static struct kept *buckets[BUCKETS];
+struct kept_key {
+    uint64_t id;
+    bool host;
+};
 
-/* Under the lock. */
-static struct kept **
-kept_slot(uint64_t id, bool host)
+GP_TABLE_TYPE(kept_table, struct kept *);
+
+static inline bool
+kept_table_used(struct kept *const *e)
 {
-    struct kept **at = &buckets[(id >> 4) % BUCKETS];
+    return *e != NULL;
+}
 
-    while (*at && ((*at)->id != id || (*at)->host != host))
-        at = &(*at)->next;
-    return at;
+static inline uint32_t
+kept_table_hash(struct kept_key key)
+{
+    return (uint32_t)(key.id >> 4) * 2 + key.host;
+}
+
+static inline uint32_t
+kept_table_hash_of(struct kept *const *e)
+{
+    return kept_table_hash((struct kept_key){(*e)->id, (*e)->host});
+}
+
+static inline bool
+kept_table_is(struct kept *const *e, struct kept_key key)
+{
+    return (*e)->id == key.id && (*e)->host == key.host;
+}
+
+GP_TABLE(kept_table, struct kept *, struct kept_key)
+
+static struct gp_lock lock;
+static struct kept_table table; /* under the lock */
+
+static struct kept *
+kept_find(uint64_t id, bool host)
+{
+    struct kept **at = kept_table_find(&table, (struct kept_key){id, host});
+
+    return at ? *at : NULL;
+}
+
+/* In the place of @before, which may be NULL; NULL without memory. */
+static struct kept *
+kept_new(struct kept *before, struct kept_key key, const void *bytes, size_t size,
+         size_t skip)
+{
+    struct kept *fresh;
+
+    if (kept_table_room(&table) < 0)
+        return NULL;
+    fresh = malloc(sizeof(*fresh) + skip + size);
+    if (!fresh)
+        return NULL;
+    *fresh = (struct kept){.id = key.id, .size = size, .skip = skip, .host = key.host};
+    if (size)
+        memcpy(fresh->bytes + skip, bytes, size);
+    *kept_table_enter(&table, key) = fresh;
+    free(before);
+    return fresh;
 }
 
 /* The node's block with this content: the old one if nothing has changed, because the
@@ -46,26 +94,13 @@ kept_slot(uint64_t id, bool host)
 static struct kept *
 kept_get(uint64_t id, bool host, const void *bytes, size_t size, size_t skip)
 {
-    struct kept **at, *k;
+    struct kept *k;
 
     gp_lock_take(&lock);
-    at = kept_slot(id, host);
-    k = *at;
+    k = kept_find(id, host);
     if (!k || k->size != size || k->skip != skip ||
-        (size && memcmp(k->bytes + skip, bytes, size) != 0)) {
-        struct kept *fresh = malloc(sizeof(*fresh) + skip + size);
-
-        if (fresh) {
-            *fresh = (struct kept){
-                .next = k ? k->next : NULL, .id = id, .size = size, .skip = skip};
-            fresh->host = host;
-            if (size)
-                memcpy(fresh->bytes + skip, bytes, size);
-            *at = fresh;
-            free(k);
-        }
-        k = fresh;
-    }
+        (size && memcmp(k->bytes + skip, bytes, size) != 0))
+        k = kept_new(k, (struct kept_key){id, host}, bytes, size, skip);
     gp_lock_release(&lock);
     return k;
 }
@@ -102,13 +137,13 @@ stub_graph_keep_params(uint64_t id, CUfunction func, const uint8_t *bytes, uint3
 static void
 host_forget(uint64_t node, uint64_t token)
 {
-    struct kept **at, *k;
+    const struct kept_key key = {node, true};
+    struct kept *k;
 
     gp_lock_take(&lock);
-    at = kept_slot(node, true);
-    k = *at;
+    k = kept_find(node, true);
     if (k && k->token == token)
-        *at = k->next;
+        kept_table_remove(&table, kept_table_find(&table, key));
     else
         k = NULL;
     gp_lock_release(&lock);
@@ -122,7 +157,7 @@ stub_graph_set_host(uint64_t node, uint64_t token, const CUDA_HOST_NODE_PARAMS *
 
     kept_get(node, true, params, sizeof(*params), 0);
     gp_lock_take(&lock);
-    k = *kept_slot(node, true);
+    k = kept_find(node, true);
     if (k)
         k->token = token;
     gp_lock_release(&lock);
@@ -141,7 +176,7 @@ stub_impl_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nod
     if (!nodeParams)
         return CUDA_ERROR_INVALID_VALUE;
     gp_lock_take(&lock);
-    k = *kept_slot((uintptr_t)hNode, true);
+    k = kept_find((uintptr_t)hNode, true);
     if (k)
         memcpy(nodeParams, k->bytes, sizeof(*nodeParams));
     else

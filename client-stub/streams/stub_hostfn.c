@@ -4,6 +4,7 @@
 
 #include "gp_lock.h"
 #include "gp_log.h"
+#include "gp_table.h"
 #include "stub_call.h"
 #include "stub_hooks.h"
 #include "stub_link.h"
@@ -15,10 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#define BUCKETS 256u
-
 struct hostfn {
-    struct hostfn *next;
     uint64_t token;
     uint32_t link;
     CUhostFn fn;
@@ -51,33 +49,56 @@ struct hostfns {
     struct stub_call waiting_call; /* the thread's, for stub_wait_events() */
 };
 
+GP_TABLE_TYPE(hostfn_table, struct hostfn *);
+
+static inline bool
+hostfn_table_used(struct hostfn *const *e)
+{
+    return *e != NULL;
+}
+
+/* Tokens are numbered from one on. */
+static inline uint32_t
+hostfn_table_hash(uint64_t token)
+{
+    return (uint32_t)token;
+}
+
+static inline uint32_t
+hostfn_table_hash_of(struct hostfn *const *e)
+{
+    return (uint32_t)(*e)->token;
+}
+
+static inline bool
+hostfn_table_is(struct hostfn *const *e, uint64_t token)
+{
+    return (*e)->token == token;
+}
+
+GP_TABLE(hostfn_table, struct hostfn *, uint64_t)
+
 static struct gp_lock lock; /* of all below */
-static struct hostfn *buckets[BUCKETS];
-static uint32_t count;
+static struct hostfn_table table;
 static uint64_t next_token;
 static struct hostfns of_link[STUB_LINKS_MAX];
 
 /* ---- the table -------------------------------------------------------------- */
 
-static struct hostfn **
-hostfn_slot(uint64_t token)
+static struct hostfn *
+hostfn_get(uint64_t token)
 {
-    struct hostfn **at = &buckets[token % BUCKETS];
+    struct hostfn **at = hostfn_table_find(&table, token);
 
-    while (*at && (*at)->token != token)
-        at = &(*at)->next;
-    return at;
+    return at ? *at : NULL;
 }
 
 static void
-hostfn_drop(struct hostfn **at)
+hostfn_drop(struct hostfn *f)
 {
-    struct hostfn *f = *at;
-
-    *at = f->next;
+    hostfn_table_remove(&table, hostfn_table_find(&table, f->token));
     atomic_fetch_sub(&of_link[f->link].outstanding, 1);
     free(f);
-    count--;
 }
 
 bool
@@ -86,7 +107,7 @@ stub_hostfn_find(uint64_t token, CUhostFn *fn, void **user)
     struct hostfn *f;
 
     gp_lock_take(&lock);
-    f = *hostfn_slot(token);
+    f = hostfn_get(token);
     if (f) {
         *fn = f->fn;
         *user = f->user;
@@ -98,12 +119,12 @@ stub_hostfn_find(uint64_t token, CUhostFn *fn, void **user)
 void
 stub_hostfn_forget(uint64_t token)
 {
-    struct hostfn **at;
+    struct hostfn *f;
 
     gp_lock_take(&lock);
-    at = hostfn_slot(token);
-    if (*at)
-        hostfn_drop(at);
+    f = hostfn_get(token);
+    if (f)
+        hostfn_drop(f);
     gp_lock_release(&lock);
 }
 
@@ -113,7 +134,7 @@ stub_hostfn_tie(uint64_t token, uint64_t node, stub_hostfn_gone_fn *gone)
     struct hostfn *f;
 
     gp_lock_take(&lock);
-    f = *hostfn_slot(token);
+    f = hostfn_get(token);
     if (f) {
         f->node = node;
         f->gone = gone;
@@ -178,7 +199,7 @@ notice_run(struct hostfns *fns, struct due *d)
     bool known;
 
     gp_lock_take(&lock);
-    known = *hostfn_slot(d->what.token) != NULL;
+    known = hostfn_get(d->what.token) != NULL;
     if (known)
         atomic_store(&fns->running, d->what.token);
     gp_lock_release(&lock);
@@ -260,14 +281,13 @@ hostfn_add(const struct hostfn *what)
     if (!f)
         return 0;
     gp_lock_take(&lock);
-    if (count < STUB_HOSTFN_MAX && hostfn_start(fns, link)) {
+    if (table.count < STUB_HOSTFN_MAX && hostfn_table_room(&table) == 0 &&
+        hostfn_start(fns, link)) {
         token = ++next_token;
         *f = *what;
-        f->next = buckets[token % BUCKETS];
         f->token = token;
         f->link = link->number;
-        buckets[token % BUCKETS] = f;
-        count++;
+        *hostfn_table_enter(&table, token) = f;
         if (atomic_fetch_add(&fns->outstanding, 1) == 0)
             gp_futex_wake(&fns->outstanding, 1);
     }
@@ -302,7 +322,7 @@ stub_hostfn_notice(uint64_t token, stub_notice_fn *run)
     void *what;
 
     gp_lock_take(&lock);
-    f = *hostfn_slot(token);
+    f = hostfn_get(token);
     what = f && f->notice == run ? f->user : NULL;
     gp_lock_release(&lock);
     return what;
@@ -312,16 +332,16 @@ void
 stub_hostfn_drop_notice(uint64_t token)
 {
     static const struct timespec idle_sleep = {.tv_nsec = 50000};
-    struct hostfn **at;
+    struct hostfn *f;
     struct hostfns *fns = NULL;
     void *what = NULL;
 
     gp_lock_take(&lock);
-    at = hostfn_slot(token);
-    if (*at) {
-        fns = &of_link[(*at)->link];
-        what = (*at)->user;
-        hostfn_drop(at);
+    f = hostfn_get(token);
+    if (f) {
+        fns = &of_link[f->link];
+        what = f->user;
+        hostfn_drop(f);
     }
     if (fns && is_runner && atomic_load(&fns->running) == token) {
         fns->forgotten = what; /* from inside: its frame needs it */
@@ -358,7 +378,7 @@ notice_due(struct stub_link *link, const struct wire_event_callback *event,
     d->news = *event;
     memcpy(d->words, words, event->len);
     gp_lock_take(&lock);
-    f = *hostfn_slot(event->token);
+    f = hostfn_get(event->token);
     known = f && f->notice && f->link == link->number;
     if (known) {
         d->what = *f;
@@ -378,20 +398,20 @@ hostfn_due(struct stub_link *link, const struct wire_event_host_func *event)
 {
     struct hostfns *fns = &of_link[link->number];
     struct due *d = calloc(1, sizeof(*d));
-    struct hostfn **at;
+    struct hostfn *f;
     bool known;
 
     if (!d)
         return "out of memory for a host function that is due";
     d->event = *event;
     gp_lock_take(&lock);
-    at = hostfn_slot(event->token);
-    known = *at && (*at)->link == link->number && !(*at)->notice;
+    f = hostfn_get(event->token);
+    known = f && f->link == link->number && !f->notice;
     if (known) {
-        d->what = **at;
+        d->what = *f;
         due_add(fns, d);
-        if (event->once && !(*at)->keep)
-            hostfn_drop(at);
+        if (event->once && !f->keep)
+            hostfn_drop(f);
     }
     gp_lock_release(&lock);
     if (!known) {
@@ -406,16 +426,16 @@ hostfn_due(struct stub_link *link, const struct wire_event_host_func *event)
 static const char *
 hostfn_gone(const struct stub_link *link, const struct wire_event_host_gone *event)
 {
-    struct hostfn **at;
+    struct hostfn *f;
     stub_hostfn_gone_fn *gone = NULL;
     uint64_t node = 0;
 
     gp_lock_take(&lock);
-    at = hostfn_slot(event->token);
-    if (*at && (*at)->link == link->number && !(*at)->notice) {
-        gone = (*at)->gone;
-        node = (*at)->node;
-        hostfn_drop(at);
+    f = hostfn_get(event->token);
+    if (f && f->link == link->number && !f->notice) {
+        gone = f->gone;
+        node = f->node;
+        hostfn_drop(f);
     }
     gp_lock_release(&lock);
     if (gone)

@@ -6,87 +6,57 @@
 
 #define FIRST_CAP 64u
 
-static uint32_t
-rev_hash(const void *obj, unsigned kind)
-{
-    uint64_t x = ((uint64_t)(uintptr_t)obj ^ (uint64_t)kind << 58) *
-                 UINT64_C(0x9e3779b97f4a7c15);
+struct rev_key {
+    unsigned kind;
+    const void *obj;
+};
 
-    return (uint32_t)(x >> 32);
+static inline bool
+wrk_handle_revs_used(const struct wrk_handle_rev *e)
+{
+    return e->obj != NULL;
 }
 
-/* Where (@kind, @obj) is, or the free entry where it belongs. */
-static uint32_t
-rev_probe(const struct wrk_handles *t, unsigned kind, const void *obj)
+static inline uint32_t
+wrk_handle_revs_hash(struct rev_key key)
 {
-    uint32_t i = rev_hash(obj, kind) & (t->rev_cap - 1);
-
-    while (t->rev[i].obj &&
-           (t->rev[i].obj != obj || wire_handle_kind(t->rev[i].id) != kind))
-        i = (i + 1) & (t->rev_cap - 1);
-    return i;
+    return (uint32_t)(((uint64_t)(uintptr_t)key.obj ^ (uint64_t)key.kind << 58) *
+                          UINT64_C(0x9e3779b97f4a7c15) >>
+                      32);
 }
 
-static int
-rev_grow(struct wrk_handles *t)
+static inline uint32_t
+wrk_handle_revs_hash_of(const struct wrk_handle_rev *e)
 {
-    struct wrk_handle_rev *old = t->rev;
-    uint32_t old_cap = t->rev_cap;
-
-    if (t->rev_cap && t->rev_count < t->rev_cap / 2)
-        return 0;
-    t->rev_cap = old_cap ? old_cap * 2 : FIRST_CAP * 2;
-    t->rev = calloc(t->rev_cap, sizeof(*t->rev));
-    if (!t->rev) {
-        t->rev = old;
-        t->rev_cap = old_cap;
-        return -ENOMEM;
-    }
-    for (uint32_t i = 0; i < old_cap; i++) {
-        if (!old[i].obj)
-            continue;
-        t->rev[rev_probe(t, wire_handle_kind(old[i].id), old[i].obj)] = old[i];
-    }
-    free(old);
-    return 0;
+    return wrk_handle_revs_hash((struct rev_key){wire_handle_kind(e->id), e->obj});
 }
 
+static inline bool
+wrk_handle_revs_is(const struct wrk_handle_rev *e, struct rev_key key)
+{
+    return e->obj == key.obj && wire_handle_kind(e->id) == key.kind;
+}
+
+GP_TABLE(wrk_handle_revs, struct wrk_handle_rev, struct rev_key)
+
+/* There is room. */
 static void
 rev_set(struct wrk_handles *t, unsigned kind, uint64_t id, void *obj)
 {
-    uint32_t i = rev_probe(t, kind, obj);
-
     /* A driver may reuse a destroyed object's address for a new one before the client
      * has reported the end of the old one: the younger id is the valid one. */
-    if (!t->rev[i].obj)
-        t->rev_count++;
-    t->rev[i] = (struct wrk_handle_rev){.obj = obj, .id = id};
+    *wrk_handle_revs_enter(&t->revs, (struct rev_key){kind, obj}) =
+        (struct wrk_handle_rev){.obj = obj, .id = id};
 }
 
-/* Take the entry out and move up what linear probing put behind it. */
 static void
 rev_del(struct wrk_handles *t, unsigned kind, uint64_t id, const void *obj)
 {
-    uint32_t mask = t->rev_cap - 1;
-    uint32_t hole = rev_probe(t, kind, obj);
-    uint32_t i = hole;
+    struct wrk_handle_rev *e =
+        wrk_handle_revs_find(&t->revs, (struct rev_key){kind, obj});
 
-    if (!t->rev[hole].obj || t->rev[hole].id != id)
-        return;
-    for (;;) {
-        uint32_t home;
-
-        i = (i + 1) & mask;
-        if (!t->rev[i].obj)
-            break;
-        home = rev_hash(t->rev[i].obj, wire_handle_kind(t->rev[i].id)) & mask;
-        if (((i - home) & mask) >= ((i - hole) & mask)) {
-            t->rev[hole] = t->rev[i];
-            hole = i;
-        }
-    }
-    t->rev[hole].obj = NULL;
-    t->rev_count--;
+    if (e && e->id == id)
+        wrk_handle_revs_remove(&t->revs, e);
 }
 
 static int
@@ -126,7 +96,7 @@ wrk_handles_put(struct wrk_handles *t, unsigned kind, uint64_t id, void *obj)
     }
     r = array_grow(a, index);
     if (r == 0)
-        r = rev_grow(t);
+        r = wrk_handle_revs_room(&t->revs);
     if (r < 0)
         return r;
     if (a->slots[index].obj) {
@@ -149,12 +119,10 @@ wrk_handles_put(struct wrk_handles *t, unsigned kind, uint64_t id, void *obj)
 uint64_t
 wrk_handles_id_of(const struct wrk_handles *t, unsigned kind, const void *obj)
 {
-    uint32_t i;
+    const struct wrk_handle_rev *e =
+        wrk_handle_revs_find(&t->revs, (struct rev_key){kind, obj});
 
-    if (!t->rev_cap || !obj)
-        return 0;
-    i = rev_probe(t, kind, obj);
-    return t->rev[i].obj ? t->rev[i].id : 0;
+    return e ? e->id : 0;
 }
 
 int
@@ -211,6 +179,6 @@ wrk_handles_fini(struct wrk_handles *t)
         free(t->client[k].slots);
         free(t->server[k].slots);
     }
-    free(t->rev);
+    wrk_handle_revs_fini(&t->revs);
     memset(t, 0, sizeof(*t));
 }

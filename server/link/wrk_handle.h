@@ -16,6 +16,7 @@
 #define WRK_HANDLE_H
 
 #include "gp_base.h"
+#include "gp_table.h"
 #include "wire_format.h"
 
 #include <stdbool.h>
@@ -46,13 +47,13 @@ struct wrk_handle_rev {
     uint64_t id;
 };
 
+GP_TABLE_TYPE(wrk_handle_revs, struct wrk_handle_rev);
+
 struct wrk_handles {
     struct wrk_handle_array client[WIRE_KIND_COUNT];
     struct wrk_handle_array server[WIRE_KIND_COUNT];
     uint32_t allocated[WIRE_KIND_COUNT]; /* last server index tried, relative */
-    struct wrk_handle_rev *rev;          /* open addressing, linear probing */
-    uint32_t rev_cap;                    /* power of two, or 0 */
-    uint32_t rev_count;
+    struct wrk_handle_revs revs;
     uint32_t link; /* what ids say in their low bits: the client's number of us */
 };
 

@@ -49,6 +49,7 @@ wrk_hostfns_free(struct wrk_hostfns *hosts)
         return;
     pthread_cond_destroy(&hosts->returned);
     pthread_mutex_destroy(&hosts->lock);
+    free(hosts->execs.slots);
     free(hosts);
 }
 

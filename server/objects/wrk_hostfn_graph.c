@@ -12,7 +12,6 @@
 
 /* One executable graph, as long as its handle, the driver, or a function needs it. */
 struct wrk_hostfn_exec {
-    struct wrk_hostfn_exec *next; /* in wrk_hostfns.execs */
     struct wrk *w;
     CUgraphExec exec;
     CUuserObject object;
@@ -132,15 +131,38 @@ wrk_hostfn_change_end(struct wrk *w, const struct wrk_hostfn_change *ch, CUresul
 /* ---- executable graphs ------------------------------------------------------------
  */
 
-static struct wrk_hostfn_exec **
-exec_slot(struct wrk_hostfns *hosts, CUgraphExec exec)
+static inline bool
+wrk_hostfn_execs_used(struct wrk_hostfn_exec *const *e)
 {
-    struct wrk_hostfn_exec **at =
-        &hosts->execs[((uintptr_t)exec >> 4) % WRK_HOST_EXEC_BUCKETS];
+    return *e != NULL;
+}
 
-    while (*at && (*at)->exec != exec)
-        at = &(*at)->next;
-    return at;
+static inline uint32_t
+wrk_hostfn_execs_hash(CUgraphExec exec)
+{
+    return (uint32_t)((uintptr_t)exec >> 4);
+}
+
+static inline uint32_t
+wrk_hostfn_execs_hash_of(struct wrk_hostfn_exec *const *e)
+{
+    return wrk_hostfn_execs_hash((*e)->exec);
+}
+
+static inline bool
+wrk_hostfn_execs_is(struct wrk_hostfn_exec *const *e, CUgraphExec exec)
+{
+    return (*e)->exec == exec;
+}
+
+GP_TABLE(wrk_hostfn_execs, struct wrk_hostfn_exec *, CUgraphExec)
+
+static struct wrk_hostfn_exec *
+exec_find(const struct wrk_hostfns *hosts, CUgraphExec exec)
+{
+    struct wrk_hostfn_exec **at = wrk_hostfn_execs_find(&hosts->execs, exec);
+
+    return at ? *at : NULL;
 }
 
 /* Not under the lock: the client is told. */
@@ -214,23 +236,34 @@ wrk_hostfn_exec_begin(struct wrk *w, CUgraph graph)
     return NULL;
 }
 
+/* False: no memory. */
+static bool
+exec_enter(struct wrk_hostfns *hosts, struct wrk_hostfn_exec *e, CUgraphExec exec)
+{
+    struct wrk_hostfn_exec **at = wrk_hostfn_execs_enter(&hosts->execs, exec);
+
+    if (!at)
+        return false;
+    /* The one before ended with its context, and the driver uses its address again. */
+    if (*at)
+        exec_unref(hosts, *at);
+    e->exec = exec;
+    *at = e;
+    return true;
+}
+
 void
 wrk_hostfn_exec_end(struct wrk *w, struct wrk_hostfn_exec *e, CUgraph graph,
                     CUgraphExec exec)
 {
     struct wrk_hostfns *hosts = w->priv->hosts;
-    struct wrk_hostfn_exec **at;
+    bool known;
 
     if (!e)
         return;
-    if (exec) {
-        e->exec = exec;
-        at = exec_slot(hosts, exec);
-        e->next = *at;
-        *at = e;
-    }
+    known = exec && exec_enter(hosts, e, exec);
     WRK_CALL(w, cuGraphReleaseUserObject, graph, e->object, 1);
-    if (!exec)
+    if (!known)
         exec_unref(hosts, e);
 }
 
@@ -245,11 +278,13 @@ exec_set_leaving(struct wrk_hostfns *hosts, struct wrk_hostfn_exec *e, bool leav
 struct wrk_hostfn_exec *
 wrk_hostfn_exec_leave(struct wrk *w, CUgraphExec exec)
 {
-    struct wrk_hostfn_exec **at = exec_slot(w->priv->hosts, exec), *e = *at;
+    struct wrk_hostfns *hosts = w->priv->hosts;
+    struct wrk_hostfn_exec *e = exec_find(hosts, exec);
 
     if (e) {
-        *at = e->next;
-        exec_set_leaving(w->priv->hosts, e, true);
+        wrk_hostfn_execs_remove(&hosts->execs,
+                                wrk_hostfn_execs_find(&hosts->execs, exec));
+        exec_set_leaving(hosts, e, true);
     }
     return e;
 }
@@ -258,7 +293,6 @@ void
 wrk_hostfn_exec_left(struct wrk *w, struct wrk_hostfn_exec *e, CUresult r)
 {
     struct wrk_hostfns *hosts = w->priv->hosts;
-    struct wrk_hostfn_exec **at;
 
     if (!e)
         return;
@@ -267,9 +301,7 @@ wrk_hostfn_exec_left(struct wrk *w, struct wrk_hostfn_exec *e, CUresult r)
         return;
     }
     exec_set_leaving(hosts, e, false);
-    at = exec_slot(hosts, e->exec);
-    e->next = *at;
-    *at = e;
+    (void)exec_enter(hosts, e, e->exec); /* it left room behind */
 }
 
 /* Those that its node had before; under the lock. */
@@ -311,7 +343,7 @@ wrk_hostfn_exec_given(struct wrk *w, CUgraphExec exec, CUgraphNode node,
                       struct wrk_hostfn *host)
 {
     struct wrk_hostfns *hosts = w->priv->hosts;
-    struct wrk_hostfn_exec *e = *exec_slot(hosts, exec);
+    struct wrk_hostfn_exec *e = exec_find(hosts, exec);
 
     if (!e)
         return;
@@ -333,7 +365,7 @@ wrk_hostfn_exec_launch(struct wrk *w, CUgraphExec exec, CUstream stream)
 
     if (atomic_load_explicit(&hosts->given, memory_order_relaxed) == 0)
         return;
-    e = *exec_slot(hosts, exec);
+    e = exec_find(hosts, exec);
     if (!e || wrk_capturing(w, stream) == CUDA_SUCCESS)
         return;
     pthread_mutex_lock(&hosts->lock);

@@ -8,12 +8,11 @@
 #define WRK_HOSTFN_OWN_H
 
 #include "cuda_abi.h"
+#include "gp_table.h"
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-#define WRK_HOST_EXEC_BUCKETS 64
 
 struct host_wait;
 struct wrk;
@@ -35,6 +34,8 @@ struct wrk_hostfn {
     bool ran; /* the driver's thread that runs it; a graph runs once at a time */
 };
 
+GP_TABLE_TYPE(wrk_hostfn_execs, struct wrk_hostfn_exec *);
+
 struct wrk_hostfns {
     pthread_mutex_t lock;
     pthread_cond_t returned;
@@ -43,7 +44,7 @@ struct wrk_hostfns {
     unsigned count; /* registered */
     bool cancelled;
 
-    struct wrk_hostfn_exec *execs[WRK_HOST_EXEC_BUCKETS]; /* reader only, no lock */
+    struct wrk_hostfn_execs execs; /* reader only, no lock */
     _Atomic uint32_t given; /* functions that executable graphs were given later */
     uint32_t graph_hint;    /* reader only: where the last node's graph was found */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wrk_quota.h"
 
+#include "gp_table.h"
 #include "wrk_desk.h"
 
 #include <errno.h>
@@ -8,7 +9,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define FIRST_CAP 256u
 struct quota_entry {
     uint64_t key; /* 0: free */
     uint64_t bytes;
@@ -16,12 +16,38 @@ struct quota_entry {
     uint32_t ctx;
 };
 
+GP_TABLE_TYPE(entries, struct quota_entry);
+
+GP_HOT static inline bool
+entries_used(const struct quota_entry *e)
+{
+    return e->key != 0;
+}
+
+GP_HOT static inline uint32_t
+entries_hash(uint64_t key)
+{
+    return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
+}
+
+GP_HOT static inline uint32_t
+entries_hash_of(const struct quota_entry *e)
+{
+    return entries_hash(e->key);
+}
+
+GP_HOT static inline bool
+entries_is(const struct quota_entry *e, uint64_t key)
+{
+    return e->key == key;
+}
+
+GP_TABLE(entries, struct quota_entry, uint64_t)
+
 struct wrk_quota {
     struct wrk_desks *desks;
     atomic_uint sharers; /* jobs of other threads; only the reader makes it more */
-    uint32_t cap;        /* power of two */
-    struct quota_entry *entries; /* open addressing, linear probing */
-    uint32_t count;
+    struct entries entries;
     pthread_mutex_t lock; /* of the ledger, while it has sharers */
     /* Of this process, now; written as what follows the lock is, read by anybody. */
     _Atomic uint64_t used[TICKET_SLICES_MAX], pieces[TICKET_SLICES_MAX];
@@ -57,68 +83,6 @@ wrk_quota_unshare(struct wrk_quota *q)
     atomic_fetch_sub_explicit(&q->sharers, 1, memory_order_release);
 }
 
-GP_HOT static uint32_t
-entry_home(const struct wrk_quota *q, uint64_t key)
-{
-    return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (q->cap - 1);
-}
-
-GP_HOT static struct quota_entry *
-entry_probe(const struct wrk_quota *q, uint64_t key)
-{
-    uint32_t i = entry_home(q, key);
-
-    while (q->entries[i].key && q->entries[i].key != key)
-        i = (i + 1) & (q->cap - 1);
-    return &q->entries[i];
-}
-
-static int
-entries_grow(struct wrk_quota *q)
-{
-    struct quota_entry *old = q->entries;
-    uint32_t old_cap = q->cap;
-    struct quota_entry *grown;
-
-    if (q->cap > UINT32_MAX / 2 / sizeof(*grown))
-        return -ENOMEM;
-    grown = calloc((size_t)old_cap * 2, sizeof(*grown));
-    if (!grown)
-        return -ENOMEM;
-    q->entries = grown;
-    q->cap = old_cap * 2;
-    for (uint32_t i = 0; i < old_cap; i++) {
-        if (old[i].key)
-            *entry_probe(q, old[i].key) = old[i];
-    }
-    free(old);
-    return 0;
-}
-
-/* Take the entry out and move up what linear probing put behind it. */
-GP_HOT static void
-entry_remove(struct wrk_quota *q, struct quota_entry *e)
-{
-    uint32_t mask = q->cap - 1;
-    uint32_t hole = (uint32_t)(e - q->entries);
-    uint32_t i = hole;
-
-    for (;;) {
-        uint32_t home;
-
-        i = (i + 1) & mask;
-        if (!q->entries[i].key)
-            break;
-        home = entry_home(q, q->entries[i].key);
-        if (((i - home) & mask) >= ((i - hole) & mask)) {
-            q->entries[hole] = q->entries[i];
-            hole = i;
-        }
-    }
-    q->entries[hole].key = 0;
-    q->count--;
-}
-
 int
 wrk_quota_new(struct wrk_desks *desks, struct wrk_quota **ret)
 {
@@ -126,10 +90,8 @@ wrk_quota_new(struct wrk_desks *desks, struct wrk_quota **ret)
 
     if (!q)
         return -ENOMEM;
-    q->entries = calloc(FIRST_CAP, sizeof(*q->entries));
-    if (!q->entries)
+    if (entries_room(&q->entries) < 0) /* so that all can be probed */
         return -ENOMEM;
-    q->cap = FIRST_CAP;
     q->desks = desks;
     pthread_mutex_init(&q->lock, NULL);
     *ret = TAKE_PTR(q);
@@ -142,7 +104,7 @@ wrk_quota_free(struct wrk_quota *q)
     if (!q)
         return;
     pthread_mutex_destroy(&q->lock);
-    free(q->entries);
+    entries_fini(&q->entries);
     free(q);
 }
 
@@ -257,19 +219,16 @@ wrk_quota_give(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 GP_HOT static int
 note(struct wrk_quota *q, uint64_t key, const struct wrk_quota_held *held, bool over)
 {
-    struct quota_entry *e = entry_probe(q, key);
+    struct quota_entry *e = entries_probe(&q->entries, key);
 
     if (e->key && !over)
         return -EEXIST;
     if (e->key) {
         give(q, e->slice, e->bytes);
     } else {
-        if (unlikely(q->count >= q->cap / 2)) {
-            if (entries_grow(q) < 0)
-                return -ENOMEM;
-            e = entry_probe(q, key);
-        }
-        q->count++;
+        e = entries_claim(&q->entries, e, key);
+        if (unlikely(!e))
+            return -ENOMEM;
     }
     *e = (struct quota_entry){
         .key = key, .bytes = held->bytes, .slice = held->slice, .ctx = held->ctx};
@@ -315,11 +274,11 @@ wrk_quota_detach(struct wrk_quota *q, uint64_t key, struct wrk_quota_held *ret)
     if (!key)
         return false;
     locked = ledger_lock(q);
-    e = entry_probe(q, key);
+    e = entries_probe(&q->entries, key);
     known = e->key != 0;
     if (known) {
         *ret = (struct wrk_quota_held){e->bytes, e->slice, e->ctx};
-        entry_remove(q, e);
+        entries_remove(&q->entries, e);
     }
     ledger_unlock(q, locked);
     return known;
@@ -341,13 +300,13 @@ wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx)
 {
     bool locked = ledger_lock(q);
 
-    for (uint32_t i = 0; i < q->cap;) {
-        struct quota_entry *e = &q->entries[i];
+    for (uint32_t i = 0; i < q->entries.cap;) {
+        struct quota_entry *e = &q->entries.slots[i];
 
         /* Removing moves a later entry here: look at the same place again. */
         if (e->key && e->ctx == ctx) {
             give(q, e->slice, e->bytes);
-            entry_remove(q, e);
+            entries_remove(&q->entries, e);
         } else {
             i++;
         }
@@ -361,9 +320,9 @@ wrk_quota_each(struct wrk_quota *q, uint32_t ctx, void (*fn)(void *arg, uint64_t
 {
     bool locked = ledger_lock(q);
 
-    for (uint32_t i = 0; i < q->cap; i++) {
-        if (q->entries[i].key && q->entries[i].ctx == ctx)
-            fn(arg, q->entries[i].key);
+    for (uint32_t i = 0; i < q->entries.cap; i++) {
+        if (q->entries.slots[i].key && q->entries.slots[i].ctx == ctx)
+            fn(arg, q->entries.slots[i].key);
     }
     ledger_unlock(q, locked);
 }
@@ -374,7 +333,7 @@ wrk_quota_find(struct wrk_quota *q, uint64_t key, uint64_t *ret_bytes)
     const struct quota_entry *e;
     bool known, locked = ledger_lock(q);
 
-    e = entry_probe(q, key);
+    e = entries_probe(&q->entries, key);
     known = key && e->key;
     if (known)
         *ret_bytes = e->bytes;

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define FIRST_SLOTS 4096u
-
 static const char *const word_texts[PTX_W_COUNT] = {
 #define WORD3(id, text, size) [PTX_W_##id] = text,
 #define WORD2(id, text) [PTX_W_##id] = text,
@@ -32,80 +30,71 @@ hash_text(uint32_t seed, const char *text, size_t len)
     return h * 0x2c1b3c6du;
 }
 
-static bool
-slots_grow(struct ptx_names *names)
+static inline bool
+ptx_spellings_used(struct ptx_name *const *e)
 {
-    uint32_t old = names->slots ? names->mask + 1 : 0;
-    uint32_t size = old ? old * 2 : FIRST_SLOTS;
-    struct ptx_name **slots;
-
-    if (old > UINT32_MAX / 4)
-        return false;
-    slots = calloc(size, sizeof(*slots));
-    if (!slots)
-        return false;
-    for (uint32_t i = 0; i < old; i++) {
-        struct ptx_name *name = names->slots[i];
-        uint32_t at;
-
-        if (!name)
-            continue;
-        for (at = name->sym.hash & (size - 1); slots[at]; at = (at + 1) & (size - 1))
-            ;
-        slots[at] = name;
-    }
-    free(names->slots);
-    names->slots = slots;
-    names->mask = size - 1;
-    return true;
+    return *e != NULL;
 }
 
-/* The slot that holds the name or the empty one where it belongs. */
-static inline struct ptx_name **
-slot_find(const struct ptx_names *names, const char *text, size_t len, uint32_t hash)
+static inline uint32_t
+ptx_spellings_hash(struct ptx_sym key)
 {
-    uint32_t at = hash & names->mask;
-    struct ptx_name *name;
+    return key.hash;
+}
 
-    while ((name = names->slots[at])) {
-        if (name->sym.hash == hash && name->sym.len == len &&
-            memcmp(name->sym.name, text, len) == 0)
-            break;
-        at = (at + 1) & names->mask;
-    }
-    return &names->slots[at];
+static inline uint32_t
+ptx_spellings_hash_of(struct ptx_name *const *e)
+{
+    return (*e)->sym.hash;
+}
+
+static inline bool
+ptx_spellings_is(struct ptx_name *const *e, struct ptx_sym key)
+{
+    const struct ptx_sym *sym = &(*e)->sym;
+
+    return sym->hash == key.hash && sym->len == key.len &&
+           memcmp(sym->name, key.name, key.len) == 0;
+}
+
+GP_TABLE(ptx_spellings, struct ptx_name *, struct ptx_sym)
+
+static inline struct ptx_sym
+sym_of(const struct ptx_names *names, const char *text, size_t len)
+{
+    return (struct ptx_sym){
+        .name = text, .len = (uint32_t)len, .hash = hash_text(names->seed, text, len)};
 }
 
 struct ptx_name *
 ptx_names_find(const struct ptx_names *names, const char *text, size_t len)
 {
-    return *slot_find(names, text, len, hash_text(names->seed, text, len));
+    struct ptx_name *const *e =
+        ptx_spellings_find(&names->spellings, sym_of(names, text, len));
+
+    return e ? *e : NULL;
 }
 
 struct ptx_name *
 ptx_names_intern(struct ptx_names *names, const char *text, size_t len)
 {
-    uint32_t hash = hash_text(names->seed, text, len);
-    struct ptx_name **slot = slot_find(names, text, len, hash);
-    struct ptx_name *name = *slot;
+    struct ptx_sym sym = sym_of(names, text, len);
+    struct ptx_name **found = ptx_spellings_find(&names->spellings, sym), *name;
     char *copy;
 
-    if (likely(name))
-        return name;
-    if (names->n >= names->mask / 2) {
-        if (!slots_grow(names))
-            return NULL;
-        slot = slot_find(names, text, len, hash);
-    }
+    if (likely(found))
+        return *found;
+    if (ptx_spellings_room(&names->spellings) < 0)
+        return NULL;
     /* One piece: the name and its spelling. */
     name = ptx_arena_alloc(names->arena, sizeof(*name) + len + 1);
     if (!name)
         return NULL;
     copy = (char *)(name + 1);
     memcpy(copy, text, len);
-    name->sym = (struct ptx_sym){.name = copy, .len = (uint32_t)len, .hash = hash};
-    *slot = name;
-    names->n++;
+    sym.name = copy;
+    name->sym = sym;
+    *ptx_spellings_enter(&names->spellings, sym) = name;
     return name;
 }
 
@@ -200,8 +189,6 @@ ptx_names_init(struct ptx_names *names, struct ptx_arena *arena)
 
     *names = (struct ptx_names){.arena = arena};
     names->seed = 0x811c9dc5u ^ (uint32_t)((uintptr_t)names >> 4);
-    if (!slots_grow(names))
-        return -ENOMEM;
     r = preload_words(names);
     return r < 0 ? r : preload_sregs(names);
 }
@@ -209,8 +196,7 @@ ptx_names_init(struct ptx_names *names, struct ptx_arena *arena)
 void
 ptx_names_fini(struct ptx_names *names)
 {
-    free(names->slots);
-    names->slots = NULL;
+    ptx_spellings_fini(&names->spellings);
     ptx_vec_fini(&names->words);
 }
 

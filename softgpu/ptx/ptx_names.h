@@ -9,6 +9,7 @@
 #ifndef PTX_NAMES_H
 #define PTX_NAMES_H
 
+#include "gp_table.h"
 #include "ptx_arena.h"
 #include "ptx_ast.h"
 
@@ -27,11 +28,11 @@ struct ptx_name {
     struct ptx_binding *ranges; /* innermost %r<n> with this prefix */
 };
 
+GP_TABLE_TYPE(ptx_spellings, struct ptx_name *);
+
 struct ptx_names {
     struct ptx_arena *arena;
-    struct ptx_name **slots; /* open addressing, at most half full */
-    uint32_t mask;
-    uint32_t n;
+    struct ptx_spellings spellings;
     uint32_t seed;        /* a hostile module cannot choose collisions */
     struct ptx_vec words; /* const struct ptx_name *: numbers from PTX_W_COUNT */
 };

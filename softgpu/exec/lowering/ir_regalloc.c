@@ -39,41 +39,6 @@ sg_op_sig(unsigned code)
     return code < SG_N_OPS ? op_sigs[code] : "------";
 }
 
-uint32_t
-sg_const_hash(unsigned cls, unsigned kind, uint32_t ref, uint64_t value)
-{
-    uint64_t h = value * 0x9e3779b97f4a7c15ull + ref * 31u + kind * 7u + cls;
-
-    return (uint32_t)(h >> 32) ^ (uint32_t)h;
-}
-
-int
-sg_ir_grow_hash(struct sg_ir_func *func)
-{
-    uint32_t cap = func->cap_hash ? func->cap_hash * 2 : 128;
-    int32_t *hash = malloc(cap * sizeof(*hash));
-
-    if (!hash)
-        return -ENOMEM;
-    memset(hash, 0xff, cap * sizeof(*hash));
-    for (uint32_t i = 0; i < func->cap_hash; i++) {
-        int32_t v = func->const_hash[i];
-        const struct sg_const *c;
-        uint32_t h;
-        if (v < 0)
-            continue;
-        c = &func->consts[func->vregs[v].konst];
-        h = sg_const_hash(c->cls, c->kind, c->ref, c->value) & (cap - 1);
-        while (hash[h] >= 0)
-            h = (h + 1) & (cap - 1);
-        hash[h] = v;
-    }
-    free(func->const_hash);
-    func->const_hash = hash;
-    func->cap_hash = cap;
-    return 0;
-}
-
 void
 sg_ir_fini(struct sg_ir_func *func)
 {
@@ -82,7 +47,7 @@ sg_ir_fini(struct sg_ir_func *func)
     free(func->code);
     free(func->vregs);
     free(func->consts);
-    free(func->const_hash);
+    free(func->const_table.slots);
     memset(func, 0, sizeof(*func));
 }
 

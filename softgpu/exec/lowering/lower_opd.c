@@ -92,41 +92,89 @@ lo_variable(struct lower *l, enum sg_class cls)
     return vreg_new(l, cls, -1, false);
 }
 
+struct const_key {
+    const struct sg_ir_func *f;
+    const struct sg_const *c;
+    uint32_t hash;
+};
+
+static inline bool
+sg_const_table_used(const struct sg_const_slot *e)
+{
+    return e->vreg1 != 0;
+}
+
+static inline uint32_t
+sg_const_table_hash(struct const_key key)
+{
+    return key.hash;
+}
+
+static inline uint32_t
+sg_const_table_hash_of(const struct sg_const_slot *e)
+{
+    return e->hash;
+}
+
+static inline bool
+sg_const_table_is(const struct sg_const_slot *e, struct const_key key)
+{
+    const struct sg_const *c = &key.f->consts[key.f->vregs[e->vreg1 - 1].konst];
+
+    return c->cls == key.c->cls && c->kind == key.c->kind && c->ref == key.c->ref &&
+           c->value == key.c->value;
+}
+
+GP_TABLE(sg_const_table, struct sg_const_slot, struct const_key)
+
+static uint32_t
+const_hash(const struct sg_const *c)
+{
+    uint64_t h =
+        c->value * 0x9e3779b97f4a7c15ull + c->ref * 31u + c->kind * 7u + c->cls;
+
+    return (uint32_t)(h >> 32) ^ (uint32_t)h;
+}
+
+/* Room for one more constant and its entry in the table. */
+static int
+consts_room(struct sg_ir_func *f)
+{
+    if (f->n_consts == f->cap_consts) {
+        uint32_t cap = f->cap_consts ? f->cap_consts * 2 : 64;
+        struct sg_const *p = reallocarray(f->consts, cap, sizeof(*p));
+
+        if (!p)
+            return -ENOMEM;
+        f->consts = p;
+        f->cap_consts = cap;
+    }
+    return sg_const_table_room(&f->const_table);
+}
+
 int32_t
 lo_const_ref(struct lower *l, enum sg_class cls, enum sg_const_kind kind, uint32_t ref,
              uint64_t value)
 {
     struct sg_ir_func *f = l->ir;
-    uint32_t h, mask;
+    struct sg_const c = {.cls = (uint8_t)cls,
+                         .kind = (uint8_t)kind,
+                         .ref = ref,
+                         .value = cls == SG_W ? value & UINT32_MAX : value};
+    struct const_key key = {f, &c, const_hash(&c)};
+    const struct sg_const_slot *known = sg_const_table_find(&f->const_table, key);
     int32_t v;
 
-    if (cls == SG_W)
-        value &= UINT32_MAX;
-    if (f->n_consts * 2 >= f->cap_hash && sg_ir_grow_hash(f) < 0) {
+    if (known)
+        return (int32_t)known->vreg1 - 1;
+    if (consts_room(f) < 0) {
         lo_fail(l, -ENOMEM, "out of memory");
         return 0;
     }
-    mask = f->cap_hash - 1;
-    h = sg_const_hash(cls, kind, ref, value) & mask;
-    for (; f->const_hash[h] >= 0; h = (h + 1) & mask) {
-        const struct sg_const *c = &f->consts[f->vregs[f->const_hash[h]].konst];
-        if (c->cls == cls && c->kind == kind && c->ref == ref && c->value == value)
-            return f->const_hash[h];
-    }
-    if (f->n_consts == f->cap_consts) {
-        uint32_t cap = f->cap_consts ? f->cap_consts * 2 : 64;
-        struct sg_const *p = reallocarray(f->consts, cap, sizeof(*p));
-        if (!p) {
-            lo_fail(l, -ENOMEM, "out of memory");
-            return 0;
-        }
-        f->consts = p;
-        f->cap_consts = cap;
-    }
-    f->consts[f->n_consts] = (struct sg_const){
-        .cls = (uint8_t)cls, .kind = (uint8_t)kind, .ref = ref, .value = value};
+    f->consts[f->n_consts] = c;
     v = vreg_new(l, cls, (int32_t)f->n_consts++, false);
-    f->const_hash[h] = v;
+    *sg_const_table_enter(&f->const_table, key) =
+        (struct sg_const_slot){.hash = key.hash, .vreg1 = (uint32_t)v + 1};
     return v;
 }
 

@@ -17,6 +17,7 @@
 #include "sg_insn.h"
 
 #include "gp_base.h"
+#include "gp_table.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,6 +57,13 @@ struct sg_ir {
     int32_t *list;
 };
 
+struct sg_const_slot {
+    uint32_t hash;
+    uint32_t vreg1; /* the register plus one; 0: free */
+};
+
+GP_TABLE_TYPE(sg_const_table, struct sg_const_slot);
+
 struct sg_ir_func {
     const struct ptx_func *ast;
     struct sg_ir *code;
@@ -65,8 +73,7 @@ struct sg_ir_func {
     uint32_t n_vregs, cap_vregs;
     struct sg_const *consts;
     uint32_t n_consts, cap_consts;
-    int32_t *const_hash; /* constant -> vreg, open addressing, -1 = empty */
-    uint32_t cap_hash;   /* a power of two */
+    struct sg_const_table const_table; /* constant -> vreg (lower_opd.c) */
     uint32_t n_labels;
     uint32_t out_bytes; /* local memory for the arguments of its largest call */
 };
@@ -97,7 +104,5 @@ int sg_ir_verify(const struct sg_ir_func *func, struct gp_err *err);
 /* In words, with virtual registers (ir_dump.c). */
 void sg_ir_print(const struct sg_ir_func *func, FILE *f);
 void sg_ir_fini(struct sg_ir_func *func);
-int sg_ir_grow_hash(struct sg_ir_func *func);
-uint32_t sg_const_hash(unsigned cls, unsigned kind, uint32_t ref, uint64_t value);
 
 #endif
