@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base64url without padding (RFC 4648 section 5).  No state, any thread. */
+/*
+ * base64url without padding (RFC 4648 section 5), for tickets, keys and secrets in the
+ * environment.  No state, any thread.
+ *
+ * Our own because the client library decodes a secret with it and loads no libcrypto,
+ * and because OpenSSL knows only the other alphabet, with padding, and takes several
+ * texts for one value.  That other base64, of Kubernetes' JSON, is OpenSSL's
+ * (kube_cert.h).
+ */
 #ifndef GP_B64_H
 #define GP_B64_H
 
