@@ -12,8 +12,18 @@ SCHED_CORE_SRCS := pool-scheduler/sched_request.c \
 
 $(eval $(call static_lib,schedcore,$(SCHED_CORE_SRCS),$(SCHED_INCS)))
 
-SCHED_SRCS := pool-scheduler/sched_daemon.c pool-scheduler/sched_session.c \
-    pool-scheduler/store/sched_store.c pool-scheduler/store/sched_commit.c \
+# What the scheduler keeps, as messages.
+GEN_DEPS += $(O)/gen/store.pb-c.h
+$(O)/gen/store.pb-c.h: pool-scheduler/store/store.proto
+	$(call say,PROTOC,$@)
+	$(Q)mkdir -p $(O)/gen && rm -f $(O)/gen/store.pb-c.[ch]
+	$(Q)protoc-c --proto_path=$(<D) --c_out=$(O)/gen store.proto
+$(O)/gen/store.pb-c.c: $(O)/gen/store.pb-c.h ;
+
+STORE_SRCS := $(addprefix pool-scheduler/store/,store_batch.c store_writer.c store_records.c \
+    store_sqlite.c store_sqlite_upgrade.c sched_store.c sched_commit.c) $(O)/gen/store.pb-c.c
+
+SCHED_SRCS := $(STORE_SRCS) pool-scheduler/sched_daemon.c pool-scheduler/sched_session.c \
     pool-scheduler/sched_conn.c pool-scheduler/sched_serve.c \
     pool-scheduler/sched_ending.c \
     pool-scheduler/sched_auth.c pool-scheduler/sched_rates.c \

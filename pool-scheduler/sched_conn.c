@@ -5,6 +5,7 @@
 #include "gp_audit.h"
 #include "gp_log.h"
 #include "gp_time.h"
+#include "sched_commit.h"
 
 #include <errno.h>
 #include <string.h>
@@ -33,6 +34,17 @@ sched_conn_touch(struct sched_conn *conn)
 
 /* ----------------------------------------------------------------- replies -- */
 
+/* A peer that misses an answer would wait for it: end the link, by its own event since
+ * the handlers still use the connection. */
+static void
+not_sent(struct sched_conn *conn, size_t size, int r)
+{
+    gp_log_warn("conn", "%s: an answer of %zu bytes is not sent: %s, disconnected",
+                conn->peer, size, strerror(-r));
+    if (conn->msg.src.loop)
+        shutdown(conn->msg.src.fd, SHUT_RDWR);
+}
+
 void
 sched_conn_reply(struct sched_conn *conn, const Gpupool__Ctl__CtlReply *reply)
 {
@@ -42,16 +54,19 @@ sched_conn_reply(struct sched_conn *conn, const Gpupool__Ctl__CtlReply *reply)
 
     if (bytes && size <= CTL_REPLY_MAX) {
         gpupool__ctl__ctl_reply__pack(reply, bytes);
-        r = gp_msg_conn_send(&conn->msg, bytes, size);
+        r = sched_commit_send(conn, reply->id, bytes, size);
     }
-    if (r >= 0)
-        return;
-    /* A peer that misses an answer would wait for it: end the link, by its own event
-     * since the handlers still use the connection. */
-    gp_log_warn("conn", "%s: an answer of %zu bytes is not sent: %s, disconnected",
-                conn->peer, size, strerror(-r));
-    if (conn->msg.src.loop)
-        shutdown(conn->msg.src.fd, SHUT_RDWR);
+    if (r < 0)
+        not_sent(conn, size, r);
+}
+
+void
+sched_conn_send_now(struct sched_conn *conn, const void *data, size_t size)
+{
+    int r = gp_msg_conn_send(&conn->msg, data, size);
+
+    if (r < 0)
+        not_sent(conn, size, r);
 }
 
 static void

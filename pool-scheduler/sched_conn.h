@@ -13,8 +13,11 @@
 
 struct sched_reasons;
 
-/* Send a reply.  A peer that cannot get it is disconnected later, by its own event. */
+/* Send a reply, when what it speaks of is on disk.  A peer that cannot get it is
+ * disconnected later, by its own event. */
 void sched_conn_reply(struct sched_conn *conn, const Gpupool__Ctl__CtlReply *reply);
+/* Send bytes whose commit has ended; for sched_commit.c. */
+void sched_conn_send_now(struct sched_conn *conn, const void *data, size_t size);
 /* Send a refusal.  @reasons may be NULL. */
 void sched_conn_refuse(struct sched_conn *conn, uint32_t request,
                        Gpupool__Ctl__CtlCode code, const char *words,

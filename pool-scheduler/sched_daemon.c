@@ -36,6 +36,11 @@ expire_leases(struct sched *sched, uint64_t now)
 
     while ((session = sched_sessions_first_lease(&sched->sessions)) &&
            session->lease_end_ns <= now) {
+        if (session->pending) { /* its term begins when it is on disk */
+            sched_session_lease(&sched->sessions, session,
+                                now + session->lease_ms * GP_NS_PER_MS);
+            continue;
+        }
         sched->counters.expired++;
         sched_session_end(sched, session, "its lease was not renewed");
     }
@@ -73,8 +78,8 @@ forget_servers(struct sched *sched, uint64_t now)
         if (sched_pool_server_remove(sched->pool, server) < 0)
             continue;
         gp_log_info("server", "%s: away for too long, forgotten", name);
-        if (sched_store_del_server(sched->store, name, &err) < 0 ||
-            sched_commit(sched, &err) < 0)
+        sched_commit_soon(sched);
+        if (sched_store_del_server(sched->store, name, &err) < 0)
             gp_log_error("server", "%s: still in the state file: %s", name, err.msg);
     }
 }
@@ -85,7 +90,8 @@ on_tick(struct gp_loop_timer *timer)
     struct sched *sched = container_of(timer, struct sched, tick);
     uint64_t now = gp_now_ns();
 
-    sched_commit(sched, NULL); /* so that no session that may end is being opened */
+    sched_commit_turn(sched);
+    sched_store_write(sched->store); /* what an earlier write could not */
     expire_leases(sched, now);
     expire_servers(sched, now);
     forget_servers(sched, now);
@@ -150,6 +156,10 @@ open_state(struct sched *sched, struct gp_err *err)
     if (!r)
         r = sched_store_load(sched->store, sched->pool, &sched->sessions, gp_now_ns(),
                              err);
+    if (!r)
+        r = sched_store_start_epoch(sched->store, &sched->sessions, err);
+    if (!r)
+        r = sched_store_commit(sched->store, err);
     return r;
 }
 
@@ -243,6 +253,7 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     sched->started_ns = gp_now_ns();
     sched->next_report = 1;
     sched->commit.end = &sched->commit.first;
+    sched->commit.answers_end = &sched->commit.answers;
     sched->commit.orphaned = sched_session_orphaned;
     sched->unproven.prev = sched->unproven.next = &sched->unproven;
     sched->pool = sched_pool_new();
@@ -256,6 +267,8 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
         r = gp_loop_new(&sched->loop, err);
     if (!r)
         r = gp_loop_signals(sched->loop, signals, on_signal, sched, err);
+    if (!r)
+        r = sched_commit_start(sched, err);
     if (!r)
         r = start_listening(sched, err);
     if (!r)
@@ -292,10 +305,11 @@ sched_fini(struct sched *sched)
     gp_listener_fini(&sched->listener);
     gp_listener_fini(&sched->local);
     sched_kube_stop(sched->kube);
+    sched_store_close(sched->store);
+    gp_loop_timer_del(&sched->commit.timer);
     gp_loop_free(sched->loop);
     if (sched->pool)
         sched_sessions_fini(&sched->sessions);
-    sched_store_close(sched->store);
     ticket_key_free(sched->key);
     sched_pool_free(sched->pool);
     sched_rates_fini(sched);

@@ -42,7 +42,7 @@ sched_session_gone(struct sched *sched, struct sched_part *part)
             return;
     sched_conn_unhold(session);
     if (session->closer) {
-        sched_commit(sched, NULL); /* that it ended is on disk before the answer */
+        sched_commit_after(sched, session->end_serial);
         sched_conn_closed(session);
     }
     sched_session_free(&sched->sessions, session);
@@ -62,6 +62,7 @@ sched_session_end(struct sched *sched, struct sched_session *session, const char
     gp_audit("end", "who", session->owner->name, "session", session->name, "words",
              words, NULL);
     sched_commit_soon(sched);
+    session->end_serial = sched_store_serial(sched->store);
     if (sched_store_del_session(sched->store, session->id, &err) < 0)
         gp_log_error("session",
                      "%s: still in the state file, it would come back after a "

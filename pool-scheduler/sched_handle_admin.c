@@ -54,8 +54,8 @@ set_drain(struct sched_conn *conn, uint32_t id, struct sched_server *server, boo
     bool before = server->drain_asked;
 
     server->drain_asked = drain;
-    if (sched_store_put_server(sched->store, server, &err) < 0 ||
-        sched_commit(sched, &err) < 0) {
+    sched_commit_soon(sched);
+    if (sched_store_put_server(sched->store, server, &err) < 0) {
         server->drain_asked = before;
         sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL, err.msg,
                           NULL);

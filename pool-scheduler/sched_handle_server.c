@@ -279,14 +279,19 @@ take_cards(struct sched *sched, struct sched_server *server,
            const Gpupool__Ctl__CtlRegister *msg, struct gp_err *err)
 {
     struct sched_card_facts facts;
+    struct sched_server *before;
     struct sched_card *card;
     int r = 0;
 
     sched_pool_cards_absent(sched->pool, server);
     for (size_t i = 0; !r && i < msg->n_cards; i++) {
         r = facts_from_message(msg->cards[i], &facts, err);
+        card = r ? NULL : sched_pool_card_find(sched->pool, facts.uuid);
+        before = card ? card->server : server;
         if (!r)
             r = sched_pool_card_put(sched->pool, server, &facts, &card, err);
+        if (!r && before != server) /* its record still has the card */
+            r = sched_store_put_server(sched->store, before, err);
     }
     if (r < 0)
         sched_pool_cards_absent(sched->pool, server);
@@ -352,9 +357,8 @@ do_register(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
         return r;
     fill_server(server, conn, msg);
     *code = GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL;
+    sched_commit_soon(sched);
     r = sched_store_put_server(sched->store, server, err);
-    if (!r)
-        r = sched_commit(sched, err);
     if (r < 0)
         return r;
     if (!conn->server)

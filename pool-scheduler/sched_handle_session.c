@@ -335,11 +335,10 @@ sched_handle_open(struct sched_conn *conn, uint32_t id,
     Gpupool__Ctl__CtlCode code;
     int r = check_open(conn, msg, &open, &code, &err);
 
-    if (!r && msg->once) {
-        sched_commit(sched, NULL); /* nothing is granted before it is on disk */
+    if (!r && msg->once)
         session = sched_sessions_find_owner(&sched->sessions, msg->owner);
-    }
     if (session) {
+        sched_commit_after(sched, session->open_serial); /* it may be being opened */
         sched_session_lease(&sched->sessions, session,
                             gp_now_ns() + session->lease_ms * GP_NS_PER_MS);
         sched_reply_grant(conn, id, session);
@@ -440,7 +439,7 @@ session_by_order(struct sched_conn *conn, uint32_t request,
     session = sched_sessions_find(set, msg->session_id);
     if (!session)
         session = sched_sessions_find_number(set, msg->session_id);
-    if (session && !session->closing)
+    if (session && !session->closing && !session->pending)
         return session;
     refuse_unknown(conn, request, msg->session_id);
     return NULL;

@@ -20,6 +20,7 @@
 #include "kube_config.h"
 #include "kube_http.h"
 #include "kube_object.h"
+#include "sched_commit.h"
 #include "sched_conn.h"
 #include "sched_handle.h"
 
@@ -94,6 +95,7 @@ grant(struct sched_pod *pod, const struct sched_session *session)
     gp_log_info("session", "%s: claim %s/%s uses session %s", conn->peer, pod->ns,
                 pod->claim, session->name);
     sched_pod_end(conn);
+    sched_commit_after(conn->sched, session->open_serial); /* it may be being opened */
     sched_reply_pod_grant(conn, request, session, bound ? key : NULL);
     sched_conn_touch(conn);
 }

@@ -225,7 +225,6 @@ dispatch(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
         sched_handle_renew(conn, id, req->renew);
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE:
-        sched_commit(conn->sched, NULL); /* it may speak of what is being opened */
         sched_handle_close(conn, id, req->close);
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS:
@@ -316,6 +315,7 @@ on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
     struct sched_conn *conn = container_of(msg, struct sched_conn, msg);
     Gpupool__Ctl__CtlRequest *req;
 
+    sched_commit_turn(conn->sched);
     if (!sched_rates_request(conn, data, len) || !may_unpack(conn, data, len)) {
         settle(conn);
         return;

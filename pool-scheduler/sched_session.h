@@ -92,6 +92,8 @@ struct sched_session {
     struct sched_conn *pending_conn; /* NULL: it is gone */
     uint32_t pending_request;
     struct sched_session *pending_next;
+    uint64_t open_serial; /* of the transaction that has it; sched_store.h */
+    uint64_t end_serial;  /* of the one that ends it */
 
     struct sched_session *owner_next, **owner_link; /* among its owner's */
     struct gp_tree_node by_id;

@@ -2,6 +2,7 @@
 #include "sched_status.h"
 
 #include "gp_time.h"
+#include "sched_commit.h"
 #include "sched_conn.h"
 #include "ticket_key.h"
 
@@ -253,6 +254,7 @@ reply_status(struct sched_conn *conn, uint32_t id, bool sessions)
     reply.id = id;
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_STATUS;
     reply.status = &status;
+    sched_commit_everything(conn->sched); /* nothing that a crash takes back */
     sched_conn_reply(conn, &reply);
 }
 

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 struct ctl_transcript;
+struct sched_answer;
 struct sched_conn;
 struct sched_kube;
 struct gp_metrics;
@@ -96,9 +97,15 @@ struct sched {
     struct sched_store *store;
     struct { /* sched_commit.h */
         struct gp_loop_timer timer;
-        struct sched_session *first, **end; /* wait for the commit, oldest first */
+        struct sched_session *first, **end;          /* opens that wait, oldest first */
+        struct sched_answer *answers, **answers_end; /* other answers that wait */
+        uint64_t queued; /* the serial of the newest of them */
+        bool sending;    /* one that has waited is being sent */
+        uint64_t after;  /* what is sent now waits for this transaction */
         /* It is on disk, but who opened it is gone; set at the start. */
         void (*orphaned)(struct sched *sched, struct sched_session *session);
+        /* Another scheduler leads; set at the start. */
+        void (*stale)(struct sched *sched);
     } commit;
     struct ticket_key *key;
     struct gp_metrics *metrics;
@@ -136,6 +143,7 @@ struct sched_conn {
     struct sched_server *server;   /* after a registration */
     struct sched_session *held;    /* end soon after this connection */
     struct sched_session *opening; /* until the commit; sched_commit.h */
+    unsigned n_answers;            /* that wait for one; sched_commit.h */
     struct sched_session *closing; /* closes that wait for their server */
     struct {
         uint32_t request, servers; /* request 0: not waiting */

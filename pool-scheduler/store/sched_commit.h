@@ -1,32 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Group commit: sessions that were opened in one turn of the event loop reach the disk
- * together, and only then are their clients answered.
+ * Group commit: nothing is answered before what it speaks of is on disk.
  *
- * An open is taken in memory and written into the store's transaction at once, so that
- * the next decision sees it; its connection is held (no further request of it is read)
- * until the commit at the end of the turn.  What a commit loses, it gives back in
- * memory and refuses.  Handlers that answer at once commit first (sched_commit()).
- * Event loop thread only.
+ * A handler changes memory and the store's transaction at once, so that the next
+ * decision sees it.  At the end of the event loop's turn the transaction goes to the
+ * writer's thread, and what collects meanwhile is the next one.  Answers wait:
+ *
+ *   an open      for its transaction.  When that is not written, the session is given
+ *                back in memory and the open is refused.
+ *   other        a reply that a changing request makes, and everything that its
+ *   replies      connection is sent after it, waits in the same way.  When the
+ *                transaction is not written, the reply becomes an error that says so;
+ *                the change stays in memory and joins the next transaction.
+ *
+ * A connection with a waiting answer is held: no further request of it is read, which
+ * bounds what waits.  Event loop thread only.
  */
 #ifndef SCHED_COMMIT_H
 #define SCHED_COMMIT_H
 
 #include "gp_base.h"
 
+#include <stdint.h>
+
 struct gp_err;
 struct sched;
 struct sched_conn;
 struct sched_session;
 
+/* Start the writer's thread. */
+int sched_commit_start(struct sched *sched, struct gp_err *err);
+
 /* @session, just opened by the request @id of @conn, is answered after the commit. */
 void sched_commit_open(struct sched_conn *conn, uint32_t id,
                        struct sched_session *session, bool hold);
-/* The store has changed without anybody to answer: it is written this turn. */
+/* The store has changed: what is sent until the next sched_commit_turn() waits for it,
+ * and it is written this turn. */
 void sched_commit_soon(struct sched *sched);
-/* Write everything now and answer those who wait for it. */
+/* What is sent until the next sched_commit_turn() waits for transaction @serial. */
+void sched_commit_after(struct sched *sched, uint64_t serial);
+/* The same for all changes so far: a reply that shows the pool. */
+void sched_commit_everything(struct sched *sched);
+/* The next request, or another event, begins. */
+void sched_commit_turn(struct sched *sched);
+
+/* Send @data, or keep it until it may be sent.  -ENOMEM; as gp_msg_conn_send(). */
+int sched_commit_send(struct sched_conn *conn, uint32_t request, const void *data,
+                      size_t size);
+
+/* Write everything now, wait for it, and answer those who wait. */
 int sched_commit(struct sched *sched, struct gp_err *err);
-/* @conn goes: its open ends when it is on disk. */
+/* @conn goes: its open ends when it is on disk, and its answers are dropped. */
 void sched_commit_forget(struct sched_conn *conn);
 
 #endif

@@ -8,10 +8,12 @@
 #include "sched_store.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define GIB (UINT64_C(1) << 30)
@@ -125,7 +127,9 @@ state_load(struct state *s)
         fail_msg("%s", err.msg);
     s->pool = sched_pool_new();
     sched_sessions_init(&s->sessions, s->pool);
-    if (sched_store_load(s->store, s->pool, &s->sessions, NOW, &err) < 0)
+    if (sched_store_load(s->store, s->pool, &s->sessions, NOW, &err) < 0 ||
+        sched_store_start_epoch(s->store, &s->sessions, &err) < 0 ||
+        sched_store_commit(s->store, &err) < 0)
         fail_msg("%s", err.msg);
 }
 
@@ -182,7 +186,7 @@ state_of_version_1_is_taken_over_whole(void **state)
     assert_int_equal(sched_id_number(s->sessions.next_id), 9);
     assert_int_not_equal(sched_id_epoch(s->sessions.next_id), 0);
     state_drop(s);
-    assert_int_equal(state_version(s), 5);
+    assert_int_equal(state_version(s), 6);
 }
 
 static void
@@ -237,7 +241,7 @@ new_state_is_of_this_version(void **state)
     state_load(s);
     assert_int_equal(s->pool->n_servers, 0);
     state_drop(s);
-    assert_int_equal(state_version(s), 5);
+    assert_int_equal(state_version(s), 6);
 }
 
 static void
@@ -246,10 +250,10 @@ state_of_a_later_version_is_refused_and_left_alone(void **state)
     struct state *s = *state;
     struct gp_err err = {0};
 
-    state_sql(s, "CREATE TABLE unknown (a INTEGER); PRAGMA user_version = 6;");
+    state_sql(s, "CREATE TABLE unknown (a INTEGER); PRAGMA user_version = 7;");
     assert_int_equal(sched_store_open(s->path, &s->store, &err), -EPROTO);
     assert_non_null(strstr(err.msg, "written by a newer gpupool-scheduler"));
-    assert_int_equal(state_version(s), 6);
+    assert_int_equal(state_version(s), 7);
 }
 
 static void
@@ -282,25 +286,55 @@ number_that_comes_again_has_another_id(void **state)
     state_drop(s);
 }
 
-/* One of two changes fails: the other is written. */
+/* What a transaction changes is the last of each key's changes. */
 static void
-change_that_fails_leaves_the_others_of_its_commit_alone(void **state)
+session_that_ends_in_the_transaction_that_opened_it_is_not_there(void **state)
 {
     struct state *s = *state;
     struct gp_err err = {0};
 
     state_sql(s, VERSION_1);
     state_load(s);
-    assert_int_equal(sched_store_del_session(s->store, 3, &err), 0);
-    /* It is there already. */
     assert_int_equal(
         sched_store_put_session(s->store, sched_sessions_find(&s->sessions, 7), &err),
-        -EIO);
+        0);
+    assert_int_equal(sched_store_del_session(s->store, 7, &err), 0);
+    assert_int_equal(sched_store_commit(s->store, &err), 0);
+    state_drop(s);
+    state_load(s);
+    assert_non_null(sched_sessions_find(&s->sessions, 3));
+    assert_null(sched_sessions_find(&s->sessions, 7));
+    state_drop(s);
+}
+
+/* A failed transaction's changes join the next one. */
+static void
+change_that_could_not_be_written_is_written_later(void **state)
+{
+    struct state *s = *state;
+    struct gp_err err = {0};
+    struct rlimit whole, none = {0};
+    uint64_t serial;
+
+    state_sql(s, VERSION_1);
+    state_load(s);
+    assert_int_equal(sched_store_del_session(s->store, 3, &err), 0);
+    serial = sched_store_serial(s->store);
+    /* No byte can be added to a file: as good as a full disk. */
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &whole);
+    none.rlim_max = whole.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &none);
+    assert_true(sched_store_commit(s->store, &err) < 0);
+    assert_true(sched_store_dirty(s->store));
+    assert_int_equal(sched_store_done(s->store), serial);
+    setrlimit(RLIMIT_FSIZE, &whole);
+    assert_int_equal(sched_store_del_session(s->store, 7, &err), 0);
     assert_int_equal(sched_store_commit(s->store, &err), 0);
     state_drop(s);
     state_load(s);
     assert_null(sched_sessions_find(&s->sessions, 3));
-    assert_non_null(sched_sessions_find(&s->sessions, 7));
+    assert_null(sched_sessions_find(&s->sessions, 7));
     state_drop(s);
 }
 
@@ -313,7 +347,8 @@ main(void)
         PROMISE(state_of_version_1_is_taken_over_whole),
         PROMISE(state_that_was_taken_over_is_written_and_read_again),
         PROMISE(number_that_comes_again_has_another_id),
-        PROMISE(change_that_fails_leaves_the_others_of_its_commit_alone),
+        PROMISE(session_that_ends_in_the_transaction_that_opened_it_is_not_there),
+        PROMISE(change_that_could_not_be_written_is_written_later),
         PROMISE(new_state_is_of_this_version),
         PROMISE(state_of_a_later_version_is_refused_and_left_alone),
         PROMISE(state_that_cannot_be_taken_over_stays_as_it_was),

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Changes that are written together: the last one of each key, in the order in which
+ * the keys were first changed.
+ *
+ * Owned by struct sched_store; event loop thread, and read by the writer's thread while
+ * it is being written.
+ */
+#ifndef STORE_BATCH_H
+#define STORE_BATCH_H
+
+#include "gp_base.h"
+#include "gp_tree.h"
+#include "store.h"
+
+struct store_change {
+    struct gp_tree_node by_key;
+    struct store_change *next;
+    uint8_t *value; /* NULL: a delete */
+    size_t size;
+    char key[STORE_KEY_MAX];
+};
+
+struct store_batch {
+    struct gp_tree by_key;
+    struct store_change *first, **end;
+    size_t n;
+};
+
+void store_batch_init(struct store_batch *batch);
+void store_batch_fini(struct store_batch *batch);
+
+/* @value is the batch's afterwards, even on failure; NULL: delete the key. -ENOMEM;
+ * -ENAMETOOLONG. */
+int store_batch_set(struct store_batch *batch, const char *key, uint8_t *value,
+                    size_t size);
+/* The change of @key is not wanted any more. */
+void store_batch_forget(struct store_batch *batch, const char *key);
+/* What @older changed, and @batch did not, is changed by @batch first; @older is empty
+ * afterwards. */
+void store_batch_prepend(struct store_batch *batch, struct store_batch *older);
+
+/* For store_ops.write(): batch->n of them, whose strings are the batch's. */
+int store_batch_ops(const struct store_batch *batch, struct store_op **ret_ops);
+
+#endif
