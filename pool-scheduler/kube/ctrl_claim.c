@@ -291,6 +291,7 @@ open_session(struct work *work, const struct ctrl_grant **ret, struct gp_err *er
     CLEANUP_FREE char *program = gp_str_printf("%.120s", work->key);
     int r = known && !work->chosen ? 0 : check_quota(work, work->ask.memory, err);
 
+    work->ask.card = kube_str_key(work->claim, "metadata.annotations", CTRL_CARD);
     if (!r)
         r = ctrl_session_ensure(work->ctrl, work->name, program ? program : "",
                                 &work->ask, &work->class, ret, err);
@@ -443,7 +444,6 @@ look_at(struct work *work, struct gp_err *err)
                           &work->class, &work->ask, err);
     if (r < 0 && work->gpu)
         r = as_it_was_bound(work, err);
-    work->ask.card = kube_str_key(work->claim, "metadata.annotations", CTRL_CARD);
     if (!r && work->chosen)
         r = check_chosen(work, err);
     gp_str_copy(words, sizeof(words), gp_err_msg(err, r));

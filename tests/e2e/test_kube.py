@@ -818,3 +818,24 @@ def test_the_webhook_polls_nothing_and_sees_at_once_what_has_changed(case):
         count = len([r for r in api.requests[start:]])
         case.check(count <= 4, f"requests for one change: {api.requests[start:]}")
     with_hook(case, body)
+
+
+def test_a_claim_that_names_its_card_gets_that_card_at_the_first_try(case):
+    def body(world):
+        api = world.api
+        world.start()
+        world.await_cards()
+        wanted = world.cards()[1]["spec"]["remoteGPU"]["gpuUUIDs"]
+        for i in range(8):
+            made = claim(f"c{i}", core=10, memory="64Mi")
+            made["metadata"]["annotations"] = {"elasticgpu.io/card": wanted[0]}
+            api.put("elasticgpuclaims", made)
+        for i in range(8):
+            world.await_phase(f"c{i}", "Bound")
+        case.equal([s["spec"]["remoteGPU"]["gpuUUIDs"] for s in world.slices()], [wanted] * 8,
+                   "the cards")
+        case.wait_for(lambda: len([e for e in api.all("events") if e["reason"] == "Bound"]) == 8,
+                      "the events")
+        case.equal([e["message"] for e in api.all("events") if e["reason"] != "Bound"], [],
+                   "other events")
+    in_world(case, body)
