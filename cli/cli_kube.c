@@ -5,12 +5,14 @@
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_str.h"
+#include "ticket_key.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 static const char HELP[] =
     "Usage: gpupool kube install|status|doctor [OPTION...]\n"
@@ -27,6 +29,7 @@ static const char HELP[] =
     "  --wait N            seconds that install waits for the pool (120)\n"
     "  --help\n";
 
+#define KEY_MAX 4096u
 #define MANIFEST_MAX (4u * 1024u * 1024u)
 
 enum { OPT_NAMESPACE = 256, OPT_MANIFEST, OPT_WAIT, OPT_HELP };
@@ -69,31 +72,103 @@ random_token(char text[65])
     return 0;
 }
 
+/* A new private key of a scheduler as PEM text. */
+static int
+make_key(char **ret_text, struct gp_err *err)
+{
+    CLEANUP(ticket_key_freep) struct ticket_key *key = NULL;
+    CLEANUP_FREE char *path = NULL;
+    char folder[] = "/tmp/gpupool-key.XXXXXX";
+    size_t len;
+    int r;
+
+    if (!mkdtemp(folder))
+        return gp_err_set(err, -errno, "%s: %s", folder, strerror(errno));
+    path = gp_str_printf("%s/key", folder);
+    r = path ? ticket_key_load(path, &key, err) : -ENOMEM;
+    if (!r)
+        r = gp_file_read(path, KEY_MAX, ret_text, &len, err);
+    if (path)
+        unlink(path);
+    rmdir(folder);
+    return r;
+}
+
+/* The key of the scheduler that runs, where an older version keeps it with its state:
+ * servers obey no other.  Else a new one. */
+static int
+find_key(const struct kube_options *o, char **ret_text, struct gp_err *err)
+{
+    if (KUBECTL(NULL, ret_text, NULL, "exec", "gpupool-scheduler-0", "-n", o->ns, "--",
+                "cat", "/var/lib/gpupool/state/ticket-key.pem") == 0)
+        return 0;
+    free(*ret_text);
+    *ret_text = NULL;
+    puts("The scheduler gets a new key.  Servers that run obey the old one: restart "
+         "them "
+         "(their sessions end).");
+    return make_key(ret_text, err);
+}
+
+static int
+send_secret(const char *verb, json_t *secret, struct gp_err *err)
+{
+    CLEANUP_FREE char *text = secret ? json_dumps(secret, 0) : NULL;
+    int r = text ? KUBECTL(text, NULL, err, verb, "-f", "-") : -ENOMEM;
+
+    json_decref(secret);
+    if (text)
+        explicit_bzero(text, strlen(text));
+    return r;
+}
+
+/* The Secret of an older version has no key. */
+static int
+add_key(const struct kube_options *o, struct gp_err *err)
+{
+    CLEANUP_FREE char *text = NULL, *there = NULL;
+    json_t *secret, *data;
+    int r = KUBECTL(NULL, &there, err, "get", "secret", "gpupool-tokens", "-n", o->ns,
+                    "-o", "json");
+
+    if (r < 0)
+        return r;
+    secret = json_loads(there, 0, NULL);
+    explicit_bzero(there, strlen(there));
+    data = json_object_get(secret, "data");
+    r = json_object_get(data, "ticket-key") ? 1 : find_key(o, &text, err);
+    if (r) {
+        json_decref(secret);
+        return r < 0 ? r : 0;
+    }
+    json_object_set_new(secret, "stringData", json_pack("{s:s}", "ticket-key", text));
+    explicit_bzero(text, strlen(text));
+    return send_secret("replace", secret, err);
+}
+
 /* Secrets that are there stay: servers know them. */
 static int
 make_secret(const struct kube_options *o, struct gp_err *err)
 {
-    CLEANUP_FREE char *text = NULL, *ignored = NULL;
+    CLEANUP_FREE char *ignored = NULL, *key = NULL;
     char admin[65], server[65];
     json_t *secret;
     int r;
 
     if (KUBECTL(NULL, &ignored, NULL, "get", "secret", "gpupool-tokens", "-n", o->ns) ==
         0)
-        return 0;
+        return add_key(o, err);
     if (random_token(admin) < 0 || random_token(server) < 0)
         return gp_err_set(err, -EIO, "no random numbers");
-    secret =
-        json_pack("{s:s, s:s, s:{s:s, s:s}, s:{s:s, s:s}}", "apiVersion", "v1", "kind",
-                  "Secret", "metadata", "name", "gpupool-tokens", "namespace", o->ns,
-                  "stringData", "admin", admin, "server", server);
-    text = secret ? json_dumps(secret, 0) : NULL;
-    json_decref(secret);
-    if (!text)
-        return -ENOMEM;
-    r = KUBECTL(text, NULL, err, "create", "-f", "-");
-    explicit_bzero(text, strlen(text));
-    return r;
+    r = make_key(&key, err);
+    if (r < 0)
+        return r;
+    secret = json_pack("{s:s, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:s}}", "apiVersion",
+                       "v1", "kind", "Secret", "metadata", "name", "gpupool-tokens",
+                       "namespace", o->ns, "stringData", "admin", admin, "server",
+                       server, "ticket-key", key);
+    explicit_bzero(key, strlen(key));
+    return send_secret("create", secret, err);
 }
 
 static char *

@@ -29,6 +29,9 @@ static const char HELP[] =
     "\n"
     "  --listen HOST:PORT        where servers and clients connect (127.0.0.1:7480)\n"
     "  --state-dir DIR           state and key (/var/lib/gpupool)\n"
+    "  --key-file FILE           the key that signs tickets, kept by somebody else, as "
+    "in\n"
+    "                            a mounted Secret (STATE_DIR/ticket-key.pem)\n"
     "  --local unix:PATH         socket for local orders (STATE_DIR/scheduler.sock): "
     "this\n"
     "                            process's user and root need no token there\n"
@@ -68,6 +71,7 @@ static const char HELP[] =
 enum option_id {
     OPT_LISTEN = 256,
     OPT_STATE_DIR,
+    OPT_KEY_FILE,
     OPT_SERVER_TOKEN,
     OPT_SERVER_TOKENS,
     OPT_CLIENT_TOKEN,
@@ -96,6 +100,7 @@ enum option_id {
 static const struct option OPTIONS[] = {
     {"listen", required_argument, NULL, OPT_LISTEN},
     {"state-dir", required_argument, NULL, OPT_STATE_DIR},
+    {"key-file", required_argument, NULL, OPT_KEY_FILE},
     {"server-token-file", required_argument, NULL, OPT_SERVER_TOKEN},
     {"server-tokens-file", required_argument, NULL, OPT_SERVER_TOKENS},
     {"client-token-file", required_argument, NULL, OPT_CLIENT_TOKEN},
@@ -227,6 +232,9 @@ parse_option(int opt, const char *name, struct sched_config *c, struct gp_err *e
         return 0;
     case OPT_STATE_DIR:
         c->state_dir = optarg;
+        return 0;
+    case OPT_KEY_FILE:
+        c->key_file = optarg;
         return 0;
     case OPT_METRICS:
         c->metrics_listen = optarg;

@@ -150,7 +150,9 @@ open_state(struct sched *sched, struct gp_err *err)
     if (!r)
         r = sched_store_open(db, &sched->store, err);
     if (!r)
-        r = ticket_key_load(key, &sched->key, err);
+        r = sched->config.key_file
+                ? ticket_key_open(sched->config.key_file, &sched->key, err)
+                : ticket_key_load(key, &sched->key, err);
     if (!r)
         r = ticket_key_save_pub(sched->key, pub, err);
     if (!r)

@@ -56,6 +56,7 @@ enum sched_role {
 struct sched_config {
     const char *listen;
     const char *state_dir;
+    const char *key_file;       /* NULL: in the state directory */
     const char *metrics_listen; /* NULL: none */
     const char *ready_file;     /* NULL: none */
     const char *local;          /* "unix:/path"; NULL: STATE_DIR/scheduler.sock */

@@ -80,8 +80,10 @@ key_store(const struct ticket_key *key, const char *path, struct gp_err *err)
     return r;
 }
 
+/* @forbidden: bits of the file's mode that it may not have. */
 static int
-key_read(FILE *f, const char *path, struct ticket_key **ret_key, struct gp_err *err)
+key_read(FILE *f, const char *path, mode_t forbidden, struct ticket_key **ret_key,
+         struct gp_err *err)
 {
     struct stat st;
     EVP_PKEY *pkey;
@@ -89,7 +91,7 @@ key_read(FILE *f, const char *path, struct ticket_key **ret_key, struct gp_err *
 
     if (fstat(fileno(f), &st) < 0)
         return gp_err_set(err, -errno, "%s: %s", path, strerror(errno));
-    if (st.st_mode & (S_IRWXG | S_IRWXO))
+    if (st.st_mode & forbidden)
         return gp_err_set(
             err, -EPERM,
             "%s: mode %04o lets others read the scheduler's key; remove it "
@@ -110,7 +112,7 @@ ticket_key_load(const char *path, struct ticket_key **ret_key, struct gp_err *er
     int r;
 
     if (f) {
-        r = key_read(f, path, &key, err);
+        r = key_read(f, path, S_IRWXG | S_IRWXO, &key, err);
         fclose(f);
     } else if (errno == ENOENT) {
         r = ticket_key_generate(&key, err);
@@ -123,6 +125,19 @@ ticket_key_load(const char *path, struct ticket_key **ret_key, struct gp_err *er
         return r;
     *ret_key = TAKE_PTR(key);
     return 0;
+}
+
+int
+ticket_key_open(const char *path, struct ticket_key **ret_key, struct gp_err *err)
+{
+    FILE *f = fopen(path, "re");
+    int r;
+
+    if (!f)
+        return gp_err_set(err, -errno, "%s: %s", path, strerror(errno));
+    r = key_read(f, path, S_IWGRP | S_IXGRP | S_IRWXO, ret_key, err);
+    fclose(f);
+    return r;
 }
 
 int

@@ -28,6 +28,9 @@ struct ticket_key;
  * -EPERM: others may read the file, which is refused rather than repaired.
  */
 int ticket_key_load(const char *path, struct ticket_key **ret_key, struct gp_err *err);
+/* The private key in @path, which somebody else keeps: it must be there, and its group
+ * may read it, as it is with files of a Kubernetes Secret. */
+int ticket_key_open(const char *path, struct ticket_key **ret_key, struct gp_err *err);
 int ticket_key_generate(struct ticket_key **ret_key,
                         struct gp_err *err); /* memory only */
 

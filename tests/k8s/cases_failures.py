@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is killed, deleted, full or gone in the middle."""
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -139,6 +140,42 @@ def the_scheduler_is_killed(c, ns):
     assert c.get("pod", "user", ns)["status"]["phase"] == "Running"
     assert before in {s["spec"]["remoteGPU"]["session"] for s in c.slices()}
     c.kubectl("delete", "pod", "user", "later", "-n", ns)
+    c.free()
+
+
+@case
+def the_schedulers_pod_is_deleted(c, ns):
+    """As an upgrade does; its state is on a volume."""
+    remote(c, ns)
+    c.apply(pod(ns, "user", container(args=[1024, 1, "hold", 600], resources=ASK)))
+    await_true("it runs", lambda: running(c, ns, "user"))
+    before = c.slices()[0]["spec"]["remoteGPU"]["session"]
+    c.kubectl("delete", "pod", "gpupool-scheduler-0", "-n", c.ns)
+    c.apply(pod(ns, "later", container(args=[1024, 1], resources=ASK)))
+    succeeds(c, ns, "later", 120)
+    assert running(c, ns, "user"), said(c.get("pod", "user", ns))
+    assert before in {s["spec"]["remoteGPU"]["session"] for s in c.slices()}
+    c.kubectl("delete", "pod", "user", "later", "-n", ns)
+    c.free()
+
+
+@case
+def the_schedulers_state_is_lost(c, ns):
+    """Its sessions end, and say so; the servers, which are not restarted, obey the next
+    scheduler, since its key is that of the Secret."""
+    remote(c, ns)
+    c.apply(pod(ns, "user", container(args=[1024, 1, "hold", 600], resources=ASK)))
+    await_true("it runs", lambda: running(c, ns, "user"))
+    servers = set(c.pids("gpupool-server", ""))
+    c.kubectl("scale", "statefulset/gpupool-scheduler", "-n", c.ns, "--replicas=0")
+    await_true("it is gone", lambda: not c.pids("gpupool-scheduler", ""))
+    shutil.rmtree(c.state / "state")
+    c.kubectl("scale", "statefulset/gpupool-scheduler", "-n", c.ns, "--replicas=1")
+    c.apply(pod(ns, "later", container(args=[1024, 1], resources=ASK)))
+    succeeds(c, ns, "later", 120)
+    p = await_true("the first one's program is told", lambda: ended(c, ns, "user"), 60)
+    assert p["status"]["phase"] == "Failed", said(p)
+    assert servers <= set(c.pids("gpupool-server", "")), "a server was restarted"
     c.free()
 
 

@@ -16,7 +16,8 @@ import helm  # noqa: E402
 import image  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-SCHEDULER_PORT, SERVER_PORT, WEBHOOK_PORT = 27480, 27481, 27443
+SCHEDULER_PORT, SERVER_PORT, WEBHOOK_PORT, EXTENDER_PORT = 27480, 27481, 27443, 27399
+STORAGE = "gpupool-test"
 
 
 class Trouble(Exception):
@@ -63,6 +64,7 @@ class Cluster:
     def read_env(self):
         for key, value in re.findall(r"(\w+)=(\S+)", (self.folder / "env").read_text()):
             self.env[key] = value
+        self.state = self.folder / "scheduler-state"
         self.host = next(a["address"] for a in self.get("node", "node1")["status"]["addresses"]
                          if a["type"] == "InternalIP")  # this machine, as pods see it
 
@@ -145,6 +147,8 @@ class Cluster:
             "dra.enabled": "true", "dra.kubeletDir": self.folder / "node/root",
             "dra.parts": self.dra_parts,
             "controller.legacyGPUs": "true",
+            "scheduler.storageClass": STORAGE,
+            "extender.enabled": "true", "extender.port": EXTENDER_PORT,
         }
         values.update(more)
         return values
@@ -179,14 +183,30 @@ class Cluster:
         os.makedirs("/var/empty", exist_ok=True)
         self.kubectl("label", "node", "node1", "gpupool.io/server=true", "--overwrite")
         self.kubectl("create", "namespace", self.ns)
+        key = subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519"], check=True,
+                             text=True, stdout=subprocess.PIPE).stdout
         self.kubectl("create", "secret", "generic", "gpupool-tokens", "-n", self.ns,
                      f"--from-literal=admin={secrets.token_hex(16)}",
-                     f"--from-literal=server={secrets.token_hex(16)}")
+                     f"--from-literal=server={secrets.token_hex(16)}",
+                     f"--from-literal=ticket-key={key}")
+        self.make_volume()
         self.apply_chart()
         self.await_pool()
 
+    def make_volume(self):
+        """For the scheduler's state: a folder of this machine that outlives its pod."""
+        self.state.mkdir(exist_ok=True)
+        self.state.chmod(0o777)
+        self.apply({"apiVersion": "v1", "kind": "PersistentVolume",
+                    "metadata": {"name": "gpupool-state"},
+                    "spec": {"storageClassName": STORAGE, "capacity": {"storage": "1Gi"},
+                             "accessModes": ["ReadWriteOnce"],
+                             "persistentVolumeReclaimPolicy": "Retain",
+                             "hostPath": {"path": str(self.state)}}})
+
     def await_pool(self, seconds=90):
         for kind in ("deployment/gpupool-controller", "deployment/gpupool-webhook",
+                     "deployment/gpupool-extender",
                      "statefulset/gpupool-scheduler"):
             self.kubectl("rollout", "status", kind, "-n", self.ns,
                          f"--timeout={seconds}s", timeout=seconds + 10)
