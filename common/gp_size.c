@@ -21,6 +21,8 @@ unit_shift(const char *unit)
     at = strchr(UNITS, toupper((unsigned char)*unit));
     if (!at)
         return -1;
+    if (isupper((unsigned char)unit[0]) && !strcmp(unit + 1, "b"))
+        return -1; /* Gb is a gigabit */
     if (unit[1] &&
         (at == UNITS || (strcasecmp(unit + 1, "B") && strcasecmp(unit + 1, "iB"))))
         return -1;

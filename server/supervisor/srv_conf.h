@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What gpupool-server was told to do: flags, or a file of `flag = value` lines.
+ * What gpupool-server was told to do: flags, environment, or a file of
+ * `flag = value` lines (gp_option.h).
  *
  * Filled once by main before the loop starts; read only afterwards.
  */
@@ -55,8 +56,7 @@ struct srv_conf {
     uint32_t rate_connections, rate_attaches, rate_refusals; /* srv_rates.h */
     /* Seconds that work may go on while another session waits for the card. */
     uint32_t link_timeout_s;
-    uint32_t
-        allow_unbound; /* 1: tickets without a client's key are taken, and logged */
+    bool allow_unbound; /* tickets without a client's key are taken, and logged */
     uint32_t work_limit_s, work_limit_offline_s;
 };
 

@@ -74,8 +74,12 @@ wrong_flags_are_refused_in_words(void **state)
         const char *word;
     } cases[] = {
         {{"--nonsense", "1", NULL}, "unknown option --nonsense"},
-        {{"listen", NULL, NULL}, "options start with --"},
+        {{"listen", NULL, NULL}, "listen: unexpected argument"},
         {{"--listen", NULL, NULL}, "needs a value"},
+        {{"--max-sesions", "1", NULL}, "is --max-sessions meant?"},
+        {{"--memory", "4", NULL}, "Say 4MiB or 4GiB"},
+        {{"--image-cache", "1000", NULL}, "in which unit?"},
+        {{"--gpudirect", "on", NULL}, "auto, dmabuf, peermem or off"},
         {{"--cards", "0", NULL}, "a number from 1 to 64"},
         {{"--cards", "x", NULL}, "a number from 1 to 64"},
         {{"--memory-scaling=0", NULL, NULL}, "above 0 and up to 1"},

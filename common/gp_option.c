@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Command line, environment and file; see gp_option.h. */
+#include "gp_option.h"
+
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_str.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONFIG_MAX (64u * 1024)
+#define NAME_MAX_LEN 63
+
+struct found {
+    const struct gp_option *option; /* NULL: there is none */
+    void *target;
+};
+
+/* Whether the next option of all tables is there; @at starts at {0, 0}. */
+struct walk {
+    size_t set, i;
+};
+
+static bool
+next_option(const struct gp_options *options, struct walk *at, struct found *ret)
+{
+    for (; at->set < options->n_sets; at->set++, at->i = 0) {
+        const struct gp_option_set_of *set = &options->sets[at->set];
+
+        if (at->i < set->n) {
+            *ret = (struct found){&set->options[at->i++], set->target};
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct found
+find(const struct gp_options *options, const char *name, char letter)
+{
+    struct walk at = {0};
+    struct found f;
+
+    while (next_option(options, &at, &f))
+        if (letter ? f.option->letter == letter : strcmp(f.option->name, name) == 0)
+            return f;
+    return (struct found){NULL, NULL};
+}
+
+/* The only option whose name begins so, if there is one. */
+static struct found
+find_prefix(const struct gp_options *options, const char *name)
+{
+    struct found f, only = {NULL, NULL};
+    struct walk at = {0};
+    unsigned n = 0;
+
+    while (next_option(options, &at, &f))
+        if (strncmp(f.option->name, name, strlen(name)) == 0) {
+            only = f;
+            n++;
+        }
+    return n == 1 ? only : (struct found){NULL, NULL};
+}
+
+/* How many characters have to be changed, entered or left out; short words. */
+static unsigned
+distance(const char *a, const char *b)
+{
+    unsigned row[NAME_MAX_LEN + 1];
+    size_t n = strlen(b);
+
+    if (n > NAME_MAX_LEN || strlen(a) > NAME_MAX_LEN)
+        return NAME_MAX_LEN;
+    for (size_t j = 0; j <= n; j++)
+        row[j] = (unsigned)j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        unsigned corner = row[0];
+
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= n; j++) {
+            unsigned change = corner + (a[i - 1] != b[j - 1]);
+
+            corner = row[j];
+            row[j] = gp_min(change, gp_min(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[n];
+}
+
+static int
+unknown(const struct gp_options *options, const char *name, struct gp_err *err)
+{
+    const char *near = NULL;
+    struct walk at = {0};
+    unsigned best = 3;
+    struct found f;
+
+    while (next_option(options, &at, &f)) {
+        unsigned d = distance(name, f.option->name);
+
+        if (d < best) {
+            best = d;
+            near = f.option->name;
+        }
+    }
+    if (near)
+        return gp_err_set(err, -EINVAL,
+                          "unknown option --%s; is --%s meant? (see %s --help)", name,
+                          near, options->program);
+    return gp_err_set(err, -EINVAL, "unknown option --%s (see %s --help)", name,
+                      options->program);
+}
+
+static int
+apply(const struct gp_options *options, const char *name, const char *value,
+      struct gp_err *err)
+{
+    struct found f;
+
+    if (options->alias)
+        name = options->alias(name, value);
+    f = find(options, name, 0);
+    if (!f.option)
+        return unknown(options, name, err);
+    return f.option->set(f.target, f.option, value, err);
+}
+
+/* -------------------------------------------------------------------- file -- */
+
+static char *
+trim(char *s)
+{
+    char *end = s + strlen(s);
+
+    while (isspace((unsigned char)*s))
+        s++;
+    while (end > s && isspace((unsigned char)end[-1]))
+        *--end = 0;
+    return s;
+}
+
+static int
+file_line(const struct gp_options *options, char *line, struct gp_err *err)
+{
+    char *eq;
+
+    line[strcspn(line, "#\r")] = 0;
+    line = trim(line);
+    if (!*line)
+        return 0;
+    eq = strchr(line, '=');
+    if (!eq)
+        return gp_err_set(err, -EINVAL, "`%s`: option = value is wanted", line);
+    *eq = 0;
+    return apply(options, trim(line), trim(eq + 1), err);
+}
+
+int
+gp_options_file(const struct gp_options *options, const char *path, struct gp_err *err)
+{
+    unsigned number = 0;
+    char *text, *rest, *line;
+    size_t len;
+    int r = gp_file_read(path, CONFIG_MAX, &text, &len, err);
+
+    if (r < 0)
+        return r;
+    /* Fields may point into the text, so it stays for as long as the process. */
+    rest = text;
+    while ((line = strsep(&rest, "\n"))) {
+        number++;
+        r = file_line(options, line, err);
+        if (r < 0)
+            return gp_err_wrap(err, r, "%s:%u", path, number);
+    }
+    return 0;
+}
+
+/* ------------------------------------------------------------- environment -- */
+
+static const char *
+variable(const struct gp_options *options, const struct gp_option *o, char *buf,
+         size_t size)
+{
+    if (o->env || !options->env)
+        return o->env;
+    snprintf(buf, size, "%s%s", options->env, o->name);
+    for (char *c = buf + strlen(options->env); *c; c++)
+        *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+    return buf;
+}
+
+static int
+apply_environment(const struct gp_options *options, struct gp_err *err)
+{
+    struct walk at = {0};
+    struct found f;
+
+    while (next_option(options, &at, &f)) {
+        char buf[128];
+        const char *name = variable(options, f.option, buf, sizeof(buf));
+        const char *value = name ? getenv(name) : NULL;
+        int r;
+
+        if (!value || !*value)
+            continue;
+        r = f.option->set(f.target, f.option, value, err);
+        if (r < 0)
+            return gp_err_wrap(err, r, "%s", name);
+    }
+    return 0;
+}
+
+/* ------------------------------------------------------------ command line -- */
+
+struct line {
+    const struct gp_options *options;
+    int argc;
+    char **argv;
+    int at;
+    bool files_only; /* the walk that looks for --config alone */
+};
+
+/* The value of the option at line->at, which takes one: after `=`, or the next
+ * argument. */
+static const char *
+take_value(struct line *line, const char *eq)
+{
+    if (eq)
+        return eq;
+    return line->at + 1 < line->argc ? line->argv[++line->at] : NULL;
+}
+
+static int
+use(struct line *line, const struct found *f, const char *eq, const char *shown,
+    struct gp_err *err)
+{
+    const char *value = "yes";
+
+    if (f->option->value) {
+        value = take_value(line, eq);
+        if (!value)
+            return gp_err_set(err, -EINVAL, "%s needs a value: %s (see %s --help)",
+                              shown, f->option->value, line->options->program);
+    } else if (eq) {
+        value = eq;
+    }
+    if (line->files_only)
+        return 0;
+    if (line->options->alias)
+        return apply(line->options, f->option->name, value, err);
+    return f->option->set(f->target, f->option, value, err);
+}
+
+static int
+take_config(struct line *line, const char *eq, struct gp_err *err)
+{
+    const char *path = take_value(line, eq);
+
+    if (!path)
+        return gp_err_set(err, -EINVAL, "--config needs a value: FILE");
+    return line->files_only ? gp_options_file(line->options, path, err) : 0;
+}
+
+/* 1: answered. */
+static int
+take_builtin(struct line *line, const char *name, const char *eq, struct gp_err *err)
+{
+    if (strcmp(name, "help") == 0) {
+        gp_options_help(line->options, stdout);
+        return 1;
+    }
+    if (strcmp(name, "version") == 0) {
+        printf("%s " GPUPOOL_VERSION "\n", line->options->program);
+        return 1;
+    }
+    if (strcmp(name, "completion") == 0) {
+        const char *shell = take_value(line, eq);
+
+        if (shell && gp_options_complete(line->options, shell, stdout) == 0)
+            return 1;
+        return gp_err_set(err, -EINVAL, "--completion wants bash, zsh or fish");
+    }
+    return unknown(line->options, name, err);
+}
+
+static int
+take_long(struct line *line, struct gp_err *err)
+{
+    const char *arg = line->argv[line->at], *eq = strchr(arg, '=');
+    char name[NAME_MAX_LEN + 1];
+    struct found f;
+
+    snprintf(name, sizeof(name), "%.*s", eq ? (int)(eq - arg - 2) : NAME_MAX_LEN,
+             arg + 2);
+    if (line->options->config && strcmp(name, "config") == 0)
+        return take_config(line, eq ? eq + 1 : NULL, err);
+    f = find(line->options, name, 0);
+    if (!f.option && line->options->alias)
+        f = find(line->options, line->options->alias(name, ""), 0);
+    if (!f.option && strcmp(name, "help") != 0 && strcmp(name, "version") != 0)
+        f = find_prefix(line->options, name);
+    if (!f.option)
+        return take_builtin(line, name, eq ? eq + 1 : NULL, err);
+    return use(line, &f, eq ? eq + 1 : NULL, arg, err);
+}
+
+/* -x, -xVALUE, -x VALUE, -xyz of switches. */
+static int
+take_letters(struct line *line, struct gp_err *err)
+{
+    const char *arg = line->argv[line->at];
+
+    for (const char *c = arg + 1; *c; c++) {
+        struct found f = find(line->options, "", *c);
+        char shown[3] = {'-', *c, 0};
+        int r;
+
+        if (!f.option && *c == 'h')
+            return take_builtin(line, "help", NULL, err);
+        if (!f.option)
+            return gp_err_set(err, -EINVAL, "unknown option -%c (see %s --help)", *c,
+                              line->options->program);
+        if (f.option->value)
+            return use(line, &f, c[1] ? c + 1 : NULL, shown, err);
+        r = use(line, &f, NULL, shown, err);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+/* Takes options up to the first argument, or all where arguments may stand between:
+ * those are moved behind the options, in their order. */
+static int
+walk_line(struct line *line, int *ret_first, struct gp_err *err)
+{
+    int n_kept = 0, r;
+    char **kept = calloc((size_t)line->argc + 1, sizeof(*kept));
+
+    if (!kept)
+        return gp_err_set(err, -ENOMEM, "out of memory");
+    for (line->at = 1, r = 0; r == 0 && line->at < line->argc; line->at++) {
+        char *arg = line->argv[line->at];
+
+        if (strcmp(arg, "--") == 0) {
+            line->at++;
+            break;
+        }
+        if (arg[0] != '-' || !arg[1]) {
+            if (line->options->first_ends)
+                break;
+            kept[n_kept++] = arg;
+            continue;
+        }
+        r = arg[1] == '-' ? take_long(line, err) : take_letters(line, err);
+    }
+    if (r == 0 && !line->files_only) {
+        *ret_first = line->at - n_kept;
+        if (n_kept) /* in front of what follows `--` */
+            memcpy(&line->argv[*ret_first], kept, (size_t)n_kept * sizeof(*kept));
+    }
+    free(kept);
+    return r;
+}
+
+int
+gp_options_parse(const struct gp_options *options, int argc, char **argv,
+                 int *ret_first, struct gp_err *err)
+{
+    struct line line = {.options = options, .argc = argc, .argv = argv};
+    int first = argc, r = 0;
+
+    if (options->config) {
+        line.files_only = true;
+        r = walk_line(&line, &first, err);
+        line.files_only = false;
+    }
+    if (r == 0)
+        r = apply_environment(options, err);
+    if (r == 0)
+        r = walk_line(&line, &first, err);
+    if (r == 0 && !options->arguments && first < argc)
+        r = gp_err_set(err, -EINVAL, "%s: unexpected argument (see %s --help)",
+                       argv[first], options->program);
+    if (r == 0)
+        *ret_first = first;
+    return r;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The options of a program, in one table: from it come parsing of the command line, of
+ * the environment and of a configuration file, --help, and shell completion.
+ *
+ * Tables are constant; the target that an option's value goes to is the caller's, and
+ * so is the text that it may point to.  One thread, before the program's work begins.
+ * Not a parser of subcommands: each has its own table.
+ *
+ * A flag decides over the environment, the environment over the file, each over what
+ * the target held before.
+ */
+#ifndef GP_OPTION_H
+#define GP_OPTION_H
+
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct gp_err;
+struct gp_option;
+
+/* Puts @value, for a switch "yes" or "no", where @option says in @target.  Words name
+ * the option and say what is wanted. */
+typedef int gp_option_set(void *target, const struct gp_option *option,
+                          const char *value, struct gp_err *err);
+
+struct gp_option {
+    const char *name;  /* --NAME, and the key in a file */
+    char letter;       /* -L; 0: none */
+    const char *value; /* as --help calls it; NULL: a switch */
+    const char *help;  /* a sentence or two; lines are broken by --help */
+    gp_option_set *set;
+    size_t offset;            /* of the field in the target */
+    size_t size;              /* of a text that is copied */
+    uint64_t min, max;        /* of a number */
+    const char *const *words; /* those that are taken, NULL at the end */
+    const char *env;          /* variable; NULL: as the program's prefix says */
+};
+
+/* Fields: char[], const char * (not copied), uint32_t, uint64_t, bool. Zero-initialised
+ * bytes of a SIZE that is off stay as they are: see gp_option_size. */
+gp_option_set gp_option_copy;    /* char[size] */
+gp_option_set gp_option_text;    /* const char *: points to the value */
+gp_option_set gp_option_u32;     /* min..max */
+gp_option_set gp_option_u64;     /* min..max */
+gp_option_set gp_option_percent; /* uint32_t: "30" or "30%", min..max */
+gp_option_set gp_option_size;    /* uint64_t: a size with its unit, min..max bytes */
+gp_option_set gp_option_yes;     /* bool */
+gp_option_set gp_option_word;    /* const char *: one of @words, whose storage it is */
+
+/* A table and where its values go. */
+struct gp_option_set_of {
+    const struct gp_option *options;
+    size_t n;
+    void *target;
+};
+
+struct gp_options {
+    const char *program; /* "gpupool-server", "gpupool run" */
+    const char
+        *arguments;    /* what follows the options, for --help; NULL: nothing does */
+    const char *about; /* one sentence */
+    const char *after; /* the end of --help; may be NULL */
+    const char *env;   /* prefix of variables; NULL: only options' own */
+    bool config;       /* --config FILE is taken */
+    bool first_ends;   /* the first argument ends the options: a program's own follow */
+    const struct gp_option_set_of *sets;
+    size_t n_sets;
+    /* Other names of an option in files and flags, and values that belong elsewhere;
+     * NULL: none.  Returns the name that counts. */
+    const char *(*alias)(const char *name, const char *value);
+};
+
+/* Apply file, environment and flags.  0: go on, *ret_first is the index of the first
+ * argument that is no option.  1: --help, --version or --completion SHELL was answered
+ * on stdout.  -EINVAL with words. */
+int gp_options_parse(const struct gp_options *options, int argc, char **argv,
+                     int *ret_first, struct gp_err *err);
+
+/* Apply the lines `option = value` of a file once more, for instance after SIGHUP. */
+int gp_options_file(const struct gp_options *options, const char *path,
+                    struct gp_err *err);
+
+void gp_options_help(const struct gp_options *options, FILE *out);
+
+/* The completion of one program or subcommand for "bash", "zsh" or "fish"; -EINVAL:
+ * another shell. */
+int gp_options_complete(const struct gp_options *options, const char *shell, FILE *out);
+
+#endif

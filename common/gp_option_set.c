@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the values of options go; see gp_option.h. */
+#include "gp_option.h"
+
+#include "gp_err.h"
+#include "gp_size.h"
+#include "gp_str.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+static void *
+field(void *target, const struct gp_option *o)
+{
+    return (char *)target + o->offset;
+}
+
+int
+gp_option_copy(void *target, const struct gp_option *o, const char *value,
+               struct gp_err *err)
+{
+    if (gp_str_copy(field(target, o), o->size, value))
+        return 0;
+    return gp_err_set(err, -EINVAL, "--%s: longer than %zu bytes", o->name,
+                      o->size - 1);
+}
+
+int
+gp_option_text(void *target, const struct gp_option *o, const char *value,
+               struct gp_err *err)
+{
+    (void)err;
+    *(const char **)field(target, o) = value;
+    return 0;
+}
+
+int
+gp_option_u64(void *target, const struct gp_option *o, const char *value,
+              struct gp_err *err)
+{
+    if (gp_str_u64(value, o->min, o->max, field(target, o)) == 0)
+        return 0;
+    return gp_err_set(err, -EINVAL,
+                      "--%s %s: a number from %" PRIu64 " to %" PRIu64 " is wanted",
+                      o->name, value, o->min, o->max);
+}
+
+int
+gp_option_u32(void *target, const struct gp_option *o, const char *value,
+              struct gp_err *err)
+{
+    struct gp_option wide = *o;
+    uint64_t n;
+    int r;
+
+    wide.offset = 0;
+    r = gp_option_u64(&n, &wide, value, err);
+    if (!r)
+        *(uint32_t *)field(target, o) = (uint32_t)n;
+    return r;
+}
+
+int
+gp_option_percent(void *target, const struct gp_option *o, const char *value,
+                  struct gp_err *err)
+{
+    size_t len = strlen(value);
+    char digits[24];
+    uint64_t n;
+
+    if (len && value[len - 1] == '%')
+        len--;
+    if (len < sizeof(digits)) {
+        memcpy(digits, value, len);
+        digits[len] = 0;
+        if (gp_str_u64(digits, o->min, o->max, &n) == 0) {
+            *(uint32_t *)field(target, o) = (uint32_t)n;
+            return 0;
+        }
+    }
+    return gp_err_set(err, -EINVAL,
+                      "--%s %s: whole percents of a card, such as 30 or 30%%, from "
+                      "%" PRIu64 " to %" PRIu64 ", are wanted",
+                      o->name, value, o->min, o->max);
+}
+
+/* A number alone says nothing: the one who means MiB and the one who means bytes both
+ * write it. */
+int
+gp_option_size(void *target, const struct gp_option *o, const char *value,
+               struct gp_err *err)
+{
+    char limit[GP_SIZE_TEXT];
+    uint64_t n;
+    int r = gp_size_parse(value, &n);
+
+    if (r == 0 && isdigit((unsigned char)value[strlen(value) - 1]))
+        return gp_err_set(
+            err, -EINVAL,
+            "--%s %s: in which unit? Say %sMiB or %sGiB, or %sB for bytes", o->name,
+            value, value, value, value);
+    if (r < 0)
+        return gp_err_set(err, -EINVAL, "--%s %s: a size like 512MiB or 4GiB is wanted",
+                          o->name, value);
+    if (n < o->min)
+        return gp_err_set(err, -EINVAL, "--%s %s: at least %s is wanted", o->name,
+                          value, gp_size_format(o->min, limit));
+    if (o->max && n > o->max)
+        return gp_err_set(err, -EINVAL, "--%s %s: at most %s is possible", o->name,
+                          value, gp_size_format(o->max, limit));
+    *(uint64_t *)field(target, o) = n;
+    return 0;
+}
+
+int
+gp_option_yes(void *target, const struct gp_option *o, const char *value,
+              struct gp_err *err)
+{
+    bool yes = strcmp(value, "yes") == 0;
+
+    if (!yes && strcmp(value, "no") != 0)
+        return gp_err_set(err, -EINVAL, "--%s %s: yes or no is wanted", o->name, value);
+    *(bool *)field(target, o) = yes;
+    return 0;
+}
+
+/* "a, b or c" */
+static const char *
+list_words(const char *const *words, char *buf, size_t size)
+{
+    size_t n = 0;
+
+    buf[0] = 0;
+    for (; *words && n < size; words++)
+        n += (size_t)snprintf(buf + n, size - n, "%s%s",
+                              !n          ? ""
+                              : !words[1] ? " or "
+                                          : ", ",
+                              *words);
+    return buf;
+}
+
+int
+gp_option_word(void *target, const struct gp_option *o, const char *value,
+               struct gp_err *err)
+{
+    char all[256];
+
+    for (const char *const *w = o->words; *w; w++)
+        if (strcmp(*w, value) == 0) {
+            *(const char **)field(target, o) = *w;
+            return 0;
+        }
+    return gp_err_set(err, -EINVAL, "--%s %s: %s is wanted", o->name, value,
+                      list_words(o->words, all, sizeof(all)));
+}

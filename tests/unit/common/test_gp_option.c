@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One table of options: flags, letters, environment, file, help, completion. */
+#include "ut.h"
+
+#include "gp_err.h"
+#include "gp_option.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct target {
+    const char *name;
+    char copy[8];
+    uint32_t number, core;
+    uint64_t memory;
+    bool loud;
+    const char *policy;
+};
+
+static const char *const POLICIES[] = {"binpack", "spread", NULL};
+
+#define FIELD(field) .offset = offsetof(struct target, field)
+static const struct gp_option OPTIONS[] = {
+    {.name = "name",
+     .value = "NAME",
+     .help = "a name",
+     .set = gp_option_text,
+     FIELD(name),
+     .letter = 'n'},
+    {.name = "copy",
+     .value = "FILE",
+     .help = "a copy",
+     .set = gp_option_copy,
+     FIELD(copy),
+     .size = 8},
+    {.name = "number",
+     .value = "N",
+     .help = "a number",
+     .set = gp_option_u32,
+     FIELD(number),
+     .min = 1,
+     .max = 9},
+    {.name = "core",
+     .value = "N",
+     .help = "percent",
+     .set = gp_option_percent,
+     FIELD(core),
+     .min = 1,
+     .max = 1600,
+     .env = "UT_CORE"},
+    {.name = "memory",
+     .value = "SIZE",
+     .help = "a size",
+     .set = gp_option_size,
+     FIELD(memory),
+     .max = UINT64_C(1) << 40},
+    {.name = "loud",
+     .help = "say more",
+     .set = gp_option_yes,
+     FIELD(loud),
+     .letter = 'l'},
+    {.name = "policy",
+     .value = "P",
+     .help = "where",
+     .set = gp_option_word,
+     FIELD(policy),
+     .words = POLICIES},
+};
+
+static int
+parse(struct target *target, struct gp_err *err, bool first_ends, int *ret_first,
+      int argc, char **argv)
+{
+    const struct gp_option_set_of set = {OPTIONS, ARRAY_SIZE(OPTIONS), target};
+    const struct gp_options options = {.program = "ut",
+                                       .arguments = first_ends ? "PROGRAM" : NULL,
+                                       .about = "Test.",
+                                       .env = "UT_",
+                                       .config = true,
+                                       .first_ends = first_ends,
+                                       .sets = &set,
+                                       .n_sets = 1};
+
+    memset(target, 0, sizeof(*target));
+    memset(err, 0, sizeof(*err));
+    return gp_options_parse(&options, argc, argv, ret_first, err);
+}
+
+#define PARSE(target, err, ...)                                                        \
+    parse(target, err, false, &(int){0},                                               \
+          (int)ARRAY_SIZE(((const char *[]){"ut", __VA_ARGS__})),                      \
+          (char **)(uintptr_t)(const char *[]){"ut", __VA_ARGS__, NULL})
+
+static void
+every_form_of_a_flag_is_taken(void **state)
+{
+    struct target t;
+    struct gp_err err;
+
+    assert_int_equal(PARSE(&t, &err, "--name", "a", "--number=7", "-l"), 0);
+    assert_string_equal(t.name, "a");
+    assert_int_equal(t.number, 7);
+    assert_true(t.loud);
+    assert_int_equal(PARSE(&t, &err, "-ln", "b", "--loud=no", "--pol", "spread"), 0);
+    assert_string_equal(t.name, "b");
+    assert_false(t.loud);
+    assert_string_equal(t.policy, "spread");
+    assert_int_equal(PARSE(&t, &err, "-nc", "--core", "30%", "--memory", "1.5GiB"), 0);
+    assert_string_equal(t.name, "c");
+    assert_int_equal(t.core, 30);
+    assert_int_equal(t.memory, UINT64_C(3) << 29);
+}
+
+static void
+wrong_options_are_refused_with_the_remedy(void **state)
+{
+    static const struct {
+        const char *flag, *value, *words;
+    } cases[] = {
+        {"--numbr", "1", "unknown option --numbr; is --number meant? (see ut --help)"},
+        {"--nonsense", "1", "unknown option --nonsense (see ut --help)"},
+        {"-x", "1", "unknown option -x (see ut --help)"},
+        {"extra", "1", "extra: unexpected argument (see ut --help)"},
+        {"--memory", "1000",
+         "--memory 1000: in which unit? Say 1000MiB or 1000GiB, or "
+         "1000B for bytes"},
+        {"--memory", "4Gb", "--memory 4Gb: a size like 512MiB or 4GiB is wanted"},
+        {"--memory", "2TiB", "--memory 2TiB: at most 1 TiB is possible"},
+        {"--core", "0.5",
+         "--core 0.5: whole percents of a card, such as 30 or 30%, from "
+         "1 to 1600, are wanted"},
+        {"--number", "10", "--number 10: a number from 1 to 9 is wanted"},
+        {"--policy", "best", "--policy best: binpack or spread is wanted"},
+        {"--copy", "12345678", "--copy: longer than 7 bytes"},
+        {"--loud=maybe", "", "--loud maybe: yes or no is wanted"},
+    };
+    struct target t;
+    struct gp_err err;
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        assert_true(PARSE(&t, &err, cases[i].flag, cases[i].value) < 0);
+        assert_string_equal(err.msg, cases[i].words);
+    }
+    assert_true(PARSE(&t, &err, "--name") < 0);
+    assert_string_equal(err.msg, "--name needs a value: NAME (see ut --help)");
+}
+
+static void
+flags_decide_over_environment_and_that_over_the_file(void **state)
+{
+    char path[] = "/tmp/ut-option-XXXXXX";
+    int fd = mkstemp(path);
+    struct target t;
+    struct gp_err err;
+
+    dprintf(fd, "# all three\nname = file\nnumber = 1\ncore=10%%\nloud = yes\n");
+    setenv("UT_NUMBER", "2", 1);
+    setenv("UT_CORE", "20", 1);
+    assert_int_equal(PARSE(&t, &err, "--core", "30", "--config", path), 0);
+    assert_string_equal(t.name, "file");
+    assert_int_equal(t.number, 2);
+    assert_int_equal(t.core, 30);
+    assert_true(t.loud);
+    setenv("UT_NUMBER", "x", 1);
+    assert_true(PARSE(&t, &err, "-l") < 0);
+    assert_non_null(strstr(err.msg, "UT_NUMBER: --number x: a number from 1 to 9"));
+    unsetenv("UT_NUMBER");
+    unsetenv("UT_CORE");
+    dprintf(fd, "numbr = 1\n");
+    assert_true(PARSE(&t, &err, "--config", path) < 0);
+    assert_non_null(strstr(err.msg, ":6: unknown option --numbr; is --number meant?"));
+    assert_non_null(strstr(err.msg, path));
+    close(fd);
+    unlink(path);
+}
+
+static void
+options_of_the_program_after_it_stay_its_own(void **state)
+{
+    const char *argv[] = {"ut", "-l", "prog", "--number", "3", NULL};
+    const char *dashes[] = {"ut", "-l", "--", "--number", NULL};
+    struct target t;
+    struct gp_err err;
+    int first;
+
+    assert_int_equal(parse(&t, &err, true, &first, 5, (char **)(uintptr_t)argv), 0);
+    assert_int_equal(first, 2);
+    assert_int_equal(t.number, 0);
+    assert_int_equal(parse(&t, &err, true, &first, 4, (char **)(uintptr_t)dashes), 0);
+    assert_int_equal(first, 3);
+}
+
+static void
+help_and_completions_name_every_option(void **state)
+{
+    static const char *const shells[] = {"bash", "zsh", "fish"};
+    const struct gp_option_set_of set = {OPTIONS, ARRAY_SIZE(OPTIONS), NULL};
+    const struct gp_options options = {
+        .program = "ut", .about = "Test.", .sets = &set, .n_sets = 1};
+
+    for (size_t i = 0; i <= ARRAY_SIZE(shells); i++) {
+        char *text = NULL;
+        size_t len;
+        FILE *out = open_memstream(&text, &len);
+
+        if (i < ARRAY_SIZE(shells))
+            assert_int_equal(gp_options_complete(&options, shells[i], out), 0);
+        else
+            gp_options_help(&options, out);
+        fclose(out);
+        for (size_t k = 0; k < ARRAY_SIZE(OPTIONS); k++)
+            assert_non_null(strstr(text, OPTIONS[k].name));
+        assert_non_null(strstr(text, "help"));
+        free(text);
+    }
+    assert_true(gp_options_complete(&options, "csh", stdout) < 0);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_form_of_a_flag_is_taken),
+        cmocka_unit_test(wrong_options_are_refused_with_the_remedy),
+        cmocka_unit_test(flags_decide_over_environment_and_that_over_the_file),
+        cmocka_unit_test(options_of_the_program_after_it_stay_its_own),
+        cmocka_unit_test(help_and_completions_name_every_option),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
