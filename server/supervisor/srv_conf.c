@@ -115,7 +115,7 @@ static const struct gp_option options[] = {
             GPUDIRECT_WORDS,
             "how RDMA adapters reach the cards' memory themselves (default auto)"),
     CHECKED("pageable-access", pageable, "refuse|allow", set_word, PAGEABLE_WORDS,
-            "cards that reach all memory of the worker's process, by HMM or ATS"
+            "cards that reach all memory of the worker's process, by HMM or ATS "
             "(default refuse)"),
     TEXT("metrics-listen", metrics_listen, "HOST:PORT", "serve Prometheus /metrics"),
     TEXT("audit-log", audit_log, "FILE", "one JSON line for each attach and denial"),
@@ -142,7 +142,7 @@ static const struct gp_option options[] = {
            "wrong tickets and proofs a second of one address (default 20)"),
     NUMBER("max-sessions", max_sessions, 65536, "sessions at a time (default 1024)"),
     NUMBER("link-timeout", link_timeout_s, XPORT_LINK_TIMEOUT_MAX_S,
-           "seconds without an acknowledgement after which a client's TCP"
+           "seconds without an acknowledgement after which a client's TCP "
            "connection is broken (default 15, at least 3)"),
     NUMBER("work-limit", work_limit_s, 1000000,
            "seconds after which work that does not end, while another session waits "
