@@ -6,6 +6,7 @@
  * are skipped (`make test-rdma` runs them in a guest with Soft-RoCE).
  */
 #include "ut_rdma.h"
+#include "ut_tls.h"
 #include "ut_wire.h"
 
 #include "gp_err.h"
@@ -32,7 +33,8 @@ enum kind {
     RDMA,
     PACKED /* TCP, all that can be compressed */,
     LANES, /* TCP, payloads in stripes */
-    LAYER  /* the same, with a layer between all bytes and their sockets */
+    LAYER, /* the same, with a layer between all bytes and their sockets */
+    TLS    /* and with that of TLS */
 };
 
 struct link {
@@ -47,7 +49,18 @@ soon(void)
 }
 
 static void
-lanes_make(struct link *link, bool layer)
+wires_make(enum kind kind, struct gp_wire **client, struct gp_wire **worker)
+{
+    if (kind == TLS)
+        ut_tls_layers(TLS_SUITE_AES128, client, worker);
+    if (kind == LAYER) {
+        *client = ut_wire_new();
+        *worker = ut_wire_new();
+    }
+}
+
+static void
+lanes_make(struct link *link, enum kind kind)
 {
     struct gp_wire *my_wires[3] = {NULL}, *their_wires[3] = {NULL};
     int mine[3], theirs[3], pair[2];
@@ -56,10 +69,7 @@ lanes_make(struct link *link, bool layer)
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
         mine[i] = pair[0];
         theirs[i] = pair[1];
-        if (layer) {
-            my_wires[i] = ut_wire_new();
-            their_wires[i] = ut_wire_new();
-        }
+        wires_make(kind, &my_wires[i], &their_wires[i]);
     }
     assert_int_equal(xport_blocks_start(link->client, XPORT_PACK_NEVER, NULL), 0);
     assert_int_equal(xport_blocks_start(link->worker, XPORT_PACK_NEVER, NULL), 0);
@@ -72,7 +82,8 @@ lanes_make(struct link *link, bool layer)
 static void
 link_make(struct link *link, enum kind kind)
 {
-    bool plain = kind == TCP || kind == PACKED || kind == LANES || kind == LAYER;
+    bool plain =
+        kind == TCP || kind == PACKED || kind == LANES || kind == LAYER || kind == TLS;
     int fd[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
@@ -85,12 +96,15 @@ link_make(struct link *link, enum kind kind)
         assert_int_equal(xport_blocks_start(link->client, XPORT_PACK_ALWAYS, NULL), 0);
         assert_int_equal(xport_blocks_start(link->worker, XPORT_PACK_ALWAYS, NULL), 0);
     }
-    if (kind == LAYER) {
-        assert_int_equal(xport_wire_start(link->client, ut_wire_new(), NULL), 0);
-        assert_int_equal(xport_wire_start(link->worker, ut_wire_new(), NULL), 0);
+    if (kind == LAYER || kind == TLS) {
+        struct gp_wire *client, *worker;
+
+        wires_make(kind, &client, &worker);
+        assert_int_equal(xport_wire_start(link->client, client, NULL), 0);
+        assert_int_equal(xport_wire_start(link->worker, worker, NULL), 0);
     }
-    if (kind == LANES || kind == LAYER)
-        lanes_make(link, kind == LAYER);
+    if (kind == LANES || kind == LAYER || kind == TLS)
+        lanes_make(link, kind);
     if (plain)
         return;
     if (kind == RDMA) {
@@ -775,6 +789,10 @@ address_without_rdma_is_named(void **state)
     {                                                                                  \
         name(LANES);                                                                   \
     }                                                                                  \
+    static void name##_tls(void **state)                                               \
+    {                                                                                  \
+        name(TLS);                                                                     \
+    }                                                                                  \
     static void name##_layer(void **state)                                             \
     {                                                                                  \
         name(LAYER);                                                                   \
@@ -791,7 +809,8 @@ address_without_rdma_is_named(void **state)
 #define EACH(name)                                                                     \
     cmocka_unit_test(name##_tcp), cmocka_unit_test(name##_packed),                     \
         cmocka_unit_test(name##_lanes), cmocka_unit_test(name##_layer),                \
-        cmocka_unit_test(name##_shm), cmocka_unit_test(name##_rdma)
+        cmocka_unit_test(name##_tls), cmocka_unit_test(name##_shm),                    \
+        cmocka_unit_test(name##_rdma)
 
 OVER_EACH(frames_arrive_in_order_and_aligned)
 OVER_EACH(nothing_leaves_before_a_flush)
