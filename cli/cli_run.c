@@ -179,7 +179,7 @@ run_in_session(struct run *run)
         status = set_environment(run);
     if (!status)
         status = run_program(run);
-    cli_session_close(&run->session);
+    cli_session_close(&run->session, status);
     cli_child_fini(&run->child);
     return status;
 }

@@ -277,9 +277,10 @@ send_close(struct cli_session *s)
 
 /* The program knows best: it was told by its server. */
 static void
-say_why_lost(struct cli_session *s)
+say_why_lost(struct cli_session *s, int status)
 {
-    CLEANUP_FREE char *line = s->file ? cli_session_file_take_end(s->file) : NULL;
+    CLEANUP_FREE char *line =
+        s->file ? cli_session_file_take_end(s->file, status != 0) : NULL;
 
     if (line)
         cli_fail(0, "run: %s", line);
@@ -288,7 +289,7 @@ say_why_lost(struct cli_session *s)
 }
 
 void
-cli_session_close(struct cli_session *s)
+cli_session_close(struct cli_session *s, int status)
 {
     if (s->loop)
         gp_loop_timer_del(&s->timer);
@@ -296,7 +297,7 @@ cli_session_close(struct cli_session *s)
         send_close(s);
     disconnect(s);
     cli_ctl_close(&s->ctl);
-    say_why_lost(s);
+    say_why_lost(s, status);
     if (s->file)
         unlink(s->file);
     free(s->file);

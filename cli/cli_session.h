@@ -52,7 +52,8 @@ int cli_session_open(struct cli_session *session, const char *scheduler,
 /* Keep it alive on @loop. */
 int cli_session_keep(struct cli_session *session, struct gp_loop *loop,
                      struct gp_err *err);
-/* Give it back and remove its file. */
-void cli_session_close(struct cli_session *session);
+/* Give it back and remove its file.  @status is the program's: what it has left behind
+ * about calls that failed is repeated unless that is 0. */
+void cli_session_close(struct cli_session *session, int status);
 
 #endif

@@ -7,6 +7,7 @@
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_str.h"
+#include "wire_format.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,8 +18,9 @@
 #include <string.h>
 
 #define END_SUFFIX ".end"
-/* Longer than any line of the stub. */
-#define END_LINE_MAX 1024
+/* More than several lines of the stub, of which the longest have some 700 characters;
+ * what further processes of the program have left is not read. */
+#define END_LINES_MAX 4096
 
 /* "s7.1234", "s7.1234.end" -> 1234, 0 when it is not one of ours. */
 static pid_t
@@ -97,24 +99,38 @@ cli_session_file_await_end(const char *path, struct gp_err *err)
     return end ? gp_file_replace(end, "", 0, 0600, err) : -ENOMEM;
 }
 
+/* The program may have written it. */
+static char *
+printable(char *line)
+{
+    for (char *p = line; *p; p++)
+        if (*p < 0x20 || *p > 0x7e)
+            *p = '?';
+    return strdup(line);
+}
+
 char *
-cli_session_file_take_end(const char *path)
+cli_session_file_take_end(const char *path, bool failed)
 {
     CLEANUP_FREE char *end = gp_str_printf("%s" END_SUFFIX, path);
     CLEANUP_FD int fd = end ? open(end, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    char line[END_LINE_MAX];
-    ssize_t n = fd >= 0 ? read(fd, line, sizeof(line) - 1) : -1;
+    char text[END_LINES_MAX], *cause = NULL, *rest = NULL;
+    const size_t prefix = strlen(WIRE_ENDING_CAUSE);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
 
     if (fd >= 0)
         unlink(end);
     if (n <= 0)
         return NULL;
-    line[n] = '\0';
-    line[strcspn(line, "\n")] = '\0';
-    for (char *p = line; *p; p++) /* the program may have written it */
-        if (*p < 0x20 || *p > 0x7e)
-            *p = '?';
-    return strdup(line);
+    text[n] = '\0';
+    for (char *line = strtok_r(text, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest)) {
+        if (strncmp(line, WIRE_ENDING_CAUSE, prefix) != 0)
+            return printable(line);
+        if (!cause)
+            cause = line + prefix;
+    }
+    return cause && failed ? printable(cause) : NULL;
 }
 
 int

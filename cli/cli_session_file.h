@@ -27,13 +27,14 @@ struct gp_err;
  * killed `gpupool run` left behind. */
 int cli_session_file_path(const char *name, char **ret_path, struct gp_err *err);
 
-/* An empty file beside @path, in which a program leaves the line that says why its
- * session was lost. */
+/* An empty file beside @path, in which a program leaves lines: why its session was
+ * lost, and why calls failed (WIRE_ENDING_CAUSE). */
 int cli_session_file_await_end(const char *path, struct gp_err *err);
 
-/* The first line that a program left, without its newline; malloc'ed, NULL: none.  The
- * file is removed. */
-char *cli_session_file_take_end(const char *path);
+/* The first line that says why the session was lost; if there is none and the program
+ * has @failed, the first that says why a call did.  Without newline and prefix;
+ * malloc'ed, NULL: none.  The file is removed. */
+char *cli_session_file_take_end(const char *path, bool failed);
 
 /* @secret: what the tickets are bound to; NULL: they are not. */
 int cli_session_file_write(const char *path, const Gpupool__Ctl__CtlGrant *grant,

@@ -87,6 +87,7 @@ enum wire_event {
     WIRE_EVENT_D2H_DONE = 0xf005,  /* struct wire_event_d2h_done, then its bytes */
     WIRE_EVENT_CALLBACK = 0xf006,  /* struct wire_event_callback, then its words */
     WIRE_EVENT_HOST_GONE = 0xf007, /* struct wire_event_host_gone */
+    WIRE_EVENT_CAUSE = 0xf008,     /* struct wire_event_cause, then its words */
 };
 
 /* A host function, stream callback or user-object destructor is due. */
@@ -127,6 +128,14 @@ struct wire_event_host_gone {
 struct wire_event_output {
     uint32_t fd; /* 1 = stdout, 2 = stderr */
     uint32_t len;
+};
+
+/* Why a call will fail that only the program's user can mend.  The same words have been
+ * sent as output; `gpupool run` repeats them if the program fails.  Clients that do not
+ * know this message leave it alone. */
+struct wire_event_cause {
+    uint32_t len;
+    uint32_t zero;
 };
 
 /* How many frames the worker has executed: lets the client trim its journal. */
@@ -186,6 +195,7 @@ static_assert(sizeof(struct wire_event_d2h_done) == 16, "wire layout");
 static_assert(sizeof(struct wire_event_host_func) == 32, "wire layout");
 static_assert(sizeof(struct wire_event_host_gone) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_output) == 8, "wire layout");
+static_assert(sizeof(struct wire_event_cause) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_credit) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_lost) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_callback) == 24, "wire layout");
@@ -214,6 +224,10 @@ static_assert(sizeof(struct wire_event_callback) == 24, "wire layout");
 #define WIRE_PEER_COOKIE 16u   /* bytes; see attach.proto */
 #define WIRE_RDMA_COOKIE 16u
 #define WIRE_ENDING_COOKIE 16u /* bytes; see attach.proto */
+
+/* In front of a line that a client leaves to `gpupool run` and that tells why a call
+ * failed, not why the session ended. */
+#define WIRE_ENDING_CAUSE "cause: "
 
 enum wire_kind {
     WIRE_KIND_NONE = 0,

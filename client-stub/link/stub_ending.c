@@ -16,11 +16,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #define REPLY_MAX 4096
+#define CAUSE_MAX 700 /* the longest of the software GPU's is 520 */
 /* The interval of queries while the supervisor does not know yet that the worker has
  * ended. */
 #define AGAIN_NS (20 * (long)GP_NS_PER_MS)
@@ -116,4 +118,20 @@ stub_ending_leave(const char *line)
     fd = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && dprintf(fd, "%s\n", line) < 0)
         gp_log_debug("stub", "%s: %s", path, strerror(errno));
+}
+
+void
+stub_ending_cause(const char *words, uint32_t len)
+{
+    static atomic_flag left = ATOMIC_FLAG_INIT;
+    char line[sizeof(WIRE_ENDING_CAUSE) + CAUSE_MAX];
+    const char *end = memchr(words, '\n', len);
+
+    if (end)
+        len = (uint32_t)(end - words);
+    if (atomic_flag_test_and_set(&left))
+        return;
+    snprintf(line, sizeof(line), WIRE_ENDING_CAUSE "%.*s",
+             (int)gp_min(len, (uint32_t)CAUSE_MAX), words);
+    stub_ending_leave(line);
 }

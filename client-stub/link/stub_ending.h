@@ -24,7 +24,12 @@ struct stub_link;
 /* Words for the transport's error @r (-errno); may ask the supervisor. */
 void stub_ending_of(const struct stub_link *link, int r, char words[STUB_ENDING_MAX]);
 
-/* Leave @line to `gpupool run`, if that has started this program. */
+/* Leave @line, why the session ended, to `gpupool run`, if that has started this
+ * program. */
 void stub_ending_leave(const char *line);
+
+/* The same for the first @len bytes of @words, why a call fails: `gpupool run` repeats
+ * them if the program fails.  Only the first such words of a process count. */
+void stub_ending_cause(const char *words, uint32_t len);
 
 #endif

@@ -4,6 +4,7 @@
 #include "stub_unsolicited.h"
 
 #include "gp_log.h"
+#include "stub_ending.h"
 #include "stub_hooks.h"
 #include "stub_result.h"
 #include "wire_format.h"
@@ -24,6 +25,20 @@ event_output(const void *body, uint32_t size)
     if (ev.len > size - sizeof(ev))
         return "output event longer than its frame";
     fwrite((const char *)body + sizeof(ev), 1, ev.len, ev.fd == 2 ? stderr : stdout);
+    return NULL;
+}
+
+static const char *
+event_cause(const void *body, uint32_t size)
+{
+    struct wire_event_cause ev;
+
+    if (size < sizeof(ev))
+        return "short cause event";
+    memcpy(&ev, body, sizeof(ev));
+    if (ev.len > size - sizeof(ev))
+        return "cause event longer than its frame";
+    stub_ending_cause((const char *)body + sizeof(ev), ev.len);
     return NULL;
 }
 
@@ -54,6 +69,8 @@ stub_unsolicited_take(struct stub_link *link, const struct wire_rep *event)
     switch (event->call) {
     case WIRE_EVENT_OUTPUT:
         return event_output(event + 1, size);
+    case WIRE_EVENT_CAUSE:
+        return event_cause(event + 1, size);
     case WIRE_EVENT_CREDIT:
         return NULL;
     case WIRE_EVENT_LOST:

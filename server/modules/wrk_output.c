@@ -39,6 +39,16 @@ send_text(struct wrk *w, int fd, const char *text, size_t len)
     }
 }
 
+/* What the driver, or the worker, has to tell the program's user. */
+static void
+send_cause(struct wrk *w, const char *text, size_t len)
+{
+    struct wire_event_cause event = {.len = (uint32_t)gp_min(len, (size_t)PIECE_MAX)};
+
+    send_text(w, STDERR_FILENO, text, len);
+    wrk_unsolicited(w, WIRE_EVENT_CAUSE, &event, sizeof(event), text, event.len);
+}
+
 void
 wrk_output_say(struct wrk *w, const char *fmt, ...)
 {
@@ -50,14 +60,18 @@ wrk_output_say(struct wrk *w, const char *fmt, ...)
     n = vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     if (n > 0)
-        send_text(w, STDERR_FILENO, text, gp_min((size_t)n, sizeof(text) - 1));
+        send_cause(w, text, gp_min((size_t)n, sizeof(text) - 1));
 }
 
+/* What belongs to no context is not a kernel's: softgpu says why it refuses an image.
+ */
 static void
 on_text(void *user, CUcontext ctx, int fd, const char *text, size_t len)
 {
-    (void)ctx;
-    send_text(user, fd, text, len);
+    if (ctx)
+        send_text(user, fd, text, len);
+    else
+        send_cause(user, text, len);
 }
 
 static bool

@@ -7,6 +7,7 @@ import struct
 import termios
 
 from harness.cudash import Cudash
+from harness.images import cubin
 from harness.raw import BULK, MALLOC, Raw
 
 EVENT_LOST = 0xf004
@@ -177,3 +178,45 @@ def test_run_ends_with_the_lease_that_expired(case):
 def test_run_says_nothing_about_a_session_that_ended_well(case):
     result = case.pool().run(case.programs / "vecadd")
     case.check("run:" not in result.err, f"gpupool run says something: {result.err}")
+
+
+def loads_a_cubin(case):
+    """What makes cudash load machine code on a software card."""
+    (case.folder / "image").write_bytes(cubin(90))
+    commands = case.folder / "commands"
+    commands.write_text("\n".join(("init", "device 0", "context",
+                                   f"load {case.folder / 'image'}", "")))
+    return commands
+
+
+def test_run_ends_with_why_an_image_was_refused(case):
+    pool = case.pool()
+    program = case.folder / "program"
+    program.write_text(f"#!/bin/sh\n{case.programs / 'cudash'} < {loads_a_cubin(case)}\nexit 3\n")
+    program.chmod(0o755)
+    lines = pool.run(program, status=3).err.splitlines()
+    case.equal(len([line for line in lines if "runs PTX" in line]), 2, f"lines that say so: {lines}")
+    case.contains(lines[-1], "gpupool: run: softgpu: loading a module: the image holds only "
+                  "machine code for sm_90", "the last line of gpupool run")
+
+
+def test_run_repeats_no_cause_for_a_program_that_ends_well(case):
+    with open(loads_a_cubin(case), encoding="utf-8") as stdin:
+        result = case.pool().run(case.programs / "cudash", stdin=stdin)
+    case.contains(result.err, "runs PTX", "the program's stderr")
+    case.check("run:" not in result.err, f"gpupool run says something: {result.err}")
+
+
+def test_the_end_of_the_session_goes_before_the_cause_of_a_call(case):
+    pool = case.pool()
+    process = pool.spawn(case.programs / "cudash")
+    shell = Cudash(case, process)
+    shell.begin()
+    (case.folder / "image").write_bytes(cubin(90))
+    case.equal(shell("load", case.folder / "image")[0], 209, "the load")
+    pool.kill(pool.workers()[0], signal.SIGKILL)
+    case.wait_for(lambda: not pool.workers(), "the worker is gone")
+    case.check(shell("alloc", 1 << 20)[0] != 0, "a call on the ended session succeeded")
+    shell.close()
+    last = (case.folder / "spawned.err").read_text().splitlines()[-1]
+    case.contains(last, "gpupool: run: session s1 is lost: ", "the last line of gpupool run")
