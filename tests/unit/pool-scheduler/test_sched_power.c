@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define GIB_1 (UINT64_C(1) << 30)
@@ -263,10 +265,13 @@ static int
 teardown(void **state)
 {
     struct disk *d = *state;
-    char command[200];
+    char *argv[] = {"rm", "-r", d->dir, NULL};
+    int status;
+    pid_t pid;
 
-    snprintf(command, sizeof(command), "rm -r %s", d->dir);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(posix_spawnp(&pid, "rm", NULL, NULL, argv, environ), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
     free(d);
     return 0;
 }
