@@ -5,10 +5,14 @@ include proto/control.mk
 
 include pool-scheduler/kube/build.mk
 
-SCHED_INCS := common proto pool-scheduler pool-scheduler/store pool-scheduler/kube $(O)/gen
+SCHED_INCS := common proto pool-scheduler pool-scheduler/store pool-scheduler/kube \
+    pool-scheduler/queue pool-scheduler/quota pool-scheduler/placement $(O)/gen
 
 SCHED_CORE_SRCS := pool-scheduler/sched_request.c \
-    pool-scheduler/sched_pool.c pool-scheduler/sched_place.c pool-scheduler/sched_explain.c
+    pool-scheduler/sched_pool.c pool-scheduler/sched_place.c pool-scheduler/sched_explain.c \
+    pool-scheduler/placement/sched_where.c pool-scheduler/quota/sched_rules.c \
+    pool-scheduler/quota/sched_tenant.c pool-scheduler/queue/sched_order.c \
+    pool-scheduler/queue/sched_queue.c pool-scheduler/queue/sched_hold.c
 
 $(eval $(call static_lib,schedcore,$(SCHED_CORE_SRCS),$(SCHED_INCS)))
 
@@ -30,7 +34,9 @@ SCHED_SRCS := $(STORE_SRCS) pool-scheduler/sched_daemon.c pool-scheduler/sched_s
     pool-scheduler/sched_handle_proof.c pool-scheduler/sched_handle_server.c pool-scheduler/sched_handle_session.c \
     pool-scheduler/sched_handle_admin.c pool-scheduler/sched_status.c \
     pool-scheduler/sched_metrics_text.c \
-    pool-scheduler/sched_pod.c pool-scheduler/sched_watch_pool.c
+    pool-scheduler/sched_pod.c pool-scheduler/sched_watch_pool.c \
+    pool-scheduler/queue/sched_wait.c pool-scheduler/queue/sched_wait_holds.c \
+    pool-scheduler/queue/sched_wait_news.c
 
 $(eval $(call static_lib,sched,$(SCHED_SRCS),$(SCHED_INCS)))
 

@@ -46,6 +46,9 @@ static const char HELP[] =
     "without a\n"
     "                            token file, ROLE is for the local socket only\n"
     "  --placement POLICY        binpack (default) or spread\n"
+    "  --rules FILE              tenants, quotas, priority classes, labels of servers; "
+    "read\n"
+    "                            again on SIGHUP (gpupool-scheduler(8) has its form)\n"
     "  --heartbeat-ms N          how often servers report (2000); dead after 3 missed\n"
     "  --lease-ms N              lease of a session when the client names none "
     "(30000)\n"
@@ -79,6 +82,7 @@ enum option_id {
     OPT_LOCAL,
     OPT_ANONYMOUS,
     OPT_PLACEMENT,
+    OPT_RULES,
     OPT_HEARTBEAT,
     OPT_LEASE,
     OPT_GRACE,
@@ -108,6 +112,7 @@ static const struct option OPTIONS[] = {
     {"local", required_argument, NULL, OPT_LOCAL},
     {"allow-anonymous", required_argument, NULL, OPT_ANONYMOUS},
     {"placement", required_argument, NULL, OPT_PLACEMENT},
+    {"rules", required_argument, NULL, OPT_RULES},
     {"heartbeat-ms", required_argument, NULL, OPT_HEARTBEAT},
     {"lease-ms", required_argument, NULL, OPT_LEASE},
     {"hold-grace-ms", required_argument, NULL, OPT_GRACE},
@@ -238,6 +243,9 @@ parse_option(int opt, const char *name, struct sched_config *c, struct gp_err *e
         return 0;
     case OPT_METRICS:
         c->metrics_listen = optarg;
+        return 0;
+    case OPT_RULES:
+        c->rules = optarg;
         return 0;
     case OPT_READY:
         c->ready_file = optarg;

@@ -25,7 +25,7 @@ sched_conn_touch(struct sched_conn *conn)
     for (const struct sched_session *s = conn->held; s; s = s->held_next)
         ns = gp_max(ns, 2 * s->lease_ms * GP_NS_PER_MS);
     if (conn->server || conn->wait.request || conn->closing ||
-        conn->pool_watch.request || conn->pod)
+        conn->pool_watch.request || conn->pod || conn->waiting)
         gp_loop_timer_del(&conn->idle);
     else
         gp_loop_timer_set(conn->sched->loop, &conn->idle, gp_now_ns() + ns,

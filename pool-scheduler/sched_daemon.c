@@ -14,8 +14,10 @@
 #include "sched_handle.h"
 #include "sched_metrics_text.h"
 #include "sched_rates.h"
+#include "sched_rules.h"
 #include "sched_serve.h"
 #include "sched_store.h"
+#include "sched_wait.h"
 #include "ticket_key.h"
 
 #include <errno.h>
@@ -36,13 +38,22 @@ expire_leases(struct sched *sched, uint64_t now)
 
     while ((session = sched_sessions_first_lease(&sched->sessions)) &&
            session->lease_end_ns <= now) {
+        const char *words = "its lease was not renewed";
+
+        if (session->pending && session->ends_ns <= now)
+            return; /* it ends when it is on disk */
         if (session->pending) { /* its term begins when it is on disk */
             sched_session_lease(&sched->sessions, session,
                                 now + session->lease_ms * GP_NS_PER_MS);
             continue;
         }
-        sched->counters.expired++;
-        sched_session_end(sched, session, "its lease was not renewed");
+        if (session->ends_ns <= now) {
+            words = session->end_words;
+            sched_wait_notify(session, words, 1);
+        } else {
+            sched->counters.expired++;
+        }
+        sched_session_end(sched, session, words);
     }
 }
 
@@ -96,6 +107,7 @@ on_tick(struct gp_loop_timer *timer)
     expire_servers(sched, now);
     forget_servers(sched, now);
     sched_serve_sweep_unread(sched, now);
+    sched_wait_tick(sched, now);
     sched_watch_pool_check(sched);
     gp_loop_timer_set(sched->loop, timer, now + TICK_NS, on_tick);
 }
@@ -128,9 +140,54 @@ on_trouble_local(struct gp_listener *listener, int error)
                             "sched", error);
 }
 
+/* What the rules say of servers and cards. */
+static void
+apply_rules(struct sched *sched)
+{
+    for (struct sched_server *s = sched->pool->servers; s; s = s->next) {
+        sched_rules_labels(sched->rules, s->name, s->labels, sizeof(s->labels));
+        for (unsigned i = 0; i < s->n_cards; i++) {
+            struct sched_card *card = s->cards[i];
+
+            card->facts.tflops = sched_rules_tflops(sched->rules, card->facts.name);
+            sched->pool->most_tflops =
+                gp_max(sched->pool->most_tflops, card->facts.tflops);
+        }
+        sched_pool_server_update(sched->pool, s);
+    }
+}
+
+int
+sched_reload(struct sched *sched, struct gp_err *err)
+{
+    struct sched_rules *rules, *old = sched->rules;
+    int r = sched_rules_load(sched->config.rules, &rules, err);
+
+    if (r < 0)
+        return r;
+    sched->rules = rules;
+    sched_sessions_set_rules(&sched->sessions, rules);
+    sched_wait_rules_changed(sched);
+    apply_rules(sched);
+    sched_rules_free(old);
+    return 0;
+}
+
 static void
 on_signal(struct gp_loop *loop, int signo, void *arg)
 {
+    struct gp_err err = {0};
+    int r;
+
+    if (signo == SIGHUP) {
+        r = sched_reload(arg, &err);
+        if (r < 0)
+            gp_log_error("sched", "the rules stay as they were: %s",
+                         gp_err_msg(&err, r));
+        else
+            gp_log_info("sched", "the rules were read again");
+        return;
+    }
     gp_log_info("sched", "%s: stopping", strsignal(signo));
     gp_loop_stop(loop, 0);
 }
@@ -247,7 +304,7 @@ announce(struct sched *sched, struct gp_err *err)
 int
 sched_init(struct sched *sched, const struct sched_config *config, struct gp_err *err)
 {
-    static const int signals[] = {SIGTERM, SIGINT, 0};
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, 0};
     int r;
 
     memset(sched, 0, sizeof(*sched));
@@ -264,7 +321,14 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     sched_sessions_init(&sched->sessions, sched->pool);
     r = sched_rates_init(sched);
     if (!r)
+        r = sched_rules_load(config->rules, &sched->rules, err);
+    sched->sessions.tenants.rules = sched->rules;
+    if (!r)
+        r = sched_waits_init(sched);
+    if (!r)
         r = open_state(sched, err);
+    if (!r)
+        apply_rules(sched);
     if (!r)
         r = gp_loop_new(&sched->loop, err);
     if (!r)
@@ -309,9 +373,13 @@ sched_fini(struct sched *sched)
     sched_kube_stop(sched->kube);
     sched_store_close(sched->store);
     gp_loop_timer_del(&sched->commit.timer);
+    if (sched->waits)
+        gp_loop_timer_del(&sched->waits->timer);
     gp_loop_free(sched->loop);
+    sched_waits_fini(sched);
     if (sched->pool)
         sched_sessions_fini(&sched->sessions);
+    sched_rules_free(sched->rules);
     ticket_key_free(sched->key);
     sched_pool_free(sched->pool);
     sched_rates_fini(sched);

@@ -12,6 +12,7 @@
 /* What was in the way, counted over the pool. */
 struct obstacles {
     unsigned cards, core, memory, slots, shared, closed, unwanted, fit;
+    unsigned selected, avoided, held;
     uint32_t most_core;
     uint64_t most_memory;
 };
@@ -59,20 +60,35 @@ enum obstacle {
     CORE = 8,
     MEMORY = 16, /* with CORE, when both are in the way: one trip tells all */
     SHARED = 32,
+    SELECTED = 64, /* not of the model, labels... that were asked for */
+    AVOIDED = 128,
+    HELD = 256,
 };
+#define ALONE (UNWANTED | CLOSED | SLOTS | SHARED | SELECTED | AVOIDED | HELD)
 
 static unsigned
 card_obstacles(const struct sched_card *card, const struct sched_request *req)
 {
+    struct sched_request apart = *req;
+    char words[160];
+
     if (!card_wanted(card, req))
         return UNWANTED;
+    if (req->where && sched_where_words(req->where, card->server->labels, &card->facts,
+                                        words, sizeof(words)))
+        return SELECTED;
     if (!card->present || !sched_server_open(card->server))
         return CLOSED;
+    apart.where = NULL;
+    if (!sched_place_accepts(card, &apart))
+        return AVOIDED;
+    if (card->hold)
+        return HELD;
     if (card->slices >= CTL_SLICES_PER_CARD_MAX)
         return SLOTS;
     if (!sched_card_shares(card, req->in_space))
         return SHARED;
-    return (sched_card_free_core(card) < req->core ? CORE : 0) |
+    return (sched_card_free_core(card) < sched_place_core(card, req) ? CORE : 0) |
            (sched_card_free_memory(card) < req->memory ? MEMORY : 0);
 }
 
@@ -87,7 +103,10 @@ count_obstacles(struct obstacles *sum, const struct sched_card *card, unsigned f
     sum->shared += found == SHARED;
     sum->core += !!(found & CORE);
     sum->memory += !!(found & MEMORY);
-    if (found & (UNWANTED | CLOSED | SLOTS | SHARED))
+    sum->selected += found == SELECTED;
+    sum->avoided += found == AVOIDED;
+    sum->held += found == HELD;
+    if (found & ALONE)
         return;
     sum->most_core = gp_max(sum->most_core, sched_card_free_core(card));
     sum->most_memory = gp_max(sum->most_memory, sched_card_free_memory(card));
@@ -101,7 +120,7 @@ shortage_words(const struct sched_card *card, const struct sched_request *req,
 
     if (found & CORE)
         at = snprintf(words, size, "core: %u %% free, %u %% wanted",
-                      sched_card_free_core(card), req->core);
+                      sched_card_free_core(card), sched_place_core(card, req));
     if (found & MEMORY)
         snprintf(words + at, size - (size_t)at,
                  "%smemory: %.2f GiB of %.2f GiB free, %.2f GiB wanted", at ? "; " : "",
@@ -118,6 +137,13 @@ card_words(const struct sched_card *card, const struct sched_request *req,
 
     if (found == UNWANTED)
         snprintf(words, size, "not the one that was asked for");
+    else if (found == SELECTED)
+        sched_where_words(req->where, card->server->labels, &card->facts, words, size);
+    else if (found == AVOIDED)
+        snprintf(words, size, "apart: the owner has a session %s already",
+                 req->avoid->servers ? "on this server" : "here");
+    else if (found == HELD)
+        snprintf(words, size, "it is kept free for a request that waits longer");
     else if (found == CLOSED)
         snprintf(words, size, "%s",
                  closed ? closed : "the server has no such card any more");
@@ -169,6 +195,13 @@ summarise_obstacles(const struct sched_request *req, const struct obstacles *sum
     if (sum->shared)
         summary_add(why, size, "%u are shared in %s", sum->shared,
                     req->in_space ? "time, not in space" : "space, not in time");
+    if (sum->selected)
+        summary_add(why, size, "%u are not of the kind that is wanted", sum->selected);
+    if (sum->avoided)
+        summary_add(why, size, "%u have a session of the owner already", sum->avoided);
+    if (sum->held)
+        summary_add(why, size, "%u are kept free for a request that waits longer",
+                    sum->held);
     if (sum->closed)
         summary_add(why, size, "%u are on servers that are not available", sum->closed);
     if (sum->unwanted)
@@ -222,6 +255,108 @@ explain_card(const struct sched_card *card, const struct sched_request *req,
     reason->server = card->server;
     reason->card = card;
     card_words(card, req, chosen, found, reason->words, sizeof(reason->words));
+}
+
+/* ---------------------------------------------------------------- shortage -- */
+
+static unsigned
+most_free_core(const struct sched_pool *pool, const struct sched_request *req)
+{
+    for (unsigned core = 100; core; core--)
+        if (pool->by_fit[SCHED_FIT(req->in_space, core)].root)
+            return core;
+    return 0;
+}
+
+/* The most free memory among cards with at least @least percent free. */
+static uint64_t
+most_free_memory(const struct sched_pool *pool, const struct sched_request *req,
+                 unsigned least)
+{
+    uint64_t most = 0;
+
+    for (unsigned core = least; core <= 100; core++) {
+        struct gp_tree_node *node =
+            gp_tree_last(&pool->by_fit[SCHED_FIT(req->in_space, core)]);
+
+        if (node)
+            most = gp_max(most, node->key[0]);
+    }
+    return most;
+}
+
+static unsigned
+cards_with_core(const struct sched_pool *pool, const struct sched_request *req)
+{
+    size_t n = 0;
+
+    for (unsigned core = req->core; core <= 100; core++)
+        n += pool->by_fit[SCHED_FIT(req->in_space, core)].count;
+    return (unsigned)n;
+}
+
+void
+sched_place_shortage(const struct sched_pool *pool, const struct sched_request *req,
+                     char *words, size_t size)
+{
+    unsigned core = most_free_core(pool, req), enough = cards_with_core(pool, req);
+    uint64_t memory = most_free_memory(pool, req, req->core);
+
+    if (!pool->n_cards)
+        snprintf(words, size, "the pool has no cards: no server has registered");
+    else if (!core)
+        snprintf(words, size, "none of %u cards has anything free", pool->n_cards);
+    else if (!enough)
+        snprintf(
+            words, size,
+            "none of %u cards fits: all lack core (most free: %u %%, %u %% wanted)",
+            pool->n_cards, core, req->core);
+    else if (memory < req->memory)
+        snprintf(words, size,
+                 "none of %u cards fits: the %u with %u %% core free lack memory (most "
+                 "free: %.2f GiB, %.2f GiB wanted)",
+                 pool->n_cards, enough, req->core, gib(memory), gib(req->memory));
+    else if (req->has_uuid || req->server || req->where || req->avoid)
+        snprintf(words, size,
+                 "none of %u cards fits: those with enough room are not of the kind "
+                 "that is wanted",
+                 pool->n_cards);
+    else if (req->cards > 1)
+        snprintf(
+            words, size,
+            "no server has %u cards that fit, %u cards of the pool have %u %% core "
+            "free%s",
+            req->cards, enough, req->core,
+            enough >= req->cards && !req->span ? " (--span takes several servers)"
+                                               : "");
+    else
+        snprintf(words, size, "none of %u cards fits: no card has core and memory",
+                 pool->n_cards);
+}
+
+/* ----------------------------------------------------------------- explain -- */
+
+/* Refusals must cost no more than grants: the first cards are looked at, and the
+ * summary comes from the index. */
+void
+sched_place_refusal(const struct sched_pool *pool, const struct sched_request *req,
+                    struct sched_reasons *ret)
+{
+    struct obstacles sum = {0};
+
+    if (pool->n_cards <= ARRAY_SIZE(ret->list)) {
+        sched_place_explain(pool, req, NULL, ret);
+        return;
+    }
+    ret->n = 0;
+    for (const struct sched_server *s = pool->servers; s; s = s->next) {
+        for (unsigned i = 0; i < s->n_cards && ret->n < SCHED_REFUSAL_REASONS; i++)
+            explain_card(s->cards[i], req, NULL, &sum, ret);
+        if (ret->n == SCHED_REFUSAL_REASONS)
+            break;
+    }
+    ret->left_off = pool->n_cards - ret->n;
+    sched_place_shortage(pool, req, ret->summary, sizeof(ret->summary));
 }
 
 void

@@ -11,6 +11,7 @@
 #include "sched_conn.h"
 #include "sched_ending.h"
 #include "sched_handle.h"
+#include "sched_rules.h"
 #include "sched_serve.h"
 #include "sched_store.h"
 #include "ticket_key.h"
@@ -283,11 +284,14 @@ take_cards(struct sched *sched, struct sched_server *server,
     struct sched_card *card;
     int r = 0;
 
+    sched_rules_labels(sched->rules, server->name, server->labels,
+                       sizeof(server->labels));
     sched_pool_cards_absent(sched->pool, server);
     for (size_t i = 0; !r && i < msg->n_cards; i++) {
         r = facts_from_message(msg->cards[i], &facts, err);
         card = r ? NULL : sched_pool_card_find(sched->pool, facts.uuid);
         before = card ? card->server : server;
+        facts.tflops = sched_rules_tflops(sched->rules, facts.name);
         if (!r)
             r = sched_pool_card_put(sched->pool, server, &facts, &card, err);
         if (!r && before != server) /* its record still has the card */

@@ -10,8 +10,11 @@
 #include "sched_conn.h"
 #include "sched_ending.h"
 #include "sched_handle.h"
+#include "sched_open.h"
+#include "sched_rules.h"
 #include "sched_status.h"
 #include "sched_store.h"
+#include "sched_wait.h"
 #include "ticket_key.h"
 
 #include <errno.h>
@@ -156,11 +159,6 @@ sched_reply_pod_grant(struct sched_conn *conn, uint32_t id,
 
 /* -------------------------------------------------------------------- open -- */
 
-struct open_request {
-    struct sched_request req;
-    struct sched_session_spec spec;
-};
-
 static int
 check_strings(const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err)
 {
@@ -190,8 +188,76 @@ check_strings(const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err)
 }
 
 static int
+read_where(const Gpupool__Ctl__CtlOpen *msg, struct sched_where *where,
+           struct gp_err *err)
+{
+    int r = 0;
+
+    if (!gp_str_copy(where->model, sizeof(where->model), msg->model))
+        return gp_err_set(err, -EINVAL, "a model has at most %d characters",
+                          SCHED_MODEL_MAX - 1);
+    if (msg->cc_min >= 10000 || msg->tflops > 1000000)
+        return gp_err_set(err, -EINVAL,
+                          "compute capability %u.%u, %u TFLOPS: no card "
+                          "will ever have that",
+                          msg->cc_min / 100, msg->cc_min % 100, msg->tflops);
+    where->cc_min = msg->cc_min;
+    where->tflops = msg->tflops;
+    for (size_t i = 0; !r && i < msg->n_labels; i++)
+        r = sched_where_add_label(where, msg->labels[i], err);
+    return r;
+}
+
+/* A class by name; work that runs only while nobody else wants the card is batch work
+ * where there is such a class. */
+static const struct sched_class *
+open_class(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg)
+{
+    bool offline = msg->session_class == GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE;
+    const struct sched_class *batch = sched_rules_class(sched->rules, "batch");
+
+    if (!*msg->priority && offline && batch)
+        return batch;
+    return sched_rules_class(sched->rules, msg->priority);
+}
+
+static int
+read_queueing(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
+              struct sched_open *open, struct gp_err *err)
+{
+    char names[200];
+
+    open->class = open_class(sched, msg);
+    if (!open->class) {
+        sched_rules_class_names(sched->rules, names, sizeof(names));
+        return gp_err_set(err, -EINVAL, "no priority class %.40s; there are: %s",
+                          msg->priority, names);
+    }
+    if ((unsigned)msg->apart > GPUPOOL__CTL__CTL_APART__CTL_APART_SERVER)
+        return gp_err_set(err, -EINVAL, "unknown value %u of apart",
+                          (unsigned)msg->apart);
+    open->apart_card = msg->apart != GPUPOOL__CTL__CTL_APART__CTL_APART_NOT;
+    open->apart_server = msg->apart == GPUPOOL__CTL__CTL_APART__CTL_APART_SERVER;
+    open->hold = msg->hold;
+    open->run_ms = gp_min(msg->run_ms, UINT64_C(366) * 24 * 3600 * 1000);
+    open->spec.class_name = open->class->name;
+    return read_where(msg, &open->where, err);
+}
+
+/* Core by speed: what the fastest card known would need, until a card is chosen. */
+static uint32_t
+core_for(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg)
+{
+    uint32_t most = sched->pool->most_tflops;
+
+    if (!msg->tflops)
+        return msg->core;
+    return most ? gp_min((100 * msg->tflops + most - 1) / most, 100u) : 1;
+}
+
+static int
 read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
-          struct open_request *open, struct gp_err *err)
+          struct sched_open *open, struct gp_err *err)
 {
     const struct sched_config *config = &sched->config;
     int r = check_strings(msg, err);
@@ -208,8 +274,12 @@ read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
     open->req.has_uuid = msg->card_uuid.len;
     if (open->req.has_uuid)
         memcpy(open->req.uuid, msg->card_uuid.data, TICKET_UUID_SIZE);
-    r = sched_request_shape(&open->req, msg->core, msg->memory_bytes, msg->cards,
-                            msg->core_limit, err);
+    r = read_queueing(sched, msg, open, err);
+    if (r < 0)
+        return r;
+    open->req.where = sched_where_any(&open->where) ? NULL : &open->where;
+    r = sched_request_shape(&open->req, core_for(sched, msg), msg->memory_bytes,
+                            msg->cards, msg->core_limit, err);
     if (r < 0)
         return r;
     open->spec.owner = msg->owner;
@@ -226,31 +296,92 @@ read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
     open->spec.bound = msg->client_key.len;
     if (open->spec.bound)
         memcpy(open->spec.client_key, msg->client_key.data, TICKET_CLIENT_KEY_SIZE);
-    open->spec.opened_unix = gp_wall_ns() / GP_NS_PER_S;
     return 0;
 }
 
 static void
-refuse_no_fit(struct sched_conn *conn, uint32_t id, const struct sched_request *req)
+refuse_no_fit(struct sched_conn *conn, uint32_t id, const struct sched_open *open,
+              bool explain)
 {
     struct sched_reasons reasons;
+    size_t at;
 
-    sched_place_explain(conn->sched->pool, req, NULL, &reasons);
+    if (explain)
+        sched_place_explain(conn->sched->pool, &open->req, NULL, &reasons);
+    else
+        sched_place_refusal(conn->sched->pool, &open->req, &reasons);
+    at = strlen(reasons.summary);
+    if (explain)
+        sched_wait_explain(conn->sched, open, reasons.summary + at,
+                           sizeof(reasons.summary) - at);
     gp_log_info("session", "%s: refused: %s", conn->peer, reasons.summary);
     sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, reasons.summary,
                       &reasons);
 }
 
+struct sched_amount
+sched_open_amount(const struct sched_open *open)
+{
+    return (struct sched_amount){
+        .core = (uint64_t)open->req.core * open->req.cards,
+        .memory = open->req.memory * open->req.cards,
+        .cards = open->req.cards,
+    };
+}
+
+/* The cards that the owner's sessions are on. */
+static void
+find_avoid(const struct sched *sched, const struct sched_open *open,
+           struct sched_avoid *avoid)
+{
+    const struct sched_owner *owner =
+        sched_sessions_owner(&sched->sessions, open->spec.owner);
+
+    avoid->n = 0;
+    avoid->servers = open->apart_server;
+    for (const struct sched_session *s = owner ? owner->sessions : NULL; s;
+         s = s->owner_next)
+        for (uint32_t i = 0; i < s->n_slices && avoid->n < SCHED_AVOID_MAX; i++)
+            avoid->cards[avoid->n++] = s->slices[i].card;
+}
+
+int
+sched_open_place(struct sched *sched, const struct sched_open *open,
+                 const struct sched_tenant *tenant, struct sched_decision *ret,
+                 char *words, size_t size)
+{
+    struct sched_amount amount = sched_open_amount(open);
+    struct sched_request req = open->req;
+    struct sched_avoid avoid;
+    int r = sched_tenant_check(tenant, &amount, words, size);
+
+    if (r < 0)
+        return r;
+    if (open->apart_card) {
+        find_avoid(sched, open, &avoid);
+        req.avoid = &avoid;
+    }
+    r = sched_place(sched->pool, &req, ret);
+    if (r < 0)
+        return r;
+    amount = sched_decision_amount(ret); /* whole cards, and core by speed */
+    return sched_tenant_check(tenant, &amount, words, size);
+}
+
 /* Memory first, then the store; what it refuses is given back. */
-static int
-commit_open(struct sched *sched, const struct sched_session_spec *spec,
-            const struct sched_decision *decision, struct sched_session **ret_session,
-            struct gp_err *err)
+int
+sched_open_take(struct sched *sched, struct sched_open *open,
+                const struct sched_decision *decision,
+                struct sched_session **ret_session, struct gp_err *err)
 {
     struct sched_session *session;
     int r;
 
-    r = sched_sessions_add(&sched->sessions, spec, decision, gp_now_ns(), &session);
+    open->spec.opened_unix = gp_wall_ns() / GP_NS_PER_S;
+    open->spec.ends_unix =
+        open->run_ms ? open->spec.opened_unix + (open->run_ms + 999) / 1000 : 0;
+    r = sched_sessions_add(&sched->sessions, &open->spec, decision, gp_now_ns(),
+                           &session);
     if (r < 0)
         return r;
     r = sched_store_put_session(sched->store, session, err);
@@ -295,7 +426,7 @@ reply_explain(struct sched_conn *conn, uint32_t id, const struct sched_request *
 /* Everything that is refused before a card is looked for. */
 static int
 check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
-           struct open_request *open, Gpupool__Ctl__CtlCode *code, struct gp_err *err)
+           struct sched_open *open, Gpupool__Ctl__CtlCode *code, struct gp_err *err)
 {
     const struct sched *sched = conn->sched;
     enum sched_role role = msg->once ? SCHED_ROLE_ADMIN : SCHED_ROLE_CLIENT;
@@ -323,18 +454,80 @@ check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
     return 0;
 }
 
+static void
+refuse_open(struct sched_conn *conn, uint32_t id, Gpupool__Ctl__CtlCode code,
+            const char *words)
+{
+    conn->sched->counters.refused++;
+    gp_log_info("session", "%s: refused: %s", conn->peer, words);
+    sched_conn_refuse(conn, id, code, words, NULL);
+}
+
+/* It does not fit, now (@r) or ever: wait if that is asked for, or refuse. */
+static void
+not_now(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOpen *msg,
+        const struct sched_open *open, int r, const char *words)
+{
+    struct gp_err err = {0};
+
+    if (msg->wait && !msg->explain && r != -EFBIG) {
+        r = sched_wait_add(conn, id, open, msg, &err);
+        if (r < 0)
+            refuse_open(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
+                        gp_err_msg(&err, r));
+        return;
+    }
+    if (*words) {
+        refuse_open(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT, words);
+        return;
+    }
+    conn->sched->counters.refused++;
+    refuse_no_fit(conn, id, open, msg->explain);
+}
+
+/* False: it has been answered, or waits. */
+static bool
+place_open(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOpen *msg,
+           const struct sched_open *open, struct sched_decision *ret)
+{
+    struct sched *sched = conn->sched;
+    struct sched_tenant *tenant =
+        sched_tenant_ref(&sched->sessions.tenants, open->spec.owner);
+    char words[256] = "";
+    int r = -ENOMEM;
+
+    if (tenant) {
+        sched_wait_serve(sched); /* who waits comes first */
+        r = sched_open_place(sched, open, tenant, ret, words, sizeof(words));
+        if (!r && sched_wait_blocked(sched, tenant)) {
+            r = -EDQUOT;
+            snprintf(words, sizeof(words),
+                     "quota: what tenant %.100s has left is kept for an older request",
+                     tenant->name);
+        }
+    }
+    if (r < 0)
+        not_now(conn, id, msg, open, r, words);
+    sched_tenant_unref(&sched->sessions.tenants, tenant);
+    return r == 0;
+}
+
 void
 sched_handle_open(struct sched_conn *conn, uint32_t id,
                   const Gpupool__Ctl__CtlOpen *msg)
 {
     struct sched *sched = conn->sched;
-    struct open_request open;
+    struct sched_open open;
     struct sched_decision decision;
     struct sched_session *session = NULL;
     struct gp_err err = {0};
     Gpupool__Ctl__CtlCode code;
     int r = check_open(conn, msg, &open, &code, &err);
 
+    if (!r && conn->waiting) {
+        code = GPUPOOL__CTL__CTL_CODE__CTL_LIMIT;
+        r = gp_err_set(&err, -EBUSY, "a request of this connection waits already");
+    }
     if (!r && msg->once)
         session = sched_sessions_find_owner(&sched->sessions, msg->owner);
     if (session) {
@@ -344,23 +537,18 @@ sched_handle_open(struct sched_conn *conn, uint32_t id,
         sched_reply_grant(conn, id, session);
         return;
     }
-    if (!r && sched_place(sched->pool, &open.req, &decision) < 0) {
-        sched->counters.refused++;
-        refuse_no_fit(conn, id, &open.req);
+    if (!r && !place_open(conn, id, msg, &open, &decision))
         return;
-    }
     if (!r && msg->explain) {
         reply_explain(conn, id, &open.req, &decision);
         return;
     }
     if (!r) {
         code = GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL;
-        r = commit_open(sched, &open.spec, &decision, &session, &err);
+        r = sched_open_take(sched, &open, &decision, &session, &err);
     }
     if (r < 0) {
-        sched->counters.refused++;
-        gp_log_info("session", "%s: refused: %s", conn->peer, gp_err_msg(&err, r));
-        sched_conn_refuse(conn, id, code, gp_err_msg(&err, r), NULL);
+        refuse_open(conn, id, code, gp_err_msg(&err, r));
         return;
     }
     sched_commit_open(conn, id, session, msg->hold);

@@ -17,9 +17,39 @@ decide(struct sched_decision *d, const struct sched_request *req,
     struct sched_slice *slice = &d->slices[d->n_slices++];
 
     slice->card = card;
-    slice->core = req->core;
+    slice->core = sched_place_core(card, req);
     slice->in_space = req->in_space;
     slice->memory = req->whole ? card->facts.memory : req->memory;
+}
+
+uint32_t
+sched_place_core(const struct sched_card *card, const struct sched_request *req)
+{
+    uint32_t tflops = req->where ? req->where->tflops : 0, rated = card->facts.tflops;
+
+    if (!tflops)
+        return req->core;
+    return rated ? (100 * tflops + rated - 1) / rated : 101;
+}
+
+static bool
+avoided(const struct sched_card *card, const struct sched_avoid *avoid)
+{
+    for (unsigned i = 0; i < avoid->n; i++)
+        if (avoid->cards[i] == card ||
+            (avoid->servers && avoid->cards[i]->server == card->server))
+            return true;
+    return false;
+}
+
+bool
+sched_place_accepts(const struct sched_card *card, const struct sched_request *req)
+{
+    return (!req->has_uuid || !memcmp(card->facts.uuid, req->uuid, TICKET_UUID_SIZE)) &&
+           (!req->server || !strcmp(card->server->name, req->server)) &&
+           (!req->where || (sched_where_card(req->where, &card->facts) &&
+                            sched_where_labels(req->where, card->server->labels))) &&
+           (!req->avoid || !avoided(card, req->avoid));
 }
 
 /* bucket != 0: the card may be given (sched_pool.c).  A whole card needs 100 free,
@@ -27,10 +57,10 @@ decide(struct sched_decision *d, const struct sched_request *req,
 static bool
 card_fits(const struct sched_card *card, const struct sched_request *req)
 {
-    return card->bucket >= req->core && sched_card_shares(card, req->in_space) &&
+    return card->bucket && card->bucket >= sched_place_core(card, req) &&
+           sched_card_shares(card, req->in_space) &&
            sched_card_free_memory(card) >= req->memory &&
-           (!req->has_uuid || !memcmp(card->facts.uuid, req->uuid, TICKET_UUID_SIZE)) &&
-           (!req->server || !strcmp(card->server->name, req->server));
+           sched_place_accepts(card, req);
 }
 
 /* ------------------------------------------------------ one card, anywhere -- */
@@ -39,10 +69,11 @@ static struct sched_card *
 find_binpack(const struct sched_pool *pool, const struct sched_request *req)
 {
     for (unsigned core = req->core; core <= 100; core++) {
-        struct gp_tree_node *node;
+        const struct gp_tree *tree = &pool->by_fit[SCHED_FIT(req->in_space, core)];
+        struct gp_tree_node *node = gp_tree_at_least(tree, req->memory, 0);
 
-        node = gp_tree_at_least(&pool->by_fit[SCHED_FIT(req->in_space, core)],
-                                req->memory, 0);
+        while (node && !card_fits(card_of(node), req))
+            node = gp_tree_next(tree, node);
         if (node)
             return card_of(node);
     }
@@ -53,9 +84,11 @@ static struct sched_card *
 find_spread(const struct sched_pool *pool, const struct sched_request *req)
 {
     for (unsigned core = 100; core >= req->core; core--) {
-        struct gp_tree_node *node =
-            gp_tree_last(&pool->by_fit[SCHED_FIT(req->in_space, core)]);
+        const struct gp_tree *tree = &pool->by_fit[SCHED_FIT(req->in_space, core)];
+        struct gp_tree_node *node = gp_tree_last(tree);
 
+        while (node && node->key[0] >= req->memory && !card_fits(card_of(node), req))
+            node = gp_tree_prev(tree, node);
         if (node && node->key[0] >= req->memory)
             return card_of(node);
     }
@@ -195,6 +228,33 @@ place_across(const struct sched_pool *pool, const struct sched_request *req,
             part.cards--;
     }
     return ret->n_slices == req->cards ? 0 : -ENOSPC;
+}
+
+int
+sched_place_on(const struct sched_server *server, const struct sched_request *req,
+               struct sched_decision *ret)
+{
+    return place_on_server(server, req, ret);
+}
+
+int
+sched_place_held(struct sched_card *const *cards, unsigned n,
+                 const struct sched_request *req, struct sched_decision *ret)
+{
+    for (unsigned i = 0; i < n; i++) {
+        const struct sched_card *card = cards[i];
+
+        if (!card->present || !sched_server_open(card->server) ||
+            sched_card_free_core(card) < sched_place_core(card, req) ||
+            sched_card_free_memory(card) < req->memory ||
+            card->slices >= CTL_SLICES_PER_CARD_MAX ||
+            !sched_card_shares(card, req->in_space) || !sched_place_accepts(card, req))
+            return -ENOSPC;
+    }
+    ret->n_slices = 0;
+    for (unsigned i = 0; i < n; i++)
+        decide(ret, req, cards[i]);
+    return 0;
 }
 
 int

@@ -39,6 +39,31 @@ struct sched_decision {
 int sched_place(const struct sched_pool *pool, const struct sched_request *req,
                 struct sched_decision *ret);
 
+/* What a request must not be placed on: cards, or whole servers, that its owner uses.
+ */
+#define SCHED_AVOID_MAX 4096 /* an owner's slices, as many as his sessions may hold */
+struct sched_avoid {
+    bool servers; /* the servers of the cards */
+    unsigned n;
+    const struct sched_card *cards[SCHED_AVOID_MAX];
+};
+
+/* As sched_place(), on @server only, which is not asked for by name. */
+int sched_place_on(const struct sched_server *server, const struct sched_request *req,
+                   struct sched_decision *ret);
+/* On exactly these cards, which are held for the request. */
+int sched_place_held(struct sched_card *const *cards, unsigned n,
+                     const struct sched_request *req, struct sched_decision *ret);
+/* Whether @card is one that @req accepts, apart from what is free on it. */
+bool sched_place_accepts(const struct sched_card *card,
+                         const struct sched_request *req);
+/* Percent of @card that @req needs; over 100: more than there is. */
+uint32_t sched_place_core(const struct sched_card *card,
+                          const struct sched_request *req);
+/* What is missing, in one sentence from the index: no card is looked at. */
+void sched_place_shortage(const struct sched_pool *pool,
+                          const struct sched_request *req, char *words, size_t size);
+
 /* Why one card was not (or would not be) chosen. */
 struct sched_reason {
     const struct sched_server *server;
@@ -55,6 +80,12 @@ struct sched_reasons {
 /* Look at every card and say what is in the way.  @chosen may be NULL. */
 void sched_place_explain(const struct sched_pool *pool, const struct sched_request *req,
                          const struct sched_decision *chosen,
+                         struct sched_reasons *ret);
+
+/* The same for a request that nothing fits, at the price of a grant: on a large pool
+ * only the first cards are looked at (`gpupool explain` looks at all). */
+#define SCHED_REFUSAL_REASONS 8
+void sched_place_refusal(const struct sched_pool *pool, const struct sched_request *req,
                          struct sched_reasons *ret);
 
 #endif

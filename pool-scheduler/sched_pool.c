@@ -53,8 +53,8 @@ sched_server_open(const struct sched_server *server)
 static bool
 card_givable(const struct sched_card *card)
 {
-    return card->present && sched_server_open(card->server) && card->core_given < 100 &&
-           card->slices < CTL_SLICES_PER_CARD_MAX;
+    return card->present && !card->hold && sched_server_open(card->server) &&
+           card->core_given < 100 && card->slices < CTL_SLICES_PER_CARD_MAX;
 }
 
 static struct gp_tree *
@@ -83,6 +83,52 @@ card_index(struct sched_pool *pool, struct sched_card *card)
     card->bucket = sched_card_free_core(card);
     gp_tree_insert(card_tree(pool, card), &card->by_fit, sched_card_free_memory(card),
                    low | card->serial);
+}
+
+static void
+freed_add(struct sched_pool *pool, struct sched_card *card)
+{
+    bool first = !pool->freed;
+
+    if (card->freed_next)
+        return;
+    card->freed_next = card; /* the last one */
+    if (first)
+        pool->freed = card;
+    else
+        pool->freed_last->freed_next = card;
+    pool->freed_last = card;
+    if (first && pool->on_freed)
+        pool->on_freed(pool->on_freed_arg);
+}
+
+struct sched_card *
+sched_pool_freed(struct sched_pool *pool)
+{
+    struct sched_card *card = pool->freed;
+
+    if (!card)
+        return NULL;
+    pool->freed = card->freed_next == card ? NULL : card->freed_next;
+    card->freed_next = NULL;
+    return card;
+}
+
+/* Only for a card that is about to be forgotten: the list has no way back. */
+static void
+freed_drop(struct sched_pool *pool, struct sched_card *card)
+{
+    struct sched_card *list = pool->freed, *next;
+
+    if (!card->freed_next)
+        return;
+    pool->freed = NULL;
+    for (; list; list = next) {
+        next = list->freed_next == list ? NULL : list->freed_next;
+        list->freed_next = NULL;
+        if (list != card)
+            freed_add(pool, list);
+    }
 }
 
 static void
@@ -144,6 +190,8 @@ sched_pool_server_update(struct sched_pool *pool, struct sched_server *server)
     for (unsigned i = 0; i < server->n_cards; i++) {
         card_unindex(pool, server->cards[i]);
         card_index(pool, server->cards[i]);
+        if (server->cards[i]->bucket || server->cards[i]->hold)
+            freed_add(pool, server->cards[i]);
     }
     server_index(pool, server);
 }
@@ -204,7 +252,7 @@ server_in_use(const struct sched_server *server)
     if (server->alive || server->conn)
         return true;
     for (unsigned i = 0; i < server->n_cards; i++)
-        if (server->cards[i]->slices)
+        if (server->cards[i]->slices || server->cards[i]->hold)
             return true;
     return false;
 }
@@ -224,6 +272,9 @@ sched_pool_server_remove(struct sched_pool *pool, struct sched_server *server)
         pool->servers_tail = at;
     for (unsigned i = 0; i < server->n_cards; i++) {
         gp_tree_remove(&pool->by_uuid, &server->cards[i]->by_uuid);
+        freed_drop(pool, server->cards[i]);
+        pool->core -= 100;
+        pool->memory -= server->cards[i]->facts.memory;
         free(server->cards[i]);
     }
     pool->n_cards -= server->n_cards;
@@ -259,14 +310,17 @@ card_forget_one(struct sched_pool *pool, struct sched_server *server)
     for (unsigned i = 0; i < server->n_cards; i++) {
         struct sched_card *card = server->cards[i];
 
-        if (card->present || card->slices)
+        if (card->present || card->slices || card->hold)
             continue;
         card_unindex(pool, card);
+        freed_drop(pool, card);
         gp_tree_remove(&pool->by_uuid, &card->by_uuid);
         memmove(&server->cards[i], &server->cards[i + 1],
                 (server->n_cards - i - 1) * sizeof(server->cards[0]));
         server->n_cards--;
         pool->n_cards--;
+        pool->core -= 100;
+        pool->memory -= card->facts.memory;
         free(card);
         return;
     }
@@ -295,6 +349,8 @@ card_add(struct sched_pool *pool, struct sched_server *server,
     gp_tree_insert(&pool->by_uuid, &card->by_uuid, key[0], key[1]);
     server->cards[server->n_cards++] = card;
     pool->n_cards++;
+    pool->core += 100;
+    pool->memory += facts->memory;
     *ret_card = card;
     return 0;
 }
@@ -315,6 +371,10 @@ card_move_away(struct sched_pool *pool, struct sched_card *card, struct gp_err *
                           "card %s still carries %u slices of sessions on server %s; "
                           "wait until their leases end, or start the server as %s",
                           uuid, card->slices, from->name, from->name);
+    if (card->hold)
+        return gp_err_set(err, -EEXIST,
+                          "card %s of server %s is kept for a request; try again", uuid,
+                          from->name);
     card->present = false;
     for (unsigned i = 0; i < from->n_cards; i++)
         if (from->cards[i] == card) { /* to the front: the one to be forgotten */
@@ -351,7 +411,9 @@ sched_pool_card_put(struct sched_pool *pool, struct sched_server *server,
             "hold on it",
             facts->index, server->name);
     card_unindex(pool, card); /* its key is about to change */
+    pool->memory += facts->memory - card->facts.memory;
     card->facts = *facts;
+    pool->most_tflops = gp_max(pool->most_tflops, facts->tflops);
     card->present = true;
     sched_pool_server_update(pool, server);
     *ret_card = card;
@@ -396,4 +458,15 @@ sched_pool_give(struct sched_pool *pool, struct sched_card *card, uint32_t core,
     card->slices--;
     card->in_space &= card->slices != 0;
     card_changed(pool, card);
+    freed_add(pool, card);
+}
+
+void
+sched_pool_hold(struct sched_pool *pool, struct sched_card *card, const void *hold)
+{
+    card_unindex(pool, card);
+    card->hold = hold;
+    card_changed(pool, card);
+    if (!hold)
+        freed_add(pool, card);
 }

@@ -21,6 +21,7 @@
 #include "ctl_limits.h"
 #include "gp_base.h"
 #include "gp_tree.h"
+#include "sched_where.h"
 #include "ticket.h"
 
 #include <stdint.h>
@@ -36,6 +37,7 @@ struct sched_card_facts {
     uint64_t memory;
     uint64_t reserved; /* kept back by the server, for people */
     uint32_t sms, cc_major, cc_minor, index;
+    uint32_t tflops; /* as the rules rate its model; 0: unknown */
 };
 
 /* A place in a circular list; the list's own is its head. */
@@ -56,6 +58,9 @@ struct sched_card {
     uint64_t used_bytes; /* as last reported */
     uint32_t busy_percent;
 
+    const void *hold; /* what room is kept for: for nothing else; NULL: for nothing */
+    struct sched_card *freed_next; /* in pool->freed; itself: the last one; NULL: not */
+
     struct gp_tree_node by_uuid, by_fit;
     unsigned bucket; /* its free core in the index; 0: not in it */
 };
@@ -63,8 +68,9 @@ struct sched_card {
 struct sched_server {
     char name[CTL_NAME_MAX];
     char endpoint[CTL_ENDPOINT_MAX];
-    char local[CTL_WORD_MAX]; /* "unix:/path" for clients on its host, or empty */
-    char rdma[CTL_RDMA_MAX];  /* addresses of its RDMA ports; not kept over restarts */
+    char local[CTL_WORD_MAX];      /* "unix:/path" for clients on its host, or empty */
+    char labels[SCHED_LABELS_MAX]; /* "rack=r1,zone=a", as the rules say */
+    char rdma[CTL_RDMA_MAX]; /* addresses of its RDMA ports; not kept over restarts */
     char version[CTL_WORD_MAX], driver[CTL_WORD_MAX];
     uint32_t driver_version, pid;
     uint64_t instance;
@@ -99,6 +105,12 @@ struct sched_pool {
     struct sched_server **servers_tail;
     unsigned n_servers, n_cards;
     uint32_t next_serial;
+    uint64_t core, memory; /* of all cards that are known */
+    uint32_t most_tflops;  /* of any card that ever was there */
+    /* Cards that may have more to give than before; sched_pool_freed() takes them. */
+    struct sched_card *freed, *freed_last;
+    void (*on_freed)(void *arg); /* the list is not empty any more; or NULL */
+    void *on_freed_arg;
     struct gp_tree by_uuid;
     struct gp_tree by_fit[SCHED_FITS];
     struct sched_link by_nth[TICKET_SLICES_MAX][101]; /* [n - 1][free core] */
@@ -154,6 +166,12 @@ sched_card_shares(const struct sched_card *card, bool in_space)
 {
     return !card->slices || card->in_space == in_space;
 }
+
+/* The next card that has more to give than when this was asked last, or NULL. */
+struct sched_card *sched_pool_freed(struct sched_pool *pool);
+/* Keep @card for @hold alone, or for nothing (NULL). */
+void sched_pool_hold(struct sched_pool *pool, struct sched_card *card,
+                     const void *hold);
 
 /* Give a part of @card away.  -ENOSPC when that is not there: never overcommits. */
 int sched_pool_take(struct sched_pool *pool, struct sched_card *card, uint32_t core,

@@ -18,6 +18,8 @@
 #include <stdint.h>
 
 struct gp_err;
+struct sched_avoid;
+struct sched_where;
 
 enum sched_placement {
     SCHED_BINPACK = 1, /* fill cards and servers that are in use already */
@@ -36,7 +38,9 @@ struct sched_request {
     bool has_uuid; /* only this card */
     uint8_t uuid[TICKET_UUID_SIZE];
     const char *server; /* only this server, or NULL; the caller's string */
-    bool span;          /* several servers, when no single one has all cards */
+    const struct sched_where *where; /* only such cards, or NULL; the caller's */
+    const struct sched_avoid *avoid; /* not these cards or servers, or NULL */
+    bool span; /* several servers, when no single one has all cards */
 };
 
 /* Apply the rules: @core, @memory, @cards, @core_limit as a user gives them (0 = not

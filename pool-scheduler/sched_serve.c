@@ -14,6 +14,7 @@
 #include "sched_ending.h"
 #include "sched_handle.h"
 #include "sched_rates.h"
+#include "sched_wait.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -143,6 +144,7 @@ sched_serve_end(struct sched_conn *conn)
     struct sched *sched = conn->sched;
 
     sched_commit_forget(conn);
+    sched_wait_end(conn);
     release_held(conn);
     while (conn->closing) {
         struct sched_session *session = conn->closing;
@@ -248,6 +250,9 @@ dispatch(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_WATCH_POOL:
         sched_handle_watch_pool(conn, id, req->watch_pool);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_QUEUE:
+        sched_handle_queue(conn, id, req->queue);
         return true;
     default:
         return false;

@@ -26,6 +26,7 @@ sched_sessions_fini(struct sched_sessions *set)
 
     while ((node = gp_tree_first(&set->by_id)))
         sched_session_free(set, container_of(node, struct sched_session, by_id));
+    sched_tenants_fini(&set->tenants);
 }
 
 /* ----------------------------------------------------------------- owners -- */
@@ -204,6 +205,67 @@ sched_session_attachments(const struct sched_session *session)
     return most;
 }
 
+struct sched_amount
+sched_decision_amount(const struct sched_decision *decision)
+{
+    struct sched_amount amount = {.cards = decision->n_slices};
+
+    for (uint32_t i = 0; i < decision->n_slices; i++) {
+        amount.core += decision->slices[i].core;
+        amount.memory += decision->slices[i].memory;
+    }
+    return amount;
+}
+
+static void
+charge(struct sched_sessions *set, struct sched_session *session)
+{
+    sched_tenant_charge(session->tenant, &session->amount);
+    if (set->on_charged)
+        set->on_charged(set->on_charged_arg, session->tenant, false);
+}
+
+static void
+uncharge(struct sched_sessions *set, struct sched_session *session)
+{
+    sched_tenant_uncharge(session->tenant, &session->amount);
+    if (set->on_charged)
+        set->on_charged(set->on_charged_arg, session->tenant, true);
+    sched_tenant_unref(&set->tenants, session->tenant);
+}
+
+void
+sched_sessions_set_rules(struct sched_sessions *set, const struct sched_rules *rules)
+{
+    struct sched_session *s = NULL;
+
+    while ((s = sched_sessions_next(set, s)))
+        uncharge(set, s);
+    set->tenants.rules = rules;
+    while ((s = sched_sessions_next(set, s))) {
+        s->tenant = sched_tenant_ref(&set->tenants, s->owner->name);
+        if (!s->tenant)
+            abort(); /* a few bytes: no state would be right without them */
+        charge(set, s);
+    }
+}
+
+/* Its time limit on the clock of leases. */
+static void
+set_time_limit(struct sched_session *session, uint64_t now_ns)
+{
+    uint64_t now_unix = gp_wall_ns() / GP_NS_PER_S;
+
+    session->ends_ns = UINT64_MAX;
+    if (!session->ends_unix)
+        return;
+    session->ends_ns =
+        now_ns +
+        (session->ends_unix - gp_min(session->ends_unix, now_unix)) * GP_NS_PER_S;
+    gp_str_copy(session->end_words, sizeof(session->end_words),
+                "its time limit is over");
+}
+
 static int
 session_fill(struct sched_sessions *set, struct sched_session *session,
              const struct sched_session_spec *spec)
@@ -231,8 +293,9 @@ session_fill(struct sched_sessions *set, struct sched_session *session,
     copy_printable(session->class_name, sizeof(session->class_name),
                    spec->class_name ? spec->class_name : "");
     session->ends_unix = spec->ends_unix;
+    session->tenant = sched_tenant_ref(&set->tenants, owner);
     session->owner = owner_ref(set, owner);
-    return session->owner ? 0 : -ENOMEM;
+    return session->owner && session->tenant ? 0 : -ENOMEM;
 }
 
 int
@@ -250,6 +313,7 @@ sched_sessions_add(struct sched_sessions *set, const struct sched_session_spec *
         r = slices_take(set, session, decision);
     if (r < 0) {
         owner_unref(set, session->owner);
+        sched_tenant_unref(&set->tenants, session->tenant);
         free(session);
         return r;
     }
@@ -258,7 +322,11 @@ sched_sessions_add(struct sched_sessions *set, const struct sched_session_spec *
     gp_tree_insert(&set->by_id, &session->by_id, session->id, 0);
     owner_link(session);
     parts_make(set, session);
-    session->lease_end_ns = now_ns + session->lease_ms * GP_NS_PER_MS;
+    session->amount = sched_decision_amount(decision);
+    charge(set, session);
+    set_time_limit(session, now_ns);
+    session->lease_end_ns =
+        gp_min(now_ns + session->lease_ms * GP_NS_PER_MS, session->ends_ns);
     gp_tree_insert(&set->by_lease, &session->by_lease, session->lease_end_ns,
                    session->id);
     *ret_session = session;
@@ -275,6 +343,7 @@ sched_session_free(struct sched_sessions *set, struct sched_session *session)
         gp_tree_remove(&set->by_server, &session->parts[i].by_server);
     slices_give(set, session);
     owner_unlink(session);
+    uncharge(set, session);
     owner_unref(set, session->owner);
     explicit_bzero(session->lease_key, sizeof(session->lease_key));
     free(session);
@@ -370,8 +439,21 @@ sched_session_lease(struct sched_sessions *set, struct sched_session *session,
                     uint64_t end_ns)
 {
     gp_tree_remove(&set->by_lease, &session->by_lease);
-    session->lease_end_ns = end_ns;
-    gp_tree_insert(&set->by_lease, &session->by_lease, end_ns, session->id);
+    session->lease_end_ns = gp_min(end_ns, session->ends_ns);
+    gp_tree_insert(&set->by_lease, &session->by_lease, session->lease_end_ns,
+                   session->id);
+}
+
+void
+sched_session_limit(struct sched_sessions *set, struct sched_session *session,
+                    uint64_t end_ns, const char *words)
+{
+    set_time_limit(session, gp_now_ns());
+    if (end_ns < session->ends_ns) {
+        session->ends_ns = end_ns;
+        gp_str_copy(session->end_words, sizeof(session->end_words), words);
+    }
+    sched_session_lease(set, session, session->lease_end_ns);
 }
 
 void

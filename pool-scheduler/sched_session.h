@@ -17,10 +17,12 @@
 #include "gp_base.h"
 #include "gp_tree.h"
 #include "sched_place.h"
+#include "sched_tenant.h"
 
 #include <stdint.h>
 
 struct sched_conn;
+struct sched_rules;
 struct sched_sessions;
 
 #define SCHED_CLASS_NAME_MAX 32 /* of a priority class, with the NUL */
@@ -66,6 +68,11 @@ struct sched_session {
     uint64_t opened_unix;
     char class_name[SCHED_CLASS_NAME_MAX]; /* its priority class */
     uint64_t ends_unix;                    /* its time limit; 0: none */
+    uint64_t ends_ns;   /* no lease goes beyond it: that limit, or its preemption */
+    char end_words[96]; /* why it ends then */
+    const void *preempted_by; /* the waiter that it is to make room for; or NULL */
+    struct sched_tenant *tenant;
+    struct sched_amount amount; /* charged to it */
     bool bound; /* its tickets are good for who has the secret of @client_key only */
     uint8_t client_key[TICKET_CLIENT_KEY_SIZE];
     struct sched_slice slices[TICKET_SLICES_MAX];
@@ -137,7 +144,17 @@ struct sched_sessions {
     struct sched_pool *pool;
     struct gp_tree by_id, by_lease, by_server, owners;
     uint64_t next_id;
+    struct sched_tenants tenants;
+    /* A tenant holds more (or, @less, less) than before; or NULL. */
+    void (*on_charged)(void *arg, struct sched_tenant *tenant, bool less);
+    void *on_charged_arg;
 };
+
+/* What slices are, for quotas. */
+struct sched_amount sched_decision_amount(const struct sched_decision *decision);
+/* The rules have changed: every session belongs to the tenant that they name now. */
+void sched_sessions_set_rules(struct sched_sessions *set,
+                              const struct sched_rules *rules);
 
 void sched_sessions_init(struct sched_sessions *set, struct sched_pool *pool);
 void sched_sessions_fini(struct sched_sessions *set);
@@ -191,7 +208,10 @@ void sched_session_used(struct sched_session *session, uint32_t i,
                         const struct sched_use *use, uint64_t now_ns);
 void sched_session_unused(struct sched_part *part);
 
-/* Move the end of the lease.  Only while open. */
+/* It ends at @end_ns at the latest, for @words; UINT64_MAX: only at its time limit. */
+void sched_session_limit(struct sched_sessions *set, struct sched_session *session,
+                         uint64_t end_ns, const char *words);
+/* Move the end of the lease, within its limits.  Only while open. */
 void sched_session_lease(struct sched_sessions *set, struct sched_session *session,
                          uint64_t end_ns);
 /* Open -> closing. */

@@ -29,7 +29,10 @@ struct sched_conn;
 struct sched_kube;
 struct gp_metrics;
 struct sched_pod;
+struct sched_rules;
 struct sched_store;
+struct sched_wait;
+struct sched_waits;
 struct ticket_key;
 
 /* A token that only the server of this name may show. */
@@ -59,6 +62,7 @@ struct sched_config {
     const char *key_file;       /* NULL: in the state directory */
     const char *metrics_listen; /* NULL: none */
     const char *ready_file;     /* NULL: none */
+    const char *rules;          /* file; NULL: none, see sched_rules.h */
     const char *local;          /* "unix:/path"; NULL: STATE_DIR/scheduler.sock */
     char *tokens[SCHED_ROLES];  /* NULL: none, see sched_auth.h */
     struct sched_server_token *server_tokens; /* beside the shared one */
@@ -80,6 +84,7 @@ struct sched_config {
 };
 
 struct sched_counters {
+    uint64_t waited, gave_up, preempted; /* for room; while waiting; for others */
     uint64_t opened, refused, closed, expired, lost_connections, bad_requests;
 };
 
@@ -96,7 +101,9 @@ struct sched {
     struct sched_pool *pool;
     struct sched_sessions sessions;
     struct sched_store *store;
-    struct { /* sched_commit.h */
+    struct sched_rules *rules;
+    struct sched_waits *waits; /* sched_wait.h */
+    struct {                   /* sched_commit.h */
         struct gp_loop_timer timer;
         struct sched_session *first, **end;          /* opens that wait, oldest first */
         struct sched_answer *answers, **answers_end; /* other answers that wait */
@@ -145,6 +152,7 @@ struct sched_conn {
     struct sched_session *held;    /* end soon after this connection */
     struct sched_session *opening; /* until the commit; sched_commit.h */
     unsigned n_answers;            /* that wait for one; sched_commit.h */
+    struct sched_wait *waiting;    /* its open request waits for room; sched_wait.c's */
     struct sched_session *closing; /* closes that wait for their server */
     struct {
         uint32_t request, servers; /* request 0: not waiting */

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched_where.h"
+
+#include "gp_err.h"
+#include "gp_str.h"
+#include "sched_pool.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool
+label_char(char c)
+{
+    return isalnum((unsigned char)c) || strchr("._-/", c);
+}
+
+static int
+check_label(const char *label, struct gp_err *err)
+{
+    size_t name = 0, op, value;
+
+    while (label[name] && label_char(label[name]))
+        name++;
+    op = label[name] == '!' ? 1 : 0;
+    value = name + op + 1;
+    if (!name || label[name + op] != '=' || !label[value])
+        return gp_err_set(err, -EINVAL,
+                          "label %.80s: NAME=VALUE or NAME!=VALUE is wanted", label);
+    for (const char *p = label + value; *p; p++)
+        if (!label_char(*p))
+            return gp_err_set(err, -EINVAL,
+                              "label %.80s: letters, digits and . _ - / are allowed",
+                              label);
+    return 0;
+}
+
+int
+sched_where_add_label(struct sched_where *where, const char *label, struct gp_err *err)
+{
+    size_t at = strlen(where->labels), len = strlen(label);
+    int r = check_label(label, err);
+
+    if (r < 0)
+        return r;
+    if (at + len + 2 > sizeof(where->labels))
+        return gp_err_set(err, -EINVAL, "the labels are longer than %zu characters",
+                          sizeof(where->labels) - 1);
+    snprintf(where->labels + at, sizeof(where->labels) - at, "%s%s", at ? "," : "",
+             label);
+    return 0;
+}
+
+/* Is "NAME=VALUE", @len bytes, among @labels? */
+static bool
+has_label(const char *labels, const char *name, size_t name_len, const char *value,
+          size_t value_len)
+{
+    while (*labels) {
+        size_t len = strcspn(labels, ",");
+
+        if (len == name_len + 1 + value_len && labels[name_len] == '=' &&
+            !memcmp(labels, name, name_len) &&
+            !memcmp(labels + name_len + 1, value, value_len))
+            return true;
+        labels += len + (labels[len] == ',');
+    }
+    return false;
+}
+
+/* The first of the wanted labels that does not hold, or NULL. */
+static const char *
+missing_label(const char *wanted, const char *labels)
+{
+    while (*wanted) {
+        size_t len = strcspn(wanted, ","), name = strcspn(wanted, "!=");
+        bool negated = wanted[name] == '!';
+        size_t value = name + negated + 1;
+
+        if (has_label(labels, wanted, name, wanted + value, len - value) == negated)
+            return wanted;
+        wanted += len + (wanted[len] == ',');
+    }
+    return NULL;
+}
+
+bool
+sched_where_labels(const struct sched_where *where, const char *labels)
+{
+    return !*where->labels || !missing_label(where->labels, labels);
+}
+
+bool
+sched_where_card(const struct sched_where *where, const struct sched_card_facts *facts)
+{
+    return (!where->cc_min ||
+            facts->cc_major * 100 + facts->cc_minor >= where->cc_min) &&
+           (!*where->model || !fnmatch(where->model, facts->name, FNM_CASEFOLD)) &&
+           (!where->tflops || facts->tflops);
+}
+
+bool
+sched_where_words(const struct sched_where *where, const char *labels,
+                  const struct sched_card_facts *facts, char *words, size_t size)
+{
+    const char *label = missing_label(where->labels, labels);
+
+    if (label)
+        snprintf(words, size, "label: %.*s is wanted, the server has %.80s",
+                 (int)strcspn(label, ","), label, *labels ? labels : "no labels");
+    else if (*where->model && fnmatch(where->model, facts->name, FNM_CASEFOLD))
+        snprintf(words, size, "model: it is a %.60s, %s is wanted", facts->name,
+                 where->model);
+    else if (where->cc_min && facts->cc_major * 100 + facts->cc_minor < where->cc_min)
+        snprintf(words, size, "compute capability: it has %u.%u, %u.%u is wanted",
+                 facts->cc_major, facts->cc_minor, where->cc_min / 100,
+                 where->cc_min % 100);
+    else if (where->tflops && !facts->tflops)
+        snprintf(words, size,
+                 "speed: nobody has said how many TFLOPS a %.60s does ([model] in the "
+                 "rules)",
+                 facts->name);
+    else
+        return false;
+    return true;
+}

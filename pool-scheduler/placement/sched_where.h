@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which cards a request accepts, by what they are: labels of their server, model,
+ * compute capability, speed.
+ *
+ * A plain value without pointers; bytes that are not used are zero, so that two of them
+ * can be compared with memcmp().  No allocation, no thread.
+ */
+#ifndef SCHED_WHERE_H
+#define SCHED_WHERE_H
+
+#include "gp_base.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct gp_err;
+struct sched_card_facts;
+
+#define SCHED_LABELS_MAX 256 /* of a server, or of a request: text, with the NUL */
+#define SCHED_MODEL_MAX 64
+
+struct sched_where {
+    uint32_t cc_min;             /* 100 * major + minor; 0: any */
+    uint32_t tflops;             /* of the slice: core follows from it; 0: core says */
+    char model[SCHED_MODEL_MAX]; /* pattern of the card's name; "": any */
+    char labels[SCHED_LABELS_MAX]; /* "rack=r1,zone!=b": all must hold; "": any */
+};
+
+/* Add "NAME=VALUE" or "NAME!=VALUE".  -EINVAL with words. */
+int sched_where_add_label(struct sched_where *where, const char *label,
+                          struct gp_err *err);
+static inline bool
+sched_where_any(const struct sched_where *where)
+{
+    return !where ||
+           (!where->cc_min && !where->tflops && !*where->model && !*where->labels);
+}
+/* Do the labels of a server, "a=b,c=d", satisfy it? */
+bool sched_where_labels(const struct sched_where *where, const char *labels);
+bool sched_where_card(const struct sched_where *where,
+                      const struct sched_card_facts *facts);
+/* What is not satisfied, in words; false: nothing. */
+bool sched_where_words(const struct sched_where *where, const char *labels,
+                       const struct sched_card_facts *facts, char *words, size_t size);
+
+#endif

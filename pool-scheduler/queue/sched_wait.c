@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched_wait.h"
+
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "sched_commit.h"
+#include "sched_conn.h"
+#include "sched_rules.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Waiters that are asked for each tick though nothing came free for them. */
+#define SWEEP_EACH_TICK 16
+
+/* ------------------------------------------------------------- what came free -- */
+
+static void
+on_turn_end(struct gp_loop_timer *timer)
+{
+    struct sched_waits *waits = container_of(timer, struct sched_waits, timer);
+
+    sched_wait_serve(waits->queue.arg);
+}
+
+static void
+serve_soon(struct sched *sched)
+{
+    struct sched_waits *waits = sched->waits;
+
+    if (sched->loop && !waits->serving && !waits->timer.loop)
+        gp_loop_timer_set(sched->loop, &waits->timer, 0, on_turn_end);
+}
+
+static void
+on_card_freed(void *arg)
+{
+    serve_soon(arg);
+}
+
+static bool
+has_quota(const struct sched_tenant *tenant)
+{
+    return tenant->limit.core || tenant->limit.memory || tenant->limit.cards;
+}
+
+/* What a tenant holds has changed, and so has its place in the queue. */
+static void
+on_charged(void *arg, struct sched_tenant *tenant, bool less)
+{
+    struct sched *sched = arg;
+    struct sched_waits *waits = sched->waits;
+
+    if (!tenant->lines)
+        return;
+    sched_queue_tenant_changed(&waits->queue, tenant);
+    if (!less || tenant->freed || !has_quota(tenant))
+        return;
+    tenant->freed = true;
+    tenant->refs++; /* of the list */
+    tenant->freed_next = waits->freed;
+    waits->freed = tenant;
+    serve_soon(sched);
+}
+
+static struct sched_tenant *
+next_freed(struct sched_waits *waits)
+{
+    struct sched_tenant *tenant = waits->freed;
+
+    if (!tenant)
+        return NULL;
+    waits->freed = tenant->freed_next;
+    tenant->freed_next = NULL;
+    tenant->freed = false;
+    return tenant; /* with its reference */
+}
+
+/* ------------------------------------------------------------------ lifetime -- */
+
+static int
+place(void *arg, const struct sched_waiter *waiter, struct sched_decision *ret)
+{
+    const struct sched_wait *wait =
+        container_of((struct sched_waiter *)waiter, struct sched_wait, waiter);
+
+    if (waiter->tenant->kept_for && waiter->tenant->kept_for != wait)
+        return -ENOSPC;
+    return sched_open_place(arg, &wait->open, waiter->tenant, ret, NULL, 0) < 0
+               ? -ENOSPC
+               : 0;
+}
+
+int
+sched_waits_init(struct sched *sched)
+{
+    struct sched_waits *waits = calloc(1, sizeof(*waits));
+
+    if (!waits)
+        return -ENOMEM;
+    sched->waits = waits;
+    sched_queue_init(&waits->queue, sched->pool, &sched->sessions.tenants);
+    waits->queue.place = place;
+    waits->queue.arg = sched;
+    sched->pool->on_freed = on_card_freed;
+    sched->pool->on_freed_arg = sched;
+    sched->sessions.on_charged = on_charged;
+    sched->sessions.on_charged_arg = sched;
+    return 0;
+}
+
+/* The connections are gone already, and with them everybody who waited. */
+void
+sched_waits_fini(struct sched *sched)
+{
+    struct sched_waits *waits = sched->waits;
+    struct sched_tenant *tenant;
+
+    if (!waits)
+        return;
+    gp_loop_timer_del(&waits->timer);
+    while ((tenant = next_freed(waits)))
+        sched_tenant_unref(&sched->sessions.tenants, tenant);
+    sched->pool->on_freed = NULL;
+    sched->sessions.on_charged = NULL;
+    sched_queue_fini(&waits->queue);
+    free(waits);
+    sched->waits = NULL;
+}
+
+void
+sched_wait_drop(struct sched_wait *wait)
+{
+    struct sched *sched = wait->sched;
+
+    sched_wait_release(wait);
+    if (wait->by_deadline.key[0])
+        gp_tree_remove(&sched->waits->by_deadline, &wait->by_deadline);
+    sched_queue_remove(&sched->waits->queue, &wait->waiter);
+    if (wait->waiter.tenant && wait->waiter.tenant->kept_for == wait)
+        wait->waiter.tenant->kept_for = NULL;
+    sched_tenant_unref(&sched->sessions.tenants, wait->waiter.tenant);
+    if (wait->conn)
+        wait->conn->waiting = NULL;
+    free(wait);
+}
+
+/* A client whose host died would keep its place until the system's own limits. */
+static void
+watch_link(struct sched_conn *conn)
+{
+    int fd = conn->msg.src.fd, on = 1, idle = 20, pause = 10, probes = 3;
+
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &pause, sizeof(pause));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
+/* The request outlives its message. */
+static void
+copy_open(struct sched_wait *wait, const struct sched_open *open)
+{
+    wait->open = *open;
+    gp_str_copy(wait->owner, sizeof(wait->owner), open->spec.owner);
+    gp_str_copy(wait->program, sizeof(wait->program), open->spec.program);
+    gp_str_copy(wait->class_name, sizeof(wait->class_name), open->class->name);
+    gp_str_copy(wait->server, sizeof(wait->server),
+                open->req.server ? open->req.server : "");
+    wait->open.spec.owner = wait->owner;
+    wait->open.spec.program = wait->program;
+    wait->open.spec.class_name = wait->class_name;
+    wait->open.req.server = *wait->server ? wait->server : NULL;
+    wait->open.req.where = sched_where_any(&open->where) ? NULL : &wait->open.where;
+    wait->open.req.avoid = NULL; /* found out at each try */
+}
+
+/* The pool that shares are parts of. */
+static void
+renew_total(struct sched *sched)
+{
+    struct sched_amount *total = &sched->sessions.tenants.total, now = {0};
+    struct sched_waiter *w;
+
+    now.core = sched->pool->core;
+    now.memory = sched->pool->memory;
+    if (now.core == total->core && now.memory == total->memory)
+        return;
+    *total = now;
+    for (w = sched_queue_oldest(&sched->waits->queue); w;
+         w = sched_queue_younger(&sched->waits->queue, w))
+        sched_queue_tenant_changed(&sched->waits->queue, w->tenant);
+}
+
+static int
+enter(struct sched_wait *wait, const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err)
+{
+    struct sched *sched = wait->sched;
+    struct sched_waiter *waiter = &wait->waiter;
+    uint64_t back;
+    int r;
+
+    waiter->req = wait->open.req;
+    waiter->priority = wait->open.class->value;
+    waiter->amount = sched_open_amount(&wait->open);
+    waiter->arrived = gp_wall_ns();
+    waiter->tenant = sched_tenant_ref(&sched->sessions.tenants, wait->owner);
+    if (!waiter->tenant)
+        return -ENOMEM;
+    back = sched_place_check(wait, msg->place.data, msg->place.len);
+    if (back)
+        waiter->arrived = gp_min(waiter->arrived, back);
+    r = sched_queue_add(&sched->waits->queue, waiter, err);
+    if (r < 0 || !msg->wait_ms)
+        return r;
+    gp_tree_insert(&sched->waits->by_deadline, &wait->by_deadline,
+                   wait->since_ns + msg->wait_ms * GP_NS_PER_MS, waiter->serial);
+    return 0;
+}
+
+int
+sched_wait_add(struct sched_conn *conn, uint32_t id, const struct sched_open *open,
+               const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err)
+{
+    struct sched *sched = conn->sched;
+    struct sched_wait *wait = calloc(1, sizeof(*wait));
+    int r;
+
+    if (!wait)
+        return -ENOMEM;
+    wait->sched = sched;
+    wait->request = id;
+    wait->since_ns = gp_now_ns();
+    renew_total(sched);
+    copy_open(wait, open);
+    r = enter(wait, msg, err);
+    if (r < 0) {
+        sched_wait_drop(wait);
+        return r;
+    }
+    wait->conn = conn;
+    conn->waiting = wait;
+    sched->counters.waited++;
+    watch_link(conn);
+    sched_conn_touch(conn);
+    gp_log_info("queue", "%s: %s waits, %u before it", conn->peer, wait->owner,
+                sched_queue_ahead(&sched->waits->queue, &wait->waiter));
+    sched_wait_tell(wait, wait->since_ns);
+    return 0;
+}
+
+void
+sched_wait_end(struct sched_conn *conn)
+{
+    if (!conn->waiting)
+        return;
+    conn->sched->counters.gave_up++;
+    gp_log_info("queue", "%s: does not wait any more", conn->peer);
+    sched_wait_drop(conn->waiting);
+}
+
+/* --------------------------------------------------------------------- serve -- */
+
+static void
+refuse(struct sched_wait *wait, Gpupool__Ctl__CtlCode code, const char *words)
+{
+    struct sched_conn *conn = wait->conn;
+    uint32_t request = wait->request;
+
+    wait->sched->counters.refused++;
+    sched_wait_drop(wait);
+    sched_conn_refuse(conn, request, code, words, NULL);
+    sched_conn_touch(conn);
+}
+
+static void
+serve(struct sched_wait *wait, const struct sched_decision *decision)
+{
+    struct sched *sched = wait->sched;
+    struct sched_waits *waits = sched->waits;
+    struct sched_conn *conn = wait->conn;
+    struct sched_open open = wait->open;
+    struct sched_session *session;
+    uint32_t request = wait->request;
+    struct gp_err err = {0};
+    int r;
+
+    sched_queue_remove(&waits->queue, &wait->waiter);
+    sched_wait_release(wait); /* or its own cards could not be taken */
+    r = sched_open_take(sched, &open, decision, &session, &err);
+    if (r < 0) {
+        refuse(wait, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL, gp_err_msg(&err, r));
+        return;
+    }
+    waits->served_ns[waits->n_served++ % SCHED_SERVED_MAX] = gp_now_ns();
+    gp_log_info("queue", "%s: served after %" PRIu64 " ms", session->name,
+                (gp_now_ns() - wait->since_ns) / GP_NS_PER_MS);
+    sched_wait_drop(wait);
+    sched_commit_open(conn, request, session, open.hold);
+}
+
+/* For whom a card is kept, that card counts first. */
+static void
+serve_held(struct sched_wait *wait)
+{
+    struct sched_decision decision;
+    struct sched_amount amount;
+
+    if (sched_place_held(wait->target.cards, wait->target.n, &wait->open.req,
+                         &decision) < 0)
+        return;
+    amount = sched_decision_amount(&decision);
+    if (!sched_tenant_check(wait->waiter.tenant, &amount, NULL, 0))
+        serve(wait, &decision);
+}
+
+static struct sched_wait *
+wait_of(struct sched_waiter *waiter)
+{
+    return waiter ? container_of(waiter, struct sched_wait, waiter) : NULL;
+}
+
+static void
+serve_card(struct sched *sched, struct sched_card *card)
+{
+    struct sched_queue *queue = &sched->waits->queue;
+    struct sched_decision decision;
+    struct sched_waiter *waiter;
+
+    for (unsigned i = 0; card->hold && i < sched->waits->n_holds; i++)
+        if (sched->waits->holds[i] == card->hold) {
+            serve_held(sched->waits->holds[i]);
+            return; /* what it leaves is a change of its own */
+        }
+    while (queue->n && (waiter = sched_queue_serve_card(queue, card, &decision)))
+        serve(wait_of(waiter), &decision);
+}
+
+static void
+serve_tenant(struct sched *sched, struct sched_tenant *tenant)
+{
+    struct sched_decision decision;
+    struct sched_waiter *waiter;
+
+    for (unsigned i = 0; i < sched->waits->n_holds; i++)
+        if (sched->waits->holds[i]->waiter.tenant == tenant) {
+            serve_held(sched->waits->holds[i]);
+            break;
+        }
+    while (tenant->lines &&
+           (waiter = sched_queue_serve_tenant(&sched->waits->queue, tenant, &decision)))
+        serve(wait_of(waiter), &decision);
+}
+
+void
+sched_wait_serve(struct sched *sched)
+{
+    struct sched_waits *waits = sched->waits;
+    struct sched_tenant *tenant;
+    struct sched_card *card;
+
+    gp_loop_timer_del(&waits->timer);
+    if (waits->serving)
+        return;
+    waits->serving = true;
+    do {
+        while ((card = sched_pool_freed(sched->pool)))
+            serve_card(sched, card);
+        tenant = next_freed(waits);
+        if (tenant) {
+            serve_tenant(sched, tenant);
+            sched_tenant_unref(&sched->sessions.tenants, tenant);
+        }
+    } while (tenant || sched->pool->freed);
+    waits->serving = false;
+}
+
+bool
+sched_wait_blocked(const struct sched *sched, const struct sched_tenant *tenant)
+{
+    (void)sched;
+    return tenant->kept_for != NULL;
+}
+
+/* ---------------------------------------------------------------------- time -- */
+
+static void
+expire(struct sched *sched, uint64_t now)
+{
+    struct gp_tree_node *node;
+
+    while ((node = gp_tree_first(&sched->waits->by_deadline)) && node->key[0] <= now) {
+        struct sched_wait *wait = container_of(node, struct sched_wait, by_deadline);
+        char reason[256], words[320];
+
+        sched_wait_reason(wait, reason, sizeof(reason));
+        snprintf(words, sizeof(words), "the time to wait is over: %s", reason);
+        refuse(wait, GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, words);
+    }
+}
+
+void
+sched_wait_tick(struct sched *sched, uint64_t now)
+{
+    struct sched_waits *waits = sched->waits;
+    struct sched_decision decision;
+    struct sched_waiter *waiter;
+
+    renew_total(sched);
+    expire(sched, now);
+    waiter = sched_queue_sweep(&waits->queue, SWEEP_EACH_TICK, &decision);
+    if (waiter)
+        serve(wait_of(waiter), &decision);
+    sched_wait_serve(sched);
+    sched_wait_holds(sched, now);
+    sched_wait_news(sched, now);
+}
+
+/* --------------------------------------------------------------------- rules -- */
+
+void
+sched_wait_rules_changed(struct sched *sched)
+{
+    struct sched_queue *queue = &sched->waits->queue;
+
+    for (struct sched_conn *conn = sched->conns; conn; conn = conn->next) {
+        struct sched_wait *wait = conn->waiting;
+        const struct sched_class *class;
+        struct sched_tenant *old;
+
+        if (!wait)
+            continue;
+        old = wait->waiter.tenant;
+        sched_queue_remove(queue, &wait->waiter);
+        class = sched_rules_class(sched->rules, wait->class_name);
+        wait->open.class = class ? class : sched_rules_class(sched->rules, "");
+        wait->waiter.priority = wait->open.class->value;
+        if (old->kept_for == wait)
+            old->kept_for = NULL;
+        wait->waiter.tenant = sched_tenant_ref(&sched->sessions.tenants, wait->owner);
+        sched_tenant_unref(&sched->sessions.tenants, old);
+        wait->waiter.req = wait->open.req;
+        if (!wait->waiter.tenant || sched_queue_add(queue, &wait->waiter, NULL) < 0)
+            refuse(wait, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
+                   "the rules of the pool have changed; wait again");
+    }
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Open requests that wait for room: who is told what, and what serves them.
+ *
+ * Joins the queue (sched_queue.h, which decides about order only) to connections,
+ * sessions, and the clock.  A waiting request belongs to its connection: it leaves the
+ * queue when the connection ends.  Event loop thread only.
+ *
+ * The queue itself is not on disk.  Each CtlQueued has the place in it, signed by the
+ * scheduler's key, and clients that come back with it after a restart have their old
+ * place; so nothing has to be written while thousands wait.
+ *
+ * Served at the end of each turn of the event loop in which cards or quotas came free
+ * (sched_wait_serve()); sched_wait_tick() does what takes time: reservations,
+ * preemption, news for those who wait.
+ */
+#ifndef SCHED_WAIT_H
+#define SCHED_WAIT_H
+
+#include "control.pb-c.h"
+#include "gp_loop.h"
+#include "gp_tree.h"
+#include "sched_hold.h"
+#include "sched_open.h"
+#include "sched_queue.h"
+#include "ticket_key.h"
+
+struct gp_err;
+struct sched;
+struct sched_conn;
+struct sched_reasons;
+struct sched_session;
+
+/* Requests for which cards are kept: each keeps room from others. */
+#define SCHED_HOLDS_MAX 16
+/* Served lately, to tell how fast the queue moves. */
+#define SCHED_SERVED_MAX 32
+
+/* One request that waits; owned by its connection. */
+struct sched_wait {
+    struct sched_waiter waiter;
+    struct sched *sched;
+    struct sched_conn *conn;
+    uint32_t request;
+    struct sched_open open; /* its strings are those below */
+    char owner[CTL_OWNER_MAX], program[CTL_WORD_MAX], class_name[SCHED_CLASS_NAME_MAX];
+    char server[CTL_NAME_MAX];
+    uint64_t since_ns, told_ns; /* on the clock of leases */
+    uint32_t told_position;
+    struct gp_tree_node by_deadline; /* key 0: no deadline */
+    struct sched_target target;      /* cards kept for it; n 0: none */
+    uint64_t victims[TICKET_SLICES_MAX * CTL_SLICES_PER_CARD_MAX]; /* session ids */
+    unsigned n_victims;
+};
+
+struct sched_waits {
+    struct sched_queue queue;
+    struct gp_loop_timer timer; /* armed: something came free this turn */
+    struct sched_tenant *freed; /* whose quotas leave more than before, a list */
+    struct sched_wait *holds[SCHED_HOLDS_MAX];
+    unsigned n_holds;
+    struct gp_tree by_deadline;
+    uint64_t served_ns[SCHED_SERVED_MAX];
+    uint64_t n_served, told[2], aged[2]; /* where the rounds go on */
+    bool serving;
+};
+
+int sched_waits_init(struct sched *sched);
+void sched_waits_fini(struct sched *sched);
+
+/* The request @id of @conn waits from now on.  -errno: it does not, with words. */
+int sched_wait_add(struct sched_conn *conn, uint32_t id, const struct sched_open *open,
+                   const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err);
+/* @conn goes. */
+void sched_wait_end(struct sched_conn *conn);
+/* Whoever waits and fits now is served. */
+void sched_wait_serve(struct sched *sched);
+/* May @open go before those who wait?  Not if its tenant's quota is kept for one. */
+bool sched_wait_blocked(const struct sched *sched, const struct sched_tenant *tenant);
+void sched_wait_tick(struct sched *sched, uint64_t now);
+/* What would have to end, in words; "": nothing would help. */
+void sched_wait_explain(const struct sched *sched, const struct sched_open *open,
+                        char *words, size_t size);
+/* Tell who holds a session, if he is connected, that it ends in @ms; 0: that it does
+ * not, after all. */
+void sched_wait_notify(const struct sched_session *session, const char *words,
+                       uint32_t ms);
+/* Look at the rules again: tenants, classes, labels. */
+void sched_wait_rules_changed(struct sched *sched);
+
+/* Between the files of this module. */
+/* Keep no cards for it any more, and end nothing for it. */
+void sched_wait_release(struct sched_wait *wait);
+/* Tell its client its position, the reason, an estimate. */
+void sched_wait_tell(struct sched_wait *wait, uint64_t now);
+void sched_wait_news(struct sched *sched, uint64_t now);
+void sched_wait_holds(struct sched *sched, uint64_t now);
+/* It was placed or is gone: what holds it goes too; the object is freed. */
+void sched_wait_drop(struct sched_wait *wait);
+/* Why it waits. */
+void sched_wait_reason(const struct sched_wait *wait, char *words, size_t size);
+/* Until it is served.  False: unknown. */
+bool sched_wait_estimate(const struct sched_wait *wait, uint32_t ahead, uint64_t now,
+                         uint64_t *ret_ms);
+/* The place in the queue as bytes for the client. */
+#define SCHED_PLACE_SIZE (16 + TICKET_SIG_SIZE)
+int sched_place_sign(const struct sched_wait *wait, uint8_t ret[SCHED_PLACE_SIZE]);
+/* The arrival that @place proves for this request; 0: none. */
+uint64_t sched_place_check(const struct sched_wait *wait, const void *place,
+                           size_t size);
+/* What has to end for a request of @open that could be placed on @target's cards; with
+ * @class, of the preemptible sessions of lower classes only.  Returns how many. */
+unsigned sched_wait_victims(const struct sched *sched, const struct sched_open *open,
+                            const struct sched_target *target, bool preempt,
+                            struct sched_session **ret, unsigned most);
+/* Cards on which @open could be placed if others ended. */
+int sched_wait_target(const struct sched *sched, const struct sched_open *open,
+                      bool preempt, struct sched_target *ret);
+
+/* A CtlQueueQuery. */
+void sched_handle_queue(struct sched_conn *conn, uint32_t id,
+                        const Gpupool__Ctl__CtlQueueQuery *msg);
+
+#endif

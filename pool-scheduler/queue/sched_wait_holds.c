@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Room that is kept for requests that wait long, and sessions that end to make room
+ * (preemption).
+ */
+#include "gp_audit.h"
+#include "gp_hash.h"
+#include "gp_log.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "sched_conn.h"
+#include "sched_rules.h"
+#include "sched_wait.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Old requests that are looked at each tick, and choices of cards, which cost most. */
+#define AGED_EACH_TICK 64
+#define CHOICES_EACH_TICK 2
+
+/* ----------------------------------------------------------------- preemptible -- */
+
+static const struct sched_class *
+class_of(const struct sched *sched, const struct sched_session *session)
+{
+    const struct sched_class *class =
+        sched_rules_class(sched->rules, session->class_name);
+
+    return class ? class : sched_rules_class(sched->rules, "");
+}
+
+struct preempting {
+    const struct sched *sched;
+    const struct sched_class *class; /* for whom; NULL: whatever it is may end */
+};
+
+static bool
+may_end(const struct preempting *p, const struct sched_session *session)
+{
+    const struct sched_class *class;
+
+    if (session->closing || session->pending || session->preempted_by)
+        return false;
+    if (!p->class)
+        return true;
+    class = class_of(p->sched, session);
+    return class->preemptible && class->value < p->class->value;
+}
+
+/* What the sessions on @card that may end hold of it. */
+static void
+room_on(void *arg, const struct sched_card *card, uint32_t *core, uint64_t *memory)
+{
+    const struct preempting *p = arg;
+    const struct sched_part *part = NULL;
+
+    *core = 0;
+    *memory = 0;
+    if (!card->slices)
+        return;
+    while ((part = sched_sessions_next_on(&p->sched->sessions, card->server, part))) {
+        const struct sched_session *session = part->session;
+
+        if (!may_end(p, session))
+            continue;
+        for (uint32_t i = part->first; i < part->first + part->n_slices; i++) {
+            if (session->slices[i].card != card)
+                continue;
+            *core += session->slices[i].core;
+            *memory += session->slices[i].memory;
+        }
+    }
+}
+
+int
+sched_wait_target(const struct sched *sched, const struct sched_open *open,
+                  bool preempt, struct sched_target *ret)
+{
+    struct preempting p = {.sched = sched, .class = open->class};
+
+    return sched_hold_choose(sched->pool, &open->req, gp_hash_u64(gp_now_ns()),
+                             preempt ? room_on : NULL, &p, ret);
+}
+
+/* Lower classes first, then the youngest, which has lost least. */
+static bool
+ends_before(const struct sched *sched, const struct sched_session *a,
+            const struct sched_session *b)
+{
+    uint32_t va = class_of(sched, a)->value, vb = class_of(sched, b)->value;
+
+    return va != vb ? va < vb : a->opened_unix > b->opened_unix;
+}
+
+static bool
+listed(struct sched_session *const *list, unsigned n, const struct sched_session *s)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (list[i] == s)
+            return true;
+    return false;
+}
+
+static bool
+slice_on(const struct sched_session *session, const struct sched_card *card,
+         uint32_t *core, uint64_t *memory)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < session->n_slices; i++)
+        if (session->slices[i].card == card) {
+            *core += session->slices[i].core;
+            *memory += session->slices[i].memory;
+            found = true;
+        }
+    return found;
+}
+
+/* Add sessions of @card to the list until the request would fit there. */
+static unsigned
+victims_on(const struct preempting *p, const struct sched_open *open,
+           const struct sched_card *card, struct sched_session **list, unsigned n,
+           unsigned most)
+{
+    uint32_t core = sched_card_free_core(card), slices = 0;
+    uint64_t memory = sched_card_free_memory(card);
+
+    for (unsigned i = 0; i < n; i++)
+        slices += slice_on(list[i], card, &core, &memory);
+    while (n < most) {
+        bool shares =
+            sched_card_shares(card, open->req.in_space) || slices == card->slices;
+        struct sched_session *best = NULL;
+        struct sched_part *part = NULL;
+        uint32_t some = 0;
+        uint64_t more = 0;
+
+        if (shares && core >= sched_place_core(card, &open->req) &&
+            memory >= open->req.memory)
+            break;
+        while (
+            (part = sched_sessions_next_on(&p->sched->sessions, card->server, part))) {
+            if (may_end(p, part->session) && !listed(list, n, part->session) &&
+                slice_on(part->session, card, &some, &more) &&
+                (!best || ends_before(p->sched, part->session, best)))
+                best = part->session;
+        }
+        if (!best)
+            break;
+        slices += slice_on(best, card, &core, &memory);
+        list[n++] = best;
+    }
+    return n;
+}
+
+unsigned
+sched_wait_victims(const struct sched *sched, const struct sched_open *open,
+                   const struct sched_target *target, bool preempt,
+                   struct sched_session **ret, unsigned most)
+{
+    struct preempting p = {.sched = sched, .class = preempt ? open->class : NULL};
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < target->n; i++)
+        n = victims_on(&p, open, target->cards[i], ret, n, most);
+    return n;
+}
+
+/* -------------------------------------------------------------------- notices -- */
+
+void
+sched_wait_notify(const struct sched_session *session, const char *words, uint32_t ms)
+{
+    Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
+    Gpupool__Ctl__CtlSessionNotice notice = GPUPOOL__CTL__CTL_SESSION_NOTICE__INIT;
+
+    if (!session->holder)
+        return;
+    notice.session_id = session->id;
+    notice.words = (char *)words;
+    notice.ends_in_ms = ms;
+    reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_SESSION_NOTICE;
+    reply.session_notice = &notice;
+    sched_conn_reply(session->holder, &reply);
+}
+
+static void
+preempt(struct sched_wait *wait, struct sched_session *session)
+{
+    struct sched *sched = wait->sched;
+    const struct sched_class *class = class_of(sched, session);
+    char words[96];
+
+    snprintf(words, sizeof(words), "it makes room for a request of class %s",
+             wait->class_name);
+    gp_log_info("session", "%s: ends in %u ms: %s", session->name, class->grace_ms,
+                words);
+    gp_audit("preempt", "session", session->name, "who", session->owner->name, "for",
+             wait->owner, NULL);
+    sched->counters.preempted++;
+    session->preempted_by = wait;
+    sched_session_limit(&sched->sessions, session,
+                        gp_now_ns() + class->grace_ms * GP_NS_PER_MS, words);
+    sched_wait_notify(session, words, gp_max(class->grace_ms, 1u));
+}
+
+/* The request is gone: what was to end for it, and has not, goes on. */
+static void
+spare(struct sched *sched, struct sched_wait *wait)
+{
+    for (unsigned i = 0; i < wait->n_victims; i++) {
+        struct sched_session *session =
+            sched_sessions_find(&sched->sessions, wait->victims[i]);
+
+        if (!session || session->closing || session->preempted_by != wait)
+            continue;
+        session->preempted_by = NULL;
+        sched_session_limit(&sched->sessions, session, UINT64_MAX, "");
+        sched_session_lease(&sched->sessions, session,
+                            gp_now_ns() + session->lease_ms * GP_NS_PER_MS);
+        gp_log_info("session", "%s: does not end, nobody needs its room any more",
+                    session->name);
+        sched_wait_notify(session, "nobody needs its room any more", 0);
+    }
+    wait->n_victims = 0;
+}
+
+/* ---------------------------------------------------------------------- holds -- */
+
+void
+sched_wait_release(struct sched_wait *wait)
+{
+    struct sched *sched = wait->sched;
+    struct sched_waits *waits = sched->waits;
+
+    for (unsigned i = 0; wait->target.n && i < waits->n_holds; i++)
+        if (waits->holds[i] == wait)
+            waits->holds[i--] = waits->holds[--waits->n_holds];
+    for (unsigned i = 0; i < wait->target.n; i++)
+        if (wait->target.cards[i]->hold == wait)
+            sched_pool_hold(sched->pool, wait->target.cards[i], NULL);
+    wait->target.n = 0;
+    spare(sched, wait);
+}
+
+static void
+keep(struct sched_wait *wait, const struct sched_target *target)
+{
+    struct sched_waits *waits = wait->sched->waits;
+
+    wait->target = *target;
+    for (unsigned i = 0; i < target->n; i++)
+        sched_pool_hold(wait->sched->pool, target->cards[i], wait);
+    waits->holds[waits->n_holds++] = wait;
+    gp_log_info("queue",
+                "%s has waited %" PRIu64 " s: %u cards are kept for it, first "
+                "on server %s",
+                wait->owner, (gp_now_ns() - wait->since_ns) / GP_NS_PER_S, target->n,
+                target->cards[0]->server->name);
+}
+
+static bool
+try_preempt(struct sched_wait *wait)
+{
+    struct sched_session *victims[ARRAY_SIZE(wait->victims)];
+    struct sched_target target;
+    unsigned n;
+
+    if (!wait->open.class->preempts ||
+        sched_wait_target(wait->sched, &wait->open, true, &target) < 0)
+        return false;
+    n = sched_wait_victims(wait->sched, &wait->open, &target, true, victims,
+                           ARRAY_SIZE(victims));
+    keep(wait, &target);
+    for (unsigned i = 0; i < n; i++) {
+        wait->victims[i] = victims[i]->id;
+        preempt(wait, victims[i]);
+    }
+    wait->n_victims = n;
+    return true;
+}
+
+/* @wait has waited long, or may take room from others.  Whether cards were chosen. */
+static bool
+help(struct sched_wait *wait, uint64_t now)
+{
+    struct sched *sched = wait->sched;
+    struct sched_tenant *tenant = wait->waiter.tenant;
+    uint64_t bound = sched->rules->reserve_after_ms * GP_NS_PER_MS;
+    bool aged = now - wait->since_ns >= bound;
+    struct sched_target target;
+
+    if (wait->target.n || (!aged && !wait->open.class->preempts))
+        return false;
+    if (sched_tenant_check(tenant, &wait->waiter.amount, NULL, 0) < 0) {
+        if (aged && !tenant->kept_for)
+            tenant->kept_for = wait; /* its quota fills up for it alone */
+        return false;
+    }
+    if (sched->waits->n_holds >= SCHED_HOLDS_MAX)
+        return false;
+    if (!try_preempt(wait)) {
+        if (!aged || sched_wait_target(sched, &wait->open, false, &target) < 0)
+            return true;
+        keep(wait, &target);
+    }
+    return true;
+}
+
+/* Cards that are kept must still be there. */
+static void
+check_holds(struct sched *sched)
+{
+    struct sched_waits *waits = sched->waits;
+
+    for (unsigned i = 0; i < waits->n_holds; i++) {
+        struct sched_wait *wait = waits->holds[i];
+        bool good = true;
+
+        for (unsigned c = 0; c < wait->target.n; c++)
+            good &= wait->target.cards[c]->present &&
+                    sched_server_open(wait->target.cards[c]->server);
+        if (good)
+            continue;
+        sched_wait_release(wait);
+        i--;
+    }
+}
+
+void
+sched_wait_holds(struct sched *sched, uint64_t now)
+{
+    struct sched_waits *waits = sched->waits;
+    unsigned choices = 0;
+
+    check_holds(sched);
+    for (unsigned i = 0; i < AGED_EACH_TICK && i < waits->queue.n; i++) {
+        struct gp_tree_node *node =
+            gp_tree_at_least(&waits->queue.by_age, waits->aged[0], waits->aged[1]);
+        struct sched_waiter *waiter;
+
+        if (!node || choices == CHOICES_EACH_TICK) {
+            waits->aged[0] = waits->aged[1] = 0; /* the oldest come first again */
+            break;
+        }
+        waiter = container_of(node, struct sched_waiter, by_age);
+        waits->aged[0] = waiter->arrived;
+        waits->aged[1] = waiter->serial + 1;
+        choices += help(container_of(waiter, struct sched_wait, waiter), now);
+    }
+    sched_wait_serve(sched);
+}
+
+/* -------------------------------------------------------------------- explain -- */
+
+#define EXPLAIN_MOST 16
+
+void
+sched_wait_explain(const struct sched *sched, const struct sched_open *open,
+                   char *words, size_t size)
+{
+    struct sched_session *victims[EXPLAIN_MOST];
+    struct sched_target target;
+    bool preempts =
+        open->class->preempts && !sched_wait_target(sched, open, true, &target);
+    size_t at;
+    unsigned n;
+
+    words[0] = 0;
+    if (!preempts && sched_wait_target(sched, open, false, &target) < 0)
+        return;
+    n = sched_wait_victims(sched, open, &target, preempts, victims, EXPLAIN_MOST);
+    if (!n)
+        return;
+    at = (size_t)snprintf(words, size, "; it would fit on server %s if ",
+                          target.cards[0]->server->name);
+    for (unsigned i = 0; i < n && at < size; i++)
+        at += (size_t)snprintf(words + at, size - at, "%s%s (%s)", i ? ", " : "",
+                               victims[i]->name, victims[i]->owner->name);
+    if (at < size)
+        snprintf(words + at, size - at, "%s",
+                 preempts ? " ended, and class may do that" : " ended");
+}

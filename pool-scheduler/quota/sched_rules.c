@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched_rules.h"
+
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_size.h"
+#include "gp_str.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Dense half-precision tensor throughput in TFLOPS, from the makers' public data
+ * sheets; a file's own entries come first. */
+static const struct sched_model MODELS[] = {
+    {"*H200*", 989}, {"*H100*PCIe*", 756}, {"*H100*", 989}, {"*A100*", 312},
+    {"*A40*", 150},  {"*A30*", 165},       {"*A10*", 125},  {"*L40S*", 362},
+    {"*L40*", 181},  {"*L4*", 121},        {"*V100*", 125}, {"*T4*", 65},
+};
+
+/* Higher classes are served first; batch work gives way to them. */
+static const struct sched_class CLASSES[] = {
+    {.name = "high", .value = 200, .preempts = true, .grace_ms = 30000},
+    {.name = "normal", .value = 100, .grace_ms = 30000},
+    {.name = "batch", .value = 10, .preemptible = true, .grace_ms = 30000},
+};
+
+enum kind { NONE, TENANT, CLASS, SERVERS, MODEL, QUEUE };
+
+struct parser {
+    struct sched_rules *rules;
+    enum kind kind;
+};
+
+/* ------------------------------------------------------------------ values -- */
+
+static char *
+trim(char *s)
+{
+    char *end = s + strlen(s);
+
+    while (isspace((unsigned char)*s))
+        s++;
+    while (end > s && isspace((unsigned char)end[-1]))
+        *--end = 0;
+    return s;
+}
+
+static int
+set_u32(const char *value, uint64_t min, uint64_t max, uint32_t *ret,
+        struct gp_err *err)
+{
+    uint64_t n;
+
+    if (gp_str_u64(value, min, max, &n) < 0)
+        return gp_err_set(err, -EINVAL, "%s: a number from %llu to %llu is wanted",
+                          value, (unsigned long long)min, (unsigned long long)max);
+    *ret = (uint32_t)n;
+    return 0;
+}
+
+static int
+set_u64(const char *value, uint64_t *ret, struct gp_err *err)
+{
+    if (gp_str_u64(value, 1, INT64_MAX, ret) < 0)
+        return gp_err_set(err, -EINVAL, "%s: a number from 1 is wanted", value);
+    return 0;
+}
+
+static int
+set_size(const char *value, uint64_t *ret, struct gp_err *err)
+{
+    if (gp_size_parse(value, ret) < 0 || !*ret)
+        return gp_err_set(err, -EINVAL, "%s: a size like 64GiB is wanted", value);
+    return 0;
+}
+
+static int
+set_bool(const char *value, bool *ret, struct gp_err *err)
+{
+    *ret = !strcmp(value, "yes");
+    if (*ret || !strcmp(value, "no"))
+        return 0;
+    return gp_err_set(err, -EINVAL, "%s: yes or no is wanted", value);
+}
+
+static int
+set_seconds(const char *value, uint32_t *ret_ms, struct gp_err *err)
+{
+    char number[32];
+    uint64_t n, unit = 1;
+    size_t len = strlen(value);
+
+    if (gp_str_copy(number, sizeof(number), value) && len) {
+        char last = number[len - 1];
+
+        unit = last == 'h' ? 3600 : last == 'm' ? 60 : 1;
+        if (last == 'h' || last == 'm' || last == 's')
+            number[len - 1] = 0;
+        if (!gp_str_u64(number, 0, 24 * 3600 / unit, &n)) {
+            *ret_ms = (uint32_t)(n * unit * 1000);
+            return 0;
+        }
+    }
+    return gp_err_set(err, -EINVAL,
+                      "%s: a time like 30s, 10m or 2h, at most 24h, is wanted", value);
+}
+
+static int
+set_text(const char *value, char *dst, size_t size, struct gp_err *err)
+{
+    if (!gp_str_copy(dst, size, value))
+        return gp_err_set(err, -EINVAL, "longer than %zu characters", size - 1);
+    return 0;
+}
+
+/* "a = b, c=d" -> "a=b,c=d" */
+static int
+set_labels(char *value, char *dst, size_t size, struct gp_err *err)
+{
+    size_t at = 0;
+
+    for (const char *p = value; *p; p++) {
+        if (isspace((unsigned char)*p))
+            continue;
+        if (at + 1 >= size)
+            return gp_err_set(err, -EINVAL, "labels are longer than %zu characters",
+                              size - 1);
+        dst[at++] = *p;
+    }
+    dst[at] = 0;
+    return strchr(dst, '=')
+               ? 0
+               : gp_err_set(err, -EINVAL, "%s: labels like rack=r1, zone=a are wanted",
+                            value);
+}
+
+/* ---------------------------------------------------------------- sections -- */
+
+static int
+tenant_value(struct sched_tenant_rule *t, const char *name, char *value,
+             struct gp_err *err)
+{
+    if (!strcmp(name, "owners"))
+        return set_text(value, t->owners, sizeof(t->owners), err);
+    if (!strcmp(name, "each"))
+        return set_bool(value, &t->each, err);
+    if (!strcmp(name, "weight"))
+        return set_u32(value, 1, 1000, &t->weight, err);
+    if (!strcmp(name, "core"))
+        return set_u64(value, &t->limit.core, err);
+    if (!strcmp(name, "memory"))
+        return set_size(value, &t->limit.memory, err);
+    if (!strcmp(name, "cards"))
+        return set_u64(value, &t->limit.cards, err);
+    return -ENOENT;
+}
+
+static int
+class_value(struct sched_class *c, const char *name, char *value, struct gp_err *err)
+{
+    if (!strcmp(name, "value"))
+        return set_u32(value, 0, 1000000, &c->value, err);
+    if (!strcmp(name, "preemptible"))
+        return set_bool(value, &c->preemptible, err);
+    if (!strcmp(name, "preempts"))
+        return set_bool(value, &c->preempts, err);
+    if (!strcmp(name, "grace"))
+        return set_seconds(value, &c->grace_ms, err);
+    return -ENOENT;
+}
+
+static int
+queue_value(struct sched_rules *rules, const char *name, char *value,
+            struct gp_err *err)
+{
+    if (!strcmp(name, "reserve-after"))
+        return set_seconds(value, &rules->reserve_after_ms, err);
+    if (!strcmp(name, "default-class"))
+        return set_text(value, rules->default_class, sizeof(rules->default_class), err);
+    return -ENOENT;
+}
+
+static int
+set_value(struct parser *p, const char *name, char *value, struct gp_err *err)
+{
+    struct sched_rules *rules = p->rules;
+    int r = -ENOENT;
+
+    switch (p->kind) {
+    case NONE:
+        return gp_err_set(err, -EINVAL, "%s: a section like [tenant NAME] comes first",
+                          name);
+    case TENANT:
+        r = tenant_value(&rules->tenants[rules->n_tenants - 1], name, value, err);
+        break;
+    case CLASS:
+        r = class_value(&rules->classes[rules->n_classes - 1], name, value, err);
+        break;
+    case SERVERS:
+        if (!strcmp(name, "labels"))
+            r = set_labels(value, rules->servers[rules->n_servers - 1].labels,
+                           SCHED_RULES_TEXT, err);
+        break;
+    case MODEL:
+        if (!strcmp(name, "tflops"))
+            r = set_u32(value, 1, 1000000, &rules->models[rules->n_models - 1].tflops,
+                        err);
+        break;
+    case QUEUE:
+        r = queue_value(rules, name, value, err);
+        break;
+    }
+    return r == -ENOENT ? gp_err_set(err, -EINVAL, "%s: unknown in this section", name)
+                        : r;
+}
+
+/* One more, zeroed, at the end of a list. */
+static int
+grow(void **list, unsigned *n, size_t size, struct gp_err *err)
+{
+    void *more;
+
+    if (*n >= SCHED_RULES_EACH_MAX)
+        return gp_err_set(err, -EINVAL, "more than %d sections of a kind",
+                          SCHED_RULES_EACH_MAX);
+    more = realloc(*list, (*n + 1) * size);
+    if (!more)
+        return -ENOMEM;
+    *list = more;
+    memset((char *)more + *n * size, 0, size);
+    ++*n;
+    return 0;
+}
+
+#define GROW(rules, list, n, err)                                                      \
+    grow((void **)&(rules)->list, &(rules)->n, sizeof(*(rules)->list), err)
+
+static int
+begin_class(struct parser *p, const char *name, struct gp_err *err)
+{
+    struct sched_rules *rules = p->rules;
+    struct sched_class *class;
+    int r = GROW(rules, classes, n_classes, err);
+
+    if (r < 0)
+        return r;
+    class = &rules->classes[rules->n_classes - 1];
+    class->grace_ms = 30000;
+    class->value = 100;
+    return set_text(name, class->name, sizeof(class->name), err);
+}
+
+static int
+begin_tenant(struct parser *p, const char *name, struct gp_err *err)
+{
+    struct sched_rules *rules = p->rules;
+    struct sched_tenant_rule *tenant;
+    int r;
+
+    for (unsigned i = 0; i < rules->n_tenants; i++)
+        if (!strcmp(rules->tenants[i].name, name))
+            return gp_err_set(err, -EINVAL, "tenant %s is there twice", name);
+    r = GROW(rules, tenants, n_tenants, err);
+    if (r < 0)
+        return r;
+    tenant = &rules->tenants[rules->n_tenants - 1];
+    tenant->weight = 1;
+    gp_str_copy(tenant->owners, sizeof(tenant->owners), name);
+    return set_text(name, tenant->name, sizeof(tenant->name), err);
+}
+
+static int
+begin_section(struct parser *p, char *text, struct gp_err *err)
+{
+    static const char *const words[] = {
+        [TENANT] = "tenant", [CLASS] = "class", [SERVERS] = "servers",
+        [MODEL] = "model",   [QUEUE] = "queue",
+    };
+    struct sched_rules *rules = p->rules;
+    char *name = text + strcspn(text, " \t");
+    int r;
+
+    if (*name)
+        *name++ = 0;
+    name = trim(name);
+    p->kind = NONE;
+    for (unsigned i = TENANT; i < ARRAY_SIZE(words); i++)
+        if (!strcmp(text, words[i]))
+            p->kind = (enum kind)i;
+    if (p->kind == NONE)
+        return gp_err_set(err, -EINVAL,
+                          "[%s]: tenant, class, servers, model or queue is wanted",
+                          text);
+    if (!*name != (p->kind == QUEUE))
+        return gp_err_set(err, -EINVAL, "[%s]: %s", text,
+                          *name ? "this section has no name" : "a name is wanted");
+    if (p->kind == TENANT)
+        return begin_tenant(p, name, err);
+    if (p->kind == CLASS)
+        return begin_class(p, name, err);
+    if (p->kind == SERVERS) {
+        r = GROW(rules, servers, n_servers, err);
+        return r < 0 ? r
+                     : set_text(name, rules->servers[rules->n_servers - 1].servers,
+                                SCHED_RULES_NAME, err);
+    }
+    if (p->kind == MODEL) {
+        r = GROW(rules, models, n_models, err);
+        return r < 0 ? r
+                     : set_text(name, rules->models[rules->n_models - 1].cards,
+                                SCHED_RULES_NAME, err);
+    }
+    return 0;
+}
+
+static int
+parse_line(struct parser *p, char *line, struct gp_err *err)
+{
+    char *end;
+
+    line[strcspn(line, "#\r")] = 0;
+    line = trim(line);
+    if (!*line)
+        return 0;
+    if (*line == '[') {
+        end = strchr(line, ']');
+        if (!end || end[1])
+            return gp_err_set(err, -EINVAL,
+                              "%s: a section like [tenant NAME] is wanted", line);
+        *end = 0;
+        return begin_section(p, trim(line + 1), err);
+    }
+    end = strchr(line, '=');
+    if (!end)
+        return gp_err_set(err, -EINVAL, "%s: NAME = VALUE is wanted", line);
+    *end = 0;
+    return set_value(p, trim(line), trim(end + 1), err);
+}
+
+static int
+parse_file(struct sched_rules *rules, const char *path, struct gp_err *err)
+{
+    CLEANUP_FREE char *text = NULL;
+    struct parser p = {.rules = rules};
+    unsigned number = 0;
+    char *rest, *line;
+    size_t len;
+    int r = gp_file_read(path, SCHED_RULES_FILE_MAX, &text, &len, err);
+
+    if (r < 0)
+        return r;
+    rest = text;
+    while ((line = strsep(&rest, "\n"))) {
+        number++;
+        r = parse_line(&p, line, err);
+        if (r < 0)
+            return gp_err_wrap(err, r, "%s:%u", path, number);
+    }
+    return 0;
+}
+
+/* ------------------------------------------------------------------- whole -- */
+
+/* Without classes of its own a file gets ours. */
+static int
+finish(struct sched_rules *rules, const char *path, struct gp_err *err)
+{
+    if (!rules->n_classes) {
+        rules->classes = malloc(sizeof(CLASSES));
+        if (!rules->classes)
+            return -ENOMEM;
+        memcpy(rules->classes, CLASSES, sizeof(CLASSES));
+        rules->n_classes = ARRAY_SIZE(CLASSES);
+    }
+    if (!*rules->default_class)
+        gp_str_copy(rules->default_class, sizeof(rules->default_class),
+                    sched_rules_class(rules, "normal") ? "normal"
+                                                       : rules->classes[0].name);
+    if (!sched_rules_class(rules, rules->default_class))
+        return gp_err_set(err, -EINVAL, "%s: default-class %s is no class", path,
+                          rules->default_class);
+    return 0;
+}
+
+int
+sched_rules_load(const char *path, struct sched_rules **ret_rules, struct gp_err *err)
+{
+    CLEANUP(sched_rules_freep) struct sched_rules *rules = calloc(1, sizeof(*rules));
+    int r = 0;
+
+    if (!rules)
+        return -ENOMEM;
+    rules->reserve_after_ms = 60000;
+    if (path)
+        r = parse_file(rules, path, err);
+    if (!r)
+        r = finish(rules, path, err);
+    if (r < 0)
+        return r;
+    *ret_rules = TAKE_PTR(rules);
+    return 0;
+}
+
+void
+sched_rules_free(struct sched_rules *rules)
+{
+    if (!rules)
+        return;
+    free(rules->tenants);
+    free(rules->classes);
+    free(rules->servers);
+    free(rules->models);
+    free(rules);
+}
+
+static bool
+fits_one(const char *patterns, const char *name)
+{
+    char copy[SCHED_RULES_TEXT], *rest = copy, *pattern;
+
+    gp_str_copy(copy, sizeof(copy), patterns);
+    while ((pattern = strsep(&rest, ",")))
+        if (!fnmatch(trim(pattern), name, 0))
+            return true;
+    return false;
+}
+
+const struct sched_tenant_rule *
+sched_rules_tenant(const struct sched_rules *rules, const char *owner)
+{
+    for (unsigned i = 0; i < rules->n_tenants; i++)
+        if (fits_one(rules->tenants[i].owners, owner))
+            return &rules->tenants[i];
+    return NULL;
+}
+
+const struct sched_class *
+sched_rules_class(const struct sched_rules *rules, const char *name)
+{
+    if (!*name)
+        name = rules->default_class;
+    for (unsigned i = 0; i < rules->n_classes; i++)
+        if (!strcmp(rules->classes[i].name, name))
+            return &rules->classes[i];
+    return NULL;
+}
+
+void
+sched_rules_labels(const struct sched_rules *rules, const char *server, char *ret,
+                   size_t size)
+{
+    size_t at = 0;
+
+    ret[0] = 0;
+    for (unsigned i = 0; i < rules->n_servers; i++) {
+        const struct sched_server_rule *rule = &rules->servers[i];
+        size_t len = strlen(rule->labels);
+
+        if (fnmatch(rule->servers, server, 0) || at + len + 2 > size)
+            continue;
+        at +=
+            (size_t)snprintf(ret + at, size - at, "%s%s", at ? "," : "", rule->labels);
+    }
+}
+
+uint32_t
+sched_rules_tflops(const struct sched_rules *rules, const char *card)
+{
+    for (unsigned i = 0; i < rules->n_models; i++)
+        if (!fnmatch(rules->models[i].cards, card, 0))
+            return rules->models[i].tflops;
+    for (unsigned i = 0; i < ARRAY_SIZE(MODELS); i++)
+        if (!fnmatch(MODELS[i].cards, card, 0))
+            return MODELS[i].tflops;
+    return 0;
+}
+
+void
+sched_rules_class_names(const struct sched_rules *rules, char *ret, size_t size)
+{
+    size_t at = 0;
+
+    ret[0] = 0;
+    for (unsigned i = 0; i < rules->n_classes && at < size; i++)
+        at += (size_t)snprintf(ret + at, size - at, "%s%s", i ? ", " : "",
+                               rules->classes[i].name);
+}

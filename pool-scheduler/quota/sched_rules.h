@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an administrator says about sharing the pool, in one file (--rules FILE):
+ * tenants with weights and quotas, priority classes, labels of servers, ratings of card
+ * models, and how long a request may wait before room is kept for it.
+ *
+ *     [tenant research]           owners = ada@*, kube:research-*   (or: each)
+ *                                 weight, core, memory, cards
+ *     [class batch]               value, preemptible, preempts, grace
+ *     [servers node-a*]           labels = rack=r1, zone=a
+ *     [model NVIDIA H100*]        tflops = 989
+ *     [queue]                     reserve-after, default-class
+ *
+ * Immutable after loading; a reload makes a new one.  The file is an administrator's,
+ * so its caps only stop accidents.
+ */
+#ifndef SCHED_RULES_H
+#define SCHED_RULES_H
+
+#include "gp_base.h"
+#include "sched_tenant.h"
+
+#include <stdint.h>
+
+struct gp_err;
+
+#define SCHED_RULES_FILE_MAX ((size_t)1 << 20)
+#define SCHED_RULES_EACH_MAX 4096 /* sections of a kind */
+#define SCHED_RULES_TEXT 256      /* patterns and labels of one section */
+#define SCHED_RULES_NAME 64
+#define SCHED_RULES_CLASS 32 /* as SCHED_CLASS_NAME_MAX */
+
+struct sched_tenant_rule {
+    char name[SCHED_RULES_NAME];
+    char owners[SCHED_RULES_TEXT]; /* patterns, with commas between */
+    bool each;                     /* every owner that fits is a tenant of his own */
+    uint32_t weight;
+    struct sched_amount limit;
+};
+
+struct sched_class {
+    char name[SCHED_RULES_CLASS];
+    uint32_t value;   /* more is served first */
+    bool preemptible; /* its sessions may be ended for those of higher classes that */
+    bool preempts;    /* ... may do that */
+    uint32_t grace_ms;
+};
+
+struct sched_server_rule {
+    char servers[SCHED_RULES_NAME]; /* pattern */
+    char labels[SCHED_RULES_TEXT];  /* "rack=r1,zone=a", without spaces */
+};
+
+struct sched_model {
+    char cards[SCHED_RULES_NAME]; /* pattern of the card's name */
+    uint32_t tflops;
+};
+
+struct sched_rules {
+    struct sched_tenant_rule *tenants;
+    struct sched_class *classes;
+    struct sched_server_rule *servers;
+    struct sched_model *models;
+    unsigned n_tenants, n_classes, n_servers, n_models;
+    uint32_t reserve_after_ms;
+    char default_class[SCHED_RULES_CLASS];
+};
+
+/* @path NULL: the rules of a pool that nobody wrote rules for.  Words name file and
+ * line. */
+int sched_rules_load(const char *path, struct sched_rules **ret_rules,
+                     struct gp_err *err);
+void sched_rules_free(struct sched_rules *rules); /* NULL is a no-op */
+DEFINE_CLEANUP(struct sched_rules, sched_rules_free)
+
+/* The first rule that @owner fits, or NULL. */
+const struct sched_tenant_rule *sched_rules_tenant(const struct sched_rules *rules,
+                                                   const char *owner);
+/* "": the default.  NULL: no such class. */
+const struct sched_class *sched_rules_class(const struct sched_rules *rules,
+                                            const char *name);
+/* Labels of a server: those of all rules that its name fits.  "": none. */
+void sched_rules_labels(const struct sched_rules *rules, const char *server, char *ret,
+                        size_t size);
+/* What a card of that name does, in TFLOPS; 0: unknown. */
+uint32_t sched_rules_tflops(const struct sched_rules *rules, const char *card);
+/* The names of all classes, for messages. */
+void sched_rules_class_names(const struct sched_rules *rules, char *ret, size_t size);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tenants: who shares the pool, what each may hold, and what each holds now.
+ *
+ * A tenant is a group of owners that the rules name, or, without a rule, one owner.
+ * Its quotas limit what all of its sessions hold together.  Its share is the largest
+ * part that it holds of any resource of the pool (dominant resource), divided by its
+ * weight; the queue serves the tenant with the smallest share first.
+ *
+ * Owned by struct sched_tenants, from sched_tenant_ref() until the last unref.  Event
+ * loop thread only.  It neither knows sessions nor the queue: both charge it.
+ */
+#ifndef SCHED_TENANT_H
+#define SCHED_TENANT_H
+
+#include "ctl_limits.h"
+#include "gp_tree.h"
+
+#include <stdint.h>
+
+struct sched_rules;
+
+struct sched_amount {
+    uint64_t core, memory, cards; /* percent of cards; bytes; slices */
+};
+
+struct sched_tenant {
+    char name[CTL_OWNER_MAX];
+    uint32_t weight, serial, refs;
+    struct sched_amount limit; /* 0: none */
+    struct sched_amount used;
+    void *lines; /* of the queue; its own */
+    /* For the queue: somebody waited so long for these quotas that they are kept for
+     * him; and a place in the list of tenants whose quotas leave more than before. */
+    const void *kept_for;
+    struct sched_tenant *freed_next;
+    bool freed;
+    struct gp_tree_node by_name;
+};
+
+struct sched_tenants {
+    const struct sched_rules *rules; /* NULL: every owner is a tenant without quotas */
+    struct gp_tree by_name;
+    struct sched_amount total; /* of the pool, for shares */
+    uint32_t next_serial;
+};
+
+void sched_tenants_fini(struct sched_tenants *set);
+/* The tenant that @owner belongs to.  NULL: out of memory. */
+struct sched_tenant *sched_tenant_ref(struct sched_tenants *set, const char *owner);
+void sched_tenant_unref(struct sched_tenants *set, struct sched_tenant *tenant);
+
+/* May @want be had besides what is held?  -EDQUOT: no; @words (may be NULL) name the
+ * quota.  -EFBIG: never, because the quota is smaller than @want alone. */
+int sched_tenant_check(const struct sched_tenant *tenant,
+                       const struct sched_amount *want, char *words, size_t size);
+void sched_tenant_charge(struct sched_tenant *tenant, const struct sched_amount *what);
+void sched_tenant_uncharge(struct sched_tenant *tenant,
+                           const struct sched_amount *what);
+/* What is left of the quotas; UINT64_MAX where there is none. */
+struct sched_amount sched_tenant_left(const struct sched_tenant *tenant);
+/* The dominant share by weight, in millionths of the pool. */
+uint64_t sched_tenant_share(const struct sched_tenants *set,
+                            const struct sched_tenant *tenant);
+
+#endif

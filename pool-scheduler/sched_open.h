@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An open request after it was read and checked: what it wants and what its session
+ * will be.
+ *
+ * A plain value.  Strings are those of the message that it was read from, or of the
+ * object that holds it (sched_wait.c).
+ */
+#ifndef SCHED_OPEN_H
+#define SCHED_OPEN_H
+
+#include "control.pb-c.h"
+#include "sched_request.h"
+#include "sched_session.h"
+#include "sched_where.h"
+
+struct gp_err;
+struct sched;
+struct sched_class;
+struct sched_conn;
+struct sched_decision;
+struct sched_tenant;
+
+struct sched_open {
+    struct sched_request req;
+    struct sched_session_spec spec;
+    struct sched_where where;
+    const struct sched_class *class; /* of sched->rules */
+    uint64_t run_ms;                 /* 0: no limit */
+    bool apart_card, apart_server, hold;
+};
+
+/* sched_handle_session.c */
+/* Where @open could go now, all things considered: the pool, the quotas of @tenant,
+ * what it is kept apart from.  -ENOSPC: no room.  -EDQUOT, -EFBIG: a quota, as
+ * sched_tenant_check(); @words (may be NULL) name it. */
+int sched_open_place(struct sched *sched, const struct sched_open *open,
+                     const struct sched_tenant *tenant, struct sched_decision *ret,
+                     char *words, size_t size);
+/* The session of @open, on @decision's cards, is in memory and on the way to disk. */
+int sched_open_take(struct sched *sched, struct sched_open *open,
+                    const struct sched_decision *decision,
+                    struct sched_session **ret_session, struct gp_err *err);
+/* What its quotas would have to leave, as far as that is known before it is placed. */
+struct sched_amount sched_open_amount(const struct sched_open *open);
+
+#endif

@@ -1,0 +1,703 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting for room in the scheduler as a process: places, quotas, classes, and what a
+ * client that waits is told.
+ */
+#include "ut_sched.h"
+
+#include "gp_err.h"
+#include "gp_file.h"
+#include "sched_rules.h"
+#include "sched_wait.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A scheduler that was started with @rules. */
+static void
+with_rules(struct world *w, const char *rules)
+{
+    static char path[128];
+
+    snprintf(path, sizeof(path), "%s/rules", w->dir);
+    assert_int_equal(gp_file_replace(path, rules, strlen(rules), 0600, NULL), 0);
+    if (w->config.rules)
+        return;
+    w->config.rules = path;
+    ut_sched_end(w, SIGTERM);
+    ut_sched_start(w);
+}
+
+static Gpupool__Ctl__CtlOpen
+patient(const char *owner, uint32_t core)
+{
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(core, GIB);
+
+    open.owner = (char *)owner;
+    open.wait = true;
+    return open;
+}
+
+/* Open and expect a place in the queue; the caller drops the reply. */
+static reply_t *
+queued(int fd, Gpupool__Ctl__CtlOpen open)
+{
+    reply_t *reply = ut_sched_open(fd, &open);
+
+    if (reply->error)
+        fail_msg("refused: %s", reply->error->words);
+    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_QUEUED);
+    return reply;
+}
+
+static void
+says(const char *words, const char *part)
+{
+    if (!strstr(words, part))
+        fail_msg("\"%s\" does not say \"%s\"", words, part);
+}
+
+/* What comes after all news of the queue; the caller drops it. */
+static reply_t *
+outcome(int fd)
+{
+    reply_t *reply = ut_sched_hear(fd);
+
+    while (reply && reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_QUEUED) {
+        ut_sched_drop(reply);
+        reply = ut_sched_hear(fd);
+    }
+    assert_non_null(reply);
+    return reply;
+}
+
+static void
+expect_grant(int fd)
+{
+    reply_t *reply = outcome(fd);
+
+    if (reply->error)
+        fail_msg("refused: %s", reply->error->words);
+    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT);
+    ut_sched_drop(reply);
+}
+
+/* A session ends, and its server has no workers of it. */
+static void
+finish(int server, int client, const Gpupool__Ctl__CtlGrant *grant)
+{
+    ut_sched_post_close(client, grant);
+    ut_sched_await_notice(server, grant->session_id);
+    ut_sched_drop(ut_sched_report(server, 0));
+}
+
+static reply_t *
+ask_queue(const struct world *w)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlQueueQuery query = GPUPOOL__CTL__CTL_QUEUE_QUERY__INIT;
+    int fd = ut_sched_dial(w);
+    reply_t *reply;
+
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_QUEUE;
+    req.queue = &query;
+    reply = ut_sched_ask(fd, &req);
+    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_QUEUE);
+    close(fd);
+    return reply;
+}
+
+static void
+await_waiting(const struct world *w, uint32_t n)
+{
+    uint64_t end = gp_now_ns() + PATIENCE;
+    uint32_t waiting;
+
+    do {
+        reply_t *reply = ask_queue(w);
+
+        waiting = reply->queue->waiting;
+        ut_sched_drop(reply);
+    } while (waiting != n && gp_now_ns() < end);
+    assert_int_equal(waiting, n);
+}
+
+/* -------------------------------------------------------------------- places -- */
+
+static void
+request_that_does_not_fit_waits_and_is_served_in_order(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), first = ut_sched_dial(w),
+        second = ut_sched_dial(w), third = ut_sched_dial(w);
+    reply_t *grant = ut_sched_granted(first, ut_sched_preference(80, GIB)), *reply;
+
+    reply = queued(second, patient("ada@host", 60));
+    assert_int_equal(reply->queued->position, 1);
+    says(reply->queued->reason, "most free: 20 %, 60 % wanted");
+    assert_false(reply->queued->estimated);
+    ut_sched_drop(reply);
+    reply = queued(third, patient("ada@host", 70));
+    assert_int_equal(reply->queued->position, 2);
+    assert_int_equal(reply->queued->waiting, 2);
+    ut_sched_drop(reply);
+    finish(server, first, grant->grant);
+    ut_sched_drop(grant);
+    expect_grant(second);
+    await_waiting(w, 1);
+    close(server);
+    close(first);
+    close(second);
+    close(third);
+}
+
+static void
+small_request_passes_one_that_does_not_fit(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), first = ut_sched_dial(w),
+        second = ut_sched_dial(w), third = ut_sched_dial(w);
+    reply_t *grant = ut_sched_granted(first, ut_sched_preference(50, GIB));
+    reply_t *other = ut_sched_granted(first, ut_sched_preference(50, GIB));
+
+    ut_sched_drop(queued(second, patient("ada@host", 80)));
+    ut_sched_drop(queued(third, patient("ada@host", 40)));
+    ut_sched_post_close(first, grant->grant);
+    ut_sched_await_notice(server, grant->grant->session_id);
+    ut_sched_drop(ut_sched_report(server, other->grant->session_id));
+    expect_grant(third);
+    await_waiting(w, 1);
+    ut_sched_drop(grant);
+    ut_sched_drop(other);
+    close(server);
+    close(first);
+    close(second);
+    close(third);
+}
+
+static void
+lost_client_leaves_the_queue(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), a = ut_sched_dial(w),
+        b = ut_sched_dial(w);
+
+    ut_sched_drop(ut_sched_granted(a, ut_sched_preference(80, GIB)));
+    ut_sched_drop(queued(b, patient("ada@host", 60)));
+    await_waiting(w, 1);
+    close(b);
+    await_waiting(w, 0);
+    close(server);
+    close(a);
+}
+
+static void
+time_to_wait_ends_in_a_refusal(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), a = ut_sched_dial(w),
+        b = ut_sched_dial(w);
+    Gpupool__Ctl__CtlOpen open = patient("ada@host", 60);
+
+    ut_sched_drop(ut_sched_granted(a, ut_sched_preference(80, GIB)));
+    open.wait_ms = 300;
+    ut_sched_drop(queued(b, open));
+    ut_sched_refused(outcome(b), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
+                     "the time to wait is over: none of 1 cards fits");
+    await_waiting(w, 0);
+    /* The connection is good for another request. */
+    ut_sched_drop(ut_sched_granted(b, ut_sched_preference(20, GIB)));
+    close(server);
+    close(a);
+    close(b);
+}
+
+static void
+connection_that_waits_has_one_request(void **state)
+{
+    struct world *w = *state;
+    int a = ut_sched_dial(w);
+    Gpupool__Ctl__CtlOpen open = patient("ada@host", 60);
+
+    ut_sched_drop(queued(a, open)); /* no server at all */
+    ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
+                     "waits already");
+    await_waiting(w, 1);
+    close(a);
+}
+
+static void
+place_is_kept_over_a_restart(void **state)
+{
+    struct world *w = *state;
+    int a = ut_sched_dial(w), b = ut_sched_dial(w), server;
+    reply_t *first = queued(a, patient("ada@host", 60)), *again;
+    Gpupool__Ctl__CtlOpen open = patient("ada@host", 60), forged = patient("bob@h", 60);
+
+    assert_int_equal(first->queued->place.len, SCHED_PLACE_SIZE);
+    ut_sched_end(w, SIGKILL);
+    close(a);
+    close(b);
+    ut_sched_start(w);
+
+    /* Somebody was faster, and somebody else shows a place that is not his. */
+    a = ut_sched_dial(w);
+    b = ut_sched_dial(w);
+    ut_sched_drop(queued(b, patient("ada@host", 60)));
+    open.place = first->queued->place;
+    again = queued(a, open);
+    assert_int_equal(again->queued->position, 1);
+    forged.place = first->queued->place;
+    server = ut_sched_dial(w);
+    ut_sched_drop(again);
+    again = queued(server, forged);
+    assert_int_equal(again->queued->position, 3);
+    ut_sched_drop(again);
+    ut_sched_drop(first);
+    close(server);
+
+    server = ut_sched_join(w, "node-a", 1);
+    expect_grant(a);
+    close(server);
+    close(a);
+    close(b);
+}
+
+static void
+waiting_ends_when_a_server_comes(void **state)
+{
+    struct world *w = *state;
+    int a = ut_sched_dial(w), server;
+    reply_t *reply = queued(a, patient("ada@host", 60));
+
+    says(reply->queued->reason, "no server has registered");
+    ut_sched_drop(reply);
+    server = ut_sched_join(w, "node-a", 1);
+    expect_grant(a);
+    close(server);
+    close(a);
+}
+
+/* -------------------------------------------------------------------- quotas -- */
+
+static void
+quota_refuses_or_queues_and_is_named(void **state)
+{
+    struct world *w = *state;
+    Gpupool__Ctl__CtlOpen open = patient("ada@host", 40);
+    reply_t *grant, *reply;
+    int server, a, b;
+
+    with_rules(w, "[tenant research]\nowners = ada@*\ncore = 60\nmemory = 8GiB\n");
+    server = ut_sched_join(w, "node-a", 2);
+    a = ut_sched_dial(w);
+    b = ut_sched_dial(w);
+    grant = ut_sched_granted(a, open);
+    open.wait = false;
+    ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
+                     "quota: tenant research may hold 60 % core and holds 40 %, 40 % "
+                     "wanted");
+    open = patient("ada@host", 70);
+    ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
+                     "70 % wanted"); /* never: it does not even wait */
+    reply = queued(b, patient("ada@elsewhere", 40));
+    says(reply->queued->reason, "quota: tenant research");
+    ut_sched_drop(reply);
+    ut_sched_drop(ut_sched_granted(a, patient("bob@host", 90))); /* another tenant */
+    finish(server, a, grant->grant);
+    ut_sched_drop(grant);
+    expect_grant(b);
+    close(server);
+    close(a);
+    close(b);
+}
+
+static void
+whole_card_is_charged_with_all_of_its_memory(void **state)
+{
+    struct world *w = *state;
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(100, 0);
+    int server, a;
+
+    with_rules(w, "[tenant research]\nowners = ada@*\nmemory = 8GiB\n");
+    server = ut_sched_join(w, "node-a", 1);
+    a = ut_sched_dial(w);
+    ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
+                     "may hold 8.00 GiB and holds 0.00 GiB, 16.00 GiB wanted");
+    close(server);
+    close(a);
+}
+
+static void
+smaller_share_is_served_first(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), a = ut_sched_dial(w),
+        b = ut_sched_dial(w), c = ut_sched_dial(w), d = ut_sched_dial(w);
+    reply_t *keep = ut_sched_granted(a, patient("ada@host", 50));
+    reply_t *grant = ut_sched_granted(c, patient("cyd@host", 50));
+    reply_t *reply;
+
+    ut_sched_drop(queued(b, patient("ada@host", 50))); /* holds half the pool */
+    reply = queued(d, patient("bob@host", 50));
+    assert_int_equal(reply->queued->position, 1); /* came later, holds nothing */
+    ut_sched_drop(reply);
+    ut_sched_post_close(c, grant->grant);
+    ut_sched_await_notice(server, grant->grant->session_id);
+    ut_sched_drop(ut_sched_report(server, keep->grant->session_id));
+    expect_grant(d);
+    await_waiting(w, 1);
+    ut_sched_drop(keep);
+    ut_sched_drop(grant);
+    close(server);
+    close(a);
+    close(b);
+    close(c);
+    close(d);
+}
+
+static void
+rules_are_read_again_and_bad_ones_are_not_taken(void **state)
+{
+    struct world *w = *state;
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(40, GIB);
+    int server, a, b;
+
+    with_rules(w, "[tenant research]\nowners = ada@*\ncore = 50\n");
+    server = ut_sched_join(w, "node-a", 2);
+    a = ut_sched_dial(w);
+    b = ut_sched_dial(w);
+    ut_sched_drop(ut_sched_granted(a, open));
+    ut_sched_drop(queued(b, patient("ada@host", 40)));
+    with_rules(w, "[tenant research]\ncore = many\n");
+    kill(w->scheduler, SIGHUP);
+    ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
+                     "may hold 50 %");
+    with_rules(w, "[tenant research]\nowners = ada@*\ncore = 90\n");
+    kill(w->scheduler, SIGHUP);
+    expect_grant(b);
+    close(server);
+    close(a);
+    close(b);
+}
+
+static void
+bad_rules_are_named_with_their_line(void **state)
+{
+    struct {
+        const char *rules, *words;
+    } cases[] = {
+        {"core = 4\n", ":1: core: a section like [tenant NAME] comes first"},
+        {"[tenant a]\ncore = x\n", ":2: x: a number from 1 is wanted"},
+        {"[tenant a]\n[tenant a]\n", ":2: tenant a is there twice"},
+        {"[tenant]\n", ":1: [tenant]: a name is wanted"},
+        {"[user a]\n", ":1: [user]: tenant, class"},
+        {"# all\n\n[class a]\ngrace = 2d\n", ":4: 2d: a time like 30s"},
+        {"[class a]\npreempts = maybe\n", ":2: maybe: yes or no"},
+        {"[servers *]\nlabels = rack\n", ":2: rack: labels like"},
+        {"[queue]\ndefault-class = none\n", "default-class none is no class"},
+        {"[tenant a]\nwight = 2\n", ":2: wight: unknown in this section"},
+    };
+    const char *path = "/tmp/ut-sched-rules";
+    struct sched_rules *rules;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct gp_err err = {0};
+
+        gp_file_replace(path, cases[i].rules, strlen(cases[i].rules), 0600, NULL);
+        assert_true(sched_rules_load(path, &rules, &err) < 0);
+        says(err.msg, cases[i].words);
+    }
+    unlink(path);
+}
+
+/* ------------------------------------------------------------------- classes -- */
+
+static void
+higher_class_is_served_first(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), a = ut_sched_dial(w),
+        b = ut_sched_dial(w), c = ut_sched_dial(w);
+    reply_t *grant = ut_sched_granted(a, ut_sched_preference(100, 0));
+    Gpupool__Ctl__CtlOpen open = patient("bob@host", 100);
+
+    ut_sched_drop(queued(b, patient("ada@host", 100)));
+    open.priority = (char *)"high";
+    ut_sched_drop(queued(c, open));
+    finish(server, a, grant->grant);
+    ut_sched_drop(grant);
+    expect_grant(c);
+    await_waiting(w, 1);
+    ut_sched_drop(ut_sched_hear(a)); /* that the session is closed */
+    open.priority = (char *)"royal";
+    ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST,
+                     "no priority class royal; there are: high, normal, batch");
+    close(server);
+    close(a);
+    close(b);
+    close(c);
+}
+
+static const char PREEMPT[] = "[class prod]\nvalue = 9\npreempts = yes\n"
+                              "[class normal]\nvalue = 5\n"
+                              "[class batch]\nvalue = 1\npreemptible = yes\n"
+                              "grace = 1s\n";
+
+static void
+preemptible_session_ends_after_notice_for_a_higher_class(void **state)
+{
+    struct world *w = *state;
+    Gpupool__Ctl__CtlOpen open = patient("ada@host", 100);
+    reply_t *grant, *reply;
+    int server, a, b;
+
+    with_rules(w, PREEMPT);
+    server = ut_sched_join(w, "node-a", 1);
+    a = ut_sched_dial(w);
+    b = ut_sched_dial(w);
+    open.session_class =
+        GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE; /* so its class is batch */
+    open.hold = true;
+    grant = ut_sched_granted(a, open);
+    open = patient("bob@host", 60);
+    open.priority = (char *)"prod";
+    ut_sched_drop(queued(b, open));
+    reply = ut_sched_hear(a);
+    assert_int_equal(reply->id, 0);
+    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_SESSION_NOTICE);
+    assert_true(reply->session_notice->session_id == grant->grant->session_id);
+    assert_int_equal(reply->session_notice->ends_in_ms, 1000);
+    says(reply->session_notice->words, "it makes room for a request of class prod");
+    ut_sched_drop(reply);
+    /* Renewing does not save it. */
+    reply = ut_sched_renew(a, grant->grant, true);
+    assert_null(reply->error);
+    ut_sched_drop(reply);
+    ut_sched_await_notice(server, grant->grant->session_id);
+    ut_sched_drop(ut_sched_report(server, 0));
+    expect_grant(b);
+    ut_sched_drop(grant);
+    close(server);
+    close(a);
+    close(b);
+}
+
+static void
+preemption_is_called_off_when_nobody_needs_it(void **state)
+{
+    struct world *w = *state;
+    Gpupool__Ctl__CtlOpen open = patient("ada@host", 100);
+    reply_t *grant, *reply;
+    int server, a, b;
+
+    with_rules(w, PREEMPT);
+    server = ut_sched_join(w, "node-a", 1);
+    a = ut_sched_dial(w);
+    b = ut_sched_dial(w);
+    open.priority = (char *)"batch";
+    open.hold = true;
+    grant = ut_sched_granted(a, open);
+    open = patient("bob@host", 60);
+    open.priority = (char *)"prod";
+    ut_sched_drop(queued(b, open));
+    ut_sched_drop(ut_sched_hear(a));
+    close(b);
+    reply = ut_sched_hear(a);
+    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_SESSION_NOTICE);
+    assert_int_equal(reply->session_notice->ends_in_ms, 0);
+    ut_sched_drop(reply);
+    await_waiting(w, 0);
+    reply = ut_sched_renew(a, grant->grant, true);
+    assert_null(reply->error);
+    assert_true(reply->grant->lease_ms > 0);
+    ut_sched_drop(reply);
+    ut_sched_drop(grant);
+    close(server);
+    close(a);
+}
+
+static void
+equal_class_is_not_preempted_and_explain_says_what_would_help(void **state)
+{
+    struct world *w = *state;
+    Gpupool__Ctl__CtlOpen open = patient("ada@host", 100);
+    int server, a;
+
+    with_rules(w, PREEMPT);
+    server = ut_sched_join(w, "node-a", 1);
+    a = ut_sched_dial(w);
+    ut_sched_drop(ut_sched_granted(a, open));
+    open.explain = true;
+    open.priority = (char *)"prod";
+    ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
+                     "it would fit on server node-a if s1 (ada@host) ended");
+    close(server);
+    close(a);
+}
+
+static void
+time_limit_ends_a_session(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), a = ut_sched_dial(w);
+    Gpupool__Ctl__CtlOpen open = patient("ada@host", 100);
+    reply_t *grant;
+
+    open.run_ms = 1000;
+    grant = ut_sched_granted(a, open);
+    ut_sched_await_notice(server, grant->grant->session_id); /* the lease is a minute */
+    ut_sched_drop(grant);
+    close(server);
+    close(a);
+}
+
+/* --------------------------------------------------------------- reservations -- */
+
+static void
+room_is_kept_for_a_large_request_that_waits_long(void **state)
+{
+    struct world *w = *state;
+    reply_t *grants[2];
+    int server, a, b;
+
+    with_rules(w, "[queue]\nreserve-after = 0s\n");
+    server = ut_sched_join(w, "node-a", 1);
+    a = ut_sched_dial(w);
+    b = ut_sched_dial(w);
+    grants[0] = ut_sched_granted(a, ut_sched_preference(50, GIB));
+    grants[1] = ut_sched_granted(a, ut_sched_preference(30, GIB));
+    ut_sched_drop(queued(b, patient("bob@host", 100)));
+    /* Until the card is kept, small requests go on being served. */
+    for (;;) {
+        Gpupool__Ctl__CtlOpen open = ut_sched_preference(20, GIB);
+        reply_t *reply = ut_sched_open(a, &open);
+
+        if (reply->error) {
+            ut_sched_refused(reply, GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
+                             "kept free for a request that waits longer");
+            break;
+        }
+        ut_sched_post_close(a, reply->grant);
+        ut_sched_await_notice(server, reply->grant->session_id);
+        ut_sched_drop(ut_sched_report(server, 0));
+        ut_sched_drop(reply);
+        reply = ut_sched_hear(a); /* that it is closed */
+        assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_CLOSED);
+        ut_sched_drop(reply);
+    }
+    finish(server, a, grants[0]->grant);
+    ut_sched_drop(ut_sched_hear(a));
+    finish(server, a, grants[1]->grant);
+    expect_grant(b);
+    ut_sched_drop(grants[0]);
+    ut_sched_drop(grants[1]);
+    close(server);
+    close(a);
+    close(b);
+}
+
+/* ------------------------------------------------------------------ selectors -- */
+
+static void
+labels_models_and_speed_choose_cards(void **state)
+{
+    struct world *w = *state;
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(30, GIB);
+    char *label = (char *)"rack=r2";
+    reply_t *grant;
+    int a, b, c;
+
+    with_rules(w, "[servers node-a]\nlabels = rack=r1\n[servers node-b]\nlabels = "
+                  "rack=r2, zone=z\n[model a card]\ntflops = 200\n");
+    a = ut_sched_join(w, "node-a", 1);
+    b = ut_sched_dial(w);
+    ut_sched_drop(ut_sched_enlist(
+        b, &(struct play){.name = "bode-b", .instance = 1, .cards = 1}));
+    close(b);
+    b = ut_sched_dial(w);
+    c = ut_sched_dial(w);
+    open.labels = &label;
+    open.n_labels = 1;
+    ut_sched_refused(ut_sched_open(c, &open), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
+                     "not of the kind that is wanted");
+    label = (char *)"rack!=r2";
+    grant = ut_sched_granted(c, open);
+    ut_sched_drop(grant);
+    open.n_labels = 0;
+    open.core = 0;
+    open.tflops = 100; /* half of a card that does 200 */
+    grant = ut_sched_granted(c, open);
+    assert_int_equal(grant->grant->slices[0]->core, 50);
+    ut_sched_drop(grant);
+    open.tflops = 0;
+    open.core = 10;
+    open.model = (char *)"*H100*";
+    open.explain = true;
+    ut_sched_refused(ut_sched_open(c, &open), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
+                     "not of the kind that is wanted");
+    label = (char *)"rack";
+    open.n_labels = 1;
+    ut_sched_refused(ut_sched_open(c, &open), GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST,
+                     "NAME=VALUE or NAME!=VALUE is wanted");
+    close(a);
+    close(b);
+    close(c);
+}
+
+static void
+sessions_apart_are_on_different_cards(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 2), a = ut_sched_dial(w);
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(10, GIB);
+    reply_t *first, *second;
+
+    open.apart = GPUPOOL__CTL__CTL_APART__CTL_APART_CARD;
+    first = ut_sched_granted(a, open);
+    second = ut_sched_granted(a, open);
+    assert_memory_not_equal(first->grant->slices[0]->card_uuid.data,
+                            second->grant->slices[0]->card_uuid.data, 16);
+    ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, "");
+    open.owner = (char *)"bob@host";
+    open.apart = GPUPOOL__CTL__CTL_APART__CTL_APART_SERVER;
+    ut_sched_drop(ut_sched_granted(a, open));
+    ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, "");
+    ut_sched_drop(first);
+    ut_sched_drop(second);
+    close(server);
+    close(a);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, ut_sched_setup, ut_sched_teardown)
+
+int
+main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        T(request_that_does_not_fit_waits_and_is_served_in_order),
+        T(small_request_passes_one_that_does_not_fit),
+        T(lost_client_leaves_the_queue),
+        T(time_to_wait_ends_in_a_refusal),
+        T(connection_that_waits_has_one_request),
+        T(place_is_kept_over_a_restart),
+        T(waiting_ends_when_a_server_comes),
+        T(quota_refuses_or_queues_and_is_named),
+        T(whole_card_is_charged_with_all_of_its_memory),
+        T(smaller_share_is_served_first),
+        T(rules_are_read_again_and_bad_ones_are_not_taken),
+        T(bad_rules_are_named_with_their_line),
+        T(higher_class_is_served_first),
+        T(preemptible_session_ends_after_notice_for_a_higher_class),
+        T(preemption_is_called_off_when_nobody_needs_it),
+        T(equal_class_is_not_preempted_and_explain_says_what_would_help),
+        T(time_limit_ends_a_session),
+        T(room_is_kept_for_a_large_request_that_waits_long),
+        T(labels_models_and_speed_choose_cards),
+        T(sessions_apart_are_on_different_cards),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
