@@ -31,6 +31,7 @@ int cli_status(int argc, char **argv);
 int cli_servers(int argc, char **argv);
 int cli_sessions(int argc, char **argv);
 int cli_top(int argc, char **argv);
+int cli_queue(int argc, char **argv);
 int cli_drain(int argc, char **argv);
 int cli_close(int argc, char **argv);
 int cli_explain(int argc, char **argv);

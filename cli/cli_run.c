@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "cli_child.h"
 #include "cli_session.h"
+#include "cli_wait.h"
 #include "cli_want.h"
 #include "gp_err.h"
 #include "gp_loop.h"
@@ -15,7 +16,14 @@
 static const char HELP[] =
     "Usage: gpupool run [OPTION...] [--] PROGRAM [ARG...]\n"
     "Run PROGRAM with a slice of a card of the pool as its GPU.\n"
-    "\n" CLI_WANT_HELP "  --verbose           say which slice of which card it got\n"
+    "\n" CLI_WANT_HELP "  --wait[=TIME]       when nothing fits now, wait for room "
+    "(for 30s, 10m, 2h; else\n"
+    "                      for as long as it takes) and say how it stands; without "
+    "it,\n"
+    "                      fail at once\n"
+    "  --time TIME         the session ends after so long, which lets others be told\n"
+    "                      when there will be room\n"
+    "  --verbose           say which slice of which card it got\n"
     "  --unbound-ticket    for a libcuda.so.1 that is older than this command: "
     "anybody\n"
     "                      who has the ticket can use it; servers refuse that by "
@@ -32,11 +40,15 @@ enum {
     OPT_HELP = 256,
     OPT_VERBOSE,
     OPT_UNBOUND,
+    OPT_WAIT,
+    OPT_TIME,
 };
 
 static const struct option OPTIONS[] = {
     CLI_WANT_OPTIONS,
     {"verbose", no_argument, NULL, OPT_VERBOSE},
+    {"wait", optional_argument, NULL, OPT_WAIT},
+    {"time", required_argument, NULL, OPT_TIME},
     {"unbound-ticket", no_argument, NULL, OPT_UNBOUND},
     {"help", no_argument, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
@@ -48,8 +60,45 @@ struct run {
     struct cli_child child;
     struct gp_loop *loop;
     char **program;
-    bool verbose, unbound;
+    bool verbose, unbound, wait;
+    uint32_t wait_ms;
 };
+
+/* @arg NULL: no limit. */
+static int
+take_time(const char *name, const char *arg, uint64_t *ret_ms, struct gp_err *err)
+{
+    *ret_ms = 0;
+    if (arg && (cli_want_time(arg, ret_ms) < 0 || !*ret_ms || *ret_ms > UINT32_MAX))
+        return gp_err_set(err, -EINVAL, "--%s %s: a time like 30s, 10m or 2h is wanted",
+                          name, arg);
+    return 0;
+}
+
+static int
+take_option(struct run *run, int opt, struct gp_err *err)
+{
+    uint64_t ms = 0;
+    int r;
+
+    switch (opt) {
+    case OPT_VERBOSE:
+        run->verbose = true;
+        return 0;
+    case OPT_UNBOUND:
+        run->unbound = true;
+        return 0;
+    case OPT_WAIT:
+        run->wait = true;
+        r = take_time("wait", optarg, &ms, err);
+        run->wait_ms = (uint32_t)ms;
+        return r;
+    case OPT_TIME:
+        return take_time("time", optarg, &run->want.open.run_ms, err);
+    default:
+        return cli_want_option(&run->want, opt, optarg, err);
+    }
+}
 
 /* 0: go on; else *ret_status is the exit status. */
 static int
@@ -64,12 +113,7 @@ parse(struct run *run, int argc, char **argv, int *ret_status)
             *ret_status = CLI_OK;
             return 1;
         }
-        if (opt == OPT_VERBOSE)
-            run->verbose = true;
-        else if (opt == OPT_UNBOUND)
-            run->unbound = true;
-        else
-            r = cli_want_option(&run->want, opt, optarg, &err);
+        r = take_option(run, opt, &err);
     }
     if (!r && optind == argc)
         r = gp_err_set(&err, -EINVAL, "which program? see gpupool run --help");
@@ -99,12 +143,16 @@ open_session(struct run *run)
 {
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *refusal = NULL;
     struct gp_err err = {0};
+    struct cli_wait wait;
     int r;
 
     run->want.open.program = run->program[0];
     run->want.open.hold = true;
+    cli_wait_init(&wait, run->wait_ms, run->child.signals.fd);
     r = cli_session_open(&run->session, run->want.scheduler, &run->want.open,
-                         !run->unbound, &refusal, &err);
+                         !run->unbound, run->wait ? &wait : NULL, &refusal, &err);
+    if (r == -EINTR)
+        return cli_fail(128 + wait.signo, "run: %s", err.msg);
     if (r < 0 && refusal)
         return refused(refusal, &err);
     if (r < 0)

@@ -3,6 +3,7 @@
 
 #include "cli.h"
 #include "cli_session_file.h"
+#include "cli_wait.h"
 #include "ctl_limits.h"
 #include "gp_err.h"
 #include "gp_str.h"
@@ -38,34 +39,75 @@ take_grant(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant,
     return cli_session_file_write(s->file, grant, s->bound ? s->secret : NULL, err);
 }
 
-int
-cli_session_open(struct cli_session *s, const char *scheduler,
-                 const Gpupool__Ctl__CtlOpen *open, bool bound,
-                 Gpupool__Ctl__CtlReply **ret_refusal, struct gp_err *err)
+/* Connect and ask.  *@queued: the answer was a place in the queue at least once. */
+static int
+open_once(struct cli_session *s, const char *scheduler,
+          const Gpupool__Ctl__CtlOpen *open, struct cli_wait *wait, bool *queued,
+          Gpupool__Ctl__CtlReply **reply, struct gp_err *err)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlOpen shown = *open;
     uint8_t key[GP_X25519_SIZE];
-    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    int r;
+    int r = cli_ctl_open(&s->ctl, scheduler, err);
 
-    memset(s, 0, sizeof(*s));
-    s->bound = bound;
-    if (gp_x25519_new(s->secret) < 0)
-        return gp_err_set(err, -EIO, "no random bytes");
-    gp_x25519_public(s->secret, key);
-    r = cli_ctl_open(&s->ctl, scheduler, err);
     if (!r)
         r = cli_ctl_prove(&s->ctl, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT, open->token,
                           err);
     if (r < 0)
         return r;
+    gp_x25519_public(s->secret, key);
     shown.token = cli_ctl_shown(open->token);
     shown.client_key.data = key;
-    shown.client_key.len = bound ? sizeof(key) : 0;
+    shown.client_key.len = s->bound ? sizeof(key) : 0;
+    if (wait)
+        cli_wait_request(wait, &shown);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
     req.open = &shown;
-    r = cli_ctl_call(&s->ctl, &req, CLI_DEADLINE_NS, &reply, err);
+    r = cli_ctl_call(&s->ctl, &req, CLI_DEADLINE_NS, reply, err);
+    if (r < 0 || !wait || (*reply)->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_QUEUED)
+        return r;
+    *queued = true;
+    return cli_wait_turn(wait, &s->ctl, req.id, reply, err);
+}
+
+/* Who has a place in the queue comes back to it when the scheduler was away. */
+static int
+open_patiently(struct cli_session *s, const char *scheduler,
+               const Gpupool__Ctl__CtlOpen *open, struct cli_wait *wait,
+               Gpupool__Ctl__CtlReply **reply, struct gp_err *err)
+{
+    bool queued = false;
+    int r;
+
+    for (;;) {
+        r = open_once(s, scheduler, open, wait, &queued, reply, err);
+        if (r >= 0 || r == -EREMOTE || r == -EINTR || !queued)
+            return r;
+        cli_reply_free(*reply);
+        *reply = NULL;
+        cli_ctl_close(&s->ctl);
+        r = cli_wait_pause(wait, gp_err_msg(err, r));
+        if (r < 0)
+            return gp_err_set(err, r, "the request was taken back");
+    }
+}
+
+int
+cli_session_open(struct cli_session *s, const char *scheduler,
+                 const Gpupool__Ctl__CtlOpen *open, bool bound, struct cli_wait *wait,
+                 Gpupool__Ctl__CtlReply **ret_refusal, struct gp_err *err)
+{
+    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    int r;
+
+    memset(s, 0, sizeof(*s));
+    s->ctl.fd = -1;
+    s->bound = bound;
+    if (gp_x25519_new(s->secret) < 0)
+        return gp_err_set(err, -EIO, "no random bytes");
+    r = open_patiently(s, scheduler, open, wait, &reply, err);
+    if (wait)
+        cli_wait_end(wait);
     if (r == -EREMOTE)
         *ret_refusal = TAKE_PTR(reply);
     if (r < 0)
@@ -130,6 +172,20 @@ renewed(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant)
     arm(s, s->lease_ms * GP_NS_PER_MS / 2);
 }
 
+/* The scheduler says that the session is going to end: the program's user should know
+ * before it happens. */
+static void
+on_notice(const struct cli_session *s, const Gpupool__Ctl__CtlSessionNotice *notice)
+{
+    if (notice->session_id != s->id)
+        return;
+    if (notice->ends_in_ms)
+        cli_fail(0, "session %s ends in %u s: %s", s->name,
+                 (notice->ends_in_ms + 999) / 1000, notice->words);
+    else
+        cli_fail(0, "session %s goes on after all: %s", s->name, notice->words);
+}
+
 static void
 on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
 {
@@ -137,6 +193,10 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
     CLEANUP(cli_reply_freep)
     Gpupool__Ctl__CtlReply *reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
 
+    if (reply && reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_SESSION_NOTICE) {
+        on_notice(s, reply->session_notice);
+        return;
+    }
     if (!reply || reply->id != s->request || !s->request)
         return;
     if (reply->error && (reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND ||

@@ -21,6 +21,7 @@
 
 #include <stdint.h>
 
+struct cli_wait;
 struct gp_err;
 
 struct cli_session {
@@ -44,11 +45,13 @@ struct cli_session {
 };
 
 /* Open a session.  @bound: nobody else can use its tickets; else also a client library
- * that cannot make the proof.  -EREMOTE: refused, *ret_refusal holds the reasons.  On
- * any failure cli_session_close() is still due. */
+ * that cannot make the proof.  @wait: as long as it takes, NULL: not at all.  -EREMOTE:
+ * refused, *ret_refusal holds the reasons.  -EINTR: a signal ended the waiting.  On any
+ * failure cli_session_close() is still due. */
 int cli_session_open(struct cli_session *session, const char *scheduler,
                      const Gpupool__Ctl__CtlOpen *open, bool bound,
-                     Gpupool__Ctl__CtlReply **ret_refusal, struct gp_err *err);
+                     struct cli_wait *wait, Gpupool__Ctl__CtlReply **ret_refusal,
+                     struct gp_err *err);
 /* Keep it alive on @loop. */
 int cli_session_keep(struct cli_session *session, struct gp_loop *loop,
                      struct gp_err *err);

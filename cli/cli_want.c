@@ -10,6 +10,7 @@
 #include "ticket.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 void
@@ -111,6 +112,60 @@ memory(struct cli_want *want, const char *arg, struct gp_err *err)
 }
 
 int
+cli_want_time(const char *text, uint64_t *ret_ms)
+{
+    size_t len = strlen(text);
+    char last = len ? text[len - 1] : 0, number[16];
+    uint64_t unit = last == 'h' ? 3600 : last == 'm' ? 60 : 1, n;
+
+    if (!gp_str_copy(number, sizeof(number), text))
+        return -EINVAL;
+    if (last == 'h' || last == 'm' || last == 's')
+        number[len - 1] = 0;
+    if (gp_str_u64(number, 0, 100000000, &n) < 0)
+        return -EINVAL;
+    *ret_ms = n * unit * 1000;
+    return 0;
+}
+
+static int
+label(struct cli_want *want, const char *arg, struct gp_err *err)
+{
+    if (want->open.n_labels == CLI_WANT_LABELS_MAX)
+        return gp_err_set(err, -EINVAL, "--label: more than %d of them",
+                          CLI_WANT_LABELS_MAX);
+    want->labels[want->open.n_labels++] = (char *)arg;
+    want->open.labels = want->labels;
+    return 0;
+}
+
+static int
+compute_capability(struct cli_want *want, const char *arg, struct gp_err *err)
+{
+    const char *dot = strchr(arg, '.');
+    char major[8];
+    uint64_t a, b = 0;
+
+    snprintf(major, sizeof(major), "%.*s", (int)strcspn(arg, "."), arg);
+    if (gp_str_u64(major, 1, 99, &a) < 0 || (dot && gp_str_u64(dot + 1, 0, 99, &b) < 0))
+        return gp_err_set(err, -EINVAL, "--cc %s: a number like 8.0 is wanted", arg);
+    want->open.cc_min = (uint32_t)(100 * a + b);
+    return 0;
+}
+
+static int
+apart(struct cli_want *want, const char *arg, struct gp_err *err)
+{
+    if (!strcmp(arg, "card"))
+        want->open.apart = GPUPOOL__CTL__CTL_APART__CTL_APART_CARD;
+    else if (!strcmp(arg, "server"))
+        want->open.apart = GPUPOOL__CTL__CTL_APART__CTL_APART_SERVER;
+    else
+        return gp_err_set(err, -EINVAL, "--apart %s: card or server is wanted", arg);
+    return 0;
+}
+
+int
 cli_want_option(struct cli_want *want, int opt, const char *arg, struct gp_err *err)
 {
     switch (opt) {
@@ -139,6 +194,20 @@ cli_want_option(struct cli_want *want, int opt, const char *arg, struct gp_err *
         return card(want, arg, err);
     case CLI_WANT_SERVER:
         want->open.server = (char *)arg;
+        return 0;
+    case CLI_WANT_LABEL:
+        return label(want, arg, err);
+    case CLI_WANT_MODEL:
+        want->open.model = (char *)arg;
+        return 0;
+    case CLI_WANT_CC:
+        return compute_capability(want, arg, err);
+    case CLI_WANT_TFLOPS:
+        return number("tflops", arg, &want->open.tflops, err);
+    case CLI_WANT_APART:
+        return apart(want, arg, err);
+    case CLI_WANT_PRIORITY:
+        want->open.priority = (char *)arg;
         return 0;
     case CLI_WANT_OWNER:
         want->open.owner = (char *)arg;

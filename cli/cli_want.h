@@ -14,11 +14,14 @@
 
 struct gp_err;
 
+#define CLI_WANT_LABELS_MAX 16
+
 struct cli_want {
     Gpupool__Ctl__CtlOpen open;
     const char *scheduler, *token_file;
     char *token;
     uint8_t uuid[16];
+    char *labels[CLI_WANT_LABELS_MAX];
 };
 
 #define CLI_WANT_HELP                                                                  \
@@ -34,6 +37,12 @@ struct cli_want {
     "  --spatial S         off, sm: on multiprocessors of its own, or mps (off)\n"     \
     "  --placement P       binpack or spread, instead of the scheduler's own\n"        \
     "  --server NAME       only on this server\n"                                      \
+    "  --label NAME=VALUE  only on servers with this label; NAME!=VALUE: without\n"    \
+    "  --model PATTERN     only on cards of such a name, like '*H100*'\n"              \
+    "  --cc N.N            only on cards of this compute capability or higher\n"       \
+    "  --tflops N          so much of a card as does N TFLOPS, instead of --core\n"    \
+    "  --apart WHAT        not on a card, or not on a server, that the owner uses\n"   \
+    "  --priority CLASS    a priority class of the pool (normal)\n"                    \
     "  --card GPU-UUID     only on this card\n"                                        \
     "  --owner NAME        who answers for it (user@host)\n"                           \
     "  --processes N       most processes that may use it at a time\n"                 \
@@ -58,6 +67,12 @@ enum {
     CLI_WANT_PROCESSES,
     CLI_WANT_SCHEDULER,
     CLI_WANT_TOKEN,
+    CLI_WANT_LABEL,
+    CLI_WANT_MODEL,
+    CLI_WANT_CC,
+    CLI_WANT_TFLOPS,
+    CLI_WANT_APART,
+    CLI_WANT_PRIORITY,
 };
 
 #define CLI_WANT_OPTIONS                                                               \
@@ -73,6 +88,12 @@ enum {
         {"server", required_argument, NULL, CLI_WANT_SERVER},                          \
         {"card", required_argument, NULL, CLI_WANT_CARD},                              \
         {"owner", required_argument, NULL, CLI_WANT_OWNER},                            \
+        {"label", required_argument, NULL, CLI_WANT_LABEL},                            \
+        {"model", required_argument, NULL, CLI_WANT_MODEL},                            \
+        {"cc", required_argument, NULL, CLI_WANT_CC},                                  \
+        {"tflops", required_argument, NULL, CLI_WANT_TFLOPS},                          \
+        {"apart", required_argument, NULL, CLI_WANT_APART},                            \
+        {"priority", required_argument, NULL, CLI_WANT_PRIORITY},                      \
         {"processes", required_argument, NULL, CLI_WANT_PROCESSES},                    \
         {"scheduler", required_argument, NULL, CLI_WANT_SCHEDULER},                    \
     {                                                                                  \
@@ -84,6 +105,8 @@ void cli_want_fini(struct cli_want *want);
 /* One option with its argument.  -EINVAL with words. */
 int cli_want_option(struct cli_want *want, int opt, const char *arg,
                     struct gp_err *err);
+/* "30s", "10m", "2h", or seconds. */
+int cli_want_time(const char *text, uint64_t *ret_ms);
 /* After the last option: reads the token. */
 int cli_want_finish(struct cli_want *want, struct gp_err *err);
 

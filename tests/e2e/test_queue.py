@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting for room: gpupool run --wait, gpupool queue, quotas, ends that are announced."""
+
+import json
+import signal
+
+
+def queue(pool):
+    return json.loads(pool.cli("queue", "--json").out)
+
+
+def waiting(pool, n):
+    pool.case.wait_for(lambda: queue(pool)["waiting"] == n, f"{n} requests wait")
+
+
+def words_of(case):
+    return (case.folder / "spawned.err").read_text(encoding="utf-8")
+
+
+def test_run_waits_and_says_why_until_there_is_room(case):
+    pool = case.pool()
+    first = pool.session(core=80)
+    second = pool.spawn("echo", "served", core=60, options=["--wait=5m"])
+    waiting(pool, 1)
+    case.wait_for(lambda: "waiting, number 1 of 1, about unknown: none of 1 cards fits: all lack "
+                  "core (most free: 20 %, 60 % wanted)" in words_of(case), "the reason on stderr")
+    text = pool.cli("queue").out
+    case.contains(text, "60%", "the request in the table")
+    case.contains(text, "all lack core", "why it waits, in the table")
+    entry = queue(pool)["requests"][0]
+    case.equal((entry["position"], entry["core_percent"], entry["estimate_ms"], entry["program"]),
+               (1, 60, None, "echo"), "the request as JSON")
+    first.close()
+    case.equal(second.stdout.readline(), "served\n", "output of the program that waited")
+    case.equal(second.wait(case.patience), 0, "its exit status")
+    waiting(pool, 0)
+    case.contains(pool.cli("queue").out, "nobody waits", "an empty queue")
+
+
+def test_run_without_wait_fails_at_once_and_with_a_limit_later(case):
+    pool = case.pool()
+    session = pool.session(core=80)
+    case.contains(pool.run("true", core=60, status=3).err, "lack core", "refusal")
+    case.contains(pool.run("true", core=60, options=["--wait=1s"], status=3).err,
+                  "the time to wait is over", "refusal after a second")
+    session.close()
+
+
+def test_interrupted_or_killed_run_leaves_the_queue_at_once(case):
+    pool = case.pool()
+    session = pool.session(core=80)
+    for sig, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
+        process = pool.spawn("true", core=60, options=["--wait"])
+        waiting(pool, 1)
+        process.send_signal(sig)
+        case.equal(process.wait(case.patience), status, f"exit status after {sig}")
+        waiting(pool, 0)
+    session.close()
+
+
+def test_place_is_kept_while_the_scheduler_is_started_again(case):
+    pool = case.pool()
+    session = pool.session(core=80)
+    process = pool.spawn("echo", "served", core=60, options=["--wait"])
+    waiting(pool, 1)
+    pool.restart(pool.pid("gpupool-scheduler"))
+    waiting(pool, 1)
+    session.close()
+    case.equal(process.stdout.readline(), "served\n", "output of the program that waited")
+    case.equal(process.wait(case.patience), 0, "its exit status")
+
+
+def test_time_limit_ends_a_session_and_its_user_reads_why(case):
+    pool = case.pool()
+    process = pool.spawn("sleep", "60", options=["--time=1s"])
+    case.wait_for(lambda: len(pool.sessions()) == 1, "the session")
+    case.wait_for(lambda: not pool.sessions(), "the end of its time")
+    case.wait_for(lambda: "its time limit is over" in words_of(case), "the reason on stderr")
+    process.terminate()
+    process.wait(case.patience)
+
+
+def test_wrong_times_and_classes_are_refused(case):
+    pool = case.pool()
+    case.contains(pool.run("true", options=["--wait=soon"], status=2).err,
+                  "--wait soon: a time like 30s", "a wrong time")
+    case.contains(pool.run("true", options=["--priority", "royal"], status=2).err,
+                  "no priority class royal; there are: high, normal, batch", "a wrong class")
