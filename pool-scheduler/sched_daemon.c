@@ -144,15 +144,19 @@ on_trouble_local(struct gp_listener *listener, int error)
 static void
 apply_rules(struct sched *sched)
 {
-    for (struct sched_server *s = sched->pool->servers; s; s = s->next) {
-        sched_rules_labels(sched->rules, s->name, s->labels, sizeof(s->labels));
-        for (unsigned i = 0; i < s->n_cards; i++) {
-            struct sched_card *card = s->cards[i];
+    char labels[SCHED_LABELS_MAX];
 
-            card->facts.tflops = sched_rules_tflops(sched->rules, card->facts.name);
-            sched->pool->most_tflops =
-                gp_max(sched->pool->most_tflops, card->facts.tflops);
-        }
+    for (struct sched_server *s = sched->pool->servers; s; s = s->next) {
+        sched_rules_labels(sched->rules, s->name, labels, sizeof(labels));
+        if (sched_pool_set_labels(sched->pool, s, labels) < 0)
+            gp_log_warn("server",
+                        "%s: too many kinds of cards; requests that select "
+                        "cards may pass it over",
+                        s->name);
+        for (unsigned i = 0; i < s->n_cards; i++)
+            sched_pool_set_tflops(
+                sched->pool, s->cards[i],
+                sched_rules_tflops(sched->rules, s->cards[i]->facts.name));
         sched_pool_server_update(sched->pool, s);
     }
 }

@@ -285,50 +285,37 @@ most_free_memory(const struct sched_pool *pool, const struct sched_request *req,
     return most;
 }
 
-static unsigned
-cards_with_core(const struct sched_pool *pool, const struct sched_request *req)
-{
-    size_t n = 0;
-
-    for (unsigned core = req->core; core <= 100; core++)
-        n += pool->by_fit[SCHED_FIT(req->in_space, core)].count;
-    return (unsigned)n;
-}
-
 void
 sched_place_shortage(const struct sched_pool *pool, const struct sched_request *req,
                      char *words, size_t size)
 {
-    unsigned core = most_free_core(pool, req), enough = cards_with_core(pool, req);
+    unsigned core = most_free_core(pool, req);
     uint64_t memory = most_free_memory(pool, req, req->core);
 
     if (!pool->n_cards)
         snprintf(words, size, "the pool has no cards: no server has registered");
     else if (!core)
         snprintf(words, size, "none of %u cards has anything free", pool->n_cards);
-    else if (!enough)
+    else if (core < req->core)
         snprintf(
             words, size,
             "none of %u cards fits: all lack core (most free: %u %%, %u %% wanted)",
             pool->n_cards, core, req->core);
     else if (memory < req->memory)
         snprintf(words, size,
-                 "none of %u cards fits: the %u with %u %% core free lack memory (most "
+                 "none of %u cards fits: those with %u %% core free lack memory (most "
                  "free: %.2f GiB, %.2f GiB wanted)",
-                 pool->n_cards, enough, req->core, gib(memory), gib(req->memory));
+                 pool->n_cards, req->core, gib(memory), gib(req->memory));
     else if (req->has_uuid || req->server || req->where || req->avoid)
         snprintf(words, size,
                  "none of %u cards fits: those with enough room are not of the kind "
                  "that is wanted",
                  pool->n_cards);
     else if (req->cards > 1)
-        snprintf(
-            words, size,
-            "no server has %u cards that fit, %u cards of the pool have %u %% core "
-            "free%s",
-            req->cards, enough, req->core,
-            enough >= req->cards && !req->span ? " (--span takes several servers)"
-                                               : "");
+        snprintf(words, size,
+                 "no server has %u cards with %u %% core and %.2f GiB free%s",
+                 req->cards, req->core, gib(req->memory),
+                 req->span ? "" : " (--span takes several servers)");
     else
         snprintf(words, size, "none of %u cards fits: no card has core and memory",
                  pool->n_cards);

@@ -282,11 +282,12 @@ take_cards(struct sched *sched, struct sched_server *server,
     struct sched_card_facts facts;
     struct sched_server *before;
     struct sched_card *card;
-    int r = 0;
+    char labels[SCHED_LABELS_MAX];
+    int r;
 
-    sched_rules_labels(sched->rules, server->name, server->labels,
-                       sizeof(server->labels));
+    sched_rules_labels(sched->rules, server->name, labels, sizeof(labels));
     sched_pool_cards_absent(sched->pool, server);
+    r = sched_pool_set_labels(sched->pool, server, labels);
     for (size_t i = 0; !r && i < msg->n_cards; i++) {
         r = facts_from_message(msg->cards[i], &facts, err);
         card = r ? NULL : sched_pool_card_find(sched->pool, facts.uuid);

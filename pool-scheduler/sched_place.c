@@ -65,34 +65,97 @@ card_fits(const struct sched_card *card, const struct sched_request *req)
 
 /* ------------------------------------------------------ one card, anywhere -- */
 
-static struct sched_card *
-find_binpack(const struct sched_pool *pool, const struct sched_request *req)
+/* In one tree: by_fit of the pool or of a group. */
+static struct gp_tree_node *
+least_in(const struct gp_tree *tree, size_t at, const struct sched_request *req)
 {
-    for (unsigned core = req->core; core <= 100; core++) {
-        const struct gp_tree *tree = &pool->by_fit[SCHED_FIT(req->in_space, core)];
-        struct gp_tree_node *node = gp_tree_at_least(tree, req->memory, 0);
+    struct gp_tree_node *node = gp_tree_at_least(tree, req->memory, 0);
 
-        while (node && !card_fits(card_of(node), req))
-            node = gp_tree_next(tree, node);
+    while (node && !card_fits((const void *)((const char *)node - at), req))
+        node = gp_tree_next(tree, node); /* what the owner avoids, mostly */
+    return node;
+}
+
+static struct gp_tree_node *
+most_in(const struct gp_tree *tree, size_t at, const struct sched_request *req)
+{
+    struct gp_tree_node *node = gp_tree_last(tree);
+
+    while (node && node->key[0] >= req->memory &&
+           !card_fits((const void *)((const char *)node - at), req))
+        node = gp_tree_prev(tree, node);
+    return node && node->key[0] >= req->memory ? node : NULL;
+}
+
+/* The best card of one index, and the free core that it was found under. */
+static struct gp_tree_node *
+find_in(const struct gp_tree *by_fit, size_t at, const struct sched_request *req,
+        unsigned *ret_core)
+{
+    bool spread = req->placement == SCHED_SPREAD;
+
+    for (unsigned i = 0; i <= 100 - req->core; i++) {
+        unsigned core = spread ? 100 - i : req->core + i;
+        const struct gp_tree *tree = &by_fit[SCHED_FIT(req->in_space, core)];
+        struct gp_tree_node *node;
+
+        if (!tree->root)
+            continue;
+        node = spread ? most_in(tree, at, req) : least_in(tree, at, req);
+        *ret_core = core;
         if (node)
-            return card_of(node);
+            return node;
     }
     return NULL;
 }
 
-static struct sched_card *
-find_spread(const struct sched_pool *pool, const struct sched_request *req)
+static bool
+group_accepts(const struct sched_group *group, const struct sched_request *req)
 {
-    for (unsigned core = 100; core >= req->core; core--) {
-        const struct gp_tree *tree = &pool->by_fit[SCHED_FIT(req->in_space, core)];
-        struct gp_tree_node *node = gp_tree_last(tree);
+    return sched_where_card(req->where, &group->facts) &&
+           sched_where_labels(req->where, group->labels);
+}
 
-        while (node && node->key[0] >= req->memory && !card_fits(card_of(node), req))
-            node = gp_tree_prev(tree, node);
-        if (node && node->key[0] >= req->memory)
-            return card_of(node);
+/* The best card of all groups that the request accepts. */
+static struct sched_card *
+find_grouped(const struct sched_pool *pool, const struct sched_request *req)
+{
+    const size_t at = offsetof(struct sched_card, by_group);
+    bool spread = req->placement == SCHED_SPREAD;
+    struct gp_tree_node *best = NULL;
+    unsigned best_core = 0, core;
+
+    for (unsigned i = 0; i < pool->n_groups; i++) {
+        struct gp_tree_node *node;
+        bool before;
+
+        if (!group_accepts(pool->groups[i], req))
+            continue;
+        node = find_in(pool->groups[i]->by_fit, at, req, &core);
+        if (!node)
+            continue;
+        before = !best || core < best_core ||
+                 (core == best_core &&
+                  (node->key[0] < best->key[0] ||
+                   (node->key[0] == best->key[0] && node->key[1] < best->key[1])));
+        if (best && before == spread)
+            continue;
+        best = node;
+        best_core = core;
     }
-    return NULL;
+    return best ? container_of(best, struct sched_card, by_group) : NULL;
+}
+
+static struct sched_card *
+find_one(const struct sched_pool *pool, const struct sched_request *req)
+{
+    struct gp_tree_node *node;
+    unsigned core;
+
+    if (req->where && pool->n_groups > 1)
+        return find_grouped(pool, req);
+    node = find_in(pool->by_fit, offsetof(struct sched_card, by_fit), req, &core);
+    return card_of(node);
 }
 
 /* ------------------------------------------------- cards of a given server -- */
@@ -142,13 +205,13 @@ place_on_server(const struct sched_server *server, const struct sched_request *r
     return 0;
 }
 
-/* The servers of one list: recently changed ones are at its head. */
+/* The servers of one list, whose links are @at in them: recently changed ones are at
+ * its head. */
 static int
-place_in_list(const struct sched_link *head, const struct sched_request *req,
+place_in_list(const struct sched_link *head, size_t at, const struct sched_request *req,
               struct sched_decision *ret)
 {
     bool spread = req->placement == SCHED_SPREAD;
-    size_t at = offsetof(struct sched_server, nth[req->cards - 1].link);
 
     for (const struct sched_link *link = spread ? head->prev : head->next; link != head;
          link = spread ? link->prev : link->next) {
@@ -161,16 +224,40 @@ place_in_list(const struct sched_link *head, const struct sched_request *req,
     return -ENOSPC;
 }
 
+/* The servers of all groups that the request accepts, with so much free core. */
+static int
+place_in_groups(const struct sched_pool *pool, unsigned core,
+                const struct sched_request *req, struct sched_decision *ret)
+{
+    unsigned n = req->cards - 1;
+    size_t at = offsetof(struct sched_server, nth) + n * sizeof(struct sched_nth) +
+                offsetof(struct sched_nth, group_link);
+
+    for (unsigned i = 0; i < pool->n_groups; i++) {
+        const struct sched_link *head = &pool->groups[i]->by_nth[n][core];
+
+        if (head->next != head && group_accepts(pool->groups[i], req) &&
+            !place_in_list(head, at, req, ret))
+            return 0;
+    }
+    return place_in_list(&pool->mixed_by_nth[n][core], at, req, ret);
+}
+
 static int
 place_several(const struct sched_pool *pool, const struct sched_request *req,
               struct sched_decision *ret)
 {
-    const struct sched_link *lists = pool->by_nth[req->cards - 1];
+    unsigned n = req->cards - 1;
+    size_t at = offsetof(struct sched_server, nth) + n * sizeof(struct sched_nth) +
+                offsetof(struct sched_nth, link);
 
     for (unsigned i = 0; i <= 100 - req->core; i++) {
         unsigned core = req->placement == SCHED_SPREAD ? 100 - i : req->core + i;
+        bool grouped = req->where && pool->n_groups > 1;
+        int r = grouped ? place_in_groups(pool, core, req, ret)
+                        : place_in_list(&pool->by_nth[n][core], at, req, ret);
 
-        if (!place_in_list(&lists[core], req, ret))
+        if (!r)
             return 0;
     }
     return -ENOSPC;
@@ -277,8 +364,7 @@ sched_place(const struct sched_pool *pool, const struct sched_request *req,
 
         return r < 0 && req->span ? place_across(pool, req, ret) : r;
     }
-    card = req->placement == SCHED_SPREAD ? find_spread(pool, req)
-                                          : find_binpack(pool, req);
+    card = find_one(pool, req);
     if (!card)
         return -ENOSPC;
     ret->n_slices = 0;

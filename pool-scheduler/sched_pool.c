@@ -8,6 +8,17 @@
 #include <errno.h>
 #include <string.h>
 
+static void
+lists_init(struct sched_link lists[TICKET_SLICES_MAX][101])
+{
+    for (unsigned n = 0; n < TICKET_SLICES_MAX; n++)
+        for (unsigned core = 0; core <= 100; core++) {
+            struct sched_link *head = &lists[n][core];
+
+            head->prev = head->next = head;
+        }
+}
+
 struct sched_pool *
 sched_pool_new(void)
 {
@@ -16,12 +27,8 @@ sched_pool_new(void)
     if (!pool)
         return NULL;
     pool->servers_tail = &pool->servers;
-    for (unsigned n = 0; n < TICKET_SLICES_MAX; n++)
-        for (unsigned core = 0; core <= 100; core++) {
-            struct sched_link *head = &pool->by_nth[n][core];
-
-            head->prev = head->next = head;
-        }
+    lists_init(pool->by_nth);
+    lists_init(pool->mixed_by_nth);
     return pool;
 }
 
@@ -38,6 +45,9 @@ sched_pool_free(struct sched_pool *pool)
             free(server->cards[i]);
         free(server);
     }
+    for (unsigned i = 0; i < pool->n_groups; i++)
+        free(pool->groups[i]);
+    free(pool->groups);
     free(pool);
 }
 
@@ -66,9 +76,29 @@ card_tree(struct sched_pool *pool, const struct sched_card *card)
 static void
 card_unindex(struct sched_pool *pool, struct sched_card *card)
 {
-    if (card->bucket)
+    if (card->in_tree)
         gp_tree_remove(card_tree(pool, card), &card->by_fit);
+    if (card->in_group)
+        gp_tree_remove(&card->group->by_fit[SCHED_FIT(card->in_space, card->bucket)],
+                       &card->by_group);
     card->bucket = 0;
+    card->in_tree = card->in_group = false;
+}
+
+/* Is an unused card like @card, which is unused, in the trees already? */
+static bool
+has_twin(const struct sched_card *card)
+{
+    const struct sched_server *server = card->server;
+
+    for (unsigned i = 0; i < server->n_cards && server->cards[i] != card; i++) {
+        const struct sched_card *other = server->cards[i];
+
+        if (other->in_tree && !other->slices && other->group == card->group &&
+            other->facts.memory == card->facts.memory)
+            return true;
+    }
+    return false;
 }
 
 /* Only unused cards, which are alike in large numbers, are told apart by their server:
@@ -81,8 +111,16 @@ card_index(struct sched_pool *pool, struct sched_card *card)
     if (!card_givable(card))
         return;
     card->bucket = sched_card_free_core(card);
+    if (!card->slices && has_twin(card))
+        return;
+    card->in_tree = true;
     gp_tree_insert(card_tree(pool, card), &card->by_fit, sched_card_free_memory(card),
                    low | card->serial);
+    if (pool->n_groups < 2)
+        return; /* the pool's own index is that of the group */
+    card->in_group = true;
+    gp_tree_insert(&card->group->by_fit[SCHED_FIT(card->in_space, card->bucket)],
+                   &card->by_group, sched_card_free_memory(card), low | card->serial);
 }
 
 static void
@@ -132,24 +170,42 @@ freed_drop(struct sched_pool *pool, struct sched_card *card)
 }
 
 static void
+link_out(struct sched_link *link)
+{
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+}
+
+static void
+link_in(struct sched_link *head, struct sched_link *link)
+{
+    link->next = head->next;
+    link->prev = head;
+    head->next->prev = link;
+    head->next = link;
+}
+
+static void
 nth_set(struct sched_pool *pool, struct sched_server *server, unsigned n, unsigned core)
 {
     struct sched_nth *nth = &server->nth[n];
-    struct sched_link *head = &pool->by_nth[n][core];
 
     if (nth->core == core)
         return;
-    if (nth->core) {
-        nth->link.prev->next = nth->link.next;
-        nth->link.next->prev = nth->link.prev;
-    }
+    if (nth->core)
+        link_out(&nth->link);
+    if (nth->grouped)
+        link_out(&nth->group_link);
     nth->core = core;
+    nth->grouped = core && pool->n_groups > 1;
     if (!core)
         return;
-    nth->link.next = head->next;
-    nth->link.prev = head;
-    head->next->prev = &nth->link;
-    head->next = &nth->link;
+    link_in(&pool->by_nth[n][core], &nth->link);
+    if (!nth->grouped)
+        return; /* the pool's own lists are those of the group */
+    link_in(server->group ? &server->group->by_nth[n][core]
+                          : &pool->mixed_by_nth[n][core],
+            &nth->group_link);
 }
 
 /* File the server under the free core of its freest card, of its second, and so on. */
@@ -212,6 +268,119 @@ card_changed(struct sched_pool *pool, struct sched_card *card)
         card_index(pool, other);
     }
     server_index(pool, server);
+}
+
+/* ----------------------------------------------------------------- groups -- */
+
+static bool
+group_is_of(const struct sched_group *group, const struct sched_card *card)
+{
+    const struct sched_card_facts *a = &group->facts, *b = &card->facts;
+
+    return a->cc_major == b->cc_major && a->cc_minor == b->cc_minor &&
+           !strcmp(a->name, b->name) && !strcmp(group->labels, card->server->labels);
+}
+
+static int
+group_add(struct sched_pool *pool, const struct sched_card *card,
+          struct sched_group **ret)
+{
+    struct sched_group *group, **more;
+
+    if (pool->n_groups >= SCHED_GROUPS_MAX)
+        return -ENOSPC;
+    more = realloc(pool->groups, (pool->n_groups + 1) * sizeof(struct sched_group *));
+    if (!more)
+        return -ENOMEM;
+    pool->groups = more;
+    group = calloc(1, sizeof(*group));
+    if (!group)
+        return -ENOMEM;
+    gp_str_copy(group->labels, sizeof(group->labels), card->server->labels);
+    group->facts = card->facts;
+    lists_init(group->by_nth);
+    pool->groups[pool->n_groups++] = group;
+    *ret = group;
+    return 0;
+}
+
+/* The second group makes an index of each group worth its price. */
+static void
+index_groups(struct sched_pool *pool)
+{
+    for (struct sched_server *server = pool->servers; server; server = server->next) {
+        for (unsigned i = 0; i < server->n_cards; i++)
+            if (server->cards[i]->bucket) {
+                card_unindex(pool, server->cards[i]);
+                card_index(pool, server->cards[i]);
+            }
+        for (unsigned n = 0; n < TICKET_SLICES_MAX; n++)
+            nth_set(pool, server, n, 0);
+        server_index(pool, server);
+    }
+}
+
+/* The group of a card that is not in the index. */
+static int
+group_find(struct sched_pool *pool, struct sched_card *card)
+{
+    int r;
+
+    if (card->group && group_is_of(card->group, card))
+        return 0;
+    for (unsigned i = 0; i < pool->n_groups; i++)
+        if (group_is_of(pool->groups[i], card)) {
+            card->group = pool->groups[i];
+            return 0;
+        }
+    r = group_add(pool, card, &card->group);
+    if (!r && pool->n_groups == 2)
+        index_groups(pool);
+    return r;
+}
+
+/* After a card of @server was put into a group: the lists that the server is in. */
+static void
+server_regroup(struct sched_pool *pool, struct sched_server *server)
+{
+    struct sched_group *group = server->n_cards ? server->cards[0]->group : NULL;
+
+    for (unsigned i = 1; i < server->n_cards; i++)
+        if (server->cards[i]->group != group)
+            group = NULL;
+    if (group == server->group)
+        return;
+    for (unsigned n = 0; n < TICKET_SLICES_MAX; n++)
+        nth_set(pool, server, n, 0);
+    server->group = group;
+    server_index(pool, server);
+}
+
+int
+sched_pool_set_labels(struct sched_pool *pool, struct sched_server *server,
+                      const char *labels)
+{
+    int r = 0;
+
+    if (!strcmp(server->labels, labels))
+        return 0;
+    gp_str_copy(server->labels, sizeof(server->labels), labels);
+    for (unsigned i = 0; !r && i < server->n_cards; i++) {
+        card_unindex(pool, server->cards[i]);
+        r = group_find(pool, server->cards[i]);
+    }
+    sched_pool_server_update(pool, server);
+    server_regroup(pool, server);
+    return r;
+}
+
+void
+sched_pool_set_tflops(struct sched_pool *pool, struct sched_card *card, uint32_t tflops)
+{
+    card->facts.tflops = tflops;
+    if (card->group)
+        card->group->facts.tflops = tflops;
+    pool->most_tflops = gp_max(pool->most_tflops, tflops);
 }
 
 /* ---------------------------------------------------------------- servers -- */
@@ -414,8 +583,16 @@ sched_pool_card_put(struct sched_pool *pool, struct sched_server *server,
     pool->memory += facts->memory - card->facts.memory;
     card->facts = *facts;
     pool->most_tflops = gp_max(pool->most_tflops, facts->tflops);
+    r = group_find(pool, card);
+    if (r < 0)
+        return gp_err_set(err, r,
+                          "card %u of server %s: cards of %d different kinds are known "
+                          "already, the most allowed",
+                          facts->index, server->name, SCHED_GROUPS_MAX);
+    card->group->facts.tflops = facts->tflops;
     card->present = true;
     sched_pool_server_update(pool, server);
+    server_regroup(pool, server);
     *ret_card = card;
     return 0;
 }

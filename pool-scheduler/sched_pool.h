@@ -8,6 +8,7 @@
  * nor remembers (sched_store.h), and knows nothing of sessions but their sums.
  *
  * The index, which holds only what may be given now:
+ * (Of a server's unused cards that are alike, one stands for all.)
  *   cards    one tree per number of free core percent (1..100) and kind of sharing,
  *            ordered by free memory; among cards that nobody uses, by what is left on
  * their server servers  for n = 1..16, one list per free core of the n-th freest card:
@@ -48,6 +49,7 @@ struct sched_link {
 struct sched_card {
     struct sched_card_facts facts;
     struct sched_server *server;
+    struct sched_group *group;
     uint32_t serial; /* unique in the pool */
     bool present;    /* in the server's last registration */
 
@@ -62,7 +64,12 @@ struct sched_card {
     struct sched_card *freed_next; /* in pool->freed; itself: the last one; NULL: not */
 
     struct gp_tree_node by_uuid, by_fit;
-    unsigned bucket; /* its free core in the index; 0: not in it */
+    struct gp_tree_node by_group; /* as by_fit, in its group */
+    bool in_group;                /* that is in use */
+    /* Its free core, if it may be given, else 0.  Of the unused cards of a server that
+     * are alike, only the first is in the trees. */
+    unsigned bucket;
+    bool in_tree;
 };
 
 struct sched_server {
@@ -89,9 +96,11 @@ struct sched_server {
     uint32_t free_core; /* sum over cards that may be given */
     uint32_t serial;
     struct sched_nth {
-        struct sched_link link;
-        unsigned core; /* list it is in; 0: none */
+        struct sched_link link, group_link; /* in the pool's list; in its group's */
+        unsigned core;                      /* list it is in; 0: none */
+        bool grouped;                       /* group_link is in a list as well */
     } nth[TICKET_SLICES_MAX];
+    struct sched_group *group; /* of all its cards; NULL: it has cards of several */
     struct sched_server *next;
 };
 
@@ -100,7 +109,24 @@ struct sched_server {
 #define SCHED_FIT(in_space, core) ((in_space) && (core) < 100 ? 100 + (core) : (core))
 #define SCHED_FITS 200
 
+/* Cards that are alike for requests that select cards: their servers' labels, their
+ * model and compute capability.  Each group has an index of its own, so that such a
+ * request does not pass over cards of other kinds.  Groups are never forgotten. */
+struct sched_group {
+    char labels[SCHED_LABELS_MAX];
+    struct sched_card_facts facts; /* name, compute capability, speed */
+    struct gp_tree by_fit[SCHED_FITS];
+    struct sched_link by_nth[TICKET_SLICES_MAX][101];
+};
+/* Far more kinds of cards than a pool has; 35 KiB each.  Cards of further kinds are
+ * refused at registration. */
+#define SCHED_GROUPS_MAX 1024
+
 struct sched_pool {
+    struct sched_group **groups;
+    unsigned n_groups;
+    /* Servers with cards of several groups, as by_nth: each is looked at. */
+    struct sched_link mixed_by_nth[TICKET_SLICES_MAX][101];
     struct sched_server *servers; /* in order of first registration */
     struct sched_server **servers_tail;
     unsigned n_servers, n_cards;
@@ -169,6 +195,12 @@ sched_card_shares(const struct sched_card *card, bool in_space)
 
 /* The next card that has more to give than when this was asked last, or NULL. */
 struct sched_card *sched_pool_freed(struct sched_pool *pool);
+/* @labels are those of @server from now on. */
+int sched_pool_set_labels(struct sched_pool *pool, struct sched_server *server,
+                          const char *labels);
+/* What @card does, in TFLOPS, as the rules say now. */
+void sched_pool_set_tflops(struct sched_pool *pool, struct sched_card *card,
+                           uint32_t tflops);
 /* Keep @card for @hold alone, or for nothing (NULL). */
 void sched_pool_hold(struct sched_pool *pool, struct sched_card *card,
                      const void *hold);

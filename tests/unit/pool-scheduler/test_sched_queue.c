@@ -311,10 +311,13 @@ toggle_server(struct sim *s)
 {
     struct sched_server *server = s->pool->servers;
     struct sched_card *card;
+    char labels[SCHED_LABELS_MAX];
 
     for (unsigned skip = roll(s, s->pool->n_servers); skip; skip--)
         server = server->next;
     server->alive = !server->alive;
+    snprintf(labels, sizeof(labels), "rack=r%u", roll(s, 3));
+    assert_int_equal(sched_pool_set_labels(s->pool, server, labels), 0);
     sched_pool_server_update(s->pool, server);
     while ((card = sched_pool_freed(s->pool)))
         serve_card(s, card, false);
@@ -358,6 +361,44 @@ check_quotas(const struct sim *s)
         assert_true(!t->limit.core || t->used.core <= t->limit.core);
         assert_true(!t->limit.memory || t->used.memory <= t->limit.memory);
         assert_true(!t->limit.cards || t->used.cards <= t->limit.cards);
+    }
+}
+
+/* Is there room in the pool, when every card is looked at? */
+static bool
+room_by_search(const struct sim *s, const struct sched_request *req)
+{
+    for (const struct sched_server *v = s->pool->servers; v; v = v->next) {
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < v->n_cards; i++) {
+            const struct sched_card *card = v->cards[i];
+
+            n += sched_server_open(v) && !card->hold &&
+                 card->slices < CTL_SLICES_PER_CARD_MAX &&
+                 sched_card_free_core(card) >= req->core &&
+                 sched_card_free_memory(card) >= req->memory &&
+                 sched_card_shares(card, req->in_space) &&
+                 sched_place_accepts(card, req);
+        }
+        if (n >= req->cards)
+            return true;
+    }
+    return false;
+}
+
+/* The index finds room where there is some, for every kind of request. */
+static void
+check_index(struct sim *s)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        struct sched_request req;
+        struct sched_where where;
+        struct sched_decision d;
+
+        draw(s, &req, &where);
+        req.span = false;
+        assert_int_equal(!sched_place(s->pool, &req, &d), room_by_search(s, &req));
     }
 }
 
@@ -421,6 +462,7 @@ random_operations_keep_every_promise(void **state)
             check_pool(&s);
             check_quotas(&s);
             check_queue(&s);
+            check_index(&s);
         }
         finish(&s);
     }
