@@ -64,6 +64,10 @@ AIMS.update({
     "place_binpack_p99_us": ("a slow placement (99 %), binpack, us", 1000, True),
     "place_spread_per_s": ("placements per second, 100,000 cards, spread", 5e4, False),
     "place_spread_p99_us": ("a slow placement (99 %), spread, us", 1000, True),
+    "placement_per_s": ("placements per second with labels, quotas and a full queue", 5e5, False),
+    "placement_p99_ms": ("a slow one of them (99 %), ms", 0.1, True),
+    "queue_end_per_s": ("ends of sessions per second, with the queue served", None, False),
+    "refusal_us": ("a refusal on 100,000 cards, us", 20, True),
     "step_part_of_limit_1ms": ("step at 1 ms / (compute + own syncs x 1 ms x 1.1)", 1, True),
     "sync_trips_per_step": ("round trips in a training-like step (its own: 2)", 2.2, True),
 })
@@ -309,6 +313,14 @@ class Bench:
             rounds.append(parse(self.call(self.build / "bench" / "place")))
         return median_of(rounds)
 
+    def scheduler(self):
+        """Decisions with labels, quotas and 10,000 requests that wait."""
+        rounds = []
+        for number in range(self.args.rounds):
+            progress(f"scheduler: round {number + 1} of {self.args.rounds}")
+            rounds.append(parse(self.call(self.build / "bench" / "scheduler")))
+        return median_of(rounds)
+
     def k8s(self):
         """Pods and claims on a real cluster."""
         return k8s.measure(self.build, progress)
@@ -471,7 +483,8 @@ def main():
     try:
         bench.up()
         parts = {"attach": bench.attach, "rate": bench.rate, "step": bench.step,
-                 "split": bench.split, "links": bench.links, "place": bench.place, "rdma": bench.rdma,
+                 "split": bench.split, "links": bench.links, "place": bench.place,
+                 "scheduler": bench.scheduler, "rdma": bench.rdma,
                  "kernels": bench.kernels, "k8s": bench.k8s,
                  "shares": bench.shares}
         wanted = [parts[args.only]] if args.only in parts else [bench.fast]

@@ -47,3 +47,5 @@ $(eval $(call program,gpupool-scheduler,pool-scheduler/main.c,$(SCHED_INCS),,$(S
 
 # The decision alone, on a pool larger than any: `$(O)/bench/place`, run by `make bench`.
 $(eval $(call helper_program,bench/place,bench/place.c,$(SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
+# With labels, quotas and a full queue: `$(O)/bench/scheduler`, ONLY=scheduler.
+$(eval $(call helper_program,bench/scheduler,bench/scheduler.c,$(SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))

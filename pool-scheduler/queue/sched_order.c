@@ -15,7 +15,8 @@ void
 sched_need_point(struct sched_need *need, uint32_t core, uint64_t memory)
 {
     sched_need_clear(need);
-    need->memory[sched_need_step(core)] = memory;
+    need->memory[sched_need_step(core)] =
+        (uint32_t)gp_min(memory >> 20, (uint64_t)SCHED_NEED_NONE - 2);
 }
 
 void
@@ -24,7 +25,7 @@ sched_room_add(struct sched_need *room, uint32_t core, uint64_t memory)
     if (!core)
         return;
     for (unsigned step = 0; step <= sched_need_step(core); step++)
-        room->memory[step] = gp_max(room->memory[step], memory + 1);
+        room->memory[step] = gp_max(room->memory[step], sched_room_of(memory));
 }
 
 bool

@@ -22,7 +22,7 @@
 
 /* Core percent in steps of five: what most requests are multiples of. */
 #define SCHED_NEED_STEPS 20
-#define SCHED_NEED_NONE UINT64_MAX
+#define SCHED_NEED_NONE UINT32_MAX
 
 static inline unsigned
 sched_need_step(uint32_t core)
@@ -30,11 +30,18 @@ sched_need_step(uint32_t core)
     return core ? (gp_min(core, 100u) - 1) / 5 : 0;
 }
 
-/* Of a need: the least memory that somebody in the step wants, SCHED_NEED_NONE if there
+/* In MiB, rounded so that nothing that fits is missed.
+ * Of a need: the least memory that somebody in the step wants, SCHED_NEED_NONE if there
  * is nobody.  Of a room: one more than the memory that there is, 0 if there is none. */
 struct sched_need {
-    uint64_t memory[SCHED_NEED_STEPS];
+    uint32_t memory[SCHED_NEED_STEPS];
 };
+
+static inline uint32_t
+sched_room_of(uint64_t bytes)
+{
+    return (uint32_t)gp_min(bytes >> 20, (uint64_t)UINT32_MAX - 2) + 1;
+}
 
 void sched_need_clear(struct sched_need *need);
 void sched_need_point(struct sched_need *need, uint32_t core, uint64_t memory);

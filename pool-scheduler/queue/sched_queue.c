@@ -117,25 +117,26 @@ room_in_quota(const struct sched_line *line, struct sched_need *room)
     }
 }
 
-/* The line's sums and its place, from its waiters and its tenant. */
+/* The line's sums and its place, as its waiters and its tenant make them. */
 static void
-line_renew(struct sched_queue *queue, struct sched_line *line)
+line_figure(const struct sched_queue *queue, const struct sched_line *line,
+            struct sched_order_node *ret)
 {
     struct sched_need room;
 
     memset(&room, 0xff, sizeof(room));
     room_in_quota(line, &room);
-    line->node.key.word[0] = UINT32_MAX - line->priority;
-    line->node.key.word[1] = sched_tenant_share(queue->tenants, line->tenant);
-    line->node.key.word[2] = line->tenant->serial;
-    line->node.weight = sched_order_sum(&line->waiters);
+    ret->key.word[0] = UINT32_MAX - line->priority;
+    ret->key.word[1] = sched_tenant_share(queue->tenants, line->tenant);
+    ret->key.word[2] = line->tenant->serial;
+    ret->weight = sched_order_sum(&line->waiters);
     if (!line->waiters.root)
-        sched_need_clear(&line->node.own);
+        sched_need_clear(&ret->own);
     else
-        line->node.own = line->waiters.root->least;
+        ret->own = line->waiters.root->least;
     for (unsigned step = 0; step < SCHED_NEED_STEPS; step++)
-        if (line->node.own.memory[step] >= room.memory[step])
-            line->node.own.memory[step] = SCHED_NEED_NONE;
+        if (ret->own.memory[step] >= room.memory[step])
+            ret->own.memory[step] = SCHED_NEED_NONE;
 }
 
 static struct sched_line *
@@ -164,7 +165,7 @@ line_get(struct sched_queue *queue, const struct sched_waiter *waiter,
     line->priority = waiter->priority;
     line->tenant_next = waiter->tenant->lines;
     waiter->tenant->lines = line;
-    line_renew(queue, line);
+    line_figure(queue, line, &line->node);
     sched_order_insert(&kind->lines, &line->node);
     kind->n_lines++;
     return line;
@@ -187,13 +188,26 @@ line_drop(struct sched_queue *queue, struct sched_line *line)
     kind_drop(queue, kind);
 }
 
-/* Its waiters have changed, its place has not. */
+/* Its waiters, or what its tenant holds, have changed.  In a large pool one session
+ * moves a tenant's share by less than its unit, and then nothing is to be done. */
 static void
 line_update(struct sched_queue *queue, struct sched_line *line)
 {
-    sched_order_remove(&line->kind->lines, &line->node);
-    line_renew(queue, line);
-    sched_order_insert(&line->kind->lines, &line->node);
+    struct sched_order_node now, *node = &line->node;
+
+    line_figure(queue, line, &now);
+    if (sched_order_compare(&now.key, &node->key) != 0) {
+        sched_order_remove(&line->kind->lines, node);
+        node->key = now.key;
+        node->own = now.own;
+        node->weight = now.weight;
+        sched_order_insert(&line->kind->lines, node);
+    } else if (now.weight != node->weight ||
+               memcmp(&now.own, &node->own, sizeof(now.own)) != 0) {
+        node->own = now.own;
+        node->weight = now.weight;
+        sched_order_update(&line->kind->lines, node);
+    }
 }
 
 void
