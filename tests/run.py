@@ -146,9 +146,9 @@ def collect(args):
 
 
 def show(number, total, outcome):
-    verdict = "FAIL" if outcome.failed else "skip" if not outcome.passed else "ok  "
+    word = "FAIL" if outcome.failed else "skip" if not outcome.passed else "ok  "
     count = f", {outcome.passed} cases" if outcome.passed > 1 else ""
-    print(f"[{number:3}/{total}] {verdict} {outcome.name} ({outcome.seconds:.1f} s{count})",
+    print(f"[{number:3}/{total}] {word} {outcome.name} ({outcome.seconds:.1f} s{count})",
           flush=True)
     for words, log in outcome.failed:
         print(f"      {words}\n      log: {log}", flush=True)

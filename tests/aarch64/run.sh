@@ -90,8 +90,8 @@ emulated()
 }
 
 passed=0 failed=0
-# verdict NAME STATUS: also shows the end of what it said, in $arm/out
-verdict()
+# report NAME STATUS: also shows the end of what it said, in $arm/out
+report()
 {
     if [ "$2" = 0 ]; then
         passed=$((passed + 1))
@@ -116,7 +116,7 @@ remote()
     status=$?
     XDG_RUNTIME_DIR=$folder "$build/bin/gpupool" down >/dev/null 2>&1
     rm -rf "$folder"
-    verdict "remote vecadd: ARM client, server here" $status
+    report "remote vecadd: ARM client, server here" $status
 }
 
 mkdir -p "$arm"
@@ -126,15 +126,15 @@ fetch || {
 }
 arm_make all "${tests[@]/#/$arm/tests/unit/}" \
     "${programs[@]/#/$arm/tests/programs/}" >"$arm/out" 2>&1
-verdict "build" $?
+report "build" $?
 [ $failed = 0 ] || exit 1
 for t in "${tests[@]}"; do
     emulated "$arm/lib" "$arm/tests/unit/$t" >"$arm/out" 2>&1
-    verdict "$t" $?
+    report "$t" $?
 done
 for p in "${programs[@]}"; do
     emulated "$arm/lib/softgpu" "$arm/tests/programs/$p" 1 >"$arm/out" 2>&1
-    verdict "$p on the software card" $?
+    report "$p on the software card" $?
 done
 remote
 echo "$passed passed, $failed failed"

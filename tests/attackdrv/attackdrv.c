@@ -188,8 +188,9 @@ next(uint64_t *seed)
     return *seed ^= *seed << 17;
 }
 
-/* Whatever is a bell: descriptors without a file, such as an eventfd.  The card's own
- * memory is softgpu's, in a file that all its processes write; that is left alone. */
+/* Whatever is a wake-up descriptor: descriptors without a file, such as an eventfd. The
+ * card's own memory is softgpu's, in a file that all its processes write; that is left
+ * alone. */
 static void
 ring(void)
 {

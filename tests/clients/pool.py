@@ -21,11 +21,11 @@ class Tally:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
 
-    def line(self, verdict, name, words=""):
-        print(f"{verdict} {name}" + (f": {words}" if words else ""), flush=True)
-        if verdict == "PASS":
+    def line(self, outcome, name, words=""):
+        print(f"{outcome} {name}" + (f": {words}" if words else ""), flush=True)
+        if outcome == "PASS":
             self.passed += 1
-        elif verdict == "FAIL":
+        elif outcome == "FAIL":
             self.failed += 1
         else:
             self.skipped += 1

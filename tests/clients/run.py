@@ -143,8 +143,8 @@ def judge(tally, client, lines, status, log):
         return tally.line("FAIL", client.name, f"exit status {status}, see {log}")
     for name in planned:
         word, words = seen.get(name, ("bad", f"not reached, exit status {status}, see {log}"))
-        verdict = {"ok": "PASS", "bad": "FAIL", "skip": "SKIP"}[word]
-        tally.line(verdict, f"{client.name}.{name}", words)
+        outcome = {"ok": "PASS", "bad": "FAIL", "skip": "SKIP"}[word]
+        tally.line(outcome, f"{client.name}.{name}", words)
     if status != 0 and all(word != "bad" for word, _ in seen.values()) and \
             len(seen) == len(planned):
         tally.line("FAIL", f"{client.name}.exit", f"exit status {status}, see {log}")

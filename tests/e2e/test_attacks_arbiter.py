@@ -24,7 +24,7 @@ def victim(case, pool):
     """A session that works: its shell, and memory that it has filled."""
     shell = pool.session(core=20, memory="64MiB").cudash().begin()
     slot = shell.ok("alloc", 8 * MIB)
-    shell.ok("poke", slot, 0, 123)
+    shell.ok("store", slot, 0, 123)
     return shell, slot
 
 
@@ -104,7 +104,7 @@ def test_attacks_with_small_numbers_end_with_the_attacker(case):
     shell, slot = victim(case, pool)
     shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
     bumped = shell.ok("alloc", MIB)
-    shell.ok("poke", bumped, 0, 0)
+    shell.ok("store", bumped, 0, 0)
     for round_ in range(3):
         mallory = attack(pool, SMALL)
         for _ in range(200):

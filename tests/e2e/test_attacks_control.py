@@ -166,7 +166,7 @@ def flood(flooders, done, seconds):
 
 
 def test_attacks_unread_answers_do_not_fill_the_scheduler(case):
-    """Requests whose answers nobody reads: strangers are sent away, and a client that has
+    """Requests whose answers nobody reads: unauthenticated peers are sent away, and a client that has
     the token is not read any further until it has read its answers."""
     pool = case.pool(servers=1, cards=1)
     flood_with(case, pool, "no such token")
@@ -191,7 +191,7 @@ def flood_with(case, pool, token):
             flooder.socket.close()
 
 
-def test_attacks_refused_stranger_stays_a_stranger(case):
+def test_attacks_refused_registration_leaves_the_peer_unauthenticated(case):
     """A refusal earns nobody more patience: wrong tokens end the connection."""
     pool = case.pool(servers=1, cards=1)
     card = text(9, b"")
@@ -223,7 +223,7 @@ def test_attacks_large_registration_is_not_unpacked_without_the_token(case):
             except (ConnectionError, struct.error):
                 pass
     spent = (cpu_ticks(scheduler) - ticks) / os.sysconf("SC_CLK_TCK")
-    case.check(spent < 0.4, f"40 registrations of strangers cost {spent:.2f} s of the "
+    case.check(spent < 0.4, f"40 unauthenticated registrations cost {spent:.2f} s of the "
                "scheduler's processor time")
     case.check(resident(scheduler) < before + (16 << 20),
                f"the scheduler grew from {before >> 20} to {resident(scheduler) >> 20} MiB")
@@ -231,7 +231,7 @@ def test_attacks_large_registration_is_not_unpacked_without_the_token(case):
 
 
 def test_attacks_large_registration_with_the_token_is_still_taken(case):
-    """A server with many sessions says more than strangers may; its token opens the door."""
+    """A server with many sessions says more than unauthenticated peers may; its token opens the door."""
     pool = case.pool(servers=1, cards=1)
     token = next(case.folder.rglob("server-token")).read_text().strip()
     use = text(10, number(1, 1 << 40) + text(8, "x" * 100))
@@ -249,13 +249,13 @@ def cpu_ticks(pid):
 
 
 def test_attacks_idle_connections_do_not_keep_scrapers_out(case):
-    """Metrics are served although strangers occupy every connection."""
+    """Metrics are served although unauthenticated peers occupy every connection."""
     pool = case.pool(servers=1, cards=1)
     ports = {"gpupool-scheduler": case.free_port(), "gpupool-server": case.free_port()}
     for program, port in ports.items():
         pool.restart(pool.pid(program), "--metrics-listen", f"127.0.0.1:{port}")
     for program, port in ports.items():
-        strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+        callers = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
         try:
             with socket.create_connection(("127.0.0.1", port)) as scraper:
                 scraper.settimeout(case.patience)
@@ -266,16 +266,16 @@ def test_attacks_idle_connections_do_not_keep_scrapers_out(case):
                     answer += part
                 waited = time.monotonic() - start
         finally:
-            for stranger in strangers:
-                stranger.close()
+            for caller in callers:
+                caller.close()
         case.contains(answer.decode(), "200 OK", f"{program}'s answer to a scraper")
-        # Strangers are disconnected after ten seconds: a scraper must not wait for that.
+        # Unauthenticated peers are disconnected after ten seconds: a scraper must not wait for that.
         case.check(waited < 8, f"{program}: the scraper waited {waited:.1f} s")
 
 
 # --------------------------------------- H6: an address makes nobody an administrator --
 
-def open_wish(token=""):
+def open_request(token=""):
     return (number(1, 1) + (text(2, token) if token else b"") + text(3, "mallory@host") +
             number(4, 10) + number(5, 1 << 20))
 
@@ -284,7 +284,7 @@ def orders(session):
     """What a neighbour on the scheduler's host would try, without any token."""
     return {"drain": (DRAIN, text(1, "local-1")),
             "close": (CLOSE, number(1, session)),
-            "open": (OPEN, open_wish()),
+            "open": (OPEN, open_request()),
             "status": (STATUS, b""),
             "wait for servers": (WAIT_SERVERS, number(1, 1)),
             "register": (REGISTER, number(1, 1) + text(3, "rogue") + text(4, "127.0.0.1:1"))}

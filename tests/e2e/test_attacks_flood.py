@@ -45,8 +45,8 @@ def test_flood_from_one_address_does_not_cut_off_a_slow_client_of_another(case):
     except ConnectionError:
         case.fail("the slow client was cut off by another address's flood")
     finally:
-        for stranger in (*flooding, slow):
-            stranger.close()
+        for peer in (*flooding, slow):
+            peer.close()
     lines = crowded()
     case.check(1 <= len(lines) <= 5, f"{len(lines)} lines about the flood: {lines[:8]}")
 
@@ -62,13 +62,13 @@ def test_server_without_descriptors_waits_and_goes_on(case):
     case.wait_for(lambda: "cannot accept a connection" in pool.log(),
                   "the server says that it lacks descriptors")
     # Silent connections are sent away after their time, and the rest of the queue comes in.
-    for stranger in silent:
-        case.equal(stranger.recv(1), b"", "what a silent stranger gets")
+    for peer in silent:
+        case.equal(peer.recv(1), b"", "what a silent peer gets")
     lines = pool.log().count("cannot accept a connection")
     case.check(lines <= 5, f"{lines} lines about one lack of descriptors")
     case.contains(pool.log(), "raise the limit of open files", "the remedy")
-    for stranger in silent:
-        stranger.close()
+    for peer in silent:
+        peer.close()
     resource.prlimit(server, resource.RLIMIT_NOFILE, (most, most))
     session.run(case.programs / "vecadd")
 
@@ -91,14 +91,14 @@ def test_scheduler_without_descriptors_waits_and_goes_on(case):
     case.wait_for(lambda: len(pool.files(pid)) == room, "it has all descriptors that it may")
     before, since = cpu_seconds(pid), time.monotonic()
     # Silent connections are sent away after their time.
-    case.equal(silent[0].recv(1), b"", "what a silent stranger gets")
+    case.equal(silent[0].recv(1), b"", "what a silent peer gets")
     share = (cpu_seconds(pid) - before) / (time.monotonic() - since)
     case.check(share < 0.3, f"the scheduler computes {share:.0%} of the time that it waits")
     lines = pool.log().count("cannot accept a connection")
     case.check(1 <= lines <= 5, f"{lines} lines about one lack of descriptors")
     case.contains(pool.log(), "raise the limit of open files", "the remedy")
-    for stranger in silent:
-        stranger.close()
+    for peer in silent:
+        peer.close()
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
     pool.session(core=20, memory="128MiB").run(case.programs / "vecadd")
 

@@ -59,7 +59,7 @@ class Hostile:
         self.victim = self.pool.session()
         self.neighbour = self.victim.cudash().begin()
         self.memory = self.neighbour.ok("alloc", MIB)
-        self.neighbour.ok("poke", self.memory, 0, 0x12345678)
+        self.neighbour.ok("store", self.memory, 0, 0x12345678)
         self.control.victim, = self.pool.workers()
         self.session = self.pool.session()
         self.shell = self.session.cudash().begin()

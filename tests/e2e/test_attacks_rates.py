@@ -11,7 +11,7 @@ from test_hostile_scheduler import address
 
 DENIED, LIMIT = 3, 6
 ATTACH_BAD_TICKET, ATTACH_LIMIT = 3, 5
-STRANGER = "127.0.0.2"
+OTHER_HOST = "127.0.0.2"
 BURST = 10  # seconds' worth, as GP_RATE_BURST_S
 
 
@@ -47,7 +47,7 @@ def limited(pool, program, *options):
     return pool
 
 
-def wish(token, owner):
+def open_request(token, owner):
     return (number(1, 1) + text(2, token) + text(3, owner) +
             number(4, 1) + number(5, 1 << 20))
 
@@ -65,8 +65,8 @@ def test_attacks_flood_of_openings_leaves_other_peers_theirs(case):
     pool = case.pool(servers=1, cards=1)
     limited(pool, "gpupool-scheduler", "--rate-opens", "1")
     token = client_token(pool)
-    with LinkFrom(case, address(pool), STRANGER) as link:
-        answers = link.errors(OPEN, wish(token, "mallory@there"), 2 * BURST + 5)
+    with LinkFrom(case, address(pool), OTHER_HOST) as link:
+        answers = link.errors(OPEN, open_request(token, "mallory@there"), 2 * BURST + 5)
         seen_limit(case, answers, BURST, "sessions")
         case.check(sum(code == 0 for code, _ in answers) <= BURST + 5,
                    f"{answers}: more sessions than the limit")
@@ -79,8 +79,8 @@ def test_attacks_opening_in_another_owners_name_does_not_use_up_the_owners(case)
     limited(pool, "gpupool-scheduler", "--rate-opens", "1")
     token = client_token(pool)
     owner = pool.session(core=1, memory="1MiB").pool.sessions()[0]["owner"]
-    with LinkFrom(case, address(pool), STRANGER) as link:
-        seen_limit(case, link.errors(OPEN, wish(token, owner), 2 * BURST + 5), BURST,
+    with LinkFrom(case, address(pool), OTHER_HOST) as link:
+        seen_limit(case, link.errors(OPEN, open_request(token, owner), 2 * BURST + 5), BURST,
                    "sessions of another's name")
         pool.run(case.programs / "vecadd")
 
@@ -89,7 +89,7 @@ def test_attacks_flood_of_requests_leaves_other_peers_theirs(case):
     pool = case.pool(servers=1, cards=1)
     limited(pool, "gpupool-scheduler", "--rate-requests", "10")
     token = client_token(pool)
-    with LinkFrom(case, address(pool), STRANGER) as link:
+    with LinkFrom(case, address(pool), OTHER_HOST) as link:
         seen_limit(case, link.errors(STATUS, text(1, token), 10 * BURST + 200), 10 * BURST, "requests")
         pool.run(case.programs / "vecadd")
 
@@ -100,8 +100,8 @@ def test_attacks_wrong_tokens_are_slowed_down(case):
     limited(pool, "gpupool-scheduler", "--rate-denials", "1")
     answers = []
     for _ in range(4 * BURST):
-        with LinkFrom(case, address(pool), STRANGER) as link:
-            answers += link.errors(OPEN, wish("guess", "mallory@there"), 1)
+        with LinkFrom(case, address(pool), OTHER_HOST) as link:
+            answers += link.errors(OPEN, open_request("guess", "mallory@there"), 1)
     case.equal([code for code, _ in answers[:BURST]], [DENIED] * BURST, "the first guesses")
     seen_limit(case, answers, BURST, "guesses")
     case.check(sum(code == DENIED for code, _ in answers) <= 2 * BURST,
@@ -127,7 +127,7 @@ def test_attacks_flood_of_wrong_tickets_leaves_other_peers_theirs(case):
     pool = case.pool(servers=1, cards=1)
     limited(pool, "gpupool-server", "--rate-refusals", "1")
     session = pool.session(core=20, memory="128MiB")
-    answers = [attach_answer(case, where(session), STRANGER, "no ticket")
+    answers = [attach_answer(case, where(session), OTHER_HOST, "no ticket")
                for _ in range(3 * BURST)]
     case.equal([status for status, _ in answers[:BURST]], [ATTACH_BAD_TICKET] * BURST,
                "the first wrong tickets")
@@ -142,7 +142,7 @@ def test_attacks_flood_of_attaches_leaves_other_peers_theirs(case):
     pool = case.pool(servers=1, cards=1)
     limited(pool, "gpupool-server", "--rate-attaches", "1")
     session = pool.session(core=20, memory="128MiB")
-    answers = [attach_answer(case, where(session), STRANGER, session.field("ticket"))
+    answers = [attach_answer(case, where(session), OTHER_HOST, session.field("ticket"))
                for _ in range(3 * BURST)]
     status, retry = answers[-1]
     case.equal(status, ATTACH_LIMIT, "the answer to the last attach")
@@ -155,7 +155,7 @@ def test_attacks_flood_of_connections_is_closed_unread(case):
     limited(pool, "gpupool-server", "--rate-connections", "5")
     session = pool.session(core=20, memory="128MiB")
     links = [socket.create_connection(where(session), timeout=case.patience,
-                                      source_address=(STRANGER, 0))
+                                      source_address=(OTHER_HOST, 0))
              for _ in range(8 * BURST)]
     try:
         closed = links[-1].recv(1)

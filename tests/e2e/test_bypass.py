@@ -94,7 +94,7 @@ def test_endless_kernels_again_and_again_do_not_starve_a_neighbour(case):
         shell = culprit.cudash().begin()
         shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
         slot = shell.ok("alloc", MIB)
-        shell.ok("poke", slot, 0, 7)
+        shell.ok("store", slot, 0, 7)
         shell.ok("launch", "spin", 1, 32, slot, 7)
         shell.send("sync")
         while time.time_ns() < end and not proc_done(shell, LAUNCH_TIMEOUT):
@@ -181,7 +181,7 @@ def test_launches_that_wait_for_each_other_in_a_bad_order_end(case):
         shell = session.cudash().begin()
         shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
         slot = shell.ok("alloc", 8 * MIB)
-        shell.ok("poke", slot, 0, 0)
+        shell.ok("store", slot, 0, 0)
         shell.ok("flood", slot, 3000)
         shell("free", slot)
         shell("unload")

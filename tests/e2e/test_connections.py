@@ -74,7 +74,7 @@ def test_one_connection_is_one_where_that_is_asked_for(case):
     case.equal(connections(shell.process.pid, port_of(session)), 1, "connections")
 
 
-# ---- strangers -----------------------------------------------------------------
+# ---- unauthenticated peers -------------------------------------------------------
 
 
 def varint(value):
@@ -93,11 +93,11 @@ def field(number, value):
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
-def ask(stranger, body):
+def ask(peer, body):
     """Send a request, and the reply's bytes."""
-    stranger.sendall(struct.pack("<I", len(body)) + body)
-    size, = struct.unpack("<I", stranger.recv(4, socket.MSG_WAITALL))
-    return stranger.recv(size, socket.MSG_WAITALL)
+    peer.sendall(struct.pack("<I", len(body)) + body)
+    size, = struct.unpack("<I", peer.recv(4, socket.MSG_WAITALL))
+    return peer.recv(size, socket.MSG_WAITALL)
 
 
 def status_of(reply):
@@ -105,11 +105,11 @@ def status_of(reply):
 
 
 def join(case, server, cookie, index):
-    with socket.create_connection(server, timeout=case.patience) as stranger:
-        return status_of(ask(stranger, field(1, 1) + field(14, cookie) + field(15, index)))
+    with socket.create_connection(server, timeout=case.patience) as peer:
+        return status_of(ask(peer, field(1, 1) + field(14, cookie) + field(15, index)))
 
 
-def test_stranger_without_the_cookie_gets_no_connection(case):
+def test_peer_without_the_cookie_gets_no_connection(case):
     session = case.pool().session()
     shell = session.cudash({"GPUPOOL_TRANSPORT": "tcp"}).begin()
     server = where(session)

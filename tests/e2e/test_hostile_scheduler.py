@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strangers at the scheduler's door: each of them is sent away, everybody else is
+"""Unauthenticated peers of the scheduler: each of them is sent away, everybody else is
 served as before, and no descriptor stays behind."""
 
 import random
@@ -20,20 +20,20 @@ def address(pool):
 
 def send_and_wait_for_the_end(case, where, data):
     """Send @data; the scheduler must close (or answer and stay calm)."""
-    with socket.create_connection(where, timeout=case.patience) as stranger:
-        stranger.settimeout(case.patience)
+    with socket.create_connection(where, timeout=case.patience) as peer:
+        peer.settimeout(case.patience)
         try:
-            stranger.sendall(data)
-            stranger.shutdown(socket.SHUT_WR)
-            while stranger.recv(65536):
+            peer.sendall(data)
+            peer.shutdown(socket.SHUT_WR)
+            while peer.recv(65536):
                 pass
         except ConnectionError:
             pass
         except TimeoutError:
-            case.fail(f"no end for a stranger that sent {data[:16]!r}...")
+            case.fail(f"no end for a peer that sent {data[:16]!r}...")
 
 
-def test_strangers_do_no_harm_and_leave_nothing(case):
+def test_unauthenticated_peers_do_no_harm_and_leave_nothing(case):
     pool = case.pool(servers=1, cards=1)
     where = address(pool)
     scheduler = pool.pid("gpupool-scheduler")
@@ -54,13 +54,13 @@ def test_strangers_do_no_harm_and_leave_nothing(case):
                   f"descriptors of the scheduler: {before} before, {pool.files(scheduler)} now")
 
 
-def test_idle_strangers_do_not_shut_others_out(case):
+def test_idle_peers_do_not_shut_others_out(case):
     pool = case.pool(servers=1, cards=1)
     where = address(pool)
-    strangers = [socket.create_connection(where) for _ in range(200)]
+    peers = [socket.create_connection(where) for _ in range(200)]
     try:
         pool.run(case.programs / "vecadd")
         case.equal(len(pool.status()["servers"]), 1, "servers in status")
     finally:
-        for stranger in strangers:
-            stranger.close()
+        for peer in peers:
+            peer.close()

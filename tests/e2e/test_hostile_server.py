@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strangers and broken clients at a pool server: their connection ends, the log says
+"""Unauthenticated peers and broken clients at a pool server: their connection ends, the log says
 why, everybody else is served as before, and nothing stays behind."""
 
 import random
@@ -203,7 +203,7 @@ def test_clients_that_vanish_half_way_leave_nothing(case):
     session.run(case.programs / "vecadd")
 
 
-def test_strangers_at_the_server_are_sent_away(case):
+def test_unauthenticated_peers_of_the_server_are_sent_away(case):
     pool = case.pool(servers=1, cards=1)
     session = pool.session(core=20, memory="128MiB")
     server = pool.pid("gpupool-server")
@@ -211,22 +211,22 @@ def test_strangers_at_the_server_are_sent_away(case):
     case.wait_for(lambda: pool.workers() == [], "the worker of the first program is gone")
     before = len(pool.files(server))
     random.seed(13)
-    strangers = [b"", b"\0", struct.pack("<I", 0), struct.pack("<I", 0xffffffff),
+    peers = [b"", b"\0", struct.pack("<I", 0), struct.pack("<I", 0xffffffff),
                  struct.pack("<I", 65537) + bytes(100), b"GET / HTTP/1.0\r\n\r\n",
                  attach_request(session.field("ticket"), major=9),
                  attach_request(session.field("ticket")) + struct.pack("<I", 2) + b"\x0a\0"]
-    strangers += [struct.pack("<I", 300) + random.randbytes(300) for _ in range(30)]
-    for data in strangers:
-        with socket.create_connection(where(session), timeout=case.patience) as stranger:
+    peers += [struct.pack("<I", 300) + random.randbytes(300) for _ in range(30)]
+    for data in peers:
+        with socket.create_connection(where(session), timeout=case.patience) as peer:
             try:
-                stranger.sendall(data)
-                stranger.shutdown(socket.SHUT_WR)
-                while stranger.recv(65536):
+                peer.sendall(data)
+                peer.shutdown(socket.SHUT_WR)
+                while peer.recv(65536):
                     pass
             except ConnectionError:
                 pass
             except TimeoutError:
-                case.fail(f"no end for a stranger that sent {data[:16]!r}...")
+                case.fail(f"no end for a peer that sent {data[:16]!r}...")
     for words in ("not an attach request", "its request is over", "protocol 9",
                   "the proof of its secret is wrong"):
         case.contains(pool.log(), words, "the server's log")
@@ -236,7 +236,7 @@ def test_strangers_at_the_server_are_sent_away(case):
                   f"descriptors of the server: {before} before, {pool.files(server)} now")
 
 
-def test_silent_strangers_keep_nobody_out_and_are_sent_away(case):
+def test_silent_peers_keep_nobody_out_and_are_sent_away(case):
     pool = case.pool(servers=1, cards=1)
     session = pool.session(core=20, memory="128MiB")
     silent = [socket.create_connection(where(session), timeout=case.patience)
@@ -244,13 +244,13 @@ def test_silent_strangers_keep_nobody_out_and_are_sent_away(case):
     silent[-1].sendall(b"\x10\0")  # and one that begins, and never goes on
     try:
         session.run(case.programs / "vecadd")
-        for stranger in silent:
-            case.equal(stranger.recv(1), b"", "what a silent stranger gets")
+        for peer in silent:
+            case.equal(peer.recv(1), b"", "what a silent peer gets")
     except TimeoutError:
-        case.fail("a silent stranger is still connected")
+        case.fail("a silent peer is still connected")
     finally:
-        for stranger in silent:
-            stranger.close()
+        for peer in silent:
+            peer.close()
     case.contains(pool.log(), "no whole request within", "the server's log")
 
 

@@ -14,7 +14,7 @@ def spinning(case, session):
     shell = session.cudash().begin()
     shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
     slot = shell.ok("alloc", MIB)
-    shell.ok("poke", slot, 0, 7)
+    shell.ok("store", slot, 0, 7)
     shell.ok("launch", "spin", 1, 32, slot, 7)
     shell.send("sync")
     return shell

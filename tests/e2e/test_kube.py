@@ -244,10 +244,10 @@ def test_a_pod_gets_the_session_of_its_claim_and_of_no_other(case):
                 "extra": {"authentication.kubernetes.io/pod-uid": [pod_uid]}}}
 
         api.tokens = {"good": review("team", uid), "elsewhere": review("x", uid),
-                      "stranger": review("team", "uid-of-another")}
+                      "foreign": review("team", "uid-of-another")}
         answers = {}
         for token, wanted in (("good", "mine"), ("good", "other"), ("elsewhere", "mine"),
-                              ("stranger", "mine"), ("forged", "mine")):
+                              ("foreign", "mine"), ("forged", "mine")):
             path = case.folder / "pod.token"
             path.write_text(token)
             commands = case.folder / "commands"
@@ -261,7 +261,7 @@ def test_a_pod_gets_the_session_of_its_claim_and_of_no_other(case):
         case.equal(answers["good", "mine"].out.split()[0], "0", "cuInit with its own claim")
         for key, words in ((("good", "other"), "not bound to this pod"),
                            (("elsewhere", "mine"), "no ElasticGPUClaim mine in namespace x"),
-                           (("stranger", "mine"), "not bound to this pod"),
+                           (("foreign", "mine"), "not bound to this pod"),
                            (("forged", "mine"), "not accepted")):
             case.check(answers[key].out.split()[0] != "0", f"cuInit succeeded: {key}")
             case.contains(answers[key].err, words, f"why {key} is refused")

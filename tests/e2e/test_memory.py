@@ -66,8 +66,8 @@ def test_sessions_do_not_see_each_other(case):
     one.ok("alloc", 64 * MIB)
     case.equal(two.ok("info"), [32 * MIB, 32 * MIB], "the other session's slice")
     two.ok("alloc", 32 * MIB)
-    one.ok("poke", 0, 0, 1234)
-    two.ok("poke", 0, 0, 5678)
+    one.ok("store", 0, 0, 1234)
+    two.ok("store", 0, 0, 5678)
     case.equal((one.ok("peek", 0, 0), two.ok("peek", 0, 0)), (1234, 5678), "contents")
 
 

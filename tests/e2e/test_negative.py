@@ -10,7 +10,7 @@ def test_wrong_arguments_are_refused_and_harm_nobody(case):
     slot = bystander.ok("alloc", 4096)
     done = pool.run(case.build / "tests" / "programs" / "negative", status=None)
     case.equal((done.status, done.out.strip().split("\n")[-1].split(", ")[-1]),
-               (0, "0 took wrong arguments"), f"the program's verdict:\n{done.out}")
+               (0, "0 took wrong arguments"), f"the program's outcome:\n{done.out}")
     bystander.ok("free", slot)
 
 

@@ -107,15 +107,15 @@ def links(pool):
     return [session["links"] for session in pool.sessions()]
 
 
-def copies_over(case, rung, gpudirect):
-    """All kinds of copies with that rung of the ladder, which status shows."""
+def copies_over(case, mode, gpudirect):
+    """All kinds of copies in that GPUDirect mode, which status shows."""
     pool = rdma_pool(case, options=["--gpudirect", gpudirect],
                      env={"GPUPOOL_LOG": "worker:info"})
     session = pool.session()
     shell = session.cudash().begin()  # stays, so that status can show its link
     shell.ok("alloc", 4 << 20)
     case.equal(shell.ok("copy", 0, 4 << 20), "same", "what was copied up and down again")
-    case.wait_for(lambda: any(f"rdma ({rung})" in words for words in links(pool)),
+    case.wait_for(lambda: any(f"rdma ({mode})" in words for words in links(pool)),
                   "status does not show how RDMA reaches the card")
     session.run(case.programs / "copies")
     case.equal(shell.close(), 0, "exit status of cudash")
@@ -124,7 +124,7 @@ def copies_over(case, rung, gpudirect):
 
 def test_copies_go_straight_to_the_cards_memory(case):
     pool = copies_over(case, "mapped", gpudirect="auto")
-    case.contains(pool.log(), "not dmabuf: ", "why not the rung above")
+    case.contains(pool.log(), "not dmabuf: ", "why not the better mode")
 
 
 def test_copies_go_through_slots_where_no_adapter_reaches_the_card(case):
@@ -142,7 +142,7 @@ def test_programs_that_try_the_order_of_things_pass(case):
 def test_explain_says_what_would_be_taken_and_why_not_the_others(case):
     pool = rdma_pool(case)
     case.contains(pool.cli("explain").out, "not tcp: GPUPOOL_TRANSPORT=rdma",
-                  "the transports not wished for")
+                  "the transports that were not asked for")
     words = pool.cli("explain", env={"GPUPOOL_TRANSPORT": "auto"}).out
     case.contains(words, "shared memory, by way of ", "a server on this host")
     case.contains(words, "not rdma: shm is faster", "the other")

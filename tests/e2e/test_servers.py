@@ -96,13 +96,13 @@ def test_card_without_room_for_managed_memory_of_another_works_on(case):
     shell.ok("alloc", 7 << 20)
     shell.ok("primary", 0)
     shell.ok("managed", 4 << 20)
-    shell.ok("poke", 1, 8, 77)
+    shell.ok("store", 1, 8, 77)
     shell.ok("primary", 2)
-    case.check(shell("poke", 1, 8, 78)[0] != 0, "what has no place there is out of reach")
-    shell.ok("poke", 0, 4, 79)
+    case.check(shell("store", 1, 8, 78)[0] != 0, "what has no place there is out of reach")
+    shell.ok("store", 0, 4, 79)
     case.equal(shell.ok("peek", 0, 4), 79, "the card's own memory")
     shell.ok("free", 0)
-    shell.ok("poke", 1, 8, 80)  # there is room now
+    shell.ok("store", 1, 8, 80)  # there is room now
     shell.ok("sync")
     shell.ok("primary", 0)
     case.equal(shell.ok("peek", 1, 8), 80, "what one server's card wrote, at the other")
@@ -167,7 +167,7 @@ def test_dead_server_takes_only_its_own_contexts(case):
     for card in range(4):  # allocation N is on card N
         shell.ok("primary", card)
         shell.ok("alloc", 4096)
-        shell.ok("poke", card, 0, 1000 + card)
+        shell.ok("store", card, 0, 1000 + card)
     dead, alive = pool.pids("gpupool-server")
     place = next(s for s in pool.status()["servers"] if s["pid"] == dead)["endpoint"]
     order = [line.split()[1] for line in open(session.file, encoding="utf-8")

@@ -271,7 +271,7 @@ def spinner(case, pool, **options):
     shell = pool.session(core=40, memory="64MiB", **options).cudash().begin()
     shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
     slot = shell.ok("alloc", MIB)
-    shell.ok("poke", slot, 0, 7)
+    shell.ok("store", slot, 0, 7)
     shell.ok("launch", "spin", 1, 32, slot, 7)
     shell.ok("info")  # answered after the launch, which by itself may still be on its way
     worker, = set(pool.workers()) - before
@@ -283,7 +283,7 @@ def bumper(case, pool):
     shell = pool.session(core=40, memory="64MiB").cudash().begin()
     shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
     slot = shell.ok("alloc", MIB)
-    shell.ok("poke", slot, 0, 0)
+    shell.ok("store", slot, 0, 0)
     return shell, slot
 
 
@@ -368,7 +368,7 @@ def test_memory_shared_between_processes_counts_once(case):
     session = pool.session(core=50, memory="64MiB")
     owner, guest = session.cudash().begin(), session.cudash().begin()
     slot = owner.ok("alloc", 40 * MIB)
-    owner.ok("poke", slot, 0, 4711)
+    owner.ok("store", slot, 0, 4711)
     shared = guest.ok("import", owner.ok("export", slot))
     case.equal(guest.ok("peek", shared, 0), 4711, "the same memory")
     for name, shell in (("owner", owner), ("guest", guest)):
@@ -385,7 +385,7 @@ def test_what_was_used_is_reported(case):
     shell = session.cudash().begin()
     shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
     slot = shell.ok("alloc", 8 * MIB)
-    shell.ok("poke", slot, 0, 0)
+    shell.ok("store", slot, 0, 0)
     for _ in range(5):
         shell.ok("launch", "bump", 1, 32, slot, 1)
     shell.ok("sync")
@@ -420,7 +420,7 @@ def test_what_was_used_is_visible_in_top_and_in_the_metrics(case):
     shell = session.cudash().begin()
     slot = shell.ok("alloc", 8 * MIB)
     shell.ok("free", shell.ok("alloc", 24 * MIB))
-    shell.ok("poke", slot, 0, 0)
+    shell.ok("store", slot, 0, 0)
     part, = run_together(case, [Load(case, session, 0, "--kernel-us=500")])
     case.check(part > 0.1, f"the load had {part * 100:.1f} %")
 

@@ -72,7 +72,7 @@ def test_session_of_two_cards_has_two_devices(case):
         shell.ok("device", device)
         shell.ok("context")
         slot = shell.ok("alloc", 1 << 20)
-        shell.ok("poke", slot, 0, 40 + device)
+        shell.ok("store", slot, 0, 40 + device)
         case.equal(shell.ok("peek", slot, 0), 40 + device, f"memory of device {device}")
 
 

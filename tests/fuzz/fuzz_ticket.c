@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ticket texts from strangers: refused in words, or read within bounds. */
+/* Ticket texts from unauthenticated peers: refused in words, or read within bounds. */
 #include "gp_err.h"
 #include "ticket.h"
 #include "ticket_key.h"

@@ -92,9 +92,9 @@ class Report:
         self.rows = []
         self.versions = []
 
-    def line(self, verdict, name, words="", ratio=None):
-        self.tally.line(verdict, name, words)
-        self.rows.append((name, verdict, f"{ratio:.2f}" if ratio else "", words))
+    def line(self, outcome, name, words="", ratio=None):
+        self.tally.line(outcome, name, words)
+        self.rows.append((name, outcome, f"{ratio:.2f}" if ratio else "", words))
 
 
 class Comparison:
@@ -149,8 +149,8 @@ class Comparison:
                                     f"{self.logs / name}.local.log")
         ratio = remote[2] / local[2] if local[2] > 1 else None
         for part in here["plan"]:
-            verdict, words = compared(here["seen"].get(part), there["seen"].get(part))
-            self.report.line(verdict, f"{name}.{part}", words)
+            outcome, words = compared(here["seen"].get(part), there["seen"].get(part))
+            self.report.line(outcome, f"{name}.{part}", words)
         if ratio:
             self.report.rows.append((name, "", f"{ratio:.2f}", "the whole program's time"))
         return None
@@ -213,10 +213,10 @@ def write_results(path, report, version):
              f"- card: {card_names()}; CUDA {version}",
              *(f"- {words}" for words in report.versions),
              f"- {tally.passed} the same, {tally.failed} different, {tally.skipped} skipped",
-             "", "| program | verdict | time, remote to local | words |",
+             "", "| program | outcome | time, remote to local | words |",
              "|---|---|---|---|"]
-    lines += [f"| {name} | {verdict} | {ratio} | {words.replace('|', '/')} |"
-              for name, verdict, ratio, words in report.rows]
+    lines += [f"| {name} | {outcome} | {ratio} | {words.replace('|', '/')} |"
+              for name, outcome, ratio, words in report.rows]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

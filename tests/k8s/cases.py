@@ -204,7 +204,7 @@ def containers_that_share_one_session(c, ns):
 
 
 @case
-def a_pod_without_wishes_is_left_alone(c, ns):
+def a_pod_without_requests_is_left_alone(c, ns):
     namespace(c, ns, **{"elasticgpu.io/class": "remote"})
     c.apply(pod(ns, "plain", container(program="/podprobe", args=[0, 0])))
     p = await_true("it ends", lambda: ended(c, ns, "plain"))

@@ -2,7 +2,7 @@
 """Retired words: docs/words.md lists them, with what is said instead.
 
 A word counts wherever it stands for itself or as a part of an identifier
-(`wrk_bell_wait`, `XPORT_BELL`), in the folders that its row names.  Identifiers of the
+(`wrk_word_wait`, `XPORT_WORD`), in the folders that its row names.  Identifiers of the
 released wire format, which the document lists too, are left alone.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 DOCUMENT = Path("docs/words.md")
 HEADING = "## Retired words"
 ALL = ("client-stub", "server", "drivers", "transport", "common", "proto", "pool-scheduler",
-       "cli", "softgpu", "docs", "README.md", "CONTRIBUTING.md")
+       "cli", "softgpu", "tests", "docs", "README.md", "CONTRIBUTING.md")
 SUFFIXES = {".c", ".h", ".def", ".api", ".proto", ".md", ".py", ".sh", ".mk", ".1", ".7", ".8"}
 ROW_RE = re.compile(r"^\|([^|]+)\|([^|]+)\|([^|]+)\|$")
 KEPT_RE = re.compile(r"^Kept for the wire: (.+?)\.$", re.M | re.S)

@@ -234,10 +234,10 @@ green_contexts(void)
     unsigned groups = 1;
     CUcontext primary;
     CUgreenCtx green;
-    CUevent event, stranger;
+    CUevent event, foreign;
     CUstream s;
 
-    TRY(cuEventCreate(&stranger, CU_EVENT_DISABLE_TIMING));
+    TRY(cuEventCreate(&foreign, CU_EVENT_DISABLE_TIMING));
     TRY(cuDevicePrimaryCtxRetain(&primary, dev));
     TRY(cuCtxSetCurrent(primary));
     TRY(cuDeviceGetDevResource(dev, &all, CU_DEV_RESOURCE_TYPE_SM));
@@ -253,7 +253,7 @@ green_contexts(void)
     TRY(cuEventSynchronize(event));
     TRY(cuGreenCtxWaitEvent(green, event));
     TRY(cuStreamSynchronize(s));
-    say("a stranger's event", settled(cuGreenCtxRecordEvent(green, stranger)));
+    say("another context's event", settled(cuGreenCtxRecordEvent(green, foreign)));
     TRY(cuCtxRecordEvent(primary, event));
     TRY(cuCtxWaitEvent(primary, event));
     TRY(cuCtxSynchronize());
@@ -262,7 +262,7 @@ green_contexts(void)
     TRY(cuGreenCtxDestroy(green));
     TRY(cuDevicePrimaryCtxRelease_v2(dev));
     TRY(cuCtxSetCurrent(ctx));
-    TRY(cuEventDestroy_v2(stranger));
+    TRY(cuEventDestroy_v2(foreign));
     return 0;
 }
 

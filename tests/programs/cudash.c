@@ -192,9 +192,9 @@ do_free(struct cudash *sh, char **args)
     printf("%d\n", (int)cuMemFree(*memory_slot(sh, args[0])));
 }
 
-/* poke SLOT OFFSET VALUE: one 32-bit word */
+/* store SLOT OFFSET VALUE: one 32-bit word */
 static void
-do_poke(struct cudash *sh, char **args)
+do_store(struct cudash *sh, char **args)
 {
     uint32_t value = (uint32_t)number(args[2]);
 
@@ -483,7 +483,7 @@ static const struct cudash_command commands[] = {
     {"alloc", 1, do_alloc},
     {"managed", 1, do_managed},
     {"free", 1, do_free},
-    {"poke", 3, do_poke},
+    {"store", 3, do_store},
     {"peek", 2, do_peek},
     {"copy", 2, do_copy},
     {"copies", 3, do_copies},

@@ -212,9 +212,9 @@ make_call(const struct negative_call *call, const struct negative *n)
     return call->call(n);
 }
 
-enum verdict { SEEN, LOST, TWICE, NOT_REACHED };
+enum outcome { SEEN, LOST, TWICE, NOT_REACHED };
 
-static enum verdict
+static enum outcome
 try_call(const struct negative_call *call, const struct negative *n, CUcontext ctx)
 {
     size_t free_bytes, total;
@@ -251,17 +251,17 @@ main(int argc, char **argv)
     for (unsigned i = 0; i < negative_call_count; i++) {
         const struct negative_call *call = &negative_calls[i];
         struct negative n = {.kind = NEGATIVE_NONE, .scratch = scratch, .live = live};
-        enum verdict verdict;
+        enum outcome outcome;
 
         if (!call->unanswered)
             continue;
         memset(scratch, 0, NEGATIVE_SCRATCH);
         make_objects();
         n.freed = memory;
-        verdict = try_call(call, &n, ctx);
-        counts[verdict]++;
-        if (verdict != SEEN)
-            printf("%s: %s\n", words[verdict], call->name);
+        outcome = try_call(call, &n, ctx);
+        counts[outcome]++;
+        if (outcome != SEEN)
+            printf("%s: %s\n", words[outcome], call->name);
         free_objects(ctx);
     }
     printf("%u seen, %u lost, %u seen twice, %u not reached\n", counts[SEEN],

@@ -153,7 +153,7 @@ export_event(void)
     CUevent event, plain, opened;
     CUdeviceptr p;
 
-    line("event without a wish", cuEventCreate(&plain, CU_EVENT_INTERPROCESS));
+    line("event without timing off", cuEventCreate(&plain, CU_EVENT_INTERPROCESS));
     CU(cuEventCreate(&plain, CU_EVENT_DISABLE_TIMING));
     line("export a plain event", cuIpcGetEventHandle(&handle, plain));
     line("export no event", cuIpcGetEventHandle(&handle, NULL));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a driver says unasked: lines of its log, and notifications about memory.
+ * What a driver says unsolicited: lines of its log, and notifications about memory.
  *
  * Callbacks come on whatever thread; what is printed are counts and words that are the
  * same everywhere.  The card's memory budget is 64 MiB (SOFTGPU_MEMORY_BUDGET).
@@ -34,10 +34,10 @@ static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 static bool
 comes(struct heard *heard, unsigned n)
 {
-    const struct timespec nap = {.tv_nsec = 1000000};
+    const struct timespec pause = {.tv_nsec = 1000000};
 
     for (int i = 0; i < 30000 && atomic_load(&heard->count) < n; i++)
-        nanosleep(&nap, NULL);
+        nanosleep(&pause, NULL);
     return atomic_load(&heard->count) == n;
 }
 

@@ -170,12 +170,12 @@ import(CUmemGenericAllocationHandle *handle, int fd)
 static int
 free_again(size_t before)
 {
-    const struct timespec nap = {.tv_nsec = 1000000};
+    const struct timespec pause = {.tv_nsec = 1000000};
     size_t now = 0, total;
 
     for (int i = 0; i < 20000 && now != before; i++) {
         TRY(cuMemGetInfo_v2(&now, &total));
-        nanosleep(&nap, NULL);
+        nanosleep(&pause, NULL);
     }
     SAME(now, before);
     return 0;

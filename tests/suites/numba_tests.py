@@ -54,21 +54,21 @@ class Runner:
         results = []
         for line in lines:
             if line.startswith("@"):
-                verdict, name, why = (line[1:].split("\t") + [""])[:3]
-                results.append(judged(verdict, name.removeprefix(TESTS + "."), why))
+                outcome, name, why = (line[1:].split("\t") + [""])[:3]
+                results.append(judged(outcome, name.removeprefix(TESTS + "."), why))
         if status != 0 or not results:
             results.append(Result(module, "FAIL", f"ended with exit status {status}"))
         return results
 
 
-def judged(verdict, name, why):
-    if verdict == "FAIL" and name.endswith(CPU_CACHE):
+def judged(outcome, name, why):
+    if outcome == "FAIL" and name.endswith(CPU_CACHE):
         return Result(name, "NA", "counts files in the cache of numba's CPU back end")
-    if verdict == "FAIL":
+    if outcome == "FAIL":
         for pattern, words in NOT_APPLICABLE:
             if re.search(pattern, why):
                 return Result(name, "NA", words)
-    return Result(name, verdict, why)
+    return Result(name, outcome, why)
 
 
 def run(build, only):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the suites share: verdicts by kind, packages, many short programs on one pool."""
+"""What the suites share: outcomes by kind, packages, many short programs on one pool."""
 
 import collections
 import concurrent.futures
@@ -36,8 +36,8 @@ class Missing(Exception):
 class Result:
     """One test: PASS, FAIL or NA, and why it is not PASS."""
 
-    def __init__(self, name, verdict, why=""):
-        self.name, self.verdict, self.why = name, verdict, why
+    def __init__(self, name, outcome, why=""):
+        self.name, self.outcome, self.why = name, outcome, why
 
 
 class Report:
@@ -54,12 +54,12 @@ class Report:
 
     def add(self, result):
         words = f": {result.why}" if result.why else ""
-        self.file.write(f"{result.verdict} {result.name}{words}\n")
+        self.file.write(f"{result.outcome} {result.name}{words}\n")
         self.file.flush()
-        self.counts[result.verdict] += 1
-        if result.verdict == "NA":
+        self.counts[result.outcome] += 1
+        if result.outcome == "NA":
             self.kinds[result.why] += 1
-        if result.verdict == "FAIL":
+        if result.outcome == "FAIL":
             print(f"FAIL {self.suite} {result.name}{words}", flush=True)
 
     def close(self):

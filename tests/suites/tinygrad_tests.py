@@ -40,13 +40,13 @@ def link(at, to):
     at.symlink_to(to)
 
 
-def judged(verdict, name, why):
-    if verdict == "FAIL":
+def judged(outcome, name, why):
+    if outcome == "FAIL":
         if "Failed to import" in why or "No module named" in why:
             return Result(name, "NA", "imports what the archive or the environment lacks")
         if "URLError" in why:
             return Result(name, "NA", "downloads data")
-    return Result(name, verdict, why)
+    return Result(name, outcome, why)
 
 
 class Runner:
@@ -80,8 +80,8 @@ class Runner:
         results = []
         for line in lines:
             if line.startswith("@"):
-                verdict, name, why = (line[1:].split("\t") + [""])[:3]
-                results.append(judged(verdict, f"{backend} {name}", why))
+                outcome, name, why = (line[1:].split("\t") + [""])[:3]
+                results.append(judged(outcome, f"{backend} {name}", why))
         if not results or status is None or status < 0:
             results.append(Result(f"{backend} {module}", "FAIL", f"exit status {status}"))
         return results

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs unittest modules and prints one line for each test; run in the suite's Python.
 
-    unittest_lines.py MODULE...        ->  @ VERDICT <tab> TEST <tab> WHY
+    unittest_lines.py MODULE...        ->  @ OUTCOME <tab> TEST <tab> WHY
 """
 
 import sys
@@ -19,9 +19,9 @@ class Lines(unittest.TestResult):
         super().startTest(test)
         self.bad = None
 
-    def say(self, verdict, test, why=""):
+    def say(self, outcome, test, why=""):
         words = " ".join(str(why).split())[:300]
-        print(f"\n@{verdict}\t{test.id()}\t{words}", flush=True)
+        print(f"\n@{outcome}\t{test.id()}\t{words}", flush=True)
 
     def note(self, err):
         self.bad = self.bad or f"{err[0].__name__}: {err[1]}"

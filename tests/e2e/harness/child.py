@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one test function in this process: child.py FILE FUNCTION OPTIONS...
 
-Started by tests/run.py in its own session.  The exit status is the verdict: 0
+Started by tests/run.py in its own session.  The exit status is the result: 0
 passed, 1 failed, 77 skipped; the last line of stdout that starts with `reason:`
 says why.
 """
@@ -39,27 +39,27 @@ def main():
     # Short on purpose: Unix sockets in it must fit into 108 bytes.
     folder = tempfile.mkdtemp(prefix="gpt-")
     case = Case(args.function, args.build, folder, args.sanitizer, args.slowness)
-    verdict, reason = 0, ""
+    status, reason = 0, ""
     try:
         getattr(load(args.file), args.function)(case)
     except Skipped as skipped:
-        verdict, reason = 77, str(skipped)
+        status, reason = 77, str(skipped)
     except Failed as failed:
         traceback.print_exc()
-        verdict, reason = 1, str(failed)
+        status, reason = 1, str(failed)
     except Exception as error:  # a broken test is a failed test
         traceback.print_exc()
-        verdict, reason = 1, f"{type(error).__name__}: {error}"
+        status, reason = 1, f"{type(error).__name__}: {error}"
 
     for problem in case.end():
         print(problem)
-        if verdict != 1:
-            verdict, reason = 1, problem
-    if verdict == 1:
+        if status != 1:
+            status, reason = 1, problem
+    if status == 1:
         show_logs(case)
     shutil.rmtree(folder, ignore_errors=True)
     print("reason:", reason.split("\n")[0], flush=True)
-    return verdict
+    return status
 
 
 def show_logs(case):

@@ -40,13 +40,13 @@ answer_that_comes_before_the_sleep_is_not_forgotten(void **state)
 static void
 call_to_lead_is_used_up_by_the_sleep(void **state)
 {
-    const struct timespec nap = {.tv_nsec = 1000};
+    const struct timespec pause = {.tv_nsec = 1000};
     struct stub_call c;
 
     found_pending(&c, STUB_CALL_CALLED);
-    wait_sleep(&c, &nap);
+    wait_sleep(&c, &pause);
     assert_int_equal(wait_state(&c), STUB_CALL_PENDING);
-    assert_false(c.sleeps); /* a nap is not interrupted for a lead to take */
+    assert_false(c.sleeps); /* a short sleep is not interrupted for a lead to take */
 }
 
 static void

@@ -379,15 +379,15 @@ stub_route_func(struct stub_route *route, uint64_t func)
 }
 
 void
-stub_link_switch_begin(struct stub_link_switch *detour, const struct stub_route *route)
+stub_link_switch_begin(struct stub_link_switch *change, const struct stub_route *route)
 {
-    detour->away = route->link > 0;
+    change->away = route->link > 0;
 }
 
 void
-stub_link_switch_end(struct stub_link_switch *detour)
+stub_link_switch_end(struct stub_link_switch *change)
 {
-    assert(!detour->away);
+    assert(!change->away);
 }
 
 uint64_t

@@ -466,7 +466,7 @@ who_reports_nothing_gets_a_third_more_at_most(void **state)
 }
 
 static void
-worker_that_intrudes_may_get_the_turn_meanwhile(void **state)
+worker_that_overruns_may_get_the_turn_meanwhile(void **state)
 {
     struct gov_share sh = share(GOV_BURST_SHARE, 50);
     struct gov_card *card;
@@ -618,10 +618,10 @@ idle_session_saves_up_little(void **state)
     sim_free(&sim);
 }
 
-/* The start tag of a session of 60 % that comes back @nap after its last kernel,
+/* The start tag of a session of 60 % that comes back @pause after its last kernel,
  * against that of the one of 30 % that runs meanwhile; negative: it is due first. */
 static int64_t
-lag_after(uint64_t nap)
+lag_after(uint64_t pause)
 {
     struct sim sim;
     struct sim_worker *a, *b;
@@ -641,7 +641,7 @@ lag_after(uint64_t nap)
     gov_card_report(sim.card, a->slot, MS, sim.now);
     gov_card_drained(sim.card, a->slot, sim.now);
     assert_true(gov_card_ask(sim.card, b->slot, sim.now, &until));
-    sim.now += nap;
+    sim.now += pause;
     gov_card_ask(sim.card, a->slot, sim.now, &until);
     lag = (int64_t)(sim.card->tenants[0].vtime - sim.card->tenants[1].vtime);
     sim_free(&sim);
@@ -841,7 +841,7 @@ main(void)
         cmocka_unit_test(overrun_is_repaid_exactly),
         cmocka_unit_test(work_that_begins_out_of_turn_is_charged_and_repaid),
         cmocka_unit_test(who_reports_nothing_gets_a_third_more_at_most),
-        cmocka_unit_test(worker_that_intrudes_may_get_the_turn_meanwhile),
+        cmocka_unit_test(worker_that_overruns_may_get_the_turn_meanwhile),
         cmocka_unit_test(killed_worker_gives_the_turn_back),
         cmocka_unit_test(starting_again_pays_no_debt),
         cmocka_unit_test(pauses_of_a_neighbour_pay_no_debt),

@@ -148,7 +148,7 @@ take(struct wrk_windows *ws, uint64_t addr, uint64_t len)
  * --------------------------------------------------------------------------------- */
 
 static void
-first_rung_that_holds_is_taken(void **state)
+first_mode_that_works_is_taken(void **state)
 {
     static const struct {
         bool nic_dmabuf, driver_dmabuf, nic_addresses;
@@ -340,7 +340,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_rung_that_holds_is_taken),
+        cmocka_unit_test(first_mode_that_works_is_taken),
         cmocka_unit_test(windows_are_pieces_of_known_allocations),
         cmocka_unit_test(oldest_window_makes_room),
         cmocka_unit_test(freed_memory_has_no_window_and_waits_for_transfers),

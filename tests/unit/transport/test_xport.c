@@ -29,7 +29,7 @@
 enum kind {
     TCP,
     SHM,
-    BELLS /* shared memory, with them */,
+    WAKEFDS /* shared memory, with them */,
     RDMA,
     PACKED /* TCP, all that can be compressed */,
     LANES, /* TCP, payloads in stripes */
@@ -112,11 +112,11 @@ link_make(struct link *link, enum kind kind)
         return;
     }
     assert_int_equal(
-        xport_shm_offer(fd[1], kind == BELLS, FRAME_MAX, &link->worker, NULL), 0);
-    assert_int_equal(
-        xport_shm_accept(fd[0], kind == BELLS, FRAME_MAX, soon(), &link->client, NULL),
-        0);
-    if (kind == BELLS) {
+        xport_shm_offer(fd[1], kind == WAKEFDS, FRAME_MAX, &link->worker, NULL), 0);
+    assert_int_equal(xport_shm_accept(fd[0], kind == WAKEFDS, FRAME_MAX, soon(),
+                                      &link->client, NULL),
+                     0);
+    if (kind == WAKEFDS) {
         xport_watch(link->client);
         xport_watch(link->worker);
     }
@@ -450,14 +450,14 @@ ring_index_out_of_bounds_is_an_error(void **state)
 }
 
 static void
-bells_wake_both_ends(void **state)
+wake_up_descriptors_wake_both_ends(void **state)
 {
     struct link link;
     pthread_t thread;
     const void *frame;
     uint32_t size;
 
-    link_make(&link, BELLS);
+    link_make(&link, WAKEFDS);
     pthread_create(&thread, NULL, echo_thread, link.worker);
     for (int i = 0; i < 3000; i++) {
         send_frame(link.client, 64, (uint8_t)i);
@@ -476,7 +476,7 @@ look_ends_a_sleep_on_the_wakefd_of_a_dead_peer(void **state)
     struct link link;
     pthread_t thread;
 
-    link_make(&link, BELLS);
+    link_make(&link, WAKEFDS);
     pthread_create(&thread, NULL, echo_thread, link.worker);
     xport_free(link.client);
     link.client = NULL;
@@ -841,7 +841,7 @@ main(void)
         EACH(pinned_memory_moves_like_any_other),
         cmocka_unit_test(address_without_rdma_is_named),
         cmocka_unit_test(ring_index_out_of_bounds_is_an_error),
-        cmocka_unit_test(bells_wake_both_ends),
+        cmocka_unit_test(wake_up_descriptors_wake_both_ends),
         cmocka_unit_test(look_ends_a_sleep_on_the_wakefd_of_a_dead_peer),
         cmocka_unit_test(kick_frees_the_writer_of_a_wakefd_that_the_peer_filled),
         cmocka_unit_test(wait_on_what_is_no_eventfd_fails),

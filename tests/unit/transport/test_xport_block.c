@@ -206,28 +206,28 @@ link_close(struct link *link)
 
 struct reader {
     int fd;
-    long nap_ns; /* after each 64 KiB: a slow link */
+    long pause_ns; /* after each 64 KiB: a slow link */
 };
 
 static void *
 reader_main(void *arg)
 {
     const struct reader *reader = arg;
-    struct timespec nap = {0, reader->nap_ns};
+    struct timespec pause = {0, reader->pause_ns};
     static uint8_t piece[64 * 1024];
 
     while (recv(reader->fd, piece, sizeof(piece), MSG_WAITALL) > 0)
-        if (reader->nap_ns)
-            nanosleep(&nap, NULL);
+        if (reader->pause_ns)
+            nanosleep(&pause, NULL);
     return NULL;
 }
 
 /* So slow that no other load makes packing slower. */
-#define SLOW_NAP_NS 20000000
+#define SLOW_PAUSE_NS 20000000
 
 /* The share of @len @bytes that was compressed over a link of that slowness. */
 static double
-packed_share(const uint8_t *bytes, size_t len, enum xport_pack pack, long nap_ns)
+packed_share(const uint8_t *bytes, size_t len, enum xport_pack pack, long pause_ns)
 {
     struct link link;
     struct reader reader;
@@ -235,7 +235,7 @@ packed_share(const uint8_t *bytes, size_t len, enum xport_pack pack, long nap_ns
     double share;
 
     link_open(&link, pack);
-    reader = (struct reader){link.worker, nap_ns};
+    reader = (struct reader){link.worker, pause_ns};
     pthread_create(&thread, NULL, reader_main, &reader);
     for (size_t at = 0; at < len; at += 4 * MIB)
         assert_int_equal(xport_send_bulk(link.client, bytes + at, 4 * MIB), 0);
@@ -249,10 +249,10 @@ packed_share(const uint8_t *bytes, size_t len, enum xport_pack pack, long nap_ns
 static void
 slow_link_gets_compressed_what_can_be(void **state)
 {
-    assert_true(packed_share(text, sizeof(text), XPORT_PACK_AUTO, SLOW_NAP_NS) > 0.6);
-    assert_true(packed_share(noise, 4 * MIB, XPORT_PACK_AUTO, SLOW_NAP_NS) == 0);
+    assert_true(packed_share(text, sizeof(text), XPORT_PACK_AUTO, SLOW_PAUSE_NS) > 0.6);
+    assert_true(packed_share(noise, 4 * MIB, XPORT_PACK_AUTO, SLOW_PAUSE_NS) == 0);
     assert_true(packed_share(text, sizeof(text), XPORT_PACK_ALWAYS, 0) == 1);
-    assert_true(packed_share(text, 4 * MIB, XPORT_PACK_NEVER, SLOW_NAP_NS) == 0);
+    assert_true(packed_share(text, 4 * MIB, XPORT_PACK_NEVER, SLOW_PAUSE_NS) == 0);
 }
 
 int

@@ -98,14 +98,14 @@ record_can_be_taken_in_parts(void **state)
     pair_close(&pair);
 }
 
-#define NAPS 3000
+#define PAUSES 3000
 
 static void *
 answer_all(void *arg)
 {
     struct xport_conn *conn = arg;
 
-    for (int i = 0; i < NAPS; i++) {
+    for (int i = 0; i < PAUSES; i++) {
         want_frame(conn, 64, (uint8_t)i);
         put_frame(conn, 64, (uint8_t)i);
     }
@@ -122,7 +122,7 @@ reader_that_falls_asleep_misses_nothing(void **state)
     UT_NEEDS_RDMA();
     pair_open(&pair, ut_rdma_addr());
     pthread_create(&thread, NULL, answer_all, pair.worker);
-    for (int i = 0; i < NAPS; i++) {
+    for (int i = 0; i < PAUSES; i++) {
         uint64_t until = gp_now_ns();
 
         /* Long enough without for eager messages to be asked for, then around a spin's

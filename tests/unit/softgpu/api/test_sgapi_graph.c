@@ -119,7 +119,7 @@ nodes_run_in_the_order_of_their_edges(void **state)
 }
 
 static void
-cycles_and_strangers_are_refused(void **state)
+cycles_and_nodes_of_other_graphs_are_refused(void **state)
 {
     CUgraph a, b;
     CUgraphNode n1, n2, other;
@@ -564,7 +564,7 @@ main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, open_card, close_card)
     const struct CMUnitTest tests[] = {
         T(nodes_run_in_the_order_of_their_edges),
-        T(cycles_and_strangers_are_refused),
+        T(cycles_and_nodes_of_other_graphs_are_refused),
         T(captured_work_runs_at_launch),
         T(streams_join_a_capture_through_events),
         T(misuse_ends_a_capture),
