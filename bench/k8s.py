@@ -5,10 +5,12 @@
              image without a card takes to its end, both by the API server's clock
     claims   1,000 claims made at once, until all are bound, by one controller
     calls    writes that reached the API server for them, of its own counters, per claim
-    memory   controller and webhook beside 10,000 ElasticGPU objects
+    memory   controller and webhook beside 10,000 ElasticGPU objects, after 500 reviews
+    idle     requests for anything but leases in a minute in which nothing happens
 
 Needs what `make test-k8s` needs; says what is missing and measures nothing otherwise.
 """
+import http.client
 import json
 import os
 import re
@@ -22,7 +24,8 @@ import time
 import urllib.request
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "k8s"))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "k8s"))
 
 CLAIMS, OBJECTS, PODS = 1000, 10000, 8
 CLAIM_PATH = "/apis/elasticgpu.io/v1alpha1/namespaces/default/elasticgpuclaims"
@@ -35,7 +38,8 @@ AIMS = {
     "k8s_claims_per_minute": ("claims bound per minute, one controller", 1000, False),
     "k8s_calls_per_claim": ("writes to the API server per claim", 6, True),
     "k8s_controller_mib": ("controller at 10,000 ElasticGPUs, MiB", None, True),
-    "k8s_webhook_mib": ("webhook at 10,000 ElasticGPUs, MiB", None, True),
+    "k8s_webhook_mib": ("webhook at 10,000 ElasticGPUs and after 500 reviews, MiB", None, True),
+    "k8s_idle_per_minute": ("requests a minute while nothing happens", 0, True),
 }
 
 
@@ -66,16 +70,28 @@ class Api:
         for worker in workers:
             worker.join()
 
-    def writes(self):
-        """Requests that changed claims, ElasticGPUs and events, ever."""
+    def count(self, verbs, resources):
+        """Requests that the API server has seen, ever."""
         total = 0
         for line in self.call("GET", "/metrics").decode().splitlines():
             match = re.match(r"apiserver_request_total\{([^}]*)\} (\S+)", line)
-            if match and re.search(r'verb="(POST|PUT|PATCH|DELETE|APPLY)"', match.group(1)) \
-                    and re.search(r'resource="(elasticgpuclaims|elasticgpus|events)"',
-                                  match.group(1)):
+            if match and re.search(f'verb="({verbs})"', match.group(1)) \
+                    and re.search(f'resource="({resources})"', match.group(1)):
                 total += float(match.group(2))
         return total
+
+    def writes(self):
+        """Requests that changed claims, ElasticGPUs and events."""
+        return self.count("POST|PUT|PATCH|DELETE|APPLY", "elasticgpuclaims|elasticgpus|events")
+
+    def idle(self, seconds=60):
+        """Requests a minute by controller and webhook, beside watches and leases."""
+        args = ("GET|LIST|POST|PUT|PATCH|DELETE|APPLY",
+                "elasticgpuclaims|elasticgpus|elasticgpuclasses|gpus|resourcequotas|secrets|"
+                "mutatingwebhookconfigurations")
+        before = self.count(*args)
+        time.sleep(seconds)
+        return (self.count(*args) - before) * 60 / seconds
 
 
 
@@ -123,6 +139,19 @@ def bound(api):
     return sum(x.get("status", {}).get("phase") == "Bound" for x in items)
 
 
+def reviews(port, count):
+    """Have the webhook answer an API server's question so many times."""
+    body = json.loads((ROOT / "tests/data/kube/qgpu.in.json").read_text())
+    body["request"]["object"]["metadata"]["labels"] = {"elasticgpu.io/class": "remote"}
+    link = http.client.HTTPSConnection("127.0.0.1", port, timeout=20,
+                                       context=ssl._create_unverified_context())
+    for _ in range(count):
+        link.request("POST", "/mutate?timeout=10s", json.dumps(body))
+        answer = json.loads(link.getresponse().read())
+        assert answer["response"]["allowed"] and answer["response"]["patch"], answer
+    link.close()
+
+
 def claims(c, api, processes, progress):
     """A pool of 64 cards that do nothing, and one controller, outside the cluster."""
     from cluster import await_true
@@ -142,6 +171,9 @@ def claims(c, api, processes, progress):
     controller = spawn(c, processes, b / "gpupool-kube", "controller", "--scheduler", address,
                        "--token-file", folder / "token", "--namespace", "default", *kube)
     await_true("64 cards", lambda: len(c.cards()) == 64, 60)
+    hook = spawn(c, processes, b / "gpupool-kube", "webhook", "--scheduler", address, "--listen",
+                 "127.0.0.1:0", "--image", "client:test", "--dns-name", "127.0.0.1",
+                 "--ready-file", folder / "hook", *kube)
     before, begin = api.writes(), time.monotonic()
     progress(f"k8s: {CLAIMS} claims")
     api.make(CLAIM_PATH, [{
@@ -161,9 +193,13 @@ def claims(c, api, processes, progress):
                              "remoteGPU": {"server": "elsewhere", "endpoint": "192.0.2.1:7481",
                                            "gpuUUIDs": [f"GPU-{i:036d}"]}}}
                         for i in range(OBJECTS - CLAIMS)])
+    port = await_true("the webhook", lambda: (folder / "hook").exists() and
+                      int((folder / "hook").read_text()))
+    reviews(port, 500)
     time.sleep(5)
     return {"k8s_claims_per_minute": CLAIMS / took * 60, "k8s_calls_per_claim": calls,
-            "k8s_controller_mib": rss_mib(controller.pid)}
+            "k8s_controller_mib": rss_mib(controller.pid), "k8s_webhook_mib": rss_mib(hook.pid),
+            "k8s_idle_per_minute": api.idle()}
 
 
 def measure(build, progress):
@@ -180,7 +216,6 @@ def measure(build, progress):
         c.import_images()
         c.install()
         values.update(pods(c, progress))
-        values["k8s_webhook_mib"] = max(map(rss_mib, c.pids("gpupool-kube", "webhook")))
         c.kubectl("delete", "namespace", c.ns, "bench", timeout=120)
         c.kubectl("delete", "elasticgpus", "--all", timeout=120)
         values.update(claims(c, Api(c), processes, progress))

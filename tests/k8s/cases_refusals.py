@@ -141,6 +141,9 @@ def somebody_elses_claim(c, ns):
         c.apply(pod(where, "spy", spy, volumes=[volume, libs], initContainers=[copy]))
         p = await_true("the spy ends", lambda: ended(c, where, "spy"), 60)
         assert p["status"]["phase"] == "Failed", said(p)
+        logs = (c.folder / "node/podlogs").glob(f"{where}_spy_*/main/*.log")
+        words = "".join(path.read_text() for path in logs)
+        assert "claim secret" in words and "not bound" in words, words
     c.kubectl("delete", "namespace", other, "--wait=false")
     c.kubectl("delete", "egpuc", "secret", "-n", ns)
     c.free()

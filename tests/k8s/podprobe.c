@@ -8,8 +8,10 @@
  * It must see CARDS cards of MIB MiB each (0: any), add vectors right, be refused more
  * memory than it was promised, and be given half of it.  `hold` then uses the card
  * until SIGTERM or for so long; a CUDA error on the way is a failure.  `fork` does all
- * of it in a child process first, and in the parent afterwards.  What it saw goes to
- * stdout and to the container's termination log.
+ * of it in a child process first, and in the parent afterwards.  Where the image has
+ * /vecadd-static, a program of the static CUDA runtime, that runs first, in a process of its
+ * own, and must succeed, too.  What was seen goes to stdout and to the container's
+ * termination log.
  */
 #include "prog.h"
 #include "ref_vecadd.h"
@@ -134,6 +136,26 @@ probe(size_t mib, int cards, int hold)
     prog_end(&prog);
 }
 
+static void
+run_static_runtime(void)
+{
+    static const char PROGRAM[] = "/vecadd-static";
+    int status;
+    pid_t child;
+
+    if (access(PROGRAM, X_OK) != 0)
+        return;
+    child = fork();
+    if (!child) {
+        execl(PROGRAM, PROGRAM, (char *)NULL);
+        _exit(127);
+    }
+    if (child < 0 || waitpid(child, &status, 0) < 0 || status) {
+        say("the program of the static runtime failed");
+        exit(1);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -141,6 +163,7 @@ main(int argc, char **argv)
     int cards = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0, hold = 0, status;
 
     signal(SIGTERM, on_term);
+    run_static_runtime();
     for (int i = 3; i < argc; i++) {
         if (strcmp(argv[i], "hold") == 0 && i + 1 < argc)
             hold = (int)strtol(argv[++i], NULL, 10);
