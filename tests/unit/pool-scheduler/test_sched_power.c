@@ -265,11 +265,11 @@ static int
 teardown(void **state)
 {
     struct disk *d = *state;
-    char *argv[] = {"rm", "-r", d->dir, NULL};
+    char rm[] = "rm", option[] = "-r", *argv[] = {rm, option, d->dir, NULL};
     int status;
     pid_t pid;
 
-    assert_int_equal(posix_spawnp(&pid, "rm", NULL, NULL, argv, environ), 0);
+    assert_int_equal(posix_spawnp(&pid, rm, NULL, NULL, argv, environ), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     free(d);
