@@ -151,7 +151,7 @@ class Bench:
                   core=core)
 
     def down(self):
-        subprocess.run([str(self.gpupool), "down"], env=self.env, capture_output=True)
+        subprocess.run([str(self.gpupool), "down", "--force"], env=self.env, capture_output=True)
 
     def close(self):
         self.down()

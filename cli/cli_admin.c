@@ -2,6 +2,7 @@
 /* gpupool explain, drain, close: single questions and orders to the scheduler. */
 #include "cli.h"
 #include "cli_ctl.h"
+#include "cli_options.h"
 #include "cli_transport.h"
 #include "cli_want.h"
 #include "gp_err.h"
@@ -18,13 +19,10 @@ static const char EXPLAIN_HELP[] =
     "Usage: gpupool explain [OPTION...]\n"
     "Say where a session would be placed now, and why not elsewhere.  Takes nothing.\n"
     "\n" CLI_WANT_HELP "\n"
-    "Exit status: 0 it fits, 3 it does not.\n";
+    "Exit status: 0 it fits, 2 bad usage, 3 it does not, 4 no scheduler.\n";
 
 enum {
     OPT_HELP = 256,
-    OPT_UNDO,
-    OPT_SCHEDULER,
-    OPT_TOKEN,
 };
 
 static int
@@ -34,10 +32,10 @@ explain_answer(int r, const Gpupool__Ctl__CtlReply *reply, const struct gp_err *
         printf("refused: %s\n", reply->error->words);
         cli_print_reasons(stdout, reply->error->reasons, reply->error->n_reasons,
                           reply->error->reasons_left_off);
-        return CLI_REFUSED;
+        return cli_ctl_exit(r, reply);
     }
     if (r < 0)
-        return cli_fail(CLI_NO_POOL, "explain: %s", gp_err_msg(err, r));
+        return cli_fail(cli_ctl_exit(r, reply), "explain: %s", gp_err_msg(err, r));
     if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_GRANT)
         return cli_fail(CLI_FAILED, "explain: the scheduler answered something else");
     printf("%s\n", reply->grant->session);
@@ -113,12 +111,16 @@ cli_explain(int argc, char **argv)
     int opt, r = 0;
 
     cli_want_init(&want);
-    while (!r && (opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (opt == OPT_HELP) {
+    while (!r && (opt = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+        if (opt == OPT_HELP || opt == 'h') {
             fputs(EXPLAIN_HELP, stdout);
             return CLI_OK;
         }
-        r = cli_want_option(&want, opt, optarg, &err);
+        r = opt == '?' || opt == ':'
+                ? gp_err_set(&err, -EINVAL, "%s %s, see gpupool explain --help",
+                             opt == ':' ? "a value is missing after" : "unknown option",
+                             argv[optind - 1])
+                : cli_want_option(&want, opt, optarg, &err);
     }
     if (!r && optind < argc)
         r = gp_err_set(&err, -EINVAL, "%s: unexpected argument", argv[optind]);
@@ -131,58 +133,47 @@ cli_explain(int argc, char **argv)
 
 /* ------------------------------------------------------------ drain, close -- */
 
-static const struct option ORDER_OPTIONS[] = {
-    {"undo", no_argument, NULL, OPT_UNDO},
-    {"scheduler", required_argument, NULL, OPT_SCHEDULER},
-    {"token-file", required_argument, NULL, OPT_TOKEN},
-    {"help", no_argument, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
-};
-
-#define ORDER_HELP                                                                     \
-    "  --scheduler H:P     else GPUPOOL_SCHEDULER, else the pool of `gpupool up`\n"    \
-    "  --token-file FILE   else GPUPOOL_TOKEN_FILE: the pool's admin token; the\n"     \
-    "                      local pool knows its own user without one\n"
-
 struct order {
-    const char *name, *help;
-    const char *scheduler, *token_file, *target;
+    const char *program, *about; /* "gpupool drain" */
+    const char *argument;
+    struct cli_where where;
+    const char *target;
     char *token;
     bool undo;
 };
 
-/* 0: go on; else *ret_status is the exit status. */
-static int
-order_parse(struct order *order, int argc, char **argv, int *ret_status)
+/* The word after "gpupool ". */
+static const char *
+order_name(const struct order *order)
 {
-    struct gp_err err = {0};
-    int opt, r = 0;
+    return strchr(order->program, ' ') + 1;
+}
 
-    while (!r && (opt = getopt_long(argc, argv, "", ORDER_OPTIONS, NULL)) != -1) {
-        if (opt == OPT_UNDO)
-            order->undo = true;
-        else if (opt == OPT_SCHEDULER)
-            order->scheduler = optarg;
-        else if (opt == OPT_TOKEN)
-            order->token_file = optarg;
-        else if (opt == OPT_HELP) {
-            fputs(order->help, stdout);
-            *ret_status = CLI_OK;
-            return 1;
-        } else
-            r = -EINVAL;
-    }
-    if (r < 0 || optind + 1 != argc) {
-        *ret_status = cli_fail(CLI_USAGE, "%s: bad usage, see gpupool %s --help",
-                               order->name, order->name);
-        return 1;
-    }
-    order->target = argv[optind];
-    r = cli_token(order->token_file, order->scheduler, CLI_TOKEN_ADMIN, &order->token,
-                  &err);
-    if (r < 0)
-        *ret_status = cli_fail(CLI_FAILED, "%s: %s", order->name, gp_err_msg(&err, r));
-    return r < 0;
+/* -1: go on; else the exit status.  @own: an option that other orders do not have. */
+static int
+order_parse(struct order *order, const struct gp_option *own, int argc, char **argv)
+{
+    const struct gp_option_set_of sets[] = {{own, own ? 1 : 0, order},
+                                            cli_where_admin(&order->where)};
+    const struct gp_options options = {.program = order->program,
+                                       .arguments = order->argument,
+                                       .about = order->about,
+                                       .sets = sets,
+                                       .n_sets = ARRAY_SIZE(sets)};
+    struct gp_err err = {0};
+    int first, r = cli_options(&options, argc, argv, &first);
+
+    if (r >= 0)
+        return r;
+    if (first + 1 != argc)
+        return cli_fail(CLI_USAGE, "%s: one %s is wanted, see %s --help",
+                        order_name(order), order->argument, order->program);
+    order->target = argv[first];
+    r = cli_token(order->where.token_file, order->where.scheduler, CLI_TOKEN_ADMIN,
+                  &order->token, &err);
+    return r < 0
+               ? cli_fail(CLI_FAILED, "%s: %s", order_name(order), gp_err_msg(&err, r))
+               : -1;
 }
 
 static int
@@ -192,7 +183,7 @@ order_send(const struct order *order, Gpupool__Ctl__CtlRequest *req,
     CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.fd = -1};
     struct gp_err err = {0};
     char address[GP_NET_NAME_MAX];
-    int r = cli_order_address(order->scheduler, address, &err);
+    int r = cli_order_address(order->where.scheduler, address, &err);
 
     if (!r)
         r = cli_ctl_open(&ctl, address, &err);
@@ -202,7 +193,8 @@ order_send(const struct order *order, Gpupool__Ctl__CtlRequest *req,
 
     if (!r)
         r = cli_ctl_call(&ctl, req, CLI_DEADLINE_NS, ret_reply, &err);
-    return r < 0 ? cli_fail(CLI_FAILED, "%s: %s", order->name, gp_err_msg(&err, r))
+    return r < 0 ? cli_fail(cli_ctl_exit(r, *ret_reply), "%s: %s", order_name(order),
+                            gp_err_msg(&err, r))
                  : CLI_OK;
 }
 
@@ -233,16 +225,18 @@ drain_send(const struct order *order)
 int
 cli_drain(int argc, char **argv)
 {
+    static const struct gp_option undo = {.name = "undo",
+                                          .help = "use it again",
+                                          .set = gp_option_yes,
+                                          .offset = offsetof(struct order, undo)};
     struct order order = {
-        .name = "drain",
-        .help = "Usage: gpupool drain [OPTION...] SERVER\n"
-                "Place no more sessions on SERVER; those it has run on.\n"
-                "\n"
-                "  --undo              use it again\n" ORDER_HELP,
+        .program = "gpupool drain",
+        .argument = "SERVER",
+        .about = "Place no more sessions on SERVER; those it has run on.",
     };
-    int status;
+    int status = order_parse(&order, &undo, argc, argv);
 
-    if (!order_parse(&order, argc, argv, &status))
+    if (status < 0)
         status = drain_send(&order);
     free(order.token);
     return status;
@@ -274,14 +268,13 @@ int
 cli_close(int argc, char **argv)
 {
     struct order order = {
-        .name = "close",
-        .help = "Usage: gpupool close [OPTION...] SESSION\n"
-                "End a session: its processes lose their GPU at once.\n"
-                "\n" ORDER_HELP,
+        .program = "gpupool close",
+        .argument = "SESSION",
+        .about = "End a session: its processes lose their GPU at once.",
     };
-    int status;
+    int status = order_parse(&order, NULL, argc, argv);
 
-    if (!order_parse(&order, argc, argv, &status))
+    if (status < 0)
         status = close_send(&order);
     free(order.token);
     return status;

@@ -3,6 +3,7 @@
 
 #include "cli.h"
 #include "gp_err.h"
+#include "gp_str.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -83,6 +84,35 @@ become(const struct cli_child *child, pid_t parent, char **argv, int report)
     if (write(report, &error, sizeof(error)) < 0)
         _exit(CLI_FAILED);
     _exit(CLI_NOT_FOUND);
+}
+
+static bool
+is_program(const char *folder, size_t len, const char *name)
+{
+    CLEANUP_FREE char *path =
+        gp_str_printf("%.*s/%s", len ? (int)len : 1, len ? folder : ".", name);
+
+    return path && !access(path, X_OK);
+}
+
+/* What is there and cannot be executed is left to execvp(), which knows why. */
+int
+cli_child_check(const char *program)
+{
+    const char *path = getenv("PATH");
+
+    if (strchr(program, '/'))
+        return access(program, F_OK) == 0
+                   ? CLI_OK
+                   : cli_fail(CLI_NOT_FOUND, "run: %s: %s", program, strerror(errno));
+    for (path = path ? path : "/usr/bin:/bin"; path;) {
+        size_t len = strcspn(path, ":");
+
+        if (is_program(path, len, program))
+            return CLI_OK;
+        path = path[len] ? path + len + 1 : NULL;
+    }
+    return cli_fail(CLI_NOT_FOUND, "run: %s: no such program in PATH", program);
 }
 
 int

@@ -24,6 +24,10 @@ struct cli_child {
     sigset_t old_mask;
 };
 
+/* Whether @program can be started, before a session is opened for it: 0, or the exit
+ * status that says it cannot, with words. */
+int cli_child_check(const char *program);
+
 /* Block what is to be forwarded.  Before anything that a signal should not cut short.
  */
 int cli_child_init(struct cli_child *child, struct gp_loop *loop, struct gp_err *err);

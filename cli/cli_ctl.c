@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_ctl.h"
 
+#include "cli.h"
 #include "cli_folder.h"
 #include "cli_pool.h"
 #include "ctl_call.h"
@@ -140,6 +141,17 @@ send_request(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req, uint64_t deadli
         return -ENOMEM;
     gpupool__ctl__ctl_request__pack(req, bytes);
     return gp_msg_send(ctl->fd, bytes, size, deadline, err);
+}
+
+int
+cli_ctl_exit(int r, const Gpupool__Ctl__CtlReply *reply)
+{
+    if (reply && reply->error &&
+        reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST)
+        return CLI_USAGE;
+    if (r == -EREMOTE || r == -EACCES)
+        return CLI_REFUSED;
+    return r == -ENOMEM || r == -EPROTO ? CLI_FAILED : CLI_NO_POOL;
 }
 
 /* Until the answer begins to arrive. */

@@ -65,6 +65,10 @@ int cli_ctl_call(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req,
                  uint64_t timeout_ns, Gpupool__Ctl__CtlReply **ret_reply,
                  struct gp_err *err);
 
+/* The exit status of a command whose call failed with @r: CLI_USAGE or CLI_REFUSED as
+ * the refusal @reply (may be NULL) says, CLI_NO_POOL when nobody was reached. */
+int cli_ctl_exit(int r, const Gpupool__Ctl__CtlReply *reply);
+
 /* The same for an answer that may take long: -ECHILD as soon as one of the processes
  * behind @pidfds has ended. */
 int cli_ctl_call_watching(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req,

@@ -505,8 +505,13 @@ parse(struct doctor *d, struct command *c, int argc, char **argv)
         else if (opt == OPT_HELP)
             c->help = true;
         else
-            return CLI_USAGE;
+            return cli_fail(CLI_USAGE, "doctor: bad usage, see gpupool doctor --help");
     }
+    if (optind < argc)
+        return cli_fail(CLI_USAGE,
+                        "doctor: %s: unexpected argument; a program to look at comes "
+                        "after --",
+                        argv[optind]);
     return CLI_OK;
 }
 

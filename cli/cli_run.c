@@ -83,6 +83,7 @@ take_option(struct run *run, int opt, struct gp_err *err)
 
     switch (opt) {
     case OPT_VERBOSE:
+    case 'v':
         run->verbose = true;
         return 0;
     case OPT_UNBOUND:
@@ -107,13 +108,17 @@ parse(struct run *run, int argc, char **argv, int *ret_status)
     struct gp_err err = {0};
     int opt, r = 0;
 
-    while (!r && (opt = getopt_long(argc, argv, "+", OPTIONS, NULL)) != -1) {
-        if (opt == OPT_HELP) {
+    while (!r && (opt = getopt_long(argc, argv, "+:hv", OPTIONS, NULL)) != -1) {
+        if (opt == OPT_HELP || opt == 'h') {
             fputs(HELP, stdout);
             *ret_status = CLI_OK;
             return 1;
         }
-        r = take_option(run, opt, &err);
+        r = opt == '?' || opt == ':'
+                ? gp_err_set(&err, -EINVAL, "%s %s, see gpupool run --help",
+                             opt == ':' ? "a value is missing after" : "unknown option",
+                             argv[optind - 1])
+                : take_option(run, opt, &err);
     }
     if (!r && optind == argc)
         r = gp_err_set(&err, -EINVAL, "which program? see gpupool run --help");
@@ -222,7 +227,9 @@ run_in_session(struct run *run)
         r = cli_child_init(&run->child, run->loop, &err);
     if (r < 0)
         return cli_fail(CLI_FAILED, "run: %s", gp_err_msg(&err, r));
-    status = open_session(run);
+    status = cli_child_check(run->program[0]);
+    if (!status)
+        status = open_session(run);
     if (!status)
         status = set_environment(run);
     if (!status)

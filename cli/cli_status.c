@@ -3,42 +3,23 @@
 #include "cli.h"
 #include "cli_ctl.h"
 #include "cli_json.h"
+#include "cli_options.h"
 #include "cli_table.h"
 #include "gp_err.h"
 #include "gp_size.h"
 #include "ticket.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
-#define COMMON_HELP                                                                    \
-    "  --scheduler H:P     else GPUPOOL_SCHEDULER, else the pool of `gpupool up`\n"    \
-    "  --token-file FILE   else GPUPOOL_TOKEN_FILE: the pool's client token\n"
-
 struct view {
-    const char *name, *help;
+    const char *program, *about, *json;
     int (*print)(const Gpupool__Ctl__CtlStatusReply *status);
 };
 
-enum {
-    OPT_JSON = 256,
-    OPT_SCHEDULER,
-    OPT_TOKEN,
-    OPT_HELP,
-};
-
-static const struct option OPTIONS[] = {
-    {"json", no_argument, NULL, OPT_JSON},
-    {"scheduler", required_argument, NULL, OPT_SCHEDULER},
-    {"token-file", required_argument, NULL, OPT_TOKEN},
-    {"help", no_argument, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
-};
-
 struct query {
-    const char *scheduler, *token_file;
+    struct cli_where where;
     char *token;
     bool json;
 };
@@ -200,37 +181,35 @@ print_sessions(const Gpupool__Ctl__CtlStatusReply *status)
 
 /* --------------------------------------------------------------------- ask -- */
 
-static int
-parse(struct query *q, const struct view *view, int argc, char **argv, int *ret_status)
+/* The word after "gpupool ". */
+static const char *
+name_of(const struct view *view)
 {
-    struct gp_err err = {0};
-    int opt, r = 0;
+    return strchr(view->program, ' ') + 1;
+}
 
-    while (!r && (opt = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1) {
-        if (opt == OPT_JSON)
-            q->json = true;
-        else if (opt == OPT_SCHEDULER)
-            q->scheduler = optarg;
-        else if (opt == OPT_TOKEN)
-            q->token_file = optarg;
-        else if (opt == OPT_HELP) {
-            fputs(view->help, stdout);
-            *ret_status = CLI_OK;
-            return 1;
-        } else
-            r = -EINVAL;
-    }
-    if (!r && optind < argc)
-        r = -EINVAL;
-    if (r < 0) {
-        *ret_status = cli_fail(CLI_USAGE, "%s: bad usage, see gpupool %s --help",
-                               view->name, view->name);
-        return 1;
-    }
-    r = cli_token(q->token_file, q->scheduler, CLI_TOKEN_CLIENT, &q->token, &err);
-    if (r < 0)
-        *ret_status = cli_fail(CLI_FAILED, "%s: %s", view->name, gp_err_msg(&err, r));
-    return r < 0;
+/* -1: go on; else the exit status. */
+static int
+parse(struct query *q, const struct view *view, int argc, char **argv)
+{
+    const struct gp_option own[] = {{.name = "json",
+                                     .help = view->json,
+                                     .set = gp_option_yes,
+                                     .offset = offsetof(struct query, json)}};
+    const struct gp_option_set_of sets[] = {{own, 1, q}, cli_where_client(&q->where)};
+    const struct gp_options options = {.program = view->program,
+                                       .about = view->about,
+                                       .sets = sets,
+                                       .n_sets = ARRAY_SIZE(sets)};
+    struct gp_err err = {0};
+    int first, r = cli_options(&options, argc, argv, &first);
+
+    if (r >= 0)
+        return r;
+    r = cli_token(q->where.token_file, q->where.scheduler, CLI_TOKEN_CLIENT, &q->token,
+                  &err);
+    return r < 0 ? cli_fail(CLI_FAILED, "%s: %s", name_of(view), gp_err_msg(&err, r))
+                 : -1;
 }
 
 static int
@@ -238,13 +217,15 @@ show(const struct query *q, const struct view *view)
 {
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     struct gp_err err = {0};
-    int r = cli_ctl_status(q->scheduler, q->token, &reply, &err);
+    int r = cli_ctl_status(q->where.scheduler, q->token, &reply, &err);
 
-    if (!r)
-        r = q->json ? cli_json_print(reply->status) : view->print(reply->status);
+    if (r < 0)
+        return cli_fail(cli_ctl_exit(r, NULL), "%s: %s", name_of(view),
+                        gp_err_msg(&err, r));
+    r = q->json ? cli_json_print(reply->status) : view->print(reply->status);
     if (!r && fflush(stdout) != 0)
         r = -errno;
-    return r < 0 ? cli_fail(CLI_FAILED, "%s: %s", view->name, gp_err_msg(&err, r))
+    return r < 0 ? cli_fail(CLI_FAILED, "%s: %s", name_of(view), gp_err_msg(&err, r))
                  : CLI_OK;
 }
 
@@ -252,9 +233,9 @@ static int
 view_once(const struct view *view, int argc, char **argv)
 {
     struct query q = {0};
-    int status;
+    int status = parse(&q, view, argc, argv);
 
-    if (!parse(&q, view, argc, argv, &status))
+    if (status < 0)
         status = show(&q, view);
     free(q.token);
     return status;
@@ -264,12 +245,8 @@ int
 cli_status(int argc, char **argv)
 {
     static const struct view view = {
-        "status",
-        "Usage: gpupool status [OPTION...]\n"
-        "Every server, card, slice, session and owner, in one table.\n\n"
-        "  --json              the same as JSON\n" COMMON_HELP,
-        print_status,
-    };
+        "gpupool status", "Every server, card, slice, session and owner, in one table.",
+        "the same as JSON", print_status};
 
     return view_once(&view, argc, argv);
 }
@@ -278,12 +255,8 @@ int
 cli_servers(int argc, char **argv)
 {
     static const struct view view = {
-        "servers",
-        "Usage: gpupool servers [OPTION...]\n"
-        "The pool servers, one per line.\n\n"
-        "  --json              everything, as `gpupool status --json`\n" COMMON_HELP,
-        print_servers,
-    };
+        "gpupool servers", "The pool servers, one per line.",
+        "everything, as `gpupool status --json`", print_servers};
 
     return view_once(&view, argc, argv);
 }
@@ -291,13 +264,9 @@ cli_servers(int argc, char **argv)
 int
 cli_sessions(int argc, char **argv)
 {
-    static const struct view view = {
-        "sessions",
-        "Usage: gpupool sessions [OPTION...]\n"
-        "The sessions, one per line.\n\n"
-        "  --json              everything, as `gpupool status --json`\n" COMMON_HELP,
-        print_sessions,
-    };
+    static const struct view view = {"gpupool sessions", "The sessions, one per line.",
+                                     "everything, as `gpupool status --json`",
+                                     print_sessions};
 
     return view_once(&view, argc, argv);
 }

@@ -3,54 +3,21 @@
 #include "cli.h"
 #include "cli_ctl.h"
 #include "cli_json.h"
+#include "cli_options.h"
 #include "cli_table.h"
 #include "gp_err.h"
 #include "gp_size.h"
-#include "gp_str.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char HELP[] =
-    "Usage: gpupool top [OPTION...]\n"
-    "What each slice was given and what it uses, again and again.\n"
-    "\n"
-    "  --interval S        seconds between two looks (2)\n"
-    "  --count N           look N times, then end (for ever)\n"
-    "  --scheduler H:P     else GPUPOOL_SCHEDULER, else the pool of `gpupool up`\n"
-    "  --token-file FILE   else GPUPOOL_TOKEN_FILE: the pool's client token\n"
-    "\n"
-    "SHARE is the part of the card's time that the slice used lately (between the last "
-    "two\n"
-    "reports of its server), WAITED the time that ready work was held back to keep "
-    "shares,\n"
-    "HIGH the most memory it ever used at a time.\n";
-
-enum {
-    OPT_INTERVAL = 256,
-    OPT_COUNT,
-    OPT_SCHEDULER,
-    OPT_TOKEN,
-    OPT_HELP,
-};
-
-static const struct option OPTIONS[] = {
-    {"interval", required_argument, NULL, OPT_INTERVAL},
-    {"count", required_argument, NULL, OPT_COUNT},
-    {"scheduler", required_argument, NULL, OPT_SCHEDULER},
-    {"token-file", required_argument, NULL, OPT_TOKEN},
-    {"help", no_argument, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
-};
-
 struct top {
-    const char *scheduler, *token_file;
+    struct cli_where where;
     char *token;
-    uint64_t interval_s, count;
+    uint64_t interval_ms, count;
 };
 
 static void
@@ -100,7 +67,7 @@ static int
 look(const struct top *top, struct gp_err *err)
 {
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    int r = cli_ctl_status(top->scheduler, top->token, &reply, err);
+    int r = cli_ctl_status(top->where.scheduler, top->token, &reply, err);
 
     if (!r)
         r = print_look(reply->status);
@@ -118,46 +85,76 @@ repeat(const struct top *top, struct gp_err *err)
         r = look(top, err);
         if (r < 0 || i == top->count)
             return r;
-        poll(NULL, 0, (int)(top->interval_s * 1000));
+        poll(NULL, 0, (int)top->interval_ms);
     }
+}
+
+/* Seconds, with a fraction. */
+static int
+set_interval(void *target, const struct gp_option *option, const char *value,
+             struct gp_err *err)
+{
+    char *end;
+    double seconds = strtod(value, &end);
+
+    if (end == value || *end || !(seconds >= 0.1 && seconds <= 3600))
+        return gp_err_set(err, -EINVAL,
+                          "--interval %s: seconds from 0.1 to 3600 are wanted", value);
+    *(uint64_t *)((char *)target + option->offset) = (uint64_t)(seconds * 1000);
+    return 0;
 }
 
 static int
 parse(struct top *top, int argc, char **argv)
 {
-    int opt, r = 0;
+    static const struct gp_option own[] = {
+        {.name = "interval",
+         .letter = 'd',
+         .value = "S",
+         .help = "seconds between two looks, such as 0.5 (2)",
+         .set = set_interval,
+         .offset = offsetof(struct top, interval_ms)},
+        {.name = "count",
+         .letter = 'n',
+         .value = "N",
+         .help = "look N times, then end (for ever)",
+         .set = gp_option_u64,
+         .min = 1,
+         .max = 1000000000,
+         .offset = offsetof(struct top, count)},
+    };
+    const struct gp_option_set_of sets[] = {{own, ARRAY_SIZE(own), top},
+                                            cli_where_client(&top->where)};
+    const struct gp_options options = {
+        .program = "gpupool top",
+        .about = "What each slice was given and what it uses, again and again.",
+        .after =
+            "SHARE is the part of the card's time that the slice used lately (between "
+            "the last two\nreports of its server), WAITED the time that ready work was "
+            "held back to keep shares,\nHIGH the most memory it ever used at a time.\n",
+        .sets = sets,
+        .n_sets = ARRAY_SIZE(sets),
+    };
+    int first;
 
-    while (!r && (opt = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1) {
-        if (opt == OPT_INTERVAL)
-            r = gp_str_u64(optarg, 1, 3600, &top->interval_s);
-        else if (opt == OPT_COUNT)
-            r = gp_str_u64(optarg, 1, 1000000000, &top->count);
-        else if (opt == OPT_SCHEDULER)
-            top->scheduler = optarg;
-        else if (opt == OPT_TOKEN)
-            top->token_file = optarg;
-        else
-            r = opt == OPT_HELP ? 1 : -EINVAL;
-    }
-    return !r && optind < argc ? -EINVAL : r;
+    return cli_options(&options, argc, argv, &first);
 }
 
 int
 cli_top(int argc, char **argv)
 {
-    struct top top = {.interval_s = 2};
+    struct top top = {.interval_ms = 2000};
     struct gp_err err = {0};
-    int r = parse(&top, argc, argv);
+    int r, status = parse(&top, argc, argv);
 
-    if (r > 0) {
-        fputs(HELP, stdout);
-        return CLI_OK;
-    }
+    if (status >= 0)
+        return status;
+    r = cli_token(top.where.token_file, top.where.scheduler, CLI_TOKEN_CLIENT,
+                  &top.token, &err);
     if (r < 0)
-        return cli_fail(CLI_USAGE, "top: bad usage, see gpupool top --help");
-    r = cli_token(top.token_file, top.scheduler, CLI_TOKEN_CLIENT, &top.token, &err);
-    if (!r)
-        r = repeat(&top, &err);
+        return cli_fail(CLI_FAILED, "top: %s", gp_err_msg(&err, r));
+    r = repeat(&top, &err);
     free(top.token);
-    return r < 0 ? cli_fail(CLI_FAILED, "top: %s", gp_err_msg(&err, r)) : CLI_OK;
+    return r < 0 ? cli_fail(cli_ctl_exit(r, NULL), "top: %s", gp_err_msg(&err, r))
+                 : CLI_OK;
 }

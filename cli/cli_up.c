@@ -4,20 +4,19 @@
 #include "cli_ctl.h"
 #include "cli_daemon.h"
 #include "cli_folder.h"
+#include "cli_options.h"
 #include "cli_pool.h"
 #include "ctl_limits.h"
 #include "gp_b64.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_hash.h"
-#include "gp_size.h"
 #include "gp_str.h"
 #include "gp_time.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,69 +27,6 @@
 /* Making the memory of several large software cards takes a while on a slow disk. */
 #define START_NS (60 * GP_NS_PER_S)
 #define END_NS (10 * GP_NS_PER_S)
-
-static const char UP_HELP[] =
-    "Usage: gpupool up [OPTION...]\n"
-    "Start a scheduler and pool servers on this machine, in the background.\n"
-    "\n"
-    "  --servers N      so many servers (1)\n"
-    "  --cards N        software cards of each server (1)\n"
-    "  --memory SIZE    memory of each software card (4GiB)\n"
-    "  --memory-scaling X\n"
-    "                   part of each card's memory for sessions (1)\n"
-    "  --driver D       softgpu, null, cuda, or the path of a libcuda.so.1\n"
-    "                   (cuda where there is an NVIDIA driver and no option asks\n"
-    "                   for software cards, else softgpu)\n"
-    "  --listen HOST    address of the servers (127.0.0.1): one that other machines\n"
-    "                   reach, or that of an RDMA port\n"
-    "  --rdma A         RDMA ports that the servers offer: auto, off or addresses\n"
-    "  --pageable-access A  cards that reach the workers' memory: refuse, allow\n"
-    "  --gpudirect R    how RDMA reaches the cards: auto, dmabuf, peermem, off\n"
-    "  --placement P    binpack (default) or spread\n"
-    "  --heartbeat-ms N, --lease-ms N\n"
-    "                   passed to the scheduler\n"
-    "\n"
-    "Then `gpupool run` needs no address.  `gpupool down` ends it.  Files and logs are "
-    "in\n"
-    "$GPUPOOL_RUN_DIR, else $XDG_RUNTIME_DIR/gpupool, else /tmp/gpupool-UID.\n"
-    "Each server's log, which says why a session ended, is pool.d/NAME.log there; the\n"
-    "scheduler's is pool.d/scheduler.log.\n";
-
-static const char DOWN_HELP[] = "Usage: gpupool down\n"
-                                "End the pool that `gpupool up` started.\n";
-
-enum {
-    OPT_SERVERS = 256,
-    OPT_CARDS,
-    OPT_MEMORY,
-    OPT_SCALING,
-    OPT_DRIVER,
-    OPT_LISTEN,
-    OPT_RDMA,
-    OPT_GPUDIRECT,
-    OPT_PAGEABLE,
-    OPT_PLACEMENT,
-    OPT_HEARTBEAT,
-    OPT_LEASE,
-    OPT_HELP,
-};
-
-static const struct option UP_OPTIONS[] = {
-    {"servers", required_argument, NULL, OPT_SERVERS},
-    {"cards", required_argument, NULL, OPT_CARDS},
-    {"memory", required_argument, NULL, OPT_MEMORY},
-    {"memory-scaling", required_argument, NULL, OPT_SCALING},
-    {"driver", required_argument, NULL, OPT_DRIVER},
-    {"listen", required_argument, NULL, OPT_LISTEN},
-    {"rdma", required_argument, NULL, OPT_RDMA},
-    {"gpudirect", required_argument, NULL, OPT_GPUDIRECT},
-    {"pageable-access", required_argument, NULL, OPT_PAGEABLE},
-    {"placement", required_argument, NULL, OPT_PLACEMENT},
-    {"heartbeat-ms", required_argument, NULL, OPT_HEARTBEAT},
-    {"lease-ms", required_argument, NULL, OPT_LEASE},
-    {"help", no_argument, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
-};
 
 struct up {
     uint32_t servers, cards;
@@ -106,71 +42,110 @@ struct up {
 
 /* ----------------------------------------------------------------- options -- */
 
-static int
-count(const char *name, const char *text, uint32_t max, uint32_t *ret,
-      struct gp_err *err)
-{
-    uint64_t value;
+static const char *const PLACEMENTS[] = {"binpack", "spread", NULL};
+static const char *const PAGEABLE[] = {"refuse", "allow", NULL};
+static const char *const GPUDIRECT[] = {"auto", "dmabuf", "peermem", "off", NULL};
 
-    if (gp_str_u64(text, 1, max, &value) < 0)
-        return gp_err_set(err, -EINVAL, "--%s %s: a number from 1 to %u is wanted",
-                          name, text, max);
-    *ret = (uint32_t)value;
-    return 0;
-}
-
+/* Checked here, because the daemon's own words would be in its log; passed as it is. */
 static int
-memory_option(struct up *up, struct gp_err *err)
+set_size(void *target, const struct gp_option *option, const char *value,
+         struct gp_err *err)
 {
+    struct gp_option check = *option;
     uint64_t bytes;
+    int r;
 
-    if (gp_size_parse(optarg, &bytes) < 0 || !bytes)
-        return gp_err_set(err, -EINVAL,
-                          "--memory %s: a size like 512MiB or 4G is wanted", optarg);
-    up->memory = optarg;
-    return 0;
+    check.offset = 0;
+    r = gp_option_size(&bytes, &check, value, err);
+    return r < 0 ? r : gp_option_text(target, option, value, err);
 }
 
 static int
-up_option(struct up *up, int opt, struct gp_err *err)
+set_number(void *target, const struct gp_option *option, const char *value,
+           struct gp_err *err)
 {
-    switch (opt) {
-    case OPT_SERVERS:
-        return count("servers", optarg, CLI_POOL_PROCESSES_MAX - 1, &up->servers, err);
-    case OPT_CARDS:
-        return count("cards", optarg, CTL_SERVER_CARDS_MAX, &up->cards, err);
-    case OPT_MEMORY:
-        return memory_option(up, err);
-    case OPT_SCALING:
-        up->scaling = optarg;
-        return 0;
-    case OPT_DRIVER:
-        up->driver = optarg;
-        return 0;
-    case OPT_LISTEN:
-        up->listen = optarg;
-        return 0;
-    case OPT_RDMA:
-        up->rdma = optarg;
-        return 0;
-    case OPT_GPUDIRECT:
-        up->gpudirect = optarg;
-        return 0;
-    case OPT_PAGEABLE:
-        up->pageable = optarg;
-        return 0;
-    case OPT_PLACEMENT:
-        up->placement = optarg;
-        return 0;
-    case OPT_HEARTBEAT:
-        up->heartbeat = optarg;
-        return 0;
-    case OPT_LEASE:
-        up->lease = optarg;
-        return 0;
-    default:
-        return gp_err_set(err, -EINVAL, "see gpupool up --help");
-    }
+    struct gp_option check = *option;
+    uint64_t number;
+    int r;
+
+    check.offset = 0;
+    r = gp_option_u64(&number, &check, value, err);
+    return r < 0 ? r : gp_option_text(target, option, value, err);
+}
+
+#define UP(flag, field, text, setter, words_)                                          \
+    {                                                                                  \
+        .name = flag, .value = text, .set = setter, .help = words_,                    \
+        .offset = offsetof(struct up, field)
+
+static const struct gp_option
+    UP_OPTIONS[] = {UP("servers", servers, "N", gp_option_u32, "so many servers (1)"),
+                    .min = 1, .max = CLI_POOL_PROCESSES_MAX - 1},
+    UP("cards", cards, "N", gp_option_u32, "software cards of each server (1)"),
+    .min = 1, .max = CTL_SERVER_CARDS_MAX
+}
+, UP("memory", memory, "SIZE", set_size, "memory of each software card (4GiB)"),
+    .min = 1
+}
+, UP("memory-scaling", scaling, "X", gp_option_text,
+     "part of each card's memory for sessions (1)")
+}
+, UP("driver", driver, "D", gp_option_text,
+     "softgpu, null, cuda, or the path of a libcuda.so.1 (cuda where there is an "
+     "NVIDIA driver and no option asks for software cards, else softgpu)")
+}
+, UP("listen", listen, "HOST", gp_option_text,
+     "address of the servers (127.0.0.1): one that other machines reach, or that of "
+     "an RDMA port")
+}
+, UP("rdma", rdma, "A", gp_option_text,
+     "RDMA ports that the servers offer: auto, off or addresses")
+}
+,
+    UP("pageable-access", pageable, "refuse|allow", gp_option_word,
+       "cards that reach the workers' memory"),
+    .words = PAGEABLE
+}
+,
+    UP("gpudirect", gpudirect, "auto|dmabuf|peermem|off", gp_option_word,
+       "how RDMA reaches the cards"),
+    .words = GPUDIRECT
+}
+,
+    UP("placement", placement, "binpack|spread", gp_option_word,
+       "where sessions go (binpack)"),
+    .words = PLACEMENTS
+}
+, UP("heartbeat-ms", heartbeat, "N", set_number, "passed to the scheduler (2000)"),
+    .min = 10, .max = 60000
+}
+, UP("lease-ms", lease, "N", set_number, "passed to the scheduler (30000)"),
+    .min = 1000, .max = 86400000
+}
+,
+}
+;
+
+/* -1: go on; else the exit status. */
+static int
+up_parse(struct up *up, int argc, char **argv)
+{
+    const struct gp_option_set_of set = {UP_OPTIONS, ARRAY_SIZE(UP_OPTIONS), up};
+    const struct gp_options options = {
+        .program = "gpupool up",
+        .about =
+            "Start a scheduler and pool servers on this machine, in the background.",
+        .after =
+            "Then `gpupool run` needs no address.  `gpupool down` ends it.  Files and "
+            "logs are in\n$GPUPOOL_RUN_DIR, else $XDG_RUNTIME_DIR/gpupool, else "
+            "/tmp/gpupool-UID.\nEach server's log, which says why a session ended, is "
+            "pool.d/NAME.log there; the\nscheduler's is pool.d/scheduler.log.\n",
+        .sets = &set,
+        .n_sets = 1,
+    };
+    int first;
+
+    return cli_options(&options, argc, argv, &first);
 }
 
 /* ------------------------------------------------------------------- start -- */
@@ -514,21 +489,14 @@ cli_up(int argc, char **argv)
                     .lease = "30000",
                     .lock = -1};
     struct gp_err err = {0};
-    int opt, r = 0;
+    int r, status;
 
     for (unsigned i = 0; i < CLI_POOL_PROCESSES_MAX; i++)
         up.pidfds[i] = -1;
-    while (!r && (opt = getopt_long(argc, argv, "", UP_OPTIONS, NULL)) != -1) {
-        if (opt == OPT_HELP) {
-            fputs(UP_HELP, stdout);
-            return CLI_OK;
-        }
-        r = up_option(&up, opt, &err);
-    }
-    if (!r && optind < argc)
-        r = gp_err_set(&err, -EINVAL, "%s: unexpected argument", argv[optind]);
-    if (!r)
-        r = choose_driver(&up, &err);
+    status = up_parse(&up, argc, argv);
+    if (status >= 0)
+        return status;
+    r = choose_driver(&up, &err);
     if (r < 0)
         return cli_fail(CLI_USAGE, "up: %s", err.msg);
     r = prepare(&up, &err);
@@ -545,22 +513,80 @@ cli_up(int argc, char **argv)
 
 /* -------------------------------------------------------------------- down -- */
 
+/* Sessions that the pool has now; 0 too when it does not say. */
+static size_t
+count_sessions(const struct cli_pool *pool)
+{
+    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    CLEANUP_FREE char *folder = NULL, *path = NULL, *token = NULL;
+
+    if (cli_folder_file("pool.d", &folder, NULL) < 0)
+        return 0;
+    path = gp_str_printf("%s/" CLI_TOKEN_CLIENT, folder);
+    if (!path || cli_token(path, NULL, CLI_TOKEN_CLIENT, &token, NULL) < 0 ||
+        cli_ctl_status(pool->scheduler, token, &reply, NULL) < 0)
+        return 0;
+    return reply->status->n_sessions;
+}
+
+/* Whether the user, who is asked on a terminal, wants to end so many sessions. */
+static bool
+may_end(size_t sessions)
+{
+    char answer[16];
+
+    if (!isatty(STDIN_FILENO)) {
+        cli_fail(0, "down: %zu sessions run; `gpupool down --force` ends them",
+                 sessions);
+        return false;
+    }
+    fprintf(stderr, "%zu sessions run and lose their GPU. End the pool? [y/N] ",
+            sessions);
+    return fgets(answer, sizeof(answer), stdin) &&
+           (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+static int
+end_pool(const struct cli_pool *pool, size_t sessions)
+{
+    struct gp_err err = {0};
+    unsigned killed = cli_pool_end(pool, gp_now_ns() + END_NS);
+    int r;
+
+    if (killed)
+        cli_fail(0, "down: %u processes had to be killed", killed);
+    r = cli_pool_remove(&err);
+    if (r < 0)
+        return cli_fail(CLI_FAILED, "down: %s", gp_err_msg(&err, r));
+    printf("pool down: %u processes ended", pool->n);
+    if (sessions)
+        printf(", and %zu sessions", sessions);
+    putchar('\n');
+    return CLI_OK;
+}
+
 int
 cli_down(int argc, char **argv)
 {
-    static const struct option options[] = {{"help", no_argument, NULL, OPT_HELP},
-                                            {NULL, 0, NULL, 0}};
+    bool force = false;
+    const struct gp_option own = {.name = "force",
+                                  .letter = 'f',
+                                  .help = "also when sessions run, and without asking",
+                                  .set = gp_option_yes};
+    const struct gp_option_set_of set = {&own, 1, &force};
+    const struct gp_options options = {
+        .program = "gpupool down",
+        .about = "End the pool that `gpupool up` started.  When sessions run, it asks.",
+        .sets = &set,
+        .n_sets = 1,
+    };
     struct cli_pool pool;
     struct gp_err err = {0};
-    unsigned killed;
-    int opt, r;
+    size_t sessions;
+    int first, r = cli_options(&options, argc, argv, &first);
 
-    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (opt != OPT_HELP)
-            return CLI_USAGE;
-        fputs(DOWN_HELP, stdout);
-        return CLI_OK;
-    }
+    if (r >= 0)
+        return r;
     r = cli_pool_read(&pool, &err);
     if (r == -ENOENT) {
         printf("no pool is up\n");
@@ -568,12 +594,8 @@ cli_down(int argc, char **argv)
     }
     if (r < 0)
         return cli_fail(CLI_FAILED, "down: %s", gp_err_msg(&err, r));
-    killed = cli_pool_end(&pool, gp_now_ns() + END_NS);
-    if (killed)
-        cli_fail(0, "down: %u processes had to be killed", killed);
-    r = cli_pool_remove(&err);
-    if (r < 0)
-        return cli_fail(CLI_FAILED, "down: %s", gp_err_msg(&err, r));
-    printf("pool down: %u processes ended\n", pool.n);
-    return CLI_OK;
+    sessions = count_sessions(&pool);
+    if (sessions && !force && !may_end(sessions))
+        return CLI_FAILED;
+    return end_pool(&pool, sessions);
 }

@@ -5,7 +5,7 @@
 #include "cli_ctl.h"
 #include "ctl_limits.h"
 #include "gp_err.h"
-#include "gp_size.h"
+#include "gp_option.h"
 #include "gp_str.h"
 #include "ticket.h"
 
@@ -39,6 +39,14 @@ number(const char *name, const char *arg, uint32_t *ret, struct gp_err *err)
         return gp_err_set(err, -EINVAL, "--%s %s: a number is wanted", name, arg);
     *ret = (uint32_t)value;
     return 0;
+}
+
+static int
+percent(const char *name, const char *arg, uint32_t *ret, struct gp_err *err)
+{
+    const struct gp_option option = {.name = name, .max = 1000000};
+
+    return gp_option_percent(ret, &option, arg, err);
 }
 
 static int
@@ -105,10 +113,9 @@ card(struct cli_want *want, const char *arg, struct gp_err *err)
 static int
 memory(struct cli_want *want, const char *arg, struct gp_err *err)
 {
-    if (gp_size_parse(arg, &want->open.memory_bytes) < 0)
-        return gp_err_set(err, -EINVAL,
-                          "--memory %s: a size like 512MiB or 4G is wanted", arg);
-    return 0;
+    static const struct gp_option option = {.name = "memory"};
+
+    return gp_option_size(&want->open.memory_bytes, &option, arg, err);
 }
 
 int
@@ -170,7 +177,7 @@ cli_want_option(struct cli_want *want, int opt, const char *arg, struct gp_err *
 {
     switch (opt) {
     case CLI_WANT_CORE:
-        return number("core", arg, &want->open.core, err);
+        return percent("core", arg, &want->open.core, err);
     case CLI_WANT_MEMORY:
         return memory(want, arg, err);
     case CLI_WANT_CARDS:
@@ -179,7 +186,7 @@ cli_want_option(struct cli_want *want, int opt, const char *arg, struct gp_err *
         want->open.span = true;
         return 0;
     case CLI_WANT_CORE_LIMIT:
-        return number("core-limit", arg, &want->open.core_limit, err);
+        return percent("core-limit", arg, &want->open.core_limit, err);
     case CLI_WANT_PROCESSES:
         return number("processes", arg, &want->open.max_attachments, err);
     case CLI_WANT_POLICY:
@@ -213,6 +220,9 @@ cli_want_option(struct cli_want *want, int opt, const char *arg, struct gp_err *
         want->open.owner = (char *)arg;
         return 0;
     case CLI_WANT_SCHEDULER:
+        if (!*arg)
+            return gp_err_set(err, -EINVAL,
+                              "--scheduler is empty: HOST:PORT is wanted");
         want->scheduler = arg;
         return 0;
     case CLI_WANT_TOKEN:

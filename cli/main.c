@@ -55,6 +55,19 @@ help(FILE *f)
            "First steps: gpupool up; gpupool run --core 30 --memory 1GiB -- PROGRAM\n");
 }
 
+/* `gpupool help run` is `gpupool run --help`. */
+static int
+help_of(char *command)
+{
+    char option[] = "--help";
+    char *argv[] = {command, option, NULL};
+
+    for (size_t i = 0; i < ARRAY_SIZE(COMMANDS); i++)
+        if (!strcmp(command, COMMANDS[i].name))
+            return COMMANDS[i].fn(2, argv);
+    return cli_fail(CLI_USAGE, "no command %s, see gpupool --help", command);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -64,11 +77,13 @@ main(int argc, char **argv)
     gp_log_init("gpupool", GP_LOG_NONE);
     if (argc > 0 && !strcmp(called ? called + 1 : argv[0], "nvidia-smi"))
         return cli_smi(argc, argv);
+    if (!strcmp(name, "help") && argc > 2)
+        return help_of(argv[2]);
     if (!strcmp(name, "--help") || !strcmp(name, "help") || !strcmp(name, "-h")) {
         help(stdout);
         return CLI_OK;
     }
-    if (!strcmp(name, "--version"))
+    if (!strcmp(name, "--version") || !strcmp(name, "-v") || !strcmp(name, "-V"))
         return cli_version(0, NULL);
     for (size_t i = 0; i < ARRAY_SIZE(COMMANDS); i++)
         if (!strcmp(name, COMMANDS[i].name))

@@ -52,7 +52,7 @@ class Pool:
         return self
 
     def __exit__(self, *_):
-        subprocess.run([self.command, "down"], env=self.env, check=False,
+        subprocess.run([self.command, "down", "--force"], env=self.env, check=False,
                        stdout=subprocess.DEVNULL)
 
     def side(self, link):

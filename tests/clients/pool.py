@@ -62,7 +62,7 @@ class Pool:
         return self
 
     def __exit__(self, *_):
-        self._command(["down"], {})
+        self._command(["down", "--force"], {})
         self.folder.cleanup()
 
     def _command(self, words, env):

@@ -124,7 +124,7 @@ def record(build, program, into):
                     (into / f"{program}-{i}").write_bytes(seed)
             print(f"{program}: status {shown.returncode}")
         finally:
-            subprocess.run([gpupool, "down"], env=env, check=False)
+            subprocess.run([gpupool, "down", "--force"], env=env, check=False)
 
 
 def inside(program, folder):

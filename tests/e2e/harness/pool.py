@@ -158,7 +158,7 @@ class Pool:
     def stop(self):
         if not self.stopped:
             self.stopped = True
-            self.cli("down", status=None)
+            self.cli("down", "--force", status=None)
 
     def leaked_descriptors(self):
         """Words for each daemon that holds more than after its start, now that all
