@@ -2,6 +2,7 @@
 /* gpupool run: a program on a slice of a card. */
 #include "cli.h"
 #include "cli_child.h"
+#include "cli_keeper.h"
 #include "cli_session.h"
 #include "cli_wait.h"
 #include "cli_want.h"
@@ -58,6 +59,7 @@ struct run {
     struct cli_want want;
     struct cli_session session;
     struct cli_child child;
+    struct cli_keeper keeper;
     struct gp_loop *loop;
     char **program;
     bool verbose, unbound, wait;
@@ -208,7 +210,7 @@ run_program(struct run *run)
 
     if (r < 0)
         return cli_fail(r == -ENOENT ? CLI_NOT_FOUND : CLI_NO_EXEC, "run: %s", err.msg);
-    r = cli_session_keep(&run->session, run->loop, &err);
+    r = cli_keeper_start(&run->keeper, &run->session, run->loop, &err);
     if (r < 0)
         cli_fail(0, "run: the session cannot be kept alive: %s", gp_err_msg(&err, r));
     r = gp_loop_run(run->loop);
@@ -234,6 +236,7 @@ run_in_session(struct run *run)
         status = set_environment(run);
     if (!status)
         status = run_program(run);
+    cli_keeper_stop(&run->keeper);
     cli_session_close(&run->session, status);
     cli_child_fini(&run->child);
     return status;

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Connecting blocks the loop, which forwards signals, so it must be short. */
 #define CONNECT_NS (500 * GP_NS_PER_MS)
@@ -204,6 +205,9 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
         s->lost = true;
         gp_str_copy(s->lost_words, sizeof(s->lost_words), reply->error->words);
         warn(s, reply->error->words);
+        if (s->report_fd &&
+            write(s->report_fd, s->lost_words, strlen(s->lost_words)) < 0)
+            gp_loop_stop(s->loop, -errno);
         gp_loop_timer_del(&s->timer);
         disconnect(s);
     } else if (reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_GRANT) {
@@ -301,6 +305,13 @@ cli_session_keep(struct cli_session *s, struct gp_loop *loop, struct gp_err *err
     s->ctl.fd = -1; /* the connection's now */
     arm(s, s->lease_ms * GP_NS_PER_MS / 2);
     return 0;
+}
+
+void
+cli_session_resume(struct cli_session *s, struct gp_loop *loop)
+{
+    s->loop = loop;
+    arm(s, 0);
 }
 
 /* ------------------------------------------------------------------- close -- */

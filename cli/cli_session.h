@@ -2,7 +2,8 @@
 /*
  * A session kept alive: opened, renewed at half time, closed.
  *
- * Lives in `gpupool run` for as long as its program.  Event loop thread only, except
+ * Lives in `gpupool run` for as long as its program, and is kept alive by a process of
+ * its own (cli_keeper.h).  Event loop thread only, except
  * that cli_session_open() and cli_session_close() block (with deadlines) before the
  * loop runs and after it has ended.
  *
@@ -39,6 +40,7 @@ struct cli_session {
     uint32_t lease_ms;
     uint64_t lease_end_ns;
     bool warned, lost;
+    int report_fd;        /* in a keeper: where lost_words go; 0: nowhere */
     char lost_words[256]; /* the scheduler's */
     char name[64];
     char *file; /* session file */
@@ -55,6 +57,8 @@ int cli_session_open(struct cli_session *session, const char *scheduler,
 /* Keep it alive on @loop. */
 int cli_session_keep(struct cli_session *session, struct gp_loop *loop,
                      struct gp_err *err);
+/* The same for a session whose connection is gone: it connects again. */
+void cli_session_resume(struct cli_session *session, struct gp_loop *loop);
 /* Give it back and remove its file.  @status is the program's: what it has left behind
  * about calls that failed is repeated unless that is 0. */
 void cli_session_close(struct cli_session *session, int status);

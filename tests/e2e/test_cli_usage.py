@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line with wrong, short and awkward input: what it says, and its exit status."""
 
+import os
 import pathlib
+import signal
+
+from harness.cudash import Cudash
 
 
 def usage(case, words, *args, status=2):
@@ -84,3 +88,26 @@ def test_down_asks_before_it_ends_sessions(case):
     case.contains(done.out, "and 1 sessions", "what down says")
     client.kill()
     client.wait()
+
+
+def test_stopped_run_keeps_its_session_beyond_the_lease(case):
+    """As Ctrl-Z and fg do: everything of the terminal's job stops, longer than the lease."""
+    pool = case.pool(servers=1, cards=1, options=("--lease-ms", "1000"))
+    client = Cudash(case, pool.spawn(case.programs / "cudash", memory="64MiB"))
+    client.begin()
+    client.ok("alloc", 1 << 20)
+    session = pool.status()["sessions"][0]["name"]
+    os.kill(client.process.pid, signal.SIGSTOP)
+    renewed = []
+
+    def lease_was_renewed():
+        left = pool.status()["sessions"]
+        case.check(left, "the session ended while its run was stopped")
+        renewed.append(left[0]["lease_left_ms"])
+        return sum(a < b for a, b in zip(renewed, renewed[1:])) >= 3
+    try:
+        case.wait_for(lease_was_renewed, "the lease is renewed three times")
+    finally:
+        os.kill(client.process.pid, signal.SIGCONT)
+    case.equal(pool.status()["sessions"][0]["name"], session, "the session afterwards")
+    client.ok("alloc", 1 << 20)

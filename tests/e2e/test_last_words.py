@@ -158,15 +158,16 @@ def test_run_ends_with_the_server_that_stopped(case):
 
 
 def test_run_ends_with_the_lease_that_expired(case):
-    """`gpupool run` is stopped for longer than its lease; its program goes on meanwhile."""
-    stopped = []
+    """`gpupool run` and its keeper are stopped for longer than the lease; the program goes on."""
 
     def expire(pool):
-        run, = pool.pids("gpupool")
-        stopped.append(run)
-        pool.kill(run, signal.SIGSTOP)
+        stopped = pool.pids("gpupool")
+        case.equal(len(stopped), 2, "gpupool run and what renews its lease")
+        for pid in stopped:
+            pool.kill(pid, signal.SIGSTOP)
         case.wait_for(lambda: not pool.workers(), "the lease ends", patience=case.patience * 3)
-        pool.kill(run, signal.SIGCONT)
+        for pid in stopped:
+            pool.kill(pid, signal.SIGCONT)
 
     last, own = last_line_of_run(case, expire, options=("--lease-ms", 1000))
     case.contains(own, "its session was closed: ", "the program's line")
