@@ -37,7 +37,7 @@ RUN_TESTS = $(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --only '$(O
 test-built: all unit-tests test-programs
 	@$(RUN_TESTS)
 	@if [ -n '$(SAN)' ]; then :; \
-	elif command -v $(FUZZ_CC) >/dev/null; then $(MAKE) --no-print-directory test-fuzz-built; \
+	elif command -v $(FUZZ_CC) >/dev/null; then $(MAKE) --no-print-directory test-fuzz-built test-fuzz-quick-built; \
 	else echo 'skipped fuzz_worker: there is no $(FUZZ_CC)'; fi
 test-unit-built: unit-tests
 	@$(RUN_TESTS) --unit

@@ -4,8 +4,10 @@
 # $(O)/fuzz/corpus-NAME.
 FUZZ_CC ?= $(firstword $(shell command -v clang clang-14 2>/dev/null) clang-14)
 FUZZ_SECONDS ?= 20
+# Of the build that `make fuzz-coverage` makes beside this one.
+FUZZ_COVERAGE ?=
 FUZZ_CFLAGS := -std=gnu11 -O1 -g -D_GNU_SOURCE -fsanitize=fuzzer-no-link,address \
-    -fno-omit-frame-pointer -w -DGPUPOOL_VERSION='"fuzz"'
+    -fno-omit-frame-pointer -w -DGPUPOOL_VERSION='"fuzz"' $(FUZZ_COVERAGE)
 FUZZ_UB := -fsanitize=undefined -fno-sanitize-recover=undefined
 
 # fuzz_target NAME,SRCS,INCS,LDLIBS: everything is compiled anew, instrumented
@@ -13,7 +15,7 @@ define fuzz_target
 $(foreach src,tests/fuzz/$(1).c $(2),$(eval $(call fuzz_object,$(1),$(src),$(3))))
 $(O)/fuzz/$(1): $(patsubst %.c,$(O)/fuzz/obj/$(1)/%.o,tests/fuzz/$(1).c $(2))
 	$$(call say,FUZZLD,$$@)
-	$$(Q)$$(FUZZ_CC) -fsanitize=fuzzer,address,undefined -o $$@ $$^ $(4)
+	$$(Q)$$(FUZZ_CC) -fsanitize=fuzzer,address,undefined $$(FUZZ_COVERAGE) -o $$@ $$^ $(4)
 FUZZ_TARGETS += $(1)
 endef
 
@@ -39,6 +41,14 @@ $(eval $(call fuzz_target,fuzz_layout,$(KERNEL_PARAMS_SRCS) $(COMMON_SRCS) $(FAT
 CTL_FUZZ_SRCS := $(CTL_SRCS) $(COMMON_SRCS)
 $(eval $(call fuzz_target,fuzz_ticket,$(CTL_FUZZ_SRCS),$(CTL_INCS),$(CTL_LDLIBS)))
 $(eval $(call fuzz_target,fuzz_scheduler,$(SCHED_CORE_SRCS) $(SCHED_SRCS) $(KUBE_SRCS) $(CTL_FUZZ_SRCS) $(HTTP_SRCS),$(SCHED_INCS),$(SCHED_LDLIBS)))
+
+# The server's attach port, the client's side of it and of the control plane, and the
+# server's configuration.
+$(eval $(call fuzz_target,fuzz_attach,$(addprefix server/supervisor/srv_,attach.c rates.c ending.c) \
+    proto/attach_proof.c $(O)/gen/attach.pb-c.c $(CTL_FUZZ_SRCS),$(SERVER_INCS),$(CTL_LDLIBS)))
+$(eval $(call fuzz_target,fuzz_client,$(TRANSPORT_SRCS) proto/attach_proof.c $(O)/gen/attach.pb-c.c \
+    $(CTL_FUZZ_SRCS),$(STUB_DIRS) transport $(CTL_INCS),$(CTL_LDLIBS) -ldl -lpthread))
+$(eval $(call fuzz_target,fuzz_conf,server/supervisor/srv_conf.c $(filter-out common/gp_option.c,$(COMMON_SRCS)),$(SERVER_INCS),))
 
 # The executor, with the lowest build of its interpreter only.
 FUZZ_EXEC_SRCS := $(FUZZ_PTX_SRCS) $(filter-out %_v3.c %_v4.c,$(SGEXEC_SRCS))
@@ -91,6 +101,50 @@ test-fuzz-built: $(O)/fuzz/fuzz_worker
 	    -max_len=8192 -verbosity=0 -detect_leaks=0 -artifact_prefix=$(O)/fuzz/ \
 	    $(O)/fuzz/corpus-test tests/fuzz/seeds-worker
 
+# The parsers that need no driver, from their kept seeds: seconds in all.
+FUZZ_QUICK := fuzz_attach fuzz_client fuzz_conf fuzz_ticket
+$(eval $(call needs,test-fuzz-quick,$(FUZZ_PACKAGES)))
+#:   make test-fuzz-quick       parsers: kept seeds and 20,000 executions each
+test-fuzz-quick-built: $(addprefix $(O)/fuzz/,$(FUZZ_QUICK))
+	@for t in $(FUZZ_QUICK); do \
+	    mkdir -p $(O)/fuzz/corpus-quick-$$t; own=tests/fuzz/seeds-$$t; [ -d $$own ] || own=; \
+	    $(O)/fuzz/$$t -runs=20000 -seed=1 -timeout=10 -rss_limit_mb=2048 -max_len=8192 -verbosity=0 \
+	        -artifact_prefix=$(O)/fuzz/ $(O)/fuzz/corpus-quick-$$t $$own || exit 1; echo "ok $$t"; \
+	done
+
+# Lines and branches that the corpora reach, those of earlier `make fuzz` included.
+FUZZ_COV_O := $(O)/fuzz-coverage
+FUZZ_LLVM ?= $(if $(shell command -v llvm-cov-14 2>/dev/null),-14)
+$(eval $(call needs,fuzz-coverage,$(FUZZ_PACKAGES)))
+#:   make fuzz-coverage         what each fuzz target's corpus covers
+fuzz-coverage-built: $(O)/lib/libnulldrv.so
+	@for t in $(FUZZ_TARGETS); do \
+	    $(MAKE) --no-print-directory O=$(FUZZ_COV_O) \
+	        FUZZ_COVERAGE='-fprofile-instr-generate -fcoverage-mapping' $(FUZZ_COV_O)/fuzz/$$t >/dev/null || exit 1; \
+	    dirs=; for d in $(O)/fuzz/corpus-$$t $(O)/fuzz/corpus-quick-$$t tests/fuzz/seeds-$$t tests/fuzz/seeds; do \
+	        [ ! -d $$d ] || dirs="$$dirs $$d"; done; \
+	    [ $$t != fuzz_worker ] || dirs="$$dirs tests/fuzz/seeds-worker"; \
+	    ASAN_OPTIONS=detect_leaks=0 LLVM_PROFILE_FILE=$(FUZZ_COV_O)/$$t.raw \
+	        $(FUZZ_COV_O)/fuzz/$$t -runs=0 -detect_leaks=0 -verbosity=0 $$dirs >/dev/null 2>&1 || exit 1; \
+	    llvm-profdata$(FUZZ_LLVM) merge -o $(FUZZ_COV_O)/$$t.prof $(FUZZ_COV_O)/$$t.raw || exit 1; \
+	    llvm-cov$(FUZZ_LLVM) report -instr-profile=$(FUZZ_COV_O)/$$t.prof $(FUZZ_COV_O)/fuzz/$$t \
+	        >$(FUZZ_COV_O)/$$t.txt || exit 1; \
+	    awk -v t=$$t '$$1 == "TOTAL" {print t ": lines " $$10 ", functions " $$7 ", branches " $$13}' \
+	        $(FUZZ_COV_O)/$$t.txt; \
+	done
+
+# Each corpus, with what adds no coverage left out.
+$(eval $(call needs,fuzz-minimise,$(FUZZ_PACKAGES)))
+#:   make fuzz-minimise         drop what adds nothing from the corpora of `make fuzz`
+fuzz-minimise-built: $(addprefix $(O)/fuzz/,$(FUZZ_TARGETS))
+	@for t in $(FUZZ_TARGETS); do \
+	    [ -d $(O)/fuzz/corpus-$$t ] || continue; \
+	    rm -rf $(O)/fuzz/small-$$t && mkdir $(O)/fuzz/small-$$t; \
+	    ASAN_OPTIONS=detect_leaks=0 $(O)/fuzz/$$t -merge=1 -detect_leaks=0 $(O)/fuzz/small-$$t \
+	        $(O)/fuzz/corpus-$$t >/dev/null 2>&1 || exit 1; \
+	    rm -rf $(O)/fuzz/corpus-$$t && mv $(O)/fuzz/small-$$t $(O)/fuzz/corpus-$$t; \
+	done
+
 $(eval $(call needs,fuzz,$(FUZZ_PACKAGES)))
 #:   make fuzz                  libFuzzer on parsers and containers (FUZZ_SECONDS=20 each)
 fuzz-built: $(O)/fuzz/ptx.dict $(addprefix $(O)/fuzz/,$(FUZZ_TARGETS))
@@ -98,6 +152,7 @@ fuzz-built: $(O)/fuzz/ptx.dict $(addprefix $(O)/fuzz/,$(FUZZ_TARGETS))
 	    mkdir -p $(O)/fuzz/corpus-$$t; echo "$$t: $(FUZZ_SECONDS) s"; \
 	    own=; leaks=1; \
 	    if [ $$t = fuzz_worker ]; then own=tests/fuzz/seeds-worker leaks=0; fi; \
+	    if [ -d tests/fuzz/seeds-$$t ]; then own=tests/fuzz/seeds-$$t; fi; \
 	    ASAN_OPTIONS=detect_leaks=$$leaks $(O)/fuzz/$$t -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 \
 	        -max_len=8192 -verbosity=0 -print_final_stats=1 \
 	        -dict=$(O)/fuzz/ptx.dict \

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every parser that faces a peer is in tests/fuzz/targets.txt, with its fuzz target or the
+reason why it has none."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("common", "proto", "transport", "client-stub", "server", "pool-scheduler", "cli",
+         "softgpu", "drivers")
+
+# What a source does that takes bytes of another process apart.
+PARSES = re.compile(r"__unpack\(|\bgp_fatbin_next\(const|\bgp_image_measure\(const|"
+                    r"\bxport_ring_read|\bticket_verify\(const|\bZSTD_decompress")
+
+
+def listed():
+    """(source, function, targets, reason) of each line."""
+    for line in (ROOT / "tests/fuzz/targets.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            source, function, targets, *reason = line.split(None, 3)
+            yield source, function, targets, " ".join(reason)
+
+
+def built():
+    return set(re.findall(r"call fuzz_target,(fuzz_\w+)",
+                          (ROOT / "tests/fuzz/build.mk").read_text()))
+
+
+def sources():
+    for part in PARTS:
+        for path in sorted((ROOT / part).rglob("*.c")):
+            yield str(path.relative_to(ROOT)), path.read_text()
+
+
+def test_every_parser_of_foreign_bytes_is_listed_with_its_fuzz_target(case):
+    known = {source for source, *_ in listed()}
+    found = {name for name, text in sources() if PARSES.search(text)}
+    case.check(len(found) > 10, f"only {sorted(found)} look like parsers")
+    case.equal(sorted(found - known), [], "parsers that tests/fuzz/targets.txt does not name")
+
+
+def test_list_of_fuzz_targets_says_what_is_there(case):
+    targets = built()
+    named = set()
+    for source, function, names, reason in listed():
+        path = ROOT / source
+        case.check(path.exists(), f"{source} of the list is there")
+        if function != "-":
+            case.check(re.search(rf"^{function}\(", path.read_text(), re.M),
+                       f"{source} defines {function}()")
+        if names == "-":
+            case.check(len(reason) > 20, f"{source}: why it has no target")
+            continue
+        named |= set(names.split(","))
+    case.equal(sorted(named - targets), [], "targets of the list that are not built")
+    # The generated decoders and the executor have no source of their own to name.
+    case.equal(sorted(targets - named - {"fuzz_dispatch"}), [], "targets that the list leaves out")
