@@ -155,3 +155,5 @@ TEST_PROGRAMS += $(ATTACKDRV)
 
 # Threads, host functions and a fork against a whole pool (tests/e2e/test_stub_stress.py).
 $(eval $(call driver_program,tests/programs/stress,tests/programs/stress.c,,))
+$(eval $(call driver_program,tests/programs/residue,\
+    tests/programs/residue.c tests/programs/prog.c,,))
