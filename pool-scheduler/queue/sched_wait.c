@@ -27,6 +27,7 @@ on_turn_end(struct gp_loop_timer *timer)
 {
     struct sched_waits *waits = container_of(timer, struct sched_waits, timer);
 
+    sched_commit_turn(waits->queue.arg);
     sched_wait_serve(waits->queue.arg);
 }
 

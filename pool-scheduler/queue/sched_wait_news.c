@@ -7,6 +7,7 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "sched_auth.h"
+#include "sched_commit.h"
 #include "sched_conn.h"
 #include "sched_wait.h"
 
@@ -202,6 +203,7 @@ sched_wait_news(struct sched *sched, uint64_t now)
 {
     struct sched_waits *waits = sched->waits;
 
+    sched_commit_turn(sched); /* news are of no transaction */
     for (unsigned i = 0; i < TOLD_EACH_TICK && i < waits->queue.n; i++) {
         struct gp_tree_node *node =
             gp_tree_at_least(&waits->queue.by_age, waits->told[0], waits->told[1]);
