@@ -41,7 +41,7 @@ expire_leases(struct sched *sched, uint64_t now)
         const char *words = "its lease was not renewed";
 
         if (session->pending && session->ends_ns <= now)
-            return; /* it ends when it is on disk */
+            return;             /* it ends when it is on disk */
         if (session->pending) { /* its term begins when it is on disk */
             sched_session_lease(&sched->sessions, session,
                                 now + session->lease_ms * GP_NS_PER_MS);
