@@ -283,7 +283,16 @@ try_preempt(struct sched_wait *wait)
     return true;
 }
 
-/* @wait has waited long, or may take room from others.  Whether cards were chosen. */
+/* Could @wait be placed at all, if everything else ended?  What never can keeps neither
+ * quotas nor cards from others. */
+static bool
+possible(const struct sched_wait *wait, struct sched_target *ret)
+{
+    return sched_wait_target(wait->sched, &wait->open, false, ret) == 0;
+}
+
+/* @wait has waited long, or may take room from others.  Whether cards were looked at.
+ */
 static bool
 help(struct sched_wait *wait, uint64_t now)
 {
@@ -296,14 +305,16 @@ help(struct sched_wait *wait, uint64_t now)
     if (wait->target.n || (!aged && !wait->open.class->preempts))
         return false;
     if (sched_tenant_check(tenant, &wait->waiter.amount, NULL, 0) < 0) {
-        if (aged && !tenant->kept_for)
-            tenant->kept_for = wait; /* its quota fills up for it alone */
-        return false;
+        if (!aged || (tenant->kept_for && tenant->kept_for != wait))
+            return false;
+        /* Its quota fills up for it alone. */
+        tenant->kept_for = possible(wait, &target) ? wait : NULL;
+        return true;
     }
     if (sched->waits->n_holds >= SCHED_HOLDS_MAX)
         return false;
     if (!try_preempt(wait)) {
-        if (!aged || sched_wait_target(sched, &wait->open, false, &target) < 0)
+        if (!aged || !possible(wait, &target))
             return true;
         keep(wait, &target);
     }
@@ -342,10 +353,12 @@ sched_wait_holds(struct sched *sched, uint64_t now)
             gp_tree_at_least(&waits->queue.by_age, waits->aged[0], waits->aged[1]);
         struct sched_waiter *waiter;
 
-        if (!node || choices == CHOICES_EACH_TICK) {
+        if (!node) {
             waits->aged[0] = waits->aged[1] = 0; /* the oldest come first again */
             break;
         }
+        if (choices == CHOICES_EACH_TICK)
+            break; /* the next tick goes on here */
         waiter = container_of(node, struct sched_waiter, by_age);
         waits->aged[0] = waiter->arrived;
         waits->aged[1] = waiter->serial + 1;

@@ -599,6 +599,58 @@ room_is_kept_for_a_large_request_that_waits_long(void **state)
     close(b);
 }
 
+/* Until cards are kept for the waiter of @owner. */
+static void
+await_kept(const struct world *w, const char *owner)
+{
+    uint64_t end = gp_now_ns() + PATIENCE;
+    bool kept = false;
+
+    while (!kept && gp_now_ns() < end) {
+        reply_t *reply = ask_queue(w);
+
+        for (size_t i = 0; i < reply->queue->n_waiters; i++)
+            kept |= !strcmp(reply->queue->waiters[i]->owner, owner) &&
+                    reply->queue->waiters[i]->n_held_cards;
+        ut_sched_drop(reply);
+    }
+    assert_true(kept);
+}
+
+static void
+requests_that_no_card_can_serve_hold_up_nobody(void **state)
+{
+    struct world *w = *state;
+    Gpupool__Ctl__CtlOpen open;
+    int server, a, b, hopeless[4];
+
+    with_rules(w, "[queue]\nreserve-after = 0s\n"
+                  "[tenant research]\nowners = ada@*\ncore = 60\n");
+    server = ut_sched_join(w, "node-a", 2);
+    a = ut_sched_dial(w);
+    b = ut_sched_dial(w);
+    ut_sched_drop(ut_sched_granted(a, ut_sched_preference(40, GIB)));
+    open = ut_sched_preference(90, GIB);
+    open.owner = (char *)"cyd@host";
+    ut_sched_drop(ut_sched_granted(a, open));
+    for (unsigned i = 0; i < 4; i++) {
+        open = patient(i ? "dan@host" : "ada@host", 50); /* over ada's quota, too */
+        open.memory_bytes = 64 * GIB;
+        hopeless[i] = ut_sched_dial(w);
+        ut_sched_drop(queued(hopeless[i], open));
+    }
+    ut_sched_drop(queued(b, patient("bob@host", 100)));
+    await_kept(w, "bob@host");
+    /* What ada's quota leaves is not kept for what can never be. */
+    open = ut_sched_preference(10, GIB);
+    ut_sched_drop(ut_sched_granted(a, open));
+    for (unsigned i = 0; i < 4; i++)
+        close(hopeless[i]);
+    close(server);
+    close(a);
+    close(b);
+}
+
 /* ------------------------------------------------------------------ selectors -- */
 
 static void
@@ -695,6 +747,7 @@ main(void)
         T(equal_class_is_not_preempted_and_explain_says_what_would_help),
         T(time_limit_ends_a_session),
         T(room_is_kept_for_a_large_request_that_waits_long),
+        T(requests_that_no_card_can_serve_hold_up_nobody),
         T(labels_models_and_speed_choose_cards),
         T(sessions_apart_are_on_different_cards),
     };
