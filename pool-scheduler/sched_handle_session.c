@@ -363,6 +363,8 @@ sched_open_place(struct sched *sched, const struct sched_open *open,
     }
     r = sched_place(sched->pool, &req, ret);
     if (r < 0)
+        r = sched_wait_backfill(sched, &req, open->run_ms, ret);
+    if (r < 0)
         return r;
     amount = sched_decision_amount(ret); /* whole cards, and core by speed */
     return sched_tenant_check(tenant, &amount, words, size);

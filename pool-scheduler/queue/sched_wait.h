@@ -75,6 +75,10 @@ int sched_wait_add(struct sched_conn *conn, uint32_t id, const struct sched_open
 void sched_wait_end(struct sched_conn *conn);
 /* Whoever waits and fits now is served. */
 void sched_wait_serve(struct sched *sched);
+/* Where @req, which runs for @run_ms at most, could go on cards that are kept for
+ * others and that it leaves before they can be used (backfill).  -ENOSPC. */
+int sched_wait_backfill(const struct sched *sched, const struct sched_request *req,
+                        uint64_t run_ms, struct sched_decision *ret);
 /* May @open go before those who wait?  Not if its tenant's quota is kept for one. */
 bool sched_wait_blocked(const struct sched *sched, const struct sched_tenant *tenant);
 void sched_wait_tick(struct sched *sched, uint64_t now);
@@ -102,6 +106,9 @@ void sched_wait_reason(const struct sched_wait *wait, char *words, size_t size);
 /* Until it is served.  False: unknown. */
 bool sched_wait_estimate(const struct sched_wait *wait, uint32_t ahead, uint64_t now,
                          uint64_t *ret_ms);
+/* How long the cards that are kept for it will be in use.  False: unknown. */
+bool sched_wait_kept_until(const struct sched_wait *wait, uint64_t now,
+                           uint64_t *ret_ms);
 /* The place in the queue as bytes for the client. */
 #define SCHED_PLACE_SIZE (16 + TICKET_SIG_SIZE)
 int sched_place_sign(const struct sched_wait *wait, uint8_t ret[SCHED_PLACE_SIZE]);

@@ -367,6 +367,27 @@ sched_wait_holds(struct sched *sched, uint64_t now)
     sched_wait_serve(sched);
 }
 
+int
+sched_wait_backfill(const struct sched *sched, const struct sched_request *req,
+                    uint64_t run_ms, struct sched_decision *ret)
+{
+    const struct sched_waits *waits = sched->waits;
+    uint64_t now = gp_now_ns(), until;
+
+    if (!run_ms || req->cards > 1)
+        return -ENOSPC;
+    for (unsigned i = 0; i < waits->n_holds; i++) {
+        const struct sched_wait *wait = waits->holds[i];
+
+        if (!sched_wait_kept_until(wait, now, &until) || run_ms > until)
+            continue;
+        for (unsigned c = 0; c < wait->target.n; c++)
+            if (!sched_place_held(&wait->target.cards[c], 1, req, ret))
+                return 0;
+    }
+    return -ENOSPC;
+}
+
 /* -------------------------------------------------------------------- explain -- */
 
 #define EXPLAIN_MOST 16

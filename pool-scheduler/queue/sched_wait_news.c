@@ -122,8 +122,8 @@ sched_wait_reason(const struct sched_wait *wait, char *words, size_t size)
 }
 
 /* When what is on the cards that are kept has ended, if all of it has a time limit. */
-static bool
-held_estimate(const struct sched_wait *wait, uint64_t now, uint64_t *ret_ms)
+bool
+sched_wait_kept_until(const struct sched_wait *wait, uint64_t now, uint64_t *ret_ms)
 {
     const struct sched_sessions *set = &wait->sched->sessions;
     uint64_t last = now;
@@ -154,7 +154,7 @@ sched_wait_estimate(const struct sched_wait *wait, uint32_t ahead, uint64_t now,
     uint64_t oldest = now;
     unsigned n = 0;
 
-    if (wait->target.n && held_estimate(wait, now, ret_ms))
+    if (wait->target.n && sched_wait_kept_until(wait, now, ret_ms))
         return true;
     for (unsigned i = 0; i < SCHED_SERVED_MAX; i++) {
         uint64_t at = waits->served_ns[i];

@@ -618,6 +618,40 @@ await_kept(const struct world *w, const char *owner)
 }
 
 static void
+request_with_a_time_limit_may_use_kept_cards_until_then(void **state)
+{
+    struct world *w = *state;
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(50, GIB);
+    int server, a, b;
+    reply_t *reply;
+
+    with_rules(w, "[queue]\nreserve-after = 0s\n");
+    server = ut_sched_join(w, "node-a", 1);
+    a = ut_sched_dial(w);
+    b = ut_sched_dial(w);
+    open.run_ms = 600 * 1000;
+    ut_sched_drop(ut_sched_granted(a, open));
+    ut_sched_drop(queued(b, patient("bob@host", 100)));
+    await_kept(w, "bob@host");
+    reply = ask_queue(w); /* the time limit is an estimate */
+    assert_true(reply->queue->waiters[0]->estimated);
+    assert_in_range(reply->queue->waiters[0]->estimate_ms, 500 * 1000, 601 * 1000);
+    ut_sched_drop(reply);
+    open.core = 40;
+    open.run_ms = 0;
+    ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
+                     "kept free");
+    open.run_ms = 700 * 1000;
+    ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
+                     "kept free");
+    open.run_ms = 60 * 1000;
+    ut_sched_drop(ut_sched_granted(a, open));
+    close(server);
+    close(a);
+    close(b);
+}
+
+static void
 requests_that_no_card_can_serve_hold_up_nobody(void **state)
 {
     struct world *w = *state;
@@ -747,6 +781,7 @@ main(void)
         T(equal_class_is_not_preempted_and_explain_says_what_would_help),
         T(time_limit_ends_a_session),
         T(room_is_kept_for_a_large_request_that_waits_long),
+        T(request_with_a_time_limit_may_use_kept_cards_until_then),
         T(requests_that_no_card_can_serve_hold_up_nobody),
         T(labels_models_and_speed_choose_cards),
         T(sessions_apart_are_on_different_cards),
