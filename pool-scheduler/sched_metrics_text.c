@@ -4,6 +4,7 @@
 #include "gp_metrics.h"
 #include "gp_time.h"
 #include "sched_ending.h"
+#include "sched_wait.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -43,6 +44,25 @@ put_totals(FILE *f, const struct sched *sched)
             "# TYPE gpupool_bad_requests_total counter\n"
             "gpupool_bad_requests_total %" PRIu64 "\n",
             c->bad_requests);
+}
+
+static void
+put_queue(FILE *f, const struct sched *sched)
+{
+    const struct sched_counters *c = &sched->counters;
+
+    fprintf(f,
+            "# TYPE gpupool_queue_waiting gauge\ngpupool_queue_waiting %u\n"
+            "# TYPE gpupool_queue_reservations gauge\ngpupool_queue_reservations %u\n",
+            sched->waits->queue.n, sched->waits->n_holds);
+    fprintf(f,
+            "# TYPE gpupool_queue_waited_total counter\n"
+            "gpupool_queue_waited_total %" PRIu64 "\n"
+            "# TYPE gpupool_queue_left_total counter\n"
+            "gpupool_queue_left_total %" PRIu64 "\n"
+            "# TYPE gpupool_sessions_preempted_total counter\n"
+            "gpupool_sessions_preempted_total %" PRIu64 "\n",
+            c->waited, c->gave_up, c->preempted);
 }
 
 static void
@@ -307,6 +327,7 @@ sched_metrics_write(const void *arg, FILE *f)
     const struct sched *sched = arg;
 
     put_totals(f, sched);
+    put_queue(f, sched);
     put_rates(f, &sched->rates);
     put_cards(f, sched);
     put_sessions(f, sched);

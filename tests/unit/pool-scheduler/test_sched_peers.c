@@ -261,6 +261,7 @@ metrics_show_cards_and_sessions(void **state)
     http_get(address, "/metrics", text, sizeof(text));
     assert_non_null(strstr(text, "200 OK"));
     assert_non_null(strstr(text, "\ngpupool_sessions 1\n"));
+    assert_non_null(strstr(text, "\ngpupool_queue_waiting 0\n"));
     assert_non_null(strstr(text, "\ngpupool_servers{state=\"alive\"} 1\n"));
     assert_non_null(strstr(text, "gpupool_card_core_given_percent{server=\"node-a\","
                                  "card=\"0\",uuid=\"GPU-6e6e6e6e-"));
