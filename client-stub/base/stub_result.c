@@ -54,7 +54,7 @@ stub_result_lost(void)
     return (CUresult)atomic_load(&lost_result);
 }
 
-/* Only what tells the program something about its own work gets through. */
+/* Only results that concern the program's own work are passed on. */
 void
 stub_result_lost_as(CUresult result)
 {

@@ -19,7 +19,7 @@ CUresult stub_result_refused(int status);
 /* What every call returns once the link is dead. */
 CUresult stub_result_lost(void);
 
-/* The server said why it ends the attachment, before it did.  Any thread. */
+/* The server has sent the reason before it ends the attachment.  Any thread. */
 void stub_result_lost_as(CUresult result);
 
 /* A failing system call behind a local call (-errno). */

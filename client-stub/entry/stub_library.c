@@ -48,7 +48,7 @@ __attribute__((destructor)) static void
 library_gone(void)
 {
     for (uint32_t i = 0; i < stub_links_n; i++) {
-        /* An orderly end: what was said last still arrives. */
+        /* An orderly end: the last frames are still delivered. */
         if (stub_links[i].conn)
             gp_net_reset_on_close(stub_links[i].conn->fd, false);
         stub_link_set_phase(&stub_links[i], STUB_GONE);

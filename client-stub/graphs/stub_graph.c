@@ -185,7 +185,7 @@ stub_impl_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nod
     return r;
 }
 
-/* A unified address says on which side it is. */
+/* A unified address is the host's or a device's by its value. */
 static bool
 side_is_local(CUmemorytype type, uint64_t addr)
 {

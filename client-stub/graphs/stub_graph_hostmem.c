@@ -132,7 +132,7 @@ box_open(struct box *b, const void *host, size_t x, size_t y, size_t z, size_t p
     return (c->Height == 1 && c->Depth == 1) || b->pitch >= x + c->WidthInBytes;
 }
 
-/* A unified address says on which side it is. */
+/* A unified address is the host's or a device's by its value. */
 static void
 resolve_type(CUmemorytype *type, const void **host, CUdeviceptr device)
 {

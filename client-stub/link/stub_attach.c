@@ -63,7 +63,7 @@ attach_send_request(int fd, const struct stub_server *server,
     return gp_msg_send(fd, bytes, len, deadline, err);
 }
 
-/* The reply, which the caller owns.  Whatever it says, it is well-formed. */
+/* The reply, which the caller owns.  It is well-formed, also if it refuses. */
 static int
 attach_recv_reply(int fd, uint64_t deadline, Gpupool__AttachReply **ret,
                   struct gp_err *err)

@@ -31,7 +31,7 @@ struct stub_attach {
     uint32_t links;
     uint32_t link;
     uint32_t device_base;
-    uint32_t payloads;  /* set here, as attach.proto says */
+    uint32_t payloads;  /* set here; values as in attach.proto */
     const char *secret; /* what the ticket is bound to, or NULL */
     /* The outcome. */
     const struct Gpupool__AttachReply *reply; /* kept for ever */

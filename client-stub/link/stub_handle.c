@@ -39,7 +39,7 @@ struct handle_kind {
 
 static struct handle_kind *_Atomic kinds[HANDLE_KINDS];
 
-/* What `live` says of a handle, and back. */
+/* Conversion between a handle and its entry in `live`. */
 static uint32_t
 handle_live(uint64_t handle)
 {

@@ -31,7 +31,7 @@ struct stub_call {
     uint32_t seq;
     _Atomic uint32_t state; /* futex word, enum stub_call_state */
     int32_t result;
-    uint32_t bulk_at; /* where in the reply the u64 length of the bulk bytes lies */
+    uint32_t bulk_at; /* offset in the reply of the u64 length of the bulk bytes */
     uint16_t call;
     bool overflow; /* its frame is in the overflow queue (stub_send_overflow.h) */
     bool events;   /* waits for events, has no reply of its own */

@@ -37,7 +37,7 @@ enum stub_phase {
     STUB_COLD,   /* no server asked yet */
     STUB_LINKED, /* attached, cuInit not called (cuDriverGetVersion was) */
     STUB_READY,  /* cuInit succeeded */
-    STUB_FAILED, /* no server; every cuInit says so */
+    STUB_FAILED, /* no server; every cuInit fails */
     STUB_FORKED, /* a child of the process that attached */
     STUB_LOST,   /* the connection or the worker died */
     STUB_GONE,   /* the library's destructor ran */

@@ -19,7 +19,7 @@ struct stub_feature;
 /* Counts payloads until the decision is made (stub_hooks.h). */
 extern const struct stub_feature stub_stripes_feature;
 
-/* Read GPUPOOL_CONNECTIONS; -EINVAL: it says nothing that it may. */
+/* Read GPUPOOL_CONNECTIONS; -EINVAL: it is not an allowed value. */
 int stub_stripes_settings(void);
 
 #endif

@@ -31,7 +31,7 @@ struct stub_export_word {
 int stub_export_publish(struct stub_link *link, uint32_t kind, const uint64_t token[2],
                         int *ret_fd);
 
-/* What a descriptor that the program hands in says; -EINVAL: it is none of those. */
+/* The export behind a descriptor of the program; -EINVAL: it is not one of ours. */
 int stub_export_read(int fd, uint32_t kind, struct stub_export_word *ret);
 
 #endif

@@ -55,7 +55,7 @@ host_enter_known(void)
     return r == CUDA_SUCCESS ? stub_sticky_result() : r;
 }
 
-/* RDMA may keep the memory registered, and is told when it is freed. */
+/* RDMA may keep the memory registered until it is freed. */
 static void
 host_pin(const void *p, size_t size)
 {

@@ -150,7 +150,7 @@ managed_stream(CUstream *ret)
 
 /* ---- moves, under the lock -------------------------------------------------- */
 
-/* The host or the card goes on with old bytes; the next wait says so. */
+/* The host or the card goes on with old bytes; the next wait returns the error. */
 static void
 managed_failed(const char *what, CUresult r)
 {

@@ -23,7 +23,7 @@
 struct managed_copy {
     uint64_t dev; /* 0: it has none yet */
     uint8_t *shadow;
-    bool refused;    /* could not be made; the log has said so */
+    bool refused;    /* could not be made; that has been logged */
     uint32_t number; /* of pages of the worker's (stub_pinned.h); 0: it is memory */
 };
 

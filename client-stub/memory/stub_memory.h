@@ -42,11 +42,11 @@ enum stub_memory_kind {
 
 /* Where memory of STUB_MEMORY_HOST is that has one address for host and device. */
 enum stub_memory_reach {
-    STUB_REACH_NONE,    /* it has not */
-    STUB_REACH_WAITING, /* here only: no device has its address */
+    STUB_REACH_NONE,    /* it has no such address */
+    STUB_REACH_WAITING, /* on the host only: no device has its address */
     STUB_REACH_WANTED,  /* its address is about to be sent to a device */
-    STUB_REACH_MOVED,   /* cards have pages of their own for it */
-    STUB_REACH_SHARED,  /* the card uses these very pages */
+    STUB_REACH_MOVED,   /* devices have pages of their own for it */
+    STUB_REACH_SHARED,  /* the device uses the same pages */
 };
 
 struct stub_memory {

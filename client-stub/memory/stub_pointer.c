@@ -92,7 +92,7 @@ pointer_known(void *data, CUpointer_attribute attribute, uint64_t ptr,
     }
 }
 
-/* The server numbers devices its own way. */
+/* The server numbers devices differently. */
 static void
 pointer_put_reply(void *data, CUpointer_attribute attribute, uint32_t size,
                   uint64_t value)

@@ -76,7 +76,7 @@ stub_impl_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
     return stub_gen_cuIpcGetMemHandle(pHandle, dptr);
 }
 
-/* The size of what was opened is the owner's knowledge; the driver tells it. */
+/* Only the owner knows the size of what was opened; the driver returns it. */
 CUresult
 stub_impl_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,
                                 unsigned int Flags)
@@ -127,7 +127,7 @@ stub_impl_cuIpcCloseMemHandle(CUdeviceptr dptr)
 
 #define RANGE_PAGE 4096u /* of the host's: a descriptor is mapped there */
 
-/* A driver looks at the range before it says whether it has such descriptors. */
+/* A driver checks the range before it reports whether it has such descriptors. */
 CUresult
 stub_impl_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
                                         CUmemRangeHandleType handleType,

@@ -60,7 +60,7 @@ linker_create_call(uint64_t handle, const struct stub_jit *jit)
     return r;
 }
 
-/* The caller's option values stay its own until completion, as CUDA says. */
+/* CUDA requires the caller to keep the option values until completion. */
 static struct linker *
 linker_new(const struct stub_jit *jit)
 {
@@ -149,7 +149,7 @@ linker_send(const struct linker_input *in, const struct wire_image_ref *ref,
     return r;
 }
 
-/* Into the caller's buffers, what the driver has said; with @logs the texts too. */
+/* Copy the driver's outputs to the caller's buffers; with @logs the texts, too. */
 static void
 linker_take_notes(CUlinkState state, bool logs)
 {

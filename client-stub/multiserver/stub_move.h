@@ -19,7 +19,7 @@ struct stub_ctx;
 /* @slices boxes of @rows rows of @width bytes. */
 struct stub_move {
     struct stub_ctx *dst_ctx, *src_ctx;
-    bool named; /* the program said which contexts (stub_multi.c) */
+    bool named; /* the program has named the contexts (stub_multi.c) */
     CUdeviceptr dst, src;
     uint64_t width, rows, slices;
     uint64_t dst_pitch, src_pitch; /* from a row to the next */

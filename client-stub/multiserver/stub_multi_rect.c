@@ -67,7 +67,7 @@ box_link(const struct multi_box *box)
     return owner ? (int)wire_handle_link(owner->handle) : -1;
 }
 
-/* Where its first byte lies, and how far slices are apart. */
+/* The address of its first byte, and the distance between slices. */
 static bool
 box_place(const struct multi_box *box, const CUDA_MEMCPY3D *c, CUdeviceptr *ret_at,
           uint64_t *ret_pitch, uint64_t *ret_slice)

@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* A unified address says on which side it is. */
+/* A unified address is the host's or a device's by its value. */
 static void
 box_resolve_type(CUmemorytype *type, void *host_field, CUdeviceptr *device)
 {

@@ -70,7 +70,8 @@ has_same_address(uint64_t host, uint64_t n)
     return stub_managed_is_on() && stub_managed_is_pages(host, n);
 }
 
-/* Memory that the device may have changed meanwhile is right only on the server. */
+/* Memory that the device may have changed meanwhile is up to date only on the server.
+ */
 static CUdeviceptr
 find_alias(const void *host)
 {
