@@ -39,7 +39,8 @@
 
 /* A mask's bits; the cards of today have at most half as many. */
 #define GOV_UNITS_MAX 64
-/* The scheduler places at most 16 sessions on a card by default, 32 when told to. */
+/* The scheduler places at most 16 sessions on a card by default, 32 where configured.
+ */
 #define GOV_TENANTS_MAX 64
 #define GOV_SLOTS_MAX 1024 /* workers: as many as attachments on one server */
 
@@ -90,7 +91,7 @@ struct gov_tenant {
     uint64_t session; /* 0: free */
     uint32_t policy;
     uint32_t core;
-    /* What every launch looks at lies together. */
+    /* The fields that every launch reads share a cache line. */
     uint32_t ceiling;
     uint32_t rivals;    /* other tenants that cannot run beside it */
     uint32_t contended; /* one of them wants to */

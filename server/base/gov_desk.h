@@ -37,8 +37,7 @@ enum gov_run {
 struct gov_want {
     _Alignas(64) _Atomic uint32_t ask;
     _Atomic uint32_t done;
-    _Atomic uint32_t
-        run; /* enum gov_run: work is on the card beside what @grant says */
+    _Atomic uint32_t run; /* enum gov_run: work on the card beside that of @grant */
     _Atomic uint32_t
         pieces; /* that this card can be cut into; before the worker joins */
     _Atomic uint64_t late_ns;

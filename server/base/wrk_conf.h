@@ -54,7 +54,7 @@ struct wrk_conf {
     char driver[PATH_MAX]; /* as given to --driver */
     char session[TICKET_NAME_MAX];
     char attachment[WRK_ATTACHMENT_MAX]; /* "s7.c2" */
-    char program[64];                    /* as the client says, for the log */
+    char program[64];                    /* as sent by the client, for the log */
     char user[64];                       /* become this user or number, or "" */
     char exports[128];                   /* the session's folder on software cards */
     char readable[1024];                 /* further paths that the driver reads */
@@ -71,7 +71,7 @@ struct wrk_conf {
     uint32_t shm;         /* 1: go on over shared memory */
     uint32_t wakefds;     /* 1: the client takes wake-up descriptors with it */
     uint32_t rdma;        /* 1: offer RDMA */
-    uint32_t payloads;    /* as attach.proto says, not checked */
+    uint32_t payloads;    /* values as in attach.proto, not checked */
     char rdma_at[256];    /* where: "auto", or addresses with commas between */
     char gpudirect[16];   /* "auto", "dmabuf", "peermem", "off" */
     uint32_t pageable;    /* 1: cards may reach all memory of this process */

@@ -101,7 +101,7 @@ wrk_gdr_mode_name(uint32_t gdr_mode)
     return gdr_mode < WRK_GDR_MODES ? names[gdr_mode] : "";
 }
 
-/* What an attachment says that it uses. */
+/* What an attachment reports as its usage. */
 struct wrk_usage {
     _Atomic uint32_t transport; /* enum wrk_transport */
     _Atomic uint32_t gdr_mode;  /* enum wrk_gdr_mode (wrk_window.h) */

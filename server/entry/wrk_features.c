@@ -30,7 +30,7 @@ windows_ctx_gone(struct wrk *w, uint32_t ctx_index)
 const struct wrk_hooks wrk_hooks = {
     /* A small blocking copy must have reached the GPU before the next call. */
     .before_call = {wrk_h2d_fence_wait},
-    /* The bytes of completed copies before a reply that says that they are complete. */
+    /* The bytes of completed copies go before a reply that reports the completion. */
     .before_reply = {wrk_d2h_async_before_reply},
     .idle = {wrk_governor_idle},
     .poll = {{wrk_d2h_async_pending, wrk_d2h_async_poll}},

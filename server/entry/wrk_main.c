@@ -113,7 +113,7 @@ start_driver(struct wrk *w, struct gp_err *err)
         r = wrk_sandbox_enter(&box, err);
     if (r < 0)
         return r;
-    /* Between fork and the call above nobody would have told us. */
+    /* A parent that ended between fork and the call above sends no signal. */
     if ((uint32_t)getppid() != p->conf.supervisor_pid)
         return gp_err_set(err, -ESRCH, "the supervisor is gone");
     wrk_driver_place(p->conf.links, p->conf.link);

@@ -97,7 +97,8 @@ same_params(const struct kernel_params *a, const struct kernel_params *b)
             memcmp(a->params, b->params, a->n_params * sizeof(a->params[0])) == 0);
 }
 
-/* Of two of one name: the one that can be told, and of two such the first. */
+/* Of two kernels of one name: the one whose parameters are known, and of two such
+ * the first. */
 static void
 merge(struct kernel_params **into, struct kernel_params *other)
 {

@@ -34,7 +34,7 @@ struct kernel_param {
 
 struct kernel_params {
     const char *name;
-    const char *why; /* NULL, or why the parameters cannot be told: static words */
+    const char *why; /* NULL, or why the parameters are unknown: static words */
     void *func;      /* for whoever keeps the table: the driver's handle, or NULL */
     uint32_t order;  /* of coming */
     uint32_t n_params;

@@ -36,14 +36,15 @@ struct wrk_poll_hook {
 
 /* All on the receive thread but before_reply. */
 struct wrk_hooks {
-    /* Before the next call, when struct wrk says before_call. */
+    /* Before the next call, if before_call of struct wrk is set. */
     wrk_hook *before_call[WRK_HOOKS_MAX];
     /* Before a reply, while struct wrk_priv's before_reply is not 0; any thread that
      * may call the driver, with the send lock held. */
     wrk_hook *before_reply[WRK_HOOKS_MAX];
     /* Nothing is left to execute: the loop is about to wait for a frame. */
     wrk_hook *idle[WRK_HOOKS_MAX];
-    /* Between frames, while struct wrk_priv says WRK_POLL_HOOKS and one is pending. */
+    /* Between frames, while struct wrk_priv has WRK_POLL_HOOKS set and one is pending.
+     */
     struct wrk_poll_hook poll[WRK_HOOKS_MAX];
     /* A frame with WIRE_F_D2H_ASYNC has been executed. */
     wrk_frame_hook *d2h_async_end[WRK_HOOKS_MAX];

@@ -17,7 +17,7 @@
 
 #define CHOICE_MAX 1024
 #define CHOICE_NS (5 * GP_NS_PER_S)
-/* It is the client that gives up, and says so or leaves. */
+/* The client decides when to give up; then it sends a refusal or disconnects. */
 #define RDMA_NS (60 * GP_NS_PER_S)
 
 /* The port that the client reached already comes first: that way is known to exist. */

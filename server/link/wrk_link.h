@@ -21,10 +21,10 @@ struct wrk_conf;
 struct wrk_link {
     const char *offer;        /* "shm", "rdma", or NULL: nothing but the socket */
     bool wakefds;             /* with shared memory */
-    uint8_t parameters[1536]; /* of the offer, as attach.proto says */
+    uint8_t parameters[1536]; /* of the offer, as in attach.proto */
     size_t parameters_len;
     char refusal[256]; /* why not what the client asked for */
-    uint32_t payloads; /* what is offered, as attach.proto says */
+    uint32_t payloads; /* what is offered, as in attach.proto */
     struct xport_rdma_listener *listener;
     uint8_t cookie[XPORT_RDMA_COOKIE];
     bool cookie_known; /* the client makes the same, so it is not sent */

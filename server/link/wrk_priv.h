@@ -76,7 +76,7 @@ struct wrk_priv {
     struct wrk_windows *windows; /* NULL: the link is no RDMA */
     struct wrk_hostfns *hosts;
     struct wrk_sender *sender;
-    struct wrk_kernels *kernels; /* NULL: the driver tells, or nothing is loaded */
+    struct wrk_kernels *kernels; /* NULL: the driver knows them, or nothing is loaded */
 };
 static_assert(offsetof(struct wrk_priv, conf) == 64, "one cache line");
 

@@ -49,7 +49,7 @@ wrk_images_file(uint64_t len)
 
 /* ---- asking ---- */
 
-/* Nobody can change it or pull it away, and it is as long as the client says. */
+/* The file is sealed against changes, and has the length that the client sent. */
 static bool
 file_ok(int fd, uint64_t len)
 {

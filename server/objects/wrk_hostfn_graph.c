@@ -165,7 +165,7 @@ exec_find(const struct wrk_hostfns *hosts, CUgraphExec exec)
     return at ? *at : NULL;
 }
 
-/* Not under the lock: the client is told. */
+/* Not under the lock, because a message is sent to the client. */
 static void
 give_back(struct wrk_hostfns *hosts, struct wrk_hostfn *list)
 {

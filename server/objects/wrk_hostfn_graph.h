@@ -51,7 +51,7 @@ void wrk_hostfn_exec_end(struct wrk *w, struct wrk_hostfn_exec *e, CUgraph graph
 /* Before @exec is destroyed, or updated: it has its functions no longer.  NULL: none
  * is known. */
 struct wrk_hostfn_exec *wrk_hostfn_exec_leave(struct wrk *w, CUgraphExec exec);
-/* The driver has refused (then @e is @exec's as before), or it has not. */
+/* The driver has returned @r.  After an error @e is @exec's as before. */
 void wrk_hostfn_exec_left(struct wrk *w, struct wrk_hostfn_exec *e, CUresult r);
 
 /* @node of @exec has been given @host. */

@@ -80,7 +80,7 @@ wrk_handle_name(struct wrk *w, unsigned kind, void *obj)
     return id;
 }
 
-/* What a function's slot says of its module or library; 0 is nobody. */
+/* The number of a function's module or library in its entry; 0: none. */
 static uint32_t
 owner_key(uint64_t owner_id)
 {

@@ -321,7 +321,8 @@ wait_hand_over(struct wrk *w, struct wrk_wait *wait)
     }
 }
 
-/* Whether the reader looks after waits: whoever replies and the loop read it. */
+/* Whether the receive thread polls waits; read by the loop and by threads that reply.
+ */
 static void
 note_pending(struct wrk *w)
 {

@@ -108,7 +108,7 @@ wrk_quota_free(struct wrk_quota *q)
     free(q);
 }
 
-/* These have one writer at a time, whoever has the ledger; others read. */
+/* These have one writer at a time, the holder of the ledger; others read. */
 GP_HOT static inline void
 add(_Atomic uint64_t *sum, uint64_t more)
 {

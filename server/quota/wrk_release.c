@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* ---- those that wait, oldest first, for whoever wants their memory ---- */
+/* ---- those that wait, oldest first, for allocations that need their memory ---- */
 
 static pthread_mutex_t lock =
     PTHREAD_MUTEX_INITIALIZER; /* of all that is static here */

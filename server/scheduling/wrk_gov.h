@@ -22,17 +22,17 @@
 struct wrk;
 struct wrk_charge;
 
-/* How often a waiting reader looks. */
+/* How often a waiting receive thread polls. */
 #define GOV_POLL_NS 20000
 
 struct gov_slice {
     /* A launch looks at this line and the meter's first; the flags are written under
      * the lock. */
-    const struct gov_turn *turn; /* what the arbiter says; not ours to write */
-    struct gov_want *want;       /* what we say to it */
+    const struct gov_turn *turn; /* written by the arbiter only */
+    struct gov_want *want;       /* what the arbiter reads of us */
     _Atomic uint64_t *launches;  /* where they are counted; written by the reader */
     uint32_t asked;              /* the grant that was asked for last */
-    bool asking;                 /* it has not come yet */
+    bool asking;                 /* the grant has not come yet */
     atomic_bool running;
     atomic_bool intruding; /* running since something began out of turn */
 

@@ -35,7 +35,8 @@
 
 /* ---- asking ---- */
 
-/* The turn may rest with the session: then it is ours without a word (gov_desk.h). */
+/* A turn that rests with the session is taken without asking the arbiter (gov_desk.h).
+ */
 static bool
 rests_with_us(struct gov_slice *s)
 {
@@ -72,7 +73,7 @@ wrk_gov_ask(struct wrk *w, struct gov_slice *s)
     if (atomic_load(&s->turn->grant) != s->asked)
         return false;
     s->asking = false;
-    /* That the turn is not done yet says that we run. */
+    /* A turn that is not done yet implies that the session runs. */
     atomic_store(&s->want->run, GOV_RUN_NOT);
     return has_turn(s);
 }
@@ -123,7 +124,7 @@ get_turn(struct wrk *w, struct gov_slice *s)
         if (wrk_gov_ask(w, s))
             return;
         pthread_mutex_unlock(&g->lock);
-        /* Nobody's answer waits with this launch. */
+        /* Replies that are due are not delayed by this launch. */
         wrk_flush(w);
         wrk_wait_hand_over(w);
         arbiter_wait(s);

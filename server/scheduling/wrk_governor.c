@@ -107,7 +107,7 @@ wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key, struct wrk_ch
         acquire_slowly(w, s, c);
 }
 
-/* What one takes tells how long the next of about the same size will. */
+/* The duration of one predicts the next of about the same size. */
 void
 wrk_governor_acquire_copy(struct wrk *w, struct wrk_charge *c, CUstream stream,
                           uint64_t bytes)

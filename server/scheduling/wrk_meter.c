@@ -7,7 +7,7 @@
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
 
-/* A mark that nobody looked at for so long tells nothing about its launches. */
+/* A mark that was not polled for so long says nothing about its launches' duration. */
 #define ESTIMATED_LATE_NS 2000000
 
 /* Timing events are mostly used one at a time: one is kept here, so that the pool that

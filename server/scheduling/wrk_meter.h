@@ -63,7 +63,7 @@ struct wrk_meter {
     uint64_t quiet_ns; /* since when nothing is in flight */
 
     struct wrk_meter_mark {
-        CUevent begin; /* NULL: the stretch begins with it, or nobody asks */
+        CUevent begin; /* NULL: the stretch begins with it, or it is not needed */
         CUevent event;
         CUstream stream;
         uint64_t key;          /* of its launches, 0: of several kinds */

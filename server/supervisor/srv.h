@@ -76,7 +76,7 @@ struct srv {
     struct srv_images *images;
     struct srv_jail *jail;
     uint64_t image_bytes; /* they may hold; 0: none are kept */
-    char endpoint[288];   /* where clients attach, as told to the scheduler */
+    char endpoint[288];   /* where clients attach, as registered with the scheduler */
 
     struct srv_attach *pending; /* newest first */
     unsigned n_pending;

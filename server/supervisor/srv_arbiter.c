@@ -87,7 +87,7 @@ charged(const struct arb_card *card, const struct srv_desk_slice *s)
     return card->ledger.slots[s->slot].running;
 }
 
-/* ---- what a worker says ---- */
+/* ---- what a worker reports ---- */
 
 /* Whether the worker has work on the card, by its own account. */
 static bool
@@ -120,7 +120,7 @@ take_busy(struct arb_card *card, struct srv_desk_slice *s, uint64_t now)
     s->seen_ns = now;
 }
 
-/* Bring the ledger up to what the worker says that it runs. */
+/* Update the accounting from what the worker reports as running. */
 static void
 take_running(struct arb_card *card, struct srv_desk_slice *s, uint64_t now)
 {
@@ -228,7 +228,7 @@ note_overdue(struct srv_arbiter *arb, struct srv_desk_slice *s,
         atomic_exchange(&s->desk->overdue, true))
         return;
     if (write(arb->alarm_fd, &one, sizeof(one)) < 0)
-        atomic_store(&s->desk->overdue, false); /* the next look says it again */
+        atomic_store(&s->desk->overdue, false); /* the next check sets it again */
 }
 
 /* Tell those who run whether they may go on. */
@@ -281,7 +281,7 @@ pause_of(struct arb_card *card, const struct srv_desk_slice *s, uint64_t now)
     return until && !gov_copy_caught_up(&card->ledger, s->slot, now) ? until : 0;
 }
 
-/* ---- a look at a card ---- */
+/* ---- one pass over a card ---- */
 
 /* A store costs the reader a miss, so only what changed is written.  The worker cannot
  * write there. */
@@ -342,7 +342,7 @@ look_at_desk(struct srv_arbiter *arb, const struct srv_desk *desk, uint64_t now)
         look(arb, &arb->cards[desk->slices[i].card], now);
 }
 
-/* Set the clock to the next time at which something may have to be said. */
+/* Set the timer to the next time at which a turn may have to change. */
 static void
 set_timer(struct srv_arbiter *arb, uint64_t now)
 {

@@ -148,7 +148,7 @@ clean_name(char *dst, size_t size, const char *src)
     }
 }
 
-/* The client as its request says; @program and @hostname are the caller's. */
+/* The client by its request; @program and @hostname are the caller's. */
 static struct srv_worker_client
 attach_client(const struct srv_attach *a, char program[64], char hostname[64])
 {

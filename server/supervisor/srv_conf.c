@@ -28,7 +28,7 @@
         .name = flag, .help = words_, .set = gp_option_yes,                            \
         .offset = offsetof(struct srv_conf, field)                                     \
     }
-/* A text that is one of these, or with NULL whatever its own check says. */
+/* A text that is one of these; NULL: one that passes its own check. */
 #define CHECKED(flag, field, text, check, list, words_)                                \
     {                                                                                  \
         .name = flag, .value = text, .help = words_, .set = check,                     \

@@ -24,7 +24,7 @@ struct gp_err;
 struct srv_conf {
     char listen[288];
     char local[128];     /* "unix:/path": for clients on this host, or "" */
-    char advertise[288]; /* host or host:port told to clients; "" = own host name */
+    char advertise[288]; /* host or host:port given to clients; "" = own host name */
     char driver[PATH_MAX];
     char name[64];
     char scheduler[288]; /* "" = none: tickets are checked with key_file alone */

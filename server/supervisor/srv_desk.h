@@ -32,7 +32,7 @@ struct srv_desk_slice {
     uint32_t grant;   /* as in *turn, which is only ever written */
     bool void_grant;  /* the worker had given up asking before it was made */
     bool rests;       /* as in *turn */
-    uint64_t stop_ns; /* it was told to stop then; 0: not */
+    uint64_t stop_ns; /* when its turn was to stop; 0: never */
     uint64_t busy_ns; /* seen on the desk, at @seen_ns */
     uint64_t seen_ns;
     uint64_t copied; /* the same */

@@ -291,7 +291,7 @@ srv_jail_new(const struct srv_conf *conf, struct srv_jail **ret, struct gp_err *
     jail->folder_fd = -1;
     for (unsigned i = 0; i < SRV_SOFT_CARDS; i++)
         jail->cards[i] = -1;
-    /* As srv_worker.c tells them apart. */
+    /* As srv_worker.c distinguishes them. */
     jail->soft = strcmp(conf->driver, "null") == 0 || strstr(conf->driver, "softgpu");
     r = open_uids(jail, err);
     if (r == 0)

@@ -141,7 +141,7 @@ on_signal(struct gp_loop *loop, int signo, void *arg)
         stop(arg);
 }
 
-/* The address that clients are told: what was advertised, with our real port. */
+/* The address given to clients: the advertised one, with the real port. */
 static int
 make_endpoint(struct srv *srv, int fd, struct gp_err *err)
 {

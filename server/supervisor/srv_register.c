@@ -33,7 +33,7 @@
 #define RETRY_MAX_MS 2000
 /* A burst of attaching processes becomes one report. */
 #define CHANGED_MS 10
-#define HEARTBEAT_MS 2000 /* until the scheduler says otherwise */
+#define HEARTBEAT_MS 2000 /* until the scheduler sets another */
 #define ID_REGISTER 1
 
 enum reg_state {

@@ -281,7 +281,7 @@ worker_desk(struct srv_worker *w, const struct srv_worker_client *client,
     return srv_arbiter_add(w->srv->arbiter, d, err);
 }
 
-/* Without a proof there is one of each kind, and the worker tells it to the client. */
+/* Without a proof there is one of each kind, which the worker sends to the client. */
 static int
 cookies_draw(struct srv_worker *w)
 {
@@ -488,7 +488,7 @@ srv_worker_overdue(struct srv *srv)
     }
 }
 
-/* Why the attachment ended, for a client that asks; what the worker said first. */
+/* Why the attachment ended, for a client that asks; the worker's own reason first. */
 static void
 note_ending(const struct srv_worker *w, int status)
 {
@@ -537,7 +537,7 @@ srv_worker_reaped(struct srv *srv, pid_t pid, int status)
     /* Our descriptor would keep the client's connection open. */
     shutdown(w->client.fd, SHUT_RDWR);
     session = w->session;
-    srv_request_finish(w); /* what it said last is about what it held */
+    srv_request_finish(w); /* its last requests concern what it held */
     srv_arbiter_remove(srv->arbiter, w->desk);
     srv_session_leave(session, w->slot);
     srv_export_leave(session, w->slot);

@@ -25,7 +25,7 @@ struct srv;
 struct srv_desk;
 struct srv_session;
 
-/* What the client said, already checked. */
+/* From the client's request, already checked. */
 struct srv_worker_client {
     uint32_t wire_minor;
     uint32_t cuda_version;
@@ -33,7 +33,7 @@ struct srv_worker_client {
     bool shm;          /* it is on this host and can use shared memory */
     bool wakefds;      /* it takes wake-up descriptors with that */
     bool rdma;         /* it has an RDMA device */
-    uint32_t payloads; /* as attach.proto says, whatever it is */
+    uint32_t payloads; /* values as in attach.proto, not checked */
     uint32_t links, link, device_base; /* as in wrk_conf.h */
     const uint8_t *key; /* of the attachment (attach_proof.h); NULL: not proven */
     const char *program;

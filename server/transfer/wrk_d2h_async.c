@@ -29,7 +29,7 @@ struct d2h_copy {
     uint64_t len;
     uint32_t seq;
     CUresult result; /* once over */
-    bool over;       /* will not be asked for again: result says */
+    bool over;       /* complete: result is final */
     bool large;
     struct watcher *watch; /* sleeps on its event; NULL: nobody does */
 };

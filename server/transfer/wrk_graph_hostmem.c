@@ -22,7 +22,7 @@ struct stage {
     uint8_t *mem;
     CUDA_MEMCPY3D copy;      /* as the client has it */
     struct wrk_hostfn *run;  /* moves the bytes; the host node's argument */
-    struct wrk_hostfn *gone; /* tells the client that it may forget */
+    struct wrk_hostfn *gone; /* sends WIRE_EVENT_HOST_GONE to the client */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below */
@@ -102,7 +102,7 @@ stage_gone(void *arg)
     struct wrk_hostfn *gone = TAKE_PTR(s->gone);
 
     stage_remove(s);
-    stage_free(s); /* before the client hears of it: wire_format.h */
+    stage_free(s); /* before the message to the client: wire_format.h */
     wrk_hostfn_run(gone);
 }
 
@@ -161,7 +161,7 @@ add_nodes(struct wrk *w, CUgraph graph, const struct stage *s, CUcontext ctx)
               : WRK_CALL(w, cuGraphAddHostNode, &second, graph, &first, 1, &host);
 }
 
-/* From here on the driver says when the stage ends. */
+/* From here on the driver decides when the memory is freed. */
 static CUresult
 tie(struct wrk *w, CUgraph graph, struct stage *s)
 {

@@ -10,7 +10,7 @@
 
 #include <sched.h>
 
-/* Several times what 64 KiB take that nothing stands in front of. */
+/* Several times the duration of a 64 KiB copy in an idle stream. */
 #define FENCE_NS 50000
 
 static bool

@@ -32,7 +32,7 @@ bool wrk_h2d_fence_needed(struct wrk *w, const struct wrk_reply *rep, CUstream s
 CUresult wrk_h2d_fence_end(struct wrk *w, struct wrk_reply *rep, CUstream stream,
                            struct wrk_staging *slot, bool soon);
 
-/* A frame behind such a copy: struct wrk says that there is one. */
+/* A frame behind such a copy, which struct wrk has a flag for. */
 void wrk_h2d_fence_wait(struct wrk *w);
 
 #endif

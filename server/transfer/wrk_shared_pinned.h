@@ -35,7 +35,7 @@ struct wrk;
 /* How much of its own pages the reader compares for one answer: some milliseconds. */
 #define WRK_PINNED_LOOK (UINT64_C(16) << 20)
 
-/* Streams with copies under way that are told apart, of one piece. */
+/* Streams with copies in flight that are tracked for each allocation. */
 #define WRK_PINNED_FENCES 16u
 
 /* Where a copy goes on the client's side. */
