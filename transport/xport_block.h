@@ -63,14 +63,14 @@ struct xport_blocks {
         void *dctx;
         uint8_t *in;       /* one block as it came */
         uint8_t *out;      /* one block unpacked, when it is not wanted whole */
-        uint32_t pos, end; /* what of it has not been taken */
+        uint32_t pos, end; /* the part that has not been taken yet */
         uint32_t raw;      /* bytes to come of a raw or striped block */
         uint32_t at;       /* how many of a striped one have come */
         bool striped;
     } rx;
 };
 
-/* What comes next on the connection, without a look at blocks. */
+/* The next bytes of the connection, without decoding blocks. */
 int xport_recv_plain(struct xport_conn *conn, void *buf, size_t len);
 
 int xport_blocks_send(struct xport_conn *conn, const uint8_t *buf, size_t len);

@@ -95,7 +95,7 @@ struct xport_conn {
         uint8_t *pos, *end; /* room for the next frame */
         uint8_t *base;      /* first byte not sent yet */
     } tx;
-    int error; /* sticky, -errno; written by whoever sees it first */
+    int error; /* sticky, -errno; written by the first thread that sees it */
     const struct xport_ops *ops;
     uint32_t frame_max;
     _Atomic uint32_t piece; /* how much of a payload best comes at a time; 0: any */
@@ -168,7 +168,7 @@ xport_error(const struct xport_conn *conn)
  * from the transport. */
 int xport_recv_plain(struct xport_conn *conn, void *buf, size_t len);
 
-/* --- what lies below --- */
+/* --- the stream below --- */
 
 /* From now on the bytes of the TCP connection @conn pass through @wire (gp_wire.h),
  * both ways; it is the connection's on success.  Before the first frame, once. */

@@ -175,7 +175,7 @@ struct rdma_lent {
 struct rdma_fetch {
     uint64_t last;      /* number of the last one, among all READs */
     struct rdma_mr *mr; /* the target, let go when done */
-    bool whole;         /* the offer ends here: the peer is told */
+    bool whole;         /* the offer ends here, and the peer is notified */
 };
 
 struct rdma_conn {
@@ -218,7 +218,7 @@ struct rdma_conn {
     bool noted;        /* no eager message can be on its way: sleeping is safe */
     unsigned unslept;  /* waits that ended without sleep, up to AWAKE_AFTER */
     uint64_t slept;    /* stats.rx_slept then */
-    uint64_t offer_at; /* bytes asked for of the offer that stands in front */
+    uint64_t offer_at; /* bytes requested of the first offer */
     struct rdma_fetch fetches[RDMA_READS_MAX];
     unsigned fetch_first, fetch_count;
     uint64_t fetched; /* fetches begun; the ticket of the newest */

@@ -173,7 +173,7 @@ rdma_eager_asleep(struct rdma_conn *rdma)
     rdma->noted = __atomic_load_n(sent, __ATOMIC_ACQUIRE) <= rdma->tail;
     if (rdma->noted)
         return 0;
-    /* One is here or on its way, and whoever sends it may end before. */
+    /* One is here or in flight, and its sender may end before. */
     r = rdma_liveness(rdma);
     return r < 0 ? r : 1;
 }

@@ -38,7 +38,7 @@ rdma_liveness(struct rdma_conn *rdma)
     if (r < 0)
         return r;
     n = recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (n >= 0) /* its end, or words where nothing may be said any more */
+    if (n >= 0) /* end of stream, or bytes where none may be sent */
         return n ? -EPROTO : -ECONNRESET;
     if (errno != EAGAIN && errno != EINTR)
         return -ECONNRESET; /* keepalives go unanswered */

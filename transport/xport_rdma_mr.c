@@ -330,7 +330,7 @@ xport_window_probe(struct xport_conn *conn, struct gp_err *err)
     rdma = rdma_of(conn);
     if (!rdma->v->reg_dmabuf_mr)
         return gp_err_set(err, -EOPNOTSUPP, "libibverbs knows no dma-buf");
-    /* No descriptor: whoever knows the call complains about that. */
+    /* A kernel that has the call refuses the descriptor -1 with EBADF. */
     mr = rdma->v->reg_dmabuf_mr(rdma->pd, 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE);
     if (mr)
         rdma->v->dereg_mr(mr);

@@ -222,7 +222,7 @@ int xport_ring_room(const struct xport_ring *ring, size_t ahead, size_t len,
                     uint8_t **ret, size_t *ret_n);
 void xport_ring_drop(struct xport_ring *ring, size_t n);
 
-/* Nothing to get?  (A broken index counts as something: getting it tells.) */
+/* Is it empty?  (A broken index counts as data: the read reports it.) */
 bool xport_ring_empty(const struct xport_ring *ring);
 
 /* Sleep until there is room (data), the deadline passes, or the ring is closed and
@@ -230,7 +230,7 @@ bool xport_ring_empty(const struct xport_ring *ring);
 int xport_ring_wait_room(struct xport_ring *ring, uint64_t deadline_ns);
 int xport_ring_wait_data(struct xport_ring *ring, uint64_t deadline_ns);
 
-/* Wake whoever sleeps on this ring, on both sides. */
+/* Wake all sleepers of this ring, on both sides. */
 void xport_ring_kick(struct xport_ring *ring);
 
 #endif

@@ -21,7 +21,7 @@
 /* A gap between two looks at the clock that only a switch to another thread explains.
  */
 #define XPORT_SPIN_GAP_NS 2500
-/* As many looks at least: the last one brings what has come, and takes longer. */
+/* At least so many polls: the last one receives what has come, and takes longer. */
 #define XPORT_SPIN_LOOKS 16
 #define XPORT_SPIN_SKIP_MAX 4096u /* waits between two trials when it never pays */
 

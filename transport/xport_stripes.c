@@ -52,7 +52,7 @@ part_before(uint64_t at, unsigned i, unsigned n)
     return at / round * XPORT_STRIPE_UNIT + part;
 }
 
-/* Where in the run byte @pos of stripe @i's part lies. */
+/* The offset in the run of byte @pos of stripe @i's part. */
 static uint64_t
 part_place(uint64_t pos, unsigned i, unsigned n)
 {
