@@ -9,9 +9,9 @@
  * memory than it was promised, and be given half of it.  `hold` then uses the card
  * until SIGTERM or for so long; a CUDA error on the way is a failure.  `fork` does all
  * of it in a child process first, and in the parent afterwards.  Where the image has
- * /vecadd-static, a program of the static CUDA runtime, that runs first, in a process of its
- * own, and must succeed, too.  What was seen goes to stdout and to the container's
- * termination log.
+ * /vecadd-static, a program of the static CUDA runtime, that runs first, in a process
+ * of its own, and must succeed, too.  What was seen goes to stdout and to the
+ * container's termination log.
  */
 #include "prog.h"
 #include "ref_vecadd.h"

@@ -281,6 +281,34 @@ key_file_is_private_and_comes_back(void **state)
 }
 
 static void
+key_kept_elsewhere_may_be_read_by_its_group_and_is_never_made(void **state)
+{
+    char dir[] = "/tmp/ut-ticket-XXXXXX", path[64];
+    struct ticket_key *first, *again;
+    struct gp_err err = {0};
+
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/key", dir);
+    assert_int_equal(ticket_key_open(path, &again, &err), -ENOENT);
+    assert_non_null(strstr(err.msg, path));
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(ticket_key_load(path, &first, &err), 0);
+    assert_int_equal(chmod(path, 0440), 0); /* as kubelets write Secrets */
+    assert_int_equal(ticket_key_open(path, &again, &err), 0);
+    assert_string_equal(ticket_key_id(first), ticket_key_id(again));
+    ticket_key_free(again);
+    for (size_t i = 0; i < 3; i++) {
+        static const mode_t MODES[] = {0644, 0460, 0442};
+
+        assert_int_equal(chmod(path, MODES[i]), 0);
+        assert_int_equal(ticket_key_open(path, &again, &err), -EPERM);
+    }
+    ticket_key_free(first);
+    unlink(path);
+    rmdir(dir);
+}
+
+static void
 public_key_cannot_sign(void **state)
 {
     struct ticket_claims c = sample();
@@ -342,6 +370,7 @@ main(void)
         cmocka_unit_test(signature_for_another_purpose_is_no_ticket),
         cmocka_unit_test(claims_out_of_bounds_are_not_signed),
         cmocka_unit_test(key_file_is_private_and_comes_back),
+        cmocka_unit_test(key_kept_elsewhere_may_be_read_by_its_group_and_is_never_made),
         cmocka_unit_test(public_key_cannot_sign),
         cmocka_unit_test(uuid_text_is_read_back),
         cmocka_unit_test(policies_have_long_and_short_names),
