@@ -156,6 +156,12 @@ cli_session_file_write(const char *path, const Gpupool__Ctl__CtlGrant *grant,
         fprintf(f, "server %s\n", t->endpoint);
         if (*t->local)
             fprintf(f, "local %s\n", t->local);
+        if (t->server_key.len) {
+            CLEANUP_FREE char *key =
+                gp_b64_encode(t->server_key.data, t->server_key.len);
+
+            fprintf(f, "server-key %s\n", key ? key : "");
+        }
         fprintf(f, "ticket %s\n", t->text);
     }
     if (fclose(f) != 0)

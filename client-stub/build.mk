@@ -20,7 +20,7 @@ STUB_BASE := $(addprefix client-stub/base/stub_,error.c intern.c pod.c range.c r
     thread.c)
 STUB_LINK_LAYER := $(addprefix client-stub/link/stub_,attach.c call.c ending.c flush.c \
     fork.c handle.c hooks.c link.c open.c replica.c report.c send_overflow.c session.c \
-    stripes.c trace.c unsolicited.c wait.c)
+    secure.c stripes.c trace.c unsolicited.c wait.c)
 STUB_DEVICE := $(addprefix client-stub/device/stub_,ctx.c ctx_calls.c ctx_storage.c \
     device.c primary.c sticky.c)
 STUB_STREAMS := $(addprefix client-stub/streams/stub_,capture.c hostfn.c ipc_event.c logs.c \
@@ -49,7 +49,7 @@ else
 STUB_EXPORT_TABLES += client-stub/export_tables/stub_validity.c
 endif
 
-STUB_INCS := proto transport common $(O)/gen
+STUB_INCS := proto tls transport common $(O)/gen
 # stub_layer FOLDER,SRCS
 define stub_layer
 STUB_INCS := client-stub/$(1) $$(STUB_INCS)
@@ -75,7 +75,7 @@ $(eval $(call compile_all,cudastub,$(GEN_STUB_SRCS),$(STUB_INCS),$(STUB_CFLAGS))
 $(eval $(call archive,cudastub,$(STUB_SRCS) $(GEN_STUB_SRCS)))
 
 STUB_LINK := -Wl,--whole-archive $(O)/static/libcudastub.a -Wl,--no-whole-archive \
-    -Wl,--start-group $(call static_path,wire ctl transport common) -Wl,--end-group \
+    -Wl,--start-group $(call static_path,wire ctl tlsfound transport common) -Wl,--end-group \
     -Wl,-Bstatic -lprotobuf-c -Wl,-Bdynamic -Wl,--version-script=$(O)/gen/libcuda.map \
     -Wl,-z,nodelete -Wl,-Bsymbolic
 
@@ -83,11 +83,11 @@ STUB_LINK := -Wl,--whole-archive $(O)/static/libcudastub.a -Wl,--no-whole-archiv
 STUB_SO_SRCS := client-stub/entry/stub_library.c
 ifeq ($(SAN),)
 STUB_SO_SRCS += client-stub/entry/stub_glibc.c
-STUB_LINK += -Wl,--wrap=dlopen,--wrap=dlsym,--wrap=dlerror,--wrap=pthread_once \
+STUB_LINK += -Wl,--wrap=dlopen,--wrap=dlsym,--wrap=dlerror,--wrap=dladdr,--wrap=pthread_once \
     -Wl,--wrap=pthread_create,--wrap=pthread_sigmask,--wrap=fstat
 endif
 
-$(O)/lib/libcuda.so.1: $(O)/static/libcudastub.a $(call static_path,wire ctl transport common) \
+$(O)/lib/libcuda.so.1: $(O)/static/libcudastub.a $(call static_path,wire ctl tlsfound transport common) \
     $(O)/gen/libcuda.map
 $(eval $(call shared_lib,libcuda.so.1,$(STUB_SO_SRCS),$(STUB_INCS),,,$(STUB_LINK)))
 

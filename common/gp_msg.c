@@ -276,12 +276,36 @@ read_in(struct gp_msg_conn *conn)
     return n ? 0 : READ_END;
 }
 
+/* True: messages may go. */
+static bool
+has_begun(struct gp_msg_conn *conn)
+{
+    uint32_t events = EPOLLIN;
+    int r;
+
+    if (likely(!conn->begin))
+        return true;
+    r = conn->begin(conn, &events);
+    if (r == -EAGAIN && events != conn->events) {
+        conn->events = events;
+        r = gp_loop_fd_set(&conn->src, events) < 0 ? -EIO : -EAGAIN;
+    }
+    if (r == -EAGAIN)
+        return false;
+    conn->begin = NULL;
+    if (r < 0)
+        fail(conn, r);
+    return r == 0;
+}
+
 static void
 on_ready(struct gp_loop_fd *src, uint32_t revents)
 {
     struct gp_msg_conn *conn = container_of(src, struct gp_msg_conn, src);
     int r = 0;
 
+    if (!has_begun(conn))
+        return;
     if (revents & EPOLLOUT)
         r = flush_out(conn);
     if (!r && held_back(conn) && (revents & (EPOLLHUP | EPOLLERR)))

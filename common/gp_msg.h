@@ -64,10 +64,15 @@ struct gp_msg_conn {
     bool (*on_large)(struct gp_msg_conn *conn, const void *data, size_t len,
                      size_t total);
     void (*on_close)(struct gp_msg_conn *conn, int code);
-    uint64_t sent;        /* bytes that the socket has taken so far */
-    bool held;            /* by gp_msg_conn_hold() */
-    bool backlog;         /* over busy_mark, and not yet under half of it */
-    bool undelivered;     /* messages wait in @in */
+    uint64_t sent;    /* bytes that the socket has taken so far */
+    bool held;        /* by gp_msg_conn_hold() */
+    bool backlog;     /* over busy_mark, and not yet under half of it */
+    bool undelivered; /* messages wait in @in */
+    /* A handshake before the first message, or NULL.  Called when the socket is ready;
+     * 0: done, @wire is set; -EAGAIN: wait for *ret_events (EPOLLIN or EPOLLOUT);
+     * another error ends the connection.  The owner sets it right after
+     * gp_msg_conn_init(). */
+    int (*begin)(struct gp_msg_conn *conn, uint32_t *ret_events);
     uint32_t events;      /* that the loop watches */
     struct gp_wire *wire; /* between the messages and the socket; NULL: nothing */
     uint8_t *in;

@@ -207,6 +207,8 @@ check_register(const struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *m
     if (*msg->local &&
         (strlen(msg->local) >= CTL_WORD_MAX || strncmp(msg->local, "unix:/", 6) != 0))
         return gp_err_set(err, -EINVAL, "the local endpoint is not unix:/path");
+    if (msg->attach_key.len && msg->attach_key.len != TICKET_CLIENT_KEY_SIZE)
+        return gp_err_set(err, -EINVAL, "a key of %zu bytes", msg->attach_key.len);
     if (strpbrk(msg->endpoint, " \n") || strpbrk(msg->local, " \n"))
         return gp_err_set(err, -EINVAL, "an endpoint has no blanks");
     return 0;
@@ -309,6 +311,9 @@ fill_server(struct sched_server *server, struct sched_conn *conn,
 {
     set_endpoint(server, conn, msg->endpoint);
     gp_str_copy(server->local, sizeof(server->local), msg->local);
+    server->has_attach_key = msg->attach_key.len != 0;
+    if (server->has_attach_key)
+        memcpy(server->attach_key, msg->attach_key.data, sizeof(server->attach_key));
     gp_str_copy(server->rdma, sizeof(server->rdma), msg->rdma);
     gp_str_copy(server->version, sizeof(server->version), msg->version);
     gp_str_copy(server->driver, sizeof(server->driver), msg->driver);

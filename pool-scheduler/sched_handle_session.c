@@ -54,10 +54,15 @@ ticket_make(const struct sched *sched, const struct sched_part *part,
     if (client_key)
         memcpy(c.client_key, client_key, sizeof(c.client_key));
     c.n_peers = session->n_parts > 1 ? session->n_parts : 0;
-    for (uint32_t i = 0; i < c.n_peers; i++)
+    for (uint32_t i = 0; i < c.n_peers; i++) {
+        const struct sched_server *peer = session->parts[i].server;
+
+        if (peer->has_attach_key)
+            memcpy(c.peer_keys[i], peer->attach_key, sizeof(c.peer_keys[i]));
         if (!gp_str_copy(c.peers[i], sizeof(c.peers[i]),
                          session->parts[i].server->endpoint))
             c.peers[i][0] = '\0'; /* copies with it go through the client */
+    }
     c.n_slices = part->n_slices;
     for (uint32_t i = 0; i < part->n_slices; i++) {
         const struct sched_slice *slice = &session->slices[part->first + i];
@@ -103,6 +108,10 @@ grant_tickets_make(const struct sched *sched, const struct sched_session *sessio
         ticket->endpoint = (char *)server->endpoint;
         ticket->text = tickets->text[i];
         ticket->local = (char *)server->local;
+        if (server->has_attach_key) {
+            ticket->server_key.data = (uint8_t *)(uintptr_t)server->attach_key;
+            ticket->server_key.len = sizeof(server->attach_key);
+        }
         tickets->list[i] = ticket;
     }
     return 0;

@@ -77,6 +77,8 @@ struct sched_server {
     char endpoint[CTL_ENDPOINT_MAX];
     char local[CTL_WORD_MAX];      /* "unix:/path" for clients on its host, or empty */
     char labels[SCHED_LABELS_MAX]; /* "rack=r1,zone=a", as the rules say */
+    uint8_t attach_key[TICKET_CLIENT_KEY_SIZE]; /* what clients make TLS with */
+    bool has_attach_key;
     char rdma[CTL_RDMA_MAX]; /* addresses of its RDMA ports; not kept over restarts */
     char version[CTL_WORD_MAX], driver[CTL_WORD_MAX];
     uint32_t driver_version, pid;

@@ -12,9 +12,11 @@
  * The same shared secret gives the key of the attachment, which never goes over the
  * wire, and the cookies of further connections, each good for one of them.
  *
- * It does not prove the server, and does not hide or protect what follows: docs/
- * security.md.  BLAKE3 over secret and text in fixed places is the keyed hash.  No
- * state, any thread.
+ * A client that knows the server's public key beforehand, from the scheduler, makes a
+ * pre-shared key for TLS 1.3 of the same secret (attach_psk_make()); then all of the
+ * above goes inside, and the server is proven as well.  Without TLS nothing proves the
+ * server or protects what follows: docs/security.md.  BLAKE3 over secret and text in
+ * fixed places is the keyed hash.  No state, any thread.
  */
 #ifndef ATTACH_PROOF_H
 #define ATTACH_PROOF_H
@@ -63,5 +65,26 @@ enum attach_cookie {
  * first ones. */
 void attach_cookie_make(const uint8_t key[ATTACH_KEY_SIZE], enum attach_cookie kind,
                         uint32_t index, uint8_t ret_cookie[ATTACH_COOKIE_SIZE]);
+
+/* What a client shows in its TLS hello: its public key, and a word about which of the
+ * server's keys it knows.  Not secret; an observer learns which connections are of one
+ * session. */
+#define ATTACH_IDENTITY_SIZE 48
+void attach_identity_make(const uint8_t client_key[ATTACH_KEY_SIZE],
+                          const uint8_t server_key[ATTACH_KEY_SIZE],
+                          uint8_t ret[ATTACH_IDENTITY_SIZE]);
+
+/* The client's key out of an identity.  -EBADMSG: it is none.  -ESTALE: it is for
+ * another key than @server_key. */
+int attach_identity_read(const void *identity, size_t size,
+                         const uint8_t server_key[ATTACH_KEY_SIZE],
+                         uint8_t ret_client_key[ATTACH_KEY_SIZE]);
+
+/* The pre-shared key, of one side's @secret and the @other side's public key; both
+ * public keys are in @identity.  -EBADMSG: @other is no key. */
+int attach_psk_make(const uint8_t secret[ATTACH_KEY_SIZE],
+                    const uint8_t other[ATTACH_KEY_SIZE],
+                    const uint8_t identity[ATTACH_IDENTITY_SIZE],
+                    uint8_t ret_psk[ATTACH_KEY_SIZE]);
 
 #endif

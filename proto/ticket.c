@@ -85,6 +85,14 @@ slices_to_message(const struct ticket_claims *c, Gpupool__Ctl__TicketSlice *msgs
     }
 }
 
+static bool
+key_is_set(const uint8_t key[TICKET_CLIENT_KEY_SIZE])
+{
+    static const uint8_t none[TICKET_CLIENT_KEY_SIZE];
+
+    return memcmp(key, none, sizeof(none)) != 0;
+}
+
 /* malloc'ed wire form of the claims. */
 static int
 claims_pack(const struct ticket_claims *c, const char *key_id, uint8_t **ret,
@@ -92,12 +100,18 @@ claims_pack(const struct ticket_claims *c, const char *key_id, uint8_t **ret,
 {
     Gpupool__Ctl__TicketClaims msg = GPUPOOL__CTL__TICKET_CLAIMS__INIT;
     Gpupool__Ctl__TicketSlice msgs[TICKET_SLICES_MAX], *list[TICKET_SLICES_MAX];
+    ProtobufCBinaryData peer_keys[TICKET_SLICES_MAX];
     char *peers[TICKET_SLICES_MAX];
     uint8_t *bytes;
 
     slices_to_message(c, msgs, list);
-    for (uint32_t i = 0; i < c->n_peers; i++)
+    for (uint32_t i = 0; i < c->n_peers; i++) {
         peers[i] = (char *)c->peers[i];
+        peer_keys[i].data = (uint8_t *)(uintptr_t)c->peer_keys[i];
+        peer_keys[i].len = key_is_set(c->peer_keys[i]) ? TICKET_CLIENT_KEY_SIZE : 0;
+    }
+    msg.peer_keys = peer_keys;
+    msg.n_peer_keys = c->n_peers;
     msg.peers = peers;
     msg.n_peers = c->n_peers;
     msg.session_id = c->session_id;
@@ -225,6 +239,9 @@ claims_from_message(const Gpupool__Ctl__TicketClaims *msg, struct ticket_claims 
     if (c->bound)
         memcpy(c->client_key, msg->client_key.data, sizeof(c->client_key));
     c->n_peers = (uint32_t)msg->n_peers;
+    for (size_t i = 0; i < gp_min(msg->n_peer_keys, msg->n_peers); i++)
+        if (msg->peer_keys[i].len == TICKET_CLIENT_KEY_SIZE)
+            memcpy(c->peer_keys[i], msg->peer_keys[i].data, TICKET_CLIENT_KEY_SIZE);
     c->session_id = msg->session_id;
     c->n_slices = (uint32_t)msg->n_slices;
     c->policy = (enum ticket_policy)msg->policy;

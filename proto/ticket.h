@@ -75,6 +75,7 @@ struct ticket_claims {
      */
     char peers[TICKET_SLICES_MAX][TICKET_PEER_MAX];
     uint32_t n_peers;
+    uint8_t peer_keys[TICKET_SLICES_MAX][TICKET_CLIENT_KEY_SIZE]; /* zeros: no TLS */
     bool bound; /* only who proves to have the secret of @client_key may use it */
     uint8_t client_key[TICKET_CLIENT_KEY_SIZE]; /* X25519; zeros unless bound */
 };

@@ -22,7 +22,7 @@ include proto/control.mk
 
 SERVER_WORKER_LAYERS := sandbox link objects quota scheduling transfer modules calls entry
 SERVER_DIRS := $(addprefix server/,base arbiter kernel_params supervisor $(SERVER_WORKER_LAYERS))
-SERVER_INCS := $(SERVER_DIRS) common proto transport $(O)/gen
+SERVER_INCS := $(SERVER_DIRS) common proto tls transport $(O)/gen
 
 SRV_BASE_SRCS := $(addprefix server/base/wrk_,request.c)
 SRV_ARBITER_SRCS := $(addprefix server/arbiter/gov_,card.c copy.c)
@@ -31,13 +31,13 @@ SRV_SUPERVISOR_SRCS := $(addprefix server/supervisor/srv_,arbiter.c attach.c cgr
     register.c request.c session.c spawn.c worker.c)
 SRV_SRCS := $(SRV_BASE_SRCS) $(SRV_ARBITER_SRCS) $(SRV_SUPERVISOR_SRCS)
 
-SERVER_BELOW := common proto transport $(O)/gen
+SERVER_BELOW := common proto tls transport $(O)/gen
 $(eval $(call compile_all,gpupool-server,$(SRV_BASE_SRCS),server/base $(SERVER_BELOW)))
 $(eval $(call compile_all,gpupool-server,$(SRV_ARBITER_SRCS),server/arbiter server/base $(SERVER_BELOW)))
 $(eval $(call compile_all,gpupool-server,$(SRV_SUPERVISOR_SRCS),\
     server/supervisor server/arbiter server/base $(SERVER_BELOW)))
-$(eval $(call link_rule,$(O)/bin/gpupool-server,gpupool-server,$(SRV_SRCS),wire $(CTL_LIBS),\
-    $(CTL_LDLIBS) -lmicrohttpd,-pie))
+$(eval $(call link_rule,$(O)/bin/gpupool-server,gpupool-server,$(SRV_SRCS),wire tls $(CTL_LIBS),\
+    -lssl $(CTL_LDLIBS) -lmicrohttpd,-pie))
 ALL += $(O)/bin/gpupool-server
 
 # The arbiter with what it reads and writes, for tests that run it without a supervisor.
@@ -92,6 +92,6 @@ $(eval $(call compile_all,gpupool-worker,$(GEN_DRV_SRCS),proto common $(O)/gen))
 WRK_SRCS := $(filter-out $(GEN_WRK_SRCS),$(WRK_SRCS))
 
 $(eval $(call link_rule,$(O)/bin/gpupool-worker,gpupool-worker,$(WRK_SRCS) $(GEN_WRK_SRCS) \
-    $(GEN_DRV_SRCS),wire ctl transport kernel_params common,\
+    $(GEN_DRV_SRCS),wire ctl tlsfound transport kernel_params common,\
     $(CTL_LDLIBS) -lseccomp -lzstd -llz4 -ldl,-pie))
 ALL += $(O)/bin/gpupool-worker

@@ -3,9 +3,9 @@
 #
 #   tls         for programs that link OpenSSL (-lssl -lcrypto)
 #   tlsfound    for those that may not: finds the library below when it is needed
-TLS_SRCS := $(addprefix tls/tls_,crypto.c record.c handshake.c connect.c)
+TLS_SRCS := $(addprefix tls/tls_,crypto.c record.c handshake.c connect.c door.c policy.c)
 $(eval $(call static_lib,tls,$(TLS_SRCS),tls common))
-$(eval $(call static_lib,tlsfound,tls/tls_found.c,tls common))
+$(eval $(call static_lib,tlsfound,tls/tls_found.c tls/tls_policy.c,tls common))
 
 # With OpenSSL inside: libcuda.so.1 must need libc only, and loads this beside it.
 TLS_SO_LINK := -Wl,-Bstatic -lssl -lcrypto -Wl,-Bdynamic -Wl,--exclude-libs,ALL \

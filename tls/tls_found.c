@@ -17,19 +17,31 @@ static const struct tls_api *found_api;
 static char found_why[256];
 static pthread_once_t found_once = PTHREAD_ONCE_INIT;
 
-/* The folder of this code's own file, and the one beside it for programs in bin/. */
+/* The path of the file that this code is in.  For the main program the dynamic linker
+ * knows only the name that it was started with. */
+static bool
+own_path(char path[PATH_MAX])
+{
+    Dl_info info;
+    ssize_t n;
+
+    if (dladdr((void *)&found_once, &info) && info.dli_fname &&
+        strchr(info.dli_fname, '/'))
+        return gp_str_copy(path, PATH_MAX, info.dli_fname);
+    n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    if (n > 0)
+        path[n] = '\0';
+    return n > 0;
+}
+
 static void *
 open_beside(const char *suffix)
 {
     char path[PATH_MAX];
-    Dl_info info;
-    char *slash;
+    char *slash = own_path(path) ? strrchr(path, '/') : NULL;
+    size_t room = slash ? sizeof(path) - (size_t)(slash - path) : 0;
 
-    if (!dladdr((void *)&found_once, &info) || !info.dli_fname ||
-        !gp_str_copy(path, sizeof(path), info.dli_fname) ||
-        !(slash = strrchr(path, '/')) ||
-        (size_t)snprintf(slash, sizeof(path) - (size_t)(slash - path), "%s", suffix) >=
-            sizeof(path) - (size_t)(slash - path))
+    if (!slash || !gp_str_copy(slash, room, suffix))
         return NULL;
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
@@ -38,10 +50,12 @@ static void
 find(void)
 {
     const struct tls_api *(*entry)(void);
-    void *library = open_beside("/" LIBRARY);
+    static const char *const beside[] = {"/" LIBRARY, "/../lib/" LIBRARY,
+                                         "/../lib/gpupool/" LIBRARY};
+    void *library = NULL;
 
-    if (!library)
-        library = open_beside("/../lib/" LIBRARY);
+    for (size_t i = 0; i < ARRAY_SIZE(beside) && !library; i++)
+        library = open_beside(beside[i]);
     if (!library)
         library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!library) {

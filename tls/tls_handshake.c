@@ -41,8 +41,8 @@ struct tls_handshake {
 bool
 tls_hello_is(const uint8_t *bytes, size_t n)
 {
-    return n >= TLS_HELLO_PEEK && bytes[0] == 22 && bytes[1] == 3 &&
-           (bytes[2] == 1 || bytes[2] == 3);
+    return bytes[0] == 22 && (n < 2 || bytes[1] == 3) &&
+           (n < 3 || bytes[2] == 1 || bytes[2] == 3);
 }
 
 /* ---- what OpenSSL asks ----------------------------------------------------------- */

@@ -18,7 +18,8 @@ struct tls_context;
 struct tls_handshake;
 
 /* The first bytes of a connection, from which tls_hello_is() tells TLS from a message
- * of ours: no message that may come first is 66326 bytes long. */
+ * of ours: no message that may come first is 66326 bytes long.  With fewer than three a
+ * hello is assumed, which only a message sent in several pieces disproves. */
 #define TLS_HELLO_PEEK 3
 bool tls_hello_is(const uint8_t *bytes, size_t n);
 

@@ -31,14 +31,17 @@ extern int oldest_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 extern void *oldest_dlopen(const char *file, int mode) __attribute__((weak));
 extern void *oldest_dlsym(void *handle, const char *name) __attribute__((weak));
 extern char *oldest_dlerror(void) __attribute__((weak));
+extern int oldest_dladdr(const void *addr, void *info) __attribute__((weak));
 __asm__(".symver oldest_pthread_create,pthread_create@" OLDEST);
 __asm__(".symver oldest_dlopen,dlopen@" OLDEST);
 __asm__(".symver oldest_dlsym,dlsym@" OLDEST);
 __asm__(".symver oldest_dlerror,dlerror@" OLDEST);
+__asm__(".symver oldest_dladdr,dladdr@" OLDEST);
 
 void *__wrap_dlopen(const char *file, int mode);
 void *__wrap_dlsym(void *handle, const char *name);
 char *__wrap_dlerror(void);
+int __wrap_dladdr(const void *addr, void *info);
 int __wrap_pthread_once(pthread_once_t *once, void (*init)(void));
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
                           thread_start *start, void *arg);
@@ -61,6 +64,12 @@ char *
 __wrap_dlerror(void)
 {
     return oldest_dlerror ? oldest_dlerror() : NULL;
+}
+
+int
+__wrap_dladdr(const void *addr, void *info)
+{
+    return oldest_dladdr ? oldest_dladdr(addr, info) : 0;
 }
 
 /* All of our one-time initialisers run under one lock; none uses another. */

@@ -12,6 +12,7 @@
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_wire.h"
 #include "gp_x25519.h"
 #include "stub_session.h"
 #include "stub_stripes.h"
@@ -29,7 +30,7 @@
 /* ---- messages --------------------------------------------------------------- */
 
 static int
-attach_send_request(int fd, const struct stub_server *server,
+attach_send_request(struct gp_wire *wire, int fd, const struct stub_server *server,
                     const struct stub_attach *at, const char *extra, uint64_t deadline,
                     struct gp_err *err)
 {
@@ -60,17 +61,17 @@ attach_send_request(int fd, const struct stub_server *server,
     if (!bytes)
         return -ENOMEM;
     gpupool__attach_request__pack(&req, bytes);
-    return gp_msg_send(fd, bytes, len, deadline, err);
+    return gp_msg_send_over(wire, fd, bytes, len, deadline, err);
 }
 
 /* The reply, which the caller owns.  It is well-formed, also if it refuses. */
 static int
-attach_recv_reply(int fd, uint64_t deadline, Gpupool__AttachReply **ret,
-                  struct gp_err *err)
+attach_recv_reply(struct gp_wire *wire, int fd, uint64_t deadline,
+                  Gpupool__AttachReply **ret, struct gp_err *err)
 {
     CLEANUP_FREE void *bytes = NULL;
     size_t len;
-    int r = gp_msg_recv(fd, ATTACH_REPLY_MAX, deadline, &bytes, &len, err);
+    int r = gp_msg_recv_over(wire, fd, ATTACH_REPLY_MAX, deadline, &bytes, &len, err);
 
     if (r < 0)
         return r;
@@ -100,8 +101,9 @@ attach_read_secret(const struct stub_attach *at, uint8_t ret[ATTACH_KEY_SIZE],
 
 /* The server wants to see that the ticket was made for us. */
 static int
-attach_prove(int fd, const char *ticket, const Gpupool__AttachReply *challenge,
-             struct stub_attach *at, uint64_t deadline, struct gp_err *err)
+attach_prove(struct gp_wire *wire, int fd, const char *ticket,
+             const Gpupool__AttachReply *challenge, struct stub_attach *at,
+             uint64_t deadline, struct gp_err *err)
 {
     Gpupool__AttachProof msg = GPUPOOL__ATTACH_PROOF__INIT;
     uint8_t secret[ATTACH_KEY_SIZE], proof[ATTACH_PROOF_SIZE], bytes[64];
@@ -113,6 +115,9 @@ attach_prove(int fd, const char *ticket, const Gpupool__AttachReply *challenge,
     if (challenge->proof_nonce.len != ATTACH_NONCE_SIZE ||
         challenge->proof_key.len != ATTACH_KEY_SIZE)
         return gp_err_set(err, -EPROTO, "the server's challenge is malformed");
+    if (at->tls.on && memcmp(at->tls.server_key, challenge->proof_key.data,
+                             sizeof(at->tls.server_key)) != 0)
+        return gp_err_set(err, -EPROTO, "the server's key is not that of its TLS");
     memcpy(t.nonce, challenge->proof_nonce.data, sizeof(t.nonce));
     memcpy(t.server_key, challenge->proof_key.data, sizeof(t.server_key));
     gp_x25519_public(secret, t.client_key);
@@ -126,25 +131,25 @@ attach_prove(int fd, const char *ticket, const Gpupool__AttachReply *challenge,
     explicit_bzero(&t, sizeof(t));
     msg.proof.data = proof;
     msg.proof.len = sizeof(proof);
-    return gp_msg_send(fd, bytes, gpupool__attach_proof__pack(&msg, bytes), deadline,
-                       err);
+    return gp_msg_send_over(wire, fd, bytes, gpupool__attach_proof__pack(&msg, bytes),
+                            deadline, err);
 }
 
 /* Ask, prove what is to be proven, and get the answer. */
 static int
-attach_ask(int fd, const struct stub_server *server, const char *extra,
-           uint64_t deadline, struct stub_attach *at, Gpupool__AttachReply **ret,
-           struct gp_err *err)
+attach_ask(struct gp_wire *wire, int fd, const struct stub_server *server,
+           const char *extra, uint64_t deadline, struct stub_attach *at,
+           Gpupool__AttachReply **ret, struct gp_err *err)
 {
-    int r = attach_send_request(fd, server, at, extra, deadline, err);
+    int r = attach_send_request(wire, fd, server, at, extra, deadline, err);
 
     if (r >= 0)
-        r = attach_recv_reply(fd, deadline, ret, err);
+        r = attach_recv_reply(wire, fd, deadline, ret, err);
     if (r < 0 || (*ret)->status != GPUPOOL__ATTACH_STATUS__ATTACH_PROVE)
         return r;
-    r = attach_prove(fd, server->ticket, *ret, at, deadline, err);
+    r = attach_prove(wire, fd, server->ticket, *ret, at, deadline, err);
     gpupool__attach_reply__free_unpacked(TAKE_PTR(*ret), NULL);
-    return r < 0 ? r : attach_recv_reply(fd, deadline, ret, err);
+    return r < 0 ? r : attach_recv_reply(wire, fd, deadline, ret, err);
 }
 
 static int
@@ -222,8 +227,8 @@ attach_offer(const Gpupool__AttachReply *reply, const char *name)
 }
 
 static int
-attach_send_choice(int fd, const char *transport, const char *why, uint64_t deadline,
-                   struct gp_err *err)
+attach_send_choice(struct gp_wire *wire, int fd, const char *transport, const char *why,
+                   uint64_t deadline, struct gp_err *err)
 {
     Gpupool__AttachChoice msg = GPUPOOL__ATTACH_CHOICE__INIT;
     uint8_t bytes[640];
@@ -232,8 +237,8 @@ attach_send_choice(int fd, const char *transport, const char *why, uint64_t dead
     msg.why = (char *)(uintptr_t)why;
     if (gpupool__attach_choice__get_packed_size(&msg) > sizeof(bytes))
         msg.why = (char *)"";
-    return gp_msg_send(fd, bytes, gpupool__attach_choice__pack(&msg, bytes), deadline,
-                       err);
+    return gp_msg_send_over(wire, fd, bytes, gpupool__attach_choice__pack(&msg, bytes),
+                            deadline, err);
 }
 
 /* The ports of the offer; how many. */
@@ -277,17 +282,28 @@ attach_rdma(const Gpupool__AttachTransport *offer, const struct stub_attach *at,
     return r;
 }
 
+/* Takes @fd and *@wire over on success. */
+static int
+attach_tcp(int fd, struct gp_wire **wire, struct xport_conn **ret, struct gp_err *err)
+{
+    int r = xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
+
+    if (r == 0 && *wire)
+        r = xport_wire_start(*ret, TAKE_PTR(*wire), err);
+    return r;
+}
+
 /* RDMA was offered: take it, or say why not and stay on TCP. */
 static int
 attach_rdma_or_tcp(const Gpupool__AttachTransport *offer, const struct stub_attach *at,
                    enum attach_preference preference, uint64_t deadline, int fd,
-                   struct xport_conn **ret, struct gp_err *err)
+                   struct gp_wire **wire, struct xport_conn **ret, struct gp_err *err)
 {
     uint64_t until = preference == PREFER_RDMA
                          ? deadline
                          : gp_min(deadline, gp_now_ns() + ATTACH_RDMA_NS);
     struct gp_err why = {0};
-    int r = attach_send_choice(fd, "rdma", "", deadline, err);
+    int r = attach_send_choice(*wire, fd, "rdma", "", deadline, err);
 
     if (r < 0)
         return r;
@@ -297,15 +313,16 @@ attach_rdma_or_tcp(const Gpupool__AttachTransport *offer, const struct stub_atta
     if (preference == PREFER_RDMA)
         return gp_err_set(err, r, "%s", gp_err_msg(&why, r));
     gp_log_info("stub", "no RDMA: %s", gp_err_msg(&why, r));
-    r = attach_send_choice(fd, "tcp", gp_err_msg(&why, r), deadline, err);
-    return r < 0 ? r : xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
+    r = attach_send_choice(*wire, fd, "tcp", gp_err_msg(&why, r), deadline, err);
+    return r < 0 ? r : attach_tcp(fd, wire, ret, err);
 }
 
 /* The transport that the reply chooses.  Takes *fd over on success. */
 static int
 attach_transport(const Gpupool__AttachReply *reply, const struct stub_attach *at,
                  enum attach_preference preference, bool local, uint64_t deadline,
-                 int *fd, struct xport_conn **ret, struct gp_err *err)
+                 int *fd, struct gp_wire **wire, struct xport_conn **ret,
+                 struct gp_err *err)
 {
     const Gpupool__AttachTransport *shm = local ? attach_offer(reply, "shm") : NULL;
     const Gpupool__AttachTransport *rdma = local ? NULL : attach_offer(reply, "rdma");
@@ -322,11 +339,11 @@ attach_transport(const Gpupool__AttachReply *reply, const struct stub_attach *at
         gp_log_info("stub", "the server stays with %s: %s", local ? "unix" : "tcp",
                     reply->refusals[0]);
     if (rdma)
-        r = attach_rdma_or_tcp(rdma, at, preference, deadline, *fd, ret, err);
+        r = attach_rdma_or_tcp(rdma, at, preference, deadline, *fd, wire, ret, err);
     else
         r = shm ? xport_shm_accept(*fd, shm->parameters.len != 0, WIRE_FRAME_MAX,
                                    deadline, ret, err)
-                : xport_tcp_new(*fd, WIRE_FRAME_MAX, ret, err);
+                : attach_tcp(*fd, wire, ret, err);
     if (r >= 0)
         *fd = -1;
     return r;
@@ -397,13 +414,18 @@ attach_talk(const struct stub_server *server, enum attach_preference preference,
             uint64_t deadline, struct stub_attach *at, Gpupool__AttachReply **ret,
             struct gp_err *err)
 {
+    CLEANUP(gp_wire_freep) struct gp_wire *wire = NULL;
     CLEANUP_FD int fd = -1;
     bool local;
     int r = attach_connect(server, preference, deadline, at, &local, &fd, err);
 
+    if (r >= 0 && !local)
+        r = stub_secure_prepare(&at->tls, server, at->secret, err);
     if (r >= 0)
-        r = attach_ask(fd, server, attach_extra(preference, local), deadline, at, ret,
-                       err);
+        r = stub_secure_connect(&at->tls, fd, deadline, &wire, err);
+    if (r >= 0)
+        r = attach_ask(wire, fd, server, attach_extra(preference, local), deadline, at,
+                       ret, err);
     if (r < 0)
         return r;
     if ((*ret)->status != GPUPOOL__ATTACH_STATUS__ATTACH_OK) {
@@ -415,7 +437,8 @@ attach_talk(const struct stub_server *server, enum attach_preference preference,
     r = attach_check_reply(*ret, err);
     if (r < 0)
         return r;
-    r = attach_transport(*ret, at, preference, local, deadline, &fd, &at->conn, err);
+    r = attach_transport(*ret, at, preference, local, deadline, &fd, &wire, &at->conn,
+                         err);
     if (r >= 0)
         r = attach_blocks(*ret, at, err);
     if (r < 0)

@@ -13,6 +13,7 @@
 #define STUB_ATTACH_H
 
 #include "attach_proof.h"
+#include "stub_secure.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,6 +39,7 @@ struct stub_attach {
     struct xport_conn *conn;
     bool proven; /* @key is the attachment's, and cookies are made from it */
     uint8_t key[ATTACH_KEY_SIZE];
+    struct stub_secure tls;
     const char *address; /* which of the server's addresses answered */
     int status;          /* enum AttachStatus when the server refused */
 };

@@ -9,6 +9,7 @@
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_wire.h"
 #include "stub_link.h"
 #include "stub_session.h"
 #include "wire_format.h"
@@ -30,7 +31,8 @@
 /* ---- asking the supervisor -------------------------------------------------- */
 
 static int
-ending_send(const struct stub_link *link, int fd, uint64_t deadline)
+ending_send(const struct stub_link *link, struct gp_wire *wire, int fd,
+            uint64_t deadline)
 {
     Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
     uint8_t bytes[256], cookie[ATTACH_COOKIE_SIZE];
@@ -45,17 +47,18 @@ ending_send(const struct stub_link *link, int fd, uint64_t deadline)
     }
     if (gpupool__attach_request__get_packed_size(&req) > sizeof(bytes))
         return -EPROTO;
-    return gp_msg_send(fd, bytes, gpupool__attach_request__pack(&req, bytes), deadline,
-                       NULL);
+    return gp_msg_send_over(wire, fd, bytes, gpupool__attach_request__pack(&req, bytes),
+                            deadline, NULL);
 }
 
 static int
-ending_receive(int fd, uint64_t deadline, char words[STUB_ENDING_MAX])
+ending_receive(struct gp_wire *wire, int fd, uint64_t deadline,
+               char words[STUB_ENDING_MAX])
 {
     CLEANUP_FREE void *bytes = NULL;
     Gpupool__AttachReply *reply;
     size_t len;
-    int r = gp_msg_recv(fd, REPLY_MAX, deadline, &bytes, &len, NULL);
+    int r = gp_msg_recv_over(wire, fd, REPLY_MAX, deadline, &bytes, &len, NULL);
 
     if (r < 0)
         return r;
@@ -73,12 +76,15 @@ static int
 ending_query(const struct stub_link *link, uint64_t deadline,
              char words[STUB_ENDING_MAX])
 {
+    CLEANUP(gp_wire_freep) struct gp_wire *wire = NULL;
     CLEANUP_FD int fd = -1;
     int r = gp_net_connect(link->address, STUB_SERVER_PORT, deadline, true, &fd, NULL);
 
     if (r >= 0)
-        r = ending_send(link, fd, deadline);
-    return r < 0 ? r : ending_receive(fd, deadline, words);
+        r = stub_secure_connect(&link->tls, fd, deadline, &wire, NULL);
+    if (r >= 0)
+        r = ending_send(link, wire, fd, deadline);
+    return r < 0 ? r : ending_receive(wire, fd, deadline, words);
 }
 
 void

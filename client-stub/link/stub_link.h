@@ -20,6 +20,7 @@
 #include "attach_proof.h"
 #include "cuda_abi.h"
 #include "gp_lock.h"
+#include "stub_secure.h"
 #include "stub_tls.h"
 #include "wire_format.h"
 
@@ -106,6 +107,7 @@ struct stub_link {
 
     bool proven; /* cookies of connections are made from @key: attach_proof.h */
     uint8_t key[ATTACH_KEY_SIZE];
+    struct stub_secure tls; /* of its further connections too */
 };
 static_assert(offsetof(struct stub_link, number) == 64, "one cache line");
 

@@ -92,16 +92,17 @@ link_attach(struct stub_link *link, const struct stub_server *server,
     link->address = strdup(at->address);
     link->proven = at->proven;
     memcpy(link->key, at->key, sizeof(link->key));
+    link->tls = at->tls;
     /* The connection is reset when the process dies, so that a worker that does not
      * read, because its device hangs, notices. */
     gp_net_reset_on_close(link->conn->fd, true);
     atomic_store(&link->count_payloads, link->attach->lanes_max != 0);
     link->device_base = *devices;
     *devices += (uint32_t)gp_min(link->attach->n_devices, (size_t)UINT16_MAX);
-    gp_log_info("stub", "attached to %s over %s as %s, driver %s %u, %zu device(s)",
-                at->address, xport_name(at->conn), link->attach->attachment,
-                link->attach->driver, link->attach->driver_version,
-                link->attach->n_devices);
+    gp_log_info("stub", "attached to %s over %s%s as %s, driver %s %u, %zu device(s)",
+                at->address, at->tls.on ? "TLS and " : "", xport_name(at->conn),
+                link->attach->attachment, link->attach->driver,
+                link->attach->driver_version, link->attach->n_devices);
     return 0;
 }
 

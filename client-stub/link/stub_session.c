@@ -67,6 +67,7 @@ session_line_take(struct stub_session *s, const char *line, struct gp_err *err)
     if (s->n_servers) {
         session_take(&s->servers[s->n_servers - 1].local, line, "local");
         session_take(&s->servers[s->n_servers - 1].ticket, line, "ticket");
+        session_take(&s->servers[s->n_servers - 1].key, line, "server-key");
     }
     return 0;
 }

@@ -25,6 +25,7 @@ struct stub_server {
     const char *address;
     const char *local; /* "unix:/path" of the same server, NULL when none is known */
     const char *ticket;
+    const char *key; /* what TLS to it is made with; NULL: it speaks none */
 };
 
 struct stub_session {

@@ -8,6 +8,7 @@
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_wire.h"
 #include "stub_call.h"
 #include "stub_hooks.h"
 #include "stub_link.h"
@@ -47,8 +48,8 @@ stub_stripes_settings(void)
 /* ---- opening ---------------------------------------------------------------- */
 
 static int
-stripe_ask(const struct stub_link *link, int fd, uint32_t index, uint64_t deadline,
-           struct gp_err *err)
+stripe_ask(const struct stub_link *link, struct gp_wire *wire, int fd, uint32_t index,
+           uint64_t deadline, struct gp_err *err)
 {
     Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
     uint8_t bytes[256], cookie[ATTACH_COOKIE_SIZE];
@@ -64,17 +65,17 @@ stripe_ask(const struct stub_link *link, int fd, uint32_t index, uint64_t deadli
     }
     if (gpupool__attach_request__get_packed_size(&req) > sizeof(bytes))
         return gp_err_set(err, -EPROTO, "a cookie of %zu bytes", req.lane_cookie.len);
-    return gp_msg_send(fd, bytes, gpupool__attach_request__pack(&req, bytes), deadline,
-                       err);
+    return gp_msg_send_over(wire, fd, bytes, gpupool__attach_request__pack(&req, bytes),
+                            deadline, err);
 }
 
 static int
-stripe_answered(int fd, uint64_t deadline, struct gp_err *err)
+stripe_answered(struct gp_wire *wire, int fd, uint64_t deadline, struct gp_err *err)
 {
     CLEANUP_FREE void *bytes = NULL;
     Gpupool__AttachReply *reply;
     size_t len;
-    int r = gp_msg_recv(fd, REPLY_MAX, deadline, &bytes, &len, err);
+    int r = gp_msg_recv_over(wire, fd, REPLY_MAX, deadline, &bytes, &len, err);
 
     if (r < 0)
         return r;
@@ -89,7 +90,8 @@ stripe_answered(int fd, uint64_t deadline, struct gp_err *err)
 
 /* All are asked for before the first reply is waited for. */
 static int
-stripes_connect(const struct stub_link *link, int *fds, uint32_t n, struct gp_err *err)
+stripes_connect(const struct stub_link *link, int *fds, struct gp_wire **wires,
+                uint32_t n, struct gp_err *err)
 {
     uint64_t deadline = gp_now_ns() + OPEN_NS;
     char address[GP_NET_NAME_MAX];
@@ -99,10 +101,12 @@ stripes_connect(const struct stub_link *link, int *fds, uint32_t n, struct gp_er
     for (uint32_t i = 0; i < n && r >= 0; i++) {
         r = gp_net_connect(address, 0, deadline, true, &fds[i], err);
         if (r >= 0)
-            r = stripe_ask(link, fds[i], i, deadline, err);
+            r = stub_secure_connect(&link->tls, fds[i], deadline, &wires[i], err);
+        if (r >= 0)
+            r = stripe_ask(link, wires[i], fds[i], i, deadline, err);
     }
     for (uint32_t i = 0; i < n && r >= 0; i++)
-        r = stripe_answered(fds[i], deadline, err);
+        r = stripe_answered(wires[i], fds[i], deadline, err);
     return r;
 }
 
@@ -130,6 +134,7 @@ stripes_announce(struct stub_link *link, uint32_t n)
 static void
 stripes_open(struct stub_link *link, uint32_t n)
 {
+    struct gp_wire *wires[XPORT_STRIPES_MAX] = {NULL};
     int fds[XPORT_STRIPES_MAX];
     struct gp_err err = {0};
     int r;
@@ -137,15 +142,17 @@ stripes_open(struct stub_link *link, uint32_t n)
     n = gp_min(n, gp_min(link->attach->lanes_max, (uint32_t)XPORT_STRIPES_MAX));
     for (uint32_t i = 0; i < n; i++)
         fds[i] = -1;
-    r = n ? stripes_connect(link, fds, n, &err)
+    r = n ? stripes_connect(link, fds, wires, n, &err)
           : gp_err_set(&err, -ENOTSUP, "the server takes none");
     if (r >= 0)
-        r = xport_stripes_add(link->conn, fds, NULL, n, &err);
+        r = xport_stripes_add(link->conn, fds, wires, n, &err);
     if (r < 0) {
         gp_log_info("stub", "no further connections: %s", gp_err_msg(&err, r));
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < n; i++) {
+            gp_wire_free(wires[i]);
             if (fds[i] >= 0)
                 close(fds[i]);
+        }
         return;
     }
     if (!stripes_announce(link, n))

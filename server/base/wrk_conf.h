@@ -11,6 +11,7 @@
 #define WRK_CONF_H
 
 #include "ticket.h"
+#include "tls.h"
 #include "wire_format.h"
 #include "wire_image.h"
 
@@ -89,6 +90,7 @@ struct wrk_conf {
     uint32_t own_user;     /* 1: no other session's workers are this user */
     uint32_t soft;         /* 1: the driver is a software card's */
     uint32_t sandbox_log;  /* 1: log system calls instead of denying them */
+    struct tls_keys tls;   /* of the client's connection; no suite: clear text */
     uint32_t work_limit_s; /* of work that others wait for, for this session's class */
 };
 

@@ -9,6 +9,7 @@
 #ifndef WRK_REQUEST_H
 #define WRK_REQUEST_H
 
+#include "tls.h"
 #include "wire_image.h"
 
 #include <stdint.h>
@@ -55,6 +56,7 @@ struct wrk_request {
     uint32_t zero;
     uint8_t name[GP_BLAKE3_SIZE];
     uint8_t secret[GP_BLAKE3_SIZE]; /* KEEP: the secret; IMAGE: the proof */
+    struct tls_keys tls; /* with a connection: of its TLS, if it has a suite */
 };
 
 /* Send @ask, and @fd with it unless it is -1; @flags of sendmsg().  0 or -errno. */

@@ -15,12 +15,13 @@ h_gp_lanes(struct wrk *w, const struct wire_args_gp_lanes *a, struct wrk_reply *
 {
     struct wire_gp_lanes_rep *body = rep->body;
     struct gp_err err = {0};
+    struct gp_wire **wires;
     int *fds;
 
     if (a->n == 0 || a->n > XPORT_STRIPES_MAX)
         return CUDA_ERROR_INVALID_VALUE;
-    fds = wrk_supervisor_stripes(a->n);
-    if (!fds || xport_stripes_add(w->priv->conn, fds, NULL, a->n, &err) < 0) {
+    fds = wrk_supervisor_stripes(a->n, &wires);
+    if (!fds || xport_stripes_add(w->priv->conn, fds, wires, a->n, &err) < 0) {
         gp_log_warn("worker", "no further connections: %s",
                     err.code ? err.msg : "they did not arrive");
         return CUDA_SUCCESS;

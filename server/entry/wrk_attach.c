@@ -107,7 +107,8 @@ fill_transports(struct reply *reply, const struct wrk_link *link)
 }
 
 static int
-send_reply(const Gpupool__AttachReply *msg, int fd, struct gp_err *err)
+send_reply(const Gpupool__AttachReply *msg, const struct wrk_link *link, int fd,
+           struct gp_err *err)
 {
     size_t size = gpupool__attach_reply__get_packed_size(msg);
     CLEANUP_FREE uint8_t *buf = NULL;
@@ -118,7 +119,8 @@ send_reply(const Gpupool__AttachReply *msg, int fd, struct gp_err *err)
     if (!buf)
         return gp_err_set(err, -ENOMEM, "no memory for the attach reply");
     gpupool__attach_reply__pack(msg, buf);
-    return gp_msg_send(fd, buf, size, gp_now_ns() + SEND_MS * GP_NS_PER_MS, err);
+    return gp_msg_send_over(link->wire, fd, buf, size,
+                            gp_now_ns() + SEND_MS * GP_NS_PER_MS, err);
 }
 
 int
@@ -165,11 +167,12 @@ wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_e
     }
     reply->msg.capabilities = (char **)(uintptr_t)capabilities;
     reply->msg.n_capabilities = ARRAY_SIZE(capabilities);
-    return send_reply(&reply->msg, fd, err);
+    return send_reply(&reply->msg, link, fd, err);
 }
 
 void
-wrk_attach_refuse(const struct wrk_conf *conf, int fd, const char *words)
+wrk_attach_refuse(const struct wrk_conf *conf, const struct wrk_link *link, int fd,
+                  const char *words)
 {
     Gpupool__AttachReply msg = GPUPOOL__ATTACH_REPLY__INIT;
 
@@ -178,5 +181,5 @@ wrk_attach_refuse(const struct wrk_conf *conf, int fd, const char *words)
     msg.session = (char *)(uintptr_t)conf->session;
     msg.attachment = (char *)(uintptr_t)conf->attachment;
     msg.server_version = (char *)(uintptr_t)GPUPOOL_VERSION;
-    send_reply(&msg, fd, NULL);
+    send_reply(&msg, link, fd, NULL);
 }

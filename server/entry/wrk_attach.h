@@ -17,6 +17,7 @@ int wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd,
                      struct gp_err *err);
 
 /* Send a refusal instead; @words are for the user. */
-void wrk_attach_refuse(const struct wrk_conf *conf, int fd, const char *words);
+void wrk_attach_refuse(const struct wrk_conf *conf, const struct wrk_link *link, int fd,
+                       const char *words);
 
 #endif

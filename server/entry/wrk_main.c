@@ -22,6 +22,7 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_str.h"
+#include "tls.h"
 #include "wrk_attach.h"
 #include "wrk_d2h_async.h"
 #include "wrk_desk.h"
@@ -285,28 +286,27 @@ note_transport(struct wrk *w)
 }
 
 static int
-serve(struct wrk *w, struct gp_err *err)
+serve(struct wrk *w, struct wrk_link *link, struct gp_err *err)
 {
     struct wrk_priv *p = w->priv;
     pthread_t thread;
-    struct wrk_link link = {0};
     struct wrk_sandbox box = sandbox_of(&p->conf);
     int r;
 
     /* Opens devices and sockets, which the filter ends. */
-    wrk_link_prepare(&link, &p->conf, WRK_FD_CONN);
+    wrk_link_prepare(link, &p->conf, WRK_FD_CONN);
     reader_short_slice();
     reader_without_rseq();
     r = wrk_sandbox_memory(&box, err);
     if (r == 0)
         r = wrk_sandbox_filter(&box, err);
     if (r == 0)
-        r = wrk_attach_reply(w, &link, WRK_FD_CONN, err);
+        r = wrk_attach_reply(w, link, WRK_FD_CONN, err);
     if (r == 0)
-        r = wrk_link_open(&link, WRK_FD_CONN, &p->conn, err);
+        r = wrk_link_open(link, WRK_FD_CONN, &p->conn, err);
     if (r == 0)
         r = wrk_ring_new(p->conn, &p->ring);
-    wrk_link_fini(&link);
+    wrk_link_fini(link);
     if (r < 0)
         return r;
     note_transport(w);
@@ -335,6 +335,7 @@ worker_main(void)
 {
     struct wrk *w = &the_worker;
     struct wrk_priv *p = w->priv;
+    struct wrk_link link = {0};
     struct gp_err err = {0};
     int r = read_conf(&p->conf, &err);
 
@@ -349,7 +350,13 @@ worker_main(void)
     prctl(PR_SET_NAME, p->conf.attachment, 0, 0, 0);
     block_signals();
     w->handles.link = p->conf.link;
-    r = wrk_desks_open(&the_desks, p->conf.slot, &err);
+    if (p->conf.links > 1)
+        tls_found(NULL); /* for connections to other servers, which come later */
+    r = wrk_link_tls(&p->conf.tls, &link.wire, &err);
+    explicit_bzero(&p->conf.tls.tx, sizeof(p->conf.tls.tx));
+    explicit_bzero(&p->conf.tls.rx, sizeof(p->conf.tls.rx));
+    if (r == 0)
+        r = wrk_desks_open(&the_desks, p->conf.slot, &err);
     p->desks = &the_desks;
     if (r == 0) {
         p->usage = &the_desks.desk->usage;
@@ -359,10 +366,11 @@ worker_main(void)
         r = start_objects(w, &err);
     if (r < 0) {
         gp_log_error("worker", "%s", gp_err_msg(&err, r));
-        wrk_attach_refuse(&p->conf, WRK_FD_CONN, gp_err_msg(&err, r));
+        if (link.wire || !p->conf.tls.suite)
+            wrk_attach_refuse(&p->conf, &link, WRK_FD_CONN, gp_err_msg(&err, r));
         return 1;
     }
-    r = serve(w, &err);
+    r = serve(w, &link, &err);
     if (r < 0 && err.code)
         gp_log_error("worker", "%s", gp_err_msg(&err, r));
     return r == -EPROTO ? 3 : r < 0 && r != -ECANCELED;

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 struct wire_req;
+struct tls_keys;
 struct wrk;
 
 #define WRK_HOOKS_MAX 8 /* of one occasion, with the NULL */
@@ -27,7 +28,7 @@ typedef void wrk_frame_hook(struct wrk *w, const struct wire_req *req);
 typedef void wrk_ctx_hook(struct wrk *w, uint32_t ctx_index);
 typedef void wrk_stream_hook(struct wrk *w, const void *stream);
 typedef CUcontext wrk_ctx_named_hook(struct wrk *w, CUcontext ctx);
-typedef void wrk_peer_hook(uint32_t link, int fd);
+typedef void wrk_peer_hook(uint32_t link, int fd, const struct tls_keys *tls);
 
 struct wrk_poll_hook {
     bool (*pending)(const struct wrk *w);

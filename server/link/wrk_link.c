@@ -8,6 +8,8 @@
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_wire.h"
+#include "tls.h"
 #include "wire_format.h"
 #include "wrk_conf.h"
 
@@ -19,6 +21,18 @@
 #define CHOICE_NS (5 * GP_NS_PER_S)
 /* The client decides when to give up; then it sends a refusal or disconnects. */
 #define RDMA_NS (60 * GP_NS_PER_S)
+
+int
+wrk_link_tls(const struct tls_keys *keys, struct gp_wire **ret, struct gp_err *err)
+{
+    const struct tls_api *tls;
+
+    *ret = NULL;
+    if (!keys->suite)
+        return 0;
+    tls = tls_found(err);
+    return tls ? tls->wire_new(keys, ret, err) : -ENOENT;
+}
 
 /* The port that the client reached already comes first: that way is known to exist. */
 static void
@@ -123,12 +137,14 @@ wrk_link_prepare(struct wrk_link *link, const struct wrk_conf *conf, int fd)
 
 /* What the client goes on with, and why not RDMA if that. */
 static int
-recv_choice(int fd, bool *ret_rdma, char why[256], struct gp_err *err)
+recv_choice(const struct wrk_link *link, int fd, bool *ret_rdma, char why[256],
+            struct gp_err *err)
 {
     CLEANUP_FREE void *bytes = NULL;
     Gpupool__AttachChoice *msg;
     size_t len;
-    int r = gp_msg_recv(fd, CHOICE_MAX, gp_now_ns() + CHOICE_NS, &bytes, &len, err);
+    int r = gp_msg_recv_over(link->wire, fd, CHOICE_MAX, gp_now_ns() + CHOICE_NS,
+                             &bytes, &len, err);
 
     if (r < 0)
         return r;
@@ -142,31 +158,41 @@ recv_choice(int fd, bool *ret_rdma, char why[256], struct gp_err *err)
 }
 
 static int
+open_tcp(struct wrk_link *link, int fd, struct xport_conn **ret, struct gp_err *err)
+{
+    int r = xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
+
+    if (r == 0 && link->wire)
+        r = xport_wire_start(*ret, TAKE_PTR(link->wire), err);
+    return r;
+}
+
+static int
 open_rdma(struct wrk_link *link, int fd, struct xport_conn **ret, struct gp_err *err)
 {
     struct gp_err why = {0};
     char words[256] = "";
     bool rdma = false;
-    int r = recv_choice(fd, &rdma, words, err);
+    int r = recv_choice(link, fd, &rdma, words, err);
 
     if (r == 0 && rdma) {
         r = xport_rdma_accept(link->listener, fd, link->cookie, WIRE_FRAME_MAX,
                               gp_now_ns() + RDMA_NS, ret, &why);
         if (r == 0)
             return 0;
-        r = recv_choice(fd, &rdma, words, err);
+        r = recv_choice(link, fd, &rdma, words, err);
         gp_log_info("worker", "no RDMA: %s; the client says: %s", why.msg, words);
     }
     if (r == 0 && rdma)
         r = gp_err_set(err, -EPROTO, "the client insists on RDMA");
-    return r < 0 ? r : xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
+    return r < 0 ? r : open_tcp(link, fd, ret, err);
 }
 
 static int
 open_conn(struct wrk_link *link, int fd, struct xport_conn **ret, struct gp_err *err)
 {
     if (!link->offer)
-        return xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
+        return open_tcp(link, fd, ret, err);
     if (link->listener)
         return open_rdma(link, fd, ret, err);
     return xport_shm_offer(fd, link->wakefds, WIRE_FRAME_MAX, ret, err);
@@ -187,4 +213,5 @@ void
 wrk_link_fini(struct wrk_link *link)
 {
     xport_rdma_listener_free(TAKE_PTR(link->listener));
+    gp_wire_free(TAKE_PTR(link->wire));
 }

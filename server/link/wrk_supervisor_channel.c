@@ -3,6 +3,7 @@
 
 #include "wrk_conf.h"
 #include "wrk_hooks.h"
+#include "wrk_link.h"
 #include "wrk_request.h"
 #include "xport.h"
 
@@ -16,15 +17,17 @@
 
 static struct {
     int fd[XPORT_STRIPES_MAX]; /* 0: none */
+    struct gp_wire *wire[XPORT_STRIPES_MAX];
     bool failed;
 } stripes;
 
 static void
-keep_stripe(uint32_t index, int fd)
+keep_stripe(uint32_t index, int fd, const struct tls_keys *tls)
 {
     if (fd < 0)
         return;
-    if (index >= XPORT_STRIPES_MAX || stripes.fd[index])
+    if (index >= XPORT_STRIPES_MAX || stripes.fd[index] ||
+        wrk_link_tls(tls, &stripes.wire[index], NULL) < 0)
         close(fd);
     else
         stripes.fd[index] = fd;
@@ -44,12 +47,12 @@ next(struct wrk_request *ret, int *ret_fd)
         stripes.failed = r < 0; /* a late answer would be taken for another's */
     }
     if (r == 0 && ret->kind == WRK_REQUEST_PEER_IN) {
-        wrk_hooks.peer_arrived(ret->own, *ret_fd);
+        wrk_hooks.peer_arrived(ret->own, *ret_fd, &ret->tls);
         return -EINPROGRESS;
     }
     if (r < 0 || ret->kind != WRK_REQUEST_STRIPE)
         return r;
-    keep_stripe(ret->own, *ret_fd);
+    keep_stripe(ret->own, *ret_fd, &ret->tls);
     return -EINPROGRESS;
 }
 
@@ -84,7 +87,7 @@ all_here(uint32_t n)
 }
 
 int *
-wrk_supervisor_stripes(uint32_t n)
+wrk_supervisor_stripes(uint32_t n, struct gp_wire ***ret_wires)
 {
     struct wrk_request ask;
     int fd;
@@ -92,5 +95,6 @@ wrk_supervisor_stripes(uint32_t n)
     /* The supervisor replied to the client after it had sent them: they are here. */
     while (!all_here(n) && next(&ask, &fd) == -EINPROGRESS)
         ;
+    *ret_wires = stripes.wire;
     return all_here(n) ? stripes.fd : NULL;
 }

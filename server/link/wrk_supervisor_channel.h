@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+struct gp_wire;
 struct wrk_request;
 
 /* The next reply; *ret_fd is -1 or the caller's.  -errno: the supervisor does not
@@ -21,8 +22,8 @@ int wrk_supervisor_reply(struct wrk_request *ret, int *ret_fd);
 /* Receive the connections that have arrived unsolicited. */
 void wrk_supervisor_collect(void);
 
-/* The descriptors of the client's @n stripes, in order; NULL if they are not all here.
- */
-int *wrk_supervisor_stripes(uint32_t n);
+/* The descriptors of the client's @n stripes, in order, and their TLS; NULL if they are
+ * not all here. */
+int *wrk_supervisor_stripes(uint32_t n, struct gp_wire ***ret_wires);
 
 #endif

@@ -18,6 +18,7 @@
 #include "srv_conf.h"
 #include "srv_ending.h"
 #include "srv_rates.h"
+#include "tls_policy.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,6 +33,7 @@ struct srv_register;
 struct srv_session;
 struct srv_worker;
 struct ticket_key;
+struct tls_context;
 
 /* Connections whose attach request has not arrived yet.  Each may hold 64 KiB, 32 MiB
  * in all, and lives SRV_ATTACH_MS.  Past the cap the oldest connection of the address
@@ -65,9 +67,10 @@ struct srv {
     /* Lines that unauthenticated peers can provoke. */
     struct gp_log_limit accept_log, crowd_log, refusal_log;
     struct srv_rates rates;
-    uint8_t secret[ATTACH_KEY_SIZE], public[ATTACH_KEY_SIZE]; /* attach_proof.h; new
-                                                               * at each start */
-    struct ticket_key *key; /* whose tickets are honoured; NULL until known */
+    uint8_t secret[ATTACH_KEY_SIZE], public[ATTACH_KEY_SIZE]; /* attach_proof.h */
+    enum tls_policy tls_policy;
+    struct tls_context *tls; /* what clients' handshakes are made with; NULL: off */
+    struct ticket_key *key;  /* whose tickets are honoured; NULL until known */
     struct srv_inventory *inventory;
     struct srv_arbiter *arbiter;
     struct gp_loop_fd alarm; /* of the arbiter: srv_worker_overdue() */

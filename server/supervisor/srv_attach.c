@@ -14,6 +14,8 @@
 #include "srv_session.h"
 #include "srv_worker.h"
 #include "ticket.h"
+#include "tls_door.h"
+#include "tls_record.h"
 #include "wire_format.h"
 
 #include <errno.h>
@@ -31,6 +33,7 @@ struct srv_attach {
     struct srv *srv;
     struct srv_attach *next;
     struct gp_msg_conn conn;
+    struct tls_door door;
     struct gp_loop_timer timer;
     bool local;
     int fd;        /* taken from conn once the request is whole, else -1 */
@@ -68,6 +71,7 @@ attach_free(struct srv_attach *a)
     *at = a->next;
     a->srv->n_pending--;
     gp_loop_timer_del(&a->timer);
+    tls_door_fini(&a->door);
     gp_msg_conn_fini(&a->conn);
     if (a->fd >= 0)
         close(a->fd);
@@ -98,7 +102,7 @@ attach_refuse(struct srv_attach *a, Gpupool__AttachStatus status, const char *wo
 
         int fd = a->fd >= 0 ? a->fd : a->conn.src.fd;
 
-        gp_msg_send(fd, buf, len, gp_now_ns(), NULL);
+        gp_msg_send_over(a->conn.wire, fd, buf, len, gp_now_ns(), NULL);
         shutdown(fd, SHUT_WR);
     }
     attach_free(a);
@@ -148,6 +152,19 @@ clean_name(char *dst, size_t size, const char *src)
     }
 }
 
+/* Take the socket out of the event loop, with the keys of its TLS, to hand both to a
+ * worker. */
+static int
+attach_take(struct srv_attach *a, struct tls_keys *ret_tls)
+{
+    int r = gp_msg_conn_take_fd(&a->conn, &a->fd);
+
+    *ret_tls = (struct tls_keys){0};
+    if (r == 0 && a->conn.wire)
+        r = tls_record_keys(a->conn.wire, ret_tls);
+    return r;
+}
+
 /* The client by its request; @program and @hostname are the caller's. */
 static struct srv_worker_client
 attach_client(const struct srv_attach *a, char program[64], char hostname[64])
@@ -183,21 +200,24 @@ attach_serve(struct srv_attach *a, const uint8_t *key)
     struct srv_session *session = NULL;
     struct srv *srv = a->srv;
     struct gp_err err = {0};
+    struct tls_keys tls;
     int r;
 
     if (!attach_in_time(a, srv_rates_owner(&srv->rates, a->claims->owner),
                         "client processes of this owner"))
         return;
-    r = gp_msg_conn_take_fd(&a->conn, &a->fd);
+    r = attach_take(a, &tls);
     if (r < 0) {
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
                       "bytes follow the attach request before it was answered");
         return;
     }
     client.key = key;
+    client.tls = &tls;
     r = srv_session_get(srv, a->claims, &session, &err);
     if (r == 0)
         r = srv_worker_start(srv, session, &client, a->fd, &err);
+    explicit_bzero(&tls, sizeof(tls));
     if (r < 0) {
         attach_refuse(a, status_of(r), gp_err_msg(&err, r));
         return;
@@ -258,11 +278,28 @@ attach_proof(struct srv_attach *a, const void *data, size_t len)
     explicit_bzero(key, sizeof(key));
 }
 
+/* Was the handshake made with the key that the ticket is bound to?  The key's owner may
+ * have been given another one's ticket. */
+static bool
+attach_key_fits(const struct srv_attach *a)
+{
+    uint8_t key[ATTACH_KEY_SIZE];
+
+    return !a->conn.wire || !a->claims->bound ||
+           (attach_identity_read(a->door.identity, a->door.identity_size,
+                                 a->srv->public, key) == 0 &&
+            memcmp(key, a->claims->client_key, sizeof(key)) == 0);
+}
+
 /* A good ticket: is a proof due? */
 static void
 attach_bound(struct srv_attach *a)
 {
-    if (a->claims->bound && a->req->bound) {
+    if (!attach_key_fits(a)) {
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_TICKET,
+                      "the ticket was made for another client: the TLS handshake was "
+                      "made with another key");
+    } else if (a->claims->bound && a->req->bound) {
         attach_challenge(a);
     } else if (a->claims->bound) {
         attach_refuse(
@@ -324,8 +361,8 @@ attach_passed(struct srv_attach *a, int r, const char *why_not)
         return;
     }
     reply.status = GPUPOOL__ATTACH_STATUS__ATTACH_OK;
-    gp_msg_send(a->fd, buf, gpupool__attach_reply__pack(&reply, buf), gp_now_ns(),
-                NULL);
+    gp_msg_send_over(a->conn.wire, a->fd, buf, gpupool__attach_reply__pack(&reply, buf),
+                     gp_now_ns(), NULL);
     attach_free(a); /* the worker has its own descriptor */
 }
 
@@ -333,13 +370,16 @@ attach_passed(struct srv_attach *a, int r, const char *why_not)
 static void
 attach_stripe(struct srv_attach *a, const Gpupool__AttachRequest *req)
 {
-    int r = gp_msg_conn_take_fd(&a->conn, &a->fd);
+    struct tls_keys tls;
+    int r = attach_take(a, &tls);
 
+    tls.tx.seq++; /* our answer, one record */
     if (r == 0)
         r = req->lane_cookie.len == WIRE_STRIPE_COOKIE
                 ? srv_worker_stripe(a->srv, req->lane_cookie.data, req->lane_index,
-                                    a->fd)
+                                    a->fd, &tls)
                 : -EINVAL;
+    explicit_bzero(&tls, sizeof(tls));
     attach_passed(a, r, "this is no connection that an attachment may still make");
 }
 
@@ -347,12 +387,15 @@ attach_stripe(struct srv_attach *a, const Gpupool__AttachRequest *req)
 static void
 attach_peer(struct srv_attach *a, const Gpupool__AttachRequest *req)
 {
-    int r = gp_msg_conn_take_fd(&a->conn, &a->fd);
+    struct tls_keys tls;
+    int r = attach_take(a, &tls);
 
+    tls.tx.seq++; /* our answer, one record */
     if (r == 0)
         r = req->peer_cookie.len == WIRE_PEER_COOKIE
-                ? srv_worker_peer(a->srv, req->peer_cookie.data, req->link, a->fd)
+                ? srv_worker_peer(a->srv, req->peer_cookie.data, req->link, a->fd, &tls)
                 : -EINVAL;
+    explicit_bzero(&tls, sizeof(tls));
     attach_passed(a, r, "this is no server that an attachment waits for");
 }
 
@@ -367,8 +410,8 @@ attach_ended(struct srv_attach *a, const Gpupool__AttachRequest *req)
     uint8_t buf[REPLY_MAX];
 
     reply.message = (char *)(uintptr_t)words;
-    gp_msg_send(a->conn.src.fd, buf, gpupool__attach_reply__pack(&reply, buf),
-                gp_now_ns(), NULL);
+    gp_msg_send_over(a->conn.wire, a->conn.src.fd, buf,
+                     gpupool__attach_reply__pack(&reply, buf), gp_now_ns(), NULL);
     shutdown(a->conn.src.fd, SHUT_WR);
     attach_free(a);
 }
@@ -404,6 +447,11 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
             "be older than its clients",
             req->wire_major, req->wire_minor, WIRE_MAJOR, WIRE_MINOR);
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_WRONG_VERSION, words);
+    } else if (a->door.clear && a->srv->tls_policy == TLS_REQUIRE) {
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
+                      "the client speaks clear text, and this server takes only TLS: "
+                      "upgrade the client and the scheduler, unset GPUPOOL_TLS, or "
+                      "start gpupool-server with --tls prefer");
     } else if (req->ended_cookie.len) {
         attach_ended(a, req);
     } else if (a->srv->stopping) {
@@ -443,6 +491,32 @@ on_deadline(struct gp_loop_timer *timer)
     log_refusal(a, words);
     a->srv->refused_total++;
     attach_free(a);
+}
+
+int
+srv_attach_find_psk(void *arg, const void *identity, size_t size, uint8_t *ret_key)
+{
+    uint8_t client_key[ATTACH_KEY_SIZE];
+    struct srv *srv = arg;
+
+    if (attach_identity_read(identity, size, srv->public, client_key) < 0 ||
+        attach_psk_make(srv->secret, client_key, identity, ret_key) < 0)
+        return -ENOKEY;
+    return 0;
+}
+
+static int
+on_begin(struct gp_msg_conn *conn, uint32_t *ret_events)
+{
+    struct srv_attach *a = container_of(conn, struct srv_attach, conn);
+    struct gp_err err = {0};
+    int r = tls_door_begin(&a->door, conn, ret_events, &err);
+
+    if (r < 0 && r != -EAGAIN) {
+        log_refusal(a, gp_err_msg(&err, r));
+        a->srv->refused_total++;
+    }
+    return r;
 }
 
 /* The oldest connection of the address that has most of them. */
@@ -521,6 +595,10 @@ srv_attach_accept(struct srv *srv, int fd, bool local)
         close(fd);
         free(a);
         return;
+    }
+    if (!local && srv->tls) {
+        a->door = (struct tls_door){.policy = srv->tls_policy, .ctx = srv->tls};
+        a->conn.begin = on_begin;
     }
     a->next = srv->pending;
     srv->pending = a;

@@ -4,6 +4,8 @@
  *
  * One message is read, under a deadline and a cap: the AttachRequest.  If its ticket is
  * valid, a second one has to prove that it was made for this client (attach_proof.h).
+ * Over TCP all of it goes inside TLS, if the client speaks that (tls_door.h): the
+ * handshake is made here, and the worker gets the keys with the socket.
  * Then the socket is handed to a new worker, which replies; all other connections are
  * refused here with a reason.  Unauthenticated peers reach no code beyond this file.
  * Owned by srv->pending, event-loop thread only.
@@ -12,6 +14,9 @@
 #define SRV_ATTACH_H
 
 #include "gp_base.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 struct srv;
 struct srv_attach;
@@ -22,6 +27,10 @@ struct srv_attach;
 /* Take over the accepted socket @fd; @local: a Unix socket, so the client is on this
  * host. */
 void srv_attach_accept(struct srv *srv, int fd, bool local);
+
+/* The key of a client that shows @identity in a TLS hello; for tls_context_psk(), with
+ * the server as @arg. */
+int srv_attach_find_psk(void *arg, const void *identity, size_t size, uint8_t *ret_key);
 void srv_attach_free_all(struct srv *srv);
 
 #endif

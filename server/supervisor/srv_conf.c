@@ -69,6 +69,7 @@ static const char *const CGROUP_WORDS[] = {"auto", "on", "off", NULL};
 static const char *const SANDBOX_WORDS[] = {"on", "log", NULL};
 static const char *const GPUDIRECT_WORDS[] = {"auto", "dmabuf", "peermem", "off", NULL};
 static const char *const PAGEABLE_WORDS[] = {"refuse", "allow", NULL};
+static const char *const TLS_WORDS[] = {"require", "prefer", "off", NULL};
 static const char *const OFF_WORDS[] = {"off", NULL};
 
 static const struct gp_option options[] = {
@@ -87,7 +88,8 @@ static const struct gp_option options[] = {
     TEXT("scheduler-key", key_file, "FILE",
          "public key of the scheduler (default: that of the first registration)"),
     TEXT("state-dir", state_dir, "DIR",
-         "keep the scheduler's key here; without it a restart takes any key"),
+         "keep the scheduler's key and this server's own here; without it a restart "
+         "takes any key, and clients must get the new one"),
     TEXT("worker", worker, "PATH", "the worker program (default: beside this one)"),
     TEXT("worker-user", worker_user, "USER", "workers become this user (needs root)"),
     TEXT("worker-uids", worker_uids, "auto|off|FIRST-LAST",
@@ -117,6 +119,9 @@ static const struct gp_option options[] = {
     CHECKED("pageable-access", pageable, "refuse|allow", set_word, PAGEABLE_WORDS,
             "cards that reach all memory of the worker's process, by HMM or ATS "
             "(default refuse)"),
+    CHECKED("tls", tls, "require|prefer|off", set_word, TLS_WORDS,
+            "what TCP speaks: only TLS 1.3, from clients clear text as well, or only "
+            "clear text (default prefer)"),
     TEXT("metrics-listen", metrics_listen, "HOST:PORT", "serve Prometheus /metrics"),
     TEXT("audit-log", audit_log, "FILE", "one JSON line for each attach and denial"),
     TEXT("ready-file", ready_file, "FILE", "write the address here once listening"),

@@ -42,6 +42,7 @@ struct srv_conf {
     uint64_t shared_bytes;   /* as a number */
     char worker_read[1024];  /* further paths that workers may read */
     uint64_t worker_bytes;   /* worker_memory as a number; 0: off */
+    char tls[16];            /* "require", "prefer", "off" */
     char metrics_listen[288];
     char ready_file[PATH_MAX]; /* gets "host:port\n" once clients can attach */
     char image_cache[32];      /* size, "0" or "off": none */

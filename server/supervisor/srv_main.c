@@ -32,6 +32,7 @@
 #include "srv_session.h"
 #include "srv_worker.h"
 #include "ticket_key.h"
+#include "tls_handshake.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -298,14 +299,48 @@ raise_file_limit(void)
                     strerror(errno));
 }
 
-/* What clients' proofs are made for (attach_proof.h). */
+/* What clients' proofs and TLS are made for (attach_proof.h).  Kept, so that sessions
+ * of before a restart still fit. */
 static int
 attach_secret(struct srv *srv, struct gp_err *err)
 {
-    if (gp_x25519_new(srv->secret) < 0)
+    CLEANUP_FREE char *path = gp_str_printf("%s/attach.key", srv->conf.state_dir);
+    bool keep = srv->conf.state_dir[0];
+    int r = 0;
+
+    if (!path)
+        return -ENOMEM;
+    if (keep && access(path, F_OK) == 0) {
+        CLEANUP_FREE char *text = NULL;
+        size_t size;
+
+        r = gp_file_read(path, ATTACH_KEY_SIZE, &text, &size, err);
+        if (r == 0 && size != ATTACH_KEY_SIZE)
+            r = gp_err_set(err, -EBADMSG, "%s is no key of %d bytes; remove it", path,
+                           ATTACH_KEY_SIZE);
+        if (r < 0)
+            return r;
+        memcpy(srv->secret, text, ATTACH_KEY_SIZE);
+        explicit_bzero(text, size);
+    } else if (gp_x25519_new(srv->secret) < 0) {
         return gp_err_set(err, -EIO, "no random bytes");
+    } else if (keep) {
+        r = gp_file_mkdirs(srv->conf.state_dir, 0700, err);
+        if (r == 0)
+            r = gp_file_replace(path, srv->secret, ATTACH_KEY_SIZE, 0600, err);
+    }
     gp_x25519_public(srv->secret, srv->public);
-    return 0;
+    return r;
+}
+
+static int
+start_tls(struct srv *srv, struct gp_err *err)
+{
+    int r = tls_policy_parse(srv->conf.tls, "--tls", &srv->tls_policy, err);
+
+    if (r < 0 || srv->tls_policy == TLS_OFF)
+        return r;
+    return tls_context_psk(srv_attach_find_psk, srv, &srv->tls, err);
 }
 
 static int
@@ -323,6 +358,8 @@ serve(struct srv *srv, struct gp_err *err)
                            srv->conf.rate_attaches, srv->conf.rate_refusals);
     if (r == 0)
         r = attach_secret(srv, err);
+    if (r == 0)
+        r = start_tls(srv, err);
     if (r == 0)
         r = load_key(srv, err);
     if (r == 0)
@@ -356,6 +393,7 @@ srv_fini(struct srv *srv)
     srv_jail_free(srv->jail);
     srv_rates_fini(&srv->rates);
     ticket_key_free(srv->key);
+    tls_context_free(srv->tls);
     gp_listener_fini(&srv->listener);
     gp_listener_fini(&srv->local_listener);
     if (srv->local_open)

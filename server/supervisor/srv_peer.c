@@ -7,7 +7,11 @@
 #include "gp_msg.h"
 #include "gp_net.h"
 #include "gp_time.h"
+#include "gp_wire.h"
+#include "gp_x25519.h"
+#include "srv.h"
 #include "srv_types.h"
+#include "tls_record.h"
 #include "wire_format.h"
 #include "wrk_request.h"
 
@@ -31,11 +35,14 @@ struct dial {
     char address[TICKET_PEER_MAX];
     char name[WRK_ATTACHMENT_MAX];
     uint8_t cookie[WIRE_PEER_COOKIE];
+    enum tls_policy policy;
+    uint8_t key[ATTACH_KEY_SIZE]; /* the other server's; zeros: it speaks no TLS */
 };
 
 /* Introduce ourselves, and hear whether we are expected. */
 static int
-dial_introduce(const struct dial *d, int fd, uint64_t deadline, struct gp_err *err)
+dial_introduce(const struct dial *d, struct gp_wire *wire, int fd, uint64_t deadline,
+               struct gp_err *err)
 {
     Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
     Gpupool__AttachReply *reply;
@@ -49,9 +56,10 @@ dial_introduce(const struct dial *d, int fd, uint64_t deadline, struct gp_err *e
     req.link = d->own;
     req.peer_cookie.data = (uint8_t *)(uintptr_t)d->cookie;
     req.peer_cookie.len = sizeof(d->cookie);
-    r = gp_msg_send(fd, buf, gpupool__attach_request__pack(&req, buf), deadline, err);
+    r = gp_msg_send_over(wire, fd, buf, gpupool__attach_request__pack(&req, buf),
+                         deadline, err);
     if (r == 0)
-        r = gp_msg_recv(fd, REPLY_MAX, deadline, &bytes, &len, err);
+        r = gp_msg_recv_over(wire, fd, REPLY_MAX, deadline, &bytes, &len, err);
     if (r < 0)
         return r;
     reply = gpupool__attach_reply__unpack(NULL, len, bytes);
@@ -63,6 +71,37 @@ dial_introduce(const struct dial *d, int fd, uint64_t deadline, struct gp_err *e
     return r;
 }
 
+/* A key of our own for this connection alone: the cookie proves that we are expected,
+ * and the other server proves itself with its key, which the ticket names. */
+static int
+dial_secure(const struct dial *d, int fd, uint64_t deadline, struct gp_wire **ret,
+            struct gp_err *err)
+{
+    static const uint8_t none[ATTACH_KEY_SIZE];
+    uint8_t secret[ATTACH_KEY_SIZE], public[ATTACH_KEY_SIZE];
+    uint8_t identity[ATTACH_IDENTITY_SIZE];
+    struct tls_psk psk = {.identity = identity, .identity_size = sizeof(identity)};
+    bool known = memcmp(d->key, none, sizeof(none)) != 0;
+    int r;
+
+    if (d->policy == TLS_OFF || (!known && d->policy == TLS_PREFER))
+        return 0;
+    if (!known)
+        return gp_err_set(err, -EPROTONOSUPPORT, "it speaks no TLS (--tls require)");
+    if (gp_x25519_new(secret) < 0)
+        return gp_err_set(err, -EIO, "no random bytes");
+    gp_x25519_public(secret, public);
+    attach_identity_make(public, d->key, identity);
+    r = attach_psk_make(secret, d->key, identity, psk.key);
+    if (r < 0)
+        gp_err_set(err, r, "its key is none");
+    else
+        r = tls_linked()->connect_psk(fd, &psk, deadline, ret, err);
+    explicit_bzero(secret, sizeof(secret));
+    explicit_bzero(&psk, sizeof(psk));
+    return r;
+}
+
 static void *
 dial_main(void *arg)
 {
@@ -70,11 +109,16 @@ dial_main(void *arg)
     struct wrk_request answer = {.kind = WRK_REQUEST_PEER, .own = d->peer};
     uint64_t deadline = gp_now_ns() + DIAL_NS;
     struct gp_err err = {0};
+    CLEANUP(gp_wire_freep) struct gp_wire *wire = NULL;
     CLEANUP_FD int fd = -1;
     int r = gp_net_connect(d->address, PEER_PORT, deadline, true, &fd, &err);
 
     if (r == 0)
-        r = dial_introduce(d, fd, deadline, &err);
+        r = dial_secure(d, fd, deadline, &wire, &err);
+    if (r == 0)
+        r = dial_introduce(d, wire, fd, deadline, &err);
+    if (r == 0 && wire)
+        r = tls_record_keys(wire, &answer.tls);
     if (r < 0)
         gp_log_warn("server", "%s: no connection to server %s of its session: %s",
                     d->name, d->address, gp_err_msg(&err, r));
@@ -117,6 +161,8 @@ srv_peer_dial(struct srv_worker *w, const struct wrk_request *ask)
         d->own = w->link;
         memcpy(d->address, claims->peers[ask->own], sizeof(d->address));
         memcpy(d->name, w->name, sizeof(d->name));
+        memcpy(d->key, claims->peer_keys[ask->own], sizeof(d->key));
+        d->policy = w->srv->tls_policy;
         memcpy(d->cookie, ask->secret, sizeof(d->cookie));
         d->ask = d->address[0] ? fcntl(w->ask.fd, F_DUPFD_CLOEXEC, 0) : -1;
     }

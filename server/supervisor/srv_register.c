@@ -237,6 +237,10 @@ send_register(struct srv_register *reg)
     body.server = srv->conf.name;
     body.endpoint = srv->endpoint;
     body.local = srv->conf.local;
+    if (srv->tls) {
+        body.attach_key.data = srv->public;
+        body.attach_key.len = sizeof(srv->public);
+    }
     body.rdma = (char *)(uintptr_t)srv_inventory_rdma(srv->inventory);
     body.version = (char *)(uintptr_t)GPUPOOL_VERSION;
     body.driver = srv->conf.driver;

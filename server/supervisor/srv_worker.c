@@ -183,6 +183,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
         .device_base = client->device_base,
         .payloads = client->payloads,
         .images = w->srv->image_bytes != 0,
+        .tls = *client->tls,
     };
 
     gp_str_copy(conf.driver, sizeof(conf.driver), w->srv->conf.driver);
@@ -387,9 +388,9 @@ cookie_is(const uint8_t *a, const uint8_t *b, unsigned size)
 
 int
 srv_worker_stripe(struct srv *srv, const uint8_t cookie[WIRE_STRIPE_COOKIE],
-                  uint32_t index, int fd)
+                  uint32_t index, int fd, const struct tls_keys *tls)
 {
-    struct wrk_request ask = {.kind = WRK_REQUEST_STRIPE, .own = index};
+    struct wrk_request ask = {.kind = WRK_REQUEST_STRIPE, .own = index, .tls = *tls};
     struct srv_worker *w = srv->workers;
     int r;
 
@@ -407,9 +408,9 @@ srv_worker_stripe(struct srv *srv, const uint8_t cookie[WIRE_STRIPE_COOKIE],
 
 int
 srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE], uint32_t link,
-                int fd)
+                int fd, const struct tls_keys *tls)
 {
-    struct wrk_request ask = {.kind = WRK_REQUEST_PEER_IN, .own = link};
+    struct wrk_request ask = {.kind = WRK_REQUEST_PEER_IN, .own = link, .tls = *tls};
     struct srv_worker *w = srv->workers;
     int r;
 

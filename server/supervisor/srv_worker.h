@@ -24,6 +24,7 @@ struct gp_err;
 struct srv;
 struct srv_desk;
 struct srv_session;
+struct tls_keys;
 
 /* From the client's request, already checked. */
 struct srv_worker_client {
@@ -36,6 +37,7 @@ struct srv_worker_client {
     uint32_t payloads; /* values as in attach.proto, not checked */
     uint32_t links, link, device_base; /* as in wrk_conf.h */
     const uint8_t *key; /* of the attachment (attach_proof.h); NULL: not proven */
+    const struct tls_keys *tls; /* of its connection; their suite says if it has any */
     const char *program;
     const char *hostname;
 };
@@ -49,13 +51,13 @@ int srv_worker_start(struct srv *srv, struct srv_session *session,
 /* @fd comes from server number @link of a session: hand it to the worker that expects
  * it with that @cookie.  -ENOENT: there is none, or it has that one already. */
 int srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE],
-                    uint32_t link, int fd);
+                    uint32_t link, int fd, const struct tls_keys *tls);
 
 /* Hand @fd, connection @index of the attachment that expects it with that cookie, to
  * its worker; it  *stays the caller's too.  -ENOENT: no such attachment, or it has that
  * one already. */
 int srv_worker_stripe(struct srv *srv, const uint8_t cookie[WIRE_STRIPE_COOKIE],
-                      uint32_t index, int fd);
+                      uint32_t index, int fd, const struct tls_keys *tls);
 
 /* Ask it to end; it is killed after SRV_GRACE_MS.  @why: static words. */
 void srv_worker_end(struct srv_worker *w, const char *why);

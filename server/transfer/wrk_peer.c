@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wrk_peer.h"
 
+#include "gp_err.h"
 #include "gp_log.h"
+#include "gp_time.h"
+#include "gp_wire.h"
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_conf.h"
+#include "wrk_link.h"
 #include "wrk_request.h"
 #include "wrk_supervisor_channel.h"
 
@@ -43,26 +47,34 @@ wrk_peer_in(uint32_t link)
 /* A fresh connection, unless there is one.  The supervisor accepts without blocking;
  * the threads that copy wait for what has not come yet. */
 static void
-peer_take(struct wrk_peer *peer, int fd)
+peer_take(struct wrk_peer *peer, int fd, const struct tls_keys *tls)
 {
     struct timeval silence = {.tv_sec = SILENCE_S};
+    CLEANUP(gp_wire_freep) struct gp_wire *wire = NULL;
+    struct gp_err err = {0};
+    int r = wrk_link_tls(tls, &wire, &err);
 
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence));
     pthread_mutex_lock(&peer->lock);
-    if (peer->fd < 0)
+    if (r == 0 && peer->fd < 0) {
+        peer->wire = TAKE_PTR(wire);
         peer->fd = fd;
-    else
+    } else {
         close(fd);
+    }
     pthread_mutex_unlock(&peer->lock);
+    if (r < 0)
+        gp_log_warn("worker", "no connection to another server: %s",
+                    gp_err_msg(&err, r));
 }
 
 void
-wrk_peer_arrived(uint32_t link, int fd)
+wrk_peer_arrived(uint32_t link, int fd, const struct tls_keys *tls)
 {
     if (fd >= 0 && link < WIRE_LINKS_MAX)
-        peer_take(&in[link], fd);
+        peer_take(&in[link], fd, tls);
     else if (fd >= 0)
         close(fd);
 }
@@ -86,24 +98,33 @@ h_gp_peer_open(struct wrk *w, const struct wire_args_gp_peer_open *a,
         r = wrk_supervisor_reply(&ask, &fd);
     if (r < 0 || ask.kind != WRK_REQUEST_PEER || fd < 0)
         return CUDA_ERROR_SYSTEM_NOT_READY;
-    peer_take(&out[a->link], fd);
+    peer_take(&out[a->link], fd, &ask.tls);
     return CUDA_SUCCESS;
+}
+
+/* The socket's time limit has passed, and not only a signal come. */
+static bool
+silent(uint64_t since_ns)
+{
+    return gp_now_ns() - since_ns >= SILENCE_S * GP_NS_PER_S;
 }
 
 int
 wrk_peer_write(struct wrk_peer *peer, const void *data, size_t len)
 {
-    const uint8_t *at = data;
+    struct iovec iov = {(void *)(uintptr_t)data, len};
+    uint64_t since = gp_now_ns();
 
-    while (len) {
-        ssize_t n = send(peer->fd, at, len, MSG_NOSIGNAL);
+    while (iov.iov_len) {
+        ssize_t n = gp_wire_send(peer->wire, peer->fd, &iov, 1, 0);
 
-        if (n < 0 && errno == EINTR)
+        if (n == -EAGAIN && !silent(since))
             continue;
         if (n <= 0)
-            return n < 0 ? -errno : -EPIPE;
-        at += n;
-        len -= (size_t)n;
+            return n < 0 ? (int)n : -EPIPE;
+        iov.iov_base = (uint8_t *)iov.iov_base + n;
+        iov.iov_len -= (size_t)n;
+        since = gp_now_ns();
     }
     return 0;
 }
@@ -111,17 +132,19 @@ wrk_peer_write(struct wrk_peer *peer, const void *data, size_t len)
 int
 wrk_peer_read(struct wrk_peer *peer, void *data, size_t len)
 {
+    uint64_t since = gp_now_ns();
     uint8_t *at = data;
 
     while (len) {
-        ssize_t n = recv(peer->fd, at, len, 0);
+        ssize_t n = gp_wire_recv(peer->wire, peer->fd, at, len, 0);
 
-        if (n < 0 && errno == EINTR)
+        if (n == -EAGAIN && !silent(since))
             continue;
         if (n <= 0)
-            return n < 0 ? -errno : -ECONNRESET;
+            return n < 0 ? (int)n : -ECONNRESET;
         at += n;
         len -= (size_t)n;
+        since = gp_now_ns();
     }
     return 0;
 }

@@ -28,12 +28,16 @@ struct wrk_peer_head {
 
 static_assert(sizeof(struct wrk_peer_head) == 24, "wire layout");
 
+struct gp_wire;
+struct tls_keys;
+
 struct wrk_peer {
     pthread_mutex_t lock; /* of a sender for a whole transfer; of receivers, briefly */
     pthread_cond_t changed;
-    int fd;         /* -1: none */
-    bool reading;   /* a receiver waits for the next head */
-    bool have_head; /* and it is somebody's */
+    struct gp_wire *wire; /* TLS of the socket; NULL: clear text */
+    int fd;               /* -1: none */
+    bool reading;         /* a receiver waits for the next head */
+    bool have_head;       /* and it is somebody's */
     struct wrk_peer_head head;
     struct wrk_staging slot[2]; /* of the sender, or of the receiver whose head it is */
 };
@@ -42,8 +46,8 @@ struct wrk_peer {
 struct wrk_peer *wrk_peer_out(uint32_t link);
 struct wrk_peer *wrk_peer_in(uint32_t link);
 
-/* @fd is one from server @link, and ours. */
-void wrk_peer_arrived(uint32_t link, int fd);
+/* @fd is one from server @link, and ours, with the keys of its TLS. */
+void wrk_peer_arrived(uint32_t link, int fd, const struct tls_keys *tls);
 
 /* All of it.  -errno: the connection is broken. */
 int wrk_peer_write(struct wrk_peer *peer, const void *data, size_t len);

@@ -60,10 +60,10 @@ $(O)/fuzz/obj/fuzz_dispatch/dispatch.o: $(GEN_WRK_SRCS) $(GEN_TEST_SRCS) | $(GEN
 	$(call say,FUZZCC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)for c in $^; do $(FUZZ_CC) $(FUZZ_CFLAGS) $(FUZZ_UB) $(addprefix -I,$(SERVER_DIRS)) \
-	    -Icommon -Iproto -Itests/unit -I$(O)/gen -c -o $(@D)/$$(basename $$c .c).part.o $$c || exit 1; done
+	    -Icommon -Iproto -Itls -Itests/unit -I$(O)/gen -c -o $(@D)/$$(basename $$c .c).part.o $$c || exit 1; done
 	$(Q)$(LD) -r -o $@ $(@D)/*.part.o
 $(O)/fuzz/fuzz_dispatch: $(O)/fuzz/obj/fuzz_dispatch/dispatch.o
-$(eval $(call fuzz_target,fuzz_dispatch,tests/unit/proto/gen_loop.c,$(STUB_DIRS) $(SERVER_DIRS) common \
+$(eval $(call fuzz_target,fuzz_dispatch,tests/unit/proto/gen_loop.c,$(STUB_DIRS) $(SERVER_DIRS) tls common \
     proto tests/unit tests/unit/proto $(O)/gen))
 
 # The worker, with the calls that are written by hand, before a driver that ends the
@@ -79,7 +79,7 @@ $(O)/fuzz/fuzz_worker: $(O)/fuzz/obj/fuzz_worker/gen.o | $(O)/lib/libnulldrv.so
 $(O)/fuzz/obj/fuzz_worker/tests/fuzz/fuzz_worker.o: server/entry/wrk_main.c
 $(eval $(call fuzz_target,fuzz_worker,tests/fuzz/guard.c \
     $(filter-out %/wrk_main.c,$(WRK_SRCS)) $(KERNEL_PARAMS_SRCS) $(filter proto/%,$(CTL_SRCS)) $(TRANSPORT_SRCS) $(COMMON_SRCS) \
-    $(FATBIN_SRCS) proto/wire_image.c proto/wire_lines.c proto/wire_trace.c \
+    $(FATBIN_SRCS) tls/tls_found.c proto/wire_image.c proto/wire_lines.c proto/wire_trace.c \
     $(filter-out $(WRK_SRCS),$(ARBITER_SRCS)),\
     $(SERVER_INCS) tests/fuzz,$(CTL_LDLIBS) -lseccomp -lzstd -llz4 -ldl -lpthread))
 

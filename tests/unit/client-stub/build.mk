@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # The client stub's parts, without a server.  Linked whole, because generated bodies are
 # weak and a hand-written one must win.
-UT_STUB_INCS := $(STUB_DIRS) common proto transport tests/unit $(O)/gen
+UT_STUB_INCS := $(STUB_DIRS) common proto tls transport tests/unit $(O)/gen
 UT_STUB_LINK := -Wl,--whole-archive $(O)/static/libcudastub.a -Wl,--no-whole-archive \
-    -Wl,--start-group $(call static_path,wire ctl transport common) -Wl,--end-group -lprotobuf-c
+    -Wl,--start-group $(call static_path,wire ctl tlsfound transport common) -Wl,--end-group -lprotobuf-c
 
 UT_STUB_TESTS := test_stub_handle test_stub_range test_stub_ctx_storage test_stub_tables \
     test_stub_proc_address test_stub_session test_stub_ctx test_stub_paths test_stub_call
 $(UT_STUB_TESTS:%=$(O)/tests/unit/%): $(O)/static/libcudastub.a \
-    $(call static_path,wire ctl transport common)
+    $(call static_path,wire ctl tlsfound transport common)
 $(foreach t,$(UT_STUB_TESTS),\
     $(eval $(call unit_test,$(t),tests/unit/client-stub/$(t).c,$(UT_STUB_INCS),,,$$(UT_STUB_LINK))))
 
 ifneq ($(VALIDITY),no)
 $(O)/tests/unit/test_stub_validity: $(O)/static/libcudastub.a \
-    $(call static_path,wire ctl transport common)
+    $(call static_path,wire ctl tlsfound transport common)
 $(eval $(call unit_test,test_stub_validity,tests/unit/client-stub/test_stub_validity.c,\
     $(UT_STUB_INCS),,,$$(UT_STUB_LINK)))
 endif
@@ -22,8 +22,8 @@ endif
 # The one file that VALIDITY=no changes, in front of the others of an ordinary build.
 $(eval $(call unit_test,test_stub_no_validity,\
     tests/unit/client-stub/test_stub_no_validity.c client-stub/export_tables/stub_table.c,$(UT_STUB_INCS),\
-    -DSTUB_NO_VALIDITY,cudastub wire ctl transport common,-lprotobuf-c))
+    -DSTUB_NO_VALIDITY,cudastub wire ctl tlsfound transport common,-lprotobuf-c))
 
 # With the insides of one file, which stands in front of the others.
 $(eval $(call unit_test,test_stub_wait,tests/unit/client-stub/test_stub_wait.c,$(UT_STUB_INCS),,\
-    cudastub wire ctl transport common,-lprotobuf-c))
+    cudastub wire ctl tlsfound transport common,-lprotobuf-c))

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # The pool server's parts that can be tried alone.
 $(eval $(call unit_test,test_wrk_handle,tests/unit/server/test_wrk_handle.c server/link/wrk_handle.c,\
-    $(SERVER_DIRS) common proto tests/unit,,common,))
+    $(SERVER_DIRS) tls common proto tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_seal,tests/unit/server/test_wrk_seal.c server/sandbox/wrk_seal.c \
-    server/entry/wrk_drv_shims.c,$(SERVER_DIRS) common proto tests/unit $(O)/gen,,common,))
+    server/entry/wrk_drv_shims.c,$(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
 $(eval $(call unit_test,test_wrk_cards,tests/unit/server/test_wrk_cards.c server/link/wrk_cards.c,\
-    $(SERVER_DIRS) common proto tests/unit $(O)/gen,,common,))
+    $(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
 $(eval $(call unit_test,test_wrk_quota,tests/unit/server/test_wrk_quota.c server/quota/wrk_quota.c \
-    $(ARBITER_SRCS),$(SERVER_DIRS) common proto tests/unit,,common,))
+    $(ARBITER_SRCS),$(SERVER_DIRS) tls common proto tests/unit,,common,))
 $(eval $(call unit_test,test_srv_arbiter,tests/unit/server/test_srv_arbiter.c $(ARBITER_SRCS),\
-    $(SERVER_DIRS) common proto tests/unit,,common,))
+    $(SERVER_DIRS) tls common proto tests/unit,,common,))
 $(eval $(call unit_test,test_srv_conf,tests/unit/server/test_srv_conf.c server/supervisor/srv_conf.c,\
-    $(SERVER_DIRS) transport common tests/unit,,common,))
+    $(SERVER_DIRS) tls transport common tests/unit,,common,))
 $(eval $(call unit_test,test_srv_images,tests/unit/server/test_srv_images.c server/supervisor/srv_images.c,\
-    $(SERVER_DIRS) common proto tests/unit,,wire common,-lprotobuf-c))
+    $(SERVER_DIRS) tls common proto tests/unit,,wire common,-lprotobuf-c))
 $(eval $(call unit_test,test_srv_export,tests/unit/server/test_srv_export.c server/supervisor/srv_export.c \
     server/supervisor/srv_ledger.c server/supervisor/srv_desk.c,\
     $(SERVER_INCS) tests/unit,,wire common,-lprotobuf-c))
 $(eval $(call unit_test,test_wrk_image,tests/unit/server/test_wrk_image.c server/modules/wrk_image.c \
-    server/modules/wrk_images.c server/base/wrk_request.c,$(SERVER_DIRS) common proto tests/unit,,wire common,\
+    server/modules/wrk_images.c server/base/wrk_request.c,$(SERVER_DIRS) tls common proto tests/unit,,wire common,\
     -lprotobuf-c))
 $(eval $(call unit_test,test_wrk_window,tests/unit/server/test_wrk_window.c server/transfer/wrk_window.c,\
     $(SERVER_INCS) tests/unit,,common,))
@@ -41,7 +41,7 @@ $(eval $(call unit_test,test_wrk_staging,tests/unit/server/test_wrk_staging.c se
 
 # The governor of a card.
 $(eval $(call unit_test,test_gov_card,tests/unit/server/test_gov_card.c server/arbiter/gov_card.c,\
-    $(SERVER_DIRS) common tests/unit,,common,-lm))
+    $(SERVER_DIRS) tls common tests/unit,,common,-lm))
 $(eval $(call unit_test,test_gov_copy,\
     tests/unit/server/test_gov_copy.c server/arbiter/gov_copy.c server/arbiter/gov_card.c,\
-    $(SERVER_DIRS) common tests/unit,,common,-lm))
+    $(SERVER_DIRS) tls common tests/unit,,common,-lm))
