@@ -10,7 +10,7 @@ CLI_SRCS := cli/main.c cli/cli_path.c cli/cli_folder.c cli/cli_pool.c cli/cli_ct
     $(addprefix cli/smi/,cli_smi.c smi_detail.c smi_monitor.c smi_nvml.c smi_property.c \
       smi_query.c smi_table.c)
 
-$(eval $(call program,gpupool,$(CLI_SRCS),common proto transport cli cli/smi client-stub/nvml $(O)/gen,,wire transport $(CTL_LIBS),$(CTL_LDLIBS) -ljansson))
+$(eval $(call program,gpupool,$(CLI_SRCS),common proto tls transport cli cli/smi client-stub/nvml $(O)/gen,,wire transport tls $(CTL_LIBS),-lssl $(CTL_LDLIBS) -ljansson))
 
 # What `gpupool run` puts at the end of the session's PATH.
 $(O)/lib/path/nvidia-smi: | $(O)/bin/gpupool

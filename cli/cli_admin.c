@@ -79,7 +79,7 @@ explain_ask(struct cli_want *want)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.fd = -1};
+    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.link.fd = -1};
     struct gp_err err = {0};
     int r = cli_ctl_open(&ctl, want->scheduler, &err);
 
@@ -180,7 +180,7 @@ static int
 order_send(const struct order *order, Gpupool__Ctl__CtlRequest *req,
            Gpupool__Ctl__CtlReply **ret_reply)
 {
-    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.fd = -1};
+    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.link.fd = -1};
     struct gp_err err = {0};
     char address[GP_NET_NAME_MAX];
     int r = cli_order_address(order->where.scheduler, address, &err);

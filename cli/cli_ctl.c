@@ -12,6 +12,7 @@
 #include "gp_msg.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "tls_policy.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -106,25 +107,42 @@ cli_token(const char *path, const char *scheduler, const char *name, char **ret_
 }
 
 int
+cli_ctl_tls(const struct tls_api **ret, struct gp_err *err)
+{
+    enum tls_policy policy;
+    int r = tls_policy_parse(getenv(TLS_POLICY_ENV), TLS_POLICY_ENV, &policy, err);
+
+    if (r == 0)
+        *ret = policy == TLS_OFF ? NULL : tls_linked();
+    return r;
+}
+
+int
 cli_ctl_open(struct cli_ctl *ctl, const char *option, struct gp_err *err)
 {
+    uint8_t key[TLS_PUBLIC_SIZE];
+    const struct tls_api *tls = NULL;
+    const uint8_t *pin;
     int r;
 
-    ctl->fd = -1;
+    ctl->link = (struct ctl_link){.fd = -1};
     ctl->next_id = 1;
     r = cli_scheduler_address(option, ctl->address, err);
+    if (r == 0)
+        r = cli_ctl_tls(&tls, err);
+    if (r == 0)
+        r = ctl_link_pin(key, &pin, err);
     if (r < 0)
         return r;
-    r = gp_net_connect(ctl->address, CTL_DEFAULT_PORT, gp_now_ns() + CLI_DEADLINE_NS,
-                       true, &ctl->fd, err);
+    r = ctl_link_open(&ctl->link, ctl->address, tls, pin, gp_now_ns() + CLI_DEADLINE_NS,
+                      true, err);
     return r < 0 ? gp_err_wrap(err, r, "scheduler not reachable") : 0;
 }
 
 void
 cli_ctl_close(struct cli_ctl *ctl)
 {
-    gp_closep(&ctl->fd);
-    ctl->fd = -1;
+    ctl_link_close(&ctl->link);
 }
 
 static int
@@ -140,7 +158,7 @@ send_request(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req, uint64_t deadli
     if (!bytes)
         return -ENOMEM;
     gpupool__ctl__ctl_request__pack(req, bytes);
-    return gp_msg_send(ctl->fd, bytes, size, deadline, err);
+    return gp_msg_send_over(ctl->link.wire, ctl->link.fd, bytes, size, deadline, err);
 }
 
 int
@@ -159,7 +177,7 @@ static int
 watch(struct cli_ctl *ctl, uint64_t deadline, const int *pidfds, unsigned n,
       struct gp_err *err)
 {
-    struct pollfd fds[CLI_POOL_PROCESSES_MAX + 1] = {{ctl->fd, POLLIN, 0}};
+    struct pollfd fds[CLI_POOL_PROCESSES_MAX + 1] = {{ctl->link.fd, POLLIN, 0}};
     int ready;
 
     for (unsigned i = 0; i < n; i++)
@@ -189,7 +207,8 @@ call_once(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req, uint64_t deadline,
             return r;
     }
     if (!r)
-        r = gp_msg_recv(ctl->fd, CTL_REPLY_MAX, deadline, &data, &len, err);
+        r = gp_msg_recv_over(ctl->link.wire, ctl->link.fd, CTL_REPLY_MAX, deadline,
+                             &data, &len, err);
     if (r < 0)
         return gp_err_wrap(err, r, "scheduler %s", ctl->address);
     reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
@@ -248,7 +267,8 @@ int
 cli_ctl_prove(struct cli_ctl *ctl, Gpupool__Ctl__CtlRole role, const char *token,
               struct gp_err *err)
 {
-    return ctl_prove(prove_call, ctl, role, token, ctl->address, err);
+    return ctl_prove(prove_call, ctl, role, token, ctl->address,
+                     ctl_link_key(&ctl->link), err);
 }
 
 /* ------------------------------------------------------------------ status -- */
@@ -268,7 +288,7 @@ cli_ctl_status(const char *option, const char *token,
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlStatus body = GPUPOOL__CTL__CTL_STATUS__INIT;
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.fd = -1};
+    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.link.fd = -1};
     int r = cli_ctl_open(&ctl, option, err);
 
     if (!r)

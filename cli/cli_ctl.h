@@ -9,6 +9,7 @@
 #define CLI_CTL_H
 
 #include "control.pb-c.h"
+#include "ctl_link.h"
 #include "gp_base.h"
 #include "gp_net.h"
 
@@ -41,11 +42,13 @@ int cli_token(const char *path, const char *scheduler, const char *name,
               char **ret_token, struct gp_err *err);
 
 struct cli_ctl {
-    int fd;
+    struct ctl_link link;
     char address[GP_NET_NAME_MAX];
     uint32_t next_id;
 };
 
+/* TLS by the environment's choice (GPUPOOL_TLS, GPUPOOL_SCHEDULER_KEY), or NULL. */
+int cli_ctl_tls(const struct tls_api **ret, struct gp_err *err);
 int cli_ctl_open(struct cli_ctl *ctl, const char *option, struct gp_err *err);
 /* Prove @token (if it is not empty) to the scheduler and have it prove that it knows
  * the token too; requests of @ctl then go without one.  With the environment's choice
@@ -54,7 +57,7 @@ int cli_ctl_prove(struct cli_ctl *ctl, Gpupool__Ctl__CtlRole role, const char *t
                   struct gp_err *err);
 /* What a request carries as its token: nothing, unless it goes in clear by choice. */
 char *cli_ctl_shown(const char *token);
-void cli_ctl_close(struct cli_ctl *ctl); /* zeroed or never opened: set fd to -1 */
+void cli_ctl_close(struct cli_ctl *ctl); /* zeroed or never opened: set link.fd to -1 */
 
 /* Send @req (its id is set here) and wait for the answer.
  *

@@ -245,7 +245,7 @@ run_in_session(struct run *run)
 int
 cli_run(int argc, char **argv)
 {
-    struct run run = {.session.ctl.fd = -1, .child.signals.fd = -1};
+    struct run run = {.session.ctl.link.fd = -1, .child.signals.fd = -1};
     int status;
 
     cli_want_init(&run.want);

@@ -229,15 +229,36 @@ on_close(struct gp_msg_conn *conn, int code)
 }
 
 static int
-use_socket(struct cli_session *s, int fd)
+use_link(struct cli_session *s, struct ctl_link *link)
 {
     int r;
 
-    if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+    if (fcntl(link->fd, F_SETFL, O_NONBLOCK) < 0)
         return -errno;
-    r = gp_msg_conn_init(&s->conn, s->loop, fd, CTL_REPLY_MAX, CTL_REQUEST_MAX, on_msg,
-                         on_close);
+    r = gp_msg_conn_init(&s->conn, s->loop, link->fd, CTL_REPLY_MAX, CTL_REQUEST_MAX,
+                         on_msg, on_close);
     s->connected = !r;
+    if (r == 0) { /* both are the connection's now */
+        s->conn.wire = TAKE_PTR(link->wire);
+        link->fd = -1;
+    }
+    return r;
+}
+
+/* The scheduler's key is that of the first connection. */
+static int
+connect_again(struct cli_session *s)
+{
+    struct ctl_link link = {.fd = -1};
+    const struct tls_api *tls = NULL;
+    int r = cli_ctl_tls(&tls, NULL);
+
+    if (r == 0)
+        r = ctl_link_open(&link, s->ctl.address, tls, s->has_key ? s->key : NULL,
+                          gp_now_ns() + CONNECT_NS, false, NULL);
+    if (r == 0)
+        r = use_link(s, &link);
+    ctl_link_close(&link);
     return r;
 }
 
@@ -271,21 +292,12 @@ static void
 on_timer(struct gp_loop_timer *timer)
 {
     struct cli_session *s = container_of(timer, struct cli_session, timer);
-    int fd;
 
     if (s->request)
         disconnect(s);
-    if (!s->connected) {
-        if (gp_net_connect(s->ctl.address, CTL_DEFAULT_PORT, gp_now_ns() + CONNECT_NS,
-                           false, &fd, NULL) < 0) {
-            retry(s);
-            return;
-        }
-        if (use_socket(s, fd) < 0) {
-            close(fd);
-            retry(s);
-            return;
-        }
+    if (!s->connected && connect_again(s) < 0) {
+        retry(s);
+        return;
     }
     if (send_renew(s) < 0)
         retry(s);
@@ -299,10 +311,11 @@ cli_session_keep(struct cli_session *s, struct gp_loop *loop, struct gp_err *err
     int r;
 
     s->loop = loop;
-    r = use_socket(s, s->ctl.fd);
+    s->has_key = ctl_link_key(&s->ctl.link) != NULL;
+    memcpy(s->key, s->ctl.link.key, sizeof(s->key));
+    r = use_link(s, &s->ctl.link);
     if (r < 0)
         return gp_err_set(err, r, "event loop: %s", strerror(-r));
-    s->ctl.fd = -1; /* the connection's now */
     arm(s, s->lease_ms * GP_NS_PER_MS / 2);
     return 0;
 }
@@ -330,7 +343,7 @@ send_close(struct cli_session *s)
     int r;
 
     gp_str_copy(address, sizeof(address), s->ctl.address);
-    if (s->ctl.fd < 0 && cli_ctl_open(&s->ctl, address, &err) < 0) {
+    if (s->ctl.link.fd < 0 && cli_ctl_open(&s->ctl, address, &err) < 0) {
         cli_fail(0, "session %s: not closed, its lease will end: %s", s->name, err.msg);
         return;
     }

@@ -27,6 +27,8 @@ struct gp_err;
 
 struct cli_session {
     struct cli_ctl ctl; /* until the loop takes its socket over */
+    bool has_key;       /* the scheduler has proven @key by TLS */
+    uint8_t key[TLS_PUBLIC_SIZE];
     struct gp_loop *loop;
     struct gp_msg_conn conn;
     bool connected;

@@ -351,7 +351,7 @@ await_servers(struct up *up, Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlWaitServers wait = GPUPOOL__CTL__CTL_WAIT_SERVERS__INIT;
-    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.fd = -1};
+    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.link.fd = -1};
     CLEANUP_FREE char *token = NULL;
     int r = cli_ctl_open(&ctl, up->pool.scheduler, err);
 

@@ -5,7 +5,7 @@ include proto/control.mk
 
 include pool-scheduler/kube/build.mk
 
-SCHED_INCS := common proto pool-scheduler pool-scheduler/store pool-scheduler/kube \
+SCHED_INCS := common proto tls pool-scheduler pool-scheduler/store pool-scheduler/kube \
     pool-scheduler/queue pool-scheduler/quota pool-scheduler/placement $(O)/gen
 
 SCHED_CORE_SRCS := pool-scheduler/sched_request.c \
@@ -40,8 +40,8 @@ SCHED_SRCS := $(STORE_SRCS) pool-scheduler/sched_daemon.c pool-scheduler/sched_s
 
 $(eval $(call static_lib,sched,$(SCHED_SRCS),$(SCHED_INCS)))
 
-SCHED_LIBS := sched schedcore kube $(CTL_LIBS)
-SCHED_LDLIBS := $(CTL_LDLIBS) -lsqlite3 -lmicrohttpd $(KUBE_LDLIBS)
+SCHED_LIBS := sched schedcore kube tls $(CTL_LIBS)
+SCHED_LDLIBS := -lssl $(CTL_LDLIBS) -lsqlite3 -lmicrohttpd $(KUBE_LDLIBS)
 
 $(eval $(call program,gpupool-scheduler,pool-scheduler/main.c,$(SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 

@@ -32,6 +32,9 @@ static const char HELP[] =
     "  --key-file FILE           the key that signs tickets, kept by somebody else, as "
     "in\n"
     "                            a mounted Secret (STATE_DIR/ticket-key.pem)\n"
+    "  --tls require|prefer|off  what TCP speaks: only TLS 1.3, both it and clear "
+    "text\n"
+    "                            (prefer), or only that\n"
     "  --local unix:PATH         socket for local orders (STATE_DIR/scheduler.sock): "
     "this\n"
     "                            process's user and root need no token there\n"
@@ -80,6 +83,7 @@ enum option_id {
     OPT_CLIENT_TOKEN,
     OPT_ADMIN_TOKEN,
     OPT_LOCAL,
+    OPT_TLS,
     OPT_ANONYMOUS,
     OPT_PLACEMENT,
     OPT_RULES,
@@ -110,6 +114,7 @@ static const struct option OPTIONS[] = {
     {"client-token-file", required_argument, NULL, OPT_CLIENT_TOKEN},
     {"admin-token-file", required_argument, NULL, OPT_ADMIN_TOKEN},
     {"local", required_argument, NULL, OPT_LOCAL},
+    {"tls", required_argument, NULL, OPT_TLS},
     {"allow-anonymous", required_argument, NULL, OPT_ANONYMOUS},
     {"placement", required_argument, NULL, OPT_PLACEMENT},
     {"rules", required_argument, NULL, OPT_RULES},
@@ -260,6 +265,9 @@ parse_option(int opt, const char *name, struct sched_config *c, struct gp_err *e
         return sched_auth_load_server_tokens(c, optarg, err);
     case OPT_AUDIT:
         return gp_audit_open(optarg, err);
+    case OPT_TLS:
+        c->tls = optarg;
+        return 0;
     case OPT_LOCAL:
         c->local = optarg;
         return 0;

@@ -19,6 +19,7 @@
 #include "sched_store.h"
 #include "sched_wait.h"
 #include "ticket_key.h"
+#include "tls_handshake.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -226,6 +227,27 @@ open_state(struct sched *sched, struct gp_err *err)
     return r;
 }
 
+/* The certificate is the ticket key's: it is what servers pin and proofs are made over.
+ */
+static int
+start_tls(struct sched *sched, struct gp_err *err)
+{
+    uint8_t seed[32];
+    int r = tls_policy_parse(sched->config.tls, "--tls", &sched->tls_policy, err);
+
+    if (r < 0 || sched->tls_policy == TLS_OFF)
+        return r;
+    if (ticket_key_seed(sched->key, seed) < 0)
+        return gp_err_set(err, -ENOKEY, "the ticket key has no private half");
+    r = tls_context_cert(seed, &sched->tls, err);
+    explicit_bzero(seed, sizeof(seed));
+    if (sched->tls_policy == TLS_PREFER)
+        gp_log_info("sched",
+                    "clear text over TCP is taken as well as TLS: --tls require "
+                    "ends that");
+    return r;
+}
+
 static int
 start_listening(struct sched *sched, struct gp_err *err)
 {
@@ -340,6 +362,8 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     if (!r)
         r = sched_commit_start(sched, err);
     if (!r)
+        r = start_tls(sched, err);
+    if (!r)
         r = start_listening(sched, err);
     if (!r)
         r = start_local(sched, err);
@@ -372,6 +396,7 @@ sched_fini(struct sched *sched)
     while (sched->conns)
         sched_serve_end(sched->conns);
     gp_metrics_stop(sched->metrics);
+    tls_context_free(sched->tls);
     gp_listener_fini(&sched->listener);
     gp_listener_fini(&sched->local);
     sched_kube_stop(sched->kube);

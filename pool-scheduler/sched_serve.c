@@ -35,6 +35,7 @@
 
 static void on_msg(struct gp_msg_conn *msg, const void *data, size_t len);
 static void on_close(struct gp_msg_conn *msg, int code);
+static int on_begin(struct gp_msg_conn *msg, uint32_t *ret_events);
 static bool on_large(struct gp_msg_conn *msg, const void *data, size_t len,
                      size_t total);
 
@@ -79,6 +80,16 @@ unproven_enter(struct sched_conn *conn)
     sched->n_unproven++;
 }
 
+static bool
+is_unix(int fd)
+{
+    int family = 0;
+    socklen_t len = sizeof(family);
+
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len) == 0 &&
+           family == AF_UNIX;
+}
+
 void
 sched_serve_accept(struct sched *sched, int fd)
 {
@@ -103,6 +114,10 @@ sched_serve_accept(struct sched *sched, int fd)
         close(fd);
         free(conn);
         return;
+    }
+    if (sched->tls && !is_unix(fd)) {
+        conn->door = (struct tls_door){.policy = sched->tls_policy, .ctx = sched->tls};
+        conn->msg.begin = on_begin;
     }
     conn->msg.on_large = on_large;
     conn->msg.busy_mark = QUEUE_BUSY;
@@ -169,6 +184,7 @@ sched_serve_end(struct sched_conn *conn)
     *conn->link = conn->next;
     if (conn->next)
         conn->next->link = conn->link;
+    tls_door_fini(&conn->door);
     gp_msg_conn_fini(&conn->msg);
     free(conn);
 }
@@ -200,6 +216,20 @@ on_close(struct gp_msg_conn *msg, int code)
 
     gp_log_debug("conn", "%s: closed: %s", conn->peer, code ? strerror(-code) : "end");
     sched_serve_end(conn);
+}
+
+static int
+on_begin(struct gp_msg_conn *msg, uint32_t *ret_events)
+{
+    struct sched_conn *conn = container_of(msg, struct sched_conn, msg);
+    struct gp_err err = {0};
+    uint32_t skipped;
+    int r = tls_door_begin(&conn->door, msg, ret_events, &err);
+
+    if (r < 0 && r != -EAGAIN && gp_log_limit_ok(&conn->sched->accept_log, &skipped))
+        gp_log_info("conn", "%s: %s (%u such lines left out)", conn->peer,
+                    gp_err_msg(&err, r), skipped);
+    return r;
 }
 
 /* ---------------------------------------------------------------- requests -- */
@@ -319,7 +349,18 @@ on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
 {
     struct sched_conn *conn = container_of(msg, struct sched_conn, msg);
     Gpupool__Ctl__CtlRequest *req;
+    struct ctl_peek peek;
 
+    if (conn->door.clear && conn->sched->tls_policy == TLS_REQUIRE) {
+        sched_conn_refuse(
+            conn, ctl_peek(data, len, &peek) ? peek.id : 0,
+            GPUPOOL__CTL__CTL_CODE__CTL_DENIED,
+            "this scheduler takes only TLS: upgrade, unset GPUPOOL_TLS, or "
+            "start gpupool-scheduler with --tls prefer",
+            NULL);
+        sched_serve_end(conn);
+        return;
+    }
     sched_commit_turn(conn->sched);
     if (!sched_rates_request(conn, data, len) || !may_unpack(conn, data, len)) {
         settle(conn);

@@ -20,6 +20,7 @@
 #include "sched_pool.h"
 #include "sched_request.h"
 #include "sched_session.h"
+#include "tls_door.h"
 
 #include <stdint.h>
 
@@ -63,6 +64,7 @@ struct sched_config {
     const char *metrics_listen; /* NULL: none */
     const char *ready_file;     /* NULL: none */
     const char *rules;          /* file; NULL: none, see sched_rules.h */
+    const char *tls;            /* "require", "prefer", "off"; NULL: prefer */
     const char *local;          /* "unix:/path"; NULL: STATE_DIR/scheduler.sock */
     char *tokens[SCHED_ROLES];  /* NULL: none, see sched_auth.h */
     struct sched_server_token *server_tokens; /* beside the shared one */
@@ -116,6 +118,8 @@ struct sched {
         void (*stale)(struct sched *sched);
     } commit;
     struct ticket_key *key;
+    enum tls_policy tls_policy;
+    struct tls_context *tls; /* of that key; NULL: off */
     struct gp_metrics *metrics;
     struct sched_kube *kube; /* NULL: pods are not served; sched_pod.c's */
     struct sched_conn *conns;
@@ -133,6 +137,7 @@ struct sched {
 
 struct sched_conn {
     struct gp_msg_conn msg;
+    struct tls_door door;
     struct sched *sched;
     char peer[64];
     uint64_t from;            /* gp_net_peer_hash() */

@@ -5,23 +5,13 @@
 #include "gp_err.h"
 #include "gp_hash.h"
 #include "gp_msg.h"
-#include "gp_net.h"
 #include "gp_time.h"
 
 #include <errno.h>
 
-int
-ctl_call_open(const char *address, uint64_t deadline_ns, int *ret_fd,
-              struct gp_err *err)
-{
-    int r = gp_net_connect(address, CTL_DEFAULT_PORT, deadline_ns, true, ret_fd, err);
-
-    return r < 0 ? gp_err_wrap(err, r, "scheduler not reachable") : 0;
-}
-
 static int
-call_once(int fd, const Gpupool__Ctl__CtlRequest *req, uint64_t deadline_ns,
-          Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+call_once(const struct ctl_link *link, const Gpupool__Ctl__CtlRequest *req,
+          uint64_t deadline_ns, Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
 {
     size_t size = gpupool__ctl__ctl_request__get_packed_size(req), len = 0;
     CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
@@ -32,9 +22,10 @@ call_once(int fd, const Gpupool__Ctl__CtlRequest *req, uint64_t deadline_ns,
     if (!bytes)
         return -ENOMEM;
     gpupool__ctl__ctl_request__pack(req, bytes);
-    r = gp_msg_send(fd, bytes, size, deadline_ns, err);
+    r = gp_msg_send_over(link->wire, link->fd, bytes, size, deadline_ns, err);
     if (!r)
-        r = gp_msg_recv(fd, CTL_REPLY_MAX, deadline_ns, &data, &len, err);
+        r = gp_msg_recv_over(link->wire, link->fd, CTL_REPLY_MAX, deadline_ns, &data,
+                             &len, err);
     if (r < 0)
         return gp_err_wrap(err, r, "scheduler");
     reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
@@ -60,14 +51,14 @@ ctl_retry_wait(const Gpupool__Ctl__CtlError *error, uint64_t deadline_ns)
 }
 
 int
-ctl_call(int fd, const Gpupool__Ctl__CtlRequest *req, uint64_t deadline_ns,
-         Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+ctl_call(const struct ctl_link *link, const Gpupool__Ctl__CtlRequest *req,
+         uint64_t deadline_ns, Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
 {
-    int r = call_once(fd, req, deadline_ns, ret_reply, err);
+    int r = call_once(link, req, deadline_ns, ret_reply, err);
 
     while (r == -EREMOTE && ctl_retry_wait((*ret_reply)->error, deadline_ns)) {
         ctl_reply_free(TAKE_PTR(*ret_reply));
-        r = call_once(fd, req, deadline_ns, ret_reply, err);
+        r = call_once(link, req, deadline_ns, ret_reply, err);
     }
     return r;
 }

@@ -8,13 +8,10 @@
 #define CTL_CALL_H
 
 #include "control.pb-c.h"
+#include "ctl_link.h"
 #include "gp_base.h"
 
 struct gp_err;
-
-/* A connection to the scheduler at "host:port". */
-int ctl_call_open(const char *address, uint64_t deadline_ns, int *ret_fd,
-                  struct gp_err *err);
 
 /* Send @req, whose id is set by the caller, and wait for the answer.
  *
@@ -22,8 +19,9 @@ int ctl_call_open(const char *address, uint64_t deadline_ns, int *ret_fd,
  *
  * 0: *ret_reply is the caller's.  -EREMOTE: a refusal, *ret_reply is set as well and
  * @err has its words.  Anything else: the link is of no use any more. */
-int ctl_call(int fd, const Gpupool__Ctl__CtlRequest *req, uint64_t deadline_ns,
-             Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err);
+int ctl_call(const struct ctl_link *link, const Gpupool__Ctl__CtlRequest *req,
+             uint64_t deadline_ns, Gpupool__Ctl__CtlReply **ret_reply,
+             struct gp_err *err);
 
 /* A refusal that says when to ask again: wait for that, and up to as long again, so
  * that many who were refused do not come back at once.  False: it does not say so, or

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 char *
 ctl_token_shown(const char *token)
@@ -19,7 +20,8 @@ ctl_token_shown(const char *token)
 static int
 check_answer(int r, const Gpupool__Ctl__CtlReply *reply, int wanted, struct gp_err *err)
 {
-    if (r == -EREMOTE && wanted == GPUPOOL__CTL__CTL_REPLY__BODY_CHALLENGE)
+    if (r == -EREMOTE && wanted == GPUPOOL__CTL__CTL_REPLY__BODY_CHALLENGE &&
+        reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST)
         return gp_err_set(
             err, -EPROTO,
             "the scheduler is older than this gpupool and wants the token "
@@ -31,7 +33,8 @@ check_answer(int r, const Gpupool__Ctl__CtlReply *reply, int wanted, struct gp_e
 }
 
 static int
-hello(ctl_prove_call call, void *arg, struct ctl_transcript *t, struct gp_err *err)
+hello(ctl_prove_call call, void *arg, struct ctl_transcript *t, const uint8_t *link_key,
+      struct gp_err *err)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlHello body = GPUPOOL__CTL__CTL_HELLO__INIT;
@@ -50,6 +53,12 @@ hello(ctl_prove_call call, void *arg, struct ctl_transcript *t, struct gp_err *e
     if (r < 0)
         return r;
     c = reply->challenge;
+    if (link_key && (c->scheduler_key.len != TICKET_PUB_SIZE ||
+                     memcmp(c->scheduler_key.data, link_key, TICKET_PUB_SIZE) != 0))
+        return gp_err_set(
+            err, -EKEYREJECTED,
+            "somebody is between us and the scheduler: the key of its TLS "
+            "is not the scheduler's");
     return ctl_transcript_take(t, c->nonce.data, c->nonce.len, c->scheduler_key.data,
                                c->scheduler_key.len, c->signature.data,
                                c->signature.len, err);
@@ -57,7 +66,7 @@ hello(ctl_prove_call call, void *arg, struct ctl_transcript *t, struct gp_err *e
 
 int
 ctl_prove(ctl_prove_call call, void *arg, Gpupool__Ctl__CtlRole role, const char *token,
-          const char *address, struct gp_err *err)
+          const char *address, const uint8_t *link_key, struct gp_err *err)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlProve body = GPUPOOL__CTL__CTL_PROVE__INIT;
@@ -68,7 +77,7 @@ ctl_prove(ctl_prove_call call, void *arg, Gpupool__Ctl__CtlRole role, const char
 
     if (!token || !*token || getenv(CTL_CLEAR_TOKEN_ENV))
         return 0;
-    r = hello(call, arg, &t, err);
+    r = hello(call, arg, &t, link_key, err);
     if (r < 0)
         return r;
     ctl_proof_make(&t, CTL_SIDE_PEER, token, proof);

@@ -9,6 +9,8 @@
 
 #include "control.pb-c.h"
 
+#include <stdint.h>
+
 struct gp_err;
 
 /* Send @req on the connection that @arg stands for and wait for the answer; sets the
@@ -20,10 +22,14 @@ typedef int (*ctl_prove_call)(void *arg, Gpupool__Ctl__CtlRequest *req,
  * @address prove that it knows the token too; requests on the connection then go
  * without one.  With the environment's choice of a clear token nothing happens here.
  *
+ * @link_key: the key that the TLS of the connection has proven, which must be the one
+ * that the proofs are made over; NULL: clear text, or a Unix socket.
+ *
  * -EREMOTE: the scheduler refuses the proof.  -EKEYREJECTED: it does not know the
  * token. -EPROTO: it is older than the proofs, or no scheduler. */
 int ctl_prove(ctl_prove_call call, void *arg, Gpupool__Ctl__CtlRole role,
-              const char *token, const char *address, struct gp_err *err);
+              const char *token, const char *address, const uint8_t *link_key,
+              struct gp_err *err);
 
 /* What a request carries as its token: "", unless it goes in clear by the environment's
  * choice (CTL_CLEAR_TOKEN_ENV). */

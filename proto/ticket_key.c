@@ -226,6 +226,16 @@ join(const char *domain, const void *data, size_t size, uint8_t **ret, size_t *r
 }
 
 int
+ticket_key_seed(const struct ticket_key *key, uint8_t ret[32])
+{
+    size_t size = 32;
+
+    return EVP_PKEY_get_raw_private_key(key->pkey, ret, &size) == 1 && size == 32
+               ? 0
+               : -ENOKEY;
+}
+
+int
 ticket_key_sign(const struct ticket_key *key, const char *domain, const void *data,
                 size_t size, uint8_t ret_sig[TICKET_SIG_SIZE], struct gp_err *err)
 {

@@ -47,6 +47,10 @@ DEFINE_CLEANUP(struct ticket_key, ticket_key_free)
 const char *ticket_key_id(const struct ticket_key *key); /* 16 hex digits */
 const uint8_t *ticket_key_pub(const struct ticket_key *key);
 
+/* The private half, 32 secret bytes, for the scheduler's TLS.  -ENOKEY: a public key.
+ */
+int ticket_key_seed(const struct ticket_key *key, uint8_t ret[32]);
+
 /* For ticket.c.  @domain is signed with its NUL, before the data. */
 int ticket_key_sign(const struct ticket_key *key, const char *domain, const void *data,
                     size_t size, uint8_t ret_sig[TICKET_SIG_SIZE], struct gp_err *err);

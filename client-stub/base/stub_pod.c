@@ -6,8 +6,10 @@
 #include "gp_b64.h"
 #include "gp_err.h"
 #include "gp_file.h"
+#include "gp_log.h"
 #include "gp_time.h"
 #include "gp_x25519.h"
+#include "tls_policy.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -59,6 +61,35 @@ session_text(const Gpupool__Ctl__CtlGrant *grant, const uint8_t secret[GP_X25519
     return text;
 }
 
+/* The token cannot be taken back, so it goes in clear text only where that is required
+ * by GPUPOOL_TLS=off, never where TLS is merely preferred. */
+static int
+pod_link(struct ctl_link *ret, const char *address, uint64_t deadline,
+         struct gp_err *err)
+{
+    const struct tls_api *tls = NULL;
+    uint8_t key[TLS_PUBLIC_SIZE];
+    enum tls_policy policy;
+    const uint8_t *pin;
+    int r = tls_policy_parse(getenv(TLS_POLICY_ENV), TLS_POLICY_ENV, &policy, err);
+
+    if (r == 0)
+        r = ctl_link_pin(key, &pin, err);
+    if (r < 0)
+        return r;
+    if (policy == TLS_OFF)
+        gp_log_warn("stub",
+                    TLS_POLICY_ENV "=off: the pod's token goes to %s in clear "
+                                   "text",
+                    address);
+    else if (!(tls = tls_found(err)))
+        return -ENOENT;
+    r = ctl_link_open(ret, address, tls, pin, deadline, true, err);
+    if (r < 0)
+        gp_err_wrap(err, r, "scheduler not reachable");
+    return r < 0 && r != -EKEYREJECTED ? -EAGAIN : r;
+}
+
 /* One question, with a key of this process that the tickets are bound to.  -EAGAIN: it
  * may go better soon. */
 static int
@@ -69,11 +100,11 @@ ask(const char *address, char *token, const char *claim, uint64_t deadline,
     Gpupool__Ctl__CtlPodSession body = GPUPOOL__CTL__CTL_POD_SESSION__INIT;
     CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     uint8_t secret[GP_X25519_SIZE], key[GP_X25519_SIZE];
-    CLEANUP_FD int fd = -1;
-    int r = ctl_call_open(address, deadline, &fd, err);
+    CLEANUP(ctl_link_close) struct ctl_link link = {.fd = -1};
+    int r = pod_link(&link, address, deadline, err);
 
     if (r < 0)
-        return -EAGAIN;
+        return r;
     if (gp_x25519_new(secret) < 0)
         return gp_err_set(err, -EIO, "no random bytes");
     gp_x25519_public(secret, key);
@@ -85,7 +116,7 @@ ask(const char *address, char *token, const char *claim, uint64_t deadline,
     req.id = 1;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_POD_SESSION;
     req.pod_session = &body;
-    r = ctl_call(fd, &req, deadline, &reply, err);
+    r = ctl_call(&link, &req, deadline, &reply, err);
     if (r == -EREMOTE)
         return reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT ||
                        reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL

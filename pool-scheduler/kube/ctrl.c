@@ -272,7 +272,7 @@ ctrl_init(struct ctrl *ctrl, const struct ctrl_config *config,
 
     memset(ctrl, 0, sizeof(*ctrl));
     ctrl->config = *config;
-    ctrl->pool.fd = -1;
+    ctrl->pool.link.fd = -1;
     ctrl->dra.on = config->dra;
     ctrl->dra.parts = config->dra_parts;
     ctrl->pool.address = scheduler;

@@ -10,6 +10,7 @@
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "tls_policy.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -43,8 +44,7 @@ token_of(const struct ctrl_pool *pool)
 static void
 hang_up(struct ctrl_pool *pool)
 {
-    close(pool->fd);
-    pool->fd = -1;
+    ctl_link_close(&pool->link);
 }
 
 static int
@@ -58,7 +58,24 @@ send_request(void *arg, Gpupool__Ctl__CtlRequest *req,
 
     req->id = ++pool->next_id;
     pool->requests++;
-    return ctl_call(pool->fd, req, gp_now_ns() + patience, ret_reply, err);
+    return ctl_call(&pool->link, req, gp_now_ns() + patience, ret_reply, err);
+}
+
+/* By the environment's choice, as for the command line. */
+static int
+link_up(struct ctrl_pool *pool, bool blocking, struct ctl_link *ret, struct gp_err *err)
+{
+    uint8_t key[TLS_PUBLIC_SIZE];
+    enum tls_policy policy;
+    const uint8_t *pin;
+    int r = tls_policy_parse(getenv(TLS_POLICY_ENV), TLS_POLICY_ENV, &policy, err);
+
+    if (r == 0)
+        r = ctl_link_pin(key, &pin, err);
+    if (r < 0)
+        return r;
+    return ctl_link_open(ret, pool->address, policy == TLS_OFF ? NULL : tls_linked(),
+                         pin, gp_now_ns() + CONNECT_NS, blocking, err);
 }
 
 /* A connection on which the token is proven.  -EACCES: the scheduler refuses it. */
@@ -70,11 +87,11 @@ dial(struct ctrl_pool *pool, struct gp_err *err)
 
     if (!token)
         return -ENOMEM;
-    r = ctl_call_open(pool->address, gp_now_ns() + CONNECT_NS, &pool->fd, err);
+    r = link_up(pool, true, &pool->link, err);
     if (r < 0)
-        return r;
+        return gp_err_wrap(err, r, "scheduler not reachable");
     r = ctl_prove(send_request, pool, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_ADMIN, token,
-                  pool->address, err);
+                  pool->address, ctl_link_key(&pool->link), err);
     explicit_bzero(token, strlen(token));
     if (r < 0)
         hang_up(pool);
@@ -85,7 +102,7 @@ static int
 call_once(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
           Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
 {
-    int r = pool->fd < 0 ? dial(pool, err) : 0;
+    int r = pool->link.fd < 0 ? dial(pool, err) : 0;
 
     if (r < 0)
         return r;
@@ -100,7 +117,7 @@ static int
 call(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
      Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
 {
-    bool kept = pool->fd >= 0;
+    bool kept = pool->link.fd >= 0;
     int r = call_once(pool, req, ret_reply, err);
 
     if (r < 0 && r != -EREMOTE && r != -ETIMEDOUT && kept)
@@ -418,21 +435,21 @@ on_timer(struct gp_loop_timer *timer)
 {
     struct ctrl_pool *pool = container_of(timer, struct ctrl_pool, timer);
     struct gp_err err = {0};
-    int fd;
+    struct ctl_link link;
 
     disconnect(pool);
-    if (gp_net_connect(pool->address, CTL_DEFAULT_PORT, gp_now_ns() + CONNECT_NS, false,
-                       &fd, &err) < 0) {
+    if (link_up(pool, false, &link, &err) < 0) {
         gp_log_debug("pool", "%s", err.msg);
         arm(pool, RETRY_NS);
         return;
     }
-    if (gp_msg_conn_init(&pool->conn, pool->loop, fd, CTL_REPLY_MAX, CTL_REQUEST_MAX,
-                         on_msg, on_close) < 0) {
-        close(fd);
+    if (gp_msg_conn_init(&pool->conn, pool->loop, link.fd, CTL_REPLY_MAX,
+                         CTL_REQUEST_MAX, on_msg, on_close) < 0) {
+        ctl_link_close(&link);
         arm(pool, RETRY_NS);
         return;
     }
+    pool->conn.wire = link.wire;
     pool->connected = true;
     pool->seen = 0; /* a scheduler that restarted counts anew */
     send_watch(pool);
@@ -452,7 +469,5 @@ ctrl_pool_fini(struct ctrl_pool *pool)
 {
     gp_loop_timer_del(&pool->timer);
     disconnect(pool);
-    if (pool->fd >= 0)
-        close(pool->fd);
-    pool->fd = -1;
+    ctl_link_close(&pool->link);
 }

@@ -11,6 +11,7 @@
 #define CTRL_POOL_H
 
 #include "control.pb-c.h"
+#include "ctl_link.h"
 #include "gp_base.h"
 #include "gp_loop.h"
 #include "gp_msg.h"
@@ -35,7 +36,7 @@ struct ctrl_pool {
     const char *token_file; /* the pool's admin token; NULL: none is needed */
     uint32_t lease_ms;
     uint32_t patience_ms; /* for an answer; 0: the usual three seconds */
-    int fd;
+    struct ctl_link link;
     uint32_t next_id;
     uint64_t requests;
 

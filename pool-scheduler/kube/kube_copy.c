@@ -16,6 +16,7 @@
 static const char *const FILES[][2] = {
     {"libcuda.so.1", "libcuda.so"},
     {"libnvidia-ml.so.1", "libnvidia-ml.so"},
+    {"libgpupool-tls.so.1", "libgpupool-tls.so"},
 };
 
 static int

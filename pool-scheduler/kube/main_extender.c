@@ -277,7 +277,7 @@ kube_main_extender(int argc, char **argv)
 {
     struct extender x = {
         .listen = "127.0.0.1:39999",
-        .pool = {.fd = -1},
+        .pool = {.link.fd = -1},
         .class = {.core_min = 1, .core_step = 1},
     };
     struct gp_err err = {0};

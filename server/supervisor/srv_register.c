@@ -3,6 +3,7 @@
 
 #include "control.pb-c.h"
 #include "ctl_limits.h"
+#include "ctl_link.h"
 #include "ctl_proof.h"
 #include "gp_err.h"
 #include "gp_file.h"
@@ -51,7 +52,8 @@ struct connector {
     atomic_int refs;
     char target[288];
     int event_fd; /* written when @result is there */
-    int fd;
+    bool tls;
+    struct ctl_link link;
     int result;
     struct gp_err err;
 };
@@ -72,6 +74,8 @@ struct srv_register {
     char token[CTL_TOKEN_MAX];
     bool clear_token; /* by choice, for a scheduler of before the proofs */
     struct ctl_transcript transcript;
+    bool has_link_key; /* the scheduler has proven @link_key by TLS */
+    uint8_t link_key[TLS_PUBLIC_SIZE];
     char last_words[256]; /* of the last failure: each is logged once */
 };
 
@@ -279,6 +283,19 @@ send_hello(struct srv_register *reg)
     return send_request(reg, &req);
 }
 
+/* Nobody between us and the scheduler has made the TLS. */
+static int
+link_key_check(const struct srv_register *reg, const uint8_t *key, size_t size,
+               struct gp_err *err)
+{
+    if (!reg->has_link_key ||
+        (size == sizeof(reg->link_key) && memcmp(key, reg->link_key, size) == 0))
+        return 0;
+    return gp_err_set(err, -EKEYREJECTED,
+                      "somebody is between us and the scheduler: the key of its TLS is "
+                      "not the scheduler's");
+}
+
 static int
 send_proof(struct srv_register *reg, const Gpupool__Ctl__CtlChallenge *challenge,
            struct gp_err *err)
@@ -292,6 +309,8 @@ send_proof(struct srv_register *reg, const Gpupool__Ctl__CtlChallenge *challenge
                             challenge->nonce.len, challenge->scheduler_key.data,
                             challenge->scheduler_key.len, challenge->signature.data,
                             challenge->signature.len, err);
+    if (!r)
+        r = link_key_check(reg, reg->transcript.scheduler_key, TICKET_PUB_SIZE, err);
     if (!r)
         r = srv_pin_check(reg->srv, reg->transcript.scheduler_key, TICKET_PUB_SIZE,
                           err);
@@ -402,7 +421,11 @@ on_registered(struct srv_register *reg, const Gpupool__Ctl__CtlRegistered *body)
 {
     struct gp_err err = {0};
     int r =
-        srv_pin_take(reg->srv, body->scheduler_key.data, body->scheduler_key.len, &err);
+        link_key_check(reg, body->scheduler_key.data, body->scheduler_key.len, &err);
+
+    if (r == 0)
+        r = srv_pin_take(reg->srv, body->scheduler_key.data, body->scheduler_key.len,
+                         &err);
 
     if (r < 0) {
         link_down(reg, gp_err_msg(&err, r));
@@ -523,8 +546,7 @@ connector_unref(struct connector *c)
 {
     if (atomic_fetch_sub(&c->refs, 1) != 1)
         return;
-    if (c->fd >= 0)
-        close(c->fd);
+    ctl_link_close(&c->link);
     close(c->event_fd);
     free(c);
 }
@@ -535,9 +557,11 @@ connector_main(void *arg)
     struct connector *c = arg;
     uint64_t one = 1;
 
-    c->result =
-        gp_net_connect(c->target, CTL_DEFAULT_PORT,
-                       gp_now_ns() + CONNECT_MS * GP_NS_PER_MS, false, &c->fd, &c->err);
+    /* Its key is compared where it proves itself, with words for who has set it up
+     * anew.
+     */
+    c->result = ctl_link_open(&c->link, c->target, c->tls ? tls_linked() : NULL, NULL,
+                              gp_now_ns() + CONNECT_MS * GP_NS_PER_MS, false, &c->err);
     if (write(c->event_fd, &one, sizeof(one)) < 0)
         gp_log_error("server", "eventfd: %s", strerror(errno));
     connector_unref(c);
@@ -560,10 +584,13 @@ on_connected(struct gp_loop_fd *src, uint32_t revents)
     if (r < 0) {
         link_down(reg, gp_err_msg(&c->err, r));
     } else {
-        r = gp_msg_conn_init(&reg->conn, reg->srv->loop, c->fd, CTL_REQUEST_MAX,
+        r = gp_msg_conn_init(&reg->conn, reg->srv->loop, c->link.fd, CTL_REQUEST_MAX,
                              CTL_REQUEST_MAX * 2, on_msg, on_close);
         if (r == 0) {
-            c->fd = -1;
+            reg->has_link_key = ctl_link_key(&c->link) != NULL;
+            memcpy(reg->link_key, c->link.key, sizeof(reg->link_key));
+            reg->conn.wire = TAKE_PTR(c->link.wire);
+            c->link.fd = -1;
             reg->conn_live = true;
             reg->state = REG_GREETING;
             r = reg->token[0] && !reg->clear_token ? send_hello(reg)
@@ -584,7 +611,8 @@ connector_start(struct srv_register *reg)
 
     if (!c)
         return -ENOMEM;
-    c->fd = -1;
+    c->link.fd = -1;
+    c->tls = reg->srv->tls_policy != TLS_OFF;
     c->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->event_fd < 0) {
         free(c);

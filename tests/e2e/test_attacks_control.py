@@ -573,13 +573,13 @@ def test_attacks_token_is_never_sent_to_who_poses_as_the_scheduler(case):
         return struct.pack("<I", len(data)) + data
 
     false = Recorder(refuses)
-    env = {"GPUPOOL_SCHEDULER": false.where, "GPUPOOL_TOKEN_FILE": token}
+    env = {"GPUPOOL_SCHEDULER": false.where, "GPUPOOL_TOKEN_FILE": token, "GPUPOOL_TLS": "off"}
     for args in (["status"], ["run", "--", "true"], ["explain"], ["drain", "node"],
                  ["close", "s1"]):
         done = case.run([gpupool, *args], env=env, status=None)
         case.check(done.status != 0, f"{args[0]} took a false scheduler for true")
         case.contains(done.err + done.out, "older than this gpupool", f"the words of {args[0]}")
-    server, log = start_server(case, false.where, "--token-file", token)
+    server, log = start_server(case, false.where, "--token-file", token, "--tls", "off")
     case.wait_for(lambda: "older than this server" in log.read_text(), "the server says why")
     end(case, server)
     case.check(false.heard, "the false scheduler was asked")

@@ -327,7 +327,8 @@ def test_the_admin_token_is_on_no_wire(case):
         world.api.delete("elasticgpuclaims", "one", "team")
         world.address = true
         case.wait_for(lambda: world.given() == 0, "the claim's part is given back")
-        case.check(b"kube:" in listener.heard, "the listener heard no request")
+        case.check(b"\x16\x03\x01" in listener.heard, "the listener heard no TLS hello")
+        case.check(b"kube:" not in listener.heard, "a request was sent in clear")
         case.check(world.token.read_text().strip().encode() not in listener.heard,
                    "the admin token was sent in clear")
         extender.send_signal(signal.SIGTERM)

@@ -5,6 +5,7 @@ import os
 import re
 import select
 import socket
+import ssl
 import subprocess
 import threading
 from pathlib import Path
@@ -253,3 +254,127 @@ def test_library_needs_no_other_and_finds_tls_only_when_it_is_used(case):
             case.check("libcrypto" not in maps, "another OpenSSL is loaded")
         program.close()
         case.wait_for(lambda: not pool.workers(), "the worker ends")
+
+
+# ---- the scheduler
+
+
+def start_scheduler(case, *options, token=True):
+    """A scheduler of its own with a client token; its address and the environment of a
+    command for it."""
+    file = case.folder / "token"
+    file.write_text("0123456789abcdef0123456789abcdef\n")
+    ready = case.folder / "scheduler.ready"
+    state = case.folder / "scheduler-state"
+    log = open(case.folder / "scheduler.log", "ab")
+    case.spawn([case.build / "bin" / "gpupool-scheduler", "--listen", "127.0.0.1:0",
+                "--state-dir", state, "--ready-file", ready,
+                *(["--client-token-file", file] if token else ["--allow-anonymous", "client"]),
+                *options], stderr=log)
+    case.wait_for(ready.exists, "the scheduler listens")
+    env = {"GPUPOOL_TOKEN_FILE": str(file)} if token else {}
+    return ready.read_text().strip(), env
+
+
+def status(case, where, env):
+    return case.run([case.build / "bin" / "gpupool", "status", "--json"],
+                    env={**env, "GPUPOOL_SCHEDULER": where}, status=None)
+
+
+def test_nothing_of_the_control_plane_crosses_in_clear(case):
+    where, env = start_scheduler(case)
+    relay = Relay(case, where)
+    done = status(case, relay.at, {**env, "GPUPOOL_TLS": "require"})
+    case.equal(done.status, 0, "gpupool status through the relay")
+    case.check(relay.seen[:3] == b"\x16\x03\x01", "the command begins with a TLS hello")
+    case.check(b"127.0.0.1" not in relay.seen and b"0.1.0" not in relay.seen,
+               "a status crosses in clear")
+    clear = Relay(case, where)
+    done = status(case, clear.at, {**env, "GPUPOOL_TLS": "off"})
+    case.equal(done.status, 0, "in clear text")
+    case.check(b"0.1.0" in clear.seen, "the relay sees what there is to see")
+
+
+class Impostor:
+    """Makes TLS with both sides, with a key of its own, and passes on what they say."""
+
+    def __init__(self, case, server):
+        key, cert = case.folder / "impostor.key", case.folder / "impostor.crt"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ed25519", "-nodes", "-keyout", key,
+                        "-out", cert, "-subj", "/CN=gpupool scheduler", "-days", "30"],
+                       check=True, capture_output=True)
+        self.ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.ours.load_cert_chain(cert, key)
+        self.theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self.theirs.check_hostname = False
+        self.theirs.verify_mode = ssl.CERT_NONE
+        self.heard = bytearray()
+        self.case = case
+        host, _, port = server.rpartition(":")
+        self.server = (host, int(port))
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.at = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            client, _ = self.listener.accept()
+            threading.Thread(target=self.pass_on, args=(client,), daemon=True).start()
+
+    def pass_on(self, client):
+        try:
+            with self.ours.wrap_socket(client, server_side=True) as client, \
+                    self.theirs.wrap_socket(socket.create_connection(self.server)) as server:
+                while True:
+                    for ready in select.select([client, server], [], [])[0]:
+                        data = ready.recv(65536)
+                        if not data:
+                            return
+                        self.heard += data
+                        (server if ready is client else client).sendall(data)
+        except OSError:
+            return
+
+
+def test_somebody_who_makes_tls_with_both_sides_is_found_out(case):
+    """By who has a token without knowing the scheduler's key, and by who knows the key
+    without having a token."""
+    where, env = start_scheduler(case)
+    impostor = Impostor(case, where)
+    done = status(case, impostor.at, env)
+    case.check(done.status != 0, "status through an impostor")
+    case.contains(done.err, "somebody is between us", "words")
+    key = (case.folder / "scheduler-state" / "ticket-key.pub").read_text().strip()
+    impostor.heard.clear()
+    done = status(case, impostor.at, {"GPUPOOL_SCHEDULER_KEY": key})
+    case.contains(done.err, "not the pool's scheduler", "words with a pin")
+    case.equal(bytes(impostor.heard), b"", "what the impostor hears of who knows the key")
+    done = status(case, where, {**env, "GPUPOOL_SCHEDULER_KEY": key})
+    case.equal(done.status, 0, "the scheduler itself, with its key")
+
+
+def test_server_registers_with_nobody_in_between(case):
+    where, _ = start_scheduler(case, "--server-token-file", case.folder / "token")
+    impostor = Impostor(case, where)
+    log = case.folder / "server.log"
+    case.spawn([case.build / "bin" / "gpupool-server", "--listen", "127.0.0.1:0", "--driver", "null",
+                "--scheduler", impostor.at, "--token-file", case.folder / "token"],
+               stderr=open(log, "ab"))
+    case.wait_for(lambda: "somebody is between us" in log.read_text(), "the server's log")
+    case.check("registered with" not in log.read_text(), "it registers nevertheless")
+
+
+def test_scheduler_and_command_agree_on_clear_text_only_by_choice(case):
+    where, env = start_scheduler(case, "--tls", "require")
+    done = status(case, where, {**env, "GPUPOOL_TLS": "off"})
+    case.contains(done.err, "takes only TLS", "words of a scheduler that requires it")
+    case.equal(status(case, where, env).status, 0, "with TLS")
+    old, env = start_scheduler(case, "--tls", "off", "--ready-file", case.folder / "old.ready",
+                               "--state-dir", case.folder / "old-state")
+    case.wait_for((case.folder / "old.ready").exists, "the second scheduler listens")
+    old = (case.folder / "old.ready").read_text().strip()
+    for policy in ("prefer", "require"):
+        done = status(case, old, {**env, "GPUPOOL_TLS": policy})
+        case.check(done.status != 0, "no silent clear text")
+        case.contains(done.err, "older than TLS", "words about a scheduler without TLS")
+    case.equal(status(case, old, {**env, "GPUPOOL_TLS": "off"}).status, 0, "by choice")

@@ -114,11 +114,13 @@ class Cluster:
         self.import_image("gpupool-kube-client", {
             "/gpupool-copy": b / "bin/gpupool-copy",
             "/lib/gpupool/libcuda.so.1": b / "lib/libcuda.so.1",
-            "/lib/gpupool/libnvidia-ml.so.1": b / "lib/libnvidia-ml.so.1"})
+            "/lib/gpupool/libnvidia-ml.so.1": b / "lib/libnvidia-ml.so.1",
+            "/lib/gpupool/libgpupool-tls.so.1": b / "lib/libgpupool-tls.so.1"})
         self.import_image("gpupool-scheduler",
                           {"/usr/bin/gpupool-scheduler": b / "bin/gpupool-scheduler"})
         server = {f"/usr/bin/{n}": b / "bin" / n for n in ("gpupool-server", "gpupool-worker")}
-        server["/usr/lib/gpupool/libsoftgpu.so"] = b / "lib/libsoftgpu.so"
+        for name in ("libsoftgpu.so", "libgpupool-tls.so.1"):
+            server["/usr/lib/gpupool/" + name] = b / "lib" / name
         self.import_image("gpupool-server", server)
         tests = {"/true": Path("/bin/true"), "/podprobe": b / "tests/k8s/podprobe"}
         if (b / "tests/programs/vecadd-static").exists():
