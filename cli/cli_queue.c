@@ -212,7 +212,7 @@ ask(const struct query *q, Gpupool__Ctl__CtlReply **ret, struct gp_err *err)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlQueueQuery body = GPUPOOL__CTL__CTL_QUEUE_QUERY__INIT;
-    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.fd = -1};
+    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.link.fd = -1};
     int r = cli_ctl_open(&ctl, q->scheduler, err);
 
     if (!r)

@@ -102,7 +102,7 @@ cli_session_open(struct cli_session *s, const char *scheduler,
     int r;
 
     memset(s, 0, sizeof(*s));
-    s->ctl.fd = -1;
+    s->ctl.link.fd = -1;
     s->bound = bound;
     if (gp_x25519_new(s->secret) < 0)
         return gp_err_set(err, -EIO, "no random bytes");

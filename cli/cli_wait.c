@@ -6,6 +6,7 @@
 #include "gp_msg.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_wire.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -143,14 +144,16 @@ next_reply(struct cli_wait *wait, struct cli_ctl *ctl, uint32_t id,
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     CLEANUP_FREE void *data = NULL;
     size_t len;
-    int r = await(wait, ctl->fd, gp_now_ns() + SILENCE_NS);
+    int r = gp_wire_pending(ctl->link.wire)
+                ? 0
+                : await(wait, ctl->link.fd, gp_now_ns() + SILENCE_NS);
 
     if (r == -EINTR)
         return gp_err_set(err, r, "%s: the request was taken back",
                           strsignal(wait->signo));
     if (!r)
-        r = gp_msg_recv(ctl->fd, CTL_REPLY_MAX, gp_now_ns() + CLI_DEADLINE_NS, &data,
-                        &len, err);
+        r = gp_msg_recv_over(ctl->link.wire, ctl->link.fd, CTL_REPLY_MAX,
+                             gp_now_ns() + CLI_DEADLINE_NS, &data, &len, err);
     if (r < 0)
         return gp_err_wrap(err, r, "scheduler %s", ctl->address);
     reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
