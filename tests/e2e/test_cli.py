@@ -4,8 +4,8 @@
 import json
 import re
 
-SUBCOMMANDS = ("up", "down", "run", "status", "servers", "sessions", "queue", "top", "explain",
-               "drain", "close", "doctor", "kube", "version")
+SUBCOMMANDS = ("up", "down", "run", "status", "servers", "sessions", "queue", "top", "smi",
+               "explain", "drain", "close", "doctor", "kube", "version")
 EVERYWHERE = {"--help", "--version"}
 
 
