@@ -139,7 +139,8 @@ class Bench:
     def run(self, *program, link="tcp"):
         """The KEY VALUE lines of a program on a slice."""
         return parse(self.call(self.gpupool, "run", "--core", 100, "--memory", "2GiB",
-                               "--", *program, env={"GPUPOOL_TRANSPORT": link}))
+                               "--", *program,
+                               env={"GPUPOOL_TRANSPORT": link, "GPUPOOL_TLS": "off"}))
 
     def fast_once(self, *options, link="tcp"):
         """One round of the fast program, its ratios in it."""
