@@ -6,3 +6,9 @@ $(eval $(call needs,test-container,debootstrap))
 #:                              (root, network, half an hour); see deploy/README.md
 test-container-built: all test-programs
 	@$(PYTHON) -B tests/container/run.py --build $(O)
+
+$(eval $(call needs,test-images,buildah debootstrap))
+#:   make test-images           the images themselves, built by buildah, and their programs
+#:                              (root, network, twenty minutes)
+test-images-built:
+	@$(PYTHON) -B tests/container/images.py --build $(O)
