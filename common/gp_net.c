@@ -354,3 +354,22 @@ gp_net_reset_on_close(int fd, bool on)
 
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
 }
+
+bool
+gp_net_same_host(int fd)
+{
+    struct sockaddr_storage own, peer;
+    socklen_t own_len = sizeof(own), peer_len = sizeof(peer);
+
+    if (getsockname(fd, (struct sockaddr *)&own, &own_len) < 0 ||
+        getpeername(fd, (struct sockaddr *)&peer, &peer_len) < 0 ||
+        own.ss_family != peer.ss_family)
+        return false;
+    if (own.ss_family == AF_INET)
+        return ((struct sockaddr_in *)&own)->sin_addr.s_addr ==
+               ((struct sockaddr_in *)&peer)->sin_addr.s_addr;
+    return own.ss_family == AF_INET6 &&
+           memcmp(&((struct sockaddr_in6 *)&own)->sin6_addr,
+                  &((struct sockaddr_in6 *)&peer)->sin6_addr,
+                  sizeof(struct in6_addr)) == 0;
+}

@@ -12,6 +12,7 @@
 #include "gp_base.h"
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <sys/socket.h>
 
 struct gp_err;
@@ -55,6 +56,9 @@ const char *gp_net_own_name(int fd, char *buf, size_t size);
 /* Whether closing a TCP socket, as by the process's death, throws away what was not
  * sent and tells the peer at once, which otherwise learns it behind the last byte. */
 void gp_net_reset_on_close(int fd, bool on);
+
+/* Do both ends of the TCP socket have one address? */
+bool gp_net_same_host(int fd);
 
 /* Wait until @fd is ready for @events (poll(2)); 0, -ETIMEDOUT or -errno. */
 int gp_net_wait(int fd, short events, uint64_t deadline_ns);

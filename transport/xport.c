@@ -17,6 +17,8 @@ xport_send_bulk(struct xport_conn *conn, const void *buf, size_t len)
         return r;
     r = conn->blocks ? xport_blocks_send(conn, buf, len)
                      : conn->ops->flush(conn, buf, len);
+    if (r == 0 && conn->ops->bulk_done)
+        r = conn->ops->bulk_done(conn);
     return r < 0 ? xport_fail(conn, r) : 0;
 }
 

@@ -78,6 +78,15 @@ xport_buffered(const struct xport_conn *conn)
     return conn->rx.pos != conn->rx.end;
 }
 
+/* A long payload has been received whole.  Only a hint: over some connections its
+ * sender goes on sooner. */
+static inline void
+xport_acknowledge(struct xport_conn *conn)
+{
+    if (conn->ops->acknowledge)
+        conn->ops->acknowledge(conn);
+}
+
 /* --- payloads where they lie --- */
 
 /*

@@ -232,6 +232,9 @@ xport_blocks_send(struct xport_conn *conn, const uint8_t *buf, size_t len)
             count(b, raw, packed);
             b->tx.packed++;
             r = send_block(conn, XPORT_BLOCK_ZSTD, raw, b->tx.out, packed);
+            if (r == 0 &&
+                conn->ops->bulk_done) /* the next one goes to the same place */
+                r = conn->ops->bulk_done(conn);
         } else {
             r = send_raw(conn, buf, &raw);
             if (n)

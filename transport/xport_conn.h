@@ -60,6 +60,11 @@ struct xport_ops {
     int (*recv_start)(struct xport_conn *conn, void *buf, size_t len,
                       uint64_t *ret_ticket);
     int (*recv_wait)(struct xport_conn *conn, uint64_t ticket);
+    /* The payload that was sent last is its caller's again; NULL where it is at once.
+     */
+    int (*bulk_done)(struct xport_conn *conn);
+    /* A payload has been received whole: its sender may be waiting to hear so. */
+    void (*acknowledge)(struct xport_conn *conn);
     /* From and to windows; NULL where there are none. */
     int (*send_direct)(struct xport_conn *conn, uint64_t addr, size_t len,
                        uint64_t *ret_ticket);
@@ -215,6 +220,9 @@ void xport_stripes_use(struct xport_conn *conn);
 #define XPORT_LINK_TIMEOUT_S 15
 #define XPORT_LINK_TIMEOUT_MIN_S 3
 #define XPORT_LINK_TIMEOUT_MAX_S 3600
+/* For how many seconds a broken link may stay broken (xport_resume.h). */
+#define XPORT_RESUME_S 60
+#define XPORT_RESUME_MAX_S 86400
 void xport_set_link_timeout(uint32_t seconds);
 uint32_t xport_link_timeout(void);
 

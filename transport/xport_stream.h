@@ -51,6 +51,9 @@ xport_stream_of(struct xport_conn *conn)
     return container_of(conn, struct xport_stream, conn);
 }
 
+/* The socket @fd carries the stream of @conn from now on (xport_tcp.c). */
+void xport_tcp_prepare(struct xport_conn *conn, int fd);
+
 /* Zeroed storage for what begins with a connection; free() gives it back. */
 static inline void *
 xport_stream_alloc(size_t size)

@@ -145,26 +145,6 @@ static const struct xport_stream_io tcp_io = {
     .read_asleep = tcp_read_asleep,
 };
 
-/* Do both ends have one address? */
-static bool
-same_host(int fd)
-{
-    struct sockaddr_storage own, peer;
-    socklen_t own_len = sizeof(own), peer_len = sizeof(peer);
-
-    if (getsockname(fd, (struct sockaddr *)&own, &own_len) < 0 ||
-        getpeername(fd, (struct sockaddr *)&peer, &peer_len) < 0 ||
-        own.ss_family != peer.ss_family)
-        return false;
-    if (own.ss_family == AF_INET)
-        return ((struct sockaddr_in *)&own)->sin_addr.s_addr ==
-               ((struct sockaddr_in *)&peer)->sin_addr.s_addr;
-    return own.ss_family == AF_INET6 &&
-           memcmp(&((struct sockaddr_in6 *)&own)->sin6_addr,
-                  &((struct sockaddr_in6 *)&peer)->sin6_addr,
-                  sizeof(struct in6_addr)) == 0;
-}
-
 /* There is no line to keep full. */
 static void
 stay_local(struct xport_conn *conn, int fd)
@@ -174,6 +154,16 @@ stay_local(struct xport_conn *conn, int fd)
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send));
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive));
     conn->piece = LOCAL_PIECE;
+}
+
+void
+xport_tcp_prepare(struct xport_conn *conn, int fd)
+{
+    /* Blocking: who must not sleep says so at each call. */
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    xport_liveness_start(fd);
+    if (gp_net_same_host(fd))
+        stay_local(conn, fd);
 }
 
 int
@@ -189,11 +179,7 @@ xport_tcp_new(int fd, uint32_t frame_max, struct xport_conn **ret, struct gp_err
         tcp_free(&tcp->stream.conn);
         return r;
     }
-    /* Blocking: who must not sleep says so at each call. */
-    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-    xport_liveness_start(fd);
-    if (same_host(fd))
-        stay_local(&tcp->stream.conn, fd);
+    xport_tcp_prepare(&tcp->stream.conn, fd);
     tcp->stream.conn.fd = fd; /* from here on it is ours */
     *ret = &tcp->stream.conn;
     return 0;
@@ -202,7 +188,7 @@ xport_tcp_new(int fd, uint32_t frame_max, struct xport_conn **ret, struct gp_err
 int
 xport_wire_start(struct xport_conn *conn, struct gp_wire *wire, struct gp_err *err)
 {
-    if (conn->ops != &tcp_ops || xport_stream_of(conn)->wire)
+    if (conn->ops->kind != XPORT_KIND_TCP || xport_stream_of(conn)->wire)
         return gp_err_set(err, -EINVAL, "no place for a layer below %s",
                           conn->ops->name);
     xport_stream_of(conn)->wire = wire;

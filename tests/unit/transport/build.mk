@@ -9,3 +9,7 @@ $(eval $(call unit_test,test_xport,\
     tests/unit/transport/test_xport.c,transport tls common tests/unit,,transport tls common,-lssl -lcrypto))
 $(eval $(call unit_test,test_xport_block,\
     tests/unit/transport/test_xport_block.c,transport common tests/unit,,transport common,-ldl))
+$(eval $(call unit_test,test_xport_journal,\
+    tests/unit/transport/test_xport_journal.c,transport common tests/unit,,transport common,))
+$(eval $(call unit_test,test_xport_resume,\
+    tests/unit/transport/test_xport_resume.c,transport common tests/unit,,transport common,-ldl))

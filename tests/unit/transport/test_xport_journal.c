@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The journal against a model: a plain array of every byte that was ever sent. */
+#include "ut.h"
+
+#include "xport_journal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BLOCK 4096u
+#define STREAM (8u << 20)
+
+static uint8_t *stream; /* the model */
+static struct xport_journal journal;
+
+static uint32_t
+draw(uint32_t *state, uint32_t below)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (uint32_t)((uint64_t)(*state >> 8) * below >> 24);
+}
+
+/* Everything that is not acknowledged is there, from any byte on. */
+static void
+check_all(uint64_t from)
+{
+    while (from < journal.end) {
+        const uint8_t *bytes;
+        int64_t n = xport_journal_at(&journal, from, &bytes);
+
+        assert_true(n > 0);
+        assert_true(from + (uint64_t)n <= journal.end);
+        assert_memory_equal(bytes, stream + from, (size_t)n);
+        from += (uint64_t)n;
+    }
+}
+
+static bool
+send_frame(uint32_t n)
+{
+    if ((size_t)(xport_journal_room_end(&journal) - journal.frames.room) < n &&
+        xport_journal_next_block(&journal) < 0)
+        return false;
+    memcpy(journal.frames.room, stream + journal.end, n);
+    xport_journal_sent(&journal, n);
+    return true;
+}
+
+/* The caller's memory is somebody else's as soon as its call has ended. */
+static void
+send_payload(uint32_t n)
+{
+    uint8_t *lent = malloc(n);
+
+    memcpy(lent, stream + journal.end, n);
+    xport_journal_sent_lent(&journal, lent, n);
+    xport_journal_keep(&journal, UINT64_MAX);
+    while (xport_journal_lent(&journal, UINT64_MAX)) {
+        assert_int_equal(xport_journal_ack(&journal, journal.acked + 512, journal.end),
+                         0);
+        xport_journal_keep(&journal, UINT64_MAX);
+    }
+    memset(lent, 0xee, n);
+    free(lent);
+}
+
+static void
+run(uint32_t seed)
+{
+    uint32_t state = seed;
+
+    assert_int_equal(xport_journal_init(&journal, BLOCK), 0);
+    while (journal.end < STREAM / 2) {
+        uint32_t what = draw(&state, 10);
+        uint64_t open = journal.end - journal.acked;
+
+        if (xport_journal_full(&journal))
+            xport_journal_compact(&journal);
+        if (what < 6 && !xport_journal_full(&journal))
+            send_frame(8 * (1 + draw(&state, 40)));
+        else if (what < 8 && !xport_journal_full(&journal))
+            send_payload(1 + draw(&state, 3 * BLOCK));
+        else
+            xport_journal_ack(&journal,
+                              journal.acked + draw(&state, (uint32_t)open + 1),
+                              journal.end);
+        check_all(journal.acked);
+    }
+    xport_journal_fini(&journal);
+}
+
+static void
+test_every_unacknowledged_byte_is_kept(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= 6; seed++) {
+        print_message("seed %u\n", seed);
+        run(seed);
+    }
+}
+
+static void
+test_memory_is_bounded(void **state)
+{
+    uint32_t frames = 0;
+
+    (void)state;
+    assert_int_equal(xport_journal_init(&journal, BLOCK), 0);
+    while (send_frame(256))
+        frames++;
+    assert_true(frames * 256 <= XPORT_JOURNAL_MAX);
+    assert_int_equal(xport_journal_next_block(&journal), -EAGAIN);
+    assert_int_equal(xport_journal_ack(&journal, BLOCK, journal.end), 0);
+    assert_true(send_frame(256));
+    check_all(journal.acked);
+    xport_journal_fini(&journal);
+}
+
+/* Nothing is acknowledged, and every part is short. */
+static void
+test_many_short_payloads_need_no_acknowledgement(void **state)
+{
+    (void)state;
+    assert_int_equal(xport_journal_init(&journal, BLOCK), 0);
+    for (int i = 0; i < 1000; i++) {
+        if (xport_journal_full(&journal))
+            xport_journal_compact(&journal);
+        assert_false(xport_journal_full(&journal));
+        assert_true(send_frame(24));
+        send_payload(1);
+    }
+    assert_int_equal(journal.acked, 0);
+    check_all(0);
+    xport_journal_fini(&journal);
+}
+
+static void
+test_what_was_never_sent_cannot_be_acknowledged(void **state)
+{
+    const uint8_t *bytes;
+
+    (void)state;
+    assert_int_equal(xport_journal_init(&journal, BLOCK), 0);
+    send_frame(64);
+    assert_int_equal(xport_journal_ack(&journal, 65, journal.end), -EPROTO);
+    assert_int_equal(xport_journal_at(&journal, 65, &bytes), -ERANGE);
+    assert_int_equal(xport_journal_ack(&journal, 32, journal.end), 0);
+    assert_int_equal(xport_journal_at(&journal, 31, &bytes), -ERANGE);
+    assert_int_equal(xport_journal_at(&journal, 32, &bytes), 32);
+    assert_int_equal(xport_journal_at(&journal, 64, &bytes), 0);
+    xport_journal_fini(&journal);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_unacknowledged_byte_is_kept),
+        cmocka_unit_test(test_memory_is_bounded),
+        cmocka_unit_test(test_many_short_payloads_need_no_acknowledgement),
+        cmocka_unit_test(test_what_was_never_sent_cannot_be_acknowledged),
+    };
+    uint32_t state = 7;
+
+    stream = malloc(STREAM);
+    for (uint32_t i = 0; i < STREAM; i++)
+        stream[i] = (uint8_t)draw(&state, 256);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

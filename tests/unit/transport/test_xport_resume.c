@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two ends of a connection whose link is cut at random bytes: what either end sends
+ * arrives at the other exactly once.
+ *
+ * Between the ends stands a relay that forwards a drawn number of bytes and then closes
+ * both of its sockets, with whatever it and the kernel hold.  The two ends meet again
+ * in meet(), which is the supervisor's and the handshake's part.
+ */
+#include "ut.h"
+
+#include "gp_err.h"
+#include "gp_time.h"
+#include "xport.h"
+#include "xport_resume.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define FRAME_MAX 4096u
+#define PAYLOAD_MAX (300u << 10)
+#define PATIENCE_S 60
+
+static uint32_t
+draw(uint32_t *state, uint32_t below)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (uint32_t)((uint64_t)(*state >> 8) * below >> 24);
+}
+
+/* ---- the way between the ends ------------------------------------------------------
+ */
+
+struct relay {
+    int stream[2], acks[2];
+    int64_t left; /* bytes until the cut */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct xport_conn *conn[2];
+    bool waits[2], served[2];
+    uint64_t received[2];
+    struct xport_resume_link link[2];
+    uint32_t seed, most; /* bytes between two cuts */
+    uint32_t cuts;
+    bool stop;
+} meeting = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static bool
+forward(struct relay *relay, int from, int to)
+{
+    uint8_t buf[8192];
+    size_t most = (size_t)gp_min((int64_t)sizeof(buf), relay->left);
+    ssize_t n = recv(from, buf, most, MSG_DONTWAIT);
+
+    if (n < 0 && errno == EAGAIN)
+        return true;
+    if (n <= 0)
+        return false;
+    relay->left -= n;
+    for (ssize_t at = 0; at < n;) {
+        ssize_t m = send(to, buf + at, (size_t)(n - at), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (m < 0 && errno != EAGAIN)
+            return false;
+        if (m < 0 && relay->left < 0)
+            return false;
+        if (m < 0) { /* full: drop the link, which is a cut like any other */
+            struct pollfd p = {.fd = to, .events = POLLOUT};
+
+            if (poll(&p, 1, 20) == 0)
+                return false;
+        }
+        at += gp_max(m, (ssize_t)0);
+    }
+    return true;
+}
+
+static void *
+relay_main(void *arg)
+{
+    struct relay *relay = arg;
+    int *s = relay->stream, *a = relay->acks;
+    bool good = true;
+
+    while (good && relay->left > 0) {
+        struct pollfd fds[] = {
+            {s[0], POLLIN, 0}, {s[1], POLLIN, 0}, {a[0], POLLIN, 0}, {a[1], POLLIN, 0}};
+
+        poll(fds, 4, 100);
+        good = (!fds[0].revents || forward(relay, s[0], s[1])) &&
+               (!fds[1].revents || forward(relay, s[1], s[0])) &&
+               (!fds[2].revents || forward(relay, a[0], a[1])) &&
+               (!fds[3].revents || forward(relay, a[1], a[0]));
+    }
+    for (int i = 0; i < 2; i++) {
+        close(s[i]);
+        close(a[i]);
+    }
+    free(relay);
+    return NULL;
+}
+
+/* A new link for both ends, with its relay. */
+static void
+link_make(struct xport_resume_link link[2])
+{
+    struct relay *relay = calloc(1, sizeof(*relay));
+    pthread_t thread;
+
+    for (int i = 0; i < 2; i++) {
+        int pair[2];
+
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        link[i].fd = pair[0];
+        relay->stream[i] = pair[1];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        link[i].ack_fd = pair[0];
+        relay->acks[i] = pair[1];
+    }
+    relay->left = 1 + draw(&meeting.seed, meeting.most);
+    assert_int_equal(pthread_create(&thread, NULL, relay_main, relay), 0);
+    pthread_detach(thread);
+}
+
+/* Both are here: give each its link. */
+static int
+meet(struct xport_conn *conn, uint64_t received, struct xport_resume_link *ret)
+{
+    int me = conn == meeting.conn[1], r = -ECONNABORTED;
+
+    pthread_mutex_lock(&meeting.lock);
+    meeting.waits[me] = true;
+    meeting.received[me] = received;
+    if (meeting.waits[!me]) {
+        link_make(meeting.link);
+        meeting.link[0].received = meeting.received[1];
+        meeting.link[1].received = meeting.received[0];
+        meeting.served[0] = meeting.served[1] = true;
+        meeting.waits[0] = meeting.waits[1] = false;
+        meeting.cuts++;
+        pthread_cond_broadcast(&meeting.changed);
+    }
+    while (!meeting.served[me] && !meeting.stop)
+        pthread_cond_wait(&meeting.changed, &meeting.lock);
+    if (meeting.served[me]) {
+        meeting.served[me] = false;
+        *ret = meeting.link[me];
+        r = 0;
+    }
+    pthread_mutex_unlock(&meeting.lock);
+    return r;
+}
+
+static const struct xport_resume_owner owner = {.reconnect = meet};
+
+/* ---- what they say -----------------------------------------------------------------
+ */
+
+struct end {
+    struct xport_conn *conn;
+    uint32_t seed;
+    uint32_t frames;
+    pthread_t sender, receiver;
+    uint64_t got;
+};
+
+struct message {
+    uint32_t size, number;
+    uint32_t payload, fill;
+};
+
+static void
+fill(uint8_t *to, uint32_t n, uint32_t number)
+{
+    for (uint32_t i = 0; i < n; i++)
+        to[i] = (uint8_t)(number * 31 + i * 7 + (i >> 8));
+}
+
+static void
+message_send(struct end *e, uint32_t number, uint32_t *state)
+{
+    uint32_t extra =
+        8 * draw(state, (FRAME_MAX - (uint32_t)sizeof(struct message)) / 8);
+    uint32_t payload = draw(state, 4) == 0 ? draw(state, PAYLOAD_MAX) : 0;
+    uint32_t size = (uint32_t)sizeof(struct message) + extra;
+    struct message *m = xport_reserve(e->conn, size);
+    uint32_t how = draw(state, 4);
+
+    assert_non_null(m);
+    *m = (struct message){.size = size, .number = number, .payload = payload};
+    fill((uint8_t *)(m + 1), extra, number);
+    xport_commit(e->conn, size);
+    if (payload) {
+        uint8_t *bytes = malloc(payload);
+
+        fill(bytes, payload, number + 1);
+        if (how == 0) {
+            uint64_t ticket;
+
+            assert_int_equal(xport_send_bulk_start(e->conn, bytes, payload, &ticket),
+                             0);
+            assert_int_equal(xport_send_bulk_wait(e->conn, ticket), 0);
+        } else {
+            assert_int_equal(xport_send_bulk(e->conn, bytes, payload), 0);
+        }
+        memset(bytes, 0xdd, payload);
+        free(bytes);
+    } else if (how == 0) {
+        assert_int_equal(xport_flush(e->conn), 0);
+    } else if (how == 1) {
+        int r = xport_flush_now(e->conn);
+
+        assert_true(r == 0 || r == -EAGAIN);
+    }
+}
+
+static void *
+sender_main(void *arg)
+{
+    struct end *e = arg;
+    uint32_t state = e->seed;
+
+    for (uint32_t i = 0; i < e->frames; i++)
+        message_send(e, i, &state);
+    assert_int_equal(xport_flush(e->conn), 0);
+    return NULL;
+}
+
+static void
+message_check(struct end *e, uint32_t number)
+{
+    static _Thread_local uint8_t wanted[PAYLOAD_MAX], bytes[PAYLOAD_MAX];
+    struct message m;
+    const void *frame;
+    uint32_t size;
+    int r = xport_recv(e->conn, &frame, &size, gp_now_ns() + PATIENCE_S * GP_NS_PER_S);
+
+    assert_int_equal(r, 0);
+    memcpy(&m, frame, sizeof(m));
+    assert_int_equal(m.number, number);
+    fill(wanted, size - (uint32_t)sizeof(m), number);
+    assert_memory_equal((const uint8_t *)frame + sizeof(m), wanted, size - sizeof(m));
+    if (!m.payload)
+        return;
+    assert_int_equal(xport_recv_bulk(e->conn, bytes, m.payload), 0);
+    fill(wanted, m.payload, number + 1);
+    assert_memory_equal(bytes, wanted, m.payload);
+    xport_acknowledge(e->conn);
+}
+
+/* Reads to the end, and on: a reader is what sends again what the peer has missed. */
+static void *
+receiver_main(void *arg)
+{
+    struct end *e = arg;
+    const void *frame;
+    uint32_t size;
+
+    for (uint32_t i = 0; i < e->frames; i++)
+        message_check(e, i);
+    __atomic_add_fetch(&meeting.cuts, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&e->got, 1, __ATOMIC_SEQ_CST);
+    while (xport_recv(e->conn, &frame, &size, GP_FOREVER) == 0)
+        fail_msg("a frame too many");
+    return NULL;
+}
+
+static void
+talk(uint32_t seed, uint32_t most, uint32_t frames, enum xport_pack pack, bool blocks)
+{
+    struct xport_resume_link link[2];
+    struct end end[2] = {{.seed = seed, .frames = frames},
+                         {.seed = seed + 1, .frames = frames}};
+    uint64_t replayed = 0;
+
+    meeting.seed = seed;
+    meeting.most = most;
+    meeting.cuts = 0;
+    meeting.stop = false;
+    memset(meeting.waits, 0, sizeof(meeting.waits));
+    memset(meeting.served, 0, sizeof(meeting.served));
+    link_make(link);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(xport_resume_new(link[i].fd, link[i].ack_fd, FRAME_MAX, &owner,
+                                          &meeting.conn[i], NULL),
+                         0);
+        end[i].conn = meeting.conn[i];
+        if (blocks)
+            assert_int_equal(xport_blocks_start(end[i].conn, pack, NULL), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_create(&end[i].receiver, NULL, receiver_main, &end[i]);
+        pthread_create(&end[i].sender, NULL, sender_main, &end[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(end[i].sender, NULL);
+    while (!__atomic_load_n(&end[0].got, __ATOMIC_SEQ_CST) ||
+           !__atomic_load_n(&end[1].got, __ATOMIC_SEQ_CST))
+        usleep(1000);
+    pthread_mutex_lock(&meeting.lock);
+    meeting.stop = true;
+    pthread_cond_broadcast(&meeting.changed);
+    pthread_mutex_unlock(&meeting.lock);
+    for (int i = 0; i < 2; i++)
+        xport_abort(end[i].conn);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(end[i].receiver, NULL);
+        replayed += xport_resume_stats(end[i].conn).replayed;
+    }
+    for (int i = 0; i < 2; i++)
+        xport_free(end[i].conn);
+    print_message("seed %u: %u cuts, %llu bytes sent again\n", seed, meeting.cuts,
+                  (unsigned long long)replayed);
+    assert_true(meeting.cuts > 0);
+}
+
+static uint32_t
+first_seed(void)
+{
+    const char *text = getenv("GPUPOOL_SEED");
+
+    return text ? (uint32_t)strtoul(text, NULL, 10) : 1;
+}
+
+static void
+test_cut_within_every_frame(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++)
+        talk(first_seed() + i, 20000, 300, 0, false);
+}
+
+static void
+test_cut_rarely_with_full_journals(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++)
+        talk(first_seed() + 100 + i, 8u << 20, 1500, 0, false);
+}
+
+static void
+test_cut_within_blocks(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++)
+        talk(first_seed() + 200 + i, 1u << 20, 400, XPORT_PACK_NEVER, true);
+    if (xport_pack_usable())
+        talk(first_seed() + 300, 1u << 18, 300, XPORT_PACK_ALWAYS, true);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cut_within_every_frame),
+        cmocka_unit_test(test_cut_rarely_with_full_journals),
+        cmocka_unit_test(test_cut_within_blocks),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "xport_journal.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What is copied to make one part of many. */
+#define SHORT_PART 4096u
+
+/* ---- blocks -----------------------------------------------------------------------
+ */
+
+static void
+block_drop(struct xport_journal *j, int block)
+{
+    if (block >= 0 && --j->refs[block] == 0)
+        j->idle[j->n_idle++] = (uint8_t)block;
+}
+
+/* One without parts: the one that was in use last, else a new one. */
+static int
+block_get(struct xport_journal *j)
+{
+    unsigned at = j->made;
+
+    if (j->n_idle)
+        return j->idle[--j->n_idle];
+    if (at == j->n_blocks)
+        return -EAGAIN;
+    j->block[at] = aligned_alloc(64, j->block_size);
+    if (!j->block[at])
+        return -ENOMEM;
+    j->made++;
+    return (int)at;
+}
+
+static int
+cursor_next(struct xport_journal *j, struct xport_journal_cursor *cursor)
+{
+    int old = cursor->block, block = old;
+
+    if (old < 0 || j->refs[old] > 1) { /* else nothing in it is needed: start again */
+        block = block_get(j);
+        if (block < 0)
+            return block;
+        j->refs[block] = 1;
+        block_drop(j, old);
+    }
+    *cursor = (struct xport_journal_cursor){block, j->block[block]};
+    return 0;
+}
+
+int
+xport_journal_next_block(struct xport_journal *j)
+{
+    return cursor_next(j, &j->frames);
+}
+
+int
+xport_journal_init(struct xport_journal *j, size_t block_size)
+{
+    memset(j, 0, sizeof(*j));
+    j->block_size = GP_ALIGN_UP(block_size, 64);
+    j->n_blocks = (unsigned)gp_min(gp_max(XPORT_JOURNAL_MAX / j->block_size, (size_t)4),
+                                   (size_t)XPORT_JOURNAL_BLOCKS_MAX);
+    j->frames.block = j->copies.block = -1;
+    return cursor_next(j, &j->frames);
+}
+
+void
+xport_journal_fini(struct xport_journal *j)
+{
+    for (unsigned i = 0; i < j->made; i++)
+        free(j->block[i]);
+    j->made = 0;
+}
+
+/* ---- parts ------------------------------------------------------------------------
+ */
+
+/* What the peer has already is not kept. */
+static void
+parts_trim(struct xport_journal *j)
+{
+    while (j->n) {
+        struct xport_journal_part *part = &j->parts[j->first];
+        uint64_t done;
+
+        if (part->at >= j->acked)
+            return;
+        done = gp_min(j->acked - part->at, (uint64_t)part->len);
+        part->at += done;
+        part->bytes += done;
+        part->len -= done;
+        if (part->len)
+            return;
+        block_drop(j, part->block);
+        j->first++;
+        j->n--;
+    }
+    j->first = 0;
+}
+
+/* Room for one more at the end, whose index is first + n. */
+static void
+parts_compact(struct xport_journal *j)
+{
+    if (j->first + j->n < XPORT_JOURNAL_PARTS)
+        return;
+    memmove(j->parts, j->parts + j->first, j->n * sizeof(j->parts[0]));
+    j->first = 0;
+}
+
+static void
+part_append(struct xport_journal *j, const uint8_t *bytes, size_t len, int block)
+{
+    parts_compact(j);
+    j->parts[j->first + j->n++] =
+        (struct xport_journal_part){j->end, bytes, len, block};
+    if (block >= 0)
+        j->refs[block]++;
+    j->end += len;
+    if (unlikely(j->acked > j->end - len))
+        parts_trim(j);
+}
+
+GP_HOT void
+xport_journal_sent(struct xport_journal *j, size_t len)
+{
+    struct xport_journal_part *last = &j->parts[j->first + j->n - (j->n > 0)];
+
+    /* Usually the bytes follow those that were sent before. */
+    if (likely(j->n && last->block == j->frames.block &&
+               last->bytes + last->len == j->frames.room)) {
+        last->len += len;
+        j->end += len;
+    } else if (len) {
+        part_append(j, j->frames.room, len, j->frames.block);
+    }
+    j->frames.room += len;
+}
+
+void
+xport_journal_sent_lent(struct xport_journal *j, const void *bytes, size_t len)
+{
+    if (len)
+        part_append(j, bytes, len, -1);
+}
+
+int
+xport_journal_ack(struct xport_journal *j, uint64_t upto, uint64_t limit)
+{
+    if (upto > limit)
+        return -EPROTO;
+    if (upto > j->acked) {
+        j->acked = upto;
+        parts_trim(j);
+    }
+    return 0;
+}
+
+/* ---- lent bytes -------------------------------------------------------------------
+ */
+
+uint64_t
+xport_journal_lent(const struct xport_journal *j, uint64_t until)
+{
+    uint64_t n = 0;
+
+    for (unsigned i = j->first; i < j->first + j->n; i++)
+        if (j->parts[i].block < 0 && j->parts[i].at < until)
+            n += j->parts[i].len;
+    return n;
+}
+
+static size_t
+copies_room(const struct xport_journal *j)
+{
+    return j->copies.block < 0
+               ? 0
+               : (size_t)(j->block[j->copies.block] + j->block_size - j->copies.room);
+}
+
+/* Copy the beginning of a lent part; what does not fit stays lent, in a part of its own
+ * behind it.  False: no place for that. */
+static bool
+part_keep(struct xport_journal *j, unsigned i)
+{
+    struct xport_journal_part *part = &j->parts[i], rest = *part;
+    size_t n = gp_min(part->len, copies_room(j));
+
+    if (n < rest.len && j->n == XPORT_JOURNAL_PARTS)
+        return false;
+    memcpy(j->copies.room, part->bytes, n);
+    part->bytes = j->copies.room;
+    part->len = n;
+    part->block = j->copies.block;
+    j->refs[part->block]++;
+    j->copies.room += n;
+    if (n == rest.len)
+        return true;
+    rest.at += n;
+    rest.bytes += n;
+    rest.len -= n;
+    memmove(part + 2, part + 1, (j->n - i - 1) * sizeof(*part));
+    part[1] = rest;
+    j->n++;
+    return true;
+}
+
+void
+xport_journal_keep(struct xport_journal *j, uint64_t until)
+{
+    memmove(j->parts, j->parts + j->first, j->n * sizeof(j->parts[0]));
+    j->first = 0;
+    for (unsigned i = 0; i < j->n && j->parts[i].at < until; i++) {
+        if (j->parts[i].block >= 0)
+            continue;
+        if (copies_room(j) == 0 && cursor_next(j, &j->copies) < 0)
+            return;
+        if (!part_keep(j, i))
+            return;
+    }
+}
+
+/* Copy a short part behind @before; true if the two are one part then. */
+static bool
+part_join(struct xport_journal *j, struct xport_journal_part *part,
+          struct xport_journal_part *before)
+{
+    if (copies_room(j) < part->len && cursor_next(j, &j->copies) < 0)
+        return false;
+    memcpy(j->copies.room, part->bytes, part->len);
+    part->bytes = j->copies.room;
+    j->copies.room += part->len;
+    j->refs[j->copies.block]++;
+    block_drop(j, part->block);
+    part->block = j->copies.block;
+    if (!before || before->block != part->block ||
+        before->bytes + before->len != part->bytes)
+        return false;
+    before->len += part->len;
+    block_drop(j, part->block);
+    return true;
+}
+
+void
+xport_journal_compact(struct xport_journal *j)
+{
+    struct xport_journal_part *parts = j->parts + j->first;
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < j->n; i++) {
+        struct xport_journal_part part = parts[i];
+        bool brief = part.block >= 0 && part.len <= SHORT_PART;
+
+        if (!brief || !part_join(j, &part, kept ? &j->parts[kept - 1] : NULL))
+            j->parts[kept++] = part;
+    }
+    j->first = 0;
+    j->n = kept;
+}
+
+/* ---- again ------------------------------------------------------------------------
+ */
+
+int64_t
+xport_journal_at(const struct xport_journal *j, uint64_t at, const uint8_t **ret)
+{
+    if (at == j->end)
+        return 0;
+    for (unsigned i = j->first; i < j->first + j->n; i++) {
+        const struct xport_journal_part *part = &j->parts[i];
+
+        if (at < part->at || at - part->at >= part->len)
+            continue;
+        *ret = part->bytes + (at - part->at);
+        return (int64_t)(part->len - (at - part->at));
+    }
+    return -ERANGE;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one end of a connection has sent and the other end has not acknowledged yet: the
+ * bytes that are sent again over a new link (xport_resume.h).  Private to transport/.
+ *
+ * The journal is a list of parts in the order of the stream.  A part lies in a block of
+ * the journal's own, where frames were written in the first place and are not copied
+ * again, or in memory that a caller has lent for the time of its call: a payload.  What
+ * of a payload is unacknowledged when the call ends is copied into blocks.
+ *
+ * Offsets count the bytes of the stream since the first link.  One thread at a time;
+ * who writes a frame at @frames.room needs no lock of the journal's users for that,
+ * because nothing else is ever put there.
+ */
+#ifndef XPORT_JOURNAL_H
+#define XPORT_JOURNAL_H
+
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One direction of one connection keeps at most this much memory: what a long line
+ * holds (1 GB/s for 4 ms), and no peer can make us keep more by not acknowledging. */
+#define XPORT_JOURNAL_MAX (4u << 20)
+
+/* A block holds the largest frame (XPORT_FRAME_LIMIT is the limit of tests only). */
+#define XPORT_JOURNAL_BLOCKS_MAX 32u
+
+/* Payloads lent at a time, and frames between them. */
+#define XPORT_JOURNAL_PARTS 256u
+
+struct xport_journal_part {
+    uint64_t at;
+    const uint8_t *bytes;
+    size_t len;
+    int block; /* -1: lent */
+};
+
+struct xport_journal {
+    uint64_t acked; /* by the peer; may be beyond @end while a write is under way */
+    uint64_t end;   /* of what was sent */
+    size_t block_size;
+    unsigned n_blocks; /* that the limit allows */
+    unsigned made;     /* that have memory */
+    struct xport_journal_cursor {
+        int block;     /* -1: none yet */
+        uint8_t *room; /* the first free byte of it */
+    } frames, copies;  /* where frames are written, and lent bytes copied to */
+    unsigned first, n; /* parts */
+    struct xport_journal_part parts[XPORT_JOURNAL_PARTS];
+    uint8_t *block[XPORT_JOURNAL_BLOCKS_MAX];
+    uint16_t refs[XPORT_JOURNAL_BLOCKS_MAX]; /* parts in it, and 1 for a cursor's */
+    uint8_t idle[XPORT_JOURNAL_BLOCKS_MAX]; /* blocks without parts, the warmest last */
+    unsigned n_idle;
+};
+
+/* -ENOMEM.  Frames may be written at @frames.room from then on. */
+int xport_journal_init(struct xport_journal *j, size_t block_size);
+void xport_journal_fini(struct xport_journal *j);
+
+/* The end of the block that frames are written to. */
+static inline uint8_t *
+xport_journal_room_end(const struct xport_journal *j)
+{
+    return j->block[j->frames.block] + j->block_size;
+}
+
+/* Frames go to the start of a block from now on.  -EAGAIN: none is free before more has
+ * been acknowledged.  -ENOMEM. */
+int xport_journal_next_block(struct xport_journal *j);
+
+/* The next @len bytes of the stream have been sent: those at @frames.room, which moves
+ * on; or those at @bytes, which are lent. */
+void xport_journal_sent(struct xport_journal *j, size_t len);
+void xport_journal_sent_lent(struct xport_journal *j, const void *bytes, size_t len);
+
+/* Is there a place for two more parts? */
+static inline bool
+xport_journal_full(const struct xport_journal *j)
+{
+    return j->n + 2 > XPORT_JOURNAL_PARTS;
+}
+
+/* Make few parts of many short ones, by copying them together: a stream of short
+ * payloads has more of them between two acknowledgements than there are places. */
+void xport_journal_compact(struct xport_journal *j);
+
+/* The peer has the first @upto bytes; less than before is nothing new.  @limit: of what
+ * can have been sent.  -EPROTO: more than that. */
+int xport_journal_ack(struct xport_journal *j, uint64_t upto, uint64_t limit);
+
+/* Unacknowledged bytes in lent memory, of those before @until. */
+uint64_t xport_journal_lent(const struct xport_journal *j, uint64_t until);
+
+/* Copy lent bytes before @until into blocks, as many as there is room for. */
+void xport_journal_keep(struct xport_journal *j, uint64_t until);
+
+/* The bytes of the stream from @at on that lie together; 0: @at is the end.  -ERANGE:
+ * not kept any more, or never sent. */
+int64_t xport_journal_at(const struct xport_journal *j, uint64_t at,
+                         const uint8_t **ret);
+
+#endif

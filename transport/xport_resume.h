@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A TCP connection that outlives its sockets.
+ *
+ * Both ends count the bytes of the stream, and each keeps what the other has not
+ * acknowledged (xport_journal.h).  When the link breaks, whichever thread notices first
+ * asks its owner for a new one; the two ends tell each other how many bytes they have,
+ * and what is missing is sent again.  Nothing above sees it: frames, payloads and
+ * blocks go on in the middle of a byte.
+ *
+ * A link is two sockets: the one that carries the stream, without a byte that the
+ * stream would not have otherwise, and one for acknowledgements, 8 bytes each: how many
+ * bytes have been received.  They have a socket of their own because whoever waits for
+ * one must not have to read what is meant for another thread.
+ *
+ * Threads: one sender and one receiver, as ever.  tx_lock is held during a write,
+ * rx_lock during a read, the sleep in it included; who replaces the sockets shuts them
+ * down, which ends both, and takes both locks.  Order: recover, tx_lock, rx_lock.
+ *
+ * Not here: how the ends find each other again and prove who they are (stub_resume.c,
+ * wrk_resume.c), stripes (a connection that resumes has none), RDMA, shared memory.
+ */
+#ifndef XPORT_RESUME_H
+#define XPORT_RESUME_H
+
+#include "xport_conn.h"
+
+struct xport_resume_link {
+    int fd, ack_fd;
+    struct gp_wire *wire, *ack_wire; /* NULL: none */
+    uint64_t received;               /* by the peer */
+};
+
+/* What the owner of a connection does for it. */
+struct xport_resume_owner {
+    /* A new link, for a stream of which this end has @received bytes.  Waits, for as
+     * long as the owner sees fit and xport_error() of @conn is 0.  -errno: there will
+     * be none. */
+    int (*reconnect)(struct xport_conn *conn, uint64_t received,
+                     struct xport_resume_link *ret);
+    /* The first link's socket for acknowledgements.  -EAGAIN: not here yet. */
+    int (*ack_link)(struct xport_conn *conn, struct xport_resume_link *ret);
+    /* The peer has a new link for us, although ours seems whole.  May be NULL. */
+    bool (*knocks)(struct xport_conn *conn);
+};
+
+/* Like xport_tcp_new().  @ack_fd (owned as well): -1 when it comes later. */
+int xport_resume_new(int fd, int ack_fd, uint32_t frame_max,
+                     const struct xport_resume_owner *owner, struct xport_conn **ret,
+                     struct gp_err *err);
+
+/* The process ends, and its peer need not wait for it. */
+void xport_resume_goodbye(struct xport_conn *conn);
+/* Has the peer said so?  From reconnect() only. */
+bool xport_resume_peer_gone(struct xport_conn *conn);
+
+bool xport_resumes(const struct xport_conn *conn);
+
+/* The socket for acknowledgements, for the child of a fork() to close; -1: none. */
+int xport_resume_ack_fd(struct xport_conn *conn);
+
+/* How often the link was replaced, and bytes sent again.  Any thread. */
+struct xport_resume_stats {
+    uint64_t links, replayed;
+};
+struct xport_resume_stats xport_resume_stats(struct xport_conn *conn);
+
+#endif
