@@ -19,8 +19,8 @@ include proto/control.mk
 STUB_BASE := $(addprefix client-stub/base/stub_,error.c intern.c pod.c range.c result.c \
     thread.c)
 STUB_LINK_LAYER := $(addprefix client-stub/link/stub_,attach.c call.c ending.c flush.c \
-    fork.c handle.c hooks.c link.c open.c replica.c report.c send_overflow.c session.c \
-    secure.c stripes.c trace.c unsolicited.c wait.c)
+    fork.c handle.c hooks.c link.c open.c replica.c report.c resume.c secure.c \
+    send_overflow.c session.c stripes.c trace.c unsolicited.c wait.c)
 STUB_DEVICE := $(addprefix client-stub/device/stub_,ctx.c ctx_calls.c ctx_storage.c \
     device.c primary.c sticky.c)
 STUB_STREAMS := $(addprefix client-stub/streams/stub_,capture.c hostfn.c ipc_event.c logs.c \

@@ -59,6 +59,8 @@ enum attach_cookie {
     ATTACH_COOKIE_PEER,   /* @index: which of the client's servers connects */
     ATTACH_COOKIE_RDMA,   /* @index 0 */
     ATTACH_COOKIE_ENDING, /* to ask how the attachment ended; @index 0 */
+    ATTACH_COOKIE_RESUME, /* @index: the number of the link, each once */
+    ATTACH_COOKIE_ACKS,   /* the same, for its connection for acknowledgements */
 };
 
 /* Who knows one of them knows none of the others.  Users that need fewer bytes take the

@@ -28,7 +28,7 @@ SRV_BASE_SRCS := $(addprefix server/base/wrk_,request.c)
 SRV_ARBITER_SRCS := $(addprefix server/arbiter/gov_,card.c copy.c)
 SRV_SUPERVISOR_SRCS := $(addprefix server/supervisor/srv_,arbiter.c attach.c cgroup.c conf.c desk.c \
     ending.c export.c images.c inventory.c jail.c ledger.c main.c metrics.c peer.c pin.c rates.c \
-    register.c request.c session.c spawn.c worker.c)
+    register.c request.c resume.c session.c spawn.c worker.c)
 SRV_SRCS := $(SRV_BASE_SRCS) $(SRV_ARBITER_SRCS) $(SRV_SUPERVISOR_SRCS)
 
 SERVER_BELOW := common proto tls transport $(O)/gen
@@ -52,7 +52,7 @@ $(eval $(call static_lib,kernel_params,$(KERNEL_PARAMS_SRCS),server/kernel_param
 WRK_BASE_SRCS := $(addprefix server/base/wrk_,desk.c request.c)
 WRK_SANDBOX_SRCS := $(addprefix server/sandbox/wrk_,driver.c filter.c landlock.c sandbox.c seal.c)
 WRK_LINK_SRCS := $(addprefix server/link/wrk_,cards.c end_reason.c handle.c link.c reply.c \
-    sender.c supervisor_channel.c)
+    resume.c sender.c supervisor_channel.c)
 WRK_OBJECTS_SRCS := $(addprefix server/objects/wrk_,call.c capture.c ctx.c ctx_end.c evpool.c \
     export.c hostfn.c hostfn_graph.c object.c wait.c)
 WRK_QUOTA_SRCS := $(addprefix server/quota/wrk_,graphmem.c physmem_quota.c quota.c release.c)

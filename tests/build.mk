@@ -23,7 +23,7 @@ TEST_PROGRAMS += $(O)/tests/e2e/mkproof
 # The fuzzer of the worker is part of `make test`.
 FUZZ_PACKAGES := libclang-rt-14-dev
 $(eval $(call needs,test,$(FUZZ_PACKAGES)))
-$(foreach target,test-unit test-e2e test-asan test-tsan test-attacks demo,\
+$(foreach target,test-unit test-e2e test-asan test-tsan test-attacks test-chaos demo,\
     $(eval $(call needs,$(target))))
 $(eval $(call needs,lint,clang-format-14,python3))
 
@@ -52,6 +52,12 @@ test-tsan-built:
 test-attacks-built: all test-programs
 	@$(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e \
 	    --only '$(or $(ONLY),attacks*)'
+
+#:   make test-chaos           links cut again and again; GPUPOOL_SEED=N repeats a run
+test-chaos-built: all test-programs unit-tests
+	@$(O)/tests/unit/test_xport_resume
+	@$(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e --only 'resume*'
+	@grep -h 'cuts' $(O)/test-logs/resume.*.log
 
 # What tests/rdma/rdma-vm needs, with QEMU.
 RDMA_PACKAGES := qemu-system-x86 busybox-static kmod cpio xz-utils zstd iproute2 \

@@ -15,6 +15,7 @@
 #include "stub_path_table.h"
 #include "stub_report.h"
 #include "xport.h"
+#include "xport_resume.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,9 +49,14 @@ __attribute__((destructor)) static void
 library_gone(void)
 {
     for (uint32_t i = 0; i < stub_links_n; i++) {
-        /* An orderly end: the last frames are still delivered. */
-        if (stub_links[i].conn)
+        uint32_t phase = atomic_load(&stub_links[i].phase);
+
+        /* Not in the child of a fork(), whose parent goes on. */
+        if (phase == STUB_READY || phase == STUB_LINKED) {
+            /* An orderly end: what was said last still arrives. */
+            xport_resume_goodbye(stub_links[i].conn);
             gp_net_reset_on_close(stub_links[i].conn->fd, false);
+        }
         stub_link_set_phase(&stub_links[i], STUB_GONE);
     }
 }

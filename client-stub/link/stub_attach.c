@@ -14,6 +14,7 @@
 #include "gp_time.h"
 #include "gp_wire.h"
 #include "gp_x25519.h"
+#include "stub_resume.h"
 #include "stub_session.h"
 #include "stub_stripes.h"
 #include "wire_format.h"
@@ -22,10 +23,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define ATTACH_REPLY_MAX (1024u * 1024u)
 /* After this TCP must do, unless nothing but RDMA will. */
 #define ATTACH_RDMA_NS (5 * GP_NS_PER_S)
+/* After a handshake that broke off. */
+#define ATTACH_AGAIN_NS (20 * (long)GP_NS_PER_MS)
 
 /* ---- messages --------------------------------------------------------------- */
 
@@ -54,6 +58,7 @@ attach_send_request(struct gp_wire *wire, int fd, const struct stub_server *serv
     req.device_base = at->device_base;
     req.payloads = at->payloads;
     req.bound = at->secret != NULL;
+    req.resume_s = at->resume_s;
     req.transports = transports;
     req.n_transports = !extra ? 1 : strcmp(extra, "shm") == 0 ? 3 : 2;
     len = gpupool__attach_request__get_packed_size(&req);
@@ -282,12 +287,22 @@ attach_rdma(const Gpupool__AttachTransport *offer, const struct stub_attach *at,
     return r;
 }
 
-/* Takes @fd and *@wire over on success. */
+/* The socket, which may be replaced when both ends want that.  Takes @fd and *@wire over
+ * on success.  A connection through TLS is not replaced: the new one would need keys of
+ * its own. */
 static int
-attach_tcp(int fd, struct gp_wire **wire, struct xport_conn **ret, struct gp_err *err)
+attach_tcp(const Gpupool__AttachReply *reply, const struct stub_attach *at,
+           uint64_t deadline, int fd, struct gp_wire **wire, struct xport_conn **ret,
+           struct gp_err *err)
 {
-    int r = xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
+    int r;
 
+    if (reply->resume_s > at->resume_s)
+        return gp_err_set(err, -EPROTO, "the server would resume as nobody asked");
+    if (reply->resume_s)
+        return stub_resume_open(at->address, at->proven ? at->key : NULL, reply, fd,
+                                deadline, ret, err);
+    r = xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
     if (r == 0 && *wire)
         r = xport_wire_start(*ret, TAKE_PTR(*wire), err);
     return r;
@@ -295,7 +310,8 @@ attach_tcp(int fd, struct gp_wire **wire, struct xport_conn **ret, struct gp_err
 
 /* RDMA was offered: take it, or say why not and stay on TCP. */
 static int
-attach_rdma_or_tcp(const Gpupool__AttachTransport *offer, const struct stub_attach *at,
+attach_rdma_or_tcp(const Gpupool__AttachReply *reply,
+                   const Gpupool__AttachTransport *offer, const struct stub_attach *at,
                    enum attach_preference preference, uint64_t deadline, int fd,
                    struct gp_wire **wire, struct xport_conn **ret, struct gp_err *err)
 {
@@ -314,7 +330,7 @@ attach_rdma_or_tcp(const Gpupool__AttachTransport *offer, const struct stub_atta
         return gp_err_set(err, r, "%s", gp_err_msg(&why, r));
     gp_log_info("stub", "no RDMA: %s", gp_err_msg(&why, r));
     r = attach_send_choice(*wire, fd, "tcp", gp_err_msg(&why, r), deadline, err);
-    return r < 0 ? r : attach_tcp(fd, wire, ret, err);
+    return r < 0 ? r : attach_tcp(reply, at, deadline, fd, wire, ret, err);
 }
 
 /* The transport that the reply chooses.  Takes *fd over on success. */
@@ -339,11 +355,11 @@ attach_transport(const Gpupool__AttachReply *reply, const struct stub_attach *at
         gp_log_info("stub", "the server stays with %s: %s", local ? "unix" : "tcp",
                     reply->refusals[0]);
     if (rdma)
-        r = attach_rdma_or_tcp(rdma, at, preference, deadline, *fd, wire, ret, err);
+        r = attach_rdma_or_tcp(reply, rdma, at, preference, deadline, *fd, wire, ret, err);
     else
         r = shm ? xport_shm_accept(*fd, shm->parameters.len != 0, WIRE_FRAME_MAX,
                                    deadline, ret, err)
-                : attach_tcp(*fd, wire, ret, err);
+                : attach_tcp(reply, at, deadline, *fd, wire, ret, err);
     if (r >= 0)
         *fd = -1;
     return r;
@@ -423,6 +439,12 @@ attach_talk(const struct stub_server *server, enum attach_preference preference,
         r = stub_secure_prepare(&at->tls, server, at->secret, err);
     if (r >= 0)
         r = stub_secure_connect(&at->tls, fd, deadline, &wire, err);
+    at->resume_s = local || stub_stripes_wanted() ? 0 : stub_resume_seconds();
+    if (at->resume_s && wire) {
+        gp_log_warn("stub", "GPUPOOL_RESUME works without TLS only: a broken link to %s "
+                    "ends the session", server->address);
+        at->resume_s = 0;
+    }
     if (r >= 0)
         r = attach_ask(wire, fd, server, attach_extra(preference, local), deadline, at,
                        ret, err);
@@ -444,6 +466,28 @@ attach_talk(const struct stub_server *server, enum attach_preference preference,
     if (r < 0)
         xport_free(TAKE_PTR(at->conn));
     return r;
+}
+
+/* Where a broken link may be replaced, one that breaks during the handshake is as well:
+ * by another handshake, because nobody has begun anything yet. */
+static int
+attach_persist(const struct stub_server *server, enum attach_preference preference,
+               uint64_t deadline, struct stub_attach *at, Gpupool__AttachReply **ret,
+               struct gp_err *err)
+{
+    for (;;) {
+        int r = attach_talk(server, preference, deadline, at, ret, err);
+
+        if ((r != -ECONNRESET && r != -EPIPE) || !at->resume_s ||
+            gp_now_ns() >= deadline)
+            return r;
+        gp_log_info("stub", "the handshake broke off, another one: %s",
+                    gp_err_msg(err, r));
+        gpupool__attach_reply__free_unpacked(TAKE_PTR(*ret), NULL);
+        *err = (struct gp_err){0};
+        at->proven = false;
+        nanosleep(&(struct timespec){.tv_nsec = ATTACH_AGAIN_NS}, NULL);
+    }
 }
 
 /* How long an unreachable server may keep the program waiting. */
@@ -506,7 +550,7 @@ stub_attach(const struct stub_server *server, struct stub_attach *ret,
         r = attach_payloads(&ret->payloads, err);
     if (r >= 0)
         do
-            r = attach_talk(server, preference, deadline, ret, &reply, err);
+            r = attach_persist(server, preference, deadline, ret, &reply, err);
         while (r < 0 && attach_again(ret, &reply, deadline));
     if (r < 0) {
         gpupool__attach_reply__free_unpacked(reply, NULL);

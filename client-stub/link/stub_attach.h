@@ -33,6 +33,7 @@ struct stub_attach {
     uint32_t link;
     uint32_t device_base;
     uint32_t payloads;  /* set here; values as in attach.proto */
+    uint32_t resume_s;  /* set here: seconds to resume in, 0: never */
     const char *secret; /* what the ticket is bound to, or NULL */
     /* The outcome. */
     const struct Gpupool__AttachReply *reply; /* kept for ever */

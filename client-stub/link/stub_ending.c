@@ -101,6 +101,13 @@ stub_ending_of(const struct stub_link *link, int r, char words[STUB_ENDING_MAX])
                  xport_link_timeout());
         return;
     }
+    if (r == -ETIME) {
+        snprintf(
+            words, STUB_ENDING_MAX,
+            "its link broke and could not be replaced within %u s (GPUPOOL_RESUME)",
+            link->attach->resume_s);
+        return;
+    }
     while (link->address && stub_link_can(link, "endings") && gp_now_ns() < deadline &&
            ending_query(link, deadline, words) == 0 && !words[0])
         nanosleep(&again, NULL);

@@ -15,6 +15,7 @@
 #include "stub_thread.h"
 #include "stub_wait.h"
 #include "xport.h"
+#include "xport_resume.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -110,6 +111,8 @@ flush_sleep(struct stub_link *link)
             ;
     atomic_store_explicit(&link->flush_asleep, 0, memory_order_relaxed);
     xport_look(link->conn);
+    if (xport_resumes(link->conn)) /* then this has made it whole, or will */
+        link->hung_up = false;
 }
 
 /* One check: frames that have waited are sent; an idle buffer lets the thread sleep;

@@ -4,6 +4,7 @@
 
 #include "stub_link.h"
 #include "xport.h"
+#include "xport_resume.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -41,6 +42,8 @@ fork_in_child(void)
         if (phase == STUB_COLD || phase == STUB_FAILED || phase == STUB_FORKED)
             continue;
         close(link->conn->fd);
+        if (xport_resume_ack_fd(link->conn) >= 0)
+            close(xport_resume_ack_fd(link->conn));
         if (phase == STUB_LINKED)
             fork_forget(link);
         else

@@ -12,6 +12,7 @@
 #ifndef STUB_STRIPES_H
 #define STUB_STRIPES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct stub_feature;
@@ -21,5 +22,8 @@ extern const struct stub_feature stub_stripes_feature;
 
 /* Read GPUPOOL_CONNECTIONS; -EINVAL: it is not an allowed value. */
 int stub_stripes_settings(void);
+
+/* Were further connections asked for by number?  They do not resume. */
+bool stub_stripes_wanted(void);
 
 #endif

@@ -161,7 +161,10 @@ wait_take_bulk(struct stub_call *c, const struct wire_rep *rep)
     c->bulk_len = len;
     if (!c->dst)
         c->dst = malloc(len ? len : 1);
-    return c->dst && (len == 0 || xport_recv_bulk(c->link->conn, c->dst, len) == 0);
+    if (!c->dst || (len && xport_recv_bulk(c->link->conn, c->dst, len) < 0))
+        return false;
+    xport_acknowledge(c->link->conn);
+    return true;
 }
 
 /* Keep a reply beyond the life of the transport's buffer. */

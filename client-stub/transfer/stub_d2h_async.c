@@ -309,11 +309,13 @@ d2h_receive(struct stub_link *link, const struct stub_d2h_place *place)
     uint8_t *scratch = queue_of(link)->scratch;
     uint64_t len = place->width * place->rows;
 
-    if (place->rows == 1 || place->pitch == place->width)
-        return xport_recv_bulk(link->conn, place->base, len) == 0;
-    if (xport_recv_bulk(link->conn, scratch, len) < 0)
+    bool whole = place->rows == 1 || place->pitch == place->width;
+
+    if (xport_recv_bulk(link->conn, whole ? place->base : scratch, len) < 0)
         return false;
-    d2h_scatter(place, scratch);
+    xport_acknowledge(link->conn);
+    if (!whole)
+        d2h_scatter(place, scratch);
     return true;
 }
 

@@ -10,6 +10,7 @@
 #ifndef WRK_CONF_H
 #define WRK_CONF_H
 
+#include "attach_proof.h"
 #include "ticket.h"
 #include "tls.h"
 #include "wire_format.h"
@@ -28,7 +29,8 @@
 #define WRK_FD_DESK 7    /* struct wrk_desk: ours, the supervisor reads it */
 #define WRK_FD_NOTICE 8  /* struct wrk_notice, read only */
 #define WRK_FD_WAKE 9    /* an eventfd: look at the desk */
-#define WRK_FDS_END 10
+#define WRK_FD_LINK 10   /* from the supervisor: links that replace the client's */
+#define WRK_FDS_END 11
 
 /* Session name, ".c", number. */
 #define WRK_ATTACHMENT_MAX (TICKET_NAME_MAX + 16)
@@ -87,6 +89,8 @@ struct wrk_conf {
     uint32_t proven; /* 1: the client makes its cookies itself (attach_proof.h) */
     uint8_t rdma_cookie[WIRE_RDMA_COOKIE]; /* then */
     uint32_t link_timeout_s;               /* xport_set_link_timeout() */
+    uint32_t resume_s; /* how long to keep a broken TCP link's state; 0: not at all */
+    uint8_t resume_key[ATTACH_KEY_SIZE]; /* what the client needs, if not proven */
     uint32_t own_user;     /* 1: no other session's workers are this user */
     uint32_t soft;         /* 1: the driver is a software card's */
     uint32_t sandbox_log;  /* 1: log system calls instead of denying them */

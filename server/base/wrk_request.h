@@ -38,6 +38,11 @@ enum wrk_ask_kind {
     WRK_REQUEST_SHARED = 7,
     /* Worker: it holds that object once less.  Not answered. */
     WRK_REQUEST_UNSHARE = 8,
+    /* Supervisor, on WRK_FD_LINK, with a descriptor: the connection for
+     * acknowledgements of link number @own. */
+    WRK_REQUEST_ACKS = 9,
+    /* The same, behind it: the link, whose client has @bytes of our stream. */
+    WRK_REQUEST_LINK = 10,
 };
 
 enum wrk_share_kind {

@@ -159,7 +159,13 @@ wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_e
     if (link->payloads) {
         reply->msg.lane_cookie.data = conf->lane_cookie;
         reply->msg.lane_cookie.len = conf->proven ? 0 : sizeof(conf->lane_cookie);
-        reply->msg.lanes_max = link->offer ? 0 : XPORT_STRIPES_MAX;
+        /* Stripes do not resume. */
+        reply->msg.lanes_max = link->offer || conf->resume_s ? 0 : XPORT_STRIPES_MAX;
+    }
+    reply->msg.resume_s = conf->resume_s;
+    if (conf->resume_s && !conf->proven) {
+        reply->msg.resume_token.data = conf->resume_key;
+        reply->msg.resume_token.len = sizeof(conf->resume_key);
     }
     if (conf->images) {
         reply->msg.image_nonce.data = conf->image_nonce;

@@ -105,6 +105,8 @@ run_frame(struct wrk *w, const void *frame, uint32_t size)
     memcpy(&req, frame, sizeof(req));
     if (!wrk_dispatch(w, frame, size) || w->priv->bad)
         return false;
+    if (unlikely(req.flags & WIRE_F_BULK))
+        xport_acknowledge(w->priv->conn);
     if (unlikely(req.flags & WIRE_F_D2H_ASYNC))
         for (wrk_frame_hook *const *fn = wrk_hooks.d2h_async_end; *fn; fn++)
             (*fn)(w, &req);

@@ -39,6 +39,7 @@
 #include "wrk_path_ring.h"
 #include "wrk_probe.h"
 #include "wrk_quota.h"
+#include "wrk_resume.h"
 #include "wrk_sandbox.h"
 #include "wrk_seal.h"
 #include "wrk_sender.h"
@@ -198,6 +199,7 @@ signal_main(void *arg)
     char words[WRK_ENDING_MAX + 1] = "";
 
     wait_for_sigterm(w);
+    wrk_resume_end();
     memcpy(words, w->priv->desks->segment->ending, WRK_ENDING_MAX);
     if (!words[0])
         snprintf(words, sizeof(words), "the session was ended by the pool");
@@ -303,7 +305,7 @@ serve(struct wrk *w, struct wrk_link *link, struct gp_err *err)
     if (r == 0)
         r = wrk_attach_reply(w, link, WRK_FD_CONN, err);
     if (r == 0)
-        r = wrk_link_open(link, WRK_FD_CONN, &p->conn, err);
+        r = wrk_link_open(link, w, WRK_FD_CONN, &p->conn, err);
     if (r == 0)
         r = wrk_ring_new(p->conn, &p->ring);
     wrk_link_fini(link);

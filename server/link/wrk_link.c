@@ -12,6 +12,9 @@
 #include "tls.h"
 #include "wire_format.h"
 #include "wrk_conf.h"
+#include "wrk_priv.h"
+#include "wrk_resume.h"
+#include "wrk_state.h"
 
 #include <errno.h>
 #include <string.h>
@@ -158,17 +161,22 @@ recv_choice(const struct wrk_link *link, int fd, bool *ret_rdma, char why[256],
 }
 
 static int
-open_tcp(struct wrk_link *link, int fd, struct xport_conn **ret, struct gp_err *err)
+open_tcp(struct wrk_link *link, struct wrk *w, int fd, struct xport_conn **ret,
+         struct gp_err *err)
 {
-    int r = xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
+    int r;
 
+    if (w->priv->conf.resume_s)
+        return wrk_resume_open(w, fd, ret, err);
+    r = xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
     if (r == 0 && link->wire)
         r = xport_wire_start(*ret, TAKE_PTR(link->wire), err);
     return r;
 }
 
 static int
-open_rdma(struct wrk_link *link, int fd, struct xport_conn **ret, struct gp_err *err)
+open_rdma(struct wrk_link *link, struct wrk *w, int fd, struct xport_conn **ret,
+          struct gp_err *err)
 {
     struct gp_err why = {0};
     char words[256] = "";
@@ -185,24 +193,25 @@ open_rdma(struct wrk_link *link, int fd, struct xport_conn **ret, struct gp_err 
     }
     if (r == 0 && rdma)
         r = gp_err_set(err, -EPROTO, "the client insists on RDMA");
-    return r < 0 ? r : open_tcp(link, fd, ret, err);
+    return r < 0 ? r : open_tcp(link, w, fd, ret, err);
 }
 
 static int
-open_conn(struct wrk_link *link, int fd, struct xport_conn **ret, struct gp_err *err)
+open_conn(struct wrk_link *link, struct wrk *w, int fd, struct xport_conn **ret,
+          struct gp_err *err)
 {
     if (!link->offer)
-        return open_tcp(link, fd, ret, err);
+        return open_tcp(link, w, fd, ret, err);
     if (link->listener)
-        return open_rdma(link, fd, ret, err);
+        return open_rdma(link, w, fd, ret, err);
     return xport_shm_offer(fd, link->wakefds, WIRE_FRAME_MAX, ret, err);
 }
 
 int
-wrk_link_open(struct wrk_link *link, int fd, struct xport_conn **ret,
+wrk_link_open(struct wrk_link *link, struct wrk *w, int fd, struct xport_conn **ret,
               struct gp_err *err)
 {
-    int r = open_conn(link, fd, ret, err);
+    int r = open_conn(link, w, fd, ret, err);
 
     if (r < 0 || link->payloads == 0 || !xport_can(*ret, XPORT_CAN_BLOCKS))
         return r;

@@ -18,6 +18,7 @@
 struct gp_err;
 struct gp_wire;
 struct tls_keys;
+struct wrk;
 struct wrk_conf;
 
 struct wrk_link {
@@ -42,7 +43,7 @@ void wrk_link_prepare(struct wrk_link *link, const struct wrk_conf *conf, int fd
 
 /* After the reply: open the connection that was chosen.  @fd belongs to *ret on
  * success. */
-int wrk_link_open(struct wrk_link *link, int fd, struct xport_conn **ret,
+int wrk_link_open(struct wrk_link *link, struct wrk *w, int fd, struct xport_conn **ret,
                   struct gp_err *err);
 void wrk_link_fini(struct wrk_link *link);
 

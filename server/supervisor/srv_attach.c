@@ -177,6 +177,7 @@ attach_client(const struct srv_attach *a, char program[64], char hostname[64])
                                        .link = req->link,
                                        .device_base = req->device_base,
                                        .payloads = req->payloads,
+                                       .resume_s = a->local ? 0 : req->resume_s,
                                        .program = program,
                                        .hostname = hostname};
 
@@ -399,6 +400,23 @@ attach_peer(struct srv_attach *a, const Gpupool__AttachRequest *req)
     attach_passed(a, r, "this is no server that an attachment waits for");
 }
 
+/* A connection for an attachment whose connection broke; its worker answers when it has
+ * what it needs, so nothing is said here. */
+static void
+attach_resume(struct srv_attach *a, const Gpupool__AttachRequest *req)
+{
+    int r = gp_msg_conn_take_fd(&a->conn, &a->fd);
+
+    if (r == 0)
+        r = srv_worker_resume(a->srv, req, a->fd);
+    if (r < 0)
+        attach_refuse(
+            a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_TICKET,
+            "there is no attachment here whose connection this could replace");
+    else
+        attach_free(a); /* the worker has its own descriptor */
+}
+
 /* Not a connection to keep: how did an attachment end? */
 static void
 attach_ended(struct srv_attach *a, const Gpupool__AttachRequest *req)
@@ -457,6 +475,8 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
     } else if (a->srv->stopping) {
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_DRAINING,
                       "this server is shutting down");
+    } else if (req->resume_token.len) {
+        attach_resume(a, req);
     } else if (req->lane_cookie.len) {
         attach_stripe(a, req);
     } else if (req->peer_cookie.len) {

@@ -149,6 +149,9 @@ static const struct gp_option options[] = {
     NUMBER("link-timeout", link_timeout_s, XPORT_LINK_TIMEOUT_MAX_S,
            "seconds without an acknowledgement after which a client's TCP "
            "connection is broken (default 15, at least 3)"),
+    NUMBER("resume", resume_s, XPORT_RESUME_MAX_S,
+           "seconds for which the worker of a client whose TCP connection broke waits "
+           "for another one (default 60, 0: not at all)"),
     NUMBER("work-limit", work_limit_s, 1000000,
            "seconds after which work that does not end, while another session waits "
            "for the card, is ended (default 60)"),
@@ -261,6 +264,7 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
                               .rate_attaches = SRV_RATE_ATTACHES,
                               .rate_refusals = SRV_RATE_REFUSALS,
                               .link_timeout_s = XPORT_LINK_TIMEOUT_S,
+                              .resume_s = XPORT_RESUME_S,
                               .work_limit_s = 60,
                               .work_limit_offline_s = 10};
     if (gethostname(conf->name, sizeof(conf->name) - 1) < 0)

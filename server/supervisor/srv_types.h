@@ -26,6 +26,7 @@ struct srv;
 struct srv_ledger;
 struct srv_desk;
 struct srv_export;
+struct srv_resume;
 
 struct srv_session {
     struct srv *srv;
@@ -60,7 +61,8 @@ struct srv_worker {
     uint32_t peers_seen; /* a bit for each server that has connected */
     uint32_t peers_dialled;
     bool ending;
-    const char *why; /* it is ending; static words */
+    const char *why;           /* it is ending; static words */
+    struct srv_resume *resume; /* srv_resume.h; NULL: it ends with its link */
 };
 
 #endif

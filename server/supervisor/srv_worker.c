@@ -16,6 +16,7 @@
 #include "srv_jail.h"
 #include "srv_ledger.h"
 #include "srv_request.h"
+#include "srv_resume.h"
 #include "srv_session.h"
 #include "srv_spawn.h"
 #include "wrk_request.h"
@@ -45,6 +46,7 @@ worker_free(struct srv_worker *w)
     gp_loop_timer_del(&w->kill_timer);
     gp_loop_fd_del(&w->client);
     srv_request_finish(w);
+    srv_resume_free(w);
     if (w->client.fd >= 0)
         close(w->client.fd);
     srv_desk_free(w->desk);
@@ -73,7 +75,18 @@ worker_grace(struct srv_worker *w, const char *why)
                       gp_now_ns() + SRV_GRACE_MS * GP_NS_PER_MS, on_grace_over);
 }
 
-/* The client is gone.  The worker sees that as well, unless it is stuck. */
+/* A client that could have come back will not.  Its worker waits for it, so it is told.
+ */
+static void
+worker_left(struct srv_worker *w, const char *why)
+{
+    if (!w->ending)
+        kill(w->pid, SIGTERM);
+    worker_grace(w, why);
+}
+
+/* The client is gone, perhaps for good.  The worker sees that as well, unless it is
+ * stuck. */
 static void
 on_client(struct gp_loop_fd *src, uint32_t revents)
 {
@@ -81,7 +94,8 @@ on_client(struct gp_loop_fd *src, uint32_t revents)
 
     (void)revents;
     gp_loop_fd_del(src);
-    worker_grace(w, "its client is gone");
+    if (!srv_resume_away(w, worker_left))
+        worker_grace(w, "its client is gone");
 }
 
 /* "0,2": what the driver shall show, in the order of the slices.  A real driver
@@ -154,6 +168,13 @@ cookie_make(const uint8_t key[ATTACH_KEY_SIZE], enum attach_cookie kind, uint32_
     memcpy(ret, cookie, size);
 }
 
+/* Both ends must want it. */
+static uint32_t
+resume_seconds(const struct srv_worker *w, const struct srv_worker_client *client)
+{
+    return gp_min(client->resume_s, w->srv->conf.resume_s);
+}
+
 static int
 conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
           int *ret_fd, struct gp_err *err)
@@ -182,6 +203,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
         .link = client->link,
         .device_base = client->device_base,
         .payloads = client->payloads,
+        .resume_s = resume_seconds(w, client),
         .images = w->srv->image_bytes != 0,
         .tls = *client->tls,
     };
@@ -200,6 +222,8 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
     if (conf.proven)
         cookie_make(client->key, ATTACH_COOKIE_RDMA, 0, conf.rdma_cookie,
                     sizeof(conf.rdma_cookie));
+    if (!conf.proven)
+        memcpy(conf.resume_key, srv_resume_key(w), sizeof(conf.resume_key));
     memcpy(conf.image_nonce, w->image_nonce, sizeof(conf.image_nonce));
     memcpy(conf.slices, s->claims.slices, sizeof(conf.slices));
     for (uint32_t i = 0; i < conf.n_slices; i++) {
@@ -226,6 +250,7 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     char visible[TICKET_SLICES_MAX * TICKET_UUID_TEXT];
     CLEANUP_FD int conf = -1;
     CLEANUP_FD int ask = -1;
+    CLEANUP_FD int link = -1;
     int fds[WRK_FDS_END - 3];
     struct srv_spawn spawn = {.conf = &w->srv->conf,
                               .jail = w->srv->jail,
@@ -240,8 +265,11 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
                                   w->session->claims.spatial == TICKET_SPATIAL_MPS
                                       ? w->session->claims.slices[0].core
                                       : 0};
-    int r = conf_file(w, client, &conf, err);
+    int r = srv_resume_new(w, client->key, client->rdma, resume_seconds(w, client),
+                           &link, err);
 
+    if (r == 0)
+        r = conf_file(w, client, &conf, err);
     if (r == 0)
         r = srv_request_open(w, &ask, err);
     if (r < 0)
@@ -254,6 +282,7 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     fds[WRK_FD_DESK - 3] = w->desk->desk_fd;
     fds[WRK_FD_NOTICE - 3] = w->desk->notice_fd;
     fds[WRK_FD_WAKE - 3] = w->desk->wake_fd;
+    fds[WRK_FD_LINK - 3] = link;
     r = srv_spawn(&spawn, &w->pid, err);
     srv_desk_sent(w->desk);
     return r;
@@ -370,6 +399,7 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
         worker_free(w);
         return r;
     }
+    srv_resume_watch(w, client->pid, fd);
     gp_log_info("server", "%s: attached, worker %d, program %s (pid %u on %s)", w->name,
                 (int)w->pid, client->program, client->pid, client->hostname);
     return 0;
@@ -424,6 +454,27 @@ srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE], uint32_
     if (r == 0)
         w->peers_seen |= 1u << link;
     return r;
+}
+
+/* The worker has the new link; we watch our own descriptor of it. */
+static void
+worker_back(struct srv_worker *w, int fd)
+{
+    gp_loop_fd_del(&w->client);
+    if (w->client.fd >= 0) {
+        shutdown(w->client.fd, SHUT_RDWR); /* a worker that sleeps in it wakes up */
+        close(w->client.fd);
+    }
+    if (gp_loop_fd_add(w->srv->loop, &w->client, fd, EPOLLRDHUP, on_client) < 0) {
+        w->client.fd = fd;
+        worker_grace(w, "the server cannot watch its client");
+    }
+}
+
+int
+srv_worker_resume(struct srv *srv, const struct Gpupool__AttachRequest *req, int fd)
+{
+    return srv_resume_arrive(srv, req, fd, worker_back);
 }
 
 void

@@ -36,6 +36,7 @@ struct srv_worker_client {
     bool rdma;         /* it has an RDMA device */
     uint32_t payloads; /* values as in attach.proto, not checked */
     uint32_t links, link, device_base; /* as in wrk_conf.h */
+    uint32_t resume_s;                 /* for how long it would replace a broken link */
     const uint8_t *key; /* of the attachment (attach_proof.h); NULL: not proven */
     const struct tls_keys *tls; /* of its connection; their suite says if it has any */
     const char *program;
@@ -58,6 +59,12 @@ int srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE],
  * one already. */
 int srv_worker_stripe(struct srv *srv, const uint8_t cookie[WIRE_STRIPE_COOKIE],
                       uint32_t index, int fd, const struct tls_keys *tls);
+
+/* @fd, which stays the caller's, comes from a client whose link broke, or is the first
+ * connection for its acknowledgements.  -ENOENT: srv_resume.h. */
+struct Gpupool__AttachRequest;
+int srv_worker_resume(struct srv *srv, const struct Gpupool__AttachRequest *req,
+                      int fd);
 
 /* Ask it to end; it is killed after SRV_GRACE_MS.  @why: static words. */
 void srv_worker_end(struct srv_worker *w, const char *why);

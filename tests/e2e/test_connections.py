@@ -70,7 +70,7 @@ def test_lost_worker_is_noticed_over_any_connection(case):
 
 def test_one_connection_is_one_where_that_is_asked_for(case):
     session = case.pool().session()
-    shell = moved_some(case, session, {**FIVE, "GPUPOOL_CONNECTIONS": "1"})
+    shell = moved_some(case, session, {**FIVE, "GPUPOOL_CONNECTIONS": "1", "GPUPOOL_RESUME": "0"})
     case.equal(connections(shell.process.pid, port_of(session)), 1, "connections")
 
 

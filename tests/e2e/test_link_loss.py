@@ -18,8 +18,9 @@ MIB = 1 << 20
 class Far:
     """A pool here, and a cudash that uses it from the other end of a cable."""
 
-    def __init__(self, case):
+    def __init__(self, case, resume=0):
         self.case = case
+        self.resume = resume
         self.cable = Cable(case)
         self.pool = case.pool(options=("--listen", self.cable.near))
         self.pool.restart(self.pool.pid(SERVER), "--link-timeout", str(TIMEOUT_S))
@@ -28,7 +29,7 @@ class Far:
 
     def cudash(self):
         env = {**self.session.env, "GPUPOOL_TRANSPORT": "tcp",
-               "GPUPOOL_LINK_TIMEOUT": str(TIMEOUT_S)}
+               "GPUPOOL_LINK_TIMEOUT": str(TIMEOUT_S), "GPUPOOL_RESUME": str(self.resume)}
         return Cudash(self.case, self.case.spawn(
             [*self.cable.far(), self.case.programs / "cudash"], env=env)).begin()
 
@@ -90,3 +91,34 @@ def test_worker_that_does_not_read_keeps_its_link(case):
     time.sleep(3 * TIMEOUT_S)  # the promise is that nothing happens in this time
     far.pool.kill(worker, signal.SIGCONT)
     case.equal(far.shell.answer(("copies",)), [SUCCESS, 1], "copies after the worker went on")
+
+
+def test_cable_that_is_plugged_in_again_has_ended_nothing(case):
+    """Out for longer than the link timeout, so that both ends have given the link up."""
+    far = Far(case, resume=60)
+    memory = far.shell.ok("alloc", 64 * MIB)
+    worker, = far.pool.workers()
+    far.shell.send("copies", memory, 64 * MIB, 40)
+    busy = proc.cpu_ticks(worker)
+    case.wait_for(lambda: proc.cpu_ticks(worker) > busy + 10, "copies are under way")
+    far.cable.pull()
+    time.sleep(NOTICED_S)  # the promise is that nothing ends in this time
+    far.cable.plug()
+    case.equal(far.shell.answer(("copies",), patience=NOTICED_S + case.patience), [SUCCESS, 40],
+               "copies after the cable was plugged in again")
+    case.equal(far.pool.workers(), [worker], "the workers")
+
+
+def test_client_that_stays_away_is_given_up_and_told_so(case):
+    far = Far(case, resume=2)
+    worker, = far.pool.workers()
+    far.shell.ok("alloc", MIB)
+    far.cable.pull()
+    case.wait_for(lambda: not proc.is_alive(worker), "the worker waits for ever",
+                  patience=2 * NOTICED_S)
+    result = far.shell("alloc", MIB, patience=2 * NOTICED_S)[0]
+    case.check(result != SUCCESS, "a call succeeds over a pulled cable")
+    lines = (case.folder / "spawned.err").read_text().splitlines()
+    case.contains(" ".join(line for line in lines if "is lost" in line),
+                  "its link broke and could not be replaced within 2 s (GPUPOOL_RESUME)",
+                  "the program's words")

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stub_resume.h"
+
+#include "attach.pb-c.h"
+#include "attach_proof.h"
+#include "gp_err.h"
+#include "gp_log.h"
+#include "gp_msg.h"
+#include "gp_net.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "stub_session.h"
+#include "wire_format.h"
+#include "xport.h"
+#include "xport_resume.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REPLY_MAX 4096u
+/* Between two attempts: the first follows at once. */
+#define PAUSE_MIN_NS (5 * GP_NS_PER_MS)
+#define PAUSE_MAX_NS (500 * GP_NS_PER_MS)
+/* One attempt: a path that is gone shows by silence. */
+#define ATTEMPT_NS (5 * GP_NS_PER_S)
+/* Nobody listens any more. */
+#define REFUSED_NS (2 * GP_NS_PER_S)
+
+/* What a connection needs to come back; never freed, like the links. */
+struct resume {
+    struct resume *next;
+    struct xport_conn *conn;
+    char *address;
+    uint8_t key[ATTACH_KEY_SIZE];
+    uint32_t seconds;
+    uint32_t link; /* the number of the last one that was asked for */
+};
+
+static struct resume *_Atomic resumes;
+
+uint32_t
+stub_resume_seconds(void)
+{
+    const char *text = getenv("GPUPOOL_RESUME");
+    uint64_t seconds = XPORT_RESUME_S;
+
+    if (text && *text && gp_str_u64(text, 0, XPORT_RESUME_MAX_S, &seconds) < 0)
+        gp_log_warn("stub", "GPUPOOL_RESUME=%s: 0..%d seconds", text,
+                    XPORT_RESUME_MAX_S);
+    return (uint32_t)seconds;
+}
+
+/* ---- asking ------------------------------------------------------------------- */
+
+static int
+resume_request(const struct resume *re, int fd, bool acks, uint64_t received,
+               uint64_t deadline, struct gp_err *err)
+{
+    Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
+    uint8_t bytes[128], cookie[ATTACH_COOKIE_SIZE];
+
+    attach_cookie_make(re->key, acks ? ATTACH_COOKIE_ACKS : ATTACH_COOKIE_RESUME,
+                       re->link, cookie);
+    req.wire_major = WIRE_MAJOR;
+    req.wire_minor = WIRE_MINOR;
+    req.resume_token.data = cookie;
+    req.resume_token.len = sizeof(cookie);
+    req.resume_seq = re->link;
+    req.resume_acks = acks;
+    req.resume_received = received;
+    return gp_msg_send(fd, bytes, gpupool__attach_request__pack(&req, bytes), deadline,
+                       err);
+}
+
+/* -EACCES: the server will never agree. */
+static int
+resume_answer(int fd, uint64_t deadline, uint64_t *ret_received, struct gp_err *err)
+{
+    CLEANUP_FREE void *bytes = NULL;
+    Gpupool__AttachReply *reply;
+    size_t len;
+    int r = gp_msg_recv(fd, REPLY_MAX, deadline, &bytes, &len, err);
+
+    if (r < 0)
+        return r;
+    reply = gpupool__attach_reply__unpack(NULL, len, bytes);
+    if (!reply)
+        return gp_err_set(err, -EACCES, "the answer is no attach reply");
+    if (reply->status == GPUPOOL__ATTACH_STATUS__ATTACH_LIMIT)
+        r = gp_err_set(err, -EAGAIN, "later: %s", reply->message);
+    else if (reply->status != GPUPOOL__ATTACH_STATUS__ATTACH_OK)
+        r = gp_err_set(err, -EACCES, "refused: %s", reply->message);
+    *ret_received = reply->resume_received;
+    gpupool__attach_reply__free_unpacked(reply, NULL);
+    return r;
+}
+
+/* ---- a new link ---------------------------------------------------------------- */
+
+static int
+resume_attempt(struct resume *re, uint64_t received, uint64_t deadline,
+               struct xport_resume_link *ret, struct gp_err *err)
+{
+    CLEANUP_FD int acks = -1;
+    CLEANUP_FD int fd = -1;
+    int r = gp_net_connect(re->address, STUB_SERVER_PORT, deadline, true, &acks, err);
+
+    re->link++;
+    if (r >= 0)
+        r = resume_request(re, acks, true, 0, deadline, err);
+    if (r >= 0)
+        r = gp_net_connect(re->address, STUB_SERVER_PORT, deadline, true, &fd, err);
+    if (r >= 0)
+        r = resume_request(re, fd, false, received, deadline, err);
+    if (r >= 0)
+        r = resume_answer(fd, deadline, &ret->received, err);
+    if (r < 0)
+        return r;
+    gp_net_reset_on_close(fd, true);
+    ret->fd = TAKE_FD(fd);
+    ret->ack_fd = TAKE_FD(acks);
+    return 0;
+}
+
+/* Somewhere between half of @ns and @ns: many clients lose one link together. */
+static void
+resume_pause(const struct resume *re, uint64_t ns)
+{
+    uint64_t part = (gp_now_ns() ^ (uintptr_t)re ^ (uint64_t)getpid() << 16) % 512;
+    uint64_t sleep_ns = ns / 2 + ns / 2 * part / 512;
+
+    nanosleep(&(struct timespec){.tv_nsec = (long)sleep_ns}, NULL);
+}
+
+static int
+resume_loop(struct resume *re, uint64_t received, struct xport_resume_link *ret,
+            struct gp_err *err)
+{
+    uint64_t end = gp_now_ns() + re->seconds * GP_NS_PER_S, pause = PAUSE_MIN_NS;
+    uint64_t refused_since = 0;
+
+    for (;;) {
+        uint64_t now = gp_now_ns();
+        int r;
+
+        *err = (struct gp_err){0};
+        r = resume_attempt(re, received, gp_min(end, now + ATTEMPT_NS), ret, err);
+        if (r >= 0 || r == -EACCES)
+            return r;
+        if (xport_error(re->conn) < 0)
+            return xport_error(re->conn);
+        refused_since = r != -ECONNREFUSED ? 0 : refused_since ? refused_since : now;
+        now = gp_now_ns();
+        if (refused_since && now - refused_since >= REFUSED_NS)
+            return r;
+        if (now >= end)
+            return -ETIME;
+        resume_pause(re, pause);
+        pause = gp_min(2 * pause, (uint64_t)PAUSE_MAX_NS);
+    }
+}
+
+static struct resume *
+resume_find(const struct xport_conn *conn)
+{
+    struct resume *re = atomic_load(&resumes);
+
+    while (re->conn != conn)
+        re = re->next;
+    return re;
+}
+
+static int
+resume_reconnect(struct xport_conn *conn, uint64_t received,
+                 struct xport_resume_link *ret)
+{
+    struct resume *re = resume_find(conn);
+    uint64_t start = gp_now_ns();
+    struct gp_err err = {0};
+    int r;
+
+    gp_log_info("stub", "the link to %s broke; trying to replace it for up to %u s",
+                re->address, re->seconds);
+    r = resume_loop(re, received, ret, &err);
+    if (r >= 0)
+        gp_log_info("stub", "link %u to %s after %llu us", re->link, re->address,
+                    (unsigned long long)(gp_now_ns() - start) / 1000);
+    else
+        gp_log_info("stub", "no new link to %s: %s", re->address, gp_err_msg(&err, r));
+    /* Why it ended is the server's to say, if it can be asked. */
+    return r == -EACCES || r == -ECONNREFUSED ? -ECONNRESET : r;
+}
+
+/* ---- the first one ------------------------------------------------------------- */
+
+static int
+resume_key(const uint8_t *key, const Gpupool__AttachReply *reply, struct resume *re,
+           struct gp_err *err)
+{
+    if (key)
+        memcpy(re->key, key, sizeof(re->key));
+    else if (reply->resume_token.len == sizeof(re->key))
+        memcpy(re->key, reply->resume_token.data, sizeof(re->key));
+    else
+        return gp_err_set(err, -EPROTO, "the server's key for resuming is none");
+    return 0;
+}
+
+static int
+resume_first(struct resume *re, int fd, uint64_t deadline, struct gp_err *err)
+{
+    static const struct xport_resume_owner owner = {.reconnect = resume_reconnect};
+    CLEANUP_FD int acks = -1;
+    int r = gp_net_connect(re->address, STUB_SERVER_PORT, deadline, true, &acks, err);
+
+    if (r >= 0)
+        r = resume_request(re, acks, true, 0, deadline, err);
+    if (r >= 0)
+        r = xport_resume_new(fd, acks, WIRE_FRAME_MAX, &owner, &re->conn, err);
+    if (r >= 0)
+        acks = -1;
+    return r;
+}
+
+int
+stub_resume_open(const char *address, const uint8_t *key,
+                 const Gpupool__AttachReply *reply, int fd, uint64_t deadline,
+                 struct xport_conn **ret, struct gp_err *err)
+{
+    struct resume *re = calloc(1, sizeof(*re));
+    int r = -ENOMEM;
+
+    if (re)
+        re->address = strdup(address);
+    if (re && re->address) {
+        re->seconds = reply->resume_s;
+        r = resume_key(key, reply, re, err);
+    }
+    if (r >= 0)
+        r = resume_first(re, fd, deadline, err);
+    if (r < 0) {
+        if (re)
+            free(re->address);
+        free(re);
+        return r;
+    }
+    re->next = atomic_load(&resumes);
+    while (!atomic_compare_exchange_weak(&resumes, &re->next, re))
+        ;
+    *ret = re->conn;
+    return 0;
+}

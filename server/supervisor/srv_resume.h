@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attachments whose TCP connection broke and may come back.
+ *
+ * The worker keeps its state.  Here is noted that its client is away, and for how long
+ * it may be; a client that comes back shows a cookie that is good for one link, with
+ * two connections (xport_resume.h).  When both are there, the old link is shut down,
+ * because a client knows that its link is dead before we do, and the new one goes to
+ * the worker.
+ *
+ * A client whose process has died will not come back.  An orderly end says so to the
+ * worker; of a process that runs on this host, and was killed, we look for its entry in
+ * /proc.  One that was killed elsewhere keeps its worker until the time is over.
+ *
+ * Owned by its worker; event-loop thread only.
+ */
+#ifndef SRV_RESUME_H
+#define SRV_RESUME_H
+
+#include "attach_proof.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct Gpupool__AttachRequest;
+struct gp_err;
+struct srv;
+struct srv_worker;
+
+/* How much longer than the worker we wait for its client: it is the worker that ends.
+ */
+#define SRV_RESUME_SLACK_S 2
+
+/* The client's process, to see whether it lives. */
+void srv_resume_watch(struct srv_worker *w, uint32_t pid, int fd);
+
+/* For a new worker: its end of the channel for links in *ret_fd.  @key: of the
+ * attachment; NULL: one is drawn.  @rdma: the connection may turn out to be that, which
+ * does not come back. */
+int srv_resume_new(struct srv_worker *w, const uint8_t *key, bool rdma,
+                   uint32_t seconds, int *ret_fd, struct gp_err *err);
+const uint8_t *srv_resume_key(const struct srv_worker *w);
+void srv_resume_free(struct srv_worker *w);
+
+/* Its link is gone: true if it may come back; else, and when the time is over, @gone is
+ * called. */
+bool srv_resume_away(struct srv_worker *w,
+                     void (*gone)(struct srv_worker *w, const char *why));
+
+/* @fd comes with a resume_token; it stays the caller's.  Calls @back with a descriptor
+ * of the new link, which it owns, when that has gone to the worker.  -ENOENT: there is
+ * no such attachment (any more), or the number of the link was used. */
+int srv_resume_arrive(struct srv *srv, const struct Gpupool__AttachRequest *req, int fd,
+                      void (*back)(struct srv_worker *w, int fd));
+
+/* Since when its client is away, gp_now_ns(); 0: it is not. */
+uint64_t srv_resume_since(const struct srv_worker *w);
+
+#endif

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections that are cut again and again: programs do not notice, and nothing is
+executed twice."""
+
+import os
+import socket
+import struct
+
+from harness import proc
+from harness.cudash import Cudash, SUCCESS
+from harness.cutter import Cutter
+from harness.raw import field, where
+
+MIB = 1 << 20
+SEED = int(os.environ.get("GPUPOOL_SEED", "1"))
+# Launches, copies both ways, host functions, asynchronous copies, managed memory, graphs.
+PROGRAMS = ("vecadd", "matmul", "pipeline", "histogram", "threads", "landing", "hostnodes",
+            "managed", "graphcopies", "graphs", "copies", "stress", "hostfuncs")
+
+
+class Line:
+    """A session whose server is behind a cutter."""
+
+    def __init__(self, case, every=0.3, driver="softgpu", options=(), seed=SEED, **limits):
+        self.case = case
+        self.pool = case.pool(driver=driver, options=options)
+        self.session = self.pool.session(**limits)
+        host, _, port = self.session.field("server").rpartition(":")
+        self.cutter = Cutter((host, int(port)), every, seed)
+        self.file = case.folder / "cut.session"
+        self.env = {**self.session.env, "GPUPOOL_SESSION_FILE": str(self.file),
+                    "GPUPOOL_TRANSPORT": "tcp"}
+
+    def refresh(self):
+        """The session file as it is now, with fresh tickets, but for where the server is."""
+        with open(self.session.file, encoding="utf-8") as lines:
+            self.file.write_text("".join(
+                f"server 127.0.0.1:{self.cutter.port}\n" if line.startswith("server ") else line
+                for line in lines if not line.startswith("local ")))
+        self.file.chmod(0o600)
+
+    def run(self, *program, env=None, **kwargs):
+        self.refresh()
+        return self.case.run(program, env={**self.env, **(env or {})}, **kwargs)
+
+    def cudash(self, env=None):
+        self.refresh()
+        return Cudash(self.case, self.case.spawn([self.case.programs / "cudash"],
+                                                 env={**self.env, **(env or {})})).begin()
+
+
+def test_programs_do_not_notice_that_their_link_is_cut(case):
+    line = Line(case, memory="1GiB")
+    cuts = 0
+    for program in PROGRAMS:
+        line.run(case.programs / program)
+        print(f"{program}: {line.cutter.cuts - cuts} cuts", flush=True)
+        cuts = line.cutter.cuts
+    print(f"seed {SEED}: {cuts} cuts", flush=True)
+    case.check(cuts > 0, "nothing was cut")
+
+
+def test_copies_survive_cuts_in_the_middle(case):
+    line = Line(case, every=0.1, memory="600MiB")
+    shell = line.cudash()
+    memory = shell.ok("alloc", 64 * MIB)
+    before = line.cutter.cuts
+    case.equal(shell("copies", memory, 64 * MIB, 20), [SUCCESS, 20], "copies")
+    print(f"seed {SEED}: {line.cutter.cuts - before} cuts", flush=True)
+    case.check(line.cutter.cuts > before, "nothing was cut")
+
+
+def test_worker_that_is_gone_fails_every_call_at_once(case):
+    line = Line(case, every=3600)
+    shell = line.cudash()
+    shell.ok("alloc", MIB)
+    worker, = line.pool.workers()
+    line.pool.kill(worker)
+    with case.within(3, "a call after the worker was killed"):
+        case.check(shell("alloc", MIB)[0] != SUCCESS, "a call without a worker succeeds")
+    lines = (case.folder / "spawned.err").read_text()
+    case.contains(lines, "the worker was killed by signal 9", "the program's words")
+
+
+def test_client_that_is_killed_leaves_nothing(case):
+    """Its process ran on the server's host, so nobody waits for it."""
+    line = Line(case, every=3600)
+    shell = line.cudash()
+    shell.ok("alloc", MIB)
+    worker, = line.pool.workers()
+    line.pool.kill(shell.process.pid)
+    with case.within(3, "the end of a killed client's worker"):
+        case.wait_for(lambda: not proc.is_alive(worker), "the worker outlives its client")
+
+
+def resume_request(token, number, received=0, acks=False):
+    body = field(10, token) + field(11, number) + field(23, received) + field(24, int(acks))
+    body = field(1, 1) + body
+    return struct.pack("<I", len(body)) + body
+
+
+def asked(session, message):
+    """The first bytes of the answer to one message."""
+    with socket.create_connection(where(session), timeout=10) as sock:
+        sock.sendall(message)
+        return sock.recv(4096)
+
+
+def test_stranger_cannot_take_a_connection_over(case):
+    """Without the key of the attachment, a token is a guess."""
+    line = Line(case, every=3600)
+    shell = line.cudash()
+    for number in (0, 1, 7):
+        for acks in (False, True):
+            answer = asked(line.session, resume_request(b"\x55" * 32, number, acks=acks))
+            case.contains(answer, b"there is no attachment here", f"link {number}")
+    shell.ok("alloc", MIB)
