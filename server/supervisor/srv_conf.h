@@ -57,7 +57,7 @@ struct srv_conf {
     uint32_t rate_connections, rate_attaches, rate_refusals; /* srv_rates.h */
     /* Seconds that work may go on while another session waits for the card. */
     uint32_t link_timeout_s;
-    uint32_t resume_s; /* how long a client may be away */
+    uint32_t resume_s;  /* how long a client may be away */
     bool allow_unbound; /* tickets without a client's key are taken, and logged */
     uint32_t work_limit_s, work_limit_offline_s;
 };
