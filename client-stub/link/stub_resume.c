@@ -45,7 +45,7 @@ uint32_t
 stub_resume_seconds(void)
 {
     const char *text = getenv("GPUPOOL_RESUME");
-    uint64_t seconds = XPORT_RESUME_S;
+    uint64_t seconds = 0; /* what it costs: docs/reliability.md */
 
     if (text && *text && gp_str_u64(text, 0, XPORT_RESUME_MAX_S, &seconds) < 0)
         gp_log_warn("stub", "GPUPOOL_RESUME=%s: 0..%d seconds", text,

@@ -2,7 +2,8 @@
 /*
  * The client's side of a link that is replaced (xport_resume.h).
  *
- *   GPUPOOL_RESUME=SECONDS   how long a broken link may stay broken; 0: not at all
+ *   GPUPOOL_RESUME=SECONDS   how long a broken link may stay broken; 0 (default): not
+ * at all
  *
  * The thread that notices makes the new link, the others wait.  It goes on trying until
  * the time is over or the server says that the attachment is no more; a server whose

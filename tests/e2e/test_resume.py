@@ -29,7 +29,7 @@ class Line:
         self.cutter = Cutter((host, int(port)), every, seed)
         self.file = case.folder / "cut.session"
         self.env = {**self.session.env, "GPUPOOL_SESSION_FILE": str(self.file),
-                    "GPUPOOL_TRANSPORT": "tcp"}
+                    "GPUPOOL_TRANSPORT": "tcp", "GPUPOOL_RESUME": "60"}
 
     def refresh(self):
         """The session file as it is now, with fresh tickets, but for where the server is."""
@@ -106,7 +106,7 @@ def asked(session, message):
         return sock.recv(4096)
 
 
-def test_stranger_cannot_take_a_connection_over(case):
+def test_unauthenticated_peer_cannot_take_a_connection_over(case):
     """Without the key of the attachment, a token is a guess."""
     line = Line(case, every=3600)
     shell = line.cudash()
