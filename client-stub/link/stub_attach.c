@@ -287,9 +287,9 @@ attach_rdma(const Gpupool__AttachTransport *offer, const struct stub_attach *at,
     return r;
 }
 
-/* The socket, which may be replaced when both ends want that.  Takes @fd and *@wire over
- * on success.  A connection through TLS is not replaced: the new one would need keys of
- * its own. */
+/* The socket, which may be replaced when both ends want that.  Takes @fd and *@wire
+ * over on success.  A connection through TLS is not replaced: the new one would need
+ * keys of its own. */
 static int
 attach_tcp(const Gpupool__AttachReply *reply, const struct stub_attach *at,
            uint64_t deadline, int fd, struct gp_wire **wire, struct xport_conn **ret,
@@ -355,7 +355,8 @@ attach_transport(const Gpupool__AttachReply *reply, const struct stub_attach *at
         gp_log_info("stub", "the server stays with %s: %s", local ? "unix" : "tcp",
                     reply->refusals[0]);
     if (rdma)
-        r = attach_rdma_or_tcp(reply, rdma, at, preference, deadline, *fd, wire, ret, err);
+        r = attach_rdma_or_tcp(reply, rdma, at, preference, deadline, *fd, wire, ret,
+                               err);
     else
         r = shm ? xport_shm_accept(*fd, shm->parameters.len != 0, WIRE_FRAME_MAX,
                                    deadline, ret, err)
@@ -441,8 +442,10 @@ attach_talk(const struct stub_server *server, enum attach_preference preference,
         r = stub_secure_connect(&at->tls, fd, deadline, &wire, err);
     at->resume_s = local || stub_stripes_wanted() ? 0 : stub_resume_seconds();
     if (at->resume_s && wire) {
-        gp_log_warn("stub", "GPUPOOL_RESUME works without TLS only: a broken link to %s "
-                    "ends the session", server->address);
+        gp_log_warn("stub",
+                    "GPUPOOL_RESUME works without TLS only: a broken link to %s "
+                    "ends the session",
+                    server->address);
         at->resume_s = 0;
     }
     if (r >= 0)
